@@ -1,0 +1,519 @@
+/* ir.h: what a program is.  Read this first.
+ *
+ * A module holds a device mesh and functions; a function is one block: arguments and an ordered list of SSA ops.
+ * Everything lives in the arena of one msc_context and is freed with it; strings, types and layouts are interned, so
+ * equal means same pointer.  Arena exhaustion never returns NULL: it leaves through the context's one recovery point. */
+#ifndef MSC_IR_IR_H
+#define MSC_IR_IR_H
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define MSC_MAX_RANK 8      /* dimensions of a tensor                                       */
+#define MSC_MAX_AXES 8      /* axes of a mesh                                               */
+#define MSC_MAX_SUBAXES 24  /* sub-axes in one layout; 65,536 devices have at most 16 atoms */
+#define MSC_MAX_DEVICES 65536
+#define MSC_MAX_LETTERS 24  /* letters of one sharding rule                                 */
+
+#define MSC_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#define MSC_TRY(e)            \
+  do {                        \
+    if (!(e)) return false;   \
+  } while (0)
+
+typedef struct msc_context msc_context;
+typedef struct msc_arena msc_arena;
+typedef struct msc_module msc_module;
+typedef struct msc_func msc_func;
+typedef struct msc_block msc_block;
+typedef struct msc_op msc_op;
+typedef struct msc_value msc_value;
+typedef struct msc_attr msc_attr;
+typedef struct msc_attr_value msc_attr_value;
+
+/* ---- element types: one row each, the order is model.fbs's and append-only ---- */
+
+/*            name  IR text  bytes  class */
+#define MSC_DTYPES(X) \
+  X(F32,  "f32",  4, FLOAT) \
+  X(F16,  "f16",  2, FLOAT) \
+  X(BF16, "bf16", 2, FLOAT) \
+  X(F64,  "f64",  8, FLOAT) \
+  X(I1,   "i1",   1, BOOL) /* one byte, 0 or 1 */ \
+  X(I8,   "i8",   1, INT) \
+  X(I16,  "i16",  2, INT) \
+  X(I32,  "i32",  4, INT) \
+  X(I64,  "i64",  8, INT) \
+  X(U8,   "ui8",  1, UINT) \
+  X(U16,  "ui16", 2, UINT) \
+  X(U32,  "ui32", 4, UINT) \
+  X(U64,  "ui64", 8, UINT)
+
+typedef enum {
+#define X(name, text, bytes, class) MSC_##name,
+  MSC_DTYPES(X)
+#undef X
+  MSC_NUM_DTYPES
+} msc_dtype;
+
+typedef enum { MSC_CLASS_FLOAT, MSC_CLASS_BOOL, MSC_CLASS_INT, MSC_CLASS_UINT } msc_dtype_class;
+
+const char *msc_dtype_name(msc_dtype d);
+int64_t msc_dtype_bytes(msc_dtype d);
+msc_dtype_class msc_dtype_class_of(msc_dtype d);
+bool msc_dtype_parse(const char *text, msc_dtype *out_dtype);
+static inline bool msc_is_float(msc_dtype d) { return msc_dtype_class_of(d) == MSC_CLASS_FLOAT; }
+
+/* ---- mesh and layout ---- */
+
+typedef struct {
+  const char *name;  /* interned */
+  int64_t size;      /* >= 1 */
+} msc_axis;
+
+/* A rank's coordinates are its number in mixed radix, first axis major. */
+typedef struct {
+  int num_axes;
+  msc_axis axis[MSC_MAX_AXES];
+} msc_mesh;
+
+/* One digit of an axis: `size` parts after `pre` parts.  axis = pre * size * rest; digit = coord / rest % size.
+ * A whole axis is {axis, 1, its size}. */
+typedef struct {
+  uint16_t axis;
+  uint32_t pre, size;
+} msc_subaxis;
+
+typedef enum { MSC_SUM, MSC_MAX, MSC_MIN, MSC_PROD, MSC_NUM_REDUCTIONS } msc_reduction;
+
+/* Where the parts of a tensor are.  Dimension d is cut by sub[first[d]] .. sub[first[d+1]-1], major first; the value is
+ * an unfinished reduction over sub[first[rank]] .. ; on every other digit of the mesh it is replicated.  Always in
+ * normal form: no size-1 digits, neighbouring digits of one axis merged, partial digits in mesh order.  Interned.
+ * Part i of k of a dimension of n elements starts at i * ceil(n / k). */
+typedef struct msc_layout {
+  uint8_t rank, num_partial, reduction;
+  uint8_t first[MSC_MAX_RANK + 1];
+  msc_subaxis sub[MSC_MAX_SUBAXES];
+} msc_layout;
+
+/* A ranked tensor: global shape plus layout (NULL: not decided yet, or local).  Interned. */
+typedef struct msc_type {
+  msc_dtype dtype;
+  int rank;
+  int64_t dim[MSC_MAX_RANK];
+  const msc_layout *layout;
+} msc_type;
+
+/* ---- locations and diagnostics ---- */
+
+typedef struct msc_loc {
+  const char *file;  /* interned; NULL: unknown */
+  uint32_t line, col;
+  const char *scope;             /* module path in the user's program, or NULL */
+  const struct msc_loc *caller;  /* where that code was called from, or NULL   */
+  bool implied;                  /* the place in the IR text itself: not printed again */
+} msc_loc;
+
+typedef enum { MSC_DIAG_ERROR, MSC_DIAG_WARNING, MSC_DIAG_NOTE, MSC_DIAG_REMARK } msc_severity;
+
+/* Codes are rows of ir/diag.def and are never reused. */
+typedef enum {
+  MSC_E_NONE,
+#define DIAG(name, number, title, story) MSC_E_##name = number,
+#include "ir/diag.def"
+#undef DIAG
+} msc_code;
+
+typedef struct msc_diag {
+  msc_severity severity;
+  msc_code code;
+  const msc_loc *loc;   /* may be NULL */
+  const char *op_name;  /* name of the op concerned, or NULL */
+  const char *text;
+  struct msc_diag *next;
+} msc_diag;
+
+/* ---- attributes ---- */
+
+typedef enum {
+  MSC_ATTR_INT, MSC_ATTR_FLOAT, MSC_ATTR_BOOL, MSC_ATTR_STR, MSC_ATTR_LIST, MSC_ATTR_DICT, MSC_ATTR_TYPE, MSC_ATTR_DENSE
+} msc_attr_kind;
+
+struct msc_attr_value {
+  msc_attr_kind kind;
+  msc_dtype dtype; /* of INT and FLOAT, as written: 1 : i64 */
+  union {
+    int64_t i;
+    double f;
+    bool b;
+    const char *s; /* interned */
+    struct { size_t num; const msc_attr_value *v; } list;
+    struct { size_t num; const msc_attr *a; } dict;           /* sorted by name */
+    const msc_type *type;
+    struct { const msc_type *type; const void *data; size_t bytes; } dense; /* bytes of one element: a splat */
+  };
+};
+
+struct msc_attr {
+  const char *name; /* interned */
+  msc_attr_value value;
+};
+
+/* ---- ops ---- */
+
+typedef enum {
+#define OP(name, operands, results, attrs, flags, shape, rule, rule_fn, grad, cost) OP_##name,
+#include "ir/op.def"
+#undef OP
+  OP_COUNT
+} msc_op_kind;
+
+typedef struct msc_use {
+  msc_value *value;
+  msc_op *user;
+  struct msc_use *next, **prev;  /* the value's list of uses */
+} msc_use;
+
+struct msc_value {
+  const msc_type *type;
+  msc_op *def;        /* NULL: block argument */
+  msc_block *block;   /* of an argument; NULL otherwise */
+  uint32_t index;     /* result or argument number */
+  uint32_t id;        /* dense number, set by msc_number */
+  msc_use *uses;
+  const char *name;   /* of an argument: interned, or NULL */
+};
+
+struct msc_op {
+  uint16_t kind, num_in, num_out;
+  msc_use *in;
+  msc_value *out;
+  size_t num_attrs;
+  msc_attr *attrs;    /* sorted by name */
+  msc_block *body;    /* the one region, or NULL */
+  const msc_loc *loc; /* never NULL */
+  const char *name;   /* the user's or an invented name, interned; NULL: none */
+  msc_op *prev, *next;
+  msc_block *block;   /* the block it stands in */
+  const msc_op *forward; /* a gradient op: the forward op whose strategy it shares; NULL otherwise */
+  const char *letters;   /* with forward: character i is the forward op's letter for own letter i, '.' none */
+  uint32_t id;        /* dense number, set by msc_number */
+};
+
+struct msc_block {
+  size_t num_args;
+  msc_value **args;
+  msc_op *first, *last;
+  msc_op *parent;  /* op whose region this is, or NULL */
+  msc_func *func;
+};
+
+/* What an argument is for. */
+typedef enum { MSC_ROLE_DATA, MSC_ROLE_LABEL, MSC_ROLE_MASK, MSC_ROLE_PARAMETER, MSC_ROLE_STATE, MSC_ROLE_NONE } msc_role;
+
+struct msc_func {
+  msc_module *module;
+  const char *name;
+  msc_block *body;      /* ends with OP_return */
+  msc_attr *attrs;      /* sorted; sym_name and arg_attrs are not among them */
+  size_t num_attrs;
+  struct msc_arg_info {  /* one per argument */
+    msc_attr *attrs;     /* msc.name, msc.role, msc.init, ... sorted */
+    size_t num_attrs;
+  } *arg;
+  const msc_loc *loc;
+  msc_func *next;
+};
+
+struct msc_module {
+  msc_context *ctx;
+  msc_mesh mesh;  /* num_axes 0: none */
+  msc_attr *attrs;
+  size_t num_attrs;
+  msc_func *first, *last;
+};
+
+/* ---- op table ---- */
+
+enum {
+  MSC_PURE = 1,        /* may be folded, merged, dropped */
+  MSC_COMMUTES = 2,    /* operands 0 and 1 may be swapped */
+  MSC_COLLECTIVE = 4,  /* communicates */
+  MSC_TERMINATOR = 8,
+  MSC_UPDATE = 16,     /* optimizer step: results are the new state of tied operands */
+  MSC_COMPOSITE = 32,  /* rewritten to its expansion before training is inserted */
+  MSC_LOCAL = 64,      /* exists only after lowering: shapes are one rank's */
+};
+
+typedef enum { MSC_COST_NONE, MSC_COST_BYTES, MSC_COST_FLOPS, MSC_COST_COMM } msc_cost_class;
+
+typedef struct {
+  const char *name;
+  msc_attr_kind kind;
+  bool is_list, is_nested;   /* ints: list of INT; splits: list of lists of INT */
+  bool has_default;
+  const char *default_text;  /* as in the row */
+} msc_attr_spec;
+
+typedef struct {
+  const char *name;
+  bool optional, variadic;
+  int8_t tied;  /* result that is this operand's new value, or -1 */
+} msc_operand_spec;
+
+typedef struct msc_rule msc_rule;
+typedef bool msc_shape_fn(msc_op *op);
+typedef bool msc_rule_fn(const msc_op *op, msc_rule *rule);
+typedef struct msc_grad_ctx msc_grad_ctx;
+typedef bool msc_grad_fn(msc_grad_ctx *g, msc_op *op);
+
+typedef struct {
+  const char *name;
+  int min_in, max_in;     /* max_in < 0: any number */
+  int min_out, max_out;
+  int num_operands, num_attrs;
+  msc_operand_spec operand[8];
+  msc_attr_spec attr[12];
+  unsigned flags;
+  msc_shape_fn *shape;
+  const char *rule;       /* sharding rule, see rule.c */
+  msc_rule_fn *rule_fn;   /* rewrites the letters for the actual attributes, or NULL */
+  msc_grad_fn *grad;      /* NULL: not differentiable */
+  msc_cost_class cost;
+} msc_op_info;
+
+/* ---- sharding rules ---- */
+
+typedef enum { MSC_PAR, MSC_RED, MSC_REP } msc_letter_role;
+
+typedef struct {
+  char name;      /* as in the rule text; letters made by '*' are A, B, C ... */
+  uint8_t role;   /* msc_letter_role */
+  uint8_t reduction;
+  int64_t size;
+} msc_letter;
+
+typedef struct {
+  uint8_t num;
+  uint8_t letter[MSC_MAX_LETTERS]; /* major first; (ij) is {2, {i, j}} */
+} msc_dim_letters;
+
+typedef struct {
+  uint8_t rank;
+  msc_dim_letters dim[MSC_MAX_RANK]; /* num 0: this dimension has no letter and is whole */
+} msc_tensor_letters;
+
+/* The rule of one op instance.  Tensors: operands first, then results. */
+struct msc_rule {
+  uint8_t num_letters;
+  msc_letter letter[MSC_MAX_LETTERS];
+  uint16_t num_in, num_tensors;
+  msc_tensor_letters *tensor; /* in the arena given to msc_rule_of */
+  bool linear;                /* sum-partials may pass: see `joint` */
+  bool joint;                 /* all linear operands partial, or none (add); else exactly one of them (matmul) */
+  uint32_t linear_in;         /* mask of linear operands */
+};
+
+/* ---- context.c: arena, interning, diagnostics ---- */
+
+typedef void *msc_realloc_fn(void *user, void *ptr, size_t old_bytes, size_t bytes); /* bytes 0 frees */
+
+/* NULL when memory is out.  `alloc` NULL: the C library's. */
+msc_context *msc_context_new(msc_realloc_fn *alloc, void *user);
+void msc_context_free(msc_context *ctx);
+/* Upper bound of all arenas together; 0: none. */
+void msc_context_limit(msc_context *ctx, size_t bytes);
+
+/* Runs fn(ctx, arg) with the recovery point set: arena exhaustion inside becomes an OUT_OF_MEMORY error and false. */
+bool msc_protect(msc_context *ctx, bool (*fn)(msc_context *, void *), void *arg);
+
+msc_arena *msc_context_arena(msc_context *ctx);
+msc_arena *msc_arena_new(msc_context *ctx); /* a scratch arena; freed by msc_arena_free or with the context */
+void msc_arena_free(msc_arena *arena);
+void *msc_arena_alloc(msc_arena *arena, size_t bytes); /* zeroed, 16-byte aligned, never NULL */
+void *msc_arena_copy(msc_arena *arena, const void *data, size_t bytes);
+char *msc_arena_printf(msc_arena *arena, const char *fmt, ...) MSC_PRINTF(2, 3);
+size_t msc_arena_bytes(const msc_arena *arena);
+#define msc_new(arena, T) ((T *)msc_arena_alloc((arena), sizeof(T)))
+#define msc_new_array(arena, T, n) ((T *)msc_arena_alloc((arena), sizeof(T) * (size_t)(n)))
+
+const char *msc_intern(msc_context *ctx, const char *text);
+const char *msc_intern_n(msc_context *ctx, const char *text, size_t n);
+/* Interns any byte-comparable struct: the caller zeroes its padding. */
+const void *msc_intern_bytes(msc_context *ctx, const void *data, size_t bytes);
+const msc_type *msc_type_of(msc_context *ctx, msc_dtype dtype, int rank, const int64_t *dim, const msc_layout *layout);
+const msc_type *msc_type_with_layout(msc_context *ctx, const msc_type *t, const msc_layout *layout);
+const msc_type *msc_type_with_dtype(msc_context *ctx, const msc_type *t, msc_dtype dtype);
+/* Product of the dimensions; -1 when it does not fit 63 bits or a dimension is negative. */
+int64_t msc_type_elems(const msc_type *t);
+int64_t msc_type_bytes(const msc_type *t); /* likewise */
+const msc_loc *msc_loc_of(msc_context *ctx, const msc_loc *loc); /* interned copy */
+
+/* Diagnostics are collected, in order.  All return false, so `return msc_error(...)` reads well. */
+bool msc_error(msc_context *ctx, msc_code code, const msc_loc *loc, const char *fmt, ...) MSC_PRINTF(4, 5);
+bool msc_verror(msc_context *ctx, msc_severity s, msc_code code, const msc_loc *loc, const char *op_name, const char *fmt, va_list ap);
+bool msc_warning(msc_context *ctx, msc_code code, const msc_loc *loc, const char *fmt, ...) MSC_PRINTF(4, 5);
+bool msc_note(msc_context *ctx, const msc_loc *loc, const char *fmt, ...) MSC_PRINTF(3, 4); /* belongs to the one before */
+bool msc_op_error(const msc_op *op, msc_code code, const char *fmt, ...) MSC_PRINTF(3, 4);  /* at op->loc, with op->name */
+const msc_diag *msc_diags(const msc_context *ctx); /* first; follow ->next */
+int msc_num_errors(const msc_context *ctx);
+void msc_clear_diags(msc_context *ctx);
+const char *msc_code_title(msc_code code);
+const char *msc_code_story(msc_code code);
+/* Nearest of n words by edit distance, or NULL when none is near: "did you mean". */
+const char *msc_nearest(const char *word, const char *const *words, size_t n);
+
+/* ---- graph.c: building and changing ---- */
+
+msc_context *msc_op_ctx(const msc_op *op);
+msc_module *msc_module_new(msc_context *ctx);
+msc_func *msc_func_new(msc_module *m, const char *name);
+msc_func *msc_find_func(const msc_module *m, const char *name);
+void msc_func_remove(msc_func *f);
+msc_block *msc_block_new(msc_func *f, msc_op *parent);
+msc_value *msc_add_arg(msc_block *b, const msc_type *type, const char *name);
+
+/* A detached op with untyped results; insert it, then let msc_infer set the result types. */
+msc_op *msc_op_new(msc_func *f, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_out, const msc_loc *loc);
+void msc_append(msc_block *b, msc_op *op);
+void msc_insert_before(msc_op *where, msc_op *op);
+void msc_insert_after(msc_op *where, msc_op *op);
+void msc_op_unlink(msc_op *op);             /* out of its block, operands kept */
+void msc_op_erase(msc_op *op);              /* results must have no uses */
+void msc_set_operand(msc_op *op, size_t i, msc_value *v);
+void msc_set_operands(msc_op *op, size_t num, msc_value *const *in);
+void msc_replace_uses(msc_value *old, msc_value *new_value);
+bool msc_has_uses(const msc_value *v);
+bool msc_has_one_use(const msc_value *v);
+/* Runs the row's shape function: sets result types, or reports and returns false. */
+bool msc_infer(msc_op *op);
+/* Called by shape functions; keeps a layout the result already has when the rest of the type agrees. */
+bool msc_result(msc_op *op, size_t i, msc_dtype dtype, int rank, const int64_t *dim);
+/* Numbers values and ops of a block densely in order, regions included; returns how many. */
+typedef struct { uint32_t num_values, num_ops; } msc_numbering;
+msc_numbering msc_number(msc_block *b);
+/* Deep copy of f under another name.  `map`, if not NULL, receives an array old value id -> new value (after msc_number). */
+msc_func *msc_func_clone(msc_func *f, const char *name);
+
+/* Insertion point for passes that build many ops. */
+typedef struct {
+  msc_func *func;
+  msc_block *block;
+  msc_op *before;      /* NULL: at the end */
+  const msc_loc *loc;
+  const char *name;    /* given to each op built, or NULL */
+  const msc_op *forward; /* given to each op built, or NULL */
+} msc_builder;
+
+/* Builds, inserts and infers; NULL after a reported error.  Attributes are set before inference by the _with form. */
+msc_value *msc_build(msc_builder *b, msc_op_kind kind, size_t num_in, msc_value *const *in);
+msc_op *msc_build_with(msc_builder *b, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_out, size_t num_attrs, const msc_attr *attrs);
+msc_value *msc_build_scalar(msc_builder *b, msc_dtype dtype, double v); /* rank-0 constant */
+
+/* ---- attr.c ---- */
+
+msc_attr_value msc_int(int64_t v);
+msc_attr_value msc_float(double v);
+msc_attr_value msc_bool(bool v);
+msc_attr_value msc_str(msc_context *ctx, const char *s);
+msc_attr_value msc_type_attr(const msc_type *t);
+msc_attr_value msc_ints(msc_context *ctx, size_t num, const int64_t *v);
+msc_attr_value msc_list(msc_context *ctx, size_t num, const msc_attr_value *v);
+msc_attr msc_named(msc_context *ctx, const char *name, msc_attr_value v);
+bool msc_attr_equal(const msc_attr_value *a, const msc_attr_value *b);
+
+const msc_attr_value *msc_find_attr(const msc_attr *attrs, size_t num, const char *name);
+void msc_put_attr(msc_context *ctx, msc_attr **attrs, size_t *num, const char *name, msc_attr_value v);
+void msc_drop_attr(msc_attr *attrs, size_t *num, const char *name);
+const msc_attr_value *msc_op_attr(const msc_op *op, const char *name); /* NULL: absent */
+void msc_op_set(msc_op *op, const char *name, msc_attr_value v);
+void msc_op_unset(msc_op *op, const char *name);
+/* With the row's default when absent. */
+int64_t msc_op_int(const msc_op *op, const char *name);
+double msc_op_float(const msc_op *op, const char *name);
+bool msc_op_bool(const msc_op *op, const char *name);
+const char *msc_op_str(const msc_op *op, const char *name);
+/* Copies up to max ints; returns how many the list has, -1 when absent. */
+int msc_op_ints(const msc_op *op, const char *name, int64_t *out_v, int max);
+/* Arguments of functions. */
+const msc_attr_value *msc_arg_attr(const msc_func *f, size_t arg, const char *name);
+void msc_arg_set(msc_func *f, size_t arg, const char *name, msc_attr_value v);
+msc_role msc_arg_role(const msc_func *f, size_t arg);
+const char *msc_role_name(msc_role r);
+const msc_attr_value *msc_func_attr(const msc_func *f, const char *name);
+void msc_func_set(msc_func *f, const char *name, msc_attr_value v);
+
+/* ---- op.c ---- */
+
+const msc_op_info *msc_op_info_of(msc_context *ctx, msc_op_kind kind);
+const msc_op_info *msc_info(const msc_op *op);
+const char *msc_kind_name(unsigned kind);
+bool msc_kind_parse(const char *name, msc_op_kind *out_kind);
+/* Number of operands and results, attribute names and kinds against the row; reports every fault. */
+bool msc_check_row(const msc_op *op);
+
+/* ---- layout.c ---- */
+
+const msc_layout *msc_layout_of(msc_context *ctx, const msc_mesh *mesh, const msc_layout *raw); /* normal form, interned */
+const msc_layout *msc_layout_replicated(msc_context *ctx, int rank);
+bool msc_layout_parse(msc_context *ctx, const msc_mesh *mesh, const msc_loc *loc, const char *text, const msc_layout **out_layout);
+const char *msc_layout_print(msc_arena *arena, const msc_mesh *mesh, const msc_layout *l);
+bool msc_mesh_parse(msc_context *ctx, const msc_loc *loc, const char *text, msc_mesh *out_mesh); /* "dp=2,tp=4" */
+const char *msc_mesh_print(msc_arena *arena, const msc_mesh *mesh);
+int64_t msc_mesh_size(const msc_mesh *mesh);
+int64_t msc_layout_parts(const msc_layout *l, int dim);
+bool msc_layout_is_replicated(const msc_layout *l); /* no cut, no partial */
+/* Divides evenly everywhere? */
+bool msc_layout_fits(const msc_layout *l, const msc_type *t);
+/* Dimensions of the largest part. */
+void msc_local_dims(const msc_type *t, const msc_layout *l, int64_t *out_dim);
+int64_t msc_local_bytes(const msc_type *t); /* by t->layout; global when NULL */
+int64_t msc_subaxis_digit(const msc_mesh *mesh, msc_subaxis s, int64_t rank);
+/* The box of elements rank holds: begin and size per dimension; sizes may be 0 at the end of an uneven dimension. */
+void msc_layout_box(const msc_mesh *mesh, const msc_type *t, const msc_layout *l, int64_t rank, int64_t *out_begin, int64_t *out_size);
+
+/* Atoms: the finest digits in use.  Every algorithm over layouts works on lists of atoms. */
+typedef struct {
+  int num;
+  msc_subaxis atom[MSC_MAX_SUBAXES]; /* in mesh order, major first */
+} msc_atoms;
+/* Prime digits of every axis, refined so that each cut of the given layouts is a border; false when two cuts of an axis
+ * have no common refinement. */
+bool msc_atoms_of(const msc_mesh *mesh, size_t num_layouts, const msc_layout *const *layouts, msc_atoms *out_atoms);
+
+/* ---- rule.c ---- */
+
+/* The rule of this op with its actual ranks and attributes, in `arena`.  An op without a rule gets REP letters. */
+bool msc_rule_of(const msc_op *op, msc_arena *arena, msc_rule *out_rule);
+/* Layouts of all tensors from one list of atoms per letter; `pass` are partial atoms that go through a linear op. */
+typedef struct {
+  uint8_t num[MSC_MAX_LETTERS];
+  uint8_t atom[MSC_MAX_LETTERS][MSC_MAX_SUBAXES]; /* major first */
+  uint32_t pass;                                  /* mask of atoms */
+} msc_assignment;
+const msc_layout *msc_rule_layout(msc_context *ctx, const msc_mesh *mesh, const msc_atoms *atoms, const msc_rule *rule, const msc_assignment *a, size_t tensor);
+/* May this letter be cut into `parts`?  (role, size, compound order) */
+bool msc_rule_allows(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms);
+/* The type check of an op whose tensors all carry layouts; reports with both tensors named. */
+bool msc_rule_check(const msc_op *op, msc_arena *arena);
+
+/* ---- print.c, parse.c ---- */
+
+typedef void msc_write_fn(void *user, const char *data, size_t bytes);
+void msc_print_module(const msc_module *m, msc_write_fn *write, void *user);
+char *msc_print_text(const msc_module *m, msc_arena *arena, size_t *out_bytes);
+const char *msc_type_text(msc_arena *arena, const msc_mesh *mesh, const msc_type *t);
+const char *msc_attr_text(msc_arena *arena, const msc_mesh *mesh, const msc_attr_value *v);
+/* `name` is the file name for locations.  NULL after reporting every fault it could find. */
+msc_module *msc_parse(msc_context *ctx, const char *name, const char *text, size_t bytes);
+
+/* ---- verify.c ---- */
+
+/* Structure, SSA, rows, re-inferred shapes, tied operands, layouts.  Reports all faults. */
+bool msc_verify(msc_module *m);
+
+#endif
