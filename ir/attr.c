@@ -1,0 +1,157 @@
+/* attr.c: attribute values, and reading them from ops, arguments and functions. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/ir.h"
+
+msc_attr_value msc_int(int64_t v) { return (msc_attr_value){.kind = MSC_ATTR_INT, .dtype = MSC_I64, .i = v}; }
+msc_attr_value msc_float(double v) { return (msc_attr_value){.kind = MSC_ATTR_FLOAT, .dtype = MSC_F64, .f = v}; }
+msc_attr_value msc_bool(bool v) { return (msc_attr_value){.kind = MSC_ATTR_BOOL, .b = v}; }
+msc_attr_value msc_str(msc_context *ctx, const char *s) { return (msc_attr_value){.kind = MSC_ATTR_STR, .s = msc_intern(ctx, s)}; }
+msc_attr_value msc_type_attr(const msc_type *t) { return (msc_attr_value){.kind = MSC_ATTR_TYPE, .type = t}; }
+
+msc_attr_value msc_list(msc_context *ctx, size_t num, const msc_attr_value *v) {
+  return (msc_attr_value){.kind = MSC_ATTR_LIST, .list = {num, msc_arena_copy(msc_context_arena(ctx), v, num * sizeof *v)}};
+}
+
+msc_attr_value msc_ints(msc_context *ctx, size_t num, const int64_t *v) {
+  msc_attr_value *item = msc_new_array(msc_context_arena(ctx), msc_attr_value, num);
+  for (size_t i = 0; i < num; i++) item[i] = msc_int(v[i]);
+  return (msc_attr_value){.kind = MSC_ATTR_LIST, .list = {num, item}};
+}
+
+msc_attr msc_named(msc_context *ctx, const char *name, msc_attr_value v) { return (msc_attr){msc_intern(ctx, name), v}; }
+
+bool msc_attr_equal(const msc_attr_value *a, const msc_attr_value *b) {
+  if (a->kind != b->kind) return false;
+  switch (a->kind) {
+    case MSC_ATTR_INT: return a->i == b->i && a->dtype == b->dtype;
+    case MSC_ATTR_FLOAT: return memcmp(&a->f, &b->f, sizeof a->f) == 0 && a->dtype == b->dtype; /* as bits: -0 and NaN */
+    case MSC_ATTR_BOOL: return a->b == b->b;
+    case MSC_ATTR_STR: return a->s == b->s;
+    case MSC_ATTR_TYPE: return a->type == b->type;
+    case MSC_ATTR_DENSE:
+      return a->dense.type == b->dense.type && a->dense.bytes == b->dense.bytes && memcmp(a->dense.data, b->dense.data, a->dense.bytes) == 0;
+    case MSC_ATTR_LIST:
+      if (a->list.num != b->list.num) return false;
+      for (size_t i = 0; i < a->list.num; i++)
+        if (!msc_attr_equal(&a->list.v[i], &b->list.v[i])) return false;
+      return true;
+    case MSC_ATTR_DICT:
+      if (a->dict.num != b->dict.num) return false;
+      for (size_t i = 0; i < a->dict.num; i++)
+        if (a->dict.a[i].name != b->dict.a[i].name || !msc_attr_equal(&a->dict.a[i].value, &b->dict.a[i].value)) return false;
+      return true;
+  }
+  return false;
+}
+
+/* ---- sorted arrays of attributes ---- */
+
+const msc_attr_value *msc_find_attr(const msc_attr *attrs, size_t num, const char *name) {
+  for (size_t i = 0; i < num; i++)
+    if (attrs[i].name == name || strcmp(attrs[i].name, name) == 0) return &attrs[i].value;
+  return NULL;
+}
+
+void msc_put_attr(msc_context *ctx, msc_attr **attrs, size_t *num, const char *name, msc_attr_value v) {
+  size_t at = 0;
+  for (; at < *num; at++) {
+    int order = strcmp((*attrs)[at].name, name);
+    if (order == 0) {
+      (*attrs)[at].value = v;
+      return;
+    }
+    if (order > 0) break;
+  }
+  msc_attr *grown = msc_new_array(msc_context_arena(ctx), msc_attr, *num + 1);
+  if (*num) {
+    memcpy(grown, *attrs, at * sizeof *grown);
+    memcpy(grown + at + 1, *attrs + at, (*num - at) * sizeof *grown);
+  }
+  grown[at] = msc_named(ctx, name, v);
+  *attrs = grown;
+  ++*num;
+}
+
+void msc_drop_attr(msc_attr *attrs, size_t *num, const char *name) {
+  for (size_t i = 0; i < *num; i++)
+    if (strcmp(attrs[i].name, name) == 0) {
+      memmove(attrs + i, attrs + i + 1, (*num - i - 1) * sizeof *attrs);
+      --*num;
+      return;
+    }
+}
+
+/* ---- of ops ---- */
+
+const msc_attr_value *msc_op_attr(const msc_op *op, const char *name) { return msc_find_attr(op->attrs, op->num_attrs, name); }
+void msc_op_set(msc_op *op, const char *name, msc_attr_value v) { msc_put_attr(msc_op_ctx(op), &op->attrs, &op->num_attrs, name, v); }
+void msc_op_unset(msc_op *op, const char *name) { msc_drop_attr(op->attrs, &op->num_attrs, name); }
+
+/* The default written in the op's row, or NULL. */
+static const char *row_default(const msc_op *op, const char *name) {
+  const msc_op_info *info = msc_info(op);
+  for (int i = 0; i < info->num_attrs; i++)
+    if (strcmp(info->attr[i].name, name) == 0 && info->attr[i].has_default) return info->attr[i].default_text;
+  return NULL;
+}
+
+int64_t msc_op_int(const msc_op *op, const char *name) {
+  const msc_attr_value *v = msc_op_attr(op, name);
+  if (v && v->kind == MSC_ATTR_INT) return v->i;
+  const char *text = row_default(op, name);
+  return text ? strtoll(text, NULL, 10) : 0;
+}
+
+double msc_op_float(const msc_op *op, const char *name) {
+  const msc_attr_value *v = msc_op_attr(op, name);
+  if (v && v->kind == MSC_ATTR_FLOAT) return v->f;
+  if (v && v->kind == MSC_ATTR_INT) return (double)v->i;
+  const char *text = row_default(op, name);
+  return text ? strtod(text, NULL) : 0;
+}
+
+bool msc_op_bool(const msc_op *op, const char *name) {
+  const msc_attr_value *v = msc_op_attr(op, name);
+  if (v && v->kind == MSC_ATTR_BOOL) return v->b;
+  const char *text = row_default(op, name);
+  return text && strcmp(text, "true") == 0;
+}
+
+const char *msc_op_str(const msc_op *op, const char *name) {
+  const msc_attr_value *v = msc_op_attr(op, name);
+  if (v && v->kind == MSC_ATTR_STR) return v->s;
+  return row_default(op, name);
+}
+
+int msc_op_ints(const msc_op *op, const char *name, int64_t *out_v, int max) {
+  const msc_attr_value *v = msc_op_attr(op, name);
+  if (!v || v->kind != MSC_ATTR_LIST) return -1;
+  for (size_t i = 0; i < v->list.num && i < (size_t)max; i++) out_v[i] = v->list.v[i].kind == MSC_ATTR_INT ? v->list.v[i].i : 0;
+  return (int)v->list.num;
+}
+
+/* ---- of functions and their arguments ---- */
+
+const msc_attr_value *msc_arg_attr(const msc_func *f, size_t arg, const char *name) {
+  return msc_find_attr(f->arg[arg].attrs, f->arg[arg].num_attrs, name);
+}
+
+void msc_arg_set(msc_func *f, size_t arg, const char *name, msc_attr_value v) {
+  msc_put_attr(f->module->ctx, &f->arg[arg].attrs, &f->arg[arg].num_attrs, name, v);
+}
+
+static const char *const role_names[] = {"data", "label", "mask", "parameter", "state"};
+
+const char *msc_role_name(msc_role r) { return r < MSC_ROLE_NONE ? role_names[r] : ""; }
+
+msc_role msc_arg_role(const msc_func *f, size_t arg) {
+  const msc_attr_value *v = msc_arg_attr(f, arg, "msc.role");
+  for (int r = 0; v && v->kind == MSC_ATTR_STR && r < MSC_ROLE_NONE; r++)
+    if (strcmp(role_names[r], v->s) == 0) return (msc_role)r;
+  return MSC_ROLE_NONE;
+}
+
+const msc_attr_value *msc_func_attr(const msc_func *f, const char *name) { return msc_find_attr(f->attrs, f->num_attrs, name); }
+void msc_func_set(msc_func *f, const char *name, msc_attr_value v) { msc_put_attr(f->module->ctx, &f->attrs, &f->num_attrs, name, v); }

@@ -1,0 +1,408 @@
+/* context.c: arenas, interning and diagnostics of one compile.  Everything is freed with the context. */
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/ir.h"
+#include "ir/op_table.h"
+
+enum { CHUNK_BYTES = 64 * 1024, FIRST_BUCKETS = 256 };
+
+typedef struct chunk {
+  struct chunk *next;
+  size_t bytes; /* of data */
+  _Alignas(16) unsigned char data[];
+} chunk;
+
+struct msc_arena {
+  msc_context *ctx;
+  msc_arena *next, **prev;  /* the context's list of arenas */
+  chunk *chunks;            /* the current one first */
+  size_t used;              /* of the current chunk */
+  size_t total;
+};
+
+typedef struct entry {
+  struct entry *next;
+  uint64_t hash;
+  size_t bytes;
+  _Alignas(16) unsigned char data[];
+} entry;
+
+struct msc_context {
+  msc_realloc_fn *alloc;
+  void *user;
+  msc_arena *arenas, *arena; /* all; the context's own */
+  size_t total, limit;       /* bytes in chunks of all arenas */
+  entry **bucket;
+  size_t num_buckets, num_entries;
+  msc_diag *first, *last, exhausted;
+  int num_errors;
+  jmp_buf *recovery;
+  const msc_op_info **info; /* op.c's table, made on first use */
+};
+
+static void *libc_realloc(void *user, void *ptr, size_t old_bytes, size_t bytes) {
+  (void)user, (void)old_bytes;
+  if (bytes == 0) {
+    free(ptr);
+    return NULL;
+  }
+  return realloc(ptr, bytes);
+}
+
+/* ---- arenas ---- */
+
+static void out_of_memory(msc_context *ctx) {
+  if (ctx->recovery) longjmp(*ctx->recovery, 1);
+  abort(); /* a bug in msc: an entry point without msc_protect */
+}
+
+static chunk *new_chunk(msc_context *ctx, size_t bytes) {
+  if (bytes > SIZE_MAX / 2 || (ctx->limit && ctx->total + bytes > ctx->limit)) return NULL;
+  chunk *c = ctx->alloc(ctx->user, NULL, 0, sizeof(chunk) + bytes);
+  if (c) {
+    c->bytes = bytes;
+    ctx->total += bytes;
+  }
+  return c;
+}
+
+static msc_arena *link_arena(msc_context *ctx, msc_arena *a) {
+  memset(a, 0, sizeof *a);
+  a->ctx = ctx;
+  a->next = ctx->arenas;
+  a->prev = &ctx->arenas;
+  if (a->next) a->next->prev = &a->next;
+  ctx->arenas = a;
+  return a;
+}
+
+msc_arena *msc_arena_new(msc_context *ctx) {
+  msc_arena *a = ctx->alloc(ctx->user, NULL, 0, sizeof *a);
+  if (!a) out_of_memory(ctx);
+  return link_arena(ctx, a);
+}
+
+void msc_arena_free(msc_arena *a) {
+  msc_context *ctx = a->ctx;
+  for (chunk *c = a->chunks, *next; c; c = next) {
+    next = c->next;
+    ctx->total -= c->bytes;
+    ctx->alloc(ctx->user, c, sizeof(chunk) + c->bytes, 0);
+  }
+  *a->prev = a->next;
+  if (a->next) a->next->prev = a->prev;
+  ctx->alloc(ctx->user, a, sizeof *a, 0);
+}
+
+void *msc_arena_alloc(msc_arena *a, size_t bytes) {
+  if (bytes > SIZE_MAX / 4) out_of_memory(a->ctx);
+  bytes = (bytes + 15) & ~(size_t)15;
+  if (!a->chunks || a->chunks->bytes - a->used < bytes) {
+    chunk *c = new_chunk(a->ctx, bytes > CHUNK_BYTES / 4 ? bytes : CHUNK_BYTES);
+    if (!c) out_of_memory(a->ctx);
+    if (a->chunks && bytes > CHUNK_BYTES / 4) { /* a large block of its own, behind the current chunk */
+      c->next = a->chunks->next;
+      a->chunks->next = c;
+      a->total += bytes;
+      return memset(c->data, 0, bytes);
+    }
+    c->next = a->chunks;
+    a->chunks = c;
+    a->used = 0;
+  }
+  void *p = a->chunks->data + a->used;
+  a->used += bytes;
+  a->total += bytes;
+  return memset(p, 0, bytes);
+}
+
+void *msc_arena_copy(msc_arena *a, const void *data, size_t bytes) {
+  void *p = msc_arena_alloc(a, bytes);
+  return bytes ? memcpy(p, data, bytes) : p;
+}
+
+static char *arena_vprintf(msc_arena *a, const char *fmt, va_list ap) {
+  va_list again;
+  va_copy(again, ap);
+  int n = vsnprintf(NULL, 0, fmt, ap);
+  char *p = msc_arena_alloc(a, (size_t)(n < 0 ? 0 : n) + 1);
+  vsnprintf(p, (size_t)(n < 0 ? 0 : n) + 1, fmt, again);
+  va_end(again);
+  return p;
+}
+
+char *msc_arena_printf(msc_arena *a, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  char *p = arena_vprintf(a, fmt, ap);
+  va_end(ap);
+  return p;
+}
+
+size_t msc_arena_bytes(const msc_arena *a) { return a->total; }
+
+/* ---- context ---- */
+
+msc_context *msc_context_new(msc_realloc_fn *alloc, void *user) {
+  if (!alloc) alloc = libc_realloc;
+  msc_context *ctx = alloc(user, NULL, 0, sizeof *ctx);
+  msc_arena *arena = ctx ? alloc(user, NULL, 0, sizeof *arena) : NULL;
+  entry **bucket = arena ? alloc(user, NULL, 0, FIRST_BUCKETS * sizeof *bucket) : NULL;
+  if (!bucket) {
+    if (arena) alloc(user, arena, sizeof *arena, 0);
+    if (ctx) alloc(user, ctx, sizeof *ctx, 0);
+    return NULL;
+  }
+  memset(ctx, 0, sizeof *ctx);
+  memset(bucket, 0, FIRST_BUCKETS * sizeof *bucket);
+  ctx->alloc = alloc;
+  ctx->user = user;
+  ctx->bucket = bucket;
+  ctx->num_buckets = FIRST_BUCKETS;
+  ctx->arena = link_arena(ctx, arena);
+  return ctx;
+}
+
+void msc_context_free(msc_context *ctx) {
+  if (!ctx) return;
+  while (ctx->arenas) msc_arena_free(ctx->arenas);
+  ctx->alloc(ctx->user, ctx->bucket, ctx->num_buckets * sizeof *ctx->bucket, 0);
+  ctx->alloc(ctx->user, ctx, sizeof *ctx, 0);
+}
+
+void msc_context_limit(msc_context *ctx, size_t bytes) { ctx->limit = bytes; }
+msc_arena *msc_context_arena(msc_context *ctx) { return ctx->arena; }
+
+bool msc_protect(msc_context *ctx, bool (*fn)(msc_context *, void *), void *arg) {
+  jmp_buf here, *outer = ctx->recovery;
+  if (setjmp(here)) {
+    msc_diag *d = &ctx->exhausted; /* the record itself must not need memory */
+    if (ctx->last != d) {
+      *d = (msc_diag){MSC_DIAG_ERROR, MSC_E_OUT_OF_MEMORY, NULL, NULL, "out of memory: the bound on the compiler's memory was reached", NULL};
+      if (ctx->last) ctx->last->next = d;
+      else ctx->first = d;
+      ctx->last = d;
+    }
+    ctx->num_errors++;
+    ctx->recovery = outer;
+    return false;
+  }
+  ctx->recovery = &here;
+  bool ok = fn(ctx, arg);
+  ctx->recovery = outer;
+  return ok;
+}
+
+/* ---- interning ---- */
+
+static uint64_t hash_bytes(const void *data, size_t bytes) {
+  const unsigned char *p = data; /* FNV-1a, then mixed: short keys, trusted table size */
+  uint64_t h = 1469598103934665603u ^ bytes;
+  for (size_t i = 0; i < bytes; i++) h = (h ^ p[i]) * 1099511628211u;
+  h ^= h >> 32;
+  return h * 0x9e3779b97f4a7c15u;
+}
+
+static void grow_buckets(msc_context *ctx) {
+  size_t n = ctx->num_buckets * 4;
+  entry **bucket = ctx->alloc(ctx->user, NULL, 0, n * sizeof *bucket);
+  if (!bucket) return; /* slower, not wrong */
+  memset(bucket, 0, n * sizeof *bucket);
+  for (size_t i = 0; i < ctx->num_buckets; i++)
+    for (entry *e = ctx->bucket[i], *next; e; e = next) {
+      next = e->next;
+      e->next = bucket[(e->hash >> 20) % n];
+      bucket[(e->hash >> 20) % n] = e;
+    }
+  ctx->alloc(ctx->user, ctx->bucket, ctx->num_buckets * sizeof *bucket, 0);
+  ctx->bucket = bucket;
+  ctx->num_buckets = n;
+}
+
+/* `zero` bytes of NUL follow the data. */
+static const void *intern(msc_context *ctx, const void *data, size_t bytes, size_t zero) {
+  uint64_t hash = hash_bytes(data, bytes) + zero;
+  for (entry *e = ctx->bucket[(hash >> 20) % ctx->num_buckets]; e; e = e->next)
+    if (e->hash == hash && e->bytes == bytes && memcmp(e->data, data, bytes) == 0) return e->data;
+  if (ctx->num_entries >= ctx->num_buckets) grow_buckets(ctx);
+  entry *e = msc_arena_alloc(ctx->arena, sizeof *e + bytes + zero);
+  e->hash = hash;
+  e->bytes = bytes;
+  if (bytes) memcpy(e->data, data, bytes);
+  entry **b = &ctx->bucket[(hash >> 20) % ctx->num_buckets];
+  e->next = *b;
+  *b = e;
+  ctx->num_entries++;
+  return e->data;
+}
+
+const void *msc_intern_bytes(msc_context *ctx, const void *data, size_t bytes) { return intern(ctx, data, bytes, 0); }
+const char *msc_intern_n(msc_context *ctx, const char *text, size_t n) { return intern(ctx, text, n, 1); }
+const char *msc_intern(msc_context *ctx, const char *text) { return text ? msc_intern_n(ctx, text, strlen(text)) : NULL; }
+
+const msc_type *msc_type_of(msc_context *ctx, msc_dtype dtype, int rank, const int64_t *dim, const msc_layout *layout) {
+  msc_type t;
+  memset(&t, 0, sizeof t); /* padding too: types are compared as bytes */
+  t.dtype = dtype;
+  t.rank = rank;
+  for (int d = 0; d < rank; d++) t.dim[d] = dim[d];
+  t.layout = layout;
+  return msc_intern_bytes(ctx, &t, sizeof t);
+}
+
+const msc_type *msc_type_with_layout(msc_context *ctx, const msc_type *t, const msc_layout *layout) {
+  return msc_type_of(ctx, t->dtype, t->rank, t->dim, layout);
+}
+
+const msc_type *msc_type_with_dtype(msc_context *ctx, const msc_type *t, msc_dtype dtype) {
+  return msc_type_of(ctx, dtype, t->rank, t->dim, t->layout);
+}
+
+int64_t msc_type_elems(const msc_type *t) {
+  int64_t n = 1;
+  bool zero = false;
+  for (int d = 0; d < t->rank; d++) {
+    if (t->dim[d] < 0) return -1;
+    if (t->dim[d] == 0) zero = true;
+    else if (__builtin_mul_overflow(n, t->dim[d], &n)) return -1;
+  }
+  return zero ? 0 : n;
+}
+
+int64_t msc_type_bytes(const msc_type *t) {
+  int64_t n = msc_type_elems(t), bytes;
+  if (n < 0 || __builtin_mul_overflow(n, msc_dtype_bytes(t->dtype), &bytes)) return -1;
+  return bytes;
+}
+
+const msc_loc *msc_loc_of(msc_context *ctx, const msc_loc *loc) {
+  msc_loc l;
+  memset(&l, 0, sizeof l);
+  l.file = loc->file, l.line = loc->line, l.col = loc->col;
+  l.scope = loc->scope, l.caller = loc->caller, l.implied = loc->implied;
+  return msc_intern_bytes(ctx, &l, sizeof l);
+}
+
+/* ---- element types ---- */
+
+static const struct {
+  const char *text;
+  int64_t bytes;
+  msc_dtype_class class;
+} dtypes[MSC_NUM_DTYPES] = {
+#define X(name, text, bytes, class) {text, bytes, MSC_CLASS_##class},
+    MSC_DTYPES(X)
+#undef X
+};
+
+const char *msc_dtype_name(msc_dtype d) { return dtypes[d].text; }
+int64_t msc_dtype_bytes(msc_dtype d) { return dtypes[d].bytes; }
+msc_dtype_class msc_dtype_class_of(msc_dtype d) { return dtypes[d].class; }
+
+bool msc_dtype_parse(const char *text, msc_dtype *out_dtype) {
+  for (int d = 0; d < MSC_NUM_DTYPES; d++) {
+    const char *name = dtypes[d].text;
+    bool bare = name[0] == 'u' && text[0] == 'u' && strcmp(name + 2, text + 1) == 0; /* ui8 in IR text, u8 elsewhere */
+    if (bare || strcmp(name, text) == 0) {
+      *out_dtype = (msc_dtype)d;
+      return true;
+    }
+  }
+  return false;
+}
+
+/* ---- diagnostics ---- */
+
+bool msc_verror(msc_context *ctx, msc_severity s, msc_code code, const msc_loc *loc, const char *op_name, const char *fmt, va_list ap) {
+  msc_diag *d = msc_new(ctx->arena, msc_diag);
+  d->severity = s;
+  d->code = code;
+  d->loc = loc;
+  d->op_name = op_name;
+  d->text = arena_vprintf(ctx->arena, fmt, ap);
+  if (ctx->last) ctx->last->next = d;
+  else ctx->first = d;
+  ctx->last = d;
+  ctx->num_errors += s == MSC_DIAG_ERROR;
+  return false;
+}
+
+#define REPORT(ctx, severity, code, loc, op_name)                            \
+  do {                                                                       \
+    va_list ap;                                                              \
+    va_start(ap, fmt);                                                       \
+    msc_verror((ctx), (severity), (code), (loc), (op_name), fmt, ap);        \
+    va_end(ap);                                                              \
+    return false;                                                            \
+  } while (0)
+
+bool msc_error(msc_context *ctx, msc_code code, const msc_loc *loc, const char *fmt, ...) { REPORT(ctx, MSC_DIAG_ERROR, code, loc, NULL); }
+bool msc_warning(msc_context *ctx, msc_code code, const msc_loc *loc, const char *fmt, ...) { REPORT(ctx, MSC_DIAG_WARNING, code, loc, NULL); }
+bool msc_note(msc_context *ctx, const msc_loc *loc, const char *fmt, ...) { REPORT(ctx, MSC_DIAG_NOTE, MSC_E_NONE, loc, NULL); }
+bool msc_op_error(const msc_op *op, msc_code code, const char *fmt, ...) { REPORT(msc_op_ctx(op), MSC_DIAG_ERROR, code, op->loc, op->name); }
+
+const msc_diag *msc_diags(const msc_context *ctx) { return ctx->first; }
+int msc_num_errors(const msc_context *ctx) { return ctx->num_errors; }
+
+void msc_clear_diags(msc_context *ctx) {
+  ctx->first = ctx->last = NULL;
+  ctx->num_errors = 0;
+}
+
+static const struct {
+  msc_code code;
+  const char *title, *story;
+} codes[] = {
+#define DIAG(name, number, title, story) {MSC_E_##name, title, story},
+#include "ir/diag.def"
+#undef DIAG
+};
+
+const char *msc_code_title(msc_code code) {
+  for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+    if (codes[i].code == code) return codes[i].title;
+  return NULL;
+}
+
+const char *msc_code_story(msc_code code) {
+  for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+    if (codes[i].code == code) return codes[i].story;
+  return NULL;
+}
+
+/* Levenshtein distance with one row; words longer than the row count as far. */
+static size_t distance(const char *a, const char *b) {
+  enum { MAX = 64 };
+  size_t row[MAX + 1], la = strlen(a), lb = strlen(b);
+  if (la > MAX || lb > MAX) return MAX;
+  for (size_t j = 0; j <= lb; j++) row[j] = j;
+  for (size_t i = 1; i <= la; i++) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= lb; j++) {
+      size_t change = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      size_t shorter = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+      row[j] = change < shorter ? change : shorter;
+    }
+  }
+  return row[lb];
+}
+
+const char *msc_nearest(const char *word, const char *const *words, size_t n) {
+  const char *best = NULL;
+  size_t limit = strlen(word) / 3 + 1, least = limit + 1;
+  for (size_t i = 0; i < n; i++) {
+    size_t d = distance(word, words[i]);
+    if (d < least) least = d, best = words[i];
+  }
+  return best;
+}
+
+/* op.c keeps its parsed table here, so that there is no global state. */
+const msc_op_info **msc_context_op_table(msc_context *ctx, size_t num) {
+  if (!ctx->info) ctx->info = msc_new_array(ctx->arena, const msc_op_info *, num);
+  return ctx->info;
+}

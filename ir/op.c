@@ -1,0 +1,161 @@
+/* op.c: the op table, made from op.def once per context, and the check of one op against its row. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/ir.h"
+#include "ir/op_table.h"
+
+_Static_assert(OP_COUNT <= 65535, "an op number fits the 16 bits of msc_op.kind");
+
+typedef struct {
+  const char *name, *operands, *results, *attrs;
+  unsigned flags;
+  msc_shape_fn *shape;
+  const char *rule;
+  msc_rule_fn *rule_fn;
+  msc_grad_fn *grad;
+  msc_cost_class cost;
+} row;
+
+static const row rows[OP_COUNT] = {
+#define OP(name, operands, results, attrs, flags, shape, rule, rule_fn, grad, cost) {#name, operands, results, attrs, flags, shape, rule, rule_fn, grad, cost},
+#include "ir/op.def"
+#undef OP
+};
+
+const char *msc_kind_name(unsigned kind) { return kind < OP_COUNT ? rows[kind].name : "?"; }
+
+bool msc_kind_parse(const char *name, msc_op_kind *out_kind) {
+  for (int k = 0; k < OP_COUNT; k++)
+    if (strcmp(rows[k].name, name) == 0) {
+      *out_kind = (msc_op_kind)k;
+      return true;
+    }
+  return false;
+}
+
+/* Next blank-separated word of *text, copied; NULL at the end. */
+static char *next_word(msc_arena *a, const char **text) {
+  const char *p = *text + strspn(*text, " ");
+  size_t n = strcspn(p, " ");
+  *text = p + n;
+  return n ? msc_arena_printf(a, "%.*s", (int)n, p) : NULL;
+}
+
+static void parse_operands(msc_arena *a, msc_op_info *info, const char *text) {
+  for (char *w; (w = next_word(a, &text));) {
+    msc_operand_spec *s = &info->operand[info->num_operands++];
+    s->tied = -1;
+    size_t n = strcspn(w, "?*=");
+    s->optional = w[n] == '?';
+    s->variadic = w[n] == '*';
+    if (w[n] == '=') s->tied = (int8_t)(w[n + 1] - '0');
+    w[n] = 0;
+    s->name = w;
+    if (s->variadic) info->max_in = -1;
+    else if (info->max_in >= 0) info->max_in++;
+    info->min_in += !s->optional && !s->variadic;
+  }
+}
+
+static void parse_results(msc_arena *a, msc_op_info *info, const char *text) {
+  for (char *w; (w = next_word(a, &text));) {
+    if (w[strlen(w) - 1] == '*') info->max_out = -1;
+    else info->min_out++, info->max_out++;
+  }
+}
+
+static void parse_kind(msc_attr_spec *s, const char *kind) {
+  static const struct {
+    const char *name;
+    msc_attr_kind kind;
+    bool list, nested;
+  } kinds[] = {{"int", MSC_ATTR_INT, 0, 0},       {"float", MSC_ATTR_FLOAT, 0, 0}, {"bool", MSC_ATTR_BOOL, 0, 0},
+               {"str", MSC_ATTR_STR, 0, 0},       {"ints", MSC_ATTR_INT, 1, 0},    {"floats", MSC_ATTR_FLOAT, 1, 0},
+               {"splits", MSC_ATTR_INT, 1, 1},    {"type", MSC_ATTR_TYPE, 0, 0},   {"dense", MSC_ATTR_DENSE, 0, 0}};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    if (strcmp(kind, kinds[i].name) == 0) s->kind = kinds[i].kind, s->is_list = kinds[i].list, s->is_nested = kinds[i].nested;
+}
+
+/* "dim:int=0", "stride:ints?", "shape:ints" */
+static void parse_attrs(msc_arena *a, msc_op_info *info, const char *text) {
+  for (char *w; (w = next_word(a, &text));) {
+    msc_attr_spec *s = &info->attr[info->num_attrs++];
+    char *kind = strchr(w, ':');
+    *kind++ = 0;
+    s->name = w;
+    char *end = kind + strcspn(kind, "=?");
+    if (*end) s->has_default = true, s->default_text = *end == '=' ? end + 1 : NULL;
+    *end = 0;
+    parse_kind(s, kind);
+  }
+}
+
+const msc_op_info *msc_op_info_of(msc_context *ctx, msc_op_kind kind) {
+  const msc_op_info **table = msc_context_op_table(ctx, OP_COUNT);
+  if (!table[kind]) {
+    msc_arena *a = msc_context_arena(ctx);
+    msc_op_info *info = msc_new(a, msc_op_info);
+    const row *r = &rows[kind];
+    info->name = r->name, info->flags = r->flags, info->shape = r->shape, info->rule = r->rule;
+    info->rule_fn = r->rule_fn, info->grad = r->grad, info->cost = r->cost;
+    parse_operands(a, info, r->operands);
+    parse_results(a, info, r->results);
+    parse_attrs(a, info, r->attrs);
+    table[kind] = info;
+  }
+  return table[kind];
+}
+
+const msc_op_info *msc_info(const msc_op *op) { return msc_op_info_of(msc_op_ctx(op), (msc_op_kind)op->kind); }
+
+/* ---- the check ---- */
+
+static const char *kind_text(const msc_attr_spec *s) {
+  static const char *const scalar[] = {"an integer", "a float", "a bool", "a string", "a list", "a dictionary", "a type", "dense elements"};
+  if (s->is_nested) return "a list of lists of integers";
+  if (s->is_list) return s->kind == MSC_ATTR_FLOAT ? "a list of floats" : "a list of integers";
+  return scalar[s->kind];
+}
+
+static bool item_fits(msc_attr_kind want, const msc_attr_value *v) {
+  return v->kind == want || (want == MSC_ATTR_FLOAT && v->kind == MSC_ATTR_INT);
+}
+
+static bool list_fits(const msc_attr_spec *s, const msc_attr_value *v, bool nested) {
+  if (v->kind != MSC_ATTR_LIST) return false;
+  for (size_t i = 0; i < v->list.num; i++)
+    if (nested ? !list_fits(s, &v->list.v[i], false) : !item_fits(s->kind, &v->list.v[i])) return false;
+  return true;
+}
+
+static bool check_attrs(const msc_op *op, const msc_op_info *info) {
+  bool ok = true;
+  for (int i = 0; i < info->num_attrs; i++) {
+    const msc_attr_spec *s = &info->attr[i];
+    const msc_attr_value *v = msc_op_attr(op, s->name);
+    if (!v) {
+      if (!s->has_default) ok = msc_op_error(op, MSC_E_ROW, "%s: attribute %s is missing", info->name, s->name);
+    } else if (s->is_list ? !list_fits(s, v, s->is_nested) : !item_fits(s->kind, v)) {
+      ok = msc_op_error(op, MSC_E_ROW, "%s: attribute %s must be %s", info->name, s->name, kind_text(s));
+    }
+  }
+  return ok;
+}
+
+/* "2", "at least 1", "1 to 3" */
+static const char *count_text(msc_arena *a, int min, int max) {
+  if (max < 0) return msc_arena_printf(a, "at least %d", min);
+  return min == max ? msc_arena_printf(a, "%d", min) : msc_arena_printf(a, "%d to %d", min, max);
+}
+
+bool msc_check_row(const msc_op *op) {
+  const msc_op_info *info = msc_info(op);
+  msc_arena *a = msc_context_arena(msc_op_ctx(op));
+  bool ok = true;
+  if (op->num_in < info->min_in || (info->max_in >= 0 && op->num_in > info->max_in))
+    ok = msc_op_error(op, MSC_E_ROW, "%s: takes %s operands, not %d", info->name, count_text(a, info->min_in, info->max_in), op->num_in);
+  if (op->num_out < info->min_out || (info->max_out >= 0 && op->num_out > info->max_out))
+    ok = msc_op_error(op, MSC_E_ROW, "%s: has %s results, not %d", info->name, count_text(a, info->min_out, info->max_out), op->num_out);
+  return check_attrs(op, info) && ok;
+}
