@@ -1,43 +1,6 @@
 /* pending.c: weak stand-ins for functions named in op.def whose files have not landed; removed when they have. */
 #include "ir/op_table.h"
 #define WEAK __attribute__((weak))
-WEAK bool shape_absolute_error(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_absolute_error has not landed"); }
-WEAK bool shape_all_gather(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_all_gather has not landed"); }
-WEAK bool shape_all_reduce(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_all_reduce has not landed"); }
-WEAK bool shape_all_to_all(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_all_to_all has not landed"); }
-WEAK bool shape_batch_matmul(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_batch_matmul has not landed"); }
-WEAK bool shape_binary(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_binary has not landed"); }
-WEAK bool shape_broadcast_to(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_broadcast_to has not landed"); }
-WEAK bool shape_cast(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_cast has not landed"); }
-WEAK bool shape_compare(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_compare has not landed"); }
-WEAK bool shape_concat(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_concat has not landed"); }
-WEAK bool shape_constant(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_constant has not landed"); }
-WEAK bool shape_cross_entropy(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_cross_entropy has not landed"); }
-WEAK bool shape_cross_entropy_grad(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_cross_entropy_grad has not landed"); }
-WEAK bool shape_flatten(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_flatten has not landed"); }
-WEAK bool shape_float_unary(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_float_unary has not landed"); }
-WEAK bool shape_fused(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_fused has not landed"); }
-WEAK bool shape_gather(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_gather has not landed"); }
-WEAK bool shape_gelu(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_gelu has not landed"); }
-WEAK bool shape_iota(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_iota has not landed"); }
-WEAK bool shape_lamb_moments(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_lamb_moments has not landed"); }
-WEAK bool shape_matmul(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_matmul has not landed"); }
-WEAK bool shape_none(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_none has not landed"); }
-WEAK bool shape_one_hot(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_one_hot has not landed"); }
-WEAK bool shape_pad(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_pad has not landed"); }
-WEAK bool shape_permute(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_permute has not landed"); }
-WEAK bool shape_reduce(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_reduce has not landed"); }
-WEAK bool shape_reduce_scatter(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_reduce_scatter has not landed"); }
-WEAK bool shape_relayout(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_relayout has not landed"); }
-WEAK bool shape_reshape(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_reshape has not landed"); }
-WEAK bool shape_scatter_add(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_scatter_add has not landed"); }
-WEAK bool shape_select(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_select has not landed"); }
-WEAK bool shape_slice(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_slice has not landed"); }
-WEAK bool shape_softmax(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_softmax has not landed"); }
-WEAK bool shape_split(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_split has not landed"); }
-WEAK bool shape_transpose(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_transpose has not landed"); }
-WEAK bool shape_unary(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_unary has not landed"); }
-WEAK bool shape_update(msc_op *op) { return msc_op_error(op, MSC_E_UNSUPPORTED, "shape_update has not landed"); }
 WEAK bool rule_absolute_error(const msc_op *op, msc_rule *rule) { (void)rule; return msc_op_error(op, MSC_E_UNSUPPORTED, "rule_absolute_error has not landed"); }
 WEAK bool rule_axis(const msc_op *op, msc_rule *rule) { (void)rule; return msc_op_error(op, MSC_E_UNSUPPORTED, "rule_axis has not landed"); }
 WEAK bool rule_broadcast(const msc_op *op, msc_rule *rule) { (void)rule; return msc_op_error(op, MSC_E_UNSUPPORTED, "rule_broadcast has not landed"); }

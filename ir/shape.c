@@ -1,13 +1,10 @@
 /* shape.c: operand types and attributes of an op in; result types, or one report at the op, out.
  * The functions named in op.def.  They see rows that msc_check_row has accepted.  Operands of one op have equal element
  * types: nothing is promoted silently.  Broadcasting is numpy's: dimensions aligned from the right, size 1 stretches. */
-#include "ir/ir.h"
-
 #include <string.h>
 
-#define OP(name, operands, results, attrs, flags, shape, rule, rule_fn, grad, cost) msc_shape_fn shape;
-#include "ir/op.def"
-#undef OP
+#include "ir/ir.h"
+#include "ir/op_table.h"
 
 #define D PRId64
 
