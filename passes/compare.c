@@ -1,0 +1,108 @@
+/* compare.c: two modules of one context in; the first difference that is more than identity out. */
+#include "passes/pass.h"
+
+#include <string.h>
+
+static bool same_attrs(const msc_attr *a, size_t num_a, const msc_attr *b, size_t num_b) {
+  if (num_a != num_b) return false;
+  for (size_t i = 0; i < num_a; i++)
+    if (a[i].name != b[i].name || !msc_attr_equal(&a[i].value, &b[i].value)) return false;
+  return true;
+}
+
+/* A place that is implied is not printed, so only that it is implied comes back. */
+static bool same_loc(const msc_loc *a, const msc_loc *b) {
+  for (; a && b; a = a->caller, b = b->caller) {
+    if (a == b) return true;
+    if (a->implied != b->implied) return false;
+    if (a->implied) return true;
+    if (a->file != b->file || a->line != b->line || a->col != b->col || a->scope != b->scope) return false;
+  }
+  return a == b;
+}
+
+static bool same_value(const msc_value *a, const msc_value *b) {
+  return a->id == b->id && a->type == b->type;
+}
+
+static const char *op_differs(const msc_op *a, const msc_op *b) {
+  if (a->kind != b->kind) return "kinds";
+  if (a->num_in != b->num_in || a->num_out != b->num_out) return "operand or result counts";
+  for (int i = 0; i < a->num_in; i++)
+    if (!same_value(a->in[i].value, b->in[i].value)) return "operands";
+  for (int i = 0; i < a->num_out; i++)
+    if (!same_value(&a->out[i], &b->out[i])) return "result types";
+  if (!same_attrs(a->attrs, a->num_attrs, b->attrs, b->num_attrs)) return "attributes";
+  if (a->name != b->name) return "names";
+  if (!same_loc(a->loc, b->loc)) return "places";
+  if (!a->body != !b->body) return "regions";
+  if (!a->forward != !b->forward || (a->forward && a->forward->id != b->forward->id)) return "forward ops";
+  if (!a->letters != !b->letters || (a->letters && strcmp(a->letters, b->letters))) return "letters";
+  return NULL;
+}
+
+static const char *args_differ(const msc_block *a, const msc_block *b, msc_arena *arena) {
+  if (a->num_args != b->num_args) return msc_arena_printf(arena, "%zu and %zu arguments", a->num_args, b->num_args);
+  for (size_t i = 0; i < a->num_args; i++)
+    if (!same_value(a->args[i], b->args[i]) || a->args[i]->name != b->args[i]->name)
+      return msc_arena_printf(arena, "argument %zu differs", i);
+  return NULL;
+}
+
+/* Regions are walked in place of a stack: into a body, and out through its parent. */
+static const char *blocks_differ(const msc_block *block_a, const msc_block *block_b, msc_arena *arena) {
+  const char *why = args_differ(block_a, block_b, arena);
+  const msc_op *a = block_a->first, *b = block_b->first;
+  const msc_block *top = block_a;
+  while (!why) {
+    if (!a != !b) return "one block is longer";
+    if (!a) {
+      if (block_a == top) return NULL;
+      a = block_a->parent, b = block_b->parent;
+      block_a = a->block, block_b = b->block;
+      a = a->next, b = b->next;
+      continue;
+    }
+    const char *part = op_differs(a, b);
+    if (part) return msc_arena_printf(arena, "op %" PRIu32 " (%s): %s differ", a->id, msc_kind_name(a->kind), part);
+    if (a->body) {
+      block_a = a->body, block_b = b->body;
+      why = args_differ(block_a, block_b, arena);
+      a = block_a->first, b = block_b->first;
+    } else {
+      a = a->next, b = b->next;
+    }
+  }
+  return why;
+}
+
+static const char *funcs_differ(const msc_func *a, const msc_func *b, msc_arena *arena) {
+  if (a->name != b->name) return msc_arena_printf(arena, "functions '%s' and '%s'", a->name, b->name);
+  msc_number(a->body);
+  msc_number(b->body);
+  const char *why = blocks_differ(a->body, b->body, arena);
+  if (why) return msc_arena_printf(arena, "function '%s': %s", a->name, why);
+  if (!same_attrs(a->attrs, a->num_attrs, b->attrs, b->num_attrs)) return msc_arena_printf(arena, "function '%s': attributes differ", a->name);
+  for (size_t i = 0; i < a->body->num_args; i++)
+    if (!same_attrs(a->arg[i].attrs, a->arg[i].num_attrs, b->arg[i].attrs, b->arg[i].num_attrs))
+      return msc_arena_printf(arena, "function '%s': attributes of argument %zu differ", a->name, i);
+  return NULL;
+}
+
+static bool same_mesh(const msc_mesh *a, const msc_mesh *b) {
+  if (a->num_axes != b->num_axes) return false;
+  for (int i = 0; i < a->num_axes; i++)
+    if (a->axis[i].name != b->axis[i].name || a->axis[i].size != b->axis[i].size) return false;
+  return true;
+}
+
+const char *msc_modules_differ(const msc_module *a, const msc_module *b, msc_arena *arena) {
+  if (!same_mesh(&a->mesh, &b->mesh)) return "meshes differ";
+  if (!same_attrs(a->attrs, a->num_attrs, b->attrs, b->num_attrs)) return "module attributes differ";
+  const msc_func *f = a->first, *g = b->first;
+  for (; f && g; f = f->next, g = g->next) {
+    const char *why = funcs_differ(f, g, arena);
+    if (why) return why;
+  }
+  return f || g ? "one module has more functions" : NULL;
+}

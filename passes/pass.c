@@ -1,0 +1,211 @@
+/* pass.c: a module and the names of passes in; the module rewritten, verified after each pass.  Times, texts and
+ * reproducers go to the caller's functions: nothing is printed here. */
+#include "passes/pass.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+static const msc_pass_info passes[] = {
+#define PASS(stage, name, line) {#stage, #name, line, pass_##name},
+#include "passes/pass.def"
+#undef PASS
+};
+enum { NUM_PASSES = sizeof passes / sizeof *passes };
+
+size_t msc_num_passes(void) { return NUM_PASSES; }
+const msc_pass_info *msc_pass_at(size_t i) { return &passes[i]; }
+
+const msc_pass_info *msc_find_pass(const char *name) {
+  for (size_t i = 0; i < NUM_PASSES; i++)
+    if (!strcmp(passes[i].name, name)) return &passes[i];
+  return NULL;
+}
+
+void msc_stat(msc_pass_ctx *pass, const char *what, int64_t count) {
+  for (msc_pass_stat *s = pass->stats; s; s = s->next)
+    if (!strcmp(s->what, what)) {
+      s->count += count;
+      return;
+    }
+  msc_pass_stat *s = msc_new(pass->scratch, msc_pass_stat);
+  *s = (msc_pass_stat){what, count, NULL};
+  if (pass->last_stat) pass->last_stat->next = s;
+  else pass->stats = s;
+  pass->last_stat = s;
+}
+
+void msc_remark(msc_pass_ctx *pass, const msc_op *op, const char *fmt, ...) {
+  if (!pass->options->remark) return;
+  va_list ap;
+  va_start(ap, fmt);
+  char text[1024];
+  vsnprintf(text, sizeof text, fmt, ap);
+  va_end(ap);
+  pass->options->remark(pass->options->user, pass->info, op, text);
+}
+
+/* ---- which passes ---- */
+
+static const msc_pass_info *named(msc_context *ctx, const char *name) {
+  const msc_pass_info *found = msc_find_pass(name);
+  if (found) return found;
+  const char *words[NUM_PASSES];
+  for (size_t i = 0; i < NUM_PASSES; i++) words[i] = passes[i].name;
+  const char *near = msc_nearest(name, words, NUM_PASSES);
+  if (near) msc_error(ctx, MSC_E_CONFIG, NULL, "unknown pass '%s'; did you mean '%s'?", name, near);
+  else msc_error(ctx, MSC_E_CONFIG, NULL, "unknown pass '%s'", name);
+  return NULL;
+}
+
+typedef struct {
+  size_t num;
+  const msc_pass_info **pass;
+} pass_list;
+
+static bool listed(msc_context *ctx, msc_arena *arena, const char *names, pass_list *out) {
+  bool ok = true;
+  out->pass = msc_new_array(arena, const msc_pass_info *, strlen(names) / 2 + 1);
+  for (const char *p = names; *p;) {
+    size_t n = strcspn(p, ",");
+    const msc_pass_info *pass = named(ctx, msc_arena_printf(arena, "%.*s", (int)n, p));
+    if (pass) out->pass[out->num++] = pass;
+    else ok = false;
+    p += n;
+    if (*p == ',') p++;
+  }
+  return ok;
+}
+
+static bool chosen(msc_context *ctx, msc_arena *arena, const msc_pass_options *o, pass_list *out) {
+  *out = (pass_list){0};
+  if (o->passes) return listed(ctx, arena, o->passes, out);
+  const msc_pass_info *first = o->from ? named(ctx, o->from) : passes;
+  const msc_pass_info *last = o->until ? named(ctx, o->until) : passes + NUM_PASSES - 1;
+  if (!first || !last) return false;
+  if (first > last)
+    return msc_error(ctx, MSC_E_CONFIG, NULL, "pass '%s' comes after '%s'", first->name, last->name);
+  out->pass = msc_new_array(arena, const msc_pass_info *, NUM_PASSES);
+  for (const msc_pass_info *p = first; p <= last; p++) out->pass[out->num++] = p;
+  return true;
+}
+
+/* ---- one run ---- */
+
+typedef struct {
+  msc_context *ctx;
+  msc_module *m;
+  const msc_pass_options *options;
+  bool wants_text;
+  /* Text before and after the current pass, each in its arena; they change places after each pass. */
+  msc_arena *arena[2];
+  const char *text[2];
+  size_t bytes[2];
+} pass_run;
+
+static uint64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void take_text(pass_run *r, int side) {
+  r->text[side] = NULL;
+  r->bytes[side] = 0;
+  if (r->arena[side]) msc_arena_free(r->arena[side]);
+  r->arena[side] = msc_arena_new(r->ctx);
+  r->text[side] = msc_print_text(r->m, r->arena[side], &r->bytes[side]);
+}
+
+static bool dump(pass_run *r, int number, const char *name, int side) {
+  msc_arena *arena = r->arena[side];
+  const char *path = msc_arena_printf(arena, "%s/%03d-%s.mlir", r->options->dump_dir, number, name);
+  FILE *f = fopen(path, "wb");
+  bool ok = f && fwrite(r->text[side], 1, r->bytes[side], f) == r->bytes[side];
+  int saved = errno;
+  if (f && fclose(f) && ok) ok = false, saved = errno;
+  return ok || msc_error(r->ctx, MSC_E_FILE, NULL, "%s: %s", path, strerror(saved));
+}
+
+/* Text that does not come back as the same module is a bug of printer, parser or pass. */
+static bool text_holds(pass_run *r, msc_arena *scratch) {
+  size_t bytes;
+  const char *text = msc_print_text(r->m, scratch, &bytes);
+  msc_module *again = msc_parse(r->ctx, "printed", text, bytes);
+  if (!again) return false;
+  const char *why = msc_modules_differ(r->m, again, scratch);
+  return !why || msc_error(r->ctx, MSC_E_INTERNAL, NULL, "print and parse change the module: %s", why);
+}
+
+static bool verified(pass_run *r, msc_arena *scratch) {
+  if (r->options->verify >= MSC_VERIFY_IR) MSC_TRY(msc_verify(r->m));
+  if (r->options->verify >= MSC_VERIFY_TEXT) MSC_TRY(text_holds(r, scratch));
+  return true;
+}
+
+static bool has_internal_error(const msc_diag *d) {
+  for (; d; d = d->next)
+    if (d->severity == MSC_DIAG_ERROR && d->code == MSC_E_INTERNAL) return true;
+  return false;
+}
+
+static bool bug(pass_run *r, msc_pass_ctx *pass, const char *what) {
+  const char *name = pass->info->name;
+  msc_error(r->ctx, MSC_E_INTERNAL, NULL, "pass '%s' %s", name, what);
+  if (r->options->reproducer) {
+    const char *flags = r->options->flags ? r->options->flags : "";
+    const char *text = msc_arena_printf(pass->scratch, "// RUN: msc opt --passes=%s%s%s %%s\n%s", name, *flags ? " " : "", flags, r->text[0]);
+    r->options->reproducer(r->options->user, pass->info, text, strlen(text));
+  }
+  return false;
+}
+
+static bool report(pass_run *r, msc_pass_ctx *pass, msc_pass_report *report) {
+  if (r->wants_text) {
+    take_text(r, 1);
+    report->text = r->text[1];
+    report->bytes = r->bytes[1];
+    report->changed = r->bytes[0] != r->bytes[1] || memcmp(r->text[0], r->text[1], r->bytes[0]) != 0;
+  }
+  if (r->options->dump_dir && report->changed) MSC_TRY(dump(r, report->number, pass->info->name, 1));
+  if (r->options->after) r->options->after(r->options->user, report);
+  if (r->wants_text) {
+    msc_arena *arena = r->arena[0];
+    r->arena[0] = r->arena[1], r->text[0] = r->text[1], r->bytes[0] = r->bytes[1];
+    r->arena[1] = arena;
+  }
+  return true;
+}
+
+static bool run_one(pass_run *r, const msc_pass_info *info, int number) {
+  msc_pass_ctx pass = {.ctx = r->ctx, .scratch = msc_arena_new(r->ctx), .config = r->options->config, .options = r->options, .info = info};
+  msc_pass_report done = {.pass = info, .number = number, .module = r->m};
+  int errors = msc_num_errors(r->ctx);
+  uint64_t start = now_ns();
+  bool ok = info->run(&pass, r->m);
+  uint64_t mid = now_ns();
+  if (ok && msc_num_errors(r->ctx) > errors) ok = bug(r, &pass, "reported an error but went on");
+  else if (!ok && (msc_num_errors(r->ctx) == errors || has_internal_error(msc_diags(r->ctx)))) ok = bug(r, &pass, "failed");
+  else if (ok && !verified(r, pass.scratch)) ok = bug(r, &pass, "left a module that does not verify");
+  done.pass_ns = mid - start;
+  done.verify_ns = now_ns() - mid;
+  done.stats = pass.stats;
+  if (ok) ok = report(r, &pass, &done);
+  msc_arena_free(pass.scratch);
+  return ok;
+}
+
+bool msc_run_passes(msc_context *ctx, msc_module *m, const msc_pass_options *options) {
+  msc_arena *arena = msc_arena_new(ctx);
+  pass_run r = {.ctx = ctx, .m = m, .options = options};
+  r.wants_text = options->want_text || options->dump_dir || options->reproducer;
+  pass_list list;
+  bool ok = chosen(ctx, arena, options, &list) && (options->verify < MSC_VERIFY_IR || msc_verify(m));
+  if (ok && r.wants_text) take_text(&r, 0);
+  if (ok && options->dump_dir) ok = dump(&r, 0, "input", 0);
+  for (size_t i = 0; ok && i < list.num; i++) ok = run_one(&r, list.pass[i], (int)i + 1);
+  for (int side = 0; side < 2; side++)
+    if (r.arena[side]) msc_arena_free(r.arena[side]);
+  msc_arena_free(arena);
+  return ok;
+}

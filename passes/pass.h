@@ -1,0 +1,93 @@
+/* pass.h: what a pass sees, and how passes are chosen, run, checked, dumped and reproduced. */
+#ifndef MSC_PASSES_PASS_H
+#define MSC_PASSES_PASS_H
+
+#include "ir/ir.h"
+
+typedef struct msc_config msc_config; /* passes/config.h */
+typedef struct msc_pass_ctx msc_pass_ctx;
+typedef bool msc_pass_fn(msc_pass_ctx *pass, msc_module *m);
+
+/* One row of pass.def. */
+typedef struct {
+  const char *stage; /* its folder: "1_simplify" */
+  const char *name;  /* its file, and its word on the command line */
+  const char *line;  /* what it does, in one line */
+  msc_pass_fn *run;  /* false: it reported an error, or it is a bug */
+} msc_pass_info;
+
+typedef struct msc_pass_stat {
+  const char *what; /* "ops removed" */
+  int64_t count;
+  struct msc_pass_stat *next;
+} msc_pass_stat;
+
+/* What is told after each pass. */
+typedef struct {
+  const msc_pass_info *pass;
+  int number;                 /* of this run, from 1 */
+  uint64_t pass_ns, verify_ns;
+  const msc_pass_stat *stats; /* in the order they were counted */
+  const msc_module *module;
+  const char *text;           /* the IR after the pass; NULL unless wanted (see want_text) */
+  size_t bytes;
+  bool changed;               /* the text differs from the one before; only with text */
+} msc_pass_report;
+
+enum {
+  MSC_VERIFY_OFF,
+  MSC_VERIFY_IR,       /* the verifier, after each pass */
+  MSC_VERIFY_TEXT,     /* and print, parse, compare */
+  MSC_VERIFY_NUMERICS, /* and execute small functions before and after */
+};
+
+typedef struct {
+  const char *passes;        /* "dce,cse": just these, in this order; NULL: those of pass.def between from and until */
+  const char *from, *until;  /* first and last pass; NULL: of all */
+  int verify;                /* MSC_VERIFY_... */
+  const msc_config *config;  /* NULL: every key has its default */
+  const char *dump_dir;      /* existing folder that gets 000-input.mlir and 017-dce.mlir after each pass that changed it; or NULL */
+  bool want_text;            /* reports carry the IR; implied by dump_dir and reproducer */
+  const char *flags;         /* of the command line, to be repeated in a reproducer's first line; or NULL */
+  void *user;                /* of the functions below; each may be NULL */
+  void (*after)(void *user, const msc_pass_report *report);
+  void (*remark)(void *user, const msc_pass_info *pass, const msc_op *op, const char *text);
+  /* A pass hit a bug: `text` is a complete test case, its first line is how to run it. */
+  void (*reproducer)(void *user, const msc_pass_info *pass, const char *text, size_t bytes);
+} msc_pass_options;
+
+struct msc_pass_ctx {
+  msc_context *ctx;
+  msc_arena *scratch;       /* freed when the pass is done */
+  const msc_config *config; /* as in the options: may be NULL */
+  const msc_pass_options *options;
+  const msc_pass_info *info;
+  msc_pass_stat *stats, *last_stat;
+};
+
+#define PASS(stage, name, line) msc_pass_fn pass_##name;
+#include "passes/pass.def"
+#undef PASS
+
+/* ---- pass.c ---- */
+
+size_t msc_num_passes(void);
+const msc_pass_info *msc_pass_at(size_t i); /* pipeline order */
+const msc_pass_info *msc_find_pass(const char *name);
+
+/* Verifies m, runs the chosen passes over it and verifies after each.  On false the diagnostics say why: errors of the
+ * user's, or MSC_E_INTERNAL for a bug, which also went to `reproducer`. */
+bool msc_run_passes(msc_context *ctx, msc_module *m, const msc_pass_options *options);
+
+/* Counted, shown per pass.  `what` is a literal. */
+void msc_stat(msc_pass_ctx *pass, const char *what, int64_t count);
+/* A decision worth explaining: what, why, what it costs, the runner-up.  Free when nobody listens.  op may be NULL. */
+void msc_remark(msc_pass_ctx *pass, const msc_op *op, const char *fmt, ...) MSC_PRINTF(3, 4);
+
+/* ---- compare.c ---- */
+
+/* Equal in everything but identity: names, types, attributes, operands, places.  Both of one context.  NULL, or in
+ * `arena` where they first differ. */
+const char *msc_modules_differ(const msc_module *a, const msc_module *b, msc_arena *arena);
+
+#endif
