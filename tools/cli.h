@@ -1,0 +1,116 @@
+/* cli.h: what every subcommand of msc gets: parsed options, a context for diagnostics, files in, atomic files out.
+ *
+ * A command is one file tools/cmd_NAME.c, found through its row in commands.def:
+ *
+ *   static int run(cli *c) {
+ *     cli_bytes text;
+ *     if (!cli_read(c, c->operands[0], &text)) return CLI_INPUT;
+ *     msc_module *m = msc_parse(c->ctx, c->operands[0], text.data, text.size);
+ *     if (!m) return CLI_INPUT;               // what was reported to c->ctx is printed after return
+ *     cli_output *out = cli_open(c, cli_text(c, "o"));
+ *     if (!out) return CLI_INPUT;
+ *     msc_print_module(m, cli_write, out);
+ *     return cli_close(c, out);               // fsync and rename; nothing is left behind on any other way out
+ *   }
+ *   static const cli_option options[] = {{"o", CLI_TEXT, "FILE", "write here instead of stdout"}, {0}};
+ *   const cli_command cmd_NAME = {"FILE.mlir", 1, 1, options, run};
+ *
+ * Arena exhaustion inside run leaves it through msc_protect; open outputs are then discarded. */
+#ifndef MSC_TOOLS_CLI_H
+#define MSC_TOOLS_CLI_H
+
+#include "ir/ir.h"
+
+#define MSC_VERSION "0.1.0"
+
+/* Exit codes; 128 + n: ended by signal n. */
+enum { CLI_OK = 0, CLI_INPUT = 1, CLI_USAGE = 2, CLI_ENVIRONMENT = 3, CLI_BUG = 70 };
+
+typedef enum {
+  CLI_FLAG,    /* no argument */
+  CLI_TEXT,    /* any text */
+  CLI_TEXTS,   /* any text; may be repeated */
+  CLI_PAIRS,   /* name=text; may be repeated, and one option takes all pairs that follow it */
+  CLI_INT,     /* a whole number */
+  CLI_NUMBER,  /* a number */
+  CLI_BYTES,   /* a size: 4096, 64k, 2M, 1.5G (powers of 1024) */
+  CLI_CHOICE,  /* one of the words of `arg`, separated by | */
+} cli_type;
+
+typedef struct {
+  const char *name; /* without dashes; one letter: -o */
+  cli_type type;
+  const char *arg;  /* how help calls the argument: FILE */
+  const char *help;
+} cli_option;
+
+typedef struct cli cli;
+
+typedef struct {
+  const char *operands;           /* how help calls them: "MODEL", "FILE ..."; "" none */
+  int min_operands, max_operands; /* max < 0: any number */
+  const cli_option *options;      /* ends with a row without name; NULL: only the common ones */
+  int (*run)(cli *c);             /* returns an exit code */
+} cli_command;
+
+struct cli {
+  msc_context *ctx;          /* its arenas are bounded by --max-memory, its diagnostics printed when run returns */
+  int num_operands;
+  const char *const *operands;
+  bool json;                 /* --json: stdout carries one JSON object and nothing else */
+  struct cli_state *state;
+};
+
+#define CMD(name, help) extern const cli_command cmd_##name __attribute__((weak));
+#include "tools/commands.def"
+#undef CMD
+
+/* ---- options.c: asking for a name that is not in the command's table is a bug and ends the program ---- */
+
+bool cli_flag(const cli *c, const char *name);
+const char *cli_text(const cli *c, const char *name); /* the last one given; NULL: absent */
+size_t cli_texts(const cli *c, const char *name, const char *const **out_texts); /* in order of appearance */
+int64_t cli_int(const cli *c, const char *name, int64_t absent);                 /* CLI_INT and CLI_BYTES */
+double cli_number(const cli *c, const char *name, double absent);
+/* Reports "msc NAME: error: ..." with a pointer to --help; returns CLI_USAGE. */
+int cli_usage(const cli *c, const char *fmt, ...) MSC_PRINTF(2, 3);
+
+/* ---- render.c ---- */
+
+/* Prints what was reported so far (long commands call it before they go on); with json and sarif it waits for the end. */
+void cli_flush_diags(cli *c);
+/* The location of a file as a whole. */
+const msc_loc *cli_loc(cli *c, const char *path);
+/* Text of unknown origin made printable: control characters and broken UTF-8 become \xNN.  The caller frees it; NULL: no memory. */
+char *cli_printable(const char *text);
+
+/* ---- output.c ---- */
+
+typedef struct {
+  const char *data; /* in the context's arena, 64-byte aligned, a zero byte follows */
+  size_t size;
+} cli_bytes;
+
+/* A whole file ("-": stdin); reports and returns false. */
+bool cli_read(cli *c, const char *path, cli_bytes *out_bytes);
+
+typedef struct cli_output cli_output;
+
+/* NULL or "-" is stdout, else a temporary name in the same folder until cli_close.  NULL after a report. */
+cli_output *cli_open(cli *c, const char *path);
+void cli_write(void *output, const char *data, size_t bytes); /* a msc_write_fn; the first failure is reported by cli_close */
+void cli_printf(cli_output *out, const char *fmt, ...) MSC_PRINTF(2, 3);
+int cli_close(cli *c, cli_output *out); /* an exit code */
+/* The whole of cli_open, cli_write, cli_close. */
+int cli_write_file(cli *c, const char *path, const char *data, size_t bytes);
+
+/* One line on a terminal that says how far long work is; silent in the first second and when stderr is no terminal. */
+void cli_progress(cli *c, const char *fmt, ...) MSC_PRINTF(2, 3);
+void cli_progress_done(cli *c);
+
+/* ---- crash.c ---- */
+
+/* IR text to be saved as msc-repro.mlir should msc crash from here on; NULL forgets it.  The text is not copied. */
+void cli_keep_reproducer(const char *text, size_t bytes);
+
+#endif

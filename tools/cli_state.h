@@ -1,0 +1,44 @@
+/* cli_state.h: what the files behind cli.h share; commands do not include it. */
+#ifndef MSC_TOOLS_CLI_STATE_H
+#define MSC_TOOLS_CLI_STATE_H
+
+#include "tools/cli.h"
+
+typedef struct {
+  const cli_option *option;
+  const char *text; /* NULL for a flag */
+} cli_value;
+
+typedef enum { CLI_DIAG_TEXT, CLI_DIAG_JSON, CLI_DIAG_SARIF } cli_format;
+
+struct cli_state {
+  const char *name;           /* of the command */
+  const char *help;           /* of the command */
+  const cli_command *command;
+  cli_value *values;          /* in order of appearance */
+  size_t num_values;
+  const char **operands;
+  cli_format format;
+  bool colour, progress_shown;
+  size_t printed_diags;       /* diagnostics already printed as text */
+  int64_t started_ns, progress_ns;
+  cli_output *outputs;        /* open ones */
+};
+
+/* options.c */
+extern const cli_option cli_common_options[];
+bool cli_parse(cli *c, int argc, char **argv); /* false after usage errors */
+void cli_print_help(const cli *c);
+
+/* render.c */
+void cli_finish_diags(cli *c); /* the last flush; json and sarif print here */
+
+/* output.c */
+void cli_discard_outputs(cli *c); /* removes temporary files */
+void cli_remove_temporaries(void); /* the same from a signal handler */
+int64_t cli_now_ns(void);
+
+/* crash.c */
+void cli_catch_crashes(int argc, char **argv);
+
+#endif

@@ -1,0 +1,79 @@
+/* crash.c: a signal that means a bug in msc becomes a reproducer on disk, a message and exit code 70.  Only the program
+ * does this; the libraries never touch signals. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/cli_state.h"
+
+#define REPRODUCER "msc-repro.mlir"
+
+/* A signal handler has no other way to its data. */
+static struct {
+  const char *volatile text;
+  volatile size_t bytes;
+  int argc;
+  char **argv;
+} crash;
+
+void cli_keep_reproducer(const char *text, size_t bytes) {
+  crash.text = NULL;
+  crash.bytes = bytes;
+  crash.text = text;
+}
+
+static void put_bytes(int fd, const char *data, size_t bytes) {
+  while (bytes > 0) {
+    ssize_t n = write(fd, data, bytes);
+    if (n <= 0) return;
+    data += n;
+    bytes -= (size_t)n;
+  }
+}
+
+static void put(int fd, const char *text) { put_bytes(fd, text, strlen(text)); }
+
+static bool save_reproducer(void) {
+  if (!crash.text) return false;
+  int fd = open(REPRODUCER, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) return false;
+  put_bytes(fd, crash.text, crash.bytes);
+  close(fd);
+  return true;
+}
+
+static void on_crash(int number) {
+  put(STDERR_FILENO, "msc: internal error: signal ");
+  char digits[3] = {(char)('0' + number / 10), (char)('0' + number % 10), 0};
+  put(STDERR_FILENO, digits);
+  put(STDERR_FILENO, "; this is a bug in msc [E0170]\nreproducer: ");
+  if (save_reproducer()) {
+    put(STDERR_FILENO, REPRODUCER "\n");
+  } else {
+    put(STDERR_FILENO, "msc");
+    for (int i = 1; i < crash.argc; i++) {
+      put(STDERR_FILENO, " ");
+      put(STDERR_FILENO, crash.argv[i]);
+    }
+    put(STDERR_FILENO, "\n");
+  }
+  cli_remove_temporaries();
+  _exit(CLI_BUG);
+}
+
+void cli_catch_crashes(int argc, char **argv) {
+  crash.argc = argc;
+  crash.argv = argv;
+#ifndef __SANITIZE_ADDRESS__ /* the sanitizer's own report says more */
+  static char stack[64 * 1024]; /* so that a stack overflow is reported too */
+  stack_t alternative = {.ss_sp = stack, .ss_size = sizeof stack};
+  sigaltstack(&alternative, NULL);
+  struct sigaction action = {.sa_handler = on_crash, .sa_flags = SA_ONSTACK | (int)SA_RESETHAND};
+  const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) sigaction(signals[i], &action, NULL);
+#else
+  (void)on_crash;
+#endif
+}

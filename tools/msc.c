@@ -1,0 +1,134 @@
+/* msc.c: the program.  argv in, one command of commands.def run, its exit code out. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/cli_state.h"
+
+typedef struct {
+  const char *name, *help;
+  const cli_command *command; /* NULL: its file does not exist yet */
+} row;
+
+enum {
+#define CMD(name, help) ROW_##name,
+#include "tools/commands.def"
+#undef CMD
+  NUM_ROWS
+};
+
+static void fill_rows(row *rows) {
+#define CMD(name, help) rows[ROW_##name] = (row){#name, help, &cmd_##name};
+#include "tools/commands.def"
+#undef CMD
+}
+
+static int print_commands(const row *rows, FILE *to) {
+  fprintf(to, "usage: msc COMMAND [OPTION ...] [FILE ...]\n\ncommands:\n");
+  for (int i = 0; i < NUM_ROWS; i++)
+    fprintf(to, "  %-10s %s%s\n", rows[i].name, rows[i].help, rows[i].command ? "" : " (not supported yet)");
+  fprintf(to, "\nmsc COMMAND --help shows the options of a command.\n");
+  return to == stdout ? CLI_OK : CLI_USAGE;
+}
+
+static const row *find_row(const row *rows, const char *name) {
+  const char *names[NUM_ROWS];
+  for (int i = 0; i < NUM_ROWS; i++) {
+    if (!strcmp(rows[i].name, name)) return &rows[i];
+    names[i] = rows[i].name;
+  }
+  const char *near = msc_nearest(name, names, NUM_ROWS);
+  if (near)
+    fprintf(stderr, "msc: error: unknown command '%s'; did you mean %s? (msc --help)\n", name, near);
+  else
+    fprintf(stderr, "msc: error: unknown command '%s' (msc --help)\n", name);
+  return NULL;
+}
+
+typedef struct {
+  cli *c;
+  int argc, code;
+  char **argv;
+} call;
+
+static bool wants_colour(const char *choice) {
+  if (choice && strcmp(choice, "auto")) return !strcmp(choice, "always");
+  const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+  return isatty(STDERR_FILENO) && !(no && *no) && !(term && !strcmp(term, "dumb"));
+}
+
+static bool run_command(msc_context *ctx, void *arg) {
+  call *k = arg;
+  cli *c = k->c;
+  c->state->values = msc_new_array(msc_context_arena(ctx), cli_value, k->argc + 1);
+  c->state->operands = msc_new_array(msc_context_arena(ctx), const char *, k->argc + 1);
+  if (!cli_parse(c, k->argc, k->argv)) return true;
+  k->code = CLI_OK;
+  if (cli_flag(c, "help")) {
+    cli_print_help(c);
+    return true;
+  }
+  const char *format = cli_text(c, "diagnostic-format");
+  c->state->format = !format || *format == 't' ? CLI_DIAG_TEXT : *format == 'j' ? CLI_DIAG_JSON : CLI_DIAG_SARIF;
+  c->state->colour = wants_colour(cli_text(c, "color"));
+  msc_context_limit(ctx, (size_t)cli_int(c, "max-memory", 0));
+  k->code = CLI_INPUT; /* what remains when the arena is exhausted */
+  k->code = c->state->command->run(c);
+  return true;
+}
+
+/* Output that did not reach stdout is a failure, also when the reader of a pipe has gone. */
+static int finish_stdout(int code) {
+  if (fflush(stdout) == 0 && !ferror(stdout)) return code;
+  if (code == CLI_OK && errno != EPIPE) fprintf(stderr, "msc: error: cannot write to stdout: %s\n", strerror(errno));
+  return code ? code : CLI_ENVIRONMENT;
+}
+
+static bool is_bug(const msc_context *ctx) {
+  for (const msc_diag *d = msc_diags(ctx); d; d = d->next)
+    if (d->code == MSC_E_INTERNAL) return true;
+  return false;
+}
+
+static int run_row(const row *r, int argc, char **argv) {
+  msc_context *ctx = msc_context_new(NULL, NULL);
+  if (!ctx) {
+    fprintf(stderr, "msc: error: out of memory\n");
+    return CLI_ENVIRONMENT;
+  }
+  struct cli_state state = {.name = r->name, .help = r->help, .command = r->command, .started_ns = cli_now_ns()};
+  cli c = {.ctx = ctx, .state = &state};
+  call k = {&c, argc, CLI_USAGE, argv};
+  msc_protect(ctx, run_command, &k);
+  int code = k.code;
+  cli_progress_done(&c);
+  cli_discard_outputs(&c);
+  if (code == CLI_OK && msc_num_errors(ctx)) code = CLI_INPUT;
+  if (is_bug(ctx)) code = CLI_BUG;
+  cli_finish_diags(&c);
+  msc_context_free(ctx);
+  return finish_stdout(code);
+}
+
+int main(int argc, char **argv) {
+  row rows[NUM_ROWS];
+  fill_rows(rows);
+  if (argc < 2) return print_commands(rows, stderr);
+  bool help = !strcmp(argv[1], "help") || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h");
+  if (help && argc < 3) return finish_stdout(print_commands(rows, stdout));
+  if (!strcmp(argv[1], "--version")) {
+    printf("msc %s\n", MSC_VERSION);
+    return finish_stdout(CLI_OK);
+  }
+  const row *r = find_row(rows, argv[help ? 2 : 1]);
+  if (!r) return CLI_USAGE;
+  if (!r->command) {
+    fprintf(stderr, "msc %s: error: not supported yet\n", r->name);
+    return CLI_USAGE;
+  }
+  cli_catch_crashes(argc, argv);
+  static char help_option[] = "--help";
+  char *only_help[] = {help_option};
+  return help ? run_row(r, 1, only_help) : run_row(r, argc - 2, argv + 2);
+}
