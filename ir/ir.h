@@ -13,6 +13,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "ir/box.h"
+
 #define MSC_MAX_RANK 8      /* dimensions of a tensor                                       */
 #define MSC_MAX_AXES 8      /* axes of a mesh                                               */
 #define MSC_MAX_SUBAXES 24  /* sub-axes in one layout; 65,536 devices have at most 16 atoms */
@@ -83,10 +85,7 @@ typedef struct {
 
 /* One digit of an axis: `size` parts after `pre` parts.  axis = pre * size * rest; digit = coord / rest % size.
  * A whole axis is {axis, 1, its size}. */
-typedef struct {
-  uint16_t axis;
-  uint32_t pre, size;
-} msc_subaxis;
+typedef msc_digit msc_subaxis;
 
 typedef enum { MSC_SUM, MSC_MAX, MSC_MIN, MSC_PROD, MSC_NUM_REDUCTIONS } msc_reduction;
 
@@ -473,8 +472,13 @@ bool msc_layout_fits(const msc_layout *l, const msc_type *t);
 void msc_local_dims(const msc_type *t, const msc_layout *l, int64_t *out_dim);
 int64_t msc_local_bytes(const msc_type *t); /* by t->layout; global when NULL */
 int64_t msc_subaxis_digit(const msc_mesh *mesh, msc_subaxis s, int64_t rank);
+const char *msc_subaxis_print(msc_arena *arena, const msc_mesh *mesh, int num, const msc_subaxis *s); /* "{x,y:(1)2}" */
+bool msc_subaxis_parse(msc_context *ctx, const msc_mesh *mesh, const msc_loc *loc, const char *text, int *out_num, msc_subaxis *out_s); /* at most MSC_MAX_SUBAXES */
 /* The box of elements rank holds: begin and size per dimension; sizes may be 0 at the end of an uneven dimension. */
 void msc_layout_box(const msc_mesh *mesh, const msc_type *t, const msc_layout *l, int64_t rank, int64_t *out_begin, int64_t *out_size);
+/* The same mesh and layout as box.h sees them; the layout's memory is shared. */
+msc_box_mesh msc_mesh_sizes(const msc_mesh *mesh);
+msc_box_layout msc_layout_cuts(const msc_layout *l);
 
 /* Atoms: the finest digits in use.  Every algorithm over layouts works on lists of atoms. */
 typedef struct {
