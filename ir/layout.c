@@ -1,0 +1,445 @@
+/* layout.c: meshes and layouts: text in and out, normal form, sizes of parts, atoms. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/ir.h"
+
+_Static_assert(sizeof(msc_layout) == 3 + MSC_MAX_RANK + 1 + MSC_MAX_SUBAXES * sizeof(msc_subaxis),
+               "layouts are interned as bytes: no padding");
+_Static_assert(MSC_MAX_RANK == MSC_BOX_RANK && MSC_MAX_AXES == MSC_BOX_AXES && MSC_MAX_SUBAXES <= MSC_BOX_DIGITS,
+               "every layout is one that box.h can read");
+
+static const char *const reduction_names[MSC_NUM_REDUCTIONS] = {"sum", "max", "min", "prod"};
+
+static int num_digits(const msc_layout *l) { return l->first[l->rank] + l->num_partial; }
+
+msc_box_mesh msc_mesh_sizes(const msc_mesh *mesh) {
+  msc_box_mesh m = {.num_axes = mesh->num_axes};
+  for (int a = 0; a < mesh->num_axes; a++) m.size[a] = mesh->axis[a].size;
+  return m;
+}
+
+msc_box_layout msc_layout_cuts(const msc_layout *l) {
+  return (msc_box_layout){.rank = l->rank, .num = num_digits(l), .first = l->first, .digit = l->sub};
+}
+
+/* ---- normal form ---- */
+
+/* Appends a digit to those from `start` on: size 1 vanishes, and what continues its neighbour is merged with it. */
+static void append_digit(msc_layout *l, int start, int *num, msc_subaxis s) {
+  if (s.size == 1) return;
+  msc_subaxis *last = *num > start ? &l->sub[*num - 1] : NULL;
+  if (last && last->axis == s.axis && last->pre * last->size == s.pre) last->size *= s.size;
+  else l->sub[(*num)++] = s;
+}
+
+static int mesh_order(const void *a, const void *b) {
+  const msc_subaxis *x = a, *y = b;
+  if (x->axis != y->axis) return x->axis < y->axis ? -1 : 1;
+  return (x->pre > y->pre) - (x->pre < y->pre);
+}
+
+const msc_layout *msc_layout_of(msc_context *ctx, const msc_mesh *mesh, const msc_layout *raw) {
+  (void)mesh;
+  msc_layout l;
+  memset(&l, 0, sizeof l);
+  l.rank = raw->rank;
+  int num = 0;
+  for (int d = 0; d < raw->rank; d++) {
+    l.first[d] = (uint8_t)num;
+    for (int i = raw->first[d]; i < raw->first[d + 1]; i++) append_digit(&l, l.first[d], &num, raw->sub[i]);
+  }
+  l.first[l.rank] = (uint8_t)num;
+  msc_subaxis partial[MSC_MAX_SUBAXES];
+  memcpy(partial, raw->sub + raw->first[raw->rank], raw->num_partial * sizeof *partial);
+  qsort(partial, raw->num_partial, sizeof *partial, mesh_order);
+  for (int i = 0; i < raw->num_partial; i++) append_digit(&l, l.first[l.rank], &num, partial[i]);
+  l.num_partial = (uint8_t)(num - l.first[l.rank]);
+  l.reduction = l.num_partial ? raw->reduction : MSC_SUM;
+  return msc_intern_bytes(ctx, &l, sizeof l);
+}
+
+const msc_layout *msc_layout_replicated(msc_context *ctx, int rank) {
+  msc_layout l;
+  memset(&l, 0, sizeof l);
+  l.rank = (uint8_t)rank;
+  return msc_intern_bytes(ctx, &l, sizeof l);
+}
+
+/* ---- writing ---- */
+
+/* Writes into p while it is there, counts always: the first round measures, the second writes. */
+typedef struct {
+  char *p;
+  size_t n;
+} writer;
+
+static void put(writer *w, const char *text) {
+  size_t n = strlen(text);
+  if (w->p) memcpy(w->p + w->n, text, n);
+  w->n += n;
+}
+
+static void put_int(writer *w, int64_t v) {
+  char digits[24];
+  snprintf(digits, sizeof digits, "%" PRId64, v);
+  put(w, digits);
+}
+
+static void put_axes(writer *w, const msc_mesh *mesh, int num, const msc_subaxis *s) {
+  put(w, "{");
+  for (int i = 0; i < num; i++) {
+    const msc_axis *a = &mesh->axis[s[i].axis];
+    put(w, i ? "," : "");
+    put(w, a->name);
+    if (s[i].size == a->size) continue;
+    put(w, ":(");
+    put_int(w, s[i].pre);
+    put(w, ")");
+    put_int(w, s[i].size);
+  }
+  put(w, "}");
+}
+
+static void put_layout(writer *w, const msc_mesh *mesh, const msc_layout *l) {
+  put(w, "[");
+  for (int d = 0; d < l->rank; d++) {
+    put(w, d ? "," : "");
+    put_axes(w, mesh, l->first[d + 1] - l->first[d], l->sub + l->first[d]);
+  }
+  put(w, "]");
+  if (!l->num_partial) return;
+  put(w, " partial");
+  if (l->reduction != MSC_SUM) {
+    put(w, "_");
+    put(w, reduction_names[l->reduction]);
+  }
+  put(w, "=");
+  put_axes(w, mesh, l->num_partial, l->sub + l->first[l->rank]);
+}
+
+const char *msc_layout_print(msc_arena *arena, const msc_mesh *mesh, const msc_layout *l) {
+  writer w = {0};
+  put_layout(&w, mesh, l);
+  w = (writer){.p = msc_arena_alloc(arena, w.n + 1)};
+  put_layout(&w, mesh, l);
+  return w.p;
+}
+
+const char *msc_subaxis_print(msc_arena *arena, const msc_mesh *mesh, int num, const msc_subaxis *s) {
+  writer w = {0};
+  put_axes(&w, mesh, num, s);
+  w = (writer){.p = msc_arena_alloc(arena, w.n + 1)};
+  put_axes(&w, mesh, num, s);
+  return w.p;
+}
+
+const char *msc_mesh_print(msc_arena *arena, const msc_mesh *mesh) {
+  const char *text = "";
+  for (int a = 0; a < mesh->num_axes; a++)
+    text = msc_arena_printf(arena, "%s%s%s=%" PRId64, text, a ? "," : "", mesh->axis[a].name, mesh->axis[a].size);
+  return text;
+}
+
+/* ---- reading ---- */
+
+typedef struct {
+  msc_context *ctx;
+  const msc_mesh *mesh;
+  const msc_loc *loc;
+  const char *what, *text, *at; /* "layout"; the whole text; the next character */
+  msc_code code;
+} scanner;
+
+static MSC_PRINTF(3, 4) bool fail(scanner *s, msc_code code, const char *fmt, ...) {
+  char why[400];
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(why, sizeof why, fmt, ap);
+  va_end(ap);
+  return msc_error(s->ctx, code, s->loc, "%s \"%.200s\": %s", s->what, s->text, why);
+}
+
+static char peek(scanner *s) {
+  s->at += strspn(s->at, " \t\r\n");
+  return *s->at;
+}
+
+static bool accept(scanner *s, char c) {
+  if (peek(s) != c) return false;
+  s->at++;
+  return true;
+}
+
+static bool unexpected(scanner *s, const char *wanted) {
+  if (!peek(s)) return fail(s, s->code, "ends where %s is expected", wanted);
+  return fail(s, s->code, "expected %s at character %zu, not '%.12s'", wanted, (size_t)(s->at - s->text) + 1, s->at);
+}
+
+static bool is_name(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+}
+
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+static bool scan_name(scanner *s, const char **out_name, size_t *out_len) {
+  char c = peek(s);
+  size_t n = 0;
+  if (is_name(c) && !is_digit(c))
+    while (is_name(s->at[n])) n++;
+  if (!n) return unexpected(s, "an axis name");
+  *out_name = s->at;
+  *out_len = n;
+  s->at += n;
+  return true;
+}
+
+static bool scan_count(scanner *s, int64_t max, int64_t *out_v) {
+  int64_t v = 0;
+  const char *start = (peek(s), s->at);
+  if (!is_digit(*start)) return unexpected(s, "a number");
+  for (; is_digit(*s->at); s->at++)
+    if (v <= max) v = v * 10 + (*s->at - '0');
+  if (v < 1 || v > max) return fail(s, s->code, "%.*s is not between 1 and %" PRId64, (int)(s->at - start < 30 ? s->at - start : 30), start, max);
+  *out_v = v;
+  return true;
+}
+
+static int find_axis(const msc_mesh *mesh, const char *name, size_t n) {
+  for (int a = 0; a < mesh->num_axes; a++)
+    if (strlen(mesh->axis[a].name) == n && memcmp(mesh->axis[a].name, name, n) == 0) return a;
+  return -1;
+}
+
+static bool unknown_axis(scanner *s, const char *name, size_t n) {
+  const char *known[MSC_MAX_AXES];
+  for (int a = 0; a < s->mesh->num_axes; a++) known[a] = s->mesh->axis[a].name;
+  if (!s->mesh->num_axes) return fail(s, s->code, "axis '%.*s' is used, but there is no mesh", (int)n, name);
+  const char *near = msc_nearest(msc_intern_n(s->ctx, name, n), known, (size_t)s->mesh->num_axes);
+  return fail(s, s->code, "the mesh has no axis '%.*s'%s%s%s", (int)(n < 60 ? n : 60), name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+/* axis or axis:(pre)size */
+static bool scan_digit(scanner *s, msc_subaxis *out) {
+  const char *name;
+  size_t n;
+  MSC_TRY(scan_name(s, &name, &n));
+  int axis = find_axis(s->mesh, name, n);
+  if (axis < 0) return unknown_axis(s, name, n);
+  int64_t whole = s->mesh->axis[axis].size, pre = 1, size = whole;
+  if (accept(s, ':')) {
+    if (!accept(s, '(')) return unexpected(s, "'('");
+    MSC_TRY(scan_count(s, MSC_MAX_DEVICES, &pre));
+    if (!accept(s, ')')) return unexpected(s, "')'");
+    MSC_TRY(scan_count(s, MSC_MAX_DEVICES, &size));
+    if (whole % (pre * size))
+      return fail(s, s->code, "%.*s:(%" PRId64 ")%" PRId64 " does not exist: %" PRId64 " times %" PRId64 " does not divide the axis, which has %" PRId64 " parts",
+                  (int)n, name, pre, size, pre, size, whole);
+  }
+  *out = (msc_subaxis){(uint32_t)axis, (uint32_t)pre, (uint32_t)size};
+  return true;
+}
+
+static bool share_parts(msc_subaxis a, msc_subaxis b) {
+  return a.axis == b.axis && a.size > 1 && b.size > 1 && a.pre < b.pre * b.size && b.pre < a.pre * a.size;
+}
+
+/* {axis,...}: appended to sub, which has num already. */
+static bool scan_axes(scanner *s, msc_subaxis *sub, int *num) {
+  if (!accept(s, '{')) return unexpected(s, "'{'");
+  if (accept(s, '}')) return true;
+  do {
+    msc_subaxis d;
+    MSC_TRY(scan_digit(s, &d));
+    for (int i = 0; i < *num; i++)
+      if (share_parts(sub[i], d)) return fail(s, s->code, "axis '%s' is used twice", s->mesh->axis[d.axis].name);
+    if (d.size == 1) continue;
+    if (*num == MSC_MAX_SUBAXES) return fail(s, s->code, "more than %d axes", MSC_MAX_SUBAXES);
+    sub[(*num)++] = d;
+  } while (accept(s, ','));
+  return accept(s, '}') || unexpected(s, "',' or '}'");
+}
+
+static bool scan_dims(scanner *s, msc_layout *l, int *num) {
+  if (!accept(s, '[')) return unexpected(s, "'['");
+  if (accept(s, ']')) return true;
+  do {
+    if (l->rank == MSC_MAX_RANK) return fail(s, s->code, "more than %d dimensions", MSC_MAX_RANK);
+    if (peek(s) == '(') return fail(s, MSC_E_UNSUPPORTED, "a dimension that is a product, ({x}2,{y}3), is not supported yet");
+    MSC_TRY(scan_axes(s, l->sub, num));
+    if (peek(s) == '/') return fail(s, MSC_E_UNSUPPORTED, "parts of chosen sizes, {x}/(3,5), are not supported yet");
+    l->rank++;
+    l->first[l->rank] = (uint8_t)*num;
+  } while (accept(s, ','));
+  return accept(s, ']') || unexpected(s, "',' or ']'");
+}
+
+static bool scan_reduction(scanner *s, uint8_t *out) {
+  static const char *const later[] = {"lse", "argmax", "topk"};
+  size_t n = 0;
+  while (is_name(s->at[n])) n++;
+  for (int r = 0; r < MSC_NUM_REDUCTIONS; r++)
+    if (strlen(reduction_names[r]) == n && memcmp(s->at, reduction_names[r], n) == 0) {
+      *out = (uint8_t)r;
+      s->at += n;
+      return true;
+    }
+  for (size_t i = 0; i < sizeof later / sizeof *later; i++)
+    if (strlen(later[i]) == n && memcmp(s->at, later[i], n) == 0)
+      return fail(s, MSC_E_UNSUPPORTED, "partial_%s is not supported yet", later[i]);
+  return fail(s, s->code, "no reduction '%.*s'; there are sum, max, min and prod", (int)(n < 30 ? n : 30), s->at);
+}
+
+/* partial={x}, partial_max={x} */
+static bool scan_partial(scanner *s, msc_layout *l, int *num) {
+  static const char word[] = "partial";
+  if (!peek(s)) return true;
+  if (strncmp(s->at, word, sizeof word - 1)) return unexpected(s, "'partial' or the end");
+  s->at += sizeof word - 1;
+  if (*s->at == '_') {
+    s->at++;
+    MSC_TRY(scan_reduction(s, &l->reduction));
+  }
+  if (!accept(s, '=')) return unexpected(s, "'='");
+  int before = *num;
+  MSC_TRY(scan_axes(s, l->sub, num));
+  l->num_partial = (uint8_t)(*num - before);
+  return !peek(s) || unexpected(s, "the end");
+}
+
+bool msc_layout_parse(msc_context *ctx, const msc_mesh *mesh, const msc_loc *loc, const char *text, const msc_layout **out_layout) {
+  scanner s = {ctx, mesh, loc, "layout", text, text, MSC_E_LAYOUT};
+  msc_layout l;
+  memset(&l, 0, sizeof l);
+  int num = 0;
+  MSC_TRY(scan_dims(&s, &l, &num));
+  MSC_TRY(scan_partial(&s, &l, &num));
+  *out_layout = msc_layout_of(ctx, mesh, &l);
+  return true;
+}
+
+bool msc_subaxis_parse(msc_context *ctx, const msc_mesh *mesh, const msc_loc *loc, const char *text, int *out_num, msc_subaxis *out_s) {
+  scanner s = {ctx, mesh, loc, "axes", text, text, MSC_E_LAYOUT};
+  *out_num = 0;
+  return scan_axes(&s, out_s, out_num) && (!peek(&s) || unexpected(&s, "the end"));
+}
+
+bool msc_mesh_parse(msc_context *ctx, const msc_loc *loc, const char *text, msc_mesh *out_mesh) {
+  msc_mesh mesh;
+  memset(&mesh, 0, sizeof mesh);
+  scanner s = {ctx, &mesh, loc, "mesh", text, text, MSC_E_CONFIG};
+  int64_t devices = 1;
+  do {
+    const char *name;
+    size_t n;
+    int64_t size;
+    MSC_TRY(scan_name(&s, &name, &n));
+    if (find_axis(&mesh, name, n) >= 0) return fail(&s, s.code, "two axes are called '%.*s'", (int)(n < 60 ? n : 60), name);
+    if (!accept(&s, '=')) return unexpected(&s, "'='");
+    MSC_TRY(scan_count(&s, MSC_MAX_DEVICES, &size));
+    if (mesh.num_axes == MSC_MAX_AXES) return fail(&s, s.code, "more than %d axes", MSC_MAX_AXES);
+    devices *= size;
+    if (devices > MSC_MAX_DEVICES) return fail(&s, s.code, "more than %d devices", MSC_MAX_DEVICES);
+    mesh.axis[mesh.num_axes++] = (msc_axis){msc_intern_n(ctx, name, n), size};
+  } while (accept(&s, ','));
+  if (peek(&s)) return unexpected(&s, "',' or the end");
+  *out_mesh = mesh;
+  return true;
+}
+
+/* ---- sizes ---- */
+
+int64_t msc_mesh_size(const msc_mesh *mesh) {
+  int64_t n = 1;
+  for (int a = 0; a < mesh->num_axes; a++) n *= mesh->axis[a].size;
+  return n;
+}
+
+int64_t msc_layout_parts(const msc_layout *l, int dim) {
+  return msc_group_size(l->first[dim + 1] - l->first[dim], l->sub + l->first[dim]);
+}
+
+bool msc_layout_is_replicated(const msc_layout *l) { return num_digits(l) == 0; }
+
+bool msc_layout_fits(const msc_layout *l, const msc_type *t) {
+  if (l->rank != t->rank) return false;
+  for (int d = 0; d < t->rank; d++)
+    if (t->dim[d] % msc_layout_parts(l, d)) return false;
+  return true;
+}
+
+void msc_local_dims(const msc_type *t, const msc_layout *l, int64_t *out_dim) {
+  msc_box_layout cuts = msc_layout_cuts(l);
+  msc_box_largest(&cuts, t->dim, out_dim);
+}
+
+int64_t msc_local_bytes(const msc_type *t) {
+  if (!t->layout) return msc_type_bytes(t);
+  int64_t dim[MSC_MAX_RANK], bytes = msc_dtype_bytes(t->dtype);
+  msc_local_dims(t, t->layout, dim);
+  for (int d = 0; d < t->rank; d++) bytes *= dim[d];
+  return bytes;
+}
+
+int64_t msc_subaxis_digit(const msc_mesh *mesh, msc_subaxis s, int64_t rank) {
+  msc_box_mesh m = msc_mesh_sizes(mesh);
+  return msc_digit_of(&m, s, rank);
+}
+
+void msc_layout_box(const msc_mesh *mesh, const msc_type *t, const msc_layout *l, int64_t rank, int64_t *out_begin, int64_t *out_size) {
+  msc_box_mesh m = msc_mesh_sizes(mesh);
+  msc_box_layout cuts = msc_layout_cuts(l);
+  msc_box box;
+  msc_box_of(&m, &cuts, t->dim, rank, &box);
+  memcpy(out_begin, box.begin, (size_t)t->rank * sizeof *out_begin);
+  memcpy(out_size, box.size, (size_t)t->rank * sizeof *out_size);
+}
+
+/* ---- atoms ---- */
+
+typedef struct {
+  int num;
+  uint32_t at[2 * MSC_MAX_SUBAXES + 2]; /* ascending products of parts, from 1 to the axis's size */
+} borders;
+
+/* 65,536 has 16 prime factors, so an axis with more borders than fit has two that do not divide each other. */
+static bool add_border(borders *b, uint32_t at) {
+  int i = 0;
+  while (i < b->num && b->at[i] < at) i++;
+  if (i < b->num && b->at[i] == at) return true;
+  if (b->num == (int)(sizeof b->at / sizeof *b->at)) return false;
+  memmove(b->at + i + 1, b->at + i, sizeof *b->at * (size_t)(b->num - i));
+  b->at[i] = at;
+  b->num++;
+  return true;
+}
+
+static bool add_cuts(borders *b, const msc_layout *l, int axis) {
+  for (int i = 0; i < num_digits(l); i++)
+    if ((int)l->sub[i].axis == axis)
+      if (!add_border(b, l->sub[i].pre) || !add_border(b, l->sub[i].pre * l->sub[i].size)) return false;
+  return true;
+}
+
+static bool add_primes(msc_atoms *out, int axis, uint32_t pre, uint32_t parts) {
+  for (uint32_t p = 2; parts > 1; p++)
+    for (; parts % p == 0; parts /= p, pre *= p) {
+      if (out->num == MSC_MAX_SUBAXES) return false;
+      out->atom[out->num++] = (msc_subaxis){(uint32_t)axis, pre, p};
+    }
+  return true;
+}
+
+bool msc_atoms_of(const msc_mesh *mesh, size_t num_layouts, const msc_layout *const *layouts, msc_atoms *out_atoms) {
+  memset(out_atoms, 0, sizeof *out_atoms);
+  for (int a = 0; a < mesh->num_axes; a++) {
+    borders b = {1, {1}};
+    MSC_TRY(add_border(&b, (uint32_t)mesh->axis[a].size));
+    for (size_t i = 0; i < num_layouts; i++) MSC_TRY(add_cuts(&b, layouts[i], a));
+    for (int i = 1; i < b.num; i++) {
+      if (b.at[i] % b.at[i - 1]) return false;
+      MSC_TRY(add_primes(out_atoms, a, b.at[i - 1], b.at[i] / b.at[i - 1]));
+    }
+  }
+  return true;
+}
