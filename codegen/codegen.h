@@ -1,0 +1,98 @@
+/* codegen.h: from ops with local shapes to machine code: what the kernels of a plan are and how they are called.
+ *
+ * A kernel is  void kernel(void *const *buffers, int64_t begin, int64_t end, const int64_t *dims, const double *scalars)
+ * and does items [begin, end) of its launch's extent.  Its results never depend on how the extent is cut into items.
+ *
+ *   msc_codegen *cg = msc_codegen_begin(ctx, NULL);          // this machine; or a CPU name
+ *   msc_kernel_call call;
+ *   MSC_TRY(cg && msc_codegen_add(cg, op, &call));           // for each op; equal bodies share one kernel
+ *   msc_code code;
+ *   MSC_TRY(msc_codegen_finish(cg, &code));                  // all kernels, one blob
+ *
+ * Attributes that lowering leaves on ops with local shapes, where one rank's shape does not say everything:
+ *   count  int  the divisor of a mean (reduce_mean, softmax_cross_entropy and its gradient); absent: from the local shape
+ *   whole  int  gather, scatter_add: the global size of the indexed dimension, for the index check; absent: the local one
+ *   start  int  iota, one_hot, gather, scatter_add: this rank's part of the indexed dimension begins at an offset that
+ *               the loader computes; the number is the caller's own and comes back in msc_launch.start.  With `start`,
+ *               rows of other ranks gather zeros, scatter nothing.                                                      */
+#ifndef MSC_CODEGEN_CODEGEN_H
+#define MSC_CODEGEN_CODEGEN_H
+
+#include "codegen/nest.h"
+#include "ir/ir.h"
+
+typedef struct msc_codegen msc_codegen;
+
+/* dims[index] of the launch becomes the first element of this rank's part; `number` is the op's attribute `start`. */
+typedef struct {
+  uint32_t index;
+  int64_t number;
+} msc_start;
+
+typedef struct {
+  uint32_t kernel;        /* into msc_code.kernel */
+  uint64_t extent, grain; /* items; items per work unit */
+  size_t num_dims, num_scalars, num_starts;
+  const int64_t *dims;
+  const double *scalars;
+  const msc_start *start;
+  uint64_t bytes, flops; /* estimate: memory traffic, arithmetic */
+} msc_launch;
+
+/* What one op becomes: launches in order, all over the same buffers:
+ * the op's operands, its results, a scratch buffer if scratch_bytes > 0, an i32[1] error flag if checks.
+ * A launch of kind MSC_NEST_MAP has one item per element, in row-major order of the result's shape: items
+ * [r * extent / rows, ...) are whole rows, so it can be a matmul's epilogue on a tile of rows. */
+typedef struct {
+  size_t num_launches;
+  const msc_launch *launch;
+  uint64_t scratch_bytes;
+  bool checks;  /* sets the flag to 1 when an index is out of range */
+  bool is_map;  /* one launch of kind MSC_NEST_MAP */
+} msc_kernel_call;
+
+typedef struct {
+  const char *name; /* unique, from the ops inside: "fused_mul_add_2" */
+  uint64_t entry, bytes;
+  uint32_t num_buffers, num_dims, num_scalars;
+} msc_kernel;
+
+typedef struct {
+  const void *bytes;      /* position independent; text, then read-only data on a page of its own */
+  uint64_t num_bytes, text_bytes;
+  size_t num_kernels;
+  const msc_kernel *kernel;
+  const char *cpu;
+  size_t num_features;    /* CPU features the code needs, LLVM's names, sorted */
+  const char *const *feature;
+} msc_code;
+
+/* ---- codegen.c ---- */
+
+/* `cpu`: NULL is this machine, else a name of codegen/cpu.def.  NULL after a reported error. */
+msc_codegen *msc_codegen_begin(msc_context *ctx, const char *cpu);
+/* A fused op, or any single op that is no collective; a matmul becomes the generated (slow) one. */
+bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out_call);
+/* Ends the codegen, also when it fails; everything handed out lives in the context's arena. */
+bool msc_codegen_finish(msc_codegen *cg, msc_code *out_code);
+void msc_codegen_abandon(msc_codegen *cg);
+/* The LLVM IR so far, for MSC_DEBUG=5. */
+const char *msc_codegen_text(msc_codegen *cg, msc_arena *arena);
+/* Scratch an op's kernels need, before any code is made: memory is planned first. */
+uint64_t msc_scratch_bytes(msc_nester *nester, const msc_op *op);
+/* May result `out` lie in the buffer of operand `in`?  (every element is read before, or by, the item that writes it) */
+bool msc_may_overwrite(msc_nester *nester, const msc_op *op, size_t in, size_t out);
+
+/* ---- choose.c ---- */
+
+typedef enum { MSC_BY_LIBRARY, MSC_BY_KERNEL, MSC_BY_COLLECTIVE, MSC_BY_ALIAS } msc_choice;
+
+typedef struct {
+  msc_choice by;
+  const char *declined; /* "library: f64 is not among its types": who declined before, or "" */
+} msc_chosen;
+
+/* First implementation of the op's list in kernel.def that does not decline. */
+msc_chosen msc_choose(msc_arena *arena, const msc_op *op);
+
+#endif

@@ -1,0 +1,50 @@
+/* nest.h: one kernel as a loop nest.  In: ops with local shapes that shall be one kernel.  Out: a small program over loop
+ * axes, free of ops, which emit_*.c turn into code for a target; or the reason why these ops cannot be one kernel. */
+#ifndef MSC_CODEGEN_NEST_H
+#define MSC_CODEGEN_NEST_H
+
+#include "ir/ir.h"
+
+enum {
+  MSC_NEST_OPS = 64,
+  MSC_NEST_AXES = 12,
+  MSC_NEST_INSTRS = 400,
+  MSC_NEST_BUFFERS = 32,
+  MSC_NEST_DIMS = 128,
+  MSC_NEST_SCALARS = 64,
+};
+
+/* ---- for the fusion pass ---- */
+
+typedef struct msc_nester msc_nester; /* working memory, to be reused from region to region */
+
+/* How the iteration space is walked; a region keeps its kind or moves from MAP to one of the others as it grows. */
+typedef enum {
+  MSC_NEST_MAP,       /* every element by itself: elementwise, broadcasts, copies, gathers */
+  MSC_NEST_ROW,       /* reductions along the contiguous axis, and what follows from them: softmax, losses, norms */
+  MSC_NEST_COLUMN,    /* reductions across it: bias gradients */
+  MSC_NEST_TRANSPOSE, /* MAP whose operand is contiguous along another axis: in square blocks */
+  MSC_NEST_SCATTER,   /* scatter_add */
+  MSC_NEST_MATMUL,
+} msc_nest_kind;
+
+typedef struct {
+  msc_nest_kind kind;
+  int num_launches;
+  uint64_t elems;         /* points of the iteration space */
+  uint64_t bytes, flops;  /* memory traffic of operands and results, and arithmetic with what is computed twice */
+  uint64_t scratch_bytes;
+  bool checks;
+} msc_nest_info;
+
+/* In the context's arena. */
+msc_nester *msc_nester_new(msc_context *ctx);
+
+/* May these ops of one block, in their order, be one kernel?  Results used outside the set are its results.  Microseconds:
+ * ask with every op you would like to add.  False: *out_why (valid until the next call) says why not. */
+bool msc_nest_fits(msc_nester *nester, size_t num_ops, const msc_op *const *ops, msc_nest_info *out_info, const char **out_why);
+
+/* Can this op be part of a region at all?  (no collective, no matmul, no update of a layout) */
+bool msc_nest_can_fuse(const msc_op *op);
+
+#endif
