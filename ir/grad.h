@@ -1,0 +1,20 @@
+/* grad.h: what a gradient function of op.def gets and gives.  It appends ops that compute, from the gradients of an op's
+ * results, those of the operands that are wanted. */
+#ifndef MSC_IR_GRAD_H
+#define MSC_IR_GRAD_H
+
+#include "ir/ir.h"
+
+struct msc_grad_ctx {
+  msc_builder b;             /* where the gradient ops go */
+  msc_value *const *dresult; /* per result: its gradient, shaped like it; NULL: nothing depends on it */
+  const bool *wanted;        /* per operand */
+  msc_value **doperand;      /* out, per operand: its gradient; NULL where not wanted or zero */
+};
+
+/* ---- grad.c ---- */
+
+/* `v` summed over the dimensions in which it was broadcast from the shape of `like`. */
+msc_value *msc_unbroadcast(msc_builder *b, msc_value *v, const msc_type *like);
+
+#endif
