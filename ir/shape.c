@@ -504,12 +504,10 @@ bool shape_lamb_moments(msc_op *op) { return shape_update(op); }
 static bool group_size(msc_op *op, int64_t *out_num) {
   *out_num = 0;
   if (!msc_op_attr(op, "axes")) return true;
-  msc_context *ctx = msc_op_ctx(op);
-  const char *text = msc_arena_printf(msc_context_arena(ctx), "[%s]", msc_op_str(op, "axes"));
-  const msc_layout *l;
-  MSC_TRY(msc_layout_parse(ctx, &op->block->func->module->mesh, op->loc, text, &l));
-  if (l->rank != 1 || l->num_partial) return wrong(op, "axes \"%s\" must be one list of mesh axes", msc_op_str(op, "axes"));
-  *out_num = msc_layout_parts(l, 0);
+  int num;
+  msc_subaxis digit[MSC_MAX_SUBAXES];
+  MSC_TRY(msc_subaxis_parse(msc_op_ctx(op), &op->block->func->module->mesh, op->loc, msc_op_str(op, "axes"), &num, digit));
+  *out_num = msc_group_size(num, digit);
   return true;
 }
 

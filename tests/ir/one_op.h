@@ -1,5 +1,5 @@
 /* one_op.h: "matmul", "4x8xf32 8x2xf32", "transpose_a=false" in; a function with that one op out.
- * Types are dims and element type joined by x; attributes are name=value words read by the kinds of the op's row, lists
+ * Types are dims and element type joined by x, with "@[{d},{}]" behind for a layout (~ for a blank); attributes are name=value words read by the kinds of the op's row, lists
  * joined by commas, dense values as TYPE:v,v,... */
 #ifndef MSC_TESTS_IR_ONE_OP_H
 #define MSC_TESTS_IR_ONE_OP_H
@@ -10,21 +10,29 @@
 
 #include "ir/ir.h"
 
-static inline const msc_type *type_of_text(msc_context *ctx, const char *text, size_t n) {
-  char copy[128];
+/* mesh NULL: a type without layout. */
+static inline const msc_type *type_of_text(msc_context *ctx, const msc_mesh *mesh, const char *text, size_t n) {
+  char copy[128], *at;
+  const msc_layout *layout = NULL;
   int64_t dim[MSC_MAX_RANK];
   int rank = 0;
   msc_dtype dtype;
   assert(n < sizeof copy);
   memcpy(copy, text, n);
   copy[n] = 0;
+  for (char *p = copy; *p; p++)
+    if (*p == '~') *p = ' ';
+  if ((at = strchr(copy, '@'))) {
+    assert(msc_layout_parse(ctx, mesh, NULL, at + 1, &layout) || !"layout");
+    *at = 0;
+  }
   char *p = copy;
   while (*p >= '0' && *p <= '9') {
     dim[rank++] = strtoll(p, &p, 10);
     p++;
   }
   assert(msc_dtype_parse(p, &dtype) || !"element type");
-  return msc_type_of(ctx, dtype, rank, dim, NULL);
+  return msc_type_of(ctx, dtype, rank, dim, layout);
 }
 
 static inline char *text_of_type(msc_arena *a, const msc_type *t) {
@@ -50,7 +58,7 @@ static inline void put_element(msc_dtype dtype, double v, void *out) {
 
 static inline msc_attr_value dense_of_text(msc_context *ctx, const char *text) {
   const char *colon = strchr(text, ':');
-  const msc_type *t = type_of_text(ctx, text, (size_t)(colon - text));
+  const msc_type *t = type_of_text(ctx, NULL, text, (size_t)(colon - text));
   size_t size = (size_t)msc_dtype_bytes(t->dtype), num = 0;
   char *data = msc_arena_alloc(msc_context_arena(ctx), (strlen(text) + 1) * 8);
   for (char *p = (char *)colon + 1; *p; p += *p == ',') put_element(t->dtype, strtod(p, &p), data + size * num++);
@@ -68,7 +76,7 @@ static inline msc_attr_value value_of_text(msc_context *ctx, const msc_attr_spec
     case MSC_ATTR_INT: return msc_int(strtoll(text, NULL, 10));
     case MSC_ATTR_FLOAT: return msc_float(strtod(text, NULL));
     case MSC_ATTR_BOOL: return msc_bool(strcmp(text, "true") == 0);
-    case MSC_ATTR_TYPE: return msc_type_attr(type_of_text(ctx, text, strlen(text)));
+    case MSC_ATTR_TYPE: return msc_type_attr(type_of_text(ctx, NULL, text, strlen(text)));
     case MSC_ATTR_DENSE: return dense_of_text(ctx, text);
     default: return msc_str(ctx, text);
   }
@@ -100,7 +108,7 @@ static inline msc_op *one_op(msc_module *m, const char *kind_name, const char *i
   assert(msc_kind_parse(kind_name, &kind) || !"op name");
   while (*in) {
     size_t n = strcspn(in, " ");
-    msc_add_arg(f->body, type_of_text(m->ctx, in, n), NULL);
+    msc_add_arg(f->body, type_of_text(m->ctx, &m->mesh, in, n), NULL);
     in += n + strspn(in + n, " ");
   }
   const msc_op_info *info = msc_op_info_of(m->ctx, kind);

@@ -124,6 +124,16 @@ static const shape_case cases[] = {
     {"all_gather", "4x2xf32", "", "4x2xf32"},
     {"permute", "4xf32", "", "4xf32"},
     {"broadcast", "4xi1", "axes={d}", "4xi1"},
+    {"all_reduce", "4xf32", "axes={d}", "4xf32"},
+    {"all_gather", "4x2xf32", "axes={d,e} dim=1", "4x12xf32"},
+    {"reduce_scatter", "4x6xf32", "axes={d:(1)2,e} dim=1", "4x1xf32"},
+    {"reduce_scatter", "4x6xf32", "axes={d,e} dim=0", "!dimension 0 of 4 elements does not divide among the 6 members of {d,e}"},
+    {"all_to_all", "4x6xf32", "axes={e} split_dim=1 concat_dim=0", "12x2xf32"},
+    {"all_to_all", "4x6xf32", "axes={e} split_dim=2", "!split_dim 2 is not a dimension"},
+    {"permute", "4xf32", "axes={e} pairs=0,1,1,2,2,0", "4xf32"},
+    {"permute", "4xf32", "axes={e} pairs=0,1,1", "!pairs must be a list of source, destination"},
+    {"permute", "4xf32", "axes={e} pairs=0,1,2,1", "!entry 3 of pairs: member 1 is a destination twice"},
+    {"permute", "4xf32", "axes={e} pairs=0,3", "!entry 1 of pairs is 3; the group {e} has members 0..2"},
 };
 
 static const char *last_error(msc_context *ctx) {
@@ -136,6 +146,7 @@ static bool check_case(const shape_case *c) {
   msc_context *ctx = msc_context_new(NULL, NULL);
   msc_arena *a = msc_context_arena(ctx);
   msc_module *m = msc_module_new(ctx);
+  msc_mesh_parse(ctx, NULL, "d=2,e=3", &m->mesh);
   const char *got = "";
   msc_op *op = one_op(m, c->op, c->in, c->attrs, 2);
   for (size_t i = 0; op && i < op->num_out; i++) got = msc_arena_printf(a, "%s%s%s", got, *got ? " " : "", text_of_type(a, op->out[i].type));

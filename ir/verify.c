@@ -1,0 +1,238 @@
+/* verify.c: a module in; true, or every fault of it reported, out.
+ * Structure, SSA, rows, types against re-run shape functions, tied operands, functions; layouts are in verify_layout.c. */
+#include "ir/verify.h"
+
+#include <string.h>
+
+#include "ir/ir.h"
+
+static bool bug(const msc_op *op, const char *what) {
+  return msc_op_error(op, MSC_E_INTERNAL, "%s: %s", msc_kind_name(op->kind), what);
+}
+
+/* ---- structure: what the functions of graph.c keep true ---- */
+
+static bool check_links(const msc_block *b) {
+  bool ok = true;
+  const msc_op *prev = NULL;
+  for (const msc_op *op = b->first; op; prev = op, op = op->next) {
+    if (op->block != b || op->prev != prev) ok = bug(op, "op is not linked into its block");
+    if (op->kind >= OP_COUNT) return msc_op_error(op, MSC_E_INTERNAL, "op kind %u does not exist", op->kind);
+    for (size_t i = 0; i < op->num_in; i++) {
+      const msc_use *u = &op->in[i];
+      if (!u->value) ok = bug(op, "an operand is missing");
+      else if (u->user != op || !u->prev || *u->prev != u) ok = bug(op, "a use is not in its value's list");
+    }
+    for (size_t i = 0; i < op->num_out; i++)
+      if (op->out[i].def != op || op->out[i].index != i) ok = bug(op, "a result does not belong to its op");
+  }
+  if (b->last != prev) ok = msc_error(b->func->module->ctx, MSC_E_INTERNAL, b->func->loc, "%s: the block's last op is not its last", b->func->name);
+  return ok;
+}
+
+static bool check_end(const msc_block *b, msc_op_kind terminator) {
+  bool ok = true;
+  for (const msc_op *op = b->first; op; op = op->next)
+    if ((msc_info(op)->flags & MSC_TERMINATOR) && op != b->last) ok = msc_op_error(op, MSC_E_SSA, "%s: must be the last op of its block", msc_kind_name(op->kind));
+  if (b->last && b->last->kind == terminator) return ok;
+  const msc_loc *loc = b->last ? b->last->loc : b->func->loc;
+  return msc_error(b->func->module->ctx, MSC_E_SSA, loc, "%s: must end with %s", b->parent ? "region" : b->func->name, msc_kind_name(terminator));
+}
+
+/* ---- SSA ---- */
+
+typedef struct {
+  msc_arena *arena;
+  const msc_value **defined; /* by id: the value, once its definition was passed */
+  const msc_op **passed;     /* likewise ops */
+  msc_numbering num;
+} ssa;
+
+static bool check_operands(const ssa *s, const msc_op *op) {
+  bool ok = true;
+  for (size_t i = 0; i < op->num_in; i++) {
+    const msc_value *v = op->in[i].value;
+    const msc_block *home = v->def ? v->def->block : v->block;
+    if (home != op->block)
+      ok = msc_op_error(op, MSC_E_SSA, "%s: operand %zu is defined in another block; a region sees its own arguments only", msc_kind_name(op->kind), i);
+    else if (v->id >= s->num.num_values || s->defined[v->id] != v)
+      ok = msc_op_error(op, MSC_E_SSA, "%s: operand %zu is used before its definition, or its definition was removed", msc_kind_name(op->kind), i);
+  }
+  if (op->forward && (op->forward->id >= s->num.num_ops || s->passed[op->forward->id] != op->forward))
+    ok = msc_op_error(op, MSC_E_SSA, "%s: the forward op it belongs to does not stand before it", msc_kind_name(op->kind));
+  return ok;
+}
+
+static bool check_ssa(ssa *s, const msc_block *b) {
+  bool ok = true;
+  for (size_t i = 0; i < b->num_args; i++) s->defined[b->args[i]->id] = b->args[i];
+  for (const msc_op *op = b->first; op; op = op->next) {
+    ok &= check_operands(s, op);
+    if (op->body) ok &= check_ssa(s, op->body);
+    for (size_t i = 0; i < op->num_out; i++) s->defined[op->out[i].id] = &op->out[i];
+    s->passed[op->id] = op;
+  }
+  return ok;
+}
+
+/* ---- types ---- */
+
+static bool same_shape(const msc_type *a, const msc_type *b) {
+  return a->dtype == b->dtype && a->rank == b->rank && memcmp(a->dim, b->dim, sizeof *a->dim * (size_t)a->rank) == 0;
+}
+
+static bool has_types(const msc_op *op) {
+  for (size_t i = 0; i < op->num_in; i++)
+    if (!op->in[i].value->type) return false;
+  for (size_t i = 0; i < op->num_out; i++)
+    if (!op->out[i].type) return bug(op, "a result has no type");
+  return true;
+}
+
+/* Runs the shape function again and puts the declared types back. */
+static bool check_types(msc_op *op, msc_arena *arena) {
+  const msc_mesh *mesh = &op->block->func->module->mesh;
+  const msc_type **declared = msc_new_array(arena, const msc_type *, op->num_out);
+  for (size_t i = 0; i < op->num_out; i++) declared[i] = op->out[i].type;
+  bool ok = msc_info(op)->shape(op);
+  for (size_t i = 0; i < op->num_out; i++) {
+    const msc_type *computed = op->out[i].type;
+    op->out[i].type = declared[i];
+    if (ok && !same_shape(computed, declared[i]))
+      msc_op_error(op, MSC_E_TYPE, "%s: result %zu is declared %s but computed as %s", msc_kind_name(op->kind), i, msc_type_text(arena, mesh, declared[i]), msc_type_text(arena, mesh, computed));
+    if (ok && !same_shape(computed, declared[i])) ok = false;
+  }
+  return ok;
+}
+
+/* ---- tied operands ---- */
+
+/* Is v read by an op behind `op`? */
+static const msc_op *later_reader(const msc_value *v, const msc_op *op) {
+  for (const msc_use *u = v->uses; u; u = u->next)
+    if (u->user->block == op->block && u->user->id > op->id) return u->user;
+  return NULL;
+}
+
+/* The result that operand i of this op is overwritten by, or -1.  A region overwrites what an update inside it does. */
+static int tied_result(const msc_op *op, size_t i) {
+  const msc_op_info *info = msc_info(op);
+  if (!op->body) return (int)i < info->num_operands ? info->operand[i].tied : -1;
+  for (const msc_use *u = op->body->args[i]->uses; u; u = u->next) {
+    size_t at = (size_t)(u - u->user->in);
+    int inner = u->user->body ? -1 : tied_result(u->user, at);
+    for (size_t r = 0; inner >= 0 && r < op->body->last->num_in; r++)
+      if (op->body->last->in[r].value == &u->user->out[inner]) return (int)r;
+  }
+  return -1;
+}
+
+static bool check_tied(const msc_op *op) {
+  bool ok = true;
+  for (size_t i = 0; i < op->num_in; i++) {
+    int result = tied_result(op, i);
+    if (result < 0) continue;
+    const msc_value *old = op->in[i].value;
+    const msc_op *reader = later_reader(old, op);
+    if (reader) {
+      ok = msc_op_error(reader, MSC_E_SSA, "%s: reads a value that %s has overwritten; use its result", msc_kind_name(reader->kind), msc_kind_name(op->kind));
+      msc_note(msc_op_ctx(op), op->loc, "overwritten here");
+    }
+    if (old->type != op->out[result].type)
+      ok = msc_op_error(op, MSC_E_TYPE, "%s: result %d takes the buffer of operand %zu, so both must have the same type and layout", msc_kind_name(op->kind), result, i);
+  }
+  return ok;
+}
+
+/* ---- ops of a block ---- */
+
+static bool check_region(const msc_op *op) {
+  if (!op->body) return op->kind != OP_fused || msc_op_error(op, MSC_E_ROW, "fused: needs a region");
+  if (op->kind != OP_fused) return msc_op_error(op, MSC_E_ROW, "%s: has no region", msc_kind_name(op->kind));
+  if (op->body->parent != op || op->body->func != op->block->func) return bug(op, "its region belongs to another op");
+  for (size_t i = 0; i < op->body->num_args; i++)
+    if (!op->body->args[i]->type) return bug(op, "a region argument has no type");
+  if (op->block->parent) return msc_op_error(op, MSC_E_ROW, "fused: regions do not nest");
+  return check_links(op->body) && check_end(op->body, OP_yield);
+}
+
+static bool check_op(msc_op *op, msc_arena *arena) {
+  bool ok = msc_check_row(op);
+  if (!has_types(op)) return false;
+  if (op->body)
+    for (msc_op *inner = op->body->first; inner; inner = inner->next) ok &= check_op(inner, arena);
+  if (ok) ok = check_types(op, arena);
+  if (ok) ok = check_tied(op) & msc_verify_layouts(op, arena);
+  return ok;
+}
+
+/* ---- functions ---- */
+
+static bool check_args(const msc_func *f) {
+  msc_context *ctx = f->module->ctx;
+  bool ok = true;
+  for (size_t i = 0; i < f->body->num_args; i++) {
+    const msc_value *v = f->body->args[i];
+    const msc_attr_value *role = msc_arg_attr(f, i, "msc.role");
+    if (!v->type) {
+      ok = msc_error(ctx, MSC_E_INTERNAL, f->loc, "%s: argument %zu has no type", f->name, i);
+      continue;
+    }
+    ok &= msc_verify_type(f->module, f->loc, v->type);
+    if (role && (role->kind != MSC_ATTR_STR || msc_arg_role(f, i) == MSC_ROLE_NONE))
+      ok = msc_error(ctx, MSC_E_CONFIG, f->loc, "%s: argument %zu has an unknown msc.role", f->name, i);
+  }
+  return ok;
+}
+
+/* `results` names what return gives, `loss` is the number of one of them: a scalar. */
+static bool check_results(const msc_func *f) {
+  msc_context *ctx = f->module->ctx;
+  const msc_op *end = f->body->last;
+  const msc_attr_value *names = msc_func_attr(f, "results"), *loss = msc_func_attr(f, "loss");
+  bool ok = true;
+  if (names && (names->kind != MSC_ATTR_LIST || names->list.num != end->num_in))
+    ok = msc_error(ctx, MSC_E_ROW, f->loc, "%s: results must be a list of %d names, one for each value returned", f->name, end->num_in);
+  if (!loss) return ok;
+  if (loss->kind != MSC_ATTR_INT || loss->i < 0 || loss->i >= end->num_in)
+    return msc_error(ctx, MSC_E_ROW, f->loc, "%s: loss must be the number of a value returned, 0..%d", f->name, end->num_in - 1);
+  const msc_type *t = end->in[loss->i].value->type;
+  if (t && (t->rank != 0 || !msc_is_float(t->dtype)))
+    ok = msc_error(ctx, MSC_E_SHAPE, end->loc, "%s: the loss must be a floating-point scalar, not rank %d of %s; reduce it first", f->name, t->rank, msc_dtype_name(t->dtype));
+  return ok;
+}
+
+static bool verify_func(msc_func *f, msc_arena *arena) {
+  bool ok = check_links(f->body) && check_end(f->body, OP_return);
+  for (msc_op *op = f->body->first; ok && op; op = op->next) ok &= check_region(op);
+  if (!ok) return false; /* what follows walks the graph */
+  ssa s = {.arena = arena, .num = msc_number(f->body)};
+  s.defined = msc_new_array(arena, const msc_value *, s.num.num_values);
+  s.passed = msc_new_array(arena, const msc_op *, s.num.num_ops);
+  ok = check_ssa(&s, f->body) & check_args(f);
+  for (msc_op *op = f->body->first; op; op = op->next) ok &= check_op(op, arena);
+  return ok & check_results(f);
+}
+
+static bool check_mesh(const msc_module *m) {
+  int64_t devices = 1;
+  const msc_mesh *mesh = &m->mesh;
+  for (int i = 0; i < mesh->num_axes; i++) {
+    if (mesh->axis[i].size < 1 || mesh->axis[i].size > MSC_MAX_DEVICES || (devices *= mesh->axis[i].size) > MSC_MAX_DEVICES)
+      return msc_error(m->ctx, MSC_E_LAYOUT, NULL, "mesh axis %s has size %" PRId64 "; the mesh may have 1 to %d devices", mesh->axis[i].name, mesh->axis[i].size, MSC_MAX_DEVICES);
+    for (int j = 0; j < i; j++)
+      if (strcmp(mesh->axis[i].name, mesh->axis[j].name) == 0) return msc_error(m->ctx, MSC_E_LAYOUT, NULL, "mesh has two axes named %s", mesh->axis[i].name);
+  }
+  return true;
+}
+
+bool msc_verify(msc_module *m) {
+  bool ok = check_mesh(m);
+  msc_arena *arena = msc_arena_new(m->ctx);
+  for (msc_func *f = m->first; ok && f; f = f->next)
+    if (msc_find_func(m, f->name) != f) ok = msc_error(m->ctx, MSC_E_ROW, f->loc, "two functions are named %s", f->name);
+  if (ok)
+    for (msc_func *f = m->first; f; f = f->next) ok &= verify_func(f, arena);
+  msc_arena_free(arena);
+  return ok;
+}
