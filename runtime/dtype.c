@@ -1,0 +1,177 @@
+/* dtype.c: element types: sizes, half floats, and conversion of what a file holds into what an input wants. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/runtime.h"
+
+typedef enum { FLOAT, SIGNED, UNSIGNED } class_of_dtype;
+
+static const struct {
+  char name[5];
+  uint8_t bytes, class;
+} dtypes[MSCRT_NUM_DTYPES] = {
+  {"f32", 4, FLOAT}, {"f16", 2, FLOAT}, {"bf16", 2, FLOAT}, {"f64", 8, FLOAT}, {"i1", 1, UNSIGNED},
+  {"i8", 1, SIGNED}, {"i16", 2, SIGNED}, {"i32", 4, SIGNED}, {"i64", 8, SIGNED},
+  {"ui8", 1, UNSIGNED}, {"ui16", 2, UNSIGNED}, {"ui32", 4, UNSIGNED}, {"ui64", 8, UNSIGNED},
+};
+
+const char *mscrt_dtype_name(mscrt_dtype d) { return dtypes[d].name; }
+size_t mscrt_dtype_bytes(mscrt_dtype d) { return dtypes[d].bytes; }
+bool mscrt_is_float(mscrt_dtype d) { return dtypes[d].class == FLOAT; }
+
+/* ---- half floats ---- */
+
+static float from_bits(uint32_t bits) {
+  float v;
+  memcpy(&v, &bits, sizeof v);
+  return v;
+}
+
+static uint32_t to_bits(float v) {
+  uint32_t bits;
+  memcpy(&bits, &v, sizeof bits);
+  return bits;
+}
+
+float mscrt_from_bf16(uint16_t v) { return from_bits((uint32_t)v << 16); }
+
+uint16_t mscrt_to_bf16(float v) {
+  uint32_t bits = to_bits(v);
+  if ((bits & 0x7fffffff) > 0x7f800000) return (uint16_t)(bits >> 16 | 0x40); /* NaN stays NaN */
+  return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+float mscrt_from_f16(uint16_t v) {
+  uint32_t sign = (uint32_t)(v & 0x8000) << 16, exponent = v >> 10 & 31, fraction = v & 0x3ff;
+  if (exponent == 31) return from_bits(sign | 0x7f800000 | fraction << 13);
+  if (exponent == 0) return from_bits(sign | to_bits((float)fraction * 0x1p-24f));
+  return from_bits(sign | (exponent + 112) << 23 | fraction << 13);
+}
+
+uint16_t mscrt_to_f16(float v) {
+  uint32_t bits = to_bits(v), sign = bits >> 16 & 0x8000, rest = bits & 0x7fffffff;
+  if (rest > 0x7f800000) return (uint16_t)(sign | 0x7e00);
+  if (rest >= 0x477ff000) return (uint16_t)(sign | 0x7c00); /* rounds to 65,536 or more */
+  if (rest < 0x38800000) { /* below 2^-14: the sum's last place is 2^-24, so the addition rounds as wanted */
+    float sum = from_bits(rest) + 0.5f;
+    return (uint16_t)(sign | (to_bits(sum) - 0x3f000000));
+  }
+  rest += 0xfff + (rest >> 13 & 1);
+  return (uint16_t)(sign | (rest - 0x38000000) >> 13);
+}
+
+/* ---- conversion ---- */
+
+bool mscrt_converts(mscrt_dtype from, mscrt_dtype to) { return !mscrt_is_float(from) || mscrt_is_float(to); }
+
+/* Any element, exactly. */
+typedef struct {
+  bool is_float;
+  double f;
+  int64_t i;     /* of an unsigned 64-bit value: its bits, with `high` set when they exceed INT64_MAX */
+  bool high;
+} wide;
+
+static uint64_t load_bits(const uint8_t *p, size_t bytes, bool big_endian) {
+  uint64_t v = 0;
+  for (size_t i = 0; i < bytes; i++) v |= (uint64_t)p[big_endian ? bytes - 1 - i : i] << 8 * i;
+  return v;
+}
+
+static wide load_wide(mscrt_dtype d, const uint8_t *p, bool big_endian) {
+  size_t bytes = dtypes[d].bytes;
+  uint64_t bits = load_bits(p, bytes, big_endian);
+  wide w = {0};
+  switch (d) {
+    case MSCRT_F32: w.is_float = true; w.f = (double)from_bits((uint32_t)bits); break;
+    case MSCRT_F16: w.is_float = true; w.f = (double)mscrt_from_f16((uint16_t)bits); break;
+    case MSCRT_BF16: w.is_float = true; w.f = (double)mscrt_from_bf16((uint16_t)bits); break;
+    case MSCRT_F64: w.is_float = true; memcpy(&w.f, &bits, 8); break;
+    default:
+      if (dtypes[d].class == SIGNED && bytes < 8) bits = (uint64_t)((int64_t)(bits << (64 - 8 * bytes)) >> (64 - 8 * bytes));
+      w.i = (int64_t)bits;
+      w.high = dtypes[d].class == UNSIGNED && w.i < 0;
+  }
+  return w;
+}
+
+static double as_double(const wide *w) {
+  if (w->is_float) return w->f;
+  return w->high ? (double)(uint64_t)w->i : (double)w->i;
+}
+
+static bool integer_fits(const wide *w, mscrt_dtype d) {
+  int bits = d == MSCRT_I1 ? 1 : 8 * dtypes[d].bytes;
+  if (dtypes[d].class == UNSIGNED) {
+    if (!w->high && w->i < 0) return false;
+    return bits == 64 || (uint64_t)w->i >> bits == 0;
+  }
+  if (w->high) return false;
+  return bits == 64 || (w->i >= -((int64_t)1 << (bits - 1)) && w->i < (int64_t)1 << (bits - 1));
+}
+
+static bool store_wide(mscrt_dtype d, uint8_t *p, const wide *w) {
+  float f = (float)as_double(w);
+  double g = as_double(w);
+  uint16_t h;
+  switch (d) {
+    case MSCRT_F32: memcpy(p, &f, 4); return true;
+    case MSCRT_F64: memcpy(p, &g, 8); return true;
+    case MSCRT_F16: h = mscrt_to_f16(f); memcpy(p, &h, 2); return true;
+    case MSCRT_BF16: h = mscrt_to_bf16(f); memcpy(p, &h, 2); return true;
+    default:
+      if (!integer_fits(w, d)) return false;
+      memcpy(p, &w->i, dtypes[d].bytes);
+      return true;
+  }
+}
+
+static void bytes_to_f32(uint8_t *dst, int64_t stride, const uint8_t *src, bool scale, int64_t num) {
+  float table[256];
+  for (int i = 0; i < 256; i++) table[i] = scale ? (float)i / 255.0f : (float)i;
+  for (int64_t i = 0; i < num; i++) memcpy(dst + i * stride * 4, &table[src[i]], 4);
+}
+
+int64_t mscrt_convert(mscrt_dtype to, void *dst, int64_t dst_stride, mscrt_dtype from, const void *src, bool big_endian, bool scale, int64_t num) {
+  uint8_t *d = dst;
+  const uint8_t *s = src;
+  size_t to_bytes = dtypes[to].bytes, from_bytes = dtypes[from].bytes;
+  if (to == from && to != MSCRT_I1 && dst_stride == 1 && (!big_endian || to_bytes == 1)) {
+    memcpy(d, s, (size_t)num * to_bytes);
+    return MSCRT_CONVERTED;
+  }
+  if (to == MSCRT_F32 && from == MSCRT_U8) {
+    bytes_to_f32(d, dst_stride, s, scale, num);
+    return MSCRT_CONVERTED;
+  }
+  scale = scale && from == MSCRT_U8 && mscrt_is_float(to);
+  for (int64_t i = 0; i < num; i++) {
+    wide w = load_wide(from, s + (size_t)i * from_bytes, big_endian);
+    if (scale) w = (wide){.is_float = true, .f = to == MSCRT_F64 ? (double)w.i / 255.0 : (double)((float)w.i / 255.0f)};
+    if (!store_wide(to, d + (size_t)(i * dst_stride) * to_bytes, &w)) return i;
+  }
+  return MSCRT_CONVERTED;
+}
+
+/* ---- shapes ---- */
+
+const char *mscrt_shape_text(int rank, const int64_t *shape, char buffer[MSCRT_SHAPE_TEXT]) {
+  int n = snprintf(buffer, MSCRT_SHAPE_TEXT, "[");
+  for (int d = 0; d < rank && d < MSCRT_MAX_RANK; d++)
+    n += snprintf(buffer + n, (size_t)(MSCRT_SHAPE_TEXT - n), "%s%" PRId64, d ? "," : "", shape[d]);
+  snprintf(buffer + n, (size_t)(MSCRT_SHAPE_TEXT - n), "]");
+  return buffer;
+}
+
+bool mscrt_shape_bytes(int rank, const int64_t *shape, size_t elem_bytes, uint64_t *out_bytes) {
+  uint64_t n = elem_bytes;
+  bool empty = false;
+  for (int d = 0; d < rank; d++) {
+    if (shape[d] < 0) return false;
+    if (shape[d] == 0) empty = true;
+    else if (__builtin_mul_overflow(n, (uint64_t)shape[d], &n) || n >> 62) return false;
+  }
+  *out_bytes = empty ? 0 : n;
+  return true;
+}

@@ -1,0 +1,210 @@
+/* mscrt.h: the runtime of msc: executes plan.bin as one rank of a job.  C11, also C++; needs no compiler.
+ *
+ * A rank that trains 500 steps and saves the result (with one rank, `address` stays NULL):
+ *
+ *   static mscrt_status *train(int rank, int ranks, const char *address) {
+ *     mscrt_plan *plan = NULL;
+ *     mscrt_data *data = NULL;
+ *     mscrt_context *ctx = NULL;
+ *     mscrt_plan_options trust = {.struct_size = sizeof trust, .trust_native = true};
+ *     mscrt_options options = {.struct_size = sizeof options, .rank = rank, .ranks = ranks, .address = address, .seed = 1};
+ *     mscrt_source files[] = {{"x", "images.idx.gz"}, {"y", "labels.idx.gz"}};
+ *     double loss;
+ *     mscrt_status *s = mscrt_plan_read("plan.bin", &trust, &plan);
+ *     if (!s) s = mscrt_data_open(plan, 2, files, NULL, &data);
+ *     if (!s) s = mscrt_open(plan, &options, &ctx);       // meets the other ranks, makes the initial weights
+ *     if (!s) s = mscrt_set_data(ctx, data);
+ *     if (!s) s = mscrt_run(ctx, "train", 500, &loss);    // the loss of the last step
+ *     if (!s) s = mscrt_save(ctx, "trained.safetensors"); // every rank calls it, rank 0 writes
+ *     mscrt_close(ctx);
+ *     mscrt_data_close(data);
+ *     mscrt_plan_close(plan);
+ *     return s;
+ *   }
+ *
+ *   mscrt_status *s = train(0, 1, NULL);
+ *   if (s) fprintf(stderr, "%s\n%s", mscrt_status_text(s), mscrt_status_trail(s));
+ *   mscrt_status_free(s);
+ *
+ * Rules.  Every call that can fail returns NULL or a status, which its receiver frees.  Contexts are independent: any number
+ * per process, each used by one thread at a time; a plan and a data set may be shared and outlive their contexts.  The library
+ * has no global state, installs no signal handler, never exits, aborts or prints.  Option structs start with struct_size, so
+ * they can grow; what is zero is the default.  A plan holds native code: it is executed only when the caller says trust_native. */
+#ifndef MSCRT_H
+#define MSCRT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MSCRT_API __attribute__((visibility("default")))
+#define MSCRT_MAX_RANK 8 /* dimensions of a tensor */
+
+/* ---- status ---- */
+
+/*          name         exit code of a program that ends with it */
+#define MSCRT_STATUSES(X) \
+  X(OK,          0)  \
+  X(ARGUMENT,    2)  /* a call of this library was wrong */ \
+  X(INPUT,       1)  /* plan, data or weights are wrong, or do not fit each other */ \
+  X(UNTRUSTED,   1)  /* native code that nobody vouched for */ \
+  X(UNSUPPORTED, 1)  /* right, but this version cannot do it */ \
+  X(ENVIRONMENT, 3)  /* file system, CPU, missing library */ \
+  X(NO_MEMORY,   3)  \
+  X(PEER,        3)  /* another rank is gone, failed or does not answer */ \
+  X(BUG,         70)
+
+typedef enum {
+#define X(name, exit) MSCRT_##name,
+  MSCRT_STATUSES(X)
+#undef X
+} mscrt_code;
+
+typedef struct mscrt_status mscrt_status;
+
+MSCRT_API mscrt_code mscrt_status_code(const mscrt_status *s);   /* of NULL: MSCRT_OK */
+MSCRT_API int mscrt_status_exit(const mscrt_status *s);          /* the exit code above */
+MSCRT_API const char *mscrt_status_text(const mscrt_status *s);  /* one line, no newline; of NULL: "ok" */
+MSCRT_API const char *mscrt_status_trail(const mscrt_status *s); /* a line per level it passed; may be "" */
+MSCRT_API void mscrt_status_free(mscrt_status *s);
+
+/* ---- tensors ---- */
+
+/* The order is that of the plan's schema. */
+typedef enum {
+  MSCRT_F32, MSCRT_F16, MSCRT_BF16, MSCRT_F64, MSCRT_I1, MSCRT_I8, MSCRT_I16, MSCRT_I32, MSCRT_I64,
+  MSCRT_U8, MSCRT_U16, MSCRT_U32, MSCRT_U64, MSCRT_NUM_DTYPES
+} mscrt_dtype;
+
+typedef enum { MSCRT_DATA, MSCRT_LABEL, MSCRT_MASK } mscrt_role;
+
+typedef struct {
+  const char *name; /* the plan's: valid until it is closed */
+  mscrt_dtype dtype;
+  int rank;
+  int64_t shape[MSCRT_MAX_RANK];        /* of the whole tensor */
+  int64_t begin[MSCRT_MAX_RANK];        /* the box this rank holds; of a plan: the whole tensor */
+  int64_t size[MSCRT_MAX_RANK];
+  void *data;                           /* the box, row major, in the rank's memory; of a plan: NULL */
+} mscrt_tensor;
+
+/* ---- plans ---- */
+
+typedef struct mscrt_plan mscrt_plan;
+
+typedef struct {
+  size_t struct_size;
+  bool trust_native; /* the caller knows where this plan comes from */
+} mscrt_plan_options;
+
+/* Copies the bytes and verifies all of them; nothing of a plan is used before.  options may be NULL. */
+MSCRT_API mscrt_status *mscrt_plan_open(const void *bytes, size_t size, const mscrt_plan_options *options, mscrt_plan **out_plan);
+MSCRT_API mscrt_status *mscrt_plan_read(const char *path, const mscrt_plan_options *options, mscrt_plan **out_plan);
+MSCRT_API void mscrt_plan_close(mscrt_plan *plan);
+
+MSCRT_API int mscrt_plan_ranks(const mscrt_plan *plan);
+MSCRT_API const char *mscrt_plan_model(const mscrt_plan *plan); /* name of the model */
+MSCRT_API bool mscrt_plan_has(const mscrt_plan *plan, const char *section);
+MSCRT_API size_t mscrt_plan_num_inputs(const mscrt_plan *plan);
+MSCRT_API void mscrt_plan_input(const mscrt_plan *plan, size_t i, mscrt_tensor *out_tensor, mscrt_role *out_role);
+MSCRT_API size_t mscrt_plan_num_parameters(const mscrt_plan *plan); /* optimizer state included */
+MSCRT_API void mscrt_plan_parameter(const mscrt_plan *plan, size_t i, mscrt_tensor *out_tensor, bool *out_is_state);
+MSCRT_API size_t mscrt_plan_num_outputs(const mscrt_plan *plan);
+MSCRT_API void mscrt_plan_output(const mscrt_plan *plan, size_t i, mscrt_tensor *out_tensor, const char **out_section);
+
+/* ---- data ---- */
+
+typedef struct mscrt_data mscrt_data;
+
+/* file: idx (also gzipped), npy, safetensors (FILE:tensor chooses one), else raw tokens: u8, or FILE:u16, FILE:i32. */
+typedef struct {
+  const char *input, *file;
+} mscrt_source;
+
+typedef struct {
+  size_t struct_size;
+  int64_t train_begin, train_end; /* samples; 0, 0: all */
+  int64_t eval_begin, eval_end;   /* 0, 0: none */
+  bool in_order;                  /* every epoch in file order instead of permuted by (seed, epoch) */
+} mscrt_data_options;
+
+/* Opens the files and checks kinds, shapes and counts against the plan's inputs.  options may be NULL. */
+MSCRT_API mscrt_status *mscrt_data_open(const mscrt_plan *plan, size_t num, const mscrt_source *sources, const mscrt_data_options *options, mscrt_data **out_data);
+MSCRT_API void mscrt_data_close(mscrt_data *data);
+MSCRT_API int64_t mscrt_data_samples(const mscrt_data *data);         /* in the files */
+MSCRT_API int64_t mscrt_data_steps_per_epoch(const mscrt_data *data); /* whole batches of the training range */
+
+/* ---- contexts ---- */
+
+typedef struct mscrt_context mscrt_context;
+
+typedef enum { MSCRT_LOG_INFO, MSCRT_LOG_WARNING } mscrt_log_level;
+typedef void mscrt_log_fn(void *user, mscrt_log_level level, const char *text);
+
+typedef struct {
+  size_t struct_size;
+  int rank, ranks;      /* ranks 0: 1; it must be the plan's number */
+  const char *address;  /* of the job, the same on all ranks: a path for a Unix socket, or @NAME without a file */
+  int threads;          /* 0: this host's cores divided by the ranks */
+  uint64_t seed;        /* of initial weights and of the order of samples */
+  int timeout_ms;       /* of every wait for other ranks; 0: 300,000 */
+  mscrt_log_fn *log;    /* NULL: silent */
+  void *log_user;
+  bool perf_map;        /* write /tmp/perf-PID.map, where `perf` looks for names of generated code */
+  bool no_init;         /* leave parameters zero: they will be loaded */
+} mscrt_options;
+
+/* Maps memory and code, meets the other ranks, makes the initial weights. */
+MSCRT_API mscrt_status *mscrt_open(const mscrt_plan *plan, const mscrt_options *options, mscrt_context **out_ctx);
+/* Tells the other ranks when the work is not finished.  Accepts NULL. */
+MSCRT_API void mscrt_close(mscrt_context *ctx);
+
+/* The data set must stay open as long as the context.  `step` of the first run is 0 and starts epoch 0. */
+MSCRT_API mscrt_status *mscrt_set_data(mscrt_context *ctx, const mscrt_data *data);
+/* Without a data set: the whole batch of one input for the next step, in the input's element type; this rank takes its box. */
+MSCRT_API mscrt_status *mscrt_set_input(mscrt_context *ctx, const char *name, const void *batch, size_t bytes);
+
+/* Runs a section `steps` times; sections whose name is not "train" run on the samples of the evaluation range, from its
+ * start.  out_loss (may be NULL): the last step's, NaN when the section has no loss. */
+MSCRT_API mscrt_status *mscrt_run(mscrt_context *ctx, const char *section, int64_t steps, double *out_loss);
+
+typedef struct {
+  size_t struct_size;
+  double loss;        /* mean over the batches; NaN: the plan has none */
+  double accuracy;    /* share of labels that have the largest output; NaN: no integer labels or no [batch, classes] output */
+  int64_t samples;    /* seen: whole batches only */
+} mscrt_evaluation;
+
+/* Section "forward" over the evaluation range of the data set.  Every rank calls it and gets the same numbers. */
+MSCRT_API mscrt_status *mscrt_evaluate(mscrt_context *ctx, mscrt_evaluation *out_evaluation);
+
+/* A parameter, state, or an output of the section that ran last: this rank's part, in place. */
+MSCRT_API mscrt_status *mscrt_local(mscrt_context *ctx, const char *name, mscrt_tensor *out_tensor);
+/* The whole tensor, gathered from all ranks: every rank calls it; those that pass NULL get nothing. */
+MSCRT_API mscrt_status *mscrt_read(mscrt_context *ctx, const char *name, void *out_data, size_t bytes);
+
+/* Parameters (and state, where the file has it) from a safetensors file; a rank reads its own boxes only. */
+MSCRT_API mscrt_status *mscrt_load(mscrt_context *ctx, const char *path);
+/* Parameters, whole, to a safetensors file: every rank calls it, rank 0 writes; the old file stays until the new one is complete. */
+MSCRT_API mscrt_status *mscrt_save(mscrt_context *ctx, const char *path);
+
+typedef struct {
+  size_t struct_size;
+  int64_t steps;           /* training steps done */
+  int threads;
+  uint64_t arena_bytes;    /* parameters, state, inputs and scratch of this rank */
+  uint64_t received_bytes; /* by collectives, from other ranks */
+} mscrt_stats;
+
+MSCRT_API void mscrt_get_stats(const mscrt_context *ctx, mscrt_stats *out_stats);
+/* Every rank calls it: the largest `value` of all ranks. */
+MSCRT_API mscrt_status *mscrt_max(mscrt_context *ctx, uint64_t value, uint64_t *out_max);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

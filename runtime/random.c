@@ -1,0 +1,50 @@
+/* random.c: random numbers that depend on a counter only, and permutations made of them: any rank can compute any element. */
+#include "runtime/runtime.h"
+
+void mscrt_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) {
+  uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3], k0 = key[0], k1 = key[1];
+  for (int round = 0; round < 10; round++) {
+    uint64_t a = (uint64_t)0xd2511f53 * c0, b = (uint64_t)0xcd9e8d57 * c2;
+    uint32_t next0 = (uint32_t)(b >> 32) ^ c1 ^ k0, next2 = (uint32_t)(a >> 32) ^ c3 ^ k1;
+    c1 = (uint32_t)b;
+    c3 = (uint32_t)a;
+    c0 = next0;
+    c2 = next2;
+    k0 += 0x9e3779b9;
+    k1 += 0xbb67ae85;
+  }
+  out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
+}
+
+/* A Feistel network permutes 2^(2 * bits) numbers; walking its cycles until the number is below num permutes num of them
+ * (Black and Rogaway, 2002).  The domain is less than four times num, so a walk has four steps on average at most. */
+mscrt_order mscrt_order_of(uint64_t seed, uint64_t epoch, uint64_t num) {
+  mscrt_order o = {.num = num, .bits = 1};
+  while (o.bits < 32 && (uint64_t)1 << 2 * o.bits < num) o.bits++;
+  uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+  for (uint32_t half = 0; half < 2; half++) {
+    uint32_t counter[4] = {(uint32_t)epoch, (uint32_t)(epoch >> 32), half, 0x6f726472 /* "ordr" */};
+    mscrt_philox(counter, key, o.key + 4 * half);
+  }
+  return o;
+}
+
+static uint32_t mixed(uint32_t x) {
+  x = (x ^ x >> 16) * 0x85ebca6b;
+  x = (x ^ x >> 13) * 0xc2b2ae35;
+  return x ^ x >> 16;
+}
+
+uint64_t mscrt_order_at(const mscrt_order *o, uint64_t i) {
+  uint32_t mask = o->bits == 32 ? UINT32_MAX : ((uint32_t)1 << o->bits) - 1;
+  do {
+    uint32_t left = (uint32_t)(i >> o->bits) & mask, right = (uint32_t)i & mask;
+    for (int round = 0; round < 8; round++) {
+      uint32_t next = left ^ (mixed(right ^ o->key[round]) & mask);
+      left = right;
+      right = next;
+    }
+    i = (uint64_t)left << o->bits | right;
+  } while (i >= o->num);
+  return i;
+}
