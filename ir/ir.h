@@ -308,7 +308,7 @@ typedef struct {
 
 /* The rule of one op instance.  Tensors: operands first, then results. */
 struct msc_rule {
-  uint8_t num_letters;
+  uint8_t num_letters;                /* in the order of the row's text; a star's are A, B ... by position */
   msc_letter letter[MSC_MAX_LETTERS];
   uint16_t num_in, num_tensors;
   msc_tensor_letters *tensor; /* in the arena given to msc_rule_of */
@@ -488,22 +488,31 @@ typedef struct {
 /* Prime digits of every axis, refined so that each cut of the given layouts is a border; false when two cuts of an axis
  * have no common refinement. */
 bool msc_atoms_of(const msc_mesh *mesh, size_t num_layouts, const msc_layout *const *layouts, msc_atoms *out_atoms);
+/* The digits s as a list of atoms, in order; returns how many.  Their borders are borders of atoms. */
+int msc_atoms_in(const msc_atoms *atoms, int num, const msc_subaxis *s, uint8_t *out_atom);
 
 /* ---- rule.c ---- */
 
 /* The rule of this op with its actual ranks and attributes, in `arena`.  An op without a rule gets REP letters. */
 bool msc_rule_of(const msc_op *op, msc_arena *arena, msc_rule *out_rule);
+const char *msc_rule_print(msc_arena *arena, const msc_rule *rule); /* "Amk,kn->Amn ; k:sum ; lin 0|1"; a dimension without letter is "." */
 /* Layouts of all tensors from one list of atoms per letter; `pass` are partial atoms that go through a linear op. */
 typedef struct {
   uint8_t num[MSC_MAX_LETTERS];
   uint8_t atom[MSC_MAX_LETTERS][MSC_MAX_SUBAXES]; /* major first */
   uint32_t pass;                                  /* mask of atoms */
+  uint8_t pass_in;                                /* the operand they are in, when the op is linear in each alone */
 } msc_assignment;
 const msc_layout *msc_rule_layout(msc_context *ctx, const msc_mesh *mesh, const msc_atoms *atoms, const msc_rule *rule, const msc_assignment *a, size_t tensor);
 /* May this letter be cut into `parts`?  (role, size, compound order) */
 bool msc_rule_allows(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms);
-/* The type check of an op whose tensors all carry layouts; reports with both tensors named. */
+
+/* ---- rule_check.c ---- */
+
+/* The type check of an op whose tensors all carry layouts (none: nothing to check); reports with both tensors named. */
 bool msc_rule_check(const msc_op *op, msc_arena *arena);
+/* Why this verb (OP_all_gather ...) cannot change `from` into `to`, or NULL: it can. */
+const char *msc_relayout_wrong(const msc_mesh *mesh, const msc_type *t, msc_op_kind verb, const msc_layout *from, const msc_layout *to);
 
 /* ---- print.c, parse.c ---- */
 

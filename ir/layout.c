@@ -443,3 +443,13 @@ bool msc_atoms_of(const msc_mesh *mesh, size_t num_layouts, const msc_layout *co
   }
   return true;
 }
+
+int msc_atoms_in(const msc_atoms *atoms, int num, const msc_subaxis *s, uint8_t *out_atom) {
+  int n = 0;
+  for (int i = 0; i < num; i++)
+    for (int a = 0; a < atoms->num; a++) {
+      msc_subaxis x = atoms->atom[a];
+      if (x.axis == s[i].axis && x.pre >= s[i].pre && x.pre * x.size <= s[i].pre * s[i].size) out_atom[n++] = (uint8_t)a;
+    }
+  return n;
+}

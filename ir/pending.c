@@ -1,24 +1,6 @@
 /* pending.c: weak stand-ins for functions named in op.def whose files have not landed; removed when they have. */
 #include "ir/op_table.h"
 #define WEAK __attribute__((weak))
-WEAK bool rule_absolute_error(const msc_op *op, msc_rule *rule) { (void)rule; return msc_op_error(op, MSC_E_UNSUPPORTED, "rule_absolute_error has not landed"); }
-WEAK bool rule_axis(const msc_op *op, msc_rule *rule) { (void)rule; return msc_op_error(op, MSC_E_UNSUPPORTED, "rule_axis has not landed"); }
-WEAK bool rule_broadcast(const msc_op *op, msc_rule *rule) { (void)rule; return msc_op_error(op, MSC_E_UNSUPPORTED, "rule_broadcast has not landed"); }
-WEAK bool rule_cast(const msc_op *op, msc_rule *rule) { (void)rule; return msc_op_error(op, MSC_E_UNSUPPORTED, "rule_cast has not landed"); }
-WEAK bool rule_concat(const msc_op *op, msc_rule *rule) { (void)rule; return msc_op_error(op, MSC_E_UNSUPPORTED, "rule_concat has not landed"); }
-WEAK bool rule_cross_entropy(const msc_op *op, msc_rule *rule) { (void)rule; return msc_op_error(op, MSC_E_UNSUPPORTED, "rule_cross_entropy has not landed"); }
-WEAK bool rule_cross_entropy_grad(const msc_op *op, msc_rule *rule) { (void)rule; return msc_op_error(op, MSC_E_UNSUPPORTED, "rule_cross_entropy_grad has not landed"); }
-WEAK bool rule_gather(const msc_op *op, msc_rule *rule) { (void)rule; return msc_op_error(op, MSC_E_UNSUPPORTED, "rule_gather has not landed"); }
-WEAK bool rule_matmul(const msc_op *op, msc_rule *rule) { (void)rule; return msc_op_error(op, MSC_E_UNSUPPORTED, "rule_matmul has not landed"); }
-WEAK bool rule_one_hot(const msc_op *op, msc_rule *rule) { (void)rule; return msc_op_error(op, MSC_E_UNSUPPORTED, "rule_one_hot has not landed"); }
-WEAK bool rule_pad(const msc_op *op, msc_rule *rule) { (void)rule; return msc_op_error(op, MSC_E_UNSUPPORTED, "rule_pad has not landed"); }
-WEAK bool rule_reduce(const msc_op *op, msc_rule *rule) { (void)rule; return msc_op_error(op, MSC_E_UNSUPPORTED, "rule_reduce has not landed"); }
-WEAK bool rule_reshape(const msc_op *op, msc_rule *rule) { (void)rule; return msc_op_error(op, MSC_E_UNSUPPORTED, "rule_reshape has not landed"); }
-WEAK bool rule_scatter_add(const msc_op *op, msc_rule *rule) { (void)rule; return msc_op_error(op, MSC_E_UNSUPPORTED, "rule_scatter_add has not landed"); }
-WEAK bool rule_slice(const msc_op *op, msc_rule *rule) { (void)rule; return msc_op_error(op, MSC_E_UNSUPPORTED, "rule_slice has not landed"); }
-WEAK bool rule_split(const msc_op *op, msc_rule *rule) { (void)rule; return msc_op_error(op, MSC_E_UNSUPPORTED, "rule_split has not landed"); }
-WEAK bool rule_transpose(const msc_op *op, msc_rule *rule) { (void)rule; return msc_op_error(op, MSC_E_UNSUPPORTED, "rule_transpose has not landed"); }
-WEAK bool rule_update(const msc_op *op, msc_rule *rule) { (void)rule; return msc_op_error(op, MSC_E_UNSUPPORTED, "rule_update has not landed"); }
 WEAK bool grad_abs(msc_grad_ctx *g, msc_op *op) { (void)g; return msc_op_error(op, MSC_E_UNSUPPORTED, "grad_abs has not landed"); }
 WEAK bool grad_add(msc_grad_ctx *g, msc_op *op) { (void)g; return msc_op_error(op, MSC_E_UNSUPPORTED, "grad_add has not landed"); }
 WEAK bool grad_all_gather(msc_grad_ctx *g, msc_op *op) { (void)g; return msc_op_error(op, MSC_E_UNSUPPORTED, "grad_all_gather has not landed"); }

@@ -1,0 +1,513 @@
+/* rule.c: an op and its row's rule text in; the rule with the op's actual ranks, sizes and attributes out, and the layouts
+ * that follow from an assignment of atoms to letters.
+ *
+ * The functions named in op.def (rule_...) replace the row's dimensions for ops whose attributes move them; roles and
+ * linearity of the row then apply by letter name.  Dimensions of size 1 that broadcast have no letter. */
+#include <string.h>
+
+#include "ir/ir.h"
+#include "ir/op_table.h"
+
+/* ---- building ---- */
+
+static const msc_type *tensor_type(const msc_op *op, size_t tensor) {
+  return tensor < op->num_in ? op->in[tensor].value->type : op->out[tensor - op->num_in].type;
+}
+
+static int find_letter(const msc_rule *rule, char name) {
+  for (int i = 0; i < rule->num_letters; i++)
+    if (rule->letter[i].name == name) return i;
+  return -1;
+}
+
+/* Puts letter `name` under a dimension (behind the letters it has), new letters at the end of the list. */
+static void give(msc_rule *rule, size_t tensor, int dim, char name, int64_t size) {
+  int i = find_letter(rule, name);
+  if (i < 0) {
+    i = rule->num_letters++;
+    rule->letter[i] = (msc_letter){.name = name, .role = MSC_PAR, .size = size};
+  }
+  msc_dim_letters *d = &rule->tensor[tensor].dim[dim];
+  d->letter[d->num++] = (uint8_t)i;
+}
+
+static void set_role(msc_rule *rule, char name, msc_letter_role role, msc_reduction reduction) {
+  int i = find_letter(rule, name);
+  if (i < 0) return;
+  rule->letter[i].role = (uint8_t)role;
+  rule->letter[i].reduction = (uint8_t)reduction;
+}
+
+static char star(int i) { return (char)('A' + i); }
+
+/* Letters A, B, C ... under dimensions [from, to) of a tensor. */
+static void give_stars(const msc_op *op, msc_rule *rule, size_t tensor, int from, int to) {
+  for (int d = from; d < to; d++) give(rule, tensor, d, star(d - from), tensor_type(op, tensor)->dim[d]);
+}
+
+/* ---- the rule text ---- */
+
+/* A tensor's part of the text: "*mk" is {"*mk", 3}. */
+typedef struct {
+  const char *text;
+  size_t num;
+} pattern;
+
+static size_t pattern_dims(pattern p) {
+  size_t n = 0, depth = 0;
+  for (size_t i = 0; i < p.num; i++) {
+    if (p.text[i] == '(') depth++;
+    if (p.text[i] == ')') depth--, n++;
+    else if (!depth && p.text[i] != '*' && p.text[i] != '(') n++;
+  }
+  return n;
+}
+
+/* `*` stands for the dimensions that the pattern does not name; they are aligned from the right over all tensors. */
+static void give_pattern(const msc_op *op, msc_rule *rule, size_t tensor, pattern p, int num_stars) {
+  const msc_type *t = tensor_type(op, tensor);
+  int stars = t->rank - (int)pattern_dims(p), d = 0;
+  for (size_t i = 0; i < p.num && d < t->rank; i++) {
+    if (p.text[i] == '*') {
+      for (int s = 0; s < stars; s++, d++) give(rule, tensor, d, star(num_stars - stars + s), t->dim[d]);
+    } else {
+      give(rule, tensor, d, p.text[i], t->dim[d]);
+      d++;
+    }
+  }
+}
+
+/* Pattern i of a comma-separated list; the last one serves all further tensors. */
+static pattern pattern_at(const char *text, size_t num, size_t i) {
+  const char *end = text + num;
+  for (;;) {
+    const char *comma = memchr(text, ',', (size_t)(end - text));
+    size_t n = (size_t)((comma ? comma : end) - text);
+    if (i == 0 || !comma) return (pattern){text, n};
+    text = comma + 1;
+    i--;
+  }
+}
+
+static void give_text(const msc_op *op, msc_rule *rule, const char *text) {
+  const char *arrow = strstr(text, "->");
+  if (!arrow) return;
+  pattern p[2] = {{text, (size_t)(arrow - text)}, {arrow + 2, strcspn(arrow + 2, " ;")}};
+  int num_stars = 0;
+  for (size_t i = 0; i < rule->num_tensors; i++) {
+    bool out = i >= rule->num_in;
+    pattern q = pattern_at(p[out].text, p[out].num, out ? i - rule->num_in : i);
+    int stars = tensor_type(op, i)->rank - (int)pattern_dims(q);
+    if (memchr(q.text, '*', q.num) && stars > num_stars) num_stars = stars;
+  }
+  for (size_t i = 0; i < rule->num_tensors; i++) {
+    bool out = i >= rule->num_in;
+    give_pattern(op, rule, i, pattern_at(p[out].text, p[out].num, out ? i - rule->num_in : i), num_stars);
+  }
+}
+
+static void set_word_role(msc_rule *rule, char name, const char *word) {
+  if (!strncmp(word, "rep", 3)) set_role(rule, name, MSC_REP, MSC_SUM);
+  else if (!strncmp(word, "sum", 3)) set_role(rule, name, MSC_RED, MSC_SUM);
+  else if (!strncmp(word, "max", 3)) set_role(rule, name, MSC_RED, MSC_MAX);
+  else if (!strncmp(word, "min", 3)) set_role(rule, name, MSC_RED, MSC_MIN);
+}
+
+/* " ; k:sum c:rep" */
+static void set_roles(msc_rule *rule, const char *text) {
+  for (const char *p = strchr(text, ':'); p; p = strchr(p + 1, ':')) set_word_role(rule, p[-1], p + 1);
+}
+
+/* " ; lin 0|1" or " ; lin 1+2" */
+static void set_linear(msc_rule *rule, const char *text) {
+  const char *p = strstr(text, "lin ");
+  if (!p) return;
+  rule->linear = true;
+  for (p += 4; *p; p++) {
+    if (*p == '+') rule->joint = true;
+    if (*p >= '0' && *p <= '9') rule->linear_in |= 1u << (*p - '0');
+  }
+}
+
+bool msc_rule_of(const msc_op *op, msc_arena *arena, msc_rule *out_rule) {
+  const msc_op_info *info = msc_info(op);
+  msc_rule *rule = out_rule;
+  memset(rule, 0, sizeof *rule);
+  rule->num_in = op->num_in;
+  rule->num_tensors = (uint16_t)(op->num_in + op->num_out);
+  rule->tensor = msc_new_array(arena, msc_tensor_letters, rule->num_tensors);
+  for (size_t i = 0; i < rule->num_tensors; i++) rule->tensor[i].rank = (uint8_t)tensor_type(op, i)->rank;
+  set_linear(rule, info->rule);
+  if (info->rule_fn) MSC_TRY(info->rule_fn(op, rule));
+  else give_text(op, rule, info->rule);
+  set_roles(rule, info->rule);
+  return true;
+}
+
+/* ---- functions of op.def ---- */
+
+/* Letters by result dimension; an operand has those of the dimensions in which it is as large as the result. */
+bool rule_broadcast(const msc_op *op, msc_rule *rule) {
+  const msc_type *y = op->out[0].type;
+  for (size_t i = 0; i < rule->num_tensors; i++) {
+    const msc_type *t = tensor_type(op, i);
+    for (int d = 0; d < t->rank; d++) {
+      int at = y->rank - t->rank + d;
+      if (t->dim[d] == y->dim[at] && t->dim[d] != 1) give(rule, i, d, star(at), t->dim[d]);
+    }
+  }
+  return true;
+}
+
+/* Widening a float keeps sums; narrowing rounds each term. */
+bool rule_cast(const msc_op *op, msc_rule *rule) {
+  const msc_type *x = op->in[0].value->type, *y = op->out[0].type;
+  bool f64 = y->dtype == MSC_F64, f32 = y->dtype == MSC_F32;
+  rule->linear = msc_is_float(x->dtype) && (f64 || (f32 && x->dtype != MSC_F64) || x->dtype == y->dtype);
+  rule->linear_in = rule->linear;
+  give_stars(op, rule, 0, 0, x->rank);
+  give_stars(op, rule, 1, 0, x->rank);
+  return true;
+}
+
+/* Leading letters, then m and k of a, k and n of b, in the order that the transposes ask for. */
+bool rule_matmul(const msc_op *op, msc_rule *rule) {
+  bool ta = msc_op_bool(op, "transpose_a"), tb = msc_op_bool(op, "transpose_b");
+  int lead = op->out[0].type->rank - 2;
+  const int64_t *y = op->out[0].type->dim;
+  const char *const last[3] = {ta ? "km" : "mk", tb ? "nk" : "kn", "mn"};
+  for (size_t i = 0; i < 3; i++) {
+    const msc_type *t = tensor_type(op, i);
+    int own = t->rank - 2;
+    for (int d = 0; d < own; d++) {
+      int at = lead - own + d;
+      if (t->dim[d] == y[at] && t->dim[d] != 1) give(rule, i, d, star(at), t->dim[d]);
+    }
+    for (int d = 0; d < 2; d++) give(rule, i, own + d, last[i][d], t->dim[own + d]);
+  }
+  return true;
+}
+
+bool rule_transpose(const msc_op *op, msc_rule *rule) {
+  const msc_type *x = op->in[0].value->type;
+  int64_t perm[MSC_MAX_RANK];
+  msc_op_ints(op, "perm", perm, MSC_MAX_RANK);
+  give_stars(op, rule, 0, 0, x->rank);
+  for (int d = 0; d < x->rank; d++) give(rule, 1, d, star((int)perm[d]), x->dim[perm[d]]);
+  return true;
+}
+
+bool rule_reduce(const msc_op *op, msc_rule *rule) {
+  const msc_type *x = op->in[0].value->type;
+  int64_t dims[MSC_MAX_RANK];
+  int num = msc_op_ints(op, "dims", dims, MSC_MAX_RANK), at = 0;
+  bool keep = msc_op_bool(op, "keep_dims");
+  msc_reduction how = op->kind == OP_reduce_max ? MSC_MAX : op->kind == OP_reduce_min ? MSC_MIN : MSC_SUM;
+  unsigned gone = 0;
+  for (int i = 0; i < num; i++) gone |= 1u << dims[i];
+  give_stars(op, rule, 0, 0, x->rank);
+  for (int d = 0; d < x->rank; d++) {
+    if (gone >> d & 1) {
+      set_role(rule, star(d), MSC_RED, how);
+      at += keep;
+    } else {
+      give(rule, 1, at++, star(d), x->dim[d]);
+    }
+  }
+  return true;
+}
+
+/* c is the axis, wherever it stands. */
+bool rule_axis(const msc_op *op, msc_rule *rule) {
+  const msc_type *x = op->in[0].value->type;
+  int64_t axis = msc_op_int(op, "axis");
+  if (axis < 0) axis += x->rank;
+  for (size_t i = 0; i < 2; i++)
+    for (int d = 0, s = 0; d < x->rank; d++) give(rule, i, d, d == axis ? 'c' : star(s++), x->dim[d]);
+  return true;
+}
+
+static int64_t gcd(int64_t a, int64_t b) {
+  while (b) {
+    int64_t r = a % b;
+    a = b, b = r;
+  }
+  return a;
+}
+
+/* One side of a reshape: the dimension that is being cut into letters, and what is left of it. */
+typedef struct {
+  const msc_type *t;
+  int dim;
+  int64_t left;
+} walk;
+
+static void skip_done(walk *w) {
+  while (w->left == 1 && w->dim < w->t->rank)
+    if (++w->dim < w->t->rank) w->left = w->t->dim[w->dim];
+}
+
+static walk walk_of(const msc_type *t) {
+  walk w = {t, -1, 1};
+  skip_done(&w);
+  return w;
+}
+
+/* Whatever no common letter was found for is whole. */
+static void give_rest(msc_rule *rule, size_t tensor, walk *w, int *num) {
+  while (w->dim < w->t->rank) {
+    char name = star((*num)++);
+    give(rule, tensor, w->dim, name, w->left);
+    set_role(rule, name, MSC_REP, MSC_SUM);
+    w->left = 1;
+    skip_done(w);
+  }
+}
+
+/* Walks both shapes from the major end: each common factor is a letter of both, [4,6]->[24] is a,b->(ab).  Where the
+ * rest has no common factor, as 3 and 4 in [12,8]->[16,6], it stays whole. */
+bool rule_reshape(const msc_op *op, msc_rule *rule) {
+  walk x = walk_of(op->in[0].value->type), y = walk_of(op->out[0].type);
+  int num = 0;
+  if (msc_type_elems(x.t) == 0) return true;
+  while (x.dim < x.t->rank && y.dim < y.t->rank) {
+    int64_t common = gcd(x.left, y.left);
+    if (common == 1) break;
+    char name = star(num++);
+    give(rule, 0, x.dim, name, common);
+    give(rule, 1, y.dim, name, common);
+    x.left /= common, y.left /= common;
+    skip_done(&x);
+    skip_done(&y);
+  }
+  give_rest(rule, 0, &x, &num);
+  give_rest(rule, 1, &y, &num);
+  return true;
+}
+
+/* All dimensions but those in `whole` keep their letter; those have none. */
+static bool give_untouched(const msc_op *op, msc_rule *rule, unsigned whole) {
+  for (size_t i = 0; i < rule->num_tensors; i++)
+    for (int d = 0; d < rule->tensor[i].rank; d++)
+      if (!(whole >> d & 1)) give(rule, i, d, star(d), tensor_type(op, i)->dim[d]);
+  return true;
+}
+
+bool rule_concat(const msc_op *op, msc_rule *rule) {
+  rule->linear_in = op->num_in < 32 ? (1u << op->num_in) - 1 : ~0u;
+  rule->linear = op->num_in <= 32;
+  return give_untouched(op, rule, 1u << msc_op_int(op, "dim"));
+}
+
+bool rule_split(const msc_op *op, msc_rule *rule) { return give_untouched(op, rule, 1u << msc_op_int(op, "dim")); }
+
+bool rule_slice(const msc_op *op, msc_rule *rule) {
+  const msc_type *x = op->in[0].value->type, *y = op->out[0].type;
+  unsigned whole = 0;
+  for (int d = 0; d < x->rank; d++) whole |= (unsigned)(x->dim[d] != y->dim[d]) << d;
+  return give_untouched(op, rule, whole);
+}
+
+/* Linear when what it puts in is zero. */
+bool rule_pad(const msc_op *op, msc_rule *rule) {
+  rule->linear = msc_op_float(op, "value") == 0;
+  rule->linear_in = rule->linear;
+  return rule_slice(op, rule);
+}
+
+/* Letters before (p, q ...) and after (d, e ...) the row dimension of a table. */
+static void give_table(const msc_op *op, msc_rule *rule, size_t tensor, int axis, int row_dims) {
+  const msc_type *t = tensor_type(op, tensor);
+  for (int d = 0; d < axis; d++) give(rule, tensor, d, (char)('p' + d), t->dim[d]);
+  if (row_dims < 0) give(rule, tensor, axis, 'v', t->dim[axis]);
+  int skip = row_dims < 0 ? 1 : row_dims;
+  for (int d = 0; d < row_dims; d++) give(rule, tensor, axis + d, star(d), t->dim[axis + d]);
+  for (int d = axis + skip; d < t->rank; d++) give(rule, tensor, d, (char)('d' + d - axis - skip), t->dim[d]);
+}
+
+/* table [p,v,d], indices [*] -> [p,*,d]: a rank with some of the rows gives zeros for the others, hence v:sum. */
+bool rule_gather(const msc_op *op, msc_rule *rule) {
+  int axis = (int)msc_op_int(op, "axis"), num = tensor_type(op, 1)->rank;
+  give_table(op, rule, 0, axis, -1);
+  give_stars(op, rule, 1, 0, num);
+  give_table(op, rule, 2, axis, num);
+  return true;
+}
+
+/* indices [*], updates [p,*,d] -> [p,v,d] */
+bool rule_scatter_add(const msc_op *op, msc_rule *rule) {
+  int axis = (int)msc_op_int(op, "axis"), num = tensor_type(op, 0)->rank;
+  give_stars(op, rule, 0, 0, num);
+  give_table(op, rule, 1, axis, num);
+  give_table(op, rule, 2, axis, -1);
+  for (int d = 0; d < num; d++) set_role(rule, star(d), MSC_RED, MSC_SUM);
+  return true;
+}
+
+/* Each rank compares with the classes of its own part. */
+bool rule_one_hot(const msc_op *op, msc_rule *rule) {
+  int rank = tensor_type(op, 0)->rank;
+  give_stars(op, rule, 0, 0, rank);
+  give_stars(op, rule, 1, 0, rank);
+  give(rule, 1, rank, 'c', op->out[0].type->dim[rank]);
+  return true;
+}
+
+/* Logits and whatever is shaped like them have c; a scalar loss is reduced over the rows. */
+static bool give_rows(const msc_op *op, msc_rule *rule) {
+  int rank = tensor_type(op, 0)->rank;
+  for (size_t i = 0; i < rule->num_tensors; i++) {
+    const msc_type *t = tensor_type(op, i);
+    give_stars(op, rule, i, 0, t->rank < rank ? t->rank : rank - 1);
+    if (t->rank == rank) give(rule, i, rank - 1, 'c', t->dim[rank - 1]);
+  }
+  return true;
+}
+
+bool rule_cross_entropy(const msc_op *op, msc_rule *rule) {
+  give_rows(op, rule);
+  for (int d = 0; op->out[0].type->rank == 0 && d < tensor_type(op, 0)->rank - 1; d++) set_role(rule, star(d), MSC_RED, MSC_SUM);
+  return true;
+}
+
+bool rule_cross_entropy_grad(const msc_op *op, msc_rule *rule) { return give_rows(op, rule); }
+
+bool rule_absolute_error(const msc_op *op, msc_rule *rule) {
+  int rank = tensor_type(op, 0)->rank;
+  for (size_t i = 0; i < rule->num_tensors; i++) give_stars(op, rule, i, 0, tensor_type(op, i)->rank);
+  for (int d = 0; op->out[0].type->rank == 0 && d < rank; d++) set_role(rule, star(d), MSC_RED, MSC_SUM);
+  return true;
+}
+
+/* Everything is shaped like the parameter, or a scalar. */
+bool rule_update(const msc_op *op, msc_rule *rule) {
+  for (size_t i = 0; i < rule->num_tensors; i++) give_stars(op, rule, i, 0, tensor_type(op, i)->rank);
+  return true;
+}
+
+/* ---- writing ---- */
+
+static const char *append(msc_arena *arena, const char *text, const char *more) { return msc_arena_printf(arena, "%s%s", text, more); }
+
+static const char *print_tensor(msc_arena *arena, const msc_rule *rule, const char *text, size_t tensor) {
+  for (int d = 0; d < rule->tensor[tensor].rank; d++) {
+    const msc_dim_letters *l = &rule->tensor[tensor].dim[d];
+    if (l->num == 0) text = append(arena, text, ".");
+    if (l->num > 1) text = append(arena, text, "(");
+    for (int i = 0; i < l->num; i++) text = msc_arena_printf(arena, "%s%c", text, rule->letter[l->letter[i]].name);
+    if (l->num > 1) text = append(arena, text, ")");
+  }
+  return text;
+}
+
+const char *msc_rule_print(msc_arena *arena, const msc_rule *rule) {
+  static const char *const words[MSC_NUM_REDUCTIONS] = {"sum", "max", "min", "prod"};
+  const char *text = "", *before = " ; ";
+  for (size_t i = 0; i < rule->num_tensors || i <= rule->num_in; i++) {
+    if (i == rule->num_in) text = append(arena, text, "->");
+    else if (i) text = append(arena, text, ",");
+    if (i < rule->num_tensors) text = print_tensor(arena, rule, text, i);
+  }
+  for (int i = 0; i < rule->num_letters; i++) {
+    const msc_letter *l = &rule->letter[i];
+    if (l->role == MSC_PAR) continue;
+    text = msc_arena_printf(arena, "%s%s%c:%s", text, before, l->name, l->role == MSC_REP ? "rep" : words[l->reduction]);
+    before = " ";
+  }
+  if (!rule->linear) return text;
+  before = " ; lin ";
+  for (int i = 0; i < 32; i++)
+    if (rule->linear_in >> i & 1) {
+      text = msc_arena_printf(arena, "%s%s%d", text, before, i);
+      before = rule->joint ? "+" : "|";
+    }
+  return text;
+}
+
+/* ---- assignments ---- */
+
+static uint32_t letter_atoms(const msc_assignment *a, int letter) {
+  uint32_t mask = 0;
+  for (int i = 0; i < a->num[letter]; i++) mask |= 1u << a->atom[letter][i];
+  return mask;
+}
+
+static bool has_letter(const msc_tensor_letters *t, int letter) {
+  for (int d = 0; d < t->rank; d++)
+    for (int i = 0; i < t->dim[d].num; i++)
+      if (t->dim[d].letter[i] == letter) return true;
+  return false;
+}
+
+/* Does this operand carry the partial sums that pass through the op?  Of operands that are linear each alone, one does. */
+static bool carries_pass(const msc_rule *rule, const msc_assignment *a, size_t tensor) {
+  if (tensor >= 32 || !(rule->linear_in >> tensor & 1)) return false;
+  bool named = a->pass_in < 32 && (rule->linear_in >> a->pass_in & 1);
+  return rule->joint || tensor == (named ? a->pass_in : (size_t)__builtin_ctz(rule->linear_in));
+}
+
+/* Atoms on which a result is an unfinished reduction: those of reduced letters that it lacks, and those that pass. */
+static uint32_t partial_atoms(const msc_rule *rule, const msc_assignment *a, size_t tensor, uint8_t *out_reduction) {
+  uint32_t mask = 0;
+  *out_reduction = MSC_SUM;
+  if (tensor < rule->num_in) return carries_pass(rule, a, tensor) ? a->pass : 0;
+  for (int l = 0; l < rule->num_letters; l++)
+    if (rule->letter[l].role == MSC_RED && a->num[l] && !has_letter(&rule->tensor[tensor], l)) {
+      mask |= letter_atoms(a, l);
+      *out_reduction = rule->letter[l].reduction;
+    }
+  return mask | a->pass;
+}
+
+const msc_layout *msc_rule_layout(msc_context *ctx, const msc_mesh *mesh, const msc_atoms *atoms, const msc_rule *rule, const msc_assignment *a, size_t tensor) {
+  const msc_tensor_letters *t = &rule->tensor[tensor];
+  msc_layout raw;
+  memset(&raw, 0, sizeof raw);
+  raw.rank = t->rank;
+  int num = 0;
+  for (int d = 0; d < t->rank; d++) {
+    raw.first[d] = (uint8_t)num;
+    for (int i = 0; i < t->dim[d].num; i++) {
+      int l = t->dim[d].letter[i];
+      for (int j = 0; j < a->num[l]; j++) raw.sub[num++] = atoms->atom[a->atom[l][j]];
+    }
+  }
+  raw.first[t->rank] = (uint8_t)num;
+  uint32_t partial = partial_atoms(rule, a, tensor, &raw.reduction);
+  for (int i = 0; i < atoms->num; i++)
+    if (partial >> i & 1) raw.sub[num++] = atoms->atom[i];
+  raw.num_partial = (uint8_t)(num - raw.first[t->rank]);
+  return msc_layout_of(ctx, mesh, &raw);
+}
+
+static int64_t letter_parts(const msc_assignment *a, const msc_atoms *atoms, int letter) {
+  int64_t parts = 1;
+  for (int i = 0; i < a->num[letter]; i++) parts *= atoms->atom[a->atom[letter][i]].size;
+  return parts;
+}
+
+/* In (ij) a cut of j is a cut into neighbouring elements only when i is cut down to single ones. */
+static bool compounds_allow(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms) {
+  for (size_t t = 0; t < rule->num_tensors; t++)
+    for (int d = 0; d < rule->tensor[t].rank; d++) {
+      const msc_dim_letters *l = &rule->tensor[t].dim[d];
+      for (int i = 1; i < l->num; i++)
+        if (a->num[l->letter[i]] && letter_parts(a, atoms, l->letter[i - 1]) != rule->letter[l->letter[i - 1]].size) return false;
+    }
+  return true;
+}
+
+bool msc_rule_allows(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms) {
+  uint32_t used = a->pass;
+  if (a->pass && !rule->linear) return false;
+  for (int l = 0; l < rule->num_letters; l++) {
+    const msc_letter *letter = &rule->letter[l];
+    if (!a->num[l]) continue;
+    if (letter->role == MSC_REP || letter->size % letter_parts(a, atoms, l) || letter->size == 0) return false;
+    if (a->pass && letter->role == MSC_RED && letter->reduction != MSC_SUM) return false;
+    uint32_t mask = letter_atoms(a, l);
+    if ((used & mask) || __builtin_popcount(mask) != a->num[l]) return false;
+    used |= mask;
+  }
+  return compounds_allow(rule, a, atoms);
+}
