@@ -108,6 +108,11 @@ int cli_write_file(cli *c, const char *path, const char *data, size_t bytes);
 void cli_progress(cli *c, const char *fmt, ...) MSC_PRINTF(2, 3);
 void cli_progress_done(cli *c);
 
+/* ---- config_args.c ---- */
+
+/* The configuration of passes/config.h from --config, the environment and --set, checked; NULL after reports. */
+struct msc_config *cli_config(cli *c);
+
 /* ---- crash.c ---- */
 
 /* IR text to be saved as msc-repro.mlir should msc crash from here on; NULL forgets it.  The text is not copied. */

@@ -1,0 +1,126 @@
+/* config_check.c: a whole configuration in; do its keys fit each other, and can this version honour them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/config_rows.h"
+
+/* "device_num 8 (c.json:3)": a value with its origin, for messages. */
+static const char *shown(const msc_config *config, msc_key key) {
+  msc_arena *arena = msc_context_arena(config->ctx);
+  return msc_arena_printf(arena, "%s %s (%s)", msc_key_name(key), msc_config_value_text(config, key, arena), msc_config_origin_text(config, key, arena));
+}
+
+/* An error at whoever of the two was set. */
+static const msc_loc *place(const msc_config *config, msc_key first, msc_key second) {
+  return msc_config_is_set(config, first) ? msc_config_loc(config, first) : msc_config_loc(config, second);
+}
+
+static bool check_supported(msc_config *config, msc_key key) {
+  const msc_config_row *row = &msc_config_rows[key];
+  if (!msc_config_value(config, key) || !strcmp(row->supported, "*")) return true;
+  const char *text = msc_config_value_text(config, key, msc_context_arena(config->ctx));
+  json_t *json = json_loads(text, JSON_DECODE_ANY, NULL);
+  bool ok = msc_config_in_range(row->supported, json);
+  json_decref(json);
+  if (ok) return true;
+  if (!strcmp(row->supported, "null")) return msc_error(config->ctx, MSC_E_UNSUPPORTED, msc_config_loc(config, key), "%s: not supported yet", row->name);
+  return msc_error(config->ctx, MSC_E_UNSUPPORTED, msc_config_loc(config, key), "%s: %s is not supported yet, only %s", row->name, text,
+                   msc_config_range_text(msc_context_arena(config->ctx), "", row->supported));
+}
+
+static bool check_ranks(msc_config *config) {
+  msc_context *ctx = config->ctx;
+  int64_t ranks = msc_config_int(config, MSC_KEY_device_num), stages = msc_config_int(config, MSC_KEY_pipeline_stages);
+  bool ok = true;
+  if (msc_config_int(config, MSC_KEY_global_rank) >= ranks)
+    ok = msc_error(ctx, MSC_E_CONFIG, place(config, MSC_KEY_global_rank, MSC_KEY_device_num), "%s must be below %s",
+                   shown(config, MSC_KEY_global_rank), shown(config, MSC_KEY_device_num));
+  if (ranks % stages != 0)
+    ok = msc_error(ctx, MSC_E_CONFIG, place(config, MSC_KEY_pipeline_stages, MSC_KEY_device_num), "%s must divide %s",
+                   shown(config, MSC_KEY_pipeline_stages), shown(config, MSC_KEY_device_num));
+  if (ranks > 1 && msc_config_parallel_mode(config) == MSC_STAND_ALONE)
+    ok = msc_error(ctx, MSC_E_CONFIG, place(config, MSC_KEY_parallel_mode, MSC_KEY_device_num),
+                   "%s is for one device and contradicts %s; choose data_parallel, semi_auto_parallel or auto_parallel",
+                   shown(config, MSC_KEY_parallel_mode), shown(config, MSC_KEY_device_num));
+  msc_mesh mesh;
+  if (!msc_config_mesh(config, ctx, &mesh)) return ok;
+  int64_t devices = 1;
+  for (int i = 0; i < mesh.num_axes; i++) {
+    if (devices > MSC_MAX_DEVICES) break;
+    devices *= mesh.axis[i].size; /* each at most 65536: no overflow */
+  }
+  if (devices * stages != ranks)
+    ok = msc_error(ctx, MSC_E_CONFIG, msc_config_loc(config, MSC_KEY_mesh), "%s has %" PRId64 " devices%s, but there is %s", shown(config, MSC_KEY_mesh),
+                   devices, stages > 1 ? " per stage" : "", shown(config, MSC_KEY_device_num));
+  return ok;
+}
+
+static bool check_inputs(msc_config *config) {
+  msc_context *ctx = config->ctx;
+  const msc_attr_value *strategy = msc_config_value(config, MSC_KEY_dataset_strategy);
+  if (!strategy) return true;
+  const msc_loc *loc = msc_config_loc(config, MSC_KEY_dataset_strategy);
+  bool whole = strategy->kind == MSC_ATTR_STR && !strcmp(strategy->s, "full_batch"), ok = true;
+  if (msc_config_value(config, MSC_KEY_full_batch) && msc_config_bool(config, MSC_KEY_full_batch) != whole)
+    ok = msc_error(ctx, MSC_E_CONFIG, loc, "%s contradicts %s; give one of them", shown(config, MSC_KEY_dataset_strategy), shown(config, MSC_KEY_full_batch));
+  int64_t parts[MSC_MAX_RANK], ranks = msc_config_int(config, MSC_KEY_device_num);
+  int num;
+  for (size_t input = 0; (num = msc_config_input_parts(config, input, parts)) >= 0; input++) {
+    int64_t product = 1;
+    for (int i = 0; i < num && product <= MSC_MAX_DEVICES; i++) product *= parts[i];
+    if (ranks % product != 0)
+      ok = msc_error(ctx, MSC_E_STRATEGY, loc, "dataset_strategy: input %zu is cut into %" PRId64 " parts, which does not divide %s", input, product,
+                     shown(config, MSC_KEY_device_num));
+  }
+  return ok;
+}
+
+static bool check_fusion(msc_config *config) {
+  const msc_attr_value *list = msc_config_value(config, MSC_KEY_all_reduce_fusion_config), *fusion = msc_config_value(config, MSC_KEY_comm_fusion);
+  if (!list || !fusion) return true;
+  for (size_t i = 0; i < fusion->dict.num; i++) {
+    if (strcmp(fusion->dict.a[i].name, "allreduce")) continue;
+    const msc_attr_value *all_reduce = &fusion->dict.a[i].value;
+    for (size_t j = 0; j < all_reduce->dict.num; j++)
+      if (!strcmp(all_reduce->dict.a[j].name, "config") && msc_attr_equal(&all_reduce->dict.a[j].value, list)) return true;
+    return msc_error(config->ctx, MSC_E_CONFIG, msc_config_loc(config, MSC_KEY_all_reduce_fusion_config),
+                     "%s contradicts comm_fusion.allreduce; give one of them", shown(config, MSC_KEY_all_reduce_fusion_config));
+  }
+  return true;
+}
+
+static void remark(msc_context *ctx, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  msc_verror(ctx, MSC_DIAG_REMARK, MSC_E_NONE, NULL, NULL, fmt, ap);
+  va_end(ap);
+}
+
+/* What the default of one key owes to another. */
+static void derive(msc_config *config) {
+  msc_mesh mesh;
+  if (!msc_config_is_set(config, MSC_KEY_device_num) && msc_config_mesh(config, config->ctx, &mesh)) {
+    int64_t devices = msc_config_int(config, MSC_KEY_pipeline_stages);
+    for (int i = 0; i < mesh.num_axes && devices <= MSC_MAX_DEVICES; i++) devices *= mesh.axis[i].size;
+    msc_attr_value *v = msc_new(msc_context_arena(config->ctx), msc_attr_value);
+    *v = msc_int(devices);
+    if (devices <= MSC_MAX_DEVICES) config->slot[MSC_KEY_device_num] = config->slot[MSC_KEY_mesh];
+    if (devices <= MSC_MAX_DEVICES) config->slot[MSC_KEY_device_num].value = v;
+  }
+  if (msc_config_parallel_mode(config) == MSC_AUTO_PARALLEL && !msc_config_is_set(config, MSC_KEY_search_mode)) {
+    config->search_mode_default = "sharding_propagation";
+    remark(config->ctx, "search_mode is not set; its default dynamic_programming is not supported yet, so sharding_propagation is used");
+  }
+}
+
+bool msc_config_check(msc_config *config) {
+  bool ok = !config->has_bad;
+  if (ok) {
+    derive(config);
+    ok = check_ranks(config);
+    ok = check_inputs(config) && ok;
+    ok = check_fusion(config) && ok;
+  }
+  for (int key = 0; key < MSC_NUM_KEYS; key++) ok = check_supported(config, (msc_key)key) && ok;
+  return ok;
+}
