@@ -1,25 +1,29 @@
 /* dce: pure ops whose results nobody uses -> gone, from the last to the first, regions included. */
+#include "passes/1_simplify/simplify.h"
 #include "passes/pass.h"
 
 static bool is_dead(const msc_op *op) {
   if (!(msc_info(op)->flags & MSC_PURE)) return false;
-  for (int i = 0; i < op->num_out; i++)
+  for (size_t i = 0; i < op->num_out; i++)
     if (msc_has_uses(&op->out[i])) return false;
   return true;
 }
 
 /* Users stand after definitions, so one walk backward sees every user gone first. */
-static int64_t sweep(msc_block *b) {
-  int64_t removed = 0;
+static void sweep(msc_erasing *e, msc_block *b) {
   for (msc_op *op = b->last, *prev; op; op = prev) {
     prev = op->prev;
-    if (op->body) removed += sweep(op->body);
-    if (is_dead(op)) msc_op_erase(op), removed++;
+    if (is_dead(op)) msc_erase(e, op, NULL);
+    else if (op->body) sweep(e, op->body); /* regions nest once */
   }
-  return removed;
 }
 
 bool pass_dce(msc_pass_ctx *pass, msc_module *m) {
-  for (msc_func *f = m->first; f; f = f->next) msc_stat(pass, "ops removed", sweep(f->body));
+  for (msc_func *f = m->first; f; f = f->next) {
+    msc_erasing e = msc_erase_begin(f, pass->scratch);
+    sweep(&e, f->body);
+    msc_erase_end(&e);
+    msc_stat(pass, "ops removed", e.num);
+  }
   return true;
 }

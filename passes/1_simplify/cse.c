@@ -1,0 +1,96 @@
+/* cse: pure ops that compute the same from the same operands -> the first of them.  Operands of ops that commute may be
+ * exchanged.  One hash table per function, one walk. */
+#include <string.h>
+#include <xxhash.h>
+
+#include "passes/1_simplify/simplify.h"
+#include "passes/pass.h"
+
+typedef struct {
+  size_t mask;
+  msc_op **slot;
+} op_table;
+
+/* ---- hashing; pointers of interned things count as their content, and order nothing ---- */
+
+static uint64_t mix(uint64_t h, uint64_t v) {
+  h = (h ^ v) * 0x9e3779b97f4a7c15u;
+  return h ^ h >> 29;
+}
+
+static uint64_t hash_attr(uint64_t h, const msc_attr_value *v) {
+  h = mix(h, v->kind);
+  switch (v->kind) {
+    case MSC_ATTR_INT: return mix(h, (uint64_t)v->i);
+    case MSC_ATTR_FLOAT: return mix(h, XXH3_64bits(&v->f, sizeof v->f));
+    case MSC_ATTR_BOOL: return mix(h, v->b);
+    case MSC_ATTR_STR: return mix(h, (uintptr_t)v->s);
+    case MSC_ATTR_TYPE: return mix(h, (uintptr_t)v->type);
+    case MSC_ATTR_DENSE: return mix(mix(h, (uintptr_t)v->dense.type), XXH3_64bits(v->dense.data, v->dense.bytes));
+    case MSC_ATTR_DICT: return mix(h, v->dict.num);
+    case MSC_ATTR_LIST: break;
+  }
+  h = mix(h, v->list.num);
+  for (size_t i = 0; i < v->list.num && v->list.v[i].kind == MSC_ATTR_INT; i++) h = mix(h, (uint64_t)v->list.v[i].i);
+  return h;
+}
+
+static bool is_exchanged(const msc_op *op) {
+  return (msc_info(op)->flags & MSC_COMMUTES) && op->in[0].value->id > op->in[1].value->id;
+}
+
+static const msc_value *operand(const msc_op *op, size_t i) {
+  return op->in[i < 2 && is_exchanged(op) ? 1 - i : i].value;
+}
+
+static uint64_t hash_op(const msc_op *op) {
+  uint64_t h = mix(op->kind, op->num_in);
+  for (size_t i = 0; i < op->num_in; i++) h = mix(h, operand(op, i)->id);
+  for (size_t i = 0; i < op->num_out; i++) h = mix(h, (uintptr_t)op->out[i].type);
+  for (size_t i = 0; i < op->num_attrs; i++) h = hash_attr(mix(h, (uintptr_t)op->attrs[i].name), &op->attrs[i].value);
+  return h;
+}
+
+static bool same_op(const msc_op *a, const msc_op *b) {
+  if (a->kind != b->kind || a->num_in != b->num_in || a->num_out != b->num_out || a->num_attrs != b->num_attrs) return false;
+  for (size_t i = 0; i < a->num_in; i++)
+    if (operand(a, i) != operand(b, i)) return false;
+  for (size_t i = 0; i < a->num_out; i++)
+    if (a->out[i].type != b->out[i].type) return false;
+  for (size_t i = 0; i < a->num_attrs; i++)
+    if (a->attrs[i].name != b->attrs[i].name || !msc_attr_equal(&a->attrs[i].value, &b->attrs[i].value)) return false;
+  return true;
+}
+
+/* The op like this one that stood before, or this one, which is now in the table. */
+static msc_op *first_like(op_table *t, msc_op *op) {
+  size_t i = (size_t)hash_op(op) & t->mask;
+  while (t->slot[i] && !same_op(t->slot[i], op)) i = (i + 1) & t->mask;
+  if (!t->slot[i]) t->slot[i] = op;
+  return t->slot[i];
+}
+
+static bool may_merge(const msc_op *op) { return (msc_info(op)->flags & MSC_PURE) && !op->body && op->num_out; }
+
+static int64_t merge(msc_func *f, msc_arena *arena) {
+  msc_erasing e = msc_erase_begin(f, arena);
+  size_t num = 0, room = 16;
+  for (const msc_op *op = f->body->first; op; op = op->next) num++;
+  while (room < 2 * num) room *= 2;
+  op_table t = {room - 1, msc_new_array(arena, msc_op *, room)};
+  for (msc_op *op = f->body->first, *next; op; op = next) {
+    next = op->next;
+    if (!may_merge(op)) continue;
+    msc_op *same = first_like(&t, op);
+    if (same == op) continue;
+    for (size_t i = 0; i < op->num_out; i++) msc_replace_uses(&op->out[i], &same->out[i]);
+    msc_erase(&e, op, same);
+  }
+  msc_erase_end(&e);
+  return e.num;
+}
+
+bool pass_cse(msc_pass_ctx *pass, msc_module *m) {
+  for (msc_func *f = m->first; f; f = f->next) msc_stat(pass, "ops merged", merge(f, pass->scratch));
+  return true;
+}
