@@ -1,0 +1,264 @@
+/* groups.c: a function with the attribute `optimizer` in; its parameter groups, checked, or every fault reported, out. */
+#include "passes/2_train/train.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct { const char *name; msc_op_kind update, second; } kinds[] = {
+  {"sgd", OP_sgd, OP_sgd},
+  {"momentum", OP_momentum, OP_momentum},
+  {"adam", OP_adam, OP_adam},
+  {"adamw", OP_adamw, OP_adamw},
+  {"lamb", OP_lamb_moments, OP_lamb_apply}, /* its attributes are those of both parts */
+};
+enum { NUM_KINDS = sizeof kinds / sizeof *kinds };
+
+static const struct { const char *name; double low, high; bool below; const char *range; } ranges[] = {
+  {"lr", 0, INFINITY, true, "0 or more"},
+  {"momentum", 0, 1, false, "0..1"},
+  {"dampening", 0, 1, false, "0..1"},
+  {"beta1", 0, 1, true, "at least 0 and below 1"},
+  {"beta2", 0, 1, true, "at least 0 and below 1"},
+  {"eps", 0, INFINITY, true, "0 or more"},
+  {"weight_decay", 0, INFINITY, true, "0 or more"},
+};
+
+typedef struct {
+  const char *name; /* interned: equal means same pointer */
+  uint32_t arg;
+} named_arg;
+
+typedef struct {
+  msc_func *f;
+  msc_arena *arena;
+  bool *taken;        /* per argument: a group has it */
+  named_arg *by_name; /* all arguments, ordered by the pointer */
+} reading;
+
+static bool MSC_PRINTF(2, 3) wrong(const reading *r, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  msc_verror(r->f->module->ctx, MSC_DIAG_ERROR, MSC_E_OPTIMIZER, r->f->loc, NULL, fmt, ap);
+  va_end(ap);
+  return false;
+}
+
+msc_func *msc_training_func(const msc_module *m) {
+  msc_func *f = msc_find_func(m, "forward");
+  return f && msc_func_attr(f, "loss") && msc_func_attr(f, "optimizer") ? f : NULL;
+}
+
+msc_value *msc_loss_of(msc_func *f) {
+  msc_context *ctx = f->module->ctx;
+  const msc_attr_value *loss = msc_func_attr(f, "loss");
+  const msc_op *ret = f->body->last;
+  if (loss->kind != MSC_ATTR_INT || loss->i < 0 || loss->i >= ret->num_in) {
+    msc_error(ctx, MSC_E_GRADIENT, f->loc, "loss must be the number of a result, 0..%d", ret->num_in - 1);
+    return NULL;
+  }
+  msc_value *v = ret->in[loss->i].value;
+  if (v->type->rank == 0 && msc_is_float(v->type->dtype)) return v;
+  msc_error(ctx, MSC_E_GRADIENT, v->def ? v->def->loc : f->loc, "the loss must be one floating-point number, not a tensor of rank %d of %s; reduce it to its mean or sum", v->type->rank, msc_dtype_name(v->type->dtype));
+  return NULL;
+}
+
+const char *msc_arg_name(const msc_func *f, size_t arg) {
+  const msc_attr_value *name = msc_arg_attr(f, arg, "msc.name");
+  if (name && name->kind == MSC_ATTR_STR) return name->s;
+  return f->body->args[arg]->name ? f->body->args[arg]->name : "";
+}
+
+void msc_add_result_name(msc_func *f, const char *name) {
+  msc_context *ctx = f->module->ctx;
+  const msc_attr_value *old = msc_func_attr(f, "results");
+  if (!old || old->kind != MSC_ATTR_LIST) return;
+  msc_attr_value *list = msc_new_array(msc_context_arena(ctx), msc_attr_value, old->list.num + 1);
+  if (old->list.num) memcpy(list, old->list.v, old->list.num * sizeof *list);
+  list[old->list.num] = msc_str(ctx, name);
+  msc_func_set(f, "results", msc_list(ctx, old->list.num + 1, list));
+}
+
+/* ---- kind and hyper-parameters ---- */
+
+static int kind_of(const reading *r, const msc_attr_value *group) {
+  const msc_attr_value *kind = msc_find_attr(group->dict.a, group->dict.num, "kind");
+  const char *names[NUM_KINDS];
+  if (!kind || kind->kind != MSC_ATTR_STR) return wrong(r, "optimizer: 'kind' is missing; it is one of sgd, momentum, adam, adamw, lamb"), -1;
+  for (int i = 0; i < NUM_KINDS; i++) {
+    names[i] = kinds[i].name;
+    if (!strcmp(kind->s, names[i])) return i;
+  }
+  const char *near = msc_nearest(kind->s, names, NUM_KINDS);
+  if (near) wrong(r, "optimizer: unknown kind '%s'; did you mean '%s'?", kind->s, near);
+  else wrong(r, "optimizer: unknown kind '%s'; it is one of sgd, momentum, adam, adamw, lamb", kind->s);
+  return -1;
+}
+
+static const msc_attr_spec *spec_named(const msc_op_info *info, const char *name) {
+  for (int i = 0; i < info->num_attrs; i++)
+    if (!strcmp(info->attr[i].name, name)) return &info->attr[i];
+  return NULL;
+}
+
+static const msc_attr_spec *hyper_spec(const reading *r, int kind, const char *name) {
+  msc_context *ctx = r->f->module->ctx;
+  const msc_attr_spec *spec = spec_named(msc_op_info_of(ctx, kinds[kind].update), name);
+  return spec ? spec : spec_named(msc_op_info_of(ctx, kinds[kind].second), name);
+}
+
+static bool unknown_hyper(const reading *r, int kind, const char *name) {
+  msc_context *ctx = r->f->module->ctx;
+  const char *words[32];
+  size_t num = 0;
+  const msc_op_kind parts[] = {kinds[kind].update, kinds[kind].second};
+  for (int p = 0; p < 2; p++) {
+    const msc_op_info *info = msc_op_info_of(ctx, parts[p]);
+    for (int i = 0; i < info->num_attrs; i++) words[num++] = info->attr[i].name;
+  }
+  words[num++] = "parameters";
+  const char *near = msc_nearest(name, words, num);
+  if (near) return wrong(r, "optimizer %s: unknown hyper-parameter '%s'; did you mean '%s'?", kinds[kind].name, name, near);
+  return wrong(r, "optimizer %s: unknown hyper-parameter '%s'", kinds[kind].name, name);
+}
+
+static bool check_range(const reading *r, int kind, const char *name, double v) {
+  for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+    if (strcmp(ranges[i].name, name)) continue;
+    if (v >= ranges[i].low && (ranges[i].below ? v < ranges[i].high : v <= ranges[i].high)) return true;
+    return wrong(r, "optimizer %s: %s is %g; it must be %s", kinds[kind].name, name, v, ranges[i].range);
+  }
+  return true;
+}
+
+static bool check_hyper(const reading *r, int kind, const msc_attr *a) {
+  const msc_attr_spec *spec = hyper_spec(r, kind, a->name);
+  if (!spec) return unknown_hyper(r, kind, a->name);
+  if (spec->kind == MSC_ATTR_BOOL) return a->value.kind == MSC_ATTR_BOOL || wrong(r, "optimizer %s: %s must be true or false", kinds[kind].name, a->name);
+  if (a->value.kind == MSC_ATTR_FLOAT) return check_range(r, kind, a->name, a->value.f);
+  if (a->value.kind == MSC_ATTR_INT) return check_range(r, kind, a->name, (double)a->value.i);
+  return wrong(r, "optimizer %s: %s must be a number", kinds[kind].name, a->name);
+}
+
+static bool check_required(const reading *r, int kind, const msc_attr_value *group) {
+  bool ok = true;
+  const msc_op_kind parts[] = {kinds[kind].update, kinds[kind].second};
+  for (int p = 0; p < (parts[0] == parts[1] ? 1 : 2); p++) {
+    const msc_op_info *info = msc_op_info_of(r->f->module->ctx, parts[p]);
+    for (int i = 0; i < info->num_attrs; i++)
+      if (!info->attr[i].has_default && !msc_find_attr(group->dict.a, group->dict.num, info->attr[i].name))
+        ok = wrong(r, "optimizer %s: '%s' is missing", kinds[kind].name, info->attr[i].name);
+  }
+  return ok;
+}
+
+static double number_or(const msc_attr_value *group, const char *name, double absent) {
+  const msc_attr_value *v = msc_find_attr(group->dict.a, group->dict.num, name);
+  return !v ? absent : v->kind == MSC_ATTR_INT ? (double)v->i : v->f;
+}
+
+/* Nesterov's form looks ahead along the momentum: there must be one, and undamped. */
+static bool check_nesterov(const reading *r, int kind, const msc_attr_value *group) {
+  const msc_attr_value *nesterov = msc_find_attr(group->dict.a, group->dict.num, "nesterov");
+  if (!nesterov || !nesterov->b) return true;
+  if (number_or(group, "momentum", 0) > 0 && number_or(group, "dampening", 0) == 0) return true;
+  return wrong(r, "optimizer %s: nesterov needs a momentum above 0 and no dampening", kinds[kind].name);
+}
+
+static bool check_hypers(const reading *r, int kind, const msc_attr_value *group) {
+  bool ok = check_required(r, kind, group);
+  for (size_t i = 0; i < group->dict.num; i++) {
+    const msc_attr *a = &group->dict.a[i];
+    if (strcmp(a->name, "kind") && strcmp(a->name, "parameters") && !check_hyper(r, kind, a)) ok = false;
+  }
+  return ok && check_nesterov(r, kind, group);
+}
+
+/* ---- which parameters ---- */
+
+static bool is_trainable(const msc_func *f, size_t arg) {
+  const msc_attr_value *trainable = msc_arg_attr(f, arg, "msc.trainable");
+  bool on = !trainable || trainable->kind != MSC_ATTR_BOOL || trainable->b;
+  return on && msc_arg_role(f, arg) == MSC_ROLE_PARAMETER && msc_is_float(f->body->args[arg]->type->dtype);
+}
+
+static int by_pointer(const void *a, const void *b) {
+  uintptr_t x = (uintptr_t)((const named_arg *)a)->name, y = (uintptr_t)((const named_arg *)b)->name;
+  return x < y ? -1 : x > y;
+}
+
+static bool unknown_parameter(const reading *r, const char *name) {
+  const msc_func *f = r->f;
+  size_t num = 0;
+  const char **words = msc_new_array(r->arena, const char *, f->body->num_args);
+  for (size_t i = 0; i < f->body->num_args; i++)
+    if (is_trainable(f, i)) words[num++] = msc_arg_name(f, i);
+  const char *near = msc_nearest(name, words, num);
+  if (near) return wrong(r, "optimizer: there is no parameter '%s'; did you mean '%s'?", name, near);
+  return wrong(r, "optimizer: there is no parameter '%s'", name);
+}
+
+static bool take_named(reading *r, const char *name, msc_optimizer_group *out) {
+  named_arg key = {name, 0};
+  const named_arg *found = bsearch(&key, r->by_name, r->f->body->num_args, sizeof key, by_pointer);
+  if (!found) return unknown_parameter(r, name);
+  if (!is_trainable(r->f, found->arg)) return wrong(r, "optimizer: '%s' is not a trainable floating-point parameter", name);
+  if (r->taken[found->arg]) return wrong(r, "optimizer: parameter '%s' is named twice", name);
+  r->taken[found->arg] = true;
+  out->arg[out->num_args++] = found->arg;
+  return true;
+}
+
+static int ascending(const void *a, const void *b) {
+  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+  return x < y ? -1 : x > y;
+}
+
+/* The parameters that the group names. */
+static bool take_list(reading *r, const msc_attr_value *names, msc_optimizer_group *out) {
+  if (names->kind != MSC_ATTR_LIST) return wrong(r, "optimizer: 'parameters' must be a list of names");
+  bool ok = true;
+  out->arg = msc_new_array(r->arena, uint32_t, names->list.num + 1);
+  for (size_t i = 0; i < names->list.num; i++) {
+    if (names->list.v[i].kind != MSC_ATTR_STR) ok = wrong(r, "optimizer: entry %zu of 'parameters' must be a name", i);
+    else if (!take_named(r, names->list.v[i].s, out)) ok = false;
+  }
+  qsort(out->arg, out->num_args, sizeof *out->arg, ascending);
+  return ok;
+}
+
+static bool take_parameters(reading *r, const msc_attr_value *values, bool alone, msc_optimizer_group *out) {
+  const msc_attr_value *names = msc_find_attr(values->dict.a, values->dict.num, "parameters");
+  if (names) return take_list(r, names, out);
+  if (!alone) return wrong(r, "optimizer: with several groups each needs 'parameters', the list of their names");
+  out->arg = msc_new_array(r->arena, uint32_t, r->f->body->num_args + 1);
+  for (size_t i = 0; i < r->f->body->num_args; i++)
+    if (is_trainable(r->f, i)) out->arg[out->num_args++] = (uint32_t)i;
+  return true;
+}
+
+static bool read_group(reading *r, const msc_attr_value *values, bool alone, msc_optimizer_group *out) {
+  if (values->kind != MSC_ATTR_DICT) return wrong(r, "optimizer: must be a dictionary, or a list of them");
+  int kind = kind_of(r, values);
+  out->values = values;
+  if (kind >= 0) out->update = kinds[kind].update;
+  bool ok = kind >= 0 && check_hypers(r, kind, values);
+  return take_parameters(r, values, alone, out) && ok;
+}
+
+bool msc_read_optimizer(msc_func *f, msc_arena *arena, msc_optimizer_groups *out) {
+  size_t num_args = f->body->num_args;
+  reading r = {f, arena, msc_new_array(arena, bool, num_args + 1), msc_new_array(arena, named_arg, num_args + 1)};
+  for (size_t i = 0; i < num_args; i++) r.by_name[i] = (named_arg){msc_arg_name(f, i), (uint32_t)i};
+  qsort(r.by_name, num_args, sizeof *r.by_name, by_pointer);
+  const msc_attr_value *optimizer = msc_func_attr(f, "optimizer");
+  bool ok = true, list = optimizer->kind == MSC_ATTR_LIST;
+  out->num = list ? optimizer->list.num : 1;
+  out->group = msc_new_array(arena, msc_optimizer_group, out->num + 1);
+  size_t taken = 0;
+  for (size_t i = 0; i < out->num; i++) {
+    if (!read_group(&r, list ? &optimizer->list.v[i] : optimizer, out->num == 1, &out->group[i])) ok = false;
+    taken += out->group[i].num_args;
+  }
+  return ok && (taken || wrong(&r, "optimizer: the function has no trainable parameter"));
+}

@@ -1,0 +1,42 @@
+/* train.h: what the passes of this folder share.  README.md says what each leaves behind. */
+#ifndef MSC_PASSES_2_TRAIN_TRAIN_H
+#define MSC_PASSES_2_TRAIN_TRAIN_H
+
+#include "ir/ir.h"
+
+/* ---- groups.c: the attribute `optimizer` of a function, checked ---- */
+
+/* Parameters that one optimizer updates. */
+typedef struct {
+  msc_op_kind update;           /* OP_sgd, OP_momentum, OP_adam, OP_adamw, OP_lamb_moments */
+  const msc_attr_value *values; /* the group's dictionary */
+  size_t num_args;
+  uint32_t *arg;                /* their argument numbers, ascending */
+} msc_optimizer_group;
+
+typedef struct {
+  size_t num;
+  msc_optimizer_group *group;
+} msc_optimizer_groups;
+
+/* Reports every fault of the attribute. */
+bool msc_read_optimizer(msc_func *f, msc_arena *arena, msc_optimizer_groups *out_groups);
+/* The function to be trained: "forward" with a loss and an optimizer; NULL: there is none. */
+msc_func *msc_training_func(const msc_module *m);
+/* The value that is the loss; NULL after a report. */
+msc_value *msc_loss_of(msc_func *f);
+/* Name of an argument for messages and for what is made for it. */
+const char *msc_arg_name(const msc_func *f, size_t arg);
+/* Appends to the attribute `results` the name of a result that was added. */
+void msc_add_result_name(msc_func *f, const char *name);
+
+/* ---- letters.c: which letter of the forward op a letter of a gradient op is ---- */
+
+typedef struct msc_letter_map msc_letter_map;
+
+msc_letter_map *msc_letter_map_new(msc_context *ctx, msc_arena *arena);
+/* Sets `letters` of the ops from `first` to `last`, which are the gradient of `forward`.  `doperand` as in grad.h. */
+bool msc_map_letters(msc_letter_map *map, const msc_op *forward, msc_op *first, msc_op *last, msc_value *const *dresult, msc_value *const *doperand);
+void msc_letter_map_free(msc_letter_map *map);
+
+#endif
