@@ -1,0 +1,233 @@
+/* optimizer: func "forward" with the gradients of its parameters -> func "train": an update op per parameter, new values
+ * of parameters and optimizer state as results in place of the gradients.  README.md tells what is left behind. */
+#include <string.h>
+
+#include "passes/2_train/train.h"
+#include "passes/pass.h"
+
+typedef struct {
+  msc_pass_ctx *pass;
+  msc_func *f;
+  msc_op *ret;
+  msc_builder b;
+  msc_value **grad;      /* per argument: its gradient, or NULL */
+  msc_value **new_value; /* per argument, those added here too: its new value, or NULL */
+  msc_value *step;       /* number of this step, f32, from 1; NULL: no optimizer asked for it */
+} inserting;
+
+static msc_context *ctx_of(const inserting *s) { return s->pass->ctx; }
+
+/* ---- state ---- */
+
+static bool name_is_taken(const msc_func *f, const char *name) {
+  for (size_t i = 0; i < f->body->num_args; i++)
+    if (!strcmp(msc_arg_name(f, i), name)) return true;
+  return false;
+}
+
+/* A new argument that starts as zeros.  `owner`: the parameter it belongs to; NULL: none. */
+static msc_value *add_state(inserting *s, const msc_type *type, const char *name, const char *owner) {
+  msc_context *ctx = ctx_of(s);
+  msc_value *v = msc_add_arg(s->f->body, type, name);
+  msc_arg_set(s->f, v->index, "msc.name", msc_str(ctx, name));
+  msc_arg_set(s->f, v->index, "msc.role", msc_str(ctx, msc_role_name(MSC_ROLE_STATE)));
+  msc_arg_set(s->f, v->index, "msc.init", msc_str(ctx, "zeros"));
+  if (owner) msc_arg_set(s->f, v->index, "msc.owner", msc_str(ctx, owner));
+  return v;
+}
+
+static msc_value *state_of(inserting *s, const msc_value *w, const char *suffix) {
+  const char *owner = msc_arg_name(s->f, w->index);
+  return add_state(s, w->type, msc_arena_printf(s->pass->scratch, "%s.%s", owner, suffix), owner);
+}
+
+/* The step counter: an argument that is one more each step. */
+static bool count_steps(inserting *s) {
+  const char *name = "optimizer.step";
+  while (name_is_taken(s->f, name)) name = msc_arena_printf(s->pass->scratch, "%s_", name);
+  msc_value *before = add_state(s, msc_type_of(ctx_of(s), MSC_F32, 0, NULL, NULL), name, NULL);
+  s->b.name = msc_intern(ctx_of(s), name);
+  s->step = msc_build(&s->b, OP_add, 2, (msc_value *[]){before, msc_build_scalar(&s->b, MSC_F32, 1)});
+  s->new_value[before->index] = s->step;
+  return s->step != NULL;
+}
+
+/* ---- update ops ---- */
+
+/* The group's values that are attributes of `kind`, as its row wants them. */
+static size_t hypers(const inserting *s, const msc_optimizer_group *group, msc_op_kind kind, msc_attr *out_attrs) {
+  const msc_op_info *info = msc_op_info_of(ctx_of(s), kind);
+  size_t num = 0;
+  for (int i = 0; i < info->num_attrs; i++) {
+    const msc_attr_value *v = msc_find_attr(group->values->dict.a, group->values->dict.num, info->attr[i].name);
+    if (!v) continue;
+    msc_attr_value number = v->kind == MSC_ATTR_INT ? msc_float((double)v->i) : *v;
+    out_attrs[num++] = msc_named(ctx_of(s), info->attr[i].name, number);
+  }
+  return num;
+}
+
+static msc_op *update(inserting *s, const msc_optimizer_group *group, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_out) {
+  msc_attr attrs[12];
+  size_t num = hypers(s, group, kind, attrs);
+  return msc_build_with(&s->b, kind, num_in, in, num_out, num, attrs);
+}
+
+/* Result i of the update op is the new value of its operand i: w, then its states. */
+static bool keep(inserting *s, msc_op *op, size_t num, msc_value *const *args) {
+  for (size_t i = 0; op && i < num; i++) s->new_value[args[i]->index] = &op->out[i];
+  return op != NULL;
+}
+
+/* Square root of the sum of squares, at least in f32. */
+static msc_value *norm(inserting *s, msc_value *v) {
+  msc_context *ctx = ctx_of(s);
+  int64_t dims[MSC_MAX_RANK];
+  for (int d = 0; d < v->type->rank; d++) dims[d] = d;
+  if (msc_dtype_bytes(v->type->dtype) < 4) {
+    msc_attr wide = msc_named(ctx, "dtype", msc_str(ctx, "f32"));
+    msc_op *cast = msc_build_with(&s->b, OP_cast, 1, &v, 1, 1, &wide);
+    if (!cast) return NULL;
+    v = &cast->out[0];
+  }
+  msc_value *square = msc_build(&s->b, OP_mul, 2, (msc_value *[]){v, v});
+  msc_attr all = msc_named(ctx, "dims", msc_ints(ctx, (size_t)v->type->rank, dims));
+  msc_op *sum = msc_build_with(&s->b, OP_reduce_sum, 1, &square, 1, 1, &all);
+  return sum ? msc_build(&s->b, OP_sqrt, 1, (msc_value *[]){&sum->out[0]}) : NULL;
+}
+
+/* |w| / |r|, 1 where one of them is zero. */
+static msc_value *trust_ratio(inserting *s, msc_value *w, msc_value *r) {
+  msc_context *ctx = ctx_of(s);
+  msc_value *w_norm = norm(s, w), *r_norm = norm(s, r);
+  if (!w_norm || !r_norm) return NULL;
+  msc_dtype dtype = w_norm->type->dtype;
+  msc_value *smaller = msc_build(&s->b, OP_min, 2, (msc_value *[]){w_norm, r_norm});
+  msc_value *ratio = msc_build(&s->b, OP_div, 2, (msc_value *[]){w_norm, r_norm});
+  msc_attr above = msc_named(ctx, "predicate", msc_str(ctx, "gt"));
+  msc_op *both = msc_build_with(&s->b, OP_compare, 2, (msc_value *[]){smaller, msc_build_scalar(&s->b, dtype, 0)}, 1, 1, &above);
+  if (!both) return NULL;
+  msc_value *trust = msc_build(&s->b, OP_select, 3, (msc_value *[]){&both->out[0], ratio, msc_build_scalar(&s->b, dtype, 1)});
+  if (!trust || dtype == w->type->dtype) return trust;
+  msc_attr narrow = msc_named(ctx, "dtype", msc_str(ctx, msc_dtype_name(w->type->dtype)));
+  msc_op *cast = msc_build_with(&s->b, OP_cast, 1, &trust, 1, 1, &narrow);
+  return cast ? &cast->out[0] : NULL;
+}
+
+static bool update_lamb(inserting *s, const msc_optimizer_group *group, msc_value *w, msc_value *g) {
+  msc_value *m = state_of(s, w, "m"), *v = state_of(s, w, "v");
+  msc_op *moments = update(s, group, OP_lamb_moments, 5, (msc_value *[]){w, m, v, g, s->step}, 3);
+  if (!moments) return false;
+  s->new_value[m->index] = &moments->out[1];
+  s->new_value[v->index] = &moments->out[2];
+  msc_value *r = &moments->out[0], *trust = trust_ratio(s, w, r);
+  return keep(s, update(s, group, OP_lamb_apply, 3, (msc_value *[]){w, r, trust}, 1), 1, &w);
+}
+
+static bool update_adam(inserting *s, const msc_optimizer_group *group, msc_value *w, msc_value *g) {
+  msc_value *m = state_of(s, w, "m"), *v = state_of(s, w, "v"), *args[] = {w, m, v, g, s->step};
+  return keep(s, update(s, group, group->update, 5, args, 3), 3, args);
+}
+
+static bool update_one(inserting *s, const msc_optimizer_group *group, msc_value *w, msc_value *g) {
+  s->b.name = msc_intern(ctx_of(s), msc_arena_printf(s->pass->scratch, "%s.update", msc_arg_name(s->f, w->index)));
+  if (group->update == OP_lamb_moments) return update_lamb(s, group, w, g);
+  if (group->update == OP_adam || group->update == OP_adamw) return update_adam(s, group, w, g);
+  if (group->update == OP_sgd) return keep(s, update(s, group, OP_sgd, 2, (msc_value *[]){w, g}, 1), 1, &w);
+  msc_value *m = state_of(s, w, "m"), *args[] = {w, m, g};
+  return keep(s, update(s, group, OP_momentum, 3, args, 2), 2, args);
+}
+
+static bool counts_steps(msc_op_kind update) { return update == OP_adam || update == OP_adamw || update == OP_lamb_moments; }
+
+static bool update_all(inserting *s, const msc_optimizer_groups *groups) {
+  for (size_t g = 0; g < groups->num && !s->step; g++)
+    if (counts_steps(groups->group[g].update)) MSC_TRY(count_steps(s));
+  for (size_t g = 0; g < groups->num; g++) {
+    const msc_optimizer_group *group = &groups->group[g];
+    for (size_t i = 0; i < group->num_args; i++) {
+      uint32_t arg = group->arg[i];
+      if (s->grad[arg]) MSC_TRY(update_one(s, group, s->f->body->args[arg], s->grad[arg]));
+      msc_stat(s->pass, "parameters updated", s->grad[arg] != NULL);
+    }
+  }
+  return true;
+}
+
+/* ---- results ---- */
+
+/* An update writes its parameter in place, so the value before it cannot also be an output of the step. */
+static bool check_outputs(const inserting *s, size_t num) {
+  bool ok = true;
+  for (size_t i = 0; i < num; i++) {
+    const msc_value *v = s->ret->in[i].value;
+    if (!v->def && s->grad[v->index])
+      ok = msc_error(ctx_of(s), MSC_E_UNSUPPORTED, s->f->loc, "output %zu is the trained parameter '%s' itself: not supported yet; a checkpoint holds its values", i, msc_arg_name(s->f, v->index));
+  }
+  return ok;
+}
+
+/* Names of results from `num` on are dropped. */
+static void cut_result_names(msc_func *f, size_t num) {
+  const msc_attr_value *names = msc_func_attr(f, "results");
+  if (names && names->kind == MSC_ATTR_LIST && names->list.num > num) msc_func_set(f, "results", msc_list(f->module->ctx, num, names->list.v));
+}
+
+static void drop_attr(msc_func *f, const char *name) { msc_drop_attr(f->attrs, &f->num_attrs, name); }
+
+/* The first `num` results stay; new values follow in the order of the arguments. */
+static bool give_results(inserting *s, size_t num) {
+  const msc_block *b = s->f->body;
+  msc_context *ctx = ctx_of(s);
+  msc_value **results = msc_new_array(s->pass->scratch, msc_value *, num + b->num_args);
+  msc_attr_value *ties = msc_new_array(s->pass->scratch, msc_attr_value, num + b->num_args);
+  const msc_attr_value *old = msc_func_attr(s->f, "ties");
+  for (size_t i = 0; i < num; i++) {
+    results[i] = s->ret->in[i].value;
+    ties[i] = old && old->kind == MSC_ATTR_LIST && i < old->list.num ? old->list.v[i] : msc_int(-1);
+  }
+  cut_result_names(s->f, num);
+  for (size_t i = 0; i < b->num_args; i++) {
+    if (!s->new_value[i]) continue;
+    results[num] = s->new_value[i];
+    ties[num++] = msc_int((int64_t)i);
+    msc_add_result_name(s->f, msc_arg_name(s->f, i));
+  }
+  if (num > UINT16_MAX) return msc_error(ctx, MSC_E_UNSUPPORTED, s->f->loc, "more than %d parameters, states and outputs together: not supported yet", UINT16_MAX);
+  msc_set_operands(s->ret, num, results);
+  msc_func_set(s->f, "ties", msc_list(ctx, num, ties));
+  drop_attr(s->f, "gradients");
+  drop_attr(s->f, "loss_seed");
+  drop_attr(s->f, "optimizer");
+  s->f->name = msc_intern(ctx, "train");
+  return true;
+}
+
+/* The attribute `gradients`: argument numbers of the last results. */
+static bool read_gradients(inserting *s, const msc_attr_value *gradients, size_t *out_num) {
+  size_t num = gradients->kind == MSC_ATTR_LIST ? gradients->list.num : SIZE_MAX, num_args = s->f->body->num_args;
+  bool ok = num <= s->ret->num_in;
+  for (size_t i = 0; ok && i < num; i++) {
+    const msc_attr_value *v = &gradients->list.v[i];
+    ok = v->kind == MSC_ATTR_INT && v->i >= 0 && (uint64_t)v->i < num_args;
+    if (ok) s->grad[v->i] = s->ret->in[s->ret->num_in - num + i].value;
+    ok = ok && s->grad[v->i]->type == s->f->body->args[v->i]->type;
+  }
+  if (!ok) return msc_error(ctx_of(s), MSC_E_GRADIENT, s->f->loc, "'gradients' must list the arguments whose gradients the last results are");
+  *out_num = s->ret->num_in - num;
+  return true;
+}
+
+bool pass_optimizer(msc_pass_ctx *pass, msc_module *m) {
+  msc_func *f = msc_training_func(m);
+  const msc_attr_value *gradients = f ? msc_func_attr(f, "gradients") : NULL;
+  if (!gradients) return true;
+  size_t num_args = f->body->num_args, num_results;
+  msc_optimizer_groups groups;
+  inserting s = {.pass = pass, .f = f, .ret = f->body->last};
+  s.b = (msc_builder){.func = f, .block = f->body, .before = s.ret, .loc = f->loc};
+  s.grad = msc_new_array(pass->scratch, msc_value *, num_args);
+  s.new_value = msc_new_array(pass->scratch, msc_value *, 3 * num_args + 1); /* two states each at most, and the step */
+  MSC_TRY(read_gradients(&s, gradients, &num_results) && msc_read_optimizer(f, pass->scratch, &groups));
+  return check_outputs(&s, num_results) && update_all(&s, &groups) && give_results(&s, num_results);
+}
