@@ -1,5 +1,5 @@
 /* verify_layout.c: an op whose tensors carry layouts in; true, or what does not fit reported, out.
- * A computing op must obey its rule (rule.c); a collective must change the layout in the way its name says. */
+ * Layouts must exist on the mesh and obey the op's rule (rule_check.c); manual collectives must name members of a group. */
 #include <string.h>
 
 #include "ir/ir.h"
@@ -20,95 +20,6 @@ static const char *layout_fault(const msc_mesh *mesh, const msc_type *t) {
 bool msc_verify_type(const msc_module *m, const msc_loc *loc, const msc_type *t) {
   const char *fault = t->layout ? layout_fault(&m->mesh, t) : NULL;
   return !fault || msc_error(m->ctx, MSC_E_LAYOUT, loc, "a layout of rank %d %s", t->layout->rank, fault);
-}
-
-/* ---- changes of layout ---- */
-
-/* The digits of a layout as atoms of both layouts: list d of dimension d, list `rank` of the partial digits. */
-typedef struct {
-  int rank, num[MSC_MAX_RANK + 1];
-  uint8_t list[MSC_MAX_RANK + 1][MSC_MAX_SUBAXES];
-  int64_t parts[MSC_MAX_RANK + 1];
-  uint32_t in_dims, partial; /* masks of atoms */
-} atom_lists;
-
-static bool overlap(msc_subaxis a, msc_subaxis b) {
-  return a.axis == b.axis && a.pre < (uint64_t)b.pre * b.size && b.pre < (uint64_t)a.pre * a.size;
-}
-
-static void split_into_atoms(const msc_atoms *atoms, const msc_layout *l, atom_lists *out) {
-  memset(out, 0, sizeof *out);
-  out->rank = l->rank;
-  for (int d = 0; d <= l->rank; d++) {
-    int end = d < l->rank ? l->first[d + 1] : l->first[d] + l->num_partial;
-    out->parts[d] = 1;
-    for (int i = l->first[d]; i < end; i++)
-      for (int a = 0; a < atoms->num; a++)
-        if (overlap(atoms->atom[a], l->sub[i])) {
-          out->list[d][out->num[d]++] = (uint8_t)a;
-          out->parts[d] *= atoms->atom[a].size;
-          *(d < l->rank ? &out->in_dims : &out->partial) |= 1u << a;
-        }
-  }
-}
-
-static bool is_prefix(const atom_lists *a, const atom_lists *b, int d) {
-  return a->num[d] <= b->num[d] && memcmp(a->list[d], b->list[d], (size_t)a->num[d]) == 0;
-}
-
-static bool all_prefixes(const atom_lists *a, const atom_lists *b) {
-  for (int d = 0; d < a->rank; d++)
-    if (!is_prefix(a, b, d)) return false;
-  return true;
-}
-
-static bool every_dim_shrinks_or_grows(const atom_lists *a, const atom_lists *b) {
-  for (int d = 0; d < a->rank; d++)
-    if (!is_prefix(a, b, d) && !is_prefix(b, a, d)) return false;
-  return true;
-}
-
-static bool same_parts(const atom_lists *a, const atom_lists *b) {
-  return memcmp(a->parts, b->parts, sizeof *a->parts * ((size_t)a->rank + 1)) == 0;
-}
-
-/* NULL, or what the verb would have to do and cannot. */
-static const char *verb_fault(const msc_op *op, const atom_lists *from, const atom_lists *to) {
-  uint32_t added = to->in_dims & ~from->in_dims, summed = from->partial & ~to->partial, made = to->partial & ~from->partial;
-  if (made && op->kind != OP_shard && op->kind != OP_permute) return "it cannot make a partial result";
-  switch (op->kind) {
-    case OP_shard: return all_prefixes(from, to) && !summed ? NULL : "it only cuts further, behind the digits that cut already";
-    case OP_all_gather: return all_prefixes(to, from) && !summed ? NULL : "it only removes digits from the ends of dimensions";
-    case OP_all_reduce: return all_prefixes(from, to) && !added && summed ? NULL : "it finishes a partial result and leaves the cuts as they are";
-    case OP_reduce_scatter: return all_prefixes(from, to) && added && added == summed ? NULL : "it moves partial digits to the ends of dimensions";
-    case OP_all_to_all:
-      return every_dim_shrinks_or_grows(from, to) && !summed && to->in_dims == from->in_dims ? NULL : "it moves digits from the ends of some dimensions to the ends of others";
-    case OP_permute: return same_parts(from, to) ? NULL : "it keeps the number of parts of every dimension";
-    default: return NULL; /* exchange goes anywhere */
-  }
-}
-
-static const char *const reduction_words[] = {"sum", "max", "min", "prod"};
-
-static bool check_verb(const msc_op *op, msc_arena *arena) {
-  const msc_module *m = op->block->func->module;
-  const msc_type *x = op->in[0].value->type, *y = op->out[0].type;
-  const char *name = msc_kind_name(op->kind);
-  const msc_layout *both[2] = {x->layout, y->layout};
-  msc_atoms atoms;
-  atom_lists from, to;
-  if (!msc_atoms_of(&m->mesh, 2, both, &atoms)) return msc_op_error(op, MSC_E_SHARDING, "%s: its two layouts cut a mesh axis at places without a common refinement", name);
-  split_into_atoms(&atoms, x->layout, &from);
-  split_into_atoms(&atoms, y->layout, &to);
-  const char *fault = verb_fault(op, &from, &to);
-  if (fault)
-    return msc_op_error(op, MSC_E_SHARDING, "%s: %s; here from %s to %s", name, fault, msc_layout_print(arena, &m->mesh, x->layout), msc_layout_print(arena, &m->mesh, y->layout));
-  if (from.partial & to.partial && x->layout->reduction != y->layout->reduction)
-    return msc_op_error(op, MSC_E_SHARDING, "%s: the reductions of a partial operand and a partial result differ", name);
-  bool reduces = op->kind == OP_all_reduce || op->kind == OP_reduce_scatter;
-  if (reduces && strcmp(msc_op_str(op, "reduction"), reduction_words[x->layout->reduction]))
-    return msc_op_error(op, MSC_E_SHARDING, "%s: reduction is %s, but its operand is a partial %s", name, msc_op_str(op, "reduction"), reduction_words[x->layout->reduction]);
-  return true;
 }
 
 /* ---- the manual form, and point to point ---- */
@@ -153,12 +64,12 @@ static bool own_layouts(const msc_op *op) {
   return ok;
 }
 
-/* How many of the op's tensors carry a layout. */
-static size_t num_layouts(const msc_op *op) {
-  size_t num = 0;
-  for (size_t i = 0; i < op->num_in; i++) num += op->in[i].value->type->layout != NULL;
-  for (size_t i = 0; i < op->num_out; i++) num += op->out[i].type->layout != NULL;
-  return num;
+static bool has_layouts(const msc_op *op) {
+  for (size_t i = 0; i < op->num_in; i++)
+    if (op->in[i].value->type->layout) return true;
+  for (size_t i = 0; i < op->num_out; i++)
+    if (op->out[i].type->layout) return true;
+  return false;
 }
 
 static bool is_layout_change(const msc_op *op) {
@@ -168,16 +79,36 @@ static bool is_layout_change(const msc_op *op) {
   }
 }
 
+/* Between sharding and partitioning an op says in `in_layout` how it wants its operands; the layout changes that make them
+ * so are still to be inserted.  A copy of the op whose operands are as wanted. */
+static bool as_wanted(const msc_op *op, msc_arena *arena, msc_op *out_op) {
+  const msc_attr_value *list = msc_op_attr(op, "in_layout");
+  msc_context *ctx = msc_op_ctx(op);
+  *out_op = *op;
+  if (!list || list->kind != MSC_ATTR_LIST || list->list.num != op->num_in) return true;
+  out_op->in = msc_new_array(arena, msc_use, op->num_in);
+  msc_value *value = msc_new_array(arena, msc_value, op->num_in);
+  for (size_t i = 0; i < op->num_in; i++) {
+    const msc_layout *l = NULL;
+    value[i] = *op->in[i].value;
+    out_op->in[i].value = &value[i];
+    if (list->list.v[i].kind != MSC_ATTR_STR) continue;
+    MSC_TRY(msc_layout_parse(ctx, &op->block->func->module->mesh, op->loc, list->list.v[i].s, &l));
+    if (l->rank != value[i].type->rank) return msc_op_error(op, MSC_E_LAYOUT, "%s: entry %zu of in_layout has rank %d, the operand %d", msc_kind_name(op->kind), i, l->rank, value[i].type->rank);
+    value[i].type = msc_type_with_layout(ctx, value[i].type, l);
+  }
+  return true;
+}
+
 bool msc_verify_layouts(const msc_op *op, msc_arena *arena) {
   const msc_op_info *info = msc_info(op);
-  size_t num = num_layouts(op);
+  bool any = has_layouts(op), manual = (info->flags & MSC_COLLECTIVE) && msc_op_attr(op, "axes");
+  msc_op wanted;
   MSC_TRY(own_layouts(op));
-  bool manual = (info->flags & MSC_COLLECTIVE) && msc_op_attr(op, "axes");
-  if (manual && num) return msc_op_error(op, MSC_E_SHARDING, "%s: with axes it works on one rank's shapes, so its tensors cannot have layouts", info->name);
+  if (manual && any) return msc_op_error(op, MSC_E_SHARDING, "%s: with axes it works on one rank's shapes, so its tensors cannot have layouts", info->name);
   if (op->kind == OP_send || op->kind == OP_recv) MSC_TRY(check_group(op) && check_pair(op));
   if (op->kind == OP_broadcast) MSC_TRY(check_group(op));
-  if (is_layout_change(op) && !manual && num != 2)
-    return msc_op_error(op, MSC_E_SHARDING, "%s: needs axes, or layouts on operand and result", info->name);
-  if (num < (size_t)op->num_in + op->num_out || num == 0 || (info->flags & MSC_TERMINATOR)) return true;
-  return is_layout_change(op) ? check_verb(op, arena) : msc_rule_check(op, arena);
+  if (!any && !manual && is_layout_change(op)) return msc_op_error(op, MSC_E_SHARDING, "%s: needs axes, or layouts on operand and result", info->name);
+  if (!any || (info->flags & MSC_TERMINATOR)) return true;
+  return as_wanted(op, arena, &wanted) && msc_rule_check(&wanted, arena);
 }

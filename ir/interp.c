@@ -1,0 +1,208 @@
+/* interp.c: runs a function op by op on every rank in step.  Kernels and collectives are in the interp_*.c beside it. */
+#include "ir/interp.h"
+
+#include <string.h>
+
+#include "ir/interp_kernel.h"
+
+static msc_interp_fn *const kernels[OP_COUNT] = {
+    [OP_constant] = msc_run_constant, [OP_iota] = msc_run_iota,
+    [OP_add] = msc_run_binary, [OP_sub] = msc_run_binary, [OP_mul] = msc_run_binary, [OP_div] = msc_run_binary,
+    [OP_max] = msc_run_binary, [OP_min] = msc_run_binary, [OP_pow] = msc_run_binary,
+    [OP_compare] = msc_run_compare, [OP_select] = msc_run_select, [OP_cast] = msc_run_cast,
+    [OP_neg] = msc_run_unary, [OP_exp] = msc_run_unary, [OP_log] = msc_run_unary, [OP_sqrt] = msc_run_unary,
+    [OP_rsqrt] = msc_run_unary, [OP_tanh] = msc_run_unary, [OP_erf] = msc_run_unary, [OP_sigmoid] = msc_run_unary,
+    [OP_relu] = msc_run_unary, [OP_gelu] = msc_run_unary, [OP_silu] = msc_run_unary, [OP_abs] = msc_run_unary, [OP_sign] = msc_run_unary,
+    [OP_broadcast_to] = msc_run_broadcast_to, [OP_reshape] = msc_run_reshape, [OP_flatten] = msc_run_reshape,
+    [OP_transpose] = msc_run_transpose, [OP_concat] = msc_run_concat, [OP_split] = msc_run_split, [OP_slice] = msc_run_slice,
+    [OP_pad] = msc_run_pad, [OP_gather] = msc_run_gather, [OP_scatter_add] = msc_run_scatter_add, [OP_one_hot] = msc_run_one_hot,
+    [OP_matmul] = msc_run_matmul, [OP_batch_matmul] = msc_run_matmul,
+    [OP_reduce_sum] = msc_run_reduce, [OP_reduce_mean] = msc_run_reduce, [OP_reduce_max] = msc_run_reduce, [OP_reduce_min] = msc_run_reduce,
+    [OP_softmax] = msc_run_softmax, [OP_log_softmax] = msc_run_softmax,
+    [OP_softmax_cross_entropy] = msc_run_cross_entropy, [OP_softmax_cross_entropy_grad] = msc_run_cross_entropy_grad,
+    [OP_mean_absolute_error] = msc_run_absolute_error,
+    [OP_sgd] = msc_run_update, [OP_momentum] = msc_run_update, [OP_adam] = msc_run_update, [OP_adamw] = msc_run_update,
+    [OP_lamb_moments] = msc_run_update, [OP_lamb_apply] = msc_run_update,
+};
+
+msc_interp_fn *msc_interp_kernel(msc_op_kind kind) { return kernels[kind]; }
+
+/* ---- lowered functions: arguments and results carry text that says what part of what tensor they are ---- */
+
+static const msc_layout *layout_of_text(const msc_interp *in, const msc_attr_value *text) {
+  const msc_layout *l = NULL;
+  if (!text || text->kind != MSC_ATTR_STR) return NULL;
+  return msc_layout_parse(in->m->ctx, &in->m->mesh, in->f->loc, text->s, &l) ? l : NULL;
+}
+
+static int dims_of_list(const msc_attr_value *list, int64_t *out_dim) {
+  int n = 0;
+  for (; list && list->kind == MSC_ATTR_LIST && n < (int)list->list.num && n < MSC_MAX_RANK; n++) out_dim[n] = list->list.v[n].i;
+  return n;
+}
+
+/* The global type, with its layout, of a part whose layout and shape are written down; `local` itself when they are not. */
+static const msc_type *whole_type(const msc_interp *in, const msc_type *local, const msc_attr_value *layout, const msc_attr_value *shape) {
+  int64_t dim[MSC_MAX_RANK];
+  const msc_layout *l = layout_of_text(in, layout);
+  if (!l || !shape) return local;
+  return msc_type_of(in->m->ctx, local->dtype, dims_of_list(shape, dim), dim, l);
+}
+
+static const msc_type *arg_type(const msc_interp *in, size_t i) {
+  return whole_type(in, in->f->body->args[i]->type, msc_arg_attr(in->f, i, "msc.layout"), msc_arg_attr(in->f, i, "msc.shape"));
+}
+
+static const msc_type *result_type(const msc_interp *in, size_t i) {
+  const msc_attr_value *layouts = msc_func_attr(in->f, "result_layouts"), *shapes = msc_func_attr(in->f, "result_shapes");
+  const msc_type *local = in->f->body->last->in[i].value->type;
+  if (!layouts || !shapes || i >= layouts->list.num || i >= shapes->list.num) return local;
+  return whole_type(in, local, &layouts->list.v[i], &shapes->list.v[i]);
+}
+
+/* Attribute `start` numbers an entry of the function's `starts`: the first element of this rank's part of a dimension. */
+static int64_t start_of(const msc_interp *in, const msc_op *op, int64_t rank) {
+  const msc_attr_value *number = msc_op_attr(op, "start"), *starts = msc_func_attr(in->f, "starts");
+  if (!number || number->kind != MSC_ATTR_INT || !starts || number->i < 0 || (size_t)number->i >= starts->list.num) return -1;
+  const msc_attr_value *s = &starts->list.v[number->i];
+  const msc_attr_value *dim = msc_find_attr(s->dict.a, s->dict.num, "dim");
+  int64_t shape[MSC_MAX_RANK];
+  msc_box box;
+  dims_of_list(msc_find_attr(s->dict.a, s->dict.num, "shape"), shape);
+  const msc_layout *l = layout_of_text(in, msc_find_attr(s->dict.a, s->dict.num, "layout"));
+  if (!l || !dim) return -1;
+  msc_box_layout cuts = msc_layout_cuts(l);
+  msc_box_of(&in->mesh, &cuts, shape, rank, &box);
+  return box.begin[dim->i];
+}
+
+/* ---- running ---- */
+
+static void new_pieces(const msc_interp *in, const msc_value *v) {
+  const msc_type *t = v->type;
+  for (int64_t r = 0; r < in->num_ranks; r++)
+    *msc_piece_of(in, v, r) = msc_piece_of_layout(&in->mesh, in->arena, t->dtype, t->rank, t->dim, in->one_device ? NULL : t->layout, r);
+}
+
+static bool run_kernel(const msc_interp *in, const msc_op *op, msc_interp_fn *kernel) {
+  for (int64_t r = 0; r < in->num_ranks; r++) {
+    msc_eval e = {.op = op, .arena = in->arena, .start = start_of(in, op, r)};
+    e.in = msc_new_array(in->arena, msc_piece, op->num_in + 1);
+    e.out = msc_new_array(in->arena, msc_piece, op->num_out + 1);
+    for (size_t i = 0; i < op->num_in; i++) e.in[i] = *msc_piece_of(in, op->in[i].value, r);
+    for (size_t i = 0; i < op->num_out; i++) e.out[i] = *msc_piece_of(in, &op->out[i], r);
+    kernel(&e);
+    if (!e.fault) continue;
+    if (in->one_device) return msc_op_error(op, MSC_E_DATA, "%s: %s", msc_kind_name(op->kind), e.fault);
+    return msc_op_error(op, MSC_E_SHARDING, "%s on rank %" PRId64 ": %s", msc_kind_name(op->kind), r, e.fault);
+  }
+  return true;
+}
+
+static bool run_block(const msc_interp *in, const msc_block *b);
+
+static bool run_region(const msc_interp *in, const msc_op *op) {
+  const msc_block *b = op->body;
+  for (int64_t r = 0; r < in->num_ranks; r++)
+    for (size_t i = 0; i < b->num_args; i++) *msc_piece_of(in, b->args[i], r) = *msc_piece_of(in, op->in[i].value, r);
+  MSC_TRY(run_block(in, b));
+  for (int64_t r = 0; r < in->num_ranks; r++)
+    for (size_t i = 0; i < op->num_out; i++) *msc_piece_of(in, &op->out[i], r) = *msc_piece_of(in, b->last->in[i].value, r);
+  return true;
+}
+
+static bool run_op(const msc_interp *in, const msc_op *op) {
+  unsigned flags = msc_info(op)->flags;
+  if (flags & MSC_TERMINATOR) return true;
+  if (op->body) return run_region(in, op);
+  for (size_t i = 0; i < op->num_out; i++) new_pieces(in, &op->out[i]);
+  if (flags & MSC_COLLECTIVE || op->kind == OP_shard) return msc_run_collective(in, op);
+  msc_interp_fn *kernel = msc_interp_kernel((msc_op_kind)op->kind);
+  return kernel ? run_kernel(in, op, kernel) : msc_op_error(op, MSC_E_UNSUPPORTED, "%s: the interpreter has no kernel for it", msc_kind_name(op->kind));
+}
+
+static bool run_block(const msc_interp *in, const msc_block *b) {
+  for (const msc_op *op = b->first; op; op = op->next) MSC_TRY(run_op(in, op));
+  return true;
+}
+
+static msc_interp begin(msc_func *f, msc_arena *arena, bool one_device) {
+  msc_interp in = {.f = f, .m = f->module, .arena = arena, .mesh = msc_mesh_sizes(&f->module->mesh), .one_device = one_device};
+  in.num_ranks = one_device ? 1 : msc_mesh_size(&f->module->mesh);
+  in.piece = msc_new_array(arena, msc_piece, msc_number(f->body).num_values * in.num_ranks);
+  return in;
+}
+
+/* Argument i is this rank's part; its shape must be that of the part. */
+static bool set_arg(const msc_interp *in, size_t i, int64_t rank, const msc_tensor *t) {
+  const msc_value *v = in->f->body->args[i];
+  msc_piece *p = msc_piece_of(in, v, rank);
+  if (t->type->dtype != p->dtype || t->type->rank != p->rank || memcmp(t->type->dim, p->box.size, sizeof *t->type->dim * (size_t)p->rank))
+    return msc_error(in->m->ctx, MSC_E_DATA, in->f->loc, "%s: argument %zu is given a tensor of another type than its own", in->f->name, i);
+  memcpy(p->data, t->data, (size_t)msc_type_bytes(t->type));
+  return true;
+}
+
+static bool run_parts(const msc_interp *in, const msc_tensor *args, msc_tensor *out_results) {
+  const msc_block *b = in->f->body;
+  const msc_op *end = b->last;
+  for (size_t i = 0; i < b->num_args; i++) {
+    new_pieces(in, b->args[i]);
+    for (int64_t r = 0; r < in->num_ranks; r++) MSC_TRY(set_arg(in, i, r, &args[(size_t)r * b->num_args + i]));
+  }
+  MSC_TRY(run_block(in, b));
+  for (int64_t r = 0; r < in->num_ranks; r++)
+    for (size_t i = 0; i < end->num_in; i++) {
+      const msc_piece *p = msc_piece_of(in, end->in[i].value, r);
+      out_results[(size_t)r * end->num_in + i] = (msc_tensor){msc_type_of(in->m->ctx, p->dtype, p->rank, p->box.size, NULL), p->data};
+    }
+  return true;
+}
+
+bool msc_interpret(msc_func *f, msc_arena *arena, const msc_tensor *args, msc_tensor *out_results) {
+  msc_interp in = begin(f, arena, true);
+  return run_parts(&in, args, out_results);
+}
+
+bool msc_interpret_parts(msc_func *f, msc_arena *arena, const msc_tensor *args, msc_tensor *out_results) {
+  msc_interp in = begin(f, arena, false);
+  return run_parts(&in, args, out_results);
+}
+
+bool msc_interpret_ranks(msc_func *f, msc_arena *arena, const msc_tensor *args, msc_tensor *out_results) {
+  msc_interp in = begin(f, arena, false);
+  size_t num_args = f->body->num_args, num_results = f->body->last->num_in, num = (size_t)in.num_ranks;
+  msc_tensor *arg = msc_new_array(arena, msc_tensor, num * num_args), *result = msc_new_array(arena, msc_tensor, num * num_results);
+  msc_tensor *part = msc_new_array(arena, msc_tensor, num);
+  for (size_t r = 0; r < num; r++)
+    for (size_t i = 0; i < num_args; i++) arg[r * num_args + i] = msc_tensor_part(in.m, arena, &args[i], arg_type(&in, i)->layout, (int64_t)r);
+  MSC_TRY(run_parts(&in, arg, result));
+  for (size_t i = 0; i < num_results; i++) {
+    const msc_type *t = result_type(&in, i);
+    for (size_t r = 0; r < num; r++) part[r] = result[r * num_results + i];
+    const char *differ = msc_tensor_join(in.m, arena, t, t->layout, part, &out_results[i]);
+    if (differ) return msc_op_error(f->body->last, MSC_E_SHARDING, "%s: result %zu: %s", f->name, i, differ);
+  }
+  return true;
+}
+
+/* ---- how much work ---- */
+
+static int64_t op_work(const msc_op *op) {
+  int64_t most = 1;
+  for (size_t i = 0; i < op->num_in; i++)
+    if (msc_type_elems(op->in[i].value->type) > most) most = msc_type_elems(op->in[i].value->type);
+  for (size_t i = 0; i < op->num_out; i++)
+    if (msc_type_elems(op->out[i].type) > most) most = msc_type_elems(op->out[i].type);
+  if (msc_info(op)->cost != MSC_COST_FLOPS) return most;
+  const msc_type *a = op->in[0].value->type;
+  return msc_type_elems(op->out[0].type) * a->dim[a->rank - 1 - msc_op_bool(op, "transpose_a")];
+}
+
+static int64_t block_work(const msc_block *b) {
+  int64_t work = 0;
+  for (const msc_op *op = b->first; op; op = op->next) work += op->body ? block_work(op->body) : op_work(op);
+  return work;
+}
+
+int64_t msc_interpret_work(msc_func *f) { return block_work(f->body) * msc_mesh_size(&f->module->mesh); }

@@ -1,0 +1,55 @@
+/* interp.h: the reference interpreter: a function and tensors in, tensors out.  Plain loops, no cleverness: it is the oracle.
+ *
+ *   msc_tensor args[2] = {x, w}, out[1];
+ *   msc_interpret(f, arena, args, out);        // one device: layouts are ignored, layout changes copy
+ *   msc_interpret_ranks(f, arena, args, out);  // every rank of the mesh, each with its own part of every value
+ *
+ * With ranks, an op sees only what its rank holds: reading any other element is an error, so a missing or wrong layout
+ * change gives an error or other numbers, never the right ones by luck.  Functions before and after lowering both run.
+ *
+ * Numbers: an op computes in double and rounds each result once to its element type (bf16 by way of f32); f64 is exact
+ * to the library's functions; integers wrap.  Integer division by zero and an index outside are errors.  max, min, relu
+ * and their reductions pass NaN on; sign(NaN) = 0.  A float becomes an integer toward zero, the nearest when out of
+ * range, NaN 0. */
+#ifndef MSC_IR_INTERP_H
+#define MSC_IR_INTERP_H
+
+#include "ir/ir.h"
+
+/* Elements in row-major order. */
+typedef struct {
+  const msc_type *type;
+  void *data;
+} msc_tensor;
+
+msc_tensor msc_tensor_new(msc_arena *arena, const msc_type *type); /* zeros */
+double msc_tensor_get(const msc_tensor *t, int64_t i);             /* element i as a double; 64-bit integers may round */
+void msc_tensor_set(msc_tensor *t, int64_t i, double v);
+
+/* All false after a reported error; the out tensors live in `arena`.  args has one tensor per argument, out_results one per
+ * operand of the return op. */
+bool msc_interpret(msc_func *f, msc_arena *arena, const msc_tensor *args, msc_tensor *out_results);
+
+/* Global tensors: cut by the arguments' layouts (whole where there is none), results joined by theirs: replicas must
+ * agree bit for bit, unfinished reductions are finished. */
+bool msc_interpret_ranks(msc_func *f, msc_arena *arena, const msc_tensor *args, msc_tensor *out_results);
+
+/* One rank's parts: args[rank * number of arguments + i], results likewise.  Manual functions have no other form. */
+bool msc_interpret_parts(msc_func *f, msc_arena *arena, const msc_tensor *args, msc_tensor *out_results);
+
+/* The part of a global tensor that a rank holds; of a partial value the ranks with a digit above 0 hold the identity. */
+msc_tensor msc_tensor_part(const msc_module *m, msc_arena *arena, const msc_tensor *whole, const msc_layout *layout, int64_t rank);
+/* The reverse; part[rank].  NULL, or in `arena` how replicas differ. */
+const char *msc_tensor_join(const msc_module *m, msc_arena *arena, const msc_type *type, const msc_layout *layout, const msc_tensor *part, msc_tensor *out_whole);
+
+/* Roughly how many scalar operations one run takes, for all ranks: a bound before running it. */
+int64_t msc_interpret_work(msc_func *f);
+
+/* ---- check_numerics.c ---- */
+
+/* Runs every function that both modules have with equal arguments, on the same random inputs, and reports results that
+ * differ by more than `tolerance` (relative to the largest element; integers: at all).  Functions whose values all
+ * carry layouts run on every rank of the mesh too. */
+bool msc_check_numerics(msc_module *before, msc_module *after, uint64_t seed, double tolerance);
+
+#endif

@@ -1,0 +1,226 @@
+/* interp_collective.c: collectives on all ranks at once.  A change of layout moves exactly what the pull lists of box.h say,
+ * between ranks that differ in the digits it is about; a manual one works on groups of ranks. */
+#include <string.h>
+
+#include "ir/interp_kernel.h"
+#include "ir/verify.h"
+
+/* ---- changes of layout ---- */
+
+typedef struct {
+  const msc_interp *in;
+  const msc_op *op;
+  msc_box_layout from, to;
+  int rank_of_tensor;
+  const int64_t *shape;
+  msc_reduction reduction;
+  bool no_traffic;   /* shard: every rank has what it needs */
+  msc_atoms touched; /* the digits that change their place */
+} change;
+
+static bool overlap(msc_subaxis a, msc_subaxis b) {
+  return a.axis == b.axis && a.pre < (uint64_t)b.pre * b.size && b.pre < (uint64_t)a.pre * a.size;
+}
+
+/* Where the atom stands in the layout: dimension and position among its atoms; -1 nowhere. */
+static int place_of(const msc_atoms *atoms, const msc_layout *l, int atom) {
+  for (int d = 0; d <= l->rank; d++) {
+    int end = d < l->rank ? l->first[d + 1] : l->first[d] + l->num_partial, at = 0;
+    for (int i = l->first[d]; i < end; i++)
+      for (int a = 0; a < atoms->num; a++)
+        if (overlap(atoms->atom[a], l->sub[i])) {
+          if (a == atom) return d * MSC_MAX_SUBAXES + at;
+          at++;
+        }
+  }
+  return -1;
+}
+
+static bool touched_atoms(const msc_module *m, const msc_layout *from, const msc_layout *to, msc_atoms *out) {
+  msc_atoms atoms;
+  out->num = 0;
+  MSC_TRY(msc_atoms_of(&m->mesh, 2, (const msc_layout *[]){from, to}, &atoms));
+  for (int a = 0; a < atoms.num; a++)
+    if (place_of(&atoms, from, a) != place_of(&atoms, to, a)) out->atom[out->num++] = atoms.atom[a];
+  return true;
+}
+
+/* May these ranks exchange data?  They must agree in every digit that keeps its place. */
+static bool in_group(const change *c, int64_t rank, int64_t peer) {
+  if (c->no_traffic) return rank == peer;
+  for (int i = 0; i < c->touched.num; i++) {
+    int64_t stride = msc_digit_stride(&c->in->mesh, c->touched.atom[i]);
+    peer += (msc_digit_of(&c->in->mesh, c->touched.atom[i], rank) - msc_digit_of(&c->in->mesh, c->touched.atom[i], peer)) * stride;
+  }
+  return rank == peer;
+}
+
+/* What a value's rank holds, as a piece of the global tensor whatever the value's own shape is. */
+static msc_piece placed(const change *c, const msc_box_layout *l, const msc_value *v, int64_t rank) {
+  msc_piece p = *msc_piece_of(c->in, v, rank);
+  p.rank = c->rank_of_tensor;
+  memcpy(p.full, c->shape, sizeof *c->shape * (size_t)c->rank_of_tensor);
+  msc_box_of(&c->in->mesh, l, c->shape, rank, &p.box);
+  return p;
+}
+
+static bool fill_piece(const change *c, int64_t rank, const msc_box *box, const int64_t *peer, int64_t num_terms) {
+  const msc_value *x = c->op->in[0].value;
+  msc_piece to = placed(c, &c->to, &c->op->out[0], rank), part = to;
+  int64_t index[MSC_MAX_RANK];
+  part.box = *box;
+  for (bool more = msc_first_index(&part, index); more; more = msc_next_index(&part, index)) {
+    msc_scalar sum = msc_identity(c->reduction, to.dtype);
+    for (int64_t t = 0; t < num_terms; t++) {
+      msc_piece from = placed(c, &c->from, x, peer[t]);
+      int64_t at = msc_piece_offset(&from, index);
+      if (at < 0) return msc_op_error(c->op, MSC_E_INTERNAL, "rank %" PRId64 " is to send an element it does not hold", peer[t]);
+      msc_scalar term = msc_load(to.dtype, from.data, at);
+      sum = num_terms > 1 ? msc_reduce(c->reduction, to.dtype, sum, term) : term;
+    }
+    msc_store(to.dtype, to.data, msc_piece_offset(&to, index), sum);
+  }
+  return true;
+}
+
+static void *pull_memory(void *arena, size_t bytes) { return msc_arena_alloc(arena, bytes); }
+
+static bool pull_rank(const change *c, int64_t rank) {
+  msc_pull pull;
+  msc_piece to = placed(c, &c->to, &c->op->out[0], rank);
+  if (msc_pull_of(&c->in->mesh, &c->from, &c->to, c->shape, rank, pull_memory, c->in->arena, &pull) != MSC_PULL_OK)
+    return msc_op_error(c->op, MSC_E_SHARDING, "%s: the two layouts cut a mesh axis at places without a common refinement", msc_kind_name(c->op->kind));
+  if (pull.identity)
+    for (int64_t i = 0; i < msc_piece_elems(&to); i++) msc_store(to.dtype, to.data, i, msc_identity(c->reduction, to.dtype));
+  for (int64_t i = 0; i < pull.num_pieces; i++) {
+    const int64_t *peer = pull.peer + i * pull.num_terms;
+    for (int64_t t = 0; t < pull.num_terms; t++)
+      if (!in_group(c, rank, peer[t]))
+        return msc_op_error(c->op, MSC_E_SHARDING, "%s: rank %" PRId64 " would need data of rank %" PRId64 ", which is not of its group", msc_kind_name(c->op->kind), rank, peer[t]);
+    MSC_TRY(fill_piece(c, rank, &pull.piece[i], peer, pull.num_terms));
+  }
+  return true;
+}
+
+static bool change_layout(const msc_interp *in, const msc_op *op, const msc_layout *from, const msc_layout *to, const int64_t *shape, bool no_traffic) {
+  change c = {in, op, msc_layout_cuts(from), msc_layout_cuts(to), from->rank, shape, from->num_partial ? from->reduction : to->reduction, no_traffic, {0}};
+  if (!touched_atoms(in->m, from, to, &c.touched))
+    return msc_op_error(op, MSC_E_SHARDING, "%s: the two layouts cut a mesh axis at places without a common refinement", msc_kind_name(op->kind));
+  for (int64_t r = 0; r < in->num_ranks; r++) MSC_TRY(pull_rank(&c, r));
+  return true;
+}
+
+/* ---- groups ---- */
+
+typedef struct {
+  const msc_interp *in;
+  const msc_op *op;
+  const char *verb;
+  int num_digits;
+  msc_subaxis digit[MSC_MAX_SUBAXES];
+  int64_t size; /* members */
+} group;
+
+/* Where an element of the result comes from: `num` members from `first` on, at `index`; none: zero. */
+typedef struct {
+  int64_t first, num;
+  int64_t index[MSC_MAX_RANK];
+} source;
+
+static bool is(const group *g, const char *verb) { return strcmp(g->verb, verb) == 0; }
+
+static source one_member(source s, int64_t member) {
+  s.first = member;
+  s.num = 1;
+  return s;
+}
+
+/* The member that sends to `me` by the op's list of source, destination, ...; -1 none. */
+static int64_t sender_to(const group *g, int64_t me) {
+  int n = msc_op_ints(g->op, "pairs", NULL, 0);
+  int64_t *pair = msc_new_array(g->in->arena, int64_t, n > 0 ? n : 1);
+  if (n < 0 && g->op->kind == OP_recv) return msc_op_int(g->op, "to") == me ? msc_op_int(g->op, "from") : -1;
+  msc_op_ints(g->op, "pairs", pair, n);
+  for (int i = 0; i + 1 < n; i += 2)
+    if (pair[i + 1] == me) return pair[i];
+  return -1;
+}
+
+static source source_of(const group *g, const msc_piece *x, const msc_piece *y, int64_t me, int64_t sender, const int64_t *index) {
+  source s = {.first = 0, .num = g->size};
+  memcpy(s.index, index, sizeof *index * (size_t)y->rank);
+  if (is(g, "all_reduce")) return s;
+  if (is(g, "broadcast")) return one_member(s, msc_op_int(g->op, "root"));
+  if (is(g, "reduce_scatter")) {
+    int64_t d = msc_op_int(g->op, "dim");
+    s.index[d] += me * y->full[d];
+    return s;
+  }
+  if (is(g, "all_gather")) {
+    int64_t d = msc_op_int(g->op, "dim");
+    s.index[d] = index[d] % x->full[d];
+    return one_member(s, index[d] / x->full[d]);
+  }
+  if (is(g, "all_to_all")) { /* member j's block number `me` of split_dim becomes block number j of concat_dim */
+    int64_t split = msc_op_int(g->op, "split_dim"), concat = msc_op_int(g->op, "concat_dim"), block = y->full[concat] / g->size;
+    s.index[concat] = index[concat] % block;
+    s.index[split] += me * (x->full[split] / g->size);
+    return one_member(s, index[concat] / block);
+  }
+  s.first = sender < 0 ? 0 : sender; /* permute, pairs, recv */
+  s.num = sender >= 0;
+  return s;
+}
+
+static msc_reduction reduction_of(const msc_op *op) {
+  static const char *const words[] = {"sum", "max", "min", "prod"};
+  const char *word = msc_op_str(op, "reduction");
+  for (int r = 0; word && r < MSC_NUM_REDUCTIONS; r++)
+    if (strcmp(words[r], word) == 0) return (msc_reduction)r;
+  return MSC_SUM;
+}
+
+static void run_member(const group *g, int64_t rank) {
+  const msc_piece *y = msc_piece_of(g->in, &g->op->out[0], rank), *x = msc_piece_of(g->in, g->op->in[0].value, rank);
+  int64_t me = msc_group_index(&g->in->mesh, g->num_digits, g->digit, rank), sender = sender_to(g, me), index[MSC_MAX_RANK];
+  msc_reduction r = reduction_of(g->op);
+  for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index)) {
+    source s = source_of(g, x, y, me, sender, index);
+    msc_scalar sum = s.num > 1 ? msc_identity(r, y->dtype) : (msc_scalar){.u = 0};
+    for (int64_t i = 0; i < s.num; i++) {
+      const msc_piece *from = msc_piece_of(g->in, g->op->in[0].value, msc_group_member(&g->in->mesh, g->num_digits, g->digit, rank, s.first + i));
+      msc_scalar term = msc_load(y->dtype, from->data, msc_piece_offset(from, s.index));
+      sum = s.num > 1 ? msc_reduce(r, y->dtype, sum, term) : term;
+    }
+    msc_store(y->dtype, y->data, msc_piece_offset(y, index), sum);
+  }
+}
+
+static bool run_group(const msc_interp *in, const msc_op *op, const char *verb) {
+  group g = {.in = in, .op = op, .verb = verb};
+  MSC_TRY(msc_subaxis_parse(in->m->ctx, &in->m->mesh, op->loc, msc_op_str(op, "axes"), &g.num_digits, g.digit));
+  g.size = msc_group_size(g.num_digits, g.digit);
+  for (int64_t r = 0; r < in->num_ranks; r++) run_member(&g, r);
+  return true;
+}
+
+/* ---- all ---- */
+
+/* The value passes through: a token, or a layout change on one device. */
+static bool copy(const msc_interp *in, const msc_op *op) {
+  for (int64_t r = 0; r < in->num_ranks; r++) {
+    msc_piece *x = msc_piece_of(in, op->in[0].value, r), *y = msc_piece_of(in, &op->out[0], r);
+    memcpy(y->data, x->data, (size_t)(msc_piece_elems(y) * msc_dtype_bytes(y->dtype)));
+  }
+  return true;
+}
+
+bool msc_run_collective(const msc_interp *in, const msc_op *op) {
+  const msc_type *x = op->in[0].value->type, *y = op->out[0].type;
+  bool manual = msc_op_attr(op, "axes") != NULL;
+  if (in->one_device && manual) return msc_op_error(op, MSC_E_UNSUPPORTED, "%s: a manual collective needs all ranks; one device cannot run it", msc_kind_name(op->kind));
+  if (in->one_device || op->kind == OP_send) return copy(in, op);
+  if (manual) return run_group(in, op, msc_kind_name(op->kind));
+  if (!x->layout || !y->layout) return msc_op_error(op, MSC_E_SHARDING, "%s: needs axes, or layouts on operand and result", msc_kind_name(op->kind));
+  return msc_verify_layouts(op, in->arena) && change_layout(in, op, x->layout, y->layout, x->dim, op->kind == OP_shard);
+}

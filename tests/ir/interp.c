@@ -1,0 +1,364 @@
+/* The interpreter on one device: every op on values computed by hand; collectives and lowered forms on ranks. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "ir/interp.h"
+#include "ir/interp_kernel.h"
+#include "tests/ir/one_op.h"
+
+typedef struct {
+  const char *op, *in, *attrs, *values, *expected; /* numbers of a tensor joined by commas, tensors by ; and a message after ! */
+} run_case;
+
+static const run_case cases[] = {
+    {"constant", "", "value=2x2xf32:1,2,3,4", "", "1,2,3,4"},
+    {"constant", "", "value=3xi16:-7", "", "-7,-7,-7"},
+    {"iota", "", "type=2x3xi32 dim=1", "", "0,1,2,0,1,2"},
+    {"iota", "", "type=2x3xf64 dim=0", "", "0,0,0,1,1,1"},
+    {"add", "2x3xf32 3xf32", "", "1,2,3,4,5,6;10,20,30", "11,22,33,14,25,36"},
+    {"add", "2x1xi8 2xi8", "", "127,-128;1,-1", "-128,126,-127,127"}, /* wraps */
+    {"add", "2xui8 2xui8", "", "255,1;1,1", "0,2"},
+    {"add", "2xi64 2xi64", "", "9007199254740992,1;1,1", "9007199254740993,2"}, /* not by way of double */
+    {"add", "f16 f16", "", "2048;1", "2048"},  /* 2049 rounds to even */
+    {"add", "f16 f16", "", "2048;3", "2052"},
+    {"add", "bf16 bf16", "", "256;1", "256"},
+    {"add", "bf16 bf16", "", "256;3", "260"},
+    {"add", "f32 f32", "", "16777216;1", "16777216"},
+    {"add", "f64 f64", "", "16777216;1", "16777217"},
+    {"sub", "2xf32 f32", "", "5,7;3", "2,4"},
+    {"sub", "2xui32 ui32", "", "5,2;3", "2,4294967295"},
+    {"mul", "2xf32 2xf32", "", "5,7;3,-2", "15,-14"},
+    {"mul", "i32 i32", "", "65536;65537", "65536"},
+    {"div", "2xf32 2xf32", "", "1,-6;4,3", "0.25,-2"},
+    {"div", "3xi32 3xi32", "", "7,-7,7;2,2,-2", "3,-3,-3"}, /* toward zero */
+    {"div", "i8 i8", "", "-128;-1", "-128"},
+    {"div", "ui8 ui8", "", "200;3", "66"},
+    {"div", "i8 i8", "", "1;0", "!div: integer division by zero"},
+    {"max", "3xf32 3xf32", "", "1,5,nan;2,4,1", "2,5,nan"},
+    {"max", "2xf32 2xf32", "", "1,nan;nan,nan", "nan,nan"},
+    {"max", "2xui8 2xui8", "", "200,1;100,2", "200,2"},
+    {"max", "4xi1 4xi1", "", "0,0,1,1;0,1,0,1", "0,1,1,1"},
+    {"min", "2xf64 2xf64", "", "1,5;2,4", "1,4"},
+    {"min", "2xi8 2xi8", "", "-100,1;100,2", "-100,1"},
+    {"pow", "3xf32 3xf32", "", "2,9,-2;10,0.5,3", "1024,3,-8"},
+    {"compare", "3xf32 3xf32", "predicate=lt", "1,2,3;2,2,2", "1,0,0"},
+    {"compare", "3xf32 3xf32", "predicate=le", "1,2,3;2,2,2", "1,1,0"},
+    {"compare", "3xi8 3xi8", "predicate=gt", "1,2,-3;2,2,2", "0,0,0"},
+    {"compare", "3xui8 3xui8", "predicate=ge", "1,2,253;2,2,2", "0,1,1"},
+    {"compare", "3xf32 3xf32", "predicate=eq", "1,2,nan;2,2,nan", "0,1,0"},
+    {"compare", "3xf32 3xf32", "predicate=ne", "1,2,nan;2,2,nan", "1,0,1"},
+    {"select", "2x1xi1 2x2xf32 f32", "", "1,0;1,2,3,4;9", "1,2,9,9"},
+    {"neg", "2xf32", "", "1,-2", "-1,2"},
+    {"neg", "2xui8", "", "1,0", "255,0"},
+    {"exp", "2xf32", "", "0,1", "1,2.71828182845904523"},
+    {"log", "2xf32", "", "1,10", "0,2.30258509299404568"},
+    {"sqrt", "2xf32", "", "4,2", "2,1.41421356237309505"},
+    {"rsqrt", "2xf32", "", "4,16", "0.5,0.25"},
+    {"tanh", "2xf32", "", "0,1", "0,0.761594155955764888"},
+    {"erf", "2xf32", "", "0,1", "0,0.842700792949714869"},
+    {"sigmoid", "2xf32", "", "0,1", "0.5,0.731058578630004879"},
+    {"relu", "3xf32", "", "-1,2,nan", "0,2,nan"},
+    {"relu", "2xi32", "", "-1,2", "0,2"},
+    {"gelu", "3xf32", "form=erf", "1,-1,0", "0.841344746068542949,-0.158655253931457051,0"},
+    {"gelu", "2xf32", "form=tanh", "1,-1", "0.841191990607477,-0.158808009392523"},
+    {"silu", "2xf32", "", "1,-1", "0.731058578630004879,-0.268941421369995121"},
+    {"abs", "2xf32", "", "1,-2", "1,2"},
+    {"abs", "2xi8", "", "-128,-2", "-128,2"},
+    {"sign", "4xf32", "", "3,-2,0,nan", "1,-1,0,0"},
+    {"sign", "3xi8", "", "3,-2,0", "1,-1,0"},
+    {"cast", "4xf32", "dtype=i32", "1.9,-1.9,3e9,nan", "1,-1,2147483647,0"},
+    {"cast", "3xf32", "dtype=ui8", "300,-1,2.5", "255,0,2"},
+    {"cast", "3xf32", "dtype=i1", "0,-0.5,nan", "0,1,1"},
+    {"cast", "2xi32", "dtype=i8", "257,-1", "1,-1"},
+    {"cast", "2xi8", "dtype=ui16", "5,-1", "5,65535"},
+    {"cast", "2xi1", "dtype=f32", "1,0", "1,0"},
+    {"cast", "2xf64", "dtype=f16", "0.1,100000", "0.0999755859375,inf"},
+    {"cast", "2xf32", "dtype=bf16", "1.01,3.14159265", "1.0078125,3.140625"},
+    {"broadcast_to", "2x1xf32", "shape=2,2,3", "1,2", "1,1,1,2,2,2,1,1,1,2,2,2"},
+    {"reshape", "2x3xf32", "shape=3,-1", "1,2,3,4,5,6", "1,2,3,4,5,6"},
+    {"flatten", "2x3xf32", "axis=0", "1,2,3,4,5,6", "1,2,3,4,5,6"},
+    {"transpose", "2x3xi16", "perm=1,0", "1,2,3,4,5,6", "1,4,2,5,3,6"},
+    {"transpose", "2x2x2xf32", "perm=2,0,1", "1,2,3,4,5,6,7,8", "1,3,5,7,2,4,6,8"},
+    {"concat", "2x1xf32 2x2xf32", "dim=1", "1,2;3,4,5,6", "1,3,4,2,5,6"},
+    {"split", "2x3xf32", "dim=1 sizes=1,2", "1,2,3,4,5,6", "1,4;2,3,5,6"},
+    {"slice", "3x4xf32", "start=1,0 limit=3,4 stride=1,3", "0,1,2,3,4,5,6,7,8,9,10,11", "4,7,8,11"},
+    {"pad", "2xf32", "low=1 high=2 stride=2 value=9", "1,2", "9,1,9,2,9,9"},
+    {"gather", "3x2xf32 2xi32", "", "1,2,3,4,5,6;2,0", "5,6,1,2"},
+    {"gather", "2x3xf32 1x2xi64", "axis=1", "1,2,3,4,5,6;2,1", "3,2,6,5"},
+    {"gather", "3x2xf32 1xi32", "", "1,2,3,4,5,6;3", "!gather: index 3 is not in 0..2"},
+    {"scatter_add", "3xi32 3x2xf32", "rows=3", "2,0,2;1,2,3,4,5,6", "3,4,0,0,6,8"},
+    {"scatter_add", "2xi32 2x2xf32", "rows=3 axis=1", "2,2;1,2,3,4", "0,0,3,0,0,7"},
+    {"scatter_add", "1xi32 1xf32", "rows=3", "-1;1", "!scatter_add: index -1 is not in 0..2"},
+    {"one_hot", "3xi32", "depth=2 on=5 off=-1", "0,1,2", "5,-1,-1,5,-1,-1"},
+    {"one_hot", "1xi64", "depth=2 dtype=i8", "1", "0,1"},
+    {"matmul", "2x3xf32 3x2xf32", "", "1,2,3,4,5,6;1,2,3,4,5,6", "22,28,49,64"},
+    {"matmul", "3x2xf32 3x2xf32", "transpose_a=true", "1,4,2,5,3,6;1,2,3,4,5,6", "22,28,49,64"},
+    {"matmul", "2x3xi32 2x3xi32", "transpose_b=true", "1,2,3,4,5,6;1,3,5,2,4,6", "22,28,49,64"},
+    {"batch_matmul", "2x1x2xf64 2x1xf64", "", "1,2,3,4;5,6", "17,39"},
+    {"batch_matmul", "2x1x2xf32 2x1x2xf32", "transpose_b=true", "1,2,3,4;5,6,7,8", "17,53"},
+    {"reduce_sum", "2x3xf32", "dims=1", "1,2,3,4,5,6", "6,15"},
+    {"reduce_sum", "2x3xi8", "dims=0,1", "100,100,100,0,0,0", "44"},
+    {"reduce_sum", "2x3xf32", "dims=0 keep_dims=true", "1,2,3,4,5,6", "5,7,9"},
+    {"reduce_mean", "2x3xf32", "dims=1", "1,2,3,4,5,6", "2,5"},
+    {"reduce_max", "2x3xf32", "dims=1", "1,nan,3,4,-5,6", "nan,6"},
+    {"reduce_min", "2x3xui8", "dims=1", "1,2,3,4,255,6", "1,4"},
+    {"softmax", "1x2xf64", "", "0,0.69314718055994530942", "0.33333333333333333,0.66666666666666667"},
+    {"softmax", "2x1xf64", "axis=0", "1000,1000", "0.5,0.5"},
+    {"log_softmax", "1x2xf64", "", "0,0.69314718055994530942", "-1.0986122886681098,-0.40546510810816438"},
+    {"softmax_cross_entropy", "2x2xf64 2xi32", "", "0,0,0,0.69314718055994530942;1,0", "0.89587973461402748"}, /* (log 2 + log 3) / 2 */
+    {"softmax_cross_entropy", "2x2xf64 2xi64", "reduction=none", "0,0,0,0.69314718055994530942;1,0", "0.69314718055994531,1.0986122886681098"},
+    {"softmax_cross_entropy", "1x2xf64 1x2xf64", "reduction=sum", "0,0;0.25,0.75", "0.69314718055994531"},
+    {"softmax_cross_entropy", "1x2xf64 1xi64", "", "0,0;2", "!softmax_cross_entropy: label 2 is not in 0..1"},
+    {"softmax_cross_entropy_grad", "2x2xf64 2xi32 f64", "", "0,0,0,0;1,0;4", "1,-1,-1,1"},
+    {"softmax_cross_entropy_grad", "2x2xf64 2x2xf64 2xf64", "reduction=none", "0,0,0,0;1,1,0.25,0.75;4,8", "0,0,2,-2"},
+    {"mean_absolute_error", "2x2xf32 2x2xf32", "", "1,2,3,4;2,0,3,8", "1.75"},
+    {"mean_absolute_error", "2xf32 2xf32", "reduction=none", "1,2;2,0", "1,2"},
+    /* w 1, g 0.5: by the formulas in interp_update.c */
+    {"sgd", "f64 f64", "lr=0.1", "1;0.5", "0.95"},
+    {"sgd", "f64 f64", "lr=0.1 weight_decay=0.5", "1;0.5", "0.9"},
+    {"momentum", "f64 f64 f64", "lr=0.1 momentum=0.9", "1;0;0.5", "0.95;0.5"}, /* first step: m = g */
+    {"momentum", "f64 f64 f64", "lr=0.1 momentum=0.9", "1;2;0.5", "0.77;2.3"},
+    {"momentum", "f64 f64 f64", "lr=0.1 momentum=0.9 nesterov=true", "1;2;0.5", "0.743;2.3"}, /* g + 0.9 * 2.3 = 2.57 */
+    {"momentum", "f64 f64 f64", "lr=0.1 momentum=0.9 dampening=0.2 weight_decay=0.5", "1;2;0.5", "0.74;2.6"},
+    {"adam", "f64 f64 f64 f64 f32", "lr=0.1 eps=0", "1;0;0;0.5;1", "0.9;0.05;0.00025"}, /* first step: lr * sign(g) */
+    {"adam", "f64 f64 f64 f64 f32", "lr=0.1 eps=0 beta1=0.5 beta2=0.75 weight_decay=0.5", "1;1;1;1.5;2",
+     "0.9;1.5;1.75"}, /* g 2; 1 - 0.1 * (1.5 / 0.75) / sqrt(1.75 / 0.4375) = 0.9 */
+    {"adamw", "f64 f64 f64 f64 f32", "lr=0.1 eps=0 weight_decay=0.5", "1;0;0;0.5;1", "0.85;0.05;0.00025"},
+    {"lamb_moments", "f64 f64 f64 f64 f32", "eps=0 weight_decay=0.5", "1;0;0;0.5;1", "1.5;0.05;0.00025"},
+    {"lamb_apply", "2xf64 2xf64 f64", "lr=0.1", "1,2;3,4;2", "0.4,1.2"},
+};
+
+static msc_tensor tensor_of_text(msc_arena *a, const msc_type *t, const char **text) {
+  msc_tensor x = msc_tensor_new(a, t);
+  for (int64_t i = 0; i < msc_type_elems(t); i++) {
+    char *end;
+    if (t->dtype == MSC_I64) ((int64_t *)x.data)[i] = strtoll(*text, &end, 10);
+    else msc_tensor_set(&x, i, strtod(*text, &end));
+    assert_true(end != *text);
+    *text = end + (*end == ',');
+  }
+  assert_true(**text == ';' || **text == 0);
+  *text += **text == ';';
+  return x;
+}
+
+static bool near(msc_dtype d, double got, double want) {
+  double tolerance = d == MSC_F64 ? 1e-14 : d == MSC_F32 ? 1e-6 : 0;
+  return (got != got && want != want) || got == want || fabs(got - want) <= tolerance * (1 + fabs(want));
+}
+
+static bool same_numbers(const msc_tensor *got, const msc_tensor *want) {
+  for (int64_t i = 0; i < msc_type_elems(got->type); i++) {
+    if (got->type->dtype == MSC_I64 && ((int64_t *)got->data)[i] != ((int64_t *)want->data)[i]) return false;
+    if (!near(got->type->dtype, msc_tensor_get(got, i), msc_tensor_get(want, i))) return false;
+  }
+  return true;
+}
+
+static void print_tensor(const msc_tensor *t) {
+  for (int64_t i = 0; i < msc_type_elems(t->type); i++) print_error("%s%.17g", i ? "," : "", msc_tensor_get(t, i));
+  print_error(";");
+}
+
+static bool check_case(const run_case *c) {
+  msc_context *ctx = msc_context_new(NULL, NULL);
+  msc_arena *a = msc_context_arena(ctx);
+  msc_tensor args[8], out[8];
+  msc_op *op = one_op(msc_module_new(ctx), c->op, c->in, c->attrs, 2);
+  assert_non_null(op);
+  const char *values = c->values, *expected = c->expected;
+  for (size_t i = 0; i < op->num_in; i++) args[i] = tensor_of_text(a, op->in[i].value->type, &values);
+  bool ran = msc_interpret(op->block->func, a, args, out), ok = true;
+  if (*expected == '!') {
+    ok = !ran && strcmp(msc_diags(ctx)->text, expected + 1) == 0;
+    if (!ok) print_error("%s: expected %s, got %s\n", c->op, expected + 1, ran ? "a result" : msc_diags(ctx)->text);
+  } else {
+    for (size_t i = 0; ran && i < op->num_out; i++) {
+      msc_tensor want = tensor_of_text(a, op->out[i].type, &expected);
+      ok &= same_numbers(&out[i], &want);
+    }
+    if (!ran || !ok) print_error("%s(%s) {%s} of %s\n  expected %s\n  got      ", c->op, c->in, c->attrs, c->values, c->expected);
+    if (!ran) print_error("%s\n", msc_diags(ctx)->text);
+    for (size_t i = 0; ran && !ok && i < op->num_out; i++) print_tensor(&out[i]);
+    if (!ok) print_error("\n");
+    ok &= ran;
+  }
+  msc_context_free(ctx);
+  return ok;
+}
+
+static void every_case(void **state) {
+  (void)state;
+  int failed = 0;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) failed += !check_case(&cases[i]);
+  assert_int_equal(failed, 0);
+}
+
+static void every_op_has_a_case(void **state) {
+  (void)state;
+  for (int kind = 0; kind < OP_COUNT; kind++) {
+    bool found = !msc_interp_kernel((msc_op_kind)kind);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) found |= strcmp(cases[i].op, msc_kind_name((unsigned)kind)) == 0;
+    if (!found) fail_msg("no case for %s", msc_kind_name((unsigned)kind));
+  }
+}
+
+/* What is no kernel is a collective, a terminator, a region, or takes its kernel's place after lowering. */
+static void every_op_is_known(void **state) {
+  (void)state;
+  msc_context *ctx = msc_context_new(NULL, NULL);
+  for (int kind = 0; kind < OP_COUNT; kind++) {
+    unsigned flags = msc_op_info_of(ctx, (msc_op_kind)kind)->flags;
+    bool other = (flags & (MSC_COLLECTIVE | MSC_TERMINATOR)) || kind == OP_shard || kind == OP_fused;
+    if (!msc_interp_kernel((msc_op_kind)kind) && !other) fail_msg("no kernel for %s", msc_kind_name((unsigned)kind));
+  }
+  msc_context_free(ctx);
+}
+
+/* ---- manual collectives: rank r of mesh x=2,y=3 holds r*10, r*10+1, ... ---- */
+
+static const struct {
+  const char *op, *in, *attrs;
+  int64_t rank;
+  const char *expected; /* on that rank */
+} groups[] = {
+    {"all_reduce", "2xf32", "axes={y}", 4, "120,123"},               /* ranks 3 4 5 */
+    {"all_reduce", "2xi32", "axes={x} reduction=max", 1, "40,41"},   /* ranks 1 4 */
+    {"all_reduce", "f64", "axes={x,y} reduction=prod", 3, "0"},
+    {"all_gather", "2xf32", "axes={y}", 3, "30,31,40,41,50,51"},
+    {"all_gather", "2x1xf32", "axes={x} dim=1", 5, "20,50,21,51"},   /* ranks 2 5 */
+    {"all_gather", "1xf32", "axes={y,x}", 0, "0,30,10,40,20,50"},    /* y major */
+    {"reduce_scatter", "4xf32", "axes={x}", 3, "34,36"},             /* ranks 0 3: second half of 30+0, ... */
+    {"reduce_scatter", "1x3xf32", "axes={y} dim=1 reduction=min", 2, "2"},
+    {"all_to_all", "2xf32", "axes={x}", 3, "1,31"},                  /* its blocks number 1 of ranks 0 and 3 */
+    {"all_to_all", "3x1xf32", "axes={y} split_dim=0 concat_dim=1", 1, "1,11,21"},
+    {"permute", "1xf32", "axes={y} pairs=0,1,1,2", 5, "40"},
+    {"permute", "1xf32", "axes={y} pairs=0,1,1,2", 3, "0"},          /* receives nothing: zeros */
+    {"broadcast", "2xi8", "axes={y} root=2", 3, "50,51"},
+};
+
+static msc_tensor rank_values(msc_arena *a, const msc_type *t, int64_t rank) {
+  msc_tensor x = msc_tensor_new(a, t);
+  for (int64_t i = 0; i < msc_type_elems(t); i++) msc_tensor_set(&x, i, (double)(rank * 10 + i));
+  return x;
+}
+
+static void manual_groups(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+    msc_context *ctx = msc_context_new(NULL, NULL);
+    msc_arena *a = msc_context_arena(ctx);
+    msc_module *m = msc_module_new(ctx);
+    msc_tensor args[6], out[6];
+    msc_mesh_parse(ctx, NULL, "x=2,y=3", &m->mesh);
+    msc_op *op = one_op(m, groups[i].op, groups[i].in, groups[i].attrs, 1);
+    assert_non_null(op);
+    for (int64_t r = 0; r < 6; r++) args[r] = rank_values(a, op->in[0].value->type, r);
+    assert_true(msc_interpret_parts(op->block->func, a, args, out));
+    const char *text = groups[i].expected;
+    msc_tensor want = tensor_of_text(a, op->out[0].type, &text), *got = &out[groups[i].rank];
+    if (!same_numbers(got, &want)) {
+      print_error("%s {%s} on rank %d: expected %s, got ", groups[i].op, groups[i].attrs, (int)groups[i].rank, groups[i].expected);
+      print_tensor(got);
+      fail();
+    }
+    assert_false(msc_interpret(op->block->func, a, args, out)); /* one device cannot */
+    msc_context_free(ctx);
+  }
+}
+
+static void send_and_receive(void **state) {
+  (void)state;
+  msc_context *ctx = msc_context_new(NULL, NULL);
+  msc_arena *a = msc_context_arena(ctx);
+  msc_module *m = msc_module_new(ctx);
+  msc_tensor args[6], out[6];
+  msc_mesh_parse(ctx, NULL, "x=2,y=3", &m->mesh);
+  msc_func *f = msc_func_new(m, "f");
+  msc_builder b = {.func = f, .loc = f->loc};
+  msc_value *x = msc_add_arg(f->body, type_of_text(ctx, NULL, "1xf32", 5), NULL);
+  msc_attr attrs[] = {msc_named(ctx, "axes", msc_str(ctx, "{y}")), msc_named(ctx, "from", msc_int(2)), msc_named(ctx, "to", msc_int(0))};
+  msc_value *token = &msc_build_with(&b, OP_send, 1, &x, 1, 3, attrs)->out[0];
+  msc_value *y = &msc_build_with(&b, OP_recv, 1, &token, 1, 3, attrs)->out[0];
+  msc_build_with(&b, OP_return, 1, &y, 0, 0, NULL);
+  assert_true(msc_verify(m));
+  for (int64_t r = 0; r < 6; r++) args[r] = rank_values(a, x->type, r);
+  assert_true(msc_interpret_parts(f, a, args, out));
+  for (int64_t r = 0; r < 6; r++) assert_true(msc_tensor_get(&out[r], 0) == (r == 0 ? 20 : r == 3 ? 50 : 0));
+  msc_context_free(ctx);
+}
+
+/* ---- layouts ---- */
+
+/* relu(x . w), cut as given: what is missing must be found. */
+static void partitioned(const char *x_layout, const char *w_layout, const char *product_layout, const char *verb, const char *relu_layout, const char *message, bool same) {
+  msc_context *ctx = msc_context_new(NULL, NULL);
+  msc_arena *a = msc_context_arena(ctx);
+  msc_module *m = msc_module_new(ctx);
+  msc_mesh_parse(ctx, NULL, "x=2,y=2", &m->mesh);
+  msc_func *f = msc_func_new(m, "f");
+  msc_builder b = {.func = f, .loc = f->loc};
+  const char *xt = msc_arena_printf(a, "2x4xf64@%s", x_layout), *wt = msc_arena_printf(a, "4x2xf64@%s", w_layout);
+  const char *pt = msc_arena_printf(a, "2x2xf64@%s", product_layout), *rt = msc_arena_printf(a, "2x2xf64@%s", relu_layout);
+  msc_value *x = msc_add_arg(f->body, type_of_text(ctx, &m->mesh, xt, strlen(xt)), NULL);
+  msc_value *w = msc_add_arg(f->body, type_of_text(ctx, &m->mesh, wt, strlen(wt)), NULL);
+  msc_value *y = msc_build(&b, OP_matmul, 2, (msc_value *[]){x, w});
+  y->type = type_of_text(ctx, &m->mesh, pt, strlen(pt));
+  msc_op_kind kind;
+  if (verb && msc_kind_parse(verb, &kind)) {
+    y = msc_build(&b, kind, 1, &y);
+    y->type = type_of_text(ctx, &m->mesh, rt, strlen(rt));
+  }
+  y = msc_build(&b, OP_relu, 1, &y);
+  y->type = type_of_text(ctx, &m->mesh, rt, strlen(rt));
+  msc_build_with(&b, OP_return, 1, &y, 0, 0, NULL);
+  const char *xv = "1,-2,3,4,5,6,-7,8", *wv = "1,2,3,-4,5,-6,-7,8";
+  msc_tensor args[2] = {tensor_of_text(a, x->type, &xv), tensor_of_text(a, w->type, &wv)}, one, many;
+  assert_true(msc_interpret(f, a, args, &one));
+  bool ran = msc_interpret_ranks(f, a, args, &many);
+  if (ran != !message) fail_msg("expected %s, got %s", message ? message : "a result", ran ? "a result" : msc_diags(ctx)->text);
+  if (message && !strstr(msc_diags(ctx)->text, message)) fail_msg("expected \"%s\", got \"%s\"", message, msc_diags(ctx)->text);
+  if (ran) assert_int_equal(same_numbers(&one, &many), same);
+  msc_context_free(ctx);
+}
+
+static void ranks(void **state) {
+  (void)state;
+  partitioned("[{x},{}]", "[{},{y}]", "[{x},{y}]", NULL, "[{x},{y}]", NULL, true);
+  partitioned("[{},{x,y}]", "[{x,y},{}]", "[{},{}]~partial={x,y}", "all_reduce", "[{},{}]", NULL, true);
+  partitioned("[{},{x,y}]", "[{x,y},{}]", "[{},{}]~partial={x,y}", "reduce_scatter", "[{y},{x}]", NULL, true);
+  partitioned("[{x},{y}]", "[{y},{}]", "[{x},{}]~partial={y}", "reduce_scatter", "[{x},{y}]", NULL, true);
+  /* a forgotten all_reduce: relu of partial sums, other numbers; and claimed finished, other replicas */
+  partitioned("[{},{x,y}]", "[{x,y},{}]", "[{},{}]~partial={x,y}", NULL, "[{},{}]~partial={x,y}", NULL, false);
+  partitioned("[{},{x,y}]", "[{x,y},{}]", "[{},{}]", NULL, "[{},{}]", "hold the same part with different bits", false);
+  /* reduced over one axis of the two */
+  partitioned("[{},{x,y}]", "[{x,y},{}]", "[{},{}]~partial={x,y}", "all_reduce", "[{},{}]~partial={y}", NULL, false);
+  /* a verb that does not do this */
+  partitioned("[{},{x,y}]", "[{x,y},{}]", "[{},{}]~partial={x,y}", "all_gather", "[{},{}]", "all_gather: cannot make the result", false);
+  /* operands whose inner dimensions are cut differently; a result that is claimed wider than it is */
+  partitioned("[{},{x}]", "[{y},{}]", "[{},{}]", NULL, "[{},{}]", "matmul on rank 1: the rank holds other inner elements", false);
+  partitioned("[{x},{}]", "[{},{}]", "[{},{}]", NULL, "[{},{}]", "matmul on rank 0: operand 0: the rank does not hold element [1,0]", false);
+}
+
+static void wrong_argument(void **state) {
+  (void)state;
+  msc_context *ctx = msc_context_new(NULL, NULL);
+  msc_arena *a = msc_context_arena(ctx);
+  msc_op *op = one_op(msc_module_new(ctx), "neg", "2xf32", "", 1);
+  msc_tensor arg = msc_tensor_new(a, type_of_text(ctx, NULL, "3xf32", 5)), out;
+  assert_false(msc_interpret(op->block->func, a, &arg, &out));
+  assert_string_equal(msc_diags(ctx)->text, "f: argument 0 is given a tensor of another type than its own");
+  msc_context_free(ctx);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_case),       cmocka_unit_test(every_op_has_a_case), cmocka_unit_test(every_op_is_known), cmocka_unit_test(manual_groups),
+      cmocka_unit_test(send_and_receive), cmocka_unit_test(ranks),               cmocka_unit_test(wrong_argument),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
