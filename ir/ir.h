@@ -336,6 +336,7 @@ void msc_arena_free(msc_arena *arena);
 void *msc_arena_alloc(msc_arena *arena, size_t bytes); /* zeroed, 16-byte aligned, never NULL */
 void *msc_arena_copy(msc_arena *arena, const void *data, size_t bytes);
 char *msc_arena_printf(msc_arena *arena, const char *fmt, ...) MSC_PRINTF(2, 3);
+char *msc_arena_vprintf(msc_arena *arena, const char *fmt, va_list ap);
 size_t msc_arena_bytes(const msc_arena *arena);
 #define msc_new(arena, T) ((T *)msc_arena_alloc((arena), sizeof(T)))
 #define msc_new_array(arena, T, n) ((T *)msc_arena_alloc((arena), sizeof(T) * (size_t)(n)))
