@@ -525,6 +525,21 @@ const char *msc_attr_text(msc_arena *arena, const msc_mesh *mesh, const msc_attr
 /* `name` is the file name for locations.  NULL after reporting every fault it could find. */
 msc_module *msc_parse(msc_context *ctx, const char *name, const char *text, size_t bytes);
 
+/* ---- read_fbs.c, write_fbs.c ---- */
+
+/* A size for dimension `name` of the inputs: "batch", or "x.1" for dimension 1 of input x. */
+typedef struct {
+  const char *name;
+  int64_t size; /* >= 1 */
+} msc_dim_size;
+
+/* The bytes of a model.fbs, in private memory; verified in structure and meaning, and not needed afterwards.  `name` is the
+ * file's, for messages.  NULL after reporting every fault. */
+msc_module *msc_read_fbs(msc_context *ctx, const char *name, const void *data, size_t bytes, size_t num_dims, const msc_dim_size *dim);
+/* The inverse, for a module with the function "forward" as its user wrote it; in `arena`.  NULL after reporting what
+ * cannot be said in a model.fbs. */
+const void *msc_write_fbs(const msc_module *m, msc_arena *arena, size_t *out_bytes);
+
 /* ---- verify.c ---- */
 
 /* Structure, SSA, rows, re-inferred shapes, tied operands, layouts.  Reports all faults. */
