@@ -123,7 +123,7 @@ void *msc_arena_copy(msc_arena *a, const void *data, size_t bytes) {
   return bytes ? memcpy(p, data, bytes) : p;
 }
 
-char *msc_arena_vprintf(msc_arena *a, const char *fmt, va_list ap) {
+static char *arena_vprintf(msc_arena *a, const char *fmt, va_list ap) {
   va_list again;
   va_copy(again, ap);
   int n = vsnprintf(NULL, 0, fmt, ap);
@@ -136,7 +136,7 @@ char *msc_arena_vprintf(msc_arena *a, const char *fmt, va_list ap) {
 char *msc_arena_printf(msc_arena *a, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
-  char *p = msc_arena_vprintf(a, fmt, ap);
+  char *p = arena_vprintf(a, fmt, ap);
   va_end(ap);
   return p;
 }
@@ -321,7 +321,7 @@ bool msc_verror(msc_context *ctx, msc_severity s, msc_code code, const msc_loc *
   d->code = code;
   d->loc = loc;
   d->op_name = op_name;
-  d->text = msc_arena_vprintf(ctx->arena, fmt, ap);
+  d->text = arena_vprintf(ctx->arena, fmt, ap);
   if (ctx->last) ctx->last->next = d;
   else ctx->first = d;
   ctx->last = d;
@@ -376,7 +376,7 @@ const char *msc_code_story(msc_code code) {
 static size_t distance(const char *a, const char *b) {
   enum { MAX = 64 };
   size_t row[MAX + 1], la = strlen(a), lb = strlen(b);
-  if (la > MAX || lb > MAX) return MAX;
+  if (la > MAX || lb > MAX) return SIZE_MAX;
   for (size_t j = 0; j <= lb; j++) row[j] = j;
   for (size_t i = 1; i <= la; i++) {
     size_t diagonal = row[0];
