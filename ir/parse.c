@@ -579,11 +579,12 @@ static void report_unknown(reader *r) {
   if (r->unknowns.num) msc_error(r->p.ctx, MSC_E_UNKNOWN_OP, msc_loc_at(&r->p, r->unknowns.u[0].at), "unknown ops: %s", text);
 }
 
-msc_module *msc_parse(msc_context *ctx, const char *name, const char *text, size_t bytes) {
+msc_module *msc_parse_part(msc_context *ctx, const char *name, uint32_t first_line, const char *text, size_t bytes) {
   msc_arena *scratch = msc_arena_new(ctx);
   reader *r = msc_new(scratch, reader);
   int errors = msc_num_errors(ctx);
   r->p = (msc_parser){.ctx = ctx, .scratch = scratch, .module = msc_module_new(ctx), .file = msc_intern(ctx, name), .lex = msc_lexer_of(text, bytes)};
+  r->p.lex.line = first_line;
   r->values.arena = r->functions.arena = r->kinds.arena = r->unknown_index.arena = scratch;
   for (int k = 0; k < OP_COUNT; k++) {
     const char *kind = msc_kind_name((unsigned)k);
@@ -596,3 +597,5 @@ msc_module *msc_parse(msc_context *ctx, const char *name, const char *text, size
   msc_arena_free(scratch);
   return m;
 }
+
+msc_module *msc_parse(msc_context *ctx, const char *name, const char *text, size_t bytes) { return msc_parse_part(ctx, name, 1, text, bytes); }
