@@ -1,0 +1,248 @@
+/* cmd_opt.c: IR text and names of passes in, IR text out.  Golden tests and reproducers run on it. */
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "ir/text.h"
+#include "passes/pass.h"
+#include "tools/cli.h"
+#include "tools/expect.h"
+
+#define REPRODUCER "msc-repro.mlir"
+
+typedef struct timing {
+  const char *pass;
+  double ms, verify_ms;
+  const char *stats;
+  struct timing *next;
+} timing;
+
+typedef struct {
+  cli *c;
+  const char *path;
+  bool after_all, after_change, timing;
+  msc_pass_options options;
+  timing *first, *last; /* one per pass that ran */
+  msc_text ir;          /* what goes to stdout */
+  size_t num_parts;
+} opt;
+
+/* ---- tables ---- */
+
+static const struct {
+  const char *name, *operands, *results, *attrs, *flags, *rule, *grad;
+} ops[] = {
+#define OP(name, operands, results, attrs, flags, shape, rule, rule_fn, grad, cost) {#name, operands, results, attrs, #flags, rule, #grad},
+#include "ir/op.def"
+#undef OP
+};
+
+/* "MSC_PURE | MSC_COMMUTES" as "pure | commutes" */
+static const char *flag_words(msc_arena *arena, const char *flags) {
+  char *text = msc_arena_printf(arena, "%s", flags), *to = text;
+  for (const char *p = flags; *p; p++) {
+    if (!strncmp(p, "MSC_", 4)) p += 4;
+    *to++ = *p >= 'A' && *p <= 'Z' ? (char)(*p + ('a' - 'A')) : *p;
+  }
+  *to = 0;
+  return text;
+}
+
+static int list_ops(cli *c) {
+  cli_output *out = cli_open(c, cli_text(c, "o"));
+  if (!out) return CLI_INPUT;
+  cli_printf(out, "# op (operands) -> (results) {attributes} flags ; sharding rule ; gradient\n");
+  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+    cli_printf(out, "%s (%s) -> (%s) {%s} %s ; %s ; %s\n", ops[i].name, ops[i].operands, ops[i].results, ops[i].attrs,
+               flag_words(msc_context_arena(c->ctx), ops[i].flags), ops[i].rule, ops[i].grad);
+  return cli_close(c, out);
+}
+
+static int list_passes(cli *c) {
+  cli_output *out = cli_open(c, cli_text(c, "o"));
+  if (!out) return CLI_INPUT;
+  for (size_t i = 0; i < msc_num_passes(); i++) {
+    const msc_pass_info *p = msc_pass_at(i);
+    cli_printf(out, "%-14s %-22s %s\n", p->stage, p->name, p->line);
+  }
+  return cli_close(c, out);
+}
+
+/* ---- what the pass driver tells ---- */
+
+static void after_pass(void *user, const msc_pass_report *r) {
+  opt *o = user;
+  msc_arena *arena = msc_context_arena(o->c->ctx);
+  timing *t = msc_new(arena, timing);
+  *t = (timing){r->pass->name, (double)r->pass_ns / 1e6, (double)r->verify_ns / 1e6, "", NULL};
+  for (const msc_pass_stat *s = r->stats; s; s = s->next)
+    t->stats = msc_arena_printf(arena, "%s%s%s %" PRId64, t->stats, *t->stats ? ", " : "", s->what, s->count);
+  if (o->last) o->last->next = t;
+  else o->first = t;
+  o->last = t;
+  if (!o->after_all && !(o->after_change && r->changed)) return;
+  fprintf(stderr, "// ---- after %s%s ----\n", r->pass->name, r->changed ? "" : ": unchanged");
+  if (r->changed) fwrite(r->text, 1, r->bytes, stderr);
+}
+
+static void remark(msc_context *ctx, const msc_op *op, const char *fmt, ...) MSC_PRINTF(3, 4);
+static void remark(msc_context *ctx, const msc_op *op, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  msc_verror(ctx, MSC_DIAG_REMARK, MSC_E_NONE, op ? op->loc : NULL, op ? op->name : NULL, fmt, ap);
+  va_end(ap);
+}
+
+static void on_remark(void *user, const msc_pass_info *pass, const msc_op *op, const char *text) {
+  const opt *o = user;
+  remark(o->c->ctx, op, "%s: %s", pass->name, text);
+}
+
+static void on_bug(void *user, const msc_pass_info *pass, const char *text, size_t bytes) {
+  opt *o = user;
+  if (cli_write_file(o->c, REPRODUCER, text, bytes) == CLI_OK) msc_note(o->c->ctx, NULL, "reproducer of pass '%s': %s", pass->name, REPRODUCER);
+}
+
+/* ---- one module ---- */
+
+static bool run_part(opt *o, uint32_t line, const char *text, size_t bytes) {
+  cli *c = o->c;
+  msc_module *m = msc_parse_part(c->ctx, strcmp(o->path, "-") ? o->path : "<stdin>", line, text, bytes);
+  MSC_TRY(m && msc_run_passes(c->ctx, m, &o->options));
+  if (o->num_parts++) msc_text_write(&o->ir, "// -----\n", 9);
+  msc_print_module(m, msc_text_write, &o->ir);
+  return true;
+}
+
+static const char *line_end(const char *p, const char *end) {
+  const char *stop = memchr(p, '\n', (size_t)(end - p));
+  return stop ? stop + 1 : end;
+}
+
+static bool is_line(const char *p, const char *end, const char *text) {
+  size_t n = strlen(text), have = (size_t)(line_end(p, end) - p);
+  return have >= n && !memcmp(p, text, n) && (have == n || p[n] == '\n' || p[n] == '\r');
+}
+
+/* The parts between lines `// -----`, each at its own lines of the file. */
+static bool run_parts(opt *o, const char *text, const char *end) {
+  bool ok = true;
+  uint32_t line = 1, first_line = 1;
+  const char *start = text;
+  for (const char *p = text; p < end; p = line_end(p, end), line++) {
+    if (!is_line(p, end, "// -----")) continue;
+    ok = run_part(o, first_line, start, (size_t)(p - start)) && ok;
+    start = line_end(p, end);
+    first_line = line + 1;
+  }
+  return run_part(o, first_line, start, (size_t)(end - start)) && ok;
+}
+
+/* ---- the command ---- */
+
+/* The flags that a reproducer must repeat. */
+static const char *flags_text(cli *c) {
+  msc_arena *arena = msc_context_arena(c->ctx);
+  const char *const *sets, *text = cli_flag(c, "check-numerics") ? "--check-numerics" : "";
+  size_t num = cli_texts(c, "set", &sets);
+  for (size_t i = 0; i < num; i++) text = msc_arena_printf(arena, "%s%s--set '%s'", text, *text ? " " : "", sets[i]);
+  return text;
+}
+
+static int debug_level(void) {
+  const char *text = getenv("MSC_DEBUG");
+  return text && *text >= '0' && *text <= '9' ? *text - '0' : 0;
+}
+
+static bool make_options(opt *o, msc_config *config) {
+  cli *c = o->c;
+  msc_pass_options *p = &o->options;
+  p->passes = cli_text(c, "passes"), p->from = cli_text(c, "from"), p->until = cli_text(c, "until");
+  if (p->passes && (p->from || p->until)) return cli_usage(c, "--passes names all passes; --from and --until cannot be added"), false;
+  if (!p->from && !p->until && !p->passes) p->passes = "";
+  int64_t verify = cli_int(c, "verify", MSC_VERIFY_IR);
+  if (verify < MSC_VERIFY_OFF || verify > MSC_VERIFY_NUMERICS) return cli_usage(c, "--verify: levels are %d to %d", MSC_VERIFY_OFF, MSC_VERIFY_NUMERICS), false;
+  p->verify = cli_flag(c, "check-numerics") ? MSC_VERIFY_NUMERICS : (int)verify;
+  p->config = config;
+  p->dump_dir = cli_text(c, "dump-dir");
+  p->want_text = o->after_all || o->after_change;
+  p->flags = flags_text(c);
+  p->user = o;
+  p->after = after_pass;
+  p->reproducer = on_bug;
+  if (cli_flag(c, "verify-diagnostics") || debug_level() >= 3) p->remark = on_remark;
+  if (p->dump_dir && mkdir(p->dump_dir, 0777) != 0 && errno != EEXIST)
+    return msc_error(c->ctx, MSC_E_FILE, cli_loc(c, p->dump_dir), "cannot make the folder: %s", strerror(errno));
+  return true;
+}
+
+static void print_timing(const opt *o) {
+  double ms = 0, verify_ms = 0;
+  fprintf(stderr, "%10s %10s  pass\n", "ms", "verify ms");
+  for (const timing *t = o->first; t; t = t->next) {
+    fprintf(stderr, "%10.3f %10.3f  %s%s%s\n", t->ms, t->verify_ms, t->pass, *t->stats ? ": " : "", t->stats);
+    ms += t->ms, verify_ms += t->verify_ms;
+  }
+  fprintf(stderr, "%10.3f %10.3f  all\n", ms, verify_ms);
+}
+
+static int print_json(opt *o, cli_output *out) {
+  json_t *passes = json_array();
+  for (const timing *t = o->first; t; t = t->next)
+    json_array_append_new(passes, json_pack("{s:s, s:f, s:f, s:s}", "name", t->pass, "ms", t->ms, "verify_ms", t->verify_ms, "stats", t->stats));
+  json_t *all = json_pack("{s:o, s:s#}", "passes", passes, "module", o->ir.text ? o->ir.text : "", (int)o->ir.num);
+  char *text = json_dumps(all, JSON_COMPACT);
+  cli_printf(out, "%s\n", text ? text : "{}");
+  free(text);
+  json_decref(all);
+  return cli_close(o->c, out);
+}
+
+static int write_result(opt *o) {
+  cli_output *out = cli_open(o->c, cli_text(o->c, "o"));
+  if (!out) return CLI_INPUT;
+  if (o->c->json) return print_json(o, out);
+  cli_write(out, o->ir.text, o->ir.num);
+  return cli_close(o->c, out);
+}
+
+static int run(cli *c) {
+  opt o = {.c = c, .ir.arena = msc_context_arena(c->ctx)};
+  o.after_all = cli_flag(c, "print-ir-after-all"), o.after_change = cli_flag(c, "print-ir-after-change") || debug_level() >= 4;
+  o.timing = cli_flag(c, "timing") || debug_level() >= 1;
+  if (cli_flag(c, "list-ops")) return list_ops(c);
+  if (cli_flag(c, "list-passes")) return list_passes(c);
+  if (c->num_operands == 0) return cli_usage(c, "needs FILE.mlir");
+  o.path = c->operands[0];
+  cli_bytes text;
+  msc_config *config = cli_config(c);
+  if (!config || !make_options(&o, config)) return msc_num_errors(c->ctx) ? CLI_INPUT : CLI_USAGE;
+  if (!cli_read(c, o.path, &text)) return CLI_INPUT;
+  const char *end = text.data, *all_end = text.data + text.size;
+  while (end < all_end && !is_line(end, all_end, "// EXPECT")) end = line_end(end, all_end);
+  bool ok = cli_flag(c, "split-input-file") ? run_parts(&o, text.data, end) : run_part(&o, 1, text.data, (size_t)(end - text.data));
+  if (o.timing) print_timing(&o);
+  if (cli_flag(c, "verify-diagnostics")) ok = expect_reported(c, o.path, text.data, (size_t)(end - text.data));
+  return ok ? write_result(&o) : CLI_INPUT;
+}
+
+static const cli_option options[] = {
+  {"passes", CLI_TEXT, "A,B", "run these passes, in this order"},
+  {"from", CLI_TEXT, "PASS", "run the pipeline from this pass on"},
+  {"until", CLI_TEXT, "PASS", "run the pipeline to this pass"},
+  {"split-input-file", CLI_FLAG, NULL, "the file holds several modules, between lines // -----"},
+  {"print-ir-after-all", CLI_FLAG, NULL, "print the IR after every pass to stderr"},
+  {"print-ir-after-change", CLI_FLAG, NULL, "the same, only after passes that changed it"},
+  {"timing", CLI_FLAG, NULL, "print time and statistics of every pass to stderr"},
+  {"verify-diagnostics", CLI_FLAG, NULL, "compare what is reported with comments // expected-error @+1 {{text}}"},
+  {"check-numerics", CLI_FLAG, NULL, "execute the module before and after every pass and compare (as --verify=3)"},
+  {"verify", CLI_INT, "N", "after every pass: 0 nothing, 1 the verifier (default), 2 and print and parse, 3 and execute"},
+  {"dump-dir", CLI_TEXT, "DIR", "write the IR after every pass that changed it into this folder"},
+  {"list-ops", CLI_FLAG, NULL, "print the op table"},
+  {"list-passes", CLI_FLAG, NULL, "print the passes in pipeline order"},
+  {"o", CLI_TEXT, "FILE", "write here instead of stdout"},
+  {0},
+};
+const cli_command cmd_opt = {"FILE.mlir", 0, 1, options, run};
