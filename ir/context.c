@@ -123,7 +123,7 @@ void *msc_arena_copy(msc_arena *a, const void *data, size_t bytes) {
   return bytes ? memcpy(p, data, bytes) : p;
 }
 
-static char *arena_vprintf(msc_arena *a, const char *fmt, va_list ap) {
+char *msc_arena_vprintf(msc_arena *a, const char *fmt, va_list ap) {
   va_list again;
   va_copy(again, ap);
   int n = vsnprintf(NULL, 0, fmt, ap);
@@ -136,7 +136,7 @@ static char *arena_vprintf(msc_arena *a, const char *fmt, va_list ap) {
 char *msc_arena_printf(msc_arena *a, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
-  char *p = arena_vprintf(a, fmt, ap);
+  char *p = msc_arena_vprintf(a, fmt, ap);
   va_end(ap);
   return p;
 }
@@ -321,7 +321,7 @@ bool msc_verror(msc_context *ctx, msc_severity s, msc_code code, const msc_loc *
   d->code = code;
   d->loc = loc;
   d->op_name = op_name;
-  d->text = arena_vprintf(ctx->arena, fmt, ap);
+  d->text = msc_arena_vprintf(ctx->arena, fmt, ap);
   if (ctx->last) ctx->last->next = d;
   else ctx->first = d;
   ctx->last = d;

@@ -14,9 +14,9 @@ typedef struct {
 } stack;
 
 typedef struct {
-  const flatbuf_table *table; /* NULL: a list */
-  unsigned element;           /* of a list: number of its elements' table */
-  unsigned field;             /* where it goes in the frame around it, when that is a table */
+  bool is_list;
+  unsigned table; /* its number; of a list: that of its elements */
+  unsigned field; /* where it goes in the frame around it, when that is a table */
   size_t first_pending, first_value, first_ref;
 } frame;
 
@@ -243,14 +243,19 @@ static uint32_t write_table(flatbuf_builder *b, const flatbuf_table *t, const pe
 
 /* ---- the open document ---- */
 
-/* May field `id` of `in` be given now, as one of two kinds? */
-static bool accepts(flatbuf_builder *b, const flatbuf_table *in, unsigned id) {
+/* Tables are known by number: every file that includes the schema's header has a copy of its own. */
+static const flatbuf_field *field_of(const flatbuf_builder *b, unsigned in, unsigned id) { return &b->schema->table[in].field[id]; }
+
+/* May field `id` of table `in` be given now? */
+static bool accepts(flatbuf_builder *b, unsigned in, unsigned id) {
   if (b->status != FLATBUF_OK) return false;
+  if (!b->schema) return fail(b, FLATBUF_MISUSE, "", "put before begin");
   const frame *f = top(b);
-  if (!f || f->table != in) return fail(b, FLATBUF_MISUSE, in->name, in->field[id].name);
+  const char *table = b->schema->table[in].name, *name = field_of(b, in, id)->name;
+  if (!f || f->is_list || f->table != in) return fail(b, FLATBUF_MISUSE, table, name);
   const pending *p = b->pendings.items;
   for (size_t i = f->first_pending; i < b->pendings.num; i++)
-    if (p[i].id == id) return fail(b, FLATBUF_MISUSE, in->name, in->field[id].name);
+    if (p[i].id == id) return fail(b, FLATBUF_MISUSE, table, name);
   return true;
 }
 
@@ -260,45 +265,46 @@ static void give(flatbuf_builder *b, unsigned id, bool is_ref, uint32_t at) {
   if (p) *p = (pending){id, is_ref, at};
 }
 
-static void open_frame(flatbuf_builder *b, const flatbuf_table *table, unsigned element, unsigned field) {
+static void open_frame(flatbuf_builder *b, bool is_list, unsigned table, unsigned field) {
   frame *f = push(b, &b->frames, sizeof *f, 1);
-  if (f) *f = (frame){table, element, field, b->pendings.num, b->values.num, b->refs.num};
+  if (f) *f = (frame){is_list, table, field, b->pendings.num, b->values.num, b->refs.num};
 }
 
 void flatbuf_begin(flatbuf_builder *b, const flatbuf_schema *schema, unsigned table) {
   if (b->status != FLATBUF_OK) return;
   const frame *f = top(b);
-  const char *name = schema->table[table].name;
-  if (!f && !b->root && table == schema->root) b->schema = schema;
-  else if (!f || f->table || f->element != table || b->schema != schema) {
-    fail(b, FLATBUF_MISUSE, name, "begin");
+  bool is_root = !f && !b->root && table == schema->root;
+  bool is_element = f && f->is_list && f->table == table && !memcmp(b->schema->identifier, schema->identifier, 4);
+  if (!is_root && !is_element) {
+    fail(b, FLATBUF_MISUSE, schema->table[table].name, "begin");
     return;
   }
-  open_frame(b, &schema->table[table], 0, 0);
+  if (is_root) b->schema = schema;
+  open_frame(b, false, table, 0);
 }
 
-void flatbuf_begin_field(flatbuf_builder *b, const flatbuf_table *in, unsigned id, unsigned table) {
-  if (accepts(b, in, id)) open_frame(b, &b->schema->table[table], 0, id);
+void flatbuf_begin_field(flatbuf_builder *b, unsigned in, unsigned id, unsigned table) {
+  if (accepts(b, in, id)) open_frame(b, false, table, id);
 }
 
-void flatbuf_begin_list(flatbuf_builder *b, const flatbuf_table *in, unsigned id) {
-  if (accepts(b, in, id)) open_frame(b, NULL, in->field[id].target, id);
+void flatbuf_begin_list(flatbuf_builder *b, unsigned in, unsigned id) {
+  if (accepts(b, in, id)) open_frame(b, true, field_of(b, in, id)->target, id);
 }
 
-void flatbuf_put(flatbuf_builder *b, const flatbuf_table *in, unsigned id, const void *value) {
+void flatbuf_put(flatbuf_builder *b, unsigned in, unsigned id, const void *value) {
   if (!accepts(b, in, id)) return;
-  size_t bytes = in->field[id].bytes;
+  size_t bytes = field_of(b, in, id)->bytes;
   uint8_t *p = push(b, &b->values, 1, bytes);
   if (!p) return;
   memcpy(p, value, bytes);
   give(b, id, false, (uint32_t)(b->values.num - bytes));
 }
 
-void flatbuf_put_string(flatbuf_builder *b, const flatbuf_table *in, unsigned id, const char *text, size_t bytes) {
+void flatbuf_put_string(flatbuf_builder *b, unsigned in, unsigned id, const char *text, size_t bytes) {
   if (accepts(b, in, id)) give(b, id, true, write_string(b, text, bytes));
 }
 
-void flatbuf_put_strings(flatbuf_builder *b, const flatbuf_table *in, unsigned id, size_t num, const char *const *text) {
+void flatbuf_put_strings(flatbuf_builder *b, unsigned in, unsigned id, size_t num, const char *const *text) {
   if (!accepts(b, in, id)) return;
   size_t first = b->refs.num;
   for (size_t i = 0; i < num; i++) {
@@ -311,11 +317,11 @@ void flatbuf_put_strings(flatbuf_builder *b, const flatbuf_table *in, unsigned i
   b->refs.num = first;
 }
 
-void flatbuf_put_vector(flatbuf_builder *b, const flatbuf_table *in, unsigned id, size_t num, const void *data) {
+void flatbuf_put_vector(flatbuf_builder *b, unsigned in, unsigned id, size_t num, const void *data) {
   if (!accepts(b, in, id)) return;
-  const flatbuf_field *f = &in->field[id];
+  const flatbuf_field *f = field_of(b, in, id);
   if (num > FLATBUF_MAX_BYTES) {
-    fail(b, FLATBUF_TOO_BIG, in->name, f->name);
+    fail(b, FLATBUF_TOO_BIG, "", f->name);
     return;
   }
   uint8_t *p = prepend(b, 4 + num * f->bytes, 4, f->align < 4 ? 4 : f->align);
@@ -334,14 +340,14 @@ void flatbuf_end(flatbuf_builder *b) {
   frame f = *top(b);
   const pending *given = item(&b->pendings, sizeof *given, f.first_pending);
   const uint32_t *refs = item(&b->refs, sizeof *refs, f.first_ref);
-  uint32_t ref = f.table ? write_table(b, f.table, given, b->pendings.num - f.first_pending)
-                         : write_refs(b, refs, b->refs.num - f.first_ref);
+  uint32_t ref = f.is_list ? write_refs(b, refs, b->refs.num - f.first_ref)
+                           : write_table(b, &b->schema->table[f.table], given, b->pendings.num - f.first_pending);
   if (!ref || b->status != FLATBUF_OK) return;
   b->frames.num--;
   b->pendings.num = f.first_pending, b->values.num = f.first_value, b->refs.num = f.first_ref;
   const frame *around = top(b);
   if (!around) b->root = ref;
-  else if (around->table) give(b, f.field, true, ref);
+  else if (!around->is_list) give(b, f.field, true, ref);
   else {
     uint32_t *slot = push(b, &b->refs, sizeof *slot, 1);
     if (slot) *slot = ref;

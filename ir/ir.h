@@ -336,6 +336,7 @@ void msc_arena_free(msc_arena *arena);
 void *msc_arena_alloc(msc_arena *arena, size_t bytes); /* zeroed, 16-byte aligned, never NULL */
 void *msc_arena_copy(msc_arena *arena, const void *data, size_t bytes);
 char *msc_arena_printf(msc_arena *arena, const char *fmt, ...) MSC_PRINTF(2, 3);
+char *msc_arena_vprintf(msc_arena *arena, const char *fmt, va_list ap);
 size_t msc_arena_bytes(const msc_arena *arena);
 #define msc_new(arena, T) ((T *)msc_arena_alloc((arena), sizeof(T)))
 #define msc_new_array(arena, T, n) ((T *)msc_arena_alloc((arena), sizeof(T) * (size_t)(n)))
@@ -525,6 +526,21 @@ const char *msc_attr_text(msc_arena *arena, const msc_mesh *mesh, const msc_attr
 msc_module *msc_parse(msc_context *ctx, const char *name, const char *text, size_t bytes);
 /* The same for a part of a file that begins at the start of line `first_line`. */
 msc_module *msc_parse_part(msc_context *ctx, const char *name, uint32_t first_line, const char *text, size_t bytes);
+
+/* ---- read_fbs.c, write_fbs.c ---- */
+
+/* A size for dimension `name` of the inputs: "batch", or "x.1" for dimension 1 of input x. */
+typedef struct {
+  const char *name;
+  int64_t size; /* >= 1 */
+} msc_dim_size;
+
+/* The bytes of a model.fbs, in private memory; verified in structure and meaning, and not needed afterwards.  `name` is the
+ * file's, for messages.  NULL after reporting every fault. */
+msc_module *msc_read_fbs(msc_context *ctx, const char *name, const void *data, size_t bytes, size_t num_dims, const msc_dim_size *dim);
+/* The inverse, for a module with the function "forward" as its user wrote it; in `arena`.  NULL after reporting what
+ * cannot be said in a model.fbs. */
+const void *msc_write_fbs(const msc_module *m, msc_arena *arena, size_t *out_bytes);
 
 /* ---- verify.c ---- */
 

@@ -113,6 +113,12 @@ void cli_progress_done(cli *c);
 /* The configuration of passes/config.h from --config, the environment and --set, checked; NULL after reports. */
 struct msc_config *cli_config(cli *c);
 
+/* ---- model.c ---- */
+
+/* A model.fbs or IR text, verified; NULL after reports, with the exit code.  The command has the option
+ * {"dim", CLI_PAIRS, "NAME=SIZE", ...}. */
+msc_module *cli_read_model(cli *c, const char *path, int *out_code);
+
 /* ---- crash.c ---- */
 
 /* IR text to be saved as msc-repro.mlir should msc crash from here on; NULL forgets it.  The text is not copied. */

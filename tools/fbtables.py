@@ -221,7 +221,7 @@ class Writer:
         return f"{f.default_integer}{'u' if kind in (UINT, ULONG) else ''}{'ll' if kind in (LONG, ULONG) else ''}"
 
     def write_table(self, index, t):
-        where = f"&{self.prefix}_tables[{index}]"
+        where = str(index)
         self.emit(f"/* {t.name} */")
         if index == self.root:
             self.function(t.c, f"{t.c}_root", "const void *data", f"return ({t.c}){{flatbuf_root(data)}};")
