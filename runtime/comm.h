@@ -1,0 +1,141 @@
+/* comm.h: what ranks exchange, and the table of functions through which they do it.
+ *
+ * An exchange is one rank's part of one collective, computed at load from layouts alone: which boxes it takes from whom, and
+ * how their values are combined.  Every verb has this form; a transport only moves and combines. */
+#ifndef MSCRT_COMM_H
+#define MSCRT_COMM_H
+
+#include "ir/box.h"
+#include "runtime/pool.h"
+#include "runtime/runtime.h"
+
+typedef enum { MSCRT_SUM, MSCRT_MAX, MSCRT_MIN, MSCRT_PROD, MSCRT_NUM_REDUCTIONS } mscrt_reduction;
+
+/* The order is that of the plan's schema. */
+typedef enum {
+  MSCRT_ALL_REDUCE, MSCRT_ALL_GATHER, MSCRT_REDUCE_SCATTER, MSCRT_ALL_TO_ALL, MSCRT_PERMUTE, MSCRT_EXCHANGE, MSCRT_BROADCAST, MSCRT_PAIRS,
+  MSCRT_NUM_VERBS
+} mscrt_verb;
+
+const char *mscrt_verb_name(mscrt_verb v);
+
+/* ---- exchange.c ---- */
+
+/* A collective as the plan has it.  broadcast and pairs: no layouts, a local shape, a group, and a root or pairs of members. */
+typedef struct {
+  mscrt_verb verb;
+  mscrt_dtype dtype;
+  mscrt_reduction reduction;
+  int rank;
+  int64_t shape[MSCRT_MAX_RANK];
+  const msc_box_layout *from, *to;
+  int num_axes;
+  const msc_digit *axes;
+  uint32_t root, num_pairs;
+  const uint32_t *pairs; /* source, destination, source, ... */
+} mscrt_collective;
+
+/* Ranks that must meet for it: every rank has the same numbers, so a group is its number of a partition and a member list. */
+typedef struct {
+  uint32_t partition;
+  int num, index;      /* members, and this rank's place among them */
+  int32_t *member;     /* ascending */
+} mscrt_group;
+
+/* A part of a piece, small enough to be work of one thread. */
+typedef struct {
+  msc_box box, from_box; /* from_box: what the peers' buffers hold */
+  const int64_t *peer;
+} mscrt_cut;
+
+typedef struct {
+  mscrt_verb verb;
+  mscrt_dtype dtype;
+  mscrt_reduction reduction;
+  int rank;
+  msc_box to_box;        /* what the destination holds */
+  int num_terms;         /* peers per cut; several: their values are combined in this order */
+  int64_t num_cuts;
+  mscrt_cut *cut;
+  int64_t *peers;
+  bool fill;             /* the destination gets the reduction's identity (pairs: zeros), nothing is taken */
+  bool slices;           /* all members reduce the same elements: each may do a slice, and take the others' results */
+  int64_t elems;         /* of to_box */
+  uint64_t src_bytes, dst_bytes; /* of the buffers: the largest part's */
+  uint64_t received;     /* bytes from other ranks, each time */
+  mscrt_group group;
+} mscrt_exchange;
+
+/* The distinct ways in which collectives part the ranks into groups, numbered alike by all ranks. */
+typedef struct {
+  int ranks;
+  uint32_t num;
+  int32_t *group_of; /* [num][ranks]: the smallest rank of each rank's group */
+} mscrt_partitions;
+
+/* Starts with number 0: all ranks together. */
+mscrt_status *mscrt_partitions_new(int ranks, mscrt_partitions *out_partitions);
+void mscrt_partitions_free(mscrt_partitions *p);
+
+/* Fails only for lack of memory: the collective was verified. */
+mscrt_status *mscrt_exchange_make(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, mscrt_partitions *p, mscrt_exchange *out_exchange);
+void mscrt_exchange_free(mscrt_exchange *e);
+
+/* ---- combine.c ---- */
+
+/* dst[i] = src[0][i] op src[1][i] op ...; the order is src's, f16 and bf16 add up in f32.  dst may be one of src. */
+void mscrt_combine(mscrt_dtype dtype, mscrt_reduction red, int num, const void *const *src, void *dst, int64_t elems);
+void mscrt_fill_identity(mscrt_dtype dtype, mscrt_reduction red, void *dst, int64_t elems);
+
+/* ---- transports ---- */
+
+typedef struct mscrt_comm mscrt_comm;
+
+#define MSCRT_MAX_LOCAL 256 /* ranks of one host */
+
+/* For messages of failures: the op, and where in the work this is. */
+typedef struct {
+  const char *name, *loc;
+  int64_t step;
+} mscrt_site;
+
+typedef struct {
+  int rank, ranks;
+  const char *address;
+  int timeout_ms;
+  bool spin;                 /* there is a core for every rank's thread */
+  uint64_t plan_hash;        /* all ranks must have the same */
+  uint64_t arena_bytes;
+  uint32_t num_partitions;   /* of groups, the whole job (number 0) included */
+} mscrt_comm_options;
+
+/* Which buffer of a collective other ranks may still read after it. */
+typedef enum { MSCRT_LINGERS_NOT, MSCRT_LINGERS_SOURCE, MSCRT_LINGERS_DESTINATION } mscrt_lingering;
+
+typedef struct {
+  const char *name;
+  /* Makes this rank's arena and meets the others. */
+  mscrt_status *(*open)(const mscrt_comm_options *o, mscrt_comm **out_comm);
+  void *(*arena)(mscrt_comm *c);
+  /* One collective: src is an offset in everybody's arena, dst memory of this rank (with e->slices: in its arena, and it may
+   * be src itself).  Peers may go on reading what `lingers` says until `finish`. */
+  mscrt_status *(*run)(mscrt_comm *c, mscrt_pool *pool, const mscrt_exchange *e, uint64_t src, void *dst, const mscrt_site *site);
+  mscrt_lingering (*lingers)(const mscrt_exchange *e);
+  /* Returns when all members have passed the group's last run. */
+  mscrt_status *(*finish)(mscrt_comm *c, const mscrt_exchange *e, const mscrt_site *site);
+  /* The largest value of all ranks; also a barrier. */
+  mscrt_status *(*max)(mscrt_comm *c, uint64_t value, uint64_t *out_max, const mscrt_site *site);
+  /* Tells the others that this rank gives up, and why.  Any thread. */
+  void (*abort)(mscrt_comm *c, const char *reason);
+  void (*close)(mscrt_comm *c);
+} mscrt_transport;
+
+/* ---- meet.c: for comm_local ---- */
+
+/* Gives every rank two files of each other rank: its memory and what tells of its death.  out_fds[2 * r], [2 * r + 1]; the
+ * own ones are the caller's.  The caller closes them, also after a failure (-1: not there). */
+mscrt_status *mscrt_meet(const mscrt_comm_options *o, uint64_t segment_bytes, const int own_fds[2], int *out_fds);
+
+extern const mscrt_transport mscrt_comm_local; /* comm_local.c: ranks on one host, in shared memory */
+
+#endif

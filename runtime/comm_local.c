@@ -1,0 +1,507 @@
+/* comm_local.c: ranks that are processes (or threads) of one host.  Every rank's memory is one anonymous file that all map:
+ *
+ *   control | staging | arena        control: who, how far, why it stopped; the barriers of the groups that this rank leads
+ *
+ * so a rank takes what it needs from its peers' buffers itself, and nothing is sent.  A collective has one of three forms:
+ *   staged   small: the source is copied to staging, barrier, peers read there.  Nothing lingers: a staging slot is written
+ *            again two rounds later, after a barrier that everybody reached with the first round read.
+ *   direct   barrier, peers read the source where it lies; it must stay until all have arrived at the second barrier.
+ *   slices   an all_reduce: barrier, each member reduces its slice of the elements, barrier, each takes the others' slices.
+ * The order of operands is the rank order in all three, so they give the same bits.
+ * A wait that lasts looks around every 100 ms: for members that died or gave up, and for its deadline. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "runtime/comm.h"
+#include "runtime/wait.h"
+
+#define STAGE_BYTES ((uint64_t)32 << 10) /* of one slot; each group has two */
+#define STAGE_READ ((uint64_t)128 << 10) /* what a member may have to read for a staged collective */
+#define PAGE ((uint64_t)4096)
+#define SPIN_NS 50000
+#define LOOK_AROUND_NS 100000000
+
+typedef struct {
+  _Alignas(64) _Atomic uint32_t arrived;
+  _Atomic uint32_t generation; /* rises when all have arrived: members sleep on it */
+  _Atomic uint32_t sleepers;
+} barrier;
+
+typedef enum { RUNNING, CLOSED, FAILED } rank_state;
+
+typedef struct {
+  _Atomic uint64_t place;      /* 4 * number of the collective + stage: how far this rank is */
+  _Atomic int64_t step;
+  _Atomic uint64_t value;      /* for max */
+  _Atomic uint32_t state;      /* rank_state */
+  int32_t culprit;             /* with FAILED: who began it */
+  char reason[256];
+  barrier barrier[][2];        /* of each partition's group that this rank leads: all wait, or arrive only */
+} control;
+
+typedef struct {
+  uint8_t *base;
+  control *control;
+  int alive_fd;                /* readable when the process is gone */
+} segment;
+
+typedef struct {
+  uint32_t hard_generation, soft_generation; /* that this rank's last arrivals complete */
+  uint64_t soft_place;         /* where it was then */
+  uint32_t parity;             /* of staging slots */
+} meeting_point;
+
+struct mscrt_comm {
+  mscrt_comm_options o;
+  uint64_t segment_bytes, stage_at, arena_at;
+  segment *segment;            /* of each rank */
+  meeting_point *point;        /* of each partition */
+  uint64_t place;
+  int own_alive_fd;
+};
+
+typedef enum { ENTER, MIDDLE, LEAVE } stage_of_collective;
+typedef enum { ALONE, STAGED, DIRECT, SLICES } form;
+
+static form form_of(const mscrt_exchange *e) {
+  if (e->group.num == 1) return ALONE;
+  if (e->src_bytes <= STAGE_BYTES && e->src_bytes * (uint64_t)e->group.num <= STAGE_READ) return STAGED;
+  return e->slices ? SLICES : DIRECT;
+}
+
+/* ---- memory ---- */
+
+static uint64_t pages(uint64_t bytes) { return (bytes + PAGE - 1) / PAGE * PAGE; }
+
+static void lay_out(struct mscrt_comm *c) {
+  c->stage_at = pages(sizeof(control) + 2 * sizeof(barrier) * c->o.num_partitions);
+  c->arena_at = c->stage_at + (c->o.ranks > 1 ? 2 * STAGE_BYTES * c->o.num_partitions : 0);
+  c->segment_bytes = c->arena_at + pages(c->o.arena_bytes);
+}
+
+static mscrt_status *no_arena(const struct mscrt_comm *c, const char *what) {
+  return mscrt_fail(MSCRT_NO_MEMORY, "no memory for an arena of %" PRIu64 " bytes (%s: %s)", c->o.arena_bytes, what, strerror(errno));
+}
+
+/* Pages are reserved at once and the size is sealed: touching a shared file that shrank, or that finds no page, kills. */
+static mscrt_status *make_file(const struct mscrt_comm *c, int *out_fd) {
+  int fd = memfd_create("msc-rank", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  *out_fd = fd;
+  if (fd < 0) return no_arena(c, "memfd_create");
+  if (ftruncate(fd, (off_t)c->segment_bytes) != 0) return no_arena(c, "ftruncate");
+  int error;
+  do error = posix_fallocate(fd, 0, (off_t)c->segment_bytes);
+  while (error == EINTR);
+  if (error) {
+    errno = error;
+    return no_arena(c, "fallocate");
+  }
+  return fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0 ? NULL : no_arena(c, "seal");
+}
+
+/* A file that becomes readable when this process ends.  Kernels before 5.3 have no pidfd: there the end of a pipe serves,
+ * which also stays open in children of the process. */
+static mscrt_status *make_alive(struct mscrt_comm *c, int *out_fd) {
+  int pipes[2];
+  *out_fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+  if (*out_fd >= 0) return NULL;
+  if (pipe2(pipes, O_CLOEXEC) != 0) return mscrt_fail(MSCRT_ENVIRONMENT, "no pipe: %s", strerror(errno));
+  *out_fd = pipes[0];
+  c->own_alive_fd = pipes[1];
+  return NULL;
+}
+
+static mscrt_status *map_segment(struct mscrt_comm *c, int rank, int fd) {
+  struct stat st;
+  if (fstat(fd, &st) != 0 || (uint64_t)st.st_size != c->segment_bytes || (fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK) == 0)
+    return mscrt_fail(MSCRT_PEER, "the memory of rank %d is not what was agreed", rank);
+  void *base = mmap(NULL, (size_t)c->segment_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (base == MAP_FAILED) return no_arena(c, "mmap");
+  c->segment[rank].base = base;
+  c->segment[rank].control = base;
+  return NULL;
+}
+
+static mscrt_status *map_private(struct mscrt_comm *c) {
+  void *base = mmap(NULL, (size_t)c->segment_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (base == MAP_FAILED) return no_arena(c, "mmap");
+  c->segment[0].base = base;
+  c->segment[0].control = base;
+  return NULL;
+}
+
+static control *own_control(const struct mscrt_comm *c) { return c->segment[c->o.rank].control; }
+static uint8_t *arena_of(const struct mscrt_comm *c, int64_t rank) { return c->segment[rank].base + c->arena_at; }
+
+static uint8_t *stage_of(const struct mscrt_comm *c, int64_t rank, uint32_t partition, uint32_t parity) {
+  return c->segment[rank].base + c->stage_at + (2 * (uint64_t)partition + parity) * STAGE_BYTES;
+}
+
+/* ---- waiting ---- */
+
+static void wake_all(struct mscrt_comm *c) {
+  for (int r = 0; r < c->o.ranks; r++)
+    for (uint32_t p = 0; c->segment[r].control && p < c->o.num_partitions; p++)
+      for (int i = 0; i < 2; i++) mscrt_futex_wake(&c->segment[r].control->barrier[p][i].generation, INT_MAX, true);
+}
+
+static void give_up(struct mscrt_comm *c, int culprit, const char *reason) {
+  control *own = own_control(c);
+  if (!own || atomic_load(&own->state) != RUNNING) return;
+  own->culprit = culprit;
+  mscrt_clean(reason, strlen(reason), own->reason, sizeof own->reason);
+  atomic_store(&own->state, FAILED);
+  wake_all(c);
+}
+
+/* A member that will never arrive, and why; NULL: all may. */
+static const char *why_lost(const struct mscrt_comm *c, int rank, int *out_culprit, char text[320]) {
+  const segment *s = &c->segment[rank];
+  uint32_t state = atomic_load(&s->control->state);
+  *out_culprit = rank;
+  if (state == FAILED) {
+    char reason[sizeof s->control->reason + 4];
+    mscrt_clean(s->control->reason, sizeof s->control->reason, reason, sizeof reason);
+    *out_culprit = s->control->culprit;
+    if (s->control->culprit == rank) snprintf(text, 320, "rank %d failed: %s", rank, reason);
+    else snprintf(text, 320, "rank %d gave up: %s", rank, reason);
+    return text;
+  }
+  if (state == CLOSED) {
+    snprintf(text, 320, "rank %d has ended at step %" PRId64, rank, atomic_load(&s->control->step));
+    return text;
+  }
+  struct pollfd p = {.fd = s->alive_fd, .events = POLLIN};
+  if (poll(&p, 1, 0) != 1) return NULL;
+  snprintf(text, 320, "rank %d is gone (its process ended at step %" PRId64 ")", rank, atomic_load(&s->control->step));
+  return text;
+}
+
+static void group_text(const mscrt_group *g, char *out, size_t room) {
+  size_t n = 0;
+  for (int i = 0; i < g->num && n + 16 < room; i++) n += (size_t)snprintf(out + n, room - n, "%s%d", i ? "," : "", g->member[i]);
+  if (!g->num) out[0] = 0;
+}
+
+static mscrt_status *lost(struct mscrt_comm *c, const mscrt_exchange *e, const mscrt_site *site, int culprit, const char *why) {
+  char group[160];
+  group_text(&e->group, group, sizeof group);
+  mscrt_status *s = mscrt_fail(MSCRT_PEER, "rank %d: step %" PRId64 ": %s %s%s%s%s (ranks %s): %s", c->o.rank, site->step, mscrt_verb_name(e->verb),
+                               site->name ? site->name : "", site->loc ? " at " : "", site->loc ? site->loc : "", "", group, why);
+  give_up(c, culprit, why);
+  return s;
+}
+
+static mscrt_status *timed_out(struct mscrt_comm *c, const mscrt_exchange *e, const mscrt_site *site, uint64_t place) {
+  char why[320];
+  size_t n = 0;
+  int culprit = c->o.rank;
+  for (int i = 0; i < e->group.num && n + 80 < sizeof why; i++) {
+    const control *k = c->segment[e->group.member[i]].control;
+    if (atomic_load(&k->place) >= place) continue;
+    if (n == 0) culprit = e->group.member[i];
+    n += (size_t)snprintf(why + n, sizeof why - n, "%srank %d is missing (at step %" PRId64 ")", n ? ", " : "", e->group.member[i], atomic_load(&k->step));
+  }
+  if (n == 0) n = (size_t)snprintf(why, sizeof why, "all have arrived, but the last wake was lost");
+  snprintf(why + n, sizeof why - n, ", waited %d ms", c->o.timeout_ms);
+  return lost(c, e, site, culprit, why);
+}
+
+static mscrt_status *look_around(struct mscrt_comm *c, const mscrt_exchange *e, const mscrt_site *site, uint64_t place, int64_t deadline) {
+  char why[320];
+  for (int i = 0; i < e->group.num; i++) {
+    int member = e->group.member[i], culprit;
+    if (atomic_load(&c->segment[member].control->place) >= place) continue;
+    if (why_lost(c, member, &culprit, why)) return lost(c, e, site, culprit, why);
+  }
+  return mscrt_now_ns() < deadline ? NULL : timed_out(c, e, site, place);
+}
+
+static bool reached(barrier *b, uint32_t generation) { return (int32_t)(atomic_load_explicit(&b->generation, memory_order_acquire) - generation) >= 0; }
+
+static bool spin_until(barrier *b, uint32_t generation) {
+  int64_t end = mscrt_now_ns() + SPIN_NS;
+  do {
+    for (int i = 0; i < 64; i++) {
+      if (reached(b, generation)) return true;
+      mscrt_pause();
+    }
+  } while (mscrt_now_ns() < end);
+  return false;
+}
+
+/* The group's barrier, in the memory of its first member. */
+static barrier *barrier_of(const struct mscrt_comm *c, const mscrt_exchange *e, bool soft) {
+  return &c->segment[e->group.member[0]].control->barrier[e->group.partition][soft];
+}
+
+static mscrt_status *wait_for(struct mscrt_comm *c, barrier *b, uint32_t generation, uint64_t place, const mscrt_exchange *e, const mscrt_site *site) {
+  if (reached(b, generation) || (c->o.spin && spin_until(b, generation))) return NULL;
+  int64_t deadline = mscrt_now_ns() + (int64_t)c->o.timeout_ms * 1000000;
+  mscrt_status *s = NULL;
+  atomic_fetch_add(&b->sleepers, 1);
+  while (!s) {
+    uint32_t seen = atomic_load(&b->generation);
+    if ((int32_t)(seen - generation) >= 0) break;
+    mscrt_futex_wait(&b->generation, seen, LOOK_AROUND_NS, true);
+    if (!reached(b, generation)) s = look_around(c, e, site, place, deadline);
+    if (s && reached(b, generation)) { /* it came while we looked: a member may arrive and end at once */
+      mscrt_status_free(s);
+      s = NULL;
+    }
+  }
+  atomic_fetch_sub(&b->sleepers, 1);
+  return s;
+}
+
+/* The last one to arrive lets all go on. */
+static void arrive(barrier *b, int members) {
+  if (atomic_fetch_add(&b->arrived, 1) + 1 != (uint32_t)members) return;
+  atomic_store(&b->arrived, 0);
+  atomic_fetch_add(&b->generation, 1);
+  if (atomic_load(&b->sleepers)) mscrt_futex_wake(&b->generation, INT_MAX, true);
+}
+
+static mscrt_status *meet_all(struct mscrt_comm *c, const mscrt_exchange *e, stage_of_collective stage, const mscrt_site *site) {
+  meeting_point *m = &c->point[e->group.partition];
+  c->place = (c->place & ~(uint64_t)3) + stage;
+  atomic_store(&own_control(c)->place, c->place);
+  barrier *b = barrier_of(c, e, false);
+  arrive(b, e->group.num);
+  return wait_for(c, b, ++m->hard_generation, c->place, e, site);
+}
+
+/* ---- moving ---- */
+
+typedef struct {
+  const struct mscrt_comm *c;
+  const mscrt_exchange *e;
+  uint64_t src;          /* offset in peers' segments */
+  uint8_t *dst;
+  int64_t slice;         /* slices: elements of each */
+} job;
+
+typedef struct {
+  const job *j;
+  const mscrt_cut *cut;
+} cut_run;
+
+static const uint8_t *peer_source(const job *j, int64_t peer) { return j->c->segment[peer].base + j->src; }
+
+static void combine_run(void *user, int64_t to, int64_t from, int64_t num) {
+  const cut_run *r = user;
+  const mscrt_exchange *e = r->j->e;
+  size_t bytes = mscrt_dtype_bytes(e->dtype);
+  const void *src[MSCRT_MAX_LOCAL];
+  uint8_t *dst = r->j->dst + (size_t)to * bytes;
+  if (e->num_terms == 1) {
+    memcpy(dst, peer_source(r->j, r->cut->peer[0]) + (size_t)from * bytes, (size_t)num * bytes);
+    return;
+  }
+  for (int t = 0; t < e->num_terms; t++) src[t] = peer_source(r->j, r->cut->peer[t]) + (size_t)from * bytes;
+  mscrt_combine(e->dtype, e->reduction, e->num_terms, src, dst, num);
+}
+
+static void work_on_cut(void *arg, int64_t unit, int worker) {
+  const job *j = arg;
+  const mscrt_cut *cut = &j->e->cut[unit];
+  (void)worker;
+  msc_box_runs(j->e->rank, &cut->box, &j->e->to_box, &cut->from_box, combine_run, &(cut_run){j, cut});
+}
+
+static void take(const struct mscrt_comm *c, mscrt_pool *pool, const mscrt_exchange *e, uint64_t src, void *dst) {
+  job j = {.c = c, .e = e, .src = src, .dst = dst};
+  if (e->fill) mscrt_fill_identity(e->dtype, e->reduction, dst, e->elems);
+  mscrt_pool_run(pool, work_on_cut, &j, e->num_cuts);
+}
+
+/* Whole cache lines, so that no two ranks write to one. */
+static int64_t slice_elems(const mscrt_exchange *e) {
+  int64_t line = 64 / (int64_t)mscrt_dtype_bytes(e->dtype), n = (e->elems + e->group.num - 1) / e->group.num;
+  return (n + line - 1) / line * line;
+}
+
+static int64_t slice_begin(const job *j, int64_t member) { return member * j->slice < j->e->elems ? member * j->slice : j->e->elems; }
+
+#define REDUCE_ELEMS 16384 /* per unit */
+
+static void reduce_slice(void *arg, int64_t unit, int worker) {
+  const job *j = arg;
+  const mscrt_exchange *e = j->e;
+  int64_t begin = slice_begin(j, e->group.index) + unit * REDUCE_ELEMS, end = slice_begin(j, e->group.index + 1);
+  int64_t num = end - begin < REDUCE_ELEMS ? end - begin : REDUCE_ELEMS;
+  mscrt_cut whole = {.peer = e->peers};
+  (void)worker;
+  combine_run(&(cut_run){j, &whole}, begin, begin, num);
+}
+
+static void take_slice(void *arg, int64_t unit, int worker) {
+  const job *j = arg;
+  (void)worker;
+  if (unit == j->e->group.index) return;
+  size_t bytes = mscrt_dtype_bytes(j->e->dtype);
+  int64_t begin = slice_begin(j, unit), end = slice_begin(j, unit + 1);
+  memcpy(j->dst + (size_t)begin * bytes, peer_source(j, j->e->group.member[unit]) + (size_t)begin * bytes, (size_t)(end - begin) * bytes);
+}
+
+static mscrt_status *run_slices(struct mscrt_comm *c, mscrt_pool *pool, const mscrt_exchange *e, uint64_t src, uint8_t *dst, const mscrt_site *site) {
+  job j = {.c = c, .e = e, .src = c->arena_at + src, .dst = dst, .slice = slice_elems(e)};
+  int64_t own = slice_begin(&j, e->group.index + 1) - slice_begin(&j, e->group.index);
+  MSCRT_CHECK(meet_all(c, e, ENTER, site));
+  mscrt_pool_run(pool, reduce_slice, &j, (own + REDUCE_ELEMS - 1) / REDUCE_ELEMS);
+  MSCRT_CHECK(meet_all(c, e, MIDDLE, site));
+  j.src = (uint64_t)(dst - c->segment[c->o.rank].base);
+  mscrt_pool_run(pool, take_slice, &j, e->group.num);
+  return NULL;
+}
+
+/* ---- the table ---- */
+
+static void leave(struct mscrt_comm *c, const mscrt_exchange *e) {
+  meeting_point *m = &c->point[e->group.partition];
+  c->place = (c->place & ~(uint64_t)3) + LEAVE;
+  atomic_store(&own_control(c)->place, c->place);
+  m->soft_generation++;
+  m->soft_place = c->place;
+  arrive(barrier_of(c, e, true), e->group.num);
+}
+
+static mscrt_status *run_local(struct mscrt_comm *c, mscrt_pool *pool, const mscrt_exchange *e, uint64_t src, void *dst, const mscrt_site *site) {
+  meeting_point *m = &c->point[e->group.partition];
+  form f = form_of(e);
+  c->place = (c->place | 3) + 1;
+  atomic_store_explicit(&own_control(c)->step, site->step, memory_order_relaxed);
+  switch (f) {
+    case ALONE:
+      take(c, pool, e, c->arena_at + src, dst);
+      return NULL;
+    case STAGED: {
+      uint32_t parity = m->parity ^= 1;
+      memcpy(stage_of(c, c->o.rank, e->group.partition, parity), arena_of(c, c->o.rank) + src, (size_t)e->src_bytes);
+      MSCRT_CHECK(meet_all(c, e, ENTER, site));
+      take(c, pool, e, (uint64_t)(stage_of(c, c->o.rank, e->group.partition, parity) - c->segment[c->o.rank].base), dst);
+      return NULL;
+    }
+    case SLICES:
+      MSCRT_CHECK(run_slices(c, pool, e, src, dst, site));
+      break;
+    case DIRECT:
+      MSCRT_CHECK(meet_all(c, e, ENTER, site));
+      take(c, pool, e, c->arena_at + src, dst);
+      break;
+  }
+  leave(c, e);
+  return NULL;
+}
+
+static mscrt_lingering lingers_local(const mscrt_exchange *e) {
+  form f = form_of(e);
+  return f == DIRECT ? MSCRT_LINGERS_SOURCE : f == SLICES ? MSCRT_LINGERS_DESTINATION : MSCRT_LINGERS_NOT;
+}
+
+static mscrt_status *finish_local(struct mscrt_comm *c, const mscrt_exchange *e, const mscrt_site *site) {
+  const meeting_point *m = &c->point[e->group.partition];
+  return wait_for(c, barrier_of(c, e, true), m->soft_generation, m->soft_place, e, site);
+}
+
+static void abort_local(struct mscrt_comm *c, const char *reason) { give_up(c, c->o.rank, reason); }
+
+/* Everybody, without data. */
+static mscrt_status *world_barrier(struct mscrt_comm *c, const mscrt_site *site) {
+  if (c->o.ranks == 1) return NULL;
+  int32_t *all;
+  mscrt_exchange e = {.verb = MSCRT_ALL_REDUCE, .group = {.num = c->o.ranks, .index = c->o.rank}};
+  MSCRT_CHECK(mscrt_new_array(&all, c->o.ranks));
+  for (int r = 0; r < c->o.ranks; r++) all[r] = r;
+  e.group.member = all;
+  c->place = (c->place | 3) + 1;
+  mscrt_status *s = meet_all(c, &e, ENTER, site);
+  free(all);
+  return s;
+}
+
+static mscrt_status *max_local(struct mscrt_comm *c, uint64_t value, uint64_t *out_max, const mscrt_site *site) {
+  atomic_store(&own_control(c)->value, value);
+  MSCRT_CHECK(world_barrier(c, site));
+  *out_max = 0;
+  for (int r = 0; r < c->o.ranks; r++) {
+    uint64_t v = atomic_load(&c->segment[r].control->value);
+    if (v > *out_max) *out_max = v;
+  }
+  return world_barrier(c, site);
+}
+
+static void close_local(struct mscrt_comm *c) {
+  if (!c) return;
+  if (c->segment) {
+    control *own = own_control(c);
+    if (own && atomic_load(&own->state) == RUNNING) {
+      atomic_store(&own->state, CLOSED);
+      wake_all(c);
+    }
+    for (int r = 0; r < c->o.ranks; r++) {
+      if (c->segment[r].base) munmap(c->segment[r].base, (size_t)c->segment_bytes);
+      if (c->segment[r].alive_fd >= 0) close(c->segment[r].alive_fd);
+    }
+  }
+  if (c->own_alive_fd >= 0) close(c->own_alive_fd);
+  free(c->segment);
+  free(c->point);
+  free(c);
+}
+
+static void *arena_local(struct mscrt_comm *c) { return arena_of(c, c->o.rank); }
+
+static mscrt_status *join_others(struct mscrt_comm *c) {
+  int own[2] = {-1, -1}, *fds = NULL;
+  mscrt_status *s = NULL;
+  MSCRT_GOTO(mscrt_new_array(&fds, 2 * c->o.ranks));
+  MSCRT_GOTO(make_file(c, &own[0]));
+  MSCRT_GOTO(make_alive(c, &own[1]));
+  MSCRT_GOTO(map_segment(c, c->o.rank, own[0]));
+  s = mscrt_meet(&c->o, c->segment_bytes, own, fds);
+  for (int r = 0; r < c->o.ranks; r++) {
+    if (!s && r != c->o.rank) s = map_segment(c, r, fds[2 * r]);
+    if (r == c->o.rank) continue;
+    if (fds[2 * r] >= 0) close(fds[2 * r]);
+    c->segment[r].alive_fd = fds[2 * r + 1];
+  }
+fail:
+  if (own[0] >= 0) close(own[0]);
+  if (own[1] >= 0) close(own[1]);
+  free(fds);
+  return s;
+}
+
+static mscrt_status *open_local(const mscrt_comm_options *o, struct mscrt_comm **out_comm) {
+  struct mscrt_comm *c = NULL;
+  mscrt_status *s = NULL;
+  if (o->ranks > MSCRT_MAX_LOCAL) return mscrt_fail(MSCRT_UNSUPPORTED, "%d ranks on one host: at most %d are supported", o->ranks, MSCRT_MAX_LOCAL);
+  MSCRT_CHECK(mscrt_new_array(&c, 1));
+  c->o = *o;
+  c->own_alive_fd = -1;
+  lay_out(c);
+  MSCRT_GOTO(mscrt_new_array(&c->segment, o->ranks));
+  for (int r = 0; r < o->ranks; r++) c->segment[r].alive_fd = -1;
+  MSCRT_GOTO(mscrt_new_array(&c->point, o->num_partitions));
+  MSCRT_GOTO(o->ranks > 1 ? join_others(c) : map_private(c));
+  *out_comm = c;
+  return NULL;
+fail:
+  close_local(c);
+  *out_comm = NULL;
+  return s;
+}
+
+const mscrt_transport mscrt_comm_local = {
+  .name = "local", .open = open_local, .arena = arena_local, .run = run_local, .lingers = lingers_local, .finish = finish_local,
+  .max = max_local, .abort = abort_local, .close = close_local,
+};

@@ -1,0 +1,20 @@
+/* pool.h: the threads of one rank. */
+#ifndef MSCRT_POOL_H
+#define MSCRT_POOL_H
+
+#include "runtime/runtime.h"
+
+typedef struct mscrt_pool mscrt_pool;
+typedef void mscrt_work(void *arg, int64_t unit, int worker); /* worker: 0 .. threads-1, 0 is the caller of run */
+typedef void mscrt_pool_start(void *arg);                     /* called once in each new thread */
+
+/* `spin`: workers wait busily for a moment between jobs; only when there are cores for all of them. */
+mscrt_status *mscrt_pool_new(int threads, bool spin, mscrt_pool_start *start, void *start_arg, mscrt_pool **out_pool);
+void mscrt_pool_free(mscrt_pool *p);
+/* Calls fn for units 0 .. units-1, each once, and returns when all are done.  Does not allocate. */
+void mscrt_pool_run(mscrt_pool *p, mscrt_work *fn, void *arg, int64_t units);
+int mscrt_pool_threads(const mscrt_pool *p);
+/* Cores that this process may use: affinity mask and CPU quota of its group. */
+int mscrt_cores(void);
+
+#endif

@@ -1,0 +1,36 @@
+/* wait.h: sleeping on a word of memory until another thread or rank changes it. */
+#ifndef MSCRT_WAIT_H
+#define MSCRT_WAIT_H
+
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static inline int64_t mscrt_now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Returns when the word is not `seen`, when woken, after the time (ns < 0: none), or for no reason.  `shared`: by processes. */
+static inline void mscrt_futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t ns, bool shared) {
+  struct timespec t = {ns / 1000000000, ns % 1000000000};
+  syscall(SYS_futex, word, shared ? FUTEX_WAIT : FUTEX_WAIT_PRIVATE, seen, ns < 0 ? NULL : &t, NULL, 0);
+}
+
+static inline void mscrt_futex_wake(_Atomic uint32_t *word, int num, bool shared) {
+  syscall(SYS_futex, word, shared ? FUTEX_WAKE : FUTEX_WAKE_PRIVATE, num, NULL, NULL, 0);
+}
+
+/* Lets the core's other thread run for a moment. */
+static inline void mscrt_pause(void) {
+#ifdef __x86_64__
+  __builtin_ia32_pause();
+#endif
+}
+
+#endif

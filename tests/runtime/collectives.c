@@ -1,0 +1,486 @@
+/* Collectives between processes: every verb, element type and reduction, odd sizes, groups of several meshes, against values
+ * computed element by element; and what the others say when a rank dies, stops, leaves or fails. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "runtime/comm.h"
+#include "runtime/wait.h"
+
+static const mscrt_transport *const comm_api = &mscrt_comm_local;
+
+/* ---- jobs: n processes that run one function; its result is the exit code, its words come back through a pipe ---- */
+
+typedef struct {
+  int rank, ranks;
+  char address[48];
+  int say;
+} place;
+
+typedef int rank_fn(const place *p);
+
+typedef struct {
+  int ranks;
+  pid_t pid[16];
+  int say[16];
+  int exit[16];
+  char words[16][1024];
+} job;
+
+static void start_job(job *j, int ranks, rank_fn *fn) {
+  static int number;
+  *j = (job){.ranks = ranks};
+  place p = {.ranks = ranks};
+  snprintf(p.address, sizeof p.address, "@msc-test-%d-%d", getpid(), number++);
+  for (int r = 0; r < ranks; r++) {
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    j->pid[r] = fork();
+    if (j->pid[r] == 0) {
+      p.rank = r;
+      p.say = ends[1];
+      _exit(fn(&p));
+    }
+    close(ends[1]);
+    j->say[r] = ends[0];
+  }
+}
+
+static void end_job(job *j) {
+  for (int r = 0; r < j->ranks; r++) {
+    ssize_t n = 0, got;
+    while ((got = read(j->say[r], j->words[r] + n, sizeof j->words[r] - 1 - (size_t)n)) > 0) n += got;
+    close(j->say[r]);
+    waitpid(j->pid[r], &j->exit[r], 0);
+  }
+}
+
+static int say(const place *p, mscrt_status *s) {
+  int code = mscrt_status_exit(s);
+  if (s && write(p->say, mscrt_status_text(s), strlen(mscrt_status_text(s))) < 0) code = 99;
+  mscrt_status_free(s);
+  return code;
+}
+
+static void expect_all_well(job *j) {
+  end_job(j);
+  for (int r = 0; r < j->ranks; r++)
+    if (j->exit[r]) fail_msg("rank %d of %d ended with %#x: %s", r, j->ranks, j->exit[r], j->words[r]);
+}
+
+/* ---- cases ---- */
+
+typedef struct {
+  mscrt_verb verb;
+  const char *from, *to; /* per dimension, then partial after '|': digits as a0 (axis 0), a1, or a0:pre:size */
+  int rank;
+  int64_t shape[3];
+} shape_case;
+
+typedef struct {
+  uint8_t first[MSCRT_MAX_RANK + 1];
+  msc_digit digit[8];
+  msc_box_layout layout;
+} layout_room;
+
+/* "0,1;2" : dimension 0 cut by axes 0 and 1, dimension 1 by axis 2; "|0": partial over axis 0 */
+static const msc_box_layout *layout_of(const msc_box_mesh *mesh, const char *text, int rank, layout_room *room) {
+  int d = 0;
+  *room = (layout_room){0};
+  msc_box_layout *l = &room->layout;
+  *l = (msc_box_layout){.rank = rank, .first = room->first, .digit = room->digit};
+  for (; *text; text++) {
+    if (*text >= '0' && *text <= '9') room->digit[l->num++] = (msc_digit){(uint32_t)(*text - '0'), 1, (uint32_t)mesh->size[*text - '0']};
+    if (*text == ';') room->first[++d] = (uint8_t)l->num;
+    if (*text == '|')
+      while (d < rank) room->first[++d] = (uint8_t)l->num;
+  }
+  while (d < rank) room->first[++d] = (uint8_t)l->num;
+  assert_true(msc_box_layout_ok(mesh, l));
+  return l;
+}
+
+static void put_value(mscrt_dtype d, void *data, int64_t i, double v) {
+  assert_int_equal(mscrt_convert(d, (char *)data + (size_t)i * mscrt_dtype_bytes(d), 1, mscrt_is_float(d) ? MSCRT_F64 : MSCRT_I64,
+                                 mscrt_is_float(d) ? (void *)&v : (void *)&(int64_t){(int64_t)v}, false, false, 1), MSCRT_CONVERTED);
+}
+
+/* Integers: products of eight still fit 8 bits.  Floats: large ones of both signs, so that another order of adds is another sum. */
+static double value_at(int64_t element, int64_t partial, mscrt_dtype d) {
+  if (d == MSCRT_I1) return (double)((element * 7 + partial) % 3 == 0);
+  if (!mscrt_is_float(d)) return (double)((element * 5 + partial * 3) % 2 + 1);
+  double large = d == MSCRT_F64 ? 3e16 : d == MSCRT_F32 ? 3e7 : 300, v = 0.3 * (double)(element % 7 + 1);
+  if (partial % 3) v = partial % 3 == 1 ? large : -large;
+  uint64_t room = 0;
+  put_value(d, &room, 0, v);
+  mscrt_convert(MSCRT_F64, &v, 1, d, &room, false, false, 1); /* as the type holds it */
+  return v;
+}
+
+static double reduced(mscrt_reduction red, double a, double b, mscrt_dtype d) {
+  double v = red == MSCRT_MAX ? (a > b ? a : b) : red == MSCRT_MIN ? (a < b ? a : b) : red == MSCRT_PROD ? a * b : a + b;
+  if (d == MSCRT_I1 && red == MSCRT_SUM) v = a != 0 || b != 0;
+  return mscrt_is_float(d) && d != MSCRT_F64 ? (double)(float)v : v;
+}
+
+/* Row-major number in the whole tensor of element i of a box. */
+static int64_t element_of(const mscrt_collective *c, const msc_box *b, int64_t i) {
+  int64_t at[MSCRT_MAX_RANK], element = 0;
+  for (int d = c->rank - 1; d >= 0; d--) {
+    at[d] = b->begin[d] + i % b->size[d];
+    i /= b->size[d];
+  }
+  for (int d = 0; d < c->rank; d++) element = element * c->shape[d] + at[d];
+  return element;
+}
+
+static int64_t partial_of(const msc_box_mesh *mesh, const msc_box_layout *l, int64_t rank) {
+  int first = l->first[l->rank];
+  return msc_group_index(mesh, l->num - first, l->digit + first, rank);
+}
+
+static void make_source(const msc_box_mesh *mesh, const mscrt_collective *c, int64_t rank, void *out) {
+  msc_box b = {0};
+  memcpy(b.size, c->shape, sizeof b.size);
+  if (c->from) msc_box_of(mesh, c->from, c->shape, rank, &b);
+  int64_t partial = c->from ? partial_of(mesh, c->from, rank) : rank;
+  for (int64_t i = 0; i < msc_box_elems(c->rank, &b); i++) put_value(c->dtype, out, i, value_at(element_of(c, &b, i), partial, c->dtype));
+}
+
+/* The cases below finish all partial digits or keep them all. */
+static void make_expected(const msc_box_mesh *mesh, const mscrt_collective *c, int64_t rank, void *out) {
+  msc_box b;
+  msc_box_of(mesh, c->to, c->shape, rank, &b);
+  int first = c->from->first[c->from->rank], num = c->from->num - first;
+  bool keeps = c->to->num > c->to->first[c->to->rank];
+  for (int64_t i = 0; i < msc_box_elems(c->rank, &b); i++) {
+    int64_t element = element_of(c, &b, i), terms = keeps ? 1 : msc_group_size(num, c->from->digit + first);
+    double v = value_at(element, keeps ? partial_of(mesh, c->from, rank) : 0, c->dtype);
+    for (int64_t t = 1; t < terms; t++) v = reduced(c->reduction, v, value_at(element, t, c->dtype), c->dtype);
+    put_value(c->dtype, out, i, v);
+  }
+}
+
+#define ARENA (16 << 20)
+
+typedef struct {
+  const msc_box_mesh *mesh;
+  const place *p;
+  mscrt_comm *comm;
+  mscrt_pool *pool;
+  int64_t step;
+} bench;
+
+static int check(bench *b, const mscrt_collective *c, const mscrt_exchange *e, const void *expected, bool in_place) {
+  char *arena = comm_api->arena(b->comm);
+  mscrt_site site = {.name = "case", .step = b->step++};
+  uint64_t src = 4096, dst = in_place ? src : ARENA / 2;
+  memset(arena, 0x5a, e->src_bytes + 8192);
+  make_source(b->mesh, c, b->p->rank, arena + src);
+  mscrt_status *s = comm_api->run(b->comm, b->pool, e, src, arena + dst, &site);
+  if (!s && comm_api->lingers(e)) s = comm_api->finish(b->comm, e, &site);
+  if (s) return say(b->p, s);
+  if (!memcmp(arena + dst, expected, (size_t)e->elems * mscrt_dtype_bytes(c->dtype))) return 0;
+  char shape[MSCRT_SHAPE_TEXT];
+  dprintf(b->p->say, "%s %s %s reduction %d in place %d: wrong values", mscrt_verb_name(c->verb), mscrt_dtype_name(c->dtype),
+          mscrt_shape_text(c->rank, c->shape, shape), c->reduction, in_place);
+  return 50;
+}
+
+static mscrt_status *open_bench(bench *b, const place *p, uint32_t partitions, int threads) {
+  mscrt_comm_options o = {.rank = p->rank, .ranks = p->ranks, .address = p->address, .timeout_ms = 20000, .plan_hash = 1, .arena_bytes = ARENA, .num_partitions = partitions};
+  b->p = p;
+  MSCRT_CHECK(mscrt_pool_new(threads, false, NULL, NULL, &b->pool));
+  return comm_api->open(&o, &b->comm);
+}
+
+static void close_bench(bench *b) {
+  comm_api->close(b->comm);
+  mscrt_pool_free(b->pool);
+}
+
+typedef struct {
+  const shape_case *c;
+  mscrt_dtype dtype;
+  mscrt_reduction red;
+} run_case;
+
+static int run_cases(const msc_box_mesh *mesh, const place *p, size_t num, const run_case *cases, int threads) {
+  bench b = {.mesh = mesh};
+  mscrt_partitions parts;
+  layout_room from[num], to[num];
+  mscrt_collective *c = calloc(num, sizeof *c);
+  mscrt_exchange *e = calloc(num, sizeof *e);
+  mscrt_status *s = mscrt_partitions_new(p->ranks, &parts);
+  for (size_t i = 0; i < num && !s; i++) {
+    const shape_case *k = cases[i].c;
+    c[i] = (mscrt_collective){.verb = k->verb, .dtype = cases[i].dtype, .reduction = cases[i].red, .rank = k->rank};
+    memcpy(c[i].shape, k->shape, sizeof k->shape);
+    c[i].from = layout_of(mesh, k->from, k->rank, &from[i]);
+    c[i].to = layout_of(mesh, k->to, k->rank, &to[i]);
+    s = mscrt_exchange_make(mesh, p->rank, &c[i], &parts, &e[i]);
+  }
+  if (!s) s = open_bench(&b, p, parts.num, threads);
+  int code = say(p, s);
+  void *expected = malloc(ARENA);
+  for (size_t i = 0; i < num && !code; i++) {
+    make_expected(mesh, &c[i], p->rank, expected);
+    code = check(&b, &c[i], &e[i], expected, false);
+    if (!code && c[i].verb == MSCRT_ALL_REDUCE && e[i].slices) code = check(&b, &c[i], &e[i], expected, true);
+  }
+  free(expected);
+  close_bench(&b);
+  for (size_t i = 0; i < num; i++) mscrt_exchange_free(&e[i]);
+  mscrt_partitions_free(&parts);
+  free(c);
+  free(e);
+  return code;
+}
+
+/* ---- verbs ---- */
+
+static const shape_case cases_one_axis[] = {
+  {MSCRT_ALL_REDUCE, "|0", "", 1, {1}},          {MSCRT_ALL_REDUCE, "|0", "", 2, {7, 5}},         {MSCRT_ALL_REDUCE, "|0", "", 1, {100003}},
+  {MSCRT_ALL_REDUCE, "|0", "", 0, {0}},          {MSCRT_ALL_REDUCE, "|0", "", 1, {17000}},
+  {MSCRT_REDUCE_SCATTER, "|0", "0", 1, {48}},    {MSCRT_REDUCE_SCATTER, "|0", ";0", 2, {3, 48}},  {MSCRT_REDUCE_SCATTER, "|0", "0", 1, {100003}},
+  {MSCRT_ALL_GATHER, "0", "", 2, {24, 5}},       {MSCRT_ALL_GATHER, ";0", "", 2, {5, 24}},        {MSCRT_ALL_GATHER, "0", "", 1, {77777}},
+  {MSCRT_ALL_GATHER, "0", "", 1, {1}},           {MSCRT_ALL_TO_ALL, "0", ";0", 2, {24, 48}},      {MSCRT_ALL_TO_ALL, "0", ";0", 2, {331, 173}},
+  {MSCRT_ALL_TO_ALL, ";0", ";;0", 3, {5, 24, 24}}, {MSCRT_EXCHANGE, "", "0", 2, {25, 3}},
+};
+
+static const shape_case cases_two_axes[] = {
+  {MSCRT_ALL_REDUCE, "0|1", "0", 2, {6, 5}},     {MSCRT_ALL_REDUCE, "1|0", "1", 2, {600, 500}},   {MSCRT_ALL_REDUCE, "|01", "", 1, {131072}},
+  {MSCRT_REDUCE_SCATTER, "0|1", "01", 2, {24, 3}}, {MSCRT_REDUCE_SCATTER, "0|1", "0;1", 2, {600, 400}},
+  {MSCRT_ALL_GATHER, "01", "0", 1, {240}},       {MSCRT_ALL_GATHER, "0;1", "0", 2, {600, 401}},   {MSCRT_ALL_TO_ALL, "0;1", "01", 2, {48, 48}},
+  {MSCRT_PERMUTE, "01", "10", 1, {240}},         {MSCRT_PERMUTE, "01", "10", 2, {240, 100}},      {MSCRT_EXCHANGE, "0;1", "1;0", 2, {480, 480}},
+  {MSCRT_ALL_GATHER, "0|1", "|1", 1, {96}},      {MSCRT_EXCHANGE, ";0", ";01", 2, {96, 96}},
+};
+
+static int one_axis(const place *p) {
+  msc_box_mesh mesh = {.num_axes = 1, .size = {p->ranks}};
+  enum { N = sizeof cases_one_axis / sizeof *cases_one_axis };
+  run_case cases[N];
+  for (int i = 0; i < N; i++) cases[i] = (run_case){&cases_one_axis[i], i % 2 ? MSCRT_F32 : MSCRT_F64, MSCRT_SUM};
+  return run_cases(&mesh, p, N, cases, 1);
+}
+
+static int two_axes(const place *p) {
+  msc_box_mesh mesh = {.num_axes = 2, .size = {2, p->ranks / 2}};
+  enum { N = sizeof cases_two_axes / sizeof *cases_two_axes };
+  run_case cases[N];
+  for (int i = 0; i < N; i++) cases[i] = (run_case){&cases_two_axes[i], MSCRT_F32, MSCRT_SUM};
+  return run_cases(&mesh, p, N, cases, 2);
+}
+
+/* Every type with every reduction: staged, direct, and in slices. */
+static int all_types(const place *p) {
+  static const shape_case shapes[] = {{MSCRT_ALL_REDUCE, "|0", "", 1, {77}}, {MSCRT_ALL_REDUCE, "|0", "", 1, {65003}}, {MSCRT_REDUCE_SCATTER, "|0", "0", 1, {65003}}};
+  msc_box_mesh mesh = {.num_axes = 1, .size = {p->ranks}};
+  run_case cases[MSCRT_NUM_DTYPES * MSCRT_NUM_REDUCTIONS * 3];
+  int n = 0;
+  for (int d = 0; d < MSCRT_NUM_DTYPES; d++)
+    for (int r = 0; r < MSCRT_NUM_REDUCTIONS; r++)
+      for (int i = 0; i < 3; i++)
+        if (i == 0 || (d + r) % 3 == i) cases[n++] = (run_case){&shapes[i], (mscrt_dtype)d, (mscrt_reduction)r};
+  return run_cases(&mesh, p, n, cases, 1);
+}
+
+static void verbs_on_one_axis(void **state) {
+  (void)state;
+  static const int sizes[] = {1, 2, 3, 4, 8};
+  for (int i = 0; i < 5; i++) {
+    job j;
+    start_job(&j, sizes[i], one_axis);
+    expect_all_well(&j);
+  }
+}
+
+static void verbs_on_two_axes(void **state) {
+  (void)state;
+  static const int sizes[] = {4, 6, 8};
+  for (int i = 0; i < 3; i++) {
+    job j;
+    start_job(&j, sizes[i], two_axes);
+    expect_all_well(&j);
+  }
+}
+
+static void types_and_reductions(void **state) {
+  (void)state;
+  job j;
+  start_job(&j, 3, all_types);
+  expect_all_well(&j);
+}
+
+/* broadcast from member 1 of the second axis, and a ring of pairs in which the last member gives to nobody */
+static int groups(const place *p) {
+  static const uint32_t ring[] = {0, 1, 1, 2};
+  msc_box_mesh mesh = {.num_axes = 2, .size = {2, 3}};
+  msc_digit axis = {1, 1, 3};
+  mscrt_partitions parts;
+  mscrt_exchange e[2];
+  bench b = {.mesh = &mesh};
+  mscrt_collective c[2] = {{.verb = MSCRT_BROADCAST, .dtype = MSCRT_I32, .rank = 1, .shape = {20000}, .num_axes = 1, .axes = &axis, .root = 1},
+                           {.verb = MSCRT_PAIRS, .dtype = MSCRT_I32, .rank = 1, .shape = {5}, .num_axes = 1, .axes = &axis, .num_pairs = 2, .pairs = ring}};
+  mscrt_status *s = mscrt_partitions_new(6, &parts);
+  for (int i = 0; i < 2 && !s; i++) s = mscrt_exchange_make(&mesh, p->rank, &c[i], &parts, &e[i]);
+  if (!s) s = open_bench(&b, p, parts.num, 1);
+  int code = say(p, s), first = p->rank / 3 * 3;
+  int32_t *expected = calloc(20000, 4);
+  if (!code) make_source(&mesh, &c[0], first + 1, expected);
+  if (!code) code = check(&b, &c[0], &e[0], expected, false);
+  memset(expected, 0, 20);
+  if (p->rank > first) make_source(&mesh, &c[1], p->rank - 1, expected);
+  if (!code) code = check(&b, &c[1], &e[1], expected, false);
+  uint64_t max;
+  if (!code) code = say(p, comm_api->max(b.comm, (uint64_t)p->rank * 10, &max, &(mscrt_site){0}));
+  if (!code && max != 50) code = 51;
+  free(expected);
+  close_bench(&b);
+  for (int i = 0; i < 2; i++) mscrt_exchange_free(&e[i]);
+  mscrt_partitions_free(&parts);
+  return code;
+}
+
+static void broadcast_and_pairs(void **state) {
+  (void)state;
+  job j;
+  start_job(&j, 6, groups);
+  expect_all_well(&j);
+}
+
+/* ---- failures ---- */
+
+/* All reduce `elems` floats until something happens; `odd_one` does as told at step 20. */
+static int train(const place *p, int64_t elems, int timeout_ms, int odd_one, const char *what) {
+  msc_box_mesh mesh = {.num_axes = 1, .size = {p->ranks}};
+  layout_room from, to;
+  mscrt_partitions parts;
+  mscrt_exchange e;
+  mscrt_comm *comm = NULL;
+  mscrt_pool *pool = NULL;
+  mscrt_collective c = {.verb = MSCRT_ALL_REDUCE, .rank = 1, .shape = {elems}};
+  c.from = layout_of(&mesh, "|0", 1, &from);
+  c.to = layout_of(&mesh, "", 1, &to);
+  mscrt_comm_options o = {.rank = p->rank, .ranks = p->ranks, .address = p->address, .timeout_ms = timeout_ms, .arena_bytes = ARENA};
+  mscrt_status *s = mscrt_partitions_new(p->ranks, &parts);
+  if (!s) s = mscrt_exchange_make(&mesh, p->rank, &c, &parts, &e);
+  o.num_partitions = parts.num;
+  if (!s) s = mscrt_pool_new(1, false, NULL, NULL, &pool);
+  if (!s) s = comm_api->open(&o, &comm);
+  for (int64_t step = 0; !s; step++) {
+    mscrt_site site = {"dense1.gradient", "model.py:31", step};
+    if (step == 20 && p->rank == odd_one) {
+      if (!strcmp(what, "stop")) raise(SIGSTOP);
+      if (!strcmp(what, "kill")) raise(SIGKILL);
+      if (!strcmp(what, "leave")) break;
+      if (!strcmp(what, "fail")) {
+        s = mscrt_fail(MSCRT_INPUT, "index 77 is out of range");
+        comm_api->abort(comm, mscrt_status_text(s));
+        break;
+      }
+    }
+    s = comm_api->run(comm, pool, &e, 0, (char *)comm_api->arena(comm) + ARENA / 2, &site);
+    if (!s && comm_api->lingers(&e)) s = comm_api->finish(comm, &e, &site);
+  }
+  int code = say(p, s);
+  comm_api->close(comm);
+  mscrt_pool_free(pool);
+  mscrt_exchange_free(&e);
+  mscrt_partitions_free(&parts);
+  return code;
+}
+
+static int killed(const place *p) { return train(p, 50, 20000, 2, "kill"); }
+static int killed_large(const place *p) { return train(p, 100000, 20000, 0, "kill"); }
+static int stopped(const place *p) { return train(p, 50, 500, 1, "stop"); }
+static int left(const place *p) { return train(p, 50, 20000, 3, "leave"); }
+static int failed(const place *p) { return train(p, 50, 20000, 0, "fail"); }
+
+static void expect_others(rank_fn *fn, int odd_one, const char *words, bool stopped_one) {
+  job j;
+  int64_t start = mscrt_now_ns();
+  start_job(&j, 4, fn);
+  if (stopped_one) {
+    for (int r = 0; r < 4; r++)
+      if (r != odd_one) waitpid(j.pid[r], &j.exit[r], 0);
+    kill(j.pid[odd_one], SIGKILL);
+  }
+  for (int r = 0; r < 4; r++) {
+    ssize_t n = read(j.say[r], j.words[r], sizeof j.words[r] - 1);
+    close(j.say[r]);
+    assert_true(n >= 0);
+    if (!stopped_one || r == odd_one) waitpid(j.pid[r], &j.exit[r], 0);
+  }
+  assert_true(mscrt_now_ns() - start < (int64_t)5000000000);
+  for (int r = 0; r < 4; r++) {
+    if (r == odd_one) continue;
+    if (!WIFEXITED(j.exit[r]) || WEXITSTATUS(j.exit[r]) != 3) fail_msg("rank %d ended with %#x: %s", r, j.exit[r], j.words[r]);
+    if (!strstr(j.words[r], words) || !strstr(j.words[r], "all_reduce dense1.gradient at model.py:31 (ranks 0,1,2,3)") || !strstr(j.words[r], "step 20"))
+      fail_msg("rank %d says: %s", r, j.words[r]);
+  }
+}
+
+static void others_name_the_killed(void **state) {
+  (void)state;
+  expect_others(killed, 2, "rank 2 is gone", false);
+  expect_others(killed_large, 0, "rank 0 is gone", false);
+}
+
+static void others_name_the_stopped(void **state) {
+  (void)state;
+  expect_others(stopped, 1, "rank 1 is missing (at step 19), waited 500 ms", true);
+}
+
+static void others_name_who_left_or_failed(void **state) {
+  (void)state;
+  expect_others(left, 3, "rank 3 has ended at step 19", false);
+  expect_others(failed, 0, "rank 0 failed: index 77 is out of range", false);
+}
+
+/* ---- meeting ---- */
+
+static int open_only(const place *p, int rank, int ranks, uint64_t hash, int timeout_ms) {
+  mscrt_comm *comm = NULL;
+  mscrt_comm_options o = {.rank = rank, .ranks = ranks, .address = p->address, .timeout_ms = timeout_ms, .arena_bytes = 64, .plan_hash = hash, .num_partitions = 1};
+  int code = say(p, comm_api->open(&o, &comm));
+  comm_api->close(comm);
+  return code;
+}
+
+static int other_plan(const place *p) { return open_only(p, p->rank, 3, p->rank == 2 ? 7 : 1, 10000); }
+static int nobody_there(const place *p) { return open_only(p, p->rank, 4, 1, 300); }
+static int twice(const place *p) { return open_only(p, p->rank == 2 ? 1 : p->rank, 3, 1, 500); }
+
+static void strangers_are_refused(void **state) {
+  (void)state;
+  job j;
+  start_job(&j, 3, other_plan);
+  end_job(&j);
+  for (int r = 0; r < 3; r++)
+    if (!strstr(j.words[r], "rank 2 has another plan than rank 0")) fail_msg("rank %d says: %s", r, j.words[r]);
+  start_job(&j, 2, nobody_there);
+  end_job(&j);
+  assert_non_null(strstr(j.words[0], "for ranks 2, 3 of 4"));
+  start_job(&j, 3, twice);
+  end_job(&j);
+  assert_true(strstr(j.words[1], "joined already") || strstr(j.words[2], "joined already"));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(verbs_on_one_axis), cmocka_unit_test(verbs_on_two_axes), cmocka_unit_test(types_and_reductions), cmocka_unit_test(broadcast_and_pairs),
+    cmocka_unit_test(others_name_the_killed), cmocka_unit_test(others_name_the_stopped), cmocka_unit_test(others_name_who_left_or_failed),
+    cmocka_unit_test(strangers_are_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
