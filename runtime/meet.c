@@ -167,25 +167,30 @@ static void accept_one(meeting *m) {
   else m->pending[m->num_pending++] = fd;
 }
 
+/* A rank that does not belong is an answer for all: it is given when all are there to hear it. */
 static mscrt_status *gather(meeting *m) {
+  mscrt_status *first = NULL;
   for (int joined = 1; joined < m->o->ranks;) {
     struct pollfd polled[1 + sizeof m->pending / sizeof *m->pending] = {{.fd = m->listener, .events = POLLIN}};
     int num = m->num_pending;
     for (int i = 0; i < num; i++) polled[1 + i] = (struct pollfd){.fd = m->pending[i], .events = POLLIN};
     int n = poll(polled, (nfds_t)(1 + num), ms_left(m));
-    if (n == 0) return missing_ranks(m);
+    if (n == 0) return first ? first : missing_ranks(m);
     m->num_pending = 0;
-    mscrt_status *s = NULL;
     for (int i = 0; i < num; i++) {
-      if (n < 0 || !polled[1 + i].revents || s) m->pending[m->num_pending++] = polled[1 + i].fd;
-      else s = welcome(m, polled[1 + i].fd);
+      if (n < 0 || !polled[1 + i].revents) {
+        m->pending[m->num_pending++] = polled[1 + i].fd;
+        continue;
+      }
+      mscrt_status *s = welcome(m, polled[1 + i].fd);
+      if (first) mscrt_status_free(s);
+      else first = s;
     }
-    if (s) return s;
     if (n > 0 && polled[0].revents) accept_one(m);
     joined = 1;
     for (int r = 1; r < m->o->ranks; r++) joined += m->peer[r] >= 0;
   }
-  return NULL;
+  return first;
 }
 
 static mscrt_status *hand_out(meeting *m) {
