@@ -586,6 +586,9 @@ msc_module *msc_parse_part(msc_context *ctx, const char *name, uint32_t first_li
   r->p = (msc_parser){.ctx = ctx, .scratch = scratch, .module = msc_module_new(ctx), .file = msc_intern(ctx, name), .lex = msc_lexer_of(text, bytes)};
   r->p.lex.line = first_line;
   r->values.arena = r->functions.arena = r->kinds.arena = r->unknown_index.arena = scratch;
+  msc_make_room(&r->p, &r->p.values.v, 0, &r->p.values.room, sizeof *r->p.values.v); /* these are added to when empty */
+  msc_make_room(&r->p, &r->p.entries.e, 0, &r->p.entries.room, sizeof *r->p.entries.e);
+  msc_make_room(&r->p, &r->types.t, 0, &r->types.room, sizeof *r->types.t);
   for (int k = 0; k < OP_COUNT; k++) {
     const char *kind = msc_kind_name((unsigned)k);
     msc_symbol_add(&r->kinds, kind, strlen(kind))->count = k;

@@ -4,11 +4,6 @@
 
 #include "ir/text.h"
 
-typedef struct msc_entry {
-  msc_attr attr;
-  msc_token at;
-} msc_entry;
-
 /* ---- types ---- */
 
 static bool parse_dtype(msc_parser *p, msc_dtype *out_dtype) {

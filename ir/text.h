@@ -49,6 +49,12 @@ msc_token msc_next_token(msc_lexer *x);
 
 /* ---- the parser's state ---- */
 
+/* One attribute of a dictionary that is being read. */
+typedef struct {
+  msc_attr attr;
+  msc_token at;
+} msc_entry;
+
 typedef struct {
   msc_context *ctx;
   msc_arena *scratch; /* freed when parsing ends */
@@ -60,7 +66,7 @@ typedef struct {
   int num_syntax_errors;
   /* Stacks, so that nothing is allocated per construct: a construct pushes, copies out, pops. */
   struct { msc_attr_value *v; size_t num, room; } values;
-  struct { struct msc_entry *e; size_t num, room; } entries;
+  struct { msc_entry *e; size_t num, room; } entries;
   struct { const char *text; size_t num; const msc_layout *layout; } layouts[64];
 } msc_parser;
 
