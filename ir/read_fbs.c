@@ -121,10 +121,13 @@ static void report_unknown(fbs_reader *r, unknown_ops *u) {
   fbs_error(r, MSC_E_UNKNOWN_OP, (fbs_place){r->file, NULL, ""}, "unknown op%s: %s", u->num > 1 || u->item[0].count > 1 ? "s" : "", text);
 }
 
-/* Stands for a result whose op is faulty, so that the ops after it can still be looked at. */
+/* Stands for a result whose op is faulty, so that the ops after it can still be looked at; without a type, when the file
+ * does not know all sizes, their uses are passed over in silence. */
 static msc_value *stand_in(fbs_reader *r, const msc_type *type) {
   msc_value *v = msc_new(r->scratch, msc_value);
-  v->type = type;
+  bool known = type != NULL;
+  for (int d = 0; known && d < type->rank; d++) known = type->dim[d] >= 0;
+  v->type = known ? type : NULL;
   return v;
 }
 

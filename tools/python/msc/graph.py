@@ -1,0 +1,371 @@
+"""Graph: one call per input, parameter and op in; a Model dictionary, and model.fbs, out."""
+import difflib
+import inspect
+import os
+import struct
+import sys
+from contextlib import contextmanager
+from math import prod, sqrt
+
+from msc import file
+from msc.ops import ROWS, Error, Type
+
+HINTS = ("in_strategy", "out_strategy", "in_layout", "out_layout", "pipeline_stage", "recompute", "mp_comm_recompute",
+         "parallel_optimizer_comm_recompute", "comm_fusion", "manual_split", "primitive_target", "cross_batch", "max_bytes",
+         "deny_replicate", "priority")
+OPTIMIZERS = ("sgd", "momentum", "adam", "adamw", "lamb")
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class Tensor:
+    """A value of a graph."""
+
+    def __init__(self, graph, number, dtype, shape, op=None):
+        self.graph, self.number, self.dtype, self.shape, self.op = graph, number, dtype, tuple(shape), op
+
+    def __repr__(self):
+        return f"Tensor({self.dtype}, {list(self.shape)})"
+
+    def __add__(self, other):
+        return self.graph.add(self, other)
+
+    def __sub__(self, other):
+        return self.graph.sub(self, other)
+
+    def __mul__(self, other):
+        return self.graph.mul(self, other)
+
+    def __truediv__(self, other):
+        return self.graph.div(self, other)
+
+    def __matmul__(self, other):
+        return self.graph.matmul(self, other)
+
+    def __neg__(self):
+        return self.graph.neg(self)
+
+
+def _shown(path):
+    """Paths in the file are the same on every machine: relative to the package, or to the working folder."""
+    path = os.path.abspath(path)
+    for folder in (os.path.dirname(_HERE), os.getcwd()):
+        if path.startswith(folder + os.sep):
+            return os.path.relpath(path, folder).replace(os.sep, "/")
+    return path
+
+
+def _is_internal(path):
+    return os.path.dirname(os.path.abspath(path)) == _HERE and os.path.basename(path) != "models.py"
+
+
+def _places():
+    """(file, line) outside this package that is being executed, and of the nearest caller in another file, if there is one:
+    the layer library's line, then the line of the model that uses it."""
+    frame, places = sys._getframe(1), []
+    while frame and len(places) < 2:
+        path = frame.f_code.co_filename
+        if path.startswith("<frozen"):
+            break
+        if not _is_internal(path) and (not places or _shown(path) != places[0][0]):
+            places.append((_shown(path), frame.f_lineno))
+        frame = frame.f_back
+    return places
+
+
+def _nearest(word, words):
+    near = difflib.get_close_matches(word, words, 1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _plain(value):
+    """Tuples to lists, numpy numbers to Python's."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    return value.item() if hasattr(value, "item") and not isinstance(value, (int, float, str, bool)) else value
+
+
+def _hint_fields(hints):
+    fields = {}
+    for name, value in hints.items():
+        if name not in HINTS:
+            raise Error(f"there is no hint {name}{_nearest(name, HINTS)}")
+        value = _plain(value)
+        if value is None:
+            continue
+        if name in ("in_strategy", "out_strategy"):
+            fields[name] = [{"parts": parts} for parts in value]
+        elif name in ("recompute", "mp_comm_recompute", "parallel_optimizer_comm_recompute"):
+            fields[name] = int(value)
+        else:
+            fields[name] = value
+    return fields
+
+
+def _init_fields(init):
+    """"zeros", "ones", "constant:3", "normal:0.02", "uniform:0.1" """
+    kind, colon, number = init.partition(":")
+    attr = {"zeros": None, "ones": None, "constant": "value", "normal": "std", "uniform": "bound"}.get(kind, "")
+    if attr == "" or bool(attr) != bool(colon):
+        raise Error(f"init '{init}' is not one of zeros, ones, constant:VALUE, normal:STD, uniform:BOUND")
+    return {"kind": kind, "attrs": [{"name": attr, "value": ("Float", {"v": float(number)})}] if attr else None}
+
+
+def _flat(values):
+    return [x for v in values for x in _flat(v)] if isinstance(values, (list, tuple)) else [values]
+
+
+def _shape_of(values):
+    return (len(values),) + _shape_of(values[0]) if isinstance(values, (list, tuple)) and values else (0,) if isinstance(values, (list, tuple)) else ()
+
+
+def _element_bytes(dtype, values):
+    codes = {"f32": "f", "f16": "e", "f64": "d", "i1": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u8": "B", "u16": "H", "u32": "I", "u64": "Q"}
+    if dtype != "bf16":
+        return struct.pack(f"<{len(values)}{codes[dtype]}", *values)
+    out = bytearray()
+    for v in values:  # upper half of f32, rounded to nearest even
+        bits = struct.unpack("<I", struct.pack("<f", v))[0]
+        out += struct.pack("<H", (bits >> 16) | 0x40 if v != v else (bits + 0x7FFF + (bits >> 16 & 1)) >> 16)
+    return bytes(out)
+
+
+class Graph:
+    """Builds a forward graph with its loss and optimizer.  Every op of msc is a method: operands, then attributes, then
+    `name` and hints (in_strategy=((2, 4), (4, 1)), pipeline_stage=1, recompute=True, ...)."""
+
+    def __init__(self, name=""):
+        self.name = name
+        self._types, self._locs, self._value_types = {}, {}, []
+        self._ops, self._by_name, self._counts = [], {}, {}
+        self._inputs, self._parameters, self._constants, self._outputs, self._weight_files = [], [], [], [], []
+        self._blocks, self._open_blocks = [{"name": ""}], [0]
+        self._loss, self._optimizers, self._micro_size = None, [], 1
+        self._mesh = {}
+
+    # ---- numbers ----
+
+    def _type(self, dtype, shape):
+        if dtype not in file.DTYPES:
+            raise Error(f"there is no element type {dtype}{_nearest(dtype, file.DTYPES)}")
+        return self._types.setdefault((dtype, tuple(shape)), len(self._types))
+
+    def _value(self, dtype, shape, op=None):
+        self._value_types.append(self._type(dtype, shape))
+        return Tensor(self, len(self._value_types) - 1, dtype, shape, op)
+
+    def _loc(self):
+        """Index + 1 of the place in the user's program that is being executed, 0: unknown."""
+        number = 0
+        for path, line in reversed(_places()):
+            number = self._locs.setdefault((path, line, number), len(self._locs)) + 1
+        return number
+
+    def _scope(self):
+        return self._open_blocks[-1]
+
+    # ---- arguments ----
+
+    def input(self, name, dtype, shape, role="data", batch_dim=0):
+        """A data input; role "label" or "mask" for others.  A size of -1 is given later by msc compile --dim."""
+        if role not in file.ROLES:
+            raise Error(f"there is no role {role}{_nearest(role, file.ROLES)}")
+        t = self._value(dtype, shape)
+        self._inputs.append({"name": name, "value": t.number, "role": file.ROLES.index(role), "batch_dim": batch_dim})
+        return t
+
+    def parameter(self, name, dtype, shape, init="zeros", weights=None, **marks):
+        """init: zeros, ones, constant:V, normal:STD, uniform:BOUND.  weights=(path, tensor) takes it from a safetensors file.
+        Marks: trainable, layerwise_parallel, parallel_optimizer, comm_fusion, layout, parameter_server, cache_rows."""
+        known = ("trainable", "layerwise_parallel", "parallel_optimizer", "comm_fusion", "layout", "parameter_server", "cache_rows")
+        for mark in marks:
+            if mark not in known:
+                raise Error(f"a parameter has no mark {mark}{_nearest(mark, known)}")
+        t = self._value(dtype, shape)
+        fields = dict(marks, name=name, value=t.number, loc=self._loc(), block=self._scope())
+        if init is not None:
+            fields["init"] = _init_fields(init)
+        if weights:
+            path, tensor = weights
+            if path not in self._weight_files:
+                self._weight_files.append(path)
+            fields["weights"] = {"file": self._weight_files.index(path), "tensor": tensor}
+        self._parameters.append(fields)
+        return t
+
+    def constant(self, values, dtype="f32", shape=None):
+        """A number, nested lists or a numpy array; a single number with a shape is repeated."""
+        values = values.tolist() if hasattr(values, "tolist") else values
+        own = _shape_of(values)
+        flat = _flat(values)
+        shape = own if shape is None else tuple(shape)
+        if len(flat) != 1 and len(flat) != prod(shape):
+            raise Error(f"{len(flat)} values do not fill {list(shape)}")
+        t = self._value(dtype, shape)
+        self._constants.append({"value": t.number, "data": _element_bytes(dtype, flat)})
+        return t
+
+    # ---- ops ----
+
+    def _attr(self, spec, value):
+        value = _plain(value) if spec.kind != "type" else value
+        if spec.kind == "type":
+            return "TypeRef", {"v": self._type(*value)}
+        if spec.kind in ("ints", "floats"):
+            return spec.kind.capitalize(), {"v": value}
+        return {"int": "Int", "float": "Float", "bool": "Bool", "str": "Str"}[spec.kind], {"v": float(value) if spec.kind == "float" else value}
+
+    def _unique(self, kind, name):
+        if name is None:
+            self._counts[kind] = self._counts.get(kind, 0) + 1
+            prefix = self._blocks[self._scope()]["path"] + "." if self._scope() else ""
+            return self._unique(kind, f"{prefix}{kind}{self._counts[kind]}") if f"{prefix}{kind}{self._counts[kind]}" not in self._by_name else self._unique(kind, None)
+        if name in self._by_name:
+            raise Error(f"two ops are called {name}")
+        return name
+
+    def _op(self, row, operands, attrs, name, hints):
+        for t in operands:
+            if not isinstance(t, Tensor) or t.graph is not self:
+                raise Error(f"{row.name}: operands must be tensors of this graph, not {t!r}")
+        op = {"kind": row.name, "name": self._unique(row.name, name), "operands": [t.number for t in operands], "loc": self._loc(), "block": self._scope()}
+        op["attrs"] = [{"name": s.name, "value": self._attr(s, attrs[s.name])} for s in row.attrs if attrs.get(s.name) is not None and attrs[s.name] != s.default] or None
+        op["hints"] = _hint_fields(hints)
+        given = {k: v for k, v in attrs.items() if v is not None}
+        try:
+            types = row.infer([Type(t.dtype, t.shape) for t in operands], given, self._mesh)
+        except Error as e:
+            raise Error(f"{row.name} '{op['name']}': {e}") from None
+        if not row.results[0].endswith("*"):
+            types = types[:len(row.results)]
+        results = [self._value(t.dtype, t.dims, op["name"]) for t in types]
+        op["results"] = [t.number for t in results]
+        self._by_name[op["name"]] = op
+        self._ops.append(op)
+        return results if len(row.results) > 1 or row.results[0].endswith("*") else results[0]
+
+    def dense(self, x, features, name, bias=True, transposed=False, **hints):
+        """A fully connected layer: parameters NAME.weight, stored [in, out] (transposed: [out, in]), and NAME.bias; ops NAME
+        (the matmul, which gets the hints) and NAME.bias_add.  Initial values as PyTorch's Linear."""
+        fan_in, bound = x.shape[-1], repr(1 / sqrt(x.shape[-1]))
+        shape = [features, fan_in] if transposed else [fan_in, features]
+        w = self.parameter(f"{name}.weight", x.dtype, shape, init=f"uniform:{bound}")
+        y = self.matmul(x, w, transpose_b=transposed, name=name, **hints)
+        if not bias:
+            return y
+        b = self.parameter(f"{name}.bias", x.dtype, [features], init=f"uniform:{bound}")
+        return self.add(y, b, name=f"{name}.bias_add")
+
+    # ---- annotations ----
+
+    @contextmanager
+    def block(self, name, **hints):
+        """Ops and parameters made inside belong to block `name` and inherit its hints."""
+        fields = _hint_fields(hints)
+        parent = self._scope()
+        path = f"{self._blocks[parent]['path']}.{name}" if parent else name
+        self._blocks.append({"name": name, "parent": parent, "hints": fields or None, "path": path})
+        self._open_blocks.append(len(self._blocks) - 1)
+        try:
+            yield
+        finally:
+            self._open_blocks.pop()
+
+    def annotate(self, op, **hints):
+        """Adds hints to an op, given by name or by one of its results."""
+        name = op.op if isinstance(op, Tensor) else op
+        if name not in self._by_name:
+            raise Error(f"there is no op {name}{_nearest(str(name), list(self._by_name))}")
+        self._by_name[name]["hints"].update(_hint_fields(hints))
+
+    def mesh(self, **axes):
+        self._mesh = dict(axes)
+
+    # ---- outputs and training ----
+
+    def output(self, name, tensor):
+        self._outputs.append({"name": name, "value": tensor.number})
+
+    def loss(self, tensor, micro_size=1):
+        self._loss, self._micro_size = tensor.number, micro_size
+
+    def optimizer(self, kind, parameters=None, **attrs):
+        """kind: sgd, momentum, adam, adamw, lamb; parameters: names, for one group of several."""
+        if kind not in OPTIMIZERS:
+            raise Error(f"there is no optimizer {kind}{_nearest(kind, OPTIMIZERS)}")
+        fields = {"kind": kind, "attrs": [{"name": n, "value": ("Bool", {"v": v}) if isinstance(v, bool) else ("Float", {"v": float(v)})} for n, v in attrs.items()]}
+        if parameters is not None:
+            names = [p["name"] for p in self._parameters]
+            for p in parameters:
+                if p not in names:
+                    raise Error(f"there is no parameter {p}{_nearest(p, names)}")
+            fields["parameters"] = [names.index(p) for p in parameters]
+        self._optimizers.append(fields)
+
+    # ---- the file ----
+
+    def model(self):
+        """The Model dictionary that file.encode takes."""
+        train = None
+        if self._loss is not None:
+            train = {"loss": self._loss, "micro_size": self._micro_size, "optimizers": self._optimizers or None}
+        elif self._optimizers:
+            raise Error("an optimizer needs a loss: call Graph.loss")
+        args = [i["value"] for i in self._inputs] + [p["value"] for p in self._parameters]
+        return {
+            "version": file.VERSION, "producer": "msc python", "name": self.name or None,
+            "types": [{"dtype": file.DTYPES.index(d), "dims": dims} for d, dims in self._types],
+            "locs": [{"file": path, "line": line, "caller": caller} for path, line, caller in self._locs],
+            "value_types": self._value_types,
+            "body": {"args": args, "ops": [dict(op, hints=op["hints"] or None) for op in self._ops], "results": [o["value"] for o in self._outputs]},
+            "inputs": self._inputs, "outputs": self._outputs, "parameters": self._parameters, "constants": self._constants or None,
+            "weight_files": [{"path": p} for p in self._weight_files] or None,
+            "blocks": [{k: v for k, v in b.items() if k != "path"} for b in self._blocks],
+            "train": train, "mesh": [{"name": n, "size": s} for n, s in self._mesh.items()] or None,
+        }
+
+    def encode(self):
+        return file.encode(self.model())
+
+    def save(self, path):
+        """Writes the file; what stood there before stays until the new one is complete."""
+        data = self.encode()
+        temporary = f"{path}.{os.getpid()}.tmp"
+        try:
+            with open(temporary, "wb") as out:
+                out.write(data)
+            os.replace(temporary, path)
+        except BaseException:
+            if os.path.exists(temporary):
+                os.unlink(temporary)
+            raise
+
+
+def _method(row):
+    """The method of one op, with the row's operands and attributes as its signature."""
+    P = inspect.Parameter
+    variadic = row.operands[:1] == ("x*",)
+    params = [P("self", P.POSITIONAL_OR_KEYWORD)]
+    params += [P("xs" if variadic else n, P.POSITIONAL_OR_KEYWORD) for n in row.operands]
+    # `from` is a word of Python: send and recv take it as from_
+    names = {a.name + "_" if a.name == "from" else a.name: a for a in row.attrs}
+    ordered = sorted(names, key=lambda n: not names[n].required)
+    params += [P(n, P.POSITIONAL_OR_KEYWORD, default=P.empty if names[n].required else names[n].default) for n in ordered]
+    params += [P("name", P.KEYWORD_ONLY, default=None), P("hints", P.VAR_KEYWORD)]
+    signature = inspect.Signature(params)
+
+    def method(*args, **kwargs):
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        values = bound.arguments
+        self = values["self"]
+        operands = list(values["xs"]) if variadic else [values[n] for n in row.operands]
+        return self._op(row, operands, {a.name: values[n] for n, a in names.items()}, values["name"], values["hints"])
+
+    method.__name__ = method.__qualname__ = row.name
+    method.__signature__ = signature
+    method.__doc__ = f"Op {row.name}: {' '.join(row.operands)} -> {' '.join(row.results)}"
+    return method
+
+
+for _row in ROWS.values():
+    setattr(Graph, _row.name, _method(_row))

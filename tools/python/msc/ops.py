@@ -1,0 +1,287 @@
+"""The op table as the builder sees it: names, operands, attributes (a copy of those columns of ir/op.def) and result types.
+
+msc infers all types again and compares, so what is checked here is only what is needed to compute a type; a size that is not
+known until --dim is given is -1 and stays -1 in whatever depends on it."""
+import re
+from collections import namedtuple
+from math import prod
+
+
+class Error(ValueError):
+    """The model is wrong; the traceback shows where."""
+
+
+Type = namedtuple("Type", "dtype dims")
+
+# name | operands (`x*`: any number) | results | attributes as name:kind[=default], `?`: may be absent | function below
+_TEXT = """
+iota          |            | y | type:type dim:int=0 | iota
+add           | a b | y | | broadcast
+sub           | a b | y | | broadcast
+mul           | a b | y | | broadcast
+div           | a b | y | | broadcast
+max           | a b | y | | broadcast
+min           | a b | y | | broadcast
+pow           | a b | y | | broadcast
+compare       | a b | y | predicate:str | compare
+select        | c a b | y | | select
+neg           | x | y | | same
+exp           | x | y | | same
+log           | x | y | | same
+sqrt          | x | y | | same
+rsqrt         | x | y | | same
+tanh          | x | y | | same
+erf           | x | y | | same
+sigmoid       | x | y | | same
+relu          | x | y | | same
+gelu          | x | y | form:str | same
+silu          | x | y | | same
+abs           | x | y | | same
+sign          | x | y | | same
+cast          | x | y | dtype:str | cast
+broadcast_to  | x | y | shape:ints | broadcast_to
+reshape       | x | y | shape:ints | reshape
+flatten       | x | y | axis:int=1 | flatten
+transpose     | x | y | perm:ints | transpose
+concat        | x* | y | dim:int | concat
+split         | x | y* | dim:int sizes:ints | split
+slice         | x | y | start:ints limit:ints stride:ints? | slice_
+pad           | x | y | low:ints high:ints stride:ints? value:float=0 | pad
+gather        | table indices | y | axis:int=0 | gather
+scatter_add   | indices updates | y | rows:int axis:int=0 | scatter_add
+one_hot       | indices | y | depth:int dtype:str=f32 on:float=1 off:float=0 | one_hot
+matmul        | a b | y | transpose_a:bool=false transpose_b:bool=false | matmul
+batch_matmul  | a b | y | transpose_a:bool=false transpose_b:bool=false | matmul
+reduce_sum    | x | y | dims:ints keep_dims:bool=false | reduce
+reduce_mean   | x | y | dims:ints keep_dims:bool=false | reduce
+reduce_max    | x | y | dims:ints keep_dims:bool=false | reduce
+reduce_min    | x | y | dims:ints keep_dims:bool=false | reduce
+softmax       | x | y | axis:int=-1 | same
+log_softmax   | x | y | axis:int=-1 | same
+softmax_cross_entropy | logits labels | loss | reduction:str=mean | rows_loss
+softmax_cross_entropy_grad | logits labels dloss | dlogits | reduction:str=mean | same
+mean_absolute_error | prediction target | loss | reduction:str=mean | elements_loss
+sgd           | w g | w_new | lr:float weight_decay:float=0 | update
+momentum      | w m g | w_new m_new | lr:float momentum:float dampening:float=0 nesterov:bool=false weight_decay:float=0 | update
+adam          | w m v g t | w_new m_new v_new | lr:float beta1:float=0.9 beta2:float=0.999 eps:float=1e-8 weight_decay:float=0 | update
+adamw         | w m v g t | w_new m_new v_new | lr:float beta1:float=0.9 beta2:float=0.999 eps:float=1e-8 weight_decay:float=0.01 | update
+lamb_moments  | w m v g t | r m_new v_new | beta1:float=0.9 beta2:float=0.999 eps:float=1e-6 weight_decay:float=0.01 | update
+lamb_apply    | w r trust | w_new | lr:float | update
+all_reduce    | x | y | axes:str? reduction:str=sum | same
+all_gather    | x | y | axes:str? dim:int=0 | all_gather
+reduce_scatter | x | y | axes:str? dim:int=0 reduction:str=sum | reduce_scatter
+all_to_all    | x | y | axes:str? split_dim:int=0 concat_dim:int=0 | all_to_all
+permute       | x | y | axes:str? pairs:ints? | same
+exchange      | x | y | | same
+shard         | x | y | | same
+broadcast     | x | y | axes:str root:int=0 | same
+send          | x | token | axes:str from:int to:int channel:int=0 | same
+recv          | token | y | axes:str from:int to:int channel:int=0 | same
+"""
+
+Attr = namedtuple("Attr", "name kind required default")
+Row = namedtuple("Row", "name operands results attrs infer")
+_DEFAULTS = {"int": int, "float": float, "str": str, "bool": lambda text: text == "true"}
+
+
+def _attr(word):
+    name, kind = word.split(":")
+    kind, equals, default = kind.partition("=")
+    optional = kind.endswith("?")
+    kind = kind.rstrip("?")
+    return Attr(name, kind, not optional and not equals, _DEFAULTS[kind](default) if equals else None)
+
+
+def _rows():
+    rows = {}
+    for line in _TEXT.strip().split("\n"):
+        name, operands, results, attrs, infer = (column.strip() for column in line.split("|"))
+        rows[name] = Row(name, tuple(operands.split()), tuple(results.split()), tuple(_attr(w) for w in attrs.split()), globals()["_" + infer])
+    return rows
+
+
+# ---- result types: (operand types, attributes, mesh) -> list of types ----
+
+def _total(dims):
+    return -1 if -1 in dims else prod(dims)
+
+
+def _stretch(shapes):
+    """numpy's rules: aligned from the right, 1 stretches; an unknown size is taken for the other's."""
+    rank = max(len(s) for s in shapes)
+    result = []
+    for i in range(rank):
+        sizes = {s[i - rank + len(s)] for s in shapes if i - rank + len(s) >= 0} - {1}
+        known = sizes - {-1}
+        if len(known) > 1:
+            raise Error(f"shapes {' and '.join(str(list(s)) for s in shapes)} do not broadcast")
+        result.append(known.pop() if known else -1 if sizes else 1)
+    return tuple(result)
+
+
+def _same(types, attrs, mesh):
+    return [types[0]]
+
+
+def _broadcast(types, attrs, mesh):
+    return [Type(types[0].dtype, _stretch([t.dims for t in types]))]
+
+
+def _compare(types, attrs, mesh):
+    return [Type("i1", _stretch([t.dims for t in types]))]
+
+
+def _select(types, attrs, mesh):
+    return [Type(types[1].dtype, _stretch([t.dims for t in types]))]
+
+
+def _iota(types, attrs, mesh):
+    return [attrs["type"]]
+
+
+def _cast(types, attrs, mesh):
+    return [Type(attrs["dtype"], types[0].dims)]
+
+
+def _broadcast_to(types, attrs, mesh):
+    return [Type(types[0].dtype, tuple(attrs["shape"]))]
+
+
+def _reshape(types, attrs, mesh):
+    shape, total = list(attrs["shape"]), _total(types[0].dims)
+    if -1 in shape and total >= 0:
+        known = prod(s for s in shape if s != -1)
+        if known == 0 or total % known:
+            raise Error(f"{list(types[0].dims)} does not reshape to {shape}")
+        shape[shape.index(-1)] = total // known
+    return [Type(types[0].dtype, tuple(shape))]
+
+
+def _flatten(types, attrs, mesh):
+    dims, axis = types[0].dims, attrs.get("axis", 1)
+    return [Type(types[0].dtype, dims[:axis] + (_total(dims[axis:]),))]
+
+
+def _transpose(types, attrs, mesh):
+    dims, perm = types[0].dims, attrs["perm"]
+    if sorted(perm) != list(range(len(dims))):
+        raise Error(f"perm {list(perm)} is not a permutation of the {len(dims)} dimensions")
+    return [Type(types[0].dtype, tuple(dims[p] for p in perm))]
+
+
+def _at(dims, i, what):
+    if not 0 <= i < len(dims):
+        raise Error(f"{what} {i} is not a dimension of {list(dims)}")
+    return i
+
+
+def _with(dims, i, size):
+    return dims[:i] + (size,) + dims[i + 1:]
+
+
+def _concat(types, attrs, mesh):
+    at = _at(types[0].dims, attrs["dim"], "dim")
+    sizes = [t.dims[at] for t in types]
+    return [Type(types[0].dtype, _with(types[0].dims, at, -1 if -1 in sizes else sum(sizes)))]
+
+
+def _split(types, attrs, mesh):
+    at = _at(types[0].dims, attrs["dim"], "dim")
+    return [Type(types[0].dtype, _with(types[0].dims, at, size)) for size in attrs["sizes"]]
+
+
+def _slice_(types, attrs, mesh):
+    stride = attrs.get("stride") or [1] * len(attrs["start"])
+    sizes = [-(-(limit - start) // step) for start, limit, step in zip(attrs["start"], attrs["limit"], stride)]
+    return [Type(types[0].dtype, tuple(sizes))]
+
+
+def _pad(types, attrs, mesh):
+    dims = types[0].dims
+    stride = attrs.get("stride") or [1] * len(dims)
+    sizes = [-1 if n < 0 else low + high + (n - 1) * step + 1 if n else low + high for n, low, high, step in zip(dims, attrs["low"], attrs["high"], stride)]
+    return [Type(types[0].dtype, tuple(sizes))]
+
+
+def _gather(types, attrs, mesh):
+    table, indices = types
+    axis = _at(table.dims, attrs.get("axis", 0), "axis")
+    return [Type(table.dtype, table.dims[:axis] + indices.dims + table.dims[axis + 1:])]
+
+
+def _scatter_add(types, attrs, mesh):
+    indices, updates = types
+    axis = attrs.get("axis", 0)
+    return [Type(updates.dtype, updates.dims[:axis] + (attrs["rows"],) + updates.dims[axis + len(indices.dims):])]
+
+
+def _one_hot(types, attrs, mesh):
+    return [Type(attrs.get("dtype", "f32"), types[0].dims + (attrs["depth"],))]
+
+
+def _matmul(types, attrs, mesh):
+    a, b = (t.dims for t in types)
+    if len(a) < 2 or len(b) < 2:
+        raise Error(f"operands must be matrices, not {list(a)} and {list(b)}")
+    m, k = a[-2:][::-1] if attrs.get("transpose_a") else a[-2:]
+    k2, n = b[-2:][::-1] if attrs.get("transpose_b") else b[-2:]
+    if k != k2 and -1 not in (k, k2):
+        raise Error(f"inner sizes differ: {k} and {k2}")
+    return [Type(types[0].dtype, _stretch([a[:-2], b[:-2]]) + (m, n))]
+
+
+def _reduce(types, attrs, mesh):
+    dims, gone = types[0].dims, set(attrs["dims"])
+    for d in gone:
+        _at(dims, d, "dims:")
+    keep = attrs.get("keep_dims", False)
+    return [Type(types[0].dtype, tuple(1 if i in gone else n for i, n in enumerate(dims) if keep or i not in gone))]
+
+
+def _rows_loss(types, attrs, mesh):
+    return [Type(types[0].dtype, types[0].dims[:-1] if attrs.get("reduction") == "none" else ())]
+
+
+def _elements_loss(types, attrs, mesh):
+    return [Type(types[0].dtype, types[0].dims if attrs.get("reduction") == "none" else ())]
+
+
+def _update(types, attrs, mesh):
+    return [types[0]] * 3  # as many as the row has results are used
+
+
+def _group(attrs, mesh):
+    """Members of the group `axes`, such as "{dp}" or "{d:(1)2}"; 0: none is named and shapes stay global."""
+    if attrs.get("axes") is None:
+        return 0
+    size = 1
+    for axis, part in re.findall(r"([^{},: ]+)(?::\(\d+\)(\d+))?", attrs["axes"]):
+        if axis not in mesh:
+            raise Error(f"axes {attrs['axes']}: the mesh has no axis {axis}; call Graph.mesh first")
+        size *= int(part) if part else mesh[axis]
+    return size
+
+
+def _scaled(t, at, mul, div):
+    n = t.dims[_at(t.dims, at, "dim")]
+    if n >= 0 and n * mul % div:
+        raise Error(f"dimension {at} of {list(t.dims)} does not divide by {div}")
+    return Type(t.dtype, _with(t.dims, at, -1 if n < 0 else n * mul // div))
+
+
+def _all_gather(types, attrs, mesh):
+    n = _group(attrs, mesh)
+    return [_scaled(types[0], attrs.get("dim", 0), n, 1)] if n else [types[0]]
+
+
+def _reduce_scatter(types, attrs, mesh):
+    n = _group(attrs, mesh)
+    return [_scaled(types[0], attrs.get("dim", 0), 1, n)] if n else [types[0]]
+
+
+def _all_to_all(types, attrs, mesh):
+    n = _group(attrs, mesh)
+    return [_scaled(_scaled(types[0], attrs.get("split_dim", 0), 1, n), attrs.get("concat_dim", 0), n, 1)] if n else [types[0]]
+
+
+ROWS = _rows()
