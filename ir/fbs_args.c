@@ -105,9 +105,13 @@ static bool read_weights(fbs_reader *r, fbs_place p, model_weights w, size_t arg
   const char *tensor = fbs_text(r, p, model_weights_tensor(w), model_weights_tensor_len(w));
   if (!path || !tensor) return false;
   if (!fbs_is_weight_path(path)) return true; /* reported once by check_weight_files */
-  msc_attr attr[4] = {msc_named(r->ctx, "bytes", msc_int((int64_t)model_weight_file_bytes(f))), msc_named(r->ctx, "file", msc_str(r->ctx, path)),
-                      msc_named(r->ctx, "tensor", msc_str(r->ctx, tensor)), msc_named(r->ctx, "xxh3", msc_int((int64_t)model_weight_file_xxh3(f)))};
-  msc_attr_value v = {.kind = MSC_ATTR_DICT, .dict = {4, msc_arena_copy(msc_context_arena(r->ctx), attr, sizeof attr)}};
+  msc_attr *attrs = NULL;
+  size_t num_attrs = 0;
+  msc_put_attr(r->ctx, &attrs, &num_attrs, "file", msc_str(r->ctx, path));
+  msc_put_attr(r->ctx, &attrs, &num_attrs, "tensor", msc_str(r->ctx, tensor));
+  if (model_weight_file_bytes(f)) msc_put_attr(r->ctx, &attrs, &num_attrs, "bytes", msc_int((int64_t)model_weight_file_bytes(f)));
+  if (model_weight_file_xxh3(f)) msc_put_attr(r->ctx, &attrs, &num_attrs, "xxh3", msc_int((int64_t)model_weight_file_xxh3(f)));
+  msc_attr_value v = {.kind = MSC_ATTR_DICT, .dict = {num_attrs, attrs}};
   msc_arg_set(r->func, arg, "msc.weights", v);
   return true;
 }

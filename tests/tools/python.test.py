@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+"""The Python package: its copies of schema and op table are true, every op of the builder is accepted by the reader with the
+types it declares, places and hints arrive, mistakes are told."""
+import os
+import re
+import subprocess
+import sys
+
+from expect import MSC, Expect
+
+ROOT = os.getcwd()
+try:
+    import flatbuffers  # noqa: F401
+except ImportError:
+    print("skipped: the Python module flatbuffers is not installed; run tools/setup")
+    sys.exit(0)
+
+import msc  # noqa: E402
+from msc import file, models, ops  # noqa: E402
+
+sys.path.insert(0, os.path.join(ROOT, "tools"))
+import fbtables  # noqa: E402
+
+BFBS = os.path.join(ROOT, os.path.dirname(MSC), "gen", "model.bfbs")
+expect = Expect()
+
+# ---- the schema ----
+
+BASE = {fbtables.BOOL: "bool", fbtables.BYTE: "i8", fbtables.UBYTE: "u8", fbtables.UTYPE: "u8", fbtables.INT: "i32", fbtables.UINT: "u32", fbtables.LONG: "i64",
+        fbtables.ULONG: "u64", fbtables.DOUBLE: "f64", fbtables.STRING: "str"}
+w = fbtables.Writer(BFBS)
+
+
+def kind(t):
+    if t.base == fbtables.VECTOR:
+        return f"[{w.objects[t.index].name if t.element == fbtables.OBJ else BASE[t.element]}]"
+    if t.base == fbtables.OBJ:
+        return w.objects[t.index].name
+    return w.enums[t.index].name if t.base == fbtables.UNION else BASE[t.base]
+
+
+schema = {t.name: [(f.id, f.name, kind(f.type), f.default_integer) for f in t.fields] for t in w.tables}
+expect.check("schema", schema == file.SCHEMA)
+enums = {e.name: [name for name, _, _ in e.values] for e in w.enums}
+expect.check("element types", enums["DType"] == list(file.DTYPES))
+expect.check("roles", enums["Role"] == list(file.ROLES))
+expect.check("union", enums["AttrValue"][1:] == list(file.UNION[1:]))
+expect.check("alignment", {(t.name, f.name): f.force_align for t in w.tables for f in t.fields if f.force_align > 1} == file.ALIGN)
+expect.check("identifier", w.identifier.encode() == file.IDENTIFIER)
+
+# ---- the op table ----
+
+rows = {}
+with open(os.path.join(ROOT, "ir/op.def")) as f:
+    for name, operands, results, attrs, flags in re.findall(r'^OP\((\w+), "([^"]*)", "([^"]*)", "([^"]*)", ([^,]*),', f.read(), re.M):
+        if name != "constant" and not re.search("MSC_LOCAL|MSC_TERMINATOR", flags):
+            rows[name] = (tuple(re.sub("=.", "", o) for o in operands.split()), tuple(results.split()), tuple(ops._attr(a) for a in attrs.split()))
+expect.check("op table", rows == {r.name: (r.operands, r.results, r.attrs) for r in ops.ROWS.values()})
+
+# ---- every op ----
+
+g = msc.Graph("everything")
+g.mesh(a=2, b=4)
+x = g.input("x", "f32", [8, 4, 6])
+i = g.input("i", "i32", [8, 4], role="mask", batch_dim=-1)
+m, n = g.parameter("m", "f32", [6, 5], init="normal:0.5"), g.parameter("n", "f32", [5, 6], trainable=False)
+row, one = g.constant([1, 2, 3, 4, 5, 6.5]), g.constant(-0.0)
+scalar = g.constant(1.0)
+yes = g.compare(x, row, "lt")
+outputs = [
+    g.iota(msc.Type("i64", (3, 2)), dim=1), x + row, row - x, x * one, x / row, g.max(x, row), g.min(x, x), g.pow(x, one), yes, g.select(yes, x, row), -x,
+    g.exp(x), g.log(x), g.sqrt(x), g.rsqrt(x), g.tanh(x), g.erf(x), g.sigmoid(x), g.relu(x), g.gelu(x, "tanh"), g.silu(x), g.abs(x), g.sign(x),
+    g.cast(x, "bf16"), g.broadcast_to(row, [2, 3, 6]), g.reshape(x, [2, -1, 3]), g.flatten(x), g.flatten(x, axis=0), g.transpose(x, perm=[2, 0, 1]),
+    g.concat([x, x, x], 1), *g.split(x, 2, [1, 2, 3]), g.slice(x, [0, 1, 1], [8, 4, 6], stride=[3, 1, 2]), g.slice(x, [0, 0, 0], [1, 1, 1]),
+    g.pad(x, [0, 1, 2], [3, 0, 0], stride=[1, 2, 1], value=-1.5), g.gather(m, i), g.gather(x, i, axis=1), g.scatter_add(i, x, 10),
+    g.one_hot(i, 7), g.one_hot(i, 3, dtype="i8", on=2.0), g.flatten(g.reshape(x, [32, 6]), axis=1) @ m, g.batch_matmul(x, m),
+    g.batch_matmul(x, x, transpose_b=True), g.matmul(m, n, transpose_a=True, transpose_b=True), g.reduce_sum(x, [0, 2]), g.reduce_mean(x, [1], keep_dims=True),
+    g.reduce_max(x, []), g.reduce_min(x, [0, 1, 2]), g.softmax(x), g.log_softmax(x, axis=0), g.softmax_cross_entropy(x, i, reduction="none"),
+    g.softmax_cross_entropy_grad(x, i, scalar), g.mean_absolute_error(x, x, reduction="none"), g.sgd(m, m, 0.5), *g.momentum(m, m, m, lr=0.1, momentum=0.9),
+    *g.adam(m, m, m, m, scalar, 0.1), *g.adamw(m, m, m, m, scalar, 0.1), *g.lamb_moments(m, m, m, m, scalar), g.lamb_apply(m, m, scalar, 0.1),
+    g.all_reduce(x, axes="{a}"), g.all_gather(x, axes="{b}", dim=1), g.reduce_scatter(x, axes="{a,b}"), g.all_to_all(x, axes="{b:(2)2}", split_dim=0, concat_dim=2),
+    g.permute(x, axes="{b}", pairs=[0, 1, 1, 2]), g.all_gather(x), g.exchange(x), g.shard(x), g.broadcast(x, "{a}"), g.recv(g.send(x, "{b}", 0, 3), "{b}", 0, 3)]
+for number, t in enumerate(outputs):
+    g.output(f"out{number}", t)
+g.save("every.fbs")
+text = expect("dump every.fbs").stdout.decode()
+used = set(re.findall(r'"msc\.(\w+)"', text)) - {"func", "return", "constant"}
+expect.check(f"ops not built: {set(ops.ROWS) - used}", used == set(ops.ROWS))
+expect.check("minus zero", "dense<-0.0e+00> : tensor<f32>" in text)
+
+# ---- unknown sizes stay unknown, and nothing declared contradicts what is computed ----
+
+g = msc.Graph("open")
+x = g.input("x", "f32", [-1, 6])
+h = g.flatten(g.reshape(g.concat([x, x], 0), [-1, 2, 3]))
+h = g.pad(g.transpose(g.batch_matmul(h, g.transpose(h, [1, 0])), [1, 0]), [1, 1], [0, 0])
+g.output("h", g.reduce_sum(h, [0]))
+g.save("open.fbs")
+expect("dump open.fbs --dim batch=3", 0, "", lambda text: "" if "-> tensor<7xf32>" in text else "7")
+expect("dump open.fbs", 1, "open.fbs: error: input x: dimension 0, the batch, has no size; give it with --dim batch=SIZE [E0102]\n")
+expect("dump open.fbs --dim batch=2 seq=4", 1, "open.fbs: error: --dim seq: no input has a dimension of this name; they are batch, x.1 [E0102]\n")
+expect("dump open.fbs --dim batch=0", 2, "msc dump: error: --dim batch=0: the size must be a whole number of at least 1 (msc dump --help)\n")
+
+# ---- places, blocks, hints, parameters ----
+
+with open("layers.py", "w") as f:
+    f.write("def twice(g, x):\n  return g.add(x, x, comm_fusion=2)\n")
+with open("net.py", "w") as f:
+    f.write('import msc, layers\n'
+            'g = msc.Graph()\n'
+            'x = g.input("x", "f32", [4, 8])\n'
+            'with g.block("decoder", pipeline_stage=1):\n'
+            '  with g.block("0", recompute=True, pipeline_stage=2):\n'
+            '    x = layers.twice(g, x)\n'
+            '  y = g.dense(x, 4, "fc", transposed=True)\n'
+            'w = g.parameter("w", "f32", [2], init=None, weights=("a/w.safetensors", "t"), layerwise_parallel=True)\n'
+            'g.annotate("fc", in_strategy=((2, 1), (1, 1)), in_layout=("", ""), priority=3)\n'
+            'g.output("y", y)\ng.output("w", w)\n'
+            'g.loss(g.reduce_mean(y, [0, 1]), micro_size=2)\n'
+            'g.optimizer("adamw", parameters=["fc.weight"], lr=0.1)\n'
+            'g.optimizer("sgd", parameters=["fc.bias", "w"], lr=0.2)\n'
+            'g.save("net.fbs")\n')
+run = subprocess.run([sys.executable, "net.py"], capture_output=True, text=True, env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1"))
+expect.check(run.stderr, run.returncode == 0)
+expect("dump net.fbs", out="""module {
+  "msc.func"() ({
+  ^bb0(%x: tensor<4x8xf32>, %fc.weight: tensor<4x8xf32>, %fc.bias: tensor<4xf32>, %w: tensor<2xf32>):
+    %0 = "msc.add"(%x, %x) {comm_fusion = 2 : i64, pipeline_stage = 2 : i64, recompute = true} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32> loc("decoder.0"("decoder.0.add1"(callsite("layers.py":2:0 at "net.py":6:0))))
+    %1 = "msc.matmul"(%0, %fc.weight) {in_layout = ["", ""], in_strategy = [[2, 1], [1, 1]], pipeline_stage = 1 : i64, priority = 3 : i64, transpose_b = true} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x4xf32> loc("decoder"("fc"("net.py":7:0)))
+    %2 = "msc.add"(%1, %fc.bias) {pipeline_stage = 1 : i64} : (tensor<4x4xf32>, tensor<4xf32>) -> tensor<4x4xf32> loc("decoder"("fc.bias_add"("net.py":7:0)))
+    %3 = "msc.reduce_mean"(%2) {dims = [0, 1]} : (tensor<4x4xf32>) -> tensor<f32> loc("reduce_mean1"("net.py":12:0))
+    "msc.return"(%3, %2, %w) : (tensor<f32>, tensor<4x4xf32>, tensor<2xf32>) -> ()
+  }) {arg_attrs = [{msc.name = "x", msc.role = "data"},
+                   {msc.init = "uniform:0.35355339059327373", msc.name = "fc.weight", msc.role = "parameter"},
+                   {msc.init = "uniform:0.35355339059327373", msc.name = "fc.bias", msc.role = "parameter"},
+                   {msc.layerwise_parallel = true, msc.name = "w", msc.role = "parameter", msc.weights = {file = "a/w.safetensors", tensor = "t"}}],
+      loss = 0 : i64,
+      micro_size = 2 : i64,
+      optimizer = [{kind = "adamw", lr = 1.0e-01 : f64, parameters = ["fc.weight"]}, {kind = "sgd", lr = 2.0e-01 : f64, parameters = ["fc.bias", "w"]}],
+      results = ["loss", "y", "w"],
+      sym_name = "forward"} : () -> ()
+}
+""")
+
+# ---- mistakes ----
+
+
+def mistake(make, text):
+    g = msc.Graph()
+    x = g.input("x", "f32", [4, 8])
+    try:
+        make(g, x)
+    except (msc.Error, TypeError) as e:
+        expect.check(f"wanted: {text}\ngot: {e}", str(e) == text)
+    else:
+        expect.check(f"no error: {text}", False)
+
+
+mistake(lambda g, x: g.matmul(x, x), "matmul 'matmul1': inner sizes differ: 8 and 4")
+mistake(lambda g, x: g.add(x, g.constant([1, 2, 3])), "add 'add1': shapes [4, 8] and [3] do not broadcast")
+mistake(lambda g, x: g.relu(x, name="a") + g.relu(x, name="a"), "two ops are called a")
+mistake(lambda g, x: g.relu(x, pipeline_stag=1), "there is no hint pipeline_stag; did you mean pipeline_stage?")
+mistake(lambda g, x: g.relu(3), "relu: operands must be tensors of this graph, not 3")
+mistake(lambda g, x: g.reshape(x), "missing a required argument: 'shape'")
+mistake(lambda g, x: g.input("y", "float32", [1]), "there is no element type float32; did you mean f32?")
+mistake(lambda g, x: g.input("y", "f32", [1], role="lable"), "there is no role lable; did you mean label?")
+mistake(lambda g, x: g.parameter("w", "f32", [1], init="normal"), "init 'normal' is not one of zeros, ones, constant:VALUE, normal:STD, uniform:BOUND")
+mistake(lambda g, x: g.parameter("w", "f32", [1], trainabel=False), "a parameter has no mark trainabel; did you mean trainable?")
+mistake(lambda g, x: g.constant([1, 2], shape=[3]), "2 values do not fill [3]")
+mistake(lambda g, x: g.annotate("dense1", recompute=True), "there is no op dense1")
+mistake(lambda g, x: g.optimizer("momentm", lr=1), "there is no optimizer momentm; did you mean momentum?")
+mistake(lambda g, x: g.optimizer("sgd", parameters=["w"], lr=1), "there is no parameter w")
+mistake(lambda g, x: (g.optimizer("sgd", lr=1), g.encode()), "an optimizer needs a loss: call Graph.loss")
+mistake(lambda g, x: g.all_gather(x, axes="{dp}"), "all_gather 'all_gather1': axes {dp}: the mesh has no axis dp; call Graph.mesh first")
+
+# ---- the networks ----
+
+
+def network(*args, code=0, err=""):
+    run = subprocess.run([sys.executable, "-m", "msc.models", *args], capture_output=True, text=True)
+    expect.check(f"msc.models {' '.join(args)}: {run.stderr}", run.returncode == code and run.stderr.endswith(err))
+
+
+def lines(text, pattern):
+    return re.findall(pattern, text)
+
+
+network("ffn", "-o", "ffn.fbs", "--lr", "0.05", "--momentum", "0.9", "--strategy", "dense1=((2,4),(4,1))", "--strategy", "dense3=((1,8),(8,1))")
+text = expect("dump ffn.fbs").stdout.decode()
+expect.check("names", lines(text, r'loc\("([\w.]+)"') == ["flatten", "dense1", "dense1.bias_add", "relu1", "dense2", "dense2.bias_add", "relu2", "dense3", "dense3.bias_add",
+                                                          "relu3", "dense4", "dense4.bias_add", "relu4", "dense5", "dense5.bias_add", "loss"])
+expect.check("strategies", lines(text, r"in_strategy = ([^}]*)}") == ["[[2, 4], [4, 1]]", "[[1, 8], [8, 1]]"])
+expect.check("weights", lines(text, r"%(dense\d.weight): tensor<(\w+)>") == [("dense1.weight", "784x512xf32"), ("dense2.weight", "512x256xf32"), ("dense3.weight", "256x128xf32"),
+                                                                           ("dense4.weight", "128x64xf32"), ("dense5.weight", "64x10xf32")])
+expect.check("optimizer", 'optimizer = {kind = "momentum", lr = 5.0e-02 : f64, momentum = 9.0e-01 : f64}' in text)
+expect.check("inputs", "^bb0(%x: tensor<32x28x28xf32>, %y: tensor<32xi32>," in text)
+expect.check("same bytes", models.build(models.parse(["ffn", "-o", "-"])).encode() == models.build(models.parse(["ffn", "-o", "-"])).encode())
+network("mlp", "-o", "mlp.fbs", "--optimizer", "adam", "--flat", "--batch", "-1", "--transposed", "layer2")
+text = expect("dump mlp.fbs --dim batch=16").stdout.decode()
+expect.check("mlp", "%x: tensor<16x784xf32>, %y: tensor<16x1xf32>" in text and lines(text, r"transpose_b = (\w+)") == ["true"] and "msc.mean_absolute_error" in text)
+expect.check("mlp optimizer", 'optimizer = {kind = "adam", lr = 1.0e-03 : f64}' in text)
+network("ffn", "-o", "x.fbs", "--strategy", "dense9=((1,1),(1,1))", code=1, err="msc.models: error: there is no op dense9; did you mean dense5?\n")
+network("ffn", "-o", "x.fbs", "--strategy", "dense1=2,4", code=2, err="argument --strategy: 'dense1=2,4' is not of the form OP=((2,4),(4,1))\n")
+network("ffn", "-o", "x.fbs", "--batch", "0", code=2, err="argument --batch: '0' is not a whole number of at least 1\n")
+network("ffn", "-o", "no/x.fbs", code=1, err="'\n")
+expect.no_files("every.fbs", "open.fbs", "net.fbs", "net.py", "layers.py", "ffn.fbs", "mlp.fbs")
+expect.done()
