@@ -104,16 +104,15 @@ static bool check_field(verifier *v, place p, uint64_t at, int depth) {
   }
 }
 
-/* Table and vtable heads at `at`; sizes are those of the whole vtable and of the table's inline part. */
-static bool check_head(verifier *v, place p, uint64_t at, uint64_t *out_vtable, unsigned *out_vtable_bytes, unsigned *out_table_bytes) {
+/* Table and vtable heads at `at`.  The size of the table that a vtable states is not looked at: writers that share vtables
+ * leave another table's there. */
+static bool check_head(verifier *v, place p, uint64_t at, uint64_t *out_vtable, unsigned *out_vtable_bytes) {
   if (at % 4 || at + 4 > v->bytes) return fault(v, p, at, "table outside the file or misaligned");
   int64_t vtable = (int64_t)at - flatbuf_load_i32(v->data + at);
   if (vtable < 0 || vtable % 2 || (uint64_t)vtable + 4 > v->bytes) return fault(v, p, at, "bad vtable offset");
   *out_vtable = (uint64_t)vtable;
   *out_vtable_bytes = flatbuf_load_u16(v->data + vtable);
-  *out_table_bytes = flatbuf_load_u16(v->data + vtable + 2);
   if (*out_vtable_bytes < 4 || *out_vtable_bytes % 2 || *out_vtable + *out_vtable_bytes > v->bytes) return fault(v, p, at, "bad vtable size");
-  if (*out_table_bytes < 4 || at + *out_table_bytes > v->bytes) return fault(v, p, at, "bad table size");
   return true;
 }
 
@@ -121,9 +120,9 @@ static bool check_table(verifier *v, unsigned number, uint64_t at, int depth) {
   const flatbuf_table *t = &v->schema->table[number];
   place p = {t, NULL};
   uint64_t vtable, before = 0; /* where the field before stands, 0: absent */
-  unsigned vtable_bytes, table_bytes;
+  unsigned vtable_bytes;
   if (depth >= FLATBUF_MAX_DEPTH) return fault(v, p, at, "tables nested too deep");
-  if (!visit(v, p, at, 1) || !check_head(v, p, at, &vtable, &vtable_bytes, &table_bytes)) return false;
+  if (!visit(v, p, at, 1) || !check_head(v, p, at, &vtable, &vtable_bytes)) return false;
   for (unsigned i = 0; i < t->num_fields; i++) {
     const flatbuf_field *f = p.field = &t->field[i];
     if (f->kind == FLATBUF_NONE) continue;
@@ -133,7 +132,7 @@ static bool check_table(verifier *v, unsigned number, uint64_t at, int depth) {
     unsigned align = f->kind == FLATBUF_SCALAR || f->kind == FLATBUF_STRUCT ? f->align : f->kind == FLATBUF_UNION_TYPE ? 1 : 4;
     unsigned bytes = f->kind == FLATBUF_SCALAR || f->kind == FLATBUF_STRUCT ? f->bytes : align;
     if (!offset && f->required) return fault(v, p, at, "required field is missing");
-    if (offset && (offset < 4 || offset + bytes > table_bytes)) return fault(v, p, at, "field outside its table");
+    if (offset && (offset < 4 || at + offset + bytes > v->bytes)) return fault(v, p, at, "field outside the file");
     if (here % align) return fault(v, p, here, "misaligned field");
     if (f->kind == FLATBUF_UNION) {
       if (!check_union(v, p, before, here, depth + 1)) return false;
