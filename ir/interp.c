@@ -1,6 +1,7 @@
 /* interp.c: runs a function op by op on every rank in step.  Kernels and collectives are in the interp_*.c beside it. */
 #include "ir/interp.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "ir/interp_kernel.h"
@@ -188,21 +189,23 @@ bool msc_interpret_ranks(msc_func *f, msc_arena *arena, const msc_tensor *args, 
 
 /* ---- how much work ---- */
 
-static int64_t op_work(const msc_op *op) {
-  int64_t most = 1;
-  for (size_t i = 0; i < op->num_in; i++)
-    if (msc_type_elems(op->in[i].value->type) > most) most = msc_type_elems(op->in[i].value->type);
-  for (size_t i = 0; i < op->num_out; i++)
-    if (msc_type_elems(op->out[i].type) > most) most = msc_type_elems(op->out[i].type);
+/* As doubles: sizes of any model fit, and their sums. */
+static double op_work(const msc_op *op) {
+  double most = 1;
+  for (size_t i = 0; i < op->num_in; i++) most = fmax(most, (double)msc_type_elems(op->in[i].value->type));
+  for (size_t i = 0; i < op->num_out; i++) most = fmax(most, (double)msc_type_elems(op->out[i].type));
   if (msc_info(op)->cost != MSC_COST_FLOPS) return most;
   const msc_type *a = op->in[0].value->type;
-  return msc_type_elems(op->out[0].type) * a->dim[a->rank - 1 - msc_op_bool(op, "transpose_a")];
+  return (double)msc_type_elems(op->out[0].type) * (double)a->dim[a->rank - 1 - msc_op_bool(op, "transpose_a")];
 }
 
-static int64_t block_work(const msc_block *b) {
-  int64_t work = 0;
+static double block_work(const msc_block *b) {
+  double work = 0;
   for (const msc_op *op = b->first; op; op = op->next) work += op->body ? block_work(op->body) : op_work(op);
   return work;
 }
 
-int64_t msc_interpret_work(msc_func *f) { return block_work(f->body) * msc_mesh_size(&f->module->mesh); }
+int64_t msc_interpret_work(msc_func *f) {
+  double work = block_work(f->body) * (double)msc_mesh_size(&f->module->mesh);
+  return work < 0x1p62 ? (int64_t)work : INT64_C(1) << 62;
+}
