@@ -6,6 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "ir/interp.h"
+
 static const msc_pass_info passes[] = {
 #define PASS(stage, name, line) {#stage, #name, line, pass_##name},
 #include "passes/pass.def"
@@ -137,9 +139,22 @@ static bool text_holds(pass_run *r, msc_arena *scratch) {
   return !why || msc_error(r->ctx, MSC_E_INTERNAL, NULL, "print and parse change the module: %s", why);
 }
 
+/* The module as it was before the pass, executed beside what the pass made of it. */
+static bool numbers_hold(pass_run *r) {
+  const int64_t most = 50000000; /* scalar operations: about a second */
+  bool small = true;
+  msc_module *before = msc_parse(r->ctx, "before", r->text[0], r->bytes[0]);
+  if (!before) return false;
+  for (msc_func *f = r->m->first; f; f = f->next) small = small && msc_interpret_work(f) <= most;
+  if (small) return msc_check_numerics(before, r->m, 1, 1e-5);
+  msc_warning(r->ctx, MSC_E_NONE, NULL, "not executed: more than %" PRId64 " operations", most);
+  return true;
+}
+
 static bool verified(pass_run *r, msc_arena *scratch) {
   if (r->options->verify >= MSC_VERIFY_IR) MSC_TRY(msc_verify(r->m));
   if (r->options->verify >= MSC_VERIFY_TEXT) MSC_TRY(text_holds(r, scratch));
+  if (r->options->verify >= MSC_VERIFY_NUMERICS) MSC_TRY(numbers_hold(r));
   return true;
 }
 
@@ -198,7 +213,7 @@ static bool run_one(pass_run *r, const msc_pass_info *info, int number) {
 bool msc_run_passes(msc_context *ctx, msc_module *m, const msc_pass_options *options) {
   msc_arena *arena = msc_arena_new(ctx);
   pass_run r = {.ctx = ctx, .m = m, .options = options};
-  r.wants_text = options->want_text || options->dump_dir || options->reproducer;
+  r.wants_text = options->want_text || options->dump_dir || options->reproducer || options->verify >= MSC_VERIFY_NUMERICS;
   pass_list list;
   bool ok = chosen(ctx, arena, options, &list) && (options->verify < MSC_VERIFY_IR || msc_verify(m));
   if (ok && r.wants_text) take_text(&r, 0);

@@ -41,6 +41,12 @@ run = expect("opt dead.mlir --passes=dce --json")
 printed = json.loads(run.stdout)
 expect.check("json", printed["module"] == module("") and printed["passes"][0]["name"] == "dce")
 
+# Execution before and after each pass.
+write("random.mlir", module(NEG).replace('"msc.return"(%x)', '"msc.return"(%0)'))
+expect("opt random.mlir --passes=cse,dce --check-numerics", 0, "", lambda text: "" if '"msc.return"(%0)' in text else "module")
+write("large.mlir", open("random.mlir").read().replace("<4x", "<2000000000000000000x"))
+expect("opt large.mlir --passes=dce --check-numerics", 0, "msc: warning: not executed: more than 50000000 operations\n")
+
 # Tables.
 expect("opt --list-passes", 0, "", lambda text: "" if " dce " in text else "dce")
 expect("opt --list-ops", 0, "", lambda text: "" if "\nmatmul (a b) -> (y) {transpose_a:bool=false transpose_b:bool=false} pure ; mk,kn->mn ; k:sum ; lin 0|1 ; grad_matmul\n" in text else "matmul")
@@ -63,5 +69,5 @@ expect("opt form.mlir --verify-diagnostics", 1, lambda text: "" if text.count("n
 write("code.mlir", "// expected-error @+4 {{[E0105]}}\n" + open("bad.mlir").read())
 expect("opt code.mlir --verify-diagnostics", 0, "", "")
 
-expect.no_files("dead.mlir", "bad.mlir", "out.mlir", "dump", "parts.mlir", "more.mlir", "form.mlir", "code.mlir")
+expect.no_files("dead.mlir", "bad.mlir", "random.mlir", "large.mlir", "out.mlir", "dump", "parts.mlir", "more.mlir", "form.mlir", "code.mlir")
 expect.done()
