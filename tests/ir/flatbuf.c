@@ -512,7 +512,7 @@ static void unions(void **state) {
   *type = 200;
   expect_fault(&model_schema, data, bytes, "unknown union type");
   *type = MODEL_ATTR_VALUE_STRS; /* the integers read as offsets */
-  expect_fault(&model_schema, data, bytes, "bad offset");
+  expect_fault(&model_schema, data, bytes, "string without terminator");
   free(data);
 }
 
