@@ -85,7 +85,7 @@ static void on_end(int number) {
 
 /* Signals that nobody handles yet remove the temporary files before they end the program. */
 static void catch_end(void) {
-  const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ, SIGXCPU};
+  const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXCPU};
   for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
     struct sigaction old, action = {.sa_handler = on_end};
     if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL) sigaction(signals[i], &action, NULL);
@@ -112,6 +112,7 @@ static bool open_temporary(cli *c, cli_output *out) {
   int folder = slash ? (int)(slash - out->target) + 1 : 0;
   out->temporary = msc_arena_printf(arena, "%.*s.%s.XXXXXX", folder, out->target, out->target + folder);
   catch_end();
+  signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is a failed write */
   int fd = mkostemp(out->temporary, O_CLOEXEC);
   if (fd < 0) return write_failed(c, out->path, errno);
   out->slot = take_slot(out->temporary);
@@ -194,7 +195,8 @@ int cli_close(cli *c, cli_output *out) {
   if (!out->error) return CLI_OK;
   if (!out->path && out->error == EPIPE) return CLI_ENVIRONMENT;
   write_failed(c, out->path, out->error);
-  return out->error == ENOSPC || out->error == EDQUOT || out->error == EIO ? CLI_ENVIRONMENT : CLI_INPUT;
+  bool is_environment = out->error == ENOSPC || out->error == EDQUOT || out->error == EFBIG || out->error == EIO;
+  return is_environment ? CLI_ENVIRONMENT : CLI_INPUT;
 }
 
 void cli_discard_outputs(cli *c) {
