@@ -8,109 +8,10 @@
 
 #include <cmocka.h>
 
-#include "ir/grad.h"
 #include "ir/interp.h"
-#include "ir/op_table.h"
-#include "passes/2_train/train.h"
+#include "tests/ir/gradient.h"
+#include "tests/ir/instances.h"
 #include "tests/ir/one_op.h"
-
-/* T in a type is each of the element types named: d f64, f f32, i i32, u ui8, b i1. */
-typedef struct {
-  const char *op, *in, *attrs, *dtypes;
-  int num_out, max_int; /* integers are 0 .. max_int - 1; 0: any */
-} instance;
-
-static const instance instances[] = {
-    {"constant", "", "value=4x6xi32:1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24", "i", 1, 0},
-    {"constant", "", "value=8x6xf32:3", "f", 1, 0},
-    {"iota", "", "type=8x6xi32 dim=0", "i", 1, 0},
-    {"iota", "", "type=8x6xf32 dim=1", "f", 1, 0},
-    {"add", "8x6xT 8x6xT", "", "dfiu", 1, 0},
-    {"add", "8x6xT 6xT", "", "df", 1, 0},
-    {"add", "4x1x6xT 8x1xT", "", "d", 1, 0},
-    {"sub", "8x6xT 8x6xT", "", "dfi", 1, 0},
-    {"sub", "T 8xT", "", "d", 1, 0},
-    {"mul", "8x6xT 8x6xT", "", "dfi", 1, 0},
-    {"mul", "8x6xT 8x1xT", "", "df", 1, 0},
-    {"div", "8x6xT 8x6xT", "", "df", 1, 0},
-    {"div", "8x6xT T", "", "d", 1, 0},
-    {"max", "8x6xT 8x6xT", "", "dfib", 1, 0},
-    {"min", "8x6xT 6xT", "", "dfu", 1, 0},
-    {"pow", "8x6xT 6xT", "", "df", 1, 0},
-    {"compare", "8x6xT 8x6xT", "predicate=le", "dfi", 1, 0},
-    {"select", "8x1xi1 8x6xT 6xT", "", "dfi", 1, 0},
-    {"neg", "8x6xT", "", "dfi", 1, 0},
-    {"exp", "8x6xT", "", "df", 1, 0},
-    {"log", "8x6xT", "", "df", 1, 0},
-    {"sqrt", "8x6xT", "", "df", 1, 0},
-    {"rsqrt", "8x6xT", "", "df", 1, 0},
-    {"tanh", "8x6xT", "", "df", 1, 0},
-    {"erf", "8x6xT", "", "df", 1, 0},
-    {"sigmoid", "8x6xT", "", "df", 1, 0},
-    {"relu", "8x6xT", "", "dfi", 1, 0},
-    {"gelu", "8x6xT", "form=erf", "df", 1, 0},
-    {"gelu", "8x6xT", "form=tanh", "df", 1, 0},
-    {"silu", "8x6xT", "", "df", 1, 0},
-    {"abs", "8x6xT", "", "dfi", 1, 0},
-    {"sign", "8x6xT", "", "dfi", 1, 0},
-    {"cast", "8x6xT", "dtype=f64", "dfi", 1, 0},
-    {"cast", "8x6xT", "dtype=i8", "dfi", 1, 0},
-    {"broadcast_to", "6xT", "shape=8,6", "dfi", 1, 0},
-    {"broadcast_to", "8x1x6xT", "shape=8,4,6", "d", 1, 0},
-    {"reshape", "8x6xT", "shape=48", "dfi", 1, 0},
-    {"reshape", "24x2xT", "shape=4,6,2", "dfi", 1, 0},
-    {"reshape", "4x6x2xT", "shape=2,2,12", "d", 1, 0},
-    {"reshape", "12x8xT", "shape=16,6", "d", 1, 0}, /* no common factor behind the first */
-    {"reshape", "8x1x6xT", "shape=8,6", "d", 1, 0},
-    {"flatten", "4x2x6xT", "", "dfi", 1, 0},
-    {"flatten", "4x2x6xT", "axis=0", "d", 1, 0},
-    {"transpose", "4x8x6xT", "perm=2,0,1", "dfi", 1, 0},
-    {"concat", "8x2xT 8x6xT 8x4xT", "dim=1", "dfi", 1, 0},
-    {"concat", "8x6xT 8x6xT", "dim=0", "d", 1, 0},
-    {"split", "8x6xT", "dim=1 sizes=2,4", "dfi", 2, 0},
-    {"split", "8x6x4xT", "dim=0 sizes=4,4", "d", 2, 0},
-    {"slice", "8x6xT", "start=0,1 limit=8,5", "dfi", 1, 0},
-    {"slice", "8x12xT", "start=1,0 limit=7,12 stride=2,1", "d", 1, 0},
-    {"pad", "8x6xT", "low=0,1 high=0,2", "dfi", 1, 0},
-    {"pad", "8x6xT", "low=0,1 high=0,2 stride=1,2 value=3", "dfi", 1, 0},
-    {"gather", "8x6xT 4x2xi32", "", "dfi", 1, 8},
-    {"gather", "4x12x2xT 6xi64", "axis=1", "df", 1, 12},
-    {"scatter_add", "4x2xi32 4x2x6xT", "rows=8", "dfi", 1, 8},
-    {"scatter_add", "6xi64 4x6x2xT", "rows=12 axis=1", "df", 1, 12},
-    {"one_hot", "4x6xi32", "depth=8", "i", 1, 10},
-    {"one_hot", "6xi64", "depth=8 dtype=i8 on=5 off=-1", "i", 1, 8},
-    {"matmul", "8x12xT 12x6xT", "", "dfi", 1, 0},
-    {"matmul", "12x8xT 12x6xT", "transpose_a=true", "df", 1, 0},
-    {"matmul", "8x12xT 6x12xT", "transpose_b=true", "df", 1, 0},
-    {"matmul", "12x8xT 6x12xT", "transpose_a=true transpose_b=true", "df", 1, 0},
-    {"batch_matmul", "4x8x6xT 4x6x2xT", "", "df", 1, 0},
-    {"batch_matmul", "4x1x4x6xT 2x4x6xT", "transpose_b=true", "d", 1, 0},
-    {"batch_matmul", "6x4xT 4x6x8xT", "transpose_a=true", "d", 1, 0},
-    {"reduce_sum", "8x6x4xT", "dims=1", "dfi", 1, 0},
-    {"reduce_sum", "8x6xT", "dims=0,1 keep_dims=true", "df", 1, 0},
-    {"reduce_mean", "8x6x4xT", "dims=0,2", "df", 1, 0},
-    {"reduce_mean", "8x6xT", "dims=1 keep_dims=true", "d", 1, 0},
-    {"reduce_max", "8x6x4xT", "dims=1", "dfi", 1, 0},
-    {"reduce_max", "8x6xT", "dims=0,1", "df", 1, 0},
-    {"reduce_min", "8x6xT", "dims=0", "dfu", 1, 0},
-    {"softmax", "8x6xT", "", "df", 1, 0},
-    {"softmax", "8x6x4xT", "axis=1", "d", 1, 0},
-    {"log_softmax", "8x6xT", "axis=0", "df", 1, 0},
-    {"softmax_cross_entropy", "8x6xT 8xi32", "", "df", 1, 6},
-    {"softmax_cross_entropy", "4x6x3xT 4x6xi64", "reduction=sum", "d", 1, 3},
-    {"softmax_cross_entropy", "8x6xT 8x6xT", "reduction=none", "df", 1, 0},
-    {"softmax_cross_entropy", "8x6xT 8x6xT", "", "d", 1, 0},
-    {"softmax_cross_entropy_grad", "8x6xT 8xi32 T", "", "df", 1, 6},
-    {"softmax_cross_entropy_grad", "8x6xT 8x6xT 8xT", "reduction=none", "df", 1, 0},
-    {"mean_absolute_error", "8x6xT 8x6xT", "", "df", 1, 0},
-    {"mean_absolute_error", "8x6xT 8x6xT", "reduction=none", "d", 1, 0},
-    {"sgd", "8x6xT 8x6xT", "lr=0.1 weight_decay=0.1", "df", 1, 0},
-    {"momentum", "8x6xT 8x6xT 8x6xT", "lr=0.1 momentum=0.9 nesterov=true", "df", 2, 0},
-    {"adam", "8x6xT 8x6xT 8x6xT 8x6xT f32", "lr=0.1", "df", 3, 0},
-    {"adamw", "8x6xT 8x6xT 8x6xT 8x6xT f32", "lr=0.1", "d", 3, 0},
-    {"lamb_moments", "8x6xT 8x6xT 8x6xT 8x6xT f32", "", "d", 3, 0},
-    {"lamb_apply", "8x6xT 8x6xT T", "lr=0.1", "df", 1, 0},
-};
 
 static const char *const meshes[] = {"d=2", "d=4", "x=2,y=2", "d=6", "d=8"};
 
@@ -128,26 +29,10 @@ typedef struct {
   bool failed;
 } problem;
 
-static const char *dtype_name(char c) { return c == 'd' ? "f64" : c == 'f' ? "f32" : c == 'i' ? "i32" : c == 'u' ? "ui8" : "i1"; }
-
-/* "8xT" -> "8xf64" */
-static const char *with_dtype(const problem *p, const char *text) {
-  msc_arena *a = msc_context_arena(p->ctx);
-  for (const char *t; (t = strchr(text, 'T'));) text = msc_arena_printf(a, "%.*s%s%s", (int)(t - text), text, p->dtype, t + 1);
-  return text;
-}
-
 static uint64_t next_random(problem *p) { /* Marsaglia 2003, xorshift */
   p->seed ^= p->seed << 13;
   p->seed ^= p->seed >> 7;
   return p->seed ^= p->seed << 17;
-}
-
-static bool wants_positive(const char *op) {
-  static const char *const ops[] = {"log", "sqrt", "rsqrt", "pow", "adam", "adamw", "lamb_moments", "div"};
-  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-    if (strcmp(ops[i], op) == 0) return true;
-  return false;
 }
 
 /* Floats are eighths, so that sums of their terms are exact. */
@@ -298,7 +183,7 @@ static bool run_forward(problem *p, void *user, const msc_rule *rule, const msc_
 
 static void check_forward(problem *p) {
   msc_arena *arena = msc_context_arena(p->ctx);
-  forward x = {.op = one_op(p->m, p->inst->op, with_dtype(p, p->inst->in), p->inst->attrs, p->inst->num_out)};
+  forward x = {.op = one_op(p->m, p->inst->op, with_dtype(msc_context_arena(p->ctx), p->inst->in, p->dtype), p->inst->attrs, p->inst->num_out)};
   msc_rule rule;
   assert_non_null(x.op);
   assert_true(msc_rule_of(x.op, arena, &rule));
@@ -307,6 +192,125 @@ static void check_forward(problem *p) {
   for (size_t i = 0; i < x.op->num_in; i++) x.args[i] = random_tensor(p, arena, x.op->in[i].value->type);
   if (!msc_interpret(x.op->block->func, arena, x.args, x.want)) report(p, x.op->block->func, "does not run on one device");
   else every_assignment(p, &rule, run_forward, &x);
+}
+
+/* ---- backward: the op and its gradients as one function; every gradient op cut as its letters say ---- */
+
+typedef struct {
+  gradient_func g; /* without layouts */
+  msc_tensor *args, *want;
+} backward;
+
+/* The gradient op's own letters under the forward op's assignment. */
+static msc_assignment inherited(const msc_op *op, const msc_rule *own, const msc_rule *rule, const msc_assignment *a) {
+  msc_assignment of_op;
+  memset(&of_op, 0, sizeof of_op);
+  for (int l = 0; l < own->num_letters; l++)
+    for (int k = 0; k < rule->num_letters; k++)
+      if (op->letters[l] == rule->letter[k].name) of_op.num[l] = a->num[k], memcpy(of_op.atom[l], a->atom[k], sizeof *a->atom);
+  return of_op;
+}
+
+/* Partial sums of the operands that can stay: over all linear operands alike, or over one. */
+static void let_pass(const problem *p, const msc_op *op, const msc_rule *rule, msc_assignment *a) {
+  uint32_t mask[2] = {0, 0};
+  for (size_t i = 0; i < op->num_in && i < 2; i++) {
+    const msc_layout *l = op->in[i].value->type->layout;
+    uint8_t atom[MSC_MAX_SUBAXES];
+    int num = l->reduction == MSC_SUM ? msc_atoms_in(&p->atoms, l->num_partial, l->sub + l->first[l->rank], atom) : 0;
+    while (num) mask[i] |= 1u << atom[--num];
+  }
+  if (!rule->linear || op->num_in > 2 || (rule->joint && op->num_in == 2 && mask[0] != mask[1])) return;
+  a->pass_in = !(rule->linear_in & 1) || (!rule->joint && !mask[0]);
+  a->pass = mask[a->pass_in];
+  if (!msc_rule_allows(rule, a, &p->atoms) || !(rule->linear_in >> a->pass_in & 1)) a->pass = 0;
+}
+
+/* Brings operand i into the layout that the op wants it in. */
+static void insert_edge(problem *p, msc_op *op, size_t i, const msc_layout *want) {
+  msc_value *v = op->in[i].value;
+  if (v->type->layout == want) return;
+  msc_op *edge = msc_op_new(op->block->func, OP_exchange, 1, &v, 1, NULL);
+  msc_insert_before(op, edge);
+  edge->out[0].type = msc_type_with_layout(p->ctx, v->type, want);
+  msc_set_operand(op, i, &edge->out[0]);
+}
+
+/* Lays one op out; false: its rule does not allow what it inherits. */
+static bool lay_op(problem *p, msc_op *op, const msc_rule *rule, const msc_assignment *a) {
+  msc_rule own;
+  msc_assignment of_op = *a;
+  if (!msc_rule_of(op, msc_context_arena(p->ctx), &own)) return report(p, op->block->func, "a gradient op has no rule");
+  if (op->forward) of_op = inherited(op, &own, rule, a);
+  if (!msc_rule_allows(&own, &of_op, &p->atoms)) return false;
+  if (op->forward) let_pass(p, op, &own, &of_op);
+  for (size_t i = 0; i < op->num_in; i++) insert_edge(p, op, i, msc_rule_layout(p->ctx, &p->m->mesh, &p->atoms, &own, &of_op, i));
+  for (size_t i = 0; i < op->num_out; i++) set_layout(p, &op->out[i], &own, &of_op, own.num_in + i);
+  return true;
+}
+
+static void set_finished(problem *p, msc_value *v, const msc_rule *rule, const msc_assignment *a, size_t tensor) {
+  msc_layout l = *msc_rule_layout(p->ctx, &p->m->mesh, &p->atoms, rule, a, tensor);
+  l.num_partial = 0;
+  v->type = msc_type_with_layout(p->ctx, v->type, msc_layout_of(p->ctx, &p->m->mesh, &l));
+}
+
+/* Arguments come with the letters of what they are, or are gradients of. */
+static void lay_arguments(problem *p, msc_func *f, const msc_op *op, const msc_rule *rule, const msc_assignment *a) {
+  size_t at = 0;
+  for (; at < op->num_in; at++) set_layout(p, f->body->args[at], rule, a, at);
+  for (size_t i = 0; i < op->num_out; i++)
+    if (msc_is_float(op->out[i].type->dtype)) set_finished(p, f->body->args[at++], rule, a, rule->num_in + i);
+}
+
+/* A gradient is cut like its operand; sums over what the operand lacks are left for later, or done. */
+static bool cut_like_operands(problem *p, const backward *x, msc_func *f) {
+  for (size_t i = 0; i < f->body->last->num_in; i++) {
+    const msc_layout *operand = f->body->args[x->g.of[i]]->type->layout, *gradient = f->body->last->in[i].value->type->layout;
+    size_t num = operand->first[operand->rank];
+    if (memcmp(operand->first, gradient->first, operand->rank + 1u) || memcmp(operand->sub, gradient->sub, num * sizeof *operand->sub))
+      return report(p, f, "a gradient is not cut like its operand");
+  }
+  return true;
+}
+
+static bool check_layouts(problem *p, msc_func *f) {
+  msc_arena *a = msc_arena_new(p->ctx);
+  bool ok = true;
+  for (const msc_op *op = f->body->first; op; op = op->next) ok &= msc_rule_check(op, a);
+  msc_arena_free(a);
+  return ok || report(p, f, "a gradient's layouts do not pass the check");
+}
+
+static bool run_backward(problem *p, void *user, const msc_rule *rule, const msc_assignment *a) {
+  backward *x = user;
+  if (a->pass) return true; /* the forward test has it */
+  msc_func *f = msc_func_clone(x->g.func, "g");
+  msc_op *ret = f->body->last;
+  bool allowed = true;
+  lay_arguments(p, f, f->body->first, rule, a);
+  for (msc_op *op = f->body->first; allowed && op != ret; op = op->next) allowed = lay_op(p, op, rule, a);
+  bool ok = !p->failed && (!allowed || (check_layouts(p, f) && cut_like_operands(p, x, f) && run_ranks(p, f, x->args, x->want)));
+  msc_func_remove(f);
+  return ok;
+}
+
+static void check_backward(problem *p) {
+  msc_arena *arena = msc_context_arena(p->ctx);
+  if (p->dtype[0] != 'f') return;
+  msc_op *op = one_op(p->m, p->inst->op, with_dtype(arena, p->inst->in, p->dtype), p->inst->attrs, p->inst->num_out);
+  backward x;
+  msc_rule rule;
+  p->backward = true;
+  assert_non_null(op);
+  if (!gradients_of(op, &x.g)) return;
+  msc_func *f = x.g.func;
+  assert_true(msc_rule_of(op, arena, &rule));
+  x.args = msc_new_array(arena, msc_tensor, f->body->num_args);
+  x.want = msc_new_array(arena, msc_tensor, f->body->last->num_in);
+  for (size_t i = 0; i < f->body->num_args; i++) x.args[i] = random_tensor(p, arena, f->body->args[i]->type);
+  if (!msc_interpret(f, arena, x.args, x.want)) report(p, f, "does not run on one device");
+  else every_assignment(p, &rule, run_backward, &x);
 }
 
 /* ---- all problems ---- */
@@ -340,6 +344,11 @@ static void forward_on_ranks(void **state) {
   run_all(check_forward, 20000);
 }
 
+static void backward_on_ranks(void **state) {
+  (void)state;
+  run_all(check_backward, 8000);
+}
+
 /* Every op with a rule has an instance. */
 static void every_op(void **state) {
   (void)state;
@@ -354,6 +363,6 @@ static void every_op(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(every_op), cmocka_unit_test(forward_on_ranks)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(every_op), cmocka_unit_test(forward_on_ranks), cmocka_unit_test(backward_on_ranks)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
