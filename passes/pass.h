@@ -63,6 +63,7 @@ struct msc_pass_ctx {
   const msc_pass_options *options;
   const msc_pass_info *info;
   msc_pass_stat *stats, *last_stat;
+  bool changes_meaning;     /* set by a pass after which functions are meant to give other numbers */
 };
 
 #define PASS(stage, name, line) msc_pass_fn pass_##name;

@@ -193,6 +193,7 @@ bool msc_map_letters(msc_letter_map *map, const msc_op *forward, msc_op *first, 
   for (size_t i = 0; i < num; i++) {
     settle(map, &ops[i]);
     write_letters(map, &ops[i]);
+    if (!ops[i].op->num_in) ops[i].op->forward = NULL, ops[i].op->letters = NULL; /* a constant has no part in it */
   }
   return true;
 }

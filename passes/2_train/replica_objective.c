@@ -196,6 +196,7 @@ static bool scale_result(reading *r, msc_op *ret, size_t i, int64_t replicas) {
   msc_value *mean = msc_build(&b, OP_mul, 2, (msc_value *[]){v, msc_build_scalar(&b, v->type->dtype, 1.0 / (double)replicas)});
   if (!mean) return false;
   msc_set_operand(ret, i, mean);
+  r->pass->changes_meaning = true;
   return true;
 }
 
