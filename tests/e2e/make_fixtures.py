@@ -1,0 +1,312 @@
+#!/usr/bin/env python3
+"""make_fixtures: writes tests/e2e/fixtures/NAME.mlir, a small network with its optimizer, and NAME.losses, what PyTorch makes
+of it step by step.  Needs torch; the files are committed, so that tests do not.  Numbers come from formula.py."""
+import os
+import sys
+
+import torch
+import torch.nn.functional as F
+
+import formula
+
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fixtures")
+
+
+class Net:
+    """Builds the IR text and, beside it, the function that PyTorch runs."""
+
+    def __init__(self, name, batch, classes, steps, samples):
+        self.name, self.batch, self.classes, self.steps, self.samples = name, batch, classes, steps, samples
+        self.args, self.lines, self.next = [], [], 0
+        self.program = []  # (result, function, operands)
+
+    # -- arguments --
+
+    def arg(self, name, role, shape, dtype="f32", init=None, trainable=True):
+        self.args.append((name, role, list(shape), dtype, init, trainable))
+        return (f"%{name}", list(shape), dtype)
+
+    def x(self, features):
+        return self.arg("x", "data", [self.batch, features])
+
+    def parameter(self, name, shape, init, trainable=True):
+        return self.arg(name, "parameter", shape, "f32", init, trainable)
+
+    # -- ops --
+
+    def op(self, kind, operands, shape, run, attrs="", dtype="f32"):
+        result = (f"%{self.next}", list(shape), dtype)
+        self.next += 1
+        types = ", ".join(tensor(o) for o in operands)
+        attrs = f" {{{attrs}}}" if attrs else ""
+        self.lines.append(f'{result[0]} = "msc.{kind}"({", ".join(o[0] for o in operands)}){attrs} : ({types}) -> {tensor(result)}')
+        self.program.append((result[0], run, [o[0] for o in operands]))
+        return result
+
+    def matmul(self, a, b, transpose_b=False):
+        shape = [a[1][0], b[1][0 if transpose_b else 1]]
+        run = (lambda u, v: u @ v.T) if transpose_b else (lambda u, v: u @ v)
+        return self.op("matmul", [a, b], shape, run, "transpose_b = true" if transpose_b else "")
+
+    def unary(self, kind, a, run, attrs=""):
+        return self.op(kind, [a], a[1], run, attrs)
+
+    def binary(self, kind, a, b, run):
+        return self.op(kind, [a, b], a[1] if len(a[1]) >= len(b[1]) else b[1], run)
+
+    def add(self, a, b):
+        return self.binary("add", a, b, torch.add)
+
+    def constant(self, value):
+        result = (f"%{self.next}", [], "f32")
+        self.next += 1
+        self.lines.append(f'{result[0]} = "msc.constant"() {{value = dense<{value:.8e}> : tensor<f32>}} : () -> tensor<f32>')
+        self.program.append((result[0], lambda: torch.tensor(value), []))
+        return result
+
+    def dense(self, x, n, name, bound, activation=None):
+        w = self.parameter(f"{name}.w", [x[1][1], n], f"uniform:{bound}")
+        b = self.parameter(f"{name}.b", [n], "zeros")
+        y = self.add(self.matmul(x, w), b)
+        return ACTIVATIONS[activation](self, y) if activation else y
+
+    def mean(self, x, dims, keep):
+        shape = [1 if d in dims else n for d, n in enumerate(x[1]) if keep or d not in dims]
+        attrs = f"dims = [{', '.join(map(str, dims))}]" + (", keep_dims = true" if keep else "")
+        return self.op("reduce_mean", [x], shape, lambda v: v.mean(dims, keepdim=keep), attrs)
+
+    def standardised(self, x):
+        """(x - mean) / sqrt(variance + 1e-5) over the last dimension, in primitives."""
+        last = [len(x[1]) - 1]
+        centred = self.binary("sub", x, self.mean(x, last, True), torch.sub)
+        variance = self.mean(self.binary("mul", centred, centred, torch.mul), last, True)
+        scale = self.unary("rsqrt", self.binary("add", variance, self.constant(1e-5), torch.add), torch.rsqrt)
+        return self.binary("mul", centred, scale, torch.mul)
+
+    def cross_entropy(self, logits):
+        y = self.arg("y", "label", [self.batch], "i32")
+        return self.op("softmax_cross_entropy", [logits, y], [], lambda z, t: F.cross_entropy(z, t.long()))
+
+    def soft_cross_entropy(self, logits):
+        y = self.arg("y", "label", [self.batch, self.classes])
+        return self.op("softmax_cross_entropy", [logits, y], [], F.cross_entropy)
+
+    def absolute_error(self, p):
+        y = self.arg("y", "label", p[1])
+        return self.op("mean_absolute_error", [p, y], [], lambda u, v: (u - v).abs().mean())
+
+    def squared_error(self, p):
+        y = self.arg("y", "label", p[1])
+        d = self.binary("sub", p, y, torch.sub)
+        return self.mean(self.binary("mul", d, d, torch.mul), list(range(len(d[1]))), False)
+
+    # -- out --
+
+    def finish(self, loss, optimizer, make_optimizer):
+        self.loss, self.optimizer, self.make_optimizer = loss, optimizer, make_optimizer
+        return self
+
+    def text(self):
+        args = ", ".join(f"%{n}: {tensor((n, s, t))}" for n, _, s, t, _, _ in self.args)
+        attrs = ",\n                   ".join(self.arg_attrs(a) for a in self.args)
+        body = "\n".join(f"    {line}" for line in self.lines)
+        return (f'module {{\n  "msc.func"() ({{\n  ^bb0({args}):\n{body}\n    "msc.return"({self.loss[0]}) : (tensor<f32>) -> ()\n'
+                f'  }}) {{sym_name = "forward", loss = 0 : i64, results = ["loss"],\n      optimizer = {self.optimizer},\n'
+                f"      arg_attrs = [{attrs}]}} : () -> ()\n}}\n")
+
+    @staticmethod
+    def arg_attrs(a):
+        name, role, _, _, init, trainable = a
+        extra = f', msc.init = "{init}"' if init else ""
+        extra += "" if trainable else ", msc.trainable = false"
+        return f'{{msc.name = "{name}", msc.role = "{role}"{extra}}}'
+
+    def batch_of(self, name, step):
+        _, role, shape, dtype, _, _ = next(a for a in self.args if a[0] == name)
+        rows = [(step * self.batch + i) % self.samples for i in range(self.batch)]
+        if role == "data" and dtype == "i32":
+            return torch.tensor([formula.tokens(s, shape[1]) for s in rows], dtype=torch.int32).long()
+        if role == "data":
+            return torch.tensor([formula.data(s, shape[1], self.classes) for s in rows], dtype=torch.float32)
+        if dtype == "i32":
+            return torch.tensor([formula.label(s, self.classes) for s in rows], dtype=torch.int32)
+        if shape[-1] == self.classes:
+            return torch.tensor([formula.probabilities(s, self.classes) for s in rows], dtype=torch.float32)
+        return torch.tensor([formula.target(s, shape[-1]) for s in rows], dtype=torch.float32)
+
+    def losses(self):
+        values, trained = {}, {}
+        for i, (name, role, shape, _, init, trainable) in enumerate(self.args):
+            if role != "parameter":
+                continue
+            numbers = formula.weights(i, init, formula.count(shape))
+            t = torch.tensor(numbers, dtype=torch.float32).reshape(shape)
+            values[f"%{name}"] = t.requires_grad_(trainable)
+            if trainable:
+                trained[name] = t
+        optimizer, result = self.make_optimizer(trained), []
+        cache = {}
+        for step in range(self.steps):
+            for name, role, *_ in self.args:
+                if role != "parameter":
+                    key = (name, step * self.batch % self.samples)
+                    if key not in cache:
+                        cache[key] = self.batch_of(name, step)
+                    values[f"%{name}"] = cache[key]
+            for target, run, operands in self.program:
+                values[target] = run(*(values[o] for o in operands))
+            loss = values[self.loss[0]]
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            result.append(loss.item())
+        return result
+
+    def write(self):
+        losses = self.losses()
+        with open(os.path.join(FOLDER, self.name + ".mlir"), "w") as out:
+            out.write(self.text())
+        with open(os.path.join(FOLDER, self.name + ".losses"), "w") as out:
+            out.write(f"# torch {torch.__version__.split('+')[0]}: batch {self.batch}, {self.samples} samples in order, {self.classes} classes\n")
+            out.writelines(f"{v:.9g}\n" for v in losses)
+        print(f"{self.name}: {losses[0]:.6f} -> {losses[-1]:.6f}")
+
+
+def tensor(value):
+    _, shape, dtype = value
+    return "tensor<" + "".join(f"{n}x" for n in shape) + dtype + ">"
+
+
+ACTIVATIONS = {
+    "relu": lambda n, v: n.unary("relu", v, torch.relu),
+    "tanh": lambda n, v: n.unary("tanh", v, torch.tanh),
+    "sigmoid": lambda n, v: n.unary("sigmoid", v, torch.sigmoid),
+    "silu": lambda n, v: n.unary("silu", v, F.silu),
+    "gelu": lambda n, v: n.unary("gelu", v, F.gelu, 'form = "erf"'),
+    "gelu_tanh": lambda n, v: n.unary("gelu", v, lambda t: F.gelu(t, approximate="tanh"), 'form = "tanh"'),
+    "softmax": lambda n, v: n.unary("softmax", v, lambda t: F.softmax(t, -1)),
+    "erf": lambda n, v: n.unary("erf", v, torch.erf),
+}
+
+
+class Lamb(torch.optim.Optimizer):
+    """You et al. 2020, algorithm 2, with bias correction and no bound on the norms."""
+
+    def __init__(self, params, lr, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.01):
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            b1, b2 = group["betas"]
+            for w in group["params"]:
+                s = self.state[w]
+                if not s:
+                    s.update(t=0, m=torch.zeros_like(w), v=torch.zeros_like(w))
+                s["t"] += 1
+                s["m"].mul_(b1).add_(w.grad, alpha=1 - b1)
+                s["v"].mul_(b2).addcmul_(w.grad, w.grad, value=1 - b2)
+                r = s["m"] / (1 - b1 ** s["t"]) / ((s["v"] / (1 - b2 ** s["t"])).sqrt() + group["eps"]) + group["weight_decay"] * w
+                norms = w.norm().item(), r.norm().item()
+                trust = norms[0] / norms[1] if min(norms) > 0 else 1.0
+                w.add_(r, alpha=-group["lr"] * trust)
+
+
+class Both:
+    """Two optimizers as one."""
+
+    def __init__(self, *optimizers):
+        self.optimizers = optimizers
+
+    def zero_grad(self):
+        for o in self.optimizers:
+            o.zero_grad()
+
+    def step(self):
+        for o in self.optimizers:
+            o.step()
+
+
+def classifier(name, steps, activations, optimizer, make_optimizer, sizes=(12, 16, 16), classes=4, batch=8, samples=64, bound=0.4):
+    net = Net(name, batch, classes, steps, samples)
+    h = net.x(sizes[0])
+    for i, (n, a) in enumerate(zip(sizes[1:], activations), 1):
+        h = net.dense(h, n, f"dense{i}", bound, a)
+    logits = net.dense(h, classes, f"dense{len(sizes)}", bound)
+    return net.finish(net.cross_entropy(logits), optimizer, make_optimizer)
+
+
+def ffn():
+    """784-512-256-128-64-10 in batches of 32, Momentum, cross entropy.  With lr 0.05 this data is chaotic after some 50 steps
+    (f32 and f64 part for good); with 0.01 they agree to 4e-6 over all 200."""
+    net = Net("ffn", 32, 10, 200, 1600)
+    h, before = net.x(784), 784
+    for i, n in enumerate((512, 256, 128, 64), 1):
+        h = net.dense(h, n, f"dense{i}", round(1.7 * before ** -0.5, 4), "relu")
+        before = n
+    logits = net.dense(h, 10, "dense5", 0.2125)
+    return net.finish(net.cross_entropy(logits), '{kind = "momentum", lr = 0.01 : f32, momentum = 0.9 : f32}',
+                      lambda p: torch.optim.SGD(p.values(), lr=0.01, momentum=0.9))
+
+
+def sgd():
+    return classifier("sgd", 50, ("relu", "relu"), '{kind = "sgd", lr = 0.1 : f32, weight_decay = 0.01 : f32}',
+                      lambda p: torch.optim.SGD(p.values(), lr=0.1, weight_decay=0.01))
+
+
+def nesterov():
+    return classifier("nesterov", 50, ("tanh", "erf"), '{kind = "momentum", lr = 0.05 : f32, momentum = 0.8 : f32, nesterov = true, weight_decay = 0.001 : f32}',
+                      lambda p: torch.optim.SGD(p.values(), lr=0.05, momentum=0.8, nesterov=True, weight_decay=0.001))
+
+
+def adam():
+    return classifier("adam", 40, ("gelu", "sigmoid"), '{kind = "adam", lr = 0.03 : f32, beta2 = 0.99 : f32, weight_decay = 0.01 : f32}',
+                      lambda p: torch.optim.Adam(p.values(), lr=0.03, betas=(0.9, 0.99), weight_decay=0.01))
+
+
+def lamb():
+    return classifier("lamb", 40, ("gelu_tanh", "silu"), '{kind = "lamb", lr = 0.02 : f32}', lambda p: Lamb(p.values(), lr=0.02))
+
+
+def adamw():
+    net = Net("adamw", 8, 4, 40, 64)
+    h = net.dense(net.x(12), 16, "dense1", 0.4, "silu")
+    h = net.dense(net.standardised(h), 16, "dense2", 0.4, "softmax")
+    loss = net.squared_error(net.dense(h, 3, "dense3", 0.4))
+    return net.finish(loss, '{kind = "adamw", lr = 0.01 : f32, weight_decay = 0.1 : f32, eps = 1.0e-6 : f32}',
+                      lambda p: torch.optim.AdamW(p.values(), lr=0.01, weight_decay=0.1, eps=1e-6))
+
+
+def mlp():
+    """Three layers to one number, mean absolute error: the shape of the 784-512-512-1 network."""
+    net = Net("mlp", 8, 4, 50, 64)
+    h = net.dense(net.dense(net.x(20), 24, "dense1", 0.3, "relu"), 24, "dense2", 0.3, "relu")
+    return net.finish(net.absolute_error(net.dense(h, 1, "dense3", 0.3)), '{kind = "momentum", lr = 0.02 : f32, momentum = 0.9 : f32}',
+                      lambda p: torch.optim.SGD(p.values(), lr=0.02, momentum=0.9))
+
+
+def tied():
+    """Rows of a table, averaged, a dense layer, and the table again as the last layer: two uses of one parameter.  One table
+    stays frozen; labels are probabilities; two groups."""
+    net = Net("tied", 8, 16, 40, 64)
+    tokens = net.arg("x", "data", [8, 5], "i32")
+    table = net.parameter("table", [16, 12], "uniform:0.5")
+    place = net.parameter("place", [5, 12], "uniform:0.25", trainable=False)
+    rows = net.op("gather", [table, tokens], [8, 5, 12], lambda t, i: t[i])
+    h = net.mean(net.add(rows, place), [1], False)
+    h = net.dense(h, 12, "dense", 0.4, "tanh")
+    loss = net.soft_cross_entropy(net.matmul(h, table, transpose_b=True))
+    return net.finish(loss, '[{kind = "sgd", lr = 0.2 : f32, parameters = ["dense.b"]}, {kind = "adam", lr = 0.02 : f32, parameters = ["table", "dense.w"]}]',
+                      lambda p: Both(torch.optim.SGD([p["dense.b"]], lr=0.2), torch.optim.Adam([p["table"], p["dense.w"]], lr=0.02)))
+
+
+def main():
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    os.makedirs(FOLDER, exist_ok=True)
+    makers = {f.__name__: f for f in (sgd, nesterov, adam, adamw, lamb, mlp, tied, ffn)}
+    for name in sys.argv[1:] or makers:
+        makers[name]().write()
+
+
+main()
