@@ -234,6 +234,16 @@ static int64_t product(const msc_atoms *atoms, uint32_t mask) {
   return n;
 }
 
+/* Does a dimension that does not divide change inside a run of digits of one axis?  Their parts do not nest. */
+static bool cuts_run(const msc_type *t, const msc_atoms *atoms, const dealt *longer, const dealt *shorter) {
+  for (int d = 0; d < t->rank; d++) {
+    int n = shorter->num[d];
+    if (n == longer->num[d] || n == 0 || t->dim[d] % product(atoms, longer->cut[d]) == 0) continue;
+    if (atoms->atom[longer->atom[d][n - 1]].axis == atoms->atom[longer->atom[d][n]].axis) return true;
+  }
+  return false;
+}
+
 static const char *all_to_all_wrong(const msc_type *t, const msc_atoms *atoms, const dealt *from, const dealt *to) {
   if (from->partial != to->partial) return "partial axes must stay";
   if (from->cuts != to->cuts) return "the axes that leave dimensions must be those that join others";
@@ -269,6 +279,8 @@ const char *msc_relayout_wrong(const msc_mesh *mesh, const msc_type *t, msc_op_k
   dealt a = dealt_of(&atoms, from), b = dealt_of(&atoms, to);
   uint32_t joined = b.cuts & ~a.cuts;
   if (from == to) return "nothing changes";
+  bool leaves = verb == OP_all_gather && all_start_with(&a, &b, t->rank), joins = (verb == OP_reduce_scatter || verb == OP_shard) && all_start_with(&b, &a, t->rank);
+  if ((leaves && cuts_run(t, &atoms, &a, &b)) || (joins && cuts_run(t, &atoms, &b, &a))) return "the parts do not nest, because a size does not divide";
   if (from->num_partial && to->num_partial && from->reduction != to->reduction) return "the reduction of a partial value must stay";
   switch (verb) {
     case OP_all_to_all: return all_to_all_wrong(t, &atoms, &a, &b);

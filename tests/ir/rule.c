@@ -428,6 +428,10 @@ static void test_check_of_collectives(void **state) {
   expect_misfit(make("all_reduce", "8xf32", "", 1), "[{}] partial_max={x};[{}]", "all_reduce: reduces by sum, but operand 'x' [{}] partial_max={x} is a partial max");
   expect_fits(make("all_reduce", "8xf32", "reduction=max", 1), "[{}] partial_max={x};[{}]");
   expect_misfit(make("permute", "9xf32", "", 1), "[{x,y}];[{y,x}]", "permute: cannot make the result [{y,x}] from operand 'x' [{x,y}]: its blocks must be equal, and a size does not divide");
+  expect_fits(make("shard", "10xf32", "", 1), "[{}];[{x}]");
+  expect_fits(make("shard", "10xf32", "", 1), "[{x}];[{x,y}]");
+  expect_misfit(make("shard", "10xf32", "", 1), "[{x:(1)2}];[{x}]", "shard: cannot make the result [{x}] from operand 'x' [{x:(1)2}]: the parts do not nest, because a size does not divide");
+  expect_misfit(make("all_gather", "10xf32", "", 1), "[{x}];[{x:(1)2}]", "all_gather: cannot make the result [{x:(1)2}] from operand 'x' [{x}]: the parts do not nest, because a size does not divide");
   expect_misfit(make("all_to_all", "9x8xf32", "", 1), "[{x},{}];[{},{x}]", "all_to_all: cannot make the result [{},{x}] from operand 'x' [{x},{}]: its pieces must be equal, and a size does not divide");
 }
 

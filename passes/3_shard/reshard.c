@@ -1,0 +1,147 @@
+/* reshard.c: type, from and to in; the plan, or its remembered cost, out. */
+#include "passes/3_shard/reshard.h"
+
+#include <string.h>
+
+#include "passes/3_shard/reshard_graph.h"
+
+typedef struct {
+  const msc_type *type; /* without layout: shape and element type are what counts */
+  const msc_layout *from, *to;
+  int64_t cost;
+} memo;
+
+struct msc_reshard {
+  msc_context *ctx;
+  msc_arena *arena;
+  msc_mesh mesh;
+  msc_reshard_options options;
+  memo *memo; /* open addressing; type NULL: empty */
+  size_t num, cap;
+};
+
+msc_reshard *msc_reshard_new(msc_context *ctx, const msc_mesh *mesh, const msc_reshard_options *options) {
+  msc_reshard *r = msc_new(msc_context_arena(ctx), msc_reshard);
+  r->ctx = ctx;
+  r->arena = msc_context_arena(ctx);
+  r->mesh = *mesh;
+  if (options) r->options = *options;
+  return r;
+}
+
+/* ---- the plan ---- */
+
+static void put_step(msc_reshard_plan *plan, const reshard_problem *p, const reshard_state *before, const reshard_state *after, reshard_edge edge) {
+  static const msc_op_kind verbs[] = {OP_shard, OP_all_gather, OP_all_to_all, OP_reduce_scatter, OP_all_reduce, OP_permute, OP_exchange};
+  msc_reshard_step *s = &plan->step[plan->num_steps++];
+  *s = (msc_reshard_step){verbs[edge.verb], msc_reshard_layout(p, after), edge.bytes, edge.ns, msc_reshard_peak(p, edge.verb, before, after)};
+  plan->bytes += edge.bytes;
+  plan->ns += edge.ns;
+  if (plan->num_steps == 1 || s->peak_bytes > plan->peak_bytes) plan->peak_bytes = s->peak_bytes;
+}
+
+static void put_path(msc_reshard *r, const reshard_problem *p, const reshard_path *path, msc_reshard_plan *plan) {
+  plan->step = msc_new_array(r->arena, msc_reshard_step, path->num);
+  for (int i = 0; i < path->num; i++) put_step(plan, p, i ? &path->state[i - 1] : &p->from, &path->state[i], path->edge[i]);
+  plan->lower_bound = msc_reshard_lower_bound(p);
+}
+
+/* Finish every sum, gather everything, take one's part: for layouts that have no atoms in common or too many of them, or
+ * that the search finds no way between.
+ * Each step is planned by itself, because its two layouts do have common atoms. */
+static const msc_layout *whole(msc_reshard *r, const msc_layout *l, bool keep_cuts) {
+  msc_layout raw = *l;
+  raw.num_partial = 0;
+  if (!keep_cuts) memset(raw.first, 0, sizeof raw.first);
+  return msc_layout_of(r->ctx, &r->mesh, &raw);
+}
+
+static bool plan_through_whole(msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to, msc_reshard_plan *out_plan) {
+  const msc_layout *via[4] = {from, whole(r, from, true), whole(r, from, false), to};
+  memset(out_plan, 0, sizeof *out_plan);
+  out_plan->lower_bound = -1;
+  out_plan->step = msc_new_array(r->arena, msc_reshard_step, 3);
+  for (int i = 1; i < 4; i++) {
+    reshard_problem p;
+    if (via[i] == via[i - 1]) continue;
+    if (!msc_reshard_problem_of(r->ctx, &r->mesh, &r->options, type, via[i - 1], via[i], &p)) return false;
+    reshard_verb verb = i == 1 ? ALL_REDUCE : i == 2 ? ALL_GATHER : SLICE;
+    reshard_edge edge = {verb, 0, 0};
+    if (verb != SLICE) msc_reshard_price(&p, verb, &p.from, &p.to, &edge);
+    put_step(out_plan, &p, &p.from, &p.to, edge);
+  }
+  return !r->options.peak || out_plan->peak_bytes <= r->options.peak;
+}
+
+static bool gains_partial(const msc_reshard *r, const reshard_problem *p) {
+  int64_t from = msc_reshard_atoms_size(p, p->from.partial), to = msc_reshard_atoms_size(p, p->to.partial);
+  return !r->options.free_partial && from % to != 0;
+}
+
+static bool search_plan(msc_reshard *r, const reshard_problem *p, msc_arena *scratch, bool cost_only, msc_reshard_plan *out_plan) {
+  reshard_path path;
+  bool complete;
+  memset(out_plan, 0, sizeof *out_plan);
+  if (gains_partial(r, p)) return false;
+  int64_t local = msc_reshard_local(p, &p->from);
+  bool fits = !r->options.peak || local <= r->options.peak;
+  if (!fits || !msc_reshard_search(p, scratch, cost_only, &path, &complete)) {
+    if (r->options.peak) out_plan->needed_peak = msc_reshard_least_peak(p, scratch);
+    return false;
+  }
+  put_path(r, p, &path, out_plan);
+  if (!path.num) out_plan->peak_bytes = local;
+  out_plan->proven = (complete && !p->coarse && !p->uneven) || (!r->options.time && out_plan->bytes == out_plan->lower_bound);
+  return true;
+}
+
+static bool plan_in(msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to, bool cost_only, msc_reshard_plan *out_plan) {
+  reshard_problem p;
+  if (!msc_reshard_problem_of(r->ctx, &r->mesh, &r->options, type, from, to, &p)) return plan_through_whole(r, type, from, to, out_plan);
+  msc_arena *scratch = msc_arena_new(r->ctx);
+  bool ok = search_plan(r, &p, scratch, cost_only, out_plan);
+  msc_arena_free(scratch);
+  if (ok || r->options.peak || gains_partial(r, &p)) return ok;
+  return plan_through_whole(r, type, from, to, out_plan);
+}
+
+bool msc_reshard_plan_of(msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to, msc_reshard_plan *out_plan) {
+  return plan_in(r, type, from, to, false, out_plan);
+}
+
+/* ---- remembered costs ---- */
+
+static size_t hash_of(const memo *m) {
+  uint64_t h = (uint64_t)(uintptr_t)m->type * 0x9E3779B97F4A7C15u;
+  h = (h ^ (uint64_t)(uintptr_t)m->from) * 0xD6E8FEB86659FD93u;
+  h = (h ^ (uint64_t)(uintptr_t)m->to) * 0x9E3779B97F4A7C15u;
+  return (size_t)(h >> 20);
+}
+
+static memo *find_memo(const msc_reshard *r, const memo *m) {
+  size_t at = hash_of(m) & (r->cap - 1);
+  while (r->memo[at].type && (r->memo[at].type != m->type || r->memo[at].from != m->from || r->memo[at].to != m->to)) at = (at + 1) & (r->cap - 1);
+  return &r->memo[at];
+}
+
+static void grow_memo(msc_reshard *r) {
+  memo *old = r->memo;
+  size_t cap = r->cap;
+  r->cap = cap ? cap * 2 : 256;
+  r->memo = msc_new_array(r->arena, memo, r->cap);
+  for (size_t i = 0; i < cap; i++)
+    if (old[i].type) *find_memo(r, &old[i]) = old[i];
+}
+
+int64_t msc_reshard_cost(msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to) {
+  if (from == to) return 0;
+  memo m = {msc_type_with_layout(r->ctx, type, NULL), from, to, -1};
+  if (r->num * 2 >= r->cap) grow_memo(r);
+  memo *known = find_memo(r, &m);
+  if (known->type) return known->cost;
+  msc_reshard_plan plan;
+  if (plan_in(r, type, from, to, true, &plan)) m.cost = r->options.time ? plan.ns : plan.bytes;
+  r->num++;
+  *find_memo(r, &m) = m;
+  return m.cost;
+}

@@ -1,0 +1,55 @@
+/* reshard.h: the redistribution planner.  In: a type and two layouts; out: the cheapest sequence of collectives that
+ * changes one into the other, and what it costs.  Search and partitioner ask the same planner, so that what is searched
+ * for is what is emitted.
+ *
+ *   msc_reshard *r = msc_reshard_new(ctx, &module->mesh, NULL);
+ *   msc_reshard_plan p;
+ *   if (msc_reshard_plan_of(r, type, from, to, &p)) for (int i = 0; i < p.num_steps; i++) emit(p.step[i].verb, p.step[i].to); */
+#ifndef MSC_PASSES_3_SHARD_RESHARD_H
+#define MSC_PASSES_3_SHARD_RESHARD_H
+
+#include "ir/ir.h"
+
+typedef struct {
+  double latency_us, gb_per_s; /* of one step between neighbours on this axis */
+} msc_link;
+
+typedef struct {
+  bool time;                    /* least time instead of least bytes */
+  msc_link link[MSC_MAX_AXES];  /* time only, per mesh axis; a group takes the slowest of its axes */
+  double launch_us;             /* time only: of each step with traffic */
+  int64_t peak;                 /* limit of one device's local bytes in + out of any step; 0: none */
+  bool no_alltoall;             /* neither all_to_all nor exchange */
+  bool free_partial;            /* a replicated value may become partial: zeros (the identity) except on digit 0 */
+  int max_atoms;                /* sub-axes the search may use; beyond it they are merged and the plan is not proven. 0: 7 */
+} msc_reshard_options;
+
+typedef struct {
+  msc_op_kind verb;         /* OP_shard (the plan's "slice"), OP_all_gather, ... */
+  const msc_layout *to;
+  int64_t bytes;            /* received by the worst device */
+  int64_t ns;               /* time only */
+  int64_t peak_bytes;       /* local in + out; of a slice: in */
+} msc_reshard_step;
+
+typedef struct {
+  int num_steps;
+  msc_reshard_step *step;   /* in the planner's arena */
+  int64_t bytes, ns;        /* sums over the steps */
+  int64_t lower_bound;      /* no plan moves fewer bytes; -1: not known, because of partial values */
+  int64_t peak_bytes;       /* largest of the steps; without steps the local bytes */
+  bool proven;              /* no cheaper plan exists */
+  int64_t needed_peak;      /* when nothing fits: the smallest limit that would do */
+} msc_reshard_plan;
+
+typedef struct msc_reshard msc_reshard;
+
+/* Lives in the context's arena and remembers costs.  NULL options: least bytes, no limit. */
+msc_reshard *msc_reshard_new(msc_context *ctx, const msc_mesh *mesh, const msc_reshard_options *options);
+/* False when nothing fits the limit (needed_peak is set then), or when no plan exists at all: `to` is partial where `from`
+ * is not and free_partial is off (needed_peak 0).  Reports nothing. */
+bool msc_reshard_plan_of(msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to, msc_reshard_plan *out_plan);
+/* Bytes, or ns with `time`, of that plan; -1 when there is none.  Remembered. */
+int64_t msc_reshard_cost(msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to);
+
+#endif

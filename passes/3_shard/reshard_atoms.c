@@ -1,0 +1,191 @@
+/* reshard_atoms.c: two layouts in; the planner's atoms, and both layouts written with them, out.
+ *
+ * Where sizes divide, up to max_atoms prime digits the atoms are the primes, and the search over them is exact.  Beyond that the axes are cut
+ * only where the layouts cut them, and where the parts of a dimension add up to those of the other layout: x to y with 2
+ * and 4 parts cuts y at 2.  If these are still too many, digits that stay together in both layouts become one atom. */
+#include <string.h>
+
+#include "passes/3_shard/reshard_graph.h"
+
+enum { FREE = -1, PARTIAL = -2, MAX_DIGITS = 2 * MSC_MAX_SUBAXES };
+
+/* A run of digits, and where it stands in each of the two layouts: a dimension with [begin, end) of its list, or a set. */
+typedef struct {
+  int num;
+  msc_subaxis digit[MSC_MAX_SUBAXES];
+  int place[2], begin[2], end[2];
+} run;
+
+typedef struct {
+  int num;
+  run run[MAX_DIGITS];
+} runs;
+
+typedef struct {
+  int num;
+  uint32_t at[MAX_DIGITS];
+} borders;
+
+/* Keeps the borders of an axis a chain of divisors: one that does not fit is left out. */
+static void add_border(borders *b, uint32_t at) {
+  int i = 0;
+  while (i < b->num && b->at[i] < at) i++;
+  if (i < b->num && b->at[i] == at) return;
+  if (b->num == MAX_DIGITS || (i > 0 && at % b->at[i - 1]) || (i < b->num && b->at[i] % at)) return;
+  memmove(b->at + i + 1, b->at + i, sizeof *b->at * (size_t)(b->num - i));
+  b->at[i] = at;
+  b->num++;
+}
+
+static void add_layout_borders(borders *axis, const msc_layout *l) {
+  for (int i = 0; i < l->first[l->rank] + l->num_partial; i++) {
+    add_border(&axis[l->sub[i].axis], l->sub[i].pre);
+    add_border(&axis[l->sub[i].axis], l->sub[i].pre * l->sub[i].size);
+  }
+}
+
+/* Cuts the digits of dimension d of `l` at `parts`, which the other layout's dimension has before one of its digits. */
+static void add_parts_border(borders *axis, const msc_layout *l, int d, int64_t parts) {
+  int64_t before = 1;
+  for (int i = l->first[d]; i < l->first[d + 1]; i++) {
+    msc_subaxis s = l->sub[i];
+    int64_t after = before * s.size;
+    if (parts > before && parts < after && parts % before == 0 && after % parts == 0)
+      add_border(&axis[s.axis], (uint32_t)(s.pre * (parts / before)));
+    before = after;
+  }
+}
+
+static void add_common_borders(borders *axis, const msc_layout *l, const msc_layout *other) {
+  for (int d = 0; d < l->rank; d++) {
+    int64_t parts = 1;
+    for (int i = other->first[d]; i < other->first[d + 1]; i++) {
+      parts *= other->sub[i].size;
+      add_parts_border(axis, l, d, parts);
+    }
+  }
+}
+
+static void coarse_digits(const msc_mesh *mesh, const msc_layout *from, const msc_layout *to, msc_atoms *out_digits) {
+  borders axis[MSC_MAX_AXES] = {{0}};
+  for (int a = 0; a < mesh->num_axes; a++) {
+    add_border(&axis[a], 1);
+    add_border(&axis[a], (uint32_t)mesh->axis[a].size);
+  }
+  add_layout_borders(axis, from);
+  add_layout_borders(axis, to);
+  add_common_borders(axis, from, to);
+  add_common_borders(axis, to, from);
+  out_digits->num = 0;
+  for (int a = 0; a < mesh->num_axes; a++)
+    for (int i = 1; i < axis[a].num && out_digits->num < MSC_MAX_SUBAXES; i++)
+      out_digits->atom[out_digits->num++] = (msc_subaxis){(uint32_t)a, axis[a].at[i - 1], axis[a].at[i] / axis[a].at[i - 1]};
+}
+
+/* Where each digit stands in layout number `which`. */
+static void place_digits(const msc_atoms *digits, const msc_layout *l, int which, runs *r) {
+  uint8_t list[MSC_MAX_SUBAXES];
+  for (int d = 0; d < l->rank; d++) {
+    int num = msc_atoms_in(digits, l->first[d + 1] - l->first[d], l->sub + l->first[d], list);
+    for (int i = 0; i < num; i++) r->run[list[i]].place[which] = d, r->run[list[i]].begin[which] = i, r->run[list[i]].end[which] = i + 1;
+  }
+  int num = msc_atoms_in(digits, l->num_partial, l->sub + l->first[l->rank], list);
+  for (int i = 0; i < num; i++) r->run[list[i]].place[which] = PARTIAL;
+}
+
+static bool continues(const run *a, const run *b, int which) {
+  if (a->place[which] != b->place[which]) return false;
+  return a->place[which] < 0 || a->end[which] == b->begin[which];
+}
+
+/* Merges the first two runs that stay together in both layouts; those that are free in both before all others. */
+static bool merge_two(runs *r, bool only_free) {
+  for (int i = 0; i < r->num; i++)
+    for (int j = 0; j < r->num; j++) {
+      run *a = &r->run[i], *b = &r->run[j];
+      if (i == j || !continues(a, b, 0) || !continues(a, b, 1)) continue;
+      if (only_free && (a->place[0] != FREE || a->place[1] != FREE)) continue;
+      for (int k = 0; k < b->num; k++) a->digit[a->num++] = b->digit[k];
+      for (int w = 0; w < 2; w++) a->end[w] = b->end[w];
+      memmove(b, b + 1, sizeof *b * (size_t)(r->num - j - 1));
+      r->num--;
+      return true;
+    }
+  return false;
+}
+
+static void put_run(reshard_problem *p, const run *r, int atom) {
+  p->num_digits[atom] = r->num;
+  memcpy(p->digit[atom], r->digit, (size_t)r->num * sizeof *r->digit);
+  p->size[atom] = msc_group_size(r->num, r->digit);
+  p->latency_us[atom] = 0, p->gb_per_s[atom] = 0;
+  for (int i = 0; i < r->num; i++) { /* the slowest of its axes */
+    const msc_link *l = &p->options->link[r->digit[i].axis];
+    if (l->latency_us > p->latency_us[atom]) p->latency_us[atom] = l->latency_us;
+    if (p->gb_per_s[atom] == 0 || l->gb_per_s < p->gb_per_s[atom]) p->gb_per_s[atom] = l->gb_per_s;
+  }
+}
+
+static void put_state(const runs *r, int which, int rank, reshard_state *out) {
+  memset(out, 0, sizeof *out);
+  for (int i = 0; i < r->num; i++)
+    if (r->run[i].place[which] == PARTIAL) out->partial |= 1u << i;
+  for (int d = 0; d < rank; d++)
+    for (int at = 0, found = 1; found;) {
+      found = 0;
+      for (int i = 0; i < r->num && !found; i++)
+        if (r->run[i].place[which] == d && r->run[i].begin[which] == at) {
+          out->atom[d][out->num[d]++] = (uint8_t)i;
+          at = r->run[i].end[which];
+          found = 1;
+        }
+    }
+}
+
+bool msc_reshard_problem_of(msc_context *ctx, const msc_mesh *mesh, const msc_reshard_options *options, const msc_type *type,
+                            const msc_layout *from, const msc_layout *to, reshard_problem *out_problem) {
+  reshard_problem *p = out_problem;
+  const msc_layout *both[2] = {from, to};
+  msc_atoms digits;
+  runs r = {0};
+  memset(p, 0, sizeof *p);
+  if (!msc_atoms_of(mesh, 2, both, &digits)) return false;
+  int max = options->max_atoms ? options->max_atoms : 7;
+  if (max > RESHARD_ATOMS) max = RESHARD_ATOMS;
+  p->uneven = !msc_layout_fits(from, type) || !msc_layout_fits(to, type);
+  p->coarse = digits.num > max || p->uneven; /* parts of an uneven dimension depend on which digits stay one cut */
+  if (p->coarse) coarse_digits(mesh, from, to, &digits);
+  r.num = digits.num;
+  for (int i = 0; i < r.num; i++) r.run[i] = (run){.num = 1, .digit = {digits.atom[i]}, .place = {FREE, FREE}};
+  place_digits(&digits, from, 0, &r);
+  place_digits(&digits, to, 1, &r);
+  while (r.num > max && (merge_two(&r, true) || merge_two(&r, false))) {}
+  if (r.num > RESHARD_ATOMS) return false;
+  p->ctx = ctx, p->mesh = mesh, p->options = options, p->type = type;
+  p->from_layout = from, p->to_layout = to;
+  p->rank = type->rank, p->num_atoms = r.num;
+  for (int i = 0; i < r.num; i++) put_run(p, &r.run[i], i);
+  put_state(&r, 0, p->rank, &p->from);
+  put_state(&r, 1, p->rank, &p->to);
+  p->elem_bytes = msc_dtype_bytes(type->dtype);
+  p->total_bytes = msc_type_bytes(type);
+  return true;
+}
+
+const msc_layout *msc_reshard_layout(const reshard_problem *p, const reshard_state *s) {
+  msc_layout raw;
+  memset(&raw, 0, sizeof raw);
+  raw.rank = (uint8_t)p->rank;
+  int num = 0;
+  for (int d = 0; d < p->rank; d++) {
+    raw.first[d] = (uint8_t)num;
+    for (int i = 0; i < s->num[d]; i++)
+      for (int j = 0; j < p->num_digits[s->atom[d][i]]; j++) raw.sub[num++] = p->digit[s->atom[d][i]][j];
+  }
+  raw.first[p->rank] = (uint8_t)num;
+  for (int a = 0; a < p->num_atoms; a++)
+    for (int j = 0; j < p->num_digits[a] && (s->partial >> a & 1); j++) raw.sub[num++] = p->digit[a][j];
+  raw.num_partial = (uint8_t)(num - raw.first[p->rank]);
+  raw.reduction = p->from_layout->num_partial ? p->from_layout->reduction : p->to_layout->reduction;
+  return msc_layout_of(p->ctx, p->mesh, &raw);
+}

@@ -1,0 +1,462 @@
+/* reshard_search.c: a problem in; its best path out.
+ *
+ * A* over states, with the bytes that some device must still receive as the estimate.  The objective is compared in this
+ * order: bytes (or ns); no exchange; fewest steps with traffic; least peak; the first step's verb and layout text (shorter
+ * first), then the second's.  The first three add up along a path and are the cost of the search, which then has every state and edge of
+ * every path of least cost; among those paths the other two are decided afterwards. */
+#include <string.h>
+
+#include "passes/3_shard/reshard_graph.h"
+
+/* bytes or ns, then 1 per exchange << 16, then steps. */
+typedef unsigned __int128 cost;
+enum { MINOR_BITS = 32, EXCHANGE_UNIT = 1 << 16, MAX_STATES = 400000, MAX_LINKS = 2000000 };
+
+static cost cost_of(int64_t major, int exchanges, int steps) {
+  return (cost)(uint64_t)major << MINOR_BITS | (uint32_t)(exchanges * EXCHANGE_UNIT + steps);
+}
+
+static int64_t major_of(cost c) { return (int64_t)(c >> MINOR_BITS); }
+
+static const cost NO_COST = (cost)INT64_MAX << MINOR_BITS; /* its bytes still fit a budget */
+
+typedef struct {
+  int from, next; /* index of a node; of the next edge into the same node, -1: none */
+  cost cost;
+  reshard_edge edge;
+} link;
+
+typedef struct {
+  reshard_key key;
+  cost g, h;
+  int links; /* into this node, with the least cost; -1: none */
+  bool closed;
+} node;
+
+typedef struct {
+  cost f;
+  int node;
+} entry;
+
+/* States that permute into each other: the same parts everywhere. */
+typedef struct {
+  int64_t parts[MSC_MAX_RANK], terms;
+  cost least; /* of the members that were expanded */
+} class;
+
+typedef struct {
+  const reshard_problem *p;
+  msc_arena *arena;
+  bool cost_only;
+  node *node;
+  int num_nodes, cap_nodes;
+  int *table; /* open addressing: node index + 1 */
+  uint32_t table_size;
+  entry *heap;
+  int heap_num, heap_cap;
+  link *link;
+  int num_links, cap_links;
+  class *class;
+  int num_classes, cap_classes;
+  int current, target;
+  cost limit; /* paths above it are of no interest */
+  double fastest_latency_us, fastest_gb_per_s;
+  bool cut_short;
+} search;
+
+/* ---- tables ---- */
+
+static void *grown(msc_arena *arena, void *array, int num, int *cap, size_t item_bytes) {
+  if (num < *cap) return array;
+  *cap = *cap ? *cap * 2 : 64;
+  void *p = msc_arena_alloc(arena, (size_t)*cap * item_bytes);
+  if (num) memcpy(p, array, (size_t)num * item_bytes);
+  return p;
+}
+
+static uint32_t hash_of(reshard_key key) {
+  uint64_t h = ((uint64_t)key ^ (uint64_t)(key >> 64) * 0x9E3779B97F4A7C15u) * 0xD6E8FEB86659FD93u;
+  return (uint32_t)(h >> 32);
+}
+
+static void rehash(search *s) {
+  s->table_size = s->table_size ? s->table_size * 4 : 256;
+  s->table = msc_new_array(s->arena, int, s->table_size);
+  for (int i = 0; i < s->num_nodes; i++) {
+    uint32_t at = hash_of(s->node[i].key) & (s->table_size - 1);
+    while (s->table[at]) at = (at + 1) & (s->table_size - 1);
+    s->table[at] = i + 1;
+  }
+}
+
+static int find_node(const search *s, reshard_key key) {
+  if (!s->table_size) return -1;
+  uint32_t at = hash_of(key) & (s->table_size - 1);
+  for (; s->table[at]; at = (at + 1) & (s->table_size - 1))
+    if (s->node[s->table[at] - 1].key == key) return s->table[at] - 1;
+  return -1;
+}
+
+static int add_node(search *s, reshard_key key, cost h) {
+  if ((uint32_t)s->num_nodes * 2 >= s->table_size) rehash(s);
+  uint32_t at = hash_of(key) & (s->table_size - 1);
+  while (s->table[at]) at = (at + 1) & (s->table_size - 1);
+  s->node = grown(s->arena, s->node, s->num_nodes, &s->cap_nodes, sizeof *s->node);
+  s->node[s->num_nodes] = (node){.key = key, .g = NO_COST, .h = h, .links = -1};
+  s->table[at] = s->num_nodes + 1;
+  return s->num_nodes++;
+}
+
+static void push(search *s, cost f, int node_index) {
+  s->heap = grown(s->arena, s->heap, s->heap_num, &s->heap_cap, sizeof *s->heap);
+  int i = s->heap_num++;
+  for (; i && s->heap[(i - 1) / 2].f > f; i = (i - 1) / 2) s->heap[i] = s->heap[(i - 1) / 2];
+  s->heap[i] = (entry){f, node_index};
+}
+
+static entry pop(search *s) {
+  entry top = s->heap[0], last = s->heap[--s->heap_num];
+  int i = 0;
+  for (int child; (child = 2 * i + 1) < s->heap_num; i = child) {
+    if (child + 1 < s->heap_num && s->heap[child + 1].f < s->heap[child].f) child++;
+    if (s->heap[child].f >= last.f) break;
+    s->heap[i] = s->heap[child];
+  }
+  s->heap[i] = last;
+  return top;
+}
+
+/* ---- the search ---- */
+
+/* What every path from here costs at least. */
+static cost estimate(const search *s, const reshard_state *state) {
+  if (msc_reshard_only_sliced(s->p, state, &s->p->to)) return 0;
+  int64_t bytes = msc_reshard_bound(s->p, state);
+  if (!s->p->options->time) return cost_of(bytes, 0, 1);
+  double ns = (s->p->options->launch_us + s->fastest_latency_us) * 1e3;
+  if (s->fastest_gb_per_s > 0) ns += (double)bytes / s->fastest_gb_per_s;
+  return cost_of((int64_t)ns, 0, 1);
+}
+
+static void relax(void *user, const reshard_state *state, const reshard_edge *edge) {
+  search *s = user;
+  cost c = edge->verb == SLICE ? 0 : cost_of(s->p->options->time ? edge->ns : edge->bytes, edge->verb == EXCHANGE, 1);
+  cost g = s->node[s->current].g + c;
+  if (g > s->limit) return;
+  reshard_key key = msc_reshard_key(s->p, state);
+  int i = find_node(s, key);
+  if (i < 0) {
+    cost h = estimate(s, state);
+    if (g + h > s->limit) return;
+    i = add_node(s, key, h);
+  }
+  node *n = &s->node[i];
+  if (g > n->g || g + n->h > s->limit || (g == n->g && s->cost_only)) return;
+  if (g < n->g) {
+    n->g = g, n->links = -1, n->closed = false;
+    push(s, g + n->h, i);
+    if (i == s->target) s->limit = g;
+  }
+  s->link = grown(s->arena, s->link, s->num_links, &s->cap_links, sizeof *s->link);
+  s->link[s->num_links] = (link){s->current, n->links, c, *edge};
+  n->links = s->num_links++;
+}
+
+static class *class_of(search *s, const reshard_state *state) {
+  class c = {.terms = msc_reshard_atoms_size(s->p, state->partial), .least = NO_COST};
+  for (int d = 0; d < s->p->rank; d++) c.parts[d] = msc_reshard_parts(s->p, state, d);
+  for (int i = 0; i < s->num_classes; i++)
+    if (s->class[i].terms == c.terms && !memcmp(s->class[i].parts, c.parts, sizeof c.parts)) return &s->class[i];
+  s->class = grown(s->arena, s->class, s->num_classes, &s->cap_classes, sizeof *s->class);
+  s->class[s->num_classes] = c;
+  return &s->class[s->num_classes++];
+}
+
+/* A permute costs the same from every state of a class, so only its cheapest members need it.  In time mode the axes that
+ * move decide, and every member does. */
+static bool wants_permutes(search *s, const reshard_state *state, cost g) {
+  if (s->p->options->time) return true;
+  class *c = class_of(s, state);
+  if (g > c->least) return false;
+  c->least = g;
+  return true;
+}
+
+static void run(search *s) {
+  while (s->heap_num) {
+    entry e = pop(s);
+    node *n = &s->node[e.node];
+    if (n->closed || e.f != n->g + n->h) continue;
+    if (e.f > s->limit) return;
+    n->closed = true;
+    if (e.node == s->target) {
+      if (s->cost_only) return;
+      continue;
+    }
+    if (s->num_nodes > MAX_STATES || s->num_links > MAX_LINKS) {
+      s->cut_short = true;
+      return;
+    }
+    reshard_state state;
+    msc_reshard_state_of(s->p, n->key, &state);
+    s->current = e.node;
+    cost g = n->g;
+    msc_reshard_expand(s->p, &state, major_of(s->limit - g), wants_permutes(s, &state, g), relax, s);
+  }
+}
+
+/* ---- among the paths of least cost ---- */
+
+typedef struct {
+  int from, to;
+  reshard_edge edge;
+  int64_t peak;
+  int next; /* edge out of the same state */
+} arc;
+
+/* The states and edges of all paths of least cost; states are numbered so that edges go to higher numbers. */
+typedef struct {
+  search *s;
+  int num, num_arcs, cap_arcs;
+  int *node;         /* of state i */
+  int *number;       /* of a node, -1: on no path */
+  reshard_state *state;
+  arc *arc;
+  int *first;        /* arc out of state i */
+  int64_t *peak;     /* least peak of a path from the source */
+  bool *leads;       /* to the target within the least peak */
+  const char **text;
+} ways;
+
+static void collect_nodes(ways *w) {
+  search *s = w->s;
+  int *stack = msc_new_array(s->arena, int, s->num_nodes), depth = 0;
+  w->node = msc_new_array(s->arena, int, s->num_nodes);
+  w->number = msc_new_array(s->arena, int, s->num_nodes);
+  for (int i = 0; i < s->num_nodes; i++) w->number[i] = -1;
+  stack[depth++] = s->target;
+  w->number[s->target] = 0;
+  while (depth) {
+    int n = stack[--depth];
+    w->node[w->num++] = n;
+    for (int l = s->node[n].links; l >= 0; l = s->link[l].next) {
+      int from = s->link[l].from;
+      if (w->number[from] >= 0 || s->node[from].g + s->link[l].cost != s->node[n].g) continue;
+      w->number[from] = 0;
+      stack[depth++] = from;
+    }
+  }
+}
+
+/* Costs grow along edges; slices cost nothing, but use more atoms. */
+static bool comes_before(const ways *w, int a, int b) {
+  const node *x = &w->s->node[a], *y = &w->s->node[b];
+  if (x->g != y->g) return x->g < y->g;
+  reshard_state p, q;
+  msc_reshard_state_of(w->s->p, x->key, &p);
+  msc_reshard_state_of(w->s->p, y->key, &q);
+  int used_p = __builtin_popcount(msc_reshard_used(w->s->p, &p)), used_q = __builtin_popcount(msc_reshard_used(w->s->p, &q));
+  return used_p != used_q ? used_p < used_q : x->key < y->key;
+}
+
+/* Merge sort: there may be thousands. */
+static void sort_nodes(ways *w, int *a, int *spare, int num) {
+  if (num < 2) return;
+  int half = num / 2, i = 0, j = half;
+  sort_nodes(w, a, spare, half);
+  sort_nodes(w, a + half, spare, num - half);
+  for (int k = 0; k < num; k++) spare[k] = j >= num || (i < half && !comes_before(w, a[j], a[i])) ? a[i++] : a[j++];
+  memcpy(a, spare, (size_t)num * sizeof *a);
+}
+
+static void collect_arcs(ways *w) {
+  search *s = w->s;
+  for (int i = 0; i < w->num; i++) w->number[w->node[i]] = i, msc_reshard_state_of(s->p, s->node[w->node[i]].key, &w->state[i]), w->first[i] = -1;
+  for (int i = 0; i < w->num; i++)
+    for (int l = s->node[w->node[i]].links; l >= 0; l = s->link[l].next) {
+      const link *k = &s->link[l];
+      int from = w->number[k->from];
+      if (from < 0 || s->node[k->from].g + k->cost != s->node[w->node[i]].g) continue;
+      w->arc = grown(s->arena, w->arc, w->num_arcs, &w->cap_arcs, sizeof *w->arc);
+      w->arc[w->num_arcs] = (arc){from, i, k->edge, msc_reshard_peak(s->p, k->edge.verb, &w->state[from], &w->state[i]), w->first[from]};
+      w->first[from] = w->num_arcs++;
+    }
+}
+
+static void keep_least_peak(ways *w) {
+  int target = w->number[w->s->target];
+  for (int i = 0; i < w->num; i++) w->peak[i] = INT64_MAX;
+  w->peak[0] = 0;
+  for (int i = 0; i < w->num; i++)
+    for (int a = w->first[i]; a >= 0; a = w->arc[a].next) {
+      int64_t peak = w->arc[a].peak > w->peak[i] ? w->arc[a].peak : w->peak[i];
+      if (peak < w->peak[w->arc[a].to]) w->peak[w->arc[a].to] = peak;
+    }
+  w->leads[target] = true;
+  for (int i = w->num - 1; i >= 0; i--)
+    for (int a = w->first[i]; a >= 0; a = w->arc[a].next)
+      if (w->leads[w->arc[a].to] && w->arc[a].peak <= w->peak[target]) w->leads[i] = true;
+}
+
+static ways ways_of(search *s) {
+  ways w = {.s = s};
+  collect_nodes(&w);
+  sort_nodes(&w, w.node, msc_new_array(s->arena, int, w.num), w.num);
+  w.state = msc_new_array(s->arena, reshard_state, w.num);
+  w.first = msc_new_array(s->arena, int, w.num);
+  w.peak = msc_new_array(s->arena, int64_t, w.num);
+  w.leads = msc_new_array(s->arena, bool, w.num);
+  w.text = msc_new_array(s->arena, const char *, w.num);
+  collect_arcs(&w);
+  keep_least_peak(&w);
+  return w;
+}
+
+static const char *text_of(ways *w, int i) {
+  const reshard_problem *p = w->s->p;
+  if (!w->text[i]) w->text[i] = msc_layout_print(w->s->arena, p->mesh, msc_reshard_layout(p, &w->state[i]));
+  return w->text[i];
+}
+
+/* Shorter texts first: of equal plans the one that leaves axes whole. */
+static bool reads_before(ways *w, int a, int b) {
+  size_t len_a = strlen(text_of(w, a)), len_b = strlen(text_of(w, b));
+  return len_a != len_b ? len_a < len_b : strcmp(text_of(w, a), text_of(w, b)) < 0;
+}
+
+static bool usable(const ways *w, const arc *a) { return w->leads[a->to] && a->peak <= w->peak[w->number[w->s->target]]; }
+
+static bool has_traffic_out(const ways *w, int i) {
+  for (int a = w->first[i]; a >= 0; a = w->arc[a].next)
+    if (w->arc[a].edge.verb != SLICE && usable(w, &w->arc[a])) return true;
+  return false;
+}
+
+/* The state with the least text that slices lead to and from which the path goes on otherwise, or ends; -1: none.
+ * Slices follow each other as one step. */
+static int best_sliced(ways *w, int at) {
+  int best = -1, target = w->number[w->s->target];
+  bool *reached = msc_new_array(w->s->arena, bool, w->num);
+  reached[at] = true;
+  for (int i = at; i < w->num; i++) {
+    for (int a = w->first[i]; a >= 0 && reached[i]; a = w->arc[a].next)
+      if (w->arc[a].edge.verb == SLICE && usable(w, &w->arc[a])) reached[w->arc[a].to] = true;
+    if (i == at || !reached[i] || (i != target && !has_traffic_out(w, i))) continue;
+    if (best < 0 || reads_before(w, i, best)) best = i;
+  }
+  return best;
+}
+
+static const arc *best_arc(ways *w, int at) {
+  const arc *best = NULL;
+  for (int a = w->first[at]; a >= 0; a = w->arc[a].next) {
+    const arc *x = &w->arc[a];
+    if (x->edge.verb == SLICE || !usable(w, x)) continue;
+    if (!best || x->edge.verb < best->edge.verb || (x->edge.verb == best->edge.verb && reads_before(w, x->to, best->to))) best = x;
+  }
+  return best;
+}
+
+static void add_step(reshard_path *path, const reshard_state *state, reshard_edge edge) {
+  path->state[path->num] = *state;
+  path->edge[path->num++] = edge;
+}
+
+static void walk(ways *w, reshard_path *path) {
+  int at = 0, target = w->number[w->s->target];
+  bool sliced = false;
+  path->state = msc_new_array(w->s->arena, reshard_state, w->num);
+  path->edge = msc_new_array(w->s->arena, reshard_edge, w->num);
+  while (at != target) {
+    int slices = sliced ? -1 : best_sliced(w, at);
+    sliced = slices >= 0;
+    const arc *a = sliced ? NULL : best_arc(w, at);
+    at = sliced ? slices : a->to;
+    add_step(path, &w->state[at], sliced ? (reshard_edge){SLICE, 0, 0} : a->edge);
+  }
+}
+
+/* Any path of least cost, for its cost. */
+static void walk_back(search *s, reshard_path *path) {
+  int num = 0;
+  for (int n = s->target; s->node[n].links >= 0; n = s->link[s->node[n].links].from) num++;
+  path->state = msc_new_array(s->arena, reshard_state, num + 1);
+  path->edge = msc_new_array(s->arena, reshard_edge, num + 1);
+  path->num = num;
+  for (int n = s->target; num-- > 0; n = s->link[s->node[n].links].from) {
+    msc_reshard_state_of(s->p, s->node[n].key, &path->state[num]);
+    path->edge[num] = s->link[s->node[n].links].edge;
+  }
+}
+
+static void open_search(search *s, const reshard_problem *p, msc_arena *arena) {
+  *s = (search){.p = p, .arena = arena, .limit = NO_COST};
+  for (int a = 0; a < p->num_atoms; a++) {
+    if (a == 0 || p->latency_us[a] < s->fastest_latency_us) s->fastest_latency_us = p->latency_us[a];
+    if (p->gb_per_s[a] > s->fastest_gb_per_s) s->fastest_gb_per_s = p->gb_per_s[a];
+  }
+  s->target = add_node(s, msc_reshard_key(p, &p->to), 0);
+  reshard_key from = msc_reshard_key(p, &p->from);
+  int source = from == s->node[s->target].key ? s->target : add_node(s, from, estimate(s, &p->from));
+  s->node[source].g = 0;
+  push(s, s->node[source].h, source);
+}
+
+bool msc_reshard_search(const reshard_problem *p, msc_arena *arena, bool cost_only, reshard_path *out_path, bool *out_complete) {
+  search s;
+  open_search(&s, p, arena);
+  s.cost_only = cost_only;
+  memset(out_path, 0, sizeof *out_path);
+  run(&s);
+  *out_complete = !s.cut_short;
+  if (s.node[s.target].g == NO_COST) return false;
+  if (cost_only) {
+    walk_back(&s, out_path);
+    return true;
+  }
+  ways w = ways_of(&s);
+  walk(&w, out_path);
+  return true;
+}
+
+/* ---- least peak ---- */
+
+static void relax_peak(void *user, const reshard_state *state, const reshard_edge *edge) {
+  search *s = user;
+  reshard_state from;
+  msc_reshard_state_of(s->p, s->node[s->current].key, &from);
+  cost peak = (cost)msc_reshard_peak(s->p, edge->verb, &from, state);
+  cost g = peak > s->node[s->current].g ? peak : s->node[s->current].g;
+  if (g >= s->limit) return;
+  reshard_key key = msc_reshard_key(s->p, state);
+  int i = find_node(s, key);
+  if (i < 0) i = add_node(s, key, 0);
+  if (g >= s->node[i].g) return;
+  s->node[i].g = g;
+  if (i == s->target) s->limit = g;
+  push(s, g, i);
+}
+
+int64_t msc_reshard_least_peak(const reshard_problem *p, msc_arena *arena) {
+  search s;
+  reshard_problem free_of_limit = *p;
+  msc_reshard_options options = *p->options;
+  options.peak = 0;
+  free_of_limit.options = &options;
+  open_search(&s, &free_of_limit, arena);
+  s.heap[0].f = 0;
+  if (s.heap[0].node == s.target) return msc_reshard_local(p, &p->from);
+  while (s.heap_num && s.num_nodes <= MAX_STATES) {
+    entry e = pop(&s);
+    if (e.f != s.node[e.node].g) continue;
+    if (e.node == s.target || e.f >= s.limit) break;
+    reshard_state state;
+    msc_reshard_state_of(p, s.node[e.node].key, &state);
+    s.current = e.node;
+    class *c = class_of(&s, &state);
+    bool first = c->least == NO_COST; /* states come in the order of their peaks, and a permute's is that of its class */
+    c->least = 0;
+    msc_reshard_expand(&free_of_limit, &state, INT64_MAX, first, relax_peak, &s);
+  }
+  return s.node[s.target].g == NO_COST ? 0 : (int64_t)s.node[s.target].g;
+}
