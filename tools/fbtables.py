@@ -251,7 +251,7 @@ class Writer:
     def kind_struct(self, t, f, name, arg, where):
         c = self.objects[f.type.index].c
         self.has(f, name, arg)
-        self.function(c, name, arg, f"{c} v = {{0}}; const uint8_t *p = flatbuf_inline(t.at, {f.id}); if (p) memcpy(&v, p, sizeof v); return v;")
+        self.function(c, name, arg, f"{c} v; memset(&v, 0, sizeof v); const uint8_t *p = flatbuf_inline(t.at, {f.id}); if (p) memcpy(&v, p, sizeof v); return v;")
         self.function("void", self.put_name(t, f), f"flatbuf_builder *b, {c} v", f"flatbuf_put(b, {where}, {f.id}, &v);")
 
     def kind_string(self, t, f, name, arg, where):
@@ -294,7 +294,7 @@ class Writer:
         c = self.objects[f.type.index].c
         self.num(f, name, arg)
         self.function(c, name, f"{arg}, uint32_t i",
-                      f"{c} v = {{0}}; const uint8_t *p = flatbuf_follow(t.at, {f.id}); "
+                      f"{c} v; memset(&v, 0, sizeof v); const uint8_t *p = flatbuf_follow(t.at, {f.id}); "
                       f"if (i < flatbuf_length(p)) memcpy(&v, p + 4 + sizeof v * (size_t)i, sizeof v); return v;")
         self.function(f"const {c} *", f"{name}_data", arg, f"const uint8_t *p = flatbuf_follow(t.at, {f.id}); return p ? (const {c} *)(const void *)(p + 4) : NULL;")
         self.function("void", self.put_name(t, f), f"flatbuf_builder *b, size_t num, const {c} *v", f"flatbuf_put_vector(b, {where}, {f.id}, num, v);")
