@@ -65,7 +65,7 @@ msc_fact *msc_fact_find(const msc_facts *f, const void *key) {
 msc_fact *msc_fact_of(msc_facts *f, const void *key) {
   if (f->num * 2 >= f->room) {
     msc_facts old = *f;
-    f->room = old.room ? old.room * 4 : 256;
+    f->room = old.room ? old.room * 4 : 16;
     f->fact = msc_new_array(f->arena, msc_fact, f->room);
     for (size_t i = 0; i < old.room; i++)
       if (old.fact[i].key) *slot_of(f, old.fact[i].key) = old.fact[i];

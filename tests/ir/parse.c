@@ -173,6 +173,28 @@ static void deep_and_long(void **s) {
   expect_inside(NEG, digits, NEG_END, "! 4:29: a number of more than 1000 characters [E0101]\n");
 }
 
+static void deep_regions(void **s) {
+  (void)s;
+  char text[8192] = HEAD;
+  for (int i = 0; i < 64; i++) sprintf(text + strlen(text), "\"msc.fused\"() ({\n");
+  char *got = result(text);
+  assert_non_null(strstr(got, "! 67:15: nested more than 64 deep [E0101]\n"));
+  free(got);
+}
+
+/* An op whose name looks like a value is named by its value. */
+static void forward_ops(void **s) {
+  (void)s;
+  static const char text[] = HEAD
+      "    %0 = \"msc.exp\"(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32> loc(\"%1\")\n"
+      "    %1 = \"msc.exp\"(%0) : (tensor<4x8xf32>) -> tensor<4x8xf32> loc(\"a\")\n"
+      "    %2 = \"msc.exp\"(%1) : (tensor<4x8xf32>) -> tensor<4x8xf32> loc(\"a\")\n"
+      "    %3 = \"msc.neg\"(%2) {forward = \"%0\"} : (tensor<4x8xf32>) -> tensor<4x8xf32>\n"
+      "    %4 = \"msc.neg\"(%3) {forward = \"a\", letters = \"AB\"} : (tensor<4x8xf32>) -> tensor<4x8xf32>\n"
+      "    %5 = \"msc.neg\"(%4) {forward = \"%2\"} : (tensor<4x8xf32>) -> tensor<4x8xf32>\n" TAIL;
+  expect(text, text);
+}
+
 static void too_many_faults(void **s) {
   (void)s;
   char *text = calloc(1, 1 << 16);
@@ -235,7 +257,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(faults_of_modules), cmocka_unit_test(faults_of_ops),  cmocka_unit_test(faults_of_values), cmocka_unit_test(printed_unchanged),
       cmocka_unit_test(other_spellings),   cmocka_unit_test(locations),      cmocka_unit_test(generic_module),   cmocka_unit_test(argument_names),
-      cmocka_unit_test(odd_bytes),         cmocka_unit_test(deep_and_long),  cmocka_unit_test(too_many_faults),  cmocka_unit_test(damaged),
+      cmocka_unit_test(odd_bytes),         cmocka_unit_test(deep_and_long),  cmocka_unit_test(deep_regions), cmocka_unit_test(forward_ops), cmocka_unit_test(too_many_faults),  cmocka_unit_test(damaged),
       cmocka_unit_test(little_memory),     cmocka_unit_test(many_ops),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
