@@ -10,12 +10,14 @@ static bool same_attrs(const msc_attr *a, size_t num_a, const msc_attr *b, size_
   return true;
 }
 
-/* A place that is implied is not printed, so only that it is implied comes back. */
+/* A place that is implied or not known is not printed: only that comes back. */
+static bool is_implied(const msc_loc *l) { return l->implied || !l->file; }
+
 static bool same_loc(const msc_loc *a, const msc_loc *b) {
   for (; a && b; a = a->caller, b = b->caller) {
     if (a == b) return true;
-    if (a->implied != b->implied) return false;
-    if (a->implied) return true;
+    if (is_implied(a) != is_implied(b)) return false;
+    if (is_implied(a)) return true;
     if (a->file != b->file || a->line != b->line || a->col != b->col || a->scope != b->scope) return false;
   }
   return a == b;
