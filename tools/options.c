@@ -138,7 +138,7 @@ static bool take_option(args *a) {
     if (arg[2 + n]) text = arg + 2 + n + 1;
     if (o && !o->name[1]) o = NULL;
   } else {
-    o = find_option(c, arg + 1, 1);
+    o = strcmp(arg, "-h") ? find_option(c, arg + 1, 1) : find_option(c, "help", 4);
     if (arg[2]) text = arg + 2 + (arg[2] == '=');
   }
   if (!o) return unknown_option(c, arg);
