@@ -93,6 +93,8 @@ static void test_command_line_wins_in_any_order(void **state) {
   assert_true(msc_config_set(f.config, "gradients_mean=true"));
   assert_true(read_text(&f, "{\"gradients_mean\": false}"));
   assert_true(msc_config_bool(f.config, MSC_KEY_gradients_mean));
+  assert_true(msc_config_set(f.config, "gradients_mean=false")); /* of the same origin the last one */
+  assert_false(msc_config_bool(f.config, MSC_KEY_gradients_mean));
   end(&f);
 }
 
