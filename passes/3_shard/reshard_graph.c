@@ -145,7 +145,8 @@ static int64_t lacking_by_boxes(const reshard_problem *p, const reshard_state *s
 /* Bytes the worst device receives when everything comes directly. */
 static int64_t lacking(const reshard_problem *p, const reshard_state *s, const reshard_state *to, term_change c) {
   if (p->uneven) return lacking_by_boxes(p, s, to, c);
-  return c.terms * msc_reshard_local(p, to) - (c.own ? held_everywhere(p, s, to) : 0);
+  __int128 bytes = (__int128)c.terms * msc_reshard_local(p, to) - (c.own ? held_everywhere(p, s, to) : 0);
+  return bytes < INT64_MAX / 4 ? (int64_t)bytes : INT64_MAX / 4;
 }
 
 int64_t msc_reshard_lower_bound(const reshard_problem *p) {

@@ -1,0 +1,182 @@
+/* cmd_reshard.c: mesh, shape and two layouts in; the redistribution plan between them out, as a table or as JSON. */
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/3_shard/reshard.h"
+#include "passes/config.h"
+#include "tools/cli.h"
+
+typedef struct {
+  msc_mesh mesh;
+  const msc_type *type;
+  const msc_layout *from, *to;
+  msc_reshard_options options;
+} request;
+
+/* "16,16,16"; "" is a scalar. */
+static bool read_shape(cli *c, const char *text, int64_t elem_bytes, const msc_type **out_type) {
+  static const msc_dtype of_bytes[] = {[1] = MSC_I8, [2] = MSC_I16, [4] = MSC_I32, [8] = MSC_I64};
+  const msc_loc *loc = cli_loc(c, "--shape");
+  int64_t dim[MSC_MAX_RANK];
+  int rank = 0;
+  for (const char *p = text; *p;) {
+    char *end;
+    errno = 0;
+    long long n = strtoll(p, &end, 10);
+    if (end == p || *p < '0' || *p > '9' || (*end && *end != ',') || (*end == ',' && !end[1]))
+      return msc_error(c->ctx, MSC_E_SHAPE, loc, "\"%s\" is not a list of sizes such as 16,16,16", text);
+    if (rank == MSC_MAX_RANK) return msc_error(c->ctx, MSC_E_SHAPE, loc, "\"%s\" has more than %d dimensions", text, MSC_MAX_RANK);
+    if (errno || n > INT64_MAX / 16) return msc_error(c->ctx, MSC_E_SHAPE, loc, "\"%s\": %.*s is too large", text, (int)(end - p), p);
+    dim[rank++] = n;
+    p = *end ? end + 1 : end;
+  }
+  if (elem_bytes != 1 && elem_bytes != 2 && elem_bytes != 4 && elem_bytes != 8)
+    return msc_error(c->ctx, MSC_E_SHAPE, cli_loc(c, "--bytes"), "an element has 1, 2, 4 or 8 bytes, not %" PRId64, elem_bytes);
+  *out_type = msc_type_of(c->ctx, of_bytes[elem_bytes], rank, dim, NULL);
+  /* a factor 4: what a device receives can exceed the tensor */
+  if (msc_type_bytes(*out_type) < 0 || msc_type_bytes(*out_type) > INT64_MAX / 4) return msc_error(c->ctx, MSC_E_SHAPE, loc, "\"%s\" is too large: more than 2^61 bytes", text);
+  return true;
+}
+
+static bool read_layout(cli *c, const request *q, const char *option, const char *text, const msc_layout **out_layout) {
+  const msc_loc *loc = cli_loc(c, option);
+  MSC_TRY(msc_layout_parse(c->ctx, &q->mesh, loc, text, out_layout));
+  if ((*out_layout)->rank == q->type->rank) return true;
+  return msc_error(c->ctx, MSC_E_LAYOUT, loc, "layout \"%s\" has %d dimensions and the shape %d", text, (*out_layout)->rank, q->type->rank);
+}
+
+/* --link node=20:50: 20 us and 50 GB/s. */
+static bool read_links(cli *c, request *q) {
+  const char *const *text;
+  size_t num = cli_texts(c, "link", &text);
+  const msc_loc *loc = cli_loc(c, "--link");
+  bool given[MSC_MAX_AXES] = {false};
+  for (size_t i = 0; i < num; i++) {
+    int axis = 0, used = 0;
+    const char *value = strchr(text[i], '=');
+    while (axis < q->mesh.num_axes && (strlen(q->mesh.axis[axis].name) != (size_t)(value - text[i]) || strncmp(q->mesh.axis[axis].name, text[i], (size_t)(value - text[i])))) axis++;
+    if (axis == q->mesh.num_axes) return msc_error(c->ctx, MSC_E_LAYOUT, loc, "%s: the mesh has no axis '%.*s'", text[i], (int)(value - text[i]), text[i]);
+    msc_link *l = &q->options.link[axis];
+    if (sscanf(value + 1, "%lf:%lf%n", &l->latency_us, &l->gb_per_s, &used) != 2 || value[1 + used] || !(l->latency_us >= 0 && l->latency_us < 1e9) || !(l->gb_per_s > 1e-6 && l->gb_per_s < 1e9))
+      return msc_error(c->ctx, MSC_E_CONFIG, loc, "%s: expected AXIS=MICROSECONDS:GIGABYTES_PER_SECOND, such as node=20:50", text[i]);
+    given[axis] = true;
+  }
+  for (int a = 0; a < q->mesh.num_axes && num; a++)
+    if (!given[a]) return msc_error(c->ctx, MSC_E_CONFIG, loc, "axis '%s' is missing: the time of a plan needs every axis", q->mesh.axis[a].name);
+  q->options.time = num > 0;
+  return true;
+}
+
+static bool read_request(cli *c, request *q) {
+  const msc_config *config = cli_config(c);
+  if (!config) return false;
+  memset(q, 0, sizeof *q);
+  q->options = (msc_reshard_options){.launch_us = cli_number(c, "launch", 10), .no_alltoall = !msc_config_bool(config, MSC_KEY_enable_alltoall)};
+  MSC_TRY(msc_mesh_parse(c->ctx, cli_loc(c, "--mesh"), cli_text(c, "mesh"), &q->mesh));
+  MSC_TRY(read_shape(c, cli_text(c, "shape"), cli_int(c, "bytes", 4), &q->type));
+  bool ok = read_layout(c, q, "--from", cli_text(c, "from"), &q->from);
+  MSC_TRY(read_layout(c, q, "--to", cli_text(c, "to"), &q->to) && ok);
+  if (q->from->num_partial && q->to->num_partial && q->from->reduction != q->to->reduction)
+    return msc_error(c->ctx, MSC_E_LAYOUT, cli_loc(c, "--to"), "\"%s\" is another reduction than \"%s\"; a partial value can only be finished", cli_text(c, "to"), cli_text(c, "from"));
+  return read_links(c, q);
+}
+
+static const char *verb_name(msc_op_kind verb) { return verb == OP_shard ? "slice" : msc_kind_name(verb); }
+
+static void print_json(cli *c, const request *q, const msc_reshard_plan *p) {
+  msc_arena *arena = msc_context_arena(c->ctx);
+  json_t *steps = json_array();
+  for (int i = 0; i < p->num_steps; i++) {
+    const msc_layout *from = i ? p->step[i - 1].to : q->from;
+    json_t *s = json_pack("{s:s, s:s, s:s, s:I}", "op", verb_name(p->step[i].verb), "from", msc_layout_print(arena, &q->mesh, from), "to",
+                          msc_layout_print(arena, &q->mesh, p->step[i].to), "bytes", (json_int_t)p->step[i].bytes);
+    if (q->options.time) json_object_set_new(s, "ns", json_integer(p->step[i].ns));
+    json_array_append_new(steps, s);
+  }
+  json_t *j = json_pack("{s:o, s:I, s:o, s:I, s:b}", "steps", steps, "bytes", (json_int_t)p->bytes, "lower_bound", p->lower_bound < 0 ? json_null() : json_integer(p->lower_bound),
+                        "peak_bytes", (json_int_t)p->peak_bytes, "proven", (int)p->proven);
+  if (q->options.time) json_object_set_new(j, "ns", json_integer(p->ns));
+  json_dumpf(j, stdout, JSON_COMPACT);
+  putchar('\n');
+  json_decref(j);
+}
+
+/* 1,234,567 */
+static const char *grouped(msc_arena *arena, int64_t n) {
+  const char *text = msc_arena_printf(arena, "%" PRId64, n);
+  size_t len = strlen(text);
+  char out[40];
+  size_t at = 0;
+  for (size_t i = 0; i < len; i++) {
+    if (i && (len - i) % 3 == 0) out[at++] = ',';
+    out[at++] = text[i];
+  }
+  return msc_arena_printf(arena, "%.*s", (int)at, out);
+}
+
+static void print_row(const request *q, int width, const char *verb, const char *layout, const char *bytes, const char *peak, const char *us) {
+  if (!*bytes) {
+    printf("%-14s %s\n", verb, layout);
+    return;
+  }
+  printf("%-14s %-*s %18s %18s", verb, width, layout, bytes, peak);
+  if (q->options.time) printf(" %12s", us);
+  putchar('\n');
+}
+
+static void print_table(cli *c, const request *q, const msc_reshard_plan *p) {
+  msc_arena *arena = msc_context_arena(c->ctx);
+  int width = (int)strlen(msc_layout_print(arena, &q->mesh, q->from));
+  for (int i = 0; i < p->num_steps; i++) {
+    int n = (int)strlen(msc_layout_print(arena, &q->mesh, p->step[i].to));
+    if (n > width) width = n;
+  }
+  print_row(q, width, "step", "layout", "bytes received", "local in + out", "us");
+  print_row(q, width, "", msc_layout_print(arena, &q->mesh, q->from), "", "", "");
+  for (int i = 0; i < p->num_steps; i++)
+    print_row(q, width, verb_name(p->step[i].verb), msc_layout_print(arena, &q->mesh, p->step[i].to), grouped(arena, p->step[i].bytes), grouped(arena, p->step[i].peak_bytes),
+              msc_arena_printf(arena, "%.1f", (double)p->step[i].ns / 1e3));
+  print_row(q, width, "total", "", grouped(arena, p->bytes), grouped(arena, p->peak_bytes), msc_arena_printf(arena, "%.1f", (double)p->ns / 1e3));
+  if (p->lower_bound >= 0) printf("lower bound    %s bytes%s\n", grouped(arena, p->lower_bound), p->bytes == p->lower_bound ? ": no plan moves less" : "");
+  if (!p->proven) puts("not proven to be the best: too many axes to try everything");
+}
+
+static int no_plan(cli *c, const request *q, const msc_reshard_plan *p) {
+  msc_arena *arena = msc_context_arena(c->ctx);
+  if (p->needed_peak)
+    msc_error(c->ctx, MSC_E_INFEASIBLE, cli_loc(c, "--peak"), "no plan stays within %s bytes of local memory in and out; the smallest limit that would do is %" PRId64,
+              grouped(arena, q->options.peak), p->needed_peak);
+  else
+    msc_error(c->ctx, MSC_E_LAYOUT, cli_loc(c, "--to"), "\"%s\" is partial where \"%s\" is not; a plan can finish partial values, not make them", cli_text(c, "to"), cli_text(c, "from"));
+  return CLI_INPUT;
+}
+
+static int run(cli *c) {
+  static const char *const needed[] = {"mesh", "shape", "from", "to"};
+  request q;
+  msc_reshard_plan p;
+  for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+    if (!cli_text(c, needed[i])) return cli_usage(c, "--%s is missing", needed[i]);
+  if (!read_request(c, &q)) return CLI_INPUT;
+  q.options.peak = cli_int(c, "peak", 0);
+  if (cli_text(c, "peak") && q.options.peak < 1) return cli_usage(c, "--peak: at least 1 byte");
+  if (!msc_reshard_plan_of(msc_reshard_new(c->ctx, &q.mesh, &q.options), q.type, q.from, q.to, &p)) return no_plan(c, &q, &p);
+  if (c->json) print_json(c, &q, &p);
+  else print_table(c, &q, &p);
+  return CLI_OK;
+}
+
+static const cli_option options[] = {
+  {"mesh", CLI_TEXT, "AXES", "the devices, first axis major: x=4,y=2"},
+  {"shape", CLI_TEXT, "SIZES", "the tensor's global shape: 16,16,16"},
+  {"bytes", CLI_INT, "N", "bytes of an element: 1, 2, 4 (default) or 8"},
+  {"from", CLI_TEXT, "LAYOUT", "where its parts are: [{y},{},{x}]; sums pending on x: [{},{}] partial={x}"},
+  {"to", CLI_TEXT, "LAYOUT", "where they shall be"},
+  {"peak", CLI_BYTES, "BYTES", "limit of a device's local bytes in and out of any step"},
+  {"link", CLI_PAIRS, "AXIS=US:GB", "least time instead of least bytes: latency in us and bandwidth in GB/s of every axis"},
+  {"launch", CLI_NUMBER, "US", "with --link: time each collective takes besides, 10 us"},
+  {0},
+};
+const cli_command cmd_reshard = {"", 0, 0, options, run};
