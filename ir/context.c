@@ -2,6 +2,7 @@
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "ir/ir.h"
 #include "ir/op_table.h"
@@ -197,13 +198,7 @@ bool msc_protect(msc_context *ctx, bool (*fn)(msc_context *, void *), void *arg)
 
 /* ---- interning ---- */
 
-static uint64_t hash_bytes(const void *data, size_t bytes) {
-  const unsigned char *p = data; /* FNV-1a, then mixed: short keys, trusted table size */
-  uint64_t h = 1469598103934665603u ^ bytes;
-  for (size_t i = 0; i < bytes; i++) h = (h ^ p[i]) * 1099511628211u;
-  h ^= h >> 32;
-  return h * 0x9e3779b97f4a7c15u;
-}
+static uint64_t hash_bytes(const void *data, size_t bytes) { return XXH3_64bits(data, bytes); }
 
 static void grow_buckets(msc_context *ctx) {
   size_t n = ctx->num_buckets * 4;

@@ -602,3 +602,21 @@ bool shape_none(msc_op *op) {
   (void)op;
   return true;
 }
+
+/* ---- after lowering ---- */
+
+bool shape_comm(msc_op *op) {
+  int64_t dim[MSC_MAX_RANK];
+  int rank = msc_op_ints(op, "dims", dim, MSC_MAX_RANK);
+  if (rank > MSC_MAX_RANK) return wrong(op, "dims has %d entries, at most %d are possible", rank, MSC_MAX_RANK);
+  return result(op, 0, in_type(op, 0)->dtype, rank, dim);
+}
+
+bool shape_gemm(msc_op *op) {
+  if (op->num_in == 3) {
+    const msc_type *bias = in_type(op, 2), *b = in_type(op, 1);
+    int64_t n = b->rank < 2 ? -1 : b->dim[b->rank - (msc_op_bool(op, "transpose_b") ? 2 : 1)];
+    if (bias->rank != 1 || bias->dim[0] != n) return wrong(op, "the bias must be one row of the result");
+  }
+  return in_type(op, 0)->rank == 2 && in_type(op, 1)->rank == 2 ? shape_matmul(op) : shape_batch_matmul(op);
+}
