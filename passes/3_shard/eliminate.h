@@ -1,0 +1,24 @@
+/* eliminate.h: exact minimum of a sum of small tables over discrete variables (min-sum bucket elimination). */
+#ifndef MSC_PASSES_ELIMINATE_H
+#define MSC_PASSES_ELIMINATE_H
+
+#include "ir/ir.h"
+
+/* cost[i * states of b + j] for state i of a and j of b; b < 0: a table of a alone. */
+typedef struct {
+  int a, b;
+  const int64_t *cost;
+} shard_table;
+
+typedef struct {
+  int num_vars;
+  const int *num_states;
+  size_t num_tables;
+  const shard_table *table;
+} shard_problem;
+
+/* Writes the state of every variable at the minimum (the least state numbers among equals, last variables first) and the
+ * minimum.  False when an intermediate table would exceed `max_entries`: the caller asks for less at a time. */
+bool shard_eliminate(msc_arena *arena, const shard_problem *p, size_t max_entries, int *out_state, int64_t *out_cost);
+
+#endif

@@ -1,0 +1,159 @@
+/* layouts: the digits of every letter -> the layout of every value, and what every operand is wanted in (`in_layout`).
+ *
+ * A sum-partial value goes through a linear op unfinished when nobody else needs it and the result is no larger: the sum
+ * is then finished once, later, and on fewer bytes (gradients of a parameter used twice are added before they are summed). */
+#include <string.h>
+
+#include "passes/3_shard/shard.h"
+#include "passes/config.h"
+
+typedef struct {
+  msc_pass_ctx *pass;
+  shard_graph g;
+  msc_assignment *of_op;   /* by op id: own letters, with pass */
+  const msc_layout **first_want;  /* by value id: of an argument, what its first user wants */
+  const msc_op **first_user;
+} laying;
+
+/* ---- partial sums that pass ---- */
+
+static uint32_t partial_atoms(const shard_graph *g, const msc_layout *l) {
+  uint32_t mask = 0;
+  for (int i = l->first[l->rank]; i < l->first[l->rank] + l->num_partial; i++)
+    for (int a = 0; a < g->atoms.num; a++) {
+      const msc_subaxis *atom = &g->atoms.atom[a];
+      if (atom->axis == l->sub[i].axis && atom->pre >= l->sub[i].pre && atom->pre < l->sub[i].pre * l->sub[i].size) mask |= 1u << a;
+    }
+  return mask;
+}
+
+static bool used_only_by(const msc_value *v, const msc_op *op) {
+  for (const msc_use *u = v->uses; u; u = u->next)
+    if (u->user != op) return false;
+  return true;
+}
+
+static uint32_t cut_atoms(const msc_assignment *a, int num_letters) {
+  uint32_t mask = 0;
+  for (int l = 0; l < num_letters; l++)
+    for (int k = 0; k < a->num[l]; k++) mask |= 1u << a->atom[l][k];
+  return mask;
+}
+
+static uint32_t passing(const laying *y, const shard_op *o, const msc_assignment *a) {
+  const msc_op *op = o->op;
+  uint32_t pass = 0;
+  if (!o->rule.linear || msc_info(op)->cost == MSC_COST_FLOPS || msc_info(op)->flags & (MSC_UPDATE | MSC_COLLECTIVE) || op->num_out != 1) return 0;
+  for (int t = 0; t < op->num_in; t++) {
+    const msc_layout *have = op->in[t].value->type->layout;
+    uint32_t here = have && have->num_partial ? partial_atoms(&y->g, have) : 0;
+    bool linear = o->rule.linear_in >> t & 1;
+    if (here && (!linear || have->reduction != MSC_SUM || !used_only_by(op->in[t].value, op))) return 0;
+    if (here && msc_type_elems(op->out[0].type) > msc_type_elems(op->in[t].value->type)) return 0;
+    if (o->rule.joint && linear && t > 0 && here != pass) return 0;
+    if (!o->rule.joint && here && pass) return 0;
+    pass |= here;
+  }
+  return pass & cut_atoms(a, o->rule.num_letters) ? 0 : pass;
+}
+
+/* ---- per op ---- */
+
+static const msc_layout *wanted(laying *y, const shard_op *o, size_t tensor) {
+  return msc_rule_layout(y->g.ctx, y->g.mesh, &y->g.atoms, &o->rule, &y->of_op[o->op->id], tensor);
+}
+
+static void lay_results(laying *y, const shard_op *o) {
+  msc_assignment *a = &y->of_op[o->op->id];
+  *a = shard_assignment(&y->g, o, &y->g.group[o->group].digits);
+  a->pass = passing(y, o, a);
+  for (int i = 0; i < o->op->num_out; i++)
+    o->op->out[i].type = msc_type_with_layout(y->g.ctx, o->op->out[i].type, wanted(y, o, (size_t)(o->op->num_in + i)));
+}
+
+static void want_operands(laying *y, const shard_op *o) {
+  msc_context *ctx = y->g.ctx;
+  msc_attr_value *text = msc_new_array(y->g.arena, msc_attr_value, o->op->num_in);
+  for (int t = 0; t < o->op->num_in; t++) text[t] = msc_str(ctx, msc_layout_print(y->g.arena, y->g.mesh, wanted(y, o, (size_t)t)));
+  if (o->op->num_in) msc_op_set(o->op, "in_layout", msc_list(ctx, o->op->num_in, text));
+}
+
+/* The function's results are wanted whole, new values of arguments like the arguments. */
+static void want_results(laying *y, msc_op *ret) {
+  msc_context *ctx = y->g.ctx;
+  const msc_attr_value *ties = msc_func_attr(y->g.func, "ties");
+  msc_attr_value *text = msc_new_array(y->g.arena, msc_attr_value, ret->num_in);
+  for (size_t t = 0; t < ret->num_in; t++) {
+    int64_t tie = ties && t < ties->list.num ? ties->list.v[t].i : -1;
+    const msc_layout *want = tie >= 0 ? y->g.func->body->args[tie]->type->layout : msc_layout_replicated(ctx, ret->in[t].value->type->rank);
+    text[t] = msc_str(ctx, msc_layout_print(y->g.arena, y->g.mesh, want));
+  }
+  if (ret->num_in) msc_op_set(ret, "in_layout", msc_list(ctx, ret->num_in, text));
+}
+
+/* ---- arguments ---- */
+
+static void note_first_users(laying *y) {
+  for (size_t i = 0; i < y->g.num_ops; i++) {
+    const shard_op *o = &y->g.op[i];
+    for (int t = 0; o->group >= 0 && t < o->op->num_in; t++) {
+      const msc_value *v = o->op->in[t].value;
+      bool owner = msc_info(o->op)->flags & MSC_UPDATE && t < msc_info(o->op)->num_operands && msc_info(o->op)->operand[t].tied >= 0;
+      if (v->def || (y->first_want[v->id] && !owner)) continue;
+      y->first_want[v->id] = wanted(y, o, (size_t)t);
+      if (!y->first_user[v->id]) y->first_user[v->id] = o->op;
+    }
+  }
+}
+
+static const char *named(const msc_op *op) { return op->name ? op->name : msc_kind_name(op->kind); }
+
+/* Every use of a parameter must want the stored layout: the reference's rule, kept where the user asked for it. */
+static bool check_shared(laying *y, const msc_value *v) {
+  const msc_op *first = y->first_user[v->id];
+  for (size_t i = 0; i < y->g.num_ops; i++) {
+    const shard_op *o = &y->g.op[i];
+    for (int t = 0; o->group >= 0 && !o->op->forward && t < o->op->num_in; t++) {
+      if (o->op->in[t].value != v || wanted(y, o, (size_t)t) == v->type->layout) continue;
+      msc_op_error(o->op, MSC_E_STRATEGY, "parameter %s is used in two layouts: %s wants %s, %s wants %s", v->name ? v->name : "", named(first),
+                   msc_layout_print(y->g.arena, y->g.mesh, v->type->layout), named(o->op), msc_layout_print(y->g.arena, y->g.mesh, wanted(y, o, (size_t)t)));
+      msc_note(y->g.ctx, first->loc, "the other use is here; set strict_parameter_layout to false to redistribute instead");
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool lay_arguments(laying *y) {
+  msc_block *b = y->g.func->body;
+  bool ok = true;
+  note_first_users(y);
+  for (size_t i = 0; i < b->num_args; i++) {
+    msc_value *v = b->args[i];
+    const msc_layout *want = y->first_want[v->id], *fixed = shard_fixed_layout(y->g.func, i);
+    if (!fixed) fixed = want ? want : msc_layout_replicated(y->g.ctx, v->type->rank);
+    v->type = msc_type_with_layout(y->g.ctx, v->type, fixed);
+    if (msc_arg_role(y->g.func, i) == MSC_ROLE_PARAMETER && want && msc_config_bool(y->pass->config, MSC_KEY_strict_parameter_layout)) ok &= check_shared(y, v);
+  }
+  return ok;
+}
+
+bool pass_layouts(msc_pass_ctx *pass, msc_module *m) {
+  laying y = {.pass = pass};
+  msc_func *f = shard_func(m);
+  if (!f) return true;
+  MSC_TRY(shard_graph_of(pass, f, &y.g));
+  y.of_op = msc_new_array(pass->scratch, msc_assignment, y.g.num_ops);
+  y.first_want = msc_new_array(pass->scratch, const msc_layout *, y.g.num_values);
+  y.first_user = msc_new_array(pass->scratch, const msc_op *, y.g.num_values);
+  for (size_t i = 0; i < y.g.num_ops; i++)
+    if (y.g.op[i].group >= 0) lay_results(&y, &y.g.op[i]);
+  MSC_TRY(lay_arguments(&y));
+  for (size_t i = 0; i < y.g.num_ops; i++) {
+    if (y.g.op[i].group >= 0) want_operands(&y, &y.g.op[i]);
+    else want_results(&y, y.g.op[i].op);
+    msc_op_unset(y.g.op[i].op, "sharding");
+    msc_op_unset(y.g.op[i].op, "in_strategy");
+  }
+  return true;
+}

@@ -1,0 +1,144 @@
+/* propagate: digits of decided letters -> every letter that follows without a choice, through values in both directions.
+ *
+ * State: an ordered digit list per letter of a group and per dimension of a value.  A sweep visits every tensor of every op and
+ * extends the shorter of the two lists to the longer where one is a prefix of the other; forward and backward sweeps alternate
+ * until nothing changes.  Lists only grow, so this ends.  Lists that disagree are a conflict: the letter stays free and the
+ * search decides. */
+#include <string.h>
+
+#include "passes/3_shard/shard.h"
+
+typedef struct {
+  uint8_t num[MSC_MAX_RANK];
+  uint8_t atom[MSC_MAX_RANK][MSC_MAX_SUBAXES];
+  uint32_t used;      /* mask of atoms in any dimension */
+  uint32_t conflict;  /* mask of dimensions already reported */
+} dim_lists;
+
+typedef struct {
+  msc_pass_ctx *pass;
+  shard_graph g;
+  dim_lists *value;  /* by value id */
+  uint32_t *used;    /* by group: mask of atoms on any letter */
+  bool changed;
+  int64_t conflicts;
+} propagation;
+
+/* The digits of one dimension as its letters have them: majors first. */
+static int lifted(const shard_group *group, const shard_op *o, const msc_dim_letters *dim, uint8_t *out_atom) {
+  int num = 0;
+  for (int i = 0; i < dim->num; i++) {
+    int l = o->to_group[dim->letter[i]];
+    if (l < 0) break;
+    memcpy(out_atom + num, group->digits.atom[l], group->digits.num[l]);
+    num += group->digits.num[l];
+  }
+  return num;
+}
+
+/* Puts one more atom on the dimension's letters: on the first that can take it. */
+static bool extend_letters(propagation *p, const shard_op *o, const msc_dim_letters *dim, uint8_t atom) {
+  shard_group *group = &p->g.group[o->group];
+  if (p->used[o->group] >> atom & 1) return false;
+  for (int i = 0; i < dim->num; i++) {
+    int l = o->to_group[dim->letter[i]];
+    if (l < 0 || group->closed >> l & 1 || group->digits.num[l] == MSC_MAX_SUBAXES) continue;
+    group->digits.atom[l][group->digits.num[l]++] = atom;
+    if (shard_allows(&p->g, o->group, &group->digits)) {
+      p->used[o->group] |= 1u << atom;
+      if (!group->by) group->by = "propagation";
+      return true;
+    }
+    group->digits.num[l]--;
+  }
+  return false;
+}
+
+static bool extend_value(dim_lists *v, int d, uint8_t atom) {
+  if (v->used >> atom & 1 || v->num[d] == MSC_MAX_SUBAXES) return false;
+  v->atom[d][v->num[d]++] = atom;
+  v->used |= 1u << atom;
+  return true;
+}
+
+static void note_conflict(propagation *p, const shard_op *o, const msc_value *value, int d) {
+  dim_lists *v = &p->value[value->id];
+  if (v->conflict >> d & 1) return;
+  v->conflict |= 1u << d;
+  p->conflicts++;
+  const char *here = o->op->name ? o->op->name : msc_kind_name(o->op->kind);
+  const msc_op *def = value->def;
+  msc_remark(p->pass, o->op, "conflict: dimension %d of %s reaches %s with other digits than it has there; the search decides", d,
+             def && def->name ? def->name : value->name ? value->name : "a value", here);
+}
+
+/* One tensor of one op against the value it is. */
+static void meet(propagation *p, const shard_op *o, const msc_value *value, const msc_tensor_letters *t) {
+  dim_lists *v = &p->value[value->id];
+  for (int d = 0; d < t->rank; d++) {
+    uint8_t own[MSC_MAX_SUBAXES * 2];
+    int num = t->dim[d].num ? lifted(&p->g.group[o->group], o, &t->dim[d], own) : 0;
+    int common = 0;
+    while (common < num && common < v->num[d] && own[common] == v->atom[d][common]) common++;
+    if (common < num && common < v->num[d]) {
+      note_conflict(p, o, value, d);
+      continue;
+    }
+    for (int i = common; i < num; i++) {
+      if (!extend_value(v, d, own[i])) {
+        note_conflict(p, o, value, d);
+        break;
+      }
+      p->changed = true;
+    }
+    for (int i = common; num == common && i < v->num[d] && t->dim[d].num; i++) {
+      if (!extend_letters(p, o, &t->dim[d], v->atom[d][i])) break;
+      p->changed = true;
+    }
+  }
+}
+
+static void visit(propagation *p, const shard_op *o) {
+  if (o->group < 0) return;
+  for (int i = 0; i < o->op->num_in; i++) meet(p, o, o->op->in[i].value, &o->rule.tensor[i]);
+  for (int i = 0; i < o->op->num_out; i++) meet(p, o, &o->op->out[i], &o->rule.tensor[o->op->num_in + i]);
+}
+
+/* Layouts that arguments already have, from `dataset_strategy` or the model. */
+static void seed_arguments(propagation *p) {
+  const msc_block *b = p->g.func->body;
+  for (size_t i = 0; i < b->num_args; i++) {
+    const msc_layout *l = shard_fixed_layout(p->g.func, i);
+    for (int d = 0; l && d < l->rank; d++)
+      for (int s = l->first[d]; s < l->first[d + 1]; s++)
+        for (int a = 0; a < p->g.atoms.num; a++) {
+          const msc_subaxis *atom = &p->g.atoms.atom[a];
+          if (atom->axis == l->sub[s].axis && atom->pre >= l->sub[s].pre && atom->pre < l->sub[s].pre * l->sub[s].size)
+            extend_value(&p->value[b->args[i]->id], d, (uint8_t)a);
+        }
+  }
+}
+
+bool pass_propagate(msc_pass_ctx *pass, msc_module *m) {
+  propagation p = {.pass = pass};
+  msc_func *f = shard_func(m);
+  if (!f) return true;
+  MSC_TRY(shard_graph_of(pass, f, &p.g));
+  p.value = msc_new_array(pass->scratch, dim_lists, p.g.num_values);
+  p.used = msc_new_array(pass->scratch, uint32_t, p.g.num_groups);
+  for (size_t i = 0; i < p.g.num_groups; i++)
+    for (int l = 0; l < p.g.group[i].rule.num_letters; l++)
+      for (int k = 0; k < p.g.group[i].digits.num[l]; k++) p.used[i] |= 1u << p.g.group[i].digits.atom[l][k];
+  seed_arguments(&p);
+  int sweeps = 0;
+  do {
+    p.changed = false;
+    for (size_t i = 0; i < p.g.num_ops; i++) visit(&p, &p.g.op[i]);
+    for (size_t i = p.g.num_ops; i-- > 0;) visit(&p, &p.g.op[i]);
+    sweeps++;
+  } while (p.changed);
+  shard_graph_store(&p.g);
+  msc_stat(pass, "sweeps", sweeps);
+  msc_stat(pass, "conflicts", p.conflicts);
+  return true;
+}

@@ -1,0 +1,285 @@
+/* search: letters that propagation left free -> digits with the least redistribution; what is decided stays.
+ *
+ * Variables are the groups, their states the ways to put unused digits on free letters; the cost is the bytes of every edge
+ * between what a group yields and what another wants, as the planner prices it.  A strategy tuple says how many parts, not which
+ * digit comes first: its groups may reorder the digits of a letter.  Small spaces are solved at once and exactly;
+ * larger ones digit by digit: each digit is freed for all groups while the others stay, and solved exactly, until no digit
+ * moves.  Among equals the choice that cuts the work further wins. */
+#include <string.h>
+
+#include "passes/3_shard/eliminate.h"
+#include "passes/3_shard/reshard.h"
+#include "passes/3_shard/shard.h"
+#include "passes/config.h"
+
+enum {
+  MAX_STATES = 128,           /* of one group, when all digits are free at once */
+  MAX_ENTRIES = 1 << 20,      /* of one intermediate table */
+  MAX_ORDERED = 4,            /* digits of one letter whose orders are all tried */
+  MAX_SWEEPS = 4,
+  BYTE = 1 << 16,             /* cost of one byte; smaller units decide among equals: first fewer redistributions, */
+  EDGE = 1 << 10,             /* each of which costs this much, then work that is cut further (work_cost) */
+};
+
+static const int64_t IMPOSSIBLE = (int64_t)1 << 56; /* an edge without a plan */
+
+
+/* Values that go from one group to another. */
+typedef struct edge {
+  int from, to;
+  const msc_value *value;
+  uint32_t from_op, to_op;
+  uint16_t from_tensor, to_tensor;
+  const msc_layout **have, **want; /* by state of the two groups */
+  struct edge *next;               /* of the same pair */
+} edge;
+
+typedef struct {
+  int num;
+  msc_assignment *a;
+} states;
+
+typedef struct {
+  msc_pass_ctx *pass;
+  shard_graph g;
+  msc_reshard *planner;
+  edge **pair;       /* edges by pair, first of each */
+  size_t num_pairs;
+  states *of;        /* by group */
+  int *chosen;
+} searching;
+
+/* ---- edges ---- */
+
+/* Who gives a value its layout: its op, or for a parameter the update op; false for inputs, which are read as wanted. */
+static bool producer_of(const shard_graph *g, const msc_value *v, uint32_t *out_op, uint16_t *out_tensor) {
+  if (v->def) {
+    *out_op = v->def->id;
+    *out_tensor = (uint16_t)(v->def->num_in + v->index);
+    return g->op[v->def->id].group >= 0;
+  }
+  for (const msc_use *u = v->uses; u; u = u->next)
+    if (msc_info(u->user)->flags & MSC_UPDATE && u->user->block == g->func->body) {
+      *out_op = u->user->id;
+      *out_tensor = (uint16_t)(u - u->user->in);
+      return true;
+    }
+  return false;
+}
+
+static void add_edge(searching *s, edge e) {
+  msc_arena *a = s->g.arena;
+  edge *copy = msc_arena_copy(a, &e, sizeof e);
+  for (size_t i = 0; i < s->num_pairs; i++)
+    if (s->pair[i]->from == e.from && s->pair[i]->to == e.to) {
+      copy->next = s->pair[i]->next;
+      s->pair[i]->next = copy;
+      return;
+    }
+  s->pair[s->num_pairs++] = copy;
+}
+
+static void find_edges(searching *s) {
+  shard_graph *g = &s->g;
+  size_t most = 0;
+  for (size_t i = 0; i < g->num_ops; i++) most += g->op[i].op->num_in;
+  s->pair = msc_new_array(g->arena, edge *, most);
+  for (size_t i = 0; i < g->num_ops; i++) {
+    const shard_op *o = &g->op[i];
+    for (int t = 0; o->group >= 0 && t < o->op->num_in; t++) {
+      edge e = {.value = o->op->in[t].value, .to = o->group, .to_op = (uint32_t)i, .to_tensor = (uint16_t)t};
+      if (!producer_of(g, e.value, &e.from_op, &e.from_tensor)) continue;
+      e.from = g->op[e.from_op].group;
+      if (e.from_op != i || e.from_tensor != t) add_edge(s, e);
+    }
+  }
+}
+
+/* ---- costs ---- */
+
+/* Layouts of one end of an edge, by the state of its group. */
+static const msc_layout **layouts_of(searching *s, uint32_t op, uint16_t tensor, const states *of) {
+  const msc_layout **l = msc_new_array(s->g.arena, const msc_layout *, of->num);
+  for (int i = 0; i < of->num; i++) l[i] = shard_layout(&s->g, &s->g.op[op], &of->a[i], tensor);
+  return l;
+}
+
+static int64_t edge_cost(searching *s, const edge *e, int i, int j) {
+  if (e->have[i] == e->want[j]) return 0;
+  int64_t bytes = msc_reshard_cost(s->planner, e->value->type, e->have[i], e->want[j]);
+  if (bytes < 0) return IMPOSSIBLE;
+  return bytes ? bytes * BYTE + EDGE : 0;
+}
+
+/* A redistribution is paid once per value and target: edges of one pair that bring the same value in the same layout count once. */
+static int64_t pair_cost(searching *s, const edge *first, int i, int j) {
+  int64_t sum = 0;
+  for (const edge *e = first; e; e = e->next) {
+    bool repeated = false;
+    for (const edge *b = first; b != e && !repeated; b = b->next) repeated = b->value == e->value && b->want[j] == e->want[j];
+    if (!repeated) sum += edge_cost(s, e, i, j);
+  }
+  return sum;
+}
+
+/* Work that is not cut: 16 for a group on one device, 1 from 16 parts on. */
+static int64_t work_cost(const shard_graph *g, const msc_assignment *a, int num_letters) {
+  int64_t parts = 1;
+  for (int l = 0; l < num_letters; l++) parts *= shard_parts(&g->atoms, a->num[l], a->atom[l]);
+  return parts >= 16 ? 1 : 16 / parts;
+}
+
+static int64_t *table_of(searching *s, edge *first) {
+  const states *a = &s->of[first->from], *b = &s->of[first->to];
+  bool own = first->from == first->to;
+  for (edge *e = first; e; e = e->next) {
+    e->have = layouts_of(s, e->from_op, e->from_tensor, a);
+    e->want = layouts_of(s, e->to_op, e->to_tensor, b);
+  }
+  int64_t *cost = msc_new_array(s->g.arena, int64_t, (size_t)a->num * (size_t)(own ? 1 : b->num));
+  for (int i = 0; i < a->num; i++) {
+    if (own) cost[i] = pair_cost(s, first, i, i);
+    for (int j = 0; !own && j < b->num; j++) cost[i * b->num + j] = pair_cost(s, first, i, j);
+  }
+  return cost;
+}
+
+/* ---- states ---- */
+
+static uint32_t used_atoms(const shard_group *group) {
+  uint32_t used = 0;
+  for (int l = 0; l < group->rule.num_letters; l++)
+    for (int k = 0; k < group->digits.num[l]; k++) used |= 1u << group->digits.atom[l][k];
+  return used;
+}
+
+/* Extends every state by each way to place atom `a` (or not), keeping the legal ones. */
+static void place_atom(searching *s, int group, int atom, states *out) {
+  const shard_group *of = &s->g.group[group];
+  int num = out->num;
+  for (int i = 0; i < num; i++)
+    for (int l = 0; l < of->rule.num_letters; l++) {
+      if (of->closed >> l & 1 || of->rule.letter[l].role == MSC_REP || out->num == MAX_STATES) continue;
+      msc_assignment next = out->a[i];
+      next.atom[l][next.num[l]++] = (uint8_t)atom;
+      if (shard_allows(&s->g, group, &next)) out->a[out->num++] = next;
+    }
+}
+
+/* Orders of the digits of one letter, the given one first: a group that was given as a tuple may have any. */
+static void reorder_letter(states *out, int letter, int at) {
+  int num = out->num;
+  for (int i = 0; i < num; i++) {
+    uint8_t *digits = out->a[i].atom[letter];
+    for (int k = at + 1; k < out->a[i].num[letter] && out->num < MAX_STATES; k++) {
+      out->a[out->num] = out->a[i];
+      uint8_t *moved = out->a[out->num++].atom[letter];
+      memmove(moved + at + 1, moved + at, (size_t)(k - at));
+      moved[at] = digits[k];
+    }
+  }
+}
+
+static void reorder_digits(states *out, const shard_group *group) {
+  for (int l = 0; l < group->rule.num_letters; l++)
+    for (int at = 0; at + 1 < group->digits.num[l] && group->digits.num[l] <= MAX_ORDERED; at++) reorder_letter(out, l, at);
+}
+
+/* States of all groups when the atoms of `mask` may be placed. */
+static bool list_states(searching *s, uint32_t mask) {
+  bool complete = true;
+  for (size_t i = 0; i < s->g.num_groups; i++) {
+    states *of = &s->of[i];
+    uint32_t used = used_atoms(&s->g.group[i]);
+    of->num = 1;
+    of->a[0] = s->g.group[i].digits;
+    if (msc_op_attr(s->g.group[i].leader, "in_strategy")) reorder_digits(of, &s->g.group[i]);
+    for (int a = 0; a < s->g.atoms.num; a++)
+      if (mask >> a & 1 && !(used >> a & 1)) place_atom(s, (int)i, a, of);
+    complete &= of->num < MAX_STATES;
+  }
+  return complete;
+}
+
+/* ---- solving ---- */
+
+static bool solve(searching *s, int64_t *out_cost) {
+  msc_arena *a = s->g.arena;
+  size_t groups = s->g.num_groups;
+  int *num = msc_new_array(a, int, groups);
+  shard_table *table = msc_new_array(a, shard_table, groups + s->num_pairs);
+  for (size_t i = 0; i < groups; i++) {
+    int64_t *work = msc_new_array(a, int64_t, s->of[i].num);
+    num[i] = s->of[i].num;
+    for (int k = 0; k < num[i]; k++) work[k] = work_cost(&s->g, &s->of[i].a[k], s->g.group[i].rule.num_letters);
+    table[i] = (shard_table){(int)i, -1, work};
+  }
+  for (size_t i = 0; i < s->num_pairs; i++) {
+    edge *e = s->pair[i];
+    table[groups + i] = (shard_table){e->from, e->from == e->to ? -1 : e->to, table_of(s, e)};
+  }
+  shard_problem p = {(int)groups, num, groups + s->num_pairs, table};
+  return shard_eliminate(a, &p, MAX_ENTRIES, s->chosen, out_cost);
+}
+
+static void take_chosen(searching *s) {
+  for (size_t i = 0; i < s->g.num_groups; i++) s->g.group[i].digits = s->of[i].a[s->chosen[i]];
+}
+
+/* Takes atom `a` off every letter that was free before. */
+static void free_atom(searching *s, int a, const msc_assignment *fixed) {
+  for (size_t i = 0; i < s->g.num_groups; i++) {
+    msc_assignment *d = &s->g.group[i].digits;
+    for (int l = 0; l < s->g.group[i].rule.num_letters; l++)
+      for (int k = fixed[i].num[l]; k < d->num[l]; k++)
+        if (d->atom[l][k] == a) {
+          memmove(&d->atom[l][k], &d->atom[l][k + 1], (size_t)(d->num[l] - k - 1));
+          d->num[l]--;
+        }
+  }
+}
+
+/* Digit by digit, slow links last, until a whole round changes nothing. */
+static void sweep(searching *s) {
+  msc_assignment *fixed = msc_new_array(s->g.arena, msc_assignment, s->g.num_groups);
+  for (size_t i = 0; i < s->g.num_groups; i++) fixed[i] = s->g.group[i].digits;
+  int64_t before = INT64_MAX, cost = 0;
+  for (int round = 0; round < MAX_SWEEPS; round++) {
+    for (int a = s->g.atoms.num; a-- > 0;) {
+      free_atom(s, a, fixed);
+      list_states(s, 1u << a);
+      if (solve(s, &cost)) take_chosen(s);
+    }
+    if (cost == before) break;
+    before = cost;
+  }
+}
+
+static void close_all(shard_graph *g) {
+  for (size_t i = 0; i < g->num_groups; i++) {
+    shard_group *group = &g->group[i];
+    uint32_t all = (1u << group->rule.num_letters) - 1;
+    if (!group->by || (group->closed != all && strcmp(group->by, "propagation") != 0)) group->by = "search";
+    group->closed = all;
+  }
+}
+
+bool pass_search(msc_pass_ctx *pass, msc_module *m) {
+  searching s = {.pass = pass};
+  msc_func *f = shard_func(m);
+  if (!f) return true;
+  MSC_TRY(shard_graph_of(pass, f, &s.g));
+  msc_reshard_options options = {.no_alltoall = !msc_config_bool(pass->config, MSC_KEY_enable_alltoall)};
+  s.planner = msc_reshard_new(pass->ctx, &m->mesh, &options);
+  s.of = msc_new_array(pass->scratch, states, s.g.num_groups);
+  s.chosen = msc_new_array(pass->scratch, int, s.g.num_groups);
+  for (size_t i = 0; i < s.g.num_groups; i++) s.of[i].a = msc_new_array(pass->scratch, msc_assignment, MAX_STATES);
+  find_edges(&s);
+  int64_t cost = 0;
+  if (list_states(&s, UINT32_MAX) && solve(&s, &cost)) take_chosen(&s);
+  else sweep(&s);
+  close_all(&s.g);
+  shard_graph_store(&s.g);
+  msc_stat(pass, "redistributed bytes", cost / BYTE);
+  return true;
+}

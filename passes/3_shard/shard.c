@@ -1,0 +1,256 @@
+/* shard.c: function -> groups of ops with rules, letters and the digits chosen so far (see shard.h). */
+#include <string.h>
+
+#include "passes/3_shard/shard.h"
+
+msc_func *shard_func(msc_module *m) {
+  msc_func *f = msc_find_func(m, "train");
+  return f ? f : msc_find_func(m, "forward");
+}
+
+const msc_layout *shard_fixed_layout(const msc_func *f, size_t arg) {
+  const msc_attr_value *v = msc_arg_attr(f, arg, "msc.layout");
+  const msc_layout *l = NULL;
+  return v && v->kind == MSC_ATTR_STR && msc_layout_parse(f->module->ctx, &f->module->mesh, f->loc, v->s, &l) ? l : NULL;
+}
+
+int shard_letter(const msc_rule *rule, char name) {
+  for (int l = 0; l < rule->num_letters; l++)
+    if (rule->letter[l].name == name) return l;
+  return -1;
+}
+
+int64_t shard_parts(const msc_atoms *atoms, int num, const uint8_t *atom) {
+  int64_t parts = 1;
+  for (int i = 0; i < num; i++) parts *= atoms->atom[atom[i]].size;
+  return parts;
+}
+
+msc_assignment shard_assignment(const shard_graph *g, const shard_op *o, const msc_assignment *of_group) {
+  (void)g;
+  msc_assignment a;
+  memset(&a, 0, sizeof a);
+  for (int l = 0; l < o->rule.num_letters; l++) {
+    int from = o->to_group[l];
+    if (from < 0) continue;
+    a.num[l] = of_group->num[from];
+    memcpy(a.atom[l], of_group->atom[from], a.num[l]);
+  }
+  return a;
+}
+
+const msc_layout *shard_layout(shard_graph *g, const shard_op *o, const msc_assignment *of_group, size_t tensor) {
+  msc_assignment a = shard_assignment(g, o, of_group);
+  return msc_rule_layout(g->ctx, g->mesh, &g->atoms, &o->rule, &a, tensor);
+}
+
+bool shard_allows(const shard_graph *g, int group, const msc_assignment *a) {
+  const shard_group *of = &g->group[group];
+  if (!msc_rule_allows(&of->rule, a, &g->atoms)) return false;
+  for (size_t i = 1; i < of->num_members; i++) {
+    const shard_op *o = &g->op[of->member[i]];
+    msc_assignment own = shard_assignment(g, o, a);
+    if (!msc_rule_allows(&o->rule, &own, &g->atoms)) return false;
+  }
+  return true;
+}
+
+/* ---- digits as text ---- */
+
+const char *shard_digits_text(const shard_graph *g, int num, const uint8_t *atom) {
+  msc_layout raw;
+  memset(&raw, 0, sizeof raw);
+  raw.rank = 1;
+  raw.first[1] = (uint8_t)num;
+  for (int i = 0; i < num; i++) raw.sub[i] = g->atoms.atom[atom[i]];
+  const char *text = msc_layout_print(g->arena, g->mesh, msc_layout_of(g->ctx, g->mesh, &raw));
+  return msc_arena_printf(g->arena, "%.*s", (int)strlen(text) - 2, text + 1); /* without the brackets */
+}
+
+/* The layout [digits] of a letter's text. */
+static const msc_layout *digits_layout(shard_graph *g, const msc_op *op, const char *text) {
+  const msc_layout *l = NULL;
+  return msc_layout_parse(g->ctx, g->mesh, op->loc, msc_arena_printf(g->arena, "[%s]", text), &l) && l->rank == 1 ? l : NULL;
+}
+
+/* Atoms that make up the digits of a one-dimensional layout, in order. */
+static int atoms_of_digits(const msc_atoms *atoms, const msc_layout *l, uint8_t *out_atom) {
+  int num = 0;
+  for (int i = 0; i < l->first[1]; i++) {
+    msc_subaxis s = l->sub[i];
+    for (uint32_t pre = s.pre; pre < s.pre * s.size;)
+      for (int a = 0; a < atoms->num; a++)
+        if (atoms->atom[a].axis == s.axis && atoms->atom[a].pre == pre) {
+          out_atom[num++] = (uint8_t)a;
+          pre *= atoms->atom[a].size;
+          break;
+        }
+  }
+  return num;
+}
+
+/* ---- reading ---- */
+
+static const msc_attr_value *sharding_of(const msc_op *op) {
+  const msc_attr_value *v = msc_op_attr(op, "sharding");
+  return v && v->kind == MSC_ATTR_DICT ? v : NULL;
+}
+
+/* Layouts of every digit list in use, so that the atoms have borders at their cuts. */
+static bool find_atoms(shard_graph *g) {
+  size_t num = 0;
+  for (size_t i = 0; i < g->num_ops; i++) {
+    const msc_attr_value *v = sharding_of(g->op[i].op);
+    num += v ? v->dict.num : 0;
+  }
+  const msc_layout **layout = msc_new_array(g->arena, const msc_layout *, num + g->func->body->num_args);
+  num = 0;
+  for (size_t i = 0; i < g->num_ops; i++) {
+    const msc_attr_value *v = sharding_of(g->op[i].op);
+    for (size_t j = 0; v && j < v->dict.num; j++) {
+      const msc_layout *l = digits_layout(g, g->op[i].op, v->dict.a[j].value.s);
+      MSC_TRY(l);
+      layout[num++] = l;
+    }
+  }
+  for (size_t i = 0; i < g->func->body->num_args; i++) {
+    const msc_layout *l = shard_fixed_layout(g->func, i);
+    if (l) layout[num++] = l;
+  }
+  if (msc_atoms_of(g->mesh, num, layout, &g->atoms)) return true;
+  return msc_error(g->ctx, MSC_E_LAYOUT, g->func->loc, "layouts cut a mesh axis at places that have no common refinement");
+}
+
+static void read_sharding(shard_graph *g, shard_group *group) {
+  const msc_attr_value *v = sharding_of(group->leader);
+  if (!v) return;
+  for (size_t i = 0; i < v->dict.num; i++) {
+    int l = shard_letter(&group->rule, v->dict.a[i].name[0]);
+    const msc_layout *digits = l < 0 ? NULL : digits_layout(g, group->leader, v->dict.a[i].value.s);
+    if (!digits) continue;
+    group->digits.num[l] = (uint8_t)atoms_of_digits(&g->atoms, digits, group->digits.atom[l]);
+    group->closed |= 1u << l;
+  }
+  group->by = msc_op_str(group->leader, "by");
+}
+
+/* Maps o's letters to its group's: the identity for a leader, by `letters` for a gradient op. */
+static void tie_letters(const shard_graph *g, shard_op *o) {
+  const msc_rule *of_group = &g->group[o->group].rule;
+  memset(o->to_group, -1, sizeof o->to_group);
+  for (int l = 0; l < o->rule.num_letters; l++) {
+    if (!o->op->forward) o->to_group[l] = (int8_t)l;
+    else if (o->op->letters && (size_t)l < strlen(o->op->letters)) o->to_group[l] = (int8_t)shard_letter(of_group, o->op->letters[l]);
+  }
+}
+
+/* A letter that one member must keep whole stays whole in the group, and so does one whose sizes differ. */
+static void join_roles(shard_graph *g, const shard_op *o) {
+  msc_rule *of_group = &g->group[o->group].rule;
+  for (int l = 0; l < o->rule.num_letters; l++) {
+    if (o->to_group[l] < 0) continue;
+    msc_letter *to = &of_group->letter[o->to_group[l]];
+    if (o->rule.letter[l].role == MSC_REP || o->rule.letter[l].size != to->size) to->role = MSC_REP;
+  }
+}
+
+/* The first op in program order, other than an update, that uses the parameter of update op o; -1: none. */
+static int64_t first_user(const shard_graph *g, const msc_op *o) {
+  int64_t first = -1;
+  for (const msc_use *u = o->in[0].value->uses; u; u = u->next) {
+    const shard_op *user = u->user->block == g->func->body ? &g->op[u->user->id] : NULL;
+    if (!user || user->group < 0 || msc_info(u->user)->flags & MSC_UPDATE) continue;
+    if (first < 0 || u->user->id < first) first = u->user->id;
+  }
+  return first;
+}
+
+/* An update op joins the group of its parameter's first user: parameter and state live where they are used. */
+static void join_user(shard_graph *g, shard_op *o) {
+  int64_t id = first_user(g, o->op);
+  if (id < 0) return;
+  const shard_op *user = &g->op[id];
+  int t = 0;
+  while (user->op->in[t].value != o->op->in[0].value) t++;
+  o->group = user->group;
+  memset(o->to_group, -1, sizeof o->to_group);
+  for (int d = 0; d < o->rule.tensor[0].rank; d++) {
+    const msc_dim_letters *own = &o->rule.tensor[0].dim[d], *theirs = &user->rule.tensor[t].dim[d];
+    if (own->num == 1 && theirs->num == 1) o->to_group[own->letter[0]] = user->to_group[theirs->letter[0]];
+  }
+}
+
+static bool make_groups(shard_graph *g) {
+  for (size_t i = 0; i < g->num_ops; i++) {
+    shard_op *o = &g->op[i];
+    o->group = -1;
+    if (msc_info(o->op)->flags & MSC_TERMINATOR) continue;
+    MSC_TRY(msc_rule_of(o->op, g->arena, &o->rule));
+    if (o->op->forward) {
+      o->group = g->op[o->op->forward->id].group;
+      tie_letters(g, o);
+      continue;
+    }
+    if (msc_info(o->op)->flags & MSC_UPDATE) {
+      join_user(g, o);
+      if (o->group >= 0) continue;
+    }
+    o->group = (int)g->num_groups;
+    shard_group *group = &g->group[g->num_groups++];
+    group->leader = o->op;
+    group->rule = o->rule;
+    tie_letters(g, o);
+  }
+  for (size_t i = 0; i < g->num_ops; i++)
+    if (g->op[i].group >= 0) join_roles(g, &g->op[i]);
+  return true;
+}
+
+static void list_members(shard_graph *g) {
+  for (size_t i = 0; i < g->num_ops; i++)
+    if (g->op[i].group >= 0) g->group[g->op[i].group].num_members++;
+  for (size_t i = 0; i < g->num_groups; i++) {
+    g->group[i].member = msc_new_array(g->arena, uint32_t, g->group[i].num_members);
+    g->group[i].num_members = 0;
+  }
+  for (size_t i = 0; i < g->num_ops; i++) {
+    shard_group *group = g->op[i].group < 0 ? NULL : &g->group[g->op[i].group];
+    if (group) group->member[group->num_members++] = (uint32_t)i;
+  }
+}
+
+bool shard_graph_of(msc_pass_ctx *pass, msc_func *f, shard_graph *out_g) {
+  memset(out_g, 0, sizeof *out_g);
+  shard_graph *g = out_g;
+  g->ctx = pass->ctx;
+  g->arena = pass->scratch;
+  g->func = f;
+  g->mesh = &f->module->mesh;
+  msc_numbering n = msc_number(f->body);
+  g->num_ops = n.num_ops;
+  g->num_values = n.num_values;
+  g->op = msc_new_array(g->arena, shard_op, n.num_ops);
+  g->group = msc_new_array(g->arena, shard_group, n.num_ops);
+  for (msc_op *op = f->body->first; op; op = op->next) g->op[op->id].op = op;
+  MSC_TRY(make_groups(g));
+  list_members(g);
+  MSC_TRY(find_atoms(g));
+  for (size_t i = 0; i < g->num_groups; i++) read_sharding(g, &g->group[i]);
+  return true;
+}
+
+void shard_graph_store(shard_graph *g) {
+  for (size_t i = 0; i < g->num_groups; i++) {
+    shard_group *group = &g->group[i];
+    if (!group->by) continue;
+    msc_attr *attrs = NULL;
+    size_t num = 0;
+    for (int l = 0; l < group->rule.num_letters; l++) {
+      if (!group->digits.num[l] && !(group->closed >> l & 1)) continue;
+      char name[2] = {group->rule.letter[l].name, 0};
+      msc_put_attr(g->ctx, &attrs, &num, name, msc_str(g->ctx, shard_digits_text(g, group->digits.num[l], group->digits.atom[l])));
+    }
+    msc_op_set(group->leader, "sharding", (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, attrs}});
+    msc_op_set(group->leader, "by", msc_str(g->ctx, group->by));
+  }
+}

@@ -1,0 +1,65 @@
+/* shard.h: a function seen by its rules: groups of ops that share one choice of mesh digits per letter.
+ *
+ * The passes of this folder talk through one op attribute, `sharding`: a dictionary letter -> digits, as
+ * {k = "{d:(2)4}", m = "{d:(1)2}"}; "{}" is whole, a letter that is absent is still free.  Only leaders carry it: a forward op,
+ * or an op that belongs to none; gradient ops follow their forward op through their `letters`, update ops the first user of
+ * their parameter.  `by` says who decided:
+ *   strategies   annotations and the mode's default          by = user, default
+ *   propagate    what follows without a choice               by = propagation
+ *   search       the free letters, least redistribution      by = search
+ *   layouts      layouts of all values; `in_layout` on every op says what it wants; sharding is dropped            */
+#ifndef MSC_PASSES_SHARD_H
+#define MSC_PASSES_SHARD_H
+
+#include "ir/ir.h"
+#include "passes/pass.h"
+
+typedef struct {
+  msc_op *leader;
+  msc_rule rule;         /* the leader's; a letter that some member must keep whole is REP */
+  msc_assignment digits; /* chosen so far */
+  uint32_t closed;       /* letters that may not grow */
+  const char *by;        /* NULL: nobody yet */
+  size_t num_members;    /* ops, the leader first */
+  uint32_t *member;
+} shard_group;
+
+typedef struct {
+  msc_op *op;
+  msc_rule rule;
+  int group;                           /* -1: no rule applies (return) */
+  int8_t to_group[MSC_MAX_LETTERS];    /* own letter -> the group's, or -1 */
+} shard_op;
+
+typedef struct {
+  msc_context *ctx;
+  msc_arena *arena;
+  msc_func *func;
+  const msc_mesh *mesh;
+  msc_atoms atoms;
+  size_t num_ops, num_groups, num_values;
+  shard_op *op;       /* in program order; index = op->id */
+  shard_group *group;
+} shard_graph;
+
+/* Numbers f and reads rules, ties and `sharding`.  The atoms are the prime digits of the mesh refined by the cuts in use.
+ * False after reporting. */
+bool shard_graph_of(msc_pass_ctx *pass, msc_func *f, shard_graph *out_g);
+/* Writes the groups' digits and `by` back to the leaders' attributes: all letters of groups with `by`. */
+void shard_graph_store(shard_graph *g);
+/* Letters of one op under the digits of its group, and the layout that tensor has then. */
+msc_assignment shard_assignment(const shard_graph *g, const shard_op *o, const msc_assignment *of_group);
+const msc_layout *shard_layout(shard_graph *g, const shard_op *o, const msc_assignment *of_group, size_t tensor);
+/* May the group hold these digits: for its own rule and each member's? */
+bool shard_allows(const shard_graph *g, int group, const msc_assignment *a);
+/* Product of the sizes of a list of atoms. */
+int64_t shard_parts(const msc_atoms *atoms, int num, const uint8_t *atom);
+/* "{d:(1)2,tp}" for a list of atoms. */
+const char *shard_digits_text(const shard_graph *g, int num, const uint8_t *atom);
+int shard_letter(const msc_rule *rule, char name);
+/* The layout an argument must have, from its attribute msc.layout; NULL: as its first user wants it. */
+const msc_layout *shard_fixed_layout(const msc_func *f, size_t arg);
+/* The function that is sharded: train, or forward of a model without training. */
+msc_func *shard_func(msc_module *m);
+
+#endif

@@ -1,0 +1,83 @@
+/* evaluate: func train -> the same without the model's outputs, and func forward with loss and outputs only.
+ * Layouts are those of training, so that one plan trains and evaluates on the same parameters. */
+#include <string.h>
+
+#include "passes/pass.h"
+
+static const msc_attr_value *ties_of(const msc_func *f) { return msc_func_attr(f, "ties"); }
+
+/* Is result i the new value of an argument? */
+static bool is_state(const msc_func *f, size_t i) {
+  const msc_attr_value *ties = ties_of(f);
+  return ties && ties->kind == MSC_ATTR_LIST && i < ties->list.num && ties->list.v[i].i >= 0;
+}
+
+/* Entry i of a list attribute goes to entry `to`; lists that are absent stay so. */
+static void move_entry(msc_attr_value *list, const msc_attr_value *old, size_t to, size_t i) {
+  if (old && i < old->list.num) list[to] = old->list.v[i];
+}
+
+/* Keeps the loss, and the new state or the outputs. */
+static void keep_results(msc_pass_ctx *pass, msc_func *f, bool state) {
+  static const char *const lists[] = {"results", "ties"};
+  msc_op *ret = f->body->last;
+  const msc_attr_value *loss = msc_func_attr(f, "loss"), *want = msc_op_attr(ret, "in_layout");
+  msc_value **value = msc_new_array(pass->scratch, msc_value *, ret->num_in);
+  msc_attr_value *entry[3];
+  for (int k = 0; k < 3; k++) entry[k] = msc_new_array(pass->scratch, msc_attr_value, ret->num_in);
+  size_t num = 0, new_loss = 0;
+  for (size_t i = 0; i < ret->num_in; i++) {
+    bool is_loss = loss && (size_t)loss->i == i;
+    if (!is_loss && is_state(f, i) != state) continue;
+    if (is_loss) new_loss = num;
+    for (int k = 0; k < 2; k++) move_entry(entry[k], msc_func_attr(f, lists[k]), num, i);
+    move_entry(entry[2], want, num, i);
+    value[num++] = ret->in[i].value;
+  }
+  for (int k = 0; k < 2; k++)
+    if (msc_func_attr(f, lists[k])) msc_func_set(f, lists[k], msc_list(pass->ctx, num, entry[k]));
+  if (want) msc_op_set(ret, "in_layout", msc_list(pass->ctx, num, entry[2]));
+  if (loss) msc_func_set(f, "loss", msc_int((int64_t)new_loss));
+  msc_set_operands(ret, num, value);
+}
+
+static bool is_dead(const msc_op *op) {
+  if (msc_info(op)->flags & MSC_TERMINATOR) return false;
+  for (size_t i = 0; i < op->num_out; i++)
+    if (msc_has_uses(&op->out[i])) return false;
+  return true;
+}
+
+/* Update ops count as dead here: without the new state among the results there is nothing to update. */
+static void drop_dead(msc_func *f) {
+  for (msc_op *op = f->body->last, *previous; op; op = previous) {
+    previous = op->prev;
+    if (is_dead(op)) msc_op_erase(op);
+  }
+}
+
+/* Arguments that nobody reads any more, as the optimizer's state. */
+static void drop_unused_arguments(msc_func *f) {
+  size_t num = 0;
+  for (size_t i = 0; i < f->body->num_args; i++) {
+    msc_value *v = f->body->args[i];
+    if (!msc_has_uses(v) && msc_arg_role(f, i) == MSC_ROLE_STATE) continue;
+    v->index = (uint32_t)num;
+    f->body->args[num] = v;
+    f->arg[num++] = f->arg[i];
+  }
+  f->body->num_args = num;
+}
+
+bool pass_evaluate(msc_pass_ctx *pass, msc_module *m) {
+  msc_func *train = msc_find_func(m, "train");
+  if (!train) return true;
+  msc_func *forward = msc_func_clone(train, "forward");
+  keep_results(pass, train, true);
+  keep_results(pass, forward, false);
+  drop_dead(train);
+  drop_dead(forward);
+  drop_unused_arguments(forward);
+  msc_drop_attr(forward->attrs, &forward->num_attrs, "ties");
+  return true;
+}

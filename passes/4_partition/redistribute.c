@@ -1,0 +1,99 @@
+/* redistribute: where an operand's layout is not the one its op wants -> the planner's sequence of layout changes.
+ * Each (value, wanted layout) is made once, before its first user.  Afterwards every op passes the sharding type check. */
+#include <string.h>
+
+#include "passes/3_shard/reshard.h"
+#include "passes/config.h"
+#include "passes/pass.h"
+
+/* A value that was already brought into a layout. */
+typedef struct moved {
+  const msc_layout *layout;
+  msc_value *value;
+  struct moved *next;
+} moved;
+
+typedef struct {
+  msc_pass_ctx *pass;
+  msc_func *f;
+  msc_reshard *planner;
+  moved **by_value;  /* by id of the original value */
+  size_t num_values;
+  int64_t bytes, collectives;
+} redistributing;
+
+static const char *reduction_name(msc_reduction r) { return (const char *const[]){"sum", "max", "min", "prod"}[r]; }
+
+static msc_value *emit_steps(redistributing *r, msc_op *user, msc_value *v, const msc_reshard_plan *plan) {
+  msc_context *ctx = r->pass->ctx;
+  for (int i = 0; i < plan->num_steps; i++) {
+    const msc_reshard_step *s = &plan->step[i];
+    msc_op *op = msc_op_new(r->f, s->verb, 1, &v, 1, user->loc);
+    op->name = user->name;
+    msc_insert_before(user, op);
+    if ((s->verb == OP_reduce_scatter || s->verb == OP_all_reduce) && v->type->layout->reduction != MSC_SUM)
+      msc_op_set(op, "reduction", msc_str(ctx, reduction_name((msc_reduction)v->type->layout->reduction)));
+    op->out[0].type = msc_type_with_layout(ctx, v->type, s->to);
+    v = &op->out[0];
+    r->bytes += s->bytes;
+    r->collectives += s->verb != OP_shard;
+  }
+  return v;
+}
+
+static bool no_plan(const redistributing *r, const msc_op *user, const msc_value *v, const msc_layout *want) {
+  return msc_op_error(user, MSC_E_INFEASIBLE, "no sequence of layout changes leads from %s to %s", msc_layout_print(r->pass->scratch, &r->f->module->mesh, v->type->layout),
+                      msc_layout_print(r->pass->scratch, &r->f->module->mesh, want));
+}
+
+static msc_value *brought(redistributing *r, msc_op *user, msc_value *v, const msc_layout *want) {
+  moved **list = v->id < r->num_values ? &r->by_value[v->id] : NULL;
+  for (moved *m = list ? *list : NULL; m; m = m->next)
+    if (m->layout == want) return m->value;
+  msc_reshard_plan plan;
+  if (!msc_reshard_plan_of(r->planner, v->type, v->type->layout, want, &plan)) {
+    no_plan(r, user, v, want);
+    return NULL;
+  }
+  msc_value *there = emit_steps(r, user, v, &plan);
+  if (list) {
+    moved *m = msc_new(r->pass->scratch, moved);
+    *m = (moved){want, there, *list};
+    *list = m;
+  }
+  return there;
+}
+
+static bool serve(redistributing *r, msc_op *op) {
+  const msc_attr_value *want = msc_op_attr(op, "in_layout");
+  for (size_t i = 0; want && i < op->num_in && i < want->list.num; i++) {
+    const msc_layout *l = NULL;
+    msc_value *v = op->in[i].value;
+    MSC_TRY(msc_layout_parse(r->pass->ctx, &r->f->module->mesh, op->loc, want->list.v[i].s, &l));
+    if (!v->type->layout || v->type->layout == l) continue;
+    msc_value *there = brought(r, op, v, l);
+    MSC_TRY(there);
+    msc_set_operand(op, i, there);
+  }
+  msc_op_unset(op, "in_layout");
+  return true;
+}
+
+bool pass_redistribute(msc_pass_ctx *pass, msc_module *m) {
+  msc_reshard_options options = {.no_alltoall = !msc_config_bool(pass->config, MSC_KEY_enable_alltoall)};
+  msc_reshard *planner = msc_reshard_new(pass->ctx, &m->mesh, &options);
+  for (msc_func *f = m->first; f; f = f->next) {
+    redistributing r = {.pass = pass, .f = f, .planner = planner, .num_values = msc_number(f->body).num_values};
+    r.by_value = msc_new_array(pass->scratch, moved *, r.num_values);
+    bool laid = false;
+    for (msc_op *op = f->body->first, *next; op; op = next) {
+      next = op->next;
+      laid |= msc_op_attr(op, "in_layout") != NULL;
+      MSC_TRY(serve(&r, op));
+    }
+    if (laid) msc_func_set(f, "partitioned", msc_bool(true));
+    msc_stat(pass, "collectives", r.collectives);
+    msc_stat(pass, "bytes received per device", r.bytes);
+  }
+  return true;
+}

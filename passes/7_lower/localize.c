@@ -1,0 +1,302 @@
+/* localize: global shapes with layouts -> one rank's shapes.  Layout changes and manual collectives become `comm` ops, which
+ * name their group or their two layouts; what an op can no longer see in its shapes is left in `count`, `whole`, `start`
+ * (codegen.h).  `starts` of the function lists the offsets that a rank computes when it loads the plan. */
+#include <string.h>
+
+#include "passes/pass.h"
+
+typedef struct {
+  msc_pass_ctx *pass;
+  msc_func *f;
+  const msc_mesh *mesh;
+  const msc_type **global; /* by value id: the type before */
+  size_t num_values;
+  size_t num_starts;
+  msc_attr_value *starts;
+} localizing;
+
+static const msc_type *global_of(const localizing *z, const msc_value *v) { return z->global[v->id]; }
+
+static msc_attr_value layout_text(const localizing *z, const msc_layout *l) {
+  return msc_str(z->pass->ctx, msc_layout_print(z->pass->scratch, z->mesh, l));
+}
+
+static msc_attr_value dims_attr(const localizing *z, const msc_type *t) { return msc_ints(z->pass->ctx, (size_t)t->rank, t->dim); }
+
+static bool is_cut(const msc_type *t, int dim) { return t->layout && t->layout->first[dim + 1] > t->layout->first[dim]; }
+
+/* ---- offsets ---- */
+
+/* Number of the offset "first element of this rank's part of dimension dim"; equal ones share it. */
+static int64_t start_of(localizing *z, const msc_type *t, int dim) {
+  msc_context *ctx = z->pass->ctx;
+  msc_attr *a = NULL;
+  size_t num = 0;
+  msc_put_attr(ctx, &a, &num, "dim", msc_int(dim));
+  msc_put_attr(ctx, &a, &num, "layout", layout_text(z, t->layout));
+  msc_put_attr(ctx, &a, &num, "shape", dims_attr(z, t));
+  msc_attr_value v = {.kind = MSC_ATTR_DICT, .dict = {num, a}};
+  for (size_t i = 0; i < z->num_starts; i++)
+    if (msc_attr_equal(&z->starts[i], &v)) return (int64_t)i;
+  z->starts[z->num_starts] = v;
+  return (int64_t)z->num_starts++;
+}
+
+/* ---- collectives ---- */
+
+static const char *const reduction_names[] = {"sum", "max", "min", "prod"};
+
+static msc_op *comm_before(localizing *z, msc_op *op, msc_value *x, const char *verb) {
+  msc_op *comm = msc_op_new(z->f, OP_comm, 1, &x, 1, op->loc);
+  comm->name = op->name;
+  msc_insert_before(op, comm);
+  msc_op_set(comm, "verb", msc_str(z->pass->ctx, verb));
+  return comm;
+}
+
+/* The result stands for a value of global type `t`; its own is `local`. */
+static void finish_comm(localizing *z, msc_op *comm, const msc_type *t, const msc_type *local) {
+  msc_op_set(comm, "dims", dims_attr(z, local));
+  comm->out[0].type = local;
+  comm->out[0].id = (uint32_t)z->num_values;
+  z->global[z->num_values++] = t;
+}
+
+static void set_layouts(localizing *z, msc_op *comm, const msc_layout *from, const msc_layout *to, int rank, const int64_t *shape) {
+  msc_op_set(comm, "from", layout_text(z, from));
+  msc_op_set(comm, "to", layout_text(z, to));
+  msc_op_set(comm, "shape", msc_ints(z->pass->ctx, (size_t)rank, shape));
+  msc_op_set(comm, "reduction", msc_str(z->pass->ctx, reduction_names[from->reduction]));
+}
+
+static const msc_type *local_type(const localizing *z, const msc_type *t) {
+  int64_t dim[MSC_MAX_RANK];
+  if (!t->layout) return t;
+  msc_local_dims(t, t->layout, dim);
+  return msc_type_of(z->pass->ctx, t->dtype, t->rank, dim, NULL);
+}
+
+/* The digits of an `axes` attribute as dimension `dim` (or, when dim < 0, the partial digits) of a layout. */
+static const msc_layout *axes_layout(localizing *z, const msc_op *op, int rank, int dim, const char *reduction) {
+  const char *text = "[", *axes = msc_op_str(op, "axes");
+  msc_arena *a = z->pass->scratch;
+  for (int d = 0; d < rank; d++) text = msc_arena_printf(a, "%s%s%s", text, d ? "," : "", d == dim ? axes : "{}");
+  text = msc_arena_printf(a, "%s]", text);
+  if (dim < 0) text = msc_arena_printf(a, "%s partial%s%s=%s", text, strcmp(reduction, "sum") ? "_" : "", strcmp(reduction, "sum") ? reduction : "", axes);
+  const msc_layout *l = NULL;
+  return msc_layout_parse(z->pass->ctx, z->mesh, op->loc, text, &l) ? l : NULL;
+}
+
+/* A manual collective is the same change of layout of a larger tensor, of which every rank of the group holds a part. */
+static bool manual_layouts(localizing *z, const msc_op *op, const msc_layout **from, const msc_layout **to, int64_t *shape) {
+  const msc_type *x = op->in[0].value->type, *y = op->out[0].type;
+  int rank = x->rank;
+  const char *reduction = op->kind == OP_all_reduce || op->kind == OP_reduce_scatter ? msc_op_str(op, "reduction") : "sum";
+  const msc_layout *whole = msc_layout_replicated(z->pass->ctx, rank);
+  memcpy(shape, op->kind == OP_all_gather ? y->dim : x->dim, sizeof *shape * (size_t)rank);
+  *from = *to = whole;
+  switch (op->kind) {
+    case OP_all_reduce: *from = axes_layout(z, op, rank, -1, reduction); break;
+    case OP_all_gather: *from = axes_layout(z, op, rank, (int)msc_op_int(op, "dim"), NULL); break;
+    case OP_reduce_scatter:
+      *from = axes_layout(z, op, rank, -1, reduction);
+      *to = axes_layout(z, op, rank, (int)msc_op_int(op, "dim"), NULL);
+      break;
+    default: {
+      int split = (int)msc_op_int(op, "split_dim"), concat = (int)msc_op_int(op, "concat_dim");
+      *from = axes_layout(z, op, rank, concat, NULL);
+      *to = axes_layout(z, op, rank, split, NULL);
+      if (*from) shape[concat] *= msc_layout_parts(*from, concat);
+    }
+  }
+  return *from && *to;
+}
+
+static bool manual_group(localizing *z, msc_op *op) {
+  msc_op *comm = comm_before(z, op, op->in[0].value, op->kind == OP_broadcast ? "broadcast" : "pairs");
+  msc_op_set(comm, "axes", msc_str(z->pass->ctx, msc_op_str(op, "axes")));
+  if (op->kind == OP_broadcast) {
+    msc_op_set(comm, "root", msc_int(msc_op_int(op, "root")));
+  } else if (op->kind == OP_recv) {
+    int64_t pair[2] = {msc_op_int(op, "from"), msc_op_int(op, "to")};
+    msc_op_set(comm, "pairs", msc_ints(z->pass->ctx, 2, pair));
+  } else {
+    const msc_attr_value *pairs = msc_op_attr(op, "pairs");
+    msc_op_set(comm, "pairs", pairs ? *pairs : msc_ints(z->pass->ctx, 0, NULL));
+  }
+  finish_comm(z, comm, global_of(z, &op->out[0]), op->out[0].type);
+  msc_replace_uses(&op->out[0], &comm->out[0]);
+  msc_op_erase(op);
+  return true;
+}
+
+static bool localize_collective(localizing *z, msc_op *op) {
+  const msc_type *have = global_of(z, op->in[0].value), *want = global_of(z, &op->out[0]);
+  if (op->kind == OP_send) { /* the matching recv does the work */
+    msc_replace_uses(&op->out[0], op->in[0].value);
+    msc_op_erase(op);
+    return true;
+  }
+  bool manual = msc_op_attr(op, "axes") != NULL;
+  if (manual && (op->kind == OP_broadcast || op->kind == OP_permute || op->kind == OP_recv)) return manual_group(z, op);
+  const msc_layout *from = have->layout, *to = want->layout;
+  int64_t shape[MSC_MAX_RANK];
+  memcpy(shape, have->dim, sizeof shape);
+  if (manual) MSC_TRY(manual_layouts(z, op, &from, &to, shape));
+  msc_op *comm = comm_before(z, op, op->in[0].value, msc_kind_name(op->kind));
+  set_layouts(z, comm, from, to, have->rank, shape);
+  finish_comm(z, comm, want, op->out[0].type);
+  msc_replace_uses(&op->out[0], &comm->out[0]);
+  msc_op_erase(op);
+  return true;
+}
+
+/* ---- other ops ---- */
+
+/* Elements that a mean divides by: of the reduced dimensions, or the rows of a loss. */
+static int64_t mean_count(const localizing *z, const msc_op *op) {
+  const msc_type *x = global_of(z, op->in[0].value);
+  int64_t n = 1, dims[MSC_MAX_RANK];
+  if (op->kind != OP_reduce_mean) {
+    for (int d = 0; d + 1 < x->rank; d++) n *= x->dim[d];
+    return n;
+  }
+  int num = msc_op_ints(op, "dims", dims, MSC_MAX_RANK);
+  for (int i = 0; i < num; i++) n *= x->dim[dims[i] < 0 ? dims[i] + x->rank : dims[i]];
+  return n;
+}
+
+/* A constant with elements of its own that is cut: whole, then each rank keeps its part. */
+static void slice_constant(localizing *z, msc_op *op) {
+  const msc_attr_value *v = msc_op_attr(op, "value");
+  const msc_type *t = global_of(z, &op->out[0]), *local = op->out[0].type;
+  if (v->dense.bytes == (size_t)msc_dtype_bytes(t->dtype)) { /* a splat: the type is all that changes */
+    msc_attr_value splat = *v;
+    splat.dense.type = local;
+    msc_op_set(op, "value", splat);
+    return;
+  }
+  if (msc_layout_is_replicated(t->layout)) return;
+  op->out[0].type = msc_type_with_layout(z->pass->ctx, t, NULL);
+  msc_op *comm = comm_before(z, op->next, &op->out[0], "shard");
+  set_layouts(z, comm, msc_layout_replicated(z->pass->ctx, t->rank), t->layout, t->rank, t->dim);
+  finish_comm(z, comm, t, local);
+  for (msc_use *u = op->out[0].uses, *next; u; u = next) {
+    next = u->next;
+    if (u->user != comm) msc_set_operand(u->user, (size_t)(u - u->user->in), &comm->out[0]);
+  }
+}
+
+/* Dimensions that the op does not touch are its local ones. */
+static void shorten_slice(localizing *z, msc_op *op) {
+  int64_t limit[MSC_MAX_RANK];
+  const msc_type *x = global_of(z, op->in[0].value), *local = op->in[0].value->type;
+  int rank = msc_op_ints(op, "limit", limit, MSC_MAX_RANK);
+  for (int d = 0; d < rank; d++)
+    if (is_cut(x, d)) limit[d] = local->dim[d];
+  msc_op_set(op, "limit", msc_ints(z->pass->ctx, (size_t)rank, limit));
+}
+
+static void start_of_indexed(localizing *z, msc_op *op, const msc_type *t, int dim) {
+  if (!is_cut(t, dim)) return;
+  msc_op_set(op, "start", msc_int(start_of(z, t, dim)));
+  msc_op_set(op, "whole", msc_int(t->dim[dim]));
+}
+
+static void localize_op(localizing *z, msc_op *op) {
+  const msc_type *y = op->num_out ? global_of(z, &op->out[0]) : NULL;
+  if (!y || !y->layout) return; /* manual: already local */
+  const msc_type *local = op->out[0].type;
+  switch (op->kind) {
+    case OP_constant: slice_constant(z, op); break;
+    case OP_iota: {
+      int dim = (int)msc_op_int(op, "dim");
+      if (is_cut(y, dim)) msc_op_set(op, "start", msc_int(start_of(z, y, dim)));
+      msc_op_set(op, "type", msc_type_attr(local));
+      break;
+    }
+    case OP_broadcast_to:
+    case OP_reshape: msc_op_set(op, "shape", dims_attr(z, local)); break;
+    case OP_slice: shorten_slice(z, op); break;
+    case OP_one_hot:
+      start_of_indexed(z, op, y, y->rank - 1);
+      msc_op_set(op, "depth", msc_int(local->dim[local->rank - 1]));
+      break;
+    case OP_gather: {
+      const msc_type *table = global_of(z, op->in[0].value);
+      int64_t axis = msc_op_int(op, "axis");
+      start_of_indexed(z, op, table, (int)(axis < 0 ? axis + table->rank : axis));
+      break;
+    }
+    case OP_reduce_mean: msc_op_set(op, "count", msc_int(mean_count(z, op))); break;
+    case OP_softmax_cross_entropy:
+    case OP_softmax_cross_entropy_grad:
+      if (strcmp(msc_op_str(op, "reduction"), "mean") == 0) msc_op_set(op, "count", msc_int(mean_count(z, op)));
+      break;
+    default: break;
+  }
+}
+
+static void localize_types(localizing *z) {
+  msc_block *b = z->f->body;
+  for (size_t i = 0; i < b->num_args; i++) {
+    msc_value *v = b->args[i];
+    z->global[v->id] = v->type;
+    if (v->type->layout) { /* the plan needs both */
+      msc_arg_set(z->f, i, "msc.layout", layout_text(z, v->type->layout));
+      msc_arg_set(z->f, i, "msc.shape", dims_attr(z, v->type));
+    }
+    v->type = local_type(z, v->type);
+  }
+  for (msc_op *op = b->first; op; op = op->next)
+    for (size_t i = 0; i < op->num_out; i++) {
+      z->global[op->out[i].id] = op->out[i].type;
+      op->out[i].type = local_type(z, op->out[i].type);
+    }
+}
+
+static void record_results(localizing *z) {
+  msc_op *ret = z->f->body->last;
+  msc_attr_value *layout = msc_new_array(z->pass->scratch, msc_attr_value, ret->num_in);
+  msc_attr_value *shape = msc_new_array(z->pass->scratch, msc_attr_value, ret->num_in);
+  for (size_t i = 0; i < ret->num_in; i++) {
+    const msc_type *t = global_of(z, ret->in[i].value);
+    layout[i] = layout_text(z, t->layout ? t->layout : msc_layout_replicated(z->pass->ctx, t->rank));
+    shape[i] = dims_attr(z, t);
+  }
+  msc_func_set(z->f, "result_layouts", msc_list(z->pass->ctx, ret->num_in, layout));
+  msc_func_set(z->f, "result_shapes", msc_list(z->pass->ctx, ret->num_in, shape));
+}
+
+/* Layouts are decided and spent; gradient ops need their forward ops no longer. */
+static void forget_strategy(msc_op *op) {
+  msc_op_unset(op, "by");
+  op->forward = NULL;
+  op->letters = NULL;
+}
+
+static bool localize_func(msc_pass_ctx *pass, msc_func *f) {
+  localizing z = {.pass = pass, .f = f, .mesh = &f->module->mesh};
+  msc_numbering n = msc_number(f->body);
+  z.num_values = n.num_values;
+  z.global = msc_new_array(pass->scratch, const msc_type *, n.num_values + n.num_ops);
+  z.starts = msc_new_array(pass->scratch, msc_attr_value, n.num_ops);
+  localize_types(&z);
+  record_results(&z);
+  bool ok = true;
+  for (msc_op *op = f->body->first, *next; op; op = next) {
+    next = op->next;
+    forget_strategy(op);
+    bool moves = msc_info(op)->flags & MSC_COLLECTIVE || op->kind == OP_shard;
+    if (moves) ok &= localize_collective(&z, op);
+    else localize_op(&z, op);
+  }
+  if (z.num_starts) msc_func_set(f, "starts", msc_list(pass->ctx, z.num_starts, z.starts));
+  return ok;
+}
+
+bool pass_localize(msc_pass_ctx *pass, msc_module *m) {
+  bool ok = true;
+  for (msc_func *f = m->first; f; f = f->next) ok &= localize_func(pass, f);
+  return ok;
+}
