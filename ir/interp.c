@@ -17,7 +17,7 @@ static msc_interp_fn *const kernels[OP_COUNT] = {
     [OP_broadcast_to] = msc_run_broadcast_to, [OP_reshape] = msc_run_reshape, [OP_flatten] = msc_run_reshape,
     [OP_transpose] = msc_run_transpose, [OP_concat] = msc_run_concat, [OP_split] = msc_run_split, [OP_slice] = msc_run_slice,
     [OP_pad] = msc_run_pad, [OP_gather] = msc_run_gather, [OP_scatter_add] = msc_run_scatter_add, [OP_one_hot] = msc_run_one_hot,
-    [OP_matmul] = msc_run_matmul, [OP_batch_matmul] = msc_run_matmul,
+    [OP_matmul] = msc_run_matmul, [OP_batch_matmul] = msc_run_matmul, [OP_gemm] = msc_run_matmul,
     [OP_reduce_sum] = msc_run_reduce, [OP_reduce_mean] = msc_run_reduce, [OP_reduce_max] = msc_run_reduce, [OP_reduce_min] = msc_run_reduce,
     [OP_softmax] = msc_run_softmax, [OP_log_softmax] = msc_run_softmax,
     [OP_softmax_cross_entropy] = msc_run_cross_entropy, [OP_softmax_cross_entropy_grad] = msc_run_cross_entropy_grad,

@@ -215,11 +215,28 @@ static bool copy(const msc_interp *in, const msc_op *op) {
   return true;
 }
 
+static const msc_layout *layout_attr(const msc_interp *in, const msc_op *op, const char *name) {
+  const msc_layout *l = NULL;
+  const char *text = msc_op_str(op, name);
+  return text && msc_layout_parse(in->m->ctx, &in->m->mesh, op->loc, text, &l) ? l : NULL;
+}
+
+/* A lowered collective names its layouts or its group in attributes. */
+static bool run_comm(const msc_interp *in, const msc_op *op) {
+  int64_t shape[MSC_MAX_RANK];
+  if (msc_op_attr(op, "axes")) return run_group(in, op, msc_op_str(op, "verb"));
+  const msc_layout *from = layout_attr(in, op, "from"), *to = layout_attr(in, op, "to");
+  if (!from || !to || msc_op_ints(op, "shape", shape, MSC_MAX_RANK) != from->rank || to->rank != from->rank)
+    return msc_op_error(op, MSC_E_SHARDING, "comm: needs axes, or from and to for the rank of its shape");
+  return change_layout(in, op, from, to, shape, strcmp(msc_op_str(op, "verb"), "shard") == 0);
+}
+
 bool msc_run_collective(const msc_interp *in, const msc_op *op) {
   const msc_type *x = op->in[0].value->type, *y = op->out[0].type;
   bool manual = msc_op_attr(op, "axes") != NULL;
   if (in->one_device && manual) return msc_op_error(op, MSC_E_UNSUPPORTED, "%s: a manual collective needs all ranks; one device cannot run it", msc_kind_name(op->kind));
   if (in->one_device || op->kind == OP_send) return copy(in, op);
+  if (op->kind == OP_comm) return run_comm(in, op);
   if (manual) return run_group(in, op, msc_kind_name(op->kind));
   if (!x->layout || !y->layout) return msc_op_error(op, MSC_E_SHARDING, "%s: needs axes, or layouts on operand and result", msc_kind_name(op->kind));
   return msc_verify_layouts(op, in->arena) && change_layout(in, op, x->layout, y->layout, x->dim, op->kind == OP_shard);

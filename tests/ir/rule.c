@@ -206,7 +206,7 @@ static void test_every_rule(void **state) {
     seen[op->kind] = true;
   }
   for (unsigned k = 0; k < OP_COUNT; k++)
-    if (!seen[k]) fail_msg("no case for %s", msc_kind_name(k));
+    if (!seen[k] && *msc_op_info_of(ctx, (msc_op_kind)k)->rule) fail_msg("no case for %s", msc_kind_name(k));
 }
 
 /* ---- assignments ---- */
