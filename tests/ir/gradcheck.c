@@ -124,6 +124,7 @@ static bool check_instance(const instance *inst, const char *mesh, bool *out_ok)
   p.forward = msc_func_clone(op->block->func, "forward");
   p.num_in = op->num_in, p.num_out = op->num_out;
   bool differentiable = gradients_of(op, &p.gradient);
+  if (msc_num_errors(p.ctx)) report(&p, "the gradient cannot be built");
   if (differentiable) {
     p.num_args = p.gradient.func->body->num_args;
     p.args = msc_new_array(msc_context_arena(p.ctx), msc_tensor, p.num_args * p.num_ranks);

@@ -303,7 +303,10 @@ static void check_backward(problem *p) {
   msc_rule rule;
   p->backward = true;
   assert_non_null(op);
-  if (!gradients_of(op, &x.g)) return;
+  if (!gradients_of(op, &x.g)) {
+    if (msc_num_errors(p->ctx)) report(p, op->block->func, "the gradient cannot be built");
+    return;
+  }
   msc_func *f = x.g.func;
   assert_true(msc_rule_of(op, arena, &rule));
   x.args = msc_new_array(arena, msc_tensor, f->body->num_args);
