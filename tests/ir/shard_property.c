@@ -25,7 +25,7 @@ typedef struct {
   msc_module *m;
   msc_atoms atoms;
   uint64_t seed;
-  int num_runs;
+  int num_runs, num_mutants;
   bool failed;
 } problem;
 
@@ -282,6 +282,24 @@ static bool check_layouts(problem *p, msc_func *f) {
   return ok || report(p, f, "a gradient's layouts do not pass the check");
 }
 
+/* Without any one of its layout changes the function must not pass the check. */
+static bool check_without_edges(problem *p, msc_func *f) {
+  msc_arena *a = msc_arena_new(p->ctx);
+  bool ok = true;
+  for (msc_op *edge = f->body->first; ok && edge; edge = edge->next) {
+    if (edge->kind != OP_exchange) continue;
+    msc_op *user = edge->out[0].uses->user;
+    size_t operand = (size_t)(edge->out[0].uses - user->in);
+    msc_set_operand(user, operand, edge->in[0].value);
+    if (msc_rule_check(user, a)) ok = report(p, f, "passes the check although a layout change is missing");
+    msc_set_operand(user, operand, &edge->out[0]);
+    msc_clear_diags(p->ctx);
+    p->num_mutants++;
+  }
+  msc_arena_free(a);
+  return ok;
+}
+
 static bool run_backward(problem *p, void *user, const msc_rule *rule, const msc_assignment *a) {
   backward *x = user;
   if (a->pass) return true; /* the forward test has it */
@@ -290,7 +308,7 @@ static bool run_backward(problem *p, void *user, const msc_rule *rule, const msc
   bool allowed = true;
   lay_arguments(p, f, f->body->first, rule, a);
   for (msc_op *op = f->body->first; allowed && op != ret; op = op->next) allowed = lay_op(p, op, rule, a);
-  bool ok = !p->failed && (!allowed || (check_layouts(p, f) && cut_like_operands(p, x, f) && run_ranks(p, f, x->args, x->want)));
+  bool ok = !p->failed && (!allowed || (check_layouts(p, f) && cut_like_operands(p, x, f) && run_ranks(p, f, x->args, x->want) && check_without_edges(p, f)));
   msc_func_remove(f);
   return ok;
 }
@@ -318,38 +336,36 @@ static void check_backward(problem *p) {
 
 /* ---- all problems ---- */
 
-static bool run_problem(const instance *inst, const char *dtype, const char *mesh, void (*check)(problem *), int *num_runs) {
+static bool run_problem(const instance *inst, const char *dtype, const char *mesh, void (*check)(problem *), int *num_runs, int *num_mutants) {
   problem p = {.inst = inst, .dtype = dtype, .ctx = msc_context_new(NULL, NULL), .seed = 88172645463325252u};
   p.m = msc_module_new(p.ctx);
   assert_true(msc_mesh_parse(p.ctx, NULL, mesh, &p.m->mesh));
   assert_true(msc_atoms_of(&p.m->mesh, 0, NULL, &p.atoms));
   check(&p);
   *num_runs += p.num_runs;
+  *num_mutants += p.num_mutants;
   msc_context_free(p.ctx);
   return !p.failed;
 }
 
-static void run_all(void (*check)(problem *), int least) {
-  int failed = 0, total = 0;
-  for (size_t i = 0; i < sizeof instances / sizeof *instances; i++) {
-    int num_runs = 0;
+static void run_all(void (*check)(problem *), int least_runs, int least_mutants) {
+  int failed = 0, runs = 0, mutants = 0;
+  for (size_t i = 0; i < sizeof instances / sizeof *instances; i++)
     for (size_t m = 0; m < sizeof meshes / sizeof *meshes; m++)
-      for (const char *d = instances[i].dtypes; *d; d++) failed += !run_problem(&instances[i], dtype_name(*d), meshes[m], check, &num_runs);
-    total += num_runs;
-  }
-  print_message("%d strategies\n", total);
-  assert_true(total >= least);
+      for (const char *d = instances[i].dtypes; *d; d++) failed += !run_problem(&instances[i], dtype_name(*d), meshes[m], check, &runs, &mutants);
+  print_message("%d strategies, %d without a layout change\n", runs, mutants);
+  assert_true(runs >= least_runs && mutants >= least_mutants);
   assert_int_equal(failed, 0);
 }
 
 static void forward_on_ranks(void **state) {
   (void)state;
-  run_all(check_forward, 20000);
+  run_all(check_forward, 20000, 0);
 }
 
 static void backward_on_ranks(void **state) {
   (void)state;
-  run_all(check_backward, 8000);
+  run_all(check_backward, 8000, 500);
 }
 
 /* Every op with a rule has an instance. */
