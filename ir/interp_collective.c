@@ -233,8 +233,8 @@ static bool run_comm(const msc_interp *in, const msc_op *op) {
 
 bool msc_run_collective(const msc_interp *in, const msc_op *op) {
   const msc_type *x = op->in[0].value->type, *y = op->out[0].type;
-  bool manual = msc_op_attr(op, "axes") != NULL;
-  if (in->one_device && manual) return msc_op_error(op, MSC_E_UNSUPPORTED, "%s: a manual collective needs all ranks; one device cannot run it", msc_kind_name(op->kind));
+  bool manual = msc_op_attr(op, "axes") != NULL || op->kind == OP_comm;
+  if (in->one_device && manual) return msc_op_error(op, MSC_E_UNSUPPORTED, "%s: works on one rank's shapes, so one device cannot run it", msc_kind_name(op->kind));
   if (in->one_device || op->kind == OP_send) return copy(in, op);
   if (op->kind == OP_comm) return run_comm(in, op);
   if (manual) return run_group(in, op, msc_kind_name(op->kind));

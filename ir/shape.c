@@ -585,6 +585,27 @@ bool shape_permute(msc_op *op) {
   return shape_relayout(op);
 }
 
+/* ---- after lowering: one rank's shapes ---- */
+
+bool shape_comm(msc_op *op) {
+  const msc_type *x = in_type(op, 0);
+  int64_t dim[MSC_MAX_RANK];
+  int rank = msc_op_ints(op, "dims", dim, MSC_MAX_RANK), num_shape = msc_op_ints(op, "shape", NULL, 0);
+  if (rank != x->rank) return wrong(op, "dims has %d entries, the operand %d dimensions", rank, x->rank);
+  if (num_shape >= 0 && num_shape != rank) return wrong(op, "shape has %d entries, the operand %d dimensions", num_shape, rank);
+  return result(op, 0, x->dtype, rank, dim);
+}
+
+bool shape_gemm(msc_op *op) {
+  MSC_TRY(must_be_float(op, 0));
+  if (msc_op_int(op, "tile") < 0) return wrong(op, "tile %" D " must not be negative", msc_op_int(op, "tile"));
+  MSC_TRY(shape_batch_matmul(op));
+  if (op->num_in < 3) return true;
+  const msc_type *bias = in_type(op, 2), *y = op->out[0].type;
+  MSC_TRY(same_dtype(op, 0, 2));
+  return (bias->rank == 1 && bias->dim[0] == y->dim[y->rank - 1]) || wrong(op, "'bias' must have the %" D " columns of the result, not shape %s", y->dim[y->rank - 1], text_of(op, bias));
+}
+
 /* ---- structure ---- */
 
 bool shape_fused(msc_op *op) {
@@ -601,22 +622,4 @@ bool shape_fused(msc_op *op) {
 bool shape_none(msc_op *op) {
   (void)op;
   return true;
-}
-
-/* ---- after lowering ---- */
-
-bool shape_comm(msc_op *op) {
-  int64_t dim[MSC_MAX_RANK];
-  int rank = msc_op_ints(op, "dims", dim, MSC_MAX_RANK);
-  if (rank > MSC_MAX_RANK) return wrong(op, "dims has %d entries, at most %d are possible", rank, MSC_MAX_RANK);
-  return result(op, 0, in_type(op, 0)->dtype, rank, dim);
-}
-
-bool shape_gemm(msc_op *op) {
-  if (op->num_in == 3) {
-    const msc_type *bias = in_type(op, 2), *b = in_type(op, 1);
-    int64_t n = b->rank < 2 ? -1 : b->dim[b->rank - (msc_op_bool(op, "transpose_b") ? 2 : 1)];
-    if (bias->rank != 1 || bias->dim[0] != n) return wrong(op, "the bias must be one row of the result");
-  }
-  return in_type(op, 0)->rank == 2 && in_type(op, 1)->rank == 2 ? shape_matmul(op) : shape_batch_matmul(op);
 }

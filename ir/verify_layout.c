@@ -39,6 +39,31 @@ static bool check_group(const msc_op *op) {
   return member_attr(op, "from", num) & member_attr(op, "to", num);
 }
 
+/* The largest part of `shape` under a layout is what the value is. */
+static bool check_part(const msc_op *op, const msc_type *whole, const msc_layout *l, const msc_type *part, const char *what) {
+  int64_t dim[MSC_MAX_RANK];
+  msc_local_dims(whole, l, dim);
+  if (memcmp(dim, part->dim, sizeof *dim * (size_t)part->rank) == 0) return true;
+  return msc_op_error(op, MSC_E_SHARDING, "comm: the %s is not a part of `shape` under its layout", what);
+}
+
+/* A lowered layout change: its verb can do it, and operand and result are the parts that its layouts make of the shape. */
+static bool check_comm(const msc_op *op) {
+  const msc_module *m = op->block->func->module;
+  const msc_type *x = op->in[0].value->type;
+  const char *from_text = msc_op_str(op, "from"), *to_text = msc_op_str(op, "to"), *verb = msc_op_str(op, "verb");
+  const msc_layout *from, *to;
+  msc_op_kind kind;
+  int64_t shape[MSC_MAX_RANK];
+  if (!from_text || !to_text || msc_op_ints(op, "shape", shape, MSC_MAX_RANK) != x->rank) return msc_op_error(op, MSC_E_ROW, "comm: needs axes, or from, to and shape");
+  MSC_TRY(msc_layout_parse(m->ctx, &m->mesh, op->loc, from_text, &from) && msc_layout_parse(m->ctx, &m->mesh, op->loc, to_text, &to));
+  const msc_type *whole = msc_type_of(m->ctx, x->dtype, x->rank, shape, NULL);
+  const char *why = msc_kind_parse(verb, &kind) ? NULL : "there is no such verb";
+  if (!why && from != to) why = msc_relayout_wrong(&m->mesh, whole, kind, from, to);
+  if (why) return msc_op_error(op, MSC_E_SHARDING, "comm: %s cannot make %s from %s: %s", verb, to_text, from_text, why);
+  return check_part(op, whole, from, x, "operand") & check_part(op, whole, to, op->out[0].type, "result");
+}
+
 /* A token goes from one send to one recv over the same channel. */
 static bool check_pair(const msc_op *op) {
   static const char *const attrs[] = {"axes", "from", "to", "channel"};
@@ -108,6 +133,7 @@ bool msc_verify_layouts(const msc_op *op, msc_arena *arena) {
   if (manual && any) return msc_op_error(op, MSC_E_SHARDING, "%s: with axes it works on one rank's shapes, so its tensors cannot have layouts", info->name);
   if (op->kind == OP_send || op->kind == OP_recv) MSC_TRY(check_group(op) && check_pair(op));
   if (op->kind == OP_broadcast) MSC_TRY(check_group(op));
+  if (op->kind == OP_comm && !any) return manual || check_comm(op);
   if (!any && !manual && is_layout_change(op)) return msc_op_error(op, MSC_E_SHARDING, "%s: needs axes, or layouts on operand and result", info->name);
   if (!any || (info->flags & MSC_TERMINATOR)) return true;
   return as_wanted(op, arena, &wanted) && msc_rule_check(&wanted, arena);

@@ -101,6 +101,8 @@ static const run_case cases[] = {
     {"gemm", "2x3xf32 3x2xf32 2xf32", "relu=true", "1,2,3,4,5,6;1,2,3,4,5,6;-30,1", "0,29,19,65"},
     {"batch_matmul", "2x1x2xf64 2x1xf64", "", "1,2,3,4;5,6", "17,39"},
     {"batch_matmul", "2x1x2xf32 2x1x2xf32", "transpose_b=true", "1,2,3,4;5,6,7,8", "17,53"},
+    {"gemm", "2x2xf32 2x2xf32 2xf32", "transpose_b=true relu=true", "1,2,3,4;1,0,0,-1;10,1", "11,0,13,0"},
+    {"gemm", "2x2xf64 2x2xf64", "", "1,2,3,4;1,0,0,-1", "1,-2,3,-4"},
     {"reduce_sum", "2x3xf32", "dims=1", "1,2,3,4,5,6", "6,15"},
     {"reduce_sum", "2x3xi8", "dims=0,1", "100,100,100,0,0,0", "44"},
     {"reduce_sum", "2x3xf32", "dims=0 keep_dims=true", "1,2,3,4,5,6", "5,7,9"},
@@ -345,6 +347,46 @@ static void ranks(void **state) {
   partitioned("[{x},{}]", "[{},{}]", "[{},{}]", NULL, "[{},{}]", "matmul on rank 0: operand 0: the rank does not hold element [1,0]", false);
 }
 
+/* ---- lowered: local shapes, comm, offsets, regions ---- */
+
+static const char LOWERED[] =
+    "module attributes {msc.mesh = #msc.mesh<\"x=2\">} {\n"
+    "\"msc.func\"() ({\n"
+    "^bb0(%0: tensor<2x3xf64>, %1: tensor<4xi32>):\n" /* of a table 4x3 cut by x; indexes, whole */
+    "  %2 = \"msc.gather\"(%0, %1) {start = 0, whole = 4} : (tensor<2x3xf64>, tensor<4xi32>) -> tensor<4x3xf64>\n"
+    "  %3 = \"msc.comm\"(%2) {dims = [2, 3], from = \"[{},{}] partial={x}\", shape = [4, 3], to = \"[{x},{}]\", verb = \"reduce_scatter\"} : (tensor<4x3xf64>) -> tensor<2x3xf64>\n"
+    "  %4 = \"msc.fused\"(%3) ({\n"
+    "  ^bb0(%5: tensor<2x3xf64>):\n"
+    "    %6 = \"msc.mul\"(%5, %5) : (tensor<2x3xf64>, tensor<2x3xf64>) -> tensor<2x3xf64>\n"
+    "    %7 = \"msc.reduce_mean\"(%6) {count = 12, dims = [0, 1]} : (tensor<2x3xf64>) -> tensor<f64>\n"
+    "    \"msc.yield\"(%7) : (tensor<f64>) -> ()\n"
+    "  }) : (tensor<2x3xf64>) -> tensor<f64>\n"
+    "  %8 = \"msc.iota\"() {start = 0, type = tensor<2xi32>} : () -> tensor<2xi32>\n"
+    "  \"msc.return\"(%3, %4, %8) : (tensor<2x3xf64>, tensor<f64>, tensor<2xi32>) -> ()\n"
+    "}) {sym_name = \"f\", arg_attrs = [{msc.layout = \"[{x},{}]\", msc.shape = [4, 3]}, {msc.layout = \"[{}]\", msc.shape = [4]}],\n"
+    "  result_layouts = [\"[{x},{}]\", \"[] partial={x}\", \"[{x}]\"], result_shapes = [[4, 3], [], [4]],\n"
+    "  starts = [{dim = 0, layout = \"[{x},{}]\", shape = [4, 3]}]} : () -> ()\n"
+    "}\n";
+
+static void lowered(void **state) {
+  (void)state;
+  msc_context *ctx = msc_context_new(NULL, NULL);
+  msc_arena *a = msc_context_arena(ctx);
+  msc_module *m = msc_parse(ctx, "test", LOWERED, sizeof LOWERED - 1);
+  if (!m || !msc_verify(m)) fail_msg("%s", msc_diags(ctx)->text);
+  const char *table = "1,2,3,4,5,6,7,8,9,10,11,12", *indices = "3,0,1,0", *rows = "10,11,12,1,2,3,4,5,6,1,2,3";
+  msc_tensor args[2] = {tensor_of_text(a, type_of_text(ctx, NULL, "4x3xf64", 7), &table), tensor_of_text(a, type_of_text(ctx, NULL, "4xi32", 5), &indices)};
+  msc_tensor want = tensor_of_text(a, type_of_text(ctx, NULL, "4x3xf64", 7), &rows), out[3];
+  if (!msc_interpret_ranks(m->first, a, args, out)) fail_msg("%s", msc_diags(ctx)->text);
+  assert_true(same_numbers(&out[0], &want));
+  assert_true(near(MSC_F64, msc_tensor_get(&out[1], 0), (365 + 14 + 77 + 14) / 12.0));
+  for (int i = 0; i < 4; i++) assert_true(msc_tensor_get(&out[2], i) == i);
+  ((int32_t *)args[1].data)[2] = 4;
+  assert_false(msc_interpret_ranks(m->first, a, args, out));
+  assert_string_equal(msc_diags(ctx)->text, "gather on rank 0: index 4 is not in 0..3");
+  msc_context_free(ctx);
+}
+
 static void wrong_argument(void **state) {
   (void)state;
   msc_context *ctx = msc_context_new(NULL, NULL);
@@ -359,7 +401,7 @@ static void wrong_argument(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_case),       cmocka_unit_test(every_op_has_a_case), cmocka_unit_test(every_op_is_known), cmocka_unit_test(manual_groups),
-      cmocka_unit_test(send_and_receive), cmocka_unit_test(ranks),               cmocka_unit_test(wrong_argument),
+      cmocka_unit_test(send_and_receive), cmocka_unit_test(ranks),               cmocka_unit_test(wrong_argument), cmocka_unit_test(lowered),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -133,6 +133,12 @@ static const shape_case cases[] = {
     {"permute", "4xf32", "axes={e} pairs=0,1,1,2,2,0", "4xf32"},
     {"permute", "4xf32", "axes={e} pairs=0,1,1", "!pairs must be a list of source, destination"},
     {"permute", "4xf32", "axes={e} pairs=0,1,2,1", "!entry 3 of pairs: member 1 is a destination twice"},
+    {"comm", "4x2xf32", "verb=all_gather dims=8,2 from=[{d},{}] to=[{},{}] shape=8,2", "8x2xf32"},
+    {"comm", "4x2xf32", "verb=all_gather dims=8", "!dims has 1 entries, the operand 2 dimensions"},
+    {"gemm", "2x3xf32 3x4xf32 4xf32", "relu=true", "2x4xf32"},
+    {"gemm", "5x2x3xf64 4x3xf64", "transpose_b=true tile=2", "5x2x4xf64"},
+    {"gemm", "2x3xf32 3x4xf32 3xf32", "", "!'bias' must have the 4 columns of the result, not shape [3]f32"},
+    {"gemm", "2x3xi32 3x4xi32", "", "!floating-point"},
     {"permute", "4xf32", "axes={e} pairs=0,3", "!entry 1 of pairs is 3; the group {e} has members 0..2"},
 };
 

@@ -305,6 +305,12 @@ static void manual(void **state) {
       {"broadcast", "4x4xf32", "axes={x,z} root=5", NULL},
       {"broadcast", "4x4xf32", "axes={x,z} root=6", "root is 6; the group {x,z} has members 0..5"},
       {"recv", "4x4xf32", "axes={x} from=0 to=1", "recv: its operand must be the token of a send"},
+      {"comm", "6x4xf32", "verb=all_gather dims=12,4 from=[{x},{}] to=[{},{}] shape=12,4", NULL},
+      {"comm", "6x4xf32", "verb=all_gather dims=12,4 from=[{z},{}] to=[{},{}] shape=12,4", "comm: the operand is not a part of `shape` under its layout"},
+      {"comm", "6x4xf32", "verb=all_to_all dims=12,4 from=[{x},{}] to=[{},{}] shape=12,4", "comm: all_to_all cannot make [{},{}] from [{x},{}]"},
+      {"comm", "6x4xf32", "verb=all_of dims=12,4 from=[{x},{}] to=[{},{}] shape=12,4", "there is no such verb"},
+      {"comm", "6x4xf32", "verb=all_gather dims=12,4 from=[{x},{}] to=[{},{}]", "comm: needs axes, or from, to and shape"},
+      {"comm", "6x4xf32", "verb=broadcast dims=6,4 axes={x}", NULL},
       {"send", "4x4xf32", "axes={x} from=0 to=2", "to is 2; the group {x} has members 0..1"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
