@@ -6,7 +6,7 @@
 #include "passes/3_shard/reshard_graph.h"
 
 typedef struct {
-  const msc_type *type; /* without layout: shape and element type are what counts */
+  const msc_type *type; /* without layout: shape and element type are what counts; stands for its multiples, see representative */
   const msc_layout *from, *to;
   int64_t cost;
 } memo;
@@ -133,15 +133,45 @@ static void grow_memo(msc_reshard *r) {
     if (old[i].type) *find_memo(r, &old[i]) = old[i];
 }
 
+static int64_t common_divisor(int64_t a, int64_t b) {
+  while (b) {
+    int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+/* Bytes are proportional to the tensor as long as every part of every layout divides: what a mesh of n devices can cut a
+ * dimension into depends on gcd(size, n) alone.  So types share their remembered costs; `scale` brings one back.  Small
+ * tensors, whose bytes do not divide by n twice, stand for themselves. */
+static const msc_type *representative(const msc_reshard *r, const msc_type *type, int64_t *out_scale) {
+  int64_t devices = msc_mesh_size(&r->mesh), dim[MSC_MAX_RANK], elems = 1, scale = 1;
+  *out_scale = 1;
+  if (r->options.time || r->options.peak || devices > 4096) return msc_type_with_layout(r->ctx, type, NULL);
+  for (int d = 0; d < type->rank; d++) {
+    int64_t want = common_divisor(type->dim[d], devices * devices);
+    dim[d] = want;
+    elems *= want;
+    if (want == 0 || __builtin_mul_overflow(scale, type->dim[d] / want, &scale)) return msc_type_with_layout(r->ctx, type, NULL);
+  }
+  if (elems % (devices * devices)) return msc_type_with_layout(r->ctx, type, NULL);
+  *out_scale = scale;
+  return msc_type_of(r->ctx, type->dtype, type->rank, dim, NULL);
+}
+
 int64_t msc_reshard_cost(msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to) {
   if (from == to) return 0;
-  memo m = {msc_type_with_layout(r->ctx, type, NULL), from, to, -1};
+  int64_t scale;
+  memo m = {representative(r, type, &scale), from, to, -1};
   if (r->num * 2 >= r->cap) grow_memo(r);
   memo *known = find_memo(r, &m);
-  if (known->type) return known->cost;
-  msc_reshard_plan plan;
-  if (plan_in(r, type, from, to, true, &plan)) m.cost = r->options.time ? plan.ns : plan.bytes;
-  r->num++;
-  *find_memo(r, &m) = m;
-  return m.cost;
+  if (!known->type) {
+    msc_reshard_plan plan;
+    if (plan_in(r, m.type, from, to, true, &plan)) m.cost = r->options.time ? plan.ns : plan.bytes;
+    r->num++;
+    *find_memo(r, &m) = m;
+    known = &m;
+  }
+  return known->cost < 0 ? -1 : known->cost * scale;
 }
