@@ -1,0 +1,18 @@
+// RUN: msc opt --passes=cse --check-numerics %s
+module {
+  "msc.func"() ({
+  ^bb0(%w: tensor<4xf32>, %v: tensor<4xf32>, %g: tensor<4xf32>):
+    %0 = "msc.sgd"(%w, %g) {lr = 1.0e-01 : f32} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %1 = "msc.sgd"(%v, %g) {lr = 1.0e-01 : f32} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    "msc.return"(%0, %1) : (tensor<4xf32>, tensor<4xf32>) -> ()
+  }) {sym_name = "f"} : () -> ()
+}
+// EXPECT
+module {
+  "msc.func"() ({
+  ^bb0(%w: tensor<4xf32>, %v: tensor<4xf32>, %g: tensor<4xf32>):
+    %0 = "msc.sgd"(%w, %g) {lr = 1.0e-01 : f32} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %1 = "msc.sgd"(%v, %g) {lr = 1.0e-01 : f32} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    "msc.return"(%0, %1) : (tensor<4xf32>, tensor<4xf32>) -> ()
+  }) {sym_name = "f"} : () -> ()
+}
