@@ -4,8 +4,9 @@
  *   x + 0, x - 0, x * 1, x / 1, x ^ 1 -> x     x ^ 2 -> x * x     neg neg x -> x     select(c, a, a) -> a
  *   cast, reshape, flatten, transpose, broadcast_to, slice, pad, concat, split, reduce that change nothing -> x
  *   reshape of reshape, transpose of transpose, broadcast_to of broadcast_to -> one of them
+ *   f(a, broadcast_to x) -> f(a, x) where f broadcasts by itself
  *
- * An op with letters (of a gradient) keeps its operands, because the letters are those of its own rule. */
+ * An op with letters (of a gradient) keeps them, so its operands only change where the letters of its own rule do not. */
 #include <string.h>
 
 #include "ir/interp.h"
@@ -142,6 +143,36 @@ static bool through_broadcasts(msc_op *op) {
   return true;
 }
 
+static bool broadcasts(const msc_op *op) {
+  switch (op->kind) {
+    case OP_add: case OP_sub: case OP_mul: case OP_div: case OP_max: case OP_min: case OP_pow: case OP_compare: case OP_select: return true;
+    default: return false;
+  }
+}
+
+/* Letters follow the shapes of the operands; only a single element has none. */
+static bool may_drop_broadcast(const msc_op *op, const msc_op *before) {
+  return !is_annotated(before) && (!op->letters || msc_type_elems(in(before, 0)->type) == 1);
+}
+
+static bool without_broadcasts(msc_op *op) {
+  bool changed = false;
+  for (size_t i = 0; i < op->num_in; i++) {
+    msc_value *stretched = in(op, i);
+    const msc_op *before = def_of(stretched, OP_broadcast_to);
+    const msc_type *type = op->out[0].type;
+    if (!before || !may_drop_broadcast(op, before)) continue;
+    msc_set_operand(op, i, in(before, 0));
+    if (msc_infer(op) && op->out[0].type == type) {
+      changed = true;
+    } else {
+      msc_set_operand(op, i, stretched);
+      op->out[0].type = type;
+    }
+  }
+  return changed;
+}
+
 static bool square(msc_op *op) {
   if (!is_splat(in(op, 1), 2) || op->out[0].type != in(op, 0)->type) return false;
   msc_builder b = {.func = op->block->func, .block = op->block, .before = op, .loc = op->loc, .name = op->name};
@@ -151,7 +182,8 @@ static bool square(msc_op *op) {
 }
 
 static bool combined(msc_op *op) {
-  if (op->forward) return false;
+  if (broadcasts(op) && without_broadcasts(op)) return true;
+  if (op->letters) return false;
   switch (op->kind) {
     case OP_reshape: case OP_flatten: return through_reshapes(op);
     case OP_transpose: return through_transposes(op);
@@ -169,9 +201,10 @@ static bool may_fault(const msc_op *op) {
   return op->kind == OP_div && !msc_is_float(op->out[0].type->dtype);
 }
 
+/* A broadcast stays one: it is cheaper than its elements. */
 static bool is_computable(const msc_op *op) {
   if (may_fault(op) || !(msc_info(op)->flags & MSC_PURE) || (msc_info(op)->flags & (MSC_COLLECTIVE | MSC_LOCAL)) || op->body) return false;
-  if (op->kind == OP_constant || op->num_out != 1 || !op->num_in || op->num_in > MAX_OPERANDS || op->out[0].type->layout) return false;
+  if (op->kind == OP_constant || op->kind == OP_broadcast_to || op->num_out != 1 || !op->num_in || op->num_in > MAX_OPERANDS || op->out[0].type->layout) return false;
   int64_t elems = msc_type_elems(op->out[0].type);
   for (size_t i = 0; i < op->num_in && elems <= MAX_ELEMS; i++) {
     if (!dense_of(in(op, i))) return false;

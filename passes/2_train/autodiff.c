@@ -137,29 +137,35 @@ static bool walk(autodiff *a, msc_value *loss) {
 
 /* ---- results ---- */
 
+static bool is_trained(const autodiff *a, size_t arg) { return a->active[a->f->body->args[arg]->id]; }
+
+static bool warn_of_others(const autodiff *a) {
+  size_t num = 0;
+  for (size_t i = 0; i < a->f->body->num_args; i++) num += is_trained(a, i) && a->grad[a->f->body->args[i]->id];
+  if (!num) return msc_error(a->pass->ctx, MSC_E_GRADIENT, a->f->loc, "the loss depends on no trainable parameter");
+  for (size_t i = 0; i < a->f->body->num_args; i++)
+    if (is_trained(a, i) && !a->grad[a->f->body->args[i]->id])
+      msc_warning(a->pass->ctx, MSC_E_GRADIENT, a->f->loc, "parameter '%s' does not influence the loss; it stays as it is", msc_arg_name(a->f, i));
+  return true;
+}
+
 /* Gradients become results in the order of the arguments; a parameter without one stays as it is. */
 static bool give_results(autodiff *a) {
   msc_context *ctx = a->pass->ctx;
   const msc_block *b = a->f->body;
   msc_value **results = msc_new_array(a->pass->scratch, msc_value *, a->ret->num_in + b->num_args);
   msc_attr_value *args = msc_new_array(a->pass->scratch, msc_attr_value, b->num_args + 1);
-  bool *trained = msc_new_array(a->pass->scratch, bool, b->num_args + 1);
   size_t num = a->ret->num_in, num_grads = 0;
+  MSC_TRY(warn_of_others(a));
   for (size_t i = 0; i < num; i++) results[i] = a->ret->in[i].value;
-  for (size_t g = 0; g < a->groups.num; g++)
-    for (size_t i = 0; i < a->groups.group[g].num_args; i++) trained[a->groups.group[g].arg[i]] = true;
   for (size_t i = 0; i < b->num_args; i++) {
-    if (!trained[i]) continue;
-    msc_value *grad = a->grad[b->args[i]->id];
-    if (!grad) {
-      msc_warning(ctx, MSC_E_GRADIENT, a->f->loc, "parameter '%s' does not influence the loss; it stays as it is", msc_arg_name(a->f, i));
-      continue;
-    }
+    msc_value *grad = is_trained(a, i) ? a->grad[b->args[i]->id] : NULL;
+    if (!grad) continue;
     results[num + num_grads] = grad;
     args[num_grads++] = msc_int((int64_t)i);
     msc_add_result_name(a->f, msc_arena_printf(a->pass->scratch, "%s.grad", msc_arg_name(a->f, i)));
   }
-  if (!num_grads) return msc_error(ctx, MSC_E_GRADIENT, a->f->loc, "the loss depends on no trainable parameter");
+  if (num + num_grads > UINT16_MAX) return msc_error(ctx, MSC_E_UNSUPPORTED, a->f->loc, "more than %d parameters and outputs together: not supported yet", UINT16_MAX);
   msc_set_operands(a->ret, num + num_grads, results);
   msc_func_set(a->f, "gradients", msc_list(ctx, num_grads, args));
   msc_stat(a->pass, "gradients", (int64_t)num_grads);

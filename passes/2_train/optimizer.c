@@ -12,6 +12,7 @@ typedef struct {
   msc_builder b;
   msc_value **grad;      /* per argument: its gradient, or NULL */
   msc_value **new_value; /* per argument, those added here too: its new value, or NULL */
+  const char *first, *second; /* suffixes of states' names: ".m", ".v" */
   msc_value *step;       /* number of this step, f32, from 1; NULL: no optimizer asked for it */
 } inserting;
 
@@ -38,7 +39,19 @@ static msc_value *add_state(inserting *s, const msc_type *type, const char *name
 
 static msc_value *state_of(inserting *s, const msc_value *w, const char *suffix) {
   const char *owner = msc_arg_name(s->f, w->index);
-  return add_state(s, w->type, msc_arena_printf(s->pass->scratch, "%s.%s", owner, suffix), owner);
+  return add_state(s, w->type, msc_arena_printf(s->pass->scratch, "%s%s", owner, suffix), owner);
+}
+
+static bool ends_with(const char *name, const char *suffix) {
+  size_t n = strlen(name), m = strlen(suffix);
+  return n >= m && !strcmp(name + n - m, suffix);
+}
+
+/* `suffix`, longer as long as a name of the user's ends so: then no name made with it is taken. */
+static const char *free_suffix(const inserting *s, const char *suffix) {
+  for (size_t i = 0; i < s->f->body->num_args; i++)
+    if (ends_with(msc_arg_name(s->f, i), suffix)) return free_suffix(s, msc_arena_printf(s->pass->scratch, "%s_", suffix));
+  return suffix;
 }
 
 /* The step counter: an argument that is one more each step. */
@@ -115,7 +128,7 @@ static msc_value *trust_ratio(inserting *s, msc_value *w, msc_value *r) {
 }
 
 static bool update_lamb(inserting *s, const msc_optimizer_group *group, msc_value *w, msc_value *g) {
-  msc_value *m = state_of(s, w, "m"), *v = state_of(s, w, "v");
+  msc_value *m = state_of(s, w, s->first), *v = state_of(s, w, s->second);
   msc_op *moments = update(s, group, OP_lamb_moments, 5, (msc_value *[]){w, m, v, g, s->step}, 3);
   if (!moments) return false;
   s->new_value[m->index] = &moments->out[1];
@@ -125,7 +138,7 @@ static bool update_lamb(inserting *s, const msc_optimizer_group *group, msc_valu
 }
 
 static bool update_adam(inserting *s, const msc_optimizer_group *group, msc_value *w, msc_value *g) {
-  msc_value *m = state_of(s, w, "m"), *v = state_of(s, w, "v"), *args[] = {w, m, v, g, s->step};
+  msc_value *m = state_of(s, w, s->first), *v = state_of(s, w, s->second), *args[] = {w, m, v, g, s->step};
   return keep(s, update(s, group, group->update, 5, args, 3), 3, args);
 }
 
@@ -134,7 +147,7 @@ static bool update_one(inserting *s, const msc_optimizer_group *group, msc_value
   if (group->update == OP_lamb_moments) return update_lamb(s, group, w, g);
   if (group->update == OP_adam || group->update == OP_adamw) return update_adam(s, group, w, g);
   if (group->update == OP_sgd) return keep(s, update(s, group, OP_sgd, 2, (msc_value *[]){w, g}, 1), 1, &w);
-  msc_value *m = state_of(s, w, "m"), *args[] = {w, m, g};
+  msc_value *m = state_of(s, w, s->first), *args[] = {w, m, g};
   return keep(s, update(s, group, OP_momentum, 3, args, 2), 2, args);
 }
 
@@ -222,10 +235,12 @@ bool pass_optimizer(msc_pass_ctx *pass, msc_module *m) {
   msc_func *f = msc_training_func(m);
   const msc_attr_value *gradients = f ? msc_func_attr(f, "gradients") : NULL;
   if (!gradients) return true;
-  size_t num_args = f->body->num_args, num_results;
+  size_t num_args = f->body->num_args, num_results = 0;
   msc_optimizer_groups groups;
   inserting s = {.pass = pass, .f = f, .ret = f->body->last};
   s.b = (msc_builder){.func = f, .block = f->body, .before = s.ret, .loc = f->loc};
+  s.first = free_suffix(&s, ".m");
+  s.second = free_suffix(&s, ".v");
   s.grad = msc_new_array(pass->scratch, msc_value *, num_args);
   s.new_value = msc_new_array(pass->scratch, msc_value *, 3 * num_args + 1); /* two states each at most, and the step */
   MSC_TRY(read_gradients(&s, gradients, &num_results) && msc_read_optimizer(f, pass->scratch, &groups));

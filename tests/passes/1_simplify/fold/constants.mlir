@@ -20,12 +20,14 @@ module {
 module {
   "msc.func"() ({
   ^bb0(%x: tensor<4xf32>):
-    %0 = "msc.constant"() {value = dense<[7.0710677e-01, 1.0e+00, 1.2247449e+00, 1.4142135e+00]> : tensor<4xf32>} : () -> tensor<4xf32>
-    %1 = "msc.add"(%x, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    %2 = "msc.constant"() {value = dense<1.6487212e+00> : tensor<4xf32>} : () -> tensor<4xf32>
-    %3 = "msc.add"(%1, %2) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    %4 = "msc.constant"() {value = dense<true> : tensor<4xi1>} : () -> tensor<4xi1>
-    %5 = "msc.constant"() {value = dense<[[7, 10], [15, 22]]> : tensor<2x2xi32>} : () -> tensor<2x2xi32>
-    "msc.return"(%3, %4, %5) : (tensor<4xf32>, tensor<4xi1>, tensor<2x2xi32>) -> ()
+    %0 = "msc.constant"() {value = dense<5.0e-01> : tensor<f32>} : () -> tensor<f32>
+    %1 = "msc.constant"() {value = dense<[7.0710677e-01, 1.0e+00, 1.2247449e+00, 1.4142135e+00]> : tensor<4xf32>} : () -> tensor<4xf32>
+    %2 = "msc.add"(%x, %1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %3 = "msc.broadcast_to"(%0) {shape = [4]} : (tensor<f32>) -> tensor<4xf32>
+    %4 = "msc.exp"(%3) : (tensor<4xf32>) -> tensor<4xf32>
+    %5 = "msc.add"(%2, %4) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %6 = "msc.constant"() {value = dense<true> : tensor<4xi1>} : () -> tensor<4xi1>
+    %7 = "msc.constant"() {value = dense<[[7, 10], [15, 22]]> : tensor<2x2xi32>} : () -> tensor<2x2xi32>
+    "msc.return"(%5, %6, %7) : (tensor<4xf32>, tensor<4xi1>, tensor<2x2xi32>) -> ()
   }) {sym_name = "f"} : () -> ()
 }

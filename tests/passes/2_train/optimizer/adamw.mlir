@@ -1,0 +1,36 @@
+// RUN: msc opt --passes=autodiff,optimizer,tidy --check-numerics %s
+module {
+  "msc.func"() ({
+  ^bb0(%x: tensor<4xf32>, %w: tensor<4xf32>):
+    %0 = "msc.mul"(%x, %w) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %1 = "msc.reduce_mean"(%0) {dims = [0]} : (tensor<4xf32>) -> tensor<f32>
+    "msc.return"(%1) : (tensor<f32>) -> ()
+  }) {arg_attrs = [{msc.name = "x", msc.role = "data"},
+                   {msc.init = "uniform:0.5", msc.name = "w", msc.role = "parameter"}],
+      loss = 0 : i64,
+      optimizer = {beta1 = 8.0e-01 : f32, kind = "adamw", lr = 1.0e-01 : f32},
+      results = ["loss"],
+      sym_name = "forward"} : () -> ()
+}
+// EXPECT
+module {
+  "msc.func"() ({
+  ^bb0(%x: tensor<4xf32>, %w: tensor<4xf32>, %optimizer.step: tensor<f32>, %w.m: tensor<4xf32>, %w.v: tensor<4xf32>):
+    %0 = "msc.mul"(%x, %w) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %1 = "msc.reduce_mean"(%0) {dims = [0]} : (tensor<4xf32>) -> tensor<f32>
+    %2 = "msc.constant"() {value = dense<1.0e+00> : tensor<f32>} : () -> tensor<f32>
+    %3 = "msc.constant"() {value = dense<2.5e-01> : tensor<f32>} : () -> tensor<f32>
+    %4 = "msc.mul"(%3, %x) {forward = "%0", letters = "A"} : (tensor<f32>, tensor<4xf32>) -> tensor<4xf32>
+    %5 = "msc.add"(%optimizer.step, %2) : (tensor<f32>, tensor<f32>) -> tensor<f32> loc("optimizer.step")
+    %6:3 = "msc.adamw"(%w, %w.m, %w.v, %4, %5) {beta1 = 8.0e-01 : f32, lr = 1.0e-01 : f32} : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) loc("w.update")
+    "msc.return"(%1, %6#0, %5, %6#1, %6#2) : (tensor<f32>, tensor<4xf32>, tensor<f32>, tensor<4xf32>, tensor<4xf32>) -> ()
+  }) {arg_attrs = [{msc.name = "x", msc.role = "data"},
+                   {msc.init = "uniform:0.5", msc.name = "w", msc.role = "parameter"},
+                   {msc.init = "zeros", msc.name = "optimizer.step", msc.role = "state"},
+                   {msc.init = "zeros", msc.name = "w.m", msc.owner = "w", msc.role = "state"},
+                   {msc.init = "zeros", msc.name = "w.v", msc.owner = "w", msc.role = "state"}],
+      loss = 0 : i64,
+      results = ["loss", "w", "optimizer.step", "w.m", "w.v"],
+      sym_name = "train",
+      ties = [-1, 1, 2, 3, 4]} : () -> ()
+}
