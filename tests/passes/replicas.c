@@ -1,0 +1,97 @@
+/* replicas.c: data_parallel's gradient of the whole batch against the sum (mean) of what replicas compute on their parts. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/interp.h"
+#include "passes/config.h"
+#include "passes/pass.h"
+#include <cmocka.h>
+
+enum { REPLICAS = 2, BATCH = 8, FEATURES = 3 };
+
+/* Each is a function of a batch of %1$d samples with a loss of its own kind. */
+static const char *const losses[] = {
+  "    %%l = \"msc.reduce_mean\"(%%h) {dims = [0, 1]} : (tensor<%1$dx3xf32>) -> tensor<f32>\n",
+  "    %%l = \"msc.reduce_sum\"(%%h) {dims = [0, 1]} : (tensor<%1$dx3xf32>) -> tensor<f32>\n",
+  "    %%l = \"msc.softmax_cross_entropy\"(%%h, %%y) : (tensor<%1$dx3xf32>, tensor<%1$dxi32>) -> tensor<f32>\n",
+  "    %%l = \"msc.softmax_cross_entropy\"(%%h, %%y) {reduction = \"sum\"} : (tensor<%1$dx3xf32>, tensor<%1$dxi32>) -> tensor<f32>\n",
+  /* a mean and what every replica has alike */
+  "    %%s = \"msc.mul\"(%%w, %%w) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>\n"
+  "    %%r = \"msc.reduce_sum\"(%%s) {dims = [0]} : (tensor<3xf32>) -> tensor<f32>\n"
+  "    %%m = \"msc.reduce_mean\"(%%h) {dims = [1, 0]} : (tensor<%1$dx3xf32>) -> tensor<f32>\n"
+  "    %%l = \"msc.add\"(%%m, %%r) : (tensor<f32>, tensor<f32>) -> tensor<f32>\n",
+  /* the batch contracted by a matrix product */
+  "    %%o = \"msc.constant\"() {value = dense<1.0> : tensor<%1$dx1xf32>} : () -> tensor<%1$dx1xf32>\n"
+  "    %%p = \"msc.matmul\"(%%h, %%o) {transpose_a = true} : (tensor<%1$dx3xf32>, tensor<%1$dx1xf32>) -> tensor<3x1xf32>\n"
+  "    %%l = \"msc.reduce_sum\"(%%p) {dims = [0, 1]} : (tensor<3x1xf32>) -> tensor<f32>\n",
+};
+
+static msc_func *gradient_of(msc_context *ctx, const char *loss, int batch, const msc_config *config) {
+  char body[1024], text[4096];
+  snprintf(body, sizeof body, loss, batch);
+  snprintf(text, sizeof text,
+           "module {\n  \"msc.func\"() ({\n  ^bb0(%%x: tensor<%1$dx3xf32>, %%y: tensor<%1$dxi32>, %%w: tensor<3xf32>):\n"
+           "    %%t = \"msc.mul\"(%%x, %%w) : (tensor<%1$dx3xf32>, tensor<3xf32>) -> tensor<%1$dx3xf32>\n"
+           "    %%h = \"msc.tanh\"(%%t) : (tensor<%1$dx3xf32>) -> tensor<%1$dx3xf32>\n%2$s"
+           "    \"msc.return\"(%%l) : (tensor<f32>) -> ()\n"
+           "  }) {sym_name = \"forward\", loss = 0 : i64, optimizer = {kind = \"sgd\", lr = 0.1 : f32}, arg_attrs = [{msc.name = \"x\", msc.role = \"data\"},"
+           " {msc.name = \"y\", msc.role = \"label\"}, {msc.name = \"w\", msc.role = \"parameter\"}]} : () -> ()\n}\n",
+           batch, body);
+  msc_module *m = msc_parse(ctx, "test", text, strlen(text));
+  msc_pass_options options = {.passes = "replica_objective,autodiff", .config = config, .verify = MSC_VERIFY_TEXT};
+  if (!m || !msc_run_passes(ctx, m, &options)) fail_msg("%s", msc_diags(ctx)->text);
+  return m->first;
+}
+
+/* Loss and gradient of samples [first, first + batch). */
+static void run(msc_context *ctx, msc_func *f, int first, int batch, double *out_loss, double *out_grad) {
+  msc_arena *arena = msc_context_arena(ctx);
+  msc_tensor args[3], results[2];
+  for (size_t i = 0; i < 3; i++) args[i] = msc_tensor_new(arena, f->body->args[i]->type);
+  for (int s = 0; s < batch; s++) {
+    for (int k = 0; k < FEATURES; k++) msc_tensor_set(&args[0], s * FEATURES + k, sin(1.7 * (first + s) + k));
+    msc_tensor_set(&args[1], s, (first + s) % FEATURES);
+  }
+  for (int k = 0; k < FEATURES; k++) msc_tensor_set(&args[2], k, 0.3 * k - 0.4);
+  assert_true(msc_interpret(f, arena, args, results));
+  *out_loss = msc_tensor_get(&results[0], 0);
+  for (int k = 0; k < FEATURES; k++) out_grad[k] = msc_tensor_get(&results[1], k);
+}
+
+static void check(const char *loss, bool mean) {
+  msc_context *ctx = msc_context_new(NULL, NULL);
+  msc_config *config = msc_config_new(ctx);
+  assert_true(msc_config_set(config, "device_num=2") && msc_config_set(config, "parallel_mode=data_parallel"));
+  assert_true(msc_config_set(config, mean ? "gradients_mean=true" : "gradients_mean=false"));
+  msc_func *whole = gradient_of(ctx, loss, BATCH, config), *part = gradient_of(ctx, loss, BATCH / REPLICAS, NULL);
+  double shown, grad[FEATURES], loss_sum = 0, grad_sum[FEATURES] = {0};
+  run(ctx, whole, 0, BATCH, &shown, grad);
+  for (int r = 0; r < REPLICAS; r++) {
+    double l, g[FEATURES];
+    run(ctx, part, r * BATCH / REPLICAS, BATCH / REPLICAS, &l, g);
+    loss_sum += l;
+    for (int k = 0; k < FEATURES; k++) grad_sum[k] += mean ? g[k] / REPLICAS : g[k];
+  }
+  if (fabs(shown - loss_sum / REPLICAS) > 1e-5) fail_msg("loss %g, the replicas' mean is %g: %s", shown, loss_sum / REPLICAS, loss);
+  for (int k = 0; k < FEATURES; k++)
+    if (fabs(grad[k] - grad_sum[k]) > 1e-5) fail_msg("gradient %g, the replicas' is %g: %s", grad[k], grad_sum[k], loss);
+  msc_context_free(ctx);
+}
+
+static void sums_of_replicas(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof losses / sizeof *losses; i++) check(losses[i], false);
+}
+
+static void means_of_replicas(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof losses / sizeof *losses; i++) check(losses[i], true);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(sums_of_replicas), cmocka_unit_test(means_of_replicas)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
