@@ -26,7 +26,9 @@ static bool waits(const msc_op *op) {
   const msc_func *f = op->block->func;
   for (size_t i = 0; want && want->kind == MSC_ATTR_LIST && i < op->num_in && i < want->list.num; i++) {
     const msc_layout *l, *have = op->in[i].value->type->layout;
-    if (want->list.v[i].kind == MSC_ATTR_STR && msc_layout_parse(f->module->ctx, &f->module->mesh, op->loc, want->list.v[i].s, &l) && l != have) return true;
+    if (want->list.v[i].kind == MSC_ATTR_STR && msc_layout_parse(f->module->ctx, &f->module->mesh, op->loc, want->list.v[i].s, &l) &&
+        l != have)
+      return true;
   }
   return false;
 }
@@ -100,9 +102,9 @@ static uint64_t mixed(uint64_t x) {
 }
 
 typedef struct {
-  int64_t max_int;     /* integers are 0 .. max_int - 1: in range wherever one is used as an index */
-  bool positive;       /* for log and roots */
-  bool narrow;         /* f16 or bf16 occurs */
+  int64_t max_int; /* integers are 0 .. max_int - 1: in range wherever one is used as an index */
+  bool positive;   /* for log and roots */
+  bool narrow;     /* f16 or bf16 occurs */
 } traits;
 
 static void see_type(traits *t, const msc_type *type) { t->narrow |= type->dtype == MSC_F16 || type->dtype == MSC_BF16; }
@@ -118,8 +120,12 @@ static void see_op(traits *t, const msc_op *op) {
     case OP_gather: see_limit(t, x->dim[msc_op_int(op, "axis")]); break;
     case OP_scatter_add: see_limit(t, msc_op_int(op, "rows")); break;
     case OP_one_hot: see_limit(t, msc_op_int(op, "depth")); break;
-    case OP_softmax_cross_entropy: case OP_softmax_cross_entropy_grad: see_limit(t, x->dim[x->rank - 1]); break;
-    case OP_log: case OP_sqrt: case OP_rsqrt: case OP_pow: t->positive = true; break;
+    case OP_softmax_cross_entropy:
+    case OP_softmax_cross_entropy_grad: see_limit(t, x->dim[x->rank - 1]); break;
+    case OP_log:
+    case OP_sqrt:
+    case OP_rsqrt:
+    case OP_pow: t->positive = true; break;
     default: break;
   }
 }
@@ -175,7 +181,9 @@ static double largest(const msc_tensor *t) {
 
 static bool same_element(const msc_tensor *a, const msc_tensor *b, int64_t i, double allowed) {
   double x = msc_tensor_get(a, i), y = msc_tensor_get(b, i);
-  if (!msc_is_float(a->type->dtype)) return memcmp((char *)a->data + i * msc_dtype_bytes(a->type->dtype), (char *)b->data + i * msc_dtype_bytes(b->type->dtype), (size_t)msc_dtype_bytes(a->type->dtype)) == 0;
+  if (!msc_is_float(a->type->dtype))
+    return memcmp((char *)a->data + i * msc_dtype_bytes(a->type->dtype), (char *)b->data + i * msc_dtype_bytes(b->type->dtype),
+                  (size_t)msc_dtype_bytes(a->type->dtype)) == 0;
   return x == y || (x != x && y != y) || fabs(x - y) <= allowed;
 }
 
@@ -184,11 +192,15 @@ static bool compare(const msc_func *f, size_t i, const msc_tensor *a, const msc_
   msc_context *ctx = f->module->ctx;
   const char *name = result_name(f, i);
   name = name ? msc_arena_printf(msc_context_arena(ctx), " (%s)", name) : "";
-  if (!same_type(a->type, b->type)) return msc_error(ctx, MSC_E_INTERNAL, f->loc, "check-numerics: %s%s: result %zu%s has another shape than before", f->name, how, i, name);
+  if (!same_type(a->type, b->type))
+    return msc_error(ctx, MSC_E_INTERNAL, f->loc, "check-numerics: %s%s: result %zu%s has another shape than before", f->name, how, i,
+                     name);
   double allowed = tolerance * largest(a);
   for (int64_t k = 0, n = msc_type_elems(a->type); k < n; k++)
     if (!same_element(a, b, k, allowed))
-      return msc_error(ctx, MSC_E_INTERNAL, f->loc, "check-numerics: %s%s: element %" PRId64 " of result %zu%s is %.9g before and %.9g after", f->name, how, k, i, name, msc_tensor_get(a, k), msc_tensor_get(b, k));
+      return msc_error(ctx, MSC_E_INTERNAL, f->loc,
+                       "check-numerics: %s%s: element %" PRId64 " of result %zu%s is %.9g before and %.9g after", f->name, how, k, i, name,
+                       msc_tensor_get(a, k), msc_tensor_get(b, k));
   return true;
 }
 

@@ -7,23 +7,60 @@
 #include "ir/interp_kernel.h"
 
 static msc_interp_fn *const kernels[OP_COUNT] = {
-    [OP_constant] = msc_run_constant, [OP_iota] = msc_run_iota,
-    [OP_add] = msc_run_binary, [OP_sub] = msc_run_binary, [OP_mul] = msc_run_binary, [OP_div] = msc_run_binary,
-    [OP_max] = msc_run_binary, [OP_min] = msc_run_binary, [OP_pow] = msc_run_binary,
-    [OP_compare] = msc_run_compare, [OP_select] = msc_run_select, [OP_cast] = msc_run_cast,
-    [OP_neg] = msc_run_unary, [OP_exp] = msc_run_unary, [OP_log] = msc_run_unary, [OP_sqrt] = msc_run_unary,
-    [OP_rsqrt] = msc_run_unary, [OP_tanh] = msc_run_unary, [OP_erf] = msc_run_unary, [OP_sigmoid] = msc_run_unary,
-    [OP_relu] = msc_run_unary, [OP_gelu] = msc_run_unary, [OP_silu] = msc_run_unary, [OP_abs] = msc_run_unary, [OP_sign] = msc_run_unary,
-    [OP_broadcast_to] = msc_run_broadcast_to, [OP_reshape] = msc_run_reshape, [OP_flatten] = msc_run_reshape,
-    [OP_transpose] = msc_run_transpose, [OP_concat] = msc_run_concat, [OP_split] = msc_run_split, [OP_slice] = msc_run_slice,
-    [OP_pad] = msc_run_pad, [OP_gather] = msc_run_gather, [OP_scatter_add] = msc_run_scatter_add, [OP_one_hot] = msc_run_one_hot,
-    [OP_matmul] = msc_run_matmul, [OP_batch_matmul] = msc_run_matmul, [OP_gemm] = msc_run_matmul,
-    [OP_reduce_sum] = msc_run_reduce, [OP_reduce_mean] = msc_run_reduce, [OP_reduce_max] = msc_run_reduce, [OP_reduce_min] = msc_run_reduce,
-    [OP_softmax] = msc_run_softmax, [OP_log_softmax] = msc_run_softmax,
-    [OP_softmax_cross_entropy] = msc_run_cross_entropy, [OP_softmax_cross_entropy_grad] = msc_run_cross_entropy_grad,
+    [OP_constant] = msc_run_constant,
+    [OP_iota] = msc_run_iota,
+    [OP_add] = msc_run_binary,
+    [OP_sub] = msc_run_binary,
+    [OP_mul] = msc_run_binary,
+    [OP_div] = msc_run_binary,
+    [OP_max] = msc_run_binary,
+    [OP_min] = msc_run_binary,
+    [OP_pow] = msc_run_binary,
+    [OP_compare] = msc_run_compare,
+    [OP_select] = msc_run_select,
+    [OP_cast] = msc_run_cast,
+    [OP_neg] = msc_run_unary,
+    [OP_exp] = msc_run_unary,
+    [OP_log] = msc_run_unary,
+    [OP_sqrt] = msc_run_unary,
+    [OP_rsqrt] = msc_run_unary,
+    [OP_tanh] = msc_run_unary,
+    [OP_erf] = msc_run_unary,
+    [OP_sigmoid] = msc_run_unary,
+    [OP_relu] = msc_run_unary,
+    [OP_gelu] = msc_run_unary,
+    [OP_silu] = msc_run_unary,
+    [OP_abs] = msc_run_unary,
+    [OP_sign] = msc_run_unary,
+    [OP_broadcast_to] = msc_run_broadcast_to,
+    [OP_reshape] = msc_run_reshape,
+    [OP_flatten] = msc_run_reshape,
+    [OP_transpose] = msc_run_transpose,
+    [OP_concat] = msc_run_concat,
+    [OP_split] = msc_run_split,
+    [OP_slice] = msc_run_slice,
+    [OP_pad] = msc_run_pad,
+    [OP_gather] = msc_run_gather,
+    [OP_scatter_add] = msc_run_scatter_add,
+    [OP_one_hot] = msc_run_one_hot,
+    [OP_matmul] = msc_run_matmul,
+    [OP_batch_matmul] = msc_run_matmul,
+    [OP_gemm] = msc_run_matmul,
+    [OP_reduce_sum] = msc_run_reduce,
+    [OP_reduce_mean] = msc_run_reduce,
+    [OP_reduce_max] = msc_run_reduce,
+    [OP_reduce_min] = msc_run_reduce,
+    [OP_softmax] = msc_run_softmax,
+    [OP_log_softmax] = msc_run_softmax,
+    [OP_softmax_cross_entropy] = msc_run_cross_entropy,
+    [OP_softmax_cross_entropy_grad] = msc_run_cross_entropy_grad,
     [OP_mean_absolute_error] = msc_run_absolute_error,
-    [OP_sgd] = msc_run_update, [OP_momentum] = msc_run_update, [OP_adam] = msc_run_update, [OP_adamw] = msc_run_update,
-    [OP_lamb_moments] = msc_run_update, [OP_lamb_apply] = msc_run_update,
+    [OP_sgd] = msc_run_update,
+    [OP_momentum] = msc_run_update,
+    [OP_adam] = msc_run_update,
+    [OP_adamw] = msc_run_update,
+    [OP_lamb_moments] = msc_run_update,
+    [OP_lamb_apply] = msc_run_update,
 };
 
 msc_interp_fn *msc_interp_kernel(msc_op_kind kind) { return kernels[kind]; }
@@ -119,7 +156,8 @@ static bool run_op(const msc_interp *in, const msc_op *op) {
   for (size_t i = 0; i < op->num_out; i++) new_pieces(in, &op->out[i]);
   if (flags & MSC_COLLECTIVE || op->kind == OP_shard) return msc_run_collective(in, op);
   msc_interp_fn *kernel = msc_interp_kernel((msc_op_kind)op->kind);
-  return kernel ? run_kernel(in, op, kernel) : msc_op_error(op, MSC_E_UNSUPPORTED, "%s: the interpreter has no kernel for it", msc_kind_name(op->kind));
+  return kernel ? run_kernel(in, op, kernel)
+                : msc_op_error(op, MSC_E_UNSUPPORTED, "%s: the interpreter has no kernel for it", msc_kind_name(op->kind));
 }
 
 static bool run_block(const msc_interp *in, const msc_block *b) {
@@ -176,7 +214,8 @@ bool msc_interpret_ranks(msc_func *f, msc_arena *arena, const msc_tensor *args, 
   msc_tensor *arg = msc_new_array(arena, msc_tensor, num * num_args), *result = msc_new_array(arena, msc_tensor, num * num_results);
   msc_tensor *part = msc_new_array(arena, msc_tensor, num);
   for (size_t r = 0; r < num; r++)
-    for (size_t i = 0; i < num_args; i++) arg[r * num_args + i] = msc_tensor_part(in.m, arena, &args[i], arg_type(&in, i)->layout, (int64_t)r);
+    for (size_t i = 0; i < num_args; i++)
+      arg[r * num_args + i] = msc_tensor_part(in.m, arena, &args[i], arg_type(&in, i)->layout, (int64_t)r);
   MSC_TRY(run_parts(&in, arg, result));
   for (size_t i = 0; i < num_results; i++) {
     const msc_type *t = result_type(&in, i);

@@ -40,7 +40,8 @@ bool msc_interpret_parts(msc_func *f, msc_arena *arena, const msc_tensor *args, 
 /* The part of a global tensor that a rank holds; of a partial value the ranks with a digit above 0 hold the identity. */
 msc_tensor msc_tensor_part(const msc_module *m, msc_arena *arena, const msc_tensor *whole, const msc_layout *layout, int64_t rank);
 /* The reverse; part[rank].  NULL, or in `arena` how replicas differ. */
-const char *msc_tensor_join(const msc_module *m, msc_arena *arena, const msc_type *type, const msc_layout *layout, const msc_tensor *part, msc_tensor *out_whole);
+const char *msc_tensor_join(const msc_module *m, msc_arena *arena, const msc_type *type, const msc_layout *layout, const msc_tensor *part,
+                            msc_tensor *out_whole);
 
 /* Roughly how many scalar operations one run takes, for all ranks: a bound before running it. */
 int64_t msc_interpret_work(msc_func *f);

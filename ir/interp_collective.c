@@ -89,23 +89,29 @@ static bool pull_rank(const change *c, int64_t rank) {
   msc_pull pull;
   msc_piece to = placed(c, &c->to, &c->op->out[0], rank);
   if (msc_pull_of(&c->in->mesh, &c->from, &c->to, c->shape, rank, pull_memory, c->in->arena, &pull) != MSC_PULL_OK)
-    return msc_op_error(c->op, MSC_E_SHARDING, "%s: the two layouts cut a mesh axis at places without a common refinement", msc_kind_name(c->op->kind));
+    return msc_op_error(c->op, MSC_E_SHARDING, "%s: the two layouts cut a mesh axis at places without a common refinement",
+                        msc_kind_name(c->op->kind));
   if (pull.identity)
     for (int64_t i = 0; i < msc_piece_elems(&to); i++) msc_store(to.dtype, to.data, i, msc_identity(c->reduction, to.dtype));
   for (int64_t i = 0; i < pull.num_pieces; i++) {
     const int64_t *peer = pull.peer + i * pull.num_terms;
     for (int64_t t = 0; t < pull.num_terms; t++)
       if (!in_group(c, rank, peer[t]))
-        return msc_op_error(c->op, MSC_E_SHARDING, "%s: rank %" PRId64 " would need data of rank %" PRId64 ", which is not of its group", msc_kind_name(c->op->kind), rank, peer[t]);
+        return msc_op_error(c->op, MSC_E_SHARDING, "%s: rank %" PRId64 " would need data of rank %" PRId64 ", which is not of its group",
+                            msc_kind_name(c->op->kind), rank, peer[t]);
     MSC_TRY(fill_piece(c, rank, &pull.piece[i], peer, pull.num_terms));
   }
   return true;
 }
 
-static bool change_layout(const msc_interp *in, const msc_op *op, const msc_layout *from, const msc_layout *to, const int64_t *shape, bool no_traffic) {
-  change c = {in, op, msc_layout_cuts(from), msc_layout_cuts(to), from->rank, shape, from->num_partial ? from->reduction : to->reduction, no_traffic, {0}};
+static bool change_layout(const msc_interp *in, const msc_op *op, const msc_layout *from, const msc_layout *to, const int64_t *shape,
+                          bool no_traffic) {
+  change c = {
+      in,         op, msc_layout_cuts(from), msc_layout_cuts(to), from->rank, shape, from->num_partial ? from->reduction : to->reduction,
+      no_traffic, {0}};
   if (!touched_atoms(in->m, from, to, &c.touched))
-    return msc_op_error(op, MSC_E_SHARDING, "%s: the two layouts cut a mesh axis at places without a common refinement", msc_kind_name(op->kind));
+    return msc_op_error(op, MSC_E_SHARDING, "%s: the two layouts cut a mesh axis at places without a common refinement",
+                        msc_kind_name(op->kind));
   for (int64_t r = 0; r < in->num_ranks; r++) MSC_TRY(pull_rank(&c, r));
   return true;
 }
@@ -188,7 +194,8 @@ static void run_member(const group *g, int64_t rank) {
     source s = source_of(g, x, y, me, sender, index);
     msc_scalar sum = s.num > 1 ? msc_identity(r, y->dtype) : (msc_scalar){.u = 0};
     for (int64_t i = 0; i < s.num; i++) {
-      const msc_piece *from = msc_piece_of(g->in, g->op->in[0].value, msc_group_member(&g->in->mesh, g->num_digits, g->digit, rank, s.first + i));
+      const msc_piece *from =
+          msc_piece_of(g->in, g->op->in[0].value, msc_group_member(&g->in->mesh, g->num_digits, g->digit, rank, s.first + i));
       msc_scalar term = msc_load(y->dtype, from->data, msc_piece_offset(from, s.index));
       sum = s.num > 1 ? msc_reduce(r, y->dtype, sum, term) : term;
     }
@@ -234,10 +241,12 @@ static bool run_comm(const msc_interp *in, const msc_op *op) {
 bool msc_run_collective(const msc_interp *in, const msc_op *op) {
   const msc_type *x = op->in[0].value->type, *y = op->out[0].type;
   bool manual = msc_op_attr(op, "axes") != NULL || op->kind == OP_comm;
-  if (in->one_device && manual) return msc_op_error(op, MSC_E_UNSUPPORTED, "%s: works on one rank's shapes, so one device cannot run it", msc_kind_name(op->kind));
+  if (in->one_device && manual)
+    return msc_op_error(op, MSC_E_UNSUPPORTED, "%s: works on one rank's shapes, so one device cannot run it", msc_kind_name(op->kind));
   if (in->one_device || op->kind == OP_send) return copy(in, op);
   if (op->kind == OP_comm) return run_comm(in, op);
   if (manual) return run_group(in, op, msc_kind_name(op->kind));
-  if (!x->layout || !y->layout) return msc_op_error(op, MSC_E_SHARDING, "%s: needs axes, or layouts on operand and result", msc_kind_name(op->kind));
+  if (!x->layout || !y->layout)
+    return msc_op_error(op, MSC_E_SHARDING, "%s: needs axes, or layouts on operand and result", msc_kind_name(op->kind));
   return msc_verify_layouts(op, in->arena) && change_layout(in, op, x->layout, y->layout, x->dim, op->kind == OP_shard);
 }

@@ -175,7 +175,8 @@ void msc_run_select(msc_eval *e) {
   const msc_piece *y = &e->out[0];
   int64_t index[MSC_MAX_RANK];
   for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index)) {
-    msc_scalar c = msc_piece_get_stretched(e, 0, y->rank, index), a = msc_piece_get_stretched(e, 1, y->rank, index), b = msc_piece_get_stretched(e, 2, y->rank, index);
+    msc_scalar c = msc_piece_get_stretched(e, 0, y->rank, index), a = msc_piece_get_stretched(e, 1, y->rank, index),
+               b = msc_piece_get_stretched(e, 2, y->rank, index);
     msc_piece_put(e, 0, index, c.i ? a : b);
   }
 }

@@ -32,7 +32,9 @@ typedef struct {
   msc_piece *piece; /* of value v on rank r: [v->id * num_ranks + r] */
 } msc_interp;
 
-static inline msc_piece *msc_piece_of(const msc_interp *in, const msc_value *v, int64_t rank) { return &in->piece[v->id * in->num_ranks + rank]; }
+static inline msc_piece *msc_piece_of(const msc_interp *in, const msc_value *v, int64_t rank) {
+  return &in->piece[v->id * in->num_ranks + rank];
+}
 
 /* One op on one rank. */
 typedef struct {
@@ -79,7 +81,8 @@ bool msc_run_collective(const msc_interp *in, const msc_op *op);
 /* ---- interp_parts.c ---- */
 
 /* Allocated; `l` NULL: whole. */
-msc_piece msc_piece_of_layout(const msc_box_mesh *mesh, msc_arena *arena, msc_dtype dtype, int rank_of_tensor, const int64_t *shape, const msc_layout *l, int64_t rank);
+msc_piece msc_piece_of_layout(const msc_box_mesh *mesh, msc_arena *arena, msc_dtype dtype, int rank_of_tensor, const int64_t *shape,
+                              const msc_layout *l, int64_t rank);
 
 /* ---- kernels: interp_elementwise.c, interp_move.c, interp_rows.c, interp_update.c ---- */
 

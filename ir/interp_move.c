@@ -21,7 +21,8 @@ static msc_scalar number_of(msc_dtype d, int64_t v) { return msc_is_float(d) ? (
 void msc_run_iota(msc_eval *e) {
   const msc_piece *y = &e->out[0];
   int64_t dim = msc_op_int(e->op, "dim"), first = e->start > 0 ? e->start : 0, index[MSC_MAX_RANK];
-  for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index)) msc_piece_put(e, 0, index, number_of(y->dtype, first + index[dim]));
+  for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index))
+    msc_piece_put(e, 0, index, number_of(y->dtype, first + index[dim]));
 }
 
 /* ---- one operand ---- */
@@ -29,7 +30,8 @@ void msc_run_iota(msc_eval *e) {
 void msc_run_broadcast_to(msc_eval *e) {
   const msc_piece *y = &e->out[0];
   int64_t index[MSC_MAX_RANK];
-  for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index)) msc_piece_put(e, 0, index, msc_piece_get_stretched(e, 0, y->rank, index));
+  for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index))
+    msc_piece_put(e, 0, index, msc_piece_get_stretched(e, 0, y->rank, index));
 }
 
 /* Element number n in row-major order of the whole tensor stays number n. */

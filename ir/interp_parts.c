@@ -3,7 +3,8 @@
 
 #include "ir/interp_kernel.h"
 
-msc_piece msc_piece_of_layout(const msc_box_mesh *mesh, msc_arena *arena, msc_dtype dtype, int rank_of_tensor, const int64_t *shape, const msc_layout *l, int64_t rank) {
+msc_piece msc_piece_of_layout(const msc_box_mesh *mesh, msc_arena *arena, msc_dtype dtype, int rank_of_tensor, const int64_t *shape,
+                              const msc_layout *l, int64_t rank) {
   msc_piece p = {.dtype = dtype, .rank = rank_of_tensor};
   memcpy(p.full, shape, sizeof *shape * (size_t)rank_of_tensor);
   memcpy(p.box.size, shape, sizeof *shape * (size_t)rank_of_tensor);
@@ -15,7 +16,9 @@ msc_piece msc_piece_of_layout(const msc_box_mesh *mesh, msc_arena *arena, msc_dt
   return p;
 }
 
-static const msc_type *type_of_piece(const msc_module *m, const msc_piece *p) { return msc_type_of(m->ctx, p->dtype, p->rank, p->box.size, NULL); }
+static const msc_type *type_of_piece(const msc_module *m, const msc_piece *p) {
+  return msc_type_of(m->ctx, p->dtype, p->rank, p->box.size, NULL);
+}
 
 /* Is some digit of the partial sum above 0 on this rank? */
 static bool holds_identity(const msc_box_mesh *mesh, const msc_layout *l, int64_t rank) {
@@ -40,7 +43,8 @@ msc_tensor msc_tensor_part(const msc_module *m, msc_arena *arena, const msc_tens
 /* The rank that has this rank's digits where the layout uses them, and 0 elsewhere: the first of its replicas. */
 static int64_t first_replica(const msc_box_mesh *mesh, const msc_layout *l, int64_t rank) {
   int64_t first = 0;
-  for (int i = 0; i < l->first[l->rank] + l->num_partial; i++) first += msc_digit_of(mesh, l->sub[i], rank) * msc_digit_stride(mesh, l->sub[i]);
+  for (int i = 0; i < l->first[l->rank] + l->num_partial; i++)
+    first += msc_digit_of(mesh, l->sub[i], rank) * msc_digit_stride(mesh, l->sub[i]);
   return first;
 }
 
@@ -53,7 +57,8 @@ static msc_piece placed(const msc_box_mesh *mesh, const msc_type *type, const ms
 }
 
 /* Of an unfinished reduction the whole holds the identity first, and every term is combined in rank order, in double. */
-const char *msc_tensor_join(const msc_module *m, msc_arena *arena, const msc_type *type, const msc_layout *layout, const msc_tensor *part, msc_tensor *out_whole) {
+const char *msc_tensor_join(const msc_module *m, msc_arena *arena, const msc_type *type, const msc_layout *layout, const msc_tensor *part,
+                            msc_tensor *out_whole) {
   msc_box_mesh mesh = msc_mesh_sizes(&m->mesh);
   if (!layout) layout = msc_layout_replicated(m->ctx, type->rank);
   *out_whole = msc_tensor_new(arena, msc_type_with_layout(m->ctx, type, NULL));
@@ -64,9 +69,12 @@ const char *msc_tensor_join(const msc_module *m, msc_arena *arena, const msc_typ
   for (int64_t r = 0; r < msc_mesh_size(&m->mesh); r++) {
     msc_piece p = placed(&mesh, type, layout, r, part[r].data);
     int64_t first = first_replica(&mesh, layout, r), elems = msc_piece_elems(&p);
-    if (msc_type_elems(part[r].type) != elems) return msc_arena_printf(arena, "rank %" PRId64 " has %" PRId64 " elements of a part of %" PRId64, r, msc_type_elems(part[r].type), elems);
+    if (msc_type_elems(part[r].type) != elems)
+      return msc_arena_printf(arena, "rank %" PRId64 " has %" PRId64 " elements of a part of %" PRId64, r, msc_type_elems(part[r].type),
+                              elems);
     if (first != r) {
-      if (memcmp(part[first].data, p.data, (size_t)(elems * msc_dtype_bytes(type->dtype)))) return msc_arena_printf(arena, "ranks %" PRId64 " and %" PRId64 " hold the same part with different bits", first, r);
+      if (memcmp(part[first].data, p.data, (size_t)(elems * msc_dtype_bytes(type->dtype))))
+        return msc_arena_printf(arena, "ranks %" PRId64 " and %" PRId64 " hold the same part with different bits", first, r);
       continue;
     }
     for (bool more = msc_first_index(&p, index); more; more = msc_next_index(&p, index)) {

@@ -7,8 +7,16 @@
 
 static double load_float(msc_dtype dtype, const void *p) {
   switch (dtype) {
-    case MSC_F32: { float v; memcpy(&v, p, 4); return v; }
-    case MSC_F16: { _Float16 v; memcpy(&v, p, 2); return (double)v; }
+    case MSC_F32: {
+      float v;
+      memcpy(&v, p, 4);
+      return v;
+    }
+    case MSC_F16: {
+      _Float16 v;
+      memcpy(&v, p, 2);
+      return (double)v;
+    }
     case MSC_BF16: {
       uint16_t half;
       memcpy(&half, p, 2);
@@ -17,14 +25,26 @@ static double load_float(msc_dtype dtype, const void *p) {
       memcpy(&v, &bits, 4);
       return v;
     }
-    default: { double v; memcpy(&v, p, 8); return v; }
+    default: {
+      double v;
+      memcpy(&v, p, 8);
+      return v;
+    }
   }
 }
 
 static void store_float(msc_dtype dtype, void *p, double v) {
   switch (dtype) {
-    case MSC_F32: { float f = (float)v; memcpy(p, &f, 4); break; }
-    case MSC_F16: { _Float16 h = (_Float16)v; memcpy(p, &h, 2); break; }
+    case MSC_F32: {
+      float f = (float)v;
+      memcpy(p, &f, 4);
+      break;
+    }
+    case MSC_F16: {
+      _Float16 h = (_Float16)v;
+      memcpy(p, &h, 2);
+      break;
+    }
     case MSC_BF16: { /* to f32, then to the nearest, ties to even */
       float f = (float)v;
       uint32_t bits;

@@ -15,7 +15,8 @@ void msc_run_matmul(msc_eval *e) {
   bool has_bias = e->op->num_in == 3, relu = msc_op_bool(e->op, "relu"); /* gemm only */
   int r = y->rank, ka = a->rank - 1 - ta, kb = b->rank - 2 + tb;
   int64_t begin = a->box.begin[ka], end = begin + a->box.size[ka], index[MSC_MAX_RANK];
-  if (b->box.begin[kb] != begin || b->box.size[kb] != a->box.size[ka]) msc_fault(e, "the rank holds other inner elements of 'a' than of 'b'");
+  if (b->box.begin[kb] != begin || b->box.size[kb] != a->box.size[ka])
+    msc_fault(e, "the rank holds other inner elements of 'a' than of 'b'");
   for (bool more = msc_first_index(y, index); more && !e->fault; more = msc_next_index(y, index)) {
     msc_scalar sum = {.u = 0};
     for (int64_t k = begin; k < end; k++) {
@@ -43,9 +44,7 @@ static double mean_count(const msc_eval *e, int64_t of_shape) {
   return (double)(count ? count->i : of_shape);
 }
 
-static msc_reduction reduction_of(msc_op_kind kind) {
-  return kind == OP_reduce_max ? MSC_MAX : kind == OP_reduce_min ? MSC_MIN : MSC_SUM;
-}
+static msc_reduction reduction_of(msc_op_kind kind) { return kind == OP_reduce_max ? MSC_MAX : kind == OP_reduce_min ? MSC_MIN : MSC_SUM; }
 
 void msc_run_reduce(msc_eval *e) {
   const msc_piece *x = &e->in[0], *y = &e->out[0];
@@ -62,7 +61,8 @@ void msc_run_reduce(msc_eval *e) {
       at += !is_gone || y->rank == x->rank;
     }
     msc_scalar sum = msc_identity(r, y->dtype);
-    for (bool in_row = msc_first_index(&row, from); in_row; in_row = msc_next_index(&row, from)) sum = msc_reduce(r, y->dtype, sum, msc_piece_get(e, 0, from));
+    for (bool in_row = msc_first_index(&row, from); in_row; in_row = msc_next_index(&row, from))
+      sum = msc_reduce(r, y->dtype, sum, msc_piece_get(e, 0, from));
     if (e->op->kind == OP_reduce_mean) sum.f /= mean_count(e, count);
     msc_piece_put(e, 0, index, sum);
   }
@@ -79,7 +79,8 @@ static row_stats stats_of_row(msc_eval *e, int64_t *index, int axis) {
   row_stats s = {-INFINITY, 0};
   int64_t n = e->in[0].full[axis];
   double sum = 0;
-  for (index[axis] = 0; index[axis] < n; index[axis]++) s.max = msc_arithmetic(OP_max, MSC_F64, (msc_scalar){.f = s.max}, msc_piece_get(e, 0, index)).f;
+  for (index[axis] = 0; index[axis] < n; index[axis]++)
+    s.max = msc_arithmetic(OP_max, MSC_F64, (msc_scalar){.f = s.max}, msc_piece_get(e, 0, index)).f;
   for (index[axis] = 0; index[axis] < n; index[axis]++) sum += exp(msc_piece_get(e, 0, index).f - s.max);
   s.log_sum = log(sum);
   return s;

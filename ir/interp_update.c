@@ -41,7 +41,9 @@ static void update(msc_eval *e, const int64_t *index) {
     case OP_sgd: put(e, 0, index, w - attr(e, "lr") * (get(e, 1, index) + attr(e, "weight_decay") * w)); break;
     case OP_momentum: momentum(e, index); break;
     case OP_adam: put(e, 0, index, w - attr(e, "lr") * moments(e, index, get(e, 3, index) + attr(e, "weight_decay") * w)); break;
-    case OP_adamw: put(e, 0, index, w * (1 - attr(e, "lr") * attr(e, "weight_decay")) - attr(e, "lr") * moments(e, index, get(e, 3, index))); break;
+    case OP_adamw:
+      put(e, 0, index, w * (1 - attr(e, "lr") * attr(e, "weight_decay")) - attr(e, "lr") * moments(e, index, get(e, 3, index)));
+      break;
     case OP_lamb_moments: put(e, 0, index, moments(e, index, get(e, 3, index)) + attr(e, "weight_decay") * w); break;
     default: put(e, 0, index, w - attr(e, "lr") * get(e, 2, index) * get(e, 1, index)); /* lamb_apply */
   }

@@ -5,12 +5,11 @@
 
 #include "ir/ir.h"
 #include "ir/op_table.h"
-
-#define D PRId64
+#include "ir/shape.h"
 
 /* ---- helpers ---- */
 
-static bool MSC_PRINTF(2, 3) wrong(const msc_op *op, const char *fmt, ...) {
+bool shape_wrong(const msc_op *op, const char *fmt, ...) {
   char text[400];
   va_list ap;
   va_start(ap, fmt);
@@ -19,16 +18,13 @@ static bool MSC_PRINTF(2, 3) wrong(const msc_op *op, const char *fmt, ...) {
   return msc_op_error(op, MSC_E_SHAPE, "%s: %s", msc_kind_name(op->kind), text);
 }
 
-static const msc_type *in_type(const msc_op *op, size_t i) { return op->in[i].value->type; }
-
 static const char *operand_name(const msc_op *op, size_t i) {
   const msc_op_info *info = msc_info(op);
   size_t last = (size_t)info->num_operands - 1;
   return info->operand[i < last ? i : last].name;
 }
 
-/* "[2,3]f32" for messages. */
-static const char *text_of(const msc_op *op, const msc_type *t) {
+const char *shape_text(const msc_op *op, const msc_type *t) {
   char text[MSC_MAX_RANK * 21 + 16];
   size_t n = 0;
   text[n++] = '[';
@@ -37,91 +33,93 @@ static const char *text_of(const msc_op *op, const msc_type *t) {
   return msc_arena_printf(msc_context_arena(msc_op_ctx(op)), "%s", text);
 }
 
-/* Sets result i; ranks and byte counts are bounded here once for all ops. */
-static bool result(msc_op *op, size_t i, msc_dtype dtype, int rank, const int64_t *dim) {
+bool shape_set(msc_op *op, size_t i, msc_dtype dtype, int rank, const int64_t *dim) {
   int64_t bytes = msc_dtype_bytes(dtype);
-  if (rank > MSC_MAX_RANK) return wrong(op, "result would have rank %d, at most %d is possible", rank, MSC_MAX_RANK);
+  if (rank > MSC_MAX_RANK) return shape_wrong(op, "result would have rank %d, at most %d is possible", rank, MSC_MAX_RANK);
   for (int d = 0; d < rank; d++) {
-    if (dim[d] < 0) return wrong(op, "result dimension %d would be %" D, d, dim[d]);
-    if (__builtin_mul_overflow(bytes, dim[d], &bytes)) return wrong(op, "result would have 2^63 bytes or more");
+    if (dim[d] < 0) return shape_wrong(op, "result dimension %d would be %" D, d, dim[d]);
+    if (__builtin_mul_overflow(bytes, dim[d], &bytes)) return shape_wrong(op, "result would have 2^63 bytes or more");
   }
   return msc_result(op, i, dtype, rank, dim);
 }
 
-static bool result_like(msc_op *op, size_t i, const msc_type *t) { return result(op, i, t->dtype, t->rank, t->dim); }
+bool shape_set_like(msc_op *op, size_t i, const msc_type *t) { return shape_set(op, i, t->dtype, t->rank, t->dim); }
 
-static bool same_dtype(msc_op *op, size_t i, size_t j) {
-  msc_dtype a = in_type(op, i)->dtype, b = in_type(op, j)->dtype;
+bool shape_same_dtype(msc_op *op, size_t i, size_t j) {
+  msc_dtype a = shape_in(op, i)->dtype, b = shape_in(op, j)->dtype;
   if (a == b) return true;
-  return wrong(op, "element types of '%s' and '%s' differ: %s and %s; cast one of them", operand_name(op, i), operand_name(op, j), msc_dtype_name(a), msc_dtype_name(b));
+  return shape_wrong(op, "element types of '%s' and '%s' differ: %s and %s; cast one of them", operand_name(op, i), operand_name(op, j),
+                     msc_dtype_name(a), msc_dtype_name(b));
 }
 
 static bool same_type(msc_op *op, size_t i, size_t j) {
-  const msc_type *a = in_type(op, i), *b = in_type(op, j);
-  MSC_TRY(same_dtype(op, i, j));
+  const msc_type *a = shape_in(op, i), *b = shape_in(op, j);
+  MSC_TRY(shape_same_dtype(op, i, j));
   if (a->rank != b->rank)
-    return wrong(op, "'%s' has rank %d and '%s' rank %d; both must be the same shape", operand_name(op, i), a->rank, operand_name(op, j), b->rank);
+    return shape_wrong(op, "'%s' has rank %d and '%s' rank %d; both must be the same shape", operand_name(op, i), a->rank,
+                       operand_name(op, j), b->rank);
   for (int d = 0; d < a->rank; d++)
     if (a->dim[d] != b->dim[d])
-      return wrong(op, "dimension %d of '%s' and '%s' differs: %" D " and %" D, d, operand_name(op, i), operand_name(op, j), a->dim[d], b->dim[d]);
+      return shape_wrong(op, "dimension %d of '%s' and '%s' differs: %" D " and %" D, d, operand_name(op, i), operand_name(op, j),
+                         a->dim[d], b->dim[d]);
   return true;
 }
 
-static bool must_be_float(msc_op *op, size_t i) {
-  msc_dtype t = in_type(op, i)->dtype;
+bool shape_must_be_float(msc_op *op, size_t i) {
+  msc_dtype t = shape_in(op, i)->dtype;
   if (msc_is_float(t)) return true;
-  return wrong(op, "'%s' must have floating-point elements, not %s", operand_name(op, i), msc_dtype_name(t));
+  return shape_wrong(op, "'%s' must have floating-point elements, not %s", operand_name(op, i), msc_dtype_name(t));
 }
 
-static bool must_be_number(msc_op *op, size_t i) {
-  if (in_type(op, i)->dtype != MSC_I1) return true;
-  return wrong(op, "'%s' must have number elements, not i1; cast it or use select", operand_name(op, i));
+bool shape_must_be_number(msc_op *op, size_t i) {
+  if (shape_in(op, i)->dtype != MSC_I1) return true;
+  return shape_wrong(op, "'%s' must have number elements, not i1; cast it or use select", operand_name(op, i));
 }
 
 static bool must_be_index(msc_op *op, size_t i) {
-  msc_dtype t = in_type(op, i)->dtype;
+  msc_dtype t = shape_in(op, i)->dtype;
   if (t == MSC_I32 || t == MSC_I64) return true;
-  return wrong(op, "'%s' must have i32 or i64 elements, not %s", operand_name(op, i), msc_dtype_name(t));
+  return shape_wrong(op, "'%s' must have i32 or i64 elements, not %s", operand_name(op, i), msc_dtype_name(t));
 }
 
-/* Attribute `name` as a dimension number below `rank`. */
-static bool dim_attr(msc_op *op, const char *name, int rank, int64_t *out_dim) {
+bool shape_dim_attr(msc_op *op, const char *name, int rank, int64_t *out_dim) {
   *out_dim = msc_op_int(op, name);
   if (*out_dim >= 0 && *out_dim < rank) return true;
-  return wrong(op, "%s %" D " is not a dimension of a tensor of rank %d", name, *out_dim, rank);
+  return shape_wrong(op, "%s %" D " is not a dimension of a tensor of rank %d", name, *out_dim, rank);
 }
 
 /* Attribute `name` as exactly `num` integers. */
 static bool ints_attr(msc_op *op, const char *name, int num, int64_t *out_v) {
   int n = msc_op_ints(op, name, out_v, num);
   if (n == num) return true;
-  return wrong(op, "%s must have one entry per dimension: %d, not %d", name, num, n);
+  return shape_wrong(op, "%s must have one entry per dimension: %d, not %d", name, num, n);
 }
 
-/* A string attribute that must be one of the words in `words`, which are separated by blanks. */
-static bool word_attr(msc_op *op, const char *name, const char *words) {
+bool shape_word_attr(msc_op *op, const char *name, const char *words) {
   const char *v = msc_op_str(op, name);
   size_t n = strlen(v);
   for (const char *w = words; w && *w && n; w = strchr(w, ' '), w = w ? w + 1 : NULL)
     if (!strncmp(w, v, n) && (w[n] == ' ' || !w[n])) return true;
-  return wrong(op, "%s \"%s\" is not one of: %s", name, v, words);
+  return shape_wrong(op, "%s \"%s\" is not one of: %s", name, v, words);
 }
 
 static bool dtype_attr(msc_op *op, msc_dtype *out_dtype) {
   const char *text = msc_op_str(op, "dtype");
-  return msc_dtype_parse(text, out_dtype) || wrong(op, "\"%s\" is not an element type", text);
+  return msc_dtype_parse(text, out_dtype) || shape_wrong(op, "\"%s\" is not an element type", text);
 }
 
 /* Broadcasts operand i into the shape collected so far. */
 static bool broadcast_in(msc_op *op, size_t i, int *rank, int64_t *dim) {
-  const msc_type *t = in_type(op, i);
+  const msc_type *t = shape_in(op, i);
   int r = t->rank > *rank ? t->rank : *rank;
   int64_t out[MSC_MAX_RANK];
   for (int d = 0; d < r; d++) {
     int at = d - (r - t->rank), have = d - (r - *rank);
     int64_t a = have < 0 ? 1 : dim[have], b = at < 0 ? 1 : t->dim[at];
     if (a != b && a != 1 && b != 1)
-      return wrong(op, "dimension %d of '%s' is %" D " where the other operands have %" D "; sizes must be equal or 1, aligned from the right", at, operand_name(op, i), b, a);
+      return shape_wrong(
+          op, "dimension %d of '%s' is %" D " where the other operands have %" D "; sizes must be equal or 1, aligned from the right", at,
+          operand_name(op, i), b, a);
     out[d] = a == 1 ? b : a;
   }
   *rank = r;
@@ -135,18 +133,18 @@ bool shape_constant(msc_op *op) {
   const msc_attr_value *v = msc_op_attr(op, "value");
   const msc_type *t = v->dense.type;
   int64_t bytes = msc_type_bytes(t);
-  if (bytes < 0) return wrong(op, "value would have 2^63 bytes or more");
+  if (bytes < 0) return shape_wrong(op, "value would have 2^63 bytes or more");
   if (v->dense.bytes != (size_t)bytes && v->dense.bytes != (size_t)msc_dtype_bytes(t->dtype))
-    return wrong(op, "value has %zu bytes, its type %s needs %" D, v->dense.bytes, text_of(op, t), bytes);
-  return result_like(op, 0, t);
+    return shape_wrong(op, "value has %zu bytes, its type %s needs %" D, v->dense.bytes, shape_text(op, t), bytes);
+  return shape_set_like(op, 0, t);
 }
 
 bool shape_iota(msc_op *op) {
   const msc_type *t = msc_op_attr(op, "type")->type;
   int64_t dim;
-  MSC_TRY(dim_attr(op, "dim", t->rank, &dim));
-  if (t->dtype == MSC_I1) return wrong(op, "element type must be a number type, not i1");
-  return result_like(op, 0, t);
+  MSC_TRY(shape_dim_attr(op, "dim", t->rank, &dim));
+  if (t->dtype == MSC_I1) return shape_wrong(op, "element type must be a number type, not i1");
+  return shape_set_like(op, 0, t);
 }
 
 /* ---- elementwise ---- */
@@ -154,138 +152,149 @@ bool shape_iota(msc_op *op) {
 static bool broadcast_operands(msc_op *op, size_t first, msc_dtype dtype) {
   int rank = 0;
   int64_t dim[MSC_MAX_RANK];
-  for (size_t i = first + 1; i < op->num_in; i++) MSC_TRY(same_dtype(op, first, i));
+  for (size_t i = first + 1; i < op->num_in; i++) MSC_TRY(shape_same_dtype(op, first, i));
   for (size_t i = 0; i < op->num_in; i++) MSC_TRY(broadcast_in(op, i, &rank, dim));
-  return result(op, 0, dtype, rank, dim);
+  return shape_set(op, 0, dtype, rank, dim);
 }
 
 bool shape_binary(msc_op *op) {
-  MSC_TRY(op->kind == OP_max || op->kind == OP_min || must_be_number(op, 0)); /* on i1 these are or and and */
-  MSC_TRY(op->kind != OP_pow || must_be_float(op, 0));
-  return broadcast_operands(op, 0, in_type(op, 0)->dtype);
+  MSC_TRY(op->kind == OP_max || op->kind == OP_min || shape_must_be_number(op, 0)); /* on i1 these are or and and */
+  MSC_TRY(op->kind != OP_pow || shape_must_be_float(op, 0));
+  return broadcast_operands(op, 0, shape_in(op, 0)->dtype);
 }
 
 bool shape_compare(msc_op *op) {
-  MSC_TRY(word_attr(op, "predicate", "eq ne lt le gt ge"));
+  MSC_TRY(shape_word_attr(op, "predicate", "eq ne lt le gt ge"));
   return broadcast_operands(op, 0, MSC_I1);
 }
 
 bool shape_select(msc_op *op) {
-  if (in_type(op, 0)->dtype != MSC_I1) return wrong(op, "'c' must have i1 elements, not %s", msc_dtype_name(in_type(op, 0)->dtype));
-  return broadcast_operands(op, 1, in_type(op, 1)->dtype);
+  if (shape_in(op, 0)->dtype != MSC_I1) return shape_wrong(op, "'c' must have i1 elements, not %s", msc_dtype_name(shape_in(op, 0)->dtype));
+  return broadcast_operands(op, 1, shape_in(op, 1)->dtype);
 }
 
 bool shape_unary(msc_op *op) {
-  MSC_TRY((msc_info(op)->flags & MSC_COLLECTIVE) || must_be_number(op, 0));
-  return result_like(op, 0, in_type(op, 0));
+  MSC_TRY((msc_info(op)->flags & MSC_COLLECTIVE) || shape_must_be_number(op, 0));
+  return shape_set_like(op, 0, shape_in(op, 0));
 }
 
 bool shape_float_unary(msc_op *op) {
-  MSC_TRY(must_be_float(op, 0));
-  return result_like(op, 0, in_type(op, 0));
+  MSC_TRY(shape_must_be_float(op, 0));
+  return shape_set_like(op, 0, shape_in(op, 0));
 }
 
 bool shape_gelu(msc_op *op) {
-  MSC_TRY(word_attr(op, "form", "erf tanh"));
+  MSC_TRY(shape_word_attr(op, "form", "erf tanh"));
   return shape_float_unary(op);
 }
 
 bool shape_cast(msc_op *op) {
-  const msc_type *x = in_type(op, 0);
+  const msc_type *x = shape_in(op, 0);
   msc_dtype dtype;
   MSC_TRY(dtype_attr(op, &dtype));
-  return result(op, 0, dtype, x->rank, x->dim);
+  return shape_set(op, 0, dtype, x->rank, x->dim);
 }
 
 /* ---- data movement ---- */
 
 bool shape_broadcast_to(msc_op *op) {
-  const msc_type *x = in_type(op, 0);
+  const msc_type *x = shape_in(op, 0);
   int64_t dim[MSC_MAX_RANK];
   int rank = msc_op_ints(op, "shape", dim, MSC_MAX_RANK);
-  if (rank > MSC_MAX_RANK || rank < x->rank) return wrong(op, "shape has %d dimensions, the operand %d, at most %d are possible", rank, x->rank, MSC_MAX_RANK);
+  if (rank > MSC_MAX_RANK || rank < x->rank)
+    return shape_wrong(op, "shape has %d dimensions, the operand %d, at most %d are possible", rank, x->rank, MSC_MAX_RANK);
   for (int d = 0; d < x->rank; d++) {
     int64_t want = dim[rank - x->rank + d];
-    if (x->dim[d] != want && x->dim[d] != 1) return wrong(op, "dimension %d of the operand is %" D " and cannot stretch to %" D, d, x->dim[d], want);
+    if (x->dim[d] != want && x->dim[d] != 1)
+      return shape_wrong(op, "dimension %d of the operand is %" D " and cannot stretch to %" D, d, x->dim[d], want);
   }
-  return result(op, 0, x->dtype, rank, dim);
+  return shape_set(op, 0, x->dtype, rank, dim);
 }
 
 bool shape_reshape(msc_op *op) {
-  const msc_type *x = in_type(op, 0);
+  const msc_type *x = shape_in(op, 0);
   int64_t dim[MSC_MAX_RANK], elems = msc_type_elems(x), known = 1;
   int rank = msc_op_ints(op, "shape", dim, MSC_MAX_RANK), open = -1;
-  if (rank > MSC_MAX_RANK) return wrong(op, "shape has %d dimensions, at most %d are possible", rank, MSC_MAX_RANK);
+  if (rank > MSC_MAX_RANK) return shape_wrong(op, "shape has %d dimensions, at most %d are possible", rank, MSC_MAX_RANK);
   for (int d = 0; d < rank; d++) {
-    if (dim[d] < -1 || (dim[d] == -1 && open >= 0)) return wrong(op, "entry %d of shape is %" D "; sizes are 0 or more, and one entry may be -1", d, dim[d]);
+    if (dim[d] < -1 || (dim[d] == -1 && open >= 0))
+      return shape_wrong(op, "entry %d of shape is %" D "; sizes are 0 or more, and one entry may be -1", d, dim[d]);
     if (dim[d] == -1) open = d;
-    else if (__builtin_mul_overflow(known, dim[d], &known)) return wrong(op, "shape would have 2^63 elements or more");
+    else if (__builtin_mul_overflow(known, dim[d], &known)) return shape_wrong(op, "shape would have 2^63 elements or more");
   }
   if (open >= 0) {
-    if (known == 0 || elems % known) return wrong(op, "%s does not divide by the known sizes of shape, %" D, text_of(op, x), known);
+    if (known == 0 || elems % known)
+      return shape_wrong(op, "%s does not divide by the known sizes of shape, %" D, shape_text(op, x), known);
     dim[open] = elems / known;
   } else if (known != elems) {
-    return wrong(op, "%s has %" D " elements and the new shape %" D, text_of(op, x), elems, known);
+    return shape_wrong(op, "%s has %" D " elements and the new shape %" D, shape_text(op, x), elems, known);
   }
-  return result(op, 0, x->dtype, rank, dim);
+  return shape_set(op, 0, x->dtype, rank, dim);
 }
 
 bool shape_flatten(msc_op *op) {
-  const msc_type *x = in_type(op, 0);
+  const msc_type *x = shape_in(op, 0);
   int64_t axis = msc_op_int(op, "axis"), dim[MSC_MAX_RANK + 1], rest = 1;
-  if (axis < 0 || axis > x->rank) return wrong(op, "axis %" D " is not in 0..%d", axis, x->rank);
+  if (axis < 0 || axis > x->rank) return shape_wrong(op, "axis %" D " is not in 0..%d", axis, x->rank);
   for (int d = 0; d < axis; d++) dim[d] = x->dim[d];
   for (int d = (int)axis; d < x->rank; d++)
-    if (__builtin_mul_overflow(rest, x->dim[d], &rest)) return wrong(op, "dimension would have 2^63 elements or more");
+    if (__builtin_mul_overflow(rest, x->dim[d], &rest)) return shape_wrong(op, "dimension would have 2^63 elements or more");
   dim[axis] = rest;
-  return result(op, 0, x->dtype, (int)axis + 1, dim);
+  return shape_set(op, 0, x->dtype, (int)axis + 1, dim);
 }
 
 bool shape_transpose(msc_op *op) {
-  const msc_type *x = in_type(op, 0);
+  const msc_type *x = shape_in(op, 0);
   int64_t perm[MSC_MAX_RANK], dim[MSC_MAX_RANK];
   unsigned seen = 0;
   MSC_TRY(ints_attr(op, "perm", x->rank, perm));
   for (int d = 0; d < x->rank; d++) {
-    if (perm[d] < 0 || perm[d] >= x->rank || (seen >> perm[d] & 1)) return wrong(op, "perm must name each of 0..%d once; entry %d is %" D, x->rank - 1, d, perm[d]);
+    if (perm[d] < 0 || perm[d] >= x->rank || (seen >> perm[d] & 1))
+      return shape_wrong(op, "perm must name each of 0..%d once; entry %d is %" D, x->rank - 1, d, perm[d]);
     seen |= 1u << perm[d];
     dim[d] = x->dim[perm[d]];
   }
-  return result(op, 0, x->dtype, x->rank, dim);
+  return shape_set(op, 0, x->dtype, x->rank, dim);
 }
 
 bool shape_concat(msc_op *op) {
-  if (!op->num_in) return wrong(op, "needs at least one operand");
-  const msc_type *x = in_type(op, 0);
+  if (!op->num_in) return shape_wrong(op, "needs at least one operand");
+  const msc_type *x = shape_in(op, 0);
   int64_t at, dim[MSC_MAX_RANK];
-  MSC_TRY(dim_attr(op, "dim", x->rank, &at));
+  MSC_TRY(shape_dim_attr(op, "dim", x->rank, &at));
   memcpy(dim, x->dim, sizeof dim);
   for (size_t i = 1; i < op->num_in; i++) {
-    const msc_type *t = in_type(op, i);
-    if (t->dtype != x->dtype || t->rank != x->rank) return wrong(op, "operand %zu is %s and operand 0 %s; they may differ in dimension %" D " only", i, text_of(op, t), text_of(op, x), at);
+    const msc_type *t = shape_in(op, i);
+    if (t->dtype != x->dtype || t->rank != x->rank)
+      return shape_wrong(op, "operand %zu is %s and operand 0 %s; they may differ in dimension %" D " only", i, shape_text(op, t),
+                         shape_text(op, x), at);
     for (int d = 0; d < x->rank; d++)
-      if (d != at && t->dim[d] != x->dim[d]) return wrong(op, "dimension %d of operand %zu is %" D " and of operand 0 %" D "; they may differ in dimension %" D " only", d, i, t->dim[d], x->dim[d], at);
-    if (__builtin_add_overflow(dim[at], t->dim[at], &dim[at])) return wrong(op, "dimension would have 2^63 elements or more");
+      if (d != at && t->dim[d] != x->dim[d])
+        return shape_wrong(op, "dimension %d of operand %zu is %" D " and of operand 0 %" D "; they may differ in dimension %" D " only", d,
+                           i, t->dim[d], x->dim[d], at);
+    if (__builtin_add_overflow(dim[at], t->dim[at], &dim[at])) return shape_wrong(op, "dimension would have 2^63 elements or more");
   }
-  return result(op, 0, x->dtype, x->rank, dim);
+  return shape_set(op, 0, x->dtype, x->rank, dim);
 }
 
 bool shape_split(msc_op *op) {
-  const msc_type *x = in_type(op, 0);
+  const msc_type *x = shape_in(op, 0);
   int64_t at, dim[MSC_MAX_RANK], left;
-  MSC_TRY(dim_attr(op, "dim", x->rank, &at));
+  MSC_TRY(shape_dim_attr(op, "dim", x->rank, &at));
   int64_t *size = msc_new_array(msc_context_arena(msc_op_ctx(op)), int64_t, op->num_out + 1);
   int num = msc_op_ints(op, "sizes", size, op->num_out);
-  if (num != op->num_out) return wrong(op, "sizes has %d entries for %d results", num, op->num_out);
+  if (num != op->num_out) return shape_wrong(op, "sizes has %d entries for %d results", num, op->num_out);
   memcpy(dim, x->dim, sizeof dim);
   left = x->dim[at];
   for (int i = 0; i < num; i++) {
-    if (size[i] < 0 || size[i] > left) return wrong(op, "entry %d of sizes is %" D "; %" D " of the %" D " elements of dimension %" D " are left", i, size[i], left, x->dim[at], at);
+    if (size[i] < 0 || size[i] > left)
+      return shape_wrong(op, "entry %d of sizes is %" D "; %" D " of the %" D " elements of dimension %" D " are left", i, size[i], left,
+                         x->dim[at], at);
     left -= size[i];
     dim[at] = size[i];
-    MSC_TRY(result(op, (size_t)i, x->dtype, x->rank, dim));
+    MSC_TRY(shape_set(op, (size_t)i, x->dtype, x->rank, dim));
   }
-  return left == 0 || wrong(op, "sizes leave %" D " of the %" D " elements of dimension %" D " over", left, x->dim[at], at);
+  return left == 0 || shape_wrong(op, "sizes leave %" D " of the %" D " elements of dimension %" D " over", left, x->dim[at], at);
 }
 
 /* The optional attribute `stride`: 1 everywhere when absent. */
@@ -294,35 +303,36 @@ static bool stride_attr(msc_op *op, int rank, int64_t *out_stride) {
   if (!msc_op_attr(op, "stride")) return true;
   MSC_TRY(ints_attr(op, "stride", rank, out_stride));
   for (int d = 0; d < rank; d++)
-    if (out_stride[d] < 1) return wrong(op, "entry %d of stride is %" D "; strides are at least 1", d, out_stride[d]);
+    if (out_stride[d] < 1) return shape_wrong(op, "entry %d of stride is %" D "; strides are at least 1", d, out_stride[d]);
   return true;
 }
 
 bool shape_slice(msc_op *op) {
-  const msc_type *x = in_type(op, 0);
+  const msc_type *x = shape_in(op, 0);
   int64_t start[MSC_MAX_RANK], limit[MSC_MAX_RANK], stride[MSC_MAX_RANK], dim[MSC_MAX_RANK];
   MSC_TRY(ints_attr(op, "start", x->rank, start) && ints_attr(op, "limit", x->rank, limit) && stride_attr(op, x->rank, stride));
   for (int d = 0; d < x->rank; d++) {
     if (start[d] < 0 || start[d] > limit[d] || limit[d] > x->dim[d])
-      return wrong(op, "start %" D " and limit %" D " of dimension %d are not within 0..%" D, start[d], limit[d], d, x->dim[d]);
+      return shape_wrong(op, "start %" D " and limit %" D " of dimension %d are not within 0..%" D, start[d], limit[d], d, x->dim[d]);
     int64_t span = limit[d] - start[d];
     dim[d] = span / stride[d] + (span % stride[d] != 0);
   }
-  return result(op, 0, x->dtype, x->rank, dim);
+  return shape_set(op, 0, x->dtype, x->rank, dim);
 }
 
 bool shape_pad(msc_op *op) {
-  const msc_type *x = in_type(op, 0);
+  const msc_type *x = shape_in(op, 0);
   int64_t low[MSC_MAX_RANK], high[MSC_MAX_RANK], stride[MSC_MAX_RANK], dim[MSC_MAX_RANK];
   MSC_TRY(ints_attr(op, "low", x->rank, low) && ints_attr(op, "high", x->rank, high) && stride_attr(op, x->rank, stride));
   for (int d = 0; d < x->rank; d++) {
-    if (low[d] < 0 || high[d] < 0) return wrong(op, "low %" D " and high %" D " of dimension %d must not be negative", low[d], high[d], d);
+    if (low[d] < 0 || high[d] < 0)
+      return shape_wrong(op, "low %" D " and high %" D " of dimension %d must not be negative", low[d], high[d], d);
     int64_t n = x->dim[d] ? x->dim[d] - 1 : 0;
     if (__builtin_mul_overflow(n, stride[d], &n) || __builtin_add_overflow(n, x->dim[d] ? 1 : 0, &n) ||
         __builtin_add_overflow(n, low[d], &n) || __builtin_add_overflow(n, high[d], &dim[d]))
-      return wrong(op, "dimension %d would have 2^63 elements or more", d);
+      return shape_wrong(op, "dimension %d would have 2^63 elements or more", d);
   }
-  return result(op, 0, x->dtype, x->rank, dim);
+  return shape_set(op, 0, x->dtype, x->rank, dim);
 }
 
 /* Copies dimensions [from, to) of t behind the n already in dim; false beyond the possible rank. */
@@ -336,75 +346,82 @@ static bool push_dims(int64_t *dim, int *n, const msc_type *t, int from, int to)
 
 /* table [pre, v, post], indices [*] -> [pre, *, post], as numpy.take does. */
 bool shape_gather(msc_op *op) {
-  const msc_type *table = in_type(op, 0), *indices = in_type(op, 1);
+  const msc_type *table = shape_in(op, 0), *indices = shape_in(op, 1);
   int64_t axis, dim[MSC_MAX_RANK];
   int n = 0;
-  MSC_TRY(must_be_index(op, 1) && dim_attr(op, "axis", table->rank, &axis));
-  if (!push_dims(dim, &n, table, 0, (int)axis) || !push_dims(dim, &n, indices, 0, indices->rank) || !push_dims(dim, &n, table, (int)axis + 1, table->rank))
-    return wrong(op, "result would have rank %d, at most %d is possible", table->rank + indices->rank - 1, MSC_MAX_RANK);
-  return result(op, 0, table->dtype, n, dim);
+  MSC_TRY(must_be_index(op, 1) && shape_dim_attr(op, "axis", table->rank, &axis));
+  if (!push_dims(dim, &n, table, 0, (int)axis) || !push_dims(dim, &n, indices, 0, indices->rank) ||
+      !push_dims(dim, &n, table, (int)axis + 1, table->rank))
+    return shape_wrong(op, "result would have rank %d, at most %d is possible", table->rank + indices->rank - 1, MSC_MAX_RANK);
+  return shape_set(op, 0, table->dtype, n, dim);
 }
 
 /* indices [*], updates [pre, *, post] -> [pre, rows, post]. */
 bool shape_scatter_add(msc_op *op) {
-  const msc_type *indices = in_type(op, 0), *updates = in_type(op, 1);
+  const msc_type *indices = shape_in(op, 0), *updates = shape_in(op, 1);
   int64_t axis = msc_op_int(op, "axis"), rows = msc_op_int(op, "rows"), dim[MSC_MAX_RANK];
   int n = 0, r = indices->rank;
-  MSC_TRY(must_be_index(op, 0) && must_be_number(op, 1));
-  if (rows < 0) return wrong(op, "rows %" D " must not be negative", rows);
-  if (axis < 0 || axis + r > updates->rank) return wrong(op, "axis %" D ": updates of rank %d have no room for the %d dimensions of indices there", axis, updates->rank, r);
-  if (updates->rank - r + 1 > MSC_MAX_RANK) return wrong(op, "result would have rank %d, at most %d is possible", updates->rank - r + 1, MSC_MAX_RANK);
+  MSC_TRY(must_be_index(op, 0) && shape_must_be_number(op, 1));
+  if (rows < 0) return shape_wrong(op, "rows %" D " must not be negative", rows);
+  if (axis < 0 || axis + r > updates->rank)
+    return shape_wrong(op, "axis %" D ": updates of rank %d have no room for the %d dimensions of indices there", axis, updates->rank, r);
+  if (updates->rank - r + 1 > MSC_MAX_RANK)
+    return shape_wrong(op, "result would have rank %d, at most %d is possible", updates->rank - r + 1, MSC_MAX_RANK);
   for (int d = 0; d < r; d++)
     if (indices->dim[d] != updates->dim[axis + d])
-      return wrong(op, "dimension %d of indices is %" D " and dimension %" D " of updates %" D "; they must agree", d, indices->dim[d], axis + d, updates->dim[axis + d]);
+      return shape_wrong(op, "dimension %d of indices is %" D " and dimension %" D " of updates %" D "; they must agree", d,
+                         indices->dim[d], axis + d, updates->dim[axis + d]);
   push_dims(dim, &n, updates, 0, (int)axis);
   dim[n++] = rows;
   push_dims(dim, &n, updates, (int)axis + r, updates->rank);
-  return result(op, 0, updates->dtype, n, dim);
+  return shape_set(op, 0, updates->dtype, n, dim);
 }
 
 bool shape_one_hot(msc_op *op) {
-  const msc_type *x = in_type(op, 0);
+  const msc_type *x = shape_in(op, 0);
   int64_t depth = msc_op_int(op, "depth"), dim[MSC_MAX_RANK + 1];
   msc_dtype dtype;
   MSC_TRY(must_be_index(op, 0) && dtype_attr(op, &dtype));
-  if (depth < 0) return wrong(op, "depth %" D " must not be negative", depth);
+  if (depth < 0) return shape_wrong(op, "depth %" D " must not be negative", depth);
   memcpy(dim, x->dim, sizeof x->dim);
   dim[x->rank] = depth;
-  return result(op, 0, dtype, x->rank + 1, dim);
+  return shape_set(op, 0, dtype, x->rank + 1, dim);
 }
 
 /* ---- matrix products ---- */
 
 /* Checks the last two dimensions and appends m and n to the leading ones already in dim. */
 static bool product(msc_op *op, int lead, int64_t *dim) {
-  const msc_type *a = in_type(op, 0), *b = in_type(op, 1);
+  const msc_type *a = shape_in(op, 0), *b = shape_in(op, 1);
   bool ta = msc_op_bool(op, "transpose_a"), tb = msc_op_bool(op, "transpose_b");
   const int64_t *am = a->dim + a->rank - 2, *bk = b->dim + b->rank - 2;
-  MSC_TRY(same_dtype(op, 0, 1) && must_be_number(op, 0));
+  MSC_TRY(shape_same_dtype(op, 0, 1) && shape_must_be_number(op, 0));
   if (am[!ta] != bk[tb])
-    return wrong(op, "inner sizes differ: %" D " (dimension %d of 'a' %s) and %" D " (dimension %d of 'b' %s)", am[!ta], a->rank - 1 - ta, text_of(op, a), bk[tb], b->rank - 2 + tb, text_of(op, b));
+    return shape_wrong(op, "inner sizes differ: %" D " (dimension %d of 'a' %s) and %" D " (dimension %d of 'b' %s)", am[!ta],
+                       a->rank - 1 - ta, shape_text(op, a), bk[tb], b->rank - 2 + tb, shape_text(op, b));
   dim[lead] = am[ta];
   dim[lead + 1] = bk[!tb];
-  return result(op, 0, a->dtype, lead + 2, dim);
+  return shape_set(op, 0, a->dtype, lead + 2, dim);
 }
 
 bool shape_matmul(msc_op *op) {
-  const msc_type *a = in_type(op, 0), *b = in_type(op, 1);
+  const msc_type *a = shape_in(op, 0), *b = shape_in(op, 1);
   int64_t dim[2];
-  if (a->rank != 2 || b->rank != 2) return wrong(op, "operands must have rank 2, not %d and %d", a->rank, b->rank);
+  if (a->rank != 2 || b->rank != 2) return shape_wrong(op, "operands must have rank 2, not %d and %d", a->rank, b->rank);
   return product(op, 0, dim);
 }
 
 bool shape_batch_matmul(msc_op *op) {
-  const msc_type *a = in_type(op, 0), *b = in_type(op, 1);
+  const msc_type *a = shape_in(op, 0), *b = shape_in(op, 1);
   int64_t dim[MSC_MAX_RANK];
-  if (a->rank < 2 || b->rank < 2) return wrong(op, "operands must have rank 2 or more, not %d and %d", a->rank, b->rank);
+  if (a->rank < 2 || b->rank < 2) return shape_wrong(op, "operands must have rank 2 or more, not %d and %d", a->rank, b->rank);
   int lead = (a->rank > b->rank ? a->rank : b->rank) - 2;
   for (int d = 0; d < lead; d++) {
     int da = d - lead + a->rank - 2, db = d - lead + b->rank - 2;
     int64_t na = da < 0 ? 1 : a->dim[da], nb = db < 0 ? 1 : b->dim[db];
-    if (na != nb && na != 1 && nb != 1) return wrong(op, "leading sizes differ: %" D " (dimension %d of 'a') and %" D " (dimension %d of 'b'); they must be equal or 1", na, da, nb, db);
+    if (na != nb && na != 1 && nb != 1)
+      return shape_wrong(op, "leading sizes differ: %" D " (dimension %d of 'a') and %" D " (dimension %d of 'b'); they must be equal or 1",
+                         na, da, nb, db);
     dim[d] = na == 1 ? nb : na;
   }
   return product(op, lead, dim);
@@ -413,209 +430,108 @@ bool shape_batch_matmul(msc_op *op) {
 /* ---- reductions, rows, losses ---- */
 
 bool shape_reduce(msc_op *op) {
-  const msc_type *x = in_type(op, 0);
+  const msc_type *x = shape_in(op, 0);
   int64_t dims[MSC_MAX_RANK], dim[MSC_MAX_RANK];
   int num = msc_op_ints(op, "dims", dims, MSC_MAX_RANK), rank = 0;
   unsigned gone = 0;
-  MSC_TRY(op->kind != OP_reduce_sum || must_be_number(op, 0));
-  MSC_TRY(op->kind != OP_reduce_mean || must_be_float(op, 0));
-  if (num > x->rank) return wrong(op, "dims has %d entries, the operand %d dimensions", num, x->rank);
+  MSC_TRY(op->kind != OP_reduce_sum || shape_must_be_number(op, 0));
+  MSC_TRY(op->kind != OP_reduce_mean || shape_must_be_float(op, 0));
+  if (num > x->rank) return shape_wrong(op, "dims has %d entries, the operand %d dimensions", num, x->rank);
   for (int i = 0; i < num; i++) {
-    if (dims[i] < 0 || dims[i] >= x->rank || (gone >> dims[i] & 1)) return wrong(op, "dims must name dimensions of 0..%d once; entry %d is %" D, x->rank - 1, i, dims[i]);
+    if (dims[i] < 0 || dims[i] >= x->rank || (gone >> dims[i] & 1))
+      return shape_wrong(op, "dims must name dimensions of 0..%d once; entry %d is %" D, x->rank - 1, i, dims[i]);
     gone |= 1u << dims[i];
   }
   for (int d = 0; d < x->rank; d++)
     if (!(gone >> d & 1)) dim[rank++] = x->dim[d];
     else if (msc_op_bool(op, "keep_dims")) dim[rank++] = 1;
-  return result(op, 0, x->dtype, rank, dim);
+  return shape_set(op, 0, x->dtype, rank, dim);
 }
 
 bool shape_softmax(msc_op *op) {
-  const msc_type *x = in_type(op, 0);
+  const msc_type *x = shape_in(op, 0);
   int64_t axis = msc_op_int(op, "axis");
-  MSC_TRY(must_be_float(op, 0));
-  if (axis < -x->rank || axis >= x->rank) return wrong(op, "axis %" D " is not a dimension of a tensor of rank %d", axis, x->rank);
-  return result_like(op, 0, x);
+  MSC_TRY(shape_must_be_float(op, 0));
+  if (axis < -x->rank || axis >= x->rank) return shape_wrong(op, "axis %" D " is not a dimension of a tensor of rank %d", axis, x->rank);
+  return shape_set_like(op, 0, x);
 }
 
 /* Labels are class numbers, one per row of logits, or probabilities shaped like logits. */
 static bool check_labels(msc_op *op) {
-  const msc_type *logits = in_type(op, 0), *labels = in_type(op, 1);
-  MSC_TRY(must_be_float(op, 0) && word_attr(op, "reduction", "mean sum none"));
-  if (logits->rank < 1) return wrong(op, "'logits' must have rank 1 or more");
+  const msc_type *logits = shape_in(op, 0), *labels = shape_in(op, 1);
+  MSC_TRY(shape_must_be_float(op, 0) && shape_word_attr(op, "reduction", "mean sum none"));
+  if (logits->rank < 1) return shape_wrong(op, "'logits' must have rank 1 or more");
   if (msc_is_float(labels->dtype)) return same_type(op, 0, 1);
   MSC_TRY(must_be_index(op, 1));
-  if (labels->rank != logits->rank - 1) return wrong(op, "class labels %s must have one dimension less than logits %s", text_of(op, labels), text_of(op, logits));
+  if (labels->rank != logits->rank - 1)
+    return shape_wrong(op, "class labels %s must have one dimension less than logits %s", shape_text(op, labels), shape_text(op, logits));
   for (int d = 0; d < labels->rank; d++)
-    if (labels->dim[d] != logits->dim[d]) return wrong(op, "dimension %d of 'logits' and 'labels' differs: %" D " and %" D, d, logits->dim[d], labels->dim[d]);
+    if (labels->dim[d] != logits->dim[d])
+      return shape_wrong(op, "dimension %d of 'logits' and 'labels' differs: %" D " and %" D, d, logits->dim[d], labels->dim[d]);
   return true;
 }
 
 static bool reduces_to_scalar(const msc_op *op) { return strcmp(msc_op_str(op, "reduction"), "none") != 0; }
 
 bool shape_cross_entropy(msc_op *op) {
-  const msc_type *logits = in_type(op, 0);
+  const msc_type *logits = shape_in(op, 0);
   MSC_TRY(check_labels(op));
-  return result(op, 0, logits->dtype, reduces_to_scalar(op) ? 0 : logits->rank - 1, logits->dim);
+  return shape_set(op, 0, logits->dtype, reduces_to_scalar(op) ? 0 : logits->rank - 1, logits->dim);
 }
 
 bool shape_cross_entropy_grad(msc_op *op) {
-  const msc_type *logits = in_type(op, 0), *dloss = in_type(op, 2);
-  MSC_TRY(check_labels(op) && same_dtype(op, 0, 2));
+  const msc_type *logits = shape_in(op, 0), *dloss = shape_in(op, 2);
+  MSC_TRY(check_labels(op) && shape_same_dtype(op, 0, 2));
   int rank = reduces_to_scalar(op) ? 0 : logits->rank - 1;
-  if (dloss->rank != rank) return wrong(op, "'dloss' %s must have rank %d for reduction \"%s\"", text_of(op, dloss), rank, msc_op_str(op, "reduction"));
+  if (dloss->rank != rank)
+    return shape_wrong(op, "'dloss' %s must have rank %d for reduction \"%s\"", shape_text(op, dloss), rank, msc_op_str(op, "reduction"));
   for (int d = 0; d < rank; d++)
-    if (dloss->dim[d] != logits->dim[d]) return wrong(op, "dimension %d of 'logits' and 'dloss' differs: %" D " and %" D, d, logits->dim[d], dloss->dim[d]);
-  return result_like(op, 0, logits);
+    if (dloss->dim[d] != logits->dim[d])
+      return shape_wrong(op, "dimension %d of 'logits' and 'dloss' differs: %" D " and %" D, d, logits->dim[d], dloss->dim[d]);
+  return shape_set_like(op, 0, logits);
 }
 
 bool shape_absolute_error(msc_op *op) {
-  const msc_type *x = in_type(op, 0);
-  MSC_TRY(must_be_float(op, 0) && same_type(op, 0, 1) && word_attr(op, "reduction", "mean sum none"));
-  return result(op, 0, x->dtype, reduces_to_scalar(op) ? 0 : x->rank, x->dim);
+  const msc_type *x = shape_in(op, 0);
+  MSC_TRY(shape_must_be_float(op, 0) && same_type(op, 0, 1) && shape_word_attr(op, "reduction", "mean sum none"));
+  return shape_set(op, 0, x->dtype, reduces_to_scalar(op) ? 0 : x->rank, x->dim);
 }
 
 /* ---- optimizers ---- */
 
 /* Everything is shaped like w but the scalars: t (f32, the step) and trust (of w's element type). */
 bool shape_update(msc_op *op) {
-  MSC_TRY(must_be_float(op, 0));
+  MSC_TRY(shape_must_be_float(op, 0));
   for (size_t i = 1; i < op->num_in; i++) {
-    const msc_type *t = in_type(op, i);
+    const msc_type *t = shape_in(op, i);
     const char *name = operand_name(op, i);
     bool is_step = !strcmp(name, "t");
     if (!is_step && strcmp(name, "trust")) {
       MSC_TRY(same_type(op, 0, i));
       continue;
     }
-    if (t->rank != 0) return wrong(op, "'%s' must have rank 0, not %d", name, t->rank);
-    if (is_step && t->dtype != MSC_F32) return wrong(op, "'t' must be f32, not %s", msc_dtype_name(t->dtype));
-    MSC_TRY(is_step || same_dtype(op, 0, i));
+    if (t->rank != 0) return shape_wrong(op, "'%s' must have rank 0, not %d", name, t->rank);
+    if (is_step && t->dtype != MSC_F32) return shape_wrong(op, "'t' must be f32, not %s", msc_dtype_name(t->dtype));
+    MSC_TRY(is_step || shape_same_dtype(op, 0, i));
   }
-  for (size_t i = 0; i < op->num_out; i++) MSC_TRY(result_like(op, i, in_type(op, 0)));
+  for (size_t i = 0; i < op->num_out; i++) MSC_TRY(shape_set_like(op, i, shape_in(op, 0)));
   return true;
 }
 
 bool shape_lamb_moments(msc_op *op) { return shape_update(op); }
 
-/* ---- collectives: with `axes` (manual) the shape is one rank's and changes, without it stays global ---- */
-
-/* Number of members of the group named by `axes`, 0 when there is none: the layout changes, not the shape. */
-static bool group_size(msc_op *op, int64_t *out_num) {
-  *out_num = 0;
-  if (!msc_op_attr(op, "axes")) return true;
-  int num;
-  msc_subaxis digit[MSC_MAX_SUBAXES];
-  MSC_TRY(msc_subaxis_parse(msc_op_ctx(op), &op->block->func->module->mesh, op->loc, msc_op_str(op, "axes"), &num, digit));
-  *out_num = msc_group_size(num, digit);
-  return true;
-}
-
-static bool divide(msc_op *op, int64_t *dim, int64_t at, int64_t num) {
-  if (dim[at] % num) return wrong(op, "dimension %" D " of %" D " elements does not divide among the %" D " members of %s", at, dim[at], num, msc_op_str(op, "axes"));
-  dim[at] /= num;
-  return true;
-}
-
-static bool multiply(msc_op *op, int64_t *dim, int64_t at, int64_t num) {
-  return !__builtin_mul_overflow(dim[at], num, &dim[at]) || wrong(op, "dimension %" D " would have 2^63 elements or more", at);
-}
-
-static bool check_reduction(msc_op *op) {
-  MSC_TRY(word_attr(op, "reduction", "sum max min prod"));
-  bool orders = strcmp(msc_op_str(op, "reduction"), "sum") && strcmp(msc_op_str(op, "reduction"), "prod");
-  return orders || must_be_number(op, 0);
-}
-
-bool shape_relayout(msc_op *op) { return result_like(op, 0, in_type(op, 0)); }
-
-bool shape_all_reduce(msc_op *op) {
-  int64_t num;
-  return check_reduction(op) && group_size(op, &num) && shape_relayout(op);
-}
-
-bool shape_all_gather(msc_op *op) {
-  const msc_type *x = in_type(op, 0);
-  int64_t num, at, dim[MSC_MAX_RANK];
-  MSC_TRY(group_size(op, &num));
-  if (!num) return shape_relayout(op);
-  memcpy(dim, x->dim, sizeof dim);
-  MSC_TRY(dim_attr(op, "dim", x->rank, &at) && multiply(op, dim, at, num));
-  return result(op, 0, x->dtype, x->rank, dim);
-}
-
-bool shape_reduce_scatter(msc_op *op) {
-  const msc_type *x = in_type(op, 0);
-  int64_t num, at, dim[MSC_MAX_RANK];
-  MSC_TRY(check_reduction(op) && group_size(op, &num));
-  if (!num) return shape_relayout(op);
-  memcpy(dim, x->dim, sizeof dim);
-  MSC_TRY(dim_attr(op, "dim", x->rank, &at) && divide(op, dim, at, num));
-  return result(op, 0, x->dtype, x->rank, dim);
-}
-
-bool shape_all_to_all(msc_op *op) {
-  const msc_type *x = in_type(op, 0);
-  int64_t num, from, to, dim[MSC_MAX_RANK];
-  MSC_TRY(group_size(op, &num));
-  if (!num) return shape_relayout(op);
-  memcpy(dim, x->dim, sizeof dim);
-  MSC_TRY(dim_attr(op, "split_dim", x->rank, &from) && dim_attr(op, "concat_dim", x->rank, &to));
-  MSC_TRY(divide(op, dim, from, num) && multiply(op, dim, to, num));
-  return result(op, 0, x->dtype, x->rank, dim);
-}
-
-/* pairs: source, destination, ...; a member sends once and receives once at most. */
-bool shape_permute(msc_op *op) {
-  int64_t num;
-  MSC_TRY(group_size(op, &num));
-  if (!num) return shape_relayout(op);
-  int n = msc_op_ints(op, "pairs", NULL, 0);
-  if (n < 0 || n % 2) return wrong(op, "pairs must be a list of source, destination, ...");
-  msc_arena *arena = msc_context_arena(msc_op_ctx(op));
-  int64_t *pair = msc_new_array(arena, int64_t, n + 1);
-  uint8_t *used = msc_new_array(arena, uint8_t, num);
-  msc_op_ints(op, "pairs", pair, n);
-  for (int i = 0; i < n; i++) {
-    if (pair[i] < 0 || pair[i] >= num) return wrong(op, "entry %d of pairs is %" D "; the group %s has members 0..%" D, i, pair[i], msc_op_str(op, "axes"), num - 1);
-    uint8_t bit = i % 2 ? 2 : 1;
-    if (used[pair[i]] & bit) return wrong(op, "entry %d of pairs: member %" D " is a %s twice", i, pair[i], i % 2 ? "destination" : "source");
-    used[pair[i]] |= bit;
-  }
-  return shape_relayout(op);
-}
-
-/* ---- after lowering: one rank's shapes ---- */
-
-bool shape_comm(msc_op *op) {
-  const msc_type *x = in_type(op, 0);
-  int64_t dim[MSC_MAX_RANK];
-  int rank = msc_op_ints(op, "dims", dim, MSC_MAX_RANK), num_shape = msc_op_ints(op, "shape", NULL, 0);
-  if (rank != x->rank) return wrong(op, "dims has %d entries, the operand %d dimensions", rank, x->rank);
-  if (num_shape >= 0 && num_shape != rank) return wrong(op, "shape has %d entries, the operand %d dimensions", num_shape, rank);
-  return result(op, 0, x->dtype, rank, dim);
-}
-
-bool shape_gemm(msc_op *op) {
-  MSC_TRY(must_be_float(op, 0));
-  if (msc_op_int(op, "tile") < 0) return wrong(op, "tile %" D " must not be negative", msc_op_int(op, "tile"));
-  MSC_TRY(shape_batch_matmul(op));
-  if (op->num_in < 3) return true;
-  const msc_type *bias = in_type(op, 2), *y = op->out[0].type;
-  MSC_TRY(same_dtype(op, 0, 2));
-  return (bias->rank == 1 && bias->dim[0] == y->dim[y->rank - 1]) || wrong(op, "'bias' must have the %" D " columns of the result, not shape %s", y->dim[y->rank - 1], text_of(op, bias));
-}
-
 /* ---- structure ---- */
 
 bool shape_fused(msc_op *op) {
   const msc_block *b = op->body;
-  if (!b || !b->last || b->last->kind != OP_yield) return wrong(op, "needs a region that ends with yield");
-  if (b->num_args != op->num_in) return wrong(op, "region has %zu arguments for %d operands", b->num_args, op->num_in);
+  if (!b || !b->last || b->last->kind != OP_yield) return shape_wrong(op, "needs a region that ends with yield");
+  if (b->num_args != op->num_in) return shape_wrong(op, "region has %zu arguments for %d operands", b->num_args, op->num_in);
   for (size_t i = 0; i < b->num_args; i++)
-    if (b->args[i]->type != in_type(op, i)) return wrong(op, "region argument %zu is %s and its operand %s", i, text_of(op, b->args[i]->type), text_of(op, in_type(op, i)));
-  if (b->last->num_in != op->num_out) return wrong(op, "region yields %d values for %d results", b->last->num_in, op->num_out);
-  for (size_t i = 0; i < op->num_out; i++) MSC_TRY(result_like(op, i, in_type(b->last, i)));
+    if (b->args[i]->type != shape_in(op, i))
+      return shape_wrong(op, "region argument %zu is %s and its operand %s", i, shape_text(op, b->args[i]->type),
+                         shape_text(op, shape_in(op, i)));
+  if (b->last->num_in != op->num_out) return shape_wrong(op, "region yields %d values for %d results", b->last->num_in, op->num_out);
+  for (size_t i = 0; i < op->num_out; i++) MSC_TRY(shape_set_like(op, i, shape_in(b->last, i)));
   return true;
 }
 

@@ -6,9 +6,7 @@
 
 #include "ir/ir.h"
 
-static bool bug(const msc_op *op, const char *what) {
-  return msc_op_error(op, MSC_E_INTERNAL, "%s: %s", msc_kind_name(op->kind), what);
-}
+static bool bug(const msc_op *op, const char *what) { return msc_op_error(op, MSC_E_INTERNAL, "%s: %s", msc_kind_name(op->kind), what); }
 
 /* ---- structure: what the functions of graph.c keep true ---- */
 
@@ -26,17 +24,20 @@ static bool check_links(const msc_block *b) {
     for (size_t i = 0; i < op->num_out; i++)
       if (op->out[i].def != op || op->out[i].index != i) ok = bug(op, "a result does not belong to its op");
   }
-  if (b->last != prev) ok = msc_error(b->func->module->ctx, MSC_E_INTERNAL, b->func->loc, "%s: the block's last op is not its last", b->func->name);
+  if (b->last != prev)
+    ok = msc_error(b->func->module->ctx, MSC_E_INTERNAL, b->func->loc, "%s: the block's last op is not its last", b->func->name);
   return ok;
 }
 
 static bool check_end(const msc_block *b, msc_op_kind terminator) {
   bool ok = true;
   for (const msc_op *op = b->first; op; op = op->next)
-    if ((msc_info(op)->flags & MSC_TERMINATOR) && op != b->last) ok = msc_op_error(op, MSC_E_SSA, "%s: must be the last op of its block", msc_kind_name(op->kind));
+    if ((msc_info(op)->flags & MSC_TERMINATOR) && op != b->last)
+      ok = msc_op_error(op, MSC_E_SSA, "%s: must be the last op of its block", msc_kind_name(op->kind));
   if (b->last && b->last->kind == terminator) return ok;
   const msc_loc *loc = b->last ? b->last->loc : b->func->loc;
-  return msc_error(b->func->module->ctx, MSC_E_SSA, loc, "%s: must end with %s", b->parent ? "region" : b->func->name, msc_kind_name(terminator));
+  return msc_error(b->func->module->ctx, MSC_E_SSA, loc, "%s: must end with %s", b->parent ? "region" : b->func->name,
+                   msc_kind_name(terminator));
 }
 
 /* ---- SSA ---- */
@@ -54,9 +55,11 @@ static bool check_operands(const ssa *s, const msc_op *op) {
     const msc_value *v = op->in[i].value;
     const msc_block *home = v->def ? v->def->block : v->block;
     if (home != op->block)
-      ok = msc_op_error(op, MSC_E_SSA, "%s: operand %zu is defined in another block; a region sees its own arguments only", msc_kind_name(op->kind), i);
+      ok = msc_op_error(op, MSC_E_SSA, "%s: operand %zu is defined in another block; a region sees its own arguments only",
+                        msc_kind_name(op->kind), i);
     else if (v->id >= s->num.num_values || s->defined[v->id] != v)
-      ok = msc_op_error(op, MSC_E_SSA, "%s: operand %zu is used before its definition, or its definition was removed", msc_kind_name(op->kind), i);
+      ok = msc_op_error(op, MSC_E_SSA, "%s: operand %zu is used before its definition, or its definition was removed",
+                        msc_kind_name(op->kind), i);
   }
   if (op->forward && (op->forward->id >= s->num.num_ops || s->passed[op->forward->id] != op->forward))
     ok = msc_op_error(op, MSC_E_SSA, "%s: the forward op it belongs to does not stand before it", msc_kind_name(op->kind));
@@ -99,7 +102,8 @@ static bool check_types(msc_op *op, msc_arena *arena) {
     const msc_type *computed = op->out[i].type;
     op->out[i].type = declared[i];
     if (ok && !same_shape(computed, declared[i]))
-      msc_op_error(op, MSC_E_TYPE, "%s: result %zu is declared %s but computed as %s", msc_kind_name(op->kind), i, msc_type_text(arena, mesh, declared[i]), msc_type_text(arena, mesh, computed));
+      msc_op_error(op, MSC_E_TYPE, "%s: result %zu is declared %s but computed as %s", msc_kind_name(op->kind), i,
+                   msc_type_text(arena, mesh, declared[i]), msc_type_text(arena, mesh, computed));
     if (ok && !same_shape(computed, declared[i])) ok = false;
   }
   return ok;
@@ -135,11 +139,13 @@ static bool check_tied(const msc_op *op) {
     const msc_value *old = op->in[i].value;
     const msc_op *reader = later_reader(old, op);
     if (reader) {
-      ok = msc_op_error(reader, MSC_E_SSA, "%s: reads a value that %s has overwritten; use its result", msc_kind_name(reader->kind), msc_kind_name(op->kind));
+      ok = msc_op_error(reader, MSC_E_SSA, "%s: reads a value that %s has overwritten; use its result", msc_kind_name(reader->kind),
+                        msc_kind_name(op->kind));
       msc_note(msc_op_ctx(op), op->loc, "overwritten here");
     }
     if (old->type != op->out[result].type)
-      ok = msc_op_error(op, MSC_E_TYPE, "%s: result %d takes the buffer of operand %zu, so both must have the same type and layout", msc_kind_name(op->kind), result, i);
+      ok = msc_op_error(op, MSC_E_TYPE, "%s: result %d takes the buffer of operand %zu, so both must have the same type and layout",
+                        msc_kind_name(op->kind), result, i);
   }
   return ok;
 }
@@ -198,7 +204,8 @@ static bool check_results(const msc_func *f) {
     return msc_error(ctx, MSC_E_ROW, f->loc, "%s: loss must be the number of a value returned, 0..%d", f->name, end->num_in - 1);
   const msc_type *t = end->in[loss->i].value->type;
   if (t && (t->rank != 0 || !msc_is_float(t->dtype)))
-    ok = msc_error(ctx, MSC_E_SHAPE, end->loc, "%s: the loss must be a floating-point scalar, not rank %d of %s; reduce it first", f->name, t->rank, msc_dtype_name(t->dtype));
+    ok = msc_error(ctx, MSC_E_SHAPE, end->loc, "%s: the loss must be a floating-point scalar, not rank %d of %s; reduce it first", f->name,
+                   t->rank, msc_dtype_name(t->dtype));
   return ok;
 }
 
@@ -219,9 +226,11 @@ static bool check_mesh(const msc_module *m) {
   const msc_mesh *mesh = &m->mesh;
   for (int i = 0; i < mesh->num_axes; i++) {
     if (mesh->axis[i].size < 1 || mesh->axis[i].size > MSC_MAX_DEVICES || (devices *= mesh->axis[i].size) > MSC_MAX_DEVICES)
-      return msc_error(m->ctx, MSC_E_LAYOUT, NULL, "mesh axis %s has size %" PRId64 "; the mesh may have 1 to %d devices", mesh->axis[i].name, mesh->axis[i].size, MSC_MAX_DEVICES);
+      return msc_error(m->ctx, MSC_E_LAYOUT, NULL, "mesh axis %s has size %" PRId64 "; the mesh may have 1 to %d devices",
+                       mesh->axis[i].name, mesh->axis[i].size, MSC_MAX_DEVICES);
     for (int j = 0; j < i; j++)
-      if (strcmp(mesh->axis[i].name, mesh->axis[j].name) == 0) return msc_error(m->ctx, MSC_E_LAYOUT, NULL, "mesh has two axes named %s", mesh->axis[i].name);
+      if (strcmp(mesh->axis[i].name, mesh->axis[j].name) == 0)
+        return msc_error(m->ctx, MSC_E_LAYOUT, NULL, "mesh has two axes named %s", mesh->axis[i].name);
   }
   return true;
 }

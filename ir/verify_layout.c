@@ -27,7 +27,8 @@ bool msc_verify_type(const msc_module *m, const msc_loc *loc, const msc_type *t)
 static bool member_attr(const msc_op *op, const char *attr, int64_t num) {
   int64_t v = msc_op_int(op, attr);
   if (v >= 0 && v < num) return true;
-  return msc_op_error(op, MSC_E_ROW, "%s: %s is %" PRId64 "; the group %s has members 0..%" PRId64, msc_kind_name(op->kind), attr, v, msc_op_str(op, "axes"), num - 1);
+  return msc_op_error(op, MSC_E_ROW, "%s: %s is %" PRId64 "; the group %s has members 0..%" PRId64, msc_kind_name(op->kind), attr, v,
+                      msc_op_str(op, "axes"), num - 1);
 }
 
 static bool check_group(const msc_op *op) {
@@ -55,7 +56,8 @@ static bool check_comm(const msc_op *op) {
   const msc_layout *from, *to;
   msc_op_kind kind;
   int64_t shape[MSC_MAX_RANK];
-  if (!from_text || !to_text || msc_op_ints(op, "shape", shape, MSC_MAX_RANK) != x->rank) return msc_op_error(op, MSC_E_ROW, "comm: needs axes, or from, to and shape");
+  if (!from_text || !to_text || msc_op_ints(op, "shape", shape, MSC_MAX_RANK) != x->rank)
+    return msc_op_error(op, MSC_E_ROW, "comm: needs axes, or from, to and shape");
   MSC_TRY(msc_layout_parse(m->ctx, &m->mesh, op->loc, from_text, &from) && msc_layout_parse(m->ctx, &m->mesh, op->loc, to_text, &to));
   const msc_type *whole = msc_type_of(m->ctx, x->dtype, x->rank, shape, NULL);
   const char *why = msc_kind_parse(verb, &kind) ? NULL : "there is no such verb";
@@ -69,13 +71,15 @@ static bool check_pair(const msc_op *op) {
   static const char *const attrs[] = {"axes", "from", "to", "channel"};
   if (op->kind == OP_send) {
     for (const msc_use *u = op->out[0].uses; u; u = u->next)
-      if (u->user->kind != OP_recv) return msc_op_error(u->user, MSC_E_ROW, "%s: uses the token of a send; only recv may", msc_kind_name(u->user->kind));
+      if (u->user->kind != OP_recv)
+        return msc_op_error(u->user, MSC_E_ROW, "%s: uses the token of a send; only recv may", msc_kind_name(u->user->kind));
     return true;
   }
   const msc_op *send = op->in[0].value->def;
   if (!send || send->kind != OP_send) return msc_op_error(op, MSC_E_ROW, "recv: its operand must be the token of a send");
   for (size_t i = 0; i < sizeof attrs / sizeof *attrs; i++) {
-    bool same = i == 0 ? strcmp(msc_op_str(op, "axes"), msc_op_str(send, "axes")) == 0 : msc_op_int(op, attrs[i]) == msc_op_int(send, attrs[i]);
+    bool same =
+        i == 0 ? strcmp(msc_op_str(op, "axes"), msc_op_str(send, "axes")) == 0 : msc_op_int(op, attrs[i]) == msc_op_int(send, attrs[i]);
     if (!same) return msc_op_error(op, MSC_E_ROW, "recv: %s differs from that of its send", attrs[i]);
   }
   return true;
@@ -99,7 +103,13 @@ static bool has_layouts(const msc_op *op) {
 
 static bool is_layout_change(const msc_op *op) {
   switch (op->kind) {
-    case OP_all_reduce: case OP_all_gather: case OP_reduce_scatter: case OP_all_to_all: case OP_permute: case OP_exchange: case OP_shard: return true;
+    case OP_all_reduce:
+    case OP_all_gather:
+    case OP_reduce_scatter:
+    case OP_all_to_all:
+    case OP_permute:
+    case OP_exchange:
+    case OP_shard: return true;
     default: return false;
   }
 }
@@ -119,7 +129,9 @@ static bool as_wanted(const msc_op *op, msc_arena *arena, msc_op *out_op) {
     out_op->in[i].value = &value[i];
     if (list->list.v[i].kind != MSC_ATTR_STR) continue;
     MSC_TRY(msc_layout_parse(ctx, &op->block->func->module->mesh, op->loc, list->list.v[i].s, &l));
-    if (l->rank != value[i].type->rank) return msc_op_error(op, MSC_E_LAYOUT, "%s: entry %zu of in_layout has rank %d, the operand %d", msc_kind_name(op->kind), i, l->rank, value[i].type->rank);
+    if (l->rank != value[i].type->rank)
+      return msc_op_error(op, MSC_E_LAYOUT, "%s: entry %zu of in_layout has rank %d, the operand %d", msc_kind_name(op->kind), i, l->rank,
+                          value[i].type->rank);
     value[i].type = msc_type_with_layout(ctx, value[i].type, l);
   }
   return true;
@@ -130,11 +142,13 @@ bool msc_verify_layouts(const msc_op *op, msc_arena *arena) {
   bool any = has_layouts(op), manual = (info->flags & MSC_COLLECTIVE) && msc_op_attr(op, "axes");
   msc_op wanted;
   MSC_TRY(own_layouts(op));
-  if (manual && any) return msc_op_error(op, MSC_E_SHARDING, "%s: with axes it works on one rank's shapes, so its tensors cannot have layouts", info->name);
+  if (manual && any)
+    return msc_op_error(op, MSC_E_SHARDING, "%s: with axes it works on one rank's shapes, so its tensors cannot have layouts", info->name);
   if (op->kind == OP_send || op->kind == OP_recv) MSC_TRY(check_group(op) && check_pair(op));
   if (op->kind == OP_broadcast) MSC_TRY(check_group(op));
   if (op->kind == OP_comm && !any) return manual || check_comm(op);
-  if (!any && !manual && is_layout_change(op)) return msc_op_error(op, MSC_E_SHARDING, "%s: needs axes, or layouts on operand and result", info->name);
+  if (!any && !manual && is_layout_change(op))
+    return msc_op_error(op, MSC_E_SHARDING, "%s: needs axes, or layouts on operand and result", info->name);
   if (!any || (info->flags & MSC_TERMINATOR)) return true;
   return as_wanted(op, arena, &wanted) && msc_rule_check(&wanted, arena);
 }

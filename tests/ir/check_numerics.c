@@ -10,7 +10,8 @@
 
 static msc_module *parse(msc_context *ctx, const char *mesh, const char *body, const char *arg_attrs) {
   msc_arena *a = msc_context_arena(ctx);
-  const char *text = msc_arena_printf(a, "module attributes {%s} {\n\"msc.func\"() ({\n%s}) {sym_name = \"f\"%s} : () -> ()\n}\n", mesh, body, arg_attrs);
+  const char *text =
+      msc_arena_printf(a, "module attributes {%s} {\n\"msc.func\"() ({\n%s}) {sym_name = \"f\"%s} : () -> ()\n}\n", mesh, body, arg_attrs);
   msc_module *m = msc_parse(ctx, "test", text, strlen(text));
   if (!m) fail_msg("%s\n%s", msc_diags(ctx)->text, text);
   return m;
@@ -70,21 +71,23 @@ static const char PRODUCT[] =
     "  %2 = \"msc.matmul\"(%0, %1) : (tensor<2x4xf64>, tensor<4x2xf64>) -> tensor<2x2xf64>\n"
     "  %3 = \"msc.relu\"(%2) : (tensor<2x2xf64>) -> tensor<2x2xf64>\n  \"msc.return\"(%3) : (tensor<2x2xf64>) -> ()\n";
 
-#define WHOLE "tensor<2x2xf64, #msc.layout<\"[{},{}]\">>"
+#define WHOLE   "tensor<2x2xf64, #msc.layout<\"[{},{}]\">>"
 #define PARTIAL "tensor<2x2xf64, #msc.layout<\"[{},{}] partial={x}\">>"
-#define A "tensor<2x4xf64, #msc.layout<\"[{},{x}]\">>"
-#define B "tensor<4x2xf64, #msc.layout<\"[{x},{}]\">>"
+#define A       "tensor<2x4xf64, #msc.layout<\"[{},{x}]\">>"
+#define B       "tensor<4x2xf64, #msc.layout<\"[{x},{}]\">>"
 
 static void all_ranks(void **state) {
   (void)state;
-  static const char right[] =
-      "^bb0(%0: " A ", %1: " B "):\n  %2 = \"msc.matmul\"(%0, %1) : (" A ", " B ") -> " PARTIAL "\n"
-      "  %3 = \"msc.all_reduce\"(%2) : (" PARTIAL ") -> " WHOLE "\n  %4 = \"msc.relu\"(%3) : (" WHOLE ") -> " WHOLE "\n  \"msc.return\"(%4) : (" WHOLE ") -> ()\n";
-  static const char forgotten[] =
-      "^bb0(%0: " A ", %1: " B "):\n  %2 = \"msc.matmul\"(%0, %1) : (" A ", " B ") -> " PARTIAL "\n"
-      "  %3 = \"msc.relu\"(%2) : (" PARTIAL ") -> " PARTIAL "\n  \"msc.return\"(%3) : (" PARTIAL ") -> ()\n";
+  static const char right[] = "^bb0(%0: " A ", %1: " B "):\n  %2 = \"msc.matmul\"(%0, %1) : (" A ", " B ") -> " PARTIAL
+                              "\n"
+                              "  %3 = \"msc.all_reduce\"(%2) : (" PARTIAL ") -> " WHOLE "\n  %4 = \"msc.relu\"(%3) : (" WHOLE ") -> " WHOLE
+                              "\n  \"msc.return\"(%4) : (" WHOLE ") -> ()\n";
+  static const char forgotten[] = "^bb0(%0: " A ", %1: " B "):\n  %2 = \"msc.matmul\"(%0, %1) : (" A ", " B ") -> " PARTIAL
+                                  "\n"
+                                  "  %3 = \"msc.relu\"(%2) : (" PARTIAL ") -> " PARTIAL "\n  \"msc.return\"(%3) : (" PARTIAL ") -> ()\n";
   static const char waiting[] = /* sharded, not partitioned: runs as on one device */
-      "^bb0(%0: " A ", %1: " B "):\n  %2 = \"msc.matmul\"(%0, %1) : (" A ", " B ") -> " PARTIAL "\n"
+      "^bb0(%0: " A ", %1: " B "):\n  %2 = \"msc.matmul\"(%0, %1) : (" A ", " B ") -> " PARTIAL
+      "\n"
       "  %3 = \"msc.relu\"(%2) {in_layout = [\"[{},{}]\"]} : (" PARTIAL ") -> " WHOLE "\n  \"msc.return\"(%3) : (" WHOLE ") -> ()\n";
   expect(MESH, PRODUCT, right, "", NULL);
   expect(MESH, PRODUCT, waiting, "", NULL);
@@ -107,6 +110,7 @@ static void manual(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(one_device), cmocka_unit_test(results_by_name), cmocka_unit_test(all_ranks), cmocka_unit_test(manual)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(one_device), cmocka_unit_test(results_by_name), cmocka_unit_test(all_ranks),
+                                     cmocka_unit_test(manual)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -89,7 +89,9 @@ static bool check_tensor(problem *p, msc_tensor *x, const msc_tensor *dx, size_t
   for (int64_t i = 0, n = msc_type_elems(x->type); i < n; i++) {
     double want = difference(p, x, i), got = msc_tensor_get(dx, i);
     if (fabs(got - want) <= 1e-7 * (1 + fabs(want))) continue;
-    return report(p, msc_arena_printf(msc_context_arena(p->ctx), "element %" PRId64 " of the gradient of operand %zu is %.12g, finite differences say %.12g", i, operand, got, want));
+    return report(p, msc_arena_printf(msc_context_arena(p->ctx),
+                                      "element %" PRId64 " of the gradient of operand %zu is %.12g, finite differences say %.12g", i,
+                                      operand, got, want));
   }
   return true;
 }
@@ -205,6 +207,7 @@ static void every_op(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(on_one_device), cmocka_unit_test(on_ranks), cmocka_unit_test(point_to_point), cmocka_unit_test(every_op)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(on_one_device), cmocka_unit_test(on_ranks), cmocka_unit_test(point_to_point),
+                                     cmocka_unit_test(every_op)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

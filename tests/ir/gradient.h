@@ -9,7 +9,7 @@
 typedef struct {
   msc_func *func; /* arguments: the op's operands, then the gradients of its float results */
   msc_op *op;
-  size_t *of;     /* result i of the function is the gradient of operand of[i] */
+  size_t *of; /* result i of the function is the gradient of operand of[i] */
 } gradient_func;
 
 static inline bool has_gradient(const msc_op *op) {

@@ -1,5 +1,5 @@
 /* one_op.h: "matmul", "4x8xf32 8x2xf32", "transpose_a=false" in; a function with that one op out.
- * Types are dims and element type joined by x, with "@[{d},{}]" behind for a layout (~ for a blank); attributes are name=value words read by the kinds of the op's row, lists
+ * Types are dims and element type joined by x, with "@[{d},{}]" behind for a layout (~ for a blank); attributes are
  * joined by commas, dense values as TYPE:v,v,... */
 #ifndef MSC_TESTS_IR_ONE_OP_H
 #define MSC_TESTS_IR_ONE_OP_H
@@ -44,15 +44,26 @@ static inline char *text_of_type(msc_arena *a, const msc_type *t) {
 /* Bytes of one element of value v, as a C conversion would make it. */
 static inline void put_element(msc_dtype dtype, double v, void *out) {
   switch (dtype) {
-    case MSC_F32: { float f = (float)v; memcpy(out, &f, 4); break; }
+    case MSC_F32: {
+      float f = (float)v;
+      memcpy(out, &f, 4);
+      break;
+    }
     case MSC_F64: memcpy(out, &v, 8); break;
-    case MSC_F16: { _Float16 h = (_Float16)v; memcpy(out, &h, 2); break; }
+    case MSC_F16: {
+      _Float16 h = (_Float16)v;
+      memcpy(out, &h, 2);
+      break;
+    }
     case MSC_BF16: { /* exact values only */
       float f = (float)v;
       memcpy(out, (char *)&f + 2, 2);
       break;
     }
-    default: { int64_t i = (int64_t)v; memcpy(out, &i, (size_t)msc_dtype_bytes(dtype)); }
+    default: {
+      int64_t i = (int64_t)v;
+      memcpy(out, &i, (size_t)msc_dtype_bytes(dtype));
+    }
   }
 }
 

@@ -67,7 +67,8 @@ static bool same(const msc_tensor *got, const msc_tensor *want) {
 
 static bool report(problem *p, const msc_func *f, const char *what) {
   char *text = msc_print_text(f->module, msc_context_arena(p->ctx), &(size_t){0});
-  print_error("%s(%s) {%s} of %s%s: %s\n%s\n", p->inst->op, p->inst->in, p->inst->attrs, p->dtype, p->backward ? ", backward" : "", what, text);
+  print_error("%s(%s) {%s} of %s%s: %s\n%s\n", p->inst->op, p->inst->in, p->inst->attrs, p->dtype, p->backward ? ", backward" : "", what,
+              text);
   for (const msc_diag *d = msc_diags(p->ctx); d; d = d->next) print_error("  %s\n", d->text);
   p->failed = true;
   return false;
@@ -84,7 +85,8 @@ static void tear(problem *p, msc_arena *a, const msc_tensor *whole, int64_t num,
     out_term[t] = random_tensor(p, a, whole->type);
     for (int64_t i = 0; i < n; i++) {
       double rest = msc_tensor_get(&out_term[num - 1], i) - msc_tensor_get(&out_term[t], i);
-      if (!msc_is_float(whole->type->dtype)) rest = (double)(whole->type->dtype == MSC_U8 ? (int64_t)(uint8_t)(int64_t)rest : (int64_t)rest);
+      if (!msc_is_float(whole->type->dtype))
+        rest = (double)(whole->type->dtype == MSC_U8 ? (int64_t)(uint8_t)(int64_t)rest : (int64_t)rest);
       msc_tensor_set(&out_term[num - 1], i, rest);
     }
   }
@@ -183,7 +185,8 @@ static bool run_forward(problem *p, void *user, const msc_rule *rule, const msc_
 
 static void check_forward(problem *p) {
   msc_arena *arena = msc_context_arena(p->ctx);
-  forward x = {.op = one_op(p->m, p->inst->op, with_dtype(msc_context_arena(p->ctx), p->inst->in, p->dtype), p->inst->attrs, p->inst->num_out)};
+  forward x = {
+      .op = one_op(p->m, p->inst->op, with_dtype(msc_context_arena(p->ctx), p->inst->in, p->dtype), p->inst->attrs, p->inst->num_out)};
   msc_rule rule;
   assert_non_null(x.op);
   assert_true(msc_rule_of(x.op, arena, &rule));
@@ -308,7 +311,9 @@ static bool run_backward(problem *p, void *user, const msc_rule *rule, const msc
   bool allowed = true;
   lay_arguments(p, f, f->body->first, rule, a);
   for (msc_op *op = f->body->first; allowed && op != ret; op = op->next) allowed = lay_op(p, op, rule, a);
-  bool ok = !p->failed && (!allowed || (check_layouts(p, f) && cut_like_operands(p, x, f) && run_ranks(p, f, x->args, x->want) && check_without_edges(p, f)));
+  bool ok =
+      !p->failed &&
+      (!allowed || (check_layouts(p, f) && cut_like_operands(p, x, f) && run_ranks(p, f, x->args, x->want) && check_without_edges(p, f)));
   msc_func_remove(f);
   return ok;
 }
@@ -336,7 +341,8 @@ static void check_backward(problem *p) {
 
 /* ---- all problems ---- */
 
-static bool run_problem(const instance *inst, const char *dtype, const char *mesh, void (*check)(problem *), int *num_runs, int *num_mutants) {
+static bool run_problem(const instance *inst, const char *dtype, const char *mesh, void (*check)(problem *), int *num_runs,
+                        int *num_mutants) {
   problem p = {.inst = inst, .dtype = dtype, .ctx = msc_context_new(NULL, NULL), .seed = 88172645463325252u};
   p.m = msc_module_new(p.ctx);
   assert_true(msc_mesh_parse(p.ctx, NULL, mesh, &p.m->mesh));
@@ -352,7 +358,8 @@ static void run_all(void (*check)(problem *), int least_runs, int least_mutants)
   int failed = 0, runs = 0, mutants = 0;
   for (size_t i = 0; i < sizeof instances / sizeof *instances; i++)
     for (size_t m = 0; m < sizeof meshes / sizeof *meshes; m++)
-      for (const char *d = instances[i].dtypes; *d; d++) failed += !run_problem(&instances[i], dtype_name(*d), meshes[m], check, &runs, &mutants);
+      for (const char *d = instances[i].dtypes; *d; d++)
+        failed += !run_problem(&instances[i], dtype_name(*d), meshes[m], check, &runs, &mutants);
   print_message("%d strategies, %d without a layout change\n", runs, mutants);
   assert_true(runs >= least_runs && mutants >= least_mutants);
   assert_int_equal(failed, 0);

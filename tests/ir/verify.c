@@ -251,7 +251,9 @@ static bool verb_case(size_t i) {
   const char *to = msc_arena_printf(a, "12x12xf32@%s", verbs[i].to);
   op->out[0].type = type_of_text(x.ctx, &x.m->mesh, to, strlen(to));
   bool ok = msc_verify(x.m) == !verbs[i].fault && (!verbs[i].fault || strstr(message(&x, 0), verbs[i].fault));
-  if (!ok) print_error("%s from %s to %s: expected %s, got %s\n", verbs[i].op, verbs[i].from, verbs[i].to, verbs[i].fault ? verbs[i].fault : "no fault", message(&x, 0));
+  if (!ok)
+    print_error("%s from %s to %s: expected %s, got %s\n", verbs[i].op, verbs[i].from, verbs[i].to,
+                verbs[i].fault ? verbs[i].fault : "no fault", message(&x, 0));
   msc_context_free(x.ctx);
   return ok;
 }
@@ -267,7 +269,8 @@ static void layout_verbs(void **state) {
 static fixture product(const char *x_layout, const char *w_layout, const char *y_layout, const char *wanted) {
   fixture x = begin();
   msc_arena *a = msc_context_arena(x.ctx);
-  msc_value *y = build(&x, OP_matmul, arg(&x, msc_arena_printf(a, "4x4xf32@%s", x_layout)), arg(&x, msc_arena_printf(a, "4x4xf32@%s", w_layout)));
+  msc_value *y =
+      build(&x, OP_matmul, arg(&x, msc_arena_printf(a, "4x4xf32@%s", x_layout)), arg(&x, msc_arena_printf(a, "4x4xf32@%s", w_layout)));
   const char *type = msc_arena_printf(a, "4x4xf32@%s", y_layout);
   y->type = type_of_text(x.ctx, &x.m->mesh, type, strlen(type));
   if (wanted) msc_op_set(y->def, "in_layout", msc_list(x.ctx, 2, (msc_attr_value[]){msc_str(x.ctx, x_layout), msc_str(x.ctx, wanted)}));
@@ -306,8 +309,10 @@ static void manual(void **state) {
       {"broadcast", "4x4xf32", "axes={x,z} root=6", "root is 6; the group {x,z} has members 0..5"},
       {"recv", "4x4xf32", "axes={x} from=0 to=1", "recv: its operand must be the token of a send"},
       {"comm", "6x4xf32", "verb=all_gather dims=12,4 from=[{x},{}] to=[{},{}] shape=12,4", NULL},
-      {"comm", "6x4xf32", "verb=all_gather dims=12,4 from=[{z},{}] to=[{},{}] shape=12,4", "comm: the operand is not a part of `shape` under its layout"},
-      {"comm", "6x4xf32", "verb=all_to_all dims=12,4 from=[{x},{}] to=[{},{}] shape=12,4", "comm: all_to_all cannot make [{},{}] from [{x},{}]"},
+      {"comm", "6x4xf32", "verb=all_gather dims=12,4 from=[{z},{}] to=[{},{}] shape=12,4",
+       "comm: the operand is not a part of `shape` under its layout"},
+      {"comm", "6x4xf32", "verb=all_to_all dims=12,4 from=[{x},{}] to=[{},{}] shape=12,4",
+       "comm: all_to_all cannot make [{},{}] from [{x},{}]"},
       {"comm", "6x4xf32", "verb=all_of dims=12,4 from=[{x},{}] to=[{},{}] shape=12,4", "there is no such verb"},
       {"comm", "6x4xf32", "verb=all_gather dims=12,4 from=[{x},{}] to=[{},{}]", "comm: needs axes, or from, to and shape"},
       {"comm", "6x4xf32", "verb=broadcast dims=6,4 axes={x}", NULL},
@@ -341,8 +346,8 @@ static void bad_layouts(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(good),  cmocka_unit_test(ends),    cmocka_unit_test(order),     cmocka_unit_test(links),
-      cmocka_unit_test(tied),  cmocka_unit_test(regions), cmocka_unit_test(functions), cmocka_unit_test(rows_and_types),
+      cmocka_unit_test(good),   cmocka_unit_test(ends),         cmocka_unit_test(order),       cmocka_unit_test(links),
+      cmocka_unit_test(tied),   cmocka_unit_test(regions),      cmocka_unit_test(functions),   cmocka_unit_test(rows_and_types),
       cmocka_unit_test(manual), cmocka_unit_test(layout_verbs), cmocka_unit_test(bad_layouts), cmocka_unit_test(layout_rules),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

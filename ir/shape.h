@@ -1,0 +1,28 @@
+/* shape.h: what shape functions are made of. */
+#ifndef MSC_IR_SHAPE_H
+#define MSC_IR_SHAPE_H
+
+#include "ir/ir.h"
+
+#define D PRId64
+
+static inline const msc_type *shape_in(const msc_op *op, size_t i) { return op->in[i].value->type; }
+
+/* ---- shape.c ---- */
+
+/* Reports at the op, with its kind in front; false. */
+bool shape_wrong(const msc_op *op, const char *fmt, ...) MSC_PRINTF(2, 3);
+const char *shape_text(const msc_op *op, const msc_type *t); /* "[2,3]f32" for messages */
+/* Sets the type of result i; ranks and byte counts are bounded here, once for all ops. */
+bool shape_set(msc_op *op, size_t i, msc_dtype dtype, int rank, const int64_t *dim);
+bool shape_set_like(msc_op *op, size_t i, const msc_type *t);
+
+bool shape_same_dtype(msc_op *op, size_t i, size_t j);
+bool shape_must_be_float(msc_op *op, size_t i);
+bool shape_must_be_number(msc_op *op, size_t i);
+/* Attribute `name` as a dimension number below `rank`. */
+bool shape_dim_attr(msc_op *op, const char *name, int rank, int64_t *out_dim);
+/* Attribute `name` must be one of the words in `words`, which are separated by blanks. */
+bool shape_word_attr(msc_op *op, const char *name, const char *words);
+
+#endif
