@@ -6,7 +6,7 @@
  *   msc_codegen *cg = msc_codegen_begin(ctx, NULL);          // this machine; or a CPU name
  *   msc_kernel_call call;
  *   MSC_TRY(cg && msc_codegen_add(cg, op, &call));           // for each op; equal bodies share one kernel
- *   msc_code code;
+ *   msc_machine_code code;
  *   MSC_TRY(msc_codegen_finish(cg, &code));                  // all kernels, one blob
  *
  * Attributes that lowering leaves on ops with local shapes, where one rank's shape does not say everything:
@@ -18,36 +18,32 @@
 #ifndef MSC_CODEGEN_CODEGEN_H
 #define MSC_CODEGEN_CODEGEN_H
 
-#include "codegen/nest.h"
+#include "codegen/program.h"
 #include "ir/ir.h"
 
 typedef struct msc_codegen msc_codegen;
 
-/* dims[index] of the launch becomes the first element of this rank's part; `number` is the op's attribute `start`. */
 typedef struct {
-  uint32_t index;
-  int64_t number;
-} msc_start;
-
-typedef struct {
-  uint32_t kernel;        /* into msc_code.kernel */
+  uint32_t kernel;        /* into msc_machine_code.kernel */
   uint64_t extent, grain; /* items; items per work unit */
   size_t num_dims, num_scalars, num_starts;
   const int64_t *dims;
   const double *scalars;
   const msc_start *start;
+  size_t num_buffers;
+  const uint32_t *buffer; /* what to pass: numbers in the list below */
   uint64_t bytes, flops; /* estimate: memory traffic, arithmetic */
 } msc_launch;
 
-/* What one op becomes: launches in order, all over the same buffers:
- * the op's operands, its results, a scratch buffer if scratch_bytes > 0, an i32[1] error flag if checks.
+/* What one op becomes: launches in order (none for an op without elements) over these buffers: the op's operands, its
+ * results, a scratch buffer (64-byte aligned) if scratch_bytes > 0, an i32[1] error flag if checks.
  * A launch of kind MSC_NEST_MAP has one item per element, in row-major order of the result's shape: items
  * [r * extent / rows, ...) are whole rows, so it can be a matmul's epilogue on a tile of rows. */
 typedef struct {
   size_t num_launches;
   const msc_launch *launch;
   uint64_t scratch_bytes;
-  bool checks;  /* sets the flag to 1 when an index is out of range */
+  bool checks;  /* the flag gets a msc_kernel_fault when an index or divisor is bad; it starts as 0 */
   bool is_map;  /* one launch of kind MSC_NEST_MAP */
 } msc_kernel_call;
 
@@ -65,7 +61,7 @@ typedef struct {
   const char *cpu;
   size_t num_features;    /* CPU features the code needs, LLVM's names, sorted */
   const char *const *feature;
-} msc_code;
+} msc_machine_code;
 
 /* ---- codegen.c ---- */
 
@@ -74,7 +70,7 @@ msc_codegen *msc_codegen_begin(msc_context *ctx, const char *cpu);
 /* A fused op, or any single op that is no collective; a matmul becomes the generated (slow) one. */
 bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out_call);
 /* Ends the codegen, also when it fails; everything handed out lives in the context's arena. */
-bool msc_codegen_finish(msc_codegen *cg, msc_code *out_code);
+bool msc_codegen_finish(msc_codegen *cg, msc_machine_code *out_code);
 void msc_codegen_abandon(msc_codegen *cg);
 /* The LLVM IR so far, for MSC_DEBUG=5. */
 const char *msc_codegen_text(msc_codegen *cg, msc_arena *arena);

@@ -22,11 +22,13 @@ typedef struct msc_nester msc_nester; /* working memory, to be reused from regio
 typedef enum {
   MSC_NEST_MAP,       /* every element by itself: elementwise, broadcasts, copies, gathers */
   MSC_NEST_ROW,       /* reductions along the contiguous axis, and what follows from them: softmax, losses, norms */
-  MSC_NEST_COLUMN,    /* reductions across it: bias gradients */
+  MSC_NEST_COLUMN,    /* reductions across it: bias gradients, matmuls without a library */
   MSC_NEST_TRANSPOSE, /* MAP whose operand is contiguous along another axis: in square blocks */
   MSC_NEST_SCATTER,   /* scatter_add */
-  MSC_NEST_MATMUL,
 } msc_nest_kind;
+
+/* What a kernel writes to its flag, which starts as 0. */
+typedef enum { MSC_FAULT_NONE, MSC_FAULT_INDEX /* out of range */, MSC_FAULT_DIVISION /* of an integer by zero */ } msc_kernel_fault;
 
 typedef struct {
   msc_nest_kind kind;

@@ -1,0 +1,292 @@
+/* nest.c: the ops of a region in; whether they are one kernel, and its launches, out.
+ * The road: values and joined dimensions (nest_axes.c), instructions (nest_expand*.c), the walk (nest_walk.c), two launches
+ * where one would be slow (nest_split.c), the program (nest_finish.c). */
+#include "codegen/nest.h"
+
+#include <string.h>
+
+#include "codegen/codegen.h"
+#include "codegen/expand.h"
+
+msc_nester *msc_nester_new(msc_context *ctx) {
+  msc_nester *n = msc_new(msc_context_arena(ctx), msc_nester);
+  n->ctx = ctx;
+  n->vector_bytes = 32;
+  return n;
+}
+
+bool msc_nest_can_fuse(const msc_op *op) {
+  const msc_op_info *info = msc_info(op);
+  if (info->flags & (MSC_COLLECTIVE | MSC_TERMINATOR)) return false;
+  switch (op->kind) {
+    case OP_matmul: case OP_batch_matmul: case OP_fused: case OP_shard: case OP_exchange: return false;
+    case OP_constant: return msc_op_attr(op, "value")->dense.bytes == (size_t)msc_dtype_bytes(op->out[0].type->dtype);
+    default: return true;
+  }
+}
+
+/* ---- the region ---- */
+
+typedef struct {
+  size_t num_ops, num_in, num_out;
+  const msc_op *const *ops;
+  const msc_value *const *in;  /* buffers 0 ..; NULL: values from outside in the order they are met */
+  const msc_value *const *out; /* buffers after them; NULL: results used outside the ops */
+} region;
+
+static void reset(msc_nester *n, const region *r) {
+  n->failed = n->checks = false;
+  n->num_ops = r->num_ops, n->ops = r->ops;
+  n->num_values = n->num_results = n->num_classes = n->num_axes = n->num_memo = n->num_buffers = 0;
+  n->num_dims = n->num_scalars = n->num_starts = 0;
+  n->guard = 0;
+  memset(n->slot, 0, sizeof n->slot);
+  memset(&n->walk, 0, sizeof n->walk);
+  memset(&n->instr[0], 0, sizeof n->instr[0]);
+  n->over[0] = 0;
+  n->num_instrs = 1; /* 0: none */
+  memset(&n->coord[0], 0, sizeof n->coord[0]);
+  n->num_coords = 1; /* 0: the constant 0 */
+}
+
+static bool add_buffer(msc_nester *n, msc_dtype dtype, int64_t elems, bool is_out) {
+  if (n->num_buffers == MSC_NEST_BUFFERS) return msc_nest_refuse(n, "more than %d operands and results", MSC_NEST_BUFFERS);
+  memset(&n->buffer[n->num_buffers], 0, sizeof n->buffer[0]);
+  n->buffer[n->num_buffers].dtype = (uint8_t)dtype, n->buffer[n->num_buffers].is_out = is_out;
+  n->buffer_number[n->num_buffers] = n->num_buffers;
+  n->buffer_elems[n->num_buffers++] = elems;
+  return true;
+}
+
+static bool used_outside(const msc_nester *n, const msc_value *v) {
+  for (const msc_use *u = v->uses; u; u = u->next) {
+    bool inside = false;
+    for (size_t i = 0; i < n->num_ops && !inside; i++) inside = n->ops[i] == u->user;
+    if (!inside) return true;
+  }
+  return false;
+}
+
+static bool add_operands(msc_nester *n, const region *r) {
+  for (size_t i = 0; r->in && i < r->num_in; i++) {
+    int v = msc_nest_add_value(n, r->in[i], NULL);
+    if (n->failed) return false;
+    if (n->value[v].buffer < 0) n->value[v].buffer = (int)i;
+    MSC_TRY(add_buffer(n, r->in[i]->type->dtype, msc_type_elems(r->in[i]->type), false));
+  }
+  MSC_TRY(msc_nest_values(n));
+  for (int v = 0; v < n->num_values && !r->in; v++) {
+    if (n->value[v].def) continue;
+    n->value[v].buffer = n->num_buffers;
+    MSC_TRY(add_buffer(n, n->value[v].value->type->dtype, msc_type_elems(n->value[v].value->type), false));
+  }
+  return true;
+}
+
+static bool add_result(msc_nester *n, int v) {
+  const msc_type *t = n->value[v].value->type;
+  if (n->num_results == MSC_NEST_BUFFERS) return msc_nest_refuse(n, "more than %d results", MSC_NEST_BUFFERS);
+  n->result[n->num_results++] = (uint16_t)v;
+  return add_buffer(n, t->dtype, msc_type_elems(t), true);
+}
+
+static bool add_results(msc_nester *n, const region *r) {
+  for (size_t i = 0; r->out && i < r->num_out; i++) MSC_TRY(add_result(n, msc_nest_find_value(n, r->out[i])));
+  for (int v = 0; v < n->num_values && !r->out; v++)
+    if (n->value[v].def && used_outside(n, n->value[v].value)) MSC_TRY(add_result(n, v));
+  return n->num_results > 0 || msc_nest_refuse(n, "nothing of it is used");
+}
+
+/* ---- roots ---- */
+
+static void store_result(msc_nester *n, int v, int buffer) {
+  msc_view view = msc_nest_natural_view(n, v);
+  uint16_t x = msc_nest_eval(n, v, &view), extra;
+  msc_affine at = msc_nest_offset(n, n->value[v].value->type, &view, &extra);
+  nest_add(n, (msc_instr){.code = NEST_STORE, .dtype = n->instr[x].dtype, .buffer = (uint8_t)buffer, .arg = {x}}, &at, 0);
+}
+
+/* y [pre, rows, post] = 0; then for each position p, in order: y[pre, indices[p], post] += updates[pre, p, post]. */
+static void scatter_result(msc_nester *n, int v, int buffer) {
+  const msc_op *op = n->value[v].def;
+  const msc_type *t = n->value[v].value->type;
+  int axis = (int)msc_op_int(op, "axis"), updates = msc_nest_find_value(n, op->in[1].value), indices = msc_nest_find_value(n, op->in[0].value);
+  int r = n->value[indices].value->type->rank;
+  int64_t stride = 1;
+  msc_view view = msc_nest_natural_view(n, updates), at_index = {0}, at = {0};
+  uint16_t ok, extra, over = 0;
+  for (int d = 0; d < r; d++) {
+    int a = msc_nest_axis(n, updates, axis + d);
+    at_index.at[d] = view.at[axis + d];
+    if (a >= 0) over |= (uint16_t)(1u << a);
+  }
+  for (int d = 0; d < t->rank; d++) at.at[d] = d == axis ? 0 : view.at[d < axis ? d : d - 1 + r];
+  for (int d = axis + 1; d < t->rank; d++) stride *= t->dim[d] ? t->dim[d] : 1;
+  uint16_t row = nest_row(n, op, msc_nest_eval(n, indices, &at_index), t->dim[axis], &ok);
+  uint16_t x = msc_nest_eval(n, updates, &view), step = nest_dim(n, stride);
+  msc_affine place = msc_nest_offset(n, t, &at, &extra);
+  if (n->failed) return;
+  n->walk.kind = MSC_NEST_SCATTER, n->walk.reduced = over;
+  uint8_t dtype = n->instr[x].dtype;
+  nest_add(n, (msc_instr){.code = NEST_FILL, .dtype = dtype, .buffer = (uint8_t)buffer, .arg = {nest_dim(n, t->dim[axis]), step}}, &place, 0);
+  nest_add(n, (msc_instr){.code = NEST_SCATTER, .dtype = dtype, .buffer = (uint8_t)buffer, .arg = {nest_op(n, NEST_MUL, row, step), x, ok}}, &place, 0);
+}
+
+static bool add_roots(msc_nester *n, int first_buffer) {
+  for (int i = 0; i < n->num_results && !n->failed; i++) {
+    const msc_op *def = n->value[n->result[i]].def;
+    if (!def || def->kind != OP_scatter_add) store_result(n, n->result[i], first_buffer + i);
+    else if (n->num_results > 1) msc_nest_refuse(n, "scatter_add has a kernel without other results");
+    else scatter_result(n, n->result[i], first_buffer + i);
+  }
+  for (int i = 1; i < n->num_instrs && n->walk.kind == MSC_NEST_SCATTER; i++)
+    if (n->instr[i].code == NEST_REDUCE) msc_nest_refuse(n, "scatter_add and a reduction need a kernel each");
+  return !n->failed;
+}
+
+static bool build(msc_nester *n, const region *r, msc_nest_info *out_info) {
+  reset(n, r);
+  MSC_TRY(add_operands(n, r));
+  int first = n->num_buffers;
+  MSC_TRY(add_results(n, r) && add_roots(n, first) && msc_nest_choose_walk(n));
+  *out_info = (msc_nest_info){.kind = n->walk.kind, .num_launches = 1, .checks = n->checks};
+  out_info->elems = msc_nest_points(n, n->walk.items | n->walk.tail | n->walk.reduced);
+  msc_nest_estimate(n, &out_info->bytes, &out_info->flops);
+  out_info->scratch_bytes = msc_nest_choose_split(n);
+  if (n->walk.two_launches) out_info->num_launches = 2;
+  return !n->failed;
+}
+
+bool msc_nest_fits(msc_nester *n, size_t num_ops, const msc_op *const *ops, msc_nest_info *out_info, const char **out_why) {
+  region r = {.num_ops = num_ops, .ops = ops};
+  *out_why = n->why;
+  for (size_t i = 0; i < num_ops; i++)
+    if (!msc_nest_can_fuse(ops[i])) {
+      snprintf(n->why, sizeof n->why, "%s is no part of a larger kernel", msc_kind_name(ops[i]->kind));
+      return false;
+    }
+  if (num_ops > MSC_NEST_OPS) {
+    snprintf(n->why, sizeof n->why, "more than %d ops", MSC_NEST_OPS);
+    return false;
+  }
+  return build(n, &r, out_info);
+}
+
+/* ---- one op ---- */
+
+/* Buffers of the op beyond operands and results, then the launches. */
+static void finish(msc_nester *n, msc_arena *arena, const msc_op *op, const msc_nest_info *info, msc_nest_launch *out) {
+  int next = op->num_in + op->num_out;
+  if (info->scratch_bytes && add_buffer(n, MSC_NUM_DTYPES, (int64_t)info->scratch_bytes, true)) n->buffer_number[n->num_buffers - 1] = next++;
+  if (n->checks && add_buffer(n, MSC_I32, 1, true)) n->buffer_number[n->num_buffers - 1] = next;
+  if (n->failed) return;
+  msc_nester *second = info->num_launches == 2 ? msc_nest_split(n, arena) : NULL;
+  msc_nest_finish(n, arena, &out[0]);
+  if (second) msc_nest_finish(second, arena, &out[1]);
+}
+
+static bool build_region(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nest_info *out_info, msc_nest_launch **out_launch) {
+  const msc_op **ops = msc_new_array(arena, const msc_op *, MSC_NEST_OPS);
+  const msc_value **in = msc_new_array(arena, const msc_value *, op->num_in), **out = msc_new_array(arena, const msc_value *, op->num_out);
+  const msc_op *yield = op->kind == OP_fused ? op->body->last : NULL;
+  region r = {.ops = ops, .num_in = op->num_in, .in = in, .num_out = op->num_out, .out = out};
+  for (const msc_op *o = yield ? op->body->first : op; o != (yield ? yield : op->next); o = o->next) {
+    if (r.num_ops == MSC_NEST_OPS) return msc_nest_refuse(n, "more than %d ops", MSC_NEST_OPS);
+    ops[r.num_ops++] = o;
+  }
+  for (int i = 0; i < op->num_in; i++) in[i] = yield ? op->body->args[i] : op->in[i].value;
+  for (int i = 0; i < op->num_out; i++) out[i] = yield ? yield->in[i].value : &op->out[i];
+  if (!build(n, &r, out_info)) return false;
+  *out_launch = msc_new_array(arena, msc_nest_launch, out_info->num_launches);
+  finish(n, arena, op, out_info, *out_launch);
+  return !n->failed;
+}
+
+/* Operand i of a concat goes to its place in the result. */
+static bool build_concat_part(msc_nester *n, const msc_op *op, int part, int64_t before, msc_nest_info *out_info) {
+  const msc_value *x = op->in[part].value;
+  region r = {.num_in = 1, .in = &x};
+  uint16_t extra;
+  reset(n, &r);
+  MSC_TRY(add_operands(n, &r) && add_buffer(n, x->type->dtype, msc_type_elems(op->out[0].type), true));
+  n->buffer_number[0] = part, n->buffer_number[1] = op->num_in;
+  msc_view view = msc_nest_natural_view(n, 0);
+  uint16_t v = msc_nest_eval(n, 0, &view);
+  msc_coord moved = n->coord[view.at[msc_op_int(op, "dim")]];
+  moved.a.c0 = before;
+  view.at[msc_op_int(op, "dim")] = nest_coord(n, &moved);
+  msc_affine at = msc_nest_offset(n, op->out[0].type, &view, &extra);
+  nest_add(n, (msc_instr){.code = NEST_STORE, .dtype = n->instr[v].dtype, .buffer = 1, .arg = {v}}, &at, 0);
+  *out_info = (msc_nest_info){.kind = MSC_NEST_MAP, .num_launches = 1};
+  return !n->failed && msc_nest_choose_walk(n);
+}
+
+static bool build_split_part(msc_nester *n, const msc_op *op, int part, msc_nest_info *out_info) {
+  const msc_value *x = op->in[0].value, *y = &op->out[part];
+  region r = {.num_ops = 1, .ops = &op, .num_in = 1, .in = &x, .num_out = 1, .out = &y};
+  MSC_TRY(build(n, &r, out_info));
+  n->buffer_number[1] = 1 + part;
+  return true;
+}
+
+/* A concat or split by itself: one copy per part, so that each is a plain one. */
+static bool build_parts(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nest_info *out_info, msc_nest_launch **out_launch) {
+  int64_t dim = msc_op_int(op, "dim"), before = 0;
+  int num = op->kind == OP_concat ? op->num_in : op->num_out;
+  msc_nest_info whole = {.kind = MSC_NEST_MAP}, info;
+  *out_launch = msc_new_array(arena, msc_nest_launch, num);
+  for (int i = 0; i < num; i++) {
+    const msc_type *t = op->kind == OP_concat ? op->in[i].value->type : op->out[i].type;
+    if (msc_type_elems(t) == 0) continue;
+    MSC_TRY(op->kind == OP_concat ? build_concat_part(n, op, i, before, &info) : build_split_part(n, op, i, &info));
+    msc_nest_launch *l = &(*out_launch)[whole.num_launches++];
+    msc_nest_finish(n, arena, l);
+    before += t->dim[dim], whole.bytes += l->bytes, whole.elems += (uint64_t)msc_type_elems(t);
+  }
+  *out_info = whole;
+  return !n->failed;
+}
+
+bool msc_nest_op(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nest_info *out_info, msc_nest_launch **out_launch) {
+  bool parts = op->kind == OP_concat || op->kind == OP_split;
+  n->failed = false;
+  if (parts) return build_parts(n, arena, op, out_info, out_launch);
+  if ((msc_info(op)->flags & (MSC_COLLECTIVE | MSC_TERMINATOR)) != 0) return msc_nest_refuse(n, "%s is no kernel", msc_kind_name(op->kind));
+  return build_region(n, arena, op, out_info, out_launch);
+}
+
+uint64_t msc_scratch_bytes(msc_nester *n, const msc_op *op) {
+  msc_arena *arena = msc_arena_new(n->ctx);
+  msc_nest_info info;
+  msc_nest_launch *launch;
+  uint64_t bytes = msc_nest_op(n, arena, op, &info, &launch) ? info.scratch_bytes : 0;
+  msc_arena_free(arena);
+  return bytes;
+}
+
+/* Loads of the operand are at the very element that is stored, in the last phase at the latest. */
+static bool reads_only_its_own(const msc_nester *n, int in, int out) {
+  const msc_instr *store = NULL;
+  int place = 0;
+  for (int i = 1; i < n->num_instrs; i++)
+    if (n->live[i] && n->instr[i].code == NEST_STORE && n->instr[i].buffer == out) store = &n->instr[i], place = i;
+  if (!store || n->walk.tail || n->walk.two_launches || n->walk.kind == MSC_NEST_SCATTER || n->walk.kind == MSC_NEST_TRANSPOSE) return false;
+  if ((store->axes & n->walk.reduced) ? store->phase != n->walk.num_phases : n->walk.reduced != 0) return false;
+  for (int i = 1; i < n->num_instrs; i++) {
+    const msc_instr *load = &n->instr[i];
+    if (!n->live[i] || load->code != NEST_LOAD || load->buffer != in) continue;
+    if (load->arg[0] || load->arg[1] || memcmp(&n->at[i], &n->at[place], sizeof n->at[i])) return false;
+  }
+  return true;
+}
+
+bool msc_may_overwrite(msc_nester *n, const msc_op *op, size_t in, size_t out) {
+  if (op->kind == OP_concat || op->kind == OP_split || in >= op->num_in || out >= op->num_out) return false;
+  if (msc_dtype_bytes(op->in[in].value->type->dtype) != msc_dtype_bytes(op->out[out].type->dtype)) return false;
+  msc_arena *arena = msc_arena_new(n->ctx);
+  msc_nest_info info;
+  msc_nest_launch *launch;
+  bool ok = msc_nest_op(n, arena, op, &info, &launch) && reads_only_its_own(n, (int)in, op->num_in + (int)out);
+  msc_arena_free(arena);
+  return ok;
+}

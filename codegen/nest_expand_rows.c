@@ -1,0 +1,278 @@
+/* nest_expand_rows.c: ops with reductions inside and optimizer steps, in; instructions, out.
+ * A reduced dimension becomes an axis of its own; what is looked at on it and on the result's axes shares its loop. */
+#include <string.h>
+
+#include "codegen/expand.h"
+
+static msc_dtype dtype_of(const msc_nester *n, uint16_t x) { return (msc_dtype)n->instr[x].dtype; }
+
+/* `over` axes of x are reduced.  Along an axis on which x is constant nothing needs to run. */
+static uint16_t reduce(msc_nester *n, msc_reduction kind, uint16_t x, uint16_t over) {
+  uint16_t idle = over & (uint16_t)~n->instr[x].axes;
+  for (int i = 0; i < MSC_NEST_AXES && kind == MSC_SUM; i++)
+    if (idle >> i & 1) x = nest_op(n, NEST_MUL, x, nest_cast(n, nest_dim(n, n->extent[i]), dtype_of(n, x)));
+  over &= (uint16_t)~idle;
+  if (!over) return x;
+  return nest_add(n, (msc_instr){.code = NEST_REDUCE, .dtype = n->instr[x].dtype, .imm = (int8_t)kind, .arg = {x}}, NULL, over);
+}
+
+/* The reduced axes must not be run through by what looks at the result. */
+static bool is_free(msc_nester *n, uint16_t over, const msc_view *view, int rank, unsigned reduced_dims) {
+  for (int d = 0; d < rank; d++) {
+    const msc_coord *c = &n->coord[view->at[d]];
+    if (reduced_dims >> d & 1) continue;
+    if ((msc_affine_axes(&c->a) | n->instr[c->instr].axes) & over) {
+      msc_nest_refuse(n, "a reduced dimension is also one of the result's");
+      return false;
+    }
+  }
+  return true;
+}
+
+/* Makes dimensions `dims` of the view of v run along their own axes; their mask. */
+static uint16_t open_dims(msc_nester *n, int v, unsigned dims, msc_view *view) {
+  uint16_t over = 0;
+  for (int d = 0; d < n->value[v].value->type->rank; d++) {
+    if (!(dims >> d & 1)) continue;
+    int axis = msc_nest_axis(n, v, d);
+    if (axis >= 0) over |= (uint16_t)(1u << axis);
+    view->at[d] = nest_natural(n, v, d);
+  }
+  return is_free(n, over, view, n->value[v].value->type->rank, dims) ? over : 0;
+}
+
+static int64_t count_of(const msc_op *op, int64_t local) {
+  const msc_attr_value *count = msc_op_attr(op, "count");
+  return count ? count->i : local;
+}
+
+/* x / count; a scalar, so that batch sizes share a kernel. */
+static uint16_t divided(msc_nester *n, uint16_t x, int64_t count) {
+  return nest_op(n, NEST_DIV, x, nest_scalar(n, dtype_of(n, x), (double)count));
+}
+
+uint16_t nest_reduce_op(msc_nester *n, const msc_op *op, int y, const msc_view *view) {
+  int x = msc_nest_find_value(n, op->in[0].value);
+  const msc_type *t = n->value[x].value->type;
+  int64_t dims[MSC_MAX_RANK], local = 1;
+  int num = msc_op_ints(op, "dims", dims, MSC_MAX_RANK);
+  bool keep = msc_op_bool(op, "keep_dims");
+  unsigned gone = 0;
+  msc_view at = {0};
+  (void)y;
+  for (int i = 0; i < num; i++) gone |= 1u << dims[i], local *= t->dim[dims[i]];
+  for (int d = 0, from = 0; d < t->rank; d++) {
+    if (!(gone >> d & 1)) at.at[d] = view->at[from++];
+    else from += keep;
+  }
+  uint16_t over = open_dims(n, x, gone, &at), v = msc_nest_eval(n, x, &at);
+  if (n->failed) return 0;
+  msc_reduction kind = op->kind == OP_reduce_max ? MSC_MAX : op->kind == OP_reduce_min ? MSC_MIN : MSC_SUM;
+  v = reduce(n, kind, v, over);
+  return op->kind == OP_reduce_mean ? divided(n, v, count_of(op, local)) : v;
+}
+
+uint16_t nest_matmul(msc_nester *n, const msc_op *op, int y, const msc_view *view) {
+  int a = msc_nest_find_value(n, op->in[0].value), b = msc_nest_find_value(n, op->in[1].value);
+  int ra = n->value[a].value->type->rank, rb = n->value[b].value->type->rank, ry = n->value[y].value->type->rank;
+  bool ta = msc_op_bool(op, "transpose_a"), tb = msc_op_bool(op, "transpose_b");
+  msc_view at_a = {0}, at_b = {0};
+  for (int i = 3; i <= ry; i++) {
+    if (i <= ra && n->value[a].value->type->dim[ra - i] != 1) at_a.at[ra - i] = view->at[ry - i];
+    if (i <= rb && n->value[b].value->type->dim[rb - i] != 1) at_b.at[rb - i] = view->at[ry - i];
+  }
+  at_a.at[ra - 2 + ta] = view->at[ry - 2];
+  at_b.at[rb - 1 - tb] = view->at[ry - 1];
+  uint16_t over = open_dims(n, a, 1u << (ra - 1 - ta), &at_a);
+  at_b.at[rb - 2 + tb] = at_a.at[ra - 1 - ta];
+  uint16_t u = msc_nest_eval(n, a, &at_a), v = msc_nest_eval(n, b, &at_b);
+  if (n->failed) return 0;
+  return reduce(n, MSC_SUM, nest_op(n, NEST_MUL, u, v), over);
+}
+
+/* ---- softmax and its losses: m = max x, s = sum exp(x - m) ---- */
+
+typedef struct {
+  uint16_t x;      /* where it is looked at */
+  uint16_t inner;  /* along the axis */
+  uint16_t shift;  /* x - m */
+  uint16_t m, s, over;
+  msc_view along;
+} rows;
+
+static rows rows_of(msc_nester *n, int x, int axis, const msc_view *view) {
+  rows r = {.along = *view};
+  r.over = open_dims(n, x, 1u << axis, &r.along);
+  r.inner = msc_nest_eval(n, x, &r.along);
+  if (n->failed) return r;
+  r.m = reduce(n, MSC_MAX, r.inner, r.over);
+  r.shift = nest_op(n, NEST_SUB, r.inner, r.m);
+  r.s = reduce(n, MSC_SUM, nest_op(n, NEST_EXP, r.shift, 0), r.over);
+  return r;
+}
+
+uint16_t nest_softmax(msc_nester *n, const msc_op *op, const msc_view *view) {
+  int x = msc_nest_find_value(n, op->in[0].value), axis = (int)msc_op_int(op, "axis");
+  if (axis < 0) axis += n->value[x].value->type->rank;
+  rows r = rows_of(n, x, axis, view);
+  if (n->failed) return 0;
+  uint16_t shift = nest_op(n, NEST_SUB, msc_nest_eval(n, x, view), r.m);
+  if (op->kind == OP_log_softmax) return nest_op(n, NEST_SUB, shift, nest_op(n, NEST_LOG, r.s, 0));
+  return nest_op(n, NEST_DIV, nest_op(n, NEST_EXP, shift, 0), r.s);
+}
+
+/* The loss of a row.  Class numbers: log s + m - x[label].  Probabilities: sum of label (log s + m - x), as two sums of
+ * terms that are not negative. */
+static uint16_t row_loss(msc_nester *n, const msc_op *op, int x, int labels, const msc_view *view) {
+  const msc_type *t = n->value[x].value->type;
+  msc_view at = *view;
+  rows r = rows_of(n, x, t->rank - 1, view);
+  if (n->failed) return 0;
+  uint16_t log_s = nest_op(n, NEST_LOG, r.s, 0);
+  if (msc_is_float(n->value[labels].value->type->dtype)) {
+    uint16_t label = msc_nest_eval(n, labels, &r.along);
+    uint16_t apart = reduce(n, MSC_SUM, nest_op(n, NEST_MUL, label, nest_op(n, NEST_SUB, r.m, r.inner)), r.over);
+    return nest_op(n, NEST_ADD, nest_op(n, NEST_MUL, log_s, reduce(n, MSC_SUM, label, r.over)), apart);
+  }
+  uint16_t ok, row = nest_row(n, op, msc_nest_eval(n, labels, view), t->dim[t->rank - 1], &ok), saved = n->guard;
+  at.at[t->rank - 1] = nest_coord_of(n, row);
+  n->guard = saved ? nest_op(n, NEST_AND, saved, ok) : ok;
+  uint16_t hit = msc_nest_eval(n, x, &at);
+  n->guard = saved;
+  return nest_op(n, NEST_ADD, log_s, nest_op(n, NEST_SUB, r.m, hit));
+}
+
+/* Sum or mean of a value over all of `dims` dimensions of v, through which `view` already runs. */
+static uint16_t total(msc_nester *n, const msc_op *op, int v, int dims, uint16_t x) {
+  const char *how = msc_op_str(op, "reduction");
+  uint16_t over = 0;
+  int64_t count = 1;
+  if (n->failed || !strcmp(how, "none")) return x;
+  for (int d = 0; d < dims; d++) {
+    int axis = msc_nest_axis(n, v, d);
+    if (axis >= 0) over |= (uint16_t)(1u << axis);
+    count *= n->value[v].value->type->dim[d];
+  }
+  x = reduce(n, MSC_SUM, x, over);
+  return strcmp(how, "mean") ? x : divided(n, x, count_of(op, count));
+}
+
+uint16_t nest_cross_entropy(msc_nester *n, const msc_op *op, const msc_view *view) {
+  int x = msc_nest_find_value(n, op->in[0].value), labels = msc_nest_find_value(n, op->in[1].value);
+  int rank = n->value[x].value->type->rank;
+  msc_view at = strcmp(msc_op_str(op, "reduction"), "none") ? msc_nest_natural_view(n, x) : *view;
+  at.at[rank - 1] = nest_natural(n, x, rank - 1);
+  return total(n, op, x, rank - 1, row_loss(n, op, x, labels, &at));
+}
+
+/* (softmax(x) sum(labels) - labels) dloss, / rows for mean */
+uint16_t nest_cross_entropy_grad(msc_nester *n, const msc_op *op, const msc_view *view) {
+  int x = msc_nest_find_value(n, op->in[0].value), labels = msc_nest_find_value(n, op->in[1].value);
+  const msc_type *t = n->value[x].value->type;
+  const char *how = msc_op_str(op, "reduction");
+  msc_view scalar = {0};
+  rows r = rows_of(n, x, t->rank - 1, view);
+  uint16_t dloss = msc_nest_eval(n, msc_nest_find_value(n, op->in[2].value), strcmp(how, "none") ? &scalar : view);
+  if (n->failed) return 0;
+  uint16_t p = nest_op(n, NEST_DIV, nest_op(n, NEST_EXP, nest_op(n, NEST_SUB, msc_nest_eval(n, x, view), r.m), 0), r.s), label;
+  if (msc_is_float(n->value[labels].value->type->dtype)) {
+    label = msc_nest_eval(n, labels, view);
+    p = nest_op(n, NEST_MUL, p, reduce(n, MSC_SUM, msc_nest_eval(n, labels, &r.along), r.over));
+  } else {
+    uint16_t ok, row = nest_row(n, op, msc_nest_eval(n, labels, view), t->dim[t->rank - 1], &ok);
+    uint16_t hit = nest_compare(n, NEST_EQ, row, nest_coord_value(n, view->at[t->rank - 1]));
+    msc_dtype d = dtype_of(n, p);
+    label = nest_select(n, hit, nest_number(n, d, 1), nest_number(n, d, 0));
+  }
+  int64_t count = 1;
+  for (int d = 0; d < t->rank - 1; d++) count *= t->dim[d];
+  if (!strcmp(how, "mean")) dloss = divided(n, dloss, count_of(op, count));
+  return nest_op(n, NEST_MUL, nest_op(n, NEST_SUB, p, label), dloss);
+}
+
+uint16_t nest_absolute_error(msc_nester *n, const msc_op *op, const msc_view *view) {
+  int x = msc_nest_find_value(n, op->in[0].value), y = msc_nest_find_value(n, op->in[1].value);
+  msc_view at = strcmp(msc_op_str(op, "reduction"), "none") ? msc_nest_natural_view(n, x) : *view;
+  uint16_t a = msc_nest_eval(n, x, &at), b = msc_nest_eval(n, y, &at);
+  if (n->failed) return 0;
+  return total(n, op, x, n->value[x].value->type->rank, nest_op(n, NEST_ABS, nest_op(n, NEST_SUB, a, b), 0));
+}
+
+/* ---- optimizers, PyTorch's formulas ---- */
+
+typedef struct {
+  msc_nester *n;
+  const msc_op *op;
+  msc_dtype dtype;
+  uint16_t in[5];
+} update;
+
+static uint16_t attr(const update *u, const char *name) { return nest_scalar(u->n, u->dtype, msc_op_float(u->op, name)); }
+static uint16_t attr64(const update *u, const char *name) { return nest_scalar(u->n, MSC_F64, msc_op_float(u->op, name)); }
+static uint16_t less(const update *u, const char *name) { return nest_scalar(u->n, u->dtype, 1 - msc_op_float(u->op, name)); }
+static bool has(const update *u, const char *name) { return msc_op_float(u->op, name) != 0; }
+static uint16_t mul(const update *u, uint16_t a, uint16_t b) { return nest_op(u->n, NEST_MUL, a, b); }
+static uint16_t add(const update *u, uint16_t a, uint16_t b) { return nest_op(u->n, NEST_ADD, a, b); }
+static uint16_t sub(const update *u, uint16_t a, uint16_t b) { return nest_op(u->n, NEST_SUB, a, b); }
+static uint16_t quotient(const update *u, uint16_t a, uint16_t b) { return nest_op(u->n, NEST_DIV, a, b); }
+static uint16_t root(const update *u, uint16_t a) { return nest_op(u->n, NEST_SQRT, a, 0); }
+
+/* g + weight_decay w */
+static uint16_t decayed(const update *u, uint16_t g, uint16_t w) { return has(u, "weight_decay") ? add(u, g, mul(u, attr(u, "weight_decay"), w)) : g; }
+
+/* b m + (1 - b) x */
+static uint16_t average(const update *u, const char *b, uint16_t m, uint16_t x) { return add(u, mul(u, attr(u, b), m), mul(u, less(u, b), x)); }
+
+/* 1 - b^t in f64: at the first steps nearly everything cancels */
+static uint16_t correction(const update *u, const char *b) {
+  uint16_t t = nest_cast(u->n, u->in[4], MSC_F64);
+  return sub(u, nest_number(u->n, MSC_F64, 1), nest_op(u->n, NEST_POW, attr64(u, b), t));
+}
+
+static uint16_t momentum(const update *u, size_t result) {
+  uint16_t w = u->in[0], g = decayed(u, u->in[2], w), old = mul(u, attr(u, "momentum"), u->in[1]);
+  uint16_t m = add(u, old, has(u, "dampening") ? mul(u, less(u, "dampening"), g) : g);
+  if (result == 1) return m;
+  if (msc_op_bool(u->op, "nesterov")) m = add(u, g, mul(u, attr(u, "momentum"), m));
+  return sub(u, w, mul(u, attr(u, "lr"), m));
+}
+
+/* adam: weight_decay in the gradient; adamw: w (1 - lr weight_decay) first */
+static uint16_t adam(const update *u, size_t result) {
+  bool apart = u->op->kind == OP_adamw;
+  uint16_t w = u->in[0], g = apart ? u->in[3] : decayed(u, u->in[3], w);
+  uint16_t m = average(u, "beta1", u->in[1], g), v = average(u, "beta2", u->in[2], mul(u, g, g));
+  if (result == 1) return m;
+  if (result == 2) return v;
+  uint16_t step = nest_cast(u->n, quotient(u, attr64(u, "lr"), correction(u, "beta1")), u->dtype);
+  uint16_t scale = nest_cast(u->n, root(u, correction(u, "beta2")), u->dtype);
+  if (apart && has(u, "weight_decay")) w = mul(u, w, nest_scalar(u->n, u->dtype, 1 - msc_op_float(u->op, "lr") * msc_op_float(u->op, "weight_decay")));
+  return sub(u, w, mul(u, step, quotient(u, m, add(u, quotient(u, root(u, v), scale), attr(u, "eps")))));
+}
+
+static uint16_t lamb_moments(const update *u, size_t result) {
+  uint16_t g = u->in[3], m = average(u, "beta1", u->in[1], g), v = average(u, "beta2", u->in[2], mul(u, g, g));
+  if (result == 1) return m;
+  if (result == 2) return v;
+  uint16_t bias1 = nest_cast(u->n, correction(u, "beta1"), u->dtype), bias2 = nest_cast(u->n, correction(u, "beta2"), u->dtype);
+  uint16_t r = quotient(u, quotient(u, m, bias1), add(u, root(u, quotient(u, v, bias2)), attr(u, "eps")));
+  return has(u, "weight_decay") ? add(u, r, mul(u, attr(u, "weight_decay"), u->in[0])) : r;
+}
+
+uint16_t nest_update(msc_nester *n, const msc_op *op, int y, const msc_view *view) {
+  update u = {.n = n, .op = op, .dtype = msc_compute_dtype(n->value[y].value->type->dtype)};
+  size_t result = n->value[y].value->index;
+  for (int i = 0; i < op->num_in && i < 5; i++) {
+    int v = msc_nest_find_value(n, op->in[i].value);
+    msc_view at = nest_stretch(n, y, view, v);
+    u.in[i] = msc_nest_eval(n, v, &at);
+  }
+  if (n->failed) return 0;
+  switch (op->kind) {
+    case OP_sgd: return sub(&u, u.in[0], mul(&u, attr(&u, "lr"), decayed(&u, u.in[1], u.in[0])));
+    case OP_momentum: return momentum(&u, result);
+    case OP_lamb_moments: return lamb_moments(&u, result);
+    case OP_lamb_apply: return sub(&u, u.in[0], mul(&u, mul(&u, attr(&u, "lr"), u.in[2]), u.in[1]));
+    default: return adam(&u, result);
+  }
+}

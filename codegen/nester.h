@@ -1,0 +1,153 @@
+/* nester.h: working memory of nest*.c: from ops to the program of program.h. */
+#ifndef MSC_CODEGEN_NESTER_H
+#define MSC_CODEGEN_NESTER_H
+
+#include "codegen/program.h"
+
+enum {
+  MAX_VALUES = 256,  /* operands and results of the ops of a region */
+  MAX_COORDS = 600,
+  MAX_MEMO = 1024,
+  VALUE_SLOTS = 512, /* hash table */
+};
+
+/* One coordinate of a tensor: an affine form of the axes plus the value of an instruction (i64), or 0. */
+typedef struct {
+  msc_affine a;
+  uint16_t instr;
+} msc_coord;
+
+/* Where a value is looked at: a coordinate number per dimension. */
+typedef struct {
+  uint16_t at[MSC_MAX_RANK];
+} msc_view;
+
+typedef struct {
+  const msc_value *value;
+  const msc_op *def;       /* op of the region, or NULL: comes from outside */
+  int buffer;              /* outside or result: its buffer, else -1 */
+  uint16_t dim_class[MSC_MAX_RANK]; /* nodes of the union-find, 0: size 1, no axis */
+} msc_nest_value;
+
+typedef struct {
+  uint16_t value, guard, instr;
+  msc_view view;
+} msc_memo;
+
+/* How the iteration space is run through. */
+typedef struct {
+  msc_nest_kind kind;
+  uint16_t items, reduced, tail; /* masks of axes */
+  int lane;                      /* -1: no vectors */
+  int across;                    /* TRANSPOSE: the axis along which its operand is contiguous */
+  int chunk_axis, clipped;       /* extent of `clipped` = min(itself, chunk_total - chunk_axis * itself); -1: none */
+  int64_t chunk_total;
+  int num_phases;
+  bool two_launches;
+} msc_nest_walk;
+
+struct msc_nester {
+  msc_context *ctx;
+  int vector_bytes; /* of the target */
+  msc_arena *arena;
+  char why[256];
+  bool failed;
+
+  size_t num_ops;
+  const msc_op *const *ops;
+  int num_values;
+  msc_nest_value value[MAX_VALUES];
+  uint16_t slot[VALUE_SLOTS]; /* value number + 1, by hash of the pointer */
+  int num_results;
+  uint16_t result[MSC_NEST_BUFFERS];
+
+  int num_classes; /* union-find of dimensions: which are one loop */
+  uint16_t parent[MAX_VALUES * MSC_MAX_RANK + 1];
+  int64_t size[MAX_VALUES * MSC_MAX_RANK + 1];
+  int8_t axis_of[MAX_VALUES * MSC_MAX_RANK + 1]; /* of a root, -1: none yet */
+
+  int num_axes;
+  int64_t extent[MSC_NEST_AXES];
+  bool used[MSC_NEST_AXES];
+
+  int num_coords;
+  msc_coord coord[MAX_COORDS];
+  int num_memo;
+  msc_memo memo[MAX_MEMO];
+  uint16_t guard; /* loads are made where this is true; 0: everywhere */
+
+  int num_instrs;
+  msc_instr instr[MSC_NEST_INSTRS];
+  msc_affine at[MSC_NEST_INSTRS];
+  uint16_t over[MSC_NEST_INSTRS]; /* REDUCE: mask of axes */
+  bool live[MSC_NEST_INSTRS];
+
+  int num_buffers;
+  msc_nest_buffer buffer[MSC_NEST_BUFFERS];
+  int64_t buffer_elems[MSC_NEST_BUFFERS];
+  int buffer_number[MSC_NEST_BUFFERS]; /* in the list of msc_kernel_call */
+  bool checks;
+
+  int num_dims, num_scalars, num_starts;
+  int64_t dims[MSC_NEST_DIMS];
+  double scalars[MSC_NEST_SCALARS];
+  msc_start start[16];
+
+  msc_nest_walk walk;
+};
+
+/* Fails the region with a reason; returns 0 so that evaluation can go on harmlessly. */
+uint16_t msc_nest_refuse(msc_nester *n, const char *fmt, ...) MSC_PRINTF(2, 3);
+
+/* ---- nest_axes.c ---- */
+
+/* Collects the values of the ops and finds which of their dimensions are one loop. */
+bool msc_nest_values(msc_nester *n);
+int msc_nest_add_value(msc_nester *n, const msc_value *v, const msc_op *def);
+int msc_nest_find_value(const msc_nester *n, const msc_value *v);
+/* Axis of dimension d of value v, made on first use; -1: size 1. */
+int msc_nest_axis(msc_nester *n, int v, int d);
+
+/* ---- nest_expand.c ---- */
+
+/* Instruction that computes value v at the view, expanding ops into scalar arithmetic. */
+uint16_t msc_nest_eval(msc_nester *n, int v, const msc_view *view);
+msc_view msc_nest_natural_view(msc_nester *n, int v);
+/* Element number of a view of a row-major tensor: affine part, and the instruction to add or 0. */
+msc_affine msc_nest_offset(msc_nester *n, const msc_type *t, const msc_view *view, uint16_t *out_instr);
+uint16_t msc_affine_axes(const msc_affine *a);
+msc_dtype msc_compute_dtype(msc_dtype d);
+
+/* ---- nest_walk.c ---- */
+
+/* Chooses kind, axis groups, lanes and phases for the instructions, orders the axes outer to inner and merges neighbours. */
+bool msc_nest_choose_walk(msc_nester *n);
+void msc_nest_mark_live(msc_nester *n);
+void msc_nest_set_phases(msc_nester *n);
+void msc_nest_split_double_reductions(msc_nester *n);
+void msc_nest_order_axes(msc_nester *n);
+/* axis i becomes axis number[i] of `num`; -1: no longer there */
+void msc_nest_renumber(msc_nester *n, const int8_t *number, int num);
+uint64_t msc_nest_points(const msc_nester *n, uint16_t axes);
+
+/* ---- nest_finish.c ---- */
+
+/* One launch from the instructions and the walk. */
+void msc_nest_finish(msc_nester *n, msc_arena *arena, msc_nest_launch *out_launch);
+void msc_nest_estimate(const msc_nester *n, uint64_t *out_bytes, uint64_t *out_flops);
+int msc_nest_lanes(const msc_nester *n);
+uint64_t msc_nest_items(const msc_nester *n);
+
+/* ---- nest_split.c ---- */
+
+/* Reductions too long for few items run in two launches with scratch between.  Decides and changes the walk; the scratch. */
+uint64_t msc_nest_choose_split(msc_nester *n);
+/* n becomes the first launch; the second one, in the arena. */
+msc_nester *msc_nest_split(msc_nester *n, msc_arena *arena);
+
+/* ---- nest.c ---- */
+
+/* The launches of an op, fused or single, in the arena.  False: the op cannot be a kernel, n->why says why. */
+bool msc_nest_op(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nest_info *out_info, msc_nest_launch **out_launch);
+
+#endif
