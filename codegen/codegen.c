@@ -1,0 +1,138 @@
+/* codegen.c: ops in, one blob of kernels and how to call them out.  Programs of equal bytes share one kernel. */
+#include "codegen/codegen.h"
+
+#include <string.h>
+#include <xxhash.h>
+
+#include "codegen/emit.h"
+#include "codegen/nester.h"
+
+enum { BUCKETS = 1024 };
+
+typedef struct entry {
+  msc_program program;
+  uint64_t hash;
+  uint32_t number;
+  const char *name;
+  struct entry *next, *next_made;
+} entry;
+
+struct msc_codegen {
+  msc_context *ctx;
+  msc_arena *arena; /* the context's */
+  msc_llvm llvm;
+  msc_nester *nester;
+  entry *bucket[BUCKETS], *first, **end;
+  uint32_t num;
+};
+
+msc_codegen *msc_codegen_begin(msc_context *ctx, const char *cpu) {
+  msc_codegen *cg = msc_new(msc_context_arena(ctx), msc_codegen);
+  cg->ctx = ctx, cg->arena = msc_context_arena(ctx), cg->end = &cg->first;
+  if (!msc_llvm_open(ctx, cpu, &cg->llvm)) return NULL;
+  cg->nester = msc_nester_new(ctx);
+  cg->nester->vector_bytes = cg->llvm.vector_bytes;
+  return cg;
+}
+
+/* ---- one copy per distinct body ---- */
+
+static uint64_t hash_of(const msc_program *p) {
+  return XXH3_64bits_withSeed(p->instr, sizeof *p->instr * p->head.num_instrs, XXH3_64bits(&p->head, sizeof p->head));
+}
+
+static bool same_program(const msc_program *a, const msc_program *b) {
+  return !memcmp(&a->head, &b->head, sizeof a->head) && !memcmp(a->instr, b->instr, sizeof *a->instr * a->head.num_instrs);
+}
+
+/* "fused_mul_add": the ops inside, as far as 40 letters go. */
+static const char *base_name(msc_codegen *cg, const msc_op *op, size_t part) {
+  char text[64];
+  size_t n = (size_t)snprintf(text, sizeof text, "%s", msc_kind_name(op->kind));
+  for (const msc_op *o = op->kind == OP_fused ? op->body->first : NULL; o && o->kind != OP_yield; o = o->next) {
+    const char *word = msc_kind_name(o->kind);
+    if (o->kind == OP_constant || n + strlen(word) + 1 > 40) continue;
+    n += (size_t)snprintf(text + n, sizeof text - n, "_%s", word);
+  }
+  return part ? msc_arena_printf(cg->arena, "%s_total", text) : msc_arena_printf(cg->arena, "%s", text);
+}
+
+static const char *unique_name(msc_codegen *cg, const char *base) {
+  int taken = 0;
+  size_t n = strlen(base);
+  for (const entry *k = cg->first; k; k = k->next_made) taken += !strncmp(k->name, base, n) && (!k->name[n] || k->name[n] == '.');
+  return taken ? msc_arena_printf(cg->arena, "%s.%d", base, taken + 1) : base;
+}
+
+static entry *find_or_make(msc_codegen *cg, const msc_program *p, const msc_op *op, size_t part) {
+  uint64_t hash = hash_of(p);
+  entry **at = &cg->bucket[hash % BUCKETS];
+  for (entry *k = *at; k; k = k->next)
+    if (k->hash == hash && same_program(&k->program, p)) return k;
+  entry *k = msc_new(cg->arena, entry);
+  *k = (entry){.program = *p, .hash = hash, .number = cg->num++, .name = unique_name(cg, base_name(cg, op, part)), .next = *at};
+  *at = *cg->end = k, cg->end = &k->next_made;
+  msc_emit_cpu(&cg->llvm, &k->program, msc_llvm_kernel(&cg->llvm, k->name));
+  return k;
+}
+
+bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out) {
+  msc_nest_info info;
+  msc_nest_launch *nest;
+  memset(out, 0, sizeof *out);
+  if (!msc_nest_op(cg->nester, cg->arena, op, &info, &nest))
+    return msc_op_error(op, MSC_E_INTERNAL, "%s: no kernel: %s", msc_kind_name(op->kind), cg->nester->why);
+  msc_launch *launch = msc_new_array(cg->arena, msc_launch, info.num_launches);
+  for (int i = 0; i < info.num_launches; i++) {
+    const msc_program_head *h = &nest[i].program.head;
+    entry *k = find_or_make(cg, &nest[i].program, op, (size_t)i * (info.scratch_bytes > 0));
+    launch[i] = (msc_launch){.kernel = k->number, .extent = nest[i].extent, .grain = nest[i].grain, .num_dims = h->num_dims, .num_scalars = h->num_scalars,
+                             .num_starts = nest[i].num_starts, .dims = nest[i].dims, .scalars = nest[i].scalars, .start = nest[i].start,
+                             .num_buffers = h->num_buffers, .buffer = nest[i].buffer, .bytes = nest[i].bytes, .flops = nest[i].flops};
+  }
+  *out = (msc_kernel_call){.num_launches = (size_t)info.num_launches, .launch = launch, .scratch_bytes = info.scratch_bytes, .checks = info.checks,
+                           .is_map = info.kind == MSC_NEST_MAP && info.num_launches == 1};
+  return !cg->llvm.failed;
+}
+
+const char *msc_codegen_text(msc_codegen *cg, msc_arena *arena) {
+  char *text = LLVMPrintModuleToString(cg->llvm.module);
+  const char *copy = msc_arena_printf(arena, "%s", text);
+  LLVMDisposeMessage(text);
+  return copy;
+}
+
+void msc_codegen_abandon(msc_codegen *cg) { msc_llvm_close(&cg->llvm); }
+
+/* ---- the blob ---- */
+
+static const msc_symbol *find_symbol(const msc_symbol *symbol, size_t num, const char *name) {
+  for (size_t i = 0; i < num; i++)
+    if (!strcmp(symbol[i].name, name)) return &symbol[i];
+  return NULL;
+}
+
+static bool list_kernels(msc_codegen *cg, const msc_symbol *symbol, size_t num, msc_machine_code *out) {
+  msc_kernel *list = msc_new_array(cg->arena, msc_kernel, cg->num);
+  for (const entry *k = cg->first; k; k = k->next_made) {
+    const msc_symbol *s = find_symbol(symbol, num, k->name);
+    if (!s) return msc_error(cg->ctx, MSC_E_INTERNAL, NULL, "object: kernel %s is missing", k->name);
+    list[k->number] = (msc_kernel){.name = k->name, .entry = s->entry, .bytes = s->bytes, .num_buffers = k->program.head.num_buffers,
+                                   .num_dims = k->program.head.num_dims, .num_scalars = k->program.head.num_scalars};
+  }
+  out->kernel = list, out->num_kernels = cg->num;
+  return true;
+}
+
+bool msc_codegen_finish(msc_codegen *cg, msc_machine_code *out) {
+  size_t num = 0;
+  msc_symbol *symbol = NULL;
+  *out = (msc_machine_code){.cpu = cg->llvm.cpu.name};
+  out->feature = msc_cpu_features(cg->llvm.cpu.level, &out->num_features);
+  LLVMMemoryBufferRef object = cg->llvm.failed ? NULL : msc_llvm_assemble(&cg->llvm);
+  bool ok = object && msc_object_link(cg->ctx, cg->arena, LLVMGetBufferStart(object), LLVMGetBufferSize(object), out, &num, &symbol) &&
+            list_kernels(cg, symbol, num, out);
+  if (object) LLVMDisposeMemoryBuffer(object);
+  msc_codegen_abandon(cg);
+  return ok;
+}

@@ -1,0 +1,115 @@
+/* emit.h: from programs to LLVM IR to machine code.  The one header that shows LLVM's types. */
+#ifndef MSC_CODEGEN_EMIT_H
+#define MSC_CODEGEN_EMIT_H
+
+#include <llvm-c/Core.h>
+#include <llvm-c/TargetMachine.h>
+
+#include "codegen/codegen.h"
+#include "codegen/program.h"
+
+/* ---- llvm.c: one module for one CPU ---- */
+
+typedef struct {
+  const char *name;
+  int level; /* of the x86-64 psABI, 1 to 4 */
+} msc_cpu;
+
+typedef struct {
+  msc_context *ctx;
+  msc_cpu cpu;
+  int vector_bytes;
+  bool has_fma, has_f16c, has_masks; /* masks: loads and stores of any element size */
+  LLVMContextRef llvm;
+  LLVMModuleRef module;
+  LLVMBuilderRef builder;
+  LLVMTargetMachineRef machine;
+  bool failed;
+} msc_llvm;
+
+bool msc_llvm_open(msc_context *ctx, const char *cpu, msc_llvm *out_llvm);
+void msc_llvm_close(msc_llvm *l);
+/* An empty kernel with the target's attributes. */
+LLVMValueRef msc_llvm_kernel(msc_llvm *l, const char *name);
+/* Optimises and assembles; an ELF relocatable, or NULL after a report. */
+LLVMMemoryBufferRef msc_llvm_assemble(msc_llvm *l);
+extern const char msc_llvm_pipeline[];
+size_t msc_cpu_count(void);
+msc_cpu msc_cpu_row(size_t i);
+/* Features of a level, LLVM's names, sorted. */
+const char *const *msc_cpu_features(int level, size_t *out_num);
+
+/* ---- object.c ---- */
+
+typedef struct {
+  const char *name;
+  uint64_t entry, bytes;
+} msc_symbol;
+
+/* ELF relocatable -> position-independent blob: text, then read-only data from the next page on.  Fails on a symbol or
+ * relocation that would need a loader. */
+bool msc_object_link(msc_context *ctx, msc_arena *arena, const void *elf, size_t bytes, msc_machine_code *out_code, size_t *out_num, msc_symbol **out_symbol);
+
+/* ---- emit_body.c: the value of an instruction at the current point; shared by targets ---- */
+
+enum { MSC_COPIES = MSC_COLUMN_VECTORS };
+
+typedef struct {
+  msc_llvm *l;
+  LLVMBuilderRef b;
+  LLVMValueRef fn;
+  const msc_program *p;
+  LLVMValueRef buffer[MSC_NEST_BUFFERS], dim[MSC_NEST_DIMS], scalars;
+  LLVMValueRef axis[MSC_NEST_AXES]; /* i64: where we are; of the lane axis: its first lane */
+  LLVMValueRef mask;                /* <lanes x i1> of lanes that exist; NULL: all */
+  LLVMValueRef spare;               /* 256 bytes on the stack: zeros to load where a guard is false */
+  LLVMValueRef sink;                /* 256 bytes on the stack: where what must not be stored goes */
+  int copy;                         /* which of the vectors side by side */
+  LLVMValueRef value[MSC_NEST_INSTRS][MSC_COPIES];
+} msc_emit;
+
+bool msc_emit_varies(const msc_emit *e, int instr); /* along the lanes */
+LLVMTypeRef msc_emit_type(const msc_emit *e, msc_dtype dtype, int lanes);
+LLVMValueRef msc_emit_int(const msc_emit *e, int64_t v); /* i64 */
+LLVMValueRef msc_emit_size(const msc_emit *e, int axis);
+/* Value of instruction i, made a vector if `vector` and it is none. */
+LLVMValueRef msc_emit_get(msc_emit *e, int i, bool vector);
+/* Computes instruction i from its arguments and keeps it. */
+void msc_emit_instr(msc_emit *e, int i);
+LLVMValueRef msc_emit_identity(const msc_emit *e, msc_reduction kind, msc_dtype dtype, int lanes);
+LLVMValueRef msc_emit_combine(msc_emit *e, msc_reduction kind, msc_dtype dtype, LLVMValueRef a, LLVMValueRef b);
+/* All lanes into one, in a fixed order. */
+LLVMValueRef msc_emit_horizontal(msc_emit *e, msc_reduction kind, msc_dtype dtype, LLVMValueRef v);
+LLVMValueRef msc_emit_splat(const msc_emit *e, LLVMValueRef v, int lanes);
+LLVMValueRef msc_emit_unmasked(msc_emit *e, LLVMValueRef v, LLVMValueRef identity); /* identity where no lane exists */
+
+/* ---- emit_memory.c ---- */
+
+LLVMValueRef msc_emit_load(msc_emit *e, int i);
+void msc_emit_store(msc_emit *e, int i);
+void msc_emit_scatter(msc_emit *e, int i);
+void msc_emit_fill(msc_emit *e, int i);
+void msc_emit_check(msc_emit *e, int i);
+LLVMValueRef msc_emit_place(msc_emit *e, int i); /* element number of the first lane */
+LLVMValueRef msc_emit_index(msc_emit *e, int i); /* a NEST_INDEX */
+/* Between an element as stored and as computed. */
+LLVMValueRef msc_emit_widen(msc_emit *e, LLVMValueRef stored, msc_dtype memory);
+LLVMValueRef msc_emit_narrow(msc_emit *e, LLVMValueRef value, msc_dtype memory);
+LLVMTypeRef msc_emit_stored_type(const msc_emit *e, msc_dtype memory, int lanes);
+
+/* ---- math.c: vectors or scalars of f32 or f64 ---- */
+
+LLVMValueRef msc_math_exp(msc_emit *e, LLVMValueRef x);
+LLVMValueRef msc_math_log(msc_emit *e, LLVMValueRef x);
+LLVMValueRef msc_math_tanh(msc_emit *e, LLVMValueRef x);
+LLVMValueRef msc_math_erf(msc_emit *e, LLVMValueRef x);
+LLVMValueRef msc_math_pow(msc_emit *e, LLVMValueRef x, LLVMValueRef y);
+LLVMValueRef msc_math_sin(msc_emit *e, LLVMValueRef x);
+LLVMValueRef msc_math_cos(msc_emit *e, LLVMValueRef x);
+
+/* ---- emit_cpu.c ---- */
+
+/* Loops around the body; the function is complete afterwards. */
+void msc_emit_cpu(msc_llvm *l, const msc_program *p, LLVMValueRef fn);
+
+#endif

@@ -1,0 +1,436 @@
+/* emit_cpu.c: a program in; a complete kernel for the CPU out: loops over items, phases over the reduced axes, vectors along
+ * the lanes with a masked one at the end.
+ * An instruction is computed in the outermost loop in which everything it varies along is known, once. */
+#include "codegen/emit_ir.h"
+
+typedef struct {
+  msc_emit e;
+  const msc_program_head *h;
+  uint16_t bound;           /* axes whose position is known */
+  int copies;               /* vectors side by side */
+  uint8_t phases_done, level;
+} walk;
+
+/* One run through the reduced axes. */
+typedef struct {
+  int num_reduces, reduce[MAX_CARRIED];
+  bool needed[MSC_NEST_INSTRS];
+  int weight;               /* instructions per point */
+  int accumulators;         /* per reduction */
+  LLVMValueRef carried[MAX_CARRIED];
+} phase;
+
+static uint16_t bit(int axis) { return axis >= 0 ? (uint16_t)(1u << axis) : 0; }
+static bool is_root(const msc_instr *in) { return in->code == NEST_STORE || in->code == NEST_SCATTER || in->code == NEST_FILL; }
+
+static void forget(walk *w, uint16_t axes) {
+  for (int i = 1; i < w->h->num_instrs; i++)
+    for (int u = 0; u < MSC_COPIES && (w->e.p->instr[i].axes & axes); u++) w->e.value[i][u] = NULL;
+}
+
+/* What is computed before, at the new position, is no longer it. */
+static void bind(walk *w, int axis, LLVMValueRef at) {
+  w->e.axis[axis] = at;
+  w->bound |= bit(axis);
+  forget(w, bit(axis));
+}
+
+static void emit_copies(walk *w, int i) {
+  msc_emit *e = &w->e;
+  bool varies = msc_emit_varies(e, i);
+  LLVMValueRef first = varies ? e->axis[w->h->lane] : NULL;
+  for (int u = 0; u < (varies ? w->copies : 1); u++) {
+    e->copy = u;
+    if (e->value[i][u]) continue;
+    if (u) e->axis[w->h->lane] = LLVMBuildAdd(e->b, first, msc_emit_int(e, u * w->h->lanes), "");
+    msc_emit_instr(e, i);
+  }
+  e->copy = 0;
+  if (varies) e->axis[w->h->lane] = first;
+}
+
+/* All that can be computed now; results are stored after everything is loaded, because they may lie on operands. */
+static void emit_ready(walk *w, const bool *needed) {
+  for (int roots = 0; roots < 2; roots++)
+    for (int i = 1; i < w->h->num_instrs; i++) {
+      const msc_instr *in = &w->e.p->instr[i];
+      if (in->code == NEST_REDUCE || is_root(in) != roots || (needed && !needed[i])) continue;
+      if ((in->axes & (uint16_t)~w->bound) || in->level > w->level || (!needed && in->phase > w->phases_done)) continue;
+      if (roots && !(w->bound & 0x8000)) continue; /* outside the items nothing is stored */
+      emit_copies(w, i);
+    }
+}
+
+/* ---- phases ---- */
+
+static void find_phase(const walk *w, int number, phase *ph) {
+  const msc_instr *instr = w->e.p->instr;
+  memset(ph, 0, sizeof *ph);
+  for (int i = w->h->num_instrs - 1; i > 0; i--) {
+    const msc_instr *in = &instr[i];
+    bool reduce = in->code == NEST_REDUCE && !in->level && in->phase == number;
+    bool root = (is_root(in) || in->code == NEST_CHECK) && (in->axes & w->h->reduced) && in->phase == number;
+    if (reduce) ph->reduce[ph->num_reduces++] = i;
+    if (root) ph->needed[i] = true;
+    if (!reduce && !ph->needed[i]) continue;
+    for (int k = 0; k < 3 && in->arg[k]; k++)
+      if (instr[in->arg[k]].axes & w->h->reduced) ph->needed[in->arg[k]] = true;
+    ph->weight += in->code != NEST_LOAD;
+  }
+}
+
+static msc_reduction kind_of(const walk *w, int i) { return (msc_reduction)w->e.p->instr[i].imm; }
+static msc_dtype dtype_of(const walk *w, int i) { return (msc_dtype)w->e.p->instr[i].dtype; }
+
+static bool lanes_reduced(const walk *w) { return w->h->lanes > 1 && (w->h->reduced & bit(w->h->lane)); }
+
+static void start_phase(walk *w, phase *ph, int accumulators) {
+  ph->accumulators = accumulators;
+  for (int r = 0; r < ph->num_reduces; r++) {
+    int i = ph->reduce[r];
+    bool vector = lanes_reduced(w) || msc_emit_varies(&w->e, i);
+    for (int u = 0; u < accumulators; u++) ph->carried[r * accumulators + u] = msc_emit_identity(&w->e, kind_of(w, i), dtype_of(w, i), vector ? w->h->lanes : 1);
+  }
+}
+
+/* The body at the bound position; accumulator `to` takes it where lanes are reduced, else each copy has its own. */
+static void emit_point(walk *w, phase *ph, int to) {
+  msc_emit *e = &w->e;
+  emit_ready(w, ph->needed);
+  for (int r = 0; r < ph->num_reduces; r++) {
+    int i = ph->reduce[r], x = e->p->instr[i].arg[0];
+    bool inside = lanes_reduced(w), varies = msc_emit_varies(e, i);
+    for (int u = 0; u < (varies ? w->copies : 1); u++) {
+      e->copy = u;
+      LLVMValueRef v = msc_emit_get(e, x, inside || varies);
+      if (inside) v = msc_emit_unmasked(e, v, msc_emit_identity(e, kind_of(w, i), dtype_of(w, i), w->h->lanes));
+      LLVMValueRef *acc = &ph->carried[r * ph->accumulators + (inside ? to : u)];
+      *acc = msc_emit_combine(e, kind_of(w, i), dtype_of(w, i), *acc, v);
+    }
+  }
+  e->copy = 0;
+}
+
+static LLVMValueRef mask_below(walk *w, LLVMValueRef first, LLVMValueRef to) {
+  msc_emit *e = &w->e;
+  /* 32-bit numbers compare in one vector as wide as the data's; what is left is cut to fit */
+  LLVMTypeRef i32 = LLVMInt32TypeInContext(e->l->llvm);
+  LLVMValueRef k[64];
+  LLVMValueRef few = LLVMBuildSub(e->b, to, first, ""), most = msc_emit_int(e, w->h->lanes);
+  few = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, few, most, ""), few, most, "");
+  LLVMValueRef left = msc_emit_splat(e, LLVMBuildTrunc(e->b, few, i32, ""), w->h->lanes);
+  for (int i = 0; i < w->h->lanes; i++) k[i] = LLVMConstInt(i32, (unsigned)i, false);
+  return LLVMBuildICmp(e->b, LLVMIntSLT, LLVMConstVector(k, (unsigned)w->h->lanes), left, "");
+}
+
+/* From `from` on, in steps of whole vectors: the end of those, given `width` lanes per step. */
+static LLVMValueRef whole_vectors(walk *w, LLVMValueRef from, LLVMValueRef to, int width) {
+  msc_emit *e = &w->e;
+  LLVMValueRef n = LLVMBuildAnd(e->b, LLVMBuildSub(e->b, to, from, ""), msc_emit_int(e, -width), "");
+  return LLVMBuildAdd(e->b, from, n, "");
+}
+
+typedef void point_fn(walk *w, phase *ph, int to);
+
+/* Vectors along the lane axis from `from` to `to`: `unroll` at a time, then one at a time under a mask. */
+static void lane_loops(walk *w, phase *ph, LLVMValueRef from, LLVMValueRef to, int unroll, point_fn *point) {
+  msc_emit *e = &w->e;
+  ir_loop loop;
+  int lane = w->h->lane, width = w->h->lanes * unroll, num = ph ? ph->num_reduces * ph->accumulators : 0;
+  int64_t baked = w->h->axis[lane].baked_size;
+  if (!baked || baked >= width) {
+    LLVMValueRef end = whole_vectors(w, from, to, width);
+    ir_loop_open(e, &loop, from, end, width, num, ph ? ph->carried : NULL);
+    for (int u = 0; u < unroll; u++) {
+      bind(w, lane, u ? LLVMBuildAdd(e->b, loop.index, msc_emit_int(e, u * w->h->lanes), "") : loop.index);
+      point(w, ph, u);
+    }
+    ir_loop_close(e, &loop, ph ? ph->carried : NULL);
+    from = end;
+  }
+  ir_loop_open(e, &loop, from, to, w->h->lanes, num, ph ? ph->carried : NULL);
+  e->mask = mask_below(w, loop.index, to);
+  bind(w, lane, loop.index);
+  point(w, ph, 0);
+  e->mask = NULL;
+  ir_loop_close(e, &loop, ph ? ph->carried : NULL);
+}
+
+/* A short lane axis of known size: no loop at all. */
+static void lane_row(walk *w, phase *ph, int64_t size) {
+  msc_emit *e = &w->e;
+  for (int64_t at = 0; at < size; at += w->h->lanes) {
+    LLVMValueRef k[64], bits = NULL;
+    for (int i = 0; i < w->h->lanes; i++) k[i] = LLVMConstInt(LLVMInt1TypeInContext(e->l->llvm), at + i < size, false);
+    if (at + w->h->lanes > size) bits = LLVMConstVector(k, (unsigned)w->h->lanes);
+    e->mask = bits;
+    bind(w, w->h->lane, msc_emit_int(e, at));
+    emit_point(w, ph, 0);
+    e->mask = NULL;
+  }
+}
+
+static int unroll_for(const phase *ph) { return ph->weight <= 4 ? 4 : ph->weight <= 12 ? 2 : 1; }
+
+static void reduced_loops(walk *w, phase *ph, int axis) {
+  msc_emit *e = &w->e;
+  ir_loop loop;
+  while (!(w->h->reduced >> axis & 1)) axis++;
+  bool last = !(w->h->reduced >> (axis + 1));
+  if (last && lanes_reduced(w)) {
+    int64_t baked = w->h->axis[axis].baked_size;
+    if (baked && baked * ph->weight <= 64 * w->h->lanes) lane_row(w, ph, baked);
+    else lane_loops(w, ph, msc_emit_int(e, 0), msc_emit_size(e, axis), ph->accumulators, emit_point);
+    return;
+  }
+  ir_loop_open(e, &loop, msc_emit_int(e, 0), msc_emit_size(e, axis), 1, ph->num_reduces * ph->accumulators, ph->carried);
+  bind(w, axis, loop.index);
+  if (last) {
+    emit_point(w, ph, 0);
+  } else {
+    emit_ready(w, ph->needed);
+    reduced_loops(w, ph, axis + 1);
+  }
+  ir_loop_close(e, &loop, ph->carried);
+}
+
+static void end_phase(walk *w, phase *ph) {
+  msc_emit *e = &w->e;
+  for (int r = 0; r < ph->num_reduces; r++) {
+    int i = ph->reduce[r], num = ph->accumulators;
+    LLVMValueRef *acc = &ph->carried[r * num];
+    if (!lanes_reduced(w)) {
+      for (int u = 0; u < (msc_emit_varies(e, i) ? w->copies : 1); u++) e->value[i][u] = acc[u];
+      continue;
+    }
+    for (; num > 1; num /= 2)
+      for (int u = 0; u < num / 2; u++) acc[u] = msc_emit_combine(e, kind_of(w, i), dtype_of(w, i), acc[u], acc[u + num / 2]);
+    e->value[i][0] = msc_emit_horizontal(e, kind_of(w, i), dtype_of(w, i), acc[0]);
+  }
+}
+
+static void emit_phases(walk *w) {
+  phase ph;
+  emit_ready(w, NULL);
+  for (int number = 1; number <= w->h->num_phases; number++) {
+    uint16_t outside = w->bound;
+    find_phase(w, number, &ph);
+    start_phase(w, &ph, lanes_reduced(w) ? unroll_for(&ph) : w->copies);
+    reduced_loops(w, &ph, 0);
+    w->bound = outside;
+    end_phase(w, &ph);
+    w->phases_done = (uint8_t)number;
+    emit_ready(w, NULL);
+  }
+  w->phases_done = 0;
+}
+
+/* ---- the tail: reductions over the rows of one item ---- */
+
+static void tail_loops(walk *w, phase *tail, int axis) {
+  msc_emit *e = &w->e;
+  ir_loop loop;
+  while (!(w->h->tail >> axis & 1)) axis++;
+  ir_loop_open(e, &loop, msc_emit_int(e, 0), msc_emit_size(e, axis), 1, tail->num_reduces * w->copies, tail->carried);
+  bind(w, axis, loop.index);
+  if (w->h->tail >> (axis + 1)) {
+    tail_loops(w, tail, axis + 1);
+  } else {
+    emit_phases(w);
+    for (int r = 0; r < tail->num_reduces; r++) {
+      int i = tail->reduce[r];
+      for (int u = 0; u < (msc_emit_varies(e, i) ? w->copies : 1); u++) {
+        LLVMValueRef *acc = &tail->carried[r * w->copies + u];
+        e->copy = u;
+        *acc = msc_emit_combine(e, kind_of(w, i), dtype_of(w, i), *acc, msc_emit_get(e, e->p->instr[i].arg[0], msc_emit_varies(e, i)));
+      }
+      e->copy = 0;
+    }
+  }
+  ir_loop_close(e, &loop, tail->carried);
+}
+
+/* Everything of one item, whose axes are bound. */
+static void emit_item(walk *w) {
+  phase tail = {0};
+  uint16_t outside = w->bound;
+  if (!w->h->tail) {
+    emit_phases(w);
+    return;
+  }
+  emit_ready(w, NULL);
+  for (int i = 1; i < w->h->num_instrs; i++) {
+    if (w->e.p->instr[i].code != NEST_REDUCE || !w->e.p->instr[i].level) continue;
+    for (int u = 0; u < w->copies; u++)
+      tail.carried[tail.num_reduces * w->copies + u] = msc_emit_identity(&w->e, kind_of(w, i), dtype_of(w, i), msc_emit_varies(&w->e, i) ? w->h->lanes : 1);
+    tail.reduce[tail.num_reduces++] = i;
+  }
+  tail_loops(w, &tail, 0);
+  w->bound = outside;
+  for (int r = 0; r < tail.num_reduces; r++)
+    for (int u = 0; u < w->copies; u++) w->e.value[tail.reduce[r]][u] = tail.carried[r * w->copies + u];
+  w->level = 1, w->phases_done = UINT8_MAX;
+  emit_ready(w, NULL);
+  w->level = 0, w->phases_done = 0;
+}
+
+/* ---- items ---- */
+
+/* Positions of the axes from one number, innermost last. */
+static void bind_items(walk *w, LLVMValueRef number, uint16_t axes) {
+  msc_emit *e = &w->e;
+  for (int a = w->h->num_axes - 1; a >= 0; a--) {
+    if (!(axes >> a & 1)) continue;
+    if (!(axes & (bit(a) - 1))) {
+      bind(w, a, number);
+      return;
+    }
+    LLVMValueRef size = msc_emit_size(e, a), rest = LLVMBuildUDiv(e->b, number, size, "");
+    bind(w, a, LLVMBuildSub(e->b, number, LLVMBuildMul(e->b, rest, size, ""), ""));
+    number = rest;
+  }
+}
+
+static void map_point(walk *w, phase *ph, int to) {
+  (void)ph, (void)to;
+  emit_ready(w, NULL);
+}
+
+static void map_row(walk *w, int last, LLVMValueRef from, LLVMValueRef to) {
+  msc_emit *e = &w->e;
+  ir_loop loop;
+  uint16_t outside = w->bound;
+  if (w->h->lanes > 1) {
+    lane_loops(w, NULL, from, to, 1, map_point);
+  } else {
+    ir_loop_open(e, &loop, from, to, 1, 0, NULL);
+    bind(w, last, loop.index);
+    map_point(w, NULL, 0);
+    ir_loop_close(e, &loop, NULL);
+  }
+  w->bound = outside;
+}
+
+/* Elements [begin, end), row by row: the first and last row may be parts. */
+static void emit_map(walk *w, LLVMValueRef begin, LLVMValueRef end) {
+  msc_emit *e = &w->e;
+  int last = w->h->num_axes - 1;
+  ir_loop loop;
+  if (w->h->num_axes == 1) {
+    map_row(w, last, begin, end);
+    return;
+  }
+  if (w->h->num_axes == 0) {
+    ir_loop_open(e, &loop, begin, end, 1, 0, NULL);
+    emit_ready(w, NULL);
+    ir_loop_close(e, &loop, NULL);
+    return;
+  }
+  LLVMValueRef size = msc_emit_size(e, last), one = msc_emit_int(e, 1);
+  LLVMValueRef first = LLVMBuildUDiv(e->b, begin, size, "");
+  LLVMValueRef rows = LLVMBuildUDiv(e->b, LLVMBuildSub(e->b, LLVMBuildAdd(e->b, end, size, ""), one, ""), size, "");
+  ir_loop_open(e, &loop, first, rows, 1, 0, NULL);
+  LLVMValueRef start = LLVMBuildMul(e->b, loop.index, size, ""), from = LLVMBuildSub(e->b, begin, start, ""), to = LLVMBuildSub(e->b, end, start, ""), zero = msc_emit_int(e, 0);
+  from = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSGT, from, zero, ""), from, zero, "");
+  to = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, to, size, ""), to, size, "");
+  bind_items(w, loop.index, w->h->items & (uint16_t)~bit(last));
+  emit_ready(w, NULL);
+  map_row(w, last, from, to);
+  ir_loop_close(e, &loop, NULL);
+}
+
+/* The lanes of an item: a whole block side by side, or what is left of the axis, vector by vector. */
+static void emit_block(walk *w, LLVMValueRef first) {
+  msc_emit *e = &w->e;
+  int lane = w->h->lane, width = w->h->lanes * MSC_COLUMN_VECTORS;
+  LLVMValueRef size = msc_emit_size(e, lane), end = LLVMBuildAdd(e->b, first, msc_emit_int(e, width), "");
+  LLVMBasicBlockRef whole = ir_block(e), rest = ir_block(e), after = ir_block(e);
+  uint16_t outside = w->bound;
+  ir_loop loop;
+  emit_ready(w, NULL); /* what both branches share */
+  LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLE, end, size, ""), whole, rest);
+  LLVMPositionBuilderAtEnd(e->b, whole);
+  if (!w->h->axis[lane].baked_size || w->h->axis[lane].baked_size >= width) {
+    w->copies = MSC_COLUMN_VECTORS;
+    bind(w, lane, first);
+    emit_item(w);
+    w->bound = outside, w->copies = 1;
+  }
+  LLVMBuildBr(e->b, after);
+  LLVMPositionBuilderAtEnd(e->b, rest);
+  ir_loop_open(e, &loop, first, size, w->h->lanes, 0, NULL);
+  e->mask = mask_below(w, loop.index, size);
+  bind(w, lane, loop.index);
+  emit_item(w);
+  e->mask = NULL, w->bound = outside;
+  ir_loop_close(e, &loop, NULL);
+  LLVMBuildBr(e->b, after);
+  LLVMPositionBuilderAtEnd(e->b, after);
+}
+
+static void emit_items(walk *w, LLVMValueRef begin, LLVMValueRef end) {
+  msc_emit *e = &w->e;
+  ir_loop loop;
+  bool blocks = w->h->lanes > 1 && (w->h->items & bit(w->h->lane));
+  ir_loop_open(e, &loop, begin, end, 1, 0, NULL);
+  if (!blocks) {
+    bind_items(w, loop.index, w->h->items);
+    emit_item(w);
+  } else {
+    int64_t width = w->h->lanes * MSC_COLUMN_VECTORS;
+    LLVMValueRef size = msc_emit_size(e, w->h->lane), number = loop.index;
+    LLVMValueRef num = LLVMBuildUDiv(e->b, LLVMBuildAdd(e->b, size, msc_emit_int(e, width - 1), ""), msc_emit_int(e, width), "");
+    LLVMValueRef outer = LLVMBuildUDiv(e->b, number, num, ""), block = LLVMBuildSub(e->b, number, LLVMBuildMul(e->b, outer, num, ""), "");
+    bind_items(w, outer, w->h->items & (uint16_t)~bit(w->h->lane));
+    emit_block(w, LLVMBuildMul(e->b, block, msc_emit_int(e, width), ""));
+  }
+  ir_loop_close(e, &loop, NULL);
+}
+
+/* ---- the function ---- */
+
+static LLVMValueRef element_of(msc_emit *e, LLVMTypeRef type, LLVMValueRef array, int i) {
+  LLVMValueRef at = msc_emit_int(e, i);
+  return LLVMBuildLoad2(e->b, type, LLVMBuildInBoundsGEP2(e->b, type, array, &at, 1, ""), "");
+}
+
+static LLVMValueRef stack_place(msc_emit *e) {
+  LLVMTypeRef bytes = LLVMVectorType(LLVMInt64TypeInContext(e->l->llvm), 8);
+  LLVMValueRef p = LLVMBuildAlloca(e->b, bytes, "");
+  LLVMSetAlignment(p, 64);
+  LLVMSetAlignment(LLVMBuildStore(e->b, LLVMConstNull(bytes), p), 64);
+  return p;
+}
+
+/* Do unwanted lanes need a place to go? */
+static bool needs_spare(const msc_program *p) {
+  for (int i = 1; i < p->head.num_instrs; i++) {
+    const msc_instr *in = &p->instr[i];
+    if (in->code == NEST_SCATTER || (in->code == NEST_LOAD && (in->arg[0] || in->arg[1]))) return true;
+    if (in->code != NEST_LOAD && in->code != NEST_STORE && in->code != NEST_FILL) continue;
+    if (msc_dtype_bytes(p->head.buffer[in->buffer].dtype == MSC_NUM_DTYPES ? in->dtype : p->head.buffer[in->buffer].dtype) < 4) return true;
+    if (p->head.lane >= 0 && in->at.coef[p->head.lane] > 1) return true;
+  }
+  return false;
+}
+
+static void read_arguments(walk *w, LLVMValueRef fn) {
+  msc_emit *e = &w->e;
+  LLVMTypeRef p = LLVMPointerTypeInContext(e->l->llvm, 0), i64 = LLVMInt64TypeInContext(e->l->llvm);
+  for (int i = 0; i < w->h->num_buffers; i++) e->buffer[i] = element_of(e, p, LLVMGetParam(fn, 0), i);
+  for (int i = 0; i < w->h->num_dims; i++) e->dim[i] = element_of(e, i64, LLVMGetParam(fn, 3), i);
+  e->scalars = LLVMGetParam(fn, 4);
+  if (needs_spare(e->p)) e->spare = stack_place(e), e->sink = stack_place(e);
+}
+
+void msc_emit_cpu(msc_llvm *l, const msc_program *p, LLVMValueRef fn) {
+  walk w = {.e = {.l = l, .b = l->builder, .fn = fn, .p = p}, .h = &p->head, .copies = 1};
+  LLVMValueRef begin = LLVMGetParam(fn, 1), end = LLVMGetParam(fn, 2);
+  LLVMPositionBuilderAtEnd(l->builder, ir_block(&w.e));
+  read_arguments(&w, fn);
+  emit_ready(&w, NULL);
+  w.bound = 0x8000; /* not an axis: inside the items */
+  if (p->head.kind == MSC_NEST_MAP) emit_map(&w, begin, end);
+  else emit_items(&w, begin, end);
+  LLVMBuildRetVoid(l->builder);
+}

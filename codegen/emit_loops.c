@@ -1,0 +1,33 @@
+/* emit_loops.c: loops in LLVM IR, in the form that needs no rotation: tested before the first turn and at each end. */
+#include "codegen/emit_ir.h"
+
+LLVMBasicBlockRef ir_block(msc_emit *e) { return LLVMAppendBasicBlockInContext(e->l->llvm, e->fn, ""); }
+
+void ir_loop_open(msc_emit *e, ir_loop *loop, LLVMValueRef from, LLVMValueRef to, int64_t step, int num, LLVMValueRef *carried) {
+  *loop = (ir_loop){.before = LLVMGetInsertBlock(e->b), .body = ir_block(e), .after = ir_block(e), .to = to, .from = from, .step = step, .num = num};
+  LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, from, to, ""), loop->body, loop->after);
+  LLVMPositionBuilderAtEnd(e->b, loop->body);
+  loop->index = LLVMBuildPhi(e->b, LLVMInt64TypeInContext(e->l->llvm), "");
+  LLVMAddIncoming(loop->index, &from, &loop->before, 1);
+  for (int i = 0; i < num; i++) {
+    loop->first[i] = carried[i];
+    loop->phi[i] = LLVMBuildPhi(e->b, LLVMTypeOf(carried[i]), "");
+    LLVMAddIncoming(loop->phi[i], &carried[i], &loop->before, 1);
+    carried[i] = loop->phi[i];
+  }
+}
+
+void ir_loop_close(msc_emit *e, ir_loop *loop, LLVMValueRef *carried) {
+  LLVMBasicBlockRef end = LLVMGetInsertBlock(e->b);
+  LLVMValueRef next = LLVMBuildNSWAdd(e->b, loop->index, msc_emit_int(e, loop->step), "");
+  LLVMAddIncoming(loop->index, &next, &end, 1);
+  LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, next, loop->to, ""), loop->body, loop->after);
+  LLVMPositionBuilderAtEnd(e->b, loop->after);
+  for (int i = 0; i < loop->num; i++) {
+    LLVMAddIncoming(loop->phi[i], &carried[i], &end, 1);
+    LLVMValueRef result = LLVMBuildPhi(e->b, LLVMTypeOf(carried[i]), "");
+    LLVMAddIncoming(result, &loop->first[i], &loop->before, 1);
+    LLVMAddIncoming(result, &carried[i], &end, 1);
+    carried[i] = result;
+  }
+}

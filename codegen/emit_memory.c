@@ -1,0 +1,268 @@
+/* emit_memory.c: loads, stores and index checks of a program, with the conversions between elements as stored and as
+ * computed: f16 and bf16 are computed in f32, i1 is a byte in memory.
+ * Lanes side by side move as vectors; lanes apart, or behind a guard that differs by lane, move one by one through an
+ * address that is a spare one where nothing must be touched. */
+#include "codegen/emit_ir.h"
+
+/* ---- conversions ---- */
+
+LLVMTypeRef msc_emit_stored_type(const msc_emit *e, msc_dtype memory, int lanes) {
+  LLVMTypeRef t;
+  switch (memory) {
+    case MSC_F16: case MSC_BF16: t = LLVMInt16TypeInContext(e->l->llvm); break;
+    case MSC_I1: t = LLVMInt8TypeInContext(e->l->llvm); break;
+    default: return msc_emit_type(e, memory, lanes);
+  }
+  return lanes > 1 ? LLVMVectorType(t, (unsigned)lanes) : t;
+}
+
+static LLVMValueRef shifted(const msc_emit *e, LLVMValueRef v, int by) {
+  return by > 0 ? LLVMBuildShl(e->b, v, ir_int(v, by), "") : LLVMBuildLShr(e->b, v, ir_int(v, -by), "");
+}
+
+static LLVMValueRef f16_to_f32(const msc_emit *e, LLVMValueRef h) {
+  LLVMTypeRef i32 = ir_int_type(e, h, 32), f32 = ir_real_type(e, h, 32);
+  LLVMValueRef w = LLVMBuildZExt(e->b, h, i32, ""), magnitude = LLVMBuildAnd(e->b, w, ir_int(w, 0x7fff), "");
+  LLVMValueRef sign = shifted(e, LLVMBuildAnd(e->b, w, ir_int(w, 0x8000), ""), 16);
+  LLVMValueRef normal = LLVMBuildAdd(e->b, shifted(e, magnitude, 13), ir_int(w, 112 << 23), "");
+  LLVMValueRef special = LLVMBuildICmp(e->b, LLVMIntSGE, magnitude, ir_int(w, 0x7c00), ""), small = LLVMBuildICmp(e->b, LLVMIntSLT, magnitude, ir_int(w, 0x400), "");
+  normal = LLVMBuildSelect(e->b, special, LLVMBuildAdd(e->b, normal, ir_int(w, 112 << 23), ""), normal, "");
+  LLVMValueRef subnormal = LLVMBuildSIToFP(e->b, magnitude, f32, "");
+  subnormal = LLVMBuildBitCast(e->b, LLVMBuildFMul(e->b, subnormal, ir_real(subnormal, 0x1p-24), ""), i32, "");
+  return LLVMBuildBitCast(e->b, LLVMBuildOr(e->b, LLVMBuildSelect(e->b, small, subnormal, normal, ""), sign, ""), f32, "");
+}
+
+static LLVMValueRef f32_to_f16(const msc_emit *e, LLVMValueRef f) {
+  LLVMTypeRef i32 = ir_int_type(e, f, 32);
+  LLVMValueRef w = LLVMBuildBitCast(e->b, f, i32, ""), a = LLVMBuildAnd(e->b, w, ir_int(w, 0x7fffffff), "");
+  LLVMValueRef sign = shifted(e, LLVMBuildAnd(e->b, w, ir_int(w, 0x80000000), ""), -16);
+  /* to nearest, ties to even: half of the last kept bit less one, plus that bit */
+  LLVMValueRef odd = LLVMBuildAnd(e->b, shifted(e, a, -13), ir_int(w, 1), "");
+  LLVMValueRef normal = LLVMBuildAdd(e->b, LLVMBuildSub(e->b, a, ir_int(w, 112 << 23), ""), LLVMBuildAdd(e->b, odd, ir_int(w, 0xfff), ""), "");
+  normal = shifted(e, normal, -13);
+  /* below 2^-14: adding 1/2 leaves the value in units of 2^-24 in the last bits */
+  LLVMValueRef half = ir_real(f, 0.5), lifted = LLVMBuildFAdd(e->b, LLVMBuildBitCast(e->b, a, LLVMTypeOf(f), ""), half, "");
+  LLVMValueRef subnormal = LLVMBuildSub(e->b, LLVMBuildBitCast(e->b, lifted, i32, ""), ir_int(w, 0x3f000000), "");
+  LLVMValueRef small = LLVMBuildICmp(e->b, LLVMIntSLT, a, ir_int(w, 113 << 23), "");
+  LLVMValueRef big = LLVMBuildICmp(e->b, LLVMIntSGE, a, ir_int(w, 0x477ff000), ""), nan = LLVMBuildICmp(e->b, LLVMIntSGT, a, ir_int(w, 0x7f800000), "");
+  LLVMValueRef h = LLVMBuildSelect(e->b, small, subnormal, normal, "");
+  h = LLVMBuildSelect(e->b, big, LLVMBuildSelect(e->b, nan, ir_int(w, 0x7e00), ir_int(w, 0x7c00), ""), h, "");
+  return LLVMBuildTrunc(e->b, LLVMBuildOr(e->b, h, sign, ""), ir_int_type(e, f, 16), "");
+}
+
+static LLVMValueRef f32_to_bf16(const msc_emit *e, LLVMValueRef f) {
+  LLVMValueRef w = LLVMBuildBitCast(e->b, f, ir_int_type(e, f, 32), ""), top = shifted(e, w, -16);
+  LLVMValueRef odd = LLVMBuildAnd(e->b, top, ir_int(w, 1), "");
+  LLVMValueRef rounded = shifted(e, LLVMBuildAdd(e->b, w, LLVMBuildAdd(e->b, odd, ir_int(w, 0x7fff), ""), ""), -16);
+  LLVMValueRef quiet = LLVMBuildOr(e->b, top, ir_int(w, 0x40), ""), nan = LLVMBuildFCmp(e->b, LLVMRealUNO, f, f, "");
+  return LLVMBuildTrunc(e->b, LLVMBuildSelect(e->b, nan, quiet, rounded, ""), ir_int_type(e, f, 16), "");
+}
+
+LLVMValueRef msc_emit_widen(msc_emit *e, LLVMValueRef v, msc_dtype memory) {
+  LLVMTypeRef half = LLVMHalfTypeInContext(e->l->llvm);
+  if (memory == MSC_I1) return LLVMBuildICmp(e->b, LLVMIntNE, v, ir_int(v, 0), "");
+  if (memory == MSC_BF16) return LLVMBuildBitCast(e->b, shifted(e, LLVMBuildZExt(e->b, v, ir_int_type(e, v, 32), ""), 16), ir_real_type(e, v, 32), "");
+  if (memory != MSC_F16) return v;
+  if (!e->l->has_f16c) return f16_to_f32(e, v);
+  if (ir_is_vector(v)) half = LLVMVectorType(half, (unsigned)ir_lanes(v));
+  return LLVMBuildFPExt(e->b, LLVMBuildBitCast(e->b, v, half, ""), ir_real_type(e, v, 32), "");
+}
+
+LLVMValueRef msc_emit_narrow(msc_emit *e, LLVMValueRef v, msc_dtype memory) {
+  LLVMTypeRef half = LLVMHalfTypeInContext(e->l->llvm);
+  if (memory == MSC_I1) return LLVMBuildZExt(e->b, v, ir_int_type(e, v, 8), "");
+  if (memory == MSC_BF16) return f32_to_bf16(e, v);
+  if (memory != MSC_F16) return v;
+  if (!e->l->has_f16c) return f32_to_f16(e, v);
+  if (ir_is_vector(v)) half = LLVMVectorType(half, (unsigned)ir_lanes(v));
+  return LLVMBuildBitCast(e->b, LLVMBuildFPTrunc(e->b, v, half, ""), ir_int_type(e, v, 16), "");
+}
+
+/* ---- places ---- */
+
+typedef struct {
+  msc_dtype memory;
+  int lanes, bytes;
+  LLVMTypeRef element, vector;
+  LLVMValueRef buffer, place, apart; /* apart: element numbers lane by lane, NULL: side by side */
+} access;
+
+static LLVMValueRef slot(const msc_emit *e, uint8_t s) { return s < 2 ? msc_emit_int(e, s) : e->dim[s - 2]; }
+
+static LLVMValueRef lane_numbers(const msc_emit *e, int lanes) {
+  LLVMValueRef k[64];
+  for (int i = 0; i < lanes; i++) k[i] = msc_emit_int(e, i);
+  return LLVMConstVector(k, (unsigned)lanes);
+}
+
+/* Outer axes first, so that what does not change in the inner loops stands together. */
+static LLVMValueRef affine(msc_emit *e, const msc_slots *at) {
+  LLVMValueRef sum = at->c0 ? slot(e, at->c0) : NULL;
+  for (int i = 0; i < e->p->head.num_axes; i++) {
+    if (!at->coef[i]) continue;
+    LLVMValueRef term = at->coef[i] == 1 ? e->axis[i] : LLVMBuildMul(e->b, e->axis[i], slot(e, at->coef[i]), "");
+    sum = sum ? LLVMBuildAdd(e->b, sum, term, "") : term;
+  }
+  return sum ? sum : msc_emit_int(e, 0);
+}
+
+LLVMValueRef msc_emit_place(msc_emit *e, int i) { return affine(e, &e->p->instr[i].at); }
+
+static LLVMValueRef lane_places(msc_emit *e, const msc_instr *in, LLVMValueRef first, int lanes) {
+  LLVMValueRef all = msc_emit_splat(e, first, lanes), step = msc_emit_splat(e, slot(e, in->at.coef[e->p->head.lane]), lanes);
+  return LLVMBuildAdd(e->b, all, LLVMBuildMul(e->b, lane_numbers(e, lanes), step, ""), "");
+}
+
+LLVMValueRef msc_emit_index(msc_emit *e, int i) {
+  LLVMValueRef first = msc_emit_place(e, i);
+  return msc_emit_varies(e, i) ? lane_places(e, &e->p->instr[i], first, e->p->head.lanes) : first;
+}
+
+static access access_of(msc_emit *e, int i, uint16_t offset) {
+  const msc_instr *in = &e->p->instr[i];
+  uint8_t stored = e->p->head.buffer[in->buffer].dtype;
+  access a = {.memory = (msc_dtype)(stored == MSC_NUM_DTYPES ? in->dtype : stored), .lanes = msc_emit_varies(e, i) ? e->p->head.lanes : 1};
+  a.bytes = (int)msc_dtype_bytes(a.memory);
+  a.element = msc_emit_stored_type(e, a.memory, 1), a.vector = msc_emit_stored_type(e, a.memory, a.lanes);
+  a.buffer = e->buffer[in->buffer];
+  a.place = msc_emit_place(e, i);
+  bool offset_varies = offset && msc_emit_varies(e, offset);
+  if (a.lanes > 1 && (offset_varies || in->at.coef[e->p->head.lane] != 1)) a.apart = lane_places(e, in, a.place, a.lanes);
+  if (offset && a.apart) a.apart = LLVMBuildAdd(e->b, a.apart, msc_emit_get(e, offset, true), "");
+  else if (offset) a.place = LLVMBuildAdd(e->b, a.place, msc_emit_get(e, offset, false), "");
+  return a;
+}
+
+static LLVMValueRef pointer(msc_emit *e, const access *a, LLVMValueRef place) { return LLVMBuildInBoundsGEP2(e->b, a->element, a->buffer, &place, 1, ""); }
+
+static LLVMValueRef read(msc_emit *e, const access *a, LLVMTypeRef type, LLVMValueRef p) {
+  LLVMValueRef v = LLVMBuildLoad2(e->b, type, p, "");
+  LLVMSetAlignment(v, (unsigned)a->bytes);
+  return v;
+}
+
+static void write(msc_emit *e, const access *a, LLVMValueRef v, LLVMValueRef p) {
+  LLVMSetAlignment(LLVMBuildStore(e->b, v, p), (unsigned)a->bytes);
+}
+
+/* The lanes that exist and pass the guard; NULL: all.  A guard that is the same for all lanes is left to the address. */
+static LLVMValueRef lanes_wanted(msc_emit *e, uint16_t guard) {
+  if (!guard || !msc_emit_varies(e, guard)) return e->mask;
+  LLVMValueRef ok = msc_emit_get(e, guard, true);
+  return e->mask ? LLVMBuildAnd(e->b, ok, e->mask, "") : ok;
+}
+
+static bool can_mask(const msc_emit *e, const access *a) { return e->l->has_masks || a->bytes >= 4; }
+
+static LLVMValueRef masked_read(msc_emit *e, const access *a, LLVMValueRef p, LLVMValueRef mask) {
+  LLVMTypeRef types[] = {a->vector, LLVMPointerTypeInContext(e->l->llvm, 0)};
+  LLVMValueRef arg[] = {p, LLVMConstInt(LLVMInt32TypeInContext(e->l->llvm), (unsigned)a->bytes, false), mask, LLVMConstNull(a->vector)};
+  return ir_call(e, "llvm.masked.load", 2, types, 4, arg);
+}
+
+static void masked_write(msc_emit *e, const access *a, LLVMValueRef v, LLVMValueRef p, LLVMValueRef mask) {
+  LLVMTypeRef types[] = {a->vector, LLVMPointerTypeInContext(e->l->llvm, 0)};
+  LLVMValueRef arg[] = {v, p, LLVMConstInt(LLVMInt32TypeInContext(e->l->llvm), (unsigned)a->bytes, false), mask};
+  ir_call(e, "llvm.masked.store", 2, types, 4, arg);
+}
+
+/* Lane by lane; where unwanted, from the spare place. */
+static LLVMValueRef read_apart(msc_emit *e, const access *a, LLVMValueRef places, LLVMValueRef mask, LLVMValueRef guard) {
+  LLVMValueRef v = LLVMGetPoison(a->vector);
+  for (int k = 0; k < a->lanes; k++) {
+    LLVMValueRef lane = msc_emit_int(e, k), p = pointer(e, a, LLVMBuildExtractElement(e->b, places, lane, ""));
+    if (mask) p = LLVMBuildSelect(e->b, LLVMBuildExtractElement(e->b, mask, lane, ""), p, e->spare, "");
+    if (guard) p = LLVMBuildSelect(e->b, guard, p, e->spare, "");
+    v = LLVMBuildInsertElement(e->b, v, read(e, a, a->element, p), lane, "");
+  }
+  return v;
+}
+
+static LLVMValueRef side_by_side(msc_emit *e, const access *a) {
+  return LLVMBuildAdd(e->b, msc_emit_splat(e, a->place, a->lanes), lane_numbers(e, a->lanes), "");
+}
+
+LLVMValueRef msc_emit_load(msc_emit *e, int i) {
+  const msc_instr *in = &e->p->instr[i];
+  access a = access_of(e, i, in->arg[0]);
+  LLVMValueRef guard = in->arg[1] && !msc_emit_varies(e, in->arg[1]) ? msc_emit_get(e, in->arg[1], false) : NULL;
+  if (a.lanes == 1 || (!a.apart && !lanes_wanted(e, in->arg[1]))) {
+    LLVMValueRef p = pointer(e, &a, a.place);
+    if (guard) p = LLVMBuildSelect(e->b, guard, p, e->spare, "");
+    return msc_emit_widen(e, read(e, &a, a.vector, p), a.memory);
+  }
+  LLVMValueRef mask = lanes_wanted(e, in->arg[1]);
+  if (a.apart || !can_mask(e, &a)) return msc_emit_widen(e, read_apart(e, &a, a.apart ? a.apart : side_by_side(e, &a), mask, guard), a.memory);
+  LLVMValueRef p = pointer(e, &a, a.place);
+  if (guard) p = LLVMBuildSelect(e->b, guard, p, e->spare, "");
+  return msc_emit_widen(e, masked_read(e, &a, p, mask), a.memory);
+}
+
+static void write_apart(msc_emit *e, const access *a, LLVMValueRef places, LLVMValueRef v) {
+  for (int k = 0; k < a->lanes; k++) {
+    LLVMValueRef lane = msc_emit_int(e, k), p = pointer(e, a, LLVMBuildExtractElement(e->b, places, lane, ""));
+    if (e->mask) p = LLVMBuildSelect(e->b, LLVMBuildExtractElement(e->b, e->mask, lane, ""), p, e->sink, "");
+    write(e, a, LLVMBuildExtractElement(e->b, v, lane, ""), p);
+  }
+}
+
+void msc_emit_store(msc_emit *e, int i) {
+  const msc_instr *in = &e->p->instr[i];
+  access a = access_of(e, i, 0);
+  LLVMValueRef v = msc_emit_narrow(e, msc_emit_get(e, in->arg[0], a.lanes > 1), a.memory);
+  if (a.apart) write_apart(e, &a, a.apart, v);
+  else if (a.lanes == 1 || !e->mask) write(e, &a, v, pointer(e, &a, a.place));
+  else if (can_mask(e, &a)) masked_write(e, &a, v, pointer(e, &a, a.place), e->mask);
+  else write_apart(e, &a, side_by_side(e, &a), v);
+}
+
+/* Adds to a place that the lanes share with no one: lanes lie across the columns of a row. */
+void msc_emit_scatter(msc_emit *e, int i) {
+  const msc_instr *in = &e->p->instr[i];
+  access a = access_of(e, i, in->arg[0]);
+  msc_dtype d = (msc_dtype)in->dtype;
+  LLVMValueRef ok = msc_emit_get(e, in->arg[2], false), x = msc_emit_get(e, in->arg[1], a.lanes > 1);
+  LLVMValueRef p = LLVMBuildSelect(e->b, ok, pointer(e, &a, a.place), e->sink, ""), old;
+  bool mask = a.lanes > 1 && e->mask;
+  if (mask && !can_mask(e, &a)) {
+    LLVMValueRef places = side_by_side(e, &a), all = LLVMBuildAnd(e->b, e->mask, msc_emit_splat(e, ok, a.lanes), ""), saved = e->mask;
+    old = read_apart(e, &a, places, all, NULL);
+    e->mask = all;
+    write_apart(e, &a, places, msc_emit_narrow(e, msc_emit_combine(e, MSC_SUM, d, msc_emit_widen(e, old, a.memory), x), a.memory));
+    e->mask = saved;
+    return;
+  }
+  old = mask ? masked_read(e, &a, p, e->mask) : read(e, &a, a.vector, p);
+  LLVMValueRef sum = msc_emit_narrow(e, msc_emit_combine(e, MSC_SUM, d, msc_emit_widen(e, old, a.memory), x), a.memory);
+  if (mask) masked_write(e, &a, sum, p, e->mask);
+  else write(e, &a, sum, p);
+}
+
+void msc_emit_fill(msc_emit *e, int i) {
+  const msc_instr *in = &e->p->instr[i];
+  access a = access_of(e, i, 0);
+  LLVMValueRef zero = LLVMConstNull(a.vector), first = a.place, step = msc_emit_get(e, in->arg[1], false);
+  ir_loop loop;
+  ir_loop_open(e, &loop, msc_emit_int(e, 0), msc_emit_get(e, in->arg[0], false), 1, 0, NULL);
+  a.place = LLVMBuildAdd(e->b, first, LLVMBuildMul(e->b, loop.index, step, ""), "");
+  if (a.lanes == 1 || !e->mask) write(e, &a, zero, pointer(e, &a, a.place));
+  else if (can_mask(e, &a)) masked_write(e, &a, zero, pointer(e, &a, a.place), e->mask);
+  else write_apart(e, &a, side_by_side(e, &a), zero);
+  ir_loop_close(e, &loop, NULL);
+}
+
+void msc_emit_check(msc_emit *e, int i) {
+  const msc_instr *in = &e->p->instr[i];
+  bool vector = msc_emit_varies(e, i);
+  LLVMTypeRef i32 = LLVMInt32TypeInContext(e->l->llvm);
+  LLVMValueRef bad = LLVMBuildNot(e->b, msc_emit_get(e, in->arg[0], vector), "");
+  if (in->arg[1]) bad = LLVMBuildAnd(e->b, bad, msc_emit_get(e, in->arg[1], vector), "");
+  if (vector && e->mask) bad = LLVMBuildAnd(e->b, bad, e->mask, "");
+  if (vector) bad = ir_unary(e, "llvm.vector.reduce.or", bad);
+  LLVMBasicBlockRef report = ir_block(e), after = ir_block(e);
+  LLVMBuildCondBr(e->b, bad, report, after);
+  LLVMPositionBuilderAtEnd(e->b, report);
+  LLVMBuildStore(e->b, LLVMConstInt(i32, (unsigned)in->imm, false), e->buffer[(int)e->p->head.flag]);
+  LLVMBuildBr(e->b, after);
+  LLVMPositionBuilderAtEnd(e->b, after);
+}

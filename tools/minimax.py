@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""minimax: the polynomial coefficients of codegen/math.c, by Remez' exchange in 60 digits (needs mpmath; not part of the build).
+
+Prints C tables, lowest power first.  Each row of FITS: name, function of t, weight, degree, interval of t."""
+import sys
+
+import mpmath as mp
+
+mp.mp.dps = 60
+
+
+def remez(f, weight, degree, a, b):
+    """Polynomial p minimising max |(p(t) - f(t)) * weight(t)| on [a, b]; coefficients and the error."""
+    n = degree + 2
+    nodes = [(a + b) / 2 - (b - a) / 2 * mp.cos(mp.pi * i / (n - 1)) for i in range(n)]
+    nodes[0] += (b - a) * mp.mpf("1e-30")
+    for _ in range(40):
+        rows = mp.matrix(n, n)
+        right = mp.matrix(n, 1)
+        for i, t in enumerate(nodes):
+            for k in range(degree + 1):
+                rows[i, k] = t**k
+            rows[i, n - 1] = (-1) ** i / weight(t)
+            right[i] = f(t)
+        solution = mp.lu_solve(rows, right)
+        coefficients = [solution[k] for k in range(degree + 1)]
+        error = lambda t: (mp.polyval(coefficients[::-1], t) - f(t)) * weight(t)
+        # extrema of the error between sign changes, found on a grid and refined
+        grid = [a + (b - a) * (1 - mp.cos(mp.pi * i / (24 * n))) / 2 for i in range(24 * n + 1)]
+        grid[0] = nodes[0]
+        values = [error(t) for t in grid]
+        peaks, start = [], 0
+        for i in range(1, len(grid) + 1):
+            if i == len(grid) or (values[i] > 0) != (values[start] > 0):
+                best = max(range(start, i), key=lambda j: abs(values[j]))
+                peaks.append(refine(error, grid, best))
+                start = i
+        if len(peaks) < n:
+            break
+        while len(peaks) > n:
+            peaks.pop(0 if abs(error(peaks[0])) < abs(error(peaks[-1])) else -1)
+        worst = [abs(error(t)) for t in peaks]
+        nodes = peaks
+        if max(worst) - min(worst) < max(worst) * mp.mpf("1e-6"):
+            break
+    return coefficients, max(abs(v) for v in values)
+
+
+def refine(error, grid, best):
+    low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    for _ in range(40):
+        third = (high - low) / 3
+        if abs(error(low + third)) < abs(error(high - third)):
+            low += third
+        else:
+            high -= third
+    return (low + high) / 2
+
+
+def series(f, limit):
+    """f(t), with its limit where t is too near 0 to divide."""
+    return lambda t: limit if abs(t) < mp.mpf("1e-18") else f(t)
+
+
+half_ln2 = mp.log(2) / 2 * mp.mpf("1.001")
+expm1_rest = series(lambda r: (mp.expm1(r) - r) / r**2, mp.mpf("0.5"))
+log_rest = series(lambda f: (mp.log1p(f) - f + f * f / 2) / f**3, mp.mpf(1) / 3)
+atanh_rest = series(lambda u: (2 * mp.atanh(mp.sqrt(u)) / mp.sqrt(u) - 2) / u, mp.mpf(2) / 3)
+erf_core = series(lambda u: mp.erf(mp.sqrt(u)) / mp.sqrt(u), 2 / mp.sqrt(mp.pi))
+sin_rest = series(lambda u: (mp.sin(mp.sqrt(u)) / mp.sqrt(u) - 1) / u, -mp.mpf(1) / 6)
+cos_rest = series(lambda u: (mp.cos(mp.sqrt(u)) - 1 + u / 2) / u**2, mp.mpf(1) / 24)
+one = lambda t: mp.mpf(1)
+quarter_pi = mp.pi / 4 * mp.mpf("1.001")
+s_most = (mp.sqrt(2) - 1) / (mp.sqrt(2) + 1) * mp.mpf("1.001")
+
+FITS = [
+    # exp(r) = 1 + r + r^2 P(r)
+    ("exp_f32", expm1_rest, one, 4, -half_ln2, half_ln2),
+    ("exp_f64", expm1_rest, one, 9, -half_ln2, half_ln2),
+    # log(1 + f) = f - f^2/2 + f^3 P(f)
+    ("log_f32", log_rest, one, 8, mp.sqrt(mp.mpf("0.5")) - 1, mp.sqrt(2) - 1),
+    # log(1 + f) = 2s + s^3 P(s^2), s = f / (2 + f)
+    ("log_f64", atanh_rest, one, 7, mp.mpf(0), s_most**2),
+    # erf(x) = x P(x^2) for |x| < 1
+    ("erf_f32", erf_core, one, 6, mp.mpf(0), mp.mpf(1)),
+    ("erf_f64", erf_core, one, 12, mp.mpf(0), mp.mpf(1)),
+    # erfc(x) = exp(P(t)), x = middle + t, to the right of 1; the error counts as erfc does
+    ("erfc_f32", lambda t: mp.log(mp.erfc(t + mp.mpf("2.5"))), lambda t: mp.erfc(t + mp.mpf("2.5")), 8, mp.mpf("-1.5"), mp.mpf("1.5")),
+    ("erfc_f64", lambda t: mp.log(mp.erfc(t + mp.mpf("3.5"))), lambda t: mp.erfc(t + mp.mpf("3.5")), 18, mp.mpf("-2.5"), mp.mpf("2.5")),
+    # sin(r) = r + r^3 P(r^2), cos(r) = 1 - r^2/2 + r^4 P(r^2)
+    ("sin_f32", sin_rest, one, 2, mp.mpf(0), quarter_pi**2),
+    ("cos_f32", cos_rest, one, 2, mp.mpf(0), quarter_pi**2),
+    ("sin_f64", sin_rest, one, 5, mp.mpf(0), quarter_pi**2),
+    ("cos_f64", cos_rest, one, 5, mp.mpf(0), quarter_pi**2),
+]
+
+for name, f, weight, degree, a, b in FITS:
+    if len(sys.argv) > 1 and name not in sys.argv[1:]:
+        continue
+    coefficients, error = remez(f, weight, degree, a, b)
+    digits = 9 if name.endswith("f32") else 17
+    text = ", ".join(mp.nstr(c, digits, min_fixed=0, max_fixed=0) for c in coefficients)
+    print(f"static const double {name}[] = {{{text}}}; /* {mp.nstr(error, 2)} */", flush=True)
