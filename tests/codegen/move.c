@@ -1,0 +1,126 @@
+/* Ops that move elements, and those that look up or spread by index, against the interpreter. */
+#include "tests/codegen/kernels.h"
+
+static const char *const types[] = {"f32", "f64", "f16", "i1", "i8", "ui16", "i32", "i64"};
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+typedef struct {
+  const char *op, *in, *attrs;
+  int num_out;
+} move_case;
+
+static const move_case moves[] = {
+    {"transpose", "3x5x$", "perm=1,0", 1},
+    {"transpose", "40x33x$", "perm=1,0", 1},
+    {"transpose", "64x16x$", "perm=1,0", 1},
+    {"transpose", "2x3x17x5x$", "perm=0,2,1,3", 1},
+    {"transpose", "2x3x17x5x$", "perm=3,1,0,2", 1},
+    {"transpose", "7x$", "perm=0", 1},
+    {"reshape", "6x4x$", "shape=2,3,4", 1},
+    {"reshape", "2x3x4x$", "shape=6,-1", 1},
+    {"reshape", "2x3x4x$", "shape=4,6", 1},
+    {"flatten", "2x3x4x$", "axis=1", 1},
+    {"slice", "19x$", "start=3 limit=18", 1},
+    {"slice", "9x21x$", "start=2,1 limit=9,20 stride=3,2", 1},
+    {"slice", "9x21x$", "start=2,0 limit=3,21", 1},
+    {"slice", "4x4x$", "start=4,0 limit=4,4", 1},
+    {"pad", "17x$", "low=2 high=3 value=1", 1},
+    {"pad", "3x17x$", "low=1,0 high=0,9", 1},
+    {"pad", "5x4x$", "low=1,2 high=2,1 stride=2,3 value=1", 1},
+    {"pad", "1x4x$", "low=1,0 high=1,0 stride=4,1", 1},
+    {"pad", "0x4x$", "low=1,0 high=1,0 value=1", 1},
+    {"concat", "3x5x$ 3x7x$ 3x1x$", "dim=1", 1},
+    {"concat", "3x5x$ 0x5x$ 4x5x$", "dim=0", 1},
+    {"concat", "2x3x$", "dim=1", 1},
+    {"split", "3x13x$", "dim=1 sizes=5,7,1,0", 4},
+    {"split", "8x3x$", "dim=0 sizes=4,4", 2},
+    {"broadcast_to", "5x1x$", "shape=3,5,17", 1},
+    {"broadcast_to", "$", "shape=70", 1},
+};
+
+static const char *typed(kernel_run *k, const char *shapes, const char *dtype) {
+  char *out = msc_arena_alloc(msc_context_arena(k->ctx), 200), *p = out;
+  for (; *shapes; shapes++) p += *shapes == '$' ? sprintf(p, "%s", dtype) : sprintf(p, "%c", *shapes);
+  return out;
+}
+
+static void test_moves(void **state) {
+  kernel_run *k = kernels_new(NULL);
+  (void)state;
+  for (size_t t = 0; t < COUNT(types); t++)
+    for (size_t i = 0; i < COUNT(moves); i++) kernels_add_op(k, moves[i].op, typed(k, moves[i].in, types[t]), moves[i].attrs, moves[i].num_out, -9, 9);
+  kernels_finish(k);
+  kernels_check(k);
+  kernels_free(k);
+}
+
+static void test_sources(void **state) {
+  kernel_run *k = kernels_new(NULL);
+  (void)state;
+  for (size_t t = 0; t < COUNT(types); t++) {
+    if (!strcmp(types[t], "i1")) continue;
+    kernels_add_op(k, "iota", "", typed(k, "type=3x17x$ dim=1", types[t]), 1, 0, 1);
+    kernels_add_op(k, "iota", "", typed(k, "type=3x17x$ dim=0", types[t]), 1, 0, 1);
+    kernels_add_op(k, "one_hot", "9xi32", typed(k, "depth=7 dtype=$ on=3 off=1", types[t]), 1, -1, 9);
+    kernels_add_op(k, "one_hot", "2x9xi64", typed(k, "depth=33 dtype=$", types[t]), 1, 0, 33);
+    kernels_add_op(k, "constant", "", typed(k, "value=17x$:3", types[t]), 1, 0, 1);
+  }
+  kernels_finish(k);
+  kernels_check(k);
+  kernels_free(k);
+}
+
+/* Indices of operand `at` are drawn again, below `rows`. */
+static void draw_indices(kernel_run *k, msc_tensor *t, int64_t rows) {
+  for (int64_t i = 0; i < msc_type_elems(t->type); i++) msc_tensor_set(t, i, floor(random_number(k) * (double)rows));
+}
+
+static void prepare_gather(kernel_run *k, kernel_case *c) {
+  draw_indices(k, &c->in[1], c->in[0].type->dim[msc_op_int(c->func->body->first, "axis")]);
+}
+
+static void prepare_scatter(kernel_run *k, kernel_case *c) { draw_indices(k, &c->in[0], msc_op_int(c->func->body->first, "rows")); }
+
+static void add_indexed(kernel_run *k, const char *op, const char *in, const char *attrs, void (*prepare)(kernel_run *, kernel_case *)) {
+  msc_module *m = msc_module_new(k->ctx);
+  assert_non_null(one_op(m, op, in, attrs, 1));
+  kernels_add_with(k, msc_arena_printf(msc_context_arena(k->ctx), "%s %s %s", op, in, attrs), m->first, false, -5, 5, prepare)->reordered = true;
+}
+
+static void test_indexed(void **state) {
+  static const char *const some[] = {"f32", "f64", "bf16", "f16", "i8", "i32", "i64"};
+  kernel_run *k = kernels_new(NULL);
+  (void)state;
+  for (size_t t = 0; t < COUNT(some); t++) {
+    add_indexed(k, "gather", typed(k, "11x17x$ 5xi32", some[t]), "axis=0", prepare_gather);
+    add_indexed(k, "gather", typed(k, "11x17x$ 2x3xi64", some[t]), "axis=1", prepare_gather);
+    add_indexed(k, "gather", typed(k, "9x$ i32", some[t]), "axis=0", prepare_gather);
+    add_indexed(k, "gather", typed(k, "9x$ 40xi32", some[t]), "axis=0", prepare_gather);
+    bool small = !strcmp(some[t], "bf16") || !strcmp(some[t], "f16");
+    add_indexed(k, "scatter_add", typed(k, small ? "5xi32 5x17x$" : "23xi32 23x17x$", some[t]), "rows=7 axis=0", prepare_scatter);
+    add_indexed(k, "scatter_add", typed(k, "2x3xi64 2x3x40x$", some[t]), "rows=70 axis=0", prepare_scatter);
+    add_indexed(k, "scatter_add", typed(k, "4xi64 3x4x5x$", some[t]), "rows=6 axis=1", prepare_scatter);
+    add_indexed(k, "scatter_add", typed(k, "4xi64 4x$", some[t]), "rows=6 axis=0", prepare_scatter);
+    add_indexed(k, "scatter_add", typed(k, "0xi64 0x5x$", some[t]), "rows=6 axis=0", prepare_scatter);
+  }
+  kernels_finish(k);
+  kernels_check(k);
+  kernels_free(k);
+}
+
+static void test_bad_index_is_told(void **state) {
+  kernel_run *k = kernels_new(NULL);
+  (void)state;
+  assert_int_equal(kernels_add_op(k, "gather", "3x5xf32 17xi32", "axis=0", 1, 2, 5)->faults, MSC_FAULT_INDEX);
+  assert_int_equal(kernels_add_op(k, "gather", "3xf32 17xi64", "axis=0", 1, -3, 2)->faults, MSC_FAULT_INDEX);
+  assert_int_equal(kernels_add_op(k, "scatter_add", "5xi32 5x40xf32", "rows=3", 1, 2, 5)->faults, MSC_FAULT_INDEX);
+  assert_int_equal(kernels_add_op(k, "scatter_add", "5xi32 5x1xf32", "rows=3", 1, -2, 1)->faults, MSC_FAULT_INDEX);
+  kernels_finish(k);
+  kernels_check(k);
+  kernels_free(k);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_moves), cmocka_unit_test(test_sources), cmocka_unit_test(test_indexed), cmocka_unit_test(test_bad_index_is_told)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
