@@ -94,7 +94,7 @@ bool fbs_read_optimizers(fbs_reader *r);
 bool fbs_is_weight_path(const char *path);
 /* Makes `v` the definition of value `number`; reports a second one. */
 bool fbs_define(fbs_reader *r, fbs_place p, uint32_t number, msc_value *v);
-/* A defined value, or NULL after a report: "USE is value 7, ...". */
+/* A defined value, or NULL after a report: "USEis value 7, ..."; `use` ends with a blank or is empty. */
 msc_value *fbs_value(fbs_reader *r, fbs_place p, uint32_t number, const char *use);
 
 #endif

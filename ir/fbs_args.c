@@ -30,6 +30,11 @@ static msc_value *add_arg(fbs_reader *r, fbs_place p, uint32_t number, const msc
   return v;
 }
 
+/* After a reported fault: uses of the value are passed over in silence. */
+static void define_faulty(fbs_reader *r, uint32_t number) {
+  if (number < r->num_values && !r->value[number]) r->value[number] = msc_new(r->scratch, msc_value);
+}
+
 static const msc_type *declared_type(fbs_reader *r, fbs_place p, uint32_t number) {
   if (number < r->num_values) return r->declared[number];
   fbs_error(r, MSC_E_SSA, p, "is value %u, but the file has %u values", number, r->num_values);
@@ -186,9 +191,11 @@ bool fbs_read_args(fbs_reader *r) {
   size_t num = 0;
   for (uint32_t i = 0; i < inputs && r->num_errors < FBS_MAX_ERRORS; i++)
     if ((name[num] = read_input(r, i, model_model_inputs(r->model, i)))) num++;
+    else define_faulty(r, model_input_value(model_model_inputs(r->model, i)));
   check_weight_files(r);
   for (uint32_t i = 0; i < parameters && r->num_errors < FBS_MAX_ERRORS; i++)
     if ((name[num] = read_parameter(r, i, model_model_parameters(r->model, i)))) num++;
+    else define_faulty(r, model_parameter_value(model_model_parameters(r->model, i)));
   check_distinct(r, "inputs or parameters", name, num);
   check_body_args(r);
   return true;
@@ -219,7 +226,10 @@ static void read_constant(fbs_reader *r, uint32_t i, model_constant c) {
 }
 
 bool fbs_read_constants(fbs_reader *r) {
-  for (uint32_t i = 0; i < model_model_constants_num(r->model) && r->num_errors < FBS_MAX_ERRORS; i++) read_constant(r, i, model_model_constants(r->model, i));
+  for (uint32_t i = 0; i < model_model_constants_num(r->model) && r->num_errors < FBS_MAX_ERRORS; i++) {
+    read_constant(r, i, model_model_constants(r->model, i));
+    if (r->num_errors) define_faulty(r, model_constant_value(model_model_constants(r->model, i)));
+  }
   return true;
 }
 
@@ -237,7 +247,7 @@ static void check_body_results(fbs_reader *r) {
 static size_t place_loss(fbs_reader *r, msc_value **in, const char **name, size_t num) {
   model_train train = model_model_train(r->model);
   fbs_place p = {r->file, NULL, "train"};
-  msc_value *loss = train.at ? fbs_value(r, p, model_train_loss(train), "the loss") : NULL;
+  msc_value *loss = train.at ? fbs_value(r, p, model_train_loss(train), "the loss ") : NULL;
   size_t at = 0;
   if (!loss) return num;
   while (at < num && in[at] != loss) at++;
@@ -268,7 +278,7 @@ bool fbs_read_outputs(fbs_reader *r) {
     fbs_place p = fbs_at_file(r, "output %u", i);
     name[num] = fbs_text(r, p, model_output_name(o), model_output_name_len(o));
     if (name[num] && !*name[num]) fbs_error(r, MSC_E_FORMAT, p, "has no name");
-    in[num] = fbs_value(r, p, model_output_value(o), "it");
+    in[num] = fbs_value(r, p, model_output_value(o), "");
     if (name[num] && in[num]) num++;
   }
   check_body_results(r);

@@ -49,8 +49,8 @@ bool fbs_define(fbs_reader *r, fbs_place p, uint32_t number, msc_value *v) {
 }
 
 msc_value *fbs_value(fbs_reader *r, fbs_place p, uint32_t number, const char *use) {
-  if (number >= r->num_values) fbs_error(r, MSC_E_SSA, p, "%s is value %u, but the file has %u values", use, number, r->num_values);
-  else if (!r->value[number]) fbs_error(r, MSC_E_SSA, p, "%s is value %u, which is not defined before this use", use, number);
+  if (number >= r->num_values) fbs_error(r, MSC_E_SSA, p, "%sis value %u, but the file has %u values", use, number, r->num_values);
+  else if (!r->value[number]) fbs_error(r, MSC_E_SSA, p, "%sis value %u, which is not defined before this use", use, number);
   else return r->value[number];
   return NULL;
 }
@@ -205,7 +205,7 @@ static bool read_known_op(fbs_reader *r, fbs_place p, msc_op_kind kind, model_op
   if (!ok) return false;
   msc_value **in = msc_new_array(r->scratch, msc_value *, num_in + 1);
   for (uint32_t i = 0; i < num_in; i++) {
-    in[i] = fbs_value(r, p, model_op_operands(o, i), "an operand");
+    in[i] = fbs_value(r, p, model_op_operands(o, i), "an operand ");
     if (!in[i] || !in[i]->type) ok = false;
   }
   if (!ok) return false;
@@ -291,7 +291,7 @@ static msc_module *read_model(fbs_reader *r) {
   bool (*const steps[])(fbs_reader *) = {read_name, read_mesh,      fbs_read_types, fbs_read_locs,    fbs_read_blocks,    read_values,        fbs_read_args,
                                          fbs_read_constants, read_ops,   fbs_read_outputs, fbs_read_optimizers, fbs_check_dims_used};
   for (size_t i = 0; i < sizeof steps / sizeof *steps && r->num_errors < FBS_MAX_ERRORS; i++) steps[i](r);
-  return r->num_errors ? NULL : r->module;
+  return r->num_errors || !msc_verify(r->module) ? NULL : r->module; /* tied operands and what else is a rule of all IR */
 }
 
 static bool report_damage(msc_context *ctx, const msc_loc *file, const void *data, size_t bytes, const flatbuf_fault *f) {
