@@ -13,6 +13,7 @@ class Error(ValueError):
 
 Type = namedtuple("Type", "dtype dims")
 
+# Without the ops that only msc makes: layout changes without a group (exchange, shard), fused kernels, terminators.
 # name | operands (`x*`: any number) | results | attributes as name:kind[=default], `?`: may be absent | function below
 _TEXT = """
 iota          |            | y | type:type dim:int=0 | iota
@@ -72,8 +73,6 @@ all_gather    | x | y | axes:str? dim:int=0 | all_gather
 reduce_scatter | x | y | axes:str? dim:int=0 reduction:str=sum | reduce_scatter
 all_to_all    | x | y | axes:str? split_dim:int=0 concat_dim:int=0 | all_to_all
 permute       | x | y | axes:str? pairs:ints? | same
-exchange      | x | y | | same
-shard         | x | y | | same
 broadcast     | x | y | axes:str root:int=0 | same
 send          | x | token | axes:str from:int to:int channel:int=0 | same
 recv          | token | y | axes:str from:int to:int channel:int=0 | same
