@@ -88,7 +88,8 @@ typedef struct {
   const char *declined; /* "library: f64 is not among its types": who declined before, or "" */
 } msc_chosen;
 
-/* First implementation of the op's list in kernel.def that does not decline. */
+/* First implementation of the op's list in kernel.def that does not decline, on any machine or on one (NULL: this one). */
 msc_chosen msc_choose(msc_arena *arena, const msc_op *op);
+msc_chosen msc_choose_for(msc_arena *arena, const msc_op *op, const char *cpu);
 
 #endif

@@ -36,6 +36,8 @@ LLVMMemoryBufferRef msc_llvm_assemble(msc_llvm *l);
 extern const char msc_llvm_pipeline[];
 size_t msc_cpu_count(void);
 msc_cpu msc_cpu_row(size_t i);
+/* Level of a name of cpu.def; NULL or "native": of this machine; 1 for what is not known. */
+int msc_cpu_level(const char *name);
 /* Features of a level, LLVM's names, sorted. */
 const char *const *msc_cpu_features(int level, size_t *out_num);
 

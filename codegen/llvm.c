@@ -71,6 +71,12 @@ static msc_cpu host_cpu(void) {
   return cpu;
 }
 
+int msc_cpu_level(const char *name) {
+  if (!name || !strcmp(name, "native")) return level_of_host();
+  const msc_cpu *row = find_cpu(name);
+  return row ? row->level : 1;
+}
+
 static bool choose_cpu(msc_context *ctx, const char *name, msc_cpu *out_cpu) {
   const char *known[sizeof cpus / sizeof *cpus];
   if (!name || !strcmp(name, "native")) {

@@ -19,7 +19,7 @@ bool msc_nest_can_fuse(const msc_op *op) {
   const msc_op_info *info = msc_info(op);
   if (info->flags & (MSC_COLLECTIVE | MSC_TERMINATOR)) return false;
   switch (op->kind) {
-    case OP_matmul: case OP_batch_matmul: case OP_fused: case OP_shard: case OP_exchange: return false;
+    case OP_gemm: case OP_shard: return false;
     case OP_constant: return msc_op_attr(op, "value")->dense.bytes == (size_t)msc_dtype_bytes(op->out[0].type->dtype);
     default: return true;
   }
@@ -159,16 +159,18 @@ static bool build(msc_nester *n, const region *r, msc_nest_info *out_info) {
 
 bool msc_nest_fits(msc_nester *n, size_t num_ops, const msc_op *const *ops, msc_nest_info *out_info, const char **out_why) {
   region r = {.num_ops = num_ops, .ops = ops};
+  msc_nest_launch *launch;
   *out_why = n->why;
-  for (size_t i = 0; i < num_ops; i++)
-    if (!msc_nest_can_fuse(ops[i])) {
-      snprintf(n->why, sizeof n->why, "%s is no part of a larger kernel", msc_kind_name(ops[i]->kind));
-      return false;
-    }
-  if (num_ops > MSC_NEST_OPS) {
-    snprintf(n->why, sizeof n->why, "more than %d ops", MSC_NEST_OPS);
-    return false;
+  n->failed = false;
+  if (num_ops == 1 && ops[0]->kind == OP_fused) {
+    msc_arena *arena = msc_arena_new(n->ctx);
+    bool ok = msc_nest_op(n, arena, ops[0], out_info, &launch);
+    msc_arena_free(arena);
+    return ok;
   }
+  for (size_t i = 0; i < num_ops; i++)
+    if (ops[i]->kind == OP_fused || !msc_nest_can_fuse(ops[i])) return msc_nest_refuse(n, "%s is no part of a larger kernel", msc_kind_name(ops[i]->kind));
+  if (num_ops > MSC_NEST_OPS) return msc_nest_refuse(n, "more than %d ops", MSC_NEST_OPS);
   return build(n, &r, out_info);
 }
 

@@ -42,11 +42,11 @@ typedef struct {
 /* In the context's arena. */
 msc_nester *msc_nester_new(msc_context *ctx);
 
-/* May these ops of one block, in their order, be one kernel?  Results used outside the set are its results.  Microseconds:
- * ask with every op you would like to add.  False: *out_why (valid until the next call) says why not. */
+/* May these ops of one block, in their order, be one kernel?  Results used outside the set are its results.  A fused op may
+ * stand alone.  Microseconds: ask with every op you would like to add.  False: *out_why (valid until the next call) says why not. */
 bool msc_nest_fits(msc_nester *nester, size_t num_ops, const msc_op *const *ops, msc_nest_info *out_info, const char **out_why);
 
-/* Can this op be part of a region at all?  (no collective, no matmul, no update of a layout) */
+/* Is this op a generated kernel, or a part of one?  (no collective, no product by the library, no constant of many values) */
 bool msc_nest_can_fuse(const msc_op *op);
 
 #endif

@@ -77,6 +77,7 @@ uint16_t nest_matmul(msc_nester *n, const msc_op *op, int y, const msc_view *vie
   int ra = n->value[a].value->type->rank, rb = n->value[b].value->type->rank, ry = n->value[y].value->type->rank;
   bool ta = msc_op_bool(op, "transpose_a"), tb = msc_op_bool(op, "transpose_b");
   msc_view at_a = {0}, at_b = {0};
+  if (n->value[a].def || n->value[b].def) return msc_nest_refuse(n, "operands of a product would be computed again for every row or column");
   for (int i = 3; i <= ry; i++) {
     if (i <= ra && n->value[a].value->type->dim[ra - i] != 1) at_a.at[ra - i] = view->at[ry - i];
     if (i <= rb && n->value[b].value->type->dim[rb - i] != 1) at_b.at[rb - i] = view->at[ry - i];

@@ -1,0 +1,47 @@
+/* choose.c: an op in; who computes it, and who declined before with what reason, out. */
+#include "codegen/codegen.h"
+#include "codegen/emit.h"
+
+typedef struct {
+  msc_arena *arena;
+  int level; /* x86-64 level of the machine, see cpu.def */
+} choosing;
+
+typedef const char *decline_fn(const choosing *c, const msc_op *op);
+
+/* oneDNN 2.6 on CPUs: f32 everywhere, bf16 with AVX-512, f16 not at all. */
+static const char *decline_library(const choosing *c, const msc_op *op) {
+  const msc_type *t = op->out[0].type, *a = op->in[0].value->type;
+  int64_t inner = a->dim[a->rank - 1 - msc_op_bool(op, "transpose_a")];
+  if (msc_type_elems(t) == 0 || inner == 0) return "nothing to multiply";
+  if (t->dtype == MSC_F32) return NULL;
+  if (t->dtype == MSC_BF16) return c->level >= 4 ? NULL : "bf16 needs AVX-512";
+  return msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(t->dtype));
+}
+
+static const struct {
+  msc_op_kind op;
+  msc_choice by;
+  decline_fn *decline;
+} rows[] = {
+#define KERNEL(op, by, decline) {OP_##op, MSC_BY_##by, decline},
+#include "codegen/kernel.def"
+#undef KERNEL
+};
+
+static const char *const names[] = {[MSC_BY_LIBRARY] = "library", [MSC_BY_KERNEL] = "generated kernel", [MSC_BY_COLLECTIVE] = "collective", [MSC_BY_ALIAS] = "alias"};
+
+msc_chosen msc_choose_for(msc_arena *arena, const msc_op *op, const char *cpu) {
+  choosing c = {.arena = arena, .level = msc_cpu_level(cpu)};
+  msc_chosen chosen = {.by = msc_info(op)->flags & MSC_COLLECTIVE ? MSC_BY_COLLECTIVE : MSC_BY_KERNEL, .declined = ""};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    if (rows[i].op != op->kind) continue;
+    const char *why = rows[i].decline ? rows[i].decline(&c, op) : NULL;
+    chosen.by = rows[i].by;
+    if (!why) break;
+    chosen.declined = msc_arena_printf(arena, "%s%s%s: %s", chosen.declined, *chosen.declined ? "; " : "", names[rows[i].by], why);
+  }
+  return chosen;
+}
+
+msc_chosen msc_choose(msc_arena *arena, const msc_op *op) { return msc_choose_for(arena, op, "x86-64"); }
