@@ -1,5 +1,6 @@
 """formula: numbers that need no file: initial weights, samples and labels, the same here, in tests/passes/fixtures.c and
 in the PyTorch run that made the losses.  In: a seed and an element number; out: a number exactly representable in f32."""
+import functools
 import math
 import struct
 
@@ -38,10 +39,15 @@ def label(sample, classes):
     return (7 * sample + 3) % classes
 
 
+@functools.lru_cache(None)
+def pattern(number, features):
+    return [0.25 * unit(11, number * features + p) for p in range(features)]
+
+
 def data(sample, features, classes):
-    """A blurred picture of the sample's class: half pattern, half noise, negative parts dark."""
-    pattern = label(sample, classes) * features
-    return [max(0.0, f32(0.25 * unit(11, pattern + p) + 0.75 * unit(12, sample * features + p))) for p in range(features)]
+    """A blurred picture of the sample's class: one part pattern, three parts noise, negative parts dark."""
+    first = sample * features
+    return [max(0.0, f32(v + 0.75 * unit(12, first + p))) for p, v in enumerate(pattern(label(sample, classes), features))]
 
 
 def tokens(sample, length):
