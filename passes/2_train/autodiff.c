@@ -6,6 +6,7 @@
 #include "ir/grad.h"
 #include "ir/op_table.h"
 #include "passes/2_train/train.h"
+#include "passes/config.h"
 #include "passes/pass.h"
 
 typedef struct {
@@ -172,9 +173,17 @@ static bool give_results(autodiff *a) {
   return true;
 }
 
+/* The model's micro-batches, unless the configuration says otherwise. */
+static bool check_micro_size(const autodiff *a) {
+  const msc_attr_value *micro = msc_func_attr(a->f, "micro_size");
+  if (!micro || micro->kind != MSC_ATTR_INT || micro->i == 1 || msc_config_is_set(a->pass->config, MSC_KEY_micro_size)) return true;
+  return msc_error(a->pass->ctx, MSC_E_UNSUPPORTED, a->f->loc, "micro_size %" PRId64 ": gradients over several micro-batches are not supported yet; the key micro_size = 1 trains on whole batches", micro->i);
+}
+
 bool pass_autodiff(msc_pass_ctx *pass, msc_module *m) {
   autodiff a = {.pass = pass, .f = msc_training_func(m)};
   if (!a.f || msc_func_attr(a.f, "gradients")) return true;
+  MSC_TRY(check_micro_size(&a));
   a.ret = a.f->body->last;
   msc_value *loss = msc_loss_of(a.f);
   if (!loss || !msc_read_optimizer(a.f, pass->scratch, &a.groups)) return false;
