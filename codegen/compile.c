@@ -1,0 +1,93 @@
+/* compile.c: the whole road from a module to a plan: passes in order, decisions noted on the way, calls, code. */
+#include <string.h>
+
+#include "codegen/compile.h"
+#include "passes/3_shard/strategy_file.h"
+
+/* ---- decisions ---- */
+
+static const char *join_layouts(msc_arena *a, const msc_attr_value *list) {
+  const char *text = "";
+  for (size_t i = 0; list && i < list->list.num; i++) text = msc_arena_printf(a, "%s%s%s", text, i ? " " : "", list->list.v[i].s);
+  return text;
+}
+
+static const char *result_layouts(msc_arena *a, const msc_mesh *mesh, const msc_op *op) {
+  const char *text = "";
+  for (int i = 0; i < op->num_out; i++)
+    if (op->out[i].type->layout) text = msc_arena_printf(a, "%s%s%s", text, i ? " " : "", msc_layout_print(a, mesh, op->out[i].type->layout));
+  return text;
+}
+
+static bool decided(const msc_op *op) { return op->name && !op->forward && msc_op_attr(op, "by") && msc_op_attr(op, "in_layout"); }
+
+/* Who decided what about each op the user named. */
+static const msc_decision *note_decisions(msc_context *ctx, const msc_func *f, size_t *out_num) {
+  msc_arena *a = msc_context_arena(ctx);
+  size_t num = 0;
+  for (const msc_op *op = f->body->first; op; op = op->next) num += decided(op);
+  msc_decision *d = msc_new_array(a, msc_decision, num);
+  num = 0;
+  for (const msc_op *op = f->body->first; op; op = op->next) {
+    if (!decided(op)) continue;
+    const char *in = join_layouts(a, msc_op_attr(op, "in_layout")), *out = result_layouts(a, &f->module->mesh, op);
+    d[num++] = (msc_decision){op->name, msc_arena_printf(a, "%s -> %s", in, out), msc_op_str(op, "by")};
+  }
+  *out_num = num;
+  return d;
+}
+
+/* ---- time ---- */
+
+/* Until a described cluster is read: a two-core server of 2020s make.  Bytes and operations per nanosecond. */
+static uint64_t predicted_ns(const msc_plan *p) {
+  enum { CALL_NS = 500, FLOPS_PER_NS = 60, BYTES_PER_NS = 10, COLLECTIVE_NS = 10000, WIRE_BYTES_PER_NS = 3 };
+  uint64_t ns = 0;
+  const msc_plan_section *s = &p->section[0];
+  for (size_t i = 0; i < s->num_calls; i++) {
+    const msc_plan_call *c = &s->call[i];
+    bool wire = c->kind == PLAN_CALL_KIND_COLLECTIVE;
+    uint64_t compute = c->flops / FLOPS_PER_NS, memory = c->bytes / (wire ? WIRE_BYTES_PER_NS : BYTES_PER_NS);
+    ns += (compute > memory ? compute : memory) + (wire ? COLLECTIVE_NS : CALL_NS);
+  }
+  return ns;
+}
+
+uint64_t msc_plan_rank_bytes(const msc_plan *p) {
+  uint64_t scratch = 0;
+  for (size_t i = 0; i < p->num_sections; i++)
+    if (p->section[i].scratch_bytes > scratch) scratch = p->section[i].scratch_bytes;
+  return p->persistent_bytes + 2 * p->input_stride + scratch + p->constant_bytes;
+}
+
+/* ---- the road ---- */
+
+static bool run_passes(msc_context *ctx, msc_module *m, const msc_compile_options *o, const char *from, const char *until) {
+  msc_pass_options p = {.from = from, .until = until, .verify = o->verify, .config = o->config, .dump_dir = o->dump_dir, .flags = o->flags,
+                        .user = o->user, .after = o->after, .remark = o->remark, .reproducer = o->reproducer};
+  return msc_run_passes(ctx, m, &p);
+}
+
+msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
+  if (!run_passes(ctx, m, options, NULL, "layouts")) return NULL;
+  msc_func *f = msc_find_func(m, "train");
+  if (!f) f = msc_find_func(m, "forward");
+  if (!f) {
+    msc_error(ctx, MSC_E_FORMAT, NULL, "the module has no function forward");
+    return NULL;
+  }
+  size_t num_decisions = 0;
+  const msc_decision *decision = note_decisions(ctx, f, &num_decisions);
+  const char *strategies = msc_strategy_file(f, msc_context_arena(ctx));
+  if (!run_passes(ctx, m, options, "evaluate", NULL)) return NULL;
+  msc_plan *p = msc_plan_of(ctx, m, options->cpu);
+  if (!p) return NULL;
+  p->decision = decision;
+  p->num_decisions = num_decisions;
+  p->strategies = strategies;
+  p->model = options->model;
+  p->model_hash = options->model_hash;
+  p->config = msc_config_json(options->config, p->arena);
+  p->predicted_step_ns = predicted_ns(p);
+  return p;
+}

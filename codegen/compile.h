@@ -1,0 +1,29 @@
+/* compile.h: module + configuration -> plan. */
+#ifndef MSC_CODEGEN_COMPILE_H
+#define MSC_CODEGEN_COMPILE_H
+
+#include "codegen/plan.h"
+#include "passes/config.h"
+#include "passes/pass.h"
+
+typedef struct {
+  const msc_config *config;
+  const char *cpu;             /* NULL: this machine */
+  const char *model;           /* its name, for messages and the plan */
+  uint64_t model_hash;         /* of the input's bytes */
+  const char *dump_dir;        /* IR after every pass that changed it; or NULL */
+  int verify;                  /* MSC_VERIFY_... */
+  const char *flags;           /* repeated in a reproducer; or NULL */
+  void *user;                  /* of the functions below, each of which may be NULL */
+  void (*after)(void *user, const msc_pass_report *report);
+  void (*remark)(void *user, const msc_pass_info *pass, const msc_op *op, const char *text);
+  void (*reproducer)(void *user, const msc_pass_info *pass, const char *text, size_t bytes);
+} msc_compile_options;
+
+/* Rewrites m in place.  NULL after reporting; the plan and its bytes (msc_plan_bytes) live in the context's arena. */
+msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options *options);
+
+/* Bytes that one rank allocates: parameters and state, two batches of input, scratch of the larger section, constants. */
+uint64_t msc_plan_rank_bytes(const msc_plan *p);
+
+#endif

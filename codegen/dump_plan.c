@@ -1,0 +1,169 @@
+/* dump_plan.c: a verified plan.bin -> text for people: what every rank holds, calls and sends, in order. */
+#include <string.h>
+
+#include "codegen/dump_plan.h"
+#include "plan_fbs.h"
+
+typedef struct {
+  plan_plan root;
+  msc_write_fn *write;
+  void *user;
+} dumping;
+
+static void put(const dumping *d, const char *fmt, ...) MSC_PRINTF(2, 3);
+static void put(const dumping *d, const char *fmt, ...) {
+  char line[1024]; /* names longer than this are cut */
+  va_list ap;
+  va_start(ap, fmt);
+  int n = vsnprintf(line, sizeof line, fmt, ap);
+  va_end(ap);
+  if (n > 0) d->write(d->user, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
+}
+
+static const char *const verbs[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute", "exchange", "broadcast", "pairs"};
+static const char *const spaces[] = {"persistent", "scratch", "input", "constant", "tile"};
+static const char *const reductions[] = {"sum", "max", "min", "prod"};
+
+/* ---- layouts and types ---- */
+
+static void put_digit(const dumping *d, plan_sub_axis s) {
+  plan_axis axis = plan_plan_mesh(d->root, s.axis);
+  put(d, s.pre == 1 && s.size == plan_axis_size(axis) ? "%s" : "%s:(%u)%u", plan_axis_name(axis), s.pre, s.size);
+}
+
+static void put_digits(const dumping *d, plan_layout l, uint32_t from, uint32_t to) {
+  put(d, "{");
+  for (uint32_t i = from; i < to; i++) {
+    if (i > from) put(d, ",");
+    put_digit(d, plan_layout_sub(l, i));
+  }
+  put(d, "}");
+}
+
+static void put_layout(const dumping *d, uint32_t index) {
+  plan_layout l = plan_plan_layouts(d->root, index);
+  uint32_t rank = plan_layout_first_num(l) - 1, end = plan_layout_first(l, rank);
+  put(d, "[");
+  for (uint32_t i = 0; i < rank; i++) {
+    if (i) put(d, ",");
+    put_digits(d, l, plan_layout_first(l, i), plan_layout_first(l, i + 1));
+  }
+  put(d, "]");
+  if (end == plan_layout_sub_num(l)) return;
+  put(d, " partial%s%s=", plan_layout_reduction(l) ? "_" : "", plan_layout_reduction(l) ? reductions[plan_layout_reduction(l)] : "");
+  put_digits(d, l, end, plan_layout_sub_num(l));
+}
+
+static void put_type(const dumping *d, uint8_t dtype, uint32_t rank, const uint64_t *dim) {
+  put(d, "%s[", msc_dtype_name((msc_dtype)dtype));
+  for (uint32_t i = 0; i < rank; i++) put(d, "%s%" PRIu64, i ? "," : "", dim[i]);
+  put(d, "]");
+}
+
+static void put_ref(const dumping *d, plan_ref r) { put(d, " %s+%" PRIu64 ":%" PRIu64 "%s", spaces[r.space], r.offset, r.bytes, r.written ? "w" : ""); }
+
+/* ---- header ---- */
+
+static void put_header(const dumping *d) {
+  put(d, "plan %s\n  version %u, by %s, for %s %s\n  needs", plan_plan_model(d->root) ? plan_plan_model(d->root) : "", plan_plan_version(d->root),
+      plan_plan_compiler(d->root) ? plan_plan_compiler(d->root) : "?", plan_plan_target(d->root) ? plan_plan_target(d->root) : "?", plan_plan_cpu(d->root) ? plan_plan_cpu(d->root) : "?");
+  for (uint32_t i = 0; i < plan_plan_features_num(d->root); i++) put(d, " %s", plan_plan_features(d->root, i));
+  put(d, "\n  mesh");
+  for (uint32_t i = 0; i < plan_plan_mesh_num(d->root); i++) put(d, " %s=%u", plan_axis_name(plan_plan_mesh(d->root, i)), plan_axis_size(plan_plan_mesh(d->root, i)));
+  put(d, "\n  persistent %" PRIu64 " bytes, input slot %" PRIu64 " bytes, constants %u bytes, code %u bytes\n", plan_plan_persistent_bytes(d->root), plan_plan_input_stride(d->root),
+      plan_plan_constants_num(d->root), plan_plan_code_num(d->root));
+}
+
+static void put_variables(const dumping *d) {
+  for (uint32_t i = 0; i < plan_plan_parameters_num(d->root); i++) {
+    plan_parameter p = plan_plan_parameters(d->root, i);
+    put(d, "%s %s ", plan_parameter_state(p) ? "state" : "parameter", plan_parameter_name(p));
+    put_type(d, plan_parameter_dtype(p), plan_parameter_shape_num(p), plan_parameter_shape_data(p));
+    put(d, " ");
+    put_layout(d, plan_parameter_layout(p));
+    put_ref(d, plan_parameter_ref(p));
+    put(d, " init %s\n", plan_parameter_init(p) ? plan_parameter_init(p) : "zeros");
+  }
+  for (uint32_t i = 0; i < plan_plan_inputs_num(d->root); i++) {
+    plan_input p = plan_plan_inputs(d->root, i);
+    put(d, "input %s ", plan_input_name(p));
+    put_type(d, plan_input_dtype(p), plan_input_shape_num(p), plan_input_shape_data(p));
+    put(d, " ");
+    put_layout(d, plan_input_layout(p));
+    put_ref(d, plan_input_ref(p));
+    put(d, "%s\n", plan_input_whole(p) ? " whole" : "");
+  }
+  for (uint32_t i = 0; i < plan_plan_outputs_num(d->root); i++) {
+    plan_output p = plan_plan_outputs(d->root, i);
+    put(d, "output %s of %s ", plan_output_name(p), plan_section_name(plan_plan_sections(d->root, plan_output_section(p))));
+    put_type(d, plan_output_dtype(p), plan_output_shape_num(p), plan_output_shape_data(p));
+    put_ref(d, plan_output_ref(p));
+    put(d, "%s\n", plan_output_loss(p) ? " loss" : "");
+  }
+}
+
+/* ---- calls ---- */
+
+static void put_matmul(const dumping *d, plan_call c) {
+  plan_matmul m = plan_plan_matmuls(d->root, plan_call_index(c));
+  put(d, "matmul %s %" PRIu64 "x%" PRIu64 "x%" PRIu64, msc_dtype_name((msc_dtype)plan_matmul_dtype(m)), plan_matmul_m(m), plan_matmul_n(m), plan_matmul_k(m));
+  if (plan_matmul_batch(m) > 1) put(d, " batch %" PRIu64, plan_matmul_batch(m));
+  put(d, "%s%s%s%s tile %" PRIu64 "x%" PRIu64, plan_matmul_transpose_a(m) ? " a^T" : "", plan_matmul_transpose_b(m) ? " b^T" : "", plan_matmul_bias(m) ? " +bias" : "",
+      plan_matmul_relu(m) ? " relu" : "", plan_matmul_tile_m(m), plan_matmul_tile_n(m));
+}
+
+static void put_collective(const dumping *d, plan_call c) {
+  plan_collective v = plan_plan_collectives(d->root, plan_call_index(c));
+  put(d, "%s ", verbs[plan_collective_verb(v)]);
+  put_type(d, plan_collective_dtype(v), plan_collective_shape_num(v), plan_collective_shape_data(v));
+  if (plan_collective_from(v) == UINT32_MAX) {
+    put(d, " over {");
+    for (uint32_t i = 0; i < plan_collective_axes_num(v); i++) {
+      if (i) put(d, ",");
+      put_digit(d, plan_collective_axes(v, i));
+    }
+    put(d, "} root %u", plan_collective_root(v));
+    return;
+  }
+  put(d, " ");
+  put_layout(d, plan_collective_from(v));
+  put(d, " -> ");
+  put_layout(d, plan_collective_to(v));
+}
+
+static void put_kernel(const dumping *d, plan_call c) {
+  plan_kernel k = plan_plan_kernels(d->root, plan_call_index(c));
+  put(d, "kernel %s, %" PRIu64 " items by %" PRIu64, plan_kernel_name(k), plan_call_extent(c), plan_call_grain(c));
+}
+
+static void put_call(const dumping *d, plan_call c) {
+  static void (*const put_kind[])(const dumping *, plan_call) = {put_kernel, put_matmul, put_collective};
+  put_kind[plan_call_kind(c)](d, c);
+  if (plan_call_name(c)) put(d, "  (%s)", plan_call_name(c));
+  put(d, "\n       ");
+  for (uint32_t i = 0; i < plan_call_buffers_num(c); i++) put_ref(d, plan_call_buffers(c, i));
+  put(d, "\n");
+}
+
+static void put_section(const dumping *d, plan_section s) {
+  put(d, "section %s: %u calls, scratch %" PRIu64 " bytes\n", plan_section_name(s), plan_section_calls_num(s), plan_section_scratch_bytes(s));
+  for (uint32_t i = 0; i < plan_section_calls_num(s); i++) {
+    plan_call c = plan_section_calls(s, i);
+    put(d, "%5u  ", i);
+    put_call(d, c);
+    if (!has_plan_call_epilogue(c)) continue;
+    put(d, "       then ");
+    put_call(d, plan_call_epilogue(c));
+  }
+}
+
+void msc_dump_plan(const void *file, msc_write_fn *write, void *user) {
+  dumping d = {plan_plan_root(file), write, user};
+  put_header(&d);
+  put_variables(&d);
+  for (uint32_t i = 0; i < plan_plan_decisions_num(d.root); i++) {
+    plan_decision v = plan_plan_decisions(d.root, i);
+    put(&d, "strategy %s: %s (%s)\n", plan_decision_op(v) ? plan_decision_op(v) : "", plan_decision_text(v) ? plan_decision_text(v) : "", plan_decision_by(v) ? plan_decision_by(v) : "");
+  }
+  for (uint32_t i = 0; i < plan_plan_sections_num(d.root); i++) put_section(&d, plan_plan_sections(d.root, i));
+}

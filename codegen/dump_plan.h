@@ -1,0 +1,10 @@
+/* dump_plan.h: plan.bin as text. */
+#ifndef MSC_CODEGEN_DUMP_PLAN_H
+#define MSC_CODEGEN_DUMP_PLAN_H
+
+#include "ir/ir.h"
+
+/* `file` must have been verified (mscrt_plan_open does). */
+void msc_dump_plan(const void *file, msc_write_fn *write, void *user);
+
+#endif

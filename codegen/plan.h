@@ -1,0 +1,109 @@
+/* plan.h: a lowered module as a plan: the records that plan.fbs holds, in memory, and their bytes. */
+#ifndef MSC_CODEGEN_PLAN_H
+#define MSC_CODEGEN_PLAN_H
+
+#include "codegen/codegen.h"
+#include "ir/ir.h"
+#include "plan_fbs.h"
+
+/* Strategy of one op, for people: layouts in -> out, and who decided. */
+typedef struct {
+  const char *op, *text, *by;
+} msc_decision;
+
+typedef struct {
+  uint64_t batch, m, n, k, stride_a, stride_b, tile_m, tile_n, tile_bytes;
+  msc_dtype dtype;
+  bool transpose_a, transpose_b, bias, relu;
+} msc_plan_matmul;
+
+typedef struct {
+  uint8_t verb;
+  msc_dtype dtype;
+  int rank;
+  uint64_t shape[MSC_MAX_RANK];
+  uint32_t from, to; /* into layouts; UINT32_MAX: none */
+  msc_reduction reduction;
+  size_t num_axes, num_pairs;
+  plan_sub_axis axis[MSC_MAX_SUBAXES];
+  uint32_t root;
+  uint32_t *pair;
+} msc_plan_collective;
+
+typedef struct msc_plan_call {
+  uint8_t kind;   /* PLAN_CALL_KIND_... */
+  uint32_t index; /* into kernels, matmuls or collectives */
+  size_t num_buffers;
+  plan_ref *buffer;
+  const msc_launch *launch; /* of a kernel */
+  struct msc_plan_call *epilogue;
+  const msc_op *op;
+  uint64_t bytes, flops;
+  bool checks;
+} msc_plan_call;
+
+/* A layout change, for people and for the counts of `msc compile --json`. */
+typedef struct {
+  uint32_t section, call;
+  uint8_t verb;
+  const char *axes, *from, *to, *value;
+  uint64_t bytes; /* received by one device */
+} msc_plan_transfer;
+
+typedef struct {
+  const msc_func *func;
+  const char *name;
+  size_t num_calls;
+  msc_plan_call *call;
+  uint64_t scratch_bytes;
+} msc_plan_section;
+
+typedef struct {
+  const char *name;
+  const msc_type *global; /* with its layout */
+  const msc_func *func;   /* where its attributes are */
+  size_t arg;
+  plan_ref ref;
+} msc_plan_variable;
+
+typedef struct {
+  const char *name;
+  uint32_t section;
+  const msc_type *global;
+  plan_ref ref;
+  bool loss;
+} msc_plan_output;
+
+typedef struct msc_plan {
+  msc_context *ctx;
+  msc_arena *arena;
+  const msc_module *module;
+  size_t num_layouts, num_matmuls, num_collectives, num_sections, num_parameters, num_inputs, num_outputs, num_transfers, num_decisions;
+  const msc_layout **layout;
+  msc_plan_matmul *matmul;
+  msc_plan_collective *collective;
+  msc_plan_section section[2];
+  msc_plan_variable *parameter, *input;
+  msc_plan_output *output;
+  msc_plan_transfer *transfer;
+  const msc_decision *decision;
+  unsigned char *constants;
+  uint64_t constant_bytes, persistent_bytes, input_stride, predicted_step_ns;
+  msc_machine_code code;
+  const char *config, *model; /* JSON; name */
+  const char *strategies;     /* JSON of strategy_ckpt_save_file; not in plan.bin */
+  uint64_t model_hash;
+} msc_plan;
+
+/* ---- plan_calls.c ---- */
+
+/* From a module whose passes have all run.  Makes the machine code for `cpu` (NULL: this machine).  NULL after reporting. */
+msc_plan *msc_plan_of(msc_context *ctx, const msc_module *m, const char *cpu);
+uint32_t msc_plan_layout(msc_plan *p, const msc_layout *l); /* its number, added when new */
+
+/* ---- write_plan.c ---- */
+
+/* The file's bytes, in the context's arena; the same plan gives the same bytes.  NULL after reporting. */
+const void *msc_plan_bytes(const msc_plan *p, size_t *out_bytes);
+
+#endif

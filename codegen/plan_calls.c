@@ -1,0 +1,471 @@
+/* plan_calls.c: lowered functions -> sections of calls with places in memory, and the code they call. */
+#include <string.h>
+
+#include "codegen/plan.h"
+
+enum { FLAG_BYTES = 64 }; /* start of the persistent space: the error flag of kernels that check indices */
+
+typedef struct {
+  msc_plan *p;
+  msc_codegen *cg;
+  const msc_func *f;
+  msc_plan_section *section;
+  plan_ref *arg;       /* by argument number */
+  uint64_t *constant;  /* by op id: offset in the constants */
+  size_t room_constants;
+} calling;
+
+static void *grown(msc_arena *a, void *array, size_t num, size_t item) {
+  if (num & (num - 1)) return array; /* capacity is the next power of two */
+  void *p = msc_arena_alloc(a, (num ? 2 * num : 1) * item);
+  if (num) memcpy(p, array, num * item);
+  return p;
+}
+#define GROW(p, array, num) ((array) = grown((p)->arena, (array), (num), sizeof *(array)))
+
+static uint64_t aligned(uint64_t n) { return (n + 63) / 64 * 64; }
+
+uint32_t msc_plan_layout(msc_plan *p, const msc_layout *l) {
+  for (size_t i = 0; i < p->num_layouts; i++)
+    if (p->layout[i] == l) return (uint32_t)i;
+  GROW(p, p->layout, p->num_layouts);
+  p->layout[p->num_layouts] = l;
+  return (uint32_t)p->num_layouts++;
+}
+
+static const msc_layout *layout_of(const msc_plan *p, const msc_attr_value *text, int rank) {
+  const msc_layout *l = NULL;
+  if (text && msc_layout_parse(p->ctx, &p->module->mesh, NULL, text->s, &l)) return l;
+  return msc_layout_replicated(p->ctx, rank);
+}
+
+static const msc_type *global_type(const msc_plan *p, const msc_type *local, const msc_attr_value *shape, const msc_attr_value *layout) {
+  int64_t dim[MSC_MAX_RANK];
+  for (int d = 0; d < local->rank; d++) dim[d] = shape ? shape->list.v[d].i : local->dim[d];
+  return msc_type_of(p->ctx, local->dtype, local->rank, dim, layout_of(p, layout, local->rank));
+}
+
+/* ---- arguments ---- */
+
+static msc_plan_variable *find(msc_plan_variable *v, size_t num, const char *name) {
+  for (size_t i = 0; i < num; i++)
+    if (strcmp(v[i].name, name) == 0) return &v[i];
+  return NULL;
+}
+
+static const char *arg_name(const msc_plan *p, const msc_func *f, size_t i) {
+  const msc_attr_value *v = msc_arg_attr(f, i, "msc.name");
+  if (v) return v->s;
+  return f->body->args[i]->name ? f->body->args[i]->name : msc_arena_printf(p->arena, "arg%zu", i);
+}
+
+static plan_ref place_argument(msc_plan *p, const msc_func *f, size_t i) {
+  bool kept = msc_arg_role(f, i) == MSC_ROLE_PARAMETER || msc_arg_role(f, i) == MSC_ROLE_STATE;
+  msc_plan_variable **list = kept ? &p->parameter : &p->input;
+  size_t *num = kept ? &p->num_parameters : &p->num_inputs;
+  const char *name = arg_name(p, f, i);
+  msc_plan_variable *old = find(*list, *num, name);
+  if (old) return old->ref;
+  const msc_type *local = f->body->args[i]->type;
+  uint64_t bytes = (uint64_t)msc_type_bytes(local), *end = kept ? &p->persistent_bytes : &p->input_stride;
+  plan_ref ref = {.offset = *end, .bytes = bytes, .space = kept ? PLAN_SPACE_PERSISTENT : PLAN_SPACE_INPUT};
+  *end = aligned(*end + bytes);
+  GROW(p, *list, *num);
+  (*list)[(*num)++] = (msc_plan_variable){name, global_type(p, local, msc_arg_attr(f, i, "msc.shape"), msc_arg_attr(f, i, "msc.layout")), f, i, ref};
+  return ref;
+}
+
+/* ---- values ---- */
+
+static uint64_t put_constant(calling *c, const msc_op *op) {
+  msc_plan *p = c->p;
+  const msc_attr_value *v = msc_op_attr(op, "value");
+  uint64_t bytes = (uint64_t)msc_type_bytes(op->out[0].type), at = p->constant_bytes, end = aligned(at + bytes);
+  if (end > c->room_constants) {
+    c->room_constants = 2 * end;
+    unsigned char *more = msc_arena_alloc(p->arena, c->room_constants);
+    if (at) memcpy(more, p->constants, at);
+    p->constants = more;
+  }
+  for (uint64_t i = 0; i < bytes; i += v->dense.bytes) memcpy(p->constants + at + i, v->dense.data, v->dense.bytes);
+  p->constant_bytes = end;
+  return at;
+}
+
+static plan_ref ref_of(calling *c, const msc_value *v, bool written) {
+  plan_ref ref;
+  if (!v->def) {
+    ref = c->arg[v->index];
+  } else if (v->def->kind == OP_constant) {
+    ref = (plan_ref){.offset = c->constant[v->def->id], .bytes = (uint64_t)msc_type_bytes(v->type), .space = PLAN_SPACE_CONSTANT};
+  } else if (v->def->kind == OP_gemm && msc_op_int(v->def, "tile")) {
+    ref = (plan_ref){.bytes = (uint64_t)msc_dtype_bytes(v->type->dtype), .space = PLAN_SPACE_TILE};
+  } else {
+    int64_t place = msc_op_attr(v->def, "place")->list.v[v->index].i;
+    if (place < 0) ref = c->arg[-1 - place];
+    else ref = (plan_ref){.offset = (uint64_t)place, .bytes = (uint64_t)msc_type_bytes(v->type), .space = PLAN_SPACE_SCRATCH};
+  }
+  ref.written = written;
+  return ref;
+}
+
+static msc_plan_call *new_call(calling *c, uint8_t kind, const msc_op *op) {
+  msc_plan_section *s = c->section;
+  GROW(c->p, s->call, s->num_calls);
+  msc_plan_call *call = &s->call[s->num_calls++];
+  memset(call, 0, sizeof *call);
+  call->kind = kind;
+  call->op = op;
+  return call;
+}
+
+/* ---- kernels ---- */
+
+static plan_ref *kernel_buffers(calling *c, const msc_op *op, const msc_kernel_call *k, size_t *out_num) {
+  plan_ref *b = msc_new_array(c->p->arena, plan_ref, op->num_in + op->num_out + 2);
+  size_t num = 0;
+  for (size_t i = 0; i < op->num_in; i++) b[num++] = ref_of(c, op->in[i].value, false);
+  for (size_t i = 0; i < op->num_out; i++) b[num++] = ref_of(c, &op->out[i], true);
+  if (k->scratch_bytes)
+    b[num++] = (plan_ref){.offset = (uint64_t)msc_op_int(op, "work"), .bytes = k->scratch_bytes, .space = PLAN_SPACE_SCRATCH, .written = true};
+  if (k->checks) b[num++] = (plan_ref){.bytes = 4, .space = PLAN_SPACE_PERSISTENT, .written = true};
+  *out_num = num;
+  return b;
+}
+
+static void fill_launch(calling *c, msc_plan_call *call, const msc_op *op, const msc_kernel_call *k, const msc_launch *l) {
+  call->kind = PLAN_CALL_KIND_KERNEL;
+  call->op = op;
+  call->index = l->kernel;
+  call->launch = l;
+  call->buffer = kernel_buffers(c, op, k, &call->num_buffers);
+  call->bytes = l->bytes;
+  call->flops = l->flops;
+  call->checks = k->checks;
+}
+
+static bool call_kernel(calling *c, const msc_op *op) {
+  msc_kernel_call k;
+  MSC_TRY(msc_codegen_add(c->cg, op, &k));
+  for (size_t i = 0; i < k.num_launches; i++) fill_launch(c, new_call(c, PLAN_CALL_KIND_KERNEL, op), op, &k, &k.launch[i]);
+  return true;
+}
+
+/* ---- products ---- */
+
+static uint64_t rounded(uint64_t n, uint64_t parts, uint64_t unit) {
+  uint64_t part = (n + parts - 1) / parts;
+  part = (part + unit - 1) / unit * unit;
+  return part < n ? part : n;
+}
+
+/* Work items of about two million operations: enough for the call's overhead, few enough for two to sixteen threads. */
+static void choose_tiles(msc_plan_matmul *m) {
+  uint64_t parts = 2 * m->m * m->n * m->k / 2000000;
+  if (parts < 1) parts = 1;
+  if (parts > 16) parts = 16;
+  m->tile_m = m->m;
+  m->tile_n = m->n;
+  if (m->n >= m->m) m->tile_n = rounded(m->n, parts, 64);
+  else m->tile_m = rounded(m->m, parts, 16);
+}
+
+static uint64_t lead_elems(const msc_type *t) {
+  uint64_t n = 1;
+  for (int d = 0; d + 2 < t->rank; d++) n *= (uint64_t)t->dim[d];
+  return n;
+}
+
+static msc_plan_matmul matmul_of(const msc_op *op) {
+  const msc_type *a = op->in[0].value->type, *b = op->in[1].value->type, *y = op->out[0].type;
+  msc_plan_matmul m = {.dtype = y->dtype, .transpose_a = msc_op_bool(op, "transpose_a"), .transpose_b = msc_op_bool(op, "transpose_b")};
+  m.batch = lead_elems(y);
+  m.m = (uint64_t)y->dim[y->rank - 2];
+  m.n = (uint64_t)y->dim[y->rank - 1];
+  m.k = (uint64_t)a->dim[a->rank - (m.transpose_a ? 2 : 1)];
+  m.stride_a = lead_elems(a) == 1 ? 0 : m.m * m.k;
+  m.stride_b = lead_elems(b) == 1 ? 0 : m.k * m.n;
+  m.bias = op->num_in == 3;
+  m.relu = msc_op_bool(op, "relu");
+  choose_tiles(&m);
+  int64_t tile = msc_op_int(op, "tile");
+  if (tile) {
+    m.tile_m = (uint64_t)tile;
+    m.tile_n = m.n;
+    m.tile_bytes = m.tile_m * m.n * (uint64_t)msc_dtype_bytes(m.dtype);
+  }
+  return m;
+}
+
+static uint32_t number_matmul(msc_plan *p, const msc_plan_matmul *m) {
+  for (size_t i = 0; i < p->num_matmuls; i++)
+    if (memcmp(&p->matmul[i], m, sizeof *m) == 0) return (uint32_t)i;
+  GROW(p, p->matmul, p->num_matmuls);
+  p->matmul[p->num_matmuls] = *m;
+  return (uint32_t)p->num_matmuls++;
+}
+
+static bool call_matmul(calling *c, const msc_op *op) {
+  msc_plan_matmul m;
+  memset(&m, 0, sizeof m); /* padding: equal ones are found by their bytes */
+  m = matmul_of(op);
+  msc_plan_call *call = new_call(c, PLAN_CALL_KIND_MATMUL, op);
+  call->index = number_matmul(c->p, &m);
+  call->buffer = msc_new_array(c->p->arena, plan_ref, 4);
+  for (size_t i = 0; i < 2; i++) call->buffer[i] = ref_of(c, op->in[i].value, false);
+  call->buffer[2] = ref_of(c, &op->out[0], true);
+  if (m.tile_bytes) call->buffer[2].bytes = m.tile_bytes;
+  if (m.bias) call->buffer[3] = ref_of(c, op->in[2].value, false);
+  call->num_buffers = m.bias ? 4 : 3;
+  call->flops = 2 * m.batch * m.m * m.n * m.k;
+  call->bytes = (m.batch * m.m * m.k + m.batch * m.k * m.n + m.batch * m.m * m.n) * (uint64_t)msc_dtype_bytes(m.dtype);
+  if (!m.tile_bytes) return true;
+  msc_kernel_call k;
+  MSC_TRY(msc_codegen_add(c->cg, op->next, &k));
+  call->epilogue = msc_new(c->p->arena, msc_plan_call);
+  fill_launch(c, call->epilogue, op->next, &k, &k.launch[0]);
+  return true;
+}
+
+/* ---- collectives ---- */
+
+static uint8_t verb_of(const char *name) {
+  static const struct {
+    const char *name;
+    uint8_t verb;
+  } verbs[] = {{"all_reduce", PLAN_VERB_ALL_REDUCE}, {"all_gather", PLAN_VERB_ALL_GATHER}, {"reduce_scatter", PLAN_VERB_REDUCE_SCATTER},
+               {"all_to_all", PLAN_VERB_ALL_TO_ALL}, {"permute", PLAN_VERB_PERMUTE},       {"exchange", PLAN_VERB_EXCHANGE},
+               {"shard", PLAN_VERB_EXCHANGE},        {"broadcast", PLAN_VERB_BROADCAST},   {"pairs", PLAN_VERB_PAIRS}};
+  for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
+    if (strcmp(verbs[i].name, name) == 0) return verbs[i].verb;
+  return PLAN_VERB_EXCHANGE;
+}
+
+static msc_reduction reduction_of(const char *name) {
+  static const char *const names[] = {"sum", "max", "min", "prod"};
+  for (int r = 0; r < MSC_NUM_REDUCTIONS; r++)
+    if (strcmp(names[r], name) == 0) return (msc_reduction)r;
+  return MSC_SUM;
+}
+
+static msc_plan_collective collective_of(msc_plan *p, const msc_op *op) {
+  msc_plan_collective v = {.verb = verb_of(msc_op_str(op, "verb")), .dtype = op->in[0].value->type->dtype, .from = UINT32_MAX, .to = UINT32_MAX};
+  const msc_attr_value *shape = msc_op_attr(op, "shape"), *axes = msc_op_attr(op, "axes");
+  const msc_type *x = op->in[0].value->type;
+  v.rank = shape ? (int)shape->list.num : x->rank;
+  for (int d = 0; d < v.rank; d++) v.shape[d] = (uint64_t)(shape ? shape->list.v[d].i : x->dim[d]);
+  v.reduction = reduction_of(msc_op_str(op, "reduction"));
+  v.root = (uint32_t)msc_op_int(op, "root");
+  if (!axes) {
+    v.from = msc_plan_layout(p, layout_of(p, msc_op_attr(op, "from"), v.rank));
+    v.to = msc_plan_layout(p, layout_of(p, msc_op_attr(op, "to"), v.rank));
+    return v;
+  }
+  msc_attr_value text = msc_str(p->ctx, msc_arena_printf(p->arena, "[%s]", axes->s));
+  const msc_layout *group = layout_of(p, &text, 1);
+  v.num_axes = group->first[1];
+  for (size_t i = 0; i < v.num_axes; i++) v.axis[i] = (plan_sub_axis){group->sub[i].axis, group->sub[i].pre, group->sub[i].size};
+  int n = msc_op_ints(op, "pairs", NULL, 0);
+  v.num_pairs = n < 0 ? 0 : (size_t)n;
+  v.pair = msc_new_array(p->arena, uint32_t, v.num_pairs);
+  for (size_t i = 0; i < v.num_pairs; i++) v.pair[i] = (uint32_t)msc_op_attr(op, "pairs")->list.v[i].i;
+  return v;
+}
+
+static bool same_collective(const msc_plan_collective *a, const msc_plan_collective *b) {
+  return a->verb == b->verb && a->dtype == b->dtype && a->rank == b->rank && a->from == b->from && a->to == b->to && a->reduction == b->reduction &&
+         a->root == b->root && a->num_axes == b->num_axes && a->num_pairs == b->num_pairs && memcmp(a->shape, b->shape, sizeof a->shape) == 0 &&
+         memcmp(a->axis, b->axis, sizeof a->axis) == 0 && (a->num_pairs == 0 || memcmp(a->pair, b->pair, a->num_pairs * sizeof *a->pair) == 0);
+}
+
+/* Equal collectives share one entry: the plan grows with distinct work. */
+static uint32_t number_collective(msc_plan *p, const msc_plan_collective *v) {
+  for (size_t i = 0; i < p->num_collectives; i++)
+    if (same_collective(&p->collective[i], v)) return (uint32_t)i;
+  GROW(p, p->collective, p->num_collectives);
+  p->collective[p->num_collectives] = *v;
+  return (uint32_t)p->num_collectives++;
+}
+
+/* Digits of the group that a layout change moves data in: those cut or partial on one side only, or elsewhere. */
+static const char *moved_axes(const msc_plan *p, const msc_layout *from, const msc_layout *to) {
+  msc_layout raw;
+  memset(&raw, 0, sizeof raw);
+  raw.rank = 1;
+  const msc_layout *both[2] = {from, to};
+  msc_atoms atoms;
+  if (!msc_atoms_of(&p->module->mesh, 2, both, &atoms)) return "";
+  int num = 0;
+  for (int a = 0; a < atoms.num; a++) {
+    int where[2] = {-1, -1}; /* dimension, or rank for partial, times position */
+    for (int k = 0; k < 2; k++) {
+      uint32_t position = 1;
+      for (int d = 0; d <= both[k]->rank; d++) {
+        int end = d < both[k]->rank ? both[k]->first[d + 1] : both[k]->first[d] + both[k]->num_partial;
+        position = 1;
+        for (int i = both[k]->first[d]; i < end; i++) {
+          msc_subaxis s = both[k]->sub[i], x = atoms.atom[a];
+          if (s.axis == x.axis && x.pre >= s.pre && x.pre < s.pre * s.size) where[k] = d * 65536 + (int)(d < both[k]->rank ? position * (x.pre / s.pre) : 0);
+          position *= s.size;
+        }
+      }
+    }
+    if (where[0] != where[1]) raw.sub[num++] = atoms.atom[a];
+  }
+  raw.first[1] = (uint8_t)num;
+  const char *text = msc_layout_print(p->arena, &p->module->mesh, msc_layout_of(p->ctx, &p->module->mesh, &raw));
+  return msc_arena_printf(p->arena, "%.*s", (int)strlen(text) - 2, text + 1);
+}
+
+/* Bytes one device receives; the figures of the redistribution planner, for its verbs. */
+static uint64_t received_bytes(const msc_plan *p, const msc_plan_collective *v, const msc_op *op) {
+  uint64_t in = (uint64_t)msc_type_bytes(op->in[0].value->type), out = (uint64_t)msc_type_bytes(op->out[0].type), k = 1;
+  if (v->from == UINT32_MAX) return in;
+  if (strcmp(msc_op_str(op, "verb"), "shard") == 0) return 0;
+  const msc_layout *from = p->layout[v->from], *to = p->layout[v->to];
+  switch (v->verb) {
+    case PLAN_VERB_ALL_GATHER: return out - in;
+    case PLAN_VERB_REDUCE_SCATTER: return in - out;
+    case PLAN_VERB_ALL_REDUCE:
+      for (int i = 0; i < from->num_partial; i++) k *= from->sub[from->first[from->rank] + i].size;
+      for (int i = 0; i < to->num_partial; i++) k /= to->sub[to->first[to->rank] + i].size;
+      return 2 * (in - in / k);
+    case PLAN_VERB_ALL_TO_ALL:
+      for (int d = 0; d < from->rank; d++) {
+        int64_t a = msc_layout_parts(from, d), b = msc_layout_parts(to, d);
+        if (a > b) k *= (uint64_t)(a / b);
+      }
+      return in - in / k;
+    default: return out;
+  }
+}
+
+static bool call_collective(calling *c, const msc_op *op) {
+  msc_plan *p = c->p;
+  msc_plan_collective v = collective_of(p, op);
+  msc_plan_call *call = new_call(c, PLAN_CALL_KIND_COLLECTIVE, op);
+  call->index = number_collective(p, &v);
+  call->buffer = msc_new_array(p->arena, plan_ref, 2);
+  call->buffer[0] = ref_of(c, op->in[0].value, false);
+  call->buffer[1] = ref_of(c, &op->out[0], true);
+  call->num_buffers = 2;
+  call->bytes = received_bytes(p, &v, op);
+  if (strcmp(msc_op_str(op, "verb"), "shard") == 0) return true;
+  GROW(p, p->transfer, p->num_transfers);
+  msc_plan_transfer *t = &p->transfer[p->num_transfers++];
+  const msc_attr_value *axes = msc_op_attr(op, "axes"), *from = msc_op_attr(op, "from"), *to = msc_op_attr(op, "to");
+  *t = (msc_plan_transfer){.section = (uint32_t)(c->section - p->section), .call = (uint32_t)c->section->num_calls - 1, .verb = v.verb, .bytes = call->bytes};
+  t->axes = axes ? axes->s : moved_axes(p, p->layout[v.from], p->layout[v.to]);
+  t->from = from ? from->s : "";
+  t->to = to ? to->s : "";
+  t->value = op->name ? op->name : "";
+  return true;
+}
+
+/* ---- sections ---- */
+
+static bool call_op(calling *c, const msc_op *op) {
+  switch (op->kind) {
+    case OP_reshape:
+    case OP_flatten:
+    case OP_return: return true;
+    case OP_constant: c->constant[op->id] = put_constant(c, op); return true;
+    case OP_comm: return call_collective(c, op);
+    case OP_gemm: return call_matmul(c, op);
+    default: break;
+  }
+  bool epilogue = op->prev && op->prev->kind == OP_gemm && msc_op_int(op->prev, "tile");
+  return epilogue || call_kernel(c, op);
+}
+
+/* A result whose place is not where it must be: the new value of an argument that could not be made in place. */
+static void copy_ties(calling *c) {
+  const msc_attr_value *ties = msc_func_attr(c->f, "ties");
+  const msc_op *ret = c->f->body->last;
+  for (size_t i = 0; ties && i < ties->list.num && i < ret->num_in; i++) {
+    int64_t arg = ties->list.v[i].i;
+    if (arg < 0) continue;
+    plan_ref from = ref_of(c, ret->in[i].value, false), to = c->arg[arg];
+    if (from.space == to.space && from.offset == to.offset) continue;
+    const msc_type *t = ret->in[i].value->type;
+    msc_plan_collective v = {.verb = PLAN_VERB_EXCHANGE, .dtype = t->dtype, .rank = t->rank};
+    for (int d = 0; d < t->rank; d++) v.shape[d] = (uint64_t)t->dim[d];
+    v.from = v.to = msc_plan_layout(c->p, msc_layout_replicated(c->p->ctx, t->rank));
+    msc_plan_call *call = new_call(c, PLAN_CALL_KIND_COLLECTIVE, ret);
+    call->index = number_collective(c->p, &v);
+    call->buffer = msc_new_array(c->p->arena, plan_ref, 2);
+    call->buffer[0] = from;
+    call->buffer[1] = to;
+    call->buffer[1].written = true;
+    call->num_buffers = 2;
+  }
+}
+
+static void note_outputs(calling *c) {
+  msc_plan *p = c->p;
+  const msc_op *ret = c->f->body->last;
+  const msc_attr_value *names = msc_func_attr(c->f, "results"), *loss = msc_func_attr(c->f, "loss"), *ties = msc_func_attr(c->f, "ties");
+  const msc_attr_value *layouts = msc_func_attr(c->f, "result_layouts"), *shapes = msc_func_attr(c->f, "result_shapes");
+  for (size_t i = 0; i < ret->num_in; i++) {
+    if (ties && i < ties->list.num && ties->list.v[i].i >= 0) continue;
+    GROW(p, p->output, p->num_outputs);
+    msc_plan_output *o = &p->output[p->num_outputs++];
+    o->name = names && i < names->list.num ? names->list.v[i].s : msc_arena_printf(p->arena, "result%zu", i);
+    o->section = (uint32_t)(c->section - p->section);
+    o->global = global_type(p, ret->in[i].value->type, shapes ? &shapes->list.v[i] : NULL, layouts ? &layouts->list.v[i] : NULL);
+    o->ref = ref_of(c, ret->in[i].value, false);
+    o->loss = loss && (size_t)loss->i == i;
+  }
+}
+
+static bool add_section(calling *c, msc_func *f) {
+  msc_plan *p = c->p;
+  msc_numbering n = msc_number(f->body);
+  c->f = f;
+  c->section = &p->section[p->num_sections++];
+  c->section->func = f;
+  c->section->name = f->name;
+  c->arg = msc_new_array(p->arena, plan_ref, f->body->num_args);
+  c->constant = msc_new_array(p->arena, uint64_t, n.num_ops);
+  for (size_t i = 0; i < f->body->num_args; i++) c->arg[i] = place_argument(p, f, i);
+  for (const msc_op *op = f->body->first; op; op = op->next) MSC_TRY(call_op(c, op));
+  copy_ties(c);
+  note_outputs(c);
+  const msc_attr_value *scratch = msc_func_attr(f, "scratch");
+  c->section->scratch_bytes = scratch ? (uint64_t)scratch->i : 0;
+  return true;
+}
+
+/* Layout numbers must be known before the file is written. */
+static void number_layouts(msc_plan *p) {
+  for (size_t i = 0; i < p->num_parameters; i++) msc_plan_layout(p, p->parameter[i].global->layout);
+  for (size_t i = 0; i < p->num_inputs; i++) msc_plan_layout(p, p->input[i].global->layout);
+  for (size_t i = 0; i < p->num_outputs; i++) msc_plan_layout(p, p->output[i].global->layout);
+  for (size_t s = 0; s < p->num_sections; s++) {
+    const msc_attr_value *starts = msc_func_attr(p->section[s].func, "starts");
+    for (size_t i = 0; starts && i < starts->list.num; i++) {
+      const msc_attr_value *d = &starts->list.v[i];
+      msc_plan_layout(p, layout_of(p, msc_find_attr(d->dict.a, d->dict.num, "layout"), 1));
+    }
+  }
+}
+
+msc_plan *msc_plan_of(msc_context *ctx, const msc_module *m, const char *cpu) {
+  msc_arena *arena = msc_context_arena(ctx);
+  msc_plan *p = msc_new(arena, msc_plan);
+  *p = (msc_plan){.ctx = ctx, .arena = arena, .module = m, .persistent_bytes = FLAG_BYTES};
+  calling c = {.p = p, .cg = msc_codegen_begin(ctx, cpu)};
+  if (!c.cg) return NULL;
+  static const char *const names[] = {"train", "forward"};
+  bool ok = true;
+  for (int i = 0; i < 2; i++) {
+    msc_func *f = msc_find_func(m, names[i]);
+    if (f) ok &= add_section(&c, f);
+  }
+  if (!ok) {
+    msc_codegen_abandon(c.cg);
+    return NULL;
+  }
+  number_layouts(p);
+  return msc_codegen_finish(c.cg, &p->code) ? p : NULL;
+}

@@ -1,0 +1,54 @@
+/* depend.c: function -> dependencies between its ops (see depend.h). */
+#include "passes/7_lower/depend.h"
+
+/* The op that makes the new value of argument `arg`, or NULL. */
+static msc_op *writer_of(const msc_func *f, size_t arg) {
+  const msc_attr_value *ties = msc_func_attr(f, "ties");
+  const msc_op *ret = f->body->last;
+  for (size_t i = 0; ties && i < ties->list.num && i < ret->num_in; i++)
+    if (ties->list.v[i].i == (int64_t)arg) return ret->in[i].value->def;
+  return NULL;
+}
+
+typedef void edge_fn(void *user, uint32_t op, uint32_t before);
+
+static void each_edge(const msc_func *f, edge_fn *fn, void *user) {
+  for (const msc_op *op = f->body->first; op; op = op->next)
+    for (size_t i = 0; i < op->num_in; i++)
+      if (op->in[i].value->def) fn(user, op->id, op->in[i].value->def->id);
+  for (size_t a = 0; a < f->body->num_args; a++) {
+    const msc_op *writer = writer_of(f, a);
+    if (!writer) continue;
+    for (const msc_use *u = f->body->args[a]->uses; u; u = u->next)
+      if (u->user != writer && !(msc_info(u->user)->flags & MSC_TERMINATOR)) fn(user, writer->id, u->user->id);
+  }
+}
+
+static void count_edge(void *user, uint32_t op, uint32_t before) {
+  (void)before;
+  ((msc_depend *)user)->first[op + 1]++;
+}
+
+typedef struct {
+  msc_depend *d;
+  uint32_t *at;
+} filling;
+
+static void fill_edge(void *user, uint32_t op, uint32_t before) {
+  filling *z = user;
+  z->d->before[z->at[op]++] = before;
+}
+
+msc_depend msc_depend_of(msc_arena *arena, msc_func *f) {
+  msc_depend d = {.num_ops = 0};
+  for (msc_op *op = f->body->first; op; op = op->next) op->id = (uint32_t)d.num_ops++;
+  d.op = msc_new_array(arena, msc_op *, d.num_ops);
+  for (msc_op *op = f->body->first; op; op = op->next) d.op[op->id] = op;
+  d.first = msc_new_array(arena, uint32_t, d.num_ops + 1);
+  each_edge(f, count_edge, &d);
+  for (size_t i = 0; i < d.num_ops; i++) d.first[i + 1] += d.first[i];
+  d.before = msc_new_array(arena, uint32_t, d.first[d.num_ops] + 1);
+  filling z = {&d, msc_arena_copy(arena, d.first, (d.num_ops + 1) * sizeof *d.first)};
+  each_edge(f, fill_edge, &z);
+  return d;
+}

@@ -1,0 +1,20 @@
+/* depend.h: which ops of a function must run before which. */
+#ifndef MSC_PASSES_DEPEND_H
+#define MSC_PASSES_DEPEND_H
+
+#include "ir/ir.h"
+
+/* Op i (by op->id, program order) waits for before[first[i]] .. before[first[i+1]-1]: the ops that make its operands and, when it
+ * makes the new value of an argument, every other user of the old one. */
+typedef struct {
+  size_t num_ops;
+  msc_op **op;
+  uint32_t *first, *before;
+} msc_depend;
+
+/* Numbers the function. */
+msc_depend msc_depend_of(msc_arena *arena, msc_func *f);
+static inline const uint32_t *msc_depend_begin(const msc_depend *d, uint32_t id) { return d->before + d->first[id]; }
+static inline const uint32_t *msc_depend_end(const msc_depend *d, uint32_t id) { return d->before + d->first[id + 1]; }
+
+#endif

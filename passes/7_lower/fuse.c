@@ -1,0 +1,257 @@
+/* fuse: ops that can share one loop nest -> one `fused` op, when that moves fewer bytes than it computes again.
+ *
+ * Ops are taken in program order; each tries to join the regions of its operands.  Regions stand in a list in which every
+ * one comes after all it depends on (data, and the new value of an argument after every read of the old one).  To join two,
+ * those between them that depend on the first must be movable behind the second: if the second depends on one of them, a
+ * cycle would close and they stay apart. */
+#include <string.h>
+
+#include "codegen/nest.h"
+#include "passes/7_lower/depend.h"
+#include "passes/pass.h"
+
+enum { MAX_WINDOW = 1024 }; /* regions between two that may join: keeps the pass linear */
+
+typedef struct region {
+  size_t num;
+  msc_op **op;    /* in program order */
+  uint64_t cost;  /* bytes moved and arithmetic of its kernel */
+  size_t place;   /* in fusing.order */
+  bool follows;   /* depends on the first of two regions that would like to join */
+} region;
+
+typedef struct {
+  msc_pass_ctx *pass;
+  msc_func *f;
+  msc_nester *nester;
+  msc_depend deps;
+  region **of;     /* by op id */
+  region **order;  /* NULL where a region was absorbed */
+  size_t num_places;
+} fusing;
+
+/* ---- constants ---- */
+
+static bool is_splat(const msc_op *op) {
+  return op->kind == OP_constant && msc_op_attr(op, "value")->dense.bytes == (size_t)msc_dtype_bytes(op->out[0].type->dtype);
+}
+
+/* Every user gets a copy of its own: a splat inside a kernel costs nothing, a buffer does. */
+static void copy_splats(msc_func *f) {
+  for (msc_op *op = f->body->first; op; op = op->next) {
+    if (!is_splat(op)) continue;
+    while (msc_has_uses(&op->out[0]) && !msc_has_one_use(&op->out[0])) {
+      msc_use *u = op->out[0].uses;
+      msc_op *copy = msc_op_new(f, OP_constant, 0, NULL, 1, op->loc);
+      msc_insert_before(op, copy);
+      msc_op_set(copy, "value", *msc_op_attr(op, "value"));
+      copy->out[0].type = op->out[0].type;
+      for (msc_use *same = u, *next; same; same = next) { /* all operands of one user */
+        next = same->next;
+        if (same->user == u->user) msc_set_operand(same->user, (size_t)(same - same->user->in), &copy->out[0]);
+      }
+    }
+  }
+}
+
+/* ---- joining ---- */
+
+static region *merged(fusing *z, const region *a, const region *b) {
+  region *m = msc_new(z->pass->scratch, region);
+  m->num = a->num + b->num;
+  m->op = msc_new_array(z->pass->scratch, msc_op *, m->num);
+  for (size_t i = 0, ia = 0, ib = 0; i < m->num; i++) {
+    bool from_a = ib == b->num || (ia < a->num && a->op[ia]->id < b->op[ib]->id);
+    m->op[i] = from_a ? a->op[ia++] : b->op[ib++];
+  }
+  return m;
+}
+
+static uint64_t cost_of(const msc_nest_info *info) { return info->bytes + info->flops; }
+
+static bool depends_on(const fusing *z, const region *r, const region *first) {
+  for (size_t i = 0; i < r->num; i++)
+    for (const uint32_t *p = msc_depend_begin(&z->deps, r->op[i]->id); p < msc_depend_end(&z->deps, r->op[i]->id); p++) {
+      const region *before = z->of[*p];
+      if (before == first || (before->follows && before != r)) return true;
+    }
+  return false;
+}
+
+/* Marks the regions between the two that depend on the first; false when the second depends on one of them. */
+static bool mark_between(fusing *z, const region *first, region *second) {
+  bool through = false;
+  for (size_t i = first->place + 1; i < second->place; i++)
+    if (z->order[i]) z->order[i]->follows = depends_on(z, z->order[i], first);
+  for (size_t i = 0; i < second->num && !through; i++)
+    for (const uint32_t *p = msc_depend_begin(&z->deps, second->op[i]->id); p < msc_depend_end(&z->deps, second->op[i]->id) && !through; p++)
+      through = z->of[*p]->follows && z->of[*p] != second;
+  return !through;
+}
+
+/* first .. second become: those that do not follow, the merged region, those that do; marks are cleared. */
+static void reorder(fusing *z, const region *first, const region *second, region *m) {
+  size_t from = first->place, to = second->place, at = from;
+  region **kept = msc_new_array(z->pass->scratch, region *, to - from + 1);
+  size_t num_followers = 0;
+  for (size_t i = from + 1; i < to; i++) {
+    region *r = z->order[i];
+    if (r && r->follows) kept[num_followers++] = r;
+    else if (r) z->order[at] = r, r->place = at++;
+  }
+  z->order[at] = m;
+  m->place = at++;
+  for (size_t i = 0; i < num_followers; i++) {
+    z->order[at] = kept[i];
+    kept[i]->follows = false;
+    kept[i]->place = at++;
+  }
+  while (at <= to) z->order[at++] = NULL;
+}
+
+static void clear_marks(fusing *z, const region *first, const region *second) {
+  for (size_t i = first->place + 1; i < second->place; i++)
+    if (z->order[i]) z->order[i]->follows = false;
+}
+
+static bool fusible(const region *r) { return msc_nest_can_fuse(r->op[0]); }
+
+static bool worthwhile(fusing *z, const region *a, const region *b, region *m) {
+  msc_nest_info info;
+  const char *why;
+  if (!msc_nest_fits(z->nester, m->num, (const msc_op *const *)m->op, &info, &why)) {
+    msc_remark(z->pass, m->op[m->num - 1], "not fused with %s: %s", msc_kind_name(m->op[0]->kind), why);
+    return false;
+  }
+  m->cost = cost_of(&info);
+  return m->cost < a->cost + b->cost;
+}
+
+static void join(fusing *z, region *a, region *b) {
+  if (a == b || !fusible(a) || !fusible(b)) return;
+  region *first = a->place < b->place ? a : b, *second = first == a ? b : a;
+  if (second->place - first->place > MAX_WINDOW) return;
+  region *m = merged(z, a, b);
+  if (!worthwhile(z, a, b, m)) return;
+  if (!mark_between(z, first, second)) {
+    clear_marks(z, first, second);
+    return;
+  }
+  reorder(z, first, second, m);
+  for (size_t i = 0; i < m->num; i++) z->of[m->op[i]->id] = m;
+}
+
+static void start_region(fusing *z, msc_op *op) {
+  region *r = msc_new(z->pass->scratch, region);
+  msc_nest_info info;
+  const char *why;
+  const msc_op *one = op;
+  r->num = 1;
+  r->op = msc_arena_copy(z->pass->scratch, &op, sizeof op);
+  if (msc_nest_can_fuse(op) && msc_nest_fits(z->nester, 1, &one, &info, &why)) r->cost = cost_of(&info);
+  r->place = z->num_places;
+  z->order[z->num_places++] = r;
+  z->of[op->id] = r;
+}
+
+static void grow(fusing *z, msc_op *op) {
+  for (int i = op->num_in; i-- > 0;) {
+    const msc_op *def = op->in[i].value->def;
+    if (def) join(z, z->of[def->id], z->of[op->id]);
+  }
+}
+
+/* ---- building ---- */
+
+typedef struct {
+  size_t num;
+  msc_value **value;
+} value_list;
+
+static size_t index_of(const value_list *l, const msc_value *v) {
+  size_t i = 0;
+  while (i < l->num && l->value[i] != v) i++;
+  return i;
+}
+
+static bool inside(const fusing *z, const region *r, const msc_op *op) { return op && op->block == z->f->body && z->of[op->id] == r; }
+
+static void collect(const fusing *z, const region *r, value_list *in, value_list *out) {
+  for (size_t i = 0; i < r->num; i++) {
+    for (int k = 0; k < r->op[i]->num_in; k++) {
+      msc_value *v = r->op[i]->in[k].value;
+      if (!inside(z, r, v->def) && index_of(in, v) == in->num) in->value[in->num++] = v;
+    }
+    for (int k = 0; k < r->op[i]->num_out; k++) {
+      bool leaves = false;
+      for (const msc_use *u = r->op[i]->out[k].uses; u && !leaves; u = u->next) leaves = !inside(z, r, u->user);
+      if (leaves) out->value[out->num++] = &r->op[i]->out[k];
+    }
+  }
+}
+
+static value_list new_list(fusing *z, const region *r, bool in) {
+  size_t room = 0;
+  for (size_t i = 0; i < r->num; i++) room += in ? r->op[i]->num_in : r->op[i]->num_out;
+  return (value_list){0, msc_new_array(z->pass->scratch, msc_value *, room)};
+}
+
+/* The region's ops move into the body of one op at the end of the function. */
+static void build(fusing *z, const region *r) {
+  value_list in = new_list(z, r, true), out = new_list(z, r, false);
+  collect(z, r, &in, &out);
+  const msc_op *named = r->op[r->num - 1];
+  msc_op *fused = msc_op_new(z->f, OP_fused, in.num, in.value, out.num, named->loc);
+  fused->name = named->name;
+  fused->id = named->id; /* it stands for them */
+  msc_append(z->f->body, fused);
+  fused->body = msc_block_new(z->f, fused);
+  for (size_t i = 0; i < in.num; i++) msc_add_arg(fused->body, in.value[i]->type, NULL);
+  for (size_t i = 0; i < out.num; i++) {
+    fused->out[i].type = out.value[i]->type;
+    for (msc_use *u = out.value[i]->uses, *next; u; u = next) {
+      next = u->next;
+      if (!inside(z, r, u->user)) msc_set_operand(u->user, (size_t)(u - u->user->in), &fused->out[i]);
+    }
+  }
+  for (size_t i = 0; i < r->num; i++) {
+    msc_op *op = r->op[i];
+    for (int k = 0; k < op->num_in; k++) {
+      size_t at = index_of(&in, op->in[k].value);
+      if (at < in.num) msc_set_operand(op, (size_t)k, fused->body->args[at]);
+    }
+    msc_append(fused->body, op);
+  }
+  msc_append(fused->body, msc_op_new(z->f, OP_yield, out.num, out.value, 0, named->loc));
+}
+
+/* Puts the ops back in the order of their regions, those with several ops as one. */
+static int64_t emit(fusing *z) {
+  int64_t kernels = 0;
+  z->f->body->first = z->f->body->last = NULL;
+  for (size_t i = 0; i < z->num_places; i++) {
+    const region *r = z->order[i];
+    if (!r) continue;
+    if (r->num == 1) msc_append(z->f->body, r->op[0]);
+    else build(z, r), kernels++;
+  }
+  return kernels;
+}
+
+static void fuse_func(msc_pass_ctx *pass, msc_func *f) {
+  fusing z = {.pass = pass, .f = f, .nester = msc_nester_new(pass->ctx)};
+  copy_splats(f);
+  z.deps = msc_depend_of(pass->scratch, f);
+  z.of = msc_new_array(pass->scratch, region *, z.deps.num_ops);
+  z.order = msc_new_array(pass->scratch, region *, z.deps.num_ops);
+  for (msc_op *op = f->body->first; op; op = op->next) {
+    start_region(&z, op);
+    grow(&z, op);
+  }
+  msc_stat(pass, "fused kernels", emit(&z));
+}
+
+bool pass_fuse(msc_pass_ctx *pass, msc_module *m) {
+  for (msc_func *f = m->first; f; f = f->next) fuse_func(pass, f);
+  return true;
+}

@@ -1,0 +1,68 @@
+/* library: matrix products that a library does better -> gemm, with the bias and relu that follow when nobody else sees the
+ * values in between. */
+#include <string.h>
+
+#include "codegen/codegen.h"
+#include "passes/pass.h"
+
+static msc_op *only_user(const msc_value *v, msc_op_kind kind) {
+  if (!msc_has_one_use(v) || v->uses->user->kind != kind) return NULL;
+  return v->uses->user;
+}
+
+/* The other operand of `add` when it is one row [n] that stretches over x's rows; NULL otherwise. */
+static msc_value *bias_of(const msc_op *add, const msc_value *x) {
+  msc_value *other = add->in[add->in[0].value == x ? 1 : 0].value;
+  const msc_type *t = other->type;
+  if (other == x || t->rank < 1 || add->out[0].type != x->type) return NULL;
+  for (int d = 0; d + 1 < t->rank; d++)
+    if (t->dim[d] != 1) return NULL;
+  return t->rank == 1 && t->dim[0] == x->type->dim[x->type->rank - 1] ? other : NULL;
+}
+
+static void copy_attr(msc_op *to, const msc_op *from, const char *name) {
+  const msc_attr_value *v = msc_op_attr(from, name);
+  if (v) msc_op_set(to, name, *v);
+}
+
+/* bias must be there when the gemm runs: the gemm stands where the last op it absorbs stood. */
+static void replace(msc_op *matmul, msc_op *last, msc_value *bias, bool relu) {
+  msc_value *in[3] = {matmul->in[0].value, matmul->in[1].value, bias};
+  msc_op *gemm = msc_op_new(matmul->block->func, OP_gemm, bias ? 3 : 2, in, 1, matmul->loc);
+  gemm->name = matmul->name;
+  msc_insert_before(last, gemm);
+  copy_attr(gemm, matmul, "transpose_a");
+  copy_attr(gemm, matmul, "transpose_b");
+  copy_attr(gemm, matmul, "by");
+  if (relu) msc_op_set(gemm, "relu", msc_bool(true));
+  gemm->out[0].type = last->out[0].type;
+  msc_replace_uses(&last->out[0], &gemm->out[0]);
+}
+
+static void absorb(msc_op *matmul) {
+  msc_op *add = only_user(&matmul->out[0], OP_add), *last = matmul, *relu = NULL;
+  msc_value *bias = add ? bias_of(add, &matmul->out[0]) : NULL;
+  if (bias) last = add;
+  relu = only_user(&last->out[0], OP_relu);
+  if (relu) last = relu;
+  replace(matmul, last, bias, relu != NULL);
+  if (relu) msc_op_erase(relu);
+  if (bias) msc_op_erase(add);
+  msc_op_erase(matmul);
+}
+
+bool pass_library(msc_pass_ctx *pass, msc_module *m) {
+  int64_t taken = 0;
+  for (msc_func *f = m->first; f; f = f->next)
+    for (msc_op *op = f->body->last, *previous; op; op = previous) {
+      previous = op->prev; /* backward: what a product absorbs stands after it */
+      if (op->kind != OP_matmul && op->kind != OP_batch_matmul) continue;
+      msc_chosen chosen = msc_choose(pass->scratch, op);
+      if (*chosen.declined) msc_remark(pass, op, "%s", chosen.declined);
+      if (chosen.by != MSC_BY_LIBRARY) continue;
+      taken++;
+      absorb(op);
+    }
+  msc_stat(pass, "products by a library", taken);
+  return true;
+}

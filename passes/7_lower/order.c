@@ -1,0 +1,89 @@
+/* order: program order -> what only feeds parameter updates runs as soon as it can, so gradients die young.
+ *
+ * An op feeds updates when all its results end in update ops without passing through another product; such ops are taken before others whenever what they wait for has
+ * run.  The rest keeps its order. */
+#include <string.h>
+
+#include "passes/7_lower/depend.h"
+#include "passes/pass.h"
+
+typedef struct {
+  msc_depend deps;
+  bool *feeds_update; /* by op id */
+  uint32_t *pending;  /* by op id: how many it still waits for */
+  uint32_t *first, *waiter; /* who waits for op i: waiter[first[i]] .. waiter[first[i+1]-1] */
+} ordering;
+
+static bool contains_update(const msc_op *op) {
+  if (msc_info(op)->flags & MSC_UPDATE) return true;
+  for (const msc_op *inner = op->body ? op->body->first : NULL; inner; inner = inner->next)
+    if (msc_info(inner)->flags & MSC_UPDATE) return true;
+  return false;
+}
+
+static bool is_product(const msc_op *op) { return msc_info(op)->cost == MSC_COST_FLOPS; }
+
+/* Backward over the ops: an op feeds updates when every user does; an update's results are used by the return alone.  The whole
+ * backward ends in updates, so what goes into another product does not count: only the last product of each chain does. */
+static void find_feeders(ordering *z) {
+  for (size_t i = z->deps.num_ops; i-- > 0;) {
+    const msc_op *op = z->deps.op[i];
+    bool updates = contains_update(op), feeds = op->num_out > 0;
+    for (size_t k = 0; k < op->num_out && feeds; k++) {
+      feeds = msc_has_uses(&op->out[k]);
+      for (const msc_use *u = op->out[k].uses; u && feeds; u = u->next) feeds = (z->feeds_update[u->user->id] && !is_product(u->user)) || (updates && u->user->kind == OP_return);
+    }
+    z->feeds_update[i] = feeds;
+  }
+}
+
+static void find_waiters(ordering *z, msc_arena *arena) {
+  size_t n = z->deps.num_ops;
+  uint32_t *at = msc_new_array(arena, uint32_t, n + 1);
+  for (size_t i = 0; i < z->deps.first[n]; i++) z->first[z->deps.before[i] + 1]++;
+  for (size_t i = 0; i < n; i++) z->first[i + 1] += z->first[i];
+  memcpy(at, z->first, n * sizeof *at);
+  for (uint32_t i = 0; i < n; i++)
+    for (const uint32_t *p = msc_depend_begin(&z->deps, i); p < msc_depend_end(&z->deps, i); p++) {
+      z->waiter[at[*p]++] = i;
+      z->pending[i]++;
+    }
+}
+
+/* Runs op i; then, at once, the feeders it was the last to hold up.  A stack, not recursion: chains are long. */
+static void run(ordering *z, msc_block *b, uint32_t i, bool *done, uint32_t *stack) {
+  size_t depth = 0;
+  stack[depth++] = i;
+  while (depth) {
+    uint32_t op = stack[--depth];
+    done[op] = true;
+    msc_append(b, z->deps.op[op]);
+    for (uint32_t k = z->first[op + 1]; k-- > z->first[op];) {
+      uint32_t w = z->waiter[k];
+      if (--z->pending[w] == 0 && z->feeds_update[w]) stack[depth++] = w;
+    }
+  }
+}
+
+static void order_func(msc_pass_ctx *pass, msc_func *f) {
+  msc_arena *a = pass->scratch;
+  ordering z = {.deps = msc_depend_of(a, f)};
+  size_t n = z.deps.num_ops;
+  z.feeds_update = msc_new_array(a, bool, n);
+  z.pending = msc_new_array(a, uint32_t, n);
+  z.first = msc_new_array(a, uint32_t, n + 1);
+  z.waiter = msc_new_array(a, uint32_t, z.deps.first[n] + 1);
+  bool *done = msc_new_array(a, bool, n);
+  uint32_t *stack = msc_new_array(a, uint32_t, n + 1);
+  find_feeders(&z);
+  find_waiters(&z, a);
+  f->body->first = f->body->last = NULL;
+  for (uint32_t i = 0; i < n; i++)
+    if (!done[i] && (!z.feeds_update[i] || z.pending[i] == 0)) run(&z, f->body, i, done, stack);
+}
+
+bool pass_order(msc_pass_ctx *pass, msc_module *m) {
+  for (msc_func *f = m->first; f; f = f->next)
+    if (msc_func_attr(f, "ties")) order_func(pass, f);
+  return true;
+}

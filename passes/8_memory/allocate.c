@@ -1,0 +1,166 @@
+/* allocate: values in program order -> a place for each: `offset` on ops and arguments, `scratch` bytes of the function.
+ *
+ * Spaces: arguments with a role parameter or state are persistent, data and labels are inputs, constants with elements of
+ * their own are constants; everything else is scratch, live from its op to its last user.  A result may take the place of
+ * an operand that dies with it; views share their operand's place; new values of arguments take the argument's place. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/codegen.h"
+#include "passes/8_memory/place.h"
+#include "passes/pass.h"
+
+typedef struct {
+  msc_pass_ctx *pass;
+  msc_func *f;
+  msc_nester *nester;
+  size_t num_values, num_ops;
+  uint32_t *root;       /* by value id: the value whose place it shares */
+  uint32_t *last;       /* by value id, of roots: last op that uses the place */
+  int64_t *offset;      /* by value id, of roots in scratch; -1: elsewhere */
+  msc_value **value;
+  uint64_t *scratch_of; /* by op id: place of its working memory */
+} allocating;
+
+static uint32_t root_of(allocating *z, const msc_value *v) {
+  uint32_t r = v->id;
+  while (z->root[r] != r) r = z->root[r] = z->root[z->root[r]];
+  return r;
+}
+
+static bool is_view(const msc_op *op) { return op->kind == OP_reshape || op->kind == OP_flatten; }
+
+/* ---- sharing ---- */
+
+static void note_values(allocating *z) {
+  msc_block *b = z->f->body;
+  for (size_t i = 0; i < b->num_args; i++) z->value[b->args[i]->id] = b->args[i];
+  for (msc_op *op = b->first; op; op = op->next)
+    for (size_t i = 0; i < op->num_out; i++) z->value[op->out[i].id] = &op->out[i];
+  for (size_t i = 0; i < z->num_values; i++) z->root[i] = (uint32_t)i;
+}
+
+static void share_views(allocating *z) {
+  for (msc_op *op = z->f->body->first; op; op = op->next)
+    if (is_view(op)) z->root[op->out[0].id] = root_of(z, op->in[0].value);
+}
+
+/* The new value of an argument is made in its place. */
+static void share_ties(allocating *z) {
+  const msc_attr_value *ties = msc_func_attr(z->f, "ties");
+  const msc_op *ret = z->f->body->last;
+  for (size_t i = 0; ties && i < ties->list.num && i < ret->num_in; i++)
+    if (ties->list.v[i].i >= 0) z->root[root_of(z, ret->in[i].value)] = root_of(z, z->f->body->args[ties->list.v[i].i]);
+}
+
+static void find_last_uses(allocating *z) {
+  memset(z->last, 0, z->num_values * sizeof *z->last);
+  for (const msc_op *op = z->f->body->first; op; op = op->next) {
+    for (size_t i = 0; i < op->num_in; i++) {
+      uint32_t *last = &z->last[root_of(z, op->in[i].value)];
+      if (*last < op->id) *last = op->id;
+    }
+    for (size_t i = 0; i < op->num_out; i++) {
+      uint32_t *last = &z->last[root_of(z, &op->out[i])];
+      if (*last < op->id) *last = op->id;
+    }
+  }
+}
+
+static bool in_scratch(const allocating *z, const msc_value *v) {
+  (void)z;
+  return v->def && !(v->def->kind == OP_constant) && !(v->def->kind == OP_gemm && msc_op_int(v->def, "tile"));
+}
+
+/* A result takes the place of an operand of the same size that nobody needs after this op. */
+static void share_dying_operands(allocating *z) {
+  for (msc_op *op = z->f->body->first; op; op = op->next) {
+    if (!msc_nest_can_fuse(op)) continue;
+    bool *taken = msc_new_array(z->pass->scratch, bool, op->num_in + 1);
+    for (size_t o = 0; o < op->num_out; o++) {
+      if (root_of(z, &op->out[o]) != op->out[o].id) continue;
+      for (size_t i = 0; i < op->num_in; i++) {
+        msc_value *v = op->in[i].value;
+        uint32_t r = root_of(z, v);
+        if (taken[i] || !in_scratch(z, z->value[r]) || z->last[r] != op->id || msc_type_bytes(v->type) != msc_type_bytes(op->out[o].type)) continue;
+        if (!msc_may_overwrite(z->nester, op, i, o)) continue;
+        bool twice = false; /* the same place under another operand number */
+        for (size_t k = 0; k < op->num_in; k++) twice |= k != i && root_of(z, op->in[k].value) == r;
+        if (twice) continue;
+        taken[i] = true;
+        z->last[r] = z->last[op->out[o].id];
+        z->root[op->out[o].id] = r;
+        break;
+      }
+    }
+  }
+}
+
+/* ---- placing ---- */
+
+static void reserve(allocating *z) {
+  size_t room = z->num_values + z->num_ops, num = 0;
+  msc_buffer *buffer = msc_new_array(z->pass->scratch, msc_buffer, room);
+  uint32_t *of = msc_new_array(z->pass->scratch, uint32_t, room);
+  for (size_t i = 0; i < z->num_values; i++) {
+    if (z->root[i] != i || !z->value[i] || !in_scratch(z, z->value[i])) continue;
+    buffer[num] = (msc_buffer){z->value[i]->def->id, z->last[i] + 1, (uint64_t)msc_type_bytes(z->value[i]->type)};
+    of[num++] = (uint32_t)i;
+  }
+  size_t values = num;
+  for (const msc_op *op = z->f->body->first; op; op = op->next) {
+    uint64_t bytes = msc_nest_can_fuse(op) ? msc_scratch_bytes(z->nester, op) : 0;
+    if (!bytes) continue;
+    buffer[num] = (msc_buffer){op->id, op->id + 1, bytes};
+    of[num++] = op->id;
+  }
+  uint64_t *offset = msc_new_array(z->pass->scratch, uint64_t, num);
+  uint64_t total = msc_place(z->pass->scratch, num, buffer, offset);
+  for (size_t i = 0; i < num; i++) {
+    if (i < values) z->offset[of[i]] = (int64_t)offset[i];
+    else z->scratch_of[of[i]] = offset[i];
+  }
+  msc_func_set(z->f, "scratch", msc_int((int64_t)total));
+  msc_stat(z->pass, "scratch bytes", (int64_t)total);
+  msc_stat(z->pass, "live bytes at the peak", (int64_t)msc_place_bound(z->pass->scratch, num, buffer));
+}
+
+/* A place is an offset in scratch, or ["arg", i], written as -1 - i: the place of argument i; constants have none. */
+static int64_t place_of(allocating *z, const msc_value *v) {
+  uint32_t r = root_of(z, v);
+  if (z->offset[r] >= 0) return z->offset[r];
+  return z->value[r]->def ? 0 : -1 - (int64_t)z->value[r]->index;
+}
+
+static void write_places(allocating *z) {
+  msc_context *ctx = z->pass->ctx;
+  for (msc_op *op = z->f->body->first; op; op = op->next) {
+    int64_t *place = msc_new_array(z->pass->scratch, int64_t, op->num_out);
+    for (size_t i = 0; i < op->num_out; i++) place[i] = place_of(z, &op->out[i]);
+    if (op->num_out) msc_op_set(op, "place", msc_ints(ctx, op->num_out, place));
+    if (msc_nest_can_fuse(op) && msc_scratch_bytes(z->nester, op)) msc_op_set(op, "work", msc_int((int64_t)z->scratch_of[op->id]));
+  }
+}
+
+static void allocate_func(msc_pass_ctx *pass, msc_func *f) {
+  msc_numbering n = msc_number(f->body);
+  allocating z = {.pass = pass, .f = f, .nester = msc_nester_new(pass->ctx), .num_values = n.num_values, .num_ops = n.num_ops};
+  z.root = msc_new_array(pass->scratch, uint32_t, n.num_values);
+  z.last = msc_new_array(pass->scratch, uint32_t, n.num_values);
+  z.offset = msc_new_array(pass->scratch, int64_t, n.num_values);
+  z.value = msc_new_array(pass->scratch, msc_value *, n.num_values);
+  z.scratch_of = msc_new_array(pass->scratch, uint64_t, n.num_ops);
+  memset(z.offset, 0xff, n.num_values * sizeof *z.offset);
+  note_values(&z);
+  share_views(&z);
+  share_ties(&z);
+  find_last_uses(&z);
+  share_dying_operands(&z);
+  reserve(&z);
+  write_places(&z);
+}
+
+bool pass_allocate(msc_pass_ctx *pass, msc_module *m) {
+  for (msc_func *f = m->first; f; f = f->next) allocate_func(pass, f);
+  return true;
+}

@@ -1,0 +1,179 @@
+/* cmd_compile.c: msc compile MODEL -o plan.bin */
+#include <string.h>
+#include <time.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "codegen/compile.h"
+#include "tools/cli.h"
+
+enum { MAX_PASSES = 64 };
+
+typedef struct {
+  cli *c;
+  int num_passes;
+  struct {
+    const char *name;
+    uint64_t ns;
+  } pass[MAX_PASSES];
+  int debug;
+} compiling;
+
+static uint64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* ---- callbacks ---- */
+
+static void after_pass(void *user, const msc_pass_report *r) {
+  compiling *k = user;
+  if (k->num_passes < MAX_PASSES) {
+    k->pass[k->num_passes].name = r->pass->name;
+    k->pass[k->num_passes++].ns = r->pass_ns + r->verify_ns;
+  }
+  cli_progress(k->c, "compiling: %s/%s", r->pass->stage, r->pass->name);
+  for (const msc_pass_stat *s = r->stats; s && k->debug >= 2; s = s->next) fprintf(stderr, "%s: %s %" PRId64 "\n", r->pass->name, s->what, s->count);
+}
+
+static void remark(void *user, const msc_pass_info *pass, const msc_op *op, const char *text) {
+  compiling *k = user;
+  if (k->debug >= 3) fprintf(stderr, "%s: %s: %s\n", pass->name, op && op->name ? op->name : op ? msc_kind_name(op->kind) : "-", text);
+}
+
+static void keep_reproducer(void *user, const msc_pass_info *pass, const char *text, size_t bytes) {
+  compiling *k = user;
+  (void)pass;
+  if (cli_write_file(k->c, "msc-repro.mlir", text, bytes) == CLI_OK) fprintf(stderr, "msc compile: a reproducer was written to msc-repro.mlir\n");
+}
+
+/* ---- telling ---- */
+
+/* Transfers of the training section that are alike: one line. */
+typedef struct {
+  uint8_t verb;
+  const char *axes;
+  uint64_t bytes;
+  int count;
+} kind_of_transfer;
+
+static const char *const verb_names[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute", "exchange", "broadcast", "pairs"};
+
+static size_t count_transfers(const msc_plan *p, kind_of_transfer *kind, uint64_t *out_total) {
+  size_t num = 0;
+  *out_total = 0;
+  for (size_t i = 0; i < p->num_transfers; i++) {
+    const msc_plan_transfer *t = &p->transfer[i];
+    if (t->section != 0) continue;
+    *out_total += t->bytes;
+    size_t k = 0;
+    while (k < num && !(kind[k].verb == t->verb && kind[k].bytes == t->bytes && strcmp(kind[k].axes, t->axes) == 0)) k++;
+    if (k == num) kind[num++] = (kind_of_transfer){t->verb, t->axes, t->bytes, 0};
+    kind[k].count++;
+  }
+  return num;
+}
+
+static size_t count_ops(const msc_module *m) {
+  size_t n = 0;
+  for (const msc_func *f = m->first; f; f = f->next)
+    for (const msc_op *op = f->body->first; op; op = op->next) n++;
+  return n;
+}
+
+static int print_json(const compiling *k, const msc_plan *p, size_t ops, double ms) {
+  uint64_t total;
+  kind_of_transfer *kind = msc_new_array(p->arena, kind_of_transfer, p->num_transfers);
+  size_t num = count_transfers(p, kind, &total);
+  cli_output *out = cli_open(k->c, NULL);
+  cli_printf(out, "{\"ops\":%zu,\"ranks\":%" PRId64 ",\"stages\":1,\"compile_ms\":%.3f,\"passes\":[", ops, msc_mesh_size(&p->module->mesh), ms);
+  for (int i = 0; i < k->num_passes; i++) cli_printf(out, "%s{\"name\":\"%s\",\"ms\":%.3f}", i ? "," : "", k->pass[i].name, (double)k->pass[i].ns / 1e6);
+  cli_printf(out, "],\"memory_bytes_per_rank\":%" PRIu64 ",\"collectives\":[", msc_plan_rank_bytes(p));
+  for (size_t i = 0; i < num; i++)
+    cli_printf(out, "%s{\"op\":\"%s\",\"axes\":\"%s\",\"bytes\":%" PRIu64 ",\"count\":%d}", i ? "," : "", verb_names[kind[i].verb], kind[i].axes, kind[i].bytes, kind[i].count);
+  cli_printf(out, "],\"comm_subgraphs\":{\"distinct\":%zu,\"uses\":%zu},\"comm_bytes_per_rank\":%" PRIu64 ",\"predicted_step_ms\":%.6f}\n", p->num_collectives,
+             p->num_transfers, total, (double)p->predicted_step_ns / 1e6);
+  return cli_close(k->c, out);
+}
+
+static void print_text(const compiling *k, const msc_plan *p, size_t bytes, double ms) {
+  uint64_t total;
+  kind_of_transfer *kind = msc_new_array(p->arena, kind_of_transfer, p->num_transfers);
+  size_t num = count_transfers(p, kind, &total);
+  (void)k;
+  for (size_t i = 0; i < p->num_decisions; i++) fprintf(stderr, "%-24s %s (%s)\n", p->decision[i].op, p->decision[i].text, p->decision[i].by);
+  for (size_t i = 0; i < num; i++)
+    fprintf(stderr, "%-16s over %-16s %10" PRIu64 " bytes x %d\n", verb_names[kind[i].verb], kind[i].axes, kind[i].bytes, kind[i].count);
+  fprintf(stderr, "%" PRId64 " ranks, %" PRIu64 " bytes per rank, %" PRIu64 " bytes received per rank and step; plan of %zu bytes in %.0f ms\n",
+          msc_mesh_size(&p->module->mesh), msc_plan_rank_bytes(p), total, bytes, ms);
+}
+
+static void print_timing(const compiling *k, double ms) {
+  for (int i = 0; i < k->num_passes; i++) fprintf(stderr, "%9.3f ms  %s\n", (double)k->pass[i].ns / 1e6, k->pass[i].name);
+  fprintf(stderr, "%9.3f ms  in all\n", ms);
+}
+
+/* plan.bin: model.fbs config.json */
+static int write_depfile(cli *c, const char *plan) {
+  const char *path = cli_text(c, "depfile"), *config = cli_text(c, "config");
+  if (!path) return CLI_OK;
+  const char *text = msc_arena_printf(msc_context_arena(c->ctx), "%s: %s%s%s\n", plan, c->operands[0], config ? " " : "", config ? config : "");
+  return cli_write_file(c, path, text, strlen(text));
+}
+
+/* ---- the command ---- */
+
+static bool check_options(cli *c) {
+  const char *target = cli_text(c, "target");
+  if (target && strcmp(target, "cpu") != 0) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--target %s is not supported yet; cpu is", target);
+  if (cli_text(c, "cluster")) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--cluster is not supported yet");
+  if (cli_flag(c, "autotune")) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--autotune is not supported yet");
+  return true;
+}
+
+static int run(cli *c) {
+  uint64_t begin = now_ns();
+  compiling k = {.c = c};
+  struct msc_config *config = cli_config(c);
+  if (!config || !check_options(c)) return CLI_INPUT;
+  msc_compile_options o = {.config = config, .cpu = cli_text(c, "mcpu"), .dump_dir = cli_text(c, "dump-dir"), .verify = MSC_VERIFY_IR,
+                           .user = &k, .after = after_pass, .remark = remark, .reproducer = keep_reproducer};
+  k.debug = msc_config_debug(config);
+  int read_code;
+  cli_bytes input;
+  msc_module *m = cli_read_model(c, c->operands[0], &read_code);
+  if (!m) return read_code;
+  if (!cli_read(c, c->operands[0], &input)) return CLI_INPUT;
+  o.model_hash = XXH3_64bits(input.data, input.size);
+  size_t ops = count_ops(m), bytes;
+  const msc_attr_value *name = msc_find_attr(m->attrs, m->num_attrs, "msc.name");
+  o.model = name && name->kind == MSC_ATTR_STR ? name->s : c->operands[0];
+  msc_plan *p = msc_compile(c->ctx, m, &o);
+  cli_progress_done(c);
+  const void *file = p ? msc_plan_bytes(p, &bytes) : NULL;
+  if (!file) return CLI_INPUT;
+  const char *path = cli_text(c, "o"), *strategies = msc_config_text(config, MSC_KEY_strategy_ckpt_save_file);
+  int code = strategies ? cli_write_file(c, strategies, p->strategies, strlen(p->strategies)) : CLI_OK;
+  if (code == CLI_OK) code = cli_write_file(c, path, file, bytes);
+  if (code == CLI_OK) code = write_depfile(c, path);
+  double ms = (double)(now_ns() - begin) / 1e6;
+  if (code != CLI_OK) return code;
+  if (cli_flag(c, "timing")) print_timing(&k, ms);
+  if (c->json) return print_json(&k, p, ops, ms);
+  print_text(&k, p, bytes, ms);
+  return CLI_OK;
+}
+
+static const cli_option options[] = {{"o", CLI_TEXT, "FILE", "the plan"},
+                                     {"target", CLI_TEXT, "cpu|cuda[:sm_90]", "what the plan runs on"},
+                                     {"mcpu", CLI_TEXT, "CPU", "make code for this CPU instead of this machine's"},
+                                     {"cluster", CLI_TEXT, "FILE|NAME", "description of the devices and links"},
+                                     {"dim", CLI_PAIRS, "NAME=SIZE", "size of a dimension that the model leaves open: batch, or x.1"},
+                                     {"autotune", CLI_FLAG, NULL, "measure kernel choices"},
+                                     {"time-limit", CLI_NUMBER, "S", "bound on the search"},
+                                     {"dump-dir", CLI_TEXT, "DIR", "IR after every pass that changed it"},
+                                     {"depfile", CLI_TEXT, "FILE", "what the plan was made from, for build systems"},
+                                     {"timing", CLI_FLAG, NULL, "time of every pass"},
+                                     {0}};
+const cli_command cmd_compile = {"MODEL", 1, 1, options, run};
