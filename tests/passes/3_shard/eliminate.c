@@ -1,0 +1,79 @@
+/* eliminate: equal to trying every assignment, on random graphs of tables; refuses tables above the limit. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "passes/3_shard/eliminate.h"
+
+enum { MOST_VARS = 7, MOST_STATES = 4, MOST_TABLES = 20 };
+
+static uint64_t random_state = 3;
+
+static uint64_t draw(uint64_t below) {
+  random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+  return (random_state >> 33) % below;
+}
+
+static int64_t cost_of(const shard_problem *p, const int *at) {
+  int64_t sum = 0;
+  for (size_t i = 0; i < p->num_tables; i++) {
+    const shard_table *t = &p->table[i];
+    sum += t->b < 0 ? t->cost[at[t->a]] : t->cost[at[t->a] * p->num_states[t->b] + at[t->b]];
+  }
+  return sum;
+}
+
+static int64_t least(const shard_problem *p, int *at, int var) {
+  if (var == p->num_vars) return cost_of(p, at);
+  int64_t best = INT64_MAX;
+  for (at[var] = 0; at[var] < p->num_states[var]; at[var]++) {
+    int64_t c = least(p, at, var + 1);
+    if (c < best) best = c;
+  }
+  return best;
+}
+
+static void test_brute_force(void **state) {
+  msc_context *ctx = *state;
+  for (int round = 0; round < 400; round++) {
+    msc_arena *arena = msc_arena_new(ctx);
+    int num_states[MOST_VARS], at[MOST_VARS], chosen[MOST_VARS];
+    int64_t cost[MOST_TABLES][MOST_STATES * MOST_STATES], found;
+    shard_table table[MOST_TABLES];
+    shard_problem p = {.num_vars = 1 + (int)draw(MOST_VARS), .num_states = num_states, .num_tables = draw(MOST_TABLES), .table = table};
+    for (int v = 0; v < p.num_vars; v++) num_states[v] = 1 + (int)draw(MOST_STATES);
+    for (size_t i = 0; i < p.num_tables; i++) {
+      int a = (int)draw((uint64_t)p.num_vars), b = (int)draw((uint64_t)p.num_vars);
+      for (int k = 0; k < MOST_STATES * MOST_STATES; k++) cost[i][k] = (int64_t)draw(100);
+      table[i] = (shard_table){a, a == b ? -1 : b, cost[i]};
+    }
+    assert_true(shard_eliminate(arena, &p, 1 << 20, chosen, &found));
+    assert_int_equal(found, cost_of(&p, chosen));
+    assert_int_equal(found, least(&p, at, 0));
+    msc_arena_free(arena);
+  }
+}
+
+static void test_limit(void **state) {
+  int num_states[] = {4, 4}, chosen[2];
+  int64_t cost[16] = {0}, found;
+  shard_table table = {0, 1, cost};
+  shard_problem p = {2, num_states, 1, &table};
+  assert_false(shard_eliminate(msc_context_arena(*state), &p, 15, chosen, &found));
+  assert_true(shard_eliminate(msc_context_arena(*state), &p, 16, chosen, &found));
+}
+
+static int open_context(void **state) { return !(*state = msc_context_new(NULL, NULL)); }
+
+static int close_context(void **state) {
+  msc_context_free(*state);
+  return 0;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_brute_force), cmocka_unit_test(test_limit)};
+  return cmocka_run_group_tests_name("passes/3_shard/eliminate", tests, open_context, close_context);
+}
