@@ -77,7 +77,7 @@ typedef struct {
 mscrt_status *mscrt_partitions_new(int ranks, mscrt_partitions *out_partitions);
 void mscrt_partitions_free(mscrt_partitions *p);
 
-/* Fails only for lack of memory: the collective was verified. */
+/* Fails only for lack of memory: the collective was verified.  p NULL: all ranks meet, whoever takes from whom. */
 mscrt_status *mscrt_exchange_make(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, mscrt_partitions *p, mscrt_exchange *out_exchange);
 void mscrt_exchange_free(mscrt_exchange *e);
 

@@ -381,7 +381,7 @@ static mscrt_status *run_local(struct mscrt_comm *c, mscrt_pool *pool, const msc
   atomic_store_explicit(&own_control(c)->step, site->step, memory_order_relaxed);
   switch (f) {
     case ALONE:
-      take(c, pool, e, c->arena_at + src, dst);
+      if (dst != arena_of(c, c->o.rank) + src) take(c, pool, e, c->arena_at + src, dst);
       return NULL;
     case STAGED: {
       uint32_t parity = m->parity ^= 1;

@@ -197,8 +197,10 @@ mscrt_status *mscrt_exchange_make(const msc_box_mesh *mesh, int rank, const mscr
   *e = (mscrt_exchange){.verb = c->verb, .dtype = c->dtype, .reduction = c->reduction, .rank = c->rank};
   taken t = {0};
   MSCRT_GOTO(mscrt_new_array(&group_of, ranks));
-  MSCRT_GOTO(part(mesh, c, group_of));
-  MSCRT_GOTO(number_partition(p, group_of, &e->group.partition));
+  if (p) {
+    MSCRT_GOTO(part(mesh, c, group_of));
+    MSCRT_GOTO(number_partition(p, group_of, &e->group.partition));
+  }
   MSCRT_GOTO(set_group(&e->group, rank, ranks, group_of));
   MSCRT_GOTO(take(mesh, rank, c, &t));
   e->to_box = t.to_box;

@@ -1,0 +1,225 @@
+/* build.c: calls of a verified plan become flat records: every address, size and primitive is looked up once, at load. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/context.h"
+
+/* Below this, waking threads costs more than they save: bytes at 8 per ns, arithmetic at 16 per ns. */
+#define ALONE_NS 12000
+
+/* ---- one block of memory for all records ---- */
+
+typedef struct {
+  char *at, *end; /* NULL: only counting */
+  size_t bytes;
+} block;
+
+static void *take(block *b, size_t bytes) {
+  bytes = (bytes + 15) / 16 * 16;
+  b->bytes += bytes;
+  if (!b->at) return NULL;
+  char *p = b->at;
+  b->at += bytes;
+  return p;
+}
+
+/* ---- addresses ---- */
+
+static uint64_t arena_offset(const mscrt_context *c, plan_ref r, int slot) {
+  return c->space_at[r.space] + r.offset + (r.space == PLAN_SPACE_INPUT ? (uint64_t)slot * c->input_stride : 0);
+}
+
+void *mscrt_at(const mscrt_context *c, plan_ref r, int slot) {
+  if (r.space == PLAN_SPACE_TILE) return NULL;
+  if (r.space == PLAN_SPACE_CONSTANT) return (void *)(uintptr_t)(plan_plan_constants_data(c->plan->root) + r.offset);
+  return c->arena + arena_offset(c, r, slot);
+}
+
+static void put_buffers(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
+  uint32_t num = plan_call_buffers_num(call);
+  bool input = false;
+  for (uint32_t i = 0; i < num; i++) input = input || plan_call_buffers(call, i).space == PLAN_SPACE_INPUT;
+  for (int slot = 0; slot < (input ? 2 : 1); slot++) {
+    void **buffers = take(b, num * sizeof *buffers);
+    if (!buffers) continue;
+    for (uint32_t i = 0; i < num; i++) buffers[i] = mscrt_at(c, plan_call_buffers(call, i), slot);
+    r->buffers[slot] = buffers;
+    if (!input) r->buffers[1] = buffers;
+    r->num_buffers = num;
+  }
+}
+
+/* dims, with the first element of this rank's part where the plan asks for it. */
+static void put_dims(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
+  uint32_t num = plan_call_dims_num(call);
+  int64_t *dims = take(b, num * sizeof *dims);
+  if (!dims) return;
+  for (uint32_t i = 0; i < num; i++) dims[i] = plan_call_dims(call, i);
+  for (uint32_t i = 0; i < plan_call_starts_num(call); i++) {
+    plan_start s = plan_call_starts(call, i);
+    int64_t shape[MSCRT_MAX_RANK] = {0};
+    msc_box box;
+    for (uint32_t d = 0; d < plan_start_shape_num(s); d++) shape[d] = (int64_t)plan_start_shape(s, d);
+    msc_box_of(&c->plan->mesh, &c->plan->layout[plan_start_layout(s)], shape, c->o.rank, &box);
+    dims[plan_start_index(s)] = box.begin[plan_start_dim(s)];
+  }
+  r->dims = dims;
+}
+
+static void put_kernel(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
+  put_buffers(c, b, call, r);
+  put_dims(c, b, call, r);
+  if (!b->at) return;
+  r->kernel = mscrt_plan_kernel(c->plan, plan_call_index(call));
+  r->scalars = plan_call_scalars_data(call);
+  r->extent = (int64_t)plan_call_extent(call);
+  r->grain = (int64_t)plan_call_grain(call);
+  r->units = r->extent / r->grain + (r->extent % r->grain != 0);
+  r->checks = plan_call_checks(call) != 0;
+}
+
+/* ---- matmuls ---- */
+
+static mscrt_status *put_tiles(mscrt_context *c, mscrt_record *r) {
+  const mscrt_matmul *m = r->matmul;
+  int64_t rows[2] = {m->tile_m, m->m - (m->tiles_m - 1) * m->tile_m}, columns[2] = {m->tile_n, m->n - (m->tiles_n - 1) * m->tile_n};
+  for (int i = 0; i < 2; i++)
+    for (int j = 0; j < 2; j++)
+      MSCRT_CHECK(mscrt_library_tile(c->library, m, rows[i], columns[j], m->tile_bytes ? columns[j] : m->n, &r->tile[i][j]));
+  return NULL;
+}
+
+static mscrt_status *put_matmul(mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
+  put_buffers(c, b, call, r);
+  mscrt_record *e = has_plan_call_epilogue(call) ? take(b, sizeof *e) : NULL;
+  if (has_plan_call_epilogue(call)) put_kernel(c, b, plan_call_epilogue(call), e);
+  if (!b->at) return NULL;
+  r->epilogue = e;
+  r->matmul = &c->plan->matmul[plan_call_index(call)];
+  r->units = r->matmul->tiles;
+  return put_tiles(c, r);
+}
+
+/* ---- collectives ---- */
+
+static mscrt_status *put_collective(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
+  put_buffers(c, b, call, r);
+  if (!b->at) return NULL;
+  plan_ref src = plan_call_buffers(call, 0), dst = plan_call_buffers(call, 1);
+  r->exchange = &c->exchange[plan_call_index(call)];
+  for (int slot = 0; slot < 2; slot++) r->source[slot] = arena_offset(c, src, slot);
+  bool in_place = src.space == dst.space && src.offset == dst.offset;
+  if (in_place && r->exchange->group.num > 1 && !r->exchange->slices) return mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: %s %s cannot be done in place", mscrt_verb_name(r->exchange->verb), r->name ? r->name : "");
+  return NULL;
+}
+
+/* ---- fences ---- */
+
+/* A collective that others may still be reading from. */
+typedef struct {
+  const mscrt_exchange *exchange;
+  plan_ref range;
+} pending;
+
+static bool writes_to(plan_call call, plan_ref range) {
+  for (uint32_t i = 0; i < plan_call_buffers_num(call); i++) {
+    plan_ref r = plan_call_buffers(call, i);
+    if (r.written && r.space == range.space && r.offset < range.offset + range.bytes && range.offset < r.offset + r.bytes) return true;
+  }
+  return has_plan_call_epilogue(call) && writes_to(plan_call_epilogue(call), range);
+}
+
+/* Those that this call ends: by overwriting them, which makes fences, or by meeting the same group again, which is a proof
+ * that all members have passed. */
+static uint32_t settle(pending *p, uint32_t *num, plan_call call, const mscrt_record *r, const mscrt_exchange **out_fence) {
+  uint32_t fences = 0, kept = 0;
+  for (uint32_t i = 0; i < *num; i++) {
+    bool met = r->exchange && r->exchange->group.num > 1 && r->exchange->group.partition == p[i].exchange->group.partition;
+    if (!met && !writes_to(call, p[i].range)) p[kept++] = p[i];
+    else if (!met) out_fence[fences++] = p[i].exchange;
+  }
+  *num = kept;
+  return fences;
+}
+
+/* A group has one barrier for leaving: of two pending collectives of a group the later one counts, and settle sees to it
+ * that there is only one. */
+static mscrt_status *put_fences(mscrt_context *c, uint32_t index, mscrt_section *s) {
+  plan_section section = plan_plan_sections(c->plan->root, index);
+  pending *p;
+  const mscrt_exchange **fence;
+  MSCRT_CHECK(mscrt_new_array(&p, c->partitions.num + 1));
+  mscrt_status *status = mscrt_new_array(&fence, c->partitions.num + 1);
+  uint32_t num = 0;
+  for (uint32_t i = 0; i < s->num_calls && !status; i++) {
+    mscrt_record *r = &s->call[i];
+    plan_call call = plan_section_calls(section, i);
+    r->num_fences = settle(p, &num, call, r, fence);
+    if (r->num_fences) status = mscrt_new_array(&r->fence, r->num_fences);
+    for (uint32_t j = 0; !status && j < r->num_fences; j++) r->fence[j] = fence[j];
+    mscrt_lingering lingers = r->exchange ? c->transport->lingers(r->exchange) : MSCRT_LINGERS_NOT;
+    if (lingers != MSCRT_LINGERS_NOT) p[num++] = (pending){r->exchange, plan_call_buffers(call, lingers == MSCRT_LINGERS_DESTINATION)};
+  }
+  if (!status && num) status = mscrt_new_array(&s->fence, num);
+  for (uint32_t i = 0; !status && i < num; i++) s->fence[s->num_fences++] = p[i].exchange;
+  free(p);
+  free(fence);
+  return status;
+}
+
+/* ---- sections ---- */
+
+static mscrt_status *put_call(mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
+  if (b->at) {
+    uint64_t ns = plan_call_bytes(call) / 8 + plan_call_flops(call) / 16;
+    *r = (mscrt_record){.kind = plan_call_kind(call), .name = plan_call_name(call), .loc = plan_call_loc(call), .alone = ns > 0 && ns < ALONE_NS};
+  }
+  switch (plan_call_kind(call)) {
+    case PLAN_CALL_KIND_MATMUL: return put_matmul(c, b, call, r);
+    case PLAN_CALL_KIND_COLLECTIVE: return put_collective(c, b, call, r);
+    default: put_kernel(c, b, call, r); return NULL;
+  }
+}
+
+static mscrt_status *put_section(mscrt_context *c, block *b, uint32_t index) {
+  plan_section section = plan_plan_sections(c->plan->root, index);
+  uint32_t num = plan_section_calls_num(section);
+  mscrt_record *calls = take(b, num * sizeof *calls);
+  if (b->at) c->section[index] = (mscrt_section){.name = plan_section_name(section), .num_calls = num, .call = calls};
+  for (uint32_t i = 0; i < num; i++) {
+    mscrt_status *s = put_call(c, b, plan_section_calls(section, i), calls ? &calls[i] : NULL);
+    if (s) return mscrt_within(s, "section '%s', call %u", plan_section_name(section), i);
+  }
+  for (uint32_t i = 0; b->at && i < c->plan->num_outputs; i++)
+    if (c->plan->output[i].loss && c->plan->output[i].section == index) c->section[index].loss = &c->plan->output[i];
+  return b->at ? put_fences(c, index, &c->section[index]) : NULL;
+}
+
+/* What epilogues need in every worker. */
+static mscrt_status *make_workers(mscrt_context *c) {
+  uint64_t tile = c->plan->space_bytes[PLAN_SPACE_TILE];
+  uint32_t buffers = 0;
+  for (uint32_t s = 0; s < c->plan->num_sections; s++)
+    for (uint32_t i = 0; i < c->section[s].num_calls; i++) {
+      const mscrt_record *e = c->section[s].call[i].epilogue;
+      if (e && e->num_buffers > buffers) buffers = e->num_buffers;
+    }
+  MSCRT_CHECK(mscrt_new_array(&c->worker, c->threads));
+  for (int w = 0; w < c->threads; w++) {
+    c->worker[w].tile = aligned_alloc(64, (size_t)(tile + 64) / 64 * 64);
+    if (!c->worker[w].tile) return mscrt_fail(MSCRT_NO_MEMORY, "no memory for tiles of %" PRIu64 " bytes", tile);
+    MSCRT_CHECK(mscrt_new_array(&c->worker[w].buffers, buffers));
+  }
+  return NULL;
+}
+
+mscrt_status *mscrt_build(mscrt_context *c) {
+  block counting = {0};
+  for (uint32_t i = 0; i < c->plan->num_sections; i++) MSCRT_CHECK(put_section(c, &counting, i));
+  MSCRT_CHECK(mscrt_new_array(&c->section, c->plan->num_sections));
+  MSCRT_CHECK(mscrt_new_array(&c->records, counting.bytes + 16));
+  block b = {.at = c->records};
+  for (uint32_t i = 0; i < c->plan->num_sections; i++) MSCRT_CHECK(put_section(c, &b, i));
+  if (c->library) MSCRT_CHECK(mscrt_library_ready(c->library));
+  return make_workers(c);
+}

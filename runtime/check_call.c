@@ -1,0 +1,135 @@
+/* check_call.c: may every call of a plan be made?  Its operands lie inside their spaces and are as large as it needs. */
+#include <string.h>
+
+#include "runtime/plan.h"
+
+#define bad_call(...) mscrt_fail(MSCRT_INPUT, __VA_ARGS__)
+
+static const char *const space_names[MSCRT_NUM_SPACES] = {"persistent", "scratch", "input", "constant", "tile"};
+
+/* Scratch of a section may be smaller than the largest section's. */
+static mscrt_status *check_ref(const mscrt_plan *p, plan_section section, plan_ref r, bool tile_allowed) {
+  if (r.space >= MSCRT_NUM_SPACES || (r.space == PLAN_SPACE_TILE && !tile_allowed)) return bad_call("space %d", r.space);
+  uint64_t room = r.space == PLAN_SPACE_SCRATCH ? plan_section_scratch_bytes(section) : p->space_bytes[r.space];
+  if (r.offset > room || r.bytes > room - r.offset)
+    return bad_call("bytes %" PRIu64 " + %" PRIu64 " of space %s, which has %" PRIu64, r.offset, r.bytes, space_names[r.space], room);
+  if (r.written > 1) return bad_call("written is %d", r.written);
+  if (r.written && (r.space == PLAN_SPACE_CONSTANT || r.space == PLAN_SPACE_INPUT)) return bad_call("space %s is not written", space_names[r.space]);
+  if (r.space == PLAN_SPACE_TILE && r.offset != 0) return bad_call("a tile starts at 0");
+  return NULL;
+}
+
+static mscrt_status *check_starts(const mscrt_plan *p, plan_call c) {
+  for (uint32_t i = 0; i < plan_call_starts_num(c); i++) {
+    plan_start s = plan_call_starts(c, i);
+    uint32_t layout = plan_start_layout(s), rank = plan_start_shape_num(s);
+    int64_t shape[MSCRT_MAX_RANK];
+    uint64_t bytes;
+    if (plan_start_index(s) >= plan_call_dims_num(c)) return bad_call("start %u is for dimension argument %u", i, plan_start_index(s));
+    if (layout >= p->num_layouts || (uint32_t)p->layout[layout].rank != rank || plan_start_dim(s) >= rank) return bad_call("start %u has no such layout or dimension", i);
+    memcpy(shape, plan_start_shape_data(s), rank * sizeof *shape);
+    if (!mscrt_shape_bytes((int)rank, shape, 1, &bytes)) return bad_call("start %u: the shape is too large", i);
+  }
+  return NULL;
+}
+
+static mscrt_status *check_kernel_call(const mscrt_plan *p, plan_section section, plan_call c, bool epilogue) {
+  if (plan_call_index(c) >= plan_plan_kernels_num(p->root)) return bad_call("kernel %u of %u", plan_call_index(c), plan_plan_kernels_num(p->root));
+  plan_kernel k = plan_plan_kernels(p->root, plan_call_index(c));
+  uint32_t num = plan_call_buffers_num(c);
+  if (num != plan_kernel_num_buffers(k) || plan_call_dims_num(c) != plan_kernel_num_dims(k) || plan_call_scalars_num(c) != plan_kernel_num_scalars(k))
+    return bad_call("%u buffers, %u dimensions and %u scalars for kernel %s, which takes %u, %u and %u", num, plan_call_dims_num(c), plan_call_scalars_num(c),
+                    plan_kernel_name(k), plan_kernel_num_buffers(k), plan_kernel_num_dims(k), plan_kernel_num_scalars(k));
+  for (uint32_t i = 0; i < num; i++) {
+    mscrt_status *s = check_ref(p, section, plan_call_buffers(c, i), epilogue);
+    if (s) return mscrt_within(s, "buffer %u", i);
+  }
+  uint64_t extent = plan_call_extent(c), grain = plan_call_grain(c);
+  if (extent > INT64_MAX || grain < 1 || grain > INT64_MAX || extent / grain >= UINT32_MAX) return bad_call("%" PRIu64 " items in units of %" PRIu64, extent, grain);
+  if (plan_call_checks(c)) {
+    plan_ref flag = plan_call_buffers(c, num ? num - 1 : 0);
+    if (!num || epilogue || flag.space != PLAN_SPACE_SCRATCH || flag.bytes < 4 || flag.offset % 4 || !flag.written) return bad_call("its error flag is not 4 bytes of scratch that it writes");
+  }
+  return check_starts(p, c);
+}
+
+static bool overlap(plan_ref a, plan_ref b) { return a.space == b.space && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes; }
+
+static mscrt_status *check_operand(plan_ref r, uint64_t elems, mscrt_dtype dtype) {
+  uint64_t need = elems * mscrt_dtype_bytes(dtype);
+  if (r.bytes < need) return bad_call("%" PRIu64 " bytes where %" PRIu64 " are needed", r.bytes, need);
+  return r.offset % mscrt_dtype_bytes(dtype) ? bad_call("its address is not aligned") : NULL;
+}
+
+static mscrt_status *check_matmul_call(const mscrt_plan *p, plan_section section, plan_call c) {
+  if (plan_call_index(c) >= p->num_matmuls) return bad_call("matmul %u of %u", plan_call_index(c), p->num_matmuls);
+  const mscrt_matmul *m = &p->matmul[plan_call_index(c)];
+  uint32_t num = plan_call_buffers_num(c);
+  if (num != (m->bias ? 4u : 3u)) return bad_call("%u operands", num);
+  uint64_t a = (uint64_t)(m->m * m->k), b = (uint64_t)(m->n * m->k), last = (uint64_t)(m->batch - 1);
+  uint64_t elems[4] = {a + last * (uint64_t)m->stride_a, b + last * (uint64_t)m->stride_b, (uint64_t)(m->batch * m->m * m->n), (uint64_t)m->n};
+  for (uint32_t i = 0; i < num; i++) {
+    plan_ref r = plan_call_buffers(c, i);
+    bool in_tile = i == 2 && m->tile_bytes > 0;
+    mscrt_status *s = check_ref(p, section, r, in_tile);
+    if (!s && in_tile != (r.space == PLAN_SPACE_TILE)) s = bad_call("space %s", space_names[r.space]);
+    if (!s && !in_tile) s = check_operand(r, elems[i], m->dtype);
+    if (!s && r.written != (i == 2)) s = bad_call("only the result is written");
+    if (!s && i != 2 && overlap(r, plan_call_buffers(c, 2))) s = bad_call("the result lies in it");
+    if (s) return mscrt_within(s, "operand %u", i);
+  }
+  if (!has_plan_call_epilogue(c)) return m->tile_bytes ? bad_call("tiles that nobody takes") : NULL;
+  plan_call e = plan_call_epilogue(c);
+  if (plan_call_kind(e) != PLAN_CALL_KIND_KERNEL || has_plan_call_epilogue(e)) return bad_call("its epilogue is no kernel");
+  if (plan_call_extent(e) != elems[2]) return bad_call("its epilogue has %" PRIu64 " items for %" PRIu64 " elements", plan_call_extent(e), elems[2]);
+  for (uint32_t i = 0; i < plan_call_buffers_num(e); i++)
+    for (uint32_t j = 0; j < num; j++)
+      if (j != 2 && plan_call_buffers(e, i).written && overlap(plan_call_buffers(e, i), plan_call_buffers(c, j)))
+        return bad_call("its epilogue writes to operand %u, which other tiles read", j);
+  return mscrt_within(check_kernel_call(p, section, e, true), "epilogue");
+}
+
+static uint64_t local_elems(const mscrt_collective *c, const msc_box_layout *l) {
+  int64_t size[MSCRT_MAX_RANK];
+  uint64_t elems = 0;
+  memcpy(size, c->shape, sizeof size);
+  if (l) msc_box_largest(l, c->shape, size);
+  mscrt_shape_bytes(c->rank, size, 1, &elems);
+  return elems;
+}
+
+static mscrt_status *check_collective_call(const mscrt_plan *p, plan_section section, plan_call c) {
+  if (plan_call_index(c) >= p->num_collectives) return bad_call("collective %u of %u", plan_call_index(c), p->num_collectives);
+  const mscrt_collective *k = &p->collective[plan_call_index(c)];
+  if (plan_call_buffers_num(c) != 2) return bad_call("%u buffers", plan_call_buffers_num(c));
+  plan_ref src = plan_call_buffers(c, 0), dst = plan_call_buffers(c, 1);
+  MSCRT_CHECK(mscrt_within(check_ref(p, section, src, false), "source"));
+  MSCRT_CHECK(mscrt_within(check_ref(p, section, dst, false), "destination"));
+  MSCRT_CHECK(mscrt_within(check_operand(src, local_elems(k, k->from), k->dtype), "source"));
+  MSCRT_CHECK(mscrt_within(check_operand(dst, local_elems(k, k->to), k->dtype), "destination"));
+  if (src.space == PLAN_SPACE_CONSTANT || !dst.written || src.written) return bad_call("its source is a constant, or not only its destination is written");
+  bool in_place = src.space == dst.space && src.offset == dst.offset && k->verb == MSCRT_ALL_REDUCE;
+  return overlap(src, dst) && !in_place ? bad_call("source and destination overlap") : NULL;
+}
+
+static mscrt_status *check_call(const mscrt_plan *p, plan_section section, plan_call c) {
+  switch (plan_call_kind(c)) {
+    case PLAN_CALL_KIND_KERNEL: return has_plan_call_epilogue(c) ? bad_call("a kernel has no epilogue") : check_kernel_call(p, section, c, false);
+    case PLAN_CALL_KIND_MATMUL: return check_matmul_call(p, section, c);
+    case PLAN_CALL_KIND_COLLECTIVE: return has_plan_call_epilogue(c) ? bad_call("a collective has no epilogue") : check_collective_call(p, section, c);
+    default: return bad_call("kind %d", plan_call_kind(c));
+  }
+}
+
+mscrt_status *mscrt_check_calls(const mscrt_plan *p) {
+  for (uint32_t i = 0; i < p->num_sections; i++) {
+    plan_section section = plan_plan_sections(p->root, i);
+    for (uint32_t j = 0; j < plan_section_calls_num(section); j++) {
+      plan_call c = plan_section_calls(section, j);
+      mscrt_status *s = check_call(p, section, c);
+      const char *name = plan_call_name(c);
+      if (s) return mscrt_within(s, "section '%s', call %u%s%s", plan_section_name(section), j, name ? " of " : "", name ? name : "");
+    }
+  }
+  return NULL;
+}

@@ -1,0 +1,319 @@
+/* check_plan.c: is what a plan says about mesh, layouts, kernels, matmuls, collectives and variables possible?  The structure
+ * of the file was checked before; here nothing that it says is believed. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/plan.h"
+
+#define MAX_BYTES ((uint64_t)1 << 46) /* of a space: sums of offsets cannot overflow */
+#define MAX_RANKS 65536
+
+#define bad_plan(...) mscrt_fail(MSCRT_INPUT, __VA_ARGS__)
+
+static mscrt_status *read_shape(uint32_t num, const uint64_t *v, int *out_rank, int64_t *out_shape) {
+  uint64_t bytes;
+  if (num > MSCRT_MAX_RANK) return bad_plan("%u dimensions, at most %d are possible", num, MSCRT_MAX_RANK);
+  for (uint32_t d = 0; d < num; d++) {
+    if (v[d] > INT64_MAX) return bad_plan("a dimension of %" PRIu64, v[d]);
+    out_shape[d] = (int64_t)v[d];
+  }
+  *out_rank = (int)num;
+  return mscrt_shape_bytes((int)num, out_shape, 8, &bytes) && bytes <= MAX_BYTES ? NULL : bad_plan("the shape is too large");
+}
+
+/* ---- mesh and layouts ---- */
+
+static mscrt_status *check_mesh(mscrt_plan *p) {
+  uint32_t num = plan_plan_mesh_num(p->root);
+  if (num > MSC_BOX_AXES) return bad_plan("the mesh has %u axes, at most %d are possible", num, MSC_BOX_AXES);
+  p->mesh.num_axes = (int)num;
+  for (uint32_t i = 0; i < num; i++) p->mesh.size[i] = plan_axis_size(plan_plan_mesh(p->root, i));
+  if (!msc_box_mesh_ok(&p->mesh) || msc_box_mesh_size(&p->mesh) > MAX_RANKS) return bad_plan("the mesh's sizes are not possible");
+  p->ranks = (int)msc_box_mesh_size(&p->mesh);
+  return NULL;
+}
+
+/* SubAxis of the schema and msc_digit are the same bytes, so digits are used where they lie. */
+_Static_assert(sizeof(plan_sub_axis) == sizeof(msc_digit) && offsetof(plan_sub_axis, size) == offsetof(msc_digit, size), "one struct, two names");
+
+static mscrt_status *check_layouts(mscrt_plan *p) {
+  MSCRT_CHECK(mscrt_new_array(&p->layout, p->num_layouts));
+  for (uint32_t i = 0; i < p->num_layouts; i++) {
+    plan_layout l = plan_plan_layouts(p->root, i);
+    uint32_t num_first = plan_layout_first_num(l), num = plan_layout_sub_num(l);
+    if (num_first < 1 || num_first > MSCRT_MAX_RANK + 1 || num > MSC_BOX_DIGITS) return bad_plan("layout %u: its lists have impossible lengths", i);
+    p->layout[i] = (msc_box_layout){(int)num_first - 1, (int)num, plan_layout_first_data(l), (const msc_digit *)(const void *)plan_layout_sub_data(l)};
+    if (!msc_box_layout_ok(&p->mesh, &p->layout[i])) return bad_plan("layout %u: its digits do not fit the mesh", i);
+    if (plan_layout_reduction(l) >= MSCRT_NUM_REDUCTIONS) return bad_plan("layout %u: unknown reduction %d", i, plan_layout_reduction(l));
+  }
+  return NULL;
+}
+
+static bool is_partial(const msc_box_layout *l) { return l->num > l->first[l->rank]; }
+
+static mscrt_status *layout_at(const mscrt_plan *p, uint32_t index, int rank, const msc_box_layout **out_layout) {
+  if (index >= p->num_layouts) return bad_plan("layout %u of %u", index, p->num_layouts);
+  if (p->layout[index].rank != rank) return bad_plan("a layout of %d dimensions for %d", p->layout[index].rank, rank);
+  *out_layout = &p->layout[index];
+  return NULL;
+}
+
+/* ---- memory ---- */
+
+static mscrt_status *check_spaces(mscrt_plan *p) {
+  uint64_t scratch = 0;
+  for (uint32_t i = 0; i < p->num_sections; i++) {
+    uint64_t bytes = plan_section_scratch_bytes(plan_plan_sections(p->root, i));
+    if (bytes > scratch) scratch = bytes;
+  }
+  p->space_bytes[PLAN_SPACE_PERSISTENT] = plan_plan_persistent_bytes(p->root);
+  p->space_bytes[PLAN_SPACE_SCRATCH] = scratch;
+  p->space_bytes[PLAN_SPACE_INPUT] = plan_plan_input_stride(p->root);
+  p->space_bytes[PLAN_SPACE_CONSTANT] = plan_plan_constants_num(p->root);
+  for (int i = 0; i < PLAN_SPACE_TILE; i++)
+    if (p->space_bytes[i] > MAX_BYTES) return bad_plan("a memory of %" PRIu64 " bytes", p->space_bytes[i]);
+  return NULL;
+}
+
+/* ---- kernels and matmuls ---- */
+
+static mscrt_status *check_kernels(const mscrt_plan *p) {
+  uint64_t text = plan_plan_code_text(p->root), code = plan_plan_code_num(p->root);
+  if (text > code) return bad_plan("%" PRIu64 " bytes of text in %" PRIu64 " bytes of code", text, code);
+  for (uint32_t i = 0; i < plan_plan_kernels_num(p->root); i++) {
+    plan_kernel k = plan_plan_kernels(p->root, i);
+    uint64_t entry = plan_kernel_entry(k), bytes = plan_kernel_bytes(k);
+    if (entry >= text || bytes > text - entry) return bad_plan("kernel %s lies outside the code", plan_kernel_name(k));
+    if (plan_kernel_num_buffers(k) > MSCRT_MAX_DIMS || plan_kernel_num_dims(k) > MSCRT_MAX_DIMS || plan_kernel_num_scalars(k) > MSCRT_MAX_DIMS)
+      return bad_plan("kernel %s has more than %d arguments of a kind", plan_kernel_name(k), MSCRT_MAX_DIMS);
+  }
+  return NULL;
+}
+
+/* rows * columns * batch fits, so that offsets inside an operand do. */
+static bool product_fits(uint64_t a, uint64_t b, uint64_t c) {
+  uint64_t v;
+  return a && b && c && !__builtin_mul_overflow(a, b, &v) && !__builtin_mul_overflow(v, c, &v) && v <= MAX_BYTES;
+}
+
+static bool stride_fits(uint64_t batch, uint64_t stride, uint64_t matrix) {
+  return (stride == 0 || stride >= matrix) && (stride == 0 || product_fits(batch, stride, 1));
+}
+
+static mscrt_status *check_matmul(mscrt_plan *p, plan_matmul t, mscrt_matmul *out) {
+  uint64_t batch = plan_matmul_batch(t), m = plan_matmul_m(t), n = plan_matmul_n(t), k = plan_matmul_k(t);
+  uint64_t tile_m = plan_matmul_tile_m(t), tile_n = plan_matmul_tile_n(t);
+  uint8_t dtype = plan_matmul_dtype(t);
+  if (dtype != MSCRT_F32 && dtype != MSCRT_BF16 && dtype != MSCRT_F16) return bad_plan("element type %d: the library has f32, bf16 and f16", dtype);
+  if (!product_fits(batch, m, n) || !product_fits(batch, m, k) || !product_fits(batch, n, k)) return bad_plan("impossible sizes");
+  if (!stride_fits(batch, plan_matmul_batch_stride_a(t), m * k) || !stride_fits(batch, plan_matmul_batch_stride_b(t), n * k))
+    return bad_plan("matrices of a batch overlap");
+  if (tile_m < 1 || tile_m > m || tile_n < 1 || tile_n > n) return bad_plan("tiles of %" PRIu64 " x %" PRIu64 " for a result of %" PRIu64 " x %" PRIu64, tile_m, tile_n, m, n);
+  *out = (mscrt_matmul){
+    .dtype = (mscrt_dtype)dtype, .batch = (int64_t)batch, .m = (int64_t)m, .n = (int64_t)n, .k = (int64_t)k,
+    .stride_a = (int64_t)plan_matmul_batch_stride_a(t), .stride_b = (int64_t)plan_matmul_batch_stride_b(t),
+    .tile_m = (int64_t)tile_m, .tile_n = (int64_t)tile_n, .tile_bytes = plan_matmul_tile_bytes(t),
+    .transpose_a = plan_matmul_transpose_a(t), .transpose_b = plan_matmul_transpose_b(t), .bias = plan_matmul_bias(t), .relu = plan_matmul_relu(t)};
+  out->tiles_m = (int64_t)((m + tile_m - 1) / tile_m);
+  out->tiles_n = (int64_t)((n + tile_n - 1) / tile_n);
+  if (!product_fits(batch, (uint64_t)out->tiles_m, (uint64_t)out->tiles_n) || (out->tiles = out->batch * out->tiles_m * out->tiles_n) >= UINT32_MAX)
+    return bad_plan("more than 2^32 tiles");
+  if (out->tile_bytes && (out->tile_bytes < tile_m * tile_n * mscrt_dtype_bytes(out->dtype) || out->tile_bytes > (64 << 20)))
+    return bad_plan("%" PRIu64 " bytes for a tile of %" PRIu64 " x %" PRIu64, out->tile_bytes, tile_m, tile_n);
+  if (out->tile_bytes > p->space_bytes[PLAN_SPACE_TILE]) p->space_bytes[PLAN_SPACE_TILE] = out->tile_bytes;
+  return NULL;
+}
+
+static mscrt_status *check_matmuls(mscrt_plan *p) {
+  MSCRT_CHECK(mscrt_new_array(&p->matmul, p->num_matmuls));
+  for (uint32_t i = 0; i < p->num_matmuls; i++) {
+    mscrt_status *s = check_matmul(p, plan_plan_matmuls(p->root, i), &p->matmul[i]);
+    if (s) return mscrt_within(s, "matmul %u", i);
+  }
+  return NULL;
+}
+
+/* ---- collectives ---- */
+
+/* The group of broadcast and pairs: digits of the mesh, none twice. */
+static mscrt_status *check_group(const mscrt_plan *p, plan_collective t, mscrt_collective *c) {
+  uint8_t first[1] = {0};
+  uint32_t num = plan_collective_axes_num(t);
+  c->axes = (const msc_digit *)(const void *)plan_collective_axes_data(t);
+  c->num_axes = (int)num;
+  if (num > MSC_BOX_DIGITS || !msc_box_layout_ok(&p->mesh, &(msc_box_layout){0, (int)num, first, c->axes})) return bad_plan("its axes do not fit the mesh");
+  uint64_t members = (uint64_t)msc_group_size(c->num_axes, c->axes);
+  c->root = plan_collective_root(t);
+  if (c->root >= members) return bad_plan("root %u in a group of %" PRIu64, c->root, members);
+  c->num_pairs = plan_collective_pairs_num(t) / 2;
+  c->pairs = plan_collective_pairs_data(t);
+  if (plan_collective_pairs_num(t) % 2 || c->num_pairs > members) return bad_plan("%u numbers are no pairs of a group of %" PRIu64, plan_collective_pairs_num(t), members);
+  uint8_t *receives;
+  mscrt_status *s = NULL;
+  MSCRT_CHECK(mscrt_new_array(&receives, members));
+  for (uint32_t i = 0; i < c->num_pairs && !s; i++) {
+    if (c->pairs[2 * i] >= members || c->pairs[2 * i + 1] >= members) s = bad_plan("pair %u names a member that the group does not have", i);
+    else if (receives[c->pairs[2 * i + 1]]++) s = bad_plan("member %u receives twice", c->pairs[2 * i + 1]);
+  }
+  free(receives);
+  return s;
+}
+
+static void *no_memory(void *user, size_t bytes) {
+  (void)user, (void)bytes;
+  return NULL;
+}
+
+static mscrt_status *check_layout_change(const mscrt_plan *p, plan_collective t, mscrt_collective *c) {
+  MSCRT_CHECK(layout_at(p, plan_collective_from(t), c->rank, &c->from));
+  MSCRT_CHECK(layout_at(p, plan_collective_to(t), c->rank, &c->to));
+  msc_pull pull;
+  if (msc_pull_of(&p->mesh, c->from, c->to, c->shape, 0, no_memory, NULL, &pull) == MSC_PULL_NO_DIGITS)
+    return bad_plan("its layouts cut an axis at places that have no common refinement");
+  return NULL;
+}
+
+static mscrt_status *check_collective(const mscrt_plan *p, plan_collective t, mscrt_collective *c) {
+  if (plan_collective_verb(t) >= MSCRT_NUM_VERBS || plan_collective_dtype(t) >= MSCRT_NUM_DTYPES || plan_collective_reduction(t) >= MSCRT_NUM_REDUCTIONS)
+    return bad_plan("unknown verb, element type or reduction");
+  *c = (mscrt_collective){.verb = (mscrt_verb)plan_collective_verb(t), .dtype = (mscrt_dtype)plan_collective_dtype(t), .reduction = (mscrt_reduction)plan_collective_reduction(t)};
+  MSCRT_CHECK(read_shape(plan_collective_shape_num(t), plan_collective_shape_data(t), &c->rank, c->shape));
+  return c->verb == MSCRT_BROADCAST || c->verb == MSCRT_PAIRS ? check_group(p, t, c) : check_layout_change(p, t, c);
+}
+
+static mscrt_status *check_collectives(mscrt_plan *p) {
+  MSCRT_CHECK(mscrt_new_array(&p->collective, p->num_collectives));
+  for (uint32_t i = 0; i < p->num_collectives; i++) {
+    mscrt_status *s = check_collective(p, plan_plan_collectives(p->root, i), &p->collective[i]);
+    if (s) return mscrt_within(s, "collective %u", i);
+  }
+  return NULL;
+}
+
+/* ---- parameters, inputs, outputs ---- */
+
+static mscrt_status *check_variable(const mscrt_plan *p, mscrt_variable *v, uint8_t dtype, uint32_t layout, bool local) {
+  if (dtype >= MSCRT_NUM_DTYPES) return bad_plan("element type %d", dtype);
+  v->dtype = (mscrt_dtype)dtype;
+  if (!local) MSCRT_CHECK(layout_at(p, layout, v->rank, &v->layout));
+  if (v->layout && is_partial(v->layout)) return bad_plan("it is a partial result");
+  if (v->ref.space >= PLAN_SPACE_TILE) return bad_plan("space %d", v->ref.space);
+  uint64_t room = p->space_bytes[v->ref.space], need = mscrt_variable_bytes(v);
+  if (v->ref.offset > room || v->ref.bytes > room - v->ref.offset) return bad_plan("bytes %" PRIu64 " + %" PRIu64 " of a space of %" PRIu64, v->ref.offset, v->ref.bytes, room);
+  if (need > v->ref.bytes) return bad_plan("%" PRIu64 " bytes where %" PRIu64 " are needed", v->ref.bytes, need);
+  if (v->ref.offset % mscrt_dtype_bytes(v->dtype)) return bad_plan("its address is not aligned");
+  return NULL;
+}
+
+static int by_name(const void *a, const void *b) {
+  const mscrt_variable *x = *(const mscrt_variable *const *)a, *y = *(const mscrt_variable *const *)b;
+  int order = strcmp(x->name, y->name);
+  return order ? order : (x->section > y->section) - (x->section < y->section);
+}
+
+static mscrt_status *check_names(uint32_t num, const mscrt_variable *v, const char *what) {
+  const mscrt_variable **sorted;
+  mscrt_status *s = NULL;
+  MSCRT_CHECK(mscrt_new_array(&sorted, num));
+  for (uint32_t i = 0; i < num; i++) sorted[i] = &v[i];
+  qsort(sorted, num, sizeof *sorted, by_name);
+  for (uint32_t i = 1; i < num && !s; i++)
+    if (!by_name(&sorted[i - 1], &sorted[i])) s = bad_plan("two %ss are called '%s'", what, sorted[i]->name);
+  free(sorted);
+  return s;
+}
+
+static mscrt_status *check_parameters(mscrt_plan *p) {
+  MSCRT_CHECK(mscrt_new_array(&p->parameter, p->num_parameters));
+  for (uint32_t i = 0; i < p->num_parameters; i++) {
+    plan_parameter t = plan_plan_parameters(p->root, i);
+    mscrt_variable *v = &p->parameter[i];
+    *v = (mscrt_variable){.name = plan_parameter_name(t), .init = plan_parameter_init(t), .state = plan_parameter_state(t), .ref = plan_parameter_ref(t)};
+    mscrt_status *s = read_shape(plan_parameter_shape_num(t), plan_parameter_shape_data(t), &v->rank, v->shape);
+    if (!s) s = check_variable(p, v, plan_parameter_dtype(t), plan_parameter_layout(t), false);
+    if (!s && v->ref.space != PLAN_SPACE_PERSISTENT) s = bad_plan("it is not in the persistent space");
+    if (!s && !mscrt_init_ok(v->init, v->dtype)) s = bad_plan("initial values '%.32s' of %s", v->init ? v->init : "", mscrt_dtype_name(v->dtype));
+    if (s) return mscrt_within(s, "parameter '%s'", v->name);
+  }
+  return check_names(p->num_parameters, p->parameter, "parameter");
+}
+
+static mscrt_status *check_batch(const mscrt_plan *p, const mscrt_variable *v) {
+  if (v->batch_dim < -1 || v->batch_dim >= v->rank) return bad_plan("batch dimension %d of %d", v->batch_dim, v->rank);
+  if (v->batch_dim < 0) return NULL;
+  if (v->shape[v->batch_dim] < 1) return bad_plan("an empty batch");
+  for (const mscrt_variable *other = p->input; other < v; other++)
+    if (other->batch_dim >= 0 && other->shape[other->batch_dim] != v->shape[v->batch_dim])
+      return bad_plan("a batch of %" PRId64 ", but '%s' has %" PRId64, v->shape[v->batch_dim], other->name, other->shape[other->batch_dim]);
+  return NULL;
+}
+
+static mscrt_status *check_inputs(mscrt_plan *p) {
+  MSCRT_CHECK(mscrt_new_array(&p->input, p->num_inputs));
+  for (uint32_t i = 0; i < p->num_inputs; i++) {
+    plan_input t = plan_plan_inputs(p->root, i);
+    mscrt_variable *v = &p->input[i];
+    *v = (mscrt_variable){.name = plan_input_name(t), .ref = plan_input_ref(t), .batch_dim = plan_input_batch_dim(t), .whole = plan_input_whole(t)};
+    mscrt_status *s = read_shape(plan_input_shape_num(t), plan_input_shape_data(t), &v->rank, v->shape);
+    if (!s) s = check_variable(p, v, plan_input_dtype(t), plan_input_layout(t), v->whole);
+    if (!s && v->ref.space != PLAN_SPACE_INPUT) s = bad_plan("it is not in the input space");
+    if (!s && plan_input_role(t) > MSCRT_MASK) s = bad_plan("role %d", plan_input_role(t));
+    v->role = (mscrt_role)plan_input_role(t);
+    if (!s) s = check_batch(p, v);
+    if (s) return mscrt_within(s, "input '%s'", v->name);
+  }
+  return check_names(p->num_inputs, p->input, "input");
+}
+
+static mscrt_status *check_outputs(mscrt_plan *p) {
+  MSCRT_CHECK(mscrt_new_array(&p->output, p->num_outputs));
+  for (uint32_t i = 0; i < p->num_outputs; i++) {
+    plan_output t = plan_plan_outputs(p->root, i);
+    mscrt_variable *v = &p->output[i];
+    *v = (mscrt_variable){.name = plan_output_name(t), .ref = plan_output_ref(t), .section = plan_output_section(t), .loss = plan_output_loss(t)};
+    mscrt_status *s = read_shape(plan_output_shape_num(t), plan_output_shape_data(t), &v->rank, v->shape);
+    if (!s) s = check_variable(p, v, plan_output_dtype(t), plan_output_layout(t), false);
+    if (!s && v->section >= p->num_sections) s = bad_plan("section %u of %u", v->section, p->num_sections);
+    uint64_t bytes = 0;
+    mscrt_shape_bytes(v->rank, v->shape, 1, &bytes);
+    if (!s && v->loss && (bytes != 1 || !mscrt_is_float(v->dtype))) s = bad_plan("a loss must be one float");
+    for (uint32_t j = 0; !s && v->loss && j < i; j++)
+      if (p->output[j].loss && p->output[j].section == v->section) s = bad_plan("a second loss");
+    if (s) return mscrt_within(s, "output '%s'", v->name);
+  }
+  return check_names(p->num_outputs, p->output, "output");
+}
+
+/* ---- all ---- */
+
+static mscrt_status *check_header(const mscrt_plan *p) {
+  const char *target = plan_plan_target(p->root);
+  char clean[32];
+  if (!target || strcmp(target, "cpu")) return mscrt_fail(MSCRT_UNSUPPORTED, "the plan is for target '%s', this runtime executes 'cpu'", mscrt_clean(target ? target : "", SIZE_MAX, clean, sizeof clean));
+  for (uint32_t i = 0; i < plan_plan_sections_num(p->root); i++)
+    for (uint32_t j = 0; j < i; j++)
+      if (!strcmp(plan_section_name(plan_plan_sections(p->root, i)), plan_section_name(plan_plan_sections(p->root, j)))) return bad_plan("two sections are called '%s'", plan_section_name(plan_plan_sections(p->root, i)));
+  return NULL;
+}
+
+mscrt_status *mscrt_check_plan(mscrt_plan *p) {
+  p->num_layouts = plan_plan_layouts_num(p->root);
+  p->num_matmuls = plan_plan_matmuls_num(p->root);
+  p->num_collectives = plan_plan_collectives_num(p->root);
+  p->num_sections = plan_plan_sections_num(p->root);
+  p->num_parameters = plan_plan_parameters_num(p->root);
+  p->num_inputs = plan_plan_inputs_num(p->root);
+  p->num_outputs = plan_plan_outputs_num(p->root);
+  if (p->num_sections > 64) return bad_plan("%u sections", p->num_sections);
+  MSCRT_CHECK(check_header(p));
+  MSCRT_CHECK(check_mesh(p));
+  MSCRT_CHECK(check_layouts(p));
+  MSCRT_CHECK(check_spaces(p));
+  MSCRT_CHECK(check_kernels(p));
+  MSCRT_CHECK(check_matmuls(p));
+  MSCRT_CHECK(check_collectives(p));
+  MSCRT_CHECK(check_parameters(p));
+  MSCRT_CHECK(check_inputs(p));
+  MSCRT_CHECK(check_outputs(p));
+  return mscrt_check_calls(p);
+}

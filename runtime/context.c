@@ -1,0 +1,223 @@
+/* context.c: the life of one rank: memory and neighbours at open, steps, what it can be asked, and the end. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/context.h"
+
+#define TIMEOUT_MS 300000
+#define MAX_THREADS 1024
+
+/* ---- opening ---- */
+
+static mscrt_status *read_options(mscrt_context *c, const mscrt_options *o) {
+  if (o) memcpy(&c->o, o, o->struct_size < sizeof c->o ? o->struct_size : sizeof c->o);
+  if (c->o.ranks == 0) c->o.ranks = 1;
+  if (c->o.timeout_ms <= 0) c->o.timeout_ms = TIMEOUT_MS;
+  if (c->o.ranks != c->plan->ranks) return mscrt_fail(MSCRT_INPUT, "the plan is for %d rank%s, not for %d", c->plan->ranks, c->plan->ranks == 1 ? "" : "s", c->o.ranks);
+  if (c->o.rank < 0 || c->o.rank >= c->o.ranks) return mscrt_fail(MSCRT_ARGUMENT, "rank %d of %d", c->o.rank, c->o.ranks);
+  if (c->o.threads < 0 || c->o.threads > MAX_THREADS) return mscrt_fail(MSCRT_ARGUMENT, "%d threads", c->o.threads);
+  int share = mscrt_cores() / c->o.ranks;
+  c->threads = c->o.threads ? c->o.threads : share > 0 ? share : 1;
+  return NULL;
+}
+
+static uint64_t pages(uint64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
+
+static void lay_out(mscrt_context *c) {
+  const uint64_t *space = c->plan->space_bytes;
+  c->input_stride = (space[PLAN_SPACE_INPUT] + 63) / 64 * 64;
+  c->space_at[PLAN_SPACE_PERSISTENT] = 0;
+  c->space_at[PLAN_SPACE_INPUT] = pages(space[PLAN_SPACE_PERSISTENT]);
+  c->space_at[PLAN_SPACE_SCRATCH] = c->space_at[PLAN_SPACE_INPUT] + pages(2 * c->input_stride);
+  c->arena_bytes = c->space_at[PLAN_SPACE_SCRATCH] + pages(space[PLAN_SPACE_SCRATCH]);
+}
+
+static mscrt_status *make_exchanges(mscrt_context *c) {
+  MSCRT_CHECK(mscrt_partitions_new(c->o.ranks, &c->partitions));
+  MSCRT_CHECK(mscrt_new_array(&c->exchange, c->plan->num_collectives));
+  for (uint32_t i = 0; i < c->plan->num_collectives; i++)
+    MSCRT_CHECK(mscrt_exchange_make(&c->plan->mesh, c->o.rank, &c->plan->collective[i], &c->partitions, &c->exchange[i]));
+  return NULL;
+}
+
+static void enter_library(void *arg) {
+  const mscrt_context *c = arg;
+  if (c->library) mscrt_library_enter(c->library);
+}
+
+/* The library first: new threads tell it at once that it has no threads of its own. */
+static mscrt_status *start_threads(mscrt_context *c) {
+  if (c->plan->num_matmuls) MSCRT_CHECK(mscrt_library_open(c->threads, &c->library));
+  return mscrt_pool_new(c->threads, c->threads * c->o.ranks <= mscrt_cores(), enter_library, c, &c->pool);
+}
+
+static mscrt_status *meet(mscrt_context *c) {
+  c->transport = &mscrt_comm_local;
+  lay_out(c);
+  mscrt_comm_options o = {
+    .rank = c->o.rank, .ranks = c->o.ranks, .address = c->o.address, .timeout_ms = c->o.timeout_ms, .spin = c->o.ranks <= mscrt_cores(),
+    .plan_hash = c->plan->hash, .arena_bytes = c->arena_bytes, .num_partitions = c->partitions.num};
+  if (c->o.ranks > 1 && !c->o.address) return mscrt_fail(MSCRT_ARGUMENT, "%d ranks need an address to meet at", c->o.ranks);
+  MSCRT_CHECK(c->transport->open(&o, &c->comm));
+  c->arena = c->transport->arena(c->comm);
+  return NULL;
+}
+
+static void init_parameter(void *arg, int64_t unit, int worker) {
+  const mscrt_context *c = arg;
+  const mscrt_variable *v = &c->plan->parameter[unit];
+  msc_box box;
+  (void)worker;
+  mscrt_variable_box(c->plan, v, c->o.rank, &box);
+  mscrt_init_box(v, c->o.seed, &box, mscrt_at(c, v->ref, 0));
+}
+
+mscrt_status *mscrt_open(const mscrt_plan *plan, const mscrt_options *options, mscrt_context **out_ctx) {
+  mscrt_context *c = NULL;
+  mscrt_status *s = NULL;
+  *out_ctx = NULL;
+  MSCRT_CHECK(mscrt_new_array(&c, 1));
+  c->plan = plan;
+  c->last_section = plan->num_sections;
+  MSCRT_GOTO(read_options(c, options));
+  MSCRT_GOTO(mscrt_new_array(&c->has_input, plan->num_inputs));
+  MSCRT_GOTO(make_exchanges(c));
+  MSCRT_GOTO(start_threads(c));
+  MSCRT_GOTO(meet(c));
+  MSCRT_GOTO(mscrt_build(c));
+  if (!c->o.no_init) mscrt_pool_run(c->pool, init_parameter, c, plan->num_parameters);
+  if (c->o.perf_map && plan->code) MSCRT_GOTO(mscrt_write_perf_map(plan));
+  *out_ctx = c;
+  return NULL;
+fail:
+  if (c->comm) c->transport->abort(c->comm, mscrt_status_text(s));
+  mscrt_close(c);
+  return s;
+}
+
+static void free_sections(mscrt_context *c) {
+  for (uint32_t i = 0; c->section && i < c->plan->num_sections; i++) {
+    for (uint32_t j = 0; j < c->section[i].num_calls; j++) free(c->section[i].call[j].fence);
+    free(c->section[i].fence);
+  }
+  free(c->section);
+  free(c->records);
+}
+
+void mscrt_close(mscrt_context *c) {
+  if (!c) return;
+  mscrt_feed_free(c->feed);
+  mscrt_pool_free(c->pool);
+  free_sections(c);
+  for (int w = 0; c->worker && w < c->threads; w++) {
+    free(c->worker[w].tile);
+    free(c->worker[w].buffers);
+  }
+  free(c->worker);
+  if (c->comm) c->transport->close(c->comm);
+  mscrt_library_close(c->library);
+  for (uint32_t i = 0; c->exchange && i < c->plan->num_collectives; i++) mscrt_exchange_free(&c->exchange[i]);
+  free(c->exchange);
+  mscrt_partitions_free(&c->partitions);
+  free(c->has_input);
+  free(c);
+}
+
+/* ---- steps ---- */
+
+static mscrt_status *usable(const mscrt_context *c) { return c->broken ? mscrt_fail(MSCRT_ARGUMENT, "this context failed before and cannot go on") : NULL; }
+
+mscrt_status *mscrt_set_data(mscrt_context *c, const mscrt_data *data) {
+  if (data->plan != c->plan) return mscrt_fail(MSCRT_ARGUMENT, "the data set was opened for another plan");
+  mscrt_feed *feed;
+  MSCRT_CHECK(mscrt_feed_new(c, data, &feed));
+  mscrt_feed_free(c->feed);
+  c->feed = feed;
+  return NULL;
+}
+
+mscrt_status *mscrt_set_input(mscrt_context *c, const char *name, const void *batch, size_t bytes) {
+  const mscrt_variable *v = mscrt_find_variable(c->plan->num_inputs, c->plan->input, name);
+  if (!v) return mscrt_fail(MSCRT_ARGUMENT, "the model has no input '%s'", name);
+  if (c->feed) return mscrt_fail(MSCRT_ARGUMENT, "inputs come from a data set already");
+  msc_box box, whole = {0};
+  uint64_t need = 0;
+  mscrt_shape_bytes(v->rank, v->shape, mscrt_dtype_bytes(v->dtype), &need);
+  if (bytes != need) return mscrt_fail(MSCRT_ARGUMENT, "input '%s' has %" PRIu64 " bytes, not %zu", name, need, bytes);
+  memcpy(whole.size, v->shape, sizeof whole.size);
+  mscrt_variable_box(c->plan, v, c->o.rank, &box);
+  msc_box_copy(v->rank, &box, &box, mscrt_at(c, v->ref, 0), &whole, batch, mscrt_dtype_bytes(v->dtype));
+  c->has_input[v - c->plan->input] = true;
+  return NULL;
+}
+
+static mscrt_status *check_inputs(const mscrt_context *c) {
+  for (uint32_t i = 0; i < c->plan->num_inputs && !c->feed; i++)
+    if (!c->has_input[i]) return mscrt_fail(MSCRT_ARGUMENT, "input '%s' has no data", c->plan->input[i].name);
+  return NULL;
+}
+
+mscrt_status *mscrt_run(mscrt_context *c, const char *section, int64_t steps, double *out_loss) {
+  uint32_t index;
+  bool train = !strcmp(section, "train");
+  MSCRT_CHECK(usable(c));
+  if (!mscrt_find_section(c->plan, section, &index)) return mscrt_fail(MSCRT_INPUT, "the plan has no section '%s'", section);
+  MSCRT_CHECK(check_inputs(c));
+  for (int64_t i = 0; i < steps; i++) {
+    int slot = 0;
+    int64_t step = train ? c->step : i;
+    if (c->feed) MSCRT_CHECK(mscrt_take_batch(c, train, step, &slot));
+    MSCRT_CHECK(mscrt_run_section(c, index, slot, step));
+    if (c->feed) mscrt_feed_release(c->feed);
+    c->step += train;
+  }
+  if (out_loss) *out_loss = mscrt_loss_of(c, index);
+  return NULL;
+}
+
+/* ---- asking ---- */
+
+static mscrt_status *find(const mscrt_context *c, const char *name, const mscrt_variable **out) {
+  const mscrt_plan *p = c->plan;
+  *out = mscrt_find_variable(p->num_parameters, p->parameter, name);
+  for (uint32_t i = 0; i < p->num_outputs && !*out; i++)
+    if (p->output[i].section == c->last_section && !strcmp(p->output[i].name, name)) *out = &p->output[i];
+  return *out ? NULL : mscrt_fail(MSCRT_ARGUMENT, "there is no parameter or output '%s' of the section that ran last", name);
+}
+
+mscrt_status *mscrt_local(mscrt_context *c, const char *name, mscrt_tensor *out_tensor) {
+  const mscrt_variable *v;
+  msc_box box;
+  MSCRT_CHECK(find(c, name, &v));
+  mscrt_variable_box(c->plan, v, c->o.rank, &box);
+  *out_tensor = (mscrt_tensor){.name = v->name, .dtype = v->dtype, .rank = v->rank, .data = mscrt_at(c, v->ref, c->last_slot)};
+  memcpy(out_tensor->shape, v->shape, sizeof v->shape);
+  memcpy(out_tensor->begin, box.begin, sizeof box.begin);
+  memcpy(out_tensor->size, box.size, sizeof box.size);
+  return NULL;
+}
+
+mscrt_status *mscrt_read(mscrt_context *c, const char *name, void *out_data, size_t bytes) {
+  const mscrt_variable *v;
+  uint64_t need = 0;
+  MSCRT_CHECK(usable(c));
+  MSCRT_CHECK(find(c, name, &v));
+  mscrt_shape_bytes(v->rank, v->shape, mscrt_dtype_bytes(v->dtype), &need);
+  if (out_data && bytes != need) return mscrt_fail(MSCRT_ARGUMENT, "'%s' has %" PRIu64 " bytes, not %zu", name, need, bytes);
+  return mscrt_gather(c, v, out_data);
+}
+
+void mscrt_get_stats(const mscrt_context *c, mscrt_stats *out_stats) {
+  mscrt_stats s = {.struct_size = sizeof s, .steps = c->step, .threads = c->threads, .arena_bytes = c->arena_bytes, .received_bytes = c->received_bytes};
+  size_t known = out_stats->struct_size;
+  memcpy(out_stats, &s, known && known < sizeof s ? known : sizeof s);
+}
+
+mscrt_status *mscrt_max(mscrt_context *c, uint64_t value, uint64_t *out_max) {
+  MSCRT_CHECK(usable(c));
+  mscrt_status *s = c->transport->max(c->comm, value, out_max, &(mscrt_site){.name = "max", .step = c->step});
+  if (s) c->broken = true;
+  return s;
+}

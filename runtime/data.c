@@ -1,0 +1,101 @@
+/* data.c: a data set: which file feeds which input, whether they agree, and which samples are for training. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/context.h"
+
+static bool is_bound(const mscrt_samples *s) { return s->blob.path != NULL; }
+
+static mscrt_status *bind_file(mscrt_data *d, const mscrt_source *source) {
+  const mscrt_plan *p = d->plan;
+  const mscrt_variable *v = mscrt_find_variable(p->num_inputs, p->input, source->input);
+  if (!v) {
+    char names[256] = "";
+    size_t n = 0;
+    for (uint32_t i = 0; i < p->num_inputs && n + 1 < sizeof names; i++) n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", p->input[i].name);
+    return mscrt_fail(MSCRT_INPUT, "the model has no input '%s'; its inputs are: %s", source->input, names);
+  }
+  mscrt_samples *s = &d->samples[v - p->input];
+  if (is_bound(s)) return mscrt_fail(MSCRT_INPUT, "input '%s' is given twice", v->name);
+  mscrt_wanted w = mscrt_wanted_of(v);
+  return mscrt_samples_open(&w, source->file, s);
+}
+
+/* A label that nobody gave, beside raw tokens of its shape: the next tokens of the same file. */
+static mscrt_status *bind_next_tokens(mscrt_data *d, uint32_t num, const mscrt_source *sources) {
+  const mscrt_plan *p = d->plan;
+  for (uint32_t i = 0; i < p->num_inputs; i++) {
+    const mscrt_variable *label = &p->input[i];
+    if (is_bound(&d->samples[i]) || label->role != MSCRT_LABEL || mscrt_is_float(label->dtype)) continue;
+    for (uint32_t k = 0; k < num; k++) {
+      const mscrt_variable *v = mscrt_find_variable(p->num_inputs, p->input, sources[k].input);
+      if (d->samples[v - p->input].kind != MSCRT_TOKENS || v->role != MSCRT_DATA || v->rank != label->rank || memcmp(v->shape, label->shape, sizeof v->shape)) continue;
+      MSCRT_CHECK(bind_file(d, &(mscrt_source){label->name, sources[k].file}));
+      break;
+    }
+  }
+  return NULL;
+}
+
+static mscrt_status *check_counts(mscrt_data *d) {
+  const char *first = NULL;
+  for (uint32_t i = 0; i < d->plan->num_inputs; i++) {
+    const mscrt_variable *v = &d->plan->input[i];
+    if (!is_bound(&d->samples[i])) return mscrt_fail(MSCRT_INPUT, "input '%s' has no data: give a file for it", v->name);
+    if (v->batch_dim < 0) continue;
+    int64_t count = mscrt_samples_count(&d->samples[i]);
+    if (first && count != d->count)
+      return mscrt_fail(MSCRT_INPUT, "input '%s' has %" PRId64 " samples, but '%s' has %" PRId64, first, d->count, v->name, count);
+    first = v->name;
+    d->count = count;
+    d->batch = v->shape[v->batch_dim];
+  }
+  if (!first) d->count = d->batch = 1; /* nothing changes from step to step */
+  return NULL;
+}
+
+static mscrt_status *check_range(const mscrt_data *d, const char *what, int64_t begin, int64_t end) {
+  if (begin < 0 || begin > end || end > d->count)
+    return mscrt_fail(MSCRT_INPUT, "the %s range %" PRId64 ":%" PRId64 " does not lie inside the %" PRId64 " samples", what, begin, end, d->count);
+  if (end - begin < d->batch)
+    return mscrt_fail(MSCRT_INPUT, "the %s range %" PRId64 ":%" PRId64 " has %" PRId64 " samples, fewer than one batch of %" PRId64, what, begin, end, end - begin, d->batch);
+  return NULL;
+}
+
+static mscrt_status *set_ranges(mscrt_data *d, const mscrt_data_options *options) {
+  if (options) memcpy(&d->o, options, options->struct_size < sizeof d->o ? options->struct_size : sizeof d->o);
+  if (d->o.train_begin == 0 && d->o.train_end == 0) d->o.train_end = d->count;
+  MSCRT_CHECK(check_range(d, "training", d->o.train_begin, d->o.train_end));
+  bool none = d->o.eval_begin == 0 && d->o.eval_end == 0;
+  return none ? NULL : check_range(d, "evaluation", d->o.eval_begin, d->o.eval_end);
+}
+
+mscrt_status *mscrt_data_open(const mscrt_plan *plan, size_t num, const mscrt_source *sources, const mscrt_data_options *options, mscrt_data **out_data) {
+  mscrt_data *d = NULL;
+  mscrt_status *s = NULL;
+  *out_data = NULL;
+  MSCRT_CHECK(mscrt_new_array(&d, 1));
+  d->plan = plan;
+  MSCRT_GOTO(mscrt_new_array(&d->samples, plan->num_inputs));
+  for (uint32_t i = 0; i < plan->num_inputs; i++) d->samples[i].blob.fd = -1;
+  for (size_t i = 0; i < num; i++) MSCRT_GOTO(bind_file(d, &sources[i]));
+  MSCRT_GOTO(bind_next_tokens(d, (uint32_t)num, sources));
+  MSCRT_GOTO(check_counts(d));
+  MSCRT_GOTO(set_ranges(d, options));
+  *out_data = d;
+  return NULL;
+fail:
+  mscrt_data_close(d);
+  return s;
+}
+
+void mscrt_data_close(mscrt_data *d) {
+  if (!d) return;
+  for (uint32_t i = 0; d->samples && i < d->plan->num_inputs; i++) mscrt_samples_close(&d->samples[i]);
+  free(d->samples);
+  free(d);
+}
+
+int64_t mscrt_data_samples(const mscrt_data *d) { return d->count; }
+int64_t mscrt_data_steps_per_epoch(const mscrt_data *d) { return (d->o.train_end - d->o.train_begin) / d->batch; }

@@ -1,0 +1,199 @@
+/* feed.c: batches of a data set into the double-buffered inputs of one rank: each rank reads the boxes its layouts name.  Large
+ * batches are read by a thread, up to two ahead; small ones by the caller, since waking a thread would cost more. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/context.h"
+
+#define THREAD_BYTES (32 << 10)
+
+struct mscrt_feed {
+  const mscrt_context *c;
+  const mscrt_data *data;
+  msc_box *box;            /* per input */
+  uint64_t *sample;        /* numbers of a batch's samples; the reader's */
+  uint64_t *whole_sample;  /* the caller's, for mscrt_feed_whole */
+  void *line, *whole_line;
+  mscrt_order order;       /* of epoch `order_epoch` */
+  int64_t order_epoch;
+  /* The stream that is read: batches [taken, read) are in memory; shared with the thread under the lock. */
+  bool threaded, started, stop, busy;
+  bool train;
+  int64_t read, released;
+  mscrt_status *failure;
+  pthread_t thread;
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+};
+
+/* ---- one batch ---- */
+
+static void choose_samples(mscrt_feed *f, bool train, int64_t index, uint64_t *sample) {
+  const mscrt_data *d = f->data;
+  int64_t batch = d->batch;
+  if (!train) {
+    for (int64_t i = 0; i < batch; i++) sample[i] = (uint64_t)(d->o.eval_begin + index * batch + i);
+    return;
+  }
+  int64_t per_epoch = mscrt_data_steps_per_epoch(d), epoch = index / per_epoch, first = index % per_epoch * batch;
+  if (f->order_epoch != epoch) {
+    f->order = mscrt_order_of(f->c->o.seed, (uint64_t)epoch, (uint64_t)(d->o.train_end - d->o.train_begin));
+    f->order_epoch = epoch;
+  }
+  for (int64_t i = 0; i < batch; i++) {
+    uint64_t at = (uint64_t)(first + i);
+    sample[i] = (uint64_t)d->o.train_begin + (d->o.in_order ? at : mscrt_order_at(&f->order, at));
+  }
+}
+
+static mscrt_status *read_batch(mscrt_feed *f, bool train, int64_t index) {
+  const mscrt_plan *p = f->c->plan;
+  choose_samples(f, train, index, f->sample);
+  for (uint32_t i = 0; i < p->num_inputs; i++) {
+    mscrt_wanted w = mscrt_wanted_of(&p->input[i]);
+    MSCRT_CHECK(mscrt_samples_read(&f->data->samples[i], &w, f->sample, &f->box[i], f->line, mscrt_at(f->c, p->input[i].ref, (int)(index % 2))));
+  }
+  return NULL;
+}
+
+/* ---- the thread ---- */
+
+static int64_t last_batch(const mscrt_feed *f) { return (f->data->o.eval_end - f->data->o.eval_begin) / f->data->batch; }
+
+static void *read_ahead(void *arg) {
+  mscrt_feed *f = arg;
+  pthread_mutex_lock(&f->lock);
+  while (!f->stop) {
+    if (f->failure || f->read >= f->released + 2 || (!f->train && f->read >= last_batch(f))) {
+      pthread_cond_wait(&f->changed, &f->lock);
+      continue;
+    }
+    bool train = f->train;
+    int64_t index = f->read;
+    f->busy = true;
+    pthread_mutex_unlock(&f->lock);
+    mscrt_status *s = read_batch(f, train, index);
+    pthread_mutex_lock(&f->lock);
+    f->busy = false;
+    f->failure = s;
+    if (!s) f->read++;
+    pthread_cond_broadcast(&f->changed);
+  }
+  pthread_mutex_unlock(&f->lock);
+  return NULL;
+}
+
+/* Turns the stream to another batch; what was read ahead is dropped. */
+static void turn(mscrt_feed *f, bool train, int64_t index) {
+  if (f->train == train && f->read >= index && f->released == index) return;
+  while (f->busy) pthread_cond_wait(&f->changed, &f->lock);
+  mscrt_status_free(f->failure);
+  f->failure = NULL;
+  f->train = train;
+  f->read = f->released = index;
+  pthread_cond_broadcast(&f->changed);
+}
+
+static mscrt_status *take_from_thread(mscrt_feed *f, bool train, int64_t index) {
+  pthread_mutex_lock(&f->lock);
+  turn(f, train, index);
+  while (f->read <= index && !f->failure) pthread_cond_wait(&f->changed, &f->lock);
+  mscrt_status *s = f->read <= index ? f->failure : NULL;
+  if (s) f->failure = NULL;
+  pthread_mutex_unlock(&f->lock);
+  return s;
+}
+
+mscrt_status *mscrt_feed_take(mscrt_feed *f, bool train, int64_t index, int *out_slot) {
+  *out_slot = (int)(index % 2);
+  if (!train && index >= last_batch(f)) return mscrt_fail(MSCRT_ARGUMENT, "the evaluation range has only %" PRId64 " batches", last_batch(f));
+  return f->threaded ? take_from_thread(f, train, index) : read_batch(f, train, index);
+}
+
+void mscrt_feed_release(mscrt_feed *f) {
+  if (!f->threaded) return;
+  pthread_mutex_lock(&f->lock);
+  f->released++;
+  pthread_cond_broadcast(&f->changed);
+  pthread_mutex_unlock(&f->lock);
+}
+
+const mscrt_data *mscrt_feed_data(const mscrt_feed *f) { return f->data; }
+
+mscrt_status *mscrt_feed_whole(mscrt_feed *f, int64_t index, uint32_t input, void *out) {
+  const mscrt_variable *v = &f->c->plan->input[input];
+  mscrt_wanted w = mscrt_wanted_of(v);
+  msc_box whole = {0};
+  memcpy(whole.size, v->shape, sizeof whole.size);
+  choose_samples(f, false, index, f->whole_sample);
+  return mscrt_samples_read(&f->data->samples[input], &w, f->whole_sample, &whole, f->whole_line, out);
+}
+
+/* ---- making ---- */
+
+static mscrt_status *make_buffers(mscrt_feed *f) {
+  const mscrt_plan *p = f->c->plan;
+  size_t line = 1, bytes = 0;
+  MSCRT_CHECK(mscrt_new_array(&f->box, p->num_inputs));
+  for (uint32_t i = 0; i < p->num_inputs; i++) {
+    mscrt_wanted w = mscrt_wanted_of(&p->input[i]);
+    size_t need = mscrt_samples_line(&f->data->samples[i], &w);
+    if (need > line) line = need;
+    mscrt_variable_box(p, &p->input[i], f->c->o.rank, &f->box[i]);
+    bytes += (size_t)msc_box_elems(p->input[i].rank, &f->box[i]) * mscrt_dtype_bytes(p->input[i].dtype);
+  }
+  f->threaded = bytes > THREAD_BYTES;
+  MSCRT_CHECK(mscrt_new_array(&f->sample, f->data->batch));
+  MSCRT_CHECK(mscrt_new_array(&f->whole_sample, f->data->batch));
+  MSCRT_CHECK(mscrt_allocate(&f->line, line, 1));
+  return mscrt_allocate(&f->whole_line, line, 1);
+}
+
+mscrt_status *mscrt_feed_new(const mscrt_context *c, const mscrt_data *data, mscrt_feed **out_feed) {
+  mscrt_feed *f = NULL;
+  mscrt_status *s = NULL;
+  *out_feed = NULL;
+  MSCRT_CHECK(mscrt_new_array(&f, 1));
+  f->c = c;
+  f->data = data;
+  f->order_epoch = -1;
+  f->train = true;
+  f->read = f->released = c->step;
+  pthread_mutex_init(&f->lock, NULL);
+  pthread_cond_init(&f->changed, NULL);
+  MSCRT_GOTO(make_buffers(f));
+  if (f->threaded) {
+    int error = pthread_create(&f->thread, NULL, read_ahead, f);
+    if (error) {
+      s = mscrt_fail(MSCRT_ENVIRONMENT, "cannot start the reading thread (error %d)", error);
+      goto fail;
+    }
+    f->started = true;
+  }
+  *out_feed = f;
+  return NULL;
+fail:
+  mscrt_feed_free(f);
+  return s;
+}
+
+void mscrt_feed_free(mscrt_feed *f) {
+  if (!f) return;
+  if (f->started) {
+    pthread_mutex_lock(&f->lock);
+    f->stop = true;
+    pthread_cond_broadcast(&f->changed);
+    pthread_mutex_unlock(&f->lock);
+    pthread_join(f->thread, NULL);
+  }
+  pthread_mutex_destroy(&f->lock);
+  pthread_cond_destroy(&f->changed);
+  mscrt_status_free(f->failure);
+  free(f->box);
+  free(f->sample);
+  free(f->whole_sample);
+  free(f->line);
+  free(f->whole_line);
+  free(f);
+}

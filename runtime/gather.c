@@ -1,0 +1,206 @@
+/* gather.c: whole tensors out of their parts, and files of parameters into parts. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/context.h"
+
+/* ---- one tensor, from all ranks ---- */
+
+static uint64_t whole_bytes(const mscrt_variable *v) {
+  uint64_t bytes = 0;
+  mscrt_shape_bytes(v->rank, v->shape, mscrt_dtype_bytes(v->dtype), &bytes);
+  return bytes;
+}
+
+mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out) {
+  static const uint8_t uncut[MSCRT_MAX_RANK + 1];
+  const void *own = mscrt_at(c, v->ref, c->last_slot);
+  if (!v->layout || v->layout->num == 0 || v->ref.space == PLAN_SPACE_CONSTANT) {
+    if (out) memcpy(out, own, (size_t)whole_bytes(v));
+    return NULL;
+  }
+  msc_box_layout to = {v->rank, 0, uncut, NULL};
+  mscrt_collective k = {.verb = MSCRT_ALL_GATHER, .dtype = v->dtype, .rank = v->rank, .from = v->layout, .to = &to};
+  mscrt_exchange e;
+  memcpy(k.shape, v->shape, sizeof k.shape);
+  MSCRT_CHECK(mscrt_exchange_make(&c->plan->mesh, c->o.rank, &k, NULL, &e));
+  if (!out) e.num_cuts = 0;
+  mscrt_site site = {.name = v->name, .step = c->step};
+  mscrt_status *s = c->transport->run(c->comm, c->pool, &e, (uint64_t)((const uint8_t *)own - c->arena), out, &site);
+  if (!s && c->transport->lingers(&e) != MSCRT_LINGERS_NOT) s = c->transport->finish(c->comm, &e, &site);
+  mscrt_exchange_free(&e);
+  if (s) c->broken = true;
+  return s;
+}
+
+/* ---- loading ---- */
+
+static mscrt_status *load_one(mscrt_context *c, const mscrt_blob *b, const mscrt_named_array *n, const mscrt_variable *v) {
+  char have[MSCRT_SHAPE_TEXT], want[MSCRT_SHAPE_TEXT];
+  const mscrt_array *a = &n->array;
+  if (!n->known) return mscrt_bad_file(b, "tensor '%s': its element type or rank is not supported", v->name);
+  if (a->rank != v->rank || memcmp(a->dim, v->shape, sizeof *a->dim * (size_t)v->rank))
+    return mscrt_bad_file(b, "tensor '%s' has shape %s, the model's parameter %s", v->name, mscrt_shape_text(a->rank, a->dim, have), mscrt_shape_text(v->rank, v->shape, want));
+  if (!mscrt_converts(a->dtype, v->dtype) || mscrt_is_float(a->dtype) != mscrt_is_float(v->dtype))
+    return mscrt_bad_file(b, "tensor '%s' has %s elements, the model's parameter %s", v->name, mscrt_dtype_name(a->dtype), mscrt_dtype_name(v->dtype));
+  mscrt_samples s = {.blob = *b, .kind = MSCRT_SAFETENSORS, .array = *a};
+  mscrt_wanted w = mscrt_wanted_of(v);
+  w.batch_dim = -1;
+  w.role = MSCRT_MASK; /* values as they are, not scaled */
+  msc_box box;
+  void *line;
+  mscrt_variable_box(c->plan, v, c->o.rank, &box);
+  MSCRT_CHECK(mscrt_allocate(&line, mscrt_samples_line(&s, &w) + 1, 1));
+  mscrt_status *status = mscrt_samples_read(&s, &w, NULL, &box, line, mscrt_at(c, v->ref, 0));
+  free(line);
+  return status;
+}
+
+static mscrt_status *load_all(mscrt_context *c, const mscrt_blob *b, const mscrt_safetensors *t) {
+  char missing[256] = "";
+  size_t n = 0;
+  for (uint32_t i = 0; i < c->plan->num_parameters; i++) {
+    const mscrt_variable *v = &c->plan->parameter[i];
+    const mscrt_named_array *a = mscrt_safetensors_find(t, v->name);
+    if (a) MSCRT_CHECK(load_one(c, b, a, v));
+    else if (!v->state && n + 2 < sizeof missing) n += (size_t)snprintf(missing + n, sizeof missing - n, "%s%s", n ? ", " : "", v->name);
+    if (n >= sizeof missing) n = sizeof missing - 1;
+  }
+  return n ? mscrt_bad_file(b, "lacks parameters of the model: %s", missing) : NULL;
+}
+
+mscrt_status *mscrt_load(mscrt_context *c, const char *path) {
+  mscrt_blob b;
+  mscrt_safetensors t = {0};
+  MSCRT_CHECK(mscrt_blob_open(path, &b));
+  mscrt_status *s = mscrt_safetensors_parse(&b, &t);
+  if (!s) s = load_all(c, &b, &t);
+  mscrt_safetensors_free(&t);
+  mscrt_blob_close(&b);
+  return s;
+}
+
+/* ---- saving ---- */
+
+static const char *const type_names[MSCRT_NUM_DTYPES] = {"F32", "F16", "BF16", "F64", "BOOL", "I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64"};
+
+static void put_json_string(FILE *f, const char *text) {
+  fputc('"', f);
+  for (; *text; text++) {
+    if (*text == '"' || *text == '\\') fprintf(f, "\\%c", *text);
+    else if ((unsigned char)*text < 0x20) fprintf(f, "\\u%04x", *text);
+    else fputc(*text, f);
+  }
+  fputc('"', f);
+}
+
+/* u64 length, then one line of JSON that ends on a multiple of 8. */
+static mscrt_status *make_header(const mscrt_plan *p, char **out_text, size_t *out_bytes) {
+  FILE *f = open_memstream(out_text, out_bytes);
+  if (!f) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
+  uint64_t at = 0;
+  fwrite((char[8]){0}, 1, 8, f);
+  fputc('{', f);
+  for (uint32_t i = 0; i < p->num_parameters; i++) {
+    const mscrt_variable *v = &p->parameter[i];
+    if (v->state) continue;
+    if (ftell(f) > 9) fputc(',', f);
+    put_json_string(f, v->name);
+    fprintf(f, ":{\"dtype\":\"%s\",\"shape\":[", type_names[v->dtype]);
+    for (int d = 0; d < v->rank; d++) fprintf(f, "%s%" PRId64, d ? "," : "", v->shape[d]);
+    fprintf(f, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", at, at + whole_bytes(v));
+    at += whole_bytes(v);
+  }
+  fputc('}', f);
+  while (ftell(f) % 8) fputc(' ', f);
+  if (fclose(f) != 0 || !*out_text) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
+  uint64_t length = *out_bytes - 8;
+  memcpy(*out_text, &length, 8);
+  return NULL;
+}
+
+static mscrt_status *write_all(int fd, const char *path, const void *data, size_t bytes) {
+  for (size_t done = 0; done < bytes;) {
+    ssize_t n = write(fd, (const char *)data + done, bytes - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot write: %s", path, strerror(errno));
+    done += (size_t)n;
+  }
+  return NULL;
+}
+
+typedef struct {
+  const char *path;
+  char *temporary;
+  int fd;
+} file_out;
+
+static mscrt_status *begin_file(const mscrt_plan *p, const char *path, file_out *f) {
+  char *header = NULL;
+  size_t bytes = 0;
+  *f = (file_out){.path = path, .fd = -1};
+  if (asprintf(&f->temporary, "%s.%d.tmp", path, getpid()) < 0) {
+    f->temporary = NULL;
+    return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
+  }
+  f->fd = open(f->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (f->fd < 0) return mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot create: %s", path, strerror(errno));
+  mscrt_status *s = make_header(p, &header, &bytes);
+  if (!s) s = write_all(f->fd, path, header, bytes);
+  free(header);
+  return s;
+}
+
+/* The folder is made durable too, else the name might be lost where the data is not. */
+static void sync_folder(const char *path) {
+  const char *slash = strrchr(path, '/');
+  char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+  int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+  if (fd >= 0) {
+    (void)fsync(fd);
+    close(fd);
+  }
+  free(folder);
+}
+
+/* The new file takes the name, or goes away. */
+static mscrt_status *end_file(file_out *f, mscrt_status *s) {
+  if (!s && f->fd >= 0 && fsync(f->fd) != 0) s = mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot write: %s", f->path, strerror(errno));
+  if (f->fd >= 0 && close(f->fd) != 0 && !s) s = mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot write: %s", f->path, strerror(errno));
+  if (!s && rename(f->temporary, f->path) != 0) s = mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot rename: %s", f->path, strerror(errno));
+  if (s && f->temporary && f->fd >= 0) unlink(f->temporary);
+  if (!s) sync_folder(f->path);
+  free(f->temporary);
+  return s;
+}
+
+/* A failure of rank 0 must not leave the others waiting: it goes on taking part, and all hear of it at the end. */
+mscrt_status *mscrt_save(mscrt_context *c, const char *path) {
+  file_out f = {.fd = -1};
+  mscrt_status *s = NULL, *lost = NULL;
+  bool writes = c->o.rank == 0;
+  if (writes) s = begin_file(c->plan, path, &f);
+  for (uint32_t i = 0; i < c->plan->num_parameters && !lost; i++) {
+    const mscrt_variable *v = &c->plan->parameter[i];
+    void *whole = NULL;
+    if (v->state) continue;
+    if (writes && !s) s = mscrt_allocate(&whole, (size_t)whole_bytes(v), 1);
+    lost = mscrt_gather(c, v, whole);
+    if (whole && !lost && !s) s = write_all(f.fd, path, whole, (size_t)whole_bytes(v));
+    free(whole);
+  }
+  if (writes) s = end_file(&f, s ? s : mscrt_passed(lost, __FILE__, __LINE__));
+  if (lost) {
+    if (s != lost) mscrt_status_free(lost);
+    return s;
+  }
+  uint64_t failed = 0;
+  lost = mscrt_max(c, s != NULL, &failed);
+  if (s) mscrt_status_free(lost);
+  if (s || lost) return s ? s : lost;
+  return failed ? mscrt_fail(MSCRT_PEER, "rank 0 could not save %s", path) : NULL;
+}

@@ -1,0 +1,89 @@
+/* plan.h: a verified plan.  Names, calls, code and constants stay where they are in the file's bytes; what is asked for often
+ * is unpacked once.  Everything here was checked: users of this header may follow any index and offset in it. */
+#ifndef MSCRT_PLAN_H
+#define MSCRT_PLAN_H
+
+#include "ir/box.h"
+#include "plan_fbs.h"
+#include "runtime/comm.h"
+#include "runtime/data.h"
+#include "runtime/runtime.h"
+
+#define MSCRT_MAX_DIMS 1024      /* of a kernel; also buffers and scalars */
+#define MSCRT_NUM_SPACES 5
+
+/* A tensor between plan and memory: parameter, state, input or output. */
+typedef struct {
+  const char *name;
+  mscrt_dtype dtype;
+  int rank;
+  int64_t shape[MSCRT_MAX_RANK];
+  const msc_box_layout *layout;
+  plan_ref ref;
+  /* parameters */
+  const char *init;
+  bool state;
+  /* inputs */
+  mscrt_role role;
+  int batch_dim;
+  bool whole;
+  /* outputs */
+  uint32_t section;
+  bool loss;
+} mscrt_variable;
+
+typedef struct {
+  mscrt_dtype dtype;
+  int64_t batch, m, n, k, stride_a, stride_b, tile_m, tile_n, tiles_m, tiles_n, tiles;
+  uint64_t tile_bytes;
+  bool transpose_a, transpose_b, bias, relu;
+} mscrt_matmul;
+
+struct mscrt_plan {
+  uint8_t *bytes;               /* FLATBUF_ALIGN-ed */
+  size_t size;
+  uint64_t hash;
+  plan_plan root;
+  msc_box_mesh mesh;
+  int ranks;
+  uint32_t num_layouts, num_matmuls, num_collectives, num_sections, num_parameters, num_inputs, num_outputs;
+  msc_box_layout *layout;
+  mscrt_matmul *matmul;
+  mscrt_collective *collective;
+  mscrt_variable *parameter, *input, *output;
+  uint64_t space_bytes[MSCRT_NUM_SPACES]; /* what a ref may reach; of input: one slot; of tile: the largest tile */
+  uint8_t *code;                /* mapped executable; NULL: the plan has none */
+  size_t code_bytes;
+};
+
+typedef void mscrt_kernel(void *const *buffers, int64_t begin, int64_t end, const int64_t *dims, const double *scalars);
+
+/* plan.c */
+mscrt_kernel *mscrt_plan_kernel(const mscrt_plan *p, uint32_t index);
+const mscrt_variable *mscrt_find_variable(uint32_t num, const mscrt_variable *v, const char *name);
+bool mscrt_find_section(const mscrt_plan *p, const char *name, uint32_t *out_section);
+/* Box of a variable that a rank holds, and the bytes of the largest rank's. */
+void mscrt_variable_box(const mscrt_plan *p, const mscrt_variable *v, int rank, msc_box *out_box);
+uint64_t mscrt_variable_bytes(const mscrt_variable *v);
+mscrt_wanted mscrt_wanted_of(const mscrt_variable *input);
+
+/* check_plan.c: unpacks into p while it checks; everything in p is valid afterwards. */
+mscrt_status *mscrt_check_plan(mscrt_plan *p);
+/* check_call.c */
+mscrt_status *mscrt_check_calls(const mscrt_plan *p);
+
+/* cpu.c: refuses code for features that this CPU, or its operating system, does not have; all of them are named. */
+mscrt_status *mscrt_check_cpu(const mscrt_plan *p);
+
+/* code.c: machine code in pages of its own, never writable and executable at once. */
+mscrt_status *mscrt_map_code(const uint8_t *code, size_t bytes, size_t text_bytes, uint8_t **out_code);
+void mscrt_unmap_code(uint8_t *code, size_t bytes);
+/* /tmp/perf-PID.map */
+mscrt_status *mscrt_write_perf_map(const mscrt_plan *p);
+
+/* init.c */
+bool mscrt_init_ok(const char *init, mscrt_dtype dtype);
+/* The box of a tensor, from (seed, name, element number). */
+void mscrt_init_box(const mscrt_variable *v, uint64_t seed, const msc_box *box, void *out);
+
+#endif

@@ -1,0 +1,139 @@
+/* run.c: executes the calls of a section, in order.  Work is cut into units by the plan, never by the number of threads. */
+#include <math.h>
+#include <string.h>
+
+#include "runtime/context.h"
+
+/* ---- kernels ---- */
+
+typedef struct {
+  const mscrt_record *r;
+  void *const *buffers;
+} kernel_job;
+
+static void run_unit(void *arg, int64_t unit, int worker) {
+  const kernel_job *j = arg;
+  const mscrt_record *r = j->r;
+  int64_t begin = unit * r->grain, end = r->extent - begin < r->grain ? r->extent : begin + r->grain;
+  (void)worker;
+  r->kernel(j->buffers, begin, end, r->dims, r->scalars);
+}
+
+static void run_units(mscrt_context *c, const mscrt_record *r, mscrt_work *work, void *job) {
+  if (r->alone)
+    for (int64_t i = 0; i < r->units; i++) work(job, i, 0);
+  else
+    mscrt_pool_run(c->pool, work, job, r->units);
+}
+
+static mscrt_status *run_kernel(mscrt_context *c, const mscrt_record *r, int slot, int64_t step) {
+  int32_t *flag = r->checks ? r->buffers[slot][r->num_buffers - 1] : NULL;
+  if (flag) *flag = 0;
+  run_units(c, r, run_unit, &(kernel_job){r, r->buffers[slot]});
+  if (!flag || *flag == 0) return NULL;
+  return mscrt_fail(MSCRT_INPUT, "rank %d: step %" PRId64 ": %s%s%s: an index is out of range", c->o.rank, step, r->name ? r->name : "a call", r->loc ? " at " : "", r->loc ? r->loc : "");
+}
+
+/* ---- matmuls ---- */
+
+typedef struct {
+  mscrt_context *c;
+  const mscrt_record *r;
+  int slot;
+} matmul_job;
+
+/* Items are numbers of elements of the result, and buffers are addressed by them; a tile is moved to where its first item
+ * would lie. */
+static void run_epilogue_items(const mscrt_record *e, mscrt_worker *w, int slot, const void *tile, size_t elem_bytes, int64_t first, int64_t num) {
+  for (uint32_t i = 0; i < e->num_buffers; i++) {
+    void *buffer = e->buffers[slot][i];
+    w->buffers[i] = buffer ? buffer : (void *)((uintptr_t)tile - (uintptr_t)first * elem_bytes);
+  }
+  e->kernel(w->buffers, first, first + num, e->dims, e->scalars);
+}
+
+static void run_epilogue(const mscrt_record *e, mscrt_worker *w, int slot, const mscrt_matmul *m, int64_t first_row, int64_t rows, int64_t column, int64_t columns) {
+  size_t bytes = mscrt_dtype_bytes(m->dtype);
+  if (columns == m->n) {
+    run_epilogue_items(e, w, slot, w->tile, bytes, first_row * m->n, rows * m->n);
+    return;
+  }
+  for (int64_t i = 0; i < rows; i++)
+    run_epilogue_items(e, w, slot, (char *)w->tile + (size_t)(i * columns) * bytes, bytes, (first_row + i) * m->n + column, columns);
+}
+
+static void run_tile(void *arg, int64_t unit, int worker) {
+  const matmul_job *j = arg;
+  const mscrt_matmul *m = j->r->matmul;
+  mscrt_worker *w = &j->c->worker[worker];
+  void *const *buffers = j->r->buffers[j->slot];
+  size_t bytes = mscrt_dtype_bytes(m->dtype);
+  int64_t batch = unit / (m->tiles_m * m->tiles_n), i = unit / m->tiles_n % m->tiles_m, k = unit % m->tiles_n;
+  int64_t row = i * m->tile_m, column = k * m->tile_n;
+  int64_t rows = i == m->tiles_m - 1 ? m->m - row : m->tile_m, columns = k == m->tiles_n - 1 ? m->n - column : m->tile_n;
+  const char *a = (const char *)buffers[0] + (size_t)(batch * m->stride_a + row * (m->transpose_a ? 1 : m->k)) * bytes;
+  const char *b = (const char *)buffers[1] + (size_t)(batch * m->stride_b + column * (m->transpose_b ? m->k : 1)) * bytes;
+  char *c = m->tile_bytes ? w->tile : (char *)buffers[2] + (size_t)((batch * m->m + row) * m->n + column) * bytes;
+  const char *bias = m->bias ? (const char *)buffers[3] + (size_t)column * bytes : NULL;
+  if (!mscrt_tile_run(j->r->tile[i == m->tiles_m - 1][k == m->tiles_n - 1], worker, a, b, c, bias)) atomic_store(&j->c->tile_failed, true);
+  if (j->r->epilogue) run_epilogue(j->r->epilogue, w, j->slot, m, batch * m->m + row, rows, column, columns);
+}
+
+static mscrt_status *run_matmul(mscrt_context *c, const mscrt_record *r, int slot, int64_t step) {
+  run_units(c, r, run_tile, &(matmul_job){c, r, slot});
+  if (!atomic_load_explicit(&c->tile_failed, memory_order_relaxed)) return NULL;
+  return mscrt_fail(MSCRT_ENVIRONMENT, "rank %d: step %" PRId64 ": %s: oneDNN failed", c->o.rank, step, r->name ? r->name : "matmul");
+}
+
+/* ---- collectives ---- */
+
+static mscrt_status *finish(mscrt_context *c, uint32_t num, const mscrt_exchange **fence, const char *name, int64_t step) {
+  for (uint32_t i = 0; i < num; i++) MSCRT_CHECK(c->transport->finish(c->comm, fence[i], &(mscrt_site){.name = name, .step = step}));
+  return NULL;
+}
+
+static mscrt_status *run_collective(mscrt_context *c, const mscrt_record *r, int slot, int64_t step) {
+  c->received_bytes += r->exchange->received;
+  return c->transport->run(c->comm, c->pool, r->exchange, r->source[slot], r->buffers[slot][1], &(mscrt_site){r->name, r->loc, step});
+}
+
+/* ---- sections ---- */
+
+static mscrt_status *run_calls(mscrt_context *c, const mscrt_section *s, int slot, int64_t step) {
+  for (uint32_t i = 0; i < s->num_calls; i++) {
+    const mscrt_record *r = &s->call[i];
+    if (r->num_fences) MSCRT_CHECK(finish(c, r->num_fences, r->fence, r->name, step));
+    switch (r->kind) {
+      case PLAN_CALL_KIND_KERNEL: MSCRT_CHECK(run_kernel(c, r, slot, step)); break;
+      case PLAN_CALL_KIND_MATMUL: MSCRT_CHECK(run_matmul(c, r, slot, step)); break;
+      default: MSCRT_CHECK(run_collective(c, r, slot, step)); break;
+    }
+  }
+  return finish(c, s->num_fences, s->fence, "the end of the step", step);
+}
+
+/* After a failure in the middle of the work the ranks are out of step: all give up. */
+static mscrt_status *failed(mscrt_context *c, mscrt_status *s) {
+  if (!s) return NULL;
+  c->broken = true;
+  c->transport->abort(c->comm, mscrt_status_text(s));
+  return s;
+}
+
+mscrt_status *mscrt_run_section(mscrt_context *c, uint32_t section, int slot, int64_t step) {
+  int before = c->library ? mscrt_library_enter(c->library) : 0;
+  mscrt_status *s = run_calls(c, &c->section[section], slot, step);
+  if (c->library) mscrt_library_leave(c->library, before);
+  c->last_section = section;
+  c->last_slot = slot;
+  return failed(c, s);
+}
+
+mscrt_status *mscrt_take_batch(mscrt_context *c, bool train, int64_t index, int *out_slot) { return failed(c, mscrt_feed_take(c->feed, train, index, out_slot)); }
+
+double mscrt_loss_of(const mscrt_context *c, uint32_t section) {
+  const mscrt_variable *v = c->section[section].loss;
+  double loss = (double)NAN;
+  if (v) mscrt_convert(MSCRT_F64, &loss, 1, v->dtype, mscrt_at(c, v->ref, 0), false, false, 1);
+  return loss;
+}

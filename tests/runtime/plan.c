@@ -1,0 +1,239 @@
+/* The plan loader: what is damaged, false or foreign is refused with its reason; what it accepts can be run. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "tests/runtime/make_plan.h"
+
+static void expect_text(mscrt_status *s, mscrt_code code, const char *part) {
+  if (!s || mscrt_status_code(s) != code || !strstr(mscrt_status_text(s), part)) fail_msg("got '%s' (%d), expected '%s'", mscrt_status_text(s), mscrt_status_code(s), part);
+  mscrt_status_free(s);
+}
+
+static void expect_ok(mscrt_status *s) {
+  if (s) fail_msg("%s\n%s", mscrt_status_text(s), mscrt_status_trail(s));
+}
+
+static KERNEL void k_nothing(void *const *b, int64_t begin, int64_t end, const int64_t *dims, const double *scalars) {
+  (void)b, (void)begin, (void)end, (void)dims, (void)scalars;
+}
+
+/* A plan with one of everything that the loader checks; one rank, so what it accepts can be run at once. */
+static const call_text epilogue = {.num_buffers = 2, .buffers = {IN(T, 0, 4), OUT(P, 0, 192)}, .num_dims = 1, .dims = {3}, .num_scalars = 1, .scalars = {0.5}, .extent = 48};
+static const call_text calls[] = {
+  {.num_buffers = 2, .buffers = {IN(I, 0, 96), OUT(S, 0, 4)}, .num_dims = 1, .num_scalars = 1, .extent = 24, .grain = 5, .checks = true, .has_start = true, .start_layout = 3, .start_shape = 6, .name = "look", .loc = "net.py:1"},
+  {.kind = PLAN_CALL_KIND_MATMUL, .index = 0, .num_buffers = 4, .buffers = {IN(S, 64, 96), IN(P, 192, 128), OUT(S, 256, 192), IN(P, 320, 32)}, .name = "dense"},
+  {.kind = PLAN_CALL_KIND_MATMUL, .index = 1, .num_buffers = 3, .buffers = {IN(S, 64, 96), IN(P, 192, 128), OUT(T, 0, 4)}, .epilogue = &epilogue},
+  {.kind = PLAN_CALL_KIND_COLLECTIVE, .index = 0, .num_buffers = 2, .buffers = {IN(S, 256, 192), OUT(S, 256, 192)}, .name = "sum"},
+  {.kind = PLAN_CALL_KIND_COLLECTIVE, .index = 1, .num_buffers = 2, .buffers = {IN(S, 256, 192), OUT(S, 448, 192)}},
+};
+
+static plan_text everything(void) {
+  return (plan_text){
+    .num_axes = 2, .axes = {1, 1}, .num_layouts = 5, .layouts = {"2:0;1", "2:", "2:|0", "1:0", "0:"},
+    .num_kernels = 1, .kernel = {{"nothing", k_nothing, 2, 1, 1}},
+    .num_matmuls = 2, .matmul = {{.batch = 1, .m = 6, .n = 8, .k = 4, .tile_m = 4, .tile_n = 8, .bias = true, .relu = true}, {.batch = 1, .m = 6, .n = 8, .k = 4, .tile_m = 4, .tile_n = 5, .tile_bytes = 80}},
+    .num_collectives = 2, .collective = {{MSCRT_ALL_REDUCE, 0, 2, {6, 8}, 2, 1, 0}, {MSCRT_ALL_TO_ALL, 0, 2, {6, 8}, 0, 1, 0}},
+    .num_sections = 1, .section = {{"train", 640, 5, calls}}, .persistent = 352, .input_stride = 128, .constants = "abcdefgh", .constant_bytes = 8,
+    .num_parameters = 3, .parameter = {{"w0", 0, 2, {6, 8}, 0, OUT(P, 0, 192), "uniform:1", .loss = false}, {"w1", 0, 2, {4, 8}, 1, IN(P, 192, 128), "normal:0.5", .loss = false}, {"b", 0, 1, {8}, 3, IN(P, 320, 32), "constant:2", .loss = false}},
+    .num_inputs = 2, .input = {{"x", 0, 2, {6, 4}, 1, IN(I, 0, 96), .loss = false}, {"y", MSCRT_I32, 1, {6}, 3, IN(I, 96, 24), .role = MSCRT_LABEL}},
+    .num_outputs = 2, .output = {{"loss", 0, 0, {0}, 4, IN(S, 0, 4), .loss = true}, {"all", 0, 2, {6, 8}, 1, IN(S, 448, 192), .loss = false}}};
+}
+
+static mscrt_status *open_bytes(const uint8_t *bytes, size_t size, mscrt_plan **out_plan) {
+  return mscrt_plan_open(bytes, size, &(mscrt_plan_options){sizeof(mscrt_plan_options), true}, out_plan);
+}
+
+static mscrt_status *open_text(const plan_text *t) {
+  size_t size;
+  mscrt_plan *plan = NULL;
+  uint8_t *bytes = make_plan(t, &size);
+  mscrt_status *s = open_bytes(bytes, size, &plan);
+  mscrt_plan_close(plan);
+  free(bytes);
+  return s;
+}
+
+/* ---- what may be said in general ---- */
+
+static void foreign_plans_are_refused(void **state) {
+  (void)state;
+  plan_text t = everything();
+  size_t size;
+  mscrt_plan *plan;
+  uint8_t *bytes = make_plan(&t, &size);
+  expect_text(mscrt_plan_open(bytes, size, NULL, &plan), MSCRT_UNTRUSTED, "native code, and nobody vouched for it");
+  expect_ok(open_bytes(bytes, size, &plan));
+  assert_int_equal(mscrt_plan_ranks(plan), 1);
+  assert_int_equal(mscrt_plan_num_parameters(plan), 3);
+  mscrt_plan_close(plan);
+  for (size_t cut = 0; cut < size; cut += cut < 64 ? 1 : 37) expect_text(open_bytes(bytes, cut, &plan), MSCRT_INPUT, "");
+  bytes[size - 5] ^= 1;
+  expect_text(open_bytes(bytes, size, &plan), MSCRT_INPUT, "");
+  free(bytes);
+  expect_text(mscrt_plan_open("MSCMODEL", 8, NULL, &plan), MSCRT_INPUT, "not a plan, or a damaged one");
+  expect_text(mscrt_plan_read("/nonexistent", NULL, &plan), MSCRT_INPUT, "/nonexistent: cannot open");
+  t.version = 9;
+  expect_text(open_text(&t), MSCRT_UNSUPPORTED, "version 9, this runtime reads version 1");
+  t = everything();
+  t.target = "cuda";
+  expect_text(open_text(&t), MSCRT_UNSUPPORTED, "target 'cuda'");
+  t = everything();
+  t.feature = "amx-avx1024";
+  expect_text(open_text(&t), MSCRT_ENVIRONMENT, "made for CPU test; this one lacks: amx-avx1024.");
+  t.feature = "+sse2";
+  expect_ok(open_text(&t));
+}
+
+/* ---- one false thing at a time ---- */
+
+typedef struct { const char *expected; void (*spoil)(plan_text *t, call_text *c, call_text *e); } false_case;
+
+#define CASE(name, what) static void name(plan_text *t, call_text *c, call_text *e) { (void)t, (void)c, (void)e; what; }
+CASE(mesh_size, t->axes[0] = 0)
+CASE(mesh_huge, t->axes[0] = 1u << 31)
+CASE(digit_twice, (t->axes[0] = 2, t->layouts[0] = "2:0;0|"))
+CASE(layout_index, t->parameter[0].layout = 5)
+CASE(layout_rank, t->parameter[0].layout = 3)
+CASE(kernel_index, c[0].index = 1)
+CASE(kernel_buffers, c[0].num_buffers = 1)
+CASE(kernel_dims, t->kernel[0].dims = 2)
+CASE(buffer_range, c[0].buffers[0].bytes = 129)
+CASE(buffer_offset, c[0].buffers[0].offset = UINT64_MAX - 8)
+CASE(buffer_space, c[0].buffers[0].space = 5)
+CASE(buffer_tile, c[0].buffers[0] = (plan_ref)IN(T, 0, 4))
+CASE(input_written, c[0].buffers[0].written = 1)
+CASE(written_twice, c[0].buffers[1].written = 2)
+CASE(flag_small, c[0].buffers[1].bytes = 2)
+CASE(units, (c[0].extent = (uint64_t)1 << 60, c[0].grain = 1))
+CASE(start_layout, c[0].start_layout = 4)
+CASE(matmul_index, c[1].index = 2)
+CASE(matmul_small, c[1].buffers[1].bytes = 124)
+CASE(matmul_overlap, c[1].buffers[2].offset = 128)
+CASE(matmul_operands, c[1].num_buffers = 3)
+CASE(matmul_odd, c[1].buffers[0].offset = 66)
+CASE(matmul_zero, t->matmul[0].k = 0)
+CASE(matmul_huge, (t->matmul[0].m = (int64_t)1 << 40, t->matmul[0].k = (int64_t)1 << 40))
+CASE(matmul_type, t->matmul[0].dtype = MSCRT_F64)
+CASE(tile_wide, t->matmul[0].tile_n = 9)
+CASE(tile_zero, t->matmul[0].tile_m = 0)
+CASE(tile_small, t->matmul[1].tile_bytes = 79)
+CASE(tile_alone, c[2].epilogue = NULL)
+CASE(epilogue_items, e->extent = 47)
+CASE(epilogue_writes, e->buffers[1].bytes = 200)
+CASE(collective_index, c[3].index = 2)
+CASE(collective_small, c[4].buffers[1].bytes = 191)
+CASE(collective_overlap, c[4].buffers[1].offset = 320)
+CASE(collective_verb, t->collective[0].verb = 8)
+CASE(collective_layout, t->collective[0].to = 3)
+CASE(collective_none, t->collective[0].from = 99)
+CASE(parameter_outside, t->parameter[2].ref.offset = 324)
+CASE(parameter_small, t->parameter[2].ref.bytes = 28)
+CASE(parameter_init, t->parameter[2].init = "normal:nan")
+CASE(parameter_partial, t->parameter[0].layout = 2)
+CASE(parameter_twice, t->parameter[1].name = "w0")
+CASE(input_batch, t->input[1].batch_dim = 1)
+CASE(input_batches, (t->input[1].shape[0] = 5, t->input[1].ref.bytes = 20))
+CASE(output_section, t->output[1].section = 1)
+CASE(output_loss, t->output[1].loss = true)
+CASE(two_sections, (t->num_sections = 2, t->section[1] = t->section[0]))
+
+static const false_case false_cases[] = {
+  {"the mesh's sizes are not possible", mesh_size}, {"the mesh's sizes are not possible", mesh_huge}, {"layout 0: its digits do not fit the mesh", digit_twice},
+  {"parameter 'w0': layout 5 of 5", layout_index}, {"parameter 'w0': a layout of 1 dimensions for 2", layout_rank},
+  {"section 'train', call 0 of look: kernel 1 of 1", kernel_index}, {"call 0 of look: 1 buffers, 1 dimensions and 1 scalars for kernel nothing, which takes 2, 1 and 1", kernel_buffers},
+  {"for kernel nothing, which takes 2, 2 and 1", kernel_dims}, {"buffer 0: bytes 0 + 129 of space input, which has 128", buffer_range}, {"buffer 0: bytes", buffer_offset},
+  {"buffer 0: space 5", buffer_space}, {"buffer 0: space 4", buffer_tile}, {"buffer 0: space input is not written", input_written}, {"buffer 1: written is 2", written_twice}, {"error flag", flag_small},
+  {"items in units of", units}, {"start 0 has no such layout", start_layout}, {"matmul 2 of 2", matmul_index}, {"operand 1: 124 bytes where 128 are needed", matmul_small},
+  {"operand 0: the result lies in it", matmul_overlap}, {"call 1 of dense: 3 operands", matmul_operands}, {"operand 0: its address is not aligned", matmul_odd},
+  {"matmul 0: impossible sizes", matmul_zero}, {"matmul 0: impossible sizes", matmul_huge}, {"element type 3", matmul_type}, {"tiles of 4 x 9", tile_wide}, {"tiles of 0 x 8", tile_zero},
+  {"79 bytes for a tile of 4 x 5", tile_small}, {"tiles that nobody takes", tile_alone}, {"its epilogue has 47 items for 48 elements", epilogue_items},
+  {"its epilogue writes to operand 1", epilogue_writes}, {"collective 2 of 2", collective_index}, {"destination: 191 bytes where 192 are needed", collective_small},
+  {"source and destination overlap", collective_overlap}, {"collective 0: unknown verb", collective_verb}, {"collective 0: a layout of 1 dimensions for 2", collective_layout},
+  {"collective 0: layout 99 of 5", collective_none}, {"parameter 'b': bytes 324 + 32 of a space of 352", parameter_outside}, {"parameter 'b': 28 bytes where 32 are needed", parameter_small},
+  {"parameter 'b': initial values 'normal:nan'", parameter_init}, {"two parameters are called 'w0'", parameter_twice}, {"input 'y': batch dimension 1 of 1", input_batch},
+  {"input 'y': a batch of 5, but 'x' has 6", input_batches}, {"output 'all': section 1 of 1", output_section}, {"output 'all': a loss must be one float", output_loss},
+  {"two sections are called 'train'", two_sections}, {"parameter 'w0': it is a partial result", parameter_partial},
+};
+
+static void false_plans_are_refused(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof false_cases / sizeof *false_cases; i++) {
+    plan_text t = everything();
+    call_text c[5], e = epilogue;
+    memcpy(c, calls, sizeof calls);
+    t.section[0].call = c;
+    c[2].epilogue = &e;
+    false_cases[i].spoil(&t, c, &e);
+    expect_text(open_text(&t), MSCRT_INPUT, false_cases[i].expected);
+  }
+}
+
+/* ---- random changes that keep the checksum right: refused, or run without a memory error ---- */
+
+static uint64_t dice(uint64_t *seed) {
+  *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+  return *seed >> 33;
+}
+
+static void run_if_small(mscrt_plan *plan) {
+  mscrt_context *ctx;
+  uint64_t bytes = 0;
+  for (int i = 0; i < MSCRT_NUM_SPACES; i++) bytes += plan->space_bytes[i];
+  if (plan->ranks != 1 || bytes > (16 << 20)) return;
+  mscrt_status *s = mscrt_open(plan, &(mscrt_options){.struct_size = sizeof(mscrt_options), .threads = 1}, &ctx);
+  uint8_t batch[4096] = {0};
+  for (uint32_t i = 0; !s && i < plan->num_inputs; i++) {
+    mscrt_status_free(mscrt_set_input(ctx, plan->input[i].name, batch, 96));
+    mscrt_status_free(mscrt_set_input(ctx, plan->input[i].name, batch, 24));
+  }
+  if (!s) s = mscrt_run(ctx, "train", 1, NULL);
+  mscrt_status_free(s);
+  mscrt_close(ctx);
+}
+
+/* The kernel does nothing, so no change of its arguments can do harm; code itself is trusted and stays as it is. */
+static void changed_plans_are_refused_or_run(void **state) {
+  (void)state;
+  plan_text t = everything();
+  size_t size;
+  uint8_t *good = make_plan(&t, &size), *bytes = aligned_alloc(64, (size + 63) / 64 * 64);
+  uint64_t seed = 1;
+  int accepted = 0, rounds = 10000;
+  mscrt_plan *plan;
+  expect_ok(open_bytes(good, size, &plan));
+  size_t code = (size_t)(plan_plan_code_data(plan->root) - plan->bytes), code_bytes = plan_plan_code_num(plan->root);
+  uint32_t entry = (uint32_t)plan_kernel_entry(plan_plan_kernels(plan->root, 0));
+  mscrt_plan_close(plan);
+  for (int i = 0; i < rounds; i++) {
+    memcpy(bytes, good, size);
+    for (uint64_t n = dice(&seed) % 3 + 1; n > 0; n--) {
+      size_t at = dice(&seed) % size;
+      if (at >= code && at < code + code_bytes) continue;
+      bytes[at] = dice(&seed) % 2 ? (uint8_t)dice(&seed) : (uint8_t)(bytes[at] ^ 1 << dice(&seed) % 8);
+    }
+    flatbuf_fault fault;
+    if (!flatbuf_verify(&plan_schema, bytes, size, 100000, &fault) || !flatbuf_inline(plan_plan_root(bytes).at, 25)) continue;
+    seal_plan(bytes, size);
+    mscrt_status *s = open_bytes(bytes, size, &plan);
+    if (!s && plan_kernel_entry(plan_plan_kernels(plan->root, 0)) == entry && plan_plan_code_num(plan->root) == code_bytes) {
+      run_if_small(plan);
+      accepted++;
+    }
+    mscrt_status_free(s);
+    mscrt_plan_close(plan);
+  }
+  assert_true(accepted > rounds / 100 && accepted < rounds);
+  free(good);
+  free(bytes);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(foreign_plans_are_refused), cmocka_unit_test(false_plans_are_refused), cmocka_unit_test(changed_plans_are_refused_or_run)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
