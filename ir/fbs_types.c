@@ -110,7 +110,8 @@ bool fbs_read_locs(fbs_reader *r) {
     msc_loc loc = {.line = model_loc_line(l), .col = model_loc_col(l)};
     loc.file = fbs_text(r, p, model_loc_file(l), model_loc_file_len(l));
     loc.scope = fbs_text(r, p, model_loc_scope(l), model_loc_scope_len(l));
-    loc.caller = caller ? r->loc[caller - 1] : NULL;
+    if (loc.file) loc.caller = caller ? r->loc[caller - 1] : NULL;
+    else loc.file = r->file->file, loc.line = loc.col = 0, loc.implied = true;
     r->node[i] = fbs_text(r, p, model_loc_node(l), model_loc_node_len(l));
     r->loc[i] = msc_loc_of(r->ctx, &loc);
   }

@@ -225,6 +225,7 @@ static void read_op(fbs_reader *r, uint32_t number, model_op o, unknown_ops *unk
   uint32_t loc = model_op_loc(o);
   p.loc = fbs_loc_of(r, loc, p.what);
   p.name = fbs_text(r, p, model_op_name(o), model_op_name_len(o));
+  if (p.name && !*p.name) p.name = NULL;
   if (!p.name && loc && loc <= model_model_locs_num(r->model)) p.name = r->node[loc - 1];
   msc_op_kind kind;
   bool ok = false;

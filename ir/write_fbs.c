@@ -66,13 +66,16 @@ static uint32_t number_of(msc_arena *a, numbering *n, const void *key) {
   return n->number[s];
 }
 
-/* 0 for a place in IR text, which says nothing about the model's source; callers get the smaller numbers. */
+/* 0 for a place in IR text, which says nothing about the model's source, but perhaps its scope; callers get the smaller
+ * numbers. */
 static uint32_t loc_number(writer *w, const msc_loc *loc) {
   const msc_loc *chain[64];
   size_t depth = 0;
   uint32_t number = 0;
-  for (; loc && depth < 64; loc = loc->caller)
+  for (; loc && depth < 64; loc = loc->caller) {
     if (!loc->implied) chain[depth++] = loc;
+    else if (loc->scope) chain[depth++] = msc_loc_of(w->ctx, &(msc_loc){.scope = loc->scope});
+  }
   while (depth) number = number_of(w->arena, &w->locs, chain[--depth]) + 1;
   return number;
 }
