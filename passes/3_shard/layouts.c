@@ -40,7 +40,7 @@ static uint32_t cut_atoms(const msc_assignment *a, int num_letters) {
   return mask;
 }
 
-static uint32_t passing(const laying *y, const shard_op *o, const msc_assignment *a) {
+static uint32_t passing(const laying *y, const shard_op *o, msc_assignment *a) {
   const msc_op *op = o->op;
   uint32_t pass = 0;
   if (!o->rule.linear || msc_info(op)->cost == MSC_COST_FLOPS || msc_info(op)->flags & (MSC_UPDATE | MSC_COLLECTIVE) || op->num_out != 1) return 0;
@@ -52,6 +52,7 @@ static uint32_t passing(const laying *y, const shard_op *o, const msc_assignment
     if (here && msc_type_elems(op->out[0].type) > msc_type_elems(op->in[t].value->type)) return 0;
     if (o->rule.joint && linear && t > 0 && here != pass) return 0;
     if (!o->rule.joint && here && pass) return 0;
+    if (here) a->pass_in = (uint8_t)t;
     pass |= here;
   }
   return pass & cut_atoms(a, o->rule.num_letters) ? 0 : pass;
