@@ -37,13 +37,18 @@ static fact *of(const reading *r, const msc_value *v) { return &r->fact[v->id]; 
 
 static bool is_input(msc_role role) { return role == MSC_ROLE_DATA || role == MSC_ROLE_LABEL || role == MSC_ROLE_MASK; }
 
-static void read_inputs(reading *r) {
+static bool read_inputs(reading *r, int64_t replicas) {
+  bool ok = true;
   for (size_t i = 0; i < r->f->body->num_args; i++) {
     const msc_value *v = r->f->body->args[i];
     const msc_attr_value *given = msc_arg_attr(r->f, i, "msc.batch_dim");
     int64_t dim = given && given->kind == MSC_ATTR_INT ? given->i : 0;
-    if (is_input(msc_arg_role(r->f, i)) && dim >= 0 && dim < v->type->rank) *of(r, v) = (fact){.meaning = BATCH, .dim = (uint8_t)dim};
+    if (!is_input(msc_arg_role(r->f, i)) || dim < 0 || dim >= v->type->rank) continue;
+    *of(r, v) = (fact){.meaning = BATCH, .dim = (uint8_t)dim};
+    if (v->type->dim[dim] % replicas)
+      ok = msc_error(r->pass->ctx, MSC_E_CONFIG, r->f->loc, "input '%s': its batch of %" PRId64 " samples does not divide among the %" PRId64 " replicas of parallel_mode data_parallel", msc_arg_name(r->f, i), v->type->dim[dim], replicas);
   }
+  return ok;
 }
 
 /* ---- an op that sees samples ---- */
@@ -155,7 +160,7 @@ static const msc_op *mixer_of(const reading *r, const msc_op *op) {
 
 static bool read_op(reading *r, const msc_op *op, msc_arena *arena) {
   msc_rule rule;
-  uint32_t letters;
+  uint32_t letters = 0;
   unsigned present = 0;
   for (size_t i = 0; i < op->num_in; i++) present |= 1u << of(r, op->in[i].value)->meaning;
   if (!(present & ~(1u << SAME))) return true;
@@ -219,8 +224,7 @@ bool pass_replica_objective(msc_pass_ctx *pass, msc_module *m) {
   if (!f || msc_func_attr(f, "loss_seed")) return true;
   reading r = {.pass = pass, .f = f};
   r.fact = msc_new_array(pass->scratch, fact, msc_number(f->body).num_values);
-  read_inputs(&r);
-  MSC_TRY(read_ops(&r) && set_results(&r, replicas));
+  MSC_TRY(read_inputs(&r, replicas) && read_ops(&r) && set_results(&r, replicas));
   bool mean = msc_config_bool(pass->config, MSC_KEY_gradients_mean);
   if (!mean) msc_func_set(f, "loss_seed", msc_float((double)replicas));
   return true;

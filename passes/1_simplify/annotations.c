@@ -1,0 +1,111 @@
+/* annotations: attributes of ops and arguments -> the same, or an error for each that nobody reads or that this version
+ * cannot honour: an annotation is never silently ignored. */
+#include <string.h>
+#include <strings.h>
+
+#include "passes/pass.h"
+
+typedef enum { ALL, FALSE_ONLY, ZERO_ONLY, ON_CPU, NONE } honoured;
+
+typedef struct {
+  const char *name;
+  honoured which; /* of its values */
+} annotation;
+
+static const annotation of_ops[] = {
+  {"in_strategy", ALL}, {"out_strategy", ALL}, {"in_layout", ALL}, {"out_layout", ALL},
+  {"pipeline_stage", ZERO_ONLY},
+  {"recompute", FALSE_ONLY},
+  {"mp_comm_recompute", ALL}, {"parallel_optimizer_comm_recompute", ALL}, /* say more about recompute */
+  {"comm_fusion", ZERO_ONLY}, /* never fused */
+  {"manual_split", NONE},
+  {"primitive_target", ON_CPU},
+  {"cross_batch", FALSE_ONLY}, {"shard", FALSE_ONLY},
+  {"memory_limit", NONE}, {"max_bytes", NONE},
+  {"deny_replicate", FALSE_ONLY},
+  {"priority", ZERO_ONLY},
+};
+
+static const annotation of_args[] = {
+  {"msc.name", ALL}, {"msc.role", ALL}, {"msc.init", ALL}, {"msc.weights", ALL}, {"msc.trainable", ALL}, {"msc.batch_dim", ALL},
+  {"msc.owner", ALL}, {"msc.layout", ALL}, {"msc.shape", ALL}, {"msc.whole", ALL},
+  {"msc.parallel_optimizer", ALL}, /* opts out of what is off */
+  {"msc.layerwise_parallel", FALSE_ONLY},
+  {"msc.comm_fusion", ZERO_ONLY},
+  {"msc.parameter_server", FALSE_ONLY},
+  {"msc.cache_rows", ZERO_ONLY},
+};
+
+enum { NUM_OF_OPS = sizeof of_ops / sizeof *of_ops, NUM_OF_ARGS = sizeof of_args / sizeof *of_args };
+
+static bool is_honoured(honoured which, const msc_attr_value *v) {
+  switch (which) {
+    case ALL: return true;
+    case FALSE_ONLY: return v->kind == MSC_ATTR_BOOL ? !v->b : v->kind == MSC_ATTR_INT && v->i == 0;
+    case ZERO_ONLY: return v->kind == MSC_ATTR_INT && v->i == 0;
+    case ON_CPU: return v->kind == MSC_ATTR_STR && !strcasecmp(v->s, "cpu");
+    case NONE: break;
+  }
+  return false;
+}
+
+static const annotation *named(const annotation *rows, size_t num, const char *name) {
+  for (size_t i = 0; i < num; i++)
+    if (!strcmp(rows[i].name, name)) return &rows[i];
+  return NULL;
+}
+
+/* ", did you mean ..." among the annotations and the attributes of the op's row (NULL: of no op). */
+static const char *hint(msc_arena *arena, const char *name, const annotation *rows, size_t num, const msc_op_info *info) {
+  const char *words[64];
+  size_t n = 0;
+  for (size_t i = 0; i < num; i++) words[n++] = rows[i].name;
+  for (int i = 0; info && i < info->num_attrs; i++) words[n++] = info->attr[i].name;
+  const char *near = msc_nearest(name, words, n);
+  return near ? msc_arena_printf(arena, "; did you mean '%s'?", near) : "";
+}
+
+static bool is_own(const msc_op_info *info, const char *name) {
+  for (int i = 0; i < info->num_attrs; i++)
+    if (!strcmp(info->attr[i].name, name)) return true;
+  return false;
+}
+
+static bool check_op(const msc_op *op, msc_arena *arena) {
+  const msc_op_info *info = msc_info(op);
+  bool ok = true;
+  for (size_t i = 0; i < op->num_attrs; i++) {
+    const msc_attr *a = &op->attrs[i];
+    if (is_own(info, a->name)) continue;
+    const annotation *row = named(of_ops, NUM_OF_OPS, a->name);
+    if (!row) ok = msc_op_error(op, MSC_E_ROW, "%s: there is no attribute or annotation '%s'%s", info->name, a->name, hint(arena, a->name, of_ops, NUM_OF_OPS, info));
+    else if (!is_honoured(row->which, &a->value))
+      ok = msc_op_error(op, MSC_E_UNSUPPORTED, "%s: annotation %s = %s is not supported yet", info->name, a->name, msc_attr_text(arena, &op->block->func->module->mesh, &a->value));
+  }
+  return ok;
+}
+
+static bool check_arg(const msc_func *f, size_t arg, msc_arena *arena) {
+  msc_context *ctx = f->module->ctx;
+  const msc_attr_value *name = msc_arg_attr(f, arg, "msc.name");
+  const char *what = name && name->kind == MSC_ATTR_STR ? name->s : f->body->args[arg]->name;
+  if (!what) what = "";
+  bool ok = true;
+  for (size_t i = 0; i < f->arg[arg].num_attrs; i++) {
+    const msc_attr *a = &f->arg[arg].attrs[i];
+    const annotation *row = named(of_args, NUM_OF_ARGS, a->name);
+    if (!row) ok = msc_error(ctx, MSC_E_ROW, f->loc, "argument '%s': there is no annotation '%s'%s", what, a->name, hint(arena, a->name, of_args, NUM_OF_ARGS, NULL));
+    else if (!is_honoured(row->which, &a->value))
+      ok = msc_error(ctx, MSC_E_UNSUPPORTED, f->loc, "argument '%s': annotation %s = %s is not supported yet", what, a->name, msc_attr_text(arena, &f->module->mesh, &a->value));
+  }
+  return ok;
+}
+
+bool pass_annotations(msc_pass_ctx *pass, msc_module *m) {
+  bool ok = true;
+  for (msc_func *f = m->first; f; f = f->next) {
+    for (size_t i = 0; i < f->body->num_args; i++) ok &= check_arg(f, i, pass->scratch);
+    for (const msc_op *op = f->body->first; op; op = op->next) ok &= check_op(op, pass->scratch);
+  }
+  return ok;
+}

@@ -1,0 +1,25 @@
+// RUN: msc opt --passes=annotations --verify-diagnostics %s
+module {
+  // expected-error @below {{argument 'w': annotation msc.layerwise_parallel = true is not supported yet}}
+  // expected-error @below {{argument 'w': annotation msc.parameter_server = true is not supported yet}}
+  // expected-error @below {{argument 'x': there is no annotation 'msc.rolle'; did you mean 'msc.role'?}}
+  "msc.func"() ({
+  ^bb0(%x: tensor<4x6xi32>, %w: tensor<8x4xf32>):
+    // expected-error @below {{gather: annotation manual_split = [3, 5] is not supported yet}}
+    // expected-error @below {{gather: annotation primitive_target = "GPU" is not supported yet}}
+    %0 = "msc.gather"(%w, %x) {manual_split = [3, 5], primitive_target = "GPU"} : (tensor<8x4xf32>, tensor<4x6xi32>) -> tensor<4x6x4xf32>
+    // expected-error @below {{reduce_sum: there is no attribute or annotation 'in_stratgy'; did you mean 'in_strategy'?}}
+    // expected-error @below {{reduce_sum: there is no attribute or annotation 'keep_dim'; did you mean 'keep_dims'?}}
+    %1 = "msc.reduce_sum"(%0) {dims = [1], in_stratgy = [[2, 1, 1]], keep_dim = true} : (tensor<4x6x4xf32>) -> tensor<4x4xf32>
+    // expected-error @below {{exp: annotation pipeline_stage = 1 : i64 is not supported yet}}
+    // expected-error @below {{exp: annotation recompute = true is not supported yet}}
+    // expected-error @below {{exp: annotation cross_batch = true is not supported yet}}
+    %2 = "msc.exp"(%1) {pipeline_stage = 1 : i64, recompute = true, cross_batch = true} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    // expected-error @below {{tanh: annotation max_bytes = 0 : i64 is not supported yet}}
+    // expected-error @below {{tanh: annotation comm_fusion = 1 : i64 is not supported yet}}
+    // expected-error @below {{tanh: annotation priority = 2 : i64 is not supported yet}}
+    %3 = "msc.tanh"(%2) {max_bytes = 0 : i64, comm_fusion = 1 : i64, priority = 2 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    "msc.return"(%3) : (tensor<4x4xf32>) -> ()
+  }) {sym_name = "forward",
+      arg_attrs = [{msc.name = "x", msc.rolle = "data"}, {msc.name = "w", msc.role = "parameter", msc.layerwise_parallel = true, msc.parameter_server = true}]} : () -> ()
+}
