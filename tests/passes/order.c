@@ -30,8 +30,11 @@ static void files_follow_the_table(void **state) {
   }
 }
 
-/* Which folders a file of a folder may include from. */
+/* Which folders a file of a folder may include from; the first row that fits counts.  Lowering asks codegen what one
+ * kernel can be, so its stages know codegen's descriptions. */
 static const struct { const char *folder, *allowed; } directions[] = {
+  {"passes/7_lower", " ir passes codegen "},
+  {"passes/8_memory", " ir passes codegen "},
   {"ir", " ir "},
   {"passes", " ir passes "},
   {"codegen", " ir passes codegen "},
@@ -53,6 +56,12 @@ static void check_include(const char *file, const char *line, const char *allowe
   ++*out_bad;
 }
 
+static bool has_own_row(const char *folder) {
+  for (size_t i = 0; i < sizeof directions / sizeof *directions; i++)
+    if (!strcmp(directions[i].folder, folder)) return true;
+  return false;
+}
+
 static void check_folder(const char *folder, const char *allowed, int *out_bad) {
   DIR *dir = opendir(folder);
   if (!dir) return;
@@ -61,7 +70,7 @@ static void check_folder(const char *folder, const char *allowed, int *out_bad) 
     snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
     size_t n = strlen(path);
     if (e->d_name[0] == '.') continue;
-    if (e->d_type == DT_DIR) check_folder(path, allowed, out_bad);
+    if (e->d_type == DT_DIR && !has_own_row(path)) check_folder(path, allowed, out_bad);
     if (n < 2 || (strcmp(path + n - 2, ".c") && strcmp(path + n - 2, ".h"))) continue;
     FILE *f = fopen(path, "r");
     char line[1024];
