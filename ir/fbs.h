@@ -8,11 +8,11 @@
 
 enum {
   FBS_VERSION = 1,
-  FBS_MAX_TABLES = 16 << 20,        /* 10^6 ops with a few attributes each */
-  FBS_MAX_CONSTANT = 1 << 20,       /* larger ones belong into a weight file */
+  FBS_MAX_TABLES = 16 << 20,  /* 10^6 ops with a few attributes each */
+  FBS_MAX_CONSTANT = 1 << 20, /* larger ones belong into a weight file */
   FBS_MAX_BLOCK_DEPTH = 64,
   FBS_MAX_BLOCK_PATH = 1024,
-  FBS_MAX_ERRORS = 1000,            /* then the rest of the file is not looked at */
+  FBS_MAX_ERRORS = 1000, /* then the rest of the file is not looked at */
 };
 
 /* Where something stands, for messages: a location, the name of the op or parameter, and words such as "op 3 (matmul)". */
@@ -27,7 +27,7 @@ typedef struct {
 typedef struct {
   const char *path; /* "blocks.3.attn"; NULL: the root */
   int depth;
-  msc_attr *attrs;  /* hints that ops inside inherit, sorted */
+  msc_attr *attrs; /* hints that ops inside inherit, sorted */
   size_t num_attrs;
 } fbs_block;
 
@@ -42,10 +42,10 @@ typedef struct {
   size_t num_dims;
   const msc_dim_size *dim;
   bool *dim_used;
-  bool resized;             /* a size the file states was changed by the user: declared types no longer bind */
-  const msc_type **type;    /* by type number; NULL: bad and reported */
-  const msc_loc **loc;      /* by location number */
-  const char **node;        /* likewise: the exporter's name for it */
+  bool resized;          /* a size the file states was changed by the user: declared types no longer bind */
+  const msc_type **type; /* by type number; NULL: bad and reported */
+  const msc_loc **loc;   /* by location number */
+  const char **node;     /* likewise: the exporter's name for it */
   fbs_block *block;
   uint32_t num_values;
   const msc_type **declared; /* by value number; NULL: bad and reported */

@@ -51,7 +51,8 @@ static const char *read_input(fbs_reader *r, uint32_t i, model_input in) {
   if (!*name) fbs_error(r, MSC_E_FORMAT, p, "has no name");
   if (model_input_role(in) > MODEL_ROLE_MASK) return fbs_error(r, MSC_E_FORMAT, p, "unknown role %u", model_input_role(in)), NULL;
   if (!type) return NULL;
-  if (batch < -1 || (batch > 0 && batch >= type->rank)) fbs_error(r, MSC_E_SHAPE, p, "batch_dim %d is not a dimension of %s", batch, fbs_type_text(r, type));
+  if (batch < -1 || (batch > 0 && batch >= type->rank))
+    fbs_error(r, MSC_E_SHAPE, p, "batch_dim %d is not a dimension of %s", batch, fbs_type_text(r, type));
   type = fbs_input_type(r, in, p, type);
   msc_value *v = add_arg(r, p, model_input_value(in), type, name, msc_role_name((msc_role)model_input_role(in)));
   if (batch && type && type->rank) msc_arg_set(r->func, v->index, "msc.batch_dim", msc_int(batch));
@@ -71,8 +72,10 @@ static const char *number_text(fbs_reader *r, double v) {
 }
 
 static bool read_init(fbs_reader *r, fbs_place p, model_op o, size_t arg) {
-  static const struct { const char *kind, *attr; double low; } inits[] = {
-      {"zeros", NULL, 0}, {"ones", NULL, 0}, {"constant", "value", -1e300}, {"normal", "std", 0}, {"uniform", "bound", 0}};
+  static const struct {
+    const char *kind, *attr;
+    double low;
+  } inits[] = {{"zeros", NULL, 0}, {"ones", NULL, 0}, {"constant", "value", -1e300}, {"normal", "std", 0}, {"uniform", "bound", 0}};
   const char *kind = model_op_kind(o);
   for (size_t i = 0; i < sizeof inits / sizeof *inits; i++) {
     if (strcmp(kind, inits[i].kind)) continue;
@@ -80,12 +83,14 @@ static bool read_init(fbs_reader *r, fbs_place p, model_op o, size_t arg) {
     bool takes = inits[i].attr != NULL;
     model_attr a = model_op_attrs(o, 0);
     if (model_op_attrs_num(o) != takes || (takes && strcmp(model_attr_name(a), inits[i].attr)))
-      return fbs_error(r, MSC_E_FORMAT, p, "init %s takes %s%s", kind, takes ? "just the attribute " : "no attributes", takes ? inits[i].attr : "");
+      return fbs_error(r, MSC_E_FORMAT, p, "init %s takes %s%s", kind, takes ? "just the attribute " : "no attributes",
+                       takes ? inits[i].attr : "");
     if (!takes) return msc_arg_set(r->func, arg, "msc.init", msc_str(r->ctx, kind)), true;
     if (!fbs_read_attr(r, p, a, &v)) return false;
     double number = v.kind == MSC_ATTR_INT ? (double)v.i : v.f;
     if ((v.kind != MSC_ATTR_FLOAT && v.kind != MSC_ATTR_INT) || !(number >= inits[i].low && number <= 1e300))
-      return fbs_error(r, MSC_E_FORMAT, p, "init %s: %s must be a finite number%s", kind, inits[i].attr, inits[i].low < 0 ? "" : " of at least 0");
+      return fbs_error(r, MSC_E_FORMAT, p, "init %s: %s must be a finite number%s", kind, inits[i].attr,
+                       inits[i].low < 0 ? "" : " of at least 0");
     msc_arg_set(r->func, arg, "msc.init", msc_str(r->ctx, msc_arena_printf(r->scratch, "%s:%s", kind, number_text(r, number))));
     return true;
   }
@@ -126,7 +131,8 @@ static void check_weight_files(fbs_reader *r) {
     model_weight_file f = model_model_weight_files(r->model, i);
     fbs_place p = fbs_at_file(r, "weight file %u", i);
     const char *path = fbs_text(r, p, model_weight_file_path(f), model_weight_file_path_len(f));
-    if (path && !fbs_is_weight_path(path)) fbs_error(r, MSC_E_FORMAT, p, "path '%s' leaves the model's folder; it must be relative, without '..'", path);
+    if (path && !fbs_is_weight_path(path))
+      fbs_error(r, MSC_E_FORMAT, p, "path '%s' leaves the model's folder; it must be relative, without '..'", path);
   }
 }
 
@@ -143,10 +149,12 @@ static void read_marks(fbs_reader *r, fbs_place p, model_parameter t, msc_value 
   const char *layout = fbs_text(r, p, model_parameter_layout(t), model_parameter_layout_len(t));
   const msc_layout *parsed = NULL;
   if (layout && r->module->mesh.num_axes && !msc_layout_parse(r->ctx, &r->module->mesh, p.loc, layout, &parsed)) r->num_errors++;
-  if (parsed && parsed->rank != v->type->rank) fbs_error(r, MSC_E_LAYOUT, p, "its layout has %d dimensions, its rank is %d", parsed->rank, v->type->rank);
+  if (parsed && parsed->rank != v->type->rank)
+    fbs_error(r, MSC_E_LAYOUT, p, "its layout has %d dimensions, its rank is %d", parsed->rank, v->type->rank);
   if (layout) msc_arg_set(f, arg, "msc.layout", msc_str(r->ctx, layout));
   if (model_parameter_parameter_server(t)) msc_arg_set(f, arg, "msc.parameter_server", msc_bool(true));
-  if (model_parameter_cache_rows(t) < 0) fbs_error(r, MSC_E_FORMAT, p, "cache_rows is %" PRId64 "; it is at least 0", model_parameter_cache_rows(t));
+  if (model_parameter_cache_rows(t) < 0)
+    fbs_error(r, MSC_E_FORMAT, p, "cache_rows is %" PRId64 "; it is at least 0", model_parameter_cache_rows(t));
   else if (model_parameter_cache_rows(t)) msc_arg_set(f, arg, "msc.cache_rows", msc_int(model_parameter_cache_rows(t)));
 }
 
@@ -179,10 +187,12 @@ static void check_body_args(fbs_reader *r) {
   uint32_t inputs = model_model_inputs_num(r->model), num = inputs + model_model_parameters_num(r->model);
   bool same = model_graph_args_num(body) == num;
   for (uint32_t i = 0; same && i < num; i++) {
-    uint32_t number = i < inputs ? model_input_value(model_model_inputs(r->model, i)) : model_parameter_value(model_model_parameters(r->model, i - inputs));
+    uint32_t number = i < inputs ? model_input_value(model_model_inputs(r->model, i))
+                                 : model_parameter_value(model_model_parameters(r->model, i - inputs));
     same = model_graph_args(body, i) == number;
   }
-  if (has_model_graph_args(body) && !same) fbs_error(r, MSC_E_FORMAT, (fbs_place){r->file, NULL, "body"}, "its arguments are not the inputs followed by the parameters");
+  if (has_model_graph_args(body) && !same)
+    fbs_error(r, MSC_E_FORMAT, (fbs_place){r->file, NULL, "body"}, "its arguments are not the inputs followed by the parameters");
 }
 
 bool fbs_read_args(fbs_reader *r) {
@@ -212,9 +222,12 @@ static void read_constant(fbs_reader *r, uint32_t i, model_constant c) {
   int64_t element = msc_dtype_bytes(t->dtype), whole = msc_type_bytes(t);
   for (int d = 0; d < t->rank; d++)
     if (t->dim[d] < 0) return (void)fbs_error(r, MSC_E_SHAPE, p, "dimension %d has no size", d);
-  if (bytes > FBS_MAX_CONSTANT) return (void)fbs_error(r, MSC_E_FORMAT, p, "has %u bytes; more than %d belong into a weight file, as a parameter", bytes, FBS_MAX_CONSTANT);
+  if (bytes > FBS_MAX_CONSTANT)
+    return (void)fbs_error(r, MSC_E_FORMAT, p, "has %u bytes; more than %d belong into a weight file, as a parameter", bytes,
+                           FBS_MAX_CONSTANT);
   if (!bytes || (bytes != whole && bytes != element))
-    return (void)fbs_error(r, MSC_E_FORMAT, p, "has %u bytes; %s needs %" PRId64 ", or %" PRId64 " to repeat one element", bytes, fbs_type_text(r, t), whole, element);
+    return (void)fbs_error(r, MSC_E_FORMAT, p, "has %u bytes; %s needs %" PRId64 ", or %" PRId64 " to repeat one element", bytes,
+                           fbs_type_text(r, t), whole, element);
   for (uint32_t k = 0; t->dtype == MSC_I1 && k < bytes; k++)
     if (data[k] > 1) return (void)fbs_error(r, MSC_E_FORMAT, p, "byte %u is %u; an i1 is 0 or 1", k, data[k]);
   msc_attr_value v = {.kind = MSC_ATTR_DENSE, .dense = {t, msc_arena_copy(msc_context_arena(r->ctx), data, bytes), bytes}};
@@ -240,7 +253,8 @@ static void check_body_results(fbs_reader *r) {
   uint32_t num = model_model_outputs_num(r->model);
   bool same = model_graph_results_num(body) == num;
   for (uint32_t i = 0; same && i < num; i++) same = model_graph_results(body, i) == model_output_value(model_model_outputs(r->model, i));
-  if (has_model_graph_results(body) && !same) fbs_error(r, MSC_E_FORMAT, (fbs_place){r->file, NULL, "body"}, "its results are not the outputs");
+  if (has_model_graph_results(body) && !same)
+    fbs_error(r, MSC_E_FORMAT, (fbs_place){r->file, NULL, "body"}, "its results are not the outputs");
 }
 
 /* The loss, when there is one, is a result: the output with its value, else a first result called "loss". */
@@ -272,7 +286,8 @@ bool fbs_read_outputs(fbs_reader *r) {
   msc_value **in = msc_new_array(r->scratch, msc_value *, (size_t)num_outputs + 1);
   const char **name = msc_new_array(r->scratch, const char *, (size_t)num_outputs + 1);
   size_t num = 0;
-  if (num_outputs >= UINT16_MAX) return fbs_error(r, MSC_E_FORMAT, (fbs_place){r->file, NULL, ""}, "%u outputs; at most %d are possible", num_outputs, UINT16_MAX - 1);
+  if (num_outputs >= UINT16_MAX)
+    return fbs_error(r, MSC_E_FORMAT, (fbs_place){r->file, NULL, ""}, "%u outputs; at most %d are possible", num_outputs, UINT16_MAX - 1);
   for (uint32_t i = 0; i < num_outputs && r->num_errors < FBS_MAX_ERRORS; i++) {
     model_output o = model_model_outputs(r->model, i);
     fbs_place p = fbs_at_file(r, "output %u", i);
@@ -282,7 +297,8 @@ bool fbs_read_outputs(fbs_reader *r) {
     if (name[num] && in[num]) num++;
   }
   check_body_results(r);
-  if (model_model_state_num(r->model)) fbs_error(r, MSC_E_UNSUPPORTED, (fbs_place){r->file, NULL, "state"}, "parameters that forward itself updates are not supported yet");
+  if (model_model_state_num(r->model))
+    fbs_error(r, MSC_E_UNSUPPORTED, (fbs_place){r->file, NULL, "state"}, "parameters that forward itself updates are not supported yet");
   num = place_loss(r, in, name, num);
   if (!num && !r->num_errors) fbs_error(r, MSC_E_FORMAT, (fbs_place){r->file, NULL, ""}, "the model has neither outputs nor a loss");
   if (!check_distinct(r, "outputs", name, num) || r->num_errors) return false;
@@ -320,7 +336,8 @@ static bool read_optimizer(fbs_reader *r, uint32_t i, model_optimizer o, msc_att
     const char *name = fbs_text(r, p, model_attr_name(a), model_attr_name_len(a));
     msc_attr_value v;
     if (!name || !fbs_read_attr(r, p, a, &v)) return false;
-    if (!strcmp(name, "parameters") || msc_find_attr(attrs, num_attrs, name)) return fbs_error(r, MSC_E_OPTIMIZER, p, "attribute %s is given twice", name);
+    if (!strcmp(name, "parameters") || msc_find_attr(attrs, num_attrs, name))
+      return fbs_error(r, MSC_E_OPTIMIZER, p, "attribute %s is given twice", name);
     msc_put_attr(r->ctx, &attrs, &num_attrs, name, v);
   }
   if (has_model_optimizer_parameters(o) && !put_parameters(r, p, o, &attrs, &num_attrs)) return false;

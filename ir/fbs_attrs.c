@@ -38,24 +38,24 @@ bool fbs_read_attr(fbs_reader *r, fbs_place p, model_attr a, msc_attr_value *out
   model_floats floats = model_attr_value_floats(a);
   model_str str = model_attr_value_str(a);
   switch (model_attr_value_type(a)) {
-  case MODEL_ATTR_VALUE_INT: *out_value = msc_int(model_int_v(model_attr_value_int(a))); return true;
-  case MODEL_ATTR_VALUE_FLOAT: *out_value = msc_float(model_float_v(model_attr_value_float(a))); return true;
-  case MODEL_ATTR_VALUE_BOOL: *out_value = msc_bool(model_bool_v(model_attr_value_bool(a))); return true;
-  case MODEL_ATTR_VALUE_STR: {
-    const char *text = fbs_text(r, p, model_str_v(str), model_str_v_len(str));
-    if (text) *out_value = msc_str(r->ctx, text);
-    return text != NULL;
-  }
-  case MODEL_ATTR_VALUE_INTS:
-    *out_value = list_of(r, model_ints_v_num(ints), &item);
-    for (uint32_t i = 0; i < model_ints_v_num(ints); i++) item[i] = msc_int(model_ints_v(ints, i));
-    return true;
-  case MODEL_ATTR_VALUE_FLOATS:
-    *out_value = list_of(r, model_floats_v_num(floats), &item);
-    for (uint32_t i = 0; i < model_floats_v_num(floats); i++) item[i] = msc_float(model_floats_v(floats, i));
-    return true;
-  case MODEL_ATTR_VALUE_STRS: return read_strs(r, p, model_attr_value_strs(a), out_value);
-  default: return read_type_ref(r, p, a, out_value);
+    case MODEL_ATTR_VALUE_INT: *out_value = msc_int(model_int_v(model_attr_value_int(a))); return true;
+    case MODEL_ATTR_VALUE_FLOAT: *out_value = msc_float(model_float_v(model_attr_value_float(a))); return true;
+    case MODEL_ATTR_VALUE_BOOL: *out_value = msc_bool(model_bool_v(model_attr_value_bool(a))); return true;
+    case MODEL_ATTR_VALUE_STR: {
+      const char *text = fbs_text(r, p, model_str_v(str), model_str_v_len(str));
+      if (text) *out_value = msc_str(r->ctx, text);
+      return text != NULL;
+    }
+    case MODEL_ATTR_VALUE_INTS:
+      *out_value = list_of(r, model_ints_v_num(ints), &item);
+      for (uint32_t i = 0; i < model_ints_v_num(ints); i++) item[i] = msc_int(model_ints_v(ints, i));
+      return true;
+    case MODEL_ATTR_VALUE_FLOATS:
+      *out_value = list_of(r, model_floats_v_num(floats), &item);
+      for (uint32_t i = 0; i < model_floats_v_num(floats); i++) item[i] = msc_float(model_floats_v(floats, i));
+      return true;
+    case MODEL_ATTR_VALUE_STRS: return read_strs(r, p, model_attr_value_strs(a), out_value);
+    default: return read_type_ref(r, p, a, out_value);
   }
 }
 
@@ -101,7 +101,8 @@ static void give_splits(hints *h, const char *name, model_split (*split)(model_h
   give(h, name, v);
 }
 
-static void give_layouts(hints *h, const char *name, const char *(*text)(model_hints, uint32_t), uint32_t (*len)(model_hints, uint32_t), model_hints t, uint32_t num) {
+static void give_layouts(hints *h, const char *name, const char *(*text)(model_hints, uint32_t), uint32_t (*len)(model_hints, uint32_t),
+                         model_hints t, uint32_t num) {
   msc_attr_value *item, v = list_of(h->r, num, &item);
   const msc_mesh *mesh = &h->r->module->mesh;
   for (uint32_t i = 0; i < num; i++) {
@@ -120,14 +121,17 @@ bool fbs_read_hints(fbs_reader *r, fbs_place p, model_hints t, msc_attr **attrs,
   if (!t.at) return true;
   if (has_model_hints_in_strategy(t)) give_splits(&h, "in_strategy", model_hints_in_strategy, t, model_hints_in_strategy_num(t));
   if (has_model_hints_out_strategy(t)) give_splits(&h, "out_strategy", model_hints_out_strategy, t, model_hints_out_strategy_num(t));
-  if (has_model_hints_in_layout(t)) give_layouts(&h, "in_layout", model_hints_in_layout, model_hints_in_layout_len, t, model_hints_in_layout_num(t));
-  if (has_model_hints_out_layout(t)) give_layouts(&h, "out_layout", model_hints_out_layout, model_hints_out_layout_len, t, model_hints_out_layout_num(t));
+  if (has_model_hints_in_layout(t))
+    give_layouts(&h, "in_layout", model_hints_in_layout, model_hints_in_layout_len, t, model_hints_in_layout_num(t));
+  if (has_model_hints_out_layout(t))
+    give_layouts(&h, "out_layout", model_hints_out_layout, model_hints_out_layout_len, t, model_hints_out_layout_num(t));
   give_int(&h, "pipeline_stage", model_hints_pipeline_stage(t), -1);
   give_tri(&h, "recompute", model_hints_recompute(t));
   give_tri(&h, "mp_comm_recompute", model_hints_mp_comm_recompute(t));
   give_tri(&h, "parallel_optimizer_comm_recompute", model_hints_parallel_optimizer_comm_recompute(t));
   give_int(&h, "comm_fusion", model_hints_comm_fusion(t), -1);
-  if (has_model_hints_manual_split(t)) give(&h, "manual_split", msc_ints(r->ctx, model_hints_manual_split_num(t), model_hints_manual_split_data(t)));
+  if (has_model_hints_manual_split(t))
+    give(&h, "manual_split", msc_ints(r->ctx, model_hints_manual_split_num(t), model_hints_manual_split_data(t)));
   if (model_hints_primitive_target(t)) {
     const char *target = fbs_text(r, p, model_hints_primitive_target(t), model_hints_primitive_target_len(t));
     if (target) give(&h, "primitive_target", msc_str(r->ctx, target));
@@ -141,9 +145,10 @@ bool fbs_read_hints(fbs_reader *r, fbs_place p, model_hints t, msc_attr **attrs,
   return h.ok;
 }
 
-static const char *const hint_names[] = {
-    "in_strategy", "out_strategy", "in_layout", "out_layout", "pipeline_stage", "recompute", "mp_comm_recompute", "parallel_optimizer_comm_recompute",
-    "comm_fusion", "manual_split", "primitive_target", "cross_batch", "memory_limit", "max_bytes", "deny_replicate", "priority"};
+static const char *const hint_names[] = {"in_strategy",    "out_strategy", "in_layout",         "out_layout",
+                                         "pipeline_stage", "recompute",    "mp_comm_recompute", "parallel_optimizer_comm_recompute",
+                                         "comm_fusion",    "manual_split", "primitive_target",  "cross_batch",
+                                         "memory_limit",   "max_bytes",    "deny_replicate",    "priority"};
 
 bool fbs_is_hint(const char *name) {
   for (size_t i = 0; i < sizeof hint_names / sizeof *hint_names; i++)
@@ -157,8 +162,8 @@ bool fbs_is_hint(const char *name) {
 bool fbs_check_block_hints(fbs_reader *r, fbs_place p, model_hints t) {
   if (model_hints_shard(t)) return fbs_error(r, MSC_E_UNSUPPORTED, p, "shard (sharding of just this part) is not supported yet");
   if (model_hints_memory_limit(t) != -1) return fbs_error(r, MSC_E_UNSUPPORTED, p, "memory_limit on a block is not supported yet");
-  const bool given[] = {has_model_hints_in_strategy(t), has_model_hints_out_strategy(t), has_model_hints_in_layout(t), has_model_hints_out_layout(t),
-                        has_model_hints_manual_split(t)};
+  const bool given[] = {has_model_hints_in_strategy(t), has_model_hints_out_strategy(t), has_model_hints_in_layout(t),
+                        has_model_hints_out_layout(t), has_model_hints_manual_split(t)};
   const char *const names[] = {"in_strategy", "out_strategy", "in_layout", "out_layout", "manual_split"};
   for (int i = 0; i < 5; i++)
     if (given[i]) return fbs_error(r, MSC_E_STRATEGY, p, "%s belongs on an op; a block's hints are inherited by all ops inside", names[i]);
@@ -177,7 +182,8 @@ static bool check_strategy(fbs_reader *r, fbs_place p, const msc_op *op, const c
   bool ok = true;
   for (size_t i = 0; i < num; i++)
     if (v->list.v[i].list.num != (size_t)rank_of(op, in, i))
-      ok = fbs_error(r, MSC_E_STRATEGY, p, "%s: the entry of %s %zu has %zu numbers, its rank is %d", name, what, i, v->list.v[i].list.num, rank_of(op, in, i));
+      ok = fbs_error(r, MSC_E_STRATEGY, p, "%s: the entry of %s %zu has %zu numbers, its rank is %d", name, what, i, v->list.v[i].list.num,
+                     rank_of(op, in, i));
   return ok;
 }
 
@@ -191,7 +197,8 @@ static bool check_layouts(fbs_reader *r, fbs_place p, const msc_op *op, const ch
   for (size_t i = 0; i < num && r->module->mesh.num_axes; i++) {
     if (!*v->list.v[i].s || !msc_layout_parse(r->ctx, &r->module->mesh, p.loc, v->list.v[i].s, &l)) continue;
     if (l->rank != rank_of(op, in, i))
-      return fbs_error(r, MSC_E_LAYOUT, p, "%s: the layout of %s %zu has %d dimensions, its rank is %d", name, what, i, l->rank, rank_of(op, in, i));
+      return fbs_error(r, MSC_E_LAYOUT, p, "%s: the layout of %s %zu has %d dimensions, its rank is %d", name, what, i, l->rank,
+                       rank_of(op, in, i));
   }
   return true;
 }
@@ -202,11 +209,13 @@ static bool check_manual_split(fbs_reader *r, fbs_place p, const msc_op *op) {
   if (op->kind != OP_gather) return fbs_error(r, MSC_E_STRATEGY, p, "manual_split: only gather takes it");
   int64_t sum = 0, rows = op->in[0].value->type->dim[msc_op_int(op, "axis")];
   for (size_t i = 0; i < v->list.num; i++) {
-    if (v->list.v[i].i < 1) return fbs_error(r, MSC_E_STRATEGY, p, "manual_split: part %zu has %" PRId64 " rows; parts have at least 1", i, v->list.v[i].i);
+    if (v->list.v[i].i < 1)
+      return fbs_error(r, MSC_E_STRATEGY, p, "manual_split: part %zu has %" PRId64 " rows; parts have at least 1", i, v->list.v[i].i);
     if (__builtin_add_overflow(sum, v->list.v[i].i, &sum)) sum = -1;
     if (sum < 0) break;
   }
-  return sum == rows || fbs_error(r, MSC_E_STRATEGY, p, "manual_split: the parts have %" PRId64 " rows together, the table has %" PRId64, sum, rows);
+  return sum == rows ||
+         fbs_error(r, MSC_E_STRATEGY, p, "manual_split: the parts have %" PRId64 " rows together, the table has %" PRId64, sum, rows);
 }
 
 bool fbs_check_hints(fbs_reader *r, fbs_place p, const msc_op *op) {
@@ -263,13 +272,13 @@ bool fbs_put_attr(flatbuf_builder *b, msc_arena *a, const char *name, const msc_
   model_attr_begin(b);
   model_attr_put_name(b, name);
   switch (v->kind) {
-  case MSC_ATTR_INT: model_attr_begin_value_int(b), model_int_put_v(b, v->i), flatbuf_end(b); break;
-  case MSC_ATTR_FLOAT: model_attr_begin_value_float(b), model_float_put_v(b, v->f), flatbuf_end(b); break;
-  case MSC_ATTR_BOOL: model_attr_begin_value_bool(b), model_bool_put_v(b, v->b), flatbuf_end(b); break;
-  case MSC_ATTR_STR: model_attr_begin_value_str(b), model_str_put_v(b, v->s), flatbuf_end(b); break;
-  case MSC_ATTR_TYPE: model_attr_begin_value_type_ref(b), model_type_ref_put_v(b, type_number), flatbuf_end(b); break;
-  case MSC_ATTR_LIST: ok = put_list(b, a, v); break;
-  default: ok = false;
+    case MSC_ATTR_INT: model_attr_begin_value_int(b), model_int_put_v(b, v->i), flatbuf_end(b); break;
+    case MSC_ATTR_FLOAT: model_attr_begin_value_float(b), model_float_put_v(b, v->f), flatbuf_end(b); break;
+    case MSC_ATTR_BOOL: model_attr_begin_value_bool(b), model_bool_put_v(b, v->b), flatbuf_end(b); break;
+    case MSC_ATTR_STR: model_attr_begin_value_str(b), model_str_put_v(b, v->s), flatbuf_end(b); break;
+    case MSC_ATTR_TYPE: model_attr_begin_value_type_ref(b), model_type_ref_put_v(b, type_number), flatbuf_end(b); break;
+    case MSC_ATTR_LIST: ok = put_list(b, a, v); break;
+    default: ok = false;
   }
   if (ok) flatbuf_end(b);
   return ok;
@@ -293,7 +302,8 @@ static bool put_splits(flatbuf_builder *b, msc_arena *a, const msc_attr_value *v
   return true;
 }
 
-static bool put_layouts(flatbuf_builder *b, msc_arena *a, const msc_attr_value *v, void (*put)(flatbuf_builder *, size_t, const char *const *)) {
+static bool put_layouts(flatbuf_builder *b, msc_arena *a, const msc_attr_value *v,
+                        void (*put)(flatbuf_builder *, size_t, const char *const *)) {
   if (v->kind != MSC_ATTR_LIST || !all_of(v, MSC_ATTR_STR, MSC_ATTR_STR)) return false;
   put(b, v->list.num, strs_of(a, v));
   return true;
@@ -303,16 +313,24 @@ static bool int_fits(const msc_attr_value *v, int64_t low, int64_t high) { retur
 
 /* Rows of the hints that are one number or one truth value. */
 static bool put_scalar_hint(flatbuf_builder *b, const char *name, const msc_attr_value *v) {
-  static const struct { const char *name; void (*put)(flatbuf_builder *, int32_t); } ints[] = {
-      {"pipeline_stage", model_hints_put_pipeline_stage}, {"comm_fusion", model_hints_put_comm_fusion}};
-  static const struct { const char *name; void (*put)(flatbuf_builder *, int64_t); } longs[] = {
-      {"memory_limit", model_hints_put_memory_limit}, {"max_bytes", model_hints_put_max_bytes}};
-  static const struct { const char *name; void (*put)(flatbuf_builder *, int8_t); } tris[] = {
-      {"recompute", model_hints_put_recompute},
-      {"mp_comm_recompute", model_hints_put_mp_comm_recompute},
-      {"parallel_optimizer_comm_recompute", model_hints_put_parallel_optimizer_comm_recompute}};
-  static const struct { const char *name; void (*put)(flatbuf_builder *, bool); } flags[] = {
-      {"cross_batch", model_hints_put_cross_batch}, {"deny_replicate", model_hints_put_deny_replicate}};
+  static const struct {
+    const char *name;
+    void (*put)(flatbuf_builder *, int32_t);
+  } ints[] = {{"pipeline_stage", model_hints_put_pipeline_stage}, {"comm_fusion", model_hints_put_comm_fusion}};
+  static const struct {
+    const char *name;
+    void (*put)(flatbuf_builder *, int64_t);
+  } longs[] = {{"memory_limit", model_hints_put_memory_limit}, {"max_bytes", model_hints_put_max_bytes}};
+  static const struct {
+    const char *name;
+    void (*put)(flatbuf_builder *, int8_t);
+  } tris[] = {{"recompute", model_hints_put_recompute},
+              {"mp_comm_recompute", model_hints_put_mp_comm_recompute},
+              {"parallel_optimizer_comm_recompute", model_hints_put_parallel_optimizer_comm_recompute}};
+  static const struct {
+    const char *name;
+    void (*put)(flatbuf_builder *, bool);
+  } flags[] = {{"cross_batch", model_hints_put_cross_batch}, {"deny_replicate", model_hints_put_deny_replicate}};
   for (size_t i = 0; i < sizeof ints / sizeof *ints; i++)
     if (!strcmp(name, ints[i].name)) return int_fits(v, 0, INT32_MAX) && (ints[i].put(b, (int32_t)v->i), true);
   for (size_t i = 0; i < sizeof longs / sizeof *longs; i++)

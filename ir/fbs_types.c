@@ -62,8 +62,10 @@ const msc_type *fbs_input_type(fbs_reader *r, model_input in, fbs_place p, const
     int64_t size = given_size(r, model_input_name(in), d, is_batch);
     dim[d] = size ? size : declared->dim[d];
     if (size && declared->dim[d] >= 0 && size != declared->dim[d]) r->resized = true;
-    if (is_batch && dim[d] == -1) ok = fbs_error(r, MSC_E_SHAPE, p, "dimension %d, the batch, has no size; give it with --dim batch=SIZE", d);
-    else if (dim[d] == -1) ok = fbs_error(r, MSC_E_SHAPE, p, "dimension %d has no size; give it with --dim %s.%d=SIZE", d, model_input_name(in), d);
+    if (is_batch && dim[d] == -1)
+      ok = fbs_error(r, MSC_E_SHAPE, p, "dimension %d, the batch, has no size; give it with --dim batch=SIZE", d);
+    else if (dim[d] == -1)
+      ok = fbs_error(r, MSC_E_SHAPE, p, "dimension %d has no size; give it with --dim %s.%d=SIZE", d, model_input_name(in), d);
     else if (dim[d] < 1) ok = fbs_error(r, MSC_E_SHAPE, p, "dimension %d has size %" PRId64 "; sizes are at least 1", d, dim[d]);
   }
   const msc_type *t = msc_type_of(r->ctx, declared->dtype, declared->rank, dim, NULL);
@@ -87,7 +89,8 @@ static const char *dim_names(fbs_reader *r) {
 bool fbs_check_dims_used(fbs_reader *r) {
   for (size_t i = 0; i < r->num_dims; i++)
     if (!r->dim_used[i])
-      fbs_error(r, MSC_E_SHAPE, (fbs_place){r->file, NULL, ""}, "--dim %s: no input has a dimension of this name; they are %s", r->dim[i].name, dim_names(r));
+      fbs_error(r, MSC_E_SHAPE, (fbs_place){r->file, NULL, ""}, "--dim %s: no input has a dimension of this name; they are %s",
+                r->dim[i].name, dim_names(r));
   return true;
 }
 
@@ -136,7 +139,8 @@ static bool read_block(fbs_reader *r, uint32_t i, model_block b) {
   if (!name) return false;
   if (i && parent >= i) return fbs_error(r, MSC_E_FORMAT, p, "its parent is block %u, which does not stand before it", parent);
   if (i) *own = r->block[parent];
-  if (i && ++own->depth > FBS_MAX_BLOCK_DEPTH) return fbs_error(r, MSC_E_FORMAT, p, "blocks are nested deeper than %d", FBS_MAX_BLOCK_DEPTH);
+  if (i && ++own->depth > FBS_MAX_BLOCK_DEPTH)
+    return fbs_error(r, MSC_E_FORMAT, p, "blocks are nested deeper than %d", FBS_MAX_BLOCK_DEPTH);
   if (i && *name) {
     size_t bytes = (own->path ? strlen(own->path) : 0) + strlen(name);
     if (bytes > FBS_MAX_BLOCK_PATH) return fbs_error(r, MSC_E_FORMAT, p, "its path is longer than %d bytes", FBS_MAX_BLOCK_PATH);

@@ -96,11 +96,11 @@ static bool check_field(verifier *v, place p, uint64_t at, int depth) {
   if (f->kind == FLATBUF_SCALAR || f->kind == FLATBUF_STRUCT || f->kind == FLATBUF_UNION_TYPE) return true;
   if (!target_of(v, p, at, &target)) return false;
   switch (f->kind) {
-  case FLATBUF_STRING: return check_string(v, p, target);
-  case FLATBUF_TABLE: return check_table(v, f->target, target, depth);
-  case FLATBUF_SCALARS:
-  case FLATBUF_STRUCTS: return check_vector(v, p, target, f->bytes, f->align, &num);
-  default: return check_elements(v, p, target, depth);
+    case FLATBUF_STRING: return check_string(v, p, target);
+    case FLATBUF_TABLE: return check_table(v, f->target, target, depth);
+    case FLATBUF_SCALARS:
+    case FLATBUF_STRUCTS: return check_vector(v, p, target, f->bytes, f->align, &num);
+    default: return check_elements(v, p, target, depth);
   }
 }
 
@@ -112,7 +112,8 @@ static bool check_head(verifier *v, place p, uint64_t at, uint64_t *out_vtable, 
   if (vtable < 0 || vtable % 2 || (uint64_t)vtable + 4 > v->bytes) return fault(v, p, at, "bad vtable offset");
   *out_vtable = (uint64_t)vtable;
   *out_vtable_bytes = flatbuf_load_u16(v->data + vtable);
-  if (*out_vtable_bytes < 4 || *out_vtable_bytes % 2 || *out_vtable + *out_vtable_bytes > v->bytes) return fault(v, p, at, "bad vtable size");
+  if (*out_vtable_bytes < 4 || *out_vtable_bytes % 2 || *out_vtable + *out_vtable_bytes > v->bytes)
+    return fault(v, p, at, "bad vtable size");
   return true;
 }
 

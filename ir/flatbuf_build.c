@@ -110,9 +110,14 @@ static uint8_t *prepend(flatbuf_builder *b, size_t bytes, size_t lead, uint32_t 
   return p;
 }
 
-static void store_u16(uint8_t *p, unsigned v) { uint16_t x = (uint16_t)v; memcpy(p, &x, sizeof x); }
+static void store_u16(uint8_t *p, unsigned v) {
+  uint16_t x = (uint16_t)v;
+  memcpy(p, &x, sizeof x);
+}
 static void store_u32(uint8_t *p, uint32_t v) { memcpy(p, &v, sizeof v); }
-static void copy(uint8_t *to, const void *from, size_t bytes) { if (bytes) memcpy(to, from, bytes); }
+static void copy(uint8_t *to, const void *from, size_t bytes) {
+  if (bytes) memcpy(to, from, bytes);
+}
 
 static uint32_t hash_of(const uint8_t *p, size_t bytes) {
   uint64_t h = 0x9e3779b97f4a7c15ull ^ bytes;

@@ -48,7 +48,7 @@ void flatbuf_builder_reset(flatbuf_builder *b);
 
 void flatbuf_begin(flatbuf_builder *b, const flatbuf_schema *schema, unsigned table);   /* the root, or an element of the open list */
 void flatbuf_begin_field(flatbuf_builder *b, unsigned in, unsigned id, unsigned table); /* a table inside a table */
-void flatbuf_begin_list(flatbuf_builder *b, unsigned in, unsigned id);      /* a list of tables */
+void flatbuf_begin_list(flatbuf_builder *b, unsigned in, unsigned id);                  /* a list of tables */
 void flatbuf_put(flatbuf_builder *b, unsigned in, unsigned id, const void *value);      /* scalar or struct */
 void flatbuf_put_string(flatbuf_builder *b, unsigned in, unsigned id, const char *text, size_t bytes);
 void flatbuf_put_strings(flatbuf_builder *b, unsigned in, unsigned id, size_t num, const char *const *text);

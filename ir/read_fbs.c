@@ -114,7 +114,8 @@ static void report_unknown(fbs_reader *r, unknown_ops *u) {
     const unknown_op *o = &u->item[i];
     const char *near = msc_nearest(o->kind, words, OP_COUNT);
     text = msc_arena_printf(r->scratch, "%s%s%s (%u", text, i ? ", " : "", o->kind, o->count);
-    if (o->first->line) text = msc_arena_printf(r->scratch, "%s, first at %s:%u", text, o->first->file ? o->first->file : "?", o->first->line);
+    if (o->first->line)
+      text = msc_arena_printf(r->scratch, "%s, first at %s:%u", text, o->first->file ? o->first->file : "?", o->first->line);
     text = msc_arena_printf(r->scratch, "%s%s%s)", text, near ? "; nearest: " : "", near ? near : "");
   }
   if (u->num > 50) text = msc_arena_printf(r->scratch, "%s and %zu more", text, u->num - 50);
@@ -245,12 +246,14 @@ static void read_op(fbs_reader *r, uint32_t number, model_op o, unknown_ops *unk
 static bool read_ops(fbs_reader *r) {
   model_graph body = model_model_body(r->model);
   unknown_ops unknown = {0};
-  for (uint32_t i = 0; i < model_graph_ops_num(body) && r->num_errors < FBS_MAX_ERRORS; i++) read_op(r, i, model_graph_ops(body, i), &unknown);
+  for (uint32_t i = 0; i < model_graph_ops_num(body) && r->num_errors < FBS_MAX_ERRORS; i++)
+    read_op(r, i, model_graph_ops(body, i), &unknown);
   report_unknown(r, &unknown);
   uint32_t missing = 0, first = 0;
   for (uint32_t i = r->num_values; i-- > 0;)
     if (!r->value[i]) missing++, first = i;
-  if (missing && !r->num_errors) fbs_error(r, MSC_E_SSA, (fbs_place){r->file, NULL, ""}, "%u values are never defined, the first is value %u", missing, first);
+  if (missing && !r->num_errors)
+    fbs_error(r, MSC_E_SSA, (fbs_place){r->file, NULL, ""}, "%u values are never defined, the first is value %u", missing, first);
   return true;
 }
 
@@ -270,7 +273,8 @@ static bool read_mesh(fbs_reader *r) {
       if (mesh->axis[k].name == name) return fbs_error(r, MSC_E_FORMAT, p, "axis %s occurs twice", name);
     uint32_t size = model_axis_size(a);
     devices *= size;
-    if (!size || devices > MSC_MAX_DEVICES) return fbs_error(r, MSC_E_FORMAT, p, "axis %s: sizes must be at least 1 and multiply to at most %d", name, MSC_MAX_DEVICES);
+    if (!size || devices > MSC_MAX_DEVICES)
+      return fbs_error(r, MSC_E_FORMAT, p, "axis %s: sizes must be at least 1 and multiply to at most %d", name, MSC_MAX_DEVICES);
     mesh->axis[mesh->num_axes++] = (msc_axis){name, size};
   }
   return true;
@@ -289,8 +293,9 @@ static msc_module *read_model(fbs_reader *r) {
     fbs_error(r, MSC_E_FORMAT, (fbs_place){r->file, NULL, ""}, "format version %u; this msc reads version %d", version, FBS_VERSION);
     return NULL;
   }
-  bool (*const steps[])(fbs_reader *) = {read_name, read_mesh,      fbs_read_types, fbs_read_locs,    fbs_read_blocks,    read_values,        fbs_read_args,
-                                         fbs_read_constants, read_ops,   fbs_read_outputs, fbs_read_optimizers, fbs_check_dims_used};
+  bool (*const steps[])(fbs_reader *) = {read_name,       read_mesh,        fbs_read_types,      fbs_read_locs,
+                                         fbs_read_blocks, read_values,      fbs_read_args,       fbs_read_constants,
+                                         read_ops,        fbs_read_outputs, fbs_read_optimizers, fbs_check_dims_used};
   for (size_t i = 0; i < sizeof steps / sizeof *steps && r->num_errors < FBS_MAX_ERRORS; i++) steps[i](r);
   return r->num_errors || !msc_verify(r->module) ? NULL : r->module; /* tied operands and what else is a rule of all IR */
 }
@@ -298,7 +303,8 @@ static msc_module *read_model(fbs_reader *r) {
 static bool report_damage(msc_context *ctx, const msc_loc *file, const void *data, size_t bytes, const flatbuf_fault *f) {
   if (bytes >= 8 && !memcmp((const char *)data + 4, "MSCP", 4)) return msc_error(ctx, MSC_E_FORMAT, file, "this is a plan, not a model");
   if (!f->table) return msc_error(ctx, MSC_E_FORMAT, file, "not a model file: %s", f->what);
-  return msc_error(ctx, MSC_E_FORMAT, file, "damaged: %s%s%s: %s (at byte %u)", f->table, f->field ? "." : "", f->field ? f->field : "", f->what, f->at);
+  return msc_error(ctx, MSC_E_FORMAT, file, "damaged: %s%s%s: %s (at byte %u)", f->table, f->field ? "." : "", f->field ? f->field : "",
+                   f->what, f->at);
 }
 
 msc_module *msc_read_fbs(msc_context *ctx, const char *name, const void *data, size_t bytes, size_t num_dims, const msc_dim_size *dim) {

@@ -157,7 +157,8 @@ static void put_hints(writer *w, const msc_op *op) {
     if (!fbs_is_hint(op->attrs[i].name)) continue;
     if (!open) model_op_begin_hints(w->b);
     open = true;
-    if (!fbs_put_hint(w->b, w->arena, op->attrs[i].name, &op->attrs[i].value)) refuse(w, op, "hint %s has a value of the wrong kind or range", op->attrs[i].name);
+    if (!fbs_put_hint(w->b, w->arena, op->attrs[i].name, &op->attrs[i].value))
+      refuse(w, op, "hint %s has a value of the wrong kind or range", op->attrs[i].name);
   }
   if (open && w->ok) flatbuf_end(w->b);
 }
@@ -224,7 +225,8 @@ static void put_constants(writer *w) {
     const msc_attr_value *v = msc_op_attr(op, "value");
     if (!open) model_model_begin_constants(w->b);
     open = true;
-    if (v->dense.bytes > FBS_MAX_CONSTANT) refuse(w, op, "has %zu bytes; a model file holds constants of at most %d", v->dense.bytes, FBS_MAX_CONSTANT);
+    if (v->dense.bytes > FBS_MAX_CONSTANT)
+      refuse(w, op, "has %zu bytes; a model file holds constants of at most %d", v->dense.bytes, FBS_MAX_CONSTANT);
     model_constant_begin(w->b);
     model_constant_put_value(w->b, op->out[0].id);
     model_constant_put_data(w->b, v->dense.bytes, v->dense.data);
@@ -253,8 +255,10 @@ static void put_inputs(writer *w) {
     model_input_put_role(b, (uint8_t)msc_arg_role(w->func, w->input[i]));
     for (size_t k = 0; k < info->num_attrs; k++) {
       const msc_attr *a = &info->attrs[k];
-      if (!strcmp(a->name, "msc.batch_dim") && a->value.kind == MSC_ATTR_INT && a->value.i >= -1 && a->value.i < MSC_MAX_RANK) model_input_put_batch_dim(b, (int32_t)a->value.i);
-      else if (strcmp(a->name, "msc.name") && strcmp(a->name, "msc.role")) refuse(w, NULL, "argument %u: attribute %s is unknown or has a wrong value", w->input[i], a->name);
+      if (!strcmp(a->name, "msc.batch_dim") && a->value.kind == MSC_ATTR_INT && a->value.i >= -1 && a->value.i < MSC_MAX_RANK)
+        model_input_put_batch_dim(b, (int32_t)a->value.i);
+      else if (strcmp(a->name, "msc.name") && strcmp(a->name, "msc.role"))
+        refuse(w, NULL, "argument %u: attribute %s is unknown or has a wrong value", w->input[i], a->name);
     }
     flatbuf_end(b);
   }
@@ -327,7 +331,8 @@ static void put_parameters(writer *w) {
     model_parameter_put_name(b, arg_name(w, w->parameter[i]));
     model_parameter_put_value(b, w->func->body->args[w->parameter[i]]->id);
     for (size_t k = 0; k < info->num_attrs && w->ok; k++)
-      if (!put_parameter_attr(w, &info->attrs[k])) refuse(w, NULL, "argument %u: attribute %s is unknown or has a wrong value", w->parameter[i], info->attrs[k].name);
+      if (!put_parameter_attr(w, &info->attrs[k]))
+        refuse(w, NULL, "argument %u: attribute %s is unknown or has a wrong value", w->parameter[i], info->attrs[k].name);
     if (w->ok) flatbuf_end(b);
   }
   if (w->ok) flatbuf_end(b);
@@ -376,7 +381,8 @@ static bool put_group_parameters(writer *w, const msc_attr_value *names) {
   uint32_t *number = msc_new_array(w->arena, uint32_t, names->list.num + 1);
   for (size_t i = 0; i < names->list.num; i++) {
     size_t k = 0;
-    while (k < w->num_parameters && (names->list.v[i].kind != MSC_ATTR_STR || strcmp(names->list.v[i].s, arg_name(w, w->parameter[k])))) k++;
+    while (k < w->num_parameters && (names->list.v[i].kind != MSC_ATTR_STR || strcmp(names->list.v[i].s, arg_name(w, w->parameter[k]))))
+      k++;
     if (k == w->num_parameters) return false;
     number[i] = (uint32_t)k;
   }
@@ -399,7 +405,8 @@ static void put_optimizer(writer *w, const msc_attr_value *group) {
   for (size_t i = 0; i < group->dict.num && w->ok; i++) {
     const msc_attr *a = &group->dict.a[i];
     if (!strcmp(a->name, "kind") || !strcmp(a->name, "parameters")) continue;
-    if (a->value.kind == MSC_ATTR_TYPE || !fbs_put_attr(b, w->arena, a->name, &a->value, 0)) refuse(w, NULL, "optimizer: %s has a value that a model file cannot hold", a->name);
+    if (a->value.kind == MSC_ATTR_TYPE || !fbs_put_attr(b, w->arena, a->name, &a->value, 0))
+      refuse(w, NULL, "optimizer: %s has a value that a model file cannot hold", a->name);
   }
   flatbuf_end(b);
   flatbuf_end(b);
@@ -407,7 +414,8 @@ static void put_optimizer(writer *w, const msc_attr_value *group) {
 
 static void put_train(writer *w) {
   flatbuf_builder *b = w->b;
-  const msc_attr_value *loss = msc_func_attr(w->func, "loss"), *optimizer = msc_func_attr(w->func, "optimizer"), *micro = msc_func_attr(w->func, "micro_size");
+  const msc_attr_value *loss = msc_func_attr(w->func, "loss"), *optimizer = msc_func_attr(w->func, "optimizer"),
+                       *micro = msc_func_attr(w->func, "micro_size");
   const msc_op *ret = w->func->body->last;
   for (size_t i = 0; i < w->func->num_attrs; i++) {
     const char *name = w->func->attrs[i].name;
@@ -453,7 +461,8 @@ static void *in_arena(void *user, void *ptr, size_t old_bytes, size_t bytes) {
 }
 
 const void *msc_write_fbs(const msc_module *m, msc_arena *arena, size_t *out_bytes) {
-  static void (*const parts[])(writer *) = {put_types, put_locs, put_body, put_inputs, put_outputs, put_parameters, put_constants, put_weight_files, put_train, put_mesh};
+  static void (*const parts[])(writer *) = {put_types,      put_locs,      put_body,         put_inputs, put_outputs,
+                                            put_parameters, put_constants, put_weight_files, put_train,  put_mesh};
   writer w = {.ctx = m->ctx, .arena = arena, .module = m, .func = msc_find_func(m, "forward"), .ok = true};
   if (!w.func || !w.func->body->last || w.func->body->last->kind != OP_return) {
     msc_error(m->ctx, MSC_E_UNSUPPORTED, NULL, "only a module with a function called forward can become a model file");
@@ -470,6 +479,8 @@ const void *msc_write_fbs(const msc_module *m, msc_arena *arena, size_t *out_byt
   flatbuf_end(w.b);
   if (!w.ok) return NULL;
   void *data = flatbuf_finish(w.b, out_bytes);
-  if (!data) msc_error(m->ctx, flatbuf_builder_status(w.b) == FLATBUF_TOO_BIG ? MSC_E_UNSUPPORTED : MSC_E_INTERNAL, NULL, "writing the model file: %s", flatbuf_builder_fault(w.b));
+  if (!data)
+    msc_error(m->ctx, flatbuf_builder_status(w.b) == FLATBUF_TOO_BIG ? MSC_E_UNSUPPORTED : MSC_E_INTERNAL, NULL,
+              "writing the model file: %s", flatbuf_builder_fault(w.b));
   return data;
 }

@@ -12,8 +12,8 @@ static int run(cli *c) {
 }
 
 static const cli_option options[] = {
-  {"o", CLI_TEXT, "FILE", "write here instead of stdout"},
-  {"dim", CLI_PAIRS, "NAME=SIZE", "size of a dimension that the model leaves open: batch, or x.1"},
-  {0},
+    {"o", CLI_TEXT, "FILE", "write here instead of stdout"},
+    {"dim", CLI_PAIRS, "NAME=SIZE", "size of a dimension that the model leaves open: batch, or x.1"},
+    {0},
 };
 const cli_command cmd_dump = {"FILE", 1, 1, options, run};

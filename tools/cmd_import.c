@@ -17,8 +17,8 @@ static int run(cli *c) {
 }
 
 static const cli_option options[] = {
-  {"o", CLI_TEXT, "FILE", "the model file to write"},
-  {"dim", CLI_PAIRS, "NAME=SIZE", "size of a dimension that the model leaves open: batch, or x.1"},
-  {0},
+    {"o", CLI_TEXT, "FILE", "the model file to write"},
+    {"dim", CLI_PAIRS, "NAME=SIZE", "size of a dimension that the model leaves open: batch, or x.1"},
+    {0},
 };
 const cli_command cmd_import = {"FILE", 1, 1, options, run};

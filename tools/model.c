@@ -38,7 +38,8 @@ msc_module *cli_read_model(cli *c, const char *path, int *out_code) {
   if (is_fbs) return msc_read_fbs(c->ctx, path, file.data, file.size, num_dims, dims);
   static const char *const other[] = {".onnx", ".stablehlo"};
   for (size_t i = 0; i < sizeof other / sizeof *other; i++)
-    if (ends_with(path, other[i])) return msc_error(c->ctx, MSC_E_UNSUPPORTED, cli_loc(c, path), "reading %s is not supported yet", other[i] + 1), NULL;
+    if (ends_with(path, other[i]))
+      return msc_error(c->ctx, MSC_E_UNSUPPORTED, cli_loc(c, path), "reading %s is not supported yet", other[i] + 1), NULL;
   if (num_dims) return msc_error(c->ctx, MSC_E_SHAPE, cli_loc(c, path), "--dim: IR text states all of its sizes"), NULL;
   msc_module *m = msc_parse(c->ctx, path, file.data, file.size);
   return m && msc_verify(m) ? m : NULL;

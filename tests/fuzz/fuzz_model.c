@@ -65,7 +65,8 @@ static int64_t pick_size(choices *c) {
 static uint32_t pick_value(choices *c) { return rarely(c) ? pick(c, 256) : pick(c, c->num_values ? c->num_values : 1); }
 
 static const char *pick_text(choices *c) {
-  static const char *const texts[] = {"mean", "none", "sum", "erf", "tanh", "lt", "eq", "f32", "i8", "bf16", "{a}", "{a:(1)2}", "", "x", "[{a},{}]", "[{a}] partial={b}"};
+  static const char *const texts[] = {"mean", "none", "sum", "erf",      "tanh", "lt", "eq",       "f32",
+                                      "i8",   "bf16", "{a}", "{a:(1)2}", "",     "x",  "[{a},{}]", "[{a}] partial={b}"};
   return texts[pick(c, 16)];
 }
 
@@ -133,19 +134,23 @@ static void put_arguments(choices *c) {
   model_model_begin_inputs(b);
   for (uint32_t i = pick(c, 4); i--;) {
     model_input_begin(b), model_input_put_name(b, (const char[]){(char)('a' + i), 0});
-    model_input_put_value(b, c->num_values++), model_input_put_role(b, (uint8_t)pick(c, 3)), model_input_put_batch_dim(b, (int32_t)pick(c, 3) - 1), flatbuf_end(b);
+    model_input_put_value(b, c->num_values++), model_input_put_role(b, (uint8_t)pick(c, 3)),
+        model_input_put_batch_dim(b, (int32_t)pick(c, 3) - 1), flatbuf_end(b);
   }
   flatbuf_end(b);
   model_model_begin_parameters(b);
   for (uint32_t i = pick(c, 4); i--;) {
-    model_parameter_begin(b), model_parameter_put_name(b, (const char[]){(char)('p' + i), 0}), model_parameter_put_value(b, c->num_values++);
+    model_parameter_begin(b), model_parameter_put_name(b, (const char[]){(char)('p' + i), 0}),
+        model_parameter_put_value(b, c->num_values++);
     model_parameter_begin_init(b), model_op_put_kind(b, "zeros"), flatbuf_end(b);
     if (rarely(c)) model_parameter_put_layout(b, pick_text(c));
     flatbuf_end(b);
   }
   flatbuf_end(b);
   model_model_begin_constants(b);
-  for (uint32_t i = pick(c, 3); i--;) model_constant_begin(b), model_constant_put_value(b, c->num_values++), model_constant_put_data(b, 1u << pick(c, 4), (const uint8_t[16]){0, 0, 128, 63}), flatbuf_end(b);
+  for (uint32_t i = pick(c, 3); i--;)
+    model_constant_begin(b), model_constant_put_value(b, c->num_values++),
+        model_constant_put_data(b, 1u << pick(c, 4), (const uint8_t[16]){0, 0, 128, 63}), flatbuf_end(b);
   flatbuf_end(b);
 }
 
@@ -157,7 +162,8 @@ static void put_types(choices *c) {
     int64_t dims[9];
     size_t rank = rarely(c) ? 9 : pick(c, 4);
     for (size_t d = 0; d < rank; d++) dims[d] = pick_size(c);
-    model_type_begin(b), model_type_put_dtype(b, (uint8_t)(pick(c, 3) ? 0 : pick(c, 14))), model_type_put_dims(b, rank, dims), flatbuf_end(b);
+    model_type_begin(b), model_type_put_dtype(b, (uint8_t)(pick(c, 3) ? 0 : pick(c, 14))), model_type_put_dims(b, rank, dims),
+        flatbuf_end(b);
   }
   flatbuf_end(b);
   for (uint32_t i = 0; i < c->num_values && i < 256; i++) number[i] = rarely(c) ? pick(c, 9) : pick(c, 8);
@@ -167,14 +173,18 @@ static void put_types(choices *c) {
 static void put_rest(choices *c) {
   flatbuf_builder *b = c->b;
   model_model_begin_outputs(b);
-  for (uint32_t i = 1 + pick(c, 3); i--;) model_output_begin(b), model_output_put_name(b, (const char[]){(char)('r' + i), 0}), model_output_put_value(b, pick_value(c)), flatbuf_end(b);
+  for (uint32_t i = 1 + pick(c, 3); i--;)
+    model_output_begin(b), model_output_put_name(b, (const char[]){(char)('r' + i), 0}), model_output_put_value(b, pick_value(c)),
+        flatbuf_end(b);
   flatbuf_end(b);
   if (pick(c, 2)) {
     model_model_begin_train(b), model_train_put_loss(b, pick_value(c)), model_train_begin_optimizers(b);
     model_optimizer_begin(b), model_optimizer_put_kind(b, "sgd"), flatbuf_end(b), flatbuf_end(b), flatbuf_end(b);
   }
   model_model_begin_locs(b);
-  for (uint32_t i = pick(c, 4); i--;) model_loc_begin(b), model_loc_put_file(b, "m.py"), model_loc_put_line(b, pick(c, 9)), model_loc_put_caller(b, pick(c, 3)), flatbuf_end(b);
+  for (uint32_t i = pick(c, 4); i--;)
+    model_loc_begin(b), model_loc_put_file(b, "m.py"), model_loc_put_line(b, pick(c, 9)), model_loc_put_caller(b, pick(c, 3)),
+        flatbuf_end(b);
   flatbuf_end(b);
   model_model_begin_blocks(b);
   for (uint32_t i = pick(c, 4); i--;) {

@@ -518,11 +518,21 @@ static void unions(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(written_is_read),     cmocka_unit_test(absent_reads_as_default), cmocka_unit_test(structs_and_alignment),
-      cmocka_unit_test(same_calls_same_bytes), cmocka_unit_test(misuse_is_named),       cmocka_unit_test(memory_fails),
-      cmocka_unit_test(too_short_or_strange), cmocka_unit_test(exponential_visits),     cmocka_unit_test(overlapping_vtables),
-      cmocka_unit_test(vectors),             cmocka_unit_test(misaligned_elements),     cmocka_unit_test(nested_too_deep),
-      cmocka_unit_test(data_shared_too_often), cmocka_unit_test(sizes_in_vtables),        cmocka_unit_test(unions),
+      cmocka_unit_test(written_is_read),
+      cmocka_unit_test(absent_reads_as_default),
+      cmocka_unit_test(structs_and_alignment),
+      cmocka_unit_test(same_calls_same_bytes),
+      cmocka_unit_test(misuse_is_named),
+      cmocka_unit_test(memory_fails),
+      cmocka_unit_test(too_short_or_strange),
+      cmocka_unit_test(exponential_visits),
+      cmocka_unit_test(overlapping_vtables),
+      cmocka_unit_test(vectors),
+      cmocka_unit_test(misaligned_elements),
+      cmocka_unit_test(nested_too_deep),
+      cmocka_unit_test(data_shared_too_often),
+      cmocka_unit_test(sizes_in_vtables),
+      cmocka_unit_test(unions),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

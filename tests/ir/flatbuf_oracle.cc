@@ -120,13 +120,15 @@ void walk(const flatbuf_schema *s, unsigned number, const uint8_t *table, uint64
     if (f.kind == FLATBUF_UNION) walk(s, s->unions[f.target].member[*flatbuf_inline(table, id - 1)], to, sum);
     if (f.kind == FLATBUF_STRING) *sum += strlen(reinterpret_cast<const char *>(to) + 4) <= num;
     for (uint64_t i = 0; (f.kind == FLATBUF_SCALARS || f.kind == FLATBUF_STRUCTS) && i < uint64_t(num) * f.bytes; i++) *sum += to[4 + i];
-    for (uint32_t i = 0; f.kind == FLATBUF_STRINGS && i < num; i++) *sum += strlen(reinterpret_cast<const char *>(flatbuf_element(to, i)) + 4);
+    for (uint32_t i = 0; f.kind == FLATBUF_STRINGS && i < num; i++)
+      *sum += strlen(reinterpret_cast<const char *>(flatbuf_element(to, i)) + 4);
     for (uint32_t i = 0; f.kind == FLATBUF_TABLES && i < num; i++) walk(s, f.target, flatbuf_element(to, i), sum);
   }
 }
 
 void mutate(bytes *b, std::mt19937 *random) {
-  static const uint32_t values[] = {0, 1, 2, 3, 4, 6, 8, 12, 16, 0xff, 0x7fff, 0x8000, 0xffff, 0x7ffffffc, 0x7fffffff, 0x80000000, 0x80000004, 0xfffffffc, 0xffffffff};
+  static const uint32_t values[] = {0,      1,      2,      3,          4,          6,          8,          12,         16,        0xff,
+                                    0x7fff, 0x8000, 0xffff, 0x7ffffffc, 0x7fffffff, 0x80000000, 0x80000004, 0xfffffffc, 0xffffffff};
   auto below = [&](size_t n) { return size_t((*random)() % n); };
   for (size_t k = 1 + below(4); k-- && b->size() > 16;) {
     size_t at = below(b->size() - 4), word = at & ~size_t(3);
@@ -134,14 +136,14 @@ void mutate(bytes *b, std::mt19937 *random) {
     uint8_t *p = b->data();
     memcpy(&old, p + word, 4);
     switch (below(8)) {
-    case 0: p[at] ^= uint8_t(1u << below(8)); break;
-    case 1: p[at] = uint8_t((*random)()); break;
-    case 2: memcpy(p + word, &v, 4); break;
-    case 3: memcpy(p + (at & ~size_t(1)), &v, 2); break;
-    case 4: v = old + uint32_t(below(33)) - 16, memcpy(p + word, &v, 4); break;
-    case 5: memcpy(p + word, p + (below(b->size() - 4) & ~size_t(3)), 4); break;
-    case 6: b->resize(b->size() - below(8)); break;
-    default: v = uint32_t(below(b->size())) & ~3u, memcpy(p + word, &v, 4); break;
+      case 0: p[at] ^= uint8_t(1u << below(8)); break;
+      case 1: p[at] = uint8_t((*random)()); break;
+      case 2: memcpy(p + word, &v, 4); break;
+      case 3: memcpy(p + (at & ~size_t(1)), &v, 2); break;
+      case 4: v = old + uint32_t(below(33)) - 16, memcpy(p + word, &v, 4); break;
+      case 5: memcpy(p + word, p + (below(b->size() - 4) & ~size_t(3)), 4); break;
+      case 6: b->resize(b->size() - below(8)); break;
+      default: v = uint32_t(below(b->size())) & ~3u, memcpy(p + word, &v, 4); break;
     }
   }
 }
@@ -188,7 +190,7 @@ bool run(const format &f, long mutations) {
   return c.both > mutations / 20 && c.neither > mutations / 20; /* otherwise it tests nothing */
 }
 
-}  // namespace
+} // namespace
 
 int main() {
   const char *text = getenv("FLATBUF_MUTATIONS");
