@@ -66,7 +66,7 @@ half_ln2 = mp.log(2) / 2 * mp.mpf("1.001")
 expm1_rest = series(lambda r: (mp.expm1(r) - r) / r**2, mp.mpf("0.5"))
 log_rest = series(lambda f: (mp.log1p(f) - f + f * f / 2) / f**3, mp.mpf(1) / 3)
 atanh_rest = series(lambda u: (2 * mp.atanh(mp.sqrt(u)) / mp.sqrt(u) - 2) / u, mp.mpf(2) / 3)
-erf_core = series(lambda u: mp.erf(mp.sqrt(u)) / mp.sqrt(u), 2 / mp.sqrt(mp.pi))
+erf_core = series(lambda u: mp.erf(mp.sqrt(u)) / mp.sqrt(u) - 1, 2 / mp.sqrt(mp.pi) - 1)
 sin_rest = series(lambda u: (mp.sin(mp.sqrt(u)) / mp.sqrt(u) - 1) / u, -mp.mpf(1) / 6)
 cos_rest = series(lambda u: (mp.cos(mp.sqrt(u)) - 1 + u / 2) / u**2, mp.mpf(1) / 24)
 one = lambda t: mp.mpf(1)
@@ -81,7 +81,7 @@ FITS = [
     ("log_f32", log_rest, one, 8, mp.sqrt(mp.mpf("0.5")) - 1, mp.sqrt(2) - 1),
     # log(1 + f) = 2s + s^3 P(s^2), s = f / (2 + f)
     ("log_f64", atanh_rest, one, 7, mp.mpf(0), s_most**2),
-    # erf(x) = x P(x^2) for |x| < 1
+    # erf(x) = x + x P(x^2) for |x| < 1
     ("erf_f32", erf_core, one, 6, mp.mpf(0), mp.mpf(1)),
     ("erf_f64", erf_core, one, 12, mp.mpf(0), mp.mpf(1)),
     # erfc(x) = exp(P(t)), x = middle + t, to the right of 1; the error counts as erfc does
