@@ -1,5 +1,5 @@
-/* fixtures.c: networks of fixtures/ trained step by step in the interpreter; losses as close to PyTorch's as the files say.
- * Numbers come from the formulas of formula.py. */
+/* fixtures.c: networks of fixtures/ trained step by step in the interpreter, on one device and cut over four; losses as
+ * PyTorch's in the files.  Numbers come from the formulas of formula.py. */
 #include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
@@ -8,12 +8,13 @@
 #include <string.h>
 
 #include "ir/interp.h"
+#include "passes/config.h"
 #include "passes/pass.h"
 #include <cmocka.h>
 
 #define FOLDER "tests/e2e/fixtures/"
 
-enum { TOKENS = 16, MAX_STEPS = 1000 };
+enum { TOKENS = 16, MAX_STEPS = 1000, STEPS_ON_RANKS = 6 };
 static const double tolerance = 1e-5;     /* relative */
 static const int64_t max_work = 400000;   /* scalar operations of a step: larger networks are for compiled code */
 
@@ -95,7 +96,8 @@ static double step_once(msc_context *ctx, msc_func *f, msc_tensor *args) {
   size_t num = f->body->last->num_in;
   msc_tensor *results = msc_new_array(arena, msc_tensor, num);
   const msc_attr_value *ties = msc_func_attr(f, "ties");
-  assert_true(msc_interpret(f, arena, args, results));
+  bool on_ranks = f->body->args[0]->type->layout != NULL;
+  assert_true(on_ranks ? msc_interpret_ranks(f, arena, args, results) : msc_interpret(f, arena, args, results));
   assert_int_equal(ties->list.num, num);
   for (size_t i = 0; i < num; i++) {
     int64_t arg = ties->list.v[i].i;
@@ -106,34 +108,39 @@ static double step_once(msc_context *ctx, msc_func *f, msc_tensor *args) {
   return loss;
 }
 
-static void train(msc_context *ctx, msc_func *f, const fixture *x, const char *name) {
+static void train(msc_context *ctx, msc_func *f, const fixture *x, const char *name, int steps) {
   msc_tensor *args = first_values(f, msc_context_arena(ctx));
   double worst = 0;
-  for (int step = 0; step < x->steps; step++) {
+  for (int step = 0; step < steps; step++) {
     for (size_t i = 0; i < f->body->num_args; i++)
       if (msc_arg_role(f, i) == MSC_ROLE_DATA || msc_arg_role(f, i) == MSC_ROLE_LABEL) fill_batch(x, msc_arg_role(f, i), &args[i], step);
     double loss = step_once(ctx, f, args), off = fabs(loss - x->loss[step]) / fabs(x->loss[step]);
     if (!(off <= tolerance)) fail_msg("%s: loss of step %d is %.9g, PyTorch's %.9g", name, step, loss, x->loss[step]);
     if (off > worst) worst = off;
   }
-  print_message("%s: %d steps, largest difference %.1e\n", name, x->steps, worst);
+  print_message("%s: %d steps, largest difference %.1e\n", name, steps, worst);
 }
 
-static void train_file(const char *name) {
-  char path[512];
+/* `keys`: configuration, "a=1 b=2"; with the empty one only the single-device part of the pipeline runs. */
+static void train_file(const char *name, const char *keys) {
+  char path[512], words[256];
   fixture x;
   size_t bytes;
   snprintf(path, sizeof path, FOLDER "%.200s.losses", name);
   read_losses(path, &x);
   snprintf(path, sizeof path, FOLDER "%.200s.mlir", name);
-  char *text = read_file(path, &bytes);
+  char *text = read_file(path, &bytes), *rest = strcpy(words, keys);
   msc_context *ctx = msc_context_new(NULL, NULL);
+  msc_config *config = msc_config_new(ctx);
+  for (char *key; (key = strsep(&rest, " "));)
+    if (*key) assert_true(msc_config_set(config, key));
   msc_module *m = msc_parse(ctx, path, text, bytes);
-  msc_pass_options options = {.until = "tidy", .verify = MSC_VERIFY_TEXT};
+  msc_pass_options options = {.until = *keys ? "redistribute" : "tidy", .verify = MSC_VERIFY_TEXT, .config = config};
   if (!m || !msc_run_passes(ctx, m, &options)) fail_msg("%s: %s", path, msc_diags(ctx)->text);
   msc_func *f = msc_find_func(m, "train");
   assert_non_null(f);
-  if (msc_interpret_work(f) <= max_work) train(ctx, f, &x, name);
+  assert_int_equal(*keys != 0, f->body->args[0]->type->layout != NULL);
+  if (msc_interpret_work(f) <= max_work) train(ctx, f, &x, name, *keys ? STEPS_ON_RANKS : x.steps);
   else print_message("%s: left to compiled code\n", name);
   msc_context_free(ctx);
   free(text);
@@ -144,20 +151,24 @@ static int is_network(const struct dirent *e) {
   return n > 5 && !strcmp(e->d_name + n - 5, ".mlir");
 }
 
-static void losses_are_pytorchs(void **state) {
-  (void)state;
+static void train_all(const char *keys) {
   struct dirent **entry;
   int num = scandir(FOLDER, &entry, is_network, alphasort);
   assert_true(num >= 8);
   for (int i = 0; i < num; i++) {
     entry[i]->d_name[strlen(entry[i]->d_name) - 5] = 0;
-    train_file(entry[i]->d_name);
+    train_file(entry[i]->d_name, keys);
     free(entry[i]);
   }
   free(entry);
 }
 
+static void one_device(void **state) { (void)state, train_all(""); }
+static void semi_auto(void **state) { (void)state, train_all("device_num=4 parallel_mode=semi_auto_parallel"); }
+static void searched(void **state) { (void)state, train_all("device_num=4 parallel_mode=auto_parallel search_mode=sharding_propagation"); }
+static void replicas(void **state) { (void)state, train_all("device_num=4 parallel_mode=data_parallel gradients_mean=true"); }
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(losses_are_pytorchs)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(one_device), cmocka_unit_test(semi_auto), cmocka_unit_test(searched), cmocka_unit_test(replicas)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
