@@ -44,7 +44,7 @@ static void test_random(void **state) {
     uint64_t total = msc_place(msc_context_arena(ctx), num, b, offset), bound = msc_place_bound(msc_context_arena(ctx), num, b);
     check(num, b, offset, total);
     assert_true(total >= bound);
-    assert_true(total <= bound + bound / 2); /* the worst of these 500 is 1.21 */
+    assert_true(total <= bound + bound / 2); /* the worst of these 500 is 1.39 */
   }
 }
 
