@@ -3,7 +3,7 @@
 
 #include "codegen/plan.h"
 
-enum { FLAG_BYTES = 64 }; /* start of the persistent space: the error flag of kernels that check indices */
+enum { FLAG_BYTES = 64 }; /* behind a section's scratch: the error flag of kernels that check indices */
 
 typedef struct {
   msc_plan *p;
@@ -13,6 +13,7 @@ typedef struct {
   plan_ref *arg;       /* by argument number */
   uint64_t *constant;  /* by op id: offset in the constants */
   size_t room_constants;
+  uint64_t scratch;    /* of the section, as allocated */
 } calling;
 
 static void *grown(msc_arena *a, void *array, size_t num, size_t item) {
@@ -128,7 +129,7 @@ static plan_ref *kernel_buffers(calling *c, const msc_op *op, const msc_kernel_c
   for (size_t i = 0; i < op->num_out; i++) b[num++] = ref_of(c, &op->out[i], true);
   if (k->scratch_bytes)
     b[num++] = (plan_ref){.offset = (uint64_t)msc_op_int(op, "work"), .bytes = k->scratch_bytes, .space = PLAN_SPACE_SCRATCH, .written = true};
-  if (k->checks) b[num++] = (plan_ref){.bytes = 4, .space = PLAN_SPACE_PERSISTENT, .written = true};
+  if (k->checks) b[num++] = (plan_ref){.offset = c->scratch, .bytes = 4, .space = PLAN_SPACE_SCRATCH, .written = true};
   *out_num = num;
   return b;
 }
@@ -427,12 +428,13 @@ static bool add_section(calling *c, msc_func *f) {
   c->section->name = f->name;
   c->arg = msc_new_array(p->arena, plan_ref, f->body->num_args);
   c->constant = msc_new_array(p->arena, uint64_t, n.num_ops);
+  const msc_attr_value *scratch = msc_func_attr(f, "scratch");
+  c->scratch = scratch ? (uint64_t)scratch->i : 0;
+  c->section->scratch_bytes = c->scratch + FLAG_BYTES;
   for (size_t i = 0; i < f->body->num_args; i++) c->arg[i] = place_argument(p, f, i);
   for (const msc_op *op = f->body->first; op; op = op->next) MSC_TRY(call_op(c, op));
   copy_ties(c);
   note_outputs(c);
-  const msc_attr_value *scratch = msc_func_attr(f, "scratch");
-  c->section->scratch_bytes = scratch ? (uint64_t)scratch->i : 0;
   return true;
 }
 
@@ -453,7 +455,7 @@ static void number_layouts(msc_plan *p) {
 msc_plan *msc_plan_of(msc_context *ctx, const msc_module *m, const char *cpu) {
   msc_arena *arena = msc_context_arena(ctx);
   msc_plan *p = msc_new(arena, msc_plan);
-  *p = (msc_plan){.ctx = ctx, .arena = arena, .module = m, .persistent_bytes = FLAG_BYTES};
+  *p = (msc_plan){.ctx = ctx, .arena = arena, .module = m};
   calling c = {.p = p, .cg = msc_codegen_begin(ctx, cpu)};
   if (!c.cg) return NULL;
   static const char *const names[] = {"train", "forward"};
