@@ -10,6 +10,8 @@ typedef struct {
   void *user;
 } dumping;
 
+static const char *text(const char *s) { return s ? s : ""; }
+
 static void put(const dumping *d, const char *fmt, ...) MSC_PRINTF(2, 3);
 static void put(const dumping *d, const char *fmt, ...) {
   char line[1024]; /* names longer than this are cut */
@@ -65,8 +67,8 @@ static void put_ref(const dumping *d, plan_ref r) { put(d, " %s+%" PRIu64 ":%" P
 /* ---- header ---- */
 
 static void put_header(const dumping *d) {
-  put(d, "plan %s\n  version %u, by %s, for %s %s\n  needs", plan_plan_model(d->root) ? plan_plan_model(d->root) : "", plan_plan_version(d->root),
-      plan_plan_compiler(d->root) ? plan_plan_compiler(d->root) : "?", plan_plan_target(d->root) ? plan_plan_target(d->root) : "?", plan_plan_cpu(d->root) ? plan_plan_cpu(d->root) : "?");
+  put(d, "plan %s\n  version %u, by %s, for %s %s\n  needs", text(plan_plan_model(d->root)), plan_plan_version(d->root),
+      text(plan_plan_compiler(d->root)), text(plan_plan_target(d->root)), text(plan_plan_cpu(d->root)));
   for (uint32_t i = 0; i < plan_plan_features_num(d->root); i++) put(d, " %s", plan_plan_features(d->root, i));
   put(d, "\n  mesh");
   for (uint32_t i = 0; i < plan_plan_mesh_num(d->root); i++) put(d, " %s=%u", plan_axis_name(plan_plan_mesh(d->root, i)), plan_axis_size(plan_plan_mesh(d->root, i)));
@@ -77,16 +79,16 @@ static void put_header(const dumping *d) {
 static void put_variables(const dumping *d) {
   for (uint32_t i = 0; i < plan_plan_parameters_num(d->root); i++) {
     plan_parameter p = plan_plan_parameters(d->root, i);
-    put(d, "%s %s ", plan_parameter_state(p) ? "state" : "parameter", plan_parameter_name(p));
+    put(d, "%s %s ", plan_parameter_state(p) ? "state" : "parameter", text(plan_parameter_name(p)));
     put_type(d, plan_parameter_dtype(p), plan_parameter_shape_num(p), plan_parameter_shape_data(p));
     put(d, " ");
     put_layout(d, plan_parameter_layout(p));
     put_ref(d, plan_parameter_ref(p));
-    put(d, " init %s\n", plan_parameter_init(p) ? plan_parameter_init(p) : "zeros");
+    put(d, " init %s\n", text(plan_parameter_init(p)));
   }
   for (uint32_t i = 0; i < plan_plan_inputs_num(d->root); i++) {
     plan_input p = plan_plan_inputs(d->root, i);
-    put(d, "input %s ", plan_input_name(p));
+    put(d, "input %s ", text(plan_input_name(p)));
     put_type(d, plan_input_dtype(p), plan_input_shape_num(p), plan_input_shape_data(p));
     put(d, " ");
     put_layout(d, plan_input_layout(p));
@@ -95,7 +97,7 @@ static void put_variables(const dumping *d) {
   }
   for (uint32_t i = 0; i < plan_plan_outputs_num(d->root); i++) {
     plan_output p = plan_plan_outputs(d->root, i);
-    put(d, "output %s of %s ", plan_output_name(p), plan_section_name(plan_plan_sections(d->root, plan_output_section(p))));
+    put(d, "output %s of %s ", text(plan_output_name(p)), text(plan_section_name(plan_plan_sections(d->root, plan_output_section(p)))));
     put_type(d, plan_output_dtype(p), plan_output_shape_num(p), plan_output_shape_data(p));
     put_ref(d, plan_output_ref(p));
     put(d, "%s\n", plan_output_loss(p) ? " loss" : "");
@@ -146,7 +148,7 @@ static void put_call(const dumping *d, plan_call c) {
 }
 
 static void put_section(const dumping *d, plan_section s) {
-  put(d, "section %s: %u calls, scratch %" PRIu64 " bytes\n", plan_section_name(s), plan_section_calls_num(s), plan_section_scratch_bytes(s));
+  put(d, "section %s: %u calls, scratch %" PRIu64 " bytes\n", text(plan_section_name(s)), plan_section_calls_num(s), plan_section_scratch_bytes(s));
   for (uint32_t i = 0; i < plan_section_calls_num(s); i++) {
     plan_call c = plan_section_calls(s, i);
     put(d, "%5u  ", i);
@@ -163,7 +165,7 @@ void msc_dump_plan(const void *file, msc_write_fn *write, void *user) {
   put_variables(&d);
   for (uint32_t i = 0; i < plan_plan_decisions_num(d.root); i++) {
     plan_decision v = plan_plan_decisions(d.root, i);
-    put(&d, "strategy %s: %s (%s)\n", plan_decision_op(v) ? plan_decision_op(v) : "", plan_decision_text(v) ? plan_decision_text(v) : "", plan_decision_by(v) ? plan_decision_by(v) : "");
+    put(&d, "strategy %s: %s (%s)\n", text(plan_decision_op(v)), text(plan_decision_text(v)), text(plan_decision_by(v)));
   }
   for (uint32_t i = 0; i < plan_plan_sections_num(d.root); i++) put_section(&d, plan_plan_sections(d.root, i));
 }

@@ -105,6 +105,8 @@ typedef struct {
 MSCRT_API mscrt_status *mscrt_plan_open(const void *bytes, size_t size, const mscrt_plan_options *options, mscrt_plan **out_plan);
 MSCRT_API mscrt_status *mscrt_plan_read(const char *path, const mscrt_plan_options *options, mscrt_plan **out_plan);
 MSCRT_API void mscrt_plan_close(mscrt_plan *plan);
+/* Only verifies: neither trust nor this machine's CPU matter. */
+MSCRT_API mscrt_status *mscrt_plan_verify(const void *bytes, size_t size);
 
 MSCRT_API int mscrt_plan_ranks(const mscrt_plan *plan);
 MSCRT_API const char *mscrt_plan_model(const mscrt_plan *plan); /* name of the model */

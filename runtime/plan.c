@@ -94,6 +94,15 @@ mscrt_status *mscrt_plan_open(const void *bytes, size_t size, const mscrt_plan_o
   return open_bytes(copy, size, options, out_plan);
 }
 
+mscrt_status *mscrt_plan_verify(const void *bytes, size_t size) {
+  mscrt_plan *plan;
+  mscrt_status *s = mscrt_plan_open(bytes, size, NULL, &plan);
+  mscrt_plan_close(plan);
+  if (mscrt_status_code(s) != MSCRT_UNTRUSTED) return s; /* trust is asked for last, when all else was found sound */
+  mscrt_status_free(s);
+  return NULL;
+}
+
 mscrt_status *mscrt_plan_read(const char *path, const mscrt_plan_options *options, mscrt_plan **out_plan) {
   mscrt_blob b;
   uint8_t *bytes = NULL;

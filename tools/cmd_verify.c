@@ -24,6 +24,11 @@ static bool verify_safetensors(cli *c, const char *path, const mscrt_blob *blob)
   return true;
 }
 
+static bool verify_plan(cli *c, const char *path) {
+  cli_bytes file;
+  return cli_read(c, path, &file) && report(c, path, MSC_E_PLAN, mscrt_plan_verify(file.data, file.size));
+}
+
 static bool verify_model(cli *c, const char *path) {
   int code;
   return cli_read_model(c, path, &code) != NULL;
@@ -48,7 +53,7 @@ static bool verify(cli *c, const char *path, const char **out_kind) {
   bool ok = report(c, path, MSC_E_FILE, mscrt_blob_read(&blob, 0, head, num));
   if (ok && num >= 8 && !memcmp(head + 4, "MSCP", 4)) {
     *out_kind = "plan";
-    ok = msc_error(c->ctx, MSC_E_UNSUPPORTED, cli_loc(c, path), "verifying a plan is not supported yet");
+    ok = verify_plan(c, path);
   } else if (ok && (mscrt_is_safetensors(head, num, blob.bytes) || ends_with(path, ".safetensors"))) {
     *out_kind = "safetensors";
     ok = verify_safetensors(c, path, &blob);
