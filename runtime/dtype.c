@@ -127,10 +127,15 @@ static bool store_wide(mscrt_dtype d, uint8_t *p, const wide *w) {
   }
 }
 
-static void bytes_to_f32(uint8_t *dst, int64_t stride, const uint8_t *src, bool scale, int64_t num) {
-  float table[256];
-  for (int i = 0; i < 256; i++) table[i] = scale ? (float)i / 255.0f : (float)i;
-  for (int64_t i = 0; i < num; i++) memcpy(dst + i * stride * 4, &table[src[i]], 4);
+/* Pixels: divided, not multiplied by 1/255, which would round differently. */
+static void bytes_to_f32(uint8_t *dst, int64_t stride, const uint8_t *src, float divisor, int64_t num) {
+  float block[64];
+  for (int64_t at = 0; at < num; at += 64) {
+    int64_t n = num - at < 64 ? num - at : 64;
+    for (int i = 0; i < 64; i++) block[i] = (i < n ? (float)src[at + i] : 0) / divisor;
+    if (stride == 1) memcpy(dst + at * 4, block, (size_t)n * 4);
+    else for (int64_t i = 0; i < n; i++) memcpy(dst + (at + i) * stride * 4, &block[i], 4);
+  }
 }
 
 int64_t mscrt_convert(mscrt_dtype to, void *dst, int64_t dst_stride, mscrt_dtype from, const void *src, bool big_endian, bool scale, int64_t num) {
@@ -142,7 +147,7 @@ int64_t mscrt_convert(mscrt_dtype to, void *dst, int64_t dst_stride, mscrt_dtype
     return MSCRT_CONVERTED;
   }
   if (to == MSCRT_F32 && from == MSCRT_U8) {
-    bytes_to_f32(d, dst_stride, s, scale, num);
+    bytes_to_f32(d, dst_stride, s, scale ? 255 : 1, num);
     return MSCRT_CONVERTED;
   }
   scale = scale && from == MSCRT_U8 && mscrt_is_float(to);

@@ -39,7 +39,7 @@ mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out)
 
 /* ---- loading ---- */
 
-static mscrt_status *load_one(mscrt_context *c, const mscrt_blob *b, const mscrt_named_array *n, const mscrt_variable *v) {
+static mscrt_status *check_one(const mscrt_blob *b, const mscrt_named_array *n, const mscrt_variable *v) {
   char have[MSCRT_SHAPE_TEXT], want[MSCRT_SHAPE_TEXT];
   const mscrt_array *a = &n->array;
   if (!n->known) return mscrt_bad_file(b, "tensor '%s': its element type or rank is not supported", v->name);
@@ -47,7 +47,44 @@ static mscrt_status *load_one(mscrt_context *c, const mscrt_blob *b, const mscrt
     return mscrt_bad_file(b, "tensor '%s' has shape %s, the model's parameter %s", v->name, mscrt_shape_text(a->rank, a->dim, have), mscrt_shape_text(v->rank, v->shape, want));
   if (!mscrt_converts(a->dtype, v->dtype) || mscrt_is_float(a->dtype) != mscrt_is_float(v->dtype))
     return mscrt_bad_file(b, "tensor '%s' has %s elements, the model's parameter %s", v->name, mscrt_dtype_name(a->dtype), mscrt_dtype_name(v->dtype));
-  mscrt_samples s = {.blob = *b, .kind = MSCRT_SAFETENSORS, .array = *a};
+  return NULL;
+}
+
+static mscrt_status *check_all(const mscrt_plan *p, const mscrt_blob *b, const mscrt_safetensors *t) {
+  char missing[256] = "";
+  size_t n = 0;
+  for (uint32_t i = 0; i < p->num_parameters; i++) {
+    const mscrt_variable *v = &p->parameter[i];
+    const mscrt_named_array *a = mscrt_safetensors_find(t, v->name);
+    if (a) MSCRT_CHECK(check_one(b, a, v));
+    else if (!v->state && n + 2 < sizeof missing) n += (size_t)snprintf(missing + n, sizeof missing - n, "%s%s", n ? ", " : "", v->name);
+    if (n >= sizeof missing) n = sizeof missing - 1;
+  }
+  return n ? mscrt_bad_file(b, "lacks parameters of the model: %s", missing) : NULL;
+}
+
+static mscrt_status *open_weights(const mscrt_plan *p, const char *path, mscrt_blob *b, mscrt_safetensors *t) {
+  *t = (mscrt_safetensors){0};
+  MSCRT_CHECK(mscrt_blob_open(path, b));
+  mscrt_status *s = mscrt_safetensors_parse(b, t);
+  return s ? s : check_all(p, b, t);
+}
+
+static void close_weights(mscrt_blob *b, mscrt_safetensors *t) {
+  mscrt_safetensors_free(t);
+  mscrt_blob_close(b);
+}
+
+mscrt_status *mscrt_plan_check_weights(const mscrt_plan *p, const char *path) {
+  mscrt_blob b;
+  mscrt_safetensors t;
+  mscrt_status *s = open_weights(p, path, &b, &t);
+  close_weights(&b, &t);
+  return s;
+}
+
+static mscrt_status *load_one(mscrt_context *c, const mscrt_blob *b, const mscrt_named_array *n, const mscrt_variable *v) {
+  mscrt_samples s = {.blob = *b, .kind = MSCRT_SAFETENSORS, .array = n->array};
   mscrt_wanted w = mscrt_wanted_of(v);
   w.batch_dim = -1;
   w.role = MSCRT_MASK; /* values as they are, not scaled */
@@ -60,27 +97,15 @@ static mscrt_status *load_one(mscrt_context *c, const mscrt_blob *b, const mscrt
   return status;
 }
 
-static mscrt_status *load_all(mscrt_context *c, const mscrt_blob *b, const mscrt_safetensors *t) {
-  char missing[256] = "";
-  size_t n = 0;
-  for (uint32_t i = 0; i < c->plan->num_parameters; i++) {
-    const mscrt_variable *v = &c->plan->parameter[i];
-    const mscrt_named_array *a = mscrt_safetensors_find(t, v->name);
-    if (a) MSCRT_CHECK(load_one(c, b, a, v));
-    else if (!v->state && n + 2 < sizeof missing) n += (size_t)snprintf(missing + n, sizeof missing - n, "%s%s", n ? ", " : "", v->name);
-    if (n >= sizeof missing) n = sizeof missing - 1;
-  }
-  return n ? mscrt_bad_file(b, "lacks parameters of the model: %s", missing) : NULL;
-}
-
 mscrt_status *mscrt_load(mscrt_context *c, const char *path) {
   mscrt_blob b;
-  mscrt_safetensors t = {0};
-  MSCRT_CHECK(mscrt_blob_open(path, &b));
-  mscrt_status *s = mscrt_safetensors_parse(&b, &t);
-  if (!s) s = load_all(c, &b, &t);
-  mscrt_safetensors_free(&t);
-  mscrt_blob_close(&b);
+  mscrt_safetensors t;
+  mscrt_status *s = open_weights(c->plan, path, &b, &t);
+  for (uint32_t i = 0; i < c->plan->num_parameters && !s; i++) {
+    const mscrt_named_array *a = mscrt_safetensors_find(&t, c->plan->parameter[i].name);
+    if (a) s = load_one(c, &b, a, &c->plan->parameter[i]);
+  }
+  close_weights(&b, &t);
   return s;
 }
 

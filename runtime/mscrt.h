@@ -105,8 +105,10 @@ typedef struct {
 MSCRT_API mscrt_status *mscrt_plan_open(const void *bytes, size_t size, const mscrt_plan_options *options, mscrt_plan **out_plan);
 MSCRT_API mscrt_status *mscrt_plan_read(const char *path, const mscrt_plan_options *options, mscrt_plan **out_plan);
 MSCRT_API void mscrt_plan_close(mscrt_plan *plan);
-/* Only verifies: neither trust nor this machine's CPU matter. */
+/* Only the verification: of plans that are not to be executed, or not on this machine. */
 MSCRT_API mscrt_status *mscrt_plan_verify(const void *bytes, size_t size);
+/* Does a safetensors file hold all parameters of the plan, in shapes and types that mscrt_load takes? */
+MSCRT_API mscrt_status *mscrt_plan_check_weights(const mscrt_plan *plan, const char *path);
 
 MSCRT_API int mscrt_plan_ranks(const mscrt_plan *plan);
 MSCRT_API const char *mscrt_plan_model(const mscrt_plan *plan); /* name of the model */

@@ -49,10 +49,14 @@ static mscrt_status *check_structure(mscrt_plan *p) {
   return NULL;
 }
 
-static mscrt_status *verify(mscrt_plan *p, bool trusted) {
+static mscrt_status *verify(mscrt_plan *p) {
   MSCRT_CHECK(check_structure(p));
   MSCRT_CHECK(check_sum(p));
-  MSCRT_CHECK(mscrt_within(mscrt_check_plan(p), "the plan contradicts itself"));
+  return mscrt_within(mscrt_check_plan(p), "the plan contradicts itself");
+}
+
+static mscrt_status *prepare(mscrt_plan *p, bool trusted) {
+  MSCRT_CHECK(verify(p));
   if (plan_plan_code_num(p->root) == 0) return NULL;
   if (!trusted) return mscrt_fail(MSCRT_UNTRUSTED, "the plan holds native code, and nobody vouched for it");
   MSCRT_CHECK(mscrt_check_cpu(p));
@@ -74,7 +78,7 @@ static mscrt_status *open_bytes(uint8_t *bytes, size_t size, const mscrt_plan_op
   }
   p->bytes = bytes;
   p->size = size;
-  s = verify(p, trusts(options));
+  s = prepare(p, trusts(options));
   if (s) mscrt_plan_close(p);
   else *out_plan = p;
   return s;
@@ -95,12 +99,14 @@ mscrt_status *mscrt_plan_open(const void *bytes, size_t size, const mscrt_plan_o
 }
 
 mscrt_status *mscrt_plan_verify(const void *bytes, size_t size) {
-  mscrt_plan *plan;
-  mscrt_status *s = mscrt_plan_open(bytes, size, NULL, &plan);
-  mscrt_plan_close(plan);
-  if (mscrt_status_code(s) != MSCRT_UNTRUSTED) return s; /* trust is asked for last, when all else was found sound */
-  mscrt_status_free(s);
-  return NULL;
+  mscrt_plan *p;
+  MSCRT_CHECK(mscrt_new_array(&p, 1));
+  mscrt_status *s = private_bytes(size, &p->bytes);
+  p->size = size;
+  if (!s && size) memcpy(p->bytes, bytes, size);
+  if (!s) s = verify(p);
+  mscrt_plan_close(p);
+  return s;
 }
 
 mscrt_status *mscrt_plan_read(const char *path, const mscrt_plan_options *options, mscrt_plan **out_plan) {
