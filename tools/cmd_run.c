@@ -1,0 +1,329 @@
+/* cmd_run.c: msc run plan.bin: trains and evaluates on local ranks.  Plan, data and weights are opened and checked once, here;
+ * ranks are forked afterwards and share them. */
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/mscrt.h"
+#include "tools/cli.h"
+#include "tools/launch.h"
+#include "tools/trust.h"
+
+typedef struct {
+  cli *c;
+  mscrt_plan *plan;
+  mscrt_data *data;     /* NULL: the plan has no inputs */
+  int ranks;
+  char address[48];
+  int64_t steps, per_epoch;
+  bool evaluates;
+  /* of this rank */
+  mscrt_context *ctx;
+  int rank;
+  double *ms;           /* of each step */
+} training;
+
+/* ---- failures ---- */
+
+/* The diagnostic of a status that the runtime gave; returns the exit code. */
+static int report(cli *c, msc_code code, mscrt_status *s) {
+  if (!s) return CLI_OK;
+  static const msc_code codes[] = {[MSCRT_UNSUPPORTED] = MSC_E_UNSUPPORTED, [MSCRT_ENVIRONMENT] = MSC_E_TARGET, [MSCRT_NO_MEMORY] = MSC_E_OUT_OF_MEMORY, [MSCRT_PEER] = MSC_E_TARGET, [MSCRT_BUG] = MSC_E_INTERNAL};
+  mscrt_code k = mscrt_status_code(s);
+  if (k < sizeof codes / sizeof *codes && codes[k]) code = codes[k];
+  launch_report(c, code, mscrt_status_text(s));
+  int exit = mscrt_status_exit(s);
+  const char *debug = getenv("MSC_DEBUG");
+  if (debug && atoi(debug) >= 1) fprintf(stderr, "%s", mscrt_status_trail(s));
+  mscrt_status_free(s);
+  return exit;
+}
+
+/* ---- opening ---- */
+
+static const struct { const char *option, *what; } later[] = {
+  {"ckpt-dir", "checkpoints"}, {"ckpt-every", "checkpoints"}, {"ckpt-keep", "checkpoints"}, {"trace", "traces"}, {"grace", "a grace period"}, {"alive", "liveness files"},
+};
+
+static bool check_options(cli *c) {
+  for (size_t i = 0; i < sizeof later / sizeof *later; i++)
+    if (cli_text(c, later[i].option)) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--%s: %s are not supported yet", later[i].option, later[i].what);
+  if (cli_flag(c, "resume")) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--resume: checkpoints are not supported yet");
+  const char *comm = cli_text(c, "comm");
+  if (comm && strcmp(comm, "local")) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--comm %s is not supported yet; local is", comm);
+  return true;
+}
+
+static int open_plan(training *t) {
+  cli *c = t->c;
+  cli_bytes bytes;
+  if (!cli_read(c, c->operands[0], &bytes)) return CLI_INPUT;
+  mscrt_plan_options o = {.struct_size = sizeof o, .trust_native = cli_flag(c, "trust-native") || trust_known(bytes.data, bytes.size)};
+  mscrt_status *s = mscrt_plan_open(bytes.data, bytes.size, &o, &t->plan);
+  if (mscrt_status_code(s) == MSCRT_UNTRUSTED) {
+    mscrt_status_free(s);
+    msc_error(c->ctx, MSC_E_PLAN, cli_loc(c, c->operands[0]), "this plan holds native code and was not compiled by you on this host; if you know where it comes from, add --trust-native");
+    return CLI_INPUT;
+  }
+  if (s) {
+    int code = mscrt_status_exit(s);
+    msc_error(c->ctx, code == CLI_ENVIRONMENT ? MSC_E_TARGET : MSC_E_PLAN, cli_loc(c, c->operands[0]), "%s", mscrt_status_text(s));
+    mscrt_status_free(s);
+    return code;
+  }
+  t->ranks = (int)cli_int(c, "n", mscrt_plan_ranks(t->plan));
+  if (t->ranks == mscrt_plan_ranks(t->plan)) return CLI_OK;
+  msc_error(c->ctx, MSC_E_PLAN, cli_loc(c, c->operands[0]), "the plan is for %d rank%s, not for %d: compile with --set device_num=%d", mscrt_plan_ranks(t->plan), mscrt_plan_ranks(t->plan) == 1 ? "" : "s", t->ranks, t->ranks);
+  return CLI_INPUT;
+}
+
+/* "A:B", ":B", "A:" */
+static bool parse_range(cli *c, const char *option, int64_t *out_begin, int64_t *out_end, bool *out_open) {
+  const char *text = cli_text(c, option);
+  char *end = NULL;
+  if (!text) return true;
+  *out_begin = *text == ':' ? 0 : strtoll(text, &end, 10);
+  const char *colon = end ? end : text;
+  if (*colon == ':') {
+    *out_open = !colon[1];
+    *out_end = strtoll(colon + 1, &end, 10);
+    if (!*end && *out_begin >= 0 && (*out_open || *out_end > *out_begin) && strspn(text, "0123456789:") == strlen(text)) return true;
+  }
+  return msc_error(c->ctx, MSC_E_DATA, NULL, "--%s: '%s' is no range of samples such as 0:9000", option, text);
+}
+
+static int open_data(training *t) {
+  cli *c = t->c;
+  const char *const *pairs;
+  size_t num = cli_texts(c, "data", &pairs);
+  bool train_open = false, eval_open = false;
+  mscrt_data_options o = {.struct_size = sizeof o, .in_order = cli_flag(c, "in-order")};
+  if (!parse_range(c, "train", &o.train_begin, &o.train_end, &train_open) || !parse_range(c, "eval", &o.eval_begin, &o.eval_end, &eval_open)) return CLI_INPUT;
+  t->evaluates = cli_text(c, "eval") != NULL;
+  if (mscrt_plan_num_inputs(t->plan) == 0 && num == 0) {
+    t->per_epoch = 1;
+    return CLI_OK;
+  }
+  mscrt_source *sources = msc_new_array(msc_context_arena(c->ctx), mscrt_source, num + 1);
+  for (size_t i = 0; i < num; i++) {
+    const char *equals = strchr(pairs[i], '=');
+    sources[i] = (mscrt_source){msc_arena_printf(msc_context_arena(c->ctx), "%.*s", (int)(equals - pairs[i]), pairs[i]), equals + 1};
+  }
+  if (train_open || eval_open) { /* an open end is known only after the files are */
+    mscrt_data *all;
+    int code = report(c, MSC_E_DATA, mscrt_data_open(t->plan, num, sources, NULL, &all));
+    if (code) return code;
+    if (train_open) o.train_end = mscrt_data_samples(all);
+    if (eval_open) o.eval_end = mscrt_data_samples(all);
+    mscrt_data_close(all);
+  }
+  int code = report(c, MSC_E_DATA, mscrt_data_open(t->plan, num, sources, &o, &t->data));
+  if (!code) t->per_epoch = mscrt_data_steps_per_epoch(t->data);
+  return code;
+}
+
+static int count_steps(training *t) {
+  cli *c = t->c;
+  int64_t steps = cli_int(c, "steps", -1), epochs = cli_int(c, "epochs", -1);
+  if (steps >= 0 && epochs >= 0) return cli_usage(c, "--steps and --epochs exclude each other");
+  if ((cli_text(c, "steps") && steps < 0) || (cli_text(c, "epochs") && epochs < 0)) return cli_usage(c, "--steps and --epochs are not negative");
+  bool trains = mscrt_plan_has(t->plan, "train");
+  if (!trains && (steps > 0 || epochs > 0)) {
+    msc_error(c->ctx, MSC_E_PLAN, cli_loc(c, c->operands[0]), "the plan has no training section: its model has no optimizer");
+    return CLI_INPUT;
+  }
+  t->steps = !trains ? 0 : steps >= 0 ? steps : (epochs >= 0 ? epochs : 1) * t->per_epoch;
+  return CLI_OK;
+}
+
+static int check_files(training *t) {
+  cli *c = t->c;
+  if (cli_text(c, "init")) return report(c, MSC_E_DATA, mscrt_plan_check_weights(t->plan, cli_text(c, "init")));
+  return CLI_OK;
+}
+
+/* ---- what rank 0 prints ---- */
+
+static void put_number(const char *key, double v) {
+  if (isfinite(v)) printf("\"%s\":%.9g", key, v);
+  else printf("\"%s\":null", key);
+}
+
+/* Every step for programs; for people some twenty lines, and every epoch. */
+static void print_step(const training *t, int64_t step, double loss, double ms) {
+  if (t->c->json) {
+    printf("{\"step\":%" PRId64 ",", step);
+    put_number("loss", loss);
+    printf(",\"ms\":%.4f}\n", ms);
+    return;
+  }
+  int64_t every = t->steps > 20 ? t->steps / 20 : 1;
+  cli_progress(t->c, "step %" PRId64 " of %" PRId64 ", loss %.6g", step, t->steps, loss);
+  if (step % every && step != t->steps) return;
+  cli_progress_done(t->c);
+  printf("step %-8" PRId64 " loss %-12.6g %.3f ms\n", step, loss, ms);
+}
+
+static int by_size(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static double median(double *v, int64_t num) {
+  if (num == 0) return 0;
+  qsort(v, (size_t)num, sizeof *v, by_size);
+  return v[num / 2];
+}
+
+static void print_evaluation(const training *t, const mscrt_evaluation *e) {
+  bool right = isfinite(e->accuracy);
+  if (t->c->json) {
+    printf("{\"eval\":{");
+    put_number("loss", e->loss);
+    if (right) printf(",\"accuracy\":%.9g", e->accuracy);
+    printf(",\"samples\":%" PRId64 "}}\n", e->samples);
+    return;
+  }
+  printf("evaluation: loss %.6g", e->loss);
+  if (right) printf(", accuracy %.2f %%", 100 * e->accuracy);
+  printf(" (%" PRId64 " samples)\n", e->samples);
+}
+
+static void print_totals(const training *t, double total_ms, uint64_t resident) {
+  mscrt_stats s = {.struct_size = sizeof s};
+  mscrt_get_stats(t->ctx, &s);
+  double step_ms = median(t->ms, t->steps);
+  uint64_t received = t->steps ? s.received_bytes / (uint64_t)t->steps : 0;
+  if (t->c->json)
+    printf("{\"steps\":%" PRId64 ",\"total_ms\":%.3f,\"step_ms\":%.4f,\"ranks\":%d,\"threads\":%d,\"rss_bytes\":%" PRIu64 ",\"arena_bytes\":%" PRIu64 ",\"comm_bytes_per_step\":%" PRIu64 "}\n",
+           t->steps, total_ms, step_ms, t->ranks, s.threads, resident, s.arena_bytes, received);
+  else
+    printf("%" PRId64 " steps in %.2f s, median %.3f ms; %d rank%s of %d thread%s; %.1f MB resident, %.2f MB arena per rank\n", t->steps, total_ms / 1e3, step_ms, t->ranks,
+           t->ranks == 1 ? "" : "s", s.threads, s.threads == 1 ? "" : "s", (double)resident / 1e6, (double)s.arena_bytes / 1e6);
+}
+
+/* ---- a rank ---- */
+
+static double now_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static mscrt_status *train(training *t) {
+  double epoch_loss = 0;
+  for (int64_t step = 1; step <= t->steps; step++) {
+    double loss, begin = now_ms();
+    mscrt_status *s = mscrt_run(t->ctx, "train", 1, &loss);
+    if (s) return s;
+    t->ms[step - 1] = now_ms() - begin;
+    if (t->rank) continue;
+    print_step(t, step, loss, t->ms[step - 1]);
+    epoch_loss += loss;
+    if (step % t->per_epoch) continue;
+    if (!t->c->json && t->steps > t->per_epoch) {
+      cli_progress_done(t->c);
+      printf("epoch %-7" PRId64 " mean loss %.6g\n", step / t->per_epoch, epoch_loss / (double)t->per_epoch);
+    }
+    epoch_loss = 0;
+  }
+  cli_progress_done(t->c);
+  return NULL;
+}
+
+static mscrt_status *work(training *t) {
+  cli *c = t->c;
+  mscrt_options o = {
+    .struct_size = sizeof o, .rank = t->rank, .ranks = t->ranks, .address = t->ranks > 1 ? t->address : NULL, .threads = (int)cli_int(c, "threads", 0),
+    .seed = (uint64_t)cli_int(c, "seed", 0), .timeout_ms = (int)(cli_number(c, "timeout", 0) * 1000), .perf_map = cli_flag(c, "perf-map")};
+  mscrt_status *s = mscrt_open(t->plan, &o, &t->ctx);
+  if (!s && t->data) s = mscrt_set_data(t->ctx, t->data);
+  if (!s && cli_text(c, "init")) s = mscrt_load(t->ctx, cli_text(c, "init"));
+  double begin = now_ms();
+  if (!s) s = train(t);
+  double total_ms = now_ms() - begin;
+  mscrt_evaluation e = {.struct_size = sizeof e};
+  if (!s && t->evaluates) s = mscrt_evaluate(t->ctx, &e);
+  if (!s && t->evaluates && t->rank == 0) print_evaluation(t, &e);
+  if (!s && cli_text(c, "save")) s = mscrt_save(t->ctx, cli_text(c, "save"));
+  struct rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  uint64_t resident = 0;
+  if (!s) s = mscrt_max(t->ctx, (uint64_t)usage.ru_maxrss * 1024, &resident);
+  if (!s && t->rank == 0) print_totals(t, total_ms, resident);
+  return s;
+}
+
+static int run_rank(void *arg, int rank) {
+  training *t = arg;
+  t->rank = rank;
+  t->ms = calloc((size_t)t->steps + 1, sizeof *t->ms);
+  if (!t->ms) {
+    launch_report(t->c, MSC_E_OUT_OF_MEMORY, "out of memory");
+    return CLI_ENVIRONMENT;
+  }
+  if (rank == 0) setvbuf(stdout, NULL, _IOLBF, 0);
+  mscrt_status *s = work(t);
+  cli_progress_done(t->c);
+  int code = report(t->c, MSC_E_DATA, s);
+  mscrt_close(t->ctx);
+  free(t->ms);
+  return code;
+}
+
+/* ---- the command ---- */
+
+static int run_ranks(training *t) {
+  uint64_t name[2];
+  if (t->ranks == 1) return run_rank(t, 0);
+  if (getrandom(name, sizeof name, 0) != sizeof name) return CLI_ENVIRONMENT;
+  snprintf(t->address, sizeof t->address, "@msc-%016" PRIx64 "%016" PRIx64, name[0], name[1]);
+  return launch(t->c, t->ranks, run_rank, t);
+}
+
+static int run(cli *c) {
+  training t = {.c = c};
+  if (!check_options(c)) return CLI_INPUT;
+  if (cli_int(c, "n", 1) < 1 || cli_int(c, "threads", 1) < 1) return cli_usage(c, "-n and --threads are at least 1");
+  int code = open_plan(&t);
+  if (!code) code = open_data(&t);
+  if (!code) code = count_steps(&t);
+  if (!code) code = check_files(&t);
+  if (!code) code = run_ranks(&t);
+  mscrt_data_close(t.data);
+  mscrt_plan_close(t.plan);
+  return code;
+}
+
+static const cli_option options[] = {
+  {"n", CLI_INT, "RANKS", "local ranks to start; absent: as many as the plan is for"},
+  {"data", CLI_PAIRS, "INPUT=FILE", "data of an input: idx (.gz), .npy, safetensors (FILE:TENSOR), raw tokens (FILE:u8|u16|i32)"},
+  {"train", CLI_TEXT, "A:B", "samples to train on; absent: all"},
+  {"eval", CLI_TEXT, "A:B", "samples to evaluate on after training; absent: none"},
+  {"steps", CLI_INT, "K", "training steps"},
+  {"epochs", CLI_INT, "E", "times over the training samples; default 1"},
+  {"seed", CLI_INT, "S", "of initial weights and sample order; default 0"},
+  {"in-order", CLI_FLAG, NULL, "take the samples as they are in the files instead of permuting every epoch"},
+  {"init", CLI_TEXT, "W.safetensors", "initial parameters from a file"},
+  {"save", CLI_TEXT, "W.safetensors", "write the trained parameters"},
+  {"threads", CLI_INT, "T", "threads per rank; default: cores divided by ranks"},
+  {"timeout", CLI_NUMBER, "S", "seconds that a rank waits for another; default 300"},
+  {"trust-native", CLI_FLAG, NULL, "run the plan's native code although it was not compiled here"},
+  {"perf-map", CLI_FLAG, NULL, "write /tmp/perf-PID.map, the names of generated code for perf"},
+  {"comm", CLI_CHOICE, "local|tcp|mpi|nccl", "transport between ranks"},
+  {"ckpt-dir", CLI_TEXT, "DIR", "where checkpoints are written"},
+  {"ckpt-every", CLI_INT, "K", "steps between checkpoints"},
+  {"ckpt-keep", CLI_INT, "N", "checkpoints to keep"},
+  {"resume", CLI_FLAG, NULL, "go on from the newest checkpoint"},
+  {"trace", CLI_TEXT, "t.json", "write a timeline"},
+  {"grace", CLI_NUMBER, "S", "seconds to finish after SIGTERM"},
+  {"alive", CLI_TEXT, "FILE", "touch this file at every step"},
+  {0},
+};
+const cli_command cmd_run = {"PLAN", 1, 1, options, run};

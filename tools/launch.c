@@ -1,0 +1,222 @@
+/* launch.c: starts ranks as processes of one host and stays behind to watch them. */
+#include "tools/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define GRACE_MS 5000 /* for the others to notice and to say what they know, after the first failure or a signal */
+#define IDLE_NS 200000000
+#define END_MS 2000   /* from asking to end to ending */
+#define TEXT_BYTES 3900
+
+/* One message fits a pipe's atomic write, so messages of ranks do not mix. */
+typedef struct {
+  int rank, code;
+  char text[TEXT_BYTES];
+} message;
+_Static_assert(sizeof(message) <= 4096, "PIPE_BUF");
+
+static int report_fd = -1, report_rank; /* of this process, when it is a rank */
+
+void launch_report(cli *c, msc_code code, const char *text) {
+  if (report_fd < 0) {
+    msc_error(c->ctx, code, NULL, "%s", text);
+    return;
+  }
+  message m = {.rank = report_rank, .code = (int)code};
+  snprintf(m.text, sizeof m.text, "%s", text);
+  while (write(report_fd, &m, sizeof m) < 0 && errno == EINTR) {}
+}
+
+typedef struct {
+  cli *c;
+  int ranks, left;
+  pid_t *pid;
+  int *status;
+  bool *ended;          /* not running any more */
+  int pipe;             /* read end: messages of the ranks */
+  int num_messages;
+  message *message;     /* room for two per rank */
+  int told;             /* signal that the launcher got, 0: none */
+  int asked;            /* signal that the ranks were sent, 0: none */
+  int64_t deadline_ns;  /* of what happens next; 0: nothing is due */
+  bool failed;
+} watch;
+
+static int64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* ---- starting ---- */
+
+static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
+static void set_of_signals(sigset_t *set) {
+  sigemptyset(set);
+  sigaddset(set, SIGCHLD);
+  for (size_t i = 0; i < sizeof forwarded / sizeof *forwarded; i++) sigaddset(set, forwarded[i]);
+}
+
+static int be_rank(int rank, int messages, pid_t launcher, const sigset_t *mask, launch_rank *fn, void *arg) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != launcher) return CLI_ENVIRONMENT;
+  sigprocmask(SIG_SETMASK, mask, NULL);
+  report_fd = messages;
+  report_rank = rank;
+  int code = fn(arg, rank);
+  return fflush(stdout) == 0 || code ? code : CLI_ENVIRONMENT;
+}
+
+static bool start(watch *w, const sigset_t *mask, launch_rank *fn, void *arg) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return msc_error(w->c->ctx, MSC_E_TARGET, NULL, "cannot start ranks: %s", strerror(errno));
+  w->pipe = ends[0];
+  fcntl(w->pipe, F_SETFL, O_NONBLOCK);
+  pid_t self = getpid();
+  fflush(NULL);
+  for (int r = 0; r < w->ranks; r++) {
+    w->pid[r] = fork();
+    if (w->pid[r] == 0) _exit(be_rank(r, ends[1], self, mask, fn, arg));
+    if (w->pid[r] < 0) {
+      msc_error(w->c->ctx, MSC_E_TARGET, NULL, "cannot start rank %d of %d: %s", r, w->ranks, strerror(errno));
+      break;
+    }
+    w->left++;
+  }
+  close(ends[1]);
+  return w->left == w->ranks;
+}
+
+/* ---- watching ---- */
+
+static void send_all(watch *w, int number) {
+  w->asked = number;
+  for (int r = 0; r < w->ranks; r++)
+    if (w->pid[r] > 0 && !w->ended[r]) kill(w->pid[r], number);
+}
+
+static void due_in(watch *w, int ms) { w->deadline_ns = now_ns() + (int64_t)ms * 1000000; }
+
+static void reap(watch *w) {
+  for (int r = 0; r < w->ranks; r++) {
+    int status;
+    if (w->pid[r] <= 0 || w->ended[r] || waitpid(w->pid[r], &status, WNOHANG) != w->pid[r]) continue;
+    w->ended[r] = true;
+    w->left--;
+    w->status[r] = w->asked && WIFSIGNALED(status) ? 0 : status; /* who is told to end has not failed */
+    if (!w->status[r] || w->failed) continue;
+    w->failed = true;
+    if (!w->asked) due_in(w, GRACE_MS);
+  }
+}
+
+static void on_time(watch *w) {
+  if (!w->deadline_ns || now_ns() < w->deadline_ns) return;
+  send_all(w, w->asked ? SIGKILL : SIGTERM);
+  due_in(w, END_MS);
+}
+
+/* The pipe must not fill up: a rank that cannot speak does not end. */
+static void take_messages(watch *w) {
+  message m;
+  while (read(w->pipe, &m, sizeof m) == (ssize_t)sizeof m) {
+    m.text[TEXT_BYTES - 1] = 0;
+    if (w->num_messages < 2 * w->ranks) w->message[w->num_messages++] = m;
+  }
+}
+
+static void wait_for_all(watch *w) {
+  sigset_t set;
+  set_of_signals(&set);
+  while (w->left > 0) {
+    int64_t ns = w->deadline_ns ? w->deadline_ns - now_ns() : IDLE_NS;
+    if (ns < 0) ns = 0;
+    if (ns > IDLE_NS) ns = IDLE_NS;
+    struct timespec t = {ns / 1000000000, ns % 1000000000};
+    int number = sigtimedwait(&set, NULL, &t);
+    if (number > 0 && number != SIGCHLD) {
+      if (!w->told) due_in(w, GRACE_MS);
+      w->told = number;
+      send_all(w, number);
+    }
+    take_messages(w);
+    reap(w);
+    on_time(w);
+  }
+}
+
+/* ---- telling ---- */
+
+/* "rank 2" or "ranks 0, 1, 3" of equal messages, which come out once. */
+static void put_messages(watch *w) {
+  const message *m = w->message;
+  int num = w->num_messages;
+  for (int i = 0; i < num; i++) {
+    char who[128];
+    size_t n = 0;
+    int alike = 0;
+    bool first = true;
+    for (int j = 0; j < num; j++) {
+      if (m[j].code != m[i].code || strcmp(m[j].text, m[i].text)) continue;
+      first = first && j >= i;
+      if (n + 16 < sizeof who) n += (size_t)snprintf(who + n, sizeof who - n, "%s%d", alike ? ", " : "", m[j].rank);
+      alike++;
+    }
+    if (!first) continue;
+    if (alike == w->ranks || !strncmp(m[i].text, "rank ", 5)) msc_error(w->c->ctx, (msc_code)m[i].code, NULL, "%s", m[i].text);
+    else msc_error(w->c->ctx, (msc_code)m[i].code, NULL, "rank%s %s: %s", alike > 1 ? "s" : "", who, m[i].text);
+  }
+}
+
+static int exit_code(const watch *w) {
+  int code = CLI_OK;
+  for (int r = 0; r < w->ranks; r++) {
+    int status = w->status[r];
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE && r == 0) return 128 + SIGPIPE; /* nobody reads our output */
+    if (WIFSIGNALED(status)) {
+      msc_error(w->c->ctx, MSC_E_TARGET, NULL, "rank %d (process %d) was ended by signal %d (%s)", r, (int)w->pid[r], WTERMSIG(status), strsignal(WTERMSIG(status)));
+      code = CLI_ENVIRONMENT;
+    }
+  }
+  if (w->told) return 128 + w->told;
+  /* A peer's loss is what the others end with; another code is the reason. */
+  for (int r = 0; r < w->ranks && code == CLI_OK; r++)
+    if (WIFEXITED(w->status[r]) && WEXITSTATUS(w->status[r]) != CLI_ENVIRONMENT) code = WEXITSTATUS(w->status[r]);
+  for (int r = 0; r < w->ranks && code == CLI_OK; r++)
+    if (WIFEXITED(w->status[r])) code = WEXITSTATUS(w->status[r]);
+  return code;
+}
+
+int launch(cli *c, int ranks, launch_rank *fn, void *arg) {
+  msc_arena *arena = msc_context_arena(c->ctx);
+  watch w = {.c = c, .ranks = ranks, .pipe = -1};
+  sigset_t set, before;
+  w.pid = msc_new_array(arena, pid_t, ranks);
+  w.status = msc_new_array(arena, int, ranks);
+  w.ended = msc_new_array(arena, bool, ranks);
+  w.message = msc_new_array(arena, message, 2 * ranks);
+  set_of_signals(&set);
+  sigprocmask(SIG_BLOCK, &set, &before);
+  bool started = start(&w, &before, fn, arg);
+  if (!started) {
+    send_all(&w, SIGTERM);
+    due_in(&w, END_MS);
+  }
+  wait_for_all(&w);
+  int code = started ? exit_code(&w) : CLI_ENVIRONMENT;
+  if (w.pipe >= 0) {
+    take_messages(&w);
+    close(w.pipe);
+    put_messages(&w);
+  }
+  sigprocmask(SIG_SETMASK, &before, NULL);
+  return code;
+}
