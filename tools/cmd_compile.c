@@ -6,6 +6,7 @@
 
 #include "codegen/compile.h"
 #include "tools/cli.h"
+#include "tools/trust.h"
 
 enum { MAX_PASSES = 64 };
 
@@ -156,6 +157,7 @@ static int run(cli *c) {
   const char *path = cli_text(c, "o"), *strategies = msc_config_text(config, MSC_KEY_strategy_ckpt_save_file);
   int code = strategies ? cli_write_file(c, strategies, p->strategies, strlen(p->strategies)) : CLI_OK;
   if (code == CLI_OK) code = cli_write_file(c, path, file, bytes);
+  if (code == CLI_OK) trust_note(file, bytes);
   if (code == CLI_OK) code = write_depfile(c, path);
   double ms = (double)(now_ns() - begin) / 1e6;
   if (code != CLI_OK) return code;
