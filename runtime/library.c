@@ -245,6 +245,29 @@ mscrt_status *mscrt_library_tile(mscrt_library *l, const mscrt_matmul *m, int64_
   return s ? mscrt_within(s, "tile of %" PRId64 " x %" PRId64 " x %" PRId64, rows, columns, m->k) : NULL;
 }
 
+/* Elements between the first and the last of a matrix whose lines are `step` apart. */
+static size_t extent(bool transposed, int64_t rows, int64_t columns, int64_t step) {
+  return (size_t)(transposed ? (columns - 1) * step + rows : (rows - 1) * step + columns);
+}
+
+/* The library makes its machine code in the first product of a kind: here, not in the first step. */
+static mscrt_status *warm_up(mscrt_library *l) {
+  mscrt_status *s = NULL;
+  int before = mscrt_library_enter(l);
+  for (mscrt_tile *t = l->tiles; t && !s; t = t->next) {
+    const mscrt_matmul *k = &t->key;
+    size_t a = extent(k->transpose_a, k->m, k->k, t->lda), b = extent(k->transpose_b, k->k, k->n, t->ldb), c = extent(false, k->m, k->n, t->row_stride);
+    size_t elems = a > b ? a : b;
+    float *in = calloc(elems > (size_t)k->n ? elems : (size_t)k->n, sizeof *in), *out = calloc(c, sizeof *out);
+    if (!in || !out) s = mscrt_fail(MSCRT_NO_MEMORY, "no memory to try a matmul");
+    else if (!mscrt_tile_run(t, 0, in, in, out, in)) s = mscrt_fail(MSCRT_ENVIRONMENT, "oneDNN failed in a trial");
+    free(in);
+    free(out);
+  }
+  mscrt_library_leave(l, before);
+  return s;
+}
+
 mscrt_status *mscrt_library_ready(mscrt_library *l) {
   size_t bytes = 0;
   for (mscrt_tile *t = l->tiles; t; t = t->next)
@@ -256,7 +279,7 @@ mscrt_status *mscrt_library_ready(mscrt_library *l) {
     for (mscrt_tile *t = l->tiles; t; t = t->next)
       if (t->args[w].memory[SCRATCH]) MSCRT_CHECK(check(l->dnnl_memory_set_data_handle(t->args[w].memory[SCRATCH], l->worker[w].scratch), "giving scratch"));
   }
-  return NULL;
+  return warm_up(l);
 }
 
 bool mscrt_tile_run(const mscrt_tile *t, int worker, const void *a, const void *b, void *c, const void *bias) {
