@@ -53,12 +53,17 @@ static void share_ties(allocating *z) {
     if (ties->list.v[i].i >= 0) z->root[root_of(z, ret->in[i].value)] = root_of(z, z->f->body->args[ties->list.v[i].i]);
 }
 
+static bool is_tiled(const msc_op *op) { return op && op->kind == OP_gemm && msc_op_int(op, "tile"); }
+
+/* A tiled product and the op that takes its tiles run in turns: while that one writes, other tiles still read. */
+static uint32_t end_of(const msc_op *op) { return is_tiled(op) && msc_has_uses(&op->out[0]) ? op->out[0].uses->user->id : op->id; }
+
 static void find_last_uses(allocating *z) {
   memset(z->last, 0, z->num_values * sizeof *z->last);
   for (const msc_op *op = z->f->body->first; op; op = op->next) {
     for (size_t i = 0; i < op->num_in; i++) {
       uint32_t *last = &z->last[root_of(z, op->in[i].value)];
-      if (*last < op->id) *last = op->id;
+      if (*last < end_of(op)) *last = end_of(op);
     }
     for (size_t i = 0; i < op->num_out; i++) {
       uint32_t *last = &z->last[root_of(z, &op->out[i])];
@@ -69,7 +74,17 @@ static void find_last_uses(allocating *z) {
 
 static bool in_scratch(const allocating *z, const msc_value *v) {
   (void)z;
-  return v->def && !(v->def->kind == OP_constant) && !(v->def->kind == OP_gemm && msc_op_int(v->def, "tile"));
+  return v->def && !(v->def->kind == OP_constant) && !is_tiled(v->def);
+}
+
+/* Is place r read by the product whose tiles op takes? */
+static bool read_by_tiles(allocating *z, const msc_op *op, uint32_t r) {
+  for (size_t i = 0; i < op->num_in; i++) {
+    const msc_op *product = op->in[i].value->def;
+    for (size_t k = 0; is_tiled(product) && k < product->num_in; k++)
+      if (root_of(z, product->in[k].value) == r) return true;
+  }
+  return false;
 }
 
 /* A result takes the place of an operand of the same size that nobody needs after this op. */
@@ -83,7 +98,7 @@ static void share_dying_operands(allocating *z) {
         msc_value *v = op->in[i].value;
         uint32_t r = root_of(z, v);
         if (taken[i] || !in_scratch(z, z->value[r]) || z->last[r] != op->id || msc_type_bytes(v->type) != msc_type_bytes(op->out[o].type)) continue;
-        if (!msc_may_overwrite(z->nester, op, i, o)) continue;
+        if (!msc_may_overwrite(z->nester, op, i, o) || read_by_tiles(z, op, r)) continue;
         bool twice = false; /* the same place under another operand number */
         for (size_t k = 0; k < op->num_in; k++) twice |= k != i && root_of(z, op->in[k].value) == r;
         if (twice) continue;
