@@ -41,6 +41,7 @@ static void reset(msc_nester *n, const region *r) {
   n->num_dims = n->num_scalars = n->num_starts = 0;
   n->guard = 0;
   memset(n->slot, 0, sizeof n->slot);
+  memset(n->lies_on, 0, sizeof n->lies_on);
   memset(&n->walk, 0, sizeof n->walk);
   memset(&n->instr[0], 0, sizeof n->instr[0]);
   n->over[0] = 0;
@@ -144,11 +145,42 @@ static bool add_roots(msc_nester *n, int first_buffer) {
   return !n->failed;
 }
 
+/* ---- new values of operands ---- */
+
+/* Results of updates lie on the operands that they are the new values of. */
+static void note_ties(msc_nester *n, int first_buffer) {
+  for (size_t i = 0; i < n->num_ops; i++) {
+    const msc_op *op = n->ops[i];
+    const msc_op_info *info = msc_info(op);
+    for (int k = 0; k < info->num_operands && k < op->num_in; k++) {
+      if (info->operand[k].tied < 0) continue;
+      int old = n->value[msc_nest_find_value(n, op->in[k].value)].buffer, new_value = msc_nest_find_value(n, &op->out[info->operand[k].tied]);
+      for (int r = 0; r < n->num_results && old >= 0 && old < first_buffer; r++)
+        if (n->result[r] == new_value) n->lies_on[first_buffer + r] = (uint8_t)(old + 1);
+    }
+  }
+}
+
+/* Nobody may read another element of the old value than the one that he replaces: it may be replaced already. */
+static bool check_ties(msc_nester *n) {
+  for (int i = 1; i < n->num_instrs; i++) {
+    if (!n->live[i] || n->instr[i].code != NEST_STORE || !n->lies_on[n->instr[i].buffer]) continue;
+    for (int k = 1; k < n->num_instrs; k++) {
+      const msc_instr *load = &n->instr[k];
+      if (!n->live[k] || load->code != NEST_LOAD || load->buffer + 1 != n->lies_on[n->instr[i].buffer]) continue;
+      if (load->arg[0] || load->arg[1] || memcmp(&n->at[k], &n->at[i], sizeof n->at[k])) return msc_nest_refuse(n, "it reads other elements of what it overwrites");
+    }
+  }
+  return true;
+}
+
 static bool build(msc_nester *n, const region *r, msc_nest_info *out_info) {
   reset(n, r);
   MSC_TRY(add_operands(n, r));
   int first = n->num_buffers;
-  MSC_TRY(add_results(n, r) && add_roots(n, first) && msc_nest_choose_walk(n));
+  MSC_TRY(add_results(n, r) && add_roots(n, first));
+  note_ties(n, first);
+  MSC_TRY(msc_nest_choose_walk(n) && check_ties(n));
   *out_info = (msc_nest_info){.kind = n->walk.kind, .num_launches = 1, .checks = n->checks};
   out_info->elems = msc_nest_points(n, n->walk.items | n->walk.tail | n->walk.reduced);
   msc_nest_estimate(n, &out_info->bytes, &out_info->flops);

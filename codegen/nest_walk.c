@@ -106,6 +106,9 @@ void msc_nest_set_phases(msc_nester *n) {
     in->phase = (uint8_t)(stage + inner);
     if (in->phase > n->walk.num_phases) n->walk.num_phases = in->phase;
   }
+  /* every phase loads its operands again: what lies on one of them is stored in the last */
+  for (int i = 1; i < n->num_instrs; i++)
+    if (n->live[i] && n->instr[i].code == NEST_STORE && (n->instr[i].axes & r) && n->lies_on[n->instr[i].buffer]) n->instr[i].phase = (uint8_t)n->walk.num_phases;
 }
 
 /* ---- is it one nest? ---- */

@@ -86,6 +86,7 @@ struct msc_nester {
   msc_nest_buffer buffer[MSC_NEST_BUFFERS];
   int64_t buffer_elems[MSC_NEST_BUFFERS];
   int buffer_number[MSC_NEST_BUFFERS]; /* in the list of msc_kernel_call */
+  uint8_t lies_on[MSC_NEST_BUFFERS];   /* a result that is the new value of an operand: that one's buffer + 1; else 0 */
   bool checks;
 
   int num_dims, num_scalars, num_starts;

@@ -209,7 +209,26 @@ static inline void lay_over(kernel_run *k, const kernel_case *c, fenced *list) {
   }
 }
 
-static inline void run_case(kernel_run *k, kernel_case *c, int cut, bool in_place, fenced *list) {
+/* Result i as an operand of `end`: the operand of the op whose new value it is, or -1. */
+static inline int tied_operand(const kernel_case *c, const msc_value *v) {
+  const msc_op_info *info = v->def && v->def != c->op ? msc_info(v->def) : NULL;
+  for (int i = 0; info && i < info->num_operands && i < v->def->num_in; i++)
+    if (info->operand[i].tied == (int)v->index && !v->def->in[i].value->def) return (int)v->def->in[i].value->index;
+  return -1;
+}
+
+/* New values of operands on them, as always in a plan. */
+static inline void lay_ties(const kernel_case *c, fenced *list) {
+  const msc_op *end = c->op->body ? c->op->body->last : NULL;
+  for (size_t i = 0; end && i < end->num_in; i++) {
+    int at = tied_operand(c, end->in[i].value);
+    if (at >= 0) list[c->op->num_in + i].data = list[at].data;
+  }
+}
+
+typedef enum { APART, ON_AN_OPERAND, NEW_VALUES_ON_OLD } placing;
+
+static inline void run_case(kernel_run *k, kernel_case *c, int cut, placing where, fenced *list) {
   size_t num = 0, num_in = c->op->num_in;
   for (size_t i = 0; i < num_in; i++) {
     list[num] = fenced_new((size_t)msc_type_bytes(c->in[i].type));
@@ -221,7 +240,8 @@ static inline void run_case(kernel_run *k, kernel_case *c, int cut, bool in_plac
   fenced *flag = &list[num - !c->call.scratch_bytes];
   *flag = fenced_new(4);
   *(int32_t *)flag->data = 0;
-  if (in_place) lay_over(k, c, list);
+  if (where == ON_AN_OPERAND) lay_over(k, c, list);
+  if (where == NEW_VALUES_ON_OLD) lay_ties(c, list);
   for (size_t i = 0; i < c->call.num_launches; i++) launch(k, &c->call.launch[i], list, cut);
   if (c->faults != *(int32_t *)flag->data) fail_msg("%s: flag is %d, not %d", c->what, *(int32_t *)flag->data, c->faults);
 }
@@ -265,14 +285,16 @@ static inline void compare_runs(const kernel_case *c, const fenced *whole, const
 static inline void kernels_check(kernel_run *k) {
   for (size_t i = 0; i < k->num; i++) {
     kernel_case *c = k->cases[i];
-    fenced whole[80] = {{0}}, parts[80] = {{0}}, over[80] = {{0}};
-    run_case(k, c, 0, false, whole);
+    fenced whole[80] = {{0}}, parts[80] = {{0}}, over[80] = {{0}}, ties[80] = {{0}};
+    run_case(k, c, 0, APART, whole);
     if (!c->faults) compare_case(c, whole);
-    run_case(k, c, 1, false, parts);
+    run_case(k, c, 1, APART, parts);
     compare_runs(c, whole, parts, "depends on the cut");
-    run_case(k, c, 1, true, over);
+    run_case(k, c, 1, ON_AN_OPERAND, over);
     compare_runs(c, whole, over, "differs when it lies on an operand");
-    for (int j = 0; whole[j].map; j++) fenced_free(&whole[j]), fenced_free(&parts[j]), fenced_free(&over[j]);
+    run_case(k, c, 0, NEW_VALUES_ON_OLD, ties);
+    compare_runs(c, whole, ties, "differs when new values lie on old ones");
+    for (int j = 0; whole[j].map; j++) fenced_free(&whole[j]), fenced_free(&parts[j]), fenced_free(&over[j]), fenced_free(&ties[j]);
   }
 }
 

@@ -82,6 +82,12 @@ static const region_case regions[] = {
     {"%w: tensor<37xf32>, %m: tensor<37xf32>, %g: tensor<37xf32>",
      CONST(c, 0.25, f32) BIN(mul, h, g, c, 37xf32, f32, 37xf32) "    %u:2 = \"msc.momentum\"(%w, %m, %h) {lr = 0.1 : f32, momentum = 0.9 : f32} : (tensor<37xf32>, tensor<37xf32>, tensor<37xf32>) -> (tensor<37xf32>, tensor<37xf32>)\n",
      "%u#0, %u#1", "tensor<37xf32>, tensor<37xf32>", MSC_NEST_MAP, -2, 2},
+    /* a step along the moments, as long as their norm says: two passes over what is overwritten */
+    {"%w: tensor<9x5xf32>, %m: tensor<9x5xf32>, %v: tensor<9x5xf32>, %g: tensor<9x5xf32>, %t: tensor<f32>",
+     "    %u:3 = \"msc.lamb_moments\"(%w, %m, %v, %g, %t) : (tensor<9x5xf32>, tensor<9x5xf32>, tensor<9x5xf32>, tensor<9x5xf32>, tensor<f32>) -> (tensor<9x5xf32>, tensor<9x5xf32>, tensor<9x5xf32>)\n"
+     BIN(mul, q, u#0, u#0, 9x5xf32, 9x5xf32, 9x5xf32) UNA(reduce_sum, s, q, "dims = [0, 1]", 9x5xf32, f32) UN(sqrt, n, s, f32, f32)
+     "    %y = \"msc.lamb_apply\"(%w, %u#0, %n) {lr = 0.1 : f32} : (tensor<9x5xf32>, tensor<9x5xf32>, tensor<f32>) -> tensor<9x5xf32>\n",
+     "%y, %u#1, %u#2", "tensor<9x5xf32>, tensor<9x5xf32>, tensor<9x5xf32>", MSC_NEST_ROW, 0.5, 2},
     /* an argument leaves as it came */
     {"%x: tensor<9xf32>", UN(exp, e, x, 9xf32, 9xf32), "%e, %x", "tensor<9xf32>, tensor<9xf32>", MSC_NEST_MAP, -2, 2},
     /* a product with its bias, by itself: the library has no f64 */
@@ -116,6 +122,7 @@ static const struct {
     {"%x: tensor<5x6xf32>", UNA(reduce_sum, a, x, "dims = [1]", 5x6xf32, 5xf32) UNA(reduce_sum, s, a, "dims = [0]", 5xf32, f32) BIN(div, b, x, s, 5x6xf32, f32, 5x6xf32), "%b", "tensor<5x6xf32>", "a value depends on a reduction of all rows and varies again"},
     {"%x: tensor<6x8xf32>, %y: tensor<48xf32>", UN(exp, e, x, 6x8xf32, 6x8xf32) UNA(reshape, r, e, "shape = [48]", 6x8xf32, 48xf32) BIN(add, z, r, y, 48xf32, 48xf32, 48xf32), "%z", "tensor<48xf32>", "a reshape joins dimensions that are computed apart; between kernels it is free"},
     {"%x: tensor<6x6xf32>", UNA(reduce_sum, s, x, "dims = [1]", 6x6xf32, 6xf32) BIN(add, z, x, s, 6x6xf32, 6xf32, 6x6xf32), "%z", "tensor<6x6xf32>", "a reduced dimension is also one of the result's"},
+    {"%w: tensor<6x6xf32>", UNA(transpose, g, w, "perm = [1, 0]", 6x6xf32, 6x6xf32) "    %u = \"msc.sgd\"(%w, %g) {lr = 0.1 : f32} : (tensor<6x6xf32>, tensor<6x6xf32>) -> tensor<6x6xf32>\n", "%u", "tensor<6x6xf32>", "it reads other elements of what it overwrites"},
     {"%x: tensor<6x5xf64>, %w: tensor<5x7xf64>", UN(exp, e, x, 6x5xf64, 6x5xf64) BIN(matmul, z, e, w, 6x5xf64, 5x7xf64, 6x7xf64), "%z", "tensor<6x7xf64>", "operands of a product would be computed again for every row or column"},
 };
 
