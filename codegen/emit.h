@@ -62,7 +62,8 @@ typedef struct {
   LLVMValueRef fn;
   const msc_program *p;
   LLVMValueRef buffer[MSC_NEST_BUFFERS], dim[MSC_NEST_DIMS], scalars;
-  LLVMValueRef axis[MSC_NEST_AXES]; /* i64: where we are; of the lane axis: its first lane */
+  LLVMValueRef axis[MSC_NEST_AXES]; /* i64: where we are; of the lane axis: its first lane less lane_offset */
+  int lane_offset;
   LLVMValueRef mask;                /* <lanes x i1> of lanes that exist; NULL: all */
   LLVMValueRef spare;               /* 256 bytes on the stack: zeros to load where a guard is false */
   LLVMValueRef sink;                /* 256 bytes on the stack: where what must not be stored goes */
@@ -78,10 +79,10 @@ LLVMValueRef msc_emit_size(const msc_emit *e, int axis);
 LLVMValueRef msc_emit_get(msc_emit *e, int i, bool vector);
 /* Computes instruction i from its arguments and keeps it. */
 void msc_emit_instr(msc_emit *e, int i);
-LLVMValueRef msc_emit_identity(const msc_emit *e, msc_reduction kind, msc_dtype dtype, int lanes);
-LLVMValueRef msc_emit_combine(msc_emit *e, msc_reduction kind, msc_dtype dtype, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef msc_emit_identity(const msc_emit *e, int kind, msc_dtype dtype, int lanes);
+LLVMValueRef msc_emit_combine(msc_emit *e, int kind, msc_dtype dtype, LLVMValueRef a, LLVMValueRef b);
 /* All lanes into one, in a fixed order. */
-LLVMValueRef msc_emit_horizontal(msc_emit *e, msc_reduction kind, msc_dtype dtype, LLVMValueRef v);
+LLVMValueRef msc_emit_horizontal(msc_emit *e, int kind, msc_dtype dtype, LLVMValueRef v);
 LLVMValueRef msc_emit_splat(const msc_emit *e, LLVMValueRef v, int lanes);
 LLVMValueRef msc_emit_unmasked(msc_emit *e, LLVMValueRef v, LLVMValueRef identity); /* identity where no lane exists */
 

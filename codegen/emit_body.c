@@ -179,24 +179,25 @@ static LLVMValueRef cast(const msc_emit *e, msc_dtype from, msc_dtype to, LLVMVa
 
 /* ---- reductions ---- */
 
-LLVMValueRef msc_emit_identity(const msc_emit *e, msc_reduction kind, msc_dtype d, int lanes) {
+LLVMValueRef msc_emit_identity(const msc_emit *e, int kind, msc_dtype d, int lanes) {
   LLVMTypeRef t = msc_emit_type(e, d, 1);
   int bits = d == MSC_I1 ? 1 : (int)msc_dtype_bytes(d) * 8;
   uint64_t most = is_signed(d) ? (UINT64_C(1) << (bits - 1)) - 1 : bits == 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
   uint64_t least = is_signed(d) ? UINT64_C(1) << (bits - 1) : 0;
   LLVMValueRef v;
   if (kind == MSC_SUM || kind == MSC_PROD) v = is_float(d) ? LLVMConstReal(t, kind == MSC_PROD) : LLVMConstInt(t, kind == MSC_PROD, false);
-  else if (is_float(d)) v = LLVMConstReal(t, kind == MSC_MAX ? -(double)INFINITY : (double)INFINITY);
-  else v = LLVMConstInt(t, kind == MSC_MAX ? least : most, false);
+  else if (is_float(d)) v = LLVMConstReal(t, kind != MSC_MIN ? -(double)INFINITY : (double)INFINITY);
+  else v = LLVMConstInt(t, kind != MSC_MIN ? least : most, false);
   return repeat(v, lanes);
 }
 
-LLVMValueRef msc_emit_combine(msc_emit *e, msc_reduction kind, msc_dtype d, LLVMValueRef a, LLVMValueRef b) {
+LLVMValueRef msc_emit_combine(msc_emit *e, int kind, msc_dtype d, LLVMValueRef a, LLVMValueRef b) {
   static const msc_nest_code code[] = {NEST_ADD, NEST_MAX, NEST_MIN, NEST_MUL};
+  if (kind == NEST_LOOSE_MAX) return LLVMBuildSelect(e->b, less(e, d, a, b), b, a, "");
   return binary(e, code[kind], d, a, b);
 }
 
-LLVMValueRef msc_emit_horizontal(msc_emit *e, msc_reduction kind, msc_dtype d, LLVMValueRef v) {
+LLVMValueRef msc_emit_horizontal(msc_emit *e, int kind, msc_dtype d, LLVMValueRef v) {
   LLVMTypeRef i32 = LLVMInt32TypeInContext(e->l->llvm);
   for (int half = ir_lanes(v) / 2; half >= 1; half /= 2) {
     LLVMValueRef low[32], high[32], poison = LLVMGetPoison(LLVMTypeOf(v));

@@ -38,15 +38,14 @@ static void bind(walk *w, int axis, LLVMValueRef at) {
 static void emit_copies(walk *w, int i) {
   msc_emit *e = &w->e;
   bool varies = msc_emit_varies(e, i);
-  LLVMValueRef first = varies ? e->axis[w->h->lane] : NULL;
+  int first = e->lane_offset;
   for (int u = 0; u < (varies ? w->copies : 1); u++) {
     e->copy = u;
     if (e->value[i][u]) continue;
-    if (u) e->axis[w->h->lane] = LLVMBuildAdd(e->b, first, msc_emit_int(e, u * w->h->lanes), "");
+    e->lane_offset = first + u * w->h->lanes;
     msc_emit_instr(e, i);
   }
-  e->copy = 0;
-  if (varies) e->axis[w->h->lane] = first;
+  e->copy = 0, e->lane_offset = first;
 }
 
 /* All that can be computed now; results are stored after everything is loaded, because they may lie on operands. */
@@ -63,6 +62,15 @@ static void emit_ready(walk *w, const bool *needed) {
 
 /* ---- phases ---- */
 
+/* Instructions it becomes, roughly. */
+static int weight_of(const msc_instr *in) {
+  switch (in->code) {
+    case NEST_LOAD: return 0;
+    case NEST_EXP: case NEST_LOG: case NEST_TANH: case NEST_ERF: case NEST_POW: case NEST_SIN: case NEST_COS: return 20;
+    default: return 1;
+  }
+}
+
 static void find_phase(const walk *w, int number, phase *ph) {
   const msc_instr *instr = w->e.p->instr;
   memset(ph, 0, sizeof *ph);
@@ -75,11 +83,11 @@ static void find_phase(const walk *w, int number, phase *ph) {
     if (!reduce && !ph->needed[i]) continue;
     for (int k = 0; k < 3 && in->arg[k]; k++)
       if (instr[in->arg[k]].axes & w->h->reduced) ph->needed[in->arg[k]] = true;
-    ph->weight += in->code != NEST_LOAD;
+    ph->weight += weight_of(in);
   }
 }
 
-static msc_reduction kind_of(const walk *w, int i) { return (msc_reduction)w->e.p->instr[i].imm; }
+static int kind_of(const walk *w, int i) { return w->e.p->instr[i].imm; }
 static msc_dtype dtype_of(const walk *w, int i) { return (msc_dtype)w->e.p->instr[i].dtype; }
 
 static bool lanes_reduced(const walk *w) { return w->h->lanes > 1 && (w->h->reduced & bit(w->h->lane)); }
@@ -130,30 +138,55 @@ static LLVMValueRef whole_vectors(walk *w, LLVMValueRef from, LLVMValueRef to, i
   return LLVMBuildAdd(e->b, from, n, "");
 }
 
+/* One accumulator per reduction becomes several, the new ones empty; and back. */
+static void spread_accumulators(walk *w, phase *ph, int num) {
+  for (int r = ph->num_reduces - 1; r >= 0; r--) {
+    int i = ph->reduce[r];
+    ph->carried[r * num] = ph->carried[r];
+    for (int u = 1; u < num; u++) ph->carried[r * num + u] = msc_emit_identity(&w->e, kind_of(w, i), dtype_of(w, i), w->h->lanes);
+  }
+  ph->accumulators = num;
+}
+
+static void fold_accumulators(walk *w, phase *ph) {
+  for (int r = 0; r < ph->num_reduces; r++) {
+    LLVMValueRef *acc = &ph->carried[r * ph->accumulators];
+    int i = ph->reduce[r];
+    for (int num = ph->accumulators; num > 1; num /= 2)
+      for (int u = 0; u < num / 2; u++) acc[u] = msc_emit_combine(&w->e, kind_of(w, i), dtype_of(w, i), acc[u], acc[u + num / 2]);
+    ph->carried[r] = acc[0];
+  }
+  ph->accumulators = 1;
+}
+
 typedef void point_fn(walk *w, phase *ph, int to);
 
 /* Vectors along the lane axis from `from` to `to`: `unroll` at a time, then one at a time under a mask. */
 static void lane_loops(walk *w, phase *ph, LLVMValueRef from, LLVMValueRef to, int unroll, point_fn *point) {
   msc_emit *e = &w->e;
   ir_loop loop;
-  int lane = w->h->lane, width = w->h->lanes * unroll, num = ph ? ph->num_reduces * ph->accumulators : 0;
+  int lane = w->h->lane, width = w->h->lanes * unroll;
   int64_t baked = w->h->axis[lane].baked_size;
   if (!baked || baked >= width) {
     LLVMValueRef end = whole_vectors(w, from, to, width);
-    ir_loop_open(e, &loop, from, end, width, num, ph ? ph->carried : NULL);
+    spread_accumulators(w, ph, unroll);
+    ir_loop_open(e, &loop, from, end, width, ph->num_reduces * unroll, ph->carried);
     for (int u = 0; u < unroll; u++) {
-      bind(w, lane, u ? LLVMBuildAdd(e->b, loop.index, msc_emit_int(e, u * w->h->lanes), "") : loop.index);
+      bind(w, lane, loop.index);
+      e->lane_offset = u * w->h->lanes;
       point(w, ph, u);
     }
-    ir_loop_close(e, &loop, ph ? ph->carried : NULL);
+    e->lane_offset = 0;
+    ir_loop_close(e, &loop, ph->carried);
+    fold_accumulators(w, ph);
     from = end;
   }
-  ir_loop_open(e, &loop, from, to, w->h->lanes, num, ph ? ph->carried : NULL);
+  ir_loop_open(e, &loop, from, to, w->h->lanes, ph->num_reduces, ph->carried);
   e->mask = mask_below(w, loop.index, to);
   bind(w, lane, loop.index);
   point(w, ph, 0);
   e->mask = NULL;
-  ir_loop_close(e, &loop, ph ? ph->carried : NULL);
+  ir_loop_close(e, &loop, ph->carried);
 }
 
 /* A short lane axis of known size: no loop at all. */
@@ -170,7 +203,7 @@ static void lane_row(walk *w, phase *ph, int64_t size) {
   }
 }
 
-static int unroll_for(const phase *ph) { return ph->weight <= 4 ? 4 : ph->weight <= 12 ? 2 : 1; }
+static int unroll_for(const phase *ph) { return ph->weight <= 4 ? 4 : ph->weight <= 8 ? 2 : 1; }
 
 static void reduced_loops(walk *w, phase *ph, int axis) {
   msc_emit *e = &w->e;
@@ -180,7 +213,7 @@ static void reduced_loops(walk *w, phase *ph, int axis) {
   if (last && lanes_reduced(w)) {
     int64_t baked = w->h->axis[axis].baked_size;
     if (baked && baked * ph->weight <= 64 * w->h->lanes) lane_row(w, ph, baked);
-    else lane_loops(w, ph, msc_emit_int(e, 0), msc_emit_size(e, axis), ph->accumulators, emit_point);
+    else lane_loops(w, ph, msc_emit_int(e, 0), msc_emit_size(e, axis), unroll_for(ph), emit_point);
     return;
   }
   ir_loop_open(e, &loop, msc_emit_int(e, 0), msc_emit_size(e, axis), 1, ph->num_reduces * ph->accumulators, ph->carried);
@@ -197,15 +230,10 @@ static void reduced_loops(walk *w, phase *ph, int axis) {
 static void end_phase(walk *w, phase *ph) {
   msc_emit *e = &w->e;
   for (int r = 0; r < ph->num_reduces; r++) {
-    int i = ph->reduce[r], num = ph->accumulators;
-    LLVMValueRef *acc = &ph->carried[r * num];
-    if (!lanes_reduced(w)) {
-      for (int u = 0; u < (msc_emit_varies(e, i) ? w->copies : 1); u++) e->value[i][u] = acc[u];
-      continue;
-    }
-    for (; num > 1; num /= 2)
-      for (int u = 0; u < num / 2; u++) acc[u] = msc_emit_combine(e, kind_of(w, i), dtype_of(w, i), acc[u], acc[u + num / 2]);
-    e->value[i][0] = msc_emit_horizontal(e, kind_of(w, i), dtype_of(w, i), acc[0]);
+    int i = ph->reduce[r];
+    if (lanes_reduced(w)) e->value[i][0] = msc_emit_horizontal(e, kind_of(w, i), dtype_of(w, i), ph->carried[r]);
+    else
+      for (int u = 0; u < (msc_emit_varies(e, i) ? w->copies : 1); u++) e->value[i][u] = ph->carried[r * ph->accumulators + u];
   }
 }
 
@@ -215,7 +243,7 @@ static void emit_phases(walk *w) {
   for (int number = 1; number <= w->h->num_phases; number++) {
     uint16_t outside = w->bound;
     find_phase(w, number, &ph);
-    start_phase(w, &ph, lanes_reduced(w) ? unroll_for(&ph) : w->copies);
+    start_phase(w, &ph, lanes_reduced(w) ? 1 : w->copies);
     reduced_loops(w, &ph, 0);
     w->bound = outside;
     end_phase(w, &ph);
@@ -292,16 +320,17 @@ static void bind_items(walk *w, LLVMValueRef number, uint16_t axes) {
 }
 
 static void map_point(walk *w, phase *ph, int to) {
-  (void)ph, (void)to;
+  (void)ph, (void)to; /* nothing is reduced */
   emit_ready(w, NULL);
 }
 
 static void map_row(walk *w, int last, LLVMValueRef from, LLVMValueRef to) {
   msc_emit *e = &w->e;
   ir_loop loop;
+  phase none = {0};
   uint16_t outside = w->bound;
   if (w->h->lanes > 1) {
-    lane_loops(w, NULL, from, to, 1, map_point);
+    lane_loops(w, &none, from, to, 1, map_point);
   } else {
     ir_loop_open(e, &loop, from, to, 1, 0, NULL);
     bind(w, last, loop.index);

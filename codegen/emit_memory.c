@@ -106,7 +106,14 @@ static LLVMValueRef affine(msc_emit *e, const msc_slots *at) {
   return sum ? sum : msc_emit_int(e, 0);
 }
 
-LLVMValueRef msc_emit_place(msc_emit *e, int i) { return affine(e, &e->p->instr[i].at); }
+/* Constants come last: neighbouring vectors share the sum before them. */
+LLVMValueRef msc_emit_place(msc_emit *e, int i) {
+  const msc_slots *at = &e->p->instr[i].at;
+  LLVMValueRef sum = affine(e, at);
+  if (!e->lane_offset || !at->coef[e->p->head.lane]) return sum;
+  LLVMValueRef offset = LLVMBuildMul(e->b, msc_emit_int(e, e->lane_offset), slot(e, at->coef[e->p->head.lane]), "");
+  return LLVMBuildAdd(e->b, sum, offset, "");
+}
 
 static LLVMValueRef lane_places(msc_emit *e, const msc_instr *in, LLVMValueRef first, int lanes) {
   LLVMValueRef all = msc_emit_splat(e, first, lanes), step = msc_emit_splat(e, slot(e, in->at.coef[e->p->head.lane]), lanes);

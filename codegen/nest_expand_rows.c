@@ -7,7 +7,7 @@
 static msc_dtype dtype_of(const msc_nester *n, uint16_t x) { return (msc_dtype)n->instr[x].dtype; }
 
 /* `over` axes of x are reduced.  Along an axis on which x is constant nothing needs to run. */
-static uint16_t reduce(msc_nester *n, msc_reduction kind, uint16_t x, uint16_t over) {
+static uint16_t reduce(msc_nester *n, int kind, uint16_t x, uint16_t over) {
   uint16_t idle = over & (uint16_t)~n->instr[x].axes;
   for (int i = 0; i < MSC_NEST_AXES && kind == MSC_SUM; i++)
     if (idle >> i & 1) x = nest_op(n, NEST_MUL, x, nest_cast(n, nest_dim(n, n->extent[i]), dtype_of(n, x)));
@@ -106,7 +106,7 @@ static rows rows_of(msc_nester *n, int x, int axis, const msc_view *view) {
   r.over = open_dims(n, x, 1u << axis, &r.along);
   r.inner = msc_nest_eval(n, x, &r.along);
   if (n->failed) return r;
-  r.m = reduce(n, MSC_MAX, r.inner, r.over);
+  r.m = reduce(n, NEST_LOOSE_MAX, r.inner, r.over);
   r.shift = nest_op(n, NEST_SUB, r.inner, r.m);
   r.s = reduce(n, MSC_SUM, nest_op(n, NEST_EXP, r.shift, 0), r.over);
   return r;
@@ -224,10 +224,10 @@ static uint16_t decayed(const update *u, uint16_t g, uint16_t w) { return has(u,
 /* b m + (1 - b) x */
 static uint16_t average(const update *u, const char *b, uint16_t m, uint16_t x) { return add(u, mul(u, attr(u, b), m), mul(u, less(u, b), x)); }
 
-/* 1 - b^t in f64: at the first steps nearly everything cancels */
+/* 1 - b^t = 1 - exp(t log b) in f64: at the first steps nearly everything cancels */
 static uint16_t correction(const update *u, const char *b) {
-  uint16_t t = nest_cast(u->n, u->in[4], MSC_F64);
-  return sub(u, nest_number(u->n, MSC_F64, 1), nest_op(u->n, NEST_POW, attr64(u, b), t));
+  uint16_t t = nest_cast(u->n, u->in[4], MSC_F64), log_b = nest_scalar(u->n, MSC_F64, log(msc_op_float(u->op, b)));
+  return sub(u, nest_number(u->n, MSC_F64, 1), nest_op(u->n, NEST_EXP, mul(u, t, log_b), 0));
 }
 
 static uint16_t momentum(const update *u, size_t result) {

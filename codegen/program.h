@@ -25,7 +25,7 @@
   X(DIM, 0)    /* dims[imm], as i64 */ \
   X(CONST, 0)  /* number, part of the code */ \
   X(SCALAR, 0) /* scalars[imm], converted */ \
-  X(REDUCE, 1) /* imm: msc_reduction; over `reduced` axes in its phase, or over tail axes */ \
+  X(REDUCE, 1) /* imm: msc_reduction or NEST_LOOSE_MAX; over `reduced` axes in its phase, or over tail axes */ \
   X(ADD, 2) X(SUB, 2) X(MUL, 2) X(DIV, 2) X(REM, 2) X(MAX, 2) X(MIN, 2) X(POW, 2) X(AND, 2) \
   X(NEG, 1) X(ABS, 1) X(SIGN, 1) X(RELU, 1) X(SQRT, 1) X(EXP, 1) X(LOG, 1) X(TANH, 1) X(ERF, 1) X(SIN, 1) X(COS, 1) \
   X(COMPARE, 2) /* imm: msc_nest_predicate */ \
@@ -39,6 +39,8 @@ typedef enum {
 #undef X
   NEST_CODE_COUNT
 } msc_nest_code;
+
+enum { NEST_LOOSE_MAX = MSC_NUM_REDUCTIONS }; /* may pass over NaN: for the shift of a softmax, whose sum finds it anyway */
 
 typedef enum { NEST_EQ, NEST_NE, NEST_LT, NEST_LE, NEST_GT, NEST_GE, NEST_BELOW /* unsigned < */ } msc_nest_predicate;
 
