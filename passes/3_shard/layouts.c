@@ -12,7 +12,6 @@ typedef struct {
   shard_graph g;
   msc_assignment *of_op;   /* by op id: own letters, with pass */
   const msc_layout **first_want;  /* by value id: of an argument, what its first user wants */
-  const msc_op **first_user;
 } laying;
 
 /* ---- partial sums that pass ---- */
@@ -102,31 +101,36 @@ static void note_first_users(laying *y) {
       bool owner = msc_info(o->op)->flags & MSC_UPDATE && t < msc_info(o->op)->num_operands && msc_info(o->op)->operand[t].tied >= 0;
       if (v->def || (y->first_want[v->id] && !owner)) continue;
       y->first_want[v->id] = wanted(y, o, (size_t)t);
-      if (!y->first_user[v->id]) y->first_user[v->id] = o->op;
     }
   }
 }
 
 static const char *named(const msc_op *op) { return op->name ? op->name : msc_kind_name(op->kind); }
 
-/* Every use of a parameter must want the stored layout: the reference's rule, kept where the user asked for it. */
-static bool check_shared(laying *y, const msc_value *v) {
-  const msc_op *first = y->first_user[v->id];
-  for (size_t i = 0; i < y->g.num_ops; i++) {
-    const shard_op *o = &y->g.op[i];
-    for (int t = 0; o->group >= 0 && !o->op->forward && t < o->op->num_in; t++) {
-      if (o->op->in[t].value != v || wanted(y, o, (size_t)t) == v->type->layout) continue;
-      msc_op_error(o->op, MSC_E_STRATEGY, "parameter %s is used in two layouts: %s wants %s, %s wants %s", v->name ? v->name : "", named(first),
-                   msc_layout_print(y->g.arena, y->g.mesh, v->type->layout), named(o->op), msc_layout_print(y->g.arena, y->g.mesh, wanted(y, o, (size_t)t)));
-      msc_note(y->g.ctx, first->loc, "the other use is here; set strict_parameter_layout to false to redistribute instead");
-      return false;
-    }
+/* Every use of a parameter in the model must want it in one layout: the reference's rule, kept where the user asked for it. */
+static bool check_shared(laying *y, const msc_value *v, const bool *is_optimizers) {
+  const msc_use *first = NULL;
+  for (const msc_use *u = v->uses; u; u = u->next) {
+    const shard_op *o = &y->g.op[u->user->id];
+    if (o->group < 0 || is_optimizers[u->user->id] || u->user->forward || msc_info(u->user)->flags & MSC_UPDATE) continue;
+    if (!first || u->user->id < first->user->id) first = u;
+  }
+  for (const msc_use *u = first ? v->uses : NULL; u; u = u->next) {
+    const shard_op *o = &y->g.op[u->user->id];
+    if (o->group < 0 || is_optimizers[u->user->id] || u->user->forward || msc_info(u->user)->flags & MSC_UPDATE) continue;
+    const msc_layout *here = wanted(y, o, (size_t)(u - u->user->in)), *there = wanted(y, &y->g.op[first->user->id], (size_t)(first - first->user->in));
+    if (here == there) continue;
+    msc_op_error(u->user, MSC_E_STRATEGY, "parameter %s is used in two layouts: %s wants %s, %s wants %s", v->name ? v->name : "", named(first->user),
+                 msc_layout_print(y->g.arena, y->g.mesh, there), named(u->user), msc_layout_print(y->g.arena, y->g.mesh, here));
+    msc_note(y->g.ctx, first->user->loc, "the other use is here; set strict_parameter_layout to false to redistribute instead");
+    return false;
   }
   return true;
 }
 
 static bool lay_arguments(laying *y) {
   msc_block *b = y->g.func->body;
+  const bool *is_optimizers = shard_optimizer_ops(&y->g);
   bool ok = true;
   note_first_users(y);
   for (size_t i = 0; i < b->num_args; i++) {
@@ -134,7 +138,7 @@ static bool lay_arguments(laying *y) {
     const msc_layout *want = y->first_want[v->id], *fixed = shard_fixed_layout(y->g.func, i);
     if (!fixed) fixed = want ? want : msc_layout_replicated(y->g.ctx, v->type->rank);
     v->type = msc_type_with_layout(y->g.ctx, v->type, fixed);
-    if (msc_arg_role(y->g.func, i) == MSC_ROLE_PARAMETER && want && msc_config_bool(y->pass->config, MSC_KEY_strict_parameter_layout)) ok &= check_shared(y, v);
+    if (msc_arg_role(y->g.func, i) == MSC_ROLE_PARAMETER && want && msc_config_bool(y->pass->config, MSC_KEY_strict_parameter_layout)) ok &= check_shared(y, v, is_optimizers);
   }
   return ok;
 }
@@ -146,7 +150,6 @@ bool pass_layouts(msc_pass_ctx *pass, msc_module *m) {
   MSC_TRY(shard_graph_of(pass, f, &y.g));
   y.of_op = msc_new_array(pass->scratch, msc_assignment, y.g.num_ops);
   y.first_want = msc_new_array(pass->scratch, const msc_layout *, y.g.num_values);
-  y.first_user = msc_new_array(pass->scratch, const msc_op *, y.g.num_values);
   for (size_t i = 0; i < y.g.num_ops; i++)
     if (y.g.op[i].group >= 0) lay_results(&y, &y.g.op[i]);
   MSC_TRY(lay_arguments(&y));

@@ -55,7 +55,41 @@ bool shard_allows(const shard_graph *g, int group, const msc_assignment *a) {
   return true;
 }
 
-/* ---- digits as text ---- */
+/* Its results go to updates and to new values of arguments only. */
+static bool serves_updates(const shard_graph *g, const msc_op *op, const msc_attr_value *ties, const bool *serves) {
+  if (op->forward || msc_info(op)->flags & (MSC_UPDATE | MSC_TERMINATOR)) return false;
+  for (size_t i = 0; i < op->num_out; i++)
+    for (const msc_use *u = op->out[i].uses; u; u = u->next) {
+      size_t at = (size_t)(u - u->user->in);
+      bool is_state = u->user == g->func->body->last && at < ties->list.num && ties->list.v[at].i >= 0;
+      if (!is_state && !(msc_info(u->user)->flags & MSC_UPDATE) && !serves[u->user->id]) return false;
+    }
+  return true;
+}
+
+const bool *shard_optimizer_ops(const shard_graph *g) {
+  bool *serves = msc_new_array(g->arena, bool, g->num_ops);
+  const msc_attr_value *ties = msc_func_attr(g->func, "ties");
+  if (!ties || ties->kind != MSC_ATTR_LIST) return serves;
+  for (size_t i = g->num_ops; i-- > 0;) serves[i] = serves_updates(g, g->op[i].op, ties, serves);
+  return serves;
+}
+
+/* ---- texts ---- */
+
+const char *shard_operand_text(const shard_graph *g, const msc_op *op, int operand) {
+  const msc_op_info *info = msc_info(op);
+  int last = info->num_operands - 1;
+  const char *name = operand < last || !info->operand[last].variadic ? info->operand[operand].name : NULL;
+  return name ? msc_arena_printf(g->arena, "operand %d (%s)", operand, name) : msc_arena_printf(g->arena, "operand %d", operand);
+}
+
+const char *shard_gradient_text(const shard_graph *g, const msc_op *op, const msc_dim_letters *dim) {
+  const msc_rule *own = &g->op[op->id].rule, *of_group = &g->group[g->op[op->id].group].rule;
+  for (int i = 0; i < dim->num; i++)
+    if (of_group->letter[dim->letter[i]].role == MSC_REP && own->letter[dim->letter[i]].role != MSC_REP) return " because of its gradient";
+  return "";
+}
 
 const char *shard_digits_text(const shard_graph *g, int num, const uint8_t *atom) {
   msc_layout raw;
@@ -71,22 +105,6 @@ const char *shard_digits_text(const shard_graph *g, int num, const uint8_t *atom
 static const msc_layout *digits_layout(shard_graph *g, const msc_op *op, const char *text) {
   const msc_layout *l = NULL;
   return msc_layout_parse(g->ctx, g->mesh, op->loc, msc_arena_printf(g->arena, "[%s]", text), &l) && l->rank == 1 ? l : NULL;
-}
-
-/* Atoms that make up the digits of a one-dimensional layout, in order. */
-static int atoms_of_digits(const msc_atoms *atoms, const msc_layout *l, uint8_t *out_atom) {
-  int num = 0;
-  for (int i = 0; i < l->first[1]; i++) {
-    msc_subaxis s = l->sub[i];
-    for (uint32_t pre = s.pre; pre < s.pre * s.size;)
-      for (int a = 0; a < atoms->num; a++)
-        if (atoms->atom[a].axis == s.axis && atoms->atom[a].pre == pre) {
-          out_atom[num++] = (uint8_t)a;
-          pre *= atoms->atom[a].size;
-          break;
-        }
-  }
-  return num;
 }
 
 /* ---- reading ---- */
@@ -128,7 +146,7 @@ static void read_sharding(shard_graph *g, shard_group *group) {
     int l = shard_letter(&group->rule, v->dict.a[i].name[0]);
     const msc_layout *digits = l < 0 ? NULL : digits_layout(g, group->leader, v->dict.a[i].value.s);
     if (!digits) continue;
-    group->digits.num[l] = (uint8_t)atoms_of_digits(&g->atoms, digits, group->digits.atom[l]);
+    group->digits.num[l] = (uint8_t)msc_atoms_in(&g->atoms, digits->first[1], digits->sub, group->digits.atom[l]);
     group->closed |= 1u << l;
   }
   group->by = msc_op_str(group->leader, "by");

@@ -8,125 +8,39 @@
 
 typedef struct {
   msc_pass_ctx *pass;
-  shard_graph g;
-  msc_atoms digits;  /* mesh digits that strategies are dealt from */
+  shard_graph g; /* its atoms: the digits that strategies are dealt from */
   int64_t devices;
   bool ok;
+  bool *wrong;                          /* by group: its annotations are at fault, and reported */
+  int64_t (*parts)[MSC_MAX_LETTERS];    /* by group: of a tuple; 0: none */
+  const msc_layout ***layout;           /* by group: of in_layout, by operand; NULL: none */
 } annotating;
 
-/* ---- tuples: parts per letter ---- */
-
-static const char *tuple_text(msc_arena *a, const msc_rule *rule, const int64_t *parts) {
-  const char *text = "";
-  for (int t = 0; t < rule->num_in; t++) {
-    text = msc_arena_printf(a, "%s%s[", text, t ? ", " : "");
-    for (int d = 0; d < rule->tensor[t].rank; d++) {
-      int64_t p = 1;
-      for (int i = 0; i < rule->tensor[t].dim[d].num; i++) p *= parts[rule->tensor[t].dim[d].letter[i]];
-      text = msc_arena_printf(a, "%s%s%" PRId64, text, d ? ", " : "", p);
-    }
-    text = msc_arena_printf(a, "%s]", text);
-  }
-  return msc_arena_printf(a, "[%s]", text);
-}
-
-/* Nearest legal numbers of parts for a size: divisors of both size and device count around p. */
-static const char *nearest_parts(msc_arena *a, int64_t size, int64_t devices, int64_t p) {
-  int64_t below = 1, above = 0;
-  for (int64_t k = 1; k <= devices; k++) {
-    if (devices % k || size % k) continue;
-    if (k <= p) below = k;
-    else if (!above) above = k;
-  }
-  return above ? msc_arena_printf(a, "%" PRId64 " or %" PRId64, below, above) : msc_arena_printf(a, "%" PRId64, below);
-}
-
-static const char *operand_text(const annotating *an, const msc_op *op, int t) {
-  const msc_op_info *info = msc_info(op);
-  const char *name = t < info->num_operands ? info->operand[t].name : "operand";
-  return msc_arena_printf(an->g.arena, "operand %d (%s)", t, name);
-}
-
-/* Deals p parts of one dimension to its letters, major first. */
-static bool deal_parts(annotating *an, const msc_op *op, const msc_rule *rule, int t, int d, int64_t p, int64_t *parts, int *from) {
-  const msc_dim_letters *dim = &rule->tensor[t].dim[d];
-  int64_t left = p;
-  for (int i = 0; i < dim->num; i++) {
-    int l = dim->letter[i];
-    int64_t take = left < rule->letter[l].size ? left : rule->letter[l].size;
-    if (parts[l] && parts[l] != take)
-      return msc_op_error(op, MSC_E_STRATEGY, "in_strategy: %s gives dimension %d %" PRId64 " parts, but %s cuts the same letter '%c' into %" PRId64,
-                          operand_text(an, op, t), d, take, operand_text(an, op, from[l]), rule->letter[l].name, parts[l]);
-    if (!parts[l]) from[l] = t;
-    parts[l] = take;
-    if (take > 1 && (rule->letter[l].role == MSC_REP || rule->letter[l].size % take))
-      return rule->letter[l].role == MSC_REP
-                 ? msc_op_error(op, MSC_E_STRATEGY, "in_strategy: dimension %d of %s must stay whole in %s, not %" PRId64 " parts", d, operand_text(an, op, t), msc_kind_name(op->kind), take)
-                 : msc_op_error(op, MSC_E_STRATEGY, "in_strategy: dimension %d of %s has %" PRId64 " elements, which %" PRId64 " parts do not divide; nearest legal: %s", d,
-                                operand_text(an, op, t), rule->letter[l].size, take, nearest_parts(an->g.arena, rule->letter[l].size, an->devices, take));
-    left /= take;
-  }
-  if (left > 1)
-    return msc_op_error(op, MSC_E_STRATEGY, "in_strategy: dimension %d of %s cannot be cut into %" PRId64 " parts; it must stay whole in %s", d, operand_text(an, op, t), p, msc_kind_name(op->kind));
-  return true;
-}
-
-static bool tuple_shape_ok(annotating *an, const msc_op *op, const msc_rule *rule, const msc_attr_value *v) {
-  if (v->kind != MSC_ATTR_LIST || v->list.num != rule->num_in)
-    return msc_op_error(op, MSC_E_STRATEGY, "in_strategy must have one entry for each of the %d operands of %s", rule->num_in, msc_kind_name(op->kind));
-  for (int t = 0; t < rule->num_in; t++) {
-    const msc_attr_value *dims = &v->list.v[t];
-    if (dims->kind != MSC_ATTR_LIST || dims->list.num != rule->tensor[t].rank)
-      return msc_op_error(op, MSC_E_STRATEGY, "in_strategy: %s has rank %d, its entry has %zu numbers", operand_text(an, op, t), rule->tensor[t].rank,
-                          dims->kind == MSC_ATTR_LIST ? dims->list.num : 0);
-    for (size_t d = 0; d < dims->list.num; d++)
-      if (dims->list.v[d].kind != MSC_ATTR_INT || dims->list.v[d].i < 1)
-        return msc_op_error(op, MSC_E_STRATEGY, "in_strategy: dimension %zu of %s: parts must be integers of at least 1", d, operand_text(an, op, t));
-  }
-  return true;
-}
-
-/* The same strategy with every letter cut as the first operand that has it says: what was probably meant. */
-static void note_legal(annotating *an, const msc_op *op, const msc_rule *rule, const msc_attr_value *v) {
-  int64_t parts[MSC_MAX_LETTERS] = {0};
-  for (int t = 0; t < rule->num_in; t++)
-    for (int d = 0; d < rule->tensor[t].rank; d++)
-      if (rule->tensor[t].dim[d].num == 1 && !parts[rule->tensor[t].dim[d].letter[0]]) {
-        const msc_letter *l = &rule->letter[rule->tensor[t].dim[d].letter[0]];
-        int64_t p = v->list.v[t].list.v[d].i;
-        parts[rule->tensor[t].dim[d].letter[0]] = l->role != MSC_REP && l->size % p == 0 && an->devices % p == 0 ? p : 1;
-      }
-  int64_t product = 1;
-  for (int l = 0; l < rule->num_letters; l++) {
-    if (!parts[l] || an->devices % (product * parts[l])) parts[l] = 1;
-    product *= parts[l];
-  }
-  msc_note(an->g.ctx, op->loc, "a legal strategy: %s", tuple_text(an->g.arena, rule, parts));
-  if (msc_op_bool(op, "transpose_b"))
-    msc_note(an->g.ctx, op->loc, "the second operand is stored transposed, [n, k]: its entry reads (n, k), and k must be cut as in the first operand");
-}
-
-static bool tuple_parts(annotating *an, const msc_op *op, const msc_rule *rule, const msc_attr_value *v, int64_t *parts) {
-  int from[MSC_MAX_LETTERS] = {0};
-  MSC_TRY(tuple_shape_ok(an, op, rule, v));
-  for (int t = 0; t < rule->num_in; t++)
-    for (int d = 0; d < rule->tensor[t].rank; d++)
-      if (!deal_parts(an, op, rule, t, d, v->list.v[t].list.v[d].i, parts, from)) {
-        note_legal(an, op, rule, v);
-        return false;
-      }
-  int64_t product = 1;
-  for (int l = 0; l < rule->num_letters; l++) {
-    if (!parts[l]) parts[l] = 1;
-    if (__builtin_mul_overflow(product, parts[l], &product)) product = INT64_MAX;
-  }
-  if (product <= an->devices && an->devices % product == 0) return true;
-  msc_op_error(op, MSC_E_STRATEGY, "in_strategy uses %" PRId64 " devices, which must divide the %" PRId64 " there are", product, an->devices);
-  note_legal(an, op, rule, v);
-  return false;
-}
+static const char *const annotations[] = {"in_strategy", "in_layout", "out_strategy", "out_layout"};
+enum { NUM_ANNOTATIONS = 4 };
 
 /* ---- parts to digits ---- */
+
+/* Takes whole unused axes whose sizes multiply to `parts`, first ones first.  Depth is bounded by the number of axes. */
+static bool take_axes(const annotating *an, int64_t parts, int axis, uint32_t *used, uint8_t *atom, uint8_t *num) {
+  const msc_atoms *digits = &an->g.atoms;
+  if (parts == 1) return true;
+  for (; axis < an->g.mesh->num_axes; axis++) {
+    int64_t size = an->g.mesh->axis[axis].size;
+    uint32_t mask = 0;
+    for (int i = 0; i < digits->num; i++)
+      if (digits->atom[i].axis == (uint32_t)axis) mask |= 1u << i;
+    if (size == 1 || parts % size || *used & mask) continue;
+    uint8_t before = *num;
+    for (int i = 0; i < digits->num; i++)
+      if (mask >> i & 1) atom[(*num)++] = (uint8_t)i;
+    *used |= mask;
+    if (take_axes(an, parts / size, axis + 1, used, atom, num)) return true;
+    *used &= ~mask;
+    *num = before;
+  }
+  return false;
+}
 
 /* Takes unused digits whose sizes multiply to `parts`, first ones first.  Depth is bounded by the number of digits. */
 static bool take_digits(const msc_atoms *digits, int64_t parts, int at, uint32_t *used, uint8_t *atom, uint8_t *num) {
@@ -142,6 +56,11 @@ static bool take_digits(const msc_atoms *digits, int64_t parts, int at, uint32_t
   return false;
 }
 
+/* Axes before digits of axes: a user's axis stays in one piece when it can. */
+static bool take_parts(const annotating *an, int64_t parts, uint32_t *used, uint8_t *atom, uint8_t *num) {
+  return take_axes(an, parts, 0, used, atom, num) || take_digits(&an->g.atoms, parts, 0, used, atom, num);
+}
+
 static void put_prime_digits(msc_atoms *digits, uint16_t axis, uint32_t *pre, int64_t n) {
   for (int64_t p = 2; n > 1; p++) {
     if (p * p > n) p = n;
@@ -154,79 +73,66 @@ static void put_prime_digits(msc_atoms *digits, uint16_t axis, uint32_t *pre, in
 
 /* Prime digits of every axis.  Without a user's mesh the one axis is cut as the first strategy deals its parts, the
  * device-matrix order, so that a lone op is placed as its author expects. */
-static void choose_digits(annotating *an, const int64_t *first_parts, int num_parts) {
+static void digits_of_parts(annotating *an, const int64_t *first_parts, int num_parts) {
   const msc_mesh *mesh = an->g.mesh;
+  memset(&an->g.atoms, 0, sizeof an->g.atoms);
   for (int a = 0; a < mesh->num_axes; a++) {
     uint32_t pre = 1;
     int64_t left = mesh->axis[a].size;
     for (int l = 0; mesh->num_axes == 1 && l < num_parts; l++) {
-      put_prime_digits(&an->digits, 0, &pre, first_parts[l]);
+      put_prime_digits(&an->g.atoms, 0, &pre, first_parts[l]);
       left /= first_parts[l];
     }
-    put_prime_digits(&an->digits, (uint16_t)a, &pre, left);
+    put_prime_digits(&an->g.atoms, (uint16_t)a, &pre, left);
   }
 }
 
-static bool deal_digits(annotating *an, shard_group *group, const int64_t *parts) {
-  uint32_t used = 0;
-  msc_assignment *a = &group->digits;
-  memset(a, 0, sizeof *a);
-  for (int l = 0; l < group->rule.num_letters; l++)
-    if (!take_digits(&an->digits, parts[l], 0, &used, a->atom[l], &a->num[l]))
-      return msc_op_error(group->leader, MSC_E_STRATEGY, "in_strategy: no axes of the mesh {%s} give %" PRId64 " parts for letter '%c'", msc_mesh_print(an->g.arena, an->g.mesh),
-                          parts[l], group->rule.letter[l].name);
-  group->closed = (1u << group->rule.num_letters) - 1;
-  group->by = "user";
-  return true;
+/* Layouts decide where the axes are cut; the first that fits no others is at fault. */
+static bool digits_of_layouts(annotating *an, size_t num, const msc_layout *const *layout, const msc_op *const *op) {
+  if (msc_atoms_of(an->g.mesh, num, layout, &an->g.atoms)) return true;
+  size_t good = 0, bad = num;
+  while (good + 1 < bad) {
+    size_t mid = good + (bad - good) / 2;
+    if (msc_atoms_of(an->g.mesh, mid, layout, &an->g.atoms)) good = mid;
+    else bad = mid;
+  }
+  const msc_layout *l = layout[bad - 1];
+  const char *text = msc_layout_print(an->g.arena, an->g.mesh, l);
+  if (op[bad - 1]) return msc_op_error(op[bad - 1], MSC_E_STRATEGY, "layout %s cuts an axis at a place that has no common refinement with the layouts given before it", text);
+  return msc_error(an->g.ctx, MSC_E_STRATEGY, an->g.func->loc, "layout %s of an argument cuts an axis at a place that has no common refinement with the layouts given before it", text);
 }
 
-/* ---- layout form ---- */
-
-static bool layout_digits(annotating *an, shard_group *group, const msc_layout *l, int tensor) {
-  const msc_op *op = group->leader;
-  const msc_tensor_letters *t = &group->rule.tensor[tensor];
-  if (l->rank != t->rank || l->num_partial)
-    return msc_op_error(op, MSC_E_STRATEGY, "in_layout of %s must cut %d dimensions and not be partial", operand_text(an, op, tensor), t->rank);
-  for (int d = 0; d < l->rank; d++) {
-    int num = l->first[d + 1] - l->first[d];
-    if (t->dim[d].num != 1) {
-      if (num) return msc_op_error(op, MSC_E_STRATEGY, "in_layout: dimension %d of %s must stay whole here", d, operand_text(an, op, tensor));
-      continue;
+static bool choose_digits(annotating *an) {
+  shard_graph *g = &an->g;
+  size_t num = 0, most = g->func->body->num_args, first = g->num_groups;
+  for (size_t i = g->num_groups; i-- > 0;) {
+    if (an->layout[i]) most += g->group[i].rule.num_in;
+    if (an->parts[i][0]) first = i;
+  }
+  const msc_layout **layout = msc_new_array(g->arena, const msc_layout *, most);
+  const msc_op **op = msc_new_array(g->arena, const msc_op *, most);
+  for (size_t i = 0; i < g->func->body->num_args; i++)
+    if ((layout[num] = shard_fixed_layout(g->func, i))) num++;
+  for (size_t i = 0; i < g->num_groups; i++)
+    for (int t = 0; an->layout[i] && t < g->group[i].rule.num_in; t++) {
+      if (!an->layout[i][t]) continue;
+      op[num] = g->group[i].leader;
+      layout[num++] = an->layout[i][t];
     }
-    int letter = t->dim[d].letter[0];
-    msc_assignment *a = &group->digits;
-    uint8_t atom[MSC_MAX_SUBAXES], count = 0;
-    for (int i = l->first[d]; i < l->first[d + 1]; i++)
-      for (uint32_t pre = l->sub[i].pre; pre < l->sub[i].pre * l->sub[i].size;)
-        for (int k = 0; k < an->digits.num; k++)
-          if (an->digits.atom[k].axis == l->sub[i].axis && an->digits.atom[k].pre == pre) {
-            atom[count++] = (uint8_t)k;
-            pre *= an->digits.atom[k].size;
-            break;
-          }
-    if (group->closed >> letter & 1 && (a->num[letter] != count || memcmp(a->atom[letter], atom, count)))
-      return msc_op_error(op, MSC_E_STRATEGY, "in_layout: %s cuts letter '%c' otherwise than an operand before it", operand_text(an, op, tensor), group->rule.letter[letter].name);
-    a->num[letter] = count;
-    memcpy(a->atom[letter], atom, count);
-    group->closed |= 1u << letter;
-  }
+  if (num) return digits_of_layouts(an, num, layout, op);
+  digits_of_parts(an, first < g->num_groups ? an->parts[first] : NULL, first < g->num_groups ? g->group[first].rule.num_letters : 0);
   return true;
 }
 
-static bool read_layouts(annotating *an, shard_group *group, const msc_attr_value *v) {
-  const msc_op *op = group->leader;
-  if (v->kind != MSC_ATTR_LIST || v->list.num != group->rule.num_in)
-    return msc_op_error(op, MSC_E_STRATEGY, "in_layout must have one layout for each of the %d operands of %s", group->rule.num_in, msc_kind_name(op->kind));
-  for (int t = 0; t < group->rule.num_in; t++) {
-    const msc_layout *l = NULL;
-    if (v->list.v[t].kind != MSC_ATTR_STR) return msc_op_error(op, MSC_E_STRATEGY, "in_layout: entry %d must be a layout text", t);
-    if (!*v->list.v[t].s) continue; /* not given */
-    MSC_TRY(msc_layout_parse(an->g.ctx, an->g.mesh, op->loc, v->list.v[t].s, &l));
-    MSC_TRY(layout_digits(an, group, l, t));
-  }
-  group->by = msc_op_attr(op, "by") ? msc_op_str(op, "by") : "user"; /* recorded in a strategy file */
-  if (shard_allows(&an->g, (int)(group - an->g.group), &group->digits)) return true;
-  return msc_op_error(op, MSC_E_STRATEGY, "in_layout cuts a dimension that must stay whole, does not divide its size, or uses an axis twice");
+static bool deal_digits(annotating *an, int group) {
+  uint32_t used = 0;
+  shard_group *of = &an->g.group[group];
+  msc_assignment *a = &of->digits;
+  memset(a, 0, sizeof *a);
+  for (int l = 0; l < of->rule.num_letters; l++)
+    if (!take_parts(an, an->parts[group][l], &used, a->atom[l], &a->num[l])) return msc_op_error(of->leader, MSC_E_INTERNAL, "no digits for letter '%c'", of->rule.letter[l].name);
+  of->closed = (1u << of->rule.num_letters) - 1;
+  return shard_allows(&an->g, group, a) || msc_op_error(of->leader, MSC_E_STRATEGY, "in_strategy: the gradient of %s cannot be cut like that", msc_kind_name(of->leader->kind));
 }
 
 /* ---- the mode's default: the batch letter ---- */
@@ -264,7 +170,7 @@ static int8_t *batch_dims(annotating *an, int8_t *letter_of_group) {
 /* All digits on the batch letter where they divide its size, else as many as fit; the others whole. */
 static void cut_batch(annotating *an, shard_group *group, int letter) {
   msc_assignment *a = &group->digits;
-  for (int i = 0; letter >= 0 && i < an->digits.num; i++) {
+  for (int i = 0; letter >= 0 && i < an->g.atoms.num; i++) {
     a->atom[letter][a->num[letter]++] = (uint8_t)i;
     if (!shard_allows(&an->g, (int)(group - an->g.group), a)) a->num[letter]--;
   }
@@ -274,100 +180,150 @@ static void cut_batch(annotating *an, shard_group *group, int letter) {
 
 static void apply_default(annotating *an) {
   int8_t *letter = msc_new_array(an->g.arena, int8_t, an->g.num_groups);
+  const bool *is_optimizers = shard_optimizer_ops(&an->g);
   batch_dims(an, letter);
   for (size_t i = 0; i < an->g.num_groups; i++) {
     shard_group *group = &an->g.group[i];
-    if (!group->by) cut_batch(an, group, letter[i]);
+    if (!group->by && !is_optimizers[group->leader->id]) cut_batch(an, group, letter[i]);
   }
 }
 
-/* ---- the pass ---- */
+/* ---- all annotations of the ops ---- */
 
-static bool set_mesh(msc_pass_ctx *pass, msc_module *m) {
-  int64_t devices = msc_config_int(pass->config, MSC_KEY_device_num);
-  msc_config_mesh(pass->config, pass->ctx, &m->mesh);
-  if (m->mesh.num_axes == 0) {
-    m->mesh.num_axes = 1;
-    m->mesh.axis[0] = (msc_axis){msc_intern(pass->ctx, "d"), devices};
+static void read_group(annotating *an, int group) {
+  const msc_op *op = an->g.group[group].leader;
+  bool tuple = msc_op_attr(op, "in_strategy"), layout = msc_op_attr(op, "in_layout");
+  if (tuple && layout) {
+    an->wrong[group] = !msc_op_error(op, MSC_E_STRATEGY, "in_strategy and in_layout are both given; one of them decides");
+  } else if (tuple) {
+    an->wrong[group] = !shard_tuple_parts(&an->g, group, an->parts[group]);
+  } else if (layout) {
+    const msc_layout **l = msc_new_array(an->g.arena, const msc_layout *, an->g.group[group].rule.num_in);
+    if (shard_read_layouts(&an->g, group, l)) an->layout[group] = l;
+    else an->wrong[group] = true;
   }
-  if (msc_mesh_size(&m->mesh) == devices) return true;
-  return msc_error(pass->ctx, MSC_E_CONFIG, NULL, "the mesh %s has %" PRId64 " devices, device_num is %" PRId64, msc_mesh_print(pass->scratch, &m->mesh), msc_mesh_size(&m->mesh), devices);
 }
 
+static void decide_group(annotating *an, int group) {
+  shard_group *of = &an->g.group[group];
+  bool ok = true;
+  if (an->parts[group][0]) ok = deal_digits(an, group);
+  else if (an->layout[group]) ok = shard_place_layouts(&an->g, group, an->layout[group]);
+  else return;
+  bool recorded = an->layout[group] && msc_op_attr(of->leader, "by"); /* in a strategy file */
+  of->by = recorded ? msc_op_str(of->leader, "by") : "user";
+  an->wrong[group] = !ok;
+}
+
+/* Every fault of every op is reported; false: the digits cannot be chosen. */
 static bool read_strategies(annotating *an) {
   shard_graph *g = &an->g;
-  int64_t(*parts)[MSC_MAX_LETTERS] = msc_arena_alloc(g->arena, g->num_groups * sizeof *parts);
-  int first = -1;
-  for (size_t i = 0; i < g->num_groups; i++) {
-    const msc_attr_value *v = msc_op_attr(g->group[i].leader, "in_strategy");
-    if (!v) continue;
-    if (!tuple_parts(an, g->group[i].leader, &g->group[i].rule, v, parts[i])) {
-      an->ok = false;
-      memset(parts[i], 0, sizeof *parts);
-    } else if (first < 0) {
-      first = (int)i;
-    }
-  }
-  choose_digits(an, first < 0 ? NULL : parts[first], first < 0 ? 0 : g->group[first].rule.num_letters);
-  g->atoms = an->digits;
-  for (size_t i = 0; i < g->num_groups; i++) {
-    const msc_attr_value *layouts = msc_op_attr(g->group[i].leader, "in_layout");
-    if (parts[i][0]) an->ok &= deal_digits(an, &g->group[i], parts[i]);
-    else if (layouts && !msc_op_attr(g->group[i].leader, "in_strategy")) an->ok &= read_layouts(an, &g->group[i], layouts);
-  }
-  return an->ok;
+  an->wrong = msc_new_array(g->arena, bool, g->num_groups);
+  an->parts = msc_arena_alloc(g->arena, g->num_groups * sizeof *an->parts);
+  an->layout = msc_new_array(g->arena, const msc_layout **, g->num_groups);
+  for (size_t i = 0; i < g->num_groups; i++) read_group(an, (int)i);
+  MSC_TRY(choose_digits(an));
+  for (size_t i = 0; i < g->num_groups; i++) decide_group(an, (int)i);
+  for (size_t i = 0; i < g->num_groups; i++) an->ok &= !an->wrong[i];
+  return true;
 }
 
-/* `out_strategy` may only repeat what the rule yields; asking for the reduce-scatter form is another form of the op. */
-static bool check_out_strategies(annotating *an) {
-  for (size_t i = 0; i < an->g.num_groups; i++) {
-    const shard_group *group = &an->g.group[i];
-    const msc_attr_value *v = msc_op_attr(group->leader, "out_strategy");
-    if (!v) continue;
-    const msc_tensor_letters *out = &group->rule.tensor[group->rule.num_in];
-    bool same = v->kind == MSC_ATTR_LIST && v->list.num == 1 && v->list.v[0].kind == MSC_ATTR_LIST && v->list.v[0].list.num == out->rank;
-    for (int d = 0; same && d < out->rank; d++) {
-      int l = out->dim[d].num ? out->dim[d].letter[0] : -1;
-      same = v->list.v[0].list.v[d].i == (l < 0 ? 1 : shard_parts(&an->g.atoms, group->digits.num[l], group->digits.atom[l]));
-    }
-    if (!same) an->ok = msc_op_error(group->leader, MSC_E_UNSUPPORTED, "out_strategy other than what in_strategy yields is not supported yet");
+/* ---- out_strategy, out_layout: they may only repeat what the rule yields ---- */
+
+/* The reduce-scatter form would be another form of the op. */
+static bool yields(annotating *an, int group, const msc_attr_value *v, bool is_layout) {
+  const shard_group *of = &an->g.group[group];
+  const shard_op *o = &an->g.op[of->leader->id];
+  if (v->kind != MSC_ATTR_LIST || v->list.num != of->leader->num_out)
+    return msc_op_error(of->leader, MSC_E_STRATEGY, "%s must have one entry for each of the %d results of %s", is_layout ? "out_layout" : "out_strategy", of->leader->num_out, msc_kind_name(of->leader->kind));
+  for (size_t i = 0; i < v->list.num; i++) {
+    const msc_layout *made = shard_layout(&an->g, o, &of->digits, of->leader->num_in + i), *want = made;
+    const msc_attr_value *e = &v->list.v[i];
+    bool same = is_layout ? e->kind == MSC_ATTR_STR : e->kind == MSC_ATTR_LIST && e->list.num == made->rank;
+    if (same && is_layout && *e->s) MSC_TRY(msc_layout_parse(an->g.ctx, an->g.mesh, of->leader->loc, e->s, &want));
+    for (int d = 0; same && !is_layout && d < made->rank; d++) same = e->list.v[d].kind == MSC_ATTR_INT && e->list.v[d].i == msc_layout_parts(made, d);
+    if (same && want == made) continue;
+    return msc_op_error(of->leader, MSC_E_UNSUPPORTED, "%s: result %zu of %s will be %s; another layout of it is not supported yet", is_layout ? "out_layout" : "out_strategy", i,
+                        msc_kind_name(of->leader->kind), msc_layout_print(an->g.arena, an->g.mesh, made));
   }
-  return an->ok;
+  return true;
+}
+
+static void check_results(annotating *an) {
+  for (size_t i = 0; i < an->g.num_groups; i++) {
+    const msc_op *op = an->g.group[i].leader;
+    const msc_attr_value *tuple = msc_op_attr(op, "out_strategy"), *layout = msc_op_attr(op, "out_layout");
+    if (an->wrong[i] || (!tuple && !layout)) continue;
+    if (!an->g.group[i].by) an->ok = msc_op_error(op, MSC_E_UNSUPPORTED, "%s without in_strategy or in_layout is not supported yet", tuple ? "out_strategy" : "out_layout");
+    if (an->g.group[i].by && tuple) an->ok &= yields(an, (int)i, tuple, false);
+    if (an->g.group[i].by && layout) an->ok &= yields(an, (int)i, layout, true);
+  }
 }
 
 static void ignore_strategies(annotating *an, const char *mode) {
   for (size_t i = 0; i < an->g.num_groups; i++) {
     msc_op *op = an->g.group[i].leader;
-    if (!msc_op_attr(op, "in_strategy") && !msc_op_attr(op, "in_layout") && !msc_op_attr(op, "out_strategy")) continue;
-    msc_warning(an->g.ctx, MSC_E_STRATEGY, op->loc, "the strategy of %s is ignored: parallel_mode is %s", op->name ? op->name : msc_kind_name(op->kind), mode);
-    msc_op_unset(op, "in_strategy");
-    msc_op_unset(op, "in_layout");
-    msc_op_unset(op, "out_strategy");
+    bool any = false;
+    for (int k = 0; k < NUM_ANNOTATIONS; k++) {
+      any |= msc_op_attr(op, annotations[k]) != NULL;
+      msc_op_unset(op, annotations[k]);
+    }
+    if (any) msc_warning(an->g.ctx, MSC_E_STRATEGY, op->loc, "the strategy of %s is ignored: parallel_mode is %s", op->name ? op->name : msc_kind_name(op->kind), mode);
   }
 }
 
-/* Layouts of the inputs: `full_batch` and `dataset_strategy`; else an input is read as its first user wants it. */
+/* ---- inputs: `full_batch` and `dataset_strategy`; else an input is read as its first user wants it ---- */
+
+/* Nearest legal numbers of parts for a size: divisors of both size and device count around p. */
+static const char *nearest_parts(msc_arena *a, int64_t size, int64_t devices, int64_t p) {
+  int64_t below = 1, above = 0;
+  for (int64_t k = 1; k <= devices && !above; k++) {
+    if (devices % k || size % k) continue;
+    if (k <= p) below = k;
+    else above = k;
+  }
+  return above ? msc_arena_printf(a, "%" PRId64 " or %" PRId64, below, above) : msc_arena_printf(a, "%" PRId64, below);
+}
+
 static bool lay_input(annotating *an, size_t arg, size_t input) {
   msc_value *v = an->g.func->body->args[arg];
   msc_context *ctx = an->g.ctx;
+  const msc_loc *loc = msc_config_loc(an->pass->config, MSC_KEY_dataset_strategy);
+  const char *name = v->name ? v->name : "";
   int64_t parts[MSC_MAX_RANK];
   int rank = msc_config_input_parts(an->pass->config, input, parts);
-  if (rank < 0) return true;
-  if (rank != v->type->rank) return msc_error(ctx, MSC_E_STRATEGY, an->g.func->loc, "dataset_strategy: input %s has rank %d, its entry has %d numbers", v->name ? v->name : "", v->type->rank, rank);
+  if (rank < 0) return true; /* reported with the number of entries */
+  if (rank != v->type->rank) return msc_error(ctx, MSC_E_STRATEGY, loc, "dataset_strategy: input %s has rank %d, its entry has %d numbers", name, v->type->rank, rank);
   msc_layout raw;
   uint32_t used = 0;
-  uint8_t atom[MSC_MAX_SUBAXES], num = 0;
+  uint8_t num = 0;
   memset(&raw, 0, sizeof raw);
   raw.rank = (uint8_t)rank;
   for (int d = 0; d < rank; d++) {
-    if (parts[d] < 1 || v->type->dim[d] % parts[d] || !take_digits(&an->digits, parts[d], 0, &used, atom, &num))
-      return msc_error(ctx, MSC_E_STRATEGY, an->g.func->loc, "dataset_strategy: dimension %d of input %s has %" PRId64 " elements, which cannot be cut into %" PRId64 " parts on %" PRId64 " devices; nearest legal: %s", d,
-                       v->name ? v->name : "", v->type->dim[d], parts[d], an->devices, nearest_parts(an->g.arena, v->type->dim[d], an->devices, parts[d]));
+    uint8_t atom[MSC_MAX_SUBAXES], own = 0;
+    if (parts[d] < 1 || v->type->dim[d] % parts[d] || an->devices % parts[d])
+      return msc_error(ctx, MSC_E_STRATEGY, loc, "dataset_strategy: dimension %d of input %s has %" PRId64 " elements, which cannot be cut into %" PRId64 " parts on %" PRId64 " devices; nearest legal: %s", d, name,
+                       v->type->dim[d], parts[d], an->devices, nearest_parts(an->g.arena, v->type->dim[d], an->devices, parts[d]));
+    if (!take_parts(an, parts[d], &used, atom, &own)) return msc_error(ctx, MSC_E_STRATEGY, loc, "dataset_strategy: input %s is cut into more parts than there are devices, %" PRId64, name, an->devices);
+    for (int i = 0; i < own; i++) raw.sub[num++] = an->g.atoms.atom[atom[i]];
     raw.first[d + 1] = num;
   }
-  for (int i = 0; i < num; i++) raw.sub[i] = an->digits.atom[atom[i]];
   msc_arg_set(an->g.func, arg, "msc.layout", msc_str(ctx, msc_layout_print(an->g.arena, an->g.mesh, msc_layout_of(ctx, an->g.mesh, &raw))));
   return true;
+}
+
+static bool lay_whole(annotating *an, size_t arg) {
+  const msc_layout *whole = msc_layout_replicated(an->g.ctx, an->g.func->body->args[arg]->type->rank);
+  msc_arg_set(an->g.func, arg, "msc.layout", msc_str(an->g.ctx, msc_layout_print(an->g.arena, an->g.mesh, whole)));
+  msc_arg_set(an->g.func, arg, "msc.whole", msc_bool(true));
+  return true;
+}
+
+static size_t num_entries(const annotating *an) {
+  int64_t parts[MSC_MAX_RANK];
+  size_t n = 0;
+  while (msc_config_input_parts(an->pass->config, n, parts) >= 0) n++;
+  return n;
 }
 
 static bool lay_inputs(annotating *an) {
@@ -375,40 +331,72 @@ static bool lay_inputs(annotating *an) {
   msc_input_mode mode = msc_config_input_mode(an->pass->config);
   size_t input = 0;
   bool ok = true;
-  for (size_t i = 0; i < f->body->num_args && mode != MSC_INPUT_DATA_PARALLEL; i++) {
-    if (msc_arg_role(f, i) > MSC_ROLE_MASK) continue;
-    msc_value *v = f->body->args[i];
-    if (mode == MSC_INPUT_TUPLES) {
-      ok &= lay_input(an, i, input++);
-    } else {
-      const msc_layout *whole = msc_layout_replicated(an->g.ctx, v->type->rank);
-      msc_arg_set(f, i, "msc.layout", msc_str(an->g.ctx, msc_layout_print(an->g.arena, an->g.mesh, whole)));
-      msc_arg_set(f, i, "msc.whole", msc_bool(true));
-    }
+  for (size_t i = 0; i < f->body->num_args && mode != MSC_INPUT_DATA_PARALLEL; i++)
+    if (msc_arg_role(f, i) <= MSC_ROLE_MASK) ok &= mode == MSC_INPUT_TUPLES ? lay_input(an, i, input++) : lay_whole(an, i);
+  if (mode != MSC_INPUT_TUPLES || num_entries(an) == input) return ok;
+  return msc_error(an->g.ctx, MSC_E_STRATEGY, msc_config_loc(an->pass->config, MSC_KEY_dataset_strategy), "dataset_strategy has %zu entries for the %zu inputs of the model", num_entries(an), input);
+}
+
+/* Layouts of arguments that the model brings with it. */
+static bool check_arguments(msc_func *f, msc_arena *arena) {
+  bool ok = true;
+  for (size_t i = 0; i < f->body->num_args; i++) {
+    const msc_value *v = f->body->args[i];
+    const msc_attr_value *given = msc_arg_attr(f, i, "msc.layout");
+    const msc_layout *l = NULL;
+    if (!given || given->kind != MSC_ATTR_STR) continue;
+    if (!msc_layout_parse(f->module->ctx, &f->module->mesh, f->loc, given->s, &l)) ok = false;
+    else if (l->num_partial || !msc_layout_fits(l, v->type))
+      ok = msc_error(f->module->ctx, MSC_E_STRATEGY, f->loc, "argument %s is %s and cannot have the layout %s", v->name ? v->name : "", msc_type_text(arena, &f->module->mesh, msc_type_with_layout(f->module->ctx, v->type, NULL)), given->s);
   }
   return ok;
 }
 
+/* ---- the pass ---- */
+
+static bool set_mesh(msc_pass_ctx *pass, msc_module *m, const msc_loc *loc) {
+  int64_t devices = msc_config_int(pass->config, MSC_KEY_device_num);
+  msc_config_mesh(pass->config, pass->ctx, &m->mesh);
+  if (m->mesh.num_axes == 0) {
+    m->mesh.num_axes = 1;
+    m->mesh.axis[0] = (msc_axis){msc_intern(pass->ctx, "d"), devices};
+  }
+  if (msc_mesh_size(&m->mesh) == devices) return true;
+  return msc_error(pass->ctx, MSC_E_CONFIG, loc, "the mesh %s has %" PRId64 " devices, device_num is %" PRId64, msc_mesh_print(pass->scratch, &m->mesh), msc_mesh_size(&m->mesh), devices);
+}
+
+/* Ops that no rule applies to have nothing to cut. */
+static bool check_others(const annotating *an) {
+  bool ok = true;
+  for (size_t i = 0; i < an->g.num_ops; i++)
+    for (int k = 0; an->g.op[i].group < 0 && k < NUM_ANNOTATIONS; k++)
+      if (msc_op_attr(an->g.op[i].op, annotations[k])) ok = msc_op_error(an->g.op[i].op, MSC_E_STRATEGY, "%s: a %s has nothing to be cut", annotations[k], msc_kind_name(an->g.op[i].op->kind));
+  return ok;
+}
+
+static void store(annotating *an) {
+  shard_graph_store(&an->g);
+  for (size_t i = 0; i < an->g.num_groups; i++)
+    for (int k = 0; k < NUM_ANNOTATIONS; k++)
+      if (strcmp(annotations[k], "in_strategy")) msc_op_unset(an->g.group[i].leader, annotations[k]); /* the search may reorder a tuple's digits */
+}
+
 bool pass_strategies(msc_pass_ctx *pass, msc_module *m) {
   msc_func *f = shard_func(m);
-  const char *mode = msc_config_text(pass->config, MSC_KEY_parallel_mode);
+  msc_parallel_mode mode = msc_config_parallel_mode(pass->config);
   annotating an = {.pass = pass, .ok = true, .devices = msc_config_int(pass->config, MSC_KEY_device_num)};
   if (!f) return true;
-  MSC_TRY(set_mesh(pass, m));
+  MSC_TRY(set_mesh(pass, m, f->loc) && check_arguments(f, pass->scratch));
   const char *file = msc_config_text(pass->config, MSC_KEY_strategy_ckpt_load_file);
   if (file) MSC_TRY(msc_strategy_load(f, file));
   MSC_TRY(shard_graph_of(pass, f, &an.g));
-  if (strcmp(mode, "data_parallel") == 0 || strcmp(mode, "stand_alone") == 0) ignore_strategies(&an, mode);
+  if (mode == MSC_DATA_PARALLEL || mode == MSC_STAND_ALONE) ignore_strategies(&an, msc_config_text(pass->config, MSC_KEY_parallel_mode));
   MSC_TRY(read_strategies(&an));
-  MSC_TRY(check_out_strategies(&an));
-  MSC_TRY(lay_inputs(&an));
+  check_results(&an);
+  if (!lay_inputs(&an) | !check_others(&an) | !an.ok) return false;
   bool configured = false;
   for (size_t i = 0; i < an.g.num_groups; i++) configured |= an.g.group[i].by != NULL;
-  if (strcmp(mode, "auto_parallel") != 0 || !configured) apply_default(&an);
-  shard_graph_store(&an.g);
-  for (size_t i = 0; i < an.g.num_groups; i++) {
-    msc_op_unset(an.g.group[i].leader, "in_layout");
-    msc_op_unset(an.g.group[i].leader, "out_strategy");
-  }
+  if (mode != MSC_AUTO_PARALLEL || !configured) apply_default(&an);
+  store(&an);
   return true;
 }

@@ -1,0 +1,121 @@
+/* layout_form.c: in_layout, one layout per operand -> digits of the letters; or a report that names both operands. */
+#include <string.h>
+
+#include "passes/3_shard/shard.h"
+
+typedef struct {
+  shard_graph *g;
+  shard_group *group;
+  const msc_op *op;
+  int tensor[MSC_MAX_LETTERS], dim[MSC_MAX_LETTERS]; /* where a letter was seen first */
+} placing;
+
+static const char *digits_text(const placing *p, int num, const msc_subaxis *s) { return msc_subaxis_print(p->g->arena, p->g->mesh, num, s); }
+
+/* ---- reading ---- */
+
+bool shard_read_layouts(const shard_graph *g, int group, const msc_layout **out_layout) {
+  const msc_op *op = g->group[group].leader;
+  const msc_rule *rule = &g->group[group].rule;
+  const msc_attr_value *v = msc_op_attr(op, "in_layout");
+  if (v->kind != MSC_ATTR_LIST) return msc_op_error(op, MSC_E_STRATEGY, "in_layout must be a list with one layout for each operand, such as [\"[{dp},{}]\", \"[{},{tp}]\"]");
+  if (v->list.num != rule->num_in)
+    return msc_op_error(op, MSC_E_STRATEGY, "in_layout must have one layout for each of the %d operands of %s, not %zu", rule->num_in, msc_kind_name(op->kind), v->list.num);
+  for (int t = 0; t < rule->num_in; t++) {
+    const char *operand = shard_operand_text(g, op, t);
+    if (v->list.v[t].kind != MSC_ATTR_STR) return msc_op_error(op, MSC_E_STRATEGY, "in_layout: the entry of %s must be the text of a layout, such as \"[{dp},{}]\"", operand);
+    out_layout[t] = NULL;
+    if (!*v->list.v[t].s) continue; /* not given */
+    MSC_TRY(msc_layout_parse(g->ctx, g->mesh, op->loc, v->list.v[t].s, &out_layout[t]));
+    if (out_layout[t]->rank != rule->tensor[t].rank)
+      return msc_op_error(op, MSC_E_STRATEGY, "in_layout: %s has rank %d, its layout %s has rank %d", operand, rule->tensor[t].rank, v->list.v[t].s, out_layout[t]->rank);
+    if (out_layout[t]->num_partial)
+      return msc_op_error(op, MSC_E_STRATEGY, "in_layout: %s cannot be wanted as a partial sum, %s; which sums stay unfinished follows from the layouts", operand, v->list.v[t].s);
+  }
+  return true;
+}
+
+/* ---- one dimension ---- */
+
+/* Where a letter got its first digits, and where it is now. */
+static bool disagree(const placing *p, int letter, int tensor, int dim, const char *here) {
+  const msc_assignment *a = &p->group->digits;
+  return msc_op_error(p->op, MSC_E_STRATEGY, "in_layout: dimension %d of %s and dimension %d of %s are the same letter '%c' of %s, but are cut by %s and %s", p->dim[letter],
+                      shard_operand_text(p->g, p->op, p->tensor[letter]), dim, shard_operand_text(p->g, p->op, tensor), p->group->rule.letter[letter].name, msc_kind_name(p->op->kind),
+                      shard_digits_text(p->g, a->num[letter], a->atom[letter]), here);
+}
+
+static bool cannot_cut(const placing *p, int tensor, int dim, const char *here) {
+  const msc_dim_letters *letters = &p->group->rule.tensor[tensor].dim[dim];
+  const msc_type *t = p->op->in[tensor].value->type;
+  bool whole = true;
+  for (int i = 0; i < letters->num; i++) whole &= p->group->rule.letter[letters->letter[i]].role == MSC_REP;
+  const char *operand = shard_operand_text(p->g, p->op, tensor);
+  if (whole)
+    return msc_op_error(p->op, MSC_E_STRATEGY, "in_layout: dimension %d of %s must stay whole in %s%s, not be cut by %s", dim, operand, msc_kind_name(p->op->kind), shard_gradient_text(p->g, p->op, letters), here);
+  return msc_op_error(p->op, MSC_E_STRATEGY, "in_layout: dimension %d of %s has %" PRId64 " elements, which %s does not divide in %s", dim, operand, t->dim[dim], here, msc_kind_name(p->op->kind));
+}
+
+/* Deals the atoms of one dimension to its letters, majors first: each takes as many as divide it. */
+static bool split_digits(const placing *p, const msc_dim_letters *letters, int num, const uint8_t *atom, msc_assignment *out) {
+  int at = 0;
+  for (int i = 0; i < letters->num; i++) {
+    const msc_letter *l = &p->group->rule.letter[letters->letter[i]];
+    int64_t parts = 1;
+    out->num[i] = 0;
+    for (; at < num && l->role != MSC_REP && l->size % (parts * p->g->atoms.atom[atom[at]].size) == 0; at++) {
+      parts *= p->g->atoms.atom[atom[at]].size;
+      out->atom[i][out->num[i]++] = atom[at];
+    }
+    if (parts != l->size) break; /* a minor letter is cut only when the majors are cut down to single elements */
+    for (int k = i + 1; k < letters->num; k++) out->num[k] = 0;
+  }
+  return at == num;
+}
+
+static bool place_dim(placing *p, int tensor, int dim, int num, const msc_subaxis *s) {
+  const msc_dim_letters *letters = &p->group->rule.tensor[tensor].dim[dim];
+  msc_assignment *a = &p->group->digits, here;
+  uint8_t atom[MSC_MAX_SUBAXES];
+  memset(&here, 0, sizeof here);
+  if (!split_digits(p, letters, msc_atoms_in(&p->g->atoms, num, s, atom), atom, &here)) return cannot_cut(p, tensor, dim, digits_text(p, num, s));
+  for (int i = 0; i < letters->num; i++) {
+    int l = letters->letter[i];
+    bool seen = p->group->closed >> l & 1;
+    if (seen && (a->num[l] != here.num[i] || memcmp(a->atom[l], here.atom[i], here.num[i]))) return disagree(p, l, tensor, dim, shard_digits_text(p->g, here.num[i], here.atom[i]));
+    if (seen) continue;
+    a->num[l] = here.num[i];
+    memcpy(a->atom[l], here.atom[i], here.num[i]);
+    p->group->closed |= 1u << l;
+    p->tensor[l] = tensor, p->dim[l] = dim;
+  }
+  return true;
+}
+
+/* ---- all ---- */
+
+/* One digit may not cut two letters. */
+static bool check_apart(const placing *p) {
+  const msc_assignment *a = &p->group->digits;
+  int owner[MSC_MAX_SUBAXES];
+  memset(owner, -1, sizeof owner);
+  for (int l = 0; l < p->group->rule.num_letters; l++)
+    for (int k = 0; k < a->num[l]; k++) {
+      int other = owner[a->atom[l][k]];
+      if (other >= 0)
+        return msc_op_error(p->op, MSC_E_STRATEGY, "in_layout: axis '%s' cuts dimension %d of %s and dimension %d of %s, which are different letters of %s", p->g->mesh->axis[p->g->atoms.atom[a->atom[l][k]].axis].name,
+                            p->dim[other], shard_operand_text(p->g, p->op, p->tensor[other]), p->dim[l], shard_operand_text(p->g, p->op, p->tensor[l]), msc_kind_name(p->op->kind));
+      owner[a->atom[l][k]] = l;
+    }
+  return true;
+}
+
+bool shard_place_layouts(shard_graph *g, int group, const msc_layout *const *layout) {
+  placing p = {.g = g, .group = &g->group[group], .op = g->group[group].leader};
+  memset(&p.group->digits, 0, sizeof p.group->digits);
+  p.group->closed = 0;
+  for (int t = 0; t < p.group->rule.num_in; t++)
+    for (int d = 0; layout[t] && d < layout[t]->rank; d++) MSC_TRY(place_dim(&p, t, d, layout[t]->first[d + 1] - layout[t]->first[d], layout[t]->sub + layout[t]->first[d]));
+  MSC_TRY(check_apart(&p));
+  return shard_allows(g, group, &p.group->digits) || msc_op_error(p.op, MSC_E_STRATEGY, "in_layout: the gradient of %s cannot be cut like that", msc_kind_name(p.op->kind));
+}
