@@ -1,0 +1,600 @@
+/* random_graph.h: a seed in; a module with a valid forward function, loss and optimizer, and the configuration to compile it
+ * with, out.  The same seed gives the same graph everywhere. */
+#ifndef MSC_TESTS_PASSES_RANDOM_GRAPH_H
+#define MSC_TESTS_PASSES_RANDOM_GRAPH_H
+
+#include <string.h>
+
+#include "ir/ir.h"
+
+enum { MAX_POOL = 48, MAX_ARGS = 64, MAX_SETTINGS = 12, MAX_ELEMS = 1536 };
+
+typedef struct {
+  uint64_t state;
+  msc_context *ctx;
+  msc_arena *arena;
+  msc_module *m;
+  msc_func *f;
+  msc_builder b;
+  msc_dtype dtype;             /* of all floats but those cast on purpose */
+  bool narrow;                 /* some value is bf16 */
+  bool keep_batch;             /* data_parallel: dimension 0 is the batch in every value */
+  int64_t batch;
+  int num_pool, num_ops;
+  msc_value *pool[MAX_POOL];   /* floats, the latest last */
+  int num_outputs;
+  msc_value *output[8];        /* integers and booleans that were made on the way */
+  int64_t max_int[MAX_ARGS];   /* by argument: integers are 0 .. max_int - 1 */
+  msc_mesh mesh;
+  bool named_mesh;
+  const char *mode;
+  int num_settings;
+  const char *setting[MAX_SETTINGS];
+} random_graph;
+
+/* ---- numbers ---- */
+
+/* Steele et al. 2014, splitmix64 */
+static inline uint64_t random_bits(random_graph *g) {
+  uint64_t x = g->state += 0x9e3779b97f4a7c15u;
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+  return x ^ x >> 31;
+}
+
+static inline int below(random_graph *g, int n) { return (int)(random_bits(g) % (uint64_t)n); }
+static inline bool chance(random_graph *g, int percent) { return below(g, 100) < percent; }
+
+static inline int64_t random_size(random_graph *g) {
+  static const int64_t sizes[] = {2, 3, 4, 6, 8, 8, 12, 12, 16, 24};
+  return sizes[below(g, sizeof sizes / sizeof *sizes)];
+}
+
+/* ---- values ---- */
+
+static inline const msc_type *float_type(random_graph *g, int rank, const int64_t *dim) { return msc_type_of(g->ctx, g->dtype, rank, dim, NULL); }
+
+static inline msc_value *new_arg(random_graph *g, const msc_type *t, const char *kind, const char *role) {
+  const char *name = msc_intern(g->ctx, msc_arena_printf(g->arena, "%s%zu", kind, g->f->body->num_args));
+  if (g->f->body->num_args == MAX_ARGS) return NULL;
+  msc_value *v = msc_add_arg(g->f->body, t, name);
+  msc_arg_set(g->f, v->index, "msc.name", msc_str(g->ctx, name));
+  msc_arg_set(g->f, v->index, "msc.role", msc_str(g->ctx, role));
+  return v;
+}
+
+static inline msc_value *new_parameter(random_graph *g, int rank, const int64_t *dim) { return new_arg(g, float_type(g, rank, dim), "w", "parameter"); }
+
+static inline msc_value *new_indices(random_graph *g, int rank, const int64_t *dim, int64_t max, const char *role) {
+  msc_value *v = new_arg(g, msc_type_of(g->ctx, chance(g, 50) ? MSC_I32 : MSC_I64, rank, dim, NULL), "i", role);
+  if (v) g->max_int[v->index] = max;
+  return v;
+}
+
+static inline msc_value *picked(random_graph *g) {
+  int recent = g->num_pool < 3 ? g->num_pool : 3;
+  return g->pool[chance(g, 65) ? g->num_pool - 1 - below(g, recent) : below(g, g->num_pool)];
+}
+
+static inline bool small(const msc_value *v) { return msc_type_elems(v->type) <= MAX_ELEMS; }
+
+/* ---- ops ---- */
+
+static inline msc_op *built(random_graph *g, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_out, size_t num_attrs, const msc_attr *attrs) {
+  for (size_t i = 0; i < num_in; i++)
+    if (!in[i]) return NULL;
+  g->b.name = msc_intern(g->ctx, msc_arena_printf(g->arena, "op%d", g->num_ops++));
+  return msc_build_with(&g->b, kind, num_in, in, num_out, num_attrs, attrs);
+}
+
+static inline msc_value *op_with(random_graph *g, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_attrs, const msc_attr *attrs) {
+  msc_op *op = built(g, kind, num_in, in, 1, num_attrs, attrs);
+  return op ? &op->out[0] : NULL;
+}
+
+static inline msc_value *unary(random_graph *g, msc_op_kind kind, msc_value *x) { return op_with(g, kind, 1, &x, 0, NULL); }
+static inline msc_value *binary(random_graph *g, msc_op_kind kind, msc_value *a, msc_value *b) { return op_with(g, kind, 2, (msc_value *[]){a, b}, 0, NULL); }
+static inline msc_attr ints(random_graph *g, const char *name, int num, const int64_t *v) { return msc_named(g->ctx, name, msc_ints(g->ctx, (size_t)num, v)); }
+static inline msc_attr text(random_graph *g, const char *name, const char *v) { return msc_named(g->ctx, name, msc_str(g->ctx, v)); }
+static inline msc_attr integer(random_graph *g, const char *name, int64_t v) { return msc_named(g->ctx, name, msc_int(v)); }
+static inline msc_attr boolean(random_graph *g, const char *name, bool v) { return msc_named(g->ctx, name, msc_bool(v)); }
+
+static inline msc_value *scalar(random_graph *g, double v) { return msc_build_scalar(&g->b, g->dtype, v); }
+
+/* A constant of floats that differ. */
+static inline msc_value *table(random_graph *g, int rank, const int64_t *dim) {
+  const msc_type *t = float_type(g, rank, dim);
+  int64_t n = msc_type_elems(t), size = msc_dtype_bytes(g->dtype);
+  char *data = msc_arena_alloc(g->arena, (size_t)(n * size));
+  for (int64_t i = 0; i < n; i++) {
+    double d = (double)(below(g, 33) - 16) / 16;
+    float f = (float)d;
+    memcpy(data + i * size, size == 8 ? (void *)&d : (void *)&f, (size_t)size);
+  }
+  msc_attr value = msc_named(g->ctx, "value", (msc_attr_value){.kind = MSC_ATTR_DENSE, .dense = {t, data, (size_t)(n * size)}});
+  return op_with(g, OP_constant, 0, NULL, 1, &value);
+}
+
+/* ---- elementwise ---- */
+
+static inline msc_value *positive(random_graph *g, msc_value *x) { return binary(g, OP_add, unary(g, OP_abs, x), scalar(g, 0.5)); }
+
+static inline msc_value *make_unary(random_graph *g, msc_value *x) {
+  static const msc_op_kind kinds[] = {OP_neg, OP_tanh, OP_erf, OP_sigmoid, OP_relu, OP_silu, OP_abs, OP_tanh, OP_relu};
+  int pick = below(g, 15);
+  switch (pick) {
+    case 9: return unary(g, OP_exp, unary(g, OP_tanh, x));
+    case 10: return unary(g, OP_log, positive(g, x));
+    case 11: return unary(g, OP_sqrt, positive(g, x));
+    case 12: return unary(g, OP_rsqrt, positive(g, x));
+    case 13:
+    case 14: {
+      msc_attr form = text(g, "form", pick == 13 ? "erf" : "tanh");
+      return op_with(g, OP_gelu, 1, &x, 1, &form);
+    }
+    default: return unary(g, kinds[pick], x);
+  }
+}
+
+/* The shape of x, or one that broadcasts to it. */
+static inline int like_shape(random_graph *g, const msc_value *x, int64_t *dim) {
+  int skip = x->type->rank && chance(g, 50) ? below(g, x->type->rank + 1) : 0, rank = x->type->rank - skip;
+  for (int d = 0; d < rank; d++) dim[d] = chance(g, 15) ? 1 : x->type->dim[skip + d];
+  return rank;
+}
+
+static inline bool broadcasts(const msc_value *a, const msc_value *b) {
+  int most = a->type->rank > b->type->rank ? a->type->rank : b->type->rank;
+  int64_t elems = 1;
+  for (int d = 1; d <= most; d++) {
+    int64_t x = d <= a->type->rank ? a->type->dim[a->type->rank - d] : 1, y = d <= b->type->rank ? b->type->dim[b->type->rank - d] : 1;
+    if (x != y && x != 1 && y != 1) return false;
+    elems *= x > y ? x : y;
+  }
+  return elems <= MAX_ELEMS;
+}
+
+/* Something that goes with x in an elementwise op. */
+static inline msc_value *partner(random_graph *g, msc_value *x) {
+  int64_t dim[MSC_MAX_RANK];
+  for (int tries = 0; tries < 6; tries++) {
+    msc_value *v = g->pool[below(g, g->num_pool)];
+    bool same_batch = !g->keep_batch || (v->type->rank == x->type->rank && v->type->rank && v->type->dim[0] == x->type->dim[0]);
+    if (same_batch && broadcasts(x, v) && chance(g, 70)) return v;
+  }
+  int rank = like_shape(g, x, dim);
+  if (g->keep_batch && rank == x->type->rank) dim[0] = 1;
+  if (chance(g, 15)) return scalar(g, (double)(below(g, 8) + 1) / 4);
+  if (chance(g, 20)) return table(g, rank, dim);
+  return new_parameter(g, rank, dim);
+}
+
+static inline msc_value *make_binary(random_graph *g, msc_value *x) {
+  static const msc_op_kind kinds[] = {OP_add, OP_sub, OP_mul, OP_max, OP_min, OP_add, OP_mul};
+  msc_value *y = partner(g, x);
+  if (!y) return NULL;
+  int pick = below(g, 9);
+  if (pick == 7) return binary(g, OP_div, x, positive(g, y));
+  if (pick == 8) return binary(g, OP_pow, positive(g, x), chance(g, 50) ? scalar(g, 1.5) : unary(g, OP_tanh, y));
+  return chance(g, 70) ? binary(g, kinds[pick], x, y) : binary(g, kinds[pick], y, x);
+}
+
+/* A constant or a ramp of any shape that goes with x. */
+static inline msc_value *make_source(random_graph *g, msc_value *x) {
+  int64_t dim[MSC_MAX_RANK];
+  int rank = like_shape(g, x, dim);
+  if (g->keep_batch && rank == x->type->rank) dim[0] = 1;
+  if (!rank || chance(g, 40)) return binary(g, OP_mul, x, table(g, rank, dim));
+  int at = below(g, rank);
+  msc_attr attrs[] = {msc_named(g->ctx, "type", msc_type_attr(float_type(g, rank, dim))), integer(g, "dim", at)};
+  msc_value *ramp = op_with(g, OP_iota, 0, NULL, 2, attrs);
+  return binary(g, OP_add, x, binary(g, OP_mul, ramp, scalar(g, 0.125)));
+}
+
+static inline msc_value *make_select(random_graph *g, msc_value *x) {
+  static const char *const predicates[] = {"lt", "le", "gt", "ge", "ne"};
+  msc_value *y = partner(g, x);
+  msc_attr predicate = text(g, "predicate", predicates[below(g, 5)]);
+  msc_value *c = y ? op_with(g, OP_compare, 2, (msc_value *[]){x, chance(g, 50) ? scalar(g, 0.0625) : y}, 1, &predicate) : NULL;
+  if (!c) return NULL;
+  if (g->num_outputs < 3 && chance(g, 30)) g->output[g->num_outputs++] = c;
+  msc_value *z = unary(g, OP_neg, x);
+  return op_with(g, OP_select, 3, (msc_value *[]){c, chance(g, 50) ? y : z, x}, 0, NULL);
+}
+
+static inline msc_value *make_cast(random_graph *g, msc_value *x) {
+  msc_attr to = text(g, "dtype", chance(g, 60) ? "i32" : g->dtype == MSC_F64 ? "f32" : "f64"), back = text(g, "dtype", msc_dtype_name(g->dtype));
+  if (g->narrow && chance(g, 50)) to = text(g, "dtype", "bf16");
+  bool whole = !strcmp(to.value.s, "i32"); /* no gradient goes through it: it must not stay alone */
+  msc_value *c = op_with(g, OP_cast, 1, (msc_value *[]){whole ? binary(g, OP_mul, x, scalar(g, 3.3)) : x}, 1, &to);
+  if (c && whole && g->num_outputs < 3 && chance(g, 40)) g->output[g->num_outputs++] = c;
+  if (g->dtype == MSC_F64 && !whole) return x; /* would be f32's rounding */
+  msc_value *v = c ? op_with(g, OP_cast, 1, &c, 1, &back) : NULL;
+  return v && whole ? binary(g, OP_add, x, binary(g, OP_mul, v, scalar(g, 0.25))) : v;
+}
+
+/* ---- products ---- */
+
+/* A parameter that exists and has this shape, sometimes. */
+static inline msc_value *shared_parameter(random_graph *g, int64_t rows, int64_t columns) {
+  for (size_t i = 0; i < g->f->body->num_args; i++) {
+    msc_value *v = g->f->body->args[i];
+    if (msc_arg_role(g->f, i) == MSC_ROLE_PARAMETER && v->type->rank == 2 && v->type->dim[0] == rows && v->type->dim[1] == columns && chance(g, 60)) return v;
+  }
+  return NULL;
+}
+
+/* A weight [k, n], stored transposed with `transpose`. */
+static inline msc_value *weight(random_graph *g, int64_t k, int64_t n, bool transpose) {
+  msc_value *v = shared_parameter(g, transpose ? n : k, transpose ? k : n);
+  return v ? v : new_parameter(g, 2, (int64_t[]){transpose ? n : k, transpose ? k : n});
+}
+
+static inline msc_value *make_matmul(random_graph *g, msc_value *x) {
+  bool ta = !g->keep_batch && chance(g, 20), tb = chance(g, 35);
+  if (x->type->rank < 2 || !small(x)) return NULL;
+  int64_t k = x->type->dim[x->type->rank - (ta ? 2 : 1)], n = chance(g, 30) ? k : random_size(g);
+  msc_value *w = weight(g, k, n, tb);
+  msc_attr attrs[] = {boolean(g, "transpose_a", ta), boolean(g, "transpose_b", tb)};
+  bool swap = x->type->rank == 2 && !g->keep_batch && chance(g, 10);
+  if (swap) return op_with(g, OP_matmul, 2, (msc_value *[]){weight(g, n, x->type->dim[0], false), x}, 0, NULL);
+  return op_with(g, x->type->rank == 2 ? OP_matmul : OP_batch_matmul, 2, (msc_value *[]){x, w}, 2, attrs);
+}
+
+/* Products of two values, as in attention. */
+static inline msc_value *make_scores(random_graph *g, msc_value *x) {
+  if (x->type->rank < 3 || x->type->dim[x->type->rank - 2] > 12) return NULL;
+  msc_attr tb = boolean(g, "transpose_b", true);
+  msc_value *other = partner(g, x);
+  if (!other || other->type != x->type) other = chance(g, 50) ? unary(g, OP_tanh, x) : x;
+  msc_value *s = op_with(g, OP_batch_matmul, 2, (msc_value *[]){x, other}, 1, &tb);
+  msc_value *p = s ? unary(g, OP_softmax, binary(g, OP_mul, s, scalar(g, 0.25))) : NULL;
+  return p ? op_with(g, OP_batch_matmul, 2, (msc_value *[]){p, x}, 0, NULL) : NULL;
+}
+
+/* ---- moving data ---- */
+
+static inline msc_value *make_reshape(random_graph *g, msc_value *x) {
+  int64_t dim[MSC_MAX_RANK];
+  int rank = 0, first = g->keep_batch ? 1 : 0;
+  for (int d = 0; d < x->type->rank; d++) {
+    int64_t n = x->type->dim[d], part = (int64_t[]){2, 3, 4}[below(g, 3)];
+    if (rank > first && chance(g, 35)) dim[rank - 1] *= n;
+    else if (d >= first && n % part == 0 && n > part && chance(g, 30) && rank + 2 < 5) dim[rank++] = part, dim[rank++] = n / part;
+    else dim[rank++] = n;
+  }
+  if (rank < 5 && chance(g, 10)) dim[rank++] = 1;
+  msc_attr shape = ints(g, "shape", rank, dim);
+  if (x->type->rank > 1 && chance(g, 25)) {
+    msc_attr axis = integer(g, "axis", g->keep_batch || chance(g, 70) ? 1 : 0);
+    return op_with(g, OP_flatten, 1, &x, 1, &axis);
+  }
+  return op_with(g, OP_reshape, 1, &x, 1, &shape);
+}
+
+static inline msc_value *make_transpose(random_graph *g, msc_value *x) {
+  int64_t perm[MSC_MAX_RANK];
+  int first = g->keep_batch ? 1 : 0;
+  for (int d = 0; d < x->type->rank; d++) perm[d] = d;
+  for (int d = x->type->rank - 1; d > first; d--) {
+    int other = first + below(g, d + 1 - first);
+    int64_t t = perm[d];
+    perm[d] = perm[other], perm[other] = t;
+  }
+  msc_attr attr = ints(g, "perm", x->type->rank, perm);
+  return op_with(g, OP_transpose, 1, &x, 1, &attr);
+}
+
+/* A dimension that may be worked along; -1: none. */
+static inline int free_dim(random_graph *g, const msc_value *x) {
+  int first = g->keep_batch ? 1 : 0;
+  return x->type->rank > first ? first + below(g, x->type->rank - first) : -1;
+}
+
+static inline msc_value *make_concat(random_graph *g, msc_value *x) {
+  int at = free_dim(g, x);
+  if (at < 0 || msc_type_elems(x->type) > MAX_ELEMS / 3) return NULL;
+  msc_value *in[3] = {x, unary(g, OP_tanh, x), x};
+  for (int i = 0; i < g->num_pool; i++)
+    if (g->pool[i]->type == x->type && chance(g, 40)) in[below(g, 3)] = g->pool[i];
+  msc_attr dim = integer(g, "dim", at);
+  return op_with(g, OP_concat, (size_t)(2 + below(g, 2)), in, 1, &dim);
+}
+
+static inline msc_value *make_split(random_graph *g, msc_value *x) {
+  int at = free_dim(g, x);
+  if (at < 0 || x->type->dim[at] < 2) return NULL;
+  int64_t n = x->type->dim[at], one = n % 2 == 0 && chance(g, 60) ? n / 2 : 1 + below(g, (int)n - 1), sizes[2] = {one, n - one};
+  msc_attr attrs[] = {integer(g, "dim", at), ints(g, "sizes", 2, sizes)};
+  msc_op *op = built(g, OP_split, 1, &x, 2, 2, attrs);
+  if (!op) return NULL;
+  if (one == n - one && chance(g, 60)) return binary(g, OP_mul, &op->out[0], &op->out[1]);
+  if (g->num_pool < MAX_POOL && chance(g, 70)) g->pool[g->num_pool++] = &op->out[1];
+  return &op->out[0];
+}
+
+static inline msc_value *make_slice(random_graph *g, msc_value *x) {
+  int64_t start[MSC_MAX_RANK], limit[MSC_MAX_RANK], stride[MSC_MAX_RANK];
+  for (int d = 0; d < x->type->rank; d++) {
+    int n = (int)x->type->dim[d];
+    bool cut = n > 2 && (d > 0 || !g->keep_batch) && chance(g, 40);
+    start[d] = cut ? below(g, n / 2) : 0;
+    limit[d] = cut ? n - below(g, n / 2) : n;
+    stride[d] = cut && chance(g, 30) ? 2 : 1;
+  }
+  msc_attr attrs[] = {ints(g, "start", x->type->rank, start), ints(g, "limit", x->type->rank, limit), ints(g, "stride", x->type->rank, stride)};
+  return op_with(g, OP_slice, 1, &x, chance(g, 50) ? 3 : 2, attrs);
+}
+
+static inline msc_value *make_pad(random_graph *g, msc_value *x) {
+  int64_t low[MSC_MAX_RANK], high[MSC_MAX_RANK];
+  if (msc_type_elems(x->type) > MAX_ELEMS / 4) return NULL;
+  for (int d = 0; d < x->type->rank; d++) {
+    bool free = d > 0 || !g->keep_batch;
+    low[d] = free && chance(g, 25) ? below(g, 3) : 0;
+    high[d] = free && chance(g, 25) ? below(g, 4) : 0;
+  }
+  msc_attr attrs[] = {ints(g, "low", x->type->rank, low), ints(g, "high", x->type->rank, high), msc_named(g->ctx, "value", msc_float(chance(g, 50) ? 0.5 : 0))};
+  return op_with(g, OP_pad, 1, &x, 3, attrs);
+}
+
+static inline msc_value *make_broadcast(random_graph *g, msc_value *x) {
+  int64_t dim[MSC_MAX_RANK];
+  if (x->type->rank > 3 || msc_type_elems(x->type) > MAX_ELEMS / 8 || g->keep_batch) return NULL;
+  dim[0] = 2 + 2 * below(g, 3);
+  for (int d = 0; d < x->type->rank; d++) dim[d + 1] = x->type->dim[d] == 1 ? 4 : x->type->dim[d];
+  msc_attr shape = ints(g, "shape", x->type->rank + 1, dim);
+  return op_with(g, OP_broadcast_to, 1, &x, 1, &shape);
+}
+
+/* Rows of a table by number: an embedding, or of a value that is already there. */
+static inline msc_value *make_gather(random_graph *g, msc_value *x) {
+  int64_t dim[2] = {g->batch, random_size(g)};
+  int rank = 1 + below(g, 2);
+  if (chance(g, 50)) {
+    msc_value *t = new_parameter(g, 2, (int64_t[]){random_size(g), 4});
+    return t ? binary(g, OP_gather, t, new_indices(g, rank, dim, t->type->dim[0], "data")) : NULL;
+  }
+  int at = free_dim(g, x);
+  if (at < 0 || x->type->rank > 3 || g->keep_batch) return NULL;
+  msc_value *i = new_indices(g, 1, dim + 1, x->type->dim[at], "data");
+  msc_attr axis = integer(g, "axis", at);
+  return op_with(g, OP_gather, 2, (msc_value *[]){x, i}, 1, &axis);
+}
+
+static inline msc_value *make_one_hot(random_graph *g, msc_value *x) {
+  int64_t depth = random_size(g);
+  (void)x;
+  msc_attr attrs[] = {integer(g, "depth", depth), text(g, "dtype", msc_dtype_name(g->dtype))};
+  msc_value *i = new_indices(g, 1, &g->batch, depth, "data"), *v = i ? op_with(g, OP_one_hot, 1, &i, 2, attrs) : NULL;
+  return v ? op_with(g, OP_matmul, 2, (msc_value *[]){v, weight(g, depth, random_size(g), false)}, 0, NULL) : NULL;
+}
+
+/* ---- reductions and rows ---- */
+
+static inline msc_value *make_reduce(random_graph *g, msc_value *x) {
+  static const msc_op_kind kinds[] = {OP_reduce_sum, OP_reduce_mean, OP_reduce_max, OP_reduce_min};
+  int64_t dims[MSC_MAX_RANK];
+  int num = 0;
+  for (int d = g->keep_batch ? 1 : 0; d < x->type->rank; d++)
+    if (chance(g, 40)) dims[num++] = d;
+  msc_attr attrs[] = {ints(g, "dims", num, dims), boolean(g, "keep_dims", chance(g, 40))};
+  msc_value *v = op_with(g, kinds[below(g, 4)], 1, &x, 2, attrs);
+  return v && v->type->rank == 0 ? binary(g, OP_mul, v, x) : v;
+}
+
+static inline msc_value *make_softmax(random_graph *g, msc_value *x) {
+  int at = free_dim(g, x);
+  if (at < 0) return NULL;
+  msc_attr axis = integer(g, "axis", chance(g, 50) ? at : at - x->type->rank);
+  return op_with(g, chance(g, 50) ? OP_softmax : OP_log_softmax, 1, &x, 1, &axis);
+}
+
+typedef msc_value *random_maker(random_graph *g, msc_value *x);
+
+static inline void add_random_op(random_graph *g) {
+  static random_maker *const makers[] = {make_unary, make_binary, make_binary, make_matmul, make_matmul, make_matmul, make_reshape, make_transpose, make_concat, make_split, make_slice,
+                                         make_pad, make_broadcast, make_gather, make_gather, make_one_hot, make_one_hot, make_source, make_source, make_reduce, make_softmax, make_select, make_cast, make_scores};
+  msc_value *v = makers[below(g, sizeof makers / sizeof *makers)](g, picked(g));
+  if (v && small(v) && v->type->rank <= 5 && g->num_pool < MAX_POOL) g->pool[g->num_pool++] = v;
+}
+
+/* ---- loss ---- */
+
+static inline msc_value *reduced(random_graph *g, msc_op_kind kind, msc_value *x) {
+  int64_t dims[MSC_MAX_RANK];
+  for (int d = 0; d < x->type->rank; d++) dims[d] = d;
+  msc_attr attr = ints(g, "dims", x->type->rank, dims);
+  return op_with(g, kind, 1, &x, 1, &attr);
+}
+
+static inline msc_value *cross_entropy(random_graph *g, msc_value *x, const char *how) {
+  const msc_type *t = x->type;
+  msc_attr reduction = text(g, "reduction", how);
+  msc_value *labels = chance(g, 70) ? new_indices(g, t->rank - 1, t->dim, t->dim[t->rank - 1], "label") : new_arg(g, t, "y", "label");
+  return op_with(g, OP_softmax_cross_entropy, 2, (msc_value *[]){x, labels}, 1, &reduction);
+}
+
+static inline msc_value *loss_of(random_graph *g, msc_value *x) {
+  const char *how = chance(g, 60) ? "mean" : "sum";
+  int pick = below(g, 10);
+  if (x->type->rank > 1 && pick < 5) return cross_entropy(g, x, how);
+  if (x->type->rank > 1 && pick == 5) return reduced(g, OP_reduce_mean, cross_entropy(g, x, "none"));
+  if (pick < 8) {
+    msc_attr reduction = text(g, "reduction", how);
+    msc_value *target = new_arg(g, x->type, "y", "label");
+    return op_with(g, OP_mean_absolute_error, 2, (msc_value *[]){x, target}, 1, &reduction);
+  }
+  return reduced(g, pick == 8 ? OP_reduce_mean : OP_reduce_sum, binary(g, OP_mul, x, x));
+}
+
+/* ---- attributes of the function ---- */
+
+static inline msc_attr_value group_of(random_graph *g, int kind, size_t num, const msc_attr_value *names) {
+  static const char *const kinds[] = {"sgd", "momentum", "adam", "adamw", "lamb"};
+  msc_attr *a = NULL;
+  size_t n = 0;
+  msc_put_attr(g->ctx, &a, &n, "kind", msc_str(g->ctx, kinds[kind]));
+  msc_put_attr(g->ctx, &a, &n, "lr", msc_float(0.0625));
+  if (kind == 1) msc_put_attr(g->ctx, &a, &n, "momentum", msc_float(0.75));
+  if (kind == 1 && chance(g, 30)) msc_put_attr(g->ctx, &a, &n, "nesterov", msc_bool(true));
+  if (chance(g, 30)) msc_put_attr(g->ctx, &a, &n, "weight_decay", msc_float(0.125));
+  if (names) msc_put_attr(g->ctx, &a, &n, "parameters", msc_list(g->ctx, num, names));
+  return (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {n, a}};
+}
+
+static inline void set_optimizer(random_graph *g) {
+  msc_attr_value names[2][MAX_ARGS], group[2];
+  size_t num[2] = {0, 0};
+  for (size_t i = 0; i < g->f->body->num_args; i++)
+    if (msc_arg_role(g->f, i) == MSC_ROLE_PARAMETER) {
+      int to = num[0] && chance(g, 50);
+      names[to][num[to]++] = msc_str(g->ctx, g->f->body->args[i]->name);
+    }
+  int kind = below(g, 5);
+  bool two = num[1] && chance(g, 20);
+  group[0] = group_of(g, kind, num[0], two ? names[0] : NULL);
+  if (two) group[1] = group_of(g, below(g, 5), num[1], names[1]);
+  msc_func_set(g->f, "optimizer", two ? msc_list(g->ctx, 2, group) : group[0]);
+}
+
+static inline void finish(random_graph *g, msc_value *loss) {
+  msc_value *result[12] = {loss};
+  msc_attr_value name[12] = {msc_str(g->ctx, "loss")};
+  size_t num = 1;
+  for (int i = 0; i < g->num_outputs; i++) result[num++] = g->output[i];
+  for (int i = 0; i < g->num_pool && num < 6; i++)
+    if (g->pool[i]->def && chance(g, 15)) result[num++] = g->pool[i];
+  for (size_t i = 1; i < num; i++) name[i] = msc_str(g->ctx, msc_arena_printf(g->arena, "out%zu", i));
+  msc_append(g->f->body, msc_op_new(g->f, OP_return, num, result, 0, g->b.loc));
+  msc_func_set(g->f, "loss", msc_int(0));
+  msc_func_set(g->f, "results", msc_list(g->ctx, num, name));
+  set_optimizer(g);
+}
+
+/* ---- configuration ---- */
+
+static inline void set(random_graph *g, const char *setting) { g->setting[g->num_settings++] = setting; }
+
+static inline void choose_mesh(random_graph *g) {
+  static const char *const meshes[] = {"d=2", "d=4", "d=6", "d=8", "dp=2,tp=2", "dp=2,tp=3", "dp=2,tp=2,sp=2", "d=8", "dp=2,tp=4", "tp=3,dp=2"};
+  bool alone = strcmp(g->mode, "stand_alone") == 0;
+  const char *text = alone ? "d=1" : meshes[below(g, sizeof meshes / sizeof *meshes)], *json = "";
+  msc_mesh_parse(g->ctx, NULL, text, &g->mesh);
+  set(g, msc_arena_printf(g->arena, "device_num=%" PRId64, msc_mesh_size(&g->mesh)));
+  g->named_mesh = g->mesh.num_axes > 1;
+  for (int i = 0; i < g->mesh.num_axes; i++) json = msc_arena_printf(g->arena, "%s%s\"%s\":%" PRId64, json, i ? "," : "", g->mesh.axis[i].name, g->mesh.axis[i].size);
+  if (g->named_mesh) set(g, msc_arena_printf(g->arena, "mesh={%s}", json));
+}
+
+/* Parts of each dimension that divide it, and together the devices. */
+static inline const char *legal_parts(random_graph *g, const msc_type *t) {
+  const char *text = "[";
+  int64_t left = msc_mesh_size(&g->mesh);
+  for (int d = 0; d < t->rank; d++) {
+    int64_t parts = 1, most = 1 + below(g, 8);
+    for (int64_t k = 2; k <= most; k++)
+      if (left % k == 0 && t->dim[d] % k == 0) parts = k;
+    left /= parts;
+    text = msc_arena_printf(g->arena, "%s%s%" PRId64, text, d ? "," : "", parts);
+  }
+  return msc_arena_printf(g->arena, "%s]", text);
+}
+
+static inline void configure_inputs(random_graph *g) {
+  const char *text = "";
+  if (chance(g, 60)) return;
+  if (chance(g, 40)) {
+    set(g, chance(g, 50) ? "full_batch=true" : "dataset_strategy=full_batch");
+    return;
+  }
+  for (size_t i = 0; i < g->f->body->num_args; i++)
+    if (msc_arg_role(g->f, i) <= MSC_ROLE_MASK) text = msc_arena_printf(g->arena, "%s%s%s", text, *text ? "," : "", legal_parts(g, g->f->body->args[i]->type));
+  set(g, msc_arena_printf(g->arena, "dataset_strategy=[%s]", text));
+}
+
+/* Digits on the letters of the op's rule, as many as are drawn and allowed. */
+static inline msc_assignment random_assignment(random_graph *g, const msc_rule *rule, const msc_atoms *atoms) {
+  msc_assignment a;
+  memset(&a, 0, sizeof a);
+  for (int k = 0, first = below(g, atoms->num); k < atoms->num; k++) {
+    int l = below(g, rule->num_letters), atom = (first + k) % atoms->num;
+    if (chance(g, 25)) continue;
+    a.atom[l][a.num[l]++] = (uint8_t)atom;
+    if (!msc_rule_allows(rule, &a, atoms)) a.num[l]--;
+  }
+  return a;
+}
+
+static inline msc_attr_value tuple_of(random_graph *g, const msc_layout *l) {
+  msc_attr_value parts[MSC_MAX_RANK];
+  for (int d = 0; d < l->rank; d++) parts[d] = msc_int(msc_layout_parts(l, d));
+  return msc_list(g->ctx, l->rank, parts);
+}
+
+static inline void annotate(random_graph *g, msc_op *op, bool tuples) {
+  msc_rule rule;
+  msc_atoms atoms;
+  msc_attr_value entry[4];
+  if (!msc_rule_of(op, g->arena, &rule) || !rule.num_letters || !rule.num_in || rule.num_in > 4 || !msc_atoms_of(&g->mesh, 0, NULL, &atoms) || !atoms.num) return;
+  msc_assignment a = random_assignment(g, &rule, &atoms);
+  for (size_t t = 0; t < rule.num_in; t++) {
+    const msc_layout *l = msc_rule_layout(g->ctx, &g->mesh, &atoms, &rule, &a, t);
+    entry[t] = tuples ? tuple_of(g, l) : msc_str(g->ctx, chance(g, 10) ? "" : msc_layout_print(g->arena, &g->mesh, l));
+  }
+  msc_op_set(op, tuples ? "in_strategy" : "in_layout", msc_list(g->ctx, rule.num_in, entry));
+}
+
+static inline void configure(random_graph *g) {
+  bool automatic = strcmp(g->mode, "auto_parallel") == 0, semi = strcmp(g->mode, "semi_auto_parallel") == 0;
+  int layouts = chance(g, 60) ? 0 : 70; /* percent of the annotations that are layouts */
+  set(g, msc_arena_printf(g->arena, "parallel_mode=%s", g->mode));
+  if (automatic) set(g, "search_mode=sharding_propagation");
+  if (strcmp(g->mode, "stand_alone") && chance(g, 25)) set(g, "gradients_mean=true");
+  if (chance(g, 25)) set(g, "enable_alltoall=false");
+  if (semi && chance(g, 90)) set(g, "strict_parameter_layout=false");
+  if (!automatic && !semi) return;
+  configure_inputs(g);
+  int percent = below(g, 50);
+  for (msc_op *op = g->f->body->first; op && op->kind != OP_return; op = op->next)
+    if (op->kind != OP_constant && op->kind != OP_iota && chance(g, percent)) annotate(g, op, !chance(g, layouts));
+}
+
+/* ---- all ---- */
+
+static inline void add_inputs(random_graph *g) {
+  static const int64_t batches[] = {8, 12, 16, 24, 24, 6};
+  g->batch = batches[below(g, g->keep_batch ? 5 : 6)];
+  if (g->keep_batch) g->batch = 24;
+  int64_t dim[3] = {g->batch, random_size(g), random_size(g)};
+  if (dim[1] * dim[2] > 64) dim[1] = 4;
+  int rank = 2 + chance(g, 35);
+  g->pool[g->num_pool++] = new_arg(g, float_type(g, rank, dim), "x", "data");
+  if (chance(g, 25)) g->pool[g->num_pool++] = new_arg(g, float_type(g, 2, (int64_t[]){g->batch, random_size(g)}), "x", "data");
+}
+
+static inline void random_graph_make(random_graph *g, msc_context *ctx, uint64_t seed) {
+  static const char *const modes[] = {"stand_alone", "data_parallel", "semi_auto_parallel", "semi_auto_parallel", "auto_parallel", "auto_parallel", "auto_parallel", "semi_auto_parallel", "data_parallel", "auto_parallel"};
+  memset(g, 0, sizeof *g);
+  g->state = seed;
+  g->ctx = ctx, g->arena = msc_context_arena(ctx);
+  g->mode = modes[below(g, sizeof modes / sizeof *modes)];
+  g->keep_batch = strcmp(g->mode, "data_parallel") == 0;
+  g->narrow = chance(g, 8);
+  g->dtype = g->narrow || chance(g, 25) ? MSC_F32 : MSC_F64;
+  g->m = msc_module_new(ctx);
+  g->f = msc_func_new(g->m, "forward");
+  g->b = (msc_builder){.func = g->f, .block = g->f->body, .loc = msc_loc_of(ctx, &(msc_loc){.file = msc_intern(ctx, "random"), .line = 1})};
+  add_inputs(g);
+  for (int i = 3 + below(g, 18); i > 0; i--) add_random_op(g);
+  msc_value *x = make_matmul(g, g->pool[g->num_pool - 1]);
+  if (!x) x = binary(g, OP_mul, g->pool[g->num_pool - 1], new_parameter(g, 0, NULL));
+  g->pool[g->num_pool++] = x;
+  msc_value *loss = loss_of(g, x);
+  if (chance(g, 25)) loss = binary(g, OP_add, loss, binary(g, OP_mul, scalar(g, 0.25), loss_of(g, picked(g))));
+  finish(g, loss);
+  choose_mesh(g);
+  configure(g);
+}
+
+#endif
