@@ -1,0 +1,13 @@
+/* fuzz_npy: any bytes as an npy file. */
+#include "tests/fuzz/array.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+  mscrt_blob b;
+  mscrt_array a;
+  mscrt_status *s = mscrt_blob_of(data, bytes, &b);
+  if (!s) s = mscrt_npy_parse(&b, &a);
+  if (!s) read_samples(&b, &a);
+  mscrt_status_free(s);
+  mscrt_blob_close(&b);
+  return 0;
+}

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""msc run: losses on one rank and several, evaluation, weights in and out, bad input, ranks that are killed, signals."""
+import json
+import os
+import signal
+import struct
+import subprocess
+import time
+
+from expect import MSC, SANITIZED, Expect, write
+
+MODEL = """module attributes {msc.name = "net"} {
+  "msc.func"() ({
+  ^bb0(%x: tensor<8x12xf32>, %y: tensor<8xi32>, %w: tensor<12x4xf32>, %b: tensor<4xf32>):
+    %0 = "msc.matmul"(%x, %w) : (tensor<8x12xf32>, tensor<12x4xf32>) -> tensor<8x4xf32> loc("dense"("net.py":3:5))
+    %1 = "msc.add"(%0, %b) : (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xf32> loc("dense.bias"("net.py":4:5))
+    %2 = "msc.softmax_cross_entropy"(%1, %y) : (tensor<8x4xf32>, tensor<8xi32>) -> tensor<f32> loc("loss"("net.py":5:5))
+    "msc.return"(%2, %1) : (tensor<f32>, tensor<8x4xf32>) -> ()
+  }) {sym_name = "forward", loss = 0 : i64, results = ["loss", "logits"],
+      arg_attrs = [{msc.name = "x", msc.role = "data"}, {msc.name = "y", msc.role = "label"},
+                   {msc.name = "w", msc.role = "parameter", msc.init = "normal:0.1"}, {msc.name = "b", msc.role = "parameter", msc.init = "zeros"}],
+      optimizer = {kind = "momentum", lr = 1.0e-01 : f32, momentum = 9.0e-01 : f32}} : () -> ()
+}
+"""
+SAMPLES = 100
+os.environ["XDG_CACHE_HOME"] = "/dev/null"  # no plan is known: the user's own folder must not matter
+
+
+def idx(name, data, *shape):
+    with open(name, "wb") as f:
+        f.write(struct.pack(f">BBBB{len(shape)}I", 0, 0, 8, len(shape), *shape) + bytes(data))
+
+
+def setup():
+    write("net.mlir", MODEL)
+    labels = [i * 7 % 4 for i in range(SAMPLES)]
+    idx("x.idx", [200 if j % 4 == labels[i] else (i * 31 + j * 17) % 90 for i in range(SAMPLES) for j in range(12)], SAMPLES, 12)
+    idx("y.idx", labels, SAMPLES)
+    idx("bad.idx", [4 if i == 50 else c for i, c in enumerate(labels)], SAMPLES)
+    idx("few.idx", labels[:90], 90)
+    idx("wide.idx", [0] * SAMPLES * 13, SAMPLES, 13)
+    for ranks in (1, 2, 4):
+        expect(f"compile net.mlir -o net{ranks}.bin --set device_num={ranks} --set gradients_mean=true --set parallel_mode={'data_parallel' if ranks > 1 else 'stand_alone'}", 0, None)
+
+
+DATA = "--data x=x.idx y=y.idx --trust-native"
+expect = Expect()
+setup()
+
+
+def lines(command, **more):
+    return [json.loads(line) for line in expect(f"run {command} {DATA} --json", 0, "", **more).stdout.decode().splitlines()]
+
+
+def losses(result):
+    return [line["loss"] for line in result if "step" in line]
+
+
+def check(ok, what):
+    expect.cases += 1
+    if not ok:
+        expect.fail("run", what, "", "")
+
+
+# Losses: the same for any number of threads, and (but for rounding) of ranks; evaluation; totals.
+one = lines("net1.bin --train 0:80 --eval 80:100 --epochs 3 --seed 5 --threads 1")
+check(len(losses(one)) == 30 and [line["step"] for line in one if "step" in line] == list(range(1, 31)), "thirty steps")
+check(losses(one)[-1] < losses(one)[0] / 2, "losses fall")
+check(one[-2]["eval"]["samples"] == 16 and one[-2]["eval"]["accuracy"] > 0.9 and one[-2]["eval"]["loss"] < 1, f"evaluation {one[-2]}")
+check(one[-1]["steps"] == 30 and one[-1]["ranks"] == 1 and one[-1]["rss_bytes"] > 1 << 20 and one[-1]["arena_bytes"] > 0, f"totals {one[-1]}")
+check(losses(lines("net1.bin --train 0:80 --epochs 3 --seed 5 --threads 3")) == losses(one), "threads change nothing")
+check(losses(lines("net1.bin --train 0:80 --steps 3 --seed 6")) != losses(one)[:3], "the seed changes something")
+for ranks in (2, 4):
+    many = lines(f"net{ranks}.bin -n {ranks} --train 0:80 --eval 80: --epochs 3 --seed 5")
+    check(len(losses(many)) == 30 and max(abs(a - b) / b for a, b in zip(losses(many), losses(one))) < 1e-4, f"{ranks} ranks lose as one: {losses(many)} {losses(one)}")
+    check(many[-2]["eval"]["accuracy"] == one[-2]["eval"]["accuracy"] and many[-1]["ranks"] == ranks, "evaluation on ranks")
+expect(f"run net1.bin {DATA} --steps 2", 0, "", lambda text: "" if text.startswith("step 1        loss ") and "2 steps in " in text and "1 rank of" in text else "text")
+
+# Weights: saved by four ranks, taken up by one.
+lines("net4.bin --steps 12 --save w.safetensors --in-order")
+expect(f"run net1.bin {DATA} --steps 0 --eval 0:96 --init w.safetensors --json", 0, "", lambda text: "" if json.loads(text.splitlines()[0])["eval"]["accuracy"] > 0.5 else text)
+expect(f"run net1.bin {DATA} --init x.idx", 1, "msc: error: x.idx: safetensors: the header claims 7205759403826872320 bytes, at most 100000000 are allowed [E0114]\n", "")
+
+# Bad input.
+expect(f"run net1.bin --data x=x.idx y=y.idx", 1, "net1.bin: error: this plan holds native code and was not compiled by you on this host; "
+       "if you know where it comes from, add --trust-native [E0122]\n", "")
+expect(f"run net4.bin -n 3 {DATA}", 1, "net4.bin: error: the plan is for 4 ranks, not for 3: compile with --set device_num=3 [E0122]\n", "")
+for command, text in (
+        ("net1.bin --data x=x.idx --trust-native", "input 'y' has no data: give a file for it"),
+        ("net1.bin --data x=x.idx z=y.idx --trust-native", "the model has no input 'z'; its inputs are: x, y"),
+        ("net1.bin --data x=x.idx y=absent.idx --trust-native", "absent.idx: cannot open: No such file or directory"),
+        ("net1.bin --data x=x.idx y=few.idx --trust-native", "input 'x' has 100 samples, but 'y' has 90"),
+        ("net1.bin --data x=wide.idx y=y.idx --trust-native", "wide.idx: shape [100,13] does not fit input 'x' of shape [8,12] (the first dimension counts samples)"),
+        (f"net1.bin {DATA} --train 0:101", "the training range 0:101 does not lie inside the 100 samples"),
+        (f"net1.bin {DATA} --eval 95:100", "the evaluation range 95:100 has 5 samples, fewer than one batch of 8"),
+        (f"net1.bin {DATA} --train 5", "--train: '5' is no range of samples such as 0:9000")):
+    expect(f"run {command}", 1, f"msc: error: {text} [E0114]\n", "")
+for command, text in (("--ckpt-dir c", "--ckpt-dir: checkpoints are not supported yet"), ("--comm tcp", "--comm tcp is not supported yet; local is"), ("--resume", "--resume: checkpoints are not supported yet")):
+    expect(f"run net1.bin {DATA} {command}", 1, f"msc: error: {text} [E0111]\n", "")
+expect(f"run net1.bin {DATA} --steps 1 --epochs 1", 2, "msc run: error: --steps and --epochs exclude each other (msc run --help)\n", "")
+expect(f"run net1.bin {DATA} --threads 0", 2, "msc run: error: -n and --threads are at least 1 (msc run --help)\n", "")
+plan = open("net1.bin", "rb").read()
+for name, data, text in (("cut.bin", plan[:-40], "a damaged one"), ("flipped.bin", plan[:-9] + bytes([plan[-9] ^ 4]) + plan[-8:], "damaged"), ("empty.bin", b"", "not a plan"), ("net.mlir", MODEL.encode(), "not a plan")):
+    open(name, "wb").write(data)
+    expect(f"run {name} {DATA}", 1, lambda got, text=text, name=name: "" if got.startswith(f"{name}: error: ") and text in got and got.endswith(" [E0122]\n") else text, "")
+
+# A label that is out of range: found by a rank in a step, told by all.
+expect("run net1.bin --data x=x.idx y=bad.idx --trust-native --in-order --train 48:", 1,
+       lambda text: "" if text.startswith("msc: error: rank 0: step 0: ") and "net.py" in text and "an index is out of range" in text else "op and place", "")
+expect("run net2.bin --data x=x.idx y=bad.idx --trust-native --in-order --train 48: --json", 1,
+       lambda text: "" if "rank 0: step 0: " in text and "rank 1: step 0: " in text and "rank 0 failed" in text else "both ranks", "")
+
+
+# Processes: one that is killed, and the launcher told to end.
+def start(ranks):
+    command = f"run net{ranks}.bin {DATA} --steps 100000000 --json"
+    process = subprocess.Popen([MSC, *command.split()], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    for _ in range(200):
+        line = process.stdout.readline()
+    with open(f"/proc/{process.pid}/task/{process.pid}/children") as f:
+        return process, [int(pid) for pid in f.read().split()]
+
+
+def alive(pids):
+    """Those that run; in a container without an init the dead may stay as zombies."""
+    def runs(pid):
+        try:
+            return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] != "Z"
+        except FileNotFoundError:
+            return False
+    return [pid for pid in pids if runs(pid)]
+
+
+def end(process, limit):
+    begin = time.monotonic()
+    _, err = process.communicate(timeout=60)
+    check(SANITIZED or time.monotonic() - begin < limit, f"ended within {limit} s")
+    return err.decode()
+
+
+for victim in (3, 0):
+    process, ranks = start(4)
+    check(len(ranks) == 4, "the launcher is no rank")
+    os.kill(ranks[victim], signal.SIGKILL)
+    text = end(process, 5)
+    check(process.returncode == 3, f"exit code 3, not {process.returncode}")
+    check(f"rank {victim} (process {ranks[victim]}) was ended by signal 9 (Killed)" in text, text)
+    check(all(f"rank {r}: step " in text for r in range(4) if r != victim) and f"rank {victim} is gone" in text and "all_reduce" in text and "(ranks 0,1,2,3)" in text, text)
+    check(not alive(ranks), "no process is left")
+process, ranks = start(2)
+process.send_signal(signal.SIGTERM)
+text = end(process, 5)
+check(process.returncode == 143 and not alive(ranks), f"ended by SIGTERM: {process.returncode} {text}")
+process, ranks = start(2)
+process.kill()
+end(process, 5)
+time.sleep(0.5)
+check(not alive(ranks), "ranks end with their launcher")
+expect.done()
