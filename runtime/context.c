@@ -65,6 +65,16 @@ static mscrt_status *meet(mscrt_context *c) {
   return NULL;
 }
 
+static void __attribute__((format(printf, 2, 3))) tell(const mscrt_context *c, const char *fmt, ...) {
+  char text[256];
+  va_list ap;
+  if (!c->o.log) return;
+  va_start(ap, fmt);
+  vsnprintf(text, sizeof text, fmt, ap);
+  va_end(ap);
+  c->o.log(c->o.log_user, MSCRT_LOG_INFO, text);
+}
+
 static void init_parameter(void *arg, int64_t unit, int worker) {
   const mscrt_context *c = arg;
   const mscrt_variable *v = &c->plan->parameter[unit];
@@ -89,6 +99,7 @@ mscrt_status *mscrt_open(const mscrt_plan *plan, const mscrt_options *options, m
   MSCRT_GOTO(mscrt_build(c));
   if (!c->o.no_init) mscrt_pool_run(c->pool, init_parameter, c, plan->num_parameters);
   if (c->o.perf_map && plan->code) MSCRT_GOTO(mscrt_write_perf_map(plan));
+  tell(c, "rank %d of %d: %d threads, arena of %" PRIu64 " bytes, plan %016" PRIx64, c->o.rank, c->o.ranks, c->threads, c->arena_bytes, plan->hash);
   *out_ctx = c;
   return NULL;
 fail:
@@ -135,6 +146,8 @@ mscrt_status *mscrt_set_data(mscrt_context *c, const mscrt_data *data) {
   MSCRT_CHECK(mscrt_feed_new(c, data, &feed));
   mscrt_feed_free(c->feed);
   c->feed = feed;
+  int64_t left_out = (data->o.train_end - data->o.train_begin) % data->batch;
+  if (left_out) tell(c, "%" PRId64 " samples of every epoch are left out: they fill no batch of %" PRId64, left_out, data->batch);
   return NULL;
 }
 

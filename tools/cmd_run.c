@@ -31,16 +31,20 @@ typedef struct {
 
 /* ---- failures ---- */
 
+static int debug_level(void) {
+  const char *debug = getenv("MSC_DEBUG");
+  return debug ? atoi(debug) : 0;
+}
+
 /* The diagnostic of a status that the runtime gave; returns the exit code. */
-static int report(cli *c, msc_code code, mscrt_status *s) {
+static int report(cli *c, const launch_line *line, msc_code code, mscrt_status *s) {
   if (!s) return CLI_OK;
   static const msc_code codes[] = {[MSCRT_UNSUPPORTED] = MSC_E_UNSUPPORTED, [MSCRT_ENVIRONMENT] = MSC_E_TARGET, [MSCRT_NO_MEMORY] = MSC_E_OUT_OF_MEMORY, [MSCRT_PEER] = MSC_E_TARGET, [MSCRT_BUG] = MSC_E_INTERNAL};
   mscrt_code k = mscrt_status_code(s);
   if (k < sizeof codes / sizeof *codes && codes[k]) code = codes[k];
-  launch_report(c, code, mscrt_status_text(s));
+  launch_report(c, line, code, mscrt_status_text(s));
   int exit = mscrt_status_exit(s);
-  const char *debug = getenv("MSC_DEBUG");
-  if (debug && atoi(debug) >= 1) fprintf(stderr, "%s", mscrt_status_trail(s));
+  if (debug_level() >= 1) fprintf(stderr, "%s", mscrt_status_trail(s));
   mscrt_status_free(s);
   return exit;
 }
@@ -117,13 +121,13 @@ static int open_data(training *t) {
   }
   if (train_open || eval_open) { /* an open end is known only after the files are */
     mscrt_data *all;
-    int code = report(c, MSC_E_DATA, mscrt_data_open(t->plan, num, sources, NULL, &all));
+    int code = report(c, NULL, MSC_E_DATA, mscrt_data_open(t->plan, num, sources, NULL, &all));
     if (code) return code;
     if (train_open) o.train_end = mscrt_data_samples(all);
     if (eval_open) o.eval_end = mscrt_data_samples(all);
     mscrt_data_close(all);
   }
-  int code = report(c, MSC_E_DATA, mscrt_data_open(t->plan, num, sources, &o, &t->data));
+  int code = report(c, NULL, MSC_E_DATA, mscrt_data_open(t->plan, num, sources, &o, &t->data));
   if (!code) t->per_epoch = mscrt_data_steps_per_epoch(t->data);
   return code;
 }
@@ -144,7 +148,7 @@ static int count_steps(training *t) {
 
 static int check_files(training *t) {
   cli *c = t->c;
-  if (cli_text(c, "init")) return report(c, MSC_E_DATA, mscrt_plan_check_weights(t->plan, cli_text(c, "init")));
+  if (cli_text(c, "init")) return report(c, NULL, MSC_E_DATA, mscrt_plan_check_weights(t->plan, cli_text(c, "init")));
   return CLI_OK;
 }
 
@@ -237,11 +241,17 @@ static mscrt_status *train(training *t) {
   return NULL;
 }
 
+static void on_log(void *user, mscrt_log_level level, const char *text) {
+  const training *t = user;
+  if (t->rank == 0) fprintf(stderr, "msc run: %s%s\n", level == MSCRT_LOG_WARNING ? "warning: " : "", text);
+}
+
 static mscrt_status *work(training *t) {
   cli *c = t->c;
   mscrt_options o = {
     .struct_size = sizeof o, .rank = t->rank, .ranks = t->ranks, .address = t->ranks > 1 ? t->address : NULL, .threads = (int)cli_int(c, "threads", 0),
     .seed = (uint64_t)cli_int(c, "seed", 0), .timeout_ms = (int)(cli_number(c, "timeout", 0) * 1000), .perf_map = cli_flag(c, "perf-map")};
+  if (debug_level() >= 1) o.log = on_log, o.log_user = t;
   mscrt_status *s = mscrt_open(t->plan, &o, &t->ctx);
   if (!s && t->data) s = mscrt_set_data(t->ctx, t->data);
   if (!s && cli_text(c, "init")) s = mscrt_load(t->ctx, cli_text(c, "init"));
@@ -260,18 +270,18 @@ static mscrt_status *work(training *t) {
   return s;
 }
 
-static int run_rank(void *arg, int rank) {
+static int run_rank(void *arg, int rank, const launch_line *line) {
   training *t = arg;
   t->rank = rank;
   t->ms = calloc((size_t)t->steps + 1, sizeof *t->ms);
   if (!t->ms) {
-    launch_report(t->c, MSC_E_OUT_OF_MEMORY, "out of memory");
+    launch_report(t->c, line, MSC_E_OUT_OF_MEMORY, "out of memory");
     return CLI_ENVIRONMENT;
   }
   if (rank == 0) setvbuf(stdout, NULL, _IOLBF, 0);
   mscrt_status *s = work(t);
   cli_progress_done(t->c);
-  int code = report(t->c, MSC_E_DATA, s);
+  int code = report(t->c, line, MSC_E_DATA, s);
   mscrt_close(t->ctx);
   free(t->ms);
   return code;
@@ -281,7 +291,7 @@ static int run_rank(void *arg, int rank) {
 
 static int run_ranks(training *t) {
   uint64_t name[2];
-  if (t->ranks == 1) return run_rank(t, 0);
+  if (t->ranks == 1) return run_rank(t, 0, NULL);
   if (getrandom(name, sizeof name, 0) != sizeof name) return CLI_ENVIRONMENT;
   snprintf(t->address, sizeof t->address, "@msc-%016" PRIx64 "%016" PRIx64, name[0], name[1]);
   return launch(t->c, t->ranks, run_rank, t);

@@ -22,16 +22,18 @@ typedef struct {
 } message;
 _Static_assert(sizeof(message) <= 4096, "PIPE_BUF");
 
-static int report_fd = -1, report_rank; /* of this process, when it is a rank */
+struct launch_line {
+  int fd, rank;
+};
 
-void launch_report(cli *c, msc_code code, const char *text) {
-  if (report_fd < 0) {
+void launch_report(cli *c, const launch_line *line, msc_code code, const char *text) {
+  if (!line) {
     msc_error(c->ctx, code, NULL, "%s", text);
     return;
   }
-  message m = {.rank = report_rank, .code = (int)code};
+  message m = {.rank = line->rank, .code = (int)code};
   snprintf(m.text, sizeof m.text, "%s", text);
-  while (write(report_fd, &m, sizeof m) < 0 && errno == EINTR) {}
+  while (write(line->fd, &m, sizeof m) < 0 && errno == EINTR) {}
 }
 
 typedef struct {
@@ -69,9 +71,8 @@ static int be_rank(int rank, int messages, pid_t launcher, const sigset_t *mask,
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != launcher) return CLI_ENVIRONMENT;
   sigprocmask(SIG_SETMASK, mask, NULL);
-  report_fd = messages;
-  report_rank = rank;
-  int code = fn(arg, rank);
+  launch_line line = {messages, rank};
+  int code = fn(arg, rank, &line);
   return fflush(stdout) == 0 || code ? code : CLI_ENVIRONMENT;
 }
 

@@ -4,14 +4,17 @@
 
 #include "tools/cli.h"
 
+/* How a rank speaks to its launcher. */
+typedef struct launch_line launch_line;
+
 /* What a rank runs; its result is the exit code.  It reports failures through launch_report, not to stderr. */
-typedef int launch_rank(void *arg, int rank);
+typedef int launch_rank(void *arg, int rank, const launch_line *line);
 
 /* Forks; returns the exit code of the whole: that of the rank that failed first, 3 when it was killed, 128 + n when the
  * launcher itself was told to end by signal n.  Messages of the ranks become diagnostics of `c`, equal ones once. */
 int launch(cli *c, int ranks, launch_rank *fn, void *arg);
 
-/* In a rank: a message for the launcher.  In a process that was not launched: a diagnostic. */
-void launch_report(cli *c, msc_code code, const char *text);
+/* A message for the launcher; line NULL (this process was not launched): a diagnostic. */
+void launch_report(cli *c, const launch_line *line, msc_code code, const char *text);
 
 #endif

@@ -106,6 +106,19 @@ static void batch_may_be_any_dimension(void **state) {
   assert_memory_equal(out, ((float[]){54, 55, 104, 105}), 16);
 }
 
+static void tensors_without_a_batch(void **state) {
+  (void)state;
+  uint8_t bytes[64];
+  float out[4];
+  mscrt_wanted fixed = {.name = "table", .dtype = MSCRT_F32, .rank = 2, .shape = {3, 6}, .batch_dim = -1, .role = MSCRT_MASK};
+  const char *path = put("i.idx", bytes, idx_images(bytes));
+  read_box(&fixed, path, NULL, (msc_box){.begin = {1, 2}, .size = {2, 2}}, out);
+  assert_memory_equal(out, ((float[]){52, 53, 102, 103}), sizeof out);
+  fixed.shape[0] = 2;
+  mscrt_samples s;
+  expect_text(mscrt_samples_open(&fixed, path, &s), MSCRT_INPUT, "shape [3,2,3] does not fit input 'table' of shape [2,6]");
+}
+
 static void npy_and_safetensors_convert(void **state) {
   (void)state;
   int32_t out[2];
@@ -280,7 +293,7 @@ static void philox_known_answers(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(idx_reaches_its_place), cmocka_unit_test(batch_may_be_any_dimension), cmocka_unit_test(npy_and_safetensors_convert),
+    cmocka_unit_test(idx_reaches_its_place), cmocka_unit_test(batch_may_be_any_dimension), cmocka_unit_test(tensors_without_a_batch), cmocka_unit_test(npy_and_safetensors_convert),
     cmocka_unit_test(tokens_are_windows), cmocka_unit_test(bad_files_are_refused), cmocka_unit_test(cut_while_in_use),
     cmocka_unit_test(halves_round_to_even), cmocka_unit_test(orders_are_permutations), cmocka_unit_test(philox_known_answers),
   };
