@@ -122,6 +122,7 @@ static const struct {
     {"%x: tensor<5x6xf32>", UNA(reduce_sum, a, x, "dims = [1]", 5x6xf32, 5xf32) UNA(reduce_sum, s, a, "dims = [0]", 5xf32, f32) BIN(div, b, x, s, 5x6xf32, f32, 5x6xf32), "%b", "tensor<5x6xf32>", "a value depends on a reduction of all rows and varies again"},
     {"%x: tensor<6x8xf32>, %y: tensor<48xf32>", UN(exp, e, x, 6x8xf32, 6x8xf32) UNA(reshape, r, e, "shape = [48]", 6x8xf32, 48xf32) BIN(add, z, r, y, 48xf32, 48xf32, 48xf32), "%z", "tensor<48xf32>", "a reshape joins dimensions that are computed apart; between kernels it is free"},
     {"%x: tensor<6x6xf32>", UNA(reduce_sum, s, x, "dims = [1]", 6x6xf32, 6xf32) BIN(add, z, x, s, 6x6xf32, 6xf32, 6x6xf32), "%z", "tensor<6x6xf32>", "a reduced dimension is also one of the result's"},
+    {"%i: tensor<2x5xi32>, %g: tensor<2x5x8xf32>, %h: tensor<9x8xf32>", "    %s = \"msc.scatter_add\"(%i, %g) {rows = 9 : i64} : (tensor<2x5xi32>, tensor<2x5x8xf32>) -> tensor<9x8xf32>\n" BIN(add, y, s, h, 9x8xf32, 9x8xf32, 9x8xf32), "%y", "tensor<9x8xf32>", "scatter_add is the end of a kernel"},
     {"%w: tensor<6x6xf32>", UNA(transpose, g, w, "perm = [1, 0]", 6x6xf32, 6x6xf32) "    %u = \"msc.sgd\"(%w, %g) {lr = 0.1 : f32} : (tensor<6x6xf32>, tensor<6x6xf32>) -> tensor<6x6xf32>\n", "%u", "tensor<6x6xf32>", "it reads other elements of what it overwrites"},
     {"%x: tensor<6x5xf64>, %w: tensor<5x7xf64>", UN(exp, e, x, 6x5xf64, 6x5xf64) BIN(matmul, z, e, w, 6x5xf64, 5x7xf64, 6x7xf64), "%z", "tensor<6x7xf64>", "operands of a product would be computed again for every row or column"},
 };
