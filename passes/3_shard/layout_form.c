@@ -117,5 +117,5 @@ bool shard_place_layouts(shard_graph *g, int group, const msc_layout *const *lay
   for (int t = 0; t < p.group->rule.num_in; t++)
     for (int d = 0; layout[t] && d < layout[t]->rank; d++) MSC_TRY(place_dim(&p, t, d, layout[t]->first[d + 1] - layout[t]->first[d], layout[t]->sub + layout[t]->first[d]));
   MSC_TRY(check_apart(&p));
-  return shard_allows(g, group, &p.group->digits) || msc_op_error(p.op, MSC_E_STRATEGY, "in_layout: the gradient of %s cannot be cut like that", msc_kind_name(p.op->kind));
+  return shard_check_digits(g, group, "in_layout");
 }

@@ -55,6 +55,14 @@ bool shard_allows(const shard_graph *g, int group, const msc_assignment *a) {
   return true;
 }
 
+bool shard_check_digits(const shard_graph *g, int group, const char *annotation) {
+  const shard_group *of = &g->group[group];
+  const char *kind = msc_kind_name(of->leader->kind);
+  if (shard_allows(g, group, &of->digits)) return true;
+  if (msc_rule_allows(&g->op[of->leader->id].rule, &of->digits, &g->atoms)) return msc_op_error(of->leader, MSC_E_STRATEGY, "%s: the gradient of %s cannot be cut like that", annotation, kind);
+  return msc_op_error(of->leader, MSC_E_STRATEGY, "%s: %s cannot be cut like that: of dimensions that it merges, a minor one is cut only when those before it are cut into single elements", annotation, kind);
+}
+
 /* Its results go to updates and to new values of arguments only. */
 static bool serves_updates(const shard_graph *g, const msc_op *op, const msc_attr_value *ties, const bool *serves) {
   if (op->forward || msc_info(op)->flags & (MSC_UPDATE | MSC_TERMINATOR)) return false;

@@ -132,7 +132,7 @@ static bool deal_digits(annotating *an, int group) {
   for (int l = 0; l < of->rule.num_letters; l++)
     if (!take_parts(an, an->parts[group][l], &used, a->atom[l], &a->num[l])) return msc_op_error(of->leader, MSC_E_INTERNAL, "no digits for letter '%c'", of->rule.letter[l].name);
   of->closed = (1u << of->rule.num_letters) - 1;
-  return shard_allows(&an->g, group, a) || msc_op_error(of->leader, MSC_E_STRATEGY, "in_strategy: the gradient of %s cannot be cut like that", msc_kind_name(of->leader->kind));
+  return shard_check_digits(&an->g, group, "in_strategy");
 }
 
 /* ---- the mode's default: the batch letter ---- */

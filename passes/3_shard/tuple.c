@@ -17,6 +17,10 @@ static int64_t given(const dealing *d, int tensor, int dim) { return d->tuple->l
 
 /* ---- shape of the tuple ---- */
 
+static const char *number_text(const dealing *d, const msc_attr_value *v) {
+  return v->kind == MSC_ATTR_INT ? msc_arena_printf(d->g->arena, "%" PRId64, v->i) : msc_attr_text(d->g->arena, d->g->mesh, v);
+}
+
 static bool is_shaped(const dealing *d) {
   const msc_op *op = d->op;
   const msc_attr_value *v = d->tuple;
@@ -31,8 +35,7 @@ static bool is_shaped(const dealing *d) {
       return msc_op_error(op, MSC_E_STRATEGY, "in_strategy: %s has rank %d, its entry has %zu numbers", operand, d->rule->tensor[t].rank, dims->list.num);
     for (size_t i = 0; i < dims->list.num; i++)
       if (dims->list.v[i].kind != MSC_ATTR_INT || dims->list.v[i].i < 1)
-        return msc_op_error(op, MSC_E_STRATEGY, "in_strategy: dimension %zu of %s: the number of parts must be an integer of at least 1, not %s", i, operand,
-                            msc_attr_text(d->g->arena, d->g->mesh, &dims->list.v[i]));
+        return msc_op_error(op, MSC_E_STRATEGY, "in_strategy: dimension %zu of %s: the number of parts must be an integer of at least 1, not %s", i, operand, number_text(d, &dims->list.v[i]));
   }
   return true;
 }
@@ -161,7 +164,7 @@ static bool check_product(const dealing *d) {
     if (__builtin_mul_overflow(product, d->parts[l], &product)) product = INT64_MAX;
   if (product > d->devices) return msc_op_error(d->op, MSC_E_STRATEGY, "in_strategy cuts %s into %" PRId64 " parts, more than the %" PRId64 " devices", msc_kind_name(d->op->kind), product, d->devices);
   if (d->devices % product == 0) return true;
-  return msc_op_error(d->op, MSC_E_STRATEGY, "in_strategy cuts %s into %" PRId64 " parts, among which the %" PRId64 " devices do not divide", msc_kind_name(d->op->kind), product, d->devices);
+  return msc_op_error(d->op, MSC_E_STRATEGY, "in_strategy cuts %s into %" PRId64 " parts, which do not divide the %" PRId64 " devices", msc_kind_name(d->op->kind), product, d->devices);
 }
 
 static bool deal_all(dealing *d) {

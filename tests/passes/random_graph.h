@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "ir/ir.h"
+#include "ir/interp.h"
 
 enum { MAX_POOL = 48, MAX_ARGS = 64, MAX_SETTINGS = 12, MAX_ELEMS = 1536 };
 
@@ -17,7 +17,8 @@ typedef struct {
   msc_func *f;
   msc_builder b;
   msc_dtype dtype;             /* of all floats but those cast on purpose */
-  bool narrow;                 /* some value is bf16 */
+  bool narrow;                 /* some value is bf16 or f16 */
+  bool trains;                 /* there is an optimizer */
   bool keep_batch;             /* data_parallel: dimension 0 is the batch in every value */
   int64_t batch;
   int num_pool, num_ops;
@@ -63,7 +64,11 @@ static inline msc_value *new_arg(random_graph *g, const msc_type *t, const char 
   return v;
 }
 
-static inline msc_value *new_parameter(random_graph *g, int rank, const int64_t *dim) { return new_arg(g, float_type(g, rank, dim), "w", "parameter"); }
+static inline msc_value *new_parameter(random_graph *g, int rank, const int64_t *dim) {
+  msc_value *v = new_arg(g, float_type(g, rank, dim), "w", "parameter");
+  if (v && chance(g, 6)) msc_arg_set(g->f, v->index, "msc.trainable", msc_bool(false));
+  return v;
+}
 
 static inline msc_value *new_indices(random_graph *g, int rank, const int64_t *dim, int64_t max, const char *role) {
   msc_value *v = new_arg(g, msc_type_of(g->ctx, chance(g, 50) ? MSC_I32 : MSC_I64, rank, dim, NULL), "i", role);
@@ -103,15 +108,9 @@ static inline msc_value *scalar(random_graph *g, double v) { return msc_build_sc
 
 /* A constant of floats that differ. */
 static inline msc_value *table(random_graph *g, int rank, const int64_t *dim) {
-  const msc_type *t = float_type(g, rank, dim);
-  int64_t n = msc_type_elems(t), size = msc_dtype_bytes(g->dtype);
-  char *data = msc_arena_alloc(g->arena, (size_t)(n * size));
-  for (int64_t i = 0; i < n; i++) {
-    double d = (double)(below(g, 33) - 16) / 16;
-    float f = (float)d;
-    memcpy(data + i * size, size == 8 ? (void *)&d : (void *)&f, (size_t)size);
-  }
-  msc_attr value = msc_named(g->ctx, "value", (msc_attr_value){.kind = MSC_ATTR_DENSE, .dense = {t, data, (size_t)(n * size)}});
+  msc_tensor t = msc_tensor_new(g->arena, float_type(g, rank, dim));
+  for (int64_t i = 0, n = msc_type_elems(t.type); i < n; i++) msc_tensor_set(&t, i, (double)(below(g, 33) - 16) / 16);
+  msc_attr value = msc_named(g->ctx, "value", (msc_attr_value){.kind = MSC_ATTR_DENSE, .dense = {t.type, t.data, (size_t)msc_type_bytes(t.type)}});
   return op_with(g, OP_constant, 0, NULL, 1, &value);
 }
 
@@ -447,7 +446,7 @@ static inline void set_optimizer(random_graph *g) {
   msc_attr_value names[2][MAX_ARGS], group[2];
   size_t num[2] = {0, 0};
   for (size_t i = 0; i < g->f->body->num_args; i++)
-    if (msc_arg_role(g->f, i) == MSC_ROLE_PARAMETER) {
+    if (msc_arg_role(g->f, i) == MSC_ROLE_PARAMETER && !msc_arg_attr(g->f, i, "msc.trainable")) {
       int to = num[0] && chance(g, 50);
       names[to][num[to]++] = msc_str(g->ctx, g->f->body->args[i]->name);
     }
@@ -469,7 +468,7 @@ static inline void finish(random_graph *g, msc_value *loss) {
   msc_append(g->f->body, msc_op_new(g->f, OP_return, num, result, 0, g->b.loc));
   msc_func_set(g->f, "loss", msc_int(0));
   msc_func_set(g->f, "results", msc_list(g->ctx, num, name));
-  set_optimizer(g);
+  if (g->trains) set_optimizer(g);
 }
 
 /* ---- configuration ---- */
@@ -477,7 +476,7 @@ static inline void finish(random_graph *g, msc_value *loss) {
 static inline void set(random_graph *g, const char *setting) { g->setting[g->num_settings++] = setting; }
 
 static inline void choose_mesh(random_graph *g) {
-  static const char *const meshes[] = {"d=2", "d=4", "d=6", "d=8", "dp=2,tp=2", "dp=2,tp=3", "dp=2,tp=2,sp=2", "d=8", "dp=2,tp=4", "tp=3,dp=2"};
+  static const char *const meshes[] = {"d=2", "d=4", "d=6", "d=8", "dp=2,tp=2", "dp=2,tp=3", "dp=2,tp=2,sp=2", "d=12", "dp=2,tp=4", "tp=3,dp=2"};
   bool alone = strcmp(g->mode, "stand_alone") == 0;
   const char *text = alone ? "d=1" : meshes[below(g, sizeof meshes / sizeof *meshes)], *json = "";
   msc_mesh_parse(g->ctx, NULL, text, &g->mesh);
@@ -551,11 +550,12 @@ static inline void configure(random_graph *g) {
   set(g, msc_arena_printf(g->arena, "parallel_mode=%s", g->mode));
   if (automatic) set(g, "search_mode=sharding_propagation");
   if (strcmp(g->mode, "stand_alone") && chance(g, 25)) set(g, "gradients_mean=true");
+  if (chance(g, 20)) set(g, "gradient_fp32_sync=false");
   if (chance(g, 25)) set(g, "enable_alltoall=false");
   if (semi && chance(g, 90)) set(g, "strict_parameter_layout=false");
   if (!automatic && !semi) return;
   configure_inputs(g);
-  int percent = below(g, 50);
+  int percent = below(g, chance(g, 20) ? 95 : 50);
   for (msc_op *op = g->f->body->first; op && op->kind != OP_return; op = op->next)
     if (op->kind != OP_constant && op->kind != OP_iota && chance(g, percent)) annotate(g, op, !chance(g, layouts));
 }
@@ -570,6 +570,7 @@ static inline void add_inputs(random_graph *g) {
   if (dim[1] * dim[2] > 64) dim[1] = 4;
   int rank = 2 + chance(g, 35);
   g->pool[g->num_pool++] = new_arg(g, float_type(g, rank, dim), "x", "data");
+  if (!g->keep_batch && chance(g, 10)) msc_arg_set(g->f, 0, "msc.batch_dim", msc_int(chance(g, 50) ? 1 : -1));
   if (chance(g, 25)) g->pool[g->num_pool++] = new_arg(g, float_type(g, 2, (int64_t[]){g->batch, random_size(g)}), "x", "data");
 }
 
@@ -580,8 +581,10 @@ static inline void random_graph_make(random_graph *g, msc_context *ctx, uint64_t
   g->ctx = ctx, g->arena = msc_context_arena(ctx);
   g->mode = modes[below(g, sizeof modes / sizeof *modes)];
   g->keep_batch = strcmp(g->mode, "data_parallel") == 0;
-  g->narrow = chance(g, 8);
+  g->trains = chance(g, 93);
+  g->narrow = chance(g, 12);
   g->dtype = g->narrow || chance(g, 25) ? MSC_F32 : MSC_F64;
+  if (g->narrow && chance(g, 50)) g->dtype = chance(g, 60) ? MSC_BF16 : MSC_F16;
   g->m = msc_module_new(ctx);
   g->f = msc_func_new(g->m, "forward");
   g->b = (msc_builder){.func = g->f, .block = g->f->body, .loc = msc_loc_of(ctx, &(msc_loc){.file = msc_intern(ctx, "random"), .line = 1})};
