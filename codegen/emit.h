@@ -89,6 +89,8 @@ LLVMValueRef msc_emit_unmasked(msc_emit *e, LLVMValueRef v, LLVMValueRef identit
 /* ---- emit_memory.c ---- */
 
 LLVMValueRef msc_emit_load(msc_emit *e, int i);
+/* The elements from the first lane's place on, side by side, whatever the lanes lie along. */
+LLVMValueRef msc_emit_load_run(msc_emit *e, int i);
 void msc_emit_store(msc_emit *e, int i);
 void msc_emit_scatter(msc_emit *e, int i);
 void msc_emit_fill(msc_emit *e, int i);

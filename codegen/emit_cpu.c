@@ -397,6 +397,102 @@ static void emit_block(walk *w, LLVMValueRef first) {
   LLVMPositionBuilderAtEnd(e->b, after);
 }
 
+/* ---- transposes ---- */
+
+/* Is it contiguous along the other axis? */
+static bool is_turned(const walk *w, int i) {
+  const msc_instr *in = &w->e.p->instr[i];
+  return in->code == NEST_LOAD && in->at.coef[w->h->across] == 1 && in->at.coef[w->h->lane] > 1;
+}
+
+/* Rows become columns: in step s, blocks of s elements change places between vectors s apart. */
+static void turn(walk *w, LLVMValueRef *v) {
+  LLVMTypeRef i32 = LLVMInt32TypeInContext(w->e.l->llvm);
+  int num = w->h->lanes;
+  for (int s = 1; s < num; s *= 2)
+    for (int i = 0; i < num; i++) {
+      LLVMValueRef low[64], high[64], a = v[i], b = v[i + s < num ? i + s : i];
+      if (i & s) continue;
+      for (int k = 0; k < num; k++) {
+        low[k] = LLVMConstInt(i32, (unsigned)(k & s ? num + k - s : k), false);
+        high[k] = LLVMConstInt(i32, (unsigned)(k & s ? num + k : k + s), false);
+      }
+      v[i] = LLVMBuildShuffleVector(w->e.b, a, b, LLVMConstVector(low, (unsigned)num), "");
+      v[i + s] = LLVMBuildShuffleVector(w->e.b, a, b, LLVMConstVector(high, (unsigned)num), "");
+    }
+}
+
+/* A square of lanes x lanes elements at (row, column) by way of the stack: `tile` has one for each turned load. */
+static void emit_square(walk *w, LLVMValueRef row, LLVMValueRef column, LLVMValueRef *tile) {
+  msc_emit *e = &w->e;
+  int num = w->h->lanes;
+  ir_loop loop;
+  LLVMTypeRef vector[MSC_NEST_INSTRS] = {0};
+  bind(w, w->h->across, row);
+  bind(w, w->h->lane, column);
+  for (int i = 1; i < w->h->num_instrs; i++) {
+    LLVMValueRef v[64] = {0};
+    if (!is_turned(w, i)) continue;
+    for (int k = 0; k < num; k++) {
+      e->axis[w->h->lane] = LLVMBuildAdd(e->b, column, msc_emit_int(e, k), "");
+      v[k] = msc_emit_load_run(e, i);
+    }
+    turn(w, v);
+    vector[i] = LLVMTypeOf(v[0]);
+    for (int k = 0; k < num; k++) {
+      LLVMValueRef at = msc_emit_int(e, k);
+      LLVMBuildStore(e->b, v[k], LLVMBuildInBoundsGEP2(e->b, vector[i], tile[i], &at, 1, ""));
+    }
+  }
+  ir_loop_open(e, &loop, msc_emit_int(e, 0), msc_emit_int(e, num), 1, 0, NULL);
+  bind(w, w->h->across, LLVMBuildAdd(e->b, row, loop.index, ""));
+  bind(w, w->h->lane, column);
+  for (int i = 1; i < w->h->num_instrs; i++)
+    if (is_turned(w, i)) e->value[i][0] = LLVMBuildLoad2(e->b, vector[i], LLVMBuildInBoundsGEP2(e->b, vector[i], tile[i], &loop.index, 1, ""), "");
+  emit_ready(w, NULL);
+  ir_loop_close(e, &loop, NULL);
+}
+
+/* Rows [from, to): squares as far as they go, then the rest of each row. */
+static void emit_rows(walk *w, LLVMValueRef from, LLVMValueRef to, LLVMValueRef *tile) {
+  msc_emit *e = &w->e;
+  ir_loop columns, rows;
+  int num = w->h->lanes;
+  uint16_t outside = w->bound;
+  LLVMValueRef zero = msc_emit_int(e, 0), size = msc_emit_size(e, w->h->lane);
+  LLVMValueRef whole_rows = whole_vectors(w, from, to, num), whole_columns = whole_vectors(w, zero, size, num);
+  emit_ready(w, NULL);
+  ir_loop_open(e, &columns, zero, whole_columns, num, 0, NULL);
+  ir_loop_open(e, &rows, from, whole_rows, num, 0, NULL);
+  emit_square(w, rows.index, columns.index, tile);
+  w->bound = outside;
+  ir_loop_close(e, &rows, NULL);
+  ir_loop_close(e, &columns, NULL);
+  ir_loop_open(e, &rows, from, to, 1, 0, NULL);
+  bind(w, w->h->across, rows.index);
+  emit_ready(w, NULL);
+  LLVMValueRef in_squares = LLVMBuildICmp(e->b, LLVMIntSLT, rows.index, whole_rows, "");
+  map_row(w, w->h->lane, LLVMBuildSelect(e->b, in_squares, whole_columns, zero, ""), size);
+  w->bound = outside;
+  ir_loop_close(e, &rows, NULL);
+}
+
+static void emit_turned(walk *w, LLVMValueRef begin, LLVMValueRef end) {
+  msc_emit *e = &w->e;
+  ir_loop loop;
+  LLVMValueRef tile[MSC_NEST_INSTRS] = {0}, height = msc_emit_int(e, MSC_TRANSPOSE_ROWS), size = msc_emit_size(e, w->h->across);
+  for (int i = 1; i < w->h->num_instrs; i++)
+    if (is_turned(w, i)) tile[i] = LLVMBuildArrayAlloca(e->b, msc_emit_type(e, (msc_dtype)e->p->instr[i].dtype, w->h->lanes), msc_emit_int(e, w->h->lanes), "");
+  ir_loop_open(e, &loop, begin, end, 1, 0, NULL);
+  LLVMValueRef num = LLVMBuildUDiv(e->b, LLVMBuildAdd(e->b, size, msc_emit_int(e, MSC_TRANSPOSE_ROWS - 1), ""), height, "");
+  LLVMValueRef outer = LLVMBuildUDiv(e->b, loop.index, num, ""), block = LLVMBuildSub(e->b, loop.index, LLVMBuildMul(e->b, outer, num, ""), "");
+  bind_items(w, outer, w->h->items & (uint16_t)~(bit(w->h->lane) | bit(w->h->across)));
+  LLVMValueRef from = LLVMBuildMul(e->b, block, height, ""), to = LLVMBuildAdd(e->b, from, height, "");
+  to = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, to, size, ""), to, size, "");
+  emit_rows(w, from, to, tile);
+  ir_loop_close(e, &loop, NULL);
+}
+
 static void emit_items(walk *w, LLVMValueRef begin, LLVMValueRef end) {
   msc_emit *e = &w->e;
   ir_loop loop;
@@ -460,6 +556,7 @@ void msc_emit_cpu(msc_llvm *l, const msc_program *p, LLVMValueRef fn) {
   emit_ready(&w, NULL);
   w.bound = 0x8000; /* not an axis: inside the items */
   if (p->head.kind == MSC_NEST_MAP) emit_map(&w, begin, end);
+  else if (p->head.kind == MSC_NEST_TRANSPOSE) emit_turned(&w, begin, end);
   else emit_items(&w, begin, end);
   LLVMBuildRetVoid(l->builder);
 }

@@ -205,6 +205,11 @@ LLVMValueRef msc_emit_load(msc_emit *e, int i) {
   return msc_emit_widen(e, masked_read(e, &a, p, mask), a.memory);
 }
 
+LLVMValueRef msc_emit_load_run(msc_emit *e, int i) {
+  access a = access_of(e, i, 0);
+  return msc_emit_widen(e, read(e, &a, a.vector, pointer(e, &a, a.place)), a.memory);
+}
+
 static void write_apart(msc_emit *e, const access *a, LLVMValueRef places, LLVMValueRef v) {
   for (int k = 0; k < a->lanes; k++) {
     LLVMValueRef lane = msc_emit_int(e, k), p = pointer(e, a, LLVMBuildExtractElement(e->b, places, lane, ""));

@@ -176,6 +176,25 @@ static void choose_lane(msc_nester *n) {
   w->kind = w->lane >= 0 && (w->items >> w->lane & 1) ? MSC_NEST_COLUMN : MSC_NEST_ROW;
 }
 
+/* A MAP that loads along another axis than it stores goes in blocks that are turned in registers. */
+static void choose_across(msc_nester *n) {
+  msc_nest_walk *w = &n->walk;
+  int across = -1;
+  if (w->kind != MSC_NEST_MAP || w->lane < 0 || n->extent[w->lane] < 8) return;
+  for (int i = 1; i < n->num_instrs; i++) {
+    const msc_instr *in = &n->instr[i];
+    if (!n->live[i] || in->code != NEST_LOAD || n->at[i].coef[w->lane] <= 1) continue;
+    if (in->arg[0] || in->arg[1]) return;
+    for (int a = 0; a < n->num_axes; a++)
+      if (a != w->lane && n->at[i].coef[a] == 1 && n->extent[a] >= 8) {
+        if (across >= 0 && across != a) return;
+        across = a;
+      }
+  }
+  if (across < 0) return;
+  w->across = across, w->kind = MSC_NEST_TRANSPOSE;
+}
+
 /* ---- order of axes ---- */
 
 static uint16_t renumbered(uint16_t mask, const int8_t *number) {
@@ -267,6 +286,7 @@ bool msc_nest_choose_walk(msc_nester *n) {
   msc_nest_set_phases(n);
   if (w->kind != MSC_NEST_SCATTER && (!check_reductions(n) || !check_stores(n))) return false;
   choose_lane(n);
+  choose_across(n);
   msc_nest_order_axes(n);
   return true;
 }

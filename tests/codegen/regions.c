@@ -58,6 +58,9 @@ static const region_case regions[] = {
      UN(sqrt, r, s, f32, f32), "%r, %l", "tensor<f32>, tensor<5xf32>", MSC_NEST_ROW, 0, 2},
     /* moved operands */
     {"%x: tensor<6x9xf32>, %y: tensor<9x6xf32>", UN(exp, e, x, 6x9xf32, 6x9xf32) UNA(transpose, t, e, "perm = [1, 0]", 6x9xf32, 9x6xf32) BIN(add, z, t, y, 9x6xf32, 9x6xf32, 9x6xf32), "%z", "tensor<9x6xf32>", MSC_NEST_MAP, -2, 2},
+    {"%x: tensor<21x37xf32>, %y: tensor<37x21xf32>, %b: tensor<21xf32>",
+     UN(exp, e, x, 21x37xf32, 21x37xf32) UNA(transpose, t, e, "perm = [1, 0]", 21x37xf32, 37x21xf32) BIN(add, u, t, y, 37x21xf32, 37x21xf32, 37x21xf32) BIN(mul, z, u, b, 37x21xf32, 21xf32, 37x21xf32),
+     "%z, %u", "tensor<37x21xf32>, tensor<37x21xf32>", MSC_NEST_TRANSPOSE, -2, 2},
     {"%x: tensor<6x6xf32>", UN(exp, e, x, 6x6xf32, 6x6xf32) UNA(transpose, t, e, "perm = [1, 0]", 6x6xf32, 6x6xf32) BIN(add, z, t, e, 6x6xf32, 6x6xf32, 6x6xf32), "%z", "tensor<6x6xf32>", MSC_NEST_MAP, -2, 2},
     {"%x: tensor<5x20xf32>", UN(exp, e, x, 5x20xf32, 5x20xf32) UNA(slice, a, e, "start = [1, 3], limit = [4, 20]", 5x20xf32, 3x17xf32) UNA(slice, b, e, "start = [0, 0], limit = [5, 17], stride = [2, 1]", 5x20xf32, 3x17xf32) BIN(sub, z, a, b, 3x17xf32, 3x17xf32, 3x17xf32), "%z", "tensor<3x17xf32>", MSC_NEST_MAP, -2, 2},
     {"%x: tensor<5x20xbf16>, %y: tensor<5x3xbf16>",

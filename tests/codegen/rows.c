@@ -31,8 +31,8 @@ static void test_reduce(void **state) {
   (void)state;
   for (size_t s = 0; s < COUNT(shapes); s++)
     for (size_t i = 0; i < COUNT(ops); i++) {
-      for (size_t t = 0; t < COUNT(floats); t++) add(k, ops[i], typed(k, shapes[s][0], floats[t]), shapes[s][1], -3, 5);
-      if (i == 1) continue;
+      for (size_t t = 0; t < COUNT(floats) && (t == 0 || s % 4 == i); t++) add(k, ops[i], typed(k, shapes[s][0], floats[t]), shapes[s][1], -3, 5);
+      if (i == 1 || s % 3) continue;
       add(k, ops[i], typed(k, shapes[s][0], "i32"), shapes[s][1], -9, 9);
       add(k, ops[i], typed(k, shapes[s][0], "ui8"), shapes[s][1], 0, 9);
       if (i > 1) add(k, ops[i], typed(k, shapes[s][0], "i1"), shapes[s][1], 0, 9);
@@ -58,7 +58,7 @@ static void test_softmax(void **state) {
   kernel_run *k = kernels_new(NULL);
   (void)state;
   for (size_t s = 0; s < COUNT(shapes); s++)
-    for (size_t t = 0; t < COUNT(floats); t++) {
+    for (size_t t = 0; t < COUNT(floats) && (t == 0 || s < 2); t++) {
       add(k, "softmax", typed(k, shapes[s][0], floats[t]), shapes[s][1], -8, 8);
       add(k, "log_softmax", typed(k, shapes[s][0], floats[t]), shapes[s][1], -8, 8);
     }
@@ -87,7 +87,7 @@ static void test_cross_entropy(void **state) {
   kernel_run *k = kernels_new(NULL);
   (void)state;
   for (size_t t = 0; t < COUNT(floats); t++)
-    for (size_t h = 0; h < COUNT(how); h++) {
+    for (size_t h = 0; h < COUNT(how) && (t == 0 || h == 0); h++) {
       const char *grad_of = h == 2 ? "7x$" : "$";
       add_loss(k, "softmax_cross_entropy", typed(k, "7x10x$ 7xi32", floats[t]), how[h]);
       add_loss(k, "softmax_cross_entropy", typed(k, "7x10x$ 7xi64", floats[t]), how[h]);
@@ -126,7 +126,7 @@ static void test_updates(void **state) {
 }
 
 static void test_matmul(void **state) {
-  static const char *const types[] = {"f32", "f64", "bf16", "i8", "i32", "i64", "ui8"};
+  static const char *const types[] = {"f32", "f64", "bf16", "i8", "i64"};
   kernel_run *k = kernels_new(NULL);
   (void)state;
   for (size_t t = 0; t < COUNT(types); t++) {
