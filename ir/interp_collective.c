@@ -22,15 +22,17 @@ static bool overlap(msc_subaxis a, msc_subaxis b) {
   return a.axis == b.axis && a.pre < (uint64_t)b.pre * b.size && b.pre < (uint64_t)a.pre * a.size;
 }
 
-/* Where the atom stands in the layout: dimension and position among its atoms; -1 nowhere. */
-static int place_of(const msc_atoms *atoms, const msc_layout *l, int atom) {
+/* Where the atom stands in the layout: dimension, and into how many parts the digits before it cut that; -1 nowhere.  In
+ * {b,c,a} and {a,c,b} of sizes a = 3, b = 2 the digit c stands second, but for other elements. */
+static int64_t place_of(const msc_atoms *atoms, const msc_layout *l, int atom) {
   for (int d = 0; d <= l->rank; d++) {
-    int end = d < l->rank ? l->first[d + 1] : l->first[d] + l->num_partial, at = 0;
+    int end = d < l->rank ? l->first[d + 1] : l->first[d] + l->num_partial;
+    int64_t parts = 1;
     for (int i = l->first[d]; i < end; i++)
       for (int a = 0; a < atoms->num; a++)
         if (overlap(atoms->atom[a], l->sub[i])) {
-          if (a == atom) return d * MSC_MAX_SUBAXES + at;
-          at++;
+          if (a == atom) return d * (int64_t)(MSC_MAX_DEVICES + 1) + (d < l->rank ? parts : 0);
+          parts *= atoms->atom[a].size;
         }
   }
   return -1;
