@@ -46,7 +46,7 @@ def compile_ffn(batch, ranks, *options):
 
 
 def msc_step(plan):
-    text, _, rss = measured(MSC, "run", plan, "-n", "1", "--data", "x=x.idx", "y=y.idx", "--steps", str(STEPS), "--trust-native", "--json")
+    text, _, rss = measured(MSC, "run", plan, "-n", "1", "--data", "x=x.idx", "y=y.idx", "--steps", str(STEPS), "--json")
     times = [line["ms"] for line in map(json.loads, text.splitlines()) if "step" in line and "ms" in line]
     return {"ms": statistics.median(times[len(times) // 10:]), "rss_mb": rss}
 
