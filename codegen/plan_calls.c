@@ -139,7 +139,11 @@ static void fill_launch(calling *c, msc_plan_call *call, const msc_op *op, const
   call->op = op;
   call->index = l->kernel;
   call->launch = l;
-  call->buffer = kernel_buffers(c, op, k, &call->num_buffers);
+  size_t num;
+  const plan_ref *all = kernel_buffers(c, op, k, &num);
+  call->buffer = msc_new_array(c->p->arena, plan_ref, l->num_buffers + 1);
+  call->num_buffers = l->num_buffers;
+  for (size_t i = 0; i < l->num_buffers; i++) call->buffer[i] = all[l->buffer[i]];
   call->bytes = l->bytes;
   call->flops = l->flops;
   call->checks = k->checks;
