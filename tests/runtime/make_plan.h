@@ -12,7 +12,7 @@
 #include "plan_fbs.h"
 #include "runtime/plan.h"
 
-#define KERNEL __attribute__((section("kernels"), noinline, no_sanitize("address", "undefined"), optimize("no-tree-vectorize")))
+#define KERNEL __attribute__((section("kernels"), noinline, no_sanitize("address", "undefined", "thread"), optimize("no-tree-vectorize")))
 extern const char __start_kernels[], __stop_kernels[];
 
 enum { P = PLAN_SPACE_PERSISTENT, S = PLAN_SPACE_SCRATCH, I = PLAN_SPACE_INPUT, C = PLAN_SPACE_CONSTANT, T = PLAN_SPACE_TILE };
