@@ -136,6 +136,7 @@ static bool check_options(cli *c) {
 static int run(cli *c) {
   uint64_t begin = now_ns();
   compiling k = {.c = c};
+  if (!cli_text(c, "o")) return cli_usage(c, "needs -o plan.bin");
   struct msc_config *config = cli_config(c);
   if (!config || !check_options(c)) return CLI_INPUT;
   msc_compile_options o = {.config = config, .cpu = cli_text(c, "mcpu"), .dump_dir = cli_text(c, "dump-dir"), .verify = MSC_VERIFY_IR,

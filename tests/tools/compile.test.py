@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""msc compile: the same bytes every time and from a loaded strategy file; batches of several sizes; every kind of wrong input
+with its exact messages, all of a run at once, and no file left behind."""
+import json
+import os
+import subprocess
+import sys
+
+from expect import Expect, write
+
+expect = Expect()
+os.environ["XDG_CACHE_HOME"] = "/dev/null"
+
+
+def network(name, *options):
+    subprocess.run([sys.executable, "-m", "msc.models", "ffn", "-o", name, *options], check=True)
+
+
+MODES = "--set device_num=8 --set parallel_mode=auto_parallel --set search_mode=sharding_propagation"
+STRATEGIES = ["--strategy", "dense1=((2,4),(4,1))", "--strategy", "dense3=((1,8),(8,1))"]
+quiet = None  # what goes to stderr is not the point
+
+# ---- right input ----
+
+network("ffn.fbs", *STRATEGIES)
+expect(f"compile ffn.fbs -o a.bin {MODES} --set strategy_ckpt_save_file=s.json --depfile a.d", 0, quiet, "")
+expect(f"compile ffn.fbs -o b.bin {MODES} --set strategy_ckpt_save_file=t.json", 0, quiet, "")
+plan = open("a.bin", "rb").read()
+expect.check("strategy files are equal", open("s.json").read() == open("t.json").read())
+expect.check("depfile", open("a.d").read() == "a.bin: ffn.fbs\n")
+report = json.loads(expect(f"compile ffn.fbs -o c.bin {MODES} --json", 0, quiet).stdout)
+for field in ("ops", "ranks", "stages", "compile_ms", "passes", "memory_bytes_per_rank", "collectives", "comm_subgraphs", "comm_bytes_per_rank", "predicted_step_ms"):
+    expect.check(f"--json has {field}", field in report)
+expect.check("--json counts ranks", report["ranks"] == 8)
+expect.check("same input, same bytes", open("c.bin", "rb").read() == expect(f"compile ffn.fbs -o - {MODES}", 0, quiet).stdout)
+expect("verify a.bin", 0, "", "a.bin: sound (plan)\n")
+
+
+network("plain.fbs")
+expect(f"compile plain.fbs -o d.bin {MODES} --set strategy_ckpt_load_file=s.json --set strategy_ckpt_save_file=u.json", 0, quiet, "")
+saved, loaded = (json.load(open(name))["ops"] for name in ("s.json", "u.json"))
+expect.check("a loaded strategy file gives the same layouts", {n: op["layout"] for n, op in loaded.items()} == {n: op["layout"] for n, op in saved.items()})
+for batch in (1, 3, 64, 512):
+    network("batch.fbs", "--batch", str(batch))
+    expect("compile batch.fbs -o batch.bin", 0, quiet, "")
+    expect("verify batch.bin", 0, "", "batch.bin: sound (plan)\n")
+network("open.fbs", "--batch", "-1")
+expect("compile open.fbs -o batch.bin --dim batch=64", 0, quiet, "")
+
+# ---- wrong input ----
+
+expect("compile ffn.fbs", 2, "msc compile: error: needs -o plan.bin (msc compile --help)\n", "")
+
+
+def refused(command, *messages):
+    """Exactly these lines on stderr, nothing on stdout, no file."""
+    expect(f"compile {command} -o bad.bin", 1, "".join(m + "\n" for m in messages), "")
+    expect.check(f"no output of {command}", not os.path.exists("bad.bin"))
+
+
+PLACE = "msc/models.py:24: "
+SEMI = "--set device_num=8 --set parallel_mode=semi_auto_parallel"
+
+
+def illegal(strategies, *messages, transposed=()):
+    network("bad.fbs", *[w for s in strategies for w in ("--strategy", s)], *[w for t in transposed for w in ("--transposed", t)])
+    refused(f"bad.fbs {SEMI}", *[PLACE + m for m in messages])
+
+
+illegal(["dense1=((2,4,1),(4,1))", "dense2=((2,4),)"],
+        "error: op 'dense1': matmul: in_strategy: the entry of operand 0 has 3 numbers, its rank is 2 [E0109]",
+        "error: op 'dense2': matmul: in_strategy has 1 entries for 2 operands [E0109]")
+illegal(["dense1=((5,1),(1,1))", "dense3=((1,16),(16,1))"],
+        "error: op 'dense1': in_strategy: dimension 0 of operand 0 (a) has 32 elements, which do not divide into 5 parts; nearest legal: 4 or 8 [E0109]",
+        "note: a legal strategy: [[4, 1], [1, 1]]",
+        "error: op 'dense3': in_strategy cuts matmul into 16 parts, more than the 8 devices [E0109]",
+        "note: a legal strategy: [[1, 8], [8, 1]]")
+illegal(["dense1=((2,4),(4,1))"],
+        "error: op 'dense1': in_strategy: dimension 1 of operand 0 (a) and dimension 1 of operand 1 (b) are the same letter 'k' of matmul, "
+        "but are cut into 4 and 1 parts [E0109]",
+        "note: a legal strategy: [[2, 4], [1, 4]]",
+        "note: operand 1 (b) is stored transposed, [n, k]: its entry gives the parts of n, then those of k; "
+        "stored as [k, n] the given strategy would be legal",
+        transposed=["dense1"])
+
+expect("dump plain.fbs -o net.mlir", 0)
+TEXT = open("net.mlir").read()
+write("bad.mlir", TEXT.replace("msc.relu", "msc.relo").replace('"msc.flatten"', '"msc.flatten2"'))
+refused("bad.mlir",
+        "bad.mlir:4:10: error: unknown ops: 'msc.flatten2' (1, first at line 4; did you mean msc.flatten?), "
+        "'msc.relo' (4, first at line 7; did you mean msc.relu?) [E0104]",
+        "    4 | " + TEXT.splitlines()[3].replace('"msc.flatten"', '"msc.flatten2"'), "      |          ^")
+write("bad.mlir", TEXT.replace("tensor<512x256xf32>", "tensor<500x256xf32>"))
+refused("bad.mlir", PLACE + "error: op 'dense2': matmul: inner sizes differ: 512 (dimension 1 of 'a' [32,512]f32) and 500 "
+                            "(dimension 0 of 'b' [500,256]f32) [E0102]")
+for was, now, message in (('kind = "momentum"', 'kind = "momentun"', "unknown kind 'momentun'; did you mean 'momentum'?"),
+                          ("lr = ", "lr = -", "")):
+    write("bad.mlir", TEXT.replace(was, now))
+    expect("compile bad.mlir -o bad.bin", 1, lambda text: "" if text.startswith("bad.mlir:2:3: error: optimizer") and message in text and "[E0119]" in text
+           else "optimizer", "")
+
+refused("absent.fbs", "absent.fbs: error: cannot read: No such file or directory [E0112]")
+refused("open.fbs",
+        "open.fbs: error: input x: dimension 0, the batch, has no size; give it with --dim batch=SIZE [E0102]",
+        "open.fbs: error: input y: dimension 0, the batch, has no size; give it with --dim batch=SIZE [E0102]")
+refused("open.fbs --dim batch=8 --dim foo=3", "open.fbs: error: --dim foo: no input has a dimension of this name; they are batch, x.1, x.2 [E0102]")
+refused("plain.fbs --target cuda", "msc: error: --target cuda is not supported yet; cpu is [E0111]")
+refused("plain.fbs --mcpu nonsense",
+        'msc: error: unknown CPU name "nonsense"; "native" is this machine, others are "x86-64-v3" or "skylake-avx512" [E0117]')
+refused("plain.fbs --max-memory 200k", "msc: error: out of memory: the bound on the compiler's memory was reached [E0116]")
+refused("plain.fbs --set device_nmu=8 --set pipeline_stages=2 --set zero=9",
+        "--set device_nmu: error: unknown key 'device_nmu'; did you mean 'device_num'? [E0110]",
+        "--set zero: error: zero: must be a whole number from 0 to 3, not 9 [E0110]",
+        "--set pipeline_stages: error: pipeline_stages: 2 is not supported yet, only 1 [E0111]")
+refused("plain.fbs --set device_num=7 --set parallel_mode=data_parallel",
+        "msc: error: input 'x': its batch of 32 samples does not divide among the 7 replicas of parallel_mode data_parallel [E0110]",
+        "msc: error: input 'y': its batch of 32 samples does not divide among the 7 replicas of parallel_mode data_parallel [E0110]")
+expect("compile plain.fbs -o absent/bad.bin", 1, "absent/bad.bin: error: cannot write: No such file or directory [E0112]\n", "")
+write("half.json", '{"version":1')
+refused("plain.fbs --set strategy_ckpt_load_file=half.json", "half.json:1:12: error: strategy file: '}' expected near end of file [E0101]",
+        '    1 | {"version":1', "      |            ^")
+expect("compile plain.fbs -o bad.bin --set strategy_ckpt_load_file=s.json", 1,
+       lambda text: "" if text.startswith("s.json:1: error: the strategy file is for 8 devices, device_num is 1 [E0120]\n") else "device_num", "")
+
+expect.no_files("ffn.fbs", "plain.fbs", "batch.fbs", "open.fbs", "bad.fbs", "bad.mlir", "net.mlir", "a.bin", "b.bin", "c.bin", "d.bin", "batch.bin",
+                "a.d", "s.json", "t.json", "u.json", "half.json")
+expect.done()
