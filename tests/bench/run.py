@@ -2,8 +2,10 @@
 """bench: the figures that msc promises, measured on this machine, each beside its goal and beside the libraries that
 BENCH_PYTHON (default: this Python) can import.  Rounds of all contestants alternate, so that a busy machine hits all alike."""
 import json
+import math
 import os
 import random
+import re
 import shutil
 import statistics
 import struct
@@ -17,6 +19,7 @@ MSC = os.path.abspath(os.environ.get("MSC", os.path.join(ROOT, "build/msc")))
 PYTHON = os.environ.get("BENCH_PYTHON", sys.executable)
 PEERS = ("torch", "jax", "numpy")
 ROUNDS, STEPS = 3, 300
+STRATEGIES = ["--strategy", "dense1=((2,4),(4,1))", "--strategy", "dense3=((1,8),(8,1))"]
 BYTES_OF_PARAMETERS = 4 * sum(i * o + o for i, o in zip((784, 512, 256, 128, 64), (512, 256, 128, 64, 10)))
 
 
@@ -41,7 +44,7 @@ def write_digits(folder, samples):
 
 def compile_ffn(batch, ranks, *options):
     model, plan = f"ffn-{batch}.fbs", f"ffn-{batch}-{ranks}.bin"
-    subprocess.run([sys.executable, "-m", "msc.models", "ffn", "--batch", str(batch), "-o", model], check=True)
+    subprocess.run([sys.executable, "-m", "msc.models", "ffn", "--batch", str(batch), "-o", model, *(STRATEGIES if ranks > 1 else [])], check=True)
     return plan, measured(MSC, "compile", model, "-o", plan, "--set", f"device_num={ranks}", "--json", *options)
 
 
@@ -90,11 +93,43 @@ def compile_figures():
     return json.loads(results[-1][0])
 
 
+# reduce_scatter f32[32,512] [{d:(1)2},{}] partial={d:(2)4} -> [{d:(1)2},{d:(2)4}]
+CHANGE = re.compile(r"^ +\d+  (\w+) f32\[([\d,]*)\] (\[.*\].*) -> (\[.*?)  \(", re.M)
+
+
+def parts(layout, size=8):
+    """(parts that dimensions are cut into, terms of pending sums) of a layout on the one axis d."""
+    digits = lambda text: math.prod(int(n) if n else size for n in re.findall(r"d(?::\(\d+\)(\d+))?", text))
+    dims, _, partial = layout.partition(" partial=")
+    return digits(dims), digits(partial)
+
+
+def gathered_bytes(elements, before):
+    """What finishing sums by all_reduce and gathering everything would receive; the slice that follows is free."""
+    cut, terms = parts(before)
+    local = 4 * elements // cut
+    return 2 * (local - local // terms) + 4 * elements - local
+
+
+def planned_bytes(shape, before, after):
+    command = [MSC, "reshard", "--mesh", "d=8", "--shape", shape, "--bytes", "4", "--from", before, "--to", after, "--json"]
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)["bytes"]
+
+
 def moved_bytes(report):
-    print("collectives of the FFN on 8 ranks, bytes received by a rank per step:")
-    for c in report["collectives"]:
-        print(f"  {c['op']:<15} over {str(c['axes']):<10} {c['bytes']:>9} x {c['count']}")
-    print(f"  together {report['comm_bytes_per_rank']} bytes")
+    print("layout changes of the FFN on 8 ranks, bytes received by a rank per step: emitted, optimum of msc reshard, gather and slice:")
+    dump = subprocess.run([MSC, "dump", "ffn-32-8.bin"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    train = dump[dump.index("section train"):dump.index("section forward")]
+    emitted = {(c["op"], c["bytes"]) for c in report["collectives"]}
+    total = [0, 0]
+    for verb, shape, before, after in CHANGE.findall(train):
+        if not shape:
+            continue
+        best, naive = planned_bytes(shape, before, after), gathered_bytes(math.prod(map(int, shape.split(","))), before)
+        known = "as emitted" if (verb, best) in emitted else "free" if best == 0 else "NOT as emitted"
+        print(f"  {verb:<15} [{shape}] {before} -> {after}: {best} ({known}), {naive}")
+        total = [total[0] + best, total[1] + naive]
+    print(f"  together {report['comm_bytes_per_rank']} emitted, {total[0]} optimum, {total[1]} gather and slice")
 
 
 def library_size():
