@@ -81,7 +81,7 @@ static void find_phase(const walk *w, int number, phase *ph) {
     if (reduce) ph->reduce[ph->num_reduces++] = i;
     if (root) ph->needed[i] = true;
     if (!reduce && !ph->needed[i]) continue;
-    for (int k = 0; k < 3 && in->arg[k]; k++)
+    for (int k = 0; k < 3; k++) /* some have gaps: instruction 0 varies along nothing */
       if (instr[in->arg[k]].axes & w->h->reduced) ph->needed[in->arg[k]] = true;
     ph->weight += weight_of(in);
   }

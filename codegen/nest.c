@@ -317,6 +317,7 @@ static bool reads_only_its_own(const msc_nester *n, int in, int out) {
 bool msc_may_overwrite(msc_nester *n, const msc_op *op, size_t in, size_t out) {
   if (op->kind == OP_concat || op->kind == OP_split || in >= op->num_in || out >= op->num_out) return false;
   if (msc_dtype_bytes(op->in[in].value->type->dtype) != msc_dtype_bytes(op->out[out].type->dtype)) return false;
+  if (msc_type_bytes(op->in[in].value->type) < msc_type_bytes(op->out[out].type)) return false; /* one that it does not read */
   msc_arena *arena = msc_arena_new(n->ctx);
   msc_nest_info info;
   msc_nest_launch *launch;
