@@ -1,4 +1,5 @@
-/* layout_form.c: in_layout, one layout per operand -> digits of the letters; or a report that names both operands. */
+/* layout_form.c: in_layout and out_layout, one layout per operand and result -> digits of the letters; or a report that names
+ * both tensors. */
 #include <string.h>
 
 #include "passes/3_shard/shard.h"
@@ -14,46 +15,70 @@ static const char *digits_text(const placing *p, int num, const msc_subaxis *s) 
 
 /* ---- reading ---- */
 
-bool shard_read_layouts(const shard_graph *g, int group, const msc_layout **out_layout) {
-  const msc_op *op = g->group[group].leader;
-  const msc_rule *rule = &g->group[group].rule;
-  const msc_attr_value *v = msc_op_attr(op, "in_layout");
-  if (v->kind != MSC_ATTR_LIST) return msc_op_error(op, MSC_E_STRATEGY, "in_layout must be a list with one layout for each operand, such as [\"[{dp},{}]\", \"[{},{tp}]\"]");
-  if (v->list.num != rule->num_in)
-    return msc_op_error(op, MSC_E_STRATEGY, "in_layout must have one layout for each of the %d operands of %s, not %zu", rule->num_in, msc_kind_name(op->kind), v->list.num);
-  for (int t = 0; t < rule->num_in; t++) {
-    const char *operand = shard_operand_text(g, op, t);
-    if (v->list.v[t].kind != MSC_ATTR_STR) return msc_op_error(op, MSC_E_STRATEGY, "in_layout: the entry of %s must be the text of a layout, such as \"[{dp},{}]\"", operand);
-    out_layout[t] = NULL;
-    if (!*v->list.v[t].s) continue; /* not given */
-    MSC_TRY(msc_layout_parse(g->ctx, g->mesh, op->loc, v->list.v[t].s, &out_layout[t]));
-    if (out_layout[t]->rank != rule->tensor[t].rank)
-      return msc_op_error(op, MSC_E_STRATEGY, "in_layout: %s has rank %d, its layout %s has rank %d", operand, rule->tensor[t].rank, v->list.v[t].s, out_layout[t]->rank);
-    if (out_layout[t]->num_partial)
-      return msc_op_error(op, MSC_E_STRATEGY, "in_layout: %s cannot be wanted as a partial sum, %s; which sums stay unfinished follows from the layouts", operand, v->list.v[t].s);
+/* The layouts of operands or results; NULL: not given. */
+static bool read_list(const shard_graph *g, const msc_op *op, const char *annotation, int first, int num, const msc_layout **out_layout) {
+  const msc_attr_value *v = msc_op_attr(op, annotation);
+  const char *kind = msc_kind_name(op->kind);
+  bool out = first > 0 || !strcmp(annotation, "out_layout");
+  if (!v) return true;
+  if (v->kind != MSC_ATTR_LIST)
+    return msc_op_error(op, MSC_E_STRATEGY, "%s must be a list with one layout for each %s, such as [\"[{dp},{}]\"]", annotation,
+                        out ? "result" : "operand");
+  if (v->list.num != (size_t)num)
+    return msc_op_error(op, MSC_E_STRATEGY, "%s must have one layout for each of the %d %s of %s, not %zu", annotation, num,
+                        out ? "results" : "operands", kind, v->list.num);
+  for (int i = 0; i < num; i++) {
+    const char *tensor = shard_tensor_text(g, op, first + i), *text = v->list.v[i].s;
+    const msc_layout *l = NULL;
+    if (v->list.v[i].kind != MSC_ATTR_STR)
+      return msc_op_error(op, MSC_E_STRATEGY, "%s: the entry of %s must be the text of a layout, such as \"[{dp},{}]\"", annotation,
+                          tensor);
+    if (!*text) continue;
+    MSC_TRY(msc_layout_parse(g->ctx, g->mesh, op->loc, text, &l));
+    int rank = g->op[op->id].rule.tensor[first + i].rank;
+    if (l->rank != rank)
+      return msc_op_error(op, MSC_E_STRATEGY, "%s: %s has rank %d, its layout %s has rank %d", annotation, tensor, rank, text, l->rank);
+    if (l->num_partial && !out)
+      return msc_op_error(op, MSC_E_STRATEGY,
+                          "%s: %s cannot be wanted as a partial sum, %s; which sums stay unfinished follows from the layouts", annotation,
+                          tensor, text);
+    out_layout[first + i] = l;
   }
   return true;
 }
 
+bool shard_read_layouts(const shard_graph *g, int group, const msc_layout **out_layout) {
+  const msc_op *op = g->group[group].leader;
+  return read_list(g, op, "in_layout", 0, op->num_in, out_layout) && read_list(g, op, "out_layout", op->num_in, op->num_out, out_layout);
+}
+
 /* ---- one dimension ---- */
+
+static const char *annotation(const placing *p, int tensor) { return tensor < p->op->num_in ? "in_layout" : "out_layout"; }
 
 /* Where a letter got its first digits, and where it is now. */
 static bool disagree(const placing *p, int letter, int tensor, int dim, const char *here) {
   const msc_assignment *a = &p->group->digits;
-  return msc_op_error(p->op, MSC_E_STRATEGY, "in_layout: dimension %d of %s and dimension %d of %s are the same letter '%c' of %s, but are cut by %s and %s", p->dim[letter],
-                      shard_operand_text(p->g, p->op, p->tensor[letter]), dim, shard_operand_text(p->g, p->op, tensor), p->group->rule.letter[letter].name, msc_kind_name(p->op->kind),
-                      shard_digits_text(p->g, a->num[letter], a->atom[letter]), here);
+  bool result = tensor >= p->op->num_in;
+  return msc_op_error(p->op, result ? MSC_E_UNSUPPORTED : MSC_E_STRATEGY,
+                      "%s: dimension %d of %s and dimension %d of %s are the same letter '%c' of %s, but are cut by %s and %s%s",
+                      annotation(p, tensor), p->dim[letter], shard_tensor_text(p->g, p->op, p->tensor[letter]), dim,
+                      shard_tensor_text(p->g, p->op, tensor), p->group->rule.letter[letter].name, msc_kind_name(p->op->kind),
+                      shard_digits_text(p->g, a->num[letter], a->atom[letter]), here,
+                      result ? "; another layout of a result is not supported yet" : "");
 }
 
 static bool cannot_cut(const placing *p, int tensor, int dim, const char *here) {
   const msc_dim_letters *letters = &p->group->rule.tensor[tensor].dim[dim];
-  const msc_type *t = p->op->in[tensor].value->type;
+  const msc_type *t = tensor < p->op->num_in ? p->op->in[tensor].value->type : p->op->out[tensor - p->op->num_in].type;
   bool whole = true;
   for (int i = 0; i < letters->num; i++) whole &= p->group->rule.letter[letters->letter[i]].role == MSC_REP;
-  const char *operand = shard_operand_text(p->g, p->op, tensor);
+  const char *operand = shard_tensor_text(p->g, p->op, tensor);
   if (whole)
-    return msc_op_error(p->op, MSC_E_STRATEGY, "in_layout: dimension %d of %s must stay whole in %s%s, not be cut by %s", dim, operand, msc_kind_name(p->op->kind), shard_gradient_text(p->g, p->op, letters), here);
-  return msc_op_error(p->op, MSC_E_STRATEGY, "in_layout: dimension %d of %s has %" PRId64 " elements, which %s does not divide in %s", dim, operand, t->dim[dim], here, msc_kind_name(p->op->kind));
+    return msc_op_error(p->op, MSC_E_STRATEGY, "%s: dimension %d of %s must stay whole in %s%s, not be cut by %s", annotation(p, tensor),
+                        dim, operand, msc_kind_name(p->op->kind), shard_gradient_text(p->g, p->op, letters), here);
+  return msc_op_error(p->op, MSC_E_STRATEGY, "%s: dimension %d of %s has %" PRId64 " elements, which %s does not divide in %s",
+                      annotation(p, tensor), dim, operand, t->dim[dim], here, msc_kind_name(p->op->kind));
 }
 
 /* Deals the atoms of one dimension to its letters, majors first: each takes as many as divide it. */
@@ -103,8 +128,11 @@ static bool check_apart(const placing *p) {
     for (int k = 0; k < a->num[l]; k++) {
       int other = owner[a->atom[l][k]];
       if (other >= 0)
-        return msc_op_error(p->op, MSC_E_STRATEGY, "in_layout: axis '%s' cuts dimension %d of %s and dimension %d of %s, which are different letters of %s", p->g->mesh->axis[p->g->atoms.atom[a->atom[l][k]].axis].name,
-                            p->dim[other], shard_operand_text(p->g, p->op, p->tensor[other]), p->dim[l], shard_operand_text(p->g, p->op, p->tensor[l]), msc_kind_name(p->op->kind));
+        return msc_op_error(p->op, MSC_E_STRATEGY,
+                            "%s: axis '%s' cuts dimension %d of %s and dimension %d of %s, which are different letters of %s",
+                            annotation(p, p->tensor[l]), p->g->mesh->axis[p->g->atoms.atom[a->atom[l][k]].axis].name, p->dim[other],
+                            shard_tensor_text(p->g, p->op, p->tensor[other]), p->dim[l], shard_tensor_text(p->g, p->op, p->tensor[l]),
+                            msc_kind_name(p->op->kind));
       owner[a->atom[l][k]] = l;
     }
   return true;
@@ -114,7 +142,7 @@ bool shard_place_layouts(shard_graph *g, int group, const msc_layout *const *lay
   placing p = {.g = g, .group = &g->group[group], .op = g->group[group].leader};
   memset(&p.group->digits, 0, sizeof p.group->digits);
   p.group->closed = 0;
-  for (int t = 0; t < p.group->rule.num_in; t++)
+  for (int t = 0; t < p.group->rule.num_tensors; t++)
     for (int d = 0; layout[t] && d < layout[t]->rank; d++) MSC_TRY(place_dim(&p, t, d, layout[t]->first[d + 1] - layout[t]->first[d], layout[t]->sub + layout[t]->first[d]));
   MSC_TRY(check_apart(&p));
   return shard_check_digits(g, group, "in_layout");

@@ -85,11 +85,12 @@ const bool *shard_optimizer_ops(const shard_graph *g) {
 
 /* ---- texts ---- */
 
-const char *shard_operand_text(const shard_graph *g, const msc_op *op, int operand) {
+const char *shard_tensor_text(const shard_graph *g, const msc_op *op, int tensor) {
   const msc_op_info *info = msc_info(op);
+  if (tensor >= op->num_in) return msc_arena_printf(g->arena, "result %d", tensor - op->num_in);
   int last = info->num_operands - 1;
-  const char *name = operand < last || !info->operand[last].variadic ? info->operand[operand].name : NULL;
-  return name ? msc_arena_printf(g->arena, "operand %d (%s)", operand, name) : msc_arena_printf(g->arena, "operand %d", operand);
+  const char *name = tensor < last || !info->operand[last].variadic ? info->operand[tensor].name : NULL;
+  return name ? msc_arena_printf(g->arena, "operand %d (%s)", tensor, name) : msc_arena_printf(g->arena, "operand %d", tensor);
 }
 
 const char *shard_gradient_text(const shard_graph *g, const msc_op *op, const msc_dim_letters *dim) {

@@ -65,8 +65,8 @@ const msc_layout *shard_fixed_layout(const msc_func *f, size_t arg);
 msc_func *shard_func(msc_module *m);
 /* By op id: does it only serve the optimizer, as the norms of lamb?  Such an op has no batch. */
 const bool *shard_optimizer_ops(const shard_graph *g);
-/* "operand 1 (b)" for messages. */
-const char *shard_operand_text(const shard_graph *g, const msc_op *op, int operand);
+/* "operand 1 (b)" or "result 0" for messages; operands are numbered first. */
+const char *shard_tensor_text(const shard_graph *g, const msc_op *op, int tensor);
 /* " because of its gradient" when the op alone could cut a dimension with these letters, else "". */
 const char *shard_gradient_text(const shard_graph *g, const msc_op *op, const msc_dim_letters *dim);
 
@@ -78,7 +78,7 @@ bool shard_tuple_parts(const shard_graph *g, int group, int64_t *out_parts);
 
 /* ---- layout_form.c ---- */
 
-/* The layouts of the leader's in_layout, one per operand; NULL: not given. */
+/* The layouts of the leader's in_layout and out_layout, by tensor; NULL: not given. */
 bool shard_read_layouts(const shard_graph *g, int group, const msc_layout **out_layout);
 /* Sets the group's digits to these layouts, whose cuts are borders of the atoms. */
 bool shard_place_layouts(shard_graph *g, int group, const msc_layout *const *layout);

@@ -13,7 +13,7 @@ typedef struct {
   bool ok;
   bool *wrong;                          /* by group: its annotations are at fault, and reported */
   int64_t (*parts)[MSC_MAX_LETTERS];    /* by group: of a tuple; 0: none */
-  const msc_layout ***layout;           /* by group: of in_layout, by operand; NULL: none */
+  const msc_layout ***layout;           /* by group: of in_layout and out_layout, by tensor; NULL: none */
 } annotating;
 
 static const char *const annotations[] = {"in_strategy", "in_layout", "out_strategy", "out_layout"};
@@ -106,7 +106,7 @@ static bool choose_digits(annotating *an) {
   shard_graph *g = &an->g;
   size_t num = 0, most = g->func->body->num_args, first = g->num_groups;
   for (size_t i = g->num_groups; i-- > 0;) {
-    if (an->layout[i]) most += g->group[i].rule.num_in;
+    if (an->layout[i]) most += g->group[i].rule.num_tensors;
     if (an->parts[i][0]) first = i;
   }
   const msc_layout **layout = msc_new_array(g->arena, const msc_layout *, most);
@@ -114,7 +114,7 @@ static bool choose_digits(annotating *an) {
   for (size_t i = 0; i < g->func->body->num_args; i++)
     if ((layout[num] = shard_fixed_layout(g->func, i))) num++;
   for (size_t i = 0; i < g->num_groups; i++)
-    for (int t = 0; an->layout[i] && t < g->group[i].rule.num_in; t++) {
+    for (int t = 0; an->layout[i] && t < g->group[i].rule.num_tensors; t++) {
       if (!an->layout[i][t]) continue;
       op[num] = g->group[i].leader;
       layout[num++] = an->layout[i][t];
@@ -192,13 +192,14 @@ static void apply_default(annotating *an) {
 
 static void read_group(annotating *an, int group) {
   const msc_op *op = an->g.group[group].leader;
-  bool tuple = msc_op_attr(op, "in_strategy"), layout = msc_op_attr(op, "in_layout");
+  bool tuple = msc_op_attr(op, "in_strategy"), layout = msc_op_attr(op, "in_layout") || msc_op_attr(op, "out_layout");
   if (tuple && layout) {
-    an->wrong[group] = !msc_op_error(op, MSC_E_STRATEGY, "in_strategy and in_layout are both given; one of them decides");
+    an->wrong[group] = !msc_op_error(op, MSC_E_STRATEGY, "in_strategy and %s are both given; one of them decides",
+                                     msc_op_attr(op, "in_layout") ? "in_layout" : "out_layout");
   } else if (tuple) {
     an->wrong[group] = !shard_tuple_parts(&an->g, group, an->parts[group]);
   } else if (layout) {
-    const msc_layout **l = msc_new_array(an->g.arena, const msc_layout *, an->g.group[group].rule.num_in);
+    const msc_layout **l = msc_new_array(an->g.arena, const msc_layout *, an->g.group[group].rule.num_tensors);
     if (shard_read_layouts(&an->g, group, l)) an->layout[group] = l;
     else an->wrong[group] = true;
   }
@@ -228,36 +229,44 @@ static bool read_strategies(annotating *an) {
   return true;
 }
 
-/* ---- out_strategy, out_layout: they may only repeat what the rule yields ---- */
+/* ---- out_strategy and out_layout: they may only repeat what the rule yields ---- */
+
+/* Does the entry ask for this result?  An unfinished sum counts as its finished one. */
+static bool asks_for(annotating *an, const msc_op *op, const msc_attr_value *e, bool is_layout, const msc_layout *made) {
+  const msc_layout *want = NULL;
+  if (is_layout && !(e->kind == MSC_ATTR_STR && *e->s && msc_layout_parse(an->g.ctx, an->g.mesh, op->loc, e->s, &want)))
+    return e->kind == MSC_ATTR_STR && !*e->s;
+  if (is_layout && (want == made || want->num_partial)) return want == made;
+  if (is_layout)
+    return want->rank == made->rank && !memcmp(want->first, made->first, sizeof want->first) &&
+           !memcmp(want->sub, made->sub, made->first[made->rank] * sizeof *made->sub);
+  bool same = e->kind == MSC_ATTR_LIST && e->list.num == made->rank;
+  for (int d = 0; same && d < made->rank; d++) same = e->list.v[d].kind == MSC_ATTR_INT && e->list.v[d].i == msc_layout_parts(made, d);
+  return same;
+}
 
 /* The reduce-scatter form would be another form of the op. */
-static bool yields(annotating *an, int group, const msc_attr_value *v, bool is_layout) {
+static bool yields(annotating *an, int group, const char *annotation) {
   const shard_group *of = &an->g.group[group];
-  const shard_op *o = &an->g.op[of->leader->id];
-  if (v->kind != MSC_ATTR_LIST || v->list.num != of->leader->num_out)
-    return msc_op_error(of->leader, MSC_E_STRATEGY, "%s must have one entry for each of the %d results of %s", is_layout ? "out_layout" : "out_strategy", of->leader->num_out, msc_kind_name(of->leader->kind));
+  const msc_op *op = of->leader;
+  const msc_attr_value *v = msc_op_attr(op, annotation);
+  const char *kind = msc_kind_name(op->kind);
+  if (!v) return true;
+  if (v->kind != MSC_ATTR_LIST || v->list.num != op->num_out)
+    return msc_op_error(op, MSC_E_STRATEGY, "%s must have one entry for each of the %d results of %s", annotation, op->num_out, kind);
+  if (!of->by) return msc_op_error(op, MSC_E_UNSUPPORTED, "%s without in_strategy or in_layout is not supported yet", annotation);
   for (size_t i = 0; i < v->list.num; i++) {
-    const msc_layout *made = shard_layout(&an->g, o, &of->digits, of->leader->num_in + i), *want = made;
-    const msc_attr_value *e = &v->list.v[i];
-    bool same = is_layout ? e->kind == MSC_ATTR_STR : e->kind == MSC_ATTR_LIST && e->list.num == made->rank;
-    if (same && is_layout && *e->s) MSC_TRY(msc_layout_parse(an->g.ctx, an->g.mesh, of->leader->loc, e->s, &want));
-    for (int d = 0; same && !is_layout && d < made->rank; d++) same = e->list.v[d].kind == MSC_ATTR_INT && e->list.v[d].i == msc_layout_parts(made, d);
-    if (same && want == made) continue;
-    return msc_op_error(of->leader, MSC_E_UNSUPPORTED, "%s: result %zu of %s will be %s; another layout of it is not supported yet", is_layout ? "out_layout" : "out_strategy", i,
-                        msc_kind_name(of->leader->kind), msc_layout_print(an->g.arena, an->g.mesh, made));
+    const msc_layout *made = shard_layout(&an->g, &an->g.op[op->id], &of->digits, op->num_in + i);
+    if (!asks_for(an, op, &v->list.v[i], !strcmp(annotation, "out_layout"), made))
+      return msc_op_error(op, MSC_E_UNSUPPORTED, "%s: result %zu of %s will be %s; another layout of it is not supported yet", annotation,
+                          i, kind, msc_layout_print(an->g.arena, an->g.mesh, made));
   }
   return true;
 }
 
 static void check_results(annotating *an) {
-  for (size_t i = 0; i < an->g.num_groups; i++) {
-    const msc_op *op = an->g.group[i].leader;
-    const msc_attr_value *tuple = msc_op_attr(op, "out_strategy"), *layout = msc_op_attr(op, "out_layout");
-    if (an->wrong[i] || (!tuple && !layout)) continue;
-    if (!an->g.group[i].by) an->ok = msc_op_error(op, MSC_E_UNSUPPORTED, "%s without in_strategy or in_layout is not supported yet", tuple ? "out_strategy" : "out_layout");
-    if (an->g.group[i].by && tuple) an->ok &= yields(an, (int)i, tuple, false);
-    if (an->g.group[i].by && layout) an->ok &= yields(an, (int)i, layout, true);
-  }
+  for (size_t i = 0; i < an->g.num_groups; i++)
+    if (!an->wrong[i] && !(yields(an, (int)i, "out_strategy") && yields(an, (int)i, "out_layout"))) an->ok = false;
 }
 
 static void ignore_strategies(annotating *an, const char *mode) {
@@ -387,10 +396,10 @@ bool pass_strategies(msc_pass_ctx *pass, msc_module *m) {
   annotating an = {.pass = pass, .ok = true, .devices = msc_config_int(pass->config, MSC_KEY_device_num)};
   if (!f) return true;
   MSC_TRY(set_mesh(pass, m, f->loc) && check_arguments(f, pass->scratch));
-  const char *file = msc_config_text(pass->config, MSC_KEY_strategy_ckpt_load_file);
-  if (file) MSC_TRY(msc_strategy_load(f, file));
   MSC_TRY(shard_graph_of(pass, f, &an.g));
   if (mode == MSC_DATA_PARALLEL || mode == MSC_STAND_ALONE) ignore_strategies(&an, msc_config_text(pass->config, MSC_KEY_parallel_mode));
+  const char *file = msc_config_text(pass->config, MSC_KEY_strategy_ckpt_load_file);
+  if (file) MSC_TRY(msc_strategy_load(&an.g, file));
   MSC_TRY(read_strategies(&an));
   check_results(&an);
   if (!lay_inputs(&an) | !check_others(&an) | !an.ok) return false;

@@ -10,6 +10,24 @@
 
 enum { FILE_VERSION = 1 };
 
+/* ---- keys of ops ---- */
+
+/* Numbers the ops of each name, so that every key is another one. */
+typedef struct {
+  msc_arena *arena;
+  json_t *used; /* key -> how many times */
+} key_maker;
+
+static const char *key_of(key_maker *k, const msc_op *op) {
+  const char *name = op->name ? op->name : msc_arena_printf(k->arena, "%%%s", msc_kind_name(op->kind));
+  int64_t n = json_integer_value(json_object_get(k->used, name)) + 1;
+  const char *key = name;
+  while (n > 1 && json_object_get(k->used, key)) key = msc_arena_printf(k->arena, "%s#%" PRId64, name, n++);
+  json_object_set_new(k->used, name, json_integer(n));
+  if (key != name) json_object_set_new(k->used, key, json_integer(1));
+  return key;
+}
+
 /* ---- writing ---- */
 
 static json_t *layout_json(const msc_func *f, msc_arena *a, const msc_layout *l) { return json_string(msc_layout_print(a, &f->module->mesh, l)); }
@@ -90,13 +108,12 @@ static const msc_layout *wanted(const msc_op *op, size_t i) {
 }
 
 static json_t *op_json(const msc_func *f, msc_arena *a, const msc_op *op) {
-  const msc_layout *in[64], *out[64];
-  size_t num_in = op->num_in < 64 ? op->num_in : 64, num_out = op->num_out < 64 ? op->num_out : 64;
+  const msc_layout **in = msc_new_array(a, const msc_layout *, op->num_in), **out = msc_new_array(a, const msc_layout *, op->num_out);
   json_t *o = json_object(), *layout = json_object(), *ins = json_array(), *outs = json_array();
-  for (size_t i = 0; i < num_in; i++) json_array_append_new(ins, layout_json(f, a, in[i] = wanted(op, i)));
-  for (size_t i = 0; i < num_out; i++) json_array_append_new(outs, layout_json(f, a, out[i] = op->out[i].type->layout));
-  put_tuples(o, "in_strategy", num_in, in);
-  put_tuples(o, "out_strategy", num_out, out);
+  for (size_t i = 0; i < op->num_in; i++) json_array_append_new(ins, layout_json(f, a, in[i] = wanted(op, i)));
+  for (size_t i = 0; i < op->num_out; i++) json_array_append_new(outs, layout_json(f, a, out[i] = op->out[i].type->layout));
+  put_tuples(o, "in_strategy", op->num_in, in);
+  put_tuples(o, "out_strategy", op->num_out, out);
   json_object_set_new(layout, "in", ins);
   json_object_set_new(layout, "out", outs);
   json_object_set_new(o, "layout", layout);
@@ -104,8 +121,9 @@ static json_t *op_json(const msc_func *f, msc_arena *a, const msc_op *op) {
   return o;
 }
 
-static bool recorded(const msc_op *op) {
-  if (!op->name || op->forward || !msc_op_attr(op, "by") || !msc_op_attr(op, "in_layout") || op->num_in > 64) return false;
+/* Only leaders have `by`; the others follow them. */
+static bool is_recorded(const msc_op *op) {
+  if (!msc_op_attr(op, "by")) return false;
   for (size_t i = 0; i < op->num_in; i++)
     if (!wanted(op, i)) return false;
   for (size_t i = 0; i < op->num_out; i++)
@@ -118,11 +136,13 @@ const char *msc_strategy_file(const msc_func *f, msc_arena *arena) {
   json_object_set_new(root, "version", json_integer(FILE_VERSION));
   json_object_set_new(root, "device_num", json_integer(msc_mesh_size(&f->module->mesh)));
   json_object_set_new(root, "mesh", json_string(msc_mesh_print(arena, &f->module->mesh)));
+  key_maker keys = {arena, json_object()};
   for (const msc_op *op = f->body->first; op; op = op->next)
-    if (recorded(op)) json_object_set_new(ops, op->name, op_json(f, arena, op));
+    if (is_recorded(op)) json_object_set_new(ops, key_of(&keys, op), op_json(f, arena, op));
+  json_decref(keys.used);
   for (size_t i = 0; i < f->body->num_args; i++)
-    if (msc_arg_role(f, i) == MSC_ROLE_PARAMETER && f->body->args[i]->type->layout)
-      json_object_set_new(parameters, f->body->args[i]->name ? f->body->args[i]->name : "", parameter_json(f, arena, f->body->args[i]->type));
+    if (msc_arg_role(f, i) == MSC_ROLE_PARAMETER && f->body->args[i]->name && f->body->args[i]->type->layout)
+      json_object_set_new(parameters, f->body->args[i]->name, parameter_json(f, arena, f->body->args[i]->type));
   json_object_set_new(root, "ops", ops);
   json_object_set_new(root, "parameters", parameters);
   char *text = json_dumps(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
@@ -135,90 +155,141 @@ const char *msc_strategy_file(const msc_func *f, msc_arena *arena) {
 /* ---- reading ---- */
 
 typedef struct {
-  msc_func *f;
+  shard_graph *g;
   msc_context *ctx;
   const msc_loc *loc;
   bool ok;
 } loading;
 
-static void differs(loading *l, const char *fmt, const char *name) {
-  l->ok = false;
-  msc_error(l->ctx, MSC_E_STRATEGY_FILE, l->loc, fmt, name);
+static void MSC_PRINTF(2, 3) differs(loading *l, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  l->ok = msc_verror(l->ctx, MSC_DIAG_ERROR, MSC_E_STRATEGY_FILE, l->loc, NULL, fmt, ap);
+  va_end(ap);
 }
 
-static msc_op *find_op(const loading *l, const char *name) {
-  for (msc_op *op = l->f->body->first; op; op = op->next)
-    if (op->name && !op->forward && strcmp(op->name, name) == 0) return op;
-  return NULL;
+/* A recorded layout without what follows from the others: which sums are unfinished. */
+static const char *finished(loading *l, const char *key, const msc_type *t, const char *text) {
+  const msc_layout *layout;
+  if (!msc_layout_parse(l->ctx, l->g->mesh, l->loc, text, &layout)) {
+    l->ok = false;
+    return NULL;
+  }
+  if (layout->rank != t->rank) {
+    differs(l, "strategy file: a layout of %s is %s, its tensor has rank %d", key, text, t->rank);
+    return NULL;
+  }
+  msc_layout raw = *layout;
+  raw.num_partial = 0;
+  return msc_layout_print(l->g->arena, l->g->mesh, msc_layout_of(l->ctx, l->g->mesh, &raw));
 }
 
-static void load_op(loading *l, const char *name, json_t *o) {
-  msc_op *op = find_op(l, name);
-  json_t *in = json_object_get(json_object_get(o, "layout"), "in"), *by = json_object_get(o, "by");
-  if (!op) {
-    differs(l, "the strategy file names an op %s that the model does not have", name);
+static const msc_type *tensor_type(const msc_op *op, bool out, size_t i) { return out ? op->out[i].type : op->in[i].value->type; }
+
+static void load_side(loading *l, msc_op *op, const char *key, json_t *list, bool out) {
+  size_t num = out ? op->num_out : op->num_in;
+  const char *side = out ? "out" : "in";
+  if (!json_is_array(list) || json_array_size(list) != num) {
+    differs(l, "strategy file: layout.%s of %s must have one entry for each of its %zu %s", side, key, num, out ? "results" : "operands");
     return;
   }
-  if (!json_is_array(in) || json_array_size(in) != op->num_in) {
-    differs(l, "strategy file: layout.in of %s must have one entry for each operand", name);
-    return;
-  }
-  msc_attr_value *text = msc_new_array(msc_context_arena(l->ctx), msc_attr_value, op->num_in);
-  for (size_t i = 0; i < op->num_in; i++) {
-    const char *s = json_string_value(json_array_get(in, i));
+  msc_attr_value *text = msc_new_array(l->g->arena, msc_attr_value, num + 1);
+  for (size_t i = 0; i < num; i++) {
+    const char *s = json_string_value(json_array_get(list, i));
     if (!s) {
-      differs(l, "strategy file: layout.in of %s must be texts", name);
+      differs(l, "strategy file: layout.%s of %s must hold texts", side, key);
       return;
     }
+    s = finished(l, key, tensor_type(op, out, i), s);
+    if (!s) return;
     text[i] = msc_str(l->ctx, s);
   }
+  if (num) msc_op_set(op, out ? "out_layout" : "in_layout", msc_list(l->ctx, num, text));
+}
+
+static void load_op(loading *l, msc_op *op, const char *key, json_t *o) {
+  static const char *const words[] = {"user", "default", "propagation", "search"};
+  json_t *layout = json_object_get(o, "layout");
+  const char *by = json_string_value(json_object_get(o, "by"));
+  size_t known = 0;
+  while (known < 4 && (!by || strcmp(by, words[known]))) known++;
+  if (known == 4) differs(l, "strategy file: \"by\" of %s must be user, default, propagation or search", key);
+  else msc_op_set(op, "by", msc_str(l->ctx, by));
   msc_op_unset(op, "in_strategy");
-  msc_op_set(op, "in_layout", msc_list(l->ctx, op->num_in, text));
-  if (json_is_string(by)) msc_op_set(op, "by", msc_str(l->ctx, json_string_value(by)));
+  msc_op_unset(op, "out_strategy");
+  load_side(l, op, key, json_object_get(layout, "in"), false);
+  load_side(l, op, key, json_object_get(layout, "out"), true);
+
 }
 
-static size_t find_parameter(const loading *l, const char *name) {
-  size_t i = 0;
-  while (i < l->f->body->num_args && !(l->f->body->args[i]->name && strcmp(l->f->body->args[i]->name, name) == 0 && msc_arg_role(l->f, i) == MSC_ROLE_PARAMETER)) i++;
-  return i;
-}
-
-static void check_parameter(loading *l, const char *name, json_t *p) {
-  size_t i = find_parameter(l, name);
-  json_t *shape = json_object_get(p, "shape");
-  if (i == l->f->body->num_args) {
-    differs(l, "the strategy file names a parameter %s that the model does not have", name);
-    return;
+static void load_ops(loading *l, json_t *ops) {
+  key_maker keys = {l->g->arena, json_object()};
+  json_t *left = json_copy(ops), *value;
+  const char *name;
+  for (size_t i = 0; i < l->g->num_groups; i++) {
+    const char *key = key_of(&keys, l->g->group[i].leader);
+    json_t *o = json_object_get(ops, key);
+    if (o) load_op(l, l->g->group[i].leader, key, o);
+    else differs(l, "the model has an op %s that the strategy file does not name", key);
+    json_object_del(left, key);
   }
-  const msc_type *t = l->f->body->args[i]->type;
+  json_object_foreach(left, name, value) differs(l, "the strategy file names an op %s that the model does not have", name);
+  json_decref(left);
+  json_decref(keys.used);
+}
+
+static void check_parameter(loading *l, const msc_value *v, json_t *p) {
+  json_t *shape = json_object_get(p, "shape");
+  const msc_type *t = v->type;
   bool same = json_is_array(shape) && json_array_size(shape) == (size_t)t->rank;
   for (int d = 0; same && d < t->rank; d++) same = json_integer_value(json_array_get(shape, (size_t)d)) == t->dim[d];
-  if (!same) differs(l, "strategy file: parameter %s has another shape in the model", name);
+  if (same) return;
+  char *text = json_is_array(shape) ? json_dumps(shape, JSON_COMPACT) : NULL;
+  differs(l, "parameter %s is %s in the model and has the shape %s in the strategy file", v->name,
+          msc_type_text(l->g->arena, l->g->mesh, msc_type_with_layout(l->ctx, t, NULL)), text ? text : "null");
+  free(text);
+}
+
+static void check_parameters(loading *l, json_t *parameters) {
+  const msc_func *f = l->g->func;
+  json_t *left = json_copy(parameters), *value;
+  const char *name;
+  for (size_t i = 0; i < f->body->num_args; i++) {
+    const msc_value *v = f->body->args[i];
+    if (msc_arg_role(f, i) != MSC_ROLE_PARAMETER || !v->name) continue;
+    json_t *p = json_object_get(parameters, v->name);
+    if (p) check_parameter(l, v, p);
+    else differs(l, "the model has a parameter %s that the strategy file does not name", v->name);
+    json_object_del(left, v->name);
+  }
+  json_object_foreach(left, name, value) differs(l, "the strategy file names a parameter %s that the model does not have", name);
+  json_decref(left);
 }
 
 static void load_root(loading *l, json_t *root) {
-  json_t *ops = json_object_get(root, "ops"), *parameters = json_object_get(root, "parameters"), *value;
-  const char *name;
-  int64_t devices = json_integer_value(json_object_get(root, "device_num")), here = msc_mesh_size(&l->f->module->mesh);
-  if (json_integer_value(json_object_get(root, "version")) != FILE_VERSION || !json_is_object(ops) || !json_is_object(parameters)) {
-    differs(l, "%s: version 1 with ops and parameters is expected", "strategy file");
+  json_t *version = json_object_get(root, "version"), *devices = json_object_get(root, "device_num"), *mesh = json_object_get(root, "mesh");
+  json_t *ops = json_object_get(root, "ops"), *parameters = json_object_get(root, "parameters");
+  const char *here = msc_mesh_print(l->g->arena, l->g->mesh);
+  if (json_integer_value(version) != FILE_VERSION || !json_is_integer(devices) || !json_is_object(ops) || !json_is_object(parameters)) {
+    differs(l, "strategy file: an object with \"version\": 1, \"device_num\", \"ops\" and \"parameters\" is expected");
     return;
   }
-  if (devices != here) {
-    l->ok = msc_error(l->ctx, MSC_E_STRATEGY_FILE, l->loc, "the strategy file is for %" PRId64 " devices, device_num is %" PRId64, devices, here);
+  if (json_integer_value(devices) != msc_mesh_size(l->g->mesh)) {
+    differs(l, "the strategy file is for %" PRId64 " devices, device_num is %" PRId64, (int64_t)json_integer_value(devices),
+            msc_mesh_size(l->g->mesh));
     return;
   }
-  json_object_foreach(parameters, name, value) check_parameter(l, name, value);
-  json_object_foreach(ops, name, value) load_op(l, name, value);
-  for (size_t i = 0; i < l->f->body->num_args; i++) {
-    const char *own = l->f->body->args[i]->name;
-    if (msc_arg_role(l->f, i) == MSC_ROLE_PARAMETER && own && !json_object_get(parameters, own)) differs(l, "the model has a parameter %s that the strategy file does not name", own);
+  if (json_is_string(mesh) && strcmp(json_string_value(mesh), here)) {
+    differs(l, "the strategy file is for the mesh %s, here it is %s", json_string_value(mesh), here);
+    return;
   }
+  check_parameters(l, parameters);
+  load_ops(l, ops);
 }
 
-bool msc_strategy_load(msc_func *f, const char *path) {
-  msc_context *ctx = f->module->ctx;
-  loading l = {f, ctx, msc_loc_of(ctx, &(msc_loc){.file = msc_intern(ctx, path), .line = 1}), true};
+bool msc_strategy_load(shard_graph *g, const char *path) {
+  msc_context *ctx = g->ctx;
+  loading l = {g, ctx, msc_loc_of(ctx, &(msc_loc){.file = msc_intern(ctx, path), .line = 1}), true};
   json_error_t error;
   FILE *file = fopen(path, "rb");
   if (!file) return msc_error(ctx, MSC_E_FILE, l.loc, "cannot read the strategy file: %s", strerror(errno));

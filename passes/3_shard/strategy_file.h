@@ -1,14 +1,18 @@
-/* strategy_file.h: strategies and layouts of a model as JSON, the form of strategy_ckpt_save_file and _load_file. */
+/* strategy_file.h: strategies and layouts of a model as JSON, the form of strategy_ckpt_save_file and _load_file.
+ * An op's key is its name; of several with one name the second has "#2" behind it, and so on.  One without a name is called
+ * "%" and its kind. */
 #ifndef MSC_PASSES_STRATEGY_FILE_H
 #define MSC_PASSES_STRATEGY_FILE_H
 
 #include "ir/ir.h"
+#include "passes/3_shard/shard.h"
 
 /* Of a function whose values have layouts (after the pass `layouts`); text in `arena`. */
 const char *msc_strategy_file(const msc_func *f, msc_arena *arena);
 
-/* Puts the layouts of a file on the ops it names, as if the user had written them (`in_layout`, and `by` as recorded).  False after
- * reporting every difference: other device count, ops or parameters that only one side has, other shapes. */
-bool msc_strategy_load(msc_func *f, const char *path);
+/* Puts the layouts of a file on the ops it names, in place of what the user had written (`in_layout`, `out_layout`, and `by` as
+ * recorded).  False after reporting every difference: other device count or mesh, ops or parameters that only one side has,
+ * other shapes. */
+bool msc_strategy_load(shard_graph *g, const char *path);
 
 #endif

@@ -29,7 +29,7 @@ static bool is_shaped(const dealing *d) {
     return msc_op_error(op, MSC_E_STRATEGY, "in_strategy must have one entry for each of the %d operands of %s, not %zu", d->rule->num_in, msc_kind_name(op->kind), v->list.num);
   for (int t = 0; t < d->rule->num_in; t++) {
     const msc_attr_value *dims = &v->list.v[t];
-    const char *operand = shard_operand_text(d->g, op, t);
+    const char *operand = shard_tensor_text(d->g, op, t);
     if (dims->kind != MSC_ATTR_LIST) return msc_op_error(op, MSC_E_STRATEGY, "in_strategy: the entry of %s must be a list of parts, one for each dimension", operand);
     if (dims->list.num != d->rule->tensor[t].rank)
       return msc_op_error(op, MSC_E_STRATEGY, "in_strategy: %s has rank %d, its entry has %zu numbers", operand, d->rule->tensor[t].rank, dims->list.num);
@@ -66,7 +66,7 @@ static bool cannot_cut(const dealing *d, int tensor, int dim) {
   const msc_dim_letters *letters = &d->rule->tensor[tensor].dim[dim];
   const msc_type *t = d->op->in[tensor].value->type;
   int64_t p = given(d, tensor, dim), low = legal_parts(d, letters, p, false), high = legal_parts(d, letters, p, true);
-  const char *operand = shard_operand_text(d->g, d->op, tensor);
+  const char *operand = shard_tensor_text(d->g, d->op, tensor);
   if (low <= 1 && !high)
     return msc_op_error(d->op, MSC_E_STRATEGY, "in_strategy: dimension %d of %s must stay whole in %s%s, not be cut into %" PRId64 " parts", dim, operand, msc_kind_name(d->op->kind),
                         shard_gradient_text(d->g, d->op, letters), p);
@@ -83,8 +83,11 @@ static bool deal_dim(dealing *d, int tensor, int dim) {
   for (int i = 0; i < letters->num; i++) {
     int l = letters->letter[i];
     if (d->parts[l] && d->parts[l] != parts[i])
-      return msc_op_error(d->op, MSC_E_STRATEGY, "in_strategy: dimension %d of %s and dimension %d of %s are the same letter '%c' of %s, but are cut into %" PRId64 " and %" PRId64 " parts", d->dim[l],
-                          shard_operand_text(d->g, d->op, d->tensor[l]), dim, shard_operand_text(d->g, d->op, tensor), d->rule->letter[l].name, msc_kind_name(d->op->kind), d->parts[l], parts[i]);
+      return msc_op_error(d->op, MSC_E_STRATEGY,
+                          "in_strategy: dimension %d of %s and dimension %d of %s are the same letter '%c' of %s, but are cut into %" PRId64
+                          " and %" PRId64 " parts",
+                          d->dim[l], shard_tensor_text(d->g, d->op, d->tensor[l]), dim, shard_tensor_text(d->g, d->op, tensor),
+                          d->rule->letter[l].name, msc_kind_name(d->op->kind), d->parts[l], parts[i]);
     if (d->parts[l]) continue;
     d->parts[l] = parts[i];
     d->tensor[l] = tensor, d->dim[l] = dim;
@@ -152,8 +155,8 @@ static bool is_legal_swapped(const dealing *d) {
 static void note_transposed(const dealing *d) {
   bool product = d->op->kind == OP_matmul || d->op->kind == OP_batch_matmul;
   if (!product || !msc_op_bool(d->op, "transpose_b")) return;
-  msc_note(d->g->ctx, d->op->loc, "%s is stored transposed, [n, k]: its entry gives the parts of n, then those of k%s", shard_operand_text(d->g, d->op, 1),
-           is_legal_swapped(d) ? "; stored as [k, n] the given strategy would be legal" : "");
+  msc_note(d->g->ctx, d->op->loc, "%s is stored transposed, [n, k]: its entry gives the parts of n, then those of k%s",
+           shard_tensor_text(d->g, d->op, 1), is_legal_swapped(d) ? "; stored as [k, n] the given strategy would be legal" : "");
 }
 
 /* ---- all ---- */

@@ -9,7 +9,7 @@ module {
     %2 = "msc.relu"(%0) {out_strategy = [[8, 1]]} : (tensor<32x512xf32>) -> tensor<32x512xf32> loc("alone")
     // expected-error @below {{out_strategy must have one entry for each of the 1 results of relu}}
     %3 = "msc.relu"(%1) {in_strategy = [[8, 1]], out_strategy = [[8, 1], [1]]} : (tensor<32x512xf32>) -> tensor<32x512xf32> loc("entries")
-    // expected-error @below {{out_layout: result 0 of relu will be [{d},{}]; another layout of it is not supported yet}}
+    // expected-error @below {{out_layout: dimension 0 of operand 0 (x) and dimension 0 of result 0 are the same letter 'A' of relu, but are cut by {d} and {}; another layout of a result is not supported yet}}
     %4 = "msc.relu"(%1) {in_layout = ["[{d},{}]"], out_layout = ["[{},{d}]"]} : (tensor<32x512xf32>) -> tensor<32x512xf32> loc("moved")
     %5 = "msc.relu"(%2) {in_layout = ["[{d},{}]"], out_layout = ["[{d},{}]"]} : (tensor<32x512xf32>) -> tensor<32x512xf32> loc("also as it is")
     "msc.return"(%3, %4, %5) : (tensor<32x512xf32>, tensor<32x512xf32>, tensor<32x512xf32>) -> ()
