@@ -266,8 +266,11 @@ static bool change_of(change *c, const msc_box_layout *to) {
   c->kept = own_offset(c->mesh, kept.num, kept.digit, c->rank);
   c->own_cuts = own_offset(c->mesh, cuts.num, cuts.digit, c->rank);
   c->own_taken = own_offset(c->mesh, c->taken.num, c->taken.digit, c->rank);
-  int64_t share = msc_group_index(c->mesh, c->freed.num, c->freed.digit, c->rank);
-  c->far_taken = member_offset(c->mesh, c->taken.num, c->taken.digit, share % msc_group_size(c->taken.num, c->taken.digit));
+  c->far_taken = c->own_taken;
+  if (c->freed.num) {
+    int64_t share = msc_group_index(c->mesh, c->freed.num, c->freed.digit, c->rank);
+    c->far_taken = member_offset(c->mesh, c->taken.num, c->taken.digit, share % msc_group_size(c->taken.num, c->taken.digit));
+  }
   return true;
 }
 

@@ -75,7 +75,8 @@ void msc_box_copy(int rank, const msc_box *piece, const msc_box *dst_box, void *
  *   partial in `to`, not in `from`   digit 0 gets the value, the others the identity (identity true, no pieces)
  *   as many digits lost as gained    term number t of the lost digits moves to number t of the gained ones (permute)
  * A rank that holds a piece is its own peer.  Else the peer has the rank's digits wherever `from` and `to` are both
- * replicated, and the other replicas of a block share its readers evenly: in a permute every block is read once. */
+ * replicated, and, when `to` is replicated over no digit that `from` uses, wherever `from` is.  Else the replicas of a block
+ * share its readers evenly: in a permute every block is read once. */
 typedef struct {
   bool identity;
   int64_t num_pieces, num_terms;

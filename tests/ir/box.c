@@ -249,6 +249,23 @@ static void test_peers(void **state) {
   assert_null(p.piece);
 }
 
+/* x is only cut further: every rank keeps to the ranks that have its own digit of x. */
+static void test_peers_stay_near(void **state) {
+  (void)state;
+  int calls = 0;
+  msc_box_mesh mesh = {2, {2, 4}};
+  layout from = {.first = {0, 1, 1}, .digit = {{1, 1, 4}}}, to = {.first = {0, 0, 2}, .digit = {{1, 1, 4}, {0, 1, 2}}};
+  from.l = (msc_box_layout){2, 1, from.first, from.digit};
+  to.l = (msc_box_layout){2, 2, to.first, to.digit};
+  for (int64_t r = 0; r < 8; r++) {
+    msc_pull p;
+    msc_pull_of(&mesh, &from.l, &to.l, (int64_t[]){4, 8}, r, take, &calls, &p);
+    assert_int_equal(p.num_pieces, 4);
+    for (int64_t i = 0; i < 4; i++) assert_int_equal(p.peer[i], r / 4 * 4 + i);
+    free(p.piece);
+  }
+}
+
 static void test_failures(void **state) {
   (void)state;
   msc_box_mesh mesh = {1, {6}};
@@ -301,6 +318,7 @@ int main(void) {
     cmocka_unit_test(test_uneven_parts_nest),
     cmocka_unit_test(test_neighbours_of_an_axis_are_one_cut),
     cmocka_unit_test(test_peers),
+    cmocka_unit_test(test_peers_stay_near),
     cmocka_unit_test(test_failures),
     cmocka_unit_test(test_bad_layouts),
     cmocka_unit_test(test_copy_of_a_block),
