@@ -459,6 +459,7 @@ bool msc_check_row(const msc_op *op);
 /* ---- layout.c ---- */
 
 const msc_layout *msc_layout_of(msc_context *ctx, const msc_mesh *mesh, const msc_layout *raw); /* normal form, interned */
+void msc_layout_normalize(const msc_layout *raw, msc_layout *out_layout);                                  /* the same, not interned */
 const msc_layout *msc_layout_replicated(msc_context *ctx, int rank);
 bool msc_layout_parse(msc_context *ctx, const msc_mesh *mesh, const msc_loc *loc, const char *text, const msc_layout **out_layout);
 const char *msc_layout_print(msc_arena *arena, const msc_mesh *mesh, const msc_layout *l);

@@ -39,8 +39,7 @@ static int mesh_order(const void *a, const void *b) {
   return (x->pre > y->pre) - (x->pre < y->pre);
 }
 
-const msc_layout *msc_layout_of(msc_context *ctx, const msc_mesh *mesh, const msc_layout *raw) {
-  (void)mesh;
+void msc_layout_normalize(const msc_layout *raw, msc_layout *out_layout) {
   msc_layout l;
   memset(&l, 0, sizeof l);
   l.rank = raw->rank;
@@ -56,6 +55,13 @@ const msc_layout *msc_layout_of(msc_context *ctx, const msc_mesh *mesh, const ms
   for (int i = 0; i < raw->num_partial; i++) append_digit(&l, l.first[l.rank], &num, partial[i]);
   l.num_partial = (uint8_t)(num - l.first[l.rank]);
   l.reduction = l.num_partial ? raw->reduction : MSC_SUM;
+  *out_layout = l;
+}
+
+const msc_layout *msc_layout_of(msc_context *ctx, const msc_mesh *mesh, const msc_layout *raw) {
+  (void)mesh;
+  msc_layout l;
+  msc_layout_normalize(raw, &l);
   return msc_intern_bytes(ctx, &l, sizeof l);
 }
 

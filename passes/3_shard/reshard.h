@@ -21,7 +21,7 @@ typedef struct {
   int64_t peak;                 /* limit of one device's local bytes in + out of any step; 0: none */
   bool no_alltoall;             /* neither all_to_all nor exchange */
   bool free_partial;            /* a replicated value may become partial: zeros (the identity) except on digit 0 */
-  int max_atoms;                /* sub-axes the search may use; beyond it they are merged and the plan is not proven. 0: 7 */
+  int max_atoms;                /* digits the search tells apart; beyond it some stay together and the plan is not proven. 0: 7, 4 with time */
 } msc_reshard_options;
 
 typedef struct {

@@ -142,6 +142,60 @@ static void put_state(const runs *r, int which, int rank, reshard_state *out) {
     }
 }
 
+/* Atoms that the problem does not tell apart.  Uneven parts depend on which axes are neighbours, so there all differ. */
+static void put_classes(reshard_problem *p, const runs *r) {
+  for (int i = 0; i < p->num_atoms; i++) {
+    const run *a = &r->run[i];
+    p->class_of[i] = (uint8_t)i;
+    if (p->uneven || a->place[0] >= 0 || a->place[1] >= 0) continue;
+    for (int j = i - 1; j >= 0; j--) {
+      const run *b = &r->run[j];
+      if (p->size[i] != p->size[j] || p->latency_us[i] != p->latency_us[j] || p->gb_per_s[i] != p->gb_per_s[j]) continue;
+      if (a->place[0] != b->place[0] || a->place[1] != b->place[1]) continue;
+      p->class_of[i] = p->class_of[j];
+      p->has_classes = true;
+      break;
+    }
+  }
+}
+
+static void put_target(reshard_problem *p) {
+  uint32_t all = (1u << p->num_atoms) - 1;
+  p->to_local = msc_reshard_local(p, &p->to);
+  p->to_terms = msc_reshard_atoms_size(p, p->to.partial);
+  p->to_copies = msc_reshard_atoms_size(p, all & ~msc_reshard_used(p, &p->to));
+}
+
+/* One row per rate but the fastest: the atoms that are no faster. */
+static void put_links(reshard_problem *p) {
+  uint32_t all = (1u << p->num_atoms) - 1;
+  double above = 0, slowest = 0, slowest_us = 0;
+  for (int i = 0; i < p->num_atoms; i++) {
+    if (i == 0 || p->gb_per_s[i] < slowest) slowest = p->gb_per_s[i];
+    if (p->latency_us[i] > slowest_us) slowest_us = p->latency_us[i];
+    if (i == 0 || p->latency_us[i] < p->fastest_us) p->fastest_us = p->latency_us[i];
+    if (p->gb_per_s[i] > p->fastest) p->fastest = p->gb_per_s[i];
+  }
+  for (int i = 0; i < p->num_atoms; i++)
+    if (p->gb_per_s[i] > slowest || p->latency_us[i] < slowest_us) p->not_slowest |= 1u << i;
+  for (;;) {
+    reshard_links l = {.rate = p->fastest};
+    for (int i = 0; i < p->num_atoms; i++)
+      if (p->gb_per_s[i] > above && p->gb_per_s[i] < l.rate) l.rate = p->gb_per_s[i];
+    if (l.rate >= p->fastest) return;
+    l.latency_us = 1e30;
+    for (int i = 0; i < p->num_atoms; i++) {
+      if (p->gb_per_s[i] > l.rate) continue;
+      l.slow |= 1u << i;
+      if (p->latency_us[i] < l.latency_us) l.latency_us = p->latency_us[i];
+    }
+    l.devices = msc_reshard_atoms_size(p, all & ~l.slow);
+    l.to_copies = msc_reshard_atoms_size(p, l.slow & ~msc_reshard_used(p, &p->to));
+    p->links[p->num_links++] = l;
+    above = l.rate;
+  }
+}
+
 bool msc_reshard_problem_of(msc_context *ctx, const msc_mesh *mesh, const msc_reshard_options *options, const msc_type *type,
                             const msc_layout *from, const msc_layout *to, reshard_problem *out_problem) {
   reshard_problem *p = out_problem;
@@ -150,7 +204,7 @@ bool msc_reshard_problem_of(msc_context *ctx, const msc_mesh *mesh, const msc_re
   runs r = {0};
   memset(p, 0, sizeof *p);
   if (!msc_atoms_of(mesh, 2, both, &digits)) return false;
-  int max = options->max_atoms ? options->max_atoms : 7;
+  int max = options->max_atoms ? options->max_atoms : options->time ? 4 : 7;
   if (max > RESHARD_ATOMS) max = RESHARD_ATOMS;
   p->uneven = !msc_layout_fits(from, type) || !msc_layout_fits(to, type);
   p->coarse = digits.num > max || p->uneven; /* parts of an uneven dimension depend on which digits stay one cut */
@@ -165,14 +219,18 @@ bool msc_reshard_problem_of(msc_context *ctx, const msc_mesh *mesh, const msc_re
   p->from_layout = from, p->to_layout = to;
   p->rank = type->rank, p->num_atoms = r.num;
   for (int i = 0; i < r.num; i++) put_run(p, &r.run[i], i);
+  put_classes(p, &r);
   put_state(&r, 0, p->rank, &p->from);
   put_state(&r, 1, p->rank, &p->to);
   p->elem_bytes = msc_dtype_bytes(type->dtype);
   p->total_bytes = msc_type_bytes(type);
+  put_target(p);
+  if (options->time) put_links(p);
   return true;
 }
 
-const msc_layout *msc_reshard_layout(const reshard_problem *p, const reshard_state *s) {
+/* Not in normal form. */
+static msc_layout raw_layout(const reshard_problem *p, const reshard_state *s) {
   msc_layout raw;
   memset(&raw, 0, sizeof raw);
   raw.rank = (uint8_t)p->rank;
@@ -187,5 +245,16 @@ const msc_layout *msc_reshard_layout(const reshard_problem *p, const reshard_sta
     for (int j = 0; j < p->num_digits[a] && (s->partial >> a & 1); j++) raw.sub[num++] = p->digit[a][j];
   raw.num_partial = (uint8_t)(num - raw.first[p->rank]);
   raw.reduction = p->from_layout->num_partial ? p->from_layout->reduction : p->to_layout->reduction;
+  return raw;
+}
+
+const msc_layout *msc_reshard_layout(const reshard_problem *p, const reshard_state *s) {
+  msc_layout raw = raw_layout(p, s);
   return msc_layout_of(p->ctx, p->mesh, &raw);
+}
+
+const char *msc_reshard_text(const reshard_problem *p, msc_arena *arena, const reshard_state *s) {
+  msc_layout raw = raw_layout(p, s);
+  msc_layout_normalize(&raw, &raw);
+  return msc_layout_print(arena, p->mesh, &raw);
 }

@@ -38,6 +38,24 @@ void msc_reshard_state_of(const reshard_problem *p, reshard_key key, reshard_sta
   }
 }
 
+/* Atoms of a class are numbered in the order in which the dimensions use them, then the partial ones, then the free. */
+void msc_reshard_canonical(const reshard_problem *p, reshard_state *s) {
+  uint32_t left = (1u << p->num_atoms) - 1, partial = 0, members[RESHARD_ATOMS] = {0};
+  for (int a = 0; a < p->num_atoms; a++) members[p->class_of[a]] |= 1u << a;
+  for (int d = 0; d < p->rank; d++)
+    for (int i = 0; i < s->num[d]; i++) {
+      int a = __builtin_ctz(members[p->class_of[s->atom[d][i]]] & left);
+      s->atom[d][i] = (uint8_t)a;
+      left &= ~(1u << a);
+    }
+  for (uint32_t m = s->partial; m; m &= m - 1) {
+    int a = __builtin_ctz(members[p->class_of[__builtin_ctz(m)]] & left);
+    partial |= 1u << a;
+    left &= ~(1u << a);
+  }
+  s->partial = partial;
+}
+
 int64_t msc_reshard_parts(const reshard_problem *p, const reshard_state *s, int dim) {
   int64_t parts = 1;
   for (int i = 0; i < s->num[dim]; i++) parts *= p->size[s->atom[dim][i]];
@@ -100,71 +118,23 @@ bool msc_reshard_only_sliced(const reshard_problem *p, const reshard_state *a, c
   return true;
 }
 
-/* ---- what a device needs and does not hold ---- */
-
-typedef struct {
-  int64_t terms;     /* values to be reduced per element; 1: none */
-  bool own, exists;  /* does every device hold one of the terms it needs; can the partial sets change like this */
-} term_change;
-
-static term_change terms_of(const reshard_problem *p, const reshard_state *s, const reshard_state *to) {
-  uint32_t lost = s->partial & ~to->partial, gained = to->partial & ~s->partial;
-  int64_t terms = msc_reshard_atoms_size(p, lost);
-  if (!gained) return (term_change){terms, true, true};
-  return (term_change){1, false, terms == msc_reshard_atoms_size(p, gained)};
-}
-
-/* Bytes of its part of `to` that every device holds at least.  Where neither list of a dimension continues the other,
- * some device holds nothing: its first differing digit can be the lowest here and the highest there. */
-static int64_t held_everywhere(const reshard_problem *p, const reshard_state *s, const reshard_state *to) {
-  int64_t bytes = p->elem_bytes;
-  for (int d = 0; d < p->rank; d++) {
-    bool finer = starts_with(s, to, d);
-    if (!finer && !starts_with(to, s, d)) return 0;
-    bytes *= p->type->dim[d] / msc_reshard_parts(p, finer ? s : to, d);
-  }
-  return bytes;
-}
-
-/* The same from the boxes of all devices, for sizes that do not divide. */
-static int64_t lacking_by_boxes(const reshard_problem *p, const reshard_state *s, const reshard_state *to, term_change c) {
-  msc_box_mesh mesh = msc_mesh_sizes(p->mesh);
-  msc_box_layout cuts = msc_layout_cuts(msc_reshard_layout(p, s)), to_cuts = msc_layout_cuts(msc_reshard_layout(p, to));
-  int64_t worst = 0;
-  for (int64_t r = 0; r < msc_box_mesh_size(&mesh); r++) {
-    msc_box a, b, both;
-    msc_box_of(&mesh, &cuts, p->type->dim, r, &a);
-    msc_box_of(&mesh, &to_cuts, p->type->dim, r, &b);
-    int64_t elems = c.terms * msc_box_elems(p->rank, &b);
-    if (c.own && msc_box_intersect(p->rank, &a, &b, &both)) elems -= msc_box_elems(p->rank, &both);
-    if (elems > worst) worst = elems;
-  }
-  return worst * p->elem_bytes;
-}
-
-/* Bytes the worst device receives when everything comes directly. */
-static int64_t lacking(const reshard_problem *p, const reshard_state *s, const reshard_state *to, term_change c) {
-  if (p->uneven) return lacking_by_boxes(p, s, to, c);
-  __int128 bytes = (__int128)c.terms * msc_reshard_local(p, to) - (c.own ? held_everywhere(p, s, to) : 0);
-  return bytes < INT64_MAX / 4 ? (int64_t)bytes : INT64_MAX / 4;
-}
-
-int64_t msc_reshard_lower_bound(const reshard_problem *p) {
-  return p->from.partial || p->to.partial ? -1 : lacking(p, &p->from, &p->to, terms_of(p, &p->from, &p->to));
-}
-
-int64_t msc_reshard_bound(const reshard_problem *p, const reshard_state *s) {
-  term_change c = terms_of(p, s, &p->to);
-  if (!c.own || p->uneven) return 0;
-  if (c.terms == 1) return lacking(p, s, &p->to, c);
-  /* Each element of each of the m copies is received at least once.  And to bring k terms together takes k-1 messages, to
-   * spread the result to the m-1 others m-1 more: no device receives less than the average. */
-  int64_t local = msc_reshard_local(p, &p->to), copies = msc_reshard_atoms_size(p, (1u << p->num_atoms) - 1 - msc_reshard_used(p, &p->to));
-  int64_t average = (int64_t)(((__int128)local * (c.terms + copies - 2) + copies - 1) / copies);
-  return average > local ? average : local;
-}
-
 /* ---- edges ---- */
+
+/* Where every atom cuts: the dimension, and the parts before it. */
+typedef struct {
+  int8_t dim[RESHARD_ATOMS];
+  int64_t before[RESHARD_ATOMS];
+} places;
+
+static places places_of(const reshard_problem *p, const reshard_state *s) {
+  places at;
+  memset(at.dim, -1, sizeof at.dim);
+  for (int d = 0; d < p->rank; d++) {
+    int64_t before = 1;
+    for (int i = 0; i < s->num[d]; before *= p->size[s->atom[d][i++]]) at.dim[s->atom[d][i]] = (int8_t)d, at.before[s->atom[d][i]] = before;
+  }
+  return at;
+}
 
 typedef struct {
   const reshard_problem *p;
@@ -174,6 +144,10 @@ typedef struct {
   int64_t local, budget;
   uint32_t gains;              /* dimensions that may get atoms */
   reshard_edge edge;
+  bool nested;                 /* only states that do not contradict the target can pay */
+  uint32_t movable;            /* by permutes */
+  uint32_t twins[RESHARD_ATOMS]; /* lower atoms of the same class that `from` does not tell apart either */
+  places places;               /* of the atoms in `from` */
   reshard_emit *emit;
   void *user;
 } expansion;
@@ -233,6 +207,18 @@ static bool keeps_runs(const reshard_problem *p, const reshard_state *a, const r
   return true;
 }
 
+static bool nests(const reshard_problem *p, const reshard_state *s, int d) { return starts_with(s, &p->to, d) || starts_with(&p->to, s, d); }
+
+/* Can any state that this edge makes by appending atoms to x->s be on a path within the budget? */
+static bool is_hopeful(expansion *x) {
+  const reshard_problem *p = x->p;
+  reshard_hope hope = msc_reshard_hope(p, x->s.partial, x->budget - (p->options->time ? x->edge.ns : x->edge.bytes));
+  x->nested = hope == HOPE_NESTED;
+  for (int d = 0; d < p->rank && x->nested; d++)
+    if (!nests(p, &x->s, d)) return false;
+  return hope != HOPE_NONE;
+}
+
 static void emit(expansion *x) {
   if (x->p->uneven && x->edge.verb <= REDUCE_SCATTER && !keeps_runs(x->p, x->from, &x->s)) return;
   if (x->p->options->peak && x->p->uneven && !peak_allows(x, msc_reshard_local(x->p, &x->s))) return;
@@ -247,6 +233,8 @@ static void push(expansion *x, int d, int atom) {
 static void pop(expansion *x, int d) { x->parts[d] /= x->p->size[x->s.atom[d][--x->s.num[d]]]; }
 
 static bool pushed_allowed(const expansion *x, int d) {
+  int last = x->s.num[d] - 1;
+  if (x->nested && last < x->p->to.num[d] && x->s.atom[d][last] != x->p->to.atom[d][last]) return false;
   if (x->p->type->dim[d] % x->parts[d] == 0) return true;
   return x->edge.verb != ALL_TO_ALL && dim_allowed(x->p, &x->s, d);
 }
@@ -278,6 +266,7 @@ static void arrange(expansion *x, uint32_t atoms, int first_dim) {
     if (!(x->gains >> d & 1)) continue;
     for (uint32_t m = atoms; m; m &= m - 1) {
       int a = __builtin_ctz(m);
+      if (x->twins[a] & atoms) continue;
       push(x, d, a);
       if (pushed_allowed(x, d)) arrange(x, atoms & ~(1u << a), d);
       pop(x, d);
@@ -303,23 +292,33 @@ static void drop_suffixes(expansion *x, int d, uint32_t dropped, uint32_t losers
   }
   if (!dropped) return;
   int64_t k = msc_reshard_atoms_size(p, dropped);
-  if (peak_allows(x, p->uneven ? 0 : x->local * k) && price(x, ALL_GATHER, dropped, k, (k - 1) * x->local)) emit(x);
+  if (peak_allows(x, p->uneven ? 0 : x->local * k) && price(x, ALL_GATHER, dropped, k, (k - 1) * x->local) && is_hopeful(x)) emit(x);
   x->gains = ((1u << p->rank) - 1) & ~losers;
   if (p->options->no_alltoall || !x->gains || !peak_allows(x, x->local)) return;
   for (int e = 0; e < p->rank; e++)
     if ((losers >> e & 1) && p->uneven && (!is_even(p, x->from, e) || !is_even(p, &x->s, e))) return;
-  if (price(x, ALL_TO_ALL, dropped, k, x->local - x->local / k)) arrange(x, dropped, 0);
+  if (price(x, ALL_TO_ALL, dropped, k, x->local - x->local / k) && is_hopeful(x)) arrange(x, dropped, 0);
+}
+
+/* Does the choice `chosen` of atoms from `all` take a twin and leave a lower one? */
+static bool skips_twin(const expansion *x, uint32_t chosen, uint32_t all) {
+  if (!x->p->has_classes) return false;
+  for (uint32_t m = chosen; m; m &= m - 1)
+    if (x->twins[__builtin_ctz(m)] & all & ~chosen) return true;
+  return false;
 }
 
 static void reduce(expansion *x) {
   const reshard_problem *p = x->p;
+  x->s = *x->from;
   for (uint32_t m = x->from->partial; m; m = (m - 1) & x->from->partial) {
+    if (skips_twin(x, m, x->from->partial)) continue;
     int64_t k = msc_reshard_atoms_size(p, m);
     x->s.partial = x->from->partial & ~m;
-    if (peak_allows(x, x->local) && price(x, ALL_REDUCE, m, k, all_reduce_bytes(k, x->local))) emit(x);
+    if (peak_allows(x, x->local) && price(x, ALL_REDUCE, m, k, all_reduce_bytes(k, x->local)) && is_hopeful(x)) emit(x);
     x->gains = (1u << p->rank) - 1;
     if (!peak_allows(x, p->uneven ? 0 : x->local / k)) continue;
-    if (price(x, REDUCE_SCATTER, m, k, p->uneven ? 0 : x->local - x->local / k)) arrange(x, m, 0);
+    if (price(x, REDUCE_SCATTER, m, k, p->uneven ? 0 : x->local - x->local / k) && is_hopeful(x)) arrange(x, m, 0);
   }
   x->s.partial = x->from->partial;
 }
@@ -329,8 +328,9 @@ static void slice(expansion *x) {
   uint32_t used = msc_reshard_used(p, x->from);
   if (p->options->peak && x->local > p->options->peak) return;
   x->edge = (reshard_edge){SLICE, 0, 0};
+  if (!is_hopeful(x)) return;
   for (int a = 0; a < p->num_atoms; a++) {
-    if (used >> a & 1) continue;
+    if ((used >> a & 1) || (x->twins[a] & ~used)) continue;
     for (int d = 0; d < p->rank; d++) {
       push(x, d, a);
       if (pushed_allowed(x, d) && (!p->uneven || keeps_runs(p, x->from, &x->s))) x->emit(x->user, &x->s, &x->edge);
@@ -344,55 +344,61 @@ static void slice(expansion *x) {
 }
 
 /* Atoms that do not stay where they are. */
-static uint32_t moved_atoms(const reshard_problem *p, const reshard_state *a, const reshard_state *b) {
+static uint32_t moved_atoms(const reshard_problem *p, const places *from, const reshard_state *a, const reshard_state *b) {
+  places to = places_of(p, b);
   uint32_t moved = a->partial ^ b->partial;
-  int64_t weight[RESHARD_ATOMS];
-  int dim[RESHARD_ATOMS];
-  for (int i = 0; i < p->num_atoms; i++) dim[i] = -1, weight[i] = 0;
-  for (int d = 0; d < p->rank; d++) {
-    int64_t w = 1;
-    for (int i = 0; i < a->num[d]; w *= p->size[a->atom[d][i++]]) dim[a->atom[d][i]] = d, weight[a->atom[d][i]] = w;
-  }
-  uint32_t in_a = msc_reshard_used(p, a) & ~a->partial, in_b = msc_reshard_used(p, b) & ~b->partial;
-  moved |= in_a ^ in_b;
-  for (int d = 0; d < p->rank; d++) {
-    int64_t w = 1;
-    for (int i = 0; i < b->num[d]; w *= p->size[b->atom[d][i++]])
-      if (dim[b->atom[d][i]] != d || weight[b->atom[d][i]] != w) moved |= 1u << b->atom[d][i];
-  }
+  for (int i = 0; i < p->num_atoms; i++)
+    if (from->dim[i] != to.dim[i] || (to.dim[i] >= 0 && from->before[i] != to.before[i])) moved |= 1u << i;
   return moved;
 }
 
 static void emit_permuted(expansion *x) {
   const reshard_problem *p = x->p;
-  uint32_t moved = moved_atoms(p, x->from, &x->s);
+  uint32_t moved = moved_atoms(p, &x->places, x->from, &x->s);
   if (!moved) return;
   for (int d = 0; d < p->rank && p->uneven; d++)
     if (!same_dim(x->from, &x->s, d) && !is_even(p, &x->s, d)) return;
   if (price(x, PERMUTE, moved, 2, x->local)) emit(x);
 }
 
-/* Fills the dimensions from d on with free atoms to the parts that the source has. */
-static void permute(expansion *x, int d, uint32_t atoms, int64_t left, int64_t terms) {
+/* Fills the dimensions from d on with the given atoms to the parts that the source has. */
+static void fill_dims(expansion *x, int d, uint32_t atoms, int64_t left) {
   const reshard_problem *p = x->p;
+  const places *at_first = &x->places;
   if (d == p->rank) {
-    for (uint32_t m = atoms;; m = (m - 1) & atoms) {
-      x->s.partial = m;
-      if (msc_reshard_atoms_size(p, m) == terms) emit_permuted(x);
-      if (!m) return;
-    }
+    emit_permuted(x);
+    return;
   }
   if (left == 1) {
     if (d + 1 < p->rank) x->s.num[d + 1] = 0;
-    permute(x, d + 1, atoms, d + 1 < p->rank ? msc_reshard_parts(p, x->from, d + 1) : 1, terms);
+    fill_dims(x, d + 1, atoms, d + 1 < p->rank ? msc_reshard_parts(p, x->from, d + 1) : 1);
     return;
   }
   for (uint32_t m = atoms; m; m &= m - 1) {
-    int a = __builtin_ctz(m);
-    if (left % p->size[a]) continue;
+    int a = __builtin_ctz(m), at = x->s.num[d];
+    if (left % p->size[a] || (x->twins[a] & atoms) || (x->nested && at < p->to.num[d] && p->to.atom[d][at] != a)) continue;
+    if (!(x->movable >> a & 1) && (at_first->dim[a] != d || at_first->before[a] * left != msc_reshard_parts(p, x->from, d))) continue;
     x->s.atom[d][x->s.num[d]++] = (uint8_t)a;
-    permute(x, d, atoms & ~(1u << a), left / p->size[a], terms);
+    fill_dims(x, d, atoms & ~(1u << a), left / p->size[a]);
     x->s.num[d]--;
+  }
+}
+
+static void permute(expansion *x) {
+  const reshard_problem *p = x->p;
+  uint32_t all = (1u << p->num_atoms) - 1;
+  int64_t terms = msc_reshard_atoms_size(p, x->from->partial);
+  double least_ns = (p->options->launch_us + p->fastest_us) * 1e3 + (p->fastest > 0 ? (double)x->local / p->fastest : 0);
+  for (uint32_t partial = 0; partial <= (terms > 1 ? all : 0); partial++) {
+    if (msc_reshard_atoms_size(p, partial) != terms || ((partial ^ x->from->partial) & ~x->movable)) continue;
+    if (skips_twin(x, partial, all)) continue;
+    x->s = *x->from;
+    x->s.partial = partial;
+    x->edge = (reshard_edge){PERMUTE, x->local, (int64_t)least_ns};
+    if (p->rank) x->s.num[0] = 0;
+    reshard_hope hope = msc_reshard_hope(p, partial, x->budget - (p->options->time ? x->edge.ns : x->edge.bytes));
+    x->nested = hope == HOPE_NESTED;
+    if (hope != HOPE_NONE) fill_dims(x, 0, all & ~partial, p->rank ? msc_reshard_parts(p, x->from, 0) : 1);
   }
 }
 
@@ -407,13 +413,19 @@ static int64_t pieces_in_dim(const reshard_problem *p, const reshard_state *s, c
   return most;
 }
 
+/* Atoms whose links an exchange uses.  Where no atom becomes free, the peers have the same digits as before of all atoms that
+ * were free (box.h). */
+static uint32_t exchanged_atoms(const expansion *x) {
+  uint32_t used = msc_reshard_used(x->p, x->from), moved = moved_atoms(x->p, &x->places, x->from, &x->s);
+  return used & ~msc_reshard_used(x->p, &x->s) ? moved : moved & used;
+}
+
 static void emit_exchanged(expansion *x) {
   const reshard_problem *p = x->p;
-  term_change c = terms_of(p, x->from, &x->s);
-  int64_t peers = c.terms;
+  int64_t bytes, terms, peers = 1;
+  if (!msc_reshard_direct(p, x->from, &x->s, &bytes, &terms)) return;
   for (int d = 0; d < p->rank && p->options->time; d++) peers *= pieces_in_dim(p, x->from, &x->s, d);
-  int64_t bytes = lacking(p, x->from, &x->s, c);
-  if (c.exists && peak_allows(x, msc_reshard_local(p, &x->s)) && price(x, EXCHANGE, moved_atoms(p, x->from, &x->s), peers + 1, bytes)) emit(x);
+  if (peak_allows(x, msc_reshard_local(p, &x->s)) && price(x, EXCHANGE, exchanged_atoms(x), peers * terms + 1, bytes)) emit(x);
 }
 
 /* Into the target.  A sum is also brought into parts of the target's parts, which are gathered afterwards: then devices that
@@ -424,28 +436,37 @@ static void exchange(expansion *x) {
   if (p->options->no_alltoall || many) return;
   x->s = p->to;
   x->edge.verb = EXCHANGE;
+  x->nested = false;
   emit_exchanged(x);
   if (p->uneven || !(x->from->partial & ~p->to.partial) || (p->to.partial & ~x->from->partial)) return;
   uint32_t spare = ((1u << p->num_atoms) - 1) & ~msc_reshard_used(p, &p->to);
   x->gains = (1u << p->rank) - 1;
   for (int d = 0; d < p->rank; d++) x->parts[d] = msc_reshard_parts(p, &p->to, d);
   for (uint32_t m = spare; m; m = (m - 1) & spare) {
+    if (skips_twin(x, m, spare)) continue;
     x->edge.verb = EXCHANGE;
     arrange(x, m, 0);
   }
 }
 
-void msc_reshard_expand(const reshard_problem *p, const reshard_state *s, int64_t budget, bool permutes, reshard_emit *emit_to, void *user) {
-  expansion x = {.p = p, .from = s, .s = *s, .local = msc_reshard_local(p, s), .budget = budget, .emit = emit_to, .user = user};
+static void put_twins(expansion *x) {
+  uint32_t used = msc_reshard_used(x->p, x->from), partial = x->from->partial;
+  for (int a = 0; a < x->p->num_atoms && x->p->has_classes; a++) {
+    uint32_t alike = partial >> a & 1 ? partial : used >> a & 1 ? 0 : ~used;
+    for (int b = 0; b < a; b++)
+      if (x->p->class_of[a] == x->p->class_of[b] && (alike >> b & 1)) x->twins[a] |= 1u << b;
+  }
+}
+
+void msc_reshard_expand(const reshard_problem *p, const reshard_state *s, const reshard_wanted *wanted, reshard_emit *emit_to, void *user) {
+  expansion x = {.p = p, .from = s, .s = *s, .local = msc_reshard_local(p, s), .budget = wanted->budget, .movable = wanted->movable, .emit = emit_to, .user = user};
   for (int d = 0; d < p->rank; d++) x.parts[d] = msc_reshard_parts(p, s, d);
-  x.edge.verb = SLICE;
+  x.places = places_of(p, s);
+  if (!wanted->twins) put_twins(&x);
   slice(&x);
+  if (wanted->only_slices) return;
   drop_suffixes(&x, 0, 0, 0);
-  x.edge.verb = REDUCE_SCATTER;
   reduce(&x);
   exchange(&x);
-  if (!permutes || !peak_allows(&x, x.local)) return;
-  x.s = *s;
-  if (p->rank) x.s.num[0] = 0;
-  permute(&x, 0, (1u << p->num_atoms) - 1, p->rank ? msc_reshard_parts(p, s, 0) : 1, msc_reshard_atoms_size(p, s->partial));
+  if (wanted->movable && peak_allows(&x, x.local)) permute(&x);
 }

@@ -19,6 +19,14 @@ typedef struct {
 
 typedef unsigned __int128 reshard_key;
 
+/* Atoms whose links are no faster than `rate`, as seen from the nodes that they connect. */
+typedef struct {
+  uint32_t slow;
+  double rate, latency_us; /* GB/s of the fastest of them; least latency */
+  int64_t devices;         /* of a node: product of the other atoms */
+  int64_t to_copies;       /* nodes that hold the same part of the target */
+} reshard_links;
+
 typedef struct {
   msc_context *ctx;
   const msc_mesh *mesh;
@@ -27,6 +35,8 @@ typedef struct {
   const msc_layout *from_layout, *to_layout;
   int rank, num_atoms;
   int64_t size[RESHARD_ATOMS];
+  uint8_t class_of[RESHARD_ATOMS]; /* the first atom that could be swapped with it: same size, link and role, and no place of its own in from or to */
+  bool has_classes;              /* some class has two atoms: states are searched up to such swaps */
   int num_digits[RESHARD_ATOMS]; /* an atom may stand for several digits that stay together */
   msc_subaxis digit[RESHARD_ATOMS][MSC_MAX_SUBAXES];
   double latency_us[RESHARD_ATOMS], gb_per_s[RESHARD_ATOMS];
@@ -34,6 +44,11 @@ typedef struct {
   reshard_state from, to;
   bool uneven;                   /* from or to does not divide the shape */
   bool coarse;                   /* fewer atoms than the mesh has primes */
+  int64_t to_local, to_terms, to_copies; /* of the target: bytes, partial terms, devices with the same part */
+  double fastest, fastest_us;    /* GB/s and latency of the best link */
+  uint32_t not_slowest;          /* all but the atoms that make any step they are in as slow as a step can be */
+  int num_links;
+  reshard_links links[RESHARD_ATOMS]; /* slowest first, without the fastest */
 } reshard_problem;
 
 /* ---- reshard_atoms.c ---- */
@@ -42,18 +57,18 @@ typedef struct {
 bool msc_reshard_problem_of(msc_context *ctx, const msc_mesh *mesh, const msc_reshard_options *options, const msc_type *type,
                             const msc_layout *from, const msc_layout *to, reshard_problem *out_problem);
 const msc_layout *msc_reshard_layout(const reshard_problem *p, const reshard_state *s);
+const char *msc_reshard_text(const reshard_problem *p, msc_arena *arena, const reshard_state *s);
 
 /* ---- reshard_graph.c ---- */
 
 reshard_key msc_reshard_key(const reshard_problem *p, const reshard_state *s);
 void msc_reshard_state_of(const reshard_problem *p, reshard_key key, reshard_state *out_state);
+/* The one state that stands for all that swaps within the classes make of s. */
+void msc_reshard_canonical(const reshard_problem *p, reshard_state *s);
 int64_t msc_reshard_parts(const reshard_problem *p, const reshard_state *s, int dim);
 int64_t msc_reshard_atoms_size(const reshard_problem *p, uint32_t atoms); /* product of their sizes */
 int64_t msc_reshard_local(const reshard_problem *p, const reshard_state *s); /* bytes of the largest part */
 uint32_t msc_reshard_used(const reshard_problem *p, const reshard_state *s);
-/* Bytes that some device must still receive; 0 where that is not easily known.  Never more than a path from s costs. */
-int64_t msc_reshard_bound(const reshard_problem *p, const reshard_state *s);
-int64_t msc_reshard_lower_bound(const reshard_problem *p); /* the same from p->from, exactly; -1 with partial values */
 /* Does every dimension and the partial set of b continue those of a? */
 bool msc_reshard_only_sliced(const reshard_problem *p, const reshard_state *a, const reshard_state *b);
 
@@ -62,13 +77,34 @@ typedef struct {
   int64_t bytes, ns;
 } reshard_edge;
 
-/* Calls emit for every edge out of `s` that costs at most `budget` (bytes or ns) and stays within the peak limit.
- * Slices are emitted atom by atom; permutes only if asked for; exchange only into the target. */
+/* Which edges out of a state are of interest. */
+typedef struct {
+  int64_t budget;    /* bytes or ns: those on a path to the target that costs no more, as far as bounds can tell */
+  uint32_t movable;  /* permutes move only these atoms */
+  bool only_slices;
+  bool twins;        /* also what differs only by a swap of atoms that the state does not tell apart */
+} reshard_wanted;
+
+/* Calls emit for every such edge that stays within the peak limit.  Slices come atom by atom; exchanges go into the target,
+ * or into parts of its parts where there are sums to finish. */
 typedef void reshard_emit(void *user, const reshard_state *to, const reshard_edge *edge);
-void msc_reshard_expand(const reshard_problem *p, const reshard_state *s, int64_t budget, bool permutes, reshard_emit *emit, void *user);
+void msc_reshard_expand(const reshard_problem *p, const reshard_state *s, const reshard_wanted *wanted, reshard_emit *emit, void *user);
 /* The cost of a given all_reduce or all_gather. */
 void msc_reshard_price(const reshard_problem *p, reshard_verb verb, const reshard_state *from, const reshard_state *to, reshard_edge *out_edge);
 int64_t msc_reshard_peak(const reshard_problem *p, reshard_verb verb, const reshard_state *from, const reshard_state *to);
+
+/* ---- reshard_bound.c ---- */
+
+/* Bytes the worst device receives when everything comes directly, and how many terms each element has; false: the partial
+ * sets cannot change like this. */
+bool msc_reshard_direct(const reshard_problem *p, const reshard_state *s, const reshard_state *to, int64_t *out_bytes, int64_t *out_terms);
+int64_t msc_reshard_lower_bound(const reshard_problem *p); /* that from p->from to p->to; -1 with partial values */
+/* Bytes, or ns, that every path from s to the target costs at least. */
+int64_t msc_reshard_estimate(const reshard_problem *p, const reshard_state *s);
+/* Which states with this partial set can be on a path that costs at most `budget` more: none; those of which no dimension
+ * contradicts the target's; any. */
+typedef enum { HOPE_NONE, HOPE_NESTED, HOPE_ANY } reshard_hope;
+reshard_hope msc_reshard_hope(const reshard_problem *p, uint32_t partial, int64_t budget);
 
 /* ---- reshard_search.c ---- */
 
@@ -79,8 +115,8 @@ typedef struct {
 } reshard_path;
 
 /* The best path from p->from to p->to in `arena`; false: there is none.  cost_only: any path of least cost.
- * out_complete: false when the search was cut short and better paths may exist. */
-bool msc_reshard_search(const reshard_problem *p, msc_arena *arena, bool cost_only, reshard_path *out_path, bool *out_complete);
+ * out_proven: false when the search was cut short and a cheaper one may exist. */
+bool msc_reshard_search(const reshard_problem *p, msc_arena *arena, bool cost_only, reshard_path *out_path, bool *out_proven);
 /* Least peak of all paths. */
 int64_t msc_reshard_least_peak(const reshard_problem *p, msc_arena *arena);
 

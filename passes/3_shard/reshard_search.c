@@ -10,7 +10,10 @@
 
 /* bytes or ns, then 1 per exchange << 16, then steps. */
 typedef unsigned __int128 cost;
-enum { MINOR_BITS = 32, EXCHANGE_UNIT = 1 << 16, MAX_STATES = 400000, MAX_LINKS = 2000000 };
+enum { MINOR_BITS = 32, EXCHANGE_UNIT = 1 << 16, MAX_LINKS = 2000000 };
+
+/* Edges to look at in search of the least cost, and for the best of equal paths after it is known. */
+enum { MOST_WORK = 8000000, MOST_WORK_TIME = 1000000, HASTY_WORK = 300000, TIE_WORK = 200000, MAX_SLICED = 1000 };
 
 static cost cost_of(int64_t major, int exchanges, int steps) {
   return (cost)(uint64_t)major << MINOR_BITS | (uint32_t)(exchanges * EXCHANGE_UNIT + steps);
@@ -60,8 +63,9 @@ typedef struct {
   int num_classes, cap_classes;
   int current, target;
   cost limit; /* paths above it are of no interest */
-  double fastest_latency_us, fastest_gb_per_s;
-  bool cut_short;
+  int64_t work, most_work; /* edges looked at; when to stop */
+  int haste;   /* weight of the estimates: 1 finds the best path, more finds some path sooner */
+  bool proven; /* no path costs less than the target's */
 } search;
 
 /* ---- tables ---- */
@@ -107,10 +111,15 @@ static int add_node(search *s, reshard_key key, cost h) {
   return s->num_nodes++;
 }
 
+/* Of equal estimates the one that is nearer to the target: the least cost is known before its equals are looked at. */
+static bool comes_first(const search *s, entry a, entry b) {
+  return a.f != b.f ? a.f < b.f : s->node[a.node].h < s->node[b.node].h;
+}
+
 static void push(search *s, cost f, int node_index) {
   s->heap = grown(s->arena, s->heap, s->heap_num, &s->heap_cap, sizeof *s->heap);
   int i = s->heap_num++;
-  for (; i && s->heap[(i - 1) / 2].f > f; i = (i - 1) / 2) s->heap[i] = s->heap[(i - 1) / 2];
+  for (; i && comes_first(s, (entry){f, node_index}, s->heap[(i - 1) / 2]); i = (i - 1) / 2) s->heap[i] = s->heap[(i - 1) / 2];
   s->heap[i] = (entry){f, node_index};
 }
 
@@ -118,8 +127,8 @@ static entry pop(search *s) {
   entry top = s->heap[0], last = s->heap[--s->heap_num];
   int i = 0;
   for (int child; (child = 2 * i + 1) < s->heap_num; i = child) {
-    if (child + 1 < s->heap_num && s->heap[child + 1].f < s->heap[child].f) child++;
-    if (s->heap[child].f >= last.f) break;
+    if (child + 1 < s->heap_num && comes_first(s, s->heap[child + 1], s->heap[child])) child++;
+    if (!comes_first(s, s->heap[child], last)) break;
     s->heap[i] = s->heap[child];
   }
   s->heap[i] = last;
@@ -131,27 +140,28 @@ static entry pop(search *s) {
 /* What every path from here costs at least. */
 static cost estimate(const search *s, const reshard_state *state) {
   if (msc_reshard_only_sliced(s->p, state, &s->p->to)) return 0;
-  int64_t bytes = msc_reshard_bound(s->p, state);
-  if (!s->p->options->time) return cost_of(bytes, 0, 1);
-  double ns = (s->p->options->launch_us + s->fastest_latency_us) * 1e3;
-  if (s->fastest_gb_per_s > 0) ns += (double)bytes / s->fastest_gb_per_s;
-  return cost_of((int64_t)ns, 0, 1);
+  return cost_of(msc_reshard_estimate(s->p, state), 0, 1) * (unsigned)s->haste;
+}
+
+static reshard_key canonical_key(const reshard_problem *p, const reshard_state *state, reshard_state *spare) {
+  if (!p->has_classes) return msc_reshard_key(p, state);
+  *spare = *state;
+  msc_reshard_canonical(p, spare);
+  return msc_reshard_key(p, spare);
 }
 
 static void relax(void *user, const reshard_state *state, const reshard_edge *edge) {
   search *s = user;
   cost c = edge->verb == SLICE ? 0 : cost_of(s->p->options->time ? edge->ns : edge->bytes, edge->verb == EXCHANGE, 1);
   cost g = s->node[s->current].g + c;
+  s->work++;
   if (g > s->limit) return;
-  reshard_key key = msc_reshard_key(s->p, state);
+  reshard_state canonical;
+  reshard_key key = canonical_key(s->p, state, &canonical);
   int i = find_node(s, key);
-  if (i < 0) {
-    cost h = estimate(s, state);
-    if (g + h > s->limit) return;
-    i = add_node(s, key, h);
-  }
+  if (i < 0) i = add_node(s, key, estimate(s, state));
   node *n = &s->node[i];
-  if (g > n->g || g + n->h > s->limit || (g == n->g && s->cost_only)) return;
+  if (g > n->g || g + n->h / (unsigned)s->haste > s->limit || (g == n->g && s->cost_only)) return;
   if (g < n->g) {
     n->g = g, n->links = -1, n->closed = false;
     push(s, g + n->h, i);
@@ -172,14 +182,14 @@ static class *class_of(search *s, const reshard_state *state) {
   return &s->class[s->num_classes++];
 }
 
-/* A permute costs the same from every state of a class, so only its cheapest members need it.  In time mode the axes that
- * move decide, and every member does. */
-static bool wants_permutes(search *s, const reshard_state *state, cost g) {
-  if (s->p->options->time) return true;
+/* Atoms that may move in permutes out of a state.  Without `time` a permute costs the same from every state of a class, so
+ * only its cheapest members need it.  With `time` the axes that move decide, and what moves a slowest one is cheapest
+ * from the same members. */
+static uint32_t permuted_atoms(search *s, const reshard_state *state, cost g) {
   class *c = class_of(s, state);
-  if (g > c->least) return false;
+  if (g > c->least) return s->p->options->time ? s->p->not_slowest : 0;
   c->least = g;
-  return true;
+  return (1u << s->p->num_atoms) - 1;
 }
 
 static void run(search *s) {
@@ -187,21 +197,21 @@ static void run(search *s) {
     entry e = pop(s);
     node *n = &s->node[e.node];
     if (n->closed || e.f != n->g + n->h) continue;
-    if (e.f > s->limit) return;
+    if (e.f > s->limit && s->haste == 1) return;
     n->closed = true;
     if (e.node == s->target) {
-      if (s->cost_only) return;
+      s->proven = s->haste == 1;
+      s->most_work = s->work + TIE_WORK;
+      if (s->cost_only || !s->proven) return;
       continue;
     }
-    if (s->num_nodes > MAX_STATES || s->num_links > MAX_LINKS) {
-      s->cut_short = true;
-      return;
-    }
+    if (s->work > s->most_work || s->num_links > MAX_LINKS) return;
     reshard_state state;
     msc_reshard_state_of(s->p, n->key, &state);
     s->current = e.node;
     cost g = n->g;
-    msc_reshard_expand(s->p, &state, major_of(s->limit - g), wants_permutes(s, &state, g), relax, s);
+    reshard_wanted wanted = {.budget = major_of(s->limit - g), .movable = permuted_atoms(s, &state, g)};
+    msc_reshard_expand(s->p, &state, &wanted, relax, s);
   }
 }
 
@@ -225,7 +235,6 @@ typedef struct {
   int *first;        /* arc out of state i */
   int64_t *peak;     /* least peak of a path from the source */
   bool *leads;       /* to the target within the least peak */
-  const char **text;
 } ways;
 
 static void collect_nodes(ways *w) {
@@ -306,22 +315,9 @@ static ways ways_of(search *s) {
   w.first = msc_new_array(s->arena, int, w.num);
   w.peak = msc_new_array(s->arena, int64_t, w.num);
   w.leads = msc_new_array(s->arena, bool, w.num);
-  w.text = msc_new_array(s->arena, const char *, w.num);
   collect_arcs(&w);
   keep_least_peak(&w);
   return w;
-}
-
-static const char *text_of(ways *w, int i) {
-  const reshard_problem *p = w->s->p;
-  if (!w->text[i]) w->text[i] = msc_layout_print(w->s->arena, p->mesh, msc_reshard_layout(p, &w->state[i]));
-  return w->text[i];
-}
-
-/* Shorter texts first: of equal plans the one that leaves axes whole. */
-static bool reads_before(ways *w, int a, int b) {
-  size_t len_a = strlen(text_of(w, a)), len_b = strlen(text_of(w, b));
-  return len_a != len_b ? len_a < len_b : strcmp(text_of(w, a), text_of(w, b)) < 0;
 }
 
 static bool usable(const ways *w, const arc *a) { return w->leads[a->to] && a->peak <= w->peak[w->number[w->s->target]]; }
@@ -332,48 +328,99 @@ static bool has_traffic_out(const ways *w, int i) {
   return false;
 }
 
-/* The state with the least text that slices lead to and from which the path goes on otherwise, or ends; -1: none.
- * Slices follow each other as one step. */
-static int best_sliced(ways *w, int at) {
-  int best = -1, target = w->number[w->s->target];
-  bool *reached = msc_new_array(w->s->arena, bool, w->num);
-  reached[at] = true;
-  for (int i = at; i < w->num; i++) {
-    for (int a = w->first[i]; a >= 0 && reached[i]; a = w->arc[a].next)
-      if (w->arc[a].edge.verb == SLICE && usable(w, &w->arc[a])) reached[w->arc[a].to] = true;
-    if (i == at || !reached[i] || (i != target && !has_traffic_out(w, i))) continue;
-    if (best < 0 || reads_before(w, i, best)) best = i;
+/* A place on the walk: states of the ways stand for all swaps within classes, the walk itself has real atoms. */
+typedef struct {
+  int state;
+  reshard_key real;
+} stop;
+
+typedef struct {
+  ways *w;
+  stop at;
+  bool slices;               /* what is looked for */
+  stop *sliced;              /* where slices lead, the start first */
+  int num_sliced, cap_sliced;
+  const char *best_text;
+  reshard_edge best_edge;
+  stop best;
+} stepping;
+
+/* Shorter texts first: of equal plans the one that leaves axes whole. */
+static void offer(stepping *t, stop to, const reshard_edge *edge) {
+  reshard_state real;
+  msc_reshard_state_of(t->w->s->p, to.real, &real);
+  const char *text = msc_reshard_text(t->w->s->p, t->w->s->arena, &real);
+  if (t->best_text) {
+    size_t len = strlen(text), best_len = strlen(t->best_text);
+    if (edge->verb != t->best_edge.verb ? edge->verb > t->best_edge.verb : len != best_len ? len > best_len : strcmp(text, t->best_text) >= 0) return;
   }
-  return best;
+  t->best_text = text, t->best_edge = *edge, t->best = to;
 }
 
-static const arc *best_arc(ways *w, int at) {
-  const arc *best = NULL;
-  for (int a = w->first[at]; a >= 0; a = w->arc[a].next) {
-    const arc *x = &w->arc[a];
-    if (x->edge.verb == SLICE || !usable(w, x)) continue;
-    if (!best || x->edge.verb < best->edge.verb || (x->edge.verb == best->edge.verb && reads_before(w, x->to, best->to))) best = x;
-  }
-  return best;
+static bool is_way(const ways *w, int from, int to, reshard_verb verb) {
+  for (int a = w->first[from]; a >= 0; a = w->arc[a].next)
+    if (w->arc[a].to == to && w->arc[a].edge.verb == verb && usable(w, &w->arc[a])) return true;
+  return false;
 }
 
-static void add_step(reshard_path *path, const reshard_state *state, reshard_edge edge) {
-  path->state[path->num] = *state;
-  path->edge[path->num++] = edge;
+static void consider(void *user, const reshard_state *state, const reshard_edge *edge) {
+  stepping *t = user;
+  const reshard_problem *p = t->w->s->p;
+  reshard_state spare;
+  if ((edge->verb == SLICE) != t->slices) return;
+  int found = find_node(t->w->s, canonical_key(p, state, &spare));
+  stop to = {found < 0 ? -1 : t->w->number[found], msc_reshard_key(p, state)};
+  if (to.state < 0 || !is_way(t->w, t->at.state, to.state, edge->verb)) return;
+  if (!t->slices) {
+    offer(t, to, edge);
+    return;
+  }
+  for (int i = 0; i < t->num_sliced; i++)
+    if (t->sliced[i].real == to.real) return;
+  if (t->num_sliced == MAX_SLICED) return;
+  t->sliced = grown(t->w->s->arena, t->sliced, t->num_sliced, &t->cap_sliced, sizeof *t->sliced);
+  t->sliced[t->num_sliced++] = to;
 }
 
-static void walk(ways *w, reshard_path *path) {
-  int at = 0, target = w->number[w->s->target];
-  bool sliced = false;
-  path->state = msc_new_array(w->s->arena, reshard_state, w->num);
-  path->edge = msc_new_array(w->s->arena, reshard_edge, w->num);
-  while (at != target) {
-    int slices = sliced ? -1 : best_sliced(w, at);
-    sliced = slices >= 0;
-    const arc *a = sliced ? NULL : best_arc(w, at);
-    at = sliced ? slices : a->to;
-    add_step(path, &w->state[at], sliced ? (reshard_edge){SLICE, 0, 0} : a->edge);
+static void consider_from(stepping *t, stop at, bool slices) {
+  const search *s = t->w->s;
+  reshard_wanted wanted = {.budget = major_of(s->limit - s->node[t->w->node[at.state]].g), .movable = (1u << s->p->num_atoms) - 1, .only_slices = slices, .twins = true};
+  reshard_state real;
+  msc_reshard_state_of(s->p, at.real, &real);
+  t->at = at, t->slices = slices;
+  msc_reshard_expand(s->p, &real, &wanted, consider, t);
+}
+
+/* Slices that follow each other are one step: to any state from which the path goes on otherwise, or ends. */
+static void consider_slices(stepping *t, stop at) {
+  int target = t->w->number[t->w->s->target];
+  t->sliced = grown(t->w->s->arena, t->sliced, 0, &t->cap_sliced, sizeof *t->sliced);
+  t->sliced[0] = at, t->num_sliced = 1;
+  int *stack = msc_new_array(t->w->s->arena, int, MAX_SLICED), depth = 1;
+  while (depth) { /* deep ones first: the ends are found even if not all are */
+    int before = t->num_sliced;
+    consider_from(t, t->sliced[stack[--depth]], true);
+    for (int i = before; i < t->num_sliced; i++) stack[depth++] = i;
   }
+  for (int i = 1; i < t->num_sliced; i++)
+    if (t->sliced[i].state == target || has_traffic_out(t->w, t->sliced[i].state)) offer(t, t->sliced[i], &(reshard_edge){SLICE, 0, 0});
+}
+
+static bool walk(ways *w, reshard_path *path) {
+  const reshard_problem *p = w->s->p;
+  stop at = {0, msc_reshard_key(p, &p->from)};
+  path->state = msc_new_array(w->s->arena, reshard_state, 2 * w->num);
+  path->edge = msc_new_array(w->s->arena, reshard_edge, 2 * w->num);
+  while (at.state != w->number[w->s->target]) {
+    stepping t = {.w = w};
+    if (!path->num || path->edge[path->num - 1].verb != SLICE) consider_slices(&t, at);
+    if (!t.best_text) consider_from(&t, at, false);
+    if (!t.best_text) return false;
+    at = t.best;
+    msc_reshard_state_of(p, at.real, &path->state[path->num]);
+    path->edge[path->num++] = t.best_edge;
+  }
+  return true;
 }
 
 /* Any path of least cost, for its cost. */
@@ -389,34 +436,37 @@ static void walk_back(search *s, reshard_path *path) {
   }
 }
 
-static void open_search(search *s, const reshard_problem *p, msc_arena *arena) {
-  *s = (search){.p = p, .arena = arena, .limit = NO_COST};
-  for (int a = 0; a < p->num_atoms; a++) {
-    if (a == 0 || p->latency_us[a] < s->fastest_latency_us) s->fastest_latency_us = p->latency_us[a];
-    if (p->gb_per_s[a] > s->fastest_gb_per_s) s->fastest_gb_per_s = p->gb_per_s[a];
-  }
-  s->target = add_node(s, msc_reshard_key(p, &p->to), 0);
-  reshard_key from = msc_reshard_key(p, &p->from);
+static void open_search(search *s, const reshard_problem *p, msc_arena *arena, int haste) {
+  *s = (search){.p = p, .arena = arena, .limit = NO_COST, .haste = haste};
+  s->most_work = haste > 1 ? HASTY_WORK : p->options->time ? MOST_WORK_TIME : MOST_WORK;
+  reshard_state spare;
+  s->target = add_node(s, canonical_key(p, &p->to, &spare), 0);
+  reshard_key from = canonical_key(p, &p->from, &spare);
   int source = from == s->node[s->target].key ? s->target : add_node(s, from, estimate(s, &p->from));
   s->node[source].g = 0;
   push(s, s->node[source].h, source);
 }
 
-bool msc_reshard_search(const reshard_problem *p, msc_arena *arena, bool cost_only, reshard_path *out_path, bool *out_complete) {
-  search s;
-  open_search(&s, p, arena);
-  s.cost_only = cost_only;
+bool msc_reshard_search(const reshard_problem *p, msc_arena *arena, bool cost_only, reshard_path *out_path, bool *out_proven) {
+  search s, hasty;
   memset(out_path, 0, sizeof *out_path);
+  open_search(&s, p, arena, 1);
+  s.cost_only = cost_only;
   run(&s);
-  *out_complete = !s.cut_short;
+  *out_proven = s.proven;
+  if (!s.proven && s.work > s.most_work) { /* too large: what a search that hurries finds may be better */
+    open_search(&hasty, p, arena, 3);
+    hasty.cost_only = cost_only;
+    run(&hasty);
+    if (hasty.node[hasty.target].g < s.node[s.target].g) s = hasty;
+  }
   if (s.node[s.target].g == NO_COST) return false;
   if (cost_only) {
     walk_back(&s, out_path);
     return true;
   }
   ways w = ways_of(&s);
-  walk(&w, out_path);
-  return true;
+  return walk(&w, out_path);
 }
 
 /* ---- least peak ---- */
@@ -428,7 +478,9 @@ static void relax_peak(void *user, const reshard_state *state, const reshard_edg
   cost peak = (cost)msc_reshard_peak(s->p, edge->verb, &from, state);
   cost g = peak > s->node[s->current].g ? peak : s->node[s->current].g;
   if (g >= s->limit) return;
-  reshard_key key = msc_reshard_key(s->p, state);
+  reshard_state spare;
+  s->work++;
+  reshard_key key = canonical_key(s->p, state, &spare);
   int i = find_node(s, key);
   if (i < 0) i = add_node(s, key, 0);
   if (g >= s->node[i].g) return;
@@ -443,10 +495,10 @@ int64_t msc_reshard_least_peak(const reshard_problem *p, msc_arena *arena) {
   msc_reshard_options options = *p->options;
   options.peak = 0;
   free_of_limit.options = &options;
-  open_search(&s, &free_of_limit, arena);
+  open_search(&s, &free_of_limit, arena, 1);
   s.heap[0].f = 0;
   if (s.heap[0].node == s.target) return msc_reshard_local(p, &p->from);
-  while (s.heap_num && s.num_nodes <= MAX_STATES) {
+  while (s.heap_num && s.work < MOST_WORK) {
     entry e = pop(&s);
     if (e.f != s.node[e.node].g) continue;
     if (e.node == s.target || e.f >= s.limit) break;
@@ -456,7 +508,8 @@ int64_t msc_reshard_least_peak(const reshard_problem *p, msc_arena *arena) {
     class *c = class_of(&s, &state);
     bool first = c->least == NO_COST; /* states come in the order of their peaks, and a permute's is that of its class */
     c->least = 0;
-    msc_reshard_expand(&free_of_limit, &state, INT64_MAX, first, relax_peak, &s);
+    reshard_wanted wanted = {.budget = INT64_MAX, .movable = first ? (1u << p->num_atoms) - 1 : 0};
+    msc_reshard_expand(&free_of_limit, &state, &wanted, relax_peak, &s);
   }
   return s.node[s.target].g == NO_COST ? 0 : (int64_t)s.node[s.target].g;
 }
