@@ -160,18 +160,98 @@ static const msc_type *representative(const msc_reshard *r, const msc_type *type
   return msc_type_of(r->ctx, type->dtype, type->rank, dim, NULL);
 }
 
+/* ---- digits by another name ---- */
+
+/* Bytes do not depend on which of several digits of one size does what: a pair of layouts is remembered with its digits
+ * renamed in the order in which they appear. */
+typedef struct {
+  msc_atoms atoms;
+  int8_t name[MSC_MAX_SUBAXES]; /* -1: not seen yet */
+  uint32_t taken;
+} renaming;
+
+static void rename_atom(renaming *n, int atom) {
+  for (int k = 0; n->name[atom] < 0 && k < n->atoms.num; k++)
+    if (!(n->taken >> k & 1) && n->atoms.atom[k].size == n->atoms.atom[atom].size) {
+      n->name[atom] = (int8_t)k;
+      n->taken |= 1u << k;
+    }
+}
+
+/* Atoms of one digit of a layout, major first, from *pre on; -1 at its end. */
+static int next_atom(const msc_atoms *atoms, msc_subaxis s, uint32_t *pre) {
+  if (*pre >= s.pre * s.size) return -1;
+  for (int a = 0; a < atoms->num; a++)
+    if (atoms->atom[a].axis == s.axis && atoms->atom[a].pre == *pre) {
+      *pre *= atoms->atom[a].size;
+      return a;
+    }
+  return -1;
+}
+
+static void see_digits(renaming *n, const msc_layout *l, int begin, int end) {
+  for (int i = begin; i < end; i++) {
+    uint32_t pre = l->sub[i].pre;
+    for (int a; (a = next_atom(&n->atoms, l->sub[i], &pre)) >= 0;) rename_atom(n, a);
+  }
+}
+
+static const msc_layout *renamed(const msc_reshard *r, const renaming *n, const msc_layout *l) {
+  msc_layout raw;
+  memset(&raw, 0, sizeof raw);
+  raw.rank = l->rank;
+  raw.reduction = l->reduction;
+  int num = 0;
+  for (int d = 0; d <= l->rank; d++) {
+    int end = d < l->rank ? l->first[d + 1] : l->first[d] + l->num_partial, before = num;
+    for (int i = l->first[d]; i < end; i++) {
+      uint32_t pre = l->sub[i].pre;
+      for (int a; (a = next_atom(&n->atoms, l->sub[i], &pre)) >= 0 && num < MSC_MAX_SUBAXES;) raw.sub[num++] = n->atoms.atom[n->name[a]];
+    }
+    if (d < l->rank) raw.first[d + 1] = (uint8_t)num;
+    else raw.num_partial = (uint8_t)(num - before);
+  }
+  return msc_layout_of(r->ctx, &r->mesh, &raw);
+}
+
+static void rename_digits(const msc_reshard *r, const msc_type *type, const msc_layout **from, const msc_layout **to) {
+  renaming n = {.taken = 0};
+  const msc_layout *both[2] = {*from, *to};
+  if (r->options.time || !msc_layout_fits(*from, type) || !msc_layout_fits(*to, type) || !msc_atoms_of(&r->mesh, 2, both, &n.atoms)) return;
+  memset(n.name, -1, sizeof n.name);
+  for (int k = 0; k < 2; k++) see_digits(&n, both[k], 0, both[k]->first[both[k]->rank]);
+  for (int k = 0; k < 2; k++) see_digits(&n, both[k], both[k]->first[both[k]->rank], both[k]->first[both[k]->rank] + both[k]->num_partial);
+  *from = renamed(r, &n, both[0]);
+  *to = renamed(r, &n, both[1]);
+}
+
+static void remember(msc_reshard *r, memo m) {
+  if (r->num * 2 >= r->cap) grow_memo(r);
+  memo *at = find_memo(r, &m);
+  r->num += !at->type;
+  *at = m;
+}
+
+/* Of a pair with renamed digits. */
+static int64_t renamed_cost(msc_reshard *r, memo m) {
+  const memo *known = find_memo(r, &m);
+  if (known->type) return known->cost;
+  msc_reshard_plan plan;
+  if (plan_in(r, m.type, m.from, m.to, true, &plan)) m.cost = r->options.time ? plan.ns : plan.bytes;
+  remember(r, m);
+  return m.cost;
+}
+
 int64_t msc_reshard_cost(msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to) {
   if (from == to) return 0;
   int64_t scale;
   memo m = {representative(r, type, &scale), from, to, -1};
-  if (r->num * 2 >= r->cap) grow_memo(r);
-  memo *known = find_memo(r, &m);
-  if (!known->type) {
-    msc_reshard_plan plan;
-    if (plan_in(r, m.type, from, to, true, &plan)) m.cost = r->options.time ? plan.ns : plan.bytes;
-    r->num++;
-    *find_memo(r, &m) = m;
-    known = &m;
-  }
-  return known->cost < 0 ? -1 : known->cost * scale;
+  if (!r->cap) grow_memo(r);
+  const memo *known = find_memo(r, &m);
+  if (known->type) return known->cost < 0 ? -1 : known->cost * scale;
+  memo other = m;
+  rename_digits(r, type, &other.from, &other.to);
+  m.cost = other.from == other.to ? 0 : renamed_cost(r, other);
+  remember(r, m);
+  return m.cost < 0 ? -1 : m.cost * scale;
 }
