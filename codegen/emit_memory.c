@@ -84,7 +84,9 @@ typedef struct {
   msc_dtype memory;
   int lanes, bytes;
   LLVMTypeRef element, vector;
-  LLVMValueRef buffer, place, apart; /* apart: element numbers lane by lane, NULL: side by side */
+  LLVMValueRef buffer, place; /* element number of the first lane */
+  bool apart;                 /* the others are not side by side: */
+  LLVMValueRef step, offset;  /* lane k is at place + k * step, plus lane k of offset unless NULL */
 } access;
 
 static LLVMValueRef slot(const msc_emit *e, uint8_t s) { return s < 2 ? msc_emit_int(e, s) : e->dim[s - 2]; }
@@ -134,10 +136,16 @@ static access access_of(msc_emit *e, int i, uint16_t offset) {
   a.buffer = e->buffer[in->buffer];
   a.place = msc_emit_place(e, i);
   bool offset_varies = offset && msc_emit_varies(e, offset);
-  if (a.lanes > 1 && (offset_varies || in->at.coef[e->p->head.lane] != 1)) a.apart = lane_places(e, in, a.place, a.lanes);
-  if (offset && a.apart) a.apart = LLVMBuildAdd(e->b, a.apart, msc_emit_get(e, offset, true), "");
+  a.apart = a.lanes > 1 && (offset_varies || in->at.coef[e->p->head.lane] != 1);
+  a.step = a.apart ? slot(e, in->at.coef[e->p->head.lane]) : msc_emit_int(e, 1);
+  if (offset_varies && a.lanes > 1) a.offset = msc_emit_get(e, offset, true);
   else if (offset) a.place = LLVMBuildAdd(e->b, a.place, msc_emit_get(e, offset, false), "");
   return a;
+}
+
+static LLVMValueRef place_of_lane(msc_emit *e, const access *a, int k) {
+  LLVMValueRef place = k ? LLVMBuildAdd(e->b, a->place, LLVMBuildMul(e->b, a->step, msc_emit_int(e, k), ""), "") : a->place;
+  return a->offset ? LLVMBuildAdd(e->b, place, LLVMBuildExtractElement(e->b, a->offset, msc_emit_int(e, k), ""), "") : place;
 }
 
 static LLVMValueRef pointer(msc_emit *e, const access *a, LLVMValueRef place) { return LLVMBuildInBoundsGEP2(e->b, a->element, a->buffer, &place, 1, ""); }
@@ -174,19 +182,15 @@ static void masked_write(msc_emit *e, const access *a, LLVMValueRef v, LLVMValue
 }
 
 /* Lane by lane; where unwanted, from the spare place. */
-static LLVMValueRef read_apart(msc_emit *e, const access *a, LLVMValueRef places, LLVMValueRef mask, LLVMValueRef guard) {
+static LLVMValueRef read_apart(msc_emit *e, const access *a, LLVMValueRef mask, LLVMValueRef guard) {
   LLVMValueRef v = LLVMGetPoison(a->vector);
   for (int k = 0; k < a->lanes; k++) {
-    LLVMValueRef lane = msc_emit_int(e, k), p = pointer(e, a, LLVMBuildExtractElement(e->b, places, lane, ""));
+    LLVMValueRef lane = msc_emit_int(e, k), p = pointer(e, a, place_of_lane(e, a, k));
     if (mask) p = LLVMBuildSelect(e->b, LLVMBuildExtractElement(e->b, mask, lane, ""), p, e->spare, "");
     if (guard) p = LLVMBuildSelect(e->b, guard, p, e->spare, "");
     v = LLVMBuildInsertElement(e->b, v, read(e, a, a->element, p), lane, "");
   }
   return v;
-}
-
-static LLVMValueRef side_by_side(msc_emit *e, const access *a) {
-  return LLVMBuildAdd(e->b, msc_emit_splat(e, a->place, a->lanes), lane_numbers(e, a->lanes), "");
 }
 
 LLVMValueRef msc_emit_load(msc_emit *e, int i) {
@@ -199,7 +203,7 @@ LLVMValueRef msc_emit_load(msc_emit *e, int i) {
     return msc_emit_widen(e, read(e, &a, a.vector, p), a.memory);
   }
   LLVMValueRef mask = lanes_wanted(e, in->arg[1]);
-  if (a.apart || !can_mask(e, &a)) return msc_emit_widen(e, read_apart(e, &a, a.apart ? a.apart : side_by_side(e, &a), mask, guard), a.memory);
+  if (a.apart || !can_mask(e, &a)) return msc_emit_widen(e, read_apart(e, &a, mask, guard), a.memory);
   LLVMValueRef p = pointer(e, &a, a.place);
   if (guard) p = LLVMBuildSelect(e->b, guard, p, e->spare, "");
   return msc_emit_widen(e, masked_read(e, &a, p, mask), a.memory);
@@ -210,9 +214,9 @@ LLVMValueRef msc_emit_load_run(msc_emit *e, int i) {
   return msc_emit_widen(e, read(e, &a, a.vector, pointer(e, &a, a.place)), a.memory);
 }
 
-static void write_apart(msc_emit *e, const access *a, LLVMValueRef places, LLVMValueRef v) {
+static void write_apart(msc_emit *e, const access *a, LLVMValueRef v) {
   for (int k = 0; k < a->lanes; k++) {
-    LLVMValueRef lane = msc_emit_int(e, k), p = pointer(e, a, LLVMBuildExtractElement(e->b, places, lane, ""));
+    LLVMValueRef lane = msc_emit_int(e, k), p = pointer(e, a, place_of_lane(e, a, k));
     if (e->mask) p = LLVMBuildSelect(e->b, LLVMBuildExtractElement(e->b, e->mask, lane, ""), p, e->sink, "");
     write(e, a, LLVMBuildExtractElement(e->b, v, lane, ""), p);
   }
@@ -222,10 +226,10 @@ void msc_emit_store(msc_emit *e, int i) {
   const msc_instr *in = &e->p->instr[i];
   access a = access_of(e, i, 0);
   LLVMValueRef v = msc_emit_narrow(e, msc_emit_get(e, in->arg[0], a.lanes > 1), a.memory);
-  if (a.apart) write_apart(e, &a, a.apart, v);
+  if (a.apart) write_apart(e, &a, v);
   else if (a.lanes == 1 || !e->mask) write(e, &a, v, pointer(e, &a, a.place));
   else if (can_mask(e, &a)) masked_write(e, &a, v, pointer(e, &a, a.place), e->mask);
-  else write_apart(e, &a, side_by_side(e, &a), v);
+  else write_apart(e, &a, v);
 }
 
 /* Adds to a place that the lanes share with no one: lanes lie across the columns of a row. */
@@ -237,10 +241,10 @@ void msc_emit_scatter(msc_emit *e, int i) {
   LLVMValueRef p = LLVMBuildSelect(e->b, ok, pointer(e, &a, a.place), e->sink, ""), old;
   bool mask = a.lanes > 1 && e->mask;
   if (mask && !can_mask(e, &a)) {
-    LLVMValueRef places = side_by_side(e, &a), all = LLVMBuildAnd(e->b, e->mask, msc_emit_splat(e, ok, a.lanes), ""), saved = e->mask;
-    old = read_apart(e, &a, places, all, NULL);
+    LLVMValueRef all = LLVMBuildAnd(e->b, e->mask, msc_emit_splat(e, ok, a.lanes), ""), saved = e->mask;
+    old = read_apart(e, &a, all, NULL);
     e->mask = all;
-    write_apart(e, &a, places, msc_emit_narrow(e, msc_emit_combine(e, MSC_SUM, d, msc_emit_widen(e, old, a.memory), x), a.memory));
+    write_apart(e, &a, msc_emit_narrow(e, msc_emit_combine(e, MSC_SUM, d, msc_emit_widen(e, old, a.memory), x), a.memory));
     e->mask = saved;
     return;
   }
@@ -259,7 +263,7 @@ void msc_emit_fill(msc_emit *e, int i) {
   a.place = LLVMBuildAdd(e->b, first, LLVMBuildMul(e->b, loop.index, step, ""), "");
   if (a.lanes == 1 || !e->mask) write(e, &a, zero, pointer(e, &a, a.place));
   else if (can_mask(e, &a)) masked_write(e, &a, zero, pointer(e, &a, a.place), e->mask);
-  else write_apart(e, &a, side_by_side(e, &a), zero);
+  else write_apart(e, &a, zero);
   ir_loop_close(e, &loop, NULL);
 }
 
