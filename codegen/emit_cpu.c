@@ -8,7 +8,9 @@ typedef struct {
   const msc_program_head *h;
   uint16_t bound;           /* axes whose position is known */
   int copies;               /* vectors side by side */
-  uint8_t phases_done, level;
+  uint8_t phases_done, level, phase;
+  LLVMValueRef kept[MSC_NEST_INSTRS]; /* on the stack: a row of values that several phases need; NULL: computed in each */
+  uint8_t kept_from[MSC_NEST_INSTRS]; /* the phase that computes them */
 } walk;
 
 /* One run through the reduced axes. */
@@ -35,6 +37,24 @@ static void bind(walk *w, int axis, LLVMValueRef at) {
   forget(w, bit(axis));
 }
 
+static LLVMValueRef kept_place(walk *w, int i) {
+  msc_emit *e = &w->e;
+  LLVMValueRef at = LLVMBuildAdd(e->b, e->axis[w->h->lane], msc_emit_int(e, e->lane_offset), "");
+  return LLVMBuildInBoundsGEP2(e->b, msc_emit_type(e, (msc_dtype)e->p->instr[i].dtype, 1), w->kept[i], &at, 1, "");
+}
+
+/* Whole vectors, also at the end of the row: there is room behind it. */
+static void emit_kept(walk *w, int i) {
+  msc_emit *e = &w->e;
+  if (w->phase == w->kept_from[i]) {
+    msc_emit_instr(e, i);
+    LLVMSetAlignment(LLVMBuildStore(e->b, e->value[i][0], kept_place(w, i)), 4);
+  } else {
+    e->value[i][0] = LLVMBuildLoad2(e->b, msc_emit_type(e, (msc_dtype)e->p->instr[i].dtype, w->h->lanes), kept_place(w, i), "");
+    LLVMSetAlignment(e->value[i][0], 4);
+  }
+}
+
 static void emit_copies(walk *w, int i) {
   msc_emit *e = &w->e;
   bool varies = msc_emit_varies(e, i);
@@ -43,7 +63,8 @@ static void emit_copies(walk *w, int i) {
     e->copy = u;
     if (e->value[i][u]) continue;
     e->lane_offset = first + u * w->h->lanes;
-    msc_emit_instr(e, i);
+    if (w->kept[i]) emit_kept(w, i);
+    else msc_emit_instr(e, i);
   }
   e->copy = 0, e->lane_offset = first;
 }
@@ -81,9 +102,30 @@ static void find_phase(const walk *w, int number, phase *ph) {
     if (reduce) ph->reduce[ph->num_reduces++] = i;
     if (root) ph->needed[i] = true;
     if (!reduce && !ph->needed[i]) continue;
+    if (w->kept[i] && number > w->kept_from[i]) continue;
     for (int k = 0; k < 3; k++) /* some have gaps: instruction 0 varies along nothing */
       if (instr[in->arg[k]].axes & w->h->reduced) ph->needed[in->arg[k]] = true;
     ph->weight += weight_of(in);
+  }
+}
+
+/* Room for rows of expensive values that more than one phase needs. */
+static void keep_rows(walk *w) {
+  msc_emit *e = &w->e;
+  uint8_t needed_in[MSC_NEST_INSTRS] = {0}, first[MSC_NEST_INSTRS] = {0};
+  phase ph;
+  if (!w->h->keeps_row || w->h->lanes == 1) return;
+  for (int number = 1; number <= w->h->num_phases; number++) {
+    find_phase(w, number, &ph);
+    for (int i = 1; i < w->h->num_instrs; i++)
+      if (ph.needed[i] && !needed_in[i]++) first[i] = (uint8_t)number;
+  }
+  for (int i = 1, num = 0; i < w->h->num_instrs && num < 4; i++) { /* 4 rows of f64 are 67 KB of stack */
+    if (needed_in[i] < 2 || weight_of(&e->p->instr[i]) < 10) continue;
+    num++;
+    w->kept[i] = LLVMBuildArrayAlloca(e->b, msc_emit_type(e, (msc_dtype)e->p->instr[i].dtype, 1), msc_emit_int(e, MSC_KEPT_ROW + 64), "");
+    LLVMSetAlignment(w->kept[i], 64);
+    w->kept_from[i] = first[i];
   }
 }
 
@@ -242,6 +284,7 @@ static void emit_phases(walk *w) {
   emit_ready(w, NULL);
   for (int number = 1; number <= w->h->num_phases; number++) {
     uint16_t outside = w->bound;
+    w->phase = (uint8_t)number;
     find_phase(w, number, &ph);
     start_phase(w, &ph, lanes_reduced(w) ? 1 : w->copies);
     reduced_loops(w, &ph, 0);
@@ -553,6 +596,7 @@ void msc_emit_cpu(msc_llvm *l, const msc_program *p, LLVMValueRef fn) {
   LLVMValueRef begin = LLVMGetParam(fn, 1), end = LLVMGetParam(fn, 2);
   LLVMPositionBuilderAtEnd(l->builder, ir_block(&w.e));
   read_arguments(&w, fn);
+  keep_rows(&w);
   emit_ready(&w, NULL);
   w.bound = 0x8000; /* not an axis: inside the items */
   if (p->head.kind == MSC_NEST_MAP) emit_map(&w, begin, end);

@@ -145,6 +145,7 @@ void msc_nest_finish(msc_nester *n, msc_arena *arena, msc_nest_launch *out) {
   h->kind = (uint8_t)w->kind, h->num_axes = (uint8_t)n->num_axes;
   h->num_phases = (uint8_t)w->num_phases;
   h->lane = (int8_t)w->lane, h->across = (int8_t)w->across, h->lanes = (uint8_t)msc_nest_lanes(n);
+  h->keeps_row = w->kind == MSC_NEST_ROW && w->num_phases > 1 && w->reduced == 1u << w->lane && n->extent[w->lane] <= MSC_KEPT_ROW;
   h->chunk_axis = (int8_t)w->chunk_axis, h->clipped = (int8_t)w->clipped;
   h->items = w->items, h->reduced = w->reduced, h->tail = w->tail;
   set_axes(n, h);

@@ -38,11 +38,21 @@ static bool cut_reduced_axis(msc_nester *n) {
   return !n->failed;
 }
 
+/* Sums of f16 and bf16 grow in f32 scratch and are rounded once. */
+static uint64_t scatter_scratch(const msc_nester *n) {
+  for (int i = 1; i < n->num_instrs; i++) {
+    const msc_nest_buffer *b = &n->buffer[n->instr[i].buffer];
+    if (n->instr[i].code == NEST_SCATTER && b->dtype != n->instr[i].dtype) return (uint64_t)n->buffer_elems[n->instr[i].buffer] * (uint64_t)msc_dtype_bytes((msc_dtype)n->instr[i].dtype);
+  }
+  return 0;
+}
+
 uint64_t msc_nest_choose_split(msc_nester *n) {
   msc_nest_walk *w = &n->walk;
   uint64_t bytes, flops, scratch = 0;
-  w->two_launches = false;
-  if (!w->reduced || w->kind == MSC_NEST_SCATTER || msc_nest_items(n) >= FEW_ITEMS) return 0;
+  if (w->kind == MSC_NEST_SCATTER) scratch = scatter_scratch(n);
+  w->two_launches = scratch > 0;
+  if (!w->reduced || w->kind == MSC_NEST_SCATTER || msc_nest_items(n) >= FEW_ITEMS) return scratch;
   msc_nest_estimate(n, &bytes, &flops);
   if (bytes + flops < LONG_WORK) return 0;
   if (!w->tail) {
@@ -129,8 +139,28 @@ static void make_second(msc_nester *n, int buffer) {
   msc_nest_order_axes(n);
 }
 
+/* The second launch copies the sums from the scratch. */
+static void split_scatter(msc_nester *n, msc_nester *second, int buffer) {
+  uint8_t dtype = 0, out = 0;
+  for (int i = 1; i < n->num_instrs; i++) {
+    if (n->instr[i].code == NEST_SCATTER) dtype = n->instr[i].dtype, out = n->instr[i].buffer;
+    if (n->instr[i].code == NEST_SCATTER || n->instr[i].code == NEST_FILL) n->instr[i].buffer = (uint8_t)buffer;
+  }
+  msc_affine at = {.coef = {1}};
+  second->num_instrs = 1, second->num_axes = 1, second->extent[0] = n->buffer_elems[out], second->checks = false;
+  uint16_t x = nest_add(second, (msc_instr){.code = NEST_LOAD, .dtype = dtype, .buffer = (uint8_t)buffer}, &at, 0);
+  nest_add(second, (msc_instr){.code = NEST_STORE, .dtype = dtype, .buffer = out, .arg = {x}}, &at, 0);
+  second->walk = (msc_nest_walk){.kind = MSC_NEST_MAP};
+  msc_nest_choose_walk(second);
+}
+
 msc_nester *msc_nest_split(msc_nester *n, msc_arena *arena) {
   int buffer = n->num_buffers - 1 - n->checks;
+  if (n->walk.kind == MSC_NEST_SCATTER) {
+    msc_nester *copy = msc_arena_copy(arena, n, sizeof *n);
+    split_scatter(n, copy, buffer);
+    return copy;
+  }
   if (n->walk.kind == MSC_NEST_COLUMN) bring_tail_forward(n);
   msc_nester *second = msc_arena_copy(arena, n, sizeof *n);
   make_first(n, buffer);

@@ -115,6 +115,9 @@ void msc_nest_set_phases(msc_nester *n) {
 
 static bool check_reductions(msc_nester *n) {
   const msc_nest_walk *w = &n->walk;
+  int num = 0;
+  for (int i = 1; i < n->num_instrs; i++) num += is_reduce(n, i);
+  if (num > MSC_NEST_REDUCTIONS) return msc_nest_refuse(n, "more than %d reductions", MSC_NEST_REDUCTIONS);
   for (int i = 1; i < n->num_instrs; i++) {
     const msc_instr *in = &n->instr[i];
     if (!n->live[i]) continue;

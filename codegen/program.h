@@ -82,6 +82,7 @@ typedef struct {
   uint8_t num_phases;
   int8_t lane;          /* axis, or -1: no vectors */
   uint8_t lanes;        /* elements of a vector; 1: none */
+  bool keeps_row;       /* ROW: the lane axis is at most MSC_KEPT_ROW: expensive values of one phase are kept for the next */
   int8_t across;        /* TRANSPOSE: axis along which its operands are contiguous */
   uint8_t chunk;        /* slot of the total size of axis `clipped`, which holds the part that axis `chunk_axis` says */
   int8_t chunk_axis, clipped; /* -1: none.  size(clipped) = min(its size, total - chunk_axis * its size) */
@@ -118,5 +119,7 @@ enum {
   MSC_COLUMN_VECTORS = 4,  /* vectors side by side in one item of a COLUMN or SCATTER */
   MSC_TRANSPOSE_ROWS = 16, /* of the axis `across` in one item of a TRANSPOSE */
   MSC_BAKED_SIZE = 64,     /* lane axes up to this size are part of the code */
+  MSC_KEPT_ROW = 2048,     /* elements */
+  MSC_NEST_REDUCTIONS = 16,
 };
 #endif
