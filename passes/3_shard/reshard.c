@@ -89,6 +89,10 @@ static bool search_plan(msc_reshard *r, const reshard_problem *p, msc_arena *scr
     if (r->options.peak) out_plan->needed_peak = msc_reshard_least_peak(p, scratch);
     return false;
   }
+  if (cost_only) {
+    for (int i = 0; i < path.num; i++) out_plan->bytes += path.edge[i].bytes, out_plan->ns += path.edge[i].ns;
+    return true;
+  }
   put_path(r, p, &path, out_plan);
   if (!path.num) out_plan->peak_bytes = local;
   out_plan->proven = (complete && !p->coarse && !p->uneven) || (!r->options.time && out_plan->bytes == out_plan->lower_bound);
@@ -145,9 +149,10 @@ static int64_t common_divisor(int64_t a, int64_t b) {
 /* Bytes are proportional to the tensor as long as every part of every layout divides: what a mesh of n devices can cut a
  * dimension into depends on gcd(size, n) alone.  So types share their remembered costs; `scale` brings one back.  Small
  * tensors, whose bytes do not divide by n twice, stand for themselves. */
-static const msc_type *representative(const msc_reshard *r, const msc_type *type, int64_t *out_scale) {
+static const msc_type *representative(const msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to, int64_t *out_scale) {
   int64_t devices = msc_mesh_size(&r->mesh), dim[MSC_MAX_RANK], elems = 1, scale = 1;
   *out_scale = 1;
+  if (!msc_layout_fits(from, type) || !msc_layout_fits(to, type)) return msc_type_with_layout(r->ctx, type, NULL);
   if (r->options.time || r->options.peak || devices > 4096) return msc_type_with_layout(r->ctx, type, NULL);
   for (int d = 0; d < type->rank; d++) {
     int64_t want = common_divisor(type->dim[d], devices * devices);
@@ -245,7 +250,7 @@ static int64_t renamed_cost(msc_reshard *r, memo m) {
 int64_t msc_reshard_cost(msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to) {
   if (from == to) return 0;
   int64_t scale;
-  memo m = {representative(r, type, &scale), from, to, -1};
+  memo m = {representative(r, type, from, to, &scale), from, to, -1};
   if (!r->cap) grow_memo(r);
   const memo *known = find_memo(r, &m);
   if (known->type) return known->cost < 0 ? -1 : known->cost * scale;
