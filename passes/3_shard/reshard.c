@@ -223,6 +223,7 @@ static void rename_digits(const msc_reshard *r, const msc_type *type, const msc_
   renaming n = {.taken = 0};
   const msc_layout *both[2] = {*from, *to};
   if (r->options.time || !msc_layout_fits(*from, type) || !msc_layout_fits(*to, type) || !msc_atoms_of(&r->mesh, 2, both, &n.atoms)) return;
+  if (n.atoms.num > msc_reshard_max_atoms(&r->options)) return; /* some stay together, by axis */
   memset(n.name, -1, sizeof n.name);
   for (int k = 0; k < 2; k++) see_digits(&n, both[k], 0, both[k]->first[both[k]->rank]);
   for (int k = 0; k < 2; k++) see_digits(&n, both[k], both[k]->first[both[k]->rank], both[k]->first[both[k]->rank] + both[k]->num_partial);

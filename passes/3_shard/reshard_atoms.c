@@ -196,6 +196,11 @@ static void put_links(reshard_problem *p) {
   }
 }
 
+int msc_reshard_max_atoms(const msc_reshard_options *options) {
+  int max = options->max_atoms ? options->max_atoms : options->time ? 4 : 7;
+  return max < RESHARD_ATOMS ? max : RESHARD_ATOMS;
+}
+
 bool msc_reshard_problem_of(msc_context *ctx, const msc_mesh *mesh, const msc_reshard_options *options, const msc_type *type,
                             const msc_layout *from, const msc_layout *to, reshard_problem *out_problem) {
   reshard_problem *p = out_problem;
@@ -204,8 +209,7 @@ bool msc_reshard_problem_of(msc_context *ctx, const msc_mesh *mesh, const msc_re
   runs r = {0};
   memset(p, 0, sizeof *p);
   if (!msc_atoms_of(mesh, 2, both, &digits)) return false;
-  int max = options->max_atoms ? options->max_atoms : options->time ? 4 : 7;
-  if (max > RESHARD_ATOMS) max = RESHARD_ATOMS;
+  int max = msc_reshard_max_atoms(options);
   p->uneven = !msc_layout_fits(from, type) || !msc_layout_fits(to, type);
   p->coarse = digits.num > max || p->uneven; /* parts of an uneven dimension depend on which digits stay one cut */
   if (p->coarse) coarse_digits(mesh, from, to, &digits);

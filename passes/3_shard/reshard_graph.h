@@ -53,6 +53,7 @@ typedef struct {
 
 /* ---- reshard_atoms.c ---- */
 
+int msc_reshard_max_atoms(const msc_reshard_options *options); /* digits that are told apart */
 /* Chooses the atoms and writes from and to with them; false: the layouts have no common atoms, or too many. */
 bool msc_reshard_problem_of(msc_context *ctx, const msc_mesh *mesh, const msc_reshard_options *options, const msc_type *type,
                             const msc_layout *from, const msc_layout *to, reshard_problem *out_problem);
