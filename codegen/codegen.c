@@ -80,7 +80,7 @@ bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out) {
   msc_nest_info info;
   msc_nest_launch *nest;
   memset(out, 0, sizeof *out);
-  if (!msc_nest_op(cg->nester, cg->arena, op, &info, &nest))
+  if (!msc_nest_launches(cg->nester, cg->arena, op, &info, &nest))
     return msc_op_error(op, MSC_E_INTERNAL, "%s: no kernel: %s", msc_kind_name(op->kind), cg->nester->why);
   msc_launch *launch = msc_new_array(cg->arena, msc_launch, info.num_launches);
   for (int i = 0; i < info.num_launches; i++) {

@@ -20,9 +20,9 @@ LLVMTypeRef msc_emit_type(const msc_emit *e, msc_dtype dtype, int lanes) {
 
 LLVMValueRef msc_emit_int(const msc_emit *e, int64_t v) { return LLVMConstInt(LLVMInt64TypeInContext(e->l->llvm), (unsigned long long)v, true); }
 
-bool ir_is_vector(LLVMValueRef v) { return LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind; }
-int ir_lanes(LLVMValueRef v) { return ir_is_vector(v) ? (int)LLVMGetVectorSize(LLVMTypeOf(v)) : 1; }
-LLVMTypeRef ir_element(LLVMValueRef v) { return ir_is_vector(v) ? LLVMGetElementType(LLVMTypeOf(v)) : LLVMTypeOf(v); }
+bool msc_ir_is_vector(LLVMValueRef v) { return LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind; }
+int msc_ir_lanes(LLVMValueRef v) { return msc_ir_is_vector(v) ? (int)LLVMGetVectorSize(LLVMTypeOf(v)) : 1; }
+LLVMTypeRef msc_ir_element(LLVMValueRef v) { return msc_ir_is_vector(v) ? LLVMGetElementType(LLVMTypeOf(v)) : LLVMTypeOf(v); }
 
 static LLVMValueRef repeat(LLVMValueRef v, int lanes) {
   LLVMValueRef all[64];
@@ -31,32 +31,32 @@ static LLVMValueRef repeat(LLVMValueRef v, int lanes) {
   return LLVMConstVector(all, (unsigned)lanes);
 }
 
-LLVMValueRef ir_real(LLVMValueRef like, double v) { return repeat(LLVMConstReal(ir_element(like), v), ir_lanes(like)); }
-LLVMValueRef ir_int(LLVMValueRef like, int64_t v) { return repeat(LLVMConstInt(ir_element(like), (unsigned long long)v, true), ir_lanes(like)); }
+LLVMValueRef msc_ir_real(LLVMValueRef like, double v) { return repeat(LLVMConstReal(msc_ir_element(like), v), msc_ir_lanes(like)); }
+LLVMValueRef msc_ir_int(LLVMValueRef like, int64_t v) { return repeat(LLVMConstInt(msc_ir_element(like), (unsigned long long)v, true), msc_ir_lanes(like)); }
 
-LLVMTypeRef ir_int_type(const msc_emit *e, LLVMValueRef like, int bits) {
+LLVMTypeRef msc_ir_int_type(const msc_emit *e, LLVMValueRef like, int bits) {
   LLVMTypeRef t = LLVMIntTypeInContext(e->l->llvm, (unsigned)bits);
-  return ir_is_vector(like) ? LLVMVectorType(t, LLVMGetVectorSize(LLVMTypeOf(like))) : t;
+  return msc_ir_is_vector(like) ? LLVMVectorType(t, LLVMGetVectorSize(LLVMTypeOf(like))) : t;
 }
 
-LLVMTypeRef ir_real_type(const msc_emit *e, LLVMValueRef like, int bits) {
+LLVMTypeRef msc_ir_real_type(const msc_emit *e, LLVMValueRef like, int bits) {
   LLVMTypeRef t = bits == 64 ? LLVMDoubleTypeInContext(e->l->llvm) : LLVMFloatTypeInContext(e->l->llvm);
-  return ir_is_vector(like) ? LLVMVectorType(t, LLVMGetVectorSize(LLVMTypeOf(like))) : t;
+  return msc_ir_is_vector(like) ? LLVMVectorType(t, LLVMGetVectorSize(LLVMTypeOf(like))) : t;
 }
 
-LLVMValueRef ir_call(const msc_emit *e, const char *name, int num_types, LLVMTypeRef *types, int num, LLVMValueRef *arg) {
+LLVMValueRef msc_ir_call(const msc_emit *e, const char *name, int num_types, LLVMTypeRef *types, int num, LLVMValueRef *arg) {
   unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
   LLVMValueRef fn = LLVMGetIntrinsicDeclaration(e->l->module, id, types, (size_t)num_types);
   return LLVMBuildCall2(e->b, LLVMIntrinsicGetType(e->l->llvm, id, types, (size_t)num_types), fn, arg, (unsigned)num, "");
 }
 
-LLVMValueRef ir_unary(const msc_emit *e, const char *name, LLVMValueRef x) {
+LLVMValueRef msc_ir_unary(const msc_emit *e, const char *name, LLVMValueRef x) {
   LLVMTypeRef t = LLVMTypeOf(x);
-  return ir_call(e, name, 1, &t, 1, &x);
+  return msc_ir_call(e, name, 1, &t, 1, &x);
 }
 
 LLVMValueRef msc_emit_splat(const msc_emit *e, LLVMValueRef v, int lanes) {
-  if (lanes == 1 || ir_is_vector(v)) return v;
+  if (lanes == 1 || msc_ir_is_vector(v)) return v;
   LLVMTypeRef t = LLVMVectorType(LLVMTypeOf(v), (unsigned)lanes), i32 = LLVMVectorType(LLVMInt32TypeInContext(e->l->llvm), (unsigned)lanes);
   if (LLVMIsConstant(v)) return repeat(v, lanes);
   LLVMValueRef one = LLVMBuildInsertElement(e->b, LLVMGetPoison(t), v, msc_emit_int(e, 0), "");
@@ -97,11 +97,11 @@ static LLVMValueRef less(const msc_emit *e, msc_dtype d, LLVMValueRef a, LLVMVal
 
 /* a / 0 = 0, a % 0 = a, and the least number / -1 is itself: no input traps. */
 static LLVMValueRef integer_divide(const msc_emit *e, msc_dtype d, bool remainder, LLVMValueRef a, LLVMValueRef b) {
-  LLVMValueRef zero = ir_int(b, 0), none = LLVMBuildICmp(e->b, LLVMIntEQ, b, zero, ""), unsafe = none;
-  if (is_signed(d)) unsafe = LLVMBuildOr(e->b, none, LLVMBuildICmp(e->b, LLVMIntEQ, b, ir_int(b, -1), ""), "");
-  LLVMValueRef by = LLVMBuildSelect(e->b, unsafe, ir_int(b, 1), b, "");
+  LLVMValueRef zero = msc_ir_int(b, 0), none = LLVMBuildICmp(e->b, LLVMIntEQ, b, zero, ""), unsafe = none;
+  if (is_signed(d)) unsafe = LLVMBuildOr(e->b, none, LLVMBuildICmp(e->b, LLVMIntEQ, b, msc_ir_int(b, -1), ""), "");
+  LLVMValueRef by = LLVMBuildSelect(e->b, unsafe, msc_ir_int(b, 1), b, "");
   LLVMValueRef q = is_signed(d) ? LLVMBuildSDiv(e->b, a, by, "") : LLVMBuildUDiv(e->b, a, by, "");
-  if (is_signed(d)) q = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, b, ir_int(b, -1), ""), LLVMBuildNeg(e->b, a, ""), q, "");
+  if (is_signed(d)) q = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, b, msc_ir_int(b, -1), ""), LLVMBuildNeg(e->b, a, ""), q, "");
   q = LLVMBuildSelect(e->b, none, zero, q, "");
   return remainder ? LLVMBuildSub(e->b, a, LLVMBuildMul(e->b, q, b, ""), "") : q;
 }
@@ -128,14 +128,14 @@ static LLVMValueRef binary(const msc_emit *e, msc_nest_code code, msc_dtype d, L
 }
 
 static LLVMValueRef absolute(const msc_emit *e, msc_dtype d, LLVMValueRef x) {
-  if (is_float(d)) return ir_unary(e, "llvm.fabs", x);
-  return is_signed(d) ? LLVMBuildSelect(e->b, less(e, d, x, ir_int(x, 0)), LLVMBuildNeg(e->b, x, ""), x, "") : x;
+  if (is_float(d)) return msc_ir_unary(e, "llvm.fabs", x);
+  return is_signed(d) ? LLVMBuildSelect(e->b, less(e, d, x, msc_ir_int(x, 0)), LLVMBuildNeg(e->b, x, ""), x, "") : x;
 }
 
 /* 1, -1 or 0, which NaN is too */
 static LLVMValueRef sign(const msc_emit *e, msc_dtype d, LLVMValueRef x) {
-  LLVMValueRef zero = is_float(d) ? ir_real(x, 0) : ir_int(x, 0), one = is_float(d) ? ir_real(x, 1) : ir_int(x, 1);
-  LLVMValueRef minus = is_float(d) ? ir_real(x, -1) : ir_int(x, -1);
+  LLVMValueRef zero = is_float(d) ? msc_ir_real(x, 0) : msc_ir_int(x, 0), one = is_float(d) ? msc_ir_real(x, 1) : msc_ir_int(x, 1);
+  LLVMValueRef minus = is_float(d) ? msc_ir_real(x, -1) : msc_ir_int(x, -1);
   LLVMValueRef low = LLVMBuildSelect(e->b, less(e, d, x, zero), minus, zero, "");
   return LLVMBuildSelect(e->b, less(e, d, zero, x), one, low, "");
 }
@@ -147,8 +147,8 @@ static LLVMValueRef unary(msc_emit *e, msc_nest_code code, msc_dtype d, LLVMValu
     case NEST_SIGN: return sign(e, d, x);
     case NEST_RELU:
       if (!is_float(d) && !is_signed(d)) return x;
-      return LLVMBuildSelect(e->b, less(e, d, x, is_float(d) ? ir_real(x, 0) : ir_int(x, 0)), is_float(d) ? ir_real(x, 0) : ir_int(x, 0), x, "");
-    case NEST_SQRT: return ir_unary(e, "llvm.sqrt", x);
+      return LLVMBuildSelect(e->b, less(e, d, x, is_float(d) ? msc_ir_real(x, 0) : msc_ir_int(x, 0)), is_float(d) ? msc_ir_real(x, 0) : msc_ir_int(x, 0), x, "");
+    case NEST_SQRT: return msc_ir_unary(e, "llvm.sqrt", x);
     case NEST_EXP: return msc_math_exp(e, x);
     case NEST_LOG: return msc_math_log(e, x);
     case NEST_TANH: return msc_math_tanh(e, x);
@@ -168,10 +168,10 @@ static LLVMValueRef compare(const msc_emit *e, int p, msc_dtype d, LLVMValueRef 
 
 /* Floats to integers toward zero, saturating; NaN is 0. */
 static LLVMValueRef cast(const msc_emit *e, msc_dtype from, msc_dtype to, LLVMValueRef x) {
-  LLVMTypeRef t = msc_emit_type(e, to, ir_lanes(x)), types[2] = {t, LLVMTypeOf(x)};
-  if (to == MSC_I1) return is_float(from) ? LLVMBuildFCmp(e->b, LLVMRealUNE, x, ir_real(x, 0), "") : LLVMBuildICmp(e->b, LLVMIntNE, x, ir_int(x, 0), "");
+  LLVMTypeRef t = msc_emit_type(e, to, msc_ir_lanes(x)), types[2] = {t, LLVMTypeOf(x)};
+  if (to == MSC_I1) return is_float(from) ? LLVMBuildFCmp(e->b, LLVMRealUNE, x, msc_ir_real(x, 0), "") : LLVMBuildICmp(e->b, LLVMIntNE, x, msc_ir_int(x, 0), "");
   if (is_float(from) && is_float(to)) return to == MSC_F64 ? LLVMBuildFPExt(e->b, x, t, "") : LLVMBuildFPTrunc(e->b, x, t, "");
-  if (is_float(from)) return ir_call(e, is_signed(to) ? "llvm.fptosi.sat" : "llvm.fptoui.sat", 2, types, 1, &x);
+  if (is_float(from)) return msc_ir_call(e, is_signed(to) ? "llvm.fptosi.sat" : "llvm.fptoui.sat", 2, types, 1, &x);
   if (is_float(to)) return is_signed(from) ? LLVMBuildSIToFP(e->b, x, t, "") : LLVMBuildUIToFP(e->b, x, t, "");
   if (from == MSC_I1 || msc_dtype_bytes(to) > msc_dtype_bytes(from)) return is_signed(from) ? LLVMBuildSExt(e->b, x, t, "") : LLVMBuildZExt(e->b, x, t, "");
   return msc_dtype_bytes(to) < msc_dtype_bytes(from) ? LLVMBuildTrunc(e->b, x, t, "") : x;
@@ -199,7 +199,7 @@ LLVMValueRef msc_emit_combine(msc_emit *e, int kind, msc_dtype d, LLVMValueRef a
 
 LLVMValueRef msc_emit_horizontal(msc_emit *e, int kind, msc_dtype d, LLVMValueRef v) {
   LLVMTypeRef i32 = LLVMInt32TypeInContext(e->l->llvm);
-  for (int half = ir_lanes(v) / 2; half >= 1; half /= 2) {
+  for (int half = msc_ir_lanes(v) / 2; half >= 1; half /= 2) {
     LLVMValueRef low[32], high[32], poison = LLVMGetPoison(LLVMTypeOf(v));
     for (int i = 0; i < half; i++) low[i] = LLVMConstInt(i32, (unsigned)i, false), high[i] = LLVMConstInt(i32, (unsigned)(i + half), false);
     LLVMValueRef a = half > 1 ? LLVMBuildShuffleVector(e->b, v, poison, LLVMConstVector(low, (unsigned)half), "") : LLVMBuildExtractElement(e->b, v, low[0], "");

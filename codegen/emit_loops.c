@@ -1,10 +1,10 @@
 /* emit_loops.c: loops in LLVM IR, in the form that needs no rotation: tested before the first turn and at each end. */
 #include "codegen/emit_ir.h"
 
-LLVMBasicBlockRef ir_block(msc_emit *e) { return LLVMAppendBasicBlockInContext(e->l->llvm, e->fn, ""); }
+LLVMBasicBlockRef msc_ir_block(msc_emit *e) { return LLVMAppendBasicBlockInContext(e->l->llvm, e->fn, ""); }
 
-void ir_loop_open(msc_emit *e, ir_loop *loop, LLVMValueRef from, LLVMValueRef to, int64_t step, int num, LLVMValueRef *carried) {
-  *loop = (ir_loop){.before = LLVMGetInsertBlock(e->b), .body = ir_block(e), .after = ir_block(e), .to = to, .from = from, .step = step, .num = num};
+void msc_ir_loop_open(msc_emit *e, msc_ir_loop *loop, LLVMValueRef from, LLVMValueRef to, int64_t step, int num, LLVMValueRef *carried) {
+  *loop = (msc_ir_loop){.before = LLVMGetInsertBlock(e->b), .body = msc_ir_block(e), .after = msc_ir_block(e), .to = to, .from = from, .step = step, .num = num};
   LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, from, to, ""), loop->body, loop->after);
   LLVMPositionBuilderAtEnd(e->b, loop->body);
   loop->index = LLVMBuildPhi(e->b, LLVMInt64TypeInContext(e->l->llvm), "");
@@ -17,7 +17,7 @@ void ir_loop_open(msc_emit *e, ir_loop *loop, LLVMValueRef from, LLVMValueRef to
   }
 }
 
-void ir_loop_close(msc_emit *e, ir_loop *loop, LLVMValueRef *carried) {
+void msc_ir_loop_close(msc_emit *e, msc_ir_loop *loop, LLVMValueRef *carried) {
   LLVMBasicBlockRef end = LLVMGetInsertBlock(e->b);
   LLVMValueRef next = LLVMBuildNSWAdd(e->b, loop->index, msc_emit_int(e, loop->step), "");
   LLVMAddIncoming(loop->index, &next, &end, 1);

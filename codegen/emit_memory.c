@@ -17,65 +17,65 @@ LLVMTypeRef msc_emit_stored_type(const msc_emit *e, msc_dtype memory, int lanes)
 }
 
 static LLVMValueRef shifted(const msc_emit *e, LLVMValueRef v, int by) {
-  return by > 0 ? LLVMBuildShl(e->b, v, ir_int(v, by), "") : LLVMBuildLShr(e->b, v, ir_int(v, -by), "");
+  return by > 0 ? LLVMBuildShl(e->b, v, msc_ir_int(v, by), "") : LLVMBuildLShr(e->b, v, msc_ir_int(v, -by), "");
 }
 
 static LLVMValueRef f16_to_f32(const msc_emit *e, LLVMValueRef h) {
-  LLVMTypeRef i32 = ir_int_type(e, h, 32), f32 = ir_real_type(e, h, 32);
-  LLVMValueRef w = LLVMBuildZExt(e->b, h, i32, ""), magnitude = LLVMBuildAnd(e->b, w, ir_int(w, 0x7fff), "");
-  LLVMValueRef sign = shifted(e, LLVMBuildAnd(e->b, w, ir_int(w, 0x8000), ""), 16);
-  LLVMValueRef normal = LLVMBuildAdd(e->b, shifted(e, magnitude, 13), ir_int(w, 112 << 23), "");
-  LLVMValueRef special = LLVMBuildICmp(e->b, LLVMIntSGE, magnitude, ir_int(w, 0x7c00), ""), small = LLVMBuildICmp(e->b, LLVMIntSLT, magnitude, ir_int(w, 0x400), "");
-  normal = LLVMBuildSelect(e->b, special, LLVMBuildAdd(e->b, normal, ir_int(w, 112 << 23), ""), normal, "");
+  LLVMTypeRef i32 = msc_ir_int_type(e, h, 32), f32 = msc_ir_real_type(e, h, 32);
+  LLVMValueRef w = LLVMBuildZExt(e->b, h, i32, ""), magnitude = LLVMBuildAnd(e->b, w, msc_ir_int(w, 0x7fff), "");
+  LLVMValueRef sign = shifted(e, LLVMBuildAnd(e->b, w, msc_ir_int(w, 0x8000), ""), 16);
+  LLVMValueRef normal = LLVMBuildAdd(e->b, shifted(e, magnitude, 13), msc_ir_int(w, 112 << 23), "");
+  LLVMValueRef special = LLVMBuildICmp(e->b, LLVMIntSGE, magnitude, msc_ir_int(w, 0x7c00), ""), small = LLVMBuildICmp(e->b, LLVMIntSLT, magnitude, msc_ir_int(w, 0x400), "");
+  normal = LLVMBuildSelect(e->b, special, LLVMBuildAdd(e->b, normal, msc_ir_int(w, 112 << 23), ""), normal, "");
   LLVMValueRef subnormal = LLVMBuildSIToFP(e->b, magnitude, f32, "");
-  subnormal = LLVMBuildBitCast(e->b, LLVMBuildFMul(e->b, subnormal, ir_real(subnormal, 0x1p-24), ""), i32, "");
+  subnormal = LLVMBuildBitCast(e->b, LLVMBuildFMul(e->b, subnormal, msc_ir_real(subnormal, 0x1p-24), ""), i32, "");
   return LLVMBuildBitCast(e->b, LLVMBuildOr(e->b, LLVMBuildSelect(e->b, small, subnormal, normal, ""), sign, ""), f32, "");
 }
 
 static LLVMValueRef f32_to_f16(const msc_emit *e, LLVMValueRef f) {
-  LLVMTypeRef i32 = ir_int_type(e, f, 32);
-  LLVMValueRef w = LLVMBuildBitCast(e->b, f, i32, ""), a = LLVMBuildAnd(e->b, w, ir_int(w, 0x7fffffff), "");
-  LLVMValueRef sign = shifted(e, LLVMBuildAnd(e->b, w, ir_int(w, 0x80000000), ""), -16);
+  LLVMTypeRef i32 = msc_ir_int_type(e, f, 32);
+  LLVMValueRef w = LLVMBuildBitCast(e->b, f, i32, ""), a = LLVMBuildAnd(e->b, w, msc_ir_int(w, 0x7fffffff), "");
+  LLVMValueRef sign = shifted(e, LLVMBuildAnd(e->b, w, msc_ir_int(w, 0x80000000), ""), -16);
   /* to nearest, ties to even: half of the last kept bit less one, plus that bit */
-  LLVMValueRef odd = LLVMBuildAnd(e->b, shifted(e, a, -13), ir_int(w, 1), "");
-  LLVMValueRef normal = LLVMBuildAdd(e->b, LLVMBuildSub(e->b, a, ir_int(w, 112 << 23), ""), LLVMBuildAdd(e->b, odd, ir_int(w, 0xfff), ""), "");
+  LLVMValueRef odd = LLVMBuildAnd(e->b, shifted(e, a, -13), msc_ir_int(w, 1), "");
+  LLVMValueRef normal = LLVMBuildAdd(e->b, LLVMBuildSub(e->b, a, msc_ir_int(w, 112 << 23), ""), LLVMBuildAdd(e->b, odd, msc_ir_int(w, 0xfff), ""), "");
   normal = shifted(e, normal, -13);
   /* below 2^-14: adding 1/2 leaves the value in units of 2^-24 in the last bits */
-  LLVMValueRef half = ir_real(f, 0.5), lifted = LLVMBuildFAdd(e->b, LLVMBuildBitCast(e->b, a, LLVMTypeOf(f), ""), half, "");
-  LLVMValueRef subnormal = LLVMBuildSub(e->b, LLVMBuildBitCast(e->b, lifted, i32, ""), ir_int(w, 0x3f000000), "");
-  LLVMValueRef small = LLVMBuildICmp(e->b, LLVMIntSLT, a, ir_int(w, 113 << 23), "");
-  LLVMValueRef big = LLVMBuildICmp(e->b, LLVMIntSGE, a, ir_int(w, 0x477ff000), ""), nan = LLVMBuildICmp(e->b, LLVMIntSGT, a, ir_int(w, 0x7f800000), "");
+  LLVMValueRef half = msc_ir_real(f, 0.5), lifted = LLVMBuildFAdd(e->b, LLVMBuildBitCast(e->b, a, LLVMTypeOf(f), ""), half, "");
+  LLVMValueRef subnormal = LLVMBuildSub(e->b, LLVMBuildBitCast(e->b, lifted, i32, ""), msc_ir_int(w, 0x3f000000), "");
+  LLVMValueRef small = LLVMBuildICmp(e->b, LLVMIntSLT, a, msc_ir_int(w, 113 << 23), "");
+  LLVMValueRef big = LLVMBuildICmp(e->b, LLVMIntSGE, a, msc_ir_int(w, 0x477ff000), ""), nan = LLVMBuildICmp(e->b, LLVMIntSGT, a, msc_ir_int(w, 0x7f800000), "");
   LLVMValueRef h = LLVMBuildSelect(e->b, small, subnormal, normal, "");
-  h = LLVMBuildSelect(e->b, big, LLVMBuildSelect(e->b, nan, ir_int(w, 0x7e00), ir_int(w, 0x7c00), ""), h, "");
-  return LLVMBuildTrunc(e->b, LLVMBuildOr(e->b, h, sign, ""), ir_int_type(e, f, 16), "");
+  h = LLVMBuildSelect(e->b, big, LLVMBuildSelect(e->b, nan, msc_ir_int(w, 0x7e00), msc_ir_int(w, 0x7c00), ""), h, "");
+  return LLVMBuildTrunc(e->b, LLVMBuildOr(e->b, h, sign, ""), msc_ir_int_type(e, f, 16), "");
 }
 
 static LLVMValueRef f32_to_bf16(const msc_emit *e, LLVMValueRef f) {
-  LLVMValueRef w = LLVMBuildBitCast(e->b, f, ir_int_type(e, f, 32), ""), top = shifted(e, w, -16);
-  LLVMValueRef odd = LLVMBuildAnd(e->b, top, ir_int(w, 1), "");
-  LLVMValueRef rounded = shifted(e, LLVMBuildAdd(e->b, w, LLVMBuildAdd(e->b, odd, ir_int(w, 0x7fff), ""), ""), -16);
-  LLVMValueRef quiet = LLVMBuildOr(e->b, top, ir_int(w, 0x40), ""), nan = LLVMBuildFCmp(e->b, LLVMRealUNO, f, f, "");
-  return LLVMBuildTrunc(e->b, LLVMBuildSelect(e->b, nan, quiet, rounded, ""), ir_int_type(e, f, 16), "");
+  LLVMValueRef w = LLVMBuildBitCast(e->b, f, msc_ir_int_type(e, f, 32), ""), top = shifted(e, w, -16);
+  LLVMValueRef odd = LLVMBuildAnd(e->b, top, msc_ir_int(w, 1), "");
+  LLVMValueRef rounded = shifted(e, LLVMBuildAdd(e->b, w, LLVMBuildAdd(e->b, odd, msc_ir_int(w, 0x7fff), ""), ""), -16);
+  LLVMValueRef quiet = LLVMBuildOr(e->b, top, msc_ir_int(w, 0x40), ""), nan = LLVMBuildFCmp(e->b, LLVMRealUNO, f, f, "");
+  return LLVMBuildTrunc(e->b, LLVMBuildSelect(e->b, nan, quiet, rounded, ""), msc_ir_int_type(e, f, 16), "");
 }
 
 LLVMValueRef msc_emit_widen(msc_emit *e, LLVMValueRef v, msc_dtype memory) {
   LLVMTypeRef half = LLVMHalfTypeInContext(e->l->llvm);
-  if (memory == MSC_I1) return LLVMBuildICmp(e->b, LLVMIntNE, v, ir_int(v, 0), "");
-  if (memory == MSC_BF16) return LLVMBuildBitCast(e->b, shifted(e, LLVMBuildZExt(e->b, v, ir_int_type(e, v, 32), ""), 16), ir_real_type(e, v, 32), "");
+  if (memory == MSC_I1) return LLVMBuildICmp(e->b, LLVMIntNE, v, msc_ir_int(v, 0), "");
+  if (memory == MSC_BF16) return LLVMBuildBitCast(e->b, shifted(e, LLVMBuildZExt(e->b, v, msc_ir_int_type(e, v, 32), ""), 16), msc_ir_real_type(e, v, 32), "");
   if (memory != MSC_F16) return v;
   if (!e->l->has_f16c) return f16_to_f32(e, v);
-  if (ir_is_vector(v)) half = LLVMVectorType(half, (unsigned)ir_lanes(v));
-  return LLVMBuildFPExt(e->b, LLVMBuildBitCast(e->b, v, half, ""), ir_real_type(e, v, 32), "");
+  if (msc_ir_is_vector(v)) half = LLVMVectorType(half, (unsigned)msc_ir_lanes(v));
+  return LLVMBuildFPExt(e->b, LLVMBuildBitCast(e->b, v, half, ""), msc_ir_real_type(e, v, 32), "");
 }
 
 LLVMValueRef msc_emit_narrow(msc_emit *e, LLVMValueRef v, msc_dtype memory) {
   LLVMTypeRef half = LLVMHalfTypeInContext(e->l->llvm);
-  if (memory == MSC_I1) return LLVMBuildZExt(e->b, v, ir_int_type(e, v, 8), "");
+  if (memory == MSC_I1) return LLVMBuildZExt(e->b, v, msc_ir_int_type(e, v, 8), "");
   if (memory == MSC_BF16) return f32_to_bf16(e, v);
   if (memory != MSC_F16) return v;
   if (!e->l->has_f16c) return f32_to_f16(e, v);
-  if (ir_is_vector(v)) half = LLVMVectorType(half, (unsigned)ir_lanes(v));
-  return LLVMBuildBitCast(e->b, LLVMBuildFPTrunc(e->b, v, half, ""), ir_int_type(e, v, 16), "");
+  if (msc_ir_is_vector(v)) half = LLVMVectorType(half, (unsigned)msc_ir_lanes(v));
+  return LLVMBuildBitCast(e->b, LLVMBuildFPTrunc(e->b, v, half, ""), msc_ir_int_type(e, v, 16), "");
 }
 
 /* ---- places ---- */
@@ -172,13 +172,13 @@ static bool can_mask(const msc_emit *e, const access *a) { return e->l->has_mask
 static LLVMValueRef masked_read(msc_emit *e, const access *a, LLVMValueRef p, LLVMValueRef mask) {
   LLVMTypeRef types[] = {a->vector, LLVMPointerTypeInContext(e->l->llvm, 0)};
   LLVMValueRef arg[] = {p, LLVMConstInt(LLVMInt32TypeInContext(e->l->llvm), (unsigned)a->bytes, false), mask, LLVMConstNull(a->vector)};
-  return ir_call(e, "llvm.masked.load", 2, types, 4, arg);
+  return msc_ir_call(e, "llvm.masked.load", 2, types, 4, arg);
 }
 
 static void masked_write(msc_emit *e, const access *a, LLVMValueRef v, LLVMValueRef p, LLVMValueRef mask) {
   LLVMTypeRef types[] = {a->vector, LLVMPointerTypeInContext(e->l->llvm, 0)};
   LLVMValueRef arg[] = {v, p, LLVMConstInt(LLVMInt32TypeInContext(e->l->llvm), (unsigned)a->bytes, false), mask};
-  ir_call(e, "llvm.masked.store", 2, types, 4, arg);
+  msc_ir_call(e, "llvm.masked.store", 2, types, 4, arg);
 }
 
 /* Lane by lane; where unwanted, from the spare place. */
@@ -258,13 +258,13 @@ void msc_emit_fill(msc_emit *e, int i) {
   const msc_instr *in = &e->p->instr[i];
   access a = access_of(e, i, 0);
   LLVMValueRef zero = LLVMConstNull(a.vector), first = a.place, step = msc_emit_get(e, in->arg[1], false);
-  ir_loop loop;
-  ir_loop_open(e, &loop, msc_emit_int(e, 0), msc_emit_get(e, in->arg[0], false), 1, 0, NULL);
+  msc_ir_loop loop;
+  msc_ir_loop_open(e, &loop, msc_emit_int(e, 0), msc_emit_get(e, in->arg[0], false), 1, 0, NULL);
   a.place = LLVMBuildAdd(e->b, first, LLVMBuildMul(e->b, loop.index, step, ""), "");
   if (a.lanes == 1 || !e->mask) write(e, &a, zero, pointer(e, &a, a.place));
   else if (can_mask(e, &a)) masked_write(e, &a, zero, pointer(e, &a, a.place), e->mask);
   else write_apart(e, &a, zero);
-  ir_loop_close(e, &loop, NULL);
+  msc_ir_loop_close(e, &loop, NULL);
 }
 
 void msc_emit_check(msc_emit *e, int i) {
@@ -274,8 +274,8 @@ void msc_emit_check(msc_emit *e, int i) {
   LLVMValueRef bad = LLVMBuildNot(e->b, msc_emit_get(e, in->arg[0], vector), "");
   if (in->arg[1]) bad = LLVMBuildAnd(e->b, bad, msc_emit_get(e, in->arg[1], vector), "");
   if (vector && e->mask) bad = LLVMBuildAnd(e->b, bad, e->mask, "");
-  if (vector) bad = ir_unary(e, "llvm.vector.reduce.or", bad);
-  LLVMBasicBlockRef report = ir_block(e), after = ir_block(e);
+  if (vector) bad = msc_ir_unary(e, "llvm.vector.reduce.or", bad);
+  LLVMBasicBlockRef report = msc_ir_block(e), after = msc_ir_block(e);
   LLVMBuildCondBr(e->b, bad, report, after);
   LLVMPositionBuilderAtEnd(e->b, report);
   LLVMBuildStore(e->b, LLVMConstInt(i32, (unsigned)in->imm, false), e->buffer[(int)e->p->head.flag]);

@@ -8,34 +8,34 @@
 
 /* ---- nest_expand.c: an equal instruction is found instead of made again ---- */
 
-uint16_t nest_add(msc_nester *n, msc_instr in, const msc_affine *at, uint16_t over);
-uint16_t nest_op(msc_nester *n, msc_nest_code code, uint16_t a, uint16_t b); /* element type of a */
-uint16_t nest_number(msc_nester *n, msc_dtype dtype, double v);
-uint16_t nest_scalar(msc_nester *n, msc_dtype dtype, double v);
-uint16_t nest_dim(msc_nester *n, int64_t v);
-int nest_dim_slot(msc_nester *n, int64_t v);
-uint16_t nest_start(msc_nester *n, int64_t number);
-uint16_t nest_compare(msc_nester *n, msc_nest_predicate p, uint16_t a, uint16_t b);
-uint16_t nest_select(msc_nester *n, uint16_t c, uint16_t a, uint16_t b);
-uint16_t nest_cast(msc_nester *n, uint16_t a, msc_dtype dtype);
-void nest_check(msc_nester *n, msc_kernel_fault fault, uint16_t ok);
-uint16_t nest_row(msc_nester *n, const msc_op *op, uint16_t index, int64_t rows, uint16_t *out_ok);
-bool nest_splat(const msc_nester *n, int v, double *out_number);
+uint16_t msc_nest_add(msc_nester *n, msc_instr in, const msc_affine *at, uint16_t over);
+uint16_t msc_nest_op(msc_nester *n, msc_nest_code code, uint16_t a, uint16_t b); /* element type of a */
+uint16_t msc_nest_number(msc_nester *n, msc_dtype dtype, double v);
+uint16_t msc_nest_scalar(msc_nester *n, msc_dtype dtype, double v);
+uint16_t msc_nest_dim(msc_nester *n, int64_t v);
+int msc_nest_dim_slot(msc_nester *n, int64_t v);
+uint16_t msc_nest_start(msc_nester *n, int64_t number);
+uint16_t msc_nest_compare(msc_nester *n, msc_nest_predicate p, uint16_t a, uint16_t b);
+uint16_t msc_nest_select(msc_nester *n, uint16_t c, uint16_t a, uint16_t b);
+uint16_t msc_nest_cast(msc_nester *n, uint16_t a, msc_dtype dtype);
+void msc_nest_check(msc_nester *n, msc_kernel_fault fault, uint16_t ok);
+uint16_t msc_nest_row(msc_nester *n, const msc_op *op, uint16_t index, int64_t rows, uint16_t *out_ok);
+bool msc_nest_splat(const msc_nester *n, int v, double *out_number);
 
-uint16_t nest_coord(msc_nester *n, const msc_coord *c);
-uint16_t nest_coord_of(msc_nester *n, uint16_t instr);
-uint16_t nest_coord_value(msc_nester *n, uint16_t c);
-uint16_t nest_natural(msc_nester *n, int v, int d);
-msc_view nest_stretch(const msc_nester *n, int v, const msc_view *view, int w);
+uint16_t msc_nest_coord(msc_nester *n, const msc_coord *c);
+uint16_t msc_nest_coord_of(msc_nester *n, uint16_t instr);
+uint16_t msc_nest_coord_value(msc_nester *n, uint16_t c);
+uint16_t msc_nest_natural(msc_nester *n, int v, int d);
+msc_view msc_nest_stretch(const msc_nester *n, int v, const msc_view *view, int w);
 
 /* ---- nest_expand_rows.c ---- */
 
-uint16_t nest_matmul(msc_nester *n, const msc_op *op, int y, const msc_view *view);
-uint16_t nest_reduce_op(msc_nester *n, const msc_op *op, int y, const msc_view *view);
-uint16_t nest_softmax(msc_nester *n, const msc_op *op, const msc_view *view);
-uint16_t nest_cross_entropy(msc_nester *n, const msc_op *op, const msc_view *view);
-uint16_t nest_cross_entropy_grad(msc_nester *n, const msc_op *op, const msc_view *view);
-uint16_t nest_absolute_error(msc_nester *n, const msc_op *op, const msc_view *view);
-uint16_t nest_update(msc_nester *n, const msc_op *op, int y, const msc_view *view);
+uint16_t msc_nest_matmul(msc_nester *n, const msc_op *op, int y, const msc_view *view);
+uint16_t msc_nest_reduce_op(msc_nester *n, const msc_op *op, int y, const msc_view *view);
+uint16_t msc_nest_softmax(msc_nester *n, const msc_op *op, const msc_view *view);
+uint16_t msc_nest_cross_entropy(msc_nester *n, const msc_op *op, const msc_view *view);
+uint16_t msc_nest_cross_entropy_grad(msc_nester *n, const msc_op *op, const msc_view *view);
+uint16_t msc_nest_absolute_error(msc_nester *n, const msc_op *op, const msc_view *view);
+uint16_t msc_nest_update(msc_nester *n, const msc_op *op, int y, const msc_view *view);
 
 #endif

@@ -104,7 +104,7 @@ static void store_result(msc_nester *n, int v, int buffer) {
   msc_view view = msc_nest_natural_view(n, v);
   uint16_t x = msc_nest_eval(n, v, &view), extra;
   msc_affine at = msc_nest_offset(n, n->value[v].value->type, &view, &extra);
-  nest_add(n, (msc_instr){.code = NEST_STORE, .dtype = n->instr[x].dtype, .buffer = (uint8_t)buffer, .arg = {x}}, &at, 0);
+  msc_nest_add(n, (msc_instr){.code = NEST_STORE, .dtype = n->instr[x].dtype, .buffer = (uint8_t)buffer, .arg = {x}}, &at, 0);
 }
 
 /* y [pre, rows, post] = 0; then for each position p, in order: y[pre, indices[p], post] += updates[pre, p, post]. */
@@ -123,14 +123,14 @@ static void scatter_result(msc_nester *n, int v, int buffer) {
   }
   for (int d = 0; d < t->rank; d++) at.at[d] = d == axis ? 0 : view.at[d < axis ? d : d - 1 + r];
   for (int d = axis + 1; d < t->rank; d++) stride *= t->dim[d] ? t->dim[d] : 1;
-  uint16_t row = nest_row(n, op, msc_nest_eval(n, indices, &at_index), t->dim[axis], &ok);
-  uint16_t x = msc_nest_eval(n, updates, &view), step = nest_dim(n, stride);
+  uint16_t row = msc_nest_row(n, op, msc_nest_eval(n, indices, &at_index), t->dim[axis], &ok);
+  uint16_t x = msc_nest_eval(n, updates, &view), step = msc_nest_dim(n, stride);
   msc_affine place = msc_nest_offset(n, t, &at, &extra);
   if (n->failed) return;
   n->walk.kind = MSC_NEST_SCATTER, n->walk.reduced = over;
   uint8_t dtype = n->instr[x].dtype;
-  nest_add(n, (msc_instr){.code = NEST_FILL, .dtype = dtype, .buffer = (uint8_t)buffer, .arg = {nest_dim(n, t->dim[axis]), step}}, &place, 0);
-  nest_add(n, (msc_instr){.code = NEST_SCATTER, .dtype = dtype, .buffer = (uint8_t)buffer, .arg = {nest_op(n, NEST_MUL, row, step), x, ok}}, &place, 0);
+  msc_nest_add(n, (msc_instr){.code = NEST_FILL, .dtype = dtype, .buffer = (uint8_t)buffer, .arg = {msc_nest_dim(n, t->dim[axis]), step}}, &place, 0);
+  msc_nest_add(n, (msc_instr){.code = NEST_SCATTER, .dtype = dtype, .buffer = (uint8_t)buffer, .arg = {msc_nest_op(n, NEST_MUL, row, step), x, ok}}, &place, 0);
 }
 
 static bool add_roots(msc_nester *n, int first_buffer) {
@@ -196,7 +196,7 @@ bool msc_nest_fits(msc_nester *n, size_t num_ops, const msc_op *const *ops, msc_
   n->failed = false;
   if (num_ops == 1 && ops[0]->kind == OP_fused) {
     msc_arena *arena = msc_arena_new(n->ctx);
-    bool ok = msc_nest_op(n, arena, ops[0], out_info, &launch);
+    bool ok = msc_nest_launches(n, arena, ops[0], out_info, &launch);
     msc_arena_free(arena);
     return ok;
   }
@@ -248,9 +248,9 @@ static bool build_concat_part(msc_nester *n, const msc_op *op, int part, int64_t
   uint16_t v = msc_nest_eval(n, 0, &view);
   msc_coord moved = n->coord[view.at[msc_op_int(op, "dim")]];
   moved.a.c0 = before;
-  view.at[msc_op_int(op, "dim")] = nest_coord(n, &moved);
+  view.at[msc_op_int(op, "dim")] = msc_nest_coord(n, &moved);
   msc_affine at = msc_nest_offset(n, op->out[0].type, &view, &extra);
-  nest_add(n, (msc_instr){.code = NEST_STORE, .dtype = n->instr[v].dtype, .buffer = 1, .arg = {v}}, &at, 0);
+  msc_nest_add(n, (msc_instr){.code = NEST_STORE, .dtype = n->instr[v].dtype, .buffer = 1, .arg = {v}}, &at, 0);
   *out_info = (msc_nest_info){.kind = MSC_NEST_MAP, .num_launches = 1};
   return !n->failed && msc_nest_choose_walk(n);
 }
@@ -281,7 +281,7 @@ static bool build_parts(msc_nester *n, msc_arena *arena, const msc_op *op, msc_n
   return !n->failed;
 }
 
-bool msc_nest_op(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nest_info *out_info, msc_nest_launch **out_launch) {
+bool msc_nest_launches(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nest_info *out_info, msc_nest_launch **out_launch) {
   bool parts = op->kind == OP_concat || op->kind == OP_split;
   n->failed = false;
   if (parts) return build_parts(n, arena, op, out_info, out_launch);
@@ -293,7 +293,7 @@ uint64_t msc_scratch_bytes(msc_nester *n, const msc_op *op) {
   msc_arena *arena = msc_arena_new(n->ctx);
   msc_nest_info info;
   msc_nest_launch *launch;
-  uint64_t bytes = msc_nest_op(n, arena, op, &info, &launch) ? info.scratch_bytes : 0;
+  uint64_t bytes = msc_nest_launches(n, arena, op, &info, &launch) ? info.scratch_bytes : 0;
   msc_arena_free(arena);
   return bytes;
 }
@@ -321,7 +321,7 @@ bool msc_may_overwrite(msc_nester *n, const msc_op *op, size_t in, size_t out) {
   msc_arena *arena = msc_arena_new(n->ctx);
   msc_nest_info info;
   msc_nest_launch *launch;
-  bool ok = msc_nest_op(n, arena, op, &info, &launch) && reads_only_its_own(n, (int)in, op->num_in + (int)out);
+  bool ok = msc_nest_launches(n, arena, op, &info, &launch) && reads_only_its_own(n, (int)in, op->num_in + (int)out);
   msc_arena_free(arena);
   return ok;
 }

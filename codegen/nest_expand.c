@@ -22,7 +22,7 @@ static bool same_instr(const msc_nester *n, int i, const msc_instr *in, const ms
          !memcmp(&o->number, &in->number, sizeof o->number) && n->over[i] == over && !memcmp(&n->at[i], at, sizeof *at);
 }
 
-uint16_t nest_add(msc_nester *n, msc_instr in, const msc_affine *at, uint16_t over) {
+uint16_t msc_nest_add(msc_nester *n, msc_instr in, const msc_affine *at, uint16_t over) {
   static const msc_affine zero;
   if (n->failed) return 0;
   if (!at) at = &zero;
@@ -37,15 +37,15 @@ uint16_t nest_add(msc_nester *n, msc_instr in, const msc_affine *at, uint16_t ov
   return (uint16_t)i;
 }
 
-uint16_t nest_op(msc_nester *n, msc_nest_code code, uint16_t a, uint16_t b) {
-  return nest_add(n, (msc_instr){.code = (uint8_t)code, .dtype = n->instr[a].dtype, .arg = {a, b}}, NULL, 0);
+uint16_t msc_nest_op(msc_nester *n, msc_nest_code code, uint16_t a, uint16_t b) {
+  return msc_nest_add(n, (msc_instr){.code = (uint8_t)code, .dtype = n->instr[a].dtype, .arg = {a, b}}, NULL, 0);
 }
 
-uint16_t nest_number(msc_nester *n, msc_dtype dtype, double v) {
-  return nest_add(n, (msc_instr){.code = NEST_CONST, .dtype = (uint8_t)dtype, .number = v}, NULL, 0);
+uint16_t msc_nest_number(msc_nester *n, msc_dtype dtype, double v) {
+  return msc_nest_add(n, (msc_instr){.code = NEST_CONST, .dtype = (uint8_t)dtype, .number = v}, NULL, 0);
 }
 
-int nest_dim_slot(msc_nester *n, int64_t v) {
+int msc_nest_dim_slot(msc_nester *n, int64_t v) {
   if (v == 0 || v == 1) return (int)v;
   for (int i = 0; i < n->num_dims; i++) {
     bool is_start = false;
@@ -58,57 +58,57 @@ int nest_dim_slot(msc_nester *n, int64_t v) {
 }
 
 /* An integer that the launch brings along, as i64. */
-uint16_t nest_dim(msc_nester *n, int64_t v) {
-  int slot = nest_dim_slot(n, v);
-  if (slot < 2) return nest_number(n, MSC_I64, slot);
-  return nest_add(n, (msc_instr){.code = NEST_DIM, .dtype = MSC_I64, .imm = (int8_t)(slot - 2)}, NULL, 0);
+uint16_t msc_nest_dim(msc_nester *n, int64_t v) {
+  int slot = msc_nest_dim_slot(n, v);
+  if (slot < 2) return msc_nest_number(n, MSC_I64, slot);
+  return msc_nest_add(n, (msc_instr){.code = NEST_DIM, .dtype = MSC_I64, .imm = (int8_t)(slot - 2)}, NULL, 0);
 }
 
-uint16_t nest_start(msc_nester *n, int64_t number) {
+uint16_t msc_nest_start(msc_nester *n, int64_t number) {
   if (n->num_dims == MSC_NEST_DIMS || n->num_starts == 16) return msc_nest_refuse(n, "more than 16 offsets of this rank's parts");
   n->start[n->num_starts].index = (uint32_t)n->num_dims, n->start[n->num_starts++].number = number;
   n->dims[n->num_dims] = 0;
-  return nest_add(n, (msc_instr){.code = NEST_DIM, .dtype = MSC_I64, .imm = (int8_t)n->num_dims++}, NULL, 0);
+  return msc_nest_add(n, (msc_instr){.code = NEST_DIM, .dtype = MSC_I64, .imm = (int8_t)n->num_dims++}, NULL, 0);
 }
 
 /* A float that the launch brings along; 0, 1 and -1 are part of the code. */
-uint16_t nest_scalar(msc_nester *n, msc_dtype dtype, double v) {
+uint16_t msc_nest_scalar(msc_nester *n, msc_dtype dtype, double v) {
   dtype = msc_compute_dtype(dtype);
-  if (v == 0 || v == 1 || v == -1) return nest_number(n, dtype, v);
+  if (v == 0 || v == 1 || v == -1) return msc_nest_number(n, dtype, v);
   int i = 0;
   while (i < n->num_scalars && memcmp(&n->scalars[i], &v, sizeof v)) i++;
   if (i == MSC_NEST_SCALARS) return msc_nest_refuse(n, "more than %d constants", MSC_NEST_SCALARS);
   n->scalars[i] = v;
   if (i == n->num_scalars) n->num_scalars++;
-  return nest_add(n, (msc_instr){.code = NEST_SCALAR, .dtype = (uint8_t)dtype, .imm = (int8_t)i}, NULL, 0);
+  return msc_nest_add(n, (msc_instr){.code = NEST_SCALAR, .dtype = (uint8_t)dtype, .imm = (int8_t)i}, NULL, 0);
 }
 
-uint16_t nest_compare(msc_nester *n, msc_nest_predicate p, uint16_t a, uint16_t b) {
-  return nest_add(n, (msc_instr){.code = NEST_COMPARE, .dtype = MSC_I1, .imm = (int8_t)p, .arg = {a, b}}, NULL, 0);
+uint16_t msc_nest_compare(msc_nester *n, msc_nest_predicate p, uint16_t a, uint16_t b) {
+  return msc_nest_add(n, (msc_instr){.code = NEST_COMPARE, .dtype = MSC_I1, .imm = (int8_t)p, .arg = {a, b}}, NULL, 0);
 }
 
-uint16_t nest_select(msc_nester *n, uint16_t c, uint16_t a, uint16_t b) {
-  return nest_add(n, (msc_instr){.code = NEST_SELECT, .dtype = n->instr[a].dtype, .arg = {c, a, b}}, NULL, 0);
+uint16_t msc_nest_select(msc_nester *n, uint16_t c, uint16_t a, uint16_t b) {
+  return msc_nest_add(n, (msc_instr){.code = NEST_SELECT, .dtype = n->instr[a].dtype, .arg = {c, a, b}}, NULL, 0);
 }
 
-uint16_t nest_cast(msc_nester *n, uint16_t a, msc_dtype dtype) {
+uint16_t msc_nest_cast(msc_nester *n, uint16_t a, msc_dtype dtype) {
   msc_dtype to = msc_compute_dtype(dtype);
-  if (n->instr[a].dtype != to) a = nest_add(n, (msc_instr){.code = NEST_CAST, .dtype = (uint8_t)to, .arg = {a}}, NULL, 0);
+  if (n->instr[a].dtype != to) a = msc_nest_add(n, (msc_instr){.code = NEST_CAST, .dtype = (uint8_t)to, .arg = {a}}, NULL, 0);
   if (to == dtype) return a;
-  return nest_add(n, (msc_instr){.code = NEST_ROUND, .dtype = MSC_F32, .imm = (int8_t)dtype, .arg = {a}}, NULL, 0);
+  return msc_nest_add(n, (msc_instr){.code = NEST_ROUND, .dtype = MSC_F32, .imm = (int8_t)dtype, .arg = {a}}, NULL, 0);
 }
 
-static uint16_t both(msc_nester *n, uint16_t a, uint16_t b) { return !a ? b : !b ? a : nest_op(n, NEST_AND, a, b); }
+static uint16_t both(msc_nester *n, uint16_t a, uint16_t b) { return !a ? b : !b ? a : msc_nest_op(n, NEST_AND, a, b); }
 
 /* The launch reports `fault` where `ok` is false. */
-void nest_check(msc_nester *n, msc_kernel_fault fault, uint16_t ok) {
-  nest_add(n, (msc_instr){.code = NEST_CHECK, .dtype = MSC_I1, .imm = (int8_t)fault, .arg = {ok, n->guard}}, NULL, 0);
+void msc_nest_check(msc_nester *n, msc_kernel_fault fault, uint16_t ok) {
+  msc_nest_add(n, (msc_instr){.code = NEST_CHECK, .dtype = MSC_I1, .imm = (int8_t)fault, .arg = {ok, n->guard}}, NULL, 0);
   n->checks = true;
 }
 
 /* ---- coordinates ---- */
 
-uint16_t nest_coord(msc_nester *n, const msc_coord *c) {
+uint16_t msc_nest_coord(msc_nester *n, const msc_coord *c) {
   int i = 0;
   while (i < n->num_coords && (n->coord[i].instr != c->instr || memcmp(&n->coord[i].a, &c->a, sizeof c->a))) i++;
   if (i < n->num_coords) return (uint16_t)i;
@@ -117,44 +117,44 @@ uint16_t nest_coord(msc_nester *n, const msc_coord *c) {
   return (uint16_t)i;
 }
 
-uint16_t nest_coord_of(msc_nester *n, uint16_t instr) { return nest_coord(n, &(msc_coord){.instr = instr}); }
+uint16_t msc_nest_coord_of(msc_nester *n, uint16_t instr) { return msc_nest_coord(n, &(msc_coord){.instr = instr}); }
 
 /* c * factor + add */
 static uint16_t moved(msc_nester *n, uint16_t c, int64_t factor, int64_t add) {
   msc_coord m = n->coord[c];
   for (int i = 0; i < MSC_NEST_AXES; i++) m.a.coef[i] *= factor;
   m.a.c0 = m.a.c0 * factor + add;
-  if (m.instr && factor != 1) m.instr = nest_op(n, NEST_MUL, m.instr, nest_dim(n, factor));
-  return nest_coord(n, &m);
+  if (m.instr && factor != 1) m.instr = msc_nest_op(n, NEST_MUL, m.instr, msc_nest_dim(n, factor));
+  return msc_nest_coord(n, &m);
 }
 
 /* The coordinate as a number. */
-uint16_t nest_coord_value(msc_nester *n, uint16_t c) {
+uint16_t msc_nest_coord_value(msc_nester *n, uint16_t c) {
   const msc_coord *k = &n->coord[c];
   if (!msc_affine_axes(&k->a) && !k->a.c0 && k->instr) return k->instr;
-  uint16_t v = nest_add(n, (msc_instr){.code = NEST_INDEX, .dtype = MSC_I64}, &k->a, 0);
-  return k->instr ? nest_op(n, NEST_ADD, v, k->instr) : v;
+  uint16_t v = msc_nest_add(n, (msc_instr){.code = NEST_INDEX, .dtype = MSC_I64}, &k->a, 0);
+  return k->instr ? msc_nest_op(n, NEST_ADD, v, k->instr) : v;
 }
 
 static uint16_t inside(msc_nester *n, uint16_t c, int64_t size) {
-  return nest_compare(n, NEST_BELOW, nest_coord_value(n, c), nest_dim(n, size));
+  return msc_nest_compare(n, NEST_BELOW, msc_nest_coord_value(n, c), msc_nest_dim(n, size));
 }
 
-uint16_t nest_natural(msc_nester *n, int v, int d) {
+uint16_t msc_nest_natural(msc_nester *n, int v, int d) {
   msc_coord c = {0};
   int axis = msc_nest_axis(n, v, d);
   if (axis >= 0) c.a.coef[axis] = 1;
-  return nest_coord(n, &c);
+  return msc_nest_coord(n, &c);
 }
 
 msc_view msc_nest_natural_view(msc_nester *n, int v) {
   msc_view view = {0};
-  for (int d = 0; d < n->value[v].value->type->rank; d++) view.at[d] = nest_natural(n, v, d);
+  for (int d = 0; d < n->value[v].value->type->rank; d++) view.at[d] = msc_nest_natural(n, v, d);
   return view;
 }
 
 /* Operand w of a value looked at through `view`: dimensions aligned from the right, size 1 stretches. */
-msc_view nest_stretch(const msc_nester *n, int v, const msc_view *view, int w) {
+msc_view msc_nest_stretch(const msc_nester *n, int v, const msc_view *view, int w) {
   const msc_type *t = n->value[v].value->type, *u = n->value[w].value->type;
   msc_view out = {0}; /* coordinate 0 is the constant 0 */
   for (int d = 0; d < u->rank; d++)
@@ -171,8 +171,8 @@ msc_affine msc_nest_offset(msc_nester *n, const msc_type *t, const msc_view *vie
     sum.c0 += c->a.c0 * stride;
     for (int i = 0; i < MSC_NEST_AXES; i++) sum.coef[i] += c->a.coef[i] * stride;
     if (!c->instr) continue;
-    uint16_t term = stride == 1 ? c->instr : nest_op(n, NEST_MUL, c->instr, nest_dim(n, stride));
-    extra = extra ? nest_op(n, NEST_ADD, extra, term) : term;
+    uint16_t term = stride == 1 ? c->instr : msc_nest_op(n, NEST_MUL, c->instr, msc_nest_dim(n, stride));
+    extra = extra ? msc_nest_op(n, NEST_ADD, extra, term) : term;
   }
   *out_instr = extra;
   return sum;
@@ -181,7 +181,7 @@ msc_affine msc_nest_offset(msc_nester *n, const msc_type *t, const msc_view *vie
 static uint16_t load(msc_nester *n, int v, const msc_type *t, const msc_view *view) {
   uint16_t extra;
   msc_affine at = msc_nest_offset(n, t, view, &extra);
-  return nest_add(n, (msc_instr){.code = NEST_LOAD, .dtype = (uint8_t)msc_compute_dtype(t->dtype), .buffer = (uint8_t)n->value[v].buffer, .arg = {extra, n->guard}}, &at, 0);
+  return msc_nest_add(n, (msc_instr){.code = NEST_LOAD, .dtype = (uint8_t)msc_compute_dtype(t->dtype), .buffer = (uint8_t)n->value[v].buffer, .arg = {extra, n->guard}}, &at, 0);
 }
 
 /* ---- constants ---- */
@@ -219,12 +219,12 @@ static uint16_t constant(msc_nester *n, const msc_op *op) {
   const msc_attr_value *v = msc_op_attr(op, "value");
   msc_dtype dtype = v->dense.type->dtype;
   if (!is_splat(v)) return msc_nest_refuse(n, "a constant of more than one value comes from memory");
-  if (msc_is_float(dtype)) return nest_scalar(n, dtype, float_number(v->dense.data, dtype));
-  if (dtype == MSC_I1) return nest_number(n, MSC_I1, *(const uint8_t *)v->dense.data != 0);
-  return nest_cast(n, nest_dim(n, int_number(v->dense.data, dtype)), dtype);
+  if (msc_is_float(dtype)) return msc_nest_scalar(n, dtype, float_number(v->dense.data, dtype));
+  if (dtype == MSC_I1) return msc_nest_number(n, MSC_I1, *(const uint8_t *)v->dense.data != 0);
+  return msc_nest_cast(n, msc_nest_dim(n, int_number(v->dense.data, dtype)), dtype);
 }
 
-bool nest_splat(const msc_nester *n, int v, double *out_number) {
+bool msc_nest_splat(const msc_nester *n, int v, double *out_number) {
   const msc_op *def = n->value[v].def;
   if (!def || def->kind != OP_constant) return false;
   const msc_attr_value *a = msc_op_attr(def, "value");
@@ -250,7 +250,7 @@ static uint16_t joined(msc_nester *n, const msc_type *t, int from, int to, const
   msc_coord c = {0};
   for (int d = from; d < to; d++) part.dim[d - from] = t->dim[d], at.at[d - from] = view->at[d];
   c.a = msc_nest_offset(n, &part, &at, &c.instr);
-  return nest_coord(n, &c);
+  return msc_nest_coord(n, &c);
 }
 
 /* Groups of dimensions with equal products: one to one stays, many results from one operand dimension are summed up. */
@@ -309,7 +309,7 @@ static uint16_t concatenated(msc_nester *n, const msc_op *op, const msc_view *vi
     at.at[dim] = size == 1 ? 0 : moved(n, view->at[dim], 1, -before);
     uint16_t ok = inside(n, moved(n, view->at[dim], 1, -before), size);
     uint16_t v = guarded(n, ok, x, &at);
-    sum = sum ? nest_select(n, ok, v, sum) : v;
+    sum = sum ? msc_nest_select(n, ok, v, sum) : v;
     before += size;
   }
   return sum;
@@ -327,10 +327,10 @@ static uint16_t padded(msc_nester *n, const msc_op *op, int x, const msc_view *v
     if (!low[d] && !high[d] && (step == 1 || t->dim[d] <= 1)) continue;
     uint16_t c = moved(n, view->at[d], 1, -low[d]);
     if (step != 1 && t->dim[d] > 1) {
-      uint16_t k = nest_coord_value(n, c), s = nest_dim(n, step);
-      ok = both(n, ok, nest_compare(n, NEST_BELOW, k, nest_dim(n, (t->dim[d] - 1) * step + 1)));
-      ok = both(n, ok, nest_compare(n, NEST_EQ, nest_op(n, NEST_REM, k, s), nest_number(n, MSC_I64, 0)));
-      c = nest_coord_of(n, nest_op(n, NEST_DIV, k, s));
+      uint16_t k = msc_nest_coord_value(n, c), s = msc_nest_dim(n, step);
+      ok = both(n, ok, msc_nest_compare(n, NEST_BELOW, k, msc_nest_dim(n, (t->dim[d] - 1) * step + 1)));
+      ok = both(n, ok, msc_nest_compare(n, NEST_EQ, msc_nest_op(n, NEST_REM, k, s), msc_nest_number(n, MSC_I64, 0)));
+      c = msc_nest_coord_of(n, msc_nest_op(n, NEST_DIV, k, s));
     } else {
       ok = both(n, ok, inside(n, c, t->dim[d]));
     }
@@ -339,17 +339,17 @@ static uint16_t padded(msc_nester *n, const msc_op *op, int x, const msc_view *v
   if (!ok) return msc_nest_eval(n, x, view);
   uint16_t v = guarded(n, ok, x, &at);
   double fill = msc_op_float(op, "value");
-  return nest_select(n, ok, v, nest_cast(n, nest_scalar(n, msc_is_float(t->dtype) ? t->dtype : MSC_F64, fill), t->dtype));
+  return msc_nest_select(n, ok, v, msc_nest_cast(n, msc_nest_scalar(n, msc_is_float(t->dtype) ? t->dtype : MSC_F64, fill), t->dtype));
 }
 
 /* Row number of an index value in this rank's part, and whether it lies there; checks it against the whole. */
-uint16_t nest_row(msc_nester *n, const msc_op *op, uint16_t index, int64_t rows, uint16_t *out_ok) {
+uint16_t msc_nest_row(msc_nester *n, const msc_op *op, uint16_t index, int64_t rows, uint16_t *out_ok) {
   const msc_attr_value *start = msc_op_attr(op, "start"), *whole = msc_op_attr(op, "whole");
-  uint16_t row = nest_cast(n, index, MSC_I64);
-  if (whole) nest_check(n, MSC_FAULT_INDEX, nest_compare(n, NEST_BELOW, row, nest_dim(n, whole->i)));
-  if (start) row = nest_op(n, NEST_SUB, row, nest_start(n, start->i));
-  *out_ok = nest_compare(n, NEST_BELOW, row, nest_dim(n, rows));
-  if (!whole) nest_check(n, MSC_FAULT_INDEX, *out_ok);
+  uint16_t row = msc_nest_cast(n, index, MSC_I64);
+  if (whole) msc_nest_check(n, MSC_FAULT_INDEX, msc_nest_compare(n, NEST_BELOW, row, msc_nest_dim(n, whole->i)));
+  if (start) row = msc_nest_op(n, NEST_SUB, row, msc_nest_start(n, start->i));
+  *out_ok = msc_nest_compare(n, NEST_BELOW, row, msc_nest_dim(n, rows));
+  if (!whole) msc_nest_check(n, MSC_FAULT_INDEX, *out_ok);
   return row;
 }
 
@@ -359,28 +359,28 @@ static uint16_t gathered(msc_nester *n, const msc_op *op, int table, int indices
   msc_view at_index = {0}, at = {0};
   uint16_t ok;
   for (int d = 0; d < r; d++) at_index.at[d] = view->at[axis + d];
-  uint16_t row = nest_row(n, op, msc_nest_eval(n, indices, &at_index), t->dim[axis], &ok);
-  for (int d = 0; d < t->rank; d++) at.at[d] = d == axis ? nest_coord_of(n, row) : view->at[d < axis ? d : d - 1 + r];
+  uint16_t row = msc_nest_row(n, op, msc_nest_eval(n, indices, &at_index), t->dim[axis], &ok);
+  for (int d = 0; d < t->rank; d++) at.at[d] = d == axis ? msc_nest_coord_of(n, row) : view->at[d < axis ? d : d - 1 + r];
   uint16_t v = guarded(n, ok, table, &at);
   if (!n->value[table].def) return v; /* loads give 0 elsewhere */
-  return nest_select(n, ok, v, nest_number(n, (msc_dtype)n->instr[v].dtype, 0));
+  return msc_nest_select(n, ok, v, msc_nest_number(n, (msc_dtype)n->instr[v].dtype, 0));
 }
 
 static uint16_t one_hot(msc_nester *n, const msc_op *op, int x, const msc_type *t, const msc_view *view) {
   const msc_attr_value *start = msc_op_attr(op, "start");
-  uint16_t row = nest_cast(n, msc_nest_eval(n, x, view), MSC_I64);
-  if (start) row = nest_op(n, NEST_SUB, row, nest_start(n, start->i));
-  uint16_t hit = nest_compare(n, NEST_EQ, row, nest_coord_value(n, view->at[t->rank - 1]));
+  uint16_t row = msc_nest_cast(n, msc_nest_eval(n, x, view), MSC_I64);
+  if (start) row = msc_nest_op(n, NEST_SUB, row, msc_nest_start(n, start->i));
+  uint16_t hit = msc_nest_compare(n, NEST_EQ, row, msc_nest_coord_value(n, view->at[t->rank - 1]));
   msc_dtype number = msc_is_float(t->dtype) ? t->dtype : MSC_F64;
-  uint16_t on = nest_scalar(n, number, msc_op_float(op, "on")), off = nest_scalar(n, number, msc_op_float(op, "off"));
-  return nest_select(n, hit, nest_cast(n, on, t->dtype), nest_cast(n, off, t->dtype));
+  uint16_t on = msc_nest_scalar(n, number, msc_op_float(op, "on")), off = msc_nest_scalar(n, number, msc_op_float(op, "off"));
+  return msc_nest_select(n, hit, msc_nest_cast(n, on, t->dtype), msc_nest_cast(n, off, t->dtype));
 }
 
 static uint16_t iota(msc_nester *n, const msc_op *op, const msc_type *t, const msc_view *view) {
   const msc_attr_value *start = msc_op_attr(op, "start");
-  uint16_t v = nest_coord_value(n, view->at[msc_op_int(op, "dim")]);
-  if (start) v = nest_op(n, NEST_ADD, v, nest_start(n, start->i));
-  return nest_cast(n, v, t->dtype);
+  uint16_t v = msc_nest_coord_value(n, view->at[msc_op_int(op, "dim")]);
+  if (start) v = msc_nest_op(n, NEST_ADD, v, msc_nest_start(n, start->i));
+  return msc_nest_cast(n, v, t->dtype);
 }
 
 /* ---- elementwise ---- */
@@ -389,42 +389,42 @@ static uint16_t predicate(msc_nester *n, const msc_op *op, uint16_t a, uint16_t 
   static const char *const name[] = {"eq", "ne", "lt", "le", "gt", "ge"};
   int p = 0;
   while (p < 5 && strcmp(name[p], msc_op_str(op, "predicate"))) p++;
-  return nest_compare(n, (msc_nest_predicate)p, a, b);
+  return msc_nest_compare(n, (msc_nest_predicate)p, a, b);
 }
 
 /* x^2, x^3, 1/x and square roots are common and need no logarithm. */
 static uint16_t power(msc_nester *n, int exponent, uint16_t a, uint16_t b) {
   double e;
-  if (!nest_splat(n, exponent, &e)) return nest_op(n, NEST_POW, a, b);
+  if (!msc_nest_splat(n, exponent, &e)) return msc_nest_op(n, NEST_POW, a, b);
   if (e == 1) return a;
-  if (e == 2) return nest_op(n, NEST_MUL, a, a);
-  if (e == 3) return nest_op(n, NEST_MUL, nest_op(n, NEST_MUL, a, a), a);
-  if (e == -1) return nest_op(n, NEST_DIV, nest_number(n, (msc_dtype)n->instr[a].dtype, 1), a);
-  return nest_op(n, NEST_POW, a, b);
+  if (e == 2) return msc_nest_op(n, NEST_MUL, a, a);
+  if (e == 3) return msc_nest_op(n, NEST_MUL, msc_nest_op(n, NEST_MUL, a, a), a);
+  if (e == -1) return msc_nest_op(n, NEST_DIV, msc_nest_number(n, (msc_dtype)n->instr[a].dtype, 1), a);
+  return msc_nest_op(n, NEST_POW, a, b);
 }
 
 static uint16_t sigmoid(msc_nester *n, uint16_t x) {
-  uint16_t one = nest_number(n, (msc_dtype)n->instr[x].dtype, 1);
-  return nest_op(n, NEST_DIV, one, nest_op(n, NEST_ADD, one, nest_op(n, NEST_EXP, nest_op(n, NEST_NEG, x, 0), 0)));
+  uint16_t one = msc_nest_number(n, (msc_dtype)n->instr[x].dtype, 1);
+  return msc_nest_op(n, NEST_DIV, one, msc_nest_op(n, NEST_ADD, one, msc_nest_op(n, NEST_EXP, msc_nest_op(n, NEST_NEG, x, 0), 0)));
 }
 
 /* erf: x/2 (1 + erf(x / sqrt 2));  tanh: x/2 (1 + tanh u) = x / (1 + exp(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3) */
 static uint16_t gelu(msc_nester *n, const msc_op *op, uint16_t x) {
   msc_dtype t = (msc_dtype)n->instr[x].dtype;
   if (!strcmp(msc_op_str(op, "form"), "erf")) {
-    uint16_t half_x = nest_op(n, NEST_MUL, x, nest_number(n, t, 0.5)), root = nest_number(n, t, 0.70710678118654752440);
-    uint16_t inner = nest_op(n, NEST_ERF, nest_op(n, NEST_MUL, x, root), 0);
-    return nest_op(n, NEST_MUL, half_x, nest_op(n, NEST_ADD, nest_number(n, t, 1), inner));
+    uint16_t half_x = msc_nest_op(n, NEST_MUL, x, msc_nest_number(n, t, 0.5)), root = msc_nest_number(n, t, 0.70710678118654752440);
+    uint16_t inner = msc_nest_op(n, NEST_ERF, msc_nest_op(n, NEST_MUL, x, root), 0);
+    return msc_nest_op(n, NEST_MUL, half_x, msc_nest_op(n, NEST_ADD, msc_nest_number(n, t, 1), inner));
   }
-  uint16_t cube = nest_op(n, NEST_MUL, nest_op(n, NEST_MUL, x, x), x);
-  uint16_t sum = nest_op(n, NEST_ADD, x, nest_op(n, NEST_MUL, cube, nest_number(n, t, 0.044715)));
-  return nest_op(n, NEST_MUL, x, sigmoid(n, nest_op(n, NEST_MUL, sum, nest_number(n, t, 2 * 0.79788456080286535588))));
+  uint16_t cube = msc_nest_op(n, NEST_MUL, msc_nest_op(n, NEST_MUL, x, x), x);
+  uint16_t sum = msc_nest_op(n, NEST_ADD, x, msc_nest_op(n, NEST_MUL, cube, msc_nest_number(n, t, 0.044715)));
+  return msc_nest_op(n, NEST_MUL, x, sigmoid(n, msc_nest_op(n, NEST_MUL, sum, msc_nest_number(n, t, 2 * 0.79788456080286535588))));
 }
 
 static uint16_t quotient(msc_nester *n, uint16_t a, uint16_t b) {
   msc_dtype d = (msc_dtype)n->instr[a].dtype;
-  if (!msc_is_float(d)) nest_check(n, MSC_FAULT_DIVISION, nest_compare(n, NEST_NE, b, nest_number(n, d, 0)));
-  return nest_op(n, NEST_DIV, a, b);
+  if (!msc_is_float(d)) msc_nest_check(n, MSC_FAULT_DIVISION, msc_nest_compare(n, NEST_NE, b, msc_nest_number(n, d, 0)));
+  return msc_nest_op(n, NEST_DIV, a, b);
 }
 
 static uint16_t elementwise(msc_nester *n, const msc_op *op, int y, const msc_view *view) {
@@ -432,34 +432,34 @@ static uint16_t elementwise(msc_nester *n, const msc_op *op, int y, const msc_vi
   int v[3] = {0};
   for (int i = 0; i < op->num_in && i < 3; i++) {
     v[i] = msc_nest_find_value(n, op->in[i].value);
-    msc_view at = nest_stretch(n, y, view, v[i]);
+    msc_view at = msc_nest_stretch(n, y, view, v[i]);
     x[i] = msc_nest_eval(n, v[i], &at);
   }
   if (n->failed) return 0;
   switch (op->kind) {
-    case OP_add: return nest_op(n, NEST_ADD, x[0], x[1]);
-    case OP_sub: return nest_op(n, NEST_SUB, x[0], x[1]);
-    case OP_mul: return nest_op(n, NEST_MUL, x[0], x[1]);
+    case OP_add: return msc_nest_op(n, NEST_ADD, x[0], x[1]);
+    case OP_sub: return msc_nest_op(n, NEST_SUB, x[0], x[1]);
+    case OP_mul: return msc_nest_op(n, NEST_MUL, x[0], x[1]);
     case OP_div: return quotient(n, x[0], x[1]);
-    case OP_max: return nest_op(n, NEST_MAX, x[0], x[1]);
-    case OP_min: return nest_op(n, NEST_MIN, x[0], x[1]);
+    case OP_max: return msc_nest_op(n, NEST_MAX, x[0], x[1]);
+    case OP_min: return msc_nest_op(n, NEST_MIN, x[0], x[1]);
     case OP_pow: return power(n, v[1], x[0], x[1]);
     case OP_compare: return predicate(n, op, x[0], x[1]);
-    case OP_select: return nest_select(n, x[0], x[1], x[2]);
-    case OP_neg: return nest_op(n, NEST_NEG, x[0], 0);
-    case OP_exp: return nest_op(n, NEST_EXP, x[0], 0);
-    case OP_log: return nest_op(n, NEST_LOG, x[0], 0);
-    case OP_sqrt: return nest_op(n, NEST_SQRT, x[0], 0);
-    case OP_rsqrt: return nest_op(n, NEST_DIV, nest_number(n, (msc_dtype)n->instr[x[0]].dtype, 1), nest_op(n, NEST_SQRT, x[0], 0));
-    case OP_tanh: return nest_op(n, NEST_TANH, x[0], 0);
-    case OP_erf: return nest_op(n, NEST_ERF, x[0], 0);
+    case OP_select: return msc_nest_select(n, x[0], x[1], x[2]);
+    case OP_neg: return msc_nest_op(n, NEST_NEG, x[0], 0);
+    case OP_exp: return msc_nest_op(n, NEST_EXP, x[0], 0);
+    case OP_log: return msc_nest_op(n, NEST_LOG, x[0], 0);
+    case OP_sqrt: return msc_nest_op(n, NEST_SQRT, x[0], 0);
+    case OP_rsqrt: return msc_nest_op(n, NEST_DIV, msc_nest_number(n, (msc_dtype)n->instr[x[0]].dtype, 1), msc_nest_op(n, NEST_SQRT, x[0], 0));
+    case OP_tanh: return msc_nest_op(n, NEST_TANH, x[0], 0);
+    case OP_erf: return msc_nest_op(n, NEST_ERF, x[0], 0);
     case OP_sigmoid: return sigmoid(n, x[0]);
-    case OP_silu: return nest_op(n, NEST_MUL, x[0], sigmoid(n, x[0]));
-    case OP_relu: return nest_op(n, NEST_RELU, x[0], 0);
+    case OP_silu: return msc_nest_op(n, NEST_MUL, x[0], sigmoid(n, x[0]));
+    case OP_relu: return msc_nest_op(n, NEST_RELU, x[0], 0);
     case OP_gelu: return gelu(n, op, x[0]);
-    case OP_abs: return nest_op(n, NEST_ABS, x[0], 0);
-    case OP_sign: return nest_op(n, NEST_SIGN, x[0], 0);
-    case OP_cast: return nest_cast(n, x[0], n->value[y].value->type->dtype);
+    case OP_abs: return msc_nest_op(n, NEST_ABS, x[0], 0);
+    case OP_sign: return msc_nest_op(n, NEST_SIGN, x[0], 0);
+    case OP_cast: return msc_nest_cast(n, x[0], n->value[y].value->type->dtype);
     case OP_broadcast_to: return x[0];
     default: return msc_nest_refuse(n, "%s has no loop form", msc_kind_name(op->kind));
   }
@@ -483,14 +483,14 @@ static uint16_t expand(msc_nester *n, int y, const msc_view *view) {
     case OP_pad: return padded(n, op, in[0], view);
     case OP_gather: return gathered(n, op, in[0], in[1], view);
     case OP_one_hot: return one_hot(n, op, in[0], t, view);
-    case OP_matmul: case OP_batch_matmul: return nest_matmul(n, op, y, view);
-    case OP_reduce_sum: case OP_reduce_mean: case OP_reduce_max: case OP_reduce_min: return nest_reduce_op(n, op, y, view);
-    case OP_softmax: case OP_log_softmax: return nest_softmax(n, op, view);
-    case OP_softmax_cross_entropy: return nest_cross_entropy(n, op, view);
-    case OP_softmax_cross_entropy_grad: return nest_cross_entropy_grad(n, op, view);
-    case OP_mean_absolute_error: return nest_absolute_error(n, op, view);
+    case OP_matmul: case OP_batch_matmul: return msc_nest_matmul(n, op, y, view);
+    case OP_reduce_sum: case OP_reduce_mean: case OP_reduce_max: case OP_reduce_min: return msc_nest_reduce_op(n, op, y, view);
+    case OP_softmax: case OP_log_softmax: return msc_nest_softmax(n, op, view);
+    case OP_softmax_cross_entropy: return msc_nest_cross_entropy(n, op, view);
+    case OP_softmax_cross_entropy_grad: return msc_nest_cross_entropy_grad(n, op, view);
+    case OP_mean_absolute_error: return msc_nest_absolute_error(n, op, view);
     case OP_scatter_add: return msc_nest_refuse(n, "scatter_add is the end of a kernel"); /* no element of it by itself */
-    case OP_sgd: case OP_momentum: case OP_adam: case OP_adamw: case OP_lamb_moments: case OP_lamb_apply: return nest_update(n, op, y, view);
+    case OP_sgd: case OP_momentum: case OP_adam: case OP_adamw: case OP_lamb_moments: case OP_lamb_apply: return msc_nest_update(n, op, y, view);
     default: return elementwise(n, op, y, view);
   }
 }

@@ -10,10 +10,10 @@ static msc_dtype dtype_of(const msc_nester *n, uint16_t x) { return (msc_dtype)n
 static uint16_t reduce(msc_nester *n, int kind, uint16_t x, uint16_t over) {
   uint16_t idle = over & (uint16_t)~n->instr[x].axes;
   for (int i = 0; i < MSC_NEST_AXES && kind == MSC_SUM; i++)
-    if (idle >> i & 1) x = nest_op(n, NEST_MUL, x, nest_cast(n, nest_dim(n, n->extent[i]), dtype_of(n, x)));
+    if (idle >> i & 1) x = msc_nest_op(n, NEST_MUL, x, msc_nest_cast(n, msc_nest_dim(n, n->extent[i]), dtype_of(n, x)));
   over &= (uint16_t)~idle;
   if (!over) return x;
-  return nest_add(n, (msc_instr){.code = NEST_REDUCE, .dtype = n->instr[x].dtype, .imm = (int8_t)kind, .arg = {x}}, NULL, over);
+  return msc_nest_add(n, (msc_instr){.code = NEST_REDUCE, .dtype = n->instr[x].dtype, .imm = (int8_t)kind, .arg = {x}}, NULL, over);
 }
 
 /* The reduced axes must not be run through by what looks at the result. */
@@ -36,7 +36,7 @@ static uint16_t open_dims(msc_nester *n, int v, unsigned dims, msc_view *view) {
     if (!(dims >> d & 1)) continue;
     int axis = msc_nest_axis(n, v, d);
     if (axis >= 0) over |= (uint16_t)(1u << axis);
-    view->at[d] = nest_natural(n, v, d);
+    view->at[d] = msc_nest_natural(n, v, d);
   }
   return is_free(n, over, view, n->value[v].value->type->rank, dims) ? over : 0;
 }
@@ -48,10 +48,10 @@ static int64_t count_of(const msc_op *op, int64_t local) {
 
 /* x / count; a scalar, so that batch sizes share a kernel. */
 static uint16_t divided(msc_nester *n, uint16_t x, int64_t count) {
-  return nest_op(n, NEST_DIV, x, nest_scalar(n, dtype_of(n, x), (double)count));
+  return msc_nest_op(n, NEST_DIV, x, msc_nest_scalar(n, dtype_of(n, x), (double)count));
 }
 
-uint16_t nest_reduce_op(msc_nester *n, const msc_op *op, int y, const msc_view *view) {
+uint16_t msc_nest_reduce_op(msc_nester *n, const msc_op *op, int y, const msc_view *view) {
   int x = msc_nest_find_value(n, op->in[0].value);
   const msc_type *t = n->value[x].value->type;
   int64_t dims[MSC_MAX_RANK], local = 1;
@@ -72,7 +72,7 @@ uint16_t nest_reduce_op(msc_nester *n, const msc_op *op, int y, const msc_view *
   return op->kind == OP_reduce_mean ? divided(n, v, count_of(op, local)) : v;
 }
 
-uint16_t nest_matmul(msc_nester *n, const msc_op *op, int y, const msc_view *view) {
+uint16_t msc_nest_matmul(msc_nester *n, const msc_op *op, int y, const msc_view *view) {
   int a = msc_nest_find_value(n, op->in[0].value), b = msc_nest_find_value(n, op->in[1].value);
   int ra = n->value[a].value->type->rank, rb = n->value[b].value->type->rank, ry = n->value[y].value->type->rank;
   bool ta = msc_op_bool(op, "transpose_a"), tb = msc_op_bool(op, "transpose_b");
@@ -88,7 +88,7 @@ uint16_t nest_matmul(msc_nester *n, const msc_op *op, int y, const msc_view *vie
   at_b.at[rb - 2 + tb] = at_a.at[ra - 1 - ta];
   uint16_t u = msc_nest_eval(n, a, &at_a), v = msc_nest_eval(n, b, &at_b);
   if (n->failed) return 0;
-  return reduce(n, MSC_SUM, nest_op(n, NEST_MUL, u, v), over);
+  return reduce(n, MSC_SUM, msc_nest_op(n, NEST_MUL, u, v), over);
 }
 
 /* ---- softmax and its losses: m = max x, s = sum exp(x - m) ---- */
@@ -107,19 +107,19 @@ static rows rows_of(msc_nester *n, int x, int axis, const msc_view *view) {
   r.inner = msc_nest_eval(n, x, &r.along);
   if (n->failed) return r;
   r.m = reduce(n, NEST_LOOSE_MAX, r.inner, r.over);
-  r.shift = nest_op(n, NEST_SUB, r.inner, r.m);
-  r.s = reduce(n, MSC_SUM, nest_op(n, NEST_EXP, r.shift, 0), r.over);
+  r.shift = msc_nest_op(n, NEST_SUB, r.inner, r.m);
+  r.s = reduce(n, MSC_SUM, msc_nest_op(n, NEST_EXP, r.shift, 0), r.over);
   return r;
 }
 
-uint16_t nest_softmax(msc_nester *n, const msc_op *op, const msc_view *view) {
+uint16_t msc_nest_softmax(msc_nester *n, const msc_op *op, const msc_view *view) {
   int x = msc_nest_find_value(n, op->in[0].value), axis = (int)msc_op_int(op, "axis");
   if (axis < 0) axis += n->value[x].value->type->rank;
   rows r = rows_of(n, x, axis, view);
   if (n->failed) return 0;
-  uint16_t shift = nest_op(n, NEST_SUB, msc_nest_eval(n, x, view), r.m);
-  if (op->kind == OP_log_softmax) return nest_op(n, NEST_SUB, shift, nest_op(n, NEST_LOG, r.s, 0));
-  return nest_op(n, NEST_DIV, nest_op(n, NEST_EXP, shift, 0), r.s);
+  uint16_t shift = msc_nest_op(n, NEST_SUB, msc_nest_eval(n, x, view), r.m);
+  if (op->kind == OP_log_softmax) return msc_nest_op(n, NEST_SUB, shift, msc_nest_op(n, NEST_LOG, r.s, 0));
+  return msc_nest_op(n, NEST_DIV, msc_nest_op(n, NEST_EXP, shift, 0), r.s);
 }
 
 /* The loss of a row.  Class numbers: log s + m - x[label].  Probabilities: sum of label (log s + m - x), as two sums of
@@ -129,18 +129,18 @@ static uint16_t row_loss(msc_nester *n, const msc_op *op, int x, int labels, con
   msc_view at = *view;
   rows r = rows_of(n, x, t->rank - 1, view);
   if (n->failed) return 0;
-  uint16_t log_s = nest_op(n, NEST_LOG, r.s, 0);
+  uint16_t log_s = msc_nest_op(n, NEST_LOG, r.s, 0);
   if (msc_is_float(n->value[labels].value->type->dtype)) {
     uint16_t label = msc_nest_eval(n, labels, &r.along);
-    uint16_t apart = reduce(n, MSC_SUM, nest_op(n, NEST_MUL, label, nest_op(n, NEST_SUB, r.m, r.inner)), r.over);
-    return nest_op(n, NEST_ADD, nest_op(n, NEST_MUL, log_s, reduce(n, MSC_SUM, label, r.over)), apart);
+    uint16_t apart = reduce(n, MSC_SUM, msc_nest_op(n, NEST_MUL, label, msc_nest_op(n, NEST_SUB, r.m, r.inner)), r.over);
+    return msc_nest_op(n, NEST_ADD, msc_nest_op(n, NEST_MUL, log_s, reduce(n, MSC_SUM, label, r.over)), apart);
   }
-  uint16_t ok, row = nest_row(n, op, msc_nest_eval(n, labels, view), t->dim[t->rank - 1], &ok), saved = n->guard;
-  at.at[t->rank - 1] = nest_coord_of(n, row);
-  n->guard = saved ? nest_op(n, NEST_AND, saved, ok) : ok;
+  uint16_t ok, row = msc_nest_row(n, op, msc_nest_eval(n, labels, view), t->dim[t->rank - 1], &ok), saved = n->guard;
+  at.at[t->rank - 1] = msc_nest_coord_of(n, row);
+  n->guard = saved ? msc_nest_op(n, NEST_AND, saved, ok) : ok;
   uint16_t hit = msc_nest_eval(n, x, &at);
   n->guard = saved;
-  return nest_op(n, NEST_ADD, log_s, nest_op(n, NEST_SUB, r.m, hit));
+  return msc_nest_op(n, NEST_ADD, log_s, msc_nest_op(n, NEST_SUB, r.m, hit));
 }
 
 /* Sum or mean of a value over all of `dims` dimensions of v, through which `view` already runs. */
@@ -158,16 +158,16 @@ static uint16_t total(msc_nester *n, const msc_op *op, int v, int dims, uint16_t
   return strcmp(how, "mean") ? x : divided(n, x, count_of(op, count));
 }
 
-uint16_t nest_cross_entropy(msc_nester *n, const msc_op *op, const msc_view *view) {
+uint16_t msc_nest_cross_entropy(msc_nester *n, const msc_op *op, const msc_view *view) {
   int x = msc_nest_find_value(n, op->in[0].value), labels = msc_nest_find_value(n, op->in[1].value);
   int rank = n->value[x].value->type->rank;
   msc_view at = strcmp(msc_op_str(op, "reduction"), "none") ? msc_nest_natural_view(n, x) : *view;
-  at.at[rank - 1] = nest_natural(n, x, rank - 1);
+  at.at[rank - 1] = msc_nest_natural(n, x, rank - 1);
   return total(n, op, x, rank - 1, row_loss(n, op, x, labels, &at));
 }
 
 /* (softmax(x) sum(labels) - labels) dloss, / rows for mean */
-uint16_t nest_cross_entropy_grad(msc_nester *n, const msc_op *op, const msc_view *view) {
+uint16_t msc_nest_cross_entropy_grad(msc_nester *n, const msc_op *op, const msc_view *view) {
   int x = msc_nest_find_value(n, op->in[0].value), labels = msc_nest_find_value(n, op->in[1].value);
   const msc_type *t = n->value[x].value->type;
   const char *how = msc_op_str(op, "reduction");
@@ -175,28 +175,28 @@ uint16_t nest_cross_entropy_grad(msc_nester *n, const msc_op *op, const msc_view
   rows r = rows_of(n, x, t->rank - 1, view);
   uint16_t dloss = msc_nest_eval(n, msc_nest_find_value(n, op->in[2].value), strcmp(how, "none") ? &scalar : view);
   if (n->failed) return 0;
-  uint16_t p = nest_op(n, NEST_DIV, nest_op(n, NEST_EXP, nest_op(n, NEST_SUB, msc_nest_eval(n, x, view), r.m), 0), r.s), label;
+  uint16_t p = msc_nest_op(n, NEST_DIV, msc_nest_op(n, NEST_EXP, msc_nest_op(n, NEST_SUB, msc_nest_eval(n, x, view), r.m), 0), r.s), label;
   if (msc_is_float(n->value[labels].value->type->dtype)) {
     label = msc_nest_eval(n, labels, view);
-    p = nest_op(n, NEST_MUL, p, reduce(n, MSC_SUM, msc_nest_eval(n, labels, &r.along), r.over));
+    p = msc_nest_op(n, NEST_MUL, p, reduce(n, MSC_SUM, msc_nest_eval(n, labels, &r.along), r.over));
   } else {
-    uint16_t ok, row = nest_row(n, op, msc_nest_eval(n, labels, view), t->dim[t->rank - 1], &ok);
-    uint16_t hit = nest_compare(n, NEST_EQ, row, nest_coord_value(n, view->at[t->rank - 1]));
+    uint16_t ok, row = msc_nest_row(n, op, msc_nest_eval(n, labels, view), t->dim[t->rank - 1], &ok);
+    uint16_t hit = msc_nest_compare(n, NEST_EQ, row, msc_nest_coord_value(n, view->at[t->rank - 1]));
     msc_dtype d = dtype_of(n, p);
-    label = nest_select(n, hit, nest_number(n, d, 1), nest_number(n, d, 0));
+    label = msc_nest_select(n, hit, msc_nest_number(n, d, 1), msc_nest_number(n, d, 0));
   }
   int64_t count = 1;
   for (int d = 0; d < t->rank - 1; d++) count *= t->dim[d];
   if (!strcmp(how, "mean")) dloss = divided(n, dloss, count_of(op, count));
-  return nest_op(n, NEST_MUL, nest_op(n, NEST_SUB, p, label), dloss);
+  return msc_nest_op(n, NEST_MUL, msc_nest_op(n, NEST_SUB, p, label), dloss);
 }
 
-uint16_t nest_absolute_error(msc_nester *n, const msc_op *op, const msc_view *view) {
+uint16_t msc_nest_absolute_error(msc_nester *n, const msc_op *op, const msc_view *view) {
   int x = msc_nest_find_value(n, op->in[0].value), y = msc_nest_find_value(n, op->in[1].value);
   msc_view at = strcmp(msc_op_str(op, "reduction"), "none") ? msc_nest_natural_view(n, x) : *view;
   uint16_t a = msc_nest_eval(n, x, &at), b = msc_nest_eval(n, y, &at);
   if (n->failed) return 0;
-  return total(n, op, x, n->value[x].value->type->rank, nest_op(n, NEST_ABS, nest_op(n, NEST_SUB, a, b), 0));
+  return total(n, op, x, n->value[x].value->type->rank, msc_nest_op(n, NEST_ABS, msc_nest_op(n, NEST_SUB, a, b), 0));
 }
 
 /* ---- optimizers, PyTorch's formulas ---- */
@@ -208,15 +208,15 @@ typedef struct {
   uint16_t in[5];
 } update;
 
-static uint16_t attr(const update *u, const char *name) { return nest_scalar(u->n, u->dtype, msc_op_float(u->op, name)); }
-static uint16_t attr64(const update *u, const char *name) { return nest_scalar(u->n, MSC_F64, msc_op_float(u->op, name)); }
-static uint16_t less(const update *u, const char *name) { return nest_scalar(u->n, u->dtype, 1 - msc_op_float(u->op, name)); }
+static uint16_t attr(const update *u, const char *name) { return msc_nest_scalar(u->n, u->dtype, msc_op_float(u->op, name)); }
+static uint16_t attr64(const update *u, const char *name) { return msc_nest_scalar(u->n, MSC_F64, msc_op_float(u->op, name)); }
+static uint16_t less(const update *u, const char *name) { return msc_nest_scalar(u->n, u->dtype, 1 - msc_op_float(u->op, name)); }
 static bool has(const update *u, const char *name) { return msc_op_float(u->op, name) != 0; }
-static uint16_t mul(const update *u, uint16_t a, uint16_t b) { return nest_op(u->n, NEST_MUL, a, b); }
-static uint16_t add(const update *u, uint16_t a, uint16_t b) { return nest_op(u->n, NEST_ADD, a, b); }
-static uint16_t sub(const update *u, uint16_t a, uint16_t b) { return nest_op(u->n, NEST_SUB, a, b); }
-static uint16_t quotient(const update *u, uint16_t a, uint16_t b) { return nest_op(u->n, NEST_DIV, a, b); }
-static uint16_t root(const update *u, uint16_t a) { return nest_op(u->n, NEST_SQRT, a, 0); }
+static uint16_t mul(const update *u, uint16_t a, uint16_t b) { return msc_nest_op(u->n, NEST_MUL, a, b); }
+static uint16_t add(const update *u, uint16_t a, uint16_t b) { return msc_nest_op(u->n, NEST_ADD, a, b); }
+static uint16_t sub(const update *u, uint16_t a, uint16_t b) { return msc_nest_op(u->n, NEST_SUB, a, b); }
+static uint16_t quotient(const update *u, uint16_t a, uint16_t b) { return msc_nest_op(u->n, NEST_DIV, a, b); }
+static uint16_t root(const update *u, uint16_t a) { return msc_nest_op(u->n, NEST_SQRT, a, 0); }
 
 /* g + weight_decay w */
 static uint16_t decayed(const update *u, uint16_t g, uint16_t w) { return has(u, "weight_decay") ? add(u, g, mul(u, attr(u, "weight_decay"), w)) : g; }
@@ -226,8 +226,8 @@ static uint16_t average(const update *u, const char *b, uint16_t m, uint16_t x) 
 
 /* 1 - b^t = 1 - exp(t log b) in f64: at the first steps nearly everything cancels */
 static uint16_t correction(const update *u, const char *b) {
-  uint16_t t = nest_cast(u->n, u->in[4], MSC_F64), log_b = nest_scalar(u->n, MSC_F64, log(msc_op_float(u->op, b)));
-  return sub(u, nest_number(u->n, MSC_F64, 1), nest_op(u->n, NEST_EXP, mul(u, t, log_b), 0));
+  uint16_t t = msc_nest_cast(u->n, u->in[4], MSC_F64), log_b = msc_nest_scalar(u->n, MSC_F64, log(msc_op_float(u->op, b)));
+  return sub(u, msc_nest_number(u->n, MSC_F64, 1), msc_nest_op(u->n, NEST_EXP, mul(u, t, log_b), 0));
 }
 
 static uint16_t momentum(const update *u, size_t result) {
@@ -245,9 +245,9 @@ static uint16_t adam(const update *u, size_t result) {
   uint16_t m = average(u, "beta1", u->in[1], g), v = average(u, "beta2", u->in[2], mul(u, g, g));
   if (result == 1) return m;
   if (result == 2) return v;
-  uint16_t step = nest_cast(u->n, quotient(u, attr64(u, "lr"), correction(u, "beta1")), u->dtype);
-  uint16_t scale = nest_cast(u->n, root(u, correction(u, "beta2")), u->dtype);
-  if (apart && has(u, "weight_decay")) w = mul(u, w, nest_scalar(u->n, u->dtype, 1 - msc_op_float(u->op, "lr") * msc_op_float(u->op, "weight_decay")));
+  uint16_t step = msc_nest_cast(u->n, quotient(u, attr64(u, "lr"), correction(u, "beta1")), u->dtype);
+  uint16_t scale = msc_nest_cast(u->n, root(u, correction(u, "beta2")), u->dtype);
+  if (apart && has(u, "weight_decay")) w = mul(u, w, msc_nest_scalar(u->n, u->dtype, 1 - msc_op_float(u->op, "lr") * msc_op_float(u->op, "weight_decay")));
   return sub(u, w, mul(u, step, quotient(u, m, add(u, quotient(u, root(u, v), scale), attr(u, "eps")))));
 }
 
@@ -255,17 +255,17 @@ static uint16_t lamb_moments(const update *u, size_t result) {
   uint16_t g = u->in[3], m = average(u, "beta1", u->in[1], g), v = average(u, "beta2", u->in[2], mul(u, g, g));
   if (result == 1) return m;
   if (result == 2) return v;
-  uint16_t bias1 = nest_cast(u->n, correction(u, "beta1"), u->dtype), bias2 = nest_cast(u->n, correction(u, "beta2"), u->dtype);
+  uint16_t bias1 = msc_nest_cast(u->n, correction(u, "beta1"), u->dtype), bias2 = msc_nest_cast(u->n, correction(u, "beta2"), u->dtype);
   uint16_t r = quotient(u, quotient(u, m, bias1), add(u, root(u, quotient(u, v, bias2)), attr(u, "eps")));
   return has(u, "weight_decay") ? add(u, r, mul(u, attr(u, "weight_decay"), u->in[0])) : r;
 }
 
-uint16_t nest_update(msc_nester *n, const msc_op *op, int y, const msc_view *view) {
+uint16_t msc_nest_update(msc_nester *n, const msc_op *op, int y, const msc_view *view) {
   update u = {.n = n, .op = op, .dtype = msc_compute_dtype(n->value[y].value->type->dtype)};
   size_t result = n->value[y].value->index;
   for (int i = 0; i < op->num_in && i < 5; i++) {
     int v = msc_nest_find_value(n, op->in[i].value);
-    msc_view at = nest_stretch(n, y, view, v);
+    msc_view at = msc_nest_stretch(n, y, view, v);
     u.in[i] = msc_nest_eval(n, v, &at);
   }
   if (n->failed) return 0;

@@ -71,8 +71,8 @@ void msc_nest_estimate(const msc_nester *n, uint64_t *out_bytes, uint64_t *out_f
 /* ---- the program ---- */
 
 static msc_slots slots_of(msc_nester *n, const msc_affine *a) {
-  msc_slots s = {.c0 = (uint8_t)nest_dim_slot(n, a->c0)};
-  for (int i = 0; i < n->num_axes; i++) s.coef[i] = (uint8_t)nest_dim_slot(n, a->coef[i]);
+  msc_slots s = {.c0 = (uint8_t)msc_nest_dim_slot(n, a->c0)};
+  for (int i = 0; i < n->num_axes; i++) s.coef[i] = (uint8_t)msc_nest_dim_slot(n, a->coef[i]);
   return s;
 }
 
@@ -91,7 +91,7 @@ static void set_axes(msc_nester *n, msc_program_head *h) {
     /* without items nothing divides by this size */
     if (n->extent[i] == 0 && (w->items >> i & 1)) h->axis[i].size = 1;
     else if (baked) h->axis[i].baked_size = n->extent[i];
-    else h->axis[i].size = (uint8_t)nest_dim_slot(n, n->extent[i]);
+    else h->axis[i].size = (uint8_t)msc_nest_dim_slot(n, n->extent[i]);
   }
 }
 
@@ -149,7 +149,7 @@ void msc_nest_finish(msc_nester *n, msc_arena *arena, msc_nest_launch *out) {
   h->chunk_axis = (int8_t)w->chunk_axis, h->clipped = (int8_t)w->clipped;
   h->items = w->items, h->reduced = w->reduced, h->tail = w->tail;
   set_axes(n, h);
-  if (w->clipped >= 0) h->chunk = (uint8_t)nest_dim_slot(n, w->chunk_total);
+  if (w->clipped >= 0) h->chunk = (uint8_t)msc_nest_dim_slot(n, w->chunk_total);
   out->program.instr = set_instrs(n, arena, h);
   set_buffers(n, arena, out);
   h->num_dims = (uint8_t)n->num_dims, h->num_scalars = (uint8_t)n->num_scalars;

@@ -104,7 +104,7 @@ static void make_first(msc_nester *n, int buffer) {
     if (!ends_reduction(n, i)) continue;
     uint16_t x = n->instr[i].arg[0];
     msc_affine at = scratch_place(n, around, &offset, (msc_dtype)n->instr[x].dtype);
-    nest_add(n, (msc_instr){.code = NEST_STORE, .dtype = n->instr[x].dtype, .buffer = (uint8_t)buffer, .arg = {x}}, &at, 0);
+    msc_nest_add(n, (msc_instr){.code = NEST_STORE, .dtype = n->instr[x].dtype, .buffer = (uint8_t)buffer, .arg = {x}}, &at, 0);
   }
   w->items = around, w->tail = 0;
   msc_nest_mark_live(n);
@@ -148,8 +148,8 @@ static void split_scatter(msc_nester *n, msc_nester *second, int buffer) {
   }
   msc_affine at = {.coef = {1}};
   second->num_instrs = 1, second->num_axes = 1, second->extent[0] = n->buffer_elems[out], second->checks = false;
-  uint16_t x = nest_add(second, (msc_instr){.code = NEST_LOAD, .dtype = dtype, .buffer = (uint8_t)buffer}, &at, 0);
-  nest_add(second, (msc_instr){.code = NEST_STORE, .dtype = dtype, .buffer = out, .arg = {x}}, &at, 0);
+  uint16_t x = msc_nest_add(second, (msc_instr){.code = NEST_LOAD, .dtype = dtype, .buffer = (uint8_t)buffer}, &at, 0);
+  msc_nest_add(second, (msc_instr){.code = NEST_STORE, .dtype = dtype, .buffer = out, .arg = {x}}, &at, 0);
   second->walk = (msc_nest_walk){.kind = MSC_NEST_MAP};
   msc_nest_choose_walk(second);
 }

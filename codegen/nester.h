@@ -149,6 +149,6 @@ msc_nester *msc_nest_split(msc_nester *n, msc_arena *arena);
 /* ---- nest.c ---- */
 
 /* The launches of an op, fused or single, in the arena.  False: the op cannot be a kernel, n->why says why. */
-bool msc_nest_op(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nest_info *out_info, msc_nest_launch **out_launch);
+bool msc_nest_launches(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nest_info *out_info, msc_nest_launch **out_launch);
 
 #endif
