@@ -124,15 +124,25 @@ static bool list_kernels(msc_codegen *cg, const msc_symbol *symbol, size_t num, 
   return true;
 }
 
-bool msc_codegen_finish(msc_codegen *cg, msc_machine_code *out) {
+typedef struct {
+  msc_codegen *cg;
+  LLVMMemoryBufferRef object;
+  msc_machine_code *out;
+} linking;
+
+static bool link_kernels(msc_context *ctx, void *arg) {
+  linking *l = arg;
   size_t num = 0;
   msc_symbol *symbol = NULL;
+  return msc_object_link(ctx, l->cg->arena, LLVMGetBufferStart(l->object), LLVMGetBufferSize(l->object), l->out, &num, &symbol) && list_kernels(l->cg, symbol, num, l->out);
+}
+
+bool msc_codegen_finish(msc_codegen *cg, msc_machine_code *out) {
   *out = (msc_machine_code){.cpu = cg->llvm.cpu.name};
   out->feature = msc_cpu_features(cg->llvm.cpu.level, &out->num_features);
-  LLVMMemoryBufferRef object = cg->llvm.failed ? NULL : msc_llvm_assemble(&cg->llvm);
-  bool ok = object && msc_object_link(cg->ctx, cg->arena, LLVMGetBufferStart(object), LLVMGetBufferSize(object), out, &num, &symbol) &&
-            list_kernels(cg, symbol, num, out);
-  if (object) LLVMDisposeMemoryBuffer(object);
+  linking l = {.cg = cg, .object = cg->llvm.failed ? NULL : msc_llvm_assemble(&cg->llvm), .out = out};
+  bool ok = l.object && msc_protect(cg->ctx, link_kernels, &l); /* the object is not the arena's: it is freed in any case */
+  if (l.object) LLVMDisposeMemoryBuffer(l.object);
   msc_codegen_abandon(cg);
   return ok;
 }

@@ -456,22 +456,28 @@ static void number_layouts(msc_plan *p) {
   }
 }
 
+/* The calls of all sections and their code. */
+static bool make_calls(msc_context *ctx, void *arg) {
+  static const char *const names[] = {"train", "forward"};
+  calling *c = arg;
+  bool ok = true;
+  (void)ctx;
+  for (int i = 0; i < 2; i++) {
+    msc_func *f = msc_find_func(c->p->module, names[i]);
+    if (f) ok &= add_section(c, f);
+  }
+  if (!ok) return false;
+  number_layouts(c->p);
+  return msc_codegen_finish(c->cg, &c->p->code);
+}
+
 msc_plan *msc_plan_of(msc_context *ctx, const msc_module *m, const char *cpu) {
   msc_arena *arena = msc_context_arena(ctx);
   msc_plan *p = msc_new(arena, msc_plan);
   *p = (msc_plan){.ctx = ctx, .arena = arena, .module = m};
   calling c = {.p = p, .cg = msc_codegen_begin(ctx, cpu)};
   if (!c.cg) return NULL;
-  static const char *const names[] = {"train", "forward"};
-  bool ok = true;
-  for (int i = 0; i < 2; i++) {
-    msc_func *f = msc_find_func(m, names[i]);
-    if (f) ok &= add_section(&c, f);
-  }
-  if (!ok) {
-    msc_codegen_abandon(c.cg);
-    return NULL;
-  }
-  number_layouts(p);
-  return msc_codegen_finish(c.cg, &p->code) ? p : NULL;
+  if (msc_protect(ctx, make_calls, &c)) return p;
+  msc_codegen_abandon(c.cg); /* LLVM's memory is not the arena's: it is freed in any case */
+  return NULL;
 }

@@ -112,9 +112,37 @@ static void test_shared_and_repeatable(void **state) {
   msc_context_free(kept);
 }
 
+static bool make_some(msc_context *ctx, void *arg) {
+  msc_codegen *cg = arg;
+  msc_kernel_call call;
+  msc_machine_code code;
+  return msc_codegen_add(cg, one_op(msc_module_new(ctx), "softmax", "5x70xf32", "", 1), &call) && msc_codegen_finish(cg, &code);
+}
+
+/* Memory that runs out anywhere is an error, and nothing of LLVM's stays behind. */
+static void test_memory_bound(void **state) {
+  bool ok = false;
+  size_t limit = 0;
+  int tries = 0;
+  (void)state;
+  for (; !ok && tries < 200; tries++) {
+    msc_context *ctx = msc_context_new(NULL, NULL);
+    msc_codegen *cg = msc_codegen_begin(ctx, "haswell");
+    assert_non_null(cg);
+    limit = tries == 0 ? msc_arena_bytes(msc_context_arena(ctx)) : limit + 4096;
+    msc_context_limit(ctx, limit);
+    ok = msc_protect(ctx, make_some, cg);
+    msc_codegen_abandon(cg);
+    if (!ok) assert_int_equal(msc_diags(ctx)->code, MSC_E_OUT_OF_MEMORY);
+    msc_context_free(ctx);
+  }
+  assert_true(ok && tries > 1);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_every_name), cmocka_unit_test(test_levels_are_complete), cmocka_unit_test(test_unknown_name), cmocka_unit_test(test_shared_and_repeatable),
+      cmocka_unit_test(test_memory_bound),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
