@@ -156,6 +156,7 @@ static bool give_results(autodiff *a) {
   const msc_block *b = a->f->body;
   msc_value **results = msc_new_array(a->pass->scratch, msc_value *, a->ret->num_in + b->num_args);
   msc_attr_value *args = msc_new_array(a->pass->scratch, msc_attr_value, b->num_args + 1);
+  const char **names = msc_new_array(a->pass->scratch, const char *, b->num_args + 1);
   size_t num = a->ret->num_in, num_grads = 0;
   MSC_TRY(warn_of_others(a));
   for (size_t i = 0; i < num; i++) results[i] = a->ret->in[i].value;
@@ -163,11 +164,12 @@ static bool give_results(autodiff *a) {
     msc_value *grad = is_trained(a, i) ? a->grad[b->args[i]->id] : NULL;
     if (!grad) continue;
     results[num + num_grads] = grad;
+    names[num_grads] = msc_arena_printf(a->pass->scratch, "%s.grad", msc_arg_name(a->f, i));
     args[num_grads++] = msc_int((int64_t)i);
-    msc_add_result_name(a->f, msc_arena_printf(a->pass->scratch, "%s.grad", msc_arg_name(a->f, i)));
   }
   if (num + num_grads > UINT16_MAX) return msc_error(ctx, MSC_E_UNSUPPORTED, a->f->loc, "more than %d parameters and outputs together: not supported yet", UINT16_MAX);
   msc_set_operands(a->ret, num + num_grads, results);
+  msc_add_result_names(a->f, num_grads, names);
   msc_func_set(a->f, "gradients", msc_list(ctx, num_grads, args));
   msc_stat(a->pass, "gradients", (int64_t)num_grads);
   return true;

@@ -69,14 +69,14 @@ const char *msc_arg_name(const msc_func *f, size_t arg) {
   return f->body->args[arg]->name ? f->body->args[arg]->name : "";
 }
 
-void msc_add_result_name(msc_func *f, const char *name) {
+void msc_add_result_names(msc_func *f, size_t num, const char *const *names) {
   msc_context *ctx = f->module->ctx;
   const msc_attr_value *old = msc_func_attr(f, "results");
   if (!old || old->kind != MSC_ATTR_LIST) return;
-  msc_attr_value *list = msc_new_array(msc_context_arena(ctx), msc_attr_value, old->list.num + 1);
+  msc_attr_value *list = msc_new_array(msc_context_arena(ctx), msc_attr_value, old->list.num + num + 1);
   if (old->list.num) memcpy(list, old->list.v, old->list.num * sizeof *list);
-  list[old->list.num] = msc_str(ctx, name);
-  msc_func_set(f, "results", msc_list(ctx, old->list.num + 1, list));
+  for (size_t i = 0; i < num; i++) list[old->list.num + i] = msc_str(ctx, names[i]);
+  msc_func_set(f, "results", msc_list(ctx, old->list.num + num, list));
 }
 
 /* ---- kind and hyper-parameters ---- */

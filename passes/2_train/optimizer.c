@@ -194,6 +194,8 @@ static bool give_results(inserting *s, size_t num) {
   msc_context *ctx = ctx_of(s);
   msc_value **results = msc_new_array(s->pass->scratch, msc_value *, num + b->num_args);
   msc_attr_value *ties = msc_new_array(s->pass->scratch, msc_attr_value, num + b->num_args);
+  const char **names = msc_new_array(s->pass->scratch, const char *, b->num_args + 1);
+  size_t num_names = 0;
   const msc_attr_value *old = msc_func_attr(s->f, "ties");
   for (size_t i = 0; i < num; i++) {
     results[i] = s->ret->in[i].value;
@@ -204,10 +206,11 @@ static bool give_results(inserting *s, size_t num) {
     if (!s->new_value[i]) continue;
     results[num] = s->new_value[i];
     ties[num++] = msc_int((int64_t)i);
-    msc_add_result_name(s->f, msc_arg_name(s->f, i));
+    names[num_names++] = msc_arg_name(s->f, i);
   }
   if (num > UINT16_MAX) return msc_error(ctx, MSC_E_UNSUPPORTED, s->f->loc, "more than %d parameters, states and outputs together: not supported yet", UINT16_MAX);
   msc_set_operands(s->ret, num, results);
+  msc_add_result_names(s->f, num_names, names);
   msc_func_set(s->f, "ties", msc_list(ctx, num, ties));
   drop_attr(s->f, "gradients");
   drop_attr(s->f, "loss_seed");

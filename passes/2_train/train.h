@@ -27,8 +27,8 @@ msc_func *msc_training_func(const msc_module *m);
 msc_value *msc_loss_of(msc_func *f);
 /* Name of an argument for messages and for what is made for it. */
 const char *msc_arg_name(const msc_func *f, size_t arg);
-/* Appends to the attribute `results` the name of a result that was added. */
-void msc_add_result_name(msc_func *f, const char *name);
+/* Appends to the attribute `results` the names of results that were added. */
+void msc_add_result_names(msc_func *f, size_t num, const char *const *names);
 
 /* ---- letters.c: which letter of the forward op a letter of a gradient op is ---- */
 
