@@ -35,7 +35,7 @@ typedef struct edge {
 } edge;
 
 typedef struct {
-  int num;
+  int num, room;
   msc_assignment *a;
 } states;
 
@@ -45,7 +45,9 @@ typedef struct {
   msc_reshard *planner;
   edge **pair;       /* edges by pair, first of each */
   size_t num_pairs;
+  msc_arena *tables; /* of one solution */
   states *of;        /* by group */
+  states drawn;      /* of the group at hand: MAX_STATES of them fit */
   int *chosen;
 } searching;
 
@@ -67,16 +69,31 @@ static bool producer_of(const shard_graph *g, const msc_value *v, uint32_t *out_
   return false;
 }
 
-static void add_edge(searching *s, edge e) {
-  msc_arena *a = s->g.arena;
-  edge *copy = msc_arena_copy(a, &e, sizeof e);
-  for (size_t i = 0; i < s->num_pairs; i++)
-    if (s->pair[i]->from == e.from && s->pair[i]->to == e.to) {
-      copy->next = s->pair[i]->next;
-      s->pair[i]->next = copy;
-      return;
-    }
-  s->pair[s->num_pairs++] = copy;
+/* Pairs of groups in the order of their first edge. */
+typedef struct {
+  size_t mask;
+  size_t *slot; /* number of a pair + 1; 0: empty */
+} pair_table;
+
+static size_t *slot_of(const searching *s, const pair_table *t, int from, int to) {
+  size_t at = (size_t)(((uint64_t)from << 32 | (uint32_t)to) * 0x9E3779B97F4A7C15u >> 20);
+  for (;; at++) {
+    size_t *slot = &t->slot[at & t->mask];
+    if (!*slot || (s->pair[*slot - 1]->from == from && s->pair[*slot - 1]->to == to)) return slot;
+  }
+}
+
+static void add_edge(searching *s, pair_table *t, edge e) {
+  edge *copy = msc_arena_copy(s->g.arena, &e, sizeof e);
+  size_t *slot = slot_of(s, t, e.from, e.to);
+  if (*slot) {
+    edge *first = s->pair[*slot - 1];
+    copy->next = first->next;
+    first->next = copy;
+    return;
+  }
+  s->pair[s->num_pairs] = copy;
+  *slot = ++s->num_pairs;
 }
 
 static void find_edges(searching *s) {
@@ -84,13 +101,16 @@ static void find_edges(searching *s) {
   size_t most = 0;
   for (size_t i = 0; i < g->num_ops; i++) most += g->op[i].op->num_in;
   s->pair = msc_new_array(g->arena, edge *, most);
+  pair_table pairs = {15, NULL};
+  while (pairs.mask < 2 * most) pairs.mask = 2 * pairs.mask + 1;
+  pairs.slot = msc_new_array(g->arena, size_t, pairs.mask + 1);
   for (size_t i = 0; i < g->num_ops; i++) {
     const shard_op *o = &g->op[i];
     for (int t = 0; o->group >= 0 && t < o->op->num_in; t++) {
       edge e = {.value = o->op->in[t].value, .to = o->group, .to_op = (uint32_t)i, .to_tensor = (uint16_t)t};
       if (!producer_of(g, e.value, &e.from_op, &e.from_tensor)) continue;
       e.from = g->op[e.from_op].group;
-      if (e.from_op != i || e.from_tensor != t) add_edge(s, e);
+      if (e.from_op != i || e.from_tensor != t) add_edge(s, &pairs, e);
     }
   }
 }
@@ -99,7 +119,7 @@ static void find_edges(searching *s) {
 
 /* Layouts of one end of an edge, by the state of its group. */
 static const msc_layout **layouts_of(searching *s, uint32_t op, uint16_t tensor, const states *of) {
-  const msc_layout **l = msc_new_array(s->g.arena, const msc_layout *, of->num);
+  const msc_layout **l = msc_new_array(s->tables, const msc_layout *, of->num);
   for (int i = 0; i < of->num; i++) l[i] = shard_layout(&s->g, &s->g.op[op], &of->a[i], tensor);
   return l;
 }
@@ -136,7 +156,7 @@ static int64_t *table_of(searching *s, edge *first) {
     e->have = layouts_of(s, e->from_op, e->from_tensor, a);
     e->want = layouts_of(s, e->to_op, e->to_tensor, b);
   }
-  int64_t *cost = msc_new_array(s->g.arena, int64_t, (size_t)a->num * (size_t)(own ? 1 : b->num));
+  int64_t *cost = msc_new_array(s->tables, int64_t, (size_t)a->num * (size_t)(own ? 1 : b->num));
   for (int i = 0; i < a->num; i++) {
     if (own) cost[i] = pair_cost(s, first, i, i);
     for (int j = 0; !own && j < b->num; j++) cost[i * b->num + j] = pair_cost(s, first, i, j);
@@ -185,17 +205,28 @@ static void reorder_digits(states *out, const shard_group *group) {
     for (int at = 0; at + 1 < group->digits.num[l] && group->digits.num[l] <= MAX_ORDERED; at++) reorder_letter(out, l, at);
 }
 
+static void draw_states(searching *s, int group, uint32_t mask) {
+  states *drawn = &s->drawn;
+  uint32_t used = used_atoms(&s->g.group[group]);
+  drawn->num = 1;
+  drawn->a[0] = s->g.group[group].digits;
+  if (msc_op_attr(s->g.group[group].leader, "in_strategy")) reorder_digits(drawn, &s->g.group[group]);
+  for (int a = 0; a < s->g.atoms.num; a++)
+    if (mask >> a & 1 && !(used >> a & 1)) place_atom(s, group, a, drawn);
+}
+
 /* States of all groups when the atoms of `mask` may be placed. */
 static bool list_states(searching *s, uint32_t mask) {
   bool complete = true;
   for (size_t i = 0; i < s->g.num_groups; i++) {
     states *of = &s->of[i];
-    uint32_t used = used_atoms(&s->g.group[i]);
-    of->num = 1;
-    of->a[0] = s->g.group[i].digits;
-    if (msc_op_attr(s->g.group[i].leader, "in_strategy")) reorder_digits(of, &s->g.group[i]);
-    for (int a = 0; a < s->g.atoms.num; a++)
-      if (mask >> a & 1 && !(used >> a & 1)) place_atom(s, (int)i, a, of);
+    draw_states(s, (int)i, mask);
+    of->num = s->drawn.num;
+    if (of->num > of->room) {
+      of->room = of->num;
+      of->a = msc_new_array(s->g.arena, msc_assignment, of->room);
+    }
+    memcpy(of->a, s->drawn.a, (size_t)of->num * sizeof *of->a);
     complete &= of->num < MAX_STATES;
   }
   return complete;
@@ -204,7 +235,7 @@ static bool list_states(searching *s, uint32_t mask) {
 /* ---- solving ---- */
 
 static bool solve(searching *s, int64_t *out_cost) {
-  msc_arena *a = s->g.arena;
+  msc_arena *a = s->tables = msc_arena_new(s->pass->ctx);
   size_t groups = s->g.num_groups;
   int *num = msc_new_array(a, int, groups);
   shard_table *table = msc_new_array(a, shard_table, groups + s->num_pairs);
@@ -219,7 +250,9 @@ static bool solve(searching *s, int64_t *out_cost) {
     table[groups + i] = (shard_table){e->from, e->from == e->to ? -1 : e->to, table_of(s, e)};
   }
   shard_problem p = {(int)groups, num, groups + s->num_pairs, table};
-  return shard_eliminate(a, &p, MAX_ENTRIES, s->chosen, out_cost);
+  bool ok = shard_eliminate(a, &p, MAX_ENTRIES, s->chosen, out_cost);
+  msc_arena_free(a);
+  return ok;
 }
 
 static void take_chosen(searching *s) {
@@ -273,7 +306,7 @@ bool pass_search(msc_pass_ctx *pass, msc_module *m) {
   s.planner = msc_reshard_new(pass->ctx, &m->mesh, &options);
   s.of = msc_new_array(pass->scratch, states, s.g.num_groups);
   s.chosen = msc_new_array(pass->scratch, int, s.g.num_groups);
-  for (size_t i = 0; i < s.g.num_groups; i++) s.of[i].a = msc_new_array(pass->scratch, msc_assignment, MAX_STATES);
+  s.drawn = (states){0, MAX_STATES, msc_new_array(pass->scratch, msc_assignment, MAX_STATES)};
   find_edges(&s);
   int64_t cost = 0;
   if (list_states(&s, UINT32_MAX) && solve(&s, &cost)) take_chosen(&s);
