@@ -13,14 +13,61 @@ typedef struct moved {
   struct moved *next;
 } moved;
 
+/* A plan, remembered: layers repeat the same changes. */
+typedef struct {
+  const msc_type *from; /* with its layout; NULL: empty */
+  const msc_layout *to;
+  msc_reshard_plan plan;
+} known_plan;
+
+typedef struct {
+  msc_arena *arena;
+  msc_reshard *planner;
+  known_plan *slot; /* open addressing */
+  size_t num, room;
+} known_plans;
+
 typedef struct {
   msc_pass_ctx *pass;
   msc_func *f;
-  msc_reshard *planner;
+  known_plans *plans;
   moved **by_value;  /* by id of the original value */
   size_t num_values;
   int64_t bytes, collectives;
 } redistributing;
+
+/* ---- plans ---- */
+
+static known_plan *slot_of(const known_plans *k, const msc_type *from, const msc_layout *to) {
+  uint64_t h = ((uint64_t)(uintptr_t)from * 0x9E3779B97F4A7C15u ^ (uint64_t)(uintptr_t)to) * 0xD6E8FEB86659FD93u;
+  for (size_t at = (size_t)(h >> 20);; at++) {
+    known_plan *p = &k->slot[at & (k->room - 1)];
+    if (!p->from || (p->from == from && p->to == to)) return p;
+  }
+}
+
+static void make_room(known_plans *k) {
+  known_plan *old = k->slot;
+  size_t room = k->room;
+  if (2 * k->num < room) return;
+  k->room = room ? 2 * room : 64;
+  k->slot = msc_new_array(k->arena, known_plan, k->room);
+  for (size_t i = 0; i < room; i++)
+    if (old[i].from) *slot_of(k, old[i].from, old[i].to) = old[i];
+}
+
+/* NULL: there is none. */
+static const msc_reshard_plan *plan_of(known_plans *k, const msc_type *from, const msc_layout *to) {
+  make_room(k);
+  known_plan *p = slot_of(k, from, to);
+  if (p->from) return &p->plan;
+  if (!msc_reshard_plan_of(k->planner, from, from->layout, to, &p->plan)) return NULL;
+  p->from = from, p->to = to;
+  k->num++;
+  return &p->plan;
+}
+
+/* ---- ops ---- */
 
 static const char *reduction_name(msc_reduction r) { return (const char *const[]){"sum", "max", "min", "prod"}[r]; }
 
@@ -50,12 +97,12 @@ static msc_value *brought(redistributing *r, msc_op *user, msc_value *v, const m
   moved **list = v->id < r->num_values ? &r->by_value[v->id] : NULL;
   for (moved *m = list ? *list : NULL; m; m = m->next)
     if (m->layout == want) return m->value;
-  msc_reshard_plan plan;
-  if (!msc_reshard_plan_of(r->planner, v->type, v->type->layout, want, &plan)) {
+  const msc_reshard_plan *plan = plan_of(r->plans, v->type, want);
+  if (!plan) {
     no_plan(r, user, v, want);
     return NULL;
   }
-  msc_value *there = emit_steps(r, user, v, &plan);
+  msc_value *there = emit_steps(r, user, v, plan);
   if (list) {
     moved *m = msc_new(r->pass->scratch, moved);
     *m = (moved){want, there, *list};
@@ -81,9 +128,9 @@ static bool serve(redistributing *r, msc_op *op) {
 
 bool pass_redistribute(msc_pass_ctx *pass, msc_module *m) {
   msc_reshard_options options = {.no_alltoall = !msc_config_bool(pass->config, MSC_KEY_enable_alltoall)};
-  msc_reshard *planner = msc_reshard_new(pass->ctx, &m->mesh, &options);
+  known_plans plans = {.arena = pass->scratch, .planner = msc_reshard_new(pass->ctx, &m->mesh, &options)};
   for (msc_func *f = m->first; f; f = f->next) {
-    redistributing r = {.pass = pass, .f = f, .planner = planner, .num_values = msc_number(f->body).num_values};
+    redistributing r = {.pass = pass, .f = f, .plans = &plans, .num_values = msc_number(f->body).num_values};
     r.by_value = msc_new_array(pass->scratch, moved *, r.num_values);
     bool laid = false;
     for (msc_op *op = f->body->first, *next; op; op = next) {
