@@ -121,7 +121,60 @@ static void test_bad_index_is_told(void **state) {
   kernels_free(k);
 }
 
+/* ---- a rank's part of an indexed dimension ---- */
+
+static kernel_case *add_part(kernel_run *k, const char *op, const char *in, const char *attrs, int64_t whole) {
+  msc_module *m = msc_module_new(k->ctx);
+  msc_op *o = one_op(m, op, in, attrs, 1);
+  assert_non_null(o);
+  msc_op_set(o, "start", msc_int(7)); /* the caller's own number */
+  if (whole) msc_op_set(o, "whole", msc_int(whole));
+  kernel_case *c = msc_new(msc_context_arena(k->ctx), kernel_case);
+  c->op = o;
+  assert_true(msc_codegen_add(k->cg, o, &c->call));
+  assert_int_equal(c->call.launch[0].num_starts, 1);
+  assert_int_equal(c->call.launch[0].start[0].number, 7);
+  return k->cases[k->num++] = c;
+}
+
+static int run_part(kernel_run *k, const kernel_case *c, int64_t start, void **buffers) {
+  const msc_launch *l = &c->call.launch[0];
+  int64_t dims[MSC_NEST_DIMS];
+  int32_t flag = 0;
+  kernel_fn *fn;
+  void *entry = k->memory + k->code.kernel[l->kernel].entry, *all[8];
+  memcpy(&fn, &entry, sizeof fn);
+  memcpy(dims, l->dims, sizeof *dims * l->num_dims);
+  dims[l->start[0].index] = start;
+  for (size_t i = 0; i < l->num_buffers; i++) all[i] = l->buffer[i] == (uint32_t)c->op->num_in + c->op->num_out ? &flag : buffers[l->buffer[i]];
+  fn(all, 0, (int64_t)l->extent, dims, l->scalars);
+  return flag;
+}
+
+/* This rank has elements 3..5 of 9. */
+static void test_parts(void **state) {
+  kernel_run *k = kernels_new(NULL);
+  (void)state;
+  kernel_case *gather = add_part(k, "gather", "3x2xf32 4xi32", "axis=0", 9), *scatter = add_part(k, "scatter_add", "4xi32 4x2xf32", "rows=3", 9);
+  kernel_case *hot = add_part(k, "one_hot", "4xi32", "depth=3", 0), *count = add_part(k, "iota", "", "type=3xi32", 0);
+  kernels_finish(k);
+  float table[] = {1, 2, 3, 4, 5, 6}, updates[] = {1, 2, 3, 4, 5, 6, 7, 8}, y[12];
+  int32_t index[] = {4, 0, 8, 4}, numbers[3];
+  assert_int_equal(run_part(k, gather, 3, (void *[]){table, index, y}), 0);
+  assert_memory_equal(y, ((float[]){3, 4, 0, 0, 0, 0, 3, 4}), 8 * sizeof *y);
+  assert_int_equal(run_part(k, scatter, 3, (void *[]){index, updates, y}), 0);
+  assert_memory_equal(y, ((float[]){0, 0, 8, 10, 0, 0}), 6 * sizeof *y);
+  assert_int_equal(run_part(k, hot, 3, (void *[]){index, y}), 0);
+  assert_memory_equal(y, ((float[]){0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}), 12 * sizeof *y);
+  assert_int_equal(run_part(k, count, 3, (void *[]){numbers}), 0);
+  assert_memory_equal(numbers, ((int32_t[]){3, 4, 5}), sizeof numbers);
+  index[1] = 9; /* outside of the whole */
+  assert_int_equal(run_part(k, gather, 3, (void *[]){table, index, y}), MSC_FAULT_INDEX);
+  assert_int_equal(run_part(k, scatter, 3, (void *[]){index, updates, y}), MSC_FAULT_INDEX);
+  kernels_free(k);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_moves), cmocka_unit_test(test_sources), cmocka_unit_test(test_indexed), cmocka_unit_test(test_bad_index_is_told)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_moves), cmocka_unit_test(test_sources), cmocka_unit_test(test_indexed), cmocka_unit_test(test_bad_index_is_told), cmocka_unit_test(test_parts)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
