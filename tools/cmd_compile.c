@@ -129,6 +129,7 @@ static bool check_options(cli *c) {
   const char *target = cli_text(c, "target");
   if (target && strcmp(target, "cpu") != 0) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--target %s is not supported yet; cpu is", target);
   if (cli_text(c, "cluster")) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--cluster is not supported yet");
+  if (cli_number(c, "time-limit", -1) >= 0) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--time-limit is not supported yet");
   if (cli_flag(c, "autotune")) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--autotune is not supported yet");
   return true;
 }
