@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""bench: the figures that msc promises, measured on this machine, each beside its goal and beside the libraries that
-BENCH_PYTHON (default: this Python) can import.  Rounds of all contestants alternate, so that a busy machine hits all alike."""
+"""bench: the figures that msc promises, measured on this machine, each beside its goal and beside the libraries that one of
+BENCH_PYTHON can import (a list with colons; default: this Python).  Rounds of all contestants alternate, so that a busy
+machine hits all alike."""
 import json
 import math
 import os
