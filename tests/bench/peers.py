@@ -28,7 +28,7 @@ def torch_step(batch):
         loss = nn.functional.cross_entropy(model(x), y)
         loss.backward()
         optimizer.step()
-        return float(loss)
+        return loss.item()
 
     return torch.__version__, step
 

@@ -17,7 +17,7 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MSC = os.path.abspath(os.environ.get("MSC", os.path.join(ROOT, "build/msc")))
-PYTHON = os.environ.get("BENCH_PYTHON", sys.executable)
+PYTHONS = os.environ.get("BENCH_PYTHON", sys.executable).split(":")
 PEERS = ("torch", "jax", "numpy")
 ROUNDS, STEPS = 3, 300
 STRATEGIES = ["--strategy", "dense1=((2,4),(4,1))", "--strategy", "dense3=((1,8),(8,1))"]
@@ -56,8 +56,13 @@ def msc_step(plan):
 
 
 def peer_step(name, batch):
-    return json.loads(subprocess.run([PYTHON, os.path.join(ROOT, "tests/bench/peers.py"), name, str(batch), str(STEPS)], check=True,
-                                     stdout=subprocess.PIPE, text=True).stdout)
+    for python in PYTHONS:
+        text = subprocess.run([python, os.path.join(ROOT, "tests/bench/peers.py"), name, str(batch), str(STEPS)], check=True,
+                              stdout=subprocess.PIPE, text=True, env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"}).stdout
+        found = json.loads(text)
+        if "version" in found:
+            break
+    return found
 
 
 def step_times(batch, goal):
