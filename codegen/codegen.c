@@ -5,7 +5,7 @@
 #include <xxhash.h>
 
 #include "codegen/emit.h"
-#include "codegen/nester.h"
+#include "passes/7_lower/nester.h"
 
 enum { BUCKETS = 1024 };
 

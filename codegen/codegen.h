@@ -7,18 +7,11 @@
  *   msc_kernel_call call;
  *   MSC_TRY(cg && msc_codegen_add(cg, op, &call));           // for each op; equal bodies share one kernel
  *   msc_machine_code code;
- *   MSC_TRY(msc_codegen_finish(cg, &code));                  // all kernels, one blob
- *
- * Attributes that lowering leaves on ops with local shapes, where one rank's shape does not say everything:
- *   count  int  the divisor of a mean (reduce_mean, softmax_cross_entropy and its gradient); absent: from the local shape
- *   whole  int  gather, scatter_add: the global size of the indexed dimension, for the index check; absent: the local one
- *   start  int  iota, one_hot, gather, scatter_add: this rank's part of the indexed dimension begins at an offset that
- *               the loader computes; the number is the caller's own and comes back in msc_launch.start.  With `start`,
- *               rows of other ranks gather zeros, scatter nothing.                                                      */
+ *   MSC_TRY(msc_codegen_finish(cg, &code));                  // all kernels, one blob */
 #ifndef MSC_CODEGEN_CODEGEN_H
 #define MSC_CODEGEN_CODEGEN_H
 
-#include "codegen/program.h"
+#include "passes/7_lower/program.h"
 #include "ir/ir.h"
 
 typedef struct msc_codegen msc_codegen;
@@ -74,22 +67,5 @@ bool msc_codegen_finish(msc_codegen *cg, msc_machine_code *out_code);
 void msc_codegen_abandon(msc_codegen *cg);
 /* The LLVM IR so far, for MSC_DEBUG=5. */
 const char *msc_codegen_text(msc_codegen *cg, msc_arena *arena);
-/* Scratch an op's kernels need, before any code is made: memory is planned first. */
-uint64_t msc_scratch_bytes(msc_nester *nester, const msc_op *op);
-/* May result `out` lie in the buffer of operand `in`?  (every element is read before, or by, the item that writes it) */
-bool msc_may_overwrite(msc_nester *nester, const msc_op *op, size_t in, size_t out);
-
-/* ---- choose.c ---- */
-
-typedef enum { MSC_BY_LIBRARY, MSC_BY_KERNEL, MSC_BY_COLLECTIVE, MSC_BY_ALIAS } msc_choice;
-
-typedef struct {
-  msc_choice by;
-  const char *declined; /* "library: f64 is not among its types": who declined before, or "" */
-} msc_chosen;
-
-/* First implementation of the op's list in kernel.def that does not decline, on any machine or on one (NULL: this one). */
-msc_chosen msc_choose(msc_arena *arena, const msc_op *op);
-msc_chosen msc_choose_for(msc_arena *arena, const msc_op *op, const char *cpu);
 
 #endif

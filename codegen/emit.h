@@ -6,7 +6,7 @@
 #include <llvm-c/TargetMachine.h>
 
 #include "codegen/codegen.h"
-#include "codegen/program.h"
+#include "passes/7_lower/program.h"
 
 /* ---- llvm.c: one module for one CPU ---- */
 

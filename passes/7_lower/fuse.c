@@ -6,7 +6,7 @@
  * cycle would close and they stay apart. */
 #include <string.h>
 
-#include "codegen/nest.h"
+#include "passes/7_lower/nest.h"
 #include "passes/7_lower/depend.h"
 #include "passes/pass.h"
 

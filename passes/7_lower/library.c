@@ -2,7 +2,7 @@
  * values in between. */
 #include <string.h>
 
-#include "codegen/codegen.h"
+#include "passes/7_lower/choose.h"
 #include "passes/pass.h"
 
 static msc_op *only_user(const msc_value *v, msc_op_kind kind) {
@@ -57,7 +57,7 @@ bool pass_library(msc_pass_ctx *pass, msc_module *m) {
     for (msc_op *op = f->body->last, *previous; op; op = previous) {
       previous = op->prev; /* backward: what a product absorbs stands after it */
       if (op->kind != OP_matmul && op->kind != OP_batch_matmul) continue;
-      msc_chosen chosen = msc_choose(pass->scratch, op);
+      msc_chosen chosen = msc_choose(pass->scratch, op, 1);
       if (*chosen.declined) msc_remark(pass, op, "%s", chosen.declined);
       if (chosen.by != MSC_BY_LIBRARY) continue;
       taken++;

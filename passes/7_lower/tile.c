@@ -1,6 +1,6 @@
 /* tile: a product whose only user is one elementwise kernel on the same elements -> `tile` rows at a time, the kernel on each
  * tile while it is in cache.  So a weight gradient never goes to memory: it is made and spent tile by tile. */
-#include "codegen/nest.h"
+#include "passes/7_lower/nest.h"
 #include "passes/pass.h"
 
 enum {

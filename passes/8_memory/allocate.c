@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/codegen.h"
+#include "passes/7_lower/nest.h"
 #include "passes/8_memory/place.h"
 #include "passes/pass.h"
 

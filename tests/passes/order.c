@@ -30,11 +30,8 @@ static void files_follow_the_table(void **state) {
   }
 }
 
-/* Which folders a file of a folder may include from; the first row that fits counts.  Lowering asks codegen what one
- * kernel can be, so its stages know codegen's descriptions. */
+/* Which folders a file of a folder may include from; the first row that fits counts. */
 static const struct { const char *folder, *allowed; } directions[] = {
-  {"passes/7_lower", " ir passes codegen "},
-  {"passes/8_memory", " ir passes codegen "},
   {"ir", " ir "},
   {"passes", " ir passes "},
   {"codegen", " ir passes codegen "},

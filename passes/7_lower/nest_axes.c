@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "codegen/nester.h"
+#include "passes/7_lower/nester.h"
 
 uint16_t msc_nest_refuse(msc_nester *n, const char *fmt, ...) {
   va_list ap;

@@ -2,7 +2,7 @@
  * A reduced dimension becomes an axis of its own; what is looked at on it and on the result's axes shares its loop. */
 #include <string.h>
 
-#include "codegen/expand.h"
+#include "passes/7_lower/expand.h"
 
 static msc_dtype dtype_of(const msc_nester *n, uint16_t x) { return (msc_dtype)n->instr[x].dtype; }
 

@@ -2,7 +2,7 @@
  * order, along which one vectors lie, and in how many phases the reduced axes are run through. */
 #include <string.h>
 
-#include "codegen/nester.h"
+#include "passes/7_lower/nester.h"
 
 static bool has_place(const msc_instr *in) {
   return in->code == NEST_LOAD || in->code == NEST_STORE || in->code == NEST_SCATTER || in->code == NEST_FILL || in->code == NEST_INDEX;

@@ -2,7 +2,7 @@
  * reduction of the parts.  The parts are fixed, so results do not depend on the number of threads. */
 #include <string.h>
 
-#include "codegen/expand.h"
+#include "passes/7_lower/expand.h"
 
 enum {
   FEW_ITEMS = 8,

@@ -1,7 +1,14 @@
 /* nest.h: one kernel as a loop nest.  In: ops with local shapes that shall be one kernel.  Out: a small program over loop
- * axes, free of ops, which emit_*.c turn into code for a target; or the reason why these ops cannot be one kernel. */
-#ifndef MSC_CODEGEN_NEST_H
-#define MSC_CODEGEN_NEST_H
+ * axes, free of ops, which emit_*.c turn into code for a target; or the reason why these ops cannot be one kernel.
+ *
+ * Attributes that lowering leaves on ops with local shapes, where one rank's shape does not say everything:
+ *   count  int  the divisor of a mean (reduce_mean, softmax_cross_entropy and its gradient); absent: from the local shape
+ *   whole  int  gather, scatter_add: the global size of the indexed dimension, for the index check; absent: the local one
+ *   start  int  iota, one_hot, gather, scatter_add: this rank's part of the indexed dimension begins at an offset that
+ *               the loader computes; the number is the caller's own and comes back in a launch.  With `start`,
+ *               rows of other ranks gather zeros, scatter nothing. */
+#ifndef MSC_PASSES_NEST_H
+#define MSC_PASSES_NEST_H
 
 #include "ir/ir.h"
 
@@ -48,5 +55,9 @@ bool msc_nest_fits(msc_nester *nester, size_t num_ops, const msc_op *const *ops,
 
 /* Is this op a generated kernel, or a part of one?  (no collective, no product by the library, no constant of many values) */
 bool msc_nest_can_fuse(const msc_op *op);
+/* Scratch an op's kernels need, before any code is made: memory is planned first. */
+uint64_t msc_scratch_bytes(msc_nester *nester, const msc_op *op);
+/* May result `out` lie in the buffer of operand `in`?  (every element is read before, or by, the item that writes it) */
+bool msc_may_overwrite(msc_nester *nester, const msc_op *op, size_t in, size_t out);
 
 #endif

@@ -1,7 +1,7 @@
 /* nest_finish.c: instructions and their walk in; a launch out: the program with slots for its sizes, the sizes, the items. */
 #include <string.h>
 
-#include "codegen/expand.h"
+#include "passes/7_lower/expand.h"
 
 static int bytes_of(const msc_instr *in) {
   if (in->dtype == MSC_I1) return 1;

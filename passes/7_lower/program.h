@@ -8,10 +8,10 @@
  *   %6 div %4 %5          store b1[r*C + c] %6 (phase 3)
  *
  * Sizes and strides other than 0 and 1 are dims of the launch, so programs of equal form are equal bytes. */
-#ifndef MSC_CODEGEN_PROGRAM_H
-#define MSC_CODEGEN_PROGRAM_H
+#ifndef MSC_PASSES_PROGRAM_H
+#define MSC_PASSES_PROGRAM_H
 
-#include "codegen/nest.h"
+#include "passes/7_lower/nest.h"
 
 /*         name     operands */
 #define MSC_NEST_CODES(X) \

@@ -1,10 +1,10 @@
 /* expand.h: what nest_expand.c and nest_expand_rows.c share: making instructions and coordinates. */
-#ifndef MSC_CODEGEN_EXPAND_H
-#define MSC_CODEGEN_EXPAND_H
+#ifndef MSC_PASSES_EXPAND_H
+#define MSC_PASSES_EXPAND_H
 
 #include <math.h>
 
-#include "codegen/nester.h"
+#include "passes/7_lower/nester.h"
 
 /* ---- nest_expand.c: an equal instruction is found instead of made again ---- */
 

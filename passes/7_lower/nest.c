@@ -1,12 +1,11 @@
 /* nest.c: the ops of a region in; whether they are one kernel, and its launches, out.
  * The road: values and joined dimensions (nest_axes.c), instructions (nest_expand*.c), the walk (nest_walk.c), two launches
  * where one would be slow (nest_split.c), the program (nest_finish.c). */
-#include "codegen/nest.h"
+#include "passes/7_lower/nest.h"
 
 #include <string.h>
 
-#include "codegen/codegen.h"
-#include "codegen/expand.h"
+#include "passes/7_lower/expand.h"
 
 msc_nester *msc_nester_new(msc_context *ctx) {
   msc_nester *n = msc_new(msc_context_arena(ctx), msc_nester);

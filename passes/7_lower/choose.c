@@ -1,6 +1,5 @@
 /* choose.c: an op in; who computes it, and who declined before with what reason, out. */
-#include "codegen/codegen.h"
-#include "codegen/emit.h"
+#include "passes/7_lower/choose.h"
 
 typedef struct {
   msc_arena *arena;
@@ -25,14 +24,14 @@ static const struct {
   decline_fn *decline;
 } rows[] = {
 #define KERNEL(op, by, decline) {OP_##op, MSC_BY_##by, decline},
-#include "codegen/kernel.def"
+#include "passes/7_lower/kernel.def"
 #undef KERNEL
 };
 
 static const char *const names[] = {[MSC_BY_LIBRARY] = "library", [MSC_BY_KERNEL] = "generated kernel", [MSC_BY_COLLECTIVE] = "collective", [MSC_BY_ALIAS] = "alias"};
 
-msc_chosen msc_choose_for(msc_arena *arena, const msc_op *op, const char *cpu) {
-  choosing c = {.arena = arena, .level = msc_cpu_level(cpu)};
+msc_chosen msc_choose(msc_arena *arena, const msc_op *op, int level) {
+  choosing c = {.arena = arena, .level = level};
   msc_chosen chosen = {.by = msc_info(op)->flags & MSC_COLLECTIVE ? MSC_BY_COLLECTIVE : MSC_BY_KERNEL, .declined = ""};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     if (rows[i].op != op->kind) continue;
@@ -43,5 +42,3 @@ msc_chosen msc_choose_for(msc_arena *arena, const msc_op *op, const char *cpu) {
   }
   return chosen;
 }
-
-msc_chosen msc_choose(msc_arena *arena, const msc_op *op) { return msc_choose_for(arena, op, "x86-64"); }

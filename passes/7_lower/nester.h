@@ -1,8 +1,8 @@
 /* nester.h: working memory of nest*.c: from ops to the program of program.h. */
-#ifndef MSC_CODEGEN_NESTER_H
-#define MSC_CODEGEN_NESTER_H
+#ifndef MSC_PASSES_NESTER_H
+#define MSC_PASSES_NESTER_H
 
-#include "codegen/program.h"
+#include "passes/7_lower/program.h"
 
 enum {
   MAX_VALUES = 256,  /* operands and results of the ops of a region */

@@ -3,7 +3,7 @@
  * What is looked at twice in the same way is computed once.  Recursion is as deep as the region, at most MSC_NEST_OPS. */
 #include <string.h>
 
-#include "codegen/expand.h"
+#include "passes/7_lower/expand.h"
 
 /* ---- instructions ---- */
 

@@ -1,0 +1,18 @@
+/* choose.h: who computes an op, of the list in kernel.def. */
+#ifndef MSC_PASSES_CHOOSE_H
+#define MSC_PASSES_CHOOSE_H
+
+#include "ir/ir.h"
+
+typedef enum { MSC_BY_LIBRARY, MSC_BY_KERNEL, MSC_BY_COLLECTIVE, MSC_BY_ALIAS } msc_choice;
+
+typedef struct {
+  msc_choice by;
+  const char *declined; /* "library: f64 is not among its types": who declined before, or "" */
+} msc_chosen;
+
+/* First implementation of the op's list in kernel.def that does not decline; `level` is the x86-64 level of the machine (1: any),
+ * see codegen/cpu.def. */
+msc_chosen msc_choose(msc_arena *arena, const msc_op *op, int level);
+
+#endif
