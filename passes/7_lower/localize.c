@@ -228,6 +228,12 @@ static void localize_op(localizing *z, msc_op *op) {
       start_of_indexed(z, op, table, (int)(axis < 0 ? axis + table->rank : axis));
       break;
     }
+    case OP_scatter_add: {
+      int axis = (int)msc_op_int(op, "axis");
+      start_of_indexed(z, op, y, axis);
+      msc_op_set(op, "rows", msc_int(local->dim[axis]));
+      break;
+    }
     case OP_reduce_mean: msc_op_set(op, "count", msc_int(mean_count(z, op))); break;
     case OP_softmax_cross_entropy:
     case OP_softmax_cross_entropy_grad:
