@@ -62,14 +62,21 @@ uint64_t msc_plan_rank_bytes(const msc_plan *p) {
 
 /* ---- the road ---- */
 
-static bool run_passes(msc_context *ctx, msc_module *m, const msc_compile_options *o, const char *from, const char *until) {
-  msc_pass_options p = {.from = from, .until = until, .verify = o->verify, .config = o->config, .dump_dir = o->dump_dir, .flags = o->flags,
-                        .user = o->user, .after = o->after, .remark = o->remark, .reproducer = o->reproducer};
+static bool run_passes(msc_context *ctx, msc_module *m, const msc_compile_options *o, const char *from, const char *until, int first) {
+  msc_pass_options p = {.from = from, .until = until, .first = first, .verify = o->verify, .config = o->config, .dump_dir = o->dump_dir, .flags = o->flags,
+                        .user = o->user, .after = o->after, .remark = o->remark, .before = o->before, .reproducer = o->reproducer};
   return msc_run_passes(ctx, m, &p);
 }
 
+/* How many passes the pipeline has up to this one. */
+static int passes_until(const char *name) {
+  int n = 1;
+  while (strcmp(msc_pass_at((size_t)n - 1)->name, name) != 0) n++;
+  return n;
+}
+
 msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
-  if (!run_passes(ctx, m, options, NULL, "layouts")) return NULL;
+  if (!run_passes(ctx, m, options, NULL, "layouts", 0)) return NULL;
   msc_func *f = msc_find_func(m, "train");
   if (!f) f = msc_find_func(m, "forward");
   if (!f) {
@@ -79,8 +86,10 @@ msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options
   size_t num_decisions = 0;
   const msc_decision *decision = note_decisions(ctx, f, &num_decisions);
   const char *strategies = msc_strategy_file(f, msc_context_arena(ctx));
-  if (!run_passes(ctx, m, options, "evaluate", NULL)) return NULL;
-  msc_plan *p = msc_plan_of(ctx, m, options->cpu);
+  if (!run_passes(ctx, m, options, "evaluate", NULL, passes_until("layouts"))) return NULL;
+  const char *code = NULL;
+  msc_plan *p = msc_plan_of(ctx, m, options->cpu, options->emitted ? &code : NULL);
+  if (code) options->emitted(options->user, "kernels.ll", code, strlen(code));
   if (!p) return NULL;
   p->decision = decision;
   p->num_decisions = num_decisions;

@@ -17,7 +17,9 @@ typedef struct {
   void *user;                  /* of the functions below, each of which may be NULL */
   void (*after)(void *user, const msc_pass_report *report);
   void (*remark)(void *user, const msc_pass_info *pass, const msc_op *op, const char *text);
+  void (*before)(void *user, const msc_pass_info *pass, const char *line, const char *text, size_t bytes);
   void (*reproducer)(void *user, const msc_pass_info *pass, const char *text, size_t bytes);
+  void (*emitted)(void *user, const char *name, const char *text, size_t bytes); /* generated code, as "kernels.ll" */
 } msc_compile_options;
 
 /* Rewrites m in place.  NULL after reporting; the plan and its bytes (msc_plan_bytes) live in the context's arena. */

@@ -97,8 +97,9 @@ typedef struct msc_plan {
 
 /* ---- plan_calls.c ---- */
 
-/* From a module whose passes have all run.  Makes the machine code for `cpu` (NULL: this machine).  NULL after reporting. */
-msc_plan *msc_plan_of(msc_context *ctx, const msc_module *m, const char *cpu);
+/* From a module whose passes have all run.  Makes the machine code for `cpu` (NULL: this machine); its LLVM IR, before LLVM's
+ * own passes, goes to *out_code unless that is NULL.  NULL after reporting. */
+msc_plan *msc_plan_of(msc_context *ctx, const msc_module *m, const char *cpu, const char **out_code);
 uint32_t msc_plan_layout(msc_plan *p, const msc_layout *l); /* its number, added when new */
 
 /* ---- write_plan.c ---- */

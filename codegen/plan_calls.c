@@ -14,6 +14,7 @@ typedef struct {
   uint64_t *constant;  /* by op id: offset in the constants */
   size_t room_constants;
   uint64_t scratch;    /* of the section, as allocated */
+  const char **out_code; /* LLVM IR is wanted here; or NULL */
 } calling;
 
 static void *grown(msc_arena *a, void *array, size_t num, size_t item) {
@@ -468,14 +469,15 @@ static bool make_calls(msc_context *ctx, void *arg) {
   }
   if (!ok) return false;
   number_layouts(c->p);
+  if (c->out_code) *c->out_code = msc_codegen_text(c->cg, c->p->arena);
   return msc_codegen_finish(c->cg, &c->p->code);
 }
 
-msc_plan *msc_plan_of(msc_context *ctx, const msc_module *m, const char *cpu) {
+msc_plan *msc_plan_of(msc_context *ctx, const msc_module *m, const char *cpu, const char **out_code) {
   msc_arena *arena = msc_context_arena(ctx);
   msc_plan *p = msc_new(arena, msc_plan);
   *p = (msc_plan){.ctx = ctx, .arena = arena, .module = m};
-  calling c = {.p = p, .cg = msc_codegen_begin(ctx, cpu)};
+  calling c = {.p = p, .cg = msc_codegen_begin(ctx, cpu), .out_code = out_code};
   if (!c.cg) return NULL;
   if (msc_protect(ctx, make_calls, &c)) return p;
   msc_codegen_abandon(c.cg); /* LLVM's memory is not the arena's: it is freed in any case */

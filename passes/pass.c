@@ -164,12 +164,17 @@ static bool has_internal_error(const msc_diag *d) {
   return false;
 }
 
+/* What a reproducer of this pass begins with. */
+static const char *run_line(const pass_run *r, msc_pass_ctx *pass) {
+  const char *flags = r->options->flags ? r->options->flags : "";
+  return msc_arena_printf(pass->scratch, "// RUN: msc opt --passes=%s%s%s %%s\n", pass->info->name, *flags ? " " : "", flags);
+}
+
 static bool bug(pass_run *r, msc_pass_ctx *pass, const char *what) {
   const char *name = pass->info->name;
   msc_error(r->ctx, MSC_E_INTERNAL, NULL, "pass '%s' %s", name, what);
   if (r->options->reproducer) {
-    const char *flags = r->options->flags ? r->options->flags : "";
-    const char *text = msc_arena_printf(pass->scratch, "// RUN: msc opt --passes=%s%s%s %%s\n%s", name, *flags ? " " : "", flags, r->text[0]);
+    const char *text = msc_arena_printf(pass->scratch, "%s%s", run_line(r, pass), r->text[0]);
     r->options->reproducer(r->options->user, pass->info, text, strlen(text));
   }
   return false;
@@ -196,6 +201,7 @@ static bool run_one(pass_run *r, const msc_pass_info *info, int number) {
   msc_pass_ctx pass = {.ctx = r->ctx, .scratch = msc_arena_new(r->ctx), .config = r->options->config, .options = r->options, .info = info};
   msc_pass_report done = {.pass = info, .number = number, .module = r->m};
   int errors = msc_num_errors(r->ctx);
+  if (r->options->before) r->options->before(r->options->user, info, run_line(r, &pass), r->text[0], r->bytes[0]);
   uint64_t start = now_ns();
   bool ok = info->run(&pass, r->m);
   uint64_t mid = now_ns();
@@ -206,6 +212,7 @@ static bool run_one(pass_run *r, const msc_pass_info *info, int number) {
   done.verify_ns = now_ns() - mid;
   done.stats = pass.stats;
   if (ok) ok = report(r, &pass, &done);
+  if (r->options->before) r->options->before(r->options->user, info, NULL, NULL, 0);
   msc_arena_free(pass.scratch);
   return ok;
 }
@@ -213,12 +220,12 @@ static bool run_one(pass_run *r, const msc_pass_info *info, int number) {
 bool msc_run_passes(msc_context *ctx, msc_module *m, const msc_pass_options *options) {
   msc_arena *arena = msc_arena_new(ctx);
   pass_run r = {.ctx = ctx, .m = m, .options = options};
-  r.wants_text = options->want_text || options->dump_dir || options->reproducer || options->verify >= MSC_VERIFY_NUMERICS;
+  r.wants_text = options->want_text || options->dump_dir || options->before || options->reproducer || options->verify >= MSC_VERIFY_NUMERICS;
   pass_list list;
   bool ok = chosen(ctx, arena, options, &list) && (options->verify < MSC_VERIFY_IR || msc_verify(m));
   if (ok && r.wants_text) take_text(&r, 0);
-  if (ok && options->dump_dir) ok = dump(&r, 0, "input", 0);
-  for (size_t i = 0; ok && i < list.num; i++) ok = run_one(&r, list.pass[i], (int)i + 1);
+  if (ok && options->dump_dir && !options->first) ok = dump(&r, 0, "input", 0);
+  for (size_t i = 0; ok && i < list.num; i++) ok = run_one(&r, list.pass[i], options->first + (int)i + 1);
   for (int side = 0; side < 2; side++)
     if (r.arena[side]) msc_arena_free(r.arena[side]);
   msc_arena_free(arena);

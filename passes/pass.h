@@ -25,7 +25,7 @@ typedef struct msc_pass_stat {
 /* What is told after each pass. */
 typedef struct {
   const msc_pass_info *pass;
-  int number;                 /* of this run, from 1 */
+  int number;                 /* from 1, or behind those of the run that this one continues */
   uint64_t pass_ns, verify_ns;
   const msc_pass_stat *stats; /* in the order they were counted */
   const msc_module *module;
@@ -45,6 +45,7 @@ typedef struct {
   const char *passes;        /* "dce,cse": just these, in this order; NULL: those of pass.def between from and until */
   const char *from, *until;  /* first and last pass; NULL: of all */
   int verify;                /* MSC_VERIFY_... */
+  int first;                 /* passes that ran before, when this run continues another; numbers go on from there */
   const msc_config *config;  /* NULL: every key has its default */
   const char *dump_dir;      /* existing folder that gets 000-input.mlir and 017-dce.mlir after each pass that changed it; or NULL */
   bool want_text;            /* reports carry the IR; implied by dump_dir and reproducer */
@@ -52,6 +53,9 @@ typedef struct {
   void *user;                /* of the functions below; each may be NULL */
   void (*after)(void *user, const msc_pass_report *report);
   void (*remark)(void *user, const msc_pass_info *pass, const msc_op *op, const char *text);
+  /* Before each pass: the IR as it goes in and the line that makes a test case of it, for who wants to tell of a crash; after it,
+   * with NULLs: the texts go. */
+  void (*before)(void *user, const msc_pass_info *pass, const char *line, const char *text, size_t bytes);
   /* A pass hit a bug: `text` is a complete test case, its first line is how to run it. */
   void (*reproducer)(void *user, const msc_pass_info *pass, const char *text, size_t bytes);
 } msc_pass_options;

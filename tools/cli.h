@@ -103,12 +103,16 @@ void cli_printf(cli_output *out, const char *fmt, ...) MSC_PRINTF(2, 3);
 int cli_close(cli *c, cli_output *out); /* an exit code */
 /* The whole of cli_open, cli_write, cli_close. */
 int cli_write_file(cli *c, const char *path, const char *data, size_t bytes);
+bool cli_make_folder(cli *c, const char *path); /* or it is there already */
 
 /* One line on a terminal that says how far long work is; silent in the first second and when stderr is no terminal. */
 void cli_progress(cli *c, const char *fmt, ...) MSC_PRINTF(2, 3);
 void cli_progress_done(cli *c);
 
 /* ---- config_args.c ---- */
+
+/* The flags that a reproducer must repeat: every --set. */
+const char *cli_repeated_flags(cli *c);
 
 /* The configuration of passes/config.h from --config, the environment and --set, checked; NULL after reports. */
 struct msc_config *cli_config(cli *c);
@@ -121,7 +125,7 @@ msc_module *cli_read_model(cli *c, const char *path, int *out_code);
 
 /* ---- crash.c ---- */
 
-/* IR text to be saved as msc-repro.mlir should msc crash from here on; NULL forgets it.  The text is not copied. */
-void cli_keep_reproducer(const char *text, size_t bytes);
+/* What to save as msc-repro.mlir should msc crash from here on: a first line and the IR text; NULL forgets them.  Not copied. */
+void cli_keep_reproducer(const char *line, const char *text, size_t bytes);
 
 #endif

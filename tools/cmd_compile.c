@@ -36,11 +36,24 @@ static void after_pass(void *user, const msc_pass_report *r) {
   }
   cli_progress(k->c, "compiling: %s/%s", r->pass->stage, r->pass->name);
   for (const msc_pass_stat *s = r->stats; s && k->debug >= 2; s = s->next) fprintf(stderr, "%s: %s %" PRId64 "\n", r->pass->name, s->what, s->count);
+  if (k->debug >= 4 && r->changed) fprintf(stderr, "// ---- after %s ----\n%s", r->pass->name, r->text);
 }
 
 static void remark(void *user, const msc_pass_info *pass, const msc_op *op, const char *text) {
   compiling *k = user;
   if (k->debug >= 3) fprintf(stderr, "%s: %s: %s\n", pass->name, op && op->name ? op->name : op ? msc_kind_name(op->kind) : "-", text);
+}
+
+static void before_pass(void *user, const msc_pass_info *pass, const char *line, const char *text, size_t bytes) {
+  (void)user, (void)pass;
+  cli_keep_reproducer(line, text, bytes);
+}
+
+static void emitted(void *user, const char *name, const char *text, size_t bytes) {
+  compiling *k = user;
+  const char *folder = cli_text(k->c, "dump-dir");
+  if (folder) cli_write_file(k->c, msc_arena_printf(msc_context_arena(k->c->ctx), "%s/%s", folder, name), text, bytes);
+  if (k->debug >= 5) fwrite(text, 1, bytes, stderr);
 }
 
 static void keep_reproducer(void *user, const msc_pass_info *pass, const char *text, size_t bytes) {
@@ -141,8 +154,11 @@ static int run(cli *c) {
   struct msc_config *config = cli_config(c);
   if (!config || !check_options(c)) return CLI_INPUT;
   msc_compile_options o = {.config = config, .cpu = cli_text(c, "mcpu"), .dump_dir = cli_text(c, "dump-dir"), .verify = MSC_VERIFY_IR,
-                           .user = &k, .after = after_pass, .remark = remark, .reproducer = keep_reproducer};
+                           .user = &k, .after = after_pass, .remark = remark, .before = before_pass, .reproducer = keep_reproducer,
+                           .flags = cli_repeated_flags(c)};
   k.debug = msc_config_debug(config);
+  if (o.dump_dir && !cli_make_folder(c, o.dump_dir)) return CLI_INPUT;
+  if (o.dump_dir || k.debug >= 5) o.emitted = emitted;
   int read_code;
   cli_bytes input;
   msc_module *m = cli_read_model(c, c->operands[0], &read_code);
@@ -176,7 +192,7 @@ static const cli_option options[] = {{"o", CLI_TEXT, "FILE", "the plan"},
                                      {"dim", CLI_PAIRS, "NAME=SIZE", "size of a dimension that the model leaves open: batch, or x.1"},
                                      {"autotune", CLI_FLAG, NULL, "measure kernel choices"},
                                      {"time-limit", CLI_NUMBER, "S", "bound on the search"},
-                                     {"dump-dir", CLI_TEXT, "DIR", "IR after every pass that changed it"},
+                                     {"dump-dir", CLI_TEXT, "DIR", "IR after every pass that changed it, and the generated LLVM IR"},
                                      {"depfile", CLI_TEXT, "FILE", "what the plan was made from, for build systems"},
                                      {"timing", CLI_FLAG, NULL, "time of every pass"},
                                      {0}};

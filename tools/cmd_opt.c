@@ -1,9 +1,7 @@
 /* cmd_opt.c: IR text and names of passes in, IR text out.  Golden tests and reproducers run on it. */
-#include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "ir/text.h"
 #include "passes/pass.h"
@@ -100,6 +98,11 @@ static void on_remark(void *user, const msc_pass_info *pass, const msc_op *op, c
   remark(o->c->ctx, op, "%s: %s", pass->name, text);
 }
 
+static void before_pass(void *user, const msc_pass_info *pass, const char *line, const char *text, size_t bytes) {
+  (void)user, (void)pass;
+  cli_keep_reproducer(line, text, bytes);
+}
+
 static void on_bug(void *user, const msc_pass_info *pass, const char *text, size_t bytes) {
   opt *o = user;
   if (cli_write_file(o->c, REPRODUCER, text, bytes) == CLI_OK) msc_note(o->c->ctx, NULL, "reproducer of pass '%s': %s", pass->name, REPRODUCER);
@@ -142,15 +145,6 @@ static bool run_parts(opt *o, const char *text, const char *end) {
 
 /* ---- the command ---- */
 
-/* The flags that a reproducer must repeat. */
-static const char *flags_text(cli *c) {
-  msc_arena *arena = msc_context_arena(c->ctx);
-  const char *const *sets, *text = cli_flag(c, "check-numerics") ? "--check-numerics" : "";
-  size_t num = cli_texts(c, "set", &sets);
-  for (size_t i = 0; i < num; i++) text = msc_arena_printf(arena, "%s%s--set '%s'", text, *text ? " " : "", sets[i]);
-  return text;
-}
-
 static int debug_level(void) {
   const char *text = getenv("MSC_DEBUG");
   return text && *text >= '0' && *text <= '9' ? *text - '0' : 0;
@@ -168,14 +162,13 @@ static bool make_options(opt *o, msc_config *config) {
   p->config = config;
   p->dump_dir = cli_text(c, "dump-dir");
   p->want_text = o->after_all || o->after_change;
-  p->flags = flags_text(c);
+  p->flags = msc_arena_printf(msc_context_arena(c->ctx), "%s%s", cli_flag(c, "check-numerics") ? "--check-numerics " : "", cli_repeated_flags(c));
   p->user = o;
   p->after = after_pass;
+  p->before = before_pass;
   p->reproducer = on_bug;
   if (cli_flag(c, "verify-diagnostics") || debug_level() >= 3) p->remark = on_remark;
-  if (p->dump_dir && mkdir(p->dump_dir, 0777) != 0 && errno != EEXIST)
-    return msc_error(c->ctx, MSC_E_FILE, cli_loc(c, p->dump_dir), "cannot make the folder: %s", strerror(errno));
-  return true;
+  return !p->dump_dir || cli_make_folder(c, p->dump_dir);
 }
 
 static void print_timing(const opt *o) {

@@ -29,3 +29,11 @@ msc_config *cli_config(cli *c) {
   for (size_t i = 0; i < num; i++) ok = msc_config_set(config, assignments[i]) && ok;
   return msc_config_check(config) && ok ? config : NULL;
 }
+
+const char *cli_repeated_flags(cli *c) {
+  msc_arena *arena = msc_context_arena(c->ctx);
+  const char *const *sets, *text = "";
+  size_t num = cli_texts(c, "set", &sets);
+  for (size_t i = 0; i < num; i++) text = msc_arena_printf(arena, "%s%s--set '%s'", text, *text ? " " : "", sets[i]);
+  return text;
+}

@@ -12,14 +12,15 @@
 
 /* A signal handler has no other way to its data. */
 static struct {
-  const char *volatile text;
+  const char *volatile line, *volatile text;
   volatile size_t bytes;
   int argc;
   char **argv;
 } crash;
 
-void cli_keep_reproducer(const char *text, size_t bytes) {
+void cli_keep_reproducer(const char *line, const char *text, size_t bytes) {
   crash.text = NULL;
+  crash.line = line;
   crash.bytes = bytes;
   crash.text = text;
 }
@@ -39,6 +40,7 @@ static bool save_reproducer(void) {
   if (!crash.text) return false;
   int fd = open(REPRODUCER, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) return false;
+  put_bytes(fd, crash.line, strlen(crash.line));
   put_bytes(fd, crash.text, crash.bytes);
   close(fd);
   return true;

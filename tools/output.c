@@ -215,6 +215,11 @@ int cli_write_file(cli *c, const char *path, const char *data, size_t bytes) {
   return cli_close(c, out);
 }
 
+bool cli_make_folder(cli *c, const char *path) {
+  if (mkdir(path, 0777) == 0 || errno == EEXIST) return true;
+  return msc_error(c->ctx, MSC_E_FILE, cli_loc(c, path), "cannot make the folder: %s", strerror(errno));
+}
+
 /* ---- progress ---- */
 
 int64_t cli_now_ns(void) {

@@ -8,7 +8,7 @@
 
 #include "passes/3_shard/strategy_file.h"
 
-enum { FILE_VERSION = 1 };
+enum { FILE_VERSION = 1, MAX_BYTES = 1 << 30 };
 
 /* ---- keys of ops ---- */
 
@@ -287,19 +287,57 @@ static void load_root(loading *l, json_t *root) {
   load_ops(l, ops);
 }
 
-bool msc_strategy_load(shard_graph *g, const char *path) {
+static const msc_loc *place_of(msc_context *ctx, const char *name, const json_error_t *error) {
+  uint32_t line = error->line > 0 ? (uint32_t)error->line : 1, col = error->column > 0 ? (uint32_t)error->column : 0;
+  return msc_loc_of(ctx, &(msc_loc){.file = msc_intern(ctx, name), .line = line, .col = col});
+}
+
+/* What load_parsed works on; JSON's memory is not the arena's, so it is freed by who protects it. */
+typedef struct {
+  loading l;
+  json_t *root;
+} parsed;
+
+static bool load_parsed(msc_context *ctx, void *arg) {
+  parsed *p = arg;
+  (void)ctx;
+  load_root(&p->l, p->root);
+  return p->l.ok;
+}
+
+bool msc_strategy_read(shard_graph *g, const char *name, const char *text, size_t bytes) {
   msc_context *ctx = g->ctx;
-  loading l = {g, ctx, msc_loc_of(ctx, &(msc_loc){.file = msc_intern(ctx, path), .line = 1}), true};
   json_error_t error;
+  parsed p = {{g, ctx, msc_loc_of(ctx, &(msc_loc){.file = msc_intern(ctx, name), .line = 1}), true}, json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error)};
+  if (!p.root) return msc_error(ctx, MSC_E_SYNTAX, place_of(ctx, name, &error), "strategy file: %s", error.text);
+  bool ok = msc_protect(ctx, load_parsed, &p);
+  json_decref(p.root);
+  return ok;
+}
+
+/* The bytes of a file in the graph's arena; NULL with errno. */
+static const char *read_file(shard_graph *g, const char *path, size_t *out_bytes) {
   FILE *file = fopen(path, "rb");
-  if (!file) return msc_error(ctx, MSC_E_FILE, l.loc, "cannot read the strategy file: %s", strerror(errno));
-  json_t *root = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
-  fclose(file);
-  if (!root) {
-    const msc_loc *at = msc_loc_of(ctx, &(msc_loc){.file = msc_intern(ctx, path), .line = error.line > 0 ? (uint32_t)error.line : 1, .col = error.column > 0 ? (uint32_t)error.column : 0});
-    return msc_error(ctx, MSC_E_SYNTAX, at, "strategy file: %s", error.text);
+  if (!file) return NULL;
+  long size = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
+  char *text = NULL;
+  if (size >= 0 && size <= MAX_BYTES) {
+    rewind(file);
+    text = msc_arena_alloc(g->arena, (size_t)size + 1);
+    *out_bytes = fread(text, 1, (size_t)size, file);
+  } else if (size > MAX_BYTES) {
+    errno = EFBIG;
   }
-  load_root(&l, root);
-  json_decref(root);
-  return l.ok;
+  bool failed = ferror(file) != 0;
+  int saved = errno;
+  fclose(file);
+  errno = saved;
+  return failed ? NULL : text;
+}
+
+bool msc_strategy_load(shard_graph *g, const char *path) {
+  size_t bytes = 0;
+  const char *text = read_file(g, path, &bytes);
+  if (text) return msc_strategy_read(g, path, text, bytes);
+  return msc_error(g->ctx, MSC_E_FILE, msc_loc_of(g->ctx, &(msc_loc){.file = msc_intern(g->ctx, path), .line = 1}), "cannot read the strategy file: %s", strerror(errno));
 }

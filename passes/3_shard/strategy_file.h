@@ -14,5 +14,7 @@ const char *msc_strategy_file(const msc_func *f, msc_arena *arena);
  * recorded).  False after reporting every difference: other device count or mesh, ops or parameters that only one side has,
  * other shapes. */
 bool msc_strategy_load(shard_graph *g, const char *path);
+/* The same of text in memory; `name` is the file's, for messages. */
+bool msc_strategy_read(shard_graph *g, const char *name, const char *text, size_t bytes);
 
 #endif

@@ -113,5 +113,21 @@ if not SANITIZED:
     expect.check("crash: exit 70", waiting.returncode == 70)
     expect.check("crash: message", text == "msc: internal error: signal 11; this is a bug in msc [E0170]\nreproducer: msc config --config -\n")
 
+    # In a pass: the IR that went into it is saved as a test case.  What msc prints fills the pipe, so it is still printing.
+    ops = "".join(f'    %{i + 1} = "msc.exp"(%{i}) : (tensor<4xf32>) -> tensor<4xf32>\n' for i in range(4000)) + '    %4001 = "msc.exp"(%0) : (tensor<4xf32>) -> tensor<4xf32>\n' 
+    with open("many.mlir", "w") as out:
+        out.write('module {\n  "msc.func"() ({\n  ^bb0(%0: tensor<4xf32>):\n' + ops + '    "msc.return"(%4000) : (tensor<4xf32>) -> ()\n  }) {sym_name = "f"} : () -> ()\n}\n')
+    printing = subprocess.Popen([MSC, "opt", "many.mlir", "--passes=dce", "--set", "gradients_mean=true", "--print-ir-after-change"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    printing.stderr.read(1)
+    printing.send_signal(signal.SIGSEGV)
+    text = printing.communicate()[1].decode()
+    expect.check("crash in a pass: exit 70", printing.returncode == 70)
+    expect.check("crash in a pass: message", text.endswith("reproducer: msc-repro.mlir\n"))
+    with open("msc-repro.mlir") as saved:
+        line, ir = saved.readline(), saved.read()
+    expect.check("crash in a pass: the case runs that pass", line == "// RUN: msc opt --passes=dce --set 'gradients_mean=true' %s\n")
+    expect.check("crash in a pass: the case is its input", ir == open("many.mlir").read())
+    os.unlink("msc-repro.mlir"), os.unlink("many.mlir")
+
 expect.no_files("c.json")
 expect.done()
