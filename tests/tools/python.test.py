@@ -202,6 +202,8 @@ expect.check("mlp optimizer", 'optimizer = {kind = "adam", lr = 1.0e-03 : f64}' 
 network("ffn", "-o", "x.fbs", "--strategy", "dense9=((1,1),(1,1))", code=1, err="msc.models: error: there is no op dense9; did you mean dense5?\n")
 network("ffn", "-o", "x.fbs", "--strategy", "dense1=2,4", code=2, err="argument --strategy: 'dense1=2,4' is not of the form OP=((2,4),(4,1))\n")
 network("ffn", "-o", "x.fbs", "--batch", "0", code=2, err="argument --batch: '0' is not a whole number of at least 1\n")
+network("ffn", "-o", "x.fbs", "--strategy", "dense1=((-2,4),(4,1))", code=1, err="msc.models: error: -2 is not a whole number from 0 with 32 bits\n")
+network("ffn", "-o", "x.fbs", "--batch", str(1 << 70), code=1, err=f"msc.models: error: {1 << 70} is not a whole number of 64 bits\n")
 network("ffn", "-o", "no/x.fbs", code=1, err="'\n")
 expect.no_files("every.fbs", "open.fbs", "net.fbs", "net.py", "layers.py", "ffn.fbs", "mlp.fbs")
 expect.done()

@@ -5,6 +5,8 @@ SCHEMA repeats ir/model.fbs: per table its fields as (id, name, kind).  A kind i
 A field that is absent from a dictionary, or None, is not written."""
 import flatbuffers
 
+from msc.ops import Error
+
 VERSION = 1
 IDENTIFIER = b"MSCM"
 DTYPES = ("f32", "f16", "bf16", "f64", "i1", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
@@ -62,6 +64,15 @@ def _parse():
 SCHEMA = _parse()
 
 
+def _fitting(kind, value):
+    """The value, if a field of this kind can hold it."""
+    if kind[0] in "iu" and kind in SIZES:
+        bits = 8 * SIZES[kind] - (kind[0] == "i")
+        if not isinstance(value, int) or not (-(1 << bits) if kind[0] == "i" else 0) <= value < 1 << bits:
+            raise Error(f"{value!r} is not a whole number {'of' if kind[0] == 'i' else 'from 0 with'} {8 * SIZES[kind]} bits")
+    return value
+
+
 class _Writer:
     def __init__(self):
         self.builder = flatbuffers.Builder(4096)
@@ -85,7 +96,7 @@ class _Writer:
         b.StartVector(size, len(items), max(size, align))
         push = getattr(b, "Prepend" + _METHODS[kind]) if kind in SIZES else b.PrependUOffsetTRelative
         for item in reversed(items):
-            push(item)
+            push(_fitting(kind, item))
         return b.EndVector()
 
     def child(self, table, name, kind, value):
@@ -118,7 +129,7 @@ class _Writer:
                 continue
             if kind in SIZES:
                 absent = float("nan") if kind == "f64" else default  # a float is always written: -0.0 equals 0.0
-                getattr(b, f"Prepend{_METHODS[kind]}Slot")(number, value, absent)
+                getattr(b, f"Prepend{_METHODS[kind]}Slot")(number, _fitting(kind, value), absent)
             else:
                 b.PrependUOffsetTRelativeSlot(number, value, 0)
         return b.EndObject()
