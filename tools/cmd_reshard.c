@@ -59,13 +59,16 @@ static bool read_links(cli *c, request *q) {
     while (axis < q->mesh.num_axes && (strlen(q->mesh.axis[axis].name) != (size_t)(value - text[i]) || strncmp(q->mesh.axis[axis].name, text[i], (size_t)(value - text[i])))) axis++;
     if (axis == q->mesh.num_axes) return msc_error(c->ctx, MSC_E_LAYOUT, loc, "%s: the mesh has no axis '%.*s'", text[i], (int)(value - text[i]), text[i]);
     msc_link *l = &q->options.link[axis];
-    if (sscanf(value + 1, "%lf:%lf%n", &l->latency_us, &l->gb_per_s, &used) != 2 || value[1 + used] || !(l->latency_us >= 0 && l->latency_us < 1e9) || !(l->gb_per_s > 1e-6 && l->gb_per_s < 1e9))
+    double us, rate;
+    if (sscanf(value + 1, "%lf:%lf%n", &us, &rate, &used) != 2 || value[1 + used] || !(us >= 0 && us < 1e9) || !(rate > 1e-6 && rate < 1e9))
       return msc_error(c->ctx, MSC_E_CONFIG, loc, "%s: expected AXIS=MICROSECONDS:GIGABYTES_PER_SECOND, such as node=20:50", text[i]);
+    *l = (msc_link){{(uint32_t)axis, 1, (uint32_t)q->mesh.axis[axis].size}, us * 1e3, rate};
     given[axis] = true;
   }
   for (int a = 0; a < q->mesh.num_axes && num; a++)
     if (!given[a]) return msc_error(c->ctx, MSC_E_CONFIG, loc, "axis '%s' is missing: the time of a plan needs every axis", q->mesh.axis[a].name);
   q->options.time = num > 0;
+  if (num) q->options.num_links = q->mesh.num_axes;
   return true;
 }
 
@@ -73,7 +76,7 @@ static bool read_request(cli *c, request *q) {
   const msc_config *config = cli_config(c);
   if (!config) return false;
   memset(q, 0, sizeof *q);
-  q->options = (msc_reshard_options){.launch_us = cli_number(c, "launch", 10), .no_alltoall = !msc_config_bool(config, MSC_KEY_enable_alltoall)};
+  q->options = (msc_reshard_options){.launch_ns = cli_number(c, "launch", 10) * 1e3, .no_alltoall = !msc_config_bool(config, MSC_KEY_enable_alltoall)};
   MSC_TRY(msc_mesh_parse(c->ctx, cli_loc(c, "--mesh"), cli_text(c, "mesh"), &q->mesh));
   MSC_TRY(read_shape(c, cli_text(c, "shape"), cli_int(c, "bytes", 4), &q->type));
   bool ok = read_layout(c, q, "--from", cli_text(c, "from"), &q->from);

@@ -261,3 +261,8 @@ int64_t msc_reshard_cost(msc_reshard *r, const msc_type *type, const msc_layout 
   remember(r, m);
   return m.cost < 0 ? -1 : m.cost * scale;
 }
+
+void msc_reshard_costs(msc_reshard *r, const msc_type *type, int num_from, const msc_layout *const *from, int num_to, const msc_layout *const *to, int64_t *out_cost) {
+  for (int i = 0; i < num_from; i++)
+    for (int j = 0; j < num_to; j++) *out_cost++ = msc_reshard_cost(r, type, from[i], to[j]);
+}

@@ -10,14 +10,18 @@
 
 #include "ir/ir.h"
 
+/* What messages along a part of the mesh cost.  A group takes the slowest of its links. */
 typedef struct {
-  double latency_us, gb_per_s; /* of one step between neighbours on this axis */
+  msc_subaxis part;        /* an axis, or some digits of one: 2 nodes of 8 are {axis, 1, 2} and {axis, 2, 8} */
+  double alpha_ns;         /* of one round between neighbours */
+  double bytes_per_ns;     /* the same number as GB/s */
 } msc_link;
 
 typedef struct {
-  bool time;                    /* least time instead of least bytes */
-  msc_link link[MSC_MAX_AXES];  /* time only, per mesh axis; a group takes the slowest of its axes */
-  double launch_us;             /* time only: of each step with traffic */
+  bool time;                    /* least time instead of least bytes: launch + rounds * alpha + bytes / rate of each step */
+  int num_links;                /* time only; a digit with several links is as slow as the slowest, one without is free */
+  msc_link link[MSC_MAX_SUBAXES];
+  double launch_ns;             /* time only: of each step with traffic */
   int64_t peak;                 /* limit of one device's local bytes in + out of any step; 0: none */
   bool no_alltoall;             /* neither all_to_all nor exchange */
   bool free_partial;            /* a replicated value may become partial: zeros (the identity) except on digit 0 */
@@ -51,5 +55,7 @@ msc_reshard *msc_reshard_new(msc_context *ctx, const msc_mesh *mesh, const msc_r
 bool msc_reshard_plan_of(msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to, msc_reshard_plan *out_plan);
 /* Bytes, or ns with `time`, of that plan; -1 when there is none.  Remembered. */
 int64_t msc_reshard_cost(msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to);
+/* Costs of all pairs, row by row: out[i * num_to + j] is that from from[i] to to[j]. */
+void msc_reshard_costs(msc_reshard *r, const msc_type *type, int num_from, const msc_layout *const *from, int num_to, const msc_layout *const *to, int64_t *out_cost);
 
 #endif

@@ -66,7 +66,21 @@ static void add_common_borders(borders *axis, const msc_layout *l, const msc_lay
   }
 }
 
-static void coarse_digits(const msc_mesh *mesh, const msc_layout *from, const msc_layout *to, msc_atoms *out_digits) {
+/* The links as a layout, for their borders. */
+static msc_layout links_layout(const msc_reshard_options *options) {
+  msc_layout l = {.num_partial = (uint8_t)options->num_links};
+  for (int i = 0; i < options->num_links; i++) l.sub[i] = options->link[i].part;
+  return l;
+}
+
+/* Prime digits, where links end too if that is possible. */
+static bool fine_digits(const msc_mesh *mesh, const msc_reshard_options *options, const msc_layout *from, const msc_layout *to, msc_atoms *out_digits) {
+  msc_layout links = links_layout(options);
+  const msc_layout *all[3] = {from, to, &links};
+  return msc_atoms_of(mesh, 3, all, out_digits) || msc_atoms_of(mesh, 2, all, out_digits);
+}
+
+static void coarse_digits(const msc_mesh *mesh, const msc_reshard_options *options, const msc_layout *from, const msc_layout *to, msc_atoms *out_digits) {
   borders axis[MSC_MAX_AXES] = {{0}};
   for (int a = 0; a < mesh->num_axes; a++) {
     add_border(&axis[a], 1);
@@ -74,6 +88,8 @@ static void coarse_digits(const msc_mesh *mesh, const msc_layout *from, const ms
   }
   add_layout_borders(axis, from);
   add_layout_borders(axis, to);
+  msc_layout links = links_layout(options);
+  add_layout_borders(axis, &links);
   add_common_borders(axis, from, to);
   add_common_borders(axis, to, from);
   out_digits->num = 0;
@@ -114,16 +130,22 @@ static bool merge_two(runs *r, bool only_free) {
   return false;
 }
 
+/* The slowest of the links of its digits. */
+static void put_link(reshard_problem *p, msc_subaxis s, int atom) {
+  for (int i = 0; i < p->options->num_links; i++) {
+    const msc_link *l = &p->options->link[i];
+    if (l->part.axis != s.axis || l->part.pre * l->part.size <= s.pre || s.pre * s.size <= l->part.pre) continue;
+    if (l->alpha_ns > p->alpha_ns[atom]) p->alpha_ns[atom] = l->alpha_ns;
+    if (p->bytes_per_ns[atom] == 0 || l->bytes_per_ns < p->bytes_per_ns[atom]) p->bytes_per_ns[atom] = l->bytes_per_ns;
+  }
+}
+
 static void put_run(reshard_problem *p, const run *r, int atom) {
   p->num_digits[atom] = r->num;
   memcpy(p->digit[atom], r->digit, (size_t)r->num * sizeof *r->digit);
   p->size[atom] = msc_group_size(r->num, r->digit);
-  p->latency_us[atom] = 0, p->gb_per_s[atom] = 0;
-  for (int i = 0; i < r->num; i++) { /* the slowest of its axes */
-    const msc_link *l = &p->options->link[r->digit[i].axis];
-    if (l->latency_us > p->latency_us[atom]) p->latency_us[atom] = l->latency_us;
-    if (p->gb_per_s[atom] == 0 || l->gb_per_s < p->gb_per_s[atom]) p->gb_per_s[atom] = l->gb_per_s;
-  }
+  p->alpha_ns[atom] = 0, p->bytes_per_ns[atom] = 0;
+  for (int i = 0; i < r->num; i++) put_link(p, r->digit[i], atom);
 }
 
 static void put_state(const runs *r, int which, int rank, reshard_state *out) {
@@ -150,7 +172,7 @@ static void put_classes(reshard_problem *p, const runs *r) {
     if (p->uneven || a->place[0] >= 0 || a->place[1] >= 0) continue;
     for (int j = i - 1; j >= 0; j--) {
       const run *b = &r->run[j];
-      if (p->size[i] != p->size[j] || p->latency_us[i] != p->latency_us[j] || p->gb_per_s[i] != p->gb_per_s[j]) continue;
+      if (p->size[i] != p->size[j] || p->alpha_ns[i] != p->alpha_ns[j] || p->bytes_per_ns[i] != p->bytes_per_ns[j]) continue;
       if (a->place[0] != b->place[0] || a->place[1] != b->place[1]) continue;
       p->class_of[i] = p->class_of[j];
       p->has_classes = true;
@@ -169,25 +191,25 @@ static void put_target(reshard_problem *p) {
 /* One row per rate but the fastest: the atoms that are no faster. */
 static void put_links(reshard_problem *p) {
   uint32_t all = (1u << p->num_atoms) - 1;
-  double above = 0, slowest = 0, slowest_us = 0;
+  double above = 0, slowest = 0, slowest_alpha = 0;
   for (int i = 0; i < p->num_atoms; i++) {
-    if (i == 0 || p->gb_per_s[i] < slowest) slowest = p->gb_per_s[i];
-    if (p->latency_us[i] > slowest_us) slowest_us = p->latency_us[i];
-    if (i == 0 || p->latency_us[i] < p->fastest_us) p->fastest_us = p->latency_us[i];
-    if (p->gb_per_s[i] > p->fastest) p->fastest = p->gb_per_s[i];
+    if (i == 0 || p->bytes_per_ns[i] < slowest) slowest = p->bytes_per_ns[i];
+    if (p->alpha_ns[i] > slowest_alpha) slowest_alpha = p->alpha_ns[i];
+    if (i == 0 || p->alpha_ns[i] < p->fastest_alpha) p->fastest_alpha = p->alpha_ns[i];
+    if (p->bytes_per_ns[i] > p->fastest) p->fastest = p->bytes_per_ns[i];
   }
   for (int i = 0; i < p->num_atoms; i++)
-    if (p->gb_per_s[i] > slowest || p->latency_us[i] < slowest_us) p->not_slowest |= 1u << i;
+    if (p->bytes_per_ns[i] > slowest || p->alpha_ns[i] < slowest_alpha) p->not_slowest |= 1u << i;
   for (;;) {
     reshard_links l = {.rate = p->fastest};
     for (int i = 0; i < p->num_atoms; i++)
-      if (p->gb_per_s[i] > above && p->gb_per_s[i] < l.rate) l.rate = p->gb_per_s[i];
+      if (p->bytes_per_ns[i] > above && p->bytes_per_ns[i] < l.rate) l.rate = p->bytes_per_ns[i];
     if (l.rate >= p->fastest) return;
-    l.latency_us = 1e30;
+    l.alpha_ns = 1e30;
     for (int i = 0; i < p->num_atoms; i++) {
-      if (p->gb_per_s[i] > l.rate) continue;
+      if (p->bytes_per_ns[i] > l.rate) continue;
       l.slow |= 1u << i;
-      if (p->latency_us[i] < l.latency_us) l.latency_us = p->latency_us[i];
+      if (p->alpha_ns[i] < l.alpha_ns) l.alpha_ns = p->alpha_ns[i];
     }
     l.devices = msc_reshard_atoms_size(p, all & ~l.slow);
     l.to_copies = msc_reshard_atoms_size(p, l.slow & ~msc_reshard_used(p, &p->to));
@@ -204,15 +226,14 @@ int msc_reshard_max_atoms(const msc_reshard_options *options) {
 bool msc_reshard_problem_of(msc_context *ctx, const msc_mesh *mesh, const msc_reshard_options *options, const msc_type *type,
                             const msc_layout *from, const msc_layout *to, reshard_problem *out_problem) {
   reshard_problem *p = out_problem;
-  const msc_layout *both[2] = {from, to};
   msc_atoms digits;
   runs r = {0};
   memset(p, 0, sizeof *p);
-  if (!msc_atoms_of(mesh, 2, both, &digits)) return false;
+  if (!fine_digits(mesh, options, from, to, &digits)) return false;
   int max = msc_reshard_max_atoms(options);
   p->uneven = !msc_layout_fits(from, type) || !msc_layout_fits(to, type);
   p->coarse = digits.num > max || p->uneven; /* parts of an uneven dimension depend on which digits stay one cut */
-  if (p->coarse) coarse_digits(mesh, from, to, &digits);
+  if (p->coarse) coarse_digits(mesh, options, from, to, &digits);
   r.num = digits.num;
   for (int i = 0; i < r.num; i++) r.run[i] = (run){.num = 1, .digit = {digits.atom[i]}, .place = {FREE, FREE}};
   place_digits(&digits, from, 0, &r);

@@ -147,13 +147,13 @@ static double slow_bytes(const reshard_problem *p, const reshard_state *s, const
 
 /* ---- estimates ---- */
 
-static int64_t least_ns(const reshard_problem *p, double latency_us, double ns) {
-  return (int64_t)(((p->options->launch_us + latency_us) * 1e3 + ns) * (1 - 1e-9)); /* below what rounding of the costs may give */
+static int64_t least_ns(const reshard_problem *p, double alpha_ns, double ns) {
+  return (int64_t)((p->options->launch_ns + alpha_ns + ns) * (1 - 1e-9)); /* below what rounding of the costs may give */
 }
 
 static int64_t least_cost(const reshard_problem *p, int64_t bytes) {
   if (!p->options->time) return bytes;
-  return least_ns(p, p->fastest_us, p->fastest > 0 ? (double)bytes / p->fastest : 0);
+  return least_ns(p, p->fastest_alpha, p->fastest > 0 ? (double)bytes / p->fastest : 0);
 }
 
 int64_t msc_reshard_estimate(const reshard_problem *p, const reshard_state *s) {
@@ -162,7 +162,7 @@ int64_t msc_reshard_estimate(const reshard_problem *p, const reshard_state *s) {
     const reshard_links *l = &p->links[i];
     double slow = slow_bytes(p, s, l);
     if (slow <= 0) continue;
-    int64_t ns = least_ns(p, l->latency_us, slow / l->rate + ((double)bytes > slow ? ((double)bytes - slow) / p->fastest : 0));
+    int64_t ns = least_ns(p, l->alpha_ns, slow / l->rate + ((double)bytes > slow ? ((double)bytes - slow) / p->fastest : 0));
     if (ns > best) best = ns;
   }
   return best;

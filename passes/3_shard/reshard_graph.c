@@ -164,10 +164,10 @@ static int64_t ns_of(const reshard_problem *p, uint32_t atoms, int64_t num_round
   double latency = 0, rate = 0;
   for (uint32_t m = atoms; m; m &= m - 1) {
     int a = __builtin_ctz(m);
-    if (p->latency_us[a] > latency) latency = p->latency_us[a];
-    if (p->gb_per_s[a] > 0 && (rate == 0 || p->gb_per_s[a] < rate)) rate = p->gb_per_s[a];
+    if (p->alpha_ns[a] > latency) latency = p->alpha_ns[a];
+    if (p->bytes_per_ns[a] > 0 && (rate == 0 || p->bytes_per_ns[a] < rate)) rate = p->bytes_per_ns[a];
   }
-  return (int64_t)((p->options->launch_us + (double)num_rounds * latency) * 1e3 + (rate > 0 ? (double)bytes / rate : 0) + 0.5);
+  return (int64_t)(p->options->launch_ns + (double)num_rounds * latency + (rate > 0 ? (double)bytes / rate : 0) + 0.5);
 }
 
 /* Sets the cost of an edge over a group; false when it is over the budget. */
@@ -388,7 +388,7 @@ static void permute(expansion *x) {
   const reshard_problem *p = x->p;
   uint32_t all = (1u << p->num_atoms) - 1;
   int64_t terms = msc_reshard_atoms_size(p, x->from->partial);
-  double least_ns = (p->options->launch_us + p->fastest_us) * 1e3 + (p->fastest > 0 ? (double)x->local / p->fastest : 0);
+  double least_ns = p->options->launch_ns + p->fastest_alpha + (p->fastest > 0 ? (double)x->local / p->fastest : 0);
   for (uint32_t partial = 0; partial <= (terms > 1 ? all : 0); partial++) {
     if (msc_reshard_atoms_size(p, partial) != terms || ((partial ^ x->from->partial) & ~x->movable)) continue;
     if (skips_twin(x, partial, all)) continue;

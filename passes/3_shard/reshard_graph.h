@@ -22,7 +22,7 @@ typedef unsigned __int128 reshard_key;
 /* Atoms whose links are no faster than `rate`, as seen from the nodes that they connect. */
 typedef struct {
   uint32_t slow;
-  double rate, latency_us; /* GB/s of the fastest of them; least latency */
+  double rate, alpha_ns; /* bytes per ns of the fastest of them; least latency */
   int64_t devices;         /* of a node: product of the other atoms */
   int64_t to_copies;       /* nodes that hold the same part of the target */
 } reshard_links;
@@ -39,13 +39,13 @@ typedef struct {
   bool has_classes;              /* some class has two atoms: states are searched up to such swaps */
   int num_digits[RESHARD_ATOMS]; /* an atom may stand for several digits that stay together */
   msc_subaxis digit[RESHARD_ATOMS][MSC_MAX_SUBAXES];
-  double latency_us[RESHARD_ATOMS], gb_per_s[RESHARD_ATOMS];
+  double alpha_ns[RESHARD_ATOMS], bytes_per_ns[RESHARD_ATOMS];
   int64_t elem_bytes, total_bytes;
   reshard_state from, to;
   bool uneven;                   /* from or to does not divide the shape */
   bool coarse;                   /* fewer atoms than the mesh has primes */
   int64_t to_local, to_terms, to_copies; /* of the target: bytes, partial terms, devices with the same part */
-  double fastest, fastest_us;    /* GB/s and latency of the best link */
+  double fastest, fastest_alpha;    /* bytes per ns and latency of the best link */
   uint32_t not_slowest;          /* all but the atoms that make any step they are in as slow as a step can be */
   int num_links;
   reshard_links links[RESHARD_ATOMS]; /* slowest first, without the fastest */

@@ -46,6 +46,8 @@ static const msc_layout *layout_of(const char *text) {
   return l;
 }
 
+static msc_link link_of(int axis, double us, double gb_per_s) { return (msc_link){{(uint32_t)axis, 1, (uint32_t)mesh.axis[axis].size}, us * 1e3, gb_per_s}; }
+
 static const char *text_of(const msc_layout *l) { return msc_layout_print(arena, &mesh, l); }
 
 /* ---- counting and executing with pull lists ---- */
@@ -421,7 +423,7 @@ static void test_hierarchical_all_reduce(void **state) {
   (void)state;
   set_mesh("node=4,gpu=4");
   const msc_type *t = msc_type_of(ctx, MSC_F16, 2, (int64_t[]){8192, 8192}, NULL);
-  msc_reshard *r = msc_reshard_new(ctx, &mesh, &(msc_reshard_options){.time = true, .launch_us = 10, .link = {{20, 50}, {3, 400}}});
+  msc_reshard *r = msc_reshard_new(ctx, &mesh, &(msc_reshard_options){.time = true, .launch_ns = 10e3, .num_links = 2, .link = {link_of(0, 20, 50), link_of(1, 3, 400)}});
   const msc_layout *from = layout_of("[{},{}] partial={node,gpu}"), *to = layout_of("[{},{}]");
   msc_reshard_plan p;
   assert_true(msc_reshard_plan_of(r, t, from, to, &p));
@@ -432,6 +434,24 @@ static void test_hierarchical_all_reduce(void **state) {
   assert_int_equal(p.peak_bytes, 167772160);
   assert_in_range(p.ns, 1637949 - 3, 1637949 + 3);
   assert_int_equal(msc_reshard_cost(r, t, from, to), p.ns);
+}
+
+/* One axis of two nodes with eight devices each: its minor digits are fast. */
+static void test_links_of_digits(void **state) {
+  (void)state;
+  set_mesh("d=16");
+  const msc_type *t = msc_type_of(ctx, MSC_F16, 2, (int64_t[]){8192, 8192}, NULL);
+  msc_reshard *r = msc_reshard_new(ctx, &mesh, &(msc_reshard_options){.time = true, .launch_ns = 10e3, .num_links = 2, .link = {{{0, 1, 2}, 20e3, 50}, {{0, 2, 8}, 3e3, 400}}});
+  const msc_layout *from = layout_of("[{},{}] partial={d}"), *to = layout_of("[{},{}]");
+  msc_reshard_plan p;
+  assert_true(msc_reshard_plan_of(r, t, from, to, &p));
+  assert_string_equal(steps_text(&p), "reduce_scatter all_reduce all_gather");
+  assert_string_equal(text_of(p.step[0].to), "[{d:(2)8},{}] partial={d:(1)2}");
+  int64_t cost[4];
+  msc_reshard_costs(r, t, 2, (const msc_layout *[]){from, to}, 2, (const msc_layout *[]){to, layout_of("[{d},{}]")}, cost);
+  assert_int_equal(cost[0], p.ns);
+  assert_int_equal(cost[2], 0);
+  assert_int_equal(cost[3], 0);
 }
 
 /* Where an axis cuts: dimension and parts before it; partial; free. */
@@ -456,22 +476,23 @@ static int64_t count_ns(const msc_type *t, msc_op_kind verb, const msc_layout *f
     int64_t before_from, before_to;
     int p = place_of(from, (uint32_t)a, &before_from), q = place_of(to, (uint32_t)a, &before_to);
     if (p == q && before_from == before_to) continue;
-    if (o->link[a].latency_us > latency) latency = o->link[a].latency_us;
-    if (o->link[a].gb_per_s < rate) rate = o->link[a].gb_per_s;
+    if (o->link[a].alpha_ns > latency) latency = o->link[a].alpha_ns;
+    if (o->link[a].bytes_per_ns < rate) rate = o->link[a].bytes_per_ns;
     k *= mesh.axis[a].size;
   }
   while ((int64_t)1 << log < k) log++;
   rounds = verb == OP_permute ? 1 : verb == OP_all_reduce ? 2 * log : k - 1;
-  return (int64_t)((o->launch_us + (double)rounds * latency) * 1e3 + (double)count_bytes(t, verb, from, to) / rate + 0.5);
+  return (int64_t)(o->launch_ns + (double)rounds * latency + (double)count_bytes(t, verb, from, to) / rate + 0.5);
 }
 
 /* The same brute force with time for bytes: bandwidth counts, then latency does.  It has no exchange, which may do better. */
 static void test_all_pairs_in_time(void **state) {
   (void)state;
   static const msc_op_kind verbs[] = {OP_all_gather, OP_all_to_all, OP_reduce_scatter, OP_all_reduce, OP_permute};
-  msc_reshard_options options = {.time = true, .launch_us = 1, .link = {{20, 5}, {3, 40}, {3, 40}}};
+  msc_reshard_options options = {.time = true, .launch_ns = 1e3, .num_links = 3};
   msc_atoms atoms;
   set_mesh("x=2,y=2,z=2");
+  for (int a = 0; a < 3; a++) options.link[a] = link_of(a, a ? 3 : 20, a ? 40 : 5);
   num_states = 0;
   assert_true(msc_atoms_of(&mesh, 0, NULL, &atoms));
   list_states(&atoms, 0, (msc_layout){.rank = 2}, true);
@@ -526,10 +547,10 @@ static void run_case(json_t *j) {
   for (size_t i = 0; i < json_array_size(shape); i++) dim[i] = json_integer_value(json_array_get(shape, i));
   const msc_type *t = msc_type_of(ctx, of_bytes[field(j, "elem_bytes")], (int)json_array_size(shape), dim, NULL);
   options.peak = json_object_get(opts, "peak") ? field(opts, "peak") : 0;
-  options.time = ab != NULL, options.launch_us = 10;
+  options.time = ab != NULL, options.launch_ns = 10e3, options.num_links = ab ? mesh.num_axes : 0;
   for (int a = 0; a < mesh.num_axes && ab; a++) {
     json_t *link = json_object_get(ab, mesh.axis[a].name);
-    options.link[a] = (msc_link){json_number_value(json_array_get(link, 0)), json_number_value(json_array_get(link, 1))};
+    options.link[a] = link_of(a, json_number_value(json_array_get(link, 0)), json_number_value(json_array_get(link, 1)));
   }
   const msc_layout *from = layout_of(json_string_value(json_object_get(j, "src_text"))), *to = layout_of(json_string_value(json_object_get(j, "dst_text")));
   msc_reshard_plan p;
@@ -714,6 +735,7 @@ int main(void) {
     cmocka_unit_test_setup_teardown(test_limits, open_context, close_context),
     cmocka_unit_test_setup_teardown(test_known_cases, open_context, close_context),
     cmocka_unit_test_setup_teardown(test_hierarchical_all_reduce, open_context, close_context),
+    cmocka_unit_test_setup_teardown(test_links_of_digits, open_context, close_context),
     cmocka_unit_test_setup_teardown(test_all_pairs_in_time, open_context, close_context),
     cmocka_unit_test_setup_teardown(test_cases_file, open_context, close_context),
     cmocka_unit_test_setup_teardown(test_triangle_inequality, open_context, close_context),
