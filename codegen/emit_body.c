@@ -221,6 +221,29 @@ static LLVMValueRef scalar_argument(msc_emit *e, const msc_instr *in) {
   return in->dtype == MSC_F64 ? v : LLVMBuildFPTrunc(e->b, v, msc_emit_type(e, (msc_dtype)in->dtype, 1), "");
 }
 
+/* Philox4x32-10 in 64-bit lanes, whose products need no other half; see ir/philox.h. */
+static LLVMValueRef philox(msc_emit *e, int i) {
+  const msc_instr *in = &e->p->instr[i];
+  LLVMBuilderRef B = e->b;
+  int lanes = msc_emit_varies(e, i) ? e->p->head.lanes : 1;
+  LLVMValueRef element = msc_emit_index(e, i), x[3];
+  for (int k = 0; k < 3; k++) x[k] = msc_emit_splat(e, msc_emit_get(e, in->arg[k], false), lanes);
+  element = LLVMBuildAdd(B, element, x[0], "");
+  LLVMValueRef low = msc_ir_int(element, UINT32_MAX), half = msc_ir_int(element, 32);
+  LLVMValueRef c[4] = {LLVMBuildAnd(B, element, low, ""), LLVMBuildLShr(B, element, half, ""), LLVMBuildAnd(B, x[2], low, ""), LLVMBuildLShr(B, x[2], half, "")};
+  LLVMValueRef k[2] = {x[1], LLVMBuildLShr(B, x[1], half, "")};
+  for (int round = 0; round < 10; round++) {
+    LLVMValueRef a = LLVMBuildMul(B, LLVMBuildAnd(B, c[0], low, ""), msc_ir_int(element, 0xd2511f53), "");
+    LLVMValueRef b = LLVMBuildMul(B, LLVMBuildAnd(B, c[2], low, ""), msc_ir_int(element, 0xcd9e8d57), "");
+    c[0] = LLVMBuildXor(B, LLVMBuildXor(B, LLVMBuildLShr(B, b, half, ""), c[1], ""), k[0], "");
+    c[2] = LLVMBuildXor(B, LLVMBuildXor(B, LLVMBuildLShr(B, a, half, ""), c[3], ""), k[1], "");
+    c[1] = b, c[3] = a;
+    k[0] = LLVMBuildAdd(B, k[0], msc_ir_int(element, 0x9e3779b9), "");
+    k[1] = LLVMBuildAdd(B, k[1], msc_ir_int(element, 0xbb67ae85), "");
+  }
+  return LLVMBuildTrunc(B, c[0], msc_emit_type(e, MSC_U32, lanes), "");
+}
+
 static LLVMValueRef value_of(msc_emit *e, int i) {
   const msc_instr *in = &e->p->instr[i];
   msc_dtype d = (msc_dtype)in->dtype, from = (msc_dtype)e->p->instr[in->arg[0]].dtype;
@@ -229,6 +252,7 @@ static LLVMValueRef value_of(msc_emit *e, int i) {
   switch (in->code) {
     case NEST_LOAD: return msc_emit_load(e, i);
     case NEST_INDEX: return msc_emit_index(e, i);
+    case NEST_PHILOX: return philox(e, i);
     case NEST_DIM: return e->dim[(int)in->imm];
     case NEST_CONST: return is_float(d) ? LLVMConstReal(msc_emit_type(e, d, 1), in->number) : LLVMConstInt(msc_emit_type(e, d, 1), (unsigned long long)(int64_t)in->number, true);
     case NEST_SCALAR: return scalar_argument(e, in);

@@ -313,6 +313,16 @@ bool grad_scatter_add(msc_grad_ctx *g, msc_op *op) {
   return give(g, op, 1, with_attrs(g, OP_gather, 2, (msc_value *[]){dy_of(g), in(op, 0)}, axis != 0, &attr));
 }
 
+/* ---- random ---- */
+
+/* The same elements of dy. */
+bool grad_dropout(msc_grad_ctx *g, msc_op *op) {
+  msc_context *ctx = ctx_of(&g->b);
+  if (op->num_in == 1) return give(g, op, 0, dy_of(g));
+  msc_attr attrs[] = {msc_named(ctx, "rate", msc_float(msc_op_float(op, "rate"))), msc_named(ctx, "salt", msc_int(msc_op_int(op, "salt")))};
+  return give(g, op, 0, with_attrs(g, OP_dropout, 3, (msc_value *[]){dy_of(g), in(op, 1), in(op, 2)}, 2, attrs));
+}
+
 /* ---- matrix products ---- */
 
 static msc_value *product(msc_grad_ctx *g, const msc_op *op, msc_value *a, bool transpose_a, msc_value *b, bool transpose_b) {

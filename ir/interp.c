@@ -43,6 +43,7 @@ static msc_interp_fn *const kernels[OP_COUNT] = {
     [OP_gather] = msc_run_gather,
     [OP_scatter_add] = msc_run_scatter_add,
     [OP_one_hot] = msc_run_one_hot,
+    [OP_dropout] = msc_run_dropout,
     [OP_matmul] = msc_run_matmul,
     [OP_batch_matmul] = msc_run_matmul,
     [OP_gemm] = msc_run_matmul,
@@ -98,11 +99,11 @@ static const msc_type *result_type(const msc_interp *in, size_t i) {
   return whole_type(in, local, &layouts->list.v[i], &shapes->list.v[i]);
 }
 
-/* Attribute `start` numbers an entry of the function's `starts`: the first element of this rank's part of a dimension. */
-static int64_t start_of(const msc_interp *in, const msc_op *op, int64_t rank) {
-  const msc_attr_value *number = msc_op_attr(op, "start"), *starts = msc_func_attr(in->f, "starts");
-  if (!number || number->kind != MSC_ATTR_INT || !starts || number->i < 0 || (size_t)number->i >= starts->list.num) return -1;
-  const msc_attr_value *s = &starts->list.v[number->i];
+/* Entry `number` of the function's `starts`: the first element of this rank's part of a dimension; -1: there is none. */
+static int64_t start_number(const msc_interp *in, int64_t number, int64_t rank) {
+  const msc_attr_value *starts = msc_func_attr(in->f, "starts");
+  if (!starts || number < 0 || (size_t)number >= starts->list.num) return -1;
+  const msc_attr_value *s = &starts->list.v[number];
   const msc_attr_value *dim = msc_find_attr(s->dict.a, s->dict.num, "dim");
   int64_t shape[MSC_MAX_RANK];
   msc_box box;
@@ -112,6 +113,23 @@ static int64_t start_of(const msc_interp *in, const msc_op *op, int64_t rank) {
   msc_box_layout cuts = msc_layout_cuts(l);
   msc_box_of(&in->mesh, &cuts, shape, rank, &box);
   return box.begin[dim->i];
+}
+
+static int64_t start_of(const msc_interp *in, const msc_op *op, int64_t rank) {
+  const msc_attr_value *number = msc_op_attr(op, "start");
+  return number && number->kind == MSC_ATTR_INT ? start_number(in, number->i, rank) : -1;
+}
+
+/* Attributes `starts` and `whole_shape` of a lowered random op. */
+static void set_begin(const msc_interp *in, msc_eval *e, int64_t rank) {
+  int64_t number[MSC_MAX_RANK], *begin, *whole;
+  int num = msc_op_ints(e->op, "starts", number, MSC_MAX_RANK);
+  if (num < 0) return;
+  begin = msc_new_array(in->arena, int64_t, MSC_MAX_RANK);
+  whole = msc_new_array(in->arena, int64_t, MSC_MAX_RANK);
+  msc_op_ints(e->op, "whole_shape", whole, MSC_MAX_RANK);
+  for (int d = 0; d < num; d++) begin[d] = number[d] < 0 ? 0 : start_number(in, number[d], rank);
+  e->begin = begin, e->whole = whole;
 }
 
 /* ---- running ---- */
@@ -127,6 +145,7 @@ static bool run_kernel(const msc_interp *in, const msc_op *op, msc_interp_fn *ke
     msc_eval e = {.op = op, .arena = in->arena, .start = start_of(in, op, r)};
     e.in = msc_new_array(in->arena, msc_piece, op->num_in + 1);
     e.out = msc_new_array(in->arena, msc_piece, op->num_out + 1);
+    set_begin(in, &e, r);
     for (size_t i = 0; i < op->num_in; i++) e.in[i] = *msc_piece_of(in, op->in[i].value, r);
     for (size_t i = 0; i < op->num_out; i++) e.out[i] = *msc_piece_of(in, &op->out[i], r);
     kernel(&e);

@@ -42,6 +42,7 @@ typedef struct {
   msc_arena *arena;
   msc_piece *in, *out;
   int64_t start;     /* of a lowered op: where this rank's part of the indexed dimension begins; -1: the dimension is whole */
+  const int64_t *begin, *whole; /* of a lowered random op: this rank's first element and the whole size, per dimension; NULL: of the shape */
   const char *fault; /* the first thing that went wrong; the kernel goes on */
 } msc_eval;
 
@@ -84,12 +85,13 @@ bool msc_run_collective(const msc_interp *in, const msc_op *op);
 msc_piece msc_piece_of_layout(const msc_box_mesh *mesh, msc_arena *arena, msc_dtype dtype, int rank_of_tensor, const int64_t *shape,
                               const msc_layout *l, int64_t rank);
 
-/* ---- kernels: interp_elementwise.c, interp_move.c, interp_rows.c, interp_update.c ---- */
+/* ---- kernels: interp_elementwise.c, interp_move.c, interp_rows.c, interp_update.c, interp_random.c ---- */
 
 msc_interp_fn msc_run_unary, msc_run_binary, msc_run_compare, msc_run_select, msc_run_cast;
 msc_interp_fn msc_run_constant, msc_run_iota, msc_run_broadcast_to, msc_run_reshape, msc_run_transpose, msc_run_concat;
 msc_interp_fn msc_run_split, msc_run_slice, msc_run_pad, msc_run_gather, msc_run_scatter_add, msc_run_one_hot;
 msc_interp_fn msc_run_matmul, msc_run_reduce, msc_run_softmax, msc_run_cross_entropy, msc_run_cross_entropy_grad, msc_run_absolute_error;
 msc_interp_fn msc_run_update;
+msc_interp_fn msc_run_dropout;
 
 #endif

@@ -246,6 +246,7 @@ enum {
   MSC_UPDATE = 16,     /* optimizer step: results are the new state of tied operands */
   MSC_COMPOSITE = 32,  /* rewritten to its expansion before training is inserted */
   MSC_LOCAL = 64,      /* exists only after lowering: shapes are one rank's */
+  MSC_RANDOM = 128,    /* equal ops differ until each has its own salt, by pass random */
 };
 
 typedef enum { MSC_COST_NONE, MSC_COST_BYTES, MSC_COST_FLOPS, MSC_COST_COMM } msc_cost_class;

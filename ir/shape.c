@@ -388,6 +388,26 @@ bool shape_one_hot(msc_op *op) {
   return shape_set(op, 0, dtype, x->rank + 1, dim);
 }
 
+/* ---- random ---- */
+
+/* Operands `seed` and `step` from number `first` on: none or both, i64 scalars. */
+static bool check_key(msc_op *op, size_t first) {
+  if (op->num_in == first + 1) return shape_wrong(op, "'seed' is given without 'step'");
+  for (size_t i = first; i < op->num_in; i++) {
+    const msc_type *t = shape_in(op, i);
+    if (t->rank || t->dtype != MSC_I64) return shape_wrong(op, "'%s' must be one i64, not %s", i > first ? "step" : "seed", shape_text(op, t));
+  }
+  int64_t salt = msc_op_int(op, "salt");
+  return (salt >= 0 && salt <= UINT32_MAX) || shape_wrong(op, "salt %" D " is not in 0..2^32-1", salt);
+}
+
+bool shape_dropout(msc_op *op) {
+  double rate = msc_op_float(op, "rate");
+  MSC_TRY(shape_must_be_float(op, 0) && check_key(op, 1));
+  if (!(rate >= 0 && rate < 1)) return shape_wrong(op, "rate %g must be at least 0 and below 1", rate);
+  return shape_set_like(op, 0, shape_in(op, 0));
+}
+
 /* ---- matrix products ---- */
 
 /* Checks the last two dimensions and appends m and n to the leading ones already in dim. */

@@ -8,7 +8,7 @@
 
 #include "runtime/plan.h"
 
-typedef enum { ZEROS, ONES, CONSTANT, NORMAL, UNIFORM } init_kind;
+typedef enum { ZEROS, ONES, SEED, CONSTANT, NORMAL, UNIFORM } init_kind; /* SEED: the run's, in a state of i64 */
 
 /* The host program's locale may want a decimal comma; a plan has a point. */
 static bool to_number(const char *text, double *out) {
@@ -23,18 +23,18 @@ static bool to_number(const char *text, double *out) {
 
 static bool parse(const char *text, init_kind *out_kind, double *out_value) {
   static const struct { const char *name; init_kind kind; } kinds[] = {
-    {"zeros", ZEROS}, {"ones", ONES}, {"constant:", CONSTANT}, {"normal:", NORMAL}, {"uniform:", UNIFORM},
+    {"zeros", ZEROS}, {"ones", ONES}, {"seed", SEED}, {"constant:", CONSTANT}, {"normal:", NORMAL}, {"uniform:", UNIFORM},
   };
   *out_value = 0;
   if (!text) {
     *out_kind = ZEROS;
     return true;
   }
-  for (int i = 0; i < 5; i++) {
+  for (int i = 0; i < 6; i++) {
     size_t n = strlen(kinds[i].name);
     if (strncmp(text, kinds[i].name, n)) continue;
     *out_kind = kinds[i].kind;
-    if (kinds[i].kind <= ONES) return !text[n];
+    if (kinds[i].kind <= SEED) return !text[n];
     return to_number(text + n, out_value) && (kinds[i].kind == CONSTANT || *out_value >= 0);
   }
   return false;
@@ -44,6 +44,7 @@ bool mscrt_init_ok(const char *init, mscrt_dtype dtype) {
   init_kind kind;
   double value;
   if (!parse(init, &kind, &value)) return false;
+  if (kind == SEED) return dtype == MSCRT_I64;
   return mscrt_is_float(dtype) || kind <= ONES || (kind == CONSTANT && value == rint(value) && value >= 0 && value <= (dtype == MSCRT_I1 ? 1 : 127));
 }
 
@@ -94,6 +95,10 @@ void mscrt_init_box(const mscrt_variable *v, uint64_t seed, const msc_box *box, 
   filling f = {.dtype = v->dtype, .bytes = mscrt_dtype_bytes(v->dtype), .out = out};
   if (!parse(v->init, &f.kind, &f.value) || f.kind == ZEROS) {
     memset(out, 0, (size_t)msc_box_elems(v->rank, box) * f.bytes);
+    return;
+  }
+  if (f.kind == SEED) {
+    for (int64_t i = 0; i < msc_box_elems(v->rank, box); i++) memcpy((char *)out + 8 * i, &seed, 8);
     return;
   }
   uint64_t key = XXH3_64bits_withSeed(v->name, strlen(v->name), seed);

@@ -1,20 +1,8 @@
 /* random.c: random numbers that depend on a counter only, and permutations made of them: any rank can compute any element. */
+#include "ir/philox.h"
 #include "runtime/runtime.h"
 
-void mscrt_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) {
-  uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3], k0 = key[0], k1 = key[1];
-  for (int round = 0; round < 10; round++) {
-    uint64_t a = (uint64_t)0xd2511f53 * c0, b = (uint64_t)0xcd9e8d57 * c2;
-    uint32_t next0 = (uint32_t)(b >> 32) ^ c1 ^ k0, next2 = (uint32_t)(a >> 32) ^ c3 ^ k1;
-    c1 = (uint32_t)b;
-    c3 = (uint32_t)a;
-    c0 = next0;
-    c2 = next2;
-    k0 += 0x9e3779b9;
-    k1 += 0xbb67ae85;
-  }
-  out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
-}
+void mscrt_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) { msc_philox(counter, key, out); }
 
 /* A Feistel network permutes 2^(2 * bits) numbers; walking its cycles until the number is below num permutes num of them
  * (Black and Rogaway, 2002).  The domain is less than four times num, so a walk has four steps on average at most. */

@@ -70,7 +70,11 @@ static msc_op *first_like(op_table *t, msc_op *op) {
   return t->slot[i];
 }
 
-static bool may_merge(const msc_op *op) { return (msc_info(op)->flags & MSC_PURE) && !op->body && op->num_out; }
+/* A random op has its own numbers, which `salt` will name. */
+static bool may_merge(const msc_op *op) {
+  unsigned flags = msc_info(op)->flags;
+  return (flags & MSC_PURE) && !(flags & MSC_RANDOM && !msc_op_attr(op, "salt")) && !op->body && op->num_out;
+}
 
 static int64_t merge(msc_func *f, msc_arena *arena) {
   msc_erasing e = msc_erase_begin(f, arena);

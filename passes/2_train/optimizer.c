@@ -65,6 +65,17 @@ static bool count_steps(inserting *s) {
   return s->step != NULL;
 }
 
+/* The step of random ops, counted where nothing reads the old one any more. */
+static bool count_random_steps(inserting *s) {
+  const msc_attr_value *arg = msc_func_attr(s->f, "random_step");
+  if (!arg || arg->kind != MSC_ATTR_INT || arg->i < 0 || (uint64_t)arg->i >= s->f->body->num_args) return true;
+  msc_value *before = s->f->body->args[arg->i];
+  s->b.name = msc_intern(ctx_of(s), msc_arg_name(s->f, before->index));
+  msc_value *after = msc_build(&s->b, OP_add, 2, (msc_value *[]){before, msc_build_scalar(&s->b, before->type->dtype, 1)});
+  s->new_value[before->index] = after;
+  return after != NULL;
+}
+
 /* ---- update ops ---- */
 
 /* The group's values that are attributes of `kind`, as its row wants them. */
@@ -214,6 +225,7 @@ static bool give_results(inserting *s, size_t num) {
   msc_func_set(s->f, "ties", msc_list(ctx, num, ties));
   drop_attr(s->f, "gradients");
   drop_attr(s->f, "loss_seed");
+  drop_attr(s->f, "random_step");
   drop_attr(s->f, "optimizer");
   s->f->name = msc_intern(ctx, "train");
   return true;
@@ -247,5 +259,5 @@ bool pass_optimizer(msc_pass_ctx *pass, msc_module *m) {
   s.grad = msc_new_array(pass->scratch, msc_value *, num_args);
   s.new_value = msc_new_array(pass->scratch, msc_value *, 3 * num_args + 1); /* two states each at most, and the step */
   MSC_TRY(read_gradients(&s, gradients, &num_results) && msc_read_optimizer(f, pass->scratch, &groups));
-  return check_outputs(&s, num_results) && update_all(&s, &groups) && give_results(&s, num_results);
+  return check_outputs(&s, num_results) && update_all(&s, &groups) && count_random_steps(&s) && give_results(&s, num_results);
 }

@@ -1,4 +1,4 @@
-/* evaluate: func train -> the same without the model's outputs, and func forward with loss and outputs only.
+/* evaluate: func train -> the same without the model's outputs, and func forward with loss and outputs only, without dropout.
  * Layouts are those of training, so that one plan trains and evaluates on the same parameters. */
 #include <string.h>
 
@@ -56,6 +56,16 @@ static void drop_dead(msc_func *f) {
   }
 }
 
+/* Evaluation drops nothing out. */
+static void keep_all(msc_func *f) {
+  for (msc_op *op = f->body->first, *next; op; op = next) {
+    next = op->next;
+    if (op->kind != OP_dropout) continue;
+    msc_replace_uses(&op->out[0], op->in[0].value);
+    msc_op_erase(op);
+  }
+}
+
 /* Arguments that nobody reads any more, as the optimizer's state. */
 static void drop_unused_arguments(msc_func *f) {
   size_t num = 0;
@@ -76,6 +86,7 @@ bool pass_evaluate(msc_pass_ctx *pass, msc_module *m) {
   keep_results(pass, train, true);
   keep_results(pass, forward, false);
   drop_dead(train);
+  keep_all(forward);
   drop_dead(forward);
   drop_unused_arguments(forward);
   msc_drop_attr(forward->attrs, &forward->num_attrs, "ties");

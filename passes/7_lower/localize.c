@@ -203,6 +203,19 @@ static void start_of_indexed(localizing *z, msc_op *op, const msc_type *t, int d
   msc_op_set(op, "whole", msc_int(t->dim[dim]));
 }
 
+/* Random numbers go by an element's place in the whole tensor. */
+static void place_in_whole(localizing *z, msc_op *op, const msc_type *t) {
+  int64_t number[MSC_MAX_RANK];
+  bool any = false;
+  for (int d = 0; d < t->rank; d++) {
+    number[d] = is_cut(t, d) ? start_of(z, t, d) : -1;
+    any |= number[d] >= 0;
+  }
+  if (!any) return;
+  msc_op_set(op, "starts", msc_ints(z->pass->ctx, (size_t)t->rank, number));
+  msc_op_set(op, "whole_shape", dims_attr(z, t));
+}
+
 static void localize_op(localizing *z, msc_op *op) {
   const msc_type *y = op->num_out ? global_of(z, &op->out[0]) : NULL;
   if (!y || !y->layout) return; /* manual: already local */
@@ -217,6 +230,7 @@ static void localize_op(localizing *z, msc_op *op) {
     }
     case OP_broadcast_to:
     case OP_reshape: msc_op_set(op, "shape", dims_attr(z, local)); break;
+    case OP_dropout: place_in_whole(z, op, y); break;
     case OP_slice: shorten_slice(z, op); break;
     case OP_one_hot:
       start_of_indexed(z, op, y, y->rank - 1);
@@ -286,7 +300,7 @@ static bool localize_func(msc_pass_ctx *pass, msc_func *f) {
   msc_numbering n = msc_number(f->body);
   z.num_values = n.num_values;
   z.global = msc_new_array(pass->scratch, const msc_type *, n.num_values + n.num_ops);
-  z.starts = msc_new_array(pass->scratch, msc_attr_value, n.num_ops);
+  z.starts = msc_new_array(pass->scratch, msc_attr_value, n.num_ops * MSC_MAX_RANK);
   localize_types(&z);
   record_results(&z);
   bool ok = true;

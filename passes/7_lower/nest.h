@@ -6,7 +6,8 @@
  *   whole  int  gather, scatter_add: the global size of the indexed dimension, for the index check; absent: the local one
  *   start  int  iota, one_hot, gather, scatter_add: this rank's part of the indexed dimension begins at an offset that
  *               the loader computes; the number is the caller's own and comes back in a launch.  With `start`,
- *               rows of other ranks gather zeros, scatter nothing. */
+ *               rows of other ranks gather zeros, scatter nothing.
+ *   starts, whole_shape  ints  random ops: per dimension such a number (-1: whole), and the global shape */
 #ifndef MSC_PASSES_NEST_H
 #define MSC_PASSES_NEST_H
 

@@ -3,6 +3,7 @@
  * What is looked at twice in the same way is computed once.  Recursion is as deep as the region, at most MSC_NEST_OPS. */
 #include <string.h>
 
+#include "ir/philox.h"
 #include "passes/7_lower/expand.h"
 
 /* ---- instructions ---- */
@@ -383,6 +384,44 @@ static uint16_t iota(msc_nester *n, const msc_op *op, const msc_type *t, const m
   return msc_nest_cast(n, v, t->dtype);
 }
 
+/* ---- random ---- */
+
+/* Element k of a scalar operand. */
+static uint16_t scalar_operand(msc_nester *n, const msc_op *op, int k) {
+  msc_view none = {0};
+  return msc_nest_eval(n, msc_nest_find_value(n, op->in[k].value), &none);
+}
+
+/* The random word of the element of t at the view; operand `key` is the seed, the next one the step. */
+static uint16_t random_word(msc_nester *n, const msc_op *op, int key, const msc_type *t, const msc_view *view) {
+  msc_type whole = *t;
+  int64_t number[MSC_MAX_RANK], stride = 1;
+  uint16_t offset, seed = scalar_operand(n, op, key), step = scalar_operand(n, op, key + 1);
+  bool parts = msc_op_ints(op, "starts", number, MSC_MAX_RANK) >= 0;
+  if (parts) msc_op_ints(op, "whole_shape", whole.dim, MSC_MAX_RANK);
+  msc_affine at = msc_nest_offset(n, &whole, view, &offset);
+  for (int d = t->rank - 1; d >= 0; stride *= whole.dim[d] ? whole.dim[d] : 1, d--) {
+    if (!parts || number[d] < 0) continue;
+    uint16_t term = msc_nest_op(n, NEST_MUL, msc_nest_start(n, number[d]), msc_nest_dim(n, stride));
+    offset = offset ? msc_nest_op(n, NEST_ADD, offset, term) : term;
+  }
+  if (!offset) offset = msc_nest_number(n, MSC_I64, 0);
+  uint16_t upper = msc_nest_op(n, NEST_AND, step, msc_nest_dim(n, UINT32_MAX));
+  upper = msc_nest_op(n, NEST_ADD, upper, msc_nest_dim(n, (int64_t)((uint64_t)msc_op_int(op, "salt") << 32)));
+  return msc_nest_add(n, (msc_instr){.code = NEST_PHILOX, .dtype = MSC_U32, .arg = {offset, seed, upper}}, &at, 0);
+}
+
+static uint16_t dropped(msc_nester *n, const msc_op *op, int x, const msc_view *view) {
+  const msc_type *t = n->value[x].value->type;
+  uint16_t v = msc_nest_eval(n, x, view);
+  double rate = msc_op_float(op, "rate");
+  if (op->num_in == 1 || n->failed) return v;
+  uint16_t threshold = msc_nest_cast(n, msc_nest_dim(n, msc_dropout_threshold(rate)), MSC_U32);
+  uint16_t stays = msc_nest_compare(n, NEST_GE, random_word(n, op, 1, t, view), threshold);
+  uint16_t scaled = msc_nest_op(n, NEST_MUL, v, msc_nest_scalar(n, t->dtype, 1 / (1 - rate)));
+  return msc_nest_select(n, stays, scaled, msc_nest_number(n, (msc_dtype)n->instr[v].dtype, 0));
+}
+
 /* ---- elementwise ---- */
 
 static uint16_t predicate(msc_nester *n, const msc_op *op, uint16_t a, uint16_t b) {
@@ -481,6 +520,7 @@ static uint16_t expand(msc_nester *n, int y, const msc_view *view) {
     case OP_split: return split_part(n, op, n->value[y].value->index, in[0], view);
     case OP_slice: return sliced(n, op, in[0], view);
     case OP_pad: return padded(n, op, in[0], view);
+    case OP_dropout: return dropped(n, op, in[0], view);
     case OP_gather: return gathered(n, op, in[0], in[1], view);
     case OP_one_hot: return one_hot(n, op, in[0], t, view);
     case OP_matmul: case OP_batch_matmul: return msc_nest_matmul(n, op, y, view);

@@ -42,7 +42,7 @@ static uint64_t weight_of(const msc_instr *in) {
     case NEST_DIV: case NEST_REM: case NEST_SQRT: return 4;
     case NEST_EXP: case NEST_LOG: return 10;
     case NEST_TANH: case NEST_ERF: case NEST_SIN: case NEST_COS: return 15;
-    case NEST_POW: return 40;
+    case NEST_POW: case NEST_PHILOX: return 40;
     default: return 1;
   }
 }

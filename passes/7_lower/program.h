@@ -22,6 +22,7 @@
   X(FILL, 2)   /* buffer[at + i * b] = 0 for i < a */ \
   X(CHECK, 2)  /* the error flag becomes imm where a is false and b true */ \
   X(INDEX, 0)  /* at, as i64 */ \
+  X(PHILOX, 3) /* random word of element at + a, key b, the upper half of the counter c: philox.h */ \
   X(DIM, 0)    /* dims[imm], as i64 */ \
   X(CONST, 0)  /* number, part of the code */ \
   X(SCALAR, 0) /* scalars[imm], converted */ \

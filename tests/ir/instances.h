@@ -71,6 +71,8 @@ static const instance instances[] = {
     {"scatter_add", "6xi64 4x6x2xT", "rows=12 axis=1", "df", 1, 12},
     {"one_hot", "4x6xi32", "depth=8", "i", 1, 10},
     {"one_hot", "6xi64", "depth=8 dtype=i8 on=5 off=-1", "i", 1, 8},
+    {"dropout", "8x6x4xT i64 i64", "rate=0.4 salt=3", "df", 1, 0},
+    {"dropout", "8x6xT", "rate=0.4", "d", 1, 0},
     {"matmul", "8x12xT 12x6xT", "", "dfi", 1, 0},
     {"matmul", "12x8xT 12x6xT", "transpose_a=true", "df", 1, 0},
     {"matmul", "8x12xT 6x12xT", "transpose_b=true", "df", 1, 0},

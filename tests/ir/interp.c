@@ -95,6 +95,8 @@ static const run_case cases[] = {
     {"scatter_add", "1xi32 1xf32", "rows=3", "-1;1", "!scatter_add: index -1 is not in 0..2"},
     {"one_hot", "3xi32", "depth=2 on=5 off=-1", "0,1,2", "5,-1,-1,5,-1,-1"},
     {"one_hot", "1xi64", "depth=2 dtype=i8", "1", "0,1"},
+    {"dropout", "2x3xf32 i64 i64", "rate=0.5 salt=9", "1,2,3,4,5,6;12345678901;7", "2,4,6,8,0,12"}, /* words / 2^32: 0.77, 0.76, 0.73, 0.90, 0.498, 0.76 */
+    {"dropout", "3xf32", "rate=0.5", "1,2,3", "1,2,3"},
     {"matmul", "2x3xf32 3x2xf32", "", "1,2,3,4,5,6;1,2,3,4,5,6", "22,28,49,64"},
     {"matmul", "3x2xf32 3x2xf32", "transpose_a=true", "1,4,2,5,3,6;1,2,3,4,5,6", "22,28,49,64"},
     {"matmul", "2x3xi32 2x3xi32", "transpose_b=true", "1,2,3,4,5,6;1,3,5,2,4,6", "22,28,49,64"},

@@ -152,6 +152,7 @@ static const struct {
   {"scatter_add", "2x3xi32 2x3x4xf32", "rows=10", "AB,ABd->vd ; A:sum B:sum ; lin 1", 1},
   {"scatter_add", "3xi32 5x3x4xf32", "rows=10 axis=1", "A,pAd->pvd ; A:sum ; lin 1", 1},
   {"one_hot", "2x3xi32", "depth=10", "AB->ABc", 1},
+  {"dropout", "2x3xf32 i64 i64", "rate=0.5", "AB,,->AB ; lin 0", 1},
   {"matmul", "2x3xf32 3x4xf32", "", "mk,kn->mn ; k:sum ; lin 0|1", 1},
   {"matmul", "3x2xf32 4x3xf32", "transpose_a=true transpose_b=true", "km,nk->mn ; k:sum ; lin 0|1", 1},
   {"batch_matmul", "5x2x3xf32 5x3x4xf32", "", "Amk,Akn->Amn ; k:sum ; lin 0|1", 1},

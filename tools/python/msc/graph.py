@@ -345,11 +345,13 @@ def _method(row):
     P = inspect.Parameter
     variadic = row.operands[:1] == ("x*",)
     params = [P("self", P.POSITIONAL_OR_KEYWORD)]
-    params += [P("xs" if variadic else n, P.POSITIONAL_OR_KEYWORD) for n in row.operands]
+    optional = [n.rstrip("?") for n in row.operands if n.endswith("?")]
+    params += [P("xs" if variadic else n, P.POSITIONAL_OR_KEYWORD) for n in row.operands if not n.endswith("?")]
     # `from` is a word of Python: send and recv take it as from_
     names = {a.name + "_" if a.name == "from" else a.name: a for a in row.attrs}
     ordered = sorted(names, key=lambda n: not names[n].required)
     params += [P(n, P.POSITIONAL_OR_KEYWORD, default=P.empty if names[n].required else names[n].default) for n in ordered]
+    params += [P(n, P.KEYWORD_ONLY, default=None) for n in optional]
     params += [P("name", P.KEYWORD_ONLY, default=None), P("hints", P.VAR_KEYWORD)]
     signature = inspect.Signature(params)
 
@@ -358,7 +360,9 @@ def _method(row):
         bound.apply_defaults()
         values = bound.arguments
         self = values["self"]
-        operands = list(values["xs"]) if variadic else [values[n] for n in row.operands]
+        operands = list(values["xs"]) if variadic else [values[n.rstrip("?")] for n in row.operands]
+        while operands and operands[-1] is None and len(operands) > len(row.operands) - len(optional):
+            operands.pop()
         return self._op(row, operands, {a.name: values[n] for n, a in names.items()}, values["name"], values["hints"])
 
     method.__name__ = method.__qualname__ = row.name

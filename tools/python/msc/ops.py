@@ -14,7 +14,7 @@ class Error(ValueError):
 Type = namedtuple("Type", "dtype dims")
 
 # Without the ops that only msc makes: layout changes without a group (exchange, shard), fused kernels, terminators.
-# name | operands (`x*`: any number) | results | attributes as name:kind[=default], `?`: may be absent | function below
+# name | operands (`x*`: any number, `b?`: may be absent) | results | attributes as name:kind[=default], `?`: may be absent | function below
 _TEXT = """
 iota          |            | y | type:type dim:int=0 | iota
 add           | a b | y | | broadcast
@@ -50,6 +50,7 @@ slice         | x | y | start:ints limit:ints stride:ints? | slice_
 pad           | x | y | low:ints high:ints stride:ints? value:float=0 | pad
 gather        | table indices | y | axis:int=0 | gather
 scatter_add   | indices updates | y | rows:int axis:int=0 | scatter_add
+dropout       | x seed? step? | y | rate:float salt:int=0 | same
 one_hot       | indices | y | depth:int dtype:str=f32 on:float=1 off:float=0 | one_hot
 matmul        | a b | y | transpose_a:bool=false transpose_b:bool=false | matmul
 batch_matmul  | a b | y | transpose_a:bool=false transpose_b:bool=false | matmul

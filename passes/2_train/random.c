@@ -1,0 +1,73 @@
+/* random: random ops -> the same with a number each, `salt`, and as operands the run's seed and the number of the step, which are
+ * state of the function; its attribute `random_step` names the latter for pass optimizer, which counts it.  What a function that is not trained drops goes: dropout is for training. */
+#include <string.h>
+
+#include "passes/2_train/train.h"
+#include "passes/pass.h"
+
+static bool is_random(const msc_op *op) { return (msc_info(op)->flags & MSC_RANDOM) != 0; }
+
+/* Does it still need its key?  The last two operands are seed and step. */
+static bool lacks_key(const msc_op *op) { return is_random(op) && op->num_in < msc_info(op)->max_in; }
+
+/* ---- numbers ---- */
+
+/* In program order, after the largest that the model gives. */
+static void number_ops(msc_func *f) {
+  int64_t salt = 0;
+  for (const msc_op *op = f->body->first; op; op = op->next)
+    if (is_random(op) && msc_op_int(op, "salt") > salt) salt = msc_op_int(op, "salt");
+  for (msc_op *op = f->body->first; op; op = op->next)
+    if (is_random(op) && !msc_op_int(op, "salt")) msc_op_set(op, "salt", msc_int(++salt));
+}
+
+/* ---- state ---- */
+
+static msc_value *add_state(msc_func *f, msc_arena *arena, const char *name, const char *init) {
+  msc_context *ctx = f->module->ctx;
+  for (size_t i = 0; i < f->body->num_args; i++)
+    if (!strcmp(msc_arg_name(f, i), name)) return add_state(f, arena, msc_arena_printf(arena, "%s_", name), init);
+  msc_value *v = msc_add_arg(f->body, msc_type_of(ctx, MSC_I64, 0, NULL, NULL), name);
+  msc_arg_set(f, v->index, "msc.name", msc_str(ctx, name));
+  msc_arg_set(f, v->index, "msc.role", msc_str(ctx, msc_role_name(MSC_ROLE_STATE)));
+  msc_arg_set(f, v->index, "msc.init", msc_str(ctx, init));
+  return v;
+}
+
+static void give_keys(msc_pass_ctx *pass, msc_func *f) {
+  number_ops(f);
+  msc_value *seed = add_state(f, pass->scratch, "random.seed", "seed"), *step = add_state(f, pass->scratch, "random.step", "zeros");
+  for (msc_op *op = f->body->first; op; op = op->next) {
+    if (!lacks_key(op)) continue;
+    msc_value *in[8];
+    size_t num = op->num_in;
+    for (size_t i = 0; i < num; i++) in[i] = op->in[i].value;
+    in[num++] = seed, in[num++] = step;
+    msc_set_operands(op, num, in);
+    msc_stat(pass, "random ops", 1);
+  }
+  msc_func_set(f, "random_step", msc_int(step->index));
+  pass->changes_meaning = true;
+}
+
+/* ---- the pass ---- */
+
+static void forget_dropouts(msc_func *f) {
+  for (msc_op *op = f->body->first, *next; op; op = next) {
+    next = op->next;
+    if (op->kind != OP_dropout || !lacks_key(op)) continue;
+    msc_replace_uses(&op->out[0], op->in[0].value);
+    msc_op_erase(op);
+  }
+}
+
+bool pass_random(msc_pass_ctx *pass, msc_module *m) {
+  msc_func *trained = msc_training_func(m);
+  for (msc_func *f = m->first; f; f = f->next) {
+    bool any = false;
+    for (const msc_op *op = f->body->first; op; op = op->next) any |= lacks_key(op);
+    if (any && f == trained) give_keys(pass, f);
+    if (any && f != trained) forget_dropouts(f);
+  }
+  return true;
+}
