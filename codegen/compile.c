@@ -3,6 +3,7 @@
 
 #include "codegen/compile.h"
 #include "passes/3_shard/strategy_file.h"
+#include "passes/cost.h"
 
 /* ---- decisions ---- */
 
@@ -39,18 +40,34 @@ static const msc_decision *note_decisions(msc_context *ctx, const msc_func *f, s
 
 /* ---- time ---- */
 
-/* Until a described cluster is read: a two-core server of 2020s make.  Bytes and operations per nanosecond. */
-static uint64_t predicted_ns(const msc_plan *p) {
-  enum { CALL_NS = 500, FLOPS_PER_NS = 60, BYTES_PER_NS = 10, COLLECTIVE_NS = 10000, WIRE_BYTES_PER_NS = 3 };
-  uint64_t ns = 0;
-  const msc_plan_section *s = &p->section[0];
-  for (size_t i = 0; i < s->num_calls; i++) {
-    const msc_plan_call *c = &s->call[i];
-    bool wire = c->kind == PLAN_CALL_KIND_COLLECTIVE;
-    uint64_t compute = c->flops / FLOPS_PER_NS, memory = c->bytes / (wire ? WIRE_BYTES_PER_NS : BYTES_PER_NS);
-    ns += (compute > memory ? compute : memory) + (wire ? COLLECTIVE_NS : CALL_NS);
+static int64_t transfer_ns(const msc_cost *cost, const msc_plan *p, const msc_plan_transfer *t) {
+  static const msc_op_kind verbs[] = {OP_all_reduce, OP_all_gather, OP_reduce_scatter, OP_all_to_all, OP_permute, OP_exchange, OP_broadcast, OP_permute};
+  msc_cost_transfer of = {.verb = verbs[t->verb], .ranks = 1, .bytes = (int64_t)t->bytes};
+  msc_subaxis group[MSC_MAX_SUBAXES];
+  int num = 0;
+  if (!t->axes || !msc_subaxis_parse(p->ctx, &p->module->mesh, NULL, t->axes, &num, group)) return 0;
+  for (int i = 0; i < num; i++) {
+    int level = msc_cost_level(cost, group[i]);
+    if (level > of.level) of.level = level;
+    of.ranks *= group[i].size;
   }
-  return ns;
+  of.peers = of.ranks - 1;
+  return msc_cost_collective(cost, &of);
+}
+
+/* Of a step: every kernel and every transfer after the other. */
+static uint64_t predicted_ns(const msc_plan *p, const msc_cluster *cluster) {
+  msc_cost cost;
+  msc_cost_of(cluster, &p->module->mesh, &cost);
+  int64_t ns = 0;
+  for (size_t i = 0; i < p->num_transfers; i++)
+    if (p->transfer[i].section == 0) ns += transfer_ns(&cost, p, &p->transfer[i]);
+  for (size_t i = 0; i < p->section[0].num_calls; i++) {
+    const msc_plan_call *c = &p->section[0].call[i];
+    msc_dtype dtype = c->op && c->op->num_out ? c->op->out[0].type->dtype : MSC_F32;
+    if (c->kind != PLAN_CALL_KIND_COLLECTIVE) ns += msc_cost_work(&cost, dtype, (double)c->flops, (double)c->bytes);
+  }
+  return (uint64_t)ns;
 }
 
 uint64_t msc_plan_rank_bytes(const msc_plan *p) {
@@ -63,7 +80,7 @@ uint64_t msc_plan_rank_bytes(const msc_plan *p) {
 /* ---- the road ---- */
 
 static bool run_passes(msc_context *ctx, msc_module *m, const msc_compile_options *o, const char *from, const char *until, int first) {
-  msc_pass_options p = {.from = from, .until = until, .first = first, .verify = o->verify, .config = o->config, .dump_dir = o->dump_dir, .flags = o->flags,
+  msc_pass_options p = {.from = from, .until = until, .first = first, .verify = o->verify, .config = o->config, .cluster = o->cluster, .time_limit_s = o->time_limit_s, .dump_dir = o->dump_dir, .flags = o->flags,
                         .user = o->user, .after = o->after, .remark = o->remark, .before = o->before, .reproducer = o->reproducer};
   return msc_run_passes(ctx, m, &p);
 }
@@ -97,6 +114,6 @@ msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options
   p->model = options->model;
   p->model_hash = options->model_hash;
   p->config = msc_config_json(options->config, p->arena);
-  p->predicted_step_ns = predicted_ns(p);
+  p->predicted_step_ns = predicted_ns(p, options->cluster ? options->cluster : msc_cluster_named(ctx, "cpu"));
   return p;
 }

@@ -9,6 +9,8 @@
 typedef struct {
   const msc_config *config;
   const char *cpu;             /* NULL: this machine */
+  const msc_cluster *cluster;  /* NULL: the shipped description `cpu` */
+  double time_limit_s;         /* of the search for strategies; 0: none */
   const char *model;           /* its name, for messages and the plan */
   uint64_t model_hash;         /* of the input's bytes */
   const char *dump_dir;        /* IR after every pass that changed it; or NULL */

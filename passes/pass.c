@@ -24,6 +24,10 @@ const msc_pass_info *msc_find_pass(const char *name) {
   return NULL;
 }
 
+const msc_cluster *msc_pass_cluster(const msc_pass_ctx *pass) {
+  return pass->options && pass->options->cluster ? pass->options->cluster : msc_cluster_named(pass->ctx, "cpu");
+}
+
 void msc_stat(msc_pass_ctx *pass, const char *what, int64_t count) {
   for (msc_pass_stat *s = pass->stats; s; s = s->next)
     if (!strcmp(s->what, what)) {

@@ -2,7 +2,7 @@
 #ifndef MSC_PASSES_PASS_H
 #define MSC_PASSES_PASS_H
 
-#include "ir/ir.h"
+#include "passes/cluster.h"
 
 typedef struct msc_config msc_config; /* passes/config.h */
 typedef struct msc_pass_ctx msc_pass_ctx;
@@ -47,6 +47,8 @@ typedef struct {
   int verify;                /* MSC_VERIFY_... */
   int first;                 /* passes that ran before, when this run continues another; numbers go on from there */
   const msc_config *config;  /* NULL: every key has its default */
+  const msc_cluster *cluster; /* what is compiled for; NULL: the shipped description `cpu` */
+  double time_limit_s;       /* of the search for strategies; 0: none */
   const char *dump_dir;      /* existing folder that gets 000-input.mlir and 017-dce.mlir after each pass that changed it; or NULL */
   bool want_text;            /* reports carry the IR; implied by dump_dir and reproducer */
   const char *flags;         /* of the command line, to be repeated in a reproducer's first line; or NULL */
@@ -84,6 +86,7 @@ const msc_pass_info *msc_find_pass(const char *name);
  * user's, or MSC_E_INTERNAL for a bug, which also went to `reproducer`. */
 bool msc_run_passes(msc_context *ctx, msc_module *m, const msc_pass_options *options);
 
+const msc_cluster *msc_pass_cluster(const msc_pass_ctx *pass);
 /* Counted, shown per pass.  `what` is a literal. */
 void msc_stat(msc_pass_ctx *pass, const char *what, int64_t count);
 /* A decision worth explaining: what, why, what it costs, the runner-up.  Free when nobody listens.  op may be NULL. */

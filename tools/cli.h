@@ -20,6 +20,7 @@
 #define MSC_TOOLS_CLI_H
 
 #include "ir/ir.h"
+#include "passes/cluster.h"
 
 #define MSC_VERSION "0.1.0"
 
@@ -116,6 +117,8 @@ const char *cli_repeated_flags(cli *c);
 
 /* The configuration of passes/config.h from --config, the environment and --set, checked; NULL after reports. */
 struct msc_config *cli_config(cli *c);
+/* --cluster, a name or a file; NULL: not given.  False after a report. */
+bool cli_cluster(cli *c, const msc_cluster **out_cluster);
 
 /* ---- model.c ---- */
 

@@ -141,7 +141,6 @@ static int write_depfile(cli *c, const char *plan) {
 static bool check_options(cli *c) {
   const char *target = cli_text(c, "target");
   if (target && strcmp(target, "cpu") != 0) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--target %s is not supported yet; cpu is", target);
-  if (cli_text(c, "cluster")) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--cluster is not supported yet");
   if (cli_number(c, "time-limit", -1) >= 0) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--time-limit is not supported yet");
   if (cli_flag(c, "autotune")) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--autotune is not supported yet");
   return true;
@@ -156,6 +155,7 @@ static int run(cli *c) {
   msc_compile_options o = {.config = config, .cpu = cli_text(c, "mcpu"), .dump_dir = cli_text(c, "dump-dir"), .verify = MSC_VERIFY_IR,
                            .user = &k, .after = after_pass, .remark = remark, .before = before_pass, .reproducer = keep_reproducer,
                            .flags = cli_repeated_flags(c)};
+  if (!cli_cluster(c, &o.cluster)) return CLI_INPUT;
   k.debug = msc_config_debug(config);
   if (o.dump_dir && !cli_make_folder(c, o.dump_dir)) return CLI_INPUT;
   if (o.dump_dir || k.debug >= 5) o.emitted = emitted;
@@ -188,7 +188,7 @@ static int run(cli *c) {
 static const cli_option options[] = {{"o", CLI_TEXT, "FILE", "the plan"},
                                      {"target", CLI_TEXT, "cpu|cuda[:sm_90]", "what the plan runs on"},
                                      {"mcpu", CLI_TEXT, "CPU", "make code for this CPU instead of this machine's"},
-                                     {"cluster", CLI_TEXT, "FILE|NAME", "description of the devices and links"},
+                                     {"cluster", CLI_TEXT, "FILE|NAME", "description of the devices and links: a100, h100, h200, cpu (default) or a file"},
                                      {"dim", CLI_PAIRS, "NAME=SIZE", "size of a dimension that the model leaves open: batch, or x.1"},
                                      {"autotune", CLI_FLAG, NULL, "measure kernel choices"},
                                      {"time-limit", CLI_NUMBER, "S", "bound on the search"},

@@ -160,6 +160,7 @@ static bool make_options(opt *o, msc_config *config) {
   if (verify < MSC_VERIFY_OFF || verify > MSC_VERIFY_NUMERICS) return cli_usage(c, "--verify: levels are %d to %d", MSC_VERIFY_OFF, MSC_VERIFY_NUMERICS), false;
   p->verify = cli_flag(c, "check-numerics") ? MSC_VERIFY_NUMERICS : (int)verify;
   p->config = config;
+  if (!cli_cluster(c, &p->cluster)) return false;
   p->dump_dir = cli_text(c, "dump-dir");
   p->want_text = o->after_all || o->after_change;
   p->flags = msc_arena_printf(msc_context_arena(c->ctx), "%s%s", cli_flag(c, "check-numerics") ? "--check-numerics " : "", cli_repeated_flags(c));
@@ -232,6 +233,7 @@ static const cli_option options[] = {
   {"verify-diagnostics", CLI_FLAG, NULL, "compare what is reported with comments // expected-error @+1 {{text}}"},
   {"check-numerics", CLI_FLAG, NULL, "execute the module before and after every pass and compare (as --verify=3)"},
   {"verify", CLI_INT, "N", "after every pass: 0 nothing, 1 the verifier (default), 2 and print and parse, 3 and execute"},
+  {"cluster", CLI_TEXT, "FILE|NAME", "description of the devices and links; default cpu"},
   {"dump-dir", CLI_TEXT, "DIR", "write the IR after every pass that changed it into this folder"},
   {"list-ops", CLI_FLAG, NULL, "print the op table"},
   {"list-passes", CLI_FLAG, NULL, "print the passes in pipeline order"},

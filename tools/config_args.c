@@ -1,5 +1,6 @@
-/* config_args.c: --config, the environment and --set in, one checked configuration out. */
+/* config_args.c: --config, the environment and --set in, one checked configuration out; --cluster in, its figures out. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "passes/config.h"
 #include "tools/cli.h"
@@ -36,4 +37,19 @@ const char *cli_repeated_flags(cli *c) {
   size_t num = cli_texts(c, "set", &sets);
   for (size_t i = 0; i < num; i++) text = msc_arena_printf(arena, "%s%s--set '%s'", text, *text ? " " : "", sets[i]);
   return text;
+}
+
+bool cli_cluster(cli *c, const msc_cluster **out_cluster) {
+  const char *given = cli_text(c, "cluster");
+  *out_cluster = NULL;
+  if (!given) return true;
+  if (!strpbrk(given, "./")) {
+    *out_cluster = msc_cluster_named(c->ctx, given);
+    return *out_cluster || msc_error(c->ctx, MSC_E_CLUSTER, NULL, "--cluster: there is no description '%s'; there are %s, or give a file, c.json", given,
+                                     msc_cluster_names(msc_context_arena(c->ctx)));
+  }
+  cli_bytes text;
+  if (!cli_read(c, given, &text)) return false;
+  *out_cluster = msc_cluster_read(c->ctx, given, text.data, text.size);
+  return *out_cluster != NULL;
 }

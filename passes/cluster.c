@@ -1,0 +1,293 @@
+/* cluster.c: the JSON text of a described cluster in; its figures, or every fault of it at its place, out. */
+#include "passes/cluster.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct { const char *name, *text; } shipped[] = {
+#define EMBEDDED(name, text) {#name, text},
+#include "clusters.h"
+#undef EMBEDDED
+};
+enum { NUM_SHIPPED = sizeof shipped / sizeof *shipped };
+
+typedef struct {
+  msc_context *ctx;
+  const char *file, *text, *end;
+  const json_t *json;
+  msc_cluster *out;
+  bool ok;
+} reading;
+
+/* ---- places ---- */
+
+static const char *skip_blanks(const char *p, const char *end) {
+  while (p < end && strchr(" \t\r\n", *p) && *p) p++;
+  return p;
+}
+
+static const char *skip_string(const char *p, const char *end) {
+  for (p++; p < end && *p != '"'; p++)
+    if (*p == '\\') p++;
+  return p < end ? p + 1 : end;
+}
+
+/* Past the value at p; the text is known to be valid. */
+static const char *skip_value(const char *p, const char *end) {
+  int depth = 0;
+  do {
+    if (p >= end) return end;
+    if (*p == '"') {
+      p = skip_string(p, end);
+      continue;
+    }
+    if (*p == '{' || *p == '[') depth++;
+    if (*p == '}' || *p == ']') depth--;
+    p++;
+  } while (depth > 0 || (p < end && !strchr(",}] \t\r\n", *p)));
+  return p;
+}
+
+/* Member `key` of the object at p, or item `index` of the array at p; NULL: none. */
+static const char *inside(const char *p, const char *end, const char *key, int index) {
+  bool object = *p == '{';
+  size_t n = key ? strlen(key) : 0;
+  p = skip_blanks(p + 1, end);
+  for (int i = 0; p < end && *p != '}' && *p != ']'; i++) {
+    const char *name = p;
+    if (object) {
+      p = skip_blanks(skip_string(p, end), end);
+      p = skip_blanks(p + 1, end);
+    }
+    if (object ? key && !strncmp(name + 1, key, n) && name[n + 1] == '"' : i == index) return object ? name : p;
+    p = skip_blanks(skip_value(p, end), end);
+    if (p < end && *p == ',') p = skip_blanks(p + 1, end);
+  }
+  return NULL;
+}
+
+static const char *value_of(const char *name, const char *end) {
+  if (*name != '"') return name;
+  const char *p = skip_blanks(skip_string(name, end), end);
+  return p < end && *p == ':' ? skip_blanks(p + 1, end) : name;
+}
+
+/* The place of "levels.1.size", or of the nearest thing around it that is there. */
+static const msc_loc *place(const reading *r, const char *path) {
+  const char *p = skip_blanks(r->text, r->end), *here = p;
+  for (const char *word = path; *word && (*value_of(p, r->end) == '{' || *value_of(p, r->end) == '[');) {
+    char key[64];
+    size_t n = strcspn(word, ".");
+    snprintf(key, sizeof key, "%.*s", (int)n, word);
+    const char *next = inside(value_of(p, r->end), r->end, key, atoi(key));
+    if (!next) break;
+    here = p = next;
+    word += n + (word[n] == '.');
+  }
+  msc_loc loc = {.file = r->file, .line = 1, .col = 1};
+  for (const char *q = r->text; q < here; q++) {
+    loc.col++;
+    if (*q == '\n') loc.line++, loc.col = 1;
+  }
+  return msc_loc_of(r->ctx, &loc);
+}
+
+static void MSC_PRINTF(3, 4) wrong(reading *r, const char *path, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  msc_verror(r->ctx, MSC_DIAG_ERROR, MSC_E_CLUSTER, place(r, path), NULL, fmt, ap);
+  va_end(ap);
+  r->ok = false;
+}
+
+/* ---- figures ---- */
+
+static const json_t *member(const json_t *object, const char *path) {
+  const char *dot = strrchr(path, '.');
+  return json_object_get(object, dot ? dot + 1 : path);
+}
+
+/* A positive number at `path`, the last word of which is a member of `object`. */
+static double figure(reading *r, const json_t *object, const char *path, bool needed) {
+  const json_t *v = member(object, path);
+  if (!v && needed) wrong(r, path, "%s is missing", path);
+  if (!v) return 0;
+  double x = json_is_number(v) ? json_number_value(v) : NAN;
+  if (x > 0 && x <= 1e18) return x;
+  if (!json_is_number(v)) wrong(r, path, "%s must be a number", path);
+  else wrong(r, path, "%s is %g; it must be above 0 and at most 1e18", path, x);
+  return 0;
+}
+
+/* The same, a whole number of at least 1. */
+static int64_t whole(reading *r, const json_t *object, const char *path, bool needed) {
+  double x = figure(r, object, path, needed);
+  if (x == 0 || (x == floor(x) && x <= 4e18)) return (int64_t)x;
+  wrong(r, path, "%s is %g; it must be a whole number", path, x);
+  return 0;
+}
+
+static const char *words_of(reading *r, const json_t *object, const char *path) {
+  const json_t *v = member(object, path);
+  if (json_is_string(v)) return msc_intern(r->ctx, json_string_value(v));
+  wrong(r, path, v ? "%s must be a text" : "%s is missing", path);
+  return "";
+}
+
+/* Members that nothing reads are mistakes. */
+static void check_members(reading *r, const json_t *object, const char *path, size_t num, const char *const *known) {
+  const char *name;
+  json_t *value;
+  json_object_foreach((json_t *)(uintptr_t)object, name, value) {
+    bool found = false;
+    for (size_t i = 0; i < num; i++) found |= !strcmp(known[i], name);
+    if (found) continue;
+    const char *near = msc_nearest(name, known, num), *full = msc_arena_printf(msc_context_arena(r->ctx), "%s%s%s", path, *path ? "." : "", name);
+    if (near) wrong(r, full, "unknown key '%s'; did you mean '%s'?", full, near);
+    else wrong(r, full, "unknown key '%s'", full);
+  }
+}
+
+/* ---- parts ---- */
+
+static void read_device(reading *r) {
+  static const char *const known[] = {"name", "flops_per_s", "memory_bytes", "bytes_per_s", "launch_ns"};
+  const json_t *device = json_object_get(r->json, "device");
+  msc_cluster *c = r->out;
+  if (!json_is_object(device)) {
+    wrong(r, "device", device ? "device must be an object" : "device is missing");
+    return;
+  }
+  check_members(r, device, "device", sizeof known / sizeof *known, known);
+  c->device = words_of(r, device, "device.name");
+  c->memory_bytes = whole(r, device, "device.memory_bytes", true);
+  c->bytes_per_s = figure(r, device, "device.bytes_per_s", true);
+  c->launch_ns = whole(r, device, "device.launch_ns", true);
+  const json_t *flops = json_object_get(device, "flops_per_s");
+  if (!json_is_object(flops)) {
+    wrong(r, "device.flops_per_s", flops ? "device.flops_per_s must be an object with a number per element type" : "device.flops_per_s is missing");
+    return;
+  }
+  const char *types[MSC_NUM_DTYPES];
+  for (int d = 0; d < MSC_NUM_DTYPES; d++) types[d] = msc_dtype_name((msc_dtype)d);
+  check_members(r, flops, "device.flops_per_s", MSC_NUM_DTYPES, types);
+  double usual = figure(r, flops, "device.flops_per_s.f32", true);
+  for (int d = 0; d < MSC_NUM_DTYPES; d++) {
+    double own = d == MSC_F32 ? 0 : figure(r, flops, msc_arena_printf(msc_context_arena(r->ctx), "device.flops_per_s.%s", types[d]), false);
+    c->flops_per_s[d] = own > 0 ? own : usual;
+  }
+}
+
+static void read_level(reading *r, size_t i, const json_t *level, bool last) {
+  static const char *const known[] = {"name", "size", "latency_ns", "bytes_per_s", "shared_by"};
+  msc_arena *a = msc_context_arena(r->ctx);
+  const char *path = msc_arena_printf(a, "levels.%zu", i);
+  msc_cluster_level *l = &r->out->level[i];
+  if (!json_is_object(level)) {
+    wrong(r, path, "%s must be an object", path);
+    return;
+  }
+  check_members(r, level, path, sizeof known / sizeof *known, known);
+  l->name = words_of(r, level, msc_arena_printf(a, "%s.name", path));
+  l->latency_ns = whole(r, level, msc_arena_printf(a, "%s.latency_ns", path), true);
+  l->bytes_per_s = figure(r, level, msc_arena_printf(a, "%s.bytes_per_s", path), true);
+  double shared = figure(r, level, msc_arena_printf(a, "%s.shared_by", path), false);
+  if (shared > 0) l->bytes_per_s /= shared;
+  const char *size_path = msc_arena_printf(a, "%s.size", path);
+  l->size = whole(r, level, size_path, !last);
+  if (last || l->size == 0) l->size = INT64_MAX;
+  else if (i && l->size % l[-1].size) wrong(r, size_path, "%s is %" PRId64 "; it must be a multiple of the level inside it, %" PRId64, size_path, l->size, l[-1].size);
+}
+
+static void read_levels(reading *r) {
+  const json_t *levels = json_object_get(r->json, "levels");
+  size_t num = json_array_size(levels);
+  if (!json_is_array(levels) || num < 1 || num > MSC_MAX_LEVELS) {
+    wrong(r, "levels", levels ? "levels must be a list of 1 to %d objects, innermost first" : "levels is missing, a list of 1 to %d objects", MSC_MAX_LEVELS);
+    return;
+  }
+  r->out->num_levels = (int)num;
+  for (size_t i = 0; i < num; i++) read_level(r, i, json_array_get(levels, i), i + 1 == num);
+}
+
+static int by_measure(const void *a, const void *b) {
+  const msc_cluster_measure *x = a, *y = b;
+  if (x->verb != y->verb) return x->verb < y->verb ? -1 : 1;
+  if (x->ranks != y->ranks) return x->ranks < y->ranks ? -1 : 1;
+  return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
+}
+
+static void read_measures(reading *r) {
+  static const char *const known[] = {"op", "ranks", "bytes", "ns"};
+  static const msc_op_kind verbs[] = {OP_all_reduce, OP_all_gather, OP_reduce_scatter, OP_all_to_all, OP_permute};
+  const json_t *list = json_object_get(r->json, "collectives");
+  msc_arena *a = msc_context_arena(r->ctx);
+  if (list && !json_is_array(list)) wrong(r, "collectives", "collectives must be a list");
+  r->out->num_measures = json_array_size(list);
+  r->out->measure = msc_new_array(a, msc_cluster_measure, r->out->num_measures);
+  for (size_t i = 0; i < r->out->num_measures; i++) {
+    const json_t *row = json_array_get(list, i);
+    const char *path = msc_arena_printf(a, "collectives.%zu", i);
+    msc_cluster_measure *m = &r->out->measure[i];
+    if (!json_is_object(row)) {
+      wrong(r, path, "%s must be an object", path);
+      continue;
+    }
+    check_members(r, row, path, sizeof known / sizeof *known, known);
+    const char *verb = words_of(r, row, msc_arena_printf(a, "%s.op", path));
+    size_t v = 0;
+    while (v < sizeof verbs / sizeof *verbs && strcmp(msc_kind_name(verbs[v]), verb)) v++;
+    if (v == sizeof verbs / sizeof *verbs) wrong(r, msc_arena_printf(a, "%s.op", path), "%s.op must be all_reduce, all_gather, reduce_scatter, all_to_all or permute", path);
+    else m->verb = verbs[v];
+    m->ranks = whole(r, row, msc_arena_printf(a, "%s.ranks", path), true);
+    m->bytes = whole(r, row, msc_arena_printf(a, "%s.bytes", path), true);
+    m->ns = whole(r, row, msc_arena_printf(a, "%s.ns", path), true);
+  }
+  if (r->out->num_measures) qsort(r->out->measure, r->out->num_measures, sizeof *r->out->measure, by_measure);
+}
+
+/* ---- the whole file ---- */
+
+static bool read_all(msc_context *ctx, void *arg) {
+  static const char *const known[] = {"device", "levels", "collectives"};
+  reading *r = arg;
+  r->out = msc_new(msc_context_arena(ctx), msc_cluster);
+  check_members(r, r->json, "", sizeof known / sizeof *known, known);
+  read_device(r);
+  read_levels(r);
+  read_measures(r);
+  return r->ok;
+}
+
+const msc_cluster *msc_cluster_read(msc_context *ctx, const char *name, const char *text, size_t bytes) {
+  reading r = {.ctx = ctx, .file = msc_intern(ctx, name), .text = text, .end = text + bytes, .ok = true};
+  msc_loc loc = {.file = r.file, .line = 1, .col = 1};
+  json_error_t error;
+  json_t *json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
+  if (!json) {
+    if (error.line > 0) loc.line = (uint32_t)error.line;
+    if (error.column > 0) loc.col = (uint32_t)error.column;
+    msc_error(ctx, MSC_E_SYNTAX, msc_loc_of(ctx, &loc), "%s", error.text);
+    return NULL;
+  }
+  r.json = json;
+  bool ok = json_is_object(json);
+  if (!ok) msc_error(ctx, MSC_E_CLUSTER, msc_loc_of(ctx, &loc), "a cluster description must be one JSON object with device and levels");
+  ok = ok && msc_protect(ctx, read_all, &r); /* json is not the arena's: it must be freed in any case */
+  json_decref(json);
+  return ok ? r.out : NULL;
+}
+
+const msc_cluster *msc_cluster_named(msc_context *ctx, const char *name) {
+  for (size_t i = 0; i < NUM_SHIPPED; i++)
+    if (!strcmp(shipped[i].name, name)) return msc_cluster_read(ctx, name, shipped[i].text, strlen(shipped[i].text));
+  return NULL;
+}
+
+const char *msc_cluster_names(msc_arena *arena) {
+  const char *text = "";
+  for (size_t i = 0; i < NUM_SHIPPED; i++) text = msc_arena_printf(arena, "%s%s%s", text, i ? ", " : "", shipped[i].name);
+  return text;
+}

@@ -1,0 +1,50 @@
+/* cluster.h: a described cluster: what its devices and links can do.  One description serves search, partitioner, the compile
+ * report and the simulator.  The file is JSON, units stand in the names (tools/clusters/h100.json is a whole one):
+ *
+ *   {"device": {"name": "H100", "flops_per_s": {"f32": 67e12, "bf16": 989e12}, "memory_bytes": 80000000000,
+ *               "bytes_per_s": 3.35e12, "launch_ns": 3000},
+ *    "levels": [{"name": "node", "size": 8, "latency_ns": 3000, "bytes_per_s": 450e9},    innermost first; size in devices
+ *               {"name": "fabric", "latency_ns": 15000, "bytes_per_s": 50e9}],            the last one has no end
+ *    "collectives": [{"op": "all_reduce", "ranks": 8, "bytes": 1048576, "ns": 41000}]}    measured; may be absent
+ *
+ * A level's bandwidth is one device's; with "shared_by": n a link of that bandwidth serves n devices at once. */
+#ifndef MSC_PASSES_CLUSTER_H
+#define MSC_PASSES_CLUSTER_H
+
+#include "ir/ir.h"
+
+#define MSC_MAX_LEVELS 8
+
+typedef struct {
+  const char *name;
+  int64_t size;        /* devices that it connects, those of inner levels included; INT64_MAX: the outermost */
+  int64_t latency_ns;  /* of one step between neighbours */
+  double bytes_per_s;  /* of one device when all send at once */
+} msc_cluster_level;
+
+/* One measured collective of `ranks` devices; `bytes` as in the verb's own figure: what one device holds before. */
+typedef struct {
+  msc_op_kind verb;
+  int64_t ranks, bytes, ns;
+} msc_cluster_measure;
+
+typedef struct msc_cluster {
+  const char *device;
+  double flops_per_s[MSC_NUM_DTYPES]; /* a type without a figure of its own has f32's */
+  int64_t memory_bytes;
+  double bytes_per_s;
+  int64_t launch_ns; /* of one kernel or collective, whatever its size */
+  int num_levels;
+  msc_cluster_level level[MSC_MAX_LEVELS];
+  size_t num_measures;
+  msc_cluster_measure *measure; /* by verb, ranks, bytes */
+} msc_cluster;
+
+/* `name` is the file's, for messages.  NULL after reporting every fault at its place. */
+const msc_cluster *msc_cluster_read(msc_context *ctx, const char *name, const char *text, size_t bytes);
+/* One that msc brings along: a100, cpu, h100, h200; NULL: no such name, nothing is reported. */
+const msc_cluster *msc_cluster_named(msc_context *ctx, const char *name);
+/* "a100, cpu, h100, h200" */
+const char *msc_cluster_names(msc_arena *arena);
+
+#endif

@@ -1,0 +1,92 @@
+/* cost.c: kernels and collectives -> nanoseconds on a described cluster (see cost.h). */
+#include "passes/cost.h"
+
+#include <math.h>
+
+void msc_cost_of(const msc_cluster *cluster, const msc_mesh *mesh, msc_cost *out_cost) {
+  *out_cost = (msc_cost){.cluster = cluster, .mesh = mesh};
+  int64_t stride = 1;
+  for (int a = mesh->num_axes; a-- > 0;) {
+    out_cost->stride[a] = stride;
+    stride *= mesh->axis[a].size;
+  }
+}
+
+/* Rounded up: nothing is free, and the same on every host. */
+static int64_t whole_ns(double ns) { return ns >= 4e18 ? (int64_t)4e18 : (int64_t)ceil(ns); }
+
+int64_t msc_cost_work(const msc_cost *c, msc_dtype dtype, double flops, double bytes) {
+  double arithmetic = flops * 1e9 / c->cluster->flops_per_s[dtype], memory = bytes * 1e9 / c->cluster->bytes_per_s;
+  int64_t ns = whole_ns(arithmetic > memory ? arithmetic : memory);
+  return ns > c->cluster->launch_ns ? ns : c->cluster->launch_ns;
+}
+
+/* ---- links ---- */
+
+/* The innermost level whose groups hold whole blocks of `ranks` consecutive ranks. */
+static int level_of_block(const msc_cluster *k, int64_t ranks) {
+  int l = 0;
+  while (l + 1 < k->num_levels && k->level[l].size % ranks) l++;
+  return l;
+}
+
+int msc_cost_level(const msc_cost *c, msc_subaxis digit) {
+  int64_t rest = c->mesh->axis[digit.axis].size / ((int64_t)digit.pre * digit.size);
+  return level_of_block(c->cluster, c->stride[digit.axis] * rest * digit.size);
+}
+
+int64_t msc_cost_inner_parts(const msc_cost *c, int axis) {
+  int64_t size = c->mesh->axis[axis].size;
+  int outer = level_of_block(c->cluster, c->stride[axis] * size);
+  if (outer == 0) return 1;
+  int64_t inner = c->cluster->level[outer - 1].size;
+  if (inner % c->stride[axis]) return 1;
+  inner /= c->stride[axis];
+  return inner > 1 && inner < size && size % inner == 0 ? inner : 1;
+}
+
+/* ---- collectives ---- */
+
+static int64_t rounds_of(const msc_cost_transfer *t) {
+  int64_t ring = t->ranks - 1, tree = 0;
+  if (t->verb == OP_permute) return 1;
+  if (t->verb == OP_exchange) return t->peers;
+  if (t->verb != OP_all_reduce) return ring;
+  for (int64_t n = 1; n < t->ranks; n *= 2) tree += 2;
+  return 2 * ring < tree ? 2 * ring : tree;
+}
+
+/* Bytes as the measured tables count them: what a device holds before; of all_gather: after. */
+static double table_bytes(const msc_cost_transfer *t) {
+  double k = (double)t->ranks, share = (k - 1) / k;
+  if (t->verb == OP_permute) return (double)t->bytes;
+  return (double)t->bytes / (t->verb == OP_all_reduce ? 2 * share : share);
+}
+
+/* Log-log between the two measured sizes around; beyond the table in proportion.  0: not measured. */
+static double measured_ns(const msc_cost *c, const msc_cost_transfer *t) {
+  const msc_cluster_measure *below = NULL, *above = NULL;
+  double bytes = table_bytes(t);
+  for (size_t i = 0; i < c->cluster->num_measures; i++) {
+    const msc_cluster_measure *m = &c->cluster->measure[i];
+    if (m->verb != t->verb || m->ranks != t->ranks) continue;
+    if ((double)m->bytes <= bytes) below = m;
+    else if (!above) above = m;
+  }
+  if (!below && !above) return 0;
+  if (!below) return (double)above->ns;
+  if (!above) return (double)below->ns * bytes / (double)below->bytes;
+  double at = log(bytes / (double)below->bytes) / log((double)above->bytes / (double)below->bytes);
+  return (double)below->ns * pow((double)above->ns / (double)below->ns, at);
+}
+
+int64_t msc_cost_shared(const msc_cost *c, const msc_cost_transfer *t, int64_t num) {
+  if (t->ranks <= 1 || t->verb == OP_shard) return 0;
+  const msc_cluster_level *l = &c->cluster->level[t->level];
+  double measured = c->cluster->num_measures ? measured_ns(c, t) : 0;
+  if (measured > 0) return whole_ns(measured);
+  double latency = (double)c->cluster->launch_ns + (double)rounds_of(t) * (double)l->latency_ns;
+  return whole_ns(latency / (double)num + (double)t->bytes * 1e9 / l->bytes_per_s);
+}
+
+int64_t msc_cost_collective(const msc_cost *c, const msc_cost_transfer *t) { return msc_cost_shared(c, t, 1); }

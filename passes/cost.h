@@ -1,0 +1,46 @@
+/* cost.h: what things cost on a described cluster: kernels and collectives, in whole nanoseconds.  Search, compile report and
+ * simulator ask the same functions.
+ *
+ *   msc_cost cost;
+ *   msc_cost_of(cluster, &module->mesh, &cost);
+ *   int64_t ns = msc_cost_work(&cost, MSC_BF16, flops, bytes);
+ *
+ * A group of a collective is a set of digits of the mesh.  Ranks count row-major, so a digit is the faster the more minor it
+ * is: its level is the innermost whose devices differ in no other digit than it and what is minor to it.  An axis that
+ * straddles the end of a level has digits on both sides.  A group is as fast as the slowest of its digits; that a
+ * hierarchical path is faster is for the planner to find, step by step.  Overlap with compute is not assumed. */
+#ifndef MSC_PASSES_COST_H
+#define MSC_PASSES_COST_H
+
+#include "passes/cluster.h"
+
+typedef struct {
+  const msc_cluster *cluster;
+  const msc_mesh *mesh;
+  int64_t stride[MSC_MAX_AXES]; /* ranks from one coordinate of the axis to the next */
+} msc_cost;
+
+void msc_cost_of(const msc_cluster *cluster, const msc_mesh *mesh, msc_cost *out_cost);
+
+/* One kernel on one device: the slower of its arithmetic and its memory traffic, and never faster than a launch. */
+int64_t msc_cost_work(const msc_cost *c, msc_dtype dtype, double flops, double bytes);
+
+/* The level that neighbours along this digit talk over, 0 the innermost. */
+int msc_cost_level(const msc_cost *c, msc_subaxis digit);
+/* How many parts of the axis, at its minor end, stay within the level inside the one that the whole axis needs; 1: none, or
+ * the axis has one level only. */
+int64_t msc_cost_inner_parts(const msc_cost *c, int axis);
+
+/* One collective over a group of `ranks` devices whose slowest link is of `level`.  `bytes`: received by each (exchange: by the
+ * worst device); `peers`: of an exchange. */
+typedef struct {
+  msc_op_kind verb;
+  int level;
+  int64_t ranks, bytes, peers;
+} msc_cost_transfer;
+int64_t msc_cost_collective(const msc_cost *c, const msc_cost_transfer *t);
+
+/* The same with its latency and launch shared by `num` transfers that go in one bucket: gradients are fused later. */
+int64_t msc_cost_shared(const msc_cost *c, const msc_cost_transfer *t, int64_t num);
+
+#endif

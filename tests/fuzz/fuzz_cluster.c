@@ -1,0 +1,38 @@
+/* fuzz_cluster: any bytes as a cluster description are refused, or give figures that every cost can be computed from. */
+#include <stdlib.h>
+
+#include "passes/cost.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+typedef struct {
+  const uint8_t *data;
+  size_t bytes;
+} input;
+
+static bool run(msc_context *ctx, void *arg) {
+  static const msc_op_kind verbs[] = {OP_all_reduce, OP_all_gather, OP_reduce_scatter, OP_all_to_all, OP_permute, OP_exchange};
+  const input *in = arg;
+  const msc_cluster *k = msc_cluster_read(ctx, "fuzz.json", (const char *)in->data, in->bytes);
+  if (!k) return msc_num_errors(ctx) > 0 || (abort(), false);
+  msc_mesh mesh = {.num_axes = 3, .axis = {{"x", 4}, {"y", 6}, {"z", 2}}};
+  msc_cost cost;
+  msc_cost_of(k, &mesh, &cost);
+  for (int a = 0; a < 3; a++) {
+    if (mesh.axis[a].size % msc_cost_inner_parts(&cost, a)) abort();
+    int level = msc_cost_level(&cost, (msc_subaxis){(uint16_t)a, 1, (uint32_t)mesh.axis[a].size});
+    if (level < 0 || level >= k->num_levels) abort();
+    for (size_t v = 0; v < sizeof verbs / sizeof *verbs; v++)
+      if (msc_cost_collective(&cost, &(msc_cost_transfer){verbs[v], level, mesh.axis[a].size, 4096, 3}) <= 0) abort();
+  }
+  return msc_cost_work(&cost, MSC_BF16, 1e9, 1e6) > 0 || (abort(), false);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+  msc_context *ctx = msc_context_new(NULL, NULL);
+  msc_context_limit(ctx, 64 << 20);
+  input in = {data, bytes};
+  msc_protect(ctx, run, &in);
+  msc_context_free(ctx);
+  return 0;
+}

@@ -1,0 +1,113 @@
+/* cluster: every fault of a description is reported at its place; shipped ones are whole; costs by hand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "passes/cost.h"
+
+static int fresh(void **state) { return (*state = msc_context_new(NULL, NULL)) == NULL; }
+
+static int gone(void **state) {
+  msc_context_free(*state);
+  return 0;
+}
+
+typedef struct {
+  const char *text;
+  const msc_cluster *cluster;
+} job;
+
+static bool read_it(msc_context *ctx, void *arg) {
+  job *j = arg;
+  j->cluster = msc_cluster_read(ctx, "c.json", j->text, strlen(j->text));
+  return j->cluster != NULL;
+}
+
+static bool shipped(msc_context *ctx, void *arg) {
+  (void)arg;
+  static const char *const names[] = {"a100", "cpu", "h100", "h200"};
+  for (int i = 0; i < 4; i++) assert_non_null(msc_cluster_named(ctx, names[i]));
+  assert_null(msc_cluster_named(ctx, "h101"));
+  assert_string_equal(msc_cluster_names(msc_context_arena(ctx)), "a100, cpu, h100, h200");
+  return true;
+}
+
+static void test_shipped(void **state) {
+  assert_true(msc_protect(*state, shipped, NULL));
+  assert_int_equal(msc_num_errors(*state), 0);
+}
+
+/* Line, column and the beginning of each message. */
+static void test_faults(void **state) {
+  static const struct { unsigned line, col; const char *text; } expected[] = {
+    {4, 2, "unknown key 'colour'"},
+    {2, 53, "unknown key 'device.memory_byte'; did you mean 'memory_bytes'?"},
+    {2, 2, "device.memory_bytes is missing"},
+    {2, 73, "device.bytes_per_s is -1"},
+    {2, 92, "device.launch_ns is 0"},
+    {2, 42, "unknown key 'device.flops_per_s.f33'"},
+    {2, 26, "device.flops_per_s.f32 is missing"},
+    {3, 26, "levels.0.latency_ns is 1.5; it must be a whole number"},
+    {3, 45, "levels.0.bytes_per_s must be a number"},
+    {3, 13, "levels.0.size is missing"},
+    {3, 68, "levels.1.name is missing"},
+    {3, 68, "levels.1.latency_ns is missing"},
+    {3, 68, "levels.1.bytes_per_s is missing"},
+  };
+  job j = {"{\n"
+           " \"device\": {\"name\": \"x\", \"flops_per_s\": {\"f33\": 0}, \"memory_byte\": 3.5, \"bytes_per_s\": -1, \"launch_ns\": 0},\n"
+           " \"levels\": [{\"name\": \"n\",\"latency_ns\": 1.5, \"bytes_per_s\": \"big\"}, {}],\n"
+           " \"colour\": 1}\n", NULL};
+  assert_false(msc_protect(*state, read_it, &j));
+  size_t i = 0;
+  for (const msc_diag *d = msc_diags(*state); d; d = d->next, i++) {
+    assert_true(i < sizeof expected / sizeof *expected);
+    assert_memory_equal(d->text, expected[i].text, strlen(expected[i].text));
+    if (d->loc->line != expected[i].line || d->loc->col != expected[i].col) fail_msg("%s at %u:%u", d->text, d->loc->line, d->loc->col);
+  }
+  assert_int_equal(i, sizeof expected / sizeof *expected);
+}
+
+static const char small[] = "{\"device\":{\"name\":\"x\",\"flops_per_s\":{\"f32\":1e12,\"bf16\":4e12},\"memory_bytes\":1000,\"bytes_per_s\":1e11,\"launch_ns\":100},"
+                            "\"levels\":[{\"name\":\"node\",\"size\":8,\"latency_ns\":10,\"bytes_per_s\":1e10},"
+                            "{\"name\":\"fabric\",\"latency_ns\":1000,\"bytes_per_s\":4e9,\"shared_by\":4}],"
+                            "\"collectives\":[{\"op\":\"all_gather\",\"ranks\":3,\"bytes\":100,\"ns\":1000},{\"op\":\"all_gather\",\"ranks\":3,\"bytes\":10000,\"ns\":4000}]}";
+
+static bool costs(msc_context *ctx, void *arg) {
+  (void)arg;
+  const msc_cluster *cluster = msc_cluster_read(ctx, "c.json", small, strlen(small));
+  msc_mesh mesh;
+  msc_cost c;
+  assert_non_null(cluster);
+  assert_true(msc_mesh_parse(ctx, NULL, "x=4,y=16,z=2", &mesh));
+  msc_cost_of(cluster, &mesh, &c);
+  assert_int_equal(msc_cost_work(&c, MSC_F32, 1e6, 1e5), 1000);   /* both take a microsecond */
+  assert_int_equal(msc_cost_work(&c, MSC_BF16, 8e6, 1e5), 2000);
+  assert_int_equal(msc_cost_work(&c, MSC_F64, 0, 8), 100);        /* a launch */
+  assert_int_equal(msc_cost_level(&c, (msc_subaxis){2, 1, 2}), 0);
+  assert_int_equal(msc_cost_level(&c, (msc_subaxis){1, 1, 16}), 1); /* 32 ranks */
+  assert_int_equal(msc_cost_level(&c, (msc_subaxis){1, 4, 4}), 0);  /* its minor 4: 8 ranks with z */
+  assert_int_equal(msc_cost_inner_parts(&c, 1), 4);
+  assert_int_equal(msc_cost_inner_parts(&c, 0), 1);
+  assert_int_equal(msc_cost_inner_parts(&c, 2), 1);
+  assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){OP_reduce_scatter, 0, 8, 700, 0}), 100 + 7 * 10 + 70);
+  assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){OP_all_reduce, 1, 4, 1000, 0}), 100 + 4 * 1000 + 1000); /* two rounds of a tree, twice */
+  assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){OP_permute, 0, 8, 100, 0}), 100 + 10 + 10);
+  assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){OP_exchange, 0, 8, 100, 3}), 100 + 30 + 10);
+  assert_int_equal(msc_cost_shared(&c, &(msc_cost_transfer){OP_reduce_scatter, 0, 8, 700, 0}, 17), 10 + 70);
+  assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){OP_all_gather, 1, 3, 2000, 0}), 2784); /* 3000 bytes gathered: 1000 * 4^(log 30 / log 100) */
+  assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){OP_all_gather, 1, 1, 2000, 0}), 0);
+  return true;
+}
+
+static void test_costs(void **state) { assert_true(msc_protect(*state, costs, NULL)); }
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test_setup_teardown(test_shipped, fresh, gone),
+    cmocka_unit_test_setup_teardown(test_faults, fresh, gone),
+    cmocka_unit_test_setup_teardown(test_costs, fresh, gone),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
