@@ -58,7 +58,7 @@ def refused(command, *messages):
     expect.check(f"no output of {command}", not os.path.exists("bad.bin"))
 
 
-PLACE = "msc/models.py:24: "
+PLACE = "msc/models/dense.py:19: "
 SEMI = "--set device_num=8 --set parallel_mode=semi_auto_parallel"
 
 

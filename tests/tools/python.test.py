@@ -16,7 +16,8 @@ except ImportError:
     sys.exit(0)
 
 import msc  # noqa: E402
-from msc import file, models, ops  # noqa: E402
+from msc import file, ops  # noqa: E402
+from msc.models import __main__ as models  # noqa: E402
 
 sys.path.insert(0, os.path.join(ROOT, "tools"))
 import fbtables  # noqa: E402

@@ -55,7 +55,9 @@ def _shown(path):
 
 
 def _is_internal(path):
-    return os.path.dirname(os.path.abspath(path)) == _HERE and os.path.basename(path) != "models.py"
+    """A file of this package, but for the networks: they are models like a user's."""
+    folder, name = os.path.split(os.path.abspath(path))
+    return folder == _HERE or (folder == os.path.join(_HERE, "models") and name.startswith("__"))
 
 
 def _places():
