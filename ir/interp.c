@@ -55,7 +55,6 @@ static msc_interp_fn *const kernels[OP_COUNT] = {
     [OP_log_softmax] = msc_run_softmax,
     [OP_softmax_cross_entropy] = msc_run_cross_entropy,
     [OP_softmax_cross_entropy_grad] = msc_run_cross_entropy_grad,
-    [OP_mean_absolute_error] = msc_run_absolute_error,
     [OP_sgd] = msc_run_update,
     [OP_momentum] = msc_run_update,
     [OP_adam] = msc_run_update,
@@ -168,12 +167,56 @@ static bool run_region(const msc_interp *in, const msc_op *op) {
   return true;
 }
 
+static msc_tensor tensor_of(const msc_interp *in, const msc_piece *p) {
+  return (msc_tensor){msc_type_of(in->m->ctx, p->dtype, p->rank, p->box.size, NULL), p->data};
+}
+
+static bool run_expansion(const msc_interp *in, const msc_op *op, const msc_tensor *arg, msc_tensor *out_result) {
+  msc_func *f = msc_expansion_of(op);
+  return f && msc_interpret(f, in->arena, arg, out_result);
+}
+
+/* A composite whose operands are whole, on one rank. */
+static bool run_whole(const msc_interp *in, const msc_op *op, int64_t rank) {
+  msc_tensor *arg = msc_new_array(in->arena, msc_tensor, op->num_in + 1), *result = msc_new_array(in->arena, msc_tensor, op->num_out + 1);
+  for (size_t i = 0; i < op->num_in; i++) arg[i] = tensor_of(in, msc_piece_of(in, op->in[i].value, rank));
+  MSC_TRY(run_expansion(in, op, arg, result));
+  for (size_t i = 0; i < op->num_out; i++) msc_piece_of(in, &op->out[i], rank)->data = result[i].data;
+  return true;
+}
+
+/* A composite that is cut means what it does on whole tensors until it is expanded: those are joined, the results cut. */
+static bool run_joined(const msc_interp *in, const msc_op *op) {
+  msc_tensor *arg = msc_new_array(in->arena, msc_tensor, op->num_in + 1), *result = msc_new_array(in->arena, msc_tensor, op->num_out + 1);
+  msc_tensor *part = msc_new_array(in->arena, msc_tensor, in->num_ranks);
+  for (size_t i = 0; i < op->num_in; i++) {
+    const msc_type *t = op->in[i].value->type;
+    for (int64_t r = 0; r < in->num_ranks; r++) part[r] = tensor_of(in, msc_piece_of(in, op->in[i].value, r));
+    const char *differ = msc_tensor_join(in->m, in->arena, t, t->layout, part, &arg[i]);
+    if (differ) return msc_op_error(op, MSC_E_SHARDING, "%s: operand %zu: %s", msc_kind_name(op->kind), i, differ);
+    arg[i].type = msc_type_with_layout(in->m->ctx, t, NULL);
+  }
+  MSC_TRY(run_expansion(in, op, arg, result));
+  for (size_t i = 0; i < op->num_out; i++)
+    for (int64_t r = 0; r < in->num_ranks; r++)
+      msc_piece_of(in, &op->out[i], r)->data = msc_tensor_part(in->m, in->arena, &result[i], op->out[i].type->layout, r).data;
+  return true;
+}
+
+/* By its expansion, which says nothing about parts. */
+static bool run_composite(const msc_interp *in, const msc_op *op) {
+  if (!in->one_device && op->num_in && op->in[0].value->type->layout) return run_joined(in, op);
+  for (int64_t r = 0; r < in->num_ranks; r++) MSC_TRY(run_whole(in, op, r));
+  return true;
+}
+
 static bool run_op(const msc_interp *in, const msc_op *op) {
   unsigned flags = msc_info(op)->flags;
   if (flags & MSC_TERMINATOR) return true;
   if (op->body) return run_region(in, op);
   for (size_t i = 0; i < op->num_out; i++) new_pieces(in, &op->out[i]);
   if (flags & MSC_COLLECTIVE || op->kind == OP_shard) return msc_run_collective(in, op);
+  if (msc_must_expand(op, NULL)) return run_composite(in, op);
   msc_interp_fn *kernel = msc_interp_kernel((msc_op_kind)op->kind);
   return kernel ? run_kernel(in, op, kernel)
                 : msc_op_error(op, MSC_E_UNSUPPORTED, "%s: the interpreter has no kernel for it", msc_kind_name(op->kind));

@@ -173,16 +173,3 @@ void msc_run_cross_entropy_grad(msc_eval *e) {
     index[last] = 0;
   }
 }
-
-void msc_run_absolute_error(msc_eval *e) {
-  const msc_piece *x = &e->in[0];
-  int64_t index[MSC_MAX_RANK], count = 1;
-  double sum = 0;
-  for (int d = 0; d < x->rank; d++) count *= x->full[d];
-  for (bool more = msc_first_index(x, index); more; more = msc_next_index(x, index)) {
-    double v = fabs(msc_piece_get(e, 0, index).f - msc_piece_get(e, 1, index).f);
-    if (is_none(e)) msc_piece_put(e, 0, index, (msc_scalar){.f = v});
-    sum += v;
-  }
-  if (!is_none(e)) msc_piece_put(e, 0, index, (msc_scalar){.f = is_mean(e) ? sum / mean_count(e, count) : sum});
-}

@@ -244,7 +244,7 @@ enum {
   MSC_COLLECTIVE = 4,  /* communicates */
   MSC_TERMINATOR = 8,
   MSC_UPDATE = 16,     /* optimizer step: results are the new state of tied operands */
-  MSC_COMPOSITE = 32,  /* rewritten to its expansion before training is inserted */
+  MSC_COMPOSITE = 32,  /* has no kernel of its own: always replaced by its expansion */
   MSC_LOCAL = 64,      /* exists only after lowering: shapes are one rank's */
   MSC_RANDOM = 128,    /* equal ops differ until each has its own salt, by pass random */
 };
@@ -270,6 +270,9 @@ typedef bool msc_shape_fn(msc_op *op);
 typedef bool msc_rule_fn(const msc_op *op, msc_rule *rule);
 typedef struct msc_grad_ctx msc_grad_ctx;
 typedef bool msc_grad_fn(msc_grad_ctx *g, msc_op *op);
+typedef struct msc_builder msc_builder;
+/* Builds what op computes from operands `in`, typed as op's; false after a report. */
+typedef bool msc_expand_fn(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result);
 
 typedef struct {
   const char *name;
@@ -282,7 +285,8 @@ typedef struct {
   msc_shape_fn *shape;
   const char *rule;       /* sharding rule, see rule.c */
   msc_rule_fn *rule_fn;   /* rewrites the letters for the actual attributes, or NULL */
-  msc_grad_fn *grad;      /* NULL: not differentiable */
+  msc_grad_fn *grad;      /* NULL: not differentiable, or by way of the expansion */
+  msc_expand_fn *expand;  /* a composite's; NULL: a primitive */
   msc_cost_class cost;
 } msc_op_info;
 
@@ -294,6 +298,7 @@ typedef struct {
   char name;      /* as in the rule text; letters made by '*' are A, B, C ... */
   uint8_t role;   /* msc_letter_role */
   uint8_t reduction;
+  bool expands;   /* when it is cut, the op is replaced by its expansion */
   int64_t size;
 } msc_letter;
 
@@ -401,14 +406,14 @@ msc_numbering msc_number(msc_block *b);
 msc_func *msc_func_clone(msc_func *f, const char *name);
 
 /* Insertion point for passes that build many ops. */
-typedef struct {
+struct msc_builder {
   msc_func *func;
   msc_block *block;
   msc_op *before;      /* NULL: at the end */
   const msc_loc *loc;
   const char *name;    /* given to each op built, or NULL */
   const msc_op *forward; /* given to each op built, or NULL */
-} msc_builder;
+};
 
 /* Builds, inserts and infers; NULL after a reported error.  Attributes are set before inference by the _with form. */
 msc_value *msc_build(msc_builder *b, msc_op_kind kind, size_t num_in, msc_value *const *in);
@@ -509,6 +514,15 @@ typedef struct {
 const msc_layout *msc_rule_layout(msc_context *ctx, const msc_mesh *mesh, const msc_atoms *atoms, const msc_rule *rule, const msc_assignment *a, size_t tensor);
 /* May this letter be cut into `parts`?  (role, size, compound order) */
 bool msc_rule_allows(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms);
+
+/* ---- expand.c ---- */
+
+/* What a composite op stands for: a function of its operands, types without layouts, that is in no module's list.
+ * NULL after a report. */
+msc_func *msc_expansion_of(const msc_op *op);
+/* Is it only its expansion that can be computed?  It has no kernel, or a letter is cut that the kernel needs whole.
+ * in_layout: of the operands; NULL: those they have. */
+bool msc_must_expand(const msc_op *op, const msc_layout *const *in_layout);
 
 /* ---- rule_check.c ---- */
 

@@ -15,10 +15,14 @@ typedef struct {
   msc_rule_fn *rule_fn;
   msc_grad_fn *grad;
   msc_cost_class cost;
+  msc_expand_fn *expand;
 } row;
 
 static const row rows[OP_COUNT] = {
-#define OP(name, operands, results, attrs, flags, shape, rule, rule_fn, grad, cost) {#name, operands, results, attrs, flags, shape, rule, rule_fn, grad, cost},
+#define OP(name, operands, results, attrs, flags, shape, rule, rule_fn, grad, cost) \
+  {#name, operands, results, attrs, flags, shape, rule, rule_fn, grad, cost, NULL},
+#define COMPOSITE(name, operands, results, attrs, flags, shape, rule, rule_fn, grad, cost, expansion) \
+  {#name, operands, results, attrs, flags, shape, rule, rule_fn, grad, cost, expansion},
 #include "ir/op.def"
 #undef OP
 };
@@ -98,7 +102,7 @@ const msc_op_info *msc_op_info_of(msc_context *ctx, msc_op_kind kind) {
     msc_op_info *info = msc_new(a, msc_op_info);
     const row *r = &rows[kind];
     info->name = r->name, info->flags = r->flags, info->shape = r->shape, info->rule = r->rule;
-    info->rule_fn = r->rule_fn, info->grad = r->grad, info->cost = r->cost;
+    info->rule_fn = r->rule_fn, info->grad = r->grad, info->cost = r->cost, info->expand = r->expand;
     parse_operands(a, info, r->operands);
     parse_results(a, info, r->results);
     parse_attrs(a, info, r->attrs);

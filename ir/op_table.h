@@ -20,6 +20,10 @@
 #undef OP
 #undef NULL
 #pragma pop_macro("NULL")
+#define OP(name, operands, results, attrs, flags, shape, rule, rule_fn, grad, cost)
+#define COMPOSITE(name, operands, results, attrs, flags, shape, rule, rule_fn, grad, cost, expansion) msc_expand_fn expansion;
+#include "ir/op.def"
+#undef OP
 
 const msc_op_info **msc_context_op_table(msc_context *ctx, size_t num); /* context.c: one table per context */
 

@@ -107,6 +107,8 @@ static void give_text(const msc_op *op, msc_rule *rule, const char *text) {
 }
 
 static void set_word_role(msc_rule *rule, char name, const char *word) {
+  int i = find_letter(rule, name);
+  if (i >= 0 && !strncmp(word, "expand", 6)) rule->letter[i].expands = true;
   if (!strncmp(word, "rep", 3)) set_role(rule, name, MSC_REP, MSC_SUM);
   else if (!strncmp(word, "sum", 3)) set_role(rule, name, MSC_RED, MSC_SUM);
   else if (!strncmp(word, "max", 3)) set_role(rule, name, MSC_RED, MSC_MAX);
@@ -410,6 +412,7 @@ const char *msc_rule_print(msc_arena *arena, const msc_rule *rule) {
   }
   for (int i = 0; i < rule->num_letters; i++) {
     const msc_letter *l = &rule->letter[i];
+    if (l->expands) text = msc_arena_printf(arena, "%s%s%c:expand", text, before, l->name), before = " ";
     if (l->role == MSC_PAR) continue;
     text = msc_arena_printf(arena, "%s%s%c:%s", text, before, l->name, l->role == MSC_REP ? "rep" : words[l->reduction]);
     before = " ";

@@ -1,10 +1,8 @@
 /* autodiff: func "forward" with a loss and an optimizer -> the same with the gradients of its trained parameters as further
  * results, named in the attribute `gradients`.
  *
- * One walk forward marks what depends on a trained parameter, one walk backward builds gradients of just that.  A value
- * with several users gets the sum of what they send back, the last user's first. */
-#include "ir/grad.h"
-#include "ir/op_table.h"
+ * One walk forward marks what depends on a trained parameter, one walk backward builds gradients of just that. */
+#include "ir/reverse.h"
 #include "passes/2_train/train.h"
 #include "passes/config.h"
 #include "passes/pass.h"
@@ -14,32 +12,9 @@ typedef struct {
   msc_func *f;
   msc_op *ret;
   msc_optimizer_groups groups;
-  bool *active;       /* per value: a float that depends on a trained parameter */
-  msc_value **grad;   /* per value: its gradient so far */
-  uint32_t next_id;   /* of the next value built */
+  msc_reverse walk;
   msc_letter_map *map;
-  size_t wide;        /* room in the arrays below */
-  msc_value **dresult, **doperand;
-  bool *wanted;
 } autodiff;
-
-/* ---- what depends on a trained parameter ---- */
-
-static bool flows(const msc_op *op) {
-  msc_grad_fn *grad = msc_info(op)->grad;
-  return grad != grad_none && grad != grad_zero;
-}
-
-static void mark(autodiff *a) {
-  const msc_block *b = a->f->body;
-  for (size_t g = 0; g < a->groups.num; g++)
-    for (size_t i = 0; i < a->groups.group[g].num_args; i++) a->active[b->args[a->groups.group[g].arg[i]]->id] = true;
-  for (const msc_op *op = b->first; op != a->ret; op = op->next) {
-    bool active = false;
-    for (size_t i = 0; i < op->num_in && !active; i++) active = a->active[op->in[i].value->id];
-    for (size_t i = 0; i < op->num_out && active && flows(op); i++) a->active[op->out[i].id] = msc_is_float(op->out[i].type->dtype);
-  }
-}
 
 /* ---- an op in the way ---- */
 
@@ -49,7 +24,7 @@ static void note_path(const autodiff *a, const msc_op *op) {
   for (int steps = 0; op; steps++) {
     const msc_value *v = NULL;
     for (size_t i = 0; i < op->num_in && !v; i++)
-      if (a->active[op->in[i].value->id]) v = op->in[i].value;
+      if (a->walk.active[op->in[i].value->id]) v = op->in[i].value;
     if (!v) return;
     if (!v->def) {
       msc_note(ctx, a->f->loc, "%sparameter '%s'", steps > 8 ? "... from " : "from ", msc_arg_name(a->f, v->index));
@@ -66,54 +41,13 @@ static bool not_differentiable(const autodiff *a, const msc_op *op) {
   return false;
 }
 
-/* ---- one op ---- */
+static bool refuse(void *user, const msc_op *op) { return not_differentiable(user, op); }
 
-static void make_room(autodiff *a, size_t n) {
-  if (n <= a->wide) return;
-  a->wide = 2 * n;
-  a->dresult = msc_new_array(a->pass->scratch, msc_value *, a->wide);
-  a->doperand = msc_new_array(a->pass->scratch, msc_value *, a->wide);
-  a->wanted = msc_new_array(a->pass->scratch, bool, a->wide);
-}
+/* ---- the walk ---- */
 
-/* Collects the op's gradients; false: nothing flows through it. */
-static bool prepare(autodiff *a, const msc_op *op) {
-  bool arrives = false, leaves = false;
-  make_room(a, op->num_in > op->num_out ? op->num_in : op->num_out);
-  for (size_t i = 0; i < op->num_out; i++) {
-    a->dresult[i] = a->active[op->out[i].id] ? a->grad[op->out[i].id] : NULL;
-    arrives |= a->dresult[i] != NULL;
-  }
-  for (size_t i = 0; i < op->num_in; i++) {
-    a->doperand[i] = NULL;
-    a->wanted[i] = a->active[op->in[i].value->id];
-    leaves |= a->wanted[i];
-  }
-  return arrives && leaves;
-}
-
-static msc_value *sum_of(msc_builder *b, msc_value *old, msc_value *more) {
-  return old ? msc_build(b, OP_add, 2, (msc_value *[]){old, more}) : more;
-}
-
-static void number_built(autodiff *a, msc_op *first) {
-  for (; first != a->ret; first = first->next)
-    for (size_t i = 0; i < first->num_out; i++) first->out[i].id = a->next_id++;
-}
-
-static bool differentiate(autodiff *a, msc_op *op) {
-  msc_op *before = a->ret->prev;
-  msc_builder b = {.func = a->f, .block = a->f->body, .before = a->ret, .loc = op->loc, .forward = op};
-  if (op->name) b.name = msc_intern(a->pass->ctx, msc_arena_printf(a->pass->scratch, "%s.grad", op->name));
-  msc_grad_ctx g = {b, a->dresult, a->wanted, a->doperand};
-  MSC_TRY(msc_info(op)->grad(&g, op));
-  for (size_t i = 0; i < op->num_in; i++) {
-    msc_value **sum = &a->grad[op->in[i].value->id];
-    if (a->doperand[i]) MSC_TRY((*sum = sum_of(&b, *sum, a->doperand[i])));
-  }
-  if (a->ret->prev == before) return true;
-  number_built(a, before->next);
-  return msc_map_letters(a->map, op, before->next, a->ret->prev, a->dresult, a->doperand);
+static bool map_letters(void *user, msc_op *forward, msc_op *first, msc_op *last, msc_value *const *dresult, msc_value *const *doperand) {
+  const autodiff *a = user;
+  return msc_map_letters(a->map, forward, first, last, dresult, doperand);
 }
 
 /* The loss's own gradient: 1, or what replica_objective says. */
@@ -121,31 +55,32 @@ static msc_value *seed(autodiff *a, const msc_value *loss) {
   const msc_attr_value *given = msc_func_attr(a->f, "loss_seed");
   msc_builder b = {.func = a->f, .block = a->f->body, .before = a->ret, .loc = loss->def ? loss->def->loc : a->f->loc};
   msc_value *v = msc_build_scalar(&b, loss->type->dtype, given && given->kind == MSC_ATTR_FLOAT ? given->f : 1);
-  if (v) v->id = a->next_id++;
+  if (v) v->id = a->walk.next_id++;
   return v;
 }
 
 static bool walk(autodiff *a, msc_value *loss) {
   msc_op *last = a->ret->prev;
-  MSC_TRY((a->grad[loss->id] = seed(a, loss)));
-  for (msc_op *op = last; op; op = op->prev) {
-    if (!prepare(a, op)) continue;
-    MSC_TRY(msc_info(op)->grad || not_differentiable(a, op));
-    MSC_TRY(differentiate(a, op));
-  }
-  return true;
+  MSC_TRY((a->walk.grad[loss->id] = seed(a, loss)));
+  return msc_reverse_walk(&a->walk, last);
+}
+
+static void mark(autodiff *a) {
+  for (size_t g = 0; g < a->groups.num; g++)
+    for (size_t i = 0; i < a->groups.group[g].num_args; i++) a->walk.active[a->f->body->args[a->groups.group[g].arg[i]]->id] = true;
+  msc_mark_active(&a->walk, a->ret);
 }
 
 /* ---- results ---- */
 
-static bool is_trained(const autodiff *a, size_t arg) { return a->active[a->f->body->args[arg]->id]; }
+static bool is_trained(const autodiff *a, size_t arg) { return a->walk.active[a->f->body->args[arg]->id]; }
 
 static bool warn_of_others(const autodiff *a) {
   size_t num = 0;
-  for (size_t i = 0; i < a->f->body->num_args; i++) num += is_trained(a, i) && a->grad[a->f->body->args[i]->id];
+  for (size_t i = 0; i < a->f->body->num_args; i++) num += is_trained(a, i) && a->walk.grad[a->f->body->args[i]->id];
   if (!num) return msc_error(a->pass->ctx, MSC_E_GRADIENT, a->f->loc, "the loss depends on no trainable parameter");
   for (size_t i = 0; i < a->f->body->num_args; i++)
-    if (is_trained(a, i) && !a->grad[a->f->body->args[i]->id])
+    if (is_trained(a, i) && !a->walk.grad[a->f->body->args[i]->id])
       msc_warning(a->pass->ctx, MSC_E_GRADIENT, a->f->loc, "parameter '%s' does not influence the loss; it stays as it is", msc_arg_name(a->f, i));
   return true;
 }
@@ -161,7 +96,7 @@ static bool give_results(autodiff *a) {
   MSC_TRY(warn_of_others(a));
   for (size_t i = 0; i < num; i++) results[i] = a->ret->in[i].value;
   for (size_t i = 0; i < b->num_args; i++) {
-    msc_value *grad = is_trained(a, i) ? a->grad[b->args[i]->id] : NULL;
+    msc_value *grad = is_trained(a, i) ? a->walk.grad[b->args[i]->id] : NULL;
     if (!grad) continue;
     results[num + num_grads] = grad;
     names[num_grads] = msc_arena_printf(a->pass->scratch, "%s.grad", msc_arg_name(a->f, i));
@@ -190,9 +125,9 @@ bool pass_autodiff(msc_pass_ctx *pass, msc_module *m) {
   msc_value *loss = msc_loss_of(a.f);
   if (!loss || !msc_read_optimizer(a.f, pass->scratch, &a.groups)) return false;
   msc_numbering n = msc_number(a.f->body);
-  a.next_id = n.num_values;
-  a.active = msc_new_array(pass->scratch, bool, n.num_values);
-  a.grad = msc_new_array(pass->scratch, msc_value *, n.num_values);
+  a.walk = (msc_reverse){.f = a.f, .arena = pass->scratch, .before = a.ret, .next_id = n.num_values, .built = map_letters, .refuse = refuse, .user = &a};
+  a.walk.active = msc_new_array(pass->scratch, bool, n.num_values);
+  a.walk.grad = msc_new_array(pass->scratch, msc_value *, n.num_values);
   a.map = msc_letter_map_new(pass->ctx, pass->scratch);
   mark(&a);
   bool ok = walk(&a, loss) && give_results(&a);

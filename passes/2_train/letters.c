@@ -187,6 +187,7 @@ bool msc_map_letters(msc_letter_map *map, const msc_op *forward, msc_op *first, 
     ops[i].op = first;
     memset(ops[i].to, UNKNOWN, sizeof ops[i].to);
     MSC_TRY(msc_rule_of(first, map->scratch, &ops[i].rule));
+    for (int l = 0; first->kind == OP_vjp && l < ops[i].rule.num_letters; l++) ops[i].to[l] = (uint8_t)l; /* has the forward op's */
     settle(map, &ops[i]);
   }
   for (size_t i = num; i-- > 0;) settle(map, &ops[i]);

@@ -93,16 +93,19 @@ static bool others_fit(const reading *r, const msc_op *op, const msc_rule *rule,
   return true;
 }
 
+/* A loss whose attribute says so, or has it by default. */
+static bool is_mean_loss(const msc_op *op) {
+  const msc_op_info *info = msc_info(op);
+  for (int i = 0; i < info->num_attrs; i++)
+    if (!strcmp(info->attr[i].name, "reduction")) return !strcmp(msc_op_str(op, "reduction"), "mean");
+  return false;
+}
+
 /* How op combines the samples when a batch letter is gone from its result. */
 static meaning reduction_of(const msc_op *op, const msc_letter *letter) {
   if (letter->role != MSC_RED || letter->reduction != MSC_SUM) return MIXED;
-  switch (op->kind) {
-    case OP_gather: return MIXED; /* picks samples by number */
-    case OP_reduce_mean: return MEAN;
-    case OP_softmax_cross_entropy:
-    case OP_mean_absolute_error: return strcmp(msc_op_str(op, "reduction"), "mean") ? SUM : MEAN;
-    default: return SUM;
-  }
+  if (op->kind == OP_gather) return MIXED; /* picks samples by number */
+  return op->kind == OP_reduce_mean || is_mean_loss(op) ? MEAN : SUM;
 }
 
 static fact result_fact(const msc_op *op, const msc_rule *rule, size_t tensor, uint32_t letters) {
@@ -118,7 +121,7 @@ static fact result_fact(const msc_op *op, const msc_rule *rule, size_t tensor, u
     }
   for (int i = 0; i < rule->num_letters; i++) {
     if (!(letters >> i & 1)) continue;
-    if (rule->letter[i].role == MSC_REP) return (fact){.meaning = MIXED, .mixer = op};
+    if (rule->letter[i].role == MSC_REP || rule->letter[i].expands) return (fact){.meaning = MIXED, .mixer = op};
     if (seen >> i & 1) continue;
     meaning m = reduction_of(op, &rule->letter[i]);
     if (f.meaning != SAME || m == MIXED) return (fact){.meaning = MIXED, .mixer = op};

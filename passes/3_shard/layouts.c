@@ -9,7 +9,7 @@
 
 typedef struct {
   msc_pass_ctx *pass;
-  shard_graph g;
+  shard_graph *g;
   msc_assignment *of_op;   /* by op id: own letters, with pass */
   const msc_layout **first_want;  /* by value id: of an argument, what its first user wants */
 } laying;
@@ -45,7 +45,7 @@ static uint32_t passing(const laying *y, const shard_op *o, msc_assignment *a) {
   if (!o->rule.linear || msc_info(op)->cost == MSC_COST_FLOPS || msc_info(op)->flags & (MSC_UPDATE | MSC_COLLECTIVE) || op->num_out != 1) return 0;
   for (int t = 0; t < op->num_in; t++) {
     const msc_layout *have = op->in[t].value->type->layout;
-    uint32_t here = have && have->num_partial ? partial_atoms(&y->g, have) : 0;
+    uint32_t here = have && have->num_partial ? partial_atoms(y->g, have) : 0;
     bool linear = o->rule.linear_in >> t & 1;
     if (here && (!linear || have->reduction != MSC_SUM || !used_only_by(op->in[t].value, op))) return 0;
     if (here && msc_type_elems(op->out[0].type) > msc_type_elems(op->in[t].value->type)) return 0;
@@ -60,33 +60,33 @@ static uint32_t passing(const laying *y, const shard_op *o, msc_assignment *a) {
 /* ---- per op ---- */
 
 static const msc_layout *wanted(laying *y, const shard_op *o, size_t tensor) {
-  return msc_rule_layout(y->g.ctx, y->g.mesh, &y->g.atoms, &o->rule, &y->of_op[o->op->id], tensor);
+  return msc_rule_layout(y->g->ctx, y->g->mesh, &y->g->atoms, &o->rule, &y->of_op[o->op->id], tensor);
 }
 
 static void lay_results(laying *y, const shard_op *o) {
   msc_assignment *a = &y->of_op[o->op->id];
-  *a = shard_assignment(&y->g, o, &y->g.group[o->group].digits);
+  *a = shard_assignment(y->g, o, &y->g->group[o->group].digits);
   a->pass = passing(y, o, a);
   for (int i = 0; i < o->op->num_out; i++)
-    o->op->out[i].type = msc_type_with_layout(y->g.ctx, o->op->out[i].type, wanted(y, o, (size_t)(o->op->num_in + i)));
+    o->op->out[i].type = msc_type_with_layout(y->g->ctx, o->op->out[i].type, wanted(y, o, (size_t)(o->op->num_in + i)));
 }
 
 static void want_operands(laying *y, const shard_op *o) {
-  msc_context *ctx = y->g.ctx;
-  msc_attr_value *text = msc_new_array(y->g.arena, msc_attr_value, o->op->num_in);
-  for (int t = 0; t < o->op->num_in; t++) text[t] = msc_str(ctx, msc_layout_print(y->g.arena, y->g.mesh, wanted(y, o, (size_t)t)));
+  msc_context *ctx = y->g->ctx;
+  msc_attr_value *text = msc_new_array(y->g->arena, msc_attr_value, o->op->num_in);
+  for (int t = 0; t < o->op->num_in; t++) text[t] = msc_str(ctx, msc_layout_print(y->g->arena, y->g->mesh, wanted(y, o, (size_t)t)));
   if (o->op->num_in) msc_op_set(o->op, "in_layout", msc_list(ctx, o->op->num_in, text));
 }
 
 /* The function's results are wanted whole, new values of arguments like the arguments. */
 static void want_results(laying *y, msc_op *ret) {
-  msc_context *ctx = y->g.ctx;
-  const msc_attr_value *ties = msc_func_attr(y->g.func, "ties");
-  msc_attr_value *text = msc_new_array(y->g.arena, msc_attr_value, ret->num_in);
+  msc_context *ctx = y->g->ctx;
+  const msc_attr_value *ties = msc_func_attr(y->g->func, "ties");
+  msc_attr_value *text = msc_new_array(y->g->arena, msc_attr_value, ret->num_in);
   for (size_t t = 0; t < ret->num_in; t++) {
     int64_t tie = ties && t < ties->list.num ? ties->list.v[t].i : -1;
-    const msc_layout *want = tie >= 0 ? y->g.func->body->args[tie]->type->layout : msc_layout_replicated(ctx, ret->in[t].value->type->rank);
-    text[t] = msc_str(ctx, msc_layout_print(y->g.arena, y->g.mesh, want));
+    const msc_layout *want = tie >= 0 ? y->g->func->body->args[tie]->type->layout : msc_layout_replicated(ctx, ret->in[t].value->type->rank);
+    text[t] = msc_str(ctx, msc_layout_print(y->g->arena, y->g->mesh, want));
   }
   if (ret->num_in) msc_op_set(ret, "in_layout", msc_list(ctx, ret->num_in, text));
 }
@@ -94,8 +94,8 @@ static void want_results(laying *y, msc_op *ret) {
 /* ---- arguments ---- */
 
 static void note_first_users(laying *y) {
-  for (size_t i = 0; i < y->g.num_ops; i++) {
-    const shard_op *o = &y->g.op[i];
+  for (size_t i = 0; i < y->g->num_ops; i++) {
+    const shard_op *o = &y->g->op[i];
     for (int t = 0; o->group >= 0 && t < o->op->num_in; t++) {
       const msc_value *v = o->op->in[t].value;
       bool owner = msc_info(o->op)->flags & MSC_UPDATE && t < msc_info(o->op)->num_operands && msc_info(o->op)->operand[t].tied >= 0;
@@ -111,53 +111,64 @@ static const char *named(const msc_op *op) { return op->name ? op->name : msc_ki
 static bool check_shared(laying *y, const msc_value *v, const bool *is_optimizers) {
   const msc_use *first = NULL;
   for (const msc_use *u = v->uses; u; u = u->next) {
-    const shard_op *o = &y->g.op[u->user->id];
+    const shard_op *o = &y->g->op[u->user->id];
     if (o->group < 0 || is_optimizers[u->user->id] || u->user->forward || msc_info(u->user)->flags & MSC_UPDATE) continue;
     if (!first || u->user->id < first->user->id) first = u;
   }
   for (const msc_use *u = first ? v->uses : NULL; u; u = u->next) {
-    const shard_op *o = &y->g.op[u->user->id];
+    const shard_op *o = &y->g->op[u->user->id];
     if (o->group < 0 || is_optimizers[u->user->id] || u->user->forward || msc_info(u->user)->flags & MSC_UPDATE) continue;
-    const msc_layout *here = wanted(y, o, (size_t)(u - u->user->in)), *there = wanted(y, &y->g.op[first->user->id], (size_t)(first - first->user->in));
+    const msc_layout *here = wanted(y, o, (size_t)(u - u->user->in)), *there = wanted(y, &y->g->op[first->user->id], (size_t)(first - first->user->in));
     if (here == there) continue;
     msc_op_error(u->user, MSC_E_STRATEGY, "parameter %s is used in two layouts: %s wants %s, %s wants %s", v->name ? v->name : "", named(first->user),
-                 msc_layout_print(y->g.arena, y->g.mesh, there), named(u->user), msc_layout_print(y->g.arena, y->g.mesh, here));
-    msc_note(y->g.ctx, first->user->loc, "the other use is here; set strict_parameter_layout to false to redistribute instead");
+                 msc_layout_print(y->g->arena, y->g->mesh, there), named(u->user), msc_layout_print(y->g->arena, y->g->mesh, here));
+    msc_note(y->g->ctx, first->user->loc, "the other use is here; set strict_parameter_layout to false to redistribute instead");
     return false;
   }
   return true;
 }
 
 static bool lay_arguments(laying *y) {
-  msc_block *b = y->g.func->body;
-  const bool *is_optimizers = shard_optimizer_ops(&y->g);
+  msc_block *b = y->g->func->body;
+  const bool *is_optimizers = shard_optimizer_ops(y->g);
   bool ok = true;
   note_first_users(y);
   for (size_t i = 0; i < b->num_args; i++) {
     msc_value *v = b->args[i];
-    const msc_layout *want = y->first_want[v->id], *fixed = shard_fixed_layout(y->g.func, i);
-    if (!fixed) fixed = want ? want : msc_layout_replicated(y->g.ctx, v->type->rank);
-    v->type = msc_type_with_layout(y->g.ctx, v->type, fixed);
-    if (msc_arg_role(y->g.func, i) == MSC_ROLE_PARAMETER && want && msc_config_bool(y->pass->config, MSC_KEY_strict_parameter_layout)) ok &= check_shared(y, v, is_optimizers);
+    const msc_layout *want = y->first_want[v->id], *fixed = shard_fixed_layout(y->g->func, i);
+    if (!fixed) fixed = want ? want : msc_layout_replicated(y->g->ctx, v->type->rank);
+    v->type = msc_type_with_layout(y->g->ctx, v->type, fixed);
+    if (msc_arg_role(y->g->func, i) == MSC_ROLE_PARAMETER && want && msc_config_bool(y->pass->config, MSC_KEY_strict_parameter_layout)) ok &= check_shared(y, v, is_optimizers);
   }
   return ok;
 }
 
+static void lay_ops(laying *y) {
+  y->of_op = msc_new_array(y->g->arena, msc_assignment, y->g->num_ops);
+  for (size_t i = 0; i < y->g->num_ops; i++)
+    if (y->g->op[i].group >= 0) lay_results(y, &y->g->op[i]);
+  for (size_t i = 0; i < y->g->num_ops; i++)
+    if (y->g->op[i].group >= 0) want_operands(y, &y->g->op[i]);
+}
+
+void shard_lay_ops(msc_pass_ctx *pass, shard_graph *g) {
+  laying y = {.pass = pass, .g = g};
+  lay_ops(&y);
+}
+
 bool pass_layouts(msc_pass_ctx *pass, msc_module *m) {
-  laying y = {.pass = pass};
+  shard_graph g;
+  laying y = {.pass = pass, .g = &g};
   msc_func *f = shard_func(m);
   if (!f) return true;
-  MSC_TRY(shard_graph_of(pass, f, &y.g));
-  y.of_op = msc_new_array(pass->scratch, msc_assignment, y.g.num_ops);
-  y.first_want = msc_new_array(pass->scratch, const msc_layout *, y.g.num_values);
-  for (size_t i = 0; i < y.g.num_ops; i++)
-    if (y.g.op[i].group >= 0) lay_results(&y, &y.g.op[i]);
+  MSC_TRY(shard_graph_of(pass, f, &g));
+  y.first_want = msc_new_array(pass->scratch, const msc_layout *, g.num_values);
+  lay_ops(&y);
   MSC_TRY(lay_arguments(&y));
-  for (size_t i = 0; i < y.g.num_ops; i++) {
-    if (y.g.op[i].group >= 0) want_operands(&y, &y.g.op[i]);
-    else want_results(&y, y.g.op[i].op);
-    msc_op_unset(y.g.op[i].op, "sharding");
-    msc_op_unset(y.g.op[i].op, "in_strategy");
+  want_results(&y, f->body->last);
+  for (msc_op *op = f->body->first; op; op = op->next) {
+    msc_op_unset(op, "sharding");
+    msc_op_unset(op, "in_strategy");
   }
   return true;
 }

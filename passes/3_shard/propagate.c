@@ -17,7 +17,7 @@ typedef struct {
 
 typedef struct {
   msc_pass_ctx *pass;
-  shard_graph g;
+  shard_graph *g;
   dim_lists *value;  /* by value id */
   uint32_t *used;    /* by group: mask of atoms on any letter */
   bool changed;
@@ -38,13 +38,13 @@ static int lifted(const shard_group *group, const shard_op *o, const msc_dim_let
 
 /* Puts one more atom on the dimension's letters: on the first that can take it. */
 static bool extend_letters(propagation *p, const shard_op *o, const msc_dim_letters *dim, uint8_t atom) {
-  shard_group *group = &p->g.group[o->group];
+  shard_group *group = &p->g->group[o->group];
   if (p->used[o->group] >> atom & 1) return false;
   for (int i = 0; i < dim->num; i++) {
     int l = o->to_group[dim->letter[i]];
     if (l < 0 || group->closed >> l & 1 || group->digits.num[l] == MSC_MAX_SUBAXES) continue;
     group->digits.atom[l][group->digits.num[l]++] = atom;
-    if (shard_allows(&p->g, o->group, &group->digits)) {
+    if (shard_allows(p->g, o->group, &group->digits)) {
       p->used[o->group] |= 1u << atom;
       if (!group->by) group->by = "propagation";
       return true;
@@ -77,7 +77,7 @@ static void meet(propagation *p, const shard_op *o, const msc_value *value, cons
   dim_lists *v = &p->value[value->id];
   for (int d = 0; d < t->rank; d++) {
     uint8_t own[MSC_MAX_SUBAXES * 2];
-    int num = t->dim[d].num ? lifted(&p->g.group[o->group], o, &t->dim[d], own) : 0;
+    int num = t->dim[d].num ? lifted(&p->g->group[o->group], o, &t->dim[d], own) : 0;
     int common = 0;
     while (common < num && common < v->num[d] && own[common] == v->atom[d][common]) common++;
     if (common < num && common < v->num[d]) {
@@ -104,41 +104,55 @@ static void visit(propagation *p, const shard_op *o) {
   for (int i = 0; i < o->op->num_out; i++) meet(p, o, &o->op->out[i], &o->rule.tensor[o->op->num_in + i]);
 }
 
+static void seed(propagation *p, const msc_value *v, const msc_layout *l) {
+  for (int d = 0; l && d < l->rank; d++)
+    for (int s = l->first[d]; s < l->first[d + 1]; s++)
+      for (int a = 0; a < p->g->atoms.num; a++) {
+        const msc_subaxis *atom = &p->g->atoms.atom[a];
+        if (atom->axis == l->sub[s].axis && atom->pre >= l->sub[s].pre && atom->pre < l->sub[s].pre * l->sub[s].size)
+          extend_value(&p->value[v->id], d, (uint8_t)a);
+      }
+}
+
 /* Layouts that arguments already have, from `dataset_strategy` or the model. */
 static void seed_arguments(propagation *p) {
-  const msc_block *b = p->g.func->body;
-  for (size_t i = 0; i < b->num_args; i++) {
-    const msc_layout *l = shard_fixed_layout(p->g.func, i);
-    for (int d = 0; l && d < l->rank; d++)
-      for (int s = l->first[d]; s < l->first[d + 1]; s++)
-        for (int a = 0; a < p->g.atoms.num; a++) {
-          const msc_subaxis *atom = &p->g.atoms.atom[a];
-          if (atom->axis == l->sub[s].axis && atom->pre >= l->sub[s].pre && atom->pre < l->sub[s].pre * l->sub[s].size)
-            extend_value(&p->value[b->args[i]->id], d, (uint8_t)a);
-        }
-  }
+  const msc_block *b = p->g->func->body;
+  for (size_t i = 0; i < b->num_args; i++) seed(p, b->args[i], shard_fixed_layout(p->g->func, i));
+}
+
+static int sweep(propagation *p) {
+  int sweeps = 0;
+  do {
+    p->changed = false;
+    for (size_t i = 0; i < p->g->num_ops; i++) visit(p, &p->g->op[i]);
+    for (size_t i = p->g->num_ops; i-- > 0;) visit(p, &p->g->op[i]);
+    sweeps++;
+  } while (p->changed);
+  return sweeps;
+}
+
+int shard_propagate(msc_pass_ctx *pass, shard_graph *g, int64_t *out_conflicts) {
+  propagation p = {.pass = pass, .g = g};
+  p.value = msc_new_array(g->arena, dim_lists, g->num_values);
+  p.used = msc_new_array(g->arena, uint32_t, g->num_groups);
+  for (size_t i = 0; i < g->num_groups; i++)
+    for (int l = 0; l < g->group[i].rule.num_letters; l++)
+      for (int k = 0; k < g->group[i].digits.num[l]; k++) p.used[i] |= 1u << g->group[i].digits.atom[l][k];
+  seed_arguments(&p);
+  int sweeps = sweep(&p);
+  *out_conflicts = p.conflicts;
+  return sweeps;
 }
 
 bool pass_propagate(msc_pass_ctx *pass, msc_module *m) {
-  propagation p = {.pass = pass};
+  shard_graph g;
   msc_func *f = shard_func(m);
+  int64_t conflicts;
   if (!f) return true;
-  MSC_TRY(shard_graph_of(pass, f, &p.g));
-  p.value = msc_new_array(pass->scratch, dim_lists, p.g.num_values);
-  p.used = msc_new_array(pass->scratch, uint32_t, p.g.num_groups);
-  for (size_t i = 0; i < p.g.num_groups; i++)
-    for (int l = 0; l < p.g.group[i].rule.num_letters; l++)
-      for (int k = 0; k < p.g.group[i].digits.num[l]; k++) p.used[i] |= 1u << p.g.group[i].digits.atom[l][k];
-  seed_arguments(&p);
-  int sweeps = 0;
-  do {
-    p.changed = false;
-    for (size_t i = 0; i < p.g.num_ops; i++) visit(&p, &p.g.op[i]);
-    for (size_t i = p.g.num_ops; i-- > 0;) visit(&p, &p.g.op[i]);
-    sweeps++;
-  } while (p.changed);
-  shard_graph_store(&p.g);
+  MSC_TRY(shard_graph_of(pass, f, &g));
+  int sweeps = shard_propagate(pass, &g, &conflicts);
+  shard_graph_store(&g);
   msc_stat(pass, "sweeps", sweeps);
-  msc_stat(pass, "conflicts", p.conflicts);
+  msc_stat(pass, "conflicts", conflicts);
   return true;
 }

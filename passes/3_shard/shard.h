@@ -70,6 +70,16 @@ const char *shard_tensor_text(const shard_graph *g, const msc_op *op, int tensor
 /* " because of its gradient" when the op alone could cut a dimension with these letters, else "". */
 const char *shard_gradient_text(const shard_graph *g, const msc_op *op, const msc_dim_letters *dim);
 
+/* ---- propagate.c ---- */
+
+/* Digits of decided letters and of fixed arguments spread to every letter that follows without a choice; the number of sweeps. */
+int shard_propagate(msc_pass_ctx *pass, shard_graph *g, int64_t *out_conflicts);
+
+/* ---- layouts.c ---- */
+
+/* Layouts of the results of all ops, and their `in_layout`.  What arguments are partial in passes where it may. */
+void shard_lay_ops(msc_pass_ctx *pass, shard_graph *g);
+
 /* ---- tuple.c ---- */
 
 /* Parts of every letter, from the leader's in_strategy: they divide the sizes, and together the devices.  False after a

@@ -35,7 +35,6 @@ uint16_t msc_nest_reduce_op(msc_nester *n, const msc_op *op, int y, const msc_vi
 uint16_t msc_nest_softmax(msc_nester *n, const msc_op *op, const msc_view *view);
 uint16_t msc_nest_cross_entropy(msc_nester *n, const msc_op *op, const msc_view *view);
 uint16_t msc_nest_cross_entropy_grad(msc_nester *n, const msc_op *op, const msc_view *view);
-uint16_t msc_nest_absolute_error(msc_nester *n, const msc_op *op, const msc_view *view);
 uint16_t msc_nest_update(msc_nester *n, const msc_op *op, int y, const msc_view *view);
 
 #endif

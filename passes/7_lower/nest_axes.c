@@ -170,7 +170,6 @@ static void join_op(msc_nester *n, const msc_op *op) {
     case OP_reduce_sum: case OP_reduce_mean: case OP_reduce_max: case OP_reduce_min: join_reduce(n, op, in[0], y); break;
     case OP_softmax_cross_entropy: join_left(n, in[0], in[1]), join_left(n, in[0], y); break;
     case OP_softmax_cross_entropy_grad: join_left(n, in[0], in[1]), join_left(n, in[0], in[2]), join_left(n, in[0], y); break;
-    case OP_mean_absolute_error: join_left(n, in[0], in[1]), join_left(n, in[0], y); break;
     default: /* elementwise, softmax, optimizers: all operands broadcast to all results */
       for (int j = 0; j < op->num_out; j++)
         for (int i = 0; i < op->num_in && i < 8; i++) join_right(n, in[i], msc_nest_find_value(n, &op->out[j]));

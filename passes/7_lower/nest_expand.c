@@ -528,7 +528,6 @@ static uint16_t expand(msc_nester *n, int y, const msc_view *view) {
     case OP_softmax: case OP_log_softmax: return msc_nest_softmax(n, op, view);
     case OP_softmax_cross_entropy: return msc_nest_cross_entropy(n, op, view);
     case OP_softmax_cross_entropy_grad: return msc_nest_cross_entropy_grad(n, op, view);
-    case OP_mean_absolute_error: return msc_nest_absolute_error(n, op, view);
     case OP_scatter_add: return msc_nest_refuse(n, "scatter_add is the end of a kernel"); /* no element of it by itself */
     case OP_sgd: case OP_momentum: case OP_adam: case OP_adamw: case OP_lamb_moments: case OP_lamb_apply: return msc_nest_update(n, op, y, view);
     default: return elementwise(n, op, y, view);

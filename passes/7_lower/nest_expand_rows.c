@@ -191,14 +191,6 @@ uint16_t msc_nest_cross_entropy_grad(msc_nester *n, const msc_op *op, const msc_
   return msc_nest_op(n, NEST_MUL, msc_nest_op(n, NEST_SUB, p, label), dloss);
 }
 
-uint16_t msc_nest_absolute_error(msc_nester *n, const msc_op *op, const msc_view *view) {
-  int x = msc_nest_find_value(n, op->in[0].value), y = msc_nest_find_value(n, op->in[1].value);
-  msc_view at = strcmp(msc_op_str(op, "reduction"), "none") ? msc_nest_natural_view(n, x) : *view;
-  uint16_t a = msc_nest_eval(n, x, &at), b = msc_nest_eval(n, y, &at);
-  if (n->failed) return 0;
-  return total(n, op, x, n->value[x].value->type->rank, msc_nest_op(n, NEST_ABS, msc_nest_op(n, NEST_SUB, a, b), 0));
-}
-
 /* ---- optimizers, PyTorch's formulas ---- */
 
 typedef struct {

@@ -14,7 +14,7 @@ typedef struct {
 
 static inline bool has_gradient(const msc_op *op) {
   msc_grad_fn *grad = msc_info(op)->grad;
-  return grad && grad != grad_none && grad != grad_zero;
+  return grad ? grad != grad_none && grad != grad_zero : msc_info(op)->expand != NULL;
 }
 
 /* Changes the function of one op: gradient ops, with `forward` and `letters`, stand behind the op, and their values are
@@ -32,7 +32,7 @@ static inline bool gradients_of(msc_op *op, gradient_func *out) {
   if (!has_gradient(op) || num == 0) return false;
   for (size_t i = 0; i < op->num_in; i++) wanted[i] = msc_is_float(op->in[i].value->type->dtype);
   msc_grad_ctx g = {{.func = f, .loc = f->loc, .forward = op}, dresult, wanted, doperand};
-  MSC_TRY(msc_info(op)->grad(&g, op));
+  MSC_TRY(msc_info(op)->grad ? msc_info(op)->grad(&g, op) : grad_composite(&g, op));
   msc_number(f->body);
   msc_letter_map *map = msc_letter_map_new(ctx, arena);
   bool ok = !op->next || msc_map_letters(map, op, op->next, f->body->last, dresult, doperand);

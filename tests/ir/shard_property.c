@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "ir/interp.h"
+#include "passes/pass.h"
 #include "tests/ir/gradient.h"
 #include "tests/ir/instances.h"
 #include "tests/ir/one_op.h"
@@ -105,8 +106,39 @@ static void cut_argument(problem *p, msc_arena *a, const msc_tensor *whole, cons
     part[(size_t)r * stride] = msc_tensor_part(p->m, a, &term[msc_group_index(&mesh, l->num_partial, partial, r)], &finished, r);
 }
 
+static bool has_composite(const msc_func *f) {
+  for (const msc_op *op = f->body->first; op; op = op->next)
+    if (msc_must_expand(op, NULL)) return true;
+  return false;
+}
+
+/* A copy of f whose composites are expanded, with the layout changes that they need then; its results are laid out as f's. */
+static msc_func *expanded(problem *p, msc_func *f) {
+  msc_func *copy = msc_func_clone(f, "expanded"), *first = p->m->first, *last = p->m->last;
+  msc_op *ret = copy->body->last;
+  msc_attr_value *want = msc_new_array(msc_context_arena(p->ctx), msc_attr_value, ret->num_in);
+  for (size_t i = 0; i < ret->num_in; i++)
+    want[i] = msc_str(p->ctx, msc_layout_print(msc_context_arena(p->ctx), &p->m->mesh, ret->in[i].value->type->layout));
+  msc_op_set(ret, "in_layout", msc_list(p->ctx, ret->num_in, want));
+  p->m->first = p->m->last = copy;
+  bool ok = msc_run_passes(p->ctx, p->m, &(msc_pass_options){.passes = "expand,redistribute", .verify = MSC_VERIFY_IR});
+  p->m->first = first, p->m->last = last;
+  for (msc_func *g = first; g; g = g->next)
+    if (g->next == copy) p->m->last = g, g->next = NULL;
+  return ok ? copy : NULL;
+}
+
+static bool run_parts(problem *p, msc_func *f, const msc_tensor *args, const msc_tensor *want);
+
 /* f with layouts everywhere, on the ranks; the results must be `want`. */
 static bool run_ranks(problem *p, msc_func *f, const msc_tensor *args, const msc_tensor *want) {
+  if (!has_composite(f)) return run_parts(p, f, args, want);
+  msc_func *copy = expanded(p, f);
+  if (!copy) return report(p, f, "cannot be expanded");
+  return run_parts(p, copy, args, want) || report(p, f, "was expanded to that");
+}
+
+static bool run_parts(problem *p, msc_func *f, const msc_tensor *args, const msc_tensor *want) {
   size_t num_args = f->body->num_args, num_results = f->body->last->num_in, num_ranks = (size_t)msc_mesh_size(&p->m->mesh);
   msc_arena *a = msc_arena_new(p->ctx);
   msc_tensor *part = msc_new_array(a, msc_tensor, num_ranks * num_args + 1), *got = msc_new_array(a, msc_tensor, num_ranks * num_results);
@@ -381,7 +413,7 @@ static void every_op(void **state) {
   msc_context *ctx = msc_context_new(NULL, NULL);
   for (int kind = 0; kind < OP_COUNT; kind++) {
     const msc_op_info *info = msc_op_info_of(ctx, (msc_op_kind)kind);
-    bool found = (info->flags & (MSC_COLLECTIVE | MSC_TERMINATOR | MSC_LOCAL)) || kind == OP_shard;
+    bool found = (info->flags & (MSC_COLLECTIVE | MSC_TERMINATOR | MSC_LOCAL)) || kind == OP_shard || kind == OP_vjp; /* vjp: comes with the gradients */
     for (size_t i = 0; i < sizeof instances / sizeof *instances; i++) found |= strcmp(instances[i].op, info->name) == 0;
     if (!found) fail_msg("no instance of %s", info->name);
   }

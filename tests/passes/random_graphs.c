@@ -51,7 +51,7 @@ static void print_diags(const problem *p) {
 static outcome failed(const problem *p, const char *what) {
   const char *path = msc_arena_printf(p->g.arena, "build/random-%" PRIu64 ".mlir", p->seed);
   FILE *f = fopen(path, "w");
-  if (f) fprintf(f, "// RUN: msc opt%s --from=expand --until=localize --check-numerics %%s\n%s", flags_text(p), p->text);
+  if (f) fprintf(f, "// RUN: msc opt%s --from=fold --until=localize --check-numerics %%s\n%s", flags_text(p), p->text);
   if (f) fclose(f);
   print_error("seed %" PRIu64 ": %s; see %s\n ", p->seed, what, f ? path : "the text");
   print_error("%s\n", flags_text(p));
@@ -240,7 +240,7 @@ static outcome compiled(problem *p, coverage *c) {
   size_t bytes;
   if (!configured(p)) return failed(p, "the configuration is refused");
   if (!msc_verify(m)) return failed(p, "the graph is refused");
-  if (!passes(p, m, "expand", "tidy")) return refused(p, "fails before sharding");
+  if (!passes(p, m, "fold", "tidy")) return refused(p, "fails before sharding");
   const char *text = msc_print_text(m, p->g.arena, &bytes);
   p->one = msc_parse(p->ctx, "before", text, bytes);
   if (!p->one || p->g.trains != (msc_find_func(p->one, "train") != NULL)) return failed(p, "does not train");

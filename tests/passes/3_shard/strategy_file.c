@@ -39,7 +39,7 @@ static bool sharded(msc_context *ctx, msc_module *m, int num_settings, const cha
   for (int i = 0; i < num_settings; i++) assert_true(msc_config_set(config, setting[i]));
   if (load) assert_true(msc_config_set(config, msc_arena_printf(msc_context_arena(ctx), "strategy_ckpt_load_file=\"%s\"", path)));
   assert_true(msc_config_check(config));
-  msc_pass_options options = {.from = "expand", .until = "layouts", .verify = MSC_VERIFY_IR, .config = config};
+  msc_pass_options options = {.from = "fold", .until = "layouts", .verify = MSC_VERIFY_IR, .config = config};
   return msc_run_passes(ctx, m, &options);
 }
 

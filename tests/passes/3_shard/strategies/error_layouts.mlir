@@ -22,8 +22,8 @@ module attributes {msc.mesh = #msc.mesh<"dp=2,tp=4">} {
     %8 = "msc.relu"(%0) {in_layout = ["[{},{}] partial={dp}"]} : (tensor<32x512xf32>) -> tensor<32x512xf32> loc("partial")
     // expected-error @below {{in_layout: dimension 0 of operand 0 (x) has 30 elements, which {tp} does not divide in relu}}
     %9 = "msc.relu"(%c) {in_layout = ["[{tp},{}]"]} : (tensor<30x6xf32>) -> tensor<30x6xf32> loc("sizes")
-    // expected-error @below {{in_layout: dimension 1 of operand 0 (x) must stay whole in softmax, not be cut by {tp}}}
-    %10 = "msc.softmax"(%x) {in_layout = ["[{dp},{tp}]"]} : (tensor<32x784xf32>) -> tensor<32x784xf32> loc("whole")
+    // expected-error @below {{in_layout: dimension 1 of operand 0 must stay whole in concat, not be cut by {tp}}}
+    %10 = "msc.concat"(%x) {dim = 1 : i64, in_layout = ["[{dp},{tp}]"]} : (tensor<32x784xf32>) -> tensor<32x784xf32> loc("whole")
     // expected-error @below {{in_layout: reshape cannot be cut like that: of dimensions that it merges, a minor one is cut only when those before it are cut into single elements}}
     %11 = "msc.reshape"(%c) {in_layout = ["[{},{dp}]"], shape = [5, 36]} : (tensor<30x6xf32>) -> tensor<5x36xf32> loc("merged")
     // expected-error @below {{layout "[{dp},{}": ends where ',' or ']' is expected}}

@@ -32,9 +32,9 @@ module {
     // expected-error @below {{in_strategy: dimension 1 of operand 0 (a) and dimension 0 of operand 1 (b) are the same letter 'k' of matmul, but are cut into 4 and 2 parts}}
     // expected-note @below {{a legal strategy: [[2, 4], [4, 1]]}}
     %11 = "msc.matmul"(%x, %w) {in_strategy = [[2, 4], [2, 1]]} : (tensor<32x784xf32>, tensor<784x512xf32>) -> tensor<32x512xf32> loc("operands")
-    // expected-error @below {{in_strategy: dimension 1 of operand 0 (x) must stay whole in softmax, not be cut into 2 parts}}
+    // expected-error @below {{in_strategy: dimension 1 of operand 0 must stay whole in concat, not be cut into 2 parts}}
     // expected-note @below {{a legal strategy: [[4, 1]]}}
-    %12 = "msc.softmax"(%x) {in_strategy = [[4, 2]]} : (tensor<32x784xf32>) -> tensor<32x784xf32> loc("whole")
+    %12 = "msc.concat"(%x) {dim = 1 : i64, in_strategy = [[4, 2]]} : (tensor<32x784xf32>) -> tensor<32x784xf32> loc("whole")
     // expected-error @below {{in_strategy: dimension 0 of operand 0 (x) must stay whole in reshape, not be cut into 8 parts}}
     // expected-note @below {{a legal strategy: [[1, 1]]}}
     %13 = "msc.reshape"(%c) {in_strategy = [[8, 1]], shape = [3, 10, 12]} : (tensor<30x12xf32>) -> tensor<3x10x12xf32> loc("merged")

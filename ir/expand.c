@@ -1,0 +1,133 @@
+/* expand.c: a composite op in; the primitives that it stands for out, as a function.  The rows' functions for softmax and
+ * losses are here. */
+#include <string.h>
+
+#include "ir/formula.h"
+#include "ir/op_table.h"
+
+static bool check_results(const msc_op *op, msc_value *const *result) {
+  for (size_t i = 0; i < op->num_out; i++) {
+    const msc_type *want = msc_type_with_layout(msc_op_ctx(op), op->out[i].type, NULL);
+    if (result[i] && result[i]->type == want) continue;
+    msc_op_error(op, MSC_E_INTERNAL, "%s: the expansion computes another result %zu than the op", msc_kind_name(op->kind), i);
+    return false;
+  }
+  return true;
+}
+
+msc_func *msc_expansion_of(const msc_op *op) {
+  msc_context *ctx = msc_op_ctx(op);
+  msc_arena *arena = msc_context_arena(ctx);
+  msc_func *f = msc_func_new(op->block->func->module, msc_kind_name(op->kind));
+  msc_func_remove(f);
+  f->loc = op->loc;
+  for (size_t i = 0; i < op->num_in; i++) msc_add_arg(f->body, msc_type_with_layout(ctx, op->in[i].value->type, NULL), NULL);
+  msc_value **result = msc_new_array(arena, msc_value *, op->num_out + 1);
+  msc_builder b = {.func = f, .block = f->body, .loc = op->loc, .name = op->name};
+  if (!msc_info(op)->expand(&b, op, f->body->args, result) || !check_results(op, result)) return NULL;
+  msc_append(f->body, msc_op_new(f, OP_return, op->num_out, result, 0, op->loc));
+  return f;
+}
+
+static bool cuts_expanding(const msc_rule *rule, size_t tensor, const msc_layout *l) {
+  for (int d = 0; l && d < rule->tensor[tensor].rank; d++)
+    for (int i = 0; i < rule->tensor[tensor].dim[d].num && l->first[d + 1] > l->first[d]; i++)
+      if (rule->letter[rule->tensor[tensor].dim[d].letter[i]].expands) return true;
+  return false;
+}
+
+bool msc_must_expand(const msc_op *op, const msc_layout *const *in_layout) {
+  const msc_op_info *info = msc_info(op);
+  if (!info->expand || info->flags & MSC_COMPOSITE) return info->expand != NULL;
+  bool cut = false;
+  for (size_t i = 0; i < op->num_in; i++) cut |= (in_layout ? in_layout[i] : op->in[i].value->type->layout) != NULL;
+  if (!cut) return false;
+  msc_arena *arena = msc_arena_new(msc_op_ctx(op));
+  msc_rule rule;
+  cut = false;
+  if (msc_rule_of(op, arena, &rule))
+    for (size_t i = 0; i < op->num_in && !cut; i++) cut = cuts_expanding(&rule, i, in_layout ? in_layout[i] : op->in[i].value->type->layout);
+  msc_arena_free(arena);
+  return cut;
+}
+
+/* ---- softmax ---- */
+
+/* x less its maximum along dimension c: what exp is taken of. */
+static msc_value *shifted(msc_builder *b, msc_value *x, int64_t c) { return minus(b, x, along(b, OP_reduce_max, x, c)); }
+
+static msc_value *sum_along(msc_builder *b, msc_value *x, int64_t c) { return along(b, OP_reduce_sum, x, c); }
+
+bool expand_softmax(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  msc_dtype dtype = in[0]->type->dtype;
+  int c = axis_of(op, "axis", in[0]->type->rank);
+  msc_value *shift = shifted(b, cast(b, in[0], wide(dtype)), c), *e = unary(b, OP_exp, shift), *sum = sum_along(b, e, c);
+  out_result[0] = cast(b, op->kind == OP_log_softmax ? minus(b, shift, unary(b, OP_log, sum)) : over(b, e, sum), dtype);
+  return out_result[0] != NULL;
+}
+
+/* ---- softmax cross entropy; logits [*,c], labels [*] or [*,c] ---- */
+
+/* The labels of the rows, which reports at run time one that names no class: zeros are looked up by them. */
+static msc_value *checked(msc_builder *b, msc_value *labels, int64_t num_classes) {
+  msc_value *zeros = with_ints(b, OP_broadcast_to, msc_build_scalar(b, labels->type->dtype, 0), "shape", 1, &num_classes);
+  return plus(b, labels, binary(b, OP_gather, zeros, labels));
+}
+
+/* [*,c]: does the label of the row name this class? */
+static msc_value *hits(msc_builder *b, msc_value *labels, const msc_type *logits) {
+  int64_t dim[MSC_MAX_RANK], n = logits->dim[logits->rank - 1];
+  memcpy(dim, logits->dim, sizeof dim);
+  dim[logits->rank - 1] = 1;
+  labels = checked(b, labels, n);
+  return labels ? compare(b, "eq", reshape(b, labels, logits->rank, dim), count_up(b, labels->type->dtype, n)) : NULL;
+}
+
+static msc_value *without_last(msc_builder *b, msc_value *x) { return x ? reshape(b, x, x->type->rank - 1, x->type->dim) : NULL; }
+
+bool expand_cross_entropy(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  int64_t c = in[0]->type->rank - 1;
+  msc_value *shift = shifted(b, cast(b, in[0], wide(in[0]->type->dtype)), c), *loss;
+  msc_value *log_sum = unary(b, OP_log, sum_along(b, unary(b, OP_exp, shift), c));
+  if (msc_is_float(in[1]->type->dtype)) { /* log_sum * sum(labels) - sum(labels * shift) */
+    msc_value *labels = cast(b, in[1], wide(in[1]->type->dtype));
+    loss = minus(b, times(b, log_sum, sum_along(b, labels, c)), sum_along(b, times(b, labels, shift), c));
+  } else {
+    msc_value *picked = choose(b, hits(b, in[1], in[0]->type), shift, number(b, shift, 0));
+    loss = minus(b, log_sum, sum_along(b, picked, c));
+  }
+  out_result[0] = cast(b, reduced(b, msc_op_str(op, "reduction"), without_last(b, loss)), in[0]->type->dtype);
+  return out_result[0] != NULL;
+}
+
+/* dloss, for each row: [] or [*,1] */
+static msc_value *row_gradient(msc_builder *b, const msc_op *op, msc_value *dloss, const msc_type *logits) {
+  int64_t dim[MSC_MAX_RANK], rows = 1;
+  for (int d = 0; d < logits->rank; d++) dim[d] = d < logits->rank - 1 ? logits->dim[d] : 1, rows *= dim[d];
+  const char *reduction = msc_op_str(op, "reduction");
+  if (!strcmp(reduction, "mean")) return over(b, dloss, number(b, dloss, (double)rows));
+  return strcmp(reduction, "none") ? dloss : reshape(b, dloss, logits->rank, dim);
+}
+
+bool expand_cross_entropy_grad(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  msc_dtype dtype = in[0]->type->dtype;
+  msc_value *dloss = cast(b, in[2], wide(dtype)), *label;
+  int64_t c = in[0]->type->rank - 1;
+  msc_value *e = unary(b, OP_exp, shifted(b, cast(b, in[0], wide(dtype)), c)), *p = over(b, e, sum_along(b, e, c));
+  if (msc_is_float(in[1]->type->dtype)) {
+    label = cast(b, in[1], wide(dtype));
+    p = times(b, p, sum_along(b, label, c));
+  } else {
+    label = cast(b, hits(b, in[1], in[0]->type), wide(dtype));
+  }
+  msc_value *slope = times(b, minus(b, p, label), row_gradient(b, op, dloss, in[0]->type));
+  out_result[0] = cast(b, slope, dtype);
+  return out_result[0] != NULL;
+}
+
+/* ---- losses of elements ---- */
+
+bool expand_absolute_error(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  out_result[0] = reduced(b, msc_op_str(op, "reduction"), unary(b, OP_abs, minus(b, in[0], in[1])));
+  return out_result[0] != NULL;
+}

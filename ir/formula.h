@@ -1,0 +1,90 @@
+/* formula.h: short words for building arithmetic: values in, a value out.  NULL, after a report, passes through. */
+#ifndef MSC_IR_FORMULA_H
+#define MSC_IR_FORMULA_H
+
+#include "ir/ir.h"
+
+static inline msc_context *formula_ctx(const msc_builder *b) { return b->func->module->ctx; }
+
+static inline msc_value *unary(msc_builder *b, msc_op_kind kind, msc_value *x) { return msc_build(b, kind, 1, &x); }
+
+static inline msc_value *binary(msc_builder *b, msc_op_kind kind, msc_value *x, msc_value *y) {
+  return msc_build(b, kind, 2, (msc_value *[]){x, y});
+}
+
+static inline msc_value *plus(msc_builder *b, msc_value *x, msc_value *y) { return binary(b, OP_add, x, y); }
+static inline msc_value *minus(msc_builder *b, msc_value *x, msc_value *y) { return binary(b, OP_sub, x, y); }
+static inline msc_value *times(msc_builder *b, msc_value *x, msc_value *y) { return binary(b, OP_mul, x, y); }
+static inline msc_value *over(msc_builder *b, msc_value *x, msc_value *y) { return binary(b, OP_div, x, y); }
+
+/* The constant c, of x's element type. */
+static inline msc_value *number(msc_builder *b, const msc_value *x, double c) { return x ? msc_build_scalar(b, x->type->dtype, c) : NULL; }
+
+static inline msc_value *with_attrs(msc_builder *b, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_attrs, const msc_attr *attrs) {
+  msc_op *op = msc_build_with(b, kind, num_in, in, 1, num_attrs, attrs);
+  return op ? &op->out[0] : NULL;
+}
+
+static inline msc_value *with_ints(msc_builder *b, msc_op_kind kind, msc_value *x, const char *name, int num, const int64_t *v) {
+  msc_attr attr = msc_named(formula_ctx(b), name, msc_ints(formula_ctx(b), (size_t)num, v));
+  return with_attrs(b, kind, 1, &x, 1, &attr);
+}
+
+static inline msc_value *with_word(msc_builder *b, msc_op_kind kind, size_t num_in, msc_value *const *in, const char *name, const char *word) {
+  msc_attr attr = msc_named(formula_ctx(b), name, msc_str(formula_ctx(b), word));
+  return with_attrs(b, kind, num_in, in, 1, &attr);
+}
+
+static inline msc_value *cast(msc_builder *b, msc_value *x, msc_dtype dtype) {
+  return !x || x->type->dtype == dtype ? x : with_word(b, OP_cast, 1, &x, "dtype", msc_dtype_name(dtype));
+}
+
+static inline msc_value *compare(msc_builder *b, const char *predicate, msc_value *x, msc_value *y) {
+  return with_word(b, OP_compare, 2, (msc_value *[]){x, y}, "predicate", predicate);
+}
+
+static inline msc_value *choose(msc_builder *b, msc_value *c, msc_value *x, msc_value *y) { return msc_build(b, OP_select, 3, (msc_value *[]){c, x, y}); }
+
+static inline msc_value *reshape(msc_builder *b, msc_value *x, int rank, const int64_t *dim) {
+  bool same = x && x->type->rank == rank;
+  for (int d = 0; same && d < rank; d++) same = x->type->dim[d] == dim[d];
+  return same ? x : with_ints(b, OP_reshape, x, "shape", rank, dim);
+}
+
+static inline msc_value *reduce(msc_builder *b, msc_op_kind kind, msc_value *x, int num, const int64_t *dims, bool keep) {
+  msc_context *ctx = formula_ctx(b);
+  msc_attr attrs[] = {msc_named(ctx, "dims", msc_ints(ctx, (size_t)num, dims)), msc_named(ctx, "keep_dims", msc_bool(true))};
+  return with_attrs(b, kind, 1, &x, keep ? 2 : 1, attrs);
+}
+
+/* Over one dimension, which stays with size 1. */
+static inline msc_value *along(msc_builder *b, msc_op_kind kind, msc_value *x, int64_t dim) { return reduce(b, kind, x, 1, &dim, true); }
+
+/* Over all dimensions. */
+static inline msc_value *total(msc_builder *b, msc_op_kind kind, msc_value *x) {
+  const int64_t all[MSC_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
+  return x ? reduce(b, kind, x, x->type->rank, all, false) : NULL;
+}
+
+/* The loss of `reduction`: mean, sum or none. */
+static inline msc_value *reduced(msc_builder *b, const char *reduction, msc_value *x) {
+  if (reduction[0] == 'n') return x;
+  return total(b, reduction[0] == 'm' ? OP_reduce_mean : OP_reduce_sum, x);
+}
+
+/* 0, 1, 2 .. along the one dimension of n elements. */
+static inline msc_value *count_up(msc_builder *b, msc_dtype dtype, int64_t n) {
+  msc_attr attr = msc_named(formula_ctx(b), "type", msc_type_attr(msc_type_of(formula_ctx(b), dtype, 1, &n, NULL)));
+  return with_attrs(b, OP_iota, 0, NULL, 1, &attr);
+}
+
+/* The element type that sums and statistics are computed in. */
+static inline msc_dtype wide(msc_dtype d) { return d == MSC_F16 || d == MSC_BF16 ? MSC_F32 : d; }
+
+/* An axis attribute that may count from the end. */
+static inline int axis_of(const msc_op *op, const char *name, int rank) {
+  int64_t axis = msc_op_int(op, name);
+  return (int)(axis < 0 ? axis + rank : axis);
+}
+
+#endif
