@@ -360,7 +360,7 @@ static void test_check_of_partials(void **state) {
 static void test_check_of_whole_and_compound_dims(void **state) {
   (void)state;
   set_mesh("x=4,y=2,z=3");
-  expect_misfit(make("scatter_add", "3xi32 3x4xf32", "rows=8", 1), "[{}];[{},{}];[{y},{}]", "scatter_add: dimension 0 of the result [{y},{}] must be whole: v may not be cut in A,Ad->vd ; A:sum v:rep ; lin 1");
+  expect_misfit(make("reshape", "12x8xf32", "shape=[8,12]", 1), "[{},{y}];[{},{}]", "reshape: dimension 1 of operand 'x' [{},{y}] must be whole: C may not be cut in (AB)C->(AD)E ; B:rep C:rep D:rep E:rep ; lin 0");
   expect_misfit(make("slice", "8x4xf32", "start=[0,0] limit=[8,2]", 1), "[{},{y}];[{},{y}]", "slice: dimension 1 of operand 'x' [{},{y}] must be whole: it may not be cut in A.->A. ; lin 0");
   msc_op *flat = make("reshape", "4x6xf32", "shape=[24]", 1);
   expect_fits(flat, "[{x},{y}];[{x,y}]");
