@@ -185,11 +185,12 @@ static uint64_t lead_elems(const msc_type *t) {
 static msc_plan_matmul matmul_of(const msc_op *op) {
   const msc_type *a = op->in[0].value->type, *b = op->in[1].value->type, *y = op->out[0].type;
   msc_plan_matmul m = {.dtype = y->dtype, .transpose_a = msc_op_bool(op, "transpose_a"), .transpose_b = msc_op_bool(op, "transpose_b")};
-  m.batch = lead_elems(y);
-  m.m = (uint64_t)y->dim[y->rank - 2];
+  bool rows = b->rank == 2 && !m.transpose_a; /* leading dimensions that only `a` has are more rows */
+  m.batch = rows ? 1 : lead_elems(y);
+  m.m = (uint64_t)y->dim[y->rank - 2] * (rows ? lead_elems(y) : 1);
   m.n = (uint64_t)y->dim[y->rank - 1];
   m.k = (uint64_t)a->dim[a->rank - (m.transpose_a ? 2 : 1)];
-  m.stride_a = lead_elems(a) == 1 ? 0 : m.m * m.k;
+  m.stride_a = rows || lead_elems(a) == 1 ? 0 : m.m * m.k;
   m.stride_b = lead_elems(b) == 1 ? 0 : m.k * m.n;
   m.bias = op->num_in == 3;
   m.relu = msc_op_bool(op, "relu");

@@ -325,25 +325,35 @@ bool grad_dropout(msc_grad_ctx *g, msc_op *op) {
 
 /* ---- matrix products ---- */
 
-static msc_value *product(msc_grad_ctx *g, const msc_op *op, msc_value *a, bool transpose_a, msc_value *b, bool transpose_b) {
+static msc_value *product(msc_grad_ctx *g, msc_op_kind kind, msc_value *a, bool transpose_a, msc_value *b, bool transpose_b) {
   msc_context *ctx = ctx_of(&g->b);
   msc_attr attrs[2];
   size_t num = 0;
   if (transpose_a) attrs[num++] = msc_named(ctx, "transpose_a", msc_bool(true));
   if (transpose_b) attrs[num++] = msc_named(ctx, "transpose_b", msc_bool(true));
-  return with_attrs(g, (msc_op_kind)op->kind, 2, (msc_value *[]){a, b}, num, attrs);
+  return with_attrs(g, kind, 2, (msc_value *[]){a, b}, num, attrs);
 }
 
 /* Y = A B: dA = dY B^T, dB = A^T dY; of a transposed operand the transpose of that, with factors exchanged. */
 bool grad_matmul(msc_grad_ctx *g, msc_op *op) {
   msc_value *a = in(op, 0), *b = in(op, 1), *dy = dy_of(g);
   bool ta = msc_op_bool(op, "transpose_a"), tb = msc_op_bool(op, "transpose_b");
-  if (g->wanted[0]) MSC_TRY(give(g, op, 0, ta ? product(g, op, b, tb, dy, true) : product(g, op, dy, false, b, !tb)));
-  if (g->wanted[1]) MSC_TRY(give(g, op, 1, tb ? product(g, op, dy, true, a, ta) : product(g, op, a, !ta, dy, false)));
-  return true;
+  msc_op_kind kind = (msc_op_kind)op->kind;
+  bool sums = a->type->rank > 2 && b->type->rank == 2 && !ta; /* over all dimensions that only `a` has, in one product */
+  if (g->wanted[0]) MSC_TRY(give(g, op, 0, ta ? product(g, kind, b, tb, dy, true) : product(g, kind, dy, false, b, !tb)));
+  if (!g->wanted[1]) return true;
+  if (sums) return give(g, op, 1, product(g, OP_matmul_weight_grad, tb ? dy : a, false, tb ? a : dy, false));
+  return give(g, op, 1, tb ? product(g, kind, dy, true, a, ta) : product(g, kind, a, !ta, dy, false));
 }
 
 bool grad_batch_matmul(msc_grad_ctx *g, msc_op *op) { return grad_matmul(g, op); }
+
+/* dW = X^T dY over the leading dimensions: of X it is dY (d dW)^T, of dY it is X (d dW). */
+bool grad_weight_grad(msc_grad_ctx *g, msc_op *op) {
+  msc_op_kind kind = in(op, 0)->type->rank > 2 ? OP_batch_matmul : OP_matmul;
+  if (g->wanted[0]) MSC_TRY(give(g, op, 0, product(g, kind, in(op, 1), false, dy_of(g), true)));
+  return !g->wanted[1] || give(g, op, 1, product(g, kind, in(op, 0), false, dy_of(g), false));
+}
 
 /* ---- reductions ---- */
 

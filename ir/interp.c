@@ -46,6 +46,7 @@ static msc_interp_fn *const kernels[OP_COUNT] = {
     [OP_dropout] = msc_run_dropout,
     [OP_matmul] = msc_run_matmul,
     [OP_batch_matmul] = msc_run_matmul,
+    [OP_matmul_weight_grad] = msc_run_weight_grad,
     [OP_gemm] = msc_run_matmul,
     [OP_reduce_sum] = msc_run_reduce,
     [OP_reduce_mean] = msc_run_reduce,

@@ -90,7 +90,7 @@ msc_piece msc_piece_of_layout(const msc_box_mesh *mesh, msc_arena *arena, msc_dt
 msc_interp_fn msc_run_unary, msc_run_binary, msc_run_compare, msc_run_select, msc_run_cast;
 msc_interp_fn msc_run_constant, msc_run_iota, msc_run_broadcast_to, msc_run_reshape, msc_run_transpose, msc_run_concat;
 msc_interp_fn msc_run_split, msc_run_slice, msc_run_pad, msc_run_gather, msc_run_scatter_add, msc_run_one_hot;
-msc_interp_fn msc_run_matmul, msc_run_reduce, msc_run_softmax, msc_run_cross_entropy, msc_run_cross_entropy_grad;
+msc_interp_fn msc_run_matmul, msc_run_weight_grad, msc_run_reduce, msc_run_softmax, msc_run_cross_entropy, msc_run_cross_entropy_grad;
 msc_interp_fn msc_run_update;
 msc_interp_fn msc_run_dropout;
 

@@ -36,6 +36,27 @@ void msc_run_matmul(msc_eval *e) {
   }
 }
 
+/* dw[k,n] = sum of x[*,k] dy[*,n] over the leading elements that the rank holds. */
+void msc_run_weight_grad(msc_eval *e) {
+  const msc_piece *x = &e->in[0], *dw = &e->out[0];
+  int last = x->rank - 1;
+  int64_t index[MSC_MAX_RANK], at[MSC_MAX_RANK];
+  for (int d = 0; d < last; d++)
+    if (x->box.begin[d] != e->in[1].box.begin[d] || x->box.size[d] != e->in[1].box.size[d]) msc_fault(e, "the rank holds other elements of 'x' than of 'dy'");
+  for (bool more = msc_first_index(dw, index); more && !e->fault; more = msc_next_index(dw, index)) {
+    msc_scalar sum = {.u = 0};
+    msc_piece column = *x; /* the elements with this k */
+    column.box.begin[last] = index[0], column.box.size[last] = 1;
+    for (bool in_column = msc_first_index(&column, at); in_column; in_column = msc_next_index(&column, at)) {
+      msc_scalar a = msc_piece_get(e, 0, at);
+      at[last] = index[1];
+      sum = msc_arithmetic(OP_add, dw->dtype, sum, msc_arithmetic(OP_mul, dw->dtype, a, msc_piece_get(e, 1, at)));
+      at[last] = index[0];
+    }
+    msc_piece_put(e, 0, index, sum);
+  }
+}
+
 /* ---- reductions ---- */
 
 /* The divisor of a mean: of the whole tensor, whatever the rank holds; lowering leaves it in `count`. */

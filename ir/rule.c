@@ -190,6 +190,18 @@ bool rule_matmul(const msc_op *op, msc_rule *rule) {
   return true;
 }
 
+/* All dimensions but the last are summed over. */
+bool rule_weight_grad(const msc_op *op, msc_rule *rule) {
+  int lead = op->in[0].value->type->rank - 1;
+  for (size_t i = 0; i < 2; i++) {
+    give_stars(op, rule, i, 0, lead);
+    give(rule, i, lead, "kn"[i], tensor_type(op, i)->dim[lead]);
+    give(rule, 2, (int)i, "kn"[i], tensor_type(op, i)->dim[lead]);
+  }
+  for (int d = 0; d < lead; d++) set_role(rule, star(d), MSC_RED, MSC_SUM);
+  return true;
+}
+
 bool rule_transpose(const msc_op *op, msc_rule *rule) {
   const msc_type *x = op->in[0].value->type;
   int64_t perm[MSC_MAX_RANK];

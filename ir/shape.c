@@ -447,6 +447,16 @@ bool shape_batch_matmul(msc_op *op) {
   return product(op, lead, dim);
 }
 
+/* x[*,k], dy[*,n] -> [k,n] */
+bool shape_weight_grad(msc_op *op) {
+  const msc_type *x = shape_in(op, 0), *dy = shape_in(op, 1);
+  MSC_TRY(shape_same_dtype(op, 0, 1) && shape_must_be_number(op, 0));
+  if (x->rank < 2 || x->rank != dy->rank) return shape_wrong(op, "operands must have the same rank of 2 or more, not %d and %d", x->rank, dy->rank);
+  for (int d = 0; d + 1 < x->rank; d++)
+    if (x->dim[d] != dy->dim[d]) return shape_wrong(op, "dimension %d differs: %" D " of 'x' and %" D " of 'dy'", d, x->dim[d], dy->dim[d]);
+  return shape_set(op, 0, x->dtype, 2, (int64_t[]){x->dim[x->rank - 1], dy->dim[x->rank - 1]});
+}
+
 /* ---- reductions, rows, losses ---- */
 
 bool shape_reduce(msc_op *op) {

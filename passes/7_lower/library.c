@@ -1,5 +1,5 @@
 /* library: matrix products that a library does better -> gemm, with the bias and relu that follow when nobody else sees the
- * values in between. */
+ * values in between.  A weight's gradient becomes one product of matrices first: its leading dimensions are rows. */
 #include <string.h>
 
 #include "passes/7_lower/choose.h"
@@ -51,11 +51,36 @@ static void absorb(msc_op *matmul) {
   msc_op_erase(matmul);
 }
 
+/* x[*,k] as [rows,k]: the same bytes. */
+static msc_value *as_matrix(msc_op *before, msc_value *x) {
+  if (x->type->rank == 2) return x;
+  int64_t k = x->type->dim[x->type->rank - 1], dim[2] = {k ? msc_type_elems(x->type) / k : 0, k};
+  for (int d = 0; k == 0 && d + 1 < x->type->rank; d++) dim[0] = (d ? dim[0] : 1) * x->type->dim[d];
+  msc_op *op = msc_op_new(before->block->func, OP_reshape, 1, &x, 1, before->loc);
+  msc_op_set(op, "shape", msc_ints(msc_op_ctx(before), 2, dim));
+  op->out[0].type = msc_type_of(msc_op_ctx(before), x->type->dtype, 2, dim, NULL);
+  msc_insert_before(before, op);
+  return &op->out[0];
+}
+
+static msc_op *as_matmul(msc_op *grad) {
+  msc_value *in[2] = {as_matrix(grad, grad->in[0].value), as_matrix(grad, grad->in[1].value)};
+  msc_op *op = msc_op_new(grad->block->func, OP_matmul, 2, in, 1, grad->loc);
+  op->name = grad->name;
+  msc_op_set(op, "transpose_a", msc_bool(true));
+  op->out[0].type = grad->out[0].type;
+  msc_insert_before(grad, op);
+  msc_replace_uses(&grad->out[0], &op->out[0]);
+  msc_op_erase(grad);
+  return op;
+}
+
 bool pass_library(msc_pass_ctx *pass, msc_module *m) {
   int64_t taken = 0;
   for (msc_func *f = m->first; f; f = f->next)
     for (msc_op *op = f->body->last, *previous; op; op = previous) {
       previous = op->prev; /* backward: what a product absorbs stands after it */
+      if (op->kind == OP_matmul_weight_grad) op = as_matmul(op);
       if (op->kind != OP_matmul && op->kind != OP_batch_matmul) continue;
       msc_chosen chosen = msc_choose(pass->scratch, op, 1);
       if (*chosen.declined) msc_remark(pass, op, "%s", chosen.declined);

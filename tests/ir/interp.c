@@ -102,6 +102,7 @@ static const run_case cases[] = {
     {"matmul", "2x3xi32 2x3xi32", "transpose_b=true", "1,2,3,4,5,6;1,3,5,2,4,6", "22,28,49,64"},
     {"gemm", "2x3xf32 3x2xf32 2xf32", "relu=true", "1,2,3,4,5,6;1,2,3,4,5,6;-30,1", "0,29,19,65"},
     {"batch_matmul", "2x1x2xf64 2x1xf64", "", "1,2,3,4;5,6", "17,39"},
+    {"matmul_weight_grad", "2x1x2xf32 2x1x1xf32", "", "1,2,3,4;5,6", "23,34"},
     {"batch_matmul", "2x1x2xf32 2x1x2xf32", "transpose_b=true", "1,2,3,4;5,6,7,8", "17,53"},
     {"gemm", "2x2xf32 2x2xf32 2xf32", "transpose_b=true relu=true", "1,2,3,4;1,0,0,-1;10,1", "11,0,13,0"},
     {"gemm", "2x2xf64 2x2xf64", "", "1,2,3,4;1,0,0,-1", "1,-2,3,-4"},

@@ -157,6 +157,7 @@ static const struct {
   {"matmul", "3x2xf32 4x3xf32", "transpose_a=true transpose_b=true", "km,nk->mn ; k:sum ; lin 0|1", 1},
   {"batch_matmul", "5x2x3xf32 5x3x4xf32", "", "Amk,Akn->Amn ; k:sum ; lin 0|1", 1},
   {"batch_matmul", "6x5x2x3xf32 5x4x3xf32", "transpose_b=true", "ABmk,Bnk->ABmn ; k:sum ; lin 0|1", 1},
+  {"matmul_weight_grad", "5x2x3xf32 5x2x4xf32", "", "ABk,ABn->kn ; A:sum B:sum ; lin 0|1", 1},
   {"batch_matmul", "1x2x3xf32 5x3x4xf32", "", ".mk,Akn->Amn ; k:sum ; lin 0|1", 1},
   {"reduce_sum", "2x3x4xf32", "dims=[1]", "ABC->AC ; B:sum ; lin 0", 1},
   {"reduce_mean", "2x3xf32", "dims=[0,1]", "AB-> ; A:sum B:sum ; lin 0", 1},

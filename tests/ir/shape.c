@@ -98,6 +98,8 @@ static const shape_case cases[] = {
     {"matmul", "2x3x4xf32 4x3xf32", "", "!rank 2, not 3 and 2"},
     {"batch_matmul", "5x2x3xf32 5x3x4xf32", "", "5x2x4xf32"},
     {"batch_matmul", "6x1x2x3xf32 5x4x3xf32", "transpose_b=true", "6x5x2x4xf32"},
+    {"matmul_weight_grad", "5x2x3xf32 5x2x4xf32", "", "3x4xf32"},
+    {"matmul_weight_grad", "5x2x3xf32 5x3x4xf32", "", "!dimension 1 differs: 2 of 'x' and 3 of 'dy'"},
     {"batch_matmul", "5x2x3xf32 6x3x4xf32", "", "!leading sizes differ: 5 (dimension 0 of 'a') and 6 (dimension 0 of 'b')"},
     {"reduce_sum", "2x3x4xf32", "dims=0,2", "3xf32"},
     {"reduce_sum", "2x3x4xf32", "dims=0,2 keep_dims=true", "1x3x1xf32"},

@@ -74,7 +74,7 @@ outputs = [
     g.cast(x, "bf16"), g.broadcast_to(row, [2, 3, 6]), g.reshape(x, [2, -1, 3]), g.flatten(x), g.flatten(x, axis=0), g.transpose(x, perm=[2, 0, 1]),
     g.concat([x, x, x], 1), *g.split(x, 2, [1, 2, 3]), g.slice(x, [0, 1, 1], [8, 4, 6], stride=[3, 1, 2]), g.slice(x, [0, 0, 0], [1, 1, 1]),
     g.pad(x, [0, 1, 2], [3, 0, 0], stride=[1, 2, 1], value=-1.5), g.dropout(x, 0.25), g.gather(m, i), g.gather(x, i, axis=1), g.scatter_add(i, x, 10),
-    g.one_hot(i, 7), g.one_hot(i, 3, dtype="i8", on=2.0), g.flatten(g.reshape(x, [32, 6]), axis=1) @ m, g.batch_matmul(x, m),
+    g.one_hot(i, 7), g.one_hot(i, 3, dtype="i8", on=2.0), g.flatten(g.reshape(x, [32, 6]), axis=1) @ m, g.batch_matmul(x, m), g.matmul_weight_grad(x, x),
     g.batch_matmul(x, x, transpose_b=True), g.matmul(m, n, transpose_a=True, transpose_b=True), g.reduce_sum(x, [0, 2]), g.reduce_mean(x, [1], keep_dims=True),
     g.reduce_max(x, []), g.reduce_min(x, [0, 1, 2]), g.softmax(x), g.log_softmax(x, axis=0), g.softmax_cross_entropy(x, i, reduction="none"),
     g.softmax_cross_entropy_grad(x, i, scalar), g.mean_absolute_error(x, x, reduction="none"), g.sgd(-m, m, 0.5), *g.momentum(-m, -m, m, lr=0.1, momentum=0.9),

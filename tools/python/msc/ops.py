@@ -54,6 +54,7 @@ dropout       | x seed? step? | y | rate:float salt:int=0 | same
 one_hot       | indices | y | depth:int dtype:str=f32 on:float=1 off:float=0 | one_hot
 matmul        | a b | y | transpose_a:bool=false transpose_b:bool=false | matmul
 batch_matmul  | a b | y | transpose_a:bool=false transpose_b:bool=false | matmul
+matmul_weight_grad | x dy | dw | | weight_grad
 reduce_sum    | x | y | dims:ints keep_dims:bool=false | reduce
 reduce_mean   | x | y | dims:ints keep_dims:bool=false | reduce
 reduce_max    | x | y | dims:ints keep_dims:bool=false | reduce
@@ -228,6 +229,13 @@ def _matmul(types, attrs, mesh):
     if k != k2 and -1 not in (k, k2):
         raise Error(f"inner sizes differ: {k} and {k2}")
     return [Type(types[0].dtype, _stretch([a[:-2], b[:-2]]) + (m, n))]
+
+
+def _weight_grad(types, attrs, mesh):
+    x, dy = (t.dims for t in types)
+    if len(x) < 2 or len(x) != len(dy):
+        raise Error(f"operands must have one rank of 2 or more, not {list(x)} and {list(dy)}")
+    return [Type(types[0].dtype, (x[-1], dy[-1]))]
 
 
 def _reduce(types, attrs, mesh):
