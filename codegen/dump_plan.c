@@ -22,7 +22,7 @@ static void put(const dumping *d, const char *fmt, ...) {
   if (n > 0) d->write(d->user, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
 }
 
-static const char *const verbs[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute", "exchange", "broadcast", "pairs"};
+static const char *const verbs[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute", "exchange", "broadcast", "pairs", "halo"};
 static const char *const spaces[] = {"persistent", "scratch", "input", "constant", "tile"};
 static const char *const reductions[] = {"sum", "max", "min", "prod"};
 
@@ -129,6 +129,10 @@ static void put_collective(const dumping *d, plan_call c) {
   }
   put(d, " ");
   put_layout(d, plan_collective_from(v));
+  if (plan_collective_verb(v) == PLAN_VERB_HALO) {
+    put(d, " rows of dimension %u: %" PRIu64 " before, %" PRIu64 " behind", plan_collective_halo_dim(v), plan_collective_halo_lo(v), plan_collective_halo_hi(v));
+    return;
+  }
   put(d, " -> ");
   put_layout(d, plan_collective_to(v));
 }

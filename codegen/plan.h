@@ -24,6 +24,8 @@ typedef struct {
   uint64_t shape[MSC_MAX_RANK];
   uint32_t from, to; /* into layouts; UINT32_MAX: none */
   msc_reduction reduction;
+  uint32_t halo_dim;
+  uint64_t halo_lo, halo_hi;
   size_t num_axes, num_pairs;
   plan_sub_axis axis[MSC_MAX_SUBAXES];
   uint32_t root;

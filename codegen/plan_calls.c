@@ -242,7 +242,8 @@ static uint8_t verb_of(const char *name) {
     uint8_t verb;
   } verbs[] = {{"all_reduce", PLAN_VERB_ALL_REDUCE}, {"all_gather", PLAN_VERB_ALL_GATHER}, {"reduce_scatter", PLAN_VERB_REDUCE_SCATTER},
                {"all_to_all", PLAN_VERB_ALL_TO_ALL}, {"permute", PLAN_VERB_PERMUTE},       {"exchange", PLAN_VERB_EXCHANGE},
-               {"shard", PLAN_VERB_EXCHANGE},        {"broadcast", PLAN_VERB_BROADCAST},   {"pairs", PLAN_VERB_PAIRS}};
+               {"shard", PLAN_VERB_EXCHANGE},        {"broadcast", PLAN_VERB_BROADCAST},   {"pairs", PLAN_VERB_PAIRS},
+               {"halo", PLAN_VERB_HALO}};
   for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
     if (strcmp(verbs[i].name, name) == 0) return verbs[i].verb;
   return PLAN_VERB_EXCHANGE;
@@ -266,6 +267,9 @@ static msc_plan_collective collective_of(msc_plan *p, const msc_op *op) {
   if (!axes) {
     v.from = msc_plan_layout(p, layout_of(p, msc_op_attr(op, "from"), v.rank));
     v.to = msc_plan_layout(p, layout_of(p, msc_op_attr(op, "to"), v.rank));
+    int64_t halo[3] = {0};
+    msc_op_ints(op, "halo", halo, 3);
+    v.halo_dim = (uint32_t)halo[0], v.halo_lo = (uint64_t)halo[1], v.halo_hi = (uint64_t)halo[2];
     return v;
   }
   msc_attr_value text = msc_str(p->ctx, msc_arena_printf(p->arena, "[%s]", axes->s));
@@ -281,7 +285,7 @@ static msc_plan_collective collective_of(msc_plan *p, const msc_op *op) {
 
 static bool same_collective(const msc_plan_collective *a, const msc_plan_collective *b) {
   return a->verb == b->verb && a->dtype == b->dtype && a->rank == b->rank && a->from == b->from && a->to == b->to && a->reduction == b->reduction &&
-         a->root == b->root && a->num_axes == b->num_axes && a->num_pairs == b->num_pairs && memcmp(a->shape, b->shape, sizeof a->shape) == 0 &&
+         a->root == b->root && a->halo_dim == b->halo_dim && a->halo_lo == b->halo_lo && a->halo_hi == b->halo_hi && a->num_axes == b->num_axes && a->num_pairs == b->num_pairs && memcmp(a->shape, b->shape, sizeof a->shape) == 0 &&
          memcmp(a->axis, b->axis, sizeof a->axis) == 0 && (a->num_pairs == 0 || memcmp(a->pair, b->pair, a->num_pairs * sizeof *a->pair) == 0);
 }
 
@@ -324,6 +328,10 @@ static const char *moved_axes(const msc_plan *p, const msc_layout *from, const m
   return msc_arena_printf(p->arena, "%.*s", (int)strlen(text) - 2, text + 1);
 }
 
+static const char *axes_of(const msc_plan *p, const msc_layout *l, int dim) {
+  return msc_subaxis_print(p->arena, &p->module->mesh, l->first[dim + 1] - l->first[dim], l->sub + l->first[dim]);
+}
+
 /* Bytes one device receives; the figures of the redistribution planner, for its verbs. */
 static uint64_t received_bytes(const msc_plan *p, const msc_plan_collective *v, const msc_op *op) {
   uint64_t in = (uint64_t)msc_type_bytes(op->in[0].value->type), out = (uint64_t)msc_type_bytes(op->out[0].type), k = 1;
@@ -331,7 +339,7 @@ static uint64_t received_bytes(const msc_plan *p, const msc_plan_collective *v, 
   if (strcmp(msc_op_str(op, "verb"), "shard") == 0) return 0;
   const msc_layout *from = p->layout[v->from], *to = p->layout[v->to];
   switch (v->verb) {
-    case PLAN_VERB_ALL_GATHER: return out - in;
+    case PLAN_VERB_ALL_GATHER: case PLAN_VERB_HALO: return out - in;
     case PLAN_VERB_REDUCE_SCATTER: return in - out;
     case PLAN_VERB_ALL_REDUCE:
       for (int i = 0; i < from->num_partial; i++) k *= from->sub[from->first[from->rank] + i].size;
@@ -362,7 +370,8 @@ static bool call_collective(calling *c, const msc_op *op) {
   msc_plan_transfer *t = &p->transfer[p->num_transfers++];
   const msc_attr_value *axes = msc_op_attr(op, "axes"), *from = msc_op_attr(op, "from"), *to = msc_op_attr(op, "to");
   *t = (msc_plan_transfer){.section = (uint32_t)(c->section - p->section), .call = (uint32_t)c->section->num_calls - 1, .verb = v.verb, .bytes = call->bytes};
-  t->axes = axes ? axes->s : moved_axes(p, p->layout[v.from], p->layout[v.to]);
+  if (v.verb == PLAN_VERB_HALO) t->axes = axes_of(p, p->layout[v.from], (int)v.halo_dim);
+  else t->axes = axes ? axes->s : moved_axes(p, p->layout[v.from], p->layout[v.to]);
   t->from = from ? from->s : "";
   t->to = to ? to->s : "";
   t->value = op->name ? op->name : "";

@@ -94,6 +94,9 @@ static void put_collectives(flatbuf_builder *b, const msc_plan *p) {
     if (c->num_axes) plan_collective_put_axes(b, c->num_axes, c->axis);
     plan_collective_put_root(b, c->root);
     if (c->num_pairs) plan_collective_put_pairs(b, c->num_pairs, c->pair);
+    plan_collective_put_halo_dim(b, c->halo_dim);
+    plan_collective_put_halo_lo(b, c->halo_lo);
+    plan_collective_put_halo_hi(b, c->halo_hi);
     flatbuf_end(b);
   }
   flatbuf_end(b);

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ir/conv.h"
 #include "ir/interp_kernel.h"
 
 static msc_interp_fn *const kernels[OP_COUNT] = {
@@ -48,6 +49,14 @@ static msc_interp_fn *const kernels[OP_COUNT] = {
     [OP_batch_matmul] = msc_run_matmul,
     [OP_matmul_weight_grad] = msc_run_weight_grad,
     [OP_gemm] = msc_run_matmul,
+    [OP_conv2d] = msc_run_conv2d,
+    [OP_conv2d_transpose] = msc_run_conv2d_transpose,
+    [OP_conv2d_weight_grad] = msc_run_conv2d_weight_grad,
+    [OP_max_pool] = msc_run_max_pool,
+    [OP_max_pool_index] = msc_run_max_pool,
+    [OP_max_pool_grad] = msc_run_max_pool_grad,
+    [OP_avg_pool] = msc_run_avg_pool,
+    [OP_avg_pool_grad] = msc_run_avg_pool_grad,
     [OP_reduce_sum] = msc_run_reduce,
     [OP_reduce_mean] = msc_run_reduce,
     [OP_reduce_max] = msc_run_reduce,
@@ -146,7 +155,7 @@ static bool run_kernel(const msc_interp *in, const msc_op *op, msc_interp_fn *ke
     e.in = msc_new_array(in->arena, msc_piece, op->num_in + 1);
     e.out = msc_new_array(in->arena, msc_piece, op->num_out + 1);
     set_begin(in, &e, r);
-    for (size_t i = 0; i < op->num_in; i++) e.in[i] = *msc_piece_of(in, op->in[i].value, r);
+    for (size_t i = 0; i < op->num_in; i++) e.in[i] = msc_piece_with_halo(in, op, i, r);
     for (size_t i = 0; i < op->num_out; i++) e.out[i] = *msc_piece_of(in, &op->out[i], r);
     kernel(&e);
     if (!e.fault) continue;
@@ -296,6 +305,7 @@ static double op_work(const msc_op *op) {
   double most = 1;
   for (size_t i = 0; i < op->num_in; i++) most = fmax(most, (double)msc_type_elems(op->in[i].value->type));
   for (size_t i = 0; i < op->num_out; i++) most = fmax(most, (double)msc_type_elems(op->out[i].type));
+  if (msc_is_windowed(op)) return fmax(most, msc_conv_work(op));
   if (msc_info(op)->cost != MSC_COST_FLOPS) return most;
   const msc_type *a = op->in[0].value->type;
   return (double)msc_type_elems(op->out[0].type) * (double)a->dim[a->rank - 1 - msc_op_bool(op, "transpose_a")];

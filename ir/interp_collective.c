@@ -237,6 +237,7 @@ static bool run_comm(const msc_interp *in, const msc_op *op) {
   const msc_layout *from = layout_attr(in, op, "from"), *to = layout_attr(in, op, "to");
   if (!from || !to || msc_op_ints(op, "shape", shape, MSC_MAX_RANK) != from->rank || to->rank != from->rank)
     return msc_op_error(op, MSC_E_SHARDING, "comm: needs axes, or from and to for the rank of its shape");
+  if (msc_op_attr(op, "halo")) return msc_run_halo(in, op, from, shape, reduction_of(op));
   return change_layout(in, op, from, to, shape, strcmp(msc_op_str(op, "verb"), "shard") == 0);
 }
 

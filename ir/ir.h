@@ -299,7 +299,8 @@ typedef struct {
   uint8_t role;   /* msc_letter_role */
   uint8_t reduction;
   bool expands;   /* when it is cut, the op is replaced by its expansion */
-  int64_t size;
+  bool halo;      /* parts need elements of their neighbours: they are equal, and no smaller than `least` */
+  int64_t size, least;
 } msc_letter;
 
 typedef struct {
@@ -512,7 +513,9 @@ typedef struct {
   uint8_t pass_in;                                /* the operand they are in, when the op is linear in each alone */
 } msc_assignment;
 const msc_layout *msc_rule_layout(msc_context *ctx, const msc_mesh *mesh, const msc_atoms *atoms, const msc_rule *rule, const msc_assignment *a, size_t tensor);
-/* May this letter be cut into `parts`?  (role, size, compound order) */
+/* May this letter be cut into so many parts?  (halo letters: equal ones, no smaller than what neighbours need of them) */
+bool msc_letter_allows(const msc_letter *letter, int64_t parts);
+/* May the letters be cut like that?  (role, size, compound order) */
 bool msc_rule_allows(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms);
 
 /* ---- expand.c ---- */

@@ -7,6 +7,7 @@
 
 #include "ir/ir.h"
 #include "ir/op_table.h"
+#include "ir/rule.h"
 
 /* ---- building ---- */
 
@@ -20,8 +21,8 @@ static int find_letter(const msc_rule *rule, char name) {
   return -1;
 }
 
-/* Puts letter `name` under a dimension (behind the letters it has), new letters at the end of the list. */
-static void give(msc_rule *rule, size_t tensor, int dim, char name, int64_t size) {
+/* New letters come at the end of the list. */
+void msc_rule_give(msc_rule *rule, size_t tensor, int dim, char name, int64_t size) {
   int i = find_letter(rule, name);
   if (i < 0) {
     i = rule->num_letters++;
@@ -29,6 +30,13 @@ static void give(msc_rule *rule, size_t tensor, int dim, char name, int64_t size
   }
   msc_dim_letters *d = &rule->tensor[tensor].dim[dim];
   d->letter[d->num++] = (uint8_t)i;
+}
+
+static void give(msc_rule *rule, size_t tensor, int dim, char name, int64_t size) { msc_rule_give(rule, tensor, dim, name, size); }
+
+void msc_rule_least(msc_rule *rule, char name, int64_t least) {
+  int i = find_letter(rule, name);
+  if (i >= 0) rule->letter[i].least = least;
 }
 
 static void set_role(msc_rule *rule, char name, msc_letter_role role, msc_reduction reduction) {
@@ -113,6 +121,7 @@ static void set_word_role(msc_rule *rule, char name, const char *word) {
   else if (!strncmp(word, "sum", 3)) set_role(rule, name, MSC_RED, MSC_SUM);
   else if (!strncmp(word, "max", 3)) set_role(rule, name, MSC_RED, MSC_MAX);
   else if (!strncmp(word, "min", 3)) set_role(rule, name, MSC_RED, MSC_MIN);
+  else if (!strncmp(word, "halo", 4) && find_letter(rule, name) >= 0) rule->letter[find_letter(rule, name)].halo = true;
 }
 
 /* " ; k:sum c:rep" */
@@ -425,9 +434,8 @@ const char *msc_rule_print(msc_arena *arena, const msc_rule *rule) {
   for (int i = 0; i < rule->num_letters; i++) {
     const msc_letter *l = &rule->letter[i];
     if (l->expands) text = msc_arena_printf(arena, "%s%s%c:expand", text, before, l->name), before = " ";
-    if (l->role == MSC_PAR) continue;
-    text = msc_arena_printf(arena, "%s%s%c:%s", text, before, l->name, l->role == MSC_REP ? "rep" : words[l->reduction]);
-    before = " ";
+    if (l->role != MSC_PAR) text = msc_arena_printf(arena, "%s%s%c:%s", text, before, l->name, l->role == MSC_REP ? "rep" : words[l->reduction]), before = " ";
+    if (l->halo) text = msc_arena_printf(arena, "%s%s%c:halo", text, before, l->name), before = " ";
   }
   if (!rule->linear) return text;
   before = " ; lin ";
@@ -512,13 +520,18 @@ static bool compounds_allow(const msc_rule *rule, const msc_assignment *a, const
   return true;
 }
 
+bool msc_letter_allows(const msc_letter *letter, int64_t parts) {
+  if (letter->role == MSC_REP || letter->size == 0 || letter->size % parts) return false;
+  return !letter->halo || letter->size / parts >= letter->least;
+}
+
 bool msc_rule_allows(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms) {
   uint32_t used = a->pass;
   if (a->pass && !rule->linear) return false;
   for (int l = 0; l < rule->num_letters; l++) {
     const msc_letter *letter = &rule->letter[l];
     if (!a->num[l]) continue;
-    if (letter->role == MSC_REP || letter->size % letter_parts(a, atoms, l) || letter->size == 0) return false;
+    if (!msc_letter_allows(letter, letter_parts(a, atoms, l))) return false;
     if (a->pass && letter->role == MSC_RED && letter->reduction != MSC_SUM) return false;
     uint32_t mask = letter_atoms(a, l);
     if ((used & mask) || __builtin_popcount(mask) != a->num[l]) return false;

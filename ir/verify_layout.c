@@ -48,6 +48,22 @@ static bool check_part(const msc_op *op, const msc_type *whole, const msc_layout
   return msc_op_error(op, MSC_E_SHARDING, "comm: the %s is not a part of `shape` under its layout", what);
 }
 
+/* Rows of the parts before and behind along one dimension, whose parts are equal and no smaller than that. */
+static bool check_halo(const msc_op *op, const msc_type *whole, const msc_layout *from, const msc_layout *to) {
+  int64_t halo[3];
+  const msc_type *x = op->in[0].value->type;
+  if (msc_op_ints(op, "halo", halo, 3) != 3 || halo[0] < 0 || halo[0] >= x->rank || halo[1] < 0 || halo[2] < 0)
+    return msc_op_error(op, MSC_E_ROW, "comm: halo must be a dimension and two numbers of rows");
+  if (strcmp(msc_op_str(op, "verb"), "halo") || from != to) return msc_op_error(op, MSC_E_SHARDING, "comm: with a halo its verb is halo, and the layout stays");
+  int64_t parts = msc_layout_parts(from, (int)halo[0]), n = whole->dim[halo[0]];
+  if (parts < 2 || n % parts || halo[1] > n / parts || halo[2] > n / parts)
+    return msc_op_error(op, MSC_E_SHARDING, "comm: a halo needs equal parts that are no smaller than it");
+  MSC_TRY(check_part(op, whole, from, x, "operand"));
+  msc_type wide = *x;
+  wide.dim[halo[0]] += halo[1] + halo[2];
+  return !memcmp(wide.dim, op->out[0].type->dim, sizeof *wide.dim * (size_t)wide.rank) || msc_op_error(op, MSC_E_SHARDING, "comm: its result is not its operand with the halo");
+}
+
 /* A lowered layout change: its verb can do it, and operand and result are the parts that its layouts make of the shape. */
 static bool check_comm(const msc_op *op) {
   const msc_module *m = op->block->func->module;
@@ -60,6 +76,7 @@ static bool check_comm(const msc_op *op) {
     return msc_op_error(op, MSC_E_ROW, "comm: needs axes, or from, to and shape");
   MSC_TRY(msc_layout_parse(m->ctx, &m->mesh, op->loc, from_text, &from) && msc_layout_parse(m->ctx, &m->mesh, op->loc, to_text, &to));
   const msc_type *whole = msc_type_of(m->ctx, x->dtype, x->rank, shape, NULL);
+  if (msc_op_attr(op, "halo")) return check_halo(op, whole, from, to);
   const char *why = msc_kind_parse(verb, &kind) ? NULL : "there is no such verb";
   if (!why && from != to) why = msc_relayout_wrong(&m->mesh, whole, kind, from, to);
   if (why) return msc_op_error(op, MSC_E_SHARDING, "comm: %s cannot make %s from %s: %s", verb, to_text, from_text, why);

@@ -89,11 +89,19 @@ static mscrt_status *check_matmul_call(const mscrt_plan *p, plan_section section
   return mscrt_within(check_kernel_call(p, section, e, true), "epilogue");
 }
 
-static uint64_t local_elems(const mscrt_collective *c, const msc_box_layout *l) {
+static uint64_t source_elems(const mscrt_collective *c) {
   int64_t size[MSCRT_MAX_RANK];
   uint64_t elems = 0;
   memcpy(size, c->shape, sizeof size);
-  if (l) msc_box_largest(l, c->shape, size);
+  if (c->from) msc_box_largest(c->from, c->shape, size);
+  mscrt_shape_bytes(c->rank, size, 1, &elems);
+  return elems;
+}
+
+static uint64_t destination_elems(const mscrt_collective *c) {
+  int64_t size[MSCRT_MAX_RANK];
+  uint64_t elems = 0;
+  mscrt_widest(c, size);
   mscrt_shape_bytes(c->rank, size, 1, &elems);
   return elems;
 }
@@ -105,8 +113,8 @@ static mscrt_status *check_collective_call(const mscrt_plan *p, plan_section sec
   plan_ref src = plan_call_buffers(c, 0), dst = plan_call_buffers(c, 1);
   MSCRT_CHECK(mscrt_within(check_ref(p, section, src, false), "source"));
   MSCRT_CHECK(mscrt_within(check_ref(p, section, dst, false), "destination"));
-  MSCRT_CHECK(mscrt_within(check_operand(src, local_elems(k, k->from), k->dtype), "source"));
-  MSCRT_CHECK(mscrt_within(check_operand(dst, local_elems(k, k->to), k->dtype), "destination"));
+  MSCRT_CHECK(mscrt_within(check_operand(src, source_elems(k), k->dtype), "source"));
+  MSCRT_CHECK(mscrt_within(check_operand(dst, destination_elems(k), k->dtype), "destination"));
   if (src.space == PLAN_SPACE_CONSTANT || !dst.written || src.written) return bad_call("its source is a constant, or not only its destination is written");
   bool in_place = src.space == dst.space && src.offset == dst.offset && k->verb == MSCRT_ALL_REDUCE;
   return overlap(src, dst) && !in_place ? bad_call("source and destination overlap") : NULL;

@@ -173,11 +173,28 @@ static mscrt_status *check_layout_change(const mscrt_plan *p, plan_collective t,
   return NULL;
 }
 
+/* Every rank has neighbours with as many rows as it takes of them. */
+static mscrt_status *check_halo(const mscrt_plan *p, plan_collective t, mscrt_collective *c) {
+  MSCRT_CHECK(layout_at(p, plan_collective_from(t), c->rank, &c->from));
+  c->to = c->from;
+  if (plan_collective_to(t) != plan_collective_from(t)) return bad_plan("a halo changes its layout");
+  if (plan_collective_halo_dim(t) >= (uint32_t)c->rank) return bad_plan("a halo along dimension %u of %d", plan_collective_halo_dim(t), c->rank);
+  int d = c->halo_dim = (int)plan_collective_halo_dim(t);
+  int64_t parts = msc_group_size(c->from->first[d + 1] - c->from->first[d], c->from->digit + c->from->first[d]), rows = c->shape[d] / parts;
+  uint64_t lo = plan_collective_halo_lo(t), hi = plan_collective_halo_hi(t), bytes;
+  if (c->shape[d] % parts || lo > (uint64_t)rows || hi > (uint64_t)rows) return bad_plan("a halo of %" PRIu64 " and %" PRIu64 " rows of parts of %" PRId64, lo, hi, rows);
+  c->lo = (int64_t)lo, c->hi = (int64_t)hi;
+  int64_t wide[MSCRT_MAX_RANK];
+  mscrt_widest(c, wide);
+  return mscrt_shape_bytes(c->rank, wide, mscrt_dtype_bytes(c->dtype), &bytes) ? NULL : bad_plan("a halo is too large");
+}
+
 static mscrt_status *check_collective(const mscrt_plan *p, plan_collective t, mscrt_collective *c) {
   if (plan_collective_verb(t) >= MSCRT_NUM_VERBS || plan_collective_dtype(t) >= MSCRT_NUM_DTYPES || plan_collective_reduction(t) >= MSCRT_NUM_REDUCTIONS)
     return bad_plan("unknown verb, element type or reduction");
   *c = (mscrt_collective){.verb = (mscrt_verb)plan_collective_verb(t), .dtype = (mscrt_dtype)plan_collective_dtype(t), .reduction = (mscrt_reduction)plan_collective_reduction(t)};
   MSCRT_CHECK(read_shape(plan_collective_shape_num(t), plan_collective_shape_data(t), &c->rank, c->shape));
+  if (c->verb == MSCRT_HALO) return check_halo(p, t, c);
   return c->verb == MSCRT_BROADCAST || c->verb == MSCRT_PAIRS ? check_group(p, t, c) : check_layout_change(p, t, c);
 }
 

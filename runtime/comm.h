@@ -13,7 +13,7 @@ typedef enum { MSCRT_SUM, MSCRT_MAX, MSCRT_MIN, MSCRT_PROD, MSCRT_NUM_REDUCTIONS
 
 /* The order is that of the plan's schema. */
 typedef enum {
-  MSCRT_ALL_REDUCE, MSCRT_ALL_GATHER, MSCRT_REDUCE_SCATTER, MSCRT_ALL_TO_ALL, MSCRT_PERMUTE, MSCRT_EXCHANGE, MSCRT_BROADCAST, MSCRT_PAIRS,
+  MSCRT_ALL_REDUCE, MSCRT_ALL_GATHER, MSCRT_REDUCE_SCATTER, MSCRT_ALL_TO_ALL, MSCRT_PERMUTE, MSCRT_EXCHANGE, MSCRT_BROADCAST, MSCRT_PAIRS, MSCRT_HALO,
   MSCRT_NUM_VERBS
 } mscrt_verb;
 
@@ -21,7 +21,9 @@ const char *mscrt_verb_name(mscrt_verb v);
 
 /* ---- exchange.c ---- */
 
-/* A collective as the plan has it.  broadcast and pairs: no layouts, a local shape, a group, and a root or pairs of members. */
+/* A collective as the plan has it.  broadcast and pairs: no layouts, a local shape, a group, and a root or pairs of members.
+ * halo: `from` and `to` are one layout; the destination is the part with `lo` rows of the part before it along `halo_dim` and
+ * `hi` of the one behind; beside the whole stands the reduction's identity. */
 typedef struct {
   mscrt_verb verb;
   mscrt_dtype dtype;
@@ -33,6 +35,8 @@ typedef struct {
   const msc_digit *axes;
   uint32_t root, num_pairs;
   const uint32_t *pairs; /* source, destination, source, ... */
+  int halo_dim;
+  int64_t lo, hi;
 } mscrt_collective;
 
 /* Ranks that must meet for it: every rank has the same numbers, so a group is its number of a partition and a member list. */
@@ -77,6 +81,8 @@ typedef struct {
 mscrt_status *mscrt_partitions_new(int ranks, mscrt_partitions *out_partitions);
 void mscrt_partitions_free(mscrt_partitions *p);
 
+/* Sizes of the largest destination of a change of layout. */
+void mscrt_widest(const mscrt_collective *c, int64_t *out_size);
 /* Fails only for lack of memory: the collective was verified.  p NULL: all ranks meet, whoever takes from whom. */
 mscrt_status *mscrt_exchange_make(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, mscrt_partitions *p, mscrt_exchange *out_exchange);
 void mscrt_exchange_free(mscrt_exchange *e);

@@ -7,7 +7,7 @@
 #define CUT_BYTES (256 << 10) /* of work of one thread: half a second-level cache */
 
 const char *mscrt_verb_name(mscrt_verb v) {
-  static const char *const names[MSCRT_NUM_VERBS] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute", "exchange", "broadcast", "pairs"};
+  static const char *const names[MSCRT_NUM_VERBS] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute", "exchange", "broadcast", "pairs", "halo"};
   return names[v];
 }
 
@@ -46,9 +46,39 @@ static mscrt_status *take_whole(const msc_box_mesh *mesh, int rank, const mscrt_
   return NULL;
 }
 
+/* The own part, and rows of the parts before and behind. */
+static mscrt_status *take_halo(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, taken *t) {
+  const msc_box_layout *l = c->from;
+  int d = c->halo_dim, num = l->first[d + 1] - l->first[d];
+  const msc_digit *digit = l->digit + l->first[d];
+  int64_t index = msc_group_index(mesh, num, digit, rank), parts = msc_group_size(num, digit), rows[3] = {c->lo, 0, c->hi};
+  msc_box own;
+  msc_box_of(mesh, l, c->shape, rank, &own);
+  t->to_box = own;
+  t->to_box.begin[d] -= c->lo, t->to_box.size[d] += c->lo + c->hi;
+  t->pull.piece = malloc(3 * (sizeof *t->pull.piece + sizeof *t->pull.peer));
+  if (!t->pull.piece) return no_memory();
+  t->pull.peer = (int64_t *)(t->pull.piece + 3);
+  t->pull.num_terms = 1;
+  rows[1] = own.size[d];
+  for (int64_t i = 0, begin = t->to_box.begin[d]; i < 3; begin += rows[i++]) {
+    if (!rows[i]) continue;
+    if (index + i - 1 < 0 || index + i - 1 >= parts) {
+      t->pull.identity = true;
+      continue;
+    }
+    msc_box *piece = &t->pull.piece[t->pull.num_pieces];
+    *piece = own;
+    piece->begin[d] = begin, piece->size[d] = rows[i];
+    t->pull.peer[t->pull.num_pieces++] = msc_group_member(mesh, num, digit, rank, index + i - 1);
+  }
+  return NULL;
+}
+
 static mscrt_status *take(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, taken *t) {
   *t = (taken){.by_layout = c->from != NULL};
   if (!t->by_layout) return take_whole(mesh, rank, c, t);
+  if (c->verb == MSCRT_HALO) return take_halo(mesh, rank, c, t);
   msc_box_of(mesh, c->to, c->shape, rank, &t->to_box);
   msc_pull_status s = msc_pull_of(mesh, c->from, c->to, c->shape, rank, allocate, NULL, &t->pull);
   if (s == MSC_PULL_NO_MEMORY) return no_memory();
@@ -172,6 +202,12 @@ static mscrt_status *set_cuts(mscrt_exchange *e, const msc_box_mesh *mesh, const
   return NULL;
 }
 
+void mscrt_widest(const mscrt_collective *c, int64_t *out_size) {
+  if (c->to) msc_box_largest(c->to, c->shape, out_size);
+  else memcpy(out_size, c->shape, sizeof c->shape);
+  if (c->verb == MSCRT_HALO) out_size[c->halo_dim] += c->lo + c->hi;
+}
+
 static uint64_t largest_bytes(const mscrt_collective *c, const msc_box_layout *l) {
   int64_t size[MSCRT_MAX_RANK];
   uint64_t bytes = 0;
@@ -208,6 +244,7 @@ mscrt_status *mscrt_exchange_make(const msc_box_mesh *mesh, int rank, const mscr
   e->fill = t.pull.identity;
   e->src_bytes = largest_bytes(c, c->from);
   e->dst_bytes = largest_bytes(c, c->to);
+  if (c->verb == MSCRT_HALO) e->dst_bytes = (uint64_t)e->elems * mscrt_dtype_bytes(c->dtype); /* parts are equal */
   e->received = (uint64_t)msc_pull_received(&t.pull, c->rank, rank) * mscrt_dtype_bytes(c->dtype);
   MSCRT_GOTO(set_cuts(e, mesh, c, &t));
   e->slices = is_sliceable(e, c, &t);

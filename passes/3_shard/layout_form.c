@@ -88,7 +88,7 @@ static bool split_digits(const placing *p, const msc_dim_letters *letters, int n
     const msc_letter *l = &p->group->rule.letter[letters->letter[i]];
     int64_t parts = 1;
     out->num[i] = 0;
-    for (; at < num && l->role != MSC_REP && l->size % (parts * p->g->atoms.atom[atom[at]].size) == 0; at++) {
+    for (; at < num && msc_letter_allows(l, parts * p->g->atoms.atom[atom[at]].size); at++) {
       parts *= p->g->atoms.atom[atom[at]].size;
       out->atom[i][out->num[i]++] = atom[at];
     }

@@ -177,7 +177,10 @@ static void join_roles(shard_graph *g, const shard_op *o) {
   for (int l = 0; l < o->rule.num_letters; l++) {
     if (o->to_group[l] < 0) continue;
     msc_letter *to = &of_group->letter[o->to_group[l]];
-    if (o->rule.letter[l].role == MSC_REP || o->rule.letter[l].size != to->size) to->role = MSC_REP;
+    const msc_letter *own = &o->rule.letter[l];
+    if (own->role == MSC_REP || own->size != to->size) to->role = MSC_REP;
+    if (own->halo && own->least > to->least) to->least = own->least;
+    to->halo |= own->halo;
   }
 }
 

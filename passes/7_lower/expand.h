@@ -26,9 +26,19 @@ uint16_t msc_nest_coord(msc_nester *n, const msc_coord *c);
 uint16_t msc_nest_coord_of(msc_nester *n, uint16_t instr);
 uint16_t msc_nest_coord_value(msc_nester *n, uint16_t c);
 uint16_t msc_nest_natural(msc_nester *n, int v, int d);
+uint16_t msc_nest_moved(msc_nester *n, uint16_t c, int64_t factor, int64_t add);   /* coordinate c * factor + add */
+uint16_t msc_nest_inside(msc_nester *n, uint16_t c, int64_t size);                 /* is it one of a dimension of this size? */
+uint16_t msc_nest_both(msc_nester *n, uint16_t a, uint16_t b);                     /* a and b; 0: nothing to ask */
+uint16_t msc_nest_guarded(msc_nester *n, uint16_t ok, int v, const msc_view *view); /* v where ok holds */
 msc_view msc_nest_stretch(const msc_nester *n, int v, const msc_view *view, int w);
 
+/* ---- nest_expand_conv.c ---- */
+
+uint16_t msc_nest_windowed(msc_nester *n, const msc_op *op, const msc_view *view);
+
 /* ---- nest_expand_rows.c ---- */
+
+uint16_t msc_nest_reduce(msc_nester *n, int kind, uint16_t x, uint16_t over);
 
 uint16_t msc_nest_matmul(msc_nester *n, const msc_op *op, int y, const msc_view *view);
 uint16_t msc_nest_reduce_op(msc_nester *n, const msc_op *op, int y, const msc_view *view);

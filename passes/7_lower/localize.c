@@ -3,6 +3,7 @@
  * (codegen.h).  `starts` of the function lists the offsets that a rank computes when it loads the plan. */
 #include <string.h>
 
+#include "ir/conv.h"
 #include "passes/pass.h"
 
 typedef struct {
@@ -216,10 +217,64 @@ static void place_in_whole(localizing *z, msc_op *op, const msc_type *t) {
   msc_op_set(op, "whole_shape", dims_attr(z, t));
 }
 
+/* ---- windows that slide over parts ---- */
+
+/* The value with rows of the neighbours; what was fetched for another op, before this one, serves again. */
+static msc_value *with_halo(localizing *z, msc_op *op, msc_value *x, const int64_t *halo, const char *beside) {
+  const msc_type *local = x->type;
+  const msc_layout *l = global_of(z, x)->layout;
+  int64_t shape[MSC_MAX_RANK], dim[MSC_MAX_RANK];
+  for (int d = 0; d < local->rank; d++) dim[d] = local->dim[d], shape[d] = dim[d] * msc_layout_parts(l, d);
+  msc_attr_value want = msc_ints(z->pass->ctx, 3, halo);
+  for (msc_use *u = x->uses; u; u = u->next) {
+    const msc_attr_value *have = u->user->kind == OP_comm ? msc_op_attr(u->user, "halo") : NULL;
+    if (have && msc_attr_equal(have, &want) && !strcmp(msc_op_str(u->user, "reduction"), beside)) return &u->user->out[0];
+  }
+  msc_op *comm = comm_before(z, op, x, "halo");
+  set_layouts(z, comm, l, l, local->rank, shape);
+  msc_op_set(comm, "reduction", msc_str(z->pass->ctx, beside));
+  msc_op_set(comm, "halo", want);
+  dim[halo[0]] += halo[1] + halo[2];
+  shape[halo[0]] = dim[halo[0]] * msc_layout_parts(l, (int)halo[0]);
+  finish_comm(z, comm, msc_type_of(z->pass->ctx, local->dtype, local->rank, shape, l), msc_type_of(z->pass->ctx, local->dtype, local->rank, dim, NULL));
+  return &comm->out[0];
+}
+
+/* What windows see beyond the part is fetched, so that along a cut dimension there is no padding; where the windows' results
+ * are the operand, it is the padding that makes the first window's first element the part's own. */
+static void localize_windows(localizing *z, msc_op *op) {
+  int64_t padding[4] = {0}, size[2];
+  msc_conv c = msc_conv_of(op);
+  bool lowest = op->kind == OP_max_pool || op->kind == OP_max_pool_index;
+  const msc_type *image = global_of(z, c.of_x_result ? &op->out[0] : op->in[0].value);
+  msc_op_ints(op, "padding", padding, 4);
+  for (int d = 2; d < 4; d++) {
+    const msc_window *w = &c.dim[d - 2];
+    int64_t halo[3] = {d}, *low = &padding[2 * (d - 2)], *high = low + 1;
+    if (!is_cut(image, d)) continue;
+    for (size_t i = 0; i < op->num_in; i++) {
+      if (!msc_halo_of(op, i, d, &halo[1], &halo[2])) continue;
+      msc_set_operand(op, i, with_halo(z, op, op->in[i].value, halo, lowest ? "max" : "sum"));
+    }
+    msc_halo_of(op, 0, d, &halo[1], &halo[2]);
+    *low = c.of_x_result ? w->low + halo[1] * w->stride : 0;
+    *high = 0;
+    if (!c.of_x_result) continue;
+    int64_t y = w->y + halo[1] + halo[2], needed = (y - 1) * w->stride + (w->kernel - 1) * w->dilation + 1;
+    if (needed > w->x + *low) *high = needed - w->x - *low;
+  }
+  if (msc_op_attr(op, "padding")) msc_op_set(op, "padding", msc_ints(z->pass->ctx, 4, padding));
+  size[0] = c.dim[0].x, size[1] = c.dim[1].x;
+  if (msc_op_attr(op, "size")) msc_op_set(op, "size", msc_ints(z->pass->ctx, 2, size));
+  const msc_type *weights = op->kind == OP_conv2d_weight_grad ? op->out[0].type : op->num_in > 1 ? op->in[1].value->type : NULL;
+  if (msc_op_attr(op, "groups") && weights->dim[1]) msc_op_set(op, "groups", msc_int(c.c / weights->dim[1]));
+}
+
 static void localize_op(localizing *z, msc_op *op) {
   const msc_type *y = op->num_out ? global_of(z, &op->out[0]) : NULL;
   if (!y || !y->layout) return; /* manual: already local */
   const msc_type *local = op->out[0].type;
+  if (msc_is_windowed(op)) localize_windows(z, op);
   switch (op->kind) {
     case OP_constant: slice_constant(z, op); break;
     case OP_iota: {
@@ -299,7 +354,7 @@ static bool localize_func(msc_pass_ctx *pass, msc_func *f) {
   localizing z = {.pass = pass, .f = f, .mesh = &f->module->mesh};
   msc_numbering n = msc_number(f->body);
   z.num_values = n.num_values;
-  z.global = msc_new_array(pass->scratch, const msc_type *, n.num_values + n.num_ops);
+  z.global = msc_new_array(pass->scratch, const msc_type *, n.num_values + 4 * n.num_ops); /* comms: four before windows over two operands */
   z.starts = msc_new_array(pass->scratch, msc_attr_value, n.num_ops * MSC_MAX_RANK);
   localize_types(&z);
   record_results(&z);

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "ir/conv.h"
 #include "passes/7_lower/nester.h"
 
 uint16_t msc_nest_refuse(msc_nester *n, const char *fmt, ...) {
@@ -135,6 +136,21 @@ static void join_along(msc_nester *n, int x, int y, int64_t but) {
     if (d != but) join(n, x, d, y, d);
 }
 
+/* Images with images, pooled channels with channels; what windows see runs along other loops than they.  Pools of one image
+ * run along the same windows. */
+static void join_windowed(msc_nester *n, const msc_op *op, int y) {
+  bool pools = op->kind != OP_conv2d && op->kind != OP_conv2d_transpose && op->kind != OP_conv2d_weight_grad;
+  for (int i = 0; i < op->num_in; i++) {
+    int x = msc_nest_find_value(n, op->in[i].value);
+    if (pools || (i == 0 && op->kind != OP_conv2d_weight_grad)) join(n, x, 0, y, 0);
+    if (pools) join(n, x, 1, y, 1);
+  }
+  for (size_t i = 0; pools && i < n->num_ops && n->ops[i] != op; i++) {
+    bool alike = msc_is_windowed(n->ops[i]) && n->ops[i]->in[0].value == op->in[0].value;
+    for (int d = 2; alike && d < 4; d++) join(n, msc_nest_find_value(n, &n->ops[i]->out[0]), d, y, d);
+  }
+}
+
 static void join_op(msc_nester *n, const msc_op *op) {
   int in[8], y = op->num_out ? msc_nest_find_value(n, &op->out[0]) : -1;
   int64_t v[MSC_MAX_RANK];
@@ -167,6 +183,8 @@ static void join_op(msc_nester *n, const msc_op *op) {
     }
     case OP_one_hot: join_left(n, in[0], y); break;
     case OP_matmul: case OP_batch_matmul: join_matmul(n, op, in[0], in[1], y); break;
+    case OP_conv2d: case OP_conv2d_transpose: case OP_conv2d_weight_grad: case OP_max_pool: case OP_max_pool_index: case OP_max_pool_grad: case OP_avg_pool:
+    case OP_avg_pool_grad: join_windowed(n, op, y); break;
     case OP_reduce_sum: case OP_reduce_mean: case OP_reduce_max: case OP_reduce_min: join_reduce(n, op, in[0], y); break;
     case OP_softmax_cross_entropy: join_left(n, in[0], in[1]), join_left(n, in[0], y); break;
     case OP_softmax_cross_entropy_grad: join_left(n, in[0], in[1]), join_left(n, in[0], in[2]), join_left(n, in[0], y); break;
@@ -176,17 +194,25 @@ static void join_op(msc_nester *n, const msc_op *op) {
   }
 }
 
+static int new_axis(msc_nester *n, int64_t extent) {
+  if (n->num_axes == MSC_NEST_AXES) return msc_nest_refuse(n, "more than %d loops", MSC_NEST_AXES);
+  n->extent[n->num_axes] = extent;
+  return n->num_axes++;
+}
+
 int msc_nest_axis(msc_nester *n, int v, int d) {
   int c = n->value[v].dim_class[d];
   if (!c) return -1;
   c = root(n, c);
-  if (n->axis_of[c] >= 0) return n->axis_of[c];
-  if (n->num_axes == MSC_NEST_AXES) {
-    msc_nest_refuse(n, "more than %d loops", MSC_NEST_AXES);
-    return 0;
-  }
-  n->extent[n->num_axes] = n->size[c];
-  return n->axis_of[c] = (int8_t)n->num_axes++;
+  if (n->axis_of[c] < 0) n->axis_of[c] = (int8_t)new_axis(n, n->size[c]);
+  return n->axis_of[c];
+}
+
+int msc_nest_own_axis(msc_nester *n, int v, int k, int64_t extent) {
+  if (extent == 1) return -1;
+  uint8_t *own = &n->value[v].own_axis[k];
+  if (!*own || n->extent[*own - 1] != extent) *own = (uint8_t)(new_axis(n, extent) + 1);
+  return *own - 1;
 }
 
 bool msc_nest_values(msc_nester *n) {

@@ -99,7 +99,7 @@ uint16_t msc_nest_cast(msc_nester *n, uint16_t a, msc_dtype dtype) {
   return msc_nest_add(n, (msc_instr){.code = NEST_ROUND, .dtype = MSC_F32, .imm = (int8_t)dtype, .arg = {a}}, NULL, 0);
 }
 
-static uint16_t both(msc_nester *n, uint16_t a, uint16_t b) { return !a ? b : !b ? a : msc_nest_op(n, NEST_AND, a, b); }
+uint16_t msc_nest_both(msc_nester *n, uint16_t a, uint16_t b) { return !a ? b : !b ? a : msc_nest_op(n, NEST_AND, a, b); }
 
 /* The launch reports `fault` where `ok` is false. */
 void msc_nest_check(msc_nester *n, msc_kernel_fault fault, uint16_t ok) {
@@ -121,7 +121,7 @@ uint16_t msc_nest_coord(msc_nester *n, const msc_coord *c) {
 uint16_t msc_nest_coord_of(msc_nester *n, uint16_t instr) { return msc_nest_coord(n, &(msc_coord){.instr = instr}); }
 
 /* c * factor + add */
-static uint16_t moved(msc_nester *n, uint16_t c, int64_t factor, int64_t add) {
+uint16_t msc_nest_moved(msc_nester *n, uint16_t c, int64_t factor, int64_t add) {
   msc_coord m = n->coord[c];
   for (int i = 0; i < MSC_NEST_AXES; i++) m.a.coef[i] *= factor;
   m.a.c0 = m.a.c0 * factor + add;
@@ -137,7 +137,7 @@ uint16_t msc_nest_coord_value(msc_nester *n, uint16_t c) {
   return k->instr ? msc_nest_op(n, NEST_ADD, v, k->instr) : v;
 }
 
-static uint16_t inside(msc_nester *n, uint16_t c, int64_t size) {
+uint16_t msc_nest_inside(msc_nester *n, uint16_t c, int64_t size) {
   return msc_nest_compare(n, NEST_BELOW, msc_nest_coord_value(n, c), msc_nest_dim(n, size));
 }
 
@@ -278,7 +278,7 @@ static uint16_t sliced(msc_nester *n, const msc_op *op, int x, const msc_view *v
   msc_view at = {0};
   int rank = msc_op_ints(op, "start", start, MSC_MAX_RANK);
   bool strides = msc_op_ints(op, "stride", stride, MSC_MAX_RANK) == rank;
-  for (int d = 0; d < rank; d++) at.at[d] = moved(n, view->at[d], strides ? stride[d] : 1, start[d]);
+  for (int d = 0; d < rank; d++) at.at[d] = msc_nest_moved(n, view->at[d], strides ? stride[d] : 1, start[d]);
   return msc_nest_eval(n, x, &at);
 }
 
@@ -286,14 +286,14 @@ static uint16_t split_part(msc_nester *n, const msc_op *op, size_t result, int x
   int64_t dim = msc_op_int(op, "dim"), before = 0;
   msc_view at = *view;
   for (size_t i = 0; i < result; i++) before += op->out[i].type->dim[dim];
-  at.at[dim] = moved(n, view->at[dim], 1, before);
+  at.at[dim] = msc_nest_moved(n, view->at[dim], 1, before);
   return msc_nest_eval(n, x, &at);
 }
 
 /* Evaluates v where `ok` holds. */
-static uint16_t guarded(msc_nester *n, uint16_t ok, int v, const msc_view *view) {
+uint16_t msc_nest_guarded(msc_nester *n, uint16_t ok, int v, const msc_view *view) {
   uint16_t saved = n->guard;
-  n->guard = both(n, saved, ok);
+  n->guard = msc_nest_both(n, saved, ok);
   uint16_t x = msc_nest_eval(n, v, view);
   n->guard = saved;
   return x;
@@ -307,9 +307,9 @@ static uint16_t concatenated(msc_nester *n, const msc_op *op, const msc_view *vi
     int64_t size = op->in[i].value->type->dim[dim];
     msc_view at = *view;
     if (op->num_in == 1) return msc_nest_eval(n, x, view);
-    at.at[dim] = size == 1 ? 0 : moved(n, view->at[dim], 1, -before);
-    uint16_t ok = inside(n, moved(n, view->at[dim], 1, -before), size);
-    uint16_t v = guarded(n, ok, x, &at);
+    at.at[dim] = size == 1 ? 0 : msc_nest_moved(n, view->at[dim], 1, -before);
+    uint16_t ok = msc_nest_inside(n, msc_nest_moved(n, view->at[dim], 1, -before), size);
+    uint16_t v = msc_nest_guarded(n, ok, x, &at);
     sum = sum ? msc_nest_select(n, ok, v, sum) : v;
     before += size;
   }
@@ -326,19 +326,19 @@ static uint16_t padded(msc_nester *n, const msc_op *op, int x, const msc_view *v
   for (int d = 0; d < t->rank; d++) {
     int64_t step = strides ? stride[d] : 1;
     if (!low[d] && !high[d] && (step == 1 || t->dim[d] <= 1)) continue;
-    uint16_t c = moved(n, view->at[d], 1, -low[d]);
+    uint16_t c = msc_nest_moved(n, view->at[d], 1, -low[d]);
     if (step != 1 && t->dim[d] > 1) {
       uint16_t k = msc_nest_coord_value(n, c), s = msc_nest_dim(n, step);
-      ok = both(n, ok, msc_nest_compare(n, NEST_BELOW, k, msc_nest_dim(n, (t->dim[d] - 1) * step + 1)));
-      ok = both(n, ok, msc_nest_compare(n, NEST_EQ, msc_nest_op(n, NEST_REM, k, s), msc_nest_number(n, MSC_I64, 0)));
+      ok = msc_nest_both(n, ok, msc_nest_compare(n, NEST_BELOW, k, msc_nest_dim(n, (t->dim[d] - 1) * step + 1)));
+      ok = msc_nest_both(n, ok, msc_nest_compare(n, NEST_EQ, msc_nest_op(n, NEST_REM, k, s), msc_nest_number(n, MSC_I64, 0)));
       c = msc_nest_coord_of(n, msc_nest_op(n, NEST_DIV, k, s));
     } else {
-      ok = both(n, ok, inside(n, c, t->dim[d]));
+      ok = msc_nest_both(n, ok, msc_nest_inside(n, c, t->dim[d]));
     }
     at.at[d] = t->dim[d] == 1 ? 0 : c;
   }
   if (!ok) return msc_nest_eval(n, x, view);
-  uint16_t v = guarded(n, ok, x, &at);
+  uint16_t v = msc_nest_guarded(n, ok, x, &at);
   double fill = msc_op_float(op, "value");
   return msc_nest_select(n, ok, v, msc_nest_cast(n, msc_nest_scalar(n, msc_is_float(t->dtype) ? t->dtype : MSC_F64, fill), t->dtype));
 }
@@ -362,7 +362,7 @@ static uint16_t gathered(msc_nester *n, const msc_op *op, int table, int indices
   for (int d = 0; d < r; d++) at_index.at[d] = view->at[axis + d];
   uint16_t row = msc_nest_row(n, op, msc_nest_eval(n, indices, &at_index), t->dim[axis], &ok);
   for (int d = 0; d < t->rank; d++) at.at[d] = d == axis ? msc_nest_coord_of(n, row) : view->at[d < axis ? d : d - 1 + r];
-  uint16_t v = guarded(n, ok, table, &at);
+  uint16_t v = msc_nest_guarded(n, ok, table, &at);
   if (!n->value[table].def) return v; /* loads give 0 elsewhere */
   return msc_nest_select(n, ok, v, msc_nest_number(n, (msc_dtype)n->instr[v].dtype, 0));
 }
@@ -524,6 +524,8 @@ static uint16_t expand(msc_nester *n, int y, const msc_view *view) {
     case OP_gather: return gathered(n, op, in[0], in[1], view);
     case OP_one_hot: return one_hot(n, op, in[0], t, view);
     case OP_matmul: case OP_batch_matmul: return msc_nest_matmul(n, op, y, view);
+    case OP_conv2d: case OP_conv2d_transpose: case OP_conv2d_weight_grad: case OP_max_pool: case OP_max_pool_index: case OP_max_pool_grad: case OP_avg_pool:
+    case OP_avg_pool_grad: return msc_nest_windowed(n, op, view);
     case OP_reduce_sum: case OP_reduce_mean: case OP_reduce_max: case OP_reduce_min: return msc_nest_reduce_op(n, op, y, view);
     case OP_softmax: case OP_log_softmax: return msc_nest_softmax(n, op, view);
     case OP_softmax_cross_entropy: return msc_nest_cross_entropy(n, op, view);

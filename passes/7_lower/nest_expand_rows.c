@@ -7,7 +7,7 @@
 static msc_dtype dtype_of(const msc_nester *n, uint16_t x) { return (msc_dtype)n->instr[x].dtype; }
 
 /* `over` axes of x are reduced.  Along an axis on which x is constant nothing needs to run. */
-static uint16_t reduce(msc_nester *n, int kind, uint16_t x, uint16_t over) {
+uint16_t msc_nest_reduce(msc_nester *n, int kind, uint16_t x, uint16_t over) {
   uint16_t idle = over & (uint16_t)~n->instr[x].axes;
   for (int i = 0; i < MSC_NEST_AXES && kind == MSC_SUM; i++)
     if (idle >> i & 1) x = msc_nest_op(n, NEST_MUL, x, msc_nest_cast(n, msc_nest_dim(n, n->extent[i]), dtype_of(n, x)));
@@ -68,7 +68,7 @@ uint16_t msc_nest_reduce_op(msc_nester *n, const msc_op *op, int y, const msc_vi
   uint16_t over = open_dims(n, x, gone, &at), v = msc_nest_eval(n, x, &at);
   if (n->failed) return 0;
   msc_reduction kind = op->kind == OP_reduce_max ? MSC_MAX : op->kind == OP_reduce_min ? MSC_MIN : MSC_SUM;
-  v = reduce(n, kind, v, over);
+  v = msc_nest_reduce(n, kind, v, over);
   return op->kind == OP_reduce_mean ? divided(n, v, count_of(op, local)) : v;
 }
 
@@ -88,7 +88,7 @@ uint16_t msc_nest_matmul(msc_nester *n, const msc_op *op, int y, const msc_view 
   at_b.at[rb - 2 + tb] = at_a.at[ra - 1 - ta];
   uint16_t u = msc_nest_eval(n, a, &at_a), v = msc_nest_eval(n, b, &at_b);
   if (n->failed) return 0;
-  return reduce(n, MSC_SUM, msc_nest_op(n, NEST_MUL, u, v), over);
+  return msc_nest_reduce(n, MSC_SUM, msc_nest_op(n, NEST_MUL, u, v), over);
 }
 
 /* ---- softmax and its losses: m = max x, s = sum exp(x - m) ---- */
@@ -106,9 +106,9 @@ static rows rows_of(msc_nester *n, int x, int axis, const msc_view *view) {
   r.over = open_dims(n, x, 1u << axis, &r.along);
   r.inner = msc_nest_eval(n, x, &r.along);
   if (n->failed) return r;
-  r.m = reduce(n, NEST_LOOSE_MAX, r.inner, r.over);
+  r.m = msc_nest_reduce(n, NEST_LOOSE_MAX, r.inner, r.over);
   r.shift = msc_nest_op(n, NEST_SUB, r.inner, r.m);
-  r.s = reduce(n, MSC_SUM, msc_nest_op(n, NEST_EXP, r.shift, 0), r.over);
+  r.s = msc_nest_reduce(n, MSC_SUM, msc_nest_op(n, NEST_EXP, r.shift, 0), r.over);
   return r;
 }
 
@@ -132,8 +132,8 @@ static uint16_t row_loss(msc_nester *n, const msc_op *op, int x, int labels, con
   uint16_t log_s = msc_nest_op(n, NEST_LOG, r.s, 0);
   if (msc_is_float(n->value[labels].value->type->dtype)) {
     uint16_t label = msc_nest_eval(n, labels, &r.along);
-    uint16_t apart = reduce(n, MSC_SUM, msc_nest_op(n, NEST_MUL, label, msc_nest_op(n, NEST_SUB, r.m, r.inner)), r.over);
-    return msc_nest_op(n, NEST_ADD, msc_nest_op(n, NEST_MUL, log_s, reduce(n, MSC_SUM, label, r.over)), apart);
+    uint16_t apart = msc_nest_reduce(n, MSC_SUM, msc_nest_op(n, NEST_MUL, label, msc_nest_op(n, NEST_SUB, r.m, r.inner)), r.over);
+    return msc_nest_op(n, NEST_ADD, msc_nest_op(n, NEST_MUL, log_s, msc_nest_reduce(n, MSC_SUM, label, r.over)), apart);
   }
   uint16_t ok, row = msc_nest_row(n, op, msc_nest_eval(n, labels, view), t->dim[t->rank - 1], &ok), saved = n->guard;
   at.at[t->rank - 1] = msc_nest_coord_of(n, row);
@@ -154,7 +154,7 @@ static uint16_t total(msc_nester *n, const msc_op *op, int v, int dims, uint16_t
     if (axis >= 0) over |= (uint16_t)(1u << axis);
     count *= n->value[v].value->type->dim[d];
   }
-  x = reduce(n, MSC_SUM, x, over);
+  x = msc_nest_reduce(n, MSC_SUM, x, over);
   return strcmp(how, "mean") ? x : divided(n, x, count_of(op, count));
 }
 
@@ -178,7 +178,7 @@ uint16_t msc_nest_cross_entropy_grad(msc_nester *n, const msc_op *op, const msc_
   uint16_t p = msc_nest_op(n, NEST_DIV, msc_nest_op(n, NEST_EXP, msc_nest_op(n, NEST_SUB, msc_nest_eval(n, x, view), r.m), 0), r.s), label;
   if (msc_is_float(n->value[labels].value->type->dtype)) {
     label = msc_nest_eval(n, labels, view);
-    p = msc_nest_op(n, NEST_MUL, p, reduce(n, MSC_SUM, msc_nest_eval(n, labels, &r.along), r.over));
+    p = msc_nest_op(n, NEST_MUL, p, msc_nest_reduce(n, MSC_SUM, msc_nest_eval(n, labels, &r.along), r.over));
   } else {
     uint16_t ok, row = msc_nest_row(n, op, msc_nest_eval(n, labels, view), t->dim[t->rank - 1], &ok);
     uint16_t hit = msc_nest_compare(n, NEST_EQ, row, msc_nest_coord_value(n, view->at[t->rank - 1]));

@@ -27,6 +27,7 @@ typedef struct {
   const msc_op *def;       /* op of the region, or NULL: comes from outside */
   int buffer;              /* outside or result: its buffer, else -1 */
   uint16_t dim_class[MSC_MAX_RANK]; /* nodes of the union-find, 0: size 1, no axis */
+  uint8_t own_axis[2];     /* axis + 1 of a loop that is no dimension of any value; 0: none yet */
 } msc_nest_value;
 
 typedef struct {
@@ -108,6 +109,9 @@ int msc_nest_add_value(msc_nester *n, const msc_value *v, const msc_op *def);
 int msc_nest_find_value(const msc_nester *n, const msc_value *v);
 /* Axis of dimension d of value v, made on first use; -1: size 1. */
 int msc_nest_axis(msc_nester *n, int v, int d);
+/* Axis k of so many elements that looking at v runs along and that is no dimension of any value; -1: one element.  Ops that
+ * look at v alike share it. */
+int msc_nest_own_axis(msc_nester *n, int v, int k, int64_t extent);
 
 /* ---- nest_expand.c ---- */
 

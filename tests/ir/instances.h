@@ -84,6 +84,23 @@ static const instance instances[] = {
     {"batch_matmul", "2x6x4xT 6x4xT", "transpose_b=true", "d", 1, 0},
     {"matmul_weight_grad", "4x6x2xT 4x6x8xT", "", "df", 1, 0},
     {"matmul_weight_grad", "6x4xT 6x2xT", "", "d", 1, 0},
+    {"conv2d", "2x2x4x3xT 2x2x3x3xT", "padding=1,1,1,1", "df", 1, 0}, /* aligned: h needs a row of both neighbours */
+    {"conv2d", "2x2x8x2xT 2x2x3x1xT", "stride=2,1 padding=1,0,0,0", "d", 1, 0},
+    {"conv2d", "1x4x12x2xT 4x1x3x2xT", "padding=2,2,0,1 dilation=2,1 groups=4", "d", 1, 0},
+    {"conv2d", "2x4x4x2xT 4x2x2x2xT", "groups=2 stride=2,2", "d", 1, 0}, /* windows apart: no halo */
+    {"conv2d", "2x1x5x4xT 2x1x3x2xT", "", "d", 1, 0}, /* not aligned */
+    {"conv2d", "1x1x12x1xT 1x1x1x1xT", "stride=3,1", "d", 1, 0}, /* rows that no window sees */
+    {"conv2d_transpose", "2x2x4x3xT 2x1x3x3xT", "size=4,3 padding=1,1,1,1", "df", 1, 0},
+    {"conv2d_transpose", "1x4x4x2xT 4x1x3x2xT", "size=8,4 stride=2,2 padding=1,1,0,0 groups=2", "d", 1, 0},
+    {"conv2d_weight_grad", "2x2x4x2xT 2x2x4x2xT", "kernel=3,1 padding=1,1,0,0", "df", 1, 0},
+    {"conv2d_weight_grad", "2x2x8x2xT 2x2x4x1xT", "kernel=4,2 stride=2,2 padding=1,1,0,0 groups=2", "d", 1, 0},
+    {"max_pool", "2x2x8x4xT", "kernel=3,2 stride=2,2 padding=1,1,0,0", "dfi", 1, 0},
+    {"max_pool", "1x2x6x5xT", "kernel=2,3", "d", 1, 0},
+    {"max_pool_index", "2x2x8x4xT", "kernel=3,2 stride=2,2 padding=1,1,0,0", "df", 1, 0},
+    {"max_pool_grad", "2x2x4x2xi32 2x2x4x2xT", "kernel=3,2 size=8,4 stride=2,2 padding=1,1,0,0", "df", 1, 6},
+    {"avg_pool", "2x2x8x3xT", "kernel=3,3 stride=2,1 padding=1,1,1,1", "df", 1, 0},
+    {"avg_pool", "1x2x4x4xT", "kernel=3,3 padding=1,1,1,1 count_include_pad=false", "d", 1, 0},
+    {"avg_pool_grad", "2x2x4x2xT", "kernel=3,2 size=8,4 stride=2,2 padding=1,1,0,0", "df", 1, 0},
     {"reduce_sum", "8x6x4xT", "dims=1", "dfi", 1, 0},
     {"reduce_sum", "8x6xT", "dims=0,1 keep_dims=true", "df", 1, 0},
     {"reduce_mean", "8x6x4xT", "dims=0,2", "df", 1, 0},

@@ -97,6 +97,15 @@ static const run_case cases[] = {
     {"one_hot", "1xi64", "depth=2 dtype=i8", "1", "0,1"},
     {"dropout", "2x3xf32 i64 i64", "rate=0.5 salt=9", "1,2,3,4,5,6;12345678901;7", "2,4,6,8,0,12"}, /* words / 2^32: 0.77, 0.76, 0.73, 0.90, 0.498, 0.76 */
     {"dropout", "3xf32", "rate=0.5", "1,2,3", "1,2,3"},
+    {"conv2d", "1x1x3x3xf32 1x1x2x2xf32", "", "1,2,3,4,5,6,7,8,9;1,0,0,1", "6,8,12,14"}, /* more in conv.c */
+    {"conv2d_transpose", "1x1x2x2xf32 1x1x2x2xf32", "size=3,3", "1,2,3,4;1,0,0,1", "1,2,0,3,5,2,0,3,4"},
+    {"conv2d_weight_grad", "1x1x3x3xf32 1x1x2x2xf32", "kernel=2,2", "1,2,3,4,5,6,7,8,9;1,0,0,1", "6,8,12,14"},
+    {"max_pool", "1x1x2x4xf32", "kernel=2,2 stride=2,2", "1,nan,3,4,5,2,6,0", "nan,6"},
+    {"max_pool_index", "1x1x2x6xf32", "kernel=2,2 stride=2,2", "1,nan,3,4,0,7,5,2,6,0,7,7", "1,2,1"},
+    {"max_pool_grad", "1x1x1x2xi32 1x1x1x2xf32", "kernel=2,2 size=2,4 stride=2,2", "1,2;5,6", "0,5,0,0,0,0,6,0"},
+    {"avg_pool", "1x1x2x2xf32", "kernel=2,2 padding=1,0,0,0", "1,2,3,4", "0.75,2.5"},
+    {"avg_pool", "1x1x2x2xf32", "kernel=2,2 padding=1,0,0,0 count_include_pad=false", "1,2,3,4", "1.5,2.5"},
+    {"avg_pool_grad", "1x1x1x2xf32", "kernel=2,2 size=2,3", "4,8", "1,3,2,1,3,2"},
     {"matmul", "2x3xf32 3x2xf32", "", "1,2,3,4,5,6;1,2,3,4,5,6", "22,28,49,64"},
     {"matmul", "3x2xf32 3x2xf32", "transpose_a=true", "1,4,2,5,3,6;1,2,3,4,5,6", "22,28,49,64"},
     {"matmul", "2x3xi32 2x3xi32", "transpose_b=true", "1,2,3,4,5,6;1,3,5,2,4,6", "22,28,49,64"},

@@ -57,8 +57,8 @@ static size_t attrs_of(const char *text, msc_attr *out) {
       size_t count = 0;
       for (v++; *v != ']'; v += *v == ',') n[count++] = strtoll(v, &v, 10);
       value = msc_ints(ctx, count, n);
-    } else if (!strcmp(v, "true")) {
-      value = msc_bool(true);
+    } else if (!strcmp(v, "true") || !strcmp(v, "false")) {
+      value = msc_bool(*v == 't');
     } else if (strchr(v, '.')) {
       value = msc_float(strtod(v, NULL));
     } else if ((*v >= '0' && *v <= '9') || *v == '-') {
@@ -159,6 +159,18 @@ static const struct {
   {"batch_matmul", "6x5x2x3xf32 5x4x3xf32", "transpose_b=true", "ABmk,Bnk->ABmn ; k:sum ; lin 0|1", 1},
   {"matmul_weight_grad", "5x2x3xf32 5x2x4xf32", "", "ABk,ABn->kn ; A:sum B:sum ; lin 0|1", 1},
   {"batch_matmul", "1x2x3xf32 5x3x4xf32", "", ".mk,Akn->Amn ; k:sum ; lin 0|1", 1},
+  {"conv2d", "2x3x8x8xf32 4x3x3x3xf32", "padding=[1,1,1,1]", "nchw,oc..->nohw ; c:sum h:halo w:halo ; lin 0|1", 1},
+  {"conv2d", "2x3x8x8xf32 4x3x3x3xf32", "", "nc..,oc..->no.. ; c:sum ; lin 0|1", 1},
+  {"conv2d", "2x6x8x9xf32 4x3x3x3xf32", "stride=[2,3] padding=[1,0,1,0] groups=2", "n(gc)(hs)(wt),(go)c..->n(go)hw ; c:sum h:halo s:rep w:halo t:rep ; lin 0|1", 1},
+  {"conv2d", "2x4x8x7xf32 4x1x3x3xf32", "padding=[1,1,0,0] groups=4", "ngh.,g...->ngh. ; h:halo ; lin 0|1", 1},
+  {"conv2d_transpose", "2x4x4x4xf32 4x3x3x3xf32", "size=[8,7] stride=[2,2] padding=[1,0,1,1]", "noh.,oc..->nc(hs). ; o:sum h:halo s:rep ; lin 0|1", 1},
+  {"conv2d_weight_grad", "2x3x8x8xf32 2x4x4x8xf32", "kernel=[3,3] stride=[2,1] padding=[1,0,1,1]", "nc(hs)w,nohw->oc.. ; n:sum h:sum h:halo s:rep w:sum w:halo ; lin 0|1", 1},
+  {"max_pool", "2x3x8x8xf32", "kernel=[3,2] stride=[2,2] padding=[1,1,0,0]", "nc(hs)(wt)->nchw ; h:halo s:rep w:halo t:rep", 1},
+  {"max_pool_index", "2x3x8x7xf32", "kernel=[2,2] stride=[2,2]", "nc(hs).->nch. ; h:halo s:rep", 1},
+  {"max_pool_grad", "2x3x4x4xi32 2x3x4x4xf32", "kernel=[2,2] size=[8,8] stride=[2,2]", "nchw,nchw->nc(hs)(wt) ; h:halo s:rep w:halo t:rep ; lin 1", 1},
+  {"avg_pool", "2x3x8x8xf32", "kernel=[3,3] padding=[1,1,1,1]", "nchw->nchw ; h:halo w:halo ; lin 0", 1},
+  {"avg_pool", "2x3x8x8xf32", "kernel=[3,3] padding=[1,1,1,1] count_include_pad=false", "nc..->nc.. ; lin 0", 1},
+  {"avg_pool_grad", "2x3x4x4xf32", "kernel=[2,2] size=[8,8] stride=[2,2]", "nchw->nc(hs)(wt) ; h:halo s:rep w:halo t:rep ; lin 0", 1},
   {"reduce_sum", "2x3x4xf32", "dims=[1]", "ABC->AC ; B:sum ; lin 0", 1},
   {"reduce_mean", "2x3xf32", "dims=[0,1]", "AB-> ; A:sum B:sum ; lin 0", 1},
   {"reduce_max", "2x3xf32", "dims=[0] keep_dims=true", "AB->.B ; A:max", 1},

@@ -389,11 +389,49 @@ static inline msc_value *make_softmax(random_graph *g, msc_value *x) {
   return op_with(g, chance(g, 50) ? OP_softmax : OP_log_softmax, 1, &x, 1, &axis);
 }
 
+/* ---- windows over h and w ---- */
+
+/* x as images [n,c,h,w], or NULL. */
+static inline msc_value *as_images(random_graph *g, msc_value *x) {
+  static const int64_t heights[] = {12, 8, 6, 4, 2};
+  int64_t rest = 1, dim[4] = {x->type->rank ? x->type->dim[0] : 1, 0, 1, 1};
+  if (x->type->rank == 4) return x;
+  for (int d = 1; d < x->type->rank; d++) rest *= x->type->dim[d];
+  for (int i = 4; i >= 0; i--)
+    if (rest % heights[i] == 0 && chance(g, 70)) dim[2] = heights[i];
+  dim[3] = rest / dim[2] % 2 == 0 && chance(g, 60) ? 2 : 1;
+  dim[1] = rest / dim[2] / dim[3];
+  msc_attr shape = ints(g, "shape", 4, dim);
+  return x->type->rank && rest > 1 ? op_with(g, OP_reshape, 1, &x, 1, &shape) : NULL;
+}
+
+/* Windows of up to three rows, mostly so that h may be cut. */
+static inline msc_value *make_windows(random_graph *g, msc_value *x) {
+  static const msc_op_kind kinds[] = {OP_conv2d, OP_conv2d, OP_conv2d, OP_conv2d_transpose, OP_max_pool, OP_avg_pool};
+  msc_op_kind kind = kinds[below(g, 6)];
+  if (!(x = as_images(g, x)) || msc_type_elems(x->type) > MAX_ELEMS / 2) return NULL;
+  int64_t n = x->type->dim[1], h = x->type->dim[2], groups = n % 2 == 0 && chance(g, 30) ? 2 : 1, rows = 1 + below(g, 3), apart = chance(g, 20) ? 2 : 1;
+  int64_t step = h % 2 == 0 && chance(g, 30) ? 2 : 1, reach = (rows - 1) * apart, room = reach + 1 - step > 0 ? reach + 1 - step : 0;
+  int64_t low = below(g, (int)room + 1), kernel[2] = {rows, 1}, stride[2] = {step, 1}, dilation[2] = {apart, 1}, padding[4] = {low, room - low, 0, 0};
+  if (chance(g, 15)) padding[1] = 0; /* not aligned */
+  if (h + padding[0] + padding[1] <= reach) return NULL;
+  bool has_weights = kind == OP_conv2d || kind == OP_conv2d_transpose, up = kind == OP_conv2d_transpose;
+  int64_t size[2] = {(h - 1) * step + reach + 1 - padding[0] - padding[1], x->type->dim[3]}, w[4] = {up ? n : 2 * groups, up ? 2 : n / groups, rows, 1};
+  if (up && (h * step > size[0] && h * step < size[0] + step)) size[0] = h * step;
+  if (size[0] < 1) return NULL;
+  msc_attr attrs[6] = {ints(g, "stride", 2, stride), ints(g, "dilation", 2, dilation), ints(g, "padding", 4, padding)};
+  attrs[3] = has_weights ? integer(g, "groups", groups) : ints(g, "kernel", 2, kernel);
+  if (up) attrs[4] = ints(g, "size", 2, size);
+  if (kind == OP_avg_pool) attrs[4] = boolean(g, "count_include_pad", chance(g, 70));
+  msc_value *in[2] = {x, has_weights ? new_parameter(g, 4, w) : NULL};
+  return has_weights && !in[1] ? NULL : op_with(g, kind, 1 + has_weights, in, 4u + up + (kind == OP_avg_pool), attrs);
+}
+
 typedef msc_value *random_maker(random_graph *g, msc_value *x);
 
 static inline void add_random_op(random_graph *g) {
   static random_maker *const makers[] = {make_unary, make_binary, make_binary, make_matmul, make_matmul, make_matmul, make_reshape, make_transpose, make_concat, make_split, make_slice,
-                                         make_pad, make_broadcast, make_gather, make_gather, make_one_hot, make_one_hot, make_source, make_source, make_reduce, make_softmax, make_select, make_cast, make_scores};
+                                         make_pad, make_broadcast, make_gather, make_gather, make_one_hot, make_one_hot, make_source, make_source, make_reduce, make_softmax, make_select, make_cast, make_scores, make_windows, make_windows};
   msc_value *v = makers[below(g, sizeof makers / sizeof *makers)](g, picked(g));
   if (v && small(v) && v->type->rank <= 5 && g->num_pool < MAX_POOL) g->pool[g->num_pool++] = v;
 }

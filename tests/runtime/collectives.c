@@ -1,5 +1,6 @@
 /* Collectives between processes: every verb, element type and reduction, odd sizes, groups of several meshes, against values
  * computed element by element; and what the others say when a rank dies, stops, leaves or fails. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -297,6 +298,54 @@ static void broadcast_and_pairs(void **state) {
   expect_all_well(&j);
 }
 
+/* The part along dimension 1 with two rows of the part before and one of the next; -inf or 0 beside the whole. */
+static void expect_halo(const msc_box_mesh *mesh, const mscrt_collective *c, int64_t rank, void *out) {
+  msc_box own, one = {.size = {1, 1, 1}};
+  msc_box_of(mesh, c->from, c->shape, rank, &own);
+  int64_t wide = own.size[1] + c->lo + c->hi;
+  for (int64_t i = 0, k = 0; i < own.size[0]; i++)
+    for (int64_t j = 0; j < wide; j++, k++) {
+      one.begin[0] = own.begin[0] + i, one.begin[1] = own.begin[1] + j - c->lo;
+      bool beside = one.begin[1] < 0 || one.begin[1] >= c->shape[1];
+      put_value(c->dtype, out, k, !beside ? value_at(element_of(c, &one, 0), 0, c->dtype) : c->reduction == MSCRT_MAX ? -INFINITY : 0);
+    }
+}
+
+static int halos(const place *p) {
+  static const int64_t shapes[][2] = {{3, 24}, {1, 6}, {400, 600}};
+  msc_box_mesh mesh = {.num_axes = 2, .size = {2, 3}};
+  mscrt_partitions parts;
+  mscrt_exchange e[6];
+  mscrt_collective c[6];
+  layout_room room[6];
+  bench b = {.mesh = &mesh};
+  mscrt_status *s = mscrt_partitions_new(6, &parts);
+  for (int i = 0; i < 6 && !s; i++) {
+    const msc_box_layout *l = layout_of(&mesh, i % 2 ? ";1" : ";01", 2, &room[i]);
+    c[i] = (mscrt_collective){.verb = MSCRT_HALO, .dtype = MSCRT_F32, .reduction = i % 2 ? MSCRT_MAX : MSCRT_SUM, .rank = 2, .shape = {shapes[i / 2][0], shapes[i / 2][1]}, .from = l, .to = l, .halo_dim = 1, .lo = i == 2 ? 1 : 2, .hi = 1};
+    s = mscrt_exchange_make(&mesh, p->rank, &c[i], &parts, &e[i]);
+  }
+  if (!s) s = open_bench(&b, p, parts.num, 1);
+  int code = say(p, s);
+  float *expected = calloc(400 * 700, sizeof *expected);
+  for (int i = 0; i < 6 && !code; i++) {
+    expect_halo(&mesh, &c[i], p->rank, expected);
+    code = e[i].dst_bytes == (uint64_t)e[i].elems * 4 ? check(&b, &c[i], &e[i], expected, false) : 52;
+    mscrt_exchange_free(&e[i]);
+  }
+  free(expected);
+  close_bench(&b);
+  mscrt_partitions_free(&parts);
+  return code;
+}
+
+static void halos_of_parts(void **state) {
+  (void)state;
+  job j;
+  start_job(&j, 6, halos);
+  expect_all_well(&j);
+}
+
 /* ---- failures ---- */
 
 /* All reduce `elems` floats until something happens; `odd_one` does as told at step 20. */
@@ -417,7 +466,7 @@ static void strangers_are_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(verbs_on_one_axis), cmocka_unit_test(verbs_on_two_axes), cmocka_unit_test(types_and_reductions), cmocka_unit_test(broadcast_and_pairs),
+    cmocka_unit_test(verbs_on_one_axis), cmocka_unit_test(verbs_on_two_axes), cmocka_unit_test(types_and_reductions), cmocka_unit_test(broadcast_and_pairs), cmocka_unit_test(halos_of_parts),
     cmocka_unit_test(others_name_the_killed), cmocka_unit_test(others_name_the_stopped), cmocka_unit_test(others_name_who_left_or_failed),
     cmocka_unit_test(strangers_are_refused),
   };

@@ -68,12 +68,19 @@ m, n = g.parameter("m", "f32", [6, 5], init="normal:0.5"), g.parameter("n", "f32
 row, one = g.constant([1, 2, 3, 4, 5, 6.5]), g.constant(-0.0)
 scalar = g.constant(1.0)
 yes = g.compare(x, row, "lt")
+images, kernels = g.reshape(x, [2, 4, 4, 6]), g.parameter("k", "f32", [6, 2, 3, 2])
+y = g.conv2d(images, kernels, stride=[2, 1], padding=[1, 0, 0, 1], groups=2)
+position = g.max_pool_index(images, [2, 2], stride=[2, 2])
 outputs = [
     g.iota(msc.Type("i64", (3, 2)), dim=1), x + row, row - x, x * one, x / row, g.max(x, row), g.min(x, x), g.pow(x, one), yes, g.select(yes, x, row), -x,
     g.exp(x), g.log(x), g.sqrt(x), g.rsqrt(x), g.tanh(x), g.erf(x), g.sigmoid(x), g.relu(x), g.gelu(x, "tanh"), g.silu(x), g.abs(x), g.sign(x),
     g.cast(x, "bf16"), g.broadcast_to(row, [2, 3, 6]), g.reshape(x, [2, -1, 3]), g.flatten(x), g.flatten(x, axis=0), g.transpose(x, perm=[2, 0, 1]),
     g.concat([x, x, x], 1), *g.split(x, 2, [1, 2, 3]), g.slice(x, [0, 1, 1], [8, 4, 6], stride=[3, 1, 2]), g.slice(x, [0, 0, 0], [1, 1, 1]),
     g.pad(x, [0, 1, 2], [3, 0, 0], stride=[1, 2, 1], value=-1.5), g.dropout(x, 0.25), g.gather(m, i), g.gather(x, i, axis=1), g.scatter_add(i, x, 10),
+    y, g.conv2d_transpose(y, kernels, size=[4, 6], stride=[2, 1], padding=[1, 0, 0, 1], groups=2),
+    g.conv2d_weight_grad(images, y, [3, 2], stride=[2, 1], padding=[1, 0, 0, 1], groups=2), g.max_pool(images, [2, 3], dilation=[2, 1]), position,
+    g.max_pool_grad(position, g.max_pool(images, [2, 2], stride=[2, 2]), [2, 2], [4, 6], stride=[2, 2]),
+    g.avg_pool_grad(g.avg_pool(images, [3, 1], padding=[1, 1, 0, 0], count_include_pad=False), [3, 1], [4, 6], padding=[1, 1, 0, 0]),
     g.one_hot(i, 7), g.one_hot(i, 3, dtype="i8", on=2.0), g.flatten(g.reshape(x, [32, 6]), axis=1) @ m, g.batch_matmul(x, m), g.matmul_weight_grad(x, x),
     g.batch_matmul(x, x, transpose_b=True), g.matmul(m, n, transpose_a=True, transpose_b=True), g.reduce_sum(x, [0, 2]), g.reduce_mean(x, [1], keep_dims=True),
     g.reduce_max(x, []), g.reduce_min(x, [0, 1, 2]), g.softmax(x), g.log_softmax(x, axis=0), g.softmax_cross_entropy(x, i, reduction="none"),

@@ -55,6 +55,14 @@ one_hot       | indices | y | depth:int dtype:str=f32 on:float=1 off:float=0 | o
 matmul        | a b | y | transpose_a:bool=false transpose_b:bool=false | matmul
 batch_matmul  | a b | y | transpose_a:bool=false transpose_b:bool=false | matmul
 matmul_weight_grad | x dy | dw | | weight_grad
+conv2d        | x w | y | stride:ints? dilation:ints? padding:ints? groups:int=1 | conv2d
+conv2d_transpose | y w | x | size:ints stride:ints? dilation:ints? padding:ints? groups:int=1 | conv2d_transpose
+conv2d_weight_grad | x dy | dw | kernel:ints stride:ints? dilation:ints? padding:ints? groups:int=1 | conv2d_weight_grad
+max_pool      | x | y | kernel:ints stride:ints? dilation:ints? padding:ints? | pool
+max_pool_index | x | index | kernel:ints stride:ints? dilation:ints? padding:ints? | pool_index
+max_pool_grad | index dy | dx | kernel:ints size:ints stride:ints? dilation:ints? padding:ints? | pool_grad
+avg_pool      | x | y | kernel:ints stride:ints? dilation:ints? padding:ints? count_include_pad:bool=true | pool
+avg_pool_grad | dy | dx | kernel:ints size:ints stride:ints? dilation:ints? padding:ints? | pool_grad
 reduce_sum    | x | y | dims:ints keep_dims:bool=false | reduce
 reduce_mean   | x | y | dims:ints keep_dims:bool=false | reduce
 reduce_max    | x | y | dims:ints keep_dims:bool=false | reduce
@@ -236,6 +244,52 @@ def _weight_grad(types, attrs, mesh):
     if len(x) < 2 or len(x) != len(dy):
         raise Error(f"operands must have one rank of 2 or more, not {list(x)} and {list(dy)}")
     return [Type(types[0].dtype, (x[-1], dy[-1]))]
+
+
+def _image(t):
+    if len(t.dims) != 4:
+        raise Error(f"{list(t.dims)} is not [n, c, h, w]")
+    return t.dims
+
+
+def _windows(sizes, kernel, attrs):
+    """How many windows there are along height and width."""
+    padding, result = attrs.get("padding") or [0] * 4, []
+    for i, (n, k) in enumerate(zip(sizes, kernel)):
+        step, apart = ((attrs.get(name) or [1, 1])[i] for name in ("stride", "dilation"))
+        rest = n + padding[2 * i] + padding[2 * i + 1] - (k - 1) * apart - 1
+        if n >= 0 and rest < 0:
+            raise Error(f"a window of {k} elements {apart} apart does not fit into {n} with padding {list(padding[2 * i:2 * i + 2])}")
+        result.append(-1 if n < 0 else rest // step + 1)
+    return tuple(result)
+
+
+def _conv2d(types, attrs, mesh):
+    x, w = _image(types[0]), _image(types[1])
+    if x[1] not in (-1, w[1] * attrs.get("groups", 1)):
+        raise Error(f"the weights {list(w)} have {w[1]} channels in each of {attrs.get('groups', 1)} groups, the images {x[1]} in all")
+    return [Type(types[0].dtype, (x[0], w[0]) + _windows(x[2:], w[2:], attrs))]
+
+
+def _conv2d_transpose(types, attrs, mesh):
+    return [Type(types[0].dtype, (_image(types[0])[0], _image(types[1])[1] * attrs.get("groups", 1)) + tuple(attrs["size"]))]
+
+
+def _conv2d_weight_grad(types, attrs, mesh):
+    return [Type(types[0].dtype, (_image(types[1])[1], _image(types[0])[1] // attrs.get("groups", 1)) + tuple(attrs["kernel"]))]
+
+
+def _pool(types, attrs, mesh):
+    dims = _image(types[0])
+    return [Type(types[0].dtype, dims[:2] + _windows(dims[2:], attrs["kernel"], attrs))]
+
+
+def _pool_index(types, attrs, mesh):
+    return [Type("i32", _pool(types, attrs, mesh)[0].dims)]
+
+
+def _pool_grad(types, attrs, mesh):
+    return [Type(types[-1].dtype, _image(types[-1])[:2] + tuple(attrs["size"]))]
 
 
 def _reduce(types, attrs, mesh):

@@ -1,0 +1,34 @@
+/* conv.h: ops whose windows slide over the two last dimensions of [n,c,h,w]: convolutions, pools and their gradients.
+ * x is the tensor the windows slide over, y the one with an element per window, whichever of them the op makes. */
+#ifndef MSC_IR_CONV_H
+#define MSC_IR_CONV_H
+
+#include "ir/ir.h"
+
+/* One dimension: y[o] sees x[o * stride + k * dilation - low] for k below kernel. */
+typedef struct {
+  int64_t kernel, stride, dilation, low, high;
+  int64_t x, y; /* sizes */
+} msc_window;
+
+typedef struct {
+  msc_window dim[2];   /* h, w */
+  int64_t n, c, o;     /* c: channels of x, o: of y */
+  int64_t groups;      /* o / groups channels of y see c / groups of x */
+  bool of_x_result;    /* x is what the op makes (conv2d_transpose and the gradients of pools) */
+} msc_conv;
+
+/* ---- shape_conv.c ---- */
+
+bool msc_is_windowed(const msc_op *op);
+/* Of an op whose types are there, global or local. */
+msc_conv msc_conv_of(const msc_op *op);
+/* Multiplications, or elements of windows that are looked at; a double, so that any size fits. */
+double msc_conv_work(const msc_op *op);
+/* Rows of operand `tensor` along dimension `dim` that a rank needs before and behind its own when that dimension is cut;
+ * false: none.  The parts are aligned: see rule_conv2d. */
+bool msc_halo_of(const msc_op *op, size_t tensor, int dim, int64_t *out_lo, int64_t *out_hi);
+/* May h (0) or w (1) be cut?  x is then exactly y's size times the stride; *out_least is what a part of y needs to be. */
+bool msc_window_aligned(const msc_window *w, int64_t *out_least);
+
+#endif
