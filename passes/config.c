@@ -170,7 +170,6 @@ int64_t msc_config_int(const msc_config *config, msc_key key) {
 const char *msc_config_text(const msc_config *config, msc_key key) {
   const msc_attr_value *v = msc_config_value(config, key);
   if (v) return v->kind == MSC_ATTR_STR ? v->s : NULL;
-  if (config && key == MSC_KEY_search_mode && config->search_mode_default) return config->search_mode_default;
   const char *fallback = msc_config_rows[key].fallback;
   return strcmp(fallback, "null") ? fallback : NULL;
 }

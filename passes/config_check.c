@@ -89,13 +89,6 @@ static bool check_fusion(msc_config *config) {
   return true;
 }
 
-static void remark(msc_context *ctx, const char *fmt, ...) {
-  va_list ap;
-  va_start(ap, fmt);
-  msc_verror(ctx, MSC_DIAG_REMARK, MSC_E_NONE, NULL, NULL, fmt, ap);
-  va_end(ap);
-}
-
 /* What the default of one key owes to another. */
 static void derive(msc_config *config) {
   msc_mesh mesh;
@@ -106,10 +99,6 @@ static void derive(msc_config *config) {
     *v = msc_int(devices);
     if (devices <= MSC_MAX_DEVICES) config->slot[MSC_KEY_device_num] = config->slot[MSC_KEY_mesh];
     if (devices <= MSC_MAX_DEVICES) config->slot[MSC_KEY_device_num].value = v;
-  }
-  if (msc_config_parallel_mode(config) == MSC_AUTO_PARALLEL && !msc_config_is_set(config, MSC_KEY_search_mode)) {
-    config->search_mode_default = "sharding_propagation";
-    remark(config->ctx, "search_mode is not set; its default dynamic_programming is not supported yet, so sharding_propagation is used");
   }
 }
 

@@ -26,7 +26,6 @@ typedef struct {
 struct msc_config {
   msc_context *ctx;
   msc_config_slot slot[MSC_NUM_KEYS];
-  const char *search_mode_default; /* why the default differs from the table's; NULL: it does not */
   int debug;
   bool has_bad; /* a value was rejected: what concerns several keys cannot be judged */
 };

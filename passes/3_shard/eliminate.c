@@ -3,12 +3,15 @@
  * Bucket elimination (Dechter 1999): take the variable whose removal leaves the smallest table, add up every table that
  * mentions it, keep the minimum over its states for each state of its neighbours, and remember the table; afterwards
  * read the states back in reverse order.  Cost O(sum of table sizes): exponential only in the width, which is 2 on
- * networks with residual connections. */
+ * networks with residual connections.  A removal whose tables, and their places among the neighbours, were seen before has
+ * the result of then: of L equal layers one is worked out, and the others cost a look-up and, along the chain of what is left
+ * between them, one product of a vector and a matrix each. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "passes/3_shard/eliminate.h"
 
-enum { MAX_SCOPE = 12 };
+enum { MAX_SCOPE = 12, MAX_FACTORS = 256, NUM_SLOTS = 4096 };
 
 static const double TOO_LARGE = 1e300;
 
@@ -24,10 +27,19 @@ typedef struct link {
   struct link *next;
 } link;
 
+/* A removal in terms that repeat: the tables summed up and where their variables stand among the neighbours. */
+typedef struct known {
+  uint64_t hash;
+  size_t num_words;
+  const uint64_t *word;
+  const int64_t *cost;
+  struct known *next;
+} known;
+
 typedef struct {
   int num, var[MAX_SCOPE]; /* neighbours at the time of removal */
   int removed;
-  link *factors; /* that mentioned it */
+  link *factors, *own; /* that mentioned it; it alone */
 } step;
 
 /* A variable with the size of the table that its removal makes. */
@@ -40,11 +52,13 @@ typedef struct {
   msc_arena *arena;
   const shard_problem *p;
   link **of_var;   /* by variable: the factors of more than one variable that mention it, and some that are gone */
-  int64_t **own;   /* by variable: sum of the factors of it alone; NULL: none */
+  link **own;      /* by variable: the factors of it alone */
   double *size;    /* by variable: of its removal, as of now; negative: removed */
   int64_t *sum;    /* of the states of one variable */
   candidate *heap; /* least first; entries whose size is no longer the variable's are skipped */
-  size_t num_heap;
+  size_t num_heap, room_heap;
+  known **slot; /* NUM_SLOTS lists */
+  shard_effort effort;
 } elimination;
 
 /* ---- the heap ---- */
@@ -52,6 +66,12 @@ typedef struct {
 static bool is_less(candidate a, candidate b) { return a.size < b.size || (a.size == b.size && a.var < b.var); }
 
 static void push(elimination *e, candidate c) {
+  if (e->num_heap == e->room_heap) {
+    candidate *old = e->heap;
+    e->room_heap = 2 * e->room_heap + 64;
+    e->heap = msc_new_array(e->arena, candidate, e->room_heap);
+    if (e->num_heap) memcpy(e->heap, old, e->num_heap * sizeof *old);
+  }
   size_t at = e->num_heap++;
   for (; at > 0 && is_less(c, e->heap[(at - 1) / 2]); at = (at - 1) / 2) e->heap[at] = e->heap[(at - 1) / 2];
   e->heap[at] = c;
@@ -114,88 +134,230 @@ static void weigh(elimination *e, int var) {
   push(e, (candidate){size, var});
 }
 
-/* A factor of one variable is added to that variable's own; others are listed at every variable they mention. */
+/* A factor of one variable alone is listed apart: it does not count for the size of a removal. */
 static void insert(elimination *e, int num, const int *var, const int64_t *cost) {
-  if (num == 1) {
-    int states = e->p->num_states[var[0]];
-    if (!e->own[var[0]]) e->own[var[0]] = msc_new_array(e->arena, int64_t, states);
-    for (int i = 0; i < states; i++) e->own[var[0]][i] += cost[i];
-    return;
-  }
   factor *f = msc_new(e->arena, factor);
   f->num = num;
   memcpy(f->var, var, (size_t)num * sizeof *var);
   f->cost = cost;
   for (int i = 0; i < num; i++) {
+    link **list = num == 1 ? &e->own[var[i]] : &e->of_var[var[i]];
     link *l = msc_new(e->arena, link);
-    *l = (link){f, e->of_var[var[i]]};
-    e->of_var[var[i]] = l;
+    *l = (link){f, *list};
+    *list = l;
   }
 }
 
 /* ---- removing ---- */
 
-/* Where f's entry for state 0 of `var` is when its other variables have the given states; and how far the next one is. */
-static size_t entry(const elimination *e, const factor *f, int var, const int *state_of, size_t *out_stride) {
-  size_t at = 0;
-  *out_stride = 0;
-  for (int i = 0; i < f->num; i++) {
-    size_t states = (size_t)e->p->num_states[f->var[i]];
-    at *= states, *out_stride *= states;
-    if (f->var[i] == var) *out_stride += 1;
-    else at += (size_t)state_of[f->var[i]];
+/* A factor as the removal sees it: how far one state of each neighbour, and of the removed variable, moves in its table. */
+typedef struct {
+  const int64_t *cost;
+  size_t stride[MAX_SCOPE], own;
+} operand;
+
+static operand operand_of(const elimination *e, const step *s, const factor *f) {
+  operand o = {.cost = f->cost};
+  size_t stride = 1;
+  for (int i = f->num; i-- > 0; stride *= (size_t)e->p->num_states[f->var[i]]) {
+    if (f->var[i] == s->removed) o.own = stride;
+    for (int n = 0; n < s->num; n++)
+      if (s->var[n] == f->var[i]) o.stride[n] = stride;
   }
-  return at;
+  return o;
 }
 
-/* Minimum over the removed variable's states; its arg-min through out_best. */
-static int64_t minimum(const elimination *e, const step *s, const int *state_of, int *out_best) {
-  int states = e->p->num_states[s->removed];
-  int64_t *sum = e->sum;
-  if (e->own[s->removed]) memcpy(sum, e->own[s->removed], (size_t)states * sizeof *sum);
-  else memset(sum, 0, (size_t)states * sizeof *sum);
-  for (const link *l = s->factors; l; l = l->next) {
-    size_t stride;
-    const int64_t *cost = l->factor->cost + entry(e, l->factor, s->removed, state_of, &stride);
-    for (int x = 0; x < states; x++) sum[x] += cost[(size_t)x * stride];
-  }
-  int best = 0;
-  for (int x = 1; x < states; x++)
-    if (sum[x] < sum[best]) best = x;
-  *out_best = best;
-  return sum[best];
+/* Those that depend on the last neighbour come behind *out_split. */
+static int operands_of(const elimination *e, const step *s, operand *out, int *out_split) {
+  int num = 0, behind = MAX_FACTORS;
+  for (int k = 0; k < 2; k++)
+    for (const link *l = k ? s->own : s->factors; l; l = l->next) {
+      operand o = operand_of(e, s, l->factor);
+      if (num == behind) return -1;
+      if (s->num && o.stride[s->num - 1]) out[--behind] = o;
+      else out[num++] = o;
+    }
+  *out_split = num;
+  memmove(out + num, out + behind, (size_t)(MAX_FACTORS - behind) * sizeof *out);
+  return num + MAX_FACTORS - behind;
 }
 
-static int64_t remove_variable(elimination *e, step *s, int *state_of) {
-  s->num = scope_of(e, s->removed, s->var);
-  s->factors = e->of_var[s->removed];
-  size_t size = (size_t)table_size(e->p, s->var, s->num);
+/* row[b] = min(row[b], c + sum of the operands' entries for state b of the last neighbour) */
+__attribute__((optimize("O3"))) static void lower_row(int64_t *row, int states, int64_t c, int num, const int64_t *const *p, const size_t *stride, int64_t *sum) {
+  if (num == 1 && stride[0] == 1) {
+    const int64_t *x = p[0];
+    for (int b = 0; b < states; b++) row[b] = c + x[b] < row[b] ? c + x[b] : row[b];
+    return;
+  }
+  if (num == 2 && stride[0] == 1 && stride[1] == 1) {
+    const int64_t *x = p[0], *y = p[1];
+    for (int b = 0; b < states; b++) row[b] = c + x[b] + y[b] < row[b] ? c + x[b] + y[b] : row[b];
+    return;
+  }
+  for (int b = 0; b < states; b++) sum[b] = c;
+  for (int k = 0; k < num; k++)
+    for (int b = 0; b < states; b++) sum[b] += p[k][(size_t)b * stride[k]];
+  for (int b = 0; b < states; b++) row[b] = sum[b] < row[b] ? sum[b] : row[b];
+}
+
+/* The minimum over the removed variable's states for one state of each neighbour but the last, and all of the last. */
+static void fill_row(const elimination *e, const step *s, int num, int split, const operand *o, const int *at, int64_t *row) {
+  int last = s->num ? e->p->num_states[s->var[s->num - 1]] : 1;
+  const int64_t *base[MAX_FACTORS], *p[MAX_FACTORS];
+  size_t stride[MAX_FACTORS];
+  for (int k = 0; k < num; k++) {
+    base[k] = o[k].cost;
+    for (int n = 0; n + 1 < s->num; n++) base[k] += (size_t)at[n] * o[k].stride[n];
+    if (k >= split) stride[k - split] = o[k].stride[s->num - 1];
+  }
+  for (int b = 0; b < last; b++) row[b] = SHARD_IMPOSSIBLE;
+  for (int x = 0; x < e->p->num_states[s->removed]; x++) {
+    int64_t c = 0;
+    for (int k = 0; k < split; k++) c += base[k][(size_t)x * o[k].own];
+    if (c >= SHARD_IMPOSSIBLE) continue;
+    for (int k = split; k < num; k++) p[k - split] = base[k] + (size_t)x * o[k].own;
+    lower_row(row, last, c, num - split, p, stride, e->sum);
+  }
+}
+
+/* A table whose entries for the last neighbour lie side by side. */
+static const int64_t *turned(const elimination *e, const step *s, operand *o) {
+  int last = s->num - 1, states = e->p->num_states[s->var[last]], own = o->own ? e->p->num_states[s->removed] : 1;
+  size_t size = (size_t)states * (size_t)own;
+  int other = -1;
+  for (int n = 0; n < last; n++)
+    if (o->stride[n]) {
+      if (other >= 0) return NULL;
+      other = n;
+    }
+  int others = other < 0 ? 1 : e->p->num_states[s->var[other]];
+  int64_t *t = msc_new_array(e->arena, int64_t, size * (size_t)others);
+  for (int i = 0; i < others; i++)
+    for (int x = 0; x < own; x++)
+      for (int b = 0; b < states; b++)
+        t[((size_t)i * (size_t)own + (size_t)x) * (size_t)states + (size_t)b] = o->cost[(other < 0 ? 0 : (size_t)i * o->stride[other]) + (size_t)x * o->own + (size_t)b * o->stride[last]];
+  if (other >= 0) o->stride[other] = size;
+  o->own = o->own ? (size_t)states : 0;
+  o->stride[last] = 1;
+  return t;
+}
+
+static const int64_t *removal_table(elimination *e, const step *s) {
+  operand o[MAX_FACTORS];
+  int split, num = operands_of(e, s, o, &split), at[MAX_SCOPE] = {0};
+  if (num < 0) return NULL;
+  for (int k = split; k < num; k++)
+    if (o[k].stride[s->num - 1] != 1) {
+      const int64_t *t = turned(e, s, &o[k]);
+      if (t) o[k].cost = t;
+    }
+  size_t size = (size_t)table_size(e->p, s->var, s->num), last = s->num ? (size_t)e->p->num_states[s->var[s->num - 1]] : 1;
   int64_t *cost = msc_new_array(e->arena, int64_t, size);
-  int best;
-  for (int i = 0; i < s->num; i++) state_of[s->var[i]] = 0;
-  for (size_t at = 0; at < size; at++) {
-    size_t rest = at;
-    for (int i = s->num; i-- > 0; rest /= (size_t)e->p->num_states[s->var[i]])
-      state_of[s->var[i]] = (int)(rest % (size_t)e->p->num_states[s->var[i]]);
-    cost[at] = minimum(e, s, state_of, &best);
+  e->effort.entries += (double)size * e->p->num_states[s->removed];
+  for (size_t row = 0; row < size; row += last) {
+    fill_row(e, s, num, split, o, at, cost + row);
+    for (int n = s->num - 1; n-- > 0;) {
+      if (++at[n] < e->p->num_states[s->var[n]]) break;
+      at[n] = 0;
+    }
   }
-  for (const link *l = s->factors; l; l = l->next) l->factor->gone = true;
-  e->size[s->removed] = -1;
-  if (s->num == 0) return cost[0];
-  insert(e, s->num, s->var, cost);
-  for (int i = 0; i < s->num; i++) weigh(e, s->var[i]);
+  return cost;
+}
+
+/* ---- removals that repeat ---- */
+
+static int place_of(const step *s, int var) {
+  for (int n = 0; n < s->num; n++)
+    if (s->var[n] == var) return n;
+  return MAX_SCOPE;
+}
+
+static int by_word(const void *a, const void *b) {
+  const uint64_t *x = a, *y = b;
+  for (int i = 0; i < 2; i++)
+    if (x[i] != y[i]) return x[i] < y[i] ? -1 : 1;
   return 0;
 }
 
-bool shard_eliminate(msc_arena *arena, const shard_problem *p, size_t max_entries, int *out_state, int64_t *out_cost) {
+/* Two words per factor: its table, and the places of its variables. */
+static size_t words_of(const elimination *e, const step *s, uint64_t *word) {
+  size_t num = 0;
+  for (int k = 0; k < 2; k++)
+    for (const link *l = k ? s->own : s->factors; l; l = l->next) {
+      if (num == MAX_FACTORS) return 0;
+      word[2 * num] = (uint64_t)(uintptr_t)l->factor->cost;
+      uint64_t places = 0;
+      for (int i = 0; i < l->factor->num; i++) places = places << 4 | (uint64_t)place_of(s, l->factor->var[i]);
+      word[2 * num++ + 1] = places << 4 | (uint64_t)l->factor->num;
+    }
+  qsort(word, num, 2 * sizeof *word, by_word);
+  for (int n = 0; n < s->num; n++) word[2 * num + (size_t)n] = (uint64_t)e->p->num_states[s->var[n]];
+  word[2 * num + (size_t)s->num] = (uint64_t)e->p->num_states[s->removed];
+  return 2 * num + (size_t)s->num + 1;
+}
+
+static const int64_t *table_of_step(elimination *e, const step *s) {
+  uint64_t word[2 * MAX_FACTORS + MAX_SCOPE + 1], hash = 1469598103934665603u;
+  size_t num = words_of(e, s, word);
+  if (num == 0) return NULL;
+  for (size_t i = 0; i < num; i++) hash = (hash ^ word[i]) * 0x9E3779B97F4A7C15u, hash ^= hash >> 29;
+  known **slot = &e->slot[hash % NUM_SLOTS];
+  e->effort.removals++;
+  for (const known *k = *slot; k; k = k->next)
+    if (k->hash == hash && k->num_words == num && !memcmp(k->word, word, num * sizeof *word)) {
+      e->effort.shared++;
+      return k->cost;
+    }
+  known *k = msc_new(e->arena, known);
+  *k = (known){hash, num, msc_arena_copy(e->arena, word, num * sizeof *word), removal_table(e, s), *slot};
+  *slot = k;
+  return k->cost;
+}
+
+/* False: too many factors meet. */
+static bool remove_variable(elimination *e, step *s, int64_t *out_rest) {
+  s->num = scope_of(e, s->removed, s->var);
+  s->factors = e->of_var[s->removed];
+  s->own = e->own[s->removed];
+  const int64_t *cost = table_of_step(e, s);
+  if (!cost) return false;
+  if (s->num > e->effort.width) e->effort.width = s->num;
+  for (const link *l = s->factors; l; l = l->next) l->factor->gone = true;
+  e->size[s->removed] = -1;
+  if (s->num == 0) {
+    *out_rest += cost[0];
+    return true;
+  }
+  insert(e, s->num, s->var, cost);
+  for (int i = 0; i < s->num; i++) weigh(e, s->var[i]);
+  return true;
+}
+
+/* The best state of the removed variable when the others have theirs. */
+static int best_state(const elimination *e, const step *s, const int *state_of) {
+  int states = e->p->num_states[s->removed], best = 0;
+  int64_t *sum = e->sum;
+  memset(sum, 0, (size_t)states * sizeof *sum);
+  for (int k = 0; k < 2; k++)
+    for (const link *l = k ? s->own : s->factors; l; l = l->next) {
+      operand o = operand_of(e, s, l->factor);
+      for (int n = 0; n < s->num; n++) o.cost += (size_t)state_of[s->var[n]] * o.stride[n];
+      for (int x = 0; x < states; x++) sum[x] += o.cost[(size_t)x * o.own];
+    }
+  for (int x = 1; x < states; x++)
+    if (sum[x] < sum[best]) best = x;
+  return best;
+}
+
+bool shard_eliminate(msc_arena *arena, const shard_problem *p, size_t max_entries, int *out_state, int64_t *out_cost, shard_effort *out_effort) {
   elimination e = {.arena = arena, .p = p};
   e.of_var = msc_new_array(arena, link *, p->num_vars);
-  e.own = msc_new_array(arena, int64_t *, p->num_vars);
+  e.own = msc_new_array(arena, link *, p->num_vars);
   e.size = msc_new_array(arena, double, p->num_vars);
+  e.slot = msc_new_array(arena, known *, NUM_SLOTS);
   int most = 1;
   for (int v = 0; v < p->num_vars; v++) most = p->num_states[v] > most ? p->num_states[v] : most;
   e.sum = msc_new_array(arena, int64_t, most);
-  e.heap = msc_new_array(arena, candidate, (size_t)p->num_vars * MAX_SCOPE);
   for (size_t i = 0; i < p->num_tables; i++) {
     int var[2] = {p->table[i].a, p->table[i].b};
     insert(&e, var[1] < 0 ? 1 : 2, var, p->table[i].cost);
@@ -208,12 +370,9 @@ bool shard_eliminate(msc_arena *arena, const shard_problem *p, size_t max_entrie
     while (c.size != e.size[c.var]) c = pop(&e); /* weighed again since, or removed */
     if (c.size > (double)max_entries) return false;
     steps[i].removed = c.var;
-    *out_cost += remove_variable(&e, &steps[i], out_state);
+    if (!remove_variable(&e, &steps[i], out_cost)) return false;
   }
-  for (int i = p->num_vars; i-- > 0;) {
-    int best = 0;
-    minimum(&e, &steps[i], out_state, &best);
-    out_state[steps[i].removed] = best;
-  }
+  for (int i = p->num_vars; i-- > 0;) out_state[steps[i].removed] = best_state(&e, &steps[i], out_state);
+  if (out_effort) *out_effort = e.effort;
   return true;
 }

@@ -4,7 +4,11 @@
 
 #include "ir/ir.h"
 
-/* cost[i * states of b + j] for state i of a and j of b; b < 0: a table of a alone. */
+/* A sum that reaches this is impossible; single entries are at most this large. */
+#define SHARD_IMPOSSIBLE ((int64_t)1 << 56)
+
+/* cost[i * states of b + j] for state i of a and j of b; b < 0: a table of a alone.  Repeated parts of a network share their
+ * tables: the same pointers between variables of the same order are worked out once. */
 typedef struct {
   int a, b;
   const int64_t *cost;
@@ -17,8 +21,15 @@ typedef struct {
   const shard_table *table;
 } shard_problem;
 
+typedef struct {
+  int width;               /* most neighbours at a removal */
+  size_t removals, shared; /* of variables; of those, ones whose table was known */
+  double entries;          /* of the tables made, times the states removed: the work */
+} shard_effort;
+
 /* Writes the state of every variable at the minimum (the least state numbers among equals, last variables first) and the
- * minimum.  False when an intermediate table would exceed `max_entries`: the caller asks for less at a time. */
-bool shard_eliminate(msc_arena *arena, const shard_problem *p, size_t max_entries, int *out_state, int64_t *out_cost);
+ * minimum.  False when an intermediate table would exceed `max_entries`: the caller asks for less at a time.
+ * out_effort may be NULL. */
+bool shard_eliminate(msc_arena *arena, const shard_problem *p, size_t max_entries, int *out_state, int64_t *out_cost, shard_effort *out_effort);
 
 #endif

@@ -39,9 +39,23 @@ static uint32_t cut_atoms(const msc_assignment *a, int num_letters) {
   return mask;
 }
 
+/* What a search decided: `pass` names the digits. */
+static uint32_t searched_pass(const laying *y, const msc_op *op) {
+  const msc_attr_value *v = msc_op_attr(op, "pass");
+  msc_subaxis s[MSC_MAX_SUBAXES];
+  uint8_t atom[MSC_MAX_SUBAXES];
+  int num = 0;
+  uint32_t mask = 0;
+  if (!v || v->kind != MSC_ATTR_STR || !msc_subaxis_parse(y->g->ctx, y->g->mesh, op->loc, v->s, &num, s)) return 0;
+  num = msc_atoms_in(&y->g->atoms, num, s, atom);
+  for (int i = 0; i < num; i++) mask |= 1u << atom[i];
+  return mask;
+}
+
 static uint32_t passing(const laying *y, const shard_op *o, msc_assignment *a) {
   const msc_op *op = o->op;
   uint32_t pass = 0;
+  if (msc_func_attr(y->g->func, "searched")) return searched_pass(y, op);
   if (!o->rule.linear || msc_info(op)->cost == MSC_COST_FLOPS || msc_info(op)->flags & (MSC_UPDATE | MSC_COLLECTIVE) || op->num_out != 1) return 0;
   for (int t = 0; t < op->num_in; t++) {
     const msc_layout *have = op->in[t].value->type->layout;
@@ -168,6 +182,7 @@ bool pass_layouts(msc_pass_ctx *pass, msc_module *m) {
   want_results(&y, f->body->last);
   for (msc_op *op = f->body->first; op; op = op->next) {
     msc_op_unset(op, "sharding");
+    msc_op_unset(op, "pass");
     msc_op_unset(op, "in_strategy");
   }
   return true;

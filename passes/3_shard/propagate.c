@@ -148,7 +148,7 @@ bool pass_propagate(msc_pass_ctx *pass, msc_module *m) {
   shard_graph g;
   msc_func *f = shard_func(m);
   int64_t conflicts;
-  if (!f) return true;
+  if (!f || shard_searches_time(pass->config)) return true; /* those searches weigh what would only follow here */
   MSC_TRY(shard_graph_of(pass, f, &g));
   int sweeps = shard_propagate(pass, &g, &conflicts);
   shard_graph_store(&g);

@@ -9,6 +9,7 @@
 
 #include "passes/3_shard/eliminate.h"
 #include "passes/3_shard/reshard.h"
+#include "passes/3_shard/search_time.h"
 #include "passes/3_shard/shard.h"
 #include "passes/config.h"
 
@@ -250,7 +251,7 @@ static bool solve(searching *s, int64_t *out_cost) {
     table[groups + i] = (shard_table){e->from, e->from == e->to ? -1 : e->to, table_of(s, e)};
   }
   shard_problem p = {(int)groups, num, groups + s->num_pairs, table};
-  bool ok = shard_eliminate(a, &p, MAX_ENTRIES, s->chosen, out_cost);
+  bool ok = shard_eliminate(a, &p, MAX_ENTRIES, s->chosen, out_cost, NULL);
   msc_arena_free(a);
   return ok;
 }
@@ -301,6 +302,7 @@ bool pass_search(msc_pass_ctx *pass, msc_module *m) {
   searching s = {.pass = pass};
   msc_func *f = shard_func(m);
   if (!f) return true;
+  if (shard_searches_time(pass->config)) return shard_search_time(pass, f);
   MSC_TRY(shard_graph_of(pass, f, &s.g));
   msc_reshard_options options = {.no_alltoall = !msc_config_bool(pass->config, MSC_KEY_enable_alltoall)};
   s.planner = msc_reshard_new(pass->ctx, &m->mesh, &options);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "passes/3_shard/shard.h"
+#include "passes/config.h"
 
 msc_func *shard_func(msc_module *m) {
   msc_func *f = msc_find_func(m, "train");
@@ -12,6 +13,10 @@ const msc_layout *shard_fixed_layout(const msc_func *f, size_t arg) {
   const msc_attr_value *v = msc_arg_attr(f, arg, "msc.layout");
   const msc_layout *l = NULL;
   return v && v->kind == MSC_ATTR_STR && msc_layout_parse(f->module->ctx, &f->module->mesh, f->loc, v->s, &l) ? l : NULL;
+}
+
+bool shard_searches_time(const msc_config *config) {
+  return msc_config_parallel_mode(config) == MSC_AUTO_PARALLEL && msc_config_search_mode(config) != MSC_SHARDING_PROPAGATION;
 }
 
 int shard_letter(const msc_rule *rule, char name) {

@@ -54,6 +54,8 @@ const msc_layout *shard_layout(shard_graph *g, const shard_op *o, const msc_assi
 bool shard_allows(const shard_graph *g, int group, const msc_assignment *a);
 /* The same of the group's own digits, which the user gave in `annotation`; false after a report. */
 bool shard_check_digits(const shard_graph *g, int group, const char *annotation);
+/* Does the mode search for the least time of a step? */
+bool shard_searches_time(const msc_config *config);
 /* Product of the sizes of a list of atoms. */
 int64_t shard_parts(const msc_atoms *atoms, int num, const uint8_t *atom);
 /* "{d:(1)2,tp}" for a list of atoms. */

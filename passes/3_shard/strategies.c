@@ -405,7 +405,7 @@ bool pass_strategies(msc_pass_ctx *pass, msc_module *m) {
   if (!lay_inputs(&an) | !check_others(&an) | !an.ok) return false;
   bool configured = false;
   for (size_t i = 0; i < an.g.num_groups; i++) configured |= an.g.group[i].by != NULL;
-  if (mode != MSC_AUTO_PARALLEL || !configured) apply_default(&an);
+  if (!shard_searches_time(pass->config) && (mode != MSC_AUTO_PARALLEL || !configured)) apply_default(&an);
   store(&an);
   return true;
 }

@@ -1,7 +1,9 @@
 /* redistribute: where an operand's layout is not the one its op wants -> the planner's sequence of layout changes.
- * Each (value, wanted layout) is made once, before its first user.  Afterwards every op passes the sharding type check. */
+ * Each (value, wanted layout) is made once, before its first user, from whichever layout of the value that is there already
+ * costs least.  Afterwards every op passes the sharding type check. */
 #include <string.h>
 
+#include "passes/3_shard/prices.h"
 #include "passes/3_shard/reshard.h"
 #include "passes/config.h"
 #include "passes/pass.h"
@@ -93,16 +95,23 @@ static bool no_plan(const redistributing *r, const msc_op *user, const msc_value
                       msc_layout_print(r->pass->scratch, &r->f->module->mesh, want));
 }
 
+static int64_t cost_of(const msc_reshard_plan *p) { return p->ns ? p->ns : p->bytes; }
+
 static msc_value *brought(redistributing *r, msc_op *user, msc_value *v, const msc_layout *want) {
   moved **list = v->id < r->num_values ? &r->by_value[v->id] : NULL;
   for (moved *m = list ? *list : NULL; m; m = m->next)
     if (m->layout == want) return m->value;
   const msc_reshard_plan *plan = plan_of(r->plans, v->type, want);
+  msc_value *from = v;
+  for (moved *m = list ? *list : NULL; m; m = m->next) {
+    const msc_reshard_plan *other = plan_of(r->plans, m->value->type, want);
+    if (other && (!plan || cost_of(other) < cost_of(plan))) plan = other, from = m->value;
+  }
   if (!plan) {
     no_plan(r, user, v, want);
     return NULL;
   }
-  msc_value *there = emit_steps(r, user, v, plan);
+  msc_value *there = emit_steps(r, user, from, plan);
   if (list) {
     moved *m = msc_new(r->pass->scratch, moved);
     *m = (moved){want, there, *list};
@@ -126,21 +135,44 @@ static bool serve(redistributing *r, msc_op *op) {
   return true;
 }
 
-bool pass_redistribute(msc_pass_ctx *pass, msc_module *m) {
-  msc_reshard_options options = {.no_alltoall = !msc_config_bool(pass->config, MSC_KEY_enable_alltoall)};
-  known_plans plans = {.arena = pass->scratch, .planner = msc_reshard_new(pass->ctx, &m->mesh, &options)};
-  for (msc_func *f = m->first; f; f = f->next) {
-    redistributing r = {.pass = pass, .f = f, .plans = &plans, .num_values = msc_number(f->body).num_values};
-    r.by_value = msc_new_array(pass->scratch, moved *, r.num_values);
-    bool laid = false;
-    for (msc_op *op = f->body->first, *next; op; op = next) {
-      next = op->next;
-      laid |= msc_op_attr(op, "in_layout") != NULL;
-      MSC_TRY(serve(&r, op));
-    }
-    if (laid) msc_func_set(f, "partitioned", msc_bool(true));
-    msc_stat(pass, "collectives", r.collectives);
-    msc_stat(pass, "bytes received per device", r.bytes);
+/* A broadcast_to that changes nothing was a place for several users to meet in. */
+static void drop_idle(msc_func *f) {
+  for (msc_op *op = f->body->first, *next; op; op = next) {
+    next = op->next;
+    if (op->kind != OP_broadcast_to || op->out[0].type != op->in[0].value->type || !op->out[0].type->layout) continue;
+    msc_replace_uses(&op->out[0], op->in[0].value);
+    msc_op_erase(op);
   }
+}
+
+static bool redistribute(msc_pass_ctx *pass, msc_func *f, known_plans *plans) {
+  redistributing r = {.pass = pass, .f = f, .plans = plans, .num_values = msc_number(f->body).num_values};
+  r.by_value = msc_new_array(pass->scratch, moved *, r.num_values);
+  bool laid = false;
+  for (msc_op *op = f->body->first, *next; op; op = next) {
+    next = op->next;
+    laid |= msc_op_attr(op, "in_layout") != NULL;
+    MSC_TRY(serve(&r, op));
+  }
+  if (msc_func_attr(f, "searched")) drop_idle(f);
+  if (laid) msc_func_set(f, "partitioned", msc_bool(true));
+  msc_stat(pass, "collectives", r.collectives);
+  msc_stat(pass, "bytes received per device", r.bytes);
+  return true;
+}
+
+/* For the least time where a search asked for it, else for the fewest bytes. */
+bool pass_redistribute(msc_pass_ctx *pass, msc_module *m) {
+  bool time = false;
+  for (msc_func *f = m->first; f; f = f->next) time |= msc_func_attr(f, "searched") != NULL;
+  msc_reshard_options options = {0};
+  msc_cost cost;
+  if (time) {
+    msc_cost_of(msc_pass_cluster(pass), &m->mesh, &cost);
+    shard_reshard_options(&cost, 1, &options);
+  }
+  options.no_alltoall = !msc_config_bool(pass->config, MSC_KEY_enable_alltoall);
+  known_plans plans = {.arena = pass->scratch, .planner = msc_reshard_new(pass->ctx, &m->mesh, &options)};
+  for (msc_func *f = m->first; f; f = f->next) MSC_TRY(redistribute(pass, f, &plans));
   return true;
 }

@@ -78,12 +78,12 @@ static void test_values_and_origins(void **state) {
   assert_int_equal(parts[0], 4);
   assert_int_equal(msc_config_input_parts(f.config, 1, parts), 0);
   assert_int_equal(msc_config_input_parts(f.config, 3, parts), -1);
-  assert_int_equal(msc_config_search_mode(f.config), MSC_SHARDING_PROPAGATION);
-  assert_string_equal(messages(&f), "-: search_mode is not set; its default dynamic_programming is not supported yet, so sharding_propagation is used [0]\n");
+  assert_int_equal(msc_config_search_mode(f.config), MSC_DYNAMIC_PROGRAMMING);
+  assert_string_equal(messages(&f), "");
   const char *json = msc_config_json(f.config, arena);
   assert_non_null(strstr(json, "\"device_num\":{\"value\":8,\"from\":\"command line\"}"));
   assert_non_null(strstr(json, "\"mesh\":{\"value\":{\"tp\":2,\"dp\":4},\"from\":\"c.json:4\"}"));
-  assert_non_null(strstr(json, "\"search_mode\":{\"value\":\"sharding_propagation\",\"from\":\"default\"}"));
+  assert_non_null(strstr(json, "\"search_mode\":{\"value\":\"dynamic_programming\",\"from\":\"default\"}"));
   end(&f);
 }
 
@@ -185,7 +185,6 @@ static const struct {
   /* recognised, not honoured */
   {"{\"parallel_mode\": \"hybrid_parallel\"}",
    "c.json:1:2: parallel_mode: \"hybrid_parallel\" is not supported yet, only stand_alone, data_parallel, semi_auto_parallel or auto_parallel [111]\n"},
-  {"{\"search_mode\": \"dynamic_programming\"}", "c.json:1:2: search_mode: \"dynamic_programming\" is not supported yet, only sharding_propagation [111]\n"},
   {"{\"enable_parallel_optimizer\": true, \"zero\": 1}",
    "c.json:1:2: enable_parallel_optimizer: true is not supported yet, only false [111]\n"
    "c.json:1:37: zero: 1 is not supported yet, only 0 [111]\n"},

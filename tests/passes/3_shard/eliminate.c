@@ -50,7 +50,7 @@ static void test_brute_force(void **state) {
       for (int k = 0; k < MOST_STATES * MOST_STATES; k++) cost[i][k] = (int64_t)draw(100);
       table[i] = (shard_table){a, a == b ? -1 : b, cost[i]};
     }
-    assert_true(shard_eliminate(arena, &p, 1 << 20, chosen, &found));
+    assert_true(shard_eliminate(arena, &p, 1 << 20, chosen, &found, NULL));
     assert_int_equal(found, cost_of(&p, chosen));
     assert_int_equal(found, least(&p, at, 0));
     msc_arena_free(arena);
@@ -62,8 +62,8 @@ static void test_limit(void **state) {
   int64_t cost[16] = {0}, found;
   shard_table table = {0, 1, cost};
   shard_problem p = {2, num_states, 1, &table};
-  assert_false(shard_eliminate(msc_context_arena(*state), &p, 15, chosen, &found));
-  assert_true(shard_eliminate(msc_context_arena(*state), &p, 16, chosen, &found));
+  assert_false(shard_eliminate(msc_context_arena(*state), &p, 15, chosen, &found, NULL));
+  assert_true(shard_eliminate(msc_context_arena(*state), &p, 16, chosen, &found, NULL));
 }
 
 static int open_context(void **state) { return !(*state = msc_context_new(NULL, NULL)); }

@@ -1,0 +1,57 @@
+/* model.h: the function as a search sees it: variables, each of which shares one choice of digits, and the values that flow
+ * between them.
+ *
+ * A variable is a group of shard.h, or a *copy*: the place where a value with several user groups is brought into another
+ * layout once for all of them.  What its users send back is added up in the copy's layout, where sums may stay unfinished
+ * (`pass`), so forward and backward share one choice here too.  The gradient of an add is the very value that comes in; it
+ * flows through the add all the same, in the add's layout: a network with residual connections then has width 2, and what
+ * is paid on the way is paid once. */
+#ifndef MSC_PASSES_3_SHARD_MODEL_H
+#define MSC_PASSES_3_SHARD_MODEL_H
+
+#include "passes/3_shard/shard.h"
+
+/* An op as its variable sees it. */
+typedef struct {
+  const msc_op *op;                  /* NULL: the copy itself */
+  const msc_rule *rule;
+  int8_t to_variable[MSC_MAX_LETTERS]; /* own letter -> the variable's, or -1 */
+  bool passes;                       /* partial sums go through it on the variable's pieces with PASS */
+} shard_member;
+
+typedef struct {
+  int group;           /* of the shard graph, -1: a copy */
+  msc_value *copied;   /* of a copy */
+  const msc_rule *rule;
+  msc_assignment fixed; /* digits that stay where they are */
+  uint32_t closed;     /* letters that get no further digits */
+  bool may_pass;       /* some member passes partial sums */
+  size_t num_members, room;
+  shard_member *member;
+} shard_variable;
+
+/* A tensor of a member, operands first; var -1: an argument or result whose layout is given. */
+typedef struct {
+  int var, member, tensor;
+  const msc_layout *layout;
+} shard_end;
+
+typedef struct {
+  const msc_value *value;
+  shard_end from, to;
+  bool is_gradient;    /* of a parameter, on its way into the update: shares its bucket with others */
+} shard_flow;
+
+typedef struct {
+  shard_graph *g;
+  size_t num_vars, num_flows, room_flows;
+  shard_variable *var;
+  shard_flow *flow;
+  int *copy_of;        /* by value id: its copy, or -1 */
+  shard_end *of_op;    /* by op id: var and member; var -1: none */
+} shard_model;
+
+/* In the graph's arena. */
+void shard_model_of(shard_graph *g, shard_model *out_model);
+
+#endif

@@ -1,0 +1,139 @@
+/* prices.c: (type, layout, layout) -> ns, from the planner, by rows (see prices.h). */
+#include "passes/3_shard/prices.h"
+
+#include <string.h>
+
+typedef struct price_type {
+  const msc_type *type;
+  int room;
+  int64_t **row; /* by number of the layout that is left; each `width` long, -1: not asked yet */
+  int *width;
+  struct price_type *next;
+} price_type;
+
+enum { NUM_SLOTS = 1024 };
+
+struct shard_prices {
+  msc_context *ctx;
+  msc_arena *arena;
+  msc_reshard *planner[2]; /* of gradients: the second */
+  price_type *slot[2][NUM_SLOTS];
+  int num, room;
+  const msc_layout **layout; /* by number */
+  int *numbers;              /* open addressing, number + 1 */
+  size_t mask;
+};
+
+void shard_reshard_options(const msc_cost *cost, int64_t bucket, msc_reshard_options *out_options) {
+  msc_reshard_options *o = out_options;
+  memset(o, 0, sizeof *o);
+  o->time = true;
+  o->launch_ns = (double)cost->cluster->launch_ns / (double)bucket;
+  for (int a = 0; a < cost->mesh->num_axes; a++) {
+    int64_t size = cost->mesh->axis[a].size, inner = msc_cost_inner_parts(cost, a);
+    msc_subaxis part[2] = {{(uint16_t)a, 1, (uint32_t)(size / inner)}, {(uint16_t)a, (uint32_t)(size / inner), (uint32_t)inner}};
+    for (int k = 0; k < 2; k++) {
+      if (part[k].size == 1) continue;
+      const msc_cluster_level *l = &cost->cluster->level[msc_cost_level(cost, part[k])];
+      o->link[o->num_links++] = (msc_link){part[k], (double)l->latency_ns / (double)bucket, l->bytes_per_s / 1e9};
+    }
+  }
+}
+
+shard_prices *shard_prices_new(msc_context *ctx, msc_arena *arena, const msc_cost *cost, bool no_alltoall, int64_t bucket) {
+  shard_prices *p = msc_new(arena, shard_prices);
+  p->ctx = ctx;
+  p->arena = arena;
+  for (int k = 0; k < 2; k++) {
+    msc_reshard_options o;
+    shard_reshard_options(cost, k ? bucket : 1, &o);
+    o.no_alltoall = no_alltoall;
+    p->planner[k] = msc_reshard_new(ctx, cost->mesh, &o);
+  }
+  return p;
+}
+
+/* ---- numbers ---- */
+
+static size_t hash_of(const void *pointer) { return (size_t)((uint64_t)(uintptr_t)pointer * 0x9E3779B97F4A7C15u >> 20); }
+
+static void make_room(shard_prices *p) {
+  if (p->num < p->room) return;
+  const msc_layout **old = p->layout;
+  p->room = p->room ? 2 * p->room : 256;
+  p->layout = msc_new_array(p->arena, const msc_layout *, p->room);
+  if (old) memcpy(p->layout, old, (size_t)p->num * sizeof *old);
+  p->mask = 4 * (size_t)p->room - 1;
+  p->numbers = msc_new_array(p->arena, int, p->mask + 1);
+  for (int i = 0; i < p->num; i++) {
+    size_t at = hash_of(p->layout[i]);
+    while (p->numbers[at & p->mask]) at++;
+    p->numbers[at & p->mask] = i + 1;
+  }
+}
+
+int shard_layout_number(shard_prices *p, const msc_layout *l) {
+  make_room(p);
+  for (size_t at = hash_of(l);; at++) {
+    int *n = &p->numbers[at & p->mask];
+    if (*n && p->layout[*n - 1] != l) continue;
+    if (!*n) {
+      p->layout[p->num] = l;
+      *n = ++p->num;
+    }
+    return *n - 1;
+  }
+}
+
+const msc_layout *shard_numbered_layout(const shard_prices *p, int number) { return p->layout[number]; }
+
+/* ---- rows ---- */
+
+static price_type *type_of(shard_prices *p, const msc_type *type, bool is_gradient) {
+  price_type **slot = &p->slot[is_gradient][hash_of(type) % NUM_SLOTS];
+  for (price_type *t = *slot; t; t = t->next)
+    if (t->type == type) return t;
+  price_type *t = msc_new(p->arena, price_type);
+  t->type = type;
+  t->next = *slot;
+  return *slot = t;
+}
+
+static int64_t *row_of(shard_prices *p, price_type *t, int from) {
+  if (from >= t->room) {
+    int room = p->room > from ? p->room : from + 1;
+    int64_t **rows = msc_new_array(p->arena, int64_t *, room);
+    int *widths = msc_new_array(p->arena, int, room);
+    if (t->room) memcpy(rows, t->row, (size_t)t->room * sizeof *rows), memcpy(widths, t->width, (size_t)t->room * sizeof *widths);
+    t->row = rows, t->width = widths, t->room = room;
+  }
+  if (t->width[from] < p->num) {
+    int64_t *row = msc_new_array(p->arena, int64_t, p->room);
+    memset(row, -1, (size_t)p->room * sizeof *row);
+    if (t->width[from]) memcpy(row, t->row[from], (size_t)t->width[from] * sizeof *row);
+    t->row[from] = row, t->width[from] = p->room;
+  }
+  return t->row[from];
+}
+
+const int64_t *shard_price_row(shard_prices *p, const msc_type *type, bool is_gradient, int from, int num, const int *to) {
+  type = msc_type_with_layout(p->ctx, type, NULL);
+  int64_t *row = row_of(p, type_of(p, type, is_gradient), from);
+  int missing = 0;
+  for (int i = 0; i < num; i++) missing += row[to[i]] < 0;
+  if (!missing) return row;
+  msc_arena *a = msc_arena_new(p->ctx);
+  const msc_layout **want = msc_new_array(a, const msc_layout *, missing);
+  int *number = msc_new_array(a, int, missing);
+  int64_t *cost = msc_new_array(a, int64_t, missing);
+  missing = 0;
+  for (int i = 0; i < num; i++)
+    if (row[to[i]] < 0) {
+      number[missing] = to[i];
+      want[missing++] = p->layout[to[i]];
+    }
+  msc_reshard_costs(p->planner[is_gradient], type, 1, &p->layout[from], missing, want, cost);
+  for (int i = 0; i < missing; i++) row[number[i]] = cost[i] < 0 ? SHARD_IMPOSSIBLE : cost[i];
+  msc_arena_free(a);
+  return row;
+}

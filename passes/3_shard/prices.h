@@ -1,0 +1,23 @@
+/* prices.h: what it costs to change the layout of a value, remembered by number: rows of msc_reshard_costs, filled as asked. */
+#ifndef MSC_PASSES_3_SHARD_PRICES_H
+#define MSC_PASSES_3_SHARD_PRICES_H
+
+#include "passes/3_shard/eliminate.h"
+#include "passes/3_shard/reshard.h"
+#include "passes/cost.h"
+
+typedef struct shard_prices shard_prices;
+
+/* In ns on the described cluster; of a gradient, launch and latencies are shared by `bucket` values that travel together.
+ * Lives in `arena`. */
+shard_prices *shard_prices_new(msc_context *ctx, msc_arena *arena, const msc_cost *cost, bool no_alltoall, int64_t bucket);
+/* The planner's options for a described cluster. */
+void shard_reshard_options(const msc_cost *cost, int64_t bucket, msc_reshard_options *out_options);
+
+/* A small number for an interned layout. */
+int shard_layout_number(shard_prices *p, const msc_layout *l);
+const msc_layout *shard_numbered_layout(const shard_prices *p, int number);
+/* Costs by number from one layout of a value of this type; those of to[0..num) are filled in.  SHARD_IMPOSSIBLE: no plan. */
+const int64_t *shard_price_row(shard_prices *p, const msc_type *type, bool is_gradient, int from, int num, const int *to);
+
+#endif

@@ -1,0 +1,15 @@
+/* search_time.h: the searches for the least time of a step: exact (dynamic_programming) and digit by digit
+ * (recursive_programming).
+ *
+ * They leave behind what the other modes leave, `sharding` and `by` on leaders, and
+ *   searched = true   on the function: layouts lets sums pass only where told, redistributions are planned for time
+ *   pass = "{tp}"     on sums of gradients that leave and arrive unfinished on these digits
+ *   broadcast_to      to the same shape: where a value is brought into a layout once for several users; redistribute drops it */
+#ifndef MSC_PASSES_3_SHARD_SEARCH_TIME_H
+#define MSC_PASSES_3_SHARD_SEARCH_TIME_H
+
+#include "passes/pass.h"
+
+bool shard_search_time(msc_pass_ctx *pass, msc_func *f);
+
+#endif

@@ -1,0 +1,614 @@
+/* space.c: model -> classes of variables, their states and tables (see space.h). */
+#include "passes/3_shard/space.h"
+
+#include <string.h>
+
+typedef struct class_entry {
+  shard_class c;
+  uint64_t hash;
+  size_t num_words;
+  const uint64_t *word;
+  bool irregular;      /* fixed digits that states do not describe: they stay as they are */
+  shard_list **list;   /* by member and tensor */
+  size_t *first_list;  /* by member */
+  struct class_entry *next;
+} class_entry;
+
+/* A flow's costs by state of both ends; one for all flows alike. */
+typedef struct known_table {
+  const msc_type *type;
+  bool is_gradient;
+  const shard_list *from, *to, *before; /* before: layouts that the same value was already brought into */
+  int64_t *cost;
+  struct known_table *next;
+} known_table;
+
+enum { NUM_SLOTS = 1024 };
+
+struct shard_space {
+  shard_model *m;
+  shard_graph *g;
+  shard_space_options o;
+  msc_arena *arena;
+  class_entry **of_var;
+  class_entry *slot[NUM_SLOTS];
+  known_table *table[NUM_SLOTS];
+  size_t *first_flow, *flow; /* by variable: flows that end in it or leave it for a given layout, in order */
+  uint64_t *word;        /* of the key at hand */
+  size_t num_words, room_words;
+  struct { uint64_t code; int number; } code[4096]; /* remembered layouts */
+};
+
+const shard_class *shard_class_of(const shard_space *s, int var) { return &s->of_var[var]->c; }
+
+/* ---- pieces ---- */
+
+/* Marks borders around the atoms of an ordered list: neighbours of an axis that are not neighbours in it come apart. */
+static void mark_borders(const msc_atoms *atoms, int num, const uint8_t *atom, bool *border) {
+  uint32_t in = 0, joined = 0;
+  for (int i = 0; i < num; i++) {
+    in |= 1u << atom[i];
+    if (i && atom[i] == atom[i - 1] + 1) joined |= 1u << atom[i];
+  }
+  for (int a = 1; a < atoms->num; a++)
+    if ((in >> a & 1) != (in >> (a - 1) & 1) || ((in >> a & 1) && !(joined >> a & 1))) border[a] = true;
+}
+
+static void mark_layout(const msc_atoms *atoms, const msc_layout *l, bool *border) {
+  uint8_t atom[MSC_MAX_SUBAXES];
+  for (int d = 0; l && d < l->rank; d++) {
+    int num = msc_atoms_in(atoms, l->first[d + 1] - l->first[d], l->sub + l->first[d], atom);
+    if (num > 0) mark_borders(atoms, num, atom, border);
+  }
+}
+
+bool shard_pieces_of(const shard_model *m, int *out_num, shard_piece *out_piece) {
+  const msc_atoms *atoms = &m->g->atoms;
+  bool border[MSC_MAX_SUBAXES] = {true};
+  for (int a = 1; a < atoms->num; a++) border[a] = atoms->atom[a].axis != atoms->atom[a - 1].axis;
+  for (size_t i = 0; i < m->num_vars; i++)
+    for (int l = 0; l < m->var[i].rule->num_letters; l++)
+      if (m->var[i].fixed.num[l]) mark_borders(atoms, m->var[i].fixed.num[l], m->var[i].fixed.atom[l], border);
+  for (size_t i = 0; i < m->g->func->body->num_args; i++) mark_layout(atoms, shard_fixed_layout(m->g->func, i), border);
+  *out_num = 0;
+  for (int a = 0; a < atoms->num; a++) {
+    if (border[a] && *out_num == SHARD_MAX_PIECES) return false;
+    if (border[a]) out_piece[(*out_num)++] = (shard_piece){(uint8_t)a, 0, 1};
+    out_piece[*out_num - 1].num++;
+    out_piece[*out_num - 1].size *= atoms->atom[a].size;
+  }
+  return true;
+}
+
+/* ---- what variables have in common ---- */
+
+static void put(shard_space *s, uint64_t word) {
+  if (s->num_words == s->room_words) {
+    uint64_t *old = s->word;
+    s->room_words = s->room_words ? 2 * s->room_words : 1024;
+    s->word = msc_new_array(s->arena, uint64_t, s->room_words);
+    if (old) memcpy(s->word, old, s->num_words * sizeof *old);
+  }
+  s->word[s->num_words++] = word;
+}
+
+static void put_bytes(shard_space *s, const void *data, size_t bytes) {
+  for (size_t at = 0; at < bytes; at += 8) {
+    uint64_t w = 0;
+    memcpy(&w, (const char *)data + at, bytes - at < 8 ? bytes - at : 8);
+    put(s, w);
+  }
+}
+
+static const msc_type *type_of(const shard_space *s, const shard_variable *v, const shard_member *m, int tensor) {
+  if (!m->op) return msc_type_with_layout(s->g->ctx, v->copied->type, NULL);
+  return tensor < m->op->num_in ? m->op->in[tensor].value->type : m->op->out[tensor - m->op->num_in].type;
+}
+
+static void put_member(shard_space *s, const shard_variable *v, const shard_member *m) {
+  const msc_rule *r = m->rule;
+  put(s, (uint64_t)(m->op ? m->op->kind : OP_COUNT) << 32 | (uint64_t)(m->rule ? 1u : 0u) << 1 | m->passes);
+  if (!r) return;
+  put(s, (uint64_t)r->num_tensors << 32 | (uint64_t)r->num_in << 16 | (uint64_t)r->linear << 1 | r->joint);
+  put(s, r->linear_in);
+  put_bytes(s, m->to_variable, r->num_letters);
+  for (int l = 0; l < r->num_letters; l++) put(s, (uint64_t)r->letter[l].role << 8 | r->letter[l].reduction | (uint64_t)r->letter[l].size << 16);
+  for (int t = 0; t < r->num_tensors; t++) {
+    put(s, (uint64_t)(uintptr_t)type_of(s, v, m, t));
+    for (int d = 0; d < r->tensor[t].rank; d++) put_bytes(s, &r->tensor[t].dim[d], 1 + r->tensor[t].dim[d].num);
+  }
+}
+
+/* Flows that count as the variable's own: within it, and from or to given layouts. */
+static bool is_own(const shard_flow *f) { return f->from.var < 0 || f->to.var < 0 || f->from.var == f->to.var; }
+
+static void put_flows(shard_space *s, int var) {
+  const msc_value *seen[64];
+  int num_seen = 0;
+  for (size_t i = s->first_flow[var]; i < s->first_flow[var + 1]; i++) {
+    const shard_flow *f = &s->m->flow[s->flow[i]];
+    if (!is_own(f)) continue;
+    int k = 0;
+    while (k < num_seen && seen[k] != f->value) k++;
+    if (k == num_seen && k < 64) seen[num_seen++] = f->value;
+    put(s, (uint64_t)(f->from.var < 0) << 1 | (uint64_t)(f->to.var < 0) << 2 | f->is_gradient | (uint64_t)k << 8);
+    put(s, (uint64_t)f->from.member << 32 | (uint64_t)f->from.tensor);
+    put(s, (uint64_t)f->to.member << 32 | (uint64_t)f->to.tensor);
+    put(s, (uint64_t)(uintptr_t)f->from.layout);
+    put(s, (uint64_t)(uintptr_t)f->to.layout);
+  }
+}
+
+static uint64_t key_of(shard_space *s, int var) {
+  const shard_variable *v = &s->m->var[var];
+  s->num_words = 0;
+  put(s, (uint64_t)v->rule->num_letters << 40 | (uint64_t)(v->group < 0) << 33 | (uint64_t)v->may_pass << 32 | v->closed);
+  put(s, v->group >= 0 && msc_op_attr(s->g->group[v->group].leader, "in_strategy"));
+  for (int l = 0; l < v->rule->num_letters; l++) {
+    put(s, (uint64_t)v->rule->letter[l].role << 8 | (uint64_t)v->rule->letter[l].size << 16);
+    put_bytes(s, v->fixed.atom[l], v->fixed.num[l]);
+    put(s, v->fixed.num[l]);
+  }
+  put(s, v->fixed.pass);
+  for (size_t k = 0; k < v->num_members; k++) put_member(s, v, &v->member[k]);
+  put_flows(s, var);
+  uint64_t hash = 1469598103934665603u;
+  for (size_t i = 0; i < s->num_words; i++) hash = (hash ^ s->word[i]) * 0x9E3779B97F4A7C15u, hash ^= hash >> 29;
+  return hash;
+}
+
+/* ---- states ---- */
+
+typedef struct {
+  shard_space *s;
+  const shard_variable *v;
+  bool mixed;             /* dimensions made of several letters: a state is judged as a whole */
+  int64_t parts[MSC_MAX_LETTERS]; /* of a strategy tuple; 0: none */
+  shard_state now;
+  int64_t product[MSC_MAX_LETTERS];
+  int8_t allowed[MSC_MAX_LETTERS][1 << 5]; /* by letter, of the first pieces: 0 not asked, 1 yes, -1 no */
+  int num, room;
+  shard_state *state;
+} drawing;
+
+static void digits_of(const shard_space *s, const shard_variable *v, bool irregular, const shard_state *state, msc_assignment *out) {
+  memset(out, 0, sizeof *out);
+  if (irregular) *out = v->fixed;
+  for (int p = 0; p < s->o.num_pieces; p++) {
+    const shard_piece *piece = &s->o.piece[p];
+    for (int i = 0; i < piece->num; i++) {
+      if (state->pass >> p & 1) out->pass |= 1u << (piece->first + i);
+      if (!irregular && state->on[p] != SHARD_NONE) out->atom[state->on[p]][out->num[state->on[p]]++] = (uint8_t)(piece->first + i);
+    }
+  }
+}
+
+static bool allows(const drawing *d, const msc_assignment *a) {
+  if (d->v->group >= 0) return shard_allows(d->s->g, d->v->group, a);
+  msc_assignment without = *a;
+  without.pass = 0;
+  return msc_rule_allows(d->v->rule, &without, &d->s->g->atoms);
+}
+
+/* May the letter take these pieces, as far as it alone can tell? */
+static bool letter_allows(drawing *d, int letter) {
+  uint32_t mask = 0;
+  for (int p = 0; p < d->s->o.num_pieces; p++)
+    if (d->now.on[p] == letter) mask |= 1u << p;
+  int8_t *known = mask < 1 << 5 ? &d->allowed[letter][mask] : NULL;
+  if (known && *known) return *known > 0;
+  shard_state alone;
+  memset(&alone, 0, sizeof alone);
+  for (int p = 0; p < d->s->o.num_pieces; p++) alone.on[p] = d->now.on[p] == letter ? (uint8_t)letter : SHARD_NONE;
+  msc_assignment a;
+  digits_of(d->s, d->v, false, &alone, &a);
+  bool ok = allows(d, &a);
+  if (known) *known = ok ? 1 : -1;
+  return ok;
+}
+
+static void keep_state(drawing *d) {
+  if (d->mixed) {
+    msc_assignment a;
+    digits_of(d->s, d->v, false, &d->now, &a);
+    if (!allows(d, &a)) return;
+  }
+  for (int l = 0; l < d->v->rule->num_letters; l++)
+    if (d->parts[l] && d->product[l] != d->parts[l]) return;
+  if (d->num == d->room) {
+    shard_state *old = d->state;
+    d->room = d->room ? 2 * d->room : 64;
+    d->state = msc_new_array(d->s->arena, shard_state, d->room);
+    if (old) memcpy(d->state, old, (size_t)d->num * sizeof *old);
+  }
+  d->state[d->num++] = d->now;
+}
+
+/* Depth is bounded by the number of pieces. */
+static void draw(drawing *d, int p, uint32_t open) {
+  if (d->num > d->s->o.max_states) return;
+  if (p == d->s->o.num_pieces) {
+    keep_state(d);
+    return;
+  }
+  if (!(open >> p & 1)) {
+    draw(d, p + 1, open);
+    return;
+  }
+  for (int l = 0; l < d->v->rule->num_letters; l++) {
+    if (d->v->rule->letter[l].role == MSC_REP || (d->v->closed >> l & 1 && !d->parts[l])) continue;
+    if (d->parts[l] && d->parts[l] % (d->product[l] * d->s->o.piece[p].size)) continue;
+    d->now.on[p] = (uint8_t)l;
+    d->product[l] *= d->s->o.piece[p].size;
+    if (d->mixed || letter_allows(d, l)) draw(d, p + 1, open);
+    d->product[l] /= d->s->o.piece[p].size;
+  }
+  d->now.on[p] = SHARD_NONE;
+  draw(d, p + 1, open);
+  if (!d->v->may_pass) return;
+  d->now.pass |= (uint16_t)(1u << p);
+  draw(d, p + 1, open);
+  d->now.pass &= (uint16_t) ~(1u << p);
+}
+
+/* The given digits as pieces; false: they are no pieces in mesh order. */
+static bool given_state(const shard_space *s, const shard_variable *v, shard_state *out) {
+  memset(out, 0, sizeof *out);
+  memset(out->on, SHARD_NONE, sizeof out->on);
+  for (int p = 0; p < s->o.num_pieces; p++)
+    if (v->fixed.pass >> s->o.piece[p].first & 1) out->pass |= (uint16_t)(1u << p);
+  for (int l = 0; l < v->rule->num_letters; l++)
+    for (int i = 0, p = 0; i < v->fixed.num[l]; i += s->o.piece[p].num) {
+      while (p < s->o.num_pieces && s->o.piece[p].first != v->fixed.atom[l][i]) p++;
+      if (p == s->o.num_pieces || i + s->o.piece[p].num > v->fixed.num[l]) return false;
+      for (int k = 0; k < s->o.piece[p].num; k++)
+        if (v->fixed.atom[l][i + k] != s->o.piece[p].first + k) return false;
+      out->on[p] = (uint8_t)l;
+    }
+  return true;
+}
+
+static bool has_mixed_dims(const shard_variable *v) {
+  for (size_t k = 0; k < v->num_members; k++)
+    for (int t = 0; v->member[k].rule && t < v->member[k].rule->num_tensors; t++)
+      for (int d = 0; d < v->member[k].rule->tensor[t].rank; d++)
+        if (v->member[k].rule->tensor[t].dim[d].num > 1) return true;
+  return false;
+}
+
+static void draw_states(shard_space *s, class_entry *e) {
+  const shard_variable *v = e->c.like;
+  drawing d = {.s = s, .v = v, .mixed = has_mixed_dims(v)};
+  uint32_t open = s->o.free_pieces;
+  for (int l = 0; l < MSC_MAX_LETTERS; l++) d.product[l] = 1;
+  e->irregular = !given_state(s, v, &d.now);
+  shard_state given = d.now;
+  bool tuple = v->group >= 0 && v->closed && msc_op_attr(s->g->group[v->group].leader, "in_strategy");
+  if (tuple) {
+    for (int l = 0; l < v->rule->num_letters; l++) d.parts[l] = shard_parts(&s->g->atoms, v->fixed.num[l], v->fixed.atom[l]);
+    memset(d.now.on, SHARD_NONE, sizeof d.now.on);
+    open = UINT32_MAX; /* which digits make up the parts is for the search to say */
+    draw(&d, 0, open);
+    e->irregular = e->irregular && d.num == 0;
+  } else if (!e->irregular) {
+    for (int p = 0; p < s->o.num_pieces; p++)
+      if (given.on[p] != SHARD_NONE || given.pass >> p & 1) open &= ~(1u << p);
+    draw(&d, 0, open);
+  }
+  if (d.num == 0) {
+    d.state = msc_arena_copy(s->arena, &given, sizeof given);
+    d.num = 1;
+  }
+  e->c.num_states = d.num;
+  e->c.state = d.state;
+}
+
+void shard_state_digits(const shard_space *s, int var, int state, msc_assignment *out_digits) {
+  const class_entry *e = s->of_var[var];
+  digits_of(s, &s->m->var[var], e->irregular, &e->c.state[state], out_digits);
+}
+
+/* ---- layouts by state ---- */
+
+static msc_assignment member_digits(const shard_member *m, const msc_assignment *of_variable) {
+  msc_assignment a;
+  memset(&a, 0, sizeof a);
+  for (int l = 0; l < m->rule->num_letters; l++) {
+    int from = m->to_variable[l];
+    if (from < 0) continue;
+    a.num[l] = of_variable->num[from];
+    memcpy(a.atom[l], of_variable->atom[from], a.num[l]);
+  }
+  if (m->passes) a.pass = of_variable->pass;
+  return a;
+}
+
+/* Where a piece on each letter of the variable cuts a tensor: dimension, PARTIAL or WHOLE; false: no such table says it all. */
+enum { PARTIAL = 14, WHOLE = 15 };
+
+static bool places_of(const class_entry *e, const shard_member *m, int tensor, uint8_t *out_place) {
+  const msc_tensor_letters *t = &m->rule->tensor[tensor];
+  memset(out_place, WHOLE, MSC_MAX_LETTERS);
+  if (e->irregular) return false;
+  bool result = tensor >= m->rule->num_in;
+  for (int l = 0; l < m->rule->num_letters; l++) {
+    int v = m->to_variable[l], dim = -1;
+    if (v < 0) continue;
+    for (int d = 0; d < t->rank; d++) {
+      if (t->dim[d].num > 1) return false;
+      if (t->dim[d].num && t->dim[d].letter[0] == l) dim = d;
+    }
+    bool partial = dim < 0 && result && m->rule->letter[l].role == MSC_RED;
+    if (out_place[v] != WHOLE || (partial && m->rule->letter[l].reduction != MSC_SUM)) return false;
+    out_place[v] = dim >= 0 ? (uint8_t)dim : partial ? PARTIAL : WHOLE;
+  }
+  return true;
+}
+
+static int slow_number(shard_space *s, const shard_variable *v, bool irregular, const shard_member *m, int tensor, const shard_state *state) {
+  msc_assignment of_variable, a;
+  digits_of(s, v, irregular, state, &of_variable);
+  a = member_digits(m, &of_variable);
+  return shard_layout_number(s->o.prices, msc_rule_layout(s->g->ctx, s->g->mesh, &s->g->atoms, m->rule, &a, (size_t)tensor));
+}
+
+static int number_of(shard_space *s, const class_entry *e, const shard_member *m, int tensor, const uint8_t *place, const shard_state *state) {
+  uint64_t code = (uint64_t)m->rule->tensor[tensor].rank << 60;
+  for (int p = 0; p < s->o.num_pieces; p++) {
+    uint64_t at = state->on[p] == SHARD_NONE ? WHOLE : place[state->on[p]];
+    if (m->passes && state->pass >> p & 1) at = PARTIAL;
+    code |= at << (4 * p);
+  }
+  size_t slot = (size_t)(code * 0x9E3779B97F4A7C15u >> 52);
+  if (s->code[slot].code == code && code) return s->code[slot].number;
+  int number = slow_number(s, e->c.like, false, m, tensor, state);
+  s->code[slot].code = code, s->code[slot].number = number;
+  return number;
+}
+
+static const shard_list *list_of(shard_space *s, class_entry *e, int member, int tensor) {
+  shard_list **at = &e->list[e->first_list[member] + (size_t)tensor];
+  if (*at) return *at;
+  const shard_member *m = &e->c.like->member[member];
+  uint8_t place[MSC_MAX_LETTERS];
+  bool quick = places_of(e, m, tensor, place);
+  shard_list *l = msc_new(s->arena, shard_list);
+  l->num_states = e->c.num_states;
+  l->at = msc_new_array(s->arena, int, l->num_states);
+  l->distinct = msc_new_array(s->arena, int, l->num_states);
+  for (int i = 0; i < l->num_states; i++) {
+    int n = quick ? number_of(s, e, m, tensor, place, &e->c.state[i]) : slow_number(s, e->c.like, e->irregular, m, tensor, &e->c.state[i]), k = 0;
+    while (k < l->num_distinct && l->distinct[k] != n) k++;
+    if (k == l->num_distinct) l->distinct[l->num_distinct++] = n;
+    l->at[i] = k;
+  }
+  return *at = l;
+}
+
+/* A list of one layout for each state of `like`. */
+static const shard_list *given_list(shard_space *s, const msc_layout *layout, int num_states) {
+  shard_list *l = msc_new(s->arena, shard_list);
+  l->num_states = num_states;
+  l->num_distinct = 1;
+  l->distinct = msc_new_array(s->arena, int, 1);
+  l->distinct[0] = shard_layout_number(s->o.prices, layout);
+  l->at = msc_new_array(s->arena, int, num_states);
+  return l;
+}
+
+static bool same_list(const shard_list *a, const shard_list *b) {
+  return a == b || (a && b && a->num_states == b->num_states && a->num_distinct == b->num_distinct &&
+                    !memcmp(a->distinct, b->distinct, (size_t)a->num_distinct * sizeof *a->distinct) && !memcmp(a->at, b->at, (size_t)a->num_states * sizeof *a->at));
+}
+
+/* ---- costs ---- */
+
+/* The part of one device, dimension by dimension: the largest. */
+static double local_elems(const msc_tensor_letters *t, const msc_type *type, const int64_t *part) {
+  double n = 1;
+  for (int d = 0; d < t->rank; d++) {
+    double of_dim = t->dim[d].num ? 1 : (double)type->dim[d];
+    for (int i = 0; i < t->dim[d].num; i++) of_dim *= (double)part[t->dim[d].letter[i]];
+    n *= of_dim;
+  }
+  return n;
+}
+
+/* Sizes of the member's letters on one device. */
+static void local_sizes(const shard_space *s, const shard_member *m, const int64_t *parts, int64_t *out_size) {
+  (void)s;
+  for (int l = 0; l < m->rule->num_letters; l++) {
+    int64_t k = m->to_variable[l] < 0 ? 1 : parts[m->to_variable[l]];
+    out_size[l] = (m->rule->letter[l].size + k - 1) / k;
+  }
+}
+
+static int64_t work_ns(const shard_space *s, const shard_variable *v, const shard_member *m, const int64_t *parts) {
+  msc_cost_class class = m->op ? msc_info(m->op)->cost : MSC_COST_NONE;
+  if (!m->op || !m->rule || class == MSC_COST_NONE || class == MSC_COST_COMM) return 0;
+  int64_t size[MSC_MAX_LETTERS];
+  double flops = 0, bytes = 0;
+  local_sizes(s, m, parts, size);
+  for (int t = 0; t < m->rule->num_tensors; t++) {
+    const msc_type *type = type_of(s, v, m, t);
+    bytes += local_elems(&m->rule->tensor[t], type, size) * (double)msc_dtype_bytes(type->dtype);
+  }
+  if (class == MSC_COST_FLOPS) {
+    flops = 2;
+    for (int l = 0; l < m->rule->num_letters; l++) flops *= (double)size[l];
+  }
+  return msc_cost_work(s->o.cost, type_of(s, v, m, 0)->dtype, flops, bytes);
+}
+
+/* Bytes that stay: parameters with their state and gradient, and what the backward needs of the forward. */
+static double kept_bytes(const shard_space *s, const shard_variable *v, const shard_member *m, const int64_t *parts) {
+  int64_t size[MSC_MAX_LETTERS];
+  double bytes = 0;
+  if (!m->rule || (m->op && !m->op->forward && !(msc_info(m->op)->flags & MSC_UPDATE))) return 0;
+  local_sizes(s, m, parts, size);
+  if (!m->op) { /* a copy of something that the backward reads */
+    bool saved = false;
+    for (const msc_use *u = v->copied->uses; u; u = u->next) saved |= u->user->forward != NULL;
+    return saved ? local_elems(&m->rule->tensor[0], v->copied->type, size) * (double)msc_dtype_bytes(v->copied->type->dtype) : 0;
+  }
+  const msc_op_info *info = msc_info(m->op);
+  for (int t = 0; t < m->op->num_in; t++) {
+    const msc_value *x = m->op->in[t].value;
+    bool tied = info->flags & MSC_UPDATE && t < info->num_operands && info->operand[t].tied >= 0, saved = m->op->forward && x->def && !x->def->forward;
+    bool gradient = info->flags & MSC_UPDATE && x->def && x->type->rank > 0;
+    if (saved && s->m->copy_of[x->id] >= 0) saved = false; /* counted with the copy */
+    for (int k = 0; k < t && saved; k++) saved = m->op->in[k].value != x;
+    if (tied || saved || gradient) bytes += local_elems(&m->rule->tensor[t], x->type, size) * (double)msc_dtype_bytes(x->type->dtype);
+  }
+  return bytes;
+}
+
+static void parts_of(const shard_space *s, const shard_variable *v, bool irregular, const shard_state *state, int64_t *out_parts) {
+  for (int l = 0; l < v->rule->num_letters; l++) out_parts[l] = irregular ? shard_parts(&s->g->atoms, v->fixed.num[l], v->fixed.atom[l]) : 1;
+  for (int p = 0; p < s->o.num_pieces && !irregular; p++)
+    if (state->on[p] != SHARD_NONE) out_parts[state->on[p]] *= s->o.piece[p].size;
+}
+
+static void add_work(const shard_space *s, class_entry *e) {
+  const shard_variable *v = e->c.like;
+  for (int i = 0; i < e->c.num_states; i++) {
+    int64_t parts[MSC_MAX_LETTERS];
+    double bytes = 0;
+    parts_of(s, v, e->irregular, &e->c.state[i], parts);
+    for (size_t k = 0; k < v->num_members; k++) {
+      e->c.ns[i] += work_ns(s, v, &v->member[k], parts);
+      bytes += kept_bytes(s, v, &v->member[k], parts);
+    }
+    e->c.bytes[i] = bytes < 4e18 ? (int64_t)bytes : (int64_t)4e18;
+  }
+}
+
+/* ---- tables ---- */
+
+/* Costs from each state of one end to each of the other, zero where `before` already brought the value there. */
+static int64_t *table_of(shard_space *s, const shard_flow *f, const shard_list *from, const shard_list *to, const shard_list *before) {
+  const msc_type *type = msc_type_with_layout(s->g->ctx, f->value->type, NULL);
+  size_t slot = (size_t)((uint64_t)(uintptr_t)type * 0x9E3779B97F4A7C15u >> 40 ^ (uint64_t)from->distinct[0] * 31 ^ (uint64_t)to->distinct[0] * 131) % NUM_SLOTS;
+  for (known_table *k = s->table[slot]; k; k = k->next)
+    if (k->type == type && k->is_gradient == f->is_gradient && same_list(k->from, from) && same_list(k->to, to) && same_list(k->before, before)) return k->cost;
+  known_table *k = msc_new(s->arena, known_table);
+  int64_t *cost = msc_new_array(s->arena, int64_t, (size_t)from->num_states * (size_t)to->num_states);
+  const int64_t **row = msc_new_array(s->arena, const int64_t *, from->num_distinct);
+  for (int i = 0; i < from->num_distinct; i++) row[i] = shard_price_row(s->o.prices, type, f->is_gradient, from->distinct[i], to->num_distinct, to->distinct);
+  for (int i = 0; i < from->num_states; i++)
+    for (int j = 0; j < to->num_states; j++) {
+      int there = to->distinct[to->at[j]];
+      if (!before || before->distinct[before->at[j]] != there) cost[(size_t)i * (size_t)to->num_states + (size_t)j] = row[from->at[i]][there];
+    }
+  *k = (known_table){type, f->is_gradient, from, to, before, cost, s->table[slot]};
+  s->table[slot] = k;
+  return cost;
+}
+
+static const shard_list *end_list(shard_space *s, const shard_end *e, int num_states) {
+  if (e->var < 0) return given_list(s, e->layout, num_states);
+  return list_of(s, s->of_var[e->var], e->member, e->tensor);
+}
+
+/* An earlier flow of the same value between the same variables.  *out_same: it brings the very same layouts. */
+static const shard_list *brought_before(shard_space *s, int var, size_t at, const shard_list *to, bool *out_same) {
+  const shard_flow *f = &s->m->flow[s->flow[at]];
+  const shard_list *before = NULL;
+  *out_same = false;
+  for (size_t i = s->first_flow[var]; i < at; i++) {
+    const shard_flow *b = &s->m->flow[s->flow[i]];
+    if (b->value != f->value || b->from.var != f->from.var || b->to.var != f->to.var || b->from.member != f->from.member || b->from.tensor != f->from.tensor) continue;
+    before = end_list(s, &b->to, to->num_states);
+    if (same_list(before, to)) *out_same = true;
+  }
+  return before;
+}
+
+static void add_own_flows(shard_space *s, int var) {
+  class_entry *e = s->of_var[var];
+  for (size_t i = s->first_flow[var]; i < s->first_flow[var + 1]; i++) {
+    const shard_flow *f = &s->m->flow[s->flow[i]];
+    if (!is_own(f)) continue;
+    bool same;
+    const shard_list *from = end_list(s, &f->from, e->c.num_states), *to = end_list(s, &f->to, e->c.num_states), *before = brought_before(s, var, i, to, &same);
+    if (same) continue;
+    for (int k = 0; k < e->c.num_states; k++) {
+      int have = from->distinct[from->at[k]], want = to->distinct[to->at[k]];
+      if (have == want || (before && before->distinct[before->at[k]] == want)) continue;
+      e->c.ns[k] += shard_price_row(s->o.prices, f->value->type, f->is_gradient, have, 1, &want)[want];
+      if (e->c.ns[k] > SHARD_IMPOSSIBLE) e->c.ns[k] = SHARD_IMPOSSIBLE;
+    }
+  }
+}
+
+static class_entry *class_of(shard_space *s, int var) {
+  uint64_t hash = key_of(s, var);
+  class_entry **slot = &s->slot[hash % NUM_SLOTS];
+  for (class_entry *e = *slot; e; e = e->next)
+    if (e->hash == hash && e->num_words == s->num_words && !memcmp(e->word, s->word, s->num_words * sizeof *s->word)) return s->of_var[var] = e;
+  const shard_variable *v = &s->m->var[var];
+  class_entry *e = msc_new(s->arena, class_entry);
+  *e = (class_entry){.c = {.like = v}, .hash = hash, .num_words = s->num_words, .word = msc_arena_copy(s->arena, s->word, s->num_words * sizeof *s->word), .next = *slot};
+  *slot = e;
+  size_t lists = 0;
+  e->first_list = msc_new_array(s->arena, size_t, v->num_members);
+  for (size_t k = 0; k < v->num_members; k++) {
+    e->first_list[k] = lists;
+    lists += v->member[k].rule ? v->member[k].rule->num_tensors : 0;
+  }
+  e->list = msc_new_array(s->arena, shard_list *, lists);
+  s->of_var[var] = e;
+  draw_states(s, e);
+  e->c.ns = msc_new_array(s->arena, int64_t, e->c.num_states);
+  e->c.bytes = msc_new_array(s->arena, int64_t, e->c.num_states);
+  add_work(s, e);
+  add_own_flows(s, var);
+  return e;
+}
+
+/* Flows by the variable at which they count: where they end, or where they begin when that is given. */
+static void sort_flows(shard_space *s) {
+  size_t n = s->m->num_vars;
+  s->first_flow = msc_new_array(s->arena, size_t, n + 2);
+  s->flow = msc_new_array(s->arena, size_t, s->m->num_flows);
+  for (int round = 0; round < 2; round++) {
+    for (size_t i = 0; i < s->m->num_flows; i++) {
+      const shard_flow *f = &s->m->flow[i];
+      size_t at = (size_t)(f->to.var >= 0 ? f->to.var : f->from.var);
+      if (round) s->flow[s->first_flow[at]++] = i;
+      else s->first_flow[at + 1]++;
+    }
+    for (size_t v = 1; v <= n && !round; v++) s->first_flow[v] += s->first_flow[v - 1];
+  }
+  memmove(s->first_flow + 1, s->first_flow, n * sizeof *s->first_flow);
+  s->first_flow[0] = 0;
+}
+
+bool shard_space_of(shard_model *m, const shard_space_options *o, msc_arena *arena, shard_space **out_space) {
+  shard_space *s = *out_space = msc_new(arena, shard_space);
+  s->m = m, s->g = m->g, s->o = *o, s->arena = arena;
+  s->of_var = msc_new_array(arena, class_entry *, m->num_vars);
+  sort_flows(s);
+  for (size_t v = 0; v < m->num_vars; v++)
+    if (class_of(s, (int)v)->c.num_states > o->max_states) return false;
+  return true;
+}
+
+void shard_space_problem(shard_space *s, shard_problem *out_problem) {
+  size_t vars = s->m->num_vars, num = 0;
+  int *num_states = msc_new_array(s->arena, int, vars);
+  shard_table *table = msc_new_array(s->arena, shard_table, vars + s->m->num_flows);
+  for (size_t v = 0; v < vars; v++) {
+    num_states[v] = s->of_var[v]->c.num_states;
+    table[num++] = (shard_table){(int)v, -1, s->of_var[v]->c.ns};
+  }
+  for (size_t v = 0; v < vars; v++)
+    for (size_t i = s->first_flow[v]; i < s->first_flow[v + 1]; i++) {
+      const shard_flow *f = &s->m->flow[s->flow[i]];
+      if (is_own(f)) continue;
+      bool same;
+      const shard_list *from = end_list(s, &f->from, 0), *to = end_list(s, &f->to, 0), *before = brought_before(s, (int)v, i, to, &same);
+      if (!same) table[num++] = (shard_table){f->from.var, f->to.var, table_of(s, f, from, to, before)};
+    }
+  *out_problem = (shard_problem){(int)vars, num_states, num, table};
+}

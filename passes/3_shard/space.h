@@ -1,0 +1,62 @@
+/* space.h: the states of every variable of a model, what they cost, and what flows cost between them.
+ *
+ * A piece of the mesh is a run of digits of one axis that a search assigns as a whole: an axis, unless something given cuts
+ * it.  A state puts every piece on a letter or on none; where two pieces meet on a letter they are in mesh order.  Variables
+ * that are alike share their states, and flows between like ones their tables, so repeated layers cost one. */
+#ifndef MSC_PASSES_3_SHARD_SPACE_H
+#define MSC_PASSES_3_SHARD_SPACE_H
+
+#include "passes/3_shard/eliminate.h"
+#include "passes/3_shard/model.h"
+#include "passes/3_shard/prices.h"
+
+enum { SHARD_MAX_PIECES = 15, SHARD_NONE = 0xff };
+
+typedef struct {
+  uint8_t first, num; /* atoms of the graph */
+  int64_t size;
+} shard_piece;
+
+typedef struct {
+  uint8_t on[SHARD_MAX_PIECES]; /* letter of the variable, or SHARD_NONE */
+  uint16_t pass;                /* pieces on which partial sums pass */
+} shard_state;
+
+/* Layouts of one tensor by state, as numbers of the prices. */
+typedef struct {
+  int num_states, num_distinct;
+  int *distinct;
+  int *at; /* by state: which of them */
+} shard_list;
+
+/* Variables that are alike. */
+typedef struct {
+  const shard_variable *like;
+  int num_states;
+  shard_state *state;
+  int64_t *ns, *bytes;   /* by state: work and flows within; memory */
+} shard_class;
+
+typedef struct shard_space shard_space;
+
+typedef struct {
+  const msc_cost *cost;
+  shard_prices *prices;
+  int num_pieces;
+  shard_piece piece[SHARD_MAX_PIECES];
+  uint32_t free_pieces;  /* those that may be placed; the others stay where `fixed` has them */
+  int max_states;        /* of one variable */
+} shard_space_options;
+
+/* False when a variable has more states than allowed, or none. */
+bool shard_space_of(shard_model *m, const shard_space_options *o, msc_arena *arena, shard_space **out_space);
+const shard_class *shard_class_of(const shard_space *s, int var);
+/* The digits of a state, and as atoms the pieces on which sums pass. */
+void shard_state_digits(const shard_space *s, int var, int state, msc_assignment *out_digits);
+/* Tables of all variables and flows, for shard_eliminate. */
+void shard_space_problem(shard_space *s, shard_problem *out_problem);
+
+/* Whole axes, cut where given digits and layouts begin or end.  False: more than SHARD_MAX_PIECES. */
+bool shard_pieces_of(const shard_model *m, int *out_num, shard_piece *out_piece);
+
+#endif
