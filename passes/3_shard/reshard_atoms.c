@@ -140,10 +140,17 @@ static void put_link(reshard_problem *p, msc_subaxis s, int atom) {
   }
 }
 
+static bool is_prime(int64_t n) {
+  for (int64_t d = 2; d * d <= n; d++)
+    if (n % d == 0) return false;
+  return true;
+}
+
 static void put_run(reshard_problem *p, const run *r, int atom) {
   p->num_digits[atom] = r->num;
   memcpy(p->digit[atom], r->digit, (size_t)r->num * sizeof *r->digit);
   p->size[atom] = msc_group_size(r->num, r->digit);
+  p->prime[atom] = is_prime(p->size[atom]);
   p->alpha_ns[atom] = 0, p->bytes_per_ns[atom] = 0;
   for (int i = 0; i < r->num; i++) put_link(p, r->digit[i], atom);
 }
@@ -183,6 +190,7 @@ static void put_classes(reshard_problem *p, const runs *r) {
 
 static void put_target(reshard_problem *p) {
   uint32_t all = (1u << p->num_atoms) - 1;
+  p->from_local = msc_reshard_local(p, &p->from);
   p->to_local = msc_reshard_local(p, &p->to);
   p->to_terms = msc_reshard_atoms_size(p, p->to.partial);
   p->to_copies = msc_reshard_atoms_size(p, all & ~msc_reshard_used(p, &p->to));

@@ -63,27 +63,113 @@ int64_t msc_reshard_lower_bound(const reshard_problem *p) {
 
 /* ---- bytes that any path receives ---- */
 
-/* A value whose terms must be added or moved: every element arrives at least once.  And to bring k terms together takes
- * k-1 messages, to spread the sum to the m-1 other copies m-1 more: no device receives less than the average. */
-static int64_t sum_bytes(int64_t local, int64_t terms, int64_t copies) {
-  int64_t average = (int64_t)(((__int128)local * (terms + copies - 2) + copies - 1) / copies);
-  return average > local ? average : local;
+/* How a state lies to the target. */
+typedef struct {
+  bool contrary; /* some dimension holds an atom where the target has another, or partial atoms must move: atoms have to leave */
+  bool blocked;  /* a dimension lacks an atom that cuts another one */
+  bool one_off;  /* a single atom of two parts at the end of one dimension is all that is contrary */
+  int off;       /* that atom */
+  bool covers;   /* slices can make at least the target's parts of every dimension; false only if that is certain */
+} relation;
+
+static int count_kind(const reshard_problem *p, int num, const uint8_t *atom, int64_t size) {
+  int n = 0;
+  for (int i = 0; i < num; i++) n += p->size[atom[i]] == size;
+  return n;
 }
 
-static bool is_finished(const reshard_problem *p, uint32_t partial) { return partial == p->to.partial; }
+/* Are there enough atoms of each size for the larger of both cuts in every dimension?  `slack`: fewer atoms of size 2 may do. */
+static bool can_cover(const reshard_problem *p, const reshard_state *s, int slack) {
+  for (int a = 0; a < p->num_atoms; a++) {
+    int needed = 0, there = 0;
+    if (!p->prime[a]) return true;
+    for (int b = 0; b < p->num_atoms; b++) there += p->size[b] == p->size[a] && (p->options->free_partial || !(p->to.partial >> b & 1));
+    for (int d = 0; d < p->rank; d++) {
+      int x = count_kind(p, s->num[d], s->atom[d], p->size[a]), y = count_kind(p, p->to.num[d], p->to.atom[d], p->size[a]);
+      needed += x > y ? x : y;
+    }
+    if (needed > there + (p->size[a] == 2 ? slack : 0)) return false;
+  }
+  return true;
+}
 
-/* Terms can be made for nothing, so their number says nothing. */
-static bool is_free(const reshard_problem *p, uint32_t partial) { return p->options->free_partial && (p->to.partial & ~partial); }
+static relation relation_of(const reshard_problem *p, const reshard_state *s) {
+  relation r = {.covers = true};
+  const reshard_state *to = &p->to;
+  uint32_t cuts = msc_reshard_used(p, s) & ~s->partial;
+  int contrary = 0;
+  for (int d = 0; d < p->rank; d++) {
+    int same = 0;
+    while (same < s->num[d] && same < to->num[d] && s->atom[d][same] == to->atom[d][same]) same++;
+    if (same < s->num[d] && same < to->num[d]) {
+      contrary++;
+      r.off = s->atom[d][same];
+      r.one_off = same == s->num[d] - 1 && p->size[r.off] == 2;
+    } else {
+      for (int i = same; i < to->num[d]; i++) r.blocked |= cuts >> to->atom[d][i] & 1;
+    }
+  }
+  r.contrary = contrary > 0;
+  r.one_off = r.one_off && contrary == 1;
+  if ((to->partial & ~s->partial) && !p->options->free_partial) r.contrary = true, r.one_off = false;
+  if (r.contrary) r.covers = can_cover(p, s, r.one_off ? 2 : 0);
+  return r;
+}
 
-static int64_t partial_bytes(const reshard_problem *p, uint32_t partial) {
+/* Terms that are to be added to one; 1: none, or others take their place. */
+static int64_t lost_terms(const reshard_problem *p, uint32_t partial) {
   int64_t terms = msc_reshard_atoms_size(p, partial) / p->to_terms;
-  if (is_free(p, partial)) return 0;
-  return sum_bytes(p->to_local, terms > 1 ? terms : 2, p->to_copies);
+  bool gains = p->to.partial & ~partial;
+  return terms < 1 || (gains && p->options->free_partial) ? 1 : terms;
 }
 
-static int64_t bytes_from(const reshard_problem *p, const reshard_state *s) {
-  if (!is_finished(p, s->partial)) return partial_bytes(p, s->partial);
-  return p->to_local - held_everywhere(p, s, &p->to);
+/* k terms are added to one, and it is spread: no step brings more.  Proof: every step costs at least as much as it lowers
+ * this number.  e = bytes of the finest possible part; a state with k terms has parts of at least k e.
+ *   a reduce_scatter by m costs (1-1/m) k e at least, as much as k falls; the last of them leaves L/k of the target at most
+ *   what makes a contrary or a blocked state another costs e at least: half of 2 e, or more
+ * And the number is reached only by ways with as many steps as given: from a contrary state a reduce_scatter of the
+ * finest parts, a permute into parts of the target's parts, a gather. */
+static reshard_cost sum_bound(const reshard_problem *p, int64_t terms, const relation *r) {
+  int64_t finest = p->to_local / p->to_copies, extra;
+  if (__builtin_mul_overflow(finest, terms - 2, &extra) || extra > INT64_MAX / 4) extra = INT64_MAX / 4;
+  int64_t bytes = p->to_local + extra + (r->contrary ? finest : r->blocked ? finest / 2 : 0);
+  int gathers = p->to_local > finest;
+  if (!r->contrary) return msc_reshard_cost_of(bytes, 0, 1 + (terms > 2 && gathers));
+  if (!r->covers) return msc_reshard_cost_of(bytes, 1, 1);
+  return msc_reshard_cost_of(bytes, 0, r->one_off ? 2 : 2 + gathers);
+}
+
+/* A dimension of the target is cut less than that of s: one permute, or one all_to_all of the atom that is off, is not enough. */
+static bool exceeds(const reshard_problem *p, const reshard_state *s, const relation *r) {
+  for (int d = 0; d < p->rank; d++) {
+    int64_t parts = msc_reshard_parts(p, s, d);
+    if (r->one_off && s->num[d] && s->atom[d][s->num[d] - 1] == r->off) parts /= 2;
+    if (msc_reshard_parts(p, &p->to, d) % parts) return true;
+  }
+  return r->one_off && !((msc_reshard_used(p, &p->to) & ~p->to.partial) >> r->off & 1) && exceeds(p, s, &(relation){0});
+}
+
+/* Bytes, exchanges and steps of the cheapest path, at least. */
+static reshard_cost bytes_bound(const reshard_problem *p, const reshard_state *s) {
+  relation r = relation_of(p, s);
+  int64_t terms = lost_terms(p, s->partial);
+  uint32_t lost = s->partial & ~p->to.partial;
+  if (lost && terms > 1) return sum_bound(p, terms, &r);
+  if (lost) return msc_reshard_cost_of(p->to_local, 0, 1);
+  if (!r.contrary) return msc_reshard_cost_of(p->to_local - held_everywhere(p, s, &p->to), 0, 1);
+  return msc_reshard_cost_of(p->to_local, !r.covers, r.covers && exceeds(p, s, &r) ? 2 : 1);
+}
+
+static bool is_finished(const reshard_problem *p, uint32_t partial) {
+  return partial == p->to.partial || (p->options->free_partial && !(partial & ~p->to.partial));
+}
+
+/* Of any state with these partial atoms. */
+static int64_t partial_bytes(const reshard_problem *p, uint32_t partial) {
+  relation none = {0};
+  int64_t terms = lost_terms(p, partial);
+  if (terms > 1) return (int64_t)(sum_bound(p, terms, &none) >> RESHARD_MINOR_BITS);
+  return partial & ~p->to.partial ? p->to_local : 0;
 }
 
 /* ---- bytes that must cross slow links ---- */
@@ -151,25 +237,27 @@ static int64_t least_ns(const reshard_problem *p, double alpha_ns, double ns) {
   return (int64_t)((p->options->launch_ns + alpha_ns + ns) * (1 - 1e-9)); /* below what rounding of the costs may give */
 }
 
-static int64_t least_cost(const reshard_problem *p, int64_t bytes) {
+int64_t msc_reshard_least_cost(const reshard_problem *p, int64_t bytes) {
   if (!p->options->time) return bytes;
   return least_ns(p, p->fastest_alpha, p->fastest > 0 ? (double)bytes / p->fastest : 0);
 }
 
-int64_t msc_reshard_estimate(const reshard_problem *p, const reshard_state *s) {
-  int64_t bytes = p->uneven ? 0 : bytes_from(p, s), best = least_cost(p, bytes);
-  for (int i = 0; i < p->num_links && p->options->time; i++) {
+reshard_cost msc_reshard_estimate(const reshard_problem *p, const reshard_state *s) {
+  reshard_cost bound = p->uneven ? msc_reshard_cost_of(0, 0, 1) : bytes_bound(p, s);
+  if (!p->options->time) return bound;
+  int64_t bytes = (int64_t)(bound >> RESHARD_MINOR_BITS), best = msc_reshard_least_cost(p, bytes);
+  for (int i = 0; i < p->num_links; i++) {
     const reshard_links *l = &p->links[i];
     double slow = slow_bytes(p, s, l);
     if (slow <= 0) continue;
     int64_t ns = least_ns(p, l->alpha_ns, slow / l->rate + ((double)bytes > slow ? ((double)bytes - slow) / p->fastest : 0));
     if (ns > best) best = ns;
   }
-  return best;
+  return msc_reshard_cost_of(best, 0, 1);
 }
 
 reshard_hope msc_reshard_hope(const reshard_problem *p, uint32_t partial, int64_t budget) {
-  if (p->uneven || is_free(p, partial)) return HOPE_ANY;
-  if (!is_finished(p, partial)) return least_cost(p, partial_bytes(p, partial)) <= budget ? HOPE_ANY : HOPE_NONE;
-  return least_cost(p, p->to_local) <= budget ? HOPE_ANY : HOPE_NESTED;
+  if (p->uneven) return HOPE_ANY;
+  if (!is_finished(p, partial)) return msc_reshard_least_cost(p, partial_bytes(p, partial)) <= budget ? HOPE_ANY : HOPE_NONE;
+  return msc_reshard_least_cost(p, p->to_local) <= budget ? HOPE_ANY : HOPE_NESTED;
 }

@@ -160,30 +160,30 @@ static int64_t rounds(reshard_verb verb, int64_t k) {
   return verb == ALL_REDUCE ? 2 * log : k - 1;
 }
 
-static int64_t ns_of(const reshard_problem *p, uint32_t atoms, int64_t num_rounds, int64_t bytes) {
+int64_t msc_reshard_ns(const reshard_problem *p, reshard_verb verb, uint32_t atoms, int64_t k, int64_t bytes) {
   double latency = 0, rate = 0;
   for (uint32_t m = atoms; m; m &= m - 1) {
     int a = __builtin_ctz(m);
     if (p->alpha_ns[a] > latency) latency = p->alpha_ns[a];
     if (p->bytes_per_ns[a] > 0 && (rate == 0 || p->bytes_per_ns[a] < rate)) rate = p->bytes_per_ns[a];
   }
-  return (int64_t)(p->options->launch_ns + (double)num_rounds * latency + (rate > 0 ? (double)bytes / rate : 0) + 0.5);
+  return (int64_t)(p->options->launch_ns + (double)rounds(verb, k) * latency + (rate > 0 ? (double)bytes / rate : 0) + 0.5);
 }
 
 /* Sets the cost of an edge over a group; false when it is over the budget. */
 static bool price(expansion *x, reshard_verb verb, uint32_t atoms, int64_t k, int64_t bytes) {
   x->edge = (reshard_edge){verb, bytes, 0};
-  if (x->p->options->time) x->edge.ns = ns_of(x->p, atoms, rounds(verb, k), bytes);
+  if (x->p->options->time) x->edge.ns = msc_reshard_ns(x->p, verb, atoms, k, bytes);
   return (x->p->options->time ? x->edge.ns : bytes) <= x->budget;
 }
 
-static int64_t all_reduce_bytes(int64_t k, int64_t local) { return (int64_t)((2 * (__int128)(k - 1) * local + k - 1) / k); }
+int64_t msc_reshard_all_reduce_bytes(int64_t k, int64_t local) { return (int64_t)((2 * (__int128)(k - 1) * local + k - 1) / k); }
 
 void msc_reshard_price(const reshard_problem *p, reshard_verb verb, const reshard_state *from, const reshard_state *to, reshard_edge *out_edge) {
   expansion x = {.p = p, .budget = INT64_MAX};
   uint32_t atoms = msc_reshard_used(p, from) & ~msc_reshard_used(p, to);
   int64_t k = msc_reshard_atoms_size(p, atoms), local = msc_reshard_local(p, from);
-  price(&x, verb, atoms, k, verb == ALL_REDUCE ? all_reduce_bytes(k, local) : (k - 1) * local);
+  price(&x, verb, atoms, k, verb == ALL_REDUCE ? msc_reshard_all_reduce_bytes(k, local) : (k - 1) * local);
   *out_edge = x.edge;
 }
 
@@ -315,7 +315,7 @@ static void reduce(expansion *x) {
     if (skips_twin(x, m, x->from->partial)) continue;
     int64_t k = msc_reshard_atoms_size(p, m);
     x->s.partial = x->from->partial & ~m;
-    if (peak_allows(x, x->local) && price(x, ALL_REDUCE, m, k, all_reduce_bytes(k, x->local)) && is_hopeful(x)) emit(x);
+    if (peak_allows(x, x->local) && price(x, ALL_REDUCE, m, k, msc_reshard_all_reduce_bytes(k, x->local)) && is_hopeful(x)) emit(x);
     x->gains = (1u << p->rank) - 1;
     if (!peak_allows(x, p->uneven ? 0 : x->local / k)) continue;
     if (price(x, REDUCE_SCATTER, m, k, p->uneven ? 0 : x->local - x->local / k) && is_hopeful(x)) arrange(x, m, 0);

@@ -19,6 +19,14 @@ typedef struct {
 
 typedef unsigned __int128 reshard_key;
 
+/* What a path costs, as it is compared: bytes or ns, then exchanges, then steps with traffic. */
+typedef unsigned __int128 reshard_cost;
+enum { RESHARD_MINOR_BITS = 32, RESHARD_EXCHANGE = 1 << 16 };
+#define MSC_RESHARD_NO_COST ((reshard_cost)INT64_MAX << RESHARD_MINOR_BITS) /* its bytes still fit a budget */
+static inline reshard_cost msc_reshard_cost_of(int64_t major, int exchanges, int steps) {
+  return (reshard_cost)(uint64_t)major << RESHARD_MINOR_BITS | (uint32_t)(exchanges * RESHARD_EXCHANGE + steps);
+}
+
 /* Atoms whose links are no faster than `rate`, as seen from the nodes that they connect. */
 typedef struct {
   uint32_t slow;
@@ -35,6 +43,7 @@ typedef struct {
   const msc_layout *from_layout, *to_layout;
   int rank, num_atoms;
   int64_t size[RESHARD_ATOMS];
+  bool prime[RESHARD_ATOMS];     /* is the size? */
   uint8_t class_of[RESHARD_ATOMS]; /* the first atom that could be swapped with it: same size, link and role, and no place of its own in from or to */
   bool has_classes;              /* some class has two atoms: states are searched up to such swaps */
   int num_digits[RESHARD_ATOMS]; /* an atom may stand for several digits that stay together */
@@ -44,7 +53,7 @@ typedef struct {
   reshard_state from, to;
   bool uneven;                   /* from or to does not divide the shape */
   bool coarse;                   /* fewer atoms than the mesh has primes */
-  int64_t to_local, to_terms, to_copies; /* of the target: bytes, partial terms, devices with the same part */
+  int64_t from_local, to_local, to_terms, to_copies; /* bytes of a part; of the target: partial terms, devices with the same part */
   double fastest, fastest_alpha;    /* bytes per ns and latency of the best link */
   uint32_t not_slowest;          /* all but the atoms that make any step they are in as slow as a step can be */
   int num_links;
@@ -90,6 +99,9 @@ typedef struct {
  * or into parts of its parts where there are sums to finish. */
 typedef void reshard_emit(void *user, const reshard_state *to, const reshard_edge *edge);
 void msc_reshard_expand(const reshard_problem *p, const reshard_state *s, const reshard_wanted *wanted, reshard_emit *emit, void *user);
+/* Time of one step with this many bytes over a group of k. */
+int64_t msc_reshard_ns(const reshard_problem *p, reshard_verb verb, uint32_t atoms, int64_t k, int64_t bytes);
+int64_t msc_reshard_all_reduce_bytes(int64_t k, int64_t local);
 /* The cost of a given all_reduce or all_gather. */
 void msc_reshard_price(const reshard_problem *p, reshard_verb verb, const reshard_state *from, const reshard_state *to, reshard_edge *out_edge);
 int64_t msc_reshard_peak(const reshard_problem *p, reshard_verb verb, const reshard_state *from, const reshard_state *to);
@@ -100,12 +112,23 @@ int64_t msc_reshard_peak(const reshard_problem *p, reshard_verb verb, const resh
  * sets cannot change like this. */
 bool msc_reshard_direct(const reshard_problem *p, const reshard_state *s, const reshard_state *to, int64_t *out_bytes, int64_t *out_terms);
 int64_t msc_reshard_lower_bound(const reshard_problem *p); /* that from p->from to p->to; -1 with partial values */
-/* Bytes, or ns, that every path from s to the target costs at least. */
-int64_t msc_reshard_estimate(const reshard_problem *p, const reshard_state *s);
+/* What every path from s to the target costs at least, unless slices are enough. */
+reshard_cost msc_reshard_estimate(const reshard_problem *p, const reshard_state *s);
+/* Bytes, or the ns that receiving them takes at least. */
+int64_t msc_reshard_least_cost(const reshard_problem *p, int64_t bytes);
 /* Which states with this partial set can be on a path that costs at most `budget` more: none; those of which no dimension
  * contradicts the target's; any. */
 typedef enum { HOPE_NONE, HOPE_NESTED, HOPE_ANY } reshard_hope;
 reshard_hope msc_reshard_hope(const reshard_problem *p, uint32_t partial, int64_t budget);
+
+/* ---- reshard_tally.c ---- */
+
+typedef struct reshard_tallies reshard_tallies;
+/* NULL: there are too many, or sizes do not divide. */
+reshard_tallies *msc_reshard_tallies_new(const reshard_problem *p, msc_arena *arena);
+/* A lower bound of the cost from s to the target; exact or above the limit where only one of the atoms matters.  The limit
+ * must not grow from call to call. */
+reshard_cost msc_reshard_tally_bound(reshard_tallies *t, const reshard_state *s, reshard_cost limit);
 
 /* ---- reshard_search.c ---- */
 

@@ -8,20 +8,14 @@
 
 #include "passes/3_shard/reshard_graph.h"
 
-/* bytes or ns, then 1 per exchange << 16, then steps. */
-typedef unsigned __int128 cost;
-enum { MINOR_BITS = 32, EXCHANGE_UNIT = 1 << 16, MAX_LINKS = 2000000 };
+typedef reshard_cost cost;
 
 /* Edges to look at in search of the least cost, and for the best of equal paths after it is known. */
-enum { MOST_WORK = 8000000, MOST_WORK_TIME = 1000000, HASTY_WORK = 300000, TIE_WORK = 200000, MAX_SLICED = 1000 };
+enum { EASY_WORK = 2000, MOST_WORK = 8000000, MOST_WORK_TIME = 1000000, HASTY_WORK = 300000, TIE_WORK = 3000, SMALL_ATOMS = 3, MAX_SLICED = 1000, MAX_LINKS = 2000000 };
 
-static cost cost_of(int64_t major, int exchanges, int steps) {
-  return (cost)(uint64_t)major << MINOR_BITS | (uint32_t)(exchanges * EXCHANGE_UNIT + steps);
-}
+static int64_t major_of(cost c) { return (int64_t)(c >> RESHARD_MINOR_BITS); }
 
-static int64_t major_of(cost c) { return (int64_t)(c >> MINOR_BITS); }
-
-static const cost NO_COST = (cost)INT64_MAX << MINOR_BITS; /* its bytes still fit a budget */
+static const cost NO_COST = MSC_RESHARD_NO_COST;
 
 typedef struct {
   int from, next; /* index of a node; of the next edge into the same node, -1: none */
@@ -63,8 +57,11 @@ typedef struct {
   int num_classes, cap_classes;
   int current, target;
   cost limit; /* paths above it are of no interest */
+  int64_t peak; /* of a best path, once one is known: its equals with more are of no interest; 0: none is */
+  reshard_state at; /* the state of `current` */
   int64_t work, most_work; /* edges looked at; when to stop */
   int haste;   /* weight of the estimates: 1 finds the best path, more finds some path sooner */
+  reshard_tallies *tallies; /* better bounds, for what is not easy; or NULL */
   bool proven; /* no path costs less than the target's */
 } search;
 
@@ -113,7 +110,7 @@ static int add_node(search *s, reshard_key key, cost h) {
 
 /* Of equal estimates the one that is nearer to the target: the least cost is known before its equals are looked at. */
 static bool comes_first(const search *s, entry a, entry b) {
-  return a.f != b.f ? a.f < b.f : s->node[a.node].h < s->node[b.node].h;
+  return a.f != b.f ? a.f < b.f : s->node[a.node].h != s->node[b.node].h ? s->node[a.node].h < s->node[b.node].h : a.node > b.node;
 }
 
 static void push(search *s, cost f, int node_index) {
@@ -138,9 +135,11 @@ static entry pop(search *s) {
 /* ---- the search ---- */
 
 /* What every path from here costs at least. */
-static cost estimate(const search *s, const reshard_state *state) {
+static cost estimate(search *s, const reshard_state *state) {
   if (msc_reshard_only_sliced(s->p, state, &s->p->to)) return 0;
-  return cost_of(msc_reshard_estimate(s->p, state), 0, 1) * (unsigned)s->haste;
+  cost bound = msc_reshard_estimate(s->p, state);
+  cost better = s->tallies && bound <= s->limit ? msc_reshard_tally_bound(s->tallies, state, s->limit) : 0;
+  return (better > bound ? better : bound) * (unsigned)s->haste;
 }
 
 static reshard_key canonical_key(const reshard_problem *p, const reshard_state *state, reshard_state *spare) {
@@ -152,10 +151,10 @@ static reshard_key canonical_key(const reshard_problem *p, const reshard_state *
 
 static void relax(void *user, const reshard_state *state, const reshard_edge *edge) {
   search *s = user;
-  cost c = edge->verb == SLICE ? 0 : cost_of(s->p->options->time ? edge->ns : edge->bytes, edge->verb == EXCHANGE, 1);
+  cost c = edge->verb == SLICE ? 0 : msc_reshard_cost_of(s->p->options->time ? edge->ns : edge->bytes, edge->verb == EXCHANGE, 1);
   cost g = s->node[s->current].g + c;
   s->work++;
-  if (g > s->limit) return;
+  if (g > s->limit || (s->peak && msc_reshard_peak(s->p, edge->verb, &s->at, state) > s->peak)) return;
   reshard_state canonical;
   reshard_key key = canonical_key(s->p, state, &canonical);
   int i = find_node(s, key);
@@ -192,6 +191,20 @@ static uint32_t permuted_atoms(search *s, const reshard_state *state, cost g) {
   return (1u << s->p->num_atoms) - 1;
 }
 
+/* The largest step of the path to the target that was found first. */
+static int64_t peak_found(search *s) {
+  int64_t peak = 1;
+  reshard_state from, to;
+  for (int n = s->target; s->node[n].links >= 0; n = s->link[s->node[n].links].from) {
+    const link *l = &s->link[s->node[n].links];
+    msc_reshard_state_of(s->p, s->node[l->from].key, &from);
+    msc_reshard_state_of(s->p, s->node[n].key, &to);
+    int64_t own = msc_reshard_peak(s->p, l->edge.verb, &from, &to);
+    if (own > peak) peak = own;
+  }
+  return peak;
+}
+
 static void run(search *s) {
   while (s->heap_num) {
     entry e = pop(s);
@@ -201,17 +214,17 @@ static void run(search *s) {
     n->closed = true;
     if (e.node == s->target) {
       s->proven = s->haste == 1;
-      s->most_work = s->work + TIE_WORK;
+      s->most_work = s->work + (s->p->num_atoms > SMALL_ATOMS ? TIE_WORK : MOST_WORK); /* small graphs end before that */
       if (s->cost_only || !s->proven) return;
+      s->peak = peak_found(s);
       continue;
     }
     if (s->work > s->most_work || s->num_links > MAX_LINKS) return;
-    reshard_state state;
-    msc_reshard_state_of(s->p, n->key, &state);
+    msc_reshard_state_of(s->p, n->key, &s->at);
     s->current = e.node;
     cost g = n->g;
-    reshard_wanted wanted = {.budget = major_of(s->limit - g), .movable = permuted_atoms(s, &state, g)};
-    msc_reshard_expand(s->p, &state, &wanted, relax, s);
+    reshard_wanted wanted = {.budget = major_of(s->limit - g), .movable = permuted_atoms(s, &s->at, g)};
+    msc_reshard_expand(s->p, &s->at, &wanted, relax, s);
   }
 }
 
@@ -436,9 +449,8 @@ static void walk_back(search *s, reshard_path *path) {
   }
 }
 
-static void open_search(search *s, const reshard_problem *p, msc_arena *arena, int haste) {
-  *s = (search){.p = p, .arena = arena, .limit = NO_COST, .haste = haste};
-  s->most_work = haste > 1 ? HASTY_WORK : p->options->time ? MOST_WORK_TIME : MOST_WORK;
+static void open_search(search *s, const reshard_problem *p, msc_arena *arena, int haste, int64_t most_work, reshard_tallies *tallies, cost limit) {
+  *s = (search){.p = p, .arena = arena, .limit = limit, .haste = haste, .most_work = most_work, .tallies = tallies};
   reshard_state spare;
   s->target = add_node(s, canonical_key(p, &p->to, &spare), 0);
   reshard_key from = canonical_key(p, &p->from, &spare);
@@ -450,12 +462,18 @@ static void open_search(search *s, const reshard_problem *p, msc_arena *arena, i
 bool msc_reshard_search(const reshard_problem *p, msc_arena *arena, bool cost_only, reshard_path *out_path, bool *out_proven) {
   search s, hasty;
   memset(out_path, 0, sizeof *out_path);
-  open_search(&s, p, arena, 1);
+  open_search(&s, p, arena, 1, EASY_WORK, NULL, NO_COST);
   s.cost_only = cost_only;
   run(&s);
+  if (!s.proven && s.work > s.most_work) {
+    cost limit = s.limit;
+    open_search(&s, p, arena, 1, p->options->time ? MOST_WORK_TIME : MOST_WORK, msc_reshard_tallies_new(p, arena), limit);
+    s.cost_only = cost_only;
+    run(&s);
+  }
   *out_proven = s.proven;
   if (!s.proven && s.work > s.most_work) { /* too large: what a search that hurries finds may be better */
-    open_search(&hasty, p, arena, 3);
+    open_search(&hasty, p, arena, 3, HASTY_WORK, NULL, NO_COST);
     hasty.cost_only = cost_only;
     run(&hasty);
     if (hasty.node[hasty.target].g < s.node[s.target].g) s = hasty;
@@ -495,7 +513,7 @@ int64_t msc_reshard_least_peak(const reshard_problem *p, msc_arena *arena) {
   msc_reshard_options options = *p->options;
   options.peak = 0;
   free_of_limit.options = &options;
-  open_search(&s, &free_of_limit, arena, 1);
+  open_search(&s, &free_of_limit, arena, 1, MOST_WORK, NULL, NO_COST);
   s.heap[0].f = 0;
   if (s.heap[0].node == s.target) return msc_reshard_local(p, &p->from);
   while (s.heap_num && s.work < MOST_WORK) {
