@@ -351,8 +351,8 @@ static void give_table(const msc_op *op, msc_rule *rule, size_t tensor, int axis
 /* table [p,v,d], indices [*] -> [p,*,d]: a rank with some of the rows gives zeros for the others, hence v:sum. */
 bool rule_gather(const msc_op *op, msc_rule *rule) {
   int axis = (int)msc_op_int(op, "axis"), num = tensor_type(op, 1)->rank;
+  give_stars(op, rule, 1, 0, num); /* first: strategies and device matrices name the indices' letters before the table's */
   give_table(op, rule, 0, axis, -1);
-  give_stars(op, rule, 1, 0, num);
   give_table(op, rule, 2, axis, num);
   return true;
 }

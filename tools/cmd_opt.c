@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "ir/text.h"
+#include "passes/3_shard/strategy_file.h"
+#include "passes/config.h"
 #include "passes/pass.h"
 #include "tools/cli.h"
 #include "tools/expect.h"
@@ -25,6 +27,7 @@ typedef struct {
   timing *first, *last; /* one per pass that ran */
   msc_text ir;          /* what goes to stdout */
   size_t num_parts;
+  const msc_module *module; /* the last part */
 } opt;
 
 /* ---- tables ---- */
@@ -114,6 +117,7 @@ static bool run_part(opt *o, uint32_t line, const char *text, size_t bytes) {
   cli *c = o->c;
   msc_module *m = msc_parse_part(c->ctx, strcmp(o->path, "-") ? o->path : "<stdin>", line, text, bytes);
   MSC_TRY(m && msc_run_passes(c->ctx, m, &o->options));
+  o->module = m;
   if (o->num_parts++) msc_text_write(&o->ir, "// -----\n", 9);
   msc_print_module(m, msc_text_write, &o->ir);
   return true;
@@ -202,6 +206,16 @@ static int write_result(opt *o) {
   return cli_close(o->c, out);
 }
 
+/* As msc compile does, once the layouts are there. */
+static int write_strategies(cli *c, const msc_config *config, const msc_module *m) {
+  const char *path = msc_config_text(config, MSC_KEY_strategy_ckpt_save_file);
+  const msc_func *f = m ? msc_find_func(m, "train") : NULL;
+  if (m && !f) f = msc_find_func(m, "forward");
+  if (!path || !f) return CLI_OK;
+  const char *text = msc_strategy_file(f, msc_context_arena(c->ctx));
+  return cli_write_file(c, path, text, strlen(text));
+}
+
 static int run(cli *c) {
   opt o = {.c = c, .ir.arena = msc_context_arena(c->ctx)};
   o.after_all = cli_flag(c, "print-ir-after-all"), o.after_change = cli_flag(c, "print-ir-after-change") || debug_level() >= 4;
@@ -219,7 +233,8 @@ static int run(cli *c) {
   bool ok = cli_flag(c, "split-input-file") ? run_parts(&o, text.data, end) : run_part(&o, 1, text.data, (size_t)(end - text.data));
   if (o.timing) print_timing(&o);
   if (cli_flag(c, "verify-diagnostics")) ok = expect_reported(c, o.path, text.data, (size_t)(end - text.data));
-  return ok ? write_result(&o) : CLI_INPUT;
+  int code = ok ? write_strategies(c, config, o.module) : CLI_INPUT;
+  return code == CLI_OK ? write_result(&o) : code;
 }
 
 static const cli_option options[] = {

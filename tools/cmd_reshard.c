@@ -7,12 +7,16 @@
 #include "passes/3_shard/reshard.h"
 #include "passes/config.h"
 #include "tools/cli.h"
+#include "tools/reshard_ranks.h"
 
 typedef struct {
   msc_mesh mesh;
   const msc_type *type;
   const msc_layout *from, *to;
   msc_reshard_options options;
+  reshard_side from_side, to_side; /* the same with ranks */
+  bool by_ranks;                   /* ranks were asked about or listed */
+  int64_t at;                      /* of --rank in to_side, -1: not asked */
 } request;
 
 /* "16,16,16"; "" is a scalar. */
@@ -72,15 +76,36 @@ static bool read_links(cli *c, request *q) {
   return true;
 }
 
+static bool read_texts(cli *c, request *q) {
+  MSC_TRY(msc_mesh_parse(c->ctx, cli_loc(c, "--mesh"), cli_text(c, "mesh"), &q->mesh));
+  bool ok = read_layout(c, q, "--from", cli_text(c, "from"), &q->from);
+  MSC_TRY(read_layout(c, q, "--to", cli_text(c, "to"), &q->to) && ok);
+  q->from_side.mesh = q->to_side.mesh = q->mesh;
+  q->from_side.layout = q->from, q->to_side.layout = q->to;
+  return true;
+}
+
+static bool read_matrices(cli *c, request *q) {
+  MSC_TRY(reshard_read_grids(c, cli_text(c, "shape"), &q->from_side, &q->to_side));
+  q->mesh = q->to_side.mesh;
+  q->from = q->from_side.layout, q->to = q->to_side.layout;
+  return true;
+}
+
+static bool read_sides(cli *c, request *q) {
+  q->at = -1;
+  q->by_ranks = cli_text(c, "rank") || cli_text(c, "ranks") || cli_text(c, "from-ranks");
+  return !q->by_ranks || (reshard_read_ranks(c, &q->from_side, &q->to_side) && (!cli_text(c, "rank") || reshard_find_rank(c, &q->to_side, &q->at)));
+}
+
 static bool read_request(cli *c, request *q) {
   const msc_config *config = cli_config(c);
   if (!config) return false;
   memset(q, 0, sizeof *q);
   q->options = (msc_reshard_options){.launch_ns = cli_number(c, "launch", 10) * 1e3, .no_alltoall = !msc_config_bool(config, MSC_KEY_enable_alltoall)};
-  MSC_TRY(msc_mesh_parse(c->ctx, cli_loc(c, "--mesh"), cli_text(c, "mesh"), &q->mesh));
   MSC_TRY(read_shape(c, cli_text(c, "shape"), cli_int(c, "bytes", 4), &q->type));
-  bool ok = read_layout(c, q, "--from", cli_text(c, "from"), &q->from);
-  MSC_TRY(read_layout(c, q, "--to", cli_text(c, "to"), &q->to) && ok);
+  MSC_TRY(cli_text(c, "mesh") ? read_texts(c, q) : read_matrices(c, q));
+  if (!read_sides(c, q)) return false;
   if (q->from->num_partial && q->to->num_partial && q->from->reduction != q->to->reduction)
     return msc_error(c->ctx, MSC_E_LAYOUT, cli_loc(c, "--to"), "\"%s\" is another reduction than \"%s\"; a partial value can only be finished", cli_text(c, "to"), cli_text(c, "from"));
   return read_links(c, q);
@@ -88,19 +113,70 @@ static bool read_request(cli *c, request *q) {
 
 static const char *verb_name(msc_op_kind verb) { return verb == OP_shard ? "slice" : msc_kind_name(verb); }
 
+enum { MAX_TOLD = 1024 }; /* ranks that are told about without --rank: the work grows with their square */
+
+/* The source ranks of the rank asked about, or of all: {"0": [0, 1], ...}. */
+static json_t *needed_json(const request *q, int64_t *out_most) {
+  json_t *all = json_object();
+  *out_most = 0;
+  if (q->at < 0 && q->to_side.num_ranks > MAX_TOLD) return all;
+  for (int64_t i = 0; i < q->to_side.num_ranks; i++) {
+    int64_t elems;
+    char key[24];
+    if (q->at >= 0 && i != q->at) continue;
+    snprintf(key, sizeof key, "%" PRId64, q->to_side.rank[i]);
+    json_object_set_new(all, key, reshard_needed(q->type, &q->from_side, &q->to_side, i, &elems));
+    if (elems > *out_most) *out_most = elems;
+  }
+  return all;
+}
+
+/* Between two lists of ranks there are no collectives: every rank fetches what it lacks. */
+static int tell_between(cli *c, const request *q) {
+  msc_arena *arena = msc_context_arena(c->ctx);
+  int64_t most, bytes;
+  json_t *needed = needed_json(q, &most), *steps = json_array();
+  bytes = most * msc_dtype_bytes(q->type->dtype);
+  if (bytes)
+    json_array_append_new(steps, json_pack("{s:s, s:s, s:s, s:I}", "op", "exchange", "from", msc_layout_print(arena, &q->from_side.mesh, q->from), "to",
+                                           msc_layout_print(arena, &q->to_side.mesh, q->to), "bytes", (json_int_t)bytes));
+  json_t *j = json_pack("{s:o, s:I, s:I, s:o}", "steps", steps, "bytes", (json_int_t)bytes, "lower_bound", (json_int_t)bytes, "needed", needed);
+  if (c->json) {
+    json_dumpf(j, stdout, JSON_COMPACT);
+    putchar('\n');
+  } else {
+    const char *key;
+    json_t *ranks;
+    printf("each rank fetches what it lacks, at most %" PRId64 " bytes\n", bytes);
+    json_object_foreach(needed, key, ranks) {
+      char *text = json_dumps(ranks, JSON_COMPACT);
+      printf("rank %-8s from %s\n", key, text ? text : "");
+      free(text);
+    }
+  }
+  json_decref(j);
+  return CLI_OK;
+}
+
 static void print_json(cli *c, const request *q, const msc_reshard_plan *p) {
   msc_arena *arena = msc_context_arena(c->ctx);
   json_t *steps = json_array();
+  int64_t unused;
   for (int i = 0; i < p->num_steps; i++) {
     const msc_layout *from = i ? p->step[i - 1].to : q->from;
     json_t *s = json_pack("{s:s, s:s, s:s, s:I}", "op", verb_name(p->step[i].verb), "from", msc_layout_print(arena, &q->mesh, from), "to",
                           msc_layout_print(arena, &q->mesh, p->step[i].to), "bytes", (json_int_t)p->step[i].bytes);
     if (q->options.time) json_object_set_new(s, "ns", json_integer(p->step[i].ns));
+    if (q->at >= 0) json_object_set_new(s, "ranks", reshard_step_ranks(c, q->type, &q->to_side, from, p->step[i].to, q->at));
     json_array_append_new(steps, s);
   }
   json_t *j = json_pack("{s:o, s:I, s:o, s:I, s:b}", "steps", steps, "bytes", (json_int_t)p->bytes, "lower_bound", p->lower_bound < 0 ? json_null() : json_integer(p->lower_bound),
                         "peak_bytes", (json_int_t)p->peak_bytes, "proven", (int)p->proven);
   if (q->options.time) json_object_set_new(j, "ns", json_integer(p->ns));
+  if (q->by_ranks) {
+    json_object_set_new(j, "mesh", json_string(msc_mesh_print(arena, &q->mesh)));
+    json_object_set_new(j, "needed", needed_json(q, &unused));
+  }
   json_dumpf(j, stdout, JSON_COMPACT);
   putchar('\n');
   json_decref(j);
@@ -156,13 +232,26 @@ static int no_plan(cli *c, const request *q, const msc_reshard_plan *p) {
   return CLI_INPUT;
 }
 
+static int check_usage(cli *c) {
+  static const char *const texts[] = {"mesh", "shape", "from", "to"};
+  static const char *const grids[] = {"shape", "from-device-matrix", "from-tensor-map", "to-device-matrix", "to-tensor-map"};
+  bool by_grid = cli_text(c, "from-device-matrix") || cli_text(c, "to-device-matrix");
+  const char *const *needed = by_grid ? grids : texts;
+  for (size_t i = 0; i < (by_grid ? sizeof grids : sizeof texts) / sizeof *grids; i++)
+    if (!cli_text(c, needed[i])) return cli_usage(c, "--%s is missing", needed[i]);
+  if (by_grid && cli_text(c, "mesh")) return cli_usage(c, "--mesh, --from and --to, or device matrices and tensor maps: not both");
+  if (!cli_text(c, "from-ranks") != !cli_text(c, "to-ranks")) return cli_usage(c, "--from-ranks and --to-ranks belong together");
+  if (cli_text(c, "from-ranks") && cli_text(c, "ranks")) return cli_usage(c, "--ranks, or --from-ranks and --to-ranks: not both");
+  return CLI_OK;
+}
+
 static int run(cli *c) {
-  static const char *const needed[] = {"mesh", "shape", "from", "to"};
   request q;
   msc_reshard_plan p;
-  for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
-    if (!cli_text(c, needed[i])) return cli_usage(c, "--%s is missing", needed[i]);
+  int usage = check_usage(c);
+  if (usage != CLI_OK) return usage;
   if (!read_request(c, &q)) return CLI_INPUT;
+  if (q.by_ranks && !reshard_same_ranks(&q.from_side, &q.to_side)) return tell_between(c, &q);
   q.options.peak = cli_int(c, "peak", 0);
   if (cli_text(c, "peak") && q.options.peak < 1) return cli_usage(c, "--peak: at least 1 byte");
   if (!msc_reshard_plan_of(msc_reshard_new(c->ctx, &q.mesh, &q.options), q.type, q.from, q.to, &p)) return no_plan(c, &q, &p);
@@ -177,6 +266,14 @@ static const cli_option options[] = {
   {"bytes", CLI_INT, "N", "bytes of an element: 1, 2, 4 (default) or 8"},
   {"from", CLI_TEXT, "LAYOUT", "where its parts are: [{y},{},{x}]; sums pending on x: [{},{}] partial={x}"},
   {"to", CLI_TEXT, "LAYOUT", "where they shall be"},
+  {"from-device-matrix", CLI_TEXT, "SIZES", "instead of --mesh and --from: 8,4"},
+  {"from-tensor-map", CLI_TEXT, "AXES", "with it: by dimension the axis counted from the right, -1 whole, a list for several: 1,[2,0]"},
+  {"to-device-matrix", CLI_TEXT, "SIZES", "instead of --to; a smaller matrix is repeated"},
+  {"to-tensor-map", CLI_TEXT, "AXES", "with it"},
+  {"ranks", CLI_TEXT, "RANKS", "who the devices are, in order: 0..7, or 5,3,1,0; tells also whom every rank needs"},
+  {"from-ranks", CLI_TEXT, "RANKS", "the devices of --from, where they are others than those of --to"},
+  {"to-ranks", CLI_TEXT, "RANKS", "the devices of --to"},
+  {"rank", CLI_INT, "R", "tell for this rank from whom it gets its part in each step, and which ranks it needs at least"},
   {"peak", CLI_BYTES, "BYTES", "limit of a device's local bytes in and out of any step"},
   {"link", CLI_PAIRS, "AXIS=US:GB", "least time instead of least bytes: latency in us and bandwidth in GB/s of every axis"},
   {"launch", CLI_NUMBER, "US", "with --link: time each collective takes besides, 10 us"},

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/grid.h"
 #include "passes/3_shard/strategy_file.h"
 
 enum { FILE_VERSION = 1, MAX_BYTES = 1 << 30 };
@@ -54,51 +55,73 @@ static void put_tuples(json_t *to, const char *key, size_t num, const msc_layout
   json_object_set_new(to, key, list);
 }
 
-/* The mesh cut just where the layout cuts it: sizes, and by digit its place counted from the right. */
-static size_t device_matrix(const msc_mesh *mesh, const msc_layout *l, msc_subaxis *out_digit) {
-  size_t num = 0;
-  for (int a = 0; a < mesh->num_axes; a++)
-    for (uint32_t pre = 1; pre < (uint32_t)mesh->axis[a].size;) {
-      uint32_t end = (uint32_t)mesh->axis[a].size; /* the next border after pre */
-      for (int i = 0; i < l->first[l->rank] + l->num_partial; i++) {
-        if ((int)l->sub[i].axis != a) continue;
-        uint32_t borders[2] = {l->sub[i].pre, l->sub[i].pre * l->sub[i].size};
-        for (int k = 0; k < 2; k++)
-          if (borders[k] > pre && borders[k] < end) end = borders[k];
-      }
-      out_digit[num++] = (msc_subaxis){(uint16_t)a, pre, end / pre};
-      pre = end;
-    }
-  return num;
+static json_t *sizes_json(int num, const int64_t *size) {
+  json_t *list = json_array();
+  for (int i = 0; i < num; i++) json_array_append_new(list, json_integer(size[i]));
+  return list;
 }
 
-static json_t *tensor_map_entry(const msc_subaxis *digit, size_t num, const msc_layout *l, int d) {
+static json_t *tensor_map_entry(const msc_grid *g, int d) {
   json_t *list = json_array();
-  for (int i = l->first[d]; i < l->first[d + 1]; i++)
-    for (size_t k = 0; k < num; k++)
-      if (digit[k].axis == l->sub[i].axis && digit[k].pre >= l->sub[i].pre && digit[k].pre < l->sub[i].pre * l->sub[i].size)
-        json_array_append_new(list, json_integer((json_int_t)(num - 1 - k)));
-  size_t cuts = json_array_size(list);
-  if (cuts > 1) return list;
-  json_t *one = json_integer(cuts ? json_integer_value(json_array_get(list, 0)) : -1);
+  for (int i = 0; i < g->num[d]; i++) json_array_append_new(list, json_integer(g->num_axes - 1 - g->on[d][i]));
+  if (g->num[d] > 1) return list;
   json_decref(list);
-  return one;
+  return json_integer(g->num[d] ? g->num_axes - 1 - g->on[d][0] : -1);
 }
 
 static json_t *parameter_json(const msc_func *f, msc_arena *a, const msc_type *t) {
-  json_t *p = json_object(), *matrix = json_array(), *map = json_array(), *shape = json_array();
-  msc_subaxis digit[MSC_MAX_SUBAXES * 2];
-  size_t num = device_matrix(&f->module->mesh, t->layout, digit);
-  for (size_t i = 0; i < num; i++) json_array_append_new(matrix, json_integer(digit[i].size));
-  for (int d = 0; d < t->rank; d++) {
-    json_array_append_new(map, tensor_map_entry(digit, num, t->layout, d));
-    json_array_append_new(shape, json_integer(t->dim[d]));
-  }
+  json_t *p = json_object(), *map = json_array();
+  msc_grid g;
+  msc_grid_of(&f->module->mesh, t->layout, t->rank, t->dim, &g);
+  for (int d = 0; d < t->rank; d++) json_array_append_new(map, tensor_map_entry(&g, d));
   json_object_set_new(p, "layout", layout_json(f, a, t->layout));
-  json_object_set_new(p, "device_matrix", matrix);
+  json_object_set_new(p, "device_matrix", sizes_json(g.num_axes, g.axis));
   json_object_set_new(p, "tensor_map", map);
-  json_object_set_new(p, "shape", shape);
+  json_object_set_new(p, "shape", sizes_json(t->rank, t->dim));
   return p;
+}
+
+/* ---- device matrix of an op: parts of every letter, in the order of its rule; devices left over come last ---- */
+
+/* Parts of the letters of one dimension, majors first. */
+static void split_parts(const msc_rule *rule, const msc_dim_letters *dim, int64_t p, int64_t *parts) {
+  for (int i = 0; i < dim->num; i++) {
+    int64_t size = rule->letter[dim->letter[i]].size, take = i + 1 == dim->num || p < size ? p : size;
+    if (take > 1) parts[dim->letter[i]] = take;
+    if (take > 1) p /= take;
+  }
+}
+
+/* tensor map of one tensor: the letters' places counted from the right. */
+static json_t *letters_map(const msc_tensor_letters *t, int num_axes) {
+  json_t *map = json_array();
+  for (int d = 0; d < t->rank; d++) {
+    json_t *list = json_array();
+    for (int i = 0; i < t->dim[d].num; i++) json_array_append_new(list, json_integer(num_axes - 1 - t->dim[d].letter[i]));
+    json_array_append_new(map, t->dim[d].num > 1 ? json_incref(list) : json_integer(t->dim[d].num ? num_axes - 1 - t->dim[d].letter[0] : -1));
+    json_decref(list);
+  }
+  return map;
+}
+
+static void put_matrix(json_t *to, const msc_op *op, msc_arena *a, const msc_layout *const *in, const msc_layout *const *out) {
+  msc_rule rule;
+  int64_t axis[MSC_MAX_LETTERS + 1], devices = msc_mesh_size(&op->block->func->module->mesh), cut = 1;
+  if (!msc_rule_of(op, a, &rule)) return;
+  for (int l = 0; l < rule.num_letters; l++) axis[l] = 1;
+  for (int t = 0; t < rule.num_tensors; t++) {
+    const msc_layout *l = t < rule.num_in ? in[t] : out[t - rule.num_in];
+    for (int d = 0; d < rule.tensor[t].rank; d++) split_parts(&rule, &rule.tensor[t].dim[d], msc_layout_parts(l, d), axis);
+  }
+  for (int l = 0; l < rule.num_letters; l++) cut *= axis[l];
+  if (devices % cut) return;
+  int num = rule.num_letters;
+  if (devices > cut) axis[num++] = devices / cut;
+  json_t *ins = json_array(), *outs = json_array();
+  for (int t = 0; t < rule.num_tensors; t++) json_array_append_new(t < rule.num_in ? ins : outs, letters_map(&rule.tensor[t], num));
+  json_object_set_new(to, "device_matrix", sizes_json(num, axis));
+  json_object_set_new(to, "in_tensor_map", ins);
+  json_object_set_new(to, "out_tensor_map", outs);
 }
 
 static const msc_layout *wanted(const msc_op *op, size_t i) {
@@ -114,6 +137,7 @@ static json_t *op_json(const msc_func *f, msc_arena *a, const msc_op *op) {
   for (size_t i = 0; i < op->num_out; i++) json_array_append_new(outs, layout_json(f, a, out[i] = op->out[i].type->layout));
   put_tuples(o, "in_strategy", op->num_in, in);
   put_tuples(o, "out_strategy", op->num_out, out);
+  put_matrix(o, op, a, in, out);
   json_object_set_new(layout, "in", ins);
   json_object_set_new(layout, "out", outs);
   json_object_set_new(o, "layout", layout);

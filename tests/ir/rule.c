@@ -343,7 +343,7 @@ static void test_check(void **state) {
   expect_misfit(mm, "[{x},{}];[{},{x}];[{x},{}]",
                 "matmul: dimension 1 of operand 'b' [{},{x}] is cut by {x} and dimension 1 of the result [{x},{}] by {}; both are n of mk,kn->mn ; k:sum ; lin 0|1");
   expect_misfit(make("gather", "8x4xf32 16xi32", "", 1), "[{x},{}];[{x}];[{x},{}]",
-                "gather: axis 'x' cuts dimension 0 of operand 'table' [{x},{}] and dimension 0 of operand 'indices' [{x}], which are different letters of vd,A->Ad ; v:sum ; lin 0");
+                "gather: axis 'x' cuts dimension 0 of operand 'indices' [{x}] and dimension 0 of operand 'table' [{x},{}], which are different letters of vd,A->Ad ; v:sum ; lin 0");
   expect_misfit(make("split", "6x4xf32", "dim=0 sizes=[2,4]", 2), "[{},{x}];[{},{x}];[{},{}]",
                 "split: dimension 1 of operand 'x' [{},{x}] is cut by {x} and dimension 1 of result 1 [{},{}] by {}; both are B of .B->.B,.B ; lin 0");
   expect_misfit(make("concat", "6x4xf32 6x2xf32", "dim=1", 1), "[{y},{}];[{},{}];[{y},{}]",

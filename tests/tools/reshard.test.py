@@ -85,4 +85,29 @@ faulty(1, "--link: error: x=1: expected AXIS=MICROSECONDS:GIGABYTES_PER_SECOND, 
 faulty(1, "--link: error: x=1:0: expected AXIS=MICROSECONDS:GIGABYTES_PER_SECOND, such as node=20:50 [E0110]\n", link="x=1:0")
 faulty(1, "--link: error: y=1:2: the mesh has no axis 'y' [E0107]\n", link="y=1:2")
 faulty(1, "--link: error: axis 'y' is missing: the time of a plan needs every axis [E0110]\n", mesh="x=4,y=2", link="x=1:2")
+# ---- device matrices and ranks ----
+
+MATRICES = ["reshard", "--from-device-matrix", "2,2,2", "--from-tensor-map", "2,1,0", "--to-device-matrix", "8,1,1", "--to-tensor-map", "2,1,0", "--shape", "32,64,128"]
+
+
+def ranks(args, needed, *groups):
+    """Whom ranks need, and with --rank from whom it gets its part in each step."""
+    def wrong(text):
+        j = json.loads(text)
+        got = ({k: sorted(v) for k, v in j["needed"].items()}, [s.get("ranks") for s in j["steps"]])
+        return "" if got == (needed, list(groups)) else str(got)
+    expect([*args, "--json"], 0, "", wrong)
+
+
+plan(MATRICES, ops="all_to_all", bytes=98304)
+ranks([*MATRICES, "--rank", "1"], {"1": [0, 1, 2, 3]}, [0, 1, 2, 3])
+ranks([*MATRICES, "--rank", "17", "--ranks", "10..17"], {"17": [14, 15, 16, 17]}, [14, 15, 16, 17])
+plan(["reshard", "--from-device-matrix", "2", "--from-tensor-map", "0", "--to-device-matrix", "4", "--to-tensor-map", "0", "--shape", "8"], ops="slice permute", bytes=8)
+PAIR = ["reshard", "--from-device-matrix", "2,2", "--from-tensor-map", "1,0", "--to-device-matrix", "4,2", "--to-tensor-map", "1,0", "--shape", "8,8"]
+ranks([*PAIR, "--from-ranks", "0..3", "--to-ranks", "0..7"], {"0": [0], "1": [1], "2": [0], "3": [1], "4": [2], "5": [3], "6": [2], "7": [3]}, None)
+expect([*PAIR, "--from-ranks", "0..3", "--to-ranks", "4..11", "--rank", "6"], 0, "", "each rank fetches what it lacks, at most 32 bytes\nrank 6        from [0]\n")
+expect([*PAIR, "--from-ranks", "0..3"], 2, lambda err: "" if "belong together" in err else "usage", "")
+expect([*PAIR, "--mesh", "x=2"], 2, lambda err: "" if "not both" in err else "usage", "")
+expect([*PAIR, "--rank", "9"], 1, lambda err: "" if "rank 9 is not among the 8 ranks" in err else "message", "")
+
 expect.done()
