@@ -2,8 +2,8 @@
  *
  * State: an ordered digit list per letter of a group and per dimension of a value.  A sweep visits every tensor of every op and
  * extends the shorter of the two lists to the longer where one is a prefix of the other; forward and backward sweeps alternate
- * until nothing changes.  Lists only grow, so this ends.  Lists that disagree are a conflict: the letter stays free and the
- * search decides. */
+ * until nothing changes.  Lists that disagree are a conflict: the group gives up what it took, and the search decides.  That
+ * happens once to a group, and else lists only grow, so this ends. */
 #include <string.h>
 
 #include "passes/3_shard/shard.h"
@@ -20,7 +20,8 @@ typedef struct {
   shard_graph *g;
   dim_lists *value;  /* by value id */
   uint32_t *used;    /* by group: mask of atoms on any letter */
-  bool changed;
+  uint32_t *contested; /* by group: mask of letters that the search decides */
+  bool changed, search_follows;
   int64_t conflicts;
 } propagation;
 
@@ -42,7 +43,7 @@ static bool extend_letters(propagation *p, const shard_op *o, const msc_dim_lett
   if (p->used[o->group] >> atom & 1) return false;
   for (int i = 0; i < dim->num; i++) {
     int l = o->to_group[dim->letter[i]];
-    if (l < 0 || group->closed >> l & 1 || group->digits.num[l] == MSC_MAX_SUBAXES) continue;
+    if (l < 0 || (group->closed | p->contested[o->group]) >> l & 1 || group->digits.num[l] == MSC_MAX_SUBAXES) continue;
     group->digits.atom[l][group->digits.num[l]++] = atom;
     if (shard_allows(p->g, o->group, &group->digits)) {
       p->used[o->group] |= 1u << atom;
@@ -72,6 +73,22 @@ static void note_conflict(propagation *p, const shard_op *o, const msc_value *va
              def && def->name ? def->name : value->name ? value->name : "a value", here);
 }
 
+/* Where lists disagree, the group's letters other than the user's are left to the search: the one at hand keeps what the
+ * lists share, the others nothing, for what they took may be what it needs. */
+static void free_group(propagation *p, const shard_op *o, const msc_dim_letters *dim, int common) {
+  shard_group *group = &p->g->group[o->group];
+  int here = dim->num == 1 ? o->to_group[dim->letter[0]] : -1;
+  if (here < 0 || (group->closed | p->contested[o->group]) >> here & 1) return;
+  for (int l = 0; l < group->rule.num_letters; l++) {
+    int keep = l == here ? common : 0;
+    if (group->closed >> l & 1) continue;
+    p->contested[o->group] |= 1u << l;
+    for (int i = keep; i < group->digits.num[l]; i++) p->used[o->group] &= ~(1u << group->digits.atom[l][i]);
+    if (group->digits.num[l] > keep) group->digits.num[l] = (uint8_t)keep;
+  }
+  p->changed = true;
+}
+
 /* One tensor of one op against the value it is. */
 static void meet(propagation *p, const shard_op *o, const msc_value *value, const msc_tensor_letters *t) {
   dim_lists *v = &p->value[value->id];
@@ -82,6 +99,7 @@ static void meet(propagation *p, const shard_op *o, const msc_value *value, cons
     while (common < num && common < v->num[d] && own[common] == v->atom[d][common]) common++;
     if (common < num && common < v->num[d]) {
       note_conflict(p, o, value, d);
+      if (p->search_follows) free_group(p, o, &t->dim[d], common);
       continue;
     }
     for (int i = common; i < num; i++) {
@@ -131,10 +149,11 @@ static int sweep(propagation *p) {
   return sweeps;
 }
 
-int shard_propagate(msc_pass_ctx *pass, shard_graph *g, int64_t *out_conflicts) {
-  propagation p = {.pass = pass, .g = g};
+int shard_propagate(msc_pass_ctx *pass, shard_graph *g, bool search_follows, int64_t *out_conflicts) {
+  propagation p = {.pass = pass, .g = g, .search_follows = search_follows};
   p.value = msc_new_array(g->arena, dim_lists, g->num_values);
   p.used = msc_new_array(g->arena, uint32_t, g->num_groups);
+  p.contested = msc_new_array(g->arena, uint32_t, g->num_groups);
   for (size_t i = 0; i < g->num_groups; i++)
     for (int l = 0; l < g->group[i].rule.num_letters; l++)
       for (int k = 0; k < g->group[i].digits.num[l]; k++) p.used[i] |= 1u << g->group[i].digits.atom[l][k];
@@ -150,7 +169,7 @@ bool pass_propagate(msc_pass_ctx *pass, msc_module *m) {
   int64_t conflicts;
   if (!f || shard_searches_time(pass->config)) return true; /* those searches weigh what would only follow here */
   MSC_TRY(shard_graph_of(pass, f, &g));
-  int sweeps = shard_propagate(pass, &g, &conflicts);
+  int sweeps = shard_propagate(pass, &g, true, &conflicts);
   shard_graph_store(&g);
   msc_stat(pass, "sweeps", sweeps);
   msc_stat(pass, "conflicts", conflicts);

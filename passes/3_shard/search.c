@@ -31,6 +31,7 @@ typedef struct edge {
   const msc_value *value;
   uint32_t from_op, to_op;
   uint16_t from_tensor, to_tensor;
+  const msc_layout *fixed;         /* the layout the user gave an argument, instead of `from`'s; then from == to */
   const msc_layout **have, **want; /* by state of the two groups */
   struct edge *next;               /* of the same pair */
 } edge;
@@ -54,7 +55,8 @@ typedef struct {
 
 /* ---- edges ---- */
 
-/* Who gives a value its layout: its op, or for a parameter the update op; false for inputs, which are read as wanted. */
+/* Who gives a value its layout: its op, for a parameter the update op, and else the first user of an argument, which is
+ * then stored or read as that one wants it. */
 static bool producer_of(const shard_graph *g, const msc_value *v, uint32_t *out_op, uint16_t *out_tensor) {
   if (v->def) {
     *out_op = v->def->id;
@@ -67,7 +69,19 @@ static bool producer_of(const shard_graph *g, const msc_value *v, uint32_t *out_
       *out_tensor = (uint16_t)(u - u->user->in);
       return true;
     }
-  return false;
+  const msc_use *first = NULL;
+  for (const msc_use *u = v->uses; u; u = u->next)
+    if (u->user->block == g->func->body && g->op[u->user->id].group >= 0 && (!first || u->user->id < first->user->id)) first = u;
+  if (!first) return false;
+  *out_op = first->user->id;
+  *out_tensor = (uint16_t)(first - first->user->in);
+  return true;
+}
+
+/* A layout with cuts that the user gave an argument. */
+static const msc_layout *given_layout(const shard_graph *g, const msc_value *v) {
+  const msc_layout *l = v->def ? NULL : shard_fixed_layout(g->func, v->index);
+  return l && !msc_layout_is_replicated(l) ? l : NULL;
 }
 
 /* Pairs of groups in the order of their first edge. */
@@ -109,9 +123,11 @@ static void find_edges(searching *s) {
     const shard_op *o = &g->op[i];
     for (int t = 0; o->group >= 0 && t < o->op->num_in; t++) {
       edge e = {.value = o->op->in[t].value, .to = o->group, .to_op = (uint32_t)i, .to_tensor = (uint16_t)t};
-      if (!producer_of(g, e.value, &e.from_op, &e.from_tensor)) continue;
+      e.fixed = given_layout(g, e.value);
+      if (e.fixed) e.from_op = e.to_op;
+      else if (!producer_of(g, e.value, &e.from_op, &e.from_tensor)) continue;
       e.from = g->op[e.from_op].group;
-      if (e.from_op != i || e.from_tensor != t) add_edge(s, &pairs, e);
+      if (e.fixed || e.from_op != i || e.from_tensor != t) add_edge(s, &pairs, e);
     }
   }
 }
@@ -125,11 +141,17 @@ static const msc_layout **layouts_of(searching *s, uint32_t op, uint16_t tensor,
   return l;
 }
 
+static const msc_layout **repeated_layout(const searching *s, const msc_layout *layout, int num) {
+  const msc_layout **l = msc_new_array(s->tables, const msc_layout *, num);
+  for (int i = 0; i < num; i++) l[i] = layout;
+  return l;
+}
+
 static int64_t edge_cost(searching *s, const edge *e, int i, int j) {
   if (e->have[i] == e->want[j]) return 0;
   int64_t bytes = msc_reshard_cost(s->planner, e->value->type, e->have[i], e->want[j]);
   if (bytes < 0) return IMPOSSIBLE;
-  return bytes ? bytes * BYTE + EDGE : 0;
+  return bytes || e->fixed ? bytes * BYTE + EDGE : 0; /* what the user cut so is used so, although a slice is free */
 }
 
 /* A redistribution is paid once per value and target: edges of one pair that bring the same value in the same layout count once. */
@@ -154,7 +176,7 @@ static int64_t *table_of(searching *s, edge *first) {
   const states *a = &s->of[first->from], *b = &s->of[first->to];
   bool own = first->from == first->to;
   for (edge *e = first; e; e = e->next) {
-    e->have = layouts_of(s, e->from_op, e->from_tensor, a);
+    e->have = e->fixed ? repeated_layout(s, e->fixed, a->num) : layouts_of(s, e->from_op, e->from_tensor, a);
     e->want = layouts_of(s, e->to_op, e->to_tensor, b);
   }
   int64_t *cost = msc_new_array(s->tables, int64_t, (size_t)a->num * (size_t)(own ? 1 : b->num));

@@ -74,8 +74,9 @@ const char *shard_gradient_text(const shard_graph *g, const msc_op *op, const ms
 
 /* ---- propagate.c ---- */
 
-/* Digits of decided letters and of fixed arguments spread to every letter that follows without a choice; the number of sweeps. */
-int shard_propagate(msc_pass_ctx *pass, shard_graph *g, int64_t *out_conflicts);
+/* Digits of decided letters and of fixed arguments spread to every letter that follows without a choice; the number of sweeps.
+ * Where they disagree a group is left to the search that follows, or keeps what came first. */
+int shard_propagate(msc_pass_ctx *pass, shard_graph *g, bool search_follows, int64_t *out_conflicts);
 
 /* ---- layouts.c ---- */
 

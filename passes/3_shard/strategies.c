@@ -155,7 +155,8 @@ static int8_t *batch_dims(annotating *an, int8_t *letter_of_group) {
     int letter = -1;
     for (int t = 0; t < o->rule.num_in && letter < 0; t++) {
       int d = dim[o->op->in[t].value->id];
-      if (d >= 0 && o->rule.tensor[t].dim[d].num) letter = o->rule.tensor[t].dim[d].letter[0];
+      int l = d >= 0 && o->rule.tensor[t].dim[d].num ? o->rule.tensor[t].dim[d].letter[0] : -1;
+      if (l >= 0 && o->rule.letter[l].role != MSC_REP && !o->rule.letter[l].expands) letter = l; /* else another operand may have a batch to cut */
     }
     letter_of_group[o->group] = (int8_t)letter;
     for (int t = 0; letter >= 0 && t < o->op->num_out; t++) {
@@ -361,6 +362,15 @@ static bool check_arguments(msc_func *f, msc_arena *arena) {
   return ok;
 }
 
+/* Does the model, or dataset_strategy, say how some argument is cut? */
+static bool cuts_arguments(const msc_func *f) {
+  for (size_t i = 0; i < f->body->num_args; i++) {
+    const msc_layout *l = shard_fixed_layout(f, i);
+    if (l && !msc_layout_is_replicated(l)) return true;
+  }
+  return false;
+}
+
 /* ---- the pass ---- */
 
 static bool set_mesh(msc_pass_ctx *pass, msc_module *m, const msc_loc *loc) {
@@ -403,7 +413,7 @@ bool pass_strategies(msc_pass_ctx *pass, msc_module *m) {
   MSC_TRY(read_strategies(&an));
   check_results(&an);
   if (!lay_inputs(&an) | !check_others(&an) | !an.ok) return false;
-  bool configured = false;
+  bool configured = cuts_arguments(f);
   for (size_t i = 0; i < an.g.num_groups; i++) configured |= an.g.group[i].by != NULL;
   if (!shard_searches_time(pass->config) && (mode != MSC_AUTO_PARALLEL || !configured)) apply_default(&an);
   store(&an);

@@ -34,7 +34,7 @@ static bool lay_out(msc_pass_ctx *pass, const msc_layout *const *in_layout, msc_
   }
   if (!f->body->num_args) return true;
   MSC_TRY(shard_graph_of(pass, f, &g));
-  shard_propagate(pass, &g, &conflicts);
+  shard_propagate(pass, &g, false, &conflicts);
   shard_lay_ops(pass, &g);
   return true;
 }
