@@ -1,0 +1,77 @@
+"""judge: a fact in, ("ok" | "differs" | "unsupported", why) out, as the fact's `use` wants it."""
+import json
+import subprocess
+
+import family_config   # noqa: F401  each registers its families
+import family_layout   # noqa: F401
+import family_net      # noqa: F401
+import family_op       # noqa: F401
+import family_reshard  # noqa: F401
+from facts import Answer, Broken, Refused, Unsupported, differences, handler_of, wants_error
+
+
+def shown(value):
+    text = json.dumps(value, default=str)
+    return text if len(text) <= 300 else text[:297] + "..."
+
+
+def both(got, expected, keys):
+    return "; ".join(f"{k}: expected {shown(expected[k])}, got {shown(got.get(k))}" for k in keys)
+
+
+def judge_error(expected, refusal):
+    """An error must be an error; words it must contain are named."""
+    if not refusal:
+        return "differs", "expected an error, msc accepts it"
+    lacking = [w for w in expected.get("message_must_contain", []) if str(w) not in refusal]
+    return ("differs", f"the message lacks {lacking}: {refusal}") if lacking else ("ok", "")
+
+
+def ask(handler, fact):
+    """(Answer, message of a refusal)"""
+    try:
+        got = handler(fact.get("input", fact), fact.get("expected", {}))
+    except Refused as e:
+        return None, str(e) or "refused"
+    return got if isinstance(got, Answer) else Answer(got), None
+
+
+def judge_answer(use, answer, expected):
+    wrong, missing = differences(answer.values, expected)
+    if answer.wrong:
+        return "differs", answer.wrong
+    if use == "must_not_match":
+        return ("ok", "") if wrong or not missing else ("differs" if not missing else "unsupported", f"as wrong as the other system, or not answered: {missing}")
+    if wrong and use == "match_or_beat" and answer.better:
+        return "ok", f"better: {answer.better}"
+    if wrong:
+        return "differs", both(answer.values, expected, wrong)
+    return ("unsupported", f"not answered: {', '.join(missing)}") if missing and not answer.better else ("ok", "")
+
+
+def judge(fact):
+    if "unreadable" in fact:
+        return "unsupported", fact["unreadable"]
+    feature, use, expected = fact.get("feature") or fact.get("family") or ("reshard" if "src_text" in fact else ""), fact.get("use", "match_exactly"), fact.get("expected", {})
+    if use == "reference_only":
+        return "ok", "reference only, no target"
+    handler = handler_of(feature)
+    if not handler:
+        return "unsupported", f"no family {feature}"
+    try:
+        answer, refusal = ask(handler, fact)
+        if wants_error(expected) and use == "match_or_beat" and not refusal:
+            return ("differs", answer.wrong) if answer.wrong else ("ok", f"better: {answer.better or 'possible here'}")
+        if wants_error(expected) and use != "must_not_match":
+            return judge_error(expected, refusal)
+        if refusal:
+            return ("ok", "refused") if use == "must_not_match" else ("differs", f"refused: {refusal}")
+        return judge_answer(use, answer, expected)
+    except Unsupported as e:
+        return "unsupported", str(e)
+    except Broken as e:
+        return "differs", str(e)
+    except subprocess.TimeoutExpired as e:
+        return "differs", str(e)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as e:
+        return "unsupported", f"cannot read this fact: {type(e).__name__}: {e}"

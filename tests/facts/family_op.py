@@ -1,0 +1,254 @@
+"""Families of single ops: one op under a strategy tuple; its device matrix, tensor maps, slices and unfinished sums are read from
+the strategy file that msc writes."""
+import math
+import re
+
+from facts import Refused, Unsupported, family, msc
+from family_layout import listed
+from nets import Net, kind_of
+
+SEMI = ("parallel_mode=semi_auto_parallel",)
+# words of facts that are no operand
+OPTIONS = {"strategy", "out_strategy", "devices", "device_num", "rank", "convention", "axis", "perm", "to", "keep_dims", "depth", "transpose_a", "transpose_b", "order", "kernel", "stride",
+           "pad", "op", "mesh", "rule", "axes", "on", "off", "exponent", "epsilon", "dtype", "manual_split", "all_to_all", "in_strategy", "net", "formula"}
+
+
+def operands(given):
+    """Names and shapes, in order."""
+    return {k: v for k, v in given.items() if k not in OPTIONS and isinstance(v, list) and all(isinstance(n, int) for n in v)}
+
+
+def strategy_of(given):
+    """One list of parts per operand that has dimensions."""
+    return given.get("strategy") or given["in_strategy"]
+
+
+def dims(axis, rank):
+    every = list(range(rank)) if axis in (None, [], ()) else axis if isinstance(axis, list) else [axis]
+    return [a % rank for a in every]
+
+
+def build(word, given):
+    """The net of one op called "op", the names of its operands, and how many entries of the strategy are its."""
+    kind, shapes = kind_of(word), operands(given)
+    net = Net(shapes, data=lambda name: True)
+    parts = strategy_of(given)
+    names = list(shapes)
+
+    def make(kind, *tensors, strategy=None, **attrs):
+        hints = {"in_strategy": [list(p) for p in (strategy or parts)[:len(tensors)]]}
+        if given.get("out_strategy"):
+            hints["out_strategy"] = given["out_strategy"]
+        net.hints = {"op": hints}
+        return net.op(kind, *tensors, name="op", **attrs)
+    t = [net.tensor(n, dtype="i32" if n in ("indices", "idx", "ids", "labels") and kind not in ("add", "mul") else "f32") for n in names]
+    if kind in ("matmul", "batch_matmul"):
+        flags = {k: bool(given[k]) for k in ("transpose_a", "transpose_b") if k in given}
+        out = make("batch_matmul" if max(len(x.shape) for x in t) > 2 else "matmul", *t, **flags)
+    elif kind == "transpose":
+        out = make("transpose", t[0], perm=given["perm"])
+    elif kind == "reshape":
+        out = make("reshape", t[0], shape=given.get("to") or given["new_shape"])
+    elif kind.startswith("reduce_") or kind == "reduce":
+        out = make(kind if kind != "reduce" else "reduce_sum", t[0], dims=dims(given.get("axis"), len(t[0].shape)), keep_dims=bool(given.get("keep_dims")))
+    elif kind in ("softmax", "log_softmax"):
+        axis = given.get("axis", -1)
+        out = make(kind, t[0], axis=axis[0] if isinstance(axis, list) else axis)
+    elif kind == "one_hot":
+        out = one_hot(make, t[0], given, parts)
+    elif kind == "gather":
+        out = make("gather", *t, axis=given.get("axis", 0))
+    elif kind == "softmax_cross_entropy":
+        out = make(kind, *(t if len(t) > 1 else [t[0], net.tensor("labels_dense", like=t[0].shape)]), reduction="none", strategy=parts if len(parts) > 1 else parts * 2)
+    elif kind == "cast":
+        out = make(kind, t[0], dtype="f32")
+    elif kind == "gelu":
+        out = make(kind, t[0], form="tanh")
+    elif kind in ("l2_normalize", "layer_norm", "rms_norm", "batch_norm"):
+        out = make(kind, *t, **({"axis": given["axis"]} if "axis" in given else {}))
+    elif kind in ("add", "sub", "mul", "div", "max", "min", "pow") and len(t) == 1:
+        out = make(kind, t[0], net.tensor("other", like=t[0].shape), strategy=parts * 2)
+        names.append("other")
+    else:
+        out = make(kind, *t)
+    first = out[0] if isinstance(out, list) else out
+    net.g.output("out", first)
+    return net, names
+
+
+def one_hot(make, indices, given, parts):
+    """The other system cuts the result; ours cuts the indices, and the classes where out_strategy says so."""
+    if given.get("axis", -1) != -1 and given["axis"] != len(indices.shape):
+        raise Unsupported("one_hot along another axis than the last")
+    own = [parts[0][:len(indices.shape)]]
+    if parts[0][len(indices.shape):] not in ([], [1]):
+        raise Unsupported("one_hot with cut classes in a tuple")
+    return make("one_hot", indices, depth=given["depth"], strategy=own)
+
+
+def device_counts(given):
+    """What is given, else the products that the strategy can mean, smallest first."""
+    if given.get("devices") or given.get("device_num"):
+        return [given.get("devices") or given.get("device_num")]
+    parts = [math.prod(p) for p in strategy_of(given) if p]
+    first, rest = parts[0], math.prod(parts[1:])
+    return sorted({first * k for k in range(1, rest + 1) if rest % k == 0})
+
+
+def compiled(word, given):
+    net, names = build(word, given)
+    refusal = None
+    for n in device_counts(given):
+        try:
+            return net, names, net.strategies(*SEMI, f"device_num={n}")
+        except Refused as e:
+            refusal = refusal or e
+    raise refusal
+
+
+def sliced(mesh, layout, shape):
+    return msc("layout", "--mesh", mesh, "--layout", re.sub(r" partial.*", "", layout), "--shape", listed(shape), "--rank", 0)["slice_shape"]
+
+
+def unfinished(mesh, layout, shape, rank=0):
+    """(verb, its group) that finishes a partial result, or (None, [])"""
+    if "partial" not in layout:
+        return None, []
+    plan = msc("reshard", "--mesh", mesh, "--shape", listed(shape), "--from", layout, "--to", re.sub(r" partial.*", "", layout), "--rank", rank)
+    return {"all_reduce": "AllReduce", "reduce_scatter": "ReduceScatter"}.get(plan["steps"][0]["op"], plan["steps"][0]["op"]), plan["steps"][0]["ranks"]
+
+
+def whole_axes(maps, matrix):
+    """Entries on axes of one device as -1."""
+    def entry(k):
+        return -1 if isinstance(k, int) and k >= 0 and matrix[-1 - k] == 1 else k
+    return [[entry(k) for k in m] for m in maps]
+
+
+def answer(word, given, expected):
+    net, names, file = compiled(word, given)
+    op, mesh = file["ops"]["op"], file["mesh"]
+    ins = [net.values[n].shape for n in names if n in net.values]
+    out_shape = output_shape(net)
+    maps, outs, matrix = op["in_tensor_map"], op["out_tensor_map"], op["device_matrix"]
+    if any(-1 in plain for k, v in expected.items() if "map" in k for plain in ([v] if v and not isinstance(v[0], list) else v)):
+        maps, outs = whole_axes(maps, matrix), whole_axes(outs, matrix)
+    got = {"device_matrix": matrix, "in_maps": maps, "in_map": maps[0], "out_map": outs[0], "out_maps": outs, "ok": True}
+    slices = [sliced(mesh, l, s) for l, s in zip(op["layout"]["in"], ins)]
+    out_layout = op["layout"]["out"][0]
+    got |= {"in_slice": slices[0], "slice": slices[0], "slice_shape": slices[0], "in_slices": slices, "out_slice": sliced(mesh, out_layout, out_shape)}
+    got["out_slice_without_consumer"] = got["out_slice"]
+    for n, m, s in zip(names, maps, slices):
+        got[f"{n}_map"], got[f"{n}_slice"] = m, s
+    verb, group = unfinished(mesh, out_layout, out_shape, given.get("rank", 0))
+    got |= {"forward_ops": [verb] if verb else [], "collective": verb, f"ranks_for_rank{given.get('rank', 0)}": group}
+    return got
+
+
+def output_shape(net):
+    out = net.g._outputs[0]["value"]
+    number = net.g._value_types[out]
+    return list(next(shape for (_, shape), n in net.g._types.items() if n == number))
+
+
+def op_word(feature, given):
+    """The op a fact is about: the feature's second word, or told by the fields."""
+    word = feature.split(".")[1]
+    if kind_of(word) in ("repeated_devices_axis", "device_matrix") or not word:
+        word = "transpose" if "perm" in given else "reshape" if "to" in given else "matmul" if "B" in given and "transpose_b" in given else "relu"
+    return {"reduce_method": "reduce_sum", "activation": "relu", "tensor_add": "add", "softmax_loss": "softmax_cross_entropy", "softmax_entropy_loss": "softmax_cross_entropy"}.get(word, word)
+
+
+def register(feature_prefix):
+    @family(feature_prefix + ".*", feature_prefix)
+    def handler(given, expected):
+        if "net" in given:
+            from family_net import strategies_of_net
+            return strategies_of_net(given, expected)
+        return answer(op_word(feature_prefix, given), given, expected)
+    return handler
+
+
+for known in ("matmul", "batch_matmul", "add", "tensor_add", "sub", "mul", "div", "pow", "transpose", "reshape", "reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_method",
+              "reduce", "softmax", "log_softmax", "onehot", "one_hot", "prelu", "gather", "relu", "gelu", "tanh", "sigmoid", "activation", "exp", "log", "sqrt", "l2_normalize", "cast",
+              "softmax_cross_entropy", "softmax_entropy_loss", "repeated_devices_axis", "layer_norm", "rms_norm", "batch_norm", "bias_add", "maximum", "minimum", "neg"):
+    register(f"op_rule.{known}")
+
+
+@family("op_rule.*")
+def other(given, expected):
+    raise Unsupported("an op that this runner does not know")
+
+
+@family("op_rule.gather.manual*")
+def manual_split(given, expected):
+    """Rows of a table dealt by a list of part sizes."""
+    n, split = given.get("devices", len(given["manual_split"])), given["manual_split"]
+    sizes = [s[0] if isinstance(s, list) else s for s in split]
+    rows = given.get("param") or given["x"]
+    text = ",".join(["{d}/(" + ",".join(map(str, sizes)) + ")"] + ["{}"] * (len(rows) - 1))
+    got = msc("layout", "--mesh", f"d={n}", "--layout", f"[{text}]", "--shape", listed(rows), "--rank", given["rank"])["slices"][0]
+    shape = [e - b for b, e in zip(got["begin"], got["end"])]
+    return {"slice_shape": shape, "index_offset": got["begin"][0], "uniform_split": len(set(sizes)) == 1}
+
+
+@family("op_rule.ffn_moe*")
+def moe_slices(given, expected):
+    """Tensors of one op in the order x, w1, w2, group sizes, b1, b2, each with its tuple."""
+    names = [k for k in ("x", "w1", "w2", "group", "b1", "b2") if k in given or k == "group"]
+    got = {}
+    for name, parts in zip(names, given["strategy"]):
+        if name not in given:
+            continue
+        left = given["devices"] // math.prod(parts)
+        entries = [len(parts) - i if left > 1 else len(parts) - 1 - i for i in range(len(parts))]
+        matrix = parts + ([left] if left > 1 else [])
+        got[name] = msc("layout", "--device-matrix", listed(matrix), "--tensor-map", ",".join(map(str, entries)), "--shape", listed(given[name]), "--rank", 0)["slice_shape"]
+    return got
+
+
+# ---- named layouts ----
+
+def text_of(entries):
+    """["dp", ["sp", "mp"], null] -> [{dp},{sp,mp},{}]"""
+    return "[" + ",".join("{" + ",".join(a for a in (e if isinstance(e, list) else [e]) if a and a != "None") + "}" for e in entries) + "]"
+
+
+def mesh_set(mesh):
+    axes = ", ".join(f'"{k}": {v}' for k, v in mesh.items())
+    return "mesh={" + axes + "}"
+
+
+@family("layout_api.*")
+def layout_api(given, expected):
+    """matmul with layouts by axis names."""
+    shapes = {n: [int(s) for s in re.findall(r"\d+", sizes)] for n, sizes in re.findall(r"(\w+)\[([\d,\s]+)\]", given.get("op", ""))}
+    mesh = given["mesh"]
+    size = 1024 if all(1024 % n == 0 for n in mesh.values()) else math.prod(mesh.values())
+    shapes = shapes or {"x": [size] * len(given["x"]), "w": [size] * len(given["w"])}
+    net = Net(shapes, data=lambda name: name == "x")
+    hints = {"in_layout": [text_of(given["x"]), text_of(given["w"])]}
+    if given.get("out"):
+        hints["out_layout"] = [text_of(given["out"])]
+    net.hints = {"op": hints}
+    flags = {k: True for k in ("transpose_a", "transpose_b") if given.get(k)}
+    net.g.output("out", net.op("batch_matmul" if max(map(len, shapes.values())) > 2 else "matmul", net.tensor("x"), net.tensor("w"), name="op", **flags))
+    file = net.strategies(*SEMI, f"device_num={given.get('devices') or math.prod(mesh.values())}", mesh_set(mesh))
+    op = file["ops"]["op"]
+    x, w = (sliced(file["mesh"], l, s) for l, s in zip(op["layout"]["in"], shapes.values()))
+    shape = output_shape(net)
+    got = {"w_slice": w, "x_slice": x, "out_slice": sliced(file["mesh"], op["layout"]["out"][0], shape)}
+    if "reduction" in expected or "collective" in expected:
+        partial = op["layout"]["out"][0]
+        target = op.get("out_layout") or (text_of(given["out"]) if given.get("out") else re.sub(r" partial.*", "", partial))
+        steps = msc("reshard", "--mesh", file["mesh"], "--shape", listed(shape), "--from", partial, "--to", target)["steps"] if "partial" in partial else []
+        names = [{"reduce_scatter": "ReduceScatter", "all_reduce": "AllReduce"}.get(s["op"], s["op"]) for s in steps]
+        got |= {k: names[0] if len(names) == 1 else names or None for k in ("reduction", "collective")}
+    return got
+
+
+# ---- neighbours' rows ----
+
+@family("op_rule.conv.halo*", "op_rule.pool.halo*", "op_rule.conv*", "op_rule.pool*", "op_rule.avg_pool*", "op_rule.max_pool*")
+def halo(given, expected):
+    raise Unsupported("rows of neighbours in three dimensions")
