@@ -95,6 +95,32 @@ bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out) {
   return !cg->llvm.failed;
 }
 
+/* ---- products ---- */
+
+static entry *product_kernel(msc_codegen *cg, const char *name, int num_buffers, int num_dims, bool *out_made) {
+  *out_made = false;
+  for (entry *k = cg->first; k; k = k->next_made)
+    if (!strcmp(k->name, name)) return k;
+  entry *k = msc_new(cg->arena, entry);
+  *k = (entry){.program = {.head = {.num_buffers = (uint8_t)num_buffers, .num_dims = (uint8_t)num_dims}}, .number = cg->num++, .name = name};
+  *cg->end = k, cg->end = &k->next_made;
+  *out_made = true;
+  return k;
+}
+
+bool msc_codegen_product(msc_codegen *cg, msc_dtype dtype, bool transpose_b, msc_product_kernels *out) {
+  bool made;
+  if (!cg->llvm.has_fma) return false;
+  entry *k = product_kernel(cg, msc_arena_printf(cg->arena, "pack_%s%s", msc_dtype_name(dtype), transpose_b ? "_transposed" : ""), 2, 3, &made);
+  if (made) msc_emit_pack(&cg->llvm, dtype, transpose_b, msc_llvm_kernel(&cg->llvm, k->name));
+  out->pack = k->number;
+  k = product_kernel(cg, msc_arena_printf(cg->arena, "multiply_%s", msc_dtype_name(dtype)), 5, 7, &made);
+  if (made) msc_emit_multiply(&cg->llvm, dtype, msc_llvm_kernel(&cg->llvm, k->name));
+  out->multiply = k->number;
+  out->width = msc_product_width(&cg->llvm, dtype), out->height = msc_product_height(&cg->llvm);
+  return true;
+}
+
 const char *msc_codegen_text(msc_codegen *cg, msc_arena *arena) {
   char *text = LLVMPrintModuleToString(cg->llvm.module);
   const char *copy = msc_arena_printf(arena, "%s", text);

@@ -56,12 +56,26 @@ typedef struct {
   const char *const *feature;
 } msc_machine_code;
 
+/* Kernels of a product c = op(a) op(b), its operands row major:
+ *   pack      buffers b, panels;                 dims columns, k, step of b;   items: panels of `width` columns
+ *   multiply  buffers a, panels, c, room, bias;  dims columns, k, step of a, step of c, blocks, a is transposed, relu;   items: rows of c
+ * a, b, c and bias (NULL: none) start where the tile does; a step is the distance of rows in elements.  `blocks` parts of k are summed
+ * one by one and added as a tree (see emit_product.c): a power of two that divides k, MSC_MAX_SUM_BLOCKS at most. */
+typedef struct {
+  uint32_t pack, multiply; /* into msc_machine_code.kernel */
+  int width, height;       /* columns of a panel; rows that are done together */
+} msc_product_kernels;
+
+enum { MSC_PRODUCT_SLACK = 256 }; /* elements behind panels and room that may be written too */
+
 /* ---- codegen.c ---- */
 
 /* `cpu`: NULL is this machine, else a name of codegen/cpu.def.  NULL after a reported error. */
 msc_codegen *msc_codegen_begin(msc_context *ctx, const char *cpu);
 /* A fused op, or any single op that is no collective; a matmul becomes the generated (slow) one. */
 bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out_call);
+/* f32 or f64.  False: this CPU has no fused multiply-add. */
+bool msc_codegen_product(msc_codegen *cg, msc_dtype dtype, bool transpose_b, msc_product_kernels *out_kernels);
 /* Ends the codegen, also when it fails; everything handed out lives in the context's arena. */
 bool msc_codegen_finish(msc_codegen *cg, msc_machine_code *out_code);
 void msc_codegen_abandon(msc_codegen *cg);

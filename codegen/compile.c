@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "codegen/compile.h"
+#include "codegen/emit.h"
 #include "passes/3_shard/strategy_file.h"
 #include "passes/cost.h"
 
@@ -80,7 +81,8 @@ uint64_t msc_plan_rank_bytes(const msc_plan *p) {
 /* ---- the road ---- */
 
 static bool run_passes(msc_context *ctx, msc_module *m, const msc_compile_options *o, const char *from, const char *until, int first) {
-  msc_pass_options p = {.from = from, .until = until, .first = first, .verify = o->verify, .config = o->config, .cluster = o->cluster, .time_limit_s = o->time_limit_s, .dump_dir = o->dump_dir, .flags = o->flags,
+  msc_pass_options p = {.from = from, .until = until, .first = first, .verify = o->verify, .config = o->config, .cluster = o->cluster, .time_limit_s = o->time_limit_s,
+                        .cpu_level = msc_cpu_level(o->cpu), .dump_dir = o->dump_dir, .flags = o->flags,
                         .user = o->user, .after = o->after, .remark = o->remark, .before = o->before, .reproducer = o->reproducer};
   return msc_run_passes(ctx, m, &p);
 }

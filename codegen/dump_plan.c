@@ -112,6 +112,8 @@ static void put_matmul(const dumping *d, plan_call c) {
   if (plan_matmul_batch(m) > 1) put(d, " batch %" PRIu64, plan_matmul_batch(m));
   put(d, "%s%s%s%s tile %" PRIu64 "x%" PRIu64, plan_matmul_transpose_a(m) ? " a^T" : "", plan_matmul_transpose_b(m) ? " b^T" : "", plan_matmul_bias(m) ? " +bias" : "",
       plan_matmul_relu(m) ? " relu" : "", plan_matmul_tile_m(m), plan_matmul_tile_n(m));
+  if (plan_matmul_multiply(m) == UINT32_MAX) put(d, " by the library");
+  else if (plan_matmul_blocks(m) > 1) put(d, " in %u blocks", plan_matmul_blocks(m));
 }
 
 static void put_collective(const dumping *d, plan_call c) {

@@ -33,6 +33,10 @@ void msc_llvm_close(msc_llvm *l);
 LLVMValueRef msc_llvm_kernel(msc_llvm *l, const char *name);
 /* Optimises and assembles; an ELF relocatable, or NULL after a report. */
 LLVMMemoryBufferRef msc_llvm_assemble(msc_llvm *l);
+/* Products use the widest vectors: there they pay. */
+static inline int msc_product_vector_bytes(const msc_llvm *l) { return l->cpu.level >= 4 ? 64 : 32; }
+static inline int msc_product_width(const msc_llvm *l, msc_dtype d) { return 2 * msc_product_vector_bytes(l) / (int)msc_dtype_bytes(d); }
+static inline int msc_product_height(const msc_llvm *l) { return l->cpu.level >= 4 ? 12 : 6; } /* 2 * height accumulators */
 extern const char msc_llvm_pipeline[];
 size_t msc_cpu_count(void);
 msc_cpu msc_cpu_row(size_t i);
@@ -111,6 +115,11 @@ LLVMValueRef msc_math_erf(msc_emit *e, LLVMValueRef x);
 LLVMValueRef msc_math_pow(msc_emit *e, LLVMValueRef x, LLVMValueRef y);
 LLVMValueRef msc_math_sin(msc_emit *e, LLVMValueRef x);
 LLVMValueRef msc_math_cos(msc_emit *e, LLVMValueRef x);
+
+/* ---- emit_product.c ---- */
+
+void msc_emit_pack(msc_llvm *l, msc_dtype dtype, bool transposed, LLVMValueRef fn);
+void msc_emit_multiply(msc_llvm *l, msc_dtype dtype, LLVMValueRef fn);
 
 /* ---- emit_cpu.c ---- */
 

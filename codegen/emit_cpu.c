@@ -105,23 +105,6 @@ static bool is_turned(const msc_walk *w, int i) {
   return in->code == NEST_LOAD && in->at.coef[w->h->across] == 1 && in->at.coef[w->h->lane] > 1;
 }
 
-/* Rows become columns: in step s, blocks of s elements change places between vectors s apart. */
-static void turn(msc_walk *w, LLVMValueRef *v) {
-  LLVMTypeRef i32 = LLVMInt32TypeInContext(w->e.l->llvm);
-  int num = w->h->lanes;
-  for (int s = 1; s < num; s *= 2)
-    for (int i = 0; i < num; i++) {
-      LLVMValueRef low[64], high[64], a = v[i], b = v[i + s < num ? i + s : i];
-      if (i & s) continue;
-      for (int k = 0; k < num; k++) {
-        low[k] = LLVMConstInt(i32, (unsigned)(k & s ? num + k - s : k), false);
-        high[k] = LLVMConstInt(i32, (unsigned)(k & s ? num + k : k + s), false);
-      }
-      v[i] = LLVMBuildShuffleVector(w->e.b, a, b, LLVMConstVector(low, (unsigned)num), "");
-      v[i + s] = LLVMBuildShuffleVector(w->e.b, a, b, LLVMConstVector(high, (unsigned)num), "");
-    }
-}
-
 /* A square of lanes x lanes elements at (row, column) by way of the stack: `tile` has one for each turned load. */
 static void emit_square(msc_walk *w, LLVMValueRef row, LLVMValueRef column, LLVMValueRef *tile) {
   msc_emit *e = &w->e;
@@ -137,7 +120,7 @@ static void emit_square(msc_walk *w, LLVMValueRef row, LLVMValueRef column, LLVM
       e->axis[w->h->lane] = LLVMBuildAdd(e->b, column, msc_emit_int(e, k), "");
       v[k] = msc_emit_load_run(e, i);
     }
-    turn(w, v);
+    msc_ir_turn(e, num, v);
     vector[i] = LLVMTypeOf(v[0]);
     for (int k = 0; k < num; k++) {
       LLVMValueRef at = msc_emit_int(e, k);

@@ -38,5 +38,7 @@ void msc_ir_loop_open(msc_emit *e, msc_ir_loop *loop, LLVMValueRef from, LLVMVal
 /* carried[] in: at the end of a turn; out: after the loop. */
 void msc_ir_loop_close(msc_emit *e, msc_ir_loop *loop, LLVMValueRef *carried);
 LLVMBasicBlockRef msc_ir_block(msc_emit *e);
+/* num vectors of num elements become the columns of what they were the rows of: exchanges between vectors 1, 2, 4 ... apart. */
+void msc_ir_turn(msc_emit *e, int num, LLVMValueRef *v);
 
 #endif

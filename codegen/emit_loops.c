@@ -1,4 +1,4 @@
-/* emit_loops.c: loops in LLVM IR, in the form that needs no rotation: tested before the first turn and at each end. */
+/* emit_loops.c: loops in LLVM IR, in the form that needs no rotation: tested before the first turn and at each end; and squares turned. */
 #include "codegen/emit_ir.h"
 
 LLVMBasicBlockRef msc_ir_block(msc_emit *e) { return LLVMAppendBasicBlockInContext(e->l->llvm, e->fn, ""); }
@@ -30,4 +30,19 @@ void msc_ir_loop_close(msc_emit *e, msc_ir_loop *loop, LLVMValueRef *carried) {
     LLVMAddIncoming(result, &carried[i], &end, 1);
     carried[i] = result;
   }
+}
+
+void msc_ir_turn(msc_emit *e, int num, LLVMValueRef *v) {
+  LLVMTypeRef i32 = LLVMInt32TypeInContext(e->l->llvm);
+  for (int s = 1; s < num; s *= 2)
+    for (int i = 0; i < num; i++) {
+      LLVMValueRef low[64], high[64], a = v[i], b = v[i + s < num ? i + s : i];
+      if (i & s) continue;
+      for (int k = 0; k < num; k++) {
+        low[k] = LLVMConstInt(i32, (unsigned)(k & s ? num + k - s : k), false);
+        high[k] = LLVMConstInt(i32, (unsigned)(k & s ? num + k : k + s), false);
+      }
+      v[i] = LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(low, (unsigned)num), "");
+      v[i + s] = LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(high, (unsigned)num), "");
+    }
 }

@@ -14,7 +14,9 @@ typedef struct {
 typedef struct {
   uint64_t batch, m, n, k, stride_a, stride_b, tile_m, tile_n, tile_bytes;
   msc_dtype dtype;
-  bool transpose_a, transpose_b, bias, relu;
+  bool transpose_a, transpose_b, bias, relu, generated;
+  uint32_t pack, multiply, width, blocks; /* generated only */
+  uint64_t panel_bytes, room_bytes;
 } msc_plan_matmul;
 
 typedef struct {

@@ -165,8 +165,8 @@ static uint64_t rounded(uint64_t n, uint64_t parts, uint64_t unit) {
   return part < n ? part : n;
 }
 
-/* Work items of about two million operations: enough for the call's overhead, few enough for two to sixteen threads. */
-static void choose_tiles(msc_plan_matmul *m) {
+/* The library: work items of about two million operations, enough for the call's overhead, few enough for two to sixteen threads. */
+static void choose_library_tiles(msc_plan_matmul *m) {
   uint64_t parts = 2 * m->m * m->n * m->k / 2000000;
   if (parts < 1) parts = 1;
   if (parts > 16) parts = 16;
@@ -176,10 +176,46 @@ static void choose_tiles(msc_plan_matmul *m) {
   else m->tile_m = rounded(m->m, parts, 16);
 }
 
+/* Generated code: b's columns of a tile packed in half the level-2 cache, a's rows in a quarter of it; halved while there are too few
+ * for the threads of a small machine and what remains is worth a call. */
+static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels) {
+  enum { PANELS = 256 * 1024, ROWS = 128 * 1024, FEW = 8, LEAST = 500000 };
+  uint64_t bytes = (uint64_t)msc_dtype_bytes(m->dtype), width = (uint64_t)kernels->width, height = (uint64_t)kernels->height;
+  uint64_t columns = PANELS / (m->k * bytes) / width * width, rows = ROWS / (m->k * bytes) / height * height;
+  if (columns < width) columns = width;
+  if (rows < 8 * height) rows = 8 * height;
+  m->tile_n = rounded(m->n, (m->n + columns - 1) / columns, width);
+  m->tile_m = rounded(m->m, (m->m + rows - 1) / rows, 2);
+  while (m->batch * ((m->m + m->tile_m - 1) / m->tile_m) * ((m->n + m->tile_n - 1) / m->tile_n) < FEW && 2 * m->tile_m * m->tile_n * m->k >= 2 * LEAST) {
+    bool narrow = m->tile_n >= 4 * width || m->tile_m <= 2 * height;
+    if (narrow && m->tile_n <= width) break;
+    if (narrow) m->tile_n = rounded(m->tile_n, 2, width);
+    else m->tile_m = rounded(m->tile_m, 2, 2);
+  }
+}
+
+static uint64_t aligned_bytes(const msc_plan_matmul *m, uint64_t elems) { return aligned((elems + MSC_PRODUCT_SLACK) * (uint64_t)msc_dtype_bytes(m->dtype)); }
+
+static void set_rooms(msc_plan_matmul *m) {
+  m->panel_bytes = aligned_bytes(m, (m->tile_n + m->width - 1) / m->width * m->width * m->k);
+  m->room_bytes = m->transpose_a ? aligned_bytes(m, m->tile_m * m->k) : 0;
+}
+
 static uint64_t lead_elems(const msc_type *t) {
   uint64_t n = 1;
   for (int d = 0; d + 2 < t->rank; d++) n *= (uint64_t)t->dim[d];
   return n;
+}
+
+static bool generate(calling *c, const msc_op *op, msc_plan_matmul *m) {
+  msc_product_kernels kernels;
+  if (!msc_codegen_product(c->cg, m->dtype, m->transpose_b, &kernels)) return msc_op_error(op, MSC_E_INTERNAL, "gemm: no fused multiply-add for generated code");
+  m->generated = true;
+  m->pack = kernels.pack, m->multiply = kernels.multiply, m->width = (uint32_t)kernels.width;
+  m->blocks = (uint32_t)msc_op_int(op, "blocks");
+  if (!m->tile_bytes) choose_tiles(m, &kernels);
+  set_rooms(m);
+  return true;
 }
 
 static msc_plan_matmul matmul_of(const msc_op *op) {
@@ -194,7 +230,7 @@ static msc_plan_matmul matmul_of(const msc_op *op) {
   m.stride_b = lead_elems(b) == 1 ? 0 : m.k * m.n;
   m.bias = op->num_in == 3;
   m.relu = msc_op_bool(op, "relu");
-  choose_tiles(&m);
+  choose_library_tiles(&m);
   int64_t tile = msc_op_int(op, "tile");
   if (tile) {
     m.tile_m = (uint64_t)tile;
@@ -216,6 +252,7 @@ static bool call_matmul(calling *c, const msc_op *op) {
   msc_plan_matmul m;
   memset(&m, 0, sizeof m); /* padding: equal ones are found by their bytes */
   m = matmul_of(op);
+  if (msc_op_bool(op, "generated")) MSC_TRY(generate(c, op, &m));
   msc_plan_call *call = new_call(c, PLAN_CALL_KIND_MATMUL, op);
   call->index = number_matmul(c->p, &m);
   call->buffer = msc_new_array(c->p->arena, plan_ref, 4);

@@ -75,6 +75,14 @@ static void put_matmuls(flatbuf_builder *b, const msc_plan *p) {
     plan_matmul_put_tile_bytes(b, m->tile_bytes);
     plan_matmul_put_bias(b, m->bias);
     plan_matmul_put_relu(b, m->relu);
+    if (m->generated) {
+      plan_matmul_put_pack(b, m->pack);
+      plan_matmul_put_multiply(b, m->multiply);
+      plan_matmul_put_width(b, m->width);
+      plan_matmul_put_blocks(b, m->blocks);
+      plan_matmul_put_panel_bytes(b, m->panel_bytes);
+      plan_matmul_put_room_bytes(b, m->room_bytes);
+    }
     flatbuf_end(b);
   }
   flatbuf_end(b);

@@ -49,6 +49,7 @@ typedef struct {
   const msc_config *config;  /* NULL: every key has its default */
   const msc_cluster *cluster; /* what is compiled for; NULL: the shipped description `cpu` */
   double time_limit_s;       /* of the search for strategies; 0: none */
+  int cpu_level;             /* x86-64 level of the machine, 1 to 4; 0: 3 */
   const char *dump_dir;      /* existing folder that gets 000-input.mlir and 017-dce.mlir after each pass that changed it; or NULL */
   bool want_text;            /* reports carry the IR; implied by dump_dir and reproducer */
   const char *flags;         /* of the command line, to be repeated in a reproducer's first line; or NULL */

@@ -97,7 +97,10 @@ static mscrt_status *put_matmul(mscrt_context *c, block *b, plan_call call, mscr
   r->epilogue = e;
   r->matmul = &c->plan->matmul[plan_call_index(call)];
   r->units = r->matmul->tiles;
-  return put_tiles(c, r);
+  if (r->matmul->multiply == MSCRT_BY_LIBRARY) return put_tiles(c, r);
+  r->pack = mscrt_plan_kernel(c->plan, r->matmul->pack);
+  r->multiply = mscrt_plan_kernel(c->plan, r->matmul->multiply);
+  return NULL;
 }
 
 /* ---- collectives ---- */
@@ -195,9 +198,19 @@ static mscrt_status *put_section(mscrt_context *c, block *b, uint32_t index) {
   return b->at ? put_fences(c, index, &c->section[index]) : NULL;
 }
 
-/* What epilogues need in every worker. */
+static mscrt_status *make_room(uint64_t bytes, void **out) {
+  *out = aligned_alloc(64, (size_t)(bytes + 64) / 64 * 64);
+  return *out ? NULL : mscrt_fail(MSCRT_NO_MEMORY, "no memory for tiles of %" PRIu64 " bytes", bytes);
+}
+
+/* What products and their epilogues need in every worker. */
 static mscrt_status *make_workers(mscrt_context *c) {
-  uint64_t tile = c->plan->space_bytes[PLAN_SPACE_TILE];
+  uint64_t tile = c->plan->space_bytes[PLAN_SPACE_TILE], panels = 0, room = 0;
+  for (uint32_t i = 0; i < c->plan->num_matmuls; i++) {
+    const mscrt_matmul *m = &c->plan->matmul[i];
+    if (m->panel_bytes > panels) panels = m->panel_bytes;
+    if (m->room_bytes > room) room = m->room_bytes;
+  }
   uint32_t buffers = 0;
   for (uint32_t s = 0; s < c->plan->num_sections; s++)
     for (uint32_t i = 0; i < c->section[s].num_calls; i++) {
@@ -206,8 +219,9 @@ static mscrt_status *make_workers(mscrt_context *c) {
     }
   MSCRT_CHECK(mscrt_new_array(&c->worker, c->threads));
   for (int w = 0; w < c->threads; w++) {
-    c->worker[w].tile = aligned_alloc(64, (size_t)(tile + 64) / 64 * 64);
-    if (!c->worker[w].tile) return mscrt_fail(MSCRT_NO_MEMORY, "no memory for tiles of %" PRIu64 " bytes", tile);
+    MSCRT_CHECK(make_room(tile, &c->worker[w].tile));
+    MSCRT_CHECK(make_room(panels, &c->worker[w].panels));
+    MSCRT_CHECK(make_room(room, &c->worker[w].room));
     MSCRT_CHECK(mscrt_new_array(&c->worker[w].buffers, buffers));
   }
   return NULL;

@@ -100,11 +100,30 @@ static bool stride_fits(uint64_t batch, uint64_t stride, uint64_t matrix) {
   return (stride == 0 || stride >= matrix) && (stride == 0 || product_fits(batch, stride, 1));
 }
 
+static bool takes(const mscrt_plan *p, uint32_t kernel, uint32_t buffers, uint32_t dims) {
+  if (kernel >= plan_plan_kernels_num(p->root)) return false;
+  plan_kernel k = plan_plan_kernels(p->root, kernel);
+  return plan_kernel_num_buffers(k) == buffers && plan_kernel_num_dims(k) == dims && plan_kernel_num_scalars(k) == 0;
+}
+
+static mscrt_status *check_product(const mscrt_plan *p, const mscrt_matmul *m) {
+  uint64_t bytes = mscrt_dtype_bytes(m->dtype), panels, columns = (uint64_t)((m->tile_n + m->width - 1) / (m->width ? m->width : 1) * m->width);
+  if (!takes(p, m->pack, 2, 3) || !takes(p, m->multiply, 5, 7)) return bad_plan("its kernels do not take what a product gives");
+  if (m->width < 1 || m->width > 1024 || (m->tile_n % m->width && m->tile_n != m->n)) return bad_plan("panels of %" PRId64 " columns for tiles of %" PRId64, m->width, m->tile_n);
+  if (m->blocks < 1 || m->k % m->blocks) return bad_plan("%" PRId64 " blocks of %" PRId64 " terms", m->blocks, m->k);
+  if (__builtin_mul_overflow(columns * bytes, (uint64_t)m->k, &panels) || m->panel_bytes < panels || m->panel_bytes > MAX_BYTES || m->room_bytes > MAX_BYTES ||
+      (m->transpose_a && m->room_bytes / bytes / (uint64_t)m->k < (uint64_t)m->tile_m))
+    return bad_plan("%" PRIu64 " and %" PRIu64 " bytes do not hold its packed operands", m->panel_bytes, m->room_bytes);
+  return NULL;
+}
+
 static mscrt_status *check_matmul(mscrt_plan *p, plan_matmul t, mscrt_matmul *out) {
   uint64_t batch = plan_matmul_batch(t), m = plan_matmul_m(t), n = plan_matmul_n(t), k = plan_matmul_k(t);
   uint64_t tile_m = plan_matmul_tile_m(t), tile_n = plan_matmul_tile_n(t);
   uint8_t dtype = plan_matmul_dtype(t);
-  if (dtype != MSCRT_F32 && dtype != MSCRT_BF16 && dtype != MSCRT_F16) return bad_plan("element type %d: the library has f32, bf16 and f16", dtype);
+  bool library = plan_matmul_multiply(t) == MSCRT_BY_LIBRARY;
+  if (library && dtype != MSCRT_F32 && dtype != MSCRT_BF16 && dtype != MSCRT_F16) return bad_plan("element type %d: the library has f32, bf16 and f16", dtype);
+  if (!library && dtype != MSCRT_F32 && dtype != MSCRT_F64) return bad_plan("element type %d: kernels multiply f32 and f64", dtype);
   if (!product_fits(batch, m, n) || !product_fits(batch, m, k) || !product_fits(batch, n, k)) return bad_plan("impossible sizes");
   if (!stride_fits(batch, plan_matmul_batch_stride_a(t), m * k) || !stride_fits(batch, plan_matmul_batch_stride_b(t), n * k))
     return bad_plan("matrices of a batch overlap");
@@ -113,13 +132,16 @@ static mscrt_status *check_matmul(mscrt_plan *p, plan_matmul t, mscrt_matmul *ou
     .dtype = (mscrt_dtype)dtype, .batch = (int64_t)batch, .m = (int64_t)m, .n = (int64_t)n, .k = (int64_t)k,
     .stride_a = (int64_t)plan_matmul_batch_stride_a(t), .stride_b = (int64_t)plan_matmul_batch_stride_b(t),
     .tile_m = (int64_t)tile_m, .tile_n = (int64_t)tile_n, .tile_bytes = plan_matmul_tile_bytes(t),
-    .transpose_a = plan_matmul_transpose_a(t), .transpose_b = plan_matmul_transpose_b(t), .bias = plan_matmul_bias(t), .relu = plan_matmul_relu(t)};
+    .transpose_a = plan_matmul_transpose_a(t), .transpose_b = plan_matmul_transpose_b(t), .bias = plan_matmul_bias(t), .relu = plan_matmul_relu(t),
+    .pack = plan_matmul_pack(t), .multiply = plan_matmul_multiply(t), .width = plan_matmul_width(t), .blocks = plan_matmul_blocks(t),
+    .panel_bytes = plan_matmul_panel_bytes(t), .room_bytes = plan_matmul_room_bytes(t)};
   out->tiles_m = (int64_t)((m + tile_m - 1) / tile_m);
   out->tiles_n = (int64_t)((n + tile_n - 1) / tile_n);
   if (!product_fits(batch, (uint64_t)out->tiles_m, (uint64_t)out->tiles_n) || (out->tiles = out->batch * out->tiles_m * out->tiles_n) >= UINT32_MAX)
     return bad_plan("more than 2^32 tiles");
   if (out->tile_bytes && (out->tile_bytes < tile_m * tile_n * mscrt_dtype_bytes(out->dtype) || out->tile_bytes > (64 << 20)))
     return bad_plan("%" PRIu64 " bytes for a tile of %" PRIu64 " x %" PRIu64, out->tile_bytes, tile_m, tile_n);
+  if (!library) MSCRT_CHECK(check_product(p, out));
   if (out->tile_bytes > p->space_bytes[PLAN_SPACE_TILE]) p->space_bytes[PLAN_SPACE_TILE] = out->tile_bytes;
   return NULL;
 }

@@ -49,7 +49,9 @@ static void enter_library(void *arg) {
 
 /* The library first: new threads tell it at once that it has no threads of its own. */
 static mscrt_status *start_threads(mscrt_context *c) {
-  if (c->plan->num_matmuls) MSCRT_CHECK(mscrt_library_open(c->threads, &c->library));
+  bool library = false;
+  for (uint32_t i = 0; i < c->plan->num_matmuls; i++) library = library || c->plan->matmul[i].multiply == MSCRT_BY_LIBRARY;
+  if (library) MSCRT_CHECK(mscrt_library_open(c->threads, &c->library));
   return mscrt_pool_new(c->threads, c->threads * c->o.ranks <= mscrt_cores(), enter_library, c, &c->pool);
 }
 
@@ -124,6 +126,8 @@ void mscrt_close(mscrt_context *c) {
   free_sections(c);
   for (int w = 0; c->worker && w < c->threads; w++) {
     free(c->worker[w].tile);
+    free(c->worker[w].panels);
+    free(c->worker[w].room);
     free(c->worker[w].buffers);
   }
   free(c->worker);

@@ -20,6 +20,7 @@ typedef struct mscrt_record {
   const double *scalars;
   int64_t extent, grain, units;
   const mscrt_matmul *matmul;
+  mscrt_kernel *pack, *multiply; /* NULL: by the library */
   const mscrt_tile *tile[2][2];  /* [last row of tiles][last column of tiles] */
   struct mscrt_record *epilogue; /* its buffers that are NULL are the tile */
   const mscrt_exchange *exchange;
@@ -40,7 +41,9 @@ typedef struct {
 
 /* Memory of one worker. */
 typedef struct {
-  void *tile;
+  void *tile, *panels, *room;    /* of a product: a tile of the result, packed columns of b, packed rows of a */
+  uint64_t job;                  /* the product and ... */
+  int64_t packed;                /* ... the columns that are in `panels` */
   void **buffers;                /* of an epilogue */
 } mscrt_worker;
 
@@ -51,7 +54,7 @@ struct mscrt_context {
   mscrt_pool *pool;
   const mscrt_transport *transport;
   mscrt_comm *comm;
-  mscrt_library *library;        /* NULL: the plan has no matmul */
+  mscrt_library *library;        /* NULL: the plan does not need it */
   uint8_t *arena;
   uint64_t arena_bytes, input_stride;
   uint64_t space_at[PLAN_SPACE_CONSTANT];  /* persistent, scratch, input: offsets in the arena */
@@ -67,6 +70,7 @@ struct mscrt_context {
   uint32_t last_section;         /* whose outputs are in memory; num_sections: none */
   int last_slot;                 /* of its inputs */
   bool broken;
+  uint64_t products;             /* run so far */
   atomic_bool tile_failed;
 };
 

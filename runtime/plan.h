@@ -11,6 +11,7 @@
 
 #define MSCRT_MAX_DIMS 1024      /* of a kernel; also buffers and scalars */
 #define MSCRT_NUM_SPACES 5
+#define MSCRT_BY_LIBRARY UINT32_MAX
 
 /* A tensor between plan and memory: parameter, state, input or output. */
 typedef struct {
@@ -37,6 +38,9 @@ typedef struct {
   int64_t batch, m, n, k, stride_a, stride_b, tile_m, tile_n, tiles_m, tiles_n, tiles;
   uint64_t tile_bytes;
   bool transpose_a, transpose_b, bias, relu;
+  uint32_t pack, multiply;       /* kernels; MSCRT_BY_LIBRARY: both by oneDNN */
+  int64_t width, blocks;         /* columns of a panel; parts of k that are summed one by one */
+  uint64_t panel_bytes, room_bytes;
 } mscrt_matmul;
 
 struct mscrt_plan {

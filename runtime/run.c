@@ -62,24 +62,50 @@ static void run_epilogue(const mscrt_record *e, mscrt_worker *w, int slot, const
     run_epilogue_items(e, w, slot, (char *)w->tile + (size_t)(i * columns) * bytes, bytes, (first_row + i) * m->n + column, columns);
 }
 
+/* Part of the result that a unit makes: neighbours in number share columns, so that a worker packs them once. */
+typedef struct {
+  int64_t batch, row, rows, column, columns;
+  bool last_row, last_column;
+} tile_place;
+
+static tile_place place_of(const mscrt_matmul *m, int64_t unit) {
+  int64_t i = unit % m->tiles_m, j = unit / m->tiles_m % m->tiles_n;
+  tile_place p = {.batch = unit / (m->tiles_m * m->tiles_n), .row = i * m->tile_m, .column = j * m->tile_n, .last_row = i == m->tiles_m - 1, .last_column = j == m->tiles_n - 1};
+  p.rows = p.last_row ? m->m - p.row : m->tile_m;
+  p.columns = p.last_column ? m->n - p.column : m->tile_n;
+  return p;
+}
+
+/* a, b, c and bias start where the tile does. */
+static void run_product(const mscrt_record *r, mscrt_worker *w, uint64_t job, const tile_place *t, const char *a, const char *b, char *c, const char *bias) {
+  const mscrt_matmul *m = r->matmul;
+  int64_t columns = t->batch * m->tiles_n + t->column / m->tile_n;
+  if (w->job != job || w->packed != columns) {
+    r->pack((void *[]){(void *)(uintptr_t)b, w->panels}, 0, (t->columns + m->width - 1) / m->width, (int64_t[]){t->columns, m->k, m->transpose_b ? m->k : m->n}, NULL);
+    w->job = job, w->packed = columns;
+  }
+  void *buffers[5] = {(void *)(uintptr_t)a, w->panels, c, w->room, (void *)(uintptr_t)bias};
+  r->multiply(buffers, 0, t->rows, (int64_t[]){t->columns, m->k, m->transpose_a ? m->m : m->k, m->tile_bytes ? t->columns : m->n, m->blocks, m->transpose_a, m->relu}, NULL);
+}
+
 static void run_tile(void *arg, int64_t unit, int worker) {
   const matmul_job *j = arg;
   const mscrt_matmul *m = j->r->matmul;
   mscrt_worker *w = &j->c->worker[worker];
   void *const *buffers = j->r->buffers[j->slot];
   size_t bytes = mscrt_dtype_bytes(m->dtype);
-  int64_t batch = unit / (m->tiles_m * m->tiles_n), i = unit / m->tiles_n % m->tiles_m, k = unit % m->tiles_n;
-  int64_t row = i * m->tile_m, column = k * m->tile_n;
-  int64_t rows = i == m->tiles_m - 1 ? m->m - row : m->tile_m, columns = k == m->tiles_n - 1 ? m->n - column : m->tile_n;
-  const char *a = (const char *)buffers[0] + (size_t)(batch * m->stride_a + row * (m->transpose_a ? 1 : m->k)) * bytes;
-  const char *b = (const char *)buffers[1] + (size_t)(batch * m->stride_b + column * (m->transpose_b ? m->k : 1)) * bytes;
-  char *c = m->tile_bytes ? w->tile : (char *)buffers[2] + (size_t)((batch * m->m + row) * m->n + column) * bytes;
-  const char *bias = m->bias ? (const char *)buffers[3] + (size_t)column * bytes : NULL;
-  if (!mscrt_tile_run(j->r->tile[i == m->tiles_m - 1][k == m->tiles_n - 1], worker, a, b, c, bias)) atomic_store(&j->c->tile_failed, true);
-  if (j->r->epilogue) run_epilogue(j->r->epilogue, w, j->slot, m, batch * m->m + row, rows, column, columns);
+  tile_place t = place_of(m, unit);
+  const char *a = (const char *)buffers[0] + (size_t)(t.batch * m->stride_a + t.row * (m->transpose_a ? 1 : m->k)) * bytes;
+  const char *b = (const char *)buffers[1] + (size_t)(t.batch * m->stride_b + t.column * (m->transpose_b ? m->k : 1)) * bytes;
+  char *c = m->tile_bytes ? w->tile : (char *)buffers[2] + (size_t)((t.batch * m->m + t.row) * m->n + t.column) * bytes;
+  const char *bias = m->bias ? (const char *)buffers[3] + (size_t)t.column * bytes : NULL;
+  if (j->r->multiply) run_product(j->r, w, j->c->products, &t, a, b, c, bias);
+  else if (!mscrt_tile_run(j->r->tile[t.last_row][t.last_column], worker, a, b, c, bias)) atomic_store(&j->c->tile_failed, true);
+  if (j->r->epilogue) run_epilogue(j->r->epilogue, w, j->slot, m, t.batch * m->m + t.row, t.rows, t.column, t.columns);
 }
 
 static mscrt_status *run_matmul(mscrt_context *c, const mscrt_record *r, int slot, int64_t step) {
+  c->products++;
   run_units(c, r, run_tile, &(matmul_job){c, r, slot});
   if (!atomic_load_explicit(&c->tile_failed, memory_order_relaxed)) return NULL;
   return mscrt_fail(MSCRT_ENVIRONMENT, "rank %d: step %" PRId64 ": %s: oneDNN failed", c->o.rank, step, r->name ? r->name : "matmul");

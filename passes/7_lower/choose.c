@@ -8,11 +8,23 @@ typedef struct {
 
 typedef const char *decline_fn(const choosing *c, const msc_op *op);
 
+static int64_t inner_size(const msc_op *op) {
+  const msc_type *a = op->in[0].value->type;
+  return a->dim[a->rank - 1 - msc_op_bool(op, "transpose_a")];
+}
+
+/* Generated tiles; codegen/emit_product.c. */
+static const char *decline_product(const choosing *c, const msc_op *op) {
+  const msc_type *t = op->out[0].type;
+  if (msc_type_elems(t) == 0 || inner_size(op) == 0) return "nothing to multiply";
+  if (t->dtype != MSC_F32 && t->dtype != MSC_F64) return msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(t->dtype));
+  return c->level >= 3 ? NULL : "it needs fused multiply-add";
+}
+
 /* oneDNN 2.6 on CPUs: f32 everywhere, bf16 with AVX-512, f16 not at all. */
 static const char *decline_library(const choosing *c, const msc_op *op) {
-  const msc_type *t = op->out[0].type, *a = op->in[0].value->type;
-  int64_t inner = a->dim[a->rank - 1 - msc_op_bool(op, "transpose_a")];
-  if (msc_type_elems(t) == 0 || inner == 0) return "nothing to multiply";
+  const msc_type *t = op->out[0].type;
+  if (msc_type_elems(t) == 0 || inner_size(op) == 0) return "nothing to multiply";
   if (t->dtype == MSC_F32) return NULL;
   if (t->dtype == MSC_BF16) return c->level >= 4 ? NULL : "bf16 needs AVX-512";
   return msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(t->dtype));
@@ -28,7 +40,7 @@ static const struct {
 #undef KERNEL
 };
 
-static const char *const names[] = {[MSC_BY_LIBRARY] = "library", [MSC_BY_KERNEL] = "generated kernel", [MSC_BY_COLLECTIVE] = "collective", [MSC_BY_ALIAS] = "alias"};
+static const char *const names[] = {[MSC_BY_PRODUCT] = "generated tiles", [MSC_BY_LIBRARY] = "library", [MSC_BY_KERNEL] = "generated kernel", [MSC_BY_COLLECTIVE] = "collective", [MSC_BY_ALIAS] = "alias"};
 
 msc_chosen msc_choose(msc_arena *arena, const msc_op *op, int level) {
   choosing c = {.arena = arena, .level = level};

@@ -1,5 +1,5 @@
-/* library: matrix products that a library does better -> gemm, with the bias and relu that follow when nobody else sees the
- * values in between.  A weight's gradient becomes one product of matrices first: its leading dimensions are rows. */
+/* library: matrix products that are done in tiles, by generated code or a library -> gemm, with the bias and relu that follow when
+ * nobody else sees the values in between.  A weight's gradient becomes one product of matrices first: its leading dimensions are rows. */
 #include <string.h>
 
 #include "passes/7_lower/choose.h"
@@ -26,7 +26,7 @@ static void copy_attr(msc_op *to, const msc_op *from, const char *name) {
 }
 
 /* bias must be there when the gemm runs: the gemm stands where the last op it absorbs stood. */
-static void replace(msc_op *matmul, msc_op *last, msc_value *bias, bool relu) {
+static msc_op *replace(msc_op *matmul, msc_op *last, msc_value *bias, bool relu) {
   msc_value *in[3] = {matmul->in[0].value, matmul->in[1].value, bias};
   msc_op *gemm = msc_op_new(matmul->block->func, OP_gemm, bias ? 3 : 2, in, 1, matmul->loc);
   gemm->name = matmul->name;
@@ -37,18 +37,25 @@ static void replace(msc_op *matmul, msc_op *last, msc_value *bias, bool relu) {
   if (relu) msc_op_set(gemm, "relu", msc_bool(true));
   gemm->out[0].type = last->out[0].type;
   msc_replace_uses(&last->out[0], &gemm->out[0]);
+  return gemm;
 }
 
-static void absorb(msc_op *matmul) {
+static msc_op *absorb(msc_op *matmul) {
   msc_op *add = only_user(&matmul->out[0], OP_add), *last = matmul, *relu = NULL;
   msc_value *bias = add ? bias_of(add, &matmul->out[0]) : NULL;
   if (bias) last = add;
   relu = only_user(&last->out[0], OP_relu);
   if (relu) last = relu;
-  replace(matmul, last, bias, relu != NULL);
+  msc_op *gemm = replace(matmul, last, bias, relu != NULL);
   if (relu) msc_op_erase(relu);
   if (bias) msc_op_erase(add);
   msc_op_erase(matmul);
+  return gemm;
+}
+
+static void by_generated_code(msc_op *gemm, int64_t blocks) {
+  msc_op_set(gemm, "generated", msc_bool(true));
+  if (blocks > 1) msc_op_set(gemm, "blocks", msc_int(blocks));
 }
 
 /* x[*,k] as [rows,k]: the same bytes. */
@@ -68,6 +75,7 @@ static msc_op *as_matmul(msc_op *grad) {
   msc_op *op = msc_op_new(grad->block->func, OP_matmul, 2, in, 1, grad->loc);
   op->name = grad->name;
   msc_op_set(op, "transpose_a", msc_bool(true));
+  copy_attr(op, grad, "blocks");
   op->out[0].type = grad->out[0].type;
   msc_insert_before(grad, op);
   msc_replace_uses(&grad->out[0], &op->out[0]);
@@ -76,18 +84,22 @@ static msc_op *as_matmul(msc_op *grad) {
 }
 
 bool pass_library(msc_pass_ctx *pass, msc_module *m) {
-  int64_t taken = 0;
+  int64_t generated = 0, by_library = 0;
   for (msc_func *f = m->first; f; f = f->next)
     for (msc_op *op = f->body->last, *previous; op; op = previous) {
       previous = op->prev; /* backward: what a product absorbs stands after it */
       if (op->kind == OP_matmul_weight_grad) op = as_matmul(op);
       if (op->kind != OP_matmul && op->kind != OP_batch_matmul) continue;
-      msc_chosen chosen = msc_choose(pass->scratch, op, 1);
+      msc_chosen chosen = msc_choose(pass->scratch, op, pass->options->cpu_level ? pass->options->cpu_level : 3);
       if (*chosen.declined) msc_remark(pass, op, "%s", chosen.declined);
-      if (chosen.by != MSC_BY_LIBRARY) continue;
-      taken++;
-      absorb(op);
+      if (chosen.by != MSC_BY_LIBRARY && chosen.by != MSC_BY_PRODUCT) continue;
+      const msc_attr_value *blocks = msc_op_attr(op, "blocks");
+      int64_t num_blocks = blocks ? blocks->i : 1;
+      msc_op *gemm = absorb(op);
+      if (chosen.by == MSC_BY_PRODUCT) by_generated_code(gemm, num_blocks);
+      generated += chosen.by == MSC_BY_PRODUCT, by_library += chosen.by == MSC_BY_LIBRARY;
     }
-  msc_stat(pass, "products by a library", taken);
+  msc_stat(pass, "products by generated code", generated);
+  msc_stat(pass, "products by a library", by_library);
   return true;
 }

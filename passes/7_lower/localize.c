@@ -1,9 +1,10 @@
 /* localize: global shapes with layouts -> one rank's shapes.  Layout changes and manual collectives become `comm` ops, which
  * name their group or their two layouts; what an op can no longer see in its shapes is left in `count`, `whole`, `start`
- * (codegen.h).  `starts` of the function lists the offsets that a rank computes when it loads the plan. */
+ * (nest.h).  `starts` of the function lists the offsets that a rank computes when it loads the plan. */
 #include <string.h>
 
 #include "ir/conv.h"
+#include "passes/config.h"
 #include "passes/pass.h"
 
 typedef struct {
@@ -270,7 +271,25 @@ static void localize_windows(localizing *z, msc_op *op) {
   if (msc_op_attr(op, "groups") && weights->dim[1]) msc_op_set(op, "groups", msc_int(c.c / weights->dim[1]));
 }
 
+/* In what blocks a product sums, see msc_sum_blocks: over the inner dimension, or over the leading ones together, of which only the
+ * first may be cut if parts are to be aligned. */
+static void set_product_blocks(const localizing *z, msc_op *op) {
+  const msc_type *a = global_of(z, op->in[0].value);
+  bool leading = op->kind == OP_matmul_weight_grad;
+  int first = leading ? 0 : a->rank - 1 - msc_op_bool(op, "transpose_a"), end = leading ? a->rank - 1 : first + 1;
+  int64_t whole = 1, part = 1, parts = 1;
+  for (int d = first; d < end; d++) {
+    int64_t cut = a->layout ? msc_layout_parts(a->layout, d) : 1;
+    whole *= a->dim[d], part *= op->in[0].value->type->dim[d];
+    parts = d > first && cut > 1 ? 0 : parts * cut;
+  }
+  msc_op_set(op, "blocks", msc_int(parts ? msc_sum_blocks_of_part(whole, parts) : msc_sum_blocks(part)));
+}
+
+static bool is_product(msc_op_kind k) { return k == OP_matmul || k == OP_batch_matmul || k == OP_matmul_weight_grad; }
+
 static void localize_op(localizing *z, msc_op *op) {
+  if (is_product((msc_op_kind)op->kind) && msc_config_bool(z->pass->config, MSC_KEY_deterministic)) set_product_blocks(z, op);
   const msc_type *y = op->num_out ? global_of(z, &op->out[0]) : NULL;
   if (!y || !y->layout) return; /* manual: already local */
   const msc_type *local = op->out[0].type;

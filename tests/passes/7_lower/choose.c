@@ -14,13 +14,15 @@ static const struct {
   msc_choice by;
   const char *declined;
 } cases[] = {
-    {"matmul", "4x5xf32 5x6xf32", "", 1, MSC_BY_LIBRARY, ""},
-    {"batch_matmul", "2x4x5xf32 2x5x6xf32", "", 1, MSC_BY_LIBRARY, ""},
-    {"matmul", "4x5xf64 5x6xf64", "", 4, MSC_BY_KERNEL, "library: f64 is not among its element types"},
-    {"matmul", "4x5xi32 5x6xi32", "", 4, MSC_BY_KERNEL, "library: i32 is not among its element types"},
-    {"matmul", "4x5xbf16 5x6xbf16", "", 3, MSC_BY_KERNEL, "library: bf16 needs AVX-512"},
-    {"matmul", "4x5xbf16 5x6xbf16", "", 4, MSC_BY_LIBRARY, ""},
-    {"matmul", "4x0xf32 0x6xf32", "", 4, MSC_BY_KERNEL, "library: nothing to multiply"},
+    {"matmul", "4x5xf32 5x6xf32", "", 3, MSC_BY_PRODUCT, ""},
+    {"matmul", "4x5xf32 5x6xf32", "", 2, MSC_BY_LIBRARY, "generated tiles: it needs fused multiply-add"},
+    {"batch_matmul", "2x4x5xf32 2x5x6xf32", "", 3, MSC_BY_PRODUCT, ""},
+    {"matmul", "4x5xf64 5x6xf64", "", 4, MSC_BY_PRODUCT, ""},
+    {"matmul", "4x5xf64 5x6xf64", "", 1, MSC_BY_KERNEL, "generated tiles: it needs fused multiply-add; library: f64 is not among its element types"},
+    {"matmul", "4x5xi32 5x6xi32", "", 4, MSC_BY_KERNEL, "generated tiles: i32 is not among its element types; library: i32 is not among its element types"},
+    {"matmul", "4x5xbf16 5x6xbf16", "", 3, MSC_BY_KERNEL, "generated tiles: bf16 is not among its element types; library: bf16 needs AVX-512"},
+    {"matmul", "4x5xbf16 5x6xbf16", "", 4, MSC_BY_LIBRARY, "generated tiles: bf16 is not among its element types"},
+    {"matmul", "4x0xf32 0x6xf32", "", 4, MSC_BY_KERNEL, "generated tiles: nothing to multiply; library: nothing to multiply"},
     {"reshape", "4x5xf32", "shape=20", 4, MSC_BY_ALIAS, ""},
     {"softmax", "4x5xf32", "", 4, MSC_BY_KERNEL, ""},
     {"all_reduce", "4x5xf32", "", 4, MSC_BY_COLLECTIVE, ""},

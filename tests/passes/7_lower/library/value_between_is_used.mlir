@@ -15,7 +15,7 @@ module {
 module {
   "msc.func"() ({
   ^bb0(%x: tensor<8x4xf32>, %w: tensor<4x6xf32>, %b: tensor<6xf32>):
-    %0 = "msc.gemm"(%x, %w, %b) : (tensor<8x4xf32>, tensor<4x6xf32>, tensor<6xf32>) -> tensor<8x6xf32> loc("dense")
+    %0 = "msc.gemm"(%x, %w, %b) {generated = true} : (tensor<8x4xf32>, tensor<4x6xf32>, tensor<6xf32>) -> tensor<8x6xf32> loc("dense")
     %1 = "msc.relu"(%0) : (tensor<8x6xf32>) -> tensor<8x6xf32>
     "msc.return"(%1, %0) : (tensor<8x6xf32>, tensor<8x6xf32>) -> ()
   }) {arg_attrs = [{msc.name = "x", msc.role = "data"},

@@ -1,0 +1,136 @@
+/* product.c: matrix products by generated code; every bit as a plain loop makes it that adds in the order of emit_product.c. */
+#include <stdlib.h>
+
+#include "tests/codegen/kernels.h"
+
+enum { FORMS = 16 };
+
+typedef struct {
+  int64_t m, n, k, blocks;
+} sizes;
+
+typedef struct {
+  msc_dtype dtype;
+  bool transpose_a, transpose_b, bias, relu;
+} product_form;
+
+static double fma_of(msc_dtype d, double a, double b, double c) { return d == MSC_F32 ? (double)fmaf((float)a, (float)b, (float)c) : fma(a, b, c); }
+static double sum_of(msc_dtype d, double a, double b) { return d == MSC_F32 ? (double)((float)a + (float)b) : a + b; }
+
+typedef struct {
+  const product_form *form;
+  sizes s;
+  msc_tensor a, b, bias, c;
+} product_case;
+
+static double term_sum(const product_case *p, int64_t i, int64_t j, int64_t first, int64_t blocks) {
+  const product_form *f = p->form;
+  int64_t block = p->s.k / p->s.blocks;
+  double sum = 0;
+  if (blocks > 1) return sum_of(f->dtype, term_sum(p, i, j, first, blocks / 2), term_sum(p, i, j, first + blocks / 2, blocks / 2));
+  for (int64_t k = first * block; k < (first + 1) * block; k++)
+    sum = fma_of(f->dtype, msc_tensor_get(&p->a, f->transpose_a ? k * p->s.m + i : i * p->s.k + k), msc_tensor_get(&p->b, f->transpose_b ? j * p->s.k + k : k * p->s.n + j), sum);
+  return sum;
+}
+
+static double expected(const product_case *p, int64_t i, int64_t j) {
+  double y = term_sum(p, i, j, 0, p->s.blocks);
+  if (p->form->bias) y = sum_of(p->form->dtype, y, msc_tensor_get(&p->bias, j));
+  return p->form->relu && y < 0 ? 0 : y;
+}
+
+static msc_tensor operand(kernel_run *k, msc_dtype d, int64_t elems, fenced *out_memory) {
+  *out_memory = fenced_new((size_t)(elems * msc_dtype_bytes(d)));
+  msc_tensor t = {.type = msc_type_of(k->ctx, d, 1, &elems, NULL), .data = out_memory->data};
+  fill(k, &t, -1, 1);
+  return t;
+}
+
+/* In tiles, as the runtime does: columns from panel boundaries on, rows anywhere. */
+static void multiply(kernel_run *run, const product_case *p, const msc_product_kernels *kernels) {
+  const product_form *f = p->form;
+  const sizes *s = &p->s;
+  int64_t bytes = msc_dtype_bytes(f->dtype), tile_n = 3 * kernels->width, tile_m = 2 * kernels->height + 1;
+  char *panels = aligned_alloc(64, (size_t)((3 * kernels->width * s->k + MSC_PRODUCT_SLACK) * 8)), *room = aligned_alloc(64, (size_t)((tile_m * s->k + MSC_PRODUCT_SLACK) * 8));
+  kernel_fn *pack = (kernel_fn *)(void *)(run->memory + run->code.kernel[kernels->pack].entry), *go = (kernel_fn *)(void *)(run->memory + run->code.kernel[kernels->multiply].entry);
+  for (int64_t j = 0; j < s->n; j += tile_n) {
+    int64_t columns = s->n - j < tile_n ? s->n - j : tile_n;
+    int64_t pack_dims[3] = {columns, s->k, f->transpose_b ? s->k : s->n};
+    void *pack_buffers[2] = {(char *)p->b.data + j * bytes * (f->transpose_b ? s->k : 1), panels};
+    pack(pack_buffers, 0, (columns + kernels->width - 1) / kernels->width, pack_dims, NULL);
+    int64_t dims[7] = {columns, s->k, f->transpose_a ? s->m : s->k, s->n, s->blocks, f->transpose_a, f->relu};
+    void *buffers[5] = {p->a.data, panels, (char *)p->c.data + j * bytes, room, f->bias ? (char *)p->bias.data + j * bytes : NULL};
+    for (int64_t i = 0; i < s->m; i += tile_m) go(buffers, i, i + tile_m < s->m ? i + tile_m : s->m, dims, NULL);
+  }
+  free(panels);
+  free(room);
+}
+
+static void check_size(kernel_run *run, const product_form *f, const msc_product_kernels *kernels, sizes s) {
+  fenced memory[4];
+  product_case p = {.form = f, .s = s, .a = operand(run, f->dtype, s.m * s.k, &memory[0]), .b = operand(run, f->dtype, s.k * s.n, &memory[1])};
+  p.bias = operand(run, f->dtype, s.n, &memory[2]), p.c = operand(run, f->dtype, s.m * s.n, &memory[3]);
+  multiply(run, &p, kernels);
+  for (int64_t i = 0; i < s.m; i++)
+    for (int64_t j = 0; j < s.n; j++) {
+      double want = expected(&p, i, j), got = msc_tensor_get(&p.c, i * s.n + j);
+      if (memcmp(&want, &got, sizeof got) && !(want == 0 && got == 0))
+        fail_msg("%s %d%d%d%d %dx%dx%d in %d blocks: element %d,%d is %.9g, expected %.9g", msc_dtype_name(f->dtype), f->transpose_a, f->transpose_b, f->bias, f->relu,
+                 (int)s.m, (int)s.n, (int)s.k, (int)s.blocks, (int)i, (int)j, got, want);
+    }
+  for (int i = 0; i < 4; i++) fenced_free(&memory[i]);
+}
+
+static const sizes chosen[] = {{1, 1, 1, 1}, {1, 1, 0, 1}, {6, 16, 8, 8}, {7, 17, 16, 4}, {32, 10, 64, 8}, {5, 16, 0, 1}, {13, 97, 32, 8}, {31, 64, 98, 2}, {70, 33, 64, 64}, {12, 32, 128, 32}, {9, 50, 40, 8}};
+
+enum { RANDOM = 12, SIZES = sizeof chosen / sizeof *chosen + RANDOM };
+
+static void test_products(void **state) {
+  (void)state;
+  kernel_run *run = kernels_new(NULL);
+  product_form form[FORMS];
+  sizes s[FORMS][SIZES];
+  msc_product_kernels kernels[FORMS][SIZES];
+  for (int i = 0; i < FORMS; i++) {
+    form[i] = (product_form){.dtype = i & 8 ? MSC_F64 : MSC_F32, .transpose_a = i & 1, .transpose_b = i & 2, .bias = i & 4, .relu = i % 3 == 0};
+    for (int c = 0; c < SIZES; c++) {
+      s[i][c] = (sizes){1 + (int64_t)(70 * random_number(run)), 1 + (int64_t)(70 * random_number(run)), 0, (int64_t)1 << (int)(4 * random_number(run))};
+      s[i][c].k = s[i][c].blocks * (9 + (int64_t)(20 * random_number(run)));
+      if (c >= RANDOM) s[i][c] = chosen[c - RANDOM];
+      if (!msc_codegen_product(run->cg, form[i].dtype, form[i].transpose_b, &kernels[i][c])) skip(); /* no fused multiply-add here */
+    }
+  }
+  kernels_finish(run);
+  for (int i = 0; i < FORMS; i++)
+    for (int c = 0; c < SIZES; c++) check_size(run, &form[i], &kernels[i][c], s[i][c]);
+  kernels_free(run);
+}
+
+/* Code for a CPU that this machine need not be. */
+static void test_wide(void **state) {
+  (void)state;
+  kernel_run *run = kernels_new("x86-64-v4");
+  msc_product_kernels kernels;
+  assert_true(msc_codegen_product(run->cg, MSC_F32, false, &kernels));
+  assert_true(msc_codegen_product(run->cg, MSC_F64, true, &kernels));
+  assert_int_equal(kernels.width, 16);
+  assert_int_equal(kernels.height, 12);
+  msc_machine_code code;
+  assert_true(msc_codegen_finish(run->cg, &code));
+  assert_int_equal(code.num_kernels, 4);
+  msc_context_free(run->ctx);
+}
+
+static void test_old(void **state) {
+  (void)state;
+  kernel_run *run = kernels_new("x86-64-v2");
+  msc_product_kernels kernels;
+  assert_false(msc_codegen_product(run->cg, MSC_F32, false, &kernels));
+  msc_codegen_abandon(run->cg);
+  msc_context_free(run->ctx);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_wide), cmocka_unit_test(test_old)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
