@@ -41,8 +41,11 @@ static bool prepare(msc_reverse *r, const msc_op *op) {
   return arrives && leaves;
 }
 
-static msc_value *sum_of(msc_builder *b, msc_value *old, msc_value *more) {
-  return old ? msc_build(b, OP_add, 2, (msc_value *[]){old, more}) : more;
+/* The sum of what users of v send back belongs to the op that made v: it has v's dimensions, not those of a user. */
+static msc_value *sum_of(const msc_builder *b, const msc_value *v, msc_value *old, msc_value *more) {
+  msc_builder own = *b;
+  if (own.forward && v->def) own.forward = v->def;
+  return old ? msc_build(&own, OP_add, 2, (msc_value *[]){old, more}) : more;
 }
 
 static bool differentiate(msc_reverse *r, msc_op *op) {
@@ -54,8 +57,8 @@ static bool differentiate(msc_reverse *r, msc_op *op) {
   msc_grad_fn *grad = msc_info(op)->grad;
   MSC_TRY(grad ? grad(&g, op) : grad_composite(&g, op));
   for (size_t i = 0; i < op->num_in; i++) {
-    msc_value **sum = &r->grad[op->in[i].value->id];
-    if (r->doperand[i]) MSC_TRY((*sum = sum_of(&b, *sum, r->doperand[i])));
+    const msc_value *v = op->in[i].value;
+    if (r->doperand[i]) MSC_TRY((r->grad[v->id] = sum_of(&b, v, r->grad[v->id], r->doperand[i])));
   }
   msc_op *first = before ? before->next : block->first, *last = r->before ? r->before->prev : block->last;
   if (first == r->before || last == before) return true;

@@ -11,7 +11,8 @@ typedef struct {
   bool *active;     /* per value id: its gradient is wanted; see msc_mark_active */
   msc_value **grad; /* per value id: its gradient so far.  In: those of the values that the walk starts from */
   uint32_t next_id; /* of the next value built */
-  /* Each may be NULL.  After the gradient of op `forward` was built, as `first` to `last`; then those have `forward` too. */
+  /* Each may be NULL.  After the gradient of op `forward` was built, as `first` to `last`; then those have `forward` too, but sums of what
+   * several users of a value send back have the op that made the value. */
   bool (*built)(void *user, msc_op *forward, msc_op *first, msc_op *last, msc_value *const *dresult, msc_value *const *doperand);
   /* An op in the way that has no gradient; false after a report. */
   bool (*refuse)(void *user, const msc_op *op);

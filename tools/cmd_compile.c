@@ -72,7 +72,7 @@ typedef struct {
   int count;
 } kind_of_transfer;
 
-static const char *const verb_names[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute", "exchange", "broadcast", "pairs"};
+static const char *const verb_names[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute", "exchange", "broadcast", "pairs", "halo"};
 
 static size_t count_transfers(const msc_plan *p, kind_of_transfer *kind, uint64_t *out_total) {
   size_t num = 0;

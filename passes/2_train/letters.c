@@ -178,12 +178,36 @@ static bool begin(msc_letter_map *map, const msc_op *forward, msc_value *const *
   return true;
 }
 
+/* A sum of gradients of a value that another op made has that op's letters. */
+static bool map_sum(msc_letter_map *map, msc_op *sum) {
+  msc_rule own, made;
+  char text[MSC_MAX_LETTERS + 1] = {0};
+  const msc_op *by = sum->forward;
+  size_t out = 0;
+  MSC_TRY(msc_rule_of(sum, map->scratch, &own) && msc_rule_of(by, map->scratch, &made));
+  while (out + 1 < by->num_out && memcmp(by->out[out].type->dim, sum->out[0].type->dim, sizeof by->out[out].type->dim)) out++;
+  memset(text, '.', own.num_letters);
+  for (int d = 0; d < own.tensor[0].rank; d++) {
+    const msc_dim_letters *mine = &own.tensor[own.num_in].dim[d], *theirs = &made.tensor[made.num_in + out].dim[d];
+    if (mine->num == 1 && theirs->num == 1) text[mine->letter[0]] = made.letter[theirs->letter[0]].name;
+  }
+  sum->letters = msc_intern(map->ctx, text);
+  return true;
+}
+
 bool msc_map_letters(msc_letter_map *map, const msc_op *forward, msc_op *first, msc_op *last, msc_value *const *dresult, msc_value *const *doperand) {
   MSC_TRY(begin(map, forward, dresult, doperand));
   size_t num = 1;
   for (msc_op *op = first; op != last; op = op->next) num++;
   mapped_op *ops = msc_new_array(map->scratch, mapped_op, num);
-  for (size_t i = 0; i < num; i++, first = first->next) {
+  size_t num_all = num;
+  num = 0;
+  for (size_t k = 0; k < num_all; k++, first = first->next) {
+    if (first->forward && first->forward != forward) {
+      MSC_TRY(map_sum(map, first));
+      continue;
+    }
+    size_t i = num++;
     ops[i].op = first;
     memset(ops[i].to, UNKNOWN, sizeof ops[i].to);
     MSC_TRY(msc_rule_of(first, map->scratch, &ops[i].rule));

@@ -22,6 +22,8 @@ GLOBAL = (4, ["parallel_mode=semi_auto_parallel"])
 SEARCHED = (4, ["parallel_mode=auto_parallel", "search_mode=sharding_propagation"])
 TABLE_ROWS = (4, ["parallel_mode=semi_auto_parallel", "strict_parameter_layout=false"], "gather", "[[4, 1], [1, 1]]")
 RUNS = {"ffn": [ONE, SEARCHED], "tied": [ONE, GLOBAL, TABLE_ROWS], "sgd": [ONE, REPLICAS], "adamw": [ONE, REPLICAS, GLOBAL]}
+SPLIT = ["parallel_mode=auto_parallel", "search_mode=sharding_propagation"]
+RUNS["resnet"] = [ONE, GLOBAL, (4, SPLIT, "conv2d", "[[1, 1, 4, 1], [1, 1, 1, 1]]"), (4, SPLIT, "conv2d", "[[2, 1, 2, 1], [1, 1, 1, 1]]")]
 DEFAULT = [ONE, GLOBAL]
 
 
@@ -47,7 +49,7 @@ class Network:
     def samples_of(self, role, shape, dtype):
         for s in range(self.samples):
             if role == "data":
-                yield formula.tokens(s, shape[1]) if dtype == "i32" else formula.data(s, shape[1], self.classes)
+                yield formula.tokens(s, shape[1]) if dtype == "i32" else formula.data(s, formula.count(shape[1:]), self.classes)
             elif dtype == "i32":
                 yield [formula.label(s, self.classes)]
             else:
@@ -101,7 +103,7 @@ def call(words):
 
 def with_strategy(network, folder, kind, strategy):
     with open(network.path) as file:
-        text = re.sub(rf'("msc.{kind}"\(.*?\)) :', rf"\1 {{in_strategy = {strategy}}} :", file.read(), count=1)
+        text = re.sub(rf'("msc.{kind}"\(.*?\)) (?:{{(.*)}} )?:', rf"\1 {{in_strategy = {strategy}, \2}} :", file.read(), count=1).replace(", }", "}")
     path = os.path.join(folder, f"{network.name}.{kind}.mlir")
     with open(path, "w") as out:
         out.write(text)

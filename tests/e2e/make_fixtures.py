@@ -83,6 +83,42 @@ class Net:
         scale = self.unary("rsqrt", self.binary("add", variance, self.constant(1e-5), torch.add), torch.rsqrt)
         return self.binary("mul", centred, scale, torch.mul)
 
+    def conv(self, x, channels, name, kernel=3, stride=1, padding=1):
+        n, c, *size = x[1]
+        w = self.parameter(f"{name}.w", [channels, c, kernel, kernel], f"uniform:{round((3 / (c * kernel * kernel)) ** 0.5, 4)}")
+        shape = [n, channels] + [(v + 2 * padding - kernel) // stride + 1 for v in size]
+        attrs = f"padding = {[padding] * 4}, stride = {[stride] * 2}"
+        return self.op("conv2d", [x, w], shape, lambda u, v: F.conv2d(u, v, stride=stride, padding=padding), attrs)
+
+    def max_pool(self, x, kernel, stride, padding):
+        shape = x[1][:2] + [(v + 2 * padding - kernel) // stride + 1 for v in x[1][2:]]
+        attrs = f"kernel = {[kernel] * 2}, padding = {[padding] * 4}, stride = {[stride] * 2}"
+        return self.op("max_pool", [x], shape, lambda v: F.max_pool2d(v, kernel, stride, padding), attrs)
+
+    def avg_pool(self, x, kernel):
+        shape = x[1][:2] + [v // kernel for v in x[1][2:]]
+        return self.op("avg_pool", [x], shape, lambda v: F.avg_pool2d(v, kernel), f"kernel = {[kernel] * 2}, stride = {[kernel] * 2}")
+
+    def batch_norm(self, x, name):
+        """With the batch's own statistics, in primitives."""
+        shape = [x[1][1], 1, 1]
+        centred = self.binary("sub", x, self.mean(x, [0, 2, 3], True), torch.sub)
+        variance = self.mean(self.binary("mul", centred, centred, torch.mul), [0, 2, 3], True)
+        scale = self.unary("rsqrt", self.binary("add", variance, self.constant(1e-5), torch.add), torch.rsqrt)
+        scaled = self.binary("mul", self.binary("mul", centred, scale, torch.mul), self.parameter(f"{name}.g", shape, "ones"), torch.mul)
+        return self.add(scaled, self.parameter(f"{name}.b", shape, "zeros"))
+
+    def relu(self, x):
+        return ACTIVATIONS["relu"](self, x)
+
+    def residual(self, x, channels, name, stride):
+        """Two convolutions beside the identity, or beside a convolution of 1 x 1 where the shape changes."""
+        h = self.relu(self.batch_norm(self.conv(x, channels, f"{name}.1", stride=stride), f"{name}.n1"))
+        h = self.batch_norm(self.conv(h, channels, f"{name}.2"), f"{name}.n2")
+        if x[1] != h[1]:
+            x = self.batch_norm(self.conv(x, channels, f"{name}.d", 1, stride, 0), f"{name}.nd")
+        return self.relu(self.add(h, x))
+
     def cross_entropy(self, logits):
         y = self.arg("y", "label", [self.batch], "i32")
         return self.op("softmax_cross_entropy", [logits, y], [], lambda z, t: F.cross_entropy(z, t.long()))
@@ -127,7 +163,7 @@ class Net:
         if role == "data" and dtype == "i32":
             return torch.tensor([formula.tokens(s, shape[1]) for s in rows], dtype=torch.int32).long()
         if role == "data":
-            return torch.tensor([formula.data(s, shape[1], self.classes) for s in rows], dtype=torch.float32)
+            return torch.tensor([formula.data(s, formula.count(shape[1:]), self.classes) for s in rows], dtype=torch.float32).reshape(shape)
         if dtype == "i32":
             return torch.tensor([formula.label(s, self.classes) for s in rows], dtype=torch.int32)
         if shape[-1] == self.classes:
@@ -300,11 +336,36 @@ def tied():
                       lambda p: Both(torch.optim.SGD([p["dense.b"]], lr=0.2), torch.optim.Adam([p["table"], p["dense.w"]], lr=0.02)))
 
 
+def resnet():
+    """Two blocks of a small residual network on pictures of 16 x 16, every height a multiple of 4."""
+    net = Net("resnet", 8, 4, 20, 64)
+    h = net.relu(net.batch_norm(net.conv(net.arg("x", "data", [8, 3, 16, 16]), 8, "conv"), "norm"))
+    h = net.max_pool(h, 3, 2, 1)
+    h = net.residual(net.residual(h, 8, "block1", 1), 12, "block2", 2)
+    h = net.mean(h, [2, 3], False)
+    return net.finish(net.cross_entropy(net.dense(h, 4, "dense", 0.3)), '{kind = "momentum", lr = 0.02 : f32, momentum = 0.9 : f32}',
+                      lambda p: torch.optim.SGD(p.values(), lr=0.02, momentum=0.9))
+
+
+def windows():
+    """Groups, steps, holes, uneven sizes and a pool of means."""
+    net = Net("windows", 4, 4, 20, 32)
+    h = net.relu(net.conv(net.arg("x", "data", [4, 2, 13, 12]), 6, "first", 3, 2, 1))
+    w = net.parameter("group.w", [6, 3, 3, 2], "uniform:0.3")
+    h = net.op("conv2d", [h, w], [4, 6, 5, 6], lambda u, v: F.conv2d(F.pad(u, (2, 0, 1, 1)), v, dilation=(2, 2), groups=2),
+               "dilation = [2, 2], groups = 2, padding = [1, 1, 2, 0]")
+    w = net.parameter("depth.w", [6, 1, 2, 1], "uniform:0.5")
+    h = net.op("conv2d", [h, w], [4, 6, 4, 6], lambda u, v: F.conv2d(u, v, groups=6), "groups = 6")
+    h = net.avg_pool(net.unary("silu", h, F.silu), 2)
+    h = net.mean(h, [2, 3], False)
+    return net.finish(net.cross_entropy(net.dense(h, 4, "dense", 2)), '{kind = "sgd", lr = 0.5 : f32}', lambda p: torch.optim.SGD(p.values(), lr=0.5))
+
+
 def main():
     torch.manual_seed(0)
     torch.set_num_threads(1)
     os.makedirs(FOLDER, exist_ok=True)
-    makers = {f.__name__: f for f in (sgd, nesterov, adam, adamw, lamb, mlp, tied, ffn)}
+    makers = {f.__name__: f for f in (sgd, nesterov, adam, adamw, lamb, mlp, tied, ffn, resnet, windows)}
     for name in sys.argv[1:] or makers:
         makers[name]().write()
 

@@ -41,7 +41,7 @@ module {
     %12 = "msc.select"(%5, %10, %11) {forward = "%6", letters = "AB"} : (tensor<4x3xi1>, tensor<4x3xf32>, tensor<f32>) -> tensor<4x3xf32>
     %13 = "msc.select"(%5, %11, %10) {forward = "%6", letters = "AB"} : (tensor<4x3xi1>, tensor<f32>, tensor<4x3xf32>) -> tensor<4x3xf32>
     %14 = "msc.mul"(%12, %1) {forward = "%4", letters = "AB"} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
-    %15 = "msc.add"(%13, %14) {forward = "%4", letters = "AB"} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+    %15 = "msc.add"(%13, %14) {forward = "%3", letters = "AB"} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
     %16 = "msc.mul"(%15, %x) {forward = "%0", letters = "AB"} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
     %17 = "msc.reduce_sum"(%16) {dims = [0], forward = "%0", letters = "AB"} : (tensor<4x3xf32>) -> tensor<3xf32>
     "msc.return"(%8, %7, %17) : (tensor<f32>, tensor<3xi32>, tensor<3xf32>) -> ()

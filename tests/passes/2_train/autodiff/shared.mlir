@@ -26,7 +26,7 @@ module {
     %5 = "msc.broadcast_to"(%4) {forward = "%3", letters = "AB", shape = [4, 3]} : (tensor<f32>) -> tensor<4x3xf32>
     %6 = "msc.mul"(%5, %1) {forward = "%2", letters = "AB"} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
     %7 = "msc.mul"(%5, %1) {forward = "%2", letters = "AB"} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
-    %8 = "msc.add"(%6, %7) {forward = "%2", letters = "AB"} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+    %8 = "msc.add"(%6, %7) {forward = "%1", letters = "mn"} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
     %9 = "msc.matmul"(%8, %w) {forward = "%1", letters = "mnk"} : (tensor<4x3xf32>, tensor<3x3xf32>) -> tensor<4x3xf32>
     %10 = "msc.matmul"(%8, %0) {forward = "%1", letters = "mnk", transpose_a = true} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<3x3xf32>
     %11 = "msc.matmul"(%x, %9) {forward = "%0", letters = "mkn", transpose_a = true} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<3x3xf32>

@@ -23,7 +23,7 @@ module {
     %4 = "msc.broadcast_to"(%3) {forward = "%2", letters = "AB", shape = [3, 3]} : (tensor<f32>) -> tensor<3x3xf32>
     %5 = "msc.matmul"(%0, %4) {forward = "%1", letters = "knm", transpose_b = true} : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
     %6 = "msc.matmul"(%0, %4) {forward = "%1", letters = "kmn"} : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
-    %7 = "msc.add"(%5, %6) {forward = "%1", letters = "km"} : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
+    %7 = "msc.add"(%5, %6) {forward = "%0", letters = "mn"} : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
     %8 = "msc.matmul"(%7, %w) {forward = "%0", letters = "mnk", transpose_b = true} : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
     %9 = "msc.matmul"(%w, %7) {forward = "%0", letters = "mkn", transpose_a = true} : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
     %10 = "msc.add"(%8, %9) {forward = "%0", letters = "mk"} : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
