@@ -156,11 +156,14 @@ static bool hands_on(const msc_op *op, int operand) {
 
 static void set_source(modelling *d, const msc_op *user, int operand, shard_end from) { d->source[d->first_use[user->id] + (size_t)operand] = from; }
 
-/* The gradient op of u that adds to the gradient which x has already, or NULL. */
-static const msc_op *accumulation(const modelling *d, const shard_group *of, const msc_op *u, const msc_value *x) {
+/* The op that adds what u sends back to the gradient which its operand x has already, or NULL.  It belongs to what made x. */
+static const msc_op *accumulation(const modelling *d, const msc_op *u, const msc_value *x) {
+  const msc_op *owner = x->def ? x->def : u;
+  if (!d->back[x->id].by || d->g->op[owner->id].group < 0) return NULL;
+  const shard_group *of = &d->g->group[d->g->op[owner->id].group];
   for (size_t k = 1; k < of->num_members; k++) {
     const msc_op *a = d->g->op[of->member[k]].op;
-    if (a->forward == u && a->kind == OP_add && a->out[0].type == x->type && is_gradient_of(&d->back[x->id], x, a->in[0].value)) return a;
+    if (a->forward == owner && a->kind == OP_add && a->out[0].type == x->type && is_gradient_of(&d->back[x->id], x, a->in[0].value)) return a;
   }
   return NULL;
 }
@@ -200,7 +203,7 @@ static void mirror_operand(modelling *d, const msc_op *u, int i, const msc_op *c
 static void mirror(modelling *d, const msc_op *u, const msc_op **sum) {
   const shard_group *of = &d->g->group[d->g->op[u->id].group];
   for (int i = 0; i < u->num_in; i++) {
-    sum[i] = accumulation(d, of, u, u->in[i].value);
+    sum[i] = accumulation(d, u, u->in[i].value);
     if (sum[i]) join_copy(d, sum[i], u->in[i].value);
     mirror_operand(d, u, i, sum);
   }

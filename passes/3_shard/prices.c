@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "passes/3_shard/rows.h"
+
 typedef struct price_type {
   const msc_type *type;
   int room;
@@ -16,6 +18,10 @@ enum { NUM_SLOTS = 1024 };
 struct shard_prices {
   msc_context *ctx;
   msc_arena *arena;
+  const msc_cost *cost;
+  bool no_alltoall;
+  int64_t bucket;
+  shard_rows *rows;        /* NULL: too many digits */
   msc_reshard *planner[2]; /* of gradients: the second */
   price_type *slot[2][NUM_SLOTS];
   int num, room;
@@ -44,6 +50,7 @@ shard_prices *shard_prices_new(msc_context *ctx, msc_arena *arena, const msc_cos
   shard_prices *p = msc_new(arena, shard_prices);
   p->ctx = ctx;
   p->arena = arena;
+  p->cost = cost, p->no_alltoall = no_alltoall, p->bucket = bucket;
   for (int k = 0; k < 2; k++) {
     msc_reshard_options o;
     shard_reshard_options(cost, k ? bucket : 1, &o);
@@ -51,6 +58,23 @@ shard_prices *shard_prices_new(msc_context *ctx, msc_arena *arena, const msc_cos
     p->planner[k] = msc_reshard_new(ctx, cost->mesh, &o);
   }
   return p;
+}
+
+/* Digits that straddle the end of a level come apart there. */
+void shard_prices_digits(shard_prices *p, int num, const msc_subaxis *digit) {
+  msc_subaxis part[2 * MSC_MAX_SUBAXES];
+  int parts = 0;
+  for (int i = 0; i < num; i++) {
+    int64_t border = p->cost->mesh->axis[digit[i].axis].size / msc_cost_inner_parts(p->cost, digit[i].axis);
+    int64_t end = (int64_t)digit[i].pre * digit[i].size;
+    part[parts] = digit[i];
+    if (border > digit[i].pre && border < end && end % border == 0 && border % digit[i].pre == 0) {
+      part[parts++].size = (uint32_t)(border / digit[i].pre);
+      part[parts] = (msc_subaxis){digit[i].axis, (uint32_t)border, (uint32_t)(end / border)};
+    }
+    parts++;
+  }
+  p->rows = shard_rows_new(p->ctx, p->arena, p->cost, p->no_alltoall, parts, part);
 }
 
 /* ---- numbers ---- */
@@ -132,7 +156,8 @@ const int64_t *shard_price_row(shard_prices *p, const msc_type *type, bool is_gr
       number[missing] = to[i];
       want[missing++] = p->layout[to[i]];
     }
-  msc_reshard_costs(p->planner[is_gradient], type, 1, &p->layout[from], missing, want, cost);
+  if (!p->rows || !shard_rows_costs(p->rows, type, is_gradient ? p->bucket : 1, p->layout[from], missing, want, cost))
+    msc_reshard_costs(p->planner[is_gradient], type, 1, &p->layout[from], missing, want, cost);
   for (int i = 0; i < missing; i++) row[number[i]] = cost[i] < 0 ? SHARD_IMPOSSIBLE : cost[i];
   msc_arena_free(a);
   return row;

@@ -11,6 +11,8 @@ typedef struct shard_prices shard_prices;
 /* In ns on the described cluster; of a gradient, launch and latencies are shared by `bucket` values that travel together.
  * Lives in `arena`. */
 shard_prices *shard_prices_new(msc_context *ctx, msc_arena *arena, const msc_cost *cost, bool no_alltoall, int64_t bucket);
+/* Digits that stay whole in all layouts asked for: few enough, and rows are worked out at once (rows.h). */
+void shard_prices_digits(shard_prices *p, int num, const msc_subaxis *digit);
 /* The planner's options for a described cluster. */
 void shard_reshard_options(const msc_cost *cost, int64_t bucket, msc_reshard_options *out_options);
 

@@ -139,6 +139,12 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   t.o.prices = shard_prices_new(pass->ctx, pass->scratch, &t.cost, !msc_config_bool(pass->config, MSC_KEY_enable_alltoall), bucket_of(&t.g));
   shard_model_of(&t.g, &t.m);
   if (!shard_pieces_of(&t.m, &t.o.num_pieces, t.o.piece)) return msc_error(pass->ctx, MSC_E_UNSUPPORTED, f->loc, "strategies cut the mesh into more than %d pieces", SHARD_MAX_PIECES);
+  msc_subaxis digit[SHARD_MAX_PIECES];
+  for (int i = 0; i < t.o.num_pieces; i++) {
+    const msc_subaxis *first = &t.g.atoms.atom[t.o.piece[i].first];
+    digit[i] = (msc_subaxis){first->axis, first->pre, (uint32_t)t.o.piece[i].size};
+  }
+  shard_prices_digits(t.o.prices, t.o.num_pieces, digit);
   if (!solve(&t)) return msc_error(pass->ctx, MSC_E_UNSUPPORTED, f->loc, "the network is too large for search_mode dynamic_programming on this mesh");
   if (t.ns >= SHARD_IMPOSSIBLE) return msc_error(pass->ctx, MSC_E_INFEASIBLE, f->loc, "no sequence of layout changes connects the given strategies");
   store_groups(&t);
