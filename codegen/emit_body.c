@@ -140,6 +140,20 @@ static LLVMValueRef sign(const msc_emit *e, msc_dtype d, LLVMValueRef x) {
   return LLVMBuildSelect(e->b, less(e, d, zero, x), one, low, "");
 }
 
+/* To a whole number.  Without SSE4.1: to the nearest by adding what leaves no bits for a fraction, then one up or down. */
+static LLVMValueRef whole(msc_emit *e, msc_nest_code code, LLVMValueRef x) {
+  static const char *const names[] = {"llvm.floor", "llvm.ceil", "llvm.roundeven"};
+  if (e->l->cpu.level >= 2) return msc_ir_unary(e, names[code - NEST_FLOOR], x);
+  LLVMTypeRef t = LLVMTypeOf(x);
+  LLVMValueRef large = msc_ir_real(x, LLVMGetTypeKind(msc_ir_element(x)) == LLVMDoubleTypeKind ? 0x1p52 : 0x1p23), one = msc_ir_real(x, 1);
+  LLVMValueRef size = msc_ir_unary(e, "llvm.fabs", x), near = LLVMBuildFSub(e->b, LLVMBuildFAdd(e->b, size, large, ""), large, "");
+  near = msc_ir_call(e, "llvm.copysign", 1, &t, 2, (LLVMValueRef[]){near, x});
+  if (code == NEST_FLOOR) near = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOGT, near, x, ""), LLVMBuildFSub(e->b, near, one, ""), near, "");
+  if (code == NEST_CEIL) near = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOLT, near, x, ""), LLVMBuildFAdd(e->b, near, one, ""), near, "");
+  near = msc_ir_call(e, "llvm.copysign", 1, &t, 2, (LLVMValueRef[]){near, x}); /* -0.5 goes up to -0 */
+  return LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOLT, size, large, ""), near, x, "");
+}
+
 static LLVMValueRef unary(msc_emit *e, msc_nest_code code, msc_dtype d, LLVMValueRef x) {
   switch (code) {
     case NEST_NEG: return is_float(d) ? LLVMBuildFNeg(e->b, x, "") : LLVMBuildNeg(e->b, x, "");
@@ -149,6 +163,7 @@ static LLVMValueRef unary(msc_emit *e, msc_nest_code code, msc_dtype d, LLVMValu
       if (!is_float(d) && !is_signed(d)) return x;
       return LLVMBuildSelect(e->b, less(e, d, x, is_float(d) ? msc_ir_real(x, 0) : msc_ir_int(x, 0)), is_float(d) ? msc_ir_real(x, 0) : msc_ir_int(x, 0), x, "");
     case NEST_SQRT: return msc_ir_unary(e, "llvm.sqrt", x);
+    case NEST_FLOOR: case NEST_CEIL: case NEST_NEAREST: return whole(e, code, x);
     case NEST_EXP: return msc_math_exp(e, x);
     case NEST_LOG: return msc_math_log(e, x);
     case NEST_TANH: return msc_math_tanh(e, x);

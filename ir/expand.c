@@ -125,9 +125,32 @@ bool expand_cross_entropy_grad(msc_builder *b, const msc_op *op, msc_value *cons
   return out_result[0] != NULL;
 }
 
+/* -log_probabilities[label] */
+bool expand_nll_loss(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  msc_value *x = cast(b, in[0], wide(in[0]->type->dtype));
+  msc_value *picked = x ? choose(b, hits(b, in[1], in[0]->type), x, number(b, x, 0)) : NULL;
+  msc_value *loss = unary(b, OP_neg, sum_along(b, picked, in[0]->type->rank - 1));
+  out_result[0] = cast(b, reduced(b, msc_op_str(op, "reduction"), without_last(b, loss)), in[0]->type->dtype);
+  return out_result[0] != NULL;
+}
+
 /* ---- losses of elements ---- */
 
-bool expand_absolute_error(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
-  out_result[0] = reduced(b, msc_op_str(op, "reduction"), unary(b, OP_abs, minus(b, in[0], in[1])));
+static bool give_loss(msc_builder *b, const msc_op *op, msc_value *loss, msc_value **out_result) {
+  out_result[0] = reduced(b, msc_op_str(op, "reduction"), loss);
   return out_result[0] != NULL;
+}
+
+bool expand_absolute_error(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  return give_loss(b, op, unary(b, OP_abs, minus(b, in[0], in[1])), out_result);
+}
+
+bool expand_squared_error(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  msc_value *error = minus(b, in[0], in[1]);
+  return give_loss(b, op, times(b, error, error), out_result);
+}
+
+/* -z log(sigmoid(x)) - (1 - z) log(1 - sigmoid(x)) = softplus(x) - x z */
+bool expand_sigmoid_cross_entropy(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  return give_loss(b, op, minus(b, soft_plus(b, in[0]), times(b, in[0], in[1])), out_result);
 }

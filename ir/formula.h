@@ -78,6 +78,13 @@ static inline msc_value *count_up(msc_builder *b, msc_dtype dtype, int64_t n) {
   return with_attrs(b, OP_iota, 0, NULL, 1, &attr);
 }
 
+/* log(1 + exp(x)) = m + log(exp(-m) + exp(x - m)), m = max(x, 0): nothing overflows, and m itself has no part in the slope. */
+static inline msc_value *soft_plus(msc_builder *b, msc_value *x) {
+  msc_value *m = x ? binary(b, OP_max, x, number(b, x, 0)) : NULL;
+  msc_value *sum = plus(b, unary(b, OP_exp, unary(b, OP_neg, m)), unary(b, OP_exp, minus(b, x, m)));
+  return plus(b, m, unary(b, OP_log, sum));
+}
+
 /* The element type that sums and statistics are computed in. */
 static inline msc_dtype wide(msc_dtype d) { return d == MSC_F16 || d == MSC_BF16 ? MSC_F32 : d; }
 

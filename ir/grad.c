@@ -161,6 +161,9 @@ bool grad_rsqrt(msc_grad_ctx *g, msc_op *op) {
   return give(g, op, 0, mul(g, scaled(g, dy_of(g), -0.5), mul(g, y, mul(g, y, y))));
 }
 
+bool grad_sin(msc_grad_ctx *g, msc_op *op) { return give(g, op, 0, mul(g, dy_of(g), unary(g, OP_cos, in(op, 0)))); }
+bool grad_cos(msc_grad_ctx *g, msc_op *op) { return give(g, op, 0, unary(g, OP_neg, mul(g, dy_of(g), unary(g, OP_sin, in(op, 0))))); }
+
 /* dy (1 - y^2) */
 bool grad_tanh(msc_grad_ctx *g, msc_op *op) {
   msc_value *y = &op->out[0];

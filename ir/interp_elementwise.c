@@ -118,6 +118,11 @@ static double float_of_one(const msc_op *op, double x) {
     case OP_rsqrt: return 1 / sqrt(x);
     case OP_tanh: return tanh(x);
     case OP_erf: return erf(x);
+    case OP_sin: return sin(x);
+    case OP_cos: return cos(x);
+    case OP_floor: return floor(x);
+    case OP_ceil: return ceil(x);
+    case OP_round: return nearbyint(x);
     case OP_sigmoid: return 1 / (1 + exp(-x));
     case OP_relu: return x < 0 ? 0 : x;
     case OP_gelu: return gelu(x, strcmp(msc_op_str(op, "form"), "erf") == 0);

@@ -395,7 +395,7 @@ bool rule_cross_entropy(const msc_op *op, msc_rule *rule) {
 
 bool rule_cross_entropy_grad(const msc_op *op, msc_rule *rule) { return give_rows(op, rule); }
 
-bool rule_absolute_error(const msc_op *op, msc_rule *rule) {
+bool rule_elements_loss(const msc_op *op, msc_rule *rule) {
   int rank = tensor_type(op, 0)->rank;
   for (size_t i = 0; i < rule->num_tensors; i++) give_stars(op, rule, i, 0, tensor_type(op, i)->rank);
   for (int d = 0; op->out[0].type->rank == 0 && d < rank; d++) set_role(rule, star(d), MSC_RED, MSC_SUM);

@@ -521,12 +521,6 @@ bool shape_cross_entropy_grad(msc_op *op) {
   return shape_set_like(op, 0, logits);
 }
 
-bool shape_absolute_error(msc_op *op) {
-  const msc_type *x = shape_in(op, 0);
-  MSC_TRY(shape_must_be_float(op, 0) && same_type(op, 0, 1) && shape_word_attr(op, "reduction", "mean sum none"));
-  return shape_set(op, 0, x->dtype, reduces_to_scalar(op) ? 0 : x->rank, x->dim);
-}
-
 /* ---- optimizers ---- */
 
 /* Everything is shaped like w but the scalars: t (f32, the step) and trust (of w's element type). */

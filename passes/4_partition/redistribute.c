@@ -171,6 +171,7 @@ bool pass_redistribute(msc_pass_ctx *pass, msc_module *m) {
     msc_cost_of(msc_pass_cluster(pass), &m->mesh, &cost);
     shard_reshard_options(&cost, 1, &options);
   }
+  options.free_partial = true; /* what an expansion left whole may be wanted as one term of a sum */
   options.no_alltoall = !msc_config_bool(pass->config, MSC_KEY_enable_alltoall);
   known_plans plans = {.arena = pass->scratch, .planner = msc_reshard_new(pass->ctx, &m->mesh, &options)};
   for (msc_func *f = m->first; f; f = f->next) MSC_TRY(redistribute(pass, f, &plans));

@@ -496,6 +496,11 @@ static uint16_t elementwise(msc_nester *n, const msc_op *op, int y, const msc_vi
     case OP_silu: return msc_nest_op(n, NEST_MUL, x[0], sigmoid(n, x[0]));
     case OP_relu: return msc_nest_op(n, NEST_RELU, x[0], 0);
     case OP_gelu: return gelu(n, op, x[0]);
+    case OP_sin: return msc_nest_op(n, NEST_SIN, x[0], 0);
+    case OP_cos: return msc_nest_op(n, NEST_COS, x[0], 0);
+    case OP_floor: return msc_nest_op(n, NEST_FLOOR, x[0], 0);
+    case OP_ceil: return msc_nest_op(n, NEST_CEIL, x[0], 0);
+    case OP_round: return msc_nest_op(n, NEST_NEAREST, x[0], 0);
     case OP_abs: return msc_nest_op(n, NEST_ABS, x[0], 0);
     case OP_sign: return msc_nest_op(n, NEST_SIGN, x[0], 0);
     case OP_cast: return msc_nest_cast(n, x[0], n->value[y].value->type->dtype);

@@ -29,6 +29,7 @@
   X(REDUCE, 1) /* imm: msc_reduction or NEST_LOOSE_MAX; over `reduced` axes in its phase, or over tail axes */ \
   X(ADD, 2) X(SUB, 2) X(MUL, 2) X(DIV, 2) X(REM, 2) X(MAX, 2) X(MIN, 2) X(POW, 2) X(AND, 2) \
   X(NEG, 1) X(ABS, 1) X(SIGN, 1) X(RELU, 1) X(SQRT, 1) X(EXP, 1) X(LOG, 1) X(TANH, 1) X(ERF, 1) X(SIN, 1) X(COS, 1) \
+  X(FLOOR, 1) X(CEIL, 1) X(NEAREST, 1) /* to a whole number; halves to even */ \
   X(COMPARE, 2) /* imm: msc_nest_predicate */ \
   X(SELECT, 3)  /* a ? b : c */ \
   X(CAST, 1)    /* to dtype */ \

@@ -37,6 +37,11 @@ static const instance instances[] = {
     {"sqrt", "8x6xT", "", "df", 1, 0},
     {"rsqrt", "8x6xT", "", "df", 1, 0},
     {"tanh", "8x6xT", "", "df", 1, 0},
+    {"sin", "8x6xT", "", "df", 1, 0},
+    {"cos", "8x6xT", "", "df", 1, 0},
+    {"floor", "8x6xT", "", "f", 1, 0},
+    {"ceil", "8x6xT", "", "f", 1, 0},
+    {"round", "8x6xT", "", "f", 1, 0},
     {"erf", "8x6xT", "", "df", 1, 0},
     {"sigmoid", "8x6xT", "", "df", 1, 0},
     {"relu", "8x6xT", "", "dfi", 1, 0},
@@ -119,6 +124,25 @@ static const instance instances[] = {
     {"softmax_cross_entropy_grad", "8x6xT 8x6xT 8xT", "reduction=none", "df", 1, 0},
     {"mean_absolute_error", "8x6xT 8x6xT", "", "df", 1, 0},
     {"mean_absolute_error", "8x6xT 8x6xT", "reduction=none", "d", 1, 0},
+    {"mean_squared_error", "8x6xT 8x6xT", "", "df", 1, 0},
+    {"mean_squared_error", "8x6xT 8x6xT", "reduction=none", "d", 1, 0},
+    {"sigmoid_cross_entropy", "8x6xT 8x6xT", "reduction=sum", "df", 1, 0},
+    {"nll_loss", "8x6xT 8xi32", "", "df", 1, 6},
+    {"nll_loss", "4x6x2xT 4x6xi64", "reduction=none", "d", 1, 2},
+    {"layer_norm", "4x8x6xT 6xT 6xT", "", "df", 1, 0},
+    {"layer_norm", "4x2x6xT", "axis=1", "d", 1, 0},
+    {"rms_norm", "8x6xT 6xT", "eps=1e-3", "df", 1, 0},
+    {"l2_normalize", "8x6xT", "eps=1e-3", "d", 1, 0},
+    {"group_norm", "4x6x2xT 6xT 6xT", "groups=2", "d", 1, 0},
+    {"batch_norm", "4x6x2xT 6xT 6xT 6xT 6xT", "", "d", 3, 0},
+    {"batch_norm", "8x6xT 6xT 6xT 6xT 6xT", "training=false", "d", 3, 0},
+    {"glu", "8x12xT", "", "d", 1, 0},
+    {"glu", "8x4xT", "activation=sigmoid gate_first=false", "f", 1, 0},
+    {"rotary", "2x2x6x4xT", "", "d", 1, 0},
+    {"rotary", "2x6x2x4xT", "axis=1 interleaved=true", "d", 1, 0},
+    {"attention", "2x2x6x2xT 2x2x4x2xT 2x2x4x6xT", "causal=true", "d", 1, 0},
+    {"attention", "1x4x6x2xT 1x2x4x2xT 1x2x4x3xT 6x4xT", "", "d", 1, 0},
+    {"attention", "2x1x4x2xT 2x1x6x2xT 2x1x6x2xT 1x1x4x6xi1", "scale=0.5", "d", 1, 0},
     {"sgd", "8x6xT 8x6xT", "lr=0.1 weight_decay=0.1", "df", 1, 0},
     {"momentum", "8x6xT 8x6xT 8x6xT", "lr=0.1 momentum=0.9 nesterov=true", "df", 2, 0},
     {"adam", "8x6xT 8x6xT 8x6xT 8x6xT f32", "lr=0.1", "df", 3, 0},
@@ -137,7 +161,7 @@ static inline const char *with_dtype(msc_arena *a, const char *text, const char 
 
 /* Is the op defined for positive operands only, or kept away from a pole? */
 static inline bool wants_positive(const char *op) {
-  static const char *const ops[] = {"log", "sqrt", "rsqrt", "pow", "adam", "adamw", "lamb_moments", "div"};
+  static const char *const ops[] = {"log", "sqrt", "rsqrt", "pow", "adam", "adamw", "lamb_moments", "div", "batch_norm"};
   for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
     if (strcmp(ops[i], op) == 0) return true;
   return false;

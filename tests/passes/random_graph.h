@@ -119,9 +119,11 @@ static inline msc_value *table(random_graph *g, int rank, const int64_t *dim) {
 static inline msc_value *positive(random_graph *g, msc_value *x) { return binary(g, OP_add, unary(g, OP_abs, x), scalar(g, 0.5)); }
 
 static inline msc_value *make_unary(random_graph *g, msc_value *x) {
-  static const msc_op_kind kinds[] = {OP_neg, OP_tanh, OP_erf, OP_sigmoid, OP_relu, OP_silu, OP_abs, OP_tanh, OP_relu};
-  int pick = below(g, 15);
+  static const msc_op_kind kinds[] = {OP_neg, OP_tanh, OP_erf, OP_sigmoid, OP_relu, OP_silu, OP_abs, OP_sin, OP_cos};
+  static const msc_op_kind steps[] = {OP_floor, OP_ceil, OP_round};
+  int pick = below(g, 16);
   switch (pick) {
+    case 15: return binary(g, OP_add, x, unary(g, steps[below(g, 3)], unary(g, OP_tanh, x))); /* a slope is left */
     case 9: return unary(g, OP_exp, unary(g, OP_tanh, x));
     case 10: return unary(g, OP_log, positive(g, x));
     case 11: return unary(g, OP_sqrt, positive(g, x));
@@ -389,6 +391,15 @@ static inline msc_value *make_softmax(random_graph *g, msc_value *x) {
   return op_with(g, chance(g, 50) ? OP_softmax : OP_log_softmax, 1, &x, 1, &axis);
 }
 
+/* A composite that is always expanded, over the last dimension. */
+static inline msc_value *make_norm(random_graph *g, msc_value *x) {
+  const msc_type *t = x->type;
+  if (t->rank == 0) return NULL;
+  msc_value *in[] = {x, new_parameter(g, 1, &t->dim[t->rank - 1])};
+  msc_attr eps = msc_named(g->ctx, "eps", msc_float(0.125));
+  return op_with(g, chance(g, 50) ? OP_layer_norm : OP_rms_norm, chance(g, 60) ? 2 : 1, in, 1, &eps);
+}
+
 /* ---- windows over h and w ---- */
 
 /* x as images [n,c,h,w], or NULL. */
@@ -431,7 +442,7 @@ typedef msc_value *random_maker(random_graph *g, msc_value *x);
 
 static inline void add_random_op(random_graph *g) {
   static random_maker *const makers[] = {make_unary, make_binary, make_binary, make_matmul, make_matmul, make_matmul, make_reshape, make_transpose, make_concat, make_split, make_slice,
-                                         make_pad, make_broadcast, make_gather, make_gather, make_one_hot, make_one_hot, make_source, make_source, make_reduce, make_softmax, make_select, make_cast, make_scores, make_windows, make_windows};
+                                         make_pad, make_broadcast, make_gather, make_gather, make_one_hot, make_one_hot, make_source, make_source, make_reduce, make_softmax, make_select, make_cast, make_scores, make_windows, make_windows, make_norm, make_norm};
   msc_value *v = makers[below(g, sizeof makers / sizeof *makers)](g, picked(g));
   if (v && small(v) && v->type->rank <= 5 && g->num_pool < MAX_POOL) g->pool[g->num_pool++] = v;
 }
@@ -460,7 +471,7 @@ static inline msc_value *loss_of(random_graph *g, msc_value *x) {
   if (pick < 8) {
     msc_attr reduction = text(g, "reduction", how);
     msc_value *target = new_arg(g, x->type, "y", "label");
-    return op_with(g, OP_mean_absolute_error, 2, (msc_value *[]){x, target}, 1, &reduction);
+    return op_with(g, chance(g, 50) ? OP_mean_absolute_error : OP_mean_squared_error, 2, (msc_value *[]){x, target}, 1, &reduction);
   }
   return reduced(g, pick == 8 ? OP_reduce_mean : OP_reduce_sum, binary(g, OP_mul, x, x));
 }

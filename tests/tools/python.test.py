@@ -71,6 +71,7 @@ yes = g.compare(x, row, "lt")
 images, kernels = g.reshape(x, [2, 4, 4, 6]), g.parameter("k", "f32", [6, 2, 3, 2])
 y = g.conv2d(images, kernels, stride=[2, 1], padding=[1, 0, 0, 1], groups=2)
 position = g.max_pool_index(images, [2, 2], stride=[2, 2])
+heads = g.reshape(x, [8, 2, 2, 6])
 outputs = [
     g.iota(msc.Type("i64", (3, 2)), dim=1), x + row, row - x, x * one, x / row, g.max(x, row), g.min(x, x), g.pow(x, one), yes, g.select(yes, x, row), -x,
     g.exp(x), g.log(x), g.sqrt(x), g.rsqrt(x), g.tanh(x), g.erf(x), g.sigmoid(x), g.relu(x), g.gelu(x, "tanh"), g.silu(x), g.abs(x), g.sign(x),
@@ -84,7 +85,11 @@ outputs = [
     g.one_hot(i, 7), g.one_hot(i, 3, dtype="i8", on=2.0), g.flatten(g.reshape(x, [32, 6]), axis=1) @ m, g.batch_matmul(x, m), g.matmul_weight_grad(x, x),
     g.batch_matmul(x, x, transpose_b=True), g.matmul(m, n, transpose_a=True, transpose_b=True), g.reduce_sum(x, [0, 2]), g.reduce_mean(x, [1], keep_dims=True),
     g.reduce_max(x, []), g.reduce_min(x, [0, 1, 2]), g.softmax(x), g.log_softmax(x, axis=0), g.softmax_cross_entropy(x, i, reduction="none"),
-    g.softmax_cross_entropy_grad(x, i, scalar), g.mean_absolute_error(x, x, reduction="none"), g.sgd(-m, m, 0.5), *g.momentum(-m, -m, m, lr=0.1, momentum=0.9),
+    g.softmax_cross_entropy_grad(x, i, scalar), g.mean_absolute_error(x, x, reduction="none"),
+    g.mean_squared_error(x, -x), g.sigmoid_cross_entropy(x, x), g.nll_loss(x, i), g.sin(x), g.cos(x), g.floor(x), g.ceil(x), g.round(x),
+    g.layer_norm(x, gamma=row, beta=row), g.layer_norm(x, axis=1, eps=1e-3), g.rms_norm(x, gamma=row), g.l2_normalize(x), g.group_norm(x, groups=2),
+    *g.batch_norm(x, row, row, row, row, axis=-1), g.glu(x, activation="gelu"), g.rotary(x, interleaved=True),
+    g.attention(heads, heads, heads, causal=True), g.attention(heads, heads, heads, mask=g.constant(0.0)), g.sgd(-m, m, 0.5), *g.momentum(-m, -m, m, lr=0.1, momentum=0.9),
     *g.adam(-m, -m, -m, m, scalar, 0.1), *g.adamw(-m, -m, -m, m, scalar, 0.1), *g.lamb_moments(m, -m, -m, m, scalar), g.lamb_apply(-m, m, scalar, 0.1),
     g.all_reduce(x, axes="{a}"), g.all_gather(x, axes="{b}", dim=1), g.reduce_scatter(x, axes="{a,b}"), g.all_to_all(x, axes="{b:(2)2}", split_dim=0, concat_dim=2),
     g.permute(x, axes="{b}", pairs=[0, 1, 1, 2]), g.broadcast(x, "{a}"), g.recv(g.send(x, "{b}", 0, 3), "{b}", 0, 3)]

@@ -33,6 +33,11 @@ sqrt          | x | y | | same
 rsqrt         | x | y | | same
 tanh          | x | y | | same
 erf           | x | y | | same
+sin           | x | y | | same
+cos           | x | y | | same
+floor         | x | y | | same
+ceil          | x | y | | same
+round         | x | y | | same
 sigmoid       | x | y | | same
 relu          | x | y | | same
 gelu          | x | y | form:str | same
@@ -72,6 +77,17 @@ log_softmax   | x | y | axis:int=-1 | same
 softmax_cross_entropy | logits labels | loss | reduction:str=mean | rows_loss
 softmax_cross_entropy_grad | logits labels dloss | dlogits | reduction:str=mean | same
 mean_absolute_error | prediction target | loss | reduction:str=mean | elements_loss
+mean_squared_error | prediction target | loss | reduction:str=mean | elements_loss
+sigmoid_cross_entropy | logits targets | loss | reduction:str=mean | elements_loss
+nll_loss      | log_probabilities labels | loss | reduction:str=mean | rows_loss
+layer_norm    | x gamma? beta? | y | axis:int=-1 eps:float=1e-5 | same
+rms_norm      | x gamma? | y | axis:int=-1 eps:float=1e-6 | same
+l2_normalize  | x | y | axis:int=-1 eps:float=1e-12 | same
+group_norm    | x gamma? beta? | y | groups:int eps:float=1e-5 | same
+batch_norm    | x gamma beta mean variance | y mean_new variance_new | axis:int=1 momentum:float=0.1 eps:float=1e-5 training:bool=true | batch_norm
+glu           | x | y | activation:str=silu gate_first:bool=true | glu
+rotary        | x | y | axis:int=-2 base:float=10000 interleaved:bool=false | same
+attention     | q k v mask? | y | causal:bool=false scale:float=0 | attention
 sgd           | w g | w_new | lr:float weight_decay:float=0 | update
 momentum      | w m g | w_new m_new | lr:float momentum:float dampening:float=0 nesterov:bool=false weight_decay:float=0 | update
 adam          | w m v g t | w_new m_new v_new | lr:float beta1:float=0.9 beta2:float=0.999 eps:float=1e-8 weight_decay:float=0 | update
@@ -306,6 +322,24 @@ def _rows_loss(types, attrs, mesh):
 
 def _elements_loss(types, attrs, mesh):
     return [Type(types[0].dtype, types[0].dims if attrs.get("reduction") == "none" else ())]
+
+
+def _batch_norm(types, attrs, mesh):
+    return [types[0], types[3], types[4]]
+
+
+def _glu(types, attrs, mesh):
+    dims = types[0].dims
+    if not dims or dims[-1] % 2 and dims[-1] != -1:
+        raise Error(f"the last dimension of {list(dims)} must be two halves")
+    return [Type(types[0].dtype, dims[:-1] + (dims[-1] // 2 if dims[-1] >= 0 else -1,))]
+
+
+def _attention(types, attrs, mesh):
+    q, _, v = (t.dims for t in types[:3])
+    if len(q) != 4 or len(v) != 4:
+        raise Error(f"operands must be [batch, heads, positions, size], not {list(q)} and {list(v)}")
+    return [Type(types[0].dtype, q[:3] + v[3:])]
 
 
 def _update(types, attrs, mesh):

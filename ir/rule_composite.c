@@ -1,0 +1,87 @@
+/* rule_composite.c: rule functions of composites.  What a letter with the role `expand` costs is in the expansion. */
+#include <string.h>
+
+#include "ir/formula.h"
+#include "ir/op_table.h"
+#include "ir/rule.h"
+
+static const msc_type *tensor_type(const msc_op *op, size_t tensor) {
+  return tensor < op->num_in ? op->in[tensor].value->type : op->out[tensor - op->num_in].type;
+}
+
+/* The letter of dimension i of `*`: A, B ... */
+static char star(int i) { return (char)('A' + i); }
+
+/* Dimensions before the axis are A, B ...; from it on d, e ... */
+bool rule_norm(const msc_op *op, msc_rule *rule) {
+  int axis = axis_of(op, "axis", tensor_type(op, 0)->rank);
+  for (size_t i = 0; i < rule->num_tensors; i++) {
+    const msc_type *t = tensor_type(op, i);
+    int lead = i == 0 || i >= rule->num_in ? axis : 0;
+    for (int d = 0; d < t->rank; d++) msc_rule_give(rule, i, d, d < lead ? star(d) : (char)('d' + d - lead), t->dim[d]);
+  }
+  return true;
+}
+
+/* x [n,(gi),B..], gamma and beta [(gi)] */
+bool rule_group_norm(const msc_op *op, msc_rule *rule) {
+  int64_t groups = msc_op_int(op, "groups");
+  for (size_t i = 0; i < rule->num_tensors; i++) {
+    const msc_type *t = tensor_type(op, i);
+    int c = t->rank > 1;
+    if (c) msc_rule_give(rule, i, 0, 'n', t->dim[0]);
+    msc_rule_give(rule, i, c, 'g', groups);
+    msc_rule_give(rule, i, c, 'i', t->dim[c] / groups);
+    for (int d = 2; d < t->rank; d++) msc_rule_give(rule, i, d, star(d), t->dim[d]);
+  }
+  return true;
+}
+
+bool rule_batch_norm(const msc_op *op, msc_rule *rule) {
+  int axis = axis_of(op, "axis", tensor_type(op, 0)->rank);
+  for (size_t i = 0; i < rule->num_tensors; i++) {
+    const msc_type *t = tensor_type(op, i);
+    bool is_data = i == 0 || i == rule->num_in;
+    for (int d = 0; d < t->rank; d++) msc_rule_give(rule, i, d, is_data && d != axis ? star(d) : 'c', t->dim[d]);
+  }
+  return true;
+}
+
+/* x [*,(hf)] with two halves h -> [*,f] */
+bool rule_glu(const msc_op *op, msc_rule *rule) {
+  int last = tensor_type(op, 0)->rank - 1;
+  for (size_t i = 0; i < 2; i++) {
+    for (int d = 0; d < last; d++) msc_rule_give(rule, i, d, star(d), tensor_type(op, i)->dim[d]);
+    if (i == 0) msc_rule_give(rule, i, last, 'h', 2);
+    msc_rule_give(rule, i, last, 'f', tensor_type(op, 1)->dim[last]);
+  }
+  return true;
+}
+
+bool rule_rotary(const msc_op *op, msc_rule *rule) {
+  int last = tensor_type(op, 0)->rank - 1;
+  for (size_t i = 0; i < 2; i++)
+    for (int d = 0; d <= last; d++) msc_rule_give(rule, i, d, d == last ? 'e' : star(d), tensor_type(op, i)->dim[d]);
+  return true;
+}
+
+/* q [b,(gm),s,e], k [b,g,t,e], v [b,g,t,f], mask broadcast to [b,(gm),s,t] -> [b,(gm),s,f] */
+bool rule_attention(const msc_op *op, msc_rule *rule) {
+  static const char *const names[] = {"bgse", "bgte", "bgtf", "bgst", "bgsf"};
+  int64_t groups = tensor_type(op, 1)->dim[1], members = groups ? tensor_type(op, 0)->dim[1] / groups : 1;
+  for (size_t i = 0; i < rule->num_tensors; i++) {
+    const msc_type *t = tensor_type(op, i);
+    const char *name = names[i < rule->num_in ? i : 4];
+    bool is_kv = i == 1 || i == 2, is_mask = i == 3 && i < rule->num_in;
+    for (int d = 0; d < t->rank; d++) {
+      int at = 4 - t->rank + d;
+      if (is_mask && t->dim[d] == 1) continue;
+      bool heads = at == 1 && !is_kv && members > 1;
+      msc_rule_give(rule, i, d, name[at], heads ? groups : t->dim[d]);
+      if (heads) msc_rule_give(rule, i, d, 'm', members);
+    }
+  }
+  return true;
+}
+
+bool rule_nll_loss(const msc_op *op, msc_rule *rule) { return rule_cross_entropy(op, rule); }

@@ -1,0 +1,137 @@
+/* shape_composite.c: shape functions of composites: losses, norms, activations, attention. */
+#include <string.h>
+
+#include "ir/op_table.h"
+#include "ir/shape.h"
+
+static const char *operand(const msc_op *op, size_t i) { return msc_info(op)->operand[i].name; }
+
+/* Attribute `name` as a dimension of operand 0; it may count from the end. */
+static bool axis_attr(msc_op *op, const char *name, int *out_axis) {
+  const msc_type *x = shape_in(op, 0);
+  int64_t axis = msc_op_int(op, name);
+  if (axis < -x->rank || axis >= x->rank) return shape_wrong(op, "%s %" D " is not a dimension of a tensor of rank %d", name, axis, x->rank);
+  *out_axis = (int)(axis < 0 ? axis + x->rank : axis);
+  return true;
+}
+
+/* Operand i must have these dimensions. */
+static bool must_have_dims(msc_op *op, size_t i, int rank, const int64_t *dim) {
+  const msc_type *t = shape_in(op, i);
+  if (t->rank == rank && !memcmp(t->dim, dim, sizeof *dim * (size_t)rank)) return true;
+  const msc_type *want = msc_type_of(msc_op_ctx(op), t->dtype, rank, dim, NULL);
+  return shape_wrong(op, "'%s' is %s, but must be %s", operand(op, i), shape_text(op, t), shape_text(op, want));
+}
+
+static bool must_be_at_least(msc_op *op, const char *name, double least) {
+  double v = msc_op_float(op, name);
+  return v >= least ? true : shape_wrong(op, "%s must be %g or more, not %g", name, least, v);
+}
+
+/* ---- losses ---- */
+
+static bool is_reduced(const msc_op *op) { return strcmp(msc_op_str(op, "reduction"), "none") != 0; }
+
+/* Two tensors of one shape, element by element. */
+bool shape_elements_loss(msc_op *op) {
+  const msc_type *x = shape_in(op, 0);
+  MSC_TRY(shape_must_be_float(op, 0) && shape_same_dtype(op, 0, 1) && shape_word_attr(op, "reduction", "mean sum none"));
+  const msc_type *y = shape_in(op, 1);
+  for (int d = 0; d < x->rank && x->rank == y->rank; d++)
+    if (x->dim[d] != y->dim[d])
+      return shape_wrong(op, "dimension %d of '%s' and '%s' differs: %" D " and %" D, d, operand(op, 0), operand(op, 1), x->dim[d], y->dim[d]);
+  MSC_TRY(must_have_dims(op, 1, x->rank, x->dim));
+  return shape_set(op, 0, x->dtype, is_reduced(op) ? 0 : x->rank, x->dim);
+}
+
+bool shape_nll_loss(msc_op *op) {
+  const msc_type *x = shape_in(op, 0), *labels = shape_in(op, 1);
+  MSC_TRY(shape_must_be_float(op, 0) && shape_word_attr(op, "reduction", "mean sum none"));
+  if (x->rank < 1) return shape_wrong(op, "'%s' must have rank 1 or more", operand(op, 0));
+  if (labels->dtype != MSC_I32 && labels->dtype != MSC_I64) return shape_wrong(op, "'labels' must be i32 or i64, not %s", msc_dtype_name(labels->dtype));
+  MSC_TRY(must_have_dims(op, 1, x->rank - 1, x->dim));
+  return shape_set(op, 0, x->dtype, is_reduced(op) ? 0 : x->rank - 1, x->dim);
+}
+
+/* ---- norms ---- */
+
+/* Dimensions from axis on are normalized; gamma and beta have those. */
+bool shape_norm(msc_op *op) {
+  const msc_type *x = shape_in(op, 0);
+  int axis;
+  MSC_TRY(shape_must_be_float(op, 0) && axis_attr(op, "axis", &axis) && must_be_at_least(op, "eps", 0));
+  for (size_t i = 1; i < op->num_in; i++) MSC_TRY(shape_same_dtype(op, 0, i) && must_have_dims(op, i, x->rank - axis, x->dim + axis));
+  return shape_set_like(op, 0, x);
+}
+
+bool shape_l2_normalize(msc_op *op) { return shape_norm(op); }
+
+bool shape_group_norm(msc_op *op) {
+  const msc_type *x = shape_in(op, 0);
+  int64_t groups = msc_op_int(op, "groups");
+  MSC_TRY(shape_must_be_float(op, 0) && must_be_at_least(op, "eps", 0));
+  if (x->rank < 2) return shape_wrong(op, "'x' must have rank 2 or more: samples, channels, places");
+  if (groups < 1 || x->dim[1] % groups) return shape_wrong(op, "%" D " channels do not divide into %" D " groups", x->dim[1], groups);
+  for (size_t i = 1; i < op->num_in; i++) MSC_TRY(shape_same_dtype(op, 0, i) && must_have_dims(op, i, 1, &x->dim[1]));
+  return shape_set_like(op, 0, x);
+}
+
+bool shape_batch_norm(msc_op *op) {
+  const msc_type *x = shape_in(op, 0);
+  int axis;
+  MSC_TRY(shape_must_be_float(op, 0) && axis_attr(op, "axis", &axis) && must_be_at_least(op, "eps", 0) && must_be_at_least(op, "momentum", 0));
+  for (size_t i = 1; i < op->num_in; i++) MSC_TRY(shape_must_be_float(op, i) && must_have_dims(op, i, 1, &x->dim[axis]));
+  MSC_TRY(shape_same_dtype(op, 0, 1) && shape_same_dtype(op, 0, 2) && shape_same_dtype(op, 3, 4));
+  MSC_TRY(shape_set_like(op, 0, x) && shape_set_like(op, 1, shape_in(op, 3)));
+  return shape_set_like(op, 2, shape_in(op, 4));
+}
+
+/* ---- activations ---- */
+
+bool shape_glu(msc_op *op) {
+  const msc_type *x = shape_in(op, 0);
+  int64_t dim[MSC_MAX_RANK];
+  MSC_TRY(shape_must_be_float(op, 0) && shape_word_attr(op, "activation", "silu gelu gelu_tanh sigmoid relu tanh none"));
+  if (x->rank < 1 || x->dim[x->rank - 1] % 2) return shape_wrong(op, "the last dimension of 'x' %s must be two halves", shape_text(op, x));
+  memcpy(dim, x->dim, sizeof dim);
+  dim[x->rank - 1] /= 2;
+  return shape_set(op, 0, x->dtype, x->rank, dim);
+}
+
+/* ---- attention ---- */
+
+bool shape_rotary(msc_op *op) {
+  const msc_type *x = shape_in(op, 0);
+  int axis;
+  MSC_TRY(shape_must_be_float(op, 0) && axis_attr(op, "axis", &axis));
+  if (axis == x->rank - 1) return shape_wrong(op, "axis %d is the last dimension, whose elements are turned; it must be that of positions", axis);
+  if (x->dim[x->rank - 1] % 2) return shape_wrong(op, "the last dimension of 'x' %s must be even: pairs are turned", shape_text(op, x));
+  return msc_op_float(op, "base") > 0 ? shape_set_like(op, 0, x) : shape_wrong(op, "base must be positive");
+}
+
+static bool check_mask(msc_op *op, const int64_t *scores) {
+  const msc_type *mask = shape_in(op, 3);
+  if (mask->dtype != MSC_I1) MSC_TRY(shape_same_dtype(op, 0, 3));
+  if (mask->rank > 4) return shape_wrong(op, "'mask' must have rank 4 or less, not %d", mask->rank);
+  for (int d = 0; d < mask->rank; d++) {
+    int64_t want = scores[4 - mask->rank + d];
+    if (mask->dim[d] != 1 && mask->dim[d] != want)
+      return shape_wrong(op, "dimension %d of 'mask' %s must be 1 or %" D ", that of the scores", d, shape_text(op, mask), want);
+  }
+  return true;
+}
+
+/* q [b,h,s,e], k [b,g,t,e], v [b,g,t,f] -> [b,h,s,f]; h is a multiple of g */
+bool shape_attention(msc_op *op) {
+  const msc_type *q = shape_in(op, 0), *k = shape_in(op, 1), *v = shape_in(op, 2);
+  MSC_TRY(shape_must_be_float(op, 0) && shape_same_dtype(op, 0, 1) && shape_same_dtype(op, 0, 2));
+  for (size_t i = 0; i < 3; i++)
+    if (shape_in(op, i)->rank != 4) return shape_wrong(op, "'%s' must be [batch, heads, positions, size], not %s", operand(op, i), shape_text(op, shape_in(op, i)));
+  if (q->dim[0] != k->dim[0] || k->dim[0] != v->dim[0]) return shape_wrong(op, "the batches of 'q', 'k' and 'v' differ: %" D ", %" D " and %" D, q->dim[0], k->dim[0], v->dim[0]);
+  if (k->dim[1] != v->dim[1] || k->dim[1] == 0 || q->dim[1] % k->dim[1])
+    return shape_wrong(op, "the heads of 'q' must be a multiple of those of 'k' and 'v', not %" D ", %" D " and %" D, q->dim[1], k->dim[1], v->dim[1]);
+  if (k->dim[2] != v->dim[2]) return shape_wrong(op, "the positions of 'k' and 'v' differ: %" D " and %" D, k->dim[2], v->dim[2]);
+  if (q->dim[3] != k->dim[3]) return shape_wrong(op, "the sizes of 'q' and 'k' differ: %" D " and %" D, q->dim[3], k->dim[3]);
+  if (op->num_in > 3) MSC_TRY(check_mask(op, (int64_t[]){q->dim[0], q->dim[1], q->dim[2], k->dim[2]}));
+  return shape_set(op, 0, q->dtype, 4, (int64_t[]){q->dim[0], q->dim[1], q->dim[2], v->dim[3]});
+}

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""torch_values: what PyTorch computes for composites -> tests/ir/torch_values.h, cases of tests/ir/interp.c.  Needs PyTorch 2.4 or later.
+
+    python3 tests/ir/torch_values.py > tests/ir/torch_values.h"""
+import torch
+import torch.nn.functional as F
+
+torch.manual_seed(5)
+T = torch.float64
+
+
+def x(*shape):
+    return (torch.randint(-16, 17, shape).to(T) / 8)
+
+
+def text(t):
+    return ",".join(repr(v) if isinstance(v, float) else str(int(v)) for v in t.detach().reshape(-1).tolist())
+
+
+def kind(t):
+    name = {torch.float64: "f64", torch.int64: "i64", torch.bool: "i1"}[t.dtype]
+    return "x".join([str(n) for n in t.shape] + [name])
+
+
+def row(op, attrs, operands, *results):
+    print(f'    {{"{op}", "{" ".join(kind(t) for t in operands)}", "{attrs}", "{";".join(text(t) for t in operands)}",\n     "{";".join(text(t) for t in results)}"}},')
+
+
+print("/* Made by torch_values.py with PyTorch " + torch.__version__.split("+")[0] + ". */")
+a, g, b = x(2, 3, 4), x(4), x(4)
+row("layer_norm", "eps=1e-3", (a, g, b), F.layer_norm(a, (4,), g, b, 1e-3))
+g, b = x(3, 4), x(3, 4)
+row("layer_norm", "axis=1", (a, g, b), F.layer_norm(a, (3, 4), g, b, 1e-5))
+row("layer_norm", "axis=1", (a,), F.layer_norm(a, (3, 4)))
+row("rms_norm", "eps=1e-3", (a, g[0]), F.rms_norm(a, (4,), g[0], 1e-3))
+a, g, b = x(2, 4, 3), x(4), x(4)
+row("group_norm", "groups=2", (a, g, b), F.group_norm(a, 2, g, b))
+row("l2_normalize", "eps=0", (a,), F.normalize(a, dim=-1))
+mean, variance = x(4), x(4) ** 2 + 0.5
+new_mean, new_variance = mean.clone(), variance.clone()
+y = F.batch_norm(a, new_mean, new_variance, g, b, training=True, momentum=0.25, eps=1e-3)
+row("batch_norm", "momentum=0.25 eps=1e-3", (a, g, b, mean, variance), y, new_mean, new_variance)
+row("batch_norm", "training=false", (a, g, b, mean, variance), F.batch_norm(a, mean, variance, g, b), mean, variance)
+p, t = x(3, 4), x(3, 4)
+row("mean_squared_error", "", (p, t), F.mse_loss(p, t))
+row("mean_squared_error", "reduction=sum", (p, t), F.mse_loss(p, t, reduction="sum"))
+t = torch.rand(3, 4, dtype=T)
+row("sigmoid_cross_entropy", "", (p, t), F.binary_cross_entropy_with_logits(p, t))
+row("sigmoid_cross_entropy", "reduction=none", (p * 40, t), F.binary_cross_entropy_with_logits(p * 40, t, reduction="none"))
+labels = torch.tensor([2, 0, 3])
+row("nll_loss", "", (p, labels), F.nll_loss(p, labels))
+row("nll_loss", "reduction=none", (p, labels), F.nll_loss(p, labels, reduction="none"))
+row("glu", "activation=sigmoid gate_first=false", (p,), F.glu(p))
+row("glu", "", (p,), F.silu(p[:, :2]) * p[:, 2:])
+row("glu", "activation=gelu_tanh", (p,), F.gelu(p[:, :2], approximate="tanh") * p[:, 2:])
+
+# rotary: the formulas of the papers, written out
+a = x(1, 3, 4)
+angle = torch.arange(3, dtype=T)[:, None] * 100.0 ** (-torch.arange(2, dtype=T) * 2 / 4)
+cos, sin = angle.cos(), angle.sin()
+u, v = a[..., :2], a[..., 2:]
+row("rotary", "base=100", (a,), torch.cat([u * cos - v * sin, v * cos + u * sin], -1))
+u, v = a[..., 0::2], a[..., 1::2]
+row("rotary", "base=100 interleaved=true", (a,), torch.stack([u * cos - v * sin, v * cos + u * sin], -1).flatten(-2))
+
+q, k, v = x(1, 2, 3, 2), x(1, 2, 4, 2), x(1, 2, 4, 3)
+row("attention", "", (q, k, v), F.scaled_dot_product_attention(q, k, v))
+row("attention", "causal=true scale=0.5", (q, k, v), F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.5))
+mask = torch.rand(1, 1, 3, 4) < 0.7
+mask[..., 0] = True
+row("attention", "", (q, k, v, mask), F.scaled_dot_product_attention(q, k, v, mask))
+bias = x(3, 4)
+row("attention", "", (q, k, v, bias), F.scaled_dot_product_attention(q, k, v, bias))
+q = x(1, 4, 2, 2)
+row("attention", "", (q, k, v), F.scaled_dot_product_attention(q, k.repeat_interleave(2, 1), v.repeat_interleave(2, 1)))
