@@ -441,7 +441,7 @@ static inline msc_value *make_windows(random_graph *g, msc_value *x) {
 typedef msc_value *random_maker(random_graph *g, msc_value *x);
 
 static inline void add_random_op(random_graph *g) {
-  static random_maker *const makers[] = {make_unary, make_binary, make_binary, make_matmul, make_matmul, make_matmul, make_reshape, make_transpose, make_concat, make_split, make_slice,
+  static random_maker *const makers[] = {make_unary, make_unary, make_unary, make_binary, make_binary, make_matmul, make_matmul, make_matmul, make_reshape, make_transpose, make_concat, make_split, make_slice,
                                          make_pad, make_broadcast, make_gather, make_gather, make_one_hot, make_one_hot, make_source, make_source, make_reduce, make_softmax, make_select, make_cast, make_scores, make_windows, make_windows, make_norm, make_norm};
   msc_value *v = makers[below(g, sizeof makers / sizeof *makers)](g, picked(g));
   if (v && small(v) && v->type->rank <= 5 && g->num_pool < MAX_POOL) g->pool[g->num_pool++] = v;
