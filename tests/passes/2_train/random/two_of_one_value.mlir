@@ -33,7 +33,7 @@ module {
     %9 = "msc.mul"(%8, %3) {forward = "%5", letters = "A"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     %10 = "msc.dropout"(%9, %random.seed, %random.step) {forward = "%2", letters = "A", rate = 5.0e-01 : f64, salt = 8 : i64} : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> tensor<4xf32>
     %11 = "msc.dropout"(%9, %random.seed, %random.step) {forward = "%1", letters = "A", rate = 5.0e-01 : f64, salt = 7 : i64} : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> tensor<4xf32>
-    %12 = "msc.add"(%10, %11) {forward = "%1", letters = "A"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %12 = "msc.add"(%10, %11) {forward = "%0", letters = "A"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     %13 = "msc.mul"(%12, %x) {forward = "%0", letters = "A"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     %14 = "msc.sgd"(%w, %13) {lr = 1.0e-01 : f64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> loc("w.update")
     %15 = "msc.constant"() {value = dense<1> : tensor<i64>} : () -> tensor<i64> loc("random.step")

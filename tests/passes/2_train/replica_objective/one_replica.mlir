@@ -31,7 +31,7 @@ module {
     %10 = "msc.constant"() {value = dense<8.0e+00> : tensor<f32>} : () -> tensor<f32>
     %11 = "msc.div"(%9, %10) {forward = "%1", letters = "B"} : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
     %12 = "msc.broadcast_to"(%11) {forward = "%1", letters = "BA", shape = [8, 4]} : (tensor<4xf32>) -> tensor<8x4xf32>
-    %13 = "msc.add"(%7, %12) {forward = "%1", letters = "AB"} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+    %13 = "msc.add"(%7, %12) {forward = "%0", letters = "AB"} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
     %14 = "msc.mul"(%13, %x) {forward = "%0", letters = "AB"} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
     %15 = "msc.reduce_sum"(%14) {dims = [0], forward = "%0", letters = "AB"} : (tensor<8x4xf32>) -> tensor<4xf32>
     "msc.return"(%3, %15) : (tensor<f32>, tensor<4xf32>) -> ()
