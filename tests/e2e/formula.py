@@ -26,12 +26,14 @@ def f32(v):
 
 
 def weights(arg, init, count):
-    """Initial values of argument number `arg`, whose msc.init is zeros, ones or uniform:bound."""
+    """Initial values of argument number `arg`, whose msc.init is zeros, ones, uniform:bound or, with even values of that
+    deviation, normal:std."""
     if init == "zeros":
         return [0.0] * count
     if init == "ones":
         return [1.0] * count
-    bound = float(init.removeprefix("uniform:"))
+    kind, number = init.split(":")
+    bound = float(number) * (math.sqrt(3) if kind == "normal" else 1)
     return [f32(bound * unit(100 + arg, i)) for i in range(count)]
 
 
@@ -52,6 +54,11 @@ def data(sample, features, classes):
 
 def tokens(sample, length):
     return [bits(14, sample * length + p) % TOKENS for p in range(length)]
+
+
+def next_tokens(sample, length):
+    """What follows each token of the sample; behind the last comes the first of the next sample."""
+    return [bits(14, sample * length + p + 1) % TOKENS for p in range(length)]
 
 
 def target(sample, outputs):

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """losses: the networks of fixtures/ compiled and run by `msc`, on one rank and on several; losses within 1e-4 of PyTorch's.
 Weights and data are written from the formulas of formula.py; the standard library is enough."""
-import array
 import json
 import os
 import re
@@ -9,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 
-import formula
+from network import Network
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fixtures")
@@ -27,71 +26,12 @@ RUNS["resnet"] = [ONE, GLOBAL, (4, SPLIT, "conv2d", "[[1, 1, 4, 1], [1, 1, 1, 1]
 DEFAULT = [ONE, GLOBAL]
 
 
-class Network:
-    """What a fixture's files say."""
-
-    def __init__(self, name):
-        self.name = name
-        self.path = os.path.join(FOLDER, name + ".mlir")
-        with open(os.path.join(FOLDER, name + ".losses")) as file:
-            head, *rest = file.read().splitlines()
-        self.losses = [float(v) for v in rest]
-        self.batch, self.samples, self.classes = map(int, re.search(r"batch (\d+), (\d+) samples in order, (\d+) classes", head).groups())
-        with open(self.path) as file:
-            text = file.read()
-        types = re.findall(r"%([\w.]+): tensor<((?:\d+x)*)(\w+)>", re.search(r"\^bb0\((.*)\):", text).group(1))
-        attrs = re.findall(r'\{msc\.name = "([\w.]+)", msc\.role = "(\w+)"(?:, msc\.init = "([\w:.]+)")?', text)
-        self.args = []
-        for (name, dims, dtype), (other, role, init) in zip(types, attrs):
-            assert name == other
-            self.args.append((name, role, [int(d) for d in dims.split("x") if d], dtype, init))
-
-    def samples_of(self, role, shape, dtype):
-        for s in range(self.samples):
-            if role == "data":
-                yield formula.tokens(s, shape[1]) if dtype == "i32" else formula.data(s, formula.count(shape[1:]), self.classes)
-            elif dtype == "i32":
-                yield [formula.label(s, self.classes)]
-            else:
-                yield formula.probabilities(s, shape[-1]) if shape[-1] == self.classes else formula.target(s, shape[-1])
-
-    def write_data(self, folder):
-        files = []
-        for name, role, shape, dtype, _ in self.args:
-            if role == "parameter":
-                continue
-            numbers = array.array("i" if dtype == "i32" else "f")
-            for sample in self.samples_of(role, shape, dtype):
-                numbers.extend(sample)
-            path = os.path.join(folder, f"{self.name}.{name}.npy")
-            write_npy(path, numbers, [self.samples] + shape[1:])
-            files.append(f"{name}={path}")
-        return files
-
-    def write_weights(self, folder):
-        header, blobs, at = {}, [], 0
-        for i, (name, role, shape, _, init) in enumerate(self.args):
-            if role != "parameter":
-                continue
-            blob = array.array("f", formula.weights(i, init, formula.count(shape))).tobytes()
-            header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + len(blob)]}
-            blobs.append(blob)
-            at += len(blob)
-        text = json.dumps(header).encode()
-        text += b" " * (-len(text) % 8)
-        path = os.path.join(folder, self.name + ".safetensors")
-        with open(path, "wb") as out:
-            out.write(len(text).to_bytes(8, "little") + text + b"".join(blobs))
-        return path
-
-
-def write_npy(path, numbers, shape):
-    kind = "<i4" if numbers.typecode == "i" else "<f4"
-    dims = ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "")
-    header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': ({dims}), }}"
-    header += " " * (-(len(header) + 11) % 64) + "\n"
-    with open(path, "wb") as out:
-        out.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + numbers.tobytes())
+def fixture(name):
+    path = os.path.join(FOLDER, name + ".mlir")
+    with open(path) as file, open(os.path.join(FOLDER, name + ".losses")) as losses:
+        network = Network(name, file.read(), losses.read())
+    network.path = path
+    return network
 
 
 def call(words):
@@ -141,7 +81,7 @@ def main():
     names = sorted(n.removesuffix(".mlir") for n in os.listdir(FOLDER) if n.endswith(".mlir"))
     with tempfile.TemporaryDirectory() as folder:
         for name in sys.argv[1:] or names:
-            check(Network(name), folder)
+            check(fixture(name), folder)
 
 
 main()

@@ -26,6 +26,20 @@ def positive(text):
     return int(text)
 
 
+def number(text):
+    return 0 if text == "0" else positive(text)
+
+
+def share(text):
+    try:
+        value = float(text)
+        if not 0 <= value < 1:
+            raise ValueError
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number from 0 to below 1") from None
+    return value
+
+
 def batch(text):
     return -1 if text == "-1" else positive(text)
 
@@ -51,7 +65,7 @@ def add_flag(parser, name, flag):
     elif isinstance(default, tuple):
         parser.add_argument(option, choices=default, default=default[0], help=f"{flag.help} ({default[0]})")
     else:
-        kind = float if isinstance(default, float) else positive
+        kind = share if isinstance(default, float) else positive if default else number
         parser.add_argument(option, type=kind, default=default, metavar="N", help=f"{flag.help} ({default})")
 
 

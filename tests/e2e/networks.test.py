@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""networks: the built-in networks in small, built by msc.models, compiled and trained on one rank and on four; losses within 1e-4
+of PyTorch's (make_networks.py)."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+from network import Network
+from networks import NETWORKS, RUNS, words
+
+MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "networks")
+TOLERANCE = 1e-4  # relative
+
+
+def call(*command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+def train(model, network, folder, inputs, ranks, keys):
+    plan = os.path.join(folder, f"{network.name}.bin")
+    call(MSC, "compile", model, "-o", plan, *[word for key in [f"device_num={ranks}"] + keys for word in ("--set", key)])
+    out = call(MSC, "run", plan, "-n", str(ranks), "--in-order", "--steps", str(len(network.losses)), "--json", *inputs)
+    return [line["loss"] for line in map(json.loads, out.splitlines()) if "step" in line and "loss" in line]
+
+
+def check(name, folder):
+    model = os.path.join(folder, name + ".fbs")
+    call(sys.executable, *words(name), "-o", model)
+    with open(os.path.join(FOLDER, name + ".losses")) as losses:
+        network = Network(name, call(MSC, "dump", model), losses.read())
+    inputs = ["--init", network.write_weights(folder), "--data", *network.write_data(folder)]
+    for ranks, keys in RUNS:
+        what = f"{name} on {ranks} ranks {' '.join(keys)}"
+        losses = train(model, network, folder, inputs, ranks, keys)
+        if len(losses) != len(network.losses):
+            sys.exit(f"{what}: {len(losses)} losses, expected {len(network.losses)}")
+        apart = [abs(a - b) / abs(b) for a, b in zip(losses, network.losses)]
+        print(f"{what}: largest difference {max(apart):.1e}")
+        if not max(apart) <= TOLERANCE:
+            step = next(i for i, d in enumerate(apart) if not d <= TOLERANCE)
+            sys.exit(f"{what}: loss of step {step} is {losses[step]:.9g}, PyTorch's {network.losses[step]:.9g}")
+
+
+def main():
+    try:
+        import flatbuffers  # noqa: F401
+    except ImportError:
+        print("skipped: the Python module flatbuffers is not installed; run tools/setup")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        for name in sys.argv[1:] or NETWORKS:
+            check(name, folder)
+
+
+main()
