@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""The Python binding of the runtime: a plan trained and evaluated in this process gives what `msc run` gives."""
+import array
+import json
+import os
+import subprocess
+import sys
+
+from expect import MSC, SANITIZED, Expect
+
+try:
+    import flatbuffers  # noqa: F401
+except ImportError:
+    print("skipped: the Python module flatbuffers is not installed; run tools/setup")
+    sys.exit(0)
+
+from msc.runtime import Error, Plan  # noqa: E402
+
+LIBRARY = os.path.join(os.path.dirname(MSC), "libmscrt.so")
+expect = Expect()
+if SANITIZED:
+    print("skipped: a library with sanitizers cannot be loaded into Python")
+    sys.exit(0)
+
+subprocess.run([sys.executable, "-m", "msc.models", "ffn", "--flat", "--batch", "4", "-o", "ffn.fbs"], check=True)
+expect("compile ffn.fbs -o ffn.bin", 0, None)
+x, y = array.array("B", [(7 * i) % 256 for i in range(8 * 784)]), array.array("i", [3, 1, 4, 1, 5, 9, 2, 6])
+with open("x.idx", "wb") as out:
+    out.write(b"\0\0\x08\x02" + (8).to_bytes(4, "big") + (784).to_bytes(4, "big") + x.tobytes())
+with open("y.idx", "wb") as out:
+    out.write(b"\0\0\x08\x01" + (8).to_bytes(4, "big") + bytes(y.tolist()))
+told = expect("run ffn.bin --data x=x.idx y=y.idx --in-order --steps 2 --seed 5 --eval 0:8 --json").stdout.decode().splitlines()
+told = [json.loads(line) for line in told]
+
+with Plan("ffn.bin", library=LIBRARY, seed=5) as plan:
+    losses, evaluated = [], []
+    batches = [{"x": array.array("f", [v / 255 for v in x[784 * b:784 * (b + 4)]]), "y": y[b:b + 4]} for b in (0, 4)]
+    for batch in batches:
+        losses.append(plan.run("train", **batch))
+    expect.check("losses", all(abs(a - line["loss"]) <= 1e-6 * a for a, line in zip(losses, told)))
+    for batch in batches:
+        evaluated.append(plan.run("forward", **batch))
+        logits = plan.run("forward", "logits", **batch)
+        expect.check("logits", len(logits) == 40 and plan.outputs["forward", "logits"] == (0, (4, 10)))
+    mean = next(line["eval"]["loss"] for line in told if "eval" in line)
+    expect.check(f"evaluation {evaluated} {mean}", abs(sum(evaluated) / 2 - mean) <= 1e-6 * mean)
+    plan.save("w.safetensors")
+with Plan("ffn.bin", library=LIBRARY) as plan:
+    plan.load("w.safetensors")
+    expect.check("loaded", plan.run("forward", **batches[1]) == evaluated[1])
+    for wrong, text in ((lambda: plan.run("forward", "logit"), "section forward has no output logit; it has loss, logits"),
+                        (lambda: plan.run("forward", x=b"12345"), "input 'x' has 12544 bytes, not 5")):
+        try:
+            wrong()
+        except Error as e:
+            expect.check(f"wanted: {text}\ngot: {e}", str(e) == text)
+        else:
+            expect.check(f"no error: {text}", False)
+try:
+    Plan("missing.bin", library=LIBRARY)
+except Error as e:
+    expect.check(f"missing: {e}", "missing.bin" in str(e))
+for name in ("ffn.fbs", "ffn.bin", "x.idx", "y.idx", "w.safetensors"):
+    os.unlink(name)
+expect.done()
