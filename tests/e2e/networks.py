@@ -14,9 +14,28 @@ ONE = (1, [])
 REPLICAS = (4, ["parallel_mode=data_parallel", "gradients_mean=true"])
 BATCH_CUT = (4, ["parallel_mode=semi_auto_parallel"])
 SEARCHED = (4, ["parallel_mode=auto_parallel", "search_mode=sharding_propagation"])
-RUNS = [ONE, REPLICAS, BATCH_CUT, SEARCHED]
+EXACT = (4, ["parallel_mode=auto_parallel", "search_mode=dynamic_programming", 'mesh={"dp":2,"tp":2}'])
+RECURSIVE = (4, ["parallel_mode=auto_parallel", "search_mode=recursive_programming"])
+RUNS = [ONE, REPLICAS, BATCH_CUT, SEARCHED, EXACT, RECURSIVE]
 
 
-def words(name):
+
+def megatron(layers, ups, downs):
+    """Batch by two, and inside a layer first the columns, then the rows of weights by two; classes by two to the loss."""
+    columns, rows = "((2,1,1),(1,2))", "((2,1,2),(2,1))"
+    cuts = [(f"layer{i}.{name}", how) for i in range(layers) for names, how in ((ups, columns), (downs, rows)) for name in names]
+    return [word for name, how in [*cuts, ("head", columns), ("loss", "((2,1,2),(2,1))")] for word in ("--strategy", f"{name}={how}")]
+
+
+QKV = ["attention.query", "attention.key", "attention.value"]
+CUT = (4, ["parallel_mode=auto_parallel", "search_mode=sharding_propagation"])
+STRATEGIES = {
+    "gpt": megatron(2, [*QKV, "mlp.up"], ["attention.out", "mlp.down"]),
+    "bert": megatron(2, [*QKV, "mlp.up"], ["attention.out", "mlp.down"]),
+    "llama": megatron(2, [*QKV, "mlp.gate", "mlp.up"], ["attention.out", "mlp.down"]),
+}
+
+
+def words(name, *more):
     """The command line that builds the network, without -o."""
-    return ["-m", "msc.models", name, "--batch", str(BATCH), *OPTIMIZER, *NETWORKS[name][0]]
+    return ["-m", "msc.models", name, "--batch", str(BATCH), *OPTIMIZER, *NETWORKS[name][0], *more]

@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 from network import Network
-from networks import NETWORKS, RUNS, words
+from networks import CUT, NETWORKS, RUNS, STRATEGIES, words
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "networks")
@@ -35,9 +35,11 @@ def check(name, folder):
     with open(os.path.join(FOLDER, name + ".losses")) as losses:
         network = Network(name, call(MSC, "dump", model), losses.read())
     inputs = ["--init", network.write_weights(folder), "--data", *network.write_data(folder)]
-    for ranks, keys in RUNS:
-        what = f"{name} on {ranks} ranks {' '.join(keys)}"
-        losses = train(model, network, folder, inputs, ranks, keys)
+    cut = os.path.join(folder, name + ".cut.fbs")
+    call(sys.executable, *words(name, *STRATEGIES[name]), "-o", cut)
+    for ranks, keys, path in [(*run, model) for run in RUNS] + [(*CUT, cut)]:
+        what = f"{name} on {ranks} ranks {' '.join(keys)}" + (" with strategies" if path == cut else "")
+        losses = train(path, network, folder, inputs, ranks, keys)
         if len(losses) != len(network.losses):
             sys.exit(f"{what}: {len(losses)} losses, expected {len(network.losses)}")
         apart = [abs(a - b) / abs(b) for a, b in zip(losses, network.losses)]
