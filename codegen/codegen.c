@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include "codegen/emit.h"
+#include "passes/7_lower/builtin.h"
 #include "passes/7_lower/nester.h"
 
 enum { BUCKETS = 1024 };
@@ -14,6 +15,7 @@ typedef struct entry {
   uint64_t hash;
   uint32_t number;
   const char *name;
+  msc_builtin builtin;  /* then the program is only its numbers of buffers and dims */
   struct entry *next, *next_made;
 } entry;
 
@@ -76,10 +78,37 @@ static entry *find_or_make(msc_codegen *cg, const msc_program *p, const msc_op *
   return k;
 }
 
+/* A kernel of the runtime: an entry by its number and buffers. */
+static entry *find_or_make_builtin(msc_codegen *cg, const msc_builtin_launch *b, uint8_t num_buffers) {
+  static const char *const names[MSC_NUM_BUILTINS] = {"", "scan", "sort", "unique", "update"};
+  for (entry *k = cg->first; k; k = k->next_made)
+    if (k->builtin == b->number && k->program.head.num_buffers == num_buffers) return k;
+  entry *k = msc_new(cg->arena, entry);
+  *k = (entry){.number = cg->num++, .name = unique_name(cg, names[b->number]), .builtin = b->number};
+  k->program.head.num_buffers = num_buffers, k->program.head.num_dims = (uint8_t)b->num_dims;
+  *cg->end = k, cg->end = &k->next_made;
+  return k;
+}
+
+static bool add_builtin(msc_codegen *cg, const msc_op *op, const msc_builtin_launch *b, msc_kernel_call *out) {
+  size_t num = (size_t)op->num_in + op->num_out + b->checks;
+  uint32_t *buffer = msc_new_array(cg->arena, uint32_t, num);
+  for (size_t i = 0; i < num; i++) buffer[i] = (uint32_t)i;
+  msc_builtin_launch *kept = msc_arena_copy(cg->arena, b, sizeof *b);
+  msc_launch *launch = msc_new(cg->arena, msc_launch);
+  *launch = (msc_launch){.kernel = find_or_make_builtin(cg, b, (uint8_t)num)->number, .extent = b->extent, .grain = b->grain, .num_dims = b->num_dims,
+                         .num_starts = b->num_starts, .dims = kept->dims, .start = kept->start, .num_buffers = num, .buffer = buffer,
+                         .bytes = b->bytes, .flops = b->flops};
+  *out = (msc_kernel_call){.num_launches = 1, .launch = launch, .checks = b->checks};
+  return true;
+}
+
 bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out) {
   msc_nest_info info;
   msc_nest_launch *nest;
+  msc_builtin_launch builtin;
   memset(out, 0, sizeof *out);
+  if (msc_builtin_of(op, &builtin)) return add_builtin(cg, op, &builtin, out);
   if (!msc_nest_launches(cg->nester, cg->arena, op, &info, &nest))
     return msc_op_error(op, MSC_E_INTERNAL, "%s: no kernel: %s", msc_kind_name(op->kind), cg->nester->why);
   msc_launch *launch = msc_new_array(cg->arena, msc_launch, info.num_launches);
@@ -141,10 +170,10 @@ static const msc_symbol *find_symbol(const msc_symbol *symbol, size_t num, const
 static bool list_kernels(msc_codegen *cg, const msc_symbol *symbol, size_t num, msc_machine_code *out) {
   msc_kernel *list = msc_new_array(cg->arena, msc_kernel, cg->num);
   for (const entry *k = cg->first; k; k = k->next_made) {
-    const msc_symbol *s = find_symbol(symbol, num, k->name);
+    const msc_symbol none = {0}, *s = k->builtin ? &none : find_symbol(symbol, num, k->name);
     if (!s) return msc_error(cg->ctx, MSC_E_INTERNAL, NULL, "object: kernel %s is missing", k->name);
     list[k->number] = (msc_kernel){.name = k->name, .entry = s->entry, .bytes = s->bytes, .num_buffers = k->program.head.num_buffers,
-                                   .num_dims = k->program.head.num_dims, .num_scalars = k->program.head.num_scalars};
+                                   .num_dims = k->program.head.num_dims, .num_scalars = k->program.head.num_scalars, .builtin = k->builtin};
   }
   out->kernel = list, out->num_kernels = cg->num;
   return true;

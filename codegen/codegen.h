@@ -11,6 +11,7 @@
 #ifndef MSC_CODEGEN_CODEGEN_H
 #define MSC_CODEGEN_CODEGEN_H
 
+#include "ir/builtin.h"
 #include "passes/7_lower/program.h"
 #include "ir/ir.h"
 
@@ -44,6 +45,7 @@ typedef struct {
   const char *name; /* unique, from the ops inside: "fused_mul_add_2" */
   uint64_t entry, bytes;
   uint32_t num_buffers, num_dims, num_scalars;
+  msc_builtin builtin; /* not MSC_BUILTIN_NONE: the runtime has the code */
 } msc_kernel;
 
 typedef struct {

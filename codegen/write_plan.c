@@ -47,6 +47,7 @@ static void put_kernels(flatbuf_builder *b, const msc_machine_code *code) {
     plan_kernel_put_num_buffers(b, k->num_buffers);
     plan_kernel_put_num_dims(b, k->num_dims);
     plan_kernel_put_num_scalars(b, k->num_scalars);
+    plan_kernel_put_builtin(b, (uint8_t)k->builtin);
     flatbuf_end(b);
   }
   flatbuf_end(b);

@@ -96,7 +96,8 @@ bool expand_cross_entropy(msc_builder *b, const msc_op *op, msc_value *const *in
     msc_value *picked = choose(b, hits(b, in[1], in[0]->type), shift, number(b, shift, 0));
     loss = minus(b, log_sum, sum_along(b, picked, c));
   }
-  out_result[0] = cast(b, reduced(b, msc_op_str(op, "reduction"), without_last(b, loss)), in[0]->type->dtype);
+  /* rounded before it is reduced: a sum over cut rows stays one that may be finished later, as the rule says */
+  out_result[0] = reduced(b, msc_op_str(op, "reduction"), cast(b, without_last(b, loss), in[0]->type->dtype));
   return out_result[0] != NULL;
 }
 

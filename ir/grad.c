@@ -316,6 +316,85 @@ bool grad_scatter_add(msc_grad_ctx *g, msc_op *op) {
   return give(g, op, 1, with_attrs(g, OP_gather, 2, (msc_value *[]){dy_of(g), in(op, 0)}, axis != 0, &attr));
 }
 
+static msc_attr axis_of(const msc_grad_ctx *g, const msc_op *op) {
+  return msc_named(ctx_of(&g->b), "axis", msc_int(msc_op_int(op, "axis")));
+}
+
+/* dy goes back to where indices took x from. */
+static bool give_back(msc_grad_ctx *g, msc_op *op, msc_value *indices) {
+  const msc_type *x = in(op, 0)->type;
+  int64_t axis = msc_op_int(op, "axis");
+  msc_attr attrs[] = {msc_named(ctx_of(&g->b), "rows", msc_int(x->dim[axis < 0 ? axis + x->rank : axis])), axis_of(g, op)};
+  return give(g, op, 0, with_attrs(g, OP_add_along, 2, (msc_value *[]){indices, dy_of(g)}, 2, attrs));
+}
+
+bool grad_take_along(msc_grad_ctx *g, msc_op *op) { return give_back(g, op, in(op, 1)); }
+
+bool grad_add_along(msc_grad_ctx *g, msc_op *op) {
+  msc_attr axis = axis_of(g, op);
+  return give(g, op, 1, with_attrs(g, OP_take_along, 2, (msc_value *[]){dy_of(g), in(op, 0)}, 1, &axis));
+}
+
+bool grad_gather_nd(msc_grad_ctx *g, msc_op *op) {
+  const msc_type *x = in(op, 0)->type;
+  msc_attr shape = msc_named(ctx_of(&g->b), "shape", msc_ints(ctx_of(&g->b), (size_t)x->rank, x->dim));
+  return give(g, op, 0, with_attrs(g, OP_scatter_nd_add, 2, (msc_value *[]){in(op, 1), dy_of(g)}, 1, &shape));
+}
+
+bool grad_scatter_nd_add(msc_grad_ctx *g, msc_op *op) {
+  return give(g, op, 1, binary(g, OP_gather_nd, dy_of(g), in(op, 0)));
+}
+
+/* Which updates were the last of their row, shaped to be broadcast: the row's last position is written down and read again. */
+static msc_value *last_of_rows(msc_grad_ctx *g, const msc_op *op) {
+  msc_context *ctx = ctx_of(&g->b);
+  const msc_type *x = in(op, 0)->type, *indices = in(op, 1)->type;
+  int64_t axis = msc_op_int(op, "axis"), num = msc_type_elems(indices), dim[MSC_MAX_RANK];
+  msc_attr type = msc_named(ctx, "type", msc_type_attr(msc_type_of(ctx, MSC_I64, 1, &num, NULL)));
+  msc_value *place = reshaped(&g->b, with_attrs(g, OP_iota, 0, NULL, 1, &type), indices->rank, indices->dim);
+  msc_value *none = with_shape(&g->b, OP_broadcast_to, msc_build_scalar(&g->b, MSC_I64, 0), 1, &x->dim[axis]);
+  if (!place || !none) return NULL;
+  msc_value *last = msc_build(&g->b, OP_scatter_update, 3, (msc_value *[]){none, in(op, 1), place});
+  msc_value *mine = compare(g, "eq", binary(g, OP_gather, last, in(op, 1)), place);
+  int rank = indices->rank;
+  for (int d = 0; d < rank; d++) dim[d] = indices->dim[d];
+  for (int d = (int)axis + 1; d < x->rank; d++) dim[rank++] = 1;
+  return reshaped(&g->b, mine, rank, dim);
+}
+
+/* What was replaced gets nothing, and of several updates of a row only the last one gets something. */
+bool grad_scatter_update(msc_grad_ctx *g, msc_op *op) {
+  msc_attr axis = axis_of(g, op);
+  msc_value *dy = dy_of(g), *zero = scalar(g, dy, 0);
+  if (g->wanted[0]) {
+    msc_value *zeros = stretched(g, zero, in(op, 2)->type);
+    MSC_TRY(zeros && give(g, op, 0, with_attrs(g, OP_scatter_update, 3, (msc_value *[]){dy, in(op, 1), zeros}, 1, &axis)));
+  }
+  if (!g->wanted[2]) return true;
+  msc_value *rows = with_attrs(g, OP_gather, 2, (msc_value *[]){dy, in(op, 1)}, 1, &axis), *mine = last_of_rows(g, op);
+  return rows && mine && give(g, op, 2, choose(g, mine, rows, zero));
+}
+
+/* ---- along one dimension ---- */
+
+/* sort and topk: the values were taken from x by the indices. */
+bool grad_sort(msc_grad_ctx *g, msc_op *op) { return !g->dresult[0] || give_back(g, op, &op->out[1]); }
+
+static msc_value *cumulated(msc_grad_ctx *g, const msc_op *op, msc_op_kind kind, size_t num, msc_value *const *operands, bool reverse) {
+  msc_context *ctx = ctx_of(&g->b);
+  msc_attr attrs[] = {axis_of(g, op), msc_named(ctx, "exclusive", msc_bool(msc_op_bool(op, "exclusive"))), msc_named(ctx, "reverse", msc_bool(reverse))};
+  return with_attrs(g, kind, num, operands, 3, attrs);
+}
+
+bool grad_cumsum(msc_grad_ctx *g, msc_op *op) {
+  msc_value *dy = dy_of(g);
+  return give(g, op, 0, cumulated(g, op, OP_cumsum, 1, &dy, !msc_op_bool(op, "reverse")));
+}
+
+bool grad_cumprod(msc_grad_ctx *g, msc_op *op) {
+  return give(g, op, 0, cumulated(g, op, OP_cumprod_grad, 2, (msc_value *[]){in(op, 0), dy_of(g)}, msc_op_bool(op, "reverse")));
+}
+
 /* ---- random ---- */
 
 /* The same elements of dy. */

@@ -111,50 +111,6 @@ void msc_run_split(msc_eval *e) {
     }
 }
 
-/* ---- indexed ---- */
-
-/* An index of gather or scatter_add, checked against the `rows` of the whole tensor. */
-static int64_t checked_index(msc_eval *e, size_t operand, const int64_t *index, int64_t rows) {
-  const msc_attr_value *whole = msc_op_attr(e->op, "whole");
-  if (whole) rows = whole->i;
-  int64_t k = msc_piece_get(e, operand, index).i;
-  if (k >= 0 && k < rows) return k;
-  msc_fault(e, "index %" PRId64 " is not in 0..%" PRId64, k, rows - 1);
-  return 0;
-}
-
-/* Is the indexed dimension cut between ranks, so that rows of others count as zeros? */
-static bool is_part(const msc_eval *e, const msc_piece *p, int64_t axis) { return e->start >= 0 || p->box.size[axis] < p->full[axis]; }
-
-void msc_run_gather(msc_eval *e) {
-  const msc_piece *table = &e->in[0], *indices = &e->in[1], *y = &e->out[0];
-  int64_t axis = msc_op_int(e->op, "axis"), first = e->start > 0 ? e->start : 0, index[MSC_MAX_RANK], from[MSC_MAX_RANK];
-  for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index)) {
-    int64_t row = checked_index(e, 1, index + axis, table->full[axis]) - first;
-    for (int d = 0; d < axis; d++) from[d] = index[d];
-    for (int d = (int)axis + 1; d < table->rank; d++) from[d] = index[d + indices->rank - 1];
-    from[axis] = row;
-    bool mine = row >= table->box.begin[axis] && row < table->box.begin[axis] + table->box.size[axis];
-    msc_piece_put(e, 0, index, mine || !is_part(e, table, axis) ? msc_piece_get(e, 0, from) : (msc_scalar){.u = 0});
-  }
-}
-
-/* Sums in double or 64 bits and rounds at the end, in order of position. */
-void msc_run_scatter_add(msc_eval *e) {
-  const msc_piece *indices = &e->in[0], *updates = &e->in[1], *y = &e->out[0];
-  int64_t axis = msc_op_int(e->op, "axis"), first = e->start > 0 ? e->start : 0, index[MSC_MAX_RANK], to[MSC_MAX_RANK];
-  msc_scalar *sum = msc_new_array(e->arena, msc_scalar, msc_piece_elems(y));
-  for (bool more = msc_first_index(updates, index); more; more = msc_next_index(updates, index)) {
-    for (int d = 0; d < axis; d++) to[d] = index[d];
-    for (int d = (int)axis + 1; d < y->rank; d++) to[d] = index[d + indices->rank - 1];
-    to[axis] = checked_index(e, 0, index + axis, y->full[axis]) - first;
-    int64_t at = msc_piece_offset(y, to);
-    if (at >= 0) sum[at] = msc_arithmetic(OP_add, y->dtype, sum[at], msc_piece_get(e, 1, index));
-    else if (!is_part(e, y, axis)) msc_fault(e, "the rank does not hold the part of the result that its updates go to");
-  }
-  for (int64_t i = 0; i < msc_piece_elems(y); i++) msc_store(y->dtype, y->data, i, sum[i]);
-}
-
 void msc_run_one_hot(msc_eval *e) {
   const msc_piece *y = &e->out[0];
   msc_scalar on = msc_scalar_of(y->dtype, msc_op_float(e->op, "on")), off = msc_scalar_of(y->dtype, msc_op_float(e->op, "off"));

@@ -246,6 +246,7 @@ enum {
   MSC_UPDATE = 16,     /* optimizer step: results are the new state of tied operands */
   MSC_COMPOSITE = 32,  /* has no kernel of its own: always replaced by its expansion */
   MSC_LOCAL = 64,      /* exists only after lowering: shapes are one rank's */
+  MSC_CHECKED = 256,   /* an index outside is an error of the run */
   MSC_RANDOM = 128,    /* equal ops differ until each has its own salt, by pass random */
 };
 

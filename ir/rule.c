@@ -367,6 +367,68 @@ bool rule_scatter_add(const msc_op *op, msc_rule *rule) {
   return true;
 }
 
+/* A tensor's last letter in the row's text is that of dimension `axis`, wherever that stands. */
+bool rule_along(const msc_op *op, msc_rule *rule) {
+  const char *text = msc_info(op)->rule, *out = strstr(text, "->") + 2;
+  int64_t axis = msc_op_int(op, "axis");
+  if (axis < 0) axis += tensor_type(op, 0)->rank;
+  for (size_t i = 0; i < rule->num_tensors; i++) {
+    bool is_out = i >= rule->num_in;
+    pattern p = is_out ? pattern_at(out, strcspn(out, " ;"), i - rule->num_in) : pattern_at(text, (size_t)(out - 2 - text), i);
+    const msc_type *t = tensor_type(op, i);
+    for (int d = 0, s = 0; d < t->rank; d++) give(rule, i, d, d == axis ? p.text[p.num - 1] : star(s++), t->dim[d]);
+  }
+  return true;
+}
+
+/* Dimensions that indices name: v, which ranks may share as in gather, then whole ones p, q ...; the others d, e ... */
+static void give_named(const msc_op *op, msc_rule *rule, size_t tensor, int depth) {
+  const msc_type *t = tensor_type(op, tensor);
+  for (int d = 0; d < t->rank; d++) {
+    char name = (char)(d >= depth ? 'd' + d - depth : d ? 'p' + d - 1 : 'v');
+    give(rule, tensor, d, name, t->dim[d]);
+    if (d && d < depth) set_role(rule, name, MSC_REP, MSC_SUM);
+  }
+}
+
+/* Leading letters A, B ... and those behind, d, e ... */
+static void give_blocks(const msc_op *op, msc_rule *rule, size_t tensor, int lead) {
+  const msc_type *t = tensor_type(op, tensor);
+  give_stars(op, rule, tensor, 0, lead);
+  for (int d = lead; d < t->rank; d++) give(rule, tensor, d, (char)('d' + d - lead), t->dim[d]);
+}
+
+/* The last dimension of indices has no letter. */
+bool rule_gather_nd(const msc_op *op, msc_rule *rule) {
+  const msc_type *indices = tensor_type(op, 1);
+  int lead = indices->rank - 1;
+  give_named(op, rule, 0, (int)indices->dim[lead]);
+  give_stars(op, rule, 1, 0, lead);
+  give_blocks(op, rule, 2, lead);
+  return true;
+}
+
+bool rule_scatter_nd_add(const msc_op *op, msc_rule *rule) {
+  const msc_type *indices = tensor_type(op, 0);
+  int lead = indices->rank - 1;
+  give_stars(op, rule, 0, 0, lead);
+  give_blocks(op, rule, 1, lead);
+  give_named(op, rule, 2, (int)indices->dim[lead]);
+  for (int d = 0; d < lead; d++) set_role(rule, star(d), MSC_RED, MSC_SUM);
+  return true;
+}
+
+/* Ranks do not know who is last, so each sees all updates. */
+bool rule_scatter_update(const msc_op *op, msc_rule *rule) {
+  int axis = (int)msc_op_int(op, "axis"), num = tensor_type(op, 1)->rank;
+  give_table(op, rule, 0, axis, -1);
+  give_stars(op, rule, 1, 0, num);
+  give_table(op, rule, 2, axis, num);
+  give_table(op, rule, 3, axis, -1);
+  for (int d = 0; d < num; d++) set_role(rule, star(d), MSC_REP, MSC_SUM);
+  return true;
+}
+
 /* Each rank compares with the classes of its own part. */
 bool rule_one_hot(const msc_op *op, msc_rule *rule) {
   int rank = tensor_type(op, 0)->rank;

@@ -18,7 +18,7 @@ bool shape_wrong(const msc_op *op, const char *fmt, ...) {
   return msc_op_error(op, MSC_E_SHAPE, "%s: %s", msc_kind_name(op->kind), text);
 }
 
-static const char *operand_name(const msc_op *op, size_t i) {
+const char *shape_operand_name(const msc_op *op, size_t i) {
   const msc_op_info *info = msc_info(op);
   size_t last = (size_t)info->num_operands - 1;
   return info->operand[i < last ? i : last].name;
@@ -48,19 +48,19 @@ bool shape_set_like(msc_op *op, size_t i, const msc_type *t) { return shape_set(
 bool shape_same_dtype(msc_op *op, size_t i, size_t j) {
   msc_dtype a = shape_in(op, i)->dtype, b = shape_in(op, j)->dtype;
   if (a == b) return true;
-  return shape_wrong(op, "element types of '%s' and '%s' differ: %s and %s; cast one of them", operand_name(op, i), operand_name(op, j),
+  return shape_wrong(op, "element types of '%s' and '%s' differ: %s and %s; cast one of them", shape_operand_name(op, i), shape_operand_name(op, j),
                      msc_dtype_name(a), msc_dtype_name(b));
 }
 
-static bool same_type(msc_op *op, size_t i, size_t j) {
+bool shape_same_type(msc_op *op, size_t i, size_t j) {
   const msc_type *a = shape_in(op, i), *b = shape_in(op, j);
   MSC_TRY(shape_same_dtype(op, i, j));
   if (a->rank != b->rank)
-    return shape_wrong(op, "'%s' has rank %d and '%s' rank %d; both must be the same shape", operand_name(op, i), a->rank,
-                       operand_name(op, j), b->rank);
+    return shape_wrong(op, "'%s' has rank %d and '%s' rank %d; both must be the same shape", shape_operand_name(op, i), a->rank,
+                       shape_operand_name(op, j), b->rank);
   for (int d = 0; d < a->rank; d++)
     if (a->dim[d] != b->dim[d])
-      return shape_wrong(op, "dimension %d of '%s' and '%s' differs: %" D " and %" D, d, operand_name(op, i), operand_name(op, j),
+      return shape_wrong(op, "dimension %d of '%s' and '%s' differs: %" D " and %" D, d, shape_operand_name(op, i), shape_operand_name(op, j),
                          a->dim[d], b->dim[d]);
   return true;
 }
@@ -68,24 +68,31 @@ static bool same_type(msc_op *op, size_t i, size_t j) {
 bool shape_must_be_float(msc_op *op, size_t i) {
   msc_dtype t = shape_in(op, i)->dtype;
   if (msc_is_float(t)) return true;
-  return shape_wrong(op, "'%s' must have floating-point elements, not %s", operand_name(op, i), msc_dtype_name(t));
+  return shape_wrong(op, "'%s' must have floating-point elements, not %s", shape_operand_name(op, i), msc_dtype_name(t));
 }
 
 bool shape_must_be_number(msc_op *op, size_t i) {
   if (shape_in(op, i)->dtype != MSC_I1) return true;
-  return shape_wrong(op, "'%s' must have number elements, not i1; cast it or use select", operand_name(op, i));
+  return shape_wrong(op, "'%s' must have number elements, not i1; cast it or use select", shape_operand_name(op, i));
 }
 
-static bool must_be_index(msc_op *op, size_t i) {
+bool shape_must_be_index(msc_op *op, size_t i) {
   msc_dtype t = shape_in(op, i)->dtype;
   if (t == MSC_I32 || t == MSC_I64) return true;
-  return shape_wrong(op, "'%s' must have i32 or i64 elements, not %s", operand_name(op, i), msc_dtype_name(t));
+  return shape_wrong(op, "'%s' must have i32 or i64 elements, not %s", shape_operand_name(op, i), msc_dtype_name(t));
 }
 
 bool shape_dim_attr(msc_op *op, const char *name, int rank, int64_t *out_dim) {
   *out_dim = msc_op_int(op, name);
   if (*out_dim >= 0 && *out_dim < rank) return true;
   return shape_wrong(op, "%s %" D " is not a dimension of a tensor of rank %d", name, *out_dim, rank);
+}
+
+bool shape_axis_attr(msc_op *op, const msc_type *t, int *out_axis) {
+  int64_t axis = msc_op_int(op, "axis");
+  if (axis < -t->rank || axis >= t->rank) return shape_wrong(op, "axis %" D " is not a dimension of a tensor of rank %d", axis, t->rank);
+  *out_axis = (int)(axis < 0 ? axis + t->rank : axis);
+  return true;
 }
 
 /* Attribute `name` as exactly `num` integers. */
@@ -103,7 +110,7 @@ bool shape_word_attr(msc_op *op, const char *name, const char *words) {
   return shape_wrong(op, "%s \"%s\" is not one of: %s", name, v, words);
 }
 
-static bool dtype_attr(msc_op *op, msc_dtype *out_dtype) {
+bool shape_dtype_attr(msc_op *op, msc_dtype *out_dtype) {
   const char *text = msc_op_str(op, "dtype");
   return msc_dtype_parse(text, out_dtype) || shape_wrong(op, "\"%s\" is not an element type", text);
 }
@@ -119,7 +126,7 @@ static bool broadcast_in(msc_op *op, size_t i, int *rank, int64_t *dim) {
     if (a != b && a != 1 && b != 1)
       return shape_wrong(
           op, "dimension %d of '%s' is %" D " where the other operands have %" D "; sizes must be equal or 1, aligned from the right", at,
-          operand_name(op, i), b, a);
+          shape_operand_name(op, i), b, a);
     out[d] = a == 1 ? b : a;
   }
   *rank = r;
@@ -191,7 +198,7 @@ bool shape_gelu(msc_op *op) {
 bool shape_cast(msc_op *op) {
   const msc_type *x = shape_in(op, 0);
   msc_dtype dtype;
-  MSC_TRY(dtype_attr(op, &dtype));
+  MSC_TRY(shape_dtype_attr(op, &dtype));
   return shape_set(op, 0, dtype, x->rank, x->dim);
 }
 
@@ -335,79 +342,6 @@ bool shape_pad(msc_op *op) {
   return shape_set(op, 0, x->dtype, x->rank, dim);
 }
 
-/* Copies dimensions [from, to) of t behind the n already in dim; false beyond the possible rank. */
-static bool push_dims(int64_t *dim, int *n, const msc_type *t, int from, int to) {
-  for (int d = from; d < to; d++) {
-    if (*n == MSC_MAX_RANK) return false;
-    dim[(*n)++] = t->dim[d];
-  }
-  return true;
-}
-
-/* table [pre, v, post], indices [*] -> [pre, *, post], as numpy.take does. */
-bool shape_gather(msc_op *op) {
-  const msc_type *table = shape_in(op, 0), *indices = shape_in(op, 1);
-  int64_t axis, dim[MSC_MAX_RANK];
-  int n = 0;
-  MSC_TRY(must_be_index(op, 1) && shape_dim_attr(op, "axis", table->rank, &axis));
-  if (!push_dims(dim, &n, table, 0, (int)axis) || !push_dims(dim, &n, indices, 0, indices->rank) ||
-      !push_dims(dim, &n, table, (int)axis + 1, table->rank))
-    return shape_wrong(op, "result would have rank %d, at most %d is possible", table->rank + indices->rank - 1, MSC_MAX_RANK);
-  return shape_set(op, 0, table->dtype, n, dim);
-}
-
-/* indices [*], updates [pre, *, post] -> [pre, rows, post]. */
-bool shape_scatter_add(msc_op *op) {
-  const msc_type *indices = shape_in(op, 0), *updates = shape_in(op, 1);
-  int64_t axis = msc_op_int(op, "axis"), rows = msc_op_int(op, "rows"), dim[MSC_MAX_RANK];
-  int n = 0, r = indices->rank;
-  MSC_TRY(must_be_index(op, 0) && shape_must_be_number(op, 1));
-  if (rows < 0) return shape_wrong(op, "rows %" D " must not be negative", rows);
-  if (axis < 0 || axis + r > updates->rank)
-    return shape_wrong(op, "axis %" D ": updates of rank %d have no room for the %d dimensions of indices there", axis, updates->rank, r);
-  if (updates->rank - r + 1 > MSC_MAX_RANK)
-    return shape_wrong(op, "result would have rank %d, at most %d is possible", updates->rank - r + 1, MSC_MAX_RANK);
-  for (int d = 0; d < r; d++)
-    if (indices->dim[d] != updates->dim[axis + d])
-      return shape_wrong(op, "dimension %d of indices is %" D " and dimension %" D " of updates %" D "; they must agree", d,
-                         indices->dim[d], axis + d, updates->dim[axis + d]);
-  push_dims(dim, &n, updates, 0, (int)axis);
-  dim[n++] = rows;
-  push_dims(dim, &n, updates, (int)axis + r, updates->rank);
-  return shape_set(op, 0, updates->dtype, n, dim);
-}
-
-bool shape_one_hot(msc_op *op) {
-  const msc_type *x = shape_in(op, 0);
-  int64_t depth = msc_op_int(op, "depth"), dim[MSC_MAX_RANK + 1];
-  msc_dtype dtype;
-  MSC_TRY(must_be_index(op, 0) && dtype_attr(op, &dtype));
-  if (depth < 0) return shape_wrong(op, "depth %" D " must not be negative", depth);
-  memcpy(dim, x->dim, sizeof x->dim);
-  dim[x->rank] = depth;
-  return shape_set(op, 0, dtype, x->rank + 1, dim);
-}
-
-/* ---- random ---- */
-
-/* Operands `seed` and `step` from number `first` on: none or both, i64 scalars. */
-static bool check_key(msc_op *op, size_t first) {
-  if (op->num_in == first + 1) return shape_wrong(op, "'seed' is given without 'step'");
-  for (size_t i = first; i < op->num_in; i++) {
-    const msc_type *t = shape_in(op, i);
-    if (t->rank || t->dtype != MSC_I64) return shape_wrong(op, "'%s' must be one i64, not %s", i > first ? "step" : "seed", shape_text(op, t));
-  }
-  int64_t salt = msc_op_int(op, "salt");
-  return (salt >= 0 && salt <= UINT32_MAX) || shape_wrong(op, "salt %" D " is not in 0..2^32-1", salt);
-}
-
-bool shape_dropout(msc_op *op) {
-  double rate = msc_op_float(op, "rate");
-  MSC_TRY(shape_must_be_float(op, 0) && check_key(op, 1));
-  if (!(rate >= 0 && rate < 1)) return shape_wrong(op, "rate %g must be at least 0 and below 1", rate);
-  return shape_set_like(op, 0, shape_in(op, 0));
-}
-
 /* ---- matrix products ---- */
 
 /* Checks the last two dimensions and appends m and n to the leading ones already in dim. */
@@ -479,11 +413,9 @@ bool shape_reduce(msc_op *op) {
 }
 
 bool shape_softmax(msc_op *op) {
-  const msc_type *x = shape_in(op, 0);
-  int64_t axis = msc_op_int(op, "axis");
-  MSC_TRY(shape_must_be_float(op, 0));
-  if (axis < -x->rank || axis >= x->rank) return shape_wrong(op, "axis %" D " is not a dimension of a tensor of rank %d", axis, x->rank);
-  return shape_set_like(op, 0, x);
+  int axis;
+  MSC_TRY(shape_must_be_float(op, 0) && shape_axis_attr(op, shape_in(op, 0), &axis));
+  return shape_set_like(op, 0, shape_in(op, 0));
 }
 
 /* Labels are class numbers, one per row of logits, or probabilities shaped like logits. */
@@ -491,8 +423,8 @@ static bool check_labels(msc_op *op) {
   const msc_type *logits = shape_in(op, 0), *labels = shape_in(op, 1);
   MSC_TRY(shape_must_be_float(op, 0) && shape_word_attr(op, "reduction", "mean sum none"));
   if (logits->rank < 1) return shape_wrong(op, "'logits' must have rank 1 or more");
-  if (msc_is_float(labels->dtype)) return same_type(op, 0, 1);
-  MSC_TRY(must_be_index(op, 1));
+  if (msc_is_float(labels->dtype)) return shape_same_type(op, 0, 1);
+  MSC_TRY(shape_must_be_index(op, 1));
   if (labels->rank != logits->rank - 1)
     return shape_wrong(op, "class labels %s must have one dimension less than logits %s", shape_text(op, labels), shape_text(op, logits));
   for (int d = 0; d < labels->rank; d++)
@@ -528,10 +460,10 @@ bool shape_update(msc_op *op) {
   MSC_TRY(shape_must_be_float(op, 0));
   for (size_t i = 1; i < op->num_in; i++) {
     const msc_type *t = shape_in(op, i);
-    const char *name = operand_name(op, i);
+    const char *name = shape_operand_name(op, i);
     bool is_step = !strcmp(name, "t");
     if (!is_step && strcmp(name, "trust")) {
-      MSC_TRY(same_type(op, 0, i));
+      MSC_TRY(shape_same_type(op, 0, i));
       continue;
     }
     if (t->rank != 0) return shape_wrong(op, "'%s' must have rank 0, not %d", name, t->rank);

@@ -20,6 +20,13 @@ bool shape_set_like(msc_op *op, size_t i, const msc_type *t);
 bool shape_same_dtype(msc_op *op, size_t i, size_t j);
 bool shape_must_be_float(msc_op *op, size_t i);
 bool shape_must_be_number(msc_op *op, size_t i);
+bool shape_must_be_index(msc_op *op, size_t i); /* i32 or i64 */
+bool shape_same_type(msc_op *op, size_t i, size_t j);
+const char *shape_operand_name(const msc_op *op, size_t i);
+/* Attribute `axis`, which may count from the end of t. */
+bool shape_axis_attr(msc_op *op, const msc_type *t, int *out_axis);
+/* Attribute `dtype`. */
+bool shape_dtype_attr(msc_op *op, msc_dtype *out_dtype);
 /* Attribute `name` as a dimension number below `rank`. */
 bool shape_dim_attr(msc_op *op, const char *name, int rank, int64_t *out_dim);
 /* Attribute `name` must be one of the words in `words`, which are separated by blanks. */

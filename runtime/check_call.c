@@ -1,6 +1,7 @@
 /* check_call.c: may every call of a plan be made?  Its operands lie inside their spaces and are as large as it needs. */
 #include <string.h>
 
+#include "runtime/builtin.h"
 #include "runtime/plan.h"
 
 #define bad_call(...) mscrt_fail(MSCRT_INPUT, __VA_ARGS__)
@@ -33,6 +34,18 @@ static mscrt_status *check_starts(const mscrt_plan *p, plan_call c) {
   return NULL;
 }
 
+/* A kernel of the runtime's own touches what its dims say. */
+static mscrt_status *check_builtin(plan_call c, plan_kernel k, uint32_t num) {
+  uint64_t bytes[8] = {0};
+  int64_t dims[8] = {0};
+  uint32_t num_dims = plan_call_dims_num(c);
+  if (!plan_kernel_builtin(k)) return NULL;
+  for (uint32_t i = 0; i < num && i < 8; i++) bytes[i] = plan_call_buffers(c, i).bytes;
+  for (uint32_t i = 0; i < num_dims && i < 8; i++) dims[i] = plan_call_dims(c, i);
+  if (mscrt_builtin_fits(plan_kernel_builtin(k), num, bytes, num_dims, dims, plan_call_extent(c))) return NULL;
+  return bad_call("its buffers do not hold what kernel %s touches", plan_kernel_name(k));
+}
+
 static mscrt_status *check_kernel_call(const mscrt_plan *p, plan_section section, plan_call c, bool epilogue) {
   if (plan_call_index(c) >= plan_plan_kernels_num(p->root)) return bad_call("kernel %u of %u", plan_call_index(c), plan_plan_kernels_num(p->root));
   plan_kernel k = plan_plan_kernels(p->root, plan_call_index(c));
@@ -44,6 +57,7 @@ static mscrt_status *check_kernel_call(const mscrt_plan *p, plan_section section
     mscrt_status *s = check_ref(p, section, plan_call_buffers(c, i), epilogue);
     if (s) return mscrt_within(s, "buffer %u", i);
   }
+  MSCRT_CHECK(check_builtin(c, k, num));
   uint64_t extent = plan_call_extent(c), grain = plan_call_grain(c);
   if (extent > INT64_MAX || grain < 1 || grain > INT64_MAX || extent / grain >= UINT32_MAX) return bad_call("%" PRIu64 " items in units of %" PRIu64, extent, grain);
   if (plan_call_checks(c)) {

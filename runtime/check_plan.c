@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/builtin.h"
 #include "runtime/plan.h"
 
 #define MAX_BYTES ((uint64_t)1 << 46) /* of a space: sums of offsets cannot overflow */
@@ -83,7 +84,9 @@ static mscrt_status *check_kernels(const mscrt_plan *p) {
   for (uint32_t i = 0; i < plan_plan_kernels_num(p->root); i++) {
     plan_kernel k = plan_plan_kernels(p->root, i);
     uint64_t entry = plan_kernel_entry(k), bytes = plan_kernel_bytes(k);
-    if (entry >= text || bytes > text - entry) return bad_plan("kernel %s lies outside the code", plan_kernel_name(k));
+    uint8_t builtin = plan_kernel_builtin(k);
+    if (builtin >= MSC_NUM_BUILTINS) return bad_plan("kernel %s is number %d of the runtime's", plan_kernel_name(k), builtin);
+    if (!builtin && (entry >= text || bytes > text - entry)) return bad_plan("kernel %s lies outside the code", plan_kernel_name(k));
     if (plan_kernel_num_buffers(k) > MSCRT_MAX_DIMS || plan_kernel_num_dims(k) > MSCRT_MAX_DIMS || plan_kernel_num_scalars(k) > MSCRT_MAX_DIMS)
       return bad_plan("kernel %s has more than %d arguments of a kind", plan_kernel_name(k), MSCRT_MAX_DIMS);
   }

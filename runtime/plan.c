@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #include "ir/flatbuf.h"
+#include "runtime/builtin.h"
 #include "runtime/plan.h"
 
 #define VERSION 1
@@ -183,7 +184,9 @@ void mscrt_plan_output(const mscrt_plan *p, size_t i, mscrt_tensor *out_tensor, 
 }
 
 mscrt_kernel *mscrt_plan_kernel(const mscrt_plan *p, uint32_t index) {
-  uint8_t *entry = p->code + plan_kernel_entry(plan_plan_kernels(p->root, index));
+  plan_kernel k = plan_plan_kernels(p->root, index);
+  if (plan_kernel_builtin(k)) return mscrt_builtin(plan_kernel_builtin(k));
+  uint8_t *entry = p->code + plan_kernel_entry(k);
   mscrt_kernel *kernel;
   memcpy(&kernel, &entry, sizeof kernel);
   return kernel;

@@ -197,13 +197,13 @@ static bool combined(msc_op *op) {
 
 /* Faults of the user's numbers, an index outside or an integer divided by zero, are for the run to report. */
 static bool may_fault(const msc_op *op) {
-  if (op->kind == OP_gather || op->kind == OP_scatter_add) return true;
+  if (msc_info(op)->flags & MSC_CHECKED) return true;
   return op->kind == OP_div && !msc_is_float(op->out[0].type->dtype);
 }
 
 /* A broadcast stays one: it is cheaper than its elements. */
 static bool is_computable(const msc_op *op) {
-  if (may_fault(op) || !(msc_info(op)->flags & MSC_PURE) || (msc_info(op)->flags & (MSC_COLLECTIVE | MSC_LOCAL)) || op->body) return false;
+  if (may_fault(op) || !(msc_info(op)->flags & MSC_PURE) || (msc_info(op)->flags & (MSC_COLLECTIVE | MSC_LOCAL | MSC_RANDOM)) || op->body) return false;
   if (op->kind == OP_constant || op->kind == OP_broadcast_to || op->num_out != 1 || !op->num_in || op->num_in > MAX_OPERANDS || op->out[0].type->layout) return false;
   int64_t elems = msc_type_elems(op->out[0].type);
   for (size_t i = 0; i < op->num_in && elems <= MAX_ELEMS; i++) {

@@ -1,6 +1,8 @@
 /* choose.c: an op in; who computes it, and who declined before with what reason, out. */
 #include "passes/7_lower/choose.h"
 
+#include "passes/7_lower/builtin.h"
+
 typedef struct {
   msc_arena *arena;
   int level; /* x86-64 level of the machine, see cpu.def */
@@ -40,11 +42,11 @@ static const struct {
 #undef KERNEL
 };
 
-static const char *const names[] = {[MSC_BY_PRODUCT] = "generated tiles", [MSC_BY_LIBRARY] = "library", [MSC_BY_KERNEL] = "generated kernel", [MSC_BY_COLLECTIVE] = "collective", [MSC_BY_ALIAS] = "alias"};
+static const char *const names[] = {[MSC_BY_PRODUCT] = "generated tiles", [MSC_BY_LIBRARY] = "library", [MSC_BY_KERNEL] = "generated kernel", [MSC_BY_BUILTIN] = "kernel of the runtime", [MSC_BY_COLLECTIVE] = "collective", [MSC_BY_ALIAS] = "alias"};
 
 msc_chosen msc_choose(msc_arena *arena, const msc_op *op, int level) {
   choosing c = {.arena = arena, .level = level};
-  msc_chosen chosen = {.by = msc_info(op)->flags & MSC_COLLECTIVE ? MSC_BY_COLLECTIVE : MSC_BY_KERNEL, .declined = ""};
+  msc_chosen chosen = {.by = msc_info(op)->flags & MSC_COLLECTIVE ? MSC_BY_COLLECTIVE : msc_builtin_of(op, NULL) ? MSC_BY_BUILTIN : MSC_BY_KERNEL, .declined = ""};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     if (rows[i].op != op->kind) continue;
     const char *why = rows[i].decline ? rows[i].decline(&c, op) : NULL;

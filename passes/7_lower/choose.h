@@ -4,7 +4,7 @@
 
 #include "ir/ir.h"
 
-typedef enum { MSC_BY_PRODUCT, MSC_BY_LIBRARY, MSC_BY_KERNEL, MSC_BY_COLLECTIVE, MSC_BY_ALIAS } msc_choice;
+typedef enum { MSC_BY_PRODUCT, MSC_BY_LIBRARY, MSC_BY_KERNEL, MSC_BY_BUILTIN, MSC_BY_COLLECTIVE, MSC_BY_ALIAS } msc_choice;
 
 typedef struct {
   msc_choice by;

@@ -1,4 +1,4 @@
-/* expand.h: what nest_expand.c and nest_expand_rows.c share: making instructions and coordinates. */
+/* expand.h: what nest_expand*.c share: making instructions and coordinates. */
 #ifndef MSC_PASSES_EXPAND_H
 #define MSC_PASSES_EXPAND_H
 
@@ -19,7 +19,6 @@ uint16_t msc_nest_compare(msc_nester *n, msc_nest_predicate p, uint16_t a, uint1
 uint16_t msc_nest_select(msc_nester *n, uint16_t c, uint16_t a, uint16_t b);
 uint16_t msc_nest_cast(msc_nester *n, uint16_t a, msc_dtype dtype);
 void msc_nest_check(msc_nester *n, msc_kernel_fault fault, uint16_t ok);
-uint16_t msc_nest_row(msc_nester *n, const msc_op *op, uint16_t index, int64_t rows, uint16_t *out_ok);
 bool msc_nest_splat(const msc_nester *n, int v, double *out_number);
 
 uint16_t msc_nest_coord(msc_nester *n, const msc_coord *c);
@@ -35,6 +34,18 @@ msc_view msc_nest_stretch(const msc_nester *n, int v, const msc_view *view, int 
 /* ---- nest_expand_conv.c ---- */
 
 uint16_t msc_nest_windowed(msc_nester *n, const msc_op *op, const msc_view *view);
+
+/* ---- nest_expand_index.c ---- */
+
+uint16_t msc_nest_row(msc_nester *n, const msc_op *op, uint16_t index, int64_t rows, uint16_t *out_ok);
+/* Number of the block of t that the numbers at the view's first coordinates name, and whether it is there. */
+uint16_t msc_nest_named_offset(msc_nester *n, const msc_op *op, int indices, const msc_view *view, const msc_type *t, uint16_t *out_ok);
+uint16_t msc_nest_gather(msc_nester *n, const msc_op *op, int table, int indices, const msc_view *view);
+uint16_t msc_nest_take_along(msc_nester *n, const msc_op *op, int x, int indices, const msc_view *view);
+uint16_t msc_nest_gather_nd(msc_nester *n, const msc_op *op, int x, int indices, const msc_view *view);
+uint16_t msc_nest_one_hot(msc_nester *n, const msc_op *op, int x, const msc_type *t, const msc_view *view);
+uint16_t msc_nest_iota(msc_nester *n, const msc_op *op, const msc_type *t, const msc_view *view);
+uint16_t msc_nest_dropout(msc_nester *n, const msc_op *op, int x, const msc_view *view);
 
 /* ---- nest_expand_rows.c ---- */
 

@@ -310,6 +310,25 @@ static void localize_op(localizing *z, msc_op *op) {
       start_of_indexed(z, op, y, y->rank - 1);
       msc_op_set(op, "depth", msc_int(local->dim[local->rank - 1]));
       break;
+    case OP_take_along: {
+      const msc_type *x = global_of(z, op->in[0].value);
+      int64_t axis = msc_op_int(op, "axis");
+      start_of_indexed(z, op, x, (int)(axis < 0 ? axis + x->rank : axis));
+      break;
+    }
+    case OP_add_along: {
+      int64_t axis = msc_op_int(op, "axis");
+      if (axis < 0) axis += y->rank;
+      start_of_indexed(z, op, y, (int)axis);
+      msc_op_set(op, "rows", msc_int(local->dim[axis]));
+      break;
+    }
+    case OP_gather_nd: start_of_indexed(z, op, global_of(z, op->in[0].value), 0); break;
+    case OP_scatter_nd_add:
+      start_of_indexed(z, op, y, 0);
+      msc_op_set(op, "shape", dims_attr(z, local));
+      break;
+    case OP_scatter_update: start_of_indexed(z, op, y, (int)msc_op_int(op, "axis")); break;
     case OP_gather: {
       const msc_type *table = global_of(z, op->in[0].value);
       int64_t axis = msc_op_int(op, "axis");

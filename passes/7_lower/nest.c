@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "passes/7_lower/builtin.h"
 #include "passes/7_lower/expand.h"
 
 msc_nester *msc_nester_new(msc_context *ctx) {
@@ -20,7 +21,7 @@ bool msc_nest_can_fuse(const msc_op *op) {
   switch (op->kind) {
     case OP_gemm: case OP_shard: return false;
     case OP_constant: return msc_op_attr(op, "value")->dense.bytes == (size_t)msc_dtype_bytes(op->out[0].type->dtype);
-    default: return true;
+    default: return !msc_builtin_of(op, NULL);
   }
 }
 
@@ -106,41 +107,92 @@ static void store_result(msc_nester *n, int v, int buffer) {
   msc_nest_add(n, (msc_instr){.code = NEST_STORE, .dtype = n->instr[x].dtype, .buffer = (uint8_t)buffer, .arg = {x}}, &at, 0);
 }
 
-/* y [pre, rows, post] = 0; then for each position p, in order: y[pre, indices[p], post] += updates[pre, p, post]. */
+/* What a scatter does with one update: adds it to block `row` of those that are `step` elements apart, where `ok`. */
+typedef struct {
+  uint16_t row, ok;
+  uint16_t over;       /* axes of positions, which are gone through in order */
+  int64_t rows, step;
+  msc_view at;         /* the place of block 0 */
+} scattering;
+
+static int64_t elems_from(const msc_type *t, int dim) {
+  int64_t n = 1;
+  for (int d = dim; d < t->rank; d++) n *= t->dim[d] ? t->dim[d] : 1;
+  return n;
+}
+
+static void add_position_axis(msc_nester *n, scattering *s, int updates, int dim) {
+  int a = msc_nest_axis(n, updates, dim);
+  if (a >= 0) s->over |= (uint16_t)(1u << a);
+}
+
+/* y [pre, rows, post]; position p: y[pre, indices[p], post] += updates[pre, p, post]. */
+static void scatter_rows(msc_nester *n, const msc_op *op, int indices, int updates, const msc_view *view, scattering *s) {
+  const msc_type *t = op->out[0].type;
+  int axis = (int)msc_op_int(op, "axis"), r = n->value[indices].value->type->rank;
+  msc_view at_index = {0};
+  for (int d = 0; d < r; d++) {
+    at_index.at[d] = view->at[axis + d];
+    add_position_axis(n, s, updates, axis + d);
+  }
+  for (int d = 0; d < t->rank; d++) s->at.at[d] = d == axis ? 0 : view->at[d < axis ? d : d - 1 + r];
+  s->rows = t->dim[axis], s->step = elems_from(t, axis + 1);
+  s->row = msc_nest_row(n, op, msc_nest_eval(n, indices, &at_index), s->rows, &s->ok);
+}
+
+/* y [pre, rows, post]; position p: y[pre, indices[pre, p, post], post] += updates[pre, p, post]. */
+static void scatter_along(msc_nester *n, const msc_op *op, int indices, int updates, const msc_view *view, scattering *s) {
+  const msc_type *t = op->out[0].type;
+  int64_t axis = msc_op_int(op, "axis");
+  if (axis < 0) axis += t->rank;
+  add_position_axis(n, s, updates, (int)axis);
+  s->at = *view;
+  s->at.at[axis] = 0;
+  s->rows = t->dim[axis], s->step = elems_from(t, (int)axis + 1);
+  s->row = msc_nest_row(n, op, msc_nest_eval(n, indices, view), s->rows, &s->ok);
+}
+
+/* y [named, post]; position p: y[indices[p, :], post] += updates[p, post]. */
+static void scatter_named(msc_nester *n, const msc_op *op, int indices, int updates, const msc_view *view, scattering *s) {
+  const msc_type *t = op->out[0].type, *i = n->value[indices].value->type;
+  int lead = i->rank - 1, depth = (int)i->dim[lead];
+  for (int d = 0; d < lead; d++) add_position_axis(n, s, updates, d);
+  for (int d = depth; d < t->rank; d++) s->at.at[d] = view->at[lead + d - depth];
+  s->step = elems_from(t, depth), s->rows = 1;
+  for (int d = 0; d < depth; d++) s->rows *= t->dim[d];
+  s->row = msc_nest_named_offset(n, op, indices, view, t, &s->ok);
+}
+
+/* The result becomes zeros; then each position adds what it has, in order. */
 static void scatter_result(msc_nester *n, int v, int buffer) {
   const msc_op *op = n->value[v].def;
-  const msc_type *t = n->value[v].value->type;
-  int axis = (int)msc_op_int(op, "axis"), updates = msc_nest_find_value(n, op->in[1].value), indices = msc_nest_find_value(n, op->in[0].value);
-  int r = n->value[indices].value->type->rank;
-  int64_t stride = 1;
-  msc_view view = msc_nest_natural_view(n, updates), at_index = {0}, at = {0};
-  uint16_t ok, extra, over = 0;
-  for (int d = 0; d < r; d++) {
-    int a = msc_nest_axis(n, updates, axis + d);
-    at_index.at[d] = view.at[axis + d];
-    if (a >= 0) over |= (uint16_t)(1u << a);
-  }
-  for (int d = 0; d < t->rank; d++) at.at[d] = d == axis ? 0 : view.at[d < axis ? d : d - 1 + r];
-  for (int d = axis + 1; d < t->rank; d++) stride *= t->dim[d] ? t->dim[d] : 1;
-  uint16_t row = msc_nest_row(n, op, msc_nest_eval(n, indices, &at_index), t->dim[axis], &ok);
-  uint16_t x = msc_nest_eval(n, updates, &view), step = msc_nest_dim(n, stride);
-  msc_affine place = msc_nest_offset(n, t, &at, &extra);
+  int updates = msc_nest_find_value(n, op->in[1].value), indices = msc_nest_find_value(n, op->in[0].value);
+  msc_view view = msc_nest_natural_view(n, updates);
+  scattering s = {0};
+  uint16_t extra;
+  if (op->kind == OP_scatter_add) scatter_rows(n, op, indices, updates, &view, &s);
+  else if (op->kind == OP_add_along) scatter_along(n, op, indices, updates, &view, &s);
+  else scatter_named(n, op, indices, updates, &view, &s);
+  uint16_t x = msc_nest_eval(n, updates, &view), step = msc_nest_dim(n, s.step);
+  msc_affine place = msc_nest_offset(n, n->value[v].value->type, &s.at, &extra);
   if (n->failed) return;
-  n->walk.kind = MSC_NEST_SCATTER, n->walk.reduced = over;
+  n->walk.kind = MSC_NEST_SCATTER, n->walk.reduced = s.over;
   uint8_t dtype = n->instr[x].dtype;
-  msc_nest_add(n, (msc_instr){.code = NEST_FILL, .dtype = dtype, .buffer = (uint8_t)buffer, .arg = {msc_nest_dim(n, t->dim[axis]), step}}, &place, 0);
-  msc_nest_add(n, (msc_instr){.code = NEST_SCATTER, .dtype = dtype, .buffer = (uint8_t)buffer, .arg = {msc_nest_op(n, NEST_MUL, row, step), x, ok}}, &place, 0);
+  msc_nest_add(n, (msc_instr){.code = NEST_FILL, .dtype = dtype, .buffer = (uint8_t)buffer, .arg = {msc_nest_dim(n, s.rows), step}}, &place, 0);
+  msc_nest_add(n, (msc_instr){.code = NEST_SCATTER, .dtype = dtype, .buffer = (uint8_t)buffer, .arg = {msc_nest_op(n, NEST_MUL, s.row, step), x, s.ok}}, &place, 0);
 }
+
+static bool scatters(const msc_op *op) { return op && (op->kind == OP_scatter_add || op->kind == OP_add_along || op->kind == OP_scatter_nd_add); }
 
 static bool add_roots(msc_nester *n, int first_buffer) {
   for (int i = 0; i < n->num_results && !n->failed; i++) {
     const msc_op *def = n->value[n->result[i]].def;
-    if (!def || def->kind != OP_scatter_add) store_result(n, n->result[i], first_buffer + i);
-    else if (n->num_results > 1) msc_nest_refuse(n, "scatter_add has a kernel without other results");
+    if (!scatters(def)) store_result(n, n->result[i], first_buffer + i);
+    else if (n->num_results > 1) msc_nest_refuse(n, "%s has a kernel without other results", msc_kind_name(def->kind));
     else scatter_result(n, n->result[i], first_buffer + i);
   }
   for (int i = 1; i < n->num_instrs && n->walk.kind == MSC_NEST_SCATTER; i++)
-    if (n->instr[i].code == NEST_REDUCE) msc_nest_refuse(n, "scatter_add and a reduction need a kernel each");
+    if (n->instr[i].code == NEST_REDUCE) msc_nest_refuse(n, "adding by index and a reduction need a kernel each");
   return !n->failed;
 }
 

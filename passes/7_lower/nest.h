@@ -32,7 +32,7 @@ typedef enum {
   MSC_NEST_ROW,       /* reductions along the contiguous axis, and what follows from them: softmax, losses, norms */
   MSC_NEST_COLUMN,    /* reductions across it: bias gradients, matmuls without a library */
   MSC_NEST_TRANSPOSE, /* MAP whose operand is contiguous along another axis: in square blocks */
-  MSC_NEST_SCATTER,   /* scatter_add */
+  MSC_NEST_SCATTER,   /* scatter_add, add_along, scatter_nd_add */
 } msc_nest_kind;
 
 /* What a kernel writes to its flag, which starts as 0. */

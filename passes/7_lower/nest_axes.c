@@ -151,6 +151,18 @@ static void join_windowed(msc_nester *n, const msc_op *op, int y) {
   }
 }
 
+static int64_t axis_of(const msc_op *op) {
+  int64_t axis = msc_op_int(op, "axis");
+  return axis < 0 ? axis + op->out[0].type->rank : axis;
+}
+
+/* x [named, post], indices [*, m], blocks [*, post]. */
+static void join_named(msc_nester *n, int x, int indices, int blocks) {
+  int lead = rank_of(n, indices) - 1, depth = (int)n->value[indices].value->type->dim[lead];
+  for (int d = 0; d < lead; d++) join(n, indices, d, blocks, d);
+  for (int d = depth; d < rank_of(n, x); d++) join(n, x, d, blocks, lead + d - depth);
+}
+
 static void join_op(msc_nester *n, const msc_op *op) {
   int in[8], y = op->num_out ? msc_nest_find_value(n, &op->out[0]) : -1;
   int64_t v[MSC_MAX_RANK];
@@ -181,6 +193,10 @@ static void join_op(msc_nester *n, const msc_op *op) {
         if (d != axis) join(n, y, d, in[1], d < axis ? d : d - 1 + r);
       break;
     }
+    case OP_take_along: join_along(n, in[1], y, -1), join_along(n, in[0], y, axis_of(op)); break;
+    case OP_add_along: join_along(n, in[0], in[1], -1), join_along(n, y, in[1], axis_of(op)); break;
+    case OP_gather_nd: join_named(n, in[0], in[1], y); break;
+    case OP_scatter_nd_add: join_named(n, y, in[0], in[1]); break;
     case OP_one_hot: join_left(n, in[0], y); break;
     case OP_matmul: case OP_batch_matmul: join_matmul(n, op, in[0], in[1], y); break;
     case OP_conv2d: case OP_conv2d_transpose: case OP_conv2d_weight_grad: case OP_max_pool: case OP_max_pool_index: case OP_max_pool_grad: case OP_avg_pool:

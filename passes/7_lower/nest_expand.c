@@ -3,7 +3,6 @@
  * What is looked at twice in the same way is computed once.  Recursion is as deep as the region, at most MSC_NEST_OPS. */
 #include <string.h>
 
-#include "ir/philox.h"
 #include "passes/7_lower/expand.h"
 
 /* ---- instructions ---- */
@@ -343,85 +342,6 @@ static uint16_t padded(msc_nester *n, const msc_op *op, int x, const msc_view *v
   return msc_nest_select(n, ok, v, msc_nest_cast(n, msc_nest_scalar(n, msc_is_float(t->dtype) ? t->dtype : MSC_F64, fill), t->dtype));
 }
 
-/* Row number of an index value in this rank's part, and whether it lies there; checks it against the whole. */
-uint16_t msc_nest_row(msc_nester *n, const msc_op *op, uint16_t index, int64_t rows, uint16_t *out_ok) {
-  const msc_attr_value *start = msc_op_attr(op, "start"), *whole = msc_op_attr(op, "whole");
-  uint16_t row = msc_nest_cast(n, index, MSC_I64);
-  if (whole) msc_nest_check(n, MSC_FAULT_INDEX, msc_nest_compare(n, NEST_BELOW, row, msc_nest_dim(n, whole->i)));
-  if (start) row = msc_nest_op(n, NEST_SUB, row, msc_nest_start(n, start->i));
-  *out_ok = msc_nest_compare(n, NEST_BELOW, row, msc_nest_dim(n, rows));
-  if (!whole) msc_nest_check(n, MSC_FAULT_INDEX, *out_ok);
-  return row;
-}
-
-static uint16_t gathered(msc_nester *n, const msc_op *op, int table, int indices, const msc_view *view) {
-  int axis = (int)msc_op_int(op, "axis"), r = n->value[indices].value->type->rank;
-  const msc_type *t = n->value[table].value->type;
-  msc_view at_index = {0}, at = {0};
-  uint16_t ok;
-  for (int d = 0; d < r; d++) at_index.at[d] = view->at[axis + d];
-  uint16_t row = msc_nest_row(n, op, msc_nest_eval(n, indices, &at_index), t->dim[axis], &ok);
-  for (int d = 0; d < t->rank; d++) at.at[d] = d == axis ? msc_nest_coord_of(n, row) : view->at[d < axis ? d : d - 1 + r];
-  uint16_t v = msc_nest_guarded(n, ok, table, &at);
-  if (!n->value[table].def) return v; /* loads give 0 elsewhere */
-  return msc_nest_select(n, ok, v, msc_nest_number(n, (msc_dtype)n->instr[v].dtype, 0));
-}
-
-static uint16_t one_hot(msc_nester *n, const msc_op *op, int x, const msc_type *t, const msc_view *view) {
-  const msc_attr_value *start = msc_op_attr(op, "start");
-  uint16_t row = msc_nest_cast(n, msc_nest_eval(n, x, view), MSC_I64);
-  if (start) row = msc_nest_op(n, NEST_SUB, row, msc_nest_start(n, start->i));
-  uint16_t hit = msc_nest_compare(n, NEST_EQ, row, msc_nest_coord_value(n, view->at[t->rank - 1]));
-  msc_dtype number = msc_is_float(t->dtype) ? t->dtype : MSC_F64;
-  uint16_t on = msc_nest_scalar(n, number, msc_op_float(op, "on")), off = msc_nest_scalar(n, number, msc_op_float(op, "off"));
-  return msc_nest_select(n, hit, msc_nest_cast(n, on, t->dtype), msc_nest_cast(n, off, t->dtype));
-}
-
-static uint16_t iota(msc_nester *n, const msc_op *op, const msc_type *t, const msc_view *view) {
-  const msc_attr_value *start = msc_op_attr(op, "start");
-  uint16_t v = msc_nest_coord_value(n, view->at[msc_op_int(op, "dim")]);
-  if (start) v = msc_nest_op(n, NEST_ADD, v, msc_nest_start(n, start->i));
-  return msc_nest_cast(n, v, t->dtype);
-}
-
-/* ---- random ---- */
-
-/* Element k of a scalar operand. */
-static uint16_t scalar_operand(msc_nester *n, const msc_op *op, int k) {
-  msc_view none = {0};
-  return msc_nest_eval(n, msc_nest_find_value(n, op->in[k].value), &none);
-}
-
-/* The random word of the element of t at the view; operand `key` is the seed, the next one the step. */
-static uint16_t random_word(msc_nester *n, const msc_op *op, int key, const msc_type *t, const msc_view *view) {
-  msc_type whole = *t;
-  int64_t number[MSC_MAX_RANK], stride = 1;
-  uint16_t offset, seed = scalar_operand(n, op, key), step = scalar_operand(n, op, key + 1);
-  bool parts = msc_op_ints(op, "starts", number, MSC_MAX_RANK) >= 0;
-  if (parts) msc_op_ints(op, "whole_shape", whole.dim, MSC_MAX_RANK);
-  msc_affine at = msc_nest_offset(n, &whole, view, &offset);
-  for (int d = t->rank - 1; d >= 0; stride *= whole.dim[d] ? whole.dim[d] : 1, d--) {
-    if (!parts || number[d] < 0) continue;
-    uint16_t term = msc_nest_op(n, NEST_MUL, msc_nest_start(n, number[d]), msc_nest_dim(n, stride));
-    offset = offset ? msc_nest_op(n, NEST_ADD, offset, term) : term;
-  }
-  if (!offset) offset = msc_nest_number(n, MSC_I64, 0);
-  uint16_t upper = msc_nest_op(n, NEST_AND, step, msc_nest_dim(n, UINT32_MAX));
-  upper = msc_nest_op(n, NEST_ADD, upper, msc_nest_dim(n, (int64_t)((uint64_t)msc_op_int(op, "salt") << 32)));
-  return msc_nest_add(n, (msc_instr){.code = NEST_PHILOX, .dtype = MSC_U32, .arg = {offset, seed, upper}}, &at, 0);
-}
-
-static uint16_t dropped(msc_nester *n, const msc_op *op, int x, const msc_view *view) {
-  const msc_type *t = n->value[x].value->type;
-  uint16_t v = msc_nest_eval(n, x, view);
-  double rate = msc_op_float(op, "rate");
-  if (op->num_in == 1 || n->failed) return v;
-  uint16_t threshold = msc_nest_cast(n, msc_nest_dim(n, msc_dropout_threshold(rate)), MSC_U32);
-  uint16_t stays = msc_nest_compare(n, NEST_GE, random_word(n, op, 1, t, view), threshold);
-  uint16_t scaled = msc_nest_op(n, NEST_MUL, v, msc_nest_scalar(n, t->dtype, 1 / (1 - rate)));
-  return msc_nest_select(n, stays, scaled, msc_nest_number(n, (msc_dtype)n->instr[v].dtype, 0));
-}
-
 /* ---- elementwise ---- */
 
 static uint16_t predicate(msc_nester *n, const msc_op *op, uint16_t a, uint16_t b) {
@@ -518,16 +438,18 @@ static uint16_t expand(msc_nester *n, int y, const msc_view *view) {
   for (int i = 0; i < 2 && i < op->num_in; i++) in[i] = msc_nest_find_value(n, op->in[i].value);
   switch (op->kind) {
     case OP_constant: return constant(n, op);
-    case OP_iota: return iota(n, op, t, view);
+    case OP_iota: return msc_nest_iota(n, op, t, view);
     case OP_reshape: case OP_flatten: return reshaped(n, in[0], y, view);
     case OP_transpose: return transposed(n, op, in[0], view);
     case OP_concat: return concatenated(n, op, view);
     case OP_split: return split_part(n, op, n->value[y].value->index, in[0], view);
     case OP_slice: return sliced(n, op, in[0], view);
     case OP_pad: return padded(n, op, in[0], view);
-    case OP_dropout: return dropped(n, op, in[0], view);
-    case OP_gather: return gathered(n, op, in[0], in[1], view);
-    case OP_one_hot: return one_hot(n, op, in[0], t, view);
+    case OP_take_along: return msc_nest_take_along(n, op, in[0], in[1], view);
+    case OP_gather_nd: return msc_nest_gather_nd(n, op, in[0], in[1], view);
+    case OP_dropout: return msc_nest_dropout(n, op, in[0], view);
+    case OP_gather: return msc_nest_gather(n, op, in[0], in[1], view);
+    case OP_one_hot: return msc_nest_one_hot(n, op, in[0], t, view);
     case OP_matmul: case OP_batch_matmul: return msc_nest_matmul(n, op, y, view);
     case OP_conv2d: case OP_conv2d_transpose: case OP_conv2d_weight_grad: case OP_max_pool: case OP_max_pool_index: case OP_max_pool_grad: case OP_avg_pool:
     case OP_avg_pool_grad: return msc_nest_windowed(n, op, view);
@@ -535,7 +457,7 @@ static uint16_t expand(msc_nester *n, int y, const msc_view *view) {
     case OP_softmax: case OP_log_softmax: return msc_nest_softmax(n, op, view);
     case OP_softmax_cross_entropy: return msc_nest_cross_entropy(n, op, view);
     case OP_softmax_cross_entropy_grad: return msc_nest_cross_entropy_grad(n, op, view);
-    case OP_scatter_add: return msc_nest_refuse(n, "scatter_add is the end of a kernel"); /* no element of it by itself */
+    case OP_scatter_add: case OP_add_along: case OP_scatter_nd_add: return msc_nest_refuse(n, "%s is the end of a kernel", msc_kind_name(op->kind)); /* no element of it by itself */
     case OP_sgd: case OP_momentum: case OP_adam: case OP_adamw: case OP_lamb_moments: case OP_lamb_apply: return msc_nest_update(n, op, y, view);
     default: return elementwise(n, op, y, view);
   }

@@ -174,7 +174,7 @@ static void choose_lane(msc_nester *n) {
   }
   for (int i = 1; i < n->num_instrs && w->kind == MSC_NEST_SCATTER; i++)
     for (int a = 0; a < n->num_axes && n->instr[i].code == NEST_SCATTER; a++)
-      if (n->at[i].coef[a] == 1) w->lane = a;
+      if (n->at[i].coef[a] == 1 && !(n->instr[n->instr[i].arg[0]].axes >> a & 1)) w->lane = a; /* lanes share the row they add to */
   if (w->kind == MSC_NEST_SCATTER || !w->reduced) return;
   w->kind = w->lane >= 0 && (w->items >> w->lane & 1) ? MSC_NEST_COLUMN : MSC_NEST_ROW;
 }

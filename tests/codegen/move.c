@@ -109,6 +109,95 @@ static void test_indexed(void **state) {
   kernels_free(k);
 }
 
+static void prepare_along(kernel_run *k, kernel_case *c) {
+  const msc_op *op = c->func->body->first;
+  bool adds = op->kind == OP_add_along;
+  int64_t axis = msc_op_int(op, "axis");
+  const msc_type *t = adds ? op->out[0].type : c->in[0].type;
+  draw_indices(k, &c->in[!adds], t->dim[axis < 0 ? axis + t->rank : axis]);
+}
+
+static void prepare_named(kernel_run *k, kernel_case *c) {
+  const msc_op *op = c->func->body->first;
+  bool adds = op->kind == OP_scatter_nd_add;
+  msc_tensor *i = &c->in[!adds];
+  const msc_type *t = adds ? op->out[0].type : c->in[0].type;
+  int64_t depth = i->type->dim[i->type->rank - 1];
+  for (int64_t j = 0; j < msc_type_elems(i->type); j++) msc_tensor_set(i, j, floor(random_number(k) * (double)t->dim[j % depth]));
+}
+
+static void prepare_update(kernel_run *k, kernel_case *c) { draw_indices(k, &c->in[1], c->in[0].type->dim[msc_op_int(c->func->body->first, "axis")]); }
+
+static void test_indexed_elements(void **state) {
+  static const char *const some[] = {"f32", "f64", "bf16", "f16", "i8", "i64"};
+  kernel_run *k = kernels_new(NULL);
+  (void)state;
+  for (size_t t = 0; t < COUNT(some); t++) {
+    add_indexed(k, "take_along", typed(k, "5x17x$ 5x40xi32", some[t]), "", prepare_along);
+    add_indexed(k, "take_along", typed(k, "9x3x17x$ 4x3x17xi64", some[t]), "axis=0", prepare_along);
+    add_indexed(k, "add_along", typed(k, "5x40xi32 5x40x$", some[t]), "rows=7", prepare_along);
+    add_indexed(k, "add_along", typed(k, "9x3x17xi64 9x3x17x$", some[t]), "rows=4 axis=0", prepare_along);
+    add_indexed(k, "gather_nd", typed(k, "5x6x17x$ 23x2xi32", some[t]), "", prepare_named);
+    add_indexed(k, "gather_nd", typed(k, "5x6x$ 2x3x2xi64", some[t]), "", prepare_named);
+    add_indexed(k, "scatter_nd_add", typed(k, "23x2xi32 23x17x$", some[t]), "shape=3,4,17", prepare_named);
+    add_indexed(k, "scatter_nd_add", typed(k, "2x30x2xi64 2x30x$", some[t]), "shape=3,4", prepare_named);
+    add_indexed(k, "scatter_update", typed(k, "7x17x$ 40xi32 40x17x$", some[t]), "", prepare_update);
+    add_indexed(k, "scatter_update", typed(k, "3x7x2x$ 2x5xi64 3x2x5x2x$", some[t]), "axis=1", prepare_update);
+  }
+  kernels_finish(k);
+  kernels_check(k);
+  kernels_free(k);
+}
+
+/* Few different values: many are equal. */
+static void prepare_ties(kernel_run *k, kernel_case *c) {
+  msc_tensor *x = &c->in[0];
+  static const double values[] = {-2, 0, 0.5, 3};
+  for (int64_t i = 0; i < msc_type_elems(x->type); i++) {
+    double r = random_number(k) * 6, v = r < 4 ? values[(int)r] : r < 5 ? (double)NAN : (double)-INFINITY;
+    if (msc_is_float(x->type->dtype)) msc_tensor_set(x, i, r > 5.5 ? -0.0 : v);
+    else msc_tensor_set(x, i, floor(r / 2));
+  }
+}
+
+static void test_ordered(void **state) {
+  static const char *const some[] = {"f32", "f64", "bf16", "f16", "i8", "ui8", "i16", "ui16", "i32", "ui32", "i64", "ui64"};
+  static const move_case cases[] = {
+      {"sort", "5x40x$", "", 2}, {"sort", "9x3x17x$", "axis=0 descending=true dtype=i64", 2}, {"sort", "3x0x$", "", 2}, {"sort", "1x$", "", 2},
+      {"topk", "5x40x$", "k=7", 2}, {"topk", "9x3x17x$", "k=9 axis=0 largest=false", 2}, {"topk", "5x3x$", "k=0 dtype=i64", 2},
+      {"unique", "40x$", "", 3}, {"unique", "1x$", "dtype=i64", 3}, {"unique", "0x$", "", 3}};
+  kernel_run *k = kernels_new(NULL);
+  (void)state;
+  for (size_t t = 0; t < 2 * COUNT(some); t++)
+    for (size_t i = 0; i < COUNT(cases); i++) {
+      const char *in = typed(k, cases[i].in, some[t / 2]);
+      msc_module *m = msc_module_new(k->ctx);
+      assert_non_null(one_op(m, cases[i].op, in, cases[i].attrs, cases[i].num_out));
+      const char *what = msc_arena_printf(msc_context_arena(k->ctx), "%s %s %s", cases[i].op, in, cases[i].attrs);
+      kernels_add_with(k, what, m->first, false, -9, 9, t % 2 ? prepare_ties : NULL);
+    }
+  kernels_add_op(k, "sort", "40xi1", "", 2, 0, 1);
+  kernels_finish(k);
+  kernels_check(k);
+  kernels_free(k);
+}
+
+static void test_cumulated(void **state) {
+  static const char *const some[] = {"f32", "f64", "bf16", "f16", "i8", "ui8", "i16", "i32", "i64", "ui64"};
+  static const char *const ways[] = {"axis=1", "axis=0 exclusive=true", "axis=-1 reverse=true", "axis=1 exclusive=true reverse=true"};
+  kernel_run *k = kernels_new(NULL);
+  (void)state;
+  for (size_t t = 0; t < COUNT(some); t++)
+    for (size_t w = 0; w < COUNT(ways); w++) {
+      kernels_add_op(k, "cumsum", typed(k, "5x9x3x$", some[t]), ways[w], 1, -9, 9);
+      kernels_add_op(k, "cumprod", typed(k, "5x9x3x$", some[t]), ways[w], 1, -2, 2);
+      if (t < 4) kernels_add_op(k, "cumprod_grad", typed(k, "5x9x3x$ 5x9x3x$", some[t]), ways[w], 1, -1.5, 1.5)->reordered = true;
+    }
+  kernels_finish(k);
+  kernels_check(k);
+  kernels_free(k);
+}
+
 static void test_bad_index_is_told(void **state) {
   kernel_run *k = kernels_new(NULL);
   (void)state;
@@ -116,6 +205,11 @@ static void test_bad_index_is_told(void **state) {
   assert_int_equal(kernels_add_op(k, "gather", "3xf32 17xi64", "axis=0", 1, -3, 2)->faults, MSC_FAULT_INDEX);
   assert_int_equal(kernels_add_op(k, "scatter_add", "5xi32 5x40xf32", "rows=3", 1, 2, 5)->faults, MSC_FAULT_INDEX);
   assert_int_equal(kernels_add_op(k, "scatter_add", "5xi32 5x1xf32", "rows=3", 1, -2, 1)->faults, MSC_FAULT_INDEX);
+  assert_int_equal(kernels_add_op(k, "take_along", "3x5xf32 3x17xi32", "", 1, 2, 8)->faults, MSC_FAULT_INDEX);
+  assert_int_equal(kernels_add_op(k, "add_along", "3x17xi32 3x17xf32", "rows=5", 1, -3, 3)->faults, MSC_FAULT_INDEX);
+  assert_int_equal(kernels_add_op(k, "gather_nd", "9x5xf32 17x2xi32", "", 1, 2, 8)->faults, MSC_FAULT_INDEX);
+  assert_int_equal(kernels_add_op(k, "scatter_nd_add", "17x2xi32 17xf32", "shape=9,5", 1, 2, 8)->faults, MSC_FAULT_INDEX);
+  assert_int_equal(kernels_add_op(k, "scatter_update", "9xf32 17xi64 17xf32", "", 1, 2, 12)->faults, MSC_FAULT_INDEX);
   kernels_finish(k);
   kernels_check(k);
   kernels_free(k);
@@ -175,6 +269,6 @@ static void test_parts(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_moves), cmocka_unit_test(test_sources), cmocka_unit_test(test_indexed), cmocka_unit_test(test_bad_index_is_told), cmocka_unit_test(test_parts)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_moves), cmocka_unit_test(test_sources), cmocka_unit_test(test_indexed), cmocka_unit_test(test_indexed_elements), cmocka_unit_test(test_ordered), cmocka_unit_test(test_cumulated), cmocka_unit_test(test_bad_index_is_told), cmocka_unit_test(test_parts)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,6 +64,26 @@ class Net:
         self.program.append((result[0], lambda: torch.tensor(value), []))
         return result
 
+    def indices(self, values):
+        """A constant of integers."""
+        result = (f"%{self.next}", [len(values)] + ([len(values[0])] if isinstance(values[0], list) else []), "i32")
+        self.next += 1
+        self.lines.append(f'{result[0]} = "msc.constant"() {{value = dense<{values}> : {tensor(result)}}} : () -> {tensor(result)}')
+        self.program.append((result[0], lambda: torch.tensor(values), []))
+        return result
+
+    def ordered(self, kind, x, k, run, attrs):
+        """sort or topk of the last dimension: values and indices."""
+        shape = x[1][:-1] + [k]
+        name = f"%{self.next}"
+        self.next += 1
+        values, indices = (f"{name}#0", shape, "f32"), (f"{name}#1", shape, "i32")
+        self.lines.append(f'{name}:2 = "msc.{kind}"({x[0]}) {{{attrs}}} : ({tensor(x)}) -> ({tensor(values)}, {tensor(indices)})')
+        self.program.append((name, run, [x[0]]))
+        for i, v in enumerate((values, indices)):
+            self.program.append((v[0], lambda both, i=i: both[i], [name]))
+        return values, indices
+
     def dense(self, x, n, name, bound, activation=None):
         w = self.parameter(f"{name}.w", [x[1][1], n], f"uniform:{bound}")
         b = self.parameter(f"{name}.b", [n], "zeros")
@@ -361,11 +381,37 @@ def windows():
     return net.finish(net.cross_entropy(net.dense(h, 4, "dense", 2)), '{kind = "sgd", lr = 0.5 : f32}', lambda p: torch.optim.SGD(p.values(), lr=0.5))
 
 
+def replaced(x, indices, updates):
+    """Columns of x replaced one after the other, so that the last one stays."""
+    columns = list(x.unbind(1))
+    for i, k in enumerate(indices.tolist()):
+        columns[k] = updates[:, i]
+    return torch.stack(columns, 1)
+
+
+def order():
+    """What goes by order or index: sorted, the largest, sums and products so far, elements and columns that are looked up or
+    replaced, one column twice."""
+    net = Net("order", 8, 4, 30, 64)
+    h = net.dense(net.x(12), 16, "dense1", 0.4, "tanh")
+    sums = net.op("cumsum", [h], h[1], lambda v: v.cumsum(1), "axis = -1")
+    products = net.op("cumprod", [net.unary("sigmoid", h, torch.sigmoid)], h[1],
+                      lambda v: torch.cat([v.flip(1).cumprod(1).flip(1)[:, 1:], torch.ones(8, 1)], 1), "axis = 1, exclusive = true, reverse = true")
+    falling, _ = net.ordered("sort", h, 16, lambda v: v.sort(1, descending=True), "descending = true")
+    most, places = net.ordered("topk", products, 4, lambda v: v.topk(4, 1), "k = 4")
+    taken = net.op("take_along", [sums, places], [8, 4], lambda v, i: v.gather(1, i))
+    written = net.op("scatter_update", [falling, net.indices([3, 9, 3, 0]), net.binary("mul", taken, most, torch.mul)], h[1], replaced, "axis = 1")
+    table = net.parameter("table", [5, 3, 16], "uniform:0.5")
+    rows = net.op("gather_nd", [table, net.indices([[4, 2], [0, 1], [4, 2]])], [3, 16], lambda t, i: t[i[:, 0], i[:, 1]])
+    logits = net.dense(net.matmul(net.add(written, net.add(h, products)), rows, transpose_b=True), 4, "dense2", 0.4)
+    return net.finish(net.cross_entropy(logits), '{kind = "sgd", lr = 0.1 : f32}', lambda p: torch.optim.SGD(p.values(), lr=0.1))
+
+
 def main():
     torch.manual_seed(0)
     torch.set_num_threads(1)
     os.makedirs(FOLDER, exist_ok=True)
-    makers = {f.__name__: f for f in (sgd, nesterov, adam, adamw, lamb, mlp, tied, ffn, resnet, windows)}
+    makers = {f.__name__: f for f in (sgd, nesterov, adam, adamw, lamb, mlp, tied, ffn, resnet, windows, order)}
     for name in sys.argv[1:] or makers:
         makers[name]().write()
 

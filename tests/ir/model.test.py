@@ -158,8 +158,8 @@ case(lambda m: op(m, 1).update(results=[70]), "net.py:9: error: add: defines val
 case(lambda m: m["value_types"].extend([0, 0]), "2 values are never defined, the first is value 7 [E0105]")
 
 # Ops.
-case(both(lambda m: op(m, 1).update(kind="bias_ad"), lambda m: m["body"]["ops"].extend({"kind": "cum_sum", "loc": 1} for _ in range(3))),
-     "unknown ops: cum_sum (3, first at net.py:7), bias_ad (1, first at net.py:9) [E0104]")
+case(both(lambda m: op(m, 1).update(kind="bias_ad"), lambda m: m["body"]["ops"].extend({"kind": "wavelet", "loc": 1} for _ in range(3))),
+     "unknown ops: wavelet (3, first at net.py:7), bias_ad (1, first at net.py:9) [E0104]")
 case(lambda m: op(m, 1).update(kind="addd"), "unknown op: addd (1, first at net.py:9; nearest: add) [E0104]")
 case(lambda m: op(m, 1).update(kind="fused"), "net.py:9: error: fused: cannot stand in a model file [E0103]")
 case(lambda m: op(m, 1).update(kind="return"), "net.py:9: error: return: cannot stand in a model file [E0103]")

@@ -371,6 +371,54 @@ static inline msc_value *make_one_hot(random_graph *g, msc_value *x) {
   return v ? op_with(g, OP_matmul, 2, (msc_value *[]){v, weight(g, depth, random_size(g), false)}, 0, NULL) : NULL;
 }
 
+/* Elements or blocks by number, from x or into it. */
+static inline msc_value *make_indexed(random_graph *g, msc_value *x) {
+  int64_t dim[MSC_MAX_RANK];
+  int at = free_dim(g, x), rank = x->type->rank;
+  if (chance(g, 35)) {
+    const int64_t shape[3] = {random_size(g), 3, 4}, one[2] = {g->batch, 2};
+    msc_value *t = new_parameter(g, 3, shape), *i = t ? new_indices(g, 2, one, shape[0] < 3 ? shape[0] : 3, "data") : NULL;
+    return i ? binary(g, OP_gather_nd, t, i) : NULL;
+  }
+  if (at < 0 || !small(x)) return NULL;
+  memcpy(dim, x->type->dim, sizeof dim);
+  dim[at] = random_size(g);
+  msc_attr axis = integer(g, "axis", at);
+  if (g->keep_batch || chance(g, 50)) {
+    msc_value *i = new_indices(g, rank, dim, x->type->dim[at], "data");
+    return i ? op_with(g, OP_take_along, 2, (msc_value *[]){x, i}, 1, &axis) : NULL;
+  }
+  msc_value *i = new_indices(g, 1, dim + at, x->type->dim[at], "data"), *updates = new_parameter(g, rank, dim);
+  if (i && g->num_outputs < 3 && chance(g, 30)) {
+    msc_op *u = built(g, OP_unique, 1, &i, 3, 0, NULL);
+    if (u) g->output[g->num_outputs++] = &u->out[1];
+  }
+  return i && updates ? op_with(g, OP_scatter_update, 3, (msc_value *[]){x, i, updates}, 1, &axis) : NULL;
+}
+
+/* In order, or summed up, along one dimension. */
+static inline msc_value *make_along(random_graph *g, msc_value *x) {
+  int at = free_dim(g, x);
+  if (at < 0) return NULL;
+  msc_attr attrs[] = {integer(g, "axis", chance(g, 50) ? at : at - x->type->rank), boolean(g, chance(g, 50) ? "exclusive" : "reverse", true)};
+  msc_attr sorting[] = {attrs[0], boolean(g, "descending", chance(g, 50))}, top[] = {attrs[0], integer(g, "k", 1 + below(g, (int)x->type->dim[at]))};
+  bool sorts = chance(g, 50);
+  msc_op *op;
+  switch (below(g, 5)) {
+    case 0: return op_with(g, OP_cumsum, 1, (msc_value *[]){binary(g, OP_mul, x, scalar(g, 0.25))}, 2, attrs);
+    case 1:
+    case 2: return op_with(g, OP_cumprod, 1, (msc_value *[]){unary(g, OP_tanh, x)}, 2, attrs);
+    default: op = built(g, sorts ? OP_sort : OP_topk, 1, &x, 2, 2, sorts ? sorting : top);
+  }
+  if (op && g->num_outputs < 3 && chance(g, 20)) g->output[g->num_outputs++] = &op->out[1];
+  return op ? &op->out[0] : NULL;
+}
+
+static inline msc_value *make_dropout(random_graph *g, msc_value *x) {
+  msc_attr rate = msc_named(g->ctx, "rate", msc_float((double)below(g, 10) / 10));
+  return op_with(g, OP_dropout, 1, &x, 1, &rate);
+}
+
 /* ---- reductions and rows ---- */
 
 static inline msc_value *make_reduce(random_graph *g, msc_value *x) {
@@ -442,7 +490,8 @@ typedef msc_value *random_maker(random_graph *g, msc_value *x);
 
 static inline void add_random_op(random_graph *g) {
   static random_maker *const makers[] = {make_unary, make_unary, make_unary, make_binary, make_binary, make_matmul, make_matmul, make_matmul, make_reshape, make_transpose, make_concat, make_split, make_slice,
-                                         make_pad, make_broadcast, make_gather, make_gather, make_one_hot, make_one_hot, make_source, make_source, make_reduce, make_softmax, make_select, make_cast, make_scores, make_windows, make_windows, make_norm, make_norm};
+                                         make_pad, make_broadcast, make_gather, make_gather, make_one_hot, make_one_hot, make_source, make_source, make_reduce, make_softmax, make_select, make_cast, make_scores, make_windows, make_windows, make_norm, make_norm,
+                                         make_indexed, make_indexed, make_along, make_along, make_dropout};
   msc_value *v = makers[below(g, sizeof makers / sizeof *makers)](g, picked(g));
   if (v && small(v) && v->type->rank <= 5 && g->num_pool < MAX_POOL) g->pool[g->num_pool++] = v;
 }

@@ -26,6 +26,7 @@ typedef struct {
   msc_config *config;
   const char *text;   /* of the input */
   msc_module *one;    /* after training was inserted */
+  msc_func *kept;     /* in it: the step without dropout, as evaluation is; NULL: nothing is trained */
   double noise;       /* relative change of the inputs: none at first */
 } problem;
 
@@ -138,26 +139,28 @@ static double difference(const msc_tensor *x, const msc_tensor *y) {
 }
 
 /* What rounding alone changes: the one device's results when the inputs differ by a few units in the last place. */
-static double sensitivity(problem *p, msc_arena *a, const named_tensors *want, size_t result, int inputs) {
+static double sensitivity(problem *p, msc_arena *a, msc_func *one, const named_tensors *want, size_t result, int inputs) {
   double most = 0;
   for (int k = 1; k <= 3; k++) {
     named_tensors other;
     p->noise = k * (p->g.narrow ? 0x1p-9 : p->g.dtype == MSC_F64 ? 0x1p-52 : 0x1p-22);
-    if (run(p, a, main_func(p->one), false, inputs, &other)) most = fmax(most, difference(&want->value[result], &other.value[result]));
+    if (run(p, a, one, false, inputs, &other)) most = fmax(most, difference(&want->value[result], &other.value[result]));
     p->noise = 0;
   }
   return most;
 }
 
 /* NULL, or which result of f on the ranks differs from the one device's. */
-static const char *compare(problem *p, msc_arena *a, msc_func *f, const named_tensors *want, int inputs) {
-  named_tensors got;
+static const char *compare(problem *p, msc_arena *a, msc_func *f, int inputs) {
+  msc_func *one = p->kept && strcmp(f->name, "train") ? p->kept : main_func(p->one);
+  named_tensors got, numbers, *want = &numbers;
+  if (!run(p, a, one, false, inputs, want)) return "does not run on one device";
   if (!run(p, a, f, true, inputs, &got)) return "does not run on ranks";
   for (size_t i = 0; i < want->num; i++) {
     const msc_tensor *other = named(&got, want->name[i]);
     if (!other) continue;
     double d = difference(&want->value[i], other), allowed = tolerance(p, &want->value[i]);
-    if (d > allowed && d > 50 * sensitivity(p, a, want, i, inputs))
+    if (d > allowed && d > 50 * sensitivity(p, a, one, want, i, inputs))
       return msc_arena_printf(p->g.arena, "%s: result %s differs by %g of its largest element", f->name, want->name[i], d);
   }
   return NULL;
@@ -168,9 +171,8 @@ static const char *check(problem *p, msc_module *m) {
   const char *fault = NULL;
   for (int inputs = 0; inputs < NUM_INPUTS; inputs++) {
     msc_arena *a = msc_arena_new(p->ctx);
-    named_tensors want;
-    fault = run(p, a, main_func(p->one), false, inputs, &want) ? NULL : "does not run on one device";
-    for (msc_func *f = m->first; f && !fault; f = f->next) fault = compare(p, a, f, &want, inputs);
+    fault = NULL;
+    for (msc_func *f = m->first; f && !fault; f = f->next) fault = compare(p, a, f, inputs);
     msc_arena_free(a);
     if (!fault || msc_num_errors(p->ctx)) break;
   }
@@ -198,6 +200,20 @@ static void divide_gradients(problem *p, msc_func *with_layouts) {
     msc_builder b = {.func = train, .block = train->body, .before = op, .loc = op->loc};
     msc_value *g = op->in[at].value;
     msc_set_operand(op, at, msc_build(&b, OP_mul, 2, (msc_value *[]){g, msc_build_scalar(&b, g->type->dtype, 1.0 / (double)n)}));
+  }
+}
+
+/* ---- evaluation drops nothing ---- */
+
+static void keep_dropped(problem *p) {
+  msc_func *train = msc_find_func(p->one, "train");
+  if (!train) return;
+  p->kept = msc_func_clone(train, "kept");
+  for (msc_op *op = p->kept->body->first, *next; op; op = next) {
+    next = op->next;
+    if (op->kind != OP_dropout) continue;
+    msc_replace_uses(&op->out[0], op->in[0].value);
+    msc_op_erase(op);
   }
 }
 
@@ -243,6 +259,7 @@ static outcome compiled(problem *p, coverage *c) {
   if (!passes(p, m, "fold", "tidy")) return refused(p, "fails before sharding");
   const char *text = msc_print_text(m, p->g.arena, &bytes);
   p->one = msc_parse(p->ctx, "before", text, bytes);
+  if (p->one) keep_dropped(p);
   if (!p->one || p->g.trains != (msc_find_func(p->one, "train") != NULL)) return failed(p, "does not train");
   if (!passes(p, m, "strategies", "layouts")) return refused(p, "fails in sharding");
   bool global = strcmp(p->g.mode, "data_parallel") != 0;
@@ -266,16 +283,18 @@ static outcome one_graph(uint64_t seed, coverage *c) {
   return o;
 }
 
-/* Every op of training occurs, and with something to cut; those that are left: of composites, of stages, after lowering, and
- * random ones, which evaluation leaves out. */
-static void assert_covered(const coverage *c) {
+/* An op of training that did not occur with something to cut, or NULL; those that are left: of composites, of stages, after lowering. */
+static const char *uncovered(const coverage *c) {
   msc_context *ctx = msc_context_new(NULL, NULL);
-  for (int k = 0; k < OP_COUNT; k++) {
+  const char *name = NULL;
+  for (int k = 0; k < OP_COUNT && !name; k++) {
     unsigned flags = msc_op_info_of(ctx, (msc_op_kind)k)->flags;
-    if (flags & (MSC_COMPOSITE | MSC_LOCAL | MSC_TERMINATOR | MSC_RANDOM) || k == OP_broadcast || k == OP_send || k == OP_recv) continue;
-    if (!c->cut[k]) fail_msg("%s: %d seen, none cut", msc_kind_name((unsigned)k), c->seen[k]);
+    if (flags & (MSC_COMPOSITE | MSC_LOCAL | MSC_TERMINATOR) || k == OP_broadcast || k == OP_send || k == OP_recv) continue;
+    if (k == OP_unique && c->seen[k]) continue; /* its one letter stays whole */
+    if (!c->cut[k]) name = msc_kind_name((unsigned)k);
   }
   msc_context_free(ctx);
+  return name;
 }
 
 static void ranks_equal_one_device(void **state) {
@@ -284,12 +303,14 @@ static void ranks_equal_one_device(void **state) {
   uint64_t num = number ? strtoull(number, NULL, 10) : only ? 1 : NUM_GRAPHS, first = only ? strtoull(only, NULL, 10) : 1;
   int count[3] = {0};
   coverage c = {0};
-  for (uint64_t seed = first; seed < first + num; seed++) count[one_graph(seed, &c)]++;
+  uint64_t seed = first;
+  while (seed < first + num) count[one_graph(seed++, &c)]++;
+  while (num == NUM_GRAPHS && seed < first + 3 * num && uncovered(&c)) count[one_graph(seed++, &c)]++; /* a rare op needs some more */
   print_message("%d passed, %d refused, %d failed\n", count[PASSED], count[REFUSED], count[FAILED]);
   assert_int_equal(count[FAILED], 0);
   if (num < NUM_GRAPHS) return;
   assert_true(count[REFUSED] * 4 < count[PASSED]);
-  assert_covered(&c);
+  if (uncovered(&c)) fail_msg("%s: never cut", uncovered(&c));
 }
 
 int main(void) {

@@ -56,6 +56,11 @@ pad           | x | y | low:ints high:ints stride:ints? value:float=0 | pad
 gather        | table indices | y | axis:int=0 | gather
 scatter_add   | indices updates | y | rows:int axis:int=0 | scatter_add
 dropout       | x seed? step? | y | rate:float salt:int=0 | same
+take_along    | x indices | y | axis:int=-1 | indices_of
+add_along     | indices updates | y | rows:int axis:int=-1 | add_along
+gather_nd     | x indices | y | | gather_nd
+scatter_nd_add | indices updates | y | shape:ints | scatter_nd_add
+scatter_update | x indices updates | y | axis:int=0 | same
 one_hot       | indices | y | depth:int dtype:str=f32 on:float=1 off:float=0 | one_hot
 matmul        | a b | y | transpose_a:bool=false transpose_b:bool=false | matmul
 batch_matmul  | a b | y | transpose_a:bool=false transpose_b:bool=false | matmul
@@ -72,6 +77,12 @@ reduce_sum    | x | y | dims:ints keep_dims:bool=false | reduce
 reduce_mean   | x | y | dims:ints keep_dims:bool=false | reduce
 reduce_max    | x | y | dims:ints keep_dims:bool=false | reduce
 reduce_min    | x | y | dims:ints keep_dims:bool=false | reduce
+sort          | x | values indices | axis:int=-1 descending:bool=false dtype:str=i32 | ordered
+topk          | x | values indices | k:int axis:int=-1 largest:bool=true dtype:str=i32 | ordered
+unique        | x | values inverse count | dtype:str=i32 | unique
+cumsum        | x | y | axis:int=-1 exclusive:bool=false reverse:bool=false | same
+cumprod       | x | y | axis:int=-1 exclusive:bool=false reverse:bool=false | same
+cumprod_grad  | x dy | dx | axis:int=-1 exclusive:bool=false reverse:bool=false | same
 softmax       | x | y | axis:int=-1 | same
 log_softmax   | x | y | axis:int=-1 | same
 softmax_cross_entropy | logits labels | loss | reduction:str=mean | rows_loss
@@ -238,6 +249,41 @@ def _scatter_add(types, attrs, mesh):
     indices, updates = types
     axis = attrs.get("axis", 0)
     return [Type(updates.dtype, updates.dims[:axis] + (attrs["rows"],) + updates.dims[axis + len(indices.dims):])]
+
+
+def _axis(dims, attrs):
+    axis = attrs.get("axis", -1)
+    return _at(dims, axis + len(dims) if axis < 0 else axis, "axis")
+
+
+def _indices_of(types, attrs, mesh):
+    return [Type(types[0].dtype, types[1].dims)]
+
+
+def _add_along(types, attrs, mesh):
+    dims = types[1].dims
+    return [Type(types[1].dtype, _with(dims, _axis(dims, attrs), attrs["rows"]))]
+
+
+def _gather_nd(types, attrs, mesh):
+    x, indices = types
+    return [Type(x.dtype, indices.dims[:-1] + x.dims[indices.dims[-1]:])]
+
+
+def _scatter_nd_add(types, attrs, mesh):
+    return [Type(types[1].dtype, tuple(attrs["shape"]))]
+
+
+def _ordered(types, attrs, mesh):
+    dims = types[0].dims
+    axis = _axis(dims, attrs)
+    dims = _with(dims, axis, attrs.get("k", dims[axis]))
+    return [Type(types[0].dtype, dims), Type(attrs.get("dtype", "i32"), dims)]
+
+
+def _unique(types, attrs, mesh):
+    index = attrs.get("dtype", "i32")
+    return [types[0], Type(index, types[0].dims), Type(index, ())]
 
 
 def _one_hot(types, attrs, mesh):

@@ -1,0 +1,21 @@
+/* builtin.h: ops whose kernel the runtime brings along. */
+#ifndef MSC_PASSES_BUILTIN_H
+#define MSC_PASSES_BUILTIN_H
+
+#include "ir/builtin.h"
+#include "passes/7_lower/program.h"
+
+/* The one launch of such an op; its buffers are the op's operands and results, then the error flag if it checks. */
+typedef struct {
+  msc_builtin number;
+  bool checks;
+  uint64_t extent, grain, bytes, flops;
+  size_t num_dims, num_starts;
+  int64_t dims[8];
+  msc_start start[1];
+} msc_builtin_launch;
+
+/* False: the op has another kernel.  out_launch may be NULL. */
+bool msc_builtin_of(const msc_op *op, msc_builtin_launch *out_launch);
+
+#endif
