@@ -249,6 +249,48 @@ def layout_api(given, expected):
 
 # ---- neighbours' rows ----
 
-@family("op_rule.conv.halo*", "op_rule.pool.halo*", "op_rule.conv*", "op_rule.pool*", "op_rule.avg_pool*", "op_rule.max_pool*")
+def flattened(given):
+    """(shape, strategy) of two spatial dimensions: windows of one dimension do not depend on the others, so a third that is
+    whole is left out."""
+    shape, parts = list(given["x"]), list(strategy_of(given)[0])
+    spatial = list(range(2, len(shape)))
+    kept = sorted(sorted(spatial, key=lambda d: parts[d] == 1)[:2])
+    if any(parts[d] > 1 for d in spatial if d not in kept):
+        raise Unsupported("windows over three dimensions that are all cut")
+    keep = [0, 1, *kept]
+    return [shape[d] for d in keep], [parts[d] for d in keep], kept
+
+
+def one_of(value, d):
+    """An attribute given once, or by dimension, for spatial dimension d."""
+    return value[d - 2] if isinstance(value, list) else value
+
+
+@family("op_rule.conv*", "op_rule.pool*", "op_rule.avg_pool*", "op_rule.max_pool*", "op_rule.avgpool*", "op_rule.maxpool*")
 def halo(given, expected):
-    raise Unsupported("rows of neighbours in three dimensions")
+    """Rows that a rank sends to and gets from its neighbours, from the transfers of the compiled op."""
+    shape, parts, kept = flattened(given)
+    pads, stride = [one_of(given.get("pad", 0), d) for d in kept], [one_of(given.get("stride", 1), d) for d in kept]
+    kernel = [given["w"][d] for d in kept] if "w" in given else [one_of(given["kernel"], d) for d in kept]
+    net = Net({"x": shape}, data=lambda name: name == "x")
+    attrs = {"stride": stride, "padding": [pads[0], pads[0], pads[1], pads[1]]}
+    net.hints = {"op": {"in_strategy": [parts]}}
+    if "w" in given:
+        net.hints["op"]["in_strategy"].append([(strategy_of(given)[1:] or [[1, 1]])[0][0], parts[1], 1, 1])
+        w = net.g.parameter("w", "f32", [given["w"][0], shape[1], *kernel])
+        y = net.op("conv2d", net.tensor("x"), w, name="op", **attrs)
+    else:
+        y = net.op("avg_pool", net.tensor("x"), name="op", kernel=kernel, **attrs)
+    net.g.output("out", y)
+    sets = [x for s in (*SEMI, f"device_num={given['devices']}") for x in ("--set", s)]
+    text = net.opt("--until=localize", *sets)
+    needs = {int(d): (int(lo), int(hi)) for d, lo, hi in re.findall(r"halo = \[(\d+), (\d+), (\d+)\]", text)}
+    layout = re.search(r'msc\.layout = "(\[.*?\])", msc\.name = "x"', text)[1]
+    slices = msc("layout", "--mesh", f"d={given['devices']}", "--layout", layout, "--shape", listed(shape), "--rank", given["rank"])["slices"][0]
+    send, receive = [], []
+    for d in (2, 3):
+        lo, hi = needs.get(d, (0, 0))
+        first, last = slices["begin"][d] == 0, slices["end"][d] == shape[d]
+        receive += [0 if first else lo, 0 if last else hi]
+        send += [0 if first else hi, 0 if last else lo]
+    return {"send_lens": send, "recv_lens": receive}

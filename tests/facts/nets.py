@@ -118,7 +118,7 @@ class Reader:
                 options[key] = self.value()
             elif self.is_word() and self.peek(1) == "(":
                 args.append(self.step(None))
-            elif self.is_word() and (self.peek(1) == "[" or self.peek() in self.known):
+            elif self.is_word() and (self.peek(1) == "[" or self.peek() in self.known or self.is_lone()):
                 args.append(self.tensor(self.take()))
             elif self.is_word():
                 self.word(options)
@@ -130,6 +130,10 @@ class Reader:
                 args.append(value)
         self.take(")")
         return args, options
+
+    def is_lone(self):
+        """A word alone between commas is a tensor, unless it says how."""
+        return self.peek(1) in (",", ")") and self.peek() not in FLAGS and not re.fullmatch(r"[ksp]\d+", self.peek())
 
     def word(self, options):
         """"axis 0", "k3", "transpose_b", "parallel_optimizer off", or talk."""
@@ -145,6 +149,8 @@ class Reader:
                 self.take()
 
 
+FLAGS = {"transpose_a", "transpose_b", "same", "valid", "fixed", "keep_dims"}
+
 # ---- graphs ----
 
 DATA = re.compile(r"(x|y|z|q|k|v|idx|ids|indices|index|labels?|inputs?|data)\d*$")
@@ -153,7 +159,7 @@ PAIRS = {"add", "sub", "mul", "div", "max", "min", "pow", "bias_add", "maximum",
 # words of other systems, without case and underscores -> ours
 ALIASES = {"bias_add": "add", "maximum": "max", "minimum": "min", "realdiv": "div", "onehot": "one_hot", "tensoradd": "add", "sum": "reduce_sum",
            "mean": "reduce_mean", "matmulext": "matmul", "addext": "add", "batchmatmul": "batch_matmul", "reducesum": "reduce_sum", "reducemean": "reduce_mean",
-           "reducemax": "reduce_max", "reducemin": "reduce_min", "rmsnorm": "rms_norm", "layernorm": "layer_norm", "lpnorm": "lp_norm", "conv2dtranspose": "conv_transpose",
+           "reducemax": "reduce_max", "reducemin": "reduce_min", "rmsnorm": "rms_norm", "layernorm": "layer_norm", "lpnorm": "lp_norm", "conv2dtranspose": "conv2d_transpose", "convtranspose": "conv2d_transpose",
            "softmaxcrossentropy": "softmax_cross_entropy", "softmaxcrossentropywithlogits": "softmax_cross_entropy", "maxpool": "max_pool", "avgpool": "avg_pool",
            "batchnorm": "batch_norm", "logsoftmax": "log_softmax", "biasadd": "add", "l2normalize": "l2_normalize", "expanddims": "expand_dims", "broadcastto": "broadcast_to",
            "dense": "fc", "linear": "fc", "identity": "identity", "depend": "depend", "flashattentionscore": "attention", "activation": "relu", "gatherv2": "gather"}
@@ -292,6 +298,51 @@ class Net:
 
     def make_reduce_min(self, *a):
         return self.reduce("reduce_min", *a)
+
+    # ---- images [n, c, h, w] ----
+
+    def weight(self, shape):
+        """The next of w1, w2 ... that the fact gives, or one of its own."""
+        name = next((n for n in sorted(self.shapes) if re.fullmatch(r"w\d*", n) and n not in self.values), None)
+        return self.tensor(name) if name else self.g.parameter(self.unique("w"), "f32", shape, init="normal:0.1")
+
+    def window(self, x, plain, options):
+        """Kernel, stride and padding; same: as many windows as strides."""
+        kernel, stride = options.get("k", 1), options.get("s", 1)
+        low, high = [], []
+        for n in x.shape[2:]:
+            pad = max((-(-n // stride) - 1) * stride + kernel - n, 0) if options.get("same") else 0
+            low.append(pad // 2)
+            high.append(pad - pad // 2)
+        return kernel, {"stride": [stride] * 2, "padding": [low[0], high[0], low[1], high[1]]}
+
+    def make_conv2d(self, name, tensors, plain, options):
+        x = self.operand(tensors[0])
+        kernel, attrs = self.window(x, plain, options)
+        channels = plain[0][1] if plain and isinstance(plain[0], tuple) else x.shape[1]
+        w = self.operand(tensors[1]) if len(tensors) > 1 else self.weight([channels, x.shape[1], kernel, kernel])
+        return self.op("conv2d", x, w, name=name, **attrs)
+
+    def make_conv_transpose(self, name, tensors, plain, options):
+        y = self.operand(tensors[0])
+        kernel, stride = options.get("k", 1), options.get("s", 1)
+        size = [n * stride for n in y.shape[2:]]
+        pad = max(kernel - stride, 0)
+        w = self.operand(tensors[1]) if len(tensors) > 1 else self.weight([y.shape[1], y.shape[1], kernel, kernel])
+        return self.op("conv2d_transpose", y, w, name=name, size=size, stride=[stride] * 2, padding=[pad // 2, pad - pad // 2] * 2)
+
+    make_conv2d_transpose = make_conv_transpose
+
+    def make_max_pool(self, name, tensors, plain, options):
+        x = self.operand(tensors[0])
+        kernel, attrs = self.window(x, plain, options)
+        return self.op("max_pool", x, name=name, kernel=[kernel] * 2, **attrs)
+
+    def make_batch_norm(self, name, tensors, plain, options):
+        x = self.operand(tensors[0])
+        scale, shift = (self.g.parameter(self.unique(f"{name}.{n}"), "f32", [x.shape[1]], init="ones") for n in ("scale", "shift"))
+        out = self.op("batch_norm", x, scale, shift, name=name)
+        return out[0] if isinstance(out, list) else out
 
     def make_lp_norm(self, name, tensors, plain, options):
         if hasattr(self.g, "lp_norm"):
