@@ -167,6 +167,7 @@ bool rule_broadcast(const msc_op *op, msc_rule *rule) {
       if (t->dim[d] == y->dim[at] && t->dim[d] != 1) give(rule, i, d, star(at), t->dim[d]);
     }
   }
+  if (msc_op_attr(op, "pinned")) rule->linear = false, rule->linear_in = 0; /* sums are finished here */
   return true;
 }
 

@@ -59,13 +59,9 @@ static const char *annotation(const placing *p, int tensor) { return tensor < p-
 /* Where a letter got its first digits, and where it is now. */
 static bool disagree(const placing *p, int letter, int tensor, int dim, const char *here) {
   const msc_assignment *a = &p->group->digits;
-  bool result = tensor >= p->op->num_in;
-  return msc_op_error(p->op, result ? MSC_E_UNSUPPORTED : MSC_E_STRATEGY,
-                      "%s: dimension %d of %s and dimension %d of %s are the same letter '%c' of %s, but are cut by %s and %s%s",
-                      annotation(p, tensor), p->dim[letter], shard_tensor_text(p->g, p->op, p->tensor[letter]), dim,
-                      shard_tensor_text(p->g, p->op, tensor), p->group->rule.letter[letter].name, msc_kind_name(p->op->kind),
-                      shard_digits_text(p->g, a->num[letter], a->atom[letter]), here,
-                      result ? "; another layout of a result is not supported yet" : "");
+  return msc_op_error(p->op, MSC_E_STRATEGY, "%s: dimension %d of %s and dimension %d of %s are the same letter '%c' of %s, but are cut by %s and %s", annotation(p, tensor), p->dim[letter],
+                      shard_tensor_text(p->g, p->op, p->tensor[letter]), dim, shard_tensor_text(p->g, p->op, tensor), p->group->rule.letter[letter].name, msc_kind_name(p->op->kind),
+                      shard_digits_text(p->g, a->num[letter], a->atom[letter]), here);
 }
 
 static bool cannot_cut(const placing *p, int tensor, int dim, const char *here) {
@@ -98,12 +94,30 @@ static bool split_digits(const placing *p, const msc_dim_letters *letters, int n
   return at == num;
 }
 
+static bool letters_known(const placing *p, const msc_dim_letters *dim) {
+  for (int i = 0; i < dim->num; i++)
+    if (!(p->group->closed >> dim->letter[i] & 1)) return false;
+  return true;
+}
+
+/* Of a result, digits that cut a letter of the operands are left to pin.c. */
+static int free_digits(const placing *p, int num, const uint8_t *atom) {
+  const msc_assignment *a = &p->group->digits;
+  for (int i = 0; i < num; i++)
+    for (int l = 0; l < p->group->rule.num_letters; l++)
+      if (memchr(a->atom[l], atom[i], a->num[l])) return i;
+  return num;
+}
+
 static bool place_dim(placing *p, int tensor, int dim, int num, const msc_subaxis *s) {
   const msc_dim_letters *letters = &p->group->rule.tensor[tensor].dim[dim];
   msc_assignment *a = &p->group->digits, here;
   uint8_t atom[MSC_MAX_SUBAXES];
   memset(&here, 0, sizeof here);
-  if (!split_digits(p, letters, msc_atoms_in(&p->g->atoms, num, s, atom), atom, &here)) return cannot_cut(p, tensor, dim, digits_text(p, num, s));
+  if (tensor >= p->op->num_in && letters_known(p, letters)) return true; /* pin.c says what else a result may be */
+  int count = msc_atoms_in(&p->g->atoms, num, s, atom);
+  if (tensor >= p->op->num_in) count = free_digits(p, count, atom);
+  if (!split_digits(p, letters, count, atom, &here)) return cannot_cut(p, tensor, dim, digits_text(p, num, s));
   for (int i = 0; i < letters->num; i++) {
     int l = letters->letter[i];
     bool seen = p->group->closed >> l & 1;

@@ -72,6 +72,26 @@ const char *shard_tensor_text(const shard_graph *g, const msc_op *op, int tensor
 /* " because of its gradient" when the op alone could cut a dimension with these letters, else "". */
 const char *shard_gradient_text(const shard_graph *g, const msc_op *op, const msc_dim_letters *dim);
 
+/* ---- strategies.c ---- */
+
+/* Takes unused digits whose sizes multiply to `parts`, whole axes before parts of axes, first ones first; false: there are none. */
+bool shard_take_parts(const shard_graph *g, int64_t parts, uint32_t *used, uint8_t *atom, uint8_t *num);
+
+/* ---- pin.c ---- */
+
+/* A result in the layout that out_strategy or out_layout fixes. */
+typedef struct shard_pin {
+  msc_op *op;
+  size_t result;
+  const msc_layout *layout;
+  struct shard_pin *next;
+} shard_pin;
+
+/* Checks the annotation of the group's leader and adds to the list what it pins; false after reports. */
+bool shard_pin_results(shard_graph *g, int group, const char *annotation, shard_pin **list);
+/* Inserts them into the function, whose numbers are void then. */
+void shard_insert_pins(shard_graph *g, const shard_pin *list);
+
 /* ---- propagate.c ---- */
 
 /* Digits of decided letters and of fixed arguments spread to every letter that follows without a choice; the number of sweeps.

@@ -14,6 +14,7 @@ typedef struct {
   bool *wrong;                          /* by group: its annotations are at fault, and reported */
   int64_t (*parts)[MSC_MAX_LETTERS];    /* by group: of a tuple; 0: none */
   const msc_layout ***layout;           /* by group: of in_layout and out_layout, by tensor; NULL: none */
+  shard_pin *pins;
 } annotating;
 
 static const char *const annotations[] = {"in_strategy", "in_layout", "out_strategy", "out_layout"};
@@ -22,11 +23,11 @@ enum { NUM_ANNOTATIONS = 4 };
 /* ---- parts to digits ---- */
 
 /* Takes whole unused axes whose sizes multiply to `parts`, first ones first.  Depth is bounded by the number of axes. */
-static bool take_axes(const annotating *an, int64_t parts, int axis, uint32_t *used, uint8_t *atom, uint8_t *num) {
-  const msc_atoms *digits = &an->g.atoms;
+static bool take_axes(const shard_graph *g, int64_t parts, int axis, uint32_t *used, uint8_t *atom, uint8_t *num) {
+  const msc_atoms *digits = &g->atoms;
   if (parts == 1) return true;
-  for (; axis < an->g.mesh->num_axes; axis++) {
-    int64_t size = an->g.mesh->axis[axis].size;
+  for (; axis < g->mesh->num_axes; axis++) {
+    int64_t size = g->mesh->axis[axis].size;
     uint32_t mask = 0;
     for (int i = 0; i < digits->num; i++)
       if (digits->atom[i].axis == (uint32_t)axis) mask |= 1u << i;
@@ -35,7 +36,7 @@ static bool take_axes(const annotating *an, int64_t parts, int axis, uint32_t *u
     for (int i = 0; i < digits->num; i++)
       if (mask >> i & 1) atom[(*num)++] = (uint8_t)i;
     *used |= mask;
-    if (take_axes(an, parts / size, axis + 1, used, atom, num)) return true;
+    if (take_axes(g, parts / size, axis + 1, used, atom, num)) return true;
     *used &= ~mask;
     *num = before;
   }
@@ -57,8 +58,8 @@ static bool take_digits(const msc_atoms *digits, int64_t parts, int at, uint32_t
 }
 
 /* Axes before digits of axes: a user's axis stays in one piece when it can. */
-static bool take_parts(const annotating *an, int64_t parts, uint32_t *used, uint8_t *atom, uint8_t *num) {
-  return take_axes(an, parts, 0, used, atom, num) || take_digits(&an->g.atoms, parts, 0, used, atom, num);
+bool shard_take_parts(const shard_graph *g, int64_t parts, uint32_t *used, uint8_t *atom, uint8_t *num) {
+  return take_axes(g, parts, 0, used, atom, num) || take_digits(&g->atoms, parts, 0, used, atom, num);
 }
 
 static void put_prime_digits(msc_atoms *digits, uint16_t axis, uint32_t *pre, int64_t n) {
@@ -130,7 +131,7 @@ static bool deal_digits(annotating *an, int group) {
   msc_assignment *a = &of->digits;
   memset(a, 0, sizeof *a);
   for (int l = 0; l < of->rule.num_letters; l++)
-    if (!take_parts(an, an->parts[group][l], &used, a->atom[l], &a->num[l])) return msc_op_error(of->leader, MSC_E_INTERNAL, "no digits for letter '%c'", of->rule.letter[l].name);
+    if (!shard_take_parts(&an->g, an->parts[group][l], &used, a->atom[l], &a->num[l])) return msc_op_error(of->leader, MSC_E_INTERNAL, "no digits for letter '%c'", of->rule.letter[l].name);
   of->closed = (1u << of->rule.num_letters) - 1;
   return shard_check_digits(&an->g, group, "in_strategy");
 }
@@ -230,44 +231,9 @@ static bool read_strategies(annotating *an) {
   return true;
 }
 
-/* ---- out_strategy and out_layout: they may only repeat what the rule yields ---- */
-
-/* Does the entry ask for this result?  An unfinished sum counts as its finished one. */
-static bool asks_for(annotating *an, const msc_op *op, const msc_attr_value *e, bool is_layout, const msc_layout *made) {
-  const msc_layout *want = NULL;
-  if (is_layout && !(e->kind == MSC_ATTR_STR && *e->s && msc_layout_parse(an->g.ctx, an->g.mesh, op->loc, e->s, &want)))
-    return e->kind == MSC_ATTR_STR && !*e->s;
-  if (is_layout && (want == made || want->num_partial)) return want == made;
-  if (is_layout)
-    return want->rank == made->rank && !memcmp(want->first, made->first, sizeof want->first) &&
-           !memcmp(want->sub, made->sub, made->first[made->rank] * sizeof *made->sub);
-  bool same = e->kind == MSC_ATTR_LIST && e->list.num == made->rank;
-  for (int d = 0; same && d < made->rank; d++) same = e->list.v[d].kind == MSC_ATTR_INT && e->list.v[d].i == msc_layout_parts(made, d);
-  return same;
-}
-
-/* The reduce-scatter form would be another form of the op. */
-static bool yields(annotating *an, int group, const char *annotation) {
-  const shard_group *of = &an->g.group[group];
-  const msc_op *op = of->leader;
-  const msc_attr_value *v = msc_op_attr(op, annotation);
-  const char *kind = msc_kind_name(op->kind);
-  if (!v) return true;
-  if (v->kind != MSC_ATTR_LIST || v->list.num != op->num_out)
-    return msc_op_error(op, MSC_E_STRATEGY, "%s must have one entry for each of the %d results of %s", annotation, op->num_out, kind);
-  if (!of->by) return msc_op_error(op, MSC_E_UNSUPPORTED, "%s without in_strategy or in_layout is not supported yet", annotation);
-  for (size_t i = 0; i < v->list.num; i++) {
-    const msc_layout *made = shard_layout(&an->g, &an->g.op[op->id], &of->digits, op->num_in + i);
-    if (!asks_for(an, op, &v->list.v[i], !strcmp(annotation, "out_layout"), made))
-      return msc_op_error(op, MSC_E_UNSUPPORTED, "%s: result %zu of %s will be %s; another layout of it is not supported yet", annotation,
-                          i, kind, msc_layout_print(an->g.arena, an->g.mesh, made));
-  }
-  return true;
-}
-
 static void check_results(annotating *an) {
   for (size_t i = 0; i < an->g.num_groups; i++)
-    if (!an->wrong[i] && !(yields(an, (int)i, "out_strategy") && yields(an, (int)i, "out_layout"))) an->ok = false;
+    if (!an->wrong[i] && !(shard_pin_results(&an->g, (int)i, "out_strategy", &an->pins) & shard_pin_results(&an->g, (int)i, "out_layout", &an->pins))) an->ok = false;
 }
 
 static void ignore_strategies(annotating *an, const char *mode) {
@@ -314,7 +280,7 @@ static bool lay_input(annotating *an, size_t arg, size_t input) {
     if (parts[d] < 1 || v->type->dim[d] % parts[d] || an->devices % parts[d])
       return msc_error(ctx, MSC_E_STRATEGY, loc, "dataset_strategy: dimension %d of input %s has %" PRId64 " elements, which cannot be cut into %" PRId64 " parts on %" PRId64 " devices; nearest legal: %s", d, name,
                        v->type->dim[d], parts[d], an->devices, nearest_parts(an->g.arena, v->type->dim[d], an->devices, parts[d]));
-    if (!take_parts(an, parts[d], &used, atom, &own)) return msc_error(ctx, MSC_E_STRATEGY, loc, "dataset_strategy: input %s is cut into more parts than there are devices, %" PRId64, name, an->devices);
+    if (!shard_take_parts(&an->g, parts[d], &used, atom, &own)) return msc_error(ctx, MSC_E_STRATEGY, loc, "dataset_strategy: input %s is cut into more parts than there are devices, %" PRId64, name, an->devices);
     for (int i = 0; i < own; i++) raw.sub[num++] = an->g.atoms.atom[atom[i]];
     raw.first[d + 1] = num;
   }
@@ -395,6 +361,7 @@ static bool check_others(const annotating *an) {
 
 static void store(annotating *an) {
   shard_graph_store(&an->g);
+  for (size_t i = 0; i < an->g.num_groups; i++) msc_op_unset(an->g.group[i].leader, "pins");
   for (size_t i = 0; i < an->g.num_groups; i++)
     for (int k = 0; k < NUM_ANNOTATIONS; k++)
       if (strcmp(annotations[k], "in_strategy")) msc_op_unset(an->g.group[i].leader, annotations[k]); /* the search may reorder a tuple's digits */
@@ -414,8 +381,10 @@ bool pass_strategies(msc_pass_ctx *pass, msc_module *m) {
   check_results(&an);
   if (!lay_inputs(&an) | !check_others(&an) | !an.ok) return false;
   bool configured = cuts_arguments(f);
+  configured |= an.pins != NULL;
   for (size_t i = 0; i < an.g.num_groups; i++) configured |= an.g.group[i].by != NULL;
   if (!shard_searches_time(pass->config) && (mode != MSC_AUTO_PARALLEL || !configured)) apply_default(&an);
   store(&an);
+  shard_insert_pins(&an.g, an.pins);
   return true;
 }

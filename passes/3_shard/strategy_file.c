@@ -104,13 +104,13 @@ static json_t *letters_map(const msc_tensor_letters *t, int num_axes) {
   return map;
 }
 
-static void put_matrix(json_t *to, const msc_op *op, msc_arena *a, const msc_layout *const *in, const msc_layout *const *out) {
+static void put_matrix(json_t *to, const msc_op *op, msc_arena *a, const msc_layout *const *in) {
   msc_rule rule;
   int64_t axis[MSC_MAX_LETTERS + 1], devices = msc_mesh_size(&op->block->func->module->mesh), cut = 1;
   if (!msc_rule_of(op, a, &rule)) return;
   for (int l = 0; l < rule.num_letters; l++) axis[l] = 1;
   for (int t = 0; t < rule.num_tensors; t++) {
-    const msc_layout *l = t < rule.num_in ? in[t] : out[t - rule.num_in];
+    const msc_layout *l = t < rule.num_in ? in[t] : op->out[t - rule.num_in].type->layout;
     for (int d = 0; d < rule.tensor[t].rank; d++) split_parts(&rule, &rule.tensor[t].dim[d], msc_layout_parts(l, d), axis);
   }
   for (int l = 0; l < rule.num_letters; l++) cut *= axis[l];
@@ -130,24 +130,34 @@ static const msc_layout *wanted(const msc_op *op, size_t i) {
   return v && i < v->list.num && msc_layout_parse(msc_op_ctx(op), &op->block->func->module->mesh, op->loc, v->list.v[i].s, &l) ? l : NULL;
 }
 
+/* A result whose layout the user fixed is recorded as its users see it. */
+static const msc_layout *seen_layout(const msc_value *v, bool *out_pinned) {
+  const msc_op *user = v->uses && !v->uses->next ? v->uses->user : NULL;
+  if (!user || !msc_op_attr(user, "pinned") || user->kind != OP_broadcast_to) return v->type->layout;
+  *out_pinned = true;
+  return user->out[0].type->layout;
+}
+
 static json_t *op_json(const msc_func *f, msc_arena *a, const msc_op *op) {
+  bool pinned = false;
   const msc_layout **in = msc_new_array(a, const msc_layout *, op->num_in), **out = msc_new_array(a, const msc_layout *, op->num_out);
   json_t *o = json_object(), *layout = json_object(), *ins = json_array(), *outs = json_array();
   for (size_t i = 0; i < op->num_in; i++) json_array_append_new(ins, layout_json(f, a, in[i] = wanted(op, i)));
-  for (size_t i = 0; i < op->num_out; i++) json_array_append_new(outs, layout_json(f, a, out[i] = op->out[i].type->layout));
+  for (size_t i = 0; i < op->num_out; i++) json_array_append_new(outs, layout_json(f, a, out[i] = seen_layout(&op->out[i], &pinned)));
   put_tuples(o, "in_strategy", op->num_in, in);
   put_tuples(o, "out_strategy", op->num_out, out);
-  put_matrix(o, op, a, in, out);
+  put_matrix(o, op, a, in);
   json_object_set_new(layout, "in", ins);
   json_object_set_new(layout, "out", outs);
   json_object_set_new(o, "layout", layout);
+  if (pinned) json_object_set_new(o, "pinned", json_true());
   json_object_set_new(o, "by", json_string(msc_op_str(op, "by")));
   return o;
 }
 
 /* Only leaders have `by`; the others follow them. */
 static bool is_recorded(const msc_op *op) {
-  if (!msc_op_attr(op, "by")) return false;
+  if (!msc_op_attr(op, "by") || msc_op_attr(op, "pinned")) return false;
   for (size_t i = 0; i < op->num_in; i++)
     if (!wanted(op, i)) return false;
   for (size_t i = 0; i < op->num_out; i++)
@@ -241,6 +251,7 @@ static void load_op(loading *l, msc_op *op, const char *key, json_t *o) {
   else msc_op_set(op, "by", msc_str(l->ctx, by));
   msc_op_unset(op, "in_strategy");
   msc_op_unset(op, "out_strategy");
+  if (json_is_true(json_object_get(o, "pinned"))) msc_op_set(op, "pins", msc_bool(true));
   load_side(l, op, key, json_object_get(layout, "in"), false);
   load_side(l, op, key, json_object_get(layout, "out"), true);
 

@@ -135,11 +135,13 @@ static bool serve(redistributing *r, msc_op *op) {
   return true;
 }
 
-/* A broadcast_to that changes nothing was a place for several users to meet in. */
+/* A broadcast_to that changes nothing was a place for several users to meet in, or the layout that a user fixed for a result. */
 static void drop_idle(msc_func *f) {
+  bool searched = msc_func_attr(f, "searched");
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;
     if (op->kind != OP_broadcast_to || op->out[0].type != op->in[0].value->type || !op->out[0].type->layout) continue;
+    if (!searched && !msc_op_attr(op, "pinned")) continue;
     msc_replace_uses(&op->out[0], op->in[0].value);
     msc_op_erase(op);
   }
@@ -154,7 +156,7 @@ static bool redistribute(msc_pass_ctx *pass, msc_func *f, known_plans *plans) {
     laid |= msc_op_attr(op, "in_layout") != NULL;
     MSC_TRY(serve(&r, op));
   }
-  if (msc_func_attr(f, "searched")) drop_idle(f);
+  drop_idle(f);
   if (laid) msc_func_set(f, "partitioned", msc_bool(true));
   msc_stat(pass, "collectives", r.collectives);
   msc_stat(pass, "bytes received per device", r.bytes);

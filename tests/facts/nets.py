@@ -240,6 +240,7 @@ class Net:
         _, name, args, options = call
         kind = kind_of(name)
         name = self.unique(name)
+        self.operands[name] = ()  # taken: operands are built before their op
         tensors = [a for a in args if isinstance(a, tuple) and a and a[0] in ("call", "ref")]
         plain = [a for a in args if not (isinstance(a, tuple) and a and a[0] in ("call", "ref"))]
         if not tensors and "x" in self.shapes:

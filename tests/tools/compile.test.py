@@ -40,6 +40,19 @@ network("plain.fbs")
 expect(f"compile plain.fbs -o d.bin {MODES} --set strategy_ckpt_load_file=s.json --set strategy_ckpt_save_file=u.json", 0, quiet, "")
 saved, loaded = (json.load(open(name))["ops"] for name in ("s.json", "u.json"))
 expect.check("a loaded strategy file gives the same layouts", {n: op["layout"] for n, op in loaded.items()} == {n: op["layout"] for n, op in saved.items()})
+write("pinned.mlir", """module {
+  "msc.func"() ({
+  ^bb0(%x: tensor<64x32xf32>, %w: tensor<32x8xf32>):
+    %0 = "msc.matmul"(%x, %w) {in_strategy = [[4, 2], [2, 1]], out_strategy = [[8, 1]]} : (tensor<64x32xf32>, tensor<32x8xf32>) -> tensor<64x8xf32> loc("dense")
+    %1 = "msc.relu"(%0) : (tensor<64x8xf32>) -> tensor<64x8xf32> loc("relu")
+    "msc.return"(%1) : (tensor<64x8xf32>) -> ()
+  }) {arg_attrs = [{msc.name = "x", msc.role = "data"}, {msc.init = "zeros", msc.name = "w", msc.role = "parameter"}], results = ["y"], sym_name = "forward"} : () -> ()
+}
+""")
+expect(f"compile pinned.mlir -o e.bin {MODES} --set strategy_ckpt_save_file=v.json", 0, quiet, "")
+expect(f"compile pinned.mlir -o f.bin {MODES} --set strategy_ckpt_load_file=v.json --set strategy_ckpt_save_file=w.json", 0, quiet, "")
+expect.check("a fixed result is recorded as its users see it", json.load(open("v.json"))["ops"]["dense"]["out_strategy"] == [[8, 1]])
+expect.check("and comes back", open("v.json").read() == open("w.json").read())
 for batch in (1, 3, 64, 512):
     network("batch.fbs", "--batch", str(batch))
     expect("compile batch.fbs -o batch.bin", 0, quiet, "")
@@ -122,6 +135,6 @@ refused("plain.fbs --set strategy_ckpt_load_file=half.json", "half.json:1:12: er
 expect("compile plain.fbs -o bad.bin --set strategy_ckpt_load_file=s.json", 1,
        lambda text: "" if text.startswith("s.json:1: error: the strategy file is for 8 devices, device_num is 1 [E0120]\n") else "device_num", "")
 
-expect.no_files("ffn.fbs", "plain.fbs", "batch.fbs", "open.fbs", "bad.fbs", "bad.mlir", "net.mlir", "a.bin", "b.bin", "c.bin", "d.bin", "batch.bin",
+expect.no_files("pinned.mlir", "e.bin", "f.bin", "v.json", "w.json", "ffn.fbs", "plain.fbs", "batch.fbs", "open.fbs", "bad.fbs", "bad.mlir", "net.mlir", "a.bin", "b.bin", "c.bin", "d.bin", "batch.bin",
                 "a.d", "s.json", "t.json", "u.json", "half.json")
 expect.done()

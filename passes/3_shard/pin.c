@@ -1,0 +1,156 @@
+/* pin: out_strategy and out_layout -> results in the layout that their users first see.
+ *
+ * A result without pending sums is as its rule yields it, and the annotation may only repeat that.  Pending sums leave a choice:
+ * the digits they are spread over end nowhere (all_reduce) or cut dimensions further (reduce_scatter).  The choice is kept as an
+ * op after the result, a broadcast_to that changes nothing and through which no sum passes; redistribute drops it again. */
+#include <string.h>
+
+#include "passes/3_shard/shard.h"
+
+typedef struct {
+  shard_graph *g;
+  const msc_op *op;
+  const char *annotation;
+  size_t result;
+  const msc_layout *made; /* as the rule yields it; NULL: the op is not decided */
+} pinning;
+
+static const char *layout_text(const pinning *p, const msc_layout *l) { return msc_layout_print(p->g->arena, p->g->mesh, l); }
+
+/* ---- what can be had ---- */
+
+static bool cannot(const pinning *p) {
+  const char *kind = msc_kind_name(p->op->kind);
+  if (!p->made->num_partial)
+    return msc_op_error(p->op, MSC_E_STRATEGY, "%s: result %zu of %s is %s, which follows from its operands; only a result with pending sums leaves a choice", p->annotation, p->result, kind,
+                        layout_text(p, p->made));
+  return msc_op_error(p->op, MSC_E_STRATEGY, "%s: result %zu of %s is %s; its dimensions stay cut so and may be cut further only by what its sums are spread over, %s", p->annotation, p->result, kind,
+                      layout_text(p, p->made), msc_subaxis_print(p->g->arena, p->g->mesh, p->made->num_partial, p->made->sub + p->made->first[p->made->rank]));
+}
+
+/* Is `want` made's dimensions, cut further by digits of its partial ones at most? */
+static bool follows(const pinning *p, const msc_layout *want) {
+  const msc_atoms *atoms = &p->g->atoms;
+  const msc_layout *made = p->made;
+  uint8_t mine[MSC_MAX_SUBAXES], theirs[MSC_MAX_SUBAXES];
+  uint32_t pending = 0;
+  int num = msc_atoms_in(atoms, made->num_partial, made->sub + made->first[made->rank], mine);
+  for (int i = 0; i < num; i++) pending |= 1u << mine[i];
+  for (int d = 0; d < made->rank; d++) {
+    int a = msc_atoms_in(atoms, made->first[d + 1] - made->first[d], made->sub + made->first[d], mine);
+    int b = msc_atoms_in(atoms, want->first[d + 1] - want->first[d], want->sub + want->first[d], theirs);
+    if (b < a || memcmp(mine, theirs, (size_t)a)) return false;
+    for (int i = a; i < b; i++)
+      if (!(pending >> theirs[i] & 1)) return false;
+  }
+  return true;
+}
+
+/* ---- the annotation's entry as a layout ---- */
+
+static bool read_layout(const pinning *p, const msc_attr_value *e, const msc_layout **out_layout) {
+  *out_layout = NULL;
+  if (e->kind != MSC_ATTR_STR) return msc_op_error(p->op, MSC_E_STRATEGY, "%s: the entry of result %zu must be the text of a layout", p->annotation, p->result);
+  if (!*e->s) return true;
+  MSC_TRY(msc_layout_parse(p->g->ctx, p->g->mesh, p->op->loc, e->s, out_layout));
+  const msc_type *t = p->op->out[p->result].type;
+  if ((*out_layout)->rank != t->rank) return msc_op_error(p->op, MSC_E_STRATEGY, "%s: result %zu has rank %d, its layout %s has rank %d", p->annotation, p->result, t->rank, e->s, (*out_layout)->rank);
+  if (p->made || (msc_layout_fits(*out_layout, t) && !(*out_layout)->num_partial)) return true;
+  return msc_op_error(p->op, MSC_E_STRATEGY, "%s: result %zu of %s cannot have the layout %s", p->annotation, p->result, msc_kind_name(p->op->kind), e->s);
+}
+
+static bool is_tuple(const pinning *p, const msc_attr_value *e) {
+  const msc_type *t = p->op->out[p->result].type;
+  if (e->kind != MSC_ATTR_LIST || e->list.num != (size_t)t->rank)
+    return msc_op_error(p->op, MSC_E_STRATEGY, "%s: the entry of result %zu must be a list of parts, one for each of its %d dimensions", p->annotation, p->result, t->rank);
+  for (size_t d = 0; d < e->list.num; d++)
+    if (e->list.v[d].kind != MSC_ATTR_INT || e->list.v[d].i < 1 || e->list.v[d].i > MSC_MAX_DEVICES)
+      return msc_op_error(p->op, MSC_E_STRATEGY, "%s: dimension %zu of result %zu: the number of parts must be an integer of at least 1", p->annotation, d, p->result);
+  return true;
+}
+
+/* Parts that the operands already make stay where they are; the others are dealt from the pending digits, or from all when the op
+ * is not decided. */
+static bool read_tuple(const pinning *p, const msc_attr_value *e, const msc_layout **out_layout) {
+  const msc_type *t = p->op->out[p->result].type;
+  const msc_layout *made = p->made;
+  uint32_t used = made ? ~0u : 0;
+  uint8_t atom[MSC_MAX_SUBAXES];
+  msc_layout raw;
+  int num = 0;
+  memset(&raw, 0, sizeof raw);
+  MSC_TRY(is_tuple(p, e));
+  raw.rank = (uint8_t)t->rank;
+  int pending = made ? msc_atoms_in(&p->g->atoms, made->num_partial, made->sub + made->first[made->rank], atom) : 0;
+  for (int i = 0; i < pending; i++) used &= ~(1u << atom[i]);
+  for (int d = 0; d < t->rank; d++) {
+    int64_t parts = e->list.v[d].i, have = made ? msc_layout_parts(made, d) : 1;
+    uint8_t own = 0;
+    for (int i = made ? made->first[d] : 0; made && i < made->first[d + 1]; i++) raw.sub[num++] = made->sub[i];
+    if (parts % have || !shard_take_parts(p->g, parts / have, &used, atom, &own)) {
+      if (made) return cannot(p);
+      return msc_op_error(p->op, MSC_E_STRATEGY, "%s: dimension %d of result %zu cannot be cut into %" PRId64 " parts on %" PRId64 " devices", p->annotation, d, p->result, parts, msc_mesh_size(p->g->mesh));
+    }
+    for (int i = 0; i < own; i++) raw.sub[num++] = p->g->atoms.atom[atom[i]];
+    raw.first[d + 1] = (uint8_t)num;
+  }
+  *out_layout = msc_layout_of(p->g->ctx, p->g->mesh, &raw);
+  if (made || msc_layout_fits(*out_layout, t)) return true;
+  return msc_op_error(p->op, MSC_E_STRATEGY, "%s: the parts do not divide result %zu of %s", p->annotation, p->result, msc_kind_name(p->op->kind));
+}
+
+/* ---- all results of a group's leader ---- */
+
+static bool pin_result(pinning *p, const msc_attr_value *e, bool is_layout, bool repeats, shard_pin **list) {
+  const msc_layout *want = NULL;
+  MSC_TRY(is_layout ? read_layout(p, e, &want) : read_tuple(p, e, &want));
+  if (!want || want == p->made) return true;
+  if (p->made && !follows(p, want)) return cannot(p);
+  if (p->made && want->num_partial) return cannot(p);
+  if (repeats) return true; /* a strategy file tells every result; only the pinned ones are */
+  shard_pin *pin = msc_new(p->g->arena, shard_pin);
+  *pin = (shard_pin){(msc_op *)(uintptr_t)p->op, p->result, want, *list};
+  *list = pin;
+  return true;
+}
+
+bool shard_pin_results(shard_graph *g, int group, const char *annotation, shard_pin **list) {
+  const shard_group *of = &g->group[group];
+  const msc_op *op = of->leader;
+  const msc_attr_value *v = msc_op_attr(op, annotation);
+  bool ok = true, repeats = msc_op_attr(op, "by") && !msc_op_attr(op, "pins"); /* both: from a strategy file */
+  if (!v) return true;
+  if (v->kind != MSC_ATTR_LIST || v->list.num != op->num_out)
+    return msc_op_error(op, MSC_E_STRATEGY, "%s must have one entry for each of the %d results of %s", annotation, op->num_out, msc_kind_name(op->kind));
+  for (size_t i = 0; i < v->list.num; i++) {
+    pinning p = {g, op, annotation, i, of->by ? shard_layout(g, &g->op[op->id], &of->digits, op->num_in + i) : NULL};
+    ok &= pin_result(&p, &v->list.v[i], !strcmp(annotation, "out_layout"), repeats, list);
+  }
+  return ok;
+}
+
+/* The op that keeps the layout; its letters are the dimensions. */
+static void insert(shard_graph *g, const shard_pin *pin) {
+  msc_value *from = &pin->op->out[pin->result];
+  msc_op *to = msc_op_new(g->func, OP_broadcast_to, 1, &from, 1, pin->op->loc);
+  msc_attr *digits = NULL;
+  size_t num = 0;
+  to->name = pin->op->name;
+  msc_op_set(to, "shape", msc_ints(g->ctx, (size_t)from->type->rank, from->type->dim));
+  msc_op_set(to, "pinned", msc_bool(true));
+  msc_op_set(to, "by", msc_str(g->ctx, "user"));
+  msc_insert_after(pin->op, to);
+  msc_infer(to);
+  for (int d = 0; d < from->type->rank; d++) {
+    char name[2] = {(char)('A' + d), 0};
+    const char *text = msc_subaxis_print(g->arena, g->mesh, pin->layout->first[d + 1] - pin->layout->first[d], pin->layout->sub + pin->layout->first[d]);
+    if (from->type->dim[d] != 1) msc_put_attr(g->ctx, &digits, &num, name, msc_str(g->ctx, text));
+  }
+  msc_op_set(to, "sharding", (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, digits}});
+  msc_replace_uses(from, &to->out[0]);
+  msc_set_operand(to, 0, from);
+}
+
+void shard_insert_pins(shard_graph *g, const shard_pin *list) {
+  for (const shard_pin *p = list; p; p = p->next) insert(g, p);
+}
