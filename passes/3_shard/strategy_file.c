@@ -150,7 +150,12 @@ static json_t *op_json(const msc_func *f, msc_arena *a, const msc_op *op) {
   json_object_set_new(layout, "in", ins);
   json_object_set_new(layout, "out", outs);
   json_object_set_new(o, "layout", layout);
-  if (pinned) json_object_set_new(o, "pinned", json_true());
+  if (pinned) {
+    json_t *made = json_array(); /* what the op itself yields */
+    for (size_t i = 0; i < op->num_out; i++) json_array_append_new(made, layout_json(f, a, op->out[i].type->layout));
+    json_object_set_new(layout, "made", made);
+    json_object_set_new(o, "pinned", json_true());
+  }
   json_object_set_new(o, "by", json_string(msc_op_str(op, "by")));
   return o;
 }

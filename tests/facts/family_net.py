@@ -346,7 +346,7 @@ def partial_sum(given, expected):
     file = net.strategies(*PROPAGATION, f"device_num={given['devices']}", mesh_set(mesh))
     op = file["ops"][last]
     layout, shape = op["layout"]["out"][0], output_shape(net)
-    verb, group = unfinished(file["mesh"], layout, shape)
+    verb, group = unfinished(file["mesh"], op["layout"].get("made", [layout])[0], shape, to=layout)
     slices = sliced(file["mesh"], layout, shape)
     return {"last_matmul_out": [n // s for n, s in zip(shape, slices)], "collective": verb, "ranks": sorted(group)}
 

@@ -110,11 +110,11 @@ def sliced(mesh, layout, shape):
     return msc("layout", "--mesh", mesh, "--layout", re.sub(r" partial.*", "", layout), "--shape", listed(shape), "--rank", 0)["slice_shape"]
 
 
-def unfinished(mesh, layout, shape, rank=0):
+def unfinished(mesh, layout, shape, rank=0, to=None):
     """(verb, its group) that finishes a partial result, or (None, [])"""
     if "partial" not in layout:
         return None, []
-    plan = msc("reshard", "--mesh", mesh, "--shape", listed(shape), "--from", layout, "--to", re.sub(r" partial.*", "", layout), "--rank", rank)
+    plan = msc("reshard", "--mesh", mesh, "--shape", listed(shape), "--from", layout, "--to", re.sub(r" partial.*", "", to or layout), "--rank", rank)
     return {"all_reduce": "AllReduce", "reduce_scatter": "ReduceScatter"}.get(plan["steps"][0]["op"], plan["steps"][0]["op"]), plan["steps"][0]["ranks"]
 
 
@@ -140,7 +140,7 @@ def answer(word, given, expected):
     got["out_slice_without_consumer"] = got["out_slice"]
     for n, m, s in zip(names, maps, slices):
         got[f"{n}_map"], got[f"{n}_slice"] = m, s
-    verb, group = unfinished(mesh, out_layout, out_shape, given.get("rank", 0))
+    verb, group = unfinished(mesh, op["layout"].get("made", [out_layout])[0], out_shape, given.get("rank", 0), out_layout)
     got |= {"forward_ops": [verb] if verb else [], "collective": verb, f"ranks_for_rank{given.get('rank', 0)}": group}
     return got
 
@@ -239,8 +239,8 @@ def layout_api(given, expected):
     shape = output_shape(net)
     got = {"w_slice": w, "x_slice": x, "out_slice": sliced(file["mesh"], op["layout"]["out"][0], shape)}
     if "reduction" in expected or "collective" in expected:
-        partial = op["layout"]["out"][0]
-        target = op.get("out_layout") or (text_of(given["out"]) if given.get("out") else re.sub(r" partial.*", "", partial))
+        partial = op["layout"].get("made", op["layout"]["out"])[0]
+        target = re.sub(r" partial.*", "", op["layout"]["out"][0])
         steps = msc("reshard", "--mesh", file["mesh"], "--shape", listed(shape), "--from", partial, "--to", target)["steps"] if "partial" in partial else []
         names = [{"reduce_scatter": "ReduceScatter", "all_reduce": "AllReduce"}.get(s["op"], s["op"]) for s in steps]
         got |= {k: names[0] if len(names) == 1 else names or None for k in ("reduction", "collective")}

@@ -226,7 +226,7 @@ class Net:
             v = getattr(self.g, kind)(*args, name=name, **attrs, **self.hints.get(name, {}))
         except (Error, TypeError) as e:
             raise Refused(str(e)) from None
-        self.operands[name] = args
+        self.operands[name] = (*args, *(v for v in attrs.values() if hasattr(v, "number")))
         return v
 
     def unique(self, name):
@@ -341,8 +341,8 @@ class Net:
 
     def make_batch_norm(self, name, tensors, plain, options):
         x = self.operand(tensors[0])
-        scale, shift = (self.g.parameter(self.unique(f"{name}.{n}"), "f32", [x.shape[1]], init="ones") for n in ("scale", "shift"))
-        out = self.op("batch_norm", x, scale, shift, name=name)
+        more = [self.g.parameter(f"{name}.{n}", "f32", [x.shape[1]], init="ones") for n in ("scale", "shift", "mean", "variance")]
+        out = self.op("batch_norm", x, *more, name=name)
         return out[0] if isinstance(out, list) else out
 
     def make_lp_norm(self, name, tensors, plain, options):
@@ -357,7 +357,7 @@ class Net:
     def make_rms_norm(self, name, tensors, plain, options):
         x, gamma = self.operand(tensors[0]), self.operand(tensors[1])
         if hasattr(self.g, "rms_norm"):
-            return self.op("rms_norm", x, gamma, name=name)
+            return self.op("rms_norm", x, gamma=gamma, name=name)
         raise Unsupported("there is no op rms_norm")
 
     def make_softmax_ce(self, name, tensors, plain, options):
