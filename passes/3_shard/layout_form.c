@@ -100,12 +100,12 @@ static bool letters_known(const placing *p, const msc_dim_letters *dim) {
   return true;
 }
 
-/* Of a result, digits that cut a letter of the operands are left to pin.c. */
-static int free_digits(const placing *p, int num, const uint8_t *atom) {
+/* Of a result, digits that cut a letter which it does not have are left to pin.c. */
+static int free_digits(const placing *p, const msc_dim_letters *dim, int num, const uint8_t *atom) {
   const msc_assignment *a = &p->group->digits;
   for (int i = 0; i < num; i++)
     for (int l = 0; l < p->group->rule.num_letters; l++)
-      if (memchr(a->atom[l], atom[i], a->num[l])) return i;
+      if (!memchr(dim->letter, l, dim->num) && memchr(a->atom[l], atom[i], a->num[l])) return i;
   return num;
 }
 
@@ -116,7 +116,7 @@ static bool place_dim(placing *p, int tensor, int dim, int num, const msc_subaxi
   memset(&here, 0, sizeof here);
   if (tensor >= p->op->num_in && letters_known(p, letters)) return true; /* pin.c says what else a result may be */
   int count = msc_atoms_in(&p->g->atoms, num, s, atom);
-  if (tensor >= p->op->num_in) count = free_digits(p, count, atom);
+  if (tensor >= p->op->num_in) count = free_digits(p, letters, count, atom);
   if (!split_digits(p, letters, count, atom, &here)) return cannot_cut(p, tensor, dim, digits_text(p, num, s));
   for (int i = 0; i < letters->num; i++) {
     int l = letters->letter[i];
