@@ -80,22 +80,35 @@ static bool fine_digits(const msc_mesh *mesh, const msc_reshard_options *options
   return msc_atoms_of(mesh, 3, all, out_digits) || msc_atoms_of(mesh, 2, all, out_digits);
 }
 
-static void coarse_digits(const msc_mesh *mesh, const msc_reshard_options *options, const msc_layout *from, const msc_layout *to, msc_atoms *out_digits) {
-  borders axis[MSC_MAX_AXES] = {{0}};
+static void put_borders(const msc_mesh *mesh, const msc_reshard_options *options, int num, const msc_layout *const *layout, borders *axis) {
   for (int a = 0; a < mesh->num_axes; a++) {
     add_border(&axis[a], 1);
     add_border(&axis[a], (uint32_t)mesh->axis[a].size);
   }
-  add_layout_borders(axis, from);
-  add_layout_borders(axis, to);
+  for (int i = 0; i < num; i++) add_layout_borders(axis, layout[i]);
   msc_layout links = links_layout(options);
   add_layout_borders(axis, &links);
-  add_common_borders(axis, from, to);
-  add_common_borders(axis, to, from);
+}
+
+static void digits_between(const msc_mesh *mesh, const borders *axis, msc_atoms *out_digits) {
   out_digits->num = 0;
   for (int a = 0; a < mesh->num_axes; a++)
     for (int i = 1; i < axis[a].num && out_digits->num < MSC_MAX_SUBAXES; i++)
       out_digits->atom[out_digits->num++] = (msc_subaxis){(uint32_t)a, axis[a].at[i - 1], axis[a].at[i] / axis[a].at[i - 1]};
+}
+
+void msc_reshard_digits(const msc_mesh *mesh, const msc_reshard_options *options, int num, const msc_layout *const *layout, msc_atoms *out_digits) {
+  borders axis[MSC_MAX_AXES] = {{0}};
+  put_borders(mesh, options, num, layout, axis);
+  digits_between(mesh, axis, out_digits);
+}
+
+static void coarse_digits(const msc_mesh *mesh, const msc_reshard_options *options, const msc_layout *from, const msc_layout *to, msc_atoms *out_digits) {
+  borders axis[MSC_MAX_AXES] = {{0}};
+  put_borders(mesh, options, 2, (const msc_layout *[]){from, to}, axis);
+  add_common_borders(axis, from, to);
+  add_common_borders(axis, to, from);
+  digits_between(mesh, axis, out_digits);
 }
 
 /* Where each digit stands in layout number `which`. */
@@ -260,6 +273,47 @@ bool msc_reshard_problem_of(msc_context *ctx, const msc_mesh *mesh, const msc_re
   put_target(p);
   if (options->time) put_links(p);
   return true;
+}
+
+void msc_reshard_problem_with(msc_context *ctx, const msc_mesh *mesh, const msc_reshard_options *options, const msc_type *type,
+                              const msc_atoms *digits, reshard_problem *out_problem) {
+  reshard_problem *p = out_problem;
+  memset(p, 0, sizeof *p);
+  p->ctx = ctx, p->mesh = mesh, p->options = options, p->type = type;
+  p->rank = type->rank, p->num_atoms = digits->num;
+  for (int i = 0; i < digits->num; i++) {
+    put_run(p, &(run){.num = 1, .digit = {digits->atom[i]}}, i);
+    p->class_of[i] = (uint8_t)i;
+    p->coarse |= !p->prime[i];
+  }
+  p->elem_bytes = msc_dtype_bytes(type->dtype);
+  p->total_bytes = msc_type_bytes(type);
+  put_target(p);
+  put_links(p);
+}
+
+bool msc_reshard_state_with(const reshard_problem *p, const msc_layout *l, reshard_state *out_state) {
+  memset(out_state, 0, sizeof *out_state);
+  int num_digits = l->first[l->rank] + l->num_partial;
+  for (int i = 0; i < num_digits; i++) {
+    int d = 0;
+    uint32_t at = l->sub[i].pre, end = at * l->sub[i].size;
+    while (d < l->rank && i >= l->first[d + 1]) d++;
+    for (int a = 0; a < p->num_atoms && at < end; a++) {
+      if (p->digit[a][0].axis != l->sub[i].axis || p->digit[a][0].pre != at) continue;
+      at *= p->digit[a][0].size;
+      if (d == l->rank) out_state->partial |= 1u << a;
+      else out_state->atom[d][out_state->num[d]++] = (uint8_t)a;
+    }
+    if (at != end) return false;
+  }
+  return true;
+}
+
+void msc_reshard_aim(reshard_problem *p, const msc_layout *from, const msc_layout *to, const reshard_state *from_state, const reshard_state *to_state) {
+  p->from_layout = from, p->to_layout = to;
+  p->from = *from_state, p->to = *to_state;
+  put_target(p);
 }
 
 /* Not in normal form. */

@@ -160,19 +160,27 @@ static int64_t rounds(reshard_verb verb, int64_t k) {
   return verb == ALL_REDUCE ? 2 * log : k - 1;
 }
 
+int64_t msc_reshard_whole_ns(double ns) { return ns < 1e17 ? (int64_t)(ns + 0.5) : (int64_t)1e17; }
+
+double msc_reshard_fixed_ns(const reshard_problem *p, reshard_verb verb, uint32_t atoms, int64_t k) {
+  double alpha = 0;
+  for (uint32_t m = atoms; m; m &= m - 1)
+    if (p->alpha_ns[__builtin_ctz(m)] > alpha) alpha = p->alpha_ns[__builtin_ctz(m)];
+  return p->options->launch_ns + (double)rounds(verb, k) * alpha;
+}
+
 int64_t msc_reshard_ns(const reshard_problem *p, reshard_verb verb, uint32_t atoms, int64_t k, int64_t bytes) {
-  double latency = 0, rate = 0;
+  double rate = 0;
   for (uint32_t m = atoms; m; m &= m - 1) {
-    int a = __builtin_ctz(m);
-    if (p->alpha_ns[a] > latency) latency = p->alpha_ns[a];
-    if (p->bytes_per_ns[a] > 0 && (rate == 0 || p->bytes_per_ns[a] < rate)) rate = p->bytes_per_ns[a];
+    double own = p->bytes_per_ns[__builtin_ctz(m)];
+    if (own > 0 && (rate == 0 || own < rate)) rate = own;
   }
-  return (int64_t)(p->options->launch_ns + (double)rounds(verb, k) * latency + (rate > 0 ? (double)bytes / rate : 0) + 0.5);
+  return msc_reshard_whole_ns(msc_reshard_fixed_ns(p, verb, atoms, k) + (rate > 0 ? (double)bytes / rate : 0));
 }
 
 /* Sets the cost of an edge over a group; false when it is over the budget. */
 static bool price(expansion *x, reshard_verb verb, uint32_t atoms, int64_t k, int64_t bytes) {
-  x->edge = (reshard_edge){verb, bytes, 0};
+  x->edge = (reshard_edge){verb, bytes, 0, atoms};
   if (x->p->options->time) x->edge.ns = msc_reshard_ns(x->p, verb, atoms, k, bytes);
   return (x->p->options->time ? x->edge.ns : bytes) <= x->budget;
 }
@@ -327,7 +335,7 @@ static void slice(expansion *x) {
   const reshard_problem *p = x->p;
   uint32_t used = msc_reshard_used(p, x->from);
   if (p->options->peak && x->local > p->options->peak) return;
-  x->edge = (reshard_edge){SLICE, 0, 0};
+  x->edge = (reshard_edge){.verb = SLICE};
   if (!is_hopeful(x)) return;
   for (int a = 0; a < p->num_atoms; a++) {
     if ((used >> a & 1) || (x->twins[a] & ~used)) continue;
@@ -394,7 +402,7 @@ static void permute(expansion *x) {
     if (skips_twin(x, partial, all)) continue;
     x->s = *x->from;
     x->s.partial = partial;
-    x->edge = (reshard_edge){PERMUTE, x->local, (int64_t)least_ns};
+    x->edge = (reshard_edge){PERMUTE, x->local, msc_reshard_whole_ns(least_ns - 1), 0};
     if (p->rank) x->s.num[0] = 0;
     reshard_hope hope = msc_reshard_hope(p, partial, x->budget - (p->options->time ? x->edge.ns : x->edge.bytes));
     x->nested = hope == HOPE_NESTED;
@@ -402,9 +410,21 @@ static void permute(expansion *x) {
   }
 }
 
+/* Both measured in their common divisor: a block of `to` may begin anywhere in a block of s. */
+static int64_t even_pieces(int64_t parts, int64_t to_parts) {
+  int64_t a = parts, b = to_parts;
+  while (b) {
+    int64_t rest = a % b;
+    a = b, b = rest;
+  }
+  int64_t block = to_parts / a, to_block = parts / a;
+  return (block - 1 + to_block + block - 1) / block;
+}
+
 /* Blocks of s that a block of `to` meets, at most. */
 static int64_t pieces_in_dim(const reshard_problem *p, const reshard_state *s, const reshard_state *to, int d) {
   int64_t n = p->type->dim[d], parts = msc_reshard_parts(p, s, d), to_parts = msc_reshard_parts(p, to, d), most = 1;
+  if (n % parts == 0 && n % to_parts == 0) return even_pieces(parts, to_parts);
   int64_t block = (n + parts - 1) / parts, to_block = (n + to_parts - 1) / to_parts;
   for (int64_t i = 0; i < to_parts && to_block; i++) {
     int64_t begin = i * to_block, end = begin + to_block < n ? begin + to_block : n;
@@ -420,16 +440,27 @@ static uint32_t exchanged_atoms(const expansion *x) {
   return used & ~msc_reshard_used(x->p, &x->s) ? moved : moved & used;
 }
 
-static void emit_exchanged(expansion *x) {
+static bool price_exchange(expansion *x) {
   const reshard_problem *p = x->p;
   int64_t bytes, terms, peers = 1;
-  if (!msc_reshard_direct(p, x->from, &x->s, &bytes, &terms)) return;
+  if (!msc_reshard_direct(p, x->from, &x->s, &bytes, &terms)) return false;
   for (int d = 0; d < p->rank && p->options->time; d++) peers *= pieces_in_dim(p, x->from, &x->s, d);
-  if (peak_allows(x, msc_reshard_local(p, &x->s)) && price(x, EXCHANGE, exchanged_atoms(x), peers * terms + 1, bytes)) emit(x);
+  return price(x, EXCHANGE, exchanged_atoms(x), peers * terms + 1, bytes);
+}
+
+static void emit_exchanged(expansion *x) {
+  if (price_exchange(x) && peak_allows(x, msc_reshard_local(x->p, &x->s))) emit(x);
+}
+
+bool msc_reshard_exchange(const reshard_problem *p, const reshard_state *from, const reshard_state *to, reshard_edge *out_edge) {
+  expansion x = {.p = p, .from = from, .s = *to, .budget = INT64_MAX, .places = places_of(p, from)};
+  bool ok = price_exchange(&x);
+  *out_edge = x.edge;
+  return ok;
 }
 
 /* Into the target.  A sum is also brought into parts of the target's parts, which are gathered afterwards: then devices that
- * would all compute the same sums share the work. */
+ * would all compute the same sums share the work.  (Not with time: one message per peer is dear there.) */
 static void exchange(expansion *x) {
   const reshard_problem *p = x->p;
   bool many = p->uneven && msc_mesh_size(p->mesh) > 256 && msc_reshard_key(p, x->from) != msc_reshard_key(p, &p->from);
@@ -438,7 +469,7 @@ static void exchange(expansion *x) {
   x->edge.verb = EXCHANGE;
   x->nested = false;
   emit_exchanged(x);
-  if (p->uneven || !(x->from->partial & ~p->to.partial) || (p->to.partial & ~x->from->partial)) return;
+  if (p->uneven || p->options->time || !(x->from->partial & ~p->to.partial) || (p->to.partial & ~x->from->partial)) return;
   uint32_t spare = ((1u << p->num_atoms) - 1) & ~msc_reshard_used(p, &p->to);
   x->gains = (1u << p->rank) - 1;
   for (int d = 0; d < p->rank; d++) x->parts[d] = msc_reshard_parts(p, &p->to, d);
@@ -467,6 +498,6 @@ void msc_reshard_expand(const reshard_problem *p, const reshard_state *s, const 
   if (wanted->only_slices) return;
   drop_suffixes(&x, 0, 0, 0);
   reduce(&x);
-  exchange(&x);
+  if (!wanted->no_exchange) exchange(&x);
   if (wanted->movable && peak_allows(&x, x.local)) permute(&x);
 }

@@ -40,6 +40,8 @@ typedef struct {
   const msc_mesh *mesh;
   const msc_reshard_options *options;
   const msc_type *type;
+  struct reshard_net **nets; /* made so far, in nets_arena; may be NULL */
+  msc_arena *nets_arena;
   const msc_layout *from_layout, *to_layout;
   int rank, num_atoms;
   int64_t size[RESHARD_ATOMS];
@@ -66,6 +68,15 @@ int msc_reshard_max_atoms(const msc_reshard_options *options); /* digits that ar
 /* Chooses the atoms and writes from and to with them; false: the layouts have no common atoms, or too many. */
 bool msc_reshard_problem_of(msc_context *ctx, const msc_mesh *mesh, const msc_reshard_options *options, const msc_type *type,
                             const msc_layout *from, const msc_layout *to, reshard_problem *out_problem);
+/* The same with given digits as atoms, and from and to empty. */
+void msc_reshard_problem_with(msc_context *ctx, const msc_mesh *mesh, const msc_reshard_options *options, const msc_type *type,
+                              const msc_atoms *digits, reshard_problem *out_problem);
+/* Digits cut where an axis, a link or one of the layouts ends. */
+void msc_reshard_digits(const msc_mesh *mesh, const msc_reshard_options *options, int num, const msc_layout *const *layout, msc_atoms *out_digits);
+/* False: it cuts where no digit ends. */
+bool msc_reshard_state_with(const reshard_problem *p, const msc_layout *l, reshard_state *out_state);
+/* Sets from and to. */
+void msc_reshard_aim(reshard_problem *p, const msc_layout *from, const msc_layout *to, const reshard_state *from_state, const reshard_state *to_state);
 const msc_layout *msc_reshard_layout(const reshard_problem *p, const reshard_state *s);
 const char *msc_reshard_text(const reshard_problem *p, msc_arena *arena, const reshard_state *s);
 
@@ -85,6 +96,7 @@ bool msc_reshard_only_sliced(const reshard_problem *p, const reshard_state *a, c
 typedef struct {
   reshard_verb verb;
   int64_t bytes, ns;
+  uint32_t atoms;    /* of the group */
 } reshard_edge;
 
 /* Which edges out of a state are of interest. */
@@ -92,6 +104,7 @@ typedef struct {
   int64_t budget;    /* bytes or ns: those on a path to the target that costs no more, as far as bounds can tell */
   uint32_t movable;  /* permutes move only these atoms */
   bool only_slices;
+  bool no_exchange;
   bool twins;        /* also what differs only by a swap of atoms that the state does not tell apart */
 } reshard_wanted;
 
@@ -100,8 +113,12 @@ typedef struct {
 typedef void reshard_emit(void *user, const reshard_state *to, const reshard_edge *edge);
 void msc_reshard_expand(const reshard_problem *p, const reshard_state *s, const reshard_wanted *wanted, reshard_emit *emit, void *user);
 /* Time of one step with this many bytes over a group of k. */
+double msc_reshard_fixed_ns(const reshard_problem *p, reshard_verb verb, uint32_t atoms, int64_t k); /* without bytes */
+int64_t msc_reshard_whole_ns(double ns); /* rounded, and no more than some years */
 int64_t msc_reshard_ns(const reshard_problem *p, reshard_verb verb, uint32_t atoms, int64_t k, int64_t bytes);
 int64_t msc_reshard_all_reduce_bytes(int64_t k, int64_t local);
+/* The exchange from one state into another; false: partial values forbid it. */
+bool msc_reshard_exchange(const reshard_problem *p, const reshard_state *from, const reshard_state *to, reshard_edge *out_edge);
 /* The cost of a given all_reduce or all_gather. */
 void msc_reshard_price(const reshard_problem *p, reshard_verb verb, const reshard_state *from, const reshard_state *to, reshard_edge *out_edge);
 int64_t msc_reshard_peak(const reshard_problem *p, reshard_verb verb, const reshard_state *from, const reshard_state *to);
@@ -141,6 +158,17 @@ typedef struct {
 /* The best path from p->from to p->to in `arena`; false: there is none.  cost_only: any path of least cost.
  * out_proven: false when the search was cut short and a cheaper one may exist. */
 bool msc_reshard_search(const reshard_problem *p, msc_arena *arena, bool cost_only, reshard_path *out_path, bool *out_proven);
+/* ---- reshard_net.c ---- */
+
+/* All states of few atoms and the steps between them, made once for all types and sources. */
+typedef struct reshard_net reshard_net;
+/* One that knows all these layouts, from *nets or new in it; NULL: that would be too large. */
+reshard_net *msc_reshard_net_for(reshard_net **nets, msc_arena *arena, const reshard_problem *p);
+/* Least times from p->from to each of these states, -1: no way.  p has the net's atoms; states must divide its type. */
+void msc_reshard_net_costs(reshard_net *net, const reshard_problem *p, msc_arena *scratch, int num, const reshard_state *to, int64_t *out_ns);
+/* A path of that time from p->from to p->to. */
+bool msc_reshard_net_path(reshard_net *net, const reshard_problem *p, msc_arena *arena, reshard_path *out_path);
+
 /* Least peak of all paths. */
 int64_t msc_reshard_least_peak(const reshard_problem *p, msc_arena *arena);
 

@@ -416,7 +416,7 @@ static void consider_slices(stepping *t, stop at) {
     for (int i = before; i < t->num_sliced; i++) stack[depth++] = i;
   }
   for (int i = 1; i < t->num_sliced; i++)
-    if (t->sliced[i].state == target || has_traffic_out(t->w, t->sliced[i].state)) offer(t, t->sliced[i], &(reshard_edge){SLICE, 0, 0});
+    if (t->sliced[i].state == target || has_traffic_out(t->w, t->sliced[i].state)) offer(t, t->sliced[i], &(reshard_edge){.verb = SLICE});
 }
 
 static bool walk(ways *w, reshard_path *path) {
@@ -465,6 +465,8 @@ bool msc_reshard_search(const reshard_problem *p, msc_arena *arena, bool cost_on
   open_search(&s, p, arena, 1, EASY_WORK, NULL, NO_COST);
   s.cost_only = cost_only;
   run(&s);
+  reshard_net *net = !s.proven && s.work > s.most_work && p->nets ? msc_reshard_net_for(p->nets, p->nets_arena, p) : NULL;
+  if (net) return *out_proven = true, msc_reshard_net_path(net, p, arena, out_path);
   if (!s.proven && s.work > s.most_work) {
     cost limit = s.limit;
     open_search(&s, p, arena, 1, p->options->time ? MOST_WORK_TIME : MOST_WORK, msc_reshard_tallies_new(p, arena), limit);

@@ -485,6 +485,17 @@ static int64_t count_ns(const msc_type *t, msc_op_kind verb, const msc_layout *f
   return (int64_t)(o->launch_ns + (double)rounds * latency + (double)count_bytes(t, verb, from, to) / rate + 0.5);
 }
 
+/* Rows of times are what the plans cost one by one. */
+static void expect_rows(const msc_type *t, msc_reshard *r) {
+  int64_t row[MAX_STATES];
+  for (int u = 0; u < num_states; u += 7) {
+    msc_reshard_costs(r, t, 1, &states[u], num_states, states, row);
+    for (int v = 0; v < num_states; v++)
+      if (row[v] != msc_reshard_cost(r, t, states[u], states[v]))
+        fail_msg("%s -> %s: %ld ns in the row, %ld alone", text_of(states[u]), text_of(states[v]), (long)row[v], (long)msc_reshard_cost(r, t, states[u], states[v]));
+  }
+}
+
 /* The same brute force with time for bytes: bandwidth counts, then latency does.  It has no exchange, which may do better. */
 static void test_all_pairs_in_time(void **state) {
   (void)state;
@@ -520,6 +531,7 @@ static void test_all_pairs_in_time(void **state) {
       if (ok && p.ns != best[u][v].bytes) fail_msg("%s -> %s: %ld ns, brute force %ld", text_of(states[u]), text_of(states[v]), (long)p.ns, (long)best[u][v].bytes);
       if (ok) assert_int_equal(msc_reshard_cost(r, t, states[u], states[v]), p.ns);
     }
+    expect_rows(t, r);
   }
 }
 
