@@ -27,17 +27,21 @@ typedef struct {
   place *state;
   uint64_t *key;
   uint8_t *used;     /* by state: digits that cut a dimension */
-  uint32_t *first;   /* by state: its edges */
+  uint32_t *first, *end; /* by state: its edges; end 0: not made yet */
   edge *edge;
   uint32_t *slot;    /* open addressing, state + 1 */
   size_t mask;
+  int64_t *distance; /* by state, of the run at hand */
+  uint8_t *wanted;
+  size_t room_distance;
 } graph;
 
 /* Costs of a shape. */
 typedef struct shape {
   const msc_type *type;
   int64_t bucket;
-  bool *fits;                              /* by state */
+  int8_t *fits;                            /* by state: 0 not asked, 1 yes, -1 no */
+  size_t room;
   int64_t ns[NUM_VERBS][MASKS][MASKS];     /* verb, group, digits that cut before; -1: not computed */
   struct shape *next;
 } shape;
@@ -52,9 +56,8 @@ struct shard_rows {
   int level[MAX_DIGITS];
   graph *of_rank[MSC_MAX_RANK + 1];
   shape *of_type[NUM_SLOTS];
-  int64_t *distance;  /* of the run at hand */
   struct { int64_t ns; uint32_t state; } *heap;
-  size_t num_heap, room_heap, room_distance;
+  size_t num_heap, room_heap;
 };
 
 shard_rows *shard_rows_new(msc_context *ctx, msc_arena *arena, const msc_cost *cost, bool no_alltoall, int num, const msc_subaxis *digit) {
@@ -95,18 +98,18 @@ static void rehash(shard_rows *r, graph *g) {
   }
 }
 
-/* Number of the state; UINT32_MAX: not in the graph, which is complete. */
-static uint32_t number_of(shard_rows *r, graph *g, const place *s, bool add) {
+static uint32_t number_of(shard_rows *r, graph *g, const place *s) {
   uint64_t key = key_of(g->rank, s);
   size_t at = (size_t)(key * 0x9E3779B97F4A7C15u >> 20);
   for (; g->slot[at & g->mask]; at++)
     if (g->key[g->slot[at & g->mask] - 1] == key) return g->slot[at & g->mask] - 1;
-  if (!add) return UINT32_MAX;
   if (g->num == g->room) {
     g->room *= 2;
     g->state = grown(r->arena, g->state, g->num, g->room, sizeof *g->state);
     g->key = grown(r->arena, g->key, g->num, g->room, sizeof *g->key);
     g->used = grown(r->arena, g->used, g->num, g->room, sizeof *g->used);
+    g->first = grown(r->arena, g->first, g->num, g->room, sizeof *g->first);
+    g->end = grown(r->arena, g->end, g->num, g->room, sizeof *g->end);
     rehash(r, g);
     for (at = (size_t)(key * 0x9E3779B97F4A7C15u >> 20); g->slot[at & g->mask];) at++;
   }
@@ -133,7 +136,7 @@ static void add_edge(expansion *x, int verb, uint8_t group) {
     g->room_edges = g->room_edges ? 2 * g->room_edges : 4096;
     g->edge = grown(x->r->arena, g->edge, g->num_edges, g->room_edges, sizeof *g->edge);
   }
-  uint32_t to = number_of(x->r, g, &x->s, true);
+  uint32_t to = number_of(x->r, g, &x->s);
   g->edge[g->num_edges++] = (edge){to, (uint8_t)verb, group};
 }
 
@@ -244,7 +247,6 @@ static void expand(shard_rows *r, graph *g, size_t state) {
   permute_digits(&x, 0, all, parts);
 }
 
-/* Every state that can be reached from values partial anywhere: all of them. */
 static graph *graph_of(shard_rows *r, int rank) {
   graph *g = r->of_rank[rank];
   if (g) return g;
@@ -254,46 +256,48 @@ static graph *graph_of(shard_rows *r, int rank) {
   g->state = msc_new_array(r->arena, place, g->room);
   g->key = msc_new_array(r->arena, uint64_t, g->room);
   g->used = msc_new_array(r->arena, uint8_t, g->room);
+  g->first = msc_new_array(r->arena, uint32_t, g->room);
+  g->end = msc_new_array(r->arena, uint32_t, g->room);
   rehash(r, g);
-  place s;
-  memset(&s, 0, sizeof s);
-  for (unsigned p = 0; p < 1u << r->num; p++) {
-    s.partial = (uint8_t)p;
-    number_of(r, g, &s, true);
-  }
-  size_t room = 0;
-  for (size_t i = 0; i < g->num; i++) {
-    if (i + 2 > room) {
-      g->first = grown(r->arena, g->first, i ? i + 1 : 0, 2 * (i + 2) + 1024, sizeof *g->first);
-      room = 2 * (i + 2) + 1024;
-    }
-    g->first[i] = (uint32_t)g->num_edges;
-    expand(r, g, i);
-    g->first[i + 1] = (uint32_t)g->num_edges;
-  }
   return g;
+}
+
+/* Edges are made when a state is first left. */
+static void need_edges(shard_rows *r, graph *g, uint32_t state) {
+  if (g->end[state]) return;
+  uint32_t first = (uint32_t)g->num_edges;
+  expand(r, g, state);
+  g->first[state] = first, g->end[state] = (uint32_t)g->num_edges;
 }
 
 /* ---- costs of a shape ---- */
 
-static shape *shape_of(shard_rows *r, const graph *g, const msc_type *type, int64_t bucket) {
+static shape *shape_of(shard_rows *r, const msc_type *type, int64_t bucket) {
   shape **slot = &r->of_type[(size_t)((uint64_t)(uintptr_t)type * 0x9E3779B97F4A7C15u >> 40) % NUM_SLOTS];
   for (shape *s = *slot; s; s = s->next)
     if (s->type == type && s->bucket == bucket) return s;
   shape *s = msc_new(r->arena, shape);
   s->type = type, s->bucket = bucket;
   memset(s->ns, -1, sizeof s->ns);
-  s->fits = msc_new_array(r->arena, bool, g->num);
-  for (size_t i = 0; i < g->num; i++) {
-    s->fits[i] = true;
-    for (int d = 0; d < g->rank; d++) {
-      int64_t parts = 1;
-      for (int k = 0; k < g->state[i].num[d]; k++) parts *= r->digit[g->state[i].digit[d][k]].size;
-      s->fits[i] &= type->dim[d] % parts == 0;
-    }
-  }
   s->next = *slot;
   return *slot = s;
+}
+
+/* Do the parts divide the shape? */
+static bool fits(const shard_rows *r, const graph *g, shape *s, uint32_t state) {
+  if (state >= s->room) {
+    s->fits = grown(r->arena, s->fits, s->room, g->room, 1);
+    s->room = g->room;
+  }
+  if (s->fits[state]) return s->fits[state] > 0;
+  bool ok = true;
+  for (int d = 0; d < g->rank; d++) {
+    int64_t parts = 1;
+    for (int k = 0; k < g->state[state].num[d]; k++) parts *= r->digit[g->state[state].digit[d][k]].size;
+    ok &= s->type->dim[d] % parts == 0;
+  }
+  s->fits[state] = ok ? 1 : -1;
+  return ok;
 }
 
 static int64_t edge_ns(const shard_rows *r, shape *s, int verb, unsigned group, unsigned used) {
@@ -335,21 +339,32 @@ static uint32_t pop(shard_rows *r, int64_t *out_ns) {
   return top;
 }
 
-static void run(shard_rows *r, const graph *g, shape *s, uint32_t from) {
-  if (r->room_distance < g->num) r->distance = msc_new_array(r->arena, int64_t, g->num), r->room_distance = g->num;
-  for (size_t i = 0; i < g->num; i++) r->distance[i] = INT64_MAX;
+static void make_distances(shard_rows *r, graph *g) {
+  if (g->room_distance >= g->num) return;
+  size_t room = 2 * g->room;
+  g->distance = grown(r->arena, g->distance, g->room_distance, room, sizeof *g->distance);
+  g->wanted = grown(r->arena, g->wanted, g->room_distance, room, 1);
+  for (size_t i = g->room_distance; i < room; i++) g->distance[i] = INT64_MAX;
+  g->room_distance = room;
+}
+
+/* Until every wanted state has its distance, or nothing is left. */
+static void run(shard_rows *r, graph *g, shape *s, uint32_t from, int num_wanted) {
+  g->distance[from] = 0;
   r->num_heap = 0;
-  r->distance[from] = 0;
   push(r, 0, from);
-  while (r->num_heap) {
+  while (r->num_heap && num_wanted > 0) {
     int64_t ns;
     uint32_t u = pop(r, &ns);
-    if (ns > r->distance[u]) continue;
-    for (const edge *e = g->edge + g->first[u], *end = g->edge + g->first[u + 1]; e < end; e++) {
-      if (r->distance[e->to] <= ns || !s->fits[e->to]) continue;
+    if (ns > g->distance[u]) continue;
+    num_wanted -= g->wanted[u];
+    need_edges(r, g, u);
+    make_distances(r, g);
+    for (const edge *e = g->edge + g->first[u], *end = g->edge + g->end[u]; e < end; e++) {
+      if (g->distance[e->to] <= ns || !fits(r, g, s, e->to)) continue;
       int64_t there = ns + edge_ns(r, s, e->verb, e->group, g->used[u]);
-      if (there >= r->distance[e->to]) continue;
-      r->distance[e->to] = there;
+      if (there >= g->distance[e->to]) continue;
+      g->distance[e->to] = there;
       push(r, there, e->to);
     }
   }
@@ -379,20 +394,30 @@ static bool place_of(const shard_rows *r, const msc_layout *l, place *out) {
   return true;
 }
 
-bool shard_rows_costs(shard_rows *r, const msc_type *type, int64_t bucket, const msc_layout *from, int num, const msc_layout *const *to, int64_t *out_ns) {
+/* Number of a layout's state; false: none that fits. */
+static bool state_of(shard_rows *r, graph *g, shape *of, const msc_layout *l, uint32_t *out_state) {
   place s;
-  MSC_TRY(place_of(r, from, &s));
+  MSC_TRY(place_of(r, l, &s));
+  *out_state = number_of(r, g, &s);
+  return fits(r, g, of, *out_state);
+}
+
+bool shard_rows_costs(shard_rows *r, const msc_type *type, int64_t bucket, const msc_layout *from, int num, const msc_layout *const *to, int64_t *out_ns) {
   graph *g = graph_of(r, type->rank);
-  shape *of = shape_of(r, g, type, bucket);
-  uint32_t at = number_of(r, g, &s, false);
-  MSC_TRY(at != UINT32_MAX && of->fits[at]);
-  for (int i = 0; i < num; i++) MSC_TRY(place_of(r, to[i], &s) && (at = number_of(r, g, &s, false)) != UINT32_MAX && of->fits[at]);
-  place_of(r, from, &s);
-  run(r, g, of, number_of(r, g, &s, false));
-  for (int i = 0; i < num; i++) {
-    place_of(r, to[i], &s);
-    int64_t ns = r->distance[number_of(r, g, &s, false)];
-    out_ns[i] = ns == INT64_MAX ? -1 : ns;
-  }
+  shape *of = shape_of(r, type, bucket);
+  uint32_t begin, at;
+  MSC_TRY(state_of(r, g, of, from, &begin));
+  for (int i = 0; i < num; i++) MSC_TRY(state_of(r, g, of, to[i], &at));
+  make_distances(r, g);
+  for (size_t i = 0; i < g->num; i++) g->distance[i] = INT64_MAX;
+  int wanted = 0;
+  for (int k = 0; k < 2; k++)
+    for (int i = 0; i < num; i++) {
+      state_of(r, g, of, to[i], &at);
+      wanted += !k && !g->wanted[at];
+      g->wanted[at] = k == 0;
+      if (k) out_ns[i] = g->distance[at] == INT64_MAX ? -1 : g->distance[at];
+      if (!k && i == num - 1) run(r, g, of, begin, wanted);
+    }
   return true;
 }

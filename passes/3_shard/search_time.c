@@ -7,20 +7,20 @@
 #include "passes/3_shard/space.h"
 #include "passes/config.h"
 
-enum { MAX_STATES = 4096, MAX_ENTRIES = 1 << 28, BUCKET_BYTES = 64 << 20 };
+enum { MAX_STATES = 4096, MAX_ENTRIES = 1 << 28, MAX_SWEEPS = 6, BUCKET_BYTES = 64 << 20 };
 
 typedef struct {
   msc_pass_ctx *pass;
+  msc_func *f;
   shard_graph g;
   shard_model m;
   msc_cost cost;
   shard_space_options o;
-  shard_space *space;
-  int *state;         /* by variable */
-  int64_t ns;
+  int64_t bucket;
+  msc_assignment *given, *chosen; /* by variable: before the search; of the best found */
+  int64_t ns;                     /* of the best found */
+  double work;
 } timing;
-
-/* ---- solving ---- */
 
 /* Gradients that travel in one bucket, on average. */
 static int64_t bucket_of(const shard_graph *g) {
@@ -35,17 +35,109 @@ static int64_t bucket_of(const shard_graph *g) {
   return num > buckets ? num / buckets : 1;
 }
 
-static bool solve(timing *t) {
+/* ---- one exact solution ---- */
+
+/* The best way to place the free pieces while the variables' fixed digits stay; false: too large.  Digits of all variables. */
+static bool solve(timing *t, uint32_t free_pieces, msc_assignment *out_digits, int64_t *out_ns) {
+  msc_arena *a = msc_arena_new(t->g.ctx);
+  shard_space *space;
   shard_problem p;
-  shard_effort effort;
-  MSC_TRY(shard_space_of(&t->m, &t->o, t->g.arena, &t->space));
-  shard_space_problem(t->space, &p);
-  t->state = msc_new_array(t->g.arena, int, t->m.num_vars);
-  MSC_TRY(shard_eliminate(t->g.arena, &p, MAX_ENTRIES, t->state, &t->ns, &effort));
-  msc_stat(t->pass, "variables", p.num_vars);
-  msc_stat(t->pass, "width", effort.width);
-  msc_stat(t->pass, "removals worked out", (int64_t)(effort.removals - effort.shared));
-  msc_stat(t->pass, "work", (int64_t)effort.entries);
+  shard_effort effort = {0};
+  int *state = msc_new_array(a, int, t->m.num_vars);
+  t->o.free_pieces = free_pieces;
+  bool ok = shard_space_of(&t->m, &t->o, a, &space);
+  if (ok) {
+    shard_space_problem(space, &p);
+    ok = shard_eliminate(a, &p, MAX_ENTRIES, state, out_ns, &effort);
+  }
+  for (size_t v = 0; ok && v < t->m.num_vars; v++) shard_state_digits(space, (int)v, state[v], &out_digits[v]);
+  t->work += effort.entries;
+  msc_arena_free(a);
+  return ok;
+}
+
+static void fix_all(timing *t, const msc_assignment *digits) {
+  for (size_t v = 0; v < t->m.num_vars; v++) t->m.var[v].fixed = digits[v];
+}
+
+static void keep_if_better(timing *t, const msc_assignment *digits, int64_t ns) {
+  if (ns >= t->ns) return;
+  t->ns = ns;
+  memcpy(t->chosen, digits, t->m.num_vars * sizeof *digits);
+}
+
+static bool search_exactly(timing *t) {
+  msc_assignment *digits = msc_new_array(t->g.arena, msc_assignment, t->m.num_vars);
+  int64_t ns;
+  fix_all(t, t->given);
+  MSC_TRY(solve(t, UINT32_MAX, digits, &ns));
+  keep_if_better(t, digits, ns);
+  return true;
+}
+
+/* ---- digit by digit ---- */
+
+/* Takes pieces off every letter that was not given with them. */
+static void release(timing *t, uint32_t pieces) {
+  uint32_t atoms = 0;
+  for (int p = 0; p < t->o.num_pieces; p++)
+    for (int i = 0; i < t->o.piece[p].num && pieces >> p & 1; i++) atoms |= 1u << (t->o.piece[p].first + i);
+  for (size_t v = 0; v < t->m.num_vars; v++) {
+    msc_assignment *a = &t->m.var[v].fixed, *given = &t->given[v];
+    a->pass = (a->pass & ~atoms) | given->pass;
+    for (int l = 0; l < t->m.var[v].rule->num_letters; l++) {
+      int num = 0;
+      for (int k = 0; k < a->num[l]; k++) {
+        bool stays = !(atoms >> a->atom[l][k] & 1);
+        for (int i = 0; i < given->num[l]; i++) stays |= given->atom[l][i] == a->atom[l][k];
+        if (stays) a->atom[l][num++] = a->atom[l][k];
+      }
+      a->num[l] = (uint8_t)num;
+    }
+  }
+}
+
+/* Frees the pieces for all variables while every other digit stays; false: nothing better. */
+static bool improve(timing *t, uint32_t pieces, msc_assignment *digits) {
+  int64_t ns, before = t->ns;
+  fix_all(t, t->chosen);
+  release(t, pieces);
+  if (!solve(t, pieces, digits, &ns)) return false;
+  keep_if_better(t, digits, ns);
+  return t->ns < before;
+}
+
+/* Pieces by the speed of their links, minor ones first. */
+static void order_pieces(const timing *t, int *out_order) {
+  int level[SHARD_MAX_PIECES];
+  for (int p = 0; p < t->o.num_pieces; p++) {
+    const msc_subaxis *first = &t->g.atoms.atom[t->o.piece[p].first];
+    level[p] = msc_cost_level(&t->cost, (msc_subaxis){first->axis, first->pre, (uint32_t)t->o.piece[p].size});
+    int at = p;
+    for (; at > 0 && level[out_order[at - 1]] >= level[p]; at--) out_order[at] = out_order[at - 1];
+    out_order[at] = p;
+  }
+}
+
+/* One piece at a time, the fastest link first; then each again while the others stay, and pairs, until nothing improves. */
+static bool search_by_pieces(timing *t) {
+  msc_assignment *digits = msc_new_array(t->g.arena, msc_assignment, t->m.num_vars);
+  int order[SHARD_MAX_PIECES], n = t->o.num_pieces;
+  int64_t ns = SHARD_IMPOSSIBLE;
+  order_pieces(t, order);
+  fix_all(t, t->given);
+  for (int i = 0; i < n || (n == 0 && i == 0); i++) {
+    MSC_TRY(solve(t, n ? 1u << order[i] : 0, digits, &ns));
+    fix_all(t, digits);
+  }
+  keep_if_better(t, digits, ns);
+  bool better = true;
+  for (int round = 0; round < MAX_SWEEPS && better; round++) {
+    better = false;
+    for (int i = 0; i < n; i++) better |= improve(t, 1u << order[i], digits);
+    for (int i = 0; i < n && !better; i++)
+      for (int k = 0; k < i; k++) better |= improve(t, 1u << order[i] | 1u << order[k], digits);
+  }
   return true;
 }
 
@@ -56,7 +148,7 @@ static void store_groups(timing *t) {
     if (t->m.var[v].group < 0) continue;
     shard_group *group = &t->g.group[t->m.var[v].group];
     uint32_t all = (1u << group->rule.num_letters) - 1;
-    shard_state_digits(t->space, (int)v, t->state[v], &group->digits);
+    group->digits = t->chosen[v];
     if (!group->by || group->closed != all) group->by = "search";
     group->closed = all;
   }
@@ -106,8 +198,7 @@ static void store_copies(timing *t) {
   for (size_t i = 0; i < t->m.num_vars; i++) {
     const shard_variable *v = &t->m.var[i];
     if (v->group >= 0) continue;
-    msc_assignment a, of_def;
-    shard_state_digits(t->space, (int)i, t->state[i], &a);
+    msc_assignment a = t->chosen[i], of_def;
     for (size_t k = 1; k < v->num_members; k++) {
       msc_op *sum = t->g.op[v->member[k].op->id].op;
       sum->forward = NULL;
@@ -118,7 +209,7 @@ static void store_copies(timing *t) {
     shard_end def = t->m.of_op[v->copied->def->id];
     const shard_member *member = &t->m.var[def.var].member[def.member];
     shard_op o = t->g.op[v->copied->def->id];
-    shard_state_digits(t->space, def.var, t->state[def.var], &of_def);
+    of_def = t->chosen[def.var];
     of_def.pass = 0;
     const msc_layout *have = shard_layout(&t->g, &o, &of_def, (size_t)(member->op->num_in) + v->copied->index);
     a.pass = 0;
@@ -129,27 +220,46 @@ static void store_copies(timing *t) {
 
 /* ---- the search ---- */
 
-bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
-  timing t = {.pass = pass};
-  MSC_TRY(shard_graph_of(pass, f, &t.g));
-  msc_cost_of(msc_pass_cluster(pass), &f->module->mesh, &t.cost);
-  t.o.cost = &t.cost;
-  t.o.max_states = MAX_STATES;
-  t.o.free_pieces = UINT32_MAX;
-  t.o.prices = shard_prices_new(pass->ctx, pass->scratch, &t.cost, !msc_config_bool(pass->config, MSC_KEY_enable_alltoall), bucket_of(&t.g));
-  shard_model_of(&t.g, &t.m);
-  if (!shard_pieces_of(&t.m, &t.o.num_pieces, t.o.piece)) return msc_error(pass->ctx, MSC_E_UNSUPPORTED, f->loc, "strategies cut the mesh into more than %d pieces", SHARD_MAX_PIECES);
+/* Atoms, pieces and prices of the mesh as it is now. */
+static bool look_at_mesh(timing *t) {
   msc_subaxis digit[SHARD_MAX_PIECES];
-  for (int i = 0; i < t.o.num_pieces; i++) {
-    const msc_subaxis *first = &t.g.atoms.atom[t.o.piece[i].first];
-    digit[i] = (msc_subaxis){first->axis, first->pre, (uint32_t)t.o.piece[i].size};
+  msc_cost_of(msc_pass_cluster(t->pass), t->g.mesh, &t->cost);
+  t->o.cost = &t->cost;
+  t->o.max_states = MAX_STATES;
+  t->o.prices = shard_prices_new(t->g.ctx, t->g.arena, &t->cost, !msc_config_bool(t->pass->config, MSC_KEY_enable_alltoall), t->bucket);
+  if (!shard_pieces_of(&t->m, &t->o.num_pieces, t->o.piece))
+    return msc_error(t->g.ctx, MSC_E_UNSUPPORTED, t->f->loc, "strategies cut the mesh into more than %d pieces", SHARD_MAX_PIECES);
+  for (int i = 0; i < t->o.num_pieces; i++) {
+    const msc_subaxis *first = &t->g.atoms.atom[t->o.piece[i].first];
+    digit[i] = (msc_subaxis){first->axis, first->pre, (uint32_t)t->o.piece[i].size};
   }
-  shard_prices_digits(t.o.prices, t.o.num_pieces, digit);
-  if (!solve(&t)) return msc_error(pass->ctx, MSC_E_UNSUPPORTED, f->loc, "the network is too large for search_mode dynamic_programming on this mesh");
+  shard_prices_digits(t->o.prices, t->o.num_pieces, digit);
+  return true;
+}
+
+static bool search(timing *t) {
+  bool exact = msc_config_search_mode(t->pass->config) == MSC_DYNAMIC_PROGRAMMING;
+  MSC_TRY(look_at_mesh(t));
+  if (exact && search_exactly(t)) return true;
+  if (exact) msc_warning(t->g.ctx, MSC_E_SEARCH, t->f->loc, "the exact search would take too long on this mesh; digits are placed one after the other, as in recursive_programming");
+  return search_by_pieces(t) || msc_error(t->g.ctx, MSC_E_UNSUPPORTED, t->f->loc, "the network is too large for this search on this mesh");
+}
+
+bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
+  timing t = {.pass = pass, .f = f, .ns = SHARD_IMPOSSIBLE};
+  MSC_TRY(shard_graph_of(pass, f, &t.g));
+  shard_model_of(&t.g, &t.m);
+  t.bucket = bucket_of(&t.g);
+  t.given = msc_new_array(t.g.arena, msc_assignment, t.m.num_vars);
+  t.chosen = msc_new_array(t.g.arena, msc_assignment, t.m.num_vars);
+  for (size_t v = 0; v < t.m.num_vars; v++) t.given[v] = t.m.var[v].fixed;
+  MSC_TRY(search(&t));
   if (t.ns >= SHARD_IMPOSSIBLE) return msc_error(pass->ctx, MSC_E_INFEASIBLE, f->loc, "no sequence of layout changes connects the given strategies");
   store_groups(&t);
   store_copies(&t);
   msc_func_set(f, "searched", msc_bool(true));
+  msc_stat(pass, "variables", (int64_t)t.m.num_vars);
+  msc_stat(pass, "work", (int64_t)t.work);
   msc_stat(pass, "ns", t.ns);
   return true;
 }

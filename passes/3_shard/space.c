@@ -253,14 +253,15 @@ static void draw(drawing *d, int p, uint32_t open) {
 
 /* The given digits as pieces; false: they are no pieces in mesh order. */
 static bool given_state(const shard_space *s, const shard_variable *v, shard_state *out) {
+  int last = -1;
   memset(out, 0, sizeof *out);
   memset(out->on, SHARD_NONE, sizeof out->on);
   for (int p = 0; p < s->o.num_pieces; p++)
     if (v->fixed.pass >> s->o.piece[p].first & 1) out->pass |= (uint16_t)(1u << p);
-  for (int l = 0; l < v->rule->num_letters; l++)
-    for (int i = 0, p = 0; i < v->fixed.num[l]; i += s->o.piece[p].num) {
-      while (p < s->o.num_pieces && s->o.piece[p].first != v->fixed.atom[l][i]) p++;
-      if (p == s->o.num_pieces || i + s->o.piece[p].num > v->fixed.num[l]) return false;
+  for (int l = 0; l < v->rule->num_letters; l++, last = -1)
+    for (int i = 0, p = 0; i < v->fixed.num[l]; i += s->o.piece[p].num, last = p) {
+      for (p = 0; p < s->o.num_pieces && s->o.piece[p].first != v->fixed.atom[l][i];) p++;
+      if (p <= last || p == s->o.num_pieces || i + s->o.piece[p].num > v->fixed.num[l]) return false;
       for (int k = 0; k < s->o.piece[p].num; k++)
         if (v->fixed.atom[l][i + k] != s->o.piece[p].first + k) return false;
       out->on[p] = (uint8_t)l;
