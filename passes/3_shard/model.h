@@ -49,6 +49,8 @@ typedef struct {
   shard_flow *flow;
   int *copy_of;        /* by value id: its copy, or -1 */
   shard_end *of_op;    /* by op id: var and member; var -1: none */
+  int *kind;           /* by variable: equal for those alike in all but `fixed`; set by space.c, as are: */
+  size_t *first_flow, *sorted; /* by variable: its part of the flows that end in it, or leave it for a given layout */
 } shard_model;
 
 /* In the graph's arena. */

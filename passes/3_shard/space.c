@@ -33,7 +33,6 @@ struct shard_space {
   class_entry **of_var;
   class_entry *slot[NUM_SLOTS];
   known_table *table[NUM_SLOTS];
-  size_t *first_flow, *flow; /* by variable: flows that end in it or leave it for a given layout, in order */
   uint64_t *word;        /* of the key at hand */
   size_t num_words, room_words;
   struct { uint64_t code; int number; } code[4096]; /* remembered layouts */
@@ -125,8 +124,8 @@ static bool is_own(const shard_flow *f) { return f->from.var < 0 || f->to.var < 
 static void put_flows(shard_space *s, int var) {
   const msc_value *seen[64];
   int num_seen = 0;
-  for (size_t i = s->first_flow[var]; i < s->first_flow[var + 1]; i++) {
-    const shard_flow *f = &s->m->flow[s->flow[i]];
+  for (size_t i = s->m->first_flow[var]; i < s->m->first_flow[var + 1]; i++) {
+    const shard_flow *f = &s->m->flow[s->m->sorted[i]];
     if (!is_own(f)) continue;
     int k = 0;
     while (k < num_seen && seen[k] != f->value) k++;
@@ -139,22 +138,60 @@ static void put_flows(shard_space *s, int var) {
   }
 }
 
-static uint64_t key_of(shard_space *s, int var) {
+static uint64_t hash_words(const shard_space *s) {
+  uint64_t hash = 1469598103934665603u;
+  for (size_t i = 0; i < s->num_words; i++) hash = (hash ^ s->word[i]) * 0x9E3779B97F4A7C15u, hash ^= hash >> 29;
+  return hash;
+}
+
+/* All but the fixed digits. */
+static uint64_t kind_key(shard_space *s, int var) {
   const shard_variable *v = &s->m->var[var];
   s->num_words = 0;
   put(s, (uint64_t)v->rule->num_letters << 40 | (uint64_t)(v->group < 0) << 33 | (uint64_t)v->may_pass << 32 | v->closed);
   put(s, v->group >= 0 && msc_op_attr(s->g->group[v->group].leader, "in_strategy"));
-  for (int l = 0; l < v->rule->num_letters; l++) {
-    put(s, (uint64_t)v->rule->letter[l].role << 8 | (uint64_t)v->rule->letter[l].size << 16);
-    put_bytes(s, v->fixed.atom[l], v->fixed.num[l]);
-    put(s, v->fixed.num[l]);
-  }
-  put(s, v->fixed.pass);
+  for (int l = 0; l < v->rule->num_letters; l++) put(s, (uint64_t)v->rule->letter[l].role << 8 | (uint64_t)v->rule->letter[l].size << 16);
   for (size_t k = 0; k < v->num_members; k++) put_member(s, v, &v->member[k]);
   put_flows(s, var);
-  uint64_t hash = 1469598103934665603u;
-  for (size_t i = 0; i < s->num_words; i++) hash = (hash ^ s->word[i]) * 0x9E3779B97F4A7C15u, hash ^= hash >> 29;
-  return hash;
+  return hash_words(s);
+}
+
+static uint64_t key_of(shard_space *s, int var) {
+  const shard_variable *v = &s->m->var[var];
+  s->num_words = 0;
+  put(s, (uint64_t)s->m->kind[var] << 32 | v->fixed.pass);
+  for (int l = 0; l < v->rule->num_letters; l++)
+    if (v->fixed.num[l]) {
+      put(s, (uint64_t)l << 32 | v->fixed.num[l]);
+      put_bytes(s, v->fixed.atom[l], v->fixed.num[l]);
+    }
+  return hash_words(s);
+}
+
+typedef struct known_kind {
+  uint64_t hash;
+  size_t num_words;
+  const uint64_t *word;
+  int number;
+  struct known_kind *next;
+} known_kind;
+
+static void find_kinds(shard_space *s) {
+  shard_model *m = s->m;
+  known_kind **slot = msc_new_array(s->arena, known_kind *, NUM_SLOTS);
+  int num = 0;
+  m->kind = msc_new_array(m->g->arena, int, m->num_vars);
+  for (size_t v = 0; v < m->num_vars; v++) {
+    uint64_t hash = kind_key(s, (int)v);
+    known_kind *k = slot[hash % NUM_SLOTS];
+    while (k && !(k->hash == hash && k->num_words == s->num_words && !memcmp(k->word, s->word, s->num_words * sizeof *s->word))) k = k->next;
+    if (!k) {
+      k = msc_new(s->arena, known_kind);
+      *k = (known_kind){hash, s->num_words, msc_arena_copy(s->arena, s->word, s->num_words * sizeof *s->word), num++, slot[hash % NUM_SLOTS]};
+      slot[hash % NUM_SLOTS] = k;
+    }
+    m->kind[v] = k->number;
+  }
 }
 
 /* ---- states ---- */
@@ -513,11 +550,11 @@ static const shard_list *end_list(shard_space *s, const shard_end *e, int num_st
 
 /* An earlier flow of the same value between the same variables.  *out_same: it brings the very same layouts. */
 static const shard_list *brought_before(shard_space *s, int var, size_t at, const shard_list *to, bool *out_same) {
-  const shard_flow *f = &s->m->flow[s->flow[at]];
+  const shard_flow *f = &s->m->flow[s->m->sorted[at]];
   const shard_list *before = NULL;
   *out_same = false;
-  for (size_t i = s->first_flow[var]; i < at; i++) {
-    const shard_flow *b = &s->m->flow[s->flow[i]];
+  for (size_t i = s->m->first_flow[var]; i < at; i++) {
+    const shard_flow *b = &s->m->flow[s->m->sorted[i]];
     if (b->value != f->value || b->from.var != f->from.var || b->to.var != f->to.var || b->from.member != f->from.member || b->from.tensor != f->from.tensor) continue;
     before = end_list(s, &b->to, to->num_states);
     if (same_list(before, to)) *out_same = true;
@@ -527,8 +564,8 @@ static const shard_list *brought_before(shard_space *s, int var, size_t at, cons
 
 static void add_own_flows(shard_space *s, int var) {
   class_entry *e = s->of_var[var];
-  for (size_t i = s->first_flow[var]; i < s->first_flow[var + 1]; i++) {
-    const shard_flow *f = &s->m->flow[s->flow[i]];
+  for (size_t i = s->m->first_flow[var]; i < s->m->first_flow[var + 1]; i++) {
+    const shard_flow *f = &s->m->flow[s->m->sorted[i]];
     if (!is_own(f)) continue;
     bool same;
     const shard_list *from = end_list(s, &f->from, e->c.num_states), *to = end_list(s, &f->to, e->c.num_states), *before = brought_before(s, var, i, to, &same);
@@ -568,28 +605,31 @@ static class_entry *class_of(shard_space *s, int var) {
 }
 
 /* Flows by the variable at which they count: where they end, or where they begin when that is given. */
-static void sort_flows(shard_space *s) {
-  size_t n = s->m->num_vars;
-  s->first_flow = msc_new_array(s->arena, size_t, n + 2);
-  s->flow = msc_new_array(s->arena, size_t, s->m->num_flows);
+static void sort_flows(shard_model *m) {
+  size_t n = m->num_vars;
+  m->first_flow = msc_new_array(m->g->arena, size_t, n + 2);
+  m->sorted = msc_new_array(m->g->arena, size_t, m->num_flows);
   for (int round = 0; round < 2; round++) {
-    for (size_t i = 0; i < s->m->num_flows; i++) {
-      const shard_flow *f = &s->m->flow[i];
+    for (size_t i = 0; i < m->num_flows; i++) {
+      const shard_flow *f = &m->flow[i];
       size_t at = (size_t)(f->to.var >= 0 ? f->to.var : f->from.var);
-      if (round) s->flow[s->first_flow[at]++] = i;
-      else s->first_flow[at + 1]++;
+      if (round) m->sorted[m->first_flow[at]++] = i;
+      else m->first_flow[at + 1]++;
     }
-    for (size_t v = 1; v <= n && !round; v++) s->first_flow[v] += s->first_flow[v - 1];
+    for (size_t v = 1; v <= n && !round; v++) m->first_flow[v] += m->first_flow[v - 1];
   }
-  memmove(s->first_flow + 1, s->first_flow, n * sizeof *s->first_flow);
-  s->first_flow[0] = 0;
+  memmove(m->first_flow + 1, m->first_flow, n * sizeof *m->first_flow);
+  m->first_flow[0] = 0;
 }
 
 bool shard_space_of(shard_model *m, const shard_space_options *o, msc_arena *arena, shard_space **out_space) {
   shard_space *s = *out_space = msc_new(arena, shard_space);
   s->m = m, s->g = m->g, s->o = *o, s->arena = arena;
   s->of_var = msc_new_array(arena, class_entry *, m->num_vars);
-  sort_flows(s);
+  if (!m->kind) {
+    sort_flows(m);
+    find_kinds(s);
+  }
   for (size_t v = 0; v < m->num_vars; v++)
     if (class_of(s, (int)v)->c.num_states > o->max_states) return false;
   return true;
@@ -604,8 +644,8 @@ void shard_space_problem(shard_space *s, shard_problem *out_problem) {
     table[num++] = (shard_table){(int)v, -1, s->of_var[v]->c.ns};
   }
   for (size_t v = 0; v < vars; v++)
-    for (size_t i = s->first_flow[v]; i < s->first_flow[v + 1]; i++) {
-      const shard_flow *f = &s->m->flow[s->flow[i]];
+    for (size_t i = s->m->first_flow[v]; i < s->m->first_flow[v + 1]; i++) {
+      const shard_flow *f = &s->m->flow[s->m->sorted[i]];
       if (is_own(f)) continue;
       bool same;
       const shard_list *from = end_list(s, &f->from, 0), *to = end_list(s, &f->to, 0), *before = brought_before(s, (int)v, i, to, &same);
