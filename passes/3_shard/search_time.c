@@ -4,10 +4,11 @@
 
 #include <string.h>
 
+#include "passes/3_shard/mesh_shape.h"
 #include "passes/3_shard/space.h"
 #include "passes/config.h"
 
-enum { MAX_STATES = 4096, MAX_ENTRIES = 1 << 28, MAX_SWEEPS = 6, BUCKET_BYTES = 64 << 20 };
+enum { MAX_STATES = 4096, MAX_ENTRIES = 1 << 28, MAX_SWEEPS = 6, MAX_EXACT_SHAPES = 2, BUCKET_BYTES = 64 << 20 };
 
 typedef struct {
   msc_pass_ctx *pass;
@@ -237,12 +238,66 @@ static bool look_at_mesh(timing *t) {
   return true;
 }
 
-static bool search(timing *t) {
+static bool search_given_mesh(timing *t) {
   bool exact = msc_config_search_mode(t->pass->config) == MSC_DYNAMIC_PROGRAMMING;
   MSC_TRY(look_at_mesh(t));
   if (exact && search_exactly(t)) return true;
   if (exact) msc_warning(t->g.ctx, MSC_E_SEARCH, t->f->loc, "the exact search would take too long on this mesh; digits are placed one after the other, as in recursive_programming");
   return search_by_pieces(t) || msc_error(t->g.ctx, MSC_E_UNSUPPORTED, t->f->loc, "the network is too large for this search on this mesh");
+}
+
+/* ---- the mesh ---- */
+
+/* Nothing was said about the mesh: no axis, no digit of one. */
+static bool is_free_mesh(const timing *t) {
+  bool is_free = msc_func_attr(t->f, "free_mesh") != NULL;
+  for (size_t v = 0; v < t->m.num_vars && is_free; v++)
+    for (int l = 0; l < t->m.var[v].rule->num_letters; l++) is_free &= !t->given[v].num[l];
+  for (size_t i = 0; i < t->f->body->num_args && is_free; i++) {
+    const msc_layout *l = shard_fixed_layout(t->f, i);
+    is_free = !l || msc_layout_is_replicated(l);
+  }
+  return is_free && msc_mesh_size(t->g.mesh) > 1;
+}
+
+static void set_mesh(timing *t, const shard_mesh_shape *s) {
+  static const char *const names[SHARD_MESH_AXES] = {"x", "y", "z"};
+  msc_mesh *mesh = &t->f->module->mesh;
+  mesh->num_axes = s->num;
+  for (int a = 0; a < s->num; a++) mesh->axis[a] = (msc_axis){msc_intern(t->g.ctx, names[a]), s->size[a]};
+  msc_atoms_of(mesh, 0, NULL, &t->g.atoms);
+}
+
+/* Every shape digit by digit; then, for an exact result, the most promising ones in full. */
+static bool search_all_meshes(timing *t) {
+  shard_mesh_shape *shape = msc_new_array(t->g.arena, shard_mesh_shape, SHARD_MAX_SHAPES);
+  int num = shard_mesh_shapes(msc_pass_cluster(t->pass), msc_mesh_size(t->g.mesh), shape), best = -1;
+  bool exact = msc_config_search_mode(t->pass->config) == MSC_DYNAMIC_PROGRAMMING;
+  int64_t *ns = msc_new_array(t->g.arena, int64_t, num), best_ns = SHARD_IMPOSSIBLE;
+  msc_assignment *chosen = msc_new_array(t->g.arena, msc_assignment, t->m.num_vars);
+  for (int tries = 0; tries < num + (exact ? MAX_EXACT_SHAPES : 0); tries++) {
+    int i = tries;
+    if (tries >= num) {
+      i = 0;
+      for (int k = 1; k < num; k++)
+        if (ns[k] < ns[i]) i = k;
+      if (ns[i] == INT64_MAX) break;
+    }
+    set_mesh(t, &shape[i]);
+    t->ns = SHARD_IMPOSSIBLE;
+    MSC_TRY(look_at_mesh(t));
+    bool ok = tries < num ? search_by_pieces(t) : search_exactly(t);
+    ns[i] = tries < num ? t->ns : INT64_MAX; /* once in full is enough */
+    if (!ok || t->ns >= best_ns) continue;
+    best_ns = t->ns, best = i;
+    memcpy(chosen, t->chosen, t->m.num_vars * sizeof *chosen);
+  }
+  if (best < 0) return msc_error(t->g.ctx, MSC_E_UNSUPPORTED, t->f->loc, "the network is too large for this search on %" PRId64 " devices", msc_mesh_size(t->g.mesh));
+  set_mesh(t, &shape[best]);
+  t->ns = best_ns;
+  t->chosen = chosen;
+  msc_stat(t->pass, "meshes", num);
+  return look_at_mesh(t);
 }
 
 bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
@@ -253,7 +308,8 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   t.given = msc_new_array(t.g.arena, msc_assignment, t.m.num_vars);
   t.chosen = msc_new_array(t.g.arena, msc_assignment, t.m.num_vars);
   for (size_t v = 0; v < t.m.num_vars; v++) t.given[v] = t.m.var[v].fixed;
-  MSC_TRY(search(&t));
+  MSC_TRY(is_free_mesh(&t) ? search_all_meshes(&t) : search_given_mesh(&t));
+  msc_drop_attr(f->attrs, &f->num_attrs, "free_mesh");
   if (t.ns >= SHARD_IMPOSSIBLE) return msc_error(pass->ctx, MSC_E_INFEASIBLE, f->loc, "no sequence of layout changes connects the given strategies");
   store_groups(&t);
   store_copies(&t);

@@ -339,12 +339,15 @@ static bool cuts_arguments(const msc_func *f) {
 
 /* ---- the pass ---- */
 
-static bool set_mesh(msc_pass_ctx *pass, msc_module *m, const msc_loc *loc) {
+/* Without a given mesh it is one axis; a search may then choose another, see `free_mesh`. */
+static bool set_mesh(msc_pass_ctx *pass, msc_module *m, msc_func *f) {
+  const msc_loc *loc = f->loc;
   int64_t devices = msc_config_int(pass->config, MSC_KEY_device_num);
   msc_config_mesh(pass->config, pass->ctx, &m->mesh);
   if (m->mesh.num_axes == 0) {
     m->mesh.num_axes = 1;
     m->mesh.axis[0] = (msc_axis){msc_intern(pass->ctx, "d"), devices};
+    if (shard_searches_time(pass->config)) msc_func_set(f, "free_mesh", msc_bool(true));
   }
   if (msc_mesh_size(&m->mesh) == devices) return true;
   return msc_error(pass->ctx, MSC_E_CONFIG, loc, "the mesh %s has %" PRId64 " devices, device_num is %" PRId64, msc_mesh_print(pass->scratch, &m->mesh), msc_mesh_size(&m->mesh), devices);
@@ -372,7 +375,7 @@ bool pass_strategies(msc_pass_ctx *pass, msc_module *m) {
   msc_parallel_mode mode = msc_config_parallel_mode(pass->config);
   annotating an = {.pass = pass, .ok = true, .devices = msc_config_int(pass->config, MSC_KEY_device_num)};
   if (!f) return true;
-  MSC_TRY(set_mesh(pass, m, f->loc) && check_arguments(f, pass->scratch));
+  MSC_TRY(set_mesh(pass, m, f) && check_arguments(f, pass->scratch));
   MSC_TRY(shard_graph_of(pass, f, &an.g));
   if (mode == MSC_DATA_PARALLEL || mode == MSC_STAND_ALONE) ignore_strategies(&an, msc_config_text(pass->config, MSC_KEY_parallel_mode));
   const char *file = msc_config_text(pass->config, MSC_KEY_strategy_ckpt_load_file);
