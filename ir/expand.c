@@ -15,6 +15,15 @@ static bool check_results(const msc_op *op, msc_value *const *result) {
   return true;
 }
 
+void msc_drop_unused(msc_func *f) {
+  for (msc_op *op = f->body->last, *prev; op; op = prev) {
+    prev = op->prev;
+    bool used = msc_info(op)->flags & MSC_TERMINATOR;
+    for (size_t i = 0; i < op->num_out; i++) used |= msc_has_uses(&op->out[i]);
+    if (!used) msc_op_erase(op);
+  }
+}
+
 msc_func *msc_expansion_of(const msc_op *op) {
   msc_context *ctx = msc_op_ctx(op);
   msc_arena *arena = msc_context_arena(ctx);
@@ -26,6 +35,7 @@ msc_func *msc_expansion_of(const msc_op *op) {
   msc_builder b = {.func = f, .block = f->body, .loc = op->loc, .name = op->name};
   if (!msc_info(op)->expand(&b, op, f->body->args, result) || !check_results(op, result)) return NULL;
   msc_append(f->body, msc_op_new(f, OP_return, op->num_out, result, 0, op->loc));
+  msc_drop_unused(f);
   return f;
 }
 

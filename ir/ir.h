@@ -532,6 +532,8 @@ bool msc_rule_allows(const msc_rule *rule, const msc_assignment *a, const msc_at
 /* What a composite op stands for: a function of its operands, types without layouts, that is in no module's list.
  * NULL after a report. */
 msc_func *msc_expansion_of(const msc_op *op);
+/* Erases ops whose results nobody uses. */
+void msc_drop_unused(msc_func *f);
 /* Is it only its expansion that can be computed?  It has no kernel, or a letter is cut that the kernel needs whole.
  * in_layout: of the operands; NULL: those they have. */
 bool msc_must_expand(const msc_op *op, const msc_layout *const *in_layout);

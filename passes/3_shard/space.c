@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "passes/3_shard/expansion.h"
+
 typedef struct class_entry {
   shard_class c;
   uint64_t hash;
@@ -110,6 +112,7 @@ static void put_member(shard_space *s, const shard_variable *v, const shard_memb
   if (!r) return;
   put(s, (uint64_t)r->num_tensors << 32 | (uint64_t)r->num_in << 16 | (uint64_t)r->linear << 1 | r->joint);
   put(s, r->linear_in);
+  if (m->op && m->op->kind == OP_vjp) put(s, (uint64_t)(uintptr_t)msc_op_str(m->op, "op"));
   put_bytes(s, m->to_variable, r->num_letters);
   for (int l = 0; l < r->num_letters; l++) put(s, (uint64_t)r->letter[l].role << 8 | r->letter[l].reduction | (uint64_t)r->letter[l].size << 16);
   for (int t = 0; t < r->num_tensors; t++) {
@@ -463,6 +466,7 @@ static void local_sizes(const shard_space *s, const shard_member *m, const int64
 
 static int64_t work_ns(const shard_space *s, const shard_variable *v, const shard_member *m, const int64_t *parts) {
   msc_cost_class class = m->op ? msc_info(m->op)->cost : MSC_COST_NONE;
+  if (m->op && msc_info(m->op)->flags & MSC_COMPOSITE) return 0; /* see add_expansion */
   if (!m->op || !m->rule || class == MSC_COST_NONE || class == MSC_COST_COMM) return 0;
   int64_t size[MSC_MAX_LETTERS];
   double flops = 0, bytes = 0;
@@ -507,7 +511,27 @@ static void parts_of(const shard_space *s, const shard_variable *v, bool irregul
     if (state->on[p] != SHARD_NONE) out_parts[state->on[p]] *= s->o.piece[p].size;
 }
 
-static void add_work(const shard_space *s, class_entry *e) {
+/* A composite that is replaced by its expansion, in each state: what that costs. */
+static void add_expansion(shard_space *s, class_entry *e, int member) {
+  const shard_member *m = &e->c.like->member[member];
+  bool always = msc_info(m->op)->flags & MSC_COMPOSITE;
+  msc_func *f = NULL;
+  for (int i = 0; i < e->c.num_states; i++) {
+    msc_pass_ctx pass = {.ctx = s->g->ctx, .scratch = msc_arena_new(s->g->ctx)};
+    const msc_layout **in = msc_new_array(pass.scratch, const msc_layout *, m->op->num_in + 1);
+    for (int t = 0; t < m->op->num_in; t++) {
+      const shard_list *l = list_of(s, e, member, t);
+      in[t] = shard_numbered_layout(s->o.prices, l->distinct[l->at[i]]);
+    }
+    bool expands = always || msc_must_expand(m->op, in);
+    if (expands && !f) f = msc_expansion_of(m->op);
+    if (expands) e->c.ns[i] += f ? shard_expansion_ns(&pass, s->o.cost, s->o.prices, f, in, always) : SHARD_IMPOSSIBLE;
+    if (e->c.ns[i] > SHARD_IMPOSSIBLE) e->c.ns[i] = SHARD_IMPOSSIBLE;
+    msc_arena_free(pass.scratch);
+  }
+}
+
+static void add_work(shard_space *s, class_entry *e) {
   const shard_variable *v = e->c.like;
   for (int i = 0; i < e->c.num_states; i++) {
     int64_t parts[MSC_MAX_LETTERS];
@@ -519,6 +543,8 @@ static void add_work(const shard_space *s, class_entry *e) {
     }
     e->c.bytes[i] = bytes < 4e18 ? (int64_t)bytes : (int64_t)4e18;
   }
+  for (size_t k = 0; k < v->num_members; k++)
+    if (v->member[k].op && v->member[k].rule && msc_info(v->member[k].op)->expand) add_expansion(s, e, (int)k);
 }
 
 /* ---- tables ---- */

@@ -4,9 +4,7 @@
  * In a function with layouts the expansion is laid out like a small function of its own: its arguments are what the op wanted
  * its operands in, digits spread from them through the rules of the primitives, and a sum that is partial is finished where
  * an op is not linear in it.  Whatever the users of the results want beyond that is redistributed later, as everywhere. */
-#include <string.h>
-
-#include "passes/3_shard/shard.h"
+#include "passes/3_shard/expansion.h"
 #include "passes/pass.h"
 
 /* What the operands are wanted in, NULL without layouts; false after a report. */
@@ -21,54 +19,26 @@ static bool wanted(msc_pass_ctx *pass, const msc_op *op, const msc_layout ***out
   return true;
 }
 
-/* ---- layouts ---- */
-
-static bool lay_out(msc_pass_ctx *pass, const msc_layout *const *in_layout, msc_func *f) {
-  shard_graph g;
-  int64_t conflicts;
-  for (size_t i = 0; i < f->body->num_args; i++) {
-    msc_value *arg = f->body->args[i];
-    if (!in_layout[i]) return true;
-    arg->type = msc_type_with_layout(pass->ctx, arg->type, in_layout[i]);
-    msc_arg_set(f, i, "msc.layout", msc_str(pass->ctx, msc_layout_print(pass->scratch, &f->module->mesh, in_layout[i])));
-  }
-  if (!f->body->num_args) return true;
-  MSC_TRY(shard_graph_of(pass, f, &g));
-  shard_propagate(pass, &g, false, &conflicts);
-  shard_lay_ops(pass, &g);
-  return true;
-}
-
 /* ---- in place of the op ---- */
 
-/* Ops nobody needs, from the last to the first. */
-static void drop_unused(msc_op *last, const msc_op *before) {
-  for (msc_op *op = last, *prev; op != before; op = prev) {
-    prev = op->prev;
-    bool used = false;
-    for (size_t i = 0; i < op->num_out; i++) used |= msc_has_uses(&op->out[i]);
-    if (!used) msc_op_erase(op);
-  }
-}
-
 static void inline_before(msc_op *op, msc_func *f) {
-  msc_op *before = op->prev, *ret = f->body->last;
+  msc_op *ret = f->body->last;
   for (size_t i = 0; i < op->num_in; i++) msc_replace_uses(f->body->args[i], op->in[i].value);
   for (size_t i = 0; i < op->num_out; i++) msc_replace_uses(&op->out[i], ret->in[i].value);
   msc_op_erase(ret);
+  msc_drop_unused(f);
   while (f->body->first) {
     msc_op *o = f->body->first;
     msc_op_unlink(o);
     o->id = op->id;
     msc_insert_before(op, o);
   }
-  drop_unused(op->prev, before);
   msc_op_erase(op);
 }
 
 static bool expand_op(msc_pass_ctx *pass, msc_op *op, const msc_layout *const *in_layout) {
   msc_func *f = msc_expansion_of(op);
-  if (!f || !lay_out(pass, in_layout, f)) return false;
+  if (!f || !shard_lay_expansion(pass, f, in_layout)) return false;
   inline_before(op, f);
   msc_stat(pass, "ops expanded", 1);
   return true;

@@ -1,0 +1,17 @@
+/* expansion.h: composites under a choice of layouts. */
+#ifndef MSC_PASSES_3_SHARD_EXPANSION_H
+#define MSC_PASSES_3_SHARD_EXPANSION_H
+
+#include "passes/3_shard/prices.h"
+#include "passes/cost.h"
+#include "passes/pass.h"
+
+/* Layouts of all values of an expansion (msc_expansion_of), and `in_layout` of its ops, from the layouts of its arguments; nothing
+ * when one has none. */
+bool shard_lay_expansion(msc_pass_ctx *pass, msc_func *f, const msc_layout *const *in_layout);
+
+/* What the expansion f costs with operands in these layouts: the changes of layout inside and, with_work, products and memory
+ * traffic.  f may be asked again.  SHARD_IMPOSSIBLE: a change has no plan. */
+int64_t shard_expansion_ns(msc_pass_ctx *pass, const msc_cost *cost, shard_prices *prices, msc_func *f, const msc_layout *const *in_layout, bool with_work);
+
+#endif
