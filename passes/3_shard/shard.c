@@ -6,7 +6,8 @@
 
 msc_func *shard_func(msc_module *m) {
   msc_func *f = msc_find_func(m, "train");
-  return f ? f : msc_find_func(m, "forward");
+  if (!f) f = msc_find_func(m, "forward");
+  return f && !msc_func_attr(f, "manual") ? f : NULL;
 }
 
 const msc_layout *shard_fixed_layout(const msc_func *f, size_t arg) {

@@ -63,7 +63,7 @@ const char *shard_digits_text(const shard_graph *g, int num, const uint8_t *atom
 int shard_letter(const msc_rule *rule, char name);
 /* The layout an argument must have, from its attribute msc.layout; NULL: as its first user wants it. */
 const msc_layout *shard_fixed_layout(const msc_func *f, size_t arg);
-/* The function that is sharded: train, or forward of a model without training. */
+/* The function that is sharded: train, or forward of a model without training; NULL: none, or one rank's program. */
 msc_func *shard_func(msc_module *m);
 /* By op id: does it only serve the optimizer, as the norms of lamb?  Such an op has no batch. */
 const bool *shard_optimizer_ops(const shard_graph *g);

@@ -350,10 +350,45 @@ static void localize_op(localizing *z, msc_op *op) {
   }
 }
 
+/* ---- one rank's program: what the ranks together hold of an argument ---- */
+
+static bool is_marked(const msc_func *f, size_t arg, const char *mark) {
+  const msc_attr_value *v = msc_arg_attr(f, arg, mark);
+  return v && v->kind == MSC_ATTR_BOOL && v->b;
+}
+
+/* Is this argument, or the parameter whose state it is, another one on every rank? */
+static bool is_layerwise(const msc_func *f, size_t arg) {
+  const msc_attr_value *owner = msc_arg_attr(f, arg, "msc.owner");
+  if (!owner) return is_marked(f, arg, "msc.layerwise_parallel");
+  for (size_t i = 0; i < f->body->num_args; i++)
+    if (f->body->args[i]->name && !strcmp(f->body->args[i]->name, owner->s)) return is_marked(f, i, "msc.layerwise_parallel");
+  return false;
+}
+
+/* Inputs are cut along their batch, parameters of one rank along dimension 0; the others are the same everywhere. */
+static const msc_type *together(const localizing *z, size_t arg) {
+  const msc_type *t = z->f->body->args[arg]->type;
+  const msc_attr_value *batch = msc_arg_attr(z->f, arg, "msc.batch_dim");
+  bool is_input = msc_arg_role(z->f, arg) <= MSC_ROLE_MASK;
+  int64_t cut = !is_input ? 0 : batch && batch->kind == MSC_ATTR_INT ? batch->i : 0;
+  bool whole = is_input ? msc_config_input_mode(z->pass->config) == MSC_INPUT_FULL_BATCH : !is_layerwise(z->f, arg);
+  msc_layout raw = {.rank = (uint8_t)t->rank};
+  msc_type all = *t;
+  if (!whole && cut >= 0 && cut < t->rank) {
+    for (int d = (int)cut; d < t->rank; d++) raw.first[d + 1] = (uint8_t)z->mesh->num_axes;
+    for (int a = 0; a < z->mesh->num_axes; a++) raw.sub[a] = (msc_subaxis){(uint32_t)a, 1, (uint32_t)z->mesh->axis[a].size};
+    all.dim[cut] *= msc_mesh_size(z->mesh);
+  }
+  return msc_type_of(z->pass->ctx, t->dtype, t->rank, all.dim, msc_layout_of(z->pass->ctx, z->mesh, &raw));
+}
+
 static void localize_types(localizing *z) {
   msc_block *b = z->f->body;
+  bool manual = msc_func_attr(z->f, "manual");
   for (size_t i = 0; i < b->num_args; i++) {
     msc_value *v = b->args[i];
+    if (manual) v->type = together(z, i);
     z->global[v->id] = v->type;
     if (v->type->layout) { /* the plan needs both */
       msc_arg_set(z->f, i, "msc.layout", layout_text(z, v->type->layout));
@@ -372,8 +407,10 @@ static void record_results(localizing *z) {
   msc_op *ret = z->f->body->last;
   msc_attr_value *layout = msc_new_array(z->pass->scratch, msc_attr_value, ret->num_in);
   msc_attr_value *shape = msc_new_array(z->pass->scratch, msc_attr_value, ret->num_in);
+  const msc_attr_value *ties = msc_func_attr(z->f, "manual") ? msc_func_attr(z->f, "ties") : NULL;
   for (size_t i = 0; i < ret->num_in; i++) {
-    const msc_type *t = global_of(z, ret->in[i].value);
+    bool tied = ties && i < ties->list.num && ties->list.v[i].i >= 0;
+    const msc_type *t = global_of(z, tied ? z->f->body->args[ties->list.v[i].i] : ret->in[i].value);
     layout[i] = layout_text(z, t->layout ? t->layout : msc_layout_replicated(z->pass->ctx, t->rank));
     shape[i] = dims_attr(z, t);
   }

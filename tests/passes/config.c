@@ -183,8 +183,6 @@ static const struct {
    "c.json:1:2: all_reduce_fusion_config: not supported yet [111]\n"
    "c.json:1:36: comm_fusion: not supported yet [111]\n"},
   /* recognised, not honoured */
-  {"{\"parallel_mode\": \"hybrid_parallel\"}",
-   "c.json:1:2: parallel_mode: \"hybrid_parallel\" is not supported yet, only stand_alone, data_parallel, semi_auto_parallel or auto_parallel [111]\n"},
   {"{\"enable_parallel_optimizer\": true, \"zero\": 1}",
    "c.json:1:2: enable_parallel_optimizer: true is not supported yet, only false [111]\n"
    "c.json:1:37: zero: 1 is not supported yet, only 0 [111]\n"},

@@ -1,6 +1,5 @@
 // RUN: msc opt --passes=annotations --verify-diagnostics %s
 module {
-  // expected-error @below {{argument 'w': annotation msc.layerwise_parallel = true is not supported yet}}
   // expected-error @below {{argument 'w': annotation msc.parameter_server = true is not supported yet}}
   // expected-error @below {{argument 'x': there is no annotation 'msc.rolle'; did you mean 'msc.role'?}}
   "msc.func"() ({
@@ -21,5 +20,5 @@ module {
     %3 = "msc.tanh"(%2) {max_bytes = 0 : i64, comm_fusion = 1 : i64, priority = 2 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     "msc.return"(%3) : (tensor<4x4xf32>) -> ()
   }) {sym_name = "forward",
-      arg_attrs = [{msc.name = "x", msc.rolle = "data"}, {msc.name = "w", msc.role = "parameter", msc.layerwise_parallel = true, msc.parameter_server = true}]} : () -> ()
+      arg_attrs = [{msc.name = "x", msc.rolle = "data"}, {msc.name = "w", msc.role = "parameter", msc.parameter_server = true}]} : () -> ()
 }

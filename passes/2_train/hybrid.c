@@ -1,0 +1,108 @@
+/* hybrid: parallel_mode hybrid_parallel: the function is one rank's program, with the collectives its user wrote -> the same,
+ * marked `manual`, with what the mode adds.
+ *
+ * The objective is the sum of the losses of all r ranks.  A parameter is equal on all ranks, so its gradient is summed over them
+ * (gradients_mean: averaged); one marked layerwise_parallel is r parameters, one per rank, and its gradient stays.  Results are
+ * shown as the ranks together have them: numbers as their mean, others one after the other along dimension 0.  localize gives
+ * the arguments their places. */
+#include <string.h>
+
+#include "passes/2_train/train.h"
+#include "passes/config.h"
+#include "passes/pass.h"
+
+typedef struct {
+  msc_pass_ctx *pass;
+  msc_func *f;
+  const char *axes; /* all of the mesh: "{dp,tp}" */
+  int64_t ranks;
+} hybrid;
+
+static bool set_mesh(hybrid *h) {
+  msc_context *ctx = h->pass->ctx;
+  msc_module *m = h->f->module;
+  msc_subaxis every[MSC_MAX_AXES];
+  msc_config_mesh(h->pass->config, ctx, &m->mesh);
+  if (m->mesh.num_axes == 0) m->mesh = (msc_mesh){.num_axes = 1, .axis = {{msc_intern(ctx, "d"), h->ranks}}};
+  if (msc_mesh_size(&m->mesh) != h->ranks)
+    return msc_error(ctx, MSC_E_CONFIG, h->f->loc, "the mesh %s has %" PRId64 " devices, device_num is %" PRId64, msc_mesh_print(h->pass->scratch, &m->mesh), msc_mesh_size(&m->mesh), h->ranks);
+  for (int a = 0; a < m->mesh.num_axes; a++) every[a] = (msc_subaxis){(uint32_t)a, 1, (uint32_t)m->mesh.axis[a].size};
+  h->axes = msc_subaxis_print(h->pass->scratch, &m->mesh, m->mesh.num_axes, every);
+  return true;
+}
+
+/* ---- what cannot be said in this mode ---- */
+
+static bool check_op(hybrid *h, msc_op *op) {
+  static const char *const strategies[] = {"in_strategy", "out_strategy", "in_layout", "out_layout"};
+  bool any = false;
+  for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
+    any |= msc_op_attr(op, strategies[i]) != NULL;
+    msc_op_unset(op, strategies[i]);
+  }
+  if (any) msc_warning(h->pass->ctx, MSC_E_STRATEGY, op->loc, "the strategy of %s is ignored: parallel_mode is hybrid_parallel", op->name ? op->name : msc_kind_name(op->kind));
+  if (!(msc_info(op)->flags & MSC_RANDOM)) return true;
+  return msc_op_error(op, MSC_E_UNSUPPORTED, "%s in hybrid_parallel: masks that differ between ranks are not supported yet", msc_kind_name(op->kind));
+}
+
+static bool is_layerwise(const msc_func *f, size_t arg) {
+  const msc_attr_value *v = msc_arg_attr(f, arg, "msc.layerwise_parallel");
+  return v && v->kind == MSC_ATTR_BOOL && v->b;
+}
+
+static bool check(hybrid *h) {
+  bool ok = true;
+  for (msc_op *op = h->f->body->first; op; op = op->next) ok &= check_op(h, op);
+  for (size_t i = 0; i < h->f->body->num_args; i++)
+    if (is_layerwise(h->f, i) && h->f->body->args[i]->type->rank == 0)
+      ok = msc_error(h->pass->ctx, MSC_E_UNSUPPORTED, h->f->loc, "parameter '%s': layerwise_parallel of a single number is not supported yet; give it shape [1]", msc_arg_name(h->f, i));
+  return ok;
+}
+
+/* ---- results ---- */
+
+static msc_value *collected(hybrid *h, msc_value *v, msc_op_kind verb, double factor) {
+  msc_builder b = {.func = h->f, .block = h->f->body, .before = h->f->body->last, .loc = v->def ? v->def->loc : h->f->loc, .name = v->def ? v->def->name : NULL};
+  msc_attr axes = msc_named(h->pass->ctx, "axes", msc_str(h->pass->ctx, h->axes));
+  msc_op *op = msc_build_with(&b, verb, 1, &v, 1, 1, &axes);
+  if (!op || factor == 1) return op ? &op->out[0] : NULL;
+  msc_value *c = msc_build_scalar(&b, v->type->dtype, factor);
+  return c ? msc_build(&b, OP_mul, 2, (msc_value *[]){&op->out[0], c}) : NULL;
+}
+
+static bool set_result(hybrid *h, size_t i, msc_op_kind verb, double factor) {
+  msc_op *ret = h->f->body->last;
+  msc_value *v = collected(h, ret->in[i].value, verb, factor);
+  if (v) msc_set_operand(ret, i, v);
+  return v != NULL;
+}
+
+static bool show(hybrid *h, size_t i) {
+  const msc_type *t = h->f->body->last->in[i].value->type;
+  if (t->rank > 0) return set_result(h, i, OP_all_gather, 1);
+  if (msc_is_float(t->dtype)) return set_result(h, i, OP_all_reduce, 1.0 / (double)h->ranks);
+  return msc_error(h->pass->ctx, MSC_E_UNSUPPORTED, h->f->loc, "hybrid_parallel: result %zu is a whole number, which has no mean over the ranks: not supported yet", i);
+}
+
+static bool collect(hybrid *h) {
+  const msc_attr_value *gradients = msc_func_attr(h->f, "gradients");
+  size_t num = gradients ? gradients->list.num : 0, first = h->f->body->last->num_in - num;
+  double factor = msc_config_bool(h->pass->config, MSC_KEY_gradients_mean) ? 1.0 / (double)h->ranks : 1;
+  bool ok = true;
+  for (size_t i = 0; i < first; i++) ok &= show(h, i);
+  for (size_t i = 0; i < num; i++)
+    if (!is_layerwise(h->f, (size_t)gradients->list.v[i].i)) ok &= set_result(h, first + i, OP_all_reduce, factor);
+  return ok;
+}
+
+bool pass_hybrid(msc_pass_ctx *pass, msc_module *m) {
+  hybrid h = {.pass = pass, .f = msc_find_func(m, "forward"), .ranks = msc_config_int(pass->config, MSC_KEY_device_num)};
+  bool is_mode = msc_config_parallel_mode(pass->config) == MSC_HYBRID_PARALLEL;
+  for (size_t i = 0; h.f && !is_mode && i < h.f->body->num_args; i++)
+    if (is_layerwise(h.f, i)) msc_warning(pass->ctx, MSC_E_STRATEGY, h.f->loc, "parameter '%s': layerwise_parallel says something in hybrid_parallel only", msc_arg_name(h.f, i));
+  if (!h.f || !is_mode || msc_func_attr(h.f, "manual")) return true;
+  MSC_TRY(set_mesh(&h) && check(&h) && collect(&h));
+  msc_func_set(h.f, "manual", msc_bool(true));
+  pass->changes_meaning = true;
+  return true;
+}

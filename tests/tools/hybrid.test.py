@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""hybrid_parallel: a model of one rank's batch trains as the whole batch does in data_parallel; a layerwise parameter, behind a
+collective of the user's, trains as a simulation of the ranks says."""
+import json
+import os
+import random
+import struct
+import subprocess
+import sys
+
+from expect import Expect, write
+
+expect = Expect()
+os.environ["XDG_CACHE_HOME"] = "/dev/null"
+random.seed(3)
+RANKS, STEPS = 4, 4
+
+
+def npy(path, code, shape, values):
+    head = f"{{'descr': '<{code}', 'fortran_order': False, 'shape': {tuple(shape)}, }}".encode()
+    head += b" " * (63 - (10 + len(head)) % 64) + b"\n"
+    write(path, b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + struct.pack(f"<{len(values)}{code[0]}", *values))
+
+
+def losses(plan, data, ranks=RANKS):
+    run = expect(["run", plan, "-n", str(ranks), "--data", *data, "--steps", str(STEPS), "--json", "--trust-native", "--in-order"], 0, None)
+    return [json.loads(line)["loss"] for line in run.stdout.decode().splitlines()[:STEPS]]
+
+
+# ---- without collectives: data_parallel ----
+
+npy("x.npy", "f4", [128, 784], [random.random() for _ in range(128 * 784)])
+npy("y.npy", "i4", [128], [random.randrange(10) for _ in range(128)])
+for name, batch, mode in (("hybrid", 8, "hybrid_parallel"), ("data", 32, "data_parallel")):
+    subprocess.run([sys.executable, "-m", "msc.models", "ffn", "-o", f"{name}.fbs", "--flat", "--batch", str(batch), "--lr", "0.05"], check=True)
+    for mean in ("true", "false"):
+        expect(f"compile {name}.fbs -o {name}.{mean} --set device_num={RANKS} --set parallel_mode={mode} --set gradients_mean={mean}", 0, None)
+for mean in ("true", "false"):
+    expect.check(f"gradients_mean {mean}", losses(f"hybrid.{mean}", ["x=x.npy", "y=y.npy"]) == losses(f"data.{mean}", ["x=x.npy", "y=y.npy"]))
+
+# ---- a parameter of every rank: out = sum over the ranks of x w_r, loss of a rank = mean |out + b - y| ----
+
+write("layerwise.mlir", """module attributes {msc.mesh = #msc.mesh<"d=4">} {
+  "msc.func"() ({
+  ^bb0(%x: tensor<2x3xf32>, %y: tensor<2x1xf32>, %w: tensor<3x1xf32>, %b: tensor<1xf32>):
+    %0 = "msc.matmul"(%x, %w) : (tensor<2x3xf32>, tensor<3x1xf32>) -> tensor<2x1xf32> loc("dense")
+    %1 = "msc.all_reduce"(%0) {axes = "{d}"} : (tensor<2x1xf32>) -> tensor<2x1xf32> loc("mixed")
+    %2 = "msc.add"(%1, %b) : (tensor<2x1xf32>, tensor<1xf32>) -> tensor<2x1xf32> loc("bias")
+    %3 = "msc.mean_absolute_error"(%2, %y) : (tensor<2x1xf32>, tensor<2x1xf32>) -> tensor<f32> loc("loss")
+    "msc.return"(%3) : (tensor<f32>) -> ()
+  }) {arg_attrs = [{msc.name = "x", msc.role = "data"}, {msc.name = "y", msc.role = "label"},
+                   {msc.init = "ones", msc.layerwise_parallel = true, msc.name = "w", msc.role = "parameter"},
+                   {msc.init = "zeros", msc.name = "b", msc.role = "parameter"}],
+      loss = 0 : i64, optimizer = {kind = "sgd", lr = 1.0e-02 : f64}, results = ["loss"], sym_name = "forward"} : () -> ()
+}
+""")
+x = [[random.random() for _ in range(3)] for _ in range(2 * RANKS)]
+y = [4 * random.random() for _ in range(2 * RANKS)]
+npy("u.npy", "f4", [2 * RANKS * STEPS, 3], [v for row in x for v in row] * STEPS)
+npy("v.npy", "f4", [2 * RANKS * STEPS, 1], y * STEPS)
+w, b, wanted = [[1.0] * 3 for _ in range(RANKS)], 0.0, []
+for _ in range(STEPS):
+    rows = [[sum(a * c for a, c in zip(x[2 * r + i], w[r])) for i in range(2)] for r in range(RANKS)]
+    out = [sum(rows[r][i] for r in range(RANKS)) + b for i in range(2)]
+    sign = [[(out[i] > y[2 * r + i]) - (out[i] < y[2 * r + i]) for i in range(2)] for r in range(RANKS)]
+    wanted.append(sum(abs(out[i] - y[2 * r + i]) for r in range(RANKS) for i in range(2)) / 2 / RANKS)
+    dout = [sum(sign[r][i] for r in range(RANKS)) / 2 for i in range(2)]  # of the sum of all losses
+    w = [[w[r][k] - 0.01 * sum(dout[i] * x[2 * r + i][k] for i in range(2)) for k in range(3)] for r in range(RANKS)]
+    b -= 0.01 * sum(dout)
+expect(f"compile layerwise.mlir -o layerwise.bin --set device_num={RANKS} --set parallel_mode=hybrid_parallel", 0, None)
+got = losses("layerwise.bin", ["x=u.npy", "y=v.npy"])
+expect.check(f"layerwise: {got} {wanted}", all(abs(a - c) < 1e-5 * abs(c) for a, c in zip(got, wanted)))
+expect.done()
