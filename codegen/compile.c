@@ -1,5 +1,6 @@
 /* compile.c: the whole road from a module to a plan: passes in order, decisions noted on the way, calls, code. */
 #include <string.h>
+#include <zlib.h>
 
 #include "codegen/compile.h"
 #include "codegen/emit.h"
@@ -78,6 +79,34 @@ uint64_t msc_plan_rank_bytes(const msc_plan *p) {
   return p->persistent_bytes + 2 * p->input_stride + scratch + p->constant_bytes;
 }
 
+/* ---- the program that `msc explain` reads ---- */
+
+typedef struct {
+  const void *data; /* NULL: it could not be packed */
+  size_t bytes, unpacked;
+} packed;
+
+/* zlib takes its memory from the arena. */
+static void *take(void *arena, unsigned num, unsigned bytes) { return msc_arena_alloc(arena, (size_t)num * bytes); }
+static void give_back(void *arena, void *memory) { (void)arena, (void)memory; }
+
+static packed pack(const msc_module *m) {
+  msc_arena *arena = msc_context_arena(m->ctx), *scratch = msc_arena_new(m->ctx);
+  packed p = {0};
+  const char *text = msc_print_text(m, scratch, &p.unpacked);
+  z_stream z = {.zalloc = take, .zfree = give_back, .opaque = scratch};
+  if (p.unpacked < UINT32_MAX && deflateInit(&z, Z_BEST_SPEED) == Z_OK) {
+    uLong room = deflateBound(&z, (uLong)p.unpacked);
+    z.next_in = (Bytef *)(uintptr_t)text, z.avail_in = (uInt)p.unpacked;
+    z.next_out = msc_arena_alloc(scratch, room), z.avail_out = (uInt)room;
+    Bytef *out = z.next_out;
+    if (deflate(&z, Z_FINISH) == Z_STREAM_END) p.data = msc_arena_copy(arena, out, z.total_out), p.bytes = z.total_out;
+    deflateEnd(&z);
+  }
+  msc_arena_free(scratch);
+  return p;
+}
+
 /* ---- the road ---- */
 
 static bool run_passes(msc_context *ctx, msc_module *m, const msc_compile_options *o, const char *from, const char *until, int first) {
@@ -95,7 +124,9 @@ static int passes_until(const char *name) {
 }
 
 msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
-  if (!run_passes(ctx, m, options, NULL, "layouts", 0)) return NULL;
+  if (!run_passes(ctx, m, options, NULL, "search", 0)) return NULL;
+  packed searched = pack(m);
+  if (!run_passes(ctx, m, options, "layouts", "layouts", passes_until("search"))) return NULL;
   msc_func *f = msc_find_func(m, "train");
   if (!f) f = msc_find_func(m, "forward");
   if (!f) {
@@ -116,6 +147,9 @@ msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options
   p->model = options->model;
   p->model_hash = options->model_hash;
   p->config = msc_config_json(options->config, p->arena);
-  p->predicted_step_ns = predicted_ns(p, options->cluster ? options->cluster : msc_cluster_named(ctx, "cpu"));
+  p->searched = searched.data, p->searched_packed = searched.bytes, p->searched_bytes = searched.unpacked;
+  const msc_cluster *cluster = options->cluster ? options->cluster : msc_cluster_named(ctx, "cpu");
+  p->cluster = cluster->text;
+  p->predicted_step_ns = predicted_ns(p, cluster);
   return p;
 }

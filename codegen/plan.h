@@ -96,6 +96,9 @@ typedef struct msc_plan {
   msc_machine_code code;
   const char *config, *model; /* JSON; name */
   const char *strategies;     /* JSON of strategy_ckpt_save_file; not in plan.bin */
+  const char *cluster;        /* JSON */
+  const void *searched;       /* the program as it went into `layouts`, text packed by zlib */
+  size_t searched_packed, searched_bytes;
   uint64_t model_hash;
 } msc_plan;
 

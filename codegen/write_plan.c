@@ -310,6 +310,9 @@ static void put_plan(flatbuf_builder *b, const msc_plan *p) {
   plan_plan_put_model_hash(b, p->model_hash);
   plan_plan_put_predicted_step_ns(b, p->predicted_step_ns);
   plan_plan_put_checksum(b, UINT64_MAX); /* room for it: filled in below */
+  if (p->searched) plan_plan_put_searched(b, p->searched_packed, p->searched);
+  plan_plan_put_searched_bytes(b, p->searched_bytes);
+  plan_plan_put_cluster(b, p->cluster ? p->cluster : "");
   flatbuf_end(b);
 }
 

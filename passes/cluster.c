@@ -277,6 +277,7 @@ const msc_cluster *msc_cluster_read(msc_context *ctx, const char *name, const ch
   if (!ok) msc_error(ctx, MSC_E_CLUSTER, msc_loc_of(ctx, &loc), "a cluster description must be one JSON object with device and levels");
   ok = ok && msc_protect(ctx, read_all, &r); /* json is not the arena's: it must be freed in any case */
   json_decref(json);
+  if (ok) r.out->text = msc_intern_n(ctx, text, bytes);
   return ok ? r.out : NULL;
 }
 

@@ -38,6 +38,7 @@ typedef struct msc_cluster {
   msc_cluster_level level[MSC_MAX_LEVELS];
   size_t num_measures;
   msc_cluster_measure *measure; /* by verb, ranks, bytes */
+  const char *text;             /* the description itself */
 } msc_cluster;
 
 /* `name` is the file's, for messages.  NULL after reporting every fault at its place. */

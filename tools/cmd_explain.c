@@ -1,9 +1,9 @@
-/* cmd_explain.c: the story of a diagnostic code out; explaining a plan is not supported yet. */
+/* cmd_explain.c: a diagnostic code in, its story out; or a plan in, why every op is cut as it is and what that costs out. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/cli.h"
+#include "tools/explain_plan.h"
 
 /* "E0102", "e102" or "102"; 0: not a code. */
 static unsigned code_number(const char *text) {
@@ -36,17 +36,150 @@ static int explain_code(cli *c, const char *text, unsigned number) {
   return CLI_OK;
 }
 
+/* ---- plans ---- */
+
+static const char *text(const json_t *o, const char *key) {
+  const char *s = json_string_value(json_object_get(o, key));
+  return s ? s : "";
+}
+
+static double number(const json_t *o, const char *key) { return json_number_value(json_object_get(o, key)); }
+
+static double us(const json_t *way, const char *key) { return number(way, key) / 1e3; }
+
+static void print_op(cli_output *out, const json_t *op) {
+  const json_t *chosen = json_object_get(op, "chosen"), *next = json_object_get(op, "next");
+  cli_printf(out, "%s: %s (%s)%s%s\n    %s\n", text(op, "op"), text(chosen, "cuts"), text(op, "by"), *text(op, "loc") ? " at " : "", text(op, "loc"), text(chosen, "layouts"));
+  cli_printf(out, "    work %.1f us, layout changes %.1f us, %.0f bytes kept\n", us(chosen, "work_ns"), us(chosen, "move_ns"), number(chosen, "bytes"));
+  if (!next) {
+    cli_printf(out, "    %s\n", number(op, "ways") ? "no other way is allowed" : "too many ways to compare");
+    return;
+  }
+  double costs = number(op, "next_costs_ns") / 1e3;
+  cli_printf(out, "    next best: %s, %s %.1f us (work %+.1f, layout changes %+.1f), %.0f bytes kept\n", text(next, "cuts"), costs < 0 ? "saves" : "costs", costs < 0 ? -costs : costs,
+             us(next, "work_ns") - us(chosen, "work_ns"), us(next, "move_ns") - us(chosen, "move_ns"), number(next, "bytes"));
+}
+
+static void print_collective(cli_output *out, const json_t *c) {
+  const json_t *bound = json_object_get(c, "lower_bound"), *step;
+  size_t i;
+  cli_printf(out, "%s -> %s: %s %s -> %s, %.0f bytes", text(c, "from_op"), text(c, "to_op"), text(c, "shape"), text(c, "from"), text(c, "to"), number(c, "bytes"));
+  if (bound && json_is_integer(bound)) cli_printf(out, " (at least %.0f)", json_number_value(bound));
+  cli_printf(out, ":");
+  json_array_foreach(json_object_get(c, "steps"), i, step) cli_printf(out, "%s %s", i ? "," : "", text(step, "op"));
+  cli_printf(out, "\n");
+}
+
+static bool touches(const json_t *c, const char *op) { return !op || !strcmp(text(c, "from_op"), op) || !strcmp(text(c, "to_op"), op); }
+
+static void print_plan(cli_output *out, const json_t *all, const char *op) {
+  const json_t *one;
+  size_t i;
+  cli_printf(out, "%s for %.0f ranks, mesh %s; a step takes %.3f ms on the described cluster\n", text(all, "plan"), number(all, "ranks"), text(all, "mesh"), number(all, "predicted_step_ms"));
+  json_array_foreach(json_object_get(all, "ops"), i, one)
+    if (!op || !strcmp(text(one, "op"), op)) print_op(out, one);
+  cli_printf(out, "layout changes:\n");
+  json_array_foreach(json_object_get(all, "collectives"), i, one)
+    if (touches(one, op)) print_collective(out, one);
+  json_array_foreach(json_object_get(all, "warnings"), i, one)
+    if (!op || strstr(json_string_value(one), op)) cli_printf(out, "warning: %s\n", json_string_value(one));
+}
+
+/* ---- two plans ---- */
+
+static const json_t *find_op(const json_t *all, const char *name) {
+  const json_t *one;
+  size_t i;
+  json_array_foreach(json_object_get(all, "ops"), i, one)
+    if (!strcmp(text(one, "op"), name)) return one;
+  return NULL;
+}
+
+static double moved_bytes(const json_t *all) {
+  const json_t *one;
+  size_t i;
+  double bytes = 0;
+  json_array_foreach(json_object_get(all, "collectives"), i, one) bytes += number(one, "bytes");
+  return bytes;
+}
+
+static json_t *sides(const json_t *a, const json_t *b) { return json_pack("{s:O, s:O}", "a", a, "b", b); }
+
+/* {"ops": [{"op", "a": WAY, "b": WAY}], "only_a": [NAME], "only_b": [NAME], ...}: what the two do differently. */
+static json_t *difference(const json_t *a, const json_t *b) {
+  json_t *ops = json_array(), *only_a = json_array(), *only_b = json_array(), *one;
+  size_t i;
+  json_array_foreach(json_object_get(a, "ops"), i, one) {
+    const json_t *other = find_op(b, text(one, "op"));
+    if (!other) json_array_append_new(only_a, json_string(text(one, "op")));
+    else if (strcmp(text(json_object_get(one, "chosen"), "layouts"), text(json_object_get(other, "chosen"), "layouts"))) {
+      json_t *pair = sides(json_object_get(one, "chosen"), json_object_get(other, "chosen"));
+      json_object_set_new(pair, "op", json_string(text(one, "op")));
+      json_array_append_new(ops, pair);
+    }
+  }
+  json_array_foreach(json_object_get(b, "ops"), i, one)
+    if (!find_op(a, text(one, "op"))) json_array_append_new(only_b, json_string(text(one, "op")));
+  return json_pack("{s:o, s:o, s:o, s:o, s:{s:f, s:f}}", "ops", ops, "only_a", only_a, "only_b", only_b, "predicted_step_ms",
+                   sides(json_object_get(a, "predicted_step_ms"), json_object_get(b, "predicted_step_ms")), "moved_bytes", "a", moved_bytes(a), "b", moved_bytes(b));
+}
+
+static void print_difference(cli_output *out, const json_t *d, const char *op) {
+  const json_t *one, *ms = json_object_get(d, "predicted_step_ms"), *bytes = json_object_get(d, "moved_bytes");
+  size_t i;
+  json_array_foreach(json_object_get(d, "ops"), i, one) {
+    const json_t *a = json_object_get(one, "a"), *b = json_object_get(one, "b");
+    if (op && strcmp(text(one, "op"), op)) continue;
+    cli_printf(out, "%s\n  - %s, work %.1f us, layout changes %.1f us\n  + %s, work %.1f us, layout changes %.1f us\n", text(one, "op"), text(a, "layouts"), us(a, "work_ns"),
+               us(a, "move_ns"), text(b, "layouts"), us(b, "work_ns"), us(b, "move_ns"));
+  }
+  json_array_foreach(json_object_get(d, "only_a"), i, one) cli_printf(out, "- %s\n", json_string_value(one));
+  json_array_foreach(json_object_get(d, "only_b"), i, one) cli_printf(out, "+ %s\n", json_string_value(one));
+  cli_printf(out, "%zu ops are cut differently; a step takes %.3f and %.3f ms, a rank receives %.0f and %.0f bytes\n", json_array_size(json_object_get(d, "ops")), number(ms, "a"),
+             number(ms, "b"), number(bytes, "a"), number(bytes, "b"));
+}
+
+/* ---- the command ---- */
+
+static bool known_op(cli *c, const json_t *all, const char *op) {
+  if (!op || find_op(all, op)) return true;
+  const json_t *ops = json_object_get(all, "ops"), *one;
+  const char **names = msc_new_array(msc_context_arena(c->ctx), const char *, json_array_size(ops) + 1);
+  size_t i;
+  json_array_foreach(ops, i, one) names[i] = text(one, "op");
+  const char *near = msc_nearest(op, names, json_array_size(ops));
+  if (near) return msc_error(c->ctx, MSC_E_NONE, NULL, "the plan has no op '%s'; did you mean '%s'?", op, near);
+  return msc_error(c->ctx, MSC_E_NONE, NULL, "the plan has no op '%s'", op);
+}
+
+static int explain_plans(cli *c, const char *path, const char *op) {
+  const char *other = cli_text(c, "diff");
+  json_t *a = cli_explain_plan(c, path), *b = a && other ? cli_explain_plan(c, other) : NULL, *d = a && b ? difference(a, b) : NULL;
+  int code = CLI_INPUT;
+  if (a && (!other || b) && known_op(c, a, op)) {
+    cli_output *out = cli_open(c, NULL);
+    char *dumped = c->json ? json_dumps(d ? d : a, JSON_COMPACT) : NULL;
+    if (dumped) cli_printf(out, "%s\n", dumped);
+    else if (d) print_difference(out, d, op);
+    else print_plan(out, a, op);
+    free(dumped);
+    code = cli_close(c, out);
+  }
+  json_decref(a), json_decref(b), json_decref(d);
+  return code;
+}
+
 static int run(cli *c) {
   const char *what = c->operands[0];
   unsigned number = code_number(what);
   if (number) return explain_code(c, what, number);
   if ((*what == 'E' || *what == 'e') && strspn(what + 1, "0123456789") == strlen(what + 1)) return unknown_code(c, what);
-  msc_error(c->ctx, MSC_E_UNSUPPORTED, cli_loc(c, what), "explaining a plan is not supported yet; `msc dump` shows its decisions");
-  return CLI_USAGE;
+  if (cli_flag(c, "redundancy")) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--redundancy is not supported yet"), CLI_INPUT;
+  return explain_plans(c, what, c->num_operands > 1 ? c->operands[1] : NULL);
 }
 
 static const cli_option options[] = {
-  {"diff", CLI_TEXT, "PLAN", "compare with another plan (not supported yet)"},
+  {"diff", CLI_TEXT, "PLAN", "what another plan does differently"},
   {"redundancy", CLI_FLAG, NULL, "for every rank who could restore it (not supported yet)"},
   {0},
 };

@@ -162,3 +162,16 @@ const int64_t *shard_price_row(shard_prices *p, const msc_type *type, bool is_gr
   msc_arena_free(a);
   return row;
 }
+
+int64_t shard_bucket_of(const shard_graph *g) {
+  const int64_t bucket_bytes = 64 << 20;
+  int64_t num = 0, bytes = 0;
+  for (size_t i = 0; i < g->num_ops; i++) {
+    const msc_op *op = g->op[i].op;
+    if (!(msc_info(op)->flags & MSC_UPDATE)) continue;
+    num++;
+    bytes += msc_type_bytes(op->in[0].value->type);
+  }
+  int64_t buckets = 1 + bytes / bucket_bytes;
+  return num > buckets ? num / buckets : 1;
+}

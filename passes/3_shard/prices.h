@@ -4,6 +4,7 @@
 
 #include "passes/3_shard/eliminate.h"
 #include "passes/3_shard/reshard.h"
+#include "passes/3_shard/shard.h"
 #include "passes/cost.h"
 
 typedef struct shard_prices shard_prices;
@@ -21,5 +22,8 @@ int shard_layout_number(shard_prices *p, const msc_layout *l);
 const msc_layout *shard_numbered_layout(const shard_prices *p, int number);
 /* Costs by number from one layout of a value of this type; those of to[0..num) are filled in.  SHARD_IMPOSSIBLE: no plan. */
 const int64_t *shard_price_row(shard_prices *p, const msc_type *type, bool is_gradient, int from, int num, const int *to);
+
+/* How many gradients of the function travel in one bucket, on average. */
+int64_t shard_bucket_of(const shard_graph *g);
 
 #endif

@@ -8,7 +8,7 @@
 #include "passes/3_shard/space.h"
 #include "passes/config.h"
 
-enum { MAX_STATES = 4096, MAX_ENTRIES = 1 << 28, MAX_SWEEPS = 6, MAX_EXACT_SHAPES = 2, BUCKET_BYTES = 64 << 20 };
+enum { MAX_STATES = 4096, MAX_ENTRIES = 1 << 28, MAX_SWEEPS = 6, MAX_EXACT_SHAPES = 2 };
 
 typedef struct {
   msc_pass_ctx *pass;
@@ -22,19 +22,6 @@ typedef struct {
   int64_t ns;                     /* of the best found */
   double work;
 } timing;
-
-/* Gradients that travel in one bucket, on average. */
-static int64_t bucket_of(const shard_graph *g) {
-  int64_t num = 0, bytes = 0;
-  for (size_t i = 0; i < g->num_ops; i++) {
-    const msc_op *op = g->op[i].op;
-    if (!(msc_info(op)->flags & MSC_UPDATE)) continue;
-    num++;
-    bytes += msc_type_bytes(op->in[0].value->type);
-  }
-  int64_t buckets = 1 + bytes / BUCKET_BYTES;
-  return num > buckets ? num / buckets : 1;
-}
 
 /* ---- one exact solution ---- */
 
@@ -304,7 +291,7 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   timing t = {.pass = pass, .f = f, .ns = SHARD_IMPOSSIBLE};
   MSC_TRY(shard_graph_of(pass, f, &t.g));
   shard_model_of(&t.g, &t.m);
-  t.bucket = bucket_of(&t.g);
+  t.bucket = shard_bucket_of(&t.g);
   t.given = msc_new_array(t.g.arena, msc_assignment, t.m.num_vars);
   t.chosen = msc_new_array(t.g.arena, msc_assignment, t.m.num_vars);
   for (size_t v = 0; v < t.m.num_vars; v++) t.given[v] = t.m.var[v].fixed;

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""msc explain of a plan: who decided, what it costs, the runner-up, every layout change with its cause, the difference of two."""
+import json
+import subprocess
+import sys
+
+from expect import Expect
+
+try:
+    import flatbuffers  # noqa: F401
+except ImportError:
+    print("skipped: the Python module flatbuffers is not installed; run tools/setup")
+    sys.exit(0)
+
+expect = Expect()
+OPS = ["flatten"] + [f"{n}{i}{s}" for i in range(1, 6) for n, s in (("dense", ""), ("dense", ".bias_add"), ("relu", "")) if (n, i) != ("relu", 5)] + ["loss"]
+
+
+def compiled(plan, *options):
+    return json.loads(expect(["compile", "ffn.fbs", "-o", plan, "--set", "device_num=8", "--set", "parallel_mode=auto_parallel", "--json", *options]).stdout)
+
+
+def explained(command):
+    return json.loads(expect(f"explain {command} --json").stdout)
+
+
+subprocess.run([sys.executable, "-m", "msc.models", "ffn", "-o", "ffn.fbs", "--batch", "512", "--strategy", "dense1=((2,4),(4,1))", "--strategy", "dense3=((1,8),(8,1))"], check=True)
+report = compiled("kept.bin", "--set", "search_mode=sharding_propagation")
+kept = explained("kept.bin")
+ops = {o["op"]: o for o in kept["ops"]}
+expect.check(f"ops {list(ops)}", [n for n in ops if not n.endswith(".grad")] == OPS)
+expect.check("who", [ops[n]["by"] for n in ("dense1", "dense2", "dense3")] == ["user", "propagation", "user"])
+expect.check("layouts", ops["dense1"]["chosen"]["layouts"] == "[{d:(1)2},{d:(2)4}] [{d:(2)4},{}] -> [{d:(1)2},{}] partial={d:(2)4}")
+expect.check("place", ops["dense1"]["loc"].startswith("msc/models/dense.py:"))
+expect.check("bytes", sum(c["bytes"] for c in kept["collectives"]) == report["comm_bytes_per_rank"] > 0)
+expect.check("bounds", all(c["lower_bound"] is None or c["lower_bound"] <= c["bytes"] for c in kept["collectives"]))
+expect.check("causes", {("dense1", "dense1.bias_add"), ("dense1.grad", "dense1.weight.update")} <= {(c["from_op"], c["to_op"]) for c in kept["collectives"]})
+expect.check("time", abs(kept["predicted_step_ms"] - report["predicted_step_ms"]) < 1e-6)
+
+# What the exact search chose cannot be bettered by changing one op.
+compiled("least.bin", "--set", "search_mode=dynamic_programming", "--cluster", "h100")
+least = explained("least.bin")
+expect.check("searched", {o["by"] for o in least["ops"]} <= {"user", "search", "propagation"})
+free = [o for o in least["ops"] if o["by"] == "search" and "next" in o]
+expect.check(f"no op is better elsewhere: {[(o['op'], o['next_costs_ns']) for o in free if o['next_costs_ns'] < 0]}", free and all(o["next_costs_ns"] >= 0 for o in free))
+
+expect("explain kept.bin dense1", 0, "", lambda text: "" if "\ndense1: m {d:(1)2}, k {d:(2)4} (user) at msc/models/dense.py:" in text and "\n    next best: " in text
+       and "dense1 -> dense1.bias_add: 512x512xf32 " in text and "relu1: " not in text else "dense1 alone")
+expect("explain kept.bin dense", 1, "msc: error: the plan has no op 'dense'; did you mean 'dense1'?\n", "")
+expect("explain kept.bin --diff kept.bin", 0, "", lambda text: "" if text.startswith("0 ops are cut differently; ") else text)
+apart = explained("kept.bin --diff least.bin")
+expect.check("difference", apart["ops"] and not apart["only_a"] and not apart["only_b"] and apart["moved_bytes"]["a"] == sum(c["bytes"] for c in kept["collectives"]))
+expect("explain ffn.fbs", 1, lambda text: "" if text.startswith("ffn.fbs: error: ") else text, "")
+expect("explain missing.bin", 1, "missing.bin: error: cannot read: No such file or directory [E0112]\n", "")
+with open("kept.bin", "rb") as file:
+    data = bytearray(file.read())
+data[len(data) // 2] ^= 1
+with open("damaged.bin", "wb") as file:
+    file.write(data)
+expect("explain damaged.bin", 1, lambda text: "" if text.startswith("damaged.bin: error: ") else text, "")
+expect.no_files("ffn.fbs", "kept.bin", "least.bin", "damaged.bin")
+expect.done()

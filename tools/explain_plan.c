@@ -1,0 +1,221 @@
+/* explain_plan.c: the program that a plan carries, its strategies decided, in; reasons, collectives with their causes and
+ * warnings out (see explain_plan.h). */
+#include "tools/explain_plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "passes/3_shard/explain.h"
+#include "passes/3_shard/reshard.h"
+#include "passes/config.h"
+#include "passes/cost.h"
+#include "plan_fbs.h"
+#include "runtime/mscrt.h"
+
+enum { LARGE_BYTES = 1 << 20, LONG_CHAIN = 2 };
+
+typedef struct {
+  cli *c;
+  const char *path;
+  msc_context *ctx;
+  msc_arena *arena;
+  msc_module *m;
+  msc_config *config;
+  const msc_cluster *cluster;
+  msc_cost cost;
+  msc_reshard *planner;
+  json_t *warnings;
+} explained;
+
+/* ---- reading the plan ---- */
+
+static const char *text_of(const char *s) { return s ? s : ""; }
+
+static bool read_program(explained *e, plan_plan root) {
+  size_t packed = plan_plan_searched_num(root), bytes = plan_plan_searched_bytes(root);
+  const uint8_t *data = plan_plan_searched_data(root);
+  if (!packed || bytes > (size_t)1 << 31) return msc_error(e->ctx, MSC_E_PLAN, cli_loc(e->c, e->path), "the plan does not carry its program");
+  char *text = msc_arena_alloc(e->arena, bytes + 1);
+  uLongf unpacked = (uLongf)bytes;
+  if (uncompress((Bytef *)text, &unpacked, data, (uLong)packed) != Z_OK || unpacked != bytes)
+    return msc_error(e->ctx, MSC_E_PLAN, cli_loc(e->c, e->path), "the program in the plan is damaged");
+  e->m = msc_parse(e->ctx, e->path, text, bytes);
+  return e->m && msc_verify(e->m);
+}
+
+/* {"key": {"value": v, "origin": text}, ...}: what was set, set again. */
+static bool read_config(explained *e, const char *text) {
+  json_t *all = json_loads(text, 0, NULL), *one;
+  const char *key;
+  e->config = msc_config_new(e->ctx);
+  json_object_foreach(all, key, one) {
+    const char *origin = json_string_value(json_object_get(one, "origin"));
+    json_t *value = json_object_get(one, "value");
+    if (!origin || !strcmp(origin, "default") || json_is_null(value)) continue;
+    char *v = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    if (v) msc_config_set(e->config, msc_arena_printf(e->arena, "%s=%s", key, v));
+    free(v);
+  }
+  json_decref(all);
+  return msc_config_check(e->config);
+}
+
+static bool open_plan(explained *e, plan_plan *out_root) {
+  cli_bytes file;
+  MSC_TRY(cli_read(e->c, e->path, &file));
+  mscrt_status *s = mscrt_plan_verify(file.data, file.size);
+  if (s) msc_error(e->ctx, MSC_E_PLAN, cli_loc(e->c, e->path), "%s", mscrt_status_text(s));
+  bool ok = !s;
+  mscrt_status_free(s);
+  MSC_TRY(ok);
+  *out_root = plan_plan_root(file.data);
+  const char *cluster = text_of(plan_plan_cluster(*out_root));
+  e->cluster = *cluster ? msc_cluster_read(e->ctx, e->path, cluster, strlen(cluster)) : msc_cluster_named(e->ctx, "cpu");
+  MSC_TRY(e->cluster && read_program(e, *out_root) && read_config(e, text_of(plan_plan_config(*out_root))));
+  msc_cost_of(e->cluster, &e->m->mesh, &e->cost);
+  e->planner = msc_reshard_new(e->ctx, &e->m->mesh, NULL);
+  return true;
+}
+
+/* ---- ops ---- */
+
+static const char *place_of(const explained *e, const msc_loc *loc) {
+  return loc && loc->file && !loc->implied ? msc_arena_printf(e->arena, "%s:%u", loc->file, loc->line) : "";
+}
+
+static json_t *way_json(const shard_way *w) {
+  return json_pack("{s:s, s:s, s:I, s:I, s:I}", "cuts", w->cuts, "layouts", w->layouts, "work_ns", (json_int_t)w->work_ns, "move_ns", (json_int_t)w->move_ns, "bytes",
+                   (json_int_t)w->bytes);
+}
+
+static json_t *reason_json(const explained *e, const shard_reason *r) {
+  json_t *j = json_pack("{s:s, s:s, s:s, s:I, s:o}", "op", r->op->name, "loc", place_of(e, r->op->loc), "by", r->by, "ways", (json_int_t)r->num_ways, "chosen", way_json(&r->chosen));
+  if (!r->next.cuts) return j;
+  json_object_set_new(j, "next", way_json(&r->next));
+  json_object_set_new(j, "next_costs_ns", json_integer((json_int_t)(r->next.work_ns + r->next.move_ns - r->chosen.work_ns - r->chosen.move_ns)));
+  return j;
+}
+
+static void warn(explained *e, const char *text) { json_array_append_new(e->warnings, json_string(text)); }
+
+/* Work that every rank repeats. */
+static void warn_whole(explained *e, const shard_reason *r) {
+  if (msc_mesh_size(&e->m->mesh) == 1 || msc_info(r->op)->cost != MSC_COST_FLOPS || strcmp(r->chosen.cuts, "whole") != 0) return;
+  warn(e, msc_arena_printf(e->arena, "%s is not cut: every rank computes all of it", r->op->name));
+}
+
+static bool explain_ops(explained *e, msc_func *f, json_t *ops) {
+  msc_pass_options options = {.config = e->config, .cluster = e->cluster};
+  msc_pass_ctx pass = {.ctx = e->ctx, .scratch = e->arena, .config = e->config, .options = &options, .info = msc_find_pass("search")};
+  shard_reason *reason;
+  size_t num;
+  MSC_TRY(shard_explain(&pass, f, &num, &reason));
+  for (size_t i = 0; i < num; i++) {
+    json_array_append_new(ops, reason_json(e, &reason[i]));
+    warn_whole(e, &reason[i]);
+  }
+  return true;
+}
+
+/* ---- collectives ---- */
+
+static bool moves(const msc_op *op) { return op && (msc_info(op)->flags & MSC_COLLECTIVE || op->kind == OP_shard) && op->out[0].type->layout; }
+
+static const char *op_text(const msc_op *op) { return !op ? "" : op->name ? op->name : msc_kind_name(op->kind); }
+
+static const msc_op *only_next(const msc_op *op) {
+  const msc_op *next = msc_has_one_use(&op->out[0]) ? op->out[0].uses->user : NULL;
+  return moves(next) ? next : NULL;
+}
+
+static json_t *step_json(explained *e, const msc_op *op) {
+  const msc_type *from = op->in[0].value->type, *to = op->out[0].type;
+  msc_reshard_plan p;
+  int64_t bytes = msc_reshard_plan_of(e->planner, msc_type_with_layout(e->ctx, to, NULL), from->layout, to->layout, &p) ? p.bytes : 0;
+  return json_pack("{s:s, s:s, s:I}", "op", op->kind == OP_shard ? "slice" : msc_kind_name(op->kind), "to", msc_layout_print(e->arena, &e->m->mesh, to->layout), "bytes",
+                   (json_int_t)bytes);
+}
+
+static const char *shape_text(const explained *e, const msc_type *t) {
+  const char *text = "";
+  for (int d = 0; d < t->rank; d++) text = msc_arena_printf(e->arena, "%s%" PRId64 "x", text, t->dim[d]);
+  return msc_arena_printf(e->arena, "%s%s", text, msc_dtype_name(t->dtype));
+}
+
+/* One value brought from one layout into another: `first` and what follows it. */
+static json_t *chain_json(explained *e, const msc_op *first) {
+  json_t *steps = json_array();
+  const msc_op *last = first;
+  int64_t bytes = 0;
+  int num = 0;
+  for (const msc_op *op = first; op; op = only_next(op)) {
+    json_t *step = step_json(e, op);
+    bytes += json_integer_value(json_object_get(step, "bytes"));
+    num += op->kind != OP_shard;
+    json_array_append_new(steps, step);
+    last = op;
+  }
+  const msc_value *value = first->in[0].value;
+  const msc_op *user = last->out[0].uses ? last->out[0].uses->user : NULL;
+  msc_reshard_plan p = {.lower_bound = -1};
+  msc_reshard_plan_of(e->planner, msc_type_with_layout(e->ctx, value->type, NULL), value->type->layout, last->out[0].type->layout, &p);
+  const char *from = value->def ? op_text(value->def) : value->name ? value->name : "";
+  if (num > LONG_CHAIN) warn(e, msc_arena_printf(e->arena, "%d collectives in a row bring %s to %s", num, from, op_text(user)));
+  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:o}", "from_op", from, "from_loc", place_of(e, value->def ? value->def->loc : first->loc), "to_op", op_text(user),
+                   "to_loc", place_of(e, user ? user->loc : NULL), "shape", shape_text(e, value->type), "from", msc_layout_print(e->arena, &e->m->mesh, value->type->layout), "to",
+                   msc_layout_print(e->arena, &e->m->mesh, last->out[0].type->layout), "bytes", (json_int_t)bytes, "lower_bound",
+                   p.lower_bound < 0 ? json_null() : json_integer((json_int_t)p.lower_bound), "steps", steps);
+}
+
+static void list_chains(explained *e, const msc_func *f, json_t *collectives) {
+  for (const msc_op *op = f->body->first; op; op = op->next) {
+    if (!moves(op)) continue;
+    const msc_op *before = op->in[0].value->def;
+    if (moves(before) && only_next(before) == op) continue;
+    bool traffic = false;
+    for (const msc_op *o = op; o && !traffic; o = only_next(o)) traffic = o->kind != OP_shard;
+    if (traffic) json_array_append_new(collectives, chain_json(e, op));
+  }
+}
+
+/* Parameters that every rank holds whole. */
+static void warn_replicated(explained *e, const msc_func *f) {
+  for (size_t i = 0; i < f->body->num_args; i++) {
+    const msc_value *v = f->body->args[i];
+    const msc_attr_value *role = msc_find_attr(f->arg[i].attrs, f->arg[i].num_attrs, "msc.role");
+    if (!role || strcmp(role->s, "parameter") != 0 || !v->type->layout || msc_mesh_size(&e->m->mesh) == 1) continue;
+    int64_t bytes = msc_type_bytes(v->type);
+    if (bytes >= LARGE_BYTES && msc_local_bytes(v->type) == bytes)
+      warn(e, msc_arena_printf(e->arena, "parameter %s, %" PRId64 " bytes, is held whole by every rank", v->name ? v->name : "", bytes));
+  }
+}
+
+static bool explain_collectives(explained *e, json_t *collectives) {
+  msc_pass_options o = {.from = "layouts", .until = "redistribute", .config = e->config, .cluster = e->cluster, .verify = MSC_VERIFY_IR};
+  MSC_TRY(msc_run_passes(e->ctx, e->m, &o));
+  const msc_func *f = msc_find_func(e->m, "train");
+  if (!f) f = msc_find_func(e->m, "forward");
+  list_chains(e, f, collectives);
+  warn_replicated(e, f);
+  return true;
+}
+
+/* ---- the whole ---- */
+
+json_t *cli_explain_plan(cli *c, const char *path) {
+  explained e = {.c = c, .path = path, .ctx = c->ctx, .arena = msc_context_arena(c->ctx)};
+  plan_plan root;
+  if (!open_plan(&e, &root)) return NULL;
+  json_t *ops = json_array(), *collectives = json_array();
+  e.warnings = json_array();
+  msc_func *f = msc_find_func(e.m, "train");
+  if (!f) f = msc_find_func(e.m, "forward");
+  bool ok = f && explain_ops(&e, f, ops) && explain_collectives(&e, collectives);
+  json_t *all = json_pack("{s:s, s:I, s:s, s:f, s:o, s:o, s:o}", "plan", text_of(plan_plan_model(root)), "ranks", (json_int_t)msc_mesh_size(&e.m->mesh), "mesh",
+                          msc_mesh_print(e.arena, &e.m->mesh), "predicted_step_ms", (double)plan_plan_predicted_step_ns(root) / 1e6, "ops", ops, "collectives", collectives,
+                          "warnings", e.warnings);
+  if (ok) return all;
+  json_decref(all);
+  return NULL;
+}
