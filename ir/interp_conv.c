@@ -22,7 +22,8 @@ static msc_conv conv_of(const msc_eval *e) {
   const msc_piece *x = &e->in[0], *y = e->op->kind == OP_conv2d_weight_grad ? &e->in[1] : &e->out[0];
   if (c.of_x_result) y = &e->in[0], x = &e->out[0];
   c.n = x->full[0], c.c = x->full[1], c.o = y->full[1];
-  for (int i = 0; i < 2; i++) c.dim[i].x = x->full[2 + i], c.dim[i].y = y->full[2 + i];
+  int at = y->rank == 6 ? 4 : 2;
+  for (int i = 0; i < 2; i++) c.dim[i].x = x->full[2 + i], c.dim[i].y = y->full[at + i];
   return c;
 }
 
@@ -163,6 +164,32 @@ void msc_run_avg_pool_grad(msc_eval *e) {
     msc_scalar sum = {.f = 0};
     for (int64_t k = -1; (k = next_over(&c, k, x, y)) >= 0;) sum = msc_arithmetic(OP_add, e->out[0].dtype, sum, msc_piece_get(e, 0, y));
     sum.f /= (double)(c.dim[0].kernel * c.dim[1].kernel);
+    msc_piece_put(e, 0, x, sum);
+  }
+}
+
+/* ---- after lowering ---- */
+
+void msc_run_unfold(msc_eval *e) {
+  msc_conv c = conv_of(e);
+  int64_t y[MSC_MAX_RANK];
+  int n = msc_op_bool(e->op, "images_last") ? 3 : 0, ch = n ? 0 : 1;
+  for (bool more = msc_first_index(&e->out[0], y); more && !e->fault; more = msc_next_index(&e->out[0], y)) {
+    int64_t x[4] = {y[n], y[ch]};
+    bool seen = under(&c.dim[0], y[4], y[ch + 1], &x[2]) && under(&c.dim[1], y[5], y[ch + 2], &x[3]);
+    msc_piece_put(e, 0, y, seen ? msc_piece_get(e, 0, x) : (msc_scalar){.u = 0});
+  }
+}
+
+void msc_run_fold(msc_eval *e) {
+  msc_conv c = conv_of(e);
+  int64_t x[MSC_MAX_RANK], window[4];
+  for (bool more = msc_first_index(&e->out[0], x); more && !e->fault; more = msc_next_index(&e->out[0], x)) {
+    msc_scalar sum = {.f = 0};
+    for (int64_t k = -1; (k = next_over(&c, k, x, window)) >= 0;) {
+      int64_t y[6] = {x[0], x[1], k / c.dim[1].kernel, k % c.dim[1].kernel, window[2], window[3]};
+      sum = msc_arithmetic(OP_add, e->out[0].dtype, sum, msc_piece_get(e, 0, y));
+    }
     msc_piece_put(e, 0, x, sum);
   }
 }

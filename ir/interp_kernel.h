@@ -98,7 +98,7 @@ msc_interp_fn msc_run_unary, msc_run_binary, msc_run_compare, msc_run_select, ms
 msc_interp_fn msc_run_constant, msc_run_iota, msc_run_broadcast_to, msc_run_reshape, msc_run_transpose, msc_run_concat;
 msc_interp_fn msc_run_split, msc_run_slice, msc_run_pad, msc_run_gather, msc_run_scatter_add, msc_run_one_hot;
 msc_interp_fn msc_run_matmul, msc_run_weight_grad, msc_run_reduce, msc_run_softmax, msc_run_cross_entropy, msc_run_cross_entropy_grad;
-msc_interp_fn msc_run_conv2d, msc_run_conv2d_transpose, msc_run_conv2d_weight_grad, msc_run_max_pool, msc_run_max_pool_grad, msc_run_avg_pool, msc_run_avg_pool_grad;
+msc_interp_fn msc_run_conv2d, msc_run_conv2d_transpose, msc_run_conv2d_weight_grad, msc_run_max_pool, msc_run_max_pool_grad, msc_run_avg_pool, msc_run_avg_pool_grad, msc_run_unfold, msc_run_fold;
 msc_interp_fn msc_run_update;
 msc_interp_fn msc_run_take_along, msc_run_add_along, msc_run_gather_nd, msc_run_scatter_nd_add, msc_run_scatter_update;
 msc_interp_fn msc_run_sort, msc_run_unique, msc_run_cumulate;

@@ -9,7 +9,7 @@
 bool msc_is_windowed(const msc_op *op) {
   switch (op->kind) {
     case OP_conv2d: case OP_conv2d_transpose: case OP_conv2d_weight_grad: case OP_max_pool: case OP_max_pool_index: case OP_max_pool_grad:
-    case OP_avg_pool: case OP_avg_pool_grad: return true;
+    case OP_avg_pool: case OP_avg_pool_grad: case OP_unfold: case OP_fold: return true;
     default: return false;
   }
 }
@@ -34,16 +34,18 @@ msc_conv msc_conv_of(const msc_op *op) {
   const msc_type *x = op->in[0].value->type, *y = op->out[0].type;
   bool weights = op->kind == OP_conv2d || op->kind == OP_conv2d_transpose;
   int64_t kernel[2] = {1, 1};
-  c.of_x_result = op->kind == OP_conv2d_transpose || op->kind == OP_max_pool_grad || op->kind == OP_avg_pool_grad;
+  c.of_x_result = op->kind == OP_conv2d_transpose || op->kind == OP_max_pool_grad || op->kind == OP_avg_pool_grad || op->kind == OP_fold;
   if (op->kind == OP_conv2d_weight_grad) y = op->in[1].value->type;
   if (c.of_x_result) y = op->in[0].value->type, x = op->out[0].type;
   read_windows(op, &c);
   if (!weights) msc_op_ints(op, "kernel", kernel, 2);
   if (weights || op->kind == OP_conv2d_weight_grad) c.groups = msc_op_int(op, "groups");
   c.n = x->dim[0], c.c = x->dim[1], c.o = y->dim[1];
+  int at = op->kind == OP_unfold || op->kind == OP_fold ? 4 : 2;
+  if (op->kind == OP_fold) kernel[0] = y->dim[2], kernel[1] = y->dim[3];
   for (int i = 0; i < 2; i++) {
     c.dim[i].kernel = weights ? op->in[1].value->type->dim[2 + i] : kernel[i];
-    c.dim[i].x = x->dim[2 + i], c.dim[i].y = y->dim[2 + i];
+    c.dim[i].x = x->dim[2 + i], c.dim[i].y = y->dim[at + i];
   }
   return c;
 }
@@ -132,7 +134,7 @@ static bool windows_in(msc_op *op, msc_window *w, int i) {
 }
 
 /* Attribute `size` as x's height and width, which the windows must map to what y has. */
-static bool size_attr(msc_op *op, msc_conv *c, const msc_type *y) {
+static bool size_attr(msc_op *op, msc_conv *c, const int64_t *windows) {
   int64_t size[2];
   int n = msc_op_ints(op, "size", size, 2);
   if (n != 2) return shape_wrong(op, "size must have 2 entries, height and width, not %d", n);
@@ -141,7 +143,7 @@ static bool size_attr(msc_op *op, msc_conv *c, const msc_type *y) {
     w->x = size[i];
     if (size[i] < 0) return shape_wrong(op, "size %" D " is negative", size[i]);
     MSC_TRY(windows_in(op, w, i));
-    if (w->y != y->dim[2 + i]) return shape_wrong(op, "windows over size %" D " are %" D ", not %" D, size[i], w->y, y->dim[2 + i]);
+    if (w->y != windows[i]) return shape_wrong(op, "windows over size %" D " are %" D ", not %" D, size[i], w->y, windows[i]);
   }
   return true;
 }
@@ -180,7 +182,7 @@ bool shape_conv2d_transpose(msc_op *op) {
   read_windows(op, &c);
   MSC_TRY(check_channels(op, w, -1, y->dim[1], groups));
   for (int i = 0; i < 2; i++) c.dim[i].kernel = w->dim[2 + i];
-  MSC_TRY(size_attr(op, &c, y));
+  MSC_TRY(size_attr(op, &c, y->dim + 2));
   return shape_set(op, 0, y->dtype, 4, (int64_t[]){y->dim[0], w->dim[1] * groups, c.dim[0].x, c.dim[1].x});
 }
 
@@ -234,7 +236,7 @@ static bool unpooled(msc_op *op, const msc_type *y) {
   if (msc_op_ints(op, "kernel", kernel, 2) != 2) return shape_wrong(op, "kernel must have 2 entries, height and width");
   read_windows(op, &c);
   for (int i = 0; i < 2; i++) c.dim[i].kernel = kernel[i];
-  MSC_TRY(size_attr(op, &c, y));
+  MSC_TRY(size_attr(op, &c, y->dim + 2));
   return shape_set(op, 0, y->dtype, 4, (int64_t[]){y->dim[0], y->dim[1], c.dim[0].x, c.dim[1].x});
 }
 
@@ -247,4 +249,30 @@ bool shape_max_pool_grad(msc_op *op) {
   for (int d = 0; d < 4; d++)
     if (index->dim[d] != dy->dim[d]) return shape_wrong(op, "dimension %d of the operands differs: %" D " and %" D, d, index->dim[d], dy->dim[d]);
   return unpooled(op, dy);
+}
+
+bool shape_unfold(msc_op *op) {
+  const msc_type *x = shape_in(op, 0);
+  int64_t k[2];
+  msc_conv c = {0};
+  MSC_TRY(must_be_image(op, 0, "images [n,c,h,w]") && check_attrs(op));
+  if (msc_op_ints(op, "kernel", k, 2) != 2) return shape_wrong(op, "kernel must have 2 entries, height and width");
+  read_windows(op, &c);
+  for (int i = 0; i < 2; i++) {
+    c.dim[i].kernel = k[i], c.dim[i].x = x->dim[2 + i];
+    MSC_TRY(windows_in(op, &c.dim[i], i));
+  }
+  int64_t n = x->dim[0], ch = x->dim[1], h = c.dim[0].y, w = c.dim[1].y;
+  if (msc_op_bool(op, "images_last")) return shape_set(op, 0, x->dtype, 6, (int64_t[]){ch, k[0], k[1], n, h, w});
+  return shape_set(op, 0, x->dtype, 6, (int64_t[]){n, ch, k[0], k[1], h, w});
+}
+
+bool shape_fold(msc_op *op) {
+  const msc_type *y = shape_in(op, 0);
+  msc_conv c = {0};
+  MSC_TRY(shape_must_be_float(op, 0) && check_attrs(op));
+  if (y->rank != 6) return shape_wrong(op, "operand 0 must be [n,c,k,l,h,w], not %s", shape_text(op, y));
+  read_windows(op, &c);
+  for (int i = 0; i < 2; i++) c.dim[i].kernel = y->dim[2 + i];
+  return size_attr(op, &c, y->dim + 4) && shape_set(op, 0, y->dtype, 4, (int64_t[]){y->dim[0], y->dim[1], c.dim[0].x, c.dim[1].x});
 }

@@ -32,6 +32,15 @@ static const char *decline_library(const choosing *c, const msc_op *op) {
   return msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(t->dtype));
 }
 
+/* Products over what the windows see; in a direct loop nest nothing is copied, but nothing is kept in registers either. */
+static const char *decline_unfold(const choosing *c, const msc_op *op) {
+  const msc_type *t = op->out[0].type;
+  for (size_t i = 0; i < op->num_in; i++)
+    if (msc_type_elems(op->in[i].value->type) == 0 || msc_type_elems(t) == 0) return "nothing to multiply";
+  if (msc_op_int(op, "groups") > 1) return "products of single groups are small";
+  return t->dtype == MSC_F32 || t->dtype == MSC_F64 ? NULL : msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(t->dtype));
+}
+
 static const struct {
   msc_op_kind op;
   msc_choice by;

@@ -139,7 +139,12 @@ static void join_along(msc_nester *n, int x, int y, int64_t but) {
 /* Images with images, pooled channels with channels; what windows see runs along other loops than they.  Pools of one image
  * run along the same windows. */
 static void join_windowed(msc_nester *n, const msc_op *op, int y) {
-  bool pools = op->kind != OP_conv2d && op->kind != OP_conv2d_transpose && op->kind != OP_conv2d_weight_grad;
+  bool pools = op->kind != OP_conv2d && op->kind != OP_conv2d_transpose && op->kind != OP_conv2d_weight_grad && op->kind != OP_unfold;
+  if (op->kind == OP_unfold) {
+    int x = msc_nest_find_value(n, op->in[0].value), image = msc_op_bool(op, "images_last") ? 3 : 0;
+    join(n, x, 0, y, image), join(n, x, 1, y, image ? 0 : 1);
+    return;
+  }
   for (int i = 0; i < op->num_in; i++) {
     int x = msc_nest_find_value(n, op->in[i].value);
     if (pools || (i == 0 && op->kind != OP_conv2d_weight_grad)) join(n, x, 0, y, 0);
@@ -200,7 +205,7 @@ static void join_op(msc_nester *n, const msc_op *op) {
     case OP_one_hot: join_left(n, in[0], y); break;
     case OP_matmul: case OP_batch_matmul: join_matmul(n, op, in[0], in[1], y); break;
     case OP_conv2d: case OP_conv2d_transpose: case OP_conv2d_weight_grad: case OP_max_pool: case OP_max_pool_index: case OP_max_pool_grad: case OP_avg_pool:
-    case OP_avg_pool_grad: join_windowed(n, op, y); break;
+    case OP_avg_pool_grad: case OP_unfold: case OP_fold: join_windowed(n, op, y); break;
     case OP_reduce_sum: case OP_reduce_mean: case OP_reduce_max: case OP_reduce_min: join_reduce(n, op, in[0], y); break;
     case OP_softmax_cross_entropy: join_left(n, in[0], in[1]), join_left(n, in[0], y); break;
     case OP_softmax_cross_entropy_grad: join_left(n, in[0], in[1]), join_left(n, in[0], in[2]), join_left(n, in[0], y); break;

@@ -225,12 +225,52 @@ static uint16_t unpool(msc_nester *n, const msc_op *op, const msc_view *view) {
   return msc_nest_reduce(n, MSC_SUM, msc_nest_select(n, mine, v, msc_nest_number(n, d, 0)), s.over);
 }
 
+/* ---- windows in memory ---- */
+
+static uint16_t unfold(msc_nester *n, const msc_op *op, const msc_view *view) {
+  int x = msc_nest_find_value(n, op->in[0].value), image = msc_op_bool(op, "images_last") ? 3 : 0, ch = image ? 0 : 1;
+  if (!is_outside(n, x)) return 0;
+  msc_conv c = msc_conv_of(op);
+  msc_view at = {.at = {view->at[image], view->at[ch]}};
+  uint16_t ok = 0;
+  for (int i = 0; i < 2; i++) {
+    const msc_window *w = &c.dim[i];
+    uint16_t o = msc_nest_moved(n, view->at[4 + i], w->stride, 0), k = msc_nest_moved(n, view->at[ch + 1 + i], w->dilation, -w->low);
+    msc_coord sum = n->coord[o], more = n->coord[k];
+    for (int a = 0; a < MSC_NEST_AXES; a++) sum.a.coef[a] += more.a.coef[a];
+    sum.a.c0 += more.a.c0;
+    if (more.instr) sum.instr = sum.instr ? msc_nest_op(n, NEST_ADD, sum.instr, more.instr) : more.instr;
+    at.at[2 + i] = msc_nest_coord(n, &sum);
+    bool beyond = (w->y - 1) * w->stride + (w->kernel - 1) * w->dilation - w->low >= w->x;
+    if (w->low || beyond) ok = msc_nest_both(n, ok, msc_nest_inside(n, at.at[2 + i], w->x));
+  }
+  return seen(n, x, &at, ok, 0);
+}
+
+static uint16_t fold(msc_nester *n, const msc_op *op, const msc_view *view) {
+  int y = msc_nest_find_value(n, op->in[0].value);
+  if (!is_outside(n, y)) return 0;
+  msc_conv c = msc_conv_of(op);
+  msc_view at = {.at = {view->at[0], view->at[1]}};
+  uint16_t ok = 0, reduced = 0;
+  for (int i = 0; i < 2; i++) {
+    int axis = msc_nest_axis(n, y, 2 + i);
+    at.at[2 + i] = coord_of_axis(n, axis);
+    at.at[4 + i] = over(n, &c.dim[i], axis, view->at[2 + i], &ok);
+    reduced |= bit(axis);
+  }
+  uint16_t v = seen(n, y, &at, ok, 0);
+  return n->failed ? 0 : msc_nest_reduce(n, MSC_SUM, v, reduced);
+}
+
 uint16_t msc_nest_windowed(msc_nester *n, const msc_op *op, const msc_view *view) {
   switch (op->kind) {
     case OP_conv2d: return conv2d(n, op, view);
     case OP_conv2d_transpose: return conv2d_transpose(n, op, view);
     case OP_conv2d_weight_grad: return conv2d_weight_grad(n, op, view);
     case OP_max_pool_grad: case OP_avg_pool_grad: return unpool(n, op, view);
+    case OP_unfold: return unfold(n, op, view);
+    case OP_fold: return fold(n, op, view);
     default: return pool(n, op, view);
   }
 }

@@ -125,6 +125,9 @@ static const run_case cases[] = {
     {"conv2d", "1x1x3x3xf32 1x1x2x2xf32", "", "1,2,3,4,5,6,7,8,9;1,0,0,1", "6,8,12,14"}, /* more in conv.c */
     {"conv2d_transpose", "1x1x2x2xf32 1x1x2x2xf32", "size=3,3", "1,2,3,4;1,0,0,1", "1,2,0,3,5,2,0,3,4"},
     {"conv2d_weight_grad", "1x1x3x3xf32 1x1x2x2xf32", "kernel=2,2", "1,2,3,4,5,6,7,8,9;1,0,0,1", "6,8,12,14"},
+    {"unfold", "1x1x2x3xf32", "kernel=1,2 padding=0,0,1,0", "1,2,3,4,5,6", "0,1,2,0,4,5,1,2,3,4,5,6"},
+    {"unfold", "2x1x1x2xf32", "kernel=1,2 images_last=true", "1,2,3,4", "1,3,2,4"},
+    {"fold", "1x1x1x2x1x2xf32", "size=1,3", "1,2,3,4", "1,5,4"},
     {"max_pool", "1x1x2x4xf32", "kernel=2,2 stride=2,2", "1,nan,3,4,5,2,6,0", "nan,6"},
     {"max_pool_index", "1x1x2x6xf32", "kernel=2,2 stride=2,2", "1,nan,3,4,0,7,5,2,6,0,7,7", "1,2,1"},
     {"max_pool_grad", "1x1x1x2xi32 1x1x1x2xf32", "kernel=2,2 size=2,4 stride=2,2", "1,2;5,6", "0,5,0,0,0,0,6,0"},
