@@ -157,7 +157,8 @@ static int8_t *batch_dims(annotating *an, int8_t *letter_of_group) {
     for (int t = 0; t < o->rule.num_in && letter < 0; t++) {
       int d = dim[o->op->in[t].value->id];
       int l = d >= 0 && o->rule.tensor[t].dim[d].num ? o->rule.tensor[t].dim[d].letter[0] : -1;
-      if (l >= 0 && o->rule.letter[l].role != MSC_REP && !o->rule.letter[l].expands) letter = l; /* else another operand may have a batch to cut */
+      bool kept = l >= 0 && o->rule.letter[l].expands && !(msc_info(o->op)->flags & MSC_COMPOSITE); /* its kernel wants it whole */
+      if (l >= 0 && o->rule.letter[l].role != MSC_REP && !kept) letter = l; /* else another operand may have a batch to cut */
     }
     letter_of_group[o->group] = (int8_t)letter;
     for (int t = 0; letter >= 0 && t < o->op->num_out; t++) {

@@ -257,6 +257,26 @@ class Graph:
         b = self.parameter(f"{name}.bias", x.dtype, [features], init=f"uniform:{bound}")
         return self.add(y, b, name=f"{name}.bias_add")
 
+    def conv(self, x, channels, kernel, name, stride=1, padding=None, dilation=1, groups=1, bias=False, init=None, **hints):
+        """A convolution of square windows over [n, c, h, w]: parameter NAME.weight [channels, c/groups, kernel, kernel], and NAME.bias; op NAME,
+        which gets the hints.  padding None: as many as keep the size where stride is 1.  Initial values as PyTorch's Conv2d, unless given."""
+        fan_in = x.shape[1] // groups * kernel * kernel
+        bound = f"uniform:{1 / sqrt(fan_in)!r}"
+        w = self.parameter(f"{name}.weight", x.dtype, [channels, x.shape[1] // groups, kernel, kernel], init=init or bound)
+        around = dilation * (kernel - 1) // 2 if padding is None else padding
+        y = self.conv2d(x, w, stride=[stride] * 2, dilation=[dilation] * 2, padding=[around] * 4, groups=groups, name=name, **hints)
+        if not bias:
+            return y
+        b = self.parameter(f"{name}.bias", x.dtype, [channels, 1, 1], init=bound)
+        return self.add(y, b, name=f"{name}.bias_add")
+
+    def norm(self, x, name, **hints):
+        """Batch normalization over the channels, dimension 1: parameters NAME.weight, NAME.bias and the frozen NAME.mean, NAME.variance;
+        op NAME, which gets the hints."""
+        def each(suffix, init, trainable):
+            return self.parameter(f"{name}.{suffix}", x.dtype, [x.shape[1]], init=init, trainable=trainable)
+        return self.batch_norm(x, each("weight", "ones", True), each("bias", "zeros", True), each("mean", "zeros", False), each("variance", "ones", False), name=name, **hints)[0]
+
     # ---- annotations ----
 
     @contextmanager

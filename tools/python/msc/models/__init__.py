@@ -21,4 +21,4 @@ def network(**flags):
     return register
 
 
-from msc.models import dense, transformer  # noqa: E402,F401
+from msc.models import dense, residual, transformer  # noqa: E402,F401
