@@ -219,7 +219,7 @@ static void print_table(cli *c, const request *q, const msc_reshard_plan *p) {
               msc_arena_printf(arena, "%.1f", (double)p->step[i].ns / 1e3));
   print_row(q, width, "total", "", grouped(arena, p->bytes), grouped(arena, p->peak_bytes), msc_arena_printf(arena, "%.1f", (double)p->ns / 1e3));
   if (p->lower_bound >= 0) printf("lower bound    %s bytes%s\n", grouped(arena, p->lower_bound), p->bytes == p->lower_bound ? ": no plan moves less" : "");
-  if (!p->proven) puts("not proven to be the best: too many axes to try everything");
+  if (!p->proven) puts("not proven to be the best: too many axes, or parts that differ, to try everything");
 }
 
 static int no_plan(cli *c, const request *q, const msc_reshard_plan *p) {

@@ -96,7 +96,7 @@ static bool search_plan(msc_reshard *r, const reshard_problem *p, msc_arena *scr
   }
   put_path(r, p, &path, out_plan);
   if (!path.num) out_plan->peak_bytes = local;
-  out_plan->proven = (complete && !p->coarse && !p->uneven) || (!r->options.time && out_plan->bytes == out_plan->lower_bound);
+  out_plan->proven = (complete && !p->coarse && !p->uneven) || (!r->options.time && out_plan->bytes == msc_reshard_least_bytes(p));
   return true;
 }
 

@@ -160,6 +160,11 @@ static reshard_cost bytes_bound(const reshard_problem *p, const reshard_state *s
   return msc_reshard_cost_of(p->to_local, !r.covers, r.covers && exceeds(p, s, &r) ? 2 : 1);
 }
 
+int64_t msc_reshard_least_bytes(const reshard_problem *p) {
+  if (p->uneven) return msc_reshard_lower_bound(p);
+  return msc_reshard_only_sliced(p, &p->from, &p->to) ? 0 : (int64_t)(bytes_bound(p, &p->from) >> RESHARD_MINOR_BITS);
+}
+
 static bool is_finished(const reshard_problem *p, uint32_t partial) {
   return partial == p->to.partial || (p->options->free_partial && !(partial & ~p->to.partial));
 }

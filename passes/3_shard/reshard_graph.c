@@ -13,6 +13,8 @@
 
 #include "passes/3_shard/reshard_graph.h"
 
+enum { MOST_BOXES = 4096 }; /* devices whose parts are looked at one by one */
+
 /* ---- states ---- */
 
 /* 15; per dimension its atoms, then 15; then the partial set. */
@@ -282,6 +284,13 @@ static void arrange(expansion *x, uint32_t atoms, int first_dim) {
   }
 }
 
+/* Only what is there travels: parts at the end of an uneven dimension are smaller, or empty. */
+static int64_t gathered_bytes(const expansion *x, int64_t k) {
+  int64_t padded = (k - 1) * x->local, bytes, terms;
+  if (!x->p->uneven || msc_mesh_size(x->p->mesh) > MOST_BOXES || !keeps_runs(x->p, x->from, &x->s)) return padded;
+  return msc_reshard_direct(x->p, x->from, &x->s, &bytes, &terms) && bytes < padded ? bytes : padded;
+}
+
 /* All ways to drop minor suffixes: gathered, or moved to dimensions that drop nothing. */
 static void drop_suffixes(expansion *x, int d, uint32_t dropped, uint32_t losers) {
   const reshard_problem *p = x->p;
@@ -300,7 +309,7 @@ static void drop_suffixes(expansion *x, int d, uint32_t dropped, uint32_t losers
   }
   if (!dropped) return;
   int64_t k = msc_reshard_atoms_size(p, dropped);
-  if (peak_allows(x, p->uneven ? 0 : x->local * k) && price(x, ALL_GATHER, dropped, k, (k - 1) * x->local) && is_hopeful(x)) emit(x);
+  if (peak_allows(x, p->uneven ? 0 : x->local * k) && price(x, ALL_GATHER, dropped, k, gathered_bytes(x, k)) && is_hopeful(x)) emit(x);
   x->gains = ((1u << p->rank) - 1) & ~losers;
   if (p->options->no_alltoall || !x->gains || !peak_allows(x, x->local)) return;
   for (int e = 0; e < p->rank; e++)

@@ -131,6 +131,8 @@ bool msc_reshard_direct(const reshard_problem *p, const reshard_state *s, const 
 int64_t msc_reshard_lower_bound(const reshard_problem *p); /* that from p->from to p->to; -1 with partial values */
 /* What every path from s to the target costs at least, unless slices are enough. */
 reshard_cost msc_reshard_estimate(const reshard_problem *p, const reshard_state *s);
+/* Of any path from p->from, by what is proven in reshard_bound.c. */
+int64_t msc_reshard_least_bytes(const reshard_problem *p);
 /* Bytes, or the ns that receiving them takes at least. */
 int64_t msc_reshard_least_cost(const reshard_problem *p, int64_t bytes);
 /* Which states with this partial set can be on a path that costs at most `budget` more: none; those of which no dimension

@@ -11,7 +11,7 @@
 
 #include "passes/3_shard/reshard_graph.h"
 
-enum { MAX_KINDS = 8, MAX_SLOTS = MSC_MAX_RANK + 2, MOST_TALLIES = 10000, MAX_TABLES = 24 };
+enum { MAX_KINDS = 8, MAX_SLOTS = MSC_MAX_RANK + 2, MOST_TALLIES = 10000, MAX_TABLES = 24, MOST_STEPS = 500000 };
 
 /* Slots are the dimensions, then partial, then free. */
 typedef struct {
@@ -41,6 +41,8 @@ struct reshard_tallies {
   int weight[MAX_KINDS], num;               /* of the kinds in a tally's number; how many tallies */
   int choose[RESHARD_ATOMS + MAX_SLOTS][MAX_SLOTS + 1]; /* Pascal's triangle */
   bool equal_products;                      /* different tallies may have the same parts */
+  int *next_alike;                          /* tallies with the same parts, in rings; made when needed */
+  int64_t work;                             /* steps looked at */
   int num_tables;
   table table[MAX_TABLES];
 };
@@ -162,7 +164,7 @@ static int pop(table *b) {
 
 /* A tally on its way to becoming the one before a step. */
 typedef struct {
-  const reshard_tallies *t;
+  reshard_tallies *t;
   table *b;
   tally q;
   int64_t parts[MSC_MAX_RANK];
@@ -187,6 +189,7 @@ static bool is_empty(const reshard_tallies *t, const table *b, const tally *q) {
 static void relax(step *x, int64_t in, reshard_cost c, bool done) {
   const reshard_problem *p = x->t->p;
   reshard_cost sum = x->cost + c;
+  x->t->work++;
   if (sum > x->limit || (in > p->from_local && sum + msc_reshard_cost_of(msc_reshard_least_cost(p, in - p->from_local), 0, 1) > x->limit)) return;
   int node = 2 * number_of(x->t, &x->q) + (done || is_empty(x->t, x->b, &x->q));
   if (sum < x->b->dist[node]) push(x->t, x->b, sum, node);
@@ -299,19 +302,45 @@ static void unslice(step *x) {
   }
 }
 
+static bool same_parts(const reshard_tallies *t, const tally *a, const tally *b) {
+  for (int s = 0; s < t->free; s++)
+    if (slot_size(t, a, s) != slot_size(t, b, s)) return false;
+  return true;
+}
+
+static void join_alike(reshard_tallies *t) {
+  int size = 64;
+  while (size < 2 * t->num) size *= 2;
+  int *first = msc_new_array(t->arena, int, size); /* tally + 1 */
+  t->next_alike = msc_new_array(t->arena, int, t->num);
+  for (int i = 0; i < t->num; i++) {
+    tally q, other;
+    uint64_t h = 0;
+    memset(&q, 0, sizeof q), memset(&other, 0, sizeof other);
+    tally_of_number(t, i, &q);
+    for (int s = 0; s < t->free; s++) h = (h + (uint64_t)slot_size(t, &q, s)) * 0x9E3779B97F4A7C15u;
+    int *slot = &first[(h >> 32) & (uint64_t)(size - 1)];
+    for (; *slot; slot = slot == &first[size - 1] ? first : slot + 1) {
+      tally_of_number(t, *slot - 1, &other);
+      if (same_parts(t, &q, &other)) break;
+    }
+    t->next_alike[i] = *slot ? t->next_alike[*slot - 1] : i;
+    if (*slot) t->next_alike[*slot - 1] = i;
+    else *slot = i + 1;
+  }
+}
+
 /* Tallies with the same parts: each kind's share of a slot may change places with what has the same product. */
 static void permute_all(step *x) {
   const reshard_tallies *t = x->t;
   tally own = x->q;
-  int64_t terms = slot_size(t, &own, t->partial);
-  for (int i = 0; i < t->num; i++) {
-    tally_of_number(t, i, &x->q);
-    bool alike = slot_size(t, &x->q, t->partial) == terms;
-    for (int d = 0; d < t->p->rank && alike; d++) alike = slot_size(t, &x->q, d) == x->parts[d];
+  int number = number_of(t, &own);
+  for (int i = t->next_alike[number]; i != number; i = t->next_alike[i]) {
     uint32_t atoms = 0;
+    tally_of_number(t, i, &x->q);
     for (int k = 0; k < t->num_kinds; k++)
       if (memcmp(own.at[k], x->q.at[k], sizeof own.at[k])) atoms |= 1u << t->atom[k];
-    if (alike && atoms) relax(x, x->local, price(x, atoms, x->local), true);
+    relax(x, x->local, price(x, atoms, x->local), true);
   }
   x->q = own;
 }
@@ -324,7 +353,7 @@ static void unpermute(step *x) {
   if (x->t->equal_products) permute_all(x);
 }
 
-static void expand(const reshard_tallies *t, table *b, int node, reshard_cost limit) {
+static void expand(reshard_tallies *t, table *b, int node, reshard_cost limit) {
   step x = {.t = t, .b = b, .cost = b->dist[node], .limit = limit, .done = node & 1, .local = t->p->total_bytes, .k = 1};
   memset(&x.q, 0, sizeof x.q);
   tally_of_number(t, node / 2, &x.q);
@@ -384,11 +413,13 @@ static table *table_for(reshard_tallies *t, int slot, int most, reshard_cost lim
   return b;
 }
 
-/* Of the paths that empty the slot, or deal anew.  Above the limit: some number above the limit. */
-static reshard_cost look_up(const reshard_tallies *t, table *b, int number, reshard_cost limit) {
+/* Of the paths that empty the slot, or deal anew.  Above the limit: some number above the limit.  After much work: what is
+ * known so far. */
+static reshard_cost look_up(reshard_tallies *t, table *b, int number, reshard_cost limit) {
   int node = 2 * number + 1;
+  if (t->equal_products && !t->next_alike) join_alike(t);
   while (!b->closed[node] && b->heap_num) {
-    if (b->heap[0].cost > limit) return b->heap[0].cost;
+    if (b->heap[0].cost > limit || t->work > MOST_STEPS) return b->heap[0].cost;
     int next = pop(b);
     if (b->closed[next]) continue;
     b->closed[next] = true;
