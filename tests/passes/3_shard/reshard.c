@@ -11,7 +11,7 @@
 
 #include "passes/3_shard/reshard.h"
 
-#define MAX_STATES 400
+#define MAX_STATES 540
 #define MAX_RANKS 16
 #define MAX_ELEMS 4096
 
@@ -219,7 +219,7 @@ static void list_states(const msc_atoms *atoms, int next, msc_layout raw, bool p
     }
 }
 
-static void brute_edges(const msc_type *t, bool alltoall) {
+static void brute_edges(const msc_type *t, bool alltoall, bool exchange) {
   static const msc_op_kind verbs[] = {OP_shard, OP_all_gather, OP_all_to_all, OP_reduce_scatter, OP_all_reduce, OP_permute, OP_exchange};
   for (int u = 0; u < num_states; u++)
     for (int v = 0; v < num_states; v++) {
@@ -227,7 +227,7 @@ static void brute_edges(const msc_type *t, bool alltoall) {
       int64_t in = msc_local_bytes(msc_type_with_layout(ctx, t, states[u])), out = msc_local_bytes(msc_type_with_layout(ctx, t, states[v]));
       edge_peak[u][v] = u == v ? 0 : INT64_MAX;
       for (size_t k = 0; k < sizeof verbs / sizeof *verbs && u != v; k++) {
-        if (!alltoall && (verbs[k] == OP_all_to_all || verbs[k] == OP_exchange)) continue;
+        if ((!alltoall && verbs[k] == OP_all_to_all) || (!exchange && verbs[k] == OP_exchange)) continue;
         if (verbs[k] == OP_shard && partial_terms(states[v]) > partial_terms(states[u])) continue;
         if (msc_relayout_wrong(&mesh, t, verbs[k], states[u], states[v])) continue;
         price c = {verbs[k] == OP_shard ? 0 : count_bytes(t, verbs[k], states[u], states[v]), verbs[k] == OP_exchange, verbs[k] != OP_shard};
@@ -294,7 +294,7 @@ static void expect_all_pairs(const char *mesh_text, int rank, const int64_t *dim
   num_states = 0;
   list_states(&atoms, 0, raw, partials);
   const msc_type *t = msc_type_of(ctx, MSC_F32, rank, dim, NULL);
-  brute_edges(t, alltoall);
+  brute_edges(t, alltoall, alltoall);
   brute_best(0);
   msc_reshard *r = msc_reshard_new(ctx, &mesh, &(msc_reshard_options){.no_alltoall = !alltoall});
   for (int i = 0; i < num_states * num_states; i += stride) expect_optimum(t, r, i / num_states, i % num_states, i % 7 == 0);
@@ -310,6 +310,32 @@ static void test_all_pairs(void **state) {
   expect_all_pairs("x=2,y=2,z=2", 2, (int64_t[]){8, 16}, false, 1, false);
 }
 
+/* Against the best plan of collectives: an exchange is there if and only if it is cheaper. */
+static void expect_no_dearer(const char *mesh_text, int rank, const int64_t *dim, int stride) {
+  set_mesh(mesh_text);
+  msc_atoms atoms;
+  assert_true(msc_atoms_of(&mesh, 0, NULL, &atoms));
+  num_states = 0;
+  list_states(&atoms, 0, (msc_layout){.rank = (uint8_t)rank}, true);
+  const msc_type *t = msc_type_of(ctx, MSC_F32, rank, dim, NULL);
+  brute_edges(t, true, false);
+  brute_best(0);
+  msc_reshard *r = msc_reshard_new(ctx, &mesh, NULL);
+  for (int i = 0; i < num_states * num_states; i += stride) {
+    int u = i / num_states, v = i % num_states;
+    msc_reshard_plan p;
+    if (!msc_layout_fits(states[u], t) || !msc_layout_fits(states[v], t)) continue;
+    if (!msc_reshard_plan_of(r, t, states[u], states[v], &p)) {
+      assert_true(best[u][v].bytes >= NEVER.bytes);
+      continue;
+    }
+    expect_works(t, states[u], states[v], &p);
+    price own = price_of(&p);
+    if (own.exchanges ? own.bytes >= best[u][v].bytes : own.bytes != best[u][v].bytes)
+      fail_msg("%s -> %s: %ld bytes, %d exchanges; collectives %ld", text_of(states[u]), text_of(states[v]), (long)own.bytes, own.exchanges, (long)best[u][v].bytes);
+  }
+}
+
 static bool slow_tests(void) {
   if (getenv("MSC_TEST_SLOW")) return true;
   printf("skipped: set MSC_TEST_SLOW to run it\n");
@@ -322,7 +348,10 @@ static void test_all_pairs_of_rank_3(void **state) {
   expect_all_pairs("x=2,y=3", 3, (int64_t[]){12, 6, 6}, true, 1, true);
   expect_all_pairs("x=4,y=2", 3, (int64_t[]){8, 8, 8}, true, 1, true);
   expect_all_pairs("x=2,y=2,z=2", 3, (int64_t[]){8, 16, 8}, true, 1, true);
+  expect_all_pairs("x=2,y=3,z=2", 3, (int64_t[]){12, 24, 12}, true, 1, true);
   expect_all_pairs("x=4,y=3", 2, (int64_t[]){24, 12}, true, 1, true);
+  expect_no_dearer("x=4,y=4", 2, (int64_t[]){32, 16}, 7);
+  expect_no_dearer("x=4,y=4", 2, (int64_t[]){4, 16}, 7);
   expect_all_pairs("a=2,b=2,c=2,d=2", 1, (int64_t[]){16}, true, 1, true);
 }
 
@@ -352,7 +381,7 @@ static void test_limits(void **state) {
   assert_true(msc_atoms_of(&mesh, 0, NULL, &atoms));
   list_states(&atoms, 0, (msc_layout){.rank = 2}, true);
   const msc_type *t = msc_type_of(ctx, MSC_F32, 2, (int64_t[]){8, 16}, NULL);
-  brute_edges(t, false);
+  brute_edges(t, false, false);
   for (int64_t limit = 64; limit <= 1024; limit += 96) {
     msc_reshard *r = msc_reshard_new(ctx, &mesh, &(msc_reshard_options){.peak = limit, .no_alltoall = true});
     brute_best(limit);
@@ -615,15 +644,31 @@ static const msc_layout *random_layout(int rank, bool partials) {
   return msc_layout_of(ctx, &mesh, &raw);
 }
 
+/* No detour is cheaper than the plan. */
+static void expect_triangles(const char *mesh_text, const msc_reshard_options *options, int num) {
+  set_mesh(mesh_text);
+  msc_reshard *r = msc_reshard_new(ctx, &mesh, options);
+  const msc_type *t = msc_type_of(ctx, MSC_F32, 3, (int64_t[]){24, 48, 24}, NULL);
+  for (int i = 0; i < num; i++) {
+    const msc_layout *a = random_layout(3, true), *b = random_layout(3, roll(4) == 0), *c = random_layout(3, roll(8) == 0);
+    int64_t ab = msc_reshard_cost(r, t, a, b), bc = msc_reshard_cost(r, t, b, c), ac = msc_reshard_cost(r, t, a, c);
+    if (ab < 0 || bc < 0) continue;
+    if (ac < 0 || ac > ab + bc) fail_msg("%s -> %s: %ld, but %ld + %ld through %s", text_of(a), text_of(c), (long)ac, (long)ab, (long)bc, text_of(b));
+  }
+}
+
 static void test_triangle_inequality(void **state) {
   (void)state;
-  set_mesh("x=4,y=2,z=3");
-  msc_reshard *r = msc_reshard_new(ctx, &mesh, NULL);
-  const msc_type *t = msc_type_of(ctx, MSC_F32, 3, (int64_t[]){24, 48, 24}, NULL);
-  for (int i = 0; i < 60; i++) {
-    const msc_layout *a = random_layout(3, true), *b = random_layout(3, false), *c = random_layout(3, false);
-    assert_true(msc_reshard_cost(r, t, a, c) <= msc_reshard_cost(r, t, a, b) + msc_reshard_cost(r, t, b, c));
-  }
+  expect_triangles("x=4,y=2,z=3", NULL, 150);
+  expect_triangles("x=4,y=2,z=3", &(msc_reshard_options){.free_partial = true}, 60);
+}
+
+static void test_many_triangles(void **state) {
+  (void)state;
+  if (!slow_tests()) return;
+  expect_triangles("x=2,y=2,z=2", NULL, 50000);
+  expect_triangles("x=2,y=3,z=2", NULL, 40000);
+  expect_triangles("x=4,y=2,z=3", NULL, 10000);
 }
 
 /* The worst device's bytes that it needs and does not hold, from the boxes of all devices. */
@@ -751,6 +796,7 @@ int main(void) {
     cmocka_unit_test_setup_teardown(test_all_pairs_in_time, open_context, close_context),
     cmocka_unit_test_setup_teardown(test_cases_file, open_context, close_context),
     cmocka_unit_test_setup_teardown(test_triangle_inequality, open_context, close_context),
+    cmocka_unit_test_setup_teardown(test_many_triangles, open_context, close_context),
     cmocka_unit_test_setup_teardown(test_random_plans, open_context, close_context),
     cmocka_unit_test_setup_teardown(test_nothing_to_do, open_context, close_context),
     cmocka_unit_test_setup_teardown(test_partial_from_nothing, open_context, close_context),
