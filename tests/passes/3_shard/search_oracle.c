@@ -1,0 +1,152 @@
+/* search_oracle: the exact search against every strategy of a small training graph, priced one by one; the search by pieces
+ * against the exact one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "passes/config.h"
+#include "passes/pass.h"
+
+enum { NUM_OPS = 3, MOST = 32 };
+
+static const char network[] =
+  "module {\n"
+  "  \"msc.func\"() ({\n"
+  "  ^bb0(%x: tensor<BATCHx512xf32>, %y: tensor<BATCHxi32>, %w: tensor<512x1024xf32>, %v: tensor<1024x256xf32>):\n"
+  "    %0 = \"msc.matmul\"(%x, %w) : (tensor<BATCHx512xf32>, tensor<512x1024xf32>) -> tensor<BATCHx1024xf32> loc(\"up\")\n"
+  "    %1 = \"msc.relu\"(%0) : (tensor<BATCHx1024xf32>) -> tensor<BATCHx1024xf32> loc(\"relu\")\n"
+  "    %2 = \"msc.matmul\"(%1, %v) : (tensor<BATCHx1024xf32>, tensor<1024x256xf32>) -> tensor<BATCHx256xf32> loc(\"down\")\n"
+  "    %3 = \"msc.softmax_cross_entropy\"(%2, %y) : (tensor<BATCHx256xf32>, tensor<BATCHxi32>) -> tensor<f32> loc(\"loss\")\n"
+  "    \"msc.return\"(%3) : (tensor<f32>) -> ()\n"
+  "  }) {arg_attrs = [{msc.name = \"x\", msc.role = \"data\"}, {msc.name = \"y\", msc.role = \"label\"}, {msc.name = \"w\", msc.role = \"parameter\"}, {msc.name = \"v\", msc.role = \"parameter\"}],\n"
+  "      loss = 0 : i64, optimizer = {kind = \"adam\", lr = 0.001 : f32}, results = [\"loss\"], sym_name = \"forward\"} : () -> ()\n"
+  "}\n";
+
+typedef struct {
+  const char *batch, *mesh, *mode, *cluster;
+} setting;
+
+typedef struct {
+  int64_t ns;
+} told;
+
+static void after(void *user, const msc_pass_report *r) {
+  for (const msc_pass_stat *s = r->stats; s; s = s->next)
+    if (!strcmp(s->what, "ns")) ((told *)user)->ns = s->count;
+}
+
+static const char *network_for(msc_context *ctx, const char *batch) {
+  char *text = msc_arena_alloc(msc_context_arena(ctx), sizeof network + 512), *out = text;
+  for (const char *p = network; *p;) {
+    if (!strncmp(p, "BATCH", 5)) {
+      out += sprintf(out, "%s", batch);
+      p += 5;
+    } else {
+      *out++ = *p++;
+    }
+  }
+  return text;
+}
+
+static int64_t searched(msc_context *ctx, msc_module *m, const msc_config *config, const char *cluster, const char *from, const char *until) {
+  told t = {-1};
+  msc_pass_options o = {.from = from, .until = until, .config = config, .cluster = msc_cluster_named(ctx, cluster), .user = &t, .after = after};
+  assert_true(msc_run_passes(ctx, m, &o));
+  return t.ns;
+}
+
+static msc_config *config_for(msc_context *ctx, const setting *s, const char *mode) {
+  msc_config *c = msc_config_new(ctx);
+  assert_true(msc_config_set(c, "parallel_mode=auto_parallel"));
+  assert_true(msc_config_set(c, msc_arena_printf(msc_context_arena(ctx), "search_mode=%s", mode)));
+  assert_true(msc_config_set(c, msc_arena_printf(msc_context_arena(ctx), "mesh=%s", s->mesh)));
+  assert_true(msc_config_check(c));
+  return c;
+}
+
+/* All ways to put the axes on the letters: as `sharding` texts. */
+static int all_shardings(msc_context *ctx, const msc_mesh *mesh, const char *letters, const char *whole, msc_attr_value *out) {
+  int num_letters = (int)strlen(letters), num = 0, total = 1;
+  for (int a = 0; a < mesh->num_axes; a++) total *= num_letters + 1;
+  for (int code = 0; code < total; code++) {
+    msc_attr *attrs = NULL;
+    size_t n = 0;
+    bool ok = true;
+    for (int l = 0; l < num_letters; l++) {
+      const char *text = "{";
+      for (int a = 0, rest = code; a < mesh->num_axes; a++, rest /= num_letters + 1) {
+        if (rest % (num_letters + 1) != l) continue;
+        text = msc_arena_printf(msc_context_arena(ctx), "%s%s%s", text, text[1] ? "," : "", mesh->axis[a].name);
+        ok &= !strchr(whole, letters[l]);
+      }
+      char name[2] = {letters[l], 0};
+      msc_put_attr(ctx, &attrs, &n, name, msc_str(ctx, msc_arena_printf(msc_context_arena(ctx), "%s}", text)));
+    }
+    if (ok) out[num++] = (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {n, attrs}};
+  }
+  return num;
+}
+
+static void fix(msc_op *op, const msc_attr_value *sharding) {
+  msc_op_set(op, "sharding", *sharding);
+  msc_op_set(op, "by", msc_str(msc_op_ctx(op), "user"));
+}
+
+static bool against_all(msc_context *ctx, void *arg) {
+  const setting *s = arg;
+  const char *text = network_for(ctx, s->batch);
+  msc_module *m = msc_parse(ctx, "network", text, strlen(text));
+  assert_non_null(m);
+  const msc_config *exact = config_for(ctx, s, "dynamic_programming");
+  searched(ctx, m, exact, s->cluster, "annotations", "strategies");
+  msc_func *f = msc_find_func(m, "train");
+  msc_op *op[4], *first = f->body->first;
+  int num_ops = 0;
+  for (; first && num_ops < 4; first = first->next)
+    if (!first->forward && first->name && strcmp(first->name, "optimizer.step")) op[num_ops++] = first;
+  assert_int_equal(num_ops, 4);
+  msc_attr_value of_matmul[MOST], of_relu[MOST], of_loss[MOST];
+  int matmuls = all_shardings(ctx, &m->mesh, "mkn", "", of_matmul), relus = all_shardings(ctx, &m->mesh, "AB", "", of_relu), losses = all_shardings(ctx, &m->mesh, "Ac", "c", of_loss);
+  if (m->mesh.num_axes > 1) losses = 1; /* to save time the search places this op's */
+  int64_t best = INT64_MAX;
+  for (int i = 0; i < matmuls; i++)
+    for (int r = 0; r < relus; r++)
+      for (int k = 0; k < matmuls; k++)
+        for (int l = 0; l < losses; l++) {
+          fix(op[0], &of_matmul[i]), fix(op[1], &of_relu[r]), fix(op[2], &of_matmul[k]);
+          if (losses > 1) fix(op[3], &of_loss[l]);
+          else msc_op_unset(op[3], "sharding"), msc_op_unset(op[3], "by");
+          int64_t ns = searched(ctx, m, exact, s->cluster, "search", "search");
+          if (ns >= 0 && ns < best) best = ns;
+        }
+  for (int i = 0; i < 4; i++) msc_op_unset(op[i], "sharding"), msc_op_unset(op[i], "by");
+  for (msc_op *o = f->body->first; o; o = o->next) msc_op_unset(o, "sharding"), msc_op_unset(o, "by");
+  int64_t found = searched(ctx, m, exact, s->cluster, "search", "search");
+  for (msc_op *o = f->body->first; o; o = o->next) msc_op_unset(o, "sharding"), msc_op_unset(o, "by");
+  int64_t by_pieces = searched(ctx, m, config_for(ctx, s, "recursive_programming"), s->cluster, "search", "search");
+  print_message("batch %s, mesh %s, %s: best of all %" PRId64 ", exact %" PRId64 ", by pieces %" PRId64 " ns\n", s->batch, s->mesh, s->cluster, best, found, by_pieces);
+  assert_int_equal(found, best);
+  assert_true(by_pieces >= found && by_pieces * 100 <= found * 101);
+  return true;
+}
+
+static void test_against_all(void **state) {
+  (void)state;
+  static const setting settings[] = {
+    {"8", "{\"a\":4}", "", "cpu"},
+    {"4096", "{\"a\":8}", "", "h100"},
+    {"64", "{\"a\":3}", "", "a100"},
+    {"96", "{\"a\":2,\"b\":3}", "", "h100"},
+  };
+  for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+    msc_context *ctx = msc_context_new(NULL, NULL);
+    assert_true(msc_protect(ctx, against_all, (void *)(uintptr_t)&settings[i]));
+    msc_context_free(ctx);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_all)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
