@@ -107,6 +107,15 @@ static packed pack(const msc_module *m) {
   return p;
 }
 
+/* The key memory_limit is a bound, not a wish, whoever chose the layouts. */
+static bool fits_memory(const msc_plan *p, const msc_config *config) {
+  int64_t limit = msc_config_int(config, MSC_KEY_memory_limit);
+  uint64_t bytes = msc_plan_rank_bytes(p);
+  if (limit < 0 || bytes <= (uint64_t)limit) return true;
+  return msc_error(p->ctx, MSC_E_INFEASIBLE, msc_config_loc(config, MSC_KEY_memory_limit), "the plan needs %" PRIu64 " bytes per rank, of them %" PRIu64 " for parameters and state; memory_limit is %" PRId64,
+                   bytes, p->persistent_bytes, limit);
+}
+
 /* ---- the road ---- */
 
 static bool run_passes(msc_context *ctx, msc_module *m, const msc_compile_options *o, const char *from, const char *until, int first) {
@@ -141,6 +150,7 @@ msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options
   msc_plan *p = msc_plan_of(ctx, m, options->cpu, options->emitted ? &code : NULL);
   if (code) options->emitted(options->user, "kernels.ll", code, strlen(code));
   if (!p) return NULL;
+  if (!fits_memory(p, options->config)) return NULL;
   p->decision = decision;
   p->num_decisions = num_decisions;
   p->strategies = strategies;

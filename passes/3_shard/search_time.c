@@ -11,6 +11,14 @@
 enum { MAX_STATES = 4096, MAX_ENTRIES = 1 << 28, MAX_SWEEPS = 6, MAX_EXACT_SHAPES = 2 };
 
 typedef struct {
+  int64_t ns, bytes, parameter_bytes; /* kept over the step: of it parameters with state and gradient */
+  int64_t charged;                    /* ns, and what memory is charged */
+} strategy_cost;
+
+static const strategy_cost nothing = {SHARD_IMPOSSIBLE, INT64_MAX, 0, INT64_MAX};
+static const int64_t MAX_CHARGE = (int64_t)1 << 36; /* ns per GiB: 64 ns per byte */
+
+typedef struct {
   msc_pass_ctx *pass;
   msc_func *f;
   shard_graph g;
@@ -19,26 +27,37 @@ typedef struct {
   shard_space_options o;
   int64_t bucket;
   msc_assignment *given, *chosen; /* by variable: before the search; of the best found */
-  int64_t ns;                     /* of the best found */
+  strategy_cost found;            /* the best */
+  int64_t limit;                  /* bytes per rank */
+  int64_t bound;                  /* no strategy within the limit takes less, on the meshes searched in full */
   double work;
 } timing;
 
 /* ---- one exact solution ---- */
 
 /* The best way to place the free pieces while the variables' fixed digits stay; false: too large.  Digits of all variables. */
-static bool solve(timing *t, uint32_t free_pieces, msc_assignment *out_digits, int64_t *out_ns) {
+static bool solve(timing *t, uint32_t free_pieces, msc_assignment *out_digits, strategy_cost *out_cost) {
   msc_arena *a = msc_arena_new(t->g.ctx);
   shard_space *space;
   shard_problem p;
   shard_effort effort = {0};
+  strategy_cost cost = {0};
   int *state = msc_new_array(a, int, t->m.num_vars);
   t->o.free_pieces = free_pieces;
   bool ok = shard_space_of(&t->m, &t->o, a, &space);
   if (ok) {
     shard_space_problem(space, &p);
-    ok = shard_eliminate(a, &p, MAX_ENTRIES, state, out_ns, &effort);
+    ok = shard_eliminate(a, &p, MAX_ENTRIES, state, &cost.charged, &effort);
   }
-  for (size_t v = 0; ok && v < t->m.num_vars; v++) shard_state_digits(space, (int)v, state[v], &out_digits[v]);
+  cost.ns = cost.charged;
+  for (size_t v = 0; ok && v < t->m.num_vars; v++) {
+    const shard_class *c = shard_class_of(space, (int)v);
+    shard_state_digits(space, (int)v, state[v], &out_digits[v]);
+    cost.ns -= shard_charge(space, c->bytes[state[v]]);
+    cost.bytes += c->bytes[state[v]];
+    cost.parameter_bytes += c->parameter_bytes[state[v]];
+  }
+  *out_cost = cost;
   t->work += effort.entries;
   msc_arena_free(a);
   return ok;
@@ -48,18 +67,18 @@ static void fix_all(timing *t, const msc_assignment *digits) {
   for (size_t v = 0; v < t->m.num_vars; v++) t->m.var[v].fixed = digits[v];
 }
 
-static void keep_if_better(timing *t, const msc_assignment *digits, int64_t ns) {
-  if (ns >= t->ns) return;
-  t->ns = ns;
+static void keep_if_better(timing *t, const msc_assignment *digits, strategy_cost cost) {
+  if (cost.charged >= t->found.charged) return;
+  t->found = cost;
   memcpy(t->chosen, digits, t->m.num_vars * sizeof *digits);
 }
 
 static bool search_exactly(timing *t) {
   msc_assignment *digits = msc_new_array(t->g.arena, msc_assignment, t->m.num_vars);
-  int64_t ns;
+  strategy_cost cost;
   fix_all(t, t->given);
-  MSC_TRY(solve(t, UINT32_MAX, digits, &ns));
-  keep_if_better(t, digits, ns);
+  MSC_TRY(solve(t, UINT32_MAX, digits, &cost));
+  keep_if_better(t, digits, cost);
   return true;
 }
 
@@ -87,12 +106,13 @@ static void release(timing *t, uint32_t pieces) {
 
 /* Frees the pieces for all variables while every other digit stays; false: nothing better. */
 static bool improve(timing *t, uint32_t pieces, msc_assignment *digits) {
-  int64_t ns, before = t->ns;
+  int64_t before = t->found.charged;
+  strategy_cost cost;
   fix_all(t, t->chosen);
   release(t, pieces);
-  if (!solve(t, pieces, digits, &ns)) return false;
-  keep_if_better(t, digits, ns);
-  return t->ns < before;
+  if (!solve(t, pieces, digits, &cost)) return false;
+  keep_if_better(t, digits, cost);
+  return t->found.charged < before;
 }
 
 /* Pieces by the speed of their links, minor ones first. */
@@ -111,14 +131,14 @@ static void order_pieces(const timing *t, int *out_order) {
 static bool search_by_pieces(timing *t) {
   msc_assignment *digits = msc_new_array(t->g.arena, msc_assignment, t->m.num_vars);
   int order[SHARD_MAX_PIECES], n = t->o.num_pieces;
-  int64_t ns = SHARD_IMPOSSIBLE;
+  strategy_cost cost = nothing;
   order_pieces(t, order);
   fix_all(t, t->given);
   for (int i = 0; i < n || (n == 0 && i == 0); i++) {
-    MSC_TRY(solve(t, n ? 1u << order[i] : 0, digits, &ns));
+    MSC_TRY(solve(t, n ? 1u << order[i] : 0, digits, &cost));
     fix_all(t, digits);
   }
-  keep_if_better(t, digits, ns);
+  keep_if_better(t, digits, cost);
   bool better = true;
   for (int round = 0; round < MAX_SWEEPS && better; round++) {
     better = false;
@@ -127,6 +147,56 @@ static bool search_by_pieces(timing *t) {
       for (int k = 0; k < i; k++) better |= improve(t, 1u << order[i] | 1u << order[k], digits);
   }
   return true;
+}
+
+/* ---- within the memory ---- */
+
+static bool run_search(timing *t, bool exact, int64_t ns_per_gib) {
+  t->found = nothing;
+  t->o.ns_per_gib = ns_per_gib;
+  bool ok = exact ? search_exactly(t) : search_by_pieces(t);
+  t->o.ns_per_gib = 0;
+  return ok;
+}
+
+/* What memory costs is raised until the strategy fits: of any charge, the least total minus the charge for the limit is a
+ * bound (Lagrange), and a strategy that fits is a candidate.  Leaves the best candidate, or the smallest strategy. */
+static bool search_within_limit(timing *t, bool exact) {
+  MSC_TRY(run_search(t, exact, 0));
+  t->bound = exact ? t->found.ns : 0;
+  if (t->found.bytes <= t->limit) return true;
+  MSC_TRY(run_search(t, exact, MAX_CHARGE));
+  if (t->found.bytes > t->limit) return true;
+  strategy_cost best = t->found;
+  msc_assignment *digits = msc_arena_copy(t->g.arena, t->chosen, t->m.num_vars * sizeof *digits);
+  int64_t low = 0, high = MAX_CHARGE;
+  while (high - low > low / 64 + 1) {
+    int64_t charge = low ? low + (high - low) / 2 : high / 16;
+    MSC_TRY(run_search(t, exact, charge));
+    int64_t bound = t->found.charged - shard_charge_for(charge, t->limit) - 1;
+    if (exact && bound > t->bound) t->bound = bound;
+    if (t->found.bytes > t->limit) low = charge;
+    else high = charge;
+    if (t->found.bytes > t->limit || t->found.ns >= best.ns) continue;
+    best = t->found;
+    memcpy(digits, t->chosen, t->m.num_vars * sizeof *digits);
+  }
+  memcpy(t->chosen, digits, t->m.num_vars * sizeof *digits);
+  t->found = best;
+  return true;
+}
+
+static bool is_possible(const timing *t) { return t->found.ns < SHARD_IMPOSSIBLE && t->found.bytes <= t->limit; }
+
+static bool nothing_fits(const timing *t, strategy_cost least) {
+  if (least.ns >= SHARD_IMPOSSIBLE) return msc_error(t->g.ctx, MSC_E_INFEASIBLE, t->f->loc, "no sequence of layout changes connects the given strategies");
+  const msc_loc *loc = msc_config_loc(t->pass->config, MSC_KEY_memory_limit);
+  msc_error(t->g.ctx, MSC_E_INFEASIBLE, loc ? loc : t->f->loc,
+            "no strategy stays within %" PRId64 " bytes per rank: the smallest keeps %" PRId64 ", of them %" PRId64 " for parameters with optimizer state and gradients and %" PRId64
+            " for what the backward reads again; a memory_limit of %" PRId64 " would do",
+            t->limit, least.bytes, least.parameter_bytes, least.bytes - least.parameter_bytes, least.bytes);
+  if (!loc) msc_note(t->g.ctx, NULL, "the limit is the memory of the described device, %s; the key memory_limit sets another", msc_pass_cluster(t->pass)->device);
+  return false;
 }
 
 /* ---- storing ---- */
@@ -228,9 +298,10 @@ static bool look_at_mesh(timing *t) {
 static bool search_given_mesh(timing *t) {
   bool exact = msc_config_search_mode(t->pass->config) == MSC_DYNAMIC_PROGRAMMING;
   MSC_TRY(look_at_mesh(t));
-  if (exact && search_exactly(t)) return true;
+  if (exact && search_within_limit(t, true)) return is_possible(t) || nothing_fits(t, t->found);
   if (exact) msc_warning(t->g.ctx, MSC_E_SEARCH, t->f->loc, "the exact search would take too long on this mesh; digits are placed one after the other, as in recursive_programming");
-  return search_by_pieces(t) || msc_error(t->g.ctx, MSC_E_UNSUPPORTED, t->f->loc, "the network is too large for this search on this mesh");
+  if (!search_within_limit(t, false)) return msc_error(t->g.ctx, MSC_E_UNSUPPORTED, t->f->loc, "the network is too large for this search on this mesh");
+  return is_possible(t) || nothing_fits(t, t->found);
 }
 
 /* ---- the mesh ---- */
@@ -255,54 +326,61 @@ static void set_mesh(timing *t, const shard_mesh_shape *s) {
   msc_atoms_of(mesh, 0, NULL, &t->g.atoms);
 }
 
+/* Of the shapes not yet searched in full, the one with the best strategy; -1: none is left. */
+static int most_promising(int num, const int64_t *ns) {
+  int best = -1;
+  for (int k = 0; k < num; k++)
+    if (ns[k] < SHARD_IMPOSSIBLE && (best < 0 || ns[k] < ns[best])) best = k;
+  return best;
+}
+
 /* Every shape digit by digit; then, for an exact result, the most promising ones in full. */
 static bool search_all_meshes(timing *t) {
   shard_mesh_shape *shape = msc_new_array(t->g.arena, shard_mesh_shape, SHARD_MAX_SHAPES);
   int num = shard_mesh_shapes(msc_pass_cluster(t->pass), msc_mesh_size(t->g.mesh), shape), best = -1;
   bool exact = msc_config_search_mode(t->pass->config) == MSC_DYNAMIC_PROGRAMMING;
-  int64_t *ns = msc_new_array(t->g.arena, int64_t, num), best_ns = SHARD_IMPOSSIBLE;
+  int64_t *ns = msc_new_array(t->g.arena, int64_t, num), bound = 0;
   msc_assignment *chosen = msc_new_array(t->g.arena, msc_assignment, t->m.num_vars);
+  strategy_cost of_best = nothing, least = nothing;
   for (int tries = 0; tries < num + (exact ? MAX_EXACT_SHAPES : 0); tries++) {
-    int i = tries;
-    if (tries >= num) {
-      i = 0;
-      for (int k = 1; k < num; k++)
-        if (ns[k] < ns[i]) i = k;
-      if (ns[i] == INT64_MAX) break;
-    }
+    int i = tries < num ? tries : most_promising(num, ns);
+    if (i < 0) break;
     set_mesh(t, &shape[i]);
-    t->ns = SHARD_IMPOSSIBLE;
     MSC_TRY(look_at_mesh(t));
-    bool ok = tries < num ? search_by_pieces(t) : search_exactly(t);
-    ns[i] = tries < num ? t->ns : INT64_MAX; /* once in full is enough */
-    if (!ok || t->ns >= best_ns) continue;
-    best_ns = t->ns, best = i;
+    if (!search_within_limit(t, tries >= num)) t->found = nothing;
+    ns[i] = tries < num && is_possible(t) ? t->found.ns : SHARD_IMPOSSIBLE; /* once in full is enough */
+    if (t->found.bytes < least.bytes) least = t->found;
+    if (!is_possible(t) || t->found.ns >= of_best.ns) continue;
+    of_best = t->found, best = i, bound = t->bound;
     memcpy(chosen, t->chosen, t->m.num_vars * sizeof *chosen);
   }
-  if (best < 0) return msc_error(t->g.ctx, MSC_E_UNSUPPORTED, t->f->loc, "the network is too large for this search on %" PRId64 " devices", msc_mesh_size(t->g.mesh));
-  set_mesh(t, &shape[best]);
-  t->ns = best_ns;
-  t->chosen = chosen;
   msc_stat(t->pass, "meshes", num);
+  if (best < 0) return nothing_fits(t, least);
+  set_mesh(t, &shape[best]);
+  t->found = of_best, t->bound = bound;
+  t->chosen = chosen;
   return look_at_mesh(t);
 }
 
 bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
-  timing t = {.pass = pass, .f = f, .ns = SHARD_IMPOSSIBLE};
+  timing t = {.pass = pass, .f = f, .found = nothing};
   MSC_TRY(shard_graph_of(pass, f, &t.g));
   shard_model_of(&t.g, &t.m);
   t.bucket = shard_bucket_of(&t.g);
+  t.limit = msc_config_int(pass->config, MSC_KEY_memory_limit);
+  if (t.limit < 0) t.limit = msc_pass_cluster(pass)->memory_bytes;
   t.given = msc_new_array(t.g.arena, msc_assignment, t.m.num_vars);
   t.chosen = msc_new_array(t.g.arena, msc_assignment, t.m.num_vars);
   for (size_t v = 0; v < t.m.num_vars; v++) t.given[v] = t.m.var[v].fixed;
   MSC_TRY(is_free_mesh(&t) ? search_all_meshes(&t) : search_given_mesh(&t));
   msc_drop_attr(f->attrs, &f->num_attrs, "free_mesh");
-  if (t.ns >= SHARD_IMPOSSIBLE) return msc_error(pass->ctx, MSC_E_INFEASIBLE, f->loc, "no sequence of layout changes connects the given strategies");
   store_groups(&t);
   store_copies(&t);
   msc_func_set(f, "searched", msc_bool(true));
   msc_stat(pass, "variables", (int64_t)t.m.num_vars);
   msc_stat(pass, "work", (int64_t)t.work);
-  msc_stat(pass, "ns", t.ns);
+  msc_stat(pass, "ns", t.found.ns);
+  msc_stat(pass, "ns at least", t.bound);
+  msc_stat(pass, "bytes kept", t.found.bytes);
   return true;
 }

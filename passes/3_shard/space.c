@@ -10,6 +10,7 @@ typedef struct class_entry {
   uint64_t hash;
   size_t num_words;
   const uint64_t *word;
+  int64_t *charged;    /* by state: ns, and what memory is charged */
   bool irregular;      /* fixed digits that states do not describe: they stay as they are */
   shard_list **list;   /* by member and tensor */
   size_t *first_list;  /* by member */
@@ -483,9 +484,10 @@ static int64_t work_ns(const shard_space *s, const shard_variable *v, const shar
 }
 
 /* Bytes that stay: parameters with their state and gradient, and what the backward needs of the forward. */
-static double kept_bytes(const shard_space *s, const shard_variable *v, const shard_member *m, const int64_t *parts) {
+static double kept_bytes(const shard_space *s, const shard_variable *v, const shard_member *m, const int64_t *parts, bool *out_parameters) {
   int64_t size[MSC_MAX_LETTERS];
   double bytes = 0;
+  *out_parameters = m->op && msc_info(m->op)->flags & MSC_UPDATE;
   if (!m->rule || (m->op && !m->op->forward && !(msc_info(m->op)->flags & MSC_UPDATE))) return 0;
   local_sizes(s, m, parts, size);
   if (!m->op) { /* a copy of something that the backward reads */
@@ -496,7 +498,7 @@ static double kept_bytes(const shard_space *s, const shard_variable *v, const sh
   const msc_op_info *info = msc_info(m->op);
   for (int t = 0; t < m->op->num_in; t++) {
     const msc_value *x = m->op->in[t].value;
-    bool tied = info->flags & MSC_UPDATE && t < info->num_operands && info->operand[t].tied >= 0, saved = m->op->forward && x->def && !x->def->forward;
+    bool tied = info->flags & MSC_UPDATE && t < info->num_operands && info->operand[t].tied >= 0, saved = m->op->forward && x->def && !x->def->forward && x->def->kind != OP_constant;
     bool gradient = info->flags & MSC_UPDATE && x->def && x->type->rank > 0;
     if (saved && s->m->copy_of[x->id] >= 0) saved = false; /* counted with the copy */
     for (int k = 0; k < t && saved; k++) saved = m->op->in[k].value != x;
@@ -535,13 +537,15 @@ static void add_work(shard_space *s, class_entry *e) {
   const shard_variable *v = e->c.like;
   for (int i = 0; i < e->c.num_states; i++) {
     int64_t parts[MSC_MAX_LETTERS];
-    double bytes = 0;
     parts_of(s, v, e->irregular, &e->c.state[i], parts);
     for (size_t k = 0; k < v->num_members; k++) {
+      bool parameters;
+      double bytes = kept_bytes(s, v, &v->member[k], parts, &parameters);
+      int64_t whole = bytes < 1e18 ? (int64_t)bytes : (int64_t)1e18;
       e->c.ns[i] += work_ns(s, v, &v->member[k], parts);
-      bytes += kept_bytes(s, v, &v->member[k], parts);
+      e->c.bytes[i] += whole;
+      if (parameters) e->c.parameter_bytes[i] += whole;
     }
-    e->c.bytes[i] = bytes < 4e18 ? (int64_t)bytes : (int64_t)4e18;
   }
   for (size_t k = 0; k < v->num_members; k++)
     if (v->member[k].op && v->member[k].rule && msc_info(v->member[k].op)->expand) add_expansion(s, e, (int)k);
@@ -625,6 +629,7 @@ static class_entry *class_of(shard_space *s, int var) {
   draw_states(s, e);
   e->c.ns = msc_new_array(s->arena, int64_t, e->c.num_states);
   e->c.bytes = msc_new_array(s->arena, int64_t, e->c.num_states);
+  e->c.parameter_bytes = msc_new_array(s->arena, int64_t, e->c.num_states);
   add_work(s, e);
   add_own_flows(s, var);
   return e;
@@ -661,13 +666,30 @@ bool shard_space_of(shard_model *m, const shard_space_options *o, msc_arena *are
   return true;
 }
 
+int64_t shard_charge_for(int64_t ns_per_gib, int64_t bytes) {
+  __int128 ns = (__int128)bytes * ns_per_gib >> 30;
+  return ns < SHARD_IMPOSSIBLE ? (int64_t)ns : SHARD_IMPOSSIBLE;
+}
+
+int64_t shard_charge(const shard_space *s, int64_t bytes) { return shard_charge_for(s->o.ns_per_gib, bytes); }
+
+static const int64_t *charged(const shard_space *s, class_entry *e) {
+  if (e->charged || !s->o.ns_per_gib) return e->charged ? e->charged : e->c.ns;
+  e->charged = msc_new_array(s->arena, int64_t, e->c.num_states);
+  for (int i = 0; i < e->c.num_states; i++) {
+    int64_t sum = e->c.ns[i] + shard_charge(s, e->c.bytes[i]);
+    e->charged[i] = sum < SHARD_IMPOSSIBLE ? sum : SHARD_IMPOSSIBLE;
+  }
+  return e->charged;
+}
+
 void shard_space_problem(shard_space *s, shard_problem *out_problem) {
   size_t vars = s->m->num_vars, num = 0;
   int *num_states = msc_new_array(s->arena, int, vars);
   shard_table *table = msc_new_array(s->arena, shard_table, vars + s->m->num_flows);
   for (size_t v = 0; v < vars; v++) {
     num_states[v] = s->of_var[v]->c.num_states;
-    table[num++] = (shard_table){(int)v, -1, s->of_var[v]->c.ns};
+    table[num++] = (shard_table){(int)v, -1, charged(s, s->of_var[v])};
   }
   for (size_t v = 0; v < vars; v++)
     for (size_t i = s->m->first_flow[v]; i < s->m->first_flow[v + 1]; i++) {

@@ -34,7 +34,8 @@ typedef struct {
   const shard_variable *like;
   int num_states;
   shard_state *state;
-  int64_t *ns, *bytes;   /* by state: work and flows within; memory */
+  int64_t *ns;           /* by state: work and flows within */
+  int64_t *bytes, *parameter_bytes; /* by state: memory that stays over the step; of it parameters with state and gradient */
 } shard_class;
 
 typedef struct shard_space shard_space;
@@ -46,6 +47,7 @@ typedef struct {
   shard_piece piece[SHARD_MAX_PIECES];
   uint32_t free_pieces;  /* those that may be placed; the others stay where `fixed` has them */
   int max_states;        /* of one variable */
+  int64_t ns_per_gib;    /* what memory is charged */
 } shard_space_options;
 
 /* False when a variable has more states than allowed, or none. */
@@ -53,6 +55,9 @@ bool shard_space_of(shard_model *m, const shard_space_options *o, msc_arena *are
 const shard_class *shard_class_of(const shard_space *s, int var);
 /* The digits of a state, and as atoms the pieces on which sums pass. */
 void shard_state_digits(const shard_space *s, int var, int state, msc_assignment *out_digits);
+/* ns that so many bytes are charged. */
+int64_t shard_charge_for(int64_t ns_per_gib, int64_t bytes);
+int64_t shard_charge(const shard_space *s, int64_t bytes);
 /* Tables of all variables and flows, for shard_eliminate. */
 void shard_space_problem(shard_space *s, shard_problem *out_problem);
 
