@@ -20,7 +20,7 @@ static const annotation of_ops[] = {
   {"comm_fusion", ZERO_ONLY}, /* never fused */
   {"manual_split", NONE},
   {"primitive_target", ON_CPU},
-  {"cross_batch", FALSE_ONLY}, {"shard", FALSE_ONLY},
+  {"cross_batch", ALL}, {"shard", FALSE_ONLY},
   {"memory_limit", NONE}, {"max_bytes", NONE},
   {"deny_replicate", FALSE_ONLY},
   {"priority", ZERO_ONLY},

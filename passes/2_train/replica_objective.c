@@ -58,8 +58,13 @@ static bool is_uniform(const msc_value *v, int dim) {
   const msc_op *op = v->def;
   if (!op) return false;
   if (op->kind == OP_constant) return msc_op_attr(op, "value")->dense.bytes == (size_t)msc_dtype_bytes(v->type->dtype);
-  if (op->kind != OP_broadcast_to) return false;
-  const msc_type *x = op->in[0].value->type;
+  const msc_type *x = op->num_in ? op->in[0].value->type : NULL;
+  if (op->kind == OP_reshape && dim == 0 && x->rank == v->type->rank + 1 && x->dim[0] * x->dim[1] == v->type->dim[0]) {
+    v = op->in[0].value; /* (r, c) -> r * c: the parts are those along r */
+    op = v->def;
+    x = op && op->num_in ? op->in[0].value->type : NULL;
+  }
+  if (!op || op->kind != OP_broadcast_to) return false;
   int at = dim - (v->type->rank - x->rank);
   return at < 0 || (x->dim[at] == 1 && v->type->dim[dim] != 1);
 }
