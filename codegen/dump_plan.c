@@ -42,13 +42,25 @@ static void put_digits(const dumping *d, plan_layout l, uint32_t from, uint32_t 
   put(d, "}");
 }
 
+/* Sizes of the parts of a dimension, whose borders begin at number `at`; where the next ones begin. */
+static uint64_t put_split(const dumping *d, plan_layout l, uint32_t dim, uint64_t at) {
+  uint64_t parts = 1;
+  for (uint32_t i = plan_layout_first(l, dim); i < plan_layout_first(l, dim + 1); i++) parts *= plan_layout_sub(l, i).size;
+  for (uint64_t i = 0; i < parts; i++)
+    put(d, "%s%" PRId64, i ? "," : "/(", plan_layout_split(l, (uint32_t)(at + i + 1)) - plan_layout_split(l, (uint32_t)(at + i)));
+  put(d, ")");
+  return at + parts + 1;
+}
+
 static void put_layout(const dumping *d, uint32_t index) {
   plan_layout l = plan_plan_layouts(d->root, index);
   uint32_t rank = plan_layout_first_num(l) - 1, end = plan_layout_first(l, rank);
+  uint64_t at = 0;
   put(d, "[");
   for (uint32_t i = 0; i < rank; i++) {
     if (i) put(d, ",");
     put_digits(d, l, plan_layout_first(l, i), plan_layout_first(l, i + 1));
+    if (plan_layout_split_dims(l) >> i & 1) at = put_split(d, l, i, at);
   }
   put(d, "]");
   if (end == plan_layout_sub_num(l)) return;

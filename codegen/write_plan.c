@@ -20,6 +20,24 @@ static void put_mesh(flatbuf_builder *b, const msc_mesh *mesh) {
   flatbuf_end(b);
 }
 
+static void put_splits(flatbuf_builder *b, const msc_plan *p, const msc_layout *l) {
+  uint8_t dims = 0;
+  size_t num = 0;
+  for (int d = 0; d < l->rank; d++) num += l->split[d] ? (size_t)msc_layout_parts(l, d) + 1 : 0;
+  int64_t *all = msc_new_array(p->arena, int64_t, num);
+  num = 0;
+  for (int d = 0; d < l->rank; d++) {
+    if (!l->split[d]) continue;
+    size_t own = (size_t)msc_layout_parts(l, d) + 1;
+    memcpy(all + num, l->split[d], own * sizeof *all);
+    num += own;
+    dims |= (uint8_t)(1u << d);
+  }
+  if (!dims) return;
+  plan_layout_put_split_dims(b, dims);
+  plan_layout_put_split(b, num, all);
+}
+
 static void put_layouts(flatbuf_builder *b, const msc_plan *p) {
   plan_plan_begin_layouts(b);
   for (size_t i = 0; i < p->num_layouts; i++) {
@@ -31,6 +49,7 @@ static void put_layouts(flatbuf_builder *b, const msc_plan *p) {
     plan_layout_put_first(b, (size_t)l->rank + 1, l->first);
     if (num) plan_layout_put_sub(b, num, sub);
     plan_layout_put_reduction(b, l->reduction);
+    put_splits(b, p, l);
     flatbuf_end(b);
   }
   flatbuf_end(b);
@@ -134,6 +153,7 @@ static void put_starts(flatbuf_builder *b, const msc_plan *p, const msc_func *f,
     plan_start_put_layout(b, msc_plan_layout((msc_plan *)p, parsed));
     plan_start_put_dim(b, (uint32_t)msc_find_attr(d->dict.a, d->dict.num, "dim")->i);
     plan_start_put_shape(b, shape->list.num, dim);
+    plan_start_put_behind(b, msc_find_attr(d->dict.a, d->dict.num, "behind") != NULL);
     flatbuf_end(b);
   }
   flatbuf_end(b);

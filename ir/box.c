@@ -28,6 +28,19 @@ static bool overlap(msc_digit a, msc_digit b) {
   return a.axis == b.axis && a.size > 1 && b.size > 1 && a.pre < digit_end(b) && b.pre < digit_end(a);
 }
 
+static const int64_t *split_of(const msc_box_layout *l, int d) { return l->split ? l->split[d] : NULL; }
+
+static int64_t parts_of(const msc_box_layout *l, int d) { return msc_group_size(l->first[d + 1] - l->first[d], l->digit + l->first[d]); }
+
+static bool split_ok(const msc_box_layout *l, int d) {
+  const int64_t *split = split_of(l, d);
+  int64_t parts = parts_of(l, d);
+  if (!split) return true;
+  for (int64_t i = 0; i < parts; i++)
+    if (split[i] > split[i + 1]) return false;
+  return parts > 1 && split[0] == 0;
+}
+
 bool msc_box_layout_ok(const msc_box_mesh *mesh, const msc_box_layout *l) {
   if (l->rank < 0 || l->rank > MSC_BOX_RANK || l->num < 0 || l->num > MSC_BOX_DIGITS || l->first[0] != 0) return false;
   for (int d = 0; d < l->rank; d++)
@@ -39,6 +52,16 @@ bool msc_box_layout_ok(const msc_box_mesh *mesh, const msc_box_layout *l) {
     if (digit_end(d) > (uint64_t)mesh->size[d.axis] || (uint64_t)mesh->size[d.axis] % digit_end(d)) return false;
     for (int j = 0; j < i; j++)
       if (overlap(d, l->digit[j])) return false;
+  }
+  for (int d = 0; d < l->rank; d++)
+    if (!split_ok(l, d)) return false;
+  return true;
+}
+
+bool msc_box_shape_ok(const msc_box_layout *l, const int64_t *shape) {
+  for (int d = 0; d < l->rank; d++) {
+    const int64_t *split = split_of(l, d);
+    if (split && split[parts_of(l, d)] != shape[d]) return false;
   }
   return true;
 }
@@ -100,7 +123,12 @@ static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 void msc_box_of(const msc_box_mesh *mesh, const msc_box_layout *l, const int64_t *shape, int64_t rank, msc_box *out_box) {
   for (int d = 0; d < l->rank; d++) {
     int64_t begin = 0, end = shape[d], block = shape[d];
-    for (int i = l->first[d], j; i < l->first[d + 1]; i = j) {
+    const int64_t *split = split_of(l, d);
+    if (split) {
+      int64_t part = msc_group_index(mesh, l->first[d + 1] - l->first[d], l->digit + l->first[d], rank);
+      begin = split[part], end = split[part + 1];
+    }
+    for (int i = split ? l->first[d + 1] : l->first[d], j; i < l->first[d + 1]; i = j) {
       j = same_axis(l, i, l->first[d + 1]);
       block = cut_size(block, msc_group_size(j - i, l->digit + i));
       begin = min64(begin + msc_group_index(mesh, j - i, l->digit + i, rank) * block, end);
@@ -111,14 +139,27 @@ void msc_box_of(const msc_box_mesh *mesh, const msc_box_layout *l, const int64_t
   }
 }
 
+static int64_t largest_split(const int64_t *split, int64_t parts) {
+  int64_t largest = 0;
+  for (int64_t i = 0; i < parts; i++)
+    if (split[i + 1] - split[i] > largest) largest = split[i + 1] - split[i];
+  return largest;
+}
+
 void msc_box_largest(const msc_box_layout *l, const int64_t *shape, int64_t *out_size) {
   for (int d = 0; d < l->rank; d++) {
-    out_size[d] = shape[d];
-    for (int i = l->first[d], j; i < l->first[d + 1]; i = j) {
+    const int64_t *split = split_of(l, d);
+    out_size[d] = split ? largest_split(split, parts_of(l, d)) : shape[d];
+    for (int i = split ? l->first[d + 1] : l->first[d], j; i < l->first[d + 1]; i = j) {
       j = same_axis(l, i, l->first[d + 1]);
       out_size[d] = cut_size(out_size[d], msc_group_size(j - i, l->digit + i));
     }
   }
+}
+
+void msc_box_buffer(const msc_box_mesh *mesh, const msc_box_layout *l, const int64_t *shape, int64_t rank, msc_box *out_box) {
+  msc_box_of(mesh, l, shape, rank, out_box);
+  msc_box_largest(l, shape, out_box->size);
 }
 
 int64_t msc_box_elems(int rank, const msc_box *b) {
@@ -274,10 +315,27 @@ static bool change_of(change *c, const msc_box_layout *to) {
   return true;
 }
 
+/* The part that holds element `at`; empty ones do not. */
+static int64_t part_at(const int64_t *split, int64_t parts, int64_t at) {
+  int64_t low = 0, high = parts; /* split[low] <= at < split[high] */
+  while (high - low > 1) {
+    int64_t mid = low + (high - low) / 2;
+    if (split[mid] <= at) low = mid;
+    else high = mid;
+  }
+  return low;
+}
+
 /* The block of `from` that holds element `at` of dimension d: what it adds to its holder's rank, and where it ends. */
 static int64_t block_at(const change *c, int d, int64_t at, int64_t *out_end) {
   const msc_box_layout *l = c->from;
+  const int64_t *split = split_of(l, d);
   int64_t begin = 0, end = c->shape[d], block = c->shape[d], offset = 0;
+  if (split) {
+    int64_t part = part_at(split, parts_of(l, d), at);
+    *out_end = split[part + 1];
+    return member_offset(c->mesh, l->first[d + 1] - l->first[d], l->digit + l->first[d], part);
+  }
   for (int i = l->first[d], j; i < l->first[d + 1]; i = j) {
     j = same_axis(l, i, l->first[d + 1]);
     block = cut_size(block, msc_group_size(j - i, l->digit + i));

@@ -27,11 +27,13 @@ typedef struct {
 
 /* Dimension d is cut by digit[first[d]] .. digit[first[d+1]-1], major first; partial over digit[first[rank]] ..
  * digit[num-1]; replicated on the rest.  Neighbours of one axis act as one cut of their product; different axes nest:
- * the minor one cuts the major one's block.  Part i of k of n elements is [i*c, min(n, (i+1)*c)), c = ceil(n/k). */
+ * the minor one cuts the major one's block.  Part i of k of n elements is [i*c, min(n, (i+1)*c)), c = ceil(n/k).
+ * With split[d] the parts have chosen sizes: part i of the product of all digits is [split[d][i], split[d][i+1]). */
 typedef struct {
   int rank, num;
   const uint8_t *first; /* rank + 1 numbers */
   const msc_digit *digit;
+  const int64_t *const *split; /* by dimension: one number more than parts, from 0 to the dimension's size; NULL: none */
 } msc_box_layout;
 
 /* Elements begin[d] .. begin[d]+size[d]-1 of every dimension d. */
@@ -42,6 +44,8 @@ typedef struct {
 /* Are all numbers in range, and is no digit used twice?  Everything below expects layouts for which this holds. */
 bool msc_box_mesh_ok(const msc_box_mesh *mesh);
 bool msc_box_layout_ok(const msc_box_mesh *mesh, const msc_box_layout *l);
+/* Do the chosen sizes of parts add up to the shape? */
+bool msc_box_shape_ok(const msc_box_layout *l, const int64_t *shape);
 int64_t msc_box_mesh_size(const msc_box_mesh *mesh);
 
 /* One digit of a rank, and what one step of that digit adds to the rank. */
@@ -58,11 +62,15 @@ int64_t msc_group_member(const msc_box_mesh *mesh, int num, const msc_digit *dig
 void msc_box_of(const msc_box_mesh *mesh, const msc_box_layout *l, const int64_t *shape, int64_t rank, msc_box *out_box);
 /* Sizes of the largest part, which buffers are made for. */
 void msc_box_largest(const msc_box_layout *l, const int64_t *shape, int64_t *out_size);
+/* The box of memory the rank's part lies in: it begins where the part does and is as large as the largest part.  What it
+ * has behind the part is padding. */
+void msc_box_buffer(const msc_box_mesh *mesh, const msc_box_layout *l, const int64_t *shape, int64_t rank, msc_box *out_box);
 int64_t msc_box_elems(int rank, const msc_box *b);
 /* False when the boxes share no element; a scalar (rank 0) is one element. */
 bool msc_box_intersect(int rank, const msc_box *a, const msc_box *b, msc_box *out_box);
 
-/* Calls fn for every run of elements of `piece` that is contiguous in two row-major buffers, which hold box_a and box_b.
+/* Calls fn for every run of elements of `piece` that is contiguous in two row-major buffers, which have room for box_a and
+ * box_b.
  * Offsets and num are in elements. */
 typedef void msc_box_run_fn(void *user, int64_t offset_a, int64_t offset_b, int64_t num);
 void msc_box_runs(int rank, const msc_box *piece, const msc_box *box_a, const msc_box *box_b, msc_box_run_fn *fn, void *user);

@@ -6,6 +6,7 @@
 
 #include "ir/conv.h"
 #include "ir/interp_kernel.h"
+#include "ir/verify.h"
 
 static msc_interp_fn *const kernels[OP_COUNT] = {
     [OP_constant] = msc_run_constant,
@@ -112,7 +113,8 @@ static const msc_type *whole_type(const msc_interp *in, const msc_type *local, c
   int64_t dim[MSC_MAX_RANK];
   const msc_layout *l = layout_of_text(in, layout);
   if (!l || !shape) return local;
-  return msc_type_of(in->m->ctx, local->dtype, dims_of_list(shape, dim), dim, l);
+  const msc_type *t = msc_type_of(in->m->ctx, local->dtype, dims_of_list(shape, dim), dim, l);
+  return msc_verify_type(in->m, in->f->loc, t) ? t : local;
 }
 
 static const msc_type *arg_type(const msc_interp *in, size_t i) {
@@ -126,25 +128,26 @@ static const msc_type *result_type(const msc_interp *in, size_t i) {
   return whole_type(in, local, &layouts->list.v[i], &shapes->list.v[i]);
 }
 
-/* Entry `number` of the function's `starts`: the first element of this rank's part of a dimension; -1: there is none. */
+/* Entry `number` of the function's `starts`: the first element of this rank's part of a dimension, or (`behind`) minus the
+ * number of its elements; MSC_NO_START: there is none. */
 static int64_t start_number(const msc_interp *in, int64_t number, int64_t rank) {
   const msc_attr_value *starts = msc_func_attr(in->f, "starts");
-  if (!starts || number < 0 || (size_t)number >= starts->list.num) return -1;
+  if (!starts || number < 0 || (size_t)number >= starts->list.num) return MSC_NO_START;
   const msc_attr_value *s = &starts->list.v[number];
   const msc_attr_value *dim = msc_find_attr(s->dict.a, s->dict.num, "dim");
   int64_t shape[MSC_MAX_RANK];
   msc_box box;
-  dims_of_list(msc_find_attr(s->dict.a, s->dict.num, "shape"), shape);
   const msc_layout *l = layout_of_text(in, msc_find_attr(s->dict.a, s->dict.num, "layout"));
-  if (!l || !dim) return -1;
+  if (!l || !dim || dims_of_list(msc_find_attr(s->dict.a, s->dict.num, "shape"), shape) != l->rank) return MSC_NO_START;
   msc_box_layout cuts = msc_layout_cuts(l);
+  if (!msc_box_shape_ok(&cuts, shape)) return MSC_NO_START;
   msc_box_of(&in->mesh, &cuts, shape, rank, &box);
-  return box.begin[dim->i];
+  return msc_find_attr(s->dict.a, s->dict.num, "behind") ? -box.size[dim->i] : box.begin[dim->i];
 }
 
 static int64_t start_of(const msc_interp *in, const msc_op *op, int64_t rank) {
   const msc_attr_value *number = msc_op_attr(op, "start");
-  return number && number->kind == MSC_ATTR_INT ? start_number(in, number->i, rank) : -1;
+  return number && number->kind == MSC_ATTR_INT ? start_number(in, number->i, rank) : MSC_NO_START;
 }
 
 /* Attributes `starts` and `whole_shape` of a lowered random op. */
@@ -298,6 +301,16 @@ bool msc_interpret_parts(msc_func *f, msc_arena *arena, const msc_tensor *args, 
   return run_parts(&in, args, out_results);
 }
 
+/* Lowered values have padding behind their part; others are just the part. */
+static msc_tensor lowered_arg(const msc_interp *in, size_t i, int64_t rank, msc_tensor part) {
+  return in->f->body->args[i]->type->layout ? part : msc_tensor_pad(in->m, in->arena, arg_type(in, i), rank, &part);
+}
+
+static msc_tensor lowered_result(const msc_interp *in, size_t i, int64_t rank, msc_tensor t) {
+  const msc_type *local = in->f->body->last->in[i].value->type;
+  return local->layout ? t : msc_tensor_unpad(in->m, in->arena, result_type(in, i), rank, &t);
+}
+
 bool msc_interpret_ranks(msc_func *f, msc_arena *arena, const msc_tensor *args, msc_tensor *out_results) {
   msc_interp in = begin(f, arena, false);
   size_t num_args = f->body->num_args, num_results = f->body->last->num_in, num = (size_t)in.num_ranks;
@@ -305,11 +318,11 @@ bool msc_interpret_ranks(msc_func *f, msc_arena *arena, const msc_tensor *args, 
   msc_tensor *part = msc_new_array(arena, msc_tensor, num);
   for (size_t r = 0; r < num; r++)
     for (size_t i = 0; i < num_args; i++)
-      arg[r * num_args + i] = msc_tensor_part(in.m, arena, &args[i], arg_type(&in, i)->layout, (int64_t)r);
+      arg[r * num_args + i] = lowered_arg(&in, i, (int64_t)r, msc_tensor_part(in.m, arena, &args[i], arg_type(&in, i)->layout, (int64_t)r));
   MSC_TRY(run_parts(&in, arg, result));
   for (size_t i = 0; i < num_results; i++) {
     const msc_type *t = result_type(&in, i);
-    for (size_t r = 0; r < num; r++) part[r] = result[r * num_results + i];
+    for (size_t r = 0; r < num; r++) part[r] = lowered_result(&in, i, (int64_t)r, result[r * num_results + i]);
     const char *differ = msc_tensor_join(in.m, arena, t, t->layout, part, &out_results[i]);
     if (differ) return msc_op_error(f->body->last, MSC_E_SHARDING, "%s: result %zu: %s", f->name, i, differ);
   }

@@ -39,7 +39,10 @@ bool msc_interpret_parts(msc_func *f, msc_arena *arena, const msc_tensor *args, 
 
 /* The part of a global tensor that a rank holds; of a partial value the ranks with a digit above 0 hold the identity. */
 msc_tensor msc_tensor_part(const msc_module *m, msc_arena *arena, const msc_tensor *whole, const msc_layout *layout, int64_t rank);
-/* The reverse; part[rank].  NULL, or in `arena` how replicas differ. */
+/* The same in a buffer as large as the largest part (box.h), and out of it again; `whole`: the global type, with its layout. */
+msc_tensor msc_tensor_pad(const msc_module *m, msc_arena *arena, const msc_type *whole, int64_t rank, const msc_tensor *part);
+msc_tensor msc_tensor_unpad(const msc_module *m, msc_arena *arena, const msc_type *whole, int64_t rank, const msc_tensor *padded);
+/* The reverse of msc_tensor_part; part[rank].  NULL, or in `arena` how replicas differ. */
 const char *msc_tensor_join(const msc_module *m, msc_arena *arena, const msc_type *type, const msc_layout *layout, const msc_tensor *part,
                             msc_tensor *out_whole);
 

@@ -38,12 +38,32 @@ static int64_t place_of(const msc_atoms *atoms, const msc_layout *l, int atom) {
   return -1;
 }
 
-static bool touched_atoms(const msc_module *m, const msc_layout *from, const msc_layout *to, msc_atoms *out) {
+static bool same_cuts(const msc_layout *a, const msc_layout *b, int d) {
+  int num = a->first[d + 1] - a->first[d];
+  return num == b->first[d + 1] - b->first[d] && a->split[d] == b->split[d] && !memcmp(a->sub + a->first[d], b->sub + b->first[d], (size_t)num * sizeof *a->sub);
+}
+
+static bool cuts_with(const msc_layout *l, int d, msc_subaxis atom) {
+  for (int i = l->first[d]; i < l->first[d + 1]; i++)
+    if (overlap(atom, l->sub[i])) return true;
+  return false;
+}
+
+/* Where parts are not equal, another digit in a dimension moves the borders of all its parts. */
+static bool borders_move(const msc_type *t, const msc_layout *from, const msc_layout *to, msc_subaxis atom) {
+  for (int d = 0; d < t->rank; d++) {
+    bool even = msc_dim_is_even(from, t, d) && msc_dim_is_even(to, t, d);
+    if (!even && !same_cuts(from, to, d) && (cuts_with(from, d, atom) || cuts_with(to, d, atom))) return true;
+  }
+  return false;
+}
+
+static bool touched_atoms(const msc_module *m, const msc_type *t, const msc_layout *from, const msc_layout *to, msc_atoms *out) {
   msc_atoms atoms;
   out->num = 0;
   MSC_TRY(msc_atoms_of(&m->mesh, 2, (const msc_layout *[]){from, to}, &atoms));
   for (int a = 0; a < atoms.num; a++)
-    if (place_of(&atoms, from, a) != place_of(&atoms, to, a)) out->atom[out->num++] = atoms.atom[a];
+    if (place_of(&atoms, from, a) != place_of(&atoms, to, a) || borders_move(t, from, to, atoms.atom[a])) out->atom[out->num++] = atoms.atom[a];
   return true;
 }
 
@@ -57,12 +77,14 @@ static bool in_group(const change *c, int64_t rank, int64_t peer) {
   return rank == peer;
 }
 
-/* What a value's rank holds, as a piece of the global tensor whatever the value's own shape is. */
+/* What a value's rank has room for, as a piece of the global tensor whatever the value's own shape is: lowered values have
+ * padding behind their part. */
 static msc_piece placed(const change *c, const msc_box_layout *l, const msc_value *v, int64_t rank) {
   msc_piece p = *msc_piece_of(c->in, v, rank);
+  bool lowered = c->op->kind == OP_comm;
   p.rank = c->rank_of_tensor;
   memcpy(p.full, c->shape, sizeof *c->shape * (size_t)c->rank_of_tensor);
-  msc_box_of(&c->in->mesh, l, c->shape, rank, &p.box);
+  (lowered ? msc_box_buffer : msc_box_of)(&c->in->mesh, l, c->shape, rank, &p.box);
   return p;
 }
 
@@ -93,6 +115,7 @@ static bool pull_rank(const change *c, int64_t rank) {
   if (msc_pull_of(&c->in->mesh, &c->from, &c->to, c->shape, rank, pull_memory, c->in->arena, &pull) != MSC_PULL_OK)
     return msc_op_error(c->op, MSC_E_SHARDING, "%s: the two layouts cut a mesh axis at places without a common refinement",
                         msc_kind_name(c->op->kind));
+  if (c->op->kind == OP_comm) msc_poison(&to);
   if (pull.identity)
     for (int64_t i = 0; i < msc_piece_elems(&to); i++) msc_store(to.dtype, to.data, i, msc_identity(c->reduction, to.dtype));
   for (int64_t i = 0; i < pull.num_pieces; i++) {
@@ -111,7 +134,8 @@ static bool change_layout(const msc_interp *in, const msc_op *op, const msc_layo
   change c = {
       in,         op, msc_layout_cuts(from), msc_layout_cuts(to), from->rank, shape, from->num_partial ? from->reduction : to->reduction,
       no_traffic, {0}};
-  if (!touched_atoms(in->m, from, to, &c.touched))
+  const msc_type *whole = msc_type_of(in->m->ctx, op->in[0].value->type->dtype, from->rank, shape, NULL);
+  if (!touched_atoms(in->m, whole, from, to, &c.touched))
     return msc_op_error(op, MSC_E_SHARDING, "%s: the two layouts cut a mesh axis at places without a common refinement",
                         msc_kind_name(op->kind));
   for (int64_t r = 0; r < in->num_ranks; r++) MSC_TRY(pull_rank(&c, r));

@@ -36,12 +36,14 @@ static inline msc_piece *msc_piece_of(const msc_interp *in, const msc_value *v, 
   return &in->piece[v->id * in->num_ranks + rank];
 }
 
+#define MSC_NO_START INT64_MIN
+
 /* One op on one rank. */
 typedef struct {
   const msc_op *op;
   msc_arena *arena;
   msc_piece *in, *out;
-  int64_t start;     /* of a lowered op: where this rank's part of the indexed dimension begins; -1: the dimension is whole */
+  int64_t start;     /* of a lowered op: where this rank's part of the indexed dimension begins; MSC_NO_START: the dimension is whole */
   const int64_t *begin, *whole; /* of a lowered random op: this rank's first element and the whole size, per dimension; NULL: of the shape */
   const char *fault; /* the first thing that went wrong; the kernel goes on */
 } msc_eval;
@@ -81,6 +83,8 @@ bool msc_run_collective(const msc_interp *in, const msc_op *op);
 
 /* ---- interp_parts.c ---- */
 
+/* Fills it with what no op may count on: NaN, or an index that nothing has.  Padding starts like that. */
+void msc_poison(msc_piece *p);
 /* Allocated; `l` NULL: whole. */
 msc_piece msc_piece_of_layout(const msc_box_mesh *mesh, msc_arena *arena, msc_dtype dtype, int rank_of_tensor, const int64_t *shape,
                               const msc_layout *l, int64_t rank);

@@ -16,6 +16,8 @@ msc_piece msc_piece_of_layout(const msc_box_mesh *mesh, msc_arena *arena, msc_dt
   return p;
 }
 
+void msc_poison(msc_piece *p) { memset(p->data, p->dtype == MSC_I1 ? 1 : 0xff, (size_t)(msc_piece_elems(p) * msc_dtype_bytes(p->dtype))); }
+
 static const msc_type *type_of_piece(const msc_module *m, const msc_piece *p) {
   return msc_type_of(m->ctx, p->dtype, p->rank, p->box.size, NULL);
 }
@@ -48,12 +50,35 @@ static int64_t first_replica(const msc_box_mesh *mesh, const msc_layout *l, int6
   return first;
 }
 
-/* A rank's part, as a piece of the whole. */
-static msc_piece placed(const msc_box_mesh *mesh, const msc_type *type, const msc_layout *l, int64_t rank, void *data) {
+/* A rank's part, as a piece of the whole; `padded`: of what it has room for. */
+static msc_piece placed(const msc_box_mesh *mesh, const msc_type *type, const msc_layout *l, int64_t rank, void *data, bool padded) {
   msc_piece p = msc_piece_whole(type, data);
   msc_box_layout cuts = msc_layout_cuts(l);
-  msc_box_of(mesh, &cuts, type->dim, rank, &p.box);
+  (padded ? msc_box_buffer : msc_box_of)(mesh, &cuts, type->dim, rank, &p.box);
   return p;
+}
+
+static void move_box(const msc_box *box, const msc_piece *to, const msc_piece *from) {
+  msc_box_copy(to->rank, box, &to->box, to->data, &from->box, from->data, (size_t)msc_dtype_bytes(to->dtype));
+}
+
+msc_tensor msc_tensor_pad(const msc_module *m, msc_arena *arena, const msc_type *whole, int64_t rank, const msc_tensor *part) {
+  msc_box_mesh mesh = msc_mesh_sizes(&m->mesh);
+  if (!whole->layout) return *part;
+  msc_piece from = placed(&mesh, whole, whole->layout, rank, part->data, false), to = placed(&mesh, whole, whole->layout, rank, NULL, true);
+  to.data = msc_arena_alloc(arena, (size_t)(msc_piece_elems(&to) * msc_dtype_bytes(to.dtype)));
+  msc_poison(&to);
+  move_box(&from.box, &to, &from);
+  return (msc_tensor){type_of_piece(m, &to), to.data};
+}
+
+msc_tensor msc_tensor_unpad(const msc_module *m, msc_arena *arena, const msc_type *whole, int64_t rank, const msc_tensor *padded) {
+  msc_box_mesh mesh = msc_mesh_sizes(&m->mesh);
+  if (!whole->layout) return *padded;
+  msc_piece from = placed(&mesh, whole, whole->layout, rank, padded->data, true), to = placed(&mesh, whole, whole->layout, rank, NULL, false);
+  to.data = msc_arena_alloc(arena, (size_t)(msc_piece_elems(&to) * msc_dtype_bytes(to.dtype)));
+  move_box(&to.box, &to, &from);
+  return (msc_tensor){type_of_piece(m, &to), to.data};
 }
 
 /* Of an unfinished reduction the whole holds the identity first, and every term is combined in rank order, in double. */
@@ -67,7 +92,7 @@ const char *msc_tensor_join(const msc_module *m, msc_arena *arena, const msc_typ
   msc_piece whole = msc_piece_whole(type, out_whole->data);
   for (int64_t i = 0; i < num; i++) sum[i] = msc_identity(layout->reduction, type->dtype);
   for (int64_t r = 0; r < msc_mesh_size(&m->mesh); r++) {
-    msc_piece p = placed(&mesh, type, layout, r, part[r].data);
+    msc_piece p = placed(&mesh, type, layout, r, part[r].data, false);
     int64_t first = first_replica(&mesh, layout, r), elems = msc_piece_elems(&p);
     if (msc_type_elems(part[r].type) != elems)
       return msc_arena_printf(arena, "rank %" PRId64 " has %" PRId64 " elements of a part of %" PRId64, r, msc_type_elems(part[r].type),

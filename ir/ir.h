@@ -92,11 +92,14 @@ typedef enum { MSC_SUM, MSC_MAX, MSC_MIN, MSC_PROD, MSC_NUM_REDUCTIONS } msc_red
 /* Where the parts of a tensor are.  Dimension d is cut by sub[first[d]] .. sub[first[d+1]-1], major first; the value is
  * an unfinished reduction over sub[first[rank]] .. ; on every other digit of the mesh it is replicated.  Always in
  * normal form: no size-1 digits, neighbouring digits of one axis merged, partial digits in mesh order.  Interned.
- * Part i of k of a dimension of n elements starts at i * ceil(n / k). */
+ * Part i of k of a dimension of n elements starts at i * ceil(n / k), or at split[dim][i] where the parts have chosen sizes
+ * (interned, see box.h; in normal form only where they are not those of the rule). */
 typedef struct msc_layout {
   uint8_t rank, num_partial, reduction;
   uint8_t first[MSC_MAX_RANK + 1];
   msc_subaxis sub[MSC_MAX_SUBAXES];
+  uint32_t zero; /* no padding: layouts are interned as bytes */
+  const int64_t *split[MSC_MAX_RANK];
 } msc_layout;
 
 /* A ranked tensor: global shape plus layout (NULL: not decided yet, or local).  Interned. */
@@ -307,6 +310,8 @@ typedef struct {
 typedef struct {
   uint8_t num;
   uint8_t letter[MSC_MAX_LETTERS]; /* major first; (ij) is {2, {i, j}} */
+  uint32_t num_split;              /* with split: the parts it is cut into, if at all */
+  const int64_t *split;            /* chosen borders of its parts (msc_split_of), or NULL */
 } msc_dim_letters;
 
 typedef struct {
@@ -486,6 +491,10 @@ int64_t msc_sum_blocks_of_part(int64_t n, int64_t parts);
 bool msc_layout_is_replicated(const msc_layout *l); /* no cut, no partial */
 /* Divides evenly everywhere? */
 bool msc_layout_fits(const msc_layout *l, const msc_type *t);
+bool msc_dim_is_even(const msc_layout *l, const msc_type *t, int dim);
+bool msc_layout_has_split(const msc_layout *l); /* chosen sizes of parts somewhere */
+/* Interned borders of parts, of num sizes; each at least 0, their sum below 2^63. */
+const int64_t *msc_split_of(msc_context *ctx, size_t num, const int64_t *size);
 /* Dimensions of the largest part. */
 void msc_local_dims(const msc_type *t, const msc_layout *l, int64_t *out_dim);
 int64_t msc_local_bytes(const msc_type *t); /* by t->layout; global when NULL */
@@ -522,10 +531,14 @@ typedef struct {
   uint8_t pass_in;                                /* the operand they are in, when the op is linear in each alone */
 } msc_assignment;
 const msc_layout *msc_rule_layout(msc_context *ctx, const msc_mesh *mesh, const msc_atoms *atoms, const msc_rule *rule, const msc_assignment *a, size_t tensor);
-/* May this letter be cut into so many parts?  (halo letters: equal ones, no smaller than what neighbours need of them) */
+/* May this letter be cut into so many parts?  (at least one element for each; halo letters: equal ones, no smaller than what
+ * neighbours need of them) */
 bool msc_letter_allows(const msc_letter *letter, int64_t parts);
-/* May the letters be cut like that?  (role, size, compound order) */
+/* May the letters be cut like this?  (each letter, compound order)  Parts need not be equal. */
 bool msc_rule_allows(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms);
+/* Are the parts of this letter equal?  Or nearly: does padding add an eighth at most?  (who chooses freely takes no others) */
+bool msc_rule_divides(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms, int letter);
+bool msc_rule_fills(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms, int letter);
 
 /* ---- expand.c ---- */
 

@@ -4,7 +4,7 @@
 
 #include "ir/ir.h"
 
-_Static_assert(sizeof(msc_layout) == 3 + MSC_MAX_RANK + 1 + MSC_MAX_SUBAXES * sizeof(msc_subaxis),
+_Static_assert(sizeof(msc_layout) == 3 + MSC_MAX_RANK + 1 + MSC_MAX_SUBAXES * sizeof(msc_subaxis) + 4 + MSC_MAX_RANK * sizeof(int64_t *),
                "layouts are interned as bytes: no padding");
 _Static_assert(MSC_MAX_RANK == MSC_BOX_RANK && MSC_MAX_AXES == MSC_BOX_AXES && MSC_MAX_SUBAXES <= MSC_BOX_DIGITS,
                "every layout is one that box.h can read");
@@ -20,7 +20,7 @@ msc_box_mesh msc_mesh_sizes(const msc_mesh *mesh) {
 }
 
 msc_box_layout msc_layout_cuts(const msc_layout *l) {
-  return (msc_box_layout){.rank = l->rank, .num = num_digits(l), .first = l->first, .digit = l->sub};
+  return (msc_box_layout){.rank = l->rank, .num = num_digits(l), .first = l->first, .digit = l->sub, .split = l->split};
 }
 
 /* ---- normal form ---- */
@@ -39,6 +39,38 @@ static int mesh_order(const void *a, const void *b) {
   return (x->pre > y->pre) - (x->pre < y->pre);
 }
 
+const int64_t *msc_split_of(msc_context *ctx, size_t num, const int64_t *size) {
+  msc_arena *scratch = msc_arena_new(ctx);
+  int64_t *border = msc_new_array(scratch, int64_t, num + 1);
+  for (size_t i = 0; i < num; i++) border[i + 1] = border[i] + size[i];
+  const int64_t *kept = msc_intern_bytes(ctx, border, (num + 1) * sizeof *border);
+  msc_arena_free(scratch);
+  return kept;
+}
+
+/* Are the chosen parts of a dimension those that the rule makes? */
+static bool is_usual_split(const msc_layout *l, int dim) {
+  msc_box_mesh own = {0}; /* a mesh of this dimension's digits, each an axis of its own where the layout has another axis */
+  msc_digit digit[MSC_MAX_SUBAXES];
+  int64_t parts = msc_layout_parts(l, dim), n = l->split[dim][parts];
+  uint8_t first[2] = {0, (uint8_t)(l->first[dim + 1] - l->first[dim])};
+  for (int i = 0; i < first[1]; i++) {
+    msc_subaxis s = l->sub[l->first[dim] + i];
+    bool joins = i && l->sub[l->first[dim] + i - 1].axis == s.axis;
+    if (!joins && own.num_axes == MSC_BOX_AXES) return false;
+    int axis = joins ? own.num_axes - 1 : own.num_axes++;
+    own.size[axis] = joins ? own.size[axis] * s.size : s.size;
+    digit[i] = (msc_digit){(uint32_t)axis, joins ? digit[i - 1].pre * digit[i - 1].size : 1, s.size};
+  }
+  msc_box_layout usual = {.rank = 1, .num = first[1], .first = first, .digit = digit};
+  for (int64_t i = 0; i < parts; i++) {
+    msc_box b;
+    msc_box_of(&own, &usual, &n, i, &b);
+    if (b.begin[0] != l->split[dim][i] || b.begin[0] + b.size[0] != l->split[dim][i + 1]) return false;
+  }
+  return true;
+}
+
 void msc_layout_normalize(const msc_layout *raw, msc_layout *out_layout) {
   msc_layout l;
   memset(&l, 0, sizeof l);
@@ -49,6 +81,10 @@ void msc_layout_normalize(const msc_layout *raw, msc_layout *out_layout) {
     for (int i = raw->first[d]; i < raw->first[d + 1]; i++) append_digit(&l, l.first[d], &num, raw->sub[i]);
   }
   l.first[l.rank] = (uint8_t)num;
+  for (int d = 0; d < raw->rank; d++) {
+    l.split[d] = l.first[d + 1] > l.first[d] ? raw->split[d] : NULL;
+    if (l.split[d] && is_usual_split(&l, d)) l.split[d] = NULL;
+  }
   msc_subaxis partial[MSC_MAX_SUBAXES];
   memcpy(partial, raw->sub + raw->first[raw->rank], raw->num_partial * sizeof *partial);
   qsort(partial, raw->num_partial, sizeof *partial, mesh_order);
@@ -107,11 +143,20 @@ static void put_axes(writer *w, const msc_mesh *mesh, int num, const msc_subaxis
   put(w, "}");
 }
 
+static void put_split(writer *w, const int64_t *split, int64_t parts) {
+  for (int64_t i = 0; i < parts; i++) {
+    put(w, i ? "," : "/(");
+    put_int(w, split[i + 1] - split[i]);
+  }
+  put(w, ")");
+}
+
 static void put_layout(writer *w, const msc_mesh *mesh, const msc_layout *l) {
   put(w, "[");
   for (int d = 0; d < l->rank; d++) {
     put(w, d ? "," : "");
     put_axes(w, mesh, l->first[d + 1] - l->first[d], l->sub + l->first[d]);
+    if (l->split[d]) put_split(w, l->split[d], msc_layout_parts(l, d));
   }
   put(w, "]");
   if (!l->num_partial) return;
@@ -266,6 +311,38 @@ static bool scan_axes(scanner *s, msc_subaxis *sub, int *num) {
   return accept(s, '}') || unexpected(s, "',' or '}'");
 }
 
+/* A size of 0 is an empty part. */
+static bool scan_size(scanner *s, int64_t *out_size) {
+  if (peek(s) == '0' && !is_digit(s->at[1])) {
+    s->at++;
+    *out_size = 0;
+    return true;
+  }
+  return scan_count(s, INT64_MAX / 10 - 1, out_size);
+}
+
+/* (n,...) behind the axes of dimension `dim`: the sizes of its parts */
+static bool scan_split(scanner *s, msc_layout *l, int dim) {
+  int64_t parts = msc_layout_parts(l, dim), num = 0, total = 0;
+  if (parts < 2) return fail(s, s->code, "dimension %d is not cut and can have no sizes of parts", dim);
+  if (!accept(s, '(')) return unexpected(s, "'('");
+  msc_arena *scratch = msc_arena_new(s->ctx);
+  int64_t *size = msc_new_array(scratch, int64_t, parts);
+  bool ok = true;
+  do {
+    int64_t n = 0;
+    ok = scan_size(s, &n);
+    if (ok && num < parts) size[num] = n;
+    if (ok && __builtin_add_overflow(total, n, &total)) ok = fail(s, s->code, "the parts of dimension %d have 2^63 elements or more", dim);
+    num++;
+  } while (ok && accept(s, ','));
+  if (ok) ok = accept(s, ')') || unexpected(s, "',' or ')'");
+  if (ok && num != parts) ok = fail(s, s->code, "dimension %d has %" PRId64 " parts, but %" PRId64 " sizes are given", dim, parts, num);
+  if (ok) l->split[dim] = msc_split_of(s->ctx, (size_t)parts, size);
+  msc_arena_free(scratch);
+  return ok;
+}
+
 static bool scan_dims(scanner *s, msc_layout *l, int *num) {
   if (!accept(s, '[')) return unexpected(s, "'['");
   if (accept(s, ']')) return true;
@@ -273,9 +350,9 @@ static bool scan_dims(scanner *s, msc_layout *l, int *num) {
     if (l->rank == MSC_MAX_RANK) return fail(s, s->code, "more than %d dimensions", MSC_MAX_RANK);
     if (peek(s) == '(') return fail(s, MSC_E_UNSUPPORTED, "a dimension that is a product, ({x}2,{y}3), is not supported yet");
     MSC_TRY(scan_axes(s, l->sub, num));
-    if (peek(s) == '/') return fail(s, MSC_E_UNSUPPORTED, "parts of chosen sizes, {x}/(3,5), are not supported yet");
     l->rank++;
     l->first[l->rank] = (uint8_t)*num;
+    if (accept(s, '/')) MSC_TRY(scan_split(s, l, l->rank - 1));
   } while (accept(s, ','));
   return accept(s, ']') || unexpected(s, "',' or ']'");
 }
@@ -379,10 +456,18 @@ int64_t msc_sum_blocks_of_part(int64_t n, int64_t parts) {
 
 bool msc_layout_is_replicated(const msc_layout *l) { return num_digits(l) == 0; }
 
+bool msc_dim_is_even(const msc_layout *l, const msc_type *t, int dim) { return !l->split[dim] && t->dim[dim] % msc_layout_parts(l, dim) == 0; }
+
+bool msc_layout_has_split(const msc_layout *l) {
+  for (int d = 0; d < l->rank; d++)
+    if (l->split[d]) return true;
+  return false;
+}
+
 bool msc_layout_fits(const msc_layout *l, const msc_type *t) {
   if (l->rank != t->rank) return false;
   for (int d = 0; d < t->rank; d++)
-    if (t->dim[d] % msc_layout_parts(l, d)) return false;
+    if (!msc_dim_is_even(l, t, d)) return false;
   return true;
 }
 

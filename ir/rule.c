@@ -557,6 +557,7 @@ const msc_layout *msc_rule_layout(msc_context *ctx, const msc_mesh *mesh, const 
       int l = t->dim[d].letter[i];
       for (int j = 0; j < a->num[l]; j++) raw.sub[num++] = atoms->atom[a->atom[l][j]];
     }
+    if (num > raw.first[d]) raw.split[d] = t->dim[d].split;
   }
   raw.first[t->rank] = (uint8_t)num;
   uint32_t partial = partial_atoms(rule, a, tensor, &raw.reduction);
@@ -572,11 +573,33 @@ static int64_t letter_parts(const msc_assignment *a, const msc_atoms *atoms, int
   return parts;
 }
 
-/* In (ij) a cut of j is a cut into neighbouring elements only when i is cut down to single ones. */
+bool msc_rule_divides(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms, int letter) {
+  return rule->letter[letter].size % letter_parts(a, atoms, letter) == 0;
+}
+
+bool msc_rule_fills(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms, int letter) {
+  int64_t size = rule->letter[letter].size, parts = letter_parts(a, atoms, letter), rest = size % parts;
+  return rest == 0 || parts - rest <= size / 8;
+}
+
+/* A dimension whose parts have chosen sizes is cut into these or not at all. */
+static bool splits_allow(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms) {
+  for (size_t t = 0; t < rule->num_tensors; t++)
+    for (int d = 0; d < rule->tensor[t].rank; d++) {
+      const msc_dim_letters *l = &rule->tensor[t].dim[d];
+      if (l->split && (l->num != 1 || (a->num[l->letter[0]] && letter_parts(a, atoms, l->letter[0]) != l->num_split))) return false;
+    }
+  return true;
+}
+
+/* In (ij) a cut of j is a cut into neighbouring elements only when i is cut down to single ones, and the parts of the whole
+ * dimension are those of its letters only when they divide them. */
 static bool compounds_allow(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms) {
   for (size_t t = 0; t < rule->num_tensors; t++)
     for (int d = 0; d < rule->tensor[t].rank; d++) {
       const msc_dim_letters *l = &rule->tensor[t].dim[d];
+      for (int i = 0; i < l->num && l->num > 1; i++)
+        if (!msc_rule_divides(rule, a, atoms, l->letter[i])) return false;
       for (int i = 1; i < l->num; i++)
         if (a->num[l->letter[i]] && letter_parts(a, atoms, l->letter[i - 1]) != rule->letter[l->letter[i - 1]].size) return false;
     }
@@ -584,8 +607,8 @@ static bool compounds_allow(const msc_rule *rule, const msc_assignment *a, const
 }
 
 bool msc_letter_allows(const msc_letter *letter, int64_t parts) {
-  if (letter->role == MSC_REP || letter->size == 0 || letter->size % parts) return false;
-  return !letter->halo || letter->size / parts >= letter->least;
+  if (letter->role == MSC_REP || letter->size < parts) return false;
+  return !letter->halo || (letter->size % parts == 0 && letter->size / parts >= letter->least);
 }
 
 bool msc_rule_allows(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms) {
@@ -600,5 +623,5 @@ bool msc_rule_allows(const msc_rule *rule, const msc_assignment *a, const msc_at
     if ((used & mask) || __builtin_popcount(mask) != a->num[l]) return false;
     used |= mask;
   }
-  return compounds_allow(rule, a, atoms);
+  return splits_allow(rule, a, atoms) && compounds_allow(rule, a, atoms);
 }

@@ -7,6 +7,7 @@
 typedef struct {
   int num, tensor, dim; /* where the letter was seen first; tensor < 0: not yet */
   msc_subaxis sub[MSC_MAX_SUBAXES];
+  const int64_t *split; /* chosen sizes of its parts, or NULL */
 } letter_cut;
 
 typedef struct {
@@ -18,9 +19,9 @@ typedef struct {
   letter_cut cut[MSC_MAX_LETTERS];
 } check;
 
-static const msc_layout *layout_at(const msc_op *op, size_t tensor) {
-  return tensor < op->num_in ? op->in[tensor].value->type->layout : op->out[tensor - op->num_in].type->layout;
-}
+static const msc_type *type_at(const msc_op *op, size_t tensor) { return tensor < op->num_in ? op->in[tensor].value->type : op->out[tensor - op->num_in].type; }
+
+static const msc_layout *layout_at(const msc_op *op, size_t tensor) { return type_at(op, tensor)->layout; }
 
 /* "operand 'a' [{x},{}]" */
 static const char *describe(const check *c, size_t tensor) {
@@ -67,11 +68,15 @@ static bool deal(const check *c, size_t tensor, int dim, letter_cut *out_part) {
   const msc_dim_letters *letters = &c->rule.tensor[tensor].dim[dim];
   int at = l->first[dim], end = l->first[dim + 1];
   msc_subaxis rest = at < end ? l->sub[at] : (msc_subaxis){0};
+  bool even = msc_dim_is_even(l, type_at(c->op, tensor), dim);
+  if (letters->num > 1 && at < end && !even)
+    return misfit(c, "dimension %d of %s merges others in %s, and its parts must be equal", dim, describe(c, tensor), msc_rule_print(c->arena, &c->rule));
   for (int i = 0; i < letters->num; i++) {
     bool last = i == letters->num - 1;
     const msc_letter *letter = &c->rule.letter[letters->letter[i]];
     int64_t left = letter->size;
     out_part[i].num = 0;
+    out_part[i].split = l->split[dim];
     while (at < end && (last || left > 1)) {
       int64_t take = last ? rest.size : gcd(left, rest.size);
       if (take == 1)
@@ -96,9 +101,21 @@ static bool note_letter(check *c, int letter, const letter_cut *part, size_t ten
     known->tensor = (int)tensor, known->dim = dim;
     return true;
   }
-  if (known->num == part->num && memcmp(known->sub, part->sub, (size_t)part->num * sizeof *part->sub) == 0) return true;
+  bool same = known->num == part->num && memcmp(known->sub, part->sub, (size_t)part->num * sizeof *part->sub) == 0;
+  if (same && known->split == part->split) return true;
   return misfit(c, "dimension %d of %s is cut by %s and dimension %d of %s by %s; both are %c of %s", known->dim, describe(c, (size_t)known->tensor),
                 axes(c, known->num, known->sub), dim, describe(c, tensor), axes(c, part->num, part->sub), l->name, msc_rule_print(c->arena, &c->rule));
+}
+
+/* Where the op itself says how large the parts are, the layout must say the same. */
+static bool check_split(const check *c, size_t tensor, int dim, letter_cut *part) {
+  const msc_dim_letters *letters = &c->rule.tensor[tensor].dim[dim];
+  const msc_layout *have = layout_at(c->op, tensor);
+  msc_layout want = *have;
+  want.split[dim] = letters->split;
+  part->split = NULL; /* the letter's other dimensions have sizes of their own */
+  if (msc_layout_parts(have, dim) == letters->num_split && msc_layout_of(c->ctx, c->mesh, &want) == have) return true;
+  return misfit(c, "dimension %d of %s must have the parts that %s says", dim, describe(c, tensor), msc_kind_name(c->op->kind));
 }
 
 static bool check_dim(check *c, size_t tensor, int dim) {
@@ -110,6 +127,7 @@ static bool check_dim(check *c, size_t tensor, int dim) {
     return misfit(c, "dimension %d of %s must be whole: it may not be cut in %s", dim, describe(c, tensor), msc_rule_print(c->arena, &c->rule));
   }
   MSC_TRY(deal(c, tensor, dim, part));
+  if (letters->split && part[0].num) MSC_TRY(check_split(c, tensor, dim, &part[0]));
   for (int i = 0; i < letters->num; i++) MSC_TRY(note_letter(c, letters->letter[i], &part[i], tensor, dim));
   return true;
 }
@@ -196,6 +214,7 @@ typedef struct {
   int num[MSC_MAX_RANK];
   uint8_t atom[MSC_MAX_RANK][MSC_MAX_SUBAXES];
   uint32_t cut[MSC_MAX_RANK], cuts, partial; /* masks of atoms: per dimension, of all dimensions */
+  const int64_t *const *split;
 } dealt;
 
 static uint32_t mask_of(int num, const uint8_t *atom) {
@@ -207,6 +226,7 @@ static uint32_t mask_of(int num, const uint8_t *atom) {
 static dealt dealt_of(const msc_atoms *atoms, const msc_layout *l) {
   dealt x;
   memset(&x, 0, sizeof x);
+  x.split = l->split;
   for (int d = 0; d < l->rank; d++) {
     x.num[d] = msc_atoms_in(atoms, l->first[d + 1] - l->first[d], l->sub + l->first[d], x.atom[d]);
     x.cut[d] = mask_of(x.num[d], x.atom[d]);
@@ -217,7 +237,10 @@ static dealt dealt_of(const msc_atoms *atoms, const msc_layout *l) {
   return x;
 }
 
+/* Parts of chosen sizes are nested in the whole dimension only. */
 static bool starts_with(const dealt *longer, const dealt *shorter, int d) {
+  if (longer->split[d] != shorter->split[d] && shorter->num[d]) return false;
+  if (longer->split[d] && shorter->num[d] && longer->num[d] != shorter->num[d]) return false;
   return shorter->num[d] <= longer->num[d] && memcmp(longer->atom[d], shorter->atom[d], (size_t)shorter->num[d]) == 0;
 }
 
@@ -234,6 +257,8 @@ static int64_t product(const msc_atoms *atoms, uint32_t mask) {
   return n;
 }
 
+static bool is_even(const msc_type *t, const msc_atoms *atoms, const dealt *x, int d) { return !x->split[d] && t->dim[d] % product(atoms, x->cut[d]) == 0; }
+
 /* Does a dimension that does not divide change inside a run of digits of one axis?  Their parts do not nest. */
 static bool cuts_run(const msc_type *t, const msc_atoms *atoms, const dealt *longer, const dealt *shorter) {
   for (int d = 0; d < t->rank; d++) {
@@ -249,7 +274,7 @@ static const char *all_to_all_wrong(const msc_type *t, const msc_atoms *atoms, c
   if (from->cuts != to->cuts) return "the axes that leave dimensions must be those that join others";
   for (int d = 0; d < t->rank; d++) {
     if (!starts_with(to, from, d) && !starts_with(from, to, d)) return "axes may only leave or join at the minor end of a dimension";
-    if (from->num[d] != to->num[d] && (t->dim[d] % product(atoms, from->cut[d]) || t->dim[d] % product(atoms, to->cut[d])))
+    if (from->num[d] != to->num[d] && !(is_even(t, atoms, from, d) && is_even(t, atoms, to, d)))
       return "its pieces must be equal, and a size does not divide";
   }
   return NULL;
@@ -261,7 +286,7 @@ static const char *permute_wrong(const msc_type *t, const msc_atoms *atoms, cons
     int64_t parts = product(atoms, from->cut[d]);
     if (parts != product(atoms, to->cut[d])) return "the number of parts of every dimension must stay";
     bool same = from->num[d] == to->num[d] && starts_with(from, to, d);
-    if (!same && t->dim[d] % parts) return "its blocks must be equal, and a size does not divide";
+    if (!same && !(is_even(t, atoms, from, d) && is_even(t, atoms, to, d))) return "its blocks must be equal, and a size does not divide";
   }
   return NULL;
 }

@@ -13,6 +13,7 @@ static const char *layout_fault(const msc_mesh *mesh, const msc_type *t) {
   msc_box_layout cuts = msc_layout_cuts(t->layout);
   if (t->layout->rank != t->rank) return "has another rank than its tensor";
   if (!msc_box_layout_ok(&sizes, &cuts)) return "names a digit that the mesh does not have, or uses one twice";
+  if (!msc_box_shape_ok(&cuts, t->dim)) return "has parts whose sizes do not add up to its tensor's";
   if (t->layout->reduction >= MSC_NUM_REDUCTIONS) return "has an unknown reduction";
   return NULL;
 }
@@ -56,12 +57,18 @@ static bool check_halo(const msc_op *op, const msc_type *whole, const msc_layout
     return msc_op_error(op, MSC_E_ROW, "comm: halo must be a dimension and two numbers of rows");
   if (strcmp(msc_op_str(op, "verb"), "halo") || from != to) return msc_op_error(op, MSC_E_SHARDING, "comm: with a halo its verb is halo, and the layout stays");
   int64_t parts = msc_layout_parts(from, (int)halo[0]), n = whole->dim[halo[0]];
-  if (parts < 2 || n % parts || halo[1] > n / parts || halo[2] > n / parts)
+  if (parts < 2 || n % parts || from->split[halo[0]] || halo[1] > n / parts || halo[2] > n / parts)
     return msc_op_error(op, MSC_E_SHARDING, "comm: a halo needs equal parts that are no smaller than it");
   MSC_TRY(check_part(op, whole, from, x, "operand"));
   msc_type wide = *x;
   wide.dim[halo[0]] += halo[1] + halo[2];
   return !memcmp(wide.dim, op->out[0].type->dim, sizeof *wide.dim * (size_t)wide.rank) || msc_op_error(op, MSC_E_SHARDING, "comm: its result is not its operand with the halo");
+}
+
+static const char *fits(const msc_type *whole, const msc_layout *from, const msc_layout *to) {
+  msc_box_layout a = msc_layout_cuts(from), b = msc_layout_cuts(to);
+  if (from->rank != whole->rank || to->rank != whole->rank) return "the rank differs";
+  return msc_box_shape_ok(&a, whole->dim) && msc_box_shape_ok(&b, whole->dim) ? NULL : "the sizes of parts do not add up to the shape";
 }
 
 /* A lowered layout change: its verb can do it, and operand and result are the parts that its layouts make of the shape. */
@@ -76,8 +83,9 @@ static bool check_comm(const msc_op *op) {
     return msc_op_error(op, MSC_E_ROW, "comm: needs axes, or from, to and shape");
   MSC_TRY(msc_layout_parse(m->ctx, &m->mesh, op->loc, from_text, &from) && msc_layout_parse(m->ctx, &m->mesh, op->loc, to_text, &to));
   const msc_type *whole = msc_type_of(m->ctx, x->dtype, x->rank, shape, NULL);
-  if (msc_op_attr(op, "halo")) return check_halo(op, whole, from, to);
-  const char *why = msc_kind_parse(verb, &kind) ? NULL : "there is no such verb";
+  const char *why = fits(whole, from, to);
+  if (!why && msc_op_attr(op, "halo")) return check_halo(op, whole, from, to);
+  if (!why && !msc_kind_parse(verb, &kind)) why = "there is no such verb";
   if (!why && from != to) why = msc_relayout_wrong(&m->mesh, whole, kind, from, to);
   if (why) return msc_op_error(op, MSC_E_SHARDING, "comm: %s cannot make %s from %s: %s", verb, to_text, from_text, why);
   return check_part(op, whole, from, x, "operand") & check_part(op, whole, to, op->out[0].type, "result");
@@ -150,6 +158,7 @@ static bool as_wanted(const msc_op *op, msc_arena *arena, msc_op *out_op) {
       return msc_op_error(op, MSC_E_LAYOUT, "%s: entry %zu of in_layout has rank %d, the operand %d", msc_kind_name(op->kind), i, l->rank,
                           value[i].type->rank);
     value[i].type = msc_type_with_layout(ctx, value[i].type, l);
+    MSC_TRY(msc_verify_type(op->block->func->module, op->loc, value[i].type));
   }
   return true;
 }

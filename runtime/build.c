@@ -49,7 +49,7 @@ static void put_buffers(const mscrt_context *c, block *b, plan_call call, mscrt_
   }
 }
 
-/* dims, with the first element of this rank's part where the plan asks for it. */
+/* dims, with the first element or the size of this rank's part where the plan asks for it. */
 static void put_dims(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
   uint32_t num = plan_call_dims_num(call);
   int64_t *dims = take(b, num * sizeof *dims);
@@ -61,7 +61,7 @@ static void put_dims(const mscrt_context *c, block *b, plan_call call, mscrt_rec
     msc_box box;
     for (uint32_t d = 0; d < plan_start_shape_num(s); d++) shape[d] = (int64_t)plan_start_shape(s, d);
     msc_box_of(&c->plan->mesh, &c->plan->layout[plan_start_layout(s)], shape, c->o.rank, &box);
-    dims[plan_start_index(s)] = box.begin[plan_start_dim(s)];
+    dims[plan_start_index(s)] = plan_start_behind(s) ? -box.size[plan_start_dim(s)] : box.begin[plan_start_dim(s)];
   }
   r->dims = dims;
 }

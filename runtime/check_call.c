@@ -30,6 +30,7 @@ static mscrt_status *check_starts(const mscrt_plan *p, plan_call c) {
     if (layout >= p->num_layouts || (uint32_t)p->layout[layout].rank != rank || plan_start_dim(s) >= rank) return bad_call("start %u has no such layout or dimension", i);
     memcpy(shape, plan_start_shape_data(s), rank * sizeof *shape);
     if (!mscrt_shape_bytes((int)rank, shape, 1, &bytes)) return bad_call("start %u: the shape is too large", i);
+    if (!msc_box_shape_ok(&p->layout[layout], shape)) return bad_call("start %u: the parts do not add up to the shape", i);
   }
   return NULL;
 }

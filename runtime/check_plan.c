@@ -37,14 +37,34 @@ static mscrt_status *check_mesh(mscrt_plan *p) {
 /* SubAxis of the schema and msc_digit are the same bytes, so digits are used where they lie. */
 _Static_assert(sizeof(plan_sub_axis) == sizeof(msc_digit) && offsetof(plan_sub_axis, size) == offsetof(msc_digit, size), "one struct, two names");
 
+/* Points at the borders of each dimension that has some; exactly as many must be there. */
+static mscrt_status *check_splits(mscrt_plan *p, plan_layout l, uint32_t i) {
+  const uint32_t given = plan_layout_split_num(l), mask = plan_layout_split_dims(l);
+  msc_box_layout *layout = &p->layout[i];
+  uint64_t at = 0;
+  if (!mask && !given) return NULL;
+  for (int d = 0; d < layout->rank; d++) {
+    if (!(mask >> d & 1)) continue;
+    uint64_t need = (uint64_t)msc_group_size(layout->first[d + 1] - layout->first[d], layout->digit + layout->first[d]) + 1;
+    if (need > given - at) return bad_plan("layout %u: it lacks borders of parts", i);
+    p->split[i][d] = plan_layout_split_data(l) + at;
+    at += need;
+  }
+  if (at != given || mask >> layout->rank) return bad_plan("layout %u: it has borders of no parts", i);
+  layout->split = p->split[i];
+  return msc_box_layout_ok(&p->mesh, layout) ? NULL : bad_plan("layout %u: its borders of parts are impossible", i);
+}
+
 static mscrt_status *check_layouts(mscrt_plan *p) {
   MSCRT_CHECK(mscrt_new_array(&p->layout, p->num_layouts));
+  MSCRT_CHECK(mscrt_new_array(&p->split, p->num_layouts));
   for (uint32_t i = 0; i < p->num_layouts; i++) {
     plan_layout l = plan_plan_layouts(p->root, i);
     uint32_t num_first = plan_layout_first_num(l), num = plan_layout_sub_num(l);
     if (num_first < 1 || num_first > MSCRT_MAX_RANK + 1 || num > MSC_BOX_DIGITS) return bad_plan("layout %u: its lists have impossible lengths", i);
-    p->layout[i] = (msc_box_layout){(int)num_first - 1, (int)num, plan_layout_first_data(l), (const msc_digit *)(const void *)plan_layout_sub_data(l)};
+    p->layout[i] = (msc_box_layout){(int)num_first - 1, (int)num, plan_layout_first_data(l), (const msc_digit *)(const void *)plan_layout_sub_data(l), NULL};
     if (!msc_box_layout_ok(&p->mesh, &p->layout[i])) return bad_plan("layout %u: its digits do not fit the mesh", i);
+    MSCRT_CHECK(check_splits(p, l, i));
     if (plan_layout_reduction(l) >= MSCRT_NUM_REDUCTIONS) return bad_plan("layout %u: unknown reduction %d", i, plan_layout_reduction(l));
   }
   return NULL;
@@ -52,9 +72,10 @@ static mscrt_status *check_layouts(mscrt_plan *p) {
 
 static bool is_partial(const msc_box_layout *l) { return l->num > l->first[l->rank]; }
 
-static mscrt_status *layout_at(const mscrt_plan *p, uint32_t index, int rank, const msc_box_layout **out_layout) {
+static mscrt_status *layout_at(const mscrt_plan *p, uint32_t index, int rank, const int64_t *shape, const msc_box_layout **out_layout) {
   if (index >= p->num_layouts) return bad_plan("layout %u of %u", index, p->num_layouts);
   if (p->layout[index].rank != rank) return bad_plan("a layout of %d dimensions for %d", p->layout[index].rank, rank);
+  if (!msc_box_shape_ok(&p->layout[index], shape)) return bad_plan("a layout whose parts do not add up to the shape");
   *out_layout = &p->layout[index];
   return NULL;
 }
@@ -166,7 +187,7 @@ static mscrt_status *check_group(const mscrt_plan *p, plan_collective t, mscrt_c
   uint32_t num = plan_collective_axes_num(t);
   c->axes = (const msc_digit *)(const void *)plan_collective_axes_data(t);
   c->num_axes = (int)num;
-  if (num > MSC_BOX_DIGITS || !msc_box_layout_ok(&p->mesh, &(msc_box_layout){0, (int)num, first, c->axes})) return bad_plan("its axes do not fit the mesh");
+  if (num > MSC_BOX_DIGITS || !msc_box_layout_ok(&p->mesh, &(msc_box_layout){0, (int)num, first, c->axes, NULL})) return bad_plan("its axes do not fit the mesh");
   uint64_t members = (uint64_t)msc_group_size(c->num_axes, c->axes);
   c->root = plan_collective_root(t);
   if (c->root >= members) return bad_plan("root %u in a group of %" PRIu64, c->root, members);
@@ -190,8 +211,8 @@ static void *no_memory(void *user, size_t bytes) {
 }
 
 static mscrt_status *check_layout_change(const mscrt_plan *p, plan_collective t, mscrt_collective *c) {
-  MSCRT_CHECK(layout_at(p, plan_collective_from(t), c->rank, &c->from));
-  MSCRT_CHECK(layout_at(p, plan_collective_to(t), c->rank, &c->to));
+  MSCRT_CHECK(layout_at(p, plan_collective_from(t), c->rank, c->shape, &c->from));
+  MSCRT_CHECK(layout_at(p, plan_collective_to(t), c->rank, c->shape, &c->to));
   msc_pull pull;
   if (msc_pull_of(&p->mesh, c->from, c->to, c->shape, 0, no_memory, NULL, &pull) == MSC_PULL_NO_DIGITS)
     return bad_plan("its layouts cut an axis at places that have no common refinement");
@@ -200,7 +221,7 @@ static mscrt_status *check_layout_change(const mscrt_plan *p, plan_collective t,
 
 /* Every rank has neighbours with as many rows as it takes of them. */
 static mscrt_status *check_halo(const mscrt_plan *p, plan_collective t, mscrt_collective *c) {
-  MSCRT_CHECK(layout_at(p, plan_collective_from(t), c->rank, &c->from));
+  MSCRT_CHECK(layout_at(p, plan_collective_from(t), c->rank, c->shape, &c->from));
   c->to = c->from;
   if (plan_collective_to(t) != plan_collective_from(t)) return bad_plan("a halo changes its layout");
   if (plan_collective_halo_dim(t) >= (uint32_t)c->rank) return bad_plan("a halo along dimension %u of %d", plan_collective_halo_dim(t), c->rank);
@@ -237,7 +258,7 @@ static mscrt_status *check_collectives(mscrt_plan *p) {
 static mscrt_status *check_variable(const mscrt_plan *p, mscrt_variable *v, uint8_t dtype, uint32_t layout, bool local) {
   if (dtype >= MSCRT_NUM_DTYPES) return bad_plan("element type %d", dtype);
   v->dtype = (mscrt_dtype)dtype;
-  if (!local) MSCRT_CHECK(layout_at(p, layout, v->rank, &v->layout));
+  if (!local) MSCRT_CHECK(layout_at(p, layout, v->rank, v->shape, &v->layout));
   if (v->layout && is_partial(v->layout)) return bad_plan("it is a partial result");
   if (v->ref.space >= PLAN_SPACE_TILE) return bad_plan("space %d", v->ref.space);
   uint64_t room = p->space_bytes[v->ref.space], need = mscrt_variable_bytes(v);

@@ -48,7 +48,7 @@ typedef struct {
 
 /* A part of a piece, small enough to be work of one thread. */
 typedef struct {
-  msc_box box, from_box; /* from_box: what the peers' buffers hold */
+  msc_box box, from_box; /* from_box: what the peers' buffers have room for */
   const int64_t *peer;
 } mscrt_cut;
 
@@ -57,7 +57,7 @@ typedef struct {
   mscrt_dtype dtype;
   mscrt_reduction reduction;
   int rank;
-  msc_box to_box;        /* what the destination holds */
+  msc_box to_box;        /* what the destination has room for */
   int num_terms;         /* peers per cut; several: their values are combined in this order */
   int64_t num_cuts;
   mscrt_cut *cut;

@@ -80,10 +80,10 @@ static void __attribute__((format(printf, 2, 3))) tell(const mscrt_context *c, c
 static void init_parameter(void *arg, int64_t unit, int worker) {
   const mscrt_context *c = arg;
   const mscrt_variable *v = &c->plan->parameter[unit];
-  msc_box box;
+  msc_box box, buffer;
   (void)worker;
-  mscrt_variable_box(c->plan, v, c->o.rank, &box);
-  mscrt_init_box(v, c->o.seed, &box, mscrt_at(c, v->ref, 0));
+  mscrt_variable_box(c->plan, v, c->o.rank, &box, &buffer);
+  mscrt_init_box(v, c->o.seed, &box, &buffer, mscrt_at(c, v->ref, 0));
 }
 
 mscrt_status *mscrt_open(const mscrt_plan *plan, const mscrt_options *options, mscrt_context **out_ctx) {
@@ -159,13 +159,13 @@ mscrt_status *mscrt_set_input(mscrt_context *c, const char *name, const void *ba
   const mscrt_variable *v = mscrt_find_variable(c->plan->num_inputs, c->plan->input, name);
   if (!v) return mscrt_fail(MSCRT_ARGUMENT, "the model has no input '%s'", name);
   if (c->feed) return mscrt_fail(MSCRT_ARGUMENT, "inputs come from a data set already");
-  msc_box box, whole = {0};
+  msc_box box, buffer, whole = {0};
   uint64_t need = 0;
   mscrt_shape_bytes(v->rank, v->shape, mscrt_dtype_bytes(v->dtype), &need);
   if (bytes != need) return mscrt_fail(MSCRT_ARGUMENT, "input '%s' has %" PRIu64 " bytes, not %zu", name, need, bytes);
   memcpy(whole.size, v->shape, sizeof whole.size);
-  mscrt_variable_box(c->plan, v, c->o.rank, &box);
-  msc_box_copy(v->rank, &box, &box, mscrt_at(c, v->ref, 0), &whole, batch, mscrt_dtype_bytes(v->dtype));
+  mscrt_variable_box(c->plan, v, c->o.rank, &box, &buffer);
+  msc_box_copy(v->rank, &box, &buffer, mscrt_at(c, v->ref, 0), &whole, batch, mscrt_dtype_bytes(v->dtype));
   c->has_input[v - c->plan->input] = true;
   return NULL;
 }
@@ -206,13 +206,14 @@ static mscrt_status *find(const mscrt_context *c, const char *name, const mscrt_
 
 mscrt_status *mscrt_local(mscrt_context *c, const char *name, mscrt_tensor *out_tensor) {
   const mscrt_variable *v;
-  msc_box box;
+  msc_box box, buffer;
   MSCRT_CHECK(find(c, name, &v));
-  mscrt_variable_box(c->plan, v, c->o.rank, &box);
+  mscrt_variable_box(c->plan, v, c->o.rank, &box, &buffer);
   *out_tensor = (mscrt_tensor){.name = v->name, .dtype = v->dtype, .rank = v->rank, .data = mscrt_at(c, v->ref, c->last_slot)};
   memcpy(out_tensor->shape, v->shape, sizeof v->shape);
   memcpy(out_tensor->begin, box.begin, sizeof box.begin);
   memcpy(out_tensor->size, box.size, sizeof box.size);
+  memcpy(out_tensor->room, buffer.size, sizeof buffer.size);
   return NULL;
 }
 

@@ -86,9 +86,10 @@ typedef struct {
 mscrt_status *mscrt_samples_open(const mscrt_wanted *w, const char *file, mscrt_samples *out_samples);
 void mscrt_samples_close(mscrt_samples *s);
 int64_t mscrt_samples_count(const mscrt_samples *s);
-/* Reads `box` of a batch, row major, converted, into dst; sample[i] is the number of the batch's i-th sample (unused when
+/* Reads `box` of a batch, row major, converted, into dst, which has room for dst_box and the box at its beginning; sample[i] is the number of the batch's i-th sample (unused when
  * batch_dim is -1).  `line` is room for one sample of the file: mscrt_samples_line bytes. */
-mscrt_status *mscrt_samples_read(const mscrt_samples *s, const mscrt_wanted *w, const uint64_t *sample, const msc_box *box, void *line, void *dst);
+mscrt_status *mscrt_samples_read(const mscrt_samples *s, const mscrt_wanted *w, const uint64_t *sample, const msc_box *box, const msc_box *dst_box, void *line,
+                                void *dst);
 size_t mscrt_samples_line(const mscrt_samples *s, const mscrt_wanted *w);
 
 #endif

@@ -155,22 +155,22 @@ int64_t mscrt_samples_count(const mscrt_samples *s) {
 
 /* ---- reading boxes of batches ---- */
 
-/* How a sample lies in the file and in the box: its dimensions without the batch, as strides in elements. */
+/* How a sample lies in the file and in dst: its dimensions without the batch, as strides in elements. */
 typedef struct {
   int rank;                               /* dimensions that are walked; the rest is one run */
   int64_t begin[MSCRT_MAX_RANK], size[MSCRT_MAX_RANK];
   int64_t from[MSCRT_MAX_RANK], to[MSCRT_MAX_RANK];
-  int64_t run, run_to;                    /* elements of a run, their distance in the box */
-  int64_t batch_to;                       /* distance of samples in the box */
+  int64_t run, run_to;                    /* elements of a run, their distance in dst */
+  int64_t batch_to;                       /* distance of samples in dst */
   int64_t elems;                          /* of a whole sample */
 } walk;
 
-static walk walk_of(const mscrt_wanted *w, const msc_box *box) {
+static walk walk_of(const mscrt_wanted *w, const msc_box *box, const msc_box *dst_box) {
   walk k = {.run = 1, .run_to = 1, .batch_to = 1, .elems = 1};
   int64_t to[MSCRT_MAX_RANK] = {0}, whole[MSCRT_MAX_RANK], stride = 1;
   for (int d = w->rank - 1; d >= 0; d--) {
     to[d] = stride;
-    stride *= box->size[d];
+    stride *= dst_box->size[d];
   }
   if (w->batch_dim >= 0) k.batch_to = to[w->batch_dim];
   for (int d = 0; d < w->rank; d++) {
@@ -234,9 +234,10 @@ static mscrt_status *put_sample(const mscrt_samples *s, const mscrt_wanted *w, c
   }
 }
 
-mscrt_status *mscrt_samples_read(const mscrt_samples *s, const mscrt_wanted *w, const uint64_t *sample, const msc_box *box, void *line, void *dst) {
+mscrt_status *mscrt_samples_read(const mscrt_samples *s, const mscrt_wanted *w, const uint64_t *sample, const msc_box *box, const msc_box *dst_box, void *line,
+                                void *dst) {
   if (msc_box_elems(w->rank, box) == 0) return NULL;
-  walk k = walk_of(w, box);
+  walk k = walk_of(w, box, dst_box);
   size_t bytes = mscrt_dtype_bytes(s->array.dtype);
   int64_t num = 0, first = span_of(&k, &num), batch = w->batch_dim < 0 ? 1 : box->size[w->batch_dim];
   for (int64_t i = 0; i < batch; i++) {

@@ -54,13 +54,14 @@ static mscrt_status *take_halo(const msc_box_mesh *mesh, int rank, const mscrt_c
   int64_t index = msc_group_index(mesh, num, digit, rank), parts = msc_group_size(num, digit), rows[3] = {c->lo, 0, c->hi};
   msc_box own;
   msc_box_of(mesh, l, c->shape, rank, &own);
-  t->to_box = own;
+  msc_box_buffer(mesh, l, c->shape, rank, &t->to_box);
   t->to_box.begin[d] -= c->lo, t->to_box.size[d] += c->lo + c->hi;
   t->pull.piece = malloc(3 * (sizeof *t->pull.piece + sizeof *t->pull.peer));
   if (!t->pull.piece) return no_memory();
   t->pull.peer = (int64_t *)(t->pull.piece + 3);
   t->pull.num_terms = 1;
   rows[1] = own.size[d];
+  if (msc_box_elems(l->rank, &own) == 0) return NULL; /* an empty part of another dimension */
   for (int64_t i = 0, begin = t->to_box.begin[d]; i < 3; begin += rows[i++]) {
     if (!rows[i]) continue;
     if (index + i - 1 < 0 || index + i - 1 >= parts) {
@@ -79,7 +80,7 @@ static mscrt_status *take(const msc_box_mesh *mesh, int rank, const mscrt_collec
   *t = (taken){.by_layout = c->from != NULL};
   if (!t->by_layout) return take_whole(mesh, rank, c, t);
   if (c->verb == MSCRT_HALO) return take_halo(mesh, rank, c, t);
-  msc_box_of(mesh, c->to, c->shape, rank, &t->to_box);
+  msc_box_buffer(mesh, c->to, c->shape, rank, &t->to_box);
   msc_pull_status s = msc_pull_of(mesh, c->from, c->to, c->shape, rank, allocate, NULL, &t->pull);
   if (s == MSC_PULL_NO_MEMORY) return no_memory();
   if (s != MSC_PULL_OK) return mscrt_fail(MSCRT_INPUT, "%s between layouts that have no common digits", mscrt_verb_name(c->verb));
@@ -196,7 +197,7 @@ static mscrt_status *set_cuts(mscrt_exchange *e, const msc_box_mesh *mesh, const
   for (int64_t i = 0; i < p->num_pieces; i++) {
     const int64_t *peer = e->peers + i * p->num_terms;
     msc_box from_box = t->to_box;
-    if (t->by_layout) msc_box_of(mesh, c->from, c->shape, peer[0], &from_box);
+    if (t->by_layout) msc_box_buffer(mesh, c->from, c->shape, peer[0], &from_box);
     cut = put_cuts(cut, c->rank, &p->piece[i], &from_box, elem_bytes, peer);
   }
   return NULL;

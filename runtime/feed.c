@@ -11,7 +11,7 @@
 struct mscrt_feed {
   const mscrt_context *c;
   const mscrt_data *data;
-  msc_box *box;            /* per input */
+  msc_box *box, *buffer;   /* per input: this rank's part, and what its buffer has room for */
   uint64_t *sample;        /* numbers of a batch's samples; the reader's */
   uint64_t *whole_sample;  /* the caller's, for mscrt_feed_whole */
   void *line, *whole_line;
@@ -52,7 +52,7 @@ static mscrt_status *read_batch(mscrt_feed *f, bool train, int64_t index) {
   choose_samples(f, train, index, f->sample);
   for (uint32_t i = 0; i < p->num_inputs; i++) {
     mscrt_wanted w = mscrt_wanted_of(&p->input[i]);
-    MSCRT_CHECK(mscrt_samples_read(&f->data->samples[i], &w, f->sample, &f->box[i], f->line, mscrt_at(f->c, p->input[i].ref, (int)(index % 2))));
+    MSCRT_CHECK(mscrt_samples_read(&f->data->samples[i], &w, f->sample, &f->box[i], &f->buffer[i], f->line, mscrt_at(f->c, p->input[i].ref, (int)(index % 2))));
   }
   return NULL;
 }
@@ -127,7 +127,7 @@ mscrt_status *mscrt_feed_whole(mscrt_feed *f, int64_t index, uint32_t input, voi
   msc_box whole = {0};
   memcpy(whole.size, v->shape, sizeof whole.size);
   choose_samples(f, false, index, f->whole_sample);
-  return mscrt_samples_read(&f->data->samples[input], &w, f->whole_sample, &whole, f->whole_line, out);
+  return mscrt_samples_read(&f->data->samples[input], &w, f->whole_sample, &whole, &whole, f->whole_line, out);
 }
 
 /* ---- making ---- */
@@ -136,11 +136,12 @@ static mscrt_status *make_buffers(mscrt_feed *f) {
   const mscrt_plan *p = f->c->plan;
   size_t line = 1, bytes = 0;
   MSCRT_CHECK(mscrt_new_array(&f->box, p->num_inputs));
+  MSCRT_CHECK(mscrt_new_array(&f->buffer, p->num_inputs));
   for (uint32_t i = 0; i < p->num_inputs; i++) {
     mscrt_wanted w = mscrt_wanted_of(&p->input[i]);
     size_t need = mscrt_samples_line(&f->data->samples[i], &w);
     if (need > line) line = need;
-    mscrt_variable_box(p, &p->input[i], f->c->o.rank, &f->box[i]);
+    mscrt_variable_box(p, &p->input[i], f->c->o.rank, &f->box[i], &f->buffer[i]);
     bytes += (size_t)msc_box_elems(p->input[i].rank, &f->box[i]) * mscrt_dtype_bytes(p->input[i].dtype);
   }
   f->threaded = bytes > THREAD_BYTES;
@@ -191,6 +192,7 @@ void mscrt_feed_free(mscrt_feed *f) {
   pthread_cond_destroy(&f->changed);
   mscrt_status_free(f->failure);
   free(f->box);
+  free(f->buffer);
   free(f->sample);
   free(f->whole_sample);
   free(f->line);

@@ -23,7 +23,7 @@ mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out)
     if (out) memcpy(out, own, (size_t)whole_bytes(v));
     return NULL;
   }
-  msc_box_layout to = {v->rank, 0, uncut, NULL};
+  msc_box_layout to = {v->rank, 0, uncut, NULL, NULL};
   mscrt_collective k = {.verb = MSCRT_ALL_GATHER, .dtype = v->dtype, .rank = v->rank, .from = v->layout, .to = &to};
   mscrt_exchange e;
   memcpy(k.shape, v->shape, sizeof k.shape);
@@ -88,11 +88,11 @@ static mscrt_status *load_one(mscrt_context *c, const mscrt_blob *b, const mscrt
   mscrt_wanted w = mscrt_wanted_of(v);
   w.batch_dim = -1;
   w.role = MSCRT_MASK; /* values as they are, not scaled */
-  msc_box box;
+  msc_box box, buffer;
   void *line;
-  mscrt_variable_box(c->plan, v, c->o.rank, &box);
+  mscrt_variable_box(c->plan, v, c->o.rank, &box, &buffer);
   MSCRT_CHECK(mscrt_allocate(&line, mscrt_samples_line(&s, &w) + 1, 1));
-  mscrt_status *status = mscrt_samples_read(&s, &w, NULL, &box, line, mscrt_at(c, v->ref, 0));
+  mscrt_status *status = mscrt_samples_read(&s, &w, NULL, &box, &buffer, line, mscrt_at(c, v->ref, 0));
   free(line);
   return status;
 }

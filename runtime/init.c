@@ -91,14 +91,12 @@ static void fill_run(void *user, int64_t to, int64_t element, int64_t num) {
   }
 }
 
-void mscrt_init_box(const mscrt_variable *v, uint64_t seed, const msc_box *box, void *out) {
+void mscrt_init_box(const mscrt_variable *v, uint64_t seed, const msc_box *box, const msc_box *out_box, void *out) {
   filling f = {.dtype = v->dtype, .bytes = mscrt_dtype_bytes(v->dtype), .out = out};
-  if (!parse(v->init, &f.kind, &f.value) || f.kind == ZEROS) {
-    memset(out, 0, (size_t)msc_box_elems(v->rank, box) * f.bytes);
-    return;
-  }
+  memset(out, 0, (size_t)msc_box_elems(v->rank, out_box) * f.bytes);
+  if (!parse(v->init, &f.kind, &f.value) || f.kind == ZEROS) return;
   if (f.kind == SEED) {
-    for (int64_t i = 0; i < msc_box_elems(v->rank, box); i++) memcpy((char *)out + 8 * i, &seed, 8);
+    for (int64_t i = 0; i < msc_box_elems(v->rank, out_box); i++) memcpy((char *)out + 8 * i, &seed, 8);
     return;
   }
   uint64_t key = XXH3_64bits_withSeed(v->name, strlen(v->name), seed);
@@ -106,5 +104,5 @@ void mscrt_init_box(const mscrt_variable *v, uint64_t seed, const msc_box *box, 
   f.key[1] = (uint32_t)(key >> 32);
   msc_box whole = {0};
   memcpy(whole.size, v->shape, sizeof whole.size);
-  msc_box_runs(v->rank, box, box, &whole, fill_run, &f);
+  msc_box_runs(v->rank, box, out_box, &whole, fill_run, &f);
 }

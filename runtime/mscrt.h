@@ -89,7 +89,8 @@ typedef struct {
   int64_t shape[MSCRT_MAX_RANK];        /* of the whole tensor */
   int64_t begin[MSCRT_MAX_RANK];        /* the box this rank holds; of a plan: the whole tensor */
   int64_t size[MSCRT_MAX_RANK];
-  void *data;                           /* the box, row major, in the rank's memory; of a plan: NULL */
+  int64_t room[MSCRT_MAX_RANK];         /* what data has room for: the box begins it, padding may follow in every dimension */
+  void *data;                           /* row major, in the rank's memory; of a plan: NULL */
 } mscrt_tensor;
 
 /* ---- plans ---- */

@@ -130,6 +130,7 @@ void mscrt_plan_close(mscrt_plan *p) {
   if (!p) return;
   mscrt_unmap_code(p->code, p->code_bytes);
   free(p->layout);
+  free(p->split);
   free(p->matmul);
   free(p->collective);
   free(p->parameter);
@@ -198,10 +199,13 @@ const mscrt_variable *mscrt_find_variable(uint32_t num, const mscrt_variable *v,
   return NULL;
 }
 
-void mscrt_variable_box(const mscrt_plan *p, const mscrt_variable *v, int rank, msc_box *out_box) {
+void mscrt_variable_box(const mscrt_plan *p, const mscrt_variable *v, int rank, msc_box *out_box, msc_box *out_buffer) {
   memset(out_box, 0, sizeof *out_box);
-  if (v->layout) msc_box_of(&p->mesh, v->layout, v->shape, rank, out_box);
-  else memcpy(out_box->size, v->shape, sizeof out_box->size);
+  memcpy(out_box->size, v->shape, sizeof out_box->size);
+  *out_buffer = *out_box;
+  if (!v->layout) return;
+  msc_box_of(&p->mesh, v->layout, v->shape, rank, out_box);
+  msc_box_buffer(&p->mesh, v->layout, v->shape, rank, out_buffer);
 }
 
 uint64_t mscrt_variable_bytes(const mscrt_variable *v) {

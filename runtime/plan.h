@@ -52,6 +52,7 @@ struct mscrt_plan {
   int ranks;
   uint32_t num_layouts, num_matmuls, num_collectives, num_sections, num_parameters, num_inputs, num_outputs;
   msc_box_layout *layout;
+  const int64_t *(*split)[MSC_BOX_RANK]; /* of each layout: borders of parts, in the plan's bytes */
   mscrt_matmul *matmul;
   mscrt_collective *collective;
   mscrt_variable *parameter, *input, *output;
@@ -66,8 +67,8 @@ typedef void mscrt_kernel(void *const *buffers, int64_t begin, int64_t end, cons
 mscrt_kernel *mscrt_plan_kernel(const mscrt_plan *p, uint32_t index);
 const mscrt_variable *mscrt_find_variable(uint32_t num, const mscrt_variable *v, const char *name);
 bool mscrt_find_section(const mscrt_plan *p, const char *name, uint32_t *out_section);
-/* Box of a variable that a rank holds, and the bytes of the largest rank's. */
-void mscrt_variable_box(const mscrt_plan *p, const mscrt_variable *v, int rank, msc_box *out_box);
+/* Box of a variable that a rank holds, the box its memory has room for, and the bytes of that, the same for all ranks. */
+void mscrt_variable_box(const mscrt_plan *p, const mscrt_variable *v, int rank, msc_box *out_box, msc_box *out_buffer);
 uint64_t mscrt_variable_bytes(const mscrt_variable *v);
 mscrt_wanted mscrt_wanted_of(const mscrt_variable *input);
 
@@ -87,7 +88,7 @@ mscrt_status *mscrt_write_perf_map(const mscrt_plan *p);
 
 /* init.c */
 bool mscrt_init_ok(const char *init, mscrt_dtype dtype);
-/* The box of a tensor, from (seed, name, element number). */
-void mscrt_init_box(const mscrt_variable *v, uint64_t seed, const msc_box *box, void *out);
+/* The box of a tensor, from (seed, name, element number), into memory with room for out_box; the rest of that is zeros. */
+void mscrt_init_box(const mscrt_variable *v, uint64_t seed, const msc_box *box, const msc_box *out_box, void *out);
 
 #endif

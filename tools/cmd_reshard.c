@@ -47,8 +47,10 @@ static bool read_shape(cli *c, const char *text, int64_t elem_bytes, const msc_t
 static bool read_layout(cli *c, const request *q, const char *option, const char *text, const msc_layout **out_layout) {
   const msc_loc *loc = cli_loc(c, option);
   MSC_TRY(msc_layout_parse(c->ctx, &q->mesh, loc, text, out_layout));
-  if ((*out_layout)->rank == q->type->rank) return true;
-  return msc_error(c->ctx, MSC_E_LAYOUT, loc, "layout \"%s\" has %d dimensions and the shape %d", text, (*out_layout)->rank, q->type->rank);
+  if ((*out_layout)->rank != q->type->rank)
+    return msc_error(c->ctx, MSC_E_LAYOUT, loc, "layout \"%s\" has %d dimensions and the shape %d", text, (*out_layout)->rank, q->type->rank);
+  msc_box_layout cuts = msc_layout_cuts(*out_layout);
+  return msc_box_shape_ok(&cuts, q->type->dim) || msc_error(c->ctx, MSC_E_LAYOUT, loc, "layout \"%s\": the sizes of parts do not add up to the shape", text);
 }
 
 /* --link node=20:50: 20 us and 50 GB/s. */

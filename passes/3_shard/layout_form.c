@@ -42,6 +42,11 @@ static bool read_list(const shard_graph *g, const msc_op *op, const char *annota
       return msc_op_error(op, MSC_E_STRATEGY,
                           "%s: %s cannot be wanted as a partial sum, %s; which sums stay unfinished follows from the layouts", annotation,
                           tensor, text);
+    const msc_type *type = first + i < op->num_in ? op->in[first + i].value->type : op->out[first + i - op->num_in].type;
+    msc_box_layout cuts = msc_layout_cuts(l);
+    if (!msc_box_shape_ok(&cuts, type->dim))
+      return msc_op_error(op, MSC_E_STRATEGY, "%s: the sizes of parts in %s do not add up to the shape of %s, %s", annotation, text, tensor,
+                          msc_type_text(g->arena, g->mesh, msc_type_with_layout(g->ctx, type, NULL)));
     out_layout[first + i] = l;
   }
   return true;
@@ -64,7 +69,7 @@ static bool disagree(const placing *p, int letter, int tensor, int dim, const ch
                       shard_digits_text(p->g, a->num[letter], a->atom[letter]), here);
 }
 
-static bool cannot_cut(const placing *p, int tensor, int dim, const char *here) {
+static bool cannot_cut(const placing *p, int tensor, int dim, int64_t parts, const char *here) {
   const msc_dim_letters *letters = &p->group->rule.tensor[tensor].dim[dim];
   const msc_type *t = tensor < p->op->num_in ? p->op->in[tensor].value->type : p->op->out[tensor - p->op->num_in].type;
   bool whole = true;
@@ -73,18 +78,26 @@ static bool cannot_cut(const placing *p, int tensor, int dim, const char *here) 
   if (whole)
     return msc_op_error(p->op, MSC_E_STRATEGY, "%s: dimension %d of %s must stay whole in %s%s, not be cut by %s", annotation(p, tensor),
                         dim, operand, msc_kind_name(p->op->kind), shard_gradient_text(p->g, p->op, letters), here);
+  if (t->dim[dim] < parts)
+    return msc_op_error(p->op, MSC_E_STRATEGY, "%s: dimension %d of %s has %" PRId64 " elements, fewer than %s has parts", annotation(p, tensor), dim, operand, t->dim[dim], here);
   return msc_op_error(p->op, MSC_E_STRATEGY, "%s: dimension %d of %s has %" PRId64 " elements, which %s does not divide in %s",
                       annotation(p, tensor), dim, operand, t->dim[dim], here, msc_kind_name(p->op->kind));
 }
 
-/* Deals the atoms of one dimension to its letters, majors first: each takes as many as divide it. */
+/* Deals the atoms of one dimension to its letters, majors first: each takes as many as divide it, a lone one all of them. */
 static bool split_digits(const placing *p, const msc_dim_letters *letters, int num, const uint8_t *atom, msc_assignment *out) {
   int at = 0;
+  if (letters->num == 1) {
+    const msc_letter *l = &p->group->rule.letter[letters->letter[0]];
+    out->num[0] = (uint8_t)num;
+    memcpy(out->atom[0], atom, (size_t)num);
+    return num == 0 || msc_letter_allows(l, shard_parts(&p->g->atoms, num, atom));
+  }
   for (int i = 0; i < letters->num; i++) {
     const msc_letter *l = &p->group->rule.letter[letters->letter[i]];
     int64_t parts = 1;
     out->num[i] = 0;
-    for (; at < num && msc_letter_allows(l, parts * p->g->atoms.atom[atom[at]].size); at++) {
+    for (; at < num && l->size % (parts * p->g->atoms.atom[atom[at]].size) == 0 && msc_letter_allows(l, parts * p->g->atoms.atom[atom[at]].size); at++) {
       parts *= p->g->atoms.atom[atom[at]].size;
       out->atom[i][out->num[i]++] = atom[at];
     }
@@ -109,6 +122,20 @@ static int free_digits(const placing *p, const msc_dim_letters *dim, int num, co
   return num;
 }
 
+/* Chosen sizes of parts: a dimension that merges others has equal ones, and a letter has one choice. */
+static bool place_split(placing *p, int tensor, int dim, const int64_t *split) {
+  const msc_dim_letters *letters = &p->group->rule.tensor[tensor].dim[dim];
+  int l = letters->letter[0];
+  const int64_t *known = p->group->split[l];
+  bool others = tensor >= p->op->num_in && p->tensor[l] != tensor; /* a result, whose letters are known: pin.c's */
+  if (known == split || others) return true;
+  if (letters->num != 1 || p->tensor[l] != tensor)
+    return msc_op_error(p->op, MSC_E_STRATEGY, "%s: dimension %d of %s cannot have parts of chosen sizes%s", annotation(p, tensor), dim, shard_tensor_text(p->g, p->op, tensor),
+                        letters->num == 1 ? ": another tensor has the same letter with other parts" : " in an op that merges dimensions");
+  shard_set_split(p->g, (int)(p->group - p->g->group), l, split);
+  return true;
+}
+
 static bool place_dim(placing *p, int tensor, int dim, int num, const msc_subaxis *s) {
   const msc_dim_letters *letters = &p->group->rule.tensor[tensor].dim[dim];
   msc_assignment *a = &p->group->digits, here;
@@ -117,7 +144,7 @@ static bool place_dim(placing *p, int tensor, int dim, int num, const msc_subaxi
   if (tensor >= p->op->num_in && letters_known(p, letters)) return true; /* pin.c says what else a result may be */
   int count = msc_atoms_in(&p->g->atoms, num, s, atom);
   if (tensor >= p->op->num_in) count = free_digits(p, letters, count, atom);
-  if (!split_digits(p, letters, count, atom, &here)) return cannot_cut(p, tensor, dim, digits_text(p, num, s));
+  if (!split_digits(p, letters, count, atom, &here)) return cannot_cut(p, tensor, dim, msc_group_size(num, s), digits_text(p, num, s));
   for (int i = 0; i < letters->num; i++) {
     int l = letters->letter[i];
     bool seen = p->group->closed >> l & 1;
@@ -157,7 +184,10 @@ bool shard_place_layouts(shard_graph *g, int group, const msc_layout *const *lay
   memset(&p.group->digits, 0, sizeof p.group->digits);
   p.group->closed = 0;
   for (int t = 0; t < p.group->rule.num_tensors; t++)
-    for (int d = 0; layout[t] && d < layout[t]->rank; d++) MSC_TRY(place_dim(&p, t, d, layout[t]->first[d + 1] - layout[t]->first[d], layout[t]->sub + layout[t]->first[d]));
+    for (int d = 0; layout[t] && d < layout[t]->rank; d++) {
+      MSC_TRY(place_dim(&p, t, d, layout[t]->first[d + 1] - layout[t]->first[d], layout[t]->sub + layout[t]->first[d]));
+      if (layout[t]->first[d] < layout[t]->first[d + 1]) MSC_TRY(place_split(&p, t, d, layout[t]->split[d]));
+    }
   MSC_TRY(check_apart(&p));
   return shard_check_digits(g, group, "in_layout");
 }

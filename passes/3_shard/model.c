@@ -75,7 +75,7 @@ static const msc_rule *rule_of_shape(shard_graph *g, const msc_type *t, int num,
   for (int d = 0; d < t->rank; d++) rule->letter[rule->num_letters++] = (msc_letter){.name = (char)('A' + d), .role = MSC_PAR, .size = t->dim[d]};
   for (int i = 0; i < num; i++) {
     rule->tensor[i].rank = (uint8_t)t->rank;
-    for (int d = 0; d < t->rank; d++) rule->tensor[i].dim[d] = (msc_dim_letters){1, {(uint8_t)d}};
+    for (int d = 0; d < t->rank; d++) rule->tensor[i].dim[d] = (msc_dim_letters){.num = 1, .letter = {(uint8_t)d}};
   }
   rule->linear = rule->joint = joint;
   rule->linear_in = joint ? 3 : 0;

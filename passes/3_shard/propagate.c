@@ -13,6 +13,7 @@ typedef struct {
   uint8_t atom[MSC_MAX_RANK][MSC_MAX_SUBAXES];
   uint32_t used;      /* mask of atoms in any dimension */
   uint32_t conflict;  /* mask of dimensions already reported */
+  const int64_t *split[MSC_MAX_RANK]; /* chosen borders of parts, once all digits are there */
 } dim_lists;
 
 typedef struct {
@@ -85,8 +86,24 @@ static void free_group(propagation *p, const shard_op *o, const msc_dim_letters 
     p->contested[o->group] |= 1u << l;
     for (int i = keep; i < group->digits.num[l]; i++) p->used[o->group] &= ~(1u << group->digits.atom[l][i]);
     if (group->digits.num[l] > keep) group->digits.num[l] = (uint8_t)keep;
+    if (group->split[l]) shard_set_split(p->g, o->group, l, NULL);
   }
   p->changed = true;
+}
+
+/* Chosen sizes of parts follow the digits, once both sides have the same. */
+static void meet_split(propagation *p, const shard_op *o, const msc_value *value, int d, const msc_dim_letters *dim) {
+  dim_lists *v = &p->value[value->id];
+  int l = dim->num == 1 ? o->to_group[dim->letter[0]] : -1;
+  const shard_group *group = &p->g->group[o->group];
+  if (l < 0 || dim->split == v->split[d] || group->digits.num[l] != v->num[d] || memcmp(group->digits.atom[l], v->atom[d], v->num[d])) return;
+  if (!v->split[d]) {
+    v->split[d] = dim->split;
+    p->changed = true;
+  } else if (!dim->split && !group->split[l] && !((group->closed | p->contested[o->group]) >> l & 1)) {
+    shard_set_split(p->g, o->group, l, v->split[d]);
+    p->changed |= dim->split != NULL;
+  }
 }
 
 /* One tensor of one op against the value it is. */
@@ -113,6 +130,7 @@ static void meet(propagation *p, const shard_op *o, const msc_value *value, cons
       if (!extend_letters(p, o, &t->dim[d], v->atom[d][i])) break;
       p->changed = true;
     }
+    if (v->num[d] && t->dim[d].num) meet_split(p, o, value, d, &t->dim[d]);
   }
 }
 
@@ -130,6 +148,7 @@ static void seed(propagation *p, const msc_value *v, const msc_layout *l) {
         if (atom->axis == l->sub[s].axis && atom->pre >= l->sub[s].pre && atom->pre < l->sub[s].pre * l->sub[s].size)
           extend_value(&p->value[v->id], d, (uint8_t)a);
       }
+  for (int d = 0; l && d < l->rank; d++) p->value[v->id].split[d] = l->split[d];
 }
 
 /* Layouts that arguments already have, from `dataset_strategy` or the model. */

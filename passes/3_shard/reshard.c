@@ -102,6 +102,7 @@ static bool search_plan(msc_reshard *r, const reshard_problem *p, msc_arena *scr
 
 static bool plan_in(msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to, bool cost_only, msc_reshard_plan *out_plan) {
   reshard_problem p;
+  if (msc_layout_has_split(from) || msc_layout_has_split(to)) return msc_reshard_split_plan(r->ctx, r->arena, &r->mesh, &r->options, type, from, to, out_plan);
   if (!msc_reshard_problem_of(r->ctx, &r->mesh, &r->options, type, from, to, &p)) return plan_through_whole(r, type, from, to, out_plan);
   p.nets = &r->nets, p.nets_arena = r->arena;
   msc_arena *scratch = msc_arena_new(r->ctx);

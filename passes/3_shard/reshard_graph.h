@@ -174,4 +174,9 @@ bool msc_reshard_net_path(reshard_net *net, const reshard_problem *p, msc_arena 
 /* Least peak of all paths. */
 int64_t msc_reshard_least_peak(const reshard_problem *p, msc_arena *arena);
 
+/* ---- reshard_split.c: layouts with parts of chosen sizes ---- */
+
+bool msc_reshard_split_plan(msc_context *ctx, msc_arena *arena, const msc_mesh *mesh, const msc_reshard_options *options, const msc_type *type,
+                            const msc_layout *from, const msc_layout *to, msc_reshard_plan *out_plan);
+
 #endif

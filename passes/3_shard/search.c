@@ -205,7 +205,7 @@ static void place_atom(searching *s, int group, int atom, states *out) {
       if (of->closed >> l & 1 || of->rule.letter[l].role == MSC_REP || out->num == MAX_STATES) continue;
       msc_assignment next = out->a[i];
       next.atom[l][next.num[l]++] = (uint8_t)atom;
-      if (shard_allows(&s->g, group, &next)) out->a[out->num++] = next;
+      if (msc_rule_fills(&of->rule, &next, &s->g.atoms, l) && shard_allows(&s->g, group, &next)) out->a[out->num++] = next;
     }
 }
 

@@ -116,6 +116,16 @@ const char *shard_digits_text(const shard_graph *g, int num, const uint8_t *atom
   return msc_arena_printf(g->arena, "%.*s", (int)strlen(text) - 2, text + 1); /* without the brackets */
 }
 
+/* The same with the sizes of parts. */
+static const char *letter_text(const shard_graph *g, const shard_group *group, int letter) {
+  const msc_assignment *a = &group->digits;
+  const int64_t *split = group->split[letter];
+  const char *text = shard_digits_text(g, a->num[letter], a->atom[letter]);
+  int64_t parts = split ? shard_parts(&g->atoms, a->num[letter], a->atom[letter]) : 0;
+  for (int64_t i = 0; i < parts; i++) text = msc_arena_printf(g->arena, "%s%s%" PRId64, text, i ? "," : "/(", split[i + 1] - split[i]);
+  return parts ? msc_arena_printf(g->arena, "%s)", text) : text;
+}
+
 /* The layout [digits] of a letter's text. */
 static const msc_layout *digits_layout(shard_graph *g, const msc_op *op, const char *text) {
   const msc_layout *l = NULL;
@@ -154,6 +164,23 @@ static bool find_atoms(shard_graph *g) {
   return msc_error(g->ctx, MSC_E_LAYOUT, g->func->loc, "layouts cut a mesh axis at places that have no common refinement");
 }
 
+void shard_set_split(shard_graph *g, int group, int letter, const int64_t *split) {
+  shard_group *of = &g->group[group];
+  int64_t parts = split ? shard_parts(&g->atoms, of->digits.num[letter], of->digits.atom[letter]) : 0;
+  const int64_t *old = of->split[letter];
+  of->split[letter] = split;
+  for (size_t i = 0; i < of->num_members; i++) {
+    shard_op *o = &g->op[of->member[i]];
+    for (int t = 0; t < o->rule.num_tensors; t++)
+      for (int d = 0; d < o->rule.tensor[t].rank; d++) {
+        msc_dim_letters *dim = &o->rule.tensor[t].dim[d];
+        const msc_type *type = t < o->op->num_in ? o->op->in[t].value->type : o->op->out[t - o->op->num_in].type;
+        if (dim->num != 1 || o->to_group[dim->letter[0]] != letter || (split ? type->dim[d] != split[parts] : dim->split != old)) continue;
+        dim->split = split, dim->num_split = (uint32_t)parts;
+      }
+  }
+}
+
 static void read_sharding(shard_graph *g, shard_group *group) {
   const msc_attr_value *v = sharding_of(group->leader);
   if (!v) return;
@@ -163,6 +190,7 @@ static void read_sharding(shard_graph *g, shard_group *group) {
     if (!digits) continue;
     group->digits.num[l] = (uint8_t)msc_atoms_in(&g->atoms, digits->first[1], digits->sub, group->digits.atom[l]);
     group->closed |= 1u << l;
+    if (digits->split[0]) shard_set_split(g, (int)(group - g->group), l, digits->split[0]);
   }
   group->by = msc_op_str(group->leader, "by");
 }
@@ -212,7 +240,13 @@ static void join_user(shard_graph *g, shard_op *o) {
   memset(o->to_group, -1, sizeof o->to_group);
   for (int d = 0; d < o->rule.tensor[0].rank; d++) {
     const msc_dim_letters *own = &o->rule.tensor[0].dim[d], *theirs = &user->rule.tensor[t].dim[d];
-    if (own->num == 1 && theirs->num == 1) o->to_group[own->letter[0]] = user->to_group[theirs->letter[0]];
+    if (own->num != 1 || theirs->num != 1) continue;
+    o->to_group[own->letter[0]] = user->to_group[theirs->letter[0]];
+    for (int k = 0; k < o->rule.num_tensors && theirs->split; k++) {
+      if (o->rule.tensor[k].rank != o->rule.tensor[0].rank) continue;
+      o->rule.tensor[k].dim[d].split = theirs->split;
+      o->rule.tensor[k].dim[d].num_split = theirs->num_split;
+    }
   }
 }
 
@@ -284,7 +318,7 @@ void shard_graph_store(shard_graph *g) {
     for (int l = 0; l < group->rule.num_letters; l++) {
       if (!group->digits.num[l] && !(group->closed >> l & 1)) continue;
       char name[2] = {group->rule.letter[l].name, 0};
-      msc_put_attr(g->ctx, &attrs, &num, name, msc_str(g->ctx, shard_digits_text(g, group->digits.num[l], group->digits.atom[l])));
+      msc_put_attr(g->ctx, &attrs, &num, name, msc_str(g->ctx, letter_text(g, group, l)));
     }
     msc_op_set(group->leader, "sharding", (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, attrs}});
     msc_op_set(group->leader, "by", msc_str(g->ctx, group->by));

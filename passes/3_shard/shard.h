@@ -19,6 +19,7 @@ typedef struct {
   msc_rule rule;         /* the leader's; a letter that some member must keep whole is REP */
   msc_assignment digits; /* chosen so far */
   uint32_t closed;       /* letters that may not grow */
+  const int64_t *split[MSC_MAX_LETTERS]; /* chosen borders of a letter's parts, or NULL: see shard_set_split */
   const char *by;        /* NULL: nobody yet */
   size_t num_members;    /* ops, the leader first */
   uint32_t *member;
@@ -56,6 +57,8 @@ bool shard_allows(const shard_graph *g, int group, const msc_assignment *a);
 bool shard_check_digits(const shard_graph *g, int group, const char *annotation);
 /* Does the mode search for the least time of a step? */
 bool shard_searches_time(const msc_config *config);
+/* The parts of a letter, whose digits are chosen, have these borders in every dimension of that size; NULL: none any more. */
+void shard_set_split(shard_graph *g, int group, int letter, const int64_t *split);
 /* Product of the sizes of a list of atoms. */
 int64_t shard_parts(const msc_atoms *atoms, int num, const uint8_t *atom);
 /* "{d:(1)2,tp}" for a list of atoms. */

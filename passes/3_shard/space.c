@@ -243,7 +243,7 @@ static bool letter_allows(drawing *d, int letter) {
   for (int p = 0; p < d->s->o.num_pieces; p++) alone.on[p] = d->now.on[p] == letter ? (uint8_t)letter : SHARD_NONE;
   msc_assignment a;
   digits_of(d->s, d->v, false, &alone, &a);
-  bool ok = allows(d, &a);
+  bool ok = msc_rule_fills(d->v->rule, &a, &d->s->g->atoms, letter) && allows(d, &a);
   if (known) *known = ok ? 1 : -1;
   return ok;
 }

@@ -175,7 +175,8 @@ static void cut_batch(annotating *an, shard_group *group, int letter) {
   msc_assignment *a = &group->digits;
   for (int i = 0; letter >= 0 && i < an->g.atoms.num; i++) {
     a->atom[letter][a->num[letter]++] = (uint8_t)i;
-    if (!shard_allows(&an->g, (int)(group - an->g.group), a)) a->num[letter]--;
+    bool even = msc_rule_divides(&group->rule, a, &an->g.atoms, letter);
+    if (!even || !shard_allows(&an->g, (int)(group - an->g.group), a)) a->num[letter]--;
   }
   group->closed = (1u << group->rule.num_letters) - 1;
   group->by = "default";
@@ -314,6 +315,15 @@ static bool lay_inputs(annotating *an) {
   return msc_error(an->g.ctx, MSC_E_STRATEGY, msc_config_loc(an->pass->config, MSC_KEY_dataset_strategy), "dataset_strategy has %zu entries for the %zu inputs of the model", num_entries(an), input);
 }
 
+/* Finished, of this rank, and with at least one element for each part. */
+static bool is_possible(const msc_layout *l, const msc_type *t) {
+  msc_box_layout cuts = msc_layout_cuts(l);
+  if (l->num_partial || l->rank != t->rank || !msc_box_shape_ok(&cuts, t->dim)) return false;
+  for (int d = 0; d < l->rank; d++)
+    if (!l->split[d] && msc_layout_parts(l, d) > t->dim[d]) return false;
+  return true;
+}
+
 /* Layouts of arguments that the model brings with it. */
 static bool check_arguments(msc_func *f, msc_arena *arena) {
   bool ok = true;
@@ -323,7 +333,7 @@ static bool check_arguments(msc_func *f, msc_arena *arena) {
     const msc_layout *l = NULL;
     if (!given || given->kind != MSC_ATTR_STR) continue;
     if (!msc_layout_parse(f->module->ctx, &f->module->mesh, f->loc, given->s, &l)) ok = false;
-    else if (l->num_partial || !msc_layout_fits(l, v->type))
+    else if (!is_possible(l, v->type))
       ok = msc_error(f->module->ctx, MSC_E_STRATEGY, f->loc, "argument %s is %s and cannot have the layout %s", v->name ? v->name : "", msc_type_text(arena, &f->module->mesh, msc_type_with_layout(f->module->ctx, v->type, NULL)), given->s);
   }
   return ok;

@@ -48,7 +48,7 @@ static bool split_parts(const msc_rule *rule, const msc_dim_letters *dim, int64_
     const msc_letter *l = &rule->letter[dim->letter[i]];
     int64_t take = p < l->size ? p : l->size;
     out_parts[i] = take > 1 ? take : 1;
-    if (take > 1 && (!msc_letter_allows(l, take) || p % take)) return false;
+    if (take > 1 && (!msc_letter_allows(l, take) || l->size % take || p % take)) return false;
     p /= out_parts[i];
   }
   return p == 1;

@@ -29,11 +29,12 @@ static bool is_cut(const msc_type *t, int dim) { return t->layout && t->layout->
 
 /* ---- offsets ---- */
 
-/* Number of the offset "first element of this rank's part of dimension dim"; equal ones share it. */
-static int64_t start_of(localizing *z, const msc_type *t, int dim) {
+/* Number of the offset "first element of this rank's part of dimension dim", or minus its size; equal ones share it. */
+static int64_t offset_of(localizing *z, const msc_type *t, int dim, bool behind) {
   msc_context *ctx = z->pass->ctx;
   msc_attr *a = NULL;
   size_t num = 0;
+  if (behind) msc_put_attr(ctx, &a, &num, "behind", msc_bool(true));
   msc_put_attr(ctx, &a, &num, "dim", msc_int(dim));
   msc_put_attr(ctx, &a, &num, "layout", layout_text(z, t->layout));
   msc_put_attr(ctx, &a, &num, "shape", dims_attr(z, t));
@@ -43,6 +44,8 @@ static int64_t start_of(localizing *z, const msc_type *t, int dim) {
   z->starts[z->num_starts] = v;
   return (int64_t)z->num_starts++;
 }
+
+static int64_t start_of(localizing *z, const msc_type *t, int dim) { return offset_of(z, t, dim, false); }
 
 /* ---- collectives ---- */
 
@@ -223,7 +226,9 @@ static void place_in_whole(localizing *z, msc_op *op, const msc_type *t) {
 /* The value with rows of the neighbours; what was fetched for another op, before this one, serves again. */
 static msc_value *with_halo(localizing *z, msc_op *op, msc_value *x, const int64_t *halo, const char *beside) {
   const msc_type *local = x->type;
-  const msc_layout *l = global_of(z, x)->layout;
+  msc_layout equal = *global_of(z, x)->layout; /* of buffers, whatever part of them is padding */
+  memset(equal.split, 0, sizeof equal.split);
+  const msc_layout *l = msc_layout_of(z->pass->ctx, z->mesh, &equal);
   int64_t shape[MSC_MAX_RANK], dim[MSC_MAX_RANK];
   for (int d = 0; d < local->rank; d++) dim[d] = local->dim[d], shape[d] = dim[d] * msc_layout_parts(l, d);
   msc_attr_value want = msc_ints(z->pass->ctx, 3, halo);
@@ -298,7 +303,8 @@ static void localize_op(localizing *z, msc_op *op) {
     case OP_constant: slice_constant(z, op); break;
     case OP_iota: {
       int dim = (int)msc_op_int(op, "dim");
-      if (is_cut(y, dim)) msc_op_set(op, "start", msc_int(start_of(z, y, dim)));
+      if (is_cut(y, dim)) msc_op_set(op, "start", msc_int(offset_of(z, y, dim, msc_op_bool(op, "behind"))));
+      msc_op_unset(op, "behind");
       msc_op_set(op, "type", msc_type_attr(local));
       break;
     }

@@ -14,6 +14,8 @@
 typedef struct {
   uint8_t first[MSC_BOX_RANK + 1];
   msc_digit digit[MSC_BOX_DIGITS];
+  int64_t border[MSC_BOX_RANK][MAX_RANKS + 1];
+  const int64_t *split[MSC_BOX_RANK];
   msc_box_layout l;
 } layout;
 
@@ -61,6 +63,24 @@ static void random_layout(const msc_box_mesh *mesh, int rank, bool partial, layo
   assert_true(msc_box_layout_ok(mesh, &out->l));
 }
 
+/* Gives some of the cut dimensions parts of random sizes, empty ones too. */
+static void choose_sizes(const msc_box_mesh *mesh, const int64_t *shape, layout *x) {
+  for (int d = 0; d < x->l.rank; d++) {
+    int64_t parts = msc_group_size(x->first[d + 1] - x->first[d], x->digit + x->first[d]);
+    if (parts == 1 || roll(3)) continue;
+    for (int64_t i = 1; i < parts; i++) {
+      int64_t at = i, b = roll(shape[d] + 1);
+      for (; at > 1 && x->border[d][at - 1] > b; at--) x->border[d][at] = x->border[d][at - 1];
+      x->border[d][at] = b;
+    }
+    x->border[d][parts] = shape[d];
+    x->split[d] = x->border[d];
+  }
+  x->l.split = x->split;
+  assert_true(msc_box_layout_ok(mesh, &x->l));
+  assert_true(msc_box_shape_ok(&x->l, shape));
+}
+
 static int num_partial(const layout *x) { return x->l.num - x->first[x->l.rank]; }
 static const msc_digit *partial_of(const layout *x) { return x->digit + x->first[x->l.rank]; }
 
@@ -74,6 +94,17 @@ static int64_t element_at(int rank, const int64_t *shape, const msc_box *b, int6
   for (int d = rank - 1; d >= 0; d--) at[d] = b->begin[d] + i % b->size[d], i /= b->size[d];
   for (int d = 0; d < rank; d++) e = e * shape[d] + at[d];
   return e;
+}
+
+/* Where element i of the box lies in a buffer, and how large that is. */
+static int64_t place_of(int rank, const msc_box *b, const msc_box *buffer, int64_t i) {
+  int64_t place = 0, stride = 1;
+  for (int d = rank - 1; d >= 0; d--) {
+    place += (i % b->size[d] + b->begin[d] - buffer->begin[d]) * stride;
+    i /= b->size[d];
+    stride *= buffer->size[d];
+  }
+  return place;
 }
 
 typedef struct {
@@ -90,10 +121,12 @@ static int64_t before[MAX_RANKS][MAX_ELEMS], after[MAX_RANKS][MAX_ELEMS];
 
 static void fill_before(const msc_box_mesh *mesh, const layout *from, const int64_t *shape) {
   for (int64_t r = 0; r < msc_box_mesh_size(mesh); r++) {
-    msc_box b;
+    msc_box b, buffer;
     msc_box_of(mesh, &from->l, shape, r, &b);
+    msc_box_buffer(mesh, &from->l, shape, r, &buffer);
+    for (int64_t i = 0; i < MAX_ELEMS; i++) before[r][i] = -1; /* padding */
     for (int64_t i = 0; i < msc_box_elems(from->l.rank, &b); i++)
-      before[r][i] = term_of(mesh, from, element_at(from->l.rank, shape, &b, i), r);
+      before[r][place_of(from->l.rank, &b, &buffer, i)] = term_of(mesh, from, element_at(from->l.rank, shape, &b, i), r);
   }
 }
 
@@ -102,10 +135,11 @@ static void pull(const msc_box_mesh *mesh, const layout *from, const layout *to,
   static int64_t seen[MAX_ELEMS];
   int calls = 0, rank = from->l.rank;
   msc_pull p;
-  msc_box mine, theirs;
+  msc_box mine, buffer, theirs;
   assert_int_equal(msc_pull_of(mesh, &from->l, &to->l, shape, r, take, &calls, &p), MSC_PULL_OK);
   assert_true(calls <= 1);
   msc_box_of(mesh, &to->l, shape, r, &mine);
+  msc_box_buffer(mesh, &to->l, shape, r, &buffer);
   memset(after[r], 0, sizeof after[r]);
   memset(seen, 0, sizeof seen);
   bool reads[MAX_RANKS] = {false};
@@ -113,11 +147,14 @@ static void pull(const msc_box_mesh *mesh, const layout *from, const layout *to,
     for (int64_t t = 0; t < p.num_terms; t++) {
       int64_t peer = p.peer[i * p.num_terms + t];
       assert_in_range(peer, t ? p.peer[i * p.num_terms + t - 1] + 1 : 0, msc_box_mesh_size(mesh) - 1);
-      msc_box_of(mesh, &from->l, shape, peer, &theirs);
-      msc_box_runs(rank, &p.piece[i], &mine, &theirs, sum_run, &(sum_args){before[peer], after[r], seen});
+      msc_box_buffer(mesh, &from->l, shape, peer, &theirs);
+      msc_box_runs(rank, &p.piece[i], &buffer, &theirs, sum_run, &(sum_args){before[peer], after[r], seen});
       reads[peer] = true;
     }
-  for (int64_t i = 0; i < msc_box_elems(rank, &mine); i++) assert_int_equal(seen[i], p.identity ? 0 : p.num_terms);
+  for (int64_t i = 0; i < msc_box_elems(rank, &mine); i++) assert_int_equal(seen[place_of(rank, &mine, &buffer, i)], p.identity ? 0 : p.num_terms);
+  int64_t touched = 0;
+  for (int64_t i = 0; i < MAX_ELEMS; i++) touched += seen[i] != 0;
+  assert_int_equal(touched, p.identity ? 0 : msc_box_elems(rank, &mine));
   for (int64_t s = 0; s < msc_box_mesh_size(mesh); s++) readers[s] += reads[s] && s != r;
   free(p.piece);
 }
@@ -152,10 +189,11 @@ static void run_change(const msc_box_mesh *mesh, const layout *from, const layou
   fill_before(mesh, from, shape);
   for (int64_t r = 0; r < msc_box_mesh_size(mesh); r++) pull(mesh, from, to, shape, r, readers);
   for (int64_t r = 0; r < msc_box_mesh_size(mesh); r++) {
-    msc_box b;
+    msc_box b, buffer;
     msc_box_of(mesh, &to->l, shape, r, &b);
+    msc_box_buffer(mesh, &to->l, shape, r, &buffer);
     for (int64_t i = 0; i < msc_box_elems(to->l.rank, &b); i++)
-      assert_int_equal(finished(mesh, to, after, r, i), whole_value(from, element_at(to->l.rank, shape, &b, i)));
+      assert_int_equal(finished(mesh, to, after, r, place_of(to->l.rank, &b, &buffer, i)), whole_value(from, element_at(to->l.rank, shape, &b, i)));
     if (pure_permute(from, to) && one_block_to_one(from, to, shape)) assert_in_range(readers[r], 0, 1);
   }
 }
@@ -174,6 +212,8 @@ static void test_random_changes(void **state) {
     layout from, to;
     random_layout(&mesh, rank, roll(2), &from);
     random_layout(&mesh, rank, roll(2), &to);
+    choose_sizes(&mesh, shape, &from);
+    choose_sizes(&mesh, shape, &to);
     run_change(&mesh, &from, &to, shape);
   }
 }
@@ -183,7 +223,7 @@ static void test_uneven_parts_nest(void **state) {
   (void)state;
   msc_box_mesh mesh = {2, {4, 2}};
   layout x = {.first = {0, 2}, .digit = {{0, 1, 4}, {1, 1, 2}}};
-  x.l = (msc_box_layout){1, 2, x.first, x.digit};
+  x.l = (msc_box_layout){1, 2, x.first, x.digit, NULL};
   static const int64_t begin[8] = {0, 2, 3, 5, 6, 8, 9, 10}, size[8] = {2, 1, 2, 1, 2, 1, 1, 0};
   msc_box b;
   for (int64_t r = 0; r < 8; r++) {
@@ -201,8 +241,8 @@ static void test_neighbours_of_an_axis_are_one_cut(void **state) {
   (void)state;
   msc_box_mesh mesh = {1, {4}};
   layout whole = {.first = {0, 1}, .digit = {{0, 1, 4}}}, halves = {.first = {0, 2}, .digit = {{0, 1, 2}, {0, 2, 2}}};
-  whole.l = (msc_box_layout){1, 1, whole.first, whole.digit};
-  halves.l = (msc_box_layout){1, 2, halves.first, halves.digit};
+  whole.l = (msc_box_layout){1, 1, whole.first, whole.digit, NULL};
+  halves.l = (msc_box_layout){1, 2, halves.first, halves.digit, NULL};
   for (int64_t n = 0; n < 20; n++)
     for (int64_t r = 0; r < 4; r++) {
       msc_box a, b;
@@ -221,8 +261,8 @@ static void test_peers(void **state) {
   int64_t shape[1] = {4};
   msc_pull p;
   layout x = {.first = {0, 1}, .digit = {{0, 1, 2}}}, y = {.first = {0, 1}, .digit = {{1, 1, 2}}};
-  x.l = (msc_box_layout){1, 1, x.first, x.digit};
-  y.l = (msc_box_layout){1, 1, y.first, y.digit};
+  x.l = (msc_box_layout){1, 1, x.first, x.digit, NULL};
+  y.l = (msc_box_layout){1, 1, y.first, y.digit, NULL};
   msc_pull_of(&mesh, &x.l, &y.l, shape, 1, take, &calls, &p);
   assert_int_equal(p.num_pieces, 1);
   assert_int_equal(p.piece[0].begin[0], 2);
@@ -231,9 +271,9 @@ static void test_peers(void **state) {
   assert_int_equal(msc_pull_received(&p, 1, 1), 2);
   free(p.piece);
   layout px = {.first = {0, 0}, .digit = {{0, 1, 2}}}, py = {.first = {0, 0}, .digit = {{1, 1, 2}}}, none = {.first = {0, 0}};
-  px.l = (msc_box_layout){1, 1, px.first, px.digit};
-  py.l = (msc_box_layout){1, 1, py.first, py.digit};
-  none.l = (msc_box_layout){1, 0, none.first, none.digit};
+  px.l = (msc_box_layout){1, 1, px.first, px.digit, NULL};
+  py.l = (msc_box_layout){1, 1, py.first, py.digit, NULL};
+  none.l = (msc_box_layout){1, 0, none.first, none.digit, NULL};
   msc_pull_of(&mesh, &px.l, &none.l, shape, 3, take, &calls, &p);
   assert_int_equal(p.num_terms, 2);
   assert_int_equal(p.peer[0], 1);
@@ -255,8 +295,8 @@ static void test_peers_stay_near(void **state) {
   int calls = 0;
   msc_box_mesh mesh = {2, {2, 4}};
   layout from = {.first = {0, 1, 1}, .digit = {{1, 1, 4}}}, to = {.first = {0, 0, 2}, .digit = {{1, 1, 4}, {0, 1, 2}}};
-  from.l = (msc_box_layout){2, 1, from.first, from.digit};
-  to.l = (msc_box_layout){2, 2, to.first, to.digit};
+  from.l = (msc_box_layout){2, 1, from.first, from.digit, NULL};
+  to.l = (msc_box_layout){2, 2, to.first, to.digit, NULL};
   for (int64_t r = 0; r < 8; r++) {
     msc_pull p;
     msc_pull_of(&mesh, &from.l, &to.l, (int64_t[]){4, 8}, r, take, &calls, &p);
@@ -270,8 +310,8 @@ static void test_failures(void **state) {
   (void)state;
   msc_box_mesh mesh = {1, {6}};
   layout two = {.first = {0, 1}, .digit = {{0, 1, 2}}}, three = {.first = {0, 1}, .digit = {{0, 1, 3}}};
-  two.l = (msc_box_layout){1, 1, two.first, two.digit};
-  three.l = (msc_box_layout){1, 1, three.first, three.digit};
+  two.l = (msc_box_layout){1, 1, two.first, two.digit, NULL};
+  three.l = (msc_box_layout){1, 1, three.first, three.digit, NULL};
   int64_t shape[1] = {6};
   msc_pull p;
   assert_int_equal(msc_pull_of(&mesh, &two.l, &three.l, shape, 0, refuse, NULL, &p), MSC_PULL_NO_DIGITS);
@@ -288,15 +328,15 @@ static void test_bad_layouts(void **state) {
   static const uint8_t first[] = {0, 1}, back[] = {0, 2}, late[] = {1, 1};
   static const msc_digit good[] = {{0, 1, 2}, {0, 2, 2}}, twice[] = {{0, 1, 2}, {0, 1, 4}}, axis[] = {{1, 1, 2}},
                          divides[] = {{0, 1, 3}}, zero[] = {{0, 0, 2}}, large[] = {{0, 65536, 65536}};
-  assert_true(msc_box_layout_ok(&mesh, &(msc_box_layout){1, 2, first, good}));
-  assert_false(msc_box_layout_ok(&mesh, &(msc_box_layout){1, 1, back, good}));
-  assert_false(msc_box_layout_ok(&mesh, &(msc_box_layout){1, 1, late, good}));
-  assert_false(msc_box_layout_ok(&mesh, &(msc_box_layout){1, 2, first, twice}));
-  assert_false(msc_box_layout_ok(&mesh, &(msc_box_layout){1, 1, first, axis}));
-  assert_false(msc_box_layout_ok(&mesh, &(msc_box_layout){1, 1, first, divides}));
-  assert_false(msc_box_layout_ok(&mesh, &(msc_box_layout){1, 1, first, zero}));
-  assert_false(msc_box_layout_ok(&mesh, &(msc_box_layout){1, 1, first, large}));
-  assert_false(msc_box_layout_ok(&mesh, &(msc_box_layout){9, 0, first, good}));
+  assert_true(msc_box_layout_ok(&mesh, &(msc_box_layout){1, 2, first, good, NULL}));
+  assert_false(msc_box_layout_ok(&mesh, &(msc_box_layout){1, 1, back, good, NULL}));
+  assert_false(msc_box_layout_ok(&mesh, &(msc_box_layout){1, 1, late, good, NULL}));
+  assert_false(msc_box_layout_ok(&mesh, &(msc_box_layout){1, 2, first, twice, NULL}));
+  assert_false(msc_box_layout_ok(&mesh, &(msc_box_layout){1, 1, first, axis, NULL}));
+  assert_false(msc_box_layout_ok(&mesh, &(msc_box_layout){1, 1, first, divides, NULL}));
+  assert_false(msc_box_layout_ok(&mesh, &(msc_box_layout){1, 1, first, zero, NULL}));
+  assert_false(msc_box_layout_ok(&mesh, &(msc_box_layout){1, 1, first, large, NULL}));
+  assert_false(msc_box_layout_ok(&mesh, &(msc_box_layout){9, 0, first, good, NULL}));
 }
 
 static void test_copy_of_a_block(void **state) {

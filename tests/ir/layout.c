@@ -51,6 +51,12 @@ static const msc_layout *random_layout(const msc_mesh *mesh) {
   }
   raw.num_partial = (uint8_t)(num - raw.first[raw.rank]);
   raw.reduction = (uint8_t)roll(MSC_NUM_REDUCTIONS);
+  for (int d = 0; d < raw.rank; d++) {
+    int64_t parts = msc_layout_parts(&raw, d), size[64];
+    if (parts == 1 || parts > 64 || roll(3)) continue;
+    for (int64_t i = 0; i < parts; i++) size[i] = roll(4);
+    raw.split[d] = msc_split_of(ctx, (size_t)parts, size);
+  }
   return msc_layout_of(ctx, mesh, &raw);
 }
 
@@ -71,6 +77,12 @@ static void test_normal_form(void **state) {
     {"[]", "[]"},
     {" [ { x , y } , { } ] ", "[{x,y},{}]"},
     {"[{x:(1)2,x:(2)2}]", "[{x}]"},
+    {"[ { x } / ( 10 , 20 ,30, 4), {y} ]", "[{x}/(10,20,30,4),{y}]"},
+    {"[{x:(1)2,x:(2)2}/(1,0,0,7)] partial={y}", "[{x}/(1,0,0,7)] partial={y}"},
+    {"[{x}/(3,3,3,1)]", "[{x}]"}, /* as the rule has it */
+    {"[{x}/(3,3,1,3)]", "[{x}/(3,3,1,3)]"},
+    {"[{y,x}/(2,2,1,0,2,2,1,0)]", "[{y,x}]"}, /* ceil(10 / 2) = 5, ceil(5 / 4) = 2 */
+    {"[{y,x}/(2,2,2,2,2,0,0,0)]", "[{y,x}/(2,2,2,2,2,0,0,0)]"},
     {"[{x:(2)2,x:(1)2}]", "[{x:(2)2,x:(1)2}]"},
     {"[{x:(1)2},{x:(2)2}]", "[{x:(1)2},{x:(2)2}]"},
     {"[{x:(1)2,y,x:(2)2}]", "[{x:(1)2,y,x:(2)2}]"},
@@ -137,7 +149,12 @@ static void test_layout_errors(void **state) {
     {"[{}] partial_lse={x}", MSC_E_UNSUPPORTED, "layout \"[{}] partial_lse={x}\": partial_lse is not supported yet"},
     {"[{}] partial={x} more", MSC_E_LAYOUT, "layout \"[{}] partial={x} more\": expected the end at character 18, not 'more'"},
     {"[({}12,{x}64)]", MSC_E_UNSUPPORTED, "layout \"[({}12,{x}64)]\": a dimension that is a product, ({x}2,{y}3), is not supported yet"},
-    {"[{x}/(1,2,3,4)]", MSC_E_UNSUPPORTED, "layout \"[{x}/(1,2,3,4)]\": parts of chosen sizes, {x}/(3,5), are not supported yet"},
+    {"[{x}/(1,2,3)]", MSC_E_LAYOUT, "layout \"[{x}/(1,2,3)]\": dimension 0 has 4 parts, but 3 sizes are given"},
+    {"[{x}/(1,2,3,4,5)]", MSC_E_LAYOUT, "layout \"[{x}/(1,2,3,4,5)]\": dimension 0 has 4 parts, but 5 sizes are given"},
+    {"[{},{}/(4)]", MSC_E_LAYOUT, "layout \"[{},{}/(4)]\": dimension 1 is not cut and can have no sizes of parts"},
+    {"[{x}/1,2,3,4]", MSC_E_LAYOUT, "layout \"[{x}/1,2,3,4]\": expected '(' at character 6, not '1,2,3,4]'"},
+    {"[{x}/(1,2,3,-4)]", MSC_E_LAYOUT, "layout \"[{x}/(1,2,3,-4)]\": expected a number at character 13, not '-4)]'"},
+    {"[{x}/(1,2,3,4]", MSC_E_LAYOUT, "layout \"[{x}/(1,2,3,4]\": expected ',' or ')' at character 14, not ']'"},
   };
   msc_mesh m = mesh_of("x=4,batch=2");
   const msc_layout *l;

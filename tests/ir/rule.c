@@ -314,18 +314,29 @@ static void test_layouts_of_assignments(void **state) {
   expect_layouts(flat, "A=ab B=c", (const char *[]){"[{x},{y}]", "[{x,y}]"});
 }
 
+/* Parts need not be equal where a dimension is one letter. */
+static void test_uneven_assignments(void **state) {
+  (void)state;
+  set_mesh("x=4,y=2,z=3");
+  msc_op *mm = make("matmul", "8x6xf32 6x4xf32", "", 1);
+  expect_layouts(mm, "m=d", (const char *[]){"[{z},{}]", "[{},{}]", "[{z},{}]"});
+  expect_layouts(mm, "k=ab n=d", (const char *[]){"[{},{x}]", "[{x},{z}]", "[{},{z}] partial={x}"});
+  expect_layouts(make("softmax", "5x6xf32", "", 1), "A=d", (const char *[]){"[{z},{}]", "[{z},{}]"});
+}
+
 static void test_illegal_assignments(void **state) {
   (void)state;
   set_mesh("x=4,y=2,z=3");
   msc_op *mm = make("matmul", "8x6xf32 6x4xf32", "", 1);
-  expect_illegal(mm, "m=d");       /* 3 does not divide 8 */
-  expect_illegal(mm, "k=ab");      /* nor 4 six */
+  expect_illegal(mm, "k=abd");     /* 12 parts of 6 */
   expect_illegal(mm, "m=a k=a");   /* twice */
   expect_illegal(mm, "m=aa");
   expect_illegal(mm, "m=a +a");
   expect_illegal(make("relu", "8xf32", "", 1), "+a");
   expect_illegal(make("reshape", "12x8xf32", "shape=[16,6]", 1), "C=a"); /* no common factor */
   expect_illegal(make("reshape", "4x6xf32", "shape=[24]", 1), "A=a B=c"); /* A is not cut down to single ones */
+  expect_illegal(make("reshape", "4x6xf32", "shape=[24]", 1), "A=d"); /* merged, so 3 must divide 4 */
+  expect_illegal(make("reshape", "4x6xf32", "shape=[24]", 1), "A=ab B=ac");
   expect_illegal(make("reshape", "12x8xf32", "shape=[16,6]", 1), "B=d");
   expect_illegal(make("cast", "0xbf16", "dtype=f32", 1), "A=a");
 }
@@ -483,6 +494,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_every_rule, open_context, close_context),
     cmocka_unit_test_setup_teardown(test_layouts_of_assignments, open_context, close_context),
+    cmocka_unit_test_setup_teardown(test_uneven_assignments, open_context, close_context),
     cmocka_unit_test_setup_teardown(test_illegal_assignments, open_context, close_context),
     cmocka_unit_test_setup_teardown(test_check, open_context, close_context),
     cmocka_unit_test_setup_teardown(test_check_of_partials, open_context, close_context),

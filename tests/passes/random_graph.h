@@ -610,15 +610,15 @@ static inline void configure_inputs(random_graph *g) {
   set(g, msc_arena_printf(g->arena, "dataset_strategy=[%s]", text));
 }
 
-/* Digits on the letters of the op's rule, as many as are drawn and allowed. */
-static inline msc_assignment random_assignment(random_graph *g, const msc_rule *rule, const msc_atoms *atoms) {
+/* Digits on the letters of the op's rule, as many as are drawn and allowed; a tuple's parts are equal. */
+static inline msc_assignment random_assignment(random_graph *g, const msc_rule *rule, const msc_atoms *atoms, bool even) {
   msc_assignment a;
   memset(&a, 0, sizeof a);
   for (int k = 0, first = below(g, atoms->num); k < atoms->num; k++) {
     int l = below(g, rule->num_letters), atom = (first + k) % atoms->num;
     if (chance(g, 25)) continue;
     a.atom[l][a.num[l]++] = (uint8_t)atom;
-    if (!msc_rule_allows(rule, &a, atoms)) a.num[l]--;
+    if (!msc_rule_allows(rule, &a, atoms) || (even && !msc_rule_divides(rule, &a, atoms, l))) a.num[l]--;
   }
   return a;
 }
@@ -634,7 +634,7 @@ static inline void annotate(random_graph *g, msc_op *op, bool tuples) {
   msc_atoms atoms;
   msc_attr_value entry[4];
   if (!msc_rule_of(op, g->arena, &rule) || !rule.num_letters || !rule.num_in || rule.num_in > 4 || !msc_atoms_of(&g->mesh, 0, NULL, &atoms) || !atoms.num) return;
-  msc_assignment a = random_assignment(g, &rule, &atoms);
+  msc_assignment a = random_assignment(g, &rule, &atoms, tuples);
   for (size_t t = 0; t < rule.num_in; t++) {
     const msc_layout *l = msc_rule_layout(g->ctx, &g->mesh, &atoms, &rule, &a, t);
     entry[t] = tuples ? tuple_of(g, l) : msc_str(g->ctx, chance(g, 10) ? "" : msc_layout_print(g->arena, &g->mesh, l));

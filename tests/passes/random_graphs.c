@@ -268,7 +268,7 @@ static outcome compiled(problem *p, coverage *c) {
   const char *fault = check(p, m);
   if (fault) return failed(p, fault);
   cover(c, m);
-  if (!passes(p, m, "localize", "localize")) return failed(p, "fails in localize");
+  if (!passes(p, m, "mask", "localize")) return failed(p, "fails in localize");
   fault = check(p, m);
   return fault ? failed(p, msc_arena_printf(p->g.arena, "after localize: %s", fault)) : PASSED;
 }

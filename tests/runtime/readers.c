@@ -72,7 +72,7 @@ static void read_box(const mscrt_wanted *w, const char *file, const uint64_t *sa
   mscrt_samples s;
   expect_ok(mscrt_samples_open(w, file, &s));
   void *line = malloc(mscrt_samples_line(&s, w) + 1);
-  expect_ok(mscrt_samples_read(&s, w, sample, &box, line, out));
+  expect_ok(mscrt_samples_read(&s, w, sample, &box, &box, line, out));
   free(line);
   mscrt_samples_close(&s);
 }
@@ -134,7 +134,7 @@ static void npy_and_safetensors_convert(void **state) {
   expect_ok(mscrt_samples_open(&label, put("y.npy", npy, 152), &s));
   msc_box box = {.size = {2}};
   int64_t line[2];
-  expect_text(mscrt_samples_read(&s, &label, (uint64_t[]){0, 1}, &box, line, out), MSCRT_INPUT, "sample 1, element 0: the value does not fit i32 of input 'y'");
+  expect_text(mscrt_samples_read(&s, &label, (uint64_t[]){0, 1}, &box, &box, line, out), MSCRT_INPUT, "sample 1, element 0: the value does not fit i32 of input 'y'");
   mscrt_samples_close(&s);
   const char header[] = "{\"y\":{\"dtype\":\"U8\",\"shape\":[3,1],\"data_offsets\":[2,5]},\"w\":{\"dtype\":\"I8\",\"shape\":[2],\"data_offsets\":[0,2]}}";
   uint8_t st[256] = {sizeof header - 1};
@@ -244,7 +244,7 @@ static void cut_while_in_use(void **state) {
   float out[12];
   uint8_t line[6];
   msc_box box = {.size = {2, 6}};
-  expect_text(mscrt_samples_read(&s, &image, (uint64_t[]){0, 1}, &box, line, out), MSCRT_INPUT, "was cut to 20 bytes while it was in use");
+  expect_text(mscrt_samples_read(&s, &image, (uint64_t[]){0, 1}, &box, &box, line, out), MSCRT_INPUT, "was cut to 20 bytes while it was in use");
   mscrt_samples_close(&s);
 }
 
