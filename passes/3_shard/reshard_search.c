@@ -11,7 +11,7 @@
 typedef reshard_cost cost;
 
 /* Edges to look at in search of the least cost, and for the best of equal paths after it is known. */
-enum { EASY_WORK = 2000, MOST_WORK = 2000000, MOST_WORK_TIME = 500000, HASTY_WORK = 300000, TIE_WORK = 3000, SMALL_ATOMS = 3, MAX_SLICED = 1000, MAX_LINKS = 2000000 };
+enum { EASY_WORK = 2000, MOST_WORK = 2000000, MOST_WORK_TIME = 500000, HASTY_WORK = 300000, TIE_WORK = 2000, SMALL_ATOMS = 3, MAX_SLICED = 1000, MAX_LINKS = 2000000 };
 
 static int64_t major_of(cost c) { return (int64_t)(c >> RESHARD_MINOR_BITS); }
 

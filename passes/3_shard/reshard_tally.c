@@ -11,7 +11,7 @@
 
 #include "passes/3_shard/reshard_graph.h"
 
-enum { MAX_KINDS = 8, MAX_SLOTS = MSC_MAX_RANK + 2, MOST_TALLIES = 10000, MAX_TABLES = 24, MOST_STEPS = 500000 };
+enum { MAX_KINDS = 8, MAX_SLOTS = MSC_MAX_RANK + 2, MOST_TALLIES = 10000, MAX_TABLES = 24, MOST_STEPS = 10000 };
 
 /* Slots are the dimensions, then partial, then free. */
 typedef struct {
