@@ -277,7 +277,7 @@ static void localize_windows(localizing *z, msc_op *op) {
 }
 
 /* In what blocks a product sums, see msc_sum_blocks: over the inner dimension, or over the leading ones together, of which only the
- * first may be cut if parts are to be aligned. */
+ * first may be cut, into equal parts, if they are to be aligned. */
 static void set_product_blocks(const localizing *z, msc_op *op) {
   const msc_type *a = global_of(z, op->in[0].value);
   bool leading = op->kind == OP_matmul_weight_grad;
@@ -286,7 +286,8 @@ static void set_product_blocks(const localizing *z, msc_op *op) {
   for (int d = first; d < end; d++) {
     int64_t cut = a->layout ? msc_layout_parts(a->layout, d) : 1;
     whole *= a->dim[d], part *= op->in[0].value->type->dim[d];
-    parts = d > first && cut > 1 ? 0 : parts * cut;
+    bool even = !a->layout || msc_dim_is_even(a->layout, a, d);
+    parts = (d > first && cut > 1) || !even ? 0 : parts * cut;
   }
   msc_op_set(op, "blocks", msc_int(parts ? msc_sum_blocks_of_part(whole, parts) : msc_sum_blocks(part)));
 }
