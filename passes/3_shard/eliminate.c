@@ -11,7 +11,7 @@
 
 #include "passes/3_shard/eliminate.h"
 
-enum { MAX_SCOPE = 12, MAX_FACTORS = 256, NUM_SLOTS = 4096 };
+enum { MAX_SCOPE = SHARD_MAX_SCOPE, MAX_FACTORS = 256, NUM_SLOTS = 4096 };
 
 static const double TOO_LARGE = 1e300;
 
@@ -40,6 +40,7 @@ typedef struct {
   int num, var[MAX_SCOPE]; /* neighbours at the time of removal */
   int removed;
   link *factors, *own; /* that mentioned it; it alone */
+  const int64_t *cost;
 } step;
 
 /* A variable with the size of the table that its removal makes. */
@@ -319,7 +320,7 @@ static bool remove_variable(elimination *e, step *s, int64_t *out_rest) {
   s->num = scope_of(e, s->removed, s->var);
   s->factors = e->of_var[s->removed];
   s->own = e->own[s->removed];
-  const int64_t *cost = table_of_step(e, s);
+  const int64_t *cost = s->cost = table_of_step(e, s);
   if (!cost) return false;
   if (s->num > e->effort.width) e->effort.width = s->num;
   for (const link *l = s->factors; l; l = l->next) l->factor->gone = true;
@@ -350,6 +351,10 @@ static int best_state(const elimination *e, const step *s, const int *state_of) 
 }
 
 bool shard_eliminate(msc_arena *arena, const shard_problem *p, size_t max_entries, int *out_state, int64_t *out_cost, shard_effort *out_effort) {
+  return shard_eliminate_steps(arena, p, max_entries, out_state, out_cost, out_effort, NULL);
+}
+
+bool shard_eliminate_steps(msc_arena *arena, const shard_problem *p, size_t max_entries, int *out_state, int64_t *out_cost, shard_effort *out_effort, shard_step *out_step) {
   elimination e = {.arena = arena, .p = p};
   e.of_var = msc_new_array(arena, link *, p->num_vars);
   e.own = msc_new_array(arena, link *, p->num_vars);
@@ -373,6 +378,10 @@ bool shard_eliminate(msc_arena *arena, const shard_problem *p, size_t max_entrie
     if (!remove_variable(&e, &steps[i], out_cost)) return false;
   }
   for (int i = p->num_vars; i-- > 0;) out_state[steps[i].removed] = best_state(&e, &steps[i], out_state);
+  for (int i = 0; i < p->num_vars && out_step; i++) {
+    out_step[i] = (shard_step){.removed = steps[i].removed, .num = steps[i].num, .cost = steps[i].cost};
+    memcpy(out_step[i].var, steps[i].var, (size_t)steps[i].num * sizeof *steps[i].var);
+  }
   if (out_effort) *out_effort = e.effort;
   return true;
 }

@@ -21,6 +21,14 @@ typedef struct {
   const shard_table *table;
 } shard_problem;
 
+enum { SHARD_MAX_SCOPE = 12 };
+
+/* One removal: the least cost of what was removed so far, by state of the neighbours at the time, the first major. */
+typedef struct {
+  int removed, num, var[SHARD_MAX_SCOPE];
+  const int64_t *cost;
+} shard_step;
+
 typedef struct {
   int width;               /* most neighbours at a removal */
   size_t removals, shared; /* of variables; of those, ones whose table was known */
@@ -31,5 +39,8 @@ typedef struct {
  * minimum.  False when an intermediate table would exceed `max_entries`: the caller asks for less at a time.
  * out_effort may be NULL. */
 bool shard_eliminate(msc_arena *arena, const shard_problem *p, size_t max_entries, int *out_state, int64_t *out_cost, shard_effort *out_effort);
+
+/* The same; also every removal, in order, unless out_step is NULL. */
+bool shard_eliminate_steps(msc_arena *arena, const shard_problem *p, size_t max_entries, int *out_state, int64_t *out_cost, shard_effort *out_effort, shard_step *out_step);
 
 #endif

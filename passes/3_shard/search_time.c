@@ -6,9 +6,10 @@
 
 #include "passes/3_shard/mesh_shape.h"
 #include "passes/3_shard/space.h"
+#include "passes/3_shard/within.h"
 #include "passes/config.h"
 
-enum { MAX_STATES = 4096, MAX_ENTRIES = 1 << 28, MAX_SWEEPS = 6, MAX_EXACT_SHAPES = 2 };
+enum { MAX_POINTS = 1 << 21, MAX_STATES = 4096, MAX_ENTRIES = 1 << 28, MAX_SWEEPS = 6, MAX_EXACT_SHAPES = 2 };
 
 typedef struct {
   int64_t ns, bytes, parameter_bytes; /* kept over the step: of it parameters with state and gradient */
@@ -159,6 +160,93 @@ static bool run_search(timing *t, bool exact, int64_t ns_per_gib) {
   return ok;
 }
 
+/* The same tables with nothing but what is impossible; one copy of each. */
+static const int64_t *only_impossible(msc_arena *a, const shard_problem *p, size_t table, const int64_t **known, size_t *num_known) {
+  const shard_table *t = &p->table[table];
+  for (size_t k = 0; k < *num_known; k++)
+    if (known[2 * k] == t->cost) return known[2 * k + 1];
+  size_t size = (size_t)p->num_states[t->a] * (size_t)p->num_states[t->b];
+  int64_t *copy = msc_new_array(a, int64_t, size);
+  for (size_t i = 0; i < size; i++) copy[i] = t->cost[i] >= SHARD_IMPOSSIBLE ? SHARD_IMPOSSIBLE : 0;
+  known[2 * *num_known] = t->cost, known[2 * (*num_known)++ + 1] = copy;
+  return copy;
+}
+
+/* The strategy that keeps the fewest bytes of all; false: too large.  Changes nothing but the result. */
+static bool least_memory(timing *t, msc_assignment *out_digits, strategy_cost *out_cost) {
+  msc_arena *a = msc_arena_new(t->g.ctx);
+  shard_space *space;
+  shard_problem p, bytes;
+  int *state = msc_new_array(a, int, t->m.num_vars);
+  fix_all(t, t->given);
+  t->o.free_pieces = UINT32_MAX;
+  bool ok = shard_space_of(&t->m, &t->o, a, &space);
+  if (ok) {
+    shard_space_problem(space, &p);
+    shard_table *table = msc_arena_copy(a, p.table, p.num_tables * sizeof *table);
+    const int64_t **known = msc_new_array(a, const int64_t *, 2 * p.num_tables);
+    size_t num_known = 0;
+    for (size_t i = 0; i < p.num_tables; i++)
+      table[i].cost = table[i].b < 0 ? shard_class_of(space, table[i].a)->bytes : only_impossible(a, &p, i, known, &num_known);
+    bytes = p;
+    bytes.table = table;
+    ok = shard_eliminate(a, &bytes, MAX_ENTRIES, state, &out_cost->bytes, NULL);
+  }
+  out_cost->ns = out_cost->parameter_bytes = 0;
+  for (size_t v = 0; ok && v < t->m.num_vars; v++) {
+    shard_state_digits(space, (int)v, state[v], &out_digits[v]);
+    out_cost->parameter_bytes += shard_class_of(space, (int)v)->parameter_bytes[state[v]];
+  }
+  for (size_t i = 0; ok && i < p.num_tables; i++) {
+    const shard_table *of = &p.table[i];
+    out_cost->ns += of->cost[of->b < 0 ? state[of->a] : state[of->a] * p.num_states[of->b] + state[of->b]];
+  }
+  out_cost->charged = out_cost->ns;
+  msc_arena_free(a);
+  return ok;
+}
+
+/* The best strategy that fits, given one that does and a charge whose bound is close; false: too much to look at.  What is
+ * left between bound and candidate is searched from below in growing steps: few partial strategies are that good. */
+static bool settle_within_limit(timing *t, strategy_cost *best, int64_t charge, msc_assignment *digits) {
+  msc_arena *a = msc_arena_new(t->g.ctx);
+  shard_space *space;
+  shard_problem plain, charged;
+  int *state = msc_new_array(a, int, t->m.num_vars);
+  const int64_t **bytes = msc_new_array(a, const int64_t *, t->m.num_vars);
+  fix_all(t, t->given);
+  t->o.free_pieces = UINT32_MAX;
+  t->o.ns_per_gib = charge;
+  bool ok = shard_space_of(&t->m, &t->o, a, &space);
+  t->o.ns_per_gib = 0;
+  shard_within found = SHARD_GAVE_UP;
+  if (ok) {
+    shard_space_problem(space, &charged);
+    shard_space_plain(space, &charged, &plain);
+    for (size_t v = 0; v < t->m.num_vars; v++) bytes[v] = shard_class_of(space, (int)v)->bytes;
+    for (int64_t step = (best->ns - t->bound) / 16 + 1; found == SHARD_GAVE_UP || found == SHARD_NO_BETTER; step *= 2) {
+      int64_t upper = best->ns - t->bound < step ? best->ns : t->bound + step;
+      shard_limited l = {&plain, &charged, bytes, t->limit, shard_charge_for(charge, t->limit), upper, MAX_POINTS};
+      msc_arena *scratch = msc_arena_new(t->g.ctx);
+      found = shard_eliminate_within(scratch, &l, state, &best->ns);
+      msc_arena_free(scratch);
+      if (found == SHARD_GAVE_UP || upper == best->ns) break;
+      if (found == SHARD_NO_BETTER) t->bound = upper; /* nothing that fits is below */
+    }
+  }
+  if (found == SHARD_BETTER) {
+    best->bytes = best->parameter_bytes = 0;
+    for (size_t v = 0; v < t->m.num_vars; v++) {
+      shard_state_digits(space, (int)v, state[v], &digits[v]);
+      best->bytes += bytes[v][state[v]];
+      best->parameter_bytes += shard_class_of(space, (int)v)->parameter_bytes[state[v]];
+    }
+  }
+  if (found != SHARD_GAVE_UP) t->bound = best->ns;
+  msc_arena_free(a);
+  return found != SHARD_GAVE_UP;
+}
+
 /* What memory costs is raised until the strategy fits: of any charge, the least total minus the charge for the limit is a
  * bound (Lagrange), and a strategy that fits is a candidate.  Leaves the best candidate, or the smallest strategy. */
 static bool search_within_limit(timing *t, bool exact) {
@@ -166,21 +254,26 @@ static bool search_within_limit(timing *t, bool exact) {
   t->bound = exact ? t->found.ns : 0;
   if (t->found.bytes <= t->limit) return true;
   MSC_TRY(run_search(t, exact, MAX_CHARGE));
-  if (t->found.bytes > t->limit) return true;
-  strategy_cost best = t->found;
   msc_assignment *digits = msc_arena_copy(t->g.arena, t->chosen, t->m.num_vars * sizeof *digits);
-  int64_t low = 0, high = MAX_CHARGE;
-  while (high - low > low / 64 + 1) {
+  strategy_cost best = t->found, least;
+  int64_t low = 0, high = MAX_CHARGE, closest = 0;
+  if (best.bytes > t->limit) { /* time still counted too much */
+    low = high;
+    if (least_memory(t, digits, &least)) best = least;
+  }
+  while (best.bytes <= t->limit && high - low > low / 64 + 1) {
     int64_t charge = low ? low + (high - low) / 2 : high / 16;
     MSC_TRY(run_search(t, exact, charge));
     int64_t bound = t->found.charged - shard_charge_for(charge, t->limit) - 1;
-    if (exact && bound > t->bound) t->bound = bound;
+    if (exact && bound > t->bound) t->bound = bound, closest = charge;
     if (t->found.bytes > t->limit) low = charge;
     else high = charge;
     if (t->found.bytes > t->limit || t->found.ns >= best.ns) continue;
     best = t->found;
     memcpy(digits, t->chosen, t->m.num_vars * sizeof *digits);
   }
+  if (exact && best.bytes <= t->limit && t->bound < best.ns && !settle_within_limit(t, &best, closest, digits))
+    msc_warning(t->g.ctx, MSC_E_SEARCH, t->f->loc, "the best strategy found within %" PRId64 " bytes takes %.3f ms; none that fits takes less than %.3f ms", t->limit, (double)best.ns / 1e6, (double)t->bound / 1e6);
   memcpy(t->chosen, digits, t->m.num_vars * sizeof *digits);
   t->found = best;
   return true;

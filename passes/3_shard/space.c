@@ -701,3 +701,10 @@ void shard_space_problem(shard_space *s, shard_problem *out_problem) {
     }
   *out_problem = (shard_problem){(int)vars, num_states, num, table};
 }
+
+void shard_space_plain(shard_space *s, const shard_problem *charged_problem, shard_problem *out_problem) {
+  shard_table *table = msc_arena_copy(s->arena, charged_problem->table, charged_problem->num_tables * sizeof *table);
+  for (size_t v = 0; v < s->m->num_vars; v++) table[v].cost = s->of_var[v]->c.ns;
+  *out_problem = *charged_problem;
+  out_problem->table = table;
+}

@@ -60,6 +60,8 @@ int64_t shard_charge_for(int64_t ns_per_gib, int64_t bytes);
 int64_t shard_charge(const shard_space *s, int64_t bytes);
 /* Tables of all variables and flows, for shard_eliminate. */
 void shard_space_problem(shard_space *s, shard_problem *out_problem);
+/* The same problem without what memory is charged. */
+void shard_space_plain(shard_space *s, const shard_problem *charged, shard_problem *out_problem);
 
 /* Whole axes, cut where given digits and layouts begin or end.  False: more than SHARD_MAX_PIECES. */
 bool shard_pieces_of(const shard_model *m, int *out_num, shard_piece *out_piece);

@@ -1,4 +1,4 @@
-/* eliminate: equal to trying every assignment, on random graphs of tables; refuses tables above the limit. */
+/* eliminate: equal to trying every assignment, on random graphs of tables; refuses tables above the limit; the same within a limit on a second sum. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "passes/3_shard/eliminate.h"
+#include "passes/3_shard/within.h"
 
 enum { MOST_VARS = 7, MOST_STATES = 4, MOST_TABLES = 20 };
 
@@ -57,6 +57,70 @@ static void test_brute_force(void **state) {
   }
 }
 
+static int64_t bytes_of(const shard_problem *p, const int64_t *const *bytes, const int *at) {
+  int64_t sum = 0;
+  for (int v = 0; v < p->num_vars; v++) sum += bytes[v][at[v]];
+  return sum;
+}
+
+static int64_t least_within(const shard_problem *p, const int64_t *const *bytes, int64_t limit, int *at, int var) {
+  if (var == p->num_vars) return bytes_of(p, bytes, at) <= limit ? cost_of(p, at) : INT64_MAX;
+  int64_t best = INT64_MAX;
+  for (at[var] = 0; at[var] < p->num_states[var]; at[var]++) {
+    int64_t c = least_within(p, bytes, limit, at, var + 1);
+    if (c < best) best = c;
+  }
+  return best;
+}
+
+/* Any charge, any limit, any candidate above the best: the same minimum as by trying everything. */
+static void test_within(void **state) {
+  msc_context *ctx = *state;
+  int better = 0, no_better = 0;
+  for (int round = 0; round < 400; round++) {
+    msc_arena *arena = msc_arena_new(ctx);
+    int num_states[MOST_VARS], at[MOST_VARS], chosen[MOST_VARS];
+    int64_t cost[MOST_TABLES + MOST_VARS][MOST_STATES * MOST_STATES], own[MOST_VARS][MOST_STATES], byte[MOST_VARS][MOST_STATES], with[MOST_VARS][MOST_STATES], found;
+    const int64_t *bytes[MOST_VARS];
+    shard_table table[MOST_TABLES + MOST_VARS], charged_table[MOST_TABLES + MOST_VARS];
+    shard_problem p = {.num_vars = 1 + (int)draw(MOST_VARS), .num_states = num_states, .table = table}, charged;
+    int64_t charge = (int64_t)draw(5), limit = 0;
+    for (int v = 0; v < p.num_vars; v++) {
+      num_states[v] = 1 + (int)draw(MOST_STATES);
+      for (int x = 0; x < MOST_STATES; x++) {
+        own[v][x] = (int64_t)draw(30), byte[v][x] = (int64_t)draw(20);
+        with[v][x] = own[v][x] + charge * byte[v][x];
+      }
+      bytes[v] = byte[v];
+      limit += 4 + (int64_t)draw(12);
+      table[v] = (shard_table){v, -1, own[v]};
+      charged_table[v] = (shard_table){v, -1, with[v]};
+    }
+    p.num_tables = (size_t)p.num_vars;
+    for (size_t i = 0, n = draw(MOST_TABLES); i < n && p.num_vars > 1; i++) {
+      int a = (int)draw((uint64_t)p.num_vars), b = (int)draw((uint64_t)p.num_vars);
+      for (int k = 0; k < MOST_STATES * MOST_STATES; k++) cost[i][k] = (int64_t)draw(100);
+      if (a != b) charged_table[p.num_tables] = table[p.num_tables] = (shard_table){a, b, cost[i]}, p.num_tables++;
+    }
+    charged = p;
+    charged.table = charged_table;
+    int64_t best = least_within(&p, bytes, limit, at, 0), upper = best == INT64_MAX ? 10000 : best + (int64_t)draw(40);
+    shard_limited l = {&p, &charged, bytes, limit, charge * limit, upper, 1 << 20};
+    shard_within w = shard_eliminate_within(arena, &l, chosen, &found);
+    assert_int_equal(w, best < upper ? SHARD_BETTER : SHARD_NO_BETTER);
+    if (w == SHARD_BETTER) {
+      assert_int_equal(found, best);
+      assert_int_equal(cost_of(&p, chosen), best);
+      assert_true(bytes_of(&p, bytes, chosen) <= limit);
+      better++;
+    } else {
+      no_better++;
+    }
+    msc_arena_free(arena);
+  }
+  assert_true(better > 50 && no_better > 5);
+}
+
 static void test_limit(void **state) {
   int num_states[] = {4, 4}, chosen[2];
   int64_t cost[16] = {0}, found;
@@ -74,6 +138,6 @@ static int close_context(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_brute_force), cmocka_unit_test(test_limit)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_brute_force), cmocka_unit_test(test_limit), cmocka_unit_test(test_within)};
   return cmocka_run_group_tests_name("passes/3_shard/eliminate", tests, open_context, close_context);
 }
