@@ -145,6 +145,23 @@ bool expand_nll_loss(msc_builder *b, const msc_op *op, msc_value *const *in, msc
   return out_result[0] != NULL;
 }
 
+/* ---- argmax, argmin ---- */
+
+/* The least place of what equals the extremum, which is NaN when an element is. */
+bool expand_argmax(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  const msc_type *x = in[0]->type;
+  int axis = axis_of(op, "axis", x->rank);
+  int64_t dim[MSC_MAX_RANK] = {x->dim[axis], 1, 1, 1, 1, 1, 1, 1}, gone = axis;
+  msc_value *most = along(b, op->kind == OP_argmax ? OP_reduce_max : OP_reduce_min, in[0], axis);
+  msc_value *hit = most ? compare(b, "eq", in[0], most) : NULL, *place = count_up(b, op->out[0].type->dtype, x->dim[axis]);
+  if (!hit || !place) return false;
+  if (msc_is_float(x->dtype)) hit = binary(b, OP_max, hit, compare(b, "ne", in[0], in[0]));
+  place = reshape(b, place, x->rank - axis, dim);
+  msc_value *found = hit && place ? choose(b, hit, place, number(b, place, (double)x->dim[axis])) : NULL;
+  out_result[0] = found ? reduce(b, OP_reduce_min, found, 1, &gone, msc_op_bool(op, "keep_dims")) : NULL;
+  return out_result[0] != NULL;
+}
+
 /* ---- losses of elements ---- */
 
 static bool give_loss(msc_builder *b, const msc_op *op, msc_value *loss, msc_value **out_result) {

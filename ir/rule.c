@@ -382,6 +382,20 @@ bool rule_along(const msc_op *op, msc_rule *rule) {
   return true;
 }
 
+/* n is the axis, which the result lacks or has with size 1. */
+bool rule_argmax(const msc_op *op, msc_rule *rule) {
+  const msc_type *x = op->in[0].value->type;
+  int64_t axis = msc_op_int(op, "axis");
+  if (axis < 0) axis += x->rank;
+  for (int d = 0, s = 0, at = 0; d < x->rank; d++) {
+    char name = d == axis ? 'n' : star(s++);
+    give(rule, 0, d, name, x->dim[d]);
+    if (d != axis) give(rule, 1, at++, name, x->dim[d]);
+    else at += msc_op_bool(op, "keep_dims");
+  }
+  return true;
+}
+
 /* Dimensions that indices name: v, which ranks may share as in gather, then whole ones p, q ...; the others d, e ... */
 static void give_named(const msc_op *op, msc_rule *rule, size_t tensor, int depth) {
   const msc_type *t = tensor_type(op, tensor);

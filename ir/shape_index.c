@@ -171,6 +171,19 @@ bool shape_topk(msc_op *op) {
   return set_ordered(op, axis, k);
 }
 
+bool shape_argmax(msc_op *op) {
+  const msc_type *x = shape_in(op, 0);
+  int64_t dim[MSC_MAX_RANK];
+  int axis, rank = 0;
+  msc_dtype dtype;
+  MSC_TRY(shape_must_be_number(op, 0) && shape_axis_attr(op, x, &axis) && index_dtype_attr(op, x->dim[axis], &dtype));
+  if (!x->dim[axis]) return shape_wrong(op, "dimension %d has no elements", axis);
+  for (int d = 0; d < x->rank; d++)
+    if (d != axis) dim[rank++] = x->dim[d];
+    else if (msc_op_bool(op, "keep_dims")) dim[rank++] = 1;
+  return shape_set(op, 0, dtype, rank, dim);
+}
+
 bool shape_unique(msc_op *op) {
   const msc_type *x = shape_in(op, 0);
   msc_dtype dtype;

@@ -120,6 +120,12 @@ static const run_case cases[] = {
     {"cumsum", "2x3xi8", "exclusive=true reverse=true", "1,2,3,100,100,100", "5,3,0,-56,100,0"},
     {"cumprod", "3x1xf32", "axis=0 exclusive=true", "2,3,4", "1,2,6"},
     {"cumprod_grad", "4xf32 4xf32", "", "2,0,3,0;1,1,1,1", "1,8,0,0"}, /* y = 2, 0, 0, 0; d/dx1 = 2 + 2*3 */
+    {"einsum", "2x3xf32 3x2xf32", "equation=ab,bc->ca", "1,2,3,4,5,6;1,2,3,4,5,6", "22,49,28,64"},
+    {"einsum", "2xf32 2x3xf32 3xf32", "equation=a,ab,b->b", "1,2;1,2,3,4,5,6;1,2,3", "9,24,45"},
+    {"einsum", "3x3xf32", "equation=aa->a", "1,2,3,4,5,6,7,8,9", "1,5,9"},
+    {"einsum", "2x2xi32", "equation=ab->", "1,2,3,4", "10"},
+    {"argmax", "2x3xf32", "", "1,5,5,2,nan,nan", "1,1"},
+    {"argmin", "2x3xi32", "axis=0 keep_dims=true", "1,5,-2,1,4,-3", "0,1,1"},
     {"dropout", "2x3xf32 i64 i64", "rate=0.5 salt=9", "1,2,3,4,5,6;12345678901;7", "2,4,6,8,0,12"}, /* words / 2^32: 0.77, 0.76, 0.73, 0.90, 0.498, 0.76 */
     {"dropout", "3xf32", "rate=0.5", "1,2,3", "1,2,3"},
     {"conv2d", "1x1x3x3xf32 1x1x2x2xf32", "", "1,2,3,4,5,6,7,8,9;1,0,0,1", "6,8,12,14"}, /* more in conv.c */

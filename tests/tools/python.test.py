@@ -79,7 +79,7 @@ outputs = [
     g.concat([x, x, x], 1), *g.split(x, 2, [1, 2, 3]), g.slice(x, [0, 1, 1], [8, 4, 6], stride=[3, 1, 2]), g.slice(x, [0, 0, 0], [1, 1, 1]),
     g.pad(x, [0, 1, 2], [3, 0, 0], stride=[1, 2, 1], value=-1.5), g.dropout(x, 0.25), g.take_along(x, g.iota(msc.Type("i32", (8, 4, 2)), dim=2)),
     g.add_along(i, g.cast(i, "f32"), 8), g.gather_nd(x, g.constant([[1, 2], [3, 0]], "i32")), g.scatter_nd_add(g.constant([[1], [3]], "i32"), g.constant(1.0, shape=[2, 5]), [4, 5]),
-    g.scatter_update(x, g.constant([0, 2], "i32"), g.slice(x, [0, 0, 0], [8, 2, 6]), axis=1), *g.sort(x, axis=0), *g.topk(x, 3, dtype="i64"),
+    g.scatter_update(x, g.constant([0, 2], "i32"), g.slice(x, [0, 0, 0], [8, 2, 6]), axis=1), *g.sort(x, axis=0), *g.topk(x, 3, dtype="i64"), g.einsum([x, m], "abc,cd->adb"), g.argmax(x), g.argmin(x, axis=1, keep_dims=True),
     *g.unique(g.flatten(i, axis=0)), g.cumsum(x, reverse=True), g.cumprod(x, axis=1), g.cumprod_grad(x, x), g.gather(m, i), g.gather(x, i, axis=1), g.scatter_add(i, x, 10),
     y, g.conv2d_transpose(y, kernels, size=[4, 6], stride=[2, 1], padding=[1, 0, 0, 1], groups=2),
     g.conv2d_weight_grad(images, y, [3, 2], stride=[2, 1], padding=[1, 0, 0, 1], groups=2), g.max_pool(images, [2, 3], dilation=[2, 1]), position,

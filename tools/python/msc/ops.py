@@ -83,6 +83,9 @@ unique        | x | values inverse count | dtype:str=i32 | unique
 cumsum        | x | y | axis:int=-1 exclusive:bool=false reverse:bool=false | same
 cumprod       | x | y | axis:int=-1 exclusive:bool=false reverse:bool=false | same
 cumprod_grad  | x dy | dx | axis:int=-1 exclusive:bool=false reverse:bool=false | same
+einsum        | x* | y | equation:str | einsum
+argmax        | x | y | axis:int=-1 keep_dims:bool=false dtype:str=i32 | argmax
+argmin        | x | y | axis:int=-1 keep_dims:bool=false dtype:str=i32 | argmax
 softmax       | x | y | axis:int=-1 | same
 log_softmax   | x | y | axis:int=-1 | same
 softmax_cross_entropy | logits labels | loss | reduction:str=mean | rows_loss
@@ -279,6 +282,28 @@ def _ordered(types, attrs, mesh):
     axis = _axis(dims, attrs)
     dims = _with(dims, axis, attrs.get("k", dims[axis]))
     return [Type(types[0].dtype, dims), Type(attrs.get("dtype", "i32"), dims)]
+
+
+def _einsum(types, attrs, mesh):
+    operands, arrow, result = attrs["equation"].replace(" ", "").partition("->")
+    terms = operands.split(",")
+    if not arrow or len(terms) != len(types) or any(len(term) != len(t.dims) for term, t in zip(terms, types)):
+        raise Error(f"equation {attrs['equation']} does not fit {' and '.join(str(list(t.dims)) for t in types)}")
+    size = {}
+    for term, t in zip(terms, types):
+        for letter, n in zip(term, t.dims):
+            if size.setdefault(letter, n) != n and -1 not in (n, size[letter]):
+                raise Error(f"letter {letter} is {size[letter]} and {n}")
+            size[letter] = max(n, size[letter])
+    if set(result) - set(size):
+        raise Error(f"letters of the result {result} are in no operand")
+    return [Type(types[0].dtype, tuple(size[letter] for letter in result))]
+
+
+def _argmax(types, attrs, mesh):
+    dims = types[0].dims
+    axis = _axis(dims, attrs)
+    return [Type(attrs.get("dtype", "i32"), _with(dims, axis, 1) if attrs.get("keep_dims") else dims[:axis] + dims[axis + 1:])]
 
 
 def _unique(types, attrs, mesh):

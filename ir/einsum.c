@@ -1,0 +1,235 @@
+/* einsum.c: op einsum: an equation such as "bsd,df->bsf" and its operands in; shape, rule and expansion out.
+ * A letter of two operands that the result lacks is summed, one that only the rule of the result names is an error.  The expansion
+ * joins two operands at a time from the left: each becomes [letters of both that stay, own ones, summed ones], the product
+ * is a batch_matmul, or a mul where nothing is summed. */
+#include <ctype.h>
+#include <string.h>
+
+#include "ir/formula.h"
+#include "ir/op_table.h"
+#include "ir/shape.h"
+
+/* The letters of one tensor's dimensions. */
+typedef struct {
+  int num;
+  char letter[MSC_MAX_RANK + 1];
+} term;
+
+/* ---- the equation ---- */
+
+static bool read_term(msc_op *op, const char **text, term *out) {
+  out->num = 0;
+  for (; **text && **text != ',' && **text != '-'; (*text)++) {
+    if (**text == ' ') continue;
+    if (!isalpha((unsigned char)**text)) return shape_wrong(op, "equation \"%s\": '%c' is no letter", msc_op_str(op, "equation"), **text);
+    if (out->num == MSC_MAX_RANK) return shape_wrong(op, "equation \"%s\": a tensor has more than %d letters", msc_op_str(op, "equation"), MSC_MAX_RANK);
+    out->letter[out->num++] = **text;
+  }
+  out->letter[out->num] = 0;
+  return true;
+}
+
+/* Operand i's letters; i = number of operands: the result's.  Shape has checked the equation. */
+static term term_of(const msc_op *op, size_t i) {
+  const char *text = msc_op_str(op, "equation");
+  term t = {0};
+  for (size_t k = 0; k <= i; k++) {
+    t.num = 0;
+    for (; *text && *text != ',' && *text != '-'; text++)
+      if (*text != ' ') t.letter[t.num++] = *text;
+    text += *text == '-' ? 2 : *text == ',';
+  }
+  t.letter[t.num] = 0;
+  return t;
+}
+
+static bool has(const term *t, char letter) { return memchr(t->letter, letter, (size_t)t->num) != NULL; }
+
+/* ---- shape ---- */
+
+static bool check_operand(msc_op *op, size_t i, const term *t, int64_t *size) {
+  const msc_type *x = shape_in(op, i);
+  MSC_TRY(shape_same_dtype(op, 0, i));
+  if (x->rank != t->num) return shape_wrong(op, "operand %zu has rank %d and %d letters, \"%s\"", i, x->rank, t->num, t->letter);
+  for (int d = 0; d < t->num; d++) {
+    int64_t *known = &size[(int)t->letter[d]];
+    if (*known >= 0 && *known != x->dim[d]) return shape_wrong(op, "letter '%c' is %" D " before and %" D " in operand %zu", t->letter[d], *known, x->dim[d], i);
+    *known = x->dim[d];
+  }
+  return true;
+}
+
+static bool check_letters(msc_op *op, const char *equation) {
+  bool seen[128] = {false};
+  int num = 0;
+  for (const char *p = equation; *p; p++)
+    if (isalpha((unsigned char)*p) && !seen[(int)*p]) seen[(int)*p] = true, num++;
+  return num <= MSC_MAX_LETTERS || shape_wrong(op, "equation \"%s\" has more than %d letters", equation, MSC_MAX_LETTERS);
+}
+
+bool shape_einsum(msc_op *op) {
+  const char *equation = msc_op_str(op, "equation"), *text = equation;
+  int64_t size[128], dim[MSC_MAX_RANK];
+  term t;
+  memset(size, 0xff, sizeof size);
+  if (!op->num_in) return shape_wrong(op, "needs at least one operand");
+  MSC_TRY(shape_must_be_number(op, 0) && check_letters(op, equation));
+  for (size_t i = 0; i < op->num_in; i++) {
+    MSC_TRY(read_term(op, &text, &t) && check_operand(op, i, &t, size));
+    if (i + 1 < op->num_in && *text++ != ',') return shape_wrong(op, "equation \"%s\" has %zu operands, not %d", equation, i + 1, op->num_in);
+  }
+  if (strncmp(text, "->", 2)) return shape_wrong(op, "equation \"%s\" needs -> behind the letters of %d operands", equation, op->num_in);
+  text += 2;
+  MSC_TRY(read_term(op, &text, &t));
+  if (*text) return shape_wrong(op, "equation \"%s\" has more than one result", equation);
+  for (int d = 0; d < t.num; d++) {
+    if (size[(int)t.letter[d]] < 0) return shape_wrong(op, "letter '%c' of the result is in no operand", t.letter[d]);
+    if (memchr(t.letter, t.letter[d], (size_t)d)) return shape_wrong(op, "letter '%c' is twice in the result", t.letter[d]);
+    dim[d] = size[(int)t.letter[d]];
+  }
+  return shape_set(op, 0, shape_in(op, 0)->dtype, t.num, dim);
+}
+
+/* ---- rule: the letters as they are written ---- */
+
+static int letter_number(msc_rule *rule, char name, int64_t size) {
+  int i = 0;
+  while (i < rule->num_letters && rule->letter[i].name != name) i++;
+  if (i == rule->num_letters) rule->letter[rule->num_letters++] = (msc_letter){.name = name, .role = MSC_RED, .reduction = MSC_SUM, .size = size};
+  return i;
+}
+
+bool rule_einsum(const msc_op *op, msc_rule *rule) {
+  for (size_t i = 0; i <= op->num_in; i++) {
+    term t = term_of(op, i);
+    const msc_type *type = i < op->num_in ? op->in[i].value->type : op->out[0].type;
+    for (int d = 0; d < t.num; d++) {
+      int l = letter_number(rule, t.letter[d], type->dim[d]);
+      bool twice = memchr(t.letter, t.letter[d], (size_t)d) != NULL; /* of a diagonal every rank sees all */
+      if (i == op->num_in && rule->letter[l].role == MSC_RED) rule->letter[l].role = MSC_PAR;
+      if (twice) rule->letter[l].role = MSC_REP;
+      rule->tensor[i].dim[d] = (msc_dim_letters){.num = 1, .letter = {(uint8_t)l}};
+    }
+  }
+  return true;
+}
+
+/* ---- expansion ---- */
+
+/* A value and the letters of its dimensions. */
+typedef struct {
+  msc_value *v;
+  term t;
+} labelled;
+
+static int place_in(const term *t, char letter) { return (int)((const char *)memchr(t->letter, letter, (size_t)t->num) - t->letter); }
+
+static void drop(term *t, int d) {
+  memmove(t->letter + d, t->letter + d + 1, (size_t)(t->num - d));
+  t->num--;
+}
+
+/* Keeps the elements whose numbers along both dimensions agree. */
+static msc_value *diagonal(msc_builder *b, msc_value *x, int first, int second) {
+  int64_t dim[MSC_MAX_RANK];
+  msc_value *count[2];
+  for (int k = 0; k < 2; k++) {
+    for (int d = 0; d < x->type->rank; d++) dim[d] = d == (k ? second : first) ? x->type->dim[d] : 1;
+    count[k] = count_up(b, MSC_I64, x->type->dim[first]);
+    if (count[k]) count[k] = reshape(b, count[k], x->type->rank, dim);
+    if (!count[k]) return NULL;
+  }
+  msc_value *kept = choose(b, compare(b, "eq", count[0], count[1]), x, number(b, x, 0));
+  const int64_t gone = second;
+  return kept ? reduce(b, OP_reduce_sum, kept, 1, &gone, false) : NULL;
+}
+
+/* Sums what neither the result nor another operand names. */
+static bool sum_own(msc_builder *b, labelled *x, const term *other, const bool *later) {
+  int64_t dims[MSC_MAX_RANK];
+  int num = 0;
+  for (int d = 0; d < x->t.num; d++)
+    for (int e = d + 1; e < x->t.num;) {
+      if (x->t.letter[e] != x->t.letter[d]) {
+        e++;
+        continue;
+      }
+      MSC_TRY((x->v = diagonal(b, x->v, d, e)));
+      drop(&x->t, e);
+    }
+  for (int d = 0; d < x->t.num; d++)
+    if (!later[(int)x->t.letter[d]] && !(other && has(other, x->t.letter[d]))) dims[num++] = d;
+  if (!num) return true;
+  MSC_TRY((x->v = reduce(b, OP_reduce_sum, x->v, num, dims, false)));
+  while (num) drop(&x->t, (int)dims[--num]);
+  return true;
+}
+
+static msc_value *in_order(msc_builder *b, const labelled *x, const term *order) {
+  int64_t perm[MSC_MAX_RANK];
+  bool same = true;
+  for (int d = 0; d < order->num; d++) perm[d] = place_in(&x->t, order->letter[d]), same &= perm[d] == d;
+  return same ? x->v : with_ints(b, OP_transpose, x->v, "perm", order->num, perm);
+}
+
+static void append(term *t, char letter) {
+  if (t->num < MSC_MAX_RANK) t->letter[t->num] = letter;
+  t->letter[++t->num < MSC_MAX_RANK ? t->num : MSC_MAX_RANK] = 0;
+}
+
+static int64_t size_of(const labelled *x, char letter) { return x->v->type->dim[place_in(&x->t, letter)]; }
+
+/* x with the dimensions of `lead` one by one and those of each group as one. */
+static msc_value *grouped(msc_builder *b, const labelled *x, const term *lead, const term *first, const term *second) {
+  term order = *lead;
+  int64_t dim[MSC_MAX_RANK + 2];
+  const term *group[2] = {first, second};
+  for (int d = 0; d < lead->num; d++) dim[d] = size_of(x, lead->letter[d]);
+  for (int g = 0; g < 2; g++) {
+    dim[lead->num + g] = 1;
+    for (int d = 0; d < group[g]->num; d++) append(&order, group[g]->letter[d]), dim[lead->num + g] *= size_of(x, group[g]->letter[d]);
+  }
+  msc_value *v = in_order(b, x, &order);
+  return v ? reshape(b, v, lead->num + 2, dim) : NULL;
+}
+
+/* Joins x and y; `later`: letters that are still needed. */
+static bool join(msc_builder *b, labelled *x, labelled *y, const bool *later) {
+  term both = {0}, summed = {0}, mine = {0}, theirs = {0}, all;
+  int64_t dim[2 * MSC_MAX_RANK];
+  MSC_TRY(sum_own(b, x, &y->t, later) && sum_own(b, y, &x->t, later));
+  for (int d = 0; d < x->t.num; d++) append(!has(&y->t, x->t.letter[d]) ? &mine : later[(int)x->t.letter[d]] ? &both : &summed, x->t.letter[d]);
+  for (int d = 0; d < y->t.num; d++)
+    if (!has(&x->t, y->t.letter[d])) append(&theirs, y->t.letter[d]);
+  all = both;
+  for (int d = 0; d < mine.num; d++) append(&all, mine.letter[d]);
+  for (int d = 0; d < theirs.num; d++) append(&all, theirs.letter[d]);
+  if (all.num > MSC_MAX_RANK || both.num + 2 > MSC_MAX_RANK) {
+    msc_error(b->func->module->ctx, MSC_E_UNSUPPORTED, b->loc, "einsum: a product on the way would have more than %d dimensions", MSC_MAX_RANK);
+    return false;
+  }
+  for (int d = 0; d < all.num; d++) dim[d] = size_of(has(&x->t, all.letter[d]) ? x : y, all.letter[d]);
+  msc_value *p = grouped(b, x, &both, &mine, &summed), *q = grouped(b, y, &both, &summed, &theirs), *v;
+  if (!p || !q) return false;
+  if (!summed.num) v = times(b, p, q); /* [both, mine, 1] and [both, 1, theirs] */
+  else v = binary(b, both.num ? OP_batch_matmul : OP_matmul, p, q);
+  *x = (labelled){v ? reshape(b, v, all.num, dim) : NULL, all};
+  return x->v != NULL;
+}
+
+bool expand_einsum(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  labelled x = {in[0], term_of(op, 0)};
+  term result = term_of(op, op->num_in);
+  for (size_t i = 0; i < op->num_in; i++) {
+    bool later[128] = {false};
+    for (size_t k = i + 1; k <= op->num_in; k++) {
+      term t = term_of(op, k);
+      for (int d = 0; d < t.num; d++) later[(int)t.letter[d]] = true;
+    }
+    labelled y = {in[i], term_of(op, i)};
+    if (op->num_in == 1) MSC_TRY(sum_own(b, &x, NULL, later));
+    else if (i) MSC_TRY(join(b, &x, &y, later));
+  }
+  out_result[0] = in_order(b, &x, &result);
+  return out_result[0] != NULL;
+}
