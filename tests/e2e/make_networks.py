@@ -24,6 +24,7 @@ class Run:
 
     def __init__(self, parameters, options):
         self.p = parameters
+        self.more = 0.0  # to be added to the loss
         self.o = {options[i].lstrip("-"): int(options[i + 1]) for i in range(0, len(options), 2)}
 
     def linear(self, x, name):
@@ -87,6 +88,45 @@ def llama(r, ids):
     return r.linear(r.rms_norm(x, "norm"), "head")
 
 
+def wide_deep(r, x):
+    ids = x + r.o["vocab"] * torch.arange(x.shape[1])
+    h = r.p["embedding.table"][ids].flatten(1)
+    for i in range(r.o["layers"]):
+        h = F.relu(r.linear(h, f"deep{i + 1}"))
+    return r.linear(h, "out") + r.p["wide.table"][ids].sum(1)
+
+
+def experts(r, x, name, top_k=2):
+    """A loop over tokens in place of the products by masks: who comes when no place is left gets zeros."""
+    gates = (x @ r.p[f"{name}.router.weight"]).softmax(-1)
+    values, chosen = gates.topk(top_k, -1)
+    shares = values / values.sum(-1, keepdim=True)
+    groups, tokens, count = gates.shape
+    capacity = max(1, math.ceil(tokens * top_k * 1.25 / count))
+    out = []
+    for g in range(groups):
+        taken, rows = [0] * count, [0.0] * tokens
+        for k in range(top_k):
+            for s in range(tokens):
+                e = int(chosen[g, s, k])
+                taken[e] += 1
+                if taken[e] <= capacity:
+                    h = F.gelu(x[g, s] @ r.p[f"{name}.up.weight"][e], approximate="tanh") @ r.p[f"{name}.down.weight"][e]
+                    rows[s] = rows[s] + shares[g, s, k] * h
+        out.append(torch.stack([row if torch.is_tensor(row) else torch.zeros_like(x[g, 0]) for row in rows]))
+    load = F.one_hot(chosen[..., 0], count).float().mean(1)
+    r.more = r.more + 0.01 * count * (load * gates.mean(1)).sum(-1).mean()
+    return torch.stack(out)
+
+
+def moe(r, ids):
+    x = r.p["embedding.table"][ids] + r.p["position.table"]
+    for i in range(r.o["layers"]):
+        x = x + r.attention(r.layer_norm(x, f"layer{i}.norm1"), f"layer{i}.attention", causal=True)
+        x = x + experts(r, r.layer_norm(x, f"layer{i}.norm2"), f"layer{i}.moe")
+    return r.linear(r.layer_norm(x, "norm"), "head")
+
+
 def described(name, head):
     """The network as msc sees it."""
     with tempfile.TemporaryDirectory() as folder:
@@ -116,8 +156,12 @@ def losses(name):
     yield head
     for step in range(STEPS):
         rows = [(step * BATCH + i) % SAMPLES for i in range(BATCH)]
-        logits = globals()[name](Run(parameters, options), data["x"][rows])
-        loss = F.cross_entropy(logits.reshape(-1, logits.shape[-1]), data["y"][rows].reshape(-1))
+        run = Run(parameters, options)
+        logits, y = globals()[name](run, data["x"][rows]), data["y"][rows]
+        if y.is_floating_point():
+            loss = F.binary_cross_entropy_with_logits(logits, y)
+        else:
+            loss = F.cross_entropy(logits.reshape(-1, logits.shape[-1]), y.reshape(-1)) + run.more
         yield repr(loss.item())
         optimizer.zero_grad()
         loss.backward()

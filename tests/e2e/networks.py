@@ -8,6 +8,8 @@ NETWORKS = {
     "gpt": (["--layers", "2", "--hidden", "32", "--heads", "4", "--seq", "12", "--vocab", "48"], 48),
     "bert": (["--layers", "2", "--hidden", "32", "--heads", "4", "--seq", "12", "--vocab", "48"], 48),
     "llama": (["--layers", "2", "--hidden", "32", "--heads", "4", "--kv-heads", "2", "--width", "48", "--seq", "12", "--vocab", "48"], 48),
+    "wide_deep": (["--fields", "6", "--vocab", "16", "--width", "8", "--hidden", "32", "--layers", "2"], 2),
+    "moe": (["--layers", "2", "--hidden", "32", "--heads", "4", "--seq", "12", "--vocab", "48", "--experts", "4", "--width", "24"], 48),
 }
 
 ONE = (1, [])
@@ -32,6 +34,10 @@ CUT = (4, ["parallel_mode=auto_parallel", "search_mode=sharding_propagation"])
 STRATEGIES = {
     "gpt": megatron(2, [*QKV, "mlp.up"], ["attention.out", "mlp.down"]),
     "bert": megatron(2, [*QKV, "mlp.up"], ["attention.out", "mlp.down"]),
+    "wide_deep": [word for name in ("wide", "embedding") for word in ("--strategy", f"{name}=((4,1),(1,1))")],  # rows of tables
+    # tokens by group, weights by expert: all-to-alls between them
+    "moe": [word for i in range(2) for cut in ("dispatch=((4,1,1,1),(4,1,1))", "up=((4,1,1,1),(4,1,1))", "down=((4,1,1,1),(4,1,1))")
+            for word in ("--strategy", f"layer{i}.moe.{cut}")],
     "llama": megatron(2, [*QKV, "mlp.gate", "mlp.up"], ["attention.out", "mlp.down"]),
 }
 

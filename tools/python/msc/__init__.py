@@ -11,7 +11,10 @@
     g.save("model.fbs")
 """
 from msc.graph import Graph, Tensor
+from msc.moe import moe_layer
 from msc.ops import Error, Type
+
+Graph.moe_layer = moe_layer
 
 __version__ = "0.1.0"
 __all__ = ["Error", "Graph", "Tensor", "Type"]

@@ -12,7 +12,7 @@ NETWORKS = {}
 
 def network(**flags):
     """Registers a function as the network of its name; flags: name=(default, help), where a default of False is a switch, a list
-    an option that may be repeated, a number one of at least 1 (or 0 where that is the default), a tuple of words a choice whose first is the default."""
+    an option that may be repeated, a number one of at least 1 (or 0 where that is the default), a fraction below 1 a share, another one any above 0, a tuple of words a choice whose first is the default."""
 
     def register(build):
         NETWORKS[build.__name__] = Network(build.__name__, build, build.__doc__.strip().split("\n")[0], {k: Flag(*v) for k, v in flags.items()})
@@ -21,4 +21,4 @@ def network(**flags):
     return register
 
 
-from msc.models import dense, residual, transformer  # noqa: E402,F401
+from msc.models import dense, residual, sparse, transformer  # noqa: E402,F401

@@ -40,6 +40,16 @@ def share(text):
     return value
 
 
+def factor(text):
+    try:
+        value = float(text)
+        if not 0 < value <= 1e6:
+            raise ValueError
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number above 0") from None
+    return value
+
+
 def batch(text):
     return -1 if text == "-1" else positive(text)
 
@@ -65,7 +75,7 @@ def add_flag(parser, name, flag):
     elif isinstance(default, tuple):
         parser.add_argument(option, choices=default, default=default[0], help=f"{flag.help} ({default[0]})")
     else:
-        kind = share if isinstance(default, float) else positive if default else number
+        kind = factor if isinstance(default, float) and default >= 1 else share if isinstance(default, float) else positive if default else number
         parser.add_argument(option, type=kind, default=default, metavar="N", help=f"{flag.help} ({default})")
 
 
