@@ -13,7 +13,7 @@
 #include "plan_fbs.h"
 #include "runtime/mscrt.h"
 
-enum { LARGE_BYTES = 1 << 20, LONG_CHAIN = 2 };
+enum { LARGE_BYTES = 1 << 20, LONG_CHAIN = 2, CHAIN_BYTES = 1 << 16 }; /* what is worth a warning */
 
 typedef struct {
   cli *c;
@@ -161,7 +161,7 @@ static json_t *chain_json(explained *e, const msc_op *first) {
   msc_reshard_plan p = {.lower_bound = -1};
   msc_reshard_plan_of(e->planner, msc_type_with_layout(e->ctx, value->type, NULL), value->type->layout, last->out[0].type->layout, &p);
   const char *from = value->def ? op_text(value->def) : value->name ? value->name : "";
-  if (num > LONG_CHAIN) warn(e, msc_arena_printf(e->arena, "%d collectives in a row bring %s to %s", num, from, op_text(user)));
+  if (num > LONG_CHAIN && bytes >= CHAIN_BYTES) warn(e, msc_arena_printf(e->arena, "%d collectives in a row bring %s to %s", num, from, op_text(user)));
   return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:o}", "from_op", from, "from_loc", place_of(e, value->def ? value->def->loc : first->loc), "to_op", op_text(user),
                    "to_loc", place_of(e, user ? user->loc : NULL), "shape", shape_text(e, value->type), "from", msc_layout_print(e->arena, &e->m->mesh, value->type->layout), "to",
                    msc_layout_print(e->arena, &e->m->mesh, last->out[0].type->layout), "bytes", (json_int_t)bytes, "lower_bound",

@@ -29,7 +29,7 @@ static bool open_space(explaining *e) {
   shard_space_options o = {.cost = &e->cost, .free_pieces = UINT32_MAX, .max_states = MAX_WAYS};
   msc_subaxis digit[SHARD_MAX_PIECES];
   if (!shard_pieces_of(&e->m, &o.num_pieces, o.piece)) return false;
-  o.prices = shard_prices_new(ctx, e->pass->scratch, &e->cost, !msc_config_bool(e->pass->config, MSC_KEY_enable_alltoall), shard_bucket_of(&e->g));
+  o.prices = shard_prices_new(ctx, e->pass->scratch, &e->cost, !msc_config_bool(e->pass->config, MSC_KEY_enable_alltoall), shard_bucket_of(e->g.func));
   for (int i = 0; i < o.num_pieces; i++) {
     const msc_subaxis *first = &e->g.atoms.atom[o.piece[i].first];
     digit[i] = (msc_subaxis){first->axis, first->pre, (uint32_t)o.piece[i].size};

@@ -163,11 +163,10 @@ const int64_t *shard_price_row(shard_prices *p, const msc_type *type, bool is_gr
   return row;
 }
 
-int64_t shard_bucket_of(const shard_graph *g) {
+int64_t shard_bucket_of(const msc_func *f) {
   const int64_t bucket_bytes = 64 << 20;
   int64_t num = 0, bytes = 0;
-  for (size_t i = 0; i < g->num_ops; i++) {
-    const msc_op *op = g->op[i].op;
+  for (const msc_op *op = f->body->first; op; op = op->next) {
     if (!(msc_info(op)->flags & MSC_UPDATE)) continue;
     num++;
     bytes += msc_type_bytes(op->in[0].value->type);

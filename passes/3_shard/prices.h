@@ -4,7 +4,6 @@
 
 #include "passes/3_shard/eliminate.h"
 #include "passes/3_shard/reshard.h"
-#include "passes/3_shard/shard.h"
 #include "passes/cost.h"
 
 typedef struct shard_prices shard_prices;
@@ -24,6 +23,6 @@ const msc_layout *shard_numbered_layout(const shard_prices *p, int number);
 const int64_t *shard_price_row(shard_prices *p, const msc_type *type, bool is_gradient, int from, int num, const int *to);
 
 /* How many gradients of the function travel in one bucket, on average. */
-int64_t shard_bucket_of(const shard_graph *g);
+int64_t shard_bucket_of(const msc_func *f);
 
 #endif

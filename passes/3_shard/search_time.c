@@ -459,7 +459,7 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   timing t = {.pass = pass, .f = f, .found = nothing};
   MSC_TRY(shard_graph_of(pass, f, &t.g));
   shard_model_of(&t.g, &t.m);
-  t.bucket = shard_bucket_of(&t.g);
+  t.bucket = shard_bucket_of(t.g.func);
   t.limit = msc_config_int(pass->config, MSC_KEY_memory_limit);
   if (t.limit < 0) t.limit = msc_pass_cluster(pass)->memory_bytes;
   t.given = msc_new_array(t.g.arena, msc_assignment, t.m.num_vars);

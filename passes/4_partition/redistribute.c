@@ -32,7 +32,7 @@ typedef struct {
 typedef struct {
   msc_pass_ctx *pass;
   msc_func *f;
-  known_plans *plans;
+  known_plans *plans;  /* two: of values, and of gradients on their way into updates, which travel in buckets */
   moved **by_value;  /* by id of the original value */
   size_t num_values;
   int64_t bytes, collectives;
@@ -101,10 +101,11 @@ static msc_value *brought(redistributing *r, msc_op *user, msc_value *v, const m
   moved **list = v->id < r->num_values ? &r->by_value[v->id] : NULL;
   for (moved *m = list ? *list : NULL; m; m = m->next)
     if (m->layout == want) return m->value;
-  const msc_reshard_plan *plan = plan_of(r->plans, v->type, want);
+  known_plans *plans = &r->plans[v->def && msc_info(user)->flags & MSC_UPDATE ? 1 : 0];
+  const msc_reshard_plan *plan = plan_of(plans, v->type, want);
   msc_value *from = v;
   for (moved *m = list ? *list : NULL; m; m = m->next) {
-    const msc_reshard_plan *other = plan_of(r->plans, m->value->type, want);
+    const msc_reshard_plan *other = plan_of(plans, m->value->type, want);
     if (other && (!plan || cost_of(other) < cost_of(plan))) plan = other, from = m->value;
   }
   if (!plan) {
@@ -164,18 +165,28 @@ static bool redistribute(msc_pass_ctx *pass, msc_func *f, known_plans *plans) {
 }
 
 /* For the least time where a search asked for it, else for the fewest bytes. */
-bool pass_redistribute(msc_pass_ctx *pass, msc_module *m) {
-  bool time = false;
-  for (msc_func *f = m->first; f; f = f->next) time |= msc_func_attr(f, "searched") != NULL;
+static msc_reshard *planner_of(msc_pass_ctx *pass, const msc_module *m, bool time, int64_t bucket) {
   msc_reshard_options options = {0};
   msc_cost cost;
   if (time) {
     msc_cost_of(msc_pass_cluster(pass), &m->mesh, &cost);
-    shard_reshard_options(&cost, 1, &options);
+    shard_reshard_options(&cost, bucket, &options);
   }
   options.free_partial = true; /* what an expansion left whole may be wanted as one term of a sum */
   options.no_alltoall = !msc_config_bool(pass->config, MSC_KEY_enable_alltoall);
-  known_plans plans = {.arena = pass->scratch, .planner = msc_reshard_new(pass->ctx, &m->mesh, &options)};
-  for (msc_func *f = m->first; f; f = f->next) MSC_TRY(redistribute(pass, f, &plans));
+  return msc_reshard_new(pass->ctx, &m->mesh, &options);
+}
+
+bool pass_redistribute(msc_pass_ctx *pass, msc_module *m) {
+  bool searched = false;
+  int64_t bucket = 1;
+  for (msc_func *f = m->first; f; f = f->next) {
+    if (!msc_func_attr(f, "searched")) continue;
+    searched = true;
+    if (shard_bucket_of(f) > bucket) bucket = shard_bucket_of(f); /* of train: other functions have no gradients */
+  }
+  known_plans plans[2] = {{.arena = pass->scratch, .planner = planner_of(pass, m, searched, 1)}, {.arena = pass->scratch}};
+  plans[1].planner = bucket > 1 ? planner_of(pass, m, searched, bucket) : plans[0].planner;
+  for (msc_func *f = m->first; f; f = f->next) MSC_TRY(redistribute(pass, f, plans));
   return true;
 }
