@@ -252,6 +252,8 @@ static int run(cli *c) {
   msc_reshard_plan p;
   int usage = check_usage(c);
   if (usage != CLI_OK) return usage;
+  double launch_us = cli_number(c, "launch", 10);
+  if (!(launch_us >= 0 && launch_us < 1e9)) return cli_usage(c, "--launch: microseconds, from 0 on");
   if (!read_request(c, &q)) return CLI_INPUT;
   if (q.by_ranks && !reshard_same_ranks(&q.from_side, &q.to_side)) return tell_between(c, &q);
   q.options.peak = cli_int(c, "peak", 0);

@@ -50,6 +50,18 @@ plan(["reshard", "--mesh", "x=4", "--shape", "8", "--from", "[{x}]", "--to", "[{
 plan(["reshard", "--mesh", "x=4", "--shape", "", "--from", "[] partial_max={x}", "--to", "[]"], ops="all_reduce", bytes=6)
 plan(["reshard", "--mesh", "x=4", "--shape", "10", "--bytes", "1", "--from", "[{x}]", "--to", "[{}]"], lower_bound=9)
 
+# Many devices, many axes, parts that differ or are empty: an answer soon, and in little memory.
+LARGE = ["--max-memory", "256M", "--mesh"]
+plan(["reshard", *LARGE, "d=65536", "--shape", "50257,768", "--bytes", "2", "--from", "[{d},{}]", "--to", "[{},{d}]"], ops="exchange", bytes=100512, lower_bound=100512)
+plan(["reshard", *LARGE, "d=8", "--shape", "50257,768", "--from", "[{d},{}]", "--to", "[{},{}]"], ops="all_gather", bytes=135109632, lower_bound=135109632)
+plan(["reshard", *LARGE, "d=8", "--shape", "9", "--from", "[{d}]", "--to", "[{}]"], ops="all_gather", bytes=36, lower_bound=36)
+plan(["reshard", *LARGE, "d=1000", "--shape", "1000,1000", "--from", "[{d},{}]", "--to", "[{},{d}]"], ops="all_to_all", bytes=3996)
+plan(["reshard", *LARGE, "a=6,b=8,c=1000", "--shape", "48000,48000", "--from", "[{a,c},{b}] partial={}", "--to", "[{b},{c,a}]"], lower_bound=192000, bytes=192000)
+plan(["reshard", *LARGE, "a=2,b=2,c=2,d=2,e=2,f=2,g=2,h=2", "--shape", "1024,1024,1024,1024", "--bytes", "1", "--from", "[{a,b},{c},{},{}] partial={d,e,f}", "--to", "[{d,c},{b,a},{h},{g}]"],
+     ops="slice reduce_scatter permute all_gather", bytes=47244640256, proven=True)
+plan(["reshard", *LARGE, "a=4,b=4,c=4,d=4,e=4,f=4,g=4,h=4", "--shape", "65536,65536,65536", "--bytes", "4", "--from", "[{a,b,c},{},{f,g}] partial={d,e,h}", "--to", "[{h,g,f},{e,d},{c,b,a}]"],
+     bytes=1099511627776, proven=True)
+
 # Nothing fits, and what cannot be.
 expect([*SUM, "--peak", "100"], 1, "--peak: error: no plan stays within 100 bytes of local memory in and out; the smallest limit that would do is 18874368 [E0118]\n", "")
 plan([*SUM, "--peak", "18874368"], peak_bytes=18874368)
@@ -110,4 +122,5 @@ expect([*PAIR, "--from-ranks", "0..3"], 2, lambda err: "" if "belong together" i
 expect([*PAIR, "--mesh", "x=2"], 2, lambda err: "" if "not both" in err else "usage", "")
 expect([*PAIR, "--rank", "9"], 1, lambda err: "" if "rank 9 is not among the 8 ranks" in err else "message", "")
 
+faulty(2, "msc reshard: error: --launch: microseconds, from 0 on (msc reshard --help)\n", launch="-5")
 expect.done()
