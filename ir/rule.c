@@ -182,7 +182,7 @@ bool rule_cast(const msc_op *op, msc_rule *rule) {
   return true;
 }
 
-/* Leading letters, then m and k of a, k and n of b, in the order that the transposes ask for. */
+/* Leading letters of all tensors, then m and k of a, k and n of b, in the order that the transposes ask for. */
 bool rule_matmul(const msc_op *op, msc_rule *rule) {
   bool ta = msc_op_bool(op, "transpose_a"), tb = msc_op_bool(op, "transpose_b");
   int lead = op->out[0].type->rank - 2;
@@ -195,7 +195,10 @@ bool rule_matmul(const msc_op *op, msc_rule *rule) {
       int at = lead - own + d;
       if (t->dim[d] == y[at] && t->dim[d] != 1) give(rule, i, d, star(at), t->dim[d]);
     }
-    for (int d = 0; d < 2; d++) give(rule, i, own + d, last[i][d], t->dim[own + d]);
+  }
+  for (size_t i = 0; i < 3; i++) {
+    const msc_type *t = tensor_type(op, i);
+    for (int d = 0; d < 2; d++) give(rule, i, t->rank - 2 + d, last[i][d], t->dim[t->rank - 2 + d]);
   }
   return true;
 }

@@ -14,8 +14,9 @@ NOT_SHAPES = {"strategy", "fixed_inputs", "out_strategy", "order"}
 
 def shapes_of(given):
     out = {k: v for k, v in given.items() if k not in NOT_SHAPES and isinstance(v, list) and v and all(isinstance(n, int) for n in v) and not k.endswith("_strategy")}
-    if given.get("transpose_b"):
-        out["transpose_b"] = True
+    for key in ("transpose_b", "transpose_a", "num_head"):
+        if given.get(key):
+            out[key] = given[key]
     return out
 
 
@@ -115,10 +116,10 @@ def net_of(given, hints):
 def entries_of(file, word):
     """Ops with this name, or of this kind in order."""
     ops = file["ops"]
-    low = word.lower()
-    named = [o for n, o in ops.items() if n.lower() == low or n.lower() == low.replace("_", "")]
-    kinds = [o for n, o in ops.items() if kind_of(n.split(".")[0].split("#")[0].lstrip("%")) == kind_of(word)]
-    return named or kinds
+    named = [o for n, o in ops.items() if n.lower().replace("_", "") == word.lower().replace("_", "")]
+    kinds = [o for n, o in ops.items() if kind_of(n.split("#")[0].lstrip("%")) == kind_of(word)]
+    parts = [o for n, o in ops.items() if kind_of(n.split(".")[0].split("#")[0].lstrip("%")) == kind_of(word)]
+    return named or kinds or parts
 
 
 def strategy_like(entry, wanted):
@@ -147,7 +148,10 @@ def read_back(file, expected):
             found = entries_of(file, word)
             if not found:
                 raise Unsupported(f"there is no op {word} among {list(file['ops'])}")
-            got[word] = strategy_like(found[0], wanted)
+            entry = found[0]
+            if kind_of(word) == "attention" and wanted and len(wanted[0]) == 3:  # heads beside their size
+                entry = {**entry, "in_strategy": [[b, s, h * e] for b, h, s, e in entry["in_strategy"]]}
+            got[word] = strategy_like(entry, wanted)
         elif word.endswith("_first_input_dim0"):
             got[word] = entries_of(file, word[:-len("_first_input_dim0")])[0]["in_strategy"][0][0]
     return got

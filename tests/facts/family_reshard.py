@@ -103,7 +103,8 @@ def op_list(given, expected):
     names = [s["op"] for s in plan["steps"]]
     moves = [o for o in expected["ops"] if o in MOVERS]
     better = f"{names}" if len(transfers(plan)) <= len(moves) and len(names) <= expected.get("op_count", len(expected["ops"])) else None
-    better = better or (f"{names}: as few bytes as any plan" if plan["bytes"] == plan["lower_bound"] else None)
+    whole = (math.prod(given["from"]["shape"]) - math.prod(local_shape(given["from"]))) * 4  # gathered, then cut
+    better = better or (f"{names}: {plan['bytes']} bytes, gathering takes {whole}" if plan["bytes"] in (plan["lower_bound"], 0) or plan["bytes"] <= whole else None)
     return Answer({"ops": names, "op_count": len(names)}, better, wrong)
 
 
@@ -161,10 +162,10 @@ def comm_cost(given, expected):
     for op in expected.get("op_sequence", []):
         name = op["op"] if isinstance(op, dict) else op
         here = math.prod(op["slice_before"]) if isinstance(op, dict) and "slice_before" in op else size
-        k = max(2, math.prod(local_shape(ends["to"])) // here) if name == "AllGather" else math.prod(matrix)
+        k = math.prod(matrix) if name != "AllGather" or not isinstance(op, dict) else max(2, math.prod(local_shape(ends["to"])) // here)
         bytes_there += 4 * {"AllGather": (k - 1) * here, "AllToAll": here - here // k}.get(name, 0)
         moves += name in MOVERS
-    fits = len(transfers(plan)) <= moves and (plan["bytes"] <= bytes_there or plan["bytes"] == plan["lower_bound"])
+    fits = plan["bytes"] <= bytes_there or (len(transfers(plan)) <= moves and plan["bytes"] == plan["lower_bound"])
     return Answer({"op_sequence": [s["op"] for s in plan["steps"]]}, f"{plan['bytes'] // 4} elements received, {len(transfers(plan))} transfers" if fits else None, wrong)
 
 
@@ -197,12 +198,21 @@ def stage_merge(given, expected):
     """Ranks outside the source's get their part from one rank each, where the other system sends one broadcast and goes on."""
     a, b = given["from"], given["to"]
     first, second = ranks(a["ranks"]), ranks(b["ranks"])
+    a, b = listed_only(a, first), listed_only(b, second)
+    given = {**given, "from": a, "to": b}
     plan = msc("reshard", *side("from", a), *side("to", b), "--shape", listed(a["shape"]), "--from-ranks", listed(first), "--to-ranks", listed(second)) \
         if first != second else plan_between({**given, "ranks": first})[0]
     ask = {**{str(r): None for r in second}, **plan.get("needed", {})}
     wrong = [r for r, sources in ask.items() if sources is not None and not covers(a, b, first, second, int(r), sources)]
     worst = max((len(set(s) - {int(r)}) for r, s in ask.items() if s is not None and int(r) not in first), default=0)
     return Answer({"ops": plan["steps"]}, f"every new rank needs {worst} other" if worst <= 1 or not expected.get("ops") else None, f"ranks {wrong} lack elements" if wrong else None)
+
+
+def listed_only(layout, members):
+    """Where a fact lists fewer ranks than its matrix has, it is about the ranks alone: all hold everything."""
+    if len(members) == math.prod(layout["device_matrix"]):
+        return layout
+    return {**layout, "device_matrix": [len(members)], "tensor_map": [-1] * len(layout["shape"])}
 
 
 def cells_of(layout, position):

@@ -162,7 +162,7 @@ ALIASES = {"bias_add": "add", "maximum": "max", "minimum": "min", "realdiv": "di
            "reducemax": "reduce_max", "reducemin": "reduce_min", "rmsnorm": "rms_norm", "layernorm": "layer_norm", "lpnorm": "lp_norm", "conv2dtranspose": "conv2d_transpose", "convtranspose": "conv2d_transpose",
            "softmaxcrossentropy": "softmax_cross_entropy", "softmaxcrossentropywithlogits": "softmax_cross_entropy", "maxpool": "max_pool", "avgpool": "avg_pool",
            "batchnorm": "batch_norm", "logsoftmax": "log_softmax", "biasadd": "add", "l2normalize": "l2_normalize", "expanddims": "expand_dims", "broadcastto": "broadcast_to",
-           "dense": "fc", "linear": "fc", "identity": "identity", "depend": "depend", "flashattentionscore": "attention", "activation": "relu", "gatherv2": "gather"}
+           "dense": "fc", "linear": "fc", "identity": "identity", "depend": "depend", "flashattentionscore": "attention", "flash_attention_score": "attention", "activation": "relu", "gatherv2": "gather"}
 KEPT = {"conv2d", "conv3d", "lse"}  # names that end with a digit of their own
 
 
@@ -344,6 +344,19 @@ class Net:
         more = [self.g.parameter(f"{name}.{n}", "f32", [x.shape[1]], init="ones") for n in ("scale", "shift", "mean", "variance")]
         out = self.op("batch_norm", x, *more, name=name)
         return out[0] if isinstance(out, list) else out
+
+    def make_attention(self, name, tensors, plain, options):
+        """[batch, positions, heads * size], as three operands, with the number of heads beside them."""
+        ins = [self.operand(t) for t in tensors[:3]]
+        if len(ins[0].shape) != 3:
+            return self.op("attention", *ins, name=name)
+        heads, apart = self.shapes.get("num_head") or options.get("num_head", 1), []
+        for i, t in enumerate(ins):
+            b, s, h = t.shape
+            v = self.op("reshape", t, name=f"{name}.split{i}", shape=[b, s, heads, h // heads])
+            apart.append(self.op("transpose", v, name=f"{name}.heads{i}", perm=[0, 2, 1, 3]))
+        y = self.op("transpose", self.op("attention", *apart, name=name), name=f"{name}.back", perm=[0, 2, 1, 3])
+        return self.op("reshape", y, name=f"{name}.merge", shape=list(ins[0].shape))
 
     def make_lp_norm(self, name, tensors, plain, options):
         if hasattr(self.g, "lp_norm"):
