@@ -405,6 +405,21 @@ bool grad_dropout(msc_grad_ctx *g, msc_op *op) {
   return give(g, op, 0, with_attrs(g, OP_dropout, 3, (msc_value *[]){dy_of(g), in(op, 1), in(op, 2)}, 2, attrs));
 }
 
+/* The same backward. */
+static bool again(msc_grad_ctx *g, msc_op *op, const char *name, msc_attr_value v, const char *other) {
+  msc_attr attrs[2] = {msc_named(ctx_of(&g->b), name, v)};
+  size_t num = 1;
+  if (other) attrs[num++] = msc_named(ctx_of(&g->b), other, msc_int(msc_op_int(op, other)));
+  msc_value *dy = dy_of(g);
+  return give(g, op, 0, with_attrs(g, (msc_op_kind)op->kind, 1, &dy, num, attrs));
+}
+
+bool grad_reverse(msc_grad_ctx *g, msc_op *op) { return again(g, op, "dims", *msc_op_attr(op, "dims"), NULL); }
+bool grad_roll(msc_grad_ctx *g, msc_op *op) {
+  int64_t n = in(op, 0)->type->dim[msc_op_int(op, "dim") < 0 ? msc_op_int(op, "dim") + in(op, 0)->type->rank : msc_op_int(op, "dim")];
+  return again(g, op, "shift", msc_int(n ? -(msc_op_int(op, "shift") % n) : 0), "dim");
+}
+
 /* ---- matrix products ---- */
 
 static msc_value *product(msc_grad_ctx *g, msc_op_kind kind, msc_value *a, bool transpose_a, msc_value *b, bool transpose_b) {
@@ -484,6 +499,20 @@ bool grad_reduce_max(msc_grad_ctx *g, msc_op *op) {
   msc_value *ties = sum(&g->b, with_attrs(g, OP_cast, 1, &hit, 1, &attr), num, dims, msc_op_bool(op, "keep_dims"));
   msc_value *share = unreduced(g, op, binary(g, OP_div, dy, ties));
   return give(g, op, 0, choose(g, hit, share, scalar(g, x, 0)));
+}
+
+/* dy times the product of the others: y / x without zeros; with one zero, the product of the rest, for that element alone. */
+bool grad_reduce_prod(msc_grad_ctx *g, msc_op *op) {
+  msc_context *ctx = ctx_of(&g->b);
+  msc_value *x = in(op, 0), *zero = scalar(g, x, 0), *one = scalar(g, x, 1), *hit = compare(g, "eq", x, zero);
+  int64_t dims[MSC_MAX_RANK];
+  int num = msc_op_ints(op, "dims", dims, MSC_MAX_RANK);
+  bool keep = msc_op_bool(op, "keep_dims");
+  msc_value *filled = choose(g, hit, one, x), *num_zeros = sum(&g->b, choose(g, hit, one, zero), num, dims, keep);
+  msc_attr attrs[] = {msc_named(ctx, "dims", msc_ints(ctx, (size_t)num, dims)), msc_named(ctx, "keep_dims", msc_bool(keep))};
+  msc_value *rest = mul(g, dy_of(g), with_attrs(g, OP_reduce_prod, 1, &filled, keep ? 2 : 1, attrs));
+  msc_value *without = choose(g, compare(g, "eq", num_zeros, zero), rest, zero), *with_one = choose(g, compare(g, "eq", num_zeros, one), rest, zero);
+  return give(g, op, 0, choose(g, hit, unreduced(g, op, with_one), binary(g, OP_div, unreduced(g, op, without), filled)));
 }
 
 /* ---- rows ---- */

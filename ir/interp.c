@@ -80,6 +80,7 @@ static msc_interp_fn *const kernels[OP_COUNT] = {
     [OP_reduce_mean] = msc_run_reduce,
     [OP_reduce_max] = msc_run_reduce,
     [OP_reduce_min] = msc_run_reduce,
+    [OP_reduce_prod] = msc_run_reduce,
     [OP_softmax] = msc_run_softmax,
     [OP_log_softmax] = msc_run_softmax,
     [OP_softmax_cross_entropy] = msc_run_cross_entropy,

@@ -65,7 +65,9 @@ static double mean_count(const msc_eval *e, int64_t of_shape) {
   return (double)(count ? count->i : of_shape);
 }
 
-static msc_reduction reduction_of(msc_op_kind kind) { return kind == OP_reduce_max ? MSC_MAX : kind == OP_reduce_min ? MSC_MIN : MSC_SUM; }
+static msc_reduction reduction_of(msc_op_kind kind) {
+  return kind == OP_reduce_max ? MSC_MAX : kind == OP_reduce_min ? MSC_MIN : kind == OP_reduce_prod ? MSC_PROD : MSC_SUM;
+}
 
 void msc_run_reduce(msc_eval *e) {
   const msc_piece *x = &e->in[0], *y = &e->out[0];

@@ -84,4 +84,55 @@ bool rule_attention(const msc_op *op, msc_rule *rule) {
   return true;
 }
 
+bool rule_prelu(const msc_op *op, msc_rule *rule) {
+  for (size_t i = 0; i < 3; i += 2)
+    for (int d = 0; d < tensor_type(op, 0)->rank; d++) msc_rule_give(rule, i, d, star(d), tensor_type(op, 0)->dim[d]);
+  if (tensor_type(op, 1)->dim[0] != 1) msc_rule_give(rule, 1, 0, star(1), tensor_type(op, 1)->dim[0]);
+  return true;
+}
+
+/* x [n] -> [(tn)]: what is repeated lies t times one behind the other. */
+bool rule_tile(const msc_op *op, msc_rule *rule) {
+  int64_t repeats[MSC_MAX_RANK];
+  int rank = msc_op_ints(op, "repeats", repeats, MSC_MAX_RANK);
+  for (int d = 0; d < rank; d++) {
+    int64_t n = tensor_type(op, 0)->dim[d];
+    msc_rule_give(rule, 0, d, star(d), n);
+    if (repeats[d] > 1) msc_rule_give(rule, 1, d, (char)('a' + d), repeats[d]);
+    msc_rule_give(rule, 1, d, star(d), n);
+  }
+  return true;
+}
+
+bool rule_stack(const msc_op *op, msc_rule *rule) {
+  int rank = tensor_type(op, op->num_in)->rank, axis = axis_of(op, "axis", rank);
+  rule->linear = rule->joint = op->num_in <= 32;
+  rule->linear_in = op->num_in < 32 ? (1u << op->num_in) - 1 : ~0u;
+  for (size_t i = 0; i < rule->num_tensors; i++)
+    for (int d = 0, s = 0; d < rank; d++) {
+      if (d == axis) continue;
+      msc_rule_give(rule, i, i < op->num_in ? s : d, star(s), tensor_type(op, op->num_in)->dim[d]);
+      s++;
+    }
+  return true;
+}
+
+/* Dimensions whose elements stay where they are. */
+static bool give_others(const msc_op *op, msc_rule *rule, unsigned moved) {
+  for (size_t i = 0; i < 2; i++)
+    for (int d = 0; d < tensor_type(op, 0)->rank; d++)
+      if (!(moved >> d & 1)) msc_rule_give(rule, i, d, star(d), tensor_type(op, 0)->dim[d]);
+  return true;
+}
+
+bool rule_reverse(const msc_op *op, msc_rule *rule) {
+  int64_t dims[MSC_MAX_RANK];
+  unsigned moved = 0;
+  int num = msc_op_ints(op, "dims", dims, MSC_MAX_RANK);
+  for (int i = 0; i < num; i++) moved |= 1u << dims[i];
+  return give_others(op, rule, moved);
+}
+
+bool rule_roll(const msc_op *op, msc_rule *rule) { return give_others(op, rule, 1u << axis_of(op, "dim", tensor_type(op, 0)->rank)); }
+
 bool rule_nll_loss(const msc_op *op, msc_rule *rule) { return rule_cross_entropy(op, rule); }

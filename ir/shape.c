@@ -164,6 +164,8 @@ static bool broadcast_operands(msc_op *op, size_t first, msc_dtype dtype) {
   return shape_set(op, 0, dtype, rank, dim);
 }
 
+bool shape_broadcast(msc_op *op, msc_dtype dtype) { return broadcast_operands(op, 0, dtype); }
+
 bool shape_binary(msc_op *op) {
   MSC_TRY(op->kind == OP_max || op->kind == OP_min || shape_must_be_number(op, 0)); /* on i1 these are or and and */
   MSC_TRY(op->kind != OP_pow || shape_must_be_float(op, 0));
@@ -398,7 +400,7 @@ bool shape_reduce(msc_op *op) {
   int64_t dims[MSC_MAX_RANK], dim[MSC_MAX_RANK];
   int num = msc_op_ints(op, "dims", dims, MSC_MAX_RANK), rank = 0;
   unsigned gone = 0;
-  MSC_TRY(op->kind != OP_reduce_sum || shape_must_be_number(op, 0));
+  MSC_TRY((op->kind != OP_reduce_sum && op->kind != OP_reduce_prod) || shape_must_be_number(op, 0));
   MSC_TRY(op->kind != OP_reduce_mean || shape_must_be_float(op, 0));
   if (num > x->rank) return shape_wrong(op, "dims has %d entries, the operand %d dimensions", num, x->rank);
   for (int i = 0; i < num; i++) {

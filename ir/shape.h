@@ -17,6 +17,9 @@ const char *shape_text(const msc_op *op, const msc_type *t); /* "[2,3]f32" for m
 bool shape_set(msc_op *op, size_t i, msc_dtype dtype, int rank, const int64_t *dim);
 bool shape_set_like(msc_op *op, size_t i, const msc_type *t);
 
+/* All operands broadcast to a result of this element type; theirs are equal. */
+bool shape_broadcast(msc_op *op, msc_dtype dtype);
+
 bool shape_same_dtype(msc_op *op, size_t i, size_t j);
 bool shape_must_be_float(msc_op *op, size_t i);
 bool shape_must_be_number(msc_op *op, size_t i);

@@ -135,3 +135,116 @@ bool shape_attention(msc_op *op) {
   if (op->num_in > 3) MSC_TRY(check_mask(op, (int64_t[]){q->dim[0], q->dim[1], q->dim[2], k->dim[2]}));
   return shape_set(op, 0, q->dtype, 4, (int64_t[]){q->dim[0], q->dim[1], q->dim[2], v->dim[3]});
 }
+
+/* One slope, or one per channel, which is dimension 1. */
+bool shape_prelu(msc_op *op) {
+  const msc_type *x = shape_in(op, 0), *slope = shape_in(op, 1);
+  MSC_TRY(shape_must_be_float(op, 0) && shape_same_dtype(op, 0, 1));
+  int64_t channels = x->rank > 1 ? x->dim[1] : 1;
+  if (slope->rank != 1 || (slope->dim[0] != 1 && slope->dim[0] != channels))
+    return shape_wrong(op, "'slope' is %s, but must be [1], or [%" D "] as there are channels", shape_text(op, slope), channels);
+  return shape_set_like(op, 0, x);
+}
+
+bool shape_clamp(msc_op *op) {
+  double low = msc_op_float(op, "low"), high = msc_op_float(op, "high");
+  MSC_TRY(shape_must_be_float(op, 0));
+  return low <= high ? shape_set_like(op, 0, shape_in(op, 0)) : shape_wrong(op, "low %g is above high %g", low, high);
+}
+
+/* ---- logic ---- */
+
+static bool must_be_logical(msc_op *op, size_t i) {
+  const msc_type *t = shape_in(op, i);
+  return t->dtype == MSC_I1 ? true : shape_wrong(op, "'%s' must be i1, not %s; compare it with something", operand(op, i), msc_dtype_name(t->dtype));
+}
+
+bool shape_logical(msc_op *op) {
+  for (size_t i = 0; i < op->num_in; i++) MSC_TRY(must_be_logical(op, i));
+  return op->num_in == 1 ? shape_set_like(op, 0, shape_in(op, 0)) : shape_broadcast(op, MSC_I1);
+}
+
+bool shape_reduce_logical(msc_op *op) { return must_be_logical(op, 0) && shape_reduce(op); }
+
+bool shape_is_finite(msc_op *op) {
+  const msc_type *x = shape_in(op, 0);
+  return shape_must_be_float(op, 0) && shape_set(op, 0, MSC_I1, x->rank, x->dim);
+}
+
+/* ---- data movement ---- */
+
+/* A dimension of size 1 at axis of the result. */
+bool shape_expand_dims(msc_op *op) {
+  const msc_type *x = shape_in(op, 0);
+  int64_t axis = msc_op_int(op, "axis"), dim[MSC_MAX_RANK + 1];
+  if (axis < -x->rank - 1 || axis > x->rank) return shape_wrong(op, "axis %" D " is not a dimension of a result of rank %d", axis, x->rank + 1);
+  if (axis < 0) axis += x->rank + 1;
+  for (int d = 0; d <= x->rank; d++) dim[d] = d == axis ? 1 : x->dim[d < axis ? d : d - 1];
+  return shape_set(op, 0, x->dtype, x->rank + 1, dim);
+}
+
+/* The dimensions named, each once; -1 after a report. */
+static int named_dims(msc_op *op, int64_t *out_dims, unsigned *out_mask) {
+  const msc_type *x = shape_in(op, 0);
+  int num = msc_op_ints(op, "dims", out_dims, MSC_MAX_RANK);
+  *out_mask = 0;
+  for (int i = 0; i < num; i++) {
+    if (i >= x->rank || out_dims[i] < 0 || out_dims[i] >= x->rank || *out_mask >> out_dims[i] & 1) {
+      shape_wrong(op, "dims must name dimensions of 0..%d once; entry %d is %" D, x->rank - 1, i, i < MSC_MAX_RANK ? out_dims[i] : 0);
+      return -1;
+    }
+    *out_mask |= 1u << out_dims[i];
+  }
+  return num;
+}
+
+bool shape_squeeze(msc_op *op) {
+  const msc_type *x = shape_in(op, 0);
+  int64_t dims[MSC_MAX_RANK], dim[MSC_MAX_RANK];
+  unsigned gone;
+  int rank = 0;
+  MSC_TRY(named_dims(op, dims, &gone) >= 0);
+  for (int d = 0; d < x->rank; d++) {
+    if (!(gone >> d & 1)) dim[rank++] = x->dim[d];
+    else if (x->dim[d] != 1) return shape_wrong(op, "dimension %d of 'x' has %" D " elements, not 1", d, x->dim[d]);
+  }
+  return shape_set(op, 0, x->dtype, rank, dim);
+}
+
+bool shape_tile(msc_op *op) {
+  const msc_type *x = shape_in(op, 0);
+  int64_t repeats[MSC_MAX_RANK], dim[MSC_MAX_RANK];
+  int num = msc_op_ints(op, "repeats", repeats, MSC_MAX_RANK);
+  if (num != x->rank) return shape_wrong(op, "repeats must have one entry per dimension: %d, not %d", x->rank, num);
+  for (int d = 0; d < num; d++) {
+    if (repeats[d] < 1) return shape_wrong(op, "repeats must be 1 or more; entry %d is %" D, d, repeats[d]);
+    if (__builtin_mul_overflow(x->dim[d], repeats[d], &dim[d])) return shape_wrong(op, "result dimension %d would not fit 63 bits", d);
+  }
+  return shape_set(op, 0, x->dtype, num, dim);
+}
+
+bool shape_stack(msc_op *op) {
+  const msc_type *x = op->num_in ? shape_in(op, 0) : NULL;
+  int64_t dim[MSC_MAX_RANK + 1], axis = msc_op_int(op, "axis");
+  if (!x) return shape_wrong(op, "needs an operand");
+  for (size_t i = 1; i < op->num_in; i++) {
+    const msc_type *t = shape_in(op, i);
+    bool same = t->dtype == x->dtype && t->rank == x->rank && !memcmp(t->dim, x->dim, sizeof *t->dim * (size_t)t->rank);
+    if (!same) return shape_wrong(op, "operand %zu is %s, but operand 0 %s", i, shape_text(op, t), shape_text(op, x));
+  }
+  if (axis < -x->rank - 1 || axis > x->rank) return shape_wrong(op, "axis %" D " is not a dimension of a result of rank %d", axis, x->rank + 1);
+  if (axis < 0) axis += x->rank + 1;
+  for (int d = 0; d <= x->rank; d++) dim[d] = d == axis ? op->num_in : x->dim[d < axis ? d : d - 1];
+  return shape_set(op, 0, x->dtype, x->rank + 1, dim);
+}
+
+bool shape_reverse(msc_op *op) {
+  int64_t dims[MSC_MAX_RANK];
+  unsigned mask;
+  return named_dims(op, dims, &mask) >= 0 && shape_set_like(op, 0, shape_in(op, 0));
+}
+
+bool shape_roll(msc_op *op) {
+  int dim;
+  return axis_attr(op, "dim", &dim) && shape_set_like(op, 0, shape_in(op, 0));
+}

@@ -97,7 +97,7 @@ static msc_value *same_as(const msc_op *op) {
     case OP_slice: return all_ints(op, "start", 0) && all_ints(op, "stride", 1) ? in(op, 0) : NULL;
     case OP_pad: return all_ints(op, "low", 0) && all_ints(op, "high", 0) && all_ints(op, "stride", 1) ? in(op, 0) : NULL;
     case OP_concat: case OP_split: return op->num_in == 1 && op->num_out == 1 ? in(op, 0) : NULL;
-    case OP_reduce_sum: case OP_reduce_mean: case OP_reduce_max: case OP_reduce_min: {
+    case OP_reduce_sum: case OP_reduce_mean: case OP_reduce_max: case OP_reduce_min: case OP_reduce_prod: {
       int64_t dims[MSC_MAX_RANK];
       return msc_op_ints(op, "dims", dims, MSC_MAX_RANK) == 0 ? in(op, 0) : NULL;
     }

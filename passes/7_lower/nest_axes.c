@@ -206,7 +206,7 @@ static void join_op(msc_nester *n, const msc_op *op) {
     case OP_matmul: case OP_batch_matmul: join_matmul(n, op, in[0], in[1], y); break;
     case OP_conv2d: case OP_conv2d_transpose: case OP_conv2d_weight_grad: case OP_max_pool: case OP_max_pool_index: case OP_max_pool_grad: case OP_avg_pool:
     case OP_avg_pool_grad: case OP_unfold: case OP_fold: join_windowed(n, op, y); break;
-    case OP_reduce_sum: case OP_reduce_mean: case OP_reduce_max: case OP_reduce_min: join_reduce(n, op, in[0], y); break;
+    case OP_reduce_sum: case OP_reduce_mean: case OP_reduce_max: case OP_reduce_min: case OP_reduce_prod: join_reduce(n, op, in[0], y); break;
     case OP_softmax_cross_entropy: join_left(n, in[0], in[1]), join_left(n, in[0], y); break;
     case OP_softmax_cross_entropy_grad: join_left(n, in[0], in[1]), join_left(n, in[0], in[2]), join_left(n, in[0], y); break;
     default: /* elementwise, softmax, optimizers: all operands broadcast to all results */

@@ -453,7 +453,7 @@ static uint16_t expand(msc_nester *n, int y, const msc_view *view) {
     case OP_matmul: case OP_batch_matmul: return msc_nest_matmul(n, op, y, view);
     case OP_conv2d: case OP_conv2d_transpose: case OP_conv2d_weight_grad: case OP_max_pool: case OP_max_pool_index: case OP_max_pool_grad: case OP_avg_pool:
     case OP_avg_pool_grad: case OP_unfold: case OP_fold: return msc_nest_windowed(n, op, view);
-    case OP_reduce_sum: case OP_reduce_mean: case OP_reduce_max: case OP_reduce_min: return msc_nest_reduce_op(n, op, y, view);
+    case OP_reduce_sum: case OP_reduce_mean: case OP_reduce_max: case OP_reduce_min: case OP_reduce_prod: return msc_nest_reduce_op(n, op, y, view);
     case OP_softmax: case OP_log_softmax: return msc_nest_softmax(n, op, view);
     case OP_softmax_cross_entropy: return msc_nest_cross_entropy(n, op, view);
     case OP_softmax_cross_entropy_grad: return msc_nest_cross_entropy_grad(n, op, view);

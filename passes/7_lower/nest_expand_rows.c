@@ -9,6 +9,7 @@ static msc_dtype dtype_of(const msc_nester *n, uint16_t x) { return (msc_dtype)n
 /* `over` axes of x are reduced.  Along an axis on which x is constant nothing needs to run. */
 uint16_t msc_nest_reduce(msc_nester *n, int kind, uint16_t x, uint16_t over) {
   uint16_t idle = over & (uint16_t)~n->instr[x].axes;
+  if (idle && kind == MSC_PROD) return msc_nest_refuse(n, "a product of equal factors needs them one by one");
   for (int i = 0; i < MSC_NEST_AXES && kind == MSC_SUM; i++)
     if (idle >> i & 1) x = msc_nest_op(n, NEST_MUL, x, msc_nest_cast(n, msc_nest_dim(n, n->extent[i]), dtype_of(n, x)));
   over &= (uint16_t)~idle;
@@ -67,7 +68,7 @@ uint16_t msc_nest_reduce_op(msc_nester *n, const msc_op *op, int y, const msc_vi
   }
   uint16_t over = open_dims(n, x, gone, &at), v = msc_nest_eval(n, x, &at);
   if (n->failed) return 0;
-  msc_reduction kind = op->kind == OP_reduce_max ? MSC_MAX : op->kind == OP_reduce_min ? MSC_MIN : MSC_SUM;
+  msc_reduction kind = op->kind == OP_reduce_max ? MSC_MAX : op->kind == OP_reduce_min ? MSC_MIN : op->kind == OP_reduce_prod ? MSC_PROD : MSC_SUM;
   v = msc_nest_reduce(n, kind, v, over);
   return op->kind == OP_reduce_mean ? divided(n, v, count_of(op, local)) : v;
 }

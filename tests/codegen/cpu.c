@@ -9,11 +9,11 @@
 /* One kernel of every kind that could ask for help from outside. */
 static void add_everything(kernel_run *k) {
   static const char *const types[] = {"f32", "f64", "f16", "bf16"};
-  static const char *const ops[] = {"exp", "log", "tanh", "erf", "sigmoid", "sqrt", "relu"};
+  static const char *const ops[] = {"exp", "log", "tanh", "erf", "sigmoid", "sqrt", "relu", "floor", "ceil", "round"};
   for (size_t t = 0; t < 4; t++) {
     char in[32], two[64];
     snprintf(in, sizeof in, "70x%s", types[t]), snprintf(two, sizeof two, "70x%s 70x%s", types[t], types[t]);
-    for (size_t i = 0; i < 7; i++) kernels_add_op(k, ops[i], in, "", 1, 1, 2);
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) kernels_add_op(k, ops[i], in, "", 1, 1, 2);
     kernels_add_op(k, "pow", two, "", 1, 1, 2);
     kernels_add_op(k, "cast", in, "dtype=ui64", 1, 1, 2);
     kernels_add_op(k, "cast", in, "dtype=i8", 1, 1, 2);

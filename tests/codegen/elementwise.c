@@ -16,7 +16,7 @@ static const char *typed(kernel_run *k, const char *shapes, const char *dtype) {
 }
 
 static void test_unary(void **state) {
-  static const char *const of_floats[] = {"tanh", "erf", "sigmoid", "silu", "exp"}, *const of_numbers[] = {"neg", "relu", "abs", "sign"}, *const positive[] = {"log", "sqrt", "rsqrt"};
+  static const char *const of_floats[] = {"tanh", "erf", "sigmoid", "silu", "exp", "sin", "cos", "floor", "ceil", "round"}, *const of_numbers[] = {"neg", "relu", "abs", "sign"}, *const positive[] = {"log", "sqrt", "rsqrt"};
   static const char *const shapes[] = {"$", "1x$", "7x$", "17x$", "1000x$", "0x$", "3x5x$"};
   kernel_run *k = kernels_new(NULL);
   (void)state;

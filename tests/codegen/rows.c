@@ -29,7 +29,9 @@ static void test_reduce(void **state) {
   };
   kernel_run *k = kernels_new(NULL);
   (void)state;
-  for (size_t s = 0; s < COUNT(shapes); s++)
+  for (size_t s = 0; s < COUNT(shapes); s++) {
+    add(k, "reduce_prod", typed(k, shapes[s][0], floats[s % COUNT(floats)]), shapes[s][1], 0.99, 1.01);
+    add(k, "reduce_prod", typed(k, shapes[s][0], "i32"), shapes[s][1], -2, 4);
     for (size_t i = 0; i < COUNT(ops); i++) {
       for (size_t t = 0; t < COUNT(floats) && (t == 0 || s % 4 == i); t++) add(k, ops[i], typed(k, shapes[s][0], floats[t]), shapes[s][1], -3, 5);
       if (i == 1 || s % 3) continue;
@@ -37,6 +39,7 @@ static void test_reduce(void **state) {
       add(k, ops[i], typed(k, shapes[s][0], "ui8"), shapes[s][1], 0, 9);
       if (i > 1) add(k, ops[i], typed(k, shapes[s][0], "i1"), shapes[s][1], 0, 9);
     }
+  }
   check(k);
 }
 

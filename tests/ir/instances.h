@@ -142,6 +142,32 @@ static const instance instances[] = {
     {"reduce_max", "8x6x4xT", "dims=1", "dfi", 1, 0},
     {"reduce_max", "8x6xT", "dims=0,1", "df", 1, 0},
     {"reduce_min", "8x6xT", "dims=0", "dfu", 1, 0},
+    {"reduce_prod", "8x6x4xT", "dims=1", "d", 1, 0},
+    {"reduce_prod", "4x6xT", "dims=0 keep_dims=true", "i", 1, 5},
+    {"reduce_any", "8x6xT", "dims=1", "b", 1, 0},
+    {"reduce_all", "8x6xT", "dims=0 keep_dims=true", "b", 1, 0},
+    {"leaky_relu", "8x6xT", "slope=0.25", "df", 1, 0},
+    {"elu", "8x6xT", "alpha=0.5", "d", 1, 0},
+    {"prelu", "4x6x2xT 6xT", "", "df", 1, 0},
+    {"prelu", "8x6xT 1xT", "", "d", 1, 0},
+    {"softplus", "8x6xT", "", "df", 1, 0},
+    {"hard_sigmoid", "8x6xT", "", "d", 1, 0},
+    {"hard_swish", "8x6xT", "", "df", 1, 0},
+    {"mish", "8x6xT", "", "d", 1, 0},
+    {"clamp", "8x6xT", "low=-1 high=1.5", "df", 1, 0},
+    {"mod", "8x6xT 6xT", "", "d", 1, 0},
+    {"logical_and", "8x6xT 6xT", "", "b", 1, 0},
+    {"logical_or", "8x6xT 8x6xT", "", "b", 1, 0},
+    {"logical_xor", "8x6xT 8x1xT", "", "b", 1, 0},
+    {"logical_not", "8x6xT", "", "b", 1, 0},
+    {"is_finite", "8x6xT", "", "f", 1, 0},
+    {"expand_dims", "8x6xT", "axis=1", "df", 1, 0},
+    {"squeeze", "8x1x6x1xT", "dims=1,3", "df", 1, 0},
+    {"tile", "8x6xT", "repeats=1,2", "df", 1, 0},
+    {"tile", "4x6xT", "repeats=2,1", "i", 1, 0},
+    {"stack", "8x6xT 8x6xT 8x6xT", "axis=1", "df", 1, 0},
+    {"reverse", "8x6xT", "dims=1", "df", 1, 0},
+    {"roll", "8x6xT", "dim=0 shift=3", "df", 1, 0},
     {"softmax", "8x6xT", "", "df", 1, 0},
     {"softmax", "8x6x4xT", "axis=1", "d", 1, 0},
     {"log_softmax", "8x6xT", "axis=0", "df", 1, 0},
@@ -190,7 +216,7 @@ static inline const char *with_dtype(msc_arena *a, const char *text, const char 
 
 /* Is the op defined for positive operands only, or kept away from a pole? */
 static inline bool wants_positive(const char *op) {
-  static const char *const ops[] = {"log", "sqrt", "rsqrt", "pow", "adam", "adamw", "lamb_moments", "div", "batch_norm"};
+  static const char *const ops[] = {"log", "sqrt", "rsqrt", "pow", "adam", "adamw", "lamb_moments", "div", "batch_norm", "mod"};
   for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
     if (strcmp(ops[i], op) == 0) return true;
   return false;

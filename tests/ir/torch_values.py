@@ -54,6 +54,16 @@ row("glu", "activation=sigmoid gate_first=false", (p,), F.glu(p))
 row("glu", "", (p,), F.silu(p[:, :2]) * p[:, 2:])
 row("glu", "activation=gelu_tanh", (p,), F.gelu(p[:, :2], approximate="tanh") * p[:, 2:])
 
+a = x(9)
+row("leaky_relu", "slope=0.25", (a,), F.leaky_relu(a, 0.25))
+row("elu", "alpha=0.5", (a,), F.elu(a, 0.5))
+row("softplus", "", (a * 8,), torch.logaddexp(a * 8, torch.zeros((), dtype=T)))
+row("hard_sigmoid", "", (a * 4,), F.hardsigmoid(a * 4))
+row("hard_swish", "", (a * 4,), F.hardswish(a * 4))
+row("mish", "", (a,), F.mish(a))
+a, s = x(2, 3, 2), x(3)
+row("prelu", "", (a, s), F.prelu(a, s))
+
 # rotary: the formulas of the papers, written out
 a = x(1, 3, 4)
 angle = torch.arange(3, dtype=T)[:, None] * 100.0 ** (-torch.arange(2, dtype=T) * 2 / 4)

@@ -422,13 +422,14 @@ static inline msc_value *make_dropout(random_graph *g, msc_value *x) {
 /* ---- reductions and rows ---- */
 
 static inline msc_value *make_reduce(random_graph *g, msc_value *x) {
-  static const msc_op_kind kinds[] = {OP_reduce_sum, OP_reduce_mean, OP_reduce_max, OP_reduce_min};
+  static const msc_op_kind kinds[] = {OP_reduce_sum, OP_reduce_mean, OP_reduce_max, OP_reduce_min, OP_reduce_prod};
   int64_t dims[MSC_MAX_RANK];
-  int num = 0;
+  int num = 0, pick = below(g, 5);
   for (int d = g->keep_batch ? 1 : 0; d < x->type->rank; d++)
     if (chance(g, 40)) dims[num++] = d;
   msc_attr attrs[] = {ints(g, "dims", num, dims), boolean(g, "keep_dims", chance(g, 40))};
-  msc_value *v = op_with(g, kinds[below(g, 4)], 1, &x, 2, attrs);
+  msc_value *of = pick == 4 ? positive(g, unary(g, OP_tanh, x)) : x;
+  msc_value *v = op_with(g, kinds[pick], 1, &of, 2, attrs);
   return v && v->type->rank == 0 ? binary(g, OP_mul, v, x) : v;
 }
 

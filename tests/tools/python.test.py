@@ -71,6 +71,7 @@ yes = g.compare(x, row, "lt")
 images, kernels = g.reshape(x, [2, 4, 4, 6]), g.parameter("k", "f32", [6, 2, 3, 2])
 y = g.conv2d(images, kernels, stride=[2, 1], padding=[1, 0, 0, 1], groups=2)
 position = g.max_pool_index(images, [2, 2], stride=[2, 2])
+one4 = g.constant([1, 2, 3, 4.5])
 heads = g.reshape(x, [8, 2, 2, 6])
 outputs = [
     g.iota(msc.Type("i64", (3, 2)), dim=1), x + row, row - x, x * one, x / row, g.max(x, row), g.min(x, x), g.pow(x, one), yes, g.select(yes, x, row), -x,
@@ -89,7 +90,10 @@ outputs = [
     g.batch_matmul(x, x, transpose_b=True), g.matmul(m, n, transpose_a=True, transpose_b=True), g.reduce_sum(x, [0, 2]), g.reduce_mean(x, [1], keep_dims=True),
     g.reduce_max(x, []), g.reduce_min(x, [0, 1, 2]), g.softmax(x), g.log_softmax(x, axis=0), g.softmax_cross_entropy(x, i, reduction="none"),
     g.softmax_cross_entropy_grad(x, i, scalar), g.mean_absolute_error(x, x, reduction="none"),
-    g.mean_squared_error(x, -x), g.sigmoid_cross_entropy(x, x), g.nll_loss(x, i), g.sin(x), g.cos(x), g.floor(x), g.ceil(x), g.round(x),
+    g.reduce_prod(x, [1]), g.reduce_any(yes, [0]), g.reduce_all(yes, [0, 1], keep_dims=True), g.leaky_relu(x), g.elu(x, alpha=0.5), g.prelu(x, one4), g.softplus(x),
+    g.hard_sigmoid(x), g.hard_swish(x), g.mish(x), g.clamp(x, -1, 1), g.mod(x, row), g.logical_and(yes, yes), g.logical_or(yes, yes), g.logical_xor(yes, yes),
+    g.logical_not(yes), g.is_finite(x), g.expand_dims(x, -1), g.squeeze(g.expand_dims(x, 0), [0]), g.tile(x, [1, 2, 3]), g.stack([x, x], axis=1), g.reverse(x, [0]),
+    g.roll(x, -1, 2), g.mean_squared_error(x, -x), g.sigmoid_cross_entropy(x, x), g.nll_loss(x, i), g.sin(x), g.cos(x), g.floor(x), g.ceil(x), g.round(x),
     g.layer_norm(x, gamma=row, beta=row), g.layer_norm(x, axis=1, eps=1e-3), g.rms_norm(x, gamma=row), g.l2_normalize(x), g.group_norm(x, groups=2),
     *g.batch_norm(x, row, row, row, row, axis=-1), g.glu(x, activation="gelu"), g.rotary(x, interleaved=True),
     g.attention(heads, heads, heads, causal=True), g.attention(heads, heads, heads, mask=g.constant(0.0)), g.sgd(-m, m, 0.5), *g.momentum(-m, -m, m, lr=0.1, momentum=0.9),

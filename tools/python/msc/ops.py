@@ -86,6 +86,29 @@ cumprod_grad  | x dy | dx | axis:int=-1 exclusive:bool=false reverse:bool=false 
 einsum        | x* | y | equation:str | einsum
 argmax        | x | y | axis:int=-1 keep_dims:bool=false dtype:str=i32 | argmax
 argmin        | x | y | axis:int=-1 keep_dims:bool=false dtype:str=i32 | argmax
+reduce_prod   | x | y | dims:ints keep_dims:bool=false | reduce
+reduce_any    | x | y | dims:ints keep_dims:bool=false | reduce
+reduce_all    | x | y | dims:ints keep_dims:bool=false | reduce
+leaky_relu    | x | y | slope:float=0.01 | same
+elu           | x | y | alpha:float=1 | same
+prelu         | x slope | y | | same
+softplus      | x | y | | same
+hard_sigmoid  | x | y | | same
+hard_swish    | x | y | | same
+mish          | x | y | | same
+clamp         | x | y | low:float high:float | same
+mod           | a b | y | | broadcast
+logical_and   | a b | y | | broadcast
+logical_or    | a b | y | | broadcast
+logical_xor   | a b | y | | broadcast
+logical_not   | x | y | | same
+is_finite     | x | y | | compare
+expand_dims   | x | y | axis:int | expand_dims
+squeeze       | x | y | dims:ints | squeeze
+tile          | x | y | repeats:ints | tile
+stack         | x* | y | axis:int=0 | stack
+reverse       | x | y | dims:ints | same
+roll          | x | y | dim:int shift:int | same
 softmax       | x | y | axis:int=-1 | same
 log_softmax   | x | y | axis:int=-1 | same
 softmax_cross_entropy | logits labels | loss | reduction:str=mean | rows_loss
@@ -393,6 +416,37 @@ def _rows_loss(types, attrs, mesh):
 
 def _elements_loss(types, attrs, mesh):
     return [Type(types[0].dtype, types[0].dims if attrs.get("reduction") == "none" else ())]
+
+
+def _expand_dims(types, attrs, mesh):
+    dims, axis = types[0].dims, attrs["axis"]
+    if not -len(dims) - 1 <= axis <= len(dims):
+        raise Error(f"axis {axis} is not a dimension of a result of rank {len(dims) + 1}")
+    axis += (len(dims) + 1) * (axis < 0)
+    return [Type(types[0].dtype, dims[:axis] + (1,) + dims[axis:])]
+
+
+def _squeeze(types, attrs, mesh):
+    dims, gone = types[0].dims, set(attrs["dims"])
+    for d in gone:
+        if dims[_at(dims, d, "dims:")] not in (1, -1):
+            raise Error(f"dimension {d} of {list(dims)} is not 1")
+    return [Type(types[0].dtype, tuple(n for i, n in enumerate(dims) if i not in gone))]
+
+
+def _tile(types, attrs, mesh):
+    dims, repeats = types[0].dims, attrs["repeats"]
+    if len(dims) != len(repeats):
+        raise Error(f"repeats {list(repeats)} must have one entry per dimension of {list(dims)}")
+    return [Type(types[0].dtype, tuple(-1 if n < 0 else n * k for n, k in zip(dims, repeats)))]
+
+
+def _stack(types, attrs, mesh):
+    axis, rank = attrs.get("axis", 0), len(types[0].dims) + 1
+    if not -rank <= axis < rank:
+        raise Error(f"axis {axis} is not a dimension of a result of rank {rank}")
+    axis += rank * (axis < 0)
+    return [Type(types[0].dtype, types[0].dims[:axis] + (len(types),) + types[0].dims[axis:])]
 
 
 def _batch_norm(types, attrs, mesh):
