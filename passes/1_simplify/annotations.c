@@ -18,7 +18,7 @@ static const annotation of_ops[] = {
   {"recompute", FALSE_ONLY},
   {"mp_comm_recompute", ALL}, {"parallel_optimizer_comm_recompute", ALL}, /* say more about recompute */
   {"comm_fusion", ZERO_ONLY}, /* never fused */
-  {"manual_split", NONE},
+  {"manual_split", ALL},
   {"primitive_target", ON_CPU},
   {"cross_batch", ALL}, {"shard", FALSE_ONLY},
   {"memory_limit", NONE}, {"max_bytes", NONE},

@@ -112,6 +112,11 @@ void shard_lay_ops(msc_pass_ctx *pass, shard_graph *g);
  * report with a legal strategy. */
 bool shard_tuple_parts(const shard_graph *g, int group, int64_t *out_parts);
 
+/* ---- manual_split.c ---- */
+
+/* Annotation manual_split of gathers, said by in_layout.  Reports every fault. */
+bool shard_manual_splits(shard_graph *g);
+
 /* ---- layout_form.c ---- */
 
 /* The layouts of the leader's in_layout and out_layout, by tensor; NULL: not given. */

@@ -17,8 +17,8 @@ typedef struct {
   shard_pin *pins;
 } annotating;
 
-static const char *const annotations[] = {"in_strategy", "in_layout", "out_strategy", "out_layout"};
-enum { NUM_ANNOTATIONS = 4 };
+static const char *const annotations[] = {"in_strategy", "in_layout", "out_strategy", "out_layout", "manual_split"};
+enum { NUM_ANNOTATIONS = 5 };
 
 /* ---- parts to digits ---- */
 
@@ -389,6 +389,7 @@ bool pass_strategies(msc_pass_ctx *pass, msc_module *m) {
   MSC_TRY(set_mesh(pass, m, f) && check_arguments(f, pass->scratch));
   MSC_TRY(shard_graph_of(pass, f, &an.g));
   if (mode == MSC_DATA_PARALLEL || mode == MSC_STAND_ALONE) ignore_strategies(&an, msc_config_text(pass->config, MSC_KEY_parallel_mode));
+  MSC_TRY(shard_manual_splits(&an.g));
   const char *file = msc_config_text(pass->config, MSC_KEY_strategy_ckpt_load_file);
   if (file) MSC_TRY(msc_strategy_load(&an.g, file));
   MSC_TRY(read_strategies(&an));

@@ -14,15 +14,16 @@ MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fixtures")
 TOLERANCE = 1e-4  # relative
 
-# What each network runs on: ranks and configuration, and the strategy of its first op of a kind.  Replicas whose gradients are averaged train as one rank does.
+# What each network runs on: ranks and configuration, and an annotation of its first op of a kind.  Replicas whose gradients are averaged train as one rank does.
 ONE = (1, [])
 REPLICAS = (2, ["parallel_mode=data_parallel", "gradients_mean=true"])
 GLOBAL = (4, ["parallel_mode=semi_auto_parallel"])
 SEARCHED = (4, ["parallel_mode=auto_parallel", "search_mode=sharding_propagation"])
-TABLE_ROWS = (4, ["parallel_mode=semi_auto_parallel", "strict_parameter_layout=false"], "gather", "[[4, 1], [1, 1]]")
-RUNS = {"ffn": [ONE, SEARCHED], "tied": [ONE, GLOBAL, TABLE_ROWS], "sgd": [ONE, REPLICAS], "adamw": [ONE, REPLICAS, GLOBAL]}
+TABLE_ROWS = (4, ["parallel_mode=semi_auto_parallel", "strict_parameter_layout=false"], "gather", "in_strategy = [[4, 1], [1, 1]]")
+UNEQUAL_ROWS = (*TABLE_ROWS[:3], "manual_split = [5, 2, 8, 1]")
+RUNS = {"ffn": [ONE, SEARCHED], "tied": [ONE, GLOBAL, TABLE_ROWS, UNEQUAL_ROWS], "sgd": [ONE, REPLICAS], "adamw": [ONE, REPLICAS, GLOBAL]}
 SPLIT = ["parallel_mode=auto_parallel", "search_mode=sharding_propagation"]
-RUNS["resnet"] = [ONE, GLOBAL, (4, SPLIT, "conv2d", "[[1, 1, 4, 1], [1, 1, 1, 1]]"), (4, SPLIT, "conv2d", "[[2, 1, 2, 1], [1, 1, 1, 1]]")]
+RUNS["resnet"] = [ONE, GLOBAL, (4, SPLIT, "conv2d", "in_strategy = [[1, 1, 4, 1], [1, 1, 1, 1]]"), (4, SPLIT, "conv2d", "in_strategy = [[2, 1, 2, 1], [1, 1, 1, 1]]")]
 DEFAULT = [ONE, GLOBAL]
 
 
@@ -43,7 +44,7 @@ def call(words):
 
 def with_strategy(network, folder, kind, strategy):
     with open(network.path) as file:
-        text = re.sub(rf'("msc.{kind}"\(.*?\)) (?:{{(.*)}} )?:', rf"\1 {{in_strategy = {strategy}, \2}} :", file.read(), count=1).replace(", }", "}")
+        text = re.sub(rf'("msc.{kind}"\(.*?\)) (?:{{(.*)}} )?:', rf"\1 {{{strategy}, \2}} :", file.read(), count=1).replace(", }", "}")
     path = os.path.join(folder, f"{network.name}.{kind}.mlir")
     with open(path, "w") as out:
         out.write(text)

@@ -4,9 +4,8 @@ module {
   // expected-error @below {{argument 'x': there is no annotation 'msc.rolle'; did you mean 'msc.role'?}}
   "msc.func"() ({
   ^bb0(%x: tensor<4x6xi32>, %w: tensor<8x4xf32>):
-    // expected-error @below {{gather: annotation manual_split = [3, 5] is not supported yet}}
     // expected-error @below {{gather: annotation primitive_target = "GPU" is not supported yet}}
-    %0 = "msc.gather"(%w, %x) {manual_split = [3, 5], primitive_target = "GPU"} : (tensor<8x4xf32>, tensor<4x6xi32>) -> tensor<4x6x4xf32>
+    %0 = "msc.gather"(%w, %x) {primitive_target = "GPU"} : (tensor<8x4xf32>, tensor<4x6xi32>) -> tensor<4x6x4xf32>
     // expected-error @below {{reduce_sum: there is no attribute or annotation 'in_stratgy'; did you mean 'in_strategy'?}}
     // expected-error @below {{reduce_sum: there is no attribute or annotation 'keep_dim'; did you mean 'keep_dims'?}}
     %1 = "msc.reduce_sum"(%0) {dims = [1], in_stratgy = [[2, 1, 1]], keep_dim = true} : (tensor<4x6x4xf32>) -> tensor<4x4xf32>

@@ -1,0 +1,67 @@
+/* manual_split: rows of a gather's table per part, (10,20,30,4), in; the same said by in_layout out.  A rank gives zeros for rows of
+ * others, and the sum over the parts is finished where the result is used, whatever indices a rank has. */
+#include "passes/3_shard/shard.h"
+
+enum { MAX_PARTS = 4096 };
+
+static bool wrong(const msc_op *op, const char *why) { return msc_op_error(op, MSC_E_STRATEGY, "manual_split: %s", why); }
+
+/* The axes whose parts these are: all of them, or the first one of that size. */
+static const char *axes_of(const shard_graph *g, int num) {
+  const char *all = "";
+  for (int a = 0; a < g->mesh->num_axes; a++)
+    all = msc_arena_printf(g->arena, "%s%s%s", all, a ? "," : "", g->mesh->axis[a].name);
+  if (msc_mesh_size(g->mesh) == num) return all;
+  for (int a = 0; a < g->mesh->num_axes; a++)
+    if (g->mesh->axis[a].size == num) return g->mesh->axis[a].name;
+  return NULL;
+}
+
+/* A strategy given beside it must have as many parts of the rows. */
+static bool strategy_agrees(const msc_op *op, int num) {
+  const msc_attr_value *v = msc_op_attr(op, "in_strategy");
+  if (!v) return true;
+  const msc_attr_value *table = v->kind == MSC_ATTR_LIST && v->list.num ? &v->list.v[0] : NULL;
+  if (table && table->kind == MSC_ATTR_LIST && table->list.num && table->list.v[0].kind == MSC_ATTR_INT && table->list.v[0].i == num) return true;
+  return wrong(op, "its number of parts is not that of in_strategy's first entry, the rows of the table");
+}
+
+static const char *whole(msc_arena *arena, const char *first, int rank) {
+  const char *text = msc_arena_printf(arena, "[%s", first ? first : rank ? "{}" : "");
+  for (int d = 1; d < rank; d++) text = msc_arena_printf(arena, "%s,{}", text);
+  return msc_arena_printf(arena, "%s]", text);
+}
+
+static bool rewrite(const shard_graph *g, msc_op *op) {
+  const msc_type *table = op->in[0].value->type;
+  int64_t *rows = msc_new_array(g->arena, int64_t, MAX_PARTS), sum = 0;
+  int num = msc_op_ints(op, "manual_split", rows, MAX_PARTS);
+  if (op->kind != OP_gather) return wrong(op, "only gather takes it");
+  if (msc_op_int(op, "axis") != 0) return wrong(op, "the gather must be along axis 0");
+  if (num < 1 || num > MAX_PARTS) return wrong(op, "a list of 1 to 4096 numbers of rows is expected");
+  const char *axes = axes_of(g, num), *parts = "";
+  for (int i = 0; i < num; i++) {
+    if (rows[i] < 1 || __builtin_add_overflow(sum, rows[i], &sum)) return wrong(op, "every part must have at least one row");
+    parts = msc_arena_printf(g->arena, "%s%s%" PRId64, parts, i ? "," : "", rows[i]);
+  }
+  if (sum != table->dim[0])
+    return msc_op_error(op, MSC_E_STRATEGY, "manual_split: the parts have %" PRId64 " rows together, the table has %" PRId64, sum, table->dim[0]);
+  if (!axes) return msc_op_error(op, MSC_E_STRATEGY, "manual_split: %d parts are neither the %" PRId64 " devices nor an axis of the mesh %s", num, msc_mesh_size(g->mesh), msc_mesh_print(g->arena, g->mesh));
+  if (msc_op_attr(op, "in_layout")) return wrong(op, "in_layout is given, too; one of them decides");
+  MSC_TRY(strategy_agrees(op, num));
+  const char *first = msc_arena_printf(g->arena, "{%s}/(%s)", axes, parts);
+  msc_attr_value layout[2] = {msc_str(g->ctx, whole(g->arena, num > 1 ? first : NULL, table->rank)), msc_str(g->ctx, whole(g->arena, NULL, op->in[1].value->type->rank))};
+  msc_op_set(op, "in_layout", msc_list(g->ctx, 2, layout));
+  msc_op_unset(op, "in_strategy");
+  return true;
+}
+
+bool shard_manual_splits(shard_graph *g) {
+  bool ok = true;
+  for (msc_op *op = g->func->body->first; op; op = op->next) {
+    if (!msc_op_attr(op, "manual_split")) continue;
+    ok &= rewrite(g, op);
+    msc_op_unset(op, "manual_split");
+  }
+  return ok;
+}
