@@ -214,10 +214,19 @@ def properties(net, file, expected):
     return {"property": f"one tensor in several layouts: {several}" if several else expected["property"]}
 
 
+def propagate_resnet(given, expected):
+    words = {"final_matmul": ["MatMul"], "matmul": ["MatMul"], "squeeze": ["squeeze"], "loss_reduce": ["ReduceSum", "ReduceMax"]}
+    hints = {name: {"in_strategy": s} for word, s in given.get("fixed", {}).items() for name in words.get(word, [word])}
+    net = Net()
+    net.resnet50(given["batch"], given["classes"], hints)
+    file = net.strategies(*PROPAGATION, f"device_num={given['devices']}")
+    return Answer(read_back(file, expected))
+
+
 @family("propagation.*")
 def propagate(given, expected):
-    if kind_of(given["net"].split()[0].lower()) == "resnet50":
-        raise Unsupported("the network resnet50")
+    if given["net"].split()[0].lower() == "resnet50":
+        return propagate_resnet(given, expected)
     return choose(given, expected, PROPAGATION)
 
 

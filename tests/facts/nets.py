@@ -402,6 +402,29 @@ class Net:
         self.g.output("out", value)
         return value
 
+    def resnet50(self, batch, classes, hints, image=224):
+        """The network of msc.models under a loss that is written out; its parts are called as facts call them."""
+        try:
+            from msc.models.residual import bottleneck, conv
+        except ImportError:
+            raise Unsupported("the network resnet50") from None
+        g = self.g
+        h = g.relu(conv(g, g.input("x", "f32", [batch, 3, image, image]), 64, 7, "Conv2D", 2), name="stem.relu")
+        h = g.max_pool(h, [3, 3], stride=[2, 2], padding=[1] * 4, name="stem.pool")
+        for stage, blocks in enumerate([3, 4, 6, 3]):
+            for b in range(blocks):
+                name, stride = f"stage{stage}.block{b}", 2 if stage and not b else 1
+                y = bottleneck(g, h, 64 * 2 ** stage, name, stride)
+                shortcut = conv(g, h, y.shape[1], 1, f"{name}.shortcut", stride) if y.shape[1:] != h.shape[1:] else h
+                h = g.relu(g.add(y, shortcut, name=f"{name}.add"), name=f"{name}.relu")
+        self.hints = hints
+        h = self.op("reshape", g.reduce_mean(h, [2, 3], keep_dims=True, name="pool"), name="squeeze", shape=[batch, h.shape[1]])
+        w = g.parameter("dense.weight", "f32", [classes, h.shape[1]], init="normal:0.01")
+        z = self.op("matmul", h, w, name="MatMul", transpose_b=True)
+        low = self.op("sub", z, self.op("reduce_max", z, name="ReduceMax", dims=[1], keep_dims=True), name="sub")
+        total = self.op("reduce_sum", self.op("exp", low, name="exp"), name="ReduceSum", dims=[1])
+        g.output("loss", self.op("log", total, name="log"))
+
     # ---- msc ----
 
     def dump(self):
