@@ -468,6 +468,7 @@ bool msc_reshard_search(const reshard_problem *p, msc_arena *arena, bool cost_on
   reshard_net *net = !s.proven && s.work > s.most_work && p->nets ? msc_reshard_net_for(p->nets, p->nets_arena, p) : NULL;
   if (net) return *out_proven = true, msc_reshard_net_path(net, p, arena, out_path);
   if (!s.proven && s.work > s.most_work) {
+    if (p->options->peak && s.node[s.target].g == NO_COST && msc_reshard_least_peak(p, arena) > p->options->peak) return false;
     cost limit = s.limit;
     open_search(&s, p, arena, 1, p->options->time ? MOST_WORK_TIME : MOST_WORK, msc_reshard_tallies_new(p, arena), limit);
     s.cost_only = cost_only;
@@ -491,6 +492,12 @@ bool msc_reshard_search(const reshard_problem *p, msc_arena *arena, bool cost_on
 
 /* ---- least peak ---- */
 
+/* Of any path that needs traffic: what arrives in the target, and the least that can be there before. */
+static cost least_arrival(const reshard_problem *p) {
+  int64_t parts = p->to_copies * (p->options->free_partial ? p->to_terms : 1);
+  return p->uneven || msc_reshard_only_sliced(p, &p->from, &p->to) ? 0 : (cost)(p->to_local + p->to_local / parts);
+}
+
 static void relax_peak(void *user, const reshard_state *state, const reshard_edge *edge) {
   search *s = user;
   reshard_state from;
@@ -502,11 +509,12 @@ static void relax_peak(void *user, const reshard_state *state, const reshard_edg
   s->work++;
   reshard_key key = canonical_key(s->p, state, &spare);
   int i = find_node(s, key);
-  if (i < 0) i = add_node(s, key, 0);
+  if (i < 0) i = add_node(s, key, s->p->uneven ? 0 : msc_reshard_estimate(s->p, state)); /* of equal peaks what is nearer first */
   if (g >= s->node[i].g) return;
   s->node[i].g = g;
   if (i == s->target) s->limit = g;
-  push(s, g, i);
+  cost least = least_arrival(s->p);
+  push(s, g > least ? g : least, i);
 }
 
 int64_t msc_reshard_least_peak(const reshard_problem *p, msc_arena *arena) {
@@ -516,11 +524,12 @@ int64_t msc_reshard_least_peak(const reshard_problem *p, msc_arena *arena) {
   options.peak = 0;
   free_of_limit.options = &options;
   open_search(&s, &free_of_limit, arena, 1, MOST_WORK, NULL, NO_COST);
-  s.heap[0].f = 0;
+  s.heap[0].f = least_arrival(p);
   if (s.heap[0].node == s.target) return msc_reshard_local(p, &p->from);
   while (s.heap_num && s.work < MOST_WORK) {
     entry e = pop(&s);
-    if (e.f != s.node[e.node].g) continue;
+    cost g = s.node[e.node].g, least = least_arrival(p);
+    if (e.f != (g > least ? g : least)) continue;
     if (e.node == s.target || e.f >= s.limit) break;
     reshard_state state;
     msc_reshard_state_of(p, s.node[e.node].key, &state);
