@@ -257,6 +257,33 @@ static void check_body_results(fbs_reader *r) {
     fbs_error(r, MSC_E_FORMAT, (fbs_place){r->file, NULL, "body"}, "its results are not the outputs");
 }
 
+/* New values of parameters that forward itself computes, as running statistics: results behind the outputs, named and tied by
+ * `ties` to the parameters. */
+static size_t read_state(fbs_reader *r, msc_value **in, const char **name, size_t num) {
+  uint32_t num_state = model_model_state_num(r->model);
+  size_t first = num;
+  msc_attr_value *tie = msc_new_array(r->scratch, msc_attr_value, num + num_state + 1);
+  for (size_t i = 0; i < num; i++) tie[i] = msc_int(-1);
+  for (uint32_t i = 0; i < num_state && r->num_errors < FBS_MAX_ERRORS; i++) {
+    model_output o = model_model_state(r->model, i);
+    fbs_place p = fbs_at_file(r, "state %u", i);
+    const char *of = fbs_text(r, p, model_output_name(o), model_output_name_len(o));
+    msc_value *v = fbs_value(r, p, model_output_value(o), "");
+    const msc_block *b = r->func->body;
+    size_t arg = 0;
+    if (!of || !v) continue;
+    while (arg < b->num_args && (!b->args[arg]->name || strcmp(b->args[arg]->name, of) || msc_arg_role(r->func, arg) != MSC_ROLE_PARAMETER)) arg++;
+    const msc_attr_value *trainable = arg < b->num_args ? msc_arg_attr(r->func, arg, "msc.trainable") : NULL;
+    if (arg == b->num_args) fbs_error(r, MSC_E_FORMAT, p, "'%s' is no parameter", of);
+    else if (!trainable || trainable->b) fbs_error(r, MSC_E_FORMAT, p, "parameter '%s' is trained; only a parameter with trainable = false has a value from forward", of);
+    else if (v->type && v->type != b->args[arg]->type)
+      fbs_error(r, MSC_E_TYPE, p, "the new value of '%s' is %s, the parameter %s", of, fbs_type_text(r, v->type), fbs_type_text(r, b->args[arg]->type));
+    tie[num] = msc_int((int64_t)arg), in[num] = v, name[num++] = of;
+  }
+  if (num > first && !r->num_errors) msc_func_set(r->func, "ties", msc_list(r->ctx, num, tie));
+  return num;
+}
+
 /* The loss, when there is one, is a result: the output with its value, else a first result called "loss". */
 static size_t place_loss(fbs_reader *r, msc_value **in, const char **name, size_t num) {
   model_train train = model_model_train(r->model);
@@ -282,9 +309,10 @@ static size_t place_loss(fbs_reader *r, msc_value **in, const char **name, size_
 }
 
 bool fbs_read_outputs(fbs_reader *r) {
-  uint32_t num_outputs = model_model_outputs_num(r->model);
-  msc_value **in = msc_new_array(r->scratch, msc_value *, (size_t)num_outputs + 1);
-  const char **name = msc_new_array(r->scratch, const char *, (size_t)num_outputs + 1);
+  uint32_t num_outputs = model_model_outputs_num(r->model), num_state = model_model_state_num(r->model);
+  if (num_state > UINT16_MAX) return fbs_error(r, MSC_E_FORMAT, (fbs_place){r->file, NULL, "state"}, "%u entries; at most %d are possible", num_state, UINT16_MAX);
+  msc_value **in = msc_new_array(r->scratch, msc_value *, (size_t)num_outputs + num_state + 1);
+  const char **name = msc_new_array(r->scratch, const char *, (size_t)num_outputs + num_state + 1);
   size_t num = 0;
   if (num_outputs >= UINT16_MAX)
     return fbs_error(r, MSC_E_FORMAT, (fbs_place){r->file, NULL, ""}, "%u outputs; at most %d are possible", num_outputs, UINT16_MAX - 1);
@@ -297,10 +325,9 @@ bool fbs_read_outputs(fbs_reader *r) {
     if (name[num] && in[num]) num++;
   }
   check_body_results(r);
-  if (model_model_state_num(r->model))
-    fbs_error(r, MSC_E_UNSUPPORTED, (fbs_place){r->file, NULL, "state"}, "parameters that forward itself updates are not supported yet");
   num = place_loss(r, in, name, num);
   if (!num && !r->num_errors) fbs_error(r, MSC_E_FORMAT, (fbs_place){r->file, NULL, ""}, "the model has neither outputs nor a loss");
+  num = read_state(r, in, name, num);
   if (!check_distinct(r, "outputs", name, num) || r->num_errors) return false;
   msc_append(r->func->body, msc_op_new(r->func, OP_return, num, in, 0, r->file));
   msc_attr_value *item = msc_new_array(r->scratch, msc_attr_value, num);

@@ -200,6 +200,12 @@ static void put_op(writer *w, const msc_op *op) {
   flatbuf_end(b);
 }
 
+/* Is result i the new value of a parameter? */
+static bool is_state(const writer *w, size_t result) {
+  const msc_attr_value *ties = msc_func_attr(w->func, "ties");
+  return ties && ties->kind == MSC_ATTR_LIST && result < ties->list.num && ties->list.v[result].i >= 0;
+}
+
 static void put_body(writer *w) {
   flatbuf_builder *b = w->b;
   msc_block *body = w->func->body;
@@ -213,8 +219,10 @@ static void put_body(writer *w) {
     if (op->kind != OP_constant && op != body->last) put_op(w, op);
   flatbuf_end(b);
   uint32_t *results = msc_new_array(w->arena, uint32_t, (size_t)body->last->num_in + 1);
-  for (size_t i = 0; i < body->last->num_in; i++) results[i] = body->last->in[i].value->id;
-  model_graph_put_results(b, body->last->num_in, results);
+  size_t num = 0;
+  for (size_t i = 0; i < body->last->num_in; i++)
+    if (!is_state(w, i)) results[num++] = body->last->in[i].value->id;
+  model_graph_put_results(b, num, results);
   flatbuf_end(b);
 }
 
@@ -361,19 +369,28 @@ static void put_weight_files(writer *w) {
 
 /* ---- training ---- */
 
-static void put_outputs(writer *w) {
-  flatbuf_builder *b = w->b;
-  const msc_op *ret = w->func->body->last;
+static void put_result(writer *w, size_t i) {
   const msc_attr_value *names = msc_func_attr(w->func, "results");
-  model_model_begin_outputs(b);
-  for (size_t i = 0; i < ret->num_in; i++) {
-    bool named = names && names->kind == MSC_ATTR_LIST && i < names->list.num && names->list.v[i].kind == MSC_ATTR_STR;
-    model_output_begin(b);
-    model_output_put_name(b, named ? names->list.v[i].s : msc_arena_printf(w->arena, "result%zu", i));
-    model_output_put_value(b, ret->in[i].value->id);
-    flatbuf_end(b);
+  bool named = names && names->kind == MSC_ATTR_LIST && i < names->list.num && names->list.v[i].kind == MSC_ATTR_STR;
+  model_output_begin(w->b);
+  model_output_put_name(w->b, named ? names->list.v[i].s : msc_arena_printf(w->arena, "result%zu", i));
+  model_output_put_value(w->b, w->func->body->last->in[i].value->id);
+  flatbuf_end(w->b);
+}
+
+static void put_outputs(writer *w) {
+  size_t num = w->func->body->last->num_in, num_state = 0;
+  model_model_begin_outputs(w->b);
+  for (size_t i = 0; i < num; i++) {
+    num_state += is_state(w, i);
+    if (!is_state(w, i)) put_result(w, i);
   }
-  flatbuf_end(b);
+  flatbuf_end(w->b);
+  if (!num_state) return;
+  model_model_begin_state(w->b);
+  for (size_t i = 0; i < num; i++)
+    if (is_state(w, i)) put_result(w, i);
+  flatbuf_end(w->b);
 }
 
 static bool put_group_parameters(writer *w, const msc_attr_value *names) {
@@ -419,7 +436,7 @@ static void put_train(writer *w) {
   const msc_op *ret = w->func->body->last;
   for (size_t i = 0; i < w->func->num_attrs; i++) {
     const char *name = w->func->attrs[i].name;
-    if (strcmp(name, "loss") && strcmp(name, "optimizer") && strcmp(name, "micro_size") && strcmp(name, "results"))
+    if (strcmp(name, "loss") && strcmp(name, "optimizer") && strcmp(name, "micro_size") && strcmp(name, "results") && strcmp(name, "ties"))
       refuse(w, NULL, "attribute %s of forward has no place in a model file", name);
   }
   if (!loss && !optimizer) return;

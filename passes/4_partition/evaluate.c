@@ -1,4 +1,4 @@
-/* evaluate: func train -> the same without the model's outputs, and func forward with loss and outputs only, without dropout.
+/* evaluate: func train -> the same without the model's outputs, and func forward with loss and outputs only, without dropout and with running statistics.
  * Layouts are those of training, so that one plan trains and evaluates on the same parameters. */
 #include <string.h>
 
@@ -56,10 +56,11 @@ static void drop_dead(msc_func *f) {
   }
 }
 
-/* Evaluation drops nothing out. */
+/* Evaluation drops nothing out, and normalizes by running statistics. */
 static void keep_all(msc_func *f) {
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;
+    if (op->kind == OP_batch_norm) msc_op_set(op, "training", msc_bool(false));
     if (op->kind != OP_dropout) continue;
     msc_replace_uses(&op->out[0], op->in[0].value);
     msc_op_erase(op);

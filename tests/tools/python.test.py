@@ -73,6 +73,7 @@ y = g.conv2d(images, kernels, stride=[2, 1], padding=[1, 0, 0, 1], groups=2)
 position = g.max_pool_index(images, [2, 2], stride=[2, 2])
 one4 = g.constant([1, 2, 3, 4.5])
 heads = g.reshape(x, [8, 2, 2, 6])
+g.new_value(n, n * one)
 outputs = [
     g.iota(msc.Type("i64", (3, 2)), dim=1), x + row, row - x, x * one, x / row, g.max(x, row), g.min(x, x), g.pow(x, one), yes, g.select(yes, x, row), -x,
     g.exp(x), g.log(x), g.sqrt(x), g.rsqrt(x), g.tanh(x), g.erf(x), g.sigmoid(x), g.relu(x), g.gelu(x, "tanh"), g.silu(x), g.abs(x), g.sign(x),

@@ -139,7 +139,7 @@ class Graph:
         self.name = name
         self._types, self._locs, self._value_types = {}, {}, []
         self._ops, self._by_name, self._counts = [], {}, {}
-        self._inputs, self._parameters, self._constants, self._outputs, self._weight_files = [], [], [], [], []
+        self._inputs, self._parameters, self._constants, self._outputs, self._weight_files, self._state = [], [], [], [], [], []
         self._blocks, self._open_blocks = [{"name": ""}], [0]
         self._loss, self._optimizers, self._micro_size = None, [], 1
         self._mesh = {}
@@ -271,11 +271,15 @@ class Graph:
         return self.add(y, b, name=f"{name}.bias_add")
 
     def norm(self, x, name, **hints):
-        """Batch normalization over the channels, dimension 1: parameters NAME.weight, NAME.bias and the frozen NAME.mean, NAME.variance;
-        op NAME, which gets the hints."""
+        """Batch normalization over the channels, dimension 1: parameters NAME.weight, NAME.bias and the running statistics NAME.mean,
+        NAME.variance, by which evaluation normalizes; op NAME, which gets the hints."""
         def each(suffix, init, trainable):
             return self.parameter(f"{name}.{suffix}", x.dtype, [x.shape[1]], init=init, trainable=trainable)
-        return self.batch_norm(x, each("weight", "ones", True), each("bias", "zeros", True), each("mean", "zeros", False), each("variance", "ones", False), name=name, **hints)[0]
+        mean, variance = each("mean", "zeros", False), each("variance", "ones", False)
+        y, new_mean, new_variance = self.batch_norm(x, each("weight", "ones", True), each("bias", "zeros", True), mean, variance, name=name, **hints)
+        self.new_value(mean, new_mean)
+        self.new_value(variance, new_variance)
+        return y
 
     # ---- annotations ----
 
@@ -306,6 +310,16 @@ class Graph:
 
     def output(self, name, tensor):
         self._outputs.append({"name": name, "value": tensor.number})
+
+    def new_value(self, parameter, tensor):
+        """Every training step the parameter, which is not trainable, takes the value of the tensor, as running statistics do."""
+        for p in self._parameters:
+            if p["value"] == parameter.number:
+                if p.get("trainable", True):
+                    raise Error(f"parameter {p['name']} is trained; make it with trainable=False")
+                self._state.append({"name": p["name"], "value": tensor.number})
+                return
+        raise Error("new_value: the first argument is no parameter")
 
     def loss(self, tensor, micro_size=1):
         self._loss, self._micro_size = tensor.number, micro_size
@@ -343,6 +357,7 @@ class Graph:
             "weight_files": [{"path": p} for p in self._weight_files] or None,
             "blocks": [{k: v for k, v in b.items() if k != "path"} for b in self._blocks],
             "train": train, "mesh": [{"name": n, "size": s} for n, s in self._mesh.items()] or None,
+            "state": self._state or None,
         }
 
     def encode(self):
