@@ -67,6 +67,7 @@ static int weight_of(const msc_instr *in) {
   switch (in->code) {
     case NEST_LOAD: return 0;
     case NEST_EXP: case NEST_LOG: case NEST_TANH: case NEST_ERF: case NEST_POW: case NEST_SIN: case NEST_COS: return 20;
+    case NEST_PHILOX: return 100;
     default: return 1;
   }
 }
