@@ -40,6 +40,8 @@ static bool read_named(asking *q) {
   MSC_TRY(msc_layout_parse(c->ctx, &q->mesh, cli_loc(c, "--layout"), cli_text(c, "layout"), &q->layout));
   MSC_TRY(read_sizes(c, "--shape", cli_text(c, "shape"), MSC_MAX_RANK, &rank, dim));
   if (rank != q->layout->rank) return msc_error(c->ctx, MSC_E_LAYOUT, cli_loc(c, "--layout"), "layout \"%s\" has %d dimensions and the shape %d", cli_text(c, "layout"), q->layout->rank, rank);
+  msc_box_layout cuts = msc_layout_cuts(q->layout);
+  if (!msc_box_shape_ok(&cuts, dim)) return msc_error(c->ctx, MSC_E_LAYOUT, cli_loc(c, "--layout"), "layout \"%s\": the sizes of parts do not add up to the shape", cli_text(c, "layout"));
   MSC_TRY(set_type(q, rank, dim));
   msc_grid_of(&q->mesh, q->layout, rank, dim, &q->grid);
   return true;
@@ -118,12 +120,15 @@ static bool tell_rank(asking *q) {
   return put(q, "slices", slices) && put(q, "group_per_axis", groups) && put(q, "ranks_with_same_slice", same_slice_json(q, at));
 }
 
+/* Parts of chosen sizes and pending sums have no device matrix. */
+static bool has_grid(const asking *q) { return !msc_layout_has_split(q->layout) && !q->layout->num_partial; }
+
 static bool tell_layout(asking *q) {
   msc_arena *arena = msc_context_arena(q->c->ctx);
   msc_grid normal = q->grid;
   int64_t local[MSC_MAX_RANK];
   msc_grid_drop_ones(&normal);
-  put_grid(q->out, &normal);
+  if (has_grid(q)) put_grid(q->out, &normal);
   msc_local_dims(&q->type, q->layout, local);
   put(q, "mesh", json_string(msc_mesh_print(arena, &q->mesh)));
   put(q, "layout", json_string(msc_layout_print(arena, &q->mesh, q->layout)));
@@ -259,6 +264,9 @@ static bool tell(asking *q) {
   if (cli_text(c, "stages")) return tell_stages(q);
   if (!cli_text(c, "mesh") && !cli_text(c, "device-matrix")) return tell_shapes(q);
   MSC_TRY(read_layout(q) && place_ranks(q) && tell_layout(q));
+  static const char *const refining[] = {"unify-with", "expand-device-matrix", "expand-shape", "shard-copies"};
+  for (size_t i = 0; i < sizeof refining / sizeof *refining && !has_grid(q); i++)
+    if (cli_text(c, refining[i])) return msc_error(c->ctx, MSC_E_LAYOUT, cli_loc(c, "--layout"), "layout \"%s\" has no device matrix, which --%s needs: parts of chosen sizes, or pending sums", cli_text(c, "layout"), refining[i]);
   bool ok = !cli_text(c, "unify-with") || unify(q, cli_text(c, "unify-with"));
   ok = expand(q, "--expand-device-matrix", false) && ok;
   ok = expand(q, "--expand-shape", true) && ok;

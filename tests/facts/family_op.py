@@ -41,7 +41,9 @@ def build(word, given):
             hints["out_strategy"] = given["out_strategy"]
         net.hints = {"op": hints}
         return net.op(kind, *tensors, name="op", **attrs)
-    t = [net.tensor(n, dtype="i32" if n in ("indices", "idx", "ids", "labels") and kind not in ("add", "mul") else "f32") for n in names]
+    rank = max(map(len, shapes.values()))
+    whole_numbers = {n for n in names if n in ("indices", "idx", "ids") or (n in ("labels", "label") and len(shapes[n]) < rank)}
+    t = [net.tensor(n, dtype="i32" if n in whole_numbers and kind not in ("add", "mul") else "f32") for n in names]
     if kind in ("matmul", "batch_matmul"):
         flags = {k: bool(given[k]) for k in ("transpose_a", "transpose_b") if k in given}
         out = make("batch_matmul" if max(len(x.shape) for x in t) > 2 else "matmul", *t, **flags)

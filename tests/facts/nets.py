@@ -11,7 +11,7 @@ import re
 
 from facts import FOLDER, Refused, Unsupported, msc
 from msc import Graph
-from msc.ops import Error
+from msc.ops import ROWS, Error
 
 TOKEN = re.compile(r"\s*(->|[A-Za-z_][\w]*|-?\d+(?:\.\d+)?(?![\w])|[()\[\],;=+.]|\S)")
 
@@ -222,6 +222,11 @@ class Net:
     def op(self, kind, *args, name, **attrs):
         if not hasattr(self.g, kind):
             raise Unsupported(f"there is no op {kind}")
+        row = ROWS[kind].operands if kind in ROWS else ()
+        needed = [o for o in row if not o.endswith("?")]
+        if len(args) > len(needed) and not any("*" in o for o in row):  # operands that may be absent are named
+            attrs = {**{o.rstrip("?"): a for o, a in zip(row[len(needed):], args[len(needed):])}, **attrs}
+            args = args[:len(needed)]
         try:
             v = getattr(self.g, kind)(*args, name=name, **attrs, **self.hints.get(name, {}))
         except (Error, TypeError) as e:
