@@ -38,6 +38,15 @@ void msc_ir_loop_open(msc_emit *e, msc_ir_loop *loop, LLVMValueRef from, LLVMVal
 /* carried[] in: at the end of a turn; out: after the loop. */
 void msc_ir_loop_close(msc_emit *e, msc_ir_loop *loop, LLVMValueRef *carried);
 LLVMBasicBlockRef msc_ir_block(msc_emit *e);
+/* Room on the stack for `num` values, made once per call of the kernel. */
+LLVMValueRef msc_ir_stack(msc_emit *e, LLVMTypeRef type, int64_t num);
+
+/* Sums of blocks, added as a balanced tree: each meets as many waiting ones as its number has ones at the end, and then waits itself.
+ * `waiting` is an array of MSC_SUM_LEVELS values per sum. */
+enum { MSC_SUM_LEVELS = 8 };
+typedef LLVMValueRef msc_ir_combine(msc_emit *e, const void *user, int i, LLVMValueRef a, LLVMValueRef b);
+void msc_ir_fold(msc_emit *e, LLVMValueRef block, LLVMValueRef blocks, int num, LLVMValueRef *sums, const LLVMValueRef *waiting, msc_ir_combine *combine, const void *user);
+
 /* num vectors of num elements become the columns of what they were the rows of: exchanges between vectors 1, 2, 4 ... apart. */
 void msc_ir_turn(msc_emit *e, int num, LLVMValueRef *v);
 

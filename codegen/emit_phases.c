@@ -223,35 +223,99 @@ static void lane_row(msc_walk *w, msc_phase *ph, int64_t size) {
   }
 }
 
-static int unroll_for(const msc_phase *ph) { return ph->weight <= 4 ? 4 : ph->weight <= 8 ? 2 : 1; }
+/* Where the order of sums counts it must not depend on what else the kernel computes. */
+static int unroll_for(const msc_walk *w, const msc_phase *ph) {
+  if (w->h->blocks) return 4;
+  return ph->weight <= 4 ? 4 : ph->weight <= 8 ? 2 : 1;
+}
 
-static void reduced_loops(msc_walk *w, msc_phase *ph, int axis) {
+/* An axis and those inside it; `to` NULL: all of it. */
+static void reduced_loops(msc_walk *w, msc_phase *ph, int axis, LLVMValueRef from, LLVMValueRef to) {
   msc_emit *e = &w->e;
   msc_ir_loop loop;
   while (!(w->h->reduced >> axis & 1)) axis++;
   bool last = !(w->h->reduced >> (axis + 1));
+  int64_t baked = to ? 0 : w->h->axis[axis].baked_size;
+  if (!to) from = msc_emit_int(e, 0), to = msc_emit_size(e, axis);
   if (last && lanes_reduced(w)) {
-    int64_t baked = w->h->axis[axis].baked_size;
     if (baked && baked * ph->weight <= 64 * w->h->lanes) lane_row(w, ph, baked);
-    else msc_walk_lanes(w, ph, msc_emit_int(e, 0), msc_emit_size(e, axis), unroll_for(ph), emit_point);
+    else msc_walk_lanes(w, ph, from, to, unroll_for(w, ph), emit_point);
     return;
   }
-  msc_ir_loop_open(e, &loop, msc_emit_int(e, 0), msc_emit_size(e, axis), 1, ph->num_reduces * ph->accumulators, ph->carried);
+  msc_ir_loop_open(e, &loop, from, to, 1, ph->num_reduces * ph->accumulators, ph->carried);
   msc_walk_bind(w, axis, loop.index);
   if (last) {
     emit_point(w, ph, 0);
   } else {
     msc_walk_ready(w, ph->needed);
-    reduced_loops(w, ph, axis + 1);
+    reduced_loops(w, ph, axis + 1, NULL, NULL);
   }
   msc_ir_loop_close(e, &loop, ph->carried);
+}
+
+static void sum_lanes(msc_walk *w, msc_phase *ph) {
+  for (int r = 0; r < ph->num_reduces && lanes_reduced(w); r++)
+    ph->carried[r] = msc_emit_horizontal(&w->e, kind_of(w, ph->reduce[r]), dtype_of(w, ph->reduce[r]), ph->carried[r]);
+}
+
+/* ---- sums in blocks ---- */
+
+/* Reductions whose blocks are done one by one: accumulators[i] belongs to reduction i / apart. */
+typedef struct {
+  msc_ir_loop loop;
+  LLVMValueRef blocks, from, to, waiting[MAX_CARRIED], total[MAX_CARRIED];
+  const msc_walk *w;
+  const msc_phase *ph;
+  int num, apart;
+} block_loop;
+
+static LLVMValueRef combine_sums(msc_emit *e, const void *user, int i, LLVMValueRef a, LLVMValueRef b) {
+  const block_loop *l = user;
+  int r = l->ph->reduce[i / l->apart];
+  return msc_emit_combine(e, kind_of(l->w, r), dtype_of(l->w, r), a, b);
+}
+
+/* `like`: values of the types that the sums of a block will have. */
+static void open_blocks(msc_walk *w, block_loop *l, uint8_t slot, int axis, const LLVMValueRef *like) {
+  msc_emit *e = &w->e;
+  l->blocks = slot < 2 ? msc_emit_int(e, slot) : e->dim[slot - 2];
+  LLVMValueRef size = LLVMBuildUDiv(e->b, msc_emit_size(e, axis), l->blocks, "");
+  for (int i = 0; i < l->num; i++) l->total[i] = like[i], l->waiting[i] = msc_ir_stack(e, LLVMTypeOf(like[i]), MSC_SUM_LEVELS);
+  msc_ir_loop_open(e, &l->loop, msc_emit_int(e, 0), l->blocks, 1, l->num, l->total);
+  l->from = LLVMBuildMul(e->b, l->loop.index, size, ""), l->to = LLVMBuildAdd(e->b, l->from, size, "");
+}
+
+static void close_blocks(msc_walk *w, block_loop *l, LLVMValueRef *sums) {
+  msc_ir_fold(&w->e, l->loop.index, l->blocks, l->num, sums, l->waiting, combine_sums, l);
+  msc_ir_loop_close(&w->e, &l->loop, sums);
+}
+
+static void run_phase(msc_walk *w, msc_phase *ph) {
+  int axis = __builtin_ctz(w->h->reduced), accumulators = lanes_reduced(w) ? 1 : w->copies;
+  block_loop l = {.w = w, .ph = ph, .num = ph->num_reduces * accumulators, .apart = accumulators};
+  LLVMValueRef like[MAX_CARRIED];
+  start_phase(w, ph, accumulators);
+  if (!w->h->blocks || !ph->num_reduces) {
+    reduced_loops(w, ph, axis, NULL, NULL);
+    sum_lanes(w, ph);
+    return;
+  }
+  for (int r = 0; r < ph->num_reduces; r++)
+    for (int u = 0; u < accumulators; u++) {
+      int i = ph->reduce[r];
+      like[r * accumulators + u] = msc_emit_identity(&w->e, kind_of(w, i), dtype_of(w, i), !lanes_reduced(w) && msc_emit_varies(&w->e, i) ? w->h->lanes : 1);
+    }
+  open_blocks(w, &l, w->h->blocks, axis, like);
+  reduced_loops(w, ph, axis, l.from, l.to);
+  sum_lanes(w, ph);
+  close_blocks(w, &l, ph->carried);
 }
 
 static void end_phase(msc_walk *w, msc_phase *ph) {
   msc_emit *e = &w->e;
   for (int r = 0; r < ph->num_reduces; r++) {
     int i = ph->reduce[r];
-    if (lanes_reduced(w)) e->value[i][0] = msc_emit_horizontal(e, kind_of(w, i), dtype_of(w, i), ph->carried[r]);
+    if (lanes_reduced(w)) e->value[i][0] = ph->carried[r];
     else
       for (int u = 0; u < (msc_emit_varies(e, i) ? w->copies : 1); u++) e->value[i][u] = ph->carried[r * ph->accumulators + u];
   }
@@ -264,8 +328,7 @@ static void emit_phases(msc_walk *w) {
     uint16_t outside = w->bound;
     w->phase = (uint8_t)number;
     find_phase(w, number, &ph);
-    start_phase(w, &ph, lanes_reduced(w) ? 1 : w->copies);
-    reduced_loops(w, &ph, 0);
+    run_phase(w, &ph);
     w->bound = outside;
     end_phase(w, &ph);
     w->phases_done = (uint8_t)number;
@@ -276,14 +339,15 @@ static void emit_phases(msc_walk *w) {
 
 /* ---- the tail: reductions over the rows of one item ---- */
 
-static void tail_loops(msc_walk *w, msc_phase *tail, int axis) {
+static void tail_loops(msc_walk *w, msc_phase *tail, int axis, LLVMValueRef from, LLVMValueRef to) {
   msc_emit *e = &w->e;
   msc_ir_loop loop;
   while (!(w->h->tail >> axis & 1)) axis++;
-  msc_ir_loop_open(e, &loop, msc_emit_int(e, 0), msc_emit_size(e, axis), 1, tail->num_reduces * w->copies, tail->carried);
+  if (!to) from = msc_emit_int(e, 0), to = msc_emit_size(e, axis);
+  msc_ir_loop_open(e, &loop, from, to, 1, tail->num_reduces * w->copies, tail->carried);
   msc_walk_bind(w, axis, loop.index);
   if (w->h->tail >> (axis + 1)) {
-    tail_loops(w, tail, axis + 1);
+    tail_loops(w, tail, axis + 1, NULL, NULL);
   } else {
     emit_phases(w);
     for (int r = 0; r < tail->num_reduces; r++) {
@@ -299,6 +363,22 @@ static void tail_loops(msc_walk *w, msc_phase *tail, int axis) {
   msc_ir_loop_close(e, &loop, tail->carried);
 }
 
+static void run_tail(msc_walk *w, msc_phase *tail) {
+  int axis = __builtin_ctz(w->h->tail);
+  block_loop l = {.w = w, .ph = tail, .num = tail->num_reduces * w->copies, .apart = w->copies};
+  for (int k = 0; k < l.num; k++) {
+    int i = tail->reduce[k / w->copies];
+    tail->carried[k] = msc_emit_identity(&w->e, kind_of(w, i), dtype_of(w, i), msc_emit_varies(&w->e, i) ? w->h->lanes : 1);
+  }
+  if (!w->h->tail_blocks || !tail->num_reduces) {
+    tail_loops(w, tail, axis, NULL, NULL);
+    return;
+  }
+  open_blocks(w, &l, w->h->tail_blocks, axis, tail->carried);
+  tail_loops(w, tail, axis, l.from, l.to);
+  close_blocks(w, &l, tail->carried);
+}
+
 /* Everything of one item, whose axes are bound. */
 void msc_walk_item(msc_walk *w) {
   msc_phase tail = {0};
@@ -308,13 +388,9 @@ void msc_walk_item(msc_walk *w) {
     return;
   }
   msc_walk_ready(w, NULL);
-  for (int i = 1; i < w->h->num_instrs; i++) {
-    if (w->e.p->instr[i].code != NEST_REDUCE || !w->e.p->instr[i].level) continue;
-    for (int u = 0; u < w->copies; u++)
-      tail.carried[tail.num_reduces * w->copies + u] = msc_emit_identity(&w->e, kind_of(w, i), dtype_of(w, i), msc_emit_varies(&w->e, i) ? w->h->lanes : 1);
-    tail.reduce[tail.num_reduces++] = i;
-  }
-  tail_loops(w, &tail, 0);
+  for (int i = 1; i < w->h->num_instrs; i++)
+    if (w->e.p->instr[i].code == NEST_REDUCE && w->e.p->instr[i].level) tail.reduce[tail.num_reduces++] = i;
+  run_tail(w, &tail);
   w->bound = outside;
   for (int r = 0; r < tail.num_reduces; r++)
     for (int u = 0; u < w->copies; u++) w->e.value[tail.reduce[r]][u] = tail.carried[r * w->copies + u];

@@ -14,7 +14,6 @@
 enum {
   MAX_HEIGHT = 12,
   VECTORS = 2,     /* columns of a panel */
-  LEVELS = 8,
   UNROLL = 4,      /* terms per turn */
 };
 
@@ -144,7 +143,7 @@ typedef struct {
   LLVMValueRef columns, k, step_a, step_c, blocks, block; /* block: its size */
   LLVMValueRef transposed, floor;                 /* of a, i1; of what is stored */
   LLVMValueRef has_bias;                          /* i64, 0 or 1 */
-  LLVMValueRef stack;                             /* sums of blocks that wait for their neighbours */
+  LLVMValueRef waiting[MAX_HEIGHT * VECTORS];     /* sums of blocks */
 } multiplying;
 
 /* Heights of groups for which there is code, descending. */
@@ -224,27 +223,9 @@ static void multiply_term(product *p, const terms_of *t, LLVMValueRef place, LLV
   }
 }
 
-static LLVMValueRef waiting(product *p, const multiplying *x, int num, LLVMValueRef level, int i) {
-  LLVMValueRef index = add(p, mul(p, level, i64(p, num)), i64(p, i));
-  return LLVMBuildInBoundsGEP2(p->b, p->vector, x->stack, &index, 1, "");
-}
-
-/* The sum of block number `block` of `blocks` meets as many waiting ones as that number has ones at its end, and then waits itself. */
-static void fold(product *p, const multiplying *x, int num, LLVMValueRef block, LLVMValueRef blocks, LLVMValueRef *acc) {
-  msc_ir_loop loop;
-  LLVMTypeRef t = LLVMInt64TypeInContext(p->e.l->llvm);
-  LLVMValueRef next = add(p, block, i64(p, 1)), args[2] = {next, LLVMConstInt(LLVMInt1TypeInContext(p->e.l->llvm), 0, false)};
-  LLVMValueRef ones = msc_ir_call(&p->e, "llvm.cttz", 1, &t, 2, args), depth = msc_ir_call(&p->e, "llvm.ctpop", 1, &t, 1, &block);
-  msc_ir_loop_open(&p->e, &loop, i64(p, 0), ones, 1, num, acc);
-  LLVMValueRef level = sub(p, sub(p, depth, i64(p, 1)), loop.index);
-  for (int i = 0; i < num; i++) acc[i] = LLVMBuildFAdd(p->b, LLVMBuildLoad2(p->b, p->vector, waiting(p, x, num, level, i), ""), acc[i], "");
-  msc_ir_loop_close(&p->e, &loop, acc);
-  LLVMBasicBlockRef more = msc_ir_block(&p->e), done = msc_ir_block(&p->e);
-  LLVMBuildCondBr(p->b, LLVMBuildICmp(p->b, LLVMIntSLT, next, blocks, ""), more, done);
-  LLVMPositionBuilderAtEnd(p->b, more);
-  for (int i = 0; i < num; i++) LLVMBuildStore(p->b, acc[i], waiting(p, x, num, sub(p, depth, ones), i));
-  LLVMBuildBr(p->b, done);
-  LLVMPositionBuilderAtEnd(p->b, done);
+static LLVMValueRef plus(msc_emit *e, const void *user, int i, LLVMValueRef a, LLVMValueRef b) {
+  (void)user, (void)i;
+  return LLVMBuildFAdd(e->b, a, b, "");
 }
 
 /* Terms [from, to) of a block. */
@@ -274,7 +255,7 @@ static void sum_blocks(product *p, const multiplying *x, const terms_of *t, LLVM
     from = whole;
   }
   sum_terms(p, t, from, to, 1, acc);
-  fold(p, x, num, blocks.index, x->blocks, acc);
+  msc_ir_fold(&p->e, blocks.index, x->blocks, num, acc, x->waiting, plus, NULL);
   msc_ir_loop_close(&p->e, &blocks, acc);
 }
 
@@ -337,15 +318,9 @@ static void multiply_all(product *p, const multiplying *x, LLVMValueRef begin, L
   msc_ir_loop_close(&p->e, &panels, NULL);
 }
 
-static LLVMValueRef stack_of(product *p, int vectors) {
-  LLVMValueRef s = LLVMBuildArrayAlloca(p->b, p->vector, i64(p, vectors), "");
-  LLVMSetAlignment(s, 64);
-  return s;
-}
-
 /* Without a bias zeros are added, from one place for all columns. */
 static void read_bias(product *p, multiplying *x) {
-  LLVMValueRef zeros = stack_of(p, 1), given = buffer(p, 4), has = LLVMBuildIsNotNull(p->b, given, "");
+  LLVMValueRef zeros = msc_ir_stack(&p->e, p->vector, 1), given = buffer(p, 4), has = LLVMBuildIsNotNull(p->b, given, "");
   store(p, LLVMConstNull(p->vector), zeros);
   x->bias = LLVMBuildSelect(p->b, has, given, zeros, "");
   x->has_bias = LLVMBuildZExt(p->b, has, LLVMInt64TypeInContext(p->e.l->llvm), "");
@@ -361,7 +336,7 @@ void msc_emit_multiply(msc_llvm *l, msc_dtype dtype, LLVMValueRef fn) {
   x.block = LLVMBuildSDiv(p.b, x.k, x.blocks, "");
   LLVMValueRef zero = LLVMConstReal(p.elem, 0), lowest = LLVMConstReal(p.elem, -(double)INFINITY);
   x.floor = msc_emit_splat(&p.e, LLVMBuildSelect(p.b, flag(&p, 6), zero, lowest, ""), p.lanes);
-  x.stack = stack_of(&p, LEVELS * p.height * VECTORS);
+  for (int i = 0; i < p.height * VECTORS; i++) x.waiting[i] = msc_ir_stack(&p.e, p.vector, MSC_SUM_LEVELS);
   read_bias(&p, &x);
   LLVMBasicBlockRef turned = msc_ir_block(&p.e), ready = msc_ir_block(&p.e);
   LLVMBuildCondBr(p.b, x.transposed, turned, ready);

@@ -293,6 +293,13 @@ static msc_reduction reduction_of(const char *name) {
   return MSC_SUM;
 }
 
+static void set_axes(msc_plan *p, msc_plan_collective *v, const char *digits) {
+  msc_attr_value text = msc_str(p->ctx, msc_arena_printf(p->arena, "[%s]", digits));
+  const msc_layout *group = layout_of(p, &text, 1);
+  v->num_axes = group->first[1];
+  for (size_t i = 0; i < v->num_axes; i++) v->axis[i] = (plan_sub_axis){group->sub[i].axis, group->sub[i].pre, group->sub[i].size};
+}
+
 static msc_plan_collective collective_of(msc_plan *p, const msc_op *op) {
   msc_plan_collective v = {.verb = verb_of(msc_op_str(op, "verb")), .dtype = op->in[0].value->type->dtype, .from = UINT32_MAX, .to = UINT32_MAX};
   const msc_attr_value *shape = msc_op_attr(op, "shape"), *axes = msc_op_attr(op, "axes");
@@ -306,13 +313,11 @@ static msc_plan_collective collective_of(msc_plan *p, const msc_op *op) {
     v.to = msc_plan_layout(p, layout_of(p, msc_op_attr(op, "to"), v.rank));
     int64_t halo[3] = {0};
     msc_op_ints(op, "halo", halo, 3);
+    if (msc_op_attr(op, "order")) set_axes(p, &v, msc_op_str(op, "order"));
     v.halo_dim = (uint32_t)halo[0], v.halo_lo = (uint64_t)halo[1], v.halo_hi = (uint64_t)halo[2];
     return v;
   }
-  msc_attr_value text = msc_str(p->ctx, msc_arena_printf(p->arena, "[%s]", axes->s));
-  const msc_layout *group = layout_of(p, &text, 1);
-  v.num_axes = group->first[1];
-  for (size_t i = 0; i < v.num_axes; i++) v.axis[i] = (plan_sub_axis){group->sub[i].axis, group->sub[i].pre, group->sub[i].size};
+  set_axes(p, &v, axes->s);
   int n = msc_op_ints(op, "pairs", NULL, 0);
   v.num_pairs = n < 0 ? 0 : (size_t)n;
   v.pair = msc_new_array(p->arena, uint32_t, v.num_pairs);

@@ -15,6 +15,8 @@ typedef struct {
   const int64_t *shape;
   msc_reduction reduction;
   bool no_traffic;   /* shard: every rank has what it needs */
+  int num_order;     /* digits by which terms are numbered; 0: as ranks are */
+  msc_subaxis order[MSC_MAX_SUBAXES];
   msc_atoms touched; /* the digits that change their place */
 } change;
 
@@ -92,22 +94,30 @@ static bool fill_piece(const change *c, int64_t rank, const msc_box *box, const 
   const msc_value *x = c->op->in[0].value;
   msc_piece to = placed(c, &c->to, &c->op->out[0], rank), part = to;
   int64_t index[MSC_MAX_RANK];
+  msc_scalar *term = msc_new_array(c->in->arena, msc_scalar, num_terms);
   part.box = *box;
   for (bool more = msc_first_index(&part, index); more; more = msc_next_index(&part, index)) {
-    msc_scalar sum = msc_identity(c->reduction, to.dtype);
     for (int64_t t = 0; t < num_terms; t++) {
       msc_piece from = placed(c, &c->from, x, peer[t]);
       int64_t at = msc_piece_offset(&from, index);
       if (at < 0) return msc_op_error(c->op, MSC_E_INTERNAL, "rank %" PRId64 " is to send an element it does not hold", peer[t]);
-      msc_scalar term = msc_load(to.dtype, from.data, at);
-      sum = num_terms > 1 ? msc_reduce(c->reduction, to.dtype, sum, term) : term;
+      term[t] = msc_load(to.dtype, from.data, at);
     }
-    msc_store(to.dtype, to.data, msc_piece_offset(&to, index), sum);
+    msc_store(to.dtype, to.data, msc_piece_offset(&to, index), msc_reduce_tree(c->reduction, to.dtype, num_terms, term));
   }
   return true;
 }
 
 static void *pull_memory(void *arena, size_t bytes) { return msc_arena_alloc(arena, bytes); }
+
+/* Terms by the op's own order.  They are few: by insertion. */
+static void order_terms(const change *c, int64_t num, int64_t *peer) {
+  for (int64_t t = 1; t < num && c->num_order; t++) {
+    int64_t moved = peer[t], at = t, number = msc_group_index(&c->in->mesh, c->num_order, c->order, moved);
+    for (; at > 0 && msc_group_index(&c->in->mesh, c->num_order, c->order, peer[at - 1]) > number; at--) peer[at] = peer[at - 1];
+    peer[at] = moved;
+  }
+}
 
 static bool pull_rank(const change *c, int64_t rank) {
   msc_pull pull;
@@ -119,7 +129,8 @@ static bool pull_rank(const change *c, int64_t rank) {
   if (pull.identity)
     for (int64_t i = 0; i < msc_piece_elems(&to); i++) msc_store(to.dtype, to.data, i, msc_identity(c->reduction, to.dtype));
   for (int64_t i = 0; i < pull.num_pieces; i++) {
-    const int64_t *peer = pull.peer + i * pull.num_terms;
+    int64_t *peer = pull.peer + i * pull.num_terms;
+    order_terms(c, pull.num_terms, peer);
     for (int64_t t = 0; t < pull.num_terms; t++)
       if (!in_group(c, rank, peer[t]))
         return msc_op_error(c->op, MSC_E_SHARDING, "%s: rank %" PRId64 " would need data of rank %" PRId64 ", which is not of its group",
@@ -131,9 +142,10 @@ static bool pull_rank(const change *c, int64_t rank) {
 
 static bool change_layout(const msc_interp *in, const msc_op *op, const msc_layout *from, const msc_layout *to, const int64_t *shape,
                           bool no_traffic) {
-  change c = {
-      in,         op, msc_layout_cuts(from), msc_layout_cuts(to), from->rank, shape, from->num_partial ? from->reduction : to->reduction,
-      no_traffic, {0}};
+  change c = {.in = in, .op = op, .from = msc_layout_cuts(from), .to = msc_layout_cuts(to), .rank_of_tensor = from->rank, .shape = shape,
+              .reduction = from->num_partial ? from->reduction : to->reduction, .no_traffic = no_traffic};
+  const char *order = op->kind == OP_comm ? msc_op_str(op, "order") : NULL;
+  if (order) MSC_TRY(msc_subaxis_parse(in->m->ctx, &in->m->mesh, op->loc, order, &c.num_order, c.order));
   const msc_type *whole = msc_type_of(in->m->ctx, op->in[0].value->type->dtype, from->rank, shape, NULL);
   if (!touched_atoms(in->m, whole, from, to, &c.touched))
     return msc_op_error(op, MSC_E_SHARDING, "%s: the two layouts cut a mesh axis at places without a common refinement",
@@ -216,15 +228,15 @@ static void run_member(const group *g, int64_t rank) {
   const msc_piece *y = msc_piece_of(g->in, &g->op->out[0], rank), *x = msc_piece_of(g->in, g->op->in[0].value, rank);
   int64_t me = msc_group_index(&g->in->mesh, g->num_digits, g->digit, rank), sender = sender_to(g, me), index[MSC_MAX_RANK];
   msc_reduction r = reduction_of(g->op);
+  msc_scalar *term = msc_new_array(g->in->arena, msc_scalar, g->size + 1);
   for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index)) {
     source s = source_of(g, x, y, me, sender, index);
-    msc_scalar sum = s.num > 1 ? msc_identity(r, y->dtype) : (msc_scalar){.u = 0};
     for (int64_t i = 0; i < s.num; i++) {
       const msc_piece *from =
           msc_piece_of(g->in, g->op->in[0].value, msc_group_member(&g->in->mesh, g->num_digits, g->digit, rank, s.first + i));
-      msc_scalar term = msc_load(y->dtype, from->data, msc_piece_offset(from, s.index));
-      sum = s.num > 1 ? msc_reduce(r, y->dtype, sum, term) : term;
+      term[i] = msc_load(y->dtype, from->data, msc_piece_offset(from, s.index));
     }
+    msc_scalar sum = s.num ? msc_reduce_tree(r, y->dtype, s.num, term) : (msc_scalar){.u = 0};
     msc_store(y->dtype, y->data, msc_piece_offset(y, index), sum);
   }
 }

@@ -82,6 +82,13 @@ static const msc_op_kind reduction_kinds[] = {[MSC_SUM] = OP_add, [MSC_MAX] = OP
 
 msc_scalar msc_reduce(msc_reduction r, msc_dtype d, msc_scalar a, msc_scalar b) { return msc_arithmetic(reduction_kinds[r], d, a, b); }
 
+msc_scalar msc_reduce_tree(msc_reduction r, msc_dtype d, int64_t num, const msc_scalar *term) {
+  int64_t left = 1;
+  if (num == 1) return term[0];
+  while (2 * left < num) left *= 2;
+  return msc_reduce(r, d, msc_reduce_tree(r, d, left, term), msc_reduce_tree(r, d, num - left, term + left));
+}
+
 msc_scalar msc_identity(msc_reduction r, msc_dtype d) {
   int64_t min;
   uint64_t max;

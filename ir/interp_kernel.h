@@ -75,6 +75,8 @@ void msc_piece_put(msc_eval *e, size_t i, const int64_t *index, msc_scalar v);
 msc_scalar msc_scalar_of(msc_dtype dtype, double v);
 msc_scalar msc_arithmetic(msc_op_kind kind, msc_dtype dtype, msc_scalar a, msc_scalar b); /* add sub mul div max min pow */
 msc_scalar msc_reduce(msc_reduction r, msc_dtype dtype, msc_scalar a, msc_scalar b);
+/* `num` terms as ranks combine them: ((0+1)+(2+3))+(4+5). */
+msc_scalar msc_reduce_tree(msc_reduction r, msc_dtype dtype, int64_t num, const msc_scalar *term);
 msc_scalar msc_identity(msc_reduction r, msc_dtype dtype); /* changes nothing: 0, 1, or an infinity */
 
 /* ---- interp_collective.c: results of a collective on all ranks ---- */

@@ -181,13 +181,19 @@ static mscrt_status *check_matmuls(mscrt_plan *p) {
 
 /* ---- collectives ---- */
 
-/* The group of broadcast and pairs: digits of the mesh, none twice. */
-static mscrt_status *check_group(const mscrt_plan *p, plan_collective t, mscrt_collective *c) {
+/* Digits of the mesh, none twice. */
+static mscrt_status *check_axes(const mscrt_plan *p, plan_collective t, mscrt_collective *c) {
   uint8_t first[1] = {0};
   uint32_t num = plan_collective_axes_num(t);
   c->axes = (const msc_digit *)(const void *)plan_collective_axes_data(t);
   c->num_axes = (int)num;
   if (num > MSC_BOX_DIGITS || !msc_box_layout_ok(&p->mesh, &(msc_box_layout){0, (int)num, first, c->axes, NULL})) return bad_plan("its axes do not fit the mesh");
+  return NULL;
+}
+
+/* The group of broadcast and pairs. */
+static mscrt_status *check_group(const mscrt_plan *p, plan_collective t, mscrt_collective *c) {
+  MSCRT_CHECK(check_axes(p, t, c));
   uint64_t members = (uint64_t)msc_group_size(c->num_axes, c->axes);
   c->root = plan_collective_root(t);
   if (c->root >= members) return bad_plan("root %u in a group of %" PRIu64, c->root, members);
@@ -213,6 +219,7 @@ static void *no_memory(void *user, size_t bytes) {
 static mscrt_status *check_layout_change(const mscrt_plan *p, plan_collective t, mscrt_collective *c) {
   MSCRT_CHECK(layout_at(p, plan_collective_from(t), c->rank, c->shape, &c->from));
   MSCRT_CHECK(layout_at(p, plan_collective_to(t), c->rank, c->shape, &c->to));
+  MSCRT_CHECK(check_axes(p, t, c));
   msc_pull pull;
   if (msc_pull_of(&p->mesh, c->from, c->to, c->shape, 0, no_memory, NULL, &pull) == MSC_PULL_NO_DIGITS)
     return bad_plan("its layouts cut an axis at places that have no common refinement");

@@ -1,11 +1,13 @@
-/* combine.c: the arithmetic of reductions: values of several ranks, in rank order, into one. */
+/* combine.c: the arithmetic of reductions: values of several ranks into one, as a balanced tree of neighbours: ((0+1)+(2+3))+(4+5).  So do
+ * the blocks of sums inside a rank (msc_sum_blocks in ir/ir.h). */
 #pragma GCC optimize("O3")
 #include <math.h>
 #include <string.h>
 
 #include "runtime/comm.h"
 
-#define BLOCK 1024 /* elements that are combined at a time: a block of all kinds stays in the first cache */
+#define BLOCK 512 /* elements that are combined at a time: a block of all kinds stays in the first cache */
+#define LEVELS 12 /* of the tree of MSCRT_MAX_LOCAL terms, and more */
 
 /* NaN wins, as in numpy. */
 #define TAKE_MAX(a, b) ((b) > (a) || (b) != (b) ? (b) : (a))
@@ -59,30 +61,49 @@ static void widen(mscrt_dtype d, float *to, const uint16_t *from, int64_t n) {
   else for (int64_t i = 0; i < n; i++) to[i] = mscrt_from_f16(from[i]);
 }
 
-static void combine_halves(mscrt_dtype d, mscrt_reduction red, int num, const void *const *src, int64_t at, int64_t n, uint16_t *dst) {
-  float acc[BLOCK], v[BLOCK];
-  widen(d, acc, (const uint16_t *)src[0] + at, n);
-  for (int t = 1; t < num; t++) {
-    widen(d, v, (const uint16_t *)src[t] + at, n);
-    combine_f32(red, acc, v, n);
+/* f16 and bf16 add up in f32. */
+typedef struct {
+  mscrt_dtype dtype, inside;
+  mscrt_reduction red;
+  const void *const *src;
+  int64_t at, n;
+} combining;
+
+static void load(const combining *c, int term, void *to) {
+  const char *from = (const char *)c->src[term] + (size_t)c->at * mscrt_dtype_bytes(c->dtype);
+  if (c->dtype == c->inside) memcpy(to, from, (size_t)c->n * mscrt_dtype_bytes(c->dtype));
+  else widen(c->dtype, to, (const uint16_t *)(const void *)from, c->n);
+}
+
+static void store(const combining *c, const void *from, void *dst) {
+  char *to = (char *)dst + (size_t)c->at * mscrt_dtype_bytes(c->dtype);
+  if (c->dtype == c->inside) memcpy(to, from, (size_t)c->n * mscrt_dtype_bytes(c->dtype));
+  else if (c->dtype == MSCRT_BF16) for (int64_t i = 0; i < c->n; i++) ((uint16_t *)(void *)to)[i] = mscrt_to_bf16(((const float *)from)[i]);
+  else for (int64_t i = 0; i < c->n; i++) ((uint16_t *)(void *)to)[i] = mscrt_to_f16(((const float *)from)[i]);
+}
+
+/* `num` terms from `first` on, of which the left part is the largest power of two; `room` has a block for each level. */
+static void combine_terms(const combining *c, int first, int num, char *room) {
+  if (num == 1) {
+    load(c, first, room);
+    return;
   }
-  if (d == MSCRT_BF16) for (int64_t i = 0; i < n; i++) dst[i] = mscrt_to_bf16(acc[i]);
-  else for (int64_t i = 0; i < n; i++) dst[i] = mscrt_to_f16(acc[i]);
+  int left = 1;
+  while (2 * left < num) left *= 2;
+  combine_terms(c, first, left, room);
+  bool direct = num - left == 1 && c->dtype == c->inside;
+  const char *right = direct ? (const char *)c->src[first + left] + (size_t)c->at * mscrt_dtype_bytes(c->dtype) : room + BLOCK * 8;
+  if (!direct) combine_terms(c, first + left, num - left, room + BLOCK * 8);
+  combine_block(c->inside, c->red, room, right, c->n);
 }
 
 void mscrt_combine(mscrt_dtype dtype, mscrt_reduction red, int num, const void *const *src, void *dst, int64_t elems) {
-  size_t bytes = mscrt_dtype_bytes(dtype);
-  _Alignas(64) char acc[BLOCK * 8];
+  bool half = dtype == MSCRT_F16 || dtype == MSCRT_BF16;
+  _Alignas(64) char room[LEVELS * BLOCK * 8];
   for (int64_t at = 0; at < elems; at += BLOCK) {
-    int64_t n = elems - at < BLOCK ? elems - at : BLOCK;
-    size_t skip = (size_t)at * bytes;
-    if (dtype == MSCRT_F16 || dtype == MSCRT_BF16) {
-      combine_halves(dtype, red, num, src, at, n, (uint16_t *)dst + at);
-      continue;
-    }
-    memcpy(acc, (const char *)src[0] + skip, (size_t)n * bytes);
-    for (int t = 1; t < num; t++) combine_block(dtype, red, acc, (const char *)src[t] + skip, n);
-    memcpy((char *)dst + skip, acc, (size_t)n * bytes);
+    combining c = {dtype, half ? MSCRT_F32 : dtype, red, src, at, elems - at < BLOCK ? elems - at : BLOCK};
+    combine_terms(&c, 0, num, room);
+    store(&c, room, dst);
   }
 }
 

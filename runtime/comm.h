@@ -23,7 +23,8 @@ const char *mscrt_verb_name(mscrt_verb v);
 
 /* A collective as the plan has it.  broadcast and pairs: no layouts, a local shape, a group, and a root or pairs of members.
  * halo: `from` and `to` are one layout; the destination is the part with `lo` rows of the part before it along `halo_dim` and
- * `hi` of the one behind; beside the whole stands the reduction's identity. */
+ * `hi` of the one behind; beside the whole stands the reduction's identity.
+ * With layouts `axes` says how the terms of a reduction are numbered, major digit first; none: as ranks are. */
 typedef struct {
   mscrt_verb verb;
   mscrt_dtype dtype;
@@ -58,7 +59,7 @@ typedef struct {
   mscrt_reduction reduction;
   int rank;
   msc_box to_box;        /* what the destination has room for */
-  int num_terms;         /* peers per cut; several: their values are combined in this order */
+  int num_terms;         /* peers per cut; several: their values are combined as a tree of neighbours in this order */
   int64_t num_cuts;
   mscrt_cut *cut;
   int64_t *peers;
@@ -89,7 +90,7 @@ void mscrt_exchange_free(mscrt_exchange *e);
 
 /* ---- combine.c ---- */
 
-/* dst[i] = src[0][i] op src[1][i] op ...; the order is src's, f16 and bf16 add up in f32.  dst may be one of src. */
+/* dst[i] = src[0][i] op src[1][i] op ... as a balanced tree of neighbours; f16 and bf16 add up in f32.  dst may be one of src. */
 void mscrt_combine(mscrt_dtype dtype, mscrt_reduction red, int num, const void *const *src, void *dst, int64_t elems);
 void mscrt_fill_identity(mscrt_dtype dtype, mscrt_reduction red, void *dst, int64_t elems);
 

@@ -226,6 +226,16 @@ static bool is_sliceable(const mscrt_exchange *e, const mscrt_collective *c, con
   return !memcmp(e->cut[0].from_box.size, e->to_box.size, sizeof(int64_t) * (size_t)c->rank);
 }
 
+/* Terms by the collective's own order.  They are few: by insertion. */
+static void order_terms(mscrt_exchange *e, const msc_box_mesh *mesh, const mscrt_collective *c, int64_t num_pieces) {
+  for (int64_t i = 0; i < num_pieces && c->from && c->num_axes; i++)
+    for (int64_t *peer = e->peers + i * e->num_terms, t = 1; t < e->num_terms; t++) {
+      int64_t moved = peer[t], at = t;
+      for (; at > 0 && msc_group_index(mesh, c->num_axes, c->axes, peer[at - 1]) > msc_group_index(mesh, c->num_axes, c->axes, moved); at--) peer[at] = peer[at - 1];
+      peer[at] = moved;
+    }
+}
+
 mscrt_status *mscrt_exchange_make(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, mscrt_partitions *p, mscrt_exchange *out_exchange) {
   mscrt_status *s = NULL;
   int32_t *group_of = NULL;
@@ -249,6 +259,7 @@ mscrt_status *mscrt_exchange_make(const msc_box_mesh *mesh, int rank, const mscr
   e->received = (uint64_t)msc_pull_received(&t.pull, c->rank, rank) * mscrt_dtype_bytes(c->dtype);
   MSCRT_GOTO(set_cuts(e, mesh, c, &t));
   e->slices = is_sliceable(e, c, &t);
+  order_terms(e, mesh, c, t.pull.num_pieces);
   if (e->slices) e->received = 2 * e->received / (uint64_t)e->group.num;
 fail:
   free(group_of);

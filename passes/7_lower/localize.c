@@ -135,6 +135,26 @@ static bool manual_group(localizing *z, msc_op *op) {
   return true;
 }
 
+static unsigned summed_dims(const localizing *z, const msc_op *op);
+
+/* Blocks of a sum lie on ranks as the summed dimensions are cut, major digit first.  Where that is not the order of ranks, the
+ * collective is told: only then are its terms neighbours in the tree that are neighbours in the sum. */
+static void set_order(localizing *z, msc_op *comm, const msc_op *def) {
+  msc_layout raw = {.rank = 1};
+  int num = 0;
+  bool ranks = true;
+  while (def && (def->kind == OP_reshape || def->kind == OP_flatten || def->kind == OP_cast || def->kind == OP_transpose)) def = def->in[0].value->def;
+  unsigned dims = def ? summed_dims(z, def) : 0;
+  const msc_layout *l = dims ? global_of(z, def->in[0].value)->layout : NULL;
+  for (int d = 0; l && d < l->rank; d++)
+    for (int i = l->first[d]; (dims >> d & 1) && i < l->first[d + 1]; i++) raw.sub[num++] = l->sub[i];
+  for (int i = 0; i + 1 < num; i++) ranks &= raw.sub[i].axis < raw.sub[i + 1].axis || (raw.sub[i].axis == raw.sub[i + 1].axis && raw.sub[i].pre < raw.sub[i + 1].pre);
+  if (ranks) return;
+  raw.first[1] = (uint8_t)num;
+  const char *text = msc_layout_print(z->pass->scratch, z->mesh, msc_layout_of(z->pass->ctx, z->mesh, &raw));
+  msc_op_set(comm, "order", msc_str(z->pass->ctx, msc_arena_printf(z->pass->scratch, "%.*s", (int)strlen(text) - 2, text + 1)));
+}
+
 static bool localize_collective(localizing *z, msc_op *op) {
   const msc_type *have = global_of(z, op->in[0].value), *want = global_of(z, &op->out[0]);
   if (op->kind == OP_send) { /* the matching recv does the work */
@@ -150,6 +170,7 @@ static bool localize_collective(localizing *z, msc_op *op) {
   if (manual) MSC_TRY(manual_layouts(z, op, &from, &to, shape));
   msc_op *comm = comm_before(z, op, op->in[0].value, msc_kind_name(op->kind));
   set_layouts(z, comm, from, to, have->rank, shape);
+  if (from->num_partial && !manual) set_order(z, comm, op->in[0].value->def);
   finish_comm(z, comm, want, op->out[0].type);
   msc_replace_uses(&op->out[0], &comm->out[0]);
   msc_op_erase(op);
@@ -276,26 +297,50 @@ static void localize_windows(localizing *z, msc_op *op) {
   if (msc_op_attr(op, "groups") && weights->dim[1]) msc_op_set(op, "groups", msc_int(c.c / weights->dim[1]));
 }
 
-/* In what blocks a product sums, see msc_sum_blocks: over the inner dimension, or over the leading ones together, of which only the
- * first may be cut, into equal parts, if they are to be aligned. */
-static void set_product_blocks(const localizing *z, msc_op *op) {
-  const msc_type *a = global_of(z, op->in[0].value);
-  bool leading = op->kind == OP_matmul_weight_grad;
-  int first = leading ? 0 : a->rank - 1 - msc_op_bool(op, "transpose_a"), end = leading ? a->rank - 1 : first + 1;
-  int64_t whole = 1, part = 1, parts = 1;
-  for (int d = first; d < end; d++) {
-    int64_t cut = a->layout ? msc_layout_parts(a->layout, d) : 1;
-    whole *= a->dim[d], part *= op->in[0].value->type->dim[d];
-    bool even = !a->layout || msc_dim_is_even(a->layout, a, d);
-    parts = (d > first && cut > 1) || !even ? 0 : parts * cut;
+/* Blocks of a sum over these dimensions of x together, see msc_sum_blocks: only the first may be cut, into equal parts,
+ * if they are to be aligned. */
+static int64_t blocks_over(const localizing *z, const msc_value *x, unsigned dims, int64_t least) {
+  const msc_type *t = global_of(z, x);
+  int64_t whole = 1, part = 1, parts = 1, first = 0;
+  for (int d = 0; d < t->rank; d++) {
+    if (!(dims >> d & 1) || t->dim[d] == 1) continue;
+    int64_t cut = t->layout ? msc_layout_parts(t->layout, d) : 1;
+    whole *= t->dim[d], part *= x->type->dim[d];
+    if (!first++) parts = !t->layout || msc_dim_is_even(t->layout, t, d) ? cut : 0;
+    else if (cut > 1) parts = 0;
   }
-  msc_op_set(op, "blocks", msc_int(parts ? msc_sum_blocks_of_part(whole, parts) : msc_sum_blocks(part)));
+  return parts && part * parts == whole ? msc_sum_blocks_of_part(whole, parts, least) : msc_sum_blocks(part, least);
 }
 
-static bool is_product(msc_op_kind k) { return k == OP_matmul || k == OP_batch_matmul || k == OP_matmul_weight_grad; }
+static unsigned summed_dims(const localizing *z, const msc_op *op) {
+  int64_t dims[MSC_MAX_RANK];
+  const msc_type *x = op->num_in ? global_of(z, op->in[0].value) : NULL;
+  unsigned mask = 0;
+  switch (op->kind) {
+    case OP_matmul:
+    case OP_batch_matmul: return 1u << (x->rank - 1 - msc_op_bool(op, "transpose_a"));
+    case OP_matmul_weight_grad:
+    case OP_softmax_cross_entropy: return (1u << (x->rank - 1)) - 1;
+    case OP_reduce_sum:
+    case OP_reduce_mean:
+      for (int i = msc_op_ints(op, "dims", dims, MSC_MAX_RANK); i > 0; i--) mask |= 1u << dims[i - 1];
+      return mask;
+    default: return 0;
+  }
+}
+
+/* In what blocks an op sums.  Many short rows are not cut into blocks of a few vectors, whose folding would take longer. */
+static void set_blocks(const localizing *z, msc_op *op) {
+  enum { LEAST_OF_ROW = 64 };
+  unsigned dims = summed_dims(z, op);
+  const msc_value *x = op->num_in ? op->in[0].value : NULL;
+  if (!dims || !msc_is_float(x->type->dtype) || !msc_config_bool(z->pass->config, MSC_KEY_deterministic)) return;
+  bool rows = (op->kind == OP_reduce_sum || op->kind == OP_reduce_mean) && (dims >> (x->type->rank - 1) & 1) && msc_type_elems(global_of(z, &op->out[0])) > 1;
+  msc_op_set(op, "blocks", msc_int(blocks_over(z, x, dims, rows ? LEAST_OF_ROW : 1)));
+}
 
 static void localize_op(localizing *z, msc_op *op) {
-  if (is_product((msc_op_kind)op->kind) && msc_config_bool(z->pass->config, MSC_KEY_deterministic)) set_product_blocks(z, op);
+  set_blocks(z, op);
   const msc_type *y = op->num_out ? global_of(z, &op->out[0]) : NULL;
   if (!y || !y->layout) return; /* manual: already local */
   const msc_type *local = op->out[0].type;

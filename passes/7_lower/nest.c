@@ -44,7 +44,7 @@ static void reset(msc_nester *n, const region *r) {
   memset(n->lies_on, 0, sizeof n->lies_on);
   memset(&n->walk, 0, sizeof n->walk);
   memset(&n->instr[0], 0, sizeof n->instr[0]);
-  n->over[0] = 0;
+  n->over[0] = 0, n->blocks[0] = n->op_blocks = 0;
   n->num_instrs = 1; /* 0: none */
   memset(&n->coord[0], 0, sizeof n->coord[0]);
   n->num_coords = 1; /* 0: the constant 0 */

@@ -2,6 +2,8 @@
  * axes, free of ops, which emit_*.c turn into code for a target; or the reason why these ops cannot be one kernel.
  *
  * Attributes that lowering leaves on ops with local shapes, where one rank's shape does not say everything:
+ *   blocks int  products and sums: parts of what is summed that are summed one by one and added as a tree (msc_sum_blocks);
+ *               it divides the local size.  Absent: in whatever order
  *   count  int  the divisor of a mean (reduce_mean, softmax_cross_entropy and its gradient); absent: from the local shape
  *   whole  int  gather, scatter_add: the global size of the indexed dimension, for the index check; absent: the local one
  *   start  int  iota, one_hot, gather, scatter_add: this rank's part of the indexed dimension begins at an offset that

@@ -19,7 +19,7 @@ msc_dtype msc_compute_dtype(msc_dtype d) { return d == MSC_F16 || d == MSC_BF16 
 static bool same_instr(const msc_nester *n, int i, const msc_instr *in, const msc_affine *at, uint16_t over) {
   const msc_instr *o = &n->instr[i];
   return o->code == in->code && o->dtype == in->dtype && o->buffer == in->buffer && o->imm == in->imm && !memcmp(o->arg, in->arg, sizeof o->arg) &&
-         !memcmp(&o->number, &in->number, sizeof o->number) && n->over[i] == over && !memcmp(&n->at[i], at, sizeof *at);
+         !memcmp(&o->number, &in->number, sizeof o->number) && n->over[i] == over && (in->code != NEST_REDUCE || n->blocks[i] == n->op_blocks) && !memcmp(&n->at[i], at, sizeof *at);
 }
 
 uint16_t msc_nest_add(msc_nester *n, msc_instr in, const msc_affine *at, uint16_t over) {
@@ -33,7 +33,7 @@ uint16_t msc_nest_add(msc_nester *n, msc_instr in, const msc_affine *at, uint16_
   for (int k = 0; k < 3; k++) in.axes |= n->instr[in.arg[k]].axes;
   in.axes &= (uint16_t)~over;
   int i = n->num_instrs++;
-  n->instr[i] = in, n->at[i] = *at, n->over[i] = over;
+  n->instr[i] = in, n->at[i] = *at, n->over[i] = over, n->blocks[i] = in.code == NEST_REDUCE ? n->op_blocks : 0;
   return (uint16_t)i;
 }
 

@@ -17,6 +17,15 @@ uint16_t msc_nest_reduce(msc_nester *n, int kind, uint16_t x, uint16_t over) {
   return msc_nest_add(n, (msc_instr){.code = NEST_REDUCE, .dtype = n->instr[x].dtype, .imm = (int8_t)kind, .arg = {x}}, NULL, over);
 }
 
+/* A sum over what may be cut: in the order that the op's `blocks` says. */
+static uint16_t reduce_in_order(msc_nester *n, const msc_op *op, int kind, uint16_t x, uint16_t over) {
+  const msc_attr_value *blocks = kind == MSC_SUM ? msc_op_attr(op, "blocks") : NULL;
+  n->op_blocks = (uint8_t)(blocks && blocks->i > 0 && blocks->i <= MSC_MAX_SUM_BLOCKS ? blocks->i : 0);
+  uint16_t y = msc_nest_reduce(n, kind, x, over);
+  n->op_blocks = 0;
+  return y;
+}
+
 /* The reduced axes must not be run through by what looks at the result. */
 static bool is_free(msc_nester *n, uint16_t over, const msc_view *view, int rank, unsigned reduced_dims) {
   for (int d = 0; d < rank; d++) {
@@ -69,7 +78,7 @@ uint16_t msc_nest_reduce_op(msc_nester *n, const msc_op *op, int y, const msc_vi
   uint16_t over = open_dims(n, x, gone, &at), v = msc_nest_eval(n, x, &at);
   if (n->failed) return 0;
   msc_reduction kind = op->kind == OP_reduce_max ? MSC_MAX : op->kind == OP_reduce_min ? MSC_MIN : op->kind == OP_reduce_prod ? MSC_PROD : MSC_SUM;
-  v = msc_nest_reduce(n, kind, v, over);
+  v = reduce_in_order(n, op, kind, v, over);
   return op->kind == OP_reduce_mean ? divided(n, v, count_of(op, local)) : v;
 }
 
@@ -155,7 +164,7 @@ static uint16_t total(msc_nester *n, const msc_op *op, int v, int dims, uint16_t
     if (axis >= 0) over |= (uint16_t)(1u << axis);
     count *= n->value[v].value->type->dim[d];
   }
-  x = msc_nest_reduce(n, MSC_SUM, x, over);
+  x = reduce_in_order(n, op, MSC_SUM, x, over);
   return strcmp(how, "mean") ? x : divided(n, x, count_of(op, count));
 }
 

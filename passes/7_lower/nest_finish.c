@@ -87,7 +87,7 @@ static void set_axes(msc_nester *n, msc_program_head *h) {
   const msc_nest_walk *w = &n->walk;
   for (int i = 0; i < n->num_axes; i++) {
     if (!needs_size(n, i)) continue;
-    bool baked = i == w->lane && n->extent[i] <= MSC_BAKED_SIZE && n->extent[i] > 0 && i != w->clipped;
+    bool baked = i == w->lane && n->extent[i] <= MSC_BAKED_SIZE && n->extent[i] > 0 && i != w->clipped && !(w->blocks && (w->reduced >> i & 1));
     /* without items nothing divides by this size */
     if (n->extent[i] == 0 && (w->items >> i & 1)) h->axis[i].size = 1;
     else if (baked) h->axis[i].baked_size = n->extent[i];
@@ -149,6 +149,8 @@ void msc_nest_finish(msc_nester *n, msc_arena *arena, msc_nest_launch *out) {
   h->chunk_axis = (int8_t)w->chunk_axis, h->clipped = (int8_t)w->clipped;
   h->items = w->items, h->reduced = w->reduced, h->tail = w->tail;
   set_axes(n, h);
+  if (w->blocks) h->blocks = (uint8_t)msc_nest_dim_slot(n, w->blocks);
+  if (w->tail_blocks) h->tail_blocks = (uint8_t)msc_nest_dim_slot(n, w->tail_blocks);
   if (w->clipped >= 0) h->chunk = (uint8_t)msc_nest_dim_slot(n, w->chunk_total);
   out->program.instr = set_instrs(n, arena, h);
   set_buffers(n, arena, out);

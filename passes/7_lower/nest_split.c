@@ -22,6 +22,7 @@ static bool cut_reduced_axis(msc_nester *n) {
   uint64_t rest = msc_nest_points(n, (w->items | w->reduced) & (uint16_t)~(1u << outer)) + 1;
   int64_t part = PART_POINTS / rest < 1 ? 1 : (int64_t)(PART_POINTS / rest);
   if (size / part > 1024) part = size / 1024;
+  if (w->blocks > 1) part = size / w->blocks;
   if (size / part < 2 || n->num_axes == MSC_NEST_AXES) return false;
   for (int i = 0; i < MSC_NEST_AXES; i++) number[i] = (int8_t)(i < outer ? i : i + 1);
   msc_nest_renumber(n, number, n->num_axes + 1);
@@ -33,6 +34,7 @@ static bool cut_reduced_axis(msc_nester *n) {
     if (n->instr[i].axes >> inner & 1) n->instr[i].axes |= w->tail;
     if (n->over[i] >> inner & 1) n->over[i] |= w->tail;
   }
+  if (w->blocks > 1) w->tail_blocks = w->blocks, w->blocks = 1;
   msc_nest_split_double_reductions(n);
   msc_nest_set_phases(n);
   return !n->failed;
@@ -106,7 +108,7 @@ static void make_first(msc_nester *n, int buffer) {
     msc_affine at = scratch_place(n, around, &offset, (msc_dtype)n->instr[x].dtype);
     msc_nest_add(n, (msc_instr){.code = NEST_STORE, .dtype = n->instr[x].dtype, .buffer = (uint8_t)buffer, .arg = {x}}, &at, 0);
   }
-  w->items = around, w->tail = 0;
+  w->items = around, w->tail = 0, w->tail_blocks = 0;
   msc_nest_mark_live(n);
   msc_nest_set_phases(n);
 }
@@ -127,11 +129,13 @@ static void make_second(msc_nester *n, int buffer) {
     n->over[x] = 0;
   }
   w->reduced = w->tail, w->tail = 0, w->chunk_axis = w->clipped = -1;
+  w->blocks = w->tail_blocks, w->tail_blocks = 0;
   for (int i = 0; i < MSC_NEST_AXES; i++) number[i] = (int8_t)(around >> i & 1 ? num++ : -1);
   if (w->kind == MSC_NEST_ROW) {
     w->lane = 0;
     for (int i = 0; i < n->num_axes; i++)
       if (w->reduced >> i & 1) w->lane = i;
+    if (w->blocks) w->lane = -1; /* in order */
   }
   msc_nest_renumber(n, number, num);
   msc_nest_mark_live(n);

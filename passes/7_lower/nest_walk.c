@@ -72,11 +72,11 @@ void msc_nest_split_double_reductions(msc_nester *n) {
       return;
     }
     int last = n->num_instrs++;
-    for (int k = last; k > i; k--) n->instr[k] = n->instr[k - 1], n->at[k] = n->at[k - 1], n->over[k] = n->over[k - 1], n->live[k] = n->live[k - 1];
+    for (int k = last; k > i; k--) n->instr[k] = n->instr[k - 1], n->at[k] = n->at[k - 1], n->over[k] = n->over[k - 1], n->blocks[k] = n->blocks[k - 1], n->live[k] = n->live[k - 1];
     for (int k = i + 2; k <= last; k++)
       for (int a = 0; a < 3; a++)
         if (n->instr[k].arg[a] >= i) n->instr[k].arg[a]++;
-    n->over[i] = r, n->over[i + 1] = t;
+    n->over[i] = r, n->over[i + 1] = t, n->blocks[i] = 0; /* what is cut is outside */
     n->instr[i].axes = n->instr[n->instr[i].arg[0]].axes & (uint16_t)~r;
     n->instr[i + 1].arg[0] = (uint16_t)i;
     i++;
@@ -137,6 +137,23 @@ static bool check_stores(msc_nester *n) {
     if (at == full || (!in->level && at == (full | w->reduced))) continue;
     return msc_nest_refuse(n, "its results have different shapes");
   }
+  return true;
+}
+
+/* ---- blocks of sums ---- */
+
+static int outermost(uint16_t axes) { return __builtin_ctz(axes); }
+
+/* The one number of blocks of all sums over `axes`, whose outermost one they divide. */
+static bool find_blocks(msc_nester *n, uint16_t axes, int level, int64_t *out_blocks) {
+  int64_t blocks = 0;
+  for (int i = 1; i < n->num_instrs; i++) {
+    if (!is_reduce(n, i) || n->instr[i].level != level || !n->blocks[i]) continue;
+    if (blocks && blocks != n->blocks[i]) return msc_nest_refuse(n, "it sums in different blocks");
+    blocks = n->blocks[i];
+  }
+  while (blocks > 1 && n->extent[outermost(axes)] % blocks) blocks /= 2;
+  *out_blocks = axes ? blocks : 0;
   return true;
 }
 
@@ -291,5 +308,5 @@ bool msc_nest_choose_walk(msc_nester *n) {
   choose_lane(n);
   choose_across(n);
   msc_nest_order_axes(n);
-  return true;
+  return find_blocks(n, w->reduced, 0, &w->blocks) && find_blocks(n, w->tail, 1, &w->tail_blocks);
 }

@@ -43,6 +43,7 @@ typedef struct {
   int across;                    /* TRANSPOSE: the axis along which its operand is contiguous */
   int chunk_axis, clipped;       /* extent of `clipped` = min(itself, chunk_total - chunk_axis * itself); -1: none */
   int64_t chunk_total;
+  int64_t blocks, tail_blocks;   /* of sums over reduced, over tail; 0: in whatever order */
   int num_phases;
   bool two_launches;
 } msc_nest_walk;
@@ -81,6 +82,8 @@ struct msc_nester {
   msc_instr instr[MSC_NEST_INSTRS];
   msc_affine at[MSC_NEST_INSTRS];
   uint16_t over[MSC_NEST_INSTRS]; /* REDUCE: mask of axes */
+  uint8_t blocks[MSC_NEST_INSTRS]; /* REDUCE: of the op's attribute */
+  uint8_t op_blocks;              /* those of the op that is being expanded */
   bool live[MSC_NEST_INSTRS];
 
   int num_buffers;

@@ -86,6 +86,8 @@ typedef struct {
   uint8_t lanes;        /* elements of a vector; 1: none */
   bool keeps_row;       /* ROW: the lane axis is at most MSC_KEPT_ROW: expensive values of one phase are kept for the next */
   int8_t across;        /* TRANSPOSE: axis along which its operands are contiguous */
+  uint8_t blocks, tail_blocks; /* slot of a number: as many parts of the outermost reduced (tail) axis are summed one by one and
+                         * added as a tree, so that the order of sums is fixed.  0: they are not */
   uint8_t chunk;        /* slot of the total size of axis `clipped`, which holds the part that axis `chunk_axis` says */
   int8_t chunk_axis, clipped; /* -1: none.  size(clipped) = min(its size, total - chunk_axis * its size) */
   int8_t flag;          /* buffer of the error flag, or -1 */

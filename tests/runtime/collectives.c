@@ -115,6 +115,14 @@ static void make_source(const msc_box_mesh *mesh, const mscrt_collective *c, int
   for (int64_t i = 0; i < msc_box_elems(c->rank, &b); i++) put_value(c->dtype, out, place_in(c->rank, &b, &buffer, i), value_at(element_of(c, &b, i), partial, c->dtype));
 }
 
+/* Neighbours first: ((0+1)+(2+3))+(4+5). */
+static double reduced_terms(mscrt_reduction red, mscrt_dtype d, int64_t element, int64_t first, int64_t num) {
+  int64_t left = 1;
+  if (num == 1) return value_at(element, first, d);
+  while (2 * left < num) left *= 2;
+  return reduced(red, reduced_terms(red, d, element, first, left), reduced_terms(red, d, element, first + left, num - left), d);
+}
+
 /* The cases below finish all partial digits or keep them all. */
 static void make_expected(const msc_box_mesh *mesh, const mscrt_collective *c, int64_t rank, void *out) {
   msc_box b, buffer;
@@ -123,8 +131,7 @@ static void make_expected(const msc_box_mesh *mesh, const mscrt_collective *c, i
   bool keeps = c->to->num > c->to->first[c->to->rank];
   for (int64_t i = 0; i < msc_box_elems(c->rank, &b); i++) {
     int64_t element = element_of(c, &b, i), terms = keeps ? 1 : msc_group_size(num, c->from->digit + first);
-    double v = value_at(element, keeps ? partial_of(mesh, c->from, rank) : 0, c->dtype);
-    for (int64_t t = 1; t < terms; t++) v = reduced(c->reduction, v, value_at(element, t, c->dtype), c->dtype);
+    double v = reduced_terms(c->reduction, c->dtype, element, keeps ? partial_of(mesh, c->from, rank) : 0, terms);
     put_value(c->dtype, out, place_in(c->rank, &b, &buffer, i), v);
   }
 }

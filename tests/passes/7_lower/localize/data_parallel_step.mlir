@@ -40,7 +40,7 @@ module attributes {msc.mesh = #msc.mesh<"d=4">} {
   "msc.func"() ({
   ^bb0(%x: tensor<2x4xf32>, %y: tensor<2xi32>, %w: tensor<4x6xf32>, %w.m: tensor<4x6xf32>):
     %0 = "msc.matmul"(%x, %w) {blocks = 4 : i64} : (tensor<2x4xf32>, tensor<4x6xf32>) -> tensor<2x6xf32> loc("dense")
-    %1 = "msc.softmax_cross_entropy"(%0, %y) {count = 8 : i64} : (tensor<2x6xf32>, tensor<2xi32>) -> tensor<f32> loc("loss")
+    %1 = "msc.softmax_cross_entropy"(%0, %y) {blocks = 2 : i64, count = 8 : i64} : (tensor<2x6xf32>, tensor<2xi32>) -> tensor<f32> loc("loss")
     %2 = "msc.constant"() {value = dense<1.0e+00> : tensor<f32>} : () -> tensor<f32>
     %3 = "msc.softmax_cross_entropy_grad"(%0, %y, %2) {count = 8 : i64} : (tensor<2x6xf32>, tensor<2xi32>, tensor<f32>) -> tensor<2x6xf32> loc("loss.grad")
     %4 = "msc.matmul"(%x, %3) {blocks = 2 : i64, transpose_a = true} : (tensor<2x4xf32>, tensor<2x6xf32>) -> tensor<4x6xf32> loc("dense.grad")
@@ -62,7 +62,7 @@ module attributes {msc.mesh = #msc.mesh<"d=4">} {
   "msc.func"() ({
   ^bb0(%x: tensor<2x4xf32>, %y: tensor<2xi32>, %w: tensor<4x6xf32>):
     %0 = "msc.matmul"(%x, %w) {blocks = 4 : i64} : (tensor<2x4xf32>, tensor<4x6xf32>) -> tensor<2x6xf32> loc("dense")
-    %1 = "msc.softmax_cross_entropy"(%0, %y) {count = 8 : i64} : (tensor<2x6xf32>, tensor<2xi32>) -> tensor<f32> loc("loss")
+    %1 = "msc.softmax_cross_entropy"(%0, %y) {blocks = 2 : i64, count = 8 : i64} : (tensor<2x6xf32>, tensor<2xi32>) -> tensor<f32> loc("loss")
     %2 = "msc.comm"(%1) {dims = [], from = "[] partial={d}", reduction = "sum", shape = [], to = "[]", verb = "all_reduce"} : (tensor<f32>) -> tensor<f32>
     %3 = "msc.comm"(%0) {dims = [8, 6], from = "[{d},{}]", reduction = "sum", shape = [8, 6], to = "[{},{}]", verb = "all_gather"} : (tensor<2x6xf32>) -> tensor<8x6xf32>
     "msc.return"(%2, %3) : (tensor<f32>, tensor<8x6xf32>) -> ()

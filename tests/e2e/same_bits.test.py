@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""same_bits: a small network trained at a rate at which training is chaotic, cut in several ways over 1 to 8 ranks and with one or two
+threads; losses and weights have the same bits as on one rank, because every sum is made in the same order."""
+import array
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
+BATCH, SIZES, SAMPLES, STEPS = 32, (48, 64, 32, 11), 320, 60  # 11 classes: a cut loss would be made of other ops
+ARGS = [("x", "data", [BATCH, SIZES[0]], None)]
+for n, (i, o) in enumerate(zip(SIZES, SIZES[1:])):
+    ARGS += [(f"w{n}", "parameter", [i, o], f"uniform:{(6 / i) ** 0.5}"), (f"b{n}", "parameter", [o], "zeros")]
+ARGS += [("y", "label", [BATCH], None)]
+
+# mesh, strategies of the products (rows and inner dimension of the first operand, inner dimension and columns of the second)
+CUTS = [
+    ({}, 1, {}),
+    ({"d": 2}, 2, {n: [[2, 1], [1, 1]] for n in range(3)}),
+    ({"d": 4}, 4, {0: [[1, 4], [4, 1]], 1: [[4, 1], [1, 1]], 2: [[1, 4], [4, 1]]}),
+    ({"d": 8}, 8, {n: [[8, 1], [1, 1]] for n in range(3)}),
+    ({"d": 8}, 8, {0: [[2, 4], [4, 1]], 1: [[1, 8], [8, 1]], 2: [[4, 2], [2, 1]]}),
+    ({"a": 2, "b": 4}, 8, {0: [[4, 2], [2, 1]], 1: [[2, 2], [2, 2]], 2: [[1, 8], [8, 1]]}),
+]
+
+
+def kind(dims):
+    return f"tensor<{'x'.join(map(str, dims))}xf32>" if dims else "tensor<f32>"
+
+
+def text_of(strategies):
+    """The network as IR text."""
+    types = {name: kind(dims) if role != "label" else f"tensor<{BATCH}xi32>" for name, role, dims, _ in ARGS}
+    lines, x = [], "x"
+    for n, o in enumerate(SIZES[1:]):
+        y, t = kind([BATCH, o]), {"x": kind([BATCH, SIZES[n]])}
+        cut = f" {{in_strategy = {strategies[n]}}}" if n in strategies else ""
+        lines.append(f'    %p{n} = "msc.matmul"(%{x}, %w{n}){cut} : ({t["x"]}, {types[f"w{n}"]}) -> {y}')
+        lines.append(f'    %s{n} = "msc.add"(%p{n}, %b{n}) : ({y}, {types[f"b{n}"]}) -> {y}')
+        if n + 2 < len(SIZES):
+            lines.append(f'    %r{n} = "msc.relu"(%s{n}) : ({y}) -> {y}')
+        x = f"r{n}"
+    last = len(SIZES) - 2
+    lines.append(f'    %loss = "msc.softmax_cross_entropy"(%s{last}, %y) : ({kind([BATCH, SIZES[-1]])}, {types["y"]}) -> tensor<f32>')
+    attrs = ", ".join("{" + f'msc.name = "{name}", msc.role = "{role}"' + (f', msc.init = "{init}"' if init else "") + "}" for name, role, _, init in ARGS)
+    return "\n".join(["module {", '  "msc.func"() ({', "  ^bb0(" + ", ".join(f"%{name}: {types[name]}" for name, *_ in ARGS) + "):", *lines,
+                      '    "msc.return"(%loss) : (tensor<f32>) -> ()', '  }) {sym_name = "forward", loss = 0 : i64, results = ["loss"],',
+                      "      optimizer = {kind = \"momentum\", lr = 0.05 : f32, momentum = 0.9 : f32},", f"      arg_attrs = [{attrs}]}} : () -> ()", "}", ""])
+
+
+def write_npy(path, numbers, shape):
+    header = f"{{'descr': '{'<i4' if numbers.typecode == 'i' else '<f4'}', 'fortran_order': False, 'shape': ({', '.join(map(str, shape))},), }}"
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    with open(path, "wb") as out:
+        out.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + numbers.tobytes())
+
+
+def call(*words):
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(words)}: exit code {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+def train(number, mesh, ranks, strategies, threads):
+    with open(f"{number}.mlir", "w") as out:
+        out.write(text_of(strategies))
+    keys = [f"device_num={ranks}"] + (["mesh=" + json.dumps(mesh), "parallel_mode=auto_parallel", "search_mode=sharding_propagation"] if ranks > 1 else [])
+    call(MSC, "compile", f"{number}.mlir", "-o", f"{number}.bin", *[word for key in keys for word in ("--set", key)])
+    out = call(MSC, "run", f"{number}.bin", "-n", str(ranks), "--threads", str(threads), "--steps", str(STEPS), "--seed", "5", "--json", "--save", "w.safetensors",
+               "--data", "x=x.npy", "y=y.npy")
+    with open("w.safetensors", "rb") as file:
+        weights = file.read()
+    return [re.search(r'"loss": ?([^,}]+)', line).group(1) for line in out.splitlines() if '"step"' in line and '"loss"' in line], weights
+
+
+def main():
+    rng = random.Random(3)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        write_npy("x.npy", array.array("f", [rng.gauss(0, 1) for _ in range(SAMPLES * SIZES[0])]), [SAMPLES, SIZES[0]])
+        write_npy("y.npy", array.array("i", [rng.randrange(SIZES[-1]) for _ in range(SAMPLES)]), [SAMPLES])
+        losses, weights = train(0, *CUTS[0], 1)
+        assert len(losses) == STEPS and len(set(losses)) > STEPS / 2, losses
+        for number, cut in enumerate(CUTS):
+            for threads in (1, 2) if number == 0 else (1,):
+                other, others = train(number, *cut, threads)
+                if other != losses:
+                    step = next(i for i, (a, b) in enumerate(zip(other, losses)) if a != b)
+                    sys.exit(f"{cut}, {threads} threads: loss of step {step} is {other[step]}, on one rank {losses[step]}")
+                if others != weights:
+                    sys.exit(f"{cut}, {threads} threads: other weights than on one rank")
+        print(f"{len(CUTS)} layouts: {STEPS} losses and the weights have the same bits")
+
+
+main()
