@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "ir/conv.h"
 #include "passes/3_shard/expansion.h"
 
 typedef struct class_entry {
@@ -107,6 +108,20 @@ static const msc_type *type_of(const shard_space *s, const shard_variable *v, co
   return tensor < m->op->num_in ? m->op->in[tensor].value->type : m->op->out[tensor - m->op->num_in].type;
 }
 
+/* What the windows of a convolution or pool are and see beyond a part. */
+static void put_windows(shard_space *s, const msc_op *op) {
+  if (!op || !msc_is_windowed(op)) return;
+  msc_conv c = msc_conv_of(op);
+  for (int d = 0; d < 2; d++) {
+    put(s, (uint64_t)c.dim[d].kernel << 32 | (uint64_t)c.dim[d].stride);
+    for (size_t t = 0; t < op->num_in; t++) {
+      int64_t lo, hi;
+      msc_halo_of(op, t, 2 + d, &lo, &hi);
+      put(s, (uint64_t)lo << 32 | (uint64_t)hi);
+    }
+  }
+}
+
 static void put_member(shard_space *s, const shard_variable *v, const shard_member *m) {
   const msc_rule *r = m->rule;
   put(s, (uint64_t)(m->op ? m->op->kind : OP_COUNT) << 32 | (uint64_t)(m->rule ? 1u : 0u) << 1 | m->passes);
@@ -116,6 +131,9 @@ static void put_member(shard_space *s, const shard_variable *v, const shard_memb
   if (m->op && m->op->kind == OP_vjp) put(s, (uint64_t)(uintptr_t)msc_op_str(m->op, "op"));
   put_bytes(s, m->to_variable, r->num_letters);
   for (int l = 0; l < r->num_letters; l++) put(s, (uint64_t)r->letter[l].role << 8 | r->letter[l].reduction | (uint64_t)r->letter[l].size << 16);
+  for (int l = 0; l < r->num_letters; l++)
+    if (r->letter[l].halo) put(s, (uint64_t)r->letter[l].least);
+  put_windows(s, m->op);
   for (int t = 0; t < r->num_tensors; t++) {
     put(s, (uint64_t)(uintptr_t)type_of(s, v, m, t));
     for (int d = 0; d < r->tensor[t].rank; d++) put_bytes(s, &r->tensor[t].dim[d], 1 + r->tensor[t].dim[d].num);
@@ -465,6 +483,31 @@ static void local_sizes(const shard_space *s, const shard_member *m, const int64
   }
 }
 
+/* Rows of neighbours that windows see: of each operand, along each dimension that is cut.  They cross the ends of the slowest
+ * level, as some neighbours of a cut over all ranks do. */
+static int64_t halo_ns(const shard_space *s, const shard_variable *v, const shard_member *m, const int64_t *size) {
+  int64_t ns = 0;
+  int level = 0;
+  for (int a = 0; a < s->g->mesh->num_axes; a++) {
+    int l = msc_cost_level(s->o.cost, (msc_subaxis){(uint32_t)a, 1, (uint32_t)s->g->mesh->axis[a].size});
+    if (l > level) level = l;
+  }
+  for (size_t t = 0; t < m->op->num_in; t++) {
+    const msc_tensor_letters *own = &m->rule->tensor[t];
+    for (int d = 2; d < own->rank; d++) {
+      int64_t lo, hi;
+      int l = own->dim[d].num ? own->dim[d].letter[0] : -1;
+      if (l < 0 || size[l] == m->rule->letter[l].size || !msc_halo_of(m->op, t, d, &lo, &hi)) continue;
+      const msc_type *type = type_of(s, v, m, (int)t);
+      double rows = (double)size[l] * (double)type->dim[d] / (double)m->rule->letter[l].size;
+      double bytes = local_elems(own, type, size) / rows * (double)(lo + hi) * (double)msc_dtype_bytes(type->dtype);
+      int64_t peers = (lo > 0) + (hi > 0);
+      ns += msc_cost_collective(s->o.cost, &(msc_cost_transfer){OP_exchange, level, peers + 1, (int64_t)bytes, peers});
+    }
+  }
+  return ns;
+}
+
 static int64_t work_ns(const shard_space *s, const shard_variable *v, const shard_member *m, const int64_t *parts) {
   msc_cost_class class = m->op ? msc_info(m->op)->cost : MSC_COST_NONE;
   if (m->op && msc_info(m->op)->flags & MSC_COMPOSITE) return 0; /* see add_expansion */
@@ -476,11 +519,12 @@ static int64_t work_ns(const shard_space *s, const shard_variable *v, const shar
     const msc_type *type = type_of(s, v, m, t);
     bytes += local_elems(&m->rule->tensor[t], type, size) * (double)msc_dtype_bytes(type->dtype);
   }
+  bool windows = msc_is_windowed(m->op);
   if (class == MSC_COST_FLOPS) {
-    flops = 2;
-    for (int l = 0; l < m->rule->num_letters; l++) flops *= (double)size[l];
+    flops = windows ? 2 * msc_conv_work(m->op) : 2;
+    for (int l = 0; l < m->rule->num_letters; l++) flops *= (double)size[l] / (windows ? (double)m->rule->letter[l].size : 1);
   }
-  return msc_cost_work(s->o.cost, type_of(s, v, m, 0)->dtype, flops, bytes);
+  return msc_cost_work(s->o.cost, type_of(s, v, m, 0)->dtype, flops, bytes) + (windows ? halo_ns(s, v, m, size) : 0);
 }
 
 /* Bytes that stay: parameters with their state and gradient, and what the backward needs of the forward. */
