@@ -37,7 +37,7 @@ typedef struct call_text {
 } call_text;
 
 typedef struct { const char *name; mscrt_kernel *fn; uint32_t buffers, dims, scalars; } kernel_text;
-typedef struct { uint8_t verb, dtype; int rank; uint64_t shape[4]; uint32_t from, to; uint8_t reduction; } collective_text;
+typedef struct { uint8_t verb, dtype; int rank; uint64_t shape[4]; uint32_t from, to; uint8_t reduction; uint32_t halo_dim; uint64_t lo, hi; } collective_text;
 typedef struct { const char *name; uint64_t scratch; uint32_t num; const call_text *call; } section_text;
 typedef struct {
   const char *name;
@@ -150,6 +150,9 @@ static void put_collective(flatbuf_builder *b, const collective_text *c) {
   plan_collective_put_from(b, c->from);
   plan_collective_put_to(b, c->to);
   plan_collective_put_reduction(b, c->reduction);
+  plan_collective_put_halo_dim(b, c->halo_dim);
+  plan_collective_put_halo_lo(b, c->lo);
+  plan_collective_put_halo_hi(b, c->hi);
   flatbuf_end(b);
 }
 

@@ -130,6 +130,10 @@ CASE(collective_index, c[3].index = 2)
 CASE(collective_small, c[4].buffers[1].bytes = 191)
 CASE(collective_overlap, c[4].buffers[1].offset = 320)
 CASE(collective_verb, t->collective[0].verb = 9)
+CASE(halo_layout, (t->collective[0].verb = MSCRT_HALO, t->collective[0].lo = 1))
+CASE(halo_dim, (t->collective[0].verb = MSCRT_HALO, t->collective[0].to = 2, t->collective[0].halo_dim = 2))
+CASE(halo_rows, (t->collective[0].verb = MSCRT_HALO, t->collective[0].to = 2, t->collective[0].hi = 7))
+CASE(halo_bytes, (t->collective[0].verb = MSCRT_HALO, t->collective[0].to = 2, t->collective[0].lo = 1))
 CASE(collective_layout, t->collective[0].to = 3)
 CASE(collective_none, t->collective[0].from = 99)
 CASE(parameter_outside, t->parameter[2].ref.offset = 324)
@@ -154,7 +158,9 @@ static const false_case false_cases[] = {
   {"matmul 0: impossible sizes", matmul_zero}, {"matmul 0: impossible sizes", matmul_huge}, {"element type 3", matmul_type}, {"tiles of 4 x 9", tile_wide}, {"tiles of 0 x 8", tile_zero},
   {"79 bytes for a tile of 4 x 5", tile_small}, {"tiles that nobody takes", tile_alone}, {"its epilogue has 47 items for 48 elements", epilogue_items},
   {"its epilogue writes to operand 1", epilogue_writes}, {"collective 2 of 2", collective_index}, {"destination: 191 bytes where 192 are needed", collective_small},
-  {"source and destination overlap", collective_overlap}, {"collective 0: unknown verb", collective_verb}, {"collective 0: a layout of 1 dimensions for 2", collective_layout},
+  {"source and destination overlap", collective_overlap}, {"collective 0: unknown verb", collective_verb},
+  {"collective 0: a halo changes its layout", halo_layout}, {"collective 0: a halo along dimension 2 of 2", halo_dim}, {"collective 0: a halo of 0 and 7 rows of parts of 6", halo_rows},
+  {"destination: 192 bytes where 224 are needed", halo_bytes}, {"collective 0: a layout of 1 dimensions for 2", collective_layout},
   {"collective 0: layout 99 of 5", collective_none}, {"parameter 'b': bytes 324 + 32 of a space of 352", parameter_outside}, {"parameter 'b': 28 bytes where 32 are needed", parameter_small},
   {"parameter 'b': initial values 'normal:nan'", parameter_init}, {"two parameters are called 'w0'", parameter_twice}, {"input 'y': batch dimension 1 of 1", input_batch},
   {"input 'y': a batch of 5, but 'x' has 6", input_batches}, {"output 'all': section 1 of 1", output_section}, {"output 'all': a loss must be one float", output_loss},
