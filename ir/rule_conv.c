@@ -58,3 +58,10 @@ bool rule_pool(const msc_op *op, msc_rule *rule) {
   give_windows(rule, &c, 1, &x, last, y);
   return true;
 }
+
+bool rule_resize(const msc_op *op, msc_rule *rule) {
+  const msc_type *x = op->in[0].value->type;
+  for (size_t i = 0; i < 2; i++)
+    for (int d = 0; d < 2; d++) msc_rule_give(rule, i, d, "nc"[d], x->dim[d]);
+  return true;
+}

@@ -276,3 +276,15 @@ bool shape_fold(msc_op *op) {
   for (int i = 0; i < 2; i++) c.dim[i].kernel = y->dim[2 + i];
   return size_attr(op, &c, y->dim + 4) && shape_set(op, 0, y->dtype, 4, (int64_t[]){y->dim[0], y->dim[1], c.dim[0].x, c.dim[1].x});
 }
+
+bool shape_resize(msc_op *op) {
+  const msc_type *x = shape_in(op, 0);
+  int64_t size[2];
+  MSC_TRY(shape_must_be_float(op, 0) && must_be_image(op, 0, "images [n,c,h,w]") && shape_word_attr(op, "mode", "nearest bilinear"));
+  if (msc_op_ints(op, "size", size, 2) != 2) return shape_wrong(op, "size must have 2 entries, height and width");
+  for (int i = 0; i < 2; i++) {
+    if (size[i] < 1 || x->dim[2 + i] < 1) return shape_wrong(op, "nothing can be made of %" D " elements, or of others %" D, x->dim[2 + i], size[i]);
+    if (x->dim[2 + i] > LARGEST || size[i] > LARGEST || x->dim[2 + i] * size[i] > 1 << 26) return shape_wrong(op, "from %" D " to %" D " is too far", x->dim[2 + i], size[i]);
+  }
+  return shape_set(op, 0, x->dtype, 4, (int64_t[]){x->dim[0], x->dim[1], size[0], size[1]});
+}

@@ -134,6 +134,7 @@ static const run_case cases[] = {
     {"unfold", "1x1x2x3xf32", "kernel=1,2 padding=0,0,1,0", "1,2,3,4,5,6", "0,1,2,0,4,5,1,2,3,4,5,6"},
     {"unfold", "2x1x1x2xf32", "kernel=1,2 images_last=true", "1,2,3,4", "1,3,2,4"},
     {"fold", "1x1x1x2x1x2xf32", "size=1,3", "1,2,3,4", "1,5,4"},
+    {"resize", "1x1x1x2xf32", "size=2,4 mode=bilinear", "1,3", "1,1.5,2.5,3,1,1.5,2.5,3"},
     {"max_pool", "1x1x2x4xf32", "kernel=2,2 stride=2,2", "1,nan,3,4,5,2,6,0", "nan,6"},
     {"max_pool_index", "1x1x2x6xf32", "kernel=2,2 stride=2,2", "1,nan,3,4,0,7,5,2,6,0,7,7", "1,2,1"},
     {"max_pool_grad", "1x1x1x2xi32 1x1x1x2xf32", "kernel=2,2 size=2,4 stride=2,2", "1,2;5,6", "0,5,0,0,0,0,6,0"},

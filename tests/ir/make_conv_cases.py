@@ -79,7 +79,14 @@ def pool_cases():
         yield "avg_pool_grad", dims(y.shape), attrs(stride, dilation, padding, kernel=kernel, size=xs[2:]), text(dx)
 
 
+def resize_cases():
+    for xs, size in (((1, 2, 3, 4), (6, 8)), ((1, 1, 5, 3), (2, 7)), ((1, 1, 4, 4), (4, 9))):
+        for mode in ("nearest", "bilinear"):
+            y = F.interpolate(values(0, xs), size, mode=mode)
+            yield "resize", dims(xs), f"size={size[0]},{size[1]} mode={mode}", text(y)
+
+
 with open(sys.argv[1], "w") as out:
     out.write("/* conv_cases.h: made by make_conv_cases.py with PyTorch; op, operands, attributes, values of the result. */\n")
-    for case in list(conv_cases()) + list(pool_cases()):
+    for case in list(conv_cases()) + list(pool_cases()) + list(resize_cases()):
         out.write("{" + ", ".join(f'"{field}"' for field in case) + "},\n")

@@ -185,6 +185,7 @@ static const struct {
   {"conv2d", "2x4x8x7xf32 4x1x3x3xf32", "padding=[1,1,0,0] groups=4", "ngh.,g...->ngh. ; h:halo ; lin 0|1", 1},
   {"conv2d_transpose", "2x4x4x4xf32 4x3x3x3xf32", "size=[8,7] stride=[2,2] padding=[1,0,1,1]", "noh.,oc..->nc(hs). ; o:sum h:halo s:rep ; lin 0|1", 1},
   {"conv2d_weight_grad", "2x3x8x8xf32 2x4x4x8xf32", "kernel=[3,3] stride=[2,1] padding=[1,0,1,1]", "nc(hs)w,nohw->oc.. ; n:sum h:sum h:halo s:rep w:sum w:halo ; lin 0|1", 1},
+  {"resize", "2x3x8x8xf32", "size=[4,16]", "nc..->nc..", 1},
   {"max_pool", "2x3x8x8xf32", "kernel=[3,2] stride=[2,2] padding=[1,1,0,0]", "nc(hs)(wt)->nchw ; h:halo s:rep w:halo t:rep", 1},
   {"max_pool_index", "2x3x8x7xf32", "kernel=[2,2] stride=[2,2]", "nc(hs).->nch. ; h:halo s:rep", 1},
   {"max_pool_grad", "2x3x4x4xi32 2x3x4x4xf32", "kernel=[2,2] size=[8,8] stride=[2,2]", "nchw,nchw->nc(hs)(wt) ; h:halo s:rep w:halo t:rep ; lin 1", 1},

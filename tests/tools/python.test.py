@@ -84,7 +84,7 @@ outputs = [
     g.scatter_update(x, g.constant([0, 2], "i32"), g.slice(x, [0, 0, 0], [8, 2, 6]), axis=1), *g.sort(x, axis=0), *g.topk(x, 3, dtype="i64"), g.einsum([x, m], "abc,cd->adb"), g.argmax(x), g.argmin(x, axis=1, keep_dims=True),
     *g.unique(g.flatten(i, axis=0)), g.cumsum(x, reverse=True), g.cumprod(x, axis=1), g.cumprod_grad(x, x), g.gather(m, i), g.gather(x, i, axis=1), g.scatter_add(i, x, 10),
     y, g.conv2d_transpose(y, kernels, size=[4, 6], stride=[2, 1], padding=[1, 0, 0, 1], groups=2),
-    g.conv2d_weight_grad(images, y, [3, 2], stride=[2, 1], padding=[1, 0, 0, 1], groups=2), g.max_pool(images, [2, 3], dilation=[2, 1]), position,
+    g.conv2d_weight_grad(images, y, [3, 2], stride=[2, 1], padding=[1, 0, 0, 1], groups=2), g.max_pool(images, [2, 3], dilation=[2, 1]), position, g.resize(images, [8, 3], mode="bilinear"),
     g.max_pool_grad(position, g.max_pool(images, [2, 2], stride=[2, 2]), [2, 2], [4, 6], stride=[2, 2]),
     g.avg_pool_grad(g.avg_pool(images, [3, 1], padding=[1, 1, 0, 0], count_include_pad=False), [3, 1], [4, 6], padding=[1, 1, 0, 0]),
     g.one_hot(i, 7), g.one_hot(i, 3, dtype="i8", on=2.0), g.flatten(g.reshape(x, [32, 6]), axis=1) @ m, g.batch_matmul(x, m), g.matmul_weight_grad(x, x),

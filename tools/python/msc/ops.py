@@ -68,6 +68,7 @@ matmul_weight_grad | x dy | dw | | weight_grad
 conv2d        | x w | y | stride:ints? dilation:ints? padding:ints? groups:int=1 | conv2d
 conv2d_transpose | y w | x | size:ints stride:ints? dilation:ints? padding:ints? groups:int=1 | conv2d_transpose
 conv2d_weight_grad | x dy | dw | kernel:ints stride:ints? dilation:ints? padding:ints? groups:int=1 | conv2d_weight_grad
+resize        | x | y | size:ints mode:str=nearest | resize
 max_pool      | x | y | kernel:ints stride:ints? dilation:ints? padding:ints? | pool
 max_pool_index | x | index | kernel:ints stride:ints? dilation:ints? padding:ints? | pool_index
 max_pool_grad | index dy | dx | kernel:ints size:ints stride:ints? dilation:ints? padding:ints? | pool_grad
@@ -387,6 +388,10 @@ def _conv2d_transpose(types, attrs, mesh):
 
 def _conv2d_weight_grad(types, attrs, mesh):
     return [Type(types[0].dtype, (_image(types[1])[1], _image(types[0])[1] // attrs.get("groups", 1)) + tuple(attrs["kernel"]))]
+
+
+def _resize(types, attrs, mesh):
+    return [Type(types[0].dtype, _image(types[0])[:2] + tuple(attrs["size"]))]
 
 
 def _pool(types, attrs, mesh):
