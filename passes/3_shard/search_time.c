@@ -9,7 +9,7 @@
 #include "passes/3_shard/within.h"
 #include "passes/config.h"
 
-enum { MAX_POINTS = 1 << 21, MAX_STATES = 4096, MAX_ENTRIES = 1 << 28, MAX_SWEEPS = 6, MAX_EXACT_SHAPES = 2 };
+enum { MAX_POINTS = 1 << 21, MAX_STATES = 4096, MAX_ENTRIES = 1 << 28, MAX_SWEEPS = 6, MAX_EXACT_SHAPES = 1, MAX_ENTRIES_OF_SHAPE = 1 << 26 };
 
 typedef struct {
   int64_t ns, bytes, parameter_bytes; /* kept over the step: of it parameters with state and gradient */
@@ -32,6 +32,7 @@ typedef struct {
   int64_t limit;                  /* bytes per rank */
   int64_t bound;                  /* no strategy within the limit takes less, on the meshes searched in full */
   double work;
+  size_t max_entries;             /* of a table of one elimination */
 } timing;
 
 /* ---- one exact solution ---- */
@@ -48,7 +49,7 @@ static bool solve(timing *t, uint32_t free_pieces, msc_assignment *out_digits, s
   bool ok = shard_space_of(&t->m, &t->o, a, &space);
   if (ok) {
     shard_space_problem(space, &p);
-    ok = shard_eliminate(a, &p, MAX_ENTRIES, state, &cost.charged, &effort);
+    ok = shard_eliminate(a, &p, t->max_entries, state, &cost.charged, &effort);
   }
   cost.ns = cost.charged;
   for (size_t v = 0; ok && v < t->m.num_vars; v++) {
@@ -440,7 +441,9 @@ static bool search_all_meshes(timing *t) {
     if (i < 0) break;
     set_mesh(t, &shape[i]);
     MSC_TRY(look_at_mesh(t));
+    t->max_entries = tries >= num ? MAX_ENTRIES_OF_SHAPE : MAX_ENTRIES;
     if (!search_within_limit(t, tries >= num)) t->found = nothing;
+    if (tries >= num && best == i && is_possible(t)) bound = t->bound;
     ns[i] = tries < num && is_possible(t) ? t->found.ns : SHARD_IMPOSSIBLE; /* once in full is enough */
     if (t->found.bytes < least.bytes) least = t->found;
     if (!is_possible(t) || t->found.ns >= of_best.ns) continue;
@@ -452,11 +455,12 @@ static bool search_all_meshes(timing *t) {
   set_mesh(t, &shape[best]);
   t->found = of_best, t->bound = bound;
   t->chosen = chosen;
+  if (exact && bound < of_best.ns) msc_remark(t->pass, NULL, "mesh %s was chosen digit by digit; its best strategy is not proven", msc_mesh_print(t->g.arena, t->g.mesh));
   return look_at_mesh(t);
 }
 
 bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
-  timing t = {.pass = pass, .f = f, .found = nothing};
+  timing t = {.pass = pass, .f = f, .found = nothing, .max_entries = MAX_ENTRIES};
   MSC_TRY(shard_graph_of(pass, f, &t.g));
   shard_model_of(&t.g, &t.m);
   t.bucket = shard_bucket_of(t.g.func);

@@ -249,6 +249,15 @@ static bool allows(const drawing *d, const msc_assignment *a) {
   return msc_rule_allows(d->v->rule, &without, &d->s->g->atoms);
 }
 
+/* Parts of one size, where the letter has any: uneven cuts are for sizes that nothing divides, as a vocabulary of 50257. */
+static bool is_even_enough(const drawing *d, int letter) {
+  int64_t size = d->v->rule->letter[letter].size;
+  if (size % d->product[letter] == 0) return true;
+  for (int p = 0; p < d->s->o.num_pieces; p++)
+    if (size % d->s->o.piece[p].size == 0) return false;
+  return true;
+}
+
 /* May the letter take these pieces, as far as it alone can tell? */
 static bool letter_allows(drawing *d, int letter) {
   uint32_t mask = 0;
@@ -299,7 +308,7 @@ static void draw(drawing *d, int p, uint32_t open) {
     if (d->parts[l] && d->parts[l] % (d->product[l] * d->s->o.piece[p].size)) continue;
     d->now.on[p] = (uint8_t)l;
     d->product[l] *= d->s->o.piece[p].size;
-    if (d->mixed || letter_allows(d, l)) draw(d, p + 1, open);
+    if ((d->parts[l] || is_even_enough(d, l)) && (d->mixed || letter_allows(d, l))) draw(d, p + 1, open);
     d->product[l] /= d->s->o.piece[p].size;
   }
   d->now.on[p] = SHARD_NONE;
@@ -352,7 +361,10 @@ static void draw_states(shard_space *s, class_entry *e) {
     e->irregular = e->irregular && d.num == 0;
   } else if (!e->irregular) {
     for (int p = 0; p < s->o.num_pieces; p++)
-      if (given.on[p] != SHARD_NONE || given.pass >> p & 1) open &= ~(1u << p);
+      if (given.on[p] != SHARD_NONE || given.pass >> p & 1) {
+        open &= ~(1u << p);
+        if (given.on[p] != SHARD_NONE) d.product[given.on[p]] *= s->o.piece[p].size;
+      }
     draw(&d, 0, open);
   }
   if (d.num == 0) {
