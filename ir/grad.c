@@ -306,8 +306,14 @@ bool grad_pad(msc_grad_ctx *g, msc_op *op) {
 bool grad_gather(msc_grad_ctx *g, msc_op *op) {
   msc_context *ctx = ctx_of(&g->b);
   int64_t axis = msc_op_int(op, "axis");
-  msc_attr attrs[] = {msc_named(ctx, "rows", msc_int(in(op, 0)->type->dim[axis])), msc_named(ctx, "axis", msc_int(axis))};
-  return give(g, op, 0, with_attrs(g, OP_scatter_add, 2, (msc_value *[]){in(op, 1), dy_of(g)}, axis ? 2 : 1, attrs));
+  msc_attr attrs[4] = {msc_named(ctx, "rows", msc_int(in(op, 0)->type->dim[axis]))};
+  size_t num = 1;
+  if (axis) attrs[num++] = msc_named(ctx, "axis", msc_int(axis));
+  if (msc_op_bool(op, "aligned") && msc_op_attr(op, "manual_split")) {
+    attrs[num++] = msc_named(ctx, "manual_split", *msc_op_attr(op, "manual_split"));
+    attrs[num++] = msc_named(ctx, "aligned", msc_bool(true));
+  }
+  return give(g, op, 0, with_attrs(g, OP_scatter_add, 2, (msc_value *[]){in(op, 1), dy_of(g)}, num, attrs));
 }
 
 bool grad_scatter_add(msc_grad_ctx *g, msc_op *op) {

@@ -25,6 +25,7 @@ void msc_run_gather(msc_eval *e) {
     for (int d = (int)axis + 1; d < table->rank; d++) from[d] = index[d + indices->rank - 1];
     from[axis] = row;
     bool mine = row >= table->box.begin[axis] && row < table->box.begin[axis] + table->box.size[axis];
+    if (!mine && msc_op_bool(e->op, "aligned")) msc_fault(e, "row %" PRId64 " is not in the part of the table that its column belongs to", row + first);
     msc_piece_put(e, 0, index, mine || !is_part(e, table, axis) ? msc_piece_get(e, 0, from) : (msc_scalar){.u = 0});
   }
 }

@@ -343,11 +343,28 @@ bool rule_pad(const msc_op *op, msc_rule *rule) {
   return rule_slice(op, rule);
 }
 
+/* `manual_split`: rows per part, of an `aligned` table. */
+static void split_rows(const msc_op *op, msc_dim_letters *dim) {
+  int num = msc_op_ints(op, "manual_split", NULL, 0);
+  if (num < 2 || !msc_op_bool(op, "aligned")) return;
+  msc_arena *scratch = msc_arena_new(msc_op_ctx(op));
+  int64_t *size = msc_new_array(scratch, int64_t, num);
+  msc_op_ints(op, "manual_split", size, num);
+  dim->split = msc_split_of(msc_op_ctx(op), (size_t)num, size);
+  dim->num_split = (uint32_t)num;
+  msc_arena_free(scratch);
+}
+
+/* Part i of the rows belongs to part i of the indices' columns when these are `aligned`: both are one letter, and nothing is
+ * summed. */
+static char rows_letter(const msc_op *op, int num_index_dims) { return msc_op_bool(op, "aligned") && msc_op_attr(op, "manual_split") && num_index_dims > 0 ? star(num_index_dims - 1) : 'v'; }
+
 /* Letters before (p, q ...) and after (d, e ...) the row dimension of a table. */
-static void give_table(const msc_op *op, msc_rule *rule, size_t tensor, int axis, int row_dims) {
+static void give_table(const msc_op *op, msc_rule *rule, size_t tensor, int axis, int row_dims, char rows) {
   const msc_type *t = tensor_type(op, tensor);
   for (int d = 0; d < axis; d++) give(rule, tensor, d, (char)('p' + d), t->dim[d]);
-  if (row_dims < 0) give(rule, tensor, axis, 'v', t->dim[axis]);
+  if (row_dims < 0) give(rule, tensor, axis, rows, t->dim[axis]);
+  if (row_dims < 0) split_rows(op, &rule->tensor[tensor].dim[axis]);
   int skip = row_dims < 0 ? 1 : row_dims;
   for (int d = 0; d < row_dims; d++) give(rule, tensor, axis + d, star(d), t->dim[axis + d]);
   for (int d = axis + skip; d < t->rank; d++) give(rule, tensor, d, (char)('d' + d - axis - skip), t->dim[d]);
@@ -357,8 +374,8 @@ static void give_table(const msc_op *op, msc_rule *rule, size_t tensor, int axis
 bool rule_gather(const msc_op *op, msc_rule *rule) {
   int axis = (int)msc_op_int(op, "axis"), num = tensor_type(op, 1)->rank;
   give_stars(op, rule, 1, 0, num); /* first: strategies and device matrices name the indices' letters before the table's */
-  give_table(op, rule, 0, axis, -1);
-  give_table(op, rule, 2, axis, num);
+  give_table(op, rule, 0, axis, -1, rows_letter(op, num));
+  give_table(op, rule, 2, axis, num, 0);
   return true;
 }
 
@@ -366,9 +383,10 @@ bool rule_gather(const msc_op *op, msc_rule *rule) {
 bool rule_scatter_add(const msc_op *op, msc_rule *rule) {
   int axis = (int)msc_op_int(op, "axis"), num = tensor_type(op, 0)->rank;
   give_stars(op, rule, 0, 0, num);
-  give_table(op, rule, 1, axis, num);
-  give_table(op, rule, 2, axis, -1);
-  for (int d = 0; d < num; d++) set_role(rule, star(d), MSC_RED, MSC_SUM);
+  give_table(op, rule, 1, axis, num, 0);
+  give_table(op, rule, 2, axis, -1, rows_letter(op, num));
+  for (int d = 0; d < num; d++)
+    if (rows_letter(op, num) != star(d)) set_role(rule, star(d), MSC_RED, MSC_SUM);
   return true;
 }
 
@@ -440,10 +458,10 @@ bool rule_scatter_nd_add(const msc_op *op, msc_rule *rule) {
 /* Ranks do not know who is last, so each sees all updates. */
 bool rule_scatter_update(const msc_op *op, msc_rule *rule) {
   int axis = (int)msc_op_int(op, "axis"), num = tensor_type(op, 1)->rank;
-  give_table(op, rule, 0, axis, -1);
+  give_table(op, rule, 0, axis, -1, 'v');
   give_stars(op, rule, 1, 0, num);
-  give_table(op, rule, 2, axis, num);
-  give_table(op, rule, 3, axis, -1);
+  give_table(op, rule, 2, axis, num, 0);
+  give_table(op, rule, 3, axis, -1, 'v');
   for (int d = 0; d < num; d++) set_role(rule, star(d), MSC_REP, MSC_SUM);
   return true;
 }

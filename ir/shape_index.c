@@ -17,6 +17,19 @@ static bool push_dims(int64_t *dim, int *n, const msc_type *t, int from, int to)
 }
 
 /* table [pre, v, post], indices [*] -> [pre, *, post], as numpy.take does. */
+/* The parts of an aligned table are all its rows. */
+static bool check_rows(msc_op *op, int64_t rows) {
+  const msc_attr_value *v = msc_op_attr(op, "manual_split");
+  int64_t sum = 0;
+  if (!v || !msc_op_bool(op, "aligned")) return true;
+  if (v->kind != MSC_ATTR_LIST || v->list.num < 2) return shape_wrong(op, "manual_split must be a list with the rows of each part");
+  for (size_t i = 0; i < v->list.num; i++) {
+    if (v->list.v[i].kind != MSC_ATTR_INT || v->list.v[i].i < 1) return shape_wrong(op, "manual_split: part %zu must have at least 1 row", i);
+    if (__builtin_add_overflow(sum, v->list.v[i].i, &sum)) return shape_wrong(op, "manual_split: the parts have 2^63 rows or more");
+  }
+  return sum == rows || shape_wrong(op, "manual_split: the parts have %" D " rows together, the table has %" D, sum, rows);
+}
+
 bool shape_gather(msc_op *op) {
   const msc_type *table = shape_in(op, 0), *indices = shape_in(op, 1);
   int64_t axis, dim[MSC_MAX_RANK];
@@ -25,7 +38,7 @@ bool shape_gather(msc_op *op) {
   if (!push_dims(dim, &n, table, 0, (int)axis) || !push_dims(dim, &n, indices, 0, indices->rank) ||
       !push_dims(dim, &n, table, (int)axis + 1, table->rank))
     return shape_wrong(op, "result would have rank %d, at most %d is possible", table->rank + indices->rank - 1, MSC_MAX_RANK);
-  return shape_set(op, 0, table->dtype, n, dim);
+  return check_rows(op, table->dim[axis]) && shape_set(op, 0, table->dtype, n, dim);
 }
 
 /* indices [*], updates [pre, *, post] -> [pre, rows, post]. */

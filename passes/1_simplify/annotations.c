@@ -18,7 +18,7 @@ static const annotation of_ops[] = {
   {"recompute", FALSE_ONLY},
   {"mp_comm_recompute", ALL}, {"parallel_optimizer_comm_recompute", ALL}, /* say more about recompute */
   {"comm_fusion", ZERO_ONLY}, /* never fused */
-  {"manual_split", ALL},
+  {"manual_split", ALL}, {"aligned", ALL},
   {"primitive_target", ON_CPU},
   {"cross_batch", ALL}, {"shard", FALSE_ONLY},
   {"memory_limit", NONE}, {"max_bytes", NONE},
@@ -101,11 +101,24 @@ static bool check_arg(const msc_func *f, size_t arg, msc_arena *arena) {
   return ok;
 }
 
+/* A table's parts and the columns of the indices that look into them are cut alike: column i only names rows of part i. */
+static void align_columns(msc_op *op) {
+  const msc_attr_value *s = msc_op_attr(op, "in_strategy");
+  int parts = msc_op_ints(op, "manual_split", NULL, 0);
+  if (parts < 2) msc_op_unset(op, "aligned");
+  if (op->kind != OP_gather || parts < 2 || !s || s->kind != MSC_ATTR_LIST || s->list.num != 2 || s->list.v[1].kind != MSC_ATTR_LIST) return;
+  size_t rank = s->list.v[1].list.num;
+  if (rank && s->list.v[1].list.v[rank - 1].kind == MSC_ATTR_INT && s->list.v[1].list.v[rank - 1].i == parts) msc_op_set(op, "aligned", msc_bool(true));
+}
+
 bool pass_annotations(msc_pass_ctx *pass, msc_module *m) {
   bool ok = true;
   for (msc_func *f = m->first; f; f = f->next) {
     for (size_t i = 0; i < f->body->num_args; i++) ok &= check_arg(f, i, pass->scratch);
-    for (const msc_op *op = f->body->first; op; op = op->next) ok &= check_op(op, pass->scratch);
+    for (msc_op *op = f->body->first; op; op = op->next) {
+      ok &= check_op(op, pass->scratch);
+      align_columns(op);
+    }
   }
   return ok;
 }

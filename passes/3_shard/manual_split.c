@@ -1,5 +1,6 @@
 /* manual_split: rows of a gather's table per part, (10,20,30,4), in; the same said by in_layout out.  A rank gives zeros for rows of
- * others, and the sum over the parts is finished where the result is used, whatever indices a rank has. */
+ * others, and the sum over the parts is finished where the result is used, whatever indices a rank has.  Where the indices' columns
+ * are aligned to the parts (annotations.c), the rule itself has the parts, and there is nothing to sum. */
 #include "passes/3_shard/shard.h"
 
 enum { MAX_PARTS = 4096 };
@@ -59,7 +60,7 @@ static bool rewrite(const shard_graph *g, msc_op *op) {
 bool shard_manual_splits(shard_graph *g) {
   bool ok = true;
   for (msc_op *op = g->func->body->first; op; op = op->next) {
-    if (!msc_op_attr(op, "manual_split")) continue;
+    if (!msc_op_attr(op, "manual_split") || msc_op_bool(op, "aligned")) continue;
     ok &= rewrite(g, op);
     msc_op_unset(op, "manual_split");
   }

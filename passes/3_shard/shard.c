@@ -205,6 +205,16 @@ static void tie_letters(const shard_graph *g, shard_op *o) {
   }
 }
 
+/* Parts of chosen sizes follow other parts of the letter, whatever their sizes: rows of a table those of its columns. */
+static bool has_split(const msc_rule *rule, int letter) {
+  for (size_t t = 0; t < rule->num_tensors; t++)
+    for (int d = 0; d < rule->tensor[t].rank; d++) {
+      const msc_dim_letters *dim = &rule->tensor[t].dim[d];
+      if (dim->split && dim->num == 1 && dim->letter[0] == letter) return true;
+    }
+  return false;
+}
+
 /* A letter that one member must keep whole stays whole in the group, and so does one whose sizes differ. */
 static void join_roles(shard_graph *g, const shard_op *o) {
   msc_rule *of_group = &g->group[o->group].rule;
@@ -212,7 +222,7 @@ static void join_roles(shard_graph *g, const shard_op *o) {
     if (o->to_group[l] < 0) continue;
     msc_letter *to = &of_group->letter[o->to_group[l]];
     const msc_letter *own = &o->rule.letter[l];
-    if (own->role == MSC_REP || own->size != to->size) to->role = MSC_REP;
+    if (own->role == MSC_REP || (own->size != to->size && !has_split(&o->rule, l))) to->role = MSC_REP;
     if (own->halo && own->least > to->least) to->least = own->least;
     to->halo |= own->halo;
   }

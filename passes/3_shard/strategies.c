@@ -246,6 +246,10 @@ static void ignore_strategies(annotating *an, const char *mode) {
       any |= msc_op_attr(op, annotations[k]) != NULL;
       msc_op_unset(op, annotations[k]);
     }
+    for (size_t k = 0; k < an->g.group[i].num_members; k++) {
+      msc_op *member = an->g.op[an->g.group[i].member[k]].op;
+      msc_op_unset(member, "aligned"), msc_op_unset(member, "manual_split");
+    }
     if (any) msc_warning(an->g.ctx, MSC_E_STRATEGY, op->loc, "the strategy of %s is ignored: parallel_mode is %s", op->name ? op->name : msc_kind_name(op->kind), mode);
   }
 }
@@ -373,12 +377,17 @@ static bool check_others(const annotating *an) {
   return ok;
 }
 
+/* The search may reorder a tuple's digits; the rule of an aligned table needs its parts. */
+static bool is_kept(const msc_op *op, const char *annotation) {
+  return !strcmp(annotation, "in_strategy") || (!strcmp(annotation, "manual_split") && msc_op_bool(op, "aligned"));
+}
+
 static void store(annotating *an) {
   shard_graph_store(&an->g);
   for (size_t i = 0; i < an->g.num_groups; i++) msc_op_unset(an->g.group[i].leader, "pins");
   for (size_t i = 0; i < an->g.num_groups; i++)
     for (int k = 0; k < NUM_ANNOTATIONS; k++)
-      if (strcmp(annotations[k], "in_strategy")) msc_op_unset(an->g.group[i].leader, annotations[k]); /* the search may reorder a tuple's digits */
+      if (!is_kept(an->g.group[i].leader, annotations[k])) msc_op_unset(an->g.group[i].leader, annotations[k]);
 }
 
 bool pass_strategies(msc_pass_ctx *pass, msc_module *m) {

@@ -44,6 +44,10 @@ static bool is_shaped(const dealing *d) {
 
 /* Parts of each letter of a dimension that is cut into p, majors first; false: the sizes do not allow it. */
 static bool split_parts(const msc_rule *rule, const msc_dim_letters *dim, int64_t p, int64_t *out_parts) {
+  if (dim->split) { /* into the parts that the op names, or not at all */
+    out_parts[0] = p;
+    return p == 1 || (p == dim->num_split && rule->letter[dim->letter[0]].role != MSC_REP);
+  }
   for (int i = 0; i < dim->num; i++) {
     const msc_letter *l = &rule->letter[dim->letter[i]];
     int64_t take = p < l->size ? p : l->size;

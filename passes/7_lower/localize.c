@@ -385,6 +385,10 @@ static void localize_op(localizing *z, msc_op *op) {
       const msc_type *table = global_of(z, op->in[0].value);
       int64_t axis = msc_op_int(op, "axis");
       start_of_indexed(z, op, table, (int)(axis < 0 ? axis + table->rank : axis));
+      if (msc_op_bool(op, "aligned") && is_cut(table, (int)axis)) { /* every row is this rank's, or an error */
+        msc_op_unset(op, "whole");
+        msc_op_set(op, "part", msc_int(offset_of(z, table, (int)axis, true)));
+      }
       break;
     }
     case OP_scatter_add: {
@@ -473,6 +477,7 @@ static void record_results(localizing *z) {
 /* Layouts are decided and spent; gradient ops need their forward ops no longer. */
 static void forget_strategy(msc_op *op) {
   msc_op_unset(op, "by");
+  msc_op_unset(op, "manual_split");
   op->forward = NULL;
   op->letters = NULL;
 }

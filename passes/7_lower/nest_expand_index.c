@@ -10,7 +10,9 @@ uint16_t msc_nest_row(msc_nester *n, const msc_op *op, uint16_t index, int64_t r
   uint16_t row = msc_nest_cast(n, index, MSC_I64);
   if (whole) msc_nest_check(n, MSC_FAULT_INDEX, msc_nest_compare(n, NEST_BELOW, row, msc_nest_dim(n, whole->i)));
   if (start) row = msc_nest_op(n, NEST_SUB, row, msc_nest_start(n, start->i));
-  *out_ok = msc_nest_compare(n, NEST_BELOW, row, msc_nest_dim(n, rows));
+  const msc_attr_value *part = msc_op_attr(op, "part");
+  uint16_t limit = part ? msc_nest_op(n, NEST_SUB, msc_nest_number(n, MSC_I64, 0), msc_nest_start(n, part->i)) : msc_nest_dim(n, rows);
+  *out_ok = msc_nest_compare(n, NEST_BELOW, row, limit);
   if (!whole) msc_nest_check(n, MSC_FAULT_INDEX, *out_ok);
   return row;
 }
