@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The Python binding of the runtime: a plan trained and evaluated in this process gives what `msc run` gives."""
 import array
+import ctypes
 import json
 import os
 import subprocess
@@ -14,13 +15,23 @@ except ImportError:
     print("skipped: the Python module flatbuffers is not installed; run tools/setup")
     sys.exit(0)
 
+from msc import runtime  # noqa: E402
 from msc.runtime import Error, Plan  # noqa: E402
 
+ROOT = os.getcwd()
 LIBRARY = os.path.join(os.path.dirname(MSC), "libmscrt.so")
 expect = Expect()
 if SANITIZED:
     print("skipped: a library with sanitizers cannot be loaded into Python")
     sys.exit(0)
+
+# The structures of the header and their copies are equally large.
+STRUCTS = {"mscrt_tensor": runtime._Tensor, "mscrt_plan_options": runtime._PlanOptions, "mscrt_options": runtime._Options}
+with open("sizes.c", "w") as out:
+    out.write('#include <stdio.h>\n#include "runtime/mscrt.h"\nint main(void) { printf("' + "%zu " * len(STRUCTS) + '", ' + ", ".join(f"sizeof({n})" for n in STRUCTS) + "); }\n")
+subprocess.run(["cc", "-I", ROOT, "sizes.c", "-o", "sizes"], check=True)
+sizes = [int(n) for n in subprocess.run(["./sizes"], check=True, capture_output=True, text=True).stdout.split()]
+expect.check(f"sizes {sizes}", sizes == [ctypes.sizeof(s) for s in STRUCTS.values()])
 
 subprocess.run([sys.executable, "-m", "msc.models", "ffn", "--flat", "--batch", "4", "-o", "ffn.fbs"], check=True)
 expect("compile ffn.fbs -o ffn.bin", 0, None)

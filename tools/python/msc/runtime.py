@@ -19,7 +19,7 @@ class Error(RuntimeError):
 
 class _Tensor(Structure):
     _fields_ = [("name", c_char_p), ("dtype", c_int), ("rank", c_int), ("shape", c_int64 * MAX_RANK), ("begin", c_int64 * MAX_RANK),
-                ("size", c_int64 * MAX_RANK), ("data", c_void_p)]
+                ("size", c_int64 * MAX_RANK), ("room", c_int64 * MAX_RANK), ("data", c_void_p)]
 
 
 class _PlanOptions(Structure):
