@@ -18,7 +18,8 @@ BATCH_CUT = (4, ["parallel_mode=semi_auto_parallel"])
 SEARCHED = (4, ["parallel_mode=auto_parallel", "search_mode=sharding_propagation"])
 EXACT = (4, ["parallel_mode=auto_parallel", "search_mode=dynamic_programming", 'mesh={"dp":2,"tp":2}'])
 RECURSIVE = (4, ["parallel_mode=auto_parallel", "search_mode=recursive_programming"])
-RUNS = [ONE, REPLICAS, BATCH_CUT, SEARCHED, EXACT, RECURSIVE]
+RUNS = [ONE, BATCH_CUT, EXACT]
+SLOW_RUNS = [REPLICAS, SEARCHED, RECURSIVE]  # with MSC_TEST_SLOW
 
 
 

@@ -8,11 +8,12 @@ import sys
 import tempfile
 
 from network import Network
-from networks import CUT, NETWORKS, RUNS, STRATEGIES, words
+from networks import CUT, NETWORKS, RUNS, SLOW_RUNS, STRATEGIES, words
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "networks")
 TOLERANCE = 1e-4  # relative
+SLOW = bool(os.environ.get("MSC_TEST_SLOW"))
 
 
 def call(*command):
@@ -37,7 +38,7 @@ def check(name, folder):
     inputs = ["--init", network.write_weights(folder), "--data", *network.write_data(folder)]
     cut = os.path.join(folder, name + ".cut.fbs")
     call(sys.executable, *words(name, *STRATEGIES[name]), "-o", cut)
-    for ranks, keys, path in [(*run, model) for run in RUNS] + [(*CUT, cut)]:
+    for ranks, keys, path in [(*run, model) for run in RUNS + (SLOW_RUNS if SLOW else [])] + [(*CUT, cut)]:
         what = f"{name} on {ranks} ranks {' '.join(keys)}" + (" with strategies" if path == cut else "")
         losses = train(path, network, folder, inputs, ranks, keys)
         if len(losses) != len(network.losses):
@@ -55,6 +56,8 @@ def main():
     except ImportError:
         print("skipped: the Python module flatbuffers is not installed; run tools/setup")
         return
+    if not SLOW:
+        print("skipped: replicas, propagation and recursion; set MSC_TEST_SLOW to run them too")
     with tempfile.TemporaryDirectory() as folder:
         for name in sys.argv[1:] or NETWORKS:
             check(name, folder)
