@@ -51,7 +51,7 @@ static void multiply(kernel_run *run, const product_case *p, const msc_product_k
   const product_form *f = p->form;
   const sizes *s = &p->s;
   int64_t bytes = msc_dtype_bytes(f->dtype), tile_n = 3 * kernels->width, tile_m = 2 * kernels->height + 1;
-  char *panels = aligned_alloc(64, (size_t)((3 * kernels->width * s->k + MSC_PRODUCT_SLACK) * 8)), *room = aligned_alloc(64, (size_t)((tile_m * s->k + MSC_PRODUCT_SLACK) * 8));
+  char *panels = malloc((size_t)((3 * kernels->width * s->k + MSC_PRODUCT_SLACK) * 8)), *room = malloc((size_t)((tile_m * s->k + MSC_PRODUCT_SLACK) * 8));
   kernel_fn *pack = (kernel_fn *)(void *)(run->memory + run->code.kernel[kernels->pack].entry), *go = (kernel_fn *)(void *)(run->memory + run->code.kernel[kernels->multiply].entry);
   for (int64_t j = 0; j < s->n; j += tile_n) {
     int64_t columns = s->n - j < tile_n ? s->n - j : tile_n;
