@@ -391,6 +391,7 @@ static uint16_t elementwise(msc_nester *n, const msc_op *op, int y, const msc_vi
   int v[3] = {0};
   for (int i = 0; i < op->num_in && i < 3; i++) {
     v[i] = msc_nest_find_value(n, op->in[i].value);
+    if (op->in[i].value->type->rank > n->value[y].value->type->rank) return msc_nest_refuse(n, "%s has no loop form", msc_kind_name(op->kind));
     msc_view at = msc_nest_stretch(n, y, view, v[i]);
     x[i] = msc_nest_eval(n, v[i], &at);
   }
