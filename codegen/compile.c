@@ -43,7 +43,10 @@ static const msc_decision *note_decisions(msc_context *ctx, const msc_func *f, s
 /* ---- time ---- */
 
 static int64_t transfer_ns(const msc_cost *cost, const msc_plan *p, const msc_plan_transfer *t) {
-  static const msc_op_kind verbs[] = {OP_all_reduce, OP_all_gather, OP_reduce_scatter, OP_all_to_all, OP_permute, OP_exchange, OP_broadcast, OP_permute};
+  static const msc_op_kind verbs[] = {[PLAN_VERB_ALL_REDUCE] = OP_all_reduce, [PLAN_VERB_ALL_GATHER] = OP_all_gather, [PLAN_VERB_REDUCE_SCATTER] = OP_reduce_scatter,
+                                      [PLAN_VERB_ALL_TO_ALL] = OP_all_to_all, [PLAN_VERB_PERMUTE] = OP_permute, [PLAN_VERB_EXCHANGE] = OP_exchange,
+                                      [PLAN_VERB_BROADCAST] = OP_broadcast, [PLAN_VERB_PAIRS] = OP_permute, [PLAN_VERB_HALO] = OP_permute};
+  _Static_assert(sizeof verbs / sizeof *verbs == PLAN_VERB_HALO + 1, "a verb without a price");
   msc_cost_transfer of = {.verb = verbs[t->verb], .ranks = 1, .bytes = (int64_t)t->bytes};
   msc_subaxis group[MSC_MAX_SUBAXES];
   int num = 0;
