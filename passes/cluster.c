@@ -198,7 +198,7 @@ static void read_level(reading *r, size_t i, const json_t *level, bool last) {
   const char *size_path = msc_arena_printf(a, "%s.size", path);
   l->size = whole(r, level, size_path, !last);
   if (last || l->size == 0) l->size = INT64_MAX;
-  else if (i && l->size % l[-1].size) wrong(r, size_path, "%s is %" PRId64 "; it must be a multiple of the level inside it, %" PRId64, size_path, l->size, l[-1].size);
+  else if (i && l[-1].size && l->size % l[-1].size) wrong(r, size_path, "%s is %" PRId64 "; it must be a multiple of the level inside it, %" PRId64, size_path, l->size, l[-1].size);
 }
 
 static void read_levels(reading *r) {
