@@ -25,16 +25,8 @@ typedef struct {
 /* ---- the tables ---- */
 
 static bool open_space(explaining *e) {
-  msc_context *ctx = e->pass->ctx;
-  shard_space_options o = {.cost = &e->cost, .free_pieces = UINT32_MAX, .max_states = MAX_WAYS};
-  msc_subaxis digit[SHARD_MAX_PIECES];
-  if (!shard_pieces_of(&e->m, &o.num_pieces, o.piece)) return false;
-  o.prices = shard_prices_new(ctx, e->pass->scratch, &e->cost, !msc_config_bool(e->pass->config, MSC_KEY_enable_alltoall), shard_bucket_of(e->g.func));
-  for (int i = 0; i < o.num_pieces; i++) {
-    const msc_subaxis *first = &e->g.atoms.atom[o.piece[i].first];
-    digit[i] = (msc_subaxis){first->axis, first->pre, (uint32_t)o.piece[i].size};
-  }
-  shard_prices_digits(o.prices, o.num_pieces, digit);
+  shard_space_options o = {.free_pieces = UINT32_MAX, .max_states = MAX_WAYS};
+  MSC_TRY(shard_price_mesh(&e->m, &e->cost, !msc_config_bool(e->pass->config, MSC_KEY_enable_alltoall), shard_bucket_of(e->g.func), &o));
   for (size_t v = 0; v < e->m.num_vars; v++) {
     memset(&e->m.var[v].fixed, 0, sizeof e->m.var[v].fixed);
     e->m.var[v].closed = 0;

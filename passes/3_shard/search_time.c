@@ -374,19 +374,10 @@ static void store_copies(timing *t) {
 
 /* Atoms, pieces and prices of the mesh as it is now. */
 static bool look_at_mesh(timing *t) {
-  msc_subaxis digit[SHARD_MAX_PIECES];
   msc_cost_of(msc_pass_cluster(t->pass), t->g.mesh, &t->cost);
-  t->o.cost = &t->cost;
   t->o.max_states = MAX_STATES;
-  t->o.prices = shard_prices_new(t->g.ctx, t->g.arena, &t->cost, !msc_config_bool(t->pass->config, MSC_KEY_enable_alltoall), t->bucket);
-  if (!shard_pieces_of(&t->m, &t->o.num_pieces, t->o.piece))
-    return msc_error(t->g.ctx, MSC_E_UNSUPPORTED, t->f->loc, "strategies cut the mesh into more than %d pieces", SHARD_MAX_PIECES);
-  for (int i = 0; i < t->o.num_pieces; i++) {
-    const msc_subaxis *first = &t->g.atoms.atom[t->o.piece[i].first];
-    digit[i] = (msc_subaxis){first->axis, first->pre, (uint32_t)t->o.piece[i].size};
-  }
-  shard_prices_digits(t->o.prices, t->o.num_pieces, digit);
-  return true;
+  if (shard_price_mesh(&t->m, &t->cost, !msc_config_bool(t->pass->config, MSC_KEY_enable_alltoall), t->bucket, &t->o)) return true;
+  return msc_error(t->g.ctx, MSC_E_UNSUPPORTED, t->f->loc, "strategies cut the mesh into more than %d pieces", SHARD_MAX_PIECES);
 }
 
 static bool search_given_mesh(timing *t) {

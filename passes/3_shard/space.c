@@ -65,7 +65,7 @@ static void mark_layout(const msc_atoms *atoms, const msc_layout *l, bool *borde
   }
 }
 
-bool shard_pieces_of(const shard_model *m, int *out_num, shard_piece *out_piece) {
+static bool pieces_of(const shard_model *m, int *out_num, shard_piece *out_piece) {
   const msc_atoms *atoms = &m->g->atoms;
   bool border[MSC_MAX_SUBAXES] = {true};
   for (int a = 1; a < atoms->num; a++) border[a] = atoms->atom[a].axis != atoms->atom[a - 1].axis;
@@ -80,6 +80,19 @@ bool shard_pieces_of(const shard_model *m, int *out_num, shard_piece *out_piece)
     out_piece[*out_num - 1].num++;
     out_piece[*out_num - 1].size *= atoms->atom[a].size;
   }
+  return true;
+}
+
+bool shard_price_mesh(const shard_model *m, const msc_cost *cost, bool no_alltoall, int64_t bucket, shard_space_options *o) {
+  msc_subaxis digit[SHARD_MAX_PIECES];
+  MSC_TRY(pieces_of(m, &o->num_pieces, o->piece));
+  for (int i = 0; i < o->num_pieces; i++) {
+    const msc_subaxis *first = &m->g->atoms.atom[o->piece[i].first];
+    digit[i] = (msc_subaxis){first->axis, first->pre, (uint32_t)o->piece[i].size};
+  }
+  o->cost = cost;
+  o->prices = shard_prices_new(m->g->ctx, m->g->arena, cost, no_alltoall, bucket);
+  shard_prices_digits(o->prices, o->num_pieces, digit);
   return true;
 }
 

@@ -237,13 +237,13 @@ static bool make_fronts(limiting *w, int i) {
 
 static void read_back(limiting *w, const point *p, int *out_state) {
   int vars = w->l->plain->num_vars, num = 0;
-  const point **todo = msc_new_array(w->arena, const point *, 2 * vars + 2);
-  todo[num++] = p;
+  const point **pending = msc_new_array(w->arena, const point *, 2 * vars + 2);
+  pending[num++] = p;
   while (num) {
-    p = todo[--num];
+    p = pending[--num];
     if (p->var >= 0) out_state[p->var] = p->state;
-    if (p->a) todo[num++] = p->a;
-    if (p->b) todo[num++] = p->b;
+    if (p->a) pending[num++] = p->a;
+    if (p->b) pending[num++] = p->b;
   }
 }
 
