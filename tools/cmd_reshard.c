@@ -1,5 +1,4 @@
 /* cmd_reshard.c: mesh, shape and two layouts in; the redistribution plan between them out, as a table or as JSON. */
-#include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +6,7 @@
 #include "passes/3_shard/reshard.h"
 #include "passes/config.h"
 #include "tools/cli.h"
+#include "tools/read_grid.h"
 #include "tools/reshard_ranks.h"
 
 typedef struct {
@@ -19,28 +19,16 @@ typedef struct {
   int64_t at;                      /* of --rank in to_side, -1: not asked */
 } request;
 
-/* "16,16,16"; "" is a scalar. */
-static bool read_shape(cli *c, const char *text, int64_t elem_bytes, const msc_type **out_type) {
+static bool read_type(cli *c, const char *text, int64_t elem_bytes, const msc_type **out_type) {
   static const msc_dtype of_bytes[] = {[1] = MSC_I8, [2] = MSC_I16, [4] = MSC_I32, [8] = MSC_I64};
-  const msc_loc *loc = cli_loc(c, "--shape");
   int64_t dim[MSC_MAX_RANK];
   int rank = 0;
-  for (const char *p = text; *p;) {
-    char *end;
-    errno = 0;
-    long long n = strtoll(p, &end, 10);
-    if (end == p || *p < '0' || *p > '9' || (*end && *end != ',') || (*end == ',' && !end[1]))
-      return msc_error(c->ctx, MSC_E_SHAPE, loc, "\"%s\" is not a list of sizes such as 16,16,16", text);
-    if (rank == MSC_MAX_RANK) return msc_error(c->ctx, MSC_E_SHAPE, loc, "\"%s\" has more than %d dimensions", text, MSC_MAX_RANK);
-    if (errno || n > INT64_MAX / 16) return msc_error(c->ctx, MSC_E_SHAPE, loc, "\"%s\": %.*s is too large", text, (int)(end - p), p);
-    dim[rank++] = n;
-    p = *end ? end + 1 : end;
-  }
+  MSC_TRY(read_shape(c, "--shape", text, &rank, dim));
   if (elem_bytes != 1 && elem_bytes != 2 && elem_bytes != 4 && elem_bytes != 8)
     return msc_error(c->ctx, MSC_E_SHAPE, cli_loc(c, "--bytes"), "an element has 1, 2, 4 or 8 bytes, not %" PRId64, elem_bytes);
   *out_type = msc_type_of(c->ctx, of_bytes[elem_bytes], rank, dim, NULL);
   /* a factor 4: what a device receives can exceed the tensor */
-  if (msc_type_bytes(*out_type) < 0 || msc_type_bytes(*out_type) > INT64_MAX / 4) return msc_error(c->ctx, MSC_E_SHAPE, loc, "\"%s\" is too large: more than 2^61 bytes", text);
+  if (msc_type_bytes(*out_type) < 0 || msc_type_bytes(*out_type) > INT64_MAX / 4) return msc_error(c->ctx, MSC_E_SHAPE, cli_loc(c, "--shape"), "\"%s\" is too large: more than 2^61 bytes", text);
   return true;
 }
 
@@ -105,7 +93,7 @@ static bool read_request(cli *c, request *q) {
   if (!config) return false;
   memset(q, 0, sizeof *q);
   q->options = (msc_reshard_options){.launch_ns = cli_number(c, "launch", 10) * 1e3, .no_alltoall = !msc_config_bool(config, MSC_KEY_enable_alltoall)};
-  MSC_TRY(read_shape(c, cli_text(c, "shape"), cli_int(c, "bytes", 4), &q->type));
+  MSC_TRY(read_type(c, cli_text(c, "shape"), cli_int(c, "bytes", 4), &q->type));
   MSC_TRY(cli_text(c, "mesh") ? read_texts(c, q) : read_matrices(c, q));
   if (!read_sides(c, q)) return false;
   if (q->from->num_partial && q->to->num_partial && q->from->reduction != q->to->reduction)

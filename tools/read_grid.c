@@ -5,7 +5,8 @@
 
 #include "tools/read_grid.h"
 
-bool read_sizes(cli *c, const char *option, const char *text, int max, int *out_num, int64_t *out_size) {
+/* Up to `max` of what `noun` calls them, each at least `least`. */
+static bool read_list(cli *c, const char *option, const char *text, const char *noun, int64_t least, int max, int *out_num, int64_t *out_size) {
   const msc_loc *loc = cli_loc(c, option);
   *out_num = 0;
   for (const char *p = text; *p;) {
@@ -14,12 +15,20 @@ bool read_sizes(cli *c, const char *option, const char *text, int max, int *out_
     long long n = strtoll(p, &end, 10);
     if (end == p || *p < '0' || *p > '9' || (*end && *end != ',') || (*end == ',' && !end[1]))
       return msc_error(c->ctx, MSC_E_SHAPE, loc, "\"%s\" is not a list of sizes such as 16,16,16", text);
-    if (*out_num == max) return msc_error(c->ctx, MSC_E_SHAPE, loc, "\"%s\" has more than %d numbers", text, max);
-    if (errno || n < 1 || n > INT64_MAX / 16) return msc_error(c->ctx, MSC_E_SHAPE, loc, "\"%s\": %.*s is %s", text, (int)(end - p), p, n < 1 ? "no size" : "too large");
+    if (*out_num == max) return msc_error(c->ctx, MSC_E_SHAPE, loc, "\"%s\" has more than %d %s", text, max, noun);
+    if (errno || n < least || n > INT64_MAX / 16) return msc_error(c->ctx, MSC_E_SHAPE, loc, "\"%s\": %.*s is %s", text, (int)(end - p), p, n < least ? "no size" : "too large");
     out_size[(*out_num)++] = n;
     p = *end ? end + 1 : end;
   }
   return true;
+}
+
+bool read_sizes(cli *c, const char *option, const char *text, int max, int *out_num, int64_t *out_size) {
+  return read_list(c, option, text, "numbers", 1, max, out_num, out_size);
+}
+
+bool read_shape(cli *c, const char *option, const char *text, int *out_rank, int64_t *out_dim) {
+  return read_list(c, option, text, "dimensions", 0, MSC_MAX_RANK, out_rank, out_dim);
 }
 
 /* ---- grids ---- */

@@ -9,6 +9,8 @@
 
 /* Each reports at the option and returns false. */
 bool read_sizes(cli *c, const char *option, const char *text, int max, int *out_num, int64_t *out_size);
+/* The shape of a tensor, "16,16,16"; "" is a scalar, a dimension may be empty. */
+bool read_shape(cli *c, const char *option, const char *text, int *out_rank, int64_t *out_dim);
 /* Device matrix, tensor map and shape from three texts, "2,1,4", "1,[2,0],-1" and "32,784". */
 bool read_grid(cli *c, const char *matrix, const char *map, const char *shape, msc_grid *out_grid);
 /* The same from {"device_matrix": [..], "tensor_map": [..], "shape": [..]}; a missing shape is that of `like`. */
