@@ -1,10 +1,11 @@
 /* search_oracle: the exact search against every strategy of a small training graph, priced one by one, with and without a
- * limit on memory; the search by pieces against the exact one. */
+ * limit on memory; the search by pieces against the exact one; the runner-up of explain against every other way. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
 #include <cmocka.h>
 
+#include "passes/3_shard/explain.h"
 #include "passes/config.h"
 #include "passes/pass.h"
 
@@ -37,9 +38,23 @@ static void after(void *user, const msc_pass_report *r) {
     else if (!strcmp(s->what, "bytes kept")) ((told *)user)->bytes = s->count;
 }
 
-static const char *network_for(msc_context *ctx, const char *batch) {
-  char *text = msc_arena_alloc(msc_context_arena(ctx), sizeof network + 512), *out = text;
-  for (const char *p = network; *p;) {
+/* A value with two users, which search and explain may bring into a layout once for both. */
+static const char residual[] =
+  "module {\n"
+  "  \"msc.func\"() ({\n"
+  "  ^bb0(%x: tensor<BATCHx768xf32>, %y: tensor<BATCHxi32>, %w: tensor<768x384xf32>, %v: tensor<384x384xf32>):\n"
+  "    %0 = \"msc.matmul\"(%x, %w) : (tensor<BATCHx768xf32>, tensor<768x384xf32>) -> tensor<BATCHx384xf32> loc(\"in\")\n"
+  "    %1 = \"msc.matmul\"(%0, %v) : (tensor<BATCHx384xf32>, tensor<384x384xf32>) -> tensor<BATCHx384xf32> loc(\"up\")\n"
+  "    %2 = \"msc.add\"(%0, %1) : (tensor<BATCHx384xf32>, tensor<BATCHx384xf32>) -> tensor<BATCHx384xf32> loc(\"add\")\n"
+  "    %3 = \"msc.softmax_cross_entropy\"(%2, %y) : (tensor<BATCHx384xf32>, tensor<BATCHxi32>) -> tensor<f32> loc(\"loss\")\n"
+  "    \"msc.return\"(%3) : (tensor<f32>) -> ()\n"
+  "  }) {arg_attrs = [{msc.name = \"x\", msc.role = \"data\"}, {msc.name = \"y\", msc.role = \"label\"}, {msc.name = \"w\", msc.role = \"parameter\"}, {msc.name = \"v\", msc.role = \"parameter\"}],\n"
+  "      loss = 0 : i64, optimizer = {kind = \"adam\", lr = 0.001 : f32}, results = [\"loss\"], sym_name = \"forward\"} : () -> ()\n"
+  "}\n";
+
+static const char *network_for(msc_context *ctx, const char *network_text, const char *batch) {
+  char *text = msc_arena_alloc(msc_context_arena(ctx), strlen(network_text) + 512), *out = text;
+  for (const char *p = network_text; *p;) {
     if (!strncmp(p, "BATCH", 5)) {
       out += sprintf(out, "%s", batch);
       p += 5;
@@ -106,19 +121,24 @@ static told best_within(const told *all, int num, int64_t limit) {
   return best;
 }
 
+/* The ops of the forward part that the user named: up, relu, down, loss. */
+static void named_ops(msc_func *f, msc_op **out_op) {
+  int num = 0;
+  for (msc_op *o = f->body->first; o && num < 4; o = o->next)
+    if (!o->forward && o->name && strcmp(o->name, "optimizer.step")) out_op[num++] = o;
+  assert_int_equal(num, 4);
+}
+
 static bool against_all(msc_context *ctx, void *arg) {
   const setting *s = arg;
-  const char *text = network_for(ctx, s->batch);
+  const char *text = network_for(ctx, network, s->batch);
   msc_module *m = msc_parse(ctx, "network", text, strlen(text));
   assert_non_null(m);
   const msc_config *exact = config_for(ctx, s, "dynamic_programming", 0);
   searched(ctx, m, exact, s->cluster, "annotations", "strategies");
   msc_func *f = msc_find_func(m, "train");
-  msc_op *op[4], *first = f->body->first;
-  int num_ops = 0;
-  for (; first && num_ops < 4; first = first->next)
-    if (!first->forward && first->name && strcmp(first->name, "optimizer.step")) op[num_ops++] = first;
-  assert_int_equal(num_ops, 4);
+  msc_op *op[4];
+  named_ops(f, op);
   msc_attr_value of_matmul[MOST], of_relu[MOST], of_loss[MOST];
   int matmuls = all_shardings(ctx, &m->mesh, "mkn", "", of_matmul), relus = all_shardings(ctx, &m->mesh, "AB", "", of_relu), losses = all_shardings(ctx, &m->mesh, "Ac", "c", of_loss);
   if (m->mesh.num_axes > 1) losses = 1; /* to save time the search places this op's */
@@ -171,7 +191,79 @@ static void test_against_all(void **state) {
   }
 }
 
+typedef struct {
+  setting s;
+  const char *network;
+  struct { const char *letters, *whole; } rule[4]; /* of the named ops */
+} runner_up;
+
+static msc_module *read_again(msc_context *ctx, const char *text) {
+  msc_module *m = msc_parse(ctx, "network", text, strlen(text));
+  assert_non_null(m);
+  return m;
+}
+
+/* What the searched program costs with one op put otherwise. */
+static int64_t priced_with(msc_context *ctx, const setting *s, const char *text, const msc_config *config, int which, const msc_attr_value *way) {
+  msc_module *m = read_again(ctx, text);
+  msc_op *op[4];
+  named_ops(msc_find_func(m, "train"), op);
+  fix(op[which], way);
+  return searched(ctx, m, config, s->cluster, "search", "search").ns;
+}
+
+/* Each op is put every other way, with the others where they are. */
+static bool other_ways(msc_context *ctx, void *arg) {
+  const runner_up *u = arg;
+  const setting *s = &u->s;
+  const msc_config *exact = config_for(ctx, s, "dynamic_programming", 0);
+  msc_module *m = read_again(ctx, network_for(ctx, u->network, s->batch));
+  int64_t best = searched(ctx, m, exact, s->cluster, "annotations", "search").ns;
+  const char *text = msc_print_text(m, msc_context_arena(ctx), &(size_t){0});
+  msc_func *f = msc_find_func(m = read_again(ctx, text), "train");
+  msc_pass_options o = {.config = exact, .cluster = msc_cluster_named(ctx, s->cluster)};
+  msc_pass_ctx pass = {.ctx = ctx, .scratch = msc_context_arena(ctx), .config = exact, .options = &o, .info = msc_find_pass("search")};
+  shard_reason *reason;
+  size_t num;
+  assert_true(shard_explain(&pass, f, &num, &reason));
+  msc_op *op[4];
+  msc_attr_value way[MOST];
+  named_ops(f, op);
+  for (int i = 0; i < 4; i++) {
+    int64_t next = INT64_MAX;
+    const char *chosen = msc_attr_text(pass.scratch, &m->mesh, msc_op_attr(op[i], "sharding"));
+    int ways = all_shardings(ctx, &m->mesh, u->rule[i].letters, u->rule[i].whole, way);
+    for (int k = 0; k < ways; k++) {
+      if (!strcmp(msc_attr_text(pass.scratch, &m->mesh, &way[k]), chosen)) continue;
+      int64_t ns = priced_with(ctx, s, text, exact, i, &way[k]);
+      if (ns < next) next = ns;
+    }
+    const shard_reason *r = NULL;
+    for (size_t k = 0; k < num; k++)
+      if (reason[k].op == op[i]) r = &reason[k];
+    assert_non_null(r);
+    assert_int_equal(r->next.work_ns + r->next.move_ns - r->chosen.work_ns - r->chosen.move_ns, next - best);
+  }
+  return true;
+}
+
+static void test_runner_up(void **state) {
+  (void)state;
+  static const runner_up cases[] = {
+    {{"4096", "{\"a\":8}", "", "h100"}, network, {{"mkn", ""}, {"AB", ""}, {"mkn", ""}, {"Ac", ""}}},
+    {{"96", "{\"a\":3}", "", "a100"}, network, {{"mkn", ""}, {"AB", ""}, {"mkn", ""}, {"Ac", ""}}},
+    {{"4096", "{\"a\":2,\"b\":4}", "", "h100"}, network, {{"mkn", ""}, {"AB", ""}, {"mkn", ""}, {"Ac", ""}}},
+    {{"4096", "{\"a\":8}", "", "h100"}, residual, {{"mkn", ""}, {"mkn", ""}, {"AB", ""}, {"Ac", ""}}},
+    {{"96", "{\"a\":2,\"b\":4}", "", "a100"}, residual, {{"mkn", ""}, {"mkn", ""}, {"AB", ""}, {"Ac", ""}}},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    msc_context *ctx = msc_context_new(NULL, NULL);
+    assert_true(msc_protect(ctx, other_ways, (void *)(uintptr_t)&cases[i]));
+    msc_context_free(ctx);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_all)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_all), cmocka_unit_test(test_runner_up)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
