@@ -1,0 +1,128 @@
+/* The planner with time for bytes: links of digits, hierarchical ways, and rows of times, against brute force. */
+#include "tests/passes/3_shard/brute_force.h"
+
+/* Scatter inside the node, reduce across, gather inside: 10 us a step, 3 rounds of 3 us or 4 of 20 us, and the bytes. */
+static void test_hierarchical_all_reduce(void **state) {
+  (void)state;
+  set_mesh("node=4,gpu=4");
+  const msc_type *t = msc_type_of(ctx, MSC_F16, 2, (int64_t[]){8192, 8192}, NULL);
+  msc_reshard *r = msc_reshard_new(ctx, &mesh, &(msc_reshard_options){.time = true, .launch_ns = 10e3, .num_links = 2, .link = {link_of(0, 20, 50), link_of(1, 3, 400)}});
+  const msc_layout *from = layout_of("[{},{}] partial={node,gpu}"), *to = layout_of("[{},{}]");
+  msc_reshard_plan p;
+  assert_true(msc_reshard_plan_of(r, t, from, to, &p));
+  expect_works(t, from, to, &p);
+  assert_string_equal(steps_text(&p), "reduce_scatter all_reduce all_gather");
+  assert_string_equal(text_of(p.step[0].to), "[{gpu},{}] partial={node}");
+  assert_int_equal(p.bytes, 251658240);
+  assert_int_equal(p.peak_bytes, 167772160);
+  assert_in_range(p.ns, 1637949 - 3, 1637949 + 3);
+  assert_int_equal(msc_reshard_cost(r, t, from, to), p.ns);
+}
+
+/* One axis of two nodes with eight devices each: its minor digits are fast. */
+static void test_links_of_digits(void **state) {
+  (void)state;
+  set_mesh("d=16");
+  const msc_type *t = msc_type_of(ctx, MSC_F16, 2, (int64_t[]){8192, 8192}, NULL);
+  msc_reshard *r = msc_reshard_new(ctx, &mesh, &(msc_reshard_options){.time = true, .launch_ns = 10e3, .num_links = 2, .link = {{{0, 1, 2}, 20e3, 50}, {{0, 2, 8}, 3e3, 400}}});
+  const msc_layout *from = layout_of("[{},{}] partial={d}"), *to = layout_of("[{},{}]");
+  msc_reshard_plan p;
+  assert_true(msc_reshard_plan_of(r, t, from, to, &p));
+  assert_string_equal(steps_text(&p), "reduce_scatter all_reduce all_gather");
+  assert_string_equal(text_of(p.step[0].to), "[{d:(2)8},{}] partial={d:(1)2}");
+  int64_t cost[4];
+  msc_reshard_costs(r, t, 2, (const msc_layout *[]){from, to}, 2, (const msc_layout *[]){to, layout_of("[{d},{}]")}, cost);
+  assert_int_equal(cost[0], p.ns);
+  assert_int_equal(cost[2], 0);
+  assert_int_equal(cost[3], 0);
+}
+
+/* Where an axis cuts: dimension and parts before it; partial; free. */
+static int place_of(const msc_layout *l, uint32_t axis, int64_t *out_before) {
+  *out_before = 1;
+  for (int d = 0; d < l->rank; d++) {
+    *out_before = 1;
+    for (int i = l->first[d]; i < l->first[d + 1]; *out_before *= l->sub[i++].size)
+      if (l->sub[i].axis == axis) return d;
+  }
+  *out_before = 1;
+  for (int i = 0; i < l->num_partial; i++)
+    if (l->sub[l->first[l->rank] + i].axis == axis) return MSC_MAX_RANK;
+  return -1;
+}
+
+/* ns of an edge over the slowest of the axes that move; the axes of this mesh have one digit each. */
+static int64_t count_ns(const msc_type *t, msc_op_kind verb, const msc_layout *from, const msc_layout *to, const msc_reshard_options *o) {
+  double latency = 0, rate = 1e30;
+  int64_t k = 1, log = 0, rounds = 0;
+  for (int a = 0; a < mesh.num_axes; a++) {
+    int64_t before_from, before_to;
+    int p = place_of(from, (uint32_t)a, &before_from), q = place_of(to, (uint32_t)a, &before_to);
+    if (p == q && before_from == before_to) continue;
+    if (o->link[a].alpha_ns > latency) latency = o->link[a].alpha_ns;
+    if (o->link[a].bytes_per_ns < rate) rate = o->link[a].bytes_per_ns;
+    k *= mesh.axis[a].size;
+  }
+  while ((int64_t)1 << log < k) log++;
+  rounds = verb == OP_permute ? 1 : verb == OP_all_reduce ? 2 * log : k - 1;
+  return (int64_t)(o->launch_ns + (double)rounds * latency + (double)count_bytes(t, verb, from, to) / rate + 0.5);
+}
+
+/* Rows of times are what the plans cost one by one. */
+static void expect_rows(const msc_type *t, msc_reshard *r) {
+  int64_t row[MAX_STATES];
+  for (int u = 0; u < num_states; u += 7) {
+    msc_reshard_costs(r, t, 1, &states[u], num_states, states, row);
+    for (int v = 0; v < num_states; v++)
+      if (row[v] != msc_reshard_cost(r, t, states[u], states[v]))
+        fail_msg("%s -> %s: %ld ns in the row, %ld alone", text_of(states[u]), text_of(states[v]), (long)row[v], (long)msc_reshard_cost(r, t, states[u], states[v]));
+  }
+}
+
+/* The same brute force with time for bytes: bandwidth counts, then latency does.  It has no exchange, which may do better. */
+static void test_all_pairs_in_time(void **state) {
+  (void)state;
+  static const msc_op_kind verbs[] = {OP_all_gather, OP_all_to_all, OP_reduce_scatter, OP_all_reduce, OP_permute};
+  msc_reshard_options options = {.time = true, .launch_ns = 1e3, .num_links = 3};
+  msc_atoms atoms;
+  set_mesh("x=2,y=2,z=2");
+  for (int a = 0; a < 3; a++) options.link[a] = link_of(a, a ? 3 : 20, a ? 40 : 5);
+  num_states = 0;
+  assert_true(msc_atoms_of(&mesh, 0, NULL, &atoms));
+  list_states(&atoms, 0, (msc_layout){.rank = 2}, true);
+  for (int round = 0; round < 2; round++) {
+    const msc_type *t = msc_type_of(ctx, MSC_F32, 2, (int64_t[]){8, round ? 16 : 65536}, NULL);
+    msc_reshard *r = msc_reshard_new(ctx, &mesh, &options);
+    for (int u = 0; u < num_states; u++)
+      for (int v = 0; v < num_states; v++) {
+        bool sliced = u != v && partial_terms(states[u]) == partial_terms(states[v]) && !msc_relayout_wrong(&mesh, t, OP_shard, states[u], states[v]);
+        edge[u][v] = u == v || sliced ? (price){0, 0, 0} : NEVER;
+        for (size_t k = 0; k < sizeof verbs / sizeof *verbs && u != v; k++) {
+          if (msc_relayout_wrong(&mesh, t, verbs[k], states[u], states[v])) continue;
+          price c = {count_ns(t, verbs[k], states[u], states[v], &options), 0, 1};
+          if (compare(c, edge[u][v]) < 0) edge[u][v] = c;
+        }
+        edge_peak[u][v] = 0;
+      }
+    brute_best(0);
+    for (int i = 0; i < num_states * num_states; i += 5) {
+      int u = i / num_states, v = i % num_states;
+      msc_reshard_plan p;
+      bool ok = msc_reshard_plan_of(r, t, states[u], states[v], &p);
+      assert_int_equal(ok, best[u][v].bytes < NEVER.bytes);
+      if (ok && price_of(&p).exchanges && p.ns < best[u][v].bytes) continue;
+      if (ok && p.ns != best[u][v].bytes) fail_msg("%s -> %s: %ld ns, brute force %ld", text_of(states[u]), text_of(states[v]), (long)p.ns, (long)best[u][v].bytes);
+      if (ok) assert_int_equal(msc_reshard_cost(r, t, states[u], states[v]), p.ns);
+    }
+    expect_rows(t, r);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test_setup_teardown(test_hierarchical_all_reduce, open_context, close_context),
+    cmocka_unit_test_setup_teardown(test_links_of_digits, open_context, close_context),
+    cmocka_unit_test_setup_teardown(test_all_pairs_in_time, open_context, close_context),
+  };
+  return cmocka_run_group_tests_name("passes/3_shard/reshard_time", tests, NULL, NULL);
+}
