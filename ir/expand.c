@@ -90,7 +90,9 @@ static msc_value *hits(msc_builder *b, msc_value *labels, const msc_type *logits
   memcpy(dim, logits->dim, sizeof dim);
   dim[logits->rank - 1] = 1;
   labels = checked(b, labels, n);
-  return labels ? compare(b, "eq", reshape(b, labels, logits->rank, dim), count_up(b, labels->type->dtype, n)) : NULL;
+  if (!labels) return NULL;
+  msc_value *classes = count_up(b, labels->type->dtype, n);
+  return compare(b, "eq", reshape(b, labels, logits->rank, dim), classes);
 }
 
 static msc_value *without_last(msc_builder *b, msc_value *x) { return x ? reshape(b, x, x->type->rank - 1, x->type->dim) : NULL; }
@@ -101,9 +103,10 @@ bool expand_cross_entropy(msc_builder *b, const msc_op *op, msc_value *const *in
   msc_value *log_sum = unary(b, OP_log, sum_along(b, unary(b, OP_exp, shift), c));
   if (msc_is_float(in[1]->type->dtype)) { /* log_sum * sum(labels) - sum(labels * shift) */
     msc_value *labels = cast(b, in[1], wide(in[1]->type->dtype));
-    loss = minus(b, times(b, log_sum, sum_along(b, labels, c)), sum_along(b, times(b, labels, shift), c));
+    msc_value *labelled = sum_along(b, times(b, labels, shift), c);
+    loss = minus(b, times(b, log_sum, sum_along(b, labels, c)), labelled);
   } else {
-    msc_value *picked = choose(b, hits(b, in[1], in[0]->type), shift, number(b, shift, 0));
+    msc_value *zero = number(b, shift, 0), *picked = choose(b, hits(b, in[1], in[0]->type), shift, zero);
     loss = minus(b, log_sum, sum_along(b, picked, c));
   }
   /* rounded before it is reduced: a sum over cut rows stays one that may be finished later, as the rule says */
@@ -131,7 +134,7 @@ bool expand_cross_entropy_grad(msc_builder *b, const msc_op *op, msc_value *cons
   } else {
     label = cast(b, hits(b, in[1], in[0]->type), wide(dtype));
   }
-  msc_value *slope = times(b, minus(b, p, label), row_gradient(b, op, dloss, in[0]->type));
+  msc_value *of_row = row_gradient(b, op, dloss, in[0]->type), *slope = times(b, minus(b, p, label), of_row);
   out_result[0] = cast(b, slope, dtype);
   return out_result[0] != NULL;
 }
@@ -139,7 +142,7 @@ bool expand_cross_entropy_grad(msc_builder *b, const msc_op *op, msc_value *cons
 /* -log_probabilities[label] */
 bool expand_nll_loss(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   msc_value *x = cast(b, in[0], wide(in[0]->type->dtype));
-  msc_value *picked = x ? choose(b, hits(b, in[1], in[0]->type), x, number(b, x, 0)) : NULL;
+  msc_value *zero = number(b, x, 0), *picked = x ? choose(b, hits(b, in[1], in[0]->type), x, zero) : NULL;
   msc_value *loss = unary(b, OP_neg, sum_along(b, picked, in[0]->type->rank - 1));
   out_result[0] = cast(b, reduced(b, msc_op_str(op, "reduction"), without_last(b, loss)), in[0]->type->dtype);
   return out_result[0] != NULL;
@@ -180,5 +183,6 @@ bool expand_squared_error(msc_builder *b, const msc_op *op, msc_value *const *in
 
 /* -z log(sigmoid(x)) - (1 - z) log(1 - sigmoid(x)) = softplus(x) - x z */
 bool expand_sigmoid_cross_entropy(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
-  return give_loss(b, op, minus(b, soft_plus(b, in[0]), times(b, in[0], in[1])), out_result);
+  msc_value *product = times(b, in[0], in[1]);
+  return give_loss(b, op, minus(b, soft_plus(b, in[0]), product), out_result);
 }

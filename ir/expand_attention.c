@@ -76,9 +76,11 @@ bool expand_rotary(msc_builder *b, const msc_op *op, msc_value *const *in, msc_v
   msc_value *x = reshape(b, cast(b, in[0], dtype), t->rank + 1, dim), *angle = angles(b, op, t, dtype);
   msc_value *a = reshape(b, part(b, x, split, 0, 1), t->rank, single), *c = reshape(b, part(b, x, split, 1, 2), t->rank, single);
   msc_value *cosine = unary(b, OP_cos, angle), *sine = unary(b, OP_sin, angle);
-  msc_value *turned_a = minus(b, times(b, a, cosine), times(b, c, sine)), *turned_c = plus(b, times(b, c, cosine), times(b, a, sine));
+  msc_value *c_sine = times(b, c, sine), *turned_a = minus(b, times(b, a, cosine), c_sine);
+  msc_value *a_sine = times(b, a, sine), *turned_c = plus(b, times(b, c, cosine), a_sine);
   dim[split] = 1;
-  x = joined(b, split, reshape(b, turned_a, t->rank + 1, dim), reshape(b, turned_c, t->rank + 1, dim));
+  turned_c = reshape(b, turned_c, t->rank + 1, dim);
+  x = joined(b, split, reshape(b, turned_a, t->rank + 1, dim), turned_c);
   out_result[0] = cast(b, reshape(b, x, t->rank, t->dim), t->dtype);
   return out_result[0] != NULL;
 }

@@ -23,7 +23,7 @@ bool expand_leaky_relu(msc_builder *b, const msc_op *op, msc_value *const *in, m
 
 /* alpha (exp(x) - 1) where x <= 0; exp sees no positive x, which would overflow in the branch not taken */
 bool expand_elu(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
-  msc_value *x = in[0], *low = choose(b, is_positive(b, x), number(b, x, 0), x);
+  msc_value *x = in[0], *zero = number(b, x, 0), *low = choose(b, is_positive(b, x), zero, x);
   return give_result(positive_or(b, x, scaled(b, moved(b, unary(b, OP_exp, low), -1), msc_op_float(op, "alpha"))), out_result);
 }
 
@@ -67,7 +67,9 @@ bool expand_logical(msc_builder *b, const msc_op *op, msc_value *const *in, msc_
 
 /* x - x is 0, or NaN */
 bool expand_is_finite(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
-  return (void)op, give_result(compare(b, "eq", minus(b, in[0], in[0]), number(b, in[0], 0)), out_result);
+  (void)op;
+  msc_value *zero = number(b, in[0], 0);
+  return give_result(compare(b, "eq", minus(b, in[0], in[0]), zero), out_result);
 }
 
 bool expand_reduce_logical(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
@@ -84,7 +86,7 @@ bool expand_mod(msc_builder *b, const msc_op *op, msc_value *const *in, msc_valu
   msc_value *x = in[0], *y = in[1], *q = over(b, x, y);
   if (msc_is_float(x->type->dtype)) return give_result(minus(b, x, times(b, unary(b, OP_floor, q), y)), out_result);
   msc_value *rest = minus(b, x, times(b, q, y)), *zero = number(b, x, 0);
-  msc_value *differs = compare(b, "ne", compare(b, "lt", rest, zero), compare(b, "lt", y, zero));
+  msc_value *below = compare(b, "lt", y, zero), *differs = compare(b, "ne", compare(b, "lt", rest, zero), below);
   msc_value *short_of = binary(b, OP_min, differs, compare(b, "ne", rest, zero));
   return give_result(choose(b, short_of, plus(b, rest, y), rest), out_result);
 }

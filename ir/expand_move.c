@@ -76,5 +76,6 @@ bool expand_roll(msc_builder *b, const msc_op *op, msc_value *const *in, msc_val
   int64_t dim = axis_of(op, "dim", in[0]->type->rank), n = in[0]->type->dim[dim], shift = n ? msc_op_int(op, "shift") % n : 0;
   if (shift < 0) shift += n;
   if (shift == 0) return give_result(reshape(b, in[0], in[0]->type->rank, in[0]->type->dim), out_result);
-  return give_result(joined(b, dim, 2, (msc_value *[]){part(b, in[0], dim, n - shift, n), part(b, in[0], dim, 0, n - shift)}), out_result);
+  msc_value *last = part(b, in[0], dim, n - shift, n), *first = part(b, in[0], dim, 0, n - shift);
+  return give_result(joined(b, dim, 2, (msc_value *[]){last, first}), out_result);
 }

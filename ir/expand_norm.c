@@ -75,7 +75,8 @@ bool expand_group_norm(msc_builder *b, const msc_op *op, msc_value *const *in, m
 static msc_value *moving(msc_builder *b, const msc_op *op, msc_value *old, msc_value *new_value) {
   double momentum = msc_op_float(op, "momentum");
   new_value = cast(b, reshape(b, new_value, 1, old->type->dim), old->type->dtype);
-  return plus(b, times(b, old, number(b, old, 1 - momentum)), times(b, new_value, number(b, old, momentum)));
+  msc_value *fresh = times(b, new_value, number(b, old, momentum));
+  return plus(b, times(b, old, number(b, old, 1 - momentum)), fresh);
 }
 
 /* Training: statistics of this batch, and running ones that take them up (the variance unbiased, as PyTorch's).  Evaluation: the running ones. */

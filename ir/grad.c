@@ -119,7 +119,7 @@ static bool grad_extremum(msc_grad_ctx *g, msc_op *op, const char *wins) {
   msc_value *equal = compare(g, "eq", in(op, 0), in(op, 1));
   for (size_t i = 0; i < 2; i++) {
     if (!g->wanted[i]) continue;
-    msc_value *all = choose(g, compare(g, wins, in(op, i), in(op, 1 - i)), dy_of(g), scalar(g, dy_of(g), 0));
+    msc_value *zero = scalar(g, dy_of(g), 0), *all = choose(g, compare(g, wins, in(op, i), in(op, 1 - i)), dy_of(g), zero);
     MSC_TRY(give(g, op, i, choose(g, equal, half, all)));
   }
   return true;
@@ -136,7 +136,7 @@ bool grad_pow(msc_grad_ctx *g, msc_op *op) {
     MSC_TRY(give(g, op, 0, mul(g, dy_of(g), choose(g, compare(g, "eq", b, zero), zero, slope))));
   }
   if (!g->wanted[1]) return true;
-  msc_value *base = choose(g, compare(g, "eq", a, zero), scalar(g, a, 1), a);
+  msc_value *one = scalar(g, a, 1), *base = choose(g, compare(g, "eq", a, zero), one, a);
   msc_value *slope = mul(g, &op->out[0], unary(g, OP_log, base));
   msc_value *pole = compare(g, "lt", choose(g, compare(g, "eq", a, zero), b, zero), zero); /* a = 0, b < 0: -inf */
   return give(g, op, 1, mul(g, dy_of(g), choose(g, pole, unary(g, OP_neg, &op->out[0]), slope)));
@@ -157,8 +157,8 @@ bool grad_sqrt(msc_grad_ctx *g, msc_op *op) { return give(g, op, 0, binary(g, OP
 bool grad_abs(msc_grad_ctx *g, msc_op *op) { return give(g, op, 0, mul(g, dy_of(g), unary(g, OP_sign, in(op, 0)))); }
 
 bool grad_rsqrt(msc_grad_ctx *g, msc_op *op) {
-  msc_value *y = &op->out[0];
-  return give(g, op, 0, mul(g, scaled(g, dy_of(g), -0.5), mul(g, y, mul(g, y, y))));
+  msc_value *y = &op->out[0], *cube = mul(g, y, mul(g, y, y));
+  return give(g, op, 0, mul(g, scaled(g, dy_of(g), -0.5), cube));
 }
 
 bool grad_sin(msc_grad_ctx *g, msc_op *op) { return give(g, op, 0, mul(g, dy_of(g), unary(g, OP_cos, in(op, 0)))); }
@@ -166,8 +166,8 @@ bool grad_cos(msc_grad_ctx *g, msc_op *op) { return give(g, op, 0, unary(g, OP_n
 
 /* dy (1 - y^2) */
 bool grad_tanh(msc_grad_ctx *g, msc_op *op) {
-  msc_value *y = &op->out[0];
-  return give(g, op, 0, mul(g, dy_of(g), binary(g, OP_sub, scalar(g, y, 1), mul(g, y, y))));
+  msc_value *y = &op->out[0], *square = mul(g, y, y);
+  return give(g, op, 0, mul(g, dy_of(g), binary(g, OP_sub, scalar(g, y, 1), square)));
 }
 
 /* dy 2/sqrt(pi) exp(-x^2) */
@@ -209,7 +209,7 @@ static msc_value *gelu_erf_slope(msc_grad_ctx *g, msc_value *x) {
 static msc_value *gelu_tanh_slope(msc_grad_ctx *g, msc_value *x) {
   const double c = 0.79788456080286536, k = 0.044715;
   msc_value *one = scalar(g, x, 1), *square = mul(g, x, x);
-  msc_value *u = mul(g, scaled(g, x, c), binary(g, OP_add, scaled(g, square, k), one));
+  msc_value *stretch = binary(g, OP_add, scaled(g, square, k), one), *u = mul(g, scaled(g, x, c), stretch);
   msc_value *t = unary(g, OP_tanh, u);
   msc_value *du = scaled(g, binary(g, OP_add, scaled(g, square, 3 * k), one), c);
   msc_value *bend = mul(g, mul(g, x, binary(g, OP_sub, one, mul(g, t, t))), du);
@@ -518,7 +518,8 @@ bool grad_reduce_prod(msc_grad_ctx *g, msc_op *op) {
   msc_attr attrs[] = {msc_named(ctx, "dims", msc_ints(ctx, (size_t)num, dims)), msc_named(ctx, "keep_dims", msc_bool(keep))};
   msc_value *rest = mul(g, dy_of(g), with_attrs(g, OP_reduce_prod, 1, &filled, keep ? 2 : 1, attrs));
   msc_value *without = choose(g, compare(g, "eq", num_zeros, zero), rest, zero), *with_one = choose(g, compare(g, "eq", num_zeros, one), rest, zero);
-  return give(g, op, 0, choose(g, hit, unreduced(g, op, with_one), binary(g, OP_div, unreduced(g, op, without), filled)));
+  msc_value *usual = binary(g, OP_div, unreduced(g, op, without), filled);
+  return give(g, op, 0, choose(g, hit, unreduced(g, op, with_one), usual));
 }
 
 /* ---- rows ---- */
@@ -587,7 +588,8 @@ bool grad_all_reduce(msc_grad_ctx *g, msc_op *op) {
   msc_attr attr = msc_named(ctx, "dtype", msc_str(ctx, msc_dtype_name(x->type->dtype)));
   msc_value *hit = compare(g, "eq", x, &op->out[0]);
   msc_value *ties = in_group(g, op, OP_all_reduce, with_attrs(g, OP_cast, 1, &hit, 1, &attr), 0, NULL);
-  return give(g, op, 0, choose(g, hit, binary(g, OP_div, total, ties), scalar(g, x, 0)));
+  msc_value *zero = scalar(g, x, 0);
+  return give(g, op, 0, choose(g, hit, binary(g, OP_div, total, ties), zero));
 }
 
 bool grad_all_gather(msc_grad_ctx *g, msc_op *op) {
