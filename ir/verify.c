@@ -220,7 +220,7 @@ static bool verify_func(msc_func *f, msc_arena *arena) {
   s.passed = msc_new_array(arena, const msc_op *, s.num.num_ops);
   ok = check_ssa(&s, f->body) & check_args(f);
   for (msc_op *op = f->body->first; op; op = op->next) ok &= check_op(op, arena);
-  return ok & check_results(f);
+  return ok & check_results(f) && msc_verify_partitioned(f, arena);
 }
 
 static bool check_mesh(const msc_module *m) {

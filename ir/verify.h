@@ -8,5 +8,7 @@
 bool msc_verify_type(const msc_module *m, const msc_loc *loc, const msc_type *t);
 /* Layouts of the op's tensors: each by itself, and together as its rule or its verb demands. */
 bool msc_verify_layouts(const msc_op *op, msc_arena *arena);
+/* After partitioning: results are as `in_layout` of return says; no op waits for its expansion. */
+bool msc_verify_partitioned(const msc_func *f, msc_arena *arena);
 
 #endif

@@ -178,3 +178,23 @@ bool msc_verify_layouts(const msc_op *op, msc_arena *arena) {
   if (!any || (info->flags & MSC_TERMINATOR)) return true;
   return as_wanted(op, arena, &wanted) && msc_rule_check(&wanted, arena);
 }
+
+/* ---- a function whose collectives are all there ---- */
+
+bool msc_verify_partitioned(const msc_func *f, msc_arena *arena) {
+  const msc_attr_value *partitioned = msc_func_attr(f, "partitioned");
+  const msc_op *ret = f->body->last;
+  msc_op wanted;
+  bool ok = true;
+  if (!partitioned || partitioned->kind != MSC_ATTR_BOOL || !partitioned->b || !as_wanted(ret, arena, &wanted)) return true;
+  for (size_t i = 0; i < ret->num_in; i++) {
+    const msc_layout *l = ret->in[i].value->type->layout, *want = wanted.in[i].value->type->layout;
+    if (l == want || !l || !want) continue;
+    ok = msc_op_error(ret, MSC_E_SHARDING, "return: result %zu is %s, and must be %s", i, msc_layout_print(arena, &f->module->mesh, l),
+                      msc_layout_print(arena, &f->module->mesh, want));
+  }
+  for (const msc_op *op = f->body->first; op; op = op->next)
+    if (msc_info(op)->expand && msc_must_expand(op, NULL))
+      ok = msc_op_error(op, MSC_E_SHARDING, "%s: only its expansion can work on operands that are cut like this", msc_kind_name(op->kind));
+  return ok;
+}

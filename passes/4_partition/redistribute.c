@@ -1,6 +1,6 @@
 /* redistribute: where an operand's layout is not the one its op wants -> the planner's sequence of layout changes.
  * Each (value, wanted layout) is made once, before its first user, from whichever layout of the value that is there already
- * costs least.  Afterwards every op passes the sharding type check. */
+ * costs least.  Afterwards every op passes the sharding type check, and the results are as `in_layout` of return says. */
 #include <string.h>
 
 #include "passes/3_shard/prices.h"
@@ -132,7 +132,7 @@ static bool serve(redistributing *r, msc_op *op) {
     MSC_TRY(there);
     msc_set_operand(op, i, there);
   }
-  msc_op_unset(op, "in_layout");
+  if (op->kind != OP_return) msc_op_unset(op, "in_layout"); /* what the function promises stays */
   return true;
 }
 

@@ -478,6 +478,7 @@ static void record_results(localizing *z) {
 static void forget_strategy(msc_op *op) {
   msc_op_unset(op, "by");
   msc_op_unset(op, "manual_split");
+  msc_op_unset(op, "in_layout");
   op->forward = NULL;
   op->letters = NULL;
 }

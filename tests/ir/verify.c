@@ -282,8 +282,8 @@ static void layout_verbs(void **state) {
 static fixture product(const char *x_layout, const char *w_layout, const char *y_layout, const char *wanted) {
   fixture x = begin();
   msc_arena *a = msc_context_arena(x.ctx);
-  msc_value *y =
-      build(&x, OP_matmul, arg(&x, msc_arena_printf(a, "4x4xf32@%s", x_layout)), arg(&x, msc_arena_printf(a, "4x4xf32@%s", w_layout)));
+  msc_value *left = arg(&x, msc_arena_printf(a, "4x4xf32@%s", x_layout)), *right = arg(&x, msc_arena_printf(a, "4x4xf32@%s", w_layout));
+  msc_value *y = build(&x, OP_matmul, left, right);
   const char *type = msc_arena_printf(a, "4x4xf32@%s", y_layout);
   y->type = type_of_text(x.ctx, &x.m->mesh, type, strlen(type));
   if (wanted) msc_op_set(y->def, "in_layout", msc_list(x.ctx, 2, (msc_attr_value[]){msc_str(x.ctx, x_layout), msc_str(x.ctx, wanted)}));
@@ -308,6 +308,30 @@ static void layout_rules(void **state) {
   expect(&x, 1, "matmul: dimension 1 of operand 'a'");
   x = product("[{},{x}]", "[{x},{}]", "[{},{}]~partial={x}", "[{x}]");
   expect(&x, 1, "matmul: entry 1 of in_layout has rank 1, the operand 2");
+}
+
+/* After partitioning what is returned is as it is wanted. */
+static void partitioned(void **state) {
+  (void)state;
+  static const struct {
+    const char *wanted, *fault;
+  } cases[] = {{NULL, NULL}, {"[{x},{y}]", NULL}, {"[{x},{}]", "return: result 0 is [{x},{y}], and must be [{x},{}]"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    fixture x = product("[{x},{}]", "[{},{y}]", "[{x},{y}]", NULL);
+    msc_func_set(x.f, "partitioned", msc_bool(true));
+    if (cases[i].wanted) msc_op_set(x.f->body->last, "in_layout", msc_list(x.ctx, 1, (msc_attr_value[]){msc_str(x.ctx, cases[i].wanted)}));
+    expect(&x, cases[i].fault != NULL, cases[i].fault);
+  }
+  for (int all = 0; all < 2; all++) {
+    fixture x = begin();
+    msc_value *v = arg(&x, "4x12xf32@[{},{x}]");
+    msc_attr none = msc_named(x.ctx, "reduction", msc_str(x.ctx, "none"));
+    msc_op *op = msc_build_with(&x.b, OP_softmax_cross_entropy, 2, (msc_value *[]){v, v}, 1, 1, &none);
+    op->out[0].type = msc_type_with_layout(x.ctx, op->out[0].type, msc_layout_replicated(x.ctx, 1));
+    finish(&x, &op->out[0]);
+    if (all) msc_func_set(x.f, "partitioned", msc_bool(true));
+    expect(&x, all, "softmax_cross_entropy: only its expansion can work on operands that are cut like this");
+  }
 }
 
 static void manual(void **state) {
@@ -366,6 +390,7 @@ int main(void) {
       cmocka_unit_test(good),   cmocka_unit_test(ends),         cmocka_unit_test(order),       cmocka_unit_test(links),
       cmocka_unit_test(tied),   cmocka_unit_test(regions),      cmocka_unit_test(functions),   cmocka_unit_test(rows_and_types),
       cmocka_unit_test(manual), cmocka_unit_test(layout_verbs), cmocka_unit_test(bad_layouts), cmocka_unit_test(layout_rules),
+      cmocka_unit_test(partitioned),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

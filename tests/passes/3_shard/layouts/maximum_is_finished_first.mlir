@@ -15,7 +15,7 @@ module attributes {msc.mesh = #msc.mesh<"d=4">} {
     %0 = "msc.reduce_max"(%x) {by = "user", dims = [0]} : (tensor<8x6xf32, #msc.layout<"[{d},{}]">>) -> tensor<6xf32, #msc.layout<"[{}] partial_max={d}">>
     %1 = "msc.all_reduce"(%0) {reduction = "max"} : (tensor<6xf32, #msc.layout<"[{}] partial_max={d}">>) -> tensor<6xf32, #msc.layout<"[{}]">>
     %2 = "msc.neg"(%1) {by = "search"} : (tensor<6xf32, #msc.layout<"[{}]">>) -> tensor<6xf32, #msc.layout<"[{}]">>
-    "msc.return"(%2) : (tensor<6xf32, #msc.layout<"[{}]">>) -> ()
+    "msc.return"(%2) {in_layout = ["[{}]"]} : (tensor<6xf32, #msc.layout<"[{}]">>) -> ()
   }) {arg_attrs = [{msc.name = "x", msc.role = "data"}],
       partitioned = true,
       sym_name = "forward"} : () -> ()

@@ -31,7 +31,7 @@ module attributes {msc.mesh = #msc.mesh<"d=2">} {
     %18 = "msc.sub"(%6, %17) : (tensor<4x1xf32, #msc.layout<"[{},{}]">>, tensor<4x1xf32, #msc.layout<"[{},{}]">>) -> tensor<4x1xf32, #msc.layout<"[{},{}]">>
     %19 = "msc.reshape"(%18) {shape = [4]} : (tensor<4x1xf32, #msc.layout<"[{},{}]">>) -> tensor<4xf32, #msc.layout<"[{}]">>
     %20 = "msc.reduce_mean"(%19) {dims = [0]} : (tensor<4xf32, #msc.layout<"[{}]">>) -> tensor<f32, #msc.layout<"[]">>
-    "msc.return"(%20) : (tensor<f32, #msc.layout<"[]">>) -> ()
+    "msc.return"(%20) {in_layout = ["[]"]} : (tensor<f32, #msc.layout<"[]">>) -> ()
   }) {partitioned = true,
       sym_name = "forward"} : () -> ()
 }

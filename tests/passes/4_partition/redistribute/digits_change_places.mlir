@@ -14,7 +14,7 @@ module attributes {msc.mesh = #msc.mesh<"d=12">} {
     %0 = "msc.permute"(%x) : (tensor<24xf32, #msc.layout<"[{d:(4)3,d:(2)2,d:(1)2}]">>) -> tensor<24xf32, #msc.layout<"[{d}]">>
     %1 = "msc.neg"(%0) : (tensor<24xf32, #msc.layout<"[{d}]">>) -> tensor<24xf32, #msc.layout<"[{d}]">>
     %2 = "msc.all_gather"(%1) : (tensor<24xf32, #msc.layout<"[{d}]">>) -> tensor<24xf32, #msc.layout<"[{}]">>
-    "msc.return"(%2) : (tensor<24xf32, #msc.layout<"[{}]">>) -> ()
+    "msc.return"(%2) {in_layout = ["[{}]"]} : (tensor<24xf32, #msc.layout<"[{}]">>) -> ()
   }) {arg_attrs = [{msc.name = "x", msc.role = "data"}],
       partitioned = true,
       sym_name = "forward"} : () -> ()

@@ -41,7 +41,7 @@ module attributes {msc.mesh = #msc.mesh<"d=4">} {
     %5 = "msc.all_reduce"(%4) : (tensor<4x6xf32, #msc.layout<"[{},{}] partial={d}">>) -> tensor<4x6xf32, #msc.layout<"[{},{}]">> loc("w.update")
     %6:2 = "msc.momentum"(%w, %w.m, %5) {lr = 5.0e-02 : f64, momentum = 9.0e-01 : f64} : (tensor<4x6xf32, #msc.layout<"[{},{}]">>, tensor<4x6xf32, #msc.layout<"[{},{}]">>, tensor<4x6xf32, #msc.layout<"[{},{}]">>) -> (tensor<4x6xf32, #msc.layout<"[{},{}]">>, tensor<4x6xf32, #msc.layout<"[{},{}]">>) loc("w.update")
     %7 = "msc.all_reduce"(%1) : (tensor<f32, #msc.layout<"[] partial={d}">>) -> tensor<f32, #msc.layout<"[]">>
-    "msc.return"(%7, %6#0, %6#1) : (tensor<f32, #msc.layout<"[]">>, tensor<4x6xf32, #msc.layout<"[{},{}]">>, tensor<4x6xf32, #msc.layout<"[{},{}]">>) -> ()
+    "msc.return"(%7, %6#0, %6#1) {in_layout = ["[]", "[{},{}]", "[{},{}]"]} : (tensor<f32, #msc.layout<"[]">>, tensor<4x6xf32, #msc.layout<"[{},{}]">>, tensor<4x6xf32, #msc.layout<"[{},{}]">>) -> ()
   }) {arg_attrs = [{msc.name = "x", msc.role = "data"},
                    {msc.name = "y", msc.role = "label"},
                    {msc.name = "w", msc.role = "parameter"},
@@ -57,7 +57,7 @@ module attributes {msc.mesh = #msc.mesh<"d=4">} {
     %1 = "msc.softmax_cross_entropy"(%0, %y) {by = "default"} : (tensor<8x6xf32, #msc.layout<"[{d},{}]">>, tensor<8xi32, #msc.layout<"[{d}]">>) -> tensor<f32, #msc.layout<"[] partial={d}">> loc("loss")
     %2 = "msc.all_reduce"(%1) : (tensor<f32, #msc.layout<"[] partial={d}">>) -> tensor<f32, #msc.layout<"[]">>
     %3 = "msc.all_gather"(%0) : (tensor<8x6xf32, #msc.layout<"[{d},{}]">>) -> tensor<8x6xf32, #msc.layout<"[{},{}]">>
-    "msc.return"(%2, %3) : (tensor<f32, #msc.layout<"[]">>, tensor<8x6xf32, #msc.layout<"[{},{}]">>) -> ()
+    "msc.return"(%2, %3) {in_layout = ["[]", "[{},{}]"]} : (tensor<f32, #msc.layout<"[]">>, tensor<8x6xf32, #msc.layout<"[{},{}]">>) -> ()
   }) {arg_attrs = [{msc.name = "x", msc.role = "data"},
                    {msc.name = "y", msc.role = "label"},
                    {msc.name = "w", msc.role = "parameter"}],

@@ -19,7 +19,7 @@ module attributes {msc.mesh = #msc.mesh<"d=8">} {
     %5 = "msc.shard"(%4) : (tensor<16x8xf32, #msc.layout<"[{},{d:(4)2,d:(2)2}]">>) -> tensor<16x8xf32, #msc.layout<"[{},{d:(4)2,d:(2)2,d:(1)2}]">>
     %6 = "msc.permute"(%5) : (tensor<16x8xf32, #msc.layout<"[{},{d:(4)2,d:(2)2,d:(1)2}]">>) -> tensor<16x8xf32, #msc.layout<"[{},{d}]">>
     %7 = "msc.exp"(%6) : (tensor<16x8xf32, #msc.layout<"[{},{d}]">>) -> tensor<16x8xf32, #msc.layout<"[{},{d}]">>
-    "msc.return"(%7) : (tensor<16x8xf32, #msc.layout<"[{},{d}]">>) -> ()
+    "msc.return"(%7) {in_layout = ["[{},{d}]"]} : (tensor<16x8xf32, #msc.layout<"[{},{d}]">>) -> ()
   }) {arg_attrs = [{msc.name = "x", msc.role = "data"}],
       partitioned = true,
       sym_name = "forward"} : () -> ()

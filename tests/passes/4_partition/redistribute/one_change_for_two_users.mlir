@@ -15,7 +15,7 @@ module attributes {msc.mesh = #msc.mesh<"d=8">} {
     %0 = "msc.all_gather"(%x) : (tensor<16x8xf32, #msc.layout<"[{d},{}]">>) -> tensor<16x8xf32, #msc.layout<"[{},{}]">>
     %1 = "msc.exp"(%0) : (tensor<16x8xf32, #msc.layout<"[{},{}]">>) -> tensor<16x8xf32, #msc.layout<"[{},{}]">>
     %2 = "msc.mul"(%1, %0) : (tensor<16x8xf32, #msc.layout<"[{},{}]">>, tensor<16x8xf32, #msc.layout<"[{},{}]">>) -> tensor<16x8xf32, #msc.layout<"[{},{}]">>
-    "msc.return"(%2) : (tensor<16x8xf32, #msc.layout<"[{},{}]">>) -> ()
+    "msc.return"(%2) {in_layout = ["[{},{}]"]} : (tensor<16x8xf32, #msc.layout<"[{},{}]">>) -> ()
   }) {arg_attrs = [{msc.name = "x", msc.role = "data"}],
       partitioned = true,
       sym_name = "forward"} : () -> ()

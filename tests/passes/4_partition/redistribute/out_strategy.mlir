@@ -38,7 +38,7 @@ module attributes {msc.mesh = #msc.mesh<"d=8">} {
     %16 = "msc.all_gather"(%10) : (tensor<8x8xf32, #msc.layout<"[{d:(1)2},{d:(2)4}]">>) -> tensor<8x8xf32, #msc.layout<"[{},{}]">>
     %17 = "msc.all_gather"(%12) : (tensor<64x8xf32, #msc.layout<"[{d:(1)4},{d:(4)2}]">>) -> tensor<64x8xf32, #msc.layout<"[{},{}]">>
     %18 = "msc.all_gather"(%13) : (tensor<64x8xf32, #msc.layout<"[{d},{}]">>) -> tensor<64x8xf32, #msc.layout<"[{},{}]">>
-    "msc.return"(%14, %15, %16, %17, %18) : (tensor<64x8xf32, #msc.layout<"[{},{}]">>, tensor<64x8xf32, #msc.layout<"[{},{}]">>, tensor<8x8xf32, #msc.layout<"[{},{}]">>, tensor<64x8xf32, #msc.layout<"[{},{}]">>, tensor<64x8xf32, #msc.layout<"[{},{}]">>) -> ()
+    "msc.return"(%14, %15, %16, %17, %18) {in_layout = ["[{},{}]", "[{},{}]", "[{},{}]", "[{},{}]", "[{},{}]"]} : (tensor<64x8xf32, #msc.layout<"[{},{}]">>, tensor<64x8xf32, #msc.layout<"[{},{}]">>, tensor<8x8xf32, #msc.layout<"[{},{}]">>, tensor<64x8xf32, #msc.layout<"[{},{}]">>, tensor<64x8xf32, #msc.layout<"[{},{}]">>) -> ()
   }) {arg_attrs = [{msc.name = "x", msc.role = "data"},
                    {msc.name = "w", msc.role = "parameter"},
                    {msc.name = "t", msc.role = "parameter"},

@@ -20,7 +20,7 @@ module attributes {msc.mesh = #msc.mesh<"d=8">} {
     %3 = "msc.all_to_all"(%2) : (tensor<16x64xf32, #msc.layout<"[{d:(1)2},{d:(2)4}]">>) -> tensor<16x64xf32, #msc.layout<"[{},{d:(2)4,d:(1)2}]">>
     %4 = "msc.exp"(%3) : (tensor<16x64xf32, #msc.layout<"[{},{d:(2)4,d:(1)2}]">>) -> tensor<16x64xf32, #msc.layout<"[{},{d:(2)4,d:(1)2}]">>
     %5 = "msc.all_gather"(%4) : (tensor<16x64xf32, #msc.layout<"[{},{d:(2)4,d:(1)2}]">>) -> tensor<16x64xf32, #msc.layout<"[{},{}]">>
-    "msc.return"(%5) : (tensor<16x64xf32, #msc.layout<"[{},{}]">>) -> ()
+    "msc.return"(%5) {in_layout = ["[{},{}]"]} : (tensor<16x64xf32, #msc.layout<"[{},{}]">>) -> ()
   }) {arg_attrs = [{msc.name = "x", msc.role = "data"},
                    {msc.name = "w", msc.role = "parameter"}],
       partitioned = true,

@@ -19,7 +19,7 @@ module attributes {msc.mesh = #msc.mesh<"d=4">} {
     %4 = "msc.shard"(%3) : (tensor<8x8xf32, #msc.layout<"[{},{d:(1)2}]">>) -> tensor<8x8xf32, #msc.layout<"[{},{d}]">> loc("columns")
     %5 = "msc.tanh"(%4) {by = "user"} : (tensor<8x8xf32, #msc.layout<"[{},{d}]">>) -> tensor<8x8xf32, #msc.layout<"[{},{d}]">> loc("columns")
     %6 = "msc.all_gather"(%5) : (tensor<8x8xf32, #msc.layout<"[{},{d}]">>) -> tensor<8x8xf32, #msc.layout<"[{},{}]">>
-    "msc.return"(%6) : (tensor<8x8xf32, #msc.layout<"[{},{}]">>) -> ()
+    "msc.return"(%6) {in_layout = ["[{},{}]"]} : (tensor<8x8xf32, #msc.layout<"[{},{}]">>) -> ()
   }) {arg_attrs = [{msc.name = "x", msc.role = "data"}],
       partitioned = true,
       sym_name = "forward"} : () -> ()

@@ -1,0 +1,169 @@
+/* Random training graphs, partitioned, with one collective less or one twice: the verifier refuses them.  The few that it lets
+ * through are as right as before, as a full sum that needs its elements in no other place, or a change that the next one makes just
+ * as well: they are executed to prove it.
+ *
+ *   MUTATED=1000 build/tests/passes/mutation        that many programs, every collective of each
+ *   MUTATED_SEED=17 build/tests/passes/mutation     one of them, with its text and what was not refused */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "passes/config.h"
+#include "passes/pass.h"
+#include "tests/passes/random_graph.h"
+
+enum { QUICK_PROGRAMS = 150, SLOW_PROGRAMS = 1000, MAX_USES = 64 };
+
+typedef struct {
+  int programs, mutants, accepted, wrong;
+} tally;
+
+/* ---- mutation ---- */
+
+static bool communicates(const msc_op *op) { return (msc_info(op)->flags & MSC_COLLECTIVE) && op->out[0].type->layout && msc_has_uses(&op->out[0]); }
+
+typedef struct {
+  size_t num;
+  struct {
+    msc_op *user;
+    size_t operand;
+  } use[MAX_USES];
+} uses;
+
+static uses uses_of(const msc_value *v) {
+  uses all = {0};
+  for (const msc_use *u = v->uses; u && all.num < MAX_USES; u = u->next) all.use[all.num].user = u->user, all.use[all.num++].operand = (size_t)(u - u->user->in);
+  return all;
+}
+
+static void redirect(const uses *all, msc_value *v) {
+  for (size_t i = 0; i < all->num; i++) msc_set_operand(all->use[i].user, all->use[i].operand, v);
+}
+
+/* Refused, and by the sharding type check. */
+static bool is_refused(msc_module *m) {
+  msc_context *ctx = m->ctx;
+  msc_clear_diags(ctx);
+  bool refused = !msc_verify(m), all = true;
+  for (const msc_diag *d = msc_diags(ctx); d; d = d->next) all &= d->severity != MSC_DIAG_ERROR || d->code == MSC_E_SHARDING;
+  msc_clear_diags(ctx);
+  return refused && all;
+}
+
+/* ---- what is let through ---- */
+
+static msc_tensor input(random_graph *g, msc_arena *a, const msc_func *f, size_t arg) {
+  const msc_value *v = f->body->args[arg];
+  msc_tensor x = msc_tensor_new(a, msc_type_with_layout(g->ctx, v->type, NULL));
+  random_graph r = {.state = arg + 1};
+  int64_t max = arg < MAX_ARGS && g->max_int[arg] ? g->max_int[arg] : 2;
+  for (int64_t i = 0, n = msc_type_elems(x.type); i < n; i++) {
+    double unit = (double)(random_bits(&r) >> 11) * 0x1p-53;
+    msc_tensor_set(&x, i, msc_is_float(v->type->dtype) ? 0.25 + unit : floor(unit * (double)max));
+  }
+  return x;
+}
+
+/* NULL: it does not run. */
+static const msc_tensor *results(random_graph *g, msc_arena *a, msc_func *f) {
+  msc_tensor *args = msc_new_array(a, msc_tensor, f->body->num_args + 1), *out = msc_new_array(a, msc_tensor, f->body->last->num_in + 1);
+  for (size_t i = 0; i < f->body->num_args; i++) args[i] = input(g, a, f, i);
+  return msc_interpret_ranks(f, a, args, out) ? out : NULL;
+}
+
+static bool near(const msc_tensor *x, const msc_tensor *y, double tolerance) {
+  for (int64_t i = 0, n = msc_type_elems(x->type); i < n; i++) {
+    double a = msc_tensor_get(x, i), b = msc_tensor_get(y, i);
+    if (a != b && !(a != a && b != b) && !(fabs(a - b) <= tolerance * fmax(1, fabs(a)))) return false;
+  }
+  return true;
+}
+
+static bool same_results(random_graph *g, const msc_func *f, const msc_tensor *x, const msc_tensor *y) {
+  for (size_t i = 0; x && y && i < f->body->last->num_in; i++)
+    if (!near(&x[i], &y[i], g->narrow ? 0.05 : g->dtype == MSC_F64 ? 1e-10 : 1e-3)) return false;
+  return x && y;
+}
+
+/* `v` in place of the result of op, which is in `all` places. */
+static void judge(tally *t, random_graph *g, msc_op *op, const uses *all, msc_value *v, const char *what) {
+  msc_func *f = op->block->func;
+  redirect(all, v);
+  t->mutants++;
+  bool accepted = !is_refused(f->module);
+  msc_arena *a = msc_arena_new(g->ctx);
+  const msc_tensor *mutated = accepted ? results(g, a, f) : NULL;
+  redirect(all, &op->out[0]);
+  t->accepted += accepted;
+  if (accepted && !same_results(g, f, results(g, a, f), mutated)) {
+    t->wrong++;
+    print_message("%s: %s of %s%s%s is not refused\n", f->name, what, msc_kind_name(op->kind), op->name ? " for " : "", op->name ? op->name : "");
+  }
+  msc_arena_free(a);
+}
+
+static void without(tally *t, random_graph *g, msc_op *op) {
+  uses all = uses_of(&op->out[0]);
+  judge(t, g, op, &all, op->in[0].value, "removal");
+}
+
+static void twice(tally *t, random_graph *g, msc_op *op) {
+  uses all = uses_of(&op->out[0]);
+  msc_op *again = msc_op_new(op->block->func, (msc_op_kind)op->kind, 1, (msc_value *[]){&op->out[0]}, 1, op->loc);
+  for (size_t i = 0; i < op->num_attrs; i++) msc_op_set(again, op->attrs[i].name, op->attrs[i].value);
+  again->out[0].type = op->out[0].type;
+  msc_insert_after(op, again);
+  judge(t, g, op, &all, &again->out[0], "doubling");
+  msc_op_erase(again);
+}
+
+/* ---- programs ---- */
+
+static bool partitioned(random_graph *g, msc_context *ctx, uint64_t seed) {
+  random_graph_make(g, ctx, seed);
+  msc_config *config = msc_config_new(ctx);
+  for (int i = 0; i < g->num_settings; i++) MSC_TRY(msc_config_set(config, g->setting[i]));
+  msc_pass_options options = {.from = "fold", .until = "redistribute", .verify = MSC_VERIFY_IR, .config = config};
+  return msc_config_check(config) && msc_run_passes(ctx, g->m, &options);
+}
+
+static void one_program(tally *t, uint64_t seed, bool show) {
+  msc_context *ctx = msc_context_new(NULL, NULL);
+  random_graph g;
+  tally before = *t;
+  bool done = partitioned(&g, ctx, seed);
+  if (done && show) fputs(msc_print_text(g.m, g.arena, &(size_t){0}), stdout);
+  for (msc_func *f = done ? g.m->first : NULL; f; f = f->next)
+    for (msc_op *op = f->body->first; op; op = op->next)
+      if (communicates(op)) {
+        without(t, &g, op);
+        twice(t, &g, op);
+      }
+  if (t->mutants > before.mutants) {
+    t->programs++;
+    assert_true(msc_verify(g.m)); /* every mutation was taken back */
+  }
+  if (t->wrong > before.wrong) print_message("seed %" PRIu64 "\n", seed);
+  msc_context_free(ctx);
+}
+
+static void mutants_are_refused(void **state) {
+  (void)state;
+  const char *number = getenv("MUTATED"), *only = getenv("MUTATED_SEED");
+  int programs = number ? atoi(number) : getenv("MSC_TEST_SLOW") ? SLOW_PROGRAMS : QUICK_PROGRAMS;
+  tally t = {0};
+  if (only) one_program(&t, strtoull(only, NULL, 10), true);
+  for (uint64_t seed = 1; !only && t.programs < programs; seed++) one_program(&t, seed, false);
+  print_message("%d programs, %d mutants, %d not refused, %d of them wrong\n", t.programs, t.mutants, t.accepted, t.wrong);
+  assert_int_equal(t.wrong, 0);
+  if (!only) assert_true(t.accepted * 100 <= t.mutants);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(mutants_are_refused)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
