@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "passes/3_shard/mesh_shape.h"
+#include "passes/3_shard/minimum.h"
 #include "passes/3_shard/space.h"
 #include "passes/3_shard/within.h"
 #include "passes/config.h"
@@ -49,7 +50,9 @@ static bool solve(timing *t, uint32_t free_pieces, msc_assignment *out_digits, s
   bool ok = shard_space_of(&t->m, &t->o, a, &space);
   if (ok) {
     shard_space_problem(space, &p);
-    ok = shard_eliminate(a, &p, t->max_entries, state, &cost.charged, &effort);
+    int64_t bound;
+    shard_minimum(a, &p, t->max_entries, state, &cost.charged, &bound, &effort);
+    ok = bound == cost.charged;
   }
   cost.ns = cost.charged;
   for (size_t v = 0; ok && v < t->m.num_vars; v++) {
@@ -191,7 +194,9 @@ static bool least_memory(timing *t, msc_assignment *out_digits, strategy_cost *o
       table[i].cost = table[i].b < 0 ? shard_class_of(space, table[i].a)->bytes : only_impossible(a, &p, i, known, &num_known);
     bytes = p;
     bytes.table = table;
-    ok = shard_eliminate(a, &bytes, MAX_ENTRIES, state, &out_cost->bytes, NULL);
+    int64_t bound;
+    shard_minimum(a, &bytes, MAX_ENTRIES, state, &out_cost->bytes, &bound, NULL);
+    ok = bound == out_cost->bytes;
   }
   out_cost->ns = out_cost->parameter_bytes = 0;
   for (size_t v = 0; ok && v < t->m.num_vars; v++) {

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "passes/3_shard/minimum.h"
 #include "passes/3_shard/within.h"
 
 enum { MOST_VARS = 7, MOST_STATES = 4, MOST_TABLES = 20 };
@@ -55,6 +56,42 @@ static void test_brute_force(void **state) {
     assert_int_equal(found, least(&p, at, 0));
     msc_arena_free(arena);
   }
+}
+
+/* Parallel tables, cycles, impossible entries: as by trying everything, whatever the bound leaves out. */
+static void test_minimum(void **state) {
+  msc_context *ctx = *state;
+  int impossible = 0;
+  for (int round = 0; round < 2000; round++) {
+    msc_arena *arena = msc_arena_new(ctx);
+    int num_states[MOST_VARS], at[MOST_VARS], chosen[MOST_VARS];
+    int64_t cost[MOST_TABLES][MOST_STATES * MOST_STATES], found, bound;
+    shard_table table[MOST_TABLES];
+    shard_problem p = {.num_vars = 1 + (int)draw(MOST_VARS), .num_states = num_states, .num_tables = draw(MOST_TABLES), .table = table};
+    for (int v = 0; v < p.num_vars; v++) num_states[v] = 1 + (int)draw(MOST_STATES);
+    for (size_t i = 0; i < p.num_tables; i++) {
+      int a = (int)draw((uint64_t)p.num_vars), b = (int)draw((uint64_t)p.num_vars), like = (int)draw(3);
+      for (int k = 0; k < MOST_STATES * MOST_STATES; k++) cost[i][k] = draw(12) ? (int64_t)draw(1 + 50 * (uint64_t)like) : SHARD_IMPOSSIBLE;
+      bool again = i > 0 && !draw(3) && num_states[a] == num_states[table[i - 1].a] && b != a && table[i - 1].b >= 0 && num_states[b] == num_states[table[i - 1].b];
+      table[i] = (shard_table){a, a == b ? -1 : b, again ? table[i - 1].cost : cost[i]};
+    }
+    shard_minimum(arena, &p, 1 << 20, chosen, &found, &bound, NULL);
+    int64_t best = least(&p, at, 0);
+    assert_int_equal(bound, found);
+    if (best >= SHARD_IMPOSSIBLE) {
+      assert_true(found >= SHARD_IMPOSSIBLE);
+      impossible++;
+    } else {
+      assert_int_equal(found, best);
+      assert_int_equal(found, cost_of(&p, chosen));
+    }
+    shard_minimum(arena, &p, 8, chosen, &found, &bound, NULL); /* hardly a table: a bound and a candidate all the same */
+    assert_true(bound <= best || best >= SHARD_IMPOSSIBLE);
+    assert_true(found >= best || best >= SHARD_IMPOSSIBLE);
+    if (found < SHARD_IMPOSSIBLE) assert_int_equal(found, cost_of(&p, chosen));
+    msc_arena_free(arena);
+  }
+  assert_true(impossible > 20 && impossible < 1000);
 }
 
 static int64_t bytes_of(const shard_problem *p, const int64_t *const *bytes, const int *at) {
@@ -138,6 +175,6 @@ static int close_context(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_brute_force), cmocka_unit_test(test_limit), cmocka_unit_test(test_within)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_brute_force), cmocka_unit_test(test_limit), cmocka_unit_test(test_minimum), cmocka_unit_test(test_within)};
   return cmocka_run_group_tests_name("passes/3_shard/eliminate", tests, open_context, close_context);
 }

@@ -1,0 +1,16 @@
+/* minimum.h: exact minimum of a sum of small tables, for large tables: bound, cut down, eliminate.
+ *
+ * Without the tables that close cycles the rest is a forest, solved by messages of one variable each.  Its least sum bounds
+ * the whole from below, and so does every state's share of it: states that cannot be part of anything better than what is
+ * known are left out, and elimination (eliminate.h) gets what remains.  Networks with residual connections hardly pay for a
+ * layout that only the shortcut prefers: mostly one state of each variable remains. */
+#ifndef MSC_PASSES_3_SHARD_MINIMUM_H
+#define MSC_PASSES_3_SHARD_MINIMUM_H
+
+#include "passes/3_shard/eliminate.h"
+
+/* Costs are not negative.  Writes the state of every variable and their cost.  *out_bound: no assignment costs less; equal to the cost unless a table of
+ * more than `max_entries` would be needed, then the best assignment found so far is written.  out_effort may be NULL. */
+void shard_minimum(msc_arena *arena, const shard_problem *p, size_t max_entries, int *out_state, int64_t *out_cost, int64_t *out_bound, shard_effort *out_effort);
+
+#endif
