@@ -66,10 +66,10 @@ def handler_of(feature):
 
 class Answer:
     """What msc says; `better`: although different, the result is right and no costlier (why), or None; `wrong`: a property
-    that must hold does not, whatever is expected."""
+    that must hold does not, whatever is expected; `possible`: what is done here on purpose where an error is expected."""
 
-    def __init__(self, values=None, better=None, wrong=None):
-        self.values, self.better, self.wrong = values or {}, better, wrong
+    def __init__(self, values=None, better=None, wrong=None, possible=None):
+        self.values, self.better, self.wrong, self.possible = values or {}, better, wrong, possible
 
 
 # ---- comparing ----

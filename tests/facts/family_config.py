@@ -1,7 +1,7 @@
 """Families of configuration, pipelines and optimizer shards: keys are set, and what msc says of them is read."""
 import json
 
-from facts import Unsupported, family, msc
+from facts import Answer, Unsupported, family, msc
 
 
 def setting(key, value):
@@ -38,7 +38,9 @@ def micro_batches(given, expected):
 
 @family("pipeline.schedule*")
 def schedule(given, expected):
-    return msc("schedule", "--kind", given["scheduler"], "--stages", given["stages"], "--micro-batches", given["micros"], "--tf", 1, "--tb", 2)
+    got = msc("schedule", "--kind", given["scheduler"], "--stages", given["stages"], "--micro-batches", given["micros"], "--tf", 1, "--tb", 2)
+    fewer = given["micros"] < given["stages"]
+    return Answer(got, possible=f"fewer micro-batches than stages, {got['bubble_fraction']:.0%} idle" if fewer else None)
 
 
 @family("config.*", "*config_errors")

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""msc schedule: JSON judged by a simulation that knows nothing of msc, published figures, the chart, and all wrong input."""
+import itertools
+import json
+
+from expect import Expect
+
+expect = Expect()
+
+
+def arguments(kind, p, m, tf, tb, tw=0, hop=0, **more):
+    named = {"kind": kind, "stages": p, "micro-batches": m, "tf": tf, "tb": tb, "tw": tw, "tcomm": hop, **{k.replace("_", "-"): v for k, v in more.items()}}
+    return ["schedule", *itertools.chain.from_iterable((f"--{k}", str(v)) for k, v in named.items())]
+
+
+def misplaced(j, kind, p, m, tf, tb, tw, hop, v):
+    """What is wrong with start and end of the entries, or None."""
+    place = j.get("place", [k % p for k in range(p * v)])
+    length = {"F": tf / v, "B": (tb if kind.startswith("zb") else tb + tw) / v, "W": tw / v}
+    own = [[k for k in range(p * v) if place[k] == i] for i in range(p)]
+    end = {(e["kind"], own[i][e["chunk"]], e["mb"]): e["end"] for i, l in enumerate(j["order"]) for e in l}
+    if len(end) != p * v * m * (3 if kind.startswith("zb") else 2) or len(end) != sum(map(len, j["order"])):
+        return "entries are missing, or there twice"
+    for i, entries in enumerate(j["order"]):
+        free = 0
+        for e in entries:
+            k, n, ready = own[i][e["chunk"]], e["mb"], free
+            needs = {"F": [("F", k - 1)], "B": [("F", k), ("B", k + 1)], "W": [("B", k)]}[e["kind"]]
+            for work, at in needs:
+                if 0 <= at < p * v:
+                    ready = max(ready, end[work, at, n] + (hop if place[at] != i else 0))
+            if abs(e["start"] - ready) > 1e-9 * ready or abs(e["end"] - e["start"] - length[e["kind"]]) > 1e-9 * e["end"]:
+                return f"stage {i}: {e}: can start at {ready}"
+            free = e["end"]
+    return None
+
+
+def used(entries, r, v):
+    """Most pairs in flight, most memory in the unit of the limit."""
+    flight = left = 0
+    most = [0, 0.0]
+    for e in entries:
+        flight += {"F": 1, "B": -1, "W": 0}[e["kind"]]
+        left += {"F": 0, "B": 1, "W": -1}[e["kind"]]
+        split = any(x["kind"] == "W" for x in entries[-1:])
+        most = [max(most[0], flight), max(most[1], (flight + r * left * split) / v)]
+    return most
+
+
+def judged(kind, p, m, tf, tb, tw=0, hop=0, **more):
+    """The plan's JSON; every figure in it recomputed from the order."""
+    v, r = more.get("chunks", 1), more.get("mem_w", 1)
+    run = expect([*arguments(kind, p, m, tf, tb, tw, hop, **more), "--json"])
+    j = json.loads(run.stdout)
+    name = f"{kind} p={p} m={m} v={v}"
+    expect.check(f"{name}: {misplaced(j, kind, p, m, tf, tb, tw, hop, v)}", misplaced(j, kind, p, m, tf, tb, tw, hop, v) is None)
+    spans = [l[-1]["end"] - l[0]["start"] for l in j["order"]]
+    expect.check(f"{name}: makespan", abs(max(spans) - j["makespan"]) <= 1e-9 * max(spans))
+    expect.check(f"{name}: wall", abs(max(l[-1]["end"] for l in j["order"]) - j["wall"]) <= 1e-9 * j["wall"])
+    expect.check(f"{name}: bubble", abs((max(spans) - m * (tf + tb + tw)) / max(spans) - j["bubble_fraction"]) < 1e-9)
+    peaks = [used(l, r, v) for l in j["order"]]
+    expect.check(f"{name}: in flight", [f for f, _ in peaks] == j["in_flight"])
+    expect.check(f"{name}: memory {peaks} {j['memory']}", all(abs(b - c) < 1e-9 for (_, b), c in zip(peaks, j["memory"])))
+    if kind == "zb-auto":
+        expect.check(f"{name}: limit", max(j["memory"]) <= more.get("memory_limit", p) + 1e-9)
+        expect.check(f"{name}: bound", j["lower_bound"] <= j["makespan"] * (1 + 1e-12))
+    return j
+
+
+def rate(*args, **more):
+    return judged(*args, **more)["bubble_fraction"]
+
+
+# Closed forms: (p-1)/(vm+p-1), in flight; any number of micro-batches.
+for p, m in ((1, 7), (4, 8), (3, 2), (8, 24)):
+    for kind in ("gpipe", "1f1b"):
+        expect.check(f"{kind} {p} {m}", abs(rate(kind, p, m, 1, 2) - (p - 1) / (m + p - 1)) < 1e-9)
+for p, v, m in ((4, 2, 8), (8, 3, 16), (4, 2, 7), (5, 3, 13)):
+    expect.check(f"interleaved {p} {v} {m}", abs(rate("interleaved", p, m, 1, 2, chunks=v) - (p - 1) / (v * m + p - 1)) < 1e-9)
+rate("interleaved", 6, 4, 1.3, 2.1, 0.4, 0.1, chunks=2)
+expect.check("1f1b in flight", judged("1f1b", 4, 8, 1, 2)["in_flight"] == [4, 3, 2, 1])
+expect.check("zb-h2 in flight", judged("zb-h2", 4, 8, 1, 1, 1)["in_flight"] == [7, 5, 3, 1])
+
+# Published rates (Qi et al. 2024, table 5; 1.5B, 24 micro-batches).
+T = (18.522, 18.086, 9.337, 0.601)
+for kind, published in (("1f1b", 0.2431), ("zb-h1", 0.1585), ("zb-h2", 0.1083)):
+    expect.check(f"{kind} as published", abs(rate(kind, 8, 24, *T) - published) < 1e-4)
+expect.check("zb-auto at 1p", rate("zb-auto", 8, 24, *T, mem_w=0.37, time_limit=0.2) < 0.1585 + 1e-4)
+expect.check("zb-auto at 2p", rate("zb-auto", 8, 24, *T, mem_w=0.37, memory_limit=16) < 0.0433 + 1e-4)
+judged("zb-auto", 6, 9, 1, 2, 0.5, 0.25, memory_limit=1, mem_w=0.5, time_limit=0)
+judged("zb-auto", 6, 5, 1, 2, 0, 0, memory_limit=1e30, mem_w=0, time_limit=0.1)
+
+expect(arguments("zb-h1", 2, 3, 1, 1, 1), 0, "", """\
+zb-h1: 1f1b with W postponed into the bubbles; the memory of 1f1b
+   0  FFFFFFFFFFFFFFFFFFFFFFFF............BBBBBBBBBBBBWWWWWWWWWWWWFFFFFFFFFFFFBBBBBBBBBBBBWWWWWWWWWWWWBBBBBBBBBBBBWWWWWWWWWWWW
+   1  ............FFFFFFFFFFFFBBBBBBBBBBBBFFFFFFFFFFFFBBBBBBBBBBBBWWWWWWWWWWWWFFFFFFFFFFFFBBBBBBBBBBBBWWWWWWWWWWWWWWWWWWWWWWWW
+makespan 10, bubble 10.0000 %
+stage  in flight    memory  slots FB  FW  BW
+    0          2      2.00         2   2   1
+    1          1      2.00         1   2   2
+""")
+
+
+def refused(text, *args, **more):
+    expect(arguments(*args, **more), 1, lambda err: "" if text in err else f"{text!r} in it")
+
+
+USAGE = "--kind 1f1b --stages 2 --micro-batches 2 --tf 1 --tb 2".split()
+for left_out in range(0, len(USAGE), 2):
+    expect(["schedule", *USAGE[:left_out], *USAGE[left_out + 2:]], 2, lambda err, name=USAGE[left_out]: "" if f"{name} is missing" in err else f"{name} is missing")
+expect(["schedule", "--kind", "2f2b"], 2, lambda err: "" if "is none of gpipe|1f1b" in err else "the kinds")
+refused("--stages: error: from 1 to", "1f1b", 0, 2, 1, 2)
+refused("--micro-batches: error: from 1 to", "1f1b", 2, -3, 1, 2)
+refused("--tb: error: a time is from 0", "1f1b", 2, 3, 1, -2)
+refused("--chunks: error: from 1 to", "interleaved", 2, 2, 1, 2, chunks=0)
+refused("1f1b has at most 1 chunk per stage, not 2", "1f1b", 2, 2, 1, 2, chunks=2)
+refused("more than 4194304 entries", "gpipe", 4096, 4000000, 1, 2)
+refused("--memory-limit: error: 0.99: one micro-batch on a stage takes 1", "zb-auto", 2, 2, 1, 2, 1, memory_limit=0.99)
+refused("--mem-w: error:", "zb-auto", 2, 2, 1, 2, 1, mem_w=1.01)
+refused("--mem-w: error:", "zb-auto", 2, 2, 1, 2, 1, mem_w=-0.01)
+refused("--time-limit: error:", "zb-auto", 2, 2, 1, 2, 1, time_limit=-1)
+for tiny, huge in ((1e-310, 0), (1e-200, 1e-201), (1e100, 1e100), (0, 0)):
+    expect([*arguments("zb-h2", 3, 4, huge, tiny, huge), "--json"], 0, "", lambda out: "" if json.loads(out)["makespan"] >= 0 else "a makespan")
+expect.done()
