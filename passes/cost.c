@@ -63,13 +63,16 @@ static double table_bytes(const msc_cost_transfer *t) {
   return (double)t->bytes / (t->verb == OP_all_reduce ? 2 * share : share);
 }
 
-/* Log-log between the two measured sizes around; beyond the table in proportion.  0: not measured. */
-static double measured_ns(const msc_cost *c, const msc_cost_transfer *t) {
+/* Log-log between the two measured sizes around; beyond the table in proportion.  0: not measured.  out_least: the smallest size's,
+ * which is latency. */
+static double measured_ns(const msc_cost *c, const msc_cost_transfer *t, double *out_least) {
   const msc_cluster_measure *below = NULL, *above = NULL;
+  *out_least = 0;
   double bytes = table_bytes(t);
   for (size_t i = 0; i < c->cluster->num_measures; i++) {
     const msc_cluster_measure *m = &c->cluster->measure[i];
     if (m->verb != t->verb || m->ranks != t->ranks) continue;
+    if (!below && !above) *out_least = (double)m->ns;
     if ((double)m->bytes <= bytes) below = m;
     else if (!above) above = m;
   }
@@ -83,8 +86,9 @@ static double measured_ns(const msc_cost *c, const msc_cost_transfer *t) {
 int64_t msc_cost_shared(const msc_cost *c, const msc_cost_transfer *t, int64_t num) {
   if (t->ranks <= 1 || t->verb == OP_shard) return 0;
   const msc_cluster_level *l = &c->cluster->level[t->level];
-  double measured = c->cluster->num_measures ? measured_ns(c, t) : 0;
-  if (measured > 0) return whole_ns(measured);
+  double least = 0, measured = c->cluster->num_measures ? measured_ns(c, t, &least) : 0;
+  if (least > measured) least = measured;
+  if (measured > 0) return whole_ns(measured - least + least / (double)num);
   double latency = (double)c->cluster->launch_ns + (double)rounds_of(t) * (double)l->latency_ns;
   return whole_ns(latency / (double)num + (double)t->bytes * 1e9 / l->bytes_per_s);
 }

@@ -97,6 +97,7 @@ static bool costs(msc_context *ctx, void *arg) {
   assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){OP_exchange, 0, 8, 100, 3}), 100 + 30 + 10);
   assert_int_equal(msc_cost_shared(&c, &(msc_cost_transfer){OP_reduce_scatter, 0, 8, 700, 0}, 17), 10 + 70);
   assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){OP_all_gather, 1, 3, 2000, 0}), 2784); /* 3000 bytes gathered: 1000 * 4^(log 30 / log 100) */
+  assert_int_equal(msc_cost_shared(&c, &(msc_cost_transfer){OP_all_gather, 1, 3, 2000, 0}, 4), 2784 - 750); /* of 1000 at the smallest size */
   assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){OP_all_gather, 1, 1, 2000, 0}), 0);
   return true;
 }

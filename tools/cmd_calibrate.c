@@ -1,0 +1,140 @@
+/* cmd_calibrate.c: msc calibrate -o c.json: measures this machine into a cluster description. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/pool.h"
+#include "tools/measure.h"
+
+/* ---- the machine ---- */
+
+/* The CPU's name from /proc/cpuinfo, fit for JSON. */
+static const char *cpu_name(msc_arena *a) {
+  char line[256], *name = NULL;
+  FILE *f = fopen("/proc/cpuinfo", "r");
+  while (f && !name && fgets(line, sizeof line, f))
+    if (!strncmp(line, "model name", 10) && strchr(line, ':')) name = strchr(line, ':') + 1;
+  if (f) fclose(f);
+  if (!name) return "CPU";
+  while (*name == ' ' || *name == '\t') name++;
+  name[strcspn(name, "\n")] = 0;
+  for (char *p = name; *p; p++)
+    if (*p == '"' || *p == '\\' || (unsigned char)*p < ' ' || (unsigned char)*p > '~') *p = ' ';
+  return msc_arena_printf(a, "%s", name);
+}
+
+/* A file with one number, as of a control group; 0: none. */
+static int64_t number_in(const char *path) {
+  long long v = 0;
+  FILE *f = fopen(path, "r");
+  if (f && fscanf(f, "%lld", &v) != 1) v = 0;
+  if (f) fclose(f);
+  return v > 0 ? v : 0;
+}
+
+static int64_t memory_of_host(void) {
+  int64_t bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE), limit = number_in("/sys/fs/cgroup/memory.max");
+  if (!limit) limit = number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes");
+  return limit && limit < bytes ? limit : bytes;
+}
+
+/* ---- what the measurements say ---- */
+
+static const msc_cluster_measure *find(const measured *m, msc_op_kind verb, int64_t ranks, bool largest) {
+  const msc_cluster_measure *found = NULL;
+  for (size_t i = 0; i < m->num_collectives; i++) {
+    const msc_cluster_measure *x = &m->collective[i];
+    if (x->verb == verb && x->ranks == ranks && (!found || largest == (x->bytes > found->bytes))) found = x;
+  }
+  return found;
+}
+
+/* What each member receives, as passes/cost.h counts it. */
+static double received(const msc_cluster_measure *x) {
+  double k = (double)x->ranks, share = (k - 1) / k;
+  return (double)x->bytes * (x->verb == OP_permute ? 1 : x->verb == OP_all_reduce ? 2 * share : share);
+}
+
+static int64_t rounds(const msc_cluster_measure *x) {
+  int64_t ring = x->ranks - 1, tree = 0;
+  if (x->verb == OP_permute) return 1;
+  if (x->verb != OP_all_reduce) return ring;
+  for (int64_t n = 1; n < x->ranks; n *= 2) tree += 2;
+  return 2 * ring < tree ? 2 * ring : tree;
+}
+
+static const msc_op_kind verbs[] = {OP_all_reduce, OP_all_gather, OP_reduce_scatter, OP_all_to_all, OP_permute};
+enum { NUM_VERBS = sizeof verbs / sizeof *verbs };
+
+/* Of one step between neighbours: the geometric mean of what small tensors take beyond their launch. */
+static double latency_ns(const measured *m, int64_t ranks) {
+  double sum = 0;
+  for (int i = 0; i < NUM_VERBS; i++) {
+    const msc_cluster_measure *x = find(m, verbs[i], ranks, false);
+    sum += log(fmax(1, ((double)x->ns - m->launch_ns) / (double)rounds(x)));
+  }
+  return exp(sum / NUM_VERBS);
+}
+
+/* The geometric mean of what the verbs reach on large tensors. */
+static double link_bytes_per_s(const measured *m, int64_t ranks) {
+  double sum = 0;
+  for (int i = 0; i < NUM_VERBS; i++) {
+    const msc_cluster_measure *x = find(m, verbs[i], ranks, true), *small = find(m, verbs[i], ranks, false);
+    sum += log(received(x) / fmax((double)(x->ns - small->ns), 1) * 1e9);
+  }
+  return exp(sum / NUM_VERBS);
+}
+
+/* ---- the description ---- */
+
+/* Three digits: more would be noise. */
+static double rounded(double v) {
+  double unit = pow(10, floor(log10(v)) - 2);
+  return round(v / unit) * unit;
+}
+
+static const char *description(msc_arena *a, const measured *m, int64_t comm_ranks) {
+  const char *text = msc_arena_printf(a, "{\n  \"device\": {\n    \"name\": \"%s, %d of %d core%s\",\n    \"flops_per_s\": {", cpu_name(a), m->threads, mscrt_cores(), mscrt_cores() == 1 ? "" : "s");
+  const char *before = "";
+  for (int d = 0; d < MSC_NUM_DTYPES; d++) {
+    if (!(m->flops_per_s[d] > 0)) continue;
+    text = msc_arena_printf(a, "%s%s\"%s\": %g", text, before, msc_dtype_name((msc_dtype)d), rounded(m->flops_per_s[d]));
+    before = ", ";
+  }
+  text = msc_arena_printf(a, "%s},\n    \"memory_bytes\": %" PRId64 ",\n    \"bytes_per_s\": %g,\n    \"launch_ns\": %.0f\n  },\n", text, m->memory_bytes, rounded(m->bytes_per_s), fmax(1, m->launch_ns));
+  text = msc_arena_printf(a, "%s  \"levels\": [\n    {\"name\": \"host\", \"latency_ns\": %.0f, \"bytes_per_s\": %g}\n  ],\n  \"collectives\": [", text, latency_ns(m, comm_ranks), rounded(link_bytes_per_s(m, comm_ranks)));
+  for (size_t i = 0; i < m->num_collectives; i++) {
+    const msc_cluster_measure *x = &m->collective[i];
+    text = msc_arena_printf(a, "%s%s\n    {\"op\": \"%s\", \"ranks\": %" PRId64 ", \"bytes\": %" PRId64 ", \"ns\": %" PRId64 "}", text, i ? "," : "", msc_kind_name(x->verb), x->ranks, x->bytes, x->ns);
+  }
+  return msc_arena_printf(a, "%s\n  ]\n}\n", text);
+}
+
+static int run(cli *c) {
+  int cores = mscrt_cores(), ranks = (int)cli_int(c, "ranks", cores < MEASURE_MAX_RANKS ? cores : MEASURE_MAX_RANKS);
+  const char *target = cli_text(c, "target");
+  if (ranks < 1 || ranks > MEASURE_MAX_RANKS) return cli_usage(c, "--ranks is 1 to %d", MEASURE_MAX_RANKS);
+  if (target && strcmp(target, "cpu")) {
+    msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--target %s is not supported yet; cpu is", target);
+    return CLI_INPUT;
+  }
+  measured m = {.ranks = ranks, .threads = cores / ranks > 0 ? cores / ranks : 1, .quick = cli_flag(c, "quick"), .memory_bytes = memory_of_host() / ranks};
+  int comm_ranks = ranks > 1 ? ranks : 2, code = measure_device(c, &m);
+  if (!code) code = measure_collectives(c, comm_ranks, &m);
+  if (code) return code;
+  const char *text = description(msc_context_arena(c->ctx), &m, comm_ranks);
+  if (!msc_cluster_read(c->ctx, "calibration", text, strlen(text))) return CLI_BUG;
+  code = cli_write_file(c, cli_text(c, "o"), text, strlen(text));
+  return code || !c->json || !cli_text(c, "o") ? code : cli_write_file(c, NULL, text, strlen(text));
+}
+
+static const cli_option options[] = {
+  {"o", CLI_TEXT, "FILE", "write the description here instead of stdout"},
+  {"ranks", CLI_INT, "N", "devices that this machine is to be; they share its cores.  Default: one per core"},
+  {"target", CLI_TEXT, "cpu", "what to measure"},
+  {"quick", CLI_FLAG, NULL, "a first look within seconds, less exact"},
+  {0},
+};
+const cli_command cmd_calibrate = {"", 0, 0, options, run};

@@ -1,0 +1,33 @@
+/* measure.h: what this machine does, in the units of a cluster description (passes/cluster.h).
+ *
+ * A device is one of `ranks` processes of `threads` threads.  All of them work at once, as they do in a job, and the slowest
+ * one's figure is taken: memory and caches are shared. */
+#ifndef MSC_TOOLS_MEASURE_H
+#define MSC_TOOLS_MEASURE_H
+
+#include "tools/cli.h"
+
+#define MEASURE_MAX_RANKS 64
+
+typedef struct {
+  int ranks, threads;
+  bool quick;                         /* small products and short windows: a first look */
+  int64_t memory_bytes;               /* of one device */
+  double flops_per_s[MSC_NUM_DTYPES]; /* of a large matrix product; 0: not measured */
+  double bytes_per_s;                 /* read and written by an addition */
+  double launch_ns;                   /* from one small kernel to the next */
+  size_t num_collectives;
+  msc_cluster_measure *collective;    /* by verb, ranks, bytes; in the context's arena */
+} measured;
+
+/* ---- measure.c ---- */
+
+/* Peaks, bandwidth, launch: by compiled plans.  An exit code. */
+int measure_device(cli *c, measured *m);
+
+/* ---- measure_comm.c ---- */
+
+/* Collectives of `ranks` ranks and of their groups.  An exit code. */
+int measure_collectives(cli *c, int ranks, measured *m);
+
+#endif

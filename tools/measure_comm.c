@@ -1,0 +1,190 @@
+/* measure_comm.c: collectives of local ranks, of all and of groups, through the runtime's transport -> nanoseconds of each. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+
+#include "runtime/comm.h"
+#include "runtime/wait.h"
+#include "tools/launch.h"
+#include "tools/measure.h"
+
+enum { NUM_VERBS = 5, NUM_SIZES = 4, MAX_GROUPS = 4, MAX_CASES = NUM_VERBS * NUM_SIZES * MAX_GROUPS, TIMEOUT_MS = 60000 };
+static const int64_t WINDOW_NS = 15000000, QUICK_NS = 1000000;
+static const int64_t sizes[NUM_SIZES] = {1 << 10, 1 << 15, 1 << 20, 1 << 23}; /* bytes */
+
+/* Dimension 0 or 1 cut by the group's axis, or partial over it; -1: none. */
+static const struct {
+  msc_op_kind kind;
+  mscrt_verb verb;
+  int from, to;
+} verbs[NUM_VERBS] = {
+  {OP_all_reduce, MSCRT_ALL_REDUCE, 2, -1}, {OP_all_gather, MSCRT_ALL_GATHER, 0, -1}, {OP_reduce_scatter, MSCRT_REDUCE_SCATTER, 2, 0},
+  {OP_all_to_all, MSCRT_ALL_TO_ALL, 0, 1}, {OP_permute, MSCRT_PAIRS, -1, -1},
+};
+
+typedef struct {
+  int verb;
+  int64_t group, bytes, rows, columns; /* bytes: of the description; the tensor is f32, of the group as a whole */
+} comm_case;
+
+typedef struct {
+  cli *c;
+  int ranks, num;
+  int64_t windows, window_ns;
+  char address[48];
+  comm_case cases[MAX_CASES];
+  uint64_t arena_bytes;
+  int64_t *ns; /* shared: by case */
+} comm_job;
+
+/* ---- cases ---- */
+
+/* What a description calls the bytes of a collective is what one member holds before it, of all_gather after it. */
+static comm_case case_of(int verb, int64_t group, int64_t bytes) {
+  comm_case k = {.verb = verb, .group = group, .rows = group, .columns = bytes / 4 / group};
+  if (verbs[verb].kind == OP_all_to_all) k.columns = bytes / 4 / group * group; /* a row each, cut again */
+  if (verbs[verb].kind == OP_permute) k.rows = 1, k.columns = bytes / 4;
+  if (k.columns < group) k.columns = group;
+  k.bytes = 4 * k.rows * k.columns / (verbs[verb].kind == OP_all_to_all ? group : 1);
+  return k;
+}
+
+/* Groups of all ranks, of half of them, and so on down to two; in a hurry all ranks only. */
+static void list_cases(comm_job *j, bool quick) {
+  int64_t group = j->ranks;
+  int num_groups = quick ? 1 : MAX_GROUPS, num_sizes = quick ? NUM_SIZES - 1 : NUM_SIZES;
+  for (int g = 0; g < num_groups && group >= 2; g++, group = group % 2 ? 0 : group / 2)
+    for (int v = 0; v < NUM_VERBS; v++)
+      for (int s = 0; s < num_sizes; s++) j->cases[j->num++] = case_of(v, group, sizes[s]);
+}
+
+/* ---- a rank ---- */
+
+typedef struct {
+  uint8_t first[3];
+  msc_digit digit[1];
+  msc_box_layout layout;
+} one_cut;
+
+static const msc_box_layout *layout_of(one_cut *room, int64_t group, int place) {
+  *room = (one_cut){.digit = {{1, 1, (uint32_t)group}}};
+  room->first[1] = place == 0, room->first[2] = place == 0 || place == 1;
+  room->layout = (msc_box_layout){.rank = 2, .num = place >= 0, .first = room->first, .digit = room->digit};
+  return &room->layout;
+}
+
+static mscrt_status *make_exchange(const comm_job *j, int rank, const comm_case *k, mscrt_partitions *parts, mscrt_exchange *out_e) {
+  msc_box_mesh mesh = {.num_axes = 2, .size = {j->ranks / k->group, k->group}};
+  one_cut from, to;
+  uint32_t ring[2 * MEASURE_MAX_RANKS];
+  mscrt_collective c = {.verb = verbs[k->verb].verb, .dtype = MSCRT_F32, .reduction = MSCRT_SUM, .rank = 2, .shape = {k->rows, k->columns}};
+  msc_digit axis = {1, 1, (uint32_t)k->group};
+  if (c.verb == MSCRT_PAIRS) {
+    for (uint32_t i = 0; i < k->group; i++) ring[2 * i] = i, ring[2 * i + 1] = (i + 1) % (uint32_t)k->group;
+    c.num_axes = 1, c.axes = &axis, c.num_pairs = (uint32_t)k->group, c.pairs = ring;
+  } else {
+    c.from = layout_of(&from, k->group, verbs[k->verb].from);
+    c.to = layout_of(&to, k->group, verbs[k->verb].to);
+  }
+  return mscrt_exchange_make(&mesh, rank, &c, parts, out_e);
+}
+
+typedef struct {
+  const mscrt_transport *api;
+  mscrt_comm *comm;
+  mscrt_pool *pool;
+  mscrt_site site;
+  int64_t windows, window_ns;
+} wire;
+
+static mscrt_status *run_times(wire *l, const mscrt_exchange *e, uint64_t half, int64_t times, uint64_t *out_ns) {
+  char *arena = l->api->arena(l->comm);
+  uint64_t ignored;
+  MSCRT_CHECK(l->api->max(l->comm, 0, &ignored, &l->site));
+  int64_t begin = mscrt_now_ns();
+  for (int64_t i = 0; i < times; i++) {
+    MSCRT_CHECK(l->api->run(l->comm, l->pool, e, 0, arena + half, &l->site));
+    if (l->api->lingers(e)) MSCRT_CHECK(l->api->finish(l->comm, e, &l->site));
+  }
+  return l->api->max(l->comm, (uint64_t)(mscrt_now_ns() - begin), out_ns, &l->site);
+}
+
+/* All ranks know the slowest one's time, so that they agree on how often. */
+static mscrt_status *time_exchange(wire *l, const mscrt_exchange *e, uint64_t half, int64_t *out_ns) {
+  uint64_t ns;
+  MSCRT_CHECK(run_times(l, e, half, 2, &ns));
+  *out_ns = INT64_MAX;
+  for (int64_t times = 2, windows = 0; windows < l->windows;) {
+    MSCRT_CHECK(run_times(l, e, half, times, &ns));
+    int64_t each = (int64_t)ns / times;
+    if (each < *out_ns) *out_ns = each > 0 ? each : 1;
+    if ((int64_t)ns < l->window_ns) times *= 2;
+    else windows++;
+  }
+  return NULL;
+}
+
+static mscrt_status *open_link(const comm_job *j, int rank, uint32_t partitions, wire *l) {
+  bool spin = j->ranks <= mscrt_cores();
+  mscrt_comm_options o = {.rank = rank, .ranks = j->ranks, .address = j->address, .timeout_ms = TIMEOUT_MS, .spin = spin, .plan_hash = 1,
+                          .arena_bytes = j->arena_bytes, .num_partitions = partitions};
+  int threads = mscrt_cores() / j->ranks;
+  *l = (wire){.api = &mscrt_comm_local, .site = {.name = "calibrate"}, .windows = j->windows, .window_ns = j->window_ns};
+  MSCRT_CHECK(mscrt_pool_new(threads > 0 ? threads : 1, threads > 0, NULL, NULL, &l->pool));
+  return l->api->open(&o, &l->comm);
+}
+
+static mscrt_status *work(const comm_job *j, int rank, mscrt_partitions *parts, mscrt_exchange *e) {
+  wire l = {0};
+  mscrt_status *s = NULL;
+  for (int i = 0; i < j->num && !s; i++) s = make_exchange(j, rank, &j->cases[i], parts, &e[i]);
+  if (!s) s = open_link(j, rank, parts->num, &l);
+  for (int i = 0; i < j->num && !s; i++) {
+    int64_t ns = 0;
+    s = time_exchange(&l, &e[i], j->arena_bytes / 2, &ns);
+    if (!s && rank == 0) j->ns[i] = ns;
+  }
+  if (s && l.comm) l.api->abort(l.comm, mscrt_status_text(s));
+  if (l.comm) l.api->close(l.comm);
+  mscrt_pool_free(l.pool);
+  return s;
+}
+
+static int run_rank(void *arg, int rank, const launch_line *line) {
+  const comm_job *j = arg;
+  mscrt_partitions parts = {0};
+  mscrt_exchange *e = calloc((size_t)j->num, sizeof *e);
+  mscrt_status *s = e ? mscrt_partitions_new(j->ranks, &parts) : mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
+  if (!s) s = work(j, rank, &parts, e);
+  for (int i = 0; e && i < j->num; i++) mscrt_exchange_free(&e[i]);
+  free(e);
+  mscrt_partitions_free(&parts);
+  if (!s) return CLI_OK;
+  launch_report(j->c, line, MSC_E_TARGET, mscrt_status_text(s));
+  int code = mscrt_status_exit(s);
+  mscrt_status_free(s);
+  return code;
+}
+
+/* ---- all ---- */
+
+int measure_collectives(cli *c, int ranks, measured *m) {
+  comm_job j = {.c = c, .ranks = ranks, .windows = m->quick ? 1 : 3, .window_ns = m->quick ? QUICK_NS : WINDOW_NS};
+  uint64_t name[2];
+  if (getrandom(name, sizeof name, 0) != sizeof name) return CLI_ENVIRONMENT;
+  snprintf(j.address, sizeof j.address, "@msc-%016" PRIx64 "%016" PRIx64, name[0], name[1]);
+  list_cases(&j, m->quick);
+  j.arena_bytes = 2 * ((uint64_t)sizes[NUM_SIZES - 1] + 4096) * 2; /* a source and a destination, each with the rounding of groups */
+  j.ns = mmap(NULL, sizeof *j.ns * MAX_CASES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (j.ns == MAP_FAILED) {
+    msc_error(c->ctx, MSC_E_OUT_OF_MEMORY, NULL, "out of memory");
+    return CLI_ENVIRONMENT;
+  }
+  int code = launch(c, ranks, run_rank, &j);
+  m->collective = msc_new_array(msc_context_arena(c->ctx), msc_cluster_measure, j.num);
+  for (int i = 0; i < j.num && !code; i++)
+    m->collective[m->num_collectives++] = (msc_cluster_measure){verbs[j.cases[i].verb].kind, j.cases[i].group, j.cases[i].bytes, j.ns[i]};
+  munmap(j.ns, sizeof *j.ns * MAX_CASES);
+  return code;
+}
