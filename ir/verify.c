@@ -143,7 +143,8 @@ static bool check_tied(const msc_op *op) {
                         msc_kind_name(op->kind));
       msc_note(msc_op_ctx(op), op->loc, "overwritten here");
     }
-    if (old->type != op->out[result].type)
+    bool moves = msc_op_attr(op, "in_layout") && same_shape(old->type, op->out[result].type); /* will get it in another layout */
+    if (old->type != op->out[result].type && !moves)
       ok = msc_op_error(op, MSC_E_TYPE, "%s: result %d takes the buffer of operand %zu, so both must have the same type and layout",
                         msc_kind_name(op->kind), result, i);
   }

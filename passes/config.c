@@ -199,6 +199,25 @@ msc_input_mode msc_config_input_mode(const msc_config *config) {
   return whole ? MSC_INPUT_FULL_BATCH : MSC_INPUT_DATA_PARALLEL;
 }
 
+static const msc_attr_value *optimizer_detail(const msc_config *config, const char *name) {
+  const msc_attr_value *v = msc_config_value(config, MSC_KEY_parallel_optimizer_config);
+  for (size_t i = 0; v && i < v->dict.num; i++)
+    if (!strcmp(v->dict.a[i].name, name)) return &v->dict.a[i].value;
+  return NULL;
+}
+
+int64_t msc_config_zero(const msc_config *config) {
+  const msc_attr_value *shard = optimizer_detail(config, "gradient_accumulation_shard");
+  int64_t stage = msc_config_int(config, MSC_KEY_zero);
+  if (stage > 0 || !msc_config_bool(config, MSC_KEY_enable_parallel_optimizer)) return stage;
+  return shard && shard->b ? 2 : 1;
+}
+
+int64_t msc_config_optimizer_threshold(const msc_config *config) {
+  const msc_attr_value *v = optimizer_detail(config, "parallel_optimizer_threshold");
+  return v ? v->i : 64;
+}
+
 int msc_config_input_parts(const msc_config *config, size_t input, int64_t out_parts[MSC_MAX_RANK]) {
   const msc_attr_value *v = msc_config_value(config, MSC_KEY_dataset_strategy);
   if (!v || v->kind != MSC_ATTR_LIST || input >= v->list.num) return -1;

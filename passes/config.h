@@ -54,6 +54,11 @@ msc_input_mode msc_config_input_mode(const msc_config *config);
 /* Parts per dimension of input number `input`; returns how many dimensions, -1: the tuples end before it. */
 int msc_config_input_parts(const msc_config *config, size_t input, int64_t out_parts[MSC_MAX_RANK]);
 
+/* Stage of the parallel optimizer, 0: off; from zero, enable_parallel_optimizer and gradient_accumulation_shard. */
+int64_t msc_config_zero(const msc_config *config);
+/* Of parallel_optimizer_config: parameters of so many KB and less, all of their parts together, stay whole. */
+int64_t msc_config_optimizer_threshold(const msc_config *config);
+
 /* Effective values: {"device_num":{"value":8,"from":"c.json:2"}, ...}, every key in the order of config.def. */
 const char *msc_config_json(const msc_config *config, msc_arena *arena);
 const char *msc_config_value_text(const msc_config *config, msc_key key, msc_arena *arena); /* JSON */

@@ -89,6 +89,30 @@ static bool check_fusion(msc_config *config) {
   return true;
 }
 
+/* Two ways to say one thing, and what says nothing without the other. */
+static bool check_parallel_optimizer(msc_config *config) {
+  msc_context *ctx = config->ctx;
+  const msc_attr_value *zero = msc_config_value(config, MSC_KEY_zero), *on = msc_config_value(config, MSC_KEY_enable_parallel_optimizer);
+  const msc_attr_value *details = msc_config_value(config, MSC_KEY_parallel_optimizer_config), *shard = NULL;
+  bool ok = true;
+  for (size_t i = 0; details && i < details->dict.num; i++)
+    if (!strcmp(details->dict.a[i].name, "gradient_accumulation_shard")) shard = &details->dict.a[i].value;
+  if (zero && on && on->b != (zero->i > 0))
+    ok = msc_error(ctx, MSC_E_CONFIG, msc_config_loc(config, MSC_KEY_zero), "%s contradicts %s; give one of them", shown(config, MSC_KEY_zero), shown(config, MSC_KEY_enable_parallel_optimizer));
+  if (zero && zero->i > 0 && shard && shard->b != (zero->i > 1))
+    ok = msc_error(ctx, MSC_E_CONFIG, msc_config_loc(config, MSC_KEY_zero), "%s contradicts gradient_accumulation_shard in %s; it is true with stage 2 and 3", shown(config, MSC_KEY_zero),
+                   shown(config, MSC_KEY_parallel_optimizer_config));
+  static const msc_key details_of[] = {MSC_KEY_parallel_optimizer_config, MSC_KEY_optimizer_weight_shard_size};
+  for (size_t i = 0; ok && !msc_config_zero(config) && i < sizeof details_of / sizeof *details_of; i++)
+    if (msc_config_value(config, details_of[i]))
+      msc_warning(ctx, MSC_E_CONFIG, msc_config_loc(config, details_of[i]), "%s says nothing without enable_parallel_optimizer or zero", msc_key_name(details_of[i]));
+  if (msc_config_zero(config) && msc_config_parallel_mode(config) == MSC_HYBRID_PARALLEL) {
+    msc_key key = zero ? MSC_KEY_zero : MSC_KEY_enable_parallel_optimizer;
+    ok = msc_error(ctx, MSC_E_UNSUPPORTED, msc_config_loc(config, key), "%s: not supported yet with %s, whose program is one rank's", shown(config, key), shown(config, MSC_KEY_parallel_mode));
+  }
+  return ok;
+}
+
 /* What the default of one key owes to another. */
 static void derive(msc_config *config) {
   msc_mesh mesh;
@@ -109,6 +133,7 @@ bool msc_config_check(msc_config *config) {
     ok = check_ranks(config);
     ok = check_inputs(config) && ok;
     ok = check_fusion(config) && ok;
+    ok = check_parallel_optimizer(config) && ok;
   }
   for (int key = 0; key < MSC_NUM_KEYS; key++) ok = check_supported(config, (msc_key)key) && ok;
   return ok;

@@ -78,6 +78,8 @@ static void print_plan(cli_output *out, const json_t *all, const char *op) {
   cli_printf(out, "%s for %.0f ranks, mesh %s; a step takes %.3f ms on the described cluster\n", text(all, "plan"), number(all, "ranks"), text(all, "mesh"), number(all, "predicted_step_ms"));
   json_array_foreach(json_object_get(all, "ops"), i, one)
     if (!op || !strcmp(text(one, "op"), op)) print_op(out, one);
+  json_array_foreach(json_object_get(all, "parameters"), i, one)
+    if (!op) cli_printf(out, "%s: %s\n", text(one, "parameter"), text(one, "optimizer"));
   cli_printf(out, "layout changes:\n");
   json_array_foreach(json_object_get(all, "collectives"), i, one)
     if (touches(one, op)) print_collective(out, one);

@@ -44,13 +44,13 @@ static bool read_program(explained *e, plan_plan root) {
   return e->m && msc_verify(e->m);
 }
 
-/* {"key": {"value": v, "origin": text}, ...}: what was set, set again. */
+/* {"key": {"value": v, "from": text}, ...}: what was set, set again. */
 static bool read_config(explained *e, const char *text) {
   json_t *all = json_loads(text, 0, NULL), *one;
   const char *key;
   e->config = msc_config_new(e->ctx);
   json_object_foreach(all, key, one) {
-    const char *origin = json_string_value(json_object_get(one, "origin"));
+    const char *origin = json_string_value(json_object_get(one, "from"));
     json_t *value = json_object_get(one, "value");
     if (!origin || !strcmp(origin, "default") || json_is_null(value)) continue;
     char *v = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
@@ -191,13 +191,22 @@ static void warn_replicated(explained *e, const msc_func *f) {
   }
 }
 
-static bool explain_collectives(explained *e, json_t *collectives) {
+/* What the parallel optimizer chose for each parameter. */
+static void list_parameters(const msc_func *f, json_t *parameters) {
+  for (size_t i = 0; i < f->body->num_args; i++) {
+    const msc_attr_value *zero = msc_arg_attr(f, i, "msc.zero"), *name = msc_arg_attr(f, i, "msc.name");
+    if (zero && name) json_array_append_new(parameters, json_pack("{s:s, s:s}", "parameter", name->s, "optimizer", zero->s));
+  }
+}
+
+static bool explain_collectives(explained *e, json_t *collectives, json_t *parameters) {
   msc_pass_options o = {.from = "layouts", .until = "redistribute", .config = e->config, .cluster = e->cluster, .verify = MSC_VERIFY_IR};
   MSC_TRY(msc_run_passes(e->ctx, e->m, &o));
   const msc_func *f = msc_find_func(e->m, "train");
   if (!f) f = msc_find_func(e->m, "forward");
   list_chains(e, f, collectives);
   warn_replicated(e, f);
+  list_parameters(f, parameters);
   return true;
 }
 
@@ -207,13 +216,13 @@ json_t *cli_explain_plan(cli *c, const char *path) {
   explained e = {.c = c, .path = path, .ctx = c->ctx, .arena = msc_context_arena(c->ctx)};
   plan_plan root;
   if (!open_plan(&e, &root)) return NULL;
-  json_t *ops = json_array(), *collectives = json_array();
+  json_t *ops = json_array(), *collectives = json_array(), *parameters = json_array();
   e.warnings = json_array();
   msc_func *f = msc_find_func(e.m, "train");
   if (!f) f = msc_find_func(e.m, "forward");
-  bool ok = f && explain_ops(&e, f, ops) && explain_collectives(&e, collectives);
-  json_t *all = json_pack("{s:s, s:I, s:s, s:f, s:o, s:o, s:o}", "plan", text_of(plan_plan_model(root)), "ranks", (json_int_t)msc_mesh_size(&e.m->mesh), "mesh",
-                          msc_mesh_print(e.arena, &e.m->mesh), "predicted_step_ms", (double)plan_plan_predicted_step_ns(root) / 1e6, "ops", ops, "collectives", collectives,
+  bool ok = f && explain_ops(&e, f, ops) && explain_collectives(&e, collectives, parameters);
+  json_t *all = json_pack("{s:s, s:I, s:s, s:f, s:o, s:o, s:o, s:o}", "plan", text_of(plan_plan_model(root)), "ranks", (json_int_t)msc_mesh_size(&e.m->mesh), "mesh",
+                          msc_mesh_print(e.arena, &e.m->mesh), "predicted_step_ms", (double)plan_plan_predicted_step_ns(root) / 1e6, "ops", ops, "parameters", parameters, "collectives", collectives,
                           "warnings", e.warnings);
   if (ok) return all;
   json_decref(all);

@@ -187,7 +187,7 @@ bool shard_explain(msc_pass_ctx *pass, msc_func *f, size_t *out_num, shard_reaso
   } else {
     e.space = NULL;
   }
-  const bool *optimizers = shard_optimizer_ops(&e.g);
+  const bool *optimizers = shard_optimizer_ops(pass->scratch, f);
   *out_reason = msc_new_array(pass->scratch, shard_reason, e.m.num_vars);
   *out_num = 0;
   for (size_t v = 0; v < e.m.num_vars; v++) {

@@ -144,7 +144,7 @@ static bool check_shared(laying *y, const msc_value *v, const bool *is_optimizer
 
 static bool lay_arguments(laying *y) {
   msc_block *b = y->g->func->body;
-  const bool *is_optimizers = shard_optimizer_ops(y->g);
+  const bool *is_optimizers = shard_optimizer_ops(y->g->arena, y->g->func);
   bool ok = true;
   note_first_users(y);
   for (size_t i = 0; i < b->num_args; i++) {

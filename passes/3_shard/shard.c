@@ -70,22 +70,23 @@ bool shard_check_digits(const shard_graph *g, int group, const char *annotation)
 }
 
 /* Its results go to updates and to new values of arguments only. */
-static bool serves_updates(const shard_graph *g, const msc_op *op, const msc_attr_value *ties, const bool *serves) {
+static bool serves_updates(const msc_op *op, const msc_op *ret, const msc_attr_value *ties, const bool *serves) {
   if (op->forward || msc_info(op)->flags & (MSC_UPDATE | MSC_TERMINATOR)) return false;
   for (size_t i = 0; i < op->num_out; i++)
     for (const msc_use *u = op->out[i].uses; u; u = u->next) {
       size_t at = (size_t)(u - u->user->in);
-      bool is_state = u->user == g->func->body->last && at < ties->list.num && ties->list.v[at].i >= 0;
+      bool is_state = u->user == ret && at < ties->list.num && ties->list.v[at].i >= 0;
       if (!is_state && !(msc_info(u->user)->flags & MSC_UPDATE) && !serves[u->user->id]) return false;
     }
   return true;
 }
 
-const bool *shard_optimizer_ops(const shard_graph *g) {
-  bool *serves = msc_new_array(g->arena, bool, g->num_ops);
-  const msc_attr_value *ties = msc_func_attr(g->func, "ties");
+const bool *shard_optimizer_ops(msc_arena *arena, const msc_func *f) {
+  const msc_op *ret = f->body->last;
+  bool *serves = msc_new_array(arena, bool, ret->id + 1);
+  const msc_attr_value *ties = msc_func_attr(f, "ties");
   if (!ties || ties->kind != MSC_ATTR_LIST) return serves;
-  for (size_t i = g->num_ops; i-- > 0;) serves[i] = serves_updates(g, g->op[i].op, ties, serves);
+  for (const msc_op *op = ret; op; op = op->prev) serves[op->id] = serves_updates(op, ret, ties, serves);
   return serves;
 }
 

@@ -68,8 +68,8 @@ int shard_letter(const msc_rule *rule, char name);
 const msc_layout *shard_fixed_layout(const msc_func *f, size_t arg);
 /* The function that is sharded: train, or forward of a model without training; NULL: none, or one rank's program. */
 msc_func *shard_func(msc_module *m);
-/* By op id: does it only serve the optimizer, as the norms of lamb?  Such an op has no batch. */
-const bool *shard_optimizer_ops(const shard_graph *g);
+/* Of a numbered function, by op id: does it only serve the optimizer, as the norms of lamb?  Such an op has no batch. */
+const bool *shard_optimizer_ops(msc_arena *arena, const msc_func *f);
 /* "operand 1 (b)" or "result 0" for messages; operands are numbered first. */
 const char *shard_tensor_text(const shard_graph *g, const msc_op *op, int tensor);
 /* " because of its gradient" when the op alone could cut a dimension with these letters, else "". */

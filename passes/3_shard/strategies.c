@@ -184,7 +184,7 @@ static void cut_batch(annotating *an, shard_group *group, int letter) {
 
 static void apply_default(annotating *an) {
   int8_t *letter = msc_new_array(an->g.arena, int8_t, an->g.num_groups);
-  const bool *is_optimizers = shard_optimizer_ops(&an->g);
+  const bool *is_optimizers = shard_optimizer_ops(an->g.arena, an->g.func);
   batch_dims(an, letter);
   for (size_t i = 0; i < an->g.num_groups; i++) {
     shard_group *group = &an->g.group[i];

@@ -1,10 +1,12 @@
 /* redistribute: where an operand's layout is not the one its op wants -> the planner's sequence of layout changes.
  * Each (value, wanted layout) is made once, before its first user, from whichever layout of the value that is there already
- * costs least.  Afterwards every op passes the sharding type check, and the results are as `in_layout` of return says. */
+ * costs least; a parameter with `msc.gathered`, as of zero 3, once for the forward and once for the backward pass.  Afterwards every
+ * op passes the sharding type check, and the results are as `in_layout` of return says. */
 #include <string.h>
 
 #include "passes/3_shard/prices.h"
 #include "passes/3_shard/reshard.h"
+#include "passes/3_shard/shard.h"
 #include "passes/config.h"
 #include "passes/pass.h"
 
@@ -12,6 +14,7 @@
 typedef struct moved {
   const msc_layout *layout;
   msc_value *value;
+  bool backward; /* for the backward pass, where that does not share it with the forward */
   struct moved *next;
 } moved;
 
@@ -33,8 +36,10 @@ typedef struct {
   msc_pass_ctx *pass;
   msc_func *f;
   known_plans *plans;  /* two: of values, and of gradients on their way into updates, which travel in buckets */
+  const bool *is_optimizers; /* by op id */
+  bool time;         /* plans take the least time, step by step where that is faster */
   moved **by_value;  /* by id of the original value */
-  size_t num_values;
+  size_t num_values, num_ops;
   int64_t bytes, collectives;
 } redistributing;
 
@@ -90,6 +95,52 @@ static msc_value *emit_steps(redistributing *r, msc_op *user, msc_value *v, cons
   return v;
 }
 
+/* ---- gradients ---- */
+
+static int64_t replicas_of(const msc_layout *l) { return msc_group_size(l->num_partial, &l->sub[l->first[l->rank]]); }
+
+static bool within(msc_subaxis s, const msc_layout *l, int first, int num) {
+  for (int i = first; i < first + num; i++)
+    if (s.axis == l->sub[i].axis && s.pre >= l->sub[i].pre && s.pre * s.size <= l->sub[i].pre * l->sub[i].size) return true;
+  return false;
+}
+
+/* `want` before the terms of `from` are added: uncut by their digits, partial over them. */
+static const msc_layout *before_sum(const redistributing *r, const msc_layout *from, const msc_layout *want) {
+  msc_layout raw;
+  int num = 0;
+  memset(&raw, 0, sizeof raw);
+  raw.rank = want->rank, raw.num_partial = from->num_partial, raw.reduction = from->reduction;
+  for (int d = 0; d < want->rank; d++) {
+    if (want->split[d]) return NULL;
+    for (int i = want->first[d]; i < want->first[d + 1]; i++)
+      if (!within(want->sub[i], from, from->first[from->rank], from->num_partial)) raw.sub[num++] = want->sub[i];
+    raw.first[d + 1] = (uint8_t)num;
+  }
+  memcpy(&raw.sub[num], &from->sub[from->first[from->rank]], sizeof *raw.sub * from->num_partial);
+  return msc_layout_of(r->pass->ctx, &r->f->module->mesh, &raw);
+}
+
+/* A gradient is added up in one step, so that its bits do not depend on how the update is cut.  False: there is no such step. */
+static bool sum_at_once(const redistributing *r, const msc_value *v, const msc_layout *want, msc_reshard_plan *out_plan) {
+  const msc_layout *from = v->type->layout;
+  const msc_mesh *mesh = &r->f->module->mesh;
+  if (r->time || !from->num_partial || want->num_partial) return false;
+  const msc_layout *mid = before_sum(r, from, want);
+  if (!mid || (mid != from && msc_relayout_wrong(mesh, v->type, OP_shard, from, mid))) return false;
+  msc_op_kind verb = msc_relayout_wrong(mesh, v->type, OP_all_reduce, mid, want) ? OP_reduce_scatter : OP_all_reduce;
+  if (verb == OP_reduce_scatter && msc_relayout_wrong(mesh, v->type, verb, mid, want)) return false;
+  int64_t part = msc_local_bytes(msc_type_with_layout(r->pass->ctx, v->type, want)), whole = msc_local_bytes(msc_type_with_layout(r->pass->ctx, v->type, mid));
+  msc_reshard_step *step = msc_new_array(r->pass->scratch, msc_reshard_step, 2);
+  memset(out_plan, 0, sizeof *out_plan);
+  out_plan->step = step;
+  if (mid != from) step[out_plan->num_steps++] = (msc_reshard_step){.verb = OP_shard, .to = mid};
+  step[out_plan->num_steps++] = (msc_reshard_step){.verb = verb, .to = want, .bytes = verb == OP_all_reduce ? 2 * (whole - whole / replicas_of(from)) : whole - part};
+  return true;
+}
+
+/* ---- values ---- */
+
 static bool no_plan(const redistributing *r, const msc_op *user, const msc_value *v, const msc_layout *want) {
   return msc_op_error(user, MSC_E_INFEASIBLE, "no sequence of layout changes leads from %s to %s", msc_layout_print(r->pass->scratch, &r->f->module->mesh, v->type->layout),
                       msc_layout_print(r->pass->scratch, &r->f->module->mesh, want));
@@ -97,15 +148,24 @@ static bool no_plan(const redistributing *r, const msc_op *user, const msc_value
 
 static int64_t cost_of(const msc_reshard_plan *p) { return p->ns ? p->ns : p->bytes; }
 
+static bool is_gathered(const redistributing *r, const msc_value *v) {
+  const msc_attr_value *a = v->def ? NULL : msc_arg_attr(r->f, v->index, "msc.gathered");
+  return a && a->kind == MSC_ATTR_BOOL && a->b;
+}
+
 static msc_value *brought(redistributing *r, msc_op *user, msc_value *v, const msc_layout *want) {
   moved **list = v->id < r->num_values ? &r->by_value[v->id] : NULL;
+  bool backward = user->forward && is_gathered(r, v);
   for (moved *m = list ? *list : NULL; m; m = m->next)
-    if (m->layout == want) return m->value;
-  known_plans *plans = &r->plans[v->def && msc_info(user)->flags & MSC_UPDATE ? 1 : 0];
-  const msc_reshard_plan *plan = plan_of(plans, v->type, want);
+    if (m->layout == want && m->backward == backward) return m->value;
+  bool is_gradient = v->def && (msc_info(user)->flags & MSC_UPDATE || (user->id < r->num_ops && r->is_optimizers[user->id]));
+  known_plans *plans = &r->plans[is_gradient ? 1 : 0];
+  msc_reshard_plan sum;
+  bool summed = is_gradient && sum_at_once(r, v, want, &sum);
+  const msc_reshard_plan *plan = summed ? &sum : plan_of(plans, v->type, want);
   msc_value *from = v;
-  for (moved *m = list ? *list : NULL; m; m = m->next) {
-    const msc_reshard_plan *other = plan_of(plans, m->value->type, want);
+  for (moved *m = list && !summed ? *list : NULL; m; m = m->next) {
+    const msc_reshard_plan *other = m->backward == backward ? plan_of(plans, m->value->type, want) : NULL;
     if (other && (!plan || cost_of(other) < cost_of(plan))) plan = other, from = m->value;
   }
   if (!plan) {
@@ -115,7 +175,7 @@ static msc_value *brought(redistributing *r, msc_op *user, msc_value *v, const m
   msc_value *there = emit_steps(r, user, from, plan);
   if (list) {
     moved *m = msc_new(r->pass->scratch, moved);
-    *m = (moved){want, there, *list};
+    *m = (moved){want, there, backward, *list};
     *list = m;
   }
   return there;
@@ -148,8 +208,10 @@ static void drop_idle(msc_func *f) {
   }
 }
 
-static bool redistribute(msc_pass_ctx *pass, msc_func *f, known_plans *plans) {
-  redistributing r = {.pass = pass, .f = f, .plans = plans, .num_values = msc_number(f->body).num_values};
+static bool redistribute(msc_pass_ctx *pass, msc_func *f, known_plans *plans, bool time) {
+  msc_numbering n = msc_number(f->body);
+  redistributing r = {.pass = pass, .f = f, .plans = plans, .time = time, .num_values = n.num_values, .num_ops = n.num_ops};
+  r.is_optimizers = shard_optimizer_ops(pass->scratch, f);
   r.by_value = msc_new_array(pass->scratch, moved *, r.num_values);
   bool laid = false;
   for (msc_op *op = f->body->first, *next; op; op = next) {
@@ -187,6 +249,6 @@ bool pass_redistribute(msc_pass_ctx *pass, msc_module *m) {
   }
   known_plans plans[2] = {{.arena = pass->scratch, .planner = planner_of(pass, m, searched, 1)}, {.arena = pass->scratch}};
   plans[1].planner = bucket > 1 ? planner_of(pass, m, searched, bucket) : plans[0].planner;
-  for (msc_func *f = m->first; f; f = f->next) MSC_TRY(redistribute(pass, f, plans));
+  for (msc_func *f = m->first; f; f = f->next) MSC_TRY(redistribute(pass, f, plans, searched));
   return true;
 }

@@ -182,10 +182,16 @@ static const struct {
    "c.json:1:2: all_reduce_fusion_config [20] (c.json:1) contradicts comm_fusion.allreduce; give one of them [110]\n"
    "c.json:1:2: all_reduce_fusion_config: not supported yet [111]\n"
    "c.json:1:36: comm_fusion: not supported yet [111]\n"},
+  {"{\"enable_parallel_optimizer\": false, \"zero\": 1}",
+   "c.json:1:38: zero 1 (c.json:1) contradicts enable_parallel_optimizer false (c.json:1); give one of them [110]\n"},
+  {"{\"zero\": 1, \"parallel_optimizer_config\": {\"gradient_accumulation_shard\": true}}",
+   "c.json:1:2: zero 1 (c.json:1) contradicts gradient_accumulation_shard in parallel_optimizer_config {\"gradient_accumulation_shard\":true} (c.json:1); it is true with stage 2 and 3 [110]\n"},
+  {"{\"zero\": 2, \"device_num\": 2, \"parallel_mode\": \"hybrid_parallel\"}",
+   "c.json:1:2: zero 2 (c.json:1): not supported yet with parallel_mode \"hybrid_parallel\" (c.json:1), whose program is one rank's [111]\n"},
   /* recognised, not honoured */
-  {"{\"enable_parallel_optimizer\": true, \"zero\": 1}",
-   "c.json:1:2: enable_parallel_optimizer: true is not supported yet, only false [111]\n"
-   "c.json:1:37: zero: 1 is not supported yet, only 0 [111]\n"},
+  {"{\"parameter_broadcast\": true, \"loss_scale\": 2}",
+   "c.json:1:2: parameter_broadcast: true is not supported yet, only false [111]\n"
+   "c.json:1:31: loss_scale: 2 is not supported yet, only 1 [111]\n"},
   {"{\"loss_scale\": \"dynamic\"}", "c.json:1:2: loss_scale: \"dynamic\" is not supported yet, only 1 [111]\n"},
 };
 
@@ -207,6 +213,27 @@ static void test_supported_values_may_be_given(void **state) {
   assert_true(RUN("{\"zero\": 0, \"search_mode\": \"sharding_propagation\", \"pipeline_stages\": 1, \"loss_scale\": 1.0, \"comm_fusion\": null}"));
   assert_string_equal(messages(&f), "");
   end(&f);
+}
+
+/* The stage of the parallel optimizer, however it is said. */
+static void test_parallel_optimizer(void **state) {
+  (void)state;
+  static const struct { const char *text; int64_t stage, threshold; } said[] = {
+    {"{}", 0, 64},
+    {"{\"zero\": 3}", 3, 64},
+    {"{\"enable_parallel_optimizer\": true}", 1, 64},
+    {"{\"enable_parallel_optimizer\": true, \"zero\": 2}", 2, 64},
+    {"{\"enable_parallel_optimizer\": true, \"parallel_optimizer_config\": {\"gradient_accumulation_shard\": true}}", 2, 64},
+    {"{\"zero\": 1, \"parallel_optimizer_config\": {\"gradient_accumulation_shard\": false, \"parallel_optimizer_threshold\": 0}}", 1, 0},
+  };
+  for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+    fixture f = begin();
+    read_text(&f, said[i].text);
+    assert_true(msc_config_check(f.config));
+    assert_int_equal(msc_config_zero(f.config), said[i].stage);
+    assert_int_equal(msc_config_optimizer_threshold(f.config), said[i].threshold);
+    end(&f);
+  }
 }
 
 static void test_assignments(void **state) {
@@ -274,6 +301,7 @@ int main(void) {
     cmocka_unit_test(test_device_num_from_mesh),
     cmocka_unit_test(test_bad_input),
     cmocka_unit_test(test_supported_values_may_be_given),
+    cmocka_unit_test(test_parallel_optimizer),
     cmocka_unit_test(test_assignments),
     cmocka_unit_test(test_old_name),
     cmocka_unit_test(test_out_of_memory),

@@ -1,0 +1,266 @@
+/* zero: the parallel optimizer.  Parameters that several ranks hold alike, their layouts decided -> update and optimizer state, with
+ * stage 3 the parameter itself too, cut over these ranks.
+ *
+ * Only layouts change: what an update wants, and where new values live.  Redistribution makes of it the reduce_scatter of the
+ * gradient and the all_gather of the parameter: after the update, or with stage 3 before each use, forward and backward
+ * (`msc.gathered` tells it not to keep the whole parameter in between).  The forward pass and the gradients stay as they are.
+ * What was chosen for a parameter, and why, stands in its attribute `msc.zero`. */
+#include <string.h>
+
+#include "passes/3_shard/shard.h"
+#include "passes/config.h"
+
+typedef struct {
+  msc_pass_ctx *pass;
+  msc_func *f;
+  shard_graph g;
+  int64_t stage, threshold, most; /* bytes; ranks, -1: all */
+  const msc_layout **goal; /* by value id: what the optimizer wants it in, where that was cut; NULL */
+  bool *laid;              /* by op id */
+  const bool *is_optimizers;
+} zeroing;
+
+static const char *layout_text(const zeroing *z, const msc_layout *l) { return msc_layout_print(z->pass->scratch, z->g.mesh, l); }
+
+/* ---- the ranks that hold the same ---- */
+
+/* Of the digits that do not cut it, those that the update is cut by: all of them, or the largest group of at most `most` ranks, near
+ * ones first.  In mesh order, but those of `last` behind the others. */
+static int repeats(const zeroing *z, const msc_layout *l, uint32_t last, uint8_t *out_atom) {
+  const msc_atoms *atoms = &z->g.atoms;
+  uint8_t used[MSC_MAX_SUBAXES], free_atom[MSC_MAX_SUBAXES];
+  int num_used = msc_atoms_in(atoms, l->first[l->rank], l->sub, used), num = 0, kept = 0;
+  for (int a = 0; a < atoms->num; a++) {
+    bool is_free = true;
+    for (int i = 0; i < num_used; i++) is_free &= used[i] != a;
+    if (is_free) free_atom[num++] = (uint8_t)a;
+  }
+  uint32_t best = 0;
+  int64_t ranks = 1;
+  for (uint32_t mask = 1u << num; mask-- > 1 && z->most >= 0;) {
+    int64_t n = 1;
+    for (int i = 0; i < num; i++)
+      if (mask >> (num - 1 - i) & 1) n *= atoms->atom[free_atom[i]].size;
+    if (n <= z->most && n >= ranks && n > 1) best = mask, ranks = n;
+  }
+  for (int i = 0; i < 2 * num; i++) {
+    int at = i % num;
+    bool is_last = last >> free_atom[at] & 1;
+    if (is_last == (i >= num) && (z->most < 0 || best >> (num - 1 - at) & 1)) out_atom[kept++] = free_atom[at];
+  }
+  return kept;
+}
+
+/* ---- the dimension ---- */
+
+/* Borders of `parts` parts, each cut into `into`. */
+static const int64_t *finer_split(const zeroing *z, const int64_t *split, int64_t parts, int64_t into) {
+  int64_t *size = msc_new_array(z->pass->scratch, int64_t, parts * into);
+  for (int64_t i = 0; i < parts; i++) {
+    int64_t n = split[i + 1] - split[i], c = n / into + (n % into != 0);
+    for (int64_t k = 0; k < into; k++) {
+      int64_t begin = k * c < n ? k * c : n, end = begin + c < n ? begin + c : n;
+      size[i * into + k] = end - begin;
+    }
+  }
+  return msc_split_of(z->g.ctx, (size_t)(parts * into), size);
+}
+
+/* l with dimension d cut further, its digits then minor ones.  NULL: the parts would not lie within those of l. */
+static const msc_layout *cut_further(const zeroing *z, const msc_type *t, const msc_layout *l, int d, int num, const uint8_t *atom) {
+  msc_layout raw = *l;
+  int at = l->first[d + 1];
+  int64_t parts = msc_layout_parts(l, d), into = shard_parts(&z->g.atoms, num, atom);
+  memmove(&raw.sub[at + num], &l->sub[at], sizeof *l->sub * (size_t)(MSC_MAX_SUBAXES - at - num));
+  for (int i = 0; i < num; i++) raw.sub[at + i] = z->g.atoms.atom[atom[i]];
+  for (int e = d + 1; e <= l->rank; e++) raw.first[e] = (uint8_t)(raw.first[e] + num);
+  if (l->split[d]) raw.split[d] = finer_split(z, l->split[d], parts, into);
+  bool merges = at > l->first[d] && raw.sub[at - 1].axis == raw.sub[at].axis && raw.sub[at - 1].pre * raw.sub[at - 1].size == raw.sub[at].pre;
+  if (merges && !l->split[d] && t->dim[d] % (parts * into)) return NULL;
+  return msc_layout_of(z->g.ctx, z->g.mesh, &raw);
+}
+
+/* Of all dimensions that whose largest part is the smallest; the outermost of equals.  NULL: none can be cut. */
+static const msc_layout *best_cut(const zeroing *z, const msc_type *t, const msc_layout *l, int num, const uint8_t *atom, int *out_dim) {
+  const msc_layout *best = NULL;
+  int64_t least = INT64_MAX;
+  for (int d = 0; d < t->rank; d++) {
+    const msc_layout *cut = cut_further(z, t, l, d, num, atom);
+    int64_t bytes = cut ? msc_local_bytes(msc_type_with_layout(z->g.ctx, t, cut)) : INT64_MAX;
+    if (bytes < least) least = bytes, best = cut, *out_dim = d;
+  }
+  return best;
+}
+
+/* ---- one parameter ---- */
+
+static bool opted_out(const msc_func *f, size_t arg) {
+  const msc_attr_value *v = msc_arg_attr(f, arg, "msc.parallel_optimizer");
+  return v && v->kind == MSC_ATTR_BOOL && !v->b;
+}
+
+/* Digits that an update's gradient is partial over: where they are minor, only the part of it that is needed is summed. */
+static uint32_t summed_digits(const zeroing *z, const msc_op *update) {
+  const msc_op_info *info = msc_info(update);
+  const msc_value *g = NULL;
+  uint8_t atom[MSC_MAX_SUBAXES];
+  uint32_t mask = 0;
+  for (int i = 0; i < info->num_operands; i++)
+    if (!strcmp(info->operand[i].name, "g")) g = update->in[i].value;
+  while (g && g->def && z->is_optimizers[g->def->id] && g->def->num_in) g = g->def->in[0].value;
+  const msc_layout *l = g ? g->type->layout : NULL;
+  int num = l ? msc_atoms_in(&z->g.atoms, l->num_partial, &l->sub[l->first[l->rank]], atom) : 0;
+  for (int i = 0; i < num; i++) mask |= 1u << atom[i];
+  return mask;
+}
+
+/* The layout of its update; NULL: it stays whole.  *out_why says it. */
+static const msc_layout *choose(const zeroing *z, const msc_op *update, const char **out_why) {
+  const msc_value *w = update->in[0].value;
+  uint32_t last = summed_digits(z, update);
+  msc_arena *a = z->pass->scratch;
+  const msc_layout *l = w->type->layout;
+  uint8_t atom[MSC_MAX_SUBAXES];
+  int64_t bytes = msc_local_bytes(w->type);
+  int dim = 0;
+  zeroing unlimited = *z;
+  unlimited.most = -1;
+  if (opted_out(z->f, w->index)) return *out_why = "whole: its parallel_optimizer is false", NULL;
+  if (!repeats(&unlimited, l, 0, atom)) return *out_why = "whole: no two ranks hold the same part", NULL;
+  if (msc_type_bytes(w->type) <= z->threshold)
+    return *out_why = msc_arena_printf(a, "whole: %" PRId64 " bytes are not more than parallel_optimizer_threshold, %" PRId64 " KB", msc_type_bytes(w->type), z->threshold / 1024), NULL;
+  int num = repeats(z, l, last, atom);
+  if (!num) return *out_why = msc_arena_printf(a, "whole: no group of ranks is as small as optimizer_weight_shard_size, %" PRId64, z->most), NULL;
+  const msc_layout *cut = best_cut(z, w->type, l, num, atom, &dim);
+  if (!cut) return *out_why = "whole: no dimension can be cut further", NULL;
+  int64_t part = msc_local_bytes(msc_type_with_layout(z->g.ctx, w->type, cut)), ranks = shard_parts(&z->g.atoms, num, atom);
+  *out_why = msc_arena_printf(a, "%s in %s: dimension %d over %" PRId64 " ranks, %" PRId64 " of %" PRId64 " bytes%s", z->stage == 3 ? "parameter, update and state" : "update and state",
+                              layout_text(z, cut), dim, ranks, part, bytes, part * ranks == bytes ? "" : ", parts are not equal");
+  return cut;
+}
+
+/* ---- ops of the optimizer ---- */
+
+static void set_dim(const zeroing *z, const msc_rule *rule, const msc_layout *l, int d, int letter, msc_assignment *a) {
+  a->num[letter] = (uint8_t)msc_atoms_in(&z->g.atoms, l->first[d + 1] - l->first[d], &l->sub[l->first[d]], a->atom[letter]);
+  for (int t = 0; t < rule->num_tensors; t++)
+    for (int e = 0; e < rule->tensor[t].rank; e++) {
+      msc_dim_letters *dim = &rule->tensor[t].dim[e];
+      if (dim->num == 1 && dim->letter[0] == letter) dim->split = l->split[d], dim->num_split = (uint32_t)msc_layout_parts(l, d);
+    }
+}
+
+/* One of its tensors in `l`, the others as its rule has them then. */
+static void lay(zeroing *z, msc_op *op, int tensor, const msc_layout *l) {
+  msc_rule *rule = &z->g.op[op->id].rule;
+  msc_attr_value *want = msc_new_array(z->pass->scratch, msc_attr_value, op->num_in);
+  msc_assignment a;
+  memset(&a, 0, sizeof a);
+  for (int d = 0; d < rule->tensor[tensor].rank; d++)
+    if (rule->tensor[tensor].dim[d].num == 1) set_dim(z, rule, l, d, rule->tensor[tensor].dim[d].letter[0], &a);
+  for (int t = 0; t < op->num_in; t++) {
+    const msc_layout *wanted = msc_rule_layout(z->g.ctx, z->g.mesh, &z->g.atoms, rule, &a, (size_t)t);
+    want[t] = msc_str(z->g.ctx, layout_text(z, wanted));
+    if (op->in[t].value->type->rank) z->goal[op->in[t].value->id] = wanted;
+  }
+  msc_op_set(op, "in_layout", msc_list(z->g.ctx, op->num_in, want));
+  for (int i = 0; i < op->num_out; i++) {
+    const msc_layout *made = msc_rule_layout(z->g.ctx, z->g.mesh, &z->g.atoms, rule, &a, (size_t)(op->num_in + i));
+    op->out[i].type = msc_type_with_layout(z->g.ctx, op->out[i].type, made);
+    if (op->out[i].type->rank) z->goal[op->out[i].id] = made;
+  }
+  z->laid[op->id] = true;
+}
+
+/* What lies between gradient and update, and norms: cut as what they are made from, or for.  A micro-batch's gradients are summed
+ * before they are cut, or with stage 2 after. */
+static void lay_between(zeroing *z) {
+  for (size_t i = z->g.num_ops; i-- > 0;) {
+    msc_op *op = z->g.op[i].op;
+    const msc_layout *l = op->num_out == 1 && z->is_optimizers[i] ? z->goal[op->out[0].id] : NULL;
+    if (l && !z->laid[i]) lay(z, op, op->num_in, l);
+  }
+  for (size_t i = 0; i < z->g.num_ops; i++) {
+    msc_op *op = z->g.op[i].op;
+    for (int t = 0; t < op->num_in && z->is_optimizers[i] && !z->laid[i]; t++)
+      if (z->goal[op->in[t].value->id]) lay(z, op, t, z->goal[op->in[t].value->id]);
+  }
+}
+
+/* ---- arguments ---- */
+
+static bool is_update(const msc_op *op) { return msc_info(op)->flags & MSC_UPDATE; }
+
+static const msc_layout **choose_all(zeroing *z) {
+  msc_block *b = z->f->body;
+  const msc_layout **cut = msc_new_array(z->pass->scratch, const msc_layout *, b->num_args);
+  int64_t num = 0;
+  for (msc_op *op = b->first; op; op = op->next) {
+    const msc_value *w = is_update(op) ? op->in[0].value : NULL;
+    const char *why = NULL;
+    if (!w || w->def || msc_arg_attr(z->f, w->index, "msc.zero")) continue;
+    cut[w->index] = choose(z, op, &why);
+    num += cut[w->index] != NULL;
+    msc_remark(z->pass, op, "%s: %s", w->name ? w->name : "", why);
+    msc_arg_set(z->f, w->index, "msc.zero", msc_str(z->g.ctx, why));
+  }
+  msc_stat(z->pass, "parameters cut", num);
+  return cut;
+}
+
+static void move_argument(zeroing *z, msc_value *v, const msc_layout *l) {
+  msc_op *ret = z->f->body->last;
+  const msc_attr_value *ties = msc_func_attr(z->f, "ties"), *wants = msc_op_attr(ret, "in_layout");
+  v->type = msc_type_with_layout(z->g.ctx, v->type, l);
+  msc_attr_value *text = msc_new_array(z->pass->scratch, msc_attr_value, ret->num_in);
+  for (size_t i = 0; i < ret->num_in; i++) text[i] = ties->list.v[i].i == (int64_t)v->index ? msc_str(z->g.ctx, layout_text(z, l)) : wants->list.v[i];
+  msc_op_set(ret, "in_layout", msc_list(z->g.ctx, ret->num_in, text));
+}
+
+/* State lives where it is updated; with stage 3 the parameter too. */
+static void move_arguments(zeroing *z, const msc_layout *const *cut) {
+  for (msc_op *op = z->f->body->first; op; op = op->next) {
+    const msc_value *w = is_update(op) ? op->in[0].value : NULL;
+    if (!w || w->def || !cut[w->index]) continue;
+    for (int t = 1; t < op->num_in && t < msc_info(op)->num_operands; t++)
+      if (msc_info(op)->operand[t].tied >= 0 && !op->in[t].value->def) move_argument(z, op->in[t].value, cut[w->index]);
+    if (z->stage < 3 || w->type->layout == cut[w->index]) continue;
+    move_argument(z, op->in[0].value, cut[w->index]);
+    msc_arg_set(z->f, w->index, "msc.gathered", msc_bool(true));
+  }
+}
+
+/* ---- the pass ---- */
+
+/* The finest digits that cut arguments or that gradients are partial over. */
+static bool find_digits(zeroing *z) {
+  size_t num = 0, room = z->f->body->num_args;
+  for (size_t i = 0; i < z->g.num_ops; i++) room += z->g.op[i].op->num_out;
+  const msc_layout **layout = msc_new_array(z->pass->scratch, const msc_layout *, room);
+  for (size_t i = 0; i < z->f->body->num_args; i++) layout[num++] = z->f->body->args[i]->type->layout;
+  for (size_t i = 0; i < z->g.num_ops; i++)
+    for (int k = 0; k < z->g.op[i].op->num_out; k++) layout[num++] = z->g.op[i].op->out[k].type->layout;
+  if (msc_atoms_of(z->g.mesh, num, layout, &z->g.atoms)) return true;
+  return msc_error(z->g.ctx, MSC_E_LAYOUT, z->f->loc, "layouts cut a mesh axis at places that have no common refinement");
+}
+
+bool pass_zero(msc_pass_ctx *pass, msc_module *m) {
+  msc_func *f = shard_func(m);
+  zeroing z = {.pass = pass, .f = f, .stage = msc_config_zero(pass->config)};
+  if (!f || !z.stage || !msc_func_attr(f, "ties") || !msc_op_attr(f->body->last, "in_layout")) return true;
+  MSC_TRY(shard_graph_of(pass, f, &z.g));
+  MSC_TRY(find_digits(&z));
+  z.threshold = msc_config_optimizer_threshold(pass->config) * 1024;
+  z.most = msc_config_int(pass->config, MSC_KEY_optimizer_weight_shard_size);
+  z.goal = msc_new_array(pass->scratch, const msc_layout *, z.g.num_values);
+  z.is_optimizers = shard_optimizer_ops(pass->scratch, f);
+  z.laid = msc_new_array(pass->scratch, bool, z.g.num_ops);
+  const msc_layout **cut = choose_all(&z);
+  for (size_t i = 0; i < z.g.num_ops; i++) {
+    const msc_value *w = is_update(z.g.op[i].op) ? z.g.op[i].op->in[0].value : NULL;
+    if (w && !w->def && cut[w->index]) lay(&z, z.g.op[i].op, 0, cut[w->index]);
+  }
+  lay_between(&z);
+  move_arguments(&z, cut);
+  return true;
+}
