@@ -16,6 +16,7 @@ typedef struct entry {
   uint32_t number;
   const char *name;
   msc_builtin builtin;  /* then the program is only its numbers of buffers and dims */
+  msc_object object;    /* the same when the code was made already */
   struct entry *next, *next_made;
 } entry;
 
@@ -126,26 +127,21 @@ bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out) {
 
 /* ---- products ---- */
 
-static entry *product_kernel(msc_codegen *cg, const char *name, int num_buffers, int num_dims, bool *out_made) {
-  *out_made = false;
+static uint32_t product_kernel(msc_codegen *cg, msc_product_part part, msc_dtype dtype, int num_buffers, int num_dims) {
+  const char *name = msc_product_name(cg->ctx, part, dtype);
   for (entry *k = cg->first; k; k = k->next_made)
-    if (!strcmp(k->name, name)) return k;
+    if (!strcmp(k->name, name)) return k->number;
   entry *k = msc_new(cg->arena, entry);
-  *k = (entry){.program = {.head = {.num_buffers = (uint8_t)num_buffers, .num_dims = (uint8_t)num_dims}}, .number = cg->num++, .name = name};
+  *k = (entry){.program = {.head = {.num_buffers = (uint8_t)num_buffers, .num_dims = (uint8_t)num_dims}}, .number = cg->num++, .name = name,
+               .object = msc_product_object(cg->llvm.cpu.level, part, dtype)};
   *cg->end = k, cg->end = &k->next_made;
-  *out_made = true;
-  return k;
+  return k->number;
 }
 
 bool msc_codegen_product(msc_codegen *cg, msc_dtype dtype, bool transpose_b, msc_product_kernels *out) {
-  bool made;
   if (!cg->llvm.has_fma) return false;
-  entry *k = product_kernel(cg, msc_arena_printf(cg->arena, "pack_%s%s", msc_dtype_name(dtype), transpose_b ? "_transposed" : ""), 2, 3, &made);
-  if (made) msc_emit_pack(&cg->llvm, dtype, transpose_b, msc_llvm_kernel(&cg->llvm, k->name));
-  out->pack = k->number;
-  k = product_kernel(cg, msc_arena_printf(cg->arena, "multiply_%s", msc_dtype_name(dtype)), 5, 7, &made);
-  if (made) msc_emit_multiply(&cg->llvm, dtype, msc_llvm_kernel(&cg->llvm, k->name));
-  out->multiply = k->number;
+  out->pack = product_kernel(cg, transpose_b ? MSC_PACK_TRANSPOSED : MSC_PACK, dtype, 2, 3);
+  out->multiply = product_kernel(cg, MSC_MULTIPLY, dtype, 5, 7);
   out->width = msc_product_width(&cg->llvm, dtype), out->height = msc_product_height(&cg->llvm);
   return true;
 }
@@ -187,9 +183,13 @@ typedef struct {
 
 static bool link_kernels(msc_context *ctx, void *arg) {
   linking *l = arg;
-  size_t num = 0;
+  size_t num_objects = 1, num = 0;
   msc_symbol *symbol = NULL;
-  return msc_object_link(ctx, l->cg->arena, LLVMGetBufferStart(l->object), LLVMGetBufferSize(l->object), l->out, &num, &symbol) && list_kernels(l->cg, symbol, num, l->out);
+  msc_object *object = msc_new_array(l->cg->arena, msc_object, l->cg->num + 1);
+  object[0] = (msc_object){LLVMGetBufferStart(l->object), LLVMGetBufferSize(l->object)};
+  for (const entry *k = l->cg->first; k; k = k->next_made)
+    if (k->object.elf) object[num_objects++] = k->object;
+  return msc_object_link(ctx, l->cg->arena, num_objects, object, l->out, &num, &symbol) && list_kernels(l->cg, symbol, num, l->out);
 }
 
 bool msc_codegen_finish(msc_codegen *cg, msc_machine_code *out) {

@@ -42,6 +42,8 @@ size_t msc_cpu_count(void);
 msc_cpu msc_cpu_row(size_t i);
 /* Level of a name of cpu.def; NULL or "native": of this machine; 1 for what is not known. */
 int msc_cpu_level(const char *name);
+/* The name that stands for all CPUs of a level. */
+const char *msc_cpu_plain(int level);
 /* Features of a level, LLVM's names, sorted. */
 const char *const *msc_cpu_features(int level, size_t *out_num);
 
@@ -52,9 +54,14 @@ typedef struct {
   uint64_t entry, bytes;
 } msc_symbol;
 
-/* ELF relocatable -> position-independent blob: text, then read-only data from the next page on.  Fails on a symbol or
+typedef struct {
+  const void *elf; /* a relocatable */
+  size_t bytes;
+} msc_object;
+
+/* ELF relocatables -> one position-independent blob: text, then read-only data from the next page on.  Fails on a symbol or
  * relocation that would need a loader. */
-bool msc_object_link(msc_context *ctx, msc_arena *arena, const void *elf, size_t bytes, msc_machine_code *out_code, size_t *out_num, msc_symbol **out_symbol);
+bool msc_object_link(msc_context *ctx, msc_arena *arena, size_t num, const msc_object *object, msc_machine_code *out_code, size_t *out_num, msc_symbol **out_symbol);
 
 /* ---- emit_body.c: the value of an instruction at the current point; shared by targets ---- */
 
@@ -118,8 +125,17 @@ LLVMValueRef msc_math_cos(msc_emit *e, LLVMValueRef x);
 
 /* ---- emit_product.c ---- */
 
-void msc_emit_pack(msc_llvm *l, msc_dtype dtype, bool transposed, LLVMValueRef fn);
-void msc_emit_multiply(msc_llvm *l, msc_dtype dtype, LLVMValueRef fn);
+typedef enum { MSC_PACK, MSC_PACK_TRANSPOSED, MSC_MULTIPLY, MSC_NUM_PRODUCT_PARTS } msc_product_part;
+
+/* "multiply_f32" */
+const char *msc_product_name(msc_context *ctx, msc_product_part part, msc_dtype dtype);
+/* The kernel as an ELF relocatable for all CPUs of a level that has fused multiply-add; NULL after a report. */
+LLVMMemoryBufferRef msc_product_assemble(msc_context *ctx, int level, msc_product_part part, msc_dtype dtype);
+
+/* ---- products.c ---- */
+
+/* What msc_product_assemble gives, made when msc was built: it takes longer than all other kernels of a small network. */
+msc_object msc_product_object(int level, msc_product_part part, msc_dtype dtype);
 
 /* ---- emit_cpu.c ---- */
 

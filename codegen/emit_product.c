@@ -129,7 +129,7 @@ static void pack_columns(product *p, const packing *g, LLVMValueRef begin, LLVMV
   msc_ir_loop_close(&p->e, &panels, NULL);
 }
 
-void msc_emit_pack(msc_llvm *l, msc_dtype dtype, bool transposed, LLVMValueRef fn) {
+static void emit_pack(msc_llvm *l, msc_dtype dtype, bool transposed, LLVMValueRef fn) {
   product p = product_of(l, dtype, fn);
   packing g = {.b = buffer(&p, 0), .room = buffer(&p, 1), .columns = dim(&p, 0), .k = dim(&p, 1), .step = dim(&p, 2)};
   (transposed ? pack_columns : pack_rows)(&p, &g, LLVMGetParam(fn, 1), LLVMGetParam(fn, 2));
@@ -328,7 +328,7 @@ static void read_bias(product *p, multiplying *x) {
 
 static LLVMValueRef flag(product *p, int i) { return LLVMBuildICmp(p->b, LLVMIntNE, dim(p, i), i64(p, 0), ""); }
 
-void msc_emit_multiply(msc_llvm *l, msc_dtype dtype, LLVMValueRef fn) {
+static void emit_multiply(msc_llvm *l, msc_dtype dtype, LLVMValueRef fn) {
   product p = product_of(l, dtype, fn);
   LLVMValueRef begin = LLVMGetParam(fn, 1), end = LLVMGetParam(fn, 2);
   multiplying x = {.a = buffer(&p, 0), .panels = buffer(&p, 1), .c = buffer(&p, 2), .room = buffer(&p, 3)};
@@ -346,4 +346,22 @@ void msc_emit_multiply(msc_llvm *l, msc_dtype dtype, LLVMValueRef fn) {
   LLVMPositionBuilderAtEnd(p.b, ready);
   multiply_all(&p, &x, begin, end);
   LLVMBuildRetVoid(l->builder);
+}
+
+/* ---- the kernels ---- */
+
+const char *msc_product_name(msc_context *ctx, msc_product_part part, msc_dtype dtype) {
+  static const char *const form[MSC_NUM_PRODUCT_PARTS] = {"pack_%s", "pack_%s_transposed", "multiply_%s"};
+  return msc_arena_printf(msc_context_arena(ctx), form[part], msc_dtype_name(dtype));
+}
+
+LLVMMemoryBufferRef msc_product_assemble(msc_context *ctx, int level, msc_product_part part, msc_dtype dtype) {
+  msc_llvm l;
+  if (!msc_llvm_open(ctx, msc_cpu_plain(level), &l)) return NULL;
+  LLVMValueRef fn = msc_llvm_kernel(&l, msc_product_name(ctx, part, dtype));
+  if (part == MSC_MULTIPLY) emit_multiply(&l, dtype, fn);
+  else emit_pack(&l, dtype, part == MSC_PACK_TRANSPOSED, fn);
+  LLVMMemoryBufferRef object = msc_llvm_assemble(&l);
+  msc_llvm_close(&l);
+  return object;
 }

@@ -32,6 +32,11 @@ const char *const *msc_cpu_features(int level, size_t *out_num) {
   }
 }
 
+const char *msc_cpu_plain(int level) {
+  static const char *const name[] = {"x86-64", "x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
+  return name[level];
+}
+
 /* ---- which CPU ---- */
 
 static bool has_feature(const char *list, const char *name) {
@@ -62,11 +67,10 @@ static const msc_cpu *find_cpu(const char *name) {
 
 /* The machine's features decide: a virtual machine may hide some of the CPU it names. */
 static msc_cpu host_cpu(void) {
-  static const char *const plain[] = {"x86-64", "x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
   char *name = LLVMGetHostCPUName();
   msc_cpu cpu = {.level = level_of_host()};
   const msc_cpu *row = find_cpu(name);
-  cpu.name = row ? row->name : plain[cpu.level];
+  cpu.name = row ? row->name : msc_cpu_plain(cpu.level);
   LLVMDisposeMessage(name);
   return cpu;
 }

@@ -1,4 +1,4 @@
-/* object.c: an ELF relocatable of x86-64 kernels in; one blob out that runs wherever it is mapped: text, then read-only data
+/* object.c: ELF relocatables of x86-64 kernels in; one blob out that runs wherever it is mapped: text, then read-only data
  * from the next page border on, so that the loader can make the first executable and the second not.
  * Only relocations relative to their own place are allowed: they are applied here and the loader has none to do. */
 #include <elf.h>
@@ -72,38 +72,62 @@ static bool relocate(const linker *k, const Elf64_Shdr *table) {
   return true;
 }
 
-static void read_symbols(const linker *k, msc_arena *arena, const Elf64_Shdr *table, size_t *out_num, msc_symbol **out_symbol) {
+static void read_symbols(const linker *k, const Elf64_Shdr *table, msc_symbol *symbol, size_t *num) {
   const Elf64_Sym *s = content(k, table);
   const char *names = content(k, &k->section[table->sh_link]);
-  size_t num = table->sh_size / sizeof *s;
-  *out_symbol = msc_new_array(arena, msc_symbol, num);
-  *out_num = 0;
-  for (size_t i = 0; i < num; i++) {
+  for (size_t i = 0; i < table->sh_size / sizeof *s; i++) {
     if (ELF64_ST_TYPE(s[i].st_info) != STT_FUNC || s[i].st_shndx == SHN_UNDEF) continue;
-    (*out_symbol)[(*out_num)++] = (msc_symbol){.name = msc_intern(k->ctx, names + s[i].st_name), .entry = k->place[s[i].st_shndx] + s[i].st_value, .bytes = s[i].st_size};
+    symbol[(*num)++] = (msc_symbol){.name = msc_intern(k->ctx, names + s[i].st_name), .entry = k->place[s[i].st_shndx] + s[i].st_value, .bytes = s[i].st_size};
   }
 }
 
-bool msc_object_link(msc_context *ctx, msc_arena *arena, const void *elf, size_t bytes, msc_machine_code *out_code, size_t *out_num, msc_symbol **out_symbol) {
-  linker k = {.ctx = ctx, .elf = elf, .bytes = bytes, .head = elf};
+static bool open_object(linker *k, msc_arena *arena) {
+  if (k->bytes < sizeof *k->head || memcmp(k->head->e_ident, ELFMAG, SELFMAG) || k->head->e_machine != EM_X86_64) return broken(k, "object: not an x86-64 ELF file");
+  k->section = (const void *)(k->elf + k->head->e_shoff);
+  MSC_TRY(check_sections(k));
+  k->place = msc_new_array(arena, uint64_t, k->head->e_shnum);
+  for (int i = 0; i < k->head->e_shnum; i++) k->place[i] = NOWHERE;
+  return true;
+}
+
+static size_t symbols_in(const linker *k) {
+  size_t num = 0;
+  for (int i = 0; i < k->head->e_shnum; i++)
+    if (k->section[i].sh_type == SHT_SYMTAB) num += k->section[i].sh_size / sizeof(Elf64_Sym);
+  return num;
+}
+
+static bool fill(const linker *k, msc_symbol *symbol, size_t *num) {
+  for (int i = 0; i < k->head->e_shnum; i++)
+    if (k->place[i] != NOWHERE) memcpy(k->blob + k->place[i], content(k, &k->section[i]), k->section[i].sh_size);
+  for (int i = 0; i < k->head->e_shnum; i++) {
+    if (k->section[i].sh_type == SHT_RELA) MSC_TRY(relocate(k, &k->section[i]));
+    if (k->section[i].sh_type == SHT_SYMTAB) read_symbols(k, &k->section[i], symbol, num);
+  }
+  return true;
+}
+
+bool msc_object_link(msc_context *ctx, msc_arena *arena, size_t num, const msc_object *object, msc_machine_code *out_code, size_t *out_num, msc_symbol **out_symbol) {
+  linker *k = msc_new_array(arena, linker, num);
   uint64_t size = 0;
-  if (bytes < sizeof *k.head || memcmp(k.head->e_ident, ELFMAG, SELFMAG) || k.head->e_machine != EM_X86_64) return broken(&k, "object: not an x86-64 ELF file");
-  k.section = (const void *)(k.elf + k.head->e_shoff);
-  MSC_TRY(check_sections(&k));
-  k.place = msc_new_array(arena, uint64_t, k.head->e_shnum);
-  for (int i = 0; i < k.head->e_shnum; i++) k.place[i] = NOWHERE;
-  lay_out(&k, true, &size);
+  size_t symbols = 0;
+  for (size_t i = 0; i < num; i++) {
+    k[i] = (linker){.ctx = ctx, .elf = object[i].elf, .bytes = object[i].bytes, .head = object[i].elf};
+    MSC_TRY(open_object(&k[i], arena));
+    symbols += symbols_in(&k[i]);
+    lay_out(&k[i], true, &size);
+  }
   out_code->text_bytes = size;
   size = (size + PAGE - 1) / PAGE * PAGE;
-  lay_out(&k, false, &size);
-  k.blob = msc_arena_alloc(arena, size);
-  memset(k.blob, 0xCC, size); /* int3 between functions */
-  for (int i = 0; i < k.head->e_shnum; i++)
-    if (k.place[i] != NOWHERE) memcpy(k.blob + k.place[i], content(&k, &k.section[i]), k.section[i].sh_size);
-  for (int i = 0; i < k.head->e_shnum; i++) {
-    if (k.section[i].sh_type == SHT_RELA) MSC_TRY(relocate(&k, &k.section[i]));
-    if (k.section[i].sh_type == SHT_SYMTAB) read_symbols(&k, arena, &k.section[i], out_num, out_symbol);
+  for (size_t i = 0; i < num; i++) lay_out(&k[i], false, &size);
+  uint8_t *blob = msc_arena_alloc(arena, size);
+  memset(blob, 0xCC, size); /* int3 between functions */
+  *out_num = 0;
+  *out_symbol = msc_new_array(arena, msc_symbol, symbols);
+  for (size_t i = 0; i < num; i++) {
+    k[i].blob = blob;
+    MSC_TRY(fill(&k[i], *out_symbol, out_num));
   }
-  out_code->bytes = k.blob, out_code->num_bytes = size;
+  out_code->bytes = blob, out_code->num_bytes = size;
   return true;
 }

@@ -68,7 +68,8 @@ static void finish_module(module *m) {
   msc_machine_code code = {0};
   LLVMMemoryBufferRef object = msc_llvm_assemble(&m->llvm);
   assert_non_null(object);
-  assert_true(msc_object_link(m->ctx, msc_context_arena(m->ctx), LLVMGetBufferStart(object), LLVMGetBufferSize(object), &code, &m->num, &m->symbol));
+  msc_object elf = {LLVMGetBufferStart(object), LLVMGetBufferSize(object)};
+  assert_true(msc_object_link(m->ctx, msc_context_arena(m->ctx), 1, &elf, &code, &m->num, &m->symbol));
   LLVMDisposeMemoryBuffer(object);
   m->bytes = (code.num_bytes + 4095) / 4096 * 4096;
   m->memory = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

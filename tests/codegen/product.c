@@ -1,6 +1,7 @@
 /* product.c: matrix products by generated code; every bit as a plain loop makes it that adds in the order of emit_product.c. */
 #include <stdlib.h>
 
+#include "codegen/emit.h"
 #include "tests/codegen/kernels.h"
 
 enum { FORMS = 16 };
@@ -121,6 +122,24 @@ static void test_wide(void **state) {
   msc_context_free(run->ctx);
 }
 
+/* What msc carries along is what it would make now. */
+static void test_made_before(void **state) {
+  (void)state;
+  static const msc_dtype dtypes[] = {MSC_F32, MSC_F64};
+  msc_context *ctx = msc_context_new(NULL, NULL);
+  for (int level = 3; level <= 4; level++)
+    for (int part = 0; part < MSC_NUM_PRODUCT_PARTS; part++)
+      for (int d = 0; d < 2; d++) {
+        msc_object before = msc_product_object(level, (msc_product_part)part, dtypes[d]);
+        LLVMMemoryBufferRef now = msc_product_assemble(ctx, level, (msc_product_part)part, dtypes[d]);
+        assert_int_equal(before.bytes, LLVMGetBufferSize(now));
+        assert_memory_equal(before.elf, LLVMGetBufferStart(now), before.bytes);
+        LLVMDisposeMemoryBuffer(now);
+      }
+  assert_null(msc_product_object(2, MSC_PACK, MSC_F32).elf);
+  msc_context_free(ctx);
+}
+
 static void test_old(void **state) {
   (void)state;
   kernel_run *run = kernels_new("x86-64-v2");
@@ -131,6 +150,6 @@ static void test_old(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_wide), cmocka_unit_test(test_old)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_wide), cmocka_unit_test(test_made_before), cmocka_unit_test(test_old)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
