@@ -26,6 +26,7 @@ struct shard_prices {
   price_type *slot[2][NUM_SLOTS];
   int num, room;
   const msc_layout **layout; /* by number */
+  int *state;                /* of `rows`, by number */
   int *numbers;              /* open addressing, number + 1 */
   size_t mask;
 };
@@ -74,7 +75,7 @@ void shard_prices_digits(shard_prices *p, int num, const msc_subaxis *digit) {
     }
     parts++;
   }
-  p->rows = shard_rows_new(p->ctx, p->arena, p->cost, p->no_alltoall, parts, part);
+  p->rows = shard_rows_new(p->arena, p->cost, p->no_alltoall, parts, part);
 }
 
 /* ---- numbers ---- */
@@ -87,6 +88,9 @@ static void make_room(shard_prices *p) {
   p->room = p->room ? 2 * p->room : 256;
   p->layout = msc_new_array(p->arena, const msc_layout *, p->room);
   if (old) memcpy(p->layout, old, (size_t)p->num * sizeof *old);
+  int *states = p->state;
+  p->state = msc_new_array(p->arena, int, p->room);
+  if (states) memcpy(p->state, states, (size_t)p->num * sizeof *states);
   p->mask = 4 * (size_t)p->room - 1;
   p->numbers = msc_new_array(p->arena, int, p->mask + 1);
   for (int i = 0; i < p->num; i++) {
@@ -103,6 +107,7 @@ int shard_layout_number(shard_prices *p, const msc_layout *l) {
     if (*n && p->layout[*n - 1] != l) continue;
     if (!*n) {
       p->layout[p->num] = l;
+      p->state[p->num] = p->rows ? shard_rows_state(p->rows, l) : SHARD_NO_STATE;
       *n = ++p->num;
     }
     return *n - 1;
@@ -140,6 +145,16 @@ static int64_t *row_of(shard_prices *p, price_type *t, int from) {
   return t->row[from];
 }
 
+/* By rows.h; false: they do not know all of these layouts. */
+static bool rows_know(shard_prices *p, const msc_type *type, int64_t bucket, int from, int num, const int *to, int64_t *out_ns,
+                      int *state) {
+  for (int i = 0; i < num; i++) {
+    state[i] = p->state[to[i]];
+    if (state[i] == SHARD_NO_STATE) return false;
+  }
+  return p->state[from] != SHARD_NO_STATE && shard_rows_costs(p->rows, type, bucket, p->state[from], num, state, out_ns);
+}
+
 const int64_t *shard_price_row(shard_prices *p, const msc_type *type, bool is_gradient, int from, int num, const int *to) {
   type = msc_type_with_layout(p->ctx, type, NULL);
   int64_t *row = row_of(p, type_of(p, type, is_gradient), from);
@@ -147,17 +162,16 @@ const int64_t *shard_price_row(shard_prices *p, const msc_type *type, bool is_gr
   for (int i = 0; i < num; i++) missing += row[to[i]] < 0;
   if (!missing) return row;
   msc_arena *a = msc_arena_new(p->ctx);
-  const msc_layout **want = msc_new_array(a, const msc_layout *, missing);
   int *number = msc_new_array(a, int, missing);
   int64_t *cost = msc_new_array(a, int64_t, missing);
   missing = 0;
   for (int i = 0; i < num; i++)
-    if (row[to[i]] < 0) {
-      number[missing] = to[i];
-      want[missing++] = p->layout[to[i]];
-    }
-  if (!p->rows || !shard_rows_costs(p->rows, type, is_gradient ? p->bucket : 1, p->layout[from], missing, want, cost))
+    if (row[to[i]] < 0) number[missing++] = to[i];
+  if (!rows_know(p, type, is_gradient ? p->bucket : 1, from, missing, number, cost, msc_new_array(a, int, missing))) {
+    const msc_layout **want = msc_new_array(a, const msc_layout *, missing);
+    for (int i = 0; i < missing; i++) want[i] = p->layout[number[i]];
     msc_reshard_costs(p->planner[is_gradient], type, 1, &p->layout[from], missing, want, cost);
+  }
   for (int i = 0; i < missing; i++) row[number[i]] = cost[i] < 0 ? SHARD_IMPOSSIBLE : cost[i];
   msc_arena_free(a);
   return row;
