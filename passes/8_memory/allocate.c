@@ -130,14 +130,14 @@ static void reserve(allocating *z) {
     of[num++] = op->id;
   }
   uint64_t *offset = msc_new_array(z->pass->scratch, uint64_t, num);
-  uint64_t total = msc_place(z->pass->scratch, num, buffer, offset);
+  msc_place_result r = msc_place(z->pass->scratch, num, buffer, &(msc_place_options){.align = MSC_ALIGN}, offset);
   for (size_t i = 0; i < num; i++) {
     if (i < values) z->offset[of[i]] = (int64_t)offset[i];
     else z->scratch_of[of[i]] = offset[i];
   }
-  msc_func_set(z->f, "scratch", msc_int((int64_t)total));
-  msc_stat(z->pass, "scratch bytes", (int64_t)total);
-  msc_stat(z->pass, "live bytes at the peak", (int64_t)msc_place_bound(z->pass->scratch, num, buffer));
+  msc_func_set(z->f, "scratch", msc_int((int64_t)r.bytes));
+  msc_stat(z->pass, "scratch bytes", (int64_t)r.bytes);
+  msc_stat(z->pass, "live bytes at the peak", (int64_t)r.bound);
 }
 
 /* A place is an offset in scratch, or ["arg", i], written as -1 - i: the place of argument i; constants have none. */

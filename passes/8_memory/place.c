@@ -1,128 +1,78 @@
-/* place.c: offsets for buffers with lifetimes.  Largest first, each into the smallest gap among those live with it that
- * holds it (Pisarchyk and Lee 2020, greedy by size); also by first need and by lifetime; the smallest arena wins. */
-#include <stdlib.h>
+/* place.c: buffers with lifetimes -> offsets: orders first, then the exact search while limits allow; what is found is kept. */
+#include <string.h>
+#include <time.h>
 
-#include "passes/8_memory/place.h"
+#include "passes/8_memory/placing.h"
 
-static uint64_t aligned(uint64_t n) { return (n + MSC_ALIGN - 1) / MSC_ALIGN * MSC_ALIGN; }
+enum { SEARCHED = 1500, STEPS = 4000000 };
 
-typedef struct {
-  uint64_t at;
-  int64_t bytes; /* negative: ends */
-} event;
+/* ---- what every way of looking needs ---- */
 
-static int by_time(const void *a, const void *b) {
-  const event *x = a, *y = b;
-  if (x->at != y->at) return x->at < y->at ? -1 : 1;
-  return x->bytes < y->bytes ? -1 : x->bytes > y->bytes; /* ends before starts: lifetimes are half open */
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-uint64_t msc_place_bound(msc_arena *arena, size_t num, const msc_buffer *buffer) {
-  event *e = msc_new_array(arena, event, 2 * num);
-  for (size_t i = 0; i < num; i++) {
-    int64_t bytes = (int64_t)aligned(buffer[i].bytes);
-    e[2 * i] = (event){buffer[i].lower, bytes};
-    e[2 * i + 1] = (event){buffer[i].upper, -bytes};
-  }
-  qsort(e, 2 * num, sizeof *e, by_time);
-  int64_t live = 0, most = 0;
-  for (size_t i = 0; i < 2 * num; i++) {
-    live += e[i].bytes;
-    if (live > most) most = live;
-  }
-  return (uint64_t)most;
-}
+bool msc_placing_done(const msc_placing *z) { return z->height <= z->goal || z->proven; }
 
-/* ---- orders ---- */
+bool msc_placing_spent(const msc_placing *z) { return (z->node_limit && z->nodes >= z->node_limit) || (z->deadline > 0 && now() >= z->deadline); }
 
-typedef struct {
-  const msc_buffer *b;
-  uint32_t index;
-} item;
-
-static int compare(uint64_t a, uint64_t b) { return a < b ? -1 : a > b; }
-
-static int tie(const item *x, const item *y) {
-  int c = compare(x->b->lower, y->b->lower);
-  if (!c) c = compare(x->b->upper, y->b->upper);
-  return c ? c : compare(x->index, y->index);
-}
-
-static int by_size(const void *a, const void *b) {
-  const item *x = a, *y = b;
-  int c = compare(y->b->bytes, x->b->bytes);
-  return c ? c : tie(x, y);
-}
-
-static int by_area(const void *a, const void *b) {
-  const item *x = a, *y = b;
-  int c = compare(y->b->bytes * (y->b->upper - y->b->lower), x->b->bytes * (x->b->upper - x->b->lower));
-  return c ? c : tie(x, y);
-}
-
-static int by_lifetime(const void *a, const void *b) {
-  const item *x = a, *y = b;
-  int c = compare(y->b->upper - y->b->lower, x->b->upper - x->b->lower);
-  return c ? c : tie(x, y);
-}
-
-static int by_start(const void *a, const void *b) { return tie(a, b); }
-
-/* ---- best fit ---- */
-
-/* Placed buffers in order of offset. */
-typedef struct {
-  const msc_buffer **buffer;
-  uint64_t *offset;
-  size_t num;
-} shelf;
-
-static bool together(const msc_buffer *a, const msc_buffer *b) { return a->lower < b->upper && b->lower < a->upper; }
-
-static uint64_t best_gap(const shelf *s, const msc_buffer *b) {
-  uint64_t top = 0, best = UINT64_MAX, best_size = UINT64_MAX, need = aligned(b->bytes);
-  for (size_t i = 0; i < s->num; i++) {
-    if (!together(s->buffer[i], b)) continue;
-    if (s->offset[i] >= top + need && s->offset[i] - top < best_size) best = top, best_size = s->offset[i] - top;
-    uint64_t end = s->offset[i] + aligned(s->buffer[i]->bytes);
-    if (end > top) top = end;
-  }
-  return best == UINT64_MAX ? top : best;
-}
-
-static void put(shelf *s, const msc_buffer *b, uint64_t offset) {
-  size_t i = s->num++;
-  for (; i && s->offset[i - 1] > offset; i--) s->buffer[i] = s->buffer[i - 1], s->offset[i] = s->offset[i - 1];
-  s->buffer[i] = b;
-  s->offset[i] = offset;
-}
-
-static uint64_t fill(shelf *s, size_t num, const item *order, uint64_t *out_offset) {
-  uint64_t height = 0;
-  s->num = 0;
-  for (size_t i = 0; i < num; i++) {
-    uint64_t offset = order[i].b->bytes ? best_gap(s, order[i].b) : 0;
-    out_offset[order[i].index] = offset;
-    if (!order[i].b->bytes) continue;
-    put(s, order[i].b, offset);
-    if (offset + aligned(order[i].b->bytes) > height) height = offset + aligned(order[i].b->bytes);
-  }
+int64_t msc_placing_height(const msc_placing *z, const int64_t *offset) {
+  int64_t height = 0;
+  for (size_t i = 0; i < z->num; i++)
+    if (offset[i] + z->body[i].height > height) height = offset[i] + z->body[i].height;
   return height;
 }
 
-uint64_t msc_place(msc_arena *arena, size_t num, const msc_buffer *buffer, uint64_t *out_offset) {
-  static int (*const orders[])(const void *, const void *) = {by_size, by_area, by_lifetime, by_start};
-  uint64_t bound = msc_place_bound(arena, num, buffer), best = UINT64_MAX;
-  uint64_t *offset = msc_new_array(arena, uint64_t, num);
-  item *order = msc_new_array(arena, item, num);
-  shelf s = {msc_new_array(arena, const msc_buffer *, num), msc_new_array(arena, uint64_t, num), 0};
-  for (size_t k = 0; k < sizeof orders / sizeof *orders && best > bound; k++) {
-    for (size_t i = 0; i < num; i++) order[i] = (item){&buffer[i], (uint32_t)i};
-    qsort(order, num, sizeof *order, orders[k]);
-    uint64_t height = fill(&s, num, order, offset);
-    if (height >= best) continue;
-    best = height;
-    for (size_t i = 0; i < num; i++) out_offset[i] = offset[i];
+void msc_placing_keep(msc_placing *z, const int64_t *offset) {
+  int64_t height = msc_placing_height(z, offset);
+  if (height >= z->height) return;
+  z->height = height;
+  memcpy(z->best, offset, z->num * sizeof *offset);
+  if (height == z->bound) z->proven = true;
+}
+
+/* ---- the whole ---- */
+
+static void set_limits(msc_placing *z) {
+  const msc_place_options *o = z->options;
+  int64_t capacity = o->capacity / (uint64_t)z->unit < INT64_MAX ? (int64_t)(o->capacity / (uint64_t)z->unit) : INT64_MAX - 1;
+  z->goal = capacity > z->bound ? capacity : z->bound;
+  z->deadline = o->time_limit_s > 0 ? now() + o->time_limit_s : 0;
+  z->node_limit = o->node_limit ? o->node_limit : o->time_limit_s > 0 ? 0 : STEPS / z->num + 1;
+}
+
+/* Rounded down to units, which leaves apart what was: heights are whole units.  A group that is torn is no plan. */
+static void try_candidate(msc_placing *z, size_t num, const uint32_t *body_of, const int64_t *low) {
+  const uint64_t *offset = z->options->candidate;
+  int64_t *of_body = msc_new_array(z->arena, int64_t, z->num);
+  for (size_t i = 0; i < z->num; i++) of_body[i] = -1;
+  for (size_t i = 0; i < num; i++) {
+    if (body_of[i] == UINT32_MAX) continue;
+    if (offset[i] >= MSC_PLACE_MOST || (int64_t)offset[i] < low[i]) return;
+    int64_t at = (int64_t)offset[i] - low[i], *of = &of_body[body_of[i]];
+    if (*of >= 0 && *of != at) return;
+    *of = at;
   }
-  return num ? best : 0;
+  for (size_t i = 0; i < z->num; i++) of_body[i] /= z->unit;
+  msc_place_settle(z, of_body);
+}
+
+msc_place_result msc_place(msc_arena *arena, size_t num, const msc_buffer *buffer, const msc_place_options *options, uint64_t *out_offset) {
+  static const msc_place_options none = {0};
+  msc_placing z;
+  uint32_t *body_of = msc_new_array(arena, uint32_t, num);
+  int64_t *low = msc_new_array(arena, int64_t, num);
+  for (size_t i = 0; i < num; i++) out_offset[i] = 0;
+  if (!msc_placing_of(&z, arena, num, buffer, options ? options : &none, body_of, low)) return (msc_place_result){.proven = true};
+  set_limits(&z);
+  z.best = msc_new_array(arena, int64_t, z.num);
+  if (z.options->candidate) try_candidate(&z, num, body_of, low);
+  if (!msc_placing_done(&z)) msc_place_orders(&z);
+  if (!msc_placing_done(&z)) msc_place_repair(&z);
+  if (!msc_placing_done(&z) && z.num <= SEARCHED) msc_place_search(&z);
+  for (size_t i = 0; i < num; i++)
+    if (body_of[i] != UINT32_MAX) out_offset[i] = (uint64_t)(z.best[body_of[i]] * z.unit + low[i]);
+  return (msc_place_result){(uint64_t)(z.height * z.unit), (uint64_t)(z.bound * z.unit), z.proven, z.nodes};
 }
