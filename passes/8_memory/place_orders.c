@@ -106,8 +106,8 @@ void msc_place_repair(msc_placing *z) {
   for (uint32_t i = 0; i < z->num; i++) order[i] = (turn){-(double)offset[i], i};
   qsort(order, z->num, sizeof *order, by_rank);
   for (int k = 0; k < REPAIRS && !msc_placing_done(z) && !msc_placing_spent(z) && move_up(z, offset, order); k++) {
-    fill(z, s, order, k % 2, INT64_MAX, offset);
-    if (msc_placing_height(z, offset) < z->height) msc_placing_keep(z, offset);
+    if (!fill(z, s, order, k % 2, INT64_MAX, offset)) return;
+    msc_placing_keep(z, offset);
     z->nodes += z->num / 16;
   }
 }
