@@ -5,7 +5,6 @@
 #include "codegen/compile.h"
 #include "codegen/emit.h"
 #include "passes/3_shard/strategy_file.h"
-#include "passes/cost.h"
 
 /* ---- decisions ---- */
 
@@ -40,40 +39,7 @@ static const msc_decision *note_decisions(msc_context *ctx, const msc_func *f, s
   return d;
 }
 
-/* ---- time ---- */
-
-static int64_t transfer_ns(const msc_cost *cost, const msc_plan *p, const msc_plan_transfer *t) {
-  static const msc_op_kind verbs[] = {[PLAN_VERB_ALL_REDUCE] = OP_all_reduce, [PLAN_VERB_ALL_GATHER] = OP_all_gather, [PLAN_VERB_REDUCE_SCATTER] = OP_reduce_scatter,
-                                      [PLAN_VERB_ALL_TO_ALL] = OP_all_to_all, [PLAN_VERB_PERMUTE] = OP_permute, [PLAN_VERB_EXCHANGE] = OP_exchange,
-                                      [PLAN_VERB_BROADCAST] = OP_broadcast, [PLAN_VERB_PAIRS] = OP_permute, [PLAN_VERB_HALO] = OP_permute};
-  _Static_assert(sizeof verbs / sizeof *verbs == PLAN_VERB_HALO + 1, "a verb without a price");
-  msc_cost_transfer of = {.verb = verbs[t->verb], .ranks = 1, .bytes = (int64_t)t->bytes};
-  msc_subaxis group[MSC_MAX_SUBAXES];
-  int num = 0;
-  if (!t->axes || !msc_subaxis_parse(p->ctx, &p->module->mesh, NULL, t->axes, &num, group)) return 0;
-  for (int i = 0; i < num; i++) {
-    int level = msc_cost_level(cost, group[i]);
-    if (level > of.level) of.level = level;
-    of.ranks *= group[i].size;
-  }
-  of.peers = of.ranks - 1;
-  return msc_cost_collective(cost, &of);
-}
-
-/* Of a step: every kernel and every transfer after the other. */
-static uint64_t predicted_ns(const msc_plan *p, const msc_cluster *cluster) {
-  msc_cost cost;
-  msc_cost_of(cluster, &p->module->mesh, &cost);
-  int64_t ns = 0;
-  for (size_t i = 0; i < p->num_transfers; i++)
-    if (p->transfer[i].section == 0) ns += transfer_ns(&cost, p, &p->transfer[i]);
-  for (size_t i = 0; i < p->section[0].num_calls; i++) {
-    const msc_plan_call *c = &p->section[0].call[i];
-    msc_dtype dtype = c->op && c->op->num_out ? c->op->out[0].type->dtype : MSC_F32;
-    if (c->kind != PLAN_CALL_KIND_COLLECTIVE) ns += msc_cost_work(&cost, dtype, (double)c->flops, (double)c->bytes);
-  }
-  return (uint64_t)ns;
-}
+/* ---- memory ---- */
 
 uint64_t msc_plan_rank_bytes(const msc_plan *p) {
   uint64_t scratch = 0;
@@ -164,6 +130,6 @@ msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options
   p->searched = searched.data, p->searched_packed = searched.bytes, p->searched_bytes = searched.unpacked;
   const msc_cluster *cluster = options->cluster ? options->cluster : msc_cluster_named(ctx, "cpu");
   p->cluster = cluster->text;
-  p->predicted_step_ns = predicted_ns(p, cluster);
+  msc_plan_predict(p, cluster);
   return p;
 }

@@ -4,6 +4,7 @@
 
 #include "codegen/codegen.h"
 #include "ir/ir.h"
+#include "passes/cluster.h"
 #include "plan_fbs.h"
 
 /* Strategy of one op, for people: layouts in -> out, and who decided. */
@@ -42,7 +43,7 @@ typedef struct msc_plan_call {
   const msc_launch *launch; /* of a kernel */
   struct msc_plan_call *epilogue;
   const msc_op *op;
-  uint64_t bytes, flops;
+  uint64_t bytes, flops, predicted_ns;
   bool checks;
 } msc_plan_call;
 
@@ -92,7 +93,7 @@ typedef struct msc_plan {
   msc_plan_transfer *transfer;
   const msc_decision *decision;
   unsigned char *constants;
-  uint64_t constant_bytes, persistent_bytes, input_stride, predicted_step_ns;
+  uint64_t constant_bytes, persistent_bytes, input_stride, predicted_step_ns, exposed_comm_ns;
   msc_machine_code code;
   const char *config, *model; /* JSON; name */
   const char *strategies;     /* JSON of strategy_ckpt_save_file; not in plan.bin */
@@ -108,6 +109,11 @@ typedef struct msc_plan {
  * own passes, goes to *out_code unless that is NULL.  NULL after reporting. */
 msc_plan *msc_plan_of(msc_context *ctx, const msc_module *m, const char *cpu, const char **out_code);
 uint32_t msc_plan_layout(msc_plan *p, const msc_layout *l); /* its number, added when new */
+
+/* ---- predict.c ---- */
+
+/* The predicted time of every call, and of a step: whole, and of it what communication adds. */
+void msc_plan_predict(msc_plan *p, const msc_cluster *cluster);
 
 /* ---- write_plan.c ---- */
 

@@ -175,6 +175,7 @@ static void put_call_fields(flatbuf_builder *b, const msc_plan *p, const msc_fun
   plan_call_put_bytes(b, c->bytes);
   plan_call_put_flops(b, c->flops);
   plan_call_put_checks(b, c->checks);
+  plan_call_put_predicted_ns(b, c->predicted_ns);
   if (!c->epilogue) return;
   plan_call_begin_epilogue(b);
   put_call_fields(b, p, f, c->epilogue);
@@ -329,6 +330,7 @@ static void put_plan(flatbuf_builder *b, const msc_plan *p) {
   plan_plan_put_model(b, p->model);
   plan_plan_put_model_hash(b, p->model_hash);
   plan_plan_put_predicted_step_ns(b, p->predicted_step_ns);
+  plan_plan_put_exposed_comm_ns(b, p->exposed_comm_ns);
   plan_plan_put_checksum(b, UINT64_MAX); /* room for it: filled in below */
   if (p->searched) plan_plan_put_searched(b, p->searched_packed, p->searched);
   plan_plan_put_searched_bytes(b, p->searched_bytes);

@@ -106,8 +106,8 @@ static int print_json(const compiling *k, const msc_plan *p, size_t ops, double 
   cli_printf(out, "],\"memory_bytes_per_rank\":%" PRIu64 ",\"collectives\":[", msc_plan_rank_bytes(p));
   for (size_t i = 0; i < num; i++)
     cli_printf(out, "%s{\"op\":\"%s\",\"axes\":\"%s\",\"bytes\":%" PRIu64 ",\"count\":%d}", i ? "," : "", verb_names[kind[i].verb], kind[i].axes, kind[i].bytes, kind[i].count);
-  cli_printf(out, "],\"comm_subgraphs\":{\"distinct\":%zu,\"uses\":%zu},\"comm_bytes_per_rank\":%" PRIu64 ",\"predicted_step_ms\":%.6f}\n", p->num_collectives,
-             p->num_transfers, total, (double)p->predicted_step_ns / 1e6);
+  cli_printf(out, "],\"comm_subgraphs\":{\"distinct\":%zu,\"uses\":%zu},\"comm_bytes_per_rank\":%" PRIu64 ",\"predicted_step_ms\":%.6f,\"exposed_comm_ms\":%.6f}\n", p->num_collectives,
+             p->num_transfers, total, (double)p->predicted_step_ns / 1e6, (double)p->exposed_comm_ns / 1e6);
   return cli_close(k->c, out);
 }
 
