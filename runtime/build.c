@@ -110,64 +110,56 @@ static mscrt_status *put_collective(const mscrt_context *c, block *b, plan_call 
   if (!b->at) return NULL;
   plan_ref src = plan_call_buffers(call, 0), dst = plan_call_buffers(call, 1);
   r->exchange = &c->exchange[plan_call_index(call)];
+  r->beside = r->exchange->group.num > 1;
   for (int slot = 0; slot < 2; slot++) r->source[slot] = arena_offset(c, src, slot);
   bool in_place = src.space == dst.space && src.offset == dst.offset;
   if (in_place && r->exchange->group.num > 1 && !r->exchange->slices) return mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: %s %s cannot be done in place", mscrt_verb_name(r->exchange->verb), r->name ? r->name : "");
   return NULL;
 }
 
-/* ---- fences ---- */
+/* ---- waits ---- */
 
-/* A collective that others may still be reading from. */
-typedef struct {
-  const mscrt_exchange *exchange;
-  plan_ref range;
-} pending;
-
-static bool writes_to(plan_call call, plan_ref range) {
+/* Memory that a call touches; a tile is a worker's own, and constants are never written. */
+static void add_spans(const mscrt_context *c, plan_call call, mscrt_record *r, msc_span *span, mscrt_lingering lingers) {
   for (uint32_t i = 0; i < plan_call_buffers_num(call); i++) {
-    plan_ref r = plan_call_buffers(call, i);
-    if (r.written && r.space == range.space && r.offset < range.offset + range.bytes && range.offset < r.offset + r.bytes) return true;
+    plan_ref ref = plan_call_buffers(call, i);
+    if (ref.space == PLAN_SPACE_TILE || ref.space == PLAN_SPACE_CONSTANT || !ref.bytes) continue;
+    uint64_t begin = arena_offset(c, ref, 0);
+    bool still_read = lingers == (ref.written ? MSCRT_LINGERS_DESTINATION : MSCRT_LINGERS_SOURCE);
+    span[r->num_spans++] = (msc_span){begin, begin + ref.bytes, ref.space, ref.written != 0, still_read};
   }
-  return has_plan_call_epilogue(call) && writes_to(plan_call_epilogue(call), range);
 }
 
-/* Those that this call ends: by overwriting them, which makes fences, or by meeting the same group again, which is a proof
- * that all members have passed. */
-static uint32_t settle(pending *p, uint32_t *num, plan_call call, const mscrt_record *r, const mscrt_exchange **out_fence) {
-  uint32_t fences = 0, kept = 0;
-  for (uint32_t i = 0; i < *num; i++) {
-    bool met = r->exchange && r->exchange->group.num > 1 && r->exchange->group.partition == p[i].exchange->group.partition;
-    if (!met && !writes_to(call, p[i].range)) p[kept++] = p[i];
-    else if (!met) out_fence[fences++] = p[i].exchange;
-  }
-  *num = kept;
-  return fences;
+static void put_spans(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
+  bool epilogue = has_plan_call_epilogue(call);
+  uint32_t most = plan_call_buffers_num(call) + (epilogue ? plan_call_buffers_num(plan_call_epilogue(call)) : 0);
+  msc_span *span = take(b, most * sizeof *span);
+  if (!span) return;
+  mscrt_lingering lingers = r->beside ? c->transport->lingers(r->exchange) : MSCRT_LINGERS_NOT;
+  r->span = span;
+  r->lingers = lingers != MSCRT_LINGERS_NOT;
+  add_spans(c, call, r, span, lingers);
+  if (epilogue) add_spans(c, plan_call_epilogue(call), r, span, MSCRT_LINGERS_NOT);
 }
 
-/* A group has one barrier for leaving: of two pending collectives of a group the later one counts, and settle sees to it
- * that there is only one. */
-static mscrt_status *put_fences(mscrt_context *c, uint32_t index, mscrt_section *s) {
-  plan_section section = plan_plan_sections(c->plan->root, index);
-  pending *p;
-  const mscrt_exchange **fence;
-  MSCRT_CHECK(mscrt_new_array(&p, c->partitions.num + 1));
-  mscrt_status *status = mscrt_new_array(&fence, c->partitions.num + 1);
-  uint32_t num = 0;
-  for (uint32_t i = 0; i < s->num_calls && !status; i++) {
+/* Numbers the collectives of a section, and says for which of them each call waits. */
+static mscrt_status *put_waits(mscrt_section *s) {
+  msc_hazards h = {0};
+  size_t room = 0;
+  for (uint32_t i = 0; i < s->num_calls; i++) {
+    if (!s->call[i].beside) continue;
+    room += s->call[i].num_spans;
+    s->num_beside++;
+  }
+  MSCRT_CHECK(mscrt_new_array(&s->beside, s->num_beside));
+  MSCRT_CHECK(mscrt_new_array(&h.pending, room));
+  for (uint32_t i = 0; i < s->num_calls; i++) {
     mscrt_record *r = &s->call[i];
-    plan_call call = plan_section_calls(section, i);
-    r->num_fences = settle(p, &num, call, r, fence);
-    if (r->num_fences) status = mscrt_new_array(&r->fence, r->num_fences);
-    for (uint32_t j = 0; !status && j < r->num_fences; j++) r->fence[j] = fence[j];
-    mscrt_lingering lingers = r->exchange ? c->transport->lingers(r->exchange) : MSCRT_LINGERS_NOT;
-    if (lingers != MSCRT_LINGERS_NOT) p[num++] = (pending){r->exchange, plan_call_buffers(call, lingers == MSCRT_LINGERS_DESTINATION)};
+    r->waits = msc_hazards_next(&h, r->num_spans, r->span, r->beside);
+    if (r->beside) s->beside[h.started - 1] = r;
   }
-  if (!status && num) status = mscrt_new_array(&s->fence, num);
-  for (uint32_t i = 0; !status && i < num; i++) s->fence[s->num_fences++] = p[i].exchange;
-  free(p);
-  free(fence);
-  return status;
+  free(h.pending);
+  return NULL;
 }
 
 /* ---- sections ---- */
@@ -175,13 +167,16 @@ static mscrt_status *put_fences(mscrt_context *c, uint32_t index, mscrt_section 
 static mscrt_status *put_call(mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
   if (b->at) {
     uint64_t ns = plan_call_bytes(call) / 8 + plan_call_flops(call) / 16;
-    *r = (mscrt_record){.kind = plan_call_kind(call), .name = plan_call_name(call), .loc = plan_call_loc(call), .alone = ns > 0 && ns < ALONE_NS};
+    *r = (mscrt_record){.kind = plan_call_kind(call), .name = plan_call_name(call), .loc = plan_call_loc(call), .alone = ns > 0 && ns < ALONE_NS,
+                        .predicted_ns = (int64_t)plan_call_predicted_ns(call)};
   }
   switch (plan_call_kind(call)) {
-    case PLAN_CALL_KIND_MATMUL: return put_matmul(c, b, call, r);
-    case PLAN_CALL_KIND_COLLECTIVE: return put_collective(c, b, call, r);
-    default: put_kernel(c, b, call, r); return NULL;
+    case PLAN_CALL_KIND_MATMUL: MSCRT_CHECK(put_matmul(c, b, call, r)); break;
+    case PLAN_CALL_KIND_COLLECTIVE: MSCRT_CHECK(put_collective(c, b, call, r)); break;
+    default: put_kernel(c, b, call, r);
   }
+  put_spans(c, b, call, r);
+  return NULL;
 }
 
 static mscrt_status *put_section(mscrt_context *c, block *b, uint32_t index) {
@@ -195,7 +190,7 @@ static mscrt_status *put_section(mscrt_context *c, block *b, uint32_t index) {
   }
   for (uint32_t i = 0; b->at && i < c->plan->num_outputs; i++)
     if (c->plan->output[i].loss && c->plan->output[i].section == index) c->section[index].loss = &c->plan->output[i];
-  return b->at ? put_fences(c, index, &c->section[index]) : NULL;
+  return b->at ? put_waits(&c->section[index]) : NULL;
 }
 
 static mscrt_status *make_room(uint64_t bytes, void **out) {
@@ -233,7 +228,12 @@ mscrt_status *mscrt_build(mscrt_context *c) {
   MSCRT_CHECK(mscrt_new_array(&c->section, c->plan->num_sections));
   MSCRT_CHECK(mscrt_new_array(&c->records, counting.bytes + 16));
   block b = {.at = c->records};
-  for (uint32_t i = 0; i < c->plan->num_sections; i++) MSCRT_CHECK(put_section(c, &b, i));
+  uint32_t most = 0;
+  for (uint32_t i = 0; i < c->plan->num_sections; i++) {
+    MSCRT_CHECK(put_section(c, &b, i));
+    if (c->section[i].num_beside > most) most = c->section[i].num_beside;
+  }
+  MSCRT_CHECK(mscrt_new_array(&c->ticket, most + 1));
   if (c->library) MSCRT_CHECK(mscrt_library_ready(c->library));
   return make_workers(c);
 }

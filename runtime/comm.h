@@ -116,6 +116,12 @@ typedef struct {
   uint32_t num_partitions;   /* of groups, the whole job (number 0) included */
 } mscrt_comm_options;
 
+/* A collective that has run here: with it `finish` asks whether the others have passed it too. */
+typedef struct {
+  uint32_t generation;
+  uint64_t place;
+} mscrt_ticket;
+
 /* Which buffer of a collective other ranks may still read after it. */
 typedef enum { MSCRT_LINGERS_NOT, MSCRT_LINGERS_SOURCE, MSCRT_LINGERS_DESTINATION } mscrt_lingering;
 
@@ -125,11 +131,12 @@ typedef struct {
   mscrt_status *(*open)(const mscrt_comm_options *o, mscrt_comm **out_comm);
   void *(*arena)(mscrt_comm *c);
   /* One collective: src is an offset in everybody's arena, dst memory of this rank (with e->slices: in its arena, and it may
-   * be src itself).  Peers may go on reading what `lingers` says until `finish`. */
-  mscrt_status *(*run)(mscrt_comm *c, mscrt_pool *pool, const mscrt_exchange *e, uint64_t src, void *dst, const mscrt_site *site);
+   * be src itself).  Peers may go on reading what `lingers` says until `finish`.  One thread at a time. */
+  mscrt_status *(*run)(mscrt_comm *c, mscrt_pool *pool, const mscrt_exchange *e, uint64_t src, void *dst, const mscrt_site *site, mscrt_ticket *out_ticket);
   mscrt_lingering (*lingers)(const mscrt_exchange *e);
-  /* Returns when all members have passed the group's last run. */
-  mscrt_status *(*finish)(mscrt_comm *c, const mscrt_exchange *e, const mscrt_site *site);
+  /* Returns when all members have passed the run that gave the ticket, of an exchange that lingers.  Also while another thread
+   * is in `run`. */
+  mscrt_status *(*finish)(mscrt_comm *c, const mscrt_exchange *e, mscrt_ticket ticket, const mscrt_site *site);
   /* The largest value of all ranks; also a barrier. */
   mscrt_status *(*max)(mscrt_comm *c, uint64_t value, uint64_t *out_max, const mscrt_site *site);
   /* Tells the others that this rank gives up, and why.  Any thread. */

@@ -55,7 +55,6 @@ typedef struct {
 
 typedef struct {
   uint32_t hard_generation, soft_generation; /* that this rank's last arrivals complete */
-  uint64_t soft_place;         /* where it was then */
   uint32_t parity;             /* of staging slots */
 } meeting_point;
 
@@ -66,6 +65,7 @@ struct mscrt_comm {
   meeting_point *point;        /* of each partition */
   uint64_t place;
   int own_alive_fd;
+  atomic_flag gave_up;         /* several threads may find a reason: the first one tells */
 };
 
 typedef enum { ENTER, MIDDLE, LEAVE } stage_of_collective;
@@ -155,7 +155,7 @@ static void wake_all(struct mscrt_comm *c) {
 
 static void give_up(struct mscrt_comm *c, int culprit, const char *reason) {
   control *own = own_control(c);
-  if (!own || atomic_load(&own->state) != RUNNING) return;
+  if (!own || atomic_load(&own->state) != RUNNING || atomic_flag_test_and_set(&c->gave_up)) return;
   own->culprit = culprit;
   mscrt_clean(reason, strlen(reason), own->reason, sizeof own->reason);
   atomic_store(&own->state, FAILED);
@@ -219,7 +219,8 @@ static mscrt_status *look_around(struct mscrt_comm *c, const mscrt_exchange *e, 
   char why[320];
   for (int i = 0; i < e->group.num; i++) {
     int member = e->group.member[i], culprit;
-    if (atomic_load(&c->segment[member].control->place) >= place) continue;
+    if (atomic_load(&c->segment[member].control->place) >= place && member != c->o.rank) continue;
+    if (member == c->o.rank && atomic_load(&own_control(c)->state) == RUNNING) continue; /* else another thread of it gave up */
     if (why_lost(c, member, &culprit, why)) return lost(c, e, site, culprit, why);
   }
   return mscrt_now_ns() < deadline ? NULL : timed_out(c, e, site, place);
@@ -365,16 +366,16 @@ static mscrt_status *run_slices(struct mscrt_comm *c, mscrt_pool *pool, const ms
 
 /* ---- the table ---- */
 
-static void leave(struct mscrt_comm *c, const mscrt_exchange *e) {
+static mscrt_ticket leave(struct mscrt_comm *c, const mscrt_exchange *e) {
   meeting_point *m = &c->point[e->group.partition];
   c->place = (c->place & ~(uint64_t)3) + LEAVE;
   atomic_store(&own_control(c)->place, c->place);
   m->soft_generation++;
-  m->soft_place = c->place;
   arrive(barrier_of(c, e, true), e->group.num);
+  return (mscrt_ticket){m->soft_generation, c->place};
 }
 
-static mscrt_status *run_local(struct mscrt_comm *c, mscrt_pool *pool, const mscrt_exchange *e, uint64_t src, void *dst, const mscrt_site *site) {
+static mscrt_status *run_local(struct mscrt_comm *c, mscrt_pool *pool, const mscrt_exchange *e, uint64_t src, void *dst, const mscrt_site *site, mscrt_ticket *out_ticket) {
   meeting_point *m = &c->point[e->group.partition];
   form f = form_of(e);
   c->place = (c->place | 3) + 1;
@@ -398,7 +399,7 @@ static mscrt_status *run_local(struct mscrt_comm *c, mscrt_pool *pool, const msc
       take(c, pool, e, c->arena_at + src, dst);
       break;
   }
-  leave(c, e);
+  *out_ticket = leave(c, e);
   return NULL;
 }
 
@@ -407,9 +408,8 @@ static mscrt_lingering lingers_local(const mscrt_exchange *e) {
   return f == DIRECT ? MSCRT_LINGERS_SOURCE : f == SLICES ? MSCRT_LINGERS_DESTINATION : MSCRT_LINGERS_NOT;
 }
 
-static mscrt_status *finish_local(struct mscrt_comm *c, const mscrt_exchange *e, const mscrt_site *site) {
-  const meeting_point *m = &c->point[e->group.partition];
-  return wait_for(c, barrier_of(c, e, true), m->soft_generation, m->soft_place, e, site);
+static mscrt_status *finish_local(struct mscrt_comm *c, const mscrt_exchange *e, mscrt_ticket ticket, const mscrt_site *site) {
+  return wait_for(c, barrier_of(c, e, true), ticket.generation, ticket.place, e, site);
 }
 
 static void abort_local(struct mscrt_comm *c, const char *reason) { give_up(c, c->o.rank, reason); }

@@ -17,6 +17,9 @@ static mscrt_status *read_options(mscrt_context *c, const mscrt_options *o) {
   if (c->o.timeout_ms <= 0) c->o.timeout_ms = TIMEOUT_MS;
   if (c->o.ranks != c->plan->ranks) return mscrt_fail(MSCRT_INPUT, "the plan is for %d rank%s, not for %d", c->plan->ranks, c->plan->ranks == 1 ? "" : "s", c->o.ranks);
   if (c->o.rank < 0 || c->o.rank >= c->o.ranks) return mscrt_fail(MSCRT_ARGUMENT, "rank %d of %d", c->o.rank, c->o.ranks);
+  if (c->o.device && strcmp(c->o.device, "cpu") && strcmp(c->o.device, "timed")) return mscrt_fail(MSCRT_UNSUPPORTED, "there is no device '%s', only cpu and timed", c->o.device);
+  if (c->o.time_scale < 0) return mscrt_fail(MSCRT_ARGUMENT, "time scale %g", c->o.time_scale);
+  c->device = c->o.device && !strcmp(c->o.device, "timed") ? &mscrt_device_timed : &mscrt_device_cpu;
   if (c->o.threads < 0 || c->o.threads > MAX_THREADS) return mscrt_fail(MSCRT_ARGUMENT, "%d threads", c->o.threads);
   int share = mscrt_cores() / c->o.ranks;
   c->threads = c->o.threads ? c->o.threads : share > 0 ? share : 1;
@@ -50,7 +53,7 @@ static void enter_library(void *arg) {
 /* The library first: new threads tell it at once that it has no threads of its own. */
 static mscrt_status *start_threads(mscrt_context *c) {
   bool library = false;
-  for (uint32_t i = 0; i < c->plan->num_matmuls; i++) library = library || c->plan->matmul[i].multiply == MSCRT_BY_LIBRARY;
+  for (uint32_t i = 0; i < c->plan->num_matmuls && c->device->holds_values; i++) library = library || c->plan->matmul[i].multiply == MSCRT_BY_LIBRARY;
   if (library) MSCRT_CHECK(mscrt_library_open(c->threads, &c->library));
   return mscrt_pool_new(c->threads, c->threads * c->o.ranks <= mscrt_cores(), enter_library, c, &c->pool);
 }
@@ -60,11 +63,19 @@ static mscrt_status *meet(mscrt_context *c) {
   lay_out(c);
   mscrt_comm_options o = {
     .rank = c->o.rank, .ranks = c->o.ranks, .address = c->o.address, .timeout_ms = c->o.timeout_ms, .spin = c->o.ranks <= mscrt_cores(),
-    .plan_hash = c->plan->hash, .arena_bytes = c->arena_bytes, .num_partitions = c->partitions.num};
+    .plan_hash = c->plan->hash, .arena_bytes = c->device->holds_values ? c->arena_bytes : mscrt_tags_bytes(c), .num_partitions = c->partitions.num};
   if (c->o.ranks > 1 && !c->o.address) return mscrt_fail(MSCRT_ARGUMENT, "%d ranks need an address to meet at", c->o.ranks);
   MSCRT_CHECK(c->transport->open(&o, &c->comm));
+  if (!c->device->holds_values) return mscrt_tags_new(c);
   c->arena = c->transport->arena(c->comm);
   return NULL;
+}
+
+/* A thread for collectives: where a core is free for it, or where it takes none. */
+static mscrt_status *start_stream(mscrt_context *c) {
+  bool idle = c->threads * c->o.ranks + c->o.ranks <= mscrt_cores(), timed = !c->device->holds_values;
+  bool wanted = c->o.overlap == MSCRT_OVERLAP_ALWAYS || (c->o.overlap == MSCRT_OVERLAP_IDLE && (idle || timed));
+  return wanted && c->o.ranks > 1 ? mscrt_stream_new(c, idle, &c->stream) : NULL;
 }
 
 static void __attribute__((format(printf, 2, 3))) tell(const mscrt_context *c, const char *fmt, ...) {
@@ -99,7 +110,10 @@ mscrt_status *mscrt_open(const mscrt_plan *plan, const mscrt_options *options, m
   MSCRT_GOTO(start_threads(c));
   MSCRT_GOTO(meet(c));
   MSCRT_GOTO(mscrt_build(c));
-  if (!c->o.no_init) mscrt_pool_run(c->pool, init_parameter, c, plan->num_parameters);
+  if (c->tags) MSCRT_GOTO(mscrt_tags_ready(c));
+  if (c->o.measure) MSCRT_GOTO(mscrt_timeline_new(c->o.events, &c->timeline));
+  MSCRT_GOTO(start_stream(c));
+  if (!c->o.no_init && c->device->holds_values) mscrt_pool_run(c->pool, init_parameter, c, plan->num_parameters);
   if (c->o.perf_map && plan->code) MSCRT_GOTO(mscrt_write_perf_map(plan));
   tell(c, "rank %d of %d: %d threads, arena of %" PRIu64 " bytes, plan %016" PRIx64, c->o.rank, c->o.ranks, c->threads, c->arena_bytes, plan->hash);
   *out_ctx = c;
@@ -111,10 +125,8 @@ fail:
 }
 
 static void free_sections(mscrt_context *c) {
-  for (uint32_t i = 0; c->section && i < c->plan->num_sections; i++) {
-    for (uint32_t j = 0; j < c->section[i].num_calls; j++) free(c->section[i].call[j].fence);
-    free(c->section[i].fence);
-  }
+  for (uint32_t i = 0; c->section && i < c->plan->num_sections; i++)
+    free(c->section[i].beside);
   free(c->section);
   free(c->records);
 }
@@ -122,8 +134,12 @@ static void free_sections(mscrt_context *c) {
 void mscrt_close(mscrt_context *c) {
   if (!c) return;
   mscrt_feed_free(c->feed);
+  mscrt_stream_free(c->stream);
   mscrt_pool_free(c->pool);
+  mscrt_tags_free(c);
+  mscrt_timeline_free(c->timeline);
   free_sections(c);
+  free(c->ticket);
   for (int w = 0; c->worker && w < c->threads; w++) {
     free(c->worker[w].tile);
     free(c->worker[w].panels);
@@ -142,9 +158,14 @@ void mscrt_close(mscrt_context *c) {
 
 /* ---- steps ---- */
 
+static mscrt_status *has_values(const mscrt_context *c) {
+  return c->device->holds_values ? NULL : mscrt_fail(MSCRT_ARGUMENT, "the device '%s' has no values", c->device->name);
+}
+
 static mscrt_status *usable(const mscrt_context *c) { return c->broken ? mscrt_fail(MSCRT_ARGUMENT, "this context failed before and cannot go on") : NULL; }
 
 mscrt_status *mscrt_set_data(mscrt_context *c, const mscrt_data *data) {
+  MSCRT_CHECK(has_values(c));
   if (data->plan != c->plan) return mscrt_fail(MSCRT_ARGUMENT, "the data set was opened for another plan");
   mscrt_feed *feed;
   MSCRT_CHECK(mscrt_feed_new(c, data, &feed));
@@ -156,6 +177,7 @@ mscrt_status *mscrt_set_data(mscrt_context *c, const mscrt_data *data) {
 }
 
 mscrt_status *mscrt_set_input(mscrt_context *c, const char *name, const void *batch, size_t bytes) {
+  MSCRT_CHECK(has_values(c));
   const mscrt_variable *v = mscrt_find_variable(c->plan->num_inputs, c->plan->input, name);
   if (!v) return mscrt_fail(MSCRT_ARGUMENT, "the model has no input '%s'", name);
   if (c->feed) return mscrt_fail(MSCRT_ARGUMENT, "inputs come from a data set already");
@@ -171,7 +193,7 @@ mscrt_status *mscrt_set_input(mscrt_context *c, const char *name, const void *ba
 }
 
 static mscrt_status *check_inputs(const mscrt_context *c) {
-  for (uint32_t i = 0; i < c->plan->num_inputs && !c->feed; i++)
+  for (uint32_t i = 0; i < c->plan->num_inputs && !c->feed && c->device->holds_values; i++)
     if (!c->has_input[i]) return mscrt_fail(MSCRT_ARGUMENT, "input '%s' has no data", c->plan->input[i].name);
   return NULL;
 }
@@ -198,6 +220,7 @@ mscrt_status *mscrt_run(mscrt_context *c, const char *section, int64_t steps, do
 
 static mscrt_status *find(const mscrt_context *c, const char *name, const mscrt_variable **out) {
   const mscrt_plan *p = c->plan;
+  MSCRT_CHECK(has_values(c));
   *out = mscrt_find_variable(p->num_parameters, p->parameter, name);
   for (uint32_t i = 0; i < p->num_outputs && !*out; i++)
     if (p->output[i].section == c->last_section && !strcmp(p->output[i].name, name)) *out = &p->output[i];
@@ -229,6 +252,10 @@ mscrt_status *mscrt_read(mscrt_context *c, const char *name, void *out_data, siz
 
 void mscrt_get_stats(const mscrt_context *c, mscrt_stats *out_stats) {
   mscrt_stats s = {.struct_size = sizeof s, .steps = c->step, .threads = c->threads, .arena_bytes = c->arena_bytes, .received_bytes = c->received_bytes};
+  s.compute_ns = mscrt_event_ns(c, MSCRT_EVENT_COMPUTE);
+  s.collective_ns = mscrt_event_ns(c, MSCRT_EVENT_COLLECTIVE);
+  s.exposed_ns = mscrt_event_ns(c, MSCRT_EVENT_WAIT);
+  s.section_ns = mscrt_event_ns(c, MSCRT_EVENT_SECTION);
   size_t known = out_stats->struct_size;
   memcpy(out_stats, &s, known && known < sizeof s ? known : sizeof s);
 }

@@ -2,12 +2,16 @@
 #ifndef MSCRT_CONTEXT_H
 #define MSCRT_CONTEXT_H
 
+#include "ir/hazard.h"
 #include "runtime/comm.h"
 #include "runtime/library.h"
 #include "runtime/plan.h"
 #include "runtime/pool.h"
 
 typedef struct mscrt_feed mscrt_feed;
+typedef struct mscrt_stream mscrt_stream;
+typedef struct mscrt_timeline mscrt_timeline;
+typedef struct mscrt_tags mscrt_tags;
 
 /* One call, all looked up.  Inputs are double buffered: [slot]. */
 typedef struct mscrt_record {
@@ -25,8 +29,12 @@ typedef struct mscrt_record {
   struct mscrt_record *epilogue; /* its buffers that are NULL are the tile */
   const mscrt_exchange *exchange;
   uint64_t source[2];            /* offset in the arena */
-  uint32_t num_fences;           /* collectives to be finished first: this call overwrites what they gave */
-  const mscrt_exchange **fence;
+  bool beside, lingers;          /* a collective with other ranks: the stream's work; they may read on when it has run here */
+  uint32_t num_spans;
+  const msc_span *span;          /* what it touches, as offsets in the arena; inputs: of slot 0 */
+  msc_waits waits;               /* for the section's collectives with other ranks, numbered from 1 */
+  int64_t predicted_ns;
+  uint32_t first_range;          /* timed: where the tags of its spans are listed */
   const char *name, *loc;
 } mscrt_record;
 
@@ -34,8 +42,8 @@ typedef struct {
   const char *name;
   uint32_t num_calls;
   mscrt_record *call;
-  uint32_t num_fences;           /* at the end */
-  const mscrt_exchange **fence;
+  uint32_t num_beside;
+  mscrt_record **beside;         /* the collectives with other ranks: number i is [i - 1] */
   const mscrt_variable *loss;    /* NULL: none */
 } mscrt_section;
 
@@ -47,11 +55,36 @@ typedef struct {
   void **buffers;                /* of an epilogue */
 } mscrt_worker;
 
+/* One execution of a call. */
+typedef struct {
+  const mscrt_section *section;
+  const mscrt_record *record;
+  int slot;
+  int64_t step;
+  uint32_t number;               /* of a collective with other ranks */
+  uint64_t expected, made;       /* timed: what its operands must be, and what its results are then */
+} mscrt_turn;
+
+/* What executes calls. */
+typedef struct {
+  const char *name;
+  bool holds_values;             /* there is memory behind the arena */
+  /* In program order, in the thread of the caller. */
+  void (*issue)(mscrt_context *c, mscrt_turn *t);
+  mscrt_status *(*compute)(mscrt_context *c, const mscrt_turn *t);
+  /* Possibly beside compute, in another thread, with a pool of its own. */
+  mscrt_status *(*collective)(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, mscrt_ticket *out_ticket);
+} mscrt_device;
+
 struct mscrt_context {
   const mscrt_plan *plan;
   mscrt_options o;
   int threads;
   mscrt_pool *pool;
+  const mscrt_device *device;
+  mscrt_stream *stream;          /* NULL: collectives run where they stand */
+  mscrt_timeline *timeline;      /* NULL: nothing is measured */
+  mscrt_tags *tags;              /* of the timed device */
   const mscrt_transport *transport;
   mscrt_comm *comm;
   mscrt_library *library;        /* NULL: the plan does not need it */
@@ -61,12 +94,14 @@ struct mscrt_context {
   mscrt_partitions partitions;
   mscrt_exchange *exchange;      /* of each collective */
   mscrt_section *section;
+  mscrt_ticket *ticket;          /* of each collective of the section that runs, by its number - 1 */
+  uint32_t released;             /* of them: passed by all members, as far as the caller's thread has asked */
   mscrt_worker *worker;
   char *records;                 /* one block that holds what sections point to */
   mscrt_feed *feed;              /* NULL: inputs are set by hand */
   bool *has_input;
   int64_t step;                  /* of training: the next */
-  uint64_t received_bytes;
+  _Atomic uint64_t received_bytes;
   uint32_t last_section;         /* whose outputs are in memory; num_sections: none */
   int last_slot;                 /* of its inputs */
   bool broken;
@@ -83,11 +118,47 @@ void *mscrt_at(const mscrt_context *c, plan_ref r, int slot);
 
 /* ---- run.c ---- */
 
+extern const mscrt_device mscrt_device_cpu;
+/* Waits until all members have passed the section's collectives up to number `upto`; they have run here.  *released: how many
+ * this thread knows of. */
+mscrt_status *mscrt_release(mscrt_context *c, const mscrt_turn *t, uint32_t upto, uint32_t *released);
+/* A collective with other ranks, here and now: what it overwrites is released first. */
+mscrt_status *mscrt_run_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, uint32_t *released);
+
 mscrt_status *mscrt_run_section(mscrt_context *c, uint32_t section, int slot, int64_t step);
 /* The next batch of the data set, as mscrt_feed_take; the other ranks hear of a failure. */
 mscrt_status *mscrt_take_batch(mscrt_context *c, bool train, int64_t index, int *out_slot);
 /* The loss after a run: NaN when there is none. */
 double mscrt_loss_of(const mscrt_context *c, uint32_t section);
+
+/* ---- stream.c: collectives in a thread of their own ---- */
+
+mscrt_status *mscrt_stream_new(mscrt_context *c, bool spin, mscrt_stream **out_stream);
+void mscrt_stream_free(mscrt_stream *s);
+/* Of one section at a time: number 1 starts the next. */
+void mscrt_stream_start(mscrt_stream *s, const mscrt_turn *t);
+/* Until the section's collectives up to number `upto` have run. */
+mscrt_status *mscrt_stream_wait(mscrt_stream *s, uint32_t upto);
+/* After a failure: nothing more is begun; returns when nothing runs. */
+void mscrt_stream_stop(mscrt_stream *s);
+
+/* ---- timeline.c: what ran when ---- */
+
+mscrt_status *mscrt_timeline_new(uint32_t room, mscrt_timeline **out_timeline);
+void mscrt_timeline_free(mscrt_timeline *t);
+/* Accepts NULL.  Collectives in one thread, everything else in one thread. */
+void mscrt_timeline_put(mscrt_timeline *t, mscrt_event_kind kind, const mscrt_turn *turn, int64_t begin_ns);
+/* Now; 0 when nothing is measured. */
+int64_t mscrt_timeline_now(const mscrt_timeline *t);
+
+/* ---- device_timed.c: calls that sleep for their predicted time ---- */
+
+extern const mscrt_device mscrt_device_timed;
+/* Bytes of the arena that ranks exchange tags in, and a range of addresses without memory for everything else. */
+mscrt_status *mscrt_tags_new(mscrt_context *c);
+uint64_t mscrt_tags_bytes(const mscrt_context *c);
+mscrt_status *mscrt_tags_ready(mscrt_context *c); /* after mscrt_build */
+void mscrt_tags_free(mscrt_context *c);
 
 /* ---- gather.c ---- */
 

@@ -30,8 +30,9 @@ mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out)
   MSCRT_CHECK(mscrt_exchange_make(&c->plan->mesh, c->o.rank, &k, NULL, &e));
   if (!out) e.num_cuts = 0;
   mscrt_site site = {.name = v->name, .step = c->step};
-  mscrt_status *s = c->transport->run(c->comm, c->pool, &e, (uint64_t)((const uint8_t *)own - c->arena), out, &site);
-  if (!s && c->transport->lingers(&e) != MSCRT_LINGERS_NOT) s = c->transport->finish(c->comm, &e, &site);
+  mscrt_ticket ticket;
+  mscrt_status *s = c->transport->run(c->comm, c->pool, &e, (uint64_t)((const uint8_t *)own - c->arena), out, &site, &ticket);
+  if (!s && c->transport->lingers(&e) != MSCRT_LINGERS_NOT) s = c->transport->finish(c->comm, &e, ticket, &site);
   mscrt_exchange_free(&e);
   if (s) c->broken = true;
   return s;
@@ -98,6 +99,7 @@ static mscrt_status *load_one(mscrt_context *c, const mscrt_blob *b, const mscrt
 }
 
 mscrt_status *mscrt_load(mscrt_context *c, const char *path) {
+  if (!c->device->holds_values) return mscrt_fail(MSCRT_ARGUMENT, "the device '%s' has no values", c->device->name);
   mscrt_blob b;
   mscrt_safetensors t;
   mscrt_status *s = open_weights(c->plan, path, &b, &t);
@@ -205,6 +207,7 @@ static mscrt_status *end_file(file_out *f, mscrt_status *s) {
 
 /* A failure of rank 0 must not leave the others waiting: it goes on taking part, and all hear of it at the end. */
 mscrt_status *mscrt_save(mscrt_context *c, const char *path) {
+  if (!c->device->holds_values) return mscrt_fail(MSCRT_ARGUMENT, "the device '%s' has no values", c->device->name);
   file_out f = {.fd = -1};
   mscrt_status *s = NULL, *lost = NULL;
   bool writes = c->o.rank == 0;

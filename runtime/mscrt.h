@@ -113,6 +113,8 @@ MSCRT_API mscrt_status *mscrt_plan_check_weights(const mscrt_plan *plan, const c
 
 MSCRT_API int mscrt_plan_ranks(const mscrt_plan *plan);
 MSCRT_API const char *mscrt_plan_model(const mscrt_plan *plan); /* name of the model */
+/* Of a training step on the cluster the plan was compiled for; of it what communication adds. */
+MSCRT_API int64_t mscrt_plan_predicted_ns(const mscrt_plan *plan, int64_t *out_exposed_ns);
 MSCRT_API bool mscrt_plan_has(const mscrt_plan *plan, const char *section);
 MSCRT_API size_t mscrt_plan_num_inputs(const mscrt_plan *plan);
 MSCRT_API void mscrt_plan_input(const mscrt_plan *plan, size_t i, mscrt_tensor *out_tensor, mscrt_role *out_role);
@@ -150,6 +152,13 @@ typedef struct mscrt_context mscrt_context;
 typedef enum { MSCRT_LOG_INFO, MSCRT_LOG_WARNING } mscrt_log_level;
 typedef void mscrt_log_fn(void *user, mscrt_log_level level, const char *text);
 
+/* Collectives beside calls that do not need them, in a thread of their own. */
+typedef enum {
+  MSCRT_OVERLAP_IDLE,   /* when a core is free for the thread; always on the device "timed" */
+  MSCRT_OVERLAP_ALWAYS,
+  MSCRT_OVERLAP_NEVER
+} mscrt_overlap;
+
 typedef struct {
   size_t struct_size;
   int rank, ranks;      /* ranks 0: 1; it must be the plan's number */
@@ -161,6 +170,11 @@ typedef struct {
   void *log_user;
   bool perf_map;        /* write /tmp/perf-PID.map, where `perf` looks for names of generated code */
   bool no_init;         /* leave parameters zero: they will be loaded */
+  const char *device;   /* NULL: "cpu".  "timed": no values; every call sleeps for the time the plan predicts, and the order is checked */
+  double time_scale;    /* of these times; 0: 1 */
+  mscrt_overlap overlap;
+  bool measure;         /* times of calls, for mscrt_get_stats and ... */
+  uint32_t events;      /* ... the newest of them, of each thread, for mscrt_event_at */
 } mscrt_options;
 
 /* Maps memory and code, meets the other ranks, makes the initial weights. */
@@ -203,9 +217,30 @@ typedef struct {
   int threads;
   uint64_t arena_bytes;    /* parameters, state, inputs and scratch of this rank */
   uint64_t received_bytes; /* by collectives, from other ranks */
+  /* With `measure`, of all sections run so far: calls; collectives, waiting for other ranks included; how long nothing but
+   * collectives was done; from begin to end. */
+  int64_t compute_ns, collective_ns, exposed_ns, section_ns;
 } mscrt_stats;
 
 MSCRT_API void mscrt_get_stats(const mscrt_context *ctx, mscrt_stats *out_stats);
+
+/* ---- what ran when ---- */
+
+typedef enum { MSCRT_EVENT_SECTION, MSCRT_EVENT_COMPUTE, MSCRT_EVENT_WAIT, MSCRT_EVENT_COLLECTIVE, MSCRT_NUM_EVENT_KINDS } mscrt_event_kind;
+
+/* WAIT: for collectives, before the call of this name; a collective may run in a thread of its own, beside the others. */
+typedef struct {
+  mscrt_event_kind kind;
+  const char *name, *loc; /* the plan's */
+  int64_t step, begin_ns, end_ns; /* of CLOCK_MONOTONIC: the same for all ranks of a host */
+} mscrt_event;
+
+/* Between runs.  Those of a kind are in order of their end. */
+MSCRT_API size_t mscrt_num_events(const mscrt_context *ctx);
+MSCRT_API mscrt_event mscrt_event_at(const mscrt_context *ctx, size_t i);
+/* Sum over all events of a kind, those no longer kept included. */
+MSCRT_API int64_t mscrt_event_ns(const mscrt_context *ctx, mscrt_event_kind kind);
+
 /* Every rank calls it: the largest `value` of all ranks. */
 MSCRT_API mscrt_status *mscrt_max(mscrt_context *ctx, uint64_t value, uint64_t *out_max);
 

@@ -145,6 +145,11 @@ void mscrt_plan_close(mscrt_plan *p) {
 int mscrt_plan_ranks(const mscrt_plan *p) { return p->ranks; }
 const char *mscrt_plan_model(const mscrt_plan *p) { return plan_plan_model(p->root) ? plan_plan_model(p->root) : ""; }
 
+int64_t mscrt_plan_predicted_ns(const mscrt_plan *p, int64_t *out_exposed_ns) {
+  *out_exposed_ns = (int64_t)plan_plan_exposed_comm_ns(p->root);
+  return (int64_t)plan_plan_predicted_step_ns(p->root);
+}
+
 bool mscrt_find_section(const mscrt_plan *p, const char *name, uint32_t *out_section) {
   for (uint32_t i = 0; i < p->num_sections; i++)
     if (!strcmp(plan_section_name(plan_plan_sections(p->root, i)), name)) {

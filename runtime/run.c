@@ -1,4 +1,5 @@
-/* run.c: executes the calls of a section, in order.  Work is cut into units by the plan, never by the number of threads. */
+/* run.c: executes the calls of a section, in order; collectives beside them where there is a stream.  Work is cut into units by
+ * the plan, never by the number of threads. */
 #include <math.h>
 #include <string.h>
 
@@ -111,31 +112,90 @@ static mscrt_status *run_matmul(mscrt_context *c, const mscrt_record *r, int slo
   return mscrt_fail(MSCRT_ENVIRONMENT, "rank %d: step %" PRId64 ": %s: oneDNN failed", c->o.rank, step, r->name ? r->name : "matmul");
 }
 
+/* ---- the device ---- */
+
+static mscrt_status *run_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, mscrt_ticket *out_ticket) {
+  const mscrt_record *r = t->record;
+  return c->transport->run(c->comm, pool, r->exchange, r->source[t->slot], r->buffers[t->slot][1], &(mscrt_site){r->name, r->loc, t->step}, out_ticket);
+}
+
+static mscrt_status *run_call(mscrt_context *c, const mscrt_turn *t) {
+  mscrt_ticket ticket;
+  switch (t->record->kind) {
+    case PLAN_CALL_KIND_KERNEL: return run_kernel(c, t->record, t->slot, t->step);
+    case PLAN_CALL_KIND_MATMUL: return run_matmul(c, t->record, t->slot, t->step);
+    default: return run_collective(c, c->pool, t, &ticket); /* with itself alone */
+  }
+}
+
+const mscrt_device mscrt_device_cpu = {.name = "cpu", .holds_values = true, .compute = run_call, .collective = run_collective};
+
 /* ---- collectives ---- */
 
-static mscrt_status *finish(mscrt_context *c, uint32_t num, const mscrt_exchange **fence, const char *name, int64_t step) {
-  for (uint32_t i = 0; i < num; i++) MSCRT_CHECK(c->transport->finish(c->comm, fence[i], &(mscrt_site){.name = name, .step = step}));
+mscrt_status *mscrt_release(mscrt_context *c, const mscrt_turn *t, uint32_t upto, uint32_t *released) {
+  for (; *released < upto; ++*released) {
+    const mscrt_record *r = t->section->beside[*released];
+    if (r->lingers) MSCRT_CHECK(c->transport->finish(c->comm, r->exchange, c->ticket[*released], &(mscrt_site){t->record ? t->record->name : "the end of the step", NULL, t->step}));
+  }
   return NULL;
 }
 
-static mscrt_status *run_collective(mscrt_context *c, const mscrt_record *r, int slot, int64_t step) {
-  c->received_bytes += r->exchange->received;
-  return c->transport->run(c->comm, c->pool, r->exchange, r->source[slot], r->buffers[slot][1], &(mscrt_site){r->name, r->loc, step});
+mscrt_status *mscrt_run_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, uint32_t *released) {
+  MSCRT_CHECK(mscrt_release(c, t, t->record->waits.release, released));
+  int64_t begin = mscrt_timeline_now(c->timeline);
+  c->received_bytes += t->record->exchange->received;
+  MSCRT_CHECK(c->device->collective(c, pool, t, &c->ticket[t->number - 1]));
+  mscrt_timeline_put(c->timeline, MSCRT_EVENT_COLLECTIVE, t, begin);
+  return NULL;
+}
+
+/* A wait is exposed communication: nothing else happens on this rank. */
+static mscrt_status *wait_for(mscrt_context *c, const mscrt_turn *t, msc_waits w) {
+  if (!(w.run && c->stream) && w.release <= c->released) return NULL;
+  int64_t begin = mscrt_timeline_now(c->timeline);
+  if (c->stream) MSCRT_CHECK(mscrt_stream_wait(c->stream, w.run > w.release ? w.run : w.release));
+  MSCRT_CHECK(mscrt_release(c, t, w.release, &c->released));
+  mscrt_timeline_put(c->timeline, MSCRT_EVENT_WAIT, t, begin);
+  return NULL;
 }
 
 /* ---- sections ---- */
 
+static mscrt_status *start_collective(mscrt_context *c, const mscrt_turn *t) {
+  if (c->stream) {
+    mscrt_stream_start(c->stream, t);
+    return NULL;
+  }
+  int64_t begin = mscrt_timeline_now(c->timeline);
+  MSCRT_CHECK(mscrt_run_collective(c, c->pool, t, &c->released));
+  mscrt_timeline_put(c->timeline, MSCRT_EVENT_WAIT, t, begin);
+  return NULL;
+}
+
+static mscrt_status *compute(mscrt_context *c, const mscrt_turn *t) {
+  MSCRT_CHECK(wait_for(c, t, t->record->waits));
+  int64_t begin = mscrt_timeline_now(c->timeline);
+  MSCRT_CHECK(c->device->compute(c, t));
+  mscrt_timeline_put(c->timeline, MSCRT_EVENT_COMPUTE, t, begin);
+  return NULL;
+}
+
 static mscrt_status *run_calls(mscrt_context *c, const mscrt_section *s, int slot, int64_t step) {
+  mscrt_turn t = {.section = s, .slot = slot, .step = step};
+  uint32_t started = 0;
+  c->released = 0;
   for (uint32_t i = 0; i < s->num_calls; i++) {
-    const mscrt_record *r = &s->call[i];
-    if (r->num_fences) MSCRT_CHECK(finish(c, r->num_fences, r->fence, r->name, step));
-    switch (r->kind) {
-      case PLAN_CALL_KIND_KERNEL: MSCRT_CHECK(run_kernel(c, r, slot, step)); break;
-      case PLAN_CALL_KIND_MATMUL: MSCRT_CHECK(run_matmul(c, r, slot, step)); break;
-      default: MSCRT_CHECK(run_collective(c, r, slot, step)); break;
+    t.record = &s->call[i];
+    if (c->device->issue) c->device->issue(c, &t);
+    if (t.record->beside) {
+      t.number = ++started;
+      MSCRT_CHECK(start_collective(c, &t));
+    } else {
+      MSCRT_CHECK(compute(c, &t));
     }
   }
-  return finish(c, s->num_fences, s->fence, "the end of the step", step);
+  t.record = NULL;
+  return wait_for(c, &t, (msc_waits){s->num_beside, s->num_beside});
 }
 
 /* After a failure in the middle of the work the ranks are out of step: all give up. */
@@ -143,12 +203,15 @@ static mscrt_status *failed(mscrt_context *c, mscrt_status *s) {
   if (!s) return NULL;
   c->broken = true;
   c->transport->abort(c->comm, mscrt_status_text(s));
+  if (c->stream) mscrt_stream_stop(c->stream);
   return s;
 }
 
 mscrt_status *mscrt_run_section(mscrt_context *c, uint32_t section, int slot, int64_t step) {
   int before = c->library ? mscrt_library_enter(c->library) : 0;
+  int64_t begin = mscrt_timeline_now(c->timeline);
   mscrt_status *s = run_calls(c, &c->section[section], slot, step);
+  mscrt_timeline_put(c->timeline, MSCRT_EVENT_SECTION, &(mscrt_turn){.section = &c->section[section], .step = step}, begin);
   if (c->library) mscrt_library_leave(c->library, before);
   c->last_section = section;
   c->last_slot = slot;
@@ -160,6 +223,6 @@ mscrt_status *mscrt_take_batch(mscrt_context *c, bool train, int64_t index, int 
 double mscrt_loss_of(const mscrt_context *c, uint32_t section) {
   const mscrt_variable *v = c->section[section].loss;
   double loss = (double)NAN;
-  if (v) mscrt_convert(MSCRT_F64, &loss, 1, v->dtype, mscrt_at(c, v->ref, 0), false, false, 1);
+  if (v && c->device->holds_values) mscrt_convert(MSCRT_F64, &loss, 1, v->dtype, mscrt_at(c, v->ref, 0), false, false, 1);
   return loss;
 }

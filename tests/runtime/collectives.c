@@ -164,8 +164,9 @@ static int check(bench *b, const mscrt_collective *c, const mscrt_exchange *e, c
   uint64_t src = 4096, dst = in_place ? src : ARENA / 2;
   memset(arena, 0x5a, e->src_bytes + 8192);
   make_source(b->mesh, c, b->p->rank, arena + src);
-  mscrt_status *s = comm_api->run(b->comm, b->pool, e, src, arena + dst, &site);
-  if (!s && comm_api->lingers(e)) s = comm_api->finish(b->comm, e, &site);
+  mscrt_ticket ticket;
+  mscrt_status *s = comm_api->run(b->comm, b->pool, e, src, arena + dst, &site, &ticket);
+  if (!s && comm_api->lingers(e)) s = comm_api->finish(b->comm, e, ticket, &site);
   if (s) return say(b->p, s);
   if (same_elements(b->mesh, c, b->p->rank, arena + dst, expected)) return 0;
   char shape[MSCRT_SHAPE_TEXT];
@@ -415,8 +416,9 @@ static int train(const place *p, int64_t elems, int timeout_ms, int odd_one, con
         break;
       }
     }
-    s = comm_api->run(comm, pool, &e, 0, (char *)comm_api->arena(comm) + ARENA / 2, &site);
-    if (!s && comm_api->lingers(&e)) s = comm_api->finish(comm, &e, &site);
+    mscrt_ticket ticket;
+    s = comm_api->run(comm, pool, &e, 0, (char *)comm_api->arena(comm) + ARENA / 2, &site, &ticket);
+    if (!s && comm_api->lingers(&e)) s = comm_api->finish(comm, &e, ticket, &site);
   }
   int code = say(p, s);
   comm_api->close(comm);

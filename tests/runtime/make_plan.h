@@ -33,7 +33,7 @@ typedef struct call_text {
   bool has_start; /* dims[0] = begin of dimension 0 of (start_layout, start_shape) */
   uint32_t start_layout;
   uint64_t start_shape;
-  uint64_t flops;
+  uint64_t flops, predicted_ns;
 } call_text;
 
 typedef struct { const char *name; mscrt_kernel *fn; uint32_t buffers, dims, scalars; } kernel_text;
@@ -108,6 +108,7 @@ static void put_call_fields(flatbuf_builder *b, const call_text *c) {
   plan_call_put_loc(b, c->loc);
   plan_call_put_checks(b, c->checks);
   plan_call_put_flops(b, c->flops);
+  plan_call_put_predicted_ns(b, c->predicted_ns);
   if (c->has_start) {
     plan_call_begin_starts(b);
     plan_start_begin(b);

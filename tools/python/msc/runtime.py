@@ -6,7 +6,7 @@
 """
 import array
 import ctypes
-from ctypes import POINTER, Structure, byref, c_bool, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint64, c_void_p
+from ctypes import POINTER, Structure, byref, c_bool, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
 MAX_RANK = 8
 CODES = {0: "f", 3: "d", 5: "b", 6: "h", 7: "i", 8: "q", 9: "B", 10: "H", 11: "I", 12: "Q"}  # of mscrt_dtype, for module array
@@ -28,7 +28,8 @@ class _PlanOptions(Structure):
 
 class _Options(Structure):
     _fields_ = [("struct_size", c_size_t), ("rank", c_int), ("ranks", c_int), ("address", c_char_p), ("threads", c_int), ("seed", c_uint64),
-                ("timeout_ms", c_int), ("log", c_void_p), ("log_user", c_void_p), ("perf_map", c_bool), ("no_init", c_bool)]
+                ("timeout_ms", c_int), ("log", c_void_p), ("log_user", c_void_p), ("perf_map", c_bool), ("no_init", c_bool),
+                ("device", c_char_p), ("time_scale", c_double), ("overlap", c_int), ("measure", c_bool), ("events", c_uint32)]
 
 
 # name -> (result, arguments); a status is a pointer, NULL when all went well

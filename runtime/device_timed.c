@@ -1,0 +1,263 @@
+/* device_timed.c: a device without values: every call sleeps for its predicted time, so that many ranks run a real plan on few
+ * cores.  What it checks is order.
+ *
+ * Each range of memory that calls tell apart has a tag.  When a call is issued, in program order, its results get new tags made
+ * from those of its operands: these are the expected ones.  When it runs, which may be later and beside others, the actual tags
+ * of its operands must be the expected ones, at its begin and at its end, and nobody may have written to its results
+ * meanwhile: so a wait too few shows.  The ranks of a collective give each other their tags through the real transport; they
+ * must agree, since all ranks run the same calls. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
+#include "runtime/context.h"
+#include "runtime/wait.h"
+
+#define TAG_ROOM 64 /* a cache line in the arena for the tag of each collective of a section */
+
+typedef struct {
+  uint32_t first, end; /* segments */
+} tag_range;
+
+struct mscrt_tags {
+  void *addresses;               /* of the arena that is not there: touching it ends the process */
+  size_t address_bytes;
+  pthread_mutex_t lock;          /* of actual */
+  uint32_t num_segments;
+  uint64_t *border;              /* segment i is [border[i], border[i + 1]) of the arena */
+  uint64_t *expected, *actual;
+  tag_range *range[2];           /* of every span, by slot of the inputs */
+  mscrt_exchange *exchange;      /* for each one of the context: its tags */
+  uint64_t *peer;                /* tags of a group's members */
+};
+
+/* ---- tags ---- */
+
+static uint64_t mix(uint64_t a, uint64_t b) {
+  uint64_t x = (a ^ 0x9e3779b97f4a7c15u) * 0xff51afd7ed558ccdu + b;
+  x = (x ^ x >> 33) * 0xc4ceb9fe1a85ec53u;
+  return x ^ x >> 29;
+}
+
+/* Of what a call reads. */
+static uint64_t tags_of(const mscrt_tags *g, const uint64_t *tag, const mscrt_turn *t) {
+  const mscrt_record *r = t->record;
+  uint64_t sum = 0;
+  for (uint32_t i = 0; i < r->num_spans; i++) {
+    const tag_range *range = &g->range[t->slot][r->first_range + i];
+    for (uint32_t k = range->first; !r->span[i].written && k < range->end; k++) sum = mix(sum, tag[k]);
+  }
+  return sum;
+}
+
+static void set_tags(const mscrt_tags *g, uint64_t *tag, const mscrt_turn *t, uint64_t value) {
+  const mscrt_record *r = t->record;
+  for (uint32_t i = 0; i < r->num_spans; i++) {
+    const tag_range *range = &g->range[t->slot][r->first_range + i];
+    for (uint32_t k = range->first; r->span[i].written && k < range->end; k++) tag[k] = value;
+  }
+}
+
+static bool holds(const mscrt_tags *g, const mscrt_turn *t, uint64_t value) {
+  const mscrt_record *r = t->record;
+  for (uint32_t i = 0; i < r->num_spans; i++) {
+    const tag_range *range = &g->range[t->slot][r->first_range + i];
+    for (uint32_t k = range->first; r->span[i].written && k < range->end; k++)
+      if (g->actual[k] != value) return false;
+  }
+  return true;
+}
+
+static void issue(mscrt_context *c, mscrt_turn *t) {
+  mscrt_tags *g = c->tags;
+  uint64_t call = (uint64_t)(t->section - c->section) << 32 | (uint64_t)(t->record - t->section->call);
+  t->expected = tags_of(g, g->expected, t);
+  t->made = mix(mix(call, (uint64_t)t->step), t->expected);
+  set_tags(g, g->expected, t, t->made);
+}
+
+static mscrt_status *wrong(const mscrt_context *c, const mscrt_turn *t, const char *what) {
+  return mscrt_fail(MSCRT_BUG, "rank %d: step %" PRId64 ": %s%s%s %s: an order of calls is wrong", c->o.rank, t->step, t->record->name ? t->record->name : "a call", t->record->loc ? " at " : "",
+                    t->record->loc ? t->record->loc : "", what);
+}
+
+/* While it runs its results are busy; *out_during: the tags of its operands meanwhile, which are results too when it works in place. */
+static mscrt_status *enter(mscrt_context *c, const mscrt_turn *t, uint64_t *out_during) {
+  mscrt_tags *g = c->tags;
+  pthread_mutex_lock(&g->lock);
+  bool right = tags_of(g, g->actual, t) == t->expected;
+  set_tags(g, g->actual, t, ~t->made);
+  *out_during = tags_of(g, g->actual, t);
+  pthread_mutex_unlock(&g->lock);
+  return right ? NULL : wrong(c, t, "begins before its operands are there");
+}
+
+static mscrt_status *leave(mscrt_context *c, const mscrt_turn *t, uint64_t during) {
+  mscrt_tags *g = c->tags;
+  pthread_mutex_lock(&g->lock);
+  bool read = tags_of(g, g->actual, t) == during, written = holds(g, t, ~t->made);
+  set_tags(g, g->actual, t, t->made);
+  pthread_mutex_unlock(&g->lock);
+  if (!read) return wrong(c, t, "has its operands overwritten while it runs");
+  return written ? NULL : wrong(c, t, "has its results overwritten while it runs");
+}
+
+/* ---- time ---- */
+
+/* From `begin` on, not from when the plan would have had it: the executor's own time shows. */
+static void sleep_from(const mscrt_context *c, int64_t begin, int64_t ns) {
+  int64_t end = begin + (int64_t)((double)ns * (c->o.time_scale > 0 ? c->o.time_scale : 1));
+  struct timespec until = {end / 1000000000, end % 1000000000};
+  int slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+  prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0); /* else 50 us are added to each */
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) != 0) {}
+  if (slack > 0) prctl(PR_SET_TIMERSLACK, slack, 0, 0, 0);
+}
+
+static mscrt_status *compute(mscrt_context *c, const mscrt_turn *t) {
+  int64_t begin = mscrt_now_ns();
+  uint64_t during;
+  MSCRT_CHECK(enter(c, t, &during));
+  sleep_from(c, begin, t->record->predicted_ns);
+  return leave(c, t, during);
+}
+
+/* All have come when the tags are here: from then on the links work. */
+static mscrt_status *collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, mscrt_ticket *out_ticket) {
+  const mscrt_record *r = t->record;
+  const mscrt_exchange *e = &c->tags->exchange[r->exchange - c->exchange];
+  uint64_t during, at = (uint64_t)(t->number - 1) * TAG_ROOM, *own = (uint64_t *)((char *)c->transport->arena(c->comm) + at);
+  MSCRT_CHECK(enter(c, t, &during));
+  *own = t->expected;
+  MSCRT_CHECK(c->transport->run(c->comm, pool, e, at, c->tags->peer, &(mscrt_site){r->name, r->loc, t->step}, out_ticket));
+  int64_t begin = mscrt_now_ns();
+  for (int i = 0; i < e->group.num; i++)
+    if (c->tags->peer[i] != t->expected) return wrong(c, t, "meets another rank that gives something else");
+  sleep_from(c, begin, r->predicted_ns);
+  return leave(c, t, during);
+}
+
+const mscrt_device mscrt_device_timed = {.name = "timed", .issue = issue, .compute = compute, .collective = collective};
+
+/* ---- making it ---- */
+
+/* Every member takes one number from each; it lingers when the real one does. */
+static mscrt_status *make_exchange(const mscrt_context *c, const mscrt_exchange *real, mscrt_exchange *e) {
+  *e = (mscrt_exchange){.verb = real->verb, .dtype = MSCRT_U64, .rank = 1, .num_terms = 1, .group = real->group, .num_cuts = real->group.num, .elems = real->group.num};
+  e->to_box.size[0] = real->group.num;
+  e->src_bytes = c->transport->lingers(real) == MSCRT_LINGERS_NOT ? sizeof(uint64_t) : UINT32_MAX;
+  e->dst_bytes = (uint64_t)e->elems * sizeof(uint64_t);
+  e->group.member = NULL;
+  MSCRT_CHECK(mscrt_new_array(&e->cut, e->num_cuts));
+  MSCRT_CHECK(mscrt_new_array(&e->peers, e->num_cuts));
+  MSCRT_CHECK(mscrt_new_array(&e->group.member, e->num_cuts));
+  for (int i = 0; i < real->group.num; i++) {
+    e->peers[i] = e->group.member[i] = real->group.member[i];
+    e->cut[i] = (mscrt_cut){.box = {.begin = {i}, .size = {1}}, .from_box = {.begin = {i}, .size = {1}}, .peer = &e->peers[i]};
+  }
+  return NULL;
+}
+
+uint64_t mscrt_tags_bytes(const mscrt_context *c) {
+  uint64_t most = 0;
+  for (uint32_t i = 0; i < c->plan->num_sections; i++) {
+    plan_section s = plan_plan_sections(c->plan->root, i);
+    uint64_t num = 0;
+    for (uint32_t k = 0; k < plan_section_calls_num(s); k++) num += plan_call_kind(plan_section_calls(s, k)) == PLAN_CALL_KIND_COLLECTIVE;
+    if (num > most) most = num;
+  }
+  return most * TAG_ROOM;
+}
+
+mscrt_status *mscrt_tags_new(mscrt_context *c) {
+  MSCRT_CHECK(mscrt_new_array(&c->tags, 1));
+  mscrt_tags *g = c->tags;
+  pthread_mutex_init(&g->lock, NULL);
+  g->address_bytes = (size_t)c->arena_bytes + 1;
+  g->addresses = mmap(NULL, g->address_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (g->addresses == MAP_FAILED) g->addresses = NULL;
+  if (!g->addresses) return mscrt_fail(MSCRT_NO_MEMORY, "no addresses for an arena of %" PRIu64 " bytes", c->arena_bytes);
+  c->arena = g->addresses;
+  return NULL;
+}
+
+static int by_number(const void *a, const void *b) {
+  uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+  return (x > y) - (x < y);
+}
+
+static uint64_t shift(const mscrt_context *c, const msc_span *s, int slot) { return s->space == PLAN_SPACE_INPUT ? (uint64_t)slot * c->input_stride : 0; }
+
+/* Numbers the spans; borders of segments are all their ends, sorted, each once. */
+static mscrt_status *find_borders(mscrt_context *c, uint32_t *out_spans) {
+  mscrt_tags *g = c->tags;
+  uint32_t num = 0;
+  for (uint32_t i = 0; i < c->plan->num_sections; i++)
+    for (uint32_t k = 0; k < c->section[i].num_calls; k++) {
+      mscrt_record *r = &c->section[i].call[k];
+      r->first_range = num;
+      num += r->num_spans;
+    }
+  MSCRT_CHECK(mscrt_new_array(&g->border, 4 * (size_t)num + 1));
+  size_t borders = 0, kept = 0;
+  for (uint32_t i = 0; i < c->plan->num_sections; i++)
+    for (uint32_t k = 0; k < c->section[i].num_calls; k++) {
+      const mscrt_record *r = &c->section[i].call[k];
+      for (uint32_t j = 0; j < r->num_spans; j++)
+        for (int slot = 0; slot < 2; slot++) {
+          g->border[borders++] = r->span[j].begin + shift(c, &r->span[j], slot);
+          g->border[borders++] = r->span[j].end + shift(c, &r->span[j], slot);
+        }
+    }
+  qsort(g->border, borders, sizeof *g->border, by_number);
+  for (size_t i = 0; i < borders; i++)
+    if (!kept || g->border[kept - 1] != g->border[i]) g->border[kept++] = g->border[i];
+  g->num_segments = kept ? (uint32_t)kept - 1 : 0;
+  *out_spans = num;
+  return NULL;
+}
+
+static uint32_t segment_at(const mscrt_tags *g, uint64_t border) {
+  const uint64_t *at = bsearch(&border, g->border, g->num_segments + 1, sizeof border, by_number);
+  return (uint32_t)(at - g->border);
+}
+
+mscrt_status *mscrt_tags_ready(mscrt_context *c) {
+  mscrt_tags *g = c->tags;
+  uint32_t num = 0;
+  MSCRT_CHECK(find_borders(c, &num));
+  MSCRT_CHECK(mscrt_new_array(&g->expected, g->num_segments));
+  MSCRT_CHECK(mscrt_new_array(&g->actual, g->num_segments));
+  for (int slot = 0; slot < 2; slot++) {
+    MSCRT_CHECK(mscrt_new_array(&g->range[slot], num));
+    for (uint32_t i = 0; i < c->plan->num_sections; i++)
+      for (uint32_t k = 0; k < c->section[i].num_calls; k++) {
+        const mscrt_record *r = &c->section[i].call[k];
+        for (uint32_t j = 0; j < r->num_spans; j++) {
+          uint64_t by = shift(c, &r->span[j], slot);
+          g->range[slot][r->first_range + j] = (tag_range){segment_at(g, r->span[j].begin + by), segment_at(g, r->span[j].end + by)};
+        }
+      }
+  }
+  MSCRT_CHECK(mscrt_new_array(&g->peer, c->o.ranks));
+  MSCRT_CHECK(mscrt_new_array(&g->exchange, c->plan->num_collectives));
+  for (uint32_t i = 0; i < c->plan->num_collectives; i++) MSCRT_CHECK(make_exchange(c, &c->exchange[i], &g->exchange[i]));
+  return NULL;
+}
+
+void mscrt_tags_free(mscrt_context *c) {
+  mscrt_tags *g = c->tags;
+  if (!g) return;
+  if (g->addresses) munmap(g->addresses, g->address_bytes);
+  for (uint32_t i = 0; g->exchange && i < c->plan->num_collectives; i++) mscrt_exchange_free(&g->exchange[i]);
+  free(g->exchange);
+  free(g->peer);
+  for (int slot = 0; slot < 2; slot++) free(g->range[slot]);
+  free(g->expected);
+  free(g->actual);
+  free(g->border);
+  pthread_mutex_destroy(&g->lock);
+  free(g);
+}

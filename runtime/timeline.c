@@ -1,0 +1,61 @@
+/* timeline.c: when calls ran: the newest of them, and sums over all.  Nothing is allocated while a step runs. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/context.h"
+#include "runtime/wait.h"
+
+enum { CALLER, STREAM, NUM_THREADS };
+
+typedef struct {
+  mscrt_event *event;            /* a ring */
+  uint64_t num;                  /* put so far */
+} lane;
+
+struct mscrt_timeline {
+  uint32_t room;                 /* of each lane */
+  lane lane[NUM_THREADS];
+  int64_t total_ns[MSCRT_NUM_EVENT_KINDS];
+};
+
+mscrt_status *mscrt_timeline_new(uint32_t room, mscrt_timeline **out_timeline) {
+  mscrt_timeline *t = NULL;
+  mscrt_status *s = mscrt_new_array(&t, 1);
+  *out_timeline = NULL;
+  if (s) return s;
+  t->room = room;
+  for (int i = 0; i < NUM_THREADS && !s; i++) s = mscrt_new_array(&t->lane[i].event, room);
+  if (s) mscrt_timeline_free(t);
+  else *out_timeline = t;
+  return s;
+}
+
+void mscrt_timeline_free(mscrt_timeline *t) {
+  for (int i = 0; t && i < NUM_THREADS; i++) free(t->lane[i].event);
+  free(t);
+}
+
+int64_t mscrt_timeline_now(const mscrt_timeline *t) { return t ? mscrt_now_ns() : 0; }
+
+void mscrt_timeline_put(mscrt_timeline *t, mscrt_event_kind kind, const mscrt_turn *turn, int64_t begin_ns) {
+  if (!t) return;
+  int64_t end_ns = mscrt_now_ns();
+  t->total_ns[kind] += end_ns - begin_ns;
+  if (!t->room) return;
+  lane *l = &t->lane[kind == MSCRT_EVENT_COLLECTIVE ? STREAM : CALLER];
+  const mscrt_record *r = turn->record;
+  l->event[l->num++ % t->room] = (mscrt_event){.kind = kind, .name = r && r->name ? r->name : turn->section->name, .loc = r ? r->loc : NULL, .step = turn->step, .begin_ns = begin_ns, .end_ns = end_ns};
+}
+
+static size_t kept(const mscrt_timeline *t, const lane *l) { return l->num < t->room ? (size_t)l->num : t->room; }
+
+size_t mscrt_num_events(const mscrt_context *c) { return c->timeline ? kept(c->timeline, &c->timeline->lane[CALLER]) + kept(c->timeline, &c->timeline->lane[STREAM]) : 0; }
+
+mscrt_event mscrt_event_at(const mscrt_context *c, size_t i) {
+  const mscrt_timeline *t = c->timeline;
+  const lane *l = &t->lane[CALLER];
+  if (i >= kept(t, l)) i -= kept(t, l), l = &t->lane[STREAM];
+  return l->event[(l->num - kept(t, l) + i) % t->room];
+}
+
+int64_t mscrt_event_ns(const mscrt_context *c, mscrt_event_kind kind) { return c->timeline ? c->timeline->total_ns[kind] : 0; }
