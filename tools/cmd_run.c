@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -13,7 +14,13 @@
 #include "runtime/mscrt.h"
 #include "tools/cli.h"
 #include "tools/launch.h"
+#include "tools/trace.h"
 #include "tools/trust.h"
+
+/* What a rank measured, per step. */
+typedef struct {
+  double compute_ms, comm_ms, exposed_ms, section_ms;
+} measured;
 
 typedef struct {
   cli *c;
@@ -22,7 +29,10 @@ typedef struct {
   int ranks;
   char address[48];
   int64_t steps, per_epoch;
-  bool evaluates;
+  bool evaluates, timed;
+  double time_scale;
+  measured *measured;   /* of each rank, in memory that they share; NULL: nothing is measured */
+  int64_t begin_ns;
   /* of this rank */
   mscrt_context *ctx;
   int rank;
@@ -52,15 +62,24 @@ static int report(cli *c, const launch_line *line, msc_code code, mscrt_status *
 /* ---- opening ---- */
 
 static const struct { const char *option, *what; } later[] = {
-  {"ckpt-dir", "checkpoints"}, {"ckpt-every", "checkpoints"}, {"ckpt-keep", "checkpoints"}, {"trace", "traces"}, {"grace", "a grace period"}, {"alive", "liveness files"},
+  {"ckpt-dir", "checkpoints"}, {"ckpt-every", "checkpoints"}, {"ckpt-keep", "checkpoints"}, {"grace", "a grace period"}, {"alive", "liveness files"},
 };
 
-static bool check_options(cli *c) {
+static bool check_options(training *t) {
+  cli *c = t->c;
   for (size_t i = 0; i < sizeof later / sizeof *later; i++)
     if (cli_text(c, later[i].option)) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--%s: %s are not supported yet", later[i].option, later[i].what);
   if (cli_flag(c, "resume")) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--resume: checkpoints are not supported yet");
   const char *comm = cli_text(c, "comm");
   if (comm && strcmp(comm, "local")) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--comm %s is not supported yet; local is", comm);
+  const char *scale = getenv("MSC_TIME_SCALE");
+  char *end = NULL;
+  t->timed = cli_text(c, "device") && !strcmp(cli_text(c, "device"), "timed");
+  t->time_scale = scale ? strtod(scale, &end) : 1;
+  if (scale && (*end || end == scale || !(t->time_scale > 0) || !isfinite(t->time_scale))) return msc_error(c->ctx, MSC_E_DATA, NULL, "MSC_TIME_SCALE: '%s' is no positive number", scale);
+  static const char *const of_values[] = {"data", "eval", "init", "save"};
+  for (size_t i = 0; t->timed && i < sizeof of_values / sizeof *of_values; i++)
+    if (cli_text(c, of_values[i])) return msc_error(c->ctx, MSC_E_DATA, NULL, "--%s: the device timed has no values", of_values[i]);
   return true;
 }
 
@@ -110,7 +129,7 @@ static int open_data(training *t) {
   mscrt_data_options o = {.struct_size = sizeof o, .in_order = cli_flag(c, "in-order")};
   if (!parse_range(c, "train", &o.train_begin, &o.train_end, &train_open) || !parse_range(c, "eval", &o.eval_begin, &o.eval_end, &eval_open)) return CLI_INPUT;
   t->evaluates = cli_text(c, "eval") != NULL;
-  if (mscrt_plan_num_inputs(t->plan) == 0 && num == 0) {
+  if (t->timed || (mscrt_plan_num_inputs(t->plan) == 0 && num == 0)) {
     t->per_epoch = 1;
     return CLI_OK;
   }
@@ -171,7 +190,8 @@ static void print_step(const training *t, int64_t step, double loss, double ms) 
   cli_progress(t->c, "step %" PRId64 " of %" PRId64 ", loss %.6g", step, t->steps, loss);
   if (step % every && step != t->steps) return;
   cli_progress_done(t->c);
-  printf("step %-8" PRId64 " loss %-12.6g %.3f ms\n", step, loss, ms);
+  if (isnan(loss) && t->timed) printf("step %-8" PRId64 " %.3f ms\n", step, ms);
+  else printf("step %-8" PRId64 " loss %-12.6g %.3f ms\n", step, loss, ms);
 }
 
 static int by_size(const void *a, const void *b) {
@@ -199,17 +219,46 @@ static void print_evaluation(const training *t, const mscrt_evaluation *e) {
   printf(" (%" PRId64 " samples)\n", e->samples);
 }
 
+static void print_series(const training *t, const char *key, size_t offset) {
+  printf(",\"%s\":[", key);
+  for (int r = 0; r < t->ranks; r++) printf("%s%.4f", r ? "," : "", *(const double *)((const char *)&t->measured[r] + offset));
+  printf("]");
+}
+
+/* Of each rank, per step. */
+static void print_measured(const training *t) {
+  measured mean = {0};
+  int64_t exposed_ns, step_ns = mscrt_plan_predicted_ns(t->plan, &exposed_ns);
+  if (t->c->json) {
+    printf(",\"predicted_step_ms\":%.6f,\"predicted_exposed_comm_ms\":%.6f,\"time_scale\":%.9g", (double)step_ns / 1e6, (double)exposed_ns / 1e6, t->timed ? t->time_scale : 1);
+    print_series(t, "compute_ms", offsetof(measured, compute_ms));
+    print_series(t, "comm_ms", offsetof(measured, comm_ms));
+    print_series(t, "exposed_comm_ms", offsetof(measured, exposed_ms));
+    print_series(t, "section_ms", offsetof(measured, section_ms));
+    return;
+  }
+  for (int r = 0; r < t->ranks; r++) {
+    mean.compute_ms += t->measured[r].compute_ms / t->ranks;
+    mean.comm_ms += t->measured[r].comm_ms / t->ranks;
+    mean.exposed_ms += t->measured[r].exposed_ms / t->ranks;
+  }
+  printf("per step and rank: %.3f ms in calls, %.3f ms in collectives, %.3f ms waiting for them\n", mean.compute_ms, mean.comm_ms, mean.exposed_ms);
+  if (t->timed) printf("predicted: %.3f ms per step, of it %.3f ms waiting for collectives; times %g\n", (double)step_ns / 1e6, (double)exposed_ns / 1e6, t->time_scale);
+}
+
 static void print_totals(const training *t, double total_ms, uint64_t resident) {
   mscrt_stats s = {.struct_size = sizeof s};
   mscrt_get_stats(t->ctx, &s);
   double step_ms = median(t->ms, t->steps);
   uint64_t received = t->steps ? s.received_bytes / (uint64_t)t->steps : 0;
   if (t->c->json)
-    printf("{\"steps\":%" PRId64 ",\"total_ms\":%.3f,\"step_ms\":%.4f,\"ranks\":%d,\"threads\":%d,\"rss_bytes\":%" PRIu64 ",\"arena_bytes\":%" PRIu64 ",\"comm_bytes_per_step\":%" PRIu64 "}\n",
+    printf("{\"steps\":%" PRId64 ",\"total_ms\":%.3f,\"step_ms\":%.4f,\"ranks\":%d,\"threads\":%d,\"rss_bytes\":%" PRIu64 ",\"arena_bytes\":%" PRIu64 ",\"comm_bytes_per_step\":%" PRIu64,
            t->steps, total_ms, step_ms, t->ranks, s.threads, resident, s.arena_bytes, received);
   else
     printf("%" PRId64 " steps in %.2f s, median %.3f ms; %d rank%s of %d thread%s; %.1f MB resident, %.2f MB arena per rank\n", t->steps, total_ms / 1e3, step_ms, t->ranks,
            t->ranks == 1 ? "" : "s", s.threads, s.threads == 1 ? "" : "s", (double)resident / 1e6, (double)s.arena_bytes / 1e6);
+  if (t->measured) print_measured(t);
+  if (t->c->json) printf("}\n");
 }
 
 /* ---- a rank ---- */
@@ -230,7 +279,7 @@ static mscrt_status *train(training *t) {
     if (t->rank) continue;
     print_step(t, step, loss, t->ms[step - 1]);
     epoch_loss += loss;
-    if (step % t->per_epoch) continue;
+    if (step % t->per_epoch || t->timed) continue;
     if (!t->c->json && t->steps > t->per_epoch) {
       cli_progress_done(t->c);
       printf("epoch %-7" PRId64 " mean loss %.6g\n", step / t->per_epoch, epoch_loss / (double)t->per_epoch);
@@ -239,6 +288,19 @@ static mscrt_status *train(training *t) {
   }
   cli_progress_done(t->c);
   return NULL;
+}
+
+/* Written where rank 0 reads it after all have met. */
+static void note_measured(training *t) {
+  mscrt_stats s = {.struct_size = sizeof s};
+  mscrt_get_stats(t->ctx, &s);
+  double steps = 1e6 * (double)(t->steps ? t->steps : 1);
+  t->measured[t->rank] = (measured){(double)s.compute_ns / steps, (double)s.collective_ns / steps, (double)s.exposed_ns / steps, (double)s.section_ns / steps};
+}
+
+static mscrt_overlap overlap_of(const cli *c) {
+  const char *text = cli_text(c, "overlap");
+  return !text || !strcmp(text, "idle") ? MSCRT_OVERLAP_IDLE : !strcmp(text, "always") ? MSCRT_OVERLAP_ALWAYS : MSCRT_OVERLAP_NEVER;
 }
 
 static void on_log(void *user, mscrt_log_level level, const char *text) {
@@ -250,7 +312,8 @@ static mscrt_status *work(training *t) {
   cli *c = t->c;
   mscrt_options o = {
     .struct_size = sizeof o, .rank = t->rank, .ranks = t->ranks, .address = t->ranks > 1 ? t->address : NULL, .threads = (int)cli_int(c, "threads", 0),
-    .seed = (uint64_t)cli_int(c, "seed", 0), .timeout_ms = (int)(cli_number(c, "timeout", 0) * 1000), .perf_map = cli_flag(c, "perf-map")};
+    .seed = (uint64_t)cli_int(c, "seed", 0), .timeout_ms = (int)(cli_number(c, "timeout", 0) * 1000), .perf_map = cli_flag(c, "perf-map"),
+    .device = t->timed ? "timed" : "cpu", .time_scale = t->time_scale, .overlap = overlap_of(c), .measure = t->measured != NULL, .events = cli_text(c, "trace") ? TRACE_EVENTS : 0};
   if (debug_level() >= 1) o.log = on_log, o.log_user = t;
   mscrt_status *s = mscrt_open(t->plan, &o, &t->ctx);
   if (!s && t->data) s = mscrt_set_data(t->ctx, t->data);
@@ -258,6 +321,7 @@ static mscrt_status *work(training *t) {
   double begin = now_ms();
   if (!s) s = train(t);
   double total_ms = now_ms() - begin;
+  if (!s && t->measured) note_measured(t);
   mscrt_evaluation e = {.struct_size = sizeof e};
   if (!s && t->evaluates) s = mscrt_evaluate(t->ctx, &e);
   if (!s && t->evaluates && t->rank == 0) print_evaluation(t, &e);
@@ -282,6 +346,10 @@ static int run_rank(void *arg, int rank, const launch_line *line) {
   mscrt_status *s = work(t);
   cli_progress_done(t->c);
   int code = report(t->c, line, MSC_E_DATA, s);
+  if (!s && cli_text(t->c, "trace") && !trace_part(cli_text(t->c, "trace"), rank, t->ctx, t->begin_ns)) {
+    launch_report(t->c, line, MSC_E_TARGET, "the trace could not be written");
+    code = CLI_ENVIRONMENT;
+  }
   mscrt_close(t->ctx);
   free(t->ms);
   return code;
@@ -297,15 +365,26 @@ static int run_ranks(training *t) {
   return launch(t->c, t->ranks, run_rank, t);
 }
 
+static int share_measured(training *t) {
+  if (!t->timed && !cli_text(t->c, "trace")) return CLI_OK;
+  void *memory = mmap(NULL, (size_t)t->ranks * sizeof *t->measured, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return CLI_ENVIRONMENT;
+  t->measured = memory;
+  t->begin_ns = (int64_t)(now_ms() * 1e6);
+  return CLI_OK;
+}
+
 static int run(cli *c) {
   training t = {.c = c};
-  if (!check_options(c)) return CLI_INPUT;
+  if (!check_options(&t)) return CLI_INPUT;
   if (cli_int(c, "n", 1) < 1 || cli_int(c, "threads", 1) < 1) return cli_usage(c, "-n and --threads are at least 1");
   int code = open_plan(&t);
   if (!code) code = open_data(&t);
   if (!code) code = count_steps(&t);
   if (!code) code = check_files(&t);
+  if (!code) code = share_measured(&t);
   if (!code) code = run_ranks(&t);
+  if (!code && cli_text(c, "trace")) code = trace_join(c, cli_text(c, "trace"), t.ranks);
   mscrt_data_close(t.data);
   mscrt_plan_close(t.plan);
   return code;
@@ -327,11 +406,13 @@ static const cli_option options[] = {
   {"trust-native", CLI_FLAG, NULL, "run the plan's native code although it was not compiled here"},
   {"perf-map", CLI_FLAG, NULL, "write /tmp/perf-PID.map, the names of generated code for perf"},
   {"comm", CLI_CHOICE, "local|tcp|mpi|nccl", "transport between ranks"},
+  {"device", CLI_CHOICE, "cpu|timed", "what runs the calls; timed: no values, each sleeps for its predicted time (times MSC_TIME_SCALE) and order is checked"},
+  {"overlap", CLI_CHOICE, "idle|always|never", "collectives in a thread of their own; default idle: when a core is free for it"},
   {"ckpt-dir", CLI_TEXT, "DIR", "where checkpoints are written"},
   {"ckpt-every", CLI_INT, "K", "steps between checkpoints"},
   {"ckpt-keep", CLI_INT, "N", "checkpoints to keep"},
   {"resume", CLI_FLAG, NULL, "go on from the newest checkpoint"},
-  {"trace", CLI_TEXT, "t.json", "write a timeline"},
+  {"trace", CLI_TEXT, "t.json", "write a timeline of calls and collectives, in Chrome's trace format"},
   {"grace", CLI_NUMBER, "S", "seconds to finish after SIGTERM"},
   {"alive", CLI_TEXT, "FILE", "touch this file at every step"},
   {0},

@@ -76,6 +76,21 @@ for ranks in (2, 4):
     check(many[-2]["eval"]["accuracy"] == one[-2]["eval"]["accuracy"] and many[-1]["ranks"] == ranks, "evaluation on ranks")
 expect(f"run net1.bin {DATA} --steps 2", 0, "", lambda text: "" if text.startswith("step 1        loss ") and "2 steps in " in text and "1 rank of" in text else "text")
 
+# Collectives beside calls, in a thread of their own: the same bits; what ran when.
+four = losses(lines("net4.bin --train 0:80 --epochs 1 --seed 5 --overlap never"))
+check(losses(lines("net4.bin --train 0:80 --epochs 1 --seed 5 --overlap always --trace t.json")) == four, "overlap changes nothing")
+events = json.load(open("t.json"))["traceEvents"]
+check({e["pid"] for e in events} == {0, 1, 2, 3} and {e["cat"] for e in events if e["ph"] == "X"} == {"section", "call", "wait", "collective"} and not os.path.exists("t.json.0.part"), "a trace of four ranks")
+check(all(e["tid"] == (e["cat"] == "collective") and e["dur"] >= 0 for e in events if e["ph"] == "X") and {"name": "dense", "loc": "net.py:3"} in ({"name": e["name"], "loc": e["args"].get("loc")} for e in events), "what the trace says")
+
+# The timed device: predicted times without data, and about them in reality.
+timed = [json.loads(line) for line in expect("run net4.bin --device timed --steps 4 --json --trust-native", 0, "", env={"MSC_TIME_SCALE": "400"}).stdout.decode().splitlines()]
+total = timed[-1]
+check(total["steps"] == 4 and total["time_scale"] == 400 and len(total["exposed_comm_ms"]) == 4 and timed[0]["loss"] is None, f"timed {total}")
+check(min(line["ms"] for line in timed[:-1]) > 0.99 * 400 * total["predicted_step_ms"] and 0 < total["predicted_exposed_comm_ms"] <= total["predicted_step_ms"], f"timed takes its time {timed}")
+expect(f"run net4.bin {DATA} --device timed", 1, "msc: error: --data: the device timed has no values [E0114]\n", "")
+expect("run net4.bin --device timed --trust-native", 1, "msc: error: MSC_TIME_SCALE: '0' is no positive number [E0114]\n", "", env={"MSC_TIME_SCALE": "0"})
+
 # Weights: saved by four ranks, taken up by one.
 lines("net4.bin --steps 12 --save w.safetensors --in-order")
 expect(f"run net1.bin {DATA} --steps 0 --eval 0:96 --init w.safetensors --json", 0, "", lambda text: "" if json.loads(text.splitlines()[0])["eval"]["accuracy"] > 0.5 else text)
