@@ -89,7 +89,7 @@ static bool fits_memory(const msc_plan *p, const msc_config *config) {
 
 static bool run_passes(msc_context *ctx, msc_module *m, const msc_compile_options *o, const char *from, const char *until, int first) {
   msc_pass_options p = {.from = from, .until = until, .first = first, .verify = o->verify, .config = o->config, .cluster = o->cluster, .time_limit_s = o->time_limit_s,
-                        .cpu_level = msc_cpu_level(o->cpu), .dump_dir = o->dump_dir, .flags = o->flags,
+                        .cpu_level = msc_cpu_level(o->cpu), .dump_dir = o->dump_dir, .want_text = o->want_text, .flags = o->flags,
                         .user = o->user, .after = o->after, .remark = o->remark, .before = o->before, .reproducer = o->reproducer};
   return msc_run_passes(ctx, m, &p);
 }

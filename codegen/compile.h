@@ -15,6 +15,7 @@ typedef struct {
   uint64_t model_hash;         /* of the input's bytes */
   const char *dump_dir;        /* IR after every pass that changed it; or NULL */
   int verify;                  /* MSC_VERIFY_... */
+  bool want_text;              /* `after` is told the IR */
   const char *flags;           /* repeated in a reproducer; or NULL */
   void *user;                  /* of the functions below, each of which may be NULL */
   void (*after)(void *user, const msc_pass_report *report);

@@ -65,8 +65,15 @@ static void float_text(msc_dtype dtype, uint64_t bits, char *out) {
 void msc_float_text(msc_dtype dtype, double v, char out[MSC_NUMBER_TEXT]) { float_text(dtype, float_bits(dtype, v), out); }
 
 void msc_int_text(msc_dtype dtype, int64_t v, char out[MSC_NUMBER_TEXT]) {
-  if (dtype == MSC_U64) snprintf(out, MSC_NUMBER_TEXT, "%" PRIu64, (uint64_t)v);
-  else snprintf(out, MSC_NUMBER_TEXT, "%" PRId64, v);
+  bool minus = v < 0 && dtype != MSC_U64;
+  uint64_t rest = minus ? -(uint64_t)v : (uint64_t)v;
+  char digits[20];
+  size_t num = 0;
+  do digits[num++] = (char)('0' + rest % 10);
+  while (rest /= 10);
+  if (minus) *out++ = '-';
+  while (num) *out++ = digits[--num];
+  *out = 0;
 }
 
 void msc_element_text(msc_dtype dtype, const void *element, char out[MSC_NUMBER_TEXT]) {

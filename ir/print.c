@@ -60,12 +60,12 @@ static void put_id(writer *r, const void *key) {
   const msc_fact *id = msc_fact_find(&r->ids, key);
   if (!id) msc_puts(&r->w, "%?"); /* of IR that is broken */
   else if (id->text) msc_puts(&r->w, "%"), msc_puts(&r->w, id->text);
-  else msc_putf(&r->w, "%%%u", id->number);
+  else msc_puts(&r->w, "%"), msc_put_number(&r->w, id->number);
 }
 
 static void put_use(writer *r, const msc_value *v) {
   put_id(r, v && v->def ? (const void *)v->def : v);
-  if (v && v->def && v->def->num_out > 1) msc_putf(&r->w, "#%u", v->index);
+  if (v && v->def && v->def->num_out > 1) msc_puts(&r->w, "#"), msc_put_number(&r->w, v->index);
 }
 
 /* ---- locations ---- */
@@ -76,7 +76,8 @@ static void put_place(msc_printer *w, const msc_loc *l) {
     return;
   }
   msc_put_string(w, l->file);
-  msc_putf(w, ":%u:%u", l->line, l->col);
+  msc_puts(w, ":"), msc_put_number(w, l->line);
+  msc_puts(w, ":"), msc_put_number(w, l->col);
 }
 
 /* `callsite("f":1:2 at callsite("scope"("g":3:4) at ...))` */
@@ -169,10 +170,10 @@ static void put_op(writer *r, const msc_op *op, int indent) {
   put_indent(w, indent);
   if (op->num_out) {
     put_id(r, op);
-    if (op->num_out > 1) msc_putf(w, ":%u", op->num_out);
+    if (op->num_out > 1) msc_puts(w, ":"), msc_put_number(w, op->num_out);
     msc_puts(w, " = ");
   }
-  msc_putf(w, "\"msc.%s\"(", msc_kind_name(op->kind));
+  msc_puts(w, "\"msc."), msc_puts(w, msc_kind_name(op->kind)), msc_puts(w, "\"(");
   for (size_t i = 0; i < op->num_in; i++) {
     if (i) msc_puts(w, ", ");
     put_use(r, op->in[i].value);

@@ -44,6 +44,12 @@ void msc_putf(msc_printer *w, const char *fmt, ...) {
   msc_put(w, text, n < 0 ? 0 : (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
 }
 
+void msc_put_number(msc_printer *w, int64_t v) {
+  char text[MSC_NUMBER_TEXT];
+  msc_int_text(MSC_I64, v, text);
+  msc_puts(w, text);
+}
+
 /* Bytes of the UTF-8 character at s, 0 when it is none: names stay readable in every script. */
 static size_t utf8_bytes(const unsigned char *s) {
   size_t n = s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
@@ -53,14 +59,19 @@ static size_t utf8_bytes(const unsigned char *s) {
   return n;
 }
 
+static bool is_plain(unsigned char c) { return c >= ' ' && c < 0x7f && c != '"' && c != '\\'; }
+
 void msc_put_string(msc_printer *w, const char *text) {
   msc_put(w, "\"", 1);
-  for (const unsigned char *s = (const unsigned char *)text; *s; s++) {
-    size_t n = *s >= ' ' && *s < 0x7f ? 1 : utf8_bytes(s);
-    if (*s == '"' || *s == '\\') msc_putf(w, "\\%c", *s);
+  for (const unsigned char *s = (const unsigned char *)text; *s;) {
+    size_t n = 0;
+    while (is_plain(s[n])) n++;
+    if (!n) n = utf8_bytes(s);
+    if (n) msc_put(w, (const char *)s, n);
+    else if (*s == '"' || *s == '\\') msc_putf(w, "\\%c", *s);
     else if (*s == '\n' || *s == '\t') msc_puts(w, *s == '\n' ? "\\n" : "\\t");
-    else if (n) msc_put(w, (const char *)s, n), s += n - 1;
     else msc_putf(w, "\\%02X", *s);
+    s += n ? n : 1;
   }
   msc_put(w, "\"", 1);
 }
@@ -133,7 +144,7 @@ static void put_number(msc_printer *w, const msc_attr_value *v, bool in_list) {
   else msc_float_text(v->dtype, v->f, text);
   msc_puts(w, text);
   bool hex = v->kind == MSC_ATTR_FLOAT && text[0] == '0' && text[1] == 'x';
-  if (!in_list || hex || v->dtype != (v->kind == MSC_ATTR_INT ? MSC_I64 : MSC_F64)) msc_putf(w, " : %s", msc_dtype_name(v->dtype));
+  if (!in_list || hex || v->dtype != (v->kind == MSC_ATTR_INT ? MSC_I64 : MSC_F64)) msc_puts(w, " : "), msc_puts(w, msc_dtype_name(v->dtype));
 }
 
 static void put_list(msc_printer *w, const msc_attr_value *v) {
@@ -158,12 +169,12 @@ static void put_value(msc_printer *w, const msc_attr_value *v, bool in_list) {
   }
 }
 
+static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+
 static bool is_bare(const char *name) {
-  static const char first[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_", rest[] = "0123456789$.";
-  if (!*name || !strchr(first, *name)) return false;
-  for (; *name; name++)
-    if (!strchr(first, *name) && !strchr(rest, *name)) return false;
-  return true;
+  if (!is_letter(*name)) return false;
+  while (is_letter(*name) || (*name >= '0' && *name <= '9') || *name == '$' || *name == '.') name++;
+  return !*name;
 }
 
 void msc_put_named(msc_printer *w, const msc_attr *attr) {

@@ -129,6 +129,7 @@ typedef struct {
 void msc_put(msc_printer *w, const char *text, size_t num);
 void msc_puts(msc_printer *w, const char *text);
 void msc_putf(msc_printer *w, const char *fmt, ...) MSC_PRINTF(2, 3); /* at most 100 characters */
+void msc_put_number(msc_printer *w, int64_t v);
 void msc_put_string(msc_printer *w, const char *text);                /* with quotes and escapes */
 void msc_put_type(msc_printer *w, const msc_type *t);
 void msc_put_attrs(msc_printer *w, const msc_attr *attrs, size_t num); /* {a = 1 : i64, ...} */

@@ -102,7 +102,10 @@ typedef struct {
   msc_context *ctx;
   msc_module *m;
   const msc_pass_options *options;
-  bool wants_text;
+  pass_list list;
+  size_t at, kept;         /* the current pass, and the one whose input text[0] is */
+  bool wants_text;         /* of every pass */
+  bool wants_case;         /* for a reproducer */
   /* Text before and after the current pass, each in its arena; they change places after each pass. */
   msc_arena *arena[2];
   const char *text[2];
@@ -170,8 +173,9 @@ static bool has_internal_error(const msc_diag *d) {
 
 /* What a reproducer of this pass begins with. */
 static const char *run_line(const pass_run *r, msc_pass_ctx *pass) {
-  const char *flags = r->options->flags ? r->options->flags : "";
-  return msc_arena_printf(pass->scratch, "// RUN: msc opt --passes=%s%s%s %%s\n", pass->info->name, *flags ? " " : "", flags);
+  const char *flags = r->options->flags ? r->options->flags : "", *names = r->list.pass[r->kept]->name;
+  for (size_t i = r->kept + 1; i <= r->at; i++) names = msc_arena_printf(pass->scratch, "%s,%s", names, r->list.pass[i]->name);
+  return msc_arena_printf(pass->scratch, "// RUN: msc opt --passes=%s%s%s %%s\n", names, *flags ? " " : "", flags);
 }
 
 static bool bug(pass_run *r, msc_pass_ctx *pass, const char *what) {
@@ -184,6 +188,30 @@ static bool bug(pass_run *r, msc_pass_ctx *pass, const char *what) {
   return false;
 }
 
+/* What was taken after this pass is what the next one begins with. */
+static void keep_text(pass_run *r) {
+  msc_arena *arena = r->arena[0];
+  r->arena[0] = r->arena[1], r->text[0] = r->text[1], r->bytes[0] = r->bytes[1];
+  r->arena[1] = arena;
+  r->kept = r->at + 1;
+}
+
+static bool is_large(const msc_module *m) {
+  const int many = 1000;
+  int num = 0;
+  for (const msc_func *f = m->first; f; f = f->next)
+    for (const msc_op *op = f->body->first; op && num < many; op = op->next) num++;
+  return num >= many;
+}
+
+/* A reproducer begins at the pass that failed; in a large module, whose text takes longer than most passes, at its stage's first. */
+static void keep_case(pass_run *r) {
+  size_t next = r->at + 1;
+  if (next == r->list.num || (is_large(r->m) && !strcmp(r->list.pass[next]->stage, r->list.pass[r->at]->stage))) return;
+  take_text(r, 1);
+  keep_text(r);
+}
+
 static bool report(pass_run *r, msc_pass_ctx *pass, msc_pass_report *report) {
   if (r->wants_text) {
     take_text(r, 1);
@@ -193,11 +221,8 @@ static bool report(pass_run *r, msc_pass_ctx *pass, msc_pass_report *report) {
   }
   if (r->options->dump_dir && report->changed) MSC_TRY(dump(r, report->number, pass->info->name, 1));
   if (r->options->after) r->options->after(r->options->user, report);
-  if (r->wants_text) {
-    msc_arena *arena = r->arena[0];
-    r->arena[0] = r->arena[1], r->text[0] = r->text[1], r->bytes[0] = r->bytes[1];
-    r->arena[1] = arena;
-  }
+  if (r->wants_text) keep_text(r);
+  else if (r->wants_case) keep_case(r);
   return true;
 }
 
@@ -224,12 +249,12 @@ static bool run_one(pass_run *r, const msc_pass_info *info, int number) {
 bool msc_run_passes(msc_context *ctx, msc_module *m, const msc_pass_options *options) {
   msc_arena *arena = msc_arena_new(ctx);
   pass_run r = {.ctx = ctx, .m = m, .options = options};
-  r.wants_text = options->want_text || options->dump_dir || options->before || options->reproducer || options->verify >= MSC_VERIFY_NUMERICS;
-  pass_list list;
-  bool ok = chosen(ctx, arena, options, &list) && (options->verify < MSC_VERIFY_IR || msc_verify(m));
-  if (ok && r.wants_text) take_text(&r, 0);
+  r.wants_text = options->want_text || options->dump_dir || options->verify >= MSC_VERIFY_NUMERICS;
+  r.wants_case = options->before || options->reproducer;
+  bool ok = chosen(ctx, arena, options, &r.list) && (options->verify < MSC_VERIFY_IR || msc_verify(m));
+  if (ok && (r.wants_text || r.wants_case)) take_text(&r, 0);
   if (ok && options->dump_dir && !options->first) ok = dump(&r, 0, "input", 0);
-  for (size_t i = 0; ok && i < list.num; i++) ok = run_one(&r, list.pass[i], options->first + (int)i + 1);
+  for (; ok && r.at < r.list.num; r.at++) ok = run_one(&r, r.list.pass[r.at], options->first + (int)r.at + 1);
   for (int side = 0; side < 2; side++)
     if (r.arena[side]) msc_arena_free(r.arena[side]);
   msc_arena_free(arena);

@@ -51,13 +51,13 @@ typedef struct {
   double time_limit_s;       /* of the search for strategies; 0: none */
   int cpu_level;             /* x86-64 level of the machine, 1 to 4; 0: 3 */
   const char *dump_dir;      /* existing folder that gets 000-input.mlir and 017-dce.mlir after each pass that changed it; or NULL */
-  bool want_text;            /* reports carry the IR; implied by dump_dir and reproducer */
+  bool want_text;            /* reports carry the IR; implied by dump_dir */
   const char *flags;         /* of the command line, to be repeated in a reproducer's first line; or NULL */
   void *user;                /* of the functions below; each may be NULL */
   void (*after)(void *user, const msc_pass_report *report);
   void (*remark)(void *user, const msc_pass_info *pass, const msc_op *op, const char *text);
-  /* Before each pass: the IR as it goes in and the line that makes a test case of it, for who wants to tell of a crash; after it,
-   * with NULLs: the texts go. */
+  /* Before each pass: a test case, IR and the line to run it, for who wants to tell of a crash: of this pass, in a large module
+   * of those before it in its stage too; after it, with NULLs: the texts go. */
   void (*before)(void *user, const msc_pass_info *pass, const char *line, const char *text, size_t bytes);
   /* A pass hit a bug: `text` is a complete test case, its first line is how to run it. */
   void (*reproducer)(void *user, const msc_pass_info *pass, const char *text, size_t bytes);

@@ -157,6 +157,7 @@ static int run(cli *c) {
                            .flags = cli_repeated_flags(c)};
   if (!cli_cluster(c, &o.cluster)) return CLI_INPUT;
   k.debug = msc_config_debug(config);
+  o.want_text = k.debug >= 4;
   if (o.dump_dir && !cli_make_folder(c, o.dump_dir)) return CLI_INPUT;
   if (o.dump_dir || k.debug >= 5) o.emitted = emitted;
   int read_code;

@@ -23,6 +23,8 @@ static const char faulty[] =
 typedef struct {
   char names[256], stats[256], reproducer[2048];
   int num, num_changed;
+  const char *input;
+  bool case_is_input;
 } told;
 
 static void after(void *user, const msc_pass_report *r) {
@@ -118,6 +120,37 @@ static void a_bug_leaves_a_reproducer(void **state) {
   msc_context_free(ctx);
 }
 
+static void last_case(void *user, const msc_pass_info *pass, const char *line, const char *text, size_t bytes) {
+  told *t = user;
+  (void)pass;
+  if (!line) return;
+  snprintf(t->reproducer, sizeof t->reproducer, "%s", line);
+  t->case_is_input = bytes > 0 && t->input && !strncmp(text, t->input, bytes);
+}
+
+/* Their text is taken where a stage begins. */
+static void large_modules_are_kept_by_stage(void **state) {
+  (void)state;
+  enum { OPS = 1200 };
+  char *text = malloc(OPS * 80 + 500), *at = text;
+  at += sprintf(at, "module {\n  \"msc.func\"() ({\n  ^bb0(%%x: tensor<f32>):\n");
+  for (int i = 0; i < OPS; i++) at += sprintf(at, "    %%%d = \"msc.exp\"(%%%s%.*d) : (tensor<f32>) -> tensor<f32>\n", i, i ? "" : "x", i ? 1 : 0, i ? i - 1 : 0);
+  sprintf(at, "    \"msc.return\"(%%%d) : (tensor<f32>) -> ()\n  }) {sym_name = \"f\"} : () -> ()\n}\n", OPS - 1);
+  static const struct { const char *passes, *line; } cases[] = {{"fold,cse,dce", "fold,cse,dce"}, {"fold,cse,tidy", "tidy"}};
+  for (size_t i = 0; i < 2; i++) {
+    msc_context *ctx = msc_context_new(NULL, NULL);
+    msc_module *m = msc_parse(ctx, "in.mlir", text, strlen(text));
+    told t = {.input = text};
+    char line[80];
+    assert_true(msc_run_passes(ctx, m, &(msc_pass_options){.passes = cases[i].passes, .user = &t, .before = last_case}));
+    snprintf(line, sizeof line, "// RUN: msc opt --passes=%s %%s\n", cases[i].line);
+    assert_string_equal(t.reproducer, line);
+    assert_true(t.case_is_input);
+    msc_context_free(ctx);
+  }
+  free(text);
+}
+
 /* What differs between two texts, "" for nothing. */
 static void expect_difference(const char *a, const char *b, const char *difference) {
   msc_context *ctx = msc_context_new(NULL, NULL);
@@ -157,6 +190,7 @@ int main(void) {
     cmocka_unit_test(unknown_names_are_reported_with_the_nearest),
     cmocka_unit_test(dumps_are_of_passes_that_changed_something),
     cmocka_unit_test(a_bug_leaves_a_reproducer),
+    cmocka_unit_test(large_modules_are_kept_by_stage),
     cmocka_unit_test(modules_are_compared_in_everything),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
