@@ -14,24 +14,23 @@ typedef struct {
   uint32_t *first, *waiter; /* who waits for op i: waiter[first[i]] .. waiter[first[i+1]-1] */
 } ordering;
 
-static bool contains_update(const msc_op *op) {
-  if (msc_info(op)->flags & MSC_UPDATE) return true;
-  for (const msc_op *inner = op->body ? op->body->first : NULL; inner; inner = inner->next)
-    if (msc_info(inner)->flags & MSC_UPDATE) return true;
-  return false;
-}
-
 static bool is_product(const msc_op *op) { return msc_info(op)->cost == MSC_COST_FLOPS; }
 
-/* Backward over the ops: an op feeds updates when every user does; an update's results are used by the return alone.  The whole
+/* Is this use, by return, the new value of an argument? */
+static bool is_new_value(const msc_use *u, const msc_attr_value *ties) {
+  size_t at = (size_t)(u - u->user->in);
+  return u->user->kind == OP_return && at < ties->list.num && ties->list.v[at].i >= 0;
+}
+
+/* Backward over the ops: an op feeds updates when every user does, or is the return that takes a new value of an argument.  The whole
  * backward ends in updates, so what goes into another product does not count: only the last product of each chain does. */
-static void find_feeders(ordering *z) {
+static void find_feeders(ordering *z, const msc_attr_value *ties) {
   for (size_t i = z->deps.num_ops; i-- > 0;) {
     const msc_op *op = z->deps.op[i];
-    bool updates = contains_update(op), feeds = op->num_out > 0;
+    bool feeds = op->num_out > 0;
     for (size_t k = 0; k < op->num_out && feeds; k++) {
       feeds = msc_has_uses(&op->out[k]);
-      for (const msc_use *u = op->out[k].uses; u && feeds; u = u->next) feeds = (z->feeds_update[u->user->id] && !is_product(u->user)) || (updates && u->user->kind == OP_return);
+      for (const msc_use *u = op->out[k].uses; u && feeds; u = u->next) feeds = (z->feeds_update[u->user->id] && !is_product(u->user)) || is_new_value(u, ties);
     }
     z->feeds_update[i] = feeds;
   }
@@ -75,7 +74,7 @@ static void order_func(msc_pass_ctx *pass, msc_func *f) {
   z.waiter = msc_new_array(a, uint32_t, z.deps.first[n] + 1);
   bool *done = msc_new_array(a, bool, n);
   uint32_t *stack = msc_new_array(a, uint32_t, n + 1);
-  find_feeders(&z);
+  find_feeders(&z, msc_func_attr(f, "ties"));
   find_waiters(&z, a);
   f->body->first = f->body->last = NULL;
   for (uint32_t i = 0; i < n; i++)
