@@ -22,7 +22,11 @@ static const struct { const char *name; double low, high; bool below; const char
   {"beta2", 0, 1, true, "at least 0 and below 1"},
   {"eps", 0, INFINITY, true, "0 or more"},
   {"weight_decay", 0, INFINITY, true, "0 or more"},
+  {"clip_norm", 0, INFINITY, true, "0, for none, or more"},
 };
+
+/* Of every kind: bound of the norm of all gradients together. */
+static const msc_attr_spec clip_norm = {.name = "clip_norm", .kind = MSC_ATTR_FLOAT};
 
 typedef struct {
   const char *name; /* interned: equal means same pointer */
@@ -104,6 +108,7 @@ static const msc_attr_spec *spec_named(const msc_op_info *info, const char *name
 static const msc_attr_spec *hyper_spec(const reading *r, int kind, const char *name) {
   msc_context *ctx = r->f->module->ctx;
   const msc_attr_spec *spec = spec_named(msc_op_info_of(ctx, kinds[kind].update), name);
+  if (!strcmp(name, clip_norm.name)) return &clip_norm;
   return spec ? spec : spec_named(msc_op_info_of(ctx, kinds[kind].second), name);
 }
 
@@ -117,6 +122,7 @@ static bool unknown_hyper(const reading *r, int kind, const char *name) {
     for (int i = 0; i < info->num_attrs; i++) words[num++] = info->attr[i].name;
   }
   words[num++] = "parameters";
+  words[num++] = clip_norm.name;
   const char *near = msc_nearest(name, words, num);
   if (near) return wrong(r, "optimizer %s: unknown hyper-parameter '%s'; did you mean '%s'?", kinds[kind].name, name, near);
   return wrong(r, "optimizer %s: unknown hyper-parameter '%s'", kinds[kind].name, name);
@@ -246,6 +252,16 @@ static bool read_group(reading *r, const msc_attr_value *values, bool alone, msc
   return take_parameters(r, values, alone, out) && ok;
 }
 
+/* The norm is one of all parameters. */
+static bool read_clip_norm(const reading *r, msc_optimizer_groups *out) {
+  out->clip_norm = out->num ? number_or(out->group[0].values, clip_norm.name, 0) : 0;
+  for (size_t i = 1; i < out->num; i++) {
+    double other = number_or(out->group[i].values, clip_norm.name, 0);
+    if (other != out->clip_norm) return wrong(r, "optimizer: clip_norm is of all gradients together; group 0 says %g, group %zu says %g", out->clip_norm, i, other);
+  }
+  return true;
+}
+
 bool msc_read_optimizer(msc_func *f, msc_arena *arena, msc_optimizer_groups *out) {
   size_t num_args = f->body->num_args;
   reading r = {f, arena, msc_new_array(arena, bool, num_args + 1), msc_new_array(arena, named_arg, num_args + 1)};
@@ -260,5 +276,6 @@ bool msc_read_optimizer(msc_func *f, msc_arena *arena, msc_optimizer_groups *out
     if (!read_group(&r, list ? &optimizer->list.v[i] : optimizer, out->num == 1, &out->group[i])) ok = false;
     taken += out->group[i].num_args;
   }
+  ok = ok && read_clip_norm(&r, out);
   return ok && (taken || wrong(&r, "optimizer: the function has no trainable parameter"));
 }

@@ -10,6 +10,7 @@ typedef struct {
   msc_func *f;
   msc_op *ret;
   msc_builder b;
+  size_t num_grads;
   msc_value **grad;      /* per argument: its gradient, or NULL */
   msc_value **new_value; /* per argument, those added here too: its new value, or NULL */
   const char *first, *second; /* suffixes of states' names: ".m", ".v" */
@@ -103,36 +104,19 @@ static bool keep(inserting *s, msc_op *op, size_t num, msc_value *const *args) {
   return op != NULL;
 }
 
-/* Square root of the sum of squares, at least in f32. */
-static msc_value *norm(inserting *s, msc_value *v) {
-  msc_context *ctx = ctx_of(s);
-  int64_t dims[MSC_MAX_RANK];
-  for (int d = 0; d < v->type->rank; d++) dims[d] = d;
-  if (msc_dtype_bytes(v->type->dtype) < 4) {
-    msc_attr wide = msc_named(ctx, "dtype", msc_str(ctx, "f32"));
-    msc_op *cast = msc_build_with(&s->b, OP_cast, 1, &v, 1, 1, &wide);
-    if (!cast) return NULL;
-    v = &cast->out[0];
-  }
-  msc_value *square = msc_build(&s->b, OP_mul, 2, (msc_value *[]){v, v});
-  msc_attr all = msc_named(ctx, "dims", msc_ints(ctx, (size_t)v->type->rank, dims));
-  msc_op *sum = msc_build_with(&s->b, OP_reduce_sum, 1, &square, 1, 1, &all);
-  return sum ? msc_build(&s->b, OP_sqrt, 1, (msc_value *[]){&sum->out[0]}) : NULL;
-}
-
 /* |w| / |r|, 1 where one of them is zero. */
 static msc_value *trust_ratio(inserting *s, msc_value *w, msc_value *r) {
   msc_context *ctx = ctx_of(s);
-  msc_value *w_norm = norm(s, w), *r_norm = norm(s, r);
-  if (!w_norm || !r_norm) return NULL;
-  msc_dtype dtype = w_norm->type->dtype;
+  msc_value *w_squares = msc_sum_of_squares(&s->b, w), *r_squares = msc_sum_of_squares(&s->b, r);
+  if (!w_squares || !r_squares) return NULL;
+  msc_value *w_norm = msc_build(&s->b, OP_sqrt, 1, &w_squares), *r_norm = msc_build(&s->b, OP_sqrt, 1, &r_squares);
   msc_value *smaller = msc_build(&s->b, OP_min, 2, (msc_value *[]){w_norm, r_norm});
   msc_value *ratio = msc_build(&s->b, OP_div, 2, (msc_value *[]){w_norm, r_norm});
   msc_attr above = msc_named(ctx, "predicate", msc_str(ctx, "gt"));
-  msc_op *both = msc_build_with(&s->b, OP_compare, 2, (msc_value *[]){smaller, msc_build_scalar(&s->b, dtype, 0)}, 1, 1, &above);
+  msc_op *both = msc_build_with(&s->b, OP_compare, 2, (msc_value *[]){smaller, msc_build_scalar(&s->b, MSC_F64, 0)}, 1, 1, &above);
   if (!both) return NULL;
-  msc_value *trust = msc_build(&s->b, OP_select, 3, (msc_value *[]){&both->out[0], ratio, msc_build_scalar(&s->b, dtype, 1)});
-  if (!trust || dtype == w->type->dtype) return trust;
+  msc_value *trust = msc_build(&s->b, OP_select, 3, (msc_value *[]){&both->out[0], ratio, msc_build_scalar(&s->b, MSC_F64, 1)});
+  if (!trust || w->type->dtype == MSC_F64) return trust;
   msc_attr narrow = msc_named(ctx, "dtype", msc_str(ctx, msc_dtype_name(w->type->dtype)));
   msc_op *cast = msc_build_with(&s->b, OP_cast, 1, &trust, 1, 1, &narrow);
   return cast ? &cast->out[0] : NULL;
@@ -167,6 +151,8 @@ static bool counts_steps(msc_op_kind update) { return update == OP_adam || updat
 static bool update_all(inserting *s, const msc_optimizer_groups *groups) {
   for (size_t g = 0; g < groups->num && !s->step; g++)
     if (counts_steps(groups->group[g].update)) MSC_TRY(count_steps(s));
+  s->b.name = groups->clip_norm > 0 ? msc_intern(ctx_of(s), "clip_norm") : NULL;
+  if (groups->clip_norm > 0) MSC_TRY(msc_clip_gradients(&s->b, groups->clip_norm, s->num_grads, s->grad));
   for (size_t g = 0; g < groups->num; g++) {
     const msc_optimizer_group *group = &groups->group[g];
     for (size_t i = 0; i < group->num_args; i++) {
@@ -256,6 +242,7 @@ bool pass_optimizer(msc_pass_ctx *pass, msc_module *m) {
   s.b = (msc_builder){.func = f, .block = f->body, .before = s.ret, .loc = f->loc};
   s.first = free_suffix(&s, ".m");
   s.second = free_suffix(&s, ".v");
+  s.num_grads = num_args;
   s.grad = msc_new_array(pass->scratch, msc_value *, num_args);
   s.new_value = msc_new_array(pass->scratch, msc_value *, 3 * num_args + 1); /* two states each at most, and the step */
   MSC_TRY(read_gradients(&s, gradients, &num_results) && msc_read_optimizer(f, pass->scratch, &groups));

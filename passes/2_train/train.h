@@ -17,6 +17,7 @@ typedef struct {
 typedef struct {
   size_t num;
   msc_optimizer_group *group;
+  double clip_norm; /* of all gradients together, as every group says; 0: none */
 } msc_optimizer_groups;
 
 /* Reports every fault of the attribute. */
@@ -29,6 +30,13 @@ msc_value *msc_loss_of(msc_func *f);
 const char *msc_arg_name(const msc_func *f, size_t arg);
 /* Appends to the attribute `results` the names of results that were added. */
 void msc_add_result_names(msc_func *f, size_t num, const char *const *names);
+
+/* ---- norm.c ---- */
+
+/* In f64; NULL after a report. */
+msc_value *msc_sum_of_squares(msc_builder *b, msc_value *v);
+/* Gradients (NULL: none) whose norm together is above `limit` are multiplied to have it. */
+bool msc_clip_gradients(msc_builder *b, double limit, size_t num, msc_value **gradient);
 
 /* ---- letters.c: which letter of the forward op a letter of a gradient op is ---- */
 

@@ -3,7 +3,8 @@
  *
  * Only layouts change: what an update wants, and where new values live.  Redistribution makes of it the reduce_scatter of the
  * gradient and the all_gather of the parameter: after the update, or with stage 3 before each use, forward and backward
- * (`msc.gathered` tells it not to keep the whole parameter in between).  The forward pass and the gradients stay as they are.
+ * (`msc.gathered` tells it not to keep the whole parameter in between).  The forward pass and the gradients stay as they are.  With
+ * or without it, what an optimizer computes besides updates, as norms, is cut as the update is.
  * What was chosen for a parameter, and why, stands in its attribute `msc.zero`. */
 #include <string.h>
 
@@ -172,8 +173,16 @@ static void lay(zeroing *z, msc_op *op, int tensor, const msc_layout *l) {
   z->laid[op->id] = true;
 }
 
-/* What lies between gradient and update, and norms: cut as what they are made from, or for.  A micro-batch's gradients are summed
- * before they are cut, or with stage 2 after. */
+/* An update that stays as it was: what it wants its operands in. */
+static bool note_wants(zeroing *z, const msc_op *op) {
+  const msc_attr_value *want = msc_op_attr(op, "in_layout");
+  for (int t = 0; want && t < op->num_in; t++)
+    if (op->in[t].value->type->rank) MSC_TRY(msc_layout_parse(z->g.ctx, z->g.mesh, op->loc, want->list.v[t].s, &z->goal[op->in[t].value->id]));
+  z->laid[op->id] = true;
+  return true;
+}
+
+/* What lies between gradient and update, and norms: cut as what they are made for, or from. */
 static void lay_between(zeroing *z) {
   for (size_t i = z->g.num_ops; i-- > 0;) {
     msc_op *op = z->g.op[i].op;
@@ -198,13 +207,13 @@ static const msc_layout **choose_all(zeroing *z) {
   for (msc_op *op = b->first; op; op = op->next) {
     const msc_value *w = is_update(op) ? op->in[0].value : NULL;
     const char *why = NULL;
-    if (!w || w->def || msc_arg_attr(z->f, w->index, "msc.zero")) continue;
+    if (!w || w->def || !z->stage || msc_arg_attr(z->f, w->index, "msc.zero")) continue;
     cut[w->index] = choose(z, op, &why);
     num += cut[w->index] != NULL;
     msc_remark(z->pass, op, "%s: %s", w->name ? w->name : "", why);
     msc_arg_set(z->f, w->index, "msc.zero", msc_str(z->g.ctx, why));
   }
-  msc_stat(z->pass, "parameters cut", num);
+  if (z->stage) msc_stat(z->pass, "parameters cut", num);
   return cut;
 }
 
@@ -247,7 +256,7 @@ static bool find_digits(zeroing *z) {
 bool pass_zero(msc_pass_ctx *pass, msc_module *m) {
   msc_func *f = shard_func(m);
   zeroing z = {.pass = pass, .f = f, .stage = msc_config_zero(pass->config)};
-  if (!f || !z.stage || !msc_func_attr(f, "ties") || !msc_op_attr(f->body->last, "in_layout")) return true;
+  if (!f || !msc_func_attr(f, "ties") || !msc_op_attr(f->body->last, "in_layout")) return true;
   MSC_TRY(shard_graph_of(pass, f, &z.g));
   MSC_TRY(find_digits(&z));
   z.threshold = msc_config_optimizer_threshold(pass->config) * 1024;
@@ -257,8 +266,10 @@ bool pass_zero(msc_pass_ctx *pass, msc_module *m) {
   z.laid = msc_new_array(pass->scratch, bool, z.g.num_ops);
   const msc_layout **cut = choose_all(&z);
   for (size_t i = 0; i < z.g.num_ops; i++) {
-    const msc_value *w = is_update(z.g.op[i].op) ? z.g.op[i].op->in[0].value : NULL;
-    if (w && !w->def && cut[w->index]) lay(&z, z.g.op[i].op, 0, cut[w->index]);
+    msc_op *op = z.g.op[i].op;
+    const msc_value *w = is_update(op) ? op->in[0].value : NULL;
+    if (w && !w->def && cut[w->index]) lay(&z, op, 0, cut[w->index]);
+    else if (w) MSC_TRY(note_wants(&z, op));
   }
   lay_between(&z);
   move_arguments(&z, cut);

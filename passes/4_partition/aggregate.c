@@ -1,6 +1,5 @@
-/* aggregate: what a gradient meets between its sum over the replicas and the update: gradients_mean, gradient_fp32_sync. */
-#include <string.h>
-
+/* aggregate: what a gradient meets between its sum over the replicas and the optimizer: gradients_mean, gradient_fp32_sync. */
+#include "passes/3_shard/shard.h"
 #include "passes/config.h"
 #include "passes/pass.h"
 
@@ -8,14 +7,12 @@ typedef struct {
   msc_pass_ctx *pass;
   msc_func *f;
   bool mean, wide;
+  const bool *is_optimizers; /* by op id */
+  struct {
+    const msc_layout *want;
+    msc_value *value;
+  } *brought; /* by value id */
 } aggregating;
-
-static int gradient_operand(const msc_op *op) {
-  const msc_op_info *info = msc_info(op);
-  for (int i = 0; i < info->num_operands && i < op->num_in; i++)
-    if (strcmp(info->operand[i].name, "g") == 0) return i;
-  return -1;
-}
 
 static int64_t replicas(const msc_layout *l) {
   int64_t n = 1;
@@ -46,20 +43,23 @@ static msc_value *scaled(aggregating *a, msc_op *update, msc_value *g, const msc
   return build(a, update, OP_mul, 2, (msc_value *[]){g, c}, (const msc_layout *[]){want, whole}, want, NULL);
 }
 
-static bool aggregate(aggregating *a, msc_op *update) {
-  int at = gradient_operand(update);
-  const msc_attr_value *wants = at < 0 ? NULL : msc_op_attr(update, "in_layout");
-  if (!wants) return true;
-  msc_value *g = update->in[at].value;
+/* Operand `at` of an op of the optimizer: is it a gradient that is not added up yet?  One is brought once for all who want it alike. */
+static bool aggregate(aggregating *a, msc_op *op, size_t at) {
+  const msc_attr_value *wants = msc_op_attr(op, "in_layout");
+  msc_value *v = op->in[at].value, *g = v;
   const msc_layout *have = g->type->layout, *want = NULL;
-  MSC_TRY(msc_layout_parse(a->pass->ctx, &a->f->module->mesh, update->loc, wants->list.v[at].s, &want));
-  if (!have || !have->num_partial) return true;
+  if (!wants || !have || !have->num_partial || have->reduction != MSC_SUM || a->is_optimizers[v->def->id]) return true;
+  MSC_TRY(msc_layout_parse(a->pass->ctx, &a->f->module->mesh, op->loc, wants->list.v[at].s, &want));
+  if (want->num_partial) return true;
+  if (a->brought[v->id].want == want) return msc_set_operand(op, at, a->brought[v->id].value), true;
   msc_dtype narrow = g->type->dtype;
   bool widen = a->wide && (narrow == MSC_F16 || narrow == MSC_BF16);
-  if (widen) MSC_TRY((g = build(a, update, OP_cast, 1, &g, &have, have, "f32")));
-  if (a->mean) MSC_TRY((g = scaled(a, update, g, want, 1.0 / (double)replicas(have))));
-  if (widen) MSC_TRY((g = build(a, update, OP_cast, 1, &g, &want, want, msc_dtype_name(narrow))));
-  msc_set_operand(update, (size_t)at, g);
+  if (widen) MSC_TRY((g = build(a, op, OP_cast, 1, &g, &have, have, "f32")));
+  if (a->mean) MSC_TRY((g = scaled(a, op, g, want, 1.0 / (double)replicas(have))));
+  if (widen) MSC_TRY((g = build(a, op, OP_cast, 1, &g, &want, want, msc_dtype_name(narrow))));
+  msc_set_operand(op, at, g);
+  a->brought[v->id].want = want;
+  a->brought[v->id].value = g;
   return true;
 }
 
@@ -69,8 +69,15 @@ bool pass_aggregate(msc_pass_ctx *pass, msc_module *m) {
   msc_parallel_mode mode = msc_config_parallel_mode(pass->config);
   /* in data_parallel the mean is part of the objective, see replica_objective */
   bool global = mode == MSC_SEMI_AUTO_PARALLEL || mode == MSC_AUTO_PARALLEL;
-  aggregating a = {pass, f, global && msc_config_bool(pass->config, MSC_KEY_gradients_mean), msc_config_bool(pass->config, MSC_KEY_gradient_fp32_sync)};
-  for (msc_op *op = f->body->first; op; op = op->next)
-    if (msc_info(op)->flags & MSC_UPDATE) MSC_TRY(aggregate(&a, op));
+  msc_numbering n = msc_number(f->body);
+  aggregating a = {.pass = pass, .f = f, .is_optimizers = shard_optimizer_ops(pass->scratch, f)};
+  a.mean = global && msc_config_bool(pass->config, MSC_KEY_gradients_mean);
+  a.wide = msc_config_bool(pass->config, MSC_KEY_gradient_fp32_sync);
+  a.brought = msc_arena_alloc(pass->scratch, (n.num_values + 1) * sizeof *a.brought);
+  msc_op **op = msc_new_array(pass->scratch, msc_op *, n.num_ops);
+  for (msc_op *o = f->body->first; o; o = o->next) op[o->id] = o;
+  for (uint32_t i = 0; i < n.num_ops; i++)
+    for (size_t t = 0; t < op[i]->num_in; t++)
+      if (op[i]->in[t].value->def && (msc_info(op[i])->flags & MSC_UPDATE || a.is_optimizers[i])) MSC_TRY(aggregate(&a, op[i], t));
   return true;
 }

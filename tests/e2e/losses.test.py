@@ -24,6 +24,9 @@ UNEQUAL_ROWS = (*TABLE_ROWS[:3], "manual_split = [5, 2, 8, 1]")
 RUNS = {"ffn": [ONE, SEARCHED], "tied": [ONE, GLOBAL, TABLE_ROWS, UNEQUAL_ROWS], "sgd": [ONE, REPLICAS], "adamw": [ONE, REPLICAS, GLOBAL]}
 SPLIT = ["parallel_mode=auto_parallel", "search_mode=sharding_propagation"]
 RUNS["resnet"] = [ONE, GLOBAL, (4, SPLIT, "conv2d", "in_strategy = [[1, 1, 4, 1], [1, 1, 1, 1]]"), (4, SPLIT, "conv2d", "in_strategy = [[2, 1, 2, 1], [1, 1, 1, 1]]")]
+ZERO = ["parallel_mode=data_parallel", "gradients_mean=true", 'parallel_optimizer_config={"parallel_optimizer_threshold": 0}']
+RUNS["clipped"] = [ONE, REPLICAS, GLOBAL, (4, ZERO + ["zero=1"]), (8, ZERO + ["zero=3"])]
+RUNS["lamb"] = [ONE, GLOBAL, (8, ZERO + ["zero=2"])]
 DEFAULT = [ONE, GLOBAL]
 
 

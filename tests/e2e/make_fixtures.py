@@ -216,6 +216,8 @@ class Net:
             loss.backward()
             optimizer.step()
             result.append(loss.item())
+        if hasattr(optimizer, "shortened"):
+            print(f"{self.name}: {optimizer.shortened} of {self.steps} steps shortened")
         return result
 
     def write(self):
@@ -283,6 +285,18 @@ class Both:
             o.step()
 
 
+class Clipped:
+    """An optimizer whose gradients are shortened together before each step."""
+
+    def __init__(self, optimizer, parameters, norm):
+        self.optimizer, self.parameters, self.norm, self.shortened = optimizer, parameters, norm, 0
+        self.zero_grad = optimizer.zero_grad
+
+    def step(self):
+        self.shortened += torch.nn.utils.clip_grad_norm_(self.parameters, self.norm).item() > self.norm
+        self.optimizer.step()
+
+
 def classifier(name, steps, activations, optimizer, make_optimizer, sizes=(12, 16, 16), classes=4, batch=8, samples=64, bound=0.4):
     net = Net(name, batch, classes, steps, samples)
     h = net.x(sizes[0])
@@ -331,6 +345,19 @@ def adamw():
     loss = net.squared_error(net.dense(h, 3, "dense3", 0.4))
     return net.finish(loss, '{kind = "adamw", lr = 0.01 : f32, weight_decay = 0.1 : f32, eps = 1.0e-6 : f32}',
                       lambda p: torch.optim.AdamW(p.values(), lr=0.01, weight_decay=0.1, eps=1e-6))
+
+
+def clipped():
+    """A norm that three of four steps exceed, of the gradients of two groups together."""
+    groups = ('[{kind = "momentum", lr = 0.1 : f32, momentum = 0.9 : f32, clip_norm = 0.3 : f32, parameters = ["dense1.b", "dense2.b", "dense3.b"]}, '
+              '{kind = "adam", lr = 0.02 : f32, clip_norm = 0.3 : f32, parameters = ["dense1.w", "dense2.w", "dense3.w"]}]')
+
+    def make(p):
+        both = Both(torch.optim.SGD([v for n, v in p.items() if n.endswith(".b")], lr=0.1, momentum=0.9),
+                    torch.optim.Adam([v for n, v in p.items() if n.endswith(".w")], lr=0.02))
+        return Clipped(both, list(p.values()), 0.3)
+
+    return classifier("clipped", 40, ("tanh", "silu"), groups, make)
 
 
 def mlp():
@@ -411,7 +438,7 @@ def main():
     torch.manual_seed(0)
     torch.set_num_threads(1)
     os.makedirs(FOLDER, exist_ok=True)
-    makers = {f.__name__: f for f in (sgd, nesterov, adam, adamw, lamb, mlp, tied, ffn, resnet, windows, order)}
+    makers = {f.__name__: f for f in (sgd, nesterov, adam, adamw, lamb, mlp, tied, ffn, resnet, windows, order, clipped)}
     for name in sys.argv[1:] or makers:
         makers[name]().write()
 

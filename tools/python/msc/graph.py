@@ -325,7 +325,8 @@ class Graph:
         self._loss, self._micro_size = tensor.number, micro_size
 
     def optimizer(self, kind, parameters=None, **attrs):
-        """kind: sgd, momentum, adam, adamw, lamb; parameters: names, for one group of several."""
+        """kind: sgd, momentum, adam, adamw, lamb; parameters: names, for one group of several.  clip_norm bounds the norm of all
+        gradients together."""
         if kind not in OPTIMIZERS:
             raise Error(f"there is no optimizer {kind}{_nearest(kind, OPTIMIZERS)}")
         fields = {"kind": kind, "attrs": [{"name": n, "value": ("Bool", {"v": v}) if isinstance(v, bool) else ("Float", {"v": float(v)})} for n, v in attrs.items()]}
