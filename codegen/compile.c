@@ -41,11 +41,21 @@ static const msc_decision *note_decisions(msc_context *ctx, const msc_func *f, s
 
 /* ---- memory ---- */
 
-uint64_t msc_plan_rank_bytes(const msc_plan *p) {
-  uint64_t scratch = 0;
+msc_plan_memory msc_plan_memory_of(const msc_plan *p) {
+  msc_plan_memory m = {.alignment = p->persistent_bytes, .inputs = 2 * p->input_stride, .constants = p->constant_bytes};
+  for (size_t i = 0; i < p->num_parameters; i++) {
+    const msc_plan_variable *v = &p->parameter[i];
+    *(msc_arg_role(v->func, v->arg) == MSC_ROLE_STATE ? &m.state : &m.parameters) += v->ref.bytes;
+    m.alignment -= v->ref.bytes;
+  }
   for (size_t i = 0; i < p->num_sections; i++)
-    if (p->section[i].scratch_bytes > scratch) scratch = p->section[i].scratch_bytes;
-  return p->persistent_bytes + 2 * p->input_stride + scratch + p->constant_bytes;
+    if (p->section[i].scratch_bytes > m.scratch) m.scratch = p->section[i].scratch_bytes;
+  return m;
+}
+
+uint64_t msc_plan_rank_bytes(const msc_plan *p) {
+  msc_plan_memory m = msc_plan_memory_of(p);
+  return m.parameters + m.state + m.alignment + m.inputs + m.scratch + m.constants;
 }
 
 /* ---- the program that `msc explain` reads ---- */

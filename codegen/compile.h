@@ -28,7 +28,16 @@ typedef struct {
 /* Rewrites m in place.  NULL after reporting; the plan and its bytes (msc_plan_bytes) live in the context's arena. */
 msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options *options);
 
-/* Bytes that one rank allocates: parameters and state, two batches of input, scratch of the larger section, constants. */
-uint64_t msc_plan_rank_bytes(const msc_plan *p);
+/* Bytes that one rank allocates, the largest of all ranks. */
+typedef struct {
+  uint64_t parameters, state;
+  uint64_t alignment;  /* between parameters and state */
+  uint64_t inputs;     /* two batches */
+  uint64_t scratch;    /* of the larger section */
+  uint64_t constants;
+} msc_plan_memory;
+
+msc_plan_memory msc_plan_memory_of(const msc_plan *p);
+uint64_t msc_plan_rank_bytes(const msc_plan *p); /* all of it */
 
 #endif
