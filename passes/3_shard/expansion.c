@@ -2,20 +2,34 @@
  * it costs then. */
 #include "passes/3_shard/expansion.h"
 
+#include <string.h>
+
 #include "passes/3_shard/shard.h"
+
+/* Digits from the layouts of the arguments.  False after reporting. */
+static bool place(msc_pass_ctx *pass, shard_graph *g, const msc_layout *const *in_layout) {
+  msc_func *f = g->func;
+  int64_t conflicts;
+  for (size_t i = 0; i < f->body->num_args; i++) {
+    f->body->args[i]->type = msc_type_with_layout(pass->ctx, f->body->args[i]->type, in_layout[i]);
+    g->given[i] = in_layout[i];
+  }
+  if (!msc_atoms_of(g->mesh, f->body->num_args, g->given, &g->atoms))
+    return msc_error(pass->ctx, MSC_E_LAYOUT, f->loc, "layouts cut a mesh axis at places that have no common refinement");
+  shard_propagate(pass, g, false, &conflicts);
+  return true;
+}
+
+static bool is_laid(const msc_func *f, const msc_layout *const *in_layout) {
+  for (size_t i = 0; i < f->body->num_args; i++)
+    if (!in_layout[i]) return false;
+  return f->body->num_args > 0;
+}
 
 bool shard_lay_expansion(msc_pass_ctx *pass, msc_func *f, const msc_layout *const *in_layout) {
   shard_graph g;
-  int64_t conflicts;
-  for (size_t i = 0; i < f->body->num_args; i++) {
-    msc_value *arg = f->body->args[i];
-    if (!in_layout[i]) return true;
-    arg->type = msc_type_with_layout(pass->ctx, arg->type, in_layout[i]);
-    msc_arg_set(f, i, "msc.layout", msc_str(pass->ctx, msc_layout_print(pass->scratch, &f->module->mesh, in_layout[i])));
-  }
-  if (!f->body->num_args) return true;
-  MSC_TRY(shard_graph_of(pass, f, &g));
-  shard_propagate(pass, &g, false, &conflicts);
+  if (!is_laid(f, in_layout)) return true;
+  MSC_TRY(shard_graph_of(pass, f, &g) && place(pass, &g, in_layout));
   shard_lay_ops(pass, &g);
   return true;
 }
@@ -42,46 +56,93 @@ static double product_flops(const msc_op *op) {
 }
 
 /* The changes of layout that op's operands need. */
-static int64_t changes_ns(shard_prices *prices, const msc_op *op) {
-  const msc_attr_value *want = msc_op_attr(op, "in_layout");
-  msc_context *ctx = msc_op_ctx(op);
+static int64_t changes_ns(shard_prices *prices, const msc_op *op, const msc_layout *const *want) {
   int64_t ns = 0;
-  for (size_t i = 0; want && i < op->num_in && i < want->list.num; i++) {
+  for (size_t i = 0; want && i < op->num_in; i++) {
     const msc_type *t = op->in[i].value->type;
-    const msc_layout *l = NULL;
     bool again = false;
-    for (size_t k = 0; k < i && !again; k++) again = op->in[k].value == op->in[i].value && want->list.v[k].s == want->list.v[i].s;
-    if (again || !t->layout || !msc_layout_parse(ctx, &op->block->func->module->mesh, op->loc, want->list.v[i].s, &l) || l == t->layout) continue;
-    int to = shard_layout_number(prices, l);
-    ns += shard_price_row(prices, msc_type_with_layout(ctx, t, NULL), false, shard_layout_number(prices, t->layout), 1, &to)[to];
+    for (size_t k = 0; k < i && !again; k++) again = op->in[k].value == op->in[i].value && want[k] == want[i];
+    if (again || !t->layout || want[i] == t->layout) continue;
+    int to = shard_layout_number(prices, want[i]);
+    ns += shard_price_row(prices, t, false, shard_layout_number(prices, t->layout), 1, &to)[to];
     if (ns >= SHARD_IMPOSSIBLE) return SHARD_IMPOSSIBLE;
   }
   return ns;
 }
 
-static int64_t inner_ns(msc_pass_ctx *pass, const msc_cost *cost, shard_prices *prices, const msc_op *o) {
-  const msc_layout **in = msc_new_array(pass->scratch, const msc_layout *, o->num_in + 1);
-  for (size_t i = 0; i < o->num_in; i++) in[i] = o->in[i].value->type->layout;
-  if (!o->num_in || !msc_must_expand(o, in)) return 0;
-  msc_func *f = msc_expansion_of(o);
-  return f ? shard_expansion_ns(pass, cost, prices, f, in, false) : SHARD_IMPOSSIBLE;
+struct shard_expansion {
+  msc_context *ctx;
+  msc_arena *arena;
+  msc_func *f;
+  shard_graph g;           /* without digits */
+  shard_expansion **inner; /* by op id: of those that are asked about */
+};
+
+shard_expansion *shard_expansion_of(msc_context *ctx, msc_arena *arena, const msc_op *op) {
+  msc_func *f = msc_expansion_of(op);
+  msc_pass_ctx pass = {.ctx = ctx, .scratch = arena};
+  if (!f) return NULL;
+  shard_expansion *e = msc_new(arena, shard_expansion);
+  e->ctx = ctx, e->arena = arena, e->f = f;
+  if (!shard_graph_of(&pass, f, &e->g)) return NULL;
+  e->inner = msc_new_array(arena, shard_expansion *, e->g.num_ops);
+  return e;
 }
 
-int64_t shard_expansion_ns(msc_pass_ctx *pass, const msc_cost *cost, shard_prices *prices, msc_func *f, const msc_layout *const *in_layout, bool with_work) {
-  double flops = 0, bytes = 0;
-  int64_t ns = 0;
-  if (!shard_lay_expansion(pass, f, in_layout)) return SHARD_IMPOSSIBLE;
+static int64_t inner_ns(shard_expansion *e, const msc_cost *cost, shard_prices *prices, msc_arena *scratch, const msc_op *o) {
+  const msc_layout **in = msc_new_array(scratch, const msc_layout *, o->num_in + 1);
+  for (size_t i = 0; i < o->num_in; i++) in[i] = o->in[i].value->type->layout;
+  if (!o->num_in || !msc_must_expand(o, in)) return 0;
+  shard_expansion **inner = &e->inner[o->id];
+  if (!*inner) *inner = shard_expansion_of(e->ctx, e->arena, o);
+  return *inner ? shard_expansion_ns(*inner, cost, prices, in, false) : SHARD_IMPOSSIBLE;
+}
+
+/* What is done inside: products, and what they read and write. */
+static void add_products(const msc_func *f, double *flops, double *bytes) {
   for (const msc_op *o = f->body->first; o != f->body->last; o = o->next) {
-    if (msc_info(o)->cost == MSC_COST_FLOPS && o->in[0].value->type->layout) {
-      flops += product_flops(o);
-      for (size_t i = 0; i < o->num_in; i++) bytes += bytes_of(o->in[i].value);
-      bytes += bytes_of(&o->out[0]);
-    }
-    ns += changes_ns(prices, o) + inner_ns(pass, cost, prices, o);
-    if (ns >= SHARD_IMPOSSIBLE) return SHARD_IMPOSSIBLE;
+    if (msc_info(o)->cost != MSC_COST_FLOPS || !o->in[0].value->type->layout) continue;
+    *flops += product_flops(o);
+    for (size_t i = 0; i < o->num_in; i++) *bytes += bytes_of(o->in[i].value);
+    *bytes += bytes_of(&o->out[0]);
   }
-  if (!with_work || !f->body->num_args) return ns;
+}
+
+static int64_t work_ns(const msc_cost *cost, const msc_func *f) {
+  double flops = 0, bytes = 0;
+  add_products(f, &flops, &bytes);
   for (size_t i = 0; i < f->body->num_args; i++) bytes += bytes_of(f->body->args[i]);
   for (size_t i = 0; i < f->body->last->num_in; i++) bytes += bytes_of(f->body->last->in[i].value);
-  return ns + msc_cost_work(cost, f->body->args[0]->type->dtype, flops, bytes);
+  return msc_cost_work(cost, f->body->args[0]->type->dtype, flops, bytes);
+}
+
+/* Chosen borders of parts become part of the rules: then they are read anew. */
+static bool graph_for(shard_expansion *e, msc_pass_ctx *pass, const msc_layout *const *in_layout, shard_graph *out_g) {
+  bool splits = false;
+  for (size_t i = 0; i < e->f->body->num_args; i++)
+    for (int d = 0; d < in_layout[i]->rank; d++) splits |= in_layout[i]->split[d] != NULL;
+  if (splits) return shard_graph_of(pass, e->f, out_g);
+  *out_g = e->g;
+  out_g->arena = pass->scratch;
+  for (size_t i = 0; i < out_g->num_groups; i++) {
+    memset(&out_g->group[i].digits, 0, sizeof out_g->group[i].digits);
+    out_g->group[i].by = NULL;
+  }
+  return true;
+}
+
+int64_t shard_expansion_ns(shard_expansion *e, const msc_cost *cost, shard_prices *prices, const msc_layout *const *in_layout,
+                           bool with_work) {
+  msc_pass_ctx pass = {.ctx = e->ctx, .scratch = msc_arena_new(e->ctx)};
+  shard_graph g;
+  int64_t ns = 0;
+  if (is_laid(e->f, in_layout)) {
+    if (!graph_for(e, &pass, in_layout, &g) || !place(&pass, &g, in_layout)) ns = SHARD_IMPOSSIBLE;
+    const msc_layout ***want = ns ? NULL : shard_lay_results(&pass, &g);
+    for (const msc_op *o = e->f->body->first; o != e->f->body->last && ns < SHARD_IMPOSSIBLE; o = o->next)
+      ns += changes_ns(prices, o, want[o->id]) + inner_ns(e, cost, prices, pass.scratch, o);
+    if (with_work && ns < SHARD_IMPOSSIBLE) ns += work_ns(cost, e->f);
+  }
+  msc_arena_free(pass.scratch);
+  return ns < SHARD_IMPOSSIBLE ? ns : SHARD_IMPOSSIBLE;
 }

@@ -10,8 +10,13 @@
  * when one has none. */
 bool shard_lay_expansion(msc_pass_ctx *pass, msc_func *f, const msc_layout *const *in_layout);
 
-/* What the expansion f costs with operands in these layouts: the changes of layout inside and, with_work, products and memory
- * traffic.  f may be asked again.  SHARD_IMPOSSIBLE: a change has no plan. */
-int64_t shard_expansion_ns(msc_pass_ctx *pass, const msc_cost *cost, shard_prices *prices, msc_func *f, const msc_layout *const *in_layout, bool with_work);
+typedef struct shard_expansion shard_expansion;
+
+/* What op stands for, to be asked about many layouts; NULL: nothing.  Lives in `arena`. */
+shard_expansion *shard_expansion_of(msc_context *ctx, msc_arena *arena, const msc_op *op);
+/* What it costs with operands in these layouts: the changes of layout inside and, with_work, products and memory traffic.
+ * SHARD_IMPOSSIBLE: a change has no plan. */
+int64_t shard_expansion_ns(shard_expansion *e, const msc_cost *cost, shard_prices *prices, const msc_layout *const *in_layout,
+                           bool with_work);
 
 #endif

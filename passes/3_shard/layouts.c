@@ -149,7 +149,7 @@ static bool lay_arguments(laying *y) {
   note_first_users(y);
   for (size_t i = 0; i < b->num_args; i++) {
     msc_value *v = b->args[i];
-    const msc_layout *want = y->first_want[v->id], *fixed = shard_fixed_layout(y->g->func, i);
+    const msc_layout *want = y->first_want[v->id], *fixed = y->g->given[i];
     if (!fixed) fixed = want ? want : msc_layout_replicated(y->g->ctx, v->type->rank);
     v->type = msc_type_with_layout(y->g->ctx, v->type, fixed);
     if (msc_arg_role(y->g->func, i) == MSC_ROLE_PARAMETER && want && msc_config_bool(y->pass->config, MSC_KEY_strict_parameter_layout)) ok &= check_shared(y, v, is_optimizers);
@@ -157,10 +157,14 @@ static bool lay_arguments(laying *y) {
   return ok;
 }
 
-static void lay_ops(laying *y) {
+static void lay_all_results(laying *y) {
   y->of_op = msc_new_array(y->g->arena, msc_assignment, y->g->num_ops);
   for (size_t i = 0; i < y->g->num_ops; i++)
     if (y->g->op[i].group >= 0) lay_results(y, &y->g->op[i]);
+}
+
+static void lay_ops(laying *y) {
+  lay_all_results(y);
   for (size_t i = 0; i < y->g->num_ops; i++)
     if (y->g->op[i].group >= 0) want_operands(y, &y->g->op[i]);
 }
@@ -168,6 +172,19 @@ static void lay_ops(laying *y) {
 void shard_lay_ops(msc_pass_ctx *pass, shard_graph *g) {
   laying y = {.pass = pass, .g = g};
   lay_ops(&y);
+}
+
+const msc_layout ***shard_lay_results(msc_pass_ctx *pass, shard_graph *g) {
+  laying y = {.pass = pass, .g = g};
+  const msc_layout ***want = msc_new_array(g->arena, const msc_layout **, g->num_ops);
+  lay_all_results(&y);
+  for (size_t i = 0; i < g->num_ops; i++) {
+    const shard_op *o = &g->op[i];
+    if (o->group < 0) continue;
+    want[i] = msc_new_array(g->arena, const msc_layout *, o->op->num_in);
+    for (int t = 0; t < o->op->num_in; t++) want[i][t] = wanted(&y, o, (size_t)t);
+  }
+  return want;
 }
 
 bool pass_layouts(msc_pass_ctx *pass, msc_module *m) {

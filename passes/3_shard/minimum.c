@@ -372,23 +372,40 @@ static const int64_t *table_of(reduction *d, const shard_table *t) {
   return k->result = cost;
 }
 
+/* Variables with one state left are none any more.  Returns what they cost among themselves. */
+static int64_t reduce(reduction *d, shard_problem *out_p) {
+  const shard_problem *p = d->r->p;
+  int *num_states = msc_new_array(d->r->arena, int, p->num_vars), *number = msc_new_array(d->r->arena, int, p->num_vars);
+  shard_table *table = msc_new_array(d->r->arena, shard_table, p->num_tables);
+  int64_t sum = 0;
+  *out_p = (shard_problem){0, num_states, 0, table};
+  for (int v = 0; v < p->num_vars; v++) {
+    number[v] = d->of_var[v]->num > 1 ? out_p->num_vars : -1;
+    if (number[v] >= 0) num_states[out_p->num_vars++] = d->of_var[v]->num;
+  }
+  for (size_t i = 0; i < p->num_tables; i++) {
+    int a = number[p->table[i].a], b = p->table[i].b < 0 ? -1 : number[p->table[i].b];
+    const int64_t *cost = table_of(d, &p->table[i]);
+    if (a < 0 && b < 0) sum = capped(sum + cost[0]);
+    else table[out_p->num_tables++] = (shard_table){a < 0 ? b : a, a < 0 ? -1 : b, cost};
+  }
+  return sum;
+}
+
 /* The best of the assignments whose states have no share above `slack`; false: too large. */
 static bool solve_within(relaxed *r, int64_t slack, size_t max_entries, int *out_state, int64_t *out_cost, shard_effort *out_effort) {
   reduction d = {.r = r};
+  shard_problem p;
   int vars = r->p->num_vars, most = 1;
   for (int v = 0; v < vars; v++) most = r->p->num_states[v] > most ? r->p->num_states[v] : most;
   d.buffer = msc_new_array(r->arena, int, most);
   d.of_var = msc_new_array(r->arena, list *, vars);
-  int *num_states = msc_new_array(r->arena, int, vars);
-  for (int v = 0; v < vars; v++) {
-    d.of_var[v] = list_of(&d, r->node[v].all, slack);
-    num_states[v] = d.of_var[v]->num;
-  }
-  shard_table *table = msc_arena_copy(r->arena, r->p->table, r->p->num_tables * sizeof *table);
-  for (size_t i = 0; i < r->p->num_tables; i++) table[i].cost = table_of(&d, &r->p->table[i]);
-  shard_problem p = {vars, num_states, r->p->num_tables, table};
-  MSC_TRY(shard_eliminate(r->arena, &p, max_entries, out_state, out_cost, out_effort));
-  for (int v = 0; v < vars; v++) out_state[v] = d.of_var[v]->state[out_state[v]];
+  for (int v = 0; v < vars; v++) d.of_var[v] = list_of(&d, r->node[v].all, slack);
+  int64_t rest = reduce(&d, &p);
+  int *state = msc_new_array(r->arena, int, p.num_vars);
+  MSC_TRY(shard_eliminate(r->arena, &p, max_entries, state, out_cost, out_effort));
+  *out_cost = capped(*out_cost + rest);
+  for (int v = 0, k = 0; v < vars; v++) out_state[v] = d.of_var[v]->state[d.of_var[v]->num > 1 ? state[k++] : 0];
   return true;
 }
 

@@ -24,6 +24,12 @@ enum { PRODUCER = -2 };
 /* ---- variables ---- */
 
 static int add_variable(shard_model *m, shard_variable v) {
+  if (m->num_vars == m->room_vars) {
+    shard_variable *old = m->var;
+    m->room_vars += m->room_vars / 2 + 16;
+    m->var = msc_new_array(m->g->arena, shard_variable, m->room_vars);
+    if (old) memcpy(m->var, old, m->num_vars * sizeof *old);
+  }
   m->var[m->num_vars] = v;
   return (int)m->num_vars++;
 }
@@ -260,7 +266,7 @@ static void flow_operand(modelling *d, const msc_op *op, int t) {
   const msc_value *v = op->in[t].value;
   shard_flow f = {.value = v, .to = end_of(m, op, t), .from = d->source[d->first_use[op->id] + (size_t)t]};
   if (!v->def) {
-    f.from = (shard_end){.var = -1, .layout = shard_fixed_layout(m->g->func, v->index)};
+    f.from = (shard_end){.var = -1, .layout = m->g->given[v->index]};
     const msc_use *owner = f.from.layout ? NULL : owner_of(m, v);
     if (owner && (owner->user != op || owner - 0 != &op->in[t])) f.from = end_of(m, owner->user, (int)(owner - owner->user->in));
     if (!f.from.layout && (!owner || f.from.var < 0)) return;
@@ -300,7 +306,8 @@ void shard_model_of(shard_graph *g, shard_model *out_model) {
   modelling d = {.m = m, .g = g};
   memset(m, 0, sizeof *m);
   m->g = g;
-  m->var = msc_new_array(g->arena, shard_variable, g->num_groups + g->num_values);
+  m->room_vars = g->num_groups + g->num_groups / 8 + 16;
+  m->var = msc_new_array(g->arena, shard_variable, m->room_vars);
   m->copy_of = msc_new_array(g->arena, int, g->num_values);
   memset(m->copy_of, -1, g->num_values * sizeof *m->copy_of);
   m->of_op = msc_new_array(g->arena, shard_end, g->num_ops);

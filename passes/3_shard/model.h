@@ -44,7 +44,7 @@ typedef struct {
 
 typedef struct {
   shard_graph *g;
-  size_t num_vars, num_flows, room_flows;
+  size_t num_vars, room_vars, num_flows, room_flows;
   shard_variable *var;
   shard_flow *flow;
   int *copy_of;        /* by value id: its copy, or -1 */

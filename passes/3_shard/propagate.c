@@ -154,7 +154,7 @@ static void seed(propagation *p, const msc_value *v, const msc_layout *l) {
 /* Layouts that arguments already have, from `dataset_strategy` or the model. */
 static void seed_arguments(propagation *p) {
   const msc_block *b = p->g->func->body;
-  for (size_t i = 0; i < b->num_args; i++) seed(p, b->args[i], shard_fixed_layout(p->g->func, i));
+  for (size_t i = 0; i < b->num_args; i++) seed(p, b->args[i], p->g->given[i]);
 }
 
 static int sweep(propagation *p) {

@@ -80,7 +80,7 @@ static bool producer_of(const shard_graph *g, const msc_value *v, uint32_t *out_
 
 /* A layout with cuts that the user gave an argument. */
 static const msc_layout *given_layout(const shard_graph *g, const msc_value *v) {
-  const msc_layout *l = v->def ? NULL : shard_fixed_layout(g->func, v->index);
+  const msc_layout *l = v->def ? NULL : g->given[v->index];
   return l && !msc_layout_is_replicated(l) ? l : NULL;
 }
 

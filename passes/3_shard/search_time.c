@@ -402,7 +402,7 @@ static bool is_free_mesh(const timing *t) {
   for (size_t v = 0; v < t->m.num_vars && is_free; v++)
     for (int l = 0; l < t->m.var[v].rule->num_letters; l++) is_free &= !t->given[v].num[l];
   for (size_t i = 0; i < t->f->body->num_args && is_free; i++) {
-    const msc_layout *l = shard_fixed_layout(t->f, i);
+    const msc_layout *l = t->g.given[i];
     is_free = !l || msc_layout_is_replicated(l);
   }
   return is_free && msc_mesh_size(t->g.mesh) > 1;

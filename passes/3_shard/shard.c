@@ -158,8 +158,7 @@ static bool find_atoms(shard_graph *g) {
     }
   }
   for (size_t i = 0; i < g->func->body->num_args; i++) {
-    const msc_layout *l = shard_fixed_layout(g->func, i);
-    if (l) layout[num++] = l;
+    if (g->given[i]) layout[num++] = g->given[i];
   }
   if (msc_atoms_of(g->mesh, num, layout, &g->atoms)) return true;
   return msc_error(g->ctx, MSC_E_LAYOUT, g->func->loc, "layouts cut a mesh axis at places that have no common refinement");
@@ -311,8 +310,12 @@ bool shard_graph_of(msc_pass_ctx *pass, msc_func *f, shard_graph *out_g) {
   g->num_ops = n.num_ops;
   g->num_values = n.num_values;
   g->op = msc_new_array(g->arena, shard_op, n.num_ops);
-  g->group = msc_new_array(g->arena, shard_group, n.num_ops);
+  size_t most = 0; /* groups: gradient ops have none of their own */
+  for (const msc_op *op = f->body->first; op; op = op->next) most += !op->forward;
+  g->group = msc_new_array(g->arena, shard_group, most);
   for (msc_op *op = f->body->first; op; op = op->next) g->op[op->id].op = op;
+  g->given = msc_new_array(g->arena, const msc_layout *, f->body->num_args);
+  for (size_t i = 0; i < f->body->num_args; i++) g->given[i] = shard_fixed_layout(f, i);
   MSC_TRY(make_groups(g));
   list_members(g);
   MSC_TRY(find_atoms(g));

@@ -39,6 +39,7 @@ typedef struct {
   const msc_mesh *mesh;
   msc_atoms atoms;
   size_t num_ops, num_groups, num_values;
+  const msc_layout **given; /* by argument: the layout it must have, or NULL */
   shard_op *op;       /* in program order; index = op->id */
   shard_group *group;
 } shard_graph;
@@ -105,6 +106,8 @@ int shard_propagate(msc_pass_ctx *pass, shard_graph *g, bool search_follows, int
 
 /* Layouts of the results of all ops, and their `in_layout`.  What arguments are partial in passes where it may. */
 void shard_lay_ops(msc_pass_ctx *pass, shard_graph *g);
+/* The same without the attribute: what operands are wanted in, by op id and operand; NULL: in nothing. */
+const msc_layout ***shard_lay_results(msc_pass_ctx *pass, shard_graph *g);
 
 /* ---- tuple.c ---- */
 

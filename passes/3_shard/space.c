@@ -72,7 +72,7 @@ static bool pieces_of(const shard_model *m, int *out_num, shard_piece *out_piece
   for (size_t i = 0; i < m->num_vars; i++)
     for (int l = 0; l < m->var[i].rule->num_letters; l++)
       if (m->var[i].fixed.num[l]) mark_borders(atoms, m->var[i].fixed.num[l], m->var[i].fixed.atom[l], border);
-  for (size_t i = 0; i < m->g->func->body->num_args; i++) mark_layout(atoms, shard_fixed_layout(m->g->func, i), border);
+  for (size_t i = 0; i < m->g->func->body->num_args; i++) mark_layout(atoms, m->g->given[i], border);
   *out_num = 0;
   for (int a = 0; a < atoms->num; a++) {
     if (border[a] && *out_num == SHARD_MAX_PIECES) return false;
@@ -586,19 +586,17 @@ static void parts_of(const shard_space *s, const shard_variable *v, bool irregul
 static void add_expansion(shard_space *s, class_entry *e, int member) {
   const shard_member *m = &e->c.like->member[member];
   bool always = msc_info(m->op)->flags & MSC_COMPOSITE;
-  msc_func *f = NULL;
+  shard_expansion *of = NULL;
+  const msc_layout **in = msc_new_array(s->arena, const msc_layout *, m->op->num_in + 1);
   for (int i = 0; i < e->c.num_states; i++) {
-    msc_pass_ctx pass = {.ctx = s->g->ctx, .scratch = msc_arena_new(s->g->ctx)};
-    const msc_layout **in = msc_new_array(pass.scratch, const msc_layout *, m->op->num_in + 1);
     for (int t = 0; t < m->op->num_in; t++) {
       const shard_list *l = list_of(s, e, member, t);
       in[t] = shard_numbered_layout(s->o.prices, l->distinct[l->at[i]]);
     }
     bool expands = always || msc_must_expand(m->op, in);
-    if (expands && !f) f = msc_expansion_of(m->op);
-    if (expands) e->c.ns[i] += f ? shard_expansion_ns(&pass, s->o.cost, s->o.prices, f, in, always) : SHARD_IMPOSSIBLE;
+    if (expands && !of) of = shard_expansion_of(s->g->ctx, s->arena, m->op);
+    if (expands) e->c.ns[i] += of ? shard_expansion_ns(of, s->o.cost, s->o.prices, in, always) : SHARD_IMPOSSIBLE;
     if (e->c.ns[i] > SHARD_IMPOSSIBLE) e->c.ns[i] = SHARD_IMPOSSIBLE;
-    msc_arena_free(pass.scratch);
   }
 }
 
