@@ -35,9 +35,10 @@ static bool waits(const msc_op *op) {
 
 static bool is_partitioned(const msc_func *f) {
   size_t num_values, num = num_layouts(f, &num_values);
+  if (!num || num != num_values) return false; /* annotations of the user's may wait for a mesh */
   for (const msc_op *op = f->body->first; op; op = op->next)
     if (waits(op)) return false;
-  return num > 0 && num == num_values;
+  return true;
 }
 
 static bool is_lowered(const msc_func *f) { return msc_func_attr(f, "result_layouts") != NULL; }

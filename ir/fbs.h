@@ -77,7 +77,8 @@ const char *fbs_type_text(fbs_reader *r, const msc_type *t); /* "[2,?]f32" */
 bool fbs_read_attr(fbs_reader *r, fbs_place p, model_attr a, msc_attr_value *out_value);
 /* Hints as attributes, over those already in the array.  Operand ranks are checked by fbs_check_hints. */
 bool fbs_read_hints(fbs_reader *r, fbs_place p, model_hints h, msc_attr **attrs, size_t *num_attrs);
-bool fbs_check_block_hints(fbs_reader *r, fbs_place p, model_hints h);
+/* The same of a block; `path` is its name. */
+bool fbs_read_block_hints(fbs_reader *r, fbs_place p, model_hints h, const char *path, msc_attr **attrs, size_t *num_attrs);
 bool fbs_check_hints(fbs_reader *r, fbs_place p, const msc_op *op);
 bool fbs_is_hint(const char *name);
 /* False when v cannot be said in model.fbs; the builder is then of no more use.  type_number: of a type. */

@@ -159,14 +159,14 @@ bool fbs_is_hint(const char *name) {
 /* ---- hints, checking ---- */
 
 /* What speaks of operands or of the block as a whole cannot be inherited by the ops inside. */
-bool fbs_check_block_hints(fbs_reader *r, fbs_place p, model_hints t) {
-  if (model_hints_shard(t)) return fbs_error(r, MSC_E_UNSUPPORTED, p, "shard (sharding of just this part) is not supported yet");
+static bool check_block_hints(fbs_reader *r, fbs_place p, model_hints t) {
   if (model_hints_memory_limit(t) != -1) return fbs_error(r, MSC_E_UNSUPPORTED, p, "memory_limit on a block is not supported yet");
   const bool given[] = {has_model_hints_in_strategy(t), has_model_hints_out_strategy(t), has_model_hints_in_layout(t),
                         has_model_hints_out_layout(t), has_model_hints_manual_split(t)};
   const char *const names[] = {"in_strategy", "out_strategy", "in_layout", "out_layout", "manual_split"};
   for (int i = 0; i < 5; i++)
-    if (given[i]) return fbs_error(r, MSC_E_STRATEGY, p, "%s belongs on an op; a block's hints are inherited by all ops inside", names[i]);
+    if (given[i] && !(i < 4 && model_hints_shard(t)))
+      return fbs_error(r, MSC_E_STRATEGY, p, "%s belongs on an op, or on a block with shard; a block's hints are inherited by all ops inside", names[i]);
   return true;
 }
 
@@ -216,6 +216,22 @@ static bool check_manual_split(fbs_reader *r, fbs_place p, const msc_op *op) {
   }
   return sum == rows ||
          fbs_error(r, MSC_E_STRATEGY, p, "manual_split: the parts have %" PRId64 " rows together, the table has %" PRId64, sum, rows);
+}
+
+/* Hints of a block with shard: what speaks of its arguments and results goes into the attribute `shard`, which its ops inherit. */
+bool fbs_read_block_hints(fbs_reader *r, fbs_place p, model_hints t, const char *path, msc_attr **attrs, size_t *num_attrs) {
+  msc_attr *read = NULL, *own = NULL;
+  size_t num_read = 0, num_own = 0;
+  MSC_TRY(check_block_hints(r, p, t) && fbs_read_hints(r, p, t, &read, &num_read));
+  for (size_t i = 0; i < num_read; i++) {
+    bool border = strstr(read[i].name, "_strategy") || strstr(read[i].name, "_layout");
+    msc_put_attr(r->ctx, border ? &own : attrs, border ? &num_own : num_attrs, read[i].name, read[i].value);
+  }
+  if (!model_hints_shard(t)) return true;
+  if (!path) return fbs_error(r, MSC_E_STRATEGY, p, "shard: the block needs a name");
+  msc_put_attr(r->ctx, &own, &num_own, "name", msc_str(r->ctx, path));
+  msc_put_attr(r->ctx, attrs, num_attrs, "shard", (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num_own, own}});
+  return true;
 }
 
 bool fbs_check_hints(fbs_reader *r, fbs_place p, const msc_op *op) {

@@ -150,7 +150,7 @@ static bool read_block(fbs_reader *r, uint32_t i, model_block b) {
   if (!h.at) return true;
   own->attrs = msc_arena_copy(r->scratch, own->attrs, own->num_attrs * sizeof *own->attrs); /* the parent's stay as they are */
   p.what = msc_arena_printf(r->scratch, "block %s", own->path ? own->path : "0");
-  return fbs_check_block_hints(r, p, h) && fbs_read_hints(r, p, h, &own->attrs, &own->num_attrs);
+  return fbs_read_block_hints(r, p, h, own->path, &own->attrs, &own->num_attrs);
 }
 
 /* There is always a root, also when the file lists no blocks. */

@@ -18,7 +18,7 @@ typedef struct {
   const msc_module *module;
   msc_func *func;
   flatbuf_builder *b;
-  numbering types, locs, files;
+  numbering types, locs, files, blocks; /* blocks: those with `shard`, by name */
   const msc_value **value; /* by number */
   size_t num_values, num_inputs, num_parameters;
   uint32_t *input, *parameter; /* argument numbers, in order */
@@ -149,6 +149,45 @@ static void put_locs(writer *w) {
   flatbuf_end(b);
 }
 
+/* ---- blocks ---- */
+
+/* The name in attribute `shard` of an op; NULL: it is in no such block. */
+static const char *block_name(const msc_op *op) {
+  const msc_attr_value *v = msc_op_attr(op, "shard");
+  const msc_attr_value *name = v && v->kind == MSC_ATTR_DICT ? msc_find_attr(v->dict.a, v->dict.num, "name") : NULL;
+  return name && name->kind == MSC_ATTR_STR ? name->s : NULL;
+}
+
+static void put_block(writer *w, const char *name) {
+  const msc_op *op = w->func->body->first;
+  while (op && block_name(op) != name) op = op->next;
+  const msc_attr_value *v = msc_op_attr(op, "shard");
+  model_block_begin(w->b);
+  model_block_put_name(w->b, name);
+  model_block_begin_hints(w->b);
+  for (size_t i = 0; i < v->dict.num && w->ok; i++) {
+    const msc_attr *a = &v->dict.a[i];
+    if (strcmp(a->name, "name") && !fbs_put_hint(w->b, w->arena, a->name, &a->value)) refuse(w, op, "%s of block %s has a value of the wrong kind or range", a->name, name);
+  }
+  if (!w->ok) return;
+  model_hints_put_shard(w->b, true);
+  flatbuf_end(w->b);
+  flatbuf_end(w->b);
+}
+
+/* The root, and each block with `shard`: other blocks' hints stand on the ops. */
+static void put_blocks(writer *w) {
+  for (const msc_op *op = w->func->body->first; op; op = op->next)
+    if (block_name(op)) number_of(w->arena, &w->blocks, block_name(op));
+  if (!w->blocks.num) return;
+  model_model_begin_blocks(w->b);
+  model_block_begin(w->b);
+  model_block_put_name(w->b, "");
+  flatbuf_end(w->b);
+  for (size_t i = 0; i < w->blocks.num && w->ok; i++) put_block(w, w->blocks.list[i]);
+  if (w->ok) flatbuf_end(w->b);
+}
+
 /* ---- ops ---- */
 
 static void put_hints(writer *w, const msc_op *op) {
@@ -174,7 +213,7 @@ static void put_attrs(writer *w, const msc_op *op) {
   bool open = false;
   for (size_t i = 0; i < op->num_attrs && w->ok; i++) {
     const msc_attr *a = &op->attrs[i];
-    if (fbs_is_hint(a->name)) continue;
+    if (fbs_is_hint(a->name) || (!strcmp(a->name, "shard") && block_name(op))) continue;
     if (!open) model_op_begin_attrs(w->b);
     open = true;
     if (!is_in_row(op, a->name)) refuse(w, op, "attribute %s is neither in the op's row nor a hint", a->name);
@@ -196,6 +235,7 @@ static void put_op(writer *w, const msc_op *op) {
   model_op_put_results(b, op->num_out, number + op->num_in);
   put_attrs(w, op);
   put_hints(w, op);
+  if (block_name(op)) model_op_put_block(b, number_of(w->arena, &w->blocks, block_name(op)) + 1);
   model_op_put_loc(b, loc_number(w, op->loc));
   flatbuf_end(b);
 }
@@ -478,8 +518,8 @@ static void *in_arena(void *user, void *ptr, size_t old_bytes, size_t bytes) {
 }
 
 const void *msc_write_fbs(const msc_module *m, msc_arena *arena, size_t *out_bytes) {
-  static void (*const parts[])(writer *) = {put_types,      put_locs,      put_body,         put_inputs, put_outputs,
-                                            put_parameters, put_constants, put_weight_files, put_train,  put_mesh};
+  static void (*const parts[])(writer *) = {put_types,      put_locs,      put_blocks,       put_body,  put_inputs, put_outputs,
+                                            put_parameters, put_constants, put_weight_files, put_train, put_mesh};
   writer w = {.ctx = m->ctx, .arena = arena, .module = m, .func = msc_find_func(m, "forward"), .ok = true};
   if (!w.func || !w.func->body->last || w.func->body->last->kind != OP_return) {
     msc_error(m->ctx, MSC_E_UNSUPPORTED, NULL, "only a module with a function called forward can become a model file");

@@ -5,7 +5,7 @@
 
 #include "passes/pass.h"
 
-typedef enum { ALL, FALSE_ONLY, ZERO_ONLY, ON_CPU, NONE } honoured;
+typedef enum { ALL, FALSE_ONLY, ZERO_ONLY, ON_CPU, A_BLOCK, NONE } honoured;
 
 typedef struct {
   const char *name;
@@ -20,7 +20,7 @@ static const annotation of_ops[] = {
   {"comm_fusion", ZERO_ONLY}, /* never fused */
   {"manual_split", ALL}, {"aligned", ALL},
   {"primitive_target", ON_CPU},
-  {"cross_batch", ALL}, {"shard", FALSE_ONLY},
+  {"cross_batch", ALL}, {"shard", A_BLOCK},
   {"memory_limit", NONE}, {"max_bytes", NONE},
   {"deny_replicate", FALSE_ONLY},
   {"priority", ZERO_ONLY},
@@ -38,12 +38,26 @@ static const annotation of_args[] = {
 
 enum { NUM_OF_OPS = sizeof of_ops / sizeof *of_ops, NUM_OF_ARGS = sizeof of_args / sizeof *of_args };
 
+/* {name = "encoder", in_strategy = ..., out_strategy = ...}, or false: outside of all such blocks. */
+static bool is_block(const msc_attr_value *v) {
+  static const char *const members[] = {"name", "in_strategy", "out_strategy", "in_layout", "out_layout"};
+  bool ok = v->kind == MSC_ATTR_DICT && msc_find_attr(v->dict.a, v->dict.num, "name");
+  for (size_t i = 0; ok && i < v->dict.num; i++) {
+    const msc_attr *a = &v->dict.a[i];
+    bool known = false;
+    for (int k = 0; k < 5; k++) known |= !strcmp(members[k], a->name) && a->value.kind == (k ? MSC_ATTR_LIST : MSC_ATTR_STR);
+    ok = known;
+  }
+  return ok || (v->kind == MSC_ATTR_BOOL && !v->b);
+}
+
 static bool is_honoured(honoured which, const msc_attr_value *v) {
   switch (which) {
     case ALL: return true;
     case FALSE_ONLY: return v->kind == MSC_ATTR_BOOL ? !v->b : v->kind == MSC_ATTR_INT && v->i == 0;
     case ZERO_ONLY: return v->kind == MSC_ATTR_INT && v->i == 0;
     case ON_CPU: return v->kind == MSC_ATTR_STR && !strcasecmp(v->s, "cpu");
+    case A_BLOCK: return is_block(v);
     case NONE: break;
   }
   return false;
@@ -111,6 +125,17 @@ static void align_columns(msc_op *op) {
   if (rank && s->list.v[1].list.v[rank - 1].kind == MSC_ATTR_INT && s->list.v[1].list.v[rank - 1].i == parts) msc_op_set(op, "aligned", msc_bool(true));
 }
 
+/* Where a block is sharded by itself, the user's other ops are outside; those that passes make are not marked. */
+static void mark_outside(msc_func *f) {
+  bool any = false;
+  for (const msc_op *op = f->body->first; op && !any; op = op->next) {
+    const msc_attr_value *v = msc_op_attr(op, "shard");
+    any = v && v->kind == MSC_ATTR_DICT;
+  }
+  for (msc_op *op = f->body->first; op && any; op = op->next)
+    if (op->num_in && !(msc_info(op)->flags & MSC_TERMINATOR) && !msc_op_attr(op, "shard")) msc_op_set(op, "shard", msc_bool(false));
+}
+
 bool pass_annotations(msc_pass_ctx *pass, msc_module *m) {
   bool ok = true;
   for (msc_func *f = m->first; f; f = f->next) {
@@ -119,6 +144,7 @@ bool pass_annotations(msc_pass_ctx *pass, msc_module *m) {
       ok &= check_op(op, pass->scratch);
       align_columns(op);
     }
+    mark_outside(f);
   }
   return ok;
 }

@@ -130,10 +130,13 @@ static const msc_layout *wanted(const msc_op *op, size_t i) {
   return v && i < v->list.num && msc_layout_parse(msc_op_ctx(op), &op->block->func->module->mesh, op->loc, v->list.v[i].s, &l) ? l : NULL;
 }
 
+/* What keeps a result as its op's annotation says; the border of a block stands for itself. */
+static bool is_pin(const msc_op *op) { return msc_op_attr(op, "pinned") && !msc_op_attr(op, "border"); }
+
 /* A result whose layout the user fixed is recorded as its users see it. */
 static const msc_layout *seen_layout(const msc_value *v, bool *out_pinned) {
   const msc_op *user = v->uses && !v->uses->next ? v->uses->user : NULL;
-  if (!user || !msc_op_attr(user, "pinned") || user->kind != OP_broadcast_to) return v->type->layout;
+  if (!user || !is_pin(user) || user->kind != OP_broadcast_to) return v->type->layout;
   *out_pinned = true;
   return user->out[0].type->layout;
 }
@@ -162,7 +165,7 @@ static json_t *op_json(const msc_func *f, msc_arena *a, const msc_op *op) {
 
 /* Only leaders have `by`; the others follow them. */
 static bool is_recorded(const msc_op *op) {
-  if (!msc_op_attr(op, "by") || msc_op_attr(op, "pinned")) return false;
+  if (!msc_op_attr(op, "by") || is_pin(op)) return false;
   for (size_t i = 0; i < op->num_in; i++)
     if (!wanted(op, i)) return false;
   for (size_t i = 0; i < op->num_out; i++)

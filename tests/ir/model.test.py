@@ -209,8 +209,12 @@ def gather(*parts):
 case(gather(5, 3), None)
 case(gather(5, 4), "net.py:7:3: error: op 'd1': gather: manual_split: the parts have 9 rows together, the table has 8 [E0109]" + IN_HEAD)
 case(gather(8, 0), "net.py:7:3: error: op 'd1': gather: manual_split: part 1 has 0 rows; parts have at least 1 [E0109]" + IN_HEAD)
-case(lambda m: m["blocks"][1].update(hints={"in_strategy": []}), "block head: in_strategy belongs on an op; a block's hints are inherited by all ops inside [E0109]")
-case(lambda m: m["blocks"][1].update(hints={"shard": True}), "block head: shard (sharding of just this part) is not supported yet [E0111]")
+case(lambda m: m["blocks"][1].update(hints={"in_strategy": []}), "block head: in_strategy belongs on an op, or on a block with shard; a block's hints are inherited by all ops inside [E0109]")
+case(lambda m: m["blocks"][1].update(hints={"shard": True, "in_strategy": [{"parts": [2, 1]}]}), None)
+case(lambda m: m["blocks"][1].update(hints={"shard": True, "in_strategy": [{"parts": [2, 0]}]}), "block head: in_strategy: dimension 1 of entry 0: parts must be at least 1 [E0109]")
+case(lambda m: m["blocks"][1].update(hints={"shard": True, "manual_split": [1]}), "block head: manual_split belongs on an op, or on a block with shard; a block's hints are inherited by all ops inside [E0109]")
+case(lambda m: m["blocks"][1].update(name="", hints={"shard": True}), "block 0: shard: the block needs a name [E0109]")
+case(hints(shard=True), AT_D1 + "shard belongs on a block; an op has strategies of its own [E0109]" + IN_HEAD)
 case(lambda m: m["blocks"][1].update(hints={"memory_limit": 1}), "block head: memory_limit on a block is not supported yet [E0111]")
 
 # Outputs and training.

@@ -643,6 +643,16 @@ static inline void annotate(random_graph *g, msc_op *op, bool tuples) {
   msc_op_set(op, tuples ? "in_strategy" : "in_layout", msc_list(g->ctx, rule.num_in, entry));
 }
 
+/* Some ops that follow each other become a block that is sharded by itself, whole at its borders. */
+static inline void mark_block(random_graph *g, const char *name) {
+  msc_op *op = g->f->body->first;
+  msc_attr *own = msc_arena_alloc(g->arena, sizeof *own);
+  *own = text(g, "name", name);
+  for (int skip = below(g, g->num_ops + 1); op && skip > 0; skip--) op = op->next;
+  for (int left = 1 + below(g, 8); op && op->kind != OP_return && left > 0; op = op->next, left--)
+    if (op->kind != OP_constant && op->kind != OP_iota) msc_op_set(op, "shard", (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {1, own}});
+}
+
 static inline void configure(random_graph *g) {
   bool automatic = strcmp(g->mode, "auto_parallel") == 0, semi = strcmp(g->mode, "semi_auto_parallel") == 0;
   int layouts = chance(g, 60) ? 0 : 70; /* percent of the annotations that are layouts */
@@ -654,6 +664,8 @@ static inline void configure(random_graph *g) {
   if (semi && chance(g, 90)) set(g, "strict_parameter_layout=false");
   if (!automatic && !semi) return;
   configure_inputs(g);
+  if (chance(g, 10)) mark_block(g, "first");
+  if (chance(g, 5)) mark_block(g, "second");
   int percent = below(g, chance(g, 20) ? 95 : 50);
   for (msc_op *op = g->f->body->first; op && op->kind != OP_return; op = op->next)
     if (op->kind != OP_constant && op->kind != OP_iota && chance(g, percent)) annotate(g, op, !chance(g, layouts));

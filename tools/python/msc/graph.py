@@ -13,6 +13,7 @@ from msc.ops import ROWS, Error, Type
 HINTS = ("in_strategy", "out_strategy", "in_layout", "out_layout", "pipeline_stage", "recompute", "mp_comm_recompute",
          "parallel_optimizer_comm_recompute", "comm_fusion", "manual_split", "primitive_target", "cross_batch", "max_bytes",
          "deny_replicate", "priority")
+BLOCK_HINTS = HINTS + ("shard",)
 OPTIMIZERS = ("sgd", "momentum", "adam", "adamw", "lamb")
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -86,11 +87,11 @@ def _plain(value):
     return value.item() if hasattr(value, "item") and not isinstance(value, (int, float, str, bool)) else value
 
 
-def _hint_fields(hints):
+def _hint_fields(hints, known=HINTS):
     fields = {}
     for name, value in hints.items():
-        if name not in HINTS:
-            raise Error(f"there is no hint {name}{_nearest(name, HINTS)}")
+        if name not in known:
+            raise Error(f"there is no hint {name}{_nearest(name, known)}")
         value = _plain(value)
         if value is None:
             continue
@@ -285,8 +286,9 @@ class Graph:
 
     @contextmanager
     def block(self, name, **hints):
-        """Ops and parameters made inside belong to block `name` and inherit its hints."""
-        fields = _hint_fields(hints)
+        """Ops and parameters made inside belong to block `name` and inherit its hints.  With shard=True only this block is sharded, as
+        its in_strategy and out_strategy say: an entry for each value that comes in, in the order of use, or goes out; () is whole."""
+        fields = _hint_fields(hints, BLOCK_HINTS)
         parent = self._scope()
         path = f"{self._blocks[parent]['path']}.{name}" if parent else name
         self._blocks.append({"name": name, "parent": parent, "hints": fields or None, "path": path})

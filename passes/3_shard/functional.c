@@ -1,0 +1,209 @@
+/* functional: ops of blocks with `shard` -> the same between borders that have the layouts of the block's strategies; the rest whole.
+ *
+ * A marked block is a function of its own: its arguments are the values that come into it, in the order of their first use
+ * (parameters are its own), its results what others use of it, in the order in which they are made.  A border is a broadcast_to that
+ * changes nothing and has the strategy given for that argument or result, or is whole.  Inside, propagation and search run as
+ * always; outside every rank computes everything. */
+#include <string.h>
+
+#include "passes/3_shard/shard.h"
+#include "passes/config.h"
+
+typedef struct {
+  msc_pass_ctx *pass;
+  msc_func *func;
+  const msc_attr_value *block; /* its dictionary */
+  const char *name;
+  size_t num, room;
+  msc_value **value;           /* arguments, or results */
+} bordering;
+
+/* ---- where an op stands ---- */
+
+static const msc_op *leader_of(const msc_op *op) { return op->forward ? op->forward : op; }
+
+/* Name of the marked block; NULL: outside, or made by a pass. */
+static const char *block_of(const msc_op *op) {
+  const msc_attr_value *v = msc_op_attr(leader_of(op), "shard"), *name;
+  if (!v || v->kind != MSC_ATTR_DICT) return NULL;
+  name = msc_find_attr(v->dict.a, v->dict.num, "name");
+  return name && name->kind == MSC_ATTR_STR ? name->s : NULL;
+}
+
+static bool is_users(const msc_op *op) { return msc_op_attr(leader_of(op), "shard") || msc_info(op)->flags & MSC_TERMINATOR; }
+
+/* ---- arguments and results ---- */
+
+static void add(bordering *b, msc_value *v) {
+  for (size_t i = 0; i < b->num; i++)
+    if (b->value[i] == v) return;
+  if (b->num == b->room) {
+    msc_value **old = b->value;
+    b->room = b->room ? 2 * b->room : 8;
+    b->value = msc_new_array(b->pass->scratch, msc_value *, b->room);
+    if (b->num) memcpy(b->value, old, b->num * sizeof *old);
+  }
+  b->value[b->num++] = v;
+}
+
+static bool comes_in(const bordering *b, const msc_value *v) {
+  if (!v->def) return msc_arg_role(b->func, v->index) <= MSC_ROLE_MASK;
+  return v->def->num_in && is_users(v->def) && block_of(v->def) != b->name;
+}
+
+static void find_arguments(bordering *b) {
+  b->num = 0;
+  for (msc_op *op = b->func->body->first; op; op = op->next)
+    for (size_t i = 0; !op->forward && block_of(op) == b->name && i < op->num_in; i++)
+      if (comes_in(b, op->in[i].value)) add(b, op->in[i].value);
+}
+
+/* Returned, and not as the new value of an argument; or read by an op outside. */
+static bool goes_out(const bordering *b, const msc_use *u) {
+  const msc_attr_value *ties = msc_func_attr(b->func, "ties");
+  size_t i = (size_t)(u - u->user->in);
+  if (u->user->kind == OP_return) return !(ties && i < ties->list.num && ties->list.v[i].i >= 0);
+  return !u->user->forward && is_users(u->user) && block_of(u->user) != b->name;
+}
+
+static void find_results(bordering *b) {
+  b->num = 0;
+  for (msc_op *op = b->func->body->first; op; op = op->next)
+    for (size_t i = 0; !op->forward && block_of(op) == b->name && i < op->num_out; i++)
+      for (const msc_use *u = op->out[i].uses; u; u = u->next)
+        if (goes_out(b, u)) add(b, &op->out[i]);
+}
+
+/* ---- borders ---- */
+
+/* Entry i of in_strategy, or of the other three; NULL: not given. */
+static const msc_attr_value *entry(const bordering *b, const char *annotation, size_t i) {
+  const msc_attr_value *list = msc_find_attr(b->block->dict.a, b->block->dict.num, annotation);
+  if (!list || list->kind != MSC_ATTR_LIST || i >= list->list.num) return NULL;
+  const msc_attr_value *v = &list->list.v[i];
+  bool given = v->kind == MSC_ATTR_LIST ? v->list.num > 0 : v->kind == MSC_ATTR_STR && *v->s;
+  return given ? v : NULL;
+}
+
+/* One entry each, when there are any. */
+static bool check_entries(const bordering *b, const char *annotation, const char *what) {
+  const msc_attr_value *list = msc_find_attr(b->block->dict.a, b->block->dict.num, annotation);
+  if (!list || (list->kind == MSC_ATTR_LIST && list->list.num == b->num)) return true;
+  const char *text = "";
+  for (size_t i = 0; i < b->num; i++) {
+    const msc_value *v = b->value[i];
+    const char *name = v->def ? v->def->name : v->name;
+    text = msc_arena_printf(b->pass->scratch, "%s%s%s", text, i ? ", " : "", name ? name : v->def ? msc_kind_name(v->def->kind) : "an argument");
+  }
+  return msc_error(b->pass->ctx, MSC_E_STRATEGY, b->func->loc, "block %s: %s must have one entry for each of its %zu %ss: %s", b->name, annotation, b->num, what, text);
+}
+
+static msc_op *border(bordering *b, msc_value *v, const char *side, size_t i, const msc_loc *loc) {
+  msc_context *ctx = b->pass->ctx;
+  const char *strategy = *side == 'i' ? "in_strategy" : "out_strategy", *layout = *side == 'i' ? "in_layout" : "out_layout";
+  const msc_attr_value *parts = entry(b, strategy, i), *text = entry(b, layout, i);
+  msc_op *op = msc_op_new(b->func, OP_broadcast_to, 1, &v, 1, loc);
+  const char *whole = msc_layout_print(b->pass->scratch, &b->func->module->mesh, msc_layout_replicated(ctx, v->type->rank));
+  op->name = msc_intern(ctx, msc_arena_printf(b->pass->scratch, "%s.%s%zu", b->name, side, i));
+  msc_op_set(op, "shape", msc_ints(ctx, (size_t)v->type->rank, v->type->dim));
+  msc_op_set(op, "pinned", msc_bool(true));
+  msc_op_set(op, "border", msc_bool(true)); /* not made by an annotation of its neighbour's */
+  if (parts) msc_op_set(op, "in_strategy", msc_list(ctx, 1, parts));
+  else msc_op_set(op, "in_layout", msc_list(ctx, 1, text ? text : (msc_attr_value[]){msc_str(ctx, whole)}));
+  msc_op_set(op, "shard", (*b->block));
+  return op;
+}
+
+/* Users of v for which `inside` says whether they belong to the block get w instead. */
+static void redirect(const bordering *b, msc_value *v, msc_value *w, bool inside) {
+  for (msc_use *u = v->uses, *next; u; u = next) {
+    next = u->next;
+    if (u->user == w->def || !is_users(u->user) || (block_of(u->user) == b->name) != inside) continue;
+    msc_set_operand(u->user, (size_t)(u - u->user->in), w);
+  }
+}
+
+static msc_op *first_user(const bordering *b, const msc_value *v) {
+  for (msc_op *op = b->func->body->first; op; op = op->next)
+    for (size_t i = 0; !op->forward && block_of(op) == b->name && i < op->num_in; i++)
+      if (op->in[i].value == v) return op;
+  return NULL;
+}
+
+static bool put_borders(bordering *b) {
+  find_arguments(b);
+  bool ok = check_entries(b, "in_strategy", "argument") & check_entries(b, "in_layout", "argument");
+  for (size_t i = 0; i < b->num; i++) {
+    msc_op *user = first_user(b, b->value[i]), *op = border(b, b->value[i], "in", i, user->loc);
+    msc_insert_before(user, op);
+    msc_infer(op);
+    redirect(b, b->value[i], &op->out[0], true);
+  }
+  find_results(b);
+  ok &= check_entries(b, "out_strategy", "result") & check_entries(b, "out_layout", "result");
+  for (size_t i = 0; i < b->num; i++) {
+    msc_op *def = b->value[i]->def, *op = border(b, b->value[i], "out", i, def->loc);
+    msc_insert_after(def, op);
+    msc_infer(op);
+    redirect(b, b->value[i], &op->out[0], false);
+  }
+  return ok;
+}
+
+/* ---- the rest ---- */
+
+static msc_attr_value whole_layouts(const bordering *b, size_t num, const msc_op *op, bool in) {
+  msc_attr_value *text = msc_new_array(b->pass->scratch, msc_attr_value, num + 1);
+  for (size_t i = 0; i < num; i++) {
+    int rank = in ? op->in[i].value->type->rank : op->out[i].type->rank;
+    text[i] = msc_str(b->pass->ctx, msc_layout_print(b->pass->scratch, &b->func->module->mesh, msc_layout_replicated(b->pass->ctx, rank)));
+  }
+  return msc_list(b->pass->ctx, num, text);
+}
+
+static void keep_whole(const bordering *b, msc_op *op) {
+  static const char *const own[] = {"in_strategy", "out_strategy", "in_layout", "out_layout"};
+  for (int i = 0; i < 4; i++)
+    if (msc_op_attr(op, own[i])) return; /* the user says otherwise */
+  msc_op_set(op, "in_layout", whole_layouts(b, op->num_in, op, true));
+  msc_op_set(op, "out_layout", whole_layouts(b, op->num_out, op, false));
+}
+
+/* Blocks in the order of their first op, each once. */
+static bool shard_blocks(bordering *b) {
+  bool ok = true;
+  for (msc_op *op = b->func->body->first; op; op = op->next) {
+    const char *name = op->forward || msc_op_attr(op, "pinned") ? NULL : block_of(op);
+    bool seen = false;
+    for (const msc_op *p = b->func->body->first; name && p != op && !seen; p = p->next) seen = !msc_op_attr(p, "pinned") && block_of(p) == name;
+    if (!name || seen) continue;
+    b->name = name, b->block = msc_op_attr(op, "shard");
+    ok &= put_borders(b);
+  }
+  return ok;
+}
+
+static bool finds_places(const msc_config *config) {
+  msc_parallel_mode mode = msc_config_parallel_mode(config);
+  return mode == MSC_SEMI_AUTO_PARALLEL || mode == MSC_AUTO_PARALLEL;
+}
+
+bool pass_functional(msc_pass_ctx *pass, msc_module *m) {
+  bordering b = {.pass = pass, .func = shard_func(m)};
+  const msc_op *marked = NULL;
+  bool ok = true;
+  if (!b.func) return true;
+  for (const msc_op *op = b.func->body->first; op && !marked; op = op->next)
+    if (block_of(op)) marked = op;
+  if (!marked) return true;
+  bool shards = finds_places(pass->config);
+  if (!shards && msc_config_int(pass->config, MSC_KEY_device_num) > 1)
+    msc_warning(pass->ctx, MSC_E_STRATEGY, marked->loc, "shard of block %s is ignored: parallel_mode is %s", block_of(marked), msc_config_text(pass->config, MSC_KEY_parallel_mode));
+  if (shards) ok = shard_blocks(&b);
+  for (msc_op *op = b.func->body->first; op; op = op->next) {
+    const msc_attr_value *v = msc_op_attr(op, "shard");
+    if (shards && v && v->kind == MSC_ATTR_BOOL) keep_whole(&b, op);
+  }
+  for (msc_op *op = b.func->body->first; op; op = op->next) msc_op_unset(op, "shard");
+  return ok;
+}
