@@ -99,26 +99,26 @@ static msc_value *emit_steps(redistributing *r, msc_op *user, msc_value *v, cons
 
 static int64_t replicas_of(const msc_layout *l) { return msc_group_size(l->num_partial, &l->sub[l->first[l->rank]]); }
 
-static bool within(msc_subaxis s, const msc_layout *l, int first, int num) {
-  for (int i = first; i < first + num; i++)
-    if (s.axis == l->sub[i].axis && s.pre >= l->sub[i].pre && s.pre * s.size <= l->sub[i].pre * l->sub[i].size) return true;
-  return false;
-}
-
-/* `want` before the terms of `from` are added: uncut by their digits, partial over them. */
+/* `want` before the terms of `from` are added: uncut by their digits, partial over them.  NULL: its parts have chosen sizes. */
 static const msc_layout *before_sum(const redistributing *r, const msc_layout *from, const msc_layout *want) {
+  const msc_mesh *mesh = &r->f->module->mesh;
+  msc_atoms atoms;
   msc_layout raw;
+  uint8_t term[MSC_MAX_SUBAXES], digit[MSC_MAX_SUBAXES];
   int num = 0;
+  if (!msc_atoms_of(mesh, 2, (const msc_layout *[]){from, want}, &atoms)) return NULL;
+  int terms = msc_atoms_in(&atoms, from->num_partial, &from->sub[from->first[from->rank]], term);
   memset(&raw, 0, sizeof raw);
-  raw.rank = want->rank, raw.num_partial = from->num_partial, raw.reduction = from->reduction;
+  raw.rank = want->rank, raw.num_partial = (uint8_t)terms, raw.reduction = from->reduction;
   for (int d = 0; d < want->rank; d++) {
     if (want->split[d]) return NULL;
-    for (int i = want->first[d]; i < want->first[d + 1]; i++)
-      if (!within(want->sub[i], from, from->first[from->rank], from->num_partial)) raw.sub[num++] = want->sub[i];
+    int digits = msc_atoms_in(&atoms, want->first[d + 1] - want->first[d], &want->sub[want->first[d]], digit);
+    for (int i = 0; i < digits; i++)
+      if (!memchr(term, digit[i], (size_t)terms)) raw.sub[num++] = atoms.atom[digit[i]];
     raw.first[d + 1] = (uint8_t)num;
   }
-  memcpy(&raw.sub[num], &from->sub[from->first[from->rank]], sizeof *raw.sub * from->num_partial);
-  return msc_layout_of(r->pass->ctx, &r->f->module->mesh, &raw);
+  for (int i = 0; i < terms; i++) raw.sub[num++] = atoms.atom[term[i]];
+  return msc_layout_of(r->pass->ctx, mesh, &raw);
 }
 
 /* A gradient is added up in one step, so that its bits do not depend on how the update is cut.  False: there is no such step. */

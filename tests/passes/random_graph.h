@@ -7,7 +7,7 @@
 
 #include "ir/interp.h"
 
-enum { MAX_POOL = 48, MAX_ARGS = 64, MAX_SETTINGS = 12, MAX_ELEMS = 1536 };
+enum { MAX_POOL = 48, MAX_ARGS = 64, MAX_SETTINGS = 16, MAX_ELEMS = 1536 };
 
 typedef struct {
   uint64_t state;
@@ -19,6 +19,7 @@ typedef struct {
   msc_dtype dtype;             /* of all floats but those cast on purpose */
   bool narrow;                 /* some value is bf16 or f16 */
   bool trains;                 /* there is an optimizer */
+  bool clips;                  /* with clip_norm */
   bool keep_batch;             /* data_parallel: dimension 0 is the batch in every value */
   int64_t batch;
   int num_pool, num_ops;
@@ -537,6 +538,7 @@ static inline msc_attr_value group_of(random_graph *g, int kind, size_t num, con
   if (kind == 1) msc_put_attr(g->ctx, &a, &n, "momentum", msc_float(0.75));
   if (kind == 1 && chance(g, 30)) msc_put_attr(g->ctx, &a, &n, "nesterov", msc_bool(true));
   if (chance(g, 30)) msc_put_attr(g->ctx, &a, &n, "weight_decay", msc_float(0.125));
+  if (g->clips) msc_put_attr(g->ctx, &a, &n, "clip_norm", msc_float(0.5));
   if (names) msc_put_attr(g->ctx, &a, &n, "parameters", msc_list(g->ctx, num, names));
   return (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {n, a}};
 }
@@ -550,6 +552,7 @@ static inline void set_optimizer(random_graph *g) {
       names[to][num[to]++] = msc_str(g->ctx, g->f->body->args[i]->name);
     }
   int kind = below(g, 5);
+  g->clips = chance(g, 15);
   bool two = num[1] && chance(g, 20);
   group[0] = group_of(g, kind, num[0], two ? names[0] : NULL);
   if (two) group[1] = group_of(g, below(g, 5), num[1], names[1]);
@@ -611,6 +614,13 @@ static inline void configure_inputs(random_graph *g) {
   set(g, msc_arena_printf(g->arena, "dataset_strategy=[%s]", text));
 }
 
+static inline void configure_optimizer(random_graph *g) {
+  if (!chance(g, 50)) return;
+  set(g, msc_arena_printf(g->arena, "zero=%d", 1 + below(g, 3)));
+  set(g, "parallel_optimizer_config={\"parallel_optimizer_threshold\":0}");
+  if (chance(g, 30)) set(g, msc_arena_printf(g->arena, "optimizer_weight_shard_size=%d", 1 + below(g, 6)));
+}
+
 /* Digits on the letters of the op's rule, as many as are drawn and allowed; a tuple's parts are equal. */
 static inline msc_assignment random_assignment(random_graph *g, const msc_rule *rule, const msc_atoms *atoms, bool even) {
   msc_assignment a;
@@ -658,10 +668,11 @@ static inline void configure(random_graph *g) {
   int layouts = chance(g, 60) ? 0 : 70; /* percent of the annotations that are layouts */
   set(g, msc_arena_printf(g->arena, "parallel_mode=%s", g->mode));
   if (automatic) set(g, "search_mode=sharding_propagation");
-  if (strcmp(g->mode, "stand_alone") && chance(g, 25)) set(g, "gradients_mean=true");
+  if (strcmp(g->mode, "stand_alone") && !g->clips && chance(g, 25)) set(g, "gradients_mean=true");
   if (chance(g, 20)) set(g, "gradient_fp32_sync=false");
   if (chance(g, 25)) set(g, "enable_alltoall=false");
   if (semi && chance(g, 90)) set(g, "strict_parameter_layout=false");
+  configure_optimizer(g);
   if (!automatic && !semi) return;
   configure_inputs(g);
   if (chance(g, 10)) mark_block(g, "first");
