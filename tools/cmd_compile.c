@@ -18,6 +18,7 @@ typedef struct {
     uint64_t ns;
   } pass[MAX_PASSES];
   int debug;
+  int64_t step_ns, least_step_ns; /* of the search for the least time; -1: none */
 } compiling;
 
 static uint64_t now_ns(void) {
@@ -35,6 +36,10 @@ static void after_pass(void *user, const msc_pass_report *r) {
     k->pass[k->num_passes++].ns = r->pass_ns + r->verify_ns;
   }
   cli_progress(k->c, "compiling: %s/%s", r->pass->stage, r->pass->name);
+  for (const msc_pass_stat *s = r->stats; s; s = s->next) {
+    if (!strcmp(s->what, "ns")) k->step_ns = s->count;
+    if (!strcmp(s->what, "ns at least")) k->least_step_ns = s->count;
+  }
   for (const msc_pass_stat *s = r->stats; s && k->debug >= 2; s = s->next) fprintf(stderr, "%s: %s %" PRId64 "\n", r->pass->name, s->what, s->count);
   if (k->debug >= 4 && r->changed) fprintf(stderr, "// ---- after %s ----\n%s", r->pass->name, r->text);
 }
@@ -108,8 +113,13 @@ static int print_json(const compiling *k, const msc_plan *p, size_t ops, double 
              ",\"constants\":%" PRIu64 "},\"collectives\":[", msc_plan_rank_bytes(p), m.parameters, m.state, m.alignment, m.inputs, m.scratch, m.constants);
   for (size_t i = 0; i < num; i++)
     cli_printf(out, "%s{\"op\":\"%s\",\"axes\":\"%s\",\"bytes\":%" PRIu64 ",\"count\":%d}", i ? "," : "", verb_names[kind[i].verb], kind[i].axes, kind[i].bytes, kind[i].count);
-  cli_printf(out, "],\"comm_subgraphs\":{\"distinct\":%zu,\"uses\":%zu},\"comm_bytes_per_rank\":%" PRIu64 ",\"predicted_step_ms\":%.6f,\"exposed_comm_ms\":%.6f}\n", p->num_collectives,
-             p->num_transfers, total, (double)p->predicted_step_ns / 1e6, (double)p->exposed_comm_ns / 1e6);
+  cli_printf(out, "],");
+  if (k->step_ns >= 0)
+    cli_printf(out, "\"search\":{\"step_ms\":%.6f,\"at_least_ms\":%.6f},", (double)k->step_ns / 1e6, (double)k->least_step_ns / 1e6);
+  cli_printf(out,
+             "\"comm_subgraphs\":{\"distinct\":%zu,\"uses\":%zu},\"comm_bytes_per_rank\":%" PRIu64
+             ",\"predicted_step_ms\":%.6f,\"exposed_comm_ms\":%.6f}\n",
+             p->num_collectives, p->num_transfers, total, (double)p->predicted_step_ns / 1e6, (double)p->exposed_comm_ns / 1e6);
   return cli_close(k->c, out);
 }
 
@@ -143,19 +153,28 @@ static int write_depfile(cli *c, const char *plan) {
 static bool check_options(cli *c) {
   const char *target = cli_text(c, "target");
   if (target && strcmp(target, "cpu") != 0) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--target %s is not supported yet; cpu is", target);
-  if (cli_number(c, "time-limit", -1) >= 0) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--time-limit is not supported yet");
+  double limit = cli_number(c, "time-limit", 0);
+  if (!(limit >= 0 && limit < 1e9)) return msc_error(c->ctx, MSC_E_CONFIG, cli_loc(c, "--time-limit"), "seconds, from 0 on, not %g", limit);
   if (cli_flag(c, "autotune")) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--autotune is not supported yet");
   return true;
 }
 
 static int run(cli *c) {
   uint64_t begin = now_ns();
-  compiling k = {.c = c};
+  compiling k = {.c = c, .step_ns = -1};
   if (!cli_text(c, "o")) return cli_usage(c, "needs -o plan.bin");
   struct msc_config *config = cli_config(c);
   if (!config || !check_options(c)) return CLI_INPUT;
-  msc_compile_options o = {.config = config, .cpu = cli_text(c, "mcpu"), .dump_dir = cli_text(c, "dump-dir"), .verify = MSC_VERIFY_IR,
-                           .user = &k, .after = after_pass, .remark = remark, .before = before_pass, .reproducer = keep_reproducer,
+  msc_compile_options o = {.config = config,
+                           .cpu = cli_text(c, "mcpu"),
+                           .time_limit_s = cli_number(c, "time-limit", 0),
+                           .dump_dir = cli_text(c, "dump-dir"),
+                           .verify = MSC_VERIFY_IR,
+                           .user = &k,
+                           .after = after_pass,
+                           .remark = remark,
+                           .before = before_pass,
+                           .reproducer = keep_reproducer,
                            .flags = cli_repeated_flags(c)};
   if (!cli_cluster(c, &o.cluster)) return CLI_INPUT;
   k.debug = msc_config_debug(config);
@@ -188,15 +207,16 @@ static int run(cli *c) {
   return CLI_OK;
 }
 
-static const cli_option options[] = {{"o", CLI_TEXT, "FILE", "the plan"},
-                                     {"target", CLI_TEXT, "cpu|cuda[:sm_90]", "what the plan runs on"},
-                                     {"mcpu", CLI_TEXT, "CPU", "make code for this CPU instead of this machine's"},
-                                     {"cluster", CLI_TEXT, "FILE|NAME", "description of the devices and links: a100, h100, h200, cpu (default) or a file"},
-                                     {"dim", CLI_PAIRS, "NAME=SIZE", "size of a dimension that the model leaves open: batch, or x.1"},
-                                     {"autotune", CLI_FLAG, NULL, "measure kernel choices"},
-                                     {"time-limit", CLI_NUMBER, "S", "bound on the search"},
-                                     {"dump-dir", CLI_TEXT, "DIR", "IR after every pass that changed it, and the generated LLVM IR"},
-                                     {"depfile", CLI_TEXT, "FILE", "what the plan was made from, for build systems"},
-                                     {"timing", CLI_FLAG, NULL, "time of every pass"},
-                                     {0}};
+static const cli_option options[] = {
+    {"o", CLI_TEXT, "FILE", "the plan"},
+    {"target", CLI_TEXT, "cpu|cuda[:sm_90]", "what the plan runs on"},
+    {"mcpu", CLI_TEXT, "CPU", "make code for this CPU instead of this machine's"},
+    {"cluster", CLI_TEXT, "FILE|NAME", "description of the devices and links: a100, h100, h200, cpu (default) or a file"},
+    {"dim", CLI_PAIRS, "NAME=SIZE", "size of a dimension that the model leaves open: batch, or x.1"},
+    {"autotune", CLI_FLAG, NULL, "measure kernel choices"},
+    {"time-limit", CLI_NUMBER, "S", "seconds after which the search for strategies takes the best so far; 0: no limit"},
+    {"dump-dir", CLI_TEXT, "DIR", "IR after every pass that changed it, and the generated LLVM IR"},
+    {"depfile", CLI_TEXT, "FILE", "what the plan was made from, for build systems"},
+    {"timing", CLI_FLAG, NULL, "time of every pass"},
+    {0}};
 const cli_command cmd_compile = {"MODEL", 1, 1, options, run};

@@ -224,6 +224,9 @@ json_t *cli_explain_plan(cli *c, const char *path) {
   json_t *all = json_pack("{s:s, s:I, s:s, s:f, s:o, s:o, s:o, s:o}", "plan", text_of(plan_plan_model(root)), "ranks", (json_int_t)msc_mesh_size(&e.m->mesh), "mesh",
                           msc_mesh_print(e.arena, &e.m->mesh), "predicted_step_ms", (double)plan_plan_predicted_step_ns(root) / 1e6, "ops", ops, "parameters", parameters, "collectives", collectives,
                           "warnings", e.warnings);
+  const msc_attr_value *ns = f ? msc_func_attr(f, "step_ns") : NULL, *least = f ? msc_func_attr(f, "least_step_ns") : NULL;
+  if (ns && least && ns->kind == MSC_ATTR_INT && least->kind == MSC_ATTR_INT)
+    json_object_set_new(all, "search", json_pack("{s:I, s:I}", "step_ns", (json_int_t)ns->i, "at_least_ns", (json_int_t)least->i));
   if (ok) return all;
   json_decref(all);
   return NULL;

@@ -8,6 +8,7 @@
  * between them, one product of a vector and a matrix each. */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "passes/3_shard/eliminate.h"
 
@@ -350,6 +351,13 @@ static int best_state(const elimination *e, const step *s, const int *state_of) 
   return best;
 }
 
+bool shard_time_is_up(double deadline_s) {
+  struct timespec now;
+  if (deadline_s <= 0) return false;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9 >= deadline_s;
+}
+
 bool shard_eliminate(msc_arena *arena, const shard_problem *p, size_t max_entries, int *out_state, int64_t *out_cost, shard_effort *out_effort) {
   return shard_eliminate_steps(arena, p, max_entries, out_state, out_cost, out_effort, NULL);
 }
@@ -373,7 +381,7 @@ bool shard_eliminate_steps(msc_arena *arena, const shard_problem *p, size_t max_
   for (int i = 0; i < p->num_vars; i++) {
     candidate c = pop(&e);
     while (c.size != e.size[c.var]) c = pop(&e); /* weighed again since, or removed */
-    if (c.size > (double)max_entries) return false;
+    if (c.size > (double)max_entries || shard_time_is_up(p->deadline_s)) return false;
     steps[i].removed = c.var;
     if (!remove_variable(&e, &steps[i], out_cost)) return false;
   }

@@ -19,6 +19,7 @@ typedef struct {
   const int *num_states;
   size_t num_tables;
   const shard_table *table;
+  double deadline_s; /* on the monotonic clock; 0: none */
 } shard_problem;
 
 enum { SHARD_MAX_SCOPE = 12 };
@@ -35,8 +36,11 @@ typedef struct {
   double entries;          /* of the tables made, times the states removed: the work */
 } shard_effort;
 
+/* Never, with 0. */
+bool shard_time_is_up(double deadline_s);
+
 /* Writes the state of every variable at the minimum (the least state numbers among equals, last variables first) and the
- * minimum.  False when an intermediate table would exceed `max_entries`: the caller asks for less at a time.
+ * minimum.  False when an intermediate table would exceed `max_entries`, or time is up: the caller asks for less at a time.
  * out_effort may be NULL. */
 bool shard_eliminate(msc_arena *arena, const shard_problem *p, size_t max_entries, int *out_state, int64_t *out_cost, shard_effort *out_effort);
 

@@ -378,7 +378,7 @@ static int64_t reduce(reduction *d, shard_problem *out_p) {
   int *num_states = msc_new_array(d->r->arena, int, p->num_vars), *number = msc_new_array(d->r->arena, int, p->num_vars);
   shard_table *table = msc_new_array(d->r->arena, shard_table, p->num_tables);
   int64_t sum = 0;
-  *out_p = (shard_problem){0, num_states, 0, table};
+  *out_p = (shard_problem){0, num_states, 0, table, p->deadline_s};
   for (int v = 0; v < p->num_vars; v++) {
     number[v] = d->of_var[v]->num > 1 ? out_p->num_vars : -1;
     if (number[v] >= 0) num_states[out_p->num_vars++] = d->of_var[v]->num;

@@ -272,7 +272,7 @@ static bool solve(searching *s, int64_t *out_cost) {
     edge *e = s->pair[i];
     table[groups + i] = (shard_table){e->from, e->from == e->to ? -1 : e->to, table_of(s, e)};
   }
-  shard_problem p = {(int)groups, num, groups + s->num_pairs, table};
+  shard_problem p = {.num_vars = (int)groups, .num_states = num, .num_tables = groups + s->num_pairs, .table = table};
   bool ok = shard_eliminate(a, &p, MAX_ENTRIES, s->chosen, out_cost, NULL);
   msc_arena_free(a);
   return ok;

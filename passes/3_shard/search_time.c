@@ -3,6 +3,7 @@
 #include "passes/3_shard/search_time.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "passes/3_shard/mesh_shape.h"
 #include "passes/3_shard/minimum.h"
@@ -10,7 +11,7 @@
 #include "passes/3_shard/within.h"
 #include "passes/config.h"
 
-enum { MAX_POINTS = 1 << 21, MAX_STATES = 4096, MAX_ENTRIES = 1 << 28, MAX_SWEEPS = 6, MAX_EXACT_SHAPES = 1, MAX_ENTRIES_OF_SHAPE = 1 << 26 };
+enum { MAX_POINTS = 1 << 21, MAX_STATES = 4096, MAX_ENTRIES = 1 << 28, MAX_SWEEPS = 6, MAX_ENTRIES_OF_SHAPE = 1 << 26 };
 
 typedef struct {
   int64_t ns, bytes, parameter_bytes; /* kept over the step: of it parameters with state and gradient */
@@ -31,31 +32,35 @@ typedef struct {
   msc_assignment *given, *chosen; /* by variable: before the search; of the best found */
   strategy_cost found;            /* the best */
   int64_t limit;                  /* bytes per rank */
-  int64_t bound;                  /* no strategy within the limit takes less, on the meshes searched in full */
+  int64_t bound;                  /* no strategy within the limit takes less; 0: not known */
+  double deadline_s;              /* of --time-limit; 0: none */
+  msc_arena *full_arena;          /* of the space of all strategies on the mesh as it is; NULL: not opened */
+  shard_space *full;              /* NULL: it is too large, or time is up */
   double work;
   size_t max_entries;             /* of a table of one elimination */
 } timing;
 
+static double now_s(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static bool is_time_up(const timing *t) { return shard_time_is_up(t->deadline_s); }
+
 /* ---- one exact solution ---- */
 
-/* The best way to place the free pieces while the variables' fixed digits stay; false: too large.  Digits of all variables. */
-static bool solve(timing *t, uint32_t free_pieces, msc_assignment *out_digits, strategy_cost *out_cost) {
-  msc_arena *a = msc_arena_new(t->g.ctx);
-  shard_space *space;
+/* The best strategy of a space, and what none costs less than. */
+static bool solve_space(timing *t, shard_space *space, msc_arena *a, msc_assignment *out_digits, strategy_cost *out_cost,
+                        int64_t *out_bound) {
   shard_problem p;
   shard_effort effort = {0};
   strategy_cost cost = {0};
   int *state = msc_new_array(a, int, t->m.num_vars);
-  t->o.free_pieces = free_pieces;
-  bool ok = shard_space_of(&t->m, &t->o, a, &space);
-  if (ok) {
-    shard_space_problem(space, &p);
-    int64_t bound;
-    shard_minimum(a, &p, t->max_entries, state, &cost.charged, &bound, &effort);
-    ok = bound == cost.charged;
-  }
+  MSC_TRY(shard_space_problem(space, &p));
+  shard_minimum(a, &p, t->max_entries, state, &cost.charged, out_bound, &effort);
   cost.ns = cost.charged;
-  for (size_t v = 0; ok && v < t->m.num_vars; v++) {
+  for (size_t v = 0; v < t->m.num_vars; v++) {
     const shard_class *c = shard_class_of(space, (int)v);
     shard_state_digits(space, (int)v, state[v], &out_digits[v]);
     cost.ns -= shard_charge(space, c->bytes[state[v]]);
@@ -64,6 +69,16 @@ static bool solve(timing *t, uint32_t free_pieces, msc_assignment *out_digits, s
   }
   *out_cost = cost;
   t->work += effort.entries;
+  return true;
+}
+
+/* The best way to place the free pieces while the variables' fixed digits stay; false: too large.  Digits of all variables. */
+static bool solve(timing *t, uint32_t free_pieces, msc_assignment *out_digits, strategy_cost *out_cost) {
+  msc_arena *a = msc_arena_new(t->g.ctx);
+  shard_space *space;
+  int64_t bound = 0;
+  t->o.free_pieces = free_pieces;
+  bool ok = shard_space_of(&t->m, &t->o, a, &space) && solve_space(t, space, a, out_digits, out_cost, &bound) && bound == out_cost->charged;
   msc_arena_free(a);
   return ok;
 }
@@ -78,11 +93,35 @@ static void keep_if_better(timing *t, const msc_assignment *digits, strategy_cos
   memcpy(t->chosen, digits, t->m.num_vars * sizeof *digits);
 }
 
-static bool search_exactly(timing *t) {
+static void close_full(timing *t) {
+  if (t->full_arena) msc_arena_free(t->full_arena);
+  t->full_arena = NULL, t->full = NULL;
+}
+
+/* All strategies on this mesh, their tables shared by all that is asked about them; NULL: too many. */
+static shard_space *open_full(timing *t) {
+  if (t->full_arena) return t->full;
+  t->full_arena = msc_arena_new(t->g.ctx);
+  fix_all(t, t->given);
+  t->o.free_pieces = UINT32_MAX;
+  t->o.deadline_s = t->deadline_s;
+  if (!shard_space_of(&t->m, &t->o, t->full_arena, &t->full)) t->full = NULL;
+  t->o.deadline_s = 0;
+  return t->full;
+}
+
+/* False: too large.  A bound may be known all the same. */
+static bool search_exactly(timing *t, int64_t ns_per_gib) {
   msc_assignment *digits = msc_new_array(t->g.arena, msc_assignment, t->m.num_vars);
   strategy_cost cost;
-  fix_all(t, t->given);
-  MSC_TRY(solve(t, UINT32_MAX, digits, &cost));
+  int64_t bound = 0;
+  MSC_TRY(open_full(t));
+  msc_arena *a = msc_arena_new(t->g.ctx);
+  shard_space_charge(t->full, ns_per_gib);
+  bool ok = solve_space(t, t->full, a, digits, &cost, &bound);
+  msc_arena_free(a);
+  if (ok && !ns_per_gib && bound < SHARD_IMPOSSIBLE) t->bound = bound;
+  if (!ok || bound < cost.charged) return false;
   keep_if_better(t, digits, cost);
   return true;
 }
@@ -145,11 +184,11 @@ static bool search_by_pieces(timing *t) {
   }
   keep_if_better(t, digits, cost);
   bool better = true;
-  for (int round = 0; round < MAX_SWEEPS && better; round++) {
+  for (int round = 0; round < MAX_SWEEPS && better && !is_time_up(t); round++) {
     better = false;
-    for (int i = 0; i < n; i++) better |= improve(t, 1u << order[i], digits);
+    for (int i = 0; i < n && !is_time_up(t); i++) better |= improve(t, 1u << order[i], digits);
     for (int i = 0; i < n && !better; i++)
-      for (int k = 0; k < i; k++) better |= improve(t, 1u << order[i] | 1u << order[k], digits);
+      for (int k = 0; k < i && !is_time_up(t); k++) better |= improve(t, 1u << order[i] | 1u << order[k], digits);
   }
   return true;
 }
@@ -159,7 +198,7 @@ static bool search_by_pieces(timing *t) {
 static bool run_search(timing *t, bool exact, int64_t ns_per_gib) {
   t->found = nothing;
   t->o.ns_per_gib = ns_per_gib;
-  bool ok = exact ? search_exactly(t) : search_by_pieces(t);
+  bool ok = exact ? search_exactly(t, ns_per_gib) : search_by_pieces(t);
   t->o.ns_per_gib = 0;
   return ok;
 }
@@ -178,86 +217,74 @@ static const int64_t *only_impossible(msc_arena *a, const shard_problem *p, size
 
 /* The strategy that keeps the fewest bytes of all; false: too large.  Changes nothing but the result. */
 static bool least_memory(timing *t, msc_assignment *out_digits, strategy_cost *out_cost) {
-  msc_arena *a = msc_arena_new(t->g.ctx);
-  shard_space *space;
   shard_problem p, bytes;
+  int64_t bound = 0;
+  MSC_TRY(open_full(t));
+  shard_space_charge(t->full, 0);
+  MSC_TRY(shard_space_problem(t->full, &p));
+  msc_arena *a = msc_arena_new(t->g.ctx);
   int *state = msc_new_array(a, int, t->m.num_vars);
-  fix_all(t, t->given);
-  t->o.free_pieces = UINT32_MAX;
-  bool ok = shard_space_of(&t->m, &t->o, a, &space);
-  if (ok) {
-    shard_space_problem(space, &p);
-    shard_table *table = msc_arena_copy(a, p.table, p.num_tables * sizeof *table);
-    const int64_t **known = msc_new_array(a, const int64_t *, 2 * p.num_tables);
-    size_t num_known = 0;
-    for (size_t i = 0; i < p.num_tables; i++)
-      table[i].cost = table[i].b < 0 ? shard_class_of(space, table[i].a)->bytes : only_impossible(a, &p, i, known, &num_known);
-    bytes = p;
-    bytes.table = table;
-    int64_t bound;
-    shard_minimum(a, &bytes, MAX_ENTRIES, state, &out_cost->bytes, &bound, NULL);
-    ok = bound == out_cost->bytes;
-  }
+  shard_table *table = msc_arena_copy(a, p.table, p.num_tables * sizeof *table);
+  const int64_t **known = msc_new_array(a, const int64_t *, 2 * p.num_tables);
+  size_t num_known = 0;
+  for (size_t i = 0; i < p.num_tables; i++)
+    table[i].cost = table[i].b < 0 ? shard_class_of(t->full, table[i].a)->bytes : only_impossible(a, &p, i, known, &num_known);
+  bytes = p;
+  bytes.table = table;
+  shard_minimum(a, &bytes, MAX_ENTRIES, state, &out_cost->bytes, &bound, NULL);
   out_cost->ns = out_cost->parameter_bytes = 0;
-  for (size_t v = 0; ok && v < t->m.num_vars; v++) {
-    shard_state_digits(space, (int)v, state[v], &out_digits[v]);
-    out_cost->parameter_bytes += shard_class_of(space, (int)v)->parameter_bytes[state[v]];
+  for (size_t v = 0; v < t->m.num_vars; v++) {
+    shard_state_digits(t->full, (int)v, state[v], &out_digits[v]);
+    out_cost->parameter_bytes += shard_class_of(t->full, (int)v)->parameter_bytes[state[v]];
   }
-  for (size_t i = 0; ok && i < p.num_tables; i++) {
+  for (size_t i = 0; i < p.num_tables; i++) {
     const shard_table *of = &p.table[i];
     out_cost->ns += of->cost[of->b < 0 ? state[of->a] : state[of->a] * p.num_states[of->b] + state[of->b]];
   }
   out_cost->charged = out_cost->ns;
   msc_arena_free(a);
-  return ok;
+  return bound == out_cost->bytes;
 }
 
-/* The best strategy that fits, given one that does and a charge whose bound is close; false: too much to look at.  What is
- * left between bound and candidate is searched from below in growing steps: few partial strategies are that good. */
-static bool settle_within_limit(timing *t, strategy_cost *best, int64_t charge, msc_assignment *digits) {
-  msc_arena *a = msc_arena_new(t->g.ctx);
-  shard_space *space;
+/* The best strategy that fits, given one that does and a charge whose bound is close, unless that is too much to look at.  What
+ * is left between bound and candidate is searched from below in growing steps: few partial strategies are that good. */
+static void settle_within_limit(timing *t, strategy_cost *best, int64_t charge, msc_assignment *digits) {
   shard_problem plain, charged;
+  shard_within found = SHARD_GAVE_UP;
+  if (!open_full(t)) return;
+  msc_arena *a = msc_arena_new(t->g.ctx);
   int *state = msc_new_array(a, int, t->m.num_vars);
   const int64_t **bytes = msc_new_array(a, const int64_t *, t->m.num_vars);
-  fix_all(t, t->given);
-  t->o.free_pieces = UINT32_MAX;
-  t->o.ns_per_gib = charge;
-  bool ok = shard_space_of(&t->m, &t->o, a, &space);
-  t->o.ns_per_gib = 0;
-  shard_within found = SHARD_GAVE_UP;
-  if (ok) {
-    shard_space_problem(space, &charged);
-    shard_space_plain(space, &charged, &plain);
-    for (size_t v = 0; v < t->m.num_vars; v++) bytes[v] = shard_class_of(space, (int)v)->bytes;
-    for (int64_t step = (best->ns - t->bound) / 16 + 1; found == SHARD_GAVE_UP || found == SHARD_NO_BETTER; step *= 2) {
-      int64_t upper = best->ns - t->bound < step ? best->ns : t->bound + step;
-      shard_limited l = {&plain, &charged, bytes, t->limit, shard_charge_for(charge, t->limit), upper, MAX_POINTS};
-      msc_arena *scratch = msc_arena_new(t->g.ctx);
-      found = shard_eliminate_within(scratch, &l, state, &best->ns);
-      msc_arena_free(scratch);
-      if (found == SHARD_GAVE_UP || upper == best->ns) break;
-      if (found == SHARD_NO_BETTER) t->bound = upper; /* nothing that fits is below */
-    }
+  shard_space_charge(t->full, charge);
+  bool ok = shard_space_problem(t->full, &charged);
+  if (ok) shard_space_plain(t->full, &charged, &plain);
+  for (size_t v = 0; v < t->m.num_vars; v++) bytes[v] = shard_class_of(t->full, (int)v)->bytes;
+  for (int64_t step = (best->ns - t->bound) / 16 + 1; ok && (found == SHARD_GAVE_UP || found == SHARD_NO_BETTER) && !is_time_up(t);
+       step *= 2) {
+    int64_t upper = best->ns - t->bound < step ? best->ns : t->bound + step;
+    shard_limited l = {&plain, &charged, bytes, t->limit, shard_charge_for(charge, t->limit), upper, MAX_POINTS};
+    msc_arena *scratch = msc_arena_new(t->g.ctx);
+    found = shard_eliminate_within(scratch, &l, state, &best->ns);
+    msc_arena_free(scratch);
+    if (found == SHARD_NO_BETTER) t->bound = upper; /* nothing that fits is below */
+    if (found == SHARD_GAVE_UP || upper == best->ns) break;
   }
   if (found == SHARD_BETTER) {
     best->bytes = best->parameter_bytes = 0;
     for (size_t v = 0; v < t->m.num_vars; v++) {
-      shard_state_digits(space, (int)v, state[v], &digits[v]);
+      shard_state_digits(t->full, (int)v, state[v], &digits[v]);
       best->bytes += bytes[v][state[v]];
-      best->parameter_bytes += shard_class_of(space, (int)v)->parameter_bytes[state[v]];
+      best->parameter_bytes += shard_class_of(t->full, (int)v)->parameter_bytes[state[v]];
     }
+    t->bound = best->ns;
   }
-  if (found != SHARD_GAVE_UP) t->bound = best->ns;
   msc_arena_free(a);
-  return found != SHARD_GAVE_UP;
 }
 
 /* What memory costs is raised until the strategy fits: of any charge, the least total minus the charge for the limit is a
  * bound (Lagrange), and a strategy that fits is a candidate.  Leaves the best candidate, or the smallest strategy. */
 static bool search_within_limit(timing *t, bool exact) {
   MSC_TRY(run_search(t, exact, 0));
-  t->bound = exact ? t->found.ns : 0;
   if (t->found.bytes <= t->limit) return true;
   MSC_TRY(run_search(t, exact, MAX_CHARGE));
   msc_assignment *digits = msc_arena_copy(t->g.arena, t->chosen, t->m.num_vars * sizeof *digits);
@@ -267,7 +294,7 @@ static bool search_within_limit(timing *t, bool exact) {
     low = high;
     if (least_memory(t, digits, &least)) best = least;
   }
-  while (best.bytes <= t->limit && high - low > low / 64 + 1) {
+  while (best.bytes <= t->limit && high - low > low / 64 + 1 && !is_time_up(t)) {
     int64_t charge = low ? low + (high - low) / 2 : high / 16;
     MSC_TRY(run_search(t, exact, charge));
     int64_t bound = t->found.charged - shard_charge_for(charge, t->limit) - 1;
@@ -278,8 +305,7 @@ static bool search_within_limit(timing *t, bool exact) {
     best = t->found;
     memcpy(digits, t->chosen, t->m.num_vars * sizeof *digits);
   }
-  if (exact && best.bytes <= t->limit && t->bound < best.ns && !settle_within_limit(t, &best, closest, digits))
-    msc_warning(t->g.ctx, MSC_E_SEARCH, t->f->loc, "the best strategy found within %" PRId64 " bytes takes %.3f ms; none that fits takes less than %.3f ms", t->limit, (double)best.ns / 1e6, (double)t->bound / 1e6);
+  if (exact && best.bytes <= t->limit && t->bound < best.ns) settle_within_limit(t, &best, closest, digits);
   memcpy(t->chosen, digits, t->m.num_vars * sizeof *digits);
   t->found = best;
   return true;
@@ -379,19 +405,73 @@ static void store_copies(timing *t) {
 
 /* Atoms, pieces and prices of the mesh as it is now. */
 static bool look_at_mesh(timing *t) {
+  close_full(t);
   msc_cost_of(msc_pass_cluster(t->pass), t->g.mesh, &t->cost);
   t->o.max_states = MAX_STATES;
   if (shard_price_mesh(&t->m, &t->cost, !msc_config_bool(t->pass->config, MSC_KEY_enable_alltoall), t->bucket, &t->o)) return true;
   return msc_error(t->g.ctx, MSC_E_UNSUPPORTED, t->f->loc, "strategies cut the mesh into more than %d pieces", SHARD_MAX_PIECES);
 }
 
-static bool search_given_mesh(timing *t) {
-  bool exact = msc_config_search_mode(t->pass->config) == MSC_DYNAMIC_PROGRAMMING;
+/* What was found is `best`'s, or better. */
+typedef struct {
+  strategy_cost cost;
+  msc_assignment *chosen;
+} candidate;
+
+static void keep_candidate(timing *t, candidate *best) {
+  if (!is_possible(t) || (best->chosen && t->found.ns >= best->cost.ns)) return;
+  best->cost = t->found;
+  best->chosen = msc_arena_copy(t->g.arena, t->chosen, t->m.num_vars * sizeof *t->chosen);
+}
+
+/* On the mesh as it is, in full where that is asked for and possible.  Where time is short, digit by digit first.  False: the
+ * network is too large even for that. */
+static bool search_mesh(timing *t, bool exact, strategy_cost *out_least) {
+  candidate best = {nothing, NULL};
+  bool found = false, proven = false;
   MSC_TRY(look_at_mesh(t));
-  if (exact && search_within_limit(t, true)) return is_possible(t) || nothing_fits(t, t->found);
-  if (exact) msc_warning(t->g.ctx, MSC_E_SEARCH, t->f->loc, "the exact search would take too long on this mesh; digits are placed one after the other, as in recursive_programming");
-  if (!search_within_limit(t, false)) return msc_error(t->g.ctx, MSC_E_UNSUPPORTED, t->f->loc, "the network is too large for this search on this mesh");
-  return is_possible(t) || nothing_fits(t, t->found);
+  t->bound = 0;
+  if (exact && t->deadline_s > 0) {
+    found = search_within_limit(t, false);
+    if (found) keep_candidate(t, &best), *out_least = t->found;
+  }
+  if (exact && !is_time_up(t)) {
+    proven = search_within_limit(t, true);
+    if (proven) keep_candidate(t, &best), *out_least = t->found;
+  }
+  if (!proven && !found) {
+    MSC_TRY(search_within_limit(t, false));
+    keep_candidate(t, &best), *out_least = t->found;
+  }
+  if (best.chosen) memcpy(t->chosen, best.chosen, t->m.num_vars * sizeof *best.chosen);
+  t->found = best.cost;
+  if (t->bound > t->found.ns) t->bound = t->found.ns;
+  close_full(t);
+  return true;
+}
+
+static void warn_of_gap(const timing *t) {
+  if (t->bound >= t->found.ns) return;
+  const char *why = t->deadline_s > 0 ? "time is up" : "the exact search would take too long";
+  if (t->bound > 0)
+    msc_warning(t->g.ctx, MSC_E_SEARCH, t->f->loc, "%s: the best strategy found takes %.3f ms; none takes less than %.3f ms", why,
+                (double)t->found.ns / 1e6, (double)t->bound / 1e6);
+  else
+    msc_warning(t->g.ctx, MSC_E_SEARCH, t->f->loc,
+                "%s: the best strategy found takes %.3f ms, with digits placed one after the other as in recursive_programming", why,
+                (double)t->found.ns / 1e6);
+}
+
+static bool search_given_mesh(timing *t) {
+  strategy_cost least = nothing;
+  bool exact = msc_config_search_mode(t->pass->config) == MSC_DYNAMIC_PROGRAMMING;
+  if (!search_mesh(t, exact, &least))
+    return msc_num_errors(t->g.ctx)
+               ? false
+               : msc_error(t->g.ctx, MSC_E_UNSUPPORTED, t->f->loc, "the network is too large for this search on this mesh");
+  if (!is_possible(t)) return nothing_fits(t, least);
+  if (exact) warn_of_gap(t);
+  return true;
 }
 
 /* ---- the mesh ---- */
@@ -416,42 +496,37 @@ static void set_mesh(timing *t, const shard_mesh_shape *s) {
   msc_atoms_of(mesh, 0, NULL, &t->g.atoms);
 }
 
-/* Of the shapes not yet searched in full, the one with the best strategy; -1: none is left. */
-static int most_promising(int num, const int64_t *ns) {
-  int best = -1;
-  for (int k = 0; k < num; k++)
-    if (ns[k] < SHARD_IMPOSSIBLE && (best < 0 || ns[k] < ns[best])) best = k;
-  return best;
-}
-
-/* Every shape digit by digit; then, for an exact result, the most promising ones in full. */
+/* Every shape, until time is up. */
 static bool search_all_meshes(timing *t) {
   shard_mesh_shape *shape = msc_new_array(t->g.arena, shard_mesh_shape, SHARD_MAX_SHAPES);
   int num = shard_mesh_shapes(msc_pass_cluster(t->pass), msc_mesh_size(t->g.mesh), shape), best = -1;
   bool exact = msc_config_search_mode(t->pass->config) == MSC_DYNAMIC_PROGRAMMING;
-  int64_t *ns = msc_new_array(t->g.arena, int64_t, num), bound = 0;
-  msc_assignment *chosen = msc_new_array(t->g.arena, msc_assignment, t->m.num_vars);
-  strategy_cost of_best = nothing, least = nothing;
-  for (int tries = 0; tries < num + (exact ? MAX_EXACT_SHAPES : 0); tries++) {
-    int i = tries < num ? tries : most_promising(num, ns);
-    if (i < 0) break;
+  candidate of_best = {nothing, NULL};
+  strategy_cost least = nothing, of_shape;
+  int64_t bound = INT64_MAX;
+  t->max_entries = MAX_ENTRIES_OF_SHAPE;
+  for (int i = 0; i < num; i++) {
+    if (best >= 0 && is_time_up(t)) bound = 0;
+    if (best >= 0 && is_time_up(t)) break;
+    fix_all(t, t->given);
     set_mesh(t, &shape[i]);
-    MSC_TRY(look_at_mesh(t));
-    t->max_entries = tries >= num ? MAX_ENTRIES_OF_SHAPE : MAX_ENTRIES;
-    if (!search_within_limit(t, tries >= num)) t->found = nothing;
-    if (tries >= num && best == i && is_possible(t)) bound = t->bound;
-    ns[i] = tries < num && is_possible(t) ? t->found.ns : SHARD_IMPOSSIBLE; /* once in full is enough */
-    if (t->found.bytes < least.bytes) least = t->found;
-    if (!is_possible(t) || t->found.ns >= of_best.ns) continue;
-    of_best = t->found, best = i, bound = t->bound;
-    memcpy(chosen, t->chosen, t->m.num_vars * sizeof *chosen);
+    of_shape = nothing;
+    if (!search_mesh(t, exact, &of_shape)) {
+      if (msc_num_errors(t->g.ctx)) return false;
+      continue;
+    }
+    if (of_shape.bytes < least.bytes) least = of_shape;
+    if (is_possible(t) && t->found.ns < of_best.cost.ns) best = i;
+    if (is_possible(t)) bound = t->bound < bound ? t->bound : bound;
+    keep_candidate(t, &of_best);
   }
   msc_stat(t->pass, "meshes", num);
   if (best < 0) return nothing_fits(t, least);
+  fix_all(t, t->given);
   set_mesh(t, &shape[best]);
-  t->found = of_best, t->bound = bound;
-  t->chosen = chosen;
-  if (exact && bound < of_best.ns) msc_remark(t->pass, NULL, "mesh %s was chosen digit by digit; its best strategy is not proven", msc_mesh_print(t->g.arena, t->g.mesh));
+  t->found = of_best.cost, t->bound = bound;
+  t->chosen = of_best.chosen;
+  if (exact) warn_of_gap(t);
   return look_at_mesh(t);
 }
 
@@ -462,6 +537,7 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   t.bucket = shard_bucket_of(t.g.func);
   t.limit = msc_config_int(pass->config, MSC_KEY_memory_limit);
   if (t.limit < 0) t.limit = msc_pass_cluster(pass)->memory_bytes;
+  if (pass->options && pass->options->time_limit_s > 0) t.deadline_s = now_s() + pass->options->time_limit_s;
   t.given = msc_new_array(t.g.arena, msc_assignment, t.m.num_vars);
   t.chosen = msc_new_array(t.g.arena, msc_assignment, t.m.num_vars);
   for (size_t v = 0; v < t.m.num_vars; v++) t.given[v] = t.m.var[v].fixed;
@@ -470,6 +546,8 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   store_groups(&t);
   store_copies(&t);
   msc_func_set(f, "searched", msc_bool(true));
+  msc_func_set(f, "step_ns", msc_int(t.found.ns));
+  msc_func_set(f, "least_step_ns", msc_int(t.bound));
   msc_stat(pass, "variables", (int64_t)t.m.num_vars);
   msc_stat(pass, "work", (int64_t)t.work);
   msc_stat(pass, "ns", t.found.ns);

@@ -729,7 +729,7 @@ bool shard_space_of(shard_model *m, const shard_space_options *o, msc_arena *are
     find_kinds(s);
   }
   for (size_t v = 0; v < m->num_vars; v++)
-    if (class_of(s, (int)v)->c.num_states > o->max_states) return false;
+    if (class_of(s, (int)v)->c.num_states > o->max_states || shard_time_is_up(s->o.deadline_s)) return false;
   return true;
 }
 
@@ -739,6 +739,12 @@ int64_t shard_charge_for(int64_t ns_per_gib, int64_t bytes) {
 }
 
 int64_t shard_charge(const shard_space *s, int64_t bytes) { return shard_charge_for(s->o.ns_per_gib, bytes); }
+
+void shard_space_charge(shard_space *s, int64_t ns_per_gib) {
+  if (s->o.ns_per_gib == ns_per_gib) return;
+  s->o.ns_per_gib = ns_per_gib;
+  for (size_t v = 0; v < s->m->num_vars; v++) s->of_var[v]->charged = NULL;
+}
 
 static const int64_t *charged(const shard_space *s, class_entry *e) {
   if (e->charged || !s->o.ns_per_gib) return e->charged ? e->charged : e->c.ns;
@@ -750,7 +756,7 @@ static const int64_t *charged(const shard_space *s, class_entry *e) {
   return e->charged;
 }
 
-void shard_space_problem(shard_space *s, shard_problem *out_problem) {
+bool shard_space_problem(shard_space *s, shard_problem *out_problem) {
   size_t vars = s->m->num_vars, num = 0;
   int *num_states = msc_new_array(s->arena, int, vars);
   shard_table *table = msc_new_array(s->arena, shard_table, vars + s->m->num_flows);
@@ -765,8 +771,10 @@ void shard_space_problem(shard_space *s, shard_problem *out_problem) {
       bool same;
       const shard_list *from = end_list(s, &f->from, 0), *to = end_list(s, &f->to, 0), *before = brought_before(s, (int)v, i, to, &same);
       if (!same) table[num++] = (shard_table){f->from.var, f->to.var, table_of(s, f, from, to, before)};
+      if (shard_time_is_up(s->o.deadline_s)) return false;
     }
-  *out_problem = (shard_problem){(int)vars, num_states, num, table};
+  *out_problem = (shard_problem){(int)vars, num_states, num, table, s->o.deadline_s};
+  return true;
 }
 
 void shard_space_plain(shard_space *s, const shard_problem *charged_problem, shard_problem *out_problem) {

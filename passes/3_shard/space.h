@@ -48,9 +48,10 @@ typedef struct {
   uint32_t free_pieces;  /* those that may be placed; the others stay where `fixed` has them */
   int max_states;        /* of one variable */
   int64_t ns_per_gib;    /* what memory is charged */
+  double deadline_s;     /* on the monotonic clock; 0: none */
 } shard_space_options;
 
-/* False when a variable has more states than allowed, or none. */
+/* False when a variable has more states than allowed, or none, or time is up. */
 bool shard_space_of(shard_model *m, const shard_space_options *o, msc_arena *arena, shard_space **out_space);
 const shard_class *shard_class_of(const shard_space *s, int var);
 /* The digits of a state, and as atoms the pieces on which sums pass. */
@@ -58,8 +59,10 @@ void shard_state_digits(const shard_space *s, int var, int state, msc_assignment
 /* ns that so many bytes are charged. */
 int64_t shard_charge_for(int64_t ns_per_gib, int64_t bytes);
 int64_t shard_charge(const shard_space *s, int64_t bytes);
-/* Tables of all variables and flows, for shard_eliminate. */
-void shard_space_problem(shard_space *s, shard_problem *out_problem);
+/* Charges memory otherwise from now on. */
+void shard_space_charge(shard_space *s, int64_t ns_per_gib);
+/* Tables of all variables and flows, for shard_eliminate.  False: time is up. */
+bool shard_space_problem(shard_space *s, shard_problem *out_problem);
 /* The same problem without what memory is charged. */
 void shard_space_plain(shard_space *s, const shard_problem *charged, shard_problem *out_problem);
 

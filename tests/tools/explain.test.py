@@ -41,8 +41,17 @@ expect.check("time", abs(kept["predicted_step_ms"] - report["predicted_step_ms"]
 compiled("least.bin", "--set", "search_mode=dynamic_programming", "--cluster", "h100")
 least = explained("least.bin")
 expect.check("searched", {o["by"] for o in least["ops"]} <= {"user", "search", "propagation"})
+expect.check("proven", least["search"]["step_ns"] == least["search"]["at_least_ns"] > 0 and "search" not in kept)
+expect("explain least.bin", 0, "", lambda text: "" if "\nthe search's own figure is " in text and " ms; no strategy takes less\n" in text else text)
 free = [o for o in least["ops"] if o["by"] == "search" and "next" in o]
 expect.check(f"no op is better elsewhere: {[(o['op'], o['next_costs_ns']) for o in free if o['next_costs_ns'] < 0]}", free and all(o["next_costs_ns"] >= 0 for o in free))
+
+# When time is up at once there is a plan all the same, no better than the best, and it says so.
+told = json.loads(expect(["compile", "ffn.fbs", "-o", "hasty.bin", "--set", "device_num=8", "--set", "parallel_mode=auto_parallel", "--set", "search_mode=dynamic_programming", "--cluster", "h100",
+                          "--time-limit", "1e-9", "--json"], 0, lambda text: "" if ": warning: time is up: the best strategy found takes " in text else text).stdout)["search"]
+expect.check(f"bound {told}", told["at_least_ms"] < told["step_ms"] and told["step_ms"] >= least["search"]["step_ns"] / 1e6)
+expect("explain hasty.bin", 0, "", lambda text: "" if " ms; how much less is possible was not looked at\n" in text else text)
+expect("compile ffn.fbs -o hasty.bin --time-limit -1", 1, lambda text: "" if "--time-limit: error: seconds, from 0 on, not -1" in text else text)
 
 expect("explain kept.bin dense1", 0, "", lambda text: "" if "\ndense1: m {d:(1)2}, k {d:(2)4} (user) at msc/models/dense.py:" in text and "\n    next best: " in text
        and "dense1 -> dense1.bias_add: 512x512xf32 " in text and "relu1: " not in text else "dense1 alone")
@@ -58,5 +67,5 @@ data[len(data) // 2] ^= 1
 with open("damaged.bin", "wb") as file:
     file.write(data)
 expect("explain damaged.bin", 1, lambda text: "" if text.startswith("damaged.bin: error: ") else text, "")
-expect.no_files("ffn.fbs", "kept.bin", "least.bin", "damaged.bin")
+expect.no_files("ffn.fbs", "kept.bin", "least.bin", "hasty.bin", "damaged.bin")
 expect.done()

@@ -162,7 +162,7 @@ static void test_limit(void **state) {
   int num_states[] = {4, 4}, chosen[2];
   int64_t cost[16] = {0}, found;
   shard_table table = {0, 1, cost};
-  shard_problem p = {2, num_states, 1, &table};
+  shard_problem p = {.num_vars = 2, .num_states = num_states, .num_tables = 1, .table = &table};
   assert_false(shard_eliminate(msc_context_arena(*state), &p, 15, chosen, &found, NULL));
   assert_true(shard_eliminate(msc_context_arena(*state), &p, 16, chosen, &found, NULL));
 }

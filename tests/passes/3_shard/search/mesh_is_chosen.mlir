@@ -22,6 +22,8 @@ module attributes {msc.mesh = #msc.mesh<"x=2,y=4,z=2">} {
   }) {arg_attrs = [{msc.name = "x", msc.role = "data"},
                    {msc.name = "w", msc.role = "parameter"},
                    {msc.name = "v", msc.role = "parameter"}],
+      least_step_ns = 0 : i64,
       searched = true,
+      step_ns = 46543 : i64,
       sym_name = "forward"} : () -> ()
 }
