@@ -25,7 +25,7 @@ typedef struct {
 /* ---- the tables ---- */
 
 static bool open_space(explaining *e) {
-  shard_space_options o = {.free_pieces = UINT32_MAX, .max_states = MAX_WAYS};
+  shard_space_options o = {.free_pieces = UINT32_MAX, .max_states = MAX_WAYS, .zero = shard_zero_of(e->pass->config)};
   MSC_TRY(shard_price_mesh(&e->m, &e->cost, !msc_config_bool(e->pass->config, MSC_KEY_enable_alltoall), shard_bucket_of(e->g.func), &o));
   for (size_t v = 0; v < e->m.num_vars; v++) {
     memset(&e->m.var[v].fixed, 0, sizeof e->m.var[v].fixed);

@@ -408,6 +408,7 @@ static bool look_at_mesh(timing *t) {
   close_full(t);
   msc_cost_of(msc_pass_cluster(t->pass), t->g.mesh, &t->cost);
   t->o.max_states = MAX_STATES;
+  t->o.zero = shard_zero_of(t->pass->config);
   if (shard_price_mesh(&t->m, &t->cost, !msc_config_bool(t->pass->config, MSC_KEY_enable_alltoall), t->bucket, &t->o)) return true;
   return msc_error(t->g.ctx, MSC_E_UNSUPPORTED, t->f->loc, "strategies cut the mesh into more than %d pieces", SHARD_MAX_PIECES);
 }

@@ -109,6 +109,19 @@ void shard_lay_ops(msc_pass_ctx *pass, shard_graph *g);
 /* The same without the attribute: what operands are wanted in, by op id and operand; NULL: in nothing. */
 const msc_layout ***shard_lay_results(msc_pass_ctx *pass, shard_graph *g);
 
+/* ---- zero.c ---- */
+
+/* The parallel optimizer as configured. */
+typedef struct {
+  int64_t stage;     /* 0: off */
+  int64_t threshold; /* parameters of so many bytes stay whole */
+  int64_t most;      /* ranks of a group; -1: all that hold the same */
+} shard_zero;
+
+shard_zero shard_zero_of(const msc_config *config);
+/* How many of `repeats` ranks, which hold the same part of an update's operand, will share it: for estimates. */
+int64_t shard_zero_ranks(const shard_zero *z, const msc_op *update, int operand, int64_t repeats);
+
 /* ---- tuple.c ---- */
 
 /* Parts of every letter, from the leader's in_strategy: they divide the sizes, and together the devices.  False after a

@@ -552,6 +552,18 @@ static int64_t work_ns(const shard_space *s, const shard_variable *v, const shar
   return msc_cost_work(s->o.cost, type_of(s, v, m, 0)->dtype, flops, bytes) + (windows ? halo_ns(s, v, m, size) : 0);
 }
 
+/* Ranks that share an operand of an update, of those that hold the same part of it. */
+static int64_t sharing(const shard_space *s, const shard_member *m, int operand, const int64_t *size) {
+  const msc_tensor_letters *t = &m->rule->tensor[operand];
+  int64_t repeats = msc_mesh_size(s->g->mesh);
+  for (int d = 0; d < t->rank; d++)
+    for (int i = 0; i < t->dim[d].num; i++) {
+      int64_t whole = m->rule->letter[t->dim[d].letter[i]].size, part = size[t->dim[d].letter[i]];
+      if (part > 0) repeats /= (whole + part - 1) / part;
+    }
+  return repeats > 1 ? shard_zero_ranks(&s->o.zero, m->op, operand, repeats) : 1;
+}
+
 /* Bytes that stay: parameters with their state and gradient, and what the backward needs of the forward. */
 static double kept_bytes(const shard_space *s, const shard_variable *v, const shard_member *m, const int64_t *parts, bool *out_parameters) {
   int64_t size[MSC_MAX_LETTERS];
@@ -571,7 +583,8 @@ static double kept_bytes(const shard_space *s, const shard_variable *v, const sh
     bool gradient = info->flags & MSC_UPDATE && x->def && x->type->rank > 0;
     if (saved && s->m->copy_of[x->id] >= 0) saved = false; /* counted with the copy */
     for (int k = 0; k < t && saved; k++) saved = m->op->in[k].value != x;
-    if (tied || saved || gradient) bytes += local_elems(&m->rule->tensor[t], x->type, size) * (double)msc_dtype_bytes(x->type->dtype);
+    double own = tied || saved || gradient ? local_elems(&m->rule->tensor[t], x->type, size) * (double)msc_dtype_bytes(x->type->dtype) : 0;
+    bytes += tied && s->o.zero.stage ? own / (double)sharing(s, m, t, size) : own;
   }
   return bytes;
 }

@@ -49,6 +49,7 @@ typedef struct {
   int max_states;        /* of one variable */
   int64_t ns_per_gib;    /* what memory is charged */
   double deadline_s;     /* on the monotonic clock; 0: none */
+  shard_zero zero;       /* state that ranks share */
 } shard_space_options;
 
 /* False when a variable has more states than allowed, or none, or time is up. */

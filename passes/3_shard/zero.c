@@ -15,13 +15,32 @@ typedef struct {
   msc_pass_ctx *pass;
   msc_func *f;
   shard_graph g;
-  int64_t stage, threshold, most; /* bytes; ranks, -1: all */
+  shard_zero o;
   const msc_layout **goal; /* by value id: what the optimizer wants it in, where that was cut; NULL */
   bool *laid;              /* by op id */
   const bool *is_optimizers;
 } zeroing;
 
 static const char *layout_text(const zeroing *z, const msc_layout *l) { return msc_layout_print(z->pass->scratch, z->g.mesh, l); }
+
+/* ---- what is configured ---- */
+
+shard_zero shard_zero_of(const msc_config *config) {
+  return (shard_zero){msc_config_zero(config), msc_config_optimizer_threshold(config) * 1024, msc_config_int(config, MSC_KEY_optimizer_weight_shard_size)};
+}
+
+static bool opted_out(const msc_func *f, size_t arg) {
+  const msc_attr_value *v = msc_arg_attr(f, arg, "msc.parallel_optimizer");
+  return v && v->kind == MSC_ATTR_BOOL && !v->b;
+}
+
+int64_t shard_zero_ranks(const shard_zero *z, const msc_op *update, int operand, int64_t repeats) {
+  const msc_value *w = update->in[0].value;
+  int64_t ranks = z->most < 0 || z->most > repeats ? repeats : z->most;
+  if (z->stage < (operand ? 1 : 3) || w->def || opted_out(update->block->func, w->index) || msc_type_bytes(w->type) <= z->threshold) return 1;
+  while (repeats % ranks) ranks--;
+  return ranks;
+}
 
 /* ---- the ranks that hold the same ---- */
 
@@ -38,16 +57,16 @@ static int repeats(const zeroing *z, const msc_layout *l, uint32_t last, uint8_t
   }
   uint32_t best = 0;
   int64_t ranks = 1;
-  for (uint32_t mask = 1u << num; mask-- > 1 && z->most >= 0;) {
+  for (uint32_t mask = 1u << num; mask-- > 1 && z->o.most >= 0;) {
     int64_t n = 1;
     for (int i = 0; i < num; i++)
       if (mask >> (num - 1 - i) & 1) n *= atoms->atom[free_atom[i]].size;
-    if (n <= z->most && n >= ranks && n > 1) best = mask, ranks = n;
+    if (n <= z->o.most && n >= ranks && n > 1) best = mask, ranks = n;
   }
   for (int i = 0; i < 2 * num; i++) {
     int at = i % num;
     bool is_last = last >> free_atom[at] & 1;
-    if (is_last == (i >= num) && (z->most < 0 || best >> (num - 1 - at) & 1)) out_atom[kept++] = free_atom[at];
+    if (is_last == (i >= num) && (z->o.most < 0 || best >> (num - 1 - at) & 1)) out_atom[kept++] = free_atom[at];
   }
   return kept;
 }
@@ -95,11 +114,6 @@ static const msc_layout *best_cut(const zeroing *z, const msc_type *t, const msc
 
 /* ---- one parameter ---- */
 
-static bool opted_out(const msc_func *f, size_t arg) {
-  const msc_attr_value *v = msc_arg_attr(f, arg, "msc.parallel_optimizer");
-  return v && v->kind == MSC_ATTR_BOOL && !v->b;
-}
-
 /* Digits that an update's gradient is partial over: where they are minor, only the part of it that is needed is summed. */
 static uint32_t summed_digits(const zeroing *z, const msc_op *update) {
   const msc_op_info *info = msc_info(update);
@@ -125,17 +139,17 @@ static const msc_layout *choose(const zeroing *z, const msc_op *update, const ch
   int64_t bytes = msc_local_bytes(w->type);
   int dim = 0;
   zeroing unlimited = *z;
-  unlimited.most = -1;
+  unlimited.o.most = -1;
   if (opted_out(z->f, w->index)) return *out_why = "whole: its parallel_optimizer is false", NULL;
   if (!repeats(&unlimited, l, 0, atom)) return *out_why = "whole: no two ranks hold the same part", NULL;
-  if (msc_type_bytes(w->type) <= z->threshold)
-    return *out_why = msc_arena_printf(a, "whole: %" PRId64 " bytes are not more than parallel_optimizer_threshold, %" PRId64 " KB", msc_type_bytes(w->type), z->threshold / 1024), NULL;
+  if (msc_type_bytes(w->type) <= z->o.threshold)
+    return *out_why = msc_arena_printf(a, "whole: %" PRId64 " bytes are not more than parallel_optimizer_threshold, %" PRId64 " KB", msc_type_bytes(w->type), z->o.threshold / 1024), NULL;
   int num = repeats(z, l, last, atom);
-  if (!num) return *out_why = msc_arena_printf(a, "whole: no group of ranks is as small as optimizer_weight_shard_size, %" PRId64, z->most), NULL;
+  if (!num) return *out_why = msc_arena_printf(a, "whole: no group of ranks is as small as optimizer_weight_shard_size, %" PRId64, z->o.most), NULL;
   const msc_layout *cut = best_cut(z, w->type, l, num, atom, &dim);
   if (!cut) return *out_why = "whole: no dimension can be cut further", NULL;
   int64_t part = msc_local_bytes(msc_type_with_layout(z->g.ctx, w->type, cut)), ranks = shard_parts(&z->g.atoms, num, atom);
-  *out_why = msc_arena_printf(a, "%s in %s: dimension %d over %" PRId64 " ranks, %" PRId64 " of %" PRId64 " bytes%s", z->stage == 3 ? "parameter, update and state" : "update and state",
+  *out_why = msc_arena_printf(a, "%s in %s: dimension %d over %" PRId64 " ranks, %" PRId64 " of %" PRId64 " bytes%s", z->o.stage == 3 ? "parameter, update and state" : "update and state",
                               layout_text(z, cut), dim, ranks, part, bytes, part * ranks == bytes ? "" : ", parts are not equal");
   return cut;
 }
@@ -207,13 +221,13 @@ static const msc_layout **choose_all(zeroing *z) {
   for (msc_op *op = b->first; op; op = op->next) {
     const msc_value *w = is_update(op) ? op->in[0].value : NULL;
     const char *why = NULL;
-    if (!w || w->def || !z->stage || msc_arg_attr(z->f, w->index, "msc.zero")) continue;
+    if (!w || w->def || !z->o.stage || msc_arg_attr(z->f, w->index, "msc.zero")) continue;
     cut[w->index] = choose(z, op, &why);
     num += cut[w->index] != NULL;
     msc_remark(z->pass, op, "%s: %s", w->name ? w->name : "", why);
     msc_arg_set(z->f, w->index, "msc.zero", msc_str(z->g.ctx, why));
   }
-  if (z->stage) msc_stat(z->pass, "parameters cut", num);
+  if (z->o.stage) msc_stat(z->pass, "parameters cut", num);
   return cut;
 }
 
@@ -233,7 +247,7 @@ static void move_arguments(zeroing *z, const msc_layout *const *cut) {
     if (!w || w->def || !cut[w->index]) continue;
     for (int t = 1; t < op->num_in && t < msc_info(op)->num_operands; t++)
       if (msc_info(op)->operand[t].tied >= 0 && !op->in[t].value->def) move_argument(z, op->in[t].value, cut[w->index]);
-    if (z->stage < 3 || w->type->layout == cut[w->index]) continue;
+    if (z->o.stage < 3 || w->type->layout == cut[w->index]) continue;
     move_argument(z, op->in[0].value, cut[w->index]);
     msc_arg_set(z->f, w->index, "msc.gathered", msc_bool(true));
   }
@@ -255,12 +269,10 @@ static bool find_digits(zeroing *z) {
 
 bool pass_zero(msc_pass_ctx *pass, msc_module *m) {
   msc_func *f = shard_func(m);
-  zeroing z = {.pass = pass, .f = f, .stage = msc_config_zero(pass->config)};
+  zeroing z = {.pass = pass, .f = f, .o = shard_zero_of(pass->config)};
   if (!f || !msc_func_attr(f, "ties") || !msc_op_attr(f->body->last, "in_layout")) return true;
   MSC_TRY(shard_graph_of(pass, f, &z.g));
   MSC_TRY(find_digits(&z));
-  z.threshold = msc_config_optimizer_threshold(pass->config) * 1024;
-  z.most = msc_config_int(pass->config, MSC_KEY_optimizer_weight_shard_size);
   z.goal = msc_new_array(pass->scratch, const msc_layout *, z.g.num_values);
   z.is_optimizers = shard_optimizer_ops(pass->scratch, f);
   z.laid = msc_new_array(pass->scratch, bool, z.g.num_ops);
