@@ -15,14 +15,11 @@ except ImportError:
 expect = Expect()
 OPS = ["flatten"] + [f"{n}{i}{s}" for i in range(1, 6) for n, s in (("dense", ""), ("dense", ".bias_add"), ("relu", "")) if (n, i) != ("relu", 5)] + ["loss"]
 
-
 def compiled(plan, *options):
     return json.loads(expect(["compile", "ffn.fbs", "-o", plan, "--set", "device_num=8", "--set", "parallel_mode=auto_parallel", "--json", *options]).stdout)
 
-
 def explained(command):
     return json.loads(expect(f"explain {command} --json").stdout)
-
 
 subprocess.run([sys.executable, "-m", "msc.models", "ffn", "-o", "ffn.fbs", "--batch", "512", "--strategy", "dense1=((2,4),(4,1))", "--strategy", "dense3=((1,8),(8,1))"], check=True)
 report = compiled("kept.bin", "--set", "search_mode=sharding_propagation")
@@ -46,14 +43,13 @@ expect("explain least.bin", 0, "", lambda text: "" if "\nthe search's own figure
 free = [o for o in least["ops"] if o["by"] == "search" and "next" in o]
 expect.check(f"no op is better elsewhere: {[(o['op'], o['next_costs_ns']) for o in free if o['next_costs_ns'] < 0]}", free and all(o["next_costs_ns"] >= 0 for o in free))
 
-<<<<<<< HEAD
 # When time is up at once there is a plan all the same, no better than the best, and it says so.
 told = json.loads(expect(["compile", "ffn.fbs", "-o", "hasty.bin", "--set", "device_num=8", "--set", "parallel_mode=auto_parallel", "--set", "search_mode=dynamic_programming", "--cluster", "h100",
                           "--time-limit", "1e-9", "--json"], 0, lambda text: "" if ": warning: time is up: the best strategy found takes " in text else text).stdout)["search"]
 expect.check(f"bound {told}", told["at_least_ms"] < told["step_ms"] and told["step_ms"] >= least["search"]["step_ns"] / 1e6)
 expect("explain hasty.bin", 0, "", lambda text: "" if " ms; how much less is possible was not looked at\n" in text else text)
 expect("compile ffn.fbs -o hasty.bin --time-limit -1", 1, lambda text: "" if "--time-limit: error: seconds, from 0 on, not -1" in text else text)
-=======
+
 # With the parallel optimizer ranks that hold the same share its state, and the search counts on that.
 compiled("state.bin", "--set", "search_mode=sharding_propagation", "--set", "zero=1")
 state = explained("state.bin")
@@ -62,7 +58,6 @@ kept_bytes = {o["op"]: o["chosen"]["bytes"] for o in state["ops"]}
 expect.check(f"parameters {said}", said["dense1.weight"].startswith("update and state in [{d:(2)4,d:(1)2},{}]: dimension 0 over 2 ranks, ") and "whole: 40 bytes are not more than" in said["dense5.bias"])
 expect.check("bytes kept", ops["dense1"]["chosen"]["bytes"] - kept_bytes["dense1"] == 784 * 512 * 4 // 4 // 2)
 expect("explain state.bin", 0, "", lambda text: "" if "\ndense2.weight: update and state in " in text else text)
->>>>>>> 180973b (shard: searches count on the state that ranks share)
 
 expect("explain kept.bin dense1", 0, "", lambda text: "" if "\ndense1: m {d:(1)2}, k {d:(2)4} (user) at msc/models/dense.py:" in text and "\n    next best: " in text
        and "dense1 -> dense1.bias_add: 512x512xf32 " in text and "relu1: " not in text else "dense1 alone")
@@ -78,9 +73,5 @@ data[len(data) // 2] ^= 1
 with open("damaged.bin", "wb") as file:
     file.write(data)
 expect("explain damaged.bin", 1, lambda text: "" if text.startswith("damaged.bin: error: ") else text, "")
-<<<<<<< HEAD
-expect.no_files("ffn.fbs", "kept.bin", "least.bin", "hasty.bin", "damaged.bin")
-=======
-expect.no_files("ffn.fbs", "kept.bin", "least.bin", "state.bin", "damaged.bin")
->>>>>>> 180973b (shard: searches count on the state that ranks share)
+expect.no_files("ffn.fbs", "kept.bin", "least.bin", "state.bin", "hasty.bin", "damaged.bin")
 expect.done()
