@@ -84,7 +84,7 @@ static msc_schedule_options completed(msc_arena *scratch, const msc_schedule_opt
     for (int k = 0; k < num; k++) limit[place[k]] += o.stages * o.cost[k].kept;
     o.limit = limit;
   }
-  if (!o.nodes) o.nodes = 20000;
+  if (!o.nodes) o.nodes = 5000000;
   return o;
 }
 

@@ -41,8 +41,8 @@ typedef struct {
   int stages, chunks, micro_batches;
   const msc_section_cost *cost; /* of every virtual stage; NULL: 1 ns each, no hop, 1 byte each */
   const int64_t *limit;         /* zb-auto: of every stage, in the bytes of `cost`; NULL: what `stages` micro-batches take */
-  int64_t nodes;                /* zb-auto: simulations after which the search ends, which makes it the same everywhere; 0: 20,000 */
-  double seconds;               /* zb-auto: time after which it ends instead; 0: none.  The plan then depends on the machine */
+  int64_t nodes;                /* zb-auto: entries the search may look at, which makes it the same everywhere; 0: 5,000,000 */
+  double seconds;               /* zb-auto: time after which it ends instead; 0: none.  The order then depends on the machine */
 } msc_schedule_options;
 
 typedef struct {

@@ -1,6 +1,5 @@
 /* zb_greedy.c: list schedules of F, B and W under a memory limit.  Always the F or B of all stages that can start first is placed;
  * W fill the gap before it, as many as fit, or as memory demands.  What is a matter of taste is a knob; a sweep tries them all. */
-#include <math.h>
 #include <string.h>
 
 #include "passes/6_pipeline/zero_bubble.h"
@@ -9,12 +8,13 @@ typedef struct {
   bool forward_first;    /* F before B when both can start at once */
   double overrun;        /* one more W than fit, if it fills this part of its length at least */
   double overrun_worst;  /* the same where this stage would have the most idle time; 0: no difference */
-  double slope, offset;  /* no more than slope * (stages - i) + offset in flight on stage i */
+  const int *warm_up;    /* F of every stage before its first B */
+  int more;              /* and so many more in flight later */
 } knobs;
 
 /* A stage while it is being placed, and what it can do next. */
 typedef struct {
-  int placed[MSC_NUM_WORKS], length, most_in_flight;
+  int placed[MSC_NUM_WORKS], length;
   int64_t free_at, first, idle, bytes;
   bool is_known;         /* the rest holds */
   msc_work work;
@@ -40,7 +40,7 @@ static int64_t start_of_forward(greedy *g, int i, int *out_num_weight) {
   const msc_section_cost *c = &g->z->cost[i];
   int j = l->placed[MSC_FORWARD], left = l->placed[MSC_BACKWARD] - l->placed[MSC_WEIGHT];
   *out_num_weight = 0;
-  if (j == g->z->micro_batches || j - l->placed[MSC_BACKWARD] >= l->most_in_flight) return INT64_MAX;
+  if (j == g->z->micro_batches || j - l->placed[MSC_BACKWARD] >= g->knob->warm_up[i] + (l->placed[MSC_BACKWARD] ? g->knob->more : 0)) return INT64_MAX;
   if (i && g->line[i - 1].placed[MSC_FORWARD] <= j) return INT64_MAX;
   int64_t over = l->bytes + c->kept - g->z->limit[i];
   if (over > 0) {
@@ -114,11 +114,7 @@ static void place(greedy *g, int i) {
 static bool run_greedy(greedy *g) {
   zb_problem *z = g->z;
   memset(g->line, 0, sizeof *g->line * (size_t)z->stages);
-  for (int i = 0; i < z->stages; i++) {
-    double cap = g->knob->slope * (z->stages - i) + g->knob->offset;
-    g->line[i].first = -1;
-    g->line[i].most_in_flight = cap < 1 ? 1 : cap > z->micro_batches ? z->micro_batches : (int)cap;
-  }
+  for (int i = 0; i < z->stages; i++) g->line[i].first = -1;
   z->budget -= (int64_t)z->stages * z->length;
   for (int64_t left = 2 * (int64_t)z->stages * z->micro_batches; left; left--) {
     int next = 0;
@@ -138,16 +134,89 @@ static bool run_greedy(greedy *g) {
   return true;
 }
 
-void zb_sweep(zb_problem *z, msc_arena *scratch, zb_plan *best, zb_plan *p) {
+/* ---- the sweep ---- */
+
+enum { NUM_WARM_UPS = 20, NUM_MORE = 4, NUM_FILLS = 32, NUM_TESTED = 3 };
+
+/* Different warm-ups: those that a makespan needs, from the bound on, and straight lines. */
+static int find_warm_ups(const zb_problem *z, int *warm_up) {
+  static const double slopes[] = {1, 1.25, 1.5, 1.75, 2, 2.5, 1e9};
+  int num = 0, n = z->stages;
+  int64_t step = z->cost[0].forward / 8 + 1;
+  for (int k = 0; k < NUM_WARM_UPS; k++) {
+    int *w = warm_up + num * n;
+    bool is_new = true;
+    if (k < 13) {
+      if (!zb_warm_up(z, z->bound + k * step, w)) continue;
+    } else {
+      for (int i = 0; i < n; i++) {
+        double most = slopes[k - 13] * (n - i);
+        w[i] = most < z->micro_batches ? (int)most : z->micro_batches;
+      }
+    }
+    for (int i = 0; i < num && is_new; i++) is_new = memcmp(w, warm_up + i * n, sizeof *w * (size_t)n);
+    num += is_new;
+  }
+  return num;
+}
+
+/* How W fill gaps: the first three tell much about all. */
+static void set_fill(knobs *k, int n) {
   static const double overruns[] = {0.01, 1.0, 0.5, 0.2, 0.8, 0.35, 0.65, 9}, worsts[] = {0, 0.01, 0.5, 9};
-  const msc_section_cost *c = z->cost;
-  double slopes[] = {1, 1.25, 1.5, 1.75, 2, (double)(c->forward + c->backward + 2 * c->hop) / (double)later(1, c->forward), 2.5, 1e9};
+  k->overrun = overruns[n % 8];
+  k->overrun_worst = worsts[n / 8];
+}
+
+typedef struct {
+  knobs knob;
+  int64_t makespan;
+} trial;
+
+/* Keeps the best trials, best first. */
+static void keep(trial *kept, int *num, trial t) {
+  int at = *num;
+  while (at && kept[at - 1].makespan > t.makespan) at--;
+  if (at == ZB_SEEDS) return;
+  if (*num < ZB_SEEDS) ++*num;
+  memmove(kept + at + 1, kept + at, sizeof t * (size_t)(*num - at - 1));
+  kept[at] = t;
+}
+
+static int64_t attempt(greedy *g, zb_plan *best) {
+  if (!run_greedy(g)) return INT64_MAX;
+  if (g->p->makespan < best->makespan) zb_copy(g->z, best, g->p);
+  return g->p->makespan;
+}
+
+void zb_sweep(zb_problem *z, msc_arena *scratch, zb_plan *best, zb_plan *p) {
+  static const int more[] = {0, 1, 2, 1 << 20};
+  int *warm_up = msc_new_array(scratch, int, NUM_WARM_UPS *z->stages), num_warm_ups = find_warm_ups(z, warm_up), num_kept = 0;
+  trial kept[ZB_SEEDS];
   knobs k;
   greedy g = {z, &k, p, msc_new_array(scratch, line, z->stages)};
-  for (int n = 0; n < 8 * 4 * 2 * 8 * 4; n++) {
-    k = (knobs){n / 32 % 2, overruns[n / 256], worsts[n / 64 % 4], slopes[n / 4 % 8], n % 4 - 1};
-    if (k.slope > 1e6 && k.offset >= 0) continue;
+  for (int n = 0; n < num_warm_ups * NUM_MORE * 2; n++) {
+    trial t = {.makespan = INT64_MAX};
+    k = (knobs){.forward_first = n % 2, .warm_up = warm_up + n / 2 / NUM_MORE * z->stages, .more = more[n / 2 % NUM_MORE]};
+    for (int fill = 0; fill < NUM_TESTED; fill++) {
+      if (zb_is_over(z, best)) return;
+      set_fill(&k, fill);
+      int64_t makespan = attempt(&g, best);
+      if (makespan < t.makespan) t = (trial){k, makespan};
+    }
+    keep(kept, &num_kept, t);
+  }
+  for (int n = 0; n < num_kept * (NUM_FILLS - NUM_TESTED); n++) {
     if (zb_is_over(z, best)) return;
-    if (run_greedy(&g) && p->makespan < best->makespan) zb_copy(z, best, p);
+    trial *t = &kept[n / (NUM_FILLS - NUM_TESTED)];
+    k = t->knob;
+    set_fill(&k, NUM_TESTED + n % (NUM_FILLS - NUM_TESTED));
+    int64_t makespan = attempt(&g, best);
+    if (makespan < t->makespan) *t = (trial){k, makespan};
+  }
+  for (int n = 0; n < num_kept; n++) {
+    k = kept[n].knob;
+    if (!run_greedy(&g)) continue;
+    z->seed[z->num_seeds] = zb_new_plan(scratch, z);
+    zb_copy(z, &z->seed[z->num_seeds++], p);
   }
 }

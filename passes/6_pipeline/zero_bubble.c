@@ -8,14 +8,14 @@
 /* ---- plans ---- */
 
 zb_plan zb_new_plan(msc_arena *arena, const zb_problem *z) {
-  return (zb_plan){msc_new_array(arena, uint8_t, (int64_t)z->stages * z->length), INT64_MAX, 0};
+  return (zb_plan){msc_new_array(arena, uint8_t, (int64_t)z->stages * z->length), INT64_MAX};
 }
 
 uint8_t *zb_string(const zb_problem *z, const zb_plan *p, int stage) { return p->work + (int64_t)stage * z->length; }
 
 void zb_copy(const zb_problem *z, zb_plan *to, const zb_plan *from) {
   memcpy(to->work, from->work, (size_t)z->stages * (size_t)z->length);
-  to->makespan = from->makespan, to->excess = from->excess;
+  to->makespan = from->makespan;
 }
 
 bool zb_fits(const zb_problem *z, int stage, const uint8_t *work) {
@@ -99,14 +99,10 @@ bool zb_run(zb_problem *z, zb_plan *p) {
     is_in[i] = 0;
     run_stage(z, zb_string(z, p, i), i, next + 4 * i, &first[i], &free_at[i], &r);
   }
-  p->makespan = 0, p->excess = 0;
+  p->makespan = 0;
   for (int i = 0; i < n; i++) {
-    const msc_section_cost *c = &z->cost[i];
     if (next[4 * i] < z->length) return false;
-    z->span[i] = free_at[i] - first[i];
-    if (z->span[i] > p->makespan) p->makespan = z->span[i];
-    double excess = (double)(z->span[i] - z->micro_batches * (c->forward + c->backward + c->weight));
-    p->excess += excess * excess;
+    if (free_at[i] - first[i] > p->makespan) p->makespan = free_at[i] - first[i];
   }
   return true;
 }
@@ -138,7 +134,6 @@ static bool start(msc_orders *b, zb_problem *z) {
   *z = (zb_problem){.stages = o->stages, .micro_batches = o->micro_batches, .length = 3 * o->micro_batches, .cost = o->cost, .limit = o->limit, .budget = o->nodes};
   z->forward_end = msc_new_array(b->scratch, int64_t, num);
   z->backward_end = msc_new_array(b->scratch, int64_t, num);
-  z->span = msc_new_array(b->scratch, int64_t, o->stages);
   z->at = msc_new_array(b->scratch, int, 6 * o->stages);
   z->bound = zb_bound(z);
   if (o->seconds > 0) z->until = now() + o->seconds, z->budget = INT64_MAX;

@@ -6,6 +6,13 @@
 #include "passes/6_pipeline/order.h"
 
 typedef struct {
+  uint8_t *work;                /* of every stage: `length` msc_work */
+  int64_t makespan;
+} zb_plan;
+
+enum { ZB_SEEDS = 6 };
+
+typedef struct {
   int stages, micro_batches;
   int length;                   /* of a string: 3 * micro_batches */
   const msc_section_cost *cost; /* of every stage */
@@ -14,15 +21,10 @@ typedef struct {
   int64_t budget;               /* entries the search may still look at */
   double until;                 /* or the time at which it ends; 0: none */
   int64_t *forward_end, *backward_end; /* of every stage and micro-batch: scratch of whoever runs the problem */
-  int64_t *span;                /* of every stage, from the last zb_run */
   int *at;                      /* scratch: 6 numbers of every stage */
+  int num_seeds;
+  zb_plan seed[ZB_SEEDS];       /* different good list schedules, best first */
 } zb_problem;
-
-typedef struct {
-  uint8_t *work;                /* of every stage: `length` msc_work */
-  int64_t makespan;
-  double excess;                /* sum over stages of (span - work)^2: what is to be lessened where makespans are equal */
-} zb_plan;
 
 /* ---- zero_bubble.c ---- */
 
@@ -39,6 +41,9 @@ bool zb_is_over(const zb_problem *z, const zb_plan *best);
 /* ---- zb_bound.c ---- */
 
 int64_t zb_bound(const zb_problem *z);
+/* The fewest F of every stage before its first B with which no stage waits for that so long that it exceeds the makespan; false
+ * when memory has no room for them. */
+bool zb_warm_up(const zb_problem *z, int64_t makespan, int *out_warm_up);
 
 /* ---- zb_greedy.c ---- */
 
@@ -47,7 +52,7 @@ void zb_sweep(zb_problem *z, msc_arena *scratch, zb_plan *best, zb_plan *p);
 
 /* ---- zb_improve.c ---- */
 
-/* Moves works within their strings while that lessens the makespan of `best`, or leaves it and lessens the excess. */
+/* Moves works within their strings, from the seeds and from `best`, until the search is over. */
 void zb_improve(zb_problem *z, msc_arena *scratch, zb_plan *best);
 
 #endif
