@@ -578,8 +578,14 @@ static msc_value *in_group(msc_grad_ctx *g, const msc_op *op, msc_op_kind kind, 
   return with_attrs(g, kind, 1, &x, n, attrs);
 }
 
+/* Collectives are put together after the gradients are there. */
+static bool is_alone(const msc_op *op) {
+  return op->num_in == 1 || msc_op_error(op, MSC_E_GRADIENT, "%s: of several values at once it has no gradient; write one for each", msc_kind_name(op->kind));
+}
+
 /* sum: dx = sum of dy over the group.  max, min: those that equal the extremum share that. */
 bool grad_all_reduce(msc_grad_ctx *g, msc_op *op) {
+  MSC_TRY(is_alone(op));
   const char *reduction = msc_op_str(op, "reduction");
   msc_value *x = in(op, 0), *total = in_group(g, op, OP_all_reduce, dy_of(g), 0, NULL);
   if (!strcmp(reduction, "sum")) return give(g, op, 0, total);
@@ -593,11 +599,13 @@ bool grad_all_reduce(msc_grad_ctx *g, msc_op *op) {
 }
 
 bool grad_all_gather(msc_grad_ctx *g, msc_op *op) {
+  MSC_TRY(is_alone(op));
   msc_attr attr = msc_named(ctx_of(&g->b), "dim", msc_int(msc_op_int(op, "dim")));
   return give(g, op, 0, in_group(g, op, OP_reduce_scatter, dy_of(g), 1, &attr));
 }
 
 bool grad_reduce_scatter(msc_grad_ctx *g, msc_op *op) {
+  MSC_TRY(is_alone(op));
   const char *reduction = msc_op_str(op, "reduction");
   if (strcmp(reduction, "sum")) return msc_op_error(op, MSC_E_GRADIENT, "reduce_scatter: the reduction \"%s\" has no gradient", reduction);
   msc_attr attr = msc_named(ctx_of(&g->b), "dim", msc_int(msc_op_int(op, "dim")));

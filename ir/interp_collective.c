@@ -2,6 +2,7 @@
  * between ranks that differ in the digits it is about; a manual one works on groups of ranks. */
 #include <string.h>
 
+#include "ir/comm.h"
 #include "ir/interp_kernel.h"
 #include "ir/verify.h"
 
@@ -10,6 +11,7 @@
 typedef struct {
   const msc_interp *in;
   const msc_op *op;
+  size_t member;     /* the operand and result in question */
   msc_box_layout from, to;
   int rank_of_tensor;
   const int64_t *shape;
@@ -91,8 +93,8 @@ static msc_piece placed(const change *c, const msc_box_layout *l, const msc_valu
 }
 
 static bool fill_piece(const change *c, int64_t rank, const msc_box *box, const int64_t *peer, int64_t num_terms) {
-  const msc_value *x = c->op->in[0].value;
-  msc_piece to = placed(c, &c->to, &c->op->out[0], rank), part = to;
+  const msc_value *x = c->op->in[c->member].value;
+  msc_piece to = placed(c, &c->to, &c->op->out[c->member], rank), part = to;
   int64_t index[MSC_MAX_RANK];
   msc_scalar *term = msc_new_array(c->in->arena, msc_scalar, num_terms);
   part.box = *box;
@@ -121,7 +123,7 @@ static void order_terms(const change *c, int64_t num, int64_t *peer) {
 
 static bool pull_rank(const change *c, int64_t rank) {
   msc_pull pull;
-  msc_piece to = placed(c, &c->to, &c->op->out[0], rank);
+  msc_piece to = placed(c, &c->to, &c->op->out[c->member], rank);
   if (msc_pull_of(&c->in->mesh, &c->from, &c->to, c->shape, rank, pull_memory, c->in->arena, &pull) != MSC_PULL_OK)
     return msc_op_error(c->op, MSC_E_SHARDING, "%s: the two layouts cut a mesh axis at places without a common refinement",
                         msc_kind_name(c->op->kind));
@@ -140,14 +142,12 @@ static bool pull_rank(const change *c, int64_t rank) {
   return true;
 }
 
-static bool change_layout(const msc_interp *in, const msc_op *op, const msc_layout *from, const msc_layout *to, const int64_t *shape,
-                          bool no_traffic) {
-  change c = {.in = in, .op = op, .from = msc_layout_cuts(from), .to = msc_layout_cuts(to), .rank_of_tensor = from->rank, .shape = shape,
-              .reduction = from->num_partial ? from->reduction : to->reduction, .no_traffic = no_traffic};
-  const char *order = op->kind == OP_comm ? msc_op_str(op, "order") : NULL;
-  if (order) MSC_TRY(msc_subaxis_parse(in->m->ctx, &in->m->mesh, op->loc, order, &c.num_order, c.order));
-  const msc_type *whole = msc_type_of(in->m->ctx, op->in[0].value->type->dtype, from->rank, shape, NULL);
-  if (!touched_atoms(in->m, whole, from, to, &c.touched))
+static bool change_layout(const msc_interp *in, const msc_op *op, size_t member, const msc_comm_part *p, bool no_traffic) {
+  change c = {.in = in, .op = op, .member = member, .from = msc_layout_cuts(p->from), .to = msc_layout_cuts(p->to), .rank_of_tensor = p->from->rank,
+              .shape = p->shape, .reduction = p->from->num_partial ? p->from->reduction : p->to->reduction, .no_traffic = no_traffic};
+  if (p->order) MSC_TRY(msc_subaxis_parse(in->m->ctx, &in->m->mesh, op->loc, p->order, &c.num_order, c.order));
+  const msc_type *whole = msc_type_of(in->m->ctx, op->in[member].value->type->dtype, p->from->rank, p->shape, NULL);
+  if (!touched_atoms(in->m, whole, p->from, p->to, &c.touched))
     return msc_op_error(op, MSC_E_SHARDING, "%s: the two layouts cut a mesh axis at places without a common refinement",
                         msc_kind_name(op->kind));
   for (int64_t r = 0; r < in->num_ranks; r++) MSC_TRY(pull_rank(&c, r));
@@ -159,6 +159,7 @@ static bool change_layout(const msc_interp *in, const msc_op *op, const msc_layo
 typedef struct {
   const msc_interp *in;
   const msc_op *op;
+  size_t member; /* the operand and result in question */
   const char *verb;
   int num_digits;
   msc_subaxis digit[MSC_MAX_SUBAXES];
@@ -225,15 +226,15 @@ static msc_reduction reduction_of(const msc_op *op) {
 }
 
 static void run_member(const group *g, int64_t rank) {
-  const msc_piece *y = msc_piece_of(g->in, &g->op->out[0], rank), *x = msc_piece_of(g->in, g->op->in[0].value, rank);
+  const msc_value *v = g->op->in[g->member].value;
+  const msc_piece *y = msc_piece_of(g->in, &g->op->out[g->member], rank), *x = msc_piece_of(g->in, v, rank);
   int64_t me = msc_group_index(&g->in->mesh, g->num_digits, g->digit, rank), sender = sender_to(g, me), index[MSC_MAX_RANK];
   msc_reduction r = reduction_of(g->op);
   msc_scalar *term = msc_new_array(g->in->arena, msc_scalar, g->size + 1);
   for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index)) {
     source s = source_of(g, x, y, me, sender, index);
     for (int64_t i = 0; i < s.num; i++) {
-      const msc_piece *from =
-          msc_piece_of(g->in, g->op->in[0].value, msc_group_member(&g->in->mesh, g->num_digits, g->digit, rank, s.first + i));
+      const msc_piece *from = msc_piece_of(g->in, v, msc_group_member(&g->in->mesh, g->num_digits, g->digit, rank, s.first + i));
       term[i] = msc_load(y->dtype, from->data, msc_piece_offset(from, s.index));
     }
     msc_scalar sum = s.num ? msc_reduce_tree(r, y->dtype, s.num, term) : (msc_scalar){.u = 0};
@@ -245,7 +246,8 @@ static bool run_group(const msc_interp *in, const msc_op *op, const char *verb) 
   group g = {.in = in, .op = op, .verb = verb};
   MSC_TRY(msc_subaxis_parse(in->m->ctx, &in->m->mesh, op->loc, msc_op_str(op, "axes"), &g.num_digits, g.digit));
   g.size = msc_group_size(g.num_digits, g.digit);
-  for (int64_t r = 0; r < in->num_ranks; r++) run_member(&g, r);
+  for (; g.member < op->num_in; g.member++)
+    for (int64_t r = 0; r < in->num_ranks; r++) run_member(&g, r);
   return true;
 }
 
@@ -253,39 +255,43 @@ static bool run_group(const msc_interp *in, const msc_op *op, const char *verb) 
 
 /* The value passes through: a token, or a layout change on one device. */
 static bool copy(const msc_interp *in, const msc_op *op) {
-  for (int64_t r = 0; r < in->num_ranks; r++) {
-    msc_piece *x = msc_piece_of(in, op->in[0].value, r), *y = msc_piece_of(in, &op->out[0], r);
-    memcpy(y->data, x->data, (size_t)(msc_piece_elems(y) * msc_dtype_bytes(y->dtype)));
-  }
+  for (int64_t r = 0; r < in->num_ranks; r++)
+    for (size_t i = 0; i < op->num_in; i++) {
+      msc_piece *x = msc_piece_of(in, op->in[i].value, r), *y = msc_piece_of(in, &op->out[i], r);
+      memcpy(y->data, x->data, (size_t)(msc_piece_elems(y) * msc_dtype_bytes(y->dtype)));
+    }
   return true;
-}
-
-static const msc_layout *layout_attr(const msc_interp *in, const msc_op *op, const char *name) {
-  const msc_layout *l = NULL;
-  const char *text = msc_op_str(op, name);
-  return text && msc_layout_parse(in->m->ctx, &in->m->mesh, op->loc, text, &l) ? l : NULL;
 }
 
 /* A lowered collective names its layouts or its group in attributes. */
 static bool run_comm(const msc_interp *in, const msc_op *op) {
-  int64_t shape[MSC_MAX_RANK];
+  bool no_traffic = strcmp(msc_op_str(op, "verb"), "shard") == 0;
   if (msc_op_attr(op, "axes")) return run_group(in, op, msc_op_str(op, "verb"));
-  const msc_layout *from = layout_attr(in, op, "from"), *to = layout_attr(in, op, "to");
-  if (!from || !to || msc_op_ints(op, "shape", shape, MSC_MAX_RANK) != from->rank || to->rank != from->rank)
-    return msc_op_error(op, MSC_E_SHARDING, "comm: needs axes, or from and to for the rank of its shape");
-  if (msc_op_attr(op, "halo")) return msc_run_halo(in, op, from, shape, reduction_of(op));
-  return change_layout(in, op, from, to, shape, strcmp(msc_op_str(op, "verb"), "shard") == 0);
+  const msc_comm_part *p = msc_comm_parts(op, in->arena);
+  for (size_t i = 0; p && i < op->num_in; i++)
+    MSC_TRY(msc_op_attr(op, "halo") ? msc_run_halo(in, op, p[i].from, p[i].shape, reduction_of(op)) : change_layout(in, op, i, &p[i], no_traffic));
+  return p != NULL;
+}
+
+/* Before lowering the layouts are those of operand and result. */
+static bool run_relayout(const msc_interp *in, const msc_op *op) {
+  MSC_TRY(msc_verify_layouts(op, in->arena));
+  for (size_t i = 0; i < op->num_in; i++) {
+    const msc_type *x = op->in[i].value->type, *y = op->out[i].type;
+    if (!x->layout || !y->layout) return msc_op_error(op, MSC_E_SHARDING, "%s: needs axes, or layouts on operand and result", msc_kind_name(op->kind));
+    msc_comm_part p = {.from = x->layout, .to = y->layout};
+    memcpy(p.shape, x->dim, sizeof p.shape);
+    MSC_TRY(change_layout(in, op, i, &p, op->kind == OP_shard));
+  }
+  return true;
 }
 
 bool msc_run_collective(const msc_interp *in, const msc_op *op) {
-  const msc_type *x = op->in[0].value->type, *y = op->out[0].type;
   bool manual = msc_op_attr(op, "axes") != NULL || op->kind == OP_comm;
   if (in->one_device && manual)
     return msc_op_error(op, MSC_E_UNSUPPORTED, "%s: works on one rank's shapes, so one device cannot run it", msc_kind_name(op->kind));
   if (in->one_device || op->kind == OP_send) return copy(in, op);
   if (op->kind == OP_comm) return run_comm(in, op);
   if (manual) return run_group(in, op, msc_kind_name(op->kind));
-  if (!x->layout || !y->layout)
-    return msc_op_error(op, MSC_E_SHARDING, "%s: needs axes, or layouts on operand and result", msc_kind_name(op->kind));
-  return msc_verify_layouts(op, in->arena) && change_layout(in, op, x->layout, y->layout, x->dim, op->kind == OP_shard);
+  return run_relayout(in, op);
 }

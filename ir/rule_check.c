@@ -335,15 +335,16 @@ static bool is_relayout(const msc_op *op) {
   }
 }
 
-static bool check_relayout(const check *c) {
+/* Operand and result number i. */
+static bool check_relayout(const check *c, size_t i) {
   static const char *const names[MSC_NUM_REDUCTIONS] = {"sum", "max", "min", "prod"};
   const msc_op *op = c->op;
-  const msc_layout *from = layout_at(op, 0), *to = layout_at(op, 1);
-  const char *why = msc_relayout_wrong(c->mesh, op->in[0].value->type, (msc_op_kind)op->kind, from, to);
-  if (why) return misfit(c, "cannot make %s from %s: %s", describe(c, 1), describe(c, 0), why);
+  const msc_layout *from = layout_at(op, i), *to = layout_at(op, op->num_in + i);
+  const char *why = msc_relayout_wrong(c->mesh, op->in[i].value->type, (msc_op_kind)op->kind, from, to);
+  if (why) return misfit(c, "cannot make %s from %s: %s", describe(c, op->num_in + i), describe(c, i), why);
   bool reduces = op->kind == OP_all_reduce || op->kind == OP_reduce_scatter;
   if (reduces && strcmp(msc_op_str(op, "reduction"), names[from->reduction]))
-    return misfit(c, "reduces by %s, but %s is a partial %s", msc_op_str(op, "reduction"), describe(c, 0), names[from->reduction]);
+    return misfit(c, "reduces by %s, but %s is a partial %s", msc_op_str(op, "reduction"), describe(c, i), names[from->reduction]);
   return true;
 }
 
@@ -361,7 +362,8 @@ bool msc_rule_check(const msc_op *op, msc_arena *arena) {
   bool any;
   MSC_TRY(check_layouts_there(&c, &any));
   if (!any || (msc_info(op)->flags & MSC_TERMINATOR)) return true;
-  if (is_relayout(op)) return check_relayout(&c);
+  for (size_t i = 0; is_relayout(op) && i < op->num_in; i++) MSC_TRY(check_relayout(&c, i));
+  if (is_relayout(op)) return true;
   MSC_TRY(msc_rule_of(op, arena, &c.rule));
   for (int l = 0; l < c.rule.num_letters; l++) c.cut[l].tensor = -1;
   for (size_t t = 0; t < c.rule.num_tensors; t++)

@@ -35,32 +35,39 @@ static bool check_reduction(msc_op *op) {
   return orders || shape_must_be_number(op, 0);
 }
 
-bool shape_relayout(msc_op *op) { return shape_set_like(op, 0, shape_in(op, 0)); }
+bool shape_relayout(msc_op *op) {
+  for (size_t i = 0; i < op->num_in; i++) MSC_TRY(shape_set_like(op, i, shape_in(op, i)));
+  return true;
+}
+
+/* Several values at once: as many results, all of one element type. */
+static bool check_members(msc_op *op) {
+  if (op->num_in != op->num_out) return shape_wrong(op, "has %d operands and %d results", op->num_in, op->num_out);
+  for (size_t i = 1; i < op->num_in; i++) MSC_TRY(shape_same_dtype(op, 0, i));
+  return true;
+}
 
 bool shape_all_reduce(msc_op *op) {
   int64_t num;
-  return check_reduction(op) && group_size(op, &num) && shape_relayout(op);
+  return check_members(op) && check_reduction(op) && group_size(op, &num) && shape_relayout(op);
 }
 
-bool shape_all_gather(msc_op *op) {
-  const msc_type *x = shape_in(op, 0);
+/* Dimension `dim` of every member grows or shrinks by the size of the group. */
+static bool resize(msc_op *op, bool grow) {
   int64_t num, at, dim[MSC_MAX_RANK];
-  MSC_TRY(group_size(op, &num));
+  MSC_TRY(check_members(op) && group_size(op, &num));
   if (!num) return shape_relayout(op);
-  memcpy(dim, x->dim, sizeof dim);
-  MSC_TRY(shape_dim_attr(op, "dim", x->rank, &at) && multiply(op, dim, at, num));
-  return shape_set(op, 0, x->dtype, x->rank, dim);
+  for (size_t i = 0; i < op->num_in; i++) {
+    const msc_type *x = shape_in(op, i);
+    memcpy(dim, x->dim, sizeof dim);
+    MSC_TRY(shape_dim_attr(op, "dim", x->rank, &at) && (grow ? multiply : divide)(op, dim, at, num));
+    MSC_TRY(shape_set(op, i, x->dtype, x->rank, dim));
+  }
+  return true;
 }
 
-bool shape_reduce_scatter(msc_op *op) {
-  const msc_type *x = shape_in(op, 0);
-  int64_t num, at, dim[MSC_MAX_RANK];
-  MSC_TRY(check_reduction(op) && group_size(op, &num));
-  if (!num) return shape_relayout(op);
-  memcpy(dim, x->dim, sizeof dim);
-  MSC_TRY(shape_dim_attr(op, "dim", x->rank, &at) && divide(op, dim, at, num));
-  return shape_set(op, 0, x->dtype, x->rank, dim);
-}
+bool shape_all_gather(msc_op *op) { return resize(op, true); }
+bool shape_reduce_scatter(msc_op *op) { return check_reduction(op) && resize(op, false); }
 
 bool shape_all_to_all(msc_op *op) {
   const msc_type *x = shape_in(op, 0);
@@ -98,12 +105,19 @@ bool shape_permute(msc_op *op) {
 /* ---- after lowering: one rank's shapes ---- */
 
 bool shape_comm(msc_op *op) {
-  const msc_type *x = shape_in(op, 0);
-  int64_t dim[MSC_MAX_RANK];
-  int rank = msc_op_ints(op, "dims", dim, MSC_MAX_RANK), num_shape = msc_op_ints(op, "shape", NULL, 0);
-  if (rank != x->rank) return shape_wrong(op, "dims has %d entries, the operand %d dimensions", rank, x->rank);
+  const msc_attr_value *dims = msc_op_attr(op, "dims");
+  int rank = 0, num_shape = msc_op_ints(op, "shape", NULL, 0);
+  MSC_TRY(check_members(op));
+  for (size_t i = 0; i < op->num_in; i++) rank += shape_in(op, i)->rank;
+  if ((int)dims->list.num != rank) return shape_wrong(op, "dims has %d entries, the operand %d dimensions", (int)dims->list.num, rank);
   if (num_shape >= 0 && num_shape != rank) return shape_wrong(op, "shape has %d entries, the operand %d dimensions", num_shape, rank);
-  return shape_set(op, 0, x->dtype, rank, dim);
+  for (size_t i = 0, at = 0; i < op->num_in; i++) {
+    const msc_type *x = shape_in(op, i);
+    int64_t dim[MSC_MAX_RANK];
+    for (int d = 0; d < x->rank; d++) dim[d] = dims->list.v[at++].i;
+    MSC_TRY(shape_set(op, i, x->dtype, x->rank, dim));
+  }
+  return true;
 }
 
 bool shape_gemm(msc_op *op) {

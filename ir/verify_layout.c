@@ -2,7 +2,7 @@
  * Layouts must exist on the mesh and obey the op's rule (rule_check.c); manual collectives must name members of a group. */
 #include <string.h>
 
-#include "ir/ir.h"
+#include "ir/comm.h"
 #include "ir/verify.h"
 
 /* ---- one layout ---- */
@@ -72,23 +72,29 @@ static const char *fits(const msc_type *whole, const msc_layout *from, const msc
 }
 
 /* A lowered layout change: its verb can do it, and operand and result are the parts that its layouts make of the shape. */
-static bool check_comm(const msc_op *op) {
+static bool check_comm_of(const msc_op *op, size_t i, const msc_comm_part *p) {
   const msc_module *m = op->block->func->module;
-  const msc_type *x = op->in[0].value->type;
-  const char *from_text = msc_op_str(op, "from"), *to_text = msc_op_str(op, "to"), *verb = msc_op_str(op, "verb");
-  const msc_layout *from, *to;
+  const msc_type *x = op->in[i].value->type;
+  const char *verb = msc_op_str(op, "verb");
   msc_op_kind kind;
-  int64_t shape[MSC_MAX_RANK];
-  if (!from_text || !to_text || msc_op_ints(op, "shape", shape, MSC_MAX_RANK) != x->rank)
-    return msc_op_error(op, MSC_E_ROW, "comm: needs axes, or from, to and shape");
-  MSC_TRY(msc_layout_parse(m->ctx, &m->mesh, op->loc, from_text, &from) && msc_layout_parse(m->ctx, &m->mesh, op->loc, to_text, &to));
-  const msc_type *whole = msc_type_of(m->ctx, x->dtype, x->rank, shape, NULL);
-  const char *why = fits(whole, from, to);
-  if (!why && msc_op_attr(op, "halo")) return check_halo(op, whole, from, to);
+  const msc_type *whole = msc_type_of(m->ctx, x->dtype, x->rank, p->shape, NULL);
+  const char *why = fits(whole, p->from, p->to);
+  if (!why && msc_op_attr(op, "halo")) return check_halo(op, whole, p->from, p->to);
   if (!why && !msc_kind_parse(verb, &kind)) why = "there is no such verb";
-  if (!why && from != to) why = msc_relayout_wrong(&m->mesh, whole, kind, from, to);
-  if (why) return msc_op_error(op, MSC_E_SHARDING, "comm: %s cannot make %s from %s: %s", verb, to_text, from_text, why);
-  return check_part(op, whole, from, x, "operand") & check_part(op, whole, to, op->out[0].type, "result");
+  if (!why && p->from != p->to) why = msc_relayout_wrong(&m->mesh, whole, kind, p->from, p->to);
+  if (!why) return check_part(op, whole, p->from, x, "operand") & check_part(op, whole, p->to, op->out[i].type, "result");
+  msc_arena *arena = msc_context_arena(m->ctx);
+  return msc_op_error(op, MSC_E_SHARDING, "comm: %s cannot make %s from %s: %s", verb, msc_layout_print(arena, &m->mesh, p->to),
+                      msc_layout_print(arena, &m->mesh, p->from), why);
+}
+
+static bool may_carry_several(const char *verb) { return !strcmp(verb, "all_reduce") || !strcmp(verb, "all_gather") || !strcmp(verb, "reduce_scatter"); }
+
+static bool check_comm(const msc_op *op, msc_arena *arena) {
+  if (op->num_in > 1 && !may_carry_several(msc_op_str(op, "verb"))) return msc_op_error(op, MSC_E_ROW, "comm: %s is of one value", msc_op_str(op, "verb"));
+  const msc_comm_part *p = msc_comm_parts(op, arena);
+  for (size_t i = 0; p && i < op->num_in; i++) MSC_TRY(check_comm_of(op, i, &p[i]));
+  return p != NULL;
 }
 
 /* A token goes from one send to one recv over the same channel. */
@@ -172,7 +178,7 @@ bool msc_verify_layouts(const msc_op *op, msc_arena *arena) {
     return msc_op_error(op, MSC_E_SHARDING, "%s: with axes it works on one rank's shapes, so its tensors cannot have layouts", info->name);
   if (op->kind == OP_send || op->kind == OP_recv) MSC_TRY(check_group(op) && check_pair(op));
   if (op->kind == OP_broadcast) MSC_TRY(check_group(op));
-  if (op->kind == OP_comm && !any) return manual || check_comm(op);
+  if (op->kind == OP_comm && !any) return manual ? op->num_in == 1 || msc_op_error(op, MSC_E_ROW, "comm: with axes it is of one value") : check_comm(op, arena);
   if (!any && !manual && is_layout_change(op))
     return msc_op_error(op, MSC_E_SHARDING, "%s: needs axes, or layouts on operand and result", info->name);
   if (!any || (info->flags & MSC_TERMINATOR)) return true;

@@ -3,6 +3,7 @@
  * (nest.h).  `starts` of the function lists the offsets that a rank computes when it loads the plan. */
 #include <string.h>
 
+#include "ir/comm.h"
 #include "ir/conv.h"
 #include "passes/config.h"
 #include "passes/pass.h"
@@ -51,26 +52,32 @@ static int64_t start_of(localizing *z, const msc_type *t, int dim) { return offs
 
 static const char *const reduction_names[] = {"sum", "max", "min", "prod"};
 
-static msc_op *comm_before(localizing *z, msc_op *op, msc_value *x, const char *verb) {
-  msc_op *comm = msc_op_new(z->f, OP_comm, 1, &x, 1, op->loc);
+static msc_op *comms_before(localizing *z, msc_op *op, size_t num, msc_value *const *x, const char *verb) {
+  msc_op *comm = msc_op_new(z->f, OP_comm, num, x, num, op->loc);
   comm->name = op->name;
   msc_insert_before(op, comm);
   msc_op_set(comm, "verb", msc_str(z->pass->ctx, verb));
   return comm;
 }
 
-/* The result stands for a value of global type `t`; its own is `local`. */
-static void finish_comm(localizing *z, msc_op *comm, const msc_type *t, const msc_type *local) {
-  msc_op_set(comm, "dims", dims_attr(z, local));
-  comm->out[0].type = local;
-  comm->out[0].id = (uint32_t)z->num_values;
+static msc_op *comm_before(localizing *z, msc_op *op, msc_value *x, const char *verb) { return comms_before(z, op, 1, &x, verb); }
+
+/* Result i stands for a value of global type `t`; its own is `local`. */
+static void set_result(localizing *z, msc_op *comm, size_t i, const msc_type *t, const msc_type *local) {
+  comm->out[i].type = local;
+  comm->out[i].id = (uint32_t)z->num_values;
   z->global[z->num_values++] = t;
 }
 
-static void set_layouts(localizing *z, msc_op *comm, const msc_layout *from, const msc_layout *to, int rank, const int64_t *shape) {
-  msc_op_set(comm, "from", layout_text(z, from));
-  msc_op_set(comm, "to", layout_text(z, to));
-  msc_op_set(comm, "shape", msc_ints(z->pass->ctx, (size_t)rank, shape));
+static void finish_comm(localizing *z, msc_op *comm, const msc_type *t, const msc_type *local) {
+  msc_op_set(comm, "dims", dims_attr(z, local));
+  set_result(z, comm, 0, t, local);
+}
+
+static void set_layouts(localizing *z, msc_op *comm, const msc_layout *from, const msc_layout *to, const int64_t *shape) {
+  msc_comm_part p = {.from = from, .to = to};
+  memcpy(p.shape, shape, sizeof *shape * from->rank);
+  msc_comm_set_parts(comm, 1, &p);
   msc_op_set(comm, "reduction", msc_str(z->pass->ctx, reduction_names[from->reduction]));
 }
 
@@ -93,8 +100,8 @@ static const msc_layout *axes_layout(localizing *z, const msc_op *op, int rank, 
 }
 
 /* A manual collective is the same change of layout of a larger tensor, of which every rank of the group holds a part. */
-static bool manual_layouts(localizing *z, const msc_op *op, const msc_layout **from, const msc_layout **to, int64_t *shape) {
-  const msc_type *x = op->in[0].value->type, *y = op->out[0].type;
+static bool manual_layouts(localizing *z, const msc_op *op, size_t i, const msc_layout **from, const msc_layout **to, int64_t *shape) {
+  const msc_type *x = op->in[i].value->type, *y = op->out[i].type;
   int rank = x->rank;
   const char *reduction = op->kind == OP_all_reduce || op->kind == OP_reduce_scatter ? msc_op_str(op, "reduction") : "sum";
   const msc_layout *whole = msc_layout_replicated(z->pass->ctx, rank);
@@ -139,7 +146,7 @@ static unsigned summed_dims(const localizing *z, const msc_op *op);
 
 /* Blocks of a sum lie on ranks as the summed dimensions are cut, major digit first.  Where that is not the order of ranks, the
  * collective is told: only then are its terms neighbours in the tree that are neighbours in the sum. */
-static void set_order(localizing *z, msc_op *comm, const msc_op *def) {
+static const char *order_of(localizing *z, const msc_op *def) {
   msc_layout raw = {.rank = 1};
   int num = 0;
   bool ranks = true;
@@ -149,32 +156,55 @@ static void set_order(localizing *z, msc_op *comm, const msc_op *def) {
   for (int d = 0; l && d < l->rank; d++)
     for (int i = l->first[d]; (dims >> d & 1) && i < l->first[d + 1]; i++) raw.sub[num++] = l->sub[i];
   for (int i = 0; i + 1 < num; i++) ranks &= raw.sub[i].axis < raw.sub[i + 1].axis || (raw.sub[i].axis == raw.sub[i + 1].axis && raw.sub[i].pre < raw.sub[i + 1].pre);
-  if (ranks) return;
+  if (ranks) return NULL;
   raw.first[1] = (uint8_t)num;
   const char *text = msc_layout_print(z->pass->scratch, z->mesh, msc_layout_of(z->pass->ctx, z->mesh, &raw));
-  msc_op_set(comm, "order", msc_str(z->pass->ctx, msc_arena_printf(z->pass->scratch, "%.*s", (int)strlen(text) - 2, text + 1)));
+  return msc_arena_printf(z->pass->scratch, "%.*s", (int)strlen(text) - 2, text + 1);
+}
+
+static bool part_of(localizing *z, const msc_op *op, size_t i, msc_comm_part *p) {
+  const msc_type *have = global_of(z, op->in[i].value);
+  *p = (msc_comm_part){.from = have->layout, .to = global_of(z, &op->out[i])->layout};
+  memcpy(p->shape, have->dim, sizeof p->shape);
+  if (msc_op_attr(op, "axes")) return manual_layouts(z, op, i, &p->from, &p->to, p->shape);
+  if (p->from->num_partial) p->order = order_of(z, op->in[i].value->def);
+  return true;
+}
+
+/* Each value by itself; then the new op takes the place of the old one. */
+static bool localize_parts(localizing *z, msc_op *op) {
+  msc_arena *a = z->pass->scratch;
+  msc_value **x = msc_new_array(a, msc_value *, op->num_in);
+  msc_comm_part *part = msc_new_array(a, msc_comm_part, op->num_in);
+  int64_t *dims = msc_new_array(a, int64_t, op->num_in * MSC_MAX_RANK);
+  size_t num_dims = 0;
+  for (size_t i = 0; i < op->num_in; i++) {
+    const msc_type *local = op->out[i].type;
+    x[i] = op->in[i].value;
+    MSC_TRY(part_of(z, op, i, &part[i]));
+    for (int d = 0; d < local->rank; d++) dims[num_dims++] = local->dim[d];
+  }
+  msc_op *comm = comms_before(z, op, op->num_in, x, msc_kind_name(op->kind));
+  msc_comm_set_parts(comm, op->num_in, part);
+  msc_op_set(comm, "dims", msc_ints(z->pass->ctx, num_dims, dims));
+  msc_op_set(comm, "reduction", msc_str(z->pass->ctx, reduction_names[part[0].from->reduction]));
+  for (size_t i = 0; i < op->num_in; i++) {
+    set_result(z, comm, i, global_of(z, &op->out[i]), op->out[i].type);
+    msc_replace_uses(&op->out[i], &comm->out[i]);
+  }
+  msc_op_erase(op);
+  return true;
 }
 
 static bool localize_collective(localizing *z, msc_op *op) {
-  const msc_type *have = global_of(z, op->in[0].value), *want = global_of(z, &op->out[0]);
   if (op->kind == OP_send) { /* the matching recv does the work */
     msc_replace_uses(&op->out[0], op->in[0].value);
     msc_op_erase(op);
     return true;
   }
   bool manual = msc_op_attr(op, "axes") != NULL;
-  if (manual && (op->kind == OP_broadcast || op->kind == OP_permute || op->kind == OP_recv)) return manual_group(z, op);
-  const msc_layout *from = have->layout, *to = want->layout;
-  int64_t shape[MSC_MAX_RANK];
-  memcpy(shape, have->dim, sizeof shape);
-  if (manual) MSC_TRY(manual_layouts(z, op, &from, &to, shape));
-  msc_op *comm = comm_before(z, op, op->in[0].value, msc_kind_name(op->kind));
-  set_layouts(z, comm, from, to, have->rank, shape);
-  if (from->num_partial && !manual) set_order(z, comm, op->in[0].value->def);
-  finish_comm(z, comm, want, op->out[0].type);
-  msc_replace_uses(&op->out[0], &comm->out[0]);
-  msc_op_erase(op);
-  return true;
+  bool group = manual && (op->kind == OP_broadcast || op->kind == OP_permute || op->kind == OP_recv);
+  return group ? manual_group(z, op) : localize_parts(z, op);
 }
 
 /* ---- other ops ---- */
@@ -205,7 +235,7 @@ static void slice_constant(localizing *z, msc_op *op) {
   if (msc_layout_is_replicated(t->layout)) return;
   op->out[0].type = msc_type_with_layout(z->pass->ctx, t, NULL);
   msc_op *comm = comm_before(z, op->next, &op->out[0], "shard");
-  set_layouts(z, comm, msc_layout_replicated(z->pass->ctx, t->rank), t->layout, t->rank, t->dim);
+  set_layouts(z, comm, msc_layout_replicated(z->pass->ctx, t->rank), t->layout, t->dim);
   finish_comm(z, comm, t, local);
   for (msc_use *u = op->out[0].uses, *next; u; u = next) {
     next = u->next;
@@ -258,7 +288,7 @@ static msc_value *with_halo(localizing *z, msc_op *op, msc_value *x, const int64
     if (have && msc_attr_equal(have, &want) && !strcmp(msc_op_str(u->user, "reduction"), beside)) return &u->user->out[0];
   }
   msc_op *comm = comm_before(z, op, x, "halo");
-  set_layouts(z, comm, l, l, local->rank, shape);
+  set_layouts(z, comm, l, l, shape);
   msc_op_set(comm, "reduction", msc_str(z->pass->ctx, beside));
   msc_op_set(comm, "halo", want);
   dim[halo[0]] += halo[1] + halo[2];
@@ -487,7 +517,7 @@ static bool localize_func(msc_pass_ctx *pass, msc_func *f) {
   localizing z = {.pass = pass, .f = f, .mesh = &f->module->mesh};
   msc_numbering n = msc_number(f->body);
   z.num_values = n.num_values;
-  z.global = msc_new_array(pass->scratch, const msc_type *, n.num_values + 4 * n.num_ops); /* comms: four before windows over two operands */
+  z.global = msc_new_array(pass->scratch, const msc_type *, 2 * n.num_values + 4 * n.num_ops); /* comms: of every result, and four before windows over two operands */
   z.starts = msc_new_array(pass->scratch, msc_attr_value, n.num_ops * MSC_MAX_RANK);
   localize_types(&z);
   record_results(&z);

@@ -244,7 +244,7 @@ class Graph:
         op["results"] = [t.number for t in results]
         self._by_name[op["name"]] = op
         self._ops.append(op)
-        return results if len(row.results) > 1 or row.results[0].endswith("*") else results[0]
+        return results if len(types) > 1 or row.results[0].endswith("*") else results[0]
 
     def dense(self, x, features, name, bias=True, transposed=False, **hints):
         """A fully connected layer: parameters NAME.weight, stored [in, out] (transposed: [out, in]), and NAME.bias; ops NAME
@@ -384,9 +384,10 @@ def _method(row):
     """The method of one op, with the row's operands and attributes as its signature."""
     P = inspect.Parameter
     variadic = row.operands[:1] == ("x*",)
+    named = [n for n in row.operands if not n.endswith("*")]  # "x more*": the compiler puts several together
     params = [P("self", P.POSITIONAL_OR_KEYWORD)]
     optional = [n.rstrip("?") for n in row.operands if n.endswith("?")]
-    params += [P("xs" if variadic else n, P.POSITIONAL_OR_KEYWORD) for n in row.operands if not n.endswith("?")]
+    params += [P(n, P.POSITIONAL_OR_KEYWORD) for n in (["xs"] if variadic else named) if not n.endswith("?")]
     # `from` is a word of Python: send and recv take it as from_
     names = {a.name + "_" if a.name == "from" else a.name: a for a in row.attrs}
     ordered = sorted(names, key=lambda n: not names[n].required)
@@ -400,8 +401,8 @@ def _method(row):
         bound.apply_defaults()
         values = bound.arguments
         self = values["self"]
-        operands = list(values["xs"]) if variadic else [values[n.rstrip("?")] for n in row.operands]
-        while operands and operands[-1] is None and len(operands) > len(row.operands) - len(optional):
+        operands = list(values["xs"]) if variadic else [values[n.rstrip("?")] for n in named]
+        while operands and operands[-1] is None and len(operands) > len(named) - len(optional):
             operands.pop()
         return self._op(row, operands, {a.name: values[n] for n, a in names.items()}, values["name"], values["hints"])
 

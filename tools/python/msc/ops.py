@@ -132,9 +132,9 @@ adam          | w m v g t | w_new m_new v_new | lr:float beta1:float=0.9 beta2:f
 adamw         | w m v g t | w_new m_new v_new | lr:float beta1:float=0.9 beta2:float=0.999 eps:float=1e-8 weight_decay:float=0.01 | update
 lamb_moments  | w m v g t | r m_new v_new | beta1:float=0.9 beta2:float=0.999 eps:float=1e-6 weight_decay:float=0.01 | update
 lamb_apply    | w r trust | w_new | lr:float | update
-all_reduce    | x | y | axes:str? reduction:str=sum | same
-all_gather    | x | y | axes:str? dim:int=0 | all_gather
-reduce_scatter | x | y | axes:str? dim:int=0 reduction:str=sum | reduce_scatter
+all_reduce    | x more* | y more* | axes:str? reduction:str=sum | same
+all_gather    | x more* | y more* | axes:str? dim:int=0 | all_gather
+reduce_scatter | x more* | y more* | axes:str? dim:int=0 reduction:str=sum | reduce_scatter
 all_to_all    | x | y | axes:str? split_dim:int=0 concat_dim:int=0 | all_to_all
 permute       | x | y | axes:str? pairs:ints? | same
 broadcast     | x | y | axes:str root:int=0 | same

@@ -1,0 +1,19 @@
+/* comm.h: a lowered change of layout, value by value: a `comm` carries several where collectives travel together. */
+#ifndef MSC_IR_COMM_H
+#define MSC_IR_COMM_H
+
+#include "ir/ir.h"
+
+/* What the op's attributes say of one operand and its result. */
+typedef struct {
+  const msc_layout *from, *to;
+  int64_t shape[MSC_MAX_RANK]; /* global */
+  const char *order;           /* digits that number the terms of a reduction, "{tp,dp}"; NULL: as ranks are */
+} msc_comm_part;
+
+/* One for each value, in `arena`; NULL after a report: the attributes do not say it for each. */
+const msc_comm_part *msc_comm_parts(const msc_op *comm, msc_arena *arena);
+/* The inverse. */
+void msc_comm_set_parts(msc_op *comm, size_t num, const msc_comm_part *part);
+
+#endif
