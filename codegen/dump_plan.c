@@ -128,9 +128,7 @@ static void put_matmul(const dumping *d, plan_call c) {
   else if (plan_matmul_blocks(m) > 1) put(d, " in %u blocks", plan_matmul_blocks(m));
 }
 
-static void put_collective(const dumping *d, plan_call c) {
-  plan_collective v = plan_plan_collectives(d->root, plan_call_index(c));
-  put(d, "%s ", verbs[plan_collective_verb(v)]);
+static void put_change(const dumping *d, plan_collective v) {
   put_type(d, plan_collective_dtype(v), plan_collective_shape_num(v), plan_collective_shape_data(v));
   if (plan_collective_from(v) == UINT32_MAX) {
     put(d, " over {");
@@ -149,6 +147,17 @@ static void put_collective(const dumping *d, plan_call c) {
   }
   put(d, " -> ");
   put_layout(d, plan_collective_to(v));
+}
+
+static void put_collective(const dumping *d, plan_call c) {
+  plan_collective v = plan_plan_collectives(d->root, plan_call_index(c));
+  uint32_t num = plan_collective_members_num(v);
+  put(d, "%s ", verbs[plan_collective_verb(v)]);
+  if (num == 0) put_change(d, v);
+  for (uint32_t i = 0; i < num; i++) {
+    if (i) put(d, " & ");
+    put_change(d, plan_plan_collectives(d->root, plan_collective_members(v, i)));
+  }
 }
 
 static void put_kernel(const dumping *d, plan_call c) {

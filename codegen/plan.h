@@ -33,6 +33,8 @@ typedef struct {
   plan_sub_axis axis[MSC_MAX_SUBAXES];
   uint32_t root;
   uint32_t *pair;
+  size_t num_members; /* > 0: all of these at once */
+  uint32_t *member;
 } msc_plan_collective;
 
 typedef struct msc_plan_call {

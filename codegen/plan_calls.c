@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "codegen/plan.h"
+#include "ir/comm.h"
 
 enum { FLAG_BYTES = 64 }; /* behind a section's scratch: the error flag of kernels that check indices */
 
@@ -300,24 +301,32 @@ static void set_axes(msc_plan *p, msc_plan_collective *v, const char *digits) {
   for (size_t i = 0; i < v->num_axes; i++) v->axis[i] = (plan_sub_axis){group->sub[i].axis, group->sub[i].pre, group->sub[i].size};
 }
 
-static msc_plan_collective collective_of(msc_plan *p, const msc_op *op) {
-  msc_plan_collective v = {.verb = verb_of(msc_op_str(op, "verb")), .dtype = op->in[0].value->type->dtype, .from = UINT32_MAX, .to = UINT32_MAX};
-  const msc_attr_value *shape = msc_op_attr(op, "shape"), *axes = msc_op_attr(op, "axes");
+static msc_plan_collective verb_alone(const msc_op *op) {
+  return (msc_plan_collective){.verb = verb_of(msc_op_str(op, "verb")), .dtype = op->in[0].value->type->dtype, .from = UINT32_MAX, .to = UINT32_MAX,
+                               .reduction = reduction_of(msc_op_str(op, "reduction"))};
+}
+
+static msc_plan_collective relayout_of(msc_plan *p, const msc_op *op, const msc_comm_part *part) {
+  msc_plan_collective v = verb_alone(op);
+  int64_t halo[3] = {0};
+  v.rank = part->from->rank;
+  for (int d = 0; d < v.rank; d++) v.shape[d] = (uint64_t)part->shape[d];
+  v.from = msc_plan_layout(p, part->from);
+  v.to = msc_plan_layout(p, part->to);
+  if (part->order) set_axes(p, &v, part->order);
+  msc_op_ints(op, "halo", halo, 3);
+  v.halo_dim = (uint32_t)halo[0], v.halo_lo = (uint64_t)halo[1], v.halo_hi = (uint64_t)halo[2];
+  return v;
+}
+
+/* broadcast and pairs */
+static msc_plan_collective in_group_of(msc_plan *p, const msc_op *op) {
+  msc_plan_collective v = verb_alone(op);
   const msc_type *x = op->in[0].value->type;
-  v.rank = shape ? (int)shape->list.num : x->rank;
-  for (int d = 0; d < v.rank; d++) v.shape[d] = (uint64_t)(shape ? shape->list.v[d].i : x->dim[d]);
-  v.reduction = reduction_of(msc_op_str(op, "reduction"));
+  v.rank = x->rank;
+  for (int d = 0; d < v.rank; d++) v.shape[d] = (uint64_t)x->dim[d];
   v.root = (uint32_t)msc_op_int(op, "root");
-  if (!axes) {
-    v.from = msc_plan_layout(p, layout_of(p, msc_op_attr(op, "from"), v.rank));
-    v.to = msc_plan_layout(p, layout_of(p, msc_op_attr(op, "to"), v.rank));
-    int64_t halo[3] = {0};
-    msc_op_ints(op, "halo", halo, 3);
-    if (msc_op_attr(op, "order")) set_axes(p, &v, msc_op_str(op, "order"));
-    v.halo_dim = (uint32_t)halo[0], v.halo_lo = (uint64_t)halo[1], v.halo_hi = (uint64_t)halo[2];
-    return v;
-  }
-  set_axes(p, &v, axes->s);
+  set_axes(p, &v, msc_op_str(op, "axes"));
   int n = msc_op_ints(op, "pairs", NULL, 0);
   v.num_pairs = n < 0 ? 0 : (size_t)n;
   v.pair = msc_new_array(p->arena, uint32_t, v.num_pairs);
@@ -328,7 +337,8 @@ static msc_plan_collective collective_of(msc_plan *p, const msc_op *op) {
 static bool same_collective(const msc_plan_collective *a, const msc_plan_collective *b) {
   return a->verb == b->verb && a->dtype == b->dtype && a->rank == b->rank && a->from == b->from && a->to == b->to && a->reduction == b->reduction &&
          a->root == b->root && a->halo_dim == b->halo_dim && a->halo_lo == b->halo_lo && a->halo_hi == b->halo_hi && a->num_axes == b->num_axes && a->num_pairs == b->num_pairs && memcmp(a->shape, b->shape, sizeof a->shape) == 0 &&
-         memcmp(a->axis, b->axis, sizeof a->axis) == 0 && (a->num_pairs == 0 || memcmp(a->pair, b->pair, a->num_pairs * sizeof *a->pair) == 0);
+         memcmp(a->axis, b->axis, sizeof a->axis) == 0 && (a->num_pairs == 0 || memcmp(a->pair, b->pair, a->num_pairs * sizeof *a->pair) == 0) &&
+         a->num_members == b->num_members && (a->num_members == 0 || memcmp(a->member, b->member, a->num_members * sizeof *a->member) == 0);
 }
 
 /* Equal collectives share one entry: the plan grows with distinct work. */
@@ -374,9 +384,9 @@ static const char *axes_of(const msc_plan *p, const msc_layout *l, int dim) {
   return msc_subaxis_print(p->arena, &p->module->mesh, l->first[dim + 1] - l->first[dim], l->sub + l->first[dim]);
 }
 
-/* Bytes one device receives; the figures of the redistribution planner, for its verbs. */
-static uint64_t received_bytes(const msc_plan *p, const msc_plan_collective *v, const msc_op *op) {
-  uint64_t in = (uint64_t)msc_type_bytes(op->in[0].value->type), out = (uint64_t)msc_type_bytes(op->out[0].type), k = 1;
+/* Bytes one device receives of value i; the figures of the redistribution planner, for its verbs. */
+static uint64_t received_bytes(const msc_plan *p, const msc_plan_collective *v, const msc_op *op, size_t i) {
+  uint64_t in = (uint64_t)msc_type_bytes(op->in[i].value->type), out = (uint64_t)msc_type_bytes(op->out[i].type), k = 1;
   if (v->from == UINT32_MAX) return in;
   if (strcmp(msc_op_str(op, "verb"), "shard") == 0) return 0;
   const msc_layout *from = p->layout[v->from], *to = p->layout[v->to];
@@ -384,8 +394,8 @@ static uint64_t received_bytes(const msc_plan *p, const msc_plan_collective *v, 
     case PLAN_VERB_ALL_GATHER: case PLAN_VERB_HALO: return out - in;
     case PLAN_VERB_REDUCE_SCATTER: return in - out;
     case PLAN_VERB_ALL_REDUCE:
-      for (int i = 0; i < from->num_partial; i++) k *= from->sub[from->first[from->rank] + i].size;
-      for (int i = 0; i < to->num_partial; i++) k /= to->sub[to->first[to->rank] + i].size;
+      for (int d = 0; d < from->num_partial; d++) k *= from->sub[from->first[from->rank] + d].size;
+      for (int d = 0; d < to->num_partial; d++) k /= to->sub[to->first[to->rank] + d].size;
       return 2 * (in - in / k);
     case PLAN_VERB_ALL_TO_ALL:
       for (int d = 0; d < from->rank; d++) {
@@ -397,26 +407,53 @@ static uint64_t received_bytes(const msc_plan *p, const msc_plan_collective *v, 
   }
 }
 
-static bool call_collective(calling *c, const msc_op *op) {
+/* One entry for what the op does; of several values one for each, and one for all of them. */
+static bool number_op(calling *c, const msc_op *op, msc_plan_call *call) {
   msc_plan *p = c->p;
-  msc_plan_collective v = collective_of(p, op);
-  msc_plan_call *call = new_call(c, PLAN_CALL_KIND_COLLECTIVE, op);
-  call->index = number_collective(p, &v);
-  call->buffer = msc_new_array(p->arena, plan_ref, 2);
-  call->buffer[0] = ref_of(c, op->in[0].value, false);
-  call->buffer[1] = ref_of(c, &op->out[0], true);
-  call->num_buffers = 2;
-  call->bytes = received_bytes(p, &v, op);
-  if (strcmp(msc_op_str(op, "verb"), "shard") == 0) return true;
+  if (msc_op_attr(op, "axes")) {
+    msc_plan_collective v = in_group_of(p, op);
+    call->bytes = received_bytes(p, &v, op, 0);
+    call->index = number_collective(p, &v);
+    return true;
+  }
+  const msc_comm_part *part = msc_comm_parts(op, p->arena);
+  MSC_TRY(part);
+  uint32_t *member = msc_new_array(p->arena, uint32_t, op->num_in);
+  for (size_t i = 0; i < op->num_in; i++) {
+    msc_plan_collective v = relayout_of(p, op, &part[i]);
+    call->bytes += received_bytes(p, &v, op, i);
+    member[i] = number_collective(p, &v);
+  }
+  msc_plan_collective all = verb_alone(op);
+  all.num_members = op->num_in, all.member = member;
+  call->index = op->num_in == 1 ? member[0] : number_collective(p, &all);
+  return true;
+}
+
+static void note_transfer(calling *c, const msc_op *op, const msc_plan_call *call) {
+  msc_plan *p = c->p;
+  const msc_plan_collective *v = &p->collective[call->index], *first = v->num_members ? &p->collective[v->member[0]] : v;
+  const msc_layout *from = first->from == UINT32_MAX ? NULL : p->layout[first->from], *to = from ? p->layout[first->to] : NULL;
   GROW(p, p->transfer, p->num_transfers);
   msc_plan_transfer *t = &p->transfer[p->num_transfers++];
-  const msc_attr_value *axes = msc_op_attr(op, "axes"), *from = msc_op_attr(op, "from"), *to = msc_op_attr(op, "to");
-  *t = (msc_plan_transfer){.section = (uint32_t)(c->section - p->section), .call = (uint32_t)c->section->num_calls - 1, .verb = v.verb, .bytes = call->bytes};
-  if (v.verb == PLAN_VERB_HALO) t->axes = axes_of(p, p->layout[v.from], (int)v.halo_dim);
-  else t->axes = axes ? axes->s : moved_axes(p, p->layout[v.from], p->layout[v.to]);
-  t->from = from ? from->s : "";
-  t->to = to ? to->s : "";
+  *t = (msc_plan_transfer){.section = (uint32_t)(c->section - p->section), .call = (uint32_t)c->section->num_calls - 1, .verb = v->verb, .bytes = call->bytes};
+  if (v->verb == PLAN_VERB_HALO) t->axes = axes_of(p, from, (int)v->halo_dim);
+  else t->axes = from ? moved_axes(p, from, to) : msc_op_str(op, "axes");
+  t->from = from ? msc_layout_print(p->arena, &p->module->mesh, from) : "";
+  t->to = to ? msc_layout_print(p->arena, &p->module->mesh, to) : "";
   t->value = op->name ? op->name : "";
+}
+
+static bool call_collective(calling *c, const msc_op *op) {
+  msc_plan_call *call = new_call(c, PLAN_CALL_KIND_COLLECTIVE, op);
+  MSC_TRY(number_op(c, op, call));
+  call->num_buffers = 2 * (size_t)op->num_in;
+  call->buffer = msc_new_array(c->p->arena, plan_ref, call->num_buffers);
+  for (size_t i = 0; i < op->num_in; i++) {
+    call->buffer[2 * i] = ref_of(c, op->in[i].value, false);
+    call->buffer[2 * i + 1] = ref_of(c, &op->out[i], true);
+  }
+  if (strcmp(msc_op_str(op, "verb"), "shard") != 0) note_transfer(c, op, call);
   return true;
 }
 

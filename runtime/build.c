@@ -105,16 +105,43 @@ static mscrt_status *put_matmul(mscrt_context *c, block *b, plan_call call, mscr
 
 /* ---- collectives ---- */
 
+static mscrt_part part_of(const mscrt_context *c, plan_call call, uint32_t i, int slot) {
+  uint32_t index = plan_call_index(call);
+  const mscrt_collective *k = &c->plan->collective[index];
+  plan_ref src = plan_call_buffers(call, 2 * i), dst = plan_call_buffers(call, 2 * i + 1);
+  return (mscrt_part){.e = &c->exchange[k->num_members ? k->members[i] : index], .src = arena_offset(c, src, slot), .dst = mscrt_at(c, dst, slot)};
+}
+
+/* Peers would read what this rank has written already. */
+static bool spoils_itself(const mscrt_context *c, const mscrt_record *r) {
+  bool in_place = false, slices = true;
+  for (uint32_t i = 0; i < r->num_parts; i++) {
+    in_place = in_place || r->part[0][i].dst == c->arena + r->part[0][i].src;
+    slices = slices && r->part[0][i].e->slices;
+  }
+  return in_place && !slices && r->part[0][0].e->group.num > 1;
+}
+
 static mscrt_status *put_collective(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
-  put_buffers(c, b, call, r);
+  uint32_t num = plan_call_buffers_num(call) / 2;
+  bool input = false;
+  for (uint32_t i = 0; i < num; i++) input = input || plan_call_buffers(call, 2 * i).space == PLAN_SPACE_INPUT;
+  for (int slot = 0; slot < (input ? 2 : 1); slot++) {
+    mscrt_part *part = take(b, num * sizeof *part);
+    if (!part) continue;
+    for (uint32_t i = 0; i < num; i++) {
+      part[i] = part_of(c, call, i, slot);
+      part[i].at = i ? part[i - 1].at + part[i - 1].e->elems : 0;
+    }
+    r->part[slot] = part;
+    if (!input) r->part[1] = part;
+  }
   if (!b->at) return NULL;
-  plan_ref src = plan_call_buffers(call, 0), dst = plan_call_buffers(call, 1);
-  r->exchange = &c->exchange[plan_call_index(call)];
-  r->beside = r->exchange->group.num > 1;
-  for (int slot = 0; slot < 2; slot++) r->source[slot] = arena_offset(c, src, slot);
-  bool in_place = src.space == dst.space && src.offset == dst.offset;
-  if (in_place && r->exchange->group.num > 1 && !r->exchange->slices) return mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: %s %s cannot be done in place", mscrt_verb_name(r->exchange->verb), r->name ? r->name : "");
-  return NULL;
+  r->num_parts = num;
+  r->collective = plan_call_index(call);
+  r->beside = r->part[0][0].e->group.num > 1;
+  if (!spoils_itself(c, r)) return NULL;
+  return mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: %s %s cannot be done in place", mscrt_verb_name(r->part[0][0].e->verb), r->name ? r->name : "");
 }
 
 /* ---- waits ---- */
@@ -135,7 +162,7 @@ static void put_spans(const mscrt_context *c, block *b, plan_call call, mscrt_re
   uint32_t most = plan_call_buffers_num(call) + (epilogue ? plan_call_buffers_num(plan_call_epilogue(call)) : 0);
   msc_span *span = take(b, most * sizeof *span);
   if (!span) return;
-  mscrt_lingering lingers = r->beside ? c->transport->lingers(r->exchange) : MSCRT_LINGERS_NOT;
+  mscrt_lingering lingers = r->beside ? c->transport->lingers(r->num_parts, r->part[0]) : MSCRT_LINGERS_NOT;
   r->span = span;
   r->lingers = lingers != MSCRT_LINGERS_NOT;
   add_spans(c, call, r, span, lingers);

@@ -1,4 +1,5 @@
 /* check_call.c: may every call of a plan be made?  Its operands lie inside their spaces and are as large as it needs. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/builtin.h"
@@ -121,11 +122,11 @@ static uint64_t destination_elems(const mscrt_collective *c) {
   return elems;
 }
 
-static mscrt_status *check_collective_call(const mscrt_plan *p, plan_section section, plan_call c) {
-  if (plan_call_index(c) >= p->num_collectives) return bad_call("collective %u of %u", plan_call_index(c), p->num_collectives);
+/* Value i of a collective. */
+static mscrt_status *check_value(const mscrt_plan *p, plan_section section, plan_call c, uint32_t i) {
   const mscrt_collective *k = &p->collective[plan_call_index(c)];
-  if (plan_call_buffers_num(c) != 2) return bad_call("%u buffers", plan_call_buffers_num(c));
-  plan_ref src = plan_call_buffers(c, 0), dst = plan_call_buffers(c, 1);
+  if (k->num_members) k = &p->collective[k->members[i]];
+  plan_ref src = plan_call_buffers(c, 2 * i), dst = plan_call_buffers(c, 2 * i + 1);
   MSCRT_CHECK(mscrt_within(check_ref(p, section, src, false), "source"));
   MSCRT_CHECK(mscrt_within(check_ref(p, section, dst, false), "destination"));
   MSCRT_CHECK(mscrt_within(check_operand(src, source_elems(k), k->dtype), "source"));
@@ -133,6 +134,47 @@ static mscrt_status *check_collective_call(const mscrt_plan *p, plan_section sec
   if (src.space == PLAN_SPACE_CONSTANT || !dst.written || src.written) return bad_call("its source is a constant, or not only its destination is written");
   bool in_place = src.space == dst.space && src.offset == dst.offset && k->verb == MSCRT_ALL_REDUCE;
   return overlap(src, dst) && !in_place ? bad_call("source and destination overlap") : NULL;
+}
+
+static int by_place(const void *a, const void *b) {
+  const plan_ref *x = a, *y = b;
+  if (x->space != y->space) return x->space < y->space ? -1 : 1;
+  return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+/* What one value is made of or becomes is not where another is made. */
+static mscrt_status *check_apart(plan_call c) {
+  uint32_t num = 0;
+  plan_ref *r;
+  mscrt_status *s = NULL;
+  if (plan_call_buffers_num(c) <= 2) return NULL;
+  MSCRT_CHECK(mscrt_new_array(&r, plan_call_buffers_num(c)));
+  for (uint32_t i = 0; i < plan_call_buffers_num(c); i += 2) {
+    plan_ref src = plan_call_buffers(c, i), dst = plan_call_buffers(c, i + 1);
+    if (dst.bytes) r[num++] = dst;
+    if (src.bytes && (src.space != dst.space || src.offset != dst.offset)) r[num++] = src; /* else in place */
+  }
+  qsort(r, num, sizeof *r, by_place);
+  for (uint64_t i = 0, end = 0, written = 0; i < num && !s; i++) {
+    if (i == 0 || r[i].space != r[i - 1].space) end = written = 0;
+    if (r[i].offset < (r[i].written ? end : written)) s = bad_call("its values overlap");
+    if (r[i].offset + r[i].bytes > end) end = r[i].offset + r[i].bytes;
+    if (r[i].written && r[i].offset + r[i].bytes > written) written = r[i].offset + r[i].bytes;
+  }
+  free(r);
+  return s;
+}
+
+static mscrt_status *check_collective_call(const mscrt_plan *p, plan_section section, plan_call c) {
+  if (plan_call_index(c) >= p->num_collectives) return bad_call("collective %u of %u", plan_call_index(c), p->num_collectives);
+  uint32_t num = p->collective[plan_call_index(c)].num_members;
+  if (num == 0) num = 1;
+  if (plan_call_buffers_num(c) / 2 != num || plan_call_buffers_num(c) % 2) return bad_call("%u buffers", plan_call_buffers_num(c));
+  for (uint32_t i = 0; i < num; i++) {
+    mscrt_status *s = check_value(p, section, c, i);
+    if (s) return num > 1 ? mscrt_within(s, "value %u", i) : s;
+  }
+  return check_apart(c);
 }
 
 static mscrt_status *check_call(const mscrt_plan *p, plan_section section, plan_call c) {

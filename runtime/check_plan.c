@@ -242,10 +242,25 @@ static mscrt_status *check_halo(const mscrt_plan *p, plan_collective t, mscrt_co
   return mscrt_shape_bytes(c->rank, wide, mscrt_dtype_bytes(c->dtype), &bytes) ? NULL : bad_plan("a halo is too large");
 }
 
-static mscrt_status *check_collective(const mscrt_plan *p, plan_collective t, mscrt_collective *c) {
+/* Several at once: entries before this one, alike, none of which stands for several itself.  That the same ranks meet for all is
+ * seen when the groups are made. */
+static mscrt_status *check_members(const mscrt_plan *p, plan_collective t, uint32_t number, mscrt_collective *c) {
+  c->num_members = plan_collective_members_num(t);
+  c->members = plan_collective_members_data(t);
+  if (c->verb != MSCRT_ALL_REDUCE && c->verb != MSCRT_ALL_GATHER && c->verb != MSCRT_REDUCE_SCATTER) return bad_plan("%s is of one value", mscrt_verb_name(c->verb));
+  for (uint32_t i = 0; i < c->num_members; i++) {
+    const mscrt_collective *m = &p->collective[c->members[i] < number ? c->members[i] : 0];
+    if (c->members[i] >= number || m->num_members) return bad_plan("member %u is entry %u, which is none before it", i, c->members[i]);
+    if (m->verb != c->verb || m->dtype != c->dtype || m->reduction != c->reduction) return bad_plan("member %u is of another kind", i);
+  }
+  return NULL;
+}
+
+static mscrt_status *check_collective(const mscrt_plan *p, plan_collective t, uint32_t number, mscrt_collective *c) {
   if (plan_collective_verb(t) >= MSCRT_NUM_VERBS || plan_collective_dtype(t) >= MSCRT_NUM_DTYPES || plan_collective_reduction(t) >= MSCRT_NUM_REDUCTIONS)
     return bad_plan("unknown verb, element type or reduction");
   *c = (mscrt_collective){.verb = (mscrt_verb)plan_collective_verb(t), .dtype = (mscrt_dtype)plan_collective_dtype(t), .reduction = (mscrt_reduction)plan_collective_reduction(t)};
+  if (plan_collective_members_num(t)) return check_members(p, t, number, c);
   MSCRT_CHECK(read_shape(plan_collective_shape_num(t), plan_collective_shape_data(t), &c->rank, c->shape));
   if (c->verb == MSCRT_HALO) return check_halo(p, t, c);
   return c->verb == MSCRT_BROADCAST || c->verb == MSCRT_PAIRS ? check_group(p, t, c) : check_layout_change(p, t, c);
@@ -254,7 +269,7 @@ static mscrt_status *check_collective(const mscrt_plan *p, plan_collective t, ms
 static mscrt_status *check_collectives(mscrt_plan *p) {
   MSCRT_CHECK(mscrt_new_array(&p->collective, p->num_collectives));
   for (uint32_t i = 0; i < p->num_collectives; i++) {
-    mscrt_status *s = check_collective(p, plan_plan_collectives(p->root, i), &p->collective[i]);
+    mscrt_status *s = check_collective(p, plan_plan_collectives(p->root, i), i, &p->collective[i]);
     if (s) return mscrt_within(s, "collective %u", i);
   }
   return NULL;

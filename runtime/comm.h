@@ -38,6 +38,8 @@ typedef struct {
   const uint32_t *pairs; /* source, destination, source, ... */
   int halo_dim;
   int64_t lo, hi;
+  uint32_t num_members;      /* > 0: these collectives of the plan at once, and nothing else is said here but verb and dtype */
+  const uint32_t *members;
 } mscrt_collective;
 
 /* Ranks that must meet for it: every rank has the same numbers, so a group is its number of a partition and a member list. */
@@ -77,6 +79,15 @@ typedef struct {
   uint32_t num;
   int32_t *group_of; /* [num][ranks]: the smallest rank of each rank's group */
 } mscrt_partitions;
+
+/* One value of a collective of one or several: what it does and where.  All parts have the verb, the element type, the reduction
+ * and the group of the first. */
+typedef struct {
+  const mscrt_exchange *e;
+  uint64_t src;          /* offset in everybody's arena */
+  void *dst;             /* memory of this rank (with e->slices: in its arena, and it may be src itself) */
+  int64_t at;            /* elements of the parts before it */
+} mscrt_part;
 
 /* Starts with number 0: all ranks together. */
 mscrt_status *mscrt_partitions_new(int ranks, mscrt_partitions *out_partitions);
@@ -130,10 +141,10 @@ typedef struct {
   /* Makes this rank's arena and meets the others. */
   mscrt_status *(*open)(const mscrt_comm_options *o, mscrt_comm **out_comm);
   void *(*arena)(mscrt_comm *c);
-  /* One collective: src is an offset in everybody's arena, dst memory of this rank (with e->slices: in its arena, and it may
-   * be src itself).  Peers may go on reading what `lingers` says until `finish`.  One thread at a time. */
-  mscrt_status *(*run)(mscrt_comm *c, mscrt_pool *pool, const mscrt_exchange *e, uint64_t src, void *dst, const mscrt_site *site, mscrt_ticket *out_ticket);
-  mscrt_lingering (*lingers)(const mscrt_exchange *e);
+  /* One collective of `num` values: ranks meet once for all of them.  Peers may go on reading what `lingers` says until `finish`.
+   * One thread at a time. */
+  mscrt_status *(*run)(mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part, const mscrt_site *site, mscrt_ticket *out_ticket);
+  mscrt_lingering (*lingers)(uint32_t num, const mscrt_part *part);
   /* Returns when all members have passed the run that gave the ticket, of an exchange that lingers.  Also while another thread
    * is in `run`. */
   mscrt_status *(*finish)(mscrt_comm *c, const mscrt_exchange *e, mscrt_ticket ticket, const mscrt_site *site);

@@ -7,6 +7,7 @@
  *            again two rounds later, after a barrier that everybody reached with the first round read.
  *   direct   barrier, peers read the source where it lies; it must stay until all have arrived at the second barrier.
  *   slices   an all_reduce: barrier, each member reduces its slice of the elements, barrier, each takes the others' slices.
+ * Several values go together: one set of barriers, one staging slot; slices are of all their elements, one value after the other.
  * The order of operands is the rank order in all three, so they give the same bits.
  * A wait that lasts looks around every 100 ms: for members that died or gave up, and for its deadline. */
 #include <errno.h>
@@ -71,10 +72,18 @@ struct mscrt_comm {
 typedef enum { ENTER, MIDDLE, LEAVE } stage_of_collective;
 typedef enum { ALONE, STAGED, DIRECT, SLICES } form;
 
-static form form_of(const mscrt_exchange *e) {
-  if (e->group.num == 1) return ALONE;
-  if (e->src_bytes <= STAGE_BYTES && e->src_bytes * (uint64_t)e->group.num <= STAGE_READ) return STAGED;
-  return e->slices ? SLICES : DIRECT;
+static uint64_t staged_bytes(const mscrt_exchange *e) { return (e->src_bytes + 63) / 64 * 64; }
+
+static form form_of(uint32_t num, const mscrt_part *part) {
+  uint64_t bytes = 0, members = (uint64_t)part[0].e->group.num;
+  bool slices = true;
+  if (members == 1) return ALONE;
+  for (uint32_t i = 0; i < num; i++) {
+    bytes += staged_bytes(part[i].e);
+    slices = slices && part[i].e->slices;
+  }
+  if (bytes <= STAGE_BYTES && bytes * members <= STAGE_READ) return STAGED;
+  return slices ? SLICES : DIRECT;
 }
 
 /* ---- memory ---- */
@@ -287,7 +296,6 @@ typedef struct {
   const mscrt_exchange *e;
   uint64_t src;          /* offset in peers' segments */
   uint8_t *dst;
-  int64_t slice;         /* slices: elements of each */
 } job;
 
 typedef struct {
@@ -324,43 +332,81 @@ static void take(const struct mscrt_comm *c, mscrt_pool *pool, const mscrt_excha
   mscrt_pool_run(pool, work_on_cut, &j, e->num_cuts);
 }
 
-/* Whole cache lines, so that no two ranks write to one. */
-static int64_t slice_elems(const mscrt_exchange *e) {
-  int64_t line = 64 / (int64_t)mscrt_dtype_bytes(e->dtype), n = (e->elems + e->group.num - 1) / e->group.num;
-  return (n + line - 1) / line * line;
+/* ---- slices: the elements of all parts in a row, a slice for each member ---- */
+
+typedef struct {
+  const struct mscrt_comm *c;
+  uint32_t num;
+  const mscrt_part *part;
+  int64_t elems, slice;  /* of all, of each member */
+} slicing;
+
+/* Whole cache lines, so that no two ranks write to one, as far as parts begin with one. */
+static slicing slicing_of(const struct mscrt_comm *c, uint32_t num, const mscrt_part *part) {
+  const mscrt_exchange *e = part[0].e;
+  int64_t line = 64 / (int64_t)mscrt_dtype_bytes(e->dtype), elems = part[num - 1].at + part[num - 1].e->elems, n = (elems + e->group.num - 1) / e->group.num;
+  return (slicing){.c = c, .num = num, .part = part, .elems = elems, .slice = (n + line - 1) / line * line};
 }
 
-static int64_t slice_begin(const job *j, int64_t member) { return member * j->slice < j->e->elems ? member * j->slice : j->e->elems; }
+static int64_t slice_begin(const slicing *s, int64_t member) { return member * s->slice < s->elems ? member * s->slice : s->elems; }
+
+/* The part that holds element `at` of all; parts without elements are none's. */
+static const mscrt_part *part_at(const slicing *s, int64_t at) {
+  uint32_t low = 0, high = s->num;
+  while (high - low > 1) {
+    uint32_t middle = (low + high) / 2;
+    if (s->part[middle].at <= at) low = middle;
+    else high = middle;
+  }
+  return &s->part[low];
+}
+
+/* What of [begin, end) lies in the part that holds `begin`. */
+static int64_t run_of(const mscrt_part *p, int64_t begin, int64_t end) {
+  int64_t last = p->at + p->e->elems;
+  return (end < last ? end : last) - begin;
+}
 
 #define REDUCE_ELEMS 16384 /* per unit */
 
 static void reduce_slice(void *arg, int64_t unit, int worker) {
-  const job *j = arg;
-  const mscrt_exchange *e = j->e;
-  int64_t begin = slice_begin(j, e->group.index) + unit * REDUCE_ELEMS, end = slice_begin(j, e->group.index + 1);
-  int64_t num = end - begin < REDUCE_ELEMS ? end - begin : REDUCE_ELEMS;
-  mscrt_cut whole = {.peer = e->peers};
+  const slicing *s = arg;
+  int64_t member = s->part[0].e->group.index, begin = slice_begin(s, member) + unit * REDUCE_ELEMS, end = slice_begin(s, member + 1);
   (void)worker;
-  combine_run(&(cut_run){j, &whole}, begin, begin, num);
+  if (end - begin > REDUCE_ELEMS) end = begin + REDUCE_ELEMS;
+  while (begin < end) {
+    const mscrt_part *p = part_at(s, begin);
+    int64_t num = run_of(p, begin, end);
+    job j = {.c = s->c, .e = p->e, .src = s->c->arena_at + p->src, .dst = p->dst};
+    combine_run(&(cut_run){&j, &(mscrt_cut){.peer = p->e->peers}}, begin - p->at, begin - p->at, num);
+    begin += num;
+  }
 }
 
 static void take_slice(void *arg, int64_t unit, int worker) {
-  const job *j = arg;
+  const slicing *s = arg;
   (void)worker;
-  if (unit == j->e->group.index) return;
-  size_t bytes = mscrt_dtype_bytes(j->e->dtype);
-  int64_t begin = slice_begin(j, unit), end = slice_begin(j, unit + 1);
-  memcpy(j->dst + (size_t)begin * bytes, peer_source(j, j->e->group.member[unit]) + (size_t)begin * bytes, (size_t)(end - begin) * bytes);
+  if (unit == s->part[0].e->group.index) return;
+  const uint8_t *own = s->c->segment[s->c->o.rank].base, *peer = s->c->segment[s->part[0].e->group.member[unit]].base;
+  size_t bytes = mscrt_dtype_bytes(s->part[0].e->dtype);
+  int64_t begin = slice_begin(s, unit), end = slice_begin(s, unit + 1);
+  while (begin < end) {
+    const mscrt_part *p = part_at(s, begin);
+    int64_t num = run_of(p, begin, end);
+    uint8_t *to = (uint8_t *)p->dst + (size_t)(begin - p->at) * bytes;
+    memcpy(to, peer + (to - own), (size_t)num * bytes);
+    begin += num;
+  }
 }
 
-static mscrt_status *run_slices(struct mscrt_comm *c, mscrt_pool *pool, const mscrt_exchange *e, uint64_t src, uint8_t *dst, const mscrt_site *site) {
-  job j = {.c = c, .e = e, .src = c->arena_at + src, .dst = dst, .slice = slice_elems(e)};
-  int64_t own = slice_begin(&j, e->group.index + 1) - slice_begin(&j, e->group.index);
+static mscrt_status *run_slices(struct mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part, const mscrt_site *site) {
+  const mscrt_exchange *e = part[0].e;
+  slicing s = slicing_of(c, num, part);
+  int64_t own = slice_begin(&s, e->group.index + 1) - slice_begin(&s, e->group.index);
   MSCRT_CHECK(meet_all(c, e, ENTER, site));
-  mscrt_pool_run(pool, reduce_slice, &j, (own + REDUCE_ELEMS - 1) / REDUCE_ELEMS);
+  mscrt_pool_run(pool, reduce_slice, &s, (own + REDUCE_ELEMS - 1) / REDUCE_ELEMS);
   MSCRT_CHECK(meet_all(c, e, MIDDLE, site));
-  j.src = (uint64_t)(dst - c->segment[c->o.rank].base);
-  mscrt_pool_run(pool, take_slice, &j, e->group.num);
+  mscrt_pool_run(pool, take_slice, &s, e->group.num);
   return NULL;
 }
 
@@ -375,36 +421,42 @@ static mscrt_ticket leave(struct mscrt_comm *c, const mscrt_exchange *e) {
   return (mscrt_ticket){m->soft_generation, c->place};
 }
 
-static mscrt_status *run_local(struct mscrt_comm *c, mscrt_pool *pool, const mscrt_exchange *e, uint64_t src, void *dst, const mscrt_site *site, mscrt_ticket *out_ticket) {
-  meeting_point *m = &c->point[e->group.partition];
-  form f = form_of(e);
+/* Sources into this rank's slot, one behind the other; meet; peers' slots look alike. */
+static mscrt_status *run_staged(struct mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part, const mscrt_site *site) {
+  const mscrt_exchange *e = part[0].e;
+  uint32_t parity = c->point[e->group.partition].parity ^= 1;
+  uint8_t *stage = stage_of(c, c->o.rank, e->group.partition, parity), *at = stage;
+  for (uint32_t i = 0; i < num; at += staged_bytes(part[i++].e)) memcpy(at, arena_of(c, c->o.rank) + part[i].src, (size_t)part[i].e->src_bytes);
+  MSCRT_CHECK(meet_all(c, e, ENTER, site));
+  uint64_t src = (uint64_t)(stage - c->segment[c->o.rank].base);
+  for (uint32_t i = 0; i < num; src += staged_bytes(part[i++].e)) take(c, pool, part[i].e, src, part[i].dst);
+  return NULL;
+}
+
+static void take_all(struct mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part) {
+  for (uint32_t i = 0; i < num; i++)
+    if (part[i].dst != arena_of(c, c->o.rank) + part[i].src) take(c, pool, part[i].e, c->arena_at + part[i].src, part[i].dst);
+}
+
+static mscrt_status *run_local(struct mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part, const mscrt_site *site, mscrt_ticket *out_ticket) {
+  const mscrt_exchange *e = part[0].e;
   c->place = (c->place | 3) + 1;
   atomic_store_explicit(&own_control(c)->step, site->step, memory_order_relaxed);
-  switch (f) {
-    case ALONE:
-      if (dst != arena_of(c, c->o.rank) + src) take(c, pool, e, c->arena_at + src, dst);
-      return NULL;
-    case STAGED: {
-      uint32_t parity = m->parity ^= 1;
-      memcpy(stage_of(c, c->o.rank, e->group.partition, parity), arena_of(c, c->o.rank) + src, (size_t)e->src_bytes);
-      MSCRT_CHECK(meet_all(c, e, ENTER, site));
-      take(c, pool, e, (uint64_t)(stage_of(c, c->o.rank, e->group.partition, parity) - c->segment[c->o.rank].base), dst);
-      return NULL;
-    }
-    case SLICES:
-      MSCRT_CHECK(run_slices(c, pool, e, src, dst, site));
-      break;
+  switch (form_of(num, part)) {
+    case ALONE: take_all(c, pool, num, part); return NULL;
+    case STAGED: return run_staged(c, pool, num, part, site);
+    case SLICES: MSCRT_CHECK(run_slices(c, pool, num, part, site)); break;
     case DIRECT:
       MSCRT_CHECK(meet_all(c, e, ENTER, site));
-      take(c, pool, e, c->arena_at + src, dst);
+      take_all(c, pool, num, part);
       break;
   }
   *out_ticket = leave(c, e);
   return NULL;
 }
 
-static mscrt_lingering lingers_local(const mscrt_exchange *e) {
-  form f = form_of(e);
+static mscrt_lingering lingers_local(uint32_t num, const mscrt_part *part) {
+  form f = form_of(num, part);
   return f == DIRECT ? MSCRT_LINGERS_SOURCE : f == SLICES ? MSCRT_LINGERS_DESTINATION : MSCRT_LINGERS_NOT;
 }
 

@@ -40,8 +40,13 @@ static void lay_out(mscrt_context *c) {
 static mscrt_status *make_exchanges(mscrt_context *c) {
   MSCRT_CHECK(mscrt_partitions_new(c->o.ranks, &c->partitions));
   MSCRT_CHECK(mscrt_new_array(&c->exchange, c->plan->num_collectives));
-  for (uint32_t i = 0; i < c->plan->num_collectives; i++)
-    MSCRT_CHECK(mscrt_exchange_make(&c->plan->mesh, c->o.rank, &c->plan->collective[i], &c->partitions, &c->exchange[i]));
+  for (uint32_t i = 0; i < c->plan->num_collectives; i++) {
+    const mscrt_collective *k = &c->plan->collective[i];
+    if (!k->num_members) MSCRT_CHECK(mscrt_exchange_make(&c->plan->mesh, c->o.rank, k, &c->partitions, &c->exchange[i]));
+    for (uint32_t m = 1; m < k->num_members; m++)
+      if (c->exchange[k->members[m]].group.partition != c->exchange[k->members[0]].group.partition)
+        return mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: collectives %u and %u go together, but other ranks meet for them", k->members[0], k->members[m]);
+  }
   return NULL;
 }
 

@@ -27,8 +27,8 @@ typedef struct mscrt_record {
   mscrt_kernel *pack, *multiply; /* NULL: by the library */
   const mscrt_tile *tile[2][2];  /* [last row of tiles][last column of tiles] */
   struct mscrt_record *epilogue; /* its buffers that are NULL are the tile */
-  const mscrt_exchange *exchange;
-  uint64_t source[2];            /* offset in the arena */
+  uint32_t collective, num_parts; /* number in the plan, and its values */
+  mscrt_part *part[2];           /* the same array when no source is an input */
   bool beside, lingers;          /* a collective with other ranks: the stream's work; they may read on when it has run here */
   uint32_t num_spans;
   const msc_span *span;          /* what it touches, as offsets in the arena; inputs: of slot 0 */

@@ -127,11 +127,11 @@ static mscrt_status *compute(mscrt_context *c, const mscrt_turn *t) {
 /* All have come when the tags are here: from then on the links work. */
 static mscrt_status *collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, mscrt_ticket *out_ticket) {
   const mscrt_record *r = t->record;
-  const mscrt_exchange *e = &c->tags->exchange[r->exchange - c->exchange];
+  const mscrt_exchange *e = &c->tags->exchange[r->collective];
   uint64_t during, at = (uint64_t)(t->number - 1) * TAG_ROOM, *own = (uint64_t *)((char *)c->transport->arena(c->comm) + at);
   MSCRT_CHECK(enter(c, t, &during));
   *own = t->expected;
-  MSCRT_CHECK(c->transport->run(c->comm, pool, e, at, c->tags->peer, &(mscrt_site){r->name, r->loc, t->step}, out_ticket));
+  MSCRT_CHECK(c->transport->run(c->comm, pool, 1, &(mscrt_part){.e = e, .src = at, .dst = c->tags->peer}, &(mscrt_site){r->name, r->loc, t->step}, out_ticket));
   int64_t begin = mscrt_now_ns();
   for (int i = 0; i < e->group.num; i++)
     if (c->tags->peer[i] != t->expected) return wrong(c, t, "meets another rank that gives something else");
@@ -144,10 +144,18 @@ const mscrt_device mscrt_device_timed = {.name = "timed", .issue = issue, .compu
 /* ---- making it ---- */
 
 /* Every member takes one number from each; it lingers when the real one does. */
-static mscrt_status *make_exchange(const mscrt_context *c, const mscrt_exchange *real, mscrt_exchange *e) {
+static mscrt_status *make_exchange(const mscrt_context *c, uint32_t number, mscrt_exchange *e) {
+  const mscrt_collective *k = &c->plan->collective[number];
+  uint32_t num = k->num_members ? k->num_members : 1;
+  mscrt_part *part;
+  MSCRT_CHECK(mscrt_new_array(&part, num));
+  for (uint32_t i = 0; i < num; i++) part[i].e = &c->exchange[k->num_members ? k->members[i] : number];
+  const mscrt_exchange *real = part[0].e;
+  bool lingers = c->transport->lingers(num, part) != MSCRT_LINGERS_NOT;
+  free(part);
   *e = (mscrt_exchange){.verb = real->verb, .dtype = MSCRT_U64, .rank = 1, .num_terms = 1, .group = real->group, .num_cuts = real->group.num, .elems = real->group.num};
   e->to_box.size[0] = real->group.num;
-  e->src_bytes = c->transport->lingers(real) == MSCRT_LINGERS_NOT ? sizeof(uint64_t) : UINT32_MAX;
+  e->src_bytes = lingers ? UINT32_MAX : sizeof(uint64_t);
   e->dst_bytes = (uint64_t)e->elems * sizeof(uint64_t);
   e->group.member = NULL;
   MSCRT_CHECK(mscrt_new_array(&e->cut, e->num_cuts));
@@ -243,7 +251,7 @@ mscrt_status *mscrt_tags_ready(mscrt_context *c) {
   }
   MSCRT_CHECK(mscrt_new_array(&g->peer, c->o.ranks));
   MSCRT_CHECK(mscrt_new_array(&g->exchange, c->plan->num_collectives));
-  for (uint32_t i = 0; i < c->plan->num_collectives; i++) MSCRT_CHECK(make_exchange(c, &c->exchange[i], &g->exchange[i]));
+  for (uint32_t i = 0; i < c->plan->num_collectives; i++) MSCRT_CHECK(make_exchange(c, i, &g->exchange[i]));
   return NULL;
 }
 

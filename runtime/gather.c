@@ -31,8 +31,9 @@ mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out)
   if (!out) e.num_cuts = 0;
   mscrt_site site = {.name = v->name, .step = c->step};
   mscrt_ticket ticket;
-  mscrt_status *s = c->transport->run(c->comm, c->pool, &e, (uint64_t)((const uint8_t *)own - c->arena), out, &site, &ticket);
-  if (!s && c->transport->lingers(&e) != MSCRT_LINGERS_NOT) s = c->transport->finish(c->comm, &e, ticket, &site);
+  mscrt_part part = {.e = &e, .src = (uint64_t)((const uint8_t *)own - c->arena), .dst = out};
+  mscrt_status *s = c->transport->run(c->comm, c->pool, 1, &part, &site, &ticket);
+  if (!s && c->transport->lingers(1, &part) != MSCRT_LINGERS_NOT) s = c->transport->finish(c->comm, &e, ticket, &site);
   mscrt_exchange_free(&e);
   if (s) c->broken = true;
   return s;

@@ -116,7 +116,7 @@ static mscrt_status *run_matmul(mscrt_context *c, const mscrt_record *r, int slo
 
 static mscrt_status *run_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, mscrt_ticket *out_ticket) {
   const mscrt_record *r = t->record;
-  return c->transport->run(c->comm, pool, r->exchange, r->source[t->slot], r->buffers[t->slot][1], &(mscrt_site){r->name, r->loc, t->step}, out_ticket);
+  return c->transport->run(c->comm, pool, r->num_parts, r->part[t->slot], &(mscrt_site){r->name, r->loc, t->step}, out_ticket);
 }
 
 static mscrt_status *run_call(mscrt_context *c, const mscrt_turn *t) {
@@ -135,7 +135,7 @@ const mscrt_device mscrt_device_cpu = {.name = "cpu", .holds_values = true, .com
 mscrt_status *mscrt_release(mscrt_context *c, const mscrt_turn *t, uint32_t upto, uint32_t *released) {
   for (; *released < upto; ++*released) {
     const mscrt_record *r = t->section->beside[*released];
-    if (r->lingers) MSCRT_CHECK(c->transport->finish(c->comm, r->exchange, c->ticket[*released], &(mscrt_site){t->record ? t->record->name : "the end of the step", NULL, t->step}));
+    if (r->lingers) MSCRT_CHECK(c->transport->finish(c->comm, r->part[0][0].e, c->ticket[*released], &(mscrt_site){t->record ? t->record->name : "the end of the step", NULL, t->step}));
   }
   return NULL;
 }
@@ -143,7 +143,7 @@ mscrt_status *mscrt_release(mscrt_context *c, const mscrt_turn *t, uint32_t upto
 mscrt_status *mscrt_run_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, uint32_t *released) {
   MSCRT_CHECK(mscrt_release(c, t, t->record->waits.release, released));
   int64_t begin = mscrt_timeline_now(c->timeline);
-  c->received_bytes += t->record->exchange->received;
+  for (uint32_t i = 0; i < t->record->num_parts; i++) c->received_bytes += t->record->part[t->slot][i].e->received;
   MSCRT_CHECK(c->device->collective(c, pool, t, &c->ticket[t->number - 1]));
   mscrt_timeline_put(c->timeline, MSCRT_EVENT_COLLECTIVE, t, begin);
   return NULL;

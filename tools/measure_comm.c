@@ -100,13 +100,14 @@ typedef struct {
 
 static mscrt_status *run_times(wire *l, const mscrt_exchange *e, uint64_t half, int64_t times, uint64_t *out_ns) {
   char *arena = l->api->arena(l->comm);
+  mscrt_part part = {.e = e, .dst = arena + half};
   uint64_t ignored;
   mscrt_ticket ticket;
   MSCRT_CHECK(l->api->max(l->comm, 0, &ignored, &l->site));
   int64_t begin = mscrt_now_ns();
   for (int64_t i = 0; i < times; i++) {
-    MSCRT_CHECK(l->api->run(l->comm, l->pool, e, 0, arena + half, &l->site, &ticket));
-    if (l->api->lingers(e)) MSCRT_CHECK(l->api->finish(l->comm, e, ticket, &l->site));
+    MSCRT_CHECK(l->api->run(l->comm, l->pool, 1, &part, &l->site, &ticket));
+    if (l->api->lingers(1, &part)) MSCRT_CHECK(l->api->finish(l->comm, e, ticket, &l->site));
   }
   return l->api->max(l->comm, (uint64_t)(mscrt_now_ns() - begin), out_ns, &l->site);
 }
