@@ -113,6 +113,38 @@ static bool check_parallel_optimizer(msc_config *config) {
   return ok;
 }
 
+static bool has_field(size_t num, const msc_attr *a, const char *name) {
+  for (size_t i = 0; i < num; i++)
+    if (!strcmp(a[i].name, name)) return true;
+  return false;
+}
+
+static msc_attr_value mode_of(msc_context *ctx, const char *mode, msc_attr_value config) {
+  msc_attr *a = msc_new_array(msc_context_arena(ctx), msc_attr, 2);
+  a[0] = msc_named(ctx, "mode", msc_str(ctx, mode));
+  a[1] = msc_named(ctx, "config", config);
+  return (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {2, a}};
+}
+
+/* comm_fusion with what it leaves out: auto for an operator, but all_reduce_fusion_config where that is given; open. */
+static void complete_fusion(msc_config *config) {
+  static const char *const operators[] = {"allreduce", "allgather", "reducescatter"};
+  msc_context *ctx = config->ctx;
+  const msc_attr_value *given = msc_config_value(config, MSC_KEY_comm_fusion), *list = msc_config_value(config, MSC_KEY_all_reduce_fusion_config);
+  if (!given) return;
+  msc_attr_value *v = msc_new(msc_context_arena(ctx), msc_attr_value);
+  msc_attr *a = msc_new_array(msc_context_arena(ctx), msc_attr, given->dict.num + 4);
+  size_t num = given->dict.num;
+  memcpy(a, given->dict.a, num * sizeof *a);
+  for (int i = 0; i < 3; i++) {
+    if (has_field(num, a, operators[i])) continue;
+    a[num++] = msc_named(ctx, operators[i], i == 0 && list ? mode_of(ctx, "index", *list) : mode_of(ctx, "auto", msc_type_attr(NULL)));
+  }
+  if (!has_field(num, a, "openstate")) a[num++] = msc_named(ctx, "openstate", msc_bool(true));
+  *v = (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, a}};
+  config->slot[MSC_KEY_comm_fusion].value = v;
+}
+
 /* What the default of one key owes to another. */
 static void derive(msc_config *config) {
   msc_mesh mesh;
@@ -134,6 +166,7 @@ bool msc_config_check(msc_config *config) {
     ok = check_inputs(config) && ok;
     ok = check_fusion(config) && ok;
     ok = check_parallel_optimizer(config) && ok;
+    if (ok) complete_fusion(config);
   }
   for (int key = 0; key < MSC_NUM_KEYS; key++) ok = check_supported(config, (msc_key)key) && ok;
   return ok;

@@ -95,7 +95,7 @@ static void check_scalar(checker *c, msc_config_type type, const char *range, co
 /* ---- values with a shape of their own ---- */
 
 static void check_ascending(checker *c, const json_t *json) {
-  bool ok = json_is_array(json) && json_array_size(json) > 0;
+  bool ok = json_is_array(json);
   json_int_t last = 0;
   for (size_t i = 0; ok && i < json_array_size(json); i++) {
     const json_t *item = json_array_get(json, i);

@@ -101,6 +101,34 @@ static size_t count_ops(const msc_module *m) {
   return n;
 }
 
+/* Collectives that serve parameters, in the order in which they run: what is sent together, of each rank's own. */
+static void print_buckets(cli_output *out, const msc_plan *p) {
+  bool any = false;
+  cli_printf(out, "\"buckets\":[");
+  for (size_t i = 0; i < p->num_transfers; i++) {
+    const msc_plan_transfer *t = &p->transfer[i];
+    const msc_plan_call *c = &p->section[t->section].call[t->call];
+    uint64_t bytes = 0;
+    if (!msc_op_attr(c->op, "bucket")) continue;
+    for (size_t k = t->verb == PLAN_VERB_ALL_GATHER; k < c->num_buffers; k += 2) bytes += c->buffer[k].bytes;
+    cli_printf(out, "%s{\"op\":\"%s\",\"axes\":\"%s\",\"members\":%zu,\"bytes\":%" PRIu64 "}", any ? "," : "", verb_names[t->verb], t->axes, c->num_buffers / 2, bytes);
+    any = true;
+  }
+  cli_printf(out, "],");
+}
+
+/* Distinct ones among the collectives that move data. */
+static size_t count_subgraphs(const msc_plan *p) {
+  bool *seen = msc_new_array(p->arena, bool, p->num_collectives);
+  size_t num = 0;
+  for (size_t i = 0; i < p->num_transfers; i++) {
+    uint32_t index = p->section[p->transfer[i].section].call[p->transfer[i].call].index;
+    num += !seen[index];
+    seen[index] = true;
+  }
+  return num;
+}
+
 static int print_json(const compiling *k, const msc_plan *p, size_t ops, double ms) {
   uint64_t total;
   kind_of_transfer *kind = msc_new_array(p->arena, kind_of_transfer, p->num_transfers);
@@ -114,12 +142,13 @@ static int print_json(const compiling *k, const msc_plan *p, size_t ops, double 
   for (size_t i = 0; i < num; i++)
     cli_printf(out, "%s{\"op\":\"%s\",\"axes\":\"%s\",\"bytes\":%" PRIu64 ",\"count\":%d}", i ? "," : "", verb_names[kind[i].verb], kind[i].axes, kind[i].bytes, kind[i].count);
   cli_printf(out, "],");
+  print_buckets(out, p);
   if (k->step_ns >= 0)
     cli_printf(out, "\"search\":{\"step_ms\":%.6f,\"at_least_ms\":%.6f},", (double)k->step_ns / 1e6, (double)k->least_step_ns / 1e6);
   cli_printf(out,
              "\"comm_subgraphs\":{\"distinct\":%zu,\"uses\":%zu},\"comm_bytes_per_rank\":%" PRIu64
              ",\"predicted_step_ms\":%.6f,\"exposed_comm_ms\":%.6f}\n",
-             p->num_collectives, p->num_transfers, total, (double)p->predicted_step_ns / 1e6, (double)p->exposed_comm_ns / 1e6);
+             count_subgraphs(p), p->num_transfers, total, (double)p->predicted_step_ns / 1e6, (double)p->exposed_comm_ns / 1e6);
   return cli_close(k->c, out);
 }
 

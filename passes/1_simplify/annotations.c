@@ -5,7 +5,7 @@
 
 #include "passes/pass.h"
 
-typedef enum { ALL, FALSE_ONLY, ZERO_ONLY, ON_CPU, A_BLOCK, NONE } honoured;
+typedef enum { ALL, FALSE_ONLY, ZERO_ONLY, GROUP, ON_CPU, A_BLOCK, NONE } honoured;
 
 typedef struct {
   const char *name;
@@ -17,7 +17,7 @@ static const annotation of_ops[] = {
   {"pipeline_stage", ZERO_ONLY},
   {"recompute", FALSE_ONLY},
   {"mp_comm_recompute", ALL}, {"parallel_optimizer_comm_recompute", ALL}, /* say more about recompute */
-  {"comm_fusion", ZERO_ONLY}, /* never fused */
+  {"comm_fusion", GROUP}, {"fusion", GROUP},
   {"manual_split", ALL}, {"aligned", ALL},
   {"primitive_target", ON_CPU},
   {"cross_batch", ALL}, {"shard", A_BLOCK},
@@ -31,7 +31,7 @@ static const annotation of_args[] = {
   {"msc.owner", ALL}, {"msc.layout", ALL}, {"msc.shape", ALL}, {"msc.whole", ALL},
   {"msc.parallel_optimizer", ALL}, /* opts out of what is off */
   {"msc.layerwise_parallel", ALL},
-  {"msc.comm_fusion", ZERO_ONLY},
+  {"msc.comm_fusion", GROUP},
   {"msc.parameter_server", FALSE_ONLY},
   {"msc.cache_rows", ZERO_ONLY},
 };
@@ -55,6 +55,7 @@ static bool is_honoured(honoured which, const msc_attr_value *v) {
   switch (which) {
     case ALL: return true;
     case FALSE_ONLY: return v->kind == MSC_ATTR_BOOL ? !v->b : v->kind == MSC_ATTR_INT && v->i == 0;
+    case GROUP: return v->kind == MSC_ATTR_INT && v->i >= 0; /* 0: never fused */
     case ZERO_ONLY: return v->kind == MSC_ATTR_INT && v->i == 0;
     case ON_CPU: return v->kind == MSC_ATTR_STR && !strcasecmp(v->s, "cpu");
     case A_BLOCK: return is_block(v);
@@ -85,6 +86,8 @@ static bool is_own(const msc_op_info *info, const char *name) {
   return false;
 }
 
+static const char *what_is_wrong(honoured which) { return which == GROUP ? "must be a whole number: 0 for never, or what a group has in common" : "is not supported yet"; }
+
 static bool check_op(const msc_op *op, msc_arena *arena) {
   const msc_op_info *info = msc_info(op);
   bool ok = true;
@@ -94,7 +97,8 @@ static bool check_op(const msc_op *op, msc_arena *arena) {
     const annotation *row = named(of_ops, NUM_OF_OPS, a->name);
     if (!row) ok = msc_op_error(op, MSC_E_ROW, "%s: there is no attribute or annotation '%s'%s", info->name, a->name, hint(arena, a->name, of_ops, NUM_OF_OPS, info));
     else if (!is_honoured(row->which, &a->value))
-      ok = msc_op_error(op, MSC_E_UNSUPPORTED, "%s: annotation %s = %s is not supported yet", info->name, a->name, msc_attr_text(arena, &op->block->func->module->mesh, &a->value));
+      ok = msc_op_error(op, row->which == GROUP ? MSC_E_ROW : MSC_E_UNSUPPORTED, "%s: annotation %s = %s %s", info->name, a->name,
+                        msc_attr_text(arena, &op->block->func->module->mesh, &a->value), what_is_wrong(row->which));
   }
   return ok;
 }
@@ -110,7 +114,8 @@ static bool check_arg(const msc_func *f, size_t arg, msc_arena *arena) {
     const annotation *row = named(of_args, NUM_OF_ARGS, a->name);
     if (!row) ok = msc_error(ctx, MSC_E_ROW, f->loc, "argument '%s': there is no annotation '%s'%s", what, a->name, hint(arena, a->name, of_args, NUM_OF_ARGS, NULL));
     else if (!is_honoured(row->which, &a->value))
-      ok = msc_error(ctx, MSC_E_UNSUPPORTED, f->loc, "argument '%s': annotation %s = %s is not supported yet", what, a->name, msc_attr_text(arena, &f->module->mesh, &a->value));
+      ok = msc_error(ctx, row->which == GROUP ? MSC_E_ROW : MSC_E_UNSUPPORTED, f->loc, "argument '%s': annotation %s = %s %s", what, a->name,
+                     msc_attr_text(arena, &f->module->mesh, &a->value), what_is_wrong(row->which));
   }
   return ok;
 }
@@ -136,6 +141,20 @@ static void mark_outside(msc_func *f) {
     if (op->num_in && !(msc_info(op)->flags & MSC_TERMINATOR) && !msc_op_attr(op, "shard")) msc_op_set(op, "shard", msc_bool(false));
 }
 
+/* An op, or its block, says with what the collectives of its parameters are fused; a parameter's own word counts more, and the
+ * last op's of several. */
+static void tell_parameters(msc_op *op) {
+  msc_func *f = op->block->func;
+  if (msc_op_attr(op, "fusion")) msc_op_set(op, "comm_fusion", *msc_op_attr(op, "fusion"));
+  msc_op_unset(op, "fusion");
+  const msc_attr_value *id = msc_op_attr(op, "comm_fusion");
+  for (size_t i = 0; id && i < op->num_in; i++) {
+    const msc_value *v = op->in[i].value;
+    if (!v->def && msc_arg_role(f, v->index) == MSC_ROLE_PARAMETER && !msc_arg_attr(f, v->index, "msc.comm_fusion")) msc_arg_set(f, v->index, "msc.comm_fusion", *id);
+  }
+  if (!(msc_info(op)->flags & MSC_COLLECTIVE)) msc_op_unset(op, "comm_fusion");
+}
+
 bool pass_annotations(msc_pass_ctx *pass, msc_module *m) {
   bool ok = true;
   for (msc_func *f = m->first; f; f = f->next) {
@@ -145,6 +164,7 @@ bool pass_annotations(msc_pass_ctx *pass, msc_module *m) {
       align_columns(op);
     }
     mark_outside(f);
+    for (msc_op *op = f->body->last; ok && op; op = op->prev) tell_parameters(op);
   }
   return ok;
 }

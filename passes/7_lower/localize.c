@@ -188,6 +188,7 @@ static bool localize_parts(localizing *z, msc_op *op) {
   msc_comm_set_parts(comm, op->num_in, part);
   msc_op_set(comm, "dims", msc_ints(z->pass->ctx, num_dims, dims));
   msc_op_set(comm, "reduction", msc_str(z->pass->ctx, reduction_names[part[0].from->reduction]));
+  if (msc_op_attr(op, "bucket")) msc_op_set(comm, "bucket", *msc_op_attr(op, "bucket"));
   for (size_t i = 0; i < op->num_in; i++) {
     set_result(z, comm, i, global_of(z, &op->out[i]), op->out[i].type);
     msc_replace_uses(&op->out[i], &comm->out[i]);

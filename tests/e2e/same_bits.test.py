@@ -26,6 +26,8 @@ CUTS = [
     ({"d": 8}, 8, {0: [[2, 4], [4, 1]], 1: [[1, 8], [8, 1]], 2: [[4, 2], [2, 1]]}),
     ({"a": 2, "b": 4}, 8, {0: [[4, 2], [2, 1]], 1: [[2, 2], [2, 2]], 2: [[1, 8], [8, 1]]}),
 ]
+# how gradients are sent together; the cuts above: as the cost model finds best
+FUSIONS = ['comm_fusion={"openstate":false}', "all_reduce_fusion_config=[]", "all_reduce_fusion_config=[1,4]"]
 
 
 def kind(dims):
@@ -66,10 +68,10 @@ def call(*words):
     return done.stdout
 
 
-def train(number, mesh, ranks, strategies, threads):
+def train(number, mesh, ranks, strategies, threads, more=()):
     with open(f"{number}.mlir", "w") as out:
         out.write(text_of(strategies))
-    keys = [f"device_num={ranks}"] + (["mesh=" + json.dumps(mesh), "parallel_mode=auto_parallel", "search_mode=sharding_propagation"] if ranks > 1 else [])
+    keys = [f"device_num={ranks}"] + (["mesh=" + json.dumps(mesh), "parallel_mode=auto_parallel", "search_mode=sharding_propagation"] if ranks > 1 else []) + list(more)
     call(MSC, "compile", f"{number}.mlir", "-o", f"{number}.bin", *[word for key in keys for word in ("--set", key)])
     out = call(MSC, "run", f"{number}.bin", "-n", str(ranks), "--threads", str(threads), "--steps", str(STEPS), "--seed", "5", "--json", "--save", "w.safetensors",
                "--data", "x=x.npy", "y=y.npy")
@@ -86,15 +88,16 @@ def main():
         write_npy("y.npy", array.array("i", [rng.randrange(SIZES[-1]) for _ in range(SAMPLES)]), [SAMPLES])
         losses, weights = train(0, *CUTS[0], 1)
         assert len(losses) == STEPS and len(set(losses)) > STEPS / 2, losses
-        for number, cut in enumerate(CUTS):
-            for threads in (1, 2) if number == 0 else (1,):
-                other, others = train(number, *cut, threads)
-                if other != losses:
-                    step = next(i for i, (a, b) in enumerate(zip(other, losses)) if a != b)
-                    sys.exit(f"{cut}, {threads} threads: loss of step {step} is {other[step]}, on one rank {losses[step]}")
-                if others != weights:
-                    sys.exit(f"{cut}, {threads} threads: other weights than on one rank")
-        print(f"{len(CUTS)} layouts: {STEPS} losses and the weights have the same bits")
+        jobs = [(cut, threads, ()) for number, cut in enumerate(CUTS) for threads in ((1, 2) if number == 0 else (1,))]
+        jobs += [(CUTS[3], 1, [fusion]) for fusion in FUSIONS]
+        for number, (cut, threads, keys) in enumerate(jobs):
+            other, others = train(number, *cut, threads, keys)
+            if other != losses:
+                step = next(i for i, (a, b) in enumerate(zip(other, losses)) if a != b)
+                sys.exit(f"{cut}, {threads} threads, {keys}: loss of step {step} is {other[step]}, on one rank {losses[step]}")
+            if others != weights:
+                sys.exit(f"{cut}, {threads} threads, {keys}: other weights than on one rank")
+        print(f"{len(CUTS)} layouts, {len(FUSIONS)} ways to send gradients: {STEPS} losses and the weights have the same bits")
 
 
 main()

@@ -179,9 +179,7 @@ static const struct {
   {"{\"device_num\": 4, \"parallel_mode\": \"data_parallel\", \"dataset_strategy\": [[4], [3, 1]]}",
    "c.json:1:53: dataset_strategy: input 1 is cut into 3 parts, which does not divide device_num 4 (c.json:1) [109]\n"},
   {"{\"all_reduce_fusion_config\": [20], \"comm_fusion\": {\"allreduce\": {\"mode\": \"index\", \"config\": [21]}}}",
-   "c.json:1:2: all_reduce_fusion_config [20] (c.json:1) contradicts comm_fusion.allreduce; give one of them [110]\n"
-   "c.json:1:2: all_reduce_fusion_config: not supported yet [111]\n"
-   "c.json:1:36: comm_fusion: not supported yet [111]\n"},
+   "c.json:1:2: all_reduce_fusion_config [20] (c.json:1) contradicts comm_fusion.allreduce; give one of them [110]\n"},
   {"{\"enable_parallel_optimizer\": false, \"zero\": 1}",
    "c.json:1:38: zero 1 (c.json:1) contradicts enable_parallel_optimizer false (c.json:1); give one of them [110]\n"},
   {"{\"zero\": 1, \"parallel_optimizer_config\": {\"gradient_accumulation_shard\": true}}",
@@ -232,6 +230,24 @@ static void test_parallel_optimizer(void **state) {
     assert_true(msc_config_check(f.config));
     assert_int_equal(msc_config_zero(f.config), said[i].stage);
     assert_int_equal(msc_config_optimizer_threshold(f.config), said[i].threshold);
+    end(&f);
+  }
+}
+
+/* What comm_fusion leaves out is automatic, or as the other key says. */
+static void test_fusion_is_completed(void **state) {
+  (void)state;
+  static const struct { const char *given, *json; } cases[] = {
+    {"{\"comm_fusion\": {}}",
+     "{\"allreduce\":{\"mode\":\"auto\",\"config\":null},\"allgather\":{\"mode\":\"auto\",\"config\":null},\"reducescatter\":{\"mode\":\"auto\",\"config\":null},\"openstate\":true}"},
+    {"{\"comm_fusion\": {\"openstate\": false, \"allgather\": {\"mode\": \"size\", \"config\": [1, 25]}}, \"all_reduce_fusion_config\": []}",
+     "{\"openstate\":false,\"allgather\":{\"mode\":\"size\",\"config\":[1,25]},\"allreduce\":{\"mode\":\"index\",\"config\":[]},\"reducescatter\":{\"mode\":\"auto\",\"config\":null}}"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    fixture f = begin();
+    assert_true(RUN(cases[i].given));
+    assert_string_equal(messages(&f), "");
+    assert_string_equal(msc_config_value_text(f.config, MSC_KEY_comm_fusion, msc_context_arena(f.ctx)), cases[i].json);
     end(&f);
   }
 }
@@ -302,6 +318,7 @@ int main(void) {
     cmocka_unit_test(test_bad_input),
     cmocka_unit_test(test_supported_values_may_be_given),
     cmocka_unit_test(test_parallel_optimizer),
+    cmocka_unit_test(test_fusion_is_completed),
     cmocka_unit_test(test_assignments),
     cmocka_unit_test(test_old_name),
     cmocka_unit_test(test_out_of_memory),

@@ -1,0 +1,298 @@
+/* bucket: all_reduce, reduce_scatter and all_gather of gradients and parameters -> one for several, and `bucket`, its number.
+ *
+ * Those of one kind, reduction, element type and group go together when no path leads from the result of one to the operand of
+ * another: that many others of its class lie on the longest path to a collective, its zone, must be equal.  Classes are put
+ * together one after the other, so what one has joined the next sees as one op, and no cycle can arise.  Which of a zone:
+ *   ids       equal ones of 1 and more, from the op, the parameter or the ops that use it; 0: alone
+ *   sizes     in the order in which they are ready, until a number of bytes is there
+ *   indices   after so many, in that order
+ *   optimal   so that the last transfer ends first, by the times of the cost model; where no key says otherwise */
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/5_comm/gradients.h"
+#include "passes/5_comm/timing.h"
+#include "passes/7_lower/depend.h"
+#include "passes/config.h"
+#include "passes/pass.h"
+
+typedef enum { ALONE, OPTIMAL, BY_BYTES, BY_INDEX } way;
+
+typedef struct {
+  way way;
+  size_t num;
+  const int64_t *number; /* caps in bytes, or indices */
+} rule;
+
+typedef struct {
+  msc_pass_ctx *pass;
+  msc_func *f;
+  msc_cost cost;
+  size_t num;
+  comm_candidate *c;
+  const msc_layout **digits;
+  uint32_t *zone;
+  int64_t joined, buckets;
+} bucketing;
+
+/* ---- what the configuration wants ---- */
+
+static const char *operator_of(msc_op_kind kind) { return kind == OP_all_reduce ? "allreduce" : kind == OP_all_gather ? "allgather" : "reducescatter"; }
+
+static rule numbers_of(msc_arena *arena, way w, const msc_attr_value *v, int64_t unit) {
+  bool list = v->kind == MSC_ATTR_LIST;
+  size_t num = list ? v->list.num : 1;
+  int64_t *n = msc_new_array(arena, int64_t, num);
+  for (size_t i = 0; i < num; i++) {
+    int64_t one = list ? v->list.v[i].i : v->i;
+    n[i] = one > INT64_MAX / unit ? INT64_MAX : one * unit;
+  }
+  return (rule){w, num, n};
+}
+
+static const msc_attr_value *field(const msc_attr_value *dict, const char *name) {
+  for (size_t i = 0; dict && i < dict->dict.num; i++)
+    if (!strcmp(dict->dict.a[i].name, name)) return &dict->dict.a[i].value; /* in the order of the file, not sorted */
+  return NULL;
+}
+
+/* config_check.c has filled in the operators that comm_fusion leaves out. */
+static rule rule_of(const bucketing *z, msc_op_kind kind) {
+  static const int64_t automatic = 64 << 20;
+  msc_arena *arena = z->pass->scratch;
+  const msc_attr_value *fusion = msc_config_value(z->pass->config, MSC_KEY_comm_fusion), *list = msc_config_value(z->pass->config, MSC_KEY_all_reduce_fusion_config);
+  const msc_attr_value *one = field(fusion, operator_of(kind)), *mode = field(one, "mode"), *config = field(one, "config");
+  if (!fusion) return list && kind == OP_all_reduce ? numbers_of(arena, BY_INDEX, list, 1) : (rule){.way = OPTIMAL};
+  if (mode && !strcmp(mode->s, "size")) return numbers_of(arena, BY_BYTES, config, 1 << 20);
+  if (mode && !strcmp(mode->s, "index")) return numbers_of(arena, BY_INDEX, config, 1);
+  return config && config->kind == MSC_ATTR_STR ? (rule){.way = OPTIMAL} : (rule){BY_BYTES, 1, &automatic};
+}
+
+/* Nothing at all is put together, whatever ids say. */
+static bool is_off(const msc_config *config) {
+  const msc_attr_value *open = field(msc_config_value(config, MSC_KEY_comm_fusion), "openstate");
+  return open && !open->b;
+}
+
+/* ---- times ---- */
+
+/* Operands are there when the op that makes them has run.  What waits for the collectives themselves does not hold up the rest. */
+static void set_ready_times(bucketing *z) {
+  msc_arena *arena = z->pass->scratch;
+  msc_depend d = msc_depend_of(arena, z->f);
+  bool *waits = msc_new_array(arena, bool, d.num_ops);
+  int64_t *done = msc_new_array(arena, int64_t, d.num_ops), now = 0;
+  for (size_t i = 0; i < z->num; i++) waits[z->c[i].op->id] = true;
+  for (size_t i = 0; i < d.num_ops; i++) {
+    for (const uint32_t *b = msc_depend_begin(&d, (uint32_t)i); b < msc_depend_end(&d, (uint32_t)i); b++) waits[i] = waits[i] || waits[*b];
+    const msc_layout *digits = waits[i] ? NULL : comm_digits_of(d.op[i], 0);
+    if (digits) now += (int64_t)comm_link_of(&z->cost, (msc_op_kind)d.op[i]->kind, digits, comm_bytes_of(d.op[i], 0), 0).start_ns;
+    else if (!waits[i]) now += comm_work_ns(&z->cost, d.op[i], arena);
+    done[i] = now;
+  }
+  for (size_t i = 0; i < z->num; i++) {
+    const msc_op *def = z->c[i].op->in[0].value->def;
+    z->c[i].ready_ns = z->c[i].at_once || !def ? 0 : done[def->id];
+  }
+}
+
+/* In ready order, those that are ready at once in program order. */
+static int by_ready(const void *a, const void *b) {
+  const comm_candidate *x = a, *y = b;
+  if (x->ready_ns != y->ready_ns) return x->ready_ns < y->ready_ns ? -1 : 1;
+  return x->op->id < y->op->id ? -1 : x->op->id > y->op->id;
+}
+
+/* Their places in the order of their kind, by which indices count. */
+static void number_candidates(bucketing *z) {
+  size_t next[3] = {0};
+  qsort(z->c, z->num, sizeof *z->c, by_ready);
+  for (size_t i = 0; i < z->num; i++) {
+    comm_candidate *c = &z->c[i];
+    int k = c->op->kind == OP_all_reduce ? 0 : c->op->kind == OP_all_gather ? 1 : 2;
+    if (c->id < 0) c->number = next[k]++;
+    z->digits[i] = comm_digits_of(c->op, 0);
+  }
+}
+
+/* ---- classes and zones ---- */
+
+static bool same_attr(const msc_op *a, const msc_op *b, const char *name) {
+  const msc_attr_value *x = msc_op_attr(a, name), *y = msc_op_attr(b, name);
+  return x && y ? msc_attr_equal(x, y) : x == y;
+}
+
+static bool same_class(const bucketing *z, size_t i, size_t k) {
+  const msc_op *a = z->c[i].op, *b = z->c[k].op;
+  return a->kind == b->kind && z->digits[i] == z->digits[k] && a->in[0].value->type->dtype == b->in[0].value->type->dtype && z->c[i].at_once == z->c[k].at_once &&
+         same_attr(a, b, "axes") && same_attr(a, b, "dim") && same_attr(a, b, "reduction");
+}
+
+/* How many of the class lie on the longest path to each of it. */
+static void set_zones(bucketing *z, size_t num, const size_t *member) {
+  msc_depend d = msc_depend_of(z->pass->scratch, z->f);
+  uint32_t *depth = msc_new_array(z->pass->scratch, uint32_t, d.num_ops), *own = msc_new_array(z->pass->scratch, uint32_t, d.num_ops);
+  for (size_t i = 0; i < num; i++) own[z->c[member[i]].op->id] = 1;
+  for (uint32_t i = 0; i < d.num_ops; i++)
+    for (const uint32_t *b = msc_depend_begin(&d, i); b < msc_depend_end(&d, i); b++)
+      if (depth[i] < depth[*b] + own[*b]) depth[i] = depth[*b] + own[*b];
+  for (size_t i = 0; i < num; i++) z->zone[member[i]] = depth[z->c[member[i]].op->id];
+}
+
+/* ---- putting together ---- */
+
+static msc_op *put_together(bucketing *z, size_t num, const size_t *member) {
+  static const char *const kept[] = {"axes", "dim", "reduction"};
+  msc_op *first = z->c[member[0]].op, *last = first;
+  msc_value **in = msc_new_array(z->pass->scratch, msc_value *, num);
+  for (size_t i = 0; i < num; i++) {
+    msc_op *op = z->c[member[i]].op;
+    in[i] = op->in[0].value;
+    if (op->id > last->id) last = op;
+  }
+  msc_op *all = msc_op_new(z->f, (msc_op_kind)first->kind, num, in, num, first->loc);
+  all->name = first->name;
+  msc_insert_before(last, all);
+  for (size_t k = 0; k < sizeof kept / sizeof *kept; k++)
+    if (msc_op_attr(first, kept[k])) msc_op_set(all, kept[k], *msc_op_attr(first, kept[k]));
+  for (size_t i = 0; i < num; i++) {
+    msc_op *op = z->c[member[i]].op;
+    all->out[i].type = op->out[0].type;
+    msc_replace_uses(&op->out[0], &all->out[i]);
+    msc_op_erase(op);
+  }
+  z->joined += (int64_t)num;
+  return all;
+}
+
+static void make_bucket(bucketing *z, size_t num, const size_t *member) {
+  int64_t bytes = 0, ready = 0;
+  for (size_t i = 0; i < num; i++) {
+    const comm_candidate *c = &z->c[member[i]];
+    bytes += comm_bytes_of(c->op, 0);
+    if (c->ready_ns > ready) ready = c->ready_ns;
+  }
+  msc_op *op = num > 1 ? put_together(z, num, member) : z->c[member[0]].op;
+  msc_op_set(op, "bucket", msc_int(z->buckets++));
+  msc_remark(z->pass, op, "%zu together, %" PRId64 " bytes, ready after %" PRId64 " ns", num, bytes, ready);
+}
+
+/* The block again so that every op comes after what it waits for: one whose turn comes too early follows as soon as it can. */
+static void restore_order(bucketing *z) {
+  msc_arena *a = z->pass->scratch;
+  msc_depend d = msc_depend_of(a, z->f);
+  size_t n = d.num_ops;
+  uint32_t *pending = msc_new_array(a, uint32_t, n), *first = msc_new_array(a, uint32_t, n + 2), *waiter = msc_new_array(a, uint32_t, d.first[n] + 1);
+  uint32_t *stack = msc_new_array(a, uint32_t, n + 1);
+  for (size_t e = 0; e < d.first[n]; e++) first[d.before[e] + 2]++;
+  for (size_t i = 0; i < n; i++) first[i + 2] += first[i + 1];
+  for (uint32_t i = 0; i < n; i++)
+    for (const uint32_t *b = msc_depend_begin(&d, i); b < msc_depend_end(&d, i); b++, pending[i]++) waiter[first[*b + 1]++] = i;
+  z->f->body->first = z->f->body->last = NULL;
+  for (uint32_t turn = 0; turn < n; turn++) {
+    size_t depth = 0;
+    if (pending[turn] == 0) stack[depth++] = turn;
+    while (depth) {
+      uint32_t i = stack[--depth];
+      msc_append(z->f->body, d.op[i]);
+      for (uint32_t k = first[i + 1]; k-- > first[i];)
+        if (--pending[waiter[k]] == 0 && waiter[k] < turn) stack[depth++] = waiter[k];
+    }
+  }
+}
+
+/* ---- one class ---- */
+
+/* Of members that may go together, in ready order. */
+static void group_automatically(bucketing *z, const rule *r, size_t num, const size_t *member) {
+  msc_arena *arena = z->pass->scratch;
+  comm_item *item = msc_new_array(arena, comm_item, num);
+  size_t *end = msc_new_array(arena, size_t, num), *number = msc_new_array(arena, size_t, num), groups = num;
+  int64_t few = INT64_MAX, many = 0;
+  for (size_t i = 0; i < num; i++) {
+    const comm_candidate *c = &z->c[member[i]];
+    item[i] = (comm_item){c->ready_ns, comm_bytes_of(c->op, 0)};
+    number[i] = c->number, end[i] = i + 1;
+    many += item[i].bytes;
+    if (item[i].bytes < few) few = item[i].bytes;
+  }
+  const comm_candidate *c = &z->c[member[0]];
+  comm_link link = comm_link_of(&z->cost, (msc_op_kind)c->op->kind, z->digits[member[0]], few, many);
+  if (r->way == BY_BYTES) groups = comm_group_by_bytes(num, item, r->num, r->number, end);
+  if (r->way == BY_INDEX) groups = comm_group_by_index(num, number, r->num, r->number, end);
+  if (r->way == OPTIMAL && !c->at_once) groups = comm_group_optimal(arena, num, item, &link, end); /* what is there at once would be held whole at once */
+  for (size_t g = 0, i = 0; g < groups; i = end[g++]) make_bucket(z, end[g] - i, member + i);
+}
+
+/* What decides which of a class may go together. */
+typedef struct {
+  uint32_t zone;
+  int64_t id;
+  size_t member;
+} choice;
+
+static int by_choice(const void *a, const void *b) {
+  const choice *x = a, *y = b;
+  if (x->zone != y->zone) return x->zone < y->zone ? -1 : 1;
+  if (x->id != y->id) return x->id < y->id ? -1 : 1;
+  return x->member < y->member ? -1 : x->member > y->member;
+}
+
+static void bucket_class(bucketing *z, size_t num, size_t *member) {
+  choice *c = msc_new_array(z->pass->scratch, choice, num);
+  rule r = rule_of(z, (msc_op_kind)z->c[member[0]].op->kind);
+  set_zones(z, num, member);
+  for (size_t i = 0; i < num; i++) c[i] = (choice){z->zone[member[i]], z->c[member[i]].id, member[i]};
+  qsort(c, num, sizeof *c, by_choice);
+  for (size_t i = 0; i < num; i++) member[i] = c[i].member;
+  for (size_t i = 0, end; i < num; i = end) {
+    for (end = i + 1; end < num && c[end].zone == c[i].zone && c[end].id == c[i].id;) end++;
+    if (c[i].id < 0) group_automatically(z, &r, end - i, member + i);
+    if (c[i].id > 0) make_bucket(z, end - i, member + i);
+  }
+  restore_order(z);
+}
+
+/* ---- all ---- */
+
+static void warn_indices(const bucketing *z) {
+  rule r = rule_of(z, OP_all_reduce);
+  const msc_config *config = z->pass->config;
+  msc_key key = msc_config_value(config, MSC_KEY_comm_fusion) ? MSC_KEY_comm_fusion : MSC_KEY_all_reduce_fusion_config;
+  size_t count = 0;
+  for (size_t i = 0; i < z->num; i++) count += z->c[i].op->kind == OP_all_reduce && z->c[i].id < 0 && z->c[i].serves;
+  for (size_t i = 0; i < r.num && r.way == BY_INDEX; i++)
+    if ((size_t)r.number[i] >= count)
+      msc_warning(z->pass->ctx, MSC_E_CONFIG, msc_config_loc(config, key), "%s: index %" PRId64 " is ignored: there are %zu all_reduces of gradients", msc_key_name(key), r.number[i], count);
+}
+
+static void bucket_func(bucketing *z) {
+  msc_arena *arena = z->pass->scratch;
+  bool *taken = msc_new_array(arena, bool, z->num);
+  size_t *member = msc_new_array(arena, size_t, z->num);
+  z->zone = msc_new_array(arena, uint32_t, z->num);
+  z->digits = msc_new_array(arena, const msc_layout *, z->num);
+  set_ready_times(z);
+  number_candidates(z);
+  warn_indices(z);
+  for (size_t i = 0; i < z->num; i++) {
+    size_t num = 0;
+    for (size_t k = i; k < z->num && !taken[i]; k++)
+      if (!taken[k] && same_class(z, i, k)) member[num++] = k;
+    for (size_t k = 0; k < num; k++) taken[member[k]] = true;
+    if (num) bucket_class(z, num, member);
+  }
+}
+
+bool pass_bucket(msc_pass_ctx *pass, msc_module *m) {
+  for (msc_func *f = m->first; f; f = f->next) {
+    bucketing z = {.pass = pass, .f = f};
+    msc_cost_of(msc_pass_cluster(pass), &m->mesh, &z.cost);
+    z.c = comm_candidates(pass->scratch, f, &z.num);
+    if (z.num && !is_off(pass->config)) bucket_func(&z);
+    for (msc_op *op = f->body->first; op; op = op->next) msc_op_unset(op, "comm_fusion");
+    msc_stat(pass, "buckets", z.buckets);
+    msc_stat(pass, "collectives put together", z.joined);
+  }
+  return true;
+}

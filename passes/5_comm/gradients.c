@@ -1,0 +1,113 @@
+/* gradients.c: a partitioned function in, its collectives that serve parameters out (see gradients.h). */
+#include "passes/5_comm/gradients.h"
+
+#include <string.h>
+
+typedef struct {
+  msc_func *f;
+  bool *serves, *at_once;  /* by op id */
+  int64_t *id;
+} finding;
+
+static bool may_fuse(const msc_op *op) {
+  return (op->kind == OP_all_reduce || op->kind == OP_reduce_scatter || op->kind == OP_all_gather) && op->num_in == 1;
+}
+
+static bool moves(const msc_op *op) { return msc_info(op)->flags & MSC_COLLECTIVE || op->kind == OP_shard; }
+
+/* Does the op hand on one operand, element by element or in another shape? */
+static bool hands_on(const msc_op *op) {
+  return op->kind == OP_cast || op->kind == OP_reshape || op->kind == OP_transpose || op->kind == OP_flatten;
+}
+
+static bool scales(const msc_op *op) { return op->kind == OP_mul || op->kind == OP_div || op->kind == OP_select; }
+
+static int64_t id_of(const msc_attr_value *v) { return v && v->kind == MSC_ATTR_INT ? v->i : -1; }
+
+/* ---- gradients: from the update backward ---- */
+
+static void serve(finding *z, const msc_op *op, int64_t id) {
+  z->serves[op->id] = true;
+  if (z->id[op->id] < 0) z->id[op->id] = id;
+}
+
+/* The collectives in a row that make this value, and casts between them. */
+static void walk_row(finding *z, const msc_value *v, int64_t id) {
+  for (const msc_op *op = v->def; op && (moves(op) || hands_on(op)) && !op->body; op = op->in[0].value->def)
+    if (may_fuse(op)) serve(z, op, id);
+}
+
+static const msc_value *scaled_operand(const msc_op *op) {
+  for (size_t i = 0; i < op->num_in; i++) {
+    const msc_type *x = op->in[i].value->type, *y = op->out[0].type;
+    const msc_op *def = op->in[i].value->def;
+    bool factor = def && (def->kind == OP_constant || def->kind == OP_broadcast_to);
+    if (!factor && x->dtype == y->dtype && x->rank == y->rank && !memcmp(x->dim, y->dim, sizeof *x->dim * (size_t)x->rank)) return op->in[i].value;
+  }
+  return NULL;
+}
+
+/* A gradient may be scaled and clipped between its sum and the update. */
+static void walk_back(finding *z, const msc_value *v, int64_t id) {
+  while (v && v->def && !moves(v->def)) {
+    const msc_op *op = v->def;
+    v = hands_on(op) ? op->in[0].value : scales(op) ? scaled_operand(op) : NULL;
+  }
+  if (v && v->def) walk_row(z, v, id);
+}
+
+static void find_gradients(finding *z, const msc_op *update) {
+  const msc_op_info *info = msc_info(update);
+  const msc_value *w = update->in[0].value;
+  int64_t id = -1;
+  if (!w->def) id = id_of(msc_arg_attr(z->f, w->index, "msc.comm_fusion"));
+  for (int i = 0; i < info->num_operands && i < update->num_in; i++)
+    if (!strcmp(info->operand[i].name, "g")) walk_back(z, update->in[i].value, id);
+}
+
+/* ---- parameters: from the argument, or its new value, forward ---- */
+
+static void walk_forward(finding *z, const msc_value *v, int64_t id, bool at_once) {
+  for (const msc_use *u = v->uses; u; u = u->next) {
+    const msc_op *op = u->user;
+    if (op->num_in != 1 || op->num_out != 1 || !(moves(op) || op->kind == OP_cast)) continue;
+    if (op->kind == OP_all_gather) {
+      serve(z, op, id);
+      z->at_once[op->id] = at_once;
+    }
+    for (const msc_use *k = op->out[0].uses; k; k = k->next) { /* one step more: cast, then gathered */
+      if (k->user->kind != OP_all_gather || k->user->num_in != 1) continue;
+      serve(z, k->user, id);
+      z->at_once[k->user->id] = at_once;
+    }
+  }
+}
+
+static void find_gathers(finding *z) {
+  for (size_t i = 0; i < z->f->body->num_args; i++) {
+    msc_role role = msc_arg_role(z->f, i);
+    if (role == MSC_ROLE_PARAMETER || role == MSC_ROLE_STATE) walk_forward(z, z->f->body->args[i], id_of(msc_arg_attr(z->f, i, "msc.comm_fusion")), true);
+  }
+  for (const msc_op *op = z->f->body->first; op; op = op->next) {
+    if (!(msc_info(op)->flags & MSC_UPDATE)) continue;
+    const msc_value *w = op->in[0].value;
+    int64_t id = w->def ? -1 : id_of(msc_arg_attr(z->f, w->index, "msc.comm_fusion"));
+    for (size_t i = 0; i < op->num_out; i++) walk_forward(z, &op->out[i], id, false);
+  }
+}
+
+/* ---- all ---- */
+
+comm_candidate *comm_candidates(msc_arena *arena, msc_func *f, size_t *out_num) {
+  size_t n = msc_number(f->body).num_ops;
+  finding z = {.f = f, .serves = msc_new_array(arena, bool, n), .at_once = msc_new_array(arena, bool, n), .id = msc_new_array(arena, int64_t, n)};
+  comm_candidate *c = msc_new_array(arena, comm_candidate, n);
+  *out_num = 0;
+  for (const msc_op *op = f->body->first; op; op = op->next) z.id[op->id] = id_of(msc_op_attr(op, "comm_fusion"));
+  for (const msc_op *op = f->body->first; op; op = op->next)
+    if (msc_info(op)->flags & MSC_UPDATE) find_gradients(&z, op);
+  find_gathers(&z);
+  for (msc_op *op = f->body->first; op; op = op->next)
+    if (may_fuse(op) && (z.serves[op->id] || z.id[op->id] > 0)) c[(*out_num)++] = (comm_candidate){op, z.serves[op->id], z.at_once[op->id], z.id[op->id], 0, 0};
+  return c;
+}

@@ -1,0 +1,103 @@
+/* timing.c: ops and collectives in, their times on the described cluster out (see timing.h). */
+#include "passes/5_comm/timing.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "ir/conv.h"
+
+/* ---- work ---- */
+
+/* Into how many parts the work is cut: every digit that cuts a tensor cuts a letter of the op. */
+static double parts_of(const msc_op *op) {
+  const msc_mesh *mesh = &op->block->func->module->mesh;
+  double parts = 1;
+  for (int axis = 0; axis < mesh->num_axes; axis++) {
+    double most = 1;
+    for (size_t t = 0; t < (size_t)op->num_in + op->num_out; t++) {
+      const msc_layout *l = (t < op->num_in ? op->in[t].value : &op->out[t - op->num_in])->type->layout;
+      double here = 1;
+      for (int i = 0; l && i < l->first[l->rank]; i++)
+        if ((int)l->sub[i].axis == axis) here *= (double)l->sub[i].size;
+      most = fmax(most, here);
+    }
+    parts *= most;
+  }
+  return parts;
+}
+
+static double flops_of(const msc_op *op, msc_arena *arena) {
+  msc_rule rule;
+  double flops = 2;
+  if (msc_is_windowed(op)) return 2 * msc_conv_work(op);
+  if (!msc_rule_of(op, arena, &rule)) return 0;
+  for (int l = 0; l < rule.num_letters; l++) flops *= (double)rule.letter[l].size;
+  return flops;
+}
+
+int64_t comm_work_ns(const msc_cost *cost, const msc_op *op, msc_arena *arena) {
+  const msc_op_info *info = msc_info(op);
+  if (info->cost == MSC_COST_NONE || info->cost == MSC_COST_COMM || !op->num_in || !op->num_out) return 0;
+  double bytes = 0;
+  for (size_t i = 0; i < op->num_in; i++) bytes += (double)msc_local_bytes(op->in[i].value->type);
+  for (size_t i = 0; i < op->num_out; i++) bytes += (double)msc_local_bytes(op->out[i].type);
+  double flops = info->cost == MSC_COST_FLOPS ? flops_of(op, arena) / parts_of(op) : 0;
+  return msc_cost_work(cost, op->in[0].value->type->dtype, flops, bytes);
+}
+
+/* ---- collectives ---- */
+
+/* Digits over which `from` is partial, or by which it is cut, and `to` is not. */
+static const msc_layout *lost_digits(const msc_op *op, const msc_layout *from, const msc_layout *to, bool partial) {
+  msc_context *ctx = msc_op_ctx(op);
+  const msc_mesh *mesh = &op->block->func->module->mesh;
+  msc_atoms atoms;
+  uint8_t in_from[MSC_MAX_SUBAXES], in_to[MSC_MAX_SUBAXES];
+  msc_layout raw;
+  if (!msc_atoms_of(mesh, 2, (const msc_layout *[]){from, to}, &atoms)) return NULL;
+  const msc_layout *l[2] = {from, to};
+  int num[2], count = 0;
+  for (int k = 0; k < 2; k++) {
+    int cuts = l[k]->first[l[k]->rank];
+    num[k] = msc_atoms_in(&atoms, partial ? l[k]->num_partial : cuts, partial ? l[k]->sub + cuts : l[k]->sub, k ? in_to : in_from);
+  }
+  memset(&raw, 0, sizeof raw);
+  raw.rank = 1;
+  for (int a = 0; a < atoms.num; a++)
+    if (num[0] && memchr(in_from, a, (size_t)num[0]) && !(num[1] && memchr(in_to, a, (size_t)num[1]))) raw.sub[count++] = atoms.atom[a];
+  raw.first[1] = (uint8_t)count;
+  return msc_layout_of(ctx, mesh, &raw);
+}
+
+const msc_layout *comm_digits_of(const msc_op *op, size_t i) {
+  const msc_mesh *mesh = &op->block->func->module->mesh;
+  if (op->kind != OP_all_reduce && op->kind != OP_reduce_scatter && op->kind != OP_all_gather) return NULL;
+  if (!msc_op_attr(op, "axes")) return lost_digits(op, op->in[i].value->type->layout, op->out[i].type->layout, op->kind != OP_all_gather);
+  msc_layout raw;
+  int num;
+  memset(&raw, 0, sizeof raw);
+  raw.rank = 1;
+  if (!msc_subaxis_parse(msc_op_ctx(op), mesh, op->loc, msc_op_str(op, "axes"), &num, raw.sub)) return NULL;
+  raw.first[1] = (uint8_t)num;
+  return msc_layout_of(msc_op_ctx(op), mesh, &raw);
+}
+
+int64_t comm_bytes_of(const msc_op *op, size_t i) { return msc_local_bytes(op->kind == OP_all_gather ? op->out[i].type : op->in[i].value->type); }
+
+static double transfer_ns(const msc_cost *cost, msc_op_kind verb, const msc_layout *digits, int64_t bytes) {
+  msc_cost_transfer t = {.verb = verb, .ranks = msc_layout_parts(digits, 0)};
+  for (int i = 0; i < digits->first[1]; i++) {
+    int level = msc_cost_level(cost, digits->sub[i]);
+    if (level > t.level) t.level = level;
+  }
+  t.bytes = bytes - bytes / t.ranks;
+  if (verb == OP_all_reduce) t.bytes *= 2;
+  return (double)msc_cost_collective(cost, &t);
+}
+
+comm_link comm_link_of(const msc_cost *cost, msc_op_kind verb, const msc_layout *digits, int64_t few, int64_t many) {
+  double low = transfer_ns(cost, verb, digits, few), high = transfer_ns(cost, verb, digits, many);
+  if (many <= few) return (comm_link){.start_ns = low};
+  double slope = (high - low) / (double)(many - few), start = low - slope * (double)few;
+  return (comm_link){.start_ns = start > 0 ? start : 0, .ns_per_byte = slope > 0 ? slope : 0};
+}
