@@ -49,34 +49,79 @@ void msc_place_rank(const msc_placing *z, int order, double *out_rank) {
 
 /* ---- filling ---- */
 
-/* False: it is not below the limit, or time is up. */
-static bool fill(msc_placing *z, msc_shelf *s, const turn *order, bool tightest, int64_t limit, int64_t *out_offset) {
-  msc_shelf_clear(s);
-  for (size_t k = 0; k < z->num; k++) {
-    uint32_t i = order[k].body;
+enum { LONG = 64, MANY = 4096, STEPS_OF_NODE = 256 };
+
+typedef struct {
+  msc_placing *z;
+  msc_shelf *shelf;
+  turn *order;
+  int64_t *offset;
+  uint64_t steps; /* those of the shelf that are among z->nodes already */
+} filling;
+
+static filling start(msc_placing *z) {
+  return (filling){z, msc_shelf_new(z), msc_new_array(z->arena, turn, z->num), msc_new_array(z->arena, int64_t, z->num), 0};
+}
+
+static void count_nodes(filling *f) {
+  uint64_t more = (msc_shelf_steps(f->shelf) - f->steps) / STEPS_OF_NODE;
+  f->z->nodes += more;
+  f->steps += more * STEPS_OF_NODE;
+}
+
+/* With a plan at hand, limits end what does not end soon; small problems always see their orders to the end. */
+static bool must_stop(filling *f) {
+  count_nodes(f);
+  return f->z->height != INT64_MAX && msc_placing_spent(f->z);
+}
+
+/* Those from turn `first` on; false: it is not below the limit, or limits are reached. */
+static bool fill(filling *f, size_t first, bool tightest, int64_t limit) {
+  const msc_placing *z = f->z;
+  for (size_t k = first; k < z->num; k++) {
+    uint32_t i = f->order[k].body;
     const msc_body *b = &z->body[i];
-    out_offset[i] = b->fixed >= 0 ? b->fixed : msc_shelf_find(s, b, tightest);
-    if (out_offset[i] + b->height >= limit) return false;
-    if (b->fixed < 0) msc_shelf_put(s, b, out_offset[i]);
-    if (k % 1024 == 1023 && z->height != INT64_MAX && msc_placing_spent(z)) return false;
+    f->offset[i] = b->fixed >= 0 ? b->fixed : msc_shelf_find(f->shelf, b, tightest);
+    if (f->offset[i] + b->height >= limit) return false;
+    if (b->fixed < 0) msc_shelf_put(f->shelf, b, f->offset[i]);
+    if (z->num > MANY && k % 64 == 63 && must_stop(f)) return false;
   }
   return true;
 }
 
+static void sort_by(filling *f, int order) {
+  double *rank = msc_new_array(f->z->arena, double, f->z->num);
+  msc_place_rank(f->z, order, rank);
+  for (uint32_t i = 0; i < f->z->num; i++) f->order[i] = (turn){rank[i], i};
+  qsort(f->order, f->z->num, sizeof *f->order, by_rank);
+}
+
+/* What lives long is stacked, longest first; what does not takes the gaps, largest first.  Quick however many there are. */
+static void stack_long(filling *f) {
+  msc_placing *z = f->z;
+  msc_skyline *y = msc_skyline_new(z);
+  size_t num_long = 0;
+  for (size_t i = 0; i < z->num; i++)
+    if (z->body[i].fixed >= 0) return;
+  sort_by(f, 1);
+  msc_shelf_clear(f->shelf);
+  while (num_long < z->num && f->order[num_long].rank > (double)z->num_sections / LONG) num_long++;
+  for (size_t k = 0; k < num_long; k++) f->offset[f->order[k].body] = msc_skyline_drop(y, &z->body[f->order[k].body]);
+  for (size_t k = 0; k < num_long; k++) msc_shelf_put(f->shelf, &z->body[f->order[k].body], f->offset[f->order[k].body]);
+  for (size_t k = num_long; k < z->num; k++) f->order[k].rank = (double)z->body[f->order[k].body].height;
+  qsort(f->order + num_long, z->num - num_long, sizeof *f->order, by_rank);
+  if (fill(f, num_long, false, z->height)) msc_placing_keep(z, f->offset);
+}
+
 void msc_place_orders(msc_placing *z) {
-  msc_shelf *s = msc_shelf_new(z);
-  turn *order = msc_new_array(z->arena, turn, z->num);
-  int64_t *offset = msc_new_array(z->arena, int64_t, z->num);
-  double *rank = msc_new_array(z->arena, double, z->num);
-  for (int k = 0; k < MSC_NUM_ORDERS && !msc_placing_done(z); k++) {
-    msc_place_rank(z, k, rank);
-    for (uint32_t i = 0; i < z->num; i++) order[i] = (turn){rank[i], i};
-    qsort(order, z->num, sizeof *order, by_rank);
-    for (int tightest = 1; tightest >= 0 && !msc_placing_done(z); tightest--) {
-      if (fill(z, s, order, tightest, z->height, offset)) msc_placing_keep(z, offset);
-      z->nodes += z->num / 16;
-      if (z->height != INT64_MAX && msc_placing_spent(z)) return;
-    }
+  filling f = start(z);
+  if (z->num > MANY) stack_long(&f);
+  for (int k = 0; k < 2 * MSC_NUM_ORDERS && !msc_placing_done(z); k++) {
+    bool tightest = k % 2;
+    sort_by(&f, k / 2);
+    msc_shelf_clear(f.shelf);
+    if (fill(&f, 0, tightest, z->height)) msc_placing_keep(z, f.offset);
+    if (k > 0 && must_stop(&f)) return;
   }
 }
 
@@ -85,30 +130,33 @@ void msc_place_orders(msc_placing *z) {
 enum { REPAIRS = 64 };
 
 /* What stuck out of the goal takes its turn earlier: half way to the front. */
-static bool move_up(const msc_placing *z, const int64_t *offset, turn *order) {
+static bool move_up(filling *f) {
+  const msc_placing *z = f->z;
   bool moved = false;
   for (size_t k = 0; k < z->num; k++) {
-    uint32_t i = order[k].body;
-    bool out = offset[i] + z->body[i].height > z->goal;
-    order[k].rank = -(double)k * (out ? 0.5 : 1);
+    uint32_t i = f->order[k].body;
+    bool out = f->offset[i] + z->body[i].height > z->goal;
+    f->order[k].rank = -(double)k * (out ? 0.5 : 1);
     moved |= out && k;
   }
-  qsort(order, z->num, sizeof *order, by_rank);
+  qsort(f->order, z->num, sizeof *f->order, by_rank);
   return moved;
+}
+
+static void sort_by_offset(filling *f, const int64_t *offset) {
+  for (uint32_t i = 0; i < f->z->num; i++) f->order[i] = (turn){-(double)offset[i], i};
+  qsort(f->order, f->z->num, sizeof *f->order, by_rank);
 }
 
 /* The best plan's bodies by offset, then again and again with what stuck out moved up. */
 void msc_place_repair(msc_placing *z) {
-  msc_shelf *s = msc_shelf_new(z);
-  turn *order = msc_new_array(z->arena, turn, z->num);
-  int64_t *offset = msc_new_array(z->arena, int64_t, z->num);
-  memcpy(offset, z->best, z->num * sizeof *offset);
-  for (uint32_t i = 0; i < z->num; i++) order[i] = (turn){-(double)offset[i], i};
-  qsort(order, z->num, sizeof *order, by_rank);
-  for (int k = 0; k < REPAIRS && !msc_placing_done(z) && !msc_placing_spent(z) && move_up(z, offset, order); k++) {
-    if (!fill(z, s, order, k % 2, INT64_MAX, offset)) return;
-    msc_placing_keep(z, offset);
-    z->nodes += z->num / 16;
+  filling f = start(z);
+  memcpy(f.offset, z->best, z->num * sizeof *z->best);
+  sort_by_offset(&f, z->best);
+  for (int k = 0; k < REPAIRS && !msc_placing_done(z) && !must_stop(&f) && move_up(&f); k++) {
+    msc_shelf_clear(f.shelf);
+    if (!fill(&f, 0, k % 2, INT64_MAX)) return;
+    msc_placing_keep(z, f.offset);
   }
 }
 
@@ -124,12 +172,10 @@ static bool is_plan(const msc_placing *z, msc_shelf *s, const int64_t *offset) {
 }
 
 void msc_place_settle(msc_placing *z, const int64_t *offset) {
-  msc_shelf *s = msc_shelf_new(z);
-  if (!is_plan(z, s, offset)) return;
+  filling f = start(z);
+  if (!is_plan(z, f.shelf, offset)) return;
   msc_placing_keep(z, offset);
-  turn *order = msc_new_array(z->arena, turn, z->num);
-  int64_t *fallen = msc_new_array(z->arena, int64_t, z->num);
-  for (uint32_t i = 0; i < z->num; i++) order[i] = (turn){-(double)offset[i], i};
-  qsort(order, z->num, sizeof *order, by_rank);
-  if (fill(z, s, order, false, z->height, fallen)) msc_placing_keep(z, fallen);
+  sort_by_offset(&f, offset);
+  msc_shelf_clear(f.shelf);
+  if (fill(&f, 0, false, z->height)) msc_placing_keep(z, f.offset);
 }

@@ -1,10 +1,11 @@
 /* place_search.c: the exact search for a plan no higher than a limit.
  *
  * Plans are canonical: every box rests on the floor or on another.  An unplaced box has a lower bound `least` on its offset and
- * knows the top of what is placed under it, `rest`.  The lowest box is either placed at its bound, if it rests there, or
+ * knows the top of what is placed under it, `rest`.  The lowest box either stays at its bound, if it rests there, or is
  * raised to the next place where it could rest; so all that is unplaced lies above what is placed.  In a section, boxes
  * that come one after the other in order of `least` show how high the section must become: above the limit, the branch is
- * dead.  Where a section has nothing unplaced, time falls apart into two problems.  Runs are short and restarted with
+ * dead; and where a section is so full that its lowest box cannot be raised, that box is pinned, wherever it is, and others keep
+ * clear of it.  Where a section has nothing unplaced, time falls apart into two problems.  Runs are short and restarted with
  * priorities that remember which boxes stood in dead sections (conflict weights, Boussemart et al. 2004). */
 #include <stdlib.h>
 #include <string.h>
@@ -23,153 +24,219 @@ typedef struct {
 typedef struct {
   int64_t top;     /* it becomes at least this high */
   int64_t sum;     /* of sizes */
-  int64_t second;  /* `least` of the second lowest box */
-  uint32_t lowest; /* index of the lowest box */
-  uint32_t num;
+  int64_t first;   /* smallest `least` */
+  int64_t second;  /* the next larger one */
+  uint32_t lowest; /* index of a box with the smallest */
+  uint32_t num;    /* boxes with the smallest; 0: none at all */
 } section;
+
+/* Sections to be looked at again. */
+typedef struct {
+  uint32_t from, to;
+} stretch;
 
 typedef struct {
   msc_placing *z;
   int64_t limit;
   uint64_t nodes, node_limit;
   box *stack; /* frames, one behind the other */
-  size_t used, room;
-  box *pinned; /* all that is, placed or not */
-  size_t num_pinned;
+  size_t used;
   section *section;
   double *priority, *weight;
   int64_t *offset;
   uint64_t random;
 } searching;
 
+/* Boxes that are still to be placed, and where something changed since they were measured. */
+typedef struct {
+  box *u;
+  size_t n;
+  stretch changed;
+} frame;
+
 static bool overlap(const box *a, const box *b) { return a->from < b->to && b->from < a->to; }
 
-/* Nearly sorted from one node to the next. */
+/* Lowest first, of these what is pinned; nearly sorted from one node to the next. */
 static void sort_by_least(box *u, size_t n) {
   for (size_t i = 1; i < n; i++) {
     box b = u[i];
     size_t k = i;
-    for (; k && u[k - 1].least > b.least; k--) u[k] = u[k - 1];
-    u[k] = b;
+    for (; k && (u[k - 1].least > b.least || (u[k - 1].least == b.least && b.pinned && !u[k - 1].pinned)); k--) u[k] = u[k - 1];
+    if (k < i) u[k] = b;
   }
 }
 
-/* A box at `least` would touch something pinned: it lies above that. */
-static void clear_pinned(const searching *g, box *b) {
-  bool touches = !b->pinned && g->num_pinned;
+static void note_change(frame *f, const box *b) {
+  if (b->from < f->changed.from) f->changed.from = b->from;
+  if (b->to > f->changed.to) f->changed.to = b->to;
+}
+
+/* ---- moving boxes ---- */
+
+/* Box i would touch something pinned: it lies above that. */
+static void clear_pinned(frame *f, size_t i) {
+  box *b = &f->u[i];
+  bool touches = !b->pinned;
   while (touches) {
     touches = false;
-    for (size_t i = 0; i < g->num_pinned; i++) {
-      const box *p = &g->pinned[i];
-      if (!overlap(p, b) || b->least >= p->least + p->size || b->least + b->size <= p->least) continue;
+    for (size_t k = 0; k < f->n; k++) {
+      const box *p = &f->u[k];
+      if (!p->pinned || !overlap(p, b) || b->least >= p->least + p->size || b->least + b->size <= p->least) continue;
       b->least = p->least + p->size;
       touches = true;
     }
   }
 }
 
-/* ---- bounds ---- */
-
-static void note_failure(searching *g, const box *u, size_t n, uint32_t s) {
-  for (size_t i = 0; i < n; i++)
-    if (u[i].from <= s && s < u[i].to) g->weight[u[i].body] += 1;
+static void raise_to(frame *f, size_t i, int64_t least) {
+  f->u[i].least = least;
+  clear_pinned(f, i);
+  note_change(f, &f->u[i]);
 }
 
-/* False: a section cannot stay under the limit.  `out_gap`: a section without boxes, or UINT32_MAX. */
-static bool measure(searching *g, const box *u, size_t n, uint32_t *out_gap) {
-  uint32_t from = UINT32_MAX, to = 0;
-  for (size_t i = 0; i < n; i++) {
-    if (u[i].from < from) from = u[i].from;
-    if (u[i].to > to) to = u[i].to;
+/* Box i stays where it is.  False: it touches another that does. */
+static bool pin(frame *f, size_t i) {
+  const box *p = &f->u[i];
+  f->u[i].pinned = true;
+  for (size_t k = 0; k < f->n; k++) {
+    const box *b = &f->u[k];
+    if (k == i || !overlap(p, b) || b->least >= p->least + p->size || b->least + b->size <= p->least) continue;
+    if (b->pinned) return false;
+    raise_to(f, k, p->least + p->size);
   }
+  return true;
+}
+
+/* Takes the lowest box, which is pinned, away: all others lie above. */
+static bool put_down(searching *g, frame *f) {
+  box p = f->u[0];
+  int64_t top = p.least + p.size;
+  g->offset[p.body] = p.least;
+  memmove(f->u, f->u + 1, --f->n * sizeof *f->u);
+  note_change(f, &p);
+  for (size_t k = 0; k < f->n; k++) {
+    box *b = &f->u[k];
+    if (!overlap(b, &p)) continue;
+    if (top > b->rest) b->rest = top;
+    if (top <= b->least) continue;
+    if (b->pinned) return false;
+    raise_to(f, k, top);
+  }
+  return true;
+}
+
+static bool put_down_pinned(searching *g, frame *f) {
+  sort_by_least(f->u, f->n);
+  while (f->n && f->u[0].pinned) {
+    MSC_TRY(put_down(g, f));
+    sort_by_least(f->u, f->n);
+  }
+  return true;
+}
+
+/* ---- bounds ---- */
+
+static void note_failure(searching *g, const frame *f, uint32_t s) {
+  for (size_t i = 0; i < f->n; i++)
+    if (f->u[i].from <= s && s < f->u[i].to) g->weight[f->u[i].body] += 1;
+}
+
+static void add_box(section *s, uint32_t i, int64_t least, int64_t size) {
+  if (s->num == 0) *s = (section){0, 0, least, INT64_MAX / 2, i, 0};
+  if (s->first == least) s->num++;
+  else if (least < s->second) s->second = least;
+  s->top = (s->top > least ? s->top : least) + size;
+  s->sum += size;
+}
+
+/* Measures the sections that changed.  False: one cannot stay under the limit.  `out_gap`: one without boxes between some that
+ * have boxes, or UINT32_MAX. */
+static bool measure(searching *g, frame *f, uint32_t *out_gap) {
   section *all = g->section;
-  memset(all + from, 0, (to - from) * sizeof *all);
-  for (size_t i = 0; i < n; i++) {
-    int64_t least = u[i].least, size = u[i].size;
-    for (section *s = all + u[i].from, *end = all + u[i].to; s < end; s++) {
-      if (s->num == 0) s->lowest = (uint32_t)i;
-      if (s->num == 1) s->second = least;
-      s->num++;
-      s->top = (s->top > least ? s->top : least) + size;
-      s->sum += size;
-    }
-  }
+  uint32_t from = UINT32_MAX, to = 0, a = f->changed.from, b = f->changed.to;
   *out_gap = UINT32_MAX;
-  for (uint32_t s = from; s < to; s++) {
-    if (all[s].top > g->limit) {
-      note_failure(g, u, n, s);
+  for (uint32_t s = a; s < b; s++) all[s].num = 0;
+  for (uint32_t i = 0; i < f->n; i++) {
+    const box *u = &f->u[i];
+    uint32_t begin = u->from > a ? u->from : a, end = u->to < b ? u->to : b;
+    for (uint32_t s = begin; s < end; s++) add_box(&all[s], i, u->least, u->size);
+    if (u->from < from) from = u->from;
+    if (u->to > to) to = u->to;
+  }
+  for (uint32_t s = a; s < b; s++) {
+    if (all[s].num && all[s].top > g->limit) {
+      note_failure(g, f, s);
       return false;
     }
-    if (!all[s].num) *out_gap = s;
+    if (!all[s].num && s > from && s < to) *out_gap = s;
   }
   return true;
 }
 
 /* The next offset at which box i could rest once it does not rest where it is. */
-static int64_t next_least(const box *u, size_t n, size_t i) {
+static int64_t next_least(const frame *f, size_t i) {
+  const box *b = &f->u[i];
   int64_t next = INT64_MAX;
-  for (size_t k = 0; k < n && u[k].least < next; k++)
-    if (k != i && overlap(&u[k], &u[i]) && u[k].least + u[k].size < next) next = u[k].least + u[k].size;
+  for (size_t k = 0; k < f->n && f->u[k].least < next; k++) {
+    if (k == i || !overlap(&f->u[k], b)) continue;
+    int64_t top = f->u[k].least + f->u[k].size;
+    if (top <= b->least) top = b->least + 1; /* who lies under it may rise */
+    if (top < next) next = top;
+  }
   return next;
 }
 
-/* Would a section overflow if box i were raised? */
-static bool must_stay(const searching *g, const box *u, size_t i, int64_t next) {
-  if (u[i].pinned || next == INT64_MAX || next + u[i].size > g->limit) return true;
-  for (uint32_t s = u[i].from; s < u[i].to; s++) {
+/* Pins the lowest box of every measured section that would overflow without it.  False: two of them touch. */
+static bool pin_forced(searching *g, frame *f, stretch measured, bool *out_pinned) {
+  *out_pinned = false;
+  for (uint32_t s = measured.from; s < measured.to; s++) {
     const section *t = &g->section[s];
-    if (t->lowest != i) continue;
-    int64_t first = t->num > 1 && t->second < next ? t->second : next;
-    if (first + t->sum > g->limit) return true;
+    if (t->num != 1 || t->second + t->sum <= g->limit) continue;
+    const box *b = &f->u[t->lowest];
+    if (b->pinned || b->least != t->first) continue; /* raised since it was measured: it will be measured again */
+    if (t->first + 1 + t->sum <= g->limit) {
+      int64_t next = next_least(f, t->lowest);
+      if (next != INT64_MAX && next + t->sum <= g->limit) continue;
+    }
+    MSC_TRY(pin(f, t->lowest));
+    note_change(f, b);
+    *out_pinned = true;
   }
-  return false;
+  return true;
 }
 
 /* ---- the search ---- */
 
-static verdict solve(searching *g, box *u, size_t n);
+static verdict solve(searching *g, frame f);
 
-static box *new_frame(searching *g, size_t n) {
-  box *v = g->stack + g->used;
+static frame new_frame(searching *g, size_t n) {
+  frame f = {g->stack + g->used, n, {UINT32_MAX, 0}};
   g->used += n;
-  return v;
+  return f;
 }
 
-static verdict split(searching *g, const box *u, size_t n, uint32_t gap) {
+/* Before and behind a section without boxes; the smaller problem first: it fails sooner. */
+static verdict split(searching *g, const frame *f, uint32_t gap) {
   size_t used = g->used, left = 0;
   verdict r = FOUND;
-  for (size_t i = 0; i < n; i++) left += u[i].to <= gap;
-  for (int turn = 0; turn < 2 && r == FOUND; turn++) { /* the smaller one first: it fails sooner */
-    bool want_left = (turn == 0) == (2 * left <= n);
+  for (size_t i = 0; i < f->n; i++) left += f->u[i].to <= gap;
+  for (int turn = 0; turn < 2 && r == FOUND; turn++) {
+    bool want_left = (turn == 0) == (2 * left <= f->n);
     size_t m = 0;
-    box *v = new_frame(g, want_left ? left : n - left);
-    for (size_t i = 0; i < n; i++)
-      if ((u[i].to <= gap) == want_left) v[m++] = u[i];
-    r = solve(g, v, m);
+    frame part = new_frame(g, want_left ? left : f->n - left);
+    for (size_t i = 0; i < f->n; i++)
+      if ((f->u[i].to <= gap) == want_left) part.u[m++] = f->u[i], note_change(&part, &f->u[i]);
+    r = solve(g, part);
     g->used = used;
   }
   return r;
 }
 
-static verdict place(searching *g, const box *u, size_t n, size_t i) {
-  size_t used = g->used, m = 0;
-  box *v = new_frame(g, n - 1);
-  int64_t top = u[i].least + u[i].size;
-  g->offset[u[i].body] = u[i].least;
-  for (size_t k = 0; k < n; k++) {
-    if (k == i) continue;
-    v[m] = u[k];
-    if (overlap(&u[k], &u[i])) {
-      if (top > v[m].rest) v[m].rest = top;
-      if (top > v[m].least) {
-        if (v[m].pinned) return g->used = used, NONE;
-        v[m].least = top;
-        clear_pinned(g, &v[m]);
-      }
-    }
-    m++;
-  }
-  verdict r = solve(g, v, n - 1);
+static verdict branch(searching *g, const frame *f, size_t i) {
+  size_t used = g->used;
+  frame below = new_frame(g, f->n);
+  memcpy(below.u, f->u, f->n * sizeof *f->u);
+  verdict r = pin(&below, i) ? solve(g, below) : NONE;
   g->used = used;
   return r;
 }
@@ -177,49 +244,40 @@ static verdict place(searching *g, const box *u, size_t n, size_t i) {
 static bool twins(const box *a, const box *b) { return !a->pinned && !b->pinned && a->size == b->size && a->from == b->from && a->to == b->to && a->least == b->least; }
 
 /* Box i rests on something unplaced; what is its equal does too, as the two could change places. */
-static void raise_box(const searching *g, box *u, size_t n, size_t i, int64_t next) {
-  box old = u[i];
-  for (size_t k = 0; k < n; k++) {
-    if (k != i && !twins(&u[k], &old)) continue;
-    u[k].least = next;
-    clear_pinned(g, &u[k]);
-  }
+static void raise_twins(frame *f, size_t i, int64_t next) {
+  box old = f->u[i];
+  for (size_t k = 0; k < f->n; k++)
+    if (k == i || twins(&f->u[k], &old)) raise_to(f, k, next);
 }
 
-/* The box to decide about: one that must stay, else the most important of the lowest. */
-static size_t choose(const searching *g, const box *u, size_t n, int64_t *out_next, bool *out_stays) {
+/* The most important of the lowest boxes. */
+static size_t choose(const searching *g, const frame *f) {
   size_t best = 0;
-  double most = -1;
-  for (size_t i = 0; i < n && u[i].least == u[0].least; i++) {
-    int64_t next = next_least(u, n, i);
-    bool floats = u[i].rest < u[i].least && !u[i].pinned, stays = !floats && must_stay(g, u, i, next);
-    if (stays || floats) {
-      *out_next = next;
-      *out_stays = stays;
-      return i;
-    }
-    if (g->priority[u[i].body] > most) most = g->priority[u[i].body], best = i, *out_next = next;
-  }
-  *out_stays = false;
+  for (size_t i = 1; i < f->n && f->u[i].least == f->u[0].least; i++)
+    if (g->priority[f->u[i].body] > g->priority[f->u[best].body]) best = i;
   return best;
 }
 
-static verdict solve(searching *g, box *u, size_t n) {
-  while (n) {
+static verdict solve(searching *g, frame f) {
+  while (f.n) {
     if (++g->nodes > g->node_limit || (g->nodes % 256 == 0 && msc_placing_spent(g->z))) return LIMIT;
     uint32_t gap;
-    sort_by_least(u, n);
-    if (!measure(g, u, n, &gap)) return NONE;
-    if (gap != UINT32_MAX) return split(g, u, n, gap);
-    int64_t next = INT64_MAX;
-    bool stays;
-    size_t i = choose(g, u, n, &next, &stays);
-    if (u[i].rest == u[i].least || u[i].pinned) {
-      verdict r = place(g, u, n, i);
-      if (r != NONE || stays) return r;
+    bool pinned;
+    if (!put_down_pinned(g, &f)) return NONE;
+    if (!measure(g, &f, &gap)) return NONE;
+    if (gap != UINT32_MAX) return split(g, &f, gap);
+    stretch measured = f.changed;
+    f.changed = (stretch){UINT32_MAX, 0};
+    if (!pin_forced(g, &f, measured, &pinned)) return NONE;
+    if (pinned || !f.n) continue;
+    size_t i = choose(g, &f);
+    if (f.u[i].rest == f.u[i].least) {
+      verdict r = branch(g, &f, i);
+      if (r != NONE) return r;
     }
-    if (next == INT64_MAX || next + u[i].size > g->limit) return NONE;
-    raise_box(g, u, n, i, next);
+    int64_t next = next_least(&f, i);
+    if (next == INT64_MAX || next + f.u[i].size > g->limit) return NONE;
+    raise_twins(&f, i, next);
   }
   return FOUND;
 }
@@ -240,12 +298,11 @@ static verdict run(searching *g, int64_t limit, uint64_t node_limit) {
   g->limit = limit;
   g->node_limit = node_limit;
   g->nodes = 0;
-  g->used = g->z->num;
-  for (uint32_t i = 0; i < g->z->num; i++) {
-    g->stack[i] = box_of(g->z, i);
-    clear_pinned(g, &g->stack[i]);
-  }
-  verdict r = solve(g, g->stack, g->z->num);
+  g->used = 0;
+  frame f = new_frame(g, g->z->num);
+  for (uint32_t i = 0; i < f.n; i++) f.u[i] = box_of(g->z, i), note_change(&f, &f.u[i]);
+  for (uint32_t i = 0; i < f.n; i++) clear_pinned(&f, i);
+  verdict r = solve(g, f);
   g->z->nodes += g->nodes;
   if (r == FOUND) msc_placing_keep(g->z, g->offset);
   return r;
@@ -278,16 +335,12 @@ static int64_t limit_of(const msc_placing *z, uint64_t round) {
 static void prepare(searching *g) {
   const msc_placing *z = g->z;
   size_t n = z->num;
-  g->stack = msc_new_array(z->arena, box, n * (n + 3) / 2 + 2 * n);
-  g->pinned = msc_new_array(z->arena, box, n);
+  g->stack = msc_new_array(z->arena, box, n * (n + 7) / 2);
   g->section = msc_new_array(z->arena, section, z->num_sections);
   g->priority = msc_new_array(z->arena, double, n);
   g->weight = msc_new_array(z->arena, double, n);
   g->offset = msc_new_array(z->arena, int64_t, n);
-  for (uint32_t i = 0; i < n; i++) {
-    g->weight[i] = 1;
-    if (z->body[i].fixed >= 0) g->pinned[g->num_pinned++] = box_of(z, i);
-  }
+  for (size_t i = 0; i < n; i++) g->weight[i] = 1;
 }
 
 void msc_place_search(msc_placing *z) {

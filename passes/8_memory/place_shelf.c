@@ -30,6 +30,7 @@ struct msc_shelf {
   list *laid, *taken;       /* by chunk */
   cursor *cursor;
   size_t num_cursors, room;
+  uint64_t steps;
 };
 
 enum { CHUNKS = 128, LEAST_WIDTH = 64 };
@@ -45,6 +46,8 @@ msc_shelf *msc_shelf_new(const msc_placing *z) {
   msc_shelf_clear(s);
   return s;
 }
+
+uint64_t msc_shelf_steps(const msc_shelf *s) { return s->steps; }
 
 void msc_shelf_clear(msc_shelf *s) {
   for (size_t i = 0; i < s->num_chunks; i++) s->laid[i].num = s->taken[i].num = 0;
@@ -149,10 +152,11 @@ static void ask_all(msc_shelf *s, const msc_body *b) {
 }
 
 /* The least offset from x on that this cursor does not object to. */
-static int64_t raised(cursor *c, int64_t x) {
+static int64_t raised(msc_shelf *s, cursor *c, int64_t x) {
   const entry *e = c->at;
   for (; e < c->end && e->low < x + c->high; e++)
     if (e->from < c->to && e->to > c->from && e->high - c->low > x) x = e->high - c->low;
+  s->steps += (uint64_t)(e - c->at) + 1;
   while (c->at < c->end && c->at->high <= x + c->low) c->at++;
   return x;
 }
@@ -160,7 +164,7 @@ static int64_t raised(cursor *c, int64_t x) {
 static int64_t next_gap(msc_shelf *s, int64_t x) {
   size_t agreed = 0;
   for (size_t i = 0; agreed < s->num_cursors; i = i + 1 < s->num_cursors ? i + 1 : 0) {
-    int64_t y = raised(&s->cursor[i], x);
+    int64_t y = raised(s, &s->cursor[i], x);
     agreed = y == x ? agreed + 1 : 1;
     x = y;
   }
@@ -168,11 +172,11 @@ static int64_t next_gap(msc_shelf *s, int64_t x) {
 }
 
 /* Where the gap at x ends for a body there: INT64_MAX, or the offset to which it could be raised. */
-static int64_t room_above(const msc_shelf *s, int64_t x) {
+static int64_t room_above(msc_shelf *s, int64_t x) {
   int64_t most = INT64_MAX;
   for (size_t i = 0; i < s->num_cursors; i++) {
     const cursor *c = &s->cursor[i];
-    for (const entry *e = c->at; e < c->end && e->low - c->high < most; e++) {
+    for (const entry *e = c->at; e < c->end && e->low - c->high < most; e++, s->steps++) {
       if (e->from >= c->to || e->to <= c->from || e->low < x + c->high) continue;
       most = e->low - c->high;
       break;

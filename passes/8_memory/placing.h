@@ -54,11 +54,18 @@ void msc_placing_keep(msc_placing *z, const int64_t *offset);
 
 typedef struct msc_shelf msc_shelf;
 msc_shelf *msc_shelf_new(const msc_placing *z);
+uint64_t msc_shelf_steps(const msc_shelf *s); /* entries that were looked at: the work done */
 void msc_shelf_clear(msc_shelf *s); /* all but what is fixed */
 void msc_shelf_put(msc_shelf *s, const msc_body *b, int64_t offset);
 /* The lowest gap that holds b, or the tightest one; where the sky begins when no gap does. */
 int64_t msc_shelf_find(msc_shelf *s, const msc_body *b, bool tightest);
 bool msc_shelf_free(msc_shelf *s, const msc_body *b, int64_t offset); /* would it lie there without touching anything? */
+
+/* ---- place_skyline.c: the same, but for what is stacked without looking for gaps ---- */
+
+typedef struct msc_skyline msc_skyline;
+msc_skyline *msc_skyline_new(const msc_placing *z);
+int64_t msc_skyline_drop(msc_skyline *y, const msc_body *b); /* on all that lies under its hull; returns its offset */
 
 /* ---- place_orders.c ---- */
 
