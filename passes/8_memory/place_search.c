@@ -311,18 +311,18 @@ static verdict run(searching *g, int64_t limit, uint64_t node_limit) {
 static void set_priorities(searching *g, uint64_t round) {
   static const int orders[] = {3, 4, 5, 2, 1, 6, 0};
   size_t n = sizeof orders / sizeof *orders;
-  double noise = round < n ? 0 : 0.1 * (double)(1 + round / 10 % 10);
+  double noise = round < n ? 0 : 0.05 * (double)(1 + round / 10 % 10);
   msc_place_rank(g->z, orders[round % n], g->priority);
   for (size_t i = 0; i < g->z->num; i++) {
     g->priority[i] *= (1 + noise * (2 * draw(g) - 1)) * (round < n ? 1 : g->weight[i]);
-    g->weight[i] = 1 + (g->weight[i] - 1) * 0.95;
+    g->weight[i] = 1 + (g->weight[i] - 1) * 0.92;
   }
 }
 
 /* Most runs are short; now and then one is longer, without end, so that small problems are settled. */
 static uint64_t nodes_of(uint64_t num, uint64_t round) {
-  uint64_t nodes = 2 * num + 32;
-  for (uint64_t r = round + 1; r % 8 == 0; r /= 8) nodes *= 4;
+  uint64_t nodes = 3 * num + 32;
+  for (uint64_t r = round + 1; r % 64 == 0; r /= 64) nodes *= 8;
   return nodes;
 }
 
