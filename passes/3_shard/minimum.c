@@ -360,16 +360,41 @@ static list *list_of(reduction *d, const vector *all, int64_t slack) {
   return *slot = l;
 }
 
-static const int64_t *table_of(reduction *d, const shard_table *t) {
+static void list_all(reduction *d, int64_t slack) {
+  const shard_problem *p = d->r->p;
+  int most = 1;
+  for (int v = 0; v < p->num_vars; v++) most = p->num_states[v] > most ? p->num_states[v] : most;
+  d->buffer = msc_new_array(d->r->arena, int, most);
+  d->of_var = msc_new_array(d->r->arena, list *, p->num_vars);
+  for (int v = 0; v < p->num_vars; v++) d->of_var[v] = list_of(d, d->r->node[v].all, slack);
+}
+
+/* The entries of a table for the states of two lists, the second NULL where there is no second variable. */
+static const int64_t *entries_of(relaxed *r, const shard_table *t, int num_a, const int *a, int num_b, const int *b) {
   bool fresh;
-  const list *a = d->of_var[t->a], *b = t->b < 0 ? NULL : d->of_var[t->b];
-  known *k = known_of(d->r, t->cost, a, b, d, &fresh);
+  known *k = known_of(r, t->cost, a, b, &r->side, &fresh);
   if (!fresh) return k->result;
-  int columns = b ? b->num : 1, width = b ? d->r->p->num_states[t->b] : 1;
-  int64_t *cost = msc_new_array(d->r->arena, int64_t, (size_t)a->num * (size_t)columns);
-  for (int i = 0; i < a->num; i++)
-    for (int j = 0; j < columns; j++) cost[i * columns + j] = t->cost[(size_t)a->state[i] * (size_t)width + (size_t)(b ? b->state[j] : 0)];
+  int columns = t->b < 0 ? 1 : num_b, width = t->b < 0 ? 1 : r->p->num_states[t->b];
+  int64_t *cost = msc_new_array(r->arena, int64_t, (size_t)num_a * (size_t)columns);
+  for (int i = 0; i < num_a; i++)
+    for (int j = 0; j < columns; j++) cost[i * columns + j] = t->cost[(size_t)a[i] * (size_t)width + (size_t)(t->b < 0 ? 0 : b[j])];
   return k->result = cost;
+}
+
+static const int64_t *table_of(reduction *d, const shard_table *t) {
+  const list *a = d->of_var[t->a], *b = t->b < 0 ? NULL : d->of_var[t->b];
+  return entries_of(d->r, t, a->num, a->state, b ? b->num : 0, b ? b->state : NULL);
+}
+
+void shard_restrict(msc_arena *arena, const shard_problem *p, const int *num, const int *const *state, shard_problem *out_p) {
+  relaxed r = {.arena = arena, .p = p};
+  shard_table *table = msc_arena_copy(arena, p->table, p->num_tables * sizeof *table);
+  for (size_t i = 0; i < p->num_tables; i++) {
+    int a = p->table[i].a, b = p->table[i].b;
+    table[i].cost = entries_of(&r, &p->table[i], num[a], state[a], b < 0 ? 0 : num[b], b < 0 ? NULL : state[b]);
+  }
+  *out_p = *p;
+  out_p->num_states = num, out_p->table = table;
 }
 
 /* Variables with one state left are none any more.  Returns what they cost among themselves. */
@@ -396,11 +421,8 @@ static int64_t reduce(reduction *d, shard_problem *out_p) {
 static bool solve_within(relaxed *r, int64_t slack, size_t max_entries, int *out_state, int64_t *out_cost, shard_effort *out_effort) {
   reduction d = {.r = r};
   shard_problem p;
-  int vars = r->p->num_vars, most = 1;
-  for (int v = 0; v < vars; v++) most = r->p->num_states[v] > most ? r->p->num_states[v] : most;
-  d.buffer = msc_new_array(r->arena, int, most);
-  d.of_var = msc_new_array(r->arena, list *, vars);
-  for (int v = 0; v < vars; v++) d.of_var[v] = list_of(&d, r->node[v].all, slack);
+  int vars = r->p->num_vars;
+  list_all(&d, slack);
   int64_t rest = reduce(&d, &p);
   int *state = msc_new_array(r->arena, int, p.num_vars);
   MSC_TRY(shard_eliminate(r->arena, &p, max_entries, state, out_cost, out_effort));
@@ -454,4 +476,14 @@ void shard_minimum(msc_arena *arena, const shard_problem *p, size_t max_entries,
   }
   all.entries += r.entries;
   if (out_effort) *out_effort = all;
+}
+
+bool shard_remaining(msc_arena *arena, const shard_problem *p, int64_t most, int *out_num, const int **out_state) {
+  relaxed r = {.arena = arena, .p = p};
+  reduction d = {.r = &r};
+  relax(&r);
+  if (r.bound > most || r.bound >= SHARD_IMPOSSIBLE) return false;
+  list_all(&d, most - r.bound);
+  for (int v = 0; v < p->num_vars; v++) out_num[v] = d.of_var[v]->num, out_state[v] = d.of_var[v]->state;
+  return true;
 }

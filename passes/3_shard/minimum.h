@@ -13,4 +13,10 @@
  * more than `max_entries` would be needed, then the best assignment found so far is written.  out_effort may be NULL. */
 void shard_minimum(msc_arena *arena, const shard_problem *p, size_t max_entries, int *out_state, int64_t *out_cost, int64_t *out_bound, shard_effort *out_effort);
 
+/* The states of every variable that may be part of an assignment which costs `most` or less; equal lists are the same pointer.
+ * False: there is no such assignment. */
+bool shard_remaining(msc_arena *arena, const shard_problem *p, int64_t most, int *out_num, const int **out_state);
+/* The problem with these states only. */
+void shard_restrict(msc_arena *arena, const shard_problem *p, const int *num, const int *const *state, shard_problem *out_p);
+
 #endif

@@ -8,10 +8,11 @@
 #include "passes/3_shard/mesh_shape.h"
 #include "passes/3_shard/minimum.h"
 #include "passes/3_shard/space.h"
+#include "passes/3_shard/splice.h"
 #include "passes/3_shard/within.h"
 #include "passes/config.h"
 
-enum { MAX_POINTS = 1 << 21, MAX_STATES = 4096, MAX_ENTRIES = 1 << 28, MAX_SWEEPS = 6, MAX_ENTRIES_OF_SHAPE = 1 << 26 };
+enum { MAX_POINTS = 1 << 18, MAX_STATES = 4096, MAX_ENTRIES = 1 << 28, MAX_SWEEPS = 6, MAX_ENTRIES_OF_SHAPE = 1 << 26 };
 
 typedef struct {
   int64_t ns, bytes, parameter_bytes; /* kept over the step: of it parameters with state and gradient */
@@ -36,6 +37,7 @@ typedef struct {
   double deadline_s;              /* of --time-limit; 0: none */
   msc_arena *full_arena;          /* of the space of all strategies on the mesh as it is; NULL: not opened */
   shard_space *full;              /* NULL: it is too large, or time is up */
+  int *state, *over, *under;      /* by variable, states of it: of the last solution; of the cheapest beyond the limit, and within */
   double work;
   size_t max_entries;             /* of a table of one elimination */
 } timing;
@@ -56,7 +58,7 @@ static bool solve_space(timing *t, shard_space *space, msc_arena *a, msc_assignm
   shard_problem p;
   shard_effort effort = {0};
   strategy_cost cost = {0};
-  int *state = msc_new_array(a, int, t->m.num_vars);
+  int *state = t->state;
   MSC_TRY(shard_space_problem(space, &p));
   shard_minimum(a, &p, t->max_entries, state, &cost.charged, out_bound, &effort);
   cost.ns = cost.charged;
@@ -281,6 +283,49 @@ static void settle_within_limit(timing *t, strategy_cost *best, int64_t charge, 
   msc_arena_free(a);
 }
 
+/* ---- part of one strategy, part of another ---- */
+
+static uint32_t place_of(const timing *t, int v) {
+  const shard_variable *of = &t->m.var[v];
+  return of->group < 0 ? of->copied->def->id : t->g.group[of->group].leader->id;
+}
+
+static int *ranks_of(const timing *t, msc_arena *a) {
+  size_t vars = t->m.num_vars;
+  int *rank = msc_new_array(a, int, vars), *at = msc_new_array(a, int, t->g.num_ops + 1);
+  for (size_t v = 0; v < vars; v++) at[place_of(t, (int)v) + 1]++;
+  for (size_t i = 0; i < t->g.num_ops; i++) at[i + 1] += at[i];
+  for (size_t v = 0; v < vars; v++) rank[v] = at[place_of(t, (int)v)]++;
+  return rank;
+}
+
+/* Of equal layers all take the same: as many as fit may take what is faster, and the rest what is smaller. */
+static void splice_strategies(timing *t, strategy_cost *best, msc_assignment *digits) {
+  shard_problem p;
+  if (!open_full(t)) return;
+  shard_space_charge(t->full, 0);
+  if (!shard_space_problem(t->full, &p)) return;
+  msc_arena *a = msc_arena_new(t->g.ctx);
+  size_t vars = t->m.num_vars;
+  const int *rank = ranks_of(t, a);
+  const int64_t **bytes = msc_new_array(a, const int64_t *, vars);
+  for (size_t v = 0; v < vars; v++) bytes[v] = shard_class_of(t->full, (int)v)->bytes;
+  for (int turn = 0; turn < 2; turn++) {
+    shard_splice s = {&p, bytes, rank, turn ? t->under : t->over, turn ? t->over : t->under};
+    int num = shard_best_splice(a, &s, t->limit, &best->ns, &best->bytes);
+    if (num < 0) continue;
+    best->parameter_bytes = 0;
+    for (size_t v = 0; v < vars; v++) {
+      int state = rank[v] < num ? s.first[v] : s.then[v];
+      shard_state_digits(t->full, (int)v, state, &digits[v]);
+      best->parameter_bytes += shard_class_of(t->full, (int)v)->parameter_bytes[state];
+    }
+  }
+  msc_arena_free(a);
+}
+
+/* ---- within the memory, exactly ---- */
+
 /* What memory costs is raised until the strategy fits: of any charge, the least total minus the charge for the limit is a
  * bound (Lagrange), and a strategy that fits is a candidate.  Leaves the best candidate, or the smallest strategy. */
 static bool search_within_limit(timing *t, bool exact) {
@@ -301,10 +346,12 @@ static bool search_within_limit(timing *t, bool exact) {
     if (exact && bound > t->bound) t->bound = bound, closest = charge;
     if (t->found.bytes > t->limit) low = charge;
     else high = charge;
+    memcpy(t->found.bytes > t->limit ? t->over : t->under, t->state, t->m.num_vars * sizeof *t->state);
     if (t->found.bytes > t->limit || t->found.ns >= best.ns) continue;
     best = t->found;
     memcpy(digits, t->chosen, t->m.num_vars * sizeof *digits);
   }
+  if (exact && best.bytes <= t->limit && t->bound < best.ns && low > 0 && high < MAX_CHARGE) splice_strategies(t, &best, digits);
   if (exact && best.bytes <= t->limit && t->bound < best.ns) settle_within_limit(t, &best, closest, digits);
   memcpy(t->chosen, digits, t->m.num_vars * sizeof *digits);
   t->found = best;
@@ -541,6 +588,9 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   if (pass->options && pass->options->time_limit_s > 0) t.deadline_s = now_s() + pass->options->time_limit_s;
   t.given = msc_new_array(t.g.arena, msc_assignment, t.m.num_vars);
   t.chosen = msc_new_array(t.g.arena, msc_assignment, t.m.num_vars);
+  t.state = msc_new_array(t.g.arena, int, t.m.num_vars);
+  t.over = msc_new_array(t.g.arena, int, t.m.num_vars);
+  t.under = msc_new_array(t.g.arena, int, t.m.num_vars);
   for (size_t v = 0; v < t.m.num_vars; v++) t.given[v] = t.m.var[v].fixed;
   MSC_TRY(is_free_mesh(&t) ? search_all_meshes(&t) : search_given_mesh(&t));
   msc_drop_attr(f->attrs, &f->num_attrs, "free_mesh");

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "passes/3_shard/minimum.h"
+
 /* A partial assignment that may become the best: of one variable and what was removed before it, or two of these together. */
 typedef struct point {
   int64_t cost, bytes, charged;
@@ -228,7 +230,7 @@ static bool make_fronts(limiting *w, int i) {
       all = taken(w);
     }
     g->front[at++] = all;
-    if (w->points > w->l->max_points || w->work / 1000 > w->l->max_points) return false;
+    if (w->points > w->l->max_points || w->work / 100 > w->l->max_points) return false;
   } while (next(w, g->s));
   return true;
 }
@@ -247,7 +249,7 @@ static void read_back(limiting *w, const point *p, int *out_state) {
   }
 }
 
-shard_within shard_eliminate_within(msc_arena *arena, const shard_limited *l, int *out_state, int64_t *out_cost) {
+static shard_within search_fronts(msc_arena *arena, const shard_limited *l, int *out_state, int64_t *out_cost) {
   int vars = l->plain->num_vars;
   limiting w = {.arena = arena, .l = l, .last = l->upper - 1 + l->limit_charge};
   shard_step *step = msc_new_array(arena, shard_step, vars);
@@ -262,7 +264,7 @@ shard_within shard_eliminate_within(msc_arena *arena, const shard_limited *l, in
     w.stage_of[step[i].removed] = i;
     work += (double)size_of(&w, &step[i]) * states_of(&w, step[i].removed);
   }
-  if (work > 1000.0 * (double)l->max_points) return SHARD_GAVE_UP;
+  if (work > 100.0 * (double)l->max_points) return SHARD_GAVE_UP;
   w.step = step;
   distribute(&w);
   for (int i = vars; i-- > 0;) {
@@ -286,4 +288,26 @@ shard_within shard_eliminate_within(msc_arena *arena, const shard_limited *l, in
   read_back(&w, p, out_state);
   *out_cost = p->cost;
   return SHARD_BETTER;
+}
+
+/* States that the bound leaves out on their own are left out first. */
+shard_within shard_eliminate_within(msc_arena *arena, const shard_limited *l, int *out_state, int64_t *out_cost) {
+  int vars = l->plain->num_vars;
+  int *num = msc_new_array(arena, int, vars);
+  const int **state = msc_new_array(arena, const int *, vars);
+  const int64_t **bytes = msc_new_array(arena, const int64_t *, vars);
+  shard_problem plain, charged;
+  shard_limited few = *l;
+  if (!shard_remaining(arena, l->charged, l->upper - 1 + l->limit_charge, num, state)) return SHARD_NO_BETTER;
+  shard_restrict(arena, l->plain, num, state, &plain);
+  shard_restrict(arena, l->charged, num, state, &charged);
+  for (int v = 0; v < vars; v++) {
+    int64_t *b = msc_new_array(arena, int64_t, num[v]);
+    for (int s = 0; s < num[v]; s++) b[s] = l->bytes[v][state[v][s]];
+    bytes[v] = b;
+  }
+  few.plain = &plain, few.charged = &charged, few.bytes = bytes;
+  shard_within found = search_fronts(arena, &few, out_state, out_cost);
+  for (int v = 0; v < vars && found == SHARD_BETTER; v++) out_state[v] = state[v][out_state[v]];
+  return found;
 }

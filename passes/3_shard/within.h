@@ -15,7 +15,7 @@ typedef struct {
   int64_t limit;                 /* on the sum of bytes */
   int64_t limit_charge;          /* what the limit itself is charged */
   int64_t upper;                 /* plain cost of an assignment that fits; a better one is looked for */
-  size_t max_points;             /* partial assignments kept, and steps of work in thousands */
+  size_t max_points;             /* partial assignments kept, and steps of work in hundreds */
 } shard_limited;
 
 typedef enum { SHARD_NO_BETTER, SHARD_BETTER, SHARD_GAVE_UP } shard_within;

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "passes/3_shard/minimum.h"
+#include "passes/3_shard/splice.h"
 #include "passes/3_shard/within.h"
 
 enum { MOST_VARS = 7, MOST_STATES = 4, MOST_TABLES = 20 };
@@ -158,6 +159,46 @@ static void test_within(void **state) {
   assert_true(better > 50 && no_better > 5);
 }
 
+/* As by pricing every splice one by one. */
+static void test_splice(void **state) {
+  int some = 0;
+  for (int round = 0; round < 300; round++) {
+    msc_arena *arena = msc_arena_new(*state);
+    int num_states[MOST_VARS], rank[MOST_VARS], first[MOST_VARS], then[MOST_VARS], at[MOST_VARS], best = -1;
+    int64_t cost[MOST_TABLES][MOST_STATES * MOST_STATES], byte[MOST_VARS][MOST_STATES], ns = 1000, kept = 0, least_ns = 1000;
+    const int64_t *bytes[MOST_VARS];
+    shard_table table[MOST_TABLES];
+    shard_problem p = {.num_vars = 1 + (int)draw(MOST_VARS), .num_states = num_states, .num_tables = draw(MOST_TABLES), .table = table};
+    for (int v = 0; v < p.num_vars; v++) {
+      num_states[v] = 1 + (int)draw(MOST_STATES);
+      first[v] = (int)draw((uint64_t)num_states[v]), then[v] = (int)draw((uint64_t)num_states[v]);
+      rank[v] = v;
+      int other = (int)draw((uint64_t)v + 1);
+      rank[v] = rank[other], rank[other] = v;
+      for (int x = 0; x < MOST_STATES; x++) byte[v][x] = (int64_t)draw(20);
+      bytes[v] = byte[v];
+    }
+    for (size_t i = 0; i < p.num_tables; i++) {
+      int a = (int)draw((uint64_t)p.num_vars), b = (int)draw((uint64_t)p.num_vars);
+      for (int k = 0; k < MOST_STATES * MOST_STATES; k++) cost[i][k] = (int64_t)draw(100);
+      table[i] = (shard_table){a, a == b ? -1 : b, cost[i]};
+    }
+    int64_t limit = 12 * p.num_vars;
+    for (int n = 0; n <= p.num_vars; n++) {
+      for (int v = 0; v < p.num_vars; v++) at[v] = rank[v] < n ? first[v] : then[v];
+      if (bytes_of(&p, bytes, at) <= limit && cost_of(&p, at) < least_ns) least_ns = cost_of(&p, at), best = n;
+    }
+    shard_splice s = {&p, bytes, rank, first, then};
+    assert_int_equal(shard_best_splice(arena, &s, limit, &ns, &kept), best);
+    if (best >= 0) assert_int_equal(ns, least_ns);
+    for (int v = 0; v < p.num_vars; v++) at[v] = rank[v] < best ? first[v] : then[v];
+    if (best >= 0) assert_int_equal(kept, bytes_of(&p, bytes, at));
+    some += best > 0 && best < p.num_vars;
+    msc_arena_free(arena);
+  }
+  assert_true(some > 20);
+}
+
 static void test_limit(void **state) {
   int num_states[] = {4, 4}, chosen[2];
   int64_t cost[16] = {0}, found;
@@ -175,6 +216,7 @@ static int close_context(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_brute_force), cmocka_unit_test(test_limit), cmocka_unit_test(test_minimum), cmocka_unit_test(test_within)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_brute_force), cmocka_unit_test(test_limit), cmocka_unit_test(test_minimum),
+                                     cmocka_unit_test(test_splice), cmocka_unit_test(test_within)};
   return cmocka_run_group_tests_name("passes/3_shard/eliminate", tests, open_context, close_context);
 }
