@@ -8,6 +8,7 @@
  *   panel p of b: [k][width] elements, columns p * width and following, the last panel filled with what is never stored
  *   group of rows of a, when a is transposed: [k][height]; else a is read where it lies */
 #include <math.h>
+#include <string.h>
 
 #include "codegen/emit_ir.h"
 
@@ -141,9 +142,10 @@ static void emit_pack(msc_llvm *l, msc_dtype dtype, bool transposed, LLVMValueRe
 typedef struct {
   LLVMValueRef a, panels, c, bias, room;          /* room: for groups of rows of a */
   LLVMValueRef columns, k, step_a, step_c, blocks, block; /* block: its size */
-  LLVMValueRef transposed, floor;                 /* of a, i1; of what is stored */
+  LLVMValueRef floor;                             /* of what is stored */
   LLVMValueRef has_bias;                          /* i64, 0 or 1 */
-  LLVMValueRef waiting[MAX_HEIGHT * VECTORS];     /* sums of blocks */
+  LLVMValueRef waiting;                           /* sums of blocks */
+  bool packed;                                    /* groups of a are in the room; else its rows lie as they are */
 } multiplying;
 
 /* Heights of groups for which there is code, descending. */
@@ -206,16 +208,23 @@ static void pack_groups(product *p, const multiplying *x, LLVMValueRef begin, LL
 
 /* A group and its panel: where the terms of its sums are. */
 typedef struct {
-  LLVMValueRef row[MAX_HEIGHT], panel, step; /* step: from term to term of a row */
-  int height;
+  LLVMValueRef a, b;            /* the first terms */
+  LLVMValueRef row[MAX_HEIGHT]; /* elements from the group's first row to row r */
+  int height, step;             /* step: elements from term to term of a row */
 } terms_of;
 
-/* One term of all accumulators: number `ahead` after those at `place` of the rows and of the panel. */
-static void multiply_term(product *p, const terms_of *t, LLVMValueRef place, LLVMValueRef k, int ahead, LLVMValueRef *acc) {
+/* Sums of a group in the making, and behind them where the next terms of a and b are and where sums wait: addresses walk on from term to term and from
+ * block to block, since of what can be computed from a counter LLVM keeps many copies. */
+enum { SUMS = MAX_HEIGHT * VECTORS + 3 };
+static int num_sums(const terms_of *t) { return t->height * VECTORS; }
+
+/* One term of all sums: number `ahead`. */
+static void multiply_term(product *p, const terms_of *t, int ahead, LLVMValueRef *acc) {
   LLVMValueRef b[VECTORS];
-  for (int v = 0; v < VECTORS; v++) b[v] = load(p, at(p, t->panel, add(p, mul(p, k, i64(p, p->width)), i64(p, ahead * p->width + v * p->lanes))));
+  for (int v = 0; v < VECTORS; v++) b[v] = load(p, at(p, acc[num_sums(t) + 1], i64(p, ahead * p->width + v * p->lanes)));
   for (int r = 0; r < t->height; r++) {
-    LLVMValueRef a = msc_emit_splat(&p->e, LLVMBuildLoad2(p->b, p->elem, at(p, t->row[r], place), ""), p->lanes);
+    LLVMValueRef place = at(p, at(p, acc[num_sums(t)], t->row[r]), i64(p, ahead * t->step));
+    LLVMValueRef a = msc_emit_splat(&p->e, LLVMBuildLoad2(p->b, p->elem, place, ""), p->lanes);
     for (int v = 0; v < VECTORS; v++) {
       LLVMValueRef arg[3] = {a, b[v], acc[r * VECTORS + v]};
       acc[r * VECTORS + v] = msc_ir_call(&p->e, "llvm.fma", 1, &p->vector, 3, arg);
@@ -223,39 +232,58 @@ static void multiply_term(product *p, const terms_of *t, LLVMValueRef place, LLV
   }
 }
 
-static LLVMValueRef plus(msc_emit *e, const void *user, int i, LLVMValueRef a, LLVMValueRef b) {
-  (void)user, (void)i;
-  return LLVMBuildFAdd(e->b, a, b, "");
-}
-
-/* Terms [from, to) of a block. */
 static void sum_terms(product *p, const terms_of *t, LLVMValueRef from, LLVMValueRef to, int unroll, LLVMValueRef *acc) {
   msc_ir_loop loop;
-  int num = t->height * VECTORS;
-  acc[num] = mul(p, from, t->step);
-  msc_ir_loop_open(&p->e, &loop, from, to, unroll, num + 1, acc);
-  for (int u = 0; u < unroll; u++) {
-    multiply_term(p, t, acc[num], loop.index, u, acc);
-    acc[num] = add(p, acc[num], t->step);
-  }
+  int num = num_sums(t);
+  msc_ir_loop_open(&p->e, &loop, from, to, unroll, num + 2, acc);
+  for (int u = 0; u < unroll; u++) multiply_term(p, t, u, acc);
+  acc[num] = at(p, acc[num], i64(p, unroll * t->step));
+  acc[num + 1] = at(p, acc[num + 1], i64(p, unroll * p->width));
   msc_ir_loop_close(&p->e, &loop, acc);
+}
+
+/* Sums of blocks, added as a balanced tree: each meets as many waiting ones as its number has ones at the end, the last of them first,
+ * and then waits itself.  `top` is where the next ones will wait.  As msc_ir_fold, with all sums of a block side by side. */
+static LLVMValueRef fold(product *p, const multiplying *x, const terms_of *t, LLVMValueRef block, LLVMValueRef top, LLVMValueRef *acc) {
+  msc_ir_loop meet;
+  int num = num_sums(t);
+  LLVMTypeRef i64_type = LLVMInt64TypeInContext(p->e.l->llvm);
+  LLVMValueRef kept[SUMS], next = add(p, block, i64(p, 1)), args[2] = {next, LLVMConstInt(LLVMInt1TypeInContext(p->e.l->llvm), 0, false)};
+  LLVMValueRef ones = msc_ir_call(&p->e, "llvm.cttz", 1, &i64_type, 2, args);
+  LLVMBasicBlockRef from[2], wait = msc_ir_block(&p->e), done = msc_ir_block(&p->e);
+  memcpy(kept, acc, sizeof *acc * (size_t)num);
+  kept[num] = top;
+  msc_ir_loop_open(&p->e, &meet, i64(p, 0), ones, 1, num + 1, kept);
+  kept[num] = at(p, kept[num], i64(p, -num * p->lanes));
+  for (int i = 0; i < num; i++) kept[i] = LLVMBuildFAdd(p->b, load(p, at(p, kept[num], i64(p, i * p->lanes))), kept[i], "");
+  msc_ir_loop_close(&p->e, &meet, kept);
+  from[0] = LLVMGetInsertBlock(p->b), from[1] = wait;
+  LLVMBuildCondBr(p->b, LLVMBuildICmp(p->b, LLVMIntSLT, next, x->blocks, ""), wait, done);
+  LLVMPositionBuilderAtEnd(p->b, wait);
+  for (int i = 0; i < num; i++) store(p, kept[i], at(p, kept[num], i64(p, i * p->lanes)));
+  LLVMValueRef tops[2] = {kept[num], at(p, kept[num], i64(p, num * p->lanes))};
+  LLVMBuildBr(p->b, done);
+  LLVMPositionBuilderAtEnd(p->b, done);
+  top = LLVMBuildPhi(p->b, LLVMTypeOf(top), "");
+  LLVMAddIncoming(top, tops, from, 2);
+  memcpy(acc, kept, sizeof *acc * (size_t)num);
+  return top;
 }
 
 static void sum_blocks(product *p, const multiplying *x, const terms_of *t, LLVMValueRef *acc) {
   msc_ir_loop blocks;
-  int num = t->height * VECTORS;
-  LLVMValueRef zero = LLVMConstNull(p->vector);
+  int num = num_sums(t), top = num + 2;
+  LLVMValueRef zero = LLVMConstNull(p->vector), first = i64(p, 0), whole = LLVMBuildAnd(p->b, x->block, i64(p, -UNROLL), "");
   for (int i = 0; i < num; i++) acc[i] = zero;
-  msc_ir_loop_open(&p->e, &blocks, i64(p, 0), x->blocks, 1, num, acc);
-  LLVMValueRef from = mul(p, blocks.index, x->block), to = add(p, from, x->block);
-  LLVMValueRef whole = add(p, from, LLVMBuildAnd(p->b, x->block, i64(p, -UNROLL), ""));
+  acc[num] = t->a, acc[num + 1] = t->b, acc[top] = x->waiting;
+  msc_ir_loop_open(&p->e, &blocks, i64(p, 0), x->blocks, 1, num + 3, acc);
   for (int i = 0; i < num; i++) acc[i] = zero;
   if (t->height * 2 > p->height) { /* where most of the time goes */
-    sum_terms(p, t, from, whole, UNROLL, acc);
-    from = whole;
+    sum_terms(p, t, first, whole, UNROLL, acc);
+    first = whole;
   }
-  sum_terms(p, t, from, to, 1, acc);
-  msc_ir_fold(&p->e, blocks.index, x->blocks, num, acc, x->waiting, plus, NULL);
+  sum_terms(p, t, first, x->block, 1, acc);
+  acc[top] = fold(p, x, t, blocks.index, acc[top], acc);
   msc_ir_loop_close(&p->e, &blocks, acc);
 }
 
@@ -287,11 +315,10 @@ static void store_group(product *p, const multiplying *x, int height, LLVMValueR
 
 /* height rows times one panel */
 static void multiply_group(product *p, const multiplying *x, int height, LLVMValueRef begin, LLVMValueRef first, LLVMValueRef column) {
-  LLVMValueRef acc[MAX_HEIGHT * VECTORS + 1], one = i64(p, 1);
-  LLVMValueRef packed = at(p, x->room, mul(p, sub(p, first, begin), x->k)), direct = at(p, x->a, mul(p, first, x->step_a));
-  LLVMValueRef base = LLVMBuildSelect(p->b, x->transposed, packed, direct, ""), apart = LLVMBuildSelect(p->b, x->transposed, one, x->step_a, "");
-  terms_of t = {.panel = at(p, x->panels, mul(p, column, x->k)), .step = LLVMBuildSelect(p->b, x->transposed, i64(p, height), one, ""), .height = height};
-  for (int r = 0; r < height; r++) t.row[r] = at(p, base, mul(p, apart, i64(p, r)));
+  LLVMValueRef acc[SUMS];
+  terms_of t = {.b = at(p, x->panels, mul(p, column, x->k)), .height = height, .step = x->packed ? height : 1};
+  t.a = x->packed ? at(p, x->room, mul(p, sub(p, first, begin), x->k)) : at(p, x->a, mul(p, first, x->step_a));
+  for (int r = 0; r < height; r++) t.row[r] = x->packed ? i64(p, r) : mul(p, x->step_a, i64(p, r));
   sum_blocks(p, x, &t, acc);
   store_group(p, x, height, first, column, acc);
 }
@@ -316,6 +343,7 @@ static void multiply_all(product *p, const multiplying *x, LLVMValueRef begin, L
   LLVMPositionBuilderAtEnd(p->b, done);
   close_rows(p, &rows);
   msc_ir_loop_close(&p->e, &panels, NULL);
+  LLVMBuildRetVoid(p->b);
 }
 
 /* Without a bias zeros are added, from one place for all columns. */
@@ -332,20 +360,20 @@ static void emit_multiply(msc_llvm *l, msc_dtype dtype, LLVMValueRef fn) {
   product p = product_of(l, dtype, fn);
   LLVMValueRef begin = LLVMGetParam(fn, 1), end = LLVMGetParam(fn, 2);
   multiplying x = {.a = buffer(&p, 0), .panels = buffer(&p, 1), .c = buffer(&p, 2), .room = buffer(&p, 3)};
-  x.columns = dim(&p, 0), x.k = dim(&p, 1), x.step_a = dim(&p, 2), x.step_c = dim(&p, 3), x.blocks = dim(&p, 4), x.transposed = flag(&p, 5);
+  x.columns = dim(&p, 0), x.k = dim(&p, 1), x.step_a = dim(&p, 2), x.step_c = dim(&p, 3), x.blocks = dim(&p, 4);
   x.block = LLVMBuildSDiv(p.b, x.k, x.blocks, "");
   LLVMValueRef zero = LLVMConstReal(p.elem, 0), lowest = LLVMConstReal(p.elem, -(double)INFINITY);
   x.floor = msc_emit_splat(&p.e, LLVMBuildSelect(p.b, flag(&p, 6), zero, lowest, ""), p.lanes);
-  for (int i = 0; i < p.height * VECTORS; i++) x.waiting[i] = msc_ir_stack(&p.e, p.vector, MSC_SUM_LEVELS);
+  x.waiting = msc_ir_stack(&p.e, p.vector, MSC_SUM_LEVELS * p.height * VECTORS);
   read_bias(&p, &x);
-  LLVMBasicBlockRef turned = msc_ir_block(&p.e), ready = msc_ir_block(&p.e);
-  LLVMBuildCondBr(p.b, x.transposed, turned, ready);
+  LLVMBasicBlockRef turned = msc_ir_block(&p.e), direct = msc_ir_block(&p.e);
+  LLVMBuildCondBr(p.b, flag(&p, 5), turned, direct);
+  LLVMPositionBuilderAtEnd(p.b, direct);
+  multiply_all(&p, &x, begin, end);
   LLVMPositionBuilderAtEnd(p.b, turned);
   pack_groups(&p, &x, begin, end);
-  LLVMBuildBr(p.b, ready);
-  LLVMPositionBuilderAtEnd(p.b, ready);
+  x.packed = true;
   multiply_all(&p, &x, begin, end);
-  LLVMBuildRetVoid(l->builder);
 }
 
 /* ---- the kernels ---- */
