@@ -4,7 +4,10 @@
  * between what a group yields and what another wants, as the planner prices it.  A strategy tuple says how many parts, not which
  * digit comes first: its groups may reorder the digits of a letter.  Small spaces are solved at once and exactly;
  * larger ones digit by digit: each digit is freed for all groups while the others stay, and solved exactly, until no digit
- * moves.  Among equals the choice that cuts the work further wins. */
+ * moves.  Among equals the choice that cuts the work further wins.
+ *
+ * Two things come before bytes, or the cheapest would be to do all work everywhere, and to go back from model to data parallel: a
+ * product takes all devices that it can have, and behind ops whose batch the user keeps whole it stays whole. */
 #include <string.h>
 
 #include "passes/3_shard/eliminate.h"
@@ -48,6 +51,7 @@ typedef struct {
   edge **pair;       /* edges by pair, first of each */
   size_t num_pairs;
   msc_arena *tables; /* of one solution */
+  uint32_t *kept;    /* by group: letters that stay as propagation left them */
   states *of;        /* by group */
   states drawn;      /* of the group at hand: MAX_STATES of them fit */
   int *chosen;
@@ -165,10 +169,16 @@ static int64_t pair_cost(searching *s, const edge *first, int i, int j) {
   return sum;
 }
 
-/* Work that is not cut: 16 for a group on one device, 1 from 16 parts on. */
-static int64_t work_cost(const shard_graph *g, const msc_assignment *a, int num_letters) {
+/* Into how many parts a group's work is cut. */
+static int64_t parts_of(const shard_graph *g, int group, const msc_assignment *a) {
   int64_t parts = 1;
-  for (int l = 0; l < num_letters; l++) parts *= shard_parts(&g->atoms, a->num[l], a->atom[l]);
+  for (int l = 0; l < g->group[group].rule.num_letters; l++) parts *= shard_parts(&g->atoms, a->num[l], a->atom[l]);
+  return parts;
+}
+
+/* Work that is not cut: 16 for a group on one device, 1 from 16 parts on. */
+static int64_t work_cost(const shard_graph *g, int group, const msc_assignment *a) {
+  int64_t parts = parts_of(g, group, a);
   return parts >= 16 ? 1 : 16 / parts;
 }
 
@@ -196,13 +206,55 @@ static uint32_t used_atoms(const shard_group *group) {
   return used;
 }
 
+typedef enum { UNKNOWN, WHOLE, CUT } batch_state;
+
+/* What the configured ops before it say about the batch of the group's leader: cut on one way to it, or whole on all that say. */
+static batch_state batch_before(const batch_state *of_op, const msc_op *op) {
+  batch_state seen = UNKNOWN;
+  for (size_t i = 0; i < op->num_in; i++) {
+    batch_state before = op->in[i].value->def ? of_op[op->in[i].value->def->id] : UNKNOWN;
+    seen = before > seen ? before : seen;
+  }
+  return seen;
+}
+
+/* Letters of a product that its parameters lack: to cut them is to compute with copies of the parameters. */
+static uint32_t letters_of_data(const shard_graph *g, const shard_op *o) {
+  uint32_t all = (1u << o->rule.num_letters) - 1, data = all;
+  if (msc_info(o->op)->cost != MSC_COST_FLOPS) return 0;
+  for (int t = 0; t < o->rule.num_in; t++) {
+    const msc_value *v = o->op->in[t].value;
+    if (v->def || msc_arg_role(g->func, v->index) != MSC_ROLE_PARAMETER) continue;
+    for (int d = 0; d < o->rule.tensor[t].rank; d++)
+      for (int k = 0; k < o->rule.tensor[t].dim[d].num; k++) data &= ~(1u << o->rule.tensor[t].dim[d].letter[k]);
+  }
+  return data == all ? 0 : data;
+}
+
+/* Where the user keeps the batch whole, it stays whole in what follows: the way from data to model parallel is one way. */
+static void keep_batches(searching *s) {
+  const shard_graph *g = &s->g;
+  const int8_t *batch = shard_batch_letters(g);
+  batch_state *of_op = msc_new_array(g->arena, batch_state, g->num_ops + 1);
+  s->kept = msc_new_array(g->arena, uint32_t, g->num_groups + 1);
+  for (size_t i = 0; i < g->num_ops; i++) {
+    int k = g->op[i].group;
+    const shard_group *group = k < 0 ? NULL : &g->group[k];
+    if (!group || group->leader != g->op[i].op) continue;
+    int l = batch[k];
+    of_op[i] = batch_before(of_op, g->op[i].op);
+    if (l >= 0 && group->by && !strcmp(group->by, "user")) of_op[i] = group->digits.num[l] ? CUT : WHOLE;
+    if (l >= 0 && of_op[i] == WHOLE) s->kept[k] = 1u << l | letters_of_data(g, &g->op[i]);
+  }
+}
+
 /* Extends every state by each way to place atom `a` (or not), keeping the legal ones. */
 static void place_atom(searching *s, int group, int atom, states *out) {
   const shard_group *of = &s->g.group[group];
   int num = out->num;
   for (int i = 0; i < num; i++)
     for (int l = 0; l < of->rule.num_letters; l++) {
-      if (of->closed >> l & 1 || of->rule.letter[l].role == MSC_REP || out->num == MAX_STATES) continue;
+      if ((of->closed | s->kept[group]) >> l & 1 || of->rule.letter[l].role == MSC_REP || out->num == MAX_STATES) continue;
       msc_assignment next = out->a[i];
       next.atom[l][next.num[l]++] = (uint8_t)atom;
       if (msc_rule_fills(&of->rule, &next, &s->g.atoms, l) && shard_allows(&s->g, group, &next)) out->a[out->num++] = next;
@@ -238,19 +290,31 @@ static void draw_states(searching *s, int group, uint32_t mask) {
     if (mask >> a & 1 && !(used >> a & 1)) place_atom(s, group, a, drawn);
 }
 
+/* Products take the devices that they can have: a copy of their work on each would cost no redistribution. */
+static void drop_copies(const searching *s, int group, states *drawn) {
+  int64_t most = 1;
+  int num = 0;
+  if (msc_info(s->g.group[group].leader)->cost != MSC_COST_FLOPS) return;
+  for (int i = 0; i < drawn->num; i++) most = parts_of(&s->g, group, &drawn->a[i]) > most ? parts_of(&s->g, group, &drawn->a[i]) : most;
+  for (int i = 0; i < drawn->num; i++)
+    if (parts_of(&s->g, group, &drawn->a[i]) == most) drawn->a[num++] = drawn->a[i];
+  drawn->num = num;
+}
+
 /* States of all groups when the atoms of `mask` may be placed. */
 static bool list_states(searching *s, uint32_t mask) {
   bool complete = true;
   for (size_t i = 0; i < s->g.num_groups; i++) {
     states *of = &s->of[i];
     draw_states(s, (int)i, mask);
+    complete &= s->drawn.num < MAX_STATES;
+    drop_copies(s, (int)i, &s->drawn);
     of->num = s->drawn.num;
     if (of->num > of->room) {
       of->room = of->num;
       of->a = msc_new_array(s->g.arena, msc_assignment, of->room);
     }
     memcpy(of->a, s->drawn.a, (size_t)of->num * sizeof *of->a);
-    complete &= of->num < MAX_STATES;
   }
   return complete;
 }
@@ -265,7 +329,7 @@ static bool solve(searching *s, int64_t *out_cost) {
   for (size_t i = 0; i < groups; i++) {
     int64_t *work = msc_new_array(a, int64_t, s->of[i].num);
     num[i] = s->of[i].num;
-    for (int k = 0; k < num[i]; k++) work[k] = work_cost(&s->g, &s->of[i].a[k], s->g.group[i].rule.num_letters);
+    for (int k = 0; k < num[i]; k++) work[k] = work_cost(&s->g, (int)i, &s->of[i].a[k]);
     table[i] = (shard_table){(int)i, -1, work};
   }
   for (size_t i = 0; i < s->num_pairs; i++) {
@@ -332,6 +396,7 @@ bool pass_search(msc_pass_ctx *pass, msc_module *m) {
   s.chosen = msc_new_array(pass->scratch, int, s.g.num_groups);
   s.drawn = (states){0, MAX_STATES, msc_new_array(pass->scratch, msc_assignment, MAX_STATES)};
   find_edges(&s);
+  keep_batches(&s);
   int64_t cost = 0;
   if (list_states(&s, UINT32_MAX) && solve(&s, &cost)) take_chosen(&s);
   else sweep(&s);

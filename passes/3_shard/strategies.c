@@ -138,9 +138,8 @@ static bool deal_digits(annotating *an, int group) {
 
 /* ---- the mode's default: the batch letter ---- */
 
-/* By value id: the dimension that carries the batch, or -1. */
-static int8_t *batch_dims(annotating *an, int8_t *letter_of_group) {
-  shard_graph *g = &an->g;
+const int8_t *shard_batch_letters(const shard_graph *g) {
+  int8_t *letter_of_group = msc_new_array(g->arena, int8_t, g->num_groups + 1);
   int8_t *dim = msc_new_array(g->arena, int8_t, g->num_values);
   memset(dim, -1, g->num_values);
   memset(letter_of_group, -1, g->num_groups);
@@ -167,7 +166,7 @@ static int8_t *batch_dims(annotating *an, int8_t *letter_of_group) {
         if (out->dim[d].num && out->dim[d].letter[0] == letter) dim[o->op->out[t].id] = (int8_t)d;
     }
   }
-  return dim;
+  return letter_of_group;
 }
 
 /* All digits on the batch letter where they divide its size, else as many as fit; the others whole. */
@@ -183,9 +182,8 @@ static void cut_batch(annotating *an, shard_group *group, int letter) {
 }
 
 static void apply_default(annotating *an) {
-  int8_t *letter = msc_new_array(an->g.arena, int8_t, an->g.num_groups);
+  const int8_t *letter = shard_batch_letters(&an->g);
   const bool *is_optimizers = shard_optimizer_ops(an->g.arena, an->g.func);
-  batch_dims(an, letter);
   for (size_t i = 0; i < an->g.num_groups; i++) {
     shard_group *group = &an->g.group[i];
     if (!group->by && !is_optimizers[group->leader->id]) cut_batch(an, group, letter[i]);
