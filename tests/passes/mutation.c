@@ -44,14 +44,11 @@ static void redirect(const uses *all, msc_value *v) {
   for (size_t i = 0; i < all->num; i++) msc_set_operand(all->use[i].user, all->use[i].operand, v);
 }
 
-/* Refused, and by the sharding type check. */
 static bool is_refused(msc_module *m) {
-  msc_context *ctx = m->ctx;
-  msc_clear_diags(ctx);
-  bool refused = !msc_verify(m), all = true;
-  for (const msc_diag *d = msc_diags(ctx); d; d = d->next) all &= d->severity != MSC_DIAG_ERROR || d->code == MSC_E_SHARDING;
-  msc_clear_diags(ctx);
-  return refused && all;
+  msc_clear_diags(m->ctx);
+  bool refused = !msc_verify(m);
+  msc_clear_diags(m->ctx);
+  return refused;
 }
 
 /* ---- what is let through ---- */

@@ -41,7 +41,7 @@ static const struct { const char *folder, *allowed; } directions[] = {
 
 /* The dependency-free files that both libraries compile in. */
 static bool is_shared(const char *path) {
-  return !strcmp(path, "ir/flatbuf.h") || !strcmp(path, "ir/box.h") || !strcmp(path, "ir/philox.h") || !strcmp(path, "ir/builtin.h");
+  return !strcmp(path, "ir/flatbuf.h") || !strcmp(path, "ir/box.h") || !strcmp(path, "ir/philox.h") || !strcmp(path, "ir/builtin.h") || !strcmp(path, "ir/hazard.h");
 }
 
 static void check_include(const char *file, const char *line, const char *allowed, int *out_bad) {
