@@ -1,9 +1,11 @@
-/* cmd_schedule.c: a kind of pipeline schedule and times in; its order, idle share and memory out, as a chart or as JSON. */
+/* cmd_schedule.c: a kind of pipeline schedule and times in; its order, idle share and memory out, as a chart or as JSON.  Or
+ * layers in, and which of them each stage should hold. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "passes/6_pipeline/schedule.h"
 #include "tools/cli.h"
+#include "tools/schedule_layers.h"
 
 /* Times are whole ticks inside, so that sums are exact; a tick is a power of ten of the user's unit, or that over the chunks. */
 typedef struct {
@@ -54,12 +56,17 @@ static void fill_costs(cli *c, request *q) {
   q->o.cost = cost, q->o.limit = limit;
 }
 
-static bool read_request(cli *c, request *q) {
-  *q = (request){0};
-  msc_schedule_of_name(cli_text(c, "kind"), &q->o.kind);
+/* Kind and counts, which all forms of the command have. */
+static bool read_sizes_of(cli *c, request *q) {
+  *q = (request){.o.kind = MSC_SCHEDULE_1F1B};
+  if (cli_text(c, "kind")) msc_schedule_of_name(cli_text(c, "kind"), &q->o.kind);
   bool ok = read_count(c, "--stages", 0, MSC_MAX_STAGES, &q->o.stages);
   ok = read_count(c, "--micro-batches", 0, MSC_MAX_ENTRIES, &q->o.micro_batches) && ok;
-  ok = read_count(c, "--chunks", 1, MSC_MAX_CHUNKS, &q->o.chunks) && ok;
+  return read_count(c, "--chunks", 1, MSC_MAX_CHUNKS, &q->o.chunks) && ok;
+}
+
+static bool read_request(cli *c, request *q) {
+  bool ok = read_sizes_of(c, q);
   ok = read_time(c, "--tf", &q->forward) && ok;
   ok = read_time(c, "--tb", &q->backward) && ok;
   ok = read_time(c, "--tw", &q->weight) && ok;
@@ -159,11 +166,14 @@ static int print_text(cli *c, const request *q, const msc_schedule *s) {
 }
 
 static int run(cli *c) {
-  static const char *const needed[] = {"kind", "stages", "micro-batches", "tf", "tb"};
+  static const char *const needed[] = {"stages", "micro-batches", "kind", "tf", "tb"};
+  bool by_layers = cli_text(c, "layers");
   request q;
   msc_schedule s;
-  for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+  for (size_t i = 0; i < (by_layers ? 2 : sizeof needed / sizeof *needed); i++)
     if (!cli_text(c, needed[i])) return cli_usage(c, "--%s is missing", needed[i]);
+  if (!by_layers && (cli_text(c, "borders") || cli_text(c, "fixed") || cli_text(c, "kept"))) return cli_usage(c, "--borders, --fixed and --kept belong to --layers");
+  if (by_layers) return read_sizes_of(c, &q) ? schedule_layers(c, q.o.kind, q.o.stages, q.o.chunks, q.o.micro_batches) : CLI_INPUT;
   if (!read_request(c, &q) || !msc_schedule_make(c->ctx, cli_loc(c, "--kind"), &q.o, &s)) return CLI_INPUT;
   return c->json ? print_json(c, &q, &s) : print_text(c, &q, &s);
 }
@@ -177,9 +187,13 @@ static const cli_option options[] = {
   {"tb", CLI_NUMBER, "B", "of its backward: gradients of inputs"},
   {"tw", CLI_NUMBER, "W", "of its gradients of weights, 0; only zb kinds run them apart"},
   {"tcomm", CLI_NUMBER, "C", "of a message from stage to stage, 0; it occupies neither"},
-  {"memory-limit", CLI_NUMBER, "L", "zb-auto: activations of so many micro-batches on every stage, P"},
+  {"memory-limit", CLI_NUMBER, "L", "zb-auto: activations of so many micro-batches on every stage, P; with --layers bytes"},
   {"mem-w", CLI_NUMBER, "R", "the part of the activations that stays until W, 1"},
   {"time-limit", CLI_NUMBER, "S", "zb-auto: seconds to search, 0.9"},
+  {"layers", CLI_TEXT, "TIMES", "instead of an order: which layers each stage should hold, from their times, 3,5,4,4; 1f1b unless --kind says otherwise"},
+  {"borders", CLI_TEXT, "TIMES", "with --layers: time that a message after each layer takes, there and back"},
+  {"fixed", CLI_TEXT, "BYTES", "with --layers: bytes of parameters and state of each"},
+  {"kept", CLI_TEXT, "BYTES", "with --layers: bytes each keeps for a micro-batch in flight"},
   {0},
 };
 const cli_command cmd_schedule = {"", 0, 0, options, run};

@@ -121,4 +121,23 @@ refused("--mem-w: error:", "zb-auto", 2, 2, 1, 2, 1, mem_w=-0.01)
 refused("--time-limit: error:", "zb-auto", 2, 2, 1, 2, 1, time_limit=-1)
 for tiny, huge in ((1e-310, 0), (1e-200, 1e-201), (1e100, 1e100), (0, 0)):
     expect([*arguments("zb-h2", 3, 4, huge, tiny, huge), "--json"], 0, "", lambda out: "" if json.loads(out)["makespan"] >= 0 else "a makespan")
+
+# Layers for stages (Zheng et al. 2022, eq. 2).
+LAYERS = ["schedule", "--stages", "4", "--micro-batches", "8", "--layers"]
+expect([*LAYERS, "3,5,4,4", "--json"], 0, "", '{"total":51,"proven":true,"stage_times":[3,5,4,4],"first_layer":[0,1,2,3]}\n')
+expect([*LAYERS, "1,2,5,4,2,2", "--borders", "0,9,0,0,0.5,0"], 0, "", """\
+stage          time  layers
+    0             3  0..1
+    1             5  2..2
+    2             4  3..3
+    3             4  4..5
+a step takes 60, the least
+""")
+expect([*LAYERS, "1,1,1,1,1,1,1,1", "--fixed", "1,1,1,1,1,1,1,1", "--kept", "1,1,1,1,1,1,1,1", "--memory-limit", "8", "--json"], 0, "",
+       lambda text: "" if json.loads(text)["first_layer"] == [0, 1, 3, 5] else "fewer layers on the stages that keep more")
+expect([*LAYERS, "3,5,4"], 1, lambda err: "" if "3 layers cannot be cut into 4 stages" in err else "too few layers")
+expect([*LAYERS, "3,5,x,4"], 1, lambda err: "" if 'number 3 of "3,5,x,4"' in err else "the number")
+expect([*LAYERS, "3,5,4,4", "--kept", "1,2"], 1, lambda err: "" if "2 numbers for 4 layers" in err else "how many numbers")
+expect([*LAYERS, "3,5,4,4", "--fixed", "9,9,9,9", "--memory-limit", "8"], 1, lambda err: "" if "every stage needs 1 bytes more" in err else "what is missing")
+expect(["schedule", *USAGE, "--kept", "1"], 2, lambda err: "" if "belong to --layers" in err else "usage")
 expect.done()
