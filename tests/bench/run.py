@@ -15,6 +15,8 @@ import sys
 import tempfile
 import time
 
+import sharding
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MSC = os.path.abspath(os.environ.get("MSC", os.path.join(ROOT, "build/msc")))
 PYTHONS = os.environ.get("BENCH_PYTHON", sys.executable).split(":")
@@ -154,6 +156,7 @@ def main():
         print(f"msc run, 1 rank, batch 32: {rss[0]:.0f} MB resident (goal {60 + 2 * BYTES_OF_PARAMETERS / 1e6:.0f} MB)")
         moved_bytes(report)
         library_size()
+        sharding.figures()
         os.chdir(ROOT)
 
 
