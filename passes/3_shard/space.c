@@ -5,6 +5,7 @@
 
 #include "ir/conv.h"
 #include "passes/3_shard/expansion.h"
+#include "passes/3_shard/work.h"
 
 typedef struct class_entry {
   shard_class c;
@@ -44,58 +45,6 @@ struct shard_space {
 
 const shard_class *shard_class_of(const shard_space *s, int var) { return &s->of_var[var]->c; }
 
-/* ---- pieces ---- */
-
-/* Marks borders around the atoms of an ordered list: neighbours of an axis that are not neighbours in it come apart. */
-static void mark_borders(const msc_atoms *atoms, int num, const uint8_t *atom, bool *border) {
-  uint32_t in = 0, joined = 0;
-  for (int i = 0; i < num; i++) {
-    in |= 1u << atom[i];
-    if (i && atom[i] == atom[i - 1] + 1) joined |= 1u << atom[i];
-  }
-  for (int a = 1; a < atoms->num; a++)
-    if ((in >> a & 1) != (in >> (a - 1) & 1) || ((in >> a & 1) && !(joined >> a & 1))) border[a] = true;
-}
-
-static void mark_layout(const msc_atoms *atoms, const msc_layout *l, bool *border) {
-  uint8_t atom[MSC_MAX_SUBAXES];
-  for (int d = 0; l && d < l->rank; d++) {
-    int num = msc_atoms_in(atoms, l->first[d + 1] - l->first[d], l->sub + l->first[d], atom);
-    if (num > 0) mark_borders(atoms, num, atom, border);
-  }
-}
-
-static bool pieces_of(const shard_model *m, int *out_num, shard_piece *out_piece) {
-  const msc_atoms *atoms = &m->g->atoms;
-  bool border[MSC_MAX_SUBAXES] = {true};
-  for (int a = 1; a < atoms->num; a++) border[a] = atoms->atom[a].axis != atoms->atom[a - 1].axis;
-  for (size_t i = 0; i < m->num_vars; i++)
-    for (int l = 0; l < m->var[i].rule->num_letters; l++)
-      if (m->var[i].fixed.num[l]) mark_borders(atoms, m->var[i].fixed.num[l], m->var[i].fixed.atom[l], border);
-  for (size_t i = 0; i < m->g->func->body->num_args; i++) mark_layout(atoms, m->g->given[i], border);
-  *out_num = 0;
-  for (int a = 0; a < atoms->num; a++) {
-    if (border[a] && *out_num == SHARD_MAX_PIECES) return false;
-    if (border[a]) out_piece[(*out_num)++] = (shard_piece){(uint8_t)a, 0, 1};
-    out_piece[*out_num - 1].num++;
-    out_piece[*out_num - 1].size *= atoms->atom[a].size;
-  }
-  return true;
-}
-
-bool shard_price_mesh(const shard_model *m, const msc_cost *cost, bool no_alltoall, int64_t bucket, shard_space_options *o) {
-  msc_subaxis digit[SHARD_MAX_PIECES];
-  MSC_TRY(pieces_of(m, &o->num_pieces, o->piece));
-  for (int i = 0; i < o->num_pieces; i++) {
-    const msc_subaxis *first = &m->g->atoms.atom[o->piece[i].first];
-    digit[i] = (msc_subaxis){first->axis, first->pre, (uint32_t)o->piece[i].size};
-  }
-  o->cost = cost;
-  o->prices = shard_prices_new(m->g->ctx, m->g->arena, cost, no_alltoall, bucket);
-  shard_prices_digits(o->prices, o->num_pieces, digit);
-  return true;
-}
-
 /* ---- what variables have in common ---- */
 
 static void put(shard_space *s, uint64_t word) {
@@ -114,11 +63,6 @@ static void put_bytes(shard_space *s, const void *data, size_t bytes) {
     memcpy(&w, (const char *)data + at, bytes - at < 8 ? bytes - at : 8);
     put(s, w);
   }
-}
-
-static const msc_type *type_of(const shard_space *s, const shard_variable *v, const shard_member *m, int tensor) {
-  if (!m->op) return msc_type_with_layout(s->g->ctx, v->copied->type, NULL);
-  return tensor < m->op->num_in ? m->op->in[tensor].value->type : m->op->out[tensor - m->op->num_in].type;
 }
 
 /* What the windows of a convolution or pool are and see beyond a part. */
@@ -148,7 +92,7 @@ static void put_member(shard_space *s, const shard_variable *v, const shard_memb
     if (r->letter[l].halo) put(s, (uint64_t)r->letter[l].least);
   put_windows(s, m->op);
   for (int t = 0; t < r->num_tensors; t++) {
-    put(s, (uint64_t)(uintptr_t)type_of(s, v, m, t));
+    put(s, (uint64_t)(uintptr_t)shard_tensor_type(s->g->ctx, v, m, t));
     for (int d = 0; d < r->tensor[t].rank; d++) put_bytes(s, &r->tensor[t].dim[d], 1 + r->tensor[t].dim[d].num);
   }
 }
@@ -488,107 +432,6 @@ static bool same_list(const shard_list *a, const shard_list *b) {
 
 /* ---- costs ---- */
 
-/* The part of one device, dimension by dimension: the largest. */
-static double local_elems(const msc_tensor_letters *t, const msc_type *type, const int64_t *part) {
-  double n = 1;
-  for (int d = 0; d < t->rank; d++) {
-    double of_dim = t->dim[d].num ? 1 : (double)type->dim[d];
-    for (int i = 0; i < t->dim[d].num; i++) of_dim *= (double)part[t->dim[d].letter[i]];
-    n *= of_dim;
-  }
-  return n;
-}
-
-/* Sizes of the member's letters on one device. */
-static void local_sizes(const shard_space *s, const shard_member *m, const int64_t *parts, int64_t *out_size) {
-  (void)s;
-  for (int l = 0; l < m->rule->num_letters; l++) {
-    int64_t k = m->to_variable[l] < 0 ? 1 : parts[m->to_variable[l]];
-    out_size[l] = (m->rule->letter[l].size + k - 1) / k;
-  }
-}
-
-/* Rows of neighbours that windows see: of each operand, along each dimension that is cut.  They cross the ends of the slowest
- * level, as some neighbours of a cut over all ranks do. */
-static int64_t halo_ns(const shard_space *s, const shard_variable *v, const shard_member *m, const int64_t *size) {
-  int64_t ns = 0;
-  int level = 0;
-  for (int a = 0; a < s->g->mesh->num_axes; a++) {
-    int l = msc_cost_level(s->o.cost, (msc_subaxis){(uint32_t)a, 1, (uint32_t)s->g->mesh->axis[a].size});
-    if (l > level) level = l;
-  }
-  for (size_t t = 0; t < m->op->num_in; t++) {
-    const msc_tensor_letters *own = &m->rule->tensor[t];
-    for (int d = 2; d < own->rank; d++) {
-      int64_t lo, hi;
-      int l = own->dim[d].num ? own->dim[d].letter[0] : -1;
-      if (l < 0 || size[l] == m->rule->letter[l].size || !msc_halo_of(m->op, t, d, &lo, &hi)) continue;
-      const msc_type *type = type_of(s, v, m, (int)t);
-      double rows = (double)size[l] * (double)type->dim[d] / (double)m->rule->letter[l].size;
-      double bytes = local_elems(own, type, size) / rows * (double)(lo + hi) * (double)msc_dtype_bytes(type->dtype);
-      int64_t peers = (lo > 0) + (hi > 0);
-      ns += msc_cost_collective(s->o.cost, &(msc_cost_transfer){OP_exchange, level, peers + 1, (int64_t)bytes, peers});
-    }
-  }
-  return ns;
-}
-
-static int64_t work_ns(const shard_space *s, const shard_variable *v, const shard_member *m, const int64_t *parts) {
-  msc_cost_class class = m->op ? msc_info(m->op)->cost : MSC_COST_NONE;
-  if (m->op && msc_info(m->op)->flags & MSC_COMPOSITE) return 0; /* see add_expansion */
-  if (!m->op || !m->rule || class == MSC_COST_NONE || class == MSC_COST_COMM) return 0;
-  int64_t size[MSC_MAX_LETTERS];
-  double flops = 0, bytes = 0;
-  local_sizes(s, m, parts, size);
-  for (int t = 0; t < m->rule->num_tensors; t++) {
-    const msc_type *type = type_of(s, v, m, t);
-    bytes += local_elems(&m->rule->tensor[t], type, size) * (double)msc_dtype_bytes(type->dtype);
-  }
-  bool windows = msc_is_windowed(m->op);
-  if (class == MSC_COST_FLOPS) {
-    flops = windows ? 2 * msc_conv_work(m->op) : 2;
-    for (int l = 0; l < m->rule->num_letters; l++) flops *= (double)size[l] / (windows ? (double)m->rule->letter[l].size : 1);
-  }
-  return msc_cost_work(s->o.cost, type_of(s, v, m, 0)->dtype, flops, bytes) + (windows ? halo_ns(s, v, m, size) : 0);
-}
-
-/* Ranks that share an operand of an update, of those that hold the same part of it. */
-static int64_t sharing(const shard_space *s, const shard_member *m, int operand, const int64_t *size) {
-  const msc_tensor_letters *t = &m->rule->tensor[operand];
-  int64_t repeats = msc_mesh_size(s->g->mesh);
-  for (int d = 0; d < t->rank; d++)
-    for (int i = 0; i < t->dim[d].num; i++) {
-      int64_t whole = m->rule->letter[t->dim[d].letter[i]].size, part = size[t->dim[d].letter[i]];
-      if (part > 0) repeats /= (whole + part - 1) / part;
-    }
-  return repeats > 1 ? shard_zero_ranks(&s->o.zero, m->op, operand, repeats) : 1;
-}
-
-/* Bytes that stay: parameters with their state and gradient, and what the backward needs of the forward. */
-static double kept_bytes(const shard_space *s, const shard_variable *v, const shard_member *m, const int64_t *parts, bool *out_parameters) {
-  int64_t size[MSC_MAX_LETTERS];
-  double bytes = 0;
-  *out_parameters = m->op && msc_info(m->op)->flags & MSC_UPDATE;
-  if (!m->rule || (m->op && !m->op->forward && !(msc_info(m->op)->flags & MSC_UPDATE))) return 0;
-  local_sizes(s, m, parts, size);
-  if (!m->op) { /* a copy of something that the backward reads */
-    bool saved = false;
-    for (const msc_use *u = v->copied->uses; u; u = u->next) saved |= u->user->forward != NULL;
-    return saved ? local_elems(&m->rule->tensor[0], v->copied->type, size) * (double)msc_dtype_bytes(v->copied->type->dtype) : 0;
-  }
-  const msc_op_info *info = msc_info(m->op);
-  for (int t = 0; t < m->op->num_in; t++) {
-    const msc_value *x = m->op->in[t].value;
-    bool tied = info->flags & MSC_UPDATE && t < info->num_operands && info->operand[t].tied >= 0, saved = m->op->forward && x->def && !x->def->forward && x->def->kind != OP_constant;
-    bool gradient = info->flags & MSC_UPDATE && x->def && x->type->rank > 0;
-    if (saved && s->m->copy_of[x->id] >= 0) saved = false; /* counted with the copy */
-    for (int k = 0; k < t && saved; k++) saved = m->op->in[k].value != x;
-    double own = tied || saved || gradient ? local_elems(&m->rule->tensor[t], x->type, size) * (double)msc_dtype_bytes(x->type->dtype) : 0;
-    bytes += tied && s->o.zero.stage ? own / (double)sharing(s, m, t, size) : own;
-  }
-  return bytes;
-}
-
 static void parts_of(const shard_space *s, const shard_variable *v, bool irregular, const shard_state *state, int64_t *out_parts) {
   for (int l = 0; l < v->rule->num_letters; l++) out_parts[l] = irregular ? shard_parts(&s->g->atoms, v->fixed.num[l], v->fixed.atom[l]) : 1;
   for (int p = 0; p < s->o.num_pieces && !irregular; p++)
@@ -620,9 +463,9 @@ static void add_work(shard_space *s, class_entry *e) {
     parts_of(s, v, e->irregular, &e->c.state[i], parts);
     for (size_t k = 0; k < v->num_members; k++) {
       bool parameters;
-      double bytes = kept_bytes(s, v, &v->member[k], parts, &parameters);
+      double bytes = shard_kept_bytes(s->m, &s->o.zero, v, &v->member[k], parts, &parameters);
       int64_t whole = bytes < 1e18 ? (int64_t)bytes : (int64_t)1e18;
-      e->c.ns[i] += work_ns(s, v, &v->member[k], parts);
+      e->c.ns[i] += shard_work_ns(s->m, s->o.cost, v, &v->member[k], parts);
       e->c.bytes[i] += whole;
       if (parameters) e->c.parameter_bytes[i] += whole;
     }
