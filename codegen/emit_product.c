@@ -16,6 +16,8 @@ enum {
   MAX_HEIGHT = 12,
   VECTORS = 2,     /* columns of a panel */
   UNROLL = 4,      /* terms per turn */
+  TREE_LEVELS = 3, /* see sum_tree */
+  SHORT = 8,       /* terms of blocks for which trees pay */
 };
 
 typedef struct {
@@ -146,17 +148,18 @@ typedef struct {
   LLVMValueRef has_bias;                          /* i64, 0 or 1 */
   LLVMValueRef waiting;                           /* sums of blocks */
   bool packed;                                    /* groups of a are in the room; else its rows lie as they are */
+  bool trees;                                     /* 2^TREE_LEVELS blocks are summed by straight code */
 } multiplying;
 
-/* Heights of groups for which there is code, descending. */
-static const int *heights_of(const product *p) {
-  static const int some[] = {6, 4, 2, 1, 0}, many[] = {12, 8, 4, 2, 1, 0};
-  return p->height > 6 ? many : some;
+/* Heights of groups for which there is code, descending.  Half as high where the sums of two blocks shall fit the registers. */
+static const int *heights_of(const product *p, bool trees) {
+  static const int low[] = {3, 2, 1, 0}, some[] = {6, 4, 2, 1, 0}, many[] = {12, 8, 4, 2, 1, 0};
+  if (p->height > 6) return trees ? some : many;
+  return trees ? low : some;
 }
 
 /* Rows of the group at the start of `left`: the largest that leaves none, or enough for a high one, which keeps the arithmetic busy. */
-static LLVMValueRef height_of(product *p, LLVMValueRef left) {
-  const int *h = heights_of(p);
+static LLVMValueRef height_of(product *p, const int *h, LLVMValueRef left) {
   int num = 0;
   while (h[num]) num++;
   LLVMValueRef rows = i64(p, 1);
@@ -171,13 +174,13 @@ typedef struct {
 } rows_loop;
 
 /* for (row = begin; row < end; row += height): the step is computed, so the loop is written out. */
-static void open_rows(product *p, rows_loop *r, LLVMValueRef begin, LLVMValueRef end) {
+static void open_rows(product *p, rows_loop *r, const int *heights, LLVMValueRef begin, LLVMValueRef end) {
   r->loop = (msc_ir_loop){.before = LLVMGetInsertBlock(p->b), .body = msc_ir_block(&p->e), .after = msc_ir_block(&p->e), .to = end};
   LLVMBuildCondBr(p->b, LLVMBuildICmp(p->b, LLVMIntSLT, begin, end, ""), r->loop.body, r->loop.after);
   LLVMPositionBuilderAtEnd(p->b, r->loop.body);
   r->row = LLVMBuildPhi(p->b, LLVMInt64TypeInContext(p->e.l->llvm), "");
   LLVMAddIncoming(r->row, &begin, &r->loop.before, 1);
-  r->height = height_of(p, sub(p, end, r->row));
+  r->height = height_of(p, heights, sub(p, end, r->row));
 }
 
 static void close_rows(product *p, rows_loop *r) {
@@ -194,7 +197,7 @@ static void pack_groups(product *p, const multiplying *x, LLVMValueRef begin, LL
   msc_ir_loop terms;
   int num = (p->height + p->lanes - 1) / p->lanes;
   LLVMValueRef mask[64];
-  open_rows(p, &rows, begin, end);
+  open_rows(p, &rows, heights_of(p, x->trees), begin, end);
   LLVMValueRef to = at(p, x->room, mul(p, sub(p, rows.row, begin), x->k)), from = at(p, x->a, rows.row);
   for (int v = 0; v < num; v++) mask[v] = below(p, sub(p, rows.height, i64(p, v * p->lanes)));
   msc_ir_loop_open(&p->e, &terms, i64(p, 0), x->k, 1, 0, NULL);
@@ -244,7 +247,7 @@ static void sum_terms(product *p, const terms_of *t, LLVMValueRef from, LLVMValu
 
 /* Sums of blocks, added as a balanced tree: each meets as many waiting ones as its number has ones at the end, the last of them first,
  * and then waits itself.  `top` is where the next ones will wait.  As msc_ir_fold, with all sums of a block side by side. */
-static LLVMValueRef fold(product *p, const multiplying *x, const terms_of *t, LLVMValueRef block, LLVMValueRef top, LLVMValueRef *acc) {
+static LLVMValueRef fold(product *p, const terms_of *t, LLVMValueRef block, LLVMValueRef blocks, LLVMValueRef top, LLVMValueRef *acc) {
   msc_ir_loop meet;
   int num = num_sums(t);
   LLVMTypeRef i64_type = LLVMInt64TypeInContext(p->e.l->llvm);
@@ -258,7 +261,7 @@ static LLVMValueRef fold(product *p, const multiplying *x, const terms_of *t, LL
   for (int i = 0; i < num; i++) kept[i] = LLVMBuildFAdd(p->b, load(p, at(p, kept[num], i64(p, i * p->lanes))), kept[i], "");
   msc_ir_loop_close(&p->e, &meet, kept);
   from[0] = LLVMGetInsertBlock(p->b), from[1] = wait;
-  LLVMBuildCondBr(p->b, LLVMBuildICmp(p->b, LLVMIntSLT, next, x->blocks, ""), wait, done);
+  LLVMBuildCondBr(p->b, LLVMBuildICmp(p->b, LLVMIntSLT, next, blocks, ""), wait, done);
   LLVMPositionBuilderAtEnd(p->b, wait);
   for (int i = 0; i < num; i++) store(p, kept[i], at(p, kept[num], i64(p, i * p->lanes)));
   LLVMValueRef tops[2] = {kept[num], at(p, kept[num], i64(p, num * p->lanes))};
@@ -270,21 +273,43 @@ static LLVMValueRef fold(product *p, const multiplying *x, const terms_of *t, LL
   return top;
 }
 
-static void sum_blocks(product *p, const multiplying *x, const terms_of *t, LLVMValueRef *acc) {
-  msc_ir_loop blocks;
-  int num = num_sums(t), top = num + 2;
-  LLVMValueRef zero = LLVMConstNull(p->vector), first = i64(p, 0), whole = LLVMBuildAnd(p->b, x->block, i64(p, -UNROLL), "");
-  for (int i = 0; i < num; i++) acc[i] = zero;
-  acc[num] = t->a, acc[num + 1] = t->b, acc[top] = x->waiting;
-  msc_ir_loop_open(&p->e, &blocks, i64(p, 0), x->blocks, 1, num + 3, acc);
-  for (int i = 0; i < num; i++) acc[i] = zero;
-  if (t->height * 2 > p->height) { /* where most of the time goes */
+/* The next block, from zero. */
+static void sum_block(product *p, const multiplying *x, const terms_of *t, LLVMValueRef *acc) {
+  LLVMValueRef first = i64(p, 0), whole = LLVMBuildAnd(p->b, x->block, i64(p, -UNROLL), "");
+  for (int i = 0; i < num_sums(t); i++) acc[i] = LLVMConstNull(p->vector);
+  if (t->height * 2 > *heights_of(p, x->trees)) { /* where most of the time goes */
     sum_terms(p, t, first, whole, UNROLL, acc);
     first = whole;
   }
   sum_terms(p, t, first, x->block, 1, acc);
-  acc[top] = fold(p, x, t, blocks.index, acc[top], acc);
-  msc_ir_loop_close(&p->e, &blocks, acc);
+}
+
+/* The next 2^levels blocks.  The first of two blocks waits in registers, larger sums at the end of the stack. */
+static void sum_tree(product *p, const multiplying *x, const terms_of *t, int levels, LLVMValueRef *acc) {
+  LLVMValueRef left[SUMS];
+  int num = num_sums(t), wait = (MSC_SUM_LEVELS - levels) * num * p->lanes;
+  if (levels == 0) {
+    sum_block(p, x, t, acc);
+    return;
+  }
+  sum_tree(p, x, t, levels - 1, acc);
+  memcpy(left, acc, sizeof *acc * (size_t)num);
+  for (int i = 0; i < num && levels > 1; i++) store(p, left[i], at(p, x->waiting, i64(p, wait + i * p->lanes)));
+  sum_tree(p, x, t, levels - 1, acc);
+  for (int i = 0; i < num && levels > 1; i++) left[i] = load(p, at(p, x->waiting, i64(p, wait + i * p->lanes)));
+  for (int i = 0; i < num; i++) acc[i] = LLVMBuildFAdd(p->b, left[i], acc[i], "");
+}
+
+static void sum_blocks(product *p, const multiplying *x, const terms_of *t, LLVMValueRef *acc) {
+  msc_ir_loop trees;
+  int num = num_sums(t), top = num + 2, levels = x->trees ? TREE_LEVELS : 0;
+  LLVMValueRef num_trees = LLVMBuildLShr(p->b, x->blocks, i64(p, levels), "");
+  for (int i = 0; i < num; i++) acc[i] = LLVMConstNull(p->vector);
+  acc[num] = t->a, acc[num + 1] = t->b, acc[top] = x->waiting;
+  msc_ir_loop_open(&p->e, &trees, i64(p, 0), num_trees, 1, num + 3, acc);
+  sum_tree(p, x, t, levels, acc);
+  acc[top] = fold(p, t, trees.index, num_trees, acc[top], acc);
+  msc_ir_loop_close(&p->e, &trees, acc);
 }
 
 static LLVMValueRef finished(product *p, const multiplying *x, LLVMValueRef v, LLVMValueRef bias) {
@@ -328,10 +353,10 @@ static void multiply_all(product *p, const multiplying *x, LLVMValueRef begin, L
   msc_ir_loop panels;
   rows_loop rows;
   msc_ir_loop_open(&p->e, &panels, i64(p, 0), x->columns, p->width, 0, NULL);
-  open_rows(p, &rows, begin, end);
+  open_rows(p, &rows, heights_of(p, x->trees), begin, end);
   LLVMBasicBlockRef done = msc_ir_block(&p->e), none = msc_ir_block(&p->e);
-  LLVMValueRef choice = LLVMBuildSwitch(p->b, rows.height, none, (unsigned)p->height);
-  for (const int *height = heights_of(p); *height; height++) {
+  LLVMValueRef choice = LLVMBuildSwitch(p->b, rows.height, none, 5);
+  for (const int *height = heights_of(p, x->trees); *height; height++) {
     LLVMBasicBlockRef here = msc_ir_block(&p->e);
     LLVMAddCase(choice, i64(p, *height), here);
     LLVMPositionBuilderAtEnd(p->b, here);
@@ -371,9 +396,16 @@ static void emit_multiply(msc_llvm *l, msc_dtype dtype, LLVMValueRef fn) {
   LLVMPositionBuilderAtEnd(p.b, direct);
   multiply_all(&p, &x, begin, end);
   LLVMPositionBuilderAtEnd(p.b, turned);
-  pack_groups(&p, &x, begin, end);
   x.packed = true;
-  multiply_all(&p, &x, begin, end);
+  LLVMBasicBlockRef few = msc_ir_block(&p.e), many = msc_ir_block(&p.e);
+  LLVMValueRef is_tree = LLVMBuildICmp(p.b, LLVMIntSGE, x.blocks, i64(&p, 1 << TREE_LEVELS), ""), is_short = LLVMBuildICmp(p.b, LLVMIntSLE, x.block, i64(&p, SHORT), "");
+  LLVMBuildCondBr(p.b, LLVMBuildAnd(p.b, is_tree, is_short, ""), many, few);
+  for (int trees = 0; trees < 2; trees++) {
+    LLVMPositionBuilderAtEnd(p.b, trees ? many : few);
+    x.trees = trees;
+    pack_groups(&p, &x, begin, end);
+    multiply_all(&p, &x, begin, end);
+  }
 }
 
 /* ---- the kernels ---- */
