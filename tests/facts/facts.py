@@ -14,6 +14,10 @@ class Unsupported(Exception):
     """msc, or this runner, does not know such a thing yet."""
 
 
+class Reference(Exception):
+    """A fact for comparison: nothing that msc computes."""
+
+
 class Refused(Exception):
     """msc said that the input is wrong."""
 
@@ -95,12 +99,15 @@ def plain(v):
     return v
 
 
-def same(got, wanted):
+def same(got, wanted, slack=lambda wanted: 1e-9 * max(1, abs(wanted))):
+    """`slack` is how far a number may be away."""
     got, wanted = plain(got), plain(wanted)
     if isinstance(wanted, dict):
-        return isinstance(got, dict) and all(k in got and same(got[k], w) for k, w in wanted.items())
+        return isinstance(got, dict) and all(k in got and same(got[k], w, slack) for k, w in wanted.items())
+    if isinstance(wanted, list):
+        return isinstance(got, list) and len(got) == len(wanted) and all(same(g, w, slack) for g, w in zip(got, wanted))
     if isinstance(wanted, (int, float)) and isinstance(got, (int, float)):
-        return abs(got - wanted) <= 1e-9 * max(1, abs(wanted))
+        return abs(got - wanted) <= slack(wanted)
     return got == wanted
 
 

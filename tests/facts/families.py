@@ -1,4 +1,4 @@
-"""judge: a fact in, ("ok" | "differs" | "unsupported", why) out, as the fact's `use` wants it."""
+"""judge: a fact in, ("ok" | "differs" | "unsupported" | "reference", why) out, as the fact's `use` or `tol` wants it."""
 import json
 import subprocess
 
@@ -6,8 +6,10 @@ import family_config   # noqa: F401  each registers its families
 import family_layout   # noqa: F401
 import family_net      # noqa: F401
 import family_op       # noqa: F401
+import family_pipeline  # noqa: F401
 import family_reshard  # noqa: F401
-from facts import Answer, Broken, Refused, Unsupported, differences, handler_of, wants_error
+import family_training  # noqa: F401
+from facts import Answer, Broken, Reference, Refused, Unsupported, differences, handler_of, same, wants_error
 
 
 def shown(value):
@@ -49,26 +51,39 @@ def judge_answer(use, answer, expected):
     return ("unsupported", f"not answered: {', '.join(missing)}") if missing and not answer.better else ("ok", "")
 
 
-def judge(fact):
-    if "unreadable" in fact:
-        return "unsupported", fact["unreadable"]
-    feature, use, expected = fact.get("feature") or fact.get("family") or ("reshard" if "src_text" in fact else ""), fact.get("use", "match_exactly"), fact.get("expected", {})
-    if use == "reference_only":
-        return "ok", "reference only, no target"
-    handler = handler_of(feature)
+# What other systems or tools reach, told beside what msc is asked.
+BESIDE = {"allreduce_steps", "busbw_GBps", "greedy_by_size_best_fit_ratio", "greedy_by_size_ratio", "params_b"}
+
+
+def judge_case(fact):
+    """A line of a file such as schedule.jsonl: `tol` is absolute, or "1e-3 rel"; a key that ends in _at_most is a bound."""
+    expected = {k: v for k, v in fact["expected"].items() if k not in BESIDE}
+    handler = handler_of(fact["family"])
     if not handler:
-        return "unsupported", f"no family {feature}"
+        return "unsupported", f"no family {fact['family']}"
+    if not expected:
+        return "reference", ", ".join(fact["expected"])
+    tol = str(fact.get("tol", 0))
+    size = float(tol.split()[0])
+    slack = (lambda wanted: size * abs(wanted)) if tol.endswith("rel") else (lambda wanted: size + 1e-12 * abs(wanted))
+    answer, refusal = ask(handler, {"input": fact["inputs"], "expected": expected})
+    if refusal:
+        return "differs", f"refused: {refusal}"
+    if answer.wrong:
+        return "differs", answer.wrong
+    got = answer.values
+    fits = {k: got[k] <= w + slack(w) if k.endswith("_at_most") else same(got[k], w, slack) for k, w in expected.items() if k in got}
+    wrong, missing = [k for k in fits if not fits[k]], [k for k in expected if k not in got]
+    if wrong:
+        return "differs", both(got, expected, wrong)
+    return ("unsupported", f"not answered: {', '.join(missing)}") if missing else ("ok", "")
+
+
+def judge(fact):
     try:
-        answer, refusal = ask(handler, fact)
-        if wants_error(expected) and not refusal and answer.possible:
-            return "ok", f"possible here: {answer.possible}"
-        if wants_error(expected) and use == "match_or_beat" and not refusal:
-            return ("differs", answer.wrong) if answer.wrong else ("ok", f"better: {answer.better or 'possible here'}")
-        if wants_error(expected) and use != "must_not_match":
-            return judge_error(expected, refusal)
-        if refusal:
-            return ("ok", "refused") if use == "must_not_match" else ("differs", f"refused: {refusal}")
-        return judge_answer(use, answer, expected)
+        return judge_case(fact) if "family" in fact and "inputs" in fact else judge_fact(fact)
+    except Reference as e:
+        return "reference", str(e)
     except Unsupported as e:
         return "unsupported", str(e)
     except Broken as e:
@@ -77,3 +92,24 @@ def judge(fact):
         return "differs", str(e)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as e:
         return "unsupported", f"cannot read this fact: {type(e).__name__}: {e}"
+
+
+def judge_fact(fact):
+    if "unreadable" in fact:
+        return "unsupported", fact["unreadable"]
+    feature, use, expected = fact.get("feature") or fact.get("family") or ("reshard" if "src_text" in fact else ""), fact.get("use", "match_exactly"), fact.get("expected", {})
+    if use == "reference_only":
+        return "ok", "reference only, no target"
+    handler = handler_of(feature)
+    if not handler:
+        return "unsupported", f"no family {feature}"
+    answer, refusal = ask(handler, fact)
+    if wants_error(expected) and not refusal and answer.possible:
+        return "ok", f"possible here: {answer.possible}"
+    if wants_error(expected) and use == "match_or_beat" and not refusal:
+        return ("differs", answer.wrong) if answer.wrong else ("ok", f"better: {answer.better or 'possible here'}")
+    if wants_error(expected) and use != "must_not_match":
+        return judge_error(expected, refusal)
+    if refusal:
+        return ("ok", "refused") if use == "must_not_match" else ("differs", f"refused: {refusal}")
+    return judge_answer(use, answer, expected)

@@ -1,0 +1,133 @@
+"""Families of memory and traffic in training: models of the asked size are compiled, and bytes read from what msc reports."""
+import json
+import math
+import os
+import re
+
+from facts import FOLDER, Reference, Unsupported, family, msc
+
+
+@family("fault.interval", "offload.model", "model.flops")
+def reference(given, expected):
+    raise Reference("a form for comparison, not computed by msc")
+
+
+def compiled(graph, *sets):
+    """What `msc compile --json` says of a graph."""
+    model, plan = (os.path.join(FOLDER.name, name) for name in ("training.fbs", "training.plan"))
+    graph.save(model)
+    return msc("compile", model, "-o", plan, *(word for s in sets for word in ("--set", s)))
+
+
+# ---- the parallel optimizer ----
+
+def one_matrix(elements, batch):
+    """A trainable matrix of so many elements whose gradient and whose operand's gradient are needed; one small vector besides,
+    which is too small to be cut."""
+    from msc import Graph
+    rows = max(n for n in range(1, 16001) if elements % n == 0)
+    g = Graph()
+    x, s, w = g.input("x", "f32", [batch, rows]), g.parameter("s", "f32", [rows]), g.parameter("w", "f32", [rows, elements // rows])
+    y = g.matmul(g.mul(x, s), w)
+    g.loss(g.reduce_mean(g.mul(y, y), [0, 1]))
+    g.optimizer("adam", lr=0.1)
+    return g, rows
+
+
+def zero_stages(given, expected, elements, *sets):
+    """{"dp": report, "zero1": ...} and the size of the small vector."""
+    g, rows = one_matrix(elements, given["dp"])
+    said = {}
+    for key in expected:
+        stage = int(key[4:]) if key.startswith("zero") else 0
+        said[key] = compiled(g, f"device_num={given['dp']}", "parallel_mode=semi_auto_parallel", f'mesh={{"dp":{given["dp"]}}}', f"zero={stage}",
+                             'comm_fusion={"allreduce":{"mode":"size","config":1}}', *sets)
+    return said, rows
+
+
+@family("zero.comm")
+def zero_comm(given, expected):
+    """As many bytes in f32 elements; what is smaller than the matrix's part of a rank is not its traffic."""
+    size = given["params"] * given["bytes_per_elem"]
+    said, _ = zero_stages(given, expected, round(size / 4))
+    return {key: sum(c["bytes"] * c["count"] for c in report["collectives"] if c["bytes"] * c["count"] >= size / given["dp"] / 2) for key, report in said.items()}
+
+
+@family("zero.memory")
+def zero_memory(given, expected):
+    """Elements at rest on a rank by class, each in the type that is asked for."""
+    elements = round(given["params"])
+    said, rows = zero_stages(given, expected, elements, "micro_size=2", 'parallel_optimizer_config={"gradient_accumulation_shard":true}')
+    got = {}
+    for key, report in said.items():
+        memory = report["memory"]
+        if "accumulators" not in memory:
+            raise Unsupported("gradients apart from scratch")
+        of = {"weight_bytes": memory["parameters"] / 4 - rows, "grad_bytes": memory["accumulators"] / 4 - rows, "opt_bytes": memory["state"] / 8 - rows}
+        got[key] = sum(given[k] * round(n) for k, n in of.items())
+    return got
+
+
+# ---- collectives ----
+
+@family("collective.volume")
+def volume(given, expected):
+    """Bytes that a rank receives, which are those it sends; n times as many are moved, so that every part is whole."""
+    n, size = given["n"], given["bytes"] * given["n"]
+    moves = {"allreduce": ([size], "[{}] partial={d}", "[{}]"), "reduce_scatter": ([size], "[{}] partial={d}", "[{d}]"), "allgather": ([size], "[{d}]", "[{}]"),
+             "alltoall": ([n, size], "[{d},{}]", "[{},{d}]")}
+    got = {}
+    for key in expected:
+        if key in moves:
+            shape, source, target = moves[key]
+            got[key] = msc("reshard", "--mesh", f"d={n}", "--shape", ",".join(map(str, shape)), "--bytes", 1, "--from", source, "--to", target)["bytes"] / n
+    return got
+
+
+def chain_of_parameters(sizes):
+    """Parameters used one after the other, so that their gradients are ready in reverse."""
+    from msc import Graph
+    g = Graph()
+    h = g.input("x", "f32", [8, 1])
+    for i, size in enumerate(sizes):
+        h = g.reshape(g.reduce_mean(g.matmul(h, g.parameter(f"w{i}", "f32", [1, size])), [1]), [8, 1])
+    g.loss(g.reduce_mean(h, [0, 1]))
+    g.optimizer("sgd", lr=0.1)
+    return g
+
+
+@family("comm.fusion")
+def fusion(given, expected):
+    caps = given.get("caps_mib") or [given["cap_mib"]]
+    setting = {"allreduce": {"mode": "size", "config": caps if len(caps) > 1 else caps[0]}}
+    report = compiled(chain_of_parameters(given["params_elems"]), "device_num=8", 'mesh={"dp":8}', "parallel_mode=semi_auto_parallel", f"comm_fusion={json.dumps(setting)}")
+    sizes = [b["bytes"] for b in report["buckets"] if b["op"] == "all_reduce"]
+    return {"bucket_bytes": sizes, "num_buckets": len(sizes)}
+
+
+# ---- memory ----
+
+@family("memory.activation", "recompute.chain")
+def recomputed(given, expected):
+    raise Unsupported("what is kept for the backward, and recomputed")
+
+
+def paths_of(given):
+    """Files beside the folder of the facts; "{A..E}" stands for several."""
+    text = given.get("file") or given["files"]
+    found = re.search(r"\{(\w)\.\.(\w)\}", text)
+    names = [chr(c) for c in range(ord(found[1]), ord(found[2]) + 1)] if found else [None]
+    return {n: os.path.join(given["folder"], text.replace(found[0], n) if found else text) for n in names}
+
+
+@family("memory.static_plan")
+def static_plan(given, expected):
+    plans = {}
+    for name, path in paths_of(given).items():
+        if not os.path.exists(path):
+            raise Unsupported(f"{path} is not there")
+        plans[name] = msc("memplan", path, *(["--capacity", given["capacity"]] if "capacity" in given else []))
+    first = next(iter(plans.values()))
+    bounds = {n: p["lower_bound"] for n, p in plans.items()}
+    return {"height": first["size"], "lower_bound": first["lower_bound"], "lower_bounds": bounds, "goal_ratio_at_most": max(p["size"] / p["lower_bound"] for p in plans.values()),
+            "fits": sum(p["size"] <= given.get("capacity", math.inf) for p in plans.values())}
