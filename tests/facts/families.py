@@ -3,6 +3,7 @@ import json
 import subprocess
 
 import family_config   # noqa: F401  each registers its families
+import family_fusion   # noqa: F401
 import family_layout   # noqa: F401
 import family_net      # noqa: F401
 import family_op       # noqa: F401

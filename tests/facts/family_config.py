@@ -19,8 +19,9 @@ def fusion_errors(given, expected):
 def fusion(given, expected):
     if "set" not in given:
         raise Unsupported("fusion of collectives")
-    got = msc("config", "--set", setting("comm_fusion", given["set"]))
-    return {"after_set": got["comm_fusion"]["value"] if isinstance(got["comm_fusion"], dict) and "value" in got["comm_fusion"] else got["comm_fusion"]}
+    value, without = given["set"], {k: v for k, v in given["set"].items() if k != "openstate"}
+    after, reset = (msc("config", "--set", setting("comm_fusion", v))["comm_fusion"]["value"] for v in (value, without))
+    return {"after_set": after, "after_reset_openstate": reset["openstate"]}
 
 
 # ---- the parallel optimizer ----
