@@ -76,13 +76,14 @@ static bool is_off(const msc_config *config) {
 
 /* ---- times ---- */
 
-/* Operands are there when the op that makes them has run.  What waits for the collectives themselves does not hold up the rest. */
+/* Operands are there when the op that makes them has run.  What waits for the collectives themselves does not hold up the rest; what
+ * is gathered before it is used does. */
 static void set_ready_times(bucketing *z) {
   msc_arena *arena = z->pass->scratch;
   msc_depend d = msc_depend_of(arena, z->f);
   bool *waits = msc_new_array(arena, bool, d.num_ops);
   int64_t *done = msc_new_array(arena, int64_t, d.num_ops), now = 0;
-  for (size_t i = 0; i < z->num; i++) waits[z->c[i].op->id] = true;
+  for (size_t i = 0; i < z->num; i++) waits[z->c[i].op->id] = !z->c[i].at_once;
   for (size_t i = 0; i < d.num_ops; i++) {
     for (const uint32_t *b = msc_depend_begin(&d, (uint32_t)i); b < msc_depend_end(&d, (uint32_t)i); b++) waits[i] = waits[i] || waits[*b];
     const msc_layout *digits = waits[i] ? NULL : comm_digits_of(d.op[i], 0);
