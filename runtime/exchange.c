@@ -220,6 +220,7 @@ static uint64_t largest_bytes(const mscrt_collective *c, const msc_box_layout *l
 
 /* A reduction in which every member wants all of what every member has. */
 static bool is_sliceable(const mscrt_exchange *e, const mscrt_collective *c, const taken *t) {
+  if (c->verb == MSCRT_ALL_REDUCE && t->pull.num_pieces == 0) return true; /* nothing to reduce */
   if (c->verb != MSCRT_ALL_REDUCE || e->num_terms < 2 || e->num_terms != e->group.num || t->pull.num_pieces != 1) return false;
   for (int i = 0; i < e->num_terms; i++)
     if (e->peers[i] != e->group.member[i]) return false;

@@ -153,6 +153,7 @@ static msc_op *put_together(bucketing *z, size_t num, const size_t *member) {
   }
   msc_op *all = msc_op_new(z->f, (msc_op_kind)first->kind, num, in, num, first->loc);
   all->name = first->name;
+  all->id = last->id;
   msc_insert_before(last, all);
   for (size_t k = 0; k < sizeof kept / sizeof *kept; k++)
     if (msc_op_attr(first, kept[k])) msc_op_set(all, kept[k], *msc_op_attr(first, kept[k]));
@@ -166,6 +167,21 @@ static msc_op *put_together(bucketing *z, size_t num, const size_t *member) {
   return all;
 }
 
+/* Behind what makes its last operand, and behind buckets that are there: they leave in the order in which they are ready. */
+static void start_early(msc_op *op) {
+  msc_op *after = NULL;
+  for (size_t i = 0; i < op->num_in; i++) {
+    msc_op *def = op->in[i].value->def;
+    if (!def) return;
+    if (!after || def->id > after->id) after = def;
+  }
+  while (after->next && after->next->id == after->id) after = after->next;
+  if (after->next == op || after == op) return;
+  op->id = after->id;
+  msc_op_unlink(op);
+  msc_insert_after(after, op);
+}
+
 static void make_bucket(bucketing *z, size_t num, const size_t *member) {
   int64_t bytes = 0, ready = 0;
   for (size_t i = 0; i < num; i++) {
@@ -174,6 +190,7 @@ static void make_bucket(bucketing *z, size_t num, const size_t *member) {
     if (c->ready_ns > ready) ready = c->ready_ns;
   }
   msc_op *op = num > 1 ? put_together(z, num, member) : z->c[member[0]].op;
+  if (!z->c[member[0]].at_once) start_early(op);
   msc_op_set(op, "bucket", msc_int(z->buckets++));
   msc_remark(z->pass, op, "%zu together, %" PRId64 " bytes, ready after %" PRId64 " ns", num, bytes, ready);
 }

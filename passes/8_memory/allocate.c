@@ -2,7 +2,7 @@
  *
  * Spaces: arguments with a role parameter or state are persistent, data and labels are inputs, constants with elements of
  * their own are constants; everything else is scratch, live from its op to its last user.  A result may take the place of
- * an operand that dies with it; views share their operand's place; new values of arguments take the argument's place. */
+ * an operand that dies with it; sums over ranks that travel together lie side by side; views share their operand's place; new values of arguments take the argument's place. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,9 +87,25 @@ static bool read_by_tiles(allocating *z, const msc_op *op, uint32_t r) {
   return false;
 }
 
+static bool is_sum_over_ranks(const msc_op *op) { return op->kind == OP_comm && !strcmp(msc_op_str(op, "verb"), "all_reduce"); }
+
+/* Each rank reduces a slice where it lies and takes the others' results there.  `operands`: zero for every place. */
+static void share_sums(allocating *z, msc_op *op, uint32_t *operands) {
+  for (size_t i = 0; i < op->num_in; i++) operands[root_of(z, op->in[i].value)]++;
+  for (size_t i = 0; i < op->num_in; i++) {
+    uint32_t r = root_of(z, op->in[i].value), y = op->out[i].id;
+    if (operands[r] != 1 || root_of(z, &op->out[i]) != y || !in_scratch(z, z->value[r]) || z->last[r] != op->id) continue;
+    z->last[r] = z->last[y];
+    z->root[y] = r;
+  }
+  for (size_t i = 0; i < op->num_in; i++) operands[root_of(z, op->in[i].value)] = 0;
+}
+
 /* A result takes the place of an operand of the same size that nobody needs after this op. */
 static void share_dying_operands(allocating *z) {
+  uint32_t *operands = msc_new_array(z->pass->scratch, uint32_t, z->num_values);
   for (msc_op *op = z->f->body->first; op; op = op->next) {
+    if (is_sum_over_ranks(op)) share_sums(z, op, operands);
     if (!msc_nest_can_fuse(op)) continue;
     bool *taken = msc_new_array(z->pass->scratch, bool, op->num_in + 1);
     for (size_t o = 0; o < op->num_out; o++) {
@@ -113,16 +129,37 @@ static void share_dying_operands(allocating *z) {
 
 /* ---- placing ---- */
 
+/* Sums that travel together: by their roots' buffers, of which each is in one group. */
+static size_t find_groups(allocating *z, msc_buffer *buffer, const uint32_t *number, msc_place_group *group) {
+  bool *grouped = msc_new_array(z->pass->scratch, bool, z->num_values);
+  size_t num = 0;
+  for (msc_op *op = z->f->body->first; op; op = op->next) {
+    uint32_t *member = op->num_in > 1 && is_sum_over_ranks(op) ? msc_new_array(z->pass->scratch, uint32_t, op->num_in) : NULL;
+    size_t n = 0;
+    for (size_t i = 0; member && i < op->num_out; i++) {
+      uint32_t r = root_of(z, &op->out[i]);
+      if (grouped[r] || !in_scratch(z, z->value[r])) continue;
+      grouped[r] = true;
+      member[n++] = number[r];
+      buffer[number[r]].bytes = (buffer[number[r]].bytes + MSC_ALIGN - 1) / MSC_ALIGN * MSC_ALIGN;
+    }
+    if (n > 1) group[num++] = (msc_place_group){n, member};
+  }
+  return num;
+}
+
 static void reserve(allocating *z) {
   size_t room = z->num_values + z->num_ops, num = 0;
   msc_buffer *buffer = msc_new_array(z->pass->scratch, msc_buffer, room);
-  uint32_t *of = msc_new_array(z->pass->scratch, uint32_t, room);
+  uint32_t *of = msc_new_array(z->pass->scratch, uint32_t, room), *number = msc_new_array(z->pass->scratch, uint32_t, z->num_values);
+  msc_place_group *group = msc_new_array(z->pass->scratch, msc_place_group, z->num_ops);
   for (size_t i = 0; i < z->num_values; i++) {
     if (z->root[i] != i || !z->value[i] || !in_scratch(z, z->value[i])) continue;
     buffer[num] = (msc_buffer){z->value[i]->def->id, z->last[i] + 1, (uint64_t)msc_type_bytes(z->value[i]->type)};
+    number[i] = (uint32_t)num;
     of[num++] = (uint32_t)i;
   }
-  size_t values = num;
+  size_t values = num, groups = find_groups(z, buffer, number, group);
   for (const msc_op *op = z->f->body->first; op; op = op->next) {
     uint64_t bytes = msc_nest_can_fuse(op) ? msc_scratch_bytes(z->nester, op) : 0;
     if (!bytes) continue;
@@ -130,7 +167,7 @@ static void reserve(allocating *z) {
     of[num++] = op->id;
   }
   uint64_t *offset = msc_new_array(z->pass->scratch, uint64_t, num);
-  msc_place_result r = msc_place(z->pass->scratch, num, buffer, &(msc_place_options){.align = MSC_ALIGN}, offset);
+  msc_place_result r = msc_place(z->pass->scratch, num, buffer, &(msc_place_options){.align = MSC_ALIGN, .num_groups = groups, .group = group}, offset);
   for (size_t i = 0; i < num; i++) {
     if (i < values) z->offset[of[i]] = (int64_t)offset[i];
     else z->scratch_of[of[i]] = offset[i];

@@ -37,7 +37,7 @@ typedef struct call_text {
 } call_text;
 
 typedef struct { const char *name; mscrt_kernel *fn; uint32_t buffers, dims, scalars; } kernel_text;
-typedef struct { uint8_t verb, dtype; int rank; uint64_t shape[4]; uint32_t from, to; uint8_t reduction; uint32_t halo_dim; uint64_t lo, hi; } collective_text;
+typedef struct { uint8_t verb, dtype; int rank; uint64_t shape[4]; uint32_t from, to; uint8_t reduction; uint32_t halo_dim; uint64_t lo, hi; uint32_t num_members, members[4]; } collective_text;
 typedef struct { const char *name; uint64_t scratch; uint32_t num; const call_text *call; } section_text;
 typedef struct {
   const char *name;
@@ -154,6 +154,7 @@ static void put_collective(flatbuf_builder *b, const collective_text *c) {
   plan_collective_put_halo_dim(b, c->halo_dim);
   plan_collective_put_halo_lo(b, c->lo);
   plan_collective_put_halo_hi(b, c->hi);
+  if (c->num_members) plan_collective_put_members(b, c->num_members, c->members);
   flatbuf_end(b);
 }
 

@@ -136,6 +136,20 @@ CASE(halo_rows, (t->collective[0].verb = MSCRT_HALO, t->collective[0].to = 2, t-
 CASE(halo_bytes, (t->collective[0].verb = MSCRT_HALO, t->collective[0].to = 2, t->collective[0].lo = 1))
 CASE(collective_layout, t->collective[0].to = 3)
 CASE(collective_none, t->collective[0].from = 99)
+/* Two sums at once, each in place. */
+static void put_together(plan_text *t, call_text *c) {
+  t->num_collectives = 3;
+  t->collective[2] = (collective_text){.verb = MSCRT_ALL_REDUCE, .num_members = 2};
+  c[3].index = 2, c[3].num_buffers = 4;
+  c[3].buffers[2] = (plan_ref)IN(S, 448, 192), c[3].buffers[3] = (plan_ref)OUT(S, 448, 192);
+}
+
+CASE(members_overlap, (put_together(t, c), c[3].buffers[3].offset = 256))
+CASE(members_cross, (put_together(t, c), c[3].buffers[1].offset = 64, c[3].buffers[3].offset = 256))
+CASE(members_missing, (put_together(t, c), c[3].num_buffers = 2))
+CASE(member_later, (put_together(t, c), t->collective[2].members[1] = 2))
+CASE(member_other, (put_together(t, c), t->collective[2].members[1] = 1))
+CASE(members_verb, (put_together(t, c), t->collective[2].verb = MSCRT_ALL_TO_ALL))
 CASE(parameter_outside, t->parameter[2].ref.offset = 324)
 CASE(parameter_small, t->parameter[2].ref.bytes = 28)
 CASE(parameter_init, t->parameter[2].init = "normal:nan")
@@ -160,12 +174,24 @@ static const false_case false_cases[] = {
   {"its epilogue writes to operand 1", epilogue_writes}, {"collective 2 of 2", collective_index}, {"destination: 191 bytes where 192 are needed", collective_small},
   {"source and destination overlap", collective_overlap}, {"collective 0: unknown verb", collective_verb},
   {"collective 0: a halo changes its layout", halo_layout}, {"collective 0: a halo along dimension 2 of 2", halo_dim}, {"collective 0: a halo of 0 and 7 rows of parts of 6", halo_rows},
-  {"destination: 192 bytes where 224 are needed", halo_bytes}, {"collective 0: a layout of 1 dimensions for 2", collective_layout},
+  {"call 3 of sum: its values overlap", members_overlap}, {"call 3 of sum: its values overlap", members_cross}, {"call 3 of sum: 2 buffers", members_missing},
+  {"collective 2: member 1 is entry 2, which is none before it", member_later}, {"collective 2: member 1 is of another kind", member_other},
+  {"collective 2: all_to_all is of one value", members_verb}, {"destination: 192 bytes where 224 are needed", halo_bytes}, {"collective 0: a layout of 1 dimensions for 2", collective_layout},
   {"collective 0: layout 99 of 5", collective_none}, {"parameter 'b': bytes 324 + 32 of a space of 352", parameter_outside}, {"parameter 'b': 28 bytes where 32 are needed", parameter_small},
   {"parameter 'b': initial values 'normal:nan'", parameter_init}, {"two parameters are called 'w0'", parameter_twice}, {"input 'y': batch dimension 1 of 1", input_batch},
   {"input 'y': a batch of 5, but 'x' has 6", input_batches}, {"output 'all': section 1 of 1", output_section}, {"output 'all': a loss must be one float", output_loss},
   {"two sections are called 'train'", two_sections}, {"parameter 'w0': it is a partial result", parameter_partial},
 };
+
+static void several_at_once_may_be_said(void **state) {
+  (void)state;
+  plan_text t = everything();
+  call_text c[5];
+  memcpy(c, calls, sizeof calls);
+  t.section[0].call = c;
+  put_together(&t, c);
+  expect_ok(open_text(&t));
+}
 
 static void false_plans_are_refused(void **state) {
   (void)state;
@@ -240,6 +266,6 @@ static void changed_plans_are_refused_or_run(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(foreign_plans_are_refused), cmocka_unit_test(false_plans_are_refused), cmocka_unit_test(changed_plans_are_refused_or_run)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(foreign_plans_are_refused), cmocka_unit_test(several_at_once_may_be_said), cmocka_unit_test(false_plans_are_refused), cmocka_unit_test(changed_plans_are_refused_or_run)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
