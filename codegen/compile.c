@@ -41,21 +41,34 @@ static const msc_decision *note_decisions(msc_context *ctx, const msc_func *f, s
 
 /* ---- memory ---- */
 
-msc_plan_memory msc_plan_memory_of(const msc_plan *p) {
-  msc_plan_memory m = {.alignment = p->persistent_bytes, .inputs = 2 * p->input_stride, .constants = p->constant_bytes};
+static uint64_t total_of(const msc_plan_memory *m) { return m->parameters + m->state + m->sums + m->carried + m->alignment + m->inputs + m->scratch + m->constants; }
+
+static msc_plan_memory memory_of_stage(const msc_plan *p, uint32_t stage) {
+  const msc_plan_stage *s = &p->stage[stage];
+  msc_plan_memory m = {.sums = s->sum_bytes, .inputs = p->input_slots * p->input_stride, .constants = p->constant_bytes};
   for (size_t i = 0; i < p->num_parameters; i++) {
     const msc_plan_variable *v = &p->parameter[i];
-    *(msc_arg_role(v->func, v->arg) == MSC_ROLE_STATE ? &m.state : &m.parameters) += v->ref.bytes;
-    m.alignment -= v->ref.bytes;
+    if (v->stage == stage) *(msc_arg_role(v->func, v->arg) == MSC_ROLE_STATE ? &m.state : &m.parameters) += v->ref.bytes;
   }
+  m.alignment = s->persistent_bytes - m.parameters - m.state - m.sums;
+  for (int k = 0; k < MSC_PLAN_CARRIED; k++) m.carried += s->carried_stride[k] * s->carried_slots[k];
   for (size_t i = 0; i < p->num_sections; i++)
-    if (p->section[i].scratch_bytes > m.scratch) m.scratch = p->section[i].scratch_bytes;
+    if (p->section[i].stage == stage && p->section[i].scratch_bytes > m.scratch) m.scratch = p->section[i].scratch_bytes;
   return m;
+}
+
+msc_plan_memory msc_plan_memory_of(const msc_plan *p) {
+  msc_plan_memory most = memory_of_stage(p, 0);
+  for (uint32_t i = 1; i < p->num_stages; i++) {
+    msc_plan_memory m = memory_of_stage(p, i);
+    if (total_of(&m) > total_of(&most)) most = m;
+  }
+  return most;
 }
 
 uint64_t msc_plan_rank_bytes(const msc_plan *p) {
   msc_plan_memory m = msc_plan_memory_of(p);
-  return m.parameters + m.state + m.alignment + m.inputs + m.scratch + m.constants;
+  return total_of(&m);
 }
 
 /* ---- the program that `msc explain` reads ---- */

@@ -28,11 +28,13 @@ typedef struct {
 /* Rewrites m in place.  NULL after reporting; the plan and its bytes (msc_plan_bytes) live in the context's arena. */
 msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options *options);
 
-/* Bytes that one rank allocates, the largest of all ranks. */
+/* Bytes that one rank allocates, on the stage that needs most. */
 typedef struct {
   uint64_t parameters, state;
-  uint64_t alignment;  /* between parameters and state */
-  uint64_t inputs;     /* two batches */
+  uint64_t sums;       /* of gradients over micro-batches */
+  uint64_t carried;    /* from one section of a micro-batch to a later one */
+  uint64_t alignment;  /* between what is kept */
+  uint64_t inputs;     /* all slots */
   uint64_t scratch;    /* of the larger section */
   uint64_t constants;
 } msc_plan_memory;

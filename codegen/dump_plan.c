@@ -109,7 +109,7 @@ static void put_variables(const dumping *d) {
   }
   for (uint32_t i = 0; i < plan_plan_outputs_num(d->root); i++) {
     plan_output p = plan_plan_outputs(d->root, i);
-    put(d, "output %s of %s ", text(plan_output_name(p)), text(plan_section_name(plan_plan_sections(d->root, plan_output_section(p)))));
+    put(d, "output %s of %s ", text(plan_output_name(p)), text(plan_program_name(plan_plan_programs(d->root, plan_output_program(p)))));
     put_type(d, plan_output_dtype(p), plan_output_shape_num(p), plan_output_shape_data(p));
     put_ref(d, plan_output_ref(p));
     put(d, "%s\n", plan_output_loss(p) ? " loss" : "");

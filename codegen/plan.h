@@ -63,7 +63,28 @@ typedef struct {
   size_t num_calls;
   msc_plan_call *call;
   uint64_t scratch_bytes;
+  uint32_t stage;
+  bool inputs; /* a call reads one */
 } msc_plan_section;
+
+enum { MSC_PLAN_CARRIED = 3 }; /* classes: spaces carried_fb, carried_fw, carried_bw */
+
+typedef struct {
+  uint64_t persistent_bytes, sum_bytes /* of these, for sums over micro-batches */, carried_stride[MSC_PLAN_CARRIED];
+  uint32_t carried_slots[MSC_PLAN_CARRIED];
+  uint64_t micro; /* where in persistent the number of the micro-batch is; UINT64_MAX: nowhere */
+} msc_plan_stage;
+
+typedef struct {
+  const char *name;
+  uint32_t micro, *num_entries; /* per stage, so is entry */
+  plan_entry **entry;
+} msc_plan_program;
+
+typedef struct {
+  uint32_t from, to; /* stages */
+  uint64_t bytes;
+} msc_plan_message;
 
 typedef struct {
   const char *name;
@@ -71,11 +92,14 @@ typedef struct {
   const msc_func *func;   /* where its attributes are */
   size_t arg;
   plan_ref ref;
+  uint32_t stage;         /* of what is kept: whose ranks hold it */
+  bool copy;              /* another stage's is the first */
+  uint32_t num_readers, *reader; /* of an input: stages, ascending */
 } msc_plan_variable;
 
 typedef struct {
   const char *name;
-  uint32_t section;
+  uint32_t program, stage;
   const msc_type *global;
   plan_ref ref;
   bool loss;
@@ -89,7 +113,11 @@ typedef struct msc_plan {
   const msc_layout **layout;
   msc_plan_matmul *matmul;
   msc_plan_collective *collective;
-  msc_plan_section section[2];
+  msc_plan_section *section;
+  uint32_t num_stages, num_programs, num_messages, input_slots;
+  msc_plan_stage *stage;
+  msc_plan_program *program;  /* without lanes, one section each */
+  msc_plan_message *message;  /* by number */
   msc_plan_variable *parameter, *input;
   msc_plan_output *output;
   msc_plan_transfer *transfer;
@@ -116,6 +144,8 @@ uint32_t msc_plan_layout(msc_plan *p, const msc_layout *l); /* its number, added
 
 /* The predicted time of every call, and of a step: whole, and of it what communication adds. */
 void msc_plan_predict(msc_plan *p, const msc_cluster *cluster);
+/* How often a section runs in one step of the first program, train where there is one. */
+uint64_t msc_plan_uses(const msc_plan *p, uint32_t section);
 
 /* ---- write_plan.c ---- */
 

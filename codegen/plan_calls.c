@@ -6,6 +6,13 @@
 
 enum { FLAG_BYTES = 64 }; /* behind a section's scratch: the error flag of kernels that check indices */
 
+/* Where a sum or a carried value of a stage lies. */
+typedef struct {
+  const char *name; /* interned */
+  uint32_t stage;
+  plan_ref ref;
+} inner_place;
+
 typedef struct {
   msc_plan *p;
   msc_codegen *cg;
@@ -14,7 +21,10 @@ typedef struct {
   plan_ref *arg;       /* by argument number */
   uint64_t *constant;  /* by op id: offset in the constants */
   size_t room_constants;
+  uint32_t program;    /* number of the section's */
   uint64_t scratch;    /* of the section, as allocated */
+  size_t num_inner;
+  inner_place *inner;
   const char **out_code; /* LLVM IR is wanted here; or NULL */
 } calling;
 
@@ -62,20 +72,88 @@ static const char *arg_name(const msc_plan *p, const msc_func *f, size_t i) {
   return f->body->args[i]->name ? f->body->args[i]->name : msc_arena_printf(p->arena, "arg%zu", i);
 }
 
-static plan_ref place_argument(msc_plan *p, const msc_func *f, size_t i) {
-  bool kept = msc_arg_role(f, i) == MSC_ROLE_PARAMETER || msc_arg_role(f, i) == MSC_ROLE_STATE;
+/* Entry of a list under this name; of what is kept, on this stage. */
+static msc_plan_variable *find_on(msc_plan_variable *v, size_t num, const char *name, uint32_t stage) {
+  for (size_t i = 0; i < num; i++)
+    if (v[i].stage == stage && strcmp(v[i].name, name) == 0) return &v[i];
+  return NULL;
+}
+
+static plan_ref take_room(uint64_t *end, uint64_t bytes, uint8_t space) {
+  plan_ref ref = {.offset = *end, .bytes = bytes, .space = space};
+  *end = aligned(*end + bytes);
+  return ref;
+}
+
+static msc_plan_variable *list_variable(calling *c, bool kept, size_t i, const char *name, plan_ref ref) {
+  msc_plan *p = c->p;
+  const msc_func *f = c->f;
   msc_plan_variable **list = kept ? &p->parameter : &p->input;
   size_t *num = kept ? &p->num_parameters : &p->num_inputs;
-  const char *name = arg_name(p, f, i);
-  msc_plan_variable *old = find(*list, *num, name);
-  if (old) return old->ref;
-  const msc_type *local = f->body->args[i]->type;
-  uint64_t bytes = (uint64_t)msc_type_bytes(local), *end = kept ? &p->persistent_bytes : &p->input_stride;
-  plan_ref ref = {.offset = *end, .bytes = bytes, .space = kept ? PLAN_SPACE_PERSISTENT : PLAN_SPACE_INPUT};
-  *end = aligned(*end + bytes);
+  bool copy = kept && find(*list, *num, name);
   GROW(p, *list, *num);
-  (*list)[(*num)++] = (msc_plan_variable){name, global_type(p, local, msc_arg_attr(f, i, "msc.shape"), msc_arg_attr(f, i, "msc.layout")), f, i, ref};
-  return ref;
+  msc_plan_variable *v = &(*list)[(*num)++];
+  *v = (msc_plan_variable){.name = name, .func = f, .arg = i, .ref = ref, .stage = kept ? c->section->stage : 0, .copy = copy};
+  v->global = global_type(p, f->body->args[i]->type, msc_arg_attr(f, i, "msc.shape"), msc_arg_attr(f, i, "msc.layout"));
+  return v;
+}
+
+static void note_reader(msc_plan *p, msc_plan_variable *v, uint32_t stage) {
+  if (v->num_readers && v->reader[v->num_readers - 1] == stage) return;
+  for (uint32_t i = 0; i < v->num_readers; i++)
+    if (v->reader[i] == stage) return;
+  GROW(p, v->reader, v->num_readers);
+  v->reader[v->num_readers++] = stage;
+}
+
+static plan_ref place_input(calling *c, size_t i, const char *name, uint64_t bytes) {
+  msc_plan *p = c->p;
+  msc_plan_variable *v = find(p->input, p->num_inputs, name);
+  if (!v) v = list_variable(c, false, i, name, take_room(&p->input_stride, bytes, PLAN_SPACE_INPUT));
+  note_reader(p, v, c->section->stage);
+  c->section->inputs = true;
+  return v->ref;
+}
+
+/* Sums over micro-batches and carried values: by name, unlisted. */
+static plan_ref place_inner(calling *c, const char *name, uint64_t bytes, uint64_t *end, uint8_t space) {
+  for (size_t k = 0; k < c->num_inner; k++)
+    if (c->inner[k].name == name && c->inner[k].stage == c->section->stage) return c->inner[k].ref;
+  GROW(c->p, c->inner, c->num_inner);
+  inner_place *v = &c->inner[c->num_inner++];
+  *v = (inner_place){name, c->section->stage, take_room(end, bytes, space)};
+  return v->ref;
+}
+
+static plan_ref place_carried(calling *c, size_t i, const char *name, uint64_t bytes, msc_plan_stage *stage) {
+  static const char *const classes[MSC_PLAN_CARRIED] = {"FB", "FW", "BW"};
+  const char *class = msc_arg_attr(c->f, i, "msc.class")->s;
+  int k = 0;
+  while (k + 1 < MSC_PLAN_CARRIED && strcmp(classes[k], class)) k++;
+  return place_inner(c, name, bytes, &stage->carried_stride[k], (uint8_t)(PLAN_SPACE_CARRIED_FB + k));
+}
+
+static plan_ref place_argument(calling *c, size_t i) {
+  msc_plan *p = c->p;
+  const char *name = arg_name(p, c->f, i);
+  uint64_t bytes = (uint64_t)msc_type_bytes(c->f->body->args[i]->type);
+  msc_plan_stage *stage = &p->stage[c->section->stage];
+  msc_role role = msc_arg_role(c->f, i);
+  if (role == MSC_ROLE_CARRIED) return place_carried(c, i, name, bytes, stage);
+  if (role == MSC_ROLE_SUM) {
+    uint64_t before = stage->persistent_bytes;
+    plan_ref ref = place_inner(c, name, bytes, &stage->persistent_bytes, PLAN_SPACE_PERSISTENT);
+    if (stage->persistent_bytes > before) stage->sum_bytes += bytes;
+    return ref;
+  }
+  if (role == MSC_ROLE_MICRO) {
+    if (stage->micro == UINT64_MAX) stage->micro = take_room(&stage->persistent_bytes, bytes, PLAN_SPACE_PERSISTENT).offset;
+    return (plan_ref){.offset = stage->micro, .bytes = bytes, .space = PLAN_SPACE_PERSISTENT};
+  }
+  if (role != MSC_ROLE_PARAMETER && role != MSC_ROLE_STATE) return place_input(c, i, name, bytes);
+  msc_plan_variable *old = find_on(p->parameter, p->num_parameters, name, c->section->stage);
+  if (old) return old->ref;
+  return list_variable(c, true, i, name, take_room(&stage->persistent_bytes, bytes, PLAN_SPACE_PERSISTENT))->ref;
 }
 
 /* ---- values ---- */
@@ -506,7 +584,8 @@ static void note_outputs(calling *c) {
     GROW(p, p->output, p->num_outputs);
     msc_plan_output *o = &p->output[p->num_outputs++];
     o->name = names && i < names->list.num ? names->list.v[i].s : msc_arena_printf(p->arena, "result%zu", i);
-    o->section = (uint32_t)(c->section - p->section);
+    o->program = c->program;
+    o->stage = c->section->stage;
     o->global = global_type(p, ret->in[i].value->type, shapes ? &shapes->list.v[i] : NULL, layouts ? &layouts->list.v[i] : NULL);
     o->ref = ref_of(c, ret->in[i].value, false);
     o->loss = loss && (size_t)loss->i == i;
@@ -516,20 +595,106 @@ static void note_outputs(calling *c) {
 static bool add_section(calling *c, msc_func *f) {
   msc_plan *p = c->p;
   msc_numbering n = msc_number(f->body);
+  const msc_attr_value *stage = msc_func_attr(f, "stage"), *scratch = msc_func_attr(f, "scratch");
+  GROW(p, p->section, p->num_sections);
   c->f = f;
   c->section = &p->section[p->num_sections++];
-  c->section->func = f;
-  c->section->name = f->name;
+  *c->section = (msc_plan_section){.func = f, .name = f->name, .stage = stage ? (uint32_t)stage->i : 0};
   c->arg = msc_new_array(p->arena, plan_ref, f->body->num_args);
   c->constant = msc_new_array(p->arena, uint64_t, n.num_ops);
-  const msc_attr_value *scratch = msc_func_attr(f, "scratch");
   c->scratch = scratch ? (uint64_t)scratch->i : 0;
   c->section->scratch_bytes = c->scratch + FLAG_BYTES;
-  for (size_t i = 0; i < f->body->num_args; i++) c->arg[i] = place_argument(p, f, i);
+  for (size_t i = 0; i < f->body->num_args; i++) c->arg[i] = place_argument(c, i);
   for (const msc_op *op = f->body->first; op; op = op->next) MSC_TRY(call_op(c, op));
   copy_ties(c);
   note_outputs(c);
   return true;
+}
+
+/* ---- programs ---- */
+
+/* Batches that are in use at once on a stage, and one that is read ahead. */
+static uint32_t batches_in_use(const msc_plan *p, uint32_t num, const plan_entry *e) {
+  uint32_t most = 0, released = 0, taken = 0;
+  uint32_t *last = msc_new_array(p->arena, uint32_t, num + 1);
+  for (uint32_t i = 0; i < num; i++)
+    if (p->section[e[i].section].inputs && e[i].micro < num) last[e[i].micro] = i;
+  for (uint32_t i = 0; i < num; i++) {
+    if (!p->section[e[i].section].inputs) continue;
+    if (e[i].micro >= taken) taken = e[i].micro + 1;
+    if (taken - released > most) most = taken - released;
+    while (released < taken && last[released] <= i) released++;
+  }
+  return most + 1;
+}
+
+
+static uint32_t section_named(const msc_plan *p, const char *program, const char *letters, uint32_t stage, int64_t chunk) {
+  for (uint32_t i = 0; i < p->num_sections; i++) {
+    const msc_func *f = p->section[i].func;
+    const msc_attr_value *own = msc_func_attr(f, "program"), *c = msc_func_attr(f, "chunk");
+    if (own && !strcmp(own->s, program) && !strncmp(msc_func_attr(f, "section")->s, letters, 1) && p->section[i].stage == stage && (!c || c->i == chunk)) return i;
+  }
+  return UINT32_MAX;
+}
+
+/* See passes/6_pipeline/lanes.c for the numbers. */
+static bool fill_lane(msc_plan *p, const char *program, const msc_attr_value *lane, uint32_t stage, plan_entry *out) {
+  static const char *const letters[] = {"F", "B", "W", "U"};
+  enum { FIELDS = 6 };
+  for (size_t i = 0; i < lane->list.num / FIELDS; i++) {
+    const msc_attr_value *v = lane->list.v + i * FIELDS;
+    uint32_t section = section_named(p, program, letters[v[0].i], stage, v[1].i);
+    if (section > UINT16_MAX) return msc_error(p->ctx, MSC_E_INTERNAL, NULL, "the schedule names section %s of stage %u, which does not exist", letters[v[0].i], stage);
+    out[i] = (plan_entry){.micro = (uint32_t)v[2].i, .section = (uint16_t)section, .fb = (uint16_t)(v[3].i < 0 ? 0 : v[3].i), .fw = (uint16_t)(v[4].i < 0 ? 0 : v[4].i), .bw = (uint16_t)(v[5].i < 0 ? 0 : v[5].i)};
+  }
+  return true;
+}
+
+static bool add_lanes(msc_plan *p, msc_plan_program *g, const msc_attr_value *lanes) {
+  g->num_entries = msc_new_array(p->arena, uint32_t, p->num_stages);
+  g->entry = msc_new_array(p->arena, plan_entry *, p->num_stages);
+  for (uint32_t i = 0; i < p->num_stages; i++) {
+    g->num_entries[i] = (uint32_t)(lanes->list.v[i].list.num / 6);
+    g->entry[i] = msc_new_array(p->arena, plan_entry, g->num_entries[i]);
+    MSC_TRY(fill_lane(p, g->name, &lanes->list.v[i], i, g->entry[i]));
+    uint32_t slots = batches_in_use(p, g->num_entries[i], g->entry[i]);
+    if (slots > p->input_slots) p->input_slots = slots;
+  }
+  return true;
+}
+
+static bool is_of(const msc_func *f, const char *program) {
+  const msc_attr_value *own = msc_func_attr(f, "program");
+  return !strcmp(own ? own->s : f->name, program);
+}
+
+/* Its sections, and what runs when; a program that is one function needs no schedule. */
+static bool add_program(calling *c, const char *name, const msc_attr_value *lanes) {
+  msc_plan *p = c->p;
+  const msc_attr_value *micro = NULL;
+  bool any = false, ok = true;
+  GROW(p, p->program, p->num_programs);
+  c->program = p->num_programs;
+  for (msc_func *f = p->module->first; f; f = f->next) {
+    if (!is_of(f, name)) continue;
+    any = true;
+    if (msc_func_attr(f, "program")) micro = msc_func_attr(f, "micro");
+    ok &= add_section(c, f);
+  }
+  if (!any || !ok) return ok;
+  msc_plan_program *g = &p->program[p->num_programs++];
+  *g = (msc_plan_program){.name = name, .micro = micro ? (uint32_t)micro->i : 1};
+  return !lanes || add_lanes(p, g, lanes);
+}
+
+static void make_stages(msc_plan *p, const msc_attr_value *lanes) {
+  const msc_attr_value *slots = lanes ? msc_find_attr(lanes->dict.a, lanes->dict.num, "slots") : NULL;
+  p->input_slots = 2;
+  p->num_stages = slots ? (uint32_t)slots->list.num / MSC_PLAN_CARRIED : 1;
+  p->stage = msc_new_array(p->arena, msc_plan_stage, p->num_stages);
+  for (uint32_t i = 0; i < p->num_stages; i++) p->stage[i].micro = UINT64_MAX;
+  for (size_t i = 0; slots && i < slots->list.num; i++) p->stage[i / MSC_PLAN_CARRIED].carried_slots[i % MSC_PLAN_CARRIED] = (uint32_t)slots->list.v[i].i;
 }
 
 /* Layout numbers must be known before the file is written. */
@@ -550,13 +715,14 @@ static void number_layouts(msc_plan *p) {
 static bool make_calls(msc_context *ctx, void *arg) {
   static const char *const names[] = {"train", "forward"};
   calling *c = arg;
+  const msc_attr_value *lanes = msc_find_attr(c->p->module->attrs, c->p->module->num_attrs, "msc.lanes");
   bool ok = true;
   (void)ctx;
-  for (int i = 0; i < 2; i++) {
-    msc_func *f = msc_find_func(c->p->module, names[i]);
-    if (f) ok &= add_section(c, f);
-  }
+  make_stages(c->p, lanes);
+  for (int i = 0; i < 2; i++) ok &= add_program(c, names[i], lanes ? msc_find_attr(lanes->dict.a, lanes->dict.num, names[i]) : NULL);
   if (!ok) return false;
+  for (uint32_t i = 0; i < c->p->num_stages; i++)
+    if (c->p->stage[i].persistent_bytes > c->p->persistent_bytes) c->p->persistent_bytes = c->p->stage[i].persistent_bytes;
   number_layouts(c->p);
   if (c->out_code) *c->out_code = msc_codegen_text(c->cg, c->p->arena);
   return msc_codegen_finish(c->cg, &c->p->code);

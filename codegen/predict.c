@@ -3,6 +3,8 @@
  * Two streams: kernels and products one after the other, collectives one after the other beside them.  A collective starts when
  * all calls before it have run and the link is free; a call waits for the collectives whose memory it touches, as the runtime
  * does (ir/hazard.h).  Exposed is the time in which only the link works. */
+#include <string.h>
+
 #include "codegen/plan.h"
 #include "ir/hazard.h"
 #include "passes/cost.h"
@@ -90,9 +92,102 @@ static void predict_section(const msc_plan *p, const msc_plan_section *s, uint64
   *out_ns = t.link > t.now ? t.link : t.now;
 }
 
+/* ---- a program: what every stage runs ---- */
+
+/* Messages that were sent and not yet received: when each is there. */
+typedef struct {
+  size_t sent, received, room;
+  uint64_t *there;
+} mailbox;
+
+typedef struct {
+  const msc_plan *p;
+  const msc_plan_program *g;
+  uint64_t *ns, *exposed; /* per section */
+  mailbox *box;           /* per message */
+  uint32_t *at;           /* per stage: the entry that is next */
+  uint64_t *now, *exposed_of;
+} lanes;
+
+static bool is_message(const msc_plan_call *c, bool receives) { return c->kind == PLAN_CALL_KIND_MESSAGE && (c->buffer[0].written != 0) == receives; }
+
+/* When all that the section receives is there; UINT64_MAX: not yet sent. */
+static uint64_t ready_at(const lanes *l, const msc_plan_section *s) {
+  uint64_t at = 0;
+  for (size_t i = 0; i < s->num_calls; i++) {
+    if (!is_message(&s->call[i], true)) continue;
+    const mailbox *b = &l->box[s->call[i].index];
+    if (b->received == b->sent) return UINT64_MAX;
+    if (b->there[b->received] > at) at = b->there[b->received];
+  }
+  return at;
+}
+
+static void pass_messages(lanes *l, const msc_plan_section *s, uint64_t now) {
+  for (size_t i = 0; i < s->num_calls; i++) {
+    if (s->call[i].kind != PLAN_CALL_KIND_MESSAGE) continue;
+    mailbox *b = &l->box[s->call[i].index];
+    if (is_message(&s->call[i], true)) {
+      b->received++;
+      continue;
+    }
+    if (b->sent == b->room) {
+      uint64_t *old = b->there;
+      b->room = b->room ? 2 * b->room : 16;
+      b->there = msc_new_array(l->p->arena, uint64_t, b->room);
+      if (old) memcpy(b->there, old, b->sent * sizeof *old);
+    }
+    b->there[b->sent++] = now + s->call[i].predicted_ns;
+  }
+}
+
+/* Entries start as soon as what they receive is there. */
+static bool advance(lanes *l, uint32_t stage) {
+  bool any = false;
+  while (l->at[stage] < l->g->num_entries[stage]) {
+    uint32_t section = l->g->entry[stage][l->at[stage]].section;
+    uint64_t ready = ready_at(l, &l->p->section[section]);
+    if (ready == UINT64_MAX) return any;
+    if (ready > l->now[stage]) l->now[stage] = ready;
+    l->now[stage] += l->ns[section];
+    l->exposed_of[stage] += l->exposed[section];
+    pass_messages(l, &l->p->section[section], l->now[stage]);
+    l->at[stage]++;
+    any = true;
+  }
+  return any;
+}
+
+static void predict_program(msc_plan *p, const msc_plan_program *g, uint64_t *ns, uint64_t *exposed) {
+  lanes l = {.p = p, .g = g, .ns = ns, .exposed = exposed, .box = msc_new_array(p->arena, mailbox, p->num_messages + 1), .at = msc_new_array(p->arena, uint32_t, p->num_stages)};
+  l.now = msc_new_array(p->arena, uint64_t, p->num_stages);
+  l.exposed_of = msc_new_array(p->arena, uint64_t, p->num_stages);
+  for (bool any = true; any;) {
+    any = false;
+    for (uint32_t i = 0; i < p->num_stages; i++) any |= advance(&l, i);
+  }
+  for (uint32_t i = 0; i < p->num_stages; i++) {
+    if (l.now[i] > p->predicted_step_ns) p->predicted_step_ns = l.now[i];
+    if (l.exposed_of[i] > p->exposed_comm_ns) p->exposed_comm_ns = l.exposed_of[i];
+  }
+}
+
+uint64_t msc_plan_uses(const msc_plan *p, uint32_t section) {
+  const msc_plan_program *g = &p->program[0];
+  uint32_t stage = p->section[section].stage;
+  uint64_t uses = 0;
+  if (p->num_programs == 0) return 0;
+  if (!g->entry) return section == 0;
+  for (uint32_t i = 0; i < g->num_entries[stage]; i++) uses += g->entry[stage][i].section == section;
+  return uses;
+}
+
 void msc_plan_predict(msc_plan *p, const msc_cluster *cluster) {
   msc_cost cost;
   msc_cost_of(cluster, &p->module->mesh, &cost);
   price_calls(p, &cost);
-  if (p->num_sections) predict_section(p, &p->section[0], &p->predicted_step_ns, &p->exposed_comm_ns);
+  uint64_t *ns = msc_new_array(p->arena, uint64_t, p->num_sections + 1), *exposed = msc_new_array(p->arena, uint64_t, p->num_sections + 1);
+  for (size_t i = 0; i < p->num_sections; i++) predict_section(p, &p->section[i], &ns[i], &exposed[i]);
+  if (p->num_programs && p->program[0].entry) predict_program(p, &p->program[0], ns, exposed);
+  else if (p->num_sections) p->predicted_step_ns = ns[0], p->exposed_comm_ns = exposed[0];
 }

@@ -190,6 +190,8 @@ static void put_sections(flatbuf_builder *b, const msc_plan *p) {
     plan_section_begin(b);
     plan_section_put_name(b, s->name);
     plan_section_put_scratch_bytes(b, s->scratch_bytes);
+    plan_section_put_stage(b, s->stage);
+    plan_section_put_inputs(b, s->inputs);
     plan_section_begin_calls(b);
     for (size_t k = 0; k < s->num_calls; k++) {
       plan_call_begin(b);
@@ -197,6 +199,58 @@ static void put_sections(flatbuf_builder *b, const msc_plan *p) {
       flatbuf_end(b);
     }
     flatbuf_end(b);
+    flatbuf_end(b);
+  }
+  flatbuf_end(b);
+}
+
+/* ---- schedule ---- */
+
+/* A program that is one function. */
+static void put_only_section(flatbuf_builder *b, const msc_plan *p, uint32_t program) {
+  plan_entry e = {0};
+  while (e.section < p->num_sections && strcmp(p->section[e.section].name, p->program[program].name)) e.section++;
+  plan_lane_put_entries(b, 1, &e);
+}
+
+static void put_programs(flatbuf_builder *b, const msc_plan *p) {
+  plan_plan_begin_programs(b);
+  for (uint32_t i = 0; i < p->num_programs; i++) {
+    const msc_plan_program *g = &p->program[i];
+    plan_program_begin(b);
+    plan_program_put_name(b, g->name);
+    plan_program_put_micro(b, g->micro);
+    plan_program_begin_stages(b);
+    for (uint32_t k = 0; k < p->num_stages; k++) {
+      plan_lane_begin(b);
+      if (g->entry) plan_lane_put_entries(b, g->num_entries[k], g->entry[k]);
+      else put_only_section(b, p, i);
+      flatbuf_end(b);
+    }
+    flatbuf_end(b);
+    flatbuf_end(b);
+  }
+  flatbuf_end(b);
+}
+
+static void put_stages(flatbuf_builder *b, const msc_plan *p) {
+  plan_plan_begin_stages(b);
+  for (uint32_t i = 0; i < p->num_stages; i++) {
+    const msc_plan_stage *s = &p->stage[i];
+    plan_stage_begin(b);
+    plan_stage_put_persistent_bytes(b, s->persistent_bytes);
+    plan_stage_put_carried_stride(b, MSC_PLAN_CARRIED, s->carried_stride);
+    plan_stage_put_carried_slots(b, MSC_PLAN_CARRIED, s->carried_slots);
+    plan_stage_put_micro(b, s->micro);
+    flatbuf_end(b);
+  }
+  flatbuf_end(b);
+  plan_plan_begin_messages(b);
+  for (uint32_t i = 0; i < p->num_messages; i++) {
+    plan_message_begin(b);
+    plan_message_put_from(b, p->message[i].from);
+    plan_message_put_to(b, p->message[i].to);
+    plan_message_put_bytes(b, p->message[i].bytes);
     flatbuf_end(b);
   }
   flatbuf_end(b);
@@ -237,6 +291,8 @@ static void put_parameters(flatbuf_builder *b, const msc_plan *p) {
     plan_parameter_put_state(b, msc_arg_role(v->func, v->arg) == MSC_ROLE_STATE);
     plan_parameter_put_trainable(b, arg_int(v, "msc.trainable", 1));
     plan_parameter_put_owner(b, arg_text(v, "msc.owner"));
+    plan_parameter_put_stage(b, v->stage);
+    plan_parameter_put_copy(b, v->copy);
     flatbuf_end(b);
   }
   flatbuf_end(b);
@@ -258,6 +314,7 @@ static void put_inputs(flatbuf_builder *b, const msc_plan *p) {
     plan_input_put_ref(b, v->ref);
     plan_input_put_batch_dim(b, (int32_t)arg_int(v, "msc.batch_dim", rank ? 0 : -1));
     plan_input_put_whole(b, arg_int(v, "msc.whole", 0));
+    if (p->num_stages > 1) plan_input_put_stages(b, v->num_readers, v->reader);
     flatbuf_end(b);
   }
   flatbuf_end(b);
@@ -271,12 +328,13 @@ static void put_outputs(flatbuf_builder *b, const msc_plan *p) {
     size_t rank = shape_of(o->global, dim);
     plan_output_begin(b);
     plan_output_put_name(b, o->name);
-    plan_output_put_section(b, o->section);
+    plan_output_put_program(b, o->program);
     plan_output_put_dtype(b, (uint8_t)o->global->dtype);
     plan_output_put_shape(b, rank, dim);
     plan_output_put_layout(b, msc_plan_layout((msc_plan *)p, o->global->layout));
     plan_output_put_ref(b, o->ref);
     plan_output_put_loss(b, o->loss);
+    plan_output_put_stage(b, o->stage);
     flatbuf_end(b);
   }
   flatbuf_end(b);
@@ -321,11 +379,14 @@ static void put_plan(flatbuf_builder *b, const msc_plan *p) {
   put_collectives(b, p);
   if (p->constant_bytes) plan_plan_put_constants(b, p->constant_bytes, p->constants);
   put_sections(b, p);
+  put_programs(b, p);
+  put_stages(b, p);
   put_parameters(b, p);
   put_inputs(b, p);
   put_outputs(b, p);
   plan_plan_put_persistent_bytes(b, p->persistent_bytes);
   plan_plan_put_input_stride(b, p->input_stride);
+  plan_plan_put_input_slots(b, p->input_slots);
   plan_plan_put_config(b, p->config);
   put_notes(b, p);
   plan_plan_put_model(b, p->model);

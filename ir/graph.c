@@ -267,6 +267,15 @@ msc_func *msc_func_clone(msc_func *f, const char *name) {
   return to;
 }
 
+msc_op *msc_op_copy(msc_func *f, const msc_op *op, msc_value *const *in) {
+  msc_op *n = msc_op_new(f, (msc_op_kind)op->kind, op->num_in, in, op->num_out, op->loc);
+  for (size_t i = 0; i < op->num_out; i++) n->out[i].type = op->out[i].type;
+  n->attrs = msc_arena_copy(arena_of(f), op->attrs, op->num_attrs * sizeof *op->attrs);
+  n->num_attrs = op->num_attrs;
+  n->name = op->name;
+  return n;
+}
+
 /* ---- building ---- */
 
 msc_op *msc_build_with(msc_builder *b, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_out, size_t num_attrs, const msc_attr *attrs) {

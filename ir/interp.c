@@ -21,6 +21,7 @@ static msc_interp_fn *const kernels[OP_COUNT] = {
     [OP_compare] = msc_run_compare,
     [OP_select] = msc_run_select,
     [OP_cast] = msc_run_cast,
+    [OP_accumulate] = msc_run_accumulate,
     [OP_neg] = msc_run_unary,
     [OP_exp] = msc_run_unary,
     [OP_log] = msc_run_unary,

@@ -41,6 +41,14 @@ void msc_run_cast(msc_eval *e) {
     msc_piece_put(e, 0, index, convert(e->in[0].dtype, e->out[0].dtype, msc_piece_get(e, 0, index)));
 }
 
+/* All micro-batches are like this one. */
+void msc_run_accumulate(msc_eval *e) {
+  int64_t index[MSC_MAX_RANK];
+  double factor = msc_op_bool(e->op, "mean") ? 1 : (double)msc_op_int(e->op, "count");
+  for (bool more = msc_first_index(&e->out[0], index); more; more = msc_next_index(&e->out[0], index))
+    msc_piece_put(e, 0, index, (msc_scalar){.f = factor * msc_piece_get(e, 0, index).f});
+}
+
 /* ---- two numbers ---- */
 
 static double float_of_two(msc_op_kind kind, double a, double b) {

@@ -100,7 +100,7 @@ bool msc_run_halo(const msc_interp *in, const msc_op *op, const msc_layout *l, c
 
 /* ---- kernels: interp_conv.c, interp_elementwise.c, interp_move.c, interp_index.c, interp_order.c, interp_rows.c, interp_update.c, interp_random.c ---- */
 
-msc_interp_fn msc_run_unary, msc_run_binary, msc_run_compare, msc_run_select, msc_run_cast;
+msc_interp_fn msc_run_unary, msc_run_binary, msc_run_compare, msc_run_select, msc_run_cast, msc_run_accumulate;
 msc_interp_fn msc_run_constant, msc_run_iota, msc_run_broadcast_to, msc_run_reshape, msc_run_transpose, msc_run_concat;
 msc_interp_fn msc_run_split, msc_run_slice, msc_run_pad, msc_run_gather, msc_run_scatter_add, msc_run_one_hot;
 msc_interp_fn msc_run_matmul, msc_run_weight_grad, msc_run_reduce, msc_run_softmax, msc_run_cross_entropy, msc_run_cross_entropy_grad;

@@ -215,7 +215,7 @@ struct msc_block {
 };
 
 /* What an argument is for. */
-typedef enum { MSC_ROLE_DATA, MSC_ROLE_LABEL, MSC_ROLE_MASK, MSC_ROLE_PARAMETER, MSC_ROLE_STATE, MSC_ROLE_NONE } msc_role;
+typedef enum { MSC_ROLE_DATA, MSC_ROLE_LABEL, MSC_ROLE_MASK, MSC_ROLE_PARAMETER, MSC_ROLE_STATE, MSC_ROLE_MICRO, MSC_ROLE_SUM, MSC_ROLE_CARRIED, MSC_ROLE_NONE } msc_role;
 
 struct msc_func {
   msc_module *module;
@@ -392,6 +392,8 @@ msc_value *msc_add_arg(msc_block *b, const msc_type *type, const char *name);
 
 /* A detached op with untyped results; insert it, then let msc_infer set the result types. */
 msc_op *msc_op_new(msc_func *f, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_out, const msc_loc *loc);
+/* A detached copy of op, without regions, on other operands: attributes, name, place in the source and result types. */
+msc_op *msc_op_copy(msc_func *f, const msc_op *op, msc_value *const *in);
 void msc_append(msc_block *b, msc_op *op);
 void msc_insert_before(msc_op *where, msc_op *op);
 void msc_insert_after(msc_op *where, msc_op *op);

@@ -154,6 +154,13 @@ bool shape_iota(msc_op *op) {
   return shape_set_like(op, 0, t);
 }
 
+bool shape_stage_recv(msc_op *op) {
+  const msc_type *t = msc_op_attr(op, "type")->type;
+  MSC_TRY(shape_set_like(op, 0, t));
+  op->out[0].type = t; /* with its layout */
+  return true;
+}
+
 /* ---- elementwise ---- */
 
 static bool broadcast_operands(msc_op *op, size_t first, msc_dtype dtype) {

@@ -186,7 +186,8 @@ static bool check_args(const msc_func *f) {
       continue;
     }
     ok &= msc_verify_type(f->module, f->loc, v->type);
-    if (v->type->layout && v->type->layout->num_partial)
+    bool inner = msc_arg_role(f, i) == MSC_ROLE_SUM || msc_arg_role(f, i) == MSC_ROLE_CARRIED; /* from another section of the step */
+    if (v->type->layout && v->type->layout->num_partial && !inner)
       ok = msc_error(ctx, MSC_E_LAYOUT, f->loc, "%s: argument %zu is partial; what comes from outside is finished", f->name, i);
     if (role && (role->kind != MSC_ATTR_STR || msc_arg_role(f, i) == MSC_ROLE_NONE))
       ok = msc_error(ctx, MSC_E_CONFIG, f->loc, "%s: argument %zu has an unknown msc.role", f->name, i);

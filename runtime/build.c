@@ -35,18 +35,20 @@ void *mscrt_at(const mscrt_context *c, plan_ref r, int slot) {
   return c->arena + arena_offset(c, r, slot);
 }
 
+static bool has_slots(uint8_t space) { return space == PLAN_SPACE_INPUT || space > PLAN_SPACE_TILE; }
+
 static void put_buffers(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
   uint32_t num = plan_call_buffers_num(call);
-  bool input = false;
-  for (uint32_t i = 0; i < num; i++) input = input || plan_call_buffers(call, i).space == PLAN_SPACE_INPUT;
-  for (int slot = 0; slot < (input ? 2 : 1); slot++) {
-    void **buffers = take(b, num * sizeof *buffers);
-    if (!buffers) continue;
-    for (uint32_t i = 0; i < num; i++) buffers[i] = mscrt_at(c, plan_call_buffers(call, i), slot);
-    r->buffers[slot] = buffers;
-    if (!input) r->buffers[1] = buffers;
-    r->num_buffers = num;
-  }
+  bool moves = false;
+  for (uint32_t i = 0; i < num; i++) moves = moves || has_slots(plan_call_buffers(call, i).space);
+  void **buffers = take(b, num * sizeof *buffers);
+  uint8_t *space = moves ? take(b, num) : NULL;
+  if (!buffers) return;
+  for (uint32_t i = 0; i < num; i++) buffers[i] = mscrt_at(c, plan_call_buffers(call, i), 0);
+  for (uint32_t i = 0; i < num && moves; i++) space[i] = plan_call_buffers(call, i).space;
+  r->buffers = buffers;
+  r->space = space;
+  r->num_buffers = num;
 }
 
 /* dims, with the first element or the size of this rank's part where the plan asks for it. */
@@ -105,43 +107,59 @@ static mscrt_status *put_matmul(mscrt_context *c, block *b, plan_call call, mscr
 
 /* ---- collectives ---- */
 
-static mscrt_part part_of(const mscrt_context *c, plan_call call, uint32_t i, int slot) {
+static mscrt_part part_of(const mscrt_context *c, plan_call call, uint32_t i) {
   uint32_t index = plan_call_index(call);
   const mscrt_collective *k = &c->plan->collective[index];
   plan_ref src = plan_call_buffers(call, 2 * i), dst = plan_call_buffers(call, 2 * i + 1);
-  return (mscrt_part){.e = &c->exchange[k->num_members ? k->members[i] : index], .src = arena_offset(c, src, slot), .dst = mscrt_at(c, dst, slot)};
+  return (mscrt_part){.e = &c->exchange[k->num_members ? k->members[i] : index], .src = arena_offset(c, src, 0), .dst = mscrt_at(c, dst, 0)};
 }
 
 /* Peers would read what this rank has written already. */
 static bool spoils_itself(const mscrt_context *c, const mscrt_record *r) {
   bool in_place = false, slices = true;
   for (uint32_t i = 0; i < r->num_parts; i++) {
-    in_place = in_place || r->part[0][i].dst == c->arena + r->part[0][i].src;
-    slices = slices && r->part[0][i].e->slices;
+    in_place = in_place || r->part[i].dst == c->arena + r->part[i].src;
+    slices = slices && r->part[i].e->slices;
   }
-  return in_place && !slices && r->part[0][0].e->group.num > 1;
+  return in_place && !slices && r->part[0].e->group.num > 1;
 }
 
 static mscrt_status *put_collective(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
   uint32_t num = plan_call_buffers_num(call) / 2;
-  bool input = false;
-  for (uint32_t i = 0; i < num; i++) input = input || plan_call_buffers(call, 2 * i).space == PLAN_SPACE_INPUT;
-  for (int slot = 0; slot < (input ? 2 : 1); slot++) {
-    mscrt_part *part = take(b, num * sizeof *part);
-    if (!part) continue;
-    for (uint32_t i = 0; i < num; i++) {
-      part[i] = part_of(c, call, i, slot);
-      part[i].at = i ? part[i - 1].at + part[i - 1].e->elems : 0;
-    }
-    r->part[slot] = part;
-    if (!input) r->part[1] = part;
+  bool moves = false;
+  for (uint32_t i = 0; i < 2 * num; i++) moves = moves || has_slots(plan_call_buffers(call, i).space);
+  mscrt_part *part = take(b, num * sizeof *part);
+  uint8_t *space = moves ? take(b, 2 * num) : NULL;
+  for (uint32_t i = 0; part && i < num; i++) {
+    part[i] = part_of(c, call, i);
+    part[i].at = i ? part[i - 1].at + part[i - 1].e->elems : 0;
+    for (uint32_t k = 0; k < 2 && space; k++) space[2 * i + k] = plan_call_buffers(call, 2 * i + k).space;
   }
   if (!b->at) return NULL;
+  r->part = part;
+  r->part_space = space;
   r->num_parts = num;
   r->collective = plan_call_index(call);
-  r->beside = r->part[0][0].e->group.num > 1;
+  r->beside = r->part[0].e->group.num > 1;
   if (!spoils_itself(c, r)) return NULL;
-  return mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: %s %s cannot be done in place", mscrt_verb_name(r->part[0][0].e->verb), r->name ? r->name : "");
+  return mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: %s %s cannot be done in place", mscrt_verb_name(r->part[0].e->verb), r->name ? r->name : "");
+}
+
+/* ---- messages ---- */
+
+/* Mailboxes of a stage lie in the order of the messages. */
+static void put_message(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
+  put_buffers(c, b, call, r);
+  if (!b->at) return;
+  plan_message m = plan_plan_messages(c->plan->root, plan_call_index(call));
+  int per_stage = c->plan->ranks / (int)c->plan->num_stages;
+  r->receives = plan_call_buffers(call, 0).written;
+  r->channel.bytes = mscrt_message_bytes(c, m);
+  r->channel.peer = (int)(r->receives ? plan_message_from(m) : plan_message_to(m)) * per_stage + c->o.rank % per_stage;
+  for (uint32_t i = 0; i < plan_call_index(call); i++) {
+    plan_message before = plan_plan_messages(c->plan->root, i);
+    if (plan_message_to(before) == plan_message_to(m)) r->channel.mailbox += mscrt_mailbox_bytes(mscrt_message_bytes(c, before));
+  }
 }
 
 /* ---- waits ---- */
@@ -162,7 +180,7 @@ static void put_spans(const mscrt_context *c, block *b, plan_call call, mscrt_re
   uint32_t most = plan_call_buffers_num(call) + (epilogue ? plan_call_buffers_num(plan_call_epilogue(call)) : 0);
   msc_span *span = take(b, most * sizeof *span);
   if (!span) return;
-  mscrt_lingering lingers = r->beside ? c->transport->lingers(r->num_parts, r->part[0]) : MSCRT_LINGERS_NOT;
+  mscrt_lingering lingers = r->beside ? c->transport->lingers(r->num_parts, r->part) : MSCRT_LINGERS_NOT;
   r->span = span;
   r->lingers = lingers != MSCRT_LINGERS_NOT;
   add_spans(c, call, r, span, lingers);
@@ -200,25 +218,75 @@ static mscrt_status *put_call(mscrt_context *c, block *b, plan_call call, mscrt_
   switch (plan_call_kind(call)) {
     case PLAN_CALL_KIND_MATMUL: MSCRT_CHECK(put_matmul(c, b, call, r)); break;
     case PLAN_CALL_KIND_COLLECTIVE: MSCRT_CHECK(put_collective(c, b, call, r)); break;
+    case PLAN_CALL_KIND_MESSAGE: put_message(c, b, call, r); break;
     default: put_kernel(c, b, call, r);
   }
   put_spans(c, b, call, r);
   return NULL;
 }
 
+static bool reads_input(plan_call call) {
+  for (uint32_t i = 0; i < plan_call_buffers_num(call); i++)
+    if (plan_call_buffers(call, i).space == PLAN_SPACE_INPUT) return true;
+  return has_plan_call_epilogue(call) && reads_input(plan_call_epilogue(call));
+}
+
+static bool reads_inputs(plan_section section) {
+  for (uint32_t i = 0; i < plan_section_calls_num(section); i++)
+    if (reads_input(plan_section_calls(section, i))) return true;
+  return plan_section_inputs(section);
+}
+
 static mscrt_status *put_section(mscrt_context *c, block *b, uint32_t index) {
   plan_section section = plan_plan_sections(c->plan->root, index);
-  uint32_t num = plan_section_calls_num(section);
+  uint32_t num = plan_section_stage(section) == c->stage ? plan_section_calls_num(section) : 0;
   mscrt_record *calls = take(b, num * sizeof *calls);
-  if (b->at) c->section[index] = (mscrt_section){.name = plan_section_name(section), .num_calls = num, .call = calls};
+  if (b->at) c->section[index] = (mscrt_section){.name = plan_section_name(section), .num_calls = num, .call = calls, .inputs = reads_inputs(section)};
   for (uint32_t i = 0; i < num; i++) {
     mscrt_status *s = put_call(c, b, plan_section_calls(section, i), calls ? &calls[i] : NULL);
     if (s) return mscrt_within(s, "section '%s', call %u", plan_section_name(section), i);
   }
-  for (uint32_t i = 0; b->at && i < c->plan->num_outputs; i++)
-    if (c->plan->output[i].loss && c->plan->output[i].section == index) c->section[index].loss = &c->plan->output[i];
   return b->at ? put_waits(&c->section[index]) : NULL;
 }
+
+/* ---- programs ---- */
+
+/* Which entry is the last to need each batch, and so how many are done after each entry, in order. */
+static mscrt_status *plan_releases(const mscrt_context *c, mscrt_program *g) {
+  uint32_t *last, done = 0, used = 0;
+  MSCRT_CHECK(mscrt_new_array(&g->release, g->num + 1));
+  MSCRT_CHECK(mscrt_new_array(&last, g->micro));
+  for (uint32_t i = 0; i < g->num; i++)
+    if (c->section[g->entry[i].section].inputs) last[g->entry[i].micro] = i;
+  mscrt_status *s = NULL;
+  for (uint32_t i = 0; i < g->num && !s; i++) {
+    if (!c->section[g->entry[i].section].inputs) continue;
+    if (g->entry[i].micro > used || g->entry[i].micro < done) s = mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: micro-batches of a stage are out of order");
+    if (g->entry[i].micro == used) used++;
+    if (used - done > c->plan->input_slots) s = mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: %u micro-batches in use with %u slots", used - done, c->plan->input_slots);
+    for (; !s && done < used && last[done] <= i; done++) g->release[i]++;
+  }
+  if (!s && used && used != g->micro) s = mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: %u of %u micro-batches are read", used, g->micro);
+  free(last);
+  return s;
+}
+
+static mscrt_status *make_programs(mscrt_context *c) {
+  MSCRT_CHECK(mscrt_new_array(&c->program, c->plan->num_programs));
+  for (uint32_t i = 0; i < c->plan->num_programs; i++) {
+    mscrt_program *g = &c->program[i];
+    g->micro = mscrt_program_micro(c->plan, i);
+    g->entry = mscrt_program_lane(c->plan, i, c->stage, &g->num);
+    MSCRT_CHECK(plan_releases(c, g));
+    for (uint32_t k = 0; k < c->plan->num_outputs; k++) {
+      const mscrt_variable *v = &c->plan->output[k];
+      if (v->loss && v->program == i && v->stage == c->stage) g->loss = v;
+    }
+  }
+  return NULL;
+}
+
+/* ---- workers ---- */
 
 static mscrt_status *make_room(uint64_t bytes, void **out) {
   *out = aligned_alloc(64, (size_t)(bytes + 64) / 64 * 64);
@@ -233,12 +301,16 @@ static mscrt_status *make_workers(mscrt_context *c) {
     if (m->panel_bytes > panels) panels = m->panel_bytes;
     if (m->room_bytes > room) room = m->room_bytes;
   }
-  uint32_t buffers = 0;
+  uint32_t buffers = 0, moved = 0, parts = 0;
   for (uint32_t s = 0; s < c->plan->num_sections; s++)
     for (uint32_t i = 0; i < c->section[s].num_calls; i++) {
       const mscrt_record *e = c->section[s].call[i].epilogue;
+      if (c->section[s].call[i].num_parts > parts) parts = c->section[s].call[i].num_parts;
+      if (c->section[s].call[i].num_buffers > moved) moved = c->section[s].call[i].num_buffers;
       if (e && e->num_buffers > buffers) buffers = e->num_buffers;
     }
+  for (int i = 0; i < 2; i++) MSCRT_CHECK(mscrt_new_array(&c->parts[i], parts + 1));
+  for (int i = 0; i < 2; i++) MSCRT_CHECK(mscrt_new_array(&c->moved[i], (moved > buffers ? moved : buffers) + 1));
   MSCRT_CHECK(mscrt_new_array(&c->worker, c->threads));
   for (int w = 0; w < c->threads; w++) {
     MSCRT_CHECK(make_room(tile, &c->worker[w].tile));
@@ -262,5 +334,6 @@ mscrt_status *mscrt_build(mscrt_context *c) {
   }
   MSCRT_CHECK(mscrt_new_array(&c->ticket, most + 1));
   if (c->library) MSCRT_CHECK(mscrt_library_ready(c->library));
+  MSCRT_CHECK(make_programs(c));
   return make_workers(c);
 }

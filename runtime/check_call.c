@@ -7,12 +7,12 @@
 
 #define bad_call(...) mscrt_fail(MSCRT_INPUT, __VA_ARGS__)
 
-static const char *const space_names[MSCRT_NUM_SPACES] = {"persistent", "scratch", "input", "constant", "tile"};
+static const char *const space_names[MSCRT_NUM_SPACES] = {"persistent", "scratch", "input", "constant", "tile", "carried_fb", "carried_fw", "carried_bw"};
 
 /* Scratch of a section may be smaller than the largest section's. */
 static mscrt_status *check_ref(const mscrt_plan *p, plan_section section, plan_ref r, bool tile_allowed) {
   if (r.space >= MSCRT_NUM_SPACES || (r.space == PLAN_SPACE_TILE && !tile_allowed)) return bad_call("space %d", r.space);
-  uint64_t room = r.space == PLAN_SPACE_SCRATCH ? plan_section_scratch_bytes(section) : p->space_bytes[r.space];
+  uint64_t room = r.space == PLAN_SPACE_SCRATCH ? plan_section_scratch_bytes(section) : mscrt_room(p, plan_section_stage(section), r.space);
   if (r.offset > room || r.bytes > room - r.offset)
     return bad_call("bytes %" PRIu64 " + %" PRIu64 " of space %s, which has %" PRIu64, r.offset, r.bytes, space_names[r.space], room);
   if (r.written > 1) return bad_call("written is %d", r.written);
@@ -177,11 +177,23 @@ static mscrt_status *check_collective_call(const mscrt_plan *p, plan_section sec
   return check_apart(c);
 }
 
+static mscrt_status *check_message_call(const mscrt_plan *p, plan_section section, plan_call c) {
+  if (plan_call_index(c) >= plan_plan_messages_num(p->root)) return bad_call("message %u of %u", plan_call_index(c), plan_plan_messages_num(p->root));
+  plan_message m = plan_plan_messages(p->root, plan_call_index(c));
+  if (plan_call_buffers_num(c) != 1) return bad_call("%u buffers", plan_call_buffers_num(c));
+  plan_ref r = plan_call_buffers(c, 0);
+  MSCRT_CHECK(check_ref(p, section, r, false));
+  if (r.bytes < plan_message_bytes(m)) return bad_call("%" PRIu64 " bytes for a message of %" PRIu64, r.bytes, plan_message_bytes(m));
+  if (plan_section_stage(section) != (r.written ? plan_message_to(m) : plan_message_from(m))) return bad_call("message %u is not this stage's", plan_call_index(c));
+  return NULL;
+}
+
 static mscrt_status *check_call(const mscrt_plan *p, plan_section section, plan_call c) {
   switch (plan_call_kind(c)) {
     case PLAN_CALL_KIND_KERNEL: return has_plan_call_epilogue(c) ? bad_call("a kernel has no epilogue") : check_kernel_call(p, section, c, false);
     case PLAN_CALL_KIND_MATMUL: return check_matmul_call(p, section, c);
     case PLAN_CALL_KIND_COLLECTIVE: return has_plan_call_epilogue(c) ? bad_call("a collective has no epilogue") : check_collective_call(p, section, c);
+    case PLAN_CALL_KIND_MESSAGE: return has_plan_call_epilogue(c) ? bad_call("a message has no epilogue") : check_message_call(p, section, c);
     default: return bad_call("kind %d", plan_call_kind(c));
   }
 }

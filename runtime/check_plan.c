@@ -88,7 +88,6 @@ static mscrt_status *check_spaces(mscrt_plan *p) {
     uint64_t bytes = plan_section_scratch_bytes(plan_plan_sections(p->root, i));
     if (bytes > scratch) scratch = bytes;
   }
-  p->space_bytes[PLAN_SPACE_PERSISTENT] = plan_plan_persistent_bytes(p->root);
   p->space_bytes[PLAN_SPACE_SCRATCH] = scratch;
   p->space_bytes[PLAN_SPACE_INPUT] = plan_plan_input_stride(p->root);
   p->space_bytes[PLAN_SPACE_CONSTANT] = plan_plan_constants_num(p->root);
@@ -283,7 +282,8 @@ static mscrt_status *check_variable(const mscrt_plan *p, mscrt_variable *v, uint
   if (!local) MSCRT_CHECK(layout_at(p, layout, v->rank, v->shape, &v->layout));
   if (v->layout && is_partial(v->layout)) return bad_plan("it is a partial result");
   if (v->ref.space >= PLAN_SPACE_TILE) return bad_plan("space %d", v->ref.space);
-  uint64_t room = p->space_bytes[v->ref.space], need = mscrt_variable_bytes(v);
+  if (v->stage >= p->num_stages) return bad_plan("stage %u of %u", v->stage, p->num_stages);
+  uint64_t room = mscrt_room(p, v->stage, v->ref.space), need = mscrt_variable_bytes(v);
   if (v->ref.offset > room || v->ref.bytes > room - v->ref.offset) return bad_plan("bytes %" PRIu64 " + %" PRIu64 " of a space of %" PRIu64, v->ref.offset, v->ref.bytes, room);
   if (need > v->ref.bytes) return bad_plan("%" PRIu64 " bytes where %" PRIu64 " are needed", v->ref.bytes, need);
   if (v->ref.offset % mscrt_dtype_bytes(v->dtype)) return bad_plan("its address is not aligned");
@@ -293,7 +293,8 @@ static mscrt_status *check_variable(const mscrt_plan *p, mscrt_variable *v, uint
 static int by_name(const void *a, const void *b) {
   const mscrt_variable *x = *(const mscrt_variable *const *)a, *y = *(const mscrt_variable *const *)b;
   int order = strcmp(x->name, y->name);
-  return order ? order : (x->section > y->section) - (x->section < y->section);
+  if (!order) order = (x->program > y->program) - (x->program < y->program);
+  return order ? order : (x->stage > y->stage) - (x->stage < y->stage);
 }
 
 static mscrt_status *check_names(uint32_t num, const mscrt_variable *v, const char *what) {
@@ -313,7 +314,7 @@ static mscrt_status *check_parameters(mscrt_plan *p) {
   for (uint32_t i = 0; i < p->num_parameters; i++) {
     plan_parameter t = plan_plan_parameters(p->root, i);
     mscrt_variable *v = &p->parameter[i];
-    *v = (mscrt_variable){.name = plan_parameter_name(t), .init = plan_parameter_init(t), .state = plan_parameter_state(t), .ref = plan_parameter_ref(t)};
+    *v = (mscrt_variable){.name = plan_parameter_name(t), .init = plan_parameter_init(t), .state = plan_parameter_state(t), .ref = plan_parameter_ref(t), .stage = plan_parameter_stage(t), .copy = plan_parameter_copy(t)};
     mscrt_status *s = read_shape(plan_parameter_shape_num(t), plan_parameter_shape_data(t), &v->rank, v->shape);
     if (!s) s = check_variable(p, v, plan_parameter_dtype(t), plan_parameter_layout(t), false);
     if (!s && v->ref.space != PLAN_SPACE_PERSISTENT) s = bad_plan("it is not in the persistent space");
@@ -355,15 +356,15 @@ static mscrt_status *check_outputs(mscrt_plan *p) {
   for (uint32_t i = 0; i < p->num_outputs; i++) {
     plan_output t = plan_plan_outputs(p->root, i);
     mscrt_variable *v = &p->output[i];
-    *v = (mscrt_variable){.name = plan_output_name(t), .ref = plan_output_ref(t), .section = plan_output_section(t), .loss = plan_output_loss(t)};
+    *v = (mscrt_variable){.name = plan_output_name(t), .ref = plan_output_ref(t), .program = plan_output_program(t), .stage = plan_output_stage(t), .loss = plan_output_loss(t)};
     mscrt_status *s = read_shape(plan_output_shape_num(t), plan_output_shape_data(t), &v->rank, v->shape);
     if (!s) s = check_variable(p, v, plan_output_dtype(t), plan_output_layout(t), false);
-    if (!s && v->section >= p->num_sections) s = bad_plan("section %u of %u", v->section, p->num_sections);
+    if (!s && v->program >= p->num_programs) s = bad_plan("program %u of %u", v->program, p->num_programs);
     uint64_t bytes = 0;
     mscrt_shape_bytes(v->rank, v->shape, 1, &bytes);
     if (!s && v->loss && (bytes != 1 || !mscrt_is_float(v->dtype))) s = bad_plan("a loss must be one float");
     for (uint32_t j = 0; !s && v->loss && j < i; j++)
-      if (p->output[j].loss && p->output[j].section == v->section) s = bad_plan("a second loss");
+      if (p->output[j].loss && p->output[j].program == v->program) s = bad_plan("a second loss");
     if (s) return mscrt_within(s, "output '%s'", v->name);
   }
   return check_names(p->num_outputs, p->output, "output");
@@ -389,10 +390,13 @@ mscrt_status *mscrt_check_plan(mscrt_plan *p) {
   p->num_parameters = plan_plan_parameters_num(p->root);
   p->num_inputs = plan_plan_inputs_num(p->root);
   p->num_outputs = plan_plan_outputs_num(p->root);
-  if (p->num_sections > 64) return bad_plan("%u sections", p->num_sections);
+  if (p->num_sections > UINT16_MAX) return bad_plan("%u sections", p->num_sections);
   MSCRT_CHECK(check_header(p));
   MSCRT_CHECK(check_mesh(p));
   MSCRT_CHECK(check_layouts(p));
+  MSCRT_CHECK(mscrt_check_stages(p));
+  MSCRT_CHECK(mscrt_check_programs(p));
+  MSCRT_CHECK(mscrt_check_messages(p));
   MSCRT_CHECK(check_spaces(p));
   MSCRT_CHECK(check_kernels(p));
   MSCRT_CHECK(check_matmuls(p));
@@ -400,5 +404,6 @@ mscrt_status *mscrt_check_plan(mscrt_plan *p) {
   MSCRT_CHECK(check_parameters(p));
   MSCRT_CHECK(check_inputs(p));
   MSCRT_CHECK(check_outputs(p));
-  return mscrt_check_calls(p);
+  MSCRT_CHECK(mscrt_check_calls(p));
+  return mscrt_check_deadlock(p);
 }

@@ -136,6 +136,16 @@ typedef struct {
 /* Which buffer of a collective other ranks may still read after it. */
 typedef enum { MSCRT_LINGERS_NOT, MSCRT_LINGERS_SOURCE, MSCRT_LINGERS_DESTINATION } mscrt_lingering;
 
+/* One way from a rank of one stage to a rank of another: its messages have one size, and the k-th sent is the k-th received. */
+typedef struct {
+  int peer;                  /* the other end */
+  uint64_t bytes;
+  uint64_t mailbox;          /* offset in the receiver's arena: mscrt_mailbox_bytes(bytes), zeros at first */
+} mscrt_channel;
+
+#define MSCRT_MAILBOX_DEPTH 2 /* messages that are under way at most: then sending waits */
+uint64_t mscrt_mailbox_bytes(uint64_t message_bytes);
+
 typedef struct {
   const char *name;
   /* Makes this rank's arena and meets the others. */
@@ -148,6 +158,9 @@ typedef struct {
   /* Returns when all members have passed the run that gave the ticket, of an exchange that lingers.  Also while another thread
    * is in `run`. */
   mscrt_status *(*finish)(mscrt_comm *c, const mscrt_exchange *e, mscrt_ticket ticket, const mscrt_site *site);
+  /* src may be overwritten at once; dst is complete. */
+  mscrt_status *(*send)(mscrt_comm *c, const mscrt_channel *m, const void *src, const mscrt_site *site);
+  mscrt_status *(*receive)(mscrt_comm *c, const mscrt_channel *m, void *dst, const mscrt_site *site);
   /* The largest value of all ranks; also a barrier. */
   mscrt_status *(*max)(mscrt_comm *c, uint64_t value, uint64_t *out_max, const mscrt_site *site);
   /* Tells the others that this rank gives up, and why.  Any thread. */

@@ -21,53 +21,11 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "runtime/comm.h"
-#include "runtime/wait.h"
+#include "runtime/comm_local.h"
 
 #define STAGE_BYTES ((uint64_t)32 << 10) /* of one slot; each group has two */
 #define STAGE_READ ((uint64_t)128 << 10) /* what a member may have to read for a staged collective */
 #define PAGE ((uint64_t)4096)
-#define SPIN_NS 50000
-#define LOOK_AROUND_NS 100000000
-
-typedef struct {
-  _Alignas(64) _Atomic uint32_t arrived;
-  _Atomic uint32_t generation; /* rises when all have arrived: members sleep on it */
-  _Atomic uint32_t sleepers;
-} barrier;
-
-typedef enum { RUNNING, CLOSED, FAILED } rank_state;
-
-typedef struct {
-  _Atomic uint64_t place;      /* 4 * number of the collective + stage: how far this rank is */
-  _Atomic int64_t step;
-  _Atomic uint64_t value;      /* for max */
-  _Atomic uint32_t state;      /* rank_state */
-  int32_t culprit;             /* with FAILED: who began it */
-  char reason[256];
-  barrier barrier[][2];        /* of each partition's group that this rank leads: all wait, or arrive only */
-} control;
-
-typedef struct {
-  uint8_t *base;
-  control *control;
-  int alive_fd;                /* readable when the process is gone */
-} segment;
-
-typedef struct {
-  uint32_t hard_generation, soft_generation; /* that this rank's last arrivals complete */
-  uint32_t parity;             /* of staging slots */
-} meeting_point;
-
-struct mscrt_comm {
-  mscrt_comm_options o;
-  uint64_t segment_bytes, stage_at, arena_at;
-  segment *segment;            /* of each rank */
-  meeting_point *point;        /* of each partition */
-  uint64_t place;
-  int own_alive_fd;
-  atomic_flag gave_up;         /* several threads may find a reason: the first one tells */
-};
 
 typedef enum { ENTER, MIDDLE, LEAVE } stage_of_collective;
 typedef enum { ALONE, STAGED, DIRECT, SLICES } form;
@@ -162,7 +120,7 @@ static void wake_all(struct mscrt_comm *c) {
       for (int i = 0; i < 2; i++) mscrt_futex_wake(&c->segment[r].control->barrier[p][i].generation, INT_MAX, true);
 }
 
-static void give_up(struct mscrt_comm *c, int culprit, const char *reason) {
+void mscrt_local_give_up(struct mscrt_comm *c, int culprit, const char *reason) {
   control *own = own_control(c);
   if (!own || atomic_load(&own->state) != RUNNING || atomic_flag_test_and_set(&c->gave_up)) return;
   own->culprit = culprit;
@@ -171,8 +129,7 @@ static void give_up(struct mscrt_comm *c, int culprit, const char *reason) {
   wake_all(c);
 }
 
-/* A member that will never arrive, and why; NULL: all may. */
-static const char *why_lost(const struct mscrt_comm *c, int rank, int *out_culprit, char text[320]) {
+const char *mscrt_local_why_lost(const struct mscrt_comm *c, int rank, int *out_culprit, char text[320]) {
   const segment *s = &c->segment[rank];
   uint32_t state = atomic_load(&s->control->state);
   *out_culprit = rank;
@@ -205,7 +162,7 @@ static mscrt_status *lost(struct mscrt_comm *c, const mscrt_exchange *e, const m
   group_text(&e->group, group, sizeof group);
   mscrt_status *s = mscrt_fail(MSCRT_PEER, "rank %d: step %" PRId64 ": %s %s%s%s%s (ranks %s): %s", c->o.rank, site->step, mscrt_verb_name(e->verb),
                                site->name ? site->name : "", site->loc ? " at " : "", site->loc ? site->loc : "", "", group, why);
-  give_up(c, culprit, why);
+  mscrt_local_give_up(c, culprit, why);
   return s;
 }
 
@@ -230,7 +187,7 @@ static mscrt_status *look_around(struct mscrt_comm *c, const mscrt_exchange *e, 
     int member = e->group.member[i], culprit;
     if (atomic_load(&c->segment[member].control->place) >= place && member != c->o.rank) continue;
     if (member == c->o.rank && atomic_load(&own_control(c)->state) == RUNNING) continue; /* else another thread of it gave up */
-    if (why_lost(c, member, &culprit, why)) return lost(c, e, site, culprit, why);
+    if (mscrt_local_why_lost(c, member, &culprit, why)) return lost(c, e, site, culprit, why);
   }
   return mscrt_now_ns() < deadline ? NULL : timed_out(c, e, site, place);
 }
@@ -238,7 +195,7 @@ static mscrt_status *look_around(struct mscrt_comm *c, const mscrt_exchange *e, 
 static bool reached(barrier *b, uint32_t generation) { return (int32_t)(atomic_load_explicit(&b->generation, memory_order_acquire) - generation) >= 0; }
 
 static bool spin_until(barrier *b, uint32_t generation) {
-  int64_t end = mscrt_now_ns() + SPIN_NS;
+  int64_t end = mscrt_now_ns() + MSCRT_SPIN_NS;
   do {
     for (int i = 0; i < 64; i++) {
       if (reached(b, generation)) return true;
@@ -261,7 +218,7 @@ static mscrt_status *wait_for(struct mscrt_comm *c, barrier *b, uint32_t generat
   while (!s) {
     uint32_t seen = atomic_load(&b->generation);
     if ((int32_t)(seen - generation) >= 0) break;
-    mscrt_futex_wait(&b->generation, seen, LOOK_AROUND_NS, true);
+    mscrt_futex_wait(&b->generation, seen, MSCRT_LOOK_AROUND_NS, true);
     if (!reached(b, generation)) s = look_around(c, e, site, place, deadline);
     if (s && reached(b, generation)) { /* it came while we looked: a member may arrive and end at once */
       mscrt_status_free(s);
@@ -464,7 +421,7 @@ static mscrt_status *finish_local(struct mscrt_comm *c, const mscrt_exchange *e,
   return wait_for(c, barrier_of(c, e, true), ticket.generation, ticket.place, e, site);
 }
 
-static void abort_local(struct mscrt_comm *c, const char *reason) { give_up(c, c->o.rank, reason); }
+static void abort_local(struct mscrt_comm *c, const char *reason) { mscrt_local_give_up(c, c->o.rank, reason); }
 
 /* Everybody, without data. */
 static mscrt_status *world_barrier(struct mscrt_comm *c, const mscrt_site *site) {
@@ -555,5 +512,6 @@ fail:
 
 const mscrt_transport mscrt_comm_local = {
   .name = "local", .open = open_local, .arena = arena_local, .run = run_local, .lingers = lingers_local, .finish = finish_local,
+  .send = mscrt_local_send, .receive = mscrt_local_receive,
   .max = max_local, .abort = abort_local, .close = close_local,
 };

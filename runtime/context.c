@@ -28,13 +28,47 @@ static mscrt_status *read_options(mscrt_context *c, const mscrt_options *o) {
 
 static uint64_t pages(uint64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
 
-static void lay_out(mscrt_context *c) {
-  const uint64_t *space = c->plan->space_bytes;
-  c->input_stride = (space[PLAN_SPACE_INPUT] + 63) / 64 * 64;
-  c->space_at[PLAN_SPACE_PERSISTENT] = 0;
-  c->space_at[PLAN_SPACE_INPUT] = pages(space[PLAN_SPACE_PERSISTENT]);
-  c->space_at[PLAN_SPACE_SCRATCH] = c->space_at[PLAN_SPACE_INPUT] + pages(2 * c->input_stride);
-  c->arena_bytes = c->space_at[PLAN_SPACE_SCRATCH] + pages(space[PLAN_SPACE_SCRATCH]);
+/* mailboxes | persistent | inputs | carried values | scratch.  Mailboxes come first, and have the same room on all stages: their
+ * senders are on others. */
+uint64_t mscrt_lay_out(const mscrt_context *c, uint32_t stage, uint64_t *out_at) {
+  const mscrt_stage *s = &c->plan->stage[stage];
+  uint64_t at = c->mailbox_bytes;
+  out_at[PLAN_SPACE_PERSISTENT] = at;
+  at += pages(s->bytes[PLAN_SPACE_PERSISTENT]);
+  out_at[PLAN_SPACE_INPUT] = at;
+  at += pages(c->plan->input_slots * c->input_stride);
+  for (int k = 0; k < MSCRT_NUM_CARRIED; k++) {
+    out_at[PLAN_SPACE_CARRIED_FB + k] = at;
+    at += pages(s->bytes[PLAN_SPACE_CARRIED_FB + k] * (s->slots[k] ? s->slots[k] : 1));
+  }
+  out_at[PLAN_SPACE_SCRATCH] = at;
+  return at + pages(c->plan->space_bytes[PLAN_SPACE_SCRATCH]);
+}
+
+/* Room for the mailboxes of the stage that has most. */
+static mscrt_status *measure_mailboxes(mscrt_context *c) {
+  uint64_t *bytes;
+  MSCRT_CHECK(mscrt_new_array(&bytes, c->plan->num_stages));
+  for (uint32_t i = 0; i < plan_plan_messages_num(c->plan->root); i++) {
+    plan_message m = plan_plan_messages(c->plan->root, i);
+    bytes[plan_message_to(m)] += mscrt_mailbox_bytes(plan_message_bytes(m));
+    if (bytes[plan_message_to(m)] > c->mailbox_bytes) c->mailbox_bytes = bytes[plan_message_to(m)];
+  }
+  c->mailbox_bytes = pages(c->mailbox_bytes);
+  free(bytes);
+  return NULL;
+}
+
+/* Arenas of all ranks have one size. */
+static mscrt_status *lay_out(mscrt_context *c) {
+  MSCRT_CHECK(measure_mailboxes(c));
+  c->input_stride = (c->plan->space_bytes[PLAN_SPACE_INPUT] + 63) / 64 * 64;
+  for (uint32_t i = 0; i < c->plan->num_stages; i++) {
+    uint64_t at[MSCRT_NUM_SPACES], bytes = mscrt_lay_out(c, i, at);
+    if (bytes > c->arena_bytes) c->arena_bytes = bytes;
+  }
+  mscrt_lay_out(c, c->stage, c->space_at);
+  return NULL;
 }
 
 static mscrt_status *make_exchanges(mscrt_context *c) {
@@ -65,7 +99,7 @@ static mscrt_status *start_threads(mscrt_context *c) {
 
 static mscrt_status *meet(mscrt_context *c) {
   c->transport = &mscrt_comm_local;
-  lay_out(c);
+  MSCRT_CHECK(lay_out(c));
   mscrt_comm_options o = {
     .rank = c->o.rank, .ranks = c->o.ranks, .address = c->o.address, .timeout_ms = c->o.timeout_ms, .spin = c->o.ranks <= mscrt_cores(),
     .plan_hash = c->plan->hash, .arena_bytes = c->device->holds_values ? c->arena_bytes : mscrt_tags_bytes(c), .num_partitions = c->partitions.num};
@@ -98,6 +132,7 @@ static void init_parameter(void *arg, int64_t unit, int worker) {
   const mscrt_variable *v = &c->plan->parameter[unit];
   msc_box box, buffer;
   (void)worker;
+  if (v->stage != c->stage) return;
   mscrt_variable_box(c->plan, v, c->o.rank, &box, &buffer);
   mscrt_init_box(v, c->o.seed, &box, &buffer, mscrt_at(c, v->ref, 0));
 }
@@ -108,8 +143,9 @@ mscrt_status *mscrt_open(const mscrt_plan *plan, const mscrt_options *options, m
   *out_ctx = NULL;
   MSCRT_CHECK(mscrt_new_array(&c, 1));
   c->plan = plan;
-  c->last_section = plan->num_sections;
+  c->last_program = plan->num_programs;
   MSCRT_GOTO(read_options(c, options));
+  c->stage = mscrt_stage_of(plan, c->o.rank);
   MSCRT_GOTO(mscrt_new_array(&c->has_input, plan->num_inputs));
   MSCRT_GOTO(make_exchanges(c));
   MSCRT_GOTO(start_threads(c));
@@ -132,7 +168,11 @@ fail:
 static void free_sections(mscrt_context *c) {
   for (uint32_t i = 0; c->section && i < c->plan->num_sections; i++)
     free(c->section[i].beside);
+  for (uint32_t i = 0; c->program && i < c->plan->num_programs; i++) free(c->program[i].release);
   free(c->section);
+  free(c->program);
+  for (int i = 0; i < 2; i++) free(c->moved[i]);
+  for (int i = 0; i < 2; i++) free(c->parts[i]);
   free(c->records);
 }
 
@@ -176,8 +216,8 @@ mscrt_status *mscrt_set_data(mscrt_context *c, const mscrt_data *data) {
   MSCRT_CHECK(mscrt_feed_new(c, data, &feed));
   mscrt_feed_free(c->feed);
   c->feed = feed;
-  int64_t left_out = (data->o.train_end - data->o.train_begin) % data->batch;
-  if (left_out) tell(c, "%" PRId64 " samples of every epoch are left out: they fill no batch of %" PRId64, left_out, data->batch);
+  int64_t batch = data->batch * mscrt_train_micro(c->plan), left_out = (data->o.train_end - data->o.train_begin) % batch;
+  if (left_out) tell(c, "%" PRId64 " samples of every epoch are left out: they fill no batch of %" PRId64, left_out, batch);
   return NULL;
 }
 
@@ -207,14 +247,10 @@ mscrt_status *mscrt_run(mscrt_context *c, const char *section, int64_t steps, do
   uint32_t index;
   bool train = !strcmp(section, "train");
   MSCRT_CHECK(usable(c));
-  if (!mscrt_find_section(c->plan, section, &index)) return mscrt_fail(MSCRT_INPUT, "the plan has no section '%s'", section);
+  if (!mscrt_find_program(c->plan, section, &index)) return mscrt_fail(MSCRT_INPUT, "the plan has no section '%s'", section);
   MSCRT_CHECK(check_inputs(c));
   for (int64_t i = 0; i < steps; i++) {
-    int slot = 0;
-    int64_t step = train ? c->step : i;
-    if (c->feed) MSCRT_CHECK(mscrt_take_batch(c, train, step, &slot));
-    MSCRT_CHECK(mscrt_run_section(c, index, slot, step));
-    if (c->feed) mscrt_feed_release(c->feed);
+    MSCRT_CHECK(mscrt_run_program(c, index, train ? c->step : i));
     c->step += train;
   }
   if (out_loss) *out_loss = mscrt_loss_of(c, index);
@@ -228,7 +264,7 @@ static mscrt_status *find(const mscrt_context *c, const char *name, const mscrt_
   MSCRT_CHECK(has_values(c));
   *out = mscrt_find_variable(p->num_parameters, p->parameter, name);
   for (uint32_t i = 0; i < p->num_outputs && !*out; i++)
-    if (p->output[i].section == c->last_section && !strcmp(p->output[i].name, name)) *out = &p->output[i];
+    if (p->output[i].program == c->last_program && !strcmp(p->output[i].name, name)) *out = &p->output[i];
   return *out ? NULL : mscrt_fail(MSCRT_ARGUMENT, "there is no parameter or output '%s' of the section that ran last", name);
 }
 

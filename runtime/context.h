@@ -13,13 +13,19 @@ typedef struct mscrt_stream mscrt_stream;
 typedef struct mscrt_timeline mscrt_timeline;
 typedef struct mscrt_tags mscrt_tags;
 
-/* One call, all looked up.  Inputs are double buffered: [slot]. */
+/* Memory that an entry of the schedule chooses: by space, what is added to addresses of slot 0. */
+typedef struct {
+  uint64_t shift[MSCRT_NUM_SPACES];
+} mscrt_slots;
+
+/* One call, all looked up. */
 typedef struct mscrt_record {
   uint8_t kind;                  /* CallKind */
   bool checks, alone;            /* alone: too small to wake threads for */
   mscrt_kernel *kernel;
-  void **buffers[2];             /* the same array when no buffer is an input */
+  void **buffers;                /* in slot 0 */
   uint32_t num_buffers;
+  const uint8_t *space;          /* of each buffer; NULL: all lie where they lie */
   const int64_t *dims;
   const double *scalars;
   int64_t extent, grain, units;
@@ -28,24 +34,34 @@ typedef struct mscrt_record {
   const mscrt_tile *tile[2][2];  /* [last row of tiles][last column of tiles] */
   struct mscrt_record *epilogue; /* its buffers that are NULL are the tile */
   uint32_t collective, num_parts; /* number in the plan, and its values */
-  mscrt_part *part[2];           /* the same array when no source is an input */
+  mscrt_part *part;              /* in slot 0 */
+  const uint8_t *part_space;     /* of source and destination of each part; NULL: they lie where they lie */
+  mscrt_channel channel;         /* of a message */
+  bool receives;
   bool beside, lingers;          /* a collective with other ranks: the stream's work; they may read on when it has run here */
   uint32_t num_spans;
-  const msc_span *span;          /* what it touches, as offsets in the arena; inputs: of slot 0 */
+  const msc_span *span;          /* what it touches, as offsets in the arena, in slot 0 */
   msc_waits waits;               /* for the section's collectives with other ranks, numbered from 1 */
   int64_t predicted_ns;
-  uint32_t first_range;          /* timed: where the tags of its spans are listed */
   const char *name, *loc;
 } mscrt_record;
 
 typedef struct {
   const char *name;
-  uint32_t num_calls;
+  bool inputs;                   /* a call reads one */
+  uint32_t num_calls;            /* 0 when it is another stage's */
   mscrt_record *call;
   uint32_t num_beside;
   mscrt_record **beside;         /* the collectives with other ranks: number i is [i - 1] */
-  const mscrt_variable *loss;    /* NULL: none */
 } mscrt_section;
+
+/* A program as this rank runs it. */
+typedef struct {
+  uint32_t num, micro;           /* entries; batches that one run takes */
+  const plan_entry *entry;
+  uint32_t *release;             /* per entry: so many batches are no longer needed after it */
+  const mscrt_variable *loss;    /* NULL: none on this stage */
+} mscrt_program;
 
 /* Memory of one worker. */
 typedef struct {
@@ -59,8 +75,9 @@ typedef struct {
 typedef struct {
   const mscrt_section *section;
   const mscrt_record *record;
-  int slot;
+  const mscrt_slots *slots;
   int64_t step;
+  uint32_t micro;
   uint32_t number;               /* of a collective with other ranks */
   uint64_t expected, made;       /* timed: what its operands must be, and what its results are then */
 } mscrt_turn;
@@ -72,6 +89,8 @@ typedef struct {
   /* In program order, in the thread of the caller. */
   void (*issue)(mscrt_context *c, mscrt_turn *t);
   mscrt_status *(*compute)(mscrt_context *c, const mscrt_turn *t);
+  mscrt_status *(*message)(mscrt_context *c, const mscrt_turn *t);
+  uint64_t (*message_bytes)(uint64_t bytes); /* what travels of so many */
   /* Possibly beside compute, in another thread, with a pool of its own. */
   mscrt_status *(*collective)(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, mscrt_ticket *out_ticket);
 } mscrt_device;
@@ -89,25 +108,37 @@ struct mscrt_context {
   mscrt_comm *comm;
   mscrt_library *library;        /* NULL: the plan does not need it */
   uint8_t *arena;
-  uint64_t arena_bytes, input_stride;
-  uint64_t space_at[PLAN_SPACE_CONSTANT];  /* persistent, scratch, input: offsets in the arena */
+  uint64_t arena_bytes, mailbox_bytes, input_stride;
+  uint64_t space_at[MSCRT_NUM_SPACES]; /* offsets in the arena; not of constant and tile */
   mscrt_partitions partitions;
   mscrt_exchange *exchange;      /* of each collective */
   mscrt_section *section;
   mscrt_ticket *ticket;          /* of each collective of the section that runs, by its number - 1 */
   uint32_t released;             /* of them: passed by all members, as far as the caller's thread has asked */
+  mscrt_program *program;
+  uint32_t stage;
+  void **moved[2];               /* room for the addresses of a call and of its epilogue */
+  mscrt_part *parts[2];          /* and for those of a collective, of this thread and of the stream's */
   mscrt_worker *worker;
   char *records;                 /* one block that holds what sections point to */
   mscrt_feed *feed;              /* NULL: inputs are set by hand */
   bool *has_input;
   int64_t step;                  /* of training: the next */
   _Atomic uint64_t received_bytes;
-  uint32_t last_section;         /* whose outputs are in memory; num_sections: none */
+  uint32_t last_program;         /* whose outputs are in memory; num_programs: none */
   int last_slot;                 /* of its inputs */
   bool broken;
   uint64_t products;             /* run so far */
   atomic_bool tile_failed;
 };
+
+/* ---- context.c ---- */
+
+/* Offsets of the spaces in the arena of a rank of this stage; the arena's bytes. */
+uint64_t mscrt_lay_out(const mscrt_context *c, uint32_t stage, uint64_t *out_at);
+
+/* Bytes that travel of a message. */
+static inline uint64_t mscrt_message_bytes(const mscrt_context *c, plan_message m) { return c->device->holds_values ? plan_message_bytes(m) : c->device->message_bytes(plan_message_bytes(m)); }
 
 /* ---- build.c ---- */
 
@@ -125,11 +156,10 @@ mscrt_status *mscrt_release(mscrt_context *c, const mscrt_turn *t, uint32_t upto
 /* A collective with other ranks, here and now: what it overwrites is released first. */
 mscrt_status *mscrt_run_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, uint32_t *released);
 
-mscrt_status *mscrt_run_section(mscrt_context *c, uint32_t section, int slot, int64_t step);
-/* The next batch of the data set, as mscrt_feed_take; the other ranks hear of a failure. */
-mscrt_status *mscrt_take_batch(mscrt_context *c, bool train, int64_t index, int *out_slot);
-/* The loss after a run: NaN when there is none. */
-double mscrt_loss_of(const mscrt_context *c, uint32_t section);
+/* Step `step` of a program, with the batches of the feed from step * micro on. */
+mscrt_status *mscrt_run_program(mscrt_context *c, uint32_t program, int64_t step);
+/* The loss after a run: NaN when there is none, or on another stage. */
+double mscrt_loss_of(const mscrt_context *c, uint32_t program);
 
 /* ---- stream.c: collectives in a thread of their own ---- */
 

@@ -98,4 +98,4 @@ void mscrt_data_close(mscrt_data *d) {
 }
 
 int64_t mscrt_data_samples(const mscrt_data *d) { return d->count; }
-int64_t mscrt_data_steps_per_epoch(const mscrt_data *d) { return (d->o.train_end - d->o.train_begin) / d->batch; }
+int64_t mscrt_data_steps_per_epoch(const mscrt_data *d) { return (d->o.train_end - d->o.train_begin) / d->batch / mscrt_train_micro(d->plan); }

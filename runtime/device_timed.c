@@ -21,6 +21,12 @@ typedef struct {
   uint32_t first, end; /* segments */
 } tag_range;
 
+/* What travels instead of a message: the tag of what was sent, and when it has come over the link. */
+typedef struct {
+  uint64_t tag;
+  int64_t there_ns;
+} tag_message;
+
 struct mscrt_tags {
   void *addresses;               /* of the arena that is not there: touching it ends the process */
   size_t address_bytes;
@@ -28,12 +34,16 @@ struct mscrt_tags {
   uint32_t num_segments;
   uint64_t *border;              /* segment i is [border[i], border[i + 1]) of the arena */
   uint64_t *expected, *actual;
-  tag_range *range[2];           /* of every span, by slot of the inputs */
   mscrt_exchange *exchange;      /* for each one of the context: its tags */
   uint64_t *peer;                /* tags of a group's members */
 };
 
 /* ---- tags ---- */
+
+static int by_number(const void *a, const void *b) {
+  uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+  return (x > y) - (x < y);
+}
 
 static uint64_t mix(uint64_t a, uint64_t b) {
   uint64_t x = (a ^ 0x9e3779b97f4a7c15u) * 0xff51afd7ed558ccdu + b;
@@ -41,13 +51,24 @@ static uint64_t mix(uint64_t a, uint64_t b) {
   return x ^ x >> 29;
 }
 
+static uint32_t segment_at(const mscrt_tags *g, uint64_t border) {
+  const uint64_t *at = bsearch(&border, g->border, g->num_segments + 1, sizeof border, by_number);
+  return (uint32_t)(at - g->border);
+}
+
+static tag_range range_of(const mscrt_tags *g, const mscrt_turn *t, uint32_t span) {
+  const msc_span *s = &t->record->span[span];
+  uint64_t by = t->slots->shift[s->space];
+  return (tag_range){segment_at(g, s->begin + by), segment_at(g, s->end + by)};
+}
+
 /* Of what a call reads. */
 static uint64_t tags_of(const mscrt_tags *g, const uint64_t *tag, const mscrt_turn *t) {
   const mscrt_record *r = t->record;
   uint64_t sum = 0;
   for (uint32_t i = 0; i < r->num_spans; i++) {
-    const tag_range *range = &g->range[t->slot][r->first_range + i];
-    for (uint32_t k = range->first; !r->span[i].written && k < range->end; k++) sum = mix(sum, tag[k]);
+    tag_range range = range_of(g, t, i);
+    for (uint32_t k = range.first; !r->span[i].written && k < range.end; k++) sum = mix(sum, tag[k]);
   }
   return sum;
 }
@@ -55,16 +76,16 @@ static uint64_t tags_of(const mscrt_tags *g, const uint64_t *tag, const mscrt_tu
 static void set_tags(const mscrt_tags *g, uint64_t *tag, const mscrt_turn *t, uint64_t value) {
   const mscrt_record *r = t->record;
   for (uint32_t i = 0; i < r->num_spans; i++) {
-    const tag_range *range = &g->range[t->slot][r->first_range + i];
-    for (uint32_t k = range->first; r->span[i].written && k < range->end; k++) tag[k] = value;
+    tag_range range = range_of(g, t, i);
+    for (uint32_t k = range.first; r->span[i].written && k < range.end; k++) tag[k] = value;
   }
 }
 
 static bool holds(const mscrt_tags *g, const mscrt_turn *t, uint64_t value) {
   const mscrt_record *r = t->record;
   for (uint32_t i = 0; i < r->num_spans; i++) {
-    const tag_range *range = &g->range[t->slot][r->first_range + i];
-    for (uint32_t k = range->first; r->span[i].written && k < range->end; k++)
+    tag_range range = range_of(g, t, i);
+    for (uint32_t k = range.first; r->span[i].written && k < range.end; k++)
       if (g->actual[k] != value) return false;
   }
   return true;
@@ -74,7 +95,7 @@ static void issue(mscrt_context *c, mscrt_turn *t) {
   mscrt_tags *g = c->tags;
   uint64_t call = (uint64_t)(t->section - c->section) << 32 | (uint64_t)(t->record - t->section->call);
   t->expected = tags_of(g, g->expected, t);
-  t->made = mix(mix(call, (uint64_t)t->step), t->expected);
+  t->made = mix(mix(mix(call, (uint64_t)t->step), t->micro), t->expected);
   set_tags(g, g->expected, t, t->made);
 }
 
@@ -106,15 +127,18 @@ static mscrt_status *leave(mscrt_context *c, const mscrt_turn *t, uint64_t durin
 
 /* ---- time ---- */
 
-/* From `begin` on, not from when the plan would have had it: the executor's own time shows. */
-static void sleep_from(const mscrt_context *c, int64_t begin, int64_t ns) {
-  int64_t end = begin + (int64_t)((double)ns * (c->o.time_scale > 0 ? c->o.time_scale : 1));
+static int64_t scaled(const mscrt_context *c, int64_t ns) { return (int64_t)((double)ns * (c->o.time_scale > 0 ? c->o.time_scale : 1)); }
+
+static void sleep_until(int64_t end) {
   struct timespec until = {end / 1000000000, end % 1000000000};
   int slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
   prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0); /* else 50 us are added to each */
   while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) != 0) {}
   if (slack > 0) prctl(PR_SET_TIMERSLACK, slack, 0, 0, 0);
 }
+
+/* From `begin` on, not from when the plan would have had it: the executor's own time shows. */
+static void sleep_from(const mscrt_context *c, int64_t begin, int64_t ns) { sleep_until(begin + scaled(c, ns)); }
 
 static mscrt_status *compute(mscrt_context *c, const mscrt_turn *t) {
   int64_t begin = mscrt_now_ns();
@@ -128,7 +152,7 @@ static mscrt_status *compute(mscrt_context *c, const mscrt_turn *t) {
 static mscrt_status *collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, mscrt_ticket *out_ticket) {
   const mscrt_record *r = t->record;
   const mscrt_exchange *e = &c->tags->exchange[r->collective];
-  uint64_t during, at = (uint64_t)(t->number - 1) * TAG_ROOM, *own = (uint64_t *)((char *)c->transport->arena(c->comm) + at);
+  uint64_t during, at = c->mailbox_bytes + (uint64_t)(t->number - 1) * TAG_ROOM, *own = (uint64_t *)((char *)c->transport->arena(c->comm) + at);
   MSCRT_CHECK(enter(c, t, &during));
   *own = t->expected;
   MSCRT_CHECK(c->transport->run(c->comm, pool, 1, &(mscrt_part){.e = e, .src = at, .dst = c->tags->peer}, &(mscrt_site){r->name, r->loc, t->step}, out_ticket));
@@ -139,7 +163,28 @@ static mscrt_status *collective(mscrt_context *c, mscrt_pool *pool, const mscrt_
   return leave(c, t, during);
 }
 
-const mscrt_device mscrt_device_timed = {.name = "timed", .issue = issue, .compute = compute, .collective = collective};
+/* A hop delays the receiver and occupies neither end. */
+static mscrt_status *message(mscrt_context *c, const mscrt_turn *t) {
+  const mscrt_record *r = t->record;
+  mscrt_site site = {r->name, r->loc, t->step};
+  uint64_t during;
+  MSCRT_CHECK(enter(c, t, &during));
+  tag_message m = {t->expected, mscrt_now_ns() + scaled(c, r->predicted_ns)};
+  if (!r->receives) {
+    MSCRT_CHECK(c->transport->send(c->comm, &r->channel, &m, &site));
+  } else {
+    MSCRT_CHECK(c->transport->receive(c->comm, &r->channel, &m, &site));
+    sleep_until(m.there_ns);
+  }
+  return leave(c, t, during);
+}
+
+static uint64_t message_bytes(uint64_t bytes) {
+  (void)bytes;
+  return sizeof(tag_message);
+}
+
+const mscrt_device mscrt_device_timed = {.name = "timed", .issue = issue, .compute = compute, .message = message, .message_bytes = message_bytes, .collective = collective};
 
 /* ---- making it ---- */
 
@@ -176,7 +221,7 @@ uint64_t mscrt_tags_bytes(const mscrt_context *c) {
     for (uint32_t k = 0; k < plan_section_calls_num(s); k++) num += plan_call_kind(plan_section_calls(s, k)) == PLAN_CALL_KIND_COLLECTIVE;
     if (num > most) most = num;
   }
-  return most * TAG_ROOM;
+  return c->mailbox_bytes + most * TAG_ROOM;
 }
 
 mscrt_status *mscrt_tags_new(mscrt_context *c) {
@@ -191,64 +236,48 @@ mscrt_status *mscrt_tags_new(mscrt_context *c) {
   return NULL;
 }
 
-static int by_number(const void *a, const void *b) {
-  uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-  return (x > y) - (x < y);
+static uint64_t num_slots(const mscrt_context *c, uint32_t space) {
+  if (space == PLAN_SPACE_INPUT) return c->plan->input_slots;
+  return space > PLAN_SPACE_TILE && c->plan->stage[c->stage].slots[space - PLAN_SPACE_CARRIED_FB] ? c->plan->stage[c->stage].slots[space - PLAN_SPACE_CARRIED_FB] : 1;
 }
 
-static uint64_t shift(const mscrt_context *c, const msc_span *s, int slot) { return s->space == PLAN_SPACE_INPUT ? (uint64_t)slot * c->input_stride : 0; }
+static uint64_t stride(const mscrt_context *c, uint32_t space) {
+  return space == PLAN_SPACE_INPUT ? c->input_stride : space > PLAN_SPACE_TILE ? c->plan->stage[c->stage].bytes[space] : 0;
+}
 
-/* Numbers the spans; borders of segments are all their ends, sorted, each once. */
-static mscrt_status *find_borders(mscrt_context *c, uint32_t *out_spans) {
+/* The ends of a call's spans in all slots; border NULL: only counts them. */
+static size_t add_borders(const mscrt_context *c, const mscrt_record *r, uint64_t *border) {
+  size_t num = 0;
+  for (uint32_t j = 0; j < r->num_spans; j++)
+    for (uint64_t slot = 0; slot < num_slots(c, r->span[j].space); slot++, num += 2) {
+      uint64_t by = slot * stride(c, r->span[j].space);
+      if (border) border[num] = r->span[j].begin + by, border[num + 1] = r->span[j].end + by;
+    }
+  return num;
+}
+
+/* Borders of segments are all ends of spans, sorted, each once. */
+static mscrt_status *find_borders(mscrt_context *c) {
   mscrt_tags *g = c->tags;
-  uint32_t num = 0;
-  for (uint32_t i = 0; i < c->plan->num_sections; i++)
-    for (uint32_t k = 0; k < c->section[i].num_calls; k++) {
-      mscrt_record *r = &c->section[i].call[k];
-      r->first_range = num;
-      num += r->num_spans;
-    }
-  MSCRT_CHECK(mscrt_new_array(&g->border, 4 * (size_t)num + 1));
-  size_t borders = 0, kept = 0;
-  for (uint32_t i = 0; i < c->plan->num_sections; i++)
-    for (uint32_t k = 0; k < c->section[i].num_calls; k++) {
-      const mscrt_record *r = &c->section[i].call[k];
-      for (uint32_t j = 0; j < r->num_spans; j++)
-        for (int slot = 0; slot < 2; slot++) {
-          g->border[borders++] = r->span[j].begin + shift(c, &r->span[j], slot);
-          g->border[borders++] = r->span[j].end + shift(c, &r->span[j], slot);
-        }
-    }
-  qsort(g->border, borders, sizeof *g->border, by_number);
-  for (size_t i = 0; i < borders; i++)
+  size_t num = 0, kept = 0;
+  for (int fill = 0; fill < 2; fill++) {
+    if (fill) MSCRT_CHECK(mscrt_new_array(&g->border, num + 1));
+    num = 0;
+    for (uint32_t i = 0; i < c->plan->num_sections; i++)
+      for (uint32_t k = 0; k < c->section[i].num_calls; k++) num += add_borders(c, &c->section[i].call[k], fill ? g->border + num : NULL);
+  }
+  qsort(g->border, num, sizeof *g->border, by_number);
+  for (size_t i = 0; i < num; i++)
     if (!kept || g->border[kept - 1] != g->border[i]) g->border[kept++] = g->border[i];
   g->num_segments = kept ? (uint32_t)kept - 1 : 0;
-  *out_spans = num;
   return NULL;
-}
-
-static uint32_t segment_at(const mscrt_tags *g, uint64_t border) {
-  const uint64_t *at = bsearch(&border, g->border, g->num_segments + 1, sizeof border, by_number);
-  return (uint32_t)(at - g->border);
 }
 
 mscrt_status *mscrt_tags_ready(mscrt_context *c) {
   mscrt_tags *g = c->tags;
-  uint32_t num = 0;
-  MSCRT_CHECK(find_borders(c, &num));
+  MSCRT_CHECK(find_borders(c));
   MSCRT_CHECK(mscrt_new_array(&g->expected, g->num_segments));
   MSCRT_CHECK(mscrt_new_array(&g->actual, g->num_segments));
-  for (int slot = 0; slot < 2; slot++) {
-    MSCRT_CHECK(mscrt_new_array(&g->range[slot], num));
-    for (uint32_t i = 0; i < c->plan->num_sections; i++)
-      for (uint32_t k = 0; k < c->section[i].num_calls; k++) {
-        const mscrt_record *r = &c->section[i].call[k];
-        for (uint32_t j = 0; j < r->num_spans; j++) {
-          uint64_t by = shift(c, &r->span[j], slot);
-          g->range[slot][r->first_range + j] = (tag_range){segment_at(g, r->span[j].begin + by), segment_at(g, r->span[j].end + by)};
-        }
-      }
-  }
   MSCRT_CHECK(mscrt_new_array(&g->peer, c->o.ranks));
   MSCRT_CHECK(mscrt_new_array(&g->exchange, c->plan->num_collectives));
   for (uint32_t i = 0; i < c->plan->num_collectives; i++) MSCRT_CHECK(make_exchange(c, i, &g->exchange[i]));
@@ -262,7 +291,6 @@ void mscrt_tags_free(mscrt_context *c) {
   for (uint32_t i = 0; g->exchange && i < c->plan->num_collectives; i++) mscrt_exchange_free(&g->exchange[i]);
   free(g->exchange);
   free(g->peer);
-  for (int slot = 0; slot < 2; slot++) free(g->range[slot]);
   free(g->expected);
   free(g->actual);
   free(g->border);

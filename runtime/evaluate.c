@@ -7,7 +7,7 @@
 
 typedef struct {
   mscrt_context *c;
-  uint32_t section;
+  uint32_t program;
   const mscrt_variable *logits; /* NULL: accuracy has no meaning here */
   uint32_t label;
   int64_t batch, classes;
@@ -28,7 +28,7 @@ static void find_accuracy(evaluation *e) {
   }
   for (uint32_t i = 0; label && i < p->num_outputs && !e->logits; i++) {
     const mscrt_variable *v = &p->output[i];
-    if (v->section != e->section || v->rank != 2 || v->shape[0] != e->batch || v->shape[1] < 2 || !mscrt_is_float(v->dtype)) continue;
+    if (v->program != e->program || v->rank != 2 || v->shape[0] != e->batch || v->shape[1] < 2 || !mscrt_is_float(v->dtype)) continue;
     e->logits = v;
     e->classes = v->shape[1];
   }
@@ -71,12 +71,9 @@ static mscrt_status *evaluate(evaluation *e, int64_t batches, mscrt_evaluation *
   double loss = 0;
   int64_t right = 0;
   for (int64_t i = 0; i < batches; i++) {
-    int slot;
-    MSCRT_CHECK(mscrt_take_batch(e->c, false, i, &slot));
-    MSCRT_CHECK(mscrt_run_section(e->c, e->section, slot, i));
-    loss += mscrt_loss_of(e->c, e->section);
+    MSCRT_CHECK(mscrt_run_program(e->c, e->program, i));
+    loss += mscrt_loss_of(e->c, e->program);
     if (e->logits) MSCRT_CHECK(count_right(e, i, &right));
-    mscrt_feed_release(e->c->feed);
   }
   out->loss = loss / (double)batches;
   out->accuracy = e->logits ? (double)right / (double)(batches * e->batch) : (double)NAN;
@@ -87,7 +84,7 @@ static mscrt_status *evaluate(evaluation *e, int64_t batches, mscrt_evaluation *
 mscrt_status *mscrt_evaluate(mscrt_context *c, mscrt_evaluation *out_evaluation) {
   mscrt_evaluation result = {.struct_size = sizeof result};
   evaluation e = {.c = c};
-  if (!mscrt_find_section(c->plan, "forward", &e.section)) return mscrt_fail(MSCRT_INPUT, "the plan has no section 'forward' to evaluate with");
+  if (!mscrt_find_program(c->plan, "forward", &e.program)) return mscrt_fail(MSCRT_INPUT, "the plan has no section 'forward' to evaluate with");
   const mscrt_data *d = c->feed ? mscrt_feed_data(c->feed) : NULL;
   if (!d || d->o.eval_end == 0) return mscrt_fail(MSCRT_ARGUMENT, "there is no evaluation range");
   e.batch = d->batch;

@@ -1,5 +1,5 @@
-/* feed.c: batches of a data set into the double-buffered inputs of one rank: each rank reads the boxes its layouts name.  Large
- * batches are read by a thread, up to two ahead; small ones by the caller, since waking a thread would cost more. */
+/* feed.c: batches of a data set into the input slots of one rank: each rank reads the boxes its layouts name.  A batch stays in its
+ * slot until it is released.  Large batches are read by a thread, ahead as far as there are slots; small ones by the caller, since waking a thread would cost more. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +27,8 @@ struct mscrt_feed {
   pthread_cond_t changed;
 };
 
+static int slot_of(const mscrt_feed *f, int64_t index) { return (int)(index % f->c->plan->input_slots); }
+
 /* ---- one batch ---- */
 
 static void choose_samples(mscrt_feed *f, bool train, int64_t index, uint64_t *sample) {
@@ -36,7 +38,7 @@ static void choose_samples(mscrt_feed *f, bool train, int64_t index, uint64_t *s
     for (int64_t i = 0; i < batch; i++) sample[i] = (uint64_t)(d->o.eval_begin + index * batch + i);
     return;
   }
-  int64_t per_epoch = mscrt_data_steps_per_epoch(d), epoch = index / per_epoch, first = index % per_epoch * batch;
+  int64_t per_epoch = mscrt_data_steps_per_epoch(d) * mscrt_train_micro(f->c->plan), epoch = index / per_epoch, first = index % per_epoch * batch;
   if (f->order_epoch != epoch) {
     f->order = mscrt_order_of(f->c->o.seed, (uint64_t)epoch, (uint64_t)(d->o.train_end - d->o.train_begin));
     f->order_epoch = epoch;
@@ -51,8 +53,9 @@ static mscrt_status *read_batch(mscrt_feed *f, bool train, int64_t index) {
   const mscrt_plan *p = f->c->plan;
   choose_samples(f, train, index, f->sample);
   for (uint32_t i = 0; i < p->num_inputs; i++) {
+    if (!mscrt_stage_reads(p, f->c->stage, i)) continue;
     mscrt_wanted w = mscrt_wanted_of(&p->input[i]);
-    MSCRT_CHECK(mscrt_samples_read(&f->data->samples[i], &w, f->sample, &f->box[i], &f->buffer[i], f->line, mscrt_at(f->c, p->input[i].ref, (int)(index % 2))));
+    MSCRT_CHECK(mscrt_samples_read(&f->data->samples[i], &w, f->sample, &f->box[i], &f->buffer[i], f->line, mscrt_at(f->c, p->input[i].ref, slot_of(f, index))));
   }
   return NULL;
 }
@@ -65,7 +68,7 @@ static void *read_ahead(void *arg) {
   mscrt_feed *f = arg;
   pthread_mutex_lock(&f->lock);
   while (!f->stop) {
-    if (f->failure || f->read >= f->released + 2 || (!f->train && f->read >= last_batch(f))) {
+    if (f->failure || f->read >= f->released + f->c->plan->input_slots || (!f->train && f->read >= last_batch(f))) {
       pthread_cond_wait(&f->changed, &f->lock);
       continue;
     }
@@ -86,7 +89,7 @@ static void *read_ahead(void *arg) {
 
 /* Turns the stream to another batch; what was read ahead is dropped. */
 static void turn(mscrt_feed *f, bool train, int64_t index) {
-  if (f->train == train && f->read >= index && f->released == index) return;
+  if (f->train == train && f->released <= index && index <= f->read) return;
   while (f->busy) pthread_cond_wait(&f->changed, &f->lock);
   mscrt_status_free(f->failure);
   f->failure = NULL;
@@ -106,13 +109,17 @@ static mscrt_status *take_from_thread(mscrt_feed *f, bool train, int64_t index) 
 }
 
 mscrt_status *mscrt_feed_take(mscrt_feed *f, bool train, int64_t index, int *out_slot) {
-  *out_slot = (int)(index % 2);
+  *out_slot = slot_of(f, index);
   if (!train && index >= last_batch(f)) return mscrt_fail(MSCRT_ARGUMENT, "the evaluation range has only %" PRId64 " batches", last_batch(f));
-  return f->threaded ? take_from_thread(f, train, index) : read_batch(f, train, index);
+  if (f->threaded) return take_from_thread(f, train, index);
+  turn(f, train, index);
+  if (index < f->read) return NULL;
+  MSCRT_CHECK(read_batch(f, train, index));
+  f->read = index + 1;
+  return NULL;
 }
 
 void mscrt_feed_release(mscrt_feed *f) {
-  if (!f->threaded) return;
   pthread_mutex_lock(&f->lock);
   f->released++;
   pthread_cond_broadcast(&f->changed);
@@ -160,7 +167,7 @@ mscrt_status *mscrt_feed_new(const mscrt_context *c, const mscrt_data *data, msc
   f->data = data;
   f->order_epoch = -1;
   f->train = true;
-  f->read = f->released = c->step;
+  f->read = f->released = c->step * mscrt_train_micro(c->plan);
   pthread_mutex_init(&f->lock, NULL);
   pthread_cond_init(&f->changed, NULL);
   MSCRT_GOTO(make_buffers(f));

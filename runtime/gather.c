@@ -18,8 +18,12 @@ static uint64_t whole_bytes(const mscrt_variable *v) {
 
 mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out) {
   static const uint8_t uncut[MSCRT_MAX_RANK + 1];
-  const void *own = mscrt_at(c, v->ref, c->last_slot);
-  if (!v->layout || v->layout->num == 0 || v->ref.space == PLAN_SPACE_CONSTANT) {
+  const void *own = v->stage == c->stage ? mscrt_at(c, v->ref, c->last_slot) : NULL;
+  uint64_t at[MSCRT_NUM_SPACES];
+  mscrt_lay_out(c, v->stage, at);
+  uint64_t there = at[v->ref.space] + v->ref.offset + (v->ref.space == PLAN_SPACE_INPUT ? (uint64_t)c->last_slot * c->input_stride : 0);
+  bool one_stage = c->plan->num_stages == 1;
+  if (one_stage && (!v->layout || v->layout->num == 0 || v->ref.space == PLAN_SPACE_CONSTANT)) {
     if (out) memcpy(out, own, (size_t)whole_bytes(v));
     return NULL;
   }
@@ -29,9 +33,14 @@ mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out)
   memcpy(k.shape, v->shape, sizeof k.shape);
   MSCRT_CHECK(mscrt_exchange_make(&c->plan->mesh, c->o.rank, &k, NULL, &e));
   if (!out) e.num_cuts = 0;
+  int per_stage = c->plan->ranks / (int)c->plan->num_stages;
+  for (int64_t i = 0; i < e.num_cuts; i++) { /* from a rank that holds it */
+    int64_t *peer = &e.peers[e.cut[i].peer - e.peers];
+    *peer = v->stage * per_stage + *peer % per_stage;
+  }
   mscrt_site site = {.name = v->name, .step = c->step};
   mscrt_ticket ticket;
-  mscrt_part part = {.e = &e, .src = (uint64_t)((const uint8_t *)own - c->arena), .dst = out};
+  mscrt_part part = {.e = &e, .src = there, .dst = out};
   mscrt_status *s = c->transport->run(c->comm, c->pool, 1, &part, &site, &ticket);
   if (!s && c->transport->lingers(1, &part) != MSCRT_LINGERS_NOT) s = c->transport->finish(c->comm, &e, ticket, &site);
   mscrt_exchange_free(&e);
@@ -106,7 +115,7 @@ mscrt_status *mscrt_load(mscrt_context *c, const char *path) {
   mscrt_status *s = open_weights(c->plan, path, &b, &t);
   for (uint32_t i = 0; i < c->plan->num_parameters && !s; i++) {
     const mscrt_named_array *a = mscrt_safetensors_find(&t, c->plan->parameter[i].name);
-    if (a) s = load_one(c, &b, a, &c->plan->parameter[i]);
+    if (a && c->plan->parameter[i].stage == c->stage) s = load_one(c, &b, a, &c->plan->parameter[i]);
   }
   close_weights(&b, &t);
   return s;
@@ -135,7 +144,7 @@ static mscrt_status *make_header(const mscrt_plan *p, char **out_text, size_t *o
   fputc('{', f);
   for (uint32_t i = 0; i < p->num_parameters; i++) {
     const mscrt_variable *v = &p->parameter[i];
-    if (v->state) continue;
+    if (v->state || v->copy) continue;
     if (ftell(f) > 9) fputc(',', f);
     put_json_string(f, v->name);
     fprintf(f, ":{\"dtype\":\"%s\",\"shape\":[", type_names[v->dtype]);
@@ -216,7 +225,7 @@ mscrt_status *mscrt_save(mscrt_context *c, const char *path) {
   for (uint32_t i = 0; i < c->plan->num_parameters && !lost; i++) {
     const mscrt_variable *v = &c->plan->parameter[i];
     void *whole = NULL;
-    if (v->state) continue;
+    if (v->state || v->copy) continue;
     if (writes && !s) s = mscrt_allocate(&whole, (size_t)whole_bytes(v), 1);
     lost = mscrt_gather(c, v, whole);
     if (whole && !lost && !s) s = write_all(f.fd, path, whole, (size_t)whole_bytes(v));

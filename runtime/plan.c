@@ -136,6 +136,8 @@ void mscrt_plan_close(mscrt_plan *p) {
   free(p->parameter);
   free(p->input);
   free(p->output);
+  free(p->stage);
+  free(p->only);
   free(p->bytes);
   free(p);
 }
@@ -150,18 +152,47 @@ int64_t mscrt_plan_predicted_ns(const mscrt_plan *p, int64_t *out_exposed_ns) {
   return (int64_t)plan_plan_predicted_step_ns(p->root);
 }
 
-bool mscrt_find_section(const mscrt_plan *p, const char *name, uint32_t *out_section) {
-  for (uint32_t i = 0; i < p->num_sections; i++)
-    if (!strcmp(plan_section_name(plan_plan_sections(p->root, i)), name)) {
-      *out_section = i;
+const char *mscrt_program_name(const mscrt_plan *p, uint32_t program) {
+  return p->only ? plan_section_name(plan_plan_sections(p->root, program)) : plan_program_name(plan_plan_programs(p->root, program));
+}
+
+uint32_t mscrt_program_micro(const mscrt_plan *p, uint32_t program) { return p->only ? 1 : plan_program_micro(plan_plan_programs(p->root, program)); }
+
+const plan_entry *mscrt_program_lane(const mscrt_plan *p, uint32_t program, uint32_t stage, uint32_t *out_num) {
+  if (p->only) {
+    *out_num = 1;
+    return &p->only[program];
+  }
+  plan_lane lane = plan_program_stages(plan_plan_programs(p->root, program), stage);
+  *out_num = plan_lane_entries_num(lane);
+  return plan_lane_entries_data(lane);
+}
+
+bool mscrt_find_program(const mscrt_plan *p, const char *name, uint32_t *out_program) {
+  for (uint32_t i = 0; i < p->num_programs; i++)
+    if (!strcmp(mscrt_program_name(p, i), name)) {
+      *out_program = i;
       return true;
     }
   return false;
 }
 
-bool mscrt_plan_has(const mscrt_plan *p, const char *section) {
+int64_t mscrt_train_micro(const mscrt_plan *p) {
+  uint32_t train;
+  return mscrt_find_program(p, "train", &train) ? mscrt_program_micro(p, train) : 1;
+}
+
+bool mscrt_plan_has(const mscrt_plan *p, const char *program) {
   uint32_t index;
-  return mscrt_find_section(p, section, &index);
+  return mscrt_find_program(p, program, &index);
+}
+
+bool mscrt_stage_reads(const mscrt_plan *p, uint32_t stage, uint32_t input) {
+  plan_input t = plan_plan_inputs(p->root, input);
+  uint32_t num = plan_input_stages_num(t);
+  for (uint32_t i = 0; i < num; i++)
+    if (plan_input_stages(t, i) == stage) return true;
+  return num == 0;
 }
 
 static void describe(const mscrt_variable *v, mscrt_tensor *out) {
@@ -186,7 +217,7 @@ void mscrt_plan_parameter(const mscrt_plan *p, size_t i, mscrt_tensor *out_tenso
 
 void mscrt_plan_output(const mscrt_plan *p, size_t i, mscrt_tensor *out_tensor, const char **out_section) {
   describe(&p->output[i], out_tensor);
-  *out_section = plan_section_name(plan_plan_sections(p->root, p->output[i].section));
+  *out_section = mscrt_program_name(p, p->output[i].program);
 }
 
 mscrt_kernel *mscrt_plan_kernel(const mscrt_plan *p, uint32_t index) {

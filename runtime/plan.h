@@ -6,11 +6,13 @@
 #include "ir/box.h"
 #include "plan_fbs.h"
 #include "runtime/comm.h"
+#include "runtime/comm.h"
 #include "runtime/data.h"
 #include "runtime/runtime.h"
 
 #define MSCRT_MAX_DIMS 1024      /* of a kernel; also buffers and scalars */
-#define MSCRT_NUM_SPACES 5
+#define MSCRT_NUM_SPACES 8
+#define MSCRT_NUM_CARRIED 3      /* spaces from PLAN_SPACE_CARRIED_FB on */
 #define MSCRT_BY_LIBRARY UINT32_MAX
 
 /* A tensor between plan and memory: parameter, state, input or output. */
@@ -29,8 +31,11 @@ typedef struct {
   int batch_dim;
   bool whole;
   /* outputs */
-  uint32_t section;
+  uint32_t program;
   bool loss;
+  /* parameters and outputs: the stage whose ranks hold it */
+  uint32_t stage;
+  bool copy;                     /* of another stage's parameter */
 } mscrt_variable;
 
 typedef struct {
@@ -43,6 +48,12 @@ typedef struct {
   uint64_t panel_bytes, room_bytes;
 } mscrt_matmul;
 
+/* Memory of a stage by space (persistent; a slot of carried ones), and slots of the carried spaces. */
+typedef struct {
+  uint64_t bytes[MSCRT_NUM_SPACES], micro;
+  uint32_t slots[MSCRT_NUM_CARRIED];
+} mscrt_stage;
+
 struct mscrt_plan {
   uint8_t *bytes;               /* FLATBUF_ALIGN-ed */
   size_t size;
@@ -50,13 +61,15 @@ struct mscrt_plan {
   plan_plan root;
   msc_box_mesh mesh;
   int ranks;
-  uint32_t num_layouts, num_matmuls, num_collectives, num_sections, num_parameters, num_inputs, num_outputs;
+  uint32_t num_layouts, num_matmuls, num_collectives, num_sections, num_parameters, num_inputs, num_outputs, num_stages, num_programs, input_slots;
+  mscrt_stage *stage;
+  plan_entry *only;             /* of plans without programs: each section is one */
   msc_box_layout *layout;
   const int64_t *(*split)[MSC_BOX_RANK]; /* of each layout: borders of parts, in the plan's bytes */
   mscrt_matmul *matmul;
   mscrt_collective *collective;
   mscrt_variable *parameter, *input, *output;
-  uint64_t space_bytes[MSCRT_NUM_SPACES]; /* what a ref may reach; of input: one slot; of tile: the largest tile */
+  uint64_t space_bytes[MSCRT_NUM_SPACES]; /* what a ref may reach where stages do not differ; of input: one slot; of tile: the largest tile */
   uint8_t *code;                /* mapped executable; NULL: the plan has none */
   size_t code_bytes;
 };
@@ -66,14 +79,35 @@ typedef void mscrt_kernel(void *const *buffers, int64_t begin, int64_t end, cons
 /* plan.c */
 mscrt_kernel *mscrt_plan_kernel(const mscrt_plan *p, uint32_t index);
 const mscrt_variable *mscrt_find_variable(uint32_t num, const mscrt_variable *v, const char *name);
-bool mscrt_find_section(const mscrt_plan *p, const char *name, uint32_t *out_section);
+bool mscrt_find_program(const mscrt_plan *p, const char *name, uint32_t *out_program);
+const char *mscrt_program_name(const mscrt_plan *p, uint32_t program);
+uint32_t mscrt_program_micro(const mscrt_plan *p, uint32_t program); /* batches of one run */
+/* What the ranks of a stage run, in order. */
+const plan_entry *mscrt_program_lane(const mscrt_plan *p, uint32_t program, uint32_t stage, uint32_t *out_num);
+static inline uint32_t mscrt_stage_of(const mscrt_plan *p, int rank) { return (uint32_t)rank / ((uint32_t)p->ranks / p->num_stages); }
+bool mscrt_stage_reads(const mscrt_plan *p, uint32_t stage, uint32_t input);
 /* Box of a variable that a rank holds, the box its memory has room for, and the bytes of that, the same for all ranks. */
 void mscrt_variable_box(const mscrt_plan *p, const mscrt_variable *v, int rank, msc_box *out_box, msc_box *out_buffer);
 uint64_t mscrt_variable_bytes(const mscrt_variable *v);
 mscrt_wanted mscrt_wanted_of(const mscrt_variable *input);
 
+/* What a ref of a section of this stage may reach. */
+static inline uint64_t mscrt_room(const mscrt_plan *p, uint32_t stage, uint8_t space) {
+  bool own = space == PLAN_SPACE_PERSISTENT || space > PLAN_SPACE_TILE;
+  return own ? p->stage[stage].bytes[space] : p->space_bytes[space];
+}
+
 /* check_plan.c: unpacks into p while it checks; everything in p is valid afterwards. */
 mscrt_status *mscrt_check_plan(mscrt_plan *p);
+/* Batches of one training step. */
+int64_t mscrt_train_micro(const mscrt_plan *p);
+
+/* check_schedule.c, in this order; the last one after the calls. */
+mscrt_status *mscrt_check_stages(mscrt_plan *p);
+mscrt_status *mscrt_check_programs(mscrt_plan *p);
+mscrt_status *mscrt_check_messages(mscrt_plan *p);
+mscrt_status *mscrt_check_deadlock(const mscrt_plan *p);
+
 /* check_call.c */
 mscrt_status *mscrt_check_calls(const mscrt_plan *p);
 

@@ -5,6 +5,20 @@
 
 #include "runtime/context.h"
 
+/* ---- addresses ---- */
+
+static void *moved(const mscrt_record *r, uint32_t buffer, const mscrt_slots *slots) {
+  void *at = r->buffers[buffer];
+  return r->space && at ? (char *)at + slots->shift[r->space[buffer]] : at;
+}
+
+/* Those of the call's buffers in these slots. */
+static void *const *buffers_of(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, int room) {
+  if (!r->space) return r->buffers;
+  for (uint32_t i = 0; i < r->num_buffers; i++) c->moved[room][i] = moved(r, i, slots);
+  return c->moved[room];
+}
+
 /* ---- kernels ---- */
 
 typedef struct {
@@ -27,10 +41,11 @@ static void run_units(mscrt_context *c, const mscrt_record *r, mscrt_work *work,
     mscrt_pool_run(c->pool, work, job, r->units);
 }
 
-static mscrt_status *run_kernel(mscrt_context *c, const mscrt_record *r, int slot, int64_t step) {
-  int32_t *flag = r->checks ? r->buffers[slot][r->num_buffers - 1] : NULL;
+static mscrt_status *run_kernel(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, int64_t step) {
+  void *const *buffers = buffers_of(c, r, slots, 0);
+  int32_t *flag = r->checks ? buffers[r->num_buffers - 1] : NULL;
   if (flag) *flag = 0;
-  run_units(c, r, run_unit, &(kernel_job){r, r->buffers[slot]});
+  run_units(c, r, run_unit, &(kernel_job){r, buffers});
   if (!flag || *flag == 0) return NULL;
   return mscrt_fail(MSCRT_INPUT, "rank %d: step %" PRId64 ": %s%s%s: an index is out of range", c->o.rank, step, r->name ? r->name : "a call", r->loc ? " at " : "", r->loc ? r->loc : "");
 }
@@ -40,27 +55,27 @@ static mscrt_status *run_kernel(mscrt_context *c, const mscrt_record *r, int slo
 typedef struct {
   mscrt_context *c;
   const mscrt_record *r;
-  int slot;
+  void *const *buffers, *const *epilogue; /* their addresses */
 } matmul_job;
 
 /* Items are numbers of elements of the result, and buffers are addressed by them; a tile is moved to where its first item
  * would lie. */
-static void run_epilogue_items(const mscrt_record *e, mscrt_worker *w, int slot, const void *tile, size_t elem_bytes, int64_t first, int64_t num) {
+static void run_epilogue_items(const mscrt_record *e, mscrt_worker *w, void *const *buffers, const void *tile, size_t elem_bytes, int64_t first, int64_t num) {
   for (uint32_t i = 0; i < e->num_buffers; i++) {
-    void *buffer = e->buffers[slot][i];
+    void *buffer = buffers[i];
     w->buffers[i] = buffer ? buffer : (void *)((uintptr_t)tile - (uintptr_t)first * elem_bytes);
   }
   e->kernel(w->buffers, first, first + num, e->dims, e->scalars);
 }
 
-static void run_epilogue(const mscrt_record *e, mscrt_worker *w, int slot, const mscrt_matmul *m, int64_t first_row, int64_t rows, int64_t column, int64_t columns) {
+static void run_epilogue(const mscrt_record *e, mscrt_worker *w, void *const *buffers, const mscrt_matmul *m, int64_t first_row, int64_t rows, int64_t column, int64_t columns) {
   size_t bytes = mscrt_dtype_bytes(m->dtype);
   if (columns == m->n) {
-    run_epilogue_items(e, w, slot, w->tile, bytes, first_row * m->n, rows * m->n);
+    run_epilogue_items(e, w, buffers, w->tile, bytes, first_row * m->n, rows * m->n);
     return;
   }
   for (int64_t i = 0; i < rows; i++)
-    run_epilogue_items(e, w, slot, (char *)w->tile + (size_t)(i * columns) * bytes, bytes, (first_row + i) * m->n + column, columns);
+    run_epilogue_items(e, w, buffers, (char *)w->tile + (size_t)(i * columns) * bytes, bytes, (first_row + i) * m->n + column, columns);
 }
 
 /* Part of the result that a unit makes: neighbours in number share columns, so that a worker packs them once. */
@@ -93,7 +108,7 @@ static void run_tile(void *arg, int64_t unit, int worker) {
   const matmul_job *j = arg;
   const mscrt_matmul *m = j->r->matmul;
   mscrt_worker *w = &j->c->worker[worker];
-  void *const *buffers = j->r->buffers[j->slot];
+  void *const *buffers = j->buffers;
   size_t bytes = mscrt_dtype_bytes(m->dtype);
   tile_place t = place_of(m, unit);
   const char *a = (const char *)buffers[0] + (size_t)(t.batch * m->stride_a + t.row * (m->transpose_a ? 1 : m->k)) * bytes;
@@ -102,40 +117,59 @@ static void run_tile(void *arg, int64_t unit, int worker) {
   const char *bias = m->bias ? (const char *)buffers[3] + (size_t)t.column * bytes : NULL;
   if (j->r->multiply) run_product(j->r, w, j->c->products, &t, a, b, c, bias);
   else if (!mscrt_tile_run(j->r->tile[t.last_row][t.last_column], worker, a, b, c, bias)) atomic_store(&j->c->tile_failed, true);
-  if (j->r->epilogue) run_epilogue(j->r->epilogue, w, j->slot, m, t.batch * m->m + t.row, t.rows, t.column, t.columns);
+  if (j->r->epilogue) run_epilogue(j->r->epilogue, w, j->epilogue, m, t.batch * m->m + t.row, t.rows, t.column, t.columns);
 }
 
-static mscrt_status *run_matmul(mscrt_context *c, const mscrt_record *r, int slot, int64_t step) {
+static mscrt_status *run_matmul(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, int64_t step) {
   c->products++;
-  run_units(c, r, run_tile, &(matmul_job){c, r, slot});
+  run_units(c, r, run_tile, &(matmul_job){c, r, buffers_of(c, r, slots, 0), r->epilogue ? buffers_of(c, r->epilogue, slots, 1) : NULL});
   if (!atomic_load_explicit(&c->tile_failed, memory_order_relaxed)) return NULL;
   return mscrt_fail(MSCRT_ENVIRONMENT, "rank %d: step %" PRId64 ": %s: oneDNN failed", c->o.rank, step, r->name ? r->name : "matmul");
 }
 
 /* ---- the device ---- */
 
+/* Sources and destinations in these slots; the stream has room of its own. */
+static const mscrt_part *parts_of(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, bool stream) {
+  if (!r->part_space) return r->part;
+  mscrt_part *part = c->parts[stream];
+  for (uint32_t i = 0; i < r->num_parts; i++) {
+    part[i] = r->part[i];
+    part[i].src += slots->shift[r->part_space[2 * i]];
+    part[i].dst = (char *)part[i].dst + slots->shift[r->part_space[2 * i + 1]];
+  }
+  return part;
+}
+
 static mscrt_status *run_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, mscrt_ticket *out_ticket) {
   const mscrt_record *r = t->record;
-  return c->transport->run(c->comm, pool, r->num_parts, r->part[t->slot], &(mscrt_site){r->name, r->loc, t->step}, out_ticket);
+  return c->transport->run(c->comm, pool, r->num_parts, parts_of(c, r, t->slots, pool != c->pool), &(mscrt_site){r->name, r->loc, t->step}, out_ticket);
 }
 
 static mscrt_status *run_call(mscrt_context *c, const mscrt_turn *t) {
   mscrt_ticket ticket;
   switch (t->record->kind) {
-    case PLAN_CALL_KIND_KERNEL: return run_kernel(c, t->record, t->slot, t->step);
-    case PLAN_CALL_KIND_MATMUL: return run_matmul(c, t->record, t->slot, t->step);
+    case PLAN_CALL_KIND_KERNEL: return run_kernel(c, t->record, t->slots, t->step);
+    case PLAN_CALL_KIND_MATMUL: return run_matmul(c, t->record, t->slots, t->step);
     default: return run_collective(c, c->pool, t, &ticket); /* with itself alone */
   }
 }
 
-const mscrt_device mscrt_device_cpu = {.name = "cpu", .holds_values = true, .compute = run_call, .collective = run_collective};
+static mscrt_status *run_message(mscrt_context *c, const mscrt_turn *t) {
+  const mscrt_record *r = t->record;
+  mscrt_site site = {r->name, r->loc, t->step};
+  void *buffer = moved(r, 0, t->slots);
+  return r->receives ? c->transport->receive(c->comm, &r->channel, buffer, &site) : c->transport->send(c->comm, &r->channel, buffer, &site);
+}
+
+const mscrt_device mscrt_device_cpu = {.name = "cpu", .holds_values = true, .compute = run_call, .message = run_message, .collective = run_collective};
 
 /* ---- collectives ---- */
 
 mscrt_status *mscrt_release(mscrt_context *c, const mscrt_turn *t, uint32_t upto, uint32_t *released) {
   for (; *released < upto; ++*released) {
     const mscrt_record *r = t->section->beside[*released];
-    if (r->lingers) MSCRT_CHECK(c->transport->finish(c->comm, r->part[0][0].e, c->ticket[*released], &(mscrt_site){t->record ? t->record->name : "the end of the step", NULL, t->step}));
+    if (r->lingers) MSCRT_CHECK(c->transport->finish(c->comm, r->part[0].e, c->ticket[*released], &(mscrt_site){t->record ? t->record->name : "the end of the step", NULL, t->step}));
   }
   return NULL;
 }
@@ -143,7 +177,7 @@ mscrt_status *mscrt_release(mscrt_context *c, const mscrt_turn *t, uint32_t upto
 mscrt_status *mscrt_run_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, uint32_t *released) {
   MSCRT_CHECK(mscrt_release(c, t, t->record->waits.release, released));
   int64_t begin = mscrt_timeline_now(c->timeline);
-  for (uint32_t i = 0; i < t->record->num_parts; i++) c->received_bytes += t->record->part[t->slot][i].e->received;
+  for (uint32_t i = 0; i < t->record->num_parts; i++) c->received_bytes += t->record->part[i].e->received;
   MSCRT_CHECK(c->device->collective(c, pool, t, &c->ticket[t->number - 1]));
   mscrt_timeline_put(c->timeline, MSCRT_EVENT_COLLECTIVE, t, begin);
   return NULL;
@@ -180,8 +214,18 @@ static mscrt_status *compute(mscrt_context *c, const mscrt_turn *t) {
   return NULL;
 }
 
-static mscrt_status *run_calls(mscrt_context *c, const mscrt_section *s, int slot, int64_t step) {
-  mscrt_turn t = {.section = s, .slot = slot, .step = step};
+/* Waiting for a message is exposed communication too. */
+static mscrt_status *pass_message(mscrt_context *c, const mscrt_turn *t) {
+  MSCRT_CHECK(wait_for(c, t, t->record->waits));
+  int64_t begin = mscrt_timeline_now(c->timeline);
+  if (t->record->receives) c->received_bytes += t->record->channel.bytes;
+  MSCRT_CHECK(c->device->message(c, t));
+  mscrt_timeline_put(c->timeline, MSCRT_EVENT_WAIT, t, begin);
+  return NULL;
+}
+
+static mscrt_status *run_calls(mscrt_context *c, const mscrt_section *s, const mscrt_slots *slots, int64_t step, uint32_t micro) {
+  mscrt_turn t = {.section = s, .slots = slots, .step = step, .micro = micro};
   uint32_t started = 0;
   c->released = 0;
   for (uint32_t i = 0; i < s->num_calls; i++) {
@@ -190,6 +234,8 @@ static mscrt_status *run_calls(mscrt_context *c, const mscrt_section *s, int slo
     if (t.record->beside) {
       t.number = ++started;
       MSCRT_CHECK(start_collective(c, &t));
+    } else if (t.record->kind == PLAN_CALL_KIND_MESSAGE) {
+      MSCRT_CHECK(pass_message(c, &t));
     } else {
       MSCRT_CHECK(compute(c, &t));
     }
@@ -207,21 +253,52 @@ static mscrt_status *failed(mscrt_context *c, mscrt_status *s) {
   return s;
 }
 
-mscrt_status *mscrt_run_section(mscrt_context *c, uint32_t section, int slot, int64_t step) {
-  int before = c->library ? mscrt_library_enter(c->library) : 0;
+/* ---- programs ---- */
+
+static void choose_slots(const mscrt_context *c, const plan_entry *e, int input_slot, mscrt_slots *out) {
+  const uint64_t *bytes = c->plan->stage[c->stage].bytes;
+  *out = (mscrt_slots){0};
+  out->shift[PLAN_SPACE_INPUT] = (uint64_t)input_slot * c->input_stride;
+  out->shift[PLAN_SPACE_CARRIED_FB] = e->fb * bytes[PLAN_SPACE_CARRIED_FB];
+  out->shift[PLAN_SPACE_CARRIED_FW] = e->fw * bytes[PLAN_SPACE_CARRIED_FW];
+  out->shift[PLAN_SPACE_CARRIED_BW] = e->bw * bytes[PLAN_SPACE_CARRIED_BW];
+}
+
+static void tell_micro(const mscrt_context *c, uint32_t micro) {
+  uint64_t at = c->plan->stage[c->stage].micro;
+  int64_t number = micro;
+  if (at != UINT64_MAX && c->device->holds_values) memcpy(c->arena + c->space_at[PLAN_SPACE_PERSISTENT] + at, &number, sizeof number);
+}
+
+static mscrt_status *run_entry(mscrt_context *c, const mscrt_program *g, uint32_t index, bool train, int64_t step) {
+  const plan_entry *e = &g->entry[index];
+  const mscrt_section *s = &c->section[e->section];
+  mscrt_slots slots;
+  int input_slot = 0;
+  if (s->inputs && c->feed) MSCRT_CHECK(mscrt_feed_take(c->feed, train, step * (int64_t)g->micro + e->micro, &input_slot));
+  choose_slots(c, e, input_slot, &slots);
+  tell_micro(c, e->micro);
   int64_t begin = mscrt_timeline_now(c->timeline);
-  mscrt_status *s = run_calls(c, &c->section[section], slot, step);
-  mscrt_timeline_put(c->timeline, MSCRT_EVENT_SECTION, &(mscrt_turn){.section = &c->section[section], .step = step}, begin);
+  MSCRT_CHECK(run_calls(c, s, &slots, step, e->micro));
+  mscrt_timeline_put(c->timeline, MSCRT_EVENT_SECTION, &(mscrt_turn){.section = s, .step = step, .micro = e->micro}, begin);
+  if (s->inputs) c->last_slot = input_slot;
+  for (uint32_t k = 0; c->feed && k < g->release[index]; k++) mscrt_feed_release(c->feed);
+  return NULL;
+}
+
+mscrt_status *mscrt_run_program(mscrt_context *c, uint32_t program, int64_t step) {
+  const mscrt_program *g = &c->program[program];
+  bool train = !strcmp(mscrt_program_name(c->plan, program), "train");
+  int before = c->library ? mscrt_library_enter(c->library) : 0;
+  mscrt_status *s = NULL;
+  for (uint32_t i = 0; i < g->num && !s; i++) s = run_entry(c, g, i, train, step);
   if (c->library) mscrt_library_leave(c->library, before);
-  c->last_section = section;
-  c->last_slot = slot;
+  c->last_program = program;
   return failed(c, s);
 }
 
-mscrt_status *mscrt_take_batch(mscrt_context *c, bool train, int64_t index, int *out_slot) { return failed(c, mscrt_feed_take(c->feed, train, index, out_slot)); }
-
-double mscrt_loss_of(const mscrt_context *c, uint32_t section) {
-  const mscrt_variable *v = c->section[section].loss;
+double mscrt_loss_of(const mscrt_context *c, uint32_t program) {
+  const mscrt_variable *v = c->program[program].loss;
   double loss = (double)NAN;
   if (v && c->device->holds_values) mscrt_convert(MSCRT_F64, &loss, 1, v->dtype, mscrt_at(c, v->ref, 0), false, false, 1);
   return loss;

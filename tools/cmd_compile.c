@@ -69,7 +69,7 @@ static void keep_reproducer(void *user, const msc_pass_info *pass, const char *t
 
 /* ---- telling ---- */
 
-/* Transfers of the training section that are alike: one line. */
+/* Transfers of a training step that are alike: one line. */
 typedef struct {
   uint8_t verb;
   const char *axes;
@@ -81,15 +81,18 @@ static const char *const verb_names[] = {"all_reduce", "all_gather", "reduce_sca
 
 static size_t count_transfers(const msc_plan *p, kind_of_transfer *kind, uint64_t *out_total) {
   size_t num = 0;
+  uint64_t *total = msc_new_array(p->arena, uint64_t, p->num_stages);
   *out_total = 0;
   for (size_t i = 0; i < p->num_transfers; i++) {
     const msc_plan_transfer *t = &p->transfer[i];
-    if (t->section != 0) continue;
-    *out_total += t->bytes;
+    uint64_t uses = msc_plan_uses(p, t->section), *of_stage = &total[p->section[t->section].stage];
+    if (!uses) continue;
+    *of_stage += uses * t->bytes;
+    if (*of_stage > *out_total) *out_total = *of_stage;
     size_t k = 0;
     while (k < num && !(kind[k].verb == t->verb && kind[k].bytes == t->bytes && strcmp(kind[k].axes, t->axes) == 0)) k++;
     if (k == num) kind[num++] = (kind_of_transfer){t->verb, t->axes, t->bytes, 0};
-    kind[k].count++;
+    kind[k].count += (int)uses;
   }
   return num;
 }
@@ -134,7 +137,7 @@ static int print_json(const compiling *k, const msc_plan *p, size_t ops, double 
   kind_of_transfer *kind = msc_new_array(p->arena, kind_of_transfer, p->num_transfers);
   size_t num = count_transfers(p, kind, &total);
   cli_output *out = cli_open(k->c, NULL);
-  cli_printf(out, "{\"ops\":%zu,\"ranks\":%" PRId64 ",\"stages\":1,\"compile_ms\":%.3f,\"passes\":[", ops, msc_mesh_size(&p->module->mesh), ms);
+  cli_printf(out, "{\"ops\":%zu,\"ranks\":%" PRId64 ",\"stages\":%u,\"compile_ms\":%.3f,\"passes\":[", ops, msc_mesh_size(&p->module->mesh), p->num_stages, ms);
   for (int i = 0; i < k->num_passes; i++) cli_printf(out, "%s{\"name\":\"%s\",\"ms\":%.3f}", i ? "," : "", k->pass[i].name, (double)k->pass[i].ns / 1e6);
   msc_plan_memory m = msc_plan_memory_of(p);
   cli_printf(out, "],\"memory_bytes_per_rank\":%" PRIu64 ",\"memory\":{\"parameters\":%" PRIu64 ",\"state\":%" PRIu64 ",\"alignment\":%" PRIu64 ",\"inputs\":%" PRIu64 ",\"scratch\":%" PRIu64

@@ -4,7 +4,6 @@
  * One walk forward marks what depends on a trained parameter, one walk backward builds gradients of just that. */
 #include "ir/reverse.h"
 #include "passes/2_train/train.h"
-#include "passes/config.h"
 #include "passes/pass.h"
 
 typedef struct {
@@ -52,9 +51,8 @@ static bool map_letters(void *user, msc_op *forward, msc_op *first, msc_op *last
 
 /* The loss's own gradient: 1, or what replica_objective says. */
 static msc_value *seed(autodiff *a, const msc_value *loss) {
-  const msc_attr_value *given = msc_func_attr(a->f, "loss_seed");
   msc_builder b = {.func = a->f, .block = a->f->body, .before = a->ret, .loc = loss->def ? loss->def->loc : a->f->loc};
-  msc_value *v = msc_build_scalar(&b, loss->type->dtype, given && given->kind == MSC_ATTR_FLOAT ? given->f : 1);
+  msc_value *v = msc_build_scalar(&b, loss->type->dtype, msc_loss_seed(a->f));
   if (v) v->id = a->walk.next_id++;
   return v;
 }
@@ -110,17 +108,9 @@ static bool give_results(autodiff *a) {
   return true;
 }
 
-/* The model's micro-batches, unless the configuration says otherwise. */
-static bool check_micro_size(const autodiff *a) {
-  const msc_attr_value *micro = msc_func_attr(a->f, "micro_size");
-  if (!micro || micro->kind != MSC_ATTR_INT || micro->i == 1 || msc_config_is_set(a->pass->config, MSC_KEY_micro_size)) return true;
-  return msc_error(a->pass->ctx, MSC_E_UNSUPPORTED, a->f->loc, "micro_size %" PRId64 ": gradients over several micro-batches are not supported yet; the key micro_size = 1 trains on whole batches", micro->i);
-}
-
 bool pass_autodiff(msc_pass_ctx *pass, msc_module *m) {
   autodiff a = {.pass = pass, .f = msc_training_func(m)};
   if (!a.f || msc_func_attr(a.f, "gradients")) return true;
-  MSC_TRY(check_micro_size(&a));
   a.ret = a.f->body->last;
   msc_value *loss = msc_loss_of(a.f);
   if (!loss || !msc_read_optimizer(a.f, pass->scratch, &a.groups)) return false;

@@ -67,10 +67,21 @@ msc_value *msc_loss_of(msc_func *f) {
   return NULL;
 }
 
+double msc_loss_seed(const msc_func *f) {
+  const msc_attr_value *given = msc_func_attr(f, "loss_seed");
+  return given && given->kind == MSC_ATTR_FLOAT ? given->f : 1;
+}
+
 const char *msc_arg_name(const msc_func *f, size_t arg) {
   const msc_attr_value *name = msc_arg_attr(f, arg, "msc.name");
   if (name && name->kind == MSC_ATTR_STR) return name->s;
   return f->body->args[arg]->name ? f->body->args[arg]->name : "";
+}
+
+const char *msc_free_arg_name(const msc_func *f, msc_arena *arena, const char *name) {
+  for (size_t i = 0; i < f->body->num_args; i++)
+    if (!strcmp(msc_arg_name(f, i), name)) return msc_free_arg_name(f, arena, msc_arena_printf(arena, "%s_", name));
+  return name;
 }
 
 void msc_add_result_names(msc_func *f, size_t num, const char *const *names) {

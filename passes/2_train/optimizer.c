@@ -21,12 +21,6 @@ static msc_context *ctx_of(const inserting *s) { return s->pass->ctx; }
 
 /* ---- state ---- */
 
-static bool name_is_taken(const msc_func *f, const char *name) {
-  for (size_t i = 0; i < f->body->num_args; i++)
-    if (!strcmp(msc_arg_name(f, i), name)) return true;
-  return false;
-}
-
 /* A new argument that starts as zeros.  `owner`: the parameter it belongs to; NULL: none. */
 static msc_value *add_state(inserting *s, const msc_type *type, const char *name, const char *owner) {
   msc_context *ctx = ctx_of(s);
@@ -57,8 +51,7 @@ static const char *free_suffix(const inserting *s, const char *suffix) {
 
 /* The step counter: an argument that is one more each step. */
 static bool count_steps(inserting *s) {
-  const char *name = "optimizer.step";
-  while (name_is_taken(s->f, name)) name = msc_arena_printf(s->pass->scratch, "%s_", name);
+  const char *name = msc_free_arg_name(s->f, s->pass->scratch, "optimizer.step");
   msc_value *before = add_state(s, msc_type_of(ctx_of(s), MSC_F32, 0, NULL, NULL), name, NULL);
   s->b.name = msc_intern(ctx_of(s), name);
   s->step = msc_build(&s->b, OP_add, 2, (msc_value *[]){before, msc_build_scalar(&s->b, MSC_F32, 1)});
@@ -211,6 +204,7 @@ static bool give_results(inserting *s, size_t num) {
   msc_func_set(s->f, "ties", msc_list(ctx, num, ties));
   drop_attr(s->f, "gradients");
   drop_attr(s->f, "loss_seed");
+  drop_attr(s->f, "replicas");
   drop_attr(s->f, "random_step");
   drop_attr(s->f, "optimizer");
   s->f->name = msc_intern(ctx, "train");

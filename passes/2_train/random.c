@@ -25,8 +25,7 @@ static void number_ops(msc_func *f) {
 
 static msc_value *add_state(msc_func *f, msc_arena *arena, const char *name, const char *init) {
   msc_context *ctx = f->module->ctx;
-  for (size_t i = 0; i < f->body->num_args; i++)
-    if (!strcmp(msc_arg_name(f, i), name)) return add_state(f, arena, msc_arena_printf(arena, "%s_", name), init);
+  name = msc_free_arg_name(f, arena, name);
   msc_value *v = msc_add_arg(f->body, msc_type_of(ctx, MSC_I64, 0, NULL, NULL), name);
   msc_arg_set(f, v->index, "msc.name", msc_str(ctx, name));
   msc_arg_set(f, v->index, "msc.role", msc_str(ctx, msc_role_name(MSC_ROLE_STATE)));
@@ -34,20 +33,36 @@ static msc_value *add_state(msc_func *f, msc_arena *arena, const char *name, con
   return v;
 }
 
-static void give_keys(msc_pass_ctx *pass, msc_func *f) {
+/* What tells the masks of one micro-batch from those of all others: step * micro_size + its number. */
+static msc_value *draw_of(msc_func *f, msc_value *step) {
+  const msc_attr_value *micro = msc_func_attr(f, "micro");
+  msc_value *number = NULL;
+  for (size_t i = 0; micro && i < f->body->num_args; i++)
+    if (msc_arg_role(f, i) == MSC_ROLE_MICRO) number = f->body->args[i];
+  if (!number) return step;
+  msc_builder b = {.func = f, .block = f->body, .before = f->body->first, .loc = f->loc, .name = step->name};
+  msc_value *k = msc_build_scalar(&b, step->type->dtype, (double)micro->i);
+  msc_value *first = k ? msc_build(&b, OP_mul, 2, (msc_value *[]){step, k}) : NULL;
+  return first ? msc_build(&b, OP_add, 2, (msc_value *[]){first, number}) : NULL;
+}
+
+static bool give_keys(msc_pass_ctx *pass, msc_func *f) {
   number_ops(f);
   msc_value *seed = add_state(f, pass->scratch, "random.seed", "seed"), *step = add_state(f, pass->scratch, "random.step", "zeros");
+  msc_value *draw = draw_of(f, step);
+  MSC_TRY(draw);
   for (msc_op *op = f->body->first; op; op = op->next) {
     if (!lacks_key(op)) continue;
     msc_value *in[8];
     size_t num = op->num_in;
     for (size_t i = 0; i < num; i++) in[i] = op->in[i].value;
-    in[num++] = seed, in[num++] = step;
+    in[num++] = seed, in[num++] = draw;
     msc_set_operands(op, num, in);
     msc_stat(pass, "random ops", 1);
   }
   msc_func_set(f, "random_step", msc_int(step->index));
   pass->changes_meaning = true;
+  return true;
 }
 
 /* ---- the pass ---- */
@@ -66,7 +81,7 @@ bool pass_random(msc_pass_ctx *pass, msc_module *m) {
   for (msc_func *f = m->first; f; f = f->next) {
     bool any = false;
     for (const msc_op *op = f->body->first; op; op = op->next) any |= lacks_key(op);
-    if (any && f == trained) give_keys(pass, f);
+    if (any && f == trained) MSC_TRY(give_keys(pass, f));
     if (any && f != trained) forget_dropouts(f);
   }
   return true;

@@ -26,8 +26,12 @@ bool msc_read_optimizer(msc_func *f, msc_arena *arena, msc_optimizer_groups *out
 msc_func *msc_training_func(const msc_module *m);
 /* The value that is the loss; NULL after a report. */
 msc_value *msc_loss_of(msc_func *f);
+/* The gradient that the loss itself gets: attribute `loss_seed`, 1 when it is absent. */
+double msc_loss_seed(const msc_func *f);
 /* Name of an argument for messages and for what is made for it. */
 const char *msc_arg_name(const msc_func *f, size_t arg);
+/* `name`, longer as long as an argument has it. */
+const char *msc_free_arg_name(const msc_func *f, msc_arena *arena, const char *name);
 /* Appends to the attribute `results` the names of results that were added. */
 void msc_add_result_names(msc_func *f, size_t num, const char *const *names);
 

@@ -72,7 +72,7 @@ static void drop_unused_arguments(msc_func *f) {
   size_t num = 0;
   for (size_t i = 0; i < f->body->num_args; i++) {
     msc_value *v = f->body->args[i];
-    if (!msc_has_uses(v) && msc_arg_role(f, i) == MSC_ROLE_STATE) continue;
+    if (!msc_has_uses(v) && (msc_arg_role(f, i) == MSC_ROLE_STATE || msc_arg_role(f, i) == MSC_ROLE_MICRO)) continue;
     v->index = (uint32_t)num;
     f->body->args[num] = v;
     f->arg[num++] = f->arg[i];

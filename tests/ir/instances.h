@@ -32,6 +32,7 @@ static const instance instances[] = {
     {"compare", "8x6xT 8x6xT", "predicate=le", "dfi", 1, 0},
     {"select", "8x1xi1 8x6xT 6xT", "", "dfi", 1, 0},
     {"neg", "8x6xT", "", "dfi", 1, 0},
+    {"accumulate", "8x6xT", "count=3", "df", 1, 0},
     {"exp", "8x6xT", "", "df", 1, 0},
     {"log", "8x6xT", "", "df", 1, 0},
     {"sqrt", "8x6xT", "", "df", 1, 0},

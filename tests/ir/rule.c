@@ -112,6 +112,8 @@ static const struct {
   {"compare", "4xf32 1xf32", "predicate=lt", "A,.->A", 1},
   {"select", "4xi1 2x4xf32 xf32", "", "B,AB,->AB ; lin 1+2", 1},
   {"neg", "2x3xf32", "", "AB->AB ; lin 0", 1},
+  {"accumulate", "2x3xf32", "count=4", "AB->AB ; lin 0", 1},
+  {"stage_send", "2x3xf32", "message=0 stage=1", "AB->", 0},
   {"exp", "2x3xf32", "", "AB->AB", 1},
   {"log", "3xf32", "", "A->A", 1},
   {"sqrt", "3xf32", "", "A->A", 1},
@@ -271,7 +273,7 @@ static msc_op *make_iota(void) {
 
 static void test_every_rule(void **state) {
   (void)state;
-  bool seen[OP_COUNT] = {[OP_constant] = true, [OP_fused] = true};
+  bool seen[OP_COUNT] = {[OP_constant] = true, [OP_fused] = true, [OP_stage_recv] = true};
   assert_string_equal(rule_text(msc_build_scalar(&builder, MSC_F32, 1)->def), "->");
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     msc_op *op = strcmp(cases[i].kind, "iota") ? make(cases[i].kind, cases[i].operands, cases[i].attrs, cases[i].num_out) : make_iota();

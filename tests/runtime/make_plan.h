@@ -192,7 +192,7 @@ static void put_variables(flatbuf_builder *b, const plan_text *t) {
     const variable_text *v = &t->output[i];
     plan_output_begin(b);
     plan_output_put_name(b, v->name);
-    plan_output_put_section(b, v->section);
+    plan_output_put_program(b, v->section);
     plan_output_put_dtype(b, v->dtype);
     plan_output_put_shape(b, (size_t)v->rank, v->shape);
     plan_output_put_layout(b, v->layout);

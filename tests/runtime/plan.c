@@ -105,7 +105,7 @@ CASE(kernel_buffers, c[0].num_buffers = 1)
 CASE(kernel_dims, t->kernel[0].dims = 2)
 CASE(buffer_range, c[0].buffers[0].bytes = 129)
 CASE(buffer_offset, c[0].buffers[0].offset = UINT64_MAX - 8)
-CASE(buffer_space, c[0].buffers[0].space = 5)
+CASE(buffer_space, c[0].buffers[0].space = 8)
 CASE(buffer_tile, c[0].buffers[0] = (plan_ref)IN(T, 0, 4))
 CASE(input_written, c[0].buffers[0].written = 1)
 CASE(written_twice, c[0].buffers[1].written = 2)
@@ -166,7 +166,7 @@ static const false_case false_cases[] = {
   {"parameter 'w0': layout 5 of 5", layout_index}, {"parameter 'w0': a layout of 1 dimensions for 2", layout_rank},
   {"section 'train', call 0 of look: kernel 1 of 1", kernel_index}, {"call 0 of look: 1 buffers, 1 dimensions and 1 scalars for kernel nothing, which takes 2, 1 and 1", kernel_buffers},
   {"for kernel nothing, which takes 2, 2 and 1", kernel_dims}, {"buffer 0: bytes 0 + 129 of space input, which has 128", buffer_range}, {"buffer 0: bytes", buffer_offset},
-  {"buffer 0: space 5", buffer_space}, {"buffer 0: space 4", buffer_tile}, {"buffer 0: space input is not written", input_written}, {"buffer 1: written is 2", written_twice}, {"error flag", flag_small},
+  {"buffer 0: space 8", buffer_space}, {"buffer 0: space 4", buffer_tile}, {"buffer 0: space input is not written", input_written}, {"buffer 1: written is 2", written_twice}, {"error flag", flag_small},
   {"items in units of", units}, {"start 0 has no such layout", start_layout}, {"matmul 2 of 2", matmul_index}, {"operand 1: 124 bytes where 128 are needed", matmul_small},
   {"operand 0: the result lies in it", matmul_overlap}, {"call 1 of dense: 3 operands", matmul_operands}, {"operand 0: its address is not aligned", matmul_odd},
   {"matmul 0: impossible sizes", matmul_zero}, {"matmul 0: impossible sizes", matmul_huge}, {"element type 3", matmul_type}, {"tiles of 4 x 9", tile_wide}, {"tiles of 0 x 8", tile_zero},
@@ -179,7 +179,7 @@ static const false_case false_cases[] = {
   {"collective 2: all_to_all is of one value", members_verb}, {"destination: 192 bytes where 224 are needed", halo_bytes}, {"collective 0: a layout of 1 dimensions for 2", collective_layout},
   {"collective 0: layout 99 of 5", collective_none}, {"parameter 'b': bytes 324 + 32 of a space of 352", parameter_outside}, {"parameter 'b': 28 bytes where 32 are needed", parameter_small},
   {"parameter 'b': initial values 'normal:nan'", parameter_init}, {"two parameters are called 'w0'", parameter_twice}, {"input 'y': batch dimension 1 of 1", input_batch},
-  {"input 'y': a batch of 5, but 'x' has 6", input_batches}, {"output 'all': section 1 of 1", output_section}, {"output 'all': a loss must be one float", output_loss},
+  {"input 'y': a batch of 5, but 'x' has 6", input_batches}, {"output 'all': program 1 of 1", output_section}, {"output 'all': a loss must be one float", output_loss},
   {"two sections are called 'train'", two_sections}, {"parameter 'w0': it is a partial result", parameter_partial},
 };
 

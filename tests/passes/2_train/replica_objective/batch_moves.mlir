@@ -41,6 +41,7 @@ module {
       loss = 0 : i64,
       loss_seed = 2.0e+00 : f64,
       optimizer = {kind = "sgd", lr = 1.0e-01 : f32},
+      replicas = 2 : i64,
       results = ["loss", "w.grad"],
       sym_name = "forward"} : () -> ()
 }

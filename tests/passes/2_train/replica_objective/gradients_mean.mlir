@@ -29,6 +29,7 @@ module {
       gradients = [1],
       loss = 0 : i64,
       optimizer = {kind = "sgd", lr = 1.0e-01 : f32},
+      replicas = 4 : i64,
       results = ["loss", "w.grad"],
       sym_name = "forward"} : () -> ()
 }

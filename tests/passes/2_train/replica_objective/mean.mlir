@@ -30,6 +30,7 @@ module {
       loss = 0 : i64,
       loss_seed = 4.0e+00 : f64,
       optimizer = {kind = "sgd", lr = 1.0e-01 : f32},
+      replicas = 4 : i64,
       results = ["loss", "logits", "w.grad"],
       sym_name = "forward"} : () -> ()
 }

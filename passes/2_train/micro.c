@@ -1,0 +1,202 @@
+/* micro: func "forward" over a whole batch, and micro_size = k -> the same over one of the k micro-batches of a step.
+ *
+ * Attribute `micro = k` says so from here on; the steps in which sums over micro-batches are finished come with 4_partition.
+ * Every dimension that is the batch becomes a k-th of it.  A loss that is a mean over the batch is the mean of those of the
+ * micro-batches: its own gradient, the attribute `loss_seed`, is 1/k, and `micro_mean` is set; one that is a sum is their sum.
+ * A new argument of the role `micro` is the number of the micro-batch in its step.
+ * batch_norm, and ops marked cross_batch, take their statistics of one micro-batch; whatever else mixes samples is refused. */
+#include <string.h>
+
+#include "passes/2_train/batch.h"
+#include "passes/2_train/train.h"
+#include "passes/config.h"
+#include "passes/pass.h"
+
+typedef struct {
+  msc_pass_ctx *pass;
+  msc_func *f;
+  int64_t k;
+  const msc_batch_fact *fact; /* by value id */
+  size_t num_facts;
+  uint8_t *others;            /* see note_others */
+} shortening;
+
+static bool has_batch(const shortening *s, const msc_value *v) { return v->id < s->num_facts && s->fact[v->id].meaning == MSC_BATCH_PART; }
+
+static const msc_type *part_type(const shortening *s, const msc_type *t, int dim) {
+  msc_type part = *t;
+  part.dim[dim] /= s->k;
+  return msc_type_of(s->pass->ctx, t->dtype, t->rank, part.dim, NULL);
+}
+
+static void set_dims(msc_op *op, const char *attr, const msc_type *t) { msc_op_set(op, attr, msc_ints(msc_op_ctx(op), (size_t)t->rank, t->dim)); }
+
+/* ---- values that are as large as the batch, and alike all along it ---- */
+
+/* A k-th of v along dim, made anew before `user`. */
+static msc_value *shorter(shortening *s, msc_op *user, msc_value *v, int dim) {
+  const msc_op *op = v->def;
+  const msc_type *t = part_type(s, v->type, dim);
+  msc_builder b = {.func = s->f, .block = s->f->body, .before = user, .loc = op->loc, .name = op->name};
+  msc_attr a;
+  msc_value *x = NULL;
+  if (op->kind == OP_constant) {
+    msc_attr_value splat = *msc_op_attr(op, "value");
+    splat.dense.type = t;
+    a = msc_named(s->pass->ctx, "value", splat);
+  } else { /* a broadcast, or (r, c) -> r * c of one along r */
+    x = op->in[0].value;
+    if (op->kind == OP_reshape && !(x = shorter(s, user, x, 0))) return NULL;
+    a = msc_named(s->pass->ctx, "shape", msc_ints(s->pass->ctx, (size_t)t->rank, t->dim));
+  }
+  msc_op *made = msc_build_with(&b, op->kind, x != NULL, &x, 1, 1, &a);
+  if (!made) return NULL;
+  made->out[0].id = UINT32_MAX; /* no fact is known of it */
+  return &made->out[0];
+}
+
+/* ---- one op ---- */
+
+/* Letters that the batch is cut along, as the operands with a batch tell. */
+static uint32_t letters_of(const shortening *s, const msc_op *op, const msc_rule *rule) {
+  uint32_t letters = 0;
+  for (size_t i = 0; i < op->num_in; i++)
+    if (has_batch(s, op->in[i].value)) letters |= 1u << rule->tensor[i].dim[s->fact[op->in[i].value->id].dim].letter[0];
+  return letters;
+}
+
+static size_t num_operands(const msc_func *f) {
+  size_t num = 0;
+  for (const msc_op *op = f->body->first; op; op = op->next) num += op->num_in;
+  return num;
+}
+
+/* Dimensions of operands that have no batch but are as long as it: a mask for each, in the order of ops and operands. */
+static bool note_others(shortening *s) {
+  uint8_t *mask = s->others;
+  for (const msc_op *op = s->f->body->first; op->next; mask += op->num_in, op = op->next) {
+    msc_rule rule;
+    msc_arena *rules = msc_arena_new(s->pass->ctx);
+    bool ok = msc_rule_of(op, rules, &rule);
+    uint32_t letters = ok ? letters_of(s, op, &rule) : 0;
+    for (size_t i = 0; i < op->num_in && letters; i++)
+      for (int d = 0; d < rule.tensor[i].rank && !has_batch(s, op->in[i].value); d++) {
+        const msc_dim_letters *own = &rule.tensor[i].dim[d];
+        if (own->num && letters >> own->letter[0] & 1) mask[i] |= (uint8_t)(1u << d);
+      }
+    msc_arena_free(rules);
+    MSC_TRY(ok);
+  }
+  return true;
+}
+
+static bool shorten_others(shortening *s, msc_op *op, const uint8_t *mask) {
+  for (size_t i = 0; i < op->num_in; i++)
+    for (int d = 0; d < MSC_MAX_RANK; d++) {
+      if (!(mask[i] >> d & 1)) continue;
+      msc_value *part = shorter(s, op, op->in[i].value, d);
+      MSC_TRY(part);
+      msc_set_operand(op, i, part);
+    }
+  return true;
+}
+
+/* Attributes that repeat the sizes of operand or result. */
+static void shorten_attrs(const shortening *s, msc_op *op) {
+  const msc_type *y = op->num_out && has_batch(s, &op->out[0]) ? part_type(s, op->out[0].type, s->fact[op->out[0].id].dim) : NULL;
+  if (y && (op->kind == OP_reshape || op->kind == OP_broadcast_to)) set_dims(op, "shape", y);
+  if (op->kind != OP_slice || !has_batch(s, op->in[0].value)) return;
+  int64_t limit[MSC_MAX_RANK];
+  int rank = msc_op_ints(op, "limit", limit, MSC_MAX_RANK), dim = s->fact[op->in[0].value->id].dim;
+  limit[dim] = op->in[0].value->type->dim[dim];
+  msc_op_set(op, "limit", msc_ints(s->pass->ctx, (size_t)rank, limit));
+}
+
+static bool sees_batch(const shortening *s, const msc_op *op) {
+  bool any = false;
+  for (size_t i = 0; i < op->num_in; i++) any |= has_batch(s, op->in[i].value);
+  return any;
+}
+
+/* ---- the function ---- */
+
+static bool refuse(const msc_op *mixer) {
+  return msc_op_error(mixer, MSC_E_UNSUPPORTED, "%s: mixes samples of the batch, which micro-batches (micro_size) do not see together; mark it cross_batch to have it see one micro-batch", msc_kind_name(mixer->kind));
+}
+
+static bool check(const shortening *s) {
+  bool ok = msc_batch_divides(s->f, s->k, "micro-batches of micro_size");
+  const msc_op *last = NULL;
+  for (const msc_op *op = s->f->body->first; op; op = op->next)
+    for (size_t i = 0; i < op->num_in; i++) {
+      const msc_batch_fact *f = &s->fact[op->in[i].value->id];
+      if (f->meaning != MSC_BATCH_MIXED || f->mixer == last) continue;
+      last = f->mixer;
+      ok = refuse(last);
+    }
+  return ok;
+}
+
+static bool shorten_ops(shortening *s) {
+  const uint8_t *mask = s->others;
+  for (msc_op *op = s->f->body->first; op->next; op = op->next) {
+    size_t num_in = op->num_in;
+    if (sees_batch(s, op)) {
+      MSC_TRY(shorten_others(s, op, mask));
+      shorten_attrs(s, op);
+      MSC_TRY(msc_infer(op));
+    }
+    mask += num_in;
+  }
+  return true;
+}
+
+static void shorten_inputs(const shortening *s) {
+  for (size_t i = 0; i < s->f->body->num_args; i++) {
+    msc_value *v = s->f->body->args[i];
+    if (has_batch(s, v)) v->type = part_type(s, v->type, s->fact[v->id].dim);
+  }
+}
+
+/* The number of the micro-batch within its step, from 0: what the run tells. */
+static void add_counter(const shortening *s) {
+  msc_context *ctx = s->pass->ctx;
+  const char *name = msc_free_arg_name(s->f, s->pass->scratch, "micro");
+  msc_value *v = msc_add_arg(s->f->body, msc_type_of(ctx, MSC_I64, 0, NULL, NULL), name);
+  msc_arg_set(s->f, v->index, "msc.name", msc_str(ctx, name));
+  msc_arg_set(s->f, v->index, "msc.role", msc_str(ctx, msc_role_name(MSC_ROLE_MICRO)));
+}
+
+static bool note_loss(const shortening *s) {
+  const msc_value *loss = msc_loss_of(s->f);
+  MSC_TRY(loss);
+  msc_func_set(s->f, "micro", msc_int(s->k));
+  if (s->fact[loss->id].meaning == MSC_BATCH_SUM) return true;
+  msc_func_set(s->f, "micro_mean", msc_bool(true));
+  msc_func_set(s->f, "loss_seed", msc_float(1.0 / (double)s->k));
+  return true;
+}
+
+/* The key, or else what the model says. */
+static int64_t micro_size(const msc_pass_ctx *pass, const msc_func *f) {
+  const msc_attr_value *own = msc_func_attr(f, "micro_size");
+  bool models = own && own->kind == MSC_ATTR_INT && !msc_config_is_set(pass->config, MSC_KEY_micro_size);
+  return models ? own->i : msc_config_int(pass->config, MSC_KEY_micro_size);
+}
+
+bool pass_micro(msc_pass_ctx *pass, msc_module *m) {
+  shortening s = {.pass = pass, .f = msc_training_func(m)};
+  if (!s.f || msc_func_attr(s.f, "micro")) return true;
+  s.k = micro_size(pass, s.f);
+  msc_drop_attr(s.f->attrs, &s.f->num_attrs, "micro_size");
+  if (s.k <= 1 && msc_config_int(pass->config, MSC_KEY_pipeline_stages) <= 1) return true;
+  s.fact = msc_batch_facts(s.f, pass->scratch, true);
+  MSC_TRY(s.fact);
+  s.num_facts = msc_number(s.f->body).num_values;
+  s.others = msc_new_array(pass->scratch, uint8_t, num_operands(s.f));
+  MSC_TRY(check(&s) && note_others(&s) && note_loss(&s));
+  shorten_inputs(&s);
+  add_counter(&s);
+  pass->changes_meaning = true;
+  return shorten_ops(&s);
+}
