@@ -59,7 +59,7 @@ static bool check_options(msc_context *ctx, const msc_loc *loc, const msc_schedu
   if (o->stages < 1 || o->stages > MSC_MAX_STAGES) return msc_error(ctx, MSC_E_CONFIG, loc, "a pipeline has 1 to %d stages, not %d", MSC_MAX_STAGES, o->stages);
   if (o->micro_batches < 1) return msc_error(ctx, MSC_E_CONFIG, loc, "a step has at least one micro-batch, not %d", o->micro_batches);
   if (o->chunks < 1 || o->chunks > MSC_MAX_CHUNKS) return msc_error(ctx, MSC_E_CONFIG, loc, "a stage has 1 to %d chunks, not %d", MSC_MAX_CHUNKS, o->chunks);
-  int most = o->kind == MSC_SCHEDULE_INTERLEAVED ? MSC_MAX_CHUNKS : 1;
+  int most = o->kind == MSC_SCHEDULE_INTERLEAVED ? MSC_MAX_CHUNKS : o->kind == MSC_SCHEDULE_ZB_AUTO ? 2 : 1;
   if (o->chunks > most)
     return msc_error(ctx, MSC_E_CONFIG, loc, "%s has at most %d chunk%s per stage, not %d; interleaved has any number", kinds[o->kind].name, most, most > 1 ? "s" : "", o->chunks);
   int64_t entries = (int64_t)o->stages * o->chunks * MSC_NUM_WORKS;

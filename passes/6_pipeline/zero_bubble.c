@@ -1,5 +1,6 @@
-/* zero_bubble.c: zb-auto: times, and bytes per stage in; an order of F, B and W with little idle time out.  Starts from zb-h1 and
- * zb-h2 where they fit, so it is never worse than they are; then list schedules, then local improvement; ends at the bound. */
+/* zero_bubble.c: zb-auto: times, and bytes per stage in; an order of F, B and W with little idle time out.  With one chunk it starts
+ * from zb-h1 and zb-h2 where they fit, so it is never worse than they are; then list schedules, then local improvement; ends at
+ * the bound.  With two chunks in a V (Qi et al. 2024, Pipeline Parallelism with Controllable Memory) it takes the best list schedule. */
 #include "passes/6_pipeline/zero_bubble.h"
 
 #include <string.h>
@@ -125,17 +126,20 @@ static void take_rule(msc_orders *b, zb_problem *z, bool (*generator)(msc_orders
 static bool start(msc_orders *b, zb_problem *z) {
   const msc_schedule_options *o = b->o;
   for (int i = 0; i < o->stages; i++) {
-    const msc_section_cost *c = &o->cost[i];
-    int64_t least = c->kept > c->kept_for_weight ? c->kept : c->kept_for_weight;
+    int64_t least = 0;
+    for (int c = 0; c < o->chunks; c++) {
+      const msc_section_cost *cost = &o->cost[msc_virtual_stage(b->s, i, c)];
+      least += cost->kept > cost->kept_for_weight ? cost->kept : cost->kept_for_weight;
+    }
     if (o->limit[i] < least)
       return msc_error(b->ctx, MSC_E_INFEASIBLE, b->loc, "stage %d: one micro-batch takes %" PRId64 " bytes and the limit is %" PRId64, i, least, o->limit[i]);
   }
-  int64_t num = (int64_t)o->stages * o->micro_batches;
-  *z = (zb_problem){.stages = o->stages, .micro_batches = o->micro_batches, .length = 3 * o->micro_batches, .cost = o->cost, .limit = o->limit, .budget = o->nodes};
+  int64_t num = (int64_t)o->stages * o->chunks * o->micro_batches;
+  *z = (zb_problem){.stages = o->stages, .chunks = o->chunks, .micro_batches = o->micro_batches, .length = 3 * o->chunks * o->micro_batches, .cost = o->cost, .limit = o->limit, .budget = o->nodes};
   z->forward_end = msc_new_array(b->scratch, int64_t, num);
   z->backward_end = msc_new_array(b->scratch, int64_t, num);
   z->at = msc_new_array(b->scratch, int, 6 * o->stages);
-  z->bound = zb_bound(z);
+  z->bound = zb_bound(z, b->scratch);
   if (o->seconds > 0) z->until = now() + o->seconds, z->budget = INT64_MAX;
   return true;
 }
@@ -144,12 +148,16 @@ bool order_zb_auto(msc_orders *b) {
   zb_problem z;
   MSC_TRY(start(b, &z));
   zb_plan best = zb_new_plan(b->scratch, &z), p = zb_new_plan(b->scratch, &z);
-  take_rule(b, &z, order_zb_h1, &best, &p);
-  take_rule(b, &z, order_zb_h2, &best, &p);
+  bool is_v = z.chunks > 1;
+  if (!is_v) take_rule(b, &z, order_zb_h1, &best, &p);
+  if (!is_v) take_rule(b, &z, order_zb_h2, &best, &p);
   zb_sweep(&z, b->scratch, &best, &p);
-  zb_improve(&z, b->scratch, &best);
+  if (!is_v) zb_improve(&z, b->scratch, &best);
   for (int i = 0; i < z.stages; i++)
-    for (int n = 0; n < z.length; n++) msc_order_put(b, i, zb_string(&z, &best, i)[n], 0);
+    for (int n = 0; n < z.length; n++) {
+      int work = zb_string(&z, &best, i)[n];
+      msc_order_put(b, i, (msc_work)(work % MSC_NUM_WORKS), work / MSC_NUM_WORKS);
+    }
   b->s->bound = z.bound;
   return true;
 }

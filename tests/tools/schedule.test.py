@@ -88,6 +88,8 @@ for kind, published in (("1f1b", 0.2431), ("zb-h1", 0.1585), ("zb-h2", 0.1083)):
 expect.check("zb-auto at 1p", rate("zb-auto", 8, 24, *T, mem_w=0.37, time_limit=0.2) < 0.1585 + 1e-4)
 expect.check("zb-auto at 2p", rate("zb-auto", 8, 24, *T, mem_w=0.37, memory_limit=16) < 0.0433 + 1e-4)
 judged("zb-auto", 6, 9, 1, 2, 0.5, 0.25, memory_limit=1, mem_w=0.5, time_limit=0)
+expect.check("V leaves less idle", rate("zb-auto", 4, 8, 1, 1, 1, chunks=2) < rate("zb-auto", 4, 8, 1, 1, 1) / 2)
+judged("zb-auto", 5, 7, 1.5, 2, 1, 0.25, chunks=2, memory_limit=3, mem_w=0.4)
 judged("zb-auto", 6, 5, 1, 2, 0, 0, memory_limit=1e30, mem_w=0, time_limit=0.1)
 
 expect(arguments("zb-h1", 2, 3, 1, 1, 1), 0, "", """\

@@ -174,6 +174,27 @@ static void test_all_small(void **state) {
     }
 }
 
+/* zb-auto with two chunks: down the stages and up again, where neighbours on one stage send nothing. */
+static void test_v(void **state) {
+  (void)state;
+  for (int p = 1; p <= 6; p++)
+    for (int m = 1; m <= 13; m += 3)
+      for (int room = 1; room <= p; room += 2) {
+        int64_t limit[6];
+        for (int i = 0; i < p; i++) limit[i] = 2 * room;
+        msc_schedule s;
+        msc_schedule_options o = {.kind = MSC_SCHEDULE_ZB_AUTO, .stages = p, .chunks = 2, .micro_batches = m, .cost = cost_of(2, 3, 2, 1), .limit = limit, .nodes = 20000};
+        if (!msc_schedule_make(ctx, &here, &o, &s)) fail_msg("V p=%d m=%d room=%d: %s", p, m, room, msc_diags(ctx)->text);
+        expect_sound(&s);
+        for (int i = 0; i < p; i++) {
+          assert_int_equal(s.place[2 * p - 1 - i], i);
+          assert_true(s.stage[i].memory <= limit[i]);
+        }
+        assert_true(s.bound <= s.makespan);
+        done(NULL), fresh(NULL);
+      }
+}
+
 /* Two neighbours of a list change places, or a channel loses buffers: check and graph agree about what is left. */
 static void test_broken(void **state) {
   (void)state;
@@ -258,6 +279,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_times, fresh, done),
     cmocka_unit_test_setup_teardown(test_all_small, fresh, done),
+    cmocka_unit_test_setup_teardown(test_v, fresh, done),
     cmocka_unit_test_setup_teardown(test_broken, fresh, done),
     cmocka_unit_test_setup_teardown(test_circle_is_told, fresh, done),
     cmocka_unit_test_setup_teardown(test_wrong_entries, fresh, done),
