@@ -99,13 +99,31 @@ static packed pack(const msc_module *m) {
   return p;
 }
 
-/* The key memory_limit is a bound, not a wish, whoever chose the layouts. */
+msc_peak msc_plan_peak_of(const msc_plan *p) {
+  msc_peak most = {0};
+  for (msc_func *f = p->module->first; f; f = f->next) {
+    msc_peak one = msc_peak_of(p->arena, f);
+    if (!most.func || one.scratch > most.scratch) most = one;
+  }
+  return most;
+}
+
+enum { TOLD = 5 };
+
+/* The key memory_limit is a bound, not a wish, whoever chose the layouts.  What fills the memory is said. */
 static bool fits_memory(const msc_plan *p, const msc_config *config) {
   int64_t limit = msc_config_int(config, MSC_KEY_memory_limit);
   uint64_t bytes = msc_plan_rank_bytes(p);
   if (limit < 0 || bytes <= (uint64_t)limit) return true;
-  return msc_error(p->ctx, MSC_E_INFEASIBLE, msc_config_loc(config, MSC_KEY_memory_limit), "the plan needs %" PRIu64 " bytes per rank, of them %" PRIu64 " for parameters and state; memory_limit is %" PRId64,
-                   bytes, p->persistent_bytes, limit);
+  msc_error(p->ctx, MSC_E_INFEASIBLE, msc_config_loc(config, MSC_KEY_memory_limit), "the plan needs %" PRIu64 " bytes per rank, of them %" PRIu64 " for parameters and state; memory_limit is %" PRId64,
+            bytes, p->persistent_bytes, limit);
+  msc_plan_memory m = msc_plan_memory_of(p);
+  msc_peak peak = msc_plan_peak_of(p);
+  msc_note(p->ctx, NULL, "parameters %" PRIu64 ", state %" PRIu64 ", two batches %" PRIu64 ", constants %" PRIu64 ", values of a step %" PRIu64, m.parameters, m.state, m.inputs, m.constants, m.scratch);
+  if (peak.at) msc_note(p->ctx, peak.at->loc, "most values live at once, %" PRIu64 " bytes, are at %s", peak.live, msc_peak_name(peak.at));
+  for (size_t i = 0; i < peak.num && i < TOLD; i++)
+    msc_note(p->ctx, peak.use[i].op->loc, "%" PRIu64 " bytes of them are %s%s", peak.use[i].bytes, peak.use[i].work ? "working memory of " : "the result of ", msc_peak_name(peak.use[i].op));
+  return false;
 }
 
 /* ---- the road ---- */

@@ -3,6 +3,7 @@
 #define MSC_CODEGEN_COMPILE_H
 
 #include "codegen/plan.h"
+#include "passes/8_memory/peak.h"
 #include "passes/config.h"
 #include "passes/pass.h"
 
@@ -41,5 +42,7 @@ typedef struct {
 
 msc_plan_memory msc_plan_memory_of(const msc_plan *p);
 uint64_t msc_plan_rank_bytes(const msc_plan *p); /* all of it */
+/* Where most of the scratch is in use, and by what; of the function that needs the most. */
+msc_peak msc_plan_peak_of(const msc_plan *p);
 
 #endif

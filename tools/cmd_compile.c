@@ -1,4 +1,6 @@
 /* cmd_compile.c: msc compile MODEL -o plan.bin */
+#include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #define XXH_INLINE_ALL
@@ -8,7 +10,7 @@
 #include "tools/cli.h"
 #include "tools/trust.h"
 
-enum { MAX_PASSES = 64 };
+enum { MAX_PASSES = 64, MOST_USES = 64, SHOWN_USES = 5 };
 
 typedef struct {
   cli *c;
@@ -132,6 +134,27 @@ static size_t count_subgraphs(const msc_plan *p) {
   return num;
 }
 
+static json_t *name_json(const msc_op *op) {
+  char *clean = cli_printable(msc_peak_name(op));
+  json_t *j = json_string(clean ? clean : "?");
+  free(clean);
+  return j;
+}
+
+/* "peak":{"op","live","uses":[{"op","what","bytes"}]}, */
+static void print_peak_json(cli_output *out, const msc_plan *p) {
+  msc_peak peak = msc_plan_peak_of(p);
+  if (!peak.at) return;
+  json_t *uses = json_array();
+  for (size_t i = 0; i < peak.num && i < MOST_USES; i++)
+    json_array_append_new(uses, json_pack("{s:o, s:s, s:I}", "op", name_json(peak.use[i].op), "what", peak.use[i].work ? "work" : "result", "bytes", (json_int_t)peak.use[i].bytes));
+  json_t *j = json_pack("{s:o, s:I, s:o}", "op", name_json(peak.at), "live", (json_int_t)peak.live, "uses", uses);
+  char *text = json_dumps(j, JSON_COMPACT);
+  if (text) cli_printf(out, "\"peak\":%s,", text);
+  free(text);
+  json_decref(j);
+}
+
 static int print_json(const compiling *k, const msc_plan *p, size_t ops, double ms) {
   uint64_t total;
   kind_of_transfer *kind = msc_new_array(p->arena, kind_of_transfer, p->num_transfers);
@@ -146,6 +169,7 @@ static int print_json(const compiling *k, const msc_plan *p, size_t ops, double 
     cli_printf(out, "%s{\"op\":\"%s\",\"axes\":\"%s\",\"bytes\":%" PRIu64 ",\"count\":%d}", i ? "," : "", verb_names[kind[i].verb], kind[i].axes, kind[i].bytes, kind[i].count);
   cli_printf(out, "],");
   print_buckets(out, p);
+  print_peak_json(out, p);
   if (k->step_ns >= 0)
     cli_printf(out, "\"search\":{\"step_ms\":%.6f,\"at_least_ms\":%.6f},", (double)k->step_ns / 1e6, (double)k->least_step_ns / 1e6);
   cli_printf(out,
@@ -153,6 +177,18 @@ static int print_json(const compiling *k, const msc_plan *p, size_t ops, double 
              ",\"predicted_step_ms\":%.6f,\"exposed_comm_ms\":%.6f}\n",
              count_subgraphs(p), p->num_transfers, total, (double)p->predicted_step_ns / 1e6, (double)p->exposed_comm_ns / 1e6);
   return cli_close(k->c, out);
+}
+
+static void print_peak(const msc_plan *p) {
+  msc_plan_memory m = msc_plan_memory_of(p);
+  msc_peak peak = msc_plan_peak_of(p);
+  fprintf(stderr, "memory: parameters %" PRIu64 ", state %" PRIu64 ", two batches %" PRIu64 ", constants %" PRIu64 ", values of a step %" PRIu64 " bytes\n", m.parameters, m.state, m.inputs,
+          m.constants, m.scratch);
+  if (!peak.at) return;
+  fprintf(stderr, "  at %s %" PRIu64 " of them are in use:", msc_peak_name(peak.at), peak.live);
+  for (size_t i = 0; i < peak.num && i < SHOWN_USES; i++)
+    fprintf(stderr, "%s %s%s %" PRIu64, i ? "," : "", msc_peak_name(peak.use[i].op), peak.use[i].work ? "'s work" : "", peak.use[i].bytes);
+  fprintf(stderr, "%s\n", peak.num > SHOWN_USES ? ", ..." : "");
 }
 
 static void print_text(const compiling *k, const msc_plan *p, size_t bytes, double ms) {
@@ -163,6 +199,7 @@ static void print_text(const compiling *k, const msc_plan *p, size_t bytes, doub
   for (size_t i = 0; i < p->num_decisions; i++) fprintf(stderr, "%-24s %s (%s)\n", p->decision[i].op, p->decision[i].text, p->decision[i].by);
   for (size_t i = 0; i < num; i++)
     fprintf(stderr, "%-16s over %-16s %10" PRIu64 " bytes x %d\n", verb_names[kind[i].verb], kind[i].axes, kind[i].bytes, kind[i].count);
+  print_peak(p);
   fprintf(stderr, "%" PRId64 " ranks, %" PRIu64 " bytes per rank, %" PRIu64 " bytes received per rank and step; plan of %zu bytes in %.0f ms\n",
           msc_mesh_size(&p->module->mesh), msc_plan_rank_bytes(p), total, bytes, ms);
 }

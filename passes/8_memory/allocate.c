@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "passes/7_lower/nest.h"
+#include "passes/8_memory/peak.h"
 #include "passes/8_memory/place.h"
 #include "passes/pass.h"
 
@@ -53,17 +54,12 @@ static void share_ties(allocating *z) {
     if (ties->list.v[i].i >= 0) z->root[root_of(z, ret->in[i].value)] = root_of(z, z->f->body->args[ties->list.v[i].i]);
 }
 
-static bool is_tiled(const msc_op *op) { return op && op->kind == OP_gemm && msc_op_int(op, "tile"); }
-
-/* A tiled product and the op that takes its tiles run in turns: while that one writes, other tiles still read. */
-static uint32_t end_of(const msc_op *op) { return is_tiled(op) && msc_has_uses(&op->out[0]) ? op->out[0].uses->user->id : op->id; }
-
 static void find_last_uses(allocating *z) {
   memset(z->last, 0, z->num_values * sizeof *z->last);
   for (const msc_op *op = z->f->body->first; op; op = op->next) {
     for (size_t i = 0; i < op->num_in; i++) {
       uint32_t *last = &z->last[root_of(z, op->in[i].value)];
-      if (*last < end_of(op)) *last = end_of(op);
+      if (*last < msc_end_of_reads(op)) *last = msc_end_of_reads(op);
     }
     for (size_t i = 0; i < op->num_out; i++) {
       uint32_t *last = &z->last[root_of(z, &op->out[i])];
@@ -74,14 +70,14 @@ static void find_last_uses(allocating *z) {
 
 static bool in_scratch(const allocating *z, const msc_value *v) {
   (void)z;
-  return v->def && !(v->def->kind == OP_constant) && !is_tiled(v->def);
+  return v->def && !(v->def->kind == OP_constant) && !msc_runs_in_tiles(v->def);
 }
 
 /* Is place r read by the product whose tiles op takes? */
 static bool read_by_tiles(allocating *z, const msc_op *op, uint32_t r) {
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_op *product = op->in[i].value->def;
-    for (size_t k = 0; is_tiled(product) && k < product->num_in; k++)
+    for (size_t k = 0; msc_runs_in_tiles(product) && k < product->num_in; k++)
       if (root_of(z, product->in[k].value) == r) return true;
   }
   return false;

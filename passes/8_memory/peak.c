@@ -1,0 +1,88 @@
+/* peak.c: places of values in -> what is in use when most is (see peak.h).  Values that share a place at one time, as views and
+ * results made in their operand's place do, have one offset: each offset counts once. */
+#include "passes/8_memory/peak.h"
+
+#include <stdlib.h>
+
+#include "passes/7_lower/nest.h"
+
+bool msc_runs_in_tiles(const msc_op *op) { return op && op->kind == OP_gemm && msc_op_int(op, "tile"); }
+
+/* A tiled product and the op that takes its tiles run in turns: while that one writes, other tiles still read. */
+uint32_t msc_end_of_reads(const msc_op *user) { return msc_runs_in_tiles(user) && msc_has_uses(&user->out[0]) ? user->out[0].uses->user->id : user->id; }
+
+typedef struct {
+  uint64_t offset, bytes;
+  uint32_t from, to; /* ops during which it is in use */
+  const msc_op *op;
+  bool work;
+} range;
+
+static size_t list_ranges(msc_func *f, range *out_range) {
+  msc_nester *nester = msc_nester_new(f->module->ctx);
+  size_t num = 0;
+  for (msc_op *op = f->body->first; op; op = op->next) {
+    const msc_attr_value *place = msc_op_attr(op, "place"), *work = msc_op_attr(op, "work");
+    if (work) out_range[num++] = (range){(uint64_t)work->i, msc_scratch_bytes(nester, op), op->id, op->id, op, true};
+    for (size_t i = 0; place && i < op->num_out && i < place->list.num; i++) {
+      if (place->list.v[i].i < 0 || op->kind == OP_constant || msc_runs_in_tiles(op)) continue;
+      range r = {(uint64_t)place->list.v[i].i, (uint64_t)msc_type_bytes(op->out[i].type), op->id, op->id, op, false};
+      for (const msc_use *u = op->out[i].uses; u; u = u->next)
+        if (msc_end_of_reads(u->user) > r.to) r.to = msc_end_of_reads(u->user);
+      if (r.bytes) out_range[num++] = r;
+    }
+  }
+  return num;
+}
+
+static int by_offset(const void *a, const void *b) {
+  const range *x = a, *y = b;
+  if (x->offset != y->offset) return x->offset < y->offset ? -1 : 1;
+  return x->from < y->from ? -1 : x->from > y->from;
+}
+
+/* Ranges of one offset that touch in time are one; what is left starts and ends as `more` says. */
+static void sum_up(size_t num, const range *r, int64_t *more) {
+  for (size_t i = 0; i < num;) {
+    uint32_t from = r[i].from, to = r[i].to;
+    uint64_t bytes = r[i].bytes;
+    for (size_t k = i++; i < num && r[i].offset == r[k].offset && r[i].from <= to; i++) {
+      if (r[i].to > to) to = r[i].to;
+      if (r[i].bytes > bytes) bytes = r[i].bytes;
+    }
+    more[from] += (int64_t)bytes;
+    more[to + 1] -= (int64_t)bytes;
+  }
+}
+
+static int largest_first(const void *a, const void *b) {
+  const msc_peak_use *x = a, *y = b;
+  if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
+  return x->op->id < y->op->id ? -1 : x->op->id > y->op->id;
+}
+
+msc_peak msc_peak_of(msc_arena *arena, msc_func *f) {
+  msc_numbering n = msc_number(f->body);
+  range *r = msc_new_array(arena, range, n.num_values + n.num_ops);
+  int64_t *more = msc_new_array(arena, int64_t, n.num_ops + 2), live = 0;
+  const msc_attr_value *scratch = msc_func_attr(f, "scratch");
+  msc_peak p = {.func = f, .scratch = scratch ? (uint64_t)scratch->i : 0};
+  size_t num = list_ranges(f, r);
+  qsort(r, num, sizeof *r, by_offset);
+  sum_up(num, r, more);
+  uint32_t id = 0; /* ops inside kernels have numbers too */
+  for (const msc_op *op = f->body->first; op; op = op->next) {
+    while (id <= op->id) live += more[id++];
+    if (live > (int64_t)p.live) p.live = (uint64_t)live, p.at = op;
+  }
+  p.use = msc_new_array(arena, msc_peak_use, num);
+  for (size_t i = 0; i < num && p.at; i++) {
+    if (r[i].from > p.at->id || r[i].to < p.at->id) continue;
+    bool again = p.num && i && r[i].offset == r[i - 1].offset && r[i - 1].to >= p.at->id; /* the newest name of the place */
+    p.use[again ? p.num - 1 : p.num++] = (msc_peak_use){r[i].op, r[i].work, r[i].bytes};
+  }
+  qsort(p.use, p.num, sizeof *p.use, largest_first);
+  return p;
+}
+
+const char *msc_peak_name(const msc_op *op) { return op->name ? op->name : msc_kind_name(op->kind); }
