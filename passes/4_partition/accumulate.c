@@ -2,7 +2,7 @@
  * runs once per step: in front of the updates and what serves them alone, and of the loss.
  *
  * The sum over micro-batches is taken in the layout that the gradient has, partial or not, so what the update wants beyond that
- * is one collective per step.  A cast that widens the gradient for its sum over the replicas comes before it. */
+ * is one collective per step; from zero 2 on in the layout that the update wants, for less memory and one collective per micro-batch.  A cast that widens the gradient for its sum over the replicas comes before it. */
 #include <string.h>
 
 #include "passes/config.h"
@@ -12,6 +12,7 @@ typedef struct {
   msc_pass_ctx *pass;
   msc_func *f;
   int64_t count;
+  bool cuts;       /* sums are cut as updates are */
   bool *per_micro; /* by value id: depends on the batch */
   bool *per_step;  /* by op id: serves updates alone */
   msc_value **sum; /* by value id */
@@ -29,9 +30,7 @@ static void mark_values(accumulating *a) {
   }
 }
 
-static bool widens(const msc_op *op) {
-  return op->kind == OP_cast && msc_dtype_bytes(op->out[0].type->dtype) > msc_dtype_bytes(op->in[0].value->type->dtype);
-}
+static bool widens(const msc_op *op) { return op->kind == OP_cast && op->out[0].type->dtype == MSC_F32 && msc_dtype_bytes(op->in[0].value->type->dtype) < 4; }
 
 /* Gradient ops know their forward op; what has none and is used by updates only came with the optimizer. */
 static bool serves_updates(const accumulating *a, const msc_op *op) {
@@ -46,13 +45,18 @@ static bool serves_updates(const accumulating *a, const msc_op *op) {
   return any;
 }
 
-static msc_value *sum_of(accumulating *a, msc_value *v, bool mean) {
+static msc_value *sum_of(accumulating *a, msc_value *v, const msc_layout *want, bool mean) {
   if (a->sum[v->id]) return a->sum[v->id];
   msc_builder b = {.func = a->f, .block = a->f->body, .before = v->def->next, .loc = v->def->loc, .name = v->def->name};
   msc_attr attrs[2] = {msc_named(a->pass->ctx, "count", msc_int(a->count)), msc_named(a->pass->ctx, "mean", msc_bool(true))};
   msc_op *op = msc_build_with(&b, OP_accumulate, 1, &v, 1, mean ? 2 : 1, attrs);
   if (!op) return NULL;
   op->out[0].type = v->type;
+  if (want && want != v->type->layout) {
+    msc_attr_value text = msc_str(a->pass->ctx, msc_layout_print(a->pass->scratch, &a->f->module->mesh, want));
+    msc_op_set(op, "in_layout", msc_list(a->pass->ctx, 1, &text));
+    op->out[0].type = msc_type_with_layout(a->pass->ctx, v->type, want);
+  }
   msc_stat(a->pass, "sums over micro-batches", 1);
   return a->sum[v->id] = &op->out[0];
 }
@@ -61,7 +65,10 @@ static bool serve(accumulating *a, msc_op *op, size_t operand, bool mean) {
   msc_value *v = op->in[operand].value;
   bool is_new = v->def && v->def->kind == OP_accumulate;
   if (is_new || !v->def || !a->per_micro[v->id] || a->per_step[v->def->id]) return true;
-  msc_value *sum = sum_of(a, v, mean);
+  const msc_attr_value *wants = a->cuts ? msc_op_attr(op, "in_layout") : NULL;
+  const msc_layout *want = NULL;
+  if (wants && v->type->layout && v->type->rank) MSC_TRY(msc_layout_parse(a->pass->ctx, &a->f->module->mesh, op->loc, wants->list.v[operand].s, &want));
+  msc_value *sum = sum_of(a, v, want, mean);
   if (sum) msc_set_operand(op, operand, sum);
   return sum != NULL;
 }
@@ -71,6 +78,7 @@ bool pass_accumulate(msc_pass_ctx *pass, msc_module *m) {
   const msc_attr_value *micro = a.f ? msc_func_attr(a.f, "micro") : NULL, *loss = a.f ? msc_func_attr(a.f, "loss") : NULL;
   if (!micro || !loss || msc_func_attr(a.f, "accumulated")) return true;
   a.count = micro->i;
+  a.cuts = msc_config_zero(pass->config) >= 2;
   msc_numbering n = msc_number(a.f->body);
   a.per_micro = msc_new_array(pass->scratch, bool, n.num_values);
   a.per_step = msc_new_array(pass->scratch, bool, n.num_ops);

@@ -65,9 +65,9 @@ def call(words):
     return done.stdout
 
 
-def train(dp, tp, stage, *more):
+def train(dp, tp, stage, *more, micro=1):
     """What compile says, the losses, the weights' bytes, bytes received per step."""
-    keys = [f"device_num={dp * tp}", f"zero={stage}", "mesh=" + json.dumps({"dp": dp, "tp": tp} if tp > 1 else {"dp": dp})]
+    keys = [f"device_num={dp * tp}", f"zero={stage}", f"micro_size={micro}", "mesh=" + json.dumps({"dp": dp, "tp": tp} if tp > 1 else {"dp": dp})]
     keys.append("parallel_mode=" + ("semi_auto_parallel" if tp > 1 else "data_parallel"))
     if stage:
         keys.append('parallel_optimizer_config={"parallel_optimizer_threshold": 0}')
@@ -95,12 +95,16 @@ def check_formulas(name, stage, n, numbers, again, state, said, received):
     check(f"{name}: {rest} bytes more on the wire than the formula", 0 <= rest <= 128)
 
 
+def data(n, classes):
+    rng = random.Random(7)
+    write_npy("x.npy", array("f", [rng.gauss(0, 1) for _ in range(BATCH * STEPS * n)]), [BATCH * STEPS, n])
+    write_npy("y.npy", array("i", [rng.randrange(classes) for _ in range(BATCH * STEPS)]), [BATCH * STEPS])
+
+
 def run(dp, tp, sizes, optimizer, state, even):
     name = f"{dp} x {tp} ranks, {optimizer.split(',')[0]}{', clipped' if 'clip' in optimizer else ''}"
     n, h, c = sizes
-    rng = random.Random(7)
-    write_npy("x.npy", array("f", [rng.gauss(0, 1) for _ in range(BATCH * STEPS * n)]), [BATCH * STEPS, n])
-    write_npy("y.npy", array("i", [rng.randrange(c) for _ in range(BATCH * STEPS)]), [BATCH * STEPS])
+    data(n, c)
     with open("m.mlir", "w") as out:
         out.write(model(dp, tp, sizes, optimizer))
     first = train(dp, tp, 0)
@@ -116,7 +120,32 @@ def run(dp, tp, sizes, optimizer, state, even):
     print(f"{name}: {len(first[1])} losses and all weights as with zero 0")
 
 
+def run_micro(dp, k):
+    """k micro-batches: stage 1 adds up whole gradients and reduces them once; from stage 2 on each rank has a part of the sums, and the
+    bits are those of another order of the sum, the same for both."""
+    n, h, c = 48, 96, CLASSES
+    numbers, said, bits = n * h + h + h * c + c, [], []
+    with open("m.mlir", "w") as out:
+        out.write(model(dp, 1, (n, h, c), ADAM + CLIPPED))
+    for stage in range(4):
+        report, losses, weights, received = train(dp, 1, stage, micro=k)
+        said.append(report)
+        bits.append((losses, weights))
+        passes = k if stage >= 2 else 1
+        moves = numbers * passes + (numbers if stage < 3 else (numbers + h * c) * k)  # gradients, new values or uses
+        rest = report["comm_bytes_per_rank"] - moves * 4 * (dp - 1) // dp
+        check(f"zero {stage} with {k} micro-batches: {rest} bytes more on the wire than the formula", 0 <= rest <= 256)
+        sums = report["memory"]["sums"] - (numbers * 4 // dp if stage >= 2 else numbers * 4)
+        check(f"zero {stage} with {k} micro-batches: sums take {sums} bytes more than the formula", sums == 4)  # the loss
+    check(f"{k} micro-batches: zero 0 and 1 differ", bits[0] == bits[1])
+    check(f"{k} micro-batches: zero 2 and 3 differ", bits[2] == bits[3])
+    check(f"{k} micro-batches: losses {bits[0][0]} and {bits[2][0]}", all(abs(a - b) < 1e-5 * b for a, b in zip(bits[0][0], bits[2][0])))
+    print(f"{dp} ranks, {k} micro-batches: memory and traffic of the formulas, stages agree")
+
+
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     for words in RUNS:
         run(*words)
+    data(48, CLASSES)
+    run_micro(3, 4)
