@@ -132,8 +132,8 @@ refused("plain.fbs --set device_nmu=8 --set pipeline_stages=2 --set zero=9",
         "--set zero: error: zero: must be a whole number from 0 to 3, not 9 [E0110]",
         "--set pipeline_stages: error: pipeline_stages: 2 is not supported yet, only 1 [E0111]")
 refused("plain.fbs --set device_num=7 --set parallel_mode=data_parallel",
-        "msc: error: input 'x': its batch of 32 samples does not divide among the 7 replicas of parallel_mode data_parallel [E0110]",
-        "msc: error: input 'y': its batch of 32 samples does not divide among the 7 replicas of parallel_mode data_parallel [E0110]")
+        "msc: error: input 'x': its batch of 32 samples in dimension 0 does not divide among the 7 replicas of parallel_mode data_parallel [E0110]",
+        "msc: error: input 'y': its batch of 32 samples in dimension 0 does not divide among the 7 replicas of parallel_mode data_parallel [E0110]")
 expect("compile plain.fbs -o absent/bad.bin", 1, "absent/bad.bin: error: cannot write: No such file or directory [E0112]\n", "")
 write("half.json", '{"version":1')
 refused("plain.fbs --set strategy_ckpt_load_file=half.json", "half.json:1:12: error: strategy file: '}' expected near end of file [E0101]",
