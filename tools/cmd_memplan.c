@@ -72,7 +72,7 @@ static int run(cli *c) {
   if (!(limit >= 0 && limit < 1e9)) return cli_usage(c, "--time-limit must be a number of seconds from 0 on");
   if (!cli_read(c, c->operands[0], &text) || !msc_buffers_read(c->ctx, c->operands[0], text.data, text.size, &f)) return CLI_INPUT;
   uint64_t *offset = msc_new_array(msc_context_arena(c->ctx), uint64_t, f.num);
-  double left = limit - (now() - begin);
+  double left = 0.95 * limit - (now() - begin); /* the rest is for stopping and printing */
   msc_place_options o = {.capacity = (uint64_t)(given && capacity > 0 ? capacity : 0), .time_limit_s = left > 1e-6 ? left : 1e-6};
   msc_place_result r = plan(c, &f, &o, offset);
   int code = c->json ? print_json(c, &f, &r, offset) : print_table(c, &f, &r, offset);
