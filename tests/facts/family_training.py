@@ -5,6 +5,7 @@ import os
 import re
 
 from facts import FOLDER, Reference, Unsupported, family, msc
+from family_fusion import buckets
 
 
 @family("fault.interval", "offload.model", "model.flops")
@@ -36,7 +37,7 @@ def one_matrix(elements, batch):
 
 def zero_stages(given, expected, elements, *sets):
     """{"dp": report, "zero1": ...} and the size of the small vector."""
-    g, rows = one_matrix(elements, given["dp"])
+    g, rows = one_matrix(elements, 2 * given["dp"])
     said = {}
     for key in expected:
         stage = int(key[4:]) if key.startswith("zero") else 0
@@ -57,7 +58,7 @@ def zero_comm(given, expected):
 def zero_memory(given, expected):
     """Elements at rest on a rank by class, each in the type that is asked for."""
     elements = round(given["params"])
-    said, rows = zero_stages(given, expected, elements, "micro_size=2", 'parallel_optimizer_config={"gradient_accumulation_shard":true}')
+    said, rows = zero_stages(given, expected, elements, "micro_size=2")
     got = {}
     for key, report in said.items():
         memory = report["memory"]
@@ -84,24 +85,11 @@ def volume(given, expected):
     return got
 
 
-def chain_of_parameters(sizes):
-    """Parameters used one after the other, so that their gradients are ready in reverse."""
-    from msc import Graph
-    g = Graph()
-    h = g.input("x", "f32", [8, 1])
-    for i, size in enumerate(sizes):
-        h = g.reshape(g.reduce_mean(g.matmul(h, g.parameter(f"w{i}", "f32", [1, size])), [1]), [8, 1])
-    g.loss(g.reduce_mean(h, [0, 1]))
-    g.optimizer("sgd", lr=0.1)
-    return g
-
-
 @family("comm.fusion")
 def fusion(given, expected):
     caps = given.get("caps_mib") or [given["cap_mib"]]
     setting = {"allreduce": {"mode": "size", "config": caps if len(caps) > 1 else caps[0]}}
-    report = compiled(chain_of_parameters(given["params_elems"]), "device_num=8", 'mesh={"dp":8}', "parallel_mode=semi_auto_parallel", f"comm_fusion={json.dumps(setting)}")
-    sizes = [b["bytes"] for b in report["buckets"] if b["op"] == "all_reduce"]
+    sizes = [b["bytes"] for b in buckets(given["params_elems"], f"comm_fusion={json.dumps(setting)}") if b["op"] == "all_reduce"]
     return {"bucket_bytes": sizes, "num_buckets": len(sizes)}
 
 
