@@ -278,13 +278,15 @@ typedef struct msc_builder msc_builder;
 /* Builds what op computes from operands `in`, typed as op's; false after a report. */
 typedef bool msc_expand_fn(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result);
 
+enum { MSC_OP_ATTRS = 16 }; /* of a row of op.def */
+
 typedef struct {
   const char *name;
   int min_in, max_in;     /* max_in < 0: any number */
   int min_out, max_out;
   int num_operands, num_attrs;
   msc_operand_spec operand[8];
-  msc_attr_spec attr[12];
+  msc_attr_spec attr[MSC_OP_ATTRS];
   unsigned flags;
   msc_shape_fn *shape;
   const char *rule;       /* sharding rule, see rule.c */

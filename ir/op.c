@@ -1,4 +1,5 @@
 /* op.c: the op table, made from op.def once per context, and the check of one op against its row. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,6 +85,7 @@ static void parse_kind(msc_attr_spec *s, const char *kind) {
 /* "dim:int=0", "stride:ints?", "shape:ints" */
 static void parse_attrs(msc_arena *a, msc_op_info *info, const char *text) {
   for (char *w; (w = next_word(a, &text));) {
+    assert(info->num_attrs < MSC_OP_ATTRS);
     msc_attr_spec *s = &info->attr[info->num_attrs++];
     char *kind = strchr(w, ':');
     *kind++ = 0;

@@ -146,7 +146,7 @@ static bool is_in_row(const msc_op_info *info, const char *name) {
 }
 
 static bool unknown_attr(fbs_reader *r, fbs_place p, const msc_op_info *info, const char *name) {
-  const char *words[12];
+  const char *words[MSC_OP_ATTRS];
   for (int i = 0; i < info->num_attrs; i++) words[i] = info->attr[i].name;
   const char *near = msc_nearest(name, words, (size_t)info->num_attrs);
   if (fbs_is_hint(name)) return fbs_error(r, MSC_E_ROW, p, "%s is a hint, not an attribute", name);
