@@ -3,6 +3,7 @@
 
 #include "codegen/plan.h"
 #include "ir/comm.h"
+#include "passes/7_lower/transfer.h"
 
 enum { FLAG_BYTES = 64 }; /* behind a section's scratch: the error flag of kernels that check indices */
 
@@ -428,61 +429,14 @@ static uint32_t number_collective(msc_plan *p, const msc_plan_collective *v) {
   return (uint32_t)p->num_collectives++;
 }
 
-/* Digits of the group that a layout change moves data in: those cut or partial on one side only, or elsewhere. */
 static const char *moved_axes(const msc_plan *p, const msc_layout *from, const msc_layout *to) {
-  msc_layout raw;
-  memset(&raw, 0, sizeof raw);
-  raw.rank = 1;
-  const msc_layout *both[2] = {from, to};
-  msc_atoms atoms;
-  if (!msc_atoms_of(&p->module->mesh, 2, both, &atoms)) return "";
-  int num = 0;
-  for (int a = 0; a < atoms.num; a++) {
-    int where[2] = {-1, -1}; /* dimension, or rank for partial, times position */
-    for (int k = 0; k < 2; k++) {
-      uint32_t position = 1;
-      for (int d = 0; d <= both[k]->rank; d++) {
-        int end = d < both[k]->rank ? both[k]->first[d + 1] : both[k]->first[d] + both[k]->num_partial;
-        position = 1;
-        for (int i = both[k]->first[d]; i < end; i++) {
-          msc_subaxis s = both[k]->sub[i], x = atoms.atom[a];
-          if (s.axis == x.axis && x.pre >= s.pre && x.pre < s.pre * s.size) where[k] = d * 65536 + (int)(d < both[k]->rank ? position * (x.pre / s.pre) : 0);
-          position *= s.size;
-        }
-      }
-    }
-    if (where[0] != where[1]) raw.sub[num++] = atoms.atom[a];
-  }
-  raw.first[1] = (uint8_t)num;
-  const char *text = msc_layout_print(p->arena, &p->module->mesh, msc_layout_of(p->ctx, &p->module->mesh, &raw));
-  return msc_arena_printf(p->arena, "%.*s", (int)strlen(text) - 2, text + 1);
+  msc_subaxis digit[MSC_MAX_SUBAXES];
+  int num = msc_moved_digits(p->ctx, &p->module->mesh, from, to, digit);
+  return msc_subaxis_print(p->arena, &p->module->mesh, num, digit);
 }
 
 static const char *axes_of(const msc_plan *p, const msc_layout *l, int dim) {
   return msc_subaxis_print(p->arena, &p->module->mesh, l->first[dim + 1] - l->first[dim], l->sub + l->first[dim]);
-}
-
-/* Bytes one device receives of value i; the figures of the redistribution planner, for its verbs. */
-static uint64_t received_bytes(const msc_plan *p, const msc_plan_collective *v, const msc_op *op, size_t i) {
-  uint64_t in = (uint64_t)msc_type_bytes(op->in[i].value->type), out = (uint64_t)msc_type_bytes(op->out[i].type), k = 1;
-  if (v->from == UINT32_MAX) return in;
-  if (strcmp(msc_op_str(op, "verb"), "shard") == 0) return 0;
-  const msc_layout *from = p->layout[v->from], *to = p->layout[v->to];
-  switch (v->verb) {
-    case PLAN_VERB_ALL_GATHER: case PLAN_VERB_HALO: return out - in;
-    case PLAN_VERB_REDUCE_SCATTER: return in - out;
-    case PLAN_VERB_ALL_REDUCE:
-      for (int d = 0; d < from->num_partial; d++) k *= from->sub[from->first[from->rank] + d].size;
-      for (int d = 0; d < to->num_partial; d++) k /= to->sub[to->first[to->rank] + d].size;
-      return 2 * (in - in / k);
-    case PLAN_VERB_ALL_TO_ALL:
-      for (int d = 0; d < from->rank; d++) {
-        int64_t a = msc_layout_parts(from, d), b = msc_layout_parts(to, d);
-        if (a > b) k *= (uint64_t)(a / b);
-      }
-      return in - in / k;
-    default: return out;
-  }
 }
 
 /* One entry for what the op does; of several values one for each, and one for all of them. */
@@ -490,7 +444,7 @@ static bool number_op(calling *c, const msc_op *op, msc_plan_call *call) {
   msc_plan *p = c->p;
   if (msc_op_attr(op, "axes")) {
     msc_plan_collective v = in_group_of(p, op);
-    call->bytes = received_bytes(p, &v, op, 0);
+    call->bytes = (uint64_t)msc_received_bytes(op, 0, NULL, NULL);
     call->index = number_collective(p, &v);
     return true;
   }
@@ -499,7 +453,7 @@ static bool number_op(calling *c, const msc_op *op, msc_plan_call *call) {
   uint32_t *member = msc_new_array(p->arena, uint32_t, op->num_in);
   for (size_t i = 0; i < op->num_in; i++) {
     msc_plan_collective v = relayout_of(p, op, &part[i]);
-    call->bytes += received_bytes(p, &v, op, i);
+    call->bytes += (uint64_t)msc_received_bytes(op, i, part[i].from, part[i].to);
     member[i] = number_collective(p, &v);
   }
   msc_plan_collective all = verb_alone(op);

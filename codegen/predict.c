@@ -7,37 +7,22 @@
 
 #include "codegen/plan.h"
 #include "ir/hazard.h"
-#include "passes/cost.h"
+#include "passes/7_lower/transfer.h"
 
-static int64_t transfer_ns(const msc_cost *cost, const msc_plan *p, const msc_plan_transfer *t) {
-  static const msc_op_kind verbs[] = {[PLAN_VERB_ALL_REDUCE] = OP_all_reduce, [PLAN_VERB_ALL_GATHER] = OP_all_gather, [PLAN_VERB_REDUCE_SCATTER] = OP_reduce_scatter,
-                                      [PLAN_VERB_ALL_TO_ALL] = OP_all_to_all, [PLAN_VERB_PERMUTE] = OP_permute, [PLAN_VERB_EXCHANGE] = OP_exchange,
-                                      [PLAN_VERB_BROADCAST] = OP_broadcast, [PLAN_VERB_PAIRS] = OP_permute, [PLAN_VERB_HALO] = OP_permute};
-  _Static_assert(sizeof verbs / sizeof *verbs == PLAN_VERB_HALO + 1, "a verb without a price");
-  msc_cost_transfer of = {.verb = verbs[t->verb], .ranks = 1, .bytes = (int64_t)t->bytes};
-  msc_subaxis group[MSC_MAX_SUBAXES];
-  int num = 0;
-  if (!t->axes || !msc_subaxis_parse(p->ctx, &p->module->mesh, NULL, t->axes, &num, group)) return 0;
-  for (int i = 0; i < num; i++) {
-    int level = msc_cost_level(cost, group[i]);
-    if (level > of.level) of.level = level;
-    of.ranks *= group[i].size;
-  }
-  of.peers = of.ranks - 1;
-  return msc_cost_collective(cost, &of);
+/* What stays on a rank costs nothing on links. */
+static uint64_t transfer_ns(const msc_plan *p, const msc_cost *cost, const msc_op *op) {
+  msc_cost_transfer t;
+  return op->kind == OP_comm && msc_transfer_of(cost, op, p->arena, &t) ? (uint64_t)msc_cost_collective(cost, &t) : 0;
 }
 
 static void price_calls(msc_plan *p, const msc_cost *cost) {
   for (size_t s = 0; s < p->num_sections; s++)
     for (size_t i = 0; i < p->section[s].num_calls; i++) {
       msc_plan_call *c = &p->section[s].call[i];
-      msc_dtype dtype = c->op && c->op->num_out ? c->op->out[0].type->dtype : MSC_F32;
-      if (c->kind != PLAN_CALL_KIND_COLLECTIVE) c->predicted_ns = (uint64_t)msc_cost_work(cost, dtype, (double)c->flops, (double)c->bytes);
+      msc_dtype dtype = c->op->num_out ? c->op->out[0].type->dtype : MSC_F32;
+      if (c->kind == PLAN_CALL_KIND_COLLECTIVE) c->predicted_ns = transfer_ns(p, cost, c->op);
+      else c->predicted_ns = (uint64_t)msc_cost_work(cost, dtype, (double)c->flops, (double)c->bytes);
     }
-  for (size_t i = 0; i < p->num_transfers; i++) {
-    const msc_plan_transfer *t = &p->transfer[i];
-    p->section[t->section].call[t->call].predicted_ns = (uint64_t)transfer_ns(cost, p, t);
-  }
 }
 
 /* ---- the two streams ---- */
@@ -69,7 +54,7 @@ static size_t most_spans(const msc_plan_section *s, size_t *out_total) {
 }
 
 static void run_call(timeline *t, const msc_plan_call *c) {
-  bool beside = c->kind == PLAN_CALL_KIND_COLLECTIVE && c->predicted_ns > 0; /* what stays on a rank costs nothing on links */
+  bool beside = c->kind == PLAN_CALL_KIND_COLLECTIVE && c->predicted_ns > 0;
   msc_waits w = msc_hazards_next(&t->hazards, put_spans(c, t->span), t->span, beside);
   if (beside) {
     t->link = (t->link > t->now ? t->link : t->now) + c->predicted_ns;

@@ -1,0 +1,107 @@
+/* transfer.c: a `comm` in; digits, bytes and what the cost model asks for, out. */
+#include "passes/7_lower/transfer.h"
+
+#include <string.h>
+
+/* ---- digits ---- */
+
+/* Where a layout has a digit: dimension and place among its digits, or partial; -1: nowhere. */
+static int64_t place_of(const msc_layout *l, msc_subaxis digit) {
+  for (int d = 0; d <= l->rank; d++) {
+    int end = d < l->rank ? l->first[d + 1] : l->first[d] + l->num_partial;
+    int64_t parts = 1;
+    for (int i = l->first[d]; i < end; i++) {
+      msc_subaxis s = l->sub[i];
+      if (s.axis == digit.axis && digit.pre >= s.pre && digit.pre < s.pre * s.size) return d < l->rank ? d * ((int64_t)1 << 32) + parts * (digit.pre / s.pre) : d * ((int64_t)1 << 32);
+      parts *= s.size;
+    }
+  }
+  return -1;
+}
+
+int msc_moved_digits(msc_context *ctx, const msc_mesh *mesh, const msc_layout *from, const msc_layout *to, msc_subaxis *out_digit) {
+  const msc_layout *both[2] = {from, to};
+  msc_atoms atoms;
+  msc_layout raw;
+  if (!msc_atoms_of(mesh, 2, both, &atoms)) return 0;
+  memset(&raw, 0, sizeof raw);
+  raw.rank = 1;
+  for (int a = 0; a < atoms.num; a++)
+    if (place_of(from, atoms.atom[a]) != place_of(to, atoms.atom[a])) raw.sub[raw.first[1]++] = atoms.atom[a];
+  const msc_layout *merged = msc_layout_of(ctx, mesh, &raw); /* neighbours are one digit */
+  memcpy(out_digit, merged->sub, merged->first[1] * sizeof *out_digit);
+  return merged->first[1];
+}
+
+/* ---- bytes ---- */
+
+static bool is_verb(const msc_op *comm, const char *name) { return strcmp(msc_op_str(comm, "verb"), name) == 0; }
+
+static int64_t partial_parts(const msc_layout *l) {
+  int64_t k = 1;
+  for (int i = 0; i < l->num_partial; i++) k *= l->sub[l->first[l->rank] + i].size;
+  return k;
+}
+
+int64_t msc_received_bytes(const msc_op *comm, size_t i, const msc_layout *from, const msc_layout *to) {
+  int64_t in = msc_type_bytes(comm->in[i].value->type), out = msc_type_bytes(comm->out[i].type), k = 1;
+  if (!from) return in;
+  if (is_verb(comm, "shard")) return 0;
+  if (is_verb(comm, "all_gather") || is_verb(comm, "halo")) return out - in;
+  if (is_verb(comm, "reduce_scatter")) return in - out;
+  if (is_verb(comm, "all_reduce")) {
+    k = partial_parts(from) / partial_parts(to);
+    return 2 * (in - in / k);
+  }
+  if (!is_verb(comm, "all_to_all")) return out;
+  for (int d = 0; d < from->rank; d++) {
+    int64_t a = msc_layout_parts(from, d), b = msc_layout_parts(to, d);
+    if (a > b) k *= a / b;
+  }
+  return in - in / k;
+}
+
+/* ---- costs ---- */
+
+static msc_op_kind verb_of(const msc_op *comm) {
+  static const struct {
+    const char *name;
+    msc_op_kind kind;
+  } verbs[] = {{"all_reduce", OP_all_reduce}, {"all_gather", OP_all_gather}, {"reduce_scatter", OP_reduce_scatter}, {"all_to_all", OP_all_to_all},
+               {"permute", OP_permute},       {"pairs", OP_permute},         {"halo", OP_permute},                 {"broadcast", OP_broadcast}, {"shard", OP_shard}};
+  for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
+    if (is_verb(comm, verbs[i].name)) return verbs[i].kind;
+  return OP_exchange;
+}
+
+/* The digits of the group that one change of layout works in. */
+static int digits_of(const msc_mesh *mesh, const msc_op *comm, const msc_comm_part *part, msc_subaxis *digit) {
+  int64_t halo[3] = {0};
+  if (!is_verb(comm, "halo")) return msc_moved_digits(msc_op_ctx(comm), mesh, part->from, part->to, digit);
+  msc_op_ints(comm, "halo", halo, 3);
+  int first = part->from->first[halo[0]], num = part->from->first[halo[0] + 1] - first;
+  memcpy(digit, part->from->sub + first, (size_t)num * sizeof *digit);
+  return num;
+}
+
+bool msc_transfer_of(const msc_cost *cost, const msc_op *comm, msc_arena *scratch, msc_cost_transfer *out_transfer) {
+  msc_subaxis digit[MSC_MAX_SUBAXES];
+  int num = 0;
+  *out_transfer = (msc_cost_transfer){.verb = verb_of(comm), .ranks = 1};
+  if (msc_op_attr(comm, "axes")) {
+    MSC_TRY(msc_subaxis_parse(msc_op_ctx(comm), cost->mesh, comm->loc, msc_op_str(comm, "axes"), &num, digit));
+    out_transfer->bytes = msc_received_bytes(comm, 0, NULL, NULL);
+  } else {
+    const msc_comm_part *part = msc_comm_parts(comm, scratch);
+    MSC_TRY(part);
+    num = digits_of(cost->mesh, comm, part, digit);
+    for (size_t i = 0; i < comm->num_in; i++) out_transfer->bytes += msc_received_bytes(comm, i, part[i].from, part[i].to);
+  }
+  for (int i = 0; i < num; i++) {
+    int level = msc_cost_level(cost, digit[i]);
+    if (level > out_transfer->level) out_transfer->level = level;
+    out_transfer->ranks *= digit[i].size;
+  }
+  out_transfer->peers = out_transfer->ranks - 1;
+  return true;
+}
