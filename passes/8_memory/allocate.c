@@ -17,7 +17,8 @@ typedef struct {
   msc_nester *nester;
   size_t num_values, num_ops;
   uint32_t *root;       /* by value id: the value whose place it shares */
-  uint32_t *last;       /* by value id, of roots: last op that uses the place */
+  uint32_t *last;       /* by value id, of roots: last op that uses the place, or runs while it is used */
+  uint32_t *read, *busy; /* of it: the last op that reads it; the last beside which a collective does */
   int64_t *offset;      /* by value id, of roots in scratch; -1: elsewhere */
   msc_value **value;
   uint64_t *scratch_of; /* by op id: place of its working memory */
@@ -58,8 +59,10 @@ static void find_last_uses(allocating *z) {
   memset(z->last, 0, z->num_values * sizeof *z->last);
   for (const msc_op *op = z->f->body->first; op; op = op->next) {
     for (size_t i = 0; i < op->num_in; i++) {
-      uint32_t *last = &z->last[root_of(z, op->in[i].value)];
-      if (*last < msc_end_of_reads(op)) *last = msc_end_of_reads(op);
+      uint32_t r = root_of(z, op->in[i].value), end = msc_end_of_reads(op);
+      if (z->last[r] < end) z->last[r] = end;
+      z->read[r] = op->kind == OP_comm ? op->id : end;
+      if (op->kind == OP_comm && z->busy[r] < end) z->busy[r] = end;
     }
     for (size_t i = 0; i < op->num_out; i++) {
       uint32_t *last = &z->last[root_of(z, &op->out[i])];
@@ -90,8 +93,10 @@ static void share_sums(allocating *z, msc_op *op, uint32_t *operands) {
   for (size_t i = 0; i < op->num_in; i++) operands[root_of(z, op->in[i].value)]++;
   for (size_t i = 0; i < op->num_in; i++) {
     uint32_t r = root_of(z, op->in[i].value), y = op->out[i].id;
-    if (operands[r] != 1 || root_of(z, &op->out[i]) != y || !in_scratch(z, z->value[r]) || z->last[r] != op->id) continue;
-    z->last[r] = z->last[y];
+    if (operands[r] != 1 || root_of(z, &op->out[i]) != y || !in_scratch(z, z->value[r]) || z->read[r] != op->id) continue;
+    if (z->last[r] < z->last[y]) z->last[r] = z->last[y];
+    z->read[r] = z->read[y];
+    if (z->busy[r] < z->busy[y]) z->busy[r] = z->busy[y];
     z->root[y] = r;
   }
   for (size_t i = 0; i < op->num_in; i++) operands[root_of(z, op->in[i].value)] = 0;
@@ -109,13 +114,15 @@ static void share_dying_operands(allocating *z) {
       for (size_t i = 0; i < op->num_in; i++) {
         msc_value *v = op->in[i].value;
         uint32_t r = root_of(z, v);
-        if (taken[i] || !in_scratch(z, z->value[r]) || z->last[r] != op->id || msc_type_bytes(v->type) != msc_type_bytes(op->out[o].type)) continue;
+        if (taken[i] || !in_scratch(z, z->value[r]) || z->last[r] != op->id || z->busy[r] >= op->id || msc_type_bytes(v->type) != msc_type_bytes(op->out[o].type)) continue;
         if (!msc_may_overwrite(z->nester, op, i, o) || read_by_tiles(z, op, r)) continue;
         bool twice = false; /* the same place under another operand number */
         for (size_t k = 0; k < op->num_in; k++) twice |= k != i && root_of(z, op->in[k].value) == r;
         if (twice) continue;
         taken[i] = true;
         z->last[r] = z->last[op->out[o].id];
+        z->read[r] = z->read[op->out[o].id];
+        z->busy[r] = z->busy[op->out[o].id];
         z->root[op->out[o].id] = r;
         break;
       }
@@ -195,6 +202,8 @@ static void allocate_func(msc_pass_ctx *pass, msc_func *f) {
   allocating z = {.pass = pass, .f = f, .nester = msc_nester_new(pass->ctx), .num_values = n.num_values, .num_ops = n.num_ops};
   z.root = msc_new_array(pass->scratch, uint32_t, n.num_values);
   z.last = msc_new_array(pass->scratch, uint32_t, n.num_values);
+  z.read = msc_new_array(pass->scratch, uint32_t, n.num_values);
+  z.busy = msc_new_array(pass->scratch, uint32_t, n.num_values);
   z.offset = msc_new_array(pass->scratch, int64_t, n.num_values);
   z.value = msc_new_array(pass->scratch, msc_value *, n.num_values);
   z.scratch_of = msc_new_array(pass->scratch, uint64_t, n.num_ops);

@@ -8,8 +8,16 @@
 
 bool msc_runs_in_tiles(const msc_op *op) { return op && op->kind == OP_gemm && msc_op_int(op, "tile"); }
 
-/* A tiled product and the op that takes its tiles run in turns: while that one writes, other tiles still read. */
-uint32_t msc_end_of_reads(const msc_op *user) { return msc_runs_in_tiles(user) && msc_has_uses(&user->out[0]) ? user->out[0].uses->user->id : user->id; }
+/* A tiled product and the op that takes its tiles run in turns: while that one writes, other tiles still read.  A collective
+ * reads on while the ops beside it run. */
+uint32_t msc_end_of_reads(const msc_op *user) {
+  if (user->kind == OP_comm) {
+    const msc_op *last = user;
+    for (int64_t n = msc_op_int(user, "beside"); n > 0 && last->next; n--) last = last->next;
+    return last->id;
+  }
+  return msc_runs_in_tiles(user) && msc_has_uses(&user->out[0]) ? user->out[0].uses->user->id : user->id;
+}
 
 typedef struct {
   uint64_t offset, bytes;

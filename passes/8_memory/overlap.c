@@ -1,0 +1,227 @@
+/* overlap: program order -> collectives start early and end late, other work in between: the order that ends first on the
+ * described cluster, within the limit of memory.
+ *
+ * A `comm` is a start; it is done when the first op needs its result.  `beside` on it says for how many ops after it, its operands
+ * are still read: their places are not given to others meanwhile.  The order of the ops is the whole schedule: every rank runs
+ * them in it, on one stream of compute and one of collectives, so ranks that meet do so in the same order everywhere. */
+#include <string.h>
+
+#include "passes/7_lower/depend.h"
+#include "passes/7_lower/nest.h"
+#include "passes/7_lower/transfer.h"
+#include "passes/8_memory/peak.h"
+#include "passes/8_memory/streams.h"
+#include "passes/config.h"
+#include "passes/pass.h"
+
+/* A piece of work is an op, or a product with the op that takes its tiles, which stay together. */
+typedef struct {
+  msc_pass_ctx *pass;
+  msc_func *f;
+  msc_nester *nester;
+  msc_cost cost;
+  msc_depend deps;
+  uint32_t *piece_of;   /* by op id */
+  msc_op **op, **user;  /* by piece: its first op, and who takes its tiles or NULL */
+  msc_streams s;
+} overlapping;
+
+static bool is_view(const msc_op *op) { return op->kind == OP_reshape || op->kind == OP_flatten; }
+
+static size_t find_pieces(overlapping *z) {
+  size_t num = 0;
+  z->piece_of = msc_new_array(z->pass->scratch, uint32_t, z->deps.num_ops);
+  z->op = msc_new_array(z->pass->scratch, msc_op *, z->deps.num_ops);
+  z->user = msc_new_array(z->pass->scratch, msc_op *, z->deps.num_ops);
+  for (size_t i = 0; i < z->deps.num_ops; i++) {
+    bool joins = i && msc_runs_in_tiles(z->deps.op[i - 1]);
+    if (joins) z->user[num - 1] = z->deps.op[i];
+    else z->op[num++] = z->deps.op[i];
+    z->piece_of[i] = (uint32_t)num - 1;
+  }
+  return num;
+}
+
+/* ---- time ---- */
+
+static int64_t product_ns(const overlapping *z, const msc_op *op) {
+  const msc_type *a = op->in[0].value->type, *y = op->out[0].type;
+  double inner = (double)a->dim[a->rank - (msc_op_bool(op, "transpose_a") ? 2 : 1)], bytes = (double)msc_type_bytes(y);
+  for (size_t i = 0; i < op->num_in; i++) bytes += (double)msc_type_bytes(op->in[i].value->type);
+  return msc_cost_work(&z->cost, y->dtype, 2 * inner * (double)msc_type_elems(y), bytes);
+}
+
+static int64_t kernel_ns(const overlapping *z, const msc_op *op) {
+  msc_nest_info info;
+  const char *why;
+  if (!op->num_out || !msc_nest_fits(z->nester, 1, &op, &info, &why)) return 0;
+  return msc_cost_work(&z->cost, op->out[0].type->dtype, (double)info.flops, (double)info.bytes);
+}
+
+static uint64_t op_ns(const overlapping *z, const msc_op *op, bool *out_link) {
+  msc_cost_transfer t;
+  *out_link = false;
+  if (op->kind == OP_comm) {
+    int64_t ns = msc_transfer_of(&z->cost, op, z->pass->scratch, &t) ? msc_cost_collective(&z->cost, &t) : 0;
+    *out_link = ns > 0; /* what stays on a rank is a copy */
+    return (uint64_t)ns;
+  }
+  if (op->kind == OP_gemm) return (uint64_t)product_ns(z, op);
+  return msc_nest_can_fuse(op) ? (uint64_t)kernel_ns(z, op) : 0;
+}
+
+static bool find_times(overlapping *z) {
+  uint8_t *stream = msc_new_array(z->pass->scratch, uint8_t, z->s.num);
+  uint64_t *ns = msc_new_array(z->pass->scratch, uint64_t, z->s.num);
+  bool any = false;
+  for (size_t i = 0; i < z->s.num; i++) {
+    bool link;
+    ns[i] = op_ns(z, z->op[i], &link);
+    stream[i] = link;
+    any |= link;
+  }
+  z->s.stream = stream;
+  z->s.ns = ns;
+  return any;
+}
+
+/* ---- what waits for what ---- */
+
+/* Other stages wait for what is sent, and what is received is late enough where it stands: compute does not pass a message. */
+static bool is_border(const overlapping *z, uint32_t piece) {
+  msc_op_kind kind = z->op[piece]->kind;
+  return kind == OP_stage_send || kind == OP_stage_recv;
+}
+
+/* The return waits for everything, so that it stays last. */
+static void find_dependencies(overlapping *z) {
+  size_t n = z->s.num;
+  uint32_t *first = msc_new_array(z->pass->scratch, uint32_t, n + 1), *before = msc_new_array(z->pass->scratch, uint32_t, z->deps.first[z->deps.num_ops] + 3 * n);
+  for (uint32_t i = 0, op = 0, border = 0; i < n; i++) {
+    bool last = i + 1 == n;
+    first[i + 1] = first[i];
+    for (; op < z->deps.num_ops && z->piece_of[op] == i; op++)
+      for (const uint32_t *p = msc_depend_begin(&z->deps, op); p < msc_depend_end(&z->deps, op) && !last; p++)
+        if (z->piece_of[*p] != i) before[first[i + 1]++] = z->piece_of[*p];
+    if (border < i && is_border(z, border)) before[first[i + 1]++] = border;
+    for (uint32_t k = last ? 0 : border; (last || is_border(z, i)) && k < i; k++)
+      if (last || !z->s.stream[k]) before[first[i + 1]++] = k;
+    if (is_border(z, i)) border = i;
+  }
+  z->s.first = first;
+  z->s.before = before;
+}
+
+/* ---- memory ---- */
+
+static bool is_sum(const msc_op *op) { return op->kind == OP_comm && !strcmp(msc_op_str(op, "verb"), "all_reduce"); }
+static bool may_be_summed_in_place(const msc_value *v) { return v->def && v->def->kind != OP_constant && msc_has_one_use(v); }
+
+/* The value whose place a value has: a view has its operand's, and so have sums over ranks where nobody else reads that. */
+static uint32_t *find_roots(const overlapping *z, size_t num_values) {
+  uint32_t *root = msc_new_array(z->pass->scratch, uint32_t, num_values);
+  for (uint32_t i = 0; i < num_values; i++) root[i] = i;
+  for (size_t i = 0; i < z->deps.num_ops; i++) {
+    const msc_op *op = z->deps.op[i];
+    if (is_view(op)) root[op->out[0].id] = root[op->in[0].value->id];
+    for (size_t k = 0; is_sum(op) && k < op->num_in; k++)
+      if (may_be_summed_in_place(op->in[k].value)) root[op->out[k].id] = root[op->in[k].value->id];
+  }
+  return root;
+}
+
+/* By value id: values with a place of their own.  New values of arguments lie in the arguments' places. */
+static bool *find_placed(const overlapping *z, const uint32_t *root, size_t num_values) {
+  bool *placed = msc_new_array(z->pass->scratch, bool, num_values);
+  const msc_attr_value *ties = msc_func_attr(z->f, "ties");
+  const msc_op *ret = z->f->body->last;
+  for (size_t i = 0; i < z->deps.num_ops; i++)
+    for (size_t k = 0; k < z->deps.op[i]->num_out; k++) {
+      const msc_value *v = &z->deps.op[i]->out[k];
+      placed[v->id] = root[v->id] == v->id && v->def->kind != OP_constant && !msc_runs_in_tiles(v->def);
+    }
+  for (size_t i = 0; ties && i < ties->list.num && i < ret->num_in; i++)
+    if (ties->list.v[i].i >= 0) placed[root[ret->in[i].value->id]] = false;
+  return placed;
+}
+
+static void find_values(overlapping *z) {
+  msc_arena *a = z->pass->scratch;
+  size_t num_values = msc_number(z->f->body).num_values, num = 0;
+  const uint32_t *root = find_roots(z, num_values);
+  const bool *placed = find_placed(z, root, num_values);
+  uint64_t *bytes = msc_new_array(a, uint64_t, num_values);
+  uint32_t *maker = msc_new_array(a, uint32_t, num_values), *first = msc_new_array(a, uint32_t, num_values + 2), *number = msc_new_array(a, uint32_t, num_values);
+  for (size_t i = 0; i < z->deps.num_ops; i++)
+    for (size_t k = 0; k < z->deps.op[i]->num_out; k++) {
+      const msc_value *v = &z->deps.op[i]->out[k];
+      if (!placed[v->id]) continue;
+      bytes[num] = (uint64_t)msc_type_bytes(v->type), maker[num] = z->piece_of[i];
+      number[v->id] = (uint32_t)num++;
+    }
+  uint32_t *use = NULL;
+  for (int filling = 0; filling < 2; filling++) {
+    for (size_t i = 0; i < z->deps.num_ops; i++)
+      for (size_t k = 0; k < z->deps.op[i]->num_in; k++) {
+        uint32_t r = root[z->deps.op[i]->in[k].value->id];
+        if (!placed[r]) continue;
+        if (filling) use[first[number[r] + 1]++] = z->piece_of[i];
+        else first[number[r] + 2]++;
+      }
+    for (size_t v = 0; !filling && v <= num; v++) first[v + 1] += first[v];
+    if (!filling) use = msc_new_array(a, uint32_t, first[num + 1] + 1);
+  }
+  z->s.num_values = num;
+  z->s.bytes = bytes, z->s.maker = maker, z->s.first_use = first, z->s.use = use;
+}
+
+/* What memory_limit, or the device, leaves beside arguments; inputs lie there twice. */
+static uint64_t room_for_values(const overlapping *z) {
+  int64_t limit = z->pass->config ? msc_config_int(z->pass->config, MSC_KEY_memory_limit) : -1;
+  if (limit < 0) limit = msc_pass_cluster(z->pass)->memory_bytes;
+  for (size_t i = 0; i < z->f->body->num_args; i++) {
+    msc_role role = msc_arg_role(z->f, i);
+    limit -= msc_type_bytes(z->f->body->args[i]->type) * (role == MSC_ROLE_PARAMETER || role == MSC_ROLE_STATE ? 1 : 2);
+  }
+  return limit > 0 ? (uint64_t)limit : 0;
+}
+
+/* ---- the order ---- */
+
+static void write_order(overlapping *z, const uint32_t *order) {
+  uint32_t *beside = msc_new_array(z->pass->scratch, uint32_t, z->s.num);
+  msc_streams_measure(z->pass->scratch, &z->s, order, beside);
+  z->f->body->first = z->f->body->last = NULL;
+  for (size_t p = 0; p < z->s.num; p++) {
+    uint32_t i = order[p];
+    int64_t ops = beside[p];
+    for (size_t k = p + 1; k <= p + beside[p]; k++) ops += z->user[order[k]] != NULL;
+    msc_append(z->f->body, z->op[i]);
+    if (z->user[i]) msc_append(z->f->body, z->user[i]);
+    if (ops) msc_op_set(z->op[i], "beside", msc_int(ops));
+  }
+}
+
+static void overlap_func(msc_pass_ctx *pass, msc_func *f) {
+  overlapping z = {.pass = pass, .f = f, .nester = msc_nester_new(pass->ctx), .deps = msc_depend_of(pass->scratch, f)};
+  msc_cost_of(msc_pass_cluster(pass), &f->module->mesh, &z.cost);
+  z.s.num = find_pieces(&z);
+  if (!find_times(&z)) return;
+  find_dependencies(&z);
+  find_values(&z);
+  z.s.limit = room_for_values(&z);
+  uint32_t *order = msc_new_array(pass->scratch, uint32_t, z.s.num);
+  for (uint32_t i = 0; i < z.s.num; i++) order[i] = i;
+  msc_streams_time before = msc_streams_measure(pass->scratch, &z.s, order, NULL), after = msc_streams_order(pass->scratch, &z.s, order);
+  write_order(&z, order);
+  msc_remark(pass, NULL, "%s: %.3f ms, of it %.3f ms waiting for collectives; in program order %.3f ms and %.3f ms; live bytes %" PRIu64 " after %" PRIu64, f->name, (double)after.ns / 1e6,
+             (double)after.exposed / 1e6, (double)before.ns / 1e6, (double)before.exposed / 1e6, after.peak, before.peak);
+  msc_stat(pass, "ns hidden", (int64_t)(before.ns - after.ns));
+}
+
+bool pass_overlap(msc_pass_ctx *pass, msc_module *m) {
+  if (pass->config && !msc_config_bool(pass->config, MSC_KEY_overlap)) return true;
+  for (msc_func *f = m->first; f; f = f->next)
+    if (msc_mesh_size(&m->mesh) > 1) overlap_func(pass, f);
+  return true;
+}
