@@ -218,11 +218,21 @@ static bool check_manual_split(fbs_reader *r, fbs_place p, const msc_op *op) {
          fbs_error(r, MSC_E_STRATEGY, p, "manual_split: the parts have %" PRId64 " rows together, the table has %" PRId64, sum, rows);
 }
 
-/* Hints of a block with shard: what speaks of its arguments and results goes into the attribute `shard`, which its ops inherit. */
+/* Layers made one after the other may have one name: they are told apart all the same. */
+static msc_attr_value name_of_recomputed(fbs_reader *r, const char *path) {
+  bool same = r->recomputed && !strcmp(r->recomputed, path);
+  r->num_recomputed++;
+  r->recomputed = path;
+  return msc_str(r->ctx, same ? msc_arena_printf(r->scratch, "%s#%d", path, r->num_recomputed) : path);
+}
+
+/* What speaks of the arguments and results of a block with shard goes into the attribute `shard`, which its ops inherit; with
+ * recompute they inherit its name, so that it is known what leaves it. */
 bool fbs_read_block_hints(fbs_reader *r, fbs_place p, model_hints t, const char *path, msc_attr **attrs, size_t *num_attrs) {
   msc_attr *read = NULL, *own = NULL;
   size_t num_read = 0, num_own = 0;
   MSC_TRY(check_block_hints(r, p, t) && fbs_read_hints(r, p, t, &read, &num_read));
+  if (path && model_hints_recompute(t) == 1) msc_put_attr(r->ctx, &read, &num_read, "recompute", name_of_recomputed(r, path));
   for (size_t i = 0; i < num_read; i++) {
     bool border = strstr(read[i].name, "_strategy") || strstr(read[i].name, "_layout");
     msc_put_attr(r->ctx, border ? &own : attrs, border ? &num_own : num_attrs, read[i].name, read[i].value);

@@ -18,7 +18,7 @@ typedef struct {
   const msc_module *module;
   msc_func *func;
   flatbuf_builder *b;
-  numbering types, locs, files, blocks; /* blocks: those with `shard`, by name */
+  numbering types, locs, files, blocks; /* blocks: those with `shard` or `recompute`, by name */
   const msc_value **value; /* by number */
   size_t num_values, num_inputs, num_parameters;
   uint32_t *input, *parameter; /* argument numbers, in order */
@@ -151,31 +151,45 @@ static void put_locs(writer *w) {
 
 /* ---- blocks ---- */
 
-/* The name in attribute `shard` of an op; NULL: it is in no such block. */
-static const char *block_name(const msc_op *op) {
+static const msc_attr_value *shard_of(const msc_op *op) {
   const msc_attr_value *v = msc_op_attr(op, "shard");
-  const msc_attr_value *name = v && v->kind == MSC_ATTR_DICT ? msc_find_attr(v->dict.a, v->dict.num, "name") : NULL;
-  return name && name->kind == MSC_ATTR_STR ? name->s : NULL;
+  return v && v->kind == MSC_ATTR_DICT ? v : NULL;
 }
+
+/* The name in attribute `recompute`; NULL: it is an op's own mark, or none. */
+static const char *recomputed_block(const msc_op *op) {
+  const msc_attr_value *v = msc_op_attr(op, "recompute");
+  return v && v->kind == MSC_ATTR_STR ? v->s : NULL;
+}
+
+/* The name in attribute `shard` of an op, or else `recompute`; NULL: it is in no such block. */
+static const char *block_name(const msc_op *op) {
+  const msc_attr_value *v = shard_of(op), *name = v ? msc_find_attr(v->dict.a, v->dict.num, "name") : NULL;
+  return !v ? recomputed_block(op) : name && name->kind == MSC_ATTR_STR ? name->s : NULL;
+}
+
+/* The hint of op stands at its block. */
+static bool is_of_block(const msc_op *op, const char *hint) { return !strcmp(hint, "recompute") && recomputed_block(op) && recomputed_block(op) == block_name(op); }
 
 static void put_block(writer *w, const char *name) {
   const msc_op *op = w->func->body->first;
   while (op && block_name(op) != name) op = op->next;
-  const msc_attr_value *v = msc_op_attr(op, "shard");
+  const msc_attr_value *v = shard_of(op);
   model_block_begin(w->b);
   model_block_put_name(w->b, name);
   model_block_begin_hints(w->b);
-  for (size_t i = 0; i < v->dict.num && w->ok; i++) {
+  for (size_t i = 0; v && i < v->dict.num && w->ok; i++) {
     const msc_attr *a = &v->dict.a[i];
     if (strcmp(a->name, "name") && !fbs_put_hint(w->b, w->arena, a->name, &a->value)) refuse(w, op, "%s of block %s has a value of the wrong kind or range", a->name, name);
   }
   if (!w->ok) return;
-  model_hints_put_shard(w->b, true);
+  if (recomputed_block(op) == name) model_hints_put_recompute(w->b, 1);
+  if (v) model_hints_put_shard(w->b, true);
   flatbuf_end(w->b);
   flatbuf_end(w->b);
 }
 
-/* The root, and each block with `shard`: other blocks' hints stand on the ops. */
+/* The root, and each block with `shard` or `recompute`: other blocks' hints stand on the ops. */
 static void put_blocks(writer *w) {
   for (const msc_op *op = w->func->body->first; op; op = op->next)
     if (block_name(op)) number_of(w->arena, &w->blocks, block_name(op));
@@ -193,7 +207,7 @@ static void put_blocks(writer *w) {
 static void put_hints(writer *w, const msc_op *op) {
   bool open = false;
   for (size_t i = 0; i < op->num_attrs; i++) {
-    if (!fbs_is_hint(op->attrs[i].name)) continue;
+    if (!fbs_is_hint(op->attrs[i].name) || is_of_block(op, op->attrs[i].name)) continue;
     if (!open) model_op_begin_hints(w->b);
     open = true;
     if (!fbs_put_hint(w->b, w->arena, op->attrs[i].name, &op->attrs[i].value))

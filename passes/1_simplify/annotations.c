@@ -5,7 +5,7 @@
 
 #include "passes/pass.h"
 
-typedef enum { ALL, FALSE_ONLY, ZERO_ONLY, GROUP, ON_CPU, A_BLOCK, NONE } honoured;
+typedef enum { ALL, FALSE_ONLY, ZERO_ONLY, GROUP, ON_CPU, A_BLOCK, OP_OR_BLOCK, NONE } honoured;
 
 typedef struct {
   const char *name;
@@ -15,7 +15,7 @@ typedef struct {
 static const annotation of_ops[] = {
   {"in_strategy", ALL}, {"out_strategy", ALL}, {"in_layout", ALL}, {"out_layout", ALL},
   {"pipeline_stage", ZERO_ONLY},
-  {"recompute", FALSE_ONLY},
+  {"recompute", OP_OR_BLOCK},
   {"mp_comm_recompute", ALL}, {"parallel_optimizer_comm_recompute", ALL}, /* say more about recompute */
   {"comm_fusion", GROUP}, {"fusion", GROUP},
   {"manual_split", ALL}, {"aligned", ALL},
@@ -59,6 +59,7 @@ static bool is_honoured(honoured which, const msc_attr_value *v) {
     case ZERO_ONLY: return v->kind == MSC_ATTR_INT && v->i == 0;
     case ON_CPU: return v->kind == MSC_ATTR_STR && !strcasecmp(v->s, "cpu");
     case A_BLOCK: return is_block(v);
+    case OP_OR_BLOCK: return v->kind == MSC_ATTR_BOOL || v->kind == MSC_ATTR_STR; /* of a block: its name */
     case NONE: break;
   }
   return false;

@@ -21,6 +21,13 @@ static bool wanted(msc_pass_ctx *pass, const msc_op *op, const msc_layout ***out
 
 /* ---- in place of the op ---- */
 
+/* What is computed again is so in all its parts. */
+static void copy_marks(const msc_op *op, msc_op *part) {
+  static const char *const marks[] = {"recompute", "mp_comm_recompute", "parallel_optimizer_comm_recompute"};
+  for (int i = 0; i < 3; i++)
+    if (msc_op_attr(op, marks[i])) msc_op_set(part, marks[i], *msc_op_attr(op, marks[i]));
+}
+
 static void inline_before(msc_op *op, msc_func *f) {
   msc_op *ret = f->body->last;
   for (size_t i = 0; i < op->num_in; i++) msc_replace_uses(f->body->args[i], op->in[i].value);
@@ -31,6 +38,7 @@ static void inline_before(msc_op *op, msc_func *f) {
     msc_op *o = f->body->first;
     msc_op_unlink(o);
     o->id = op->id;
+    copy_marks(op, o);
     msc_insert_before(op, o);
   }
   msc_op_erase(op);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "passes/6_pipeline/pipeline.h"
+#include "passes/direction.h"
 #include "passes/pass.h"
 
 typedef enum { SECTION_F, SECTION_B, SECTION_W, SECTION_U, NUM_SECTIONS } section_kind;
@@ -105,30 +106,21 @@ static void mark_varying(splitting *s) {
   }
 }
 
-static bool is_sum_of_loss(const splitting *s, const msc_op *op) {
-  const msc_attr_value *loss = msc_func_attr(s->f, "loss");
-  if (op->kind != OP_accumulate || !loss) return false;
-  const msc_value *v = s->f->body->last->in[loss->i].value;
-  while (v->def && v->def != op && s->per_step[v->def->id]) v = v->def->in[0].value; /* finished by a collective, cast ... */
-  return v->def == op;
-}
-
-/* Backward: the loss, and whatever else is kept of the forward, depends on it, or which gradient depends on it, or several. */
+/* Of the backward: what only one parameter's gradient depends on is W, the rest B. */
 static void mark_kinds(splitting *s) {
   enum { NONE = -1, MANY = -2 };
-  int64_t *reach = msc_new_array(s->pass->scratch, int64_t, msc_number(s->f->body).num_ops);
+  const bool *forward = msc_forward_ops(s->pass->scratch, s->f);
+  int64_t *reach = msc_new_array(s->pass->scratch, int64_t, s->f->body->last->id + 1);
   for (msc_op *op = s->f->body->last; op; op = op->prev) {
-    bool forward = false;
     int64_t to = NONE;
     for (size_t i = 0; i < op->num_out; i++)
       for (const msc_use *u = op->out[i].uses; u; u = u->next) {
         bool per_micro = !s->per_step[u->user->id] && u->user->kind != OP_accumulate;
-        forward |= per_micro ? s->kind[u->user->id] == SECTION_F : is_sum_of_loss(s, u->user) || u->user == s->f->body->last;
         int64_t there = u->user->kind == OP_accumulate ? (int64_t)u->user->id : per_micro ? reach[u->user->id] : NONE;
         if (there != NONE) to = to == NONE || to == there ? there : MANY;
       }
     reach[op->id] = to;
-    s->kind[op->id] = forward ? SECTION_F : to == MANY || to == NONE ? SECTION_B : SECTION_W;
+    s->kind[op->id] = forward[op->id] ? SECTION_F : to == MANY || to == NONE ? SECTION_B : SECTION_W;
   }
 }
 

@@ -12,10 +12,15 @@ static msc_op *writer_of(const msc_func *f, size_t arg) {
 
 typedef void edge_fn(void *user, uint32_t op, uint32_t before);
 
+/* What is computed again waits for what stands before it: earlier it would only hold memory. */
 static void each_edge(const msc_func *f, edge_fn *fn, void *user) {
-  for (const msc_op *op = f->body->first; op; op = op->next)
+  const msc_op *before = NULL;
+  for (const msc_op *op = f->body->first; op; op = op->next) {
     for (size_t i = 0; i < op->num_in; i++)
       if (op->in[i].value->def) fn(user, op->id, op->in[i].value->def->id);
+    if (!msc_op_attr(op, "recompute")) before = op->num_in ? op : before;
+    else if (before) fn(user, op->id, before->id);
+  }
   for (size_t a = 0; a < f->body->num_args; a++) {
     const msc_op *writer = writer_of(f, a);
     if (!writer) continue;

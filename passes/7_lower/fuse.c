@@ -205,6 +205,9 @@ static void build(fusing *z, const region *r) {
   fused->name = named->name;
   fused->id = named->id; /* it stands for them */
   msc_append(z->f->body, fused);
+  bool again = true;
+  for (size_t i = 0; i < r->num; i++) again &= msc_op_attr(r->op[i], "recompute") != NULL;
+  if (again) msc_op_set(fused, "recompute", msc_bool(true));
   fused->body = msc_block_new(z->f, fused);
   for (size_t i = 0; i < in.num; i++) msc_add_arg(fused->body, in.value[i]->type, NULL);
   for (size_t i = 0; i < out.num; i++) {

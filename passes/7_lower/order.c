@@ -27,7 +27,7 @@ static bool is_new_value(const msc_use *u, const msc_attr_value *ties) {
 static void find_feeders(ordering *z, const msc_attr_value *ties) {
   for (size_t i = z->deps.num_ops; i-- > 0;) {
     const msc_op *op = z->deps.op[i];
-    bool feeds = op->num_out > 0;
+    bool feeds = op->num_out > 0 && !msc_op_attr(op, "recompute");
     for (size_t k = 0; k < op->num_out && feeds; k++) {
       feeds = msc_has_uses(&op->out[k]);
       for (const msc_use *u = op->out[k].uses; u && feeds; u = u->next) feeds = (z->feeds_update[u->user->id] && !is_product(u->user)) || is_new_value(u, ties);

@@ -146,7 +146,7 @@ expect.check(run.stderr, run.returncode == 0)
 expect("dump net.fbs", out="""module {
   "msc.func"() ({
   ^bb0(%x: tensor<4x8xf32>, %fc.weight: tensor<4x8xf32>, %fc.bias: tensor<4xf32>, %w: tensor<2xf32>):
-    %0 = "msc.add"(%x, %x) {comm_fusion = 2 : i64, pipeline_stage = 2 : i64, recompute = true} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32> loc("decoder.0"("decoder.0.add1"(callsite("layers.py":2:0 at "net.py":6:0))))
+    %0 = "msc.add"(%x, %x) {comm_fusion = 2 : i64, pipeline_stage = 2 : i64, recompute = "decoder.0"} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32> loc("decoder.0"("decoder.0.add1"(callsite("layers.py":2:0 at "net.py":6:0))))
     %1 = "msc.matmul"(%0, %fc.weight) {in_layout = ["", ""], in_strategy = [[2, 1], [1, 1]], pipeline_stage = 1 : i64, priority = 3 : i64, transpose_b = true} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x4xf32> loc("decoder"("fc"("net.py":7:0)))
     %2 = "msc.add"(%1, %fc.bias) {pipeline_stage = 1 : i64} : (tensor<4x4xf32>, tensor<4xf32>) -> tensor<4x4xf32> loc("decoder"("fc.bias_add"("net.py":7:0)))
     %3 = "msc.reduce_mean"(%2) {dims = [0, 1]} : (tensor<4x4xf32>) -> tensor<f32> loc("reduce_mean1"("net.py":12:0))

@@ -84,34 +84,35 @@ class Builder:
 SIZES = {"layers": (12, "transformer blocks"), "hidden": (768, "width of the stream"), "heads": (12, "attention heads"), "seq": (128, "tokens per sample"),
          "vocab": (8192, "tokens known")}
 DROPOUT = {"dropout": (0.0, "share of elements dropped in training")}
+RECOMPUTE = {"recompute": (0, "1: the backward computes the inside of every block again")}
 
 
-@network(**SIZES, **DROPOUT)
+@network(**SIZES, **DROPOUT, **RECOMPUTE)
 def gpt(g, options):
     """decoder as GPT-2: predicts the next token; x and y are token numbers [batch, seq]"""
     b = Builder(g, options)
     x = b.with_positions(b.embedding(b.tokens(), options.vocab, "embedding"))
     for i in range(options.layers):
-        with g.block(f"layer{i}"):
+        with g.block(f"layer{i}", recompute=bool(options.recompute)):
             x = b.added(x, b.attention(b.layer_norm(x, f"layer{i}.norm1"), f"layer{i}.attention", causal=True), f"layer{i}.attention")
             x = b.added(x, b.feed_forward(b.layer_norm(x, f"layer{i}.norm2"), f"layer{i}.mlp"), f"layer{i}.mlp")
     b.finish(b.linear(b.layer_norm(x, "norm"), options.vocab, "head", bias=False))
 
 
-@network(**SIZES, **DROPOUT)
+@network(**SIZES, **DROPOUT, **RECOMPUTE)
 def bert(g, options):
     """encoder as BERT: a class for every token; x and y are token numbers [batch, seq]"""
     b = Builder(g, options)
     x = b.layer_norm(b.with_positions(b.embedding(b.tokens(), options.vocab, "embedding")), "embedding.norm")
     for i in range(options.layers):
-        with g.block(f"layer{i}"):
+        with g.block(f"layer{i}", recompute=bool(options.recompute)):
             x = b.layer_norm(b.added(x, b.attention(x, f"layer{i}.attention"), f"layer{i}.attention"), f"layer{i}.norm1")
             x = b.layer_norm(b.added(x, b.feed_forward(x, f"layer{i}.mlp"), f"layer{i}.mlp"), f"layer{i}.norm2")
     h = b.layer_norm(g.gelu(b.linear(x, options.hidden, "head.dense"), "tanh", name="head.gelu"), "head.norm")
     b.finish(b.linear(h, options.vocab, "head"))
 
 
-@network(**SIZES, kv_heads=(0, "heads of keys and values; 0: as many as --heads"), width=(0, "of the gated layers; 0: 8/3 of --hidden, a multiple of 32"))
+@network(**SIZES, **RECOMPUTE, kv_heads=(0, "heads of keys and values; 0: as many as --heads"), width=(0, "of the gated layers; 0: 8/3 of --hidden, a multiple of 32"))
 def llama(g, options):
     """decoder as Llama: rotary positions, rms_norm, gated layers, grouped heads"""
     b = Builder(g, options)
@@ -120,7 +121,7 @@ def llama(g, options):
         raise Error(f"--heads {options.heads} is not a multiple of --kv-heads {kv_heads}")
     x = b.embedding(b.tokens(), options.vocab, "embedding")
     for i in range(options.layers):
-        with g.block(f"layer{i}"):
+        with g.block(f"layer{i}", recompute=bool(options.recompute)):
             x = b.added(x, b.attention(b.rms_norm(x, f"layer{i}.norm1"), f"layer{i}.attention", True, kv_heads, False, True), f"layer{i}.attention")
             x = b.added(x, b.gated(b.rms_norm(x, f"layer{i}.norm2"), width, f"layer{i}.mlp"), f"layer{i}.mlp")
     b.finish(b.linear(b.rms_norm(x, "norm"), options.vocab, "head", bias=False))

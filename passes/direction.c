@@ -1,0 +1,22 @@
+/* direction.c: function -> which of its ops are forward, which backward (see direction.h). */
+#include "passes/direction.h"
+
+/* Walks to the accumulate that the loss comes from: it may be finished by a collective, a cast ... */
+static const msc_op *sum_of_loss(const msc_func *f) {
+  const msc_attr_value *loss = msc_func_attr(f, "loss");
+  const msc_op *op = loss && (size_t)loss->i < f->body->last->num_in ? f->body->last->in[loss->i].value->def : NULL;
+  while (op && op->kind != OP_accumulate) op = op->num_in ? op->in[0].value->def : NULL;
+  return op;
+}
+
+bool *msc_forward_ops(msc_arena *arena, msc_func *f) {
+  bool *forward = msc_new_array(arena, bool, msc_number(f->body).num_ops);
+  const msc_op *loss = sum_of_loss(f);
+  for (msc_op *op = f->body->last; op; op = op->prev) {
+    bool ends = msc_info(op)->flags & MSC_UPDATE || (op->kind == OP_accumulate && op != loss);
+    forward[op->id] = op == f->body->last;
+    for (size_t i = 0; i < op->num_out && !ends; i++)
+      for (const msc_use *u = op->out[i].uses; u; u = u->next) forward[op->id] |= forward[u->user->id];
+  }
+  return forward;
+}
