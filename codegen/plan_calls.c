@@ -491,6 +491,25 @@ static bool call_collective(calling *c, const msc_op *op) {
 
 /* ---- sections ---- */
 
+static bool call_message(calling *c, const msc_op *op) {
+  msc_plan *p = c->p;
+  bool sends = op->kind == OP_stage_send;
+  uint32_t number = (uint32_t)msc_op_int(op, "message"), other = (uint32_t)msc_op_int(op, "stage"), own = c->section->stage;
+  const msc_value *v = sends ? op->in[0].value : &op->out[0];
+  while (p->num_messages <= number) {
+    GROW(p, p->message, p->num_messages);
+    p->message[p->num_messages++] = (msc_plan_message){0};
+  }
+  p->message[number] = (msc_plan_message){sends ? own : other, sends ? other : own, (uint64_t)msc_type_bytes(v->type)};
+  msc_plan_call *call = new_call(c, PLAN_CALL_KIND_MESSAGE, op);
+  call->index = number;
+  call->buffer = msc_new_array(p->arena, plan_ref, 1);
+  call->buffer[0] = ref_of(c, v, !sends);
+  call->num_buffers = 1;
+  call->bytes = (uint64_t)msc_type_bytes(v->type);
+  return true;
+}
+
 static bool call_op(calling *c, const msc_op *op) {
   switch (op->kind) {
     case OP_reshape:
@@ -498,6 +517,8 @@ static bool call_op(calling *c, const msc_op *op) {
     case OP_return: return true;
     case OP_constant: c->constant[op->id] = put_constant(c, op); return true;
     case OP_comm: return call_collective(c, op);
+    case OP_stage_send:
+    case OP_stage_recv: return call_message(c, op);
     case OP_gemm: return call_matmul(c, op);
     default: break;
   }

@@ -167,6 +167,8 @@ int64_t msc_config_int(const msc_config *config, msc_key key) {
   return strcmp(fallback, "null") ? strtoll(fallback, NULL, 10) : -1;
 }
 
+int64_t msc_config_devices(const msc_config *config) { return msc_config_int(config, MSC_KEY_device_num) / msc_config_int(config, MSC_KEY_pipeline_stages); }
+
 const char *msc_config_text(const msc_config *config, msc_key key) {
   const msc_attr_value *v = msc_config_value(config, key);
   if (v) return v->kind == MSC_ATTR_STR ? v->s : NULL;

@@ -38,6 +38,7 @@ bool msc_config_env(msc_config *config, const char *name, const char *text);
 
 bool msc_config_bool(const msc_config *config, msc_key key);
 int64_t msc_config_int(const msc_config *config, msc_key key);     /* -1: absent */
+int64_t msc_config_devices(const msc_config *config); /* of one pipeline stage */
 const char *msc_config_text(const msc_config *config, msc_key key); /* CHOICE and TEXT; NULL: absent */
 int msc_config_choice(const msc_config *config, msc_key key);      /* CHOICE: which word of its range */
 const msc_attr_value *msc_config_value(const msc_config *config, msc_key key); /* NULL: absent or default; dicts in file order */

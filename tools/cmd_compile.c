@@ -79,24 +79,41 @@ typedef struct {
   int count;
 } kind_of_transfer;
 
-static const char *const verb_names[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute", "exchange", "broadcast", "pairs", "halo"};
+static const char *const verb_names[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute", "exchange", "broadcast", "pairs", "halo", "message"};
 
-static size_t count_transfers(const msc_plan *p, kind_of_transfer *kind, uint64_t *out_total) {
-  size_t num = 0;
-  uint64_t *total = msc_new_array(p->arena, uint64_t, p->num_stages);
+typedef struct {
+  const msc_plan *p;
+  kind_of_transfer *kind;
+  size_t num;
+  uint64_t *total; /* per stage */
+} counting;
+
+static void count_kind(counting *c, uint32_t section, uint8_t verb, const char *axes, uint64_t bytes) {
+  uint64_t uses = msc_plan_uses(c->p, section);
+  size_t k = 0;
+  if (!uses) return;
+  c->total[c->p->section[section].stage] += uses * bytes;
+  while (k < c->num && !(c->kind[k].verb == verb && c->kind[k].bytes == bytes && strcmp(c->kind[k].axes, axes) == 0)) k++;
+  if (k == c->num) c->kind[c->num++] = (kind_of_transfer){verb, axes, bytes, 0};
+  c->kind[k].count += (int)uses;
+}
+
+enum { MESSAGE = PLAN_VERB_HALO + 1 }; /* between stages: the last of verb_names */
+
+/* What the ranks of the busiest stage receive goes to *out_total. */
+static kind_of_transfer *count_transfers(const msc_plan *p, size_t *out_num, uint64_t *out_total) {
+  counting c = {.p = p, .kind = msc_new_array(p->arena, kind_of_transfer, p->num_transfers + p->num_messages), .total = msc_new_array(p->arena, uint64_t, p->num_stages)};
+  for (size_t i = 0; i < p->num_transfers; i++) count_kind(&c, p->transfer[i].section, p->transfer[i].verb, p->transfer[i].axes, p->transfer[i].bytes);
+  for (uint32_t s = 0; s < p->num_sections; s++)
+    for (size_t i = 0; i < p->section[s].num_calls; i++) {
+      const msc_plan_call *call = &p->section[s].call[i];
+      if (call->kind == PLAN_CALL_KIND_MESSAGE && call->buffer[0].written) count_kind(&c, s, MESSAGE, "{stage}", call->bytes);
+    }
   *out_total = 0;
-  for (size_t i = 0; i < p->num_transfers; i++) {
-    const msc_plan_transfer *t = &p->transfer[i];
-    uint64_t uses = msc_plan_uses(p, t->section), *of_stage = &total[p->section[t->section].stage];
-    if (!uses) continue;
-    *of_stage += uses * t->bytes;
-    if (*of_stage > *out_total) *out_total = *of_stage;
-    size_t k = 0;
-    while (k < num && !(kind[k].verb == t->verb && kind[k].bytes == t->bytes && strcmp(kind[k].axes, t->axes) == 0)) k++;
-    if (k == num) kind[num++] = (kind_of_transfer){t->verb, t->axes, t->bytes, 0};
-    kind[k].count += (int)uses;
-  }
-  return num;
+  for (uint32_t i = 0; i < p->num_stages; i++)
+    if (c.total[i] > *out_total) *out_total = c.total[i];
+  *out_num = c.num;
+  return c.kind;
 }
 
 static size_t count_ops(const msc_module *m) {
@@ -157,8 +174,8 @@ static void print_peak_json(cli_output *out, const msc_plan *p) {
 
 static int print_json(const compiling *k, const msc_plan *p, size_t ops, double ms) {
   uint64_t total;
-  kind_of_transfer *kind = msc_new_array(p->arena, kind_of_transfer, p->num_transfers);
-  size_t num = count_transfers(p, kind, &total);
+  size_t num;
+  const kind_of_transfer *kind = count_transfers(p, &num, &total);
   cli_output *out = cli_open(k->c, NULL);
   cli_printf(out, "{\"ops\":%zu,\"ranks\":%" PRId64 ",\"stages\":%u,\"compile_ms\":%.3f,\"passes\":[", ops, msc_mesh_size(&p->module->mesh), p->num_stages, ms);
   for (int i = 0; i < k->num_passes; i++) cli_printf(out, "%s{\"name\":\"%s\",\"ms\":%.3f}", i ? "," : "", k->pass[i].name, (double)k->pass[i].ns / 1e6);
@@ -193,8 +210,8 @@ static void print_peak(const msc_plan *p) {
 
 static void print_text(const compiling *k, const msc_plan *p, size_t bytes, double ms) {
   uint64_t total;
-  kind_of_transfer *kind = msc_new_array(p->arena, kind_of_transfer, p->num_transfers);
-  size_t num = count_transfers(p, kind, &total);
+  size_t num;
+  const kind_of_transfer *kind = count_transfers(p, &num, &total);
   (void)k;
   for (size_t i = 0; i < p->num_decisions; i++) fprintf(stderr, "%-24s %s (%s)\n", p->decision[i].op, p->decision[i].text, p->decision[i].by);
   for (size_t i = 0; i < num; i++)

@@ -14,7 +14,7 @@ typedef struct {
 
 static const annotation of_ops[] = {
   {"in_strategy", ALL}, {"out_strategy", ALL}, {"in_layout", ALL}, {"out_layout", ALL},
-  {"pipeline_stage", ZERO_ONLY},
+  {"pipeline_stage", ALL},
   {"recompute", OP_OR_BLOCK},
   {"mp_comm_recompute", ALL}, {"parallel_optimizer_comm_recompute", ALL}, /* say more about recompute */
   {"comm_fusion", GROUP}, {"fusion", GROUP},

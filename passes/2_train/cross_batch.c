@@ -156,7 +156,7 @@ static bool is_marked(const msc_op *op) {
 static int64_t parts_of(const rewriting *w) {
   const msc_attr_value *v = msc_op_attr(w->op, "in_strategy");
   bool given = v && v->kind == MSC_ATTR_LIST && v->list.num && v->list.v[0].kind == MSC_ATTR_LIST && v->list.v[0].list.num && v->list.v[0].list.v[0].kind == MSC_ATTR_INT;
-  return given ? v->list.v[0].list.v[0].i : msc_config_int(w->pass->config, MSC_KEY_device_num);
+  return given ? v->list.v[0].list.v[0].i : msc_config_devices(w->pass->config);
 }
 
 static bool rewrite(msc_pass_ctx *pass, msc_func *f, msc_op *op) {

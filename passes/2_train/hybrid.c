@@ -96,7 +96,7 @@ static bool collect(hybrid *h) {
 }
 
 bool pass_hybrid(msc_pass_ctx *pass, msc_module *m) {
-  hybrid h = {.pass = pass, .f = msc_find_func(m, "forward"), .ranks = msc_config_int(pass->config, MSC_KEY_device_num)};
+  hybrid h = {.pass = pass, .f = msc_find_func(m, "forward"), .ranks = msc_config_devices(pass->config)};
   bool is_mode = msc_config_parallel_mode(pass->config) == MSC_HYBRID_PARALLEL;
   for (size_t i = 0; h.f && !is_mode && i < h.f->body->num_args; i++)
     if (is_layerwise(h.f, i)) msc_warning(pass->ctx, MSC_E_STRATEGY, h.f->loc, "parameter '%s': layerwise_parallel says something in hybrid_parallel only", msc_arg_name(h.f, i));

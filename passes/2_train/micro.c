@@ -12,6 +12,8 @@
 #include "passes/config.h"
 #include "passes/pass.h"
 
+#define MICRO_BATCHES "micro-batches of micro_size"
+
 typedef struct {
   msc_pass_ctx *pass;
   msc_func *f;
@@ -125,7 +127,7 @@ static bool refuse(const msc_op *mixer) {
 }
 
 static bool check(const shortening *s) {
-  bool ok = msc_batch_divides(s->f, s->k, "micro-batches of micro_size");
+  bool ok = msc_batch_divides(s->f, s->k, MICRO_BATCHES);
   const msc_op *last = NULL;
   for (const msc_op *op = s->f->body->first; op; op = op->next)
     for (size_t i = 0; i < op->num_in; i++) {
@@ -186,7 +188,9 @@ static int64_t micro_size(const msc_pass_ctx *pass, const msc_func *f) {
 
 bool pass_micro(msc_pass_ctx *pass, msc_module *m) {
   shortening s = {.pass = pass, .f = msc_training_func(m)};
-  if (!s.f || msc_func_attr(s.f, "micro")) return true;
+  const msc_func *forward = msc_find_func(m, "forward");
+  if (!s.f) return !forward || msc_batch_divides(forward, msc_config_int(pass->config, MSC_KEY_micro_size), MICRO_BATCHES);
+  if (msc_func_attr(s.f, "micro")) return true;
   s.k = micro_size(pass, s.f);
   msc_drop_attr(s.f->attrs, &s.f->num_attrs, "micro_size");
   if (s.k <= 1 && msc_config_int(pass->config, MSC_KEY_pipeline_stages) <= 1) return true;

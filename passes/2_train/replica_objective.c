@@ -48,7 +48,7 @@ static bool set_results(reading *r, int64_t replicas) {
 }
 
 bool pass_replica_objective(msc_pass_ctx *pass, msc_module *m) {
-  int64_t replicas = msc_config_int(pass->config, MSC_KEY_device_num);
+  int64_t replicas = msc_config_devices(pass->config);
   if (msc_config_parallel_mode(pass->config) != MSC_DATA_PARALLEL || replicas <= 1) return true;
   msc_func *f = msc_training_func(m);
   if (!f || msc_func_attr(f, "replicas")) return true;

@@ -197,7 +197,7 @@ bool pass_functional(msc_pass_ctx *pass, msc_module *m) {
     if (block_of(op)) marked = op;
   if (!marked) return true;
   bool shards = finds_places(pass->config);
-  if (!shards && msc_config_int(pass->config, MSC_KEY_device_num) > 1)
+  if (!shards && msc_config_devices(pass->config) > 1)
     msc_warning(pass->ctx, MSC_E_STRATEGY, marked->loc, "shard of block %s is ignored: parallel_mode is %s", block_of(marked), msc_config_text(pass->config, MSC_KEY_parallel_mode));
   if (shards) ok = shard_blocks(&b);
   for (msc_op *op = b.func->body->first; op; op = op->next) {

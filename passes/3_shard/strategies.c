@@ -355,7 +355,7 @@ static bool cuts_arguments(const msc_func *f) {
 /* Without a given mesh it is one axis; a search may then choose another, see `free_mesh`. */
 static bool set_mesh(msc_pass_ctx *pass, msc_module *m, msc_func *f) {
   const msc_loc *loc = f->loc;
-  int64_t devices = msc_config_int(pass->config, MSC_KEY_device_num);
+  int64_t devices = msc_config_devices(pass->config);
   msc_config_mesh(pass->config, pass->ctx, &m->mesh);
   if (m->mesh.num_axes == 0) {
     m->mesh.num_axes = 1;
@@ -391,7 +391,7 @@ static void store(annotating *an) {
 bool pass_strategies(msc_pass_ctx *pass, msc_module *m) {
   msc_func *f = shard_func(m);
   msc_parallel_mode mode = msc_config_parallel_mode(pass->config);
-  annotating an = {.pass = pass, .ok = true, .devices = msc_config_int(pass->config, MSC_KEY_device_num)};
+  annotating an = {.pass = pass, .ok = true, .devices = msc_config_devices(pass->config)};
   if (!f) return true;
   MSC_TRY(set_mesh(pass, m, f) && check_arguments(f, pass->scratch));
   MSC_TRY(shard_graph_of(pass, f, &an.g));

@@ -45,8 +45,35 @@ static bool serves_updates(const accumulating *a, const msc_op *op) {
   return any;
 }
 
-static msc_value *sum_of(accumulating *a, msc_value *v, const msc_layout *want, bool mean) {
+static const msc_attr_value *stage_of(const msc_value *v) { return v->def ? msc_op_attr(v->def, "stage") : NULL; }
+
+/* What two stages make of one parameter's gradient is added once per step, where the update is. */
+static bool is_sum_of_stages(const msc_value *v) {
+  const msc_op *op = v->def;
+  if (op->kind != OP_add || op->in[0].value->type != v->type || op->in[1].value->type != v->type) return false;
+  const msc_attr_value *a = stage_of(op->in[0].value), *b = stage_of(op->in[1].value);
+  return a && b && a->i != b->i;
+}
+
+static msc_value *sum_of(accumulating *a, msc_op *user, msc_value *v, const msc_layout *want, bool mean);
+
+static msc_value *sum_of_stages(accumulating *a, msc_op *user, const msc_op *add, const msc_layout *want) {
+  msc_context *ctx = a->pass->ctx;
+  msc_value *in[2] = {sum_of(a, user, add->in[0].value, want, false), sum_of(a, user, add->in[1].value, want, false)};
+  msc_builder b = {.func = a->f, .block = a->f->body, .before = user, .loc = add->loc, .name = add->name};
+  msc_value *sum = msc_build(&b, OP_add, 2, in);
+  if (!sum) return NULL;
+  sum->type = want ? msc_type_with_layout(ctx, add->out[0].type, want) : add->out[0].type;
+  if (msc_op_attr(user, "stage")) msc_op_set(sum->def, "stage", *msc_op_attr(user, "stage"));
+  if (!sum->type->layout) return sum;
+  msc_attr_value text = msc_str(ctx, msc_layout_print(a->pass->scratch, &a->f->module->mesh, sum->type->layout));
+  msc_op_set(sum->def, "in_layout", msc_list(ctx, 2, (msc_attr_value[]){text, text}));
+  return sum;
+}
+
+static msc_value *sum_of(accumulating *a, msc_op *user, msc_value *v, const msc_layout *want, bool mean) {
   if (a->sum[v->id]) return a->sum[v->id];
+  if (is_sum_of_stages(v)) return a->sum[v->id] = sum_of_stages(a, user, v->def, want);
   msc_builder b = {.func = a->f, .block = a->f->body, .before = v->def->next, .loc = v->def->loc, .name = v->def->name};
   msc_attr attrs[2] = {msc_named(a->pass->ctx, "count", msc_int(a->count)), msc_named(a->pass->ctx, "mean", msc_bool(true))};
   msc_op *op = msc_build_with(&b, OP_accumulate, 1, &v, 1, mean ? 2 : 1, attrs);
@@ -57,6 +84,7 @@ static msc_value *sum_of(accumulating *a, msc_value *v, const msc_layout *want, 
     msc_op_set(op, "in_layout", msc_list(a->pass->ctx, 1, &text));
     op->out[0].type = msc_type_with_layout(a->pass->ctx, v->type, want);
   }
+  if (stage_of(v)) msc_op_set(op, "stage", *stage_of(v));
   msc_stat(a->pass, "sums over micro-batches", 1);
   return a->sum[v->id] = &op->out[0];
 }
@@ -68,7 +96,7 @@ static bool serve(accumulating *a, msc_op *op, size_t operand, bool mean) {
   const msc_attr_value *wants = a->cuts ? msc_op_attr(op, "in_layout") : NULL;
   const msc_layout *want = NULL;
   if (wants && v->type->layout && v->type->rank) MSC_TRY(msc_layout_parse(a->pass->ctx, &a->f->module->mesh, op->loc, wants->list.v[operand].s, &want));
-  msc_value *sum = sum_of(a, v, want, mean);
+  msc_value *sum = sum_of(a, op, v, want, mean);
   if (sum) msc_set_operand(op, operand, sum);
   return sum != NULL;
 }

@@ -30,6 +30,7 @@ static msc_value *build(aggregating *a, msc_op *update, msc_op_kind kind, size_t
   if (dtype) attrs[1] = msc_named(ctx, "dtype", msc_str(ctx, dtype));
   msc_op *op = msc_build_with(&b, kind, num, in, 1, dtype ? 2 : 1, attrs);
   if (!op) return NULL;
+  if (msc_op_attr(update, "stage")) msc_op_set(op, "stage", *msc_op_attr(update, "stage"));
   op->out[0].type = msc_type_with_layout(ctx, op->out[0].type, layout);
   return &op->out[0];
 }

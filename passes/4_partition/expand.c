@@ -23,8 +23,8 @@ static bool wanted(msc_pass_ctx *pass, const msc_op *op, const msc_layout ***out
 
 /* What is computed again is so in all its parts. */
 static void copy_marks(const msc_op *op, msc_op *part) {
-  static const char *const marks[] = {"recompute", "mp_comm_recompute", "parallel_optimizer_comm_recompute"};
-  for (int i = 0; i < 3; i++)
+  static const char *const marks[] = {"recompute", "mp_comm_recompute", "parallel_optimizer_comm_recompute", "stage"};
+  for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
     if (msc_op_attr(op, marks[i])) msc_op_set(part, marks[i], *msc_op_attr(op, marks[i]));
 }
 

@@ -126,7 +126,7 @@ static bool same_attr(const msc_op *a, const msc_op *b, const char *name) {
 static bool same_class(const bucketing *z, size_t i, size_t k) {
   const msc_op *a = z->c[i].op, *b = z->c[k].op;
   return a->kind == b->kind && z->digits[i] == z->digits[k] && a->in[0].value->type->dtype == b->in[0].value->type->dtype && z->c[i].at_once == z->c[k].at_once &&
-         same_attr(a, b, "axes") && same_attr(a, b, "dim") && same_attr(a, b, "reduction");
+         same_attr(a, b, "stage") && same_attr(a, b, "axes") && same_attr(a, b, "dim") && same_attr(a, b, "reduction");
 }
 
 /* How many of the class lie on the longest path to each of it. */

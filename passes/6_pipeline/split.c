@@ -72,7 +72,7 @@ static section_kind joined(const splitting *s, section_kind k) {
 static place place_of(const splitting *s, const msc_op *op) {
   const msc_attr_value *v = msc_op_attr(op, "stage");
   place p = {.stage = v ? s->shape.place[v->i] : 0, .chunk = v ? msc_chunk_of(&s->shape, (int)v->i) : 0};
-  p.kind = s->per_step[op->id] ? SECTION_U : joined(s, s->kind[op->id]);
+  p.kind = s->per_step[op->id] || op->kind == OP_accumulate ? SECTION_U : joined(s, s->kind[op->id]); /* a sum is whole in U */
   if (p.kind == SECTION_U) p.chunk = 0;
   return p;
 }
@@ -106,6 +106,11 @@ static void mark_varying(splitting *s) {
   }
 }
 
+static bool in_other_stage(const msc_op *a, const msc_op *b) {
+  const msc_attr_value *x = msc_op_attr(a, "stage"), *y = msc_op_attr(b, "stage");
+  return x && y && x->i != y->i;
+}
+
 /* Of the backward: what only one parameter's gradient depends on is W, the rest B. */
 static void mark_kinds(splitting *s) {
   enum { NONE = -1, MANY = -2 };
@@ -117,6 +122,7 @@ static void mark_kinds(splitting *s) {
       for (const msc_use *u = op->out[i].uses; u; u = u->next) {
         bool per_micro = !s->per_step[u->user->id] && u->user->kind != OP_accumulate;
         int64_t there = u->user->kind == OP_accumulate ? (int64_t)u->user->id : per_micro ? reach[u->user->id] : NONE;
+        if (per_micro && in_other_stage(op, u->user)) there = MANY; /* that stage waits for it */
         if (there != NONE) to = to == NONE || to == there ? there : MANY;
       }
     reach[op->id] = to;
@@ -267,9 +273,7 @@ static msc_value *value_in(splitting *s, section *n, msc_value *old) {
   if (v) return v;
   if (!old->def) return own_arg(s, n, old->index);
   if (is_remade(s, old->def)) return &copy_op(s, n, old->def)->out[old->index];
-  place at = place_of(s, old->def);
-  if (old->def->kind == OP_accumulate) at.kind = SECTION_U, at.chunk = 0;
-  if (same_place(at, n->at)) v = sum_in(s, n, old->def);
+  if (same_place(place_of(s, old->def), n->at)) v = sum_in(s, n, old->def);
   else v = from_elsewhere(s, n, old);
   if (v) note_local(s, old, n, v);
   return v;
@@ -348,11 +352,12 @@ static bool give_results(splitting *s) {
       continue;
     }
     place at = v->def && !is_remade(s, v->def) ? place_of(s, v->def) : (place){0};
-    if (v->def && v->def->kind == OP_accumulate) at.kind = SECTION_U, at.chunk = 0;
+    bool is_loss = loss && (size_t)loss->i == i;
+    if (is_loss) at = (place){.kind = at.kind}; /* rank 0 tells it */
     section *n = section_at(s, at);
     msc_value *made = value_in(s, n, v);
     MSC_TRY(made);
-    if (loss && (size_t)loss->i == i) n->loss = (int64_t)n->num_results;
+    if (is_loss) n->loss = (int64_t)n->num_results;
     give(s, n, made, UINT32_MAX, name);
   }
   return true;
@@ -377,9 +382,9 @@ static void end_section(splitting *s, section *n) {
 
 /* ---- the pass ---- */
 
-static bool split_func(msc_pass_ctx *pass, msc_func *f, const char *program, int64_t count) {
+static bool split_func(msc_pass_ctx *pass, msc_func *f, const char *program, int64_t count, int64_t *message) {
   msc_numbering n = msc_number(f->body);
-  splitting s = {.pass = pass, .f = f, .program = program, .shape = msc_pipeline_shape_of(pass->config, pass->scratch), .count = count};
+  splitting s = {.pass = pass, .f = f, .program = program, .shape = msc_pipeline_shape_of(pass->config, pass->scratch), .count = count, .next_message = *message};
   size_t rows = (size_t)(s.shape.stages * s.shape.chunks);
   s.per_micro = msc_new_array(pass->scratch, bool, n.num_values);
   s.per_step = msc_new_array(pass->scratch, bool, n.num_ops);
@@ -396,15 +401,48 @@ static bool split_func(msc_pass_ctx *pass, msc_func *f, const char *program, int
   MSC_TRY(give_results(&s));
   for (size_t i = 0; i < rows * NUM_SECTIONS; i++)
     if (s.sections[i]) end_section(&s, s.sections[i]);
+  *message = s.next_message;
   msc_func_remove(f);
+  return true;
+}
+
+/* ---- the mesh of all stages ---- */
+
+static const msc_type *on_all_stages(msc_context *ctx, const msc_mesh *mesh, const msc_type *t) {
+  if (!t->layout) return t;
+  msc_layout raw = *t->layout;
+  for (int i = 0; i < raw.first[raw.rank] + raw.num_partial; i++) raw.sub[i].axis++;
+  return msc_type_with_layout(ctx, t, msc_layout_of(ctx, mesh, &raw));
+}
+
+/* The stage becomes the mesh's first axis, along which nothing is cut. */
+static bool add_stage_axis(msc_pass_ctx *pass, msc_module *m, int stages) {
+  const char *name = "stage";
+  for (int i = 0; i < m->mesh.num_axes; i++)
+    if (!strcmp(m->mesh.axis[i].name, name)) name = msc_arena_printf(pass->scratch, "%s_", name);
+  if (m->mesh.num_axes == MSC_MAX_AXES) return msc_error(pass->ctx, MSC_E_UNSUPPORTED, NULL, "a mesh of %d axes and pipeline stages: not supported yet", MSC_MAX_AXES);
+  memmove(&m->mesh.axis[1], &m->mesh.axis[0], sizeof *m->mesh.axis * (size_t)m->mesh.num_axes);
+  m->mesh.num_axes++;
+  m->mesh.axis[0] = (msc_axis){msc_intern(pass->ctx, name), stages};
+  for (msc_func *f = m->first; f; f = f->next) {
+    for (size_t i = 0; i < f->body->num_args; i++) f->body->args[i]->type = on_all_stages(pass->ctx, &m->mesh, f->body->args[i]->type);
+    for (msc_op *op = f->body->first; op; op = op->next) {
+      for (size_t i = 0; i < op->num_out; i++) op->out[i].type = on_all_stages(pass->ctx, &m->mesh, op->out[i].type);
+      if (op->kind == OP_stage_recv) msc_op_set(op, "type", msc_type_attr(op->out[0].type));
+    }
+  }
   return true;
 }
 
 bool pass_split(msc_pass_ctx *pass, msc_module *m) {
   msc_func *train = msc_find_func(m, "train"), *forward = msc_find_func(m, "forward");
   const msc_attr_value *micro = train ? msc_func_attr(train, "micro") : NULL;
-  if (!micro) return true;
+  msc_pipeline_shape shape = msc_pipeline_shape_of(pass->config, pass->scratch);
+  int64_t message = 0;
+  if (train ? !micro : shape.joined) return true;
   pass->changes_meaning = true;
-  MSC_TRY(split_func(pass, train, "train", micro->i));
-  return !forward || msc_pipeline_shape_of(pass->config, pass->scratch).joined || split_func(pass, forward, "forward", 1);
+  if (train) MSC_TRY(split_func(pass, train, "train", micro->i, &message));
+  if (shape.joined) return true;
+  if (forward) MSC_TRY(split_func(pass, forward, "forward", 1, &message));
+  return add_stage_axis(pass, m, shape.stages);
 }

@@ -385,6 +385,7 @@ static void localize_op(localizing *z, msc_op *op) {
       msc_op_set(op, "type", msc_type_attr(local));
       break;
     }
+    case OP_stage_recv: msc_op_set(op, "type", msc_type_attr(local)); break;
     case OP_broadcast_to:
     case OP_reshape: msc_op_set(op, "shape", dims_attr(z, local)); break;
     case OP_dropout: place_in_whole(z, op, y); break;
@@ -526,7 +527,7 @@ static bool localize_func(msc_pass_ctx *pass, msc_func *f) {
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;
     forget_strategy(op);
-    bool moves = msc_info(op)->flags & MSC_COLLECTIVE || op->kind == OP_shard;
+    bool message = op->kind == OP_stage_send || op->kind == OP_stage_recv, moves = (msc_info(op)->flags & MSC_COLLECTIVE && !message) || op->kind == OP_shard;
     if (moves) ok &= localize_collective(&z, op);
     else localize_op(&z, op);
   }

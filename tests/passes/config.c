@@ -172,8 +172,7 @@ static const struct {
   {"{\"device_num\": 8, \"parallel_mode\": \"data_parallel\", \"mesh\": {\"dp\": 4}}",
    "c.json:1:53: mesh {\"dp\":4} (c.json:1) has 4 devices, but there is device_num 8 (c.json:1) [110]\n"},
   {"{\"device_num\": 8, \"parallel_mode\": \"data_parallel\", \"pipeline_stages\": 3}",
-   "c.json:1:53: pipeline_stages 3 (c.json:1) must divide device_num 8 (c.json:1) [110]\n"
-   "c.json:1:53: pipeline_stages: 3 is not supported yet, only 1 [111]\n"},
+   "c.json:1:53: pipeline_stages 3 (c.json:1) must divide device_num 8 (c.json:1) [110]\n"},
   {"{\"full_batch\": true, \"dataset_strategy\": \"data_parallel\"}",
    "c.json:1:22: dataset_strategy \"data_parallel\" (c.json:1) contradicts full_batch true (c.json:1); give one of them [110]\n"},
   {"{\"device_num\": 4, \"parallel_mode\": \"data_parallel\", \"dataset_strategy\": [[4], [3, 1]]}",

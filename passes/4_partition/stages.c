@@ -1,0 +1,262 @@
+/* stages: functions with layouts, pipeline_stages > 1 -> the same, every op with the number of its virtual stage, `stage`.
+ *
+ * A forward op is where `pipeline_stage` says; one without follows its users, then its operands.  Where nobody says anything the
+ * forward ops, in program order, are dealt to the stages by least step time (6_pipeline/balance.h).  A gradient op is where its
+ * forward op is, an update where its parameter is used first, and what serves updates where the largest of its operands is. */
+#include <string.h>
+
+#include "passes/5_comm/timing.h"
+#include "passes/6_pipeline/balance.h"
+#include "passes/6_pipeline/pipeline.h"
+#include "passes/pass.h"
+
+enum { NOWHERE = -1, MAX_LAYERS = 1000 };
+
+typedef struct {
+  msc_pass_ctx *pass;
+  msc_func *f;
+  msc_pipeline_shape shape;
+  int num_virtual;
+  size_t num_ops;
+  msc_op **op;      /* by id */
+  bool *is_forward; /* by id: it sees the batch, and the loss or an output depends on it */
+  int *stage;       /* by id */
+  bool *sees_batch; /* by value id */
+} staging;
+
+/* ---- which ops are the forward ---- */
+
+static bool is_update(const msc_op *op) { return msc_info(op)->flags & MSC_UPDATE; }
+
+static void mark_batch(staging *s) {
+  for (size_t i = 0; i < s->f->body->num_args; i++) {
+    msc_role role = msc_arg_role(s->f, i);
+    s->sees_batch[s->f->body->args[i]->id] = role <= MSC_ROLE_MASK || role == MSC_ROLE_MICRO;
+  }
+  for (size_t k = 0; k < s->num_ops; k++)
+    for (size_t i = 0; i < s->op[k]->num_in; i++)
+      for (size_t o = 0; s->sees_batch[s->op[k]->in[i].value->id] && o < s->op[k]->num_out; o++) s->sees_batch[s->op[k]->out[o].id] = true;
+}
+
+static bool any_sees_batch(const staging *s, const msc_op *op) {
+  for (size_t i = 0; i < op->num_in; i++)
+    if (s->sees_batch[op->in[i].value->id]) return true;
+  return false;
+}
+
+static void mark_forward(staging *s) {
+  for (size_t k = s->num_ops; k-- > 0;) {
+    msc_op *op = s->op[k];
+    bool kept = false;
+    for (size_t o = 0; o < op->num_out; o++)
+      for (const msc_use *u = op->out[o].uses; u; u = u->next) kept |= u->user == s->f->body->last || s->is_forward[u->user->id];
+    s->is_forward[k] = kept && !op->forward && !is_update(op) && !(msc_info(op)->flags & MSC_TERMINATOR) && any_sees_batch(s, op);
+  }
+}
+
+/* ---- stages that the user gave ---- */
+
+static const char *named(const msc_op *op) { return op->name ? op->name : msc_kind_name(op->kind); }
+
+static bool read_given(staging *s, bool *out_any) {
+  bool ok = true;
+  for (size_t k = 0; k < s->num_ops; k++) {
+    const msc_attr_value *given = msc_op_attr(s->op[k], "pipeline_stage");
+    s->stage[k] = NOWHERE;
+    if (!given || given->kind != MSC_ATTR_INT || !s->is_forward[k]) continue;
+    if (given->i < 0 || given->i >= s->num_virtual)
+      ok = msc_op_error(s->op[k], MSC_E_STRATEGY, "pipeline_stage %" PRId64 " of %s: there are stages 0..%d", given->i, named(s->op[k]), s->num_virtual - 1);
+    s->stage[k] = (int)given->i;
+    *out_any = true;
+  }
+  return ok;
+}
+
+static void follow_users(staging *s) {
+  for (size_t k = s->num_ops; k-- > 0;) {
+    int least = NOWHERE;
+    for (size_t o = 0; s->is_forward[k] && s->stage[k] == NOWHERE && o < s->op[k]->num_out; o++)
+      for (const msc_use *u = s->op[k]->out[o].uses; u; u = u->next) {
+        int there = s->is_forward[u->user->id] ? s->stage[u->user->id] : NOWHERE;
+        if (there != NOWHERE && (least == NOWHERE || there < least)) least = there;
+      }
+    if (least != NOWHERE) s->stage[k] = least;
+  }
+}
+
+static int last_operand(const staging *s, const msc_op *op, const msc_op **out_op) {
+  int last = NOWHERE;
+  for (size_t i = 0; i < op->num_in; i++) {
+    const msc_op *def = op->in[i].value->def;
+    if (!def || !s->is_forward[def->id] || s->stage[def->id] <= last) continue;
+    last = s->stage[def->id];
+    *out_op = def;
+  }
+  return last;
+}
+
+static bool follow_operands(staging *s) {
+  bool ok = true;
+  for (size_t k = 0; k < s->num_ops; k++) {
+    const msc_op *before = NULL;
+    if (!s->is_forward[k]) continue;
+    int last = last_operand(s, s->op[k], &before);
+    if (s->stage[k] == NOWHERE) s->stage[k] = last == NOWHERE ? 0 : last;
+    if (last <= s->stage[k]) continue;
+    ok = msc_op_error(s->op[k], MSC_E_STRATEGY, "pipeline_stage: %s is in stage %d, but takes what %s makes in stage %d", named(s->op[k]), s->stage[k], named(before), last);
+  }
+  return ok;
+}
+
+static bool none_is_empty(const staging *s) {
+  bool *has = msc_new_array(s->pass->scratch, bool, s->num_virtual), ok = true;
+  for (size_t k = 0; k < s->num_ops; k++)
+    if (s->is_forward[k]) has[s->stage[k]] = true;
+  for (int i = 0; i < s->num_virtual; i++)
+    if (!has[i]) ok = msc_error(s->pass->ctx, MSC_E_STRATEGY, s->f->loc, "pipeline_stage: no op is in stage %d of %d", i, s->num_virtual);
+  return ok;
+}
+
+/* ---- stages by least time ---- */
+
+static int64_t bytes_of(const msc_value *v) { return v->type->layout ? msc_local_bytes(v->type) : msc_type_bytes(v->type); }
+
+/* Bytes that cross behind op k of the forward ops: made there or before, and used later. */
+static int64_t *crossing_bytes(const staging *s) {
+  int64_t *bytes = msc_new_array(s->pass->scratch, int64_t, s->num_ops + 1);
+  for (size_t k = 0; k < s->num_ops; k++)
+    for (size_t o = 0; s->is_forward[k] && o < s->op[k]->num_out; o++) {
+      uint32_t last = (uint32_t)k;
+      for (const msc_use *u = s->op[k]->out[o].uses; u; u = u->next)
+        if (s->is_forward[u->user->id] && u->user->id > last) last = u->user->id;
+      int64_t size = bytes_of(&s->op[k]->out[o]);
+      bytes[k] += size;
+      bytes[last] -= size;
+    }
+  for (size_t k = 1; k < s->num_ops; k++) bytes[k] += bytes[k - 1];
+  return bytes;
+}
+
+static int64_t parameter_bytes(const staging *s, const msc_op *op) {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < op->num_in; i++) {
+    const msc_value *v = op->in[i].value;
+    if (!v->def && msc_arg_role(s->f, v->index) == MSC_ROLE_PARAMETER) bytes += bytes_of(v);
+  }
+  return bytes;
+}
+
+/* Forward ops in order as layers, so many to one that there are not too many; layer_of by op id. */
+static size_t make_layers(const staging *s, msc_layer *layer, uint32_t *layer_of) {
+  msc_cost cost;
+  size_t num = 0, seen = 0, forward = 0;
+  const int64_t *crossing = crossing_bytes(s);
+  msc_cost_of(msc_pass_cluster(s->pass), &s->f->module->mesh, &cost);
+  for (size_t k = 0; k < s->num_ops; k++) forward += s->is_forward[k];
+  size_t per_layer = forward / MAX_LAYERS + 1;
+  for (size_t k = 0; k < s->num_ops; k++) {
+    if (!s->is_forward[k]) continue;
+    if (seen++ % per_layer == 0) num++;
+    msc_layer *l = &layer[num - 1];
+    layer_of[k] = (uint32_t)num - 1;
+    l->time += 3 * comm_work_ns(&cost, s->op[k], s->pass->scratch); /* the backward takes twice the forward's */
+    l->border = 2 * msc_cost_collective(&cost, &(msc_cost_transfer){.verb = OP_permute, .level = 0, .ranks = 2, .bytes = crossing[k], .peers = 1});
+    l->fixed += 4 * parameter_bytes(s, s->op[k]);
+    for (size_t o = 0; o < s->op[k]->num_out; o++) l->kept += bytes_of(&s->op[k]->out[o]);
+  }
+  return num;
+}
+
+static bool deal(staging *s) {
+  msc_layer *layer = msc_new_array(s->pass->scratch, msc_layer, s->num_ops + 1);
+  uint32_t *layer_of = msc_new_array(s->pass->scratch, uint32_t, s->num_ops + 1);
+  const msc_attr_value *micro = msc_func_attr(s->f, "micro");
+  msc_balance_options o = {.layer = layer, .stages = s->shape.stages, .chunks = s->shape.chunks, .micro_batches = micro ? (int)micro->i : 1, .place = s->shape.place};
+  msc_balance b;
+  o.num_layers = (int)make_layers(s, layer, layer_of);
+  MSC_TRY(msc_balance_make(s->pass->ctx, s->f->loc, &o, &b));
+  for (size_t k = 0; k < s->num_ops; k++)
+    for (int v = 0; s->is_forward[k] && v < s->num_virtual; v++)
+      if ((int)layer_of[k] >= b.first[v]) s->stage[k] = v;
+  return true;
+}
+
+/* ---- the others ---- */
+
+/* First stage that uses it. */
+static int stage_of_argument(const staging *s, const msc_value *arg) {
+  int first = NOWHERE;
+  for (const msc_use *u = arg->uses; u; u = u->next) {
+    int there = s->is_forward[u->user->id] ? s->stage[u->user->id] : NOWHERE;
+    if (there != NOWHERE && (first == NOWHERE || there < first)) first = there;
+  }
+  return first;
+}
+
+static int stage_of_operands(const staging *s, const msc_op *op) {
+  int stage = NOWHERE;
+  int64_t most = -1;
+  for (size_t i = 0; i < op->num_in; i++) {
+    const msc_value *v = op->in[i].value;
+    int there = v->def ? s->stage[v->def->id] : stage_of_argument(s, v);
+    if (there == NOWHERE || bytes_of(v) <= most) continue;
+    most = bytes_of(v);
+    stage = there;
+  }
+  return stage;
+}
+
+static int stage_of_update(const staging *s, const msc_op *op) {
+  const msc_op_info *info = msc_info(op);
+  for (int i = 0; i < info->num_operands && i < op->num_in; i++) {
+    const msc_value *v = op->in[i].value;
+    int there = v->def ? NOWHERE : stage_of_argument(s, v);
+    if (there != NOWHERE) return there;
+  }
+  return stage_of_operands(s, op);
+}
+
+static void place_others(staging *s) {
+  for (size_t k = 0; k < s->num_ops; k++) {
+    msc_op *op = s->op[k];
+    if (s->is_forward[k] || msc_info(op)->flags & MSC_TERMINATOR) continue;
+    if (op->forward && s->is_forward[op->forward->id]) s->stage[k] = s->stage[op->forward->id];
+    else if (is_update(op)) s->stage[k] = stage_of_update(s, op);
+    else s->stage[k] = stage_of_operands(s, op);
+  }
+}
+
+/* ---- the pass ---- */
+
+static void write_stages(staging *s) {
+  for (size_t k = 0; k < s->num_ops; k++) {
+    msc_op_unset(s->op[k], "pipeline_stage");
+    if (s->stage[k] != NOWHERE && !(msc_info(s->op[k])->flags & MSC_TERMINATOR)) msc_op_set(s->op[k], "stage", msc_int(s->stage[k]));
+  }
+}
+
+static bool stage_func(msc_pass_ctx *pass, msc_func *f) {
+  msc_numbering n = msc_number(f->body);
+  staging s = {.pass = pass, .f = f, .shape = msc_pipeline_shape_of(pass->config, pass->scratch), .num_ops = n.num_ops};
+  bool given = false;
+  s.num_virtual = s.shape.stages * s.shape.chunks;
+  s.op = msc_new_array(pass->scratch, msc_op *, n.num_ops);
+  s.is_forward = msc_new_array(pass->scratch, bool, n.num_ops);
+  s.stage = msc_new_array(pass->scratch, int, n.num_ops);
+  s.sees_batch = msc_new_array(pass->scratch, bool, n.num_values);
+  for (msc_op *op = f->body->first; op; op = op->next) s.op[op->id] = op;
+  mark_batch(&s);
+  mark_forward(&s);
+  MSC_TRY(read_given(&s, &given));
+  if (given) follow_users(&s);
+  MSC_TRY(given ? follow_operands(&s) && none_is_empty(&s) : deal(&s));
+  place_others(&s);
+  write_stages(&s);
+  return true;
+}
+
+bool pass_stages(msc_pass_ctx *pass, msc_module *m) {
+  if (msc_config_int(pass->config, MSC_KEY_pipeline_stages) <= 1) return true;
+  for (msc_func *f = m->first; f; f = f->next) MSC_TRY(stage_func(pass, f));
+  return true;
+}

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""pipeline: a small GPT with dropout in micro-batches and stages: every schedule gives the losses, the evaluation and the weights of one
+rank that takes the same micro-batches, bit for bit; with replicas, tensor parallelism and the parallel optimizer beside it nearly so."""
+import array
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+
+MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
+STEPS, BATCH, SEQ, VOCAB, SAMPLES = 12, 24, 8, 32, 96
+
+# ranks, keys
+SAME_BITS = [
+    (2, {"pipeline_stages": 2}),
+    (2, {"pipeline_stages": 2, "pipeline_scheduler": "gpipe"}),
+    (2, {"pipeline_stages": 2, "pipeline_scheduler": "interleaved", "pipeline_chunks": 2}),
+    (4, {"pipeline_stages": 4, "pipeline_scheduler": "zb-h1"}),
+    (3, {"pipeline_stages": 3, "pipeline_scheduler": "zb-h2"}),
+    (4, {"pipeline_stages": 4, "pipeline_scheduler": "zb-auto"}),
+]
+NEARLY = [
+    (8, {"pipeline_stages": 2, "parallel_mode": "auto_parallel", "mesh": {"dp": 2, "tp": 2}}),
+    (8, {"pipeline_stages": 2, "mesh": {"dp": 4}, "zero": 2, "parallel_optimizer_config": {"parallel_optimizer_threshold": 0}, "pipeline_scheduler": "zb-h1"}),
+]
+
+
+def write_npy(path, numbers, shape):
+    header = f"{{'descr': '<i4', 'fortran_order': False, 'shape': ({', '.join(map(str, shape))},), }}"
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    with open(path, "wb") as out:
+        out.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + array.array("i", numbers).tobytes())
+
+
+def call(*words):
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(words)}: exit code {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+def train(ranks, keys):
+    keys = {"device_num": ranks, **({"parallel_mode": "semi_auto_parallel"} if ranks > 1 else {}), **keys}
+    call(MSC, "compile", "gpt.fbs", "-o", "plan.bin", *[w for key, v in keys.items() for w in ("--set", f"{key}={v if isinstance(v, str) else json.dumps(v)}")])
+    out = call(MSC, "run", "plan.bin", "-n", str(ranks), "--threads", "1", "--steps", str(STEPS), "--seed", "5", "--json", "--save", "w.safetensors", "--train", f"0:{SAMPLES}",
+               "--eval", f"0:{BATCH}", "--data", "x=x.npy", "y=y.npy")
+    lines = [json.loads(line) for line in out.splitlines()]
+    with open("w.safetensors", "rb") as file:
+        weights = file.read()
+    return [line["loss"] for line in lines if "loss" in line], [line["eval"]["loss"] for line in lines if "eval" in line], weights
+
+
+def main():
+    rng = random.Random(3)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        tokens = [rng.randrange(VOCAB) for _ in range(SAMPLES * SEQ)]
+        write_npy("x.npy", tokens, [SAMPLES, SEQ])
+        write_npy("y.npy", [(t * 5 + 1) % VOCAB for t in tokens], [SAMPLES, SEQ])
+        call(sys.executable, "-m", "msc.models", "gpt", "--layers", "4", "--hidden", "16", "--heads", "2", "--seq", str(SEQ), "--batch", str(BATCH), "--vocab", str(VOCAB), "--dropout", "0.1",
+             "--optimizer", "adam", "--lr", "0.01", "-o", "gpt.fbs")
+        for micro in (2, 6):  # fewer than the stages, and more than they divide
+            one = train(1, {"micro_size": micro})
+            assert len(one[0]) == STEPS and one[0][-1] < one[0][0], one[0]
+            for ranks, keys in SAME_BITS:
+                if train(ranks, {"micro_size": micro, **keys}) != one:
+                    sys.exit(f"{micro} micro-batches, {keys}: not the bits of one rank")
+            for ranks, keys in NEARLY:
+                losses = train(ranks, {"micro_size": micro, **keys})[0]
+                worst = max(abs(a - b) / a for a, b in zip(one[0], losses))
+                if worst > 1e-5:
+                    sys.exit(f"{micro} micro-batches, {keys}: losses differ by {worst:.1e}")
+        print(f"{len(SAME_BITS)} schedules with the bits of one rank, {len(NEARLY)} combinations close to it")
+
+
+main()
