@@ -123,7 +123,8 @@ static size_t count_ops(const msc_module *m) {
   return n;
 }
 
-/* Collectives that serve parameters, in the order in which they run: what is sent together, of each rank's own. */
+/* Collectives that serve parameters, in the order in which they run: what is sent together, of each rank's own; the number of the
+ * bucket, of a kind in the order in which gradients are ready. */
 static void print_buckets(cli_output *out, const msc_plan *p) {
   bool any = false;
   cli_printf(out, "\"buckets\":[");
@@ -131,9 +132,10 @@ static void print_buckets(cli_output *out, const msc_plan *p) {
     const msc_plan_transfer *t = &p->transfer[i];
     const msc_plan_call *c = &p->section[t->section].call[t->call];
     uint64_t bytes = 0;
-    if (!msc_op_attr(c->op, "bucket")) continue;
+    const msc_attr_value *number = msc_op_attr(c->op, "bucket");
+    if (!number) continue;
     for (size_t k = t->verb == PLAN_VERB_ALL_GATHER; k < c->num_buffers; k += 2) bytes += c->buffer[k].bytes;
-    cli_printf(out, "%s{\"op\":\"%s\",\"axes\":\"%s\",\"members\":%zu,\"bytes\":%" PRIu64 "}", any ? "," : "", verb_names[t->verb], t->axes, c->num_buffers / 2, bytes);
+    cli_printf(out, "%s{\"number\":%" PRId64 ",\"op\":\"%s\",\"axes\":\"%s\",\"members\":%zu,\"bytes\":%" PRIu64 "}", any ? "," : "", number->i, verb_names[t->verb], t->axes, c->num_buffers / 2, bytes);
     any = true;
   }
   cli_printf(out, "],");

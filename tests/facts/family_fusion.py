@@ -21,10 +21,12 @@ def chain(sizes, kind="f32"):
 
 
 def buckets(sizes, *settings):
+    """In the order in which gradients are ready; what overlaps other work may run in another."""
     with open(os.path.join(FOLDER.name, "chain.mlir"), "w") as out:
         out.write(chain(sizes))
     keys = ("device_num=2", "parallel_mode=data_parallel", *settings)
-    return msc("compile", "chain.mlir", "-o", "chain.bin", *(word for key in keys for word in ("--set", key)))["buckets"]
+    said = msc("compile", "chain.mlir", "-o", "chain.bin", *(word for key in keys for word in ("--set", key)))
+    return sorted(said["buckets"], key=lambda b: b["number"])
 
 
 @family("comm_fusion.index_split*")
