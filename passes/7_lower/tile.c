@@ -37,11 +37,14 @@ static int64_t tile_rows(const msc_type *t) {
   return tile < 1 ? 1 : tile >= 8 ? tile / 8 * 8 : tile;
 }
 
+/* A call has one epilogue, a kernel one tile. */
+static bool has_tile(const msc_op *user) { return user->prev && user->prev->kind == OP_gemm && msc_op_int(user->prev, "tile"); }
+
 static bool tiles(msc_nester *nester, msc_op *gemm) {
   const msc_type *t = gemm->out[0].type;
   if (t->rank != 2 || !msc_has_one_use(&gemm->out[0])) return false;
   msc_op *user = gemm->out[0].uses->user;
-  if (user->block != gemm->block || !same_elements(user, t) || !is_map(nester, user) || !reads_no_tied_argument(gemm)) return false;
+  if (user->block != gemm->block || has_tile(user) || !same_elements(user, t) || !is_map(nester, user) || !reads_no_tied_argument(gemm)) return false;
   msc_op_unlink(gemm);
   msc_insert_before(user, gemm);
   msc_op_set(gemm, "tile", msc_int(tile_rows(t)));
