@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""pipeline_sweep: a tiny network, every kind of schedule, stages, chunks and micro-batches: every plan is sound, and some are run: they
+end, and losses and weights are those of one rank with the same micro-batches, bit for bit.  MSC_TEST_SLOW: all of them."""
+import array
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+
+MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
+SLOW = bool(os.environ.get("MSC_TEST_SLOW"))
+LAYERS, WIDTH, CLASSES, STEPS = 17, 3, 4, 3
+KINDS = {"gpipe": [1], "1f1b": [1], "zb-h1": [1], "zb-h2": [1], "zb-auto": [1, 2], "interleaved": [1, 2, 3, 4]}  # and their chunks
+
+# kind, stages, chunks, micro-batches: m < p, not a multiple of p, 1
+QUICK = [("gpipe", 3, 1, 1), ("1f1b", 5, 1, 7), ("zb-h1", 4, 1, 3), ("zb-h2", 3, 1, 7), ("zb-auto", 2, 1, 5), ("zb-auto", 3, 2, 4), ("interleaved", 2, 4, 3), ("interleaved", 3, 2, 1), ("interleaved", 4, 3, 7)]
+RUN = [(p, m) for p in (2, 3, 5, 8) for m in (1, 2, 7, 8, 17)]
+
+
+def all_cases():
+    for kind, chunks in KINDS.items():
+        for p in range(2, 9):
+            for v in chunks:
+                for m in range(1, 33):
+                    yield kind, p, v, m
+
+
+def model(batch):
+    """Layers of tanh(x w); the weight of the first is used again before the last, so one stage's gradient goes to another."""
+    data, wide = f"tensor<{batch}x{WIDTH}xf32>", f"tensor<{WIDTH}x{WIDTH}xf32>"
+    args = [f"%x: {data}", f"%y: tensor<{batch}xi32>"] + [f"%w{i}: {wide}" for i in range(LAYERS)] + [f"%out: tensor<{WIDTH}x{CLASSES}xf32>"]
+    attrs = ['{msc.name = "x", msc.role = "data"}', '{msc.name = "y", msc.role = "label"}'] + [f'{{msc.init = "normal:0.7", msc.name = "{n}", msc.role = "parameter"}}' for n in [*(f"w{i}" for i in range(LAYERS)), "out"]]
+    lines, x = [], "%x"
+    for i in range(LAYERS + 1):
+        lines.append(f'%h{i} = "msc.matmul"({x}, %w{i % LAYERS}) : ({data}, {wide}) -> {data}')
+        lines.append(f'%t{i} = "msc.tanh"(%h{i}) : ({data}) -> {data}')
+        x = f"%t{i}"
+    logits = f"tensor<{batch}x{CLASSES}xf32>"
+    lines.append(f'%z = "msc.matmul"({x}, %out) : ({data}, tensor<{WIDTH}x{CLASSES}xf32>) -> {logits}')
+    lines.append(f'%l = "msc.softmax_cross_entropy"(%z, %y) : ({logits}, tensor<{batch}xi32>) -> tensor<f32>')
+    lines.append('"msc.return"(%l) : (tensor<f32>) -> ()')
+    body = "\n    ".join(lines)
+    return f"""module {{
+  "msc.func"() ({{
+  ^bb0({', '.join(args)}):
+    {body}
+  }}) {{arg_attrs = [{', '.join(attrs)}], loss = 0 : i64, optimizer = {{kind = "momentum", lr = 0.1 : f64, momentum = 0.9 : f64}}, results = ["loss"], sym_name = "forward"}} : () -> ()
+}}
+"""
+
+
+def write_npy(path, code, numbers, shape):
+    header = f"{{'descr': '<{code}4', 'fortran_order': False, 'shape': ({', '.join(map(str, shape))},), }}"
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    with open(path, "wb") as out:
+        out.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + array.array(code, numbers).tobytes())
+
+
+def call(what, *words):
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    if done.returncode:
+        sys.exit(f"{what}: {' '.join(words)}: exit code {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+def compile_plan(what, m, **keys):
+    if not os.path.exists(f"{m}.mlir"):
+        with open(f"{m}.mlir", "w") as out:
+            out.write(model(2 * m))
+    call(what, MSC, "compile", f"{m}.mlir", "-o", "plan.bin", *[w for k, v in {"micro_size": m, **keys}.items() for w in ("--set", f"{k}={v}")])
+
+
+def run_plan(what, ranks):
+    out = call(what, MSC, "run", "plan.bin", "-n", str(ranks), "--threads", "1", "--steps", str(STEPS), "--seed", "5", "--timeout", "20", "--json", "--save", "w.safetensors", "--data", "x=x.npy", "y=y.npy")
+    with open("w.safetensors", "rb") as file:
+        return [json.loads(line)["loss"] for line in out.splitlines()[:STEPS]], file.read()
+
+
+def main():
+    rng = random.Random(3)
+    one, ran, cases = {}, 0, list(all_cases()) if SLOW else QUICK
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        samples = 64 * STEPS
+        write_npy("x.npy", "f", [rng.gauss(0, 1) for _ in range(samples * WIDTH)], [samples, WIDTH])
+        write_npy("y.npy", "i", [rng.randrange(CLASSES) for _ in range(samples)], [samples])
+        for kind, p, v, m in cases:
+            what = f"{kind}, {p} stages, {v} chunks, {m} micro-batches"
+            if SLOW and (p, m) not in RUN:
+                compile_plan(what, m, parallel_mode="semi_auto_parallel", device_num=p, pipeline_stages=p, pipeline_chunks=v, pipeline_scheduler=kind)
+                call(what, MSC, "verify", "plan.bin")
+                continue
+            if m not in one:
+                compile_plan(what, m)
+                one[m] = run_plan(what, 1)
+            compile_plan(what, m, parallel_mode="semi_auto_parallel", device_num=p, pipeline_stages=p, pipeline_chunks=v, pipeline_scheduler=kind)
+            call(what, MSC, "verify", "plan.bin")
+            if run_plan(what, p) != one[m]:
+                sys.exit(f"{what}: not the bits of one rank")
+            ran += 1
+    print(f"{len(cases)} plans are sound, {ran} have the bits of one rank")
+
+
+main()
