@@ -156,7 +156,7 @@ msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options
   const char *strategies = msc_strategy_file(f, msc_context_arena(ctx)); /* of the model's ops: without what zero cuts further */
   if (!run_passes(ctx, m, options, "zero", "zero", passes_until("layouts"))) return NULL;
   const msc_decision *decision = note_decisions(ctx, f, &num_decisions);
-  if (!run_passes(ctx, m, options, "evaluate", NULL, passes_until("zero"))) return NULL;
+  if (!run_passes(ctx, m, options, "stages", NULL, passes_until("zero"))) return NULL;
   const char *code = NULL;
   msc_plan *p = msc_plan_of(ctx, m, options->cpu, options->emitted ? &code : NULL);
   if (code) options->emitted(options->user, "kernels.ll", code, strlen(code));

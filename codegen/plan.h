@@ -83,6 +83,7 @@ typedef struct {
 
 typedef struct {
   uint32_t from, to; /* stages */
+  uint32_t depth;    /* messages under way at most */
   uint64_t bytes;
 } msc_plan_message;
 

@@ -500,7 +500,9 @@ static bool call_message(calling *c, const msc_op *op) {
     GROW(p, p->message, p->num_messages);
     p->message[p->num_messages++] = (msc_plan_message){0};
   }
-  p->message[number] = (msc_plan_message){sends ? own : other, sends ? other : own, (uint64_t)msc_type_bytes(v->type)};
+  const msc_attr_value *micro = msc_func_attr(c->f, "micro");
+  uint32_t depth = other != own ? 2 : micro && micro->i < 2 * p->num_stages ? (uint32_t)micro->i + 1 : 2 * p->num_stages; /* from chunk to chunk: a round of the schedule */
+  p->message[number] = (msc_plan_message){sends ? own : other, sends ? other : own, depth, (uint64_t)msc_type_bytes(v->type)};
   msc_plan_call *call = new_call(c, PLAN_CALL_KIND_MESSAGE, op);
   call->index = number;
   call->buffer = msc_new_array(p->arena, plan_ref, 1);

@@ -251,6 +251,7 @@ static void put_stages(flatbuf_builder *b, const msc_plan *p) {
     plan_message_put_from(b, p->message[i].from);
     plan_message_put_to(b, p->message[i].to);
     plan_message_put_bytes(b, p->message[i].bytes);
+    plan_message_put_depth(b, p->message[i].depth);
     flatbuf_end(b);
   }
   flatbuf_end(b);

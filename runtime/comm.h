@@ -139,12 +139,12 @@ typedef enum { MSCRT_LINGERS_NOT, MSCRT_LINGERS_SOURCE, MSCRT_LINGERS_DESTINATIO
 /* One way from a rank of one stage to a rank of another: its messages have one size, and the k-th sent is the k-th received. */
 typedef struct {
   int peer;                  /* the other end */
+  uint32_t depth;            /* messages that are under way at most: then sending waits */
   uint64_t bytes;
-  uint64_t mailbox;          /* offset in the receiver's arena: mscrt_mailbox_bytes(bytes), zeros at first */
+  uint64_t mailbox;          /* offset in the receiver's arena: mscrt_mailbox_bytes(bytes, depth), zeros at first */
 } mscrt_channel;
 
-#define MSCRT_MAILBOX_DEPTH 2 /* messages that are under way at most: then sending waits */
-uint64_t mscrt_mailbox_bytes(uint64_t message_bytes);
+uint64_t mscrt_mailbox_bytes(uint64_t message_bytes, uint32_t depth);
 
 typedef struct {
   const char *name;

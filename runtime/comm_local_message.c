@@ -1,8 +1,8 @@
 /* comm_local_message.c: messages between ranks of one host, through a mailbox in the receiver's memory:
  *
- *   sent, taken | slot 0 | slot 1
+ *   sent, taken | slot 0 | slot 1 ...
  *
- * The sender copies into slot sent % 2 while fewer than two are under way, the receiver copies out of slot taken % 2. */
+ * The sender copies into slot sent % depth while fewer than that are under way, the receiver copies out of slot taken % depth. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,11 +18,11 @@ typedef struct {
 
 static uint64_t slot_bytes(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-uint64_t mscrt_mailbox_bytes(uint64_t message_bytes) { return sizeof(mailbox) + MSCRT_MAILBOX_DEPTH * slot_bytes(message_bytes); }
+uint64_t mscrt_mailbox_bytes(uint64_t message_bytes, uint32_t depth) { return sizeof(mailbox) + depth * slot_bytes(message_bytes); }
 
 static mailbox *mailbox_of(const struct mscrt_comm *c, int rank, const mscrt_channel *m) { return (mailbox *)(void *)(c->segment[rank].base + c->arena_at + m->mailbox); }
 
-static uint8_t *slot_of(mailbox *b, const mscrt_channel *m, uint32_t number) { return (uint8_t *)(b + 1) + number % MSCRT_MAILBOX_DEPTH * slot_bytes(m->bytes); }
+static uint8_t *slot_of(mailbox *b, const mscrt_channel *m, uint32_t number) { return (uint8_t *)(b + 1) + number % m->depth * slot_bytes(m->bytes); }
 
 static mscrt_status *lost(struct mscrt_comm *c, const mscrt_channel *m, const mscrt_site *site, bool sends, int culprit, const char *why) {
   mscrt_status *s = mscrt_fail(MSCRT_PEER, "rank %d: step %" PRId64 ": message %s%s%s %s rank %d: %s", c->o.rank, site->step, site->name ? site->name : "", site->loc ? " at " : "",
@@ -76,7 +76,7 @@ mscrt_status *mscrt_local_send(struct mscrt_comm *c, const mscrt_channel *m, con
   mailbox *b = mailbox_of(c, m->peer, m);
   uint32_t number = atomic_load(&b->sent);
   atomic_store_explicit(&c->segment[c->o.rank].control->step, site->step, memory_order_relaxed);
-  MSCRT_CHECK(wait_for(c, &b->taken, &b->taken_sleepers, number + 1 - MSCRT_MAILBOX_DEPTH, m, site, true));
+  MSCRT_CHECK(wait_for(c, &b->taken, &b->taken_sleepers, number + 1 - m->depth, m, site, true));
   memcpy(slot_of(b, m, number), src, (size_t)m->bytes);
   count(&b->sent, &b->sent_sleepers);
   return NULL;

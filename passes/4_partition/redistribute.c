@@ -85,7 +85,8 @@ static msc_value *emit_steps(redistributing *r, msc_op *user, msc_value *v, cons
     msc_op *op = msc_op_new(r->f, s->verb, 1, &v, 1, user->loc);
     op->name = user->name;
     msc_insert_before(user, op);
-    if (msc_op_attr(user, "stage")) msc_op_set(op, "stage", *msc_op_attr(user, "stage"));
+    const msc_op *in_stage = msc_op_attr(user, "stage") || !v->def ? user : v->def; /* results of the function: where they were made */
+    if (msc_op_attr(in_stage, "stage")) msc_op_set(op, "stage", *msc_op_attr(in_stage, "stage"));
     if ((s->verb == OP_reduce_scatter || s->verb == OP_all_reduce) && v->type->layout->reduction != MSC_SUM)
       msc_op_set(op, "reduction", msc_str(ctx, reduction_name((msc_reduction)v->type->layout->reduction)));
     op->out[0].type = msc_type_with_layout(ctx, v->type, s->to);

@@ -2,7 +2,8 @@
  *
  * A forward op is where `pipeline_stage` says; one without follows its users, then its operands.  Where nobody says anything the
  * forward ops, in program order, are dealt to the stages by least step time (6_pipeline/balance.h).  A gradient op is where its
- * forward op is, an update where its parameter is used first, and what serves updates where the largest of its operands is. */
+ * forward op is, a sum of gradients where its earliest term is, an update where its parameter is used first, and what serves
+ * updates where the largest of its operands is. */
 #include <string.h>
 
 #include "passes/5_comm/timing.h"
@@ -216,12 +217,24 @@ static int stage_of_update(const staging *s, const msc_op *op) {
   return stage_of_operands(s, op);
 }
 
+/* A sum of gradients is made where the earliest of its terms is: that stage waits for all of them anyway. */
+static int stage_of_gradients(const staging *s, const msc_op *op) {
+  int first = NOWHERE;
+  for (size_t i = 0; i < op->num_in; i++) {
+    const msc_op *def = op->in[i].value->def;
+    int there = def && !s->is_forward[def->id] && s->sees_batch[op->in[i].value->id] ? s->stage[def->id] : NOWHERE;
+    if (there != NOWHERE && (first == NOWHERE || there < first)) first = there;
+  }
+  return first;
+}
+
 static void place_others(staging *s) {
   for (size_t k = 0; k < s->num_ops; k++) {
     msc_op *op = s->op[k];
     if (s->is_forward[k] || msc_info(op)->flags & MSC_TERMINATOR) continue;
     if (op->forward && s->is_forward[op->forward->id]) s->stage[k] = s->stage[op->forward->id];
     else if (is_update(op)) s->stage[k] = stage_of_update(s, op);
+    else if (op->kind == OP_add && stage_of_gradients(s, op) != NOWHERE) s->stage[k] = stage_of_gradients(s, op);
     else s->stage[k] = stage_of_operands(s, op);
   }
 }

@@ -143,7 +143,7 @@ static void set_zones(bucketing *z, size_t num, const size_t *member) {
 /* ---- putting together ---- */
 
 static msc_op *put_together(bucketing *z, size_t num, const size_t *member) {
-  static const char *const kept[] = {"axes", "dim", "reduction"};
+  static const char *const kept[] = {"axes", "dim", "reduction", "stage"};
   msc_op *first = z->c[member[0]].op, *last = first;
   msc_value **in = msc_new_array(z->pass->scratch, msc_value *, num);
   for (size_t i = 0; i < num; i++) {

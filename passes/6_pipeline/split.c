@@ -79,8 +79,19 @@ static place place_of(const splitting *s, const msc_op *op) {
 
 static bool same_place(place a, place b) { return a.kind == b.kind && a.stage == b.stage && a.chunk == b.chunk; }
 
+/* Numbers made of arguments alone, as those that tell random draws apart. */
+static bool is_scalar_of_arguments(const msc_op *op) {
+  if (!(msc_info(op)->flags & MSC_PURE) || op->num_out != 1 || op->out[0].type->rank) return false;
+  for (size_t i = 0; i < op->num_in; i++) {
+    const msc_value *v = op->in[i].value;
+    if (v->type->rank || (v->def && !is_scalar_of_arguments(v->def))) return false;
+  }
+  return true;
+}
+
 /* Made again where it is needed: it costs nothing to keep apart. */
 static bool is_remade(const splitting *s, const msc_op *op) {
+  if (!s->per_step[op->id] && op->kind != OP_accumulate && is_scalar_of_arguments(op)) return true;
   if (op->kind == OP_constant || op->kind == OP_iota || op->kind == OP_reshape || op->kind == OP_flatten) return true;
   bool varies = s->per_step[op->id];
   for (size_t i = 0; i < op->num_in; i++) varies |= s->per_micro[op->in[i].value->id];
@@ -353,7 +364,7 @@ static bool give_results(splitting *s) {
     }
     place at = v->def && !is_remade(s, v->def) ? place_of(s, v->def) : (place){0};
     bool is_loss = loss && (size_t)loss->i == i;
-    if (is_loss) at = (place){.kind = at.kind}; /* rank 0 tells it */
+    if (is_loss) at = (place){.kind = at.kind, .chunk = at.kind == SECTION_U ? 0 : s->shape.chunks - 1}; /* rank 0 tells it, in its last section */
     section *n = section_at(s, at);
     msc_value *made = value_in(s, n, v);
     MSC_TRY(made);
