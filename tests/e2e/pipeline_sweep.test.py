@@ -28,13 +28,13 @@ def all_cases():
 
 
 def model(batch):
-    """Layers of tanh(x w); the weight of the first is used again before the last, so one stage's gradient goes to another."""
+    """Layers of tanh(x w)."""
     data, wide = f"tensor<{batch}x{WIDTH}xf32>", f"tensor<{WIDTH}x{WIDTH}xf32>"
     args = [f"%x: {data}", f"%y: tensor<{batch}xi32>"] + [f"%w{i}: {wide}" for i in range(LAYERS)] + [f"%out: tensor<{WIDTH}x{CLASSES}xf32>"]
     attrs = ['{msc.name = "x", msc.role = "data"}', '{msc.name = "y", msc.role = "label"}'] + [f'{{msc.init = "normal:0.7", msc.name = "{n}", msc.role = "parameter"}}' for n in [*(f"w{i}" for i in range(LAYERS)), "out"]]
     lines, x = [], "%x"
-    for i in range(LAYERS + 1):
-        lines.append(f'%h{i} = "msc.matmul"({x}, %w{i % LAYERS}) : ({data}, {wide}) -> {data}')
+    for i in range(LAYERS):
+        lines.append(f'%h{i} = "msc.matmul"({x}, %w{i}) : ({data}, {wide}) -> {data}')
         lines.append(f'%t{i} = "msc.tanh"(%h{i}) : ({data}) -> {data}')
         x = f"%t{i}"
     logits = f"tensor<{batch}x{CLASSES}xf32>"
