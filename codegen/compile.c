@@ -41,7 +41,7 @@ static const msc_decision *note_decisions(msc_context *ctx, const msc_func *f, s
 
 /* ---- memory ---- */
 
-static uint64_t total_of(const msc_plan_memory *m) { return m->parameters + m->state + m->sums + m->carried + m->alignment + m->inputs + m->scratch + m->constants; }
+static uint64_t total_of(const msc_plan_memory *m) { return m->parameters + m->state + m->sums + m->carried + m->messages + m->alignment + m->inputs + m->scratch + m->constants; }
 
 static msc_plan_memory memory_of_stage(const msc_plan *p, uint32_t stage) {
   const msc_plan_stage *s = &p->stage[stage];
@@ -52,6 +52,9 @@ static msc_plan_memory memory_of_stage(const msc_plan *p, uint32_t stage) {
   }
   m.alignment = s->persistent_bytes - m.parameters - m.state - m.sums;
   for (int k = 0; k < MSC_PLAN_CARRIED; k++) m.carried += s->carried_stride[k] * s->carried_slots[k];
+  enum { COUNTERS = 128, LINE = 64 }; /* of a mailbox: what the runtime keeps beside its messages (comm_local_message.c) */
+  for (uint32_t i = 0; i < p->num_messages; i++)
+    if (p->message[i].to == stage) m.messages += COUNTERS + p->message[i].depth * ((p->message[i].bytes + LINE - 1) / LINE * LINE);
   for (size_t i = 0; i < p->num_sections; i++)
     if (p->section[i].stage == stage && p->section[i].scratch_bytes > m.scratch) m.scratch = p->section[i].scratch_bytes;
   return m;

@@ -34,6 +34,7 @@ typedef struct {
   uint64_t parameters, state;
   uint64_t sums;       /* of gradients over micro-batches */
   uint64_t carried;    /* from one section of a micro-batch to a later one */
+  uint64_t messages;   /* from other stages, under way */
   uint64_t alignment;  /* between what is kept */
   uint64_t inputs;     /* all slots */
   uint64_t scratch;    /* of the larger section */
