@@ -38,11 +38,26 @@ typedef struct tied {
   struct tied *next;
 } tied;
 
+/* What one section makes for later ones of its stage, and an argument that is it. */
+typedef struct carried_value {
+  msc_value *made;
+  const char *name, *class;
+  struct carried_value *next;
+} carried_value;
+
+typedef struct carrier {
+  msc_func *f;
+  uint32_t arg;
+  const carried_value *of;
+  struct carrier *next;
+} carrier;
+
 typedef struct section {
   place at;
   msc_func *f;
   msc_value **arg;   /* by old argument number */
   tied *first, **end; /* results, in order */
+  carried_value *carried;
   msc_value *is_first; /* "this is the first micro-batch", once a sum asked for it */
   int64_t loss;      /* its number among the results; -1: none */
   size_t num_results;
@@ -59,6 +74,7 @@ typedef struct {
   section_kind *kind; /* by old op id, of those that run per micro-batch */
   local **locals;     /* by old value id */
   section **sections; /* [virtual stage or stage][kind] */
+  carrier *carriers;
   int64_t next_message, next_carried;
 } splitting;
 
@@ -216,28 +232,37 @@ static msc_op *copy_op(splitting *s, section *n, const msc_op *op) {
 }
 
 /* The longest life wins: what B takes and W takes too lives until W. */
-static const char *class_of(section_kind from, section_kind to, const msc_attr_value *before) {
-  if (before && !strcmp(before->s, "FW")) return before->s;
+static const char *class_of(section_kind from, section_kind to, const char *before) {
+  if (before && !strcmp(before, "FW")) return before;
   return from == SECTION_F ? (to == SECTION_W ? "FW" : "FB") : "BW";
+}
+
+static msc_value *carried_arg(splitting *s, section *n, carried_value *c) {
+  msc_value *v = new_arg(s, n, c->made->type, c->name, MSC_ROLE_CARRIED);
+  carrier *r = msc_new(s->pass->scratch, carrier);
+  *r = (carrier){n->f, v->index, c, s->carriers};
+  s->carriers = r;
+  return v;
 }
 
 /* An argument of both sections, which the first one sets. */
 static msc_value *carried(splitting *s, section *from, section *to, msc_value *old) {
-  msc_context *ctx = s->pass->ctx;
-  msc_value *made = value_in(s, from, old), *there = NULL;
-  for (const tied *t = from->first; t && !there; t = t->next)
-    if (t->value == made && msc_arg_role(from->f, t->arg) == MSC_ROLE_CARRIED) there = from->f->body->args[t->arg];
-  if (!there) {
-    const char *name = msc_arena_printf(s->pass->scratch, "%s.%" PRId64, s->program, s->next_carried++);
-    there = new_arg(s, from, made->type, name, MSC_ROLE_CARRIED);
-    give(s, from, made, there->index, name);
+  msc_value *made = value_in(s, from, old);
+  carried_value *c = from->carried;
+  while (c && c->made != made) c = c->next;
+  if (!c) {
+    c = msc_new(s->pass->scratch, carried_value);
+    *c = (carried_value){made, msc_arena_printf(s->pass->scratch, "%s.%" PRId64, s->program, s->next_carried++), NULL, from->carried};
+    from->carried = c;
+    give(s, from, made, carried_arg(s, from, c)->index, c->name);
   }
-  const char *name = msc_arg_attr(from->f, there->index, "msc.name")->s;
-  msc_attr_value class = msc_str(ctx, class_of(from->at.kind, to->at.kind, msc_arg_attr(from->f, there->index, "msc.class")));
-  msc_value *v = new_arg(s, to, made->type, name, MSC_ROLE_CARRIED);
-  msc_arg_set(from->f, there->index, "msc.class", class);
-  msc_arg_set(to->f, v->index, "msc.class", class);
-  return v;
+  c->class = class_of(from->at.kind, to->at.kind, c->class);
+  return carried_arg(s, to, c);
+}
+
+/* Only now is it known how long each lives. */
+static void write_classes(const splitting *s) {
+  for (const carrier *r = s->carriers; r; r = r->next) msc_arg_set(r->f, r->arg, "msc.class", msc_str(s->pass->ctx, r->of->class));
 }
 
 /* From another stage: what the forward makes is received by the forward, and so on, and carried from there. */
@@ -410,6 +435,7 @@ static bool split_func(msc_pass_ctx *pass, msc_func *f, const char *program, int
     else if (!copy_op(&s, section_at(&s, place_of(&s, op)), op)) return false;
   }
   MSC_TRY(give_results(&s));
+  write_classes(&s);
   for (size_t i = 0; i < rows * NUM_SECTIONS; i++)
     if (s.sections[i]) end_section(&s, s.sections[i]);
   *message = s.next_message;
