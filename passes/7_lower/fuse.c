@@ -3,11 +3,13 @@
  * Ops are taken in program order; each tries to join the regions of its operands.  Regions stand in a list in which every
  * one comes after all it depends on (data, and the new value of an argument after every read of the old one).  To join two,
  * those between them that depend on the first must be movable behind the second: if the second depends on one of them, a
- * cycle would close and they stay apart. */
+ * cycle would close and they stay apart.  What only the backward needs is not made in the forward when more would then be kept
+ * in between: of y = tanh(x) only y, not 1 - y * y too. */
 #include <string.h>
 
-#include "passes/7_lower/nest.h"
 #include "passes/7_lower/depend.h"
+#include "passes/7_lower/nest.h"
+#include "passes/direction.h"
 #include "passes/pass.h"
 
 enum { MAX_WINDOW = 1024 }; /* regions between two that may join: keeps the pass linear */
@@ -25,6 +27,7 @@ typedef struct {
   msc_func *f;
   msc_nester *nester;
   msc_depend deps;
+  const bool *forward; /* by op id */
   region **of;     /* by op id */
   region **order;  /* NULL where a region was absorbed */
   size_t num_places;
@@ -127,12 +130,66 @@ static bool worthwhile(fusing *z, const region *a, const region *b, region *m) {
   return m->cost < a->cost + b->cost;
 }
 
+/* ---- what is kept from the forward for the backward ---- */
+
+/* When its first op has its turn. */
+typedef enum { FORWARD, AGAIN, BACKWARD } turn;
+
+static turn turn_of(const fusing *z, const region *r) {
+  turn first = BACKWARD;
+  for (size_t i = 0; i < r->num; i++) {
+    turn t = z->forward[r->op[i]->id] ? FORWARD : msc_op_attr(r->op[i], "recompute") ? AGAIN : BACKWARD;
+    if (t < first) first = t;
+  }
+  return first;
+}
+
+static bool is_in(const fusing *z, const msc_op *op, const region *a, const region *b) {
+  return op && op->block == z->f->body && (z->of[op->id] == a || z->of[op->id] == b);
+}
+
+static bool is_used_outside(const fusing *z, const msc_value *v, const region *a, const region *b) {
+  for (const msc_use *u = v->uses; u; u = u->next)
+    if (!is_in(z, u->user, a, b)) return true;
+  return false;
+}
+
+/* Bytes of results of r that others than the two use. */
+static uint64_t bytes_left(const fusing *z, const region *r, const region *a, const region *b) {
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < r->num; i++)
+    for (size_t k = 0; k < r->op[i]->num_out; k++)
+      if (is_used_outside(z, &r->op[i]->out[k], a, b)) bytes += (uint64_t)msc_type_bytes(r->op[i]->out[k].type);
+  return bytes;
+}
+
+/* Bytes of operands of r, made by others than the two, that only the two use: each where r first uses it. */
+static uint64_t bytes_ended(const fusing *z, const region *r, const region *other) {
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < r->num; i++)
+    for (size_t k = 0; k < r->op[i]->num_in; k++) {
+      const msc_value *v = r->op[i]->in[k].value;
+      const msc_use *u = v->uses;
+      if (!v->def || v->def->kind == OP_constant || is_in(z, v->def, r, other) || is_used_outside(z, v, r, other)) continue;
+      while (!is_in(z, u->user, r, r)) u = u->next;
+      if (u == &r->op[i]->in[k]) bytes += (uint64_t)msc_type_bytes(v->type);
+    }
+  return bytes;
+}
+
+static bool keeps_more(const fusing *z, const region *a, const region *b) {
+  turn ta = turn_of(z, a), tb = turn_of(z, b);
+  if (ta == tb) return false;
+  const region *early = ta < tb ? a : b, *late = ta < tb ? b : a;
+  return bytes_left(z, early, a, b) + bytes_left(z, late, a, b) > bytes_left(z, early, early, early) + bytes_ended(z, late, early);
+}
+
 static void join(fusing *z, region *a, region *b) {
   if (a == b || !fusible(a) || !fusible(b)) return;
   region *first = a->place < b->place ? a : b, *second = first == a ? b : a;
   if (second->place - first->place > MAX_WINDOW) return;
   region *m = merged(z, a, b);
-  if (!worthwhile(z, a, b, m)) return;
+  if (keeps_more(z, a, b) || !worthwhile(z, a, b, m)) return;
   if (!mark_between(z, first, second)) {
     clear_marks(z, first, second);
     return;
@@ -244,6 +301,7 @@ static int64_t emit(fusing *z) {
 static void fuse_func(msc_pass_ctx *pass, msc_func *f) {
   fusing z = {.pass = pass, .f = f, .nester = msc_nester_new(pass->ctx)};
   copy_splats(f);
+  z.forward = msc_forward_ops(pass->scratch, f);
   z.deps = msc_depend_of(pass->scratch, f);
   z.of = msc_new_array(pass->scratch, region *, z.deps.num_ops);
   z.order = msc_new_array(pass->scratch, region *, z.deps.num_ops);
