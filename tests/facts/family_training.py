@@ -93,9 +93,50 @@ def fusion(given, expected):
 
 # ---- memory ----
 
-@family("memory.activation", "recompute.chain")
-def recomputed(given, expected):
-    raise Unsupported("what is kept for the backward, and recomputed")
+@family("memory.activation")
+def activations(given, expected):
+    raise Unsupported("the tables count values of 2 bytes and kept masks of dropout; msc keeps values of 4 bytes and makes masks anew")
+
+
+def layers(num, segments, rows=4096, columns=16):
+    """IR text: layers that each keep one value for the backward, those of a segment marked to be computed again."""
+    x, w = f"tensor<{rows}x{columns}xf32>", f"tensor<{columns}x{columns}xf32>"
+    lines, last = [], "x"
+    for i in range(num):
+        again = f'{{recompute = "s{i * segments // num}"}} '
+        lines += [f'%m{i} = "msc.matmul"(%{last}, %w{i}) {again}: ({x}, {w}) -> {x}', f'%y{i} = "msc.tanh"(%m{i}) {again}: ({x}) -> {x}']
+        last = f"y{i}"
+    lines += [f'%loss = "msc.reduce_mean"(%{last}) {{dims = [0, 1]}} : ({x}) -> tensor<f32>', '"msc.return"(%loss) : (tensor<f32>) -> ()']
+    args = [f"%x: {x}"] + [f"%w{i}: {w}" for i in range(num)]
+    attrs = ['{msc.name = "x", msc.role = "data"}'] + [f'{{msc.init = "normal:0.1", msc.name = "w{i}", msc.role = "parameter"}}' for i in range(num)]
+    return "\n".join(["module {", '"msc.func"() ({', f"^bb0({', '.join(args)}):", *lines, "}) {" + f"arg_attrs = [{', '.join(attrs)}],",
+                      'sym_name = "forward", loss = 0 : i64, results = ["loss"], optimizer = {kind = "sgd", lr = 0.1 : f32}} : () -> ()', "}", ""]), rows * columns * 4
+
+
+def in_segments(num, segments):
+    """Values of the chain that the arena has room for, gradients of parameters being small; layers computed again."""
+    text, unit = layers(num, segments)
+    with open(os.path.join(FOLDER.name, "layers.mlir"), "w") as out:
+        out.write(text)
+    report = msc("compile", "layers.mlir", "-o", "layers.plan", "--dump-dir", "layers")
+    dumps = os.path.join(FOLDER.name, "layers")
+    (after,) = [name for name in os.listdir(dumps) if name.endswith("-recompute.mlir")]
+    with open(os.path.join(dumps, after)) as f:
+        again = sum('"msc.tanh"' in line and "recompute" in line for line in f)
+    for name in os.listdir(dumps):
+        os.remove(os.path.join(dumps, name))
+    return round(report["memory"]["scratch"] / unit), again
+
+
+@family("recompute.chain")
+def chain_again(given, expected):
+    """The best of all segments of equal length."""
+    if "n" not in given or given["unit_act"] != 1:
+        raise Unsupported("what is computed again is computed again once, not from other values that are")
+    num = given["n"]
+    said = {k: in_segments(num, k) for k in range(1, num + 1) if num % k == 0}
+    best = min(said, key=lambda k: said[k])
+    return {"best_k": best, "peak": said[best][0], "extra_forward_ops_at_most": said[best][1]}
 
 
 def paths_of(given):
