@@ -23,7 +23,7 @@ static void put(const dumping *d, const char *fmt, ...) {
 }
 
 static const char *const verbs[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute", "exchange", "broadcast", "pairs", "halo"};
-static const char *const spaces[] = {"persistent", "scratch", "input", "constant", "tile"};
+static const char *const spaces[] = {"persistent", "scratch", "input", "constant", "tile", "carried_fb", "carried_fw", "carried_bw"};
 static const char *const reductions[] = {"sum", "max", "min", "prod"};
 
 /* ---- layouts and types ---- */
@@ -165,8 +165,14 @@ static void put_kernel(const dumping *d, plan_call c) {
   put(d, "kernel %s, %" PRIu64 " items by %" PRIu64, plan_kernel_name(k), plan_call_extent(c), plan_call_grain(c));
 }
 
+static void put_message(const dumping *d, plan_call c) {
+  plan_message m = plan_plan_messages(d->root, plan_call_index(c));
+  bool receives = plan_call_buffers(c, 0).written;
+  put(d, "%s message %u %s stage %u, %" PRIu64 " bytes", receives ? "receive" : "send", plan_call_index(c), receives ? "from" : "to", receives ? plan_message_from(m) : plan_message_to(m), plan_message_bytes(m));
+}
+
 static void put_call(const dumping *d, plan_call c) {
-  static void (*const put_kind[])(const dumping *, plan_call) = {put_kernel, put_matmul, put_collective};
+  static void (*const put_kind[])(const dumping *, plan_call) = {put_kernel, put_matmul, put_collective, put_message};
   put_kind[plan_call_kind(c)](d, c);
   if (plan_call_name(c)) put(d, "  (%s)", plan_call_name(c));
   put(d, "\n       ");
