@@ -5,7 +5,10 @@
 #include "ir/comm.h"
 #include "passes/7_lower/transfer.h"
 
-enum { FLAG_BYTES = 64 }; /* behind a section's scratch: the error flag of kernels that check indices */
+enum {
+  FLAG_BYTES = 64, /* behind a section's scratch: the error flag of kernels that check indices */
+  DEPTH = 2,       /* of messages: one is on its way while the one before it is used */
+};
 
 /* Where a sum or a carried value of a stage lies. */
 typedef struct {
@@ -500,9 +503,7 @@ static bool call_message(calling *c, const msc_op *op) {
     GROW(p, p->message, p->num_messages);
     p->message[p->num_messages++] = (msc_plan_message){0};
   }
-  const msc_attr_value *micro = msc_func_attr(c->f, "micro");
-  uint32_t depth = other != own ? 2 : micro && micro->i < 2 * p->num_stages ? (uint32_t)micro->i + 1 : 2 * p->num_stages; /* from chunk to chunk: a round of the schedule */
-  p->message[number] = (msc_plan_message){sends ? own : other, sends ? other : own, depth, (uint64_t)msc_type_bytes(v->type)};
+  p->message[number] = (msc_plan_message){sends ? own : other, sends ? other : own, DEPTH, (uint64_t)msc_type_bytes(v->type)};
   msc_plan_call *call = new_call(c, PLAN_CALL_KIND_MESSAGE, op);
   call->index = number;
   call->buffer = msc_new_array(p->arena, plan_ref, 1);
@@ -605,6 +606,20 @@ static uint32_t batches_in_use(const msc_plan *p, uint32_t num, const plan_entry
   return most + 1;
 }
 
+/* A stage cannot wait for itself: as many as ever lie between its chunks. */
+static void deepen_own_messages(msc_plan *p, const msc_plan_program *g) {
+  int64_t *under_way = msc_new_array(p->arena, int64_t, p->num_messages + 1);
+  for (uint32_t i = 0; i < p->num_stages; i++)
+    for (uint32_t k = 0; k < g->num_entries[i]; k++) {
+      const msc_plan_section *s = &p->section[g->entry[i][k].section];
+      for (size_t c = 0; c < s->num_calls; c++) {
+        uint32_t number = s->call[c].index;
+        if (s->call[c].kind != PLAN_CALL_KIND_MESSAGE || p->message[number].from != p->message[number].to) continue;
+        under_way[number] += s->call[c].buffer[0].written ? -1 : 1;
+        while (under_way[number] > p->message[number].depth) p->message[number].depth *= 2;
+      }
+    }
+}
 
 static uint32_t section_named(const msc_plan *p, const char *program, const char *letters, uint32_t stage, int64_t chunk) {
   for (uint32_t i = 0; i < p->num_sections; i++) {
@@ -638,6 +653,7 @@ static bool add_lanes(msc_plan *p, msc_plan_program *g, const msc_attr_value *la
     uint32_t slots = batches_in_use(p, g->num_entries[i], g->entry[i]);
     if (slots > p->input_slots) p->input_slots = slots;
   }
+  deepen_own_messages(p, g);
   return true;
 }
 

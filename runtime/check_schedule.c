@@ -10,7 +10,7 @@
 #define bad_plan(...) mscrt_fail(MSCRT_INPUT, __VA_ARGS__)
 #define MAX_BYTES ((uint64_t)1 << 46)
 #define MAX_STAGES 4096
-#define MAX_DEPTH 8192
+#define MAX_DEPTH (1 << 20)
 
 /* ---- stages ---- */
 
@@ -99,9 +99,9 @@ mscrt_status *mscrt_check_messages(mscrt_plan *p) {
   uint64_t total = 0;
   for (uint32_t i = 0; i < plan_plan_messages_num(p->root); i++) {
     plan_message m = plan_plan_messages(p->root, i);
-    if (plan_message_from(m) >= p->num_stages || plan_message_to(m) >= p->num_stages || plan_message_depth(m) < 1 || plan_message_depth(m) > MAX_DEPTH)
+    if (plan_message_from(m) >= p->num_stages || plan_message_to(m) >= p->num_stages || plan_message_depth(m) < 1 || plan_message_depth(m) > MAX_DEPTH || (plan_message_depth(m) & (plan_message_depth(m) - 1)))
       return bad_plan("message %u goes from stage %u to stage %u of %u, %u at once", i, plan_message_from(m), plan_message_to(m), p->num_stages, plan_message_depth(m));
-    if (plan_message_bytes(m) > MAX_BYTES || (total += plan_message_bytes(m) * plan_message_depth(m)) > MAX_BYTES) return bad_plan("message %u has %" PRIu64 " bytes", i, plan_message_bytes(m));
+    if (plan_message_bytes(m) > MAX_BYTES / plan_message_depth(m) || (total += plan_message_bytes(m) * plan_message_depth(m)) > MAX_BYTES) return bad_plan("message %u has %" PRIu64 " bytes", i, plan_message_bytes(m));
   }
   return NULL;
 }
