@@ -2,7 +2,8 @@
  *
  * Two streams: kernels and products one after the other, collectives one after the other beside them.  A collective starts when
  * all calls before it have run and the link is free; a call waits for the collectives whose memory it touches, as the runtime
- * does (ir/hazard.h).  Exposed is the time in which only the link works. */
+ * does (ir/hazard.h).  Of a pipeline all stages run side by side, with a message there as long after it is sent as its link
+ * takes.  Exposed is the time in which only a link works. */
 #include <string.h>
 
 #include "codegen/plan.h"
@@ -15,12 +16,21 @@ static uint64_t transfer_ns(const msc_plan *p, const msc_cost *cost, const msc_o
   return op->kind == OP_comm && msc_transfer_of(cost, op, p->arena, &t) ? (uint64_t)msc_cost_collective(cost, &t) : 0;
 }
 
+/* From a rank of one stage to its like in another: the stage is the first axis of the mesh. */
+static uint64_t message_ns(const msc_plan *p, const msc_cost *cost, const msc_plan_call *c) {
+  const msc_plan_message *m = &p->message[c->index];
+  if (m->from == m->to) return 0;
+  int level = msc_cost_level_between(cost, m->from * cost->stride[0], m->to * cost->stride[0], cost->stride[0]);
+  return (uint64_t)msc_cost_collective(cost, &(msc_cost_transfer){.verb = OP_permute, .level = level, .ranks = 2, .bytes = (int64_t)m->bytes, .peers = 1});
+}
+
 static void price_calls(msc_plan *p, const msc_cost *cost) {
   for (size_t s = 0; s < p->num_sections; s++)
     for (size_t i = 0; i < p->section[s].num_calls; i++) {
       msc_plan_call *c = &p->section[s].call[i];
       msc_dtype dtype = c->op->num_out ? c->op->out[0].type->dtype : MSC_F32;
       if (c->kind == PLAN_CALL_KIND_COLLECTIVE) c->predicted_ns = transfer_ns(p, cost, c->op);
+      else if (c->kind == PLAN_CALL_KIND_MESSAGE) c->predicted_ns = message_ns(p, cost, c);
       else c->predicted_ns = (uint64_t)msc_cost_work(cost, dtype, (double)c->flops, (double)c->bytes);
     }
 }
@@ -42,118 +52,148 @@ static size_t put_spans(const msc_plan_call *c, msc_span *span) {
   return c->epilogue ? num + put_spans(c->epilogue, span + num) : num;
 }
 
-static size_t most_spans(const msc_plan_section *s, size_t *out_total) {
-  size_t most = 0;
-  *out_total = 0;
-  for (size_t i = 0; i < s->num_calls; i++) {
-    size_t n = s->call[i].num_buffers + (s->call[i].epilogue ? s->call[i].epilogue->num_buffers : 0);
-    if (n > most) most = n;
-    if (s->call[i].kind == PLAN_CALL_KIND_COLLECTIVE) *out_total += n;
+/* Room for any of the plan's sections. */
+static timeline new_timeline(const msc_plan *p) {
+  size_t most = 0, most_pending = 0, most_calls = 0;
+  for (size_t k = 0; k < p->num_sections; k++) {
+    const msc_plan_section *s = &p->section[k];
+    size_t pending = 0;
+    for (size_t i = 0; i < s->num_calls; i++) {
+      size_t n = s->call[i].num_buffers + (s->call[i].epilogue ? s->call[i].epilogue->num_buffers : 0);
+      if (n > most) most = n;
+      if (s->call[i].kind == PLAN_CALL_KIND_COLLECTIVE) pending += n;
+    }
+    if (pending > most_pending) most_pending = pending;
+    if (s->num_calls > most_calls) most_calls = s->num_calls;
   }
-  return most;
+  timeline t = {.span = msc_new_array(p->arena, msc_span, most + 1), .ends = msc_new_array(p->arena, uint64_t, most_calls + 1)};
+  t.hazards.pending = msc_new_array(p->arena, msc_pending, most_pending + 1);
+  return t;
 }
 
-static void run_call(timeline *t, const msc_plan_call *c) {
+static void wait_until(timeline *t, uint64_t end) {
+  if (end <= t->now) return;
+  t->exposed += end - t->now;
+  t->now = end;
+}
+
+/* What it waits for, and of a collective all; the rest of it follows. */
+static bool begin_call(timeline *t, const msc_plan_call *c) {
   bool beside = c->kind == PLAN_CALL_KIND_COLLECTIVE && c->predicted_ns > 0;
   msc_waits w = msc_hazards_next(&t->hazards, put_spans(c, t->span), t->span, beside);
-  if (beside) {
-    t->link = (t->link > t->now ? t->link : t->now) + c->predicted_ns;
-    t->ends[t->hazards.started] = t->link;
-    return;
-  }
-  if (w.run && t->ends[w.run] > t->now) {
-    t->exposed += t->ends[w.run] - t->now;
-    t->now = t->ends[w.run];
-  }
-  t->now += c->predicted_ns;
+  if (w.run) wait_until(t, t->ends[w.run]);
+  if (!beside) return true;
+  t->link = (t->link > t->now ? t->link : t->now) + c->predicted_ns;
+  t->ends[t->hazards.started] = t->link;
+  return false;
 }
 
-static void predict_section(const msc_plan *p, const msc_plan_section *s, uint64_t *out_ns, uint64_t *out_exposed) {
-  size_t total, most = most_spans(s, &total);
-  timeline t = {.span = msc_new_array(p->arena, msc_span, most), .ends = msc_new_array(p->arena, uint64_t, s->num_calls + 1)};
-  t.hazards.pending = msc_new_array(p->arena, msc_pending, total);
-  for (size_t i = 0; i < s->num_calls; i++) run_call(&t, &s->call[i]);
-  *out_exposed = t.exposed + (t.link > t.now ? t.link - t.now : 0);
-  *out_ns = t.link > t.now ? t.link : t.now;
+static void end_section(timeline *t) {
+  wait_until(t, t->link);
+  t->hazards = (msc_hazards){.pending = t->hazards.pending};
+}
+
+/* Without messages. */
+static void predict_section(timeline *t, const msc_plan_section *s) {
+  for (size_t i = 0; i < s->num_calls; i++)
+    if (begin_call(t, &s->call[i])) t->now += s->call[i].predicted_ns;
+  end_section(t);
 }
 
 /* ---- a program: what every stage runs ---- */
 
-/* Messages that were sent and not yet received: when each is there. */
+/* One message, of all micro-batches: when each was sent and taken out of the mailbox. */
 typedef struct {
-  size_t sent, received, room;
-  uint64_t *there;
+  size_t num_sent, num_taken;
+  uint64_t *sent, *taken;
 } mailbox;
+
+/* A stage on its way through its entries. */
+typedef struct {
+  uint32_t entry;
+  size_t call;
+  bool begun; /* the call has waited for collectives */
+  timeline t;
+} lane;
 
 typedef struct {
   const msc_plan *p;
   const msc_plan_program *g;
-  uint64_t *ns, *exposed; /* per section */
-  mailbox *box;           /* per message */
-  uint32_t *at;           /* per stage: the entry that is next */
-  uint64_t *now, *exposed_of;
+  mailbox *box; /* per message */
+  lane *lane;   /* per stage */
 } lanes;
 
-static bool is_message(const msc_plan_call *c, bool receives) { return c->kind == PLAN_CALL_KIND_MESSAGE && (c->buffer[0].written != 0) == receives; }
-
-/* When all that the section receives is there; UINT64_MAX: not yet sent. */
-static uint64_t ready_at(const lanes *l, const msc_plan_section *s) {
-  uint64_t at = 0;
-  for (size_t i = 0; i < s->num_calls; i++) {
-    if (!is_message(&s->call[i], true)) continue;
-    const mailbox *b = &l->box[s->call[i].index];
-    if (b->received == b->sent) return UINT64_MAX;
-    if (b->there[b->received] > at) at = b->there[b->received];
+/* The sender waits for room, the receiver for what was sent and the link; false: nobody can know yet until when. */
+static bool pass_message(lanes *l, timeline *t, const msc_plan_call *c) {
+  mailbox *b = &l->box[c->index];
+  if (c->buffer[0].written) {
+    if (b->num_taken == b->num_sent) return false;
+    uint64_t sent = b->sent[b->num_taken], there = sent + c->predicted_ns;
+    if (t->now < sent) t->now = sent; /* a bubble, which no faster link would fill */
+    b->taken[b->num_taken++] = t->now;
+    wait_until(t, there);
+    return true;
   }
-  return at;
+  size_t depth = l->p->message[c->index].depth;
+  if (b->num_sent >= depth) {
+    if (b->num_taken + depth <= b->num_sent) return false;
+    uint64_t room = b->taken[b->num_sent - depth];
+    if (t->now < room) t->now = room;
+  }
+  b->sent[b->num_sent++] = t->now;
+  return true;
 }
 
-static void pass_messages(lanes *l, const msc_plan_section *s, uint64_t now) {
-  for (size_t i = 0; i < s->num_calls; i++) {
-    if (s->call[i].kind != PLAN_CALL_KIND_MESSAGE) continue;
-    mailbox *b = &l->box[s->call[i].index];
-    if (is_message(&s->call[i], true)) {
-      b->received++;
-      continue;
-    }
-    if (b->sent == b->room) {
-      uint64_t *old = b->there;
-      b->room = b->room ? 2 * b->room : 16;
-      b->there = msc_new_array(l->p->arena, uint64_t, b->room);
-      if (old) memcpy(b->there, old, b->sent * sizeof *old);
-    }
-    b->there[b->sent++] = now + s->call[i].predicted_ns;
-  }
+static bool advance_call(lanes *l, lane *n, const msc_plan_call *c) {
+  bool done = true;
+  if (!n->begun && !begin_call(&n->t, c)) return true;
+  n->begun = true;
+  if (c->kind == PLAN_CALL_KIND_MESSAGE) done = pass_message(l, &n->t, c);
+  else n->t.now += c->predicted_ns;
+  if (done) n->begun = false;
+  return done;
 }
 
-/* Entries start as soon as what they receive is there. */
 static bool advance(lanes *l, uint32_t stage) {
+  lane *n = &l->lane[stage];
   bool any = false;
-  while (l->at[stage] < l->g->num_entries[stage]) {
-    uint32_t section = l->g->entry[stage][l->at[stage]].section;
-    uint64_t ready = ready_at(l, &l->p->section[section]);
-    if (ready == UINT64_MAX) return any;
-    if (ready > l->now[stage]) l->now[stage] = ready;
-    l->now[stage] += l->ns[section];
-    l->exposed_of[stage] += l->exposed[section];
-    pass_messages(l, &l->p->section[section], l->now[stage]);
-    l->at[stage]++;
-    any = true;
+  for (; n->entry < l->g->num_entries[stage]; n->entry++, n->call = 0) {
+    const msc_plan_section *s = &l->p->section[l->g->entry[stage][n->entry].section];
+    for (; n->call < s->num_calls; n->call++, any = true)
+      if (!advance_call(l, n, &s->call[n->call])) return any;
+    end_section(&n->t);
   }
   return any;
 }
 
-static void predict_program(msc_plan *p, const msc_plan_program *g, uint64_t *ns, uint64_t *exposed) {
-  lanes l = {.p = p, .g = g, .ns = ns, .exposed = exposed, .box = msc_new_array(p->arena, mailbox, p->num_messages + 1), .at = msc_new_array(p->arena, uint32_t, p->num_stages)};
-  l.now = msc_new_array(p->arena, uint64_t, p->num_stages);
-  l.exposed_of = msc_new_array(p->arena, uint64_t, p->num_stages);
+/* Every message passes at most once per entry of its sender. */
+static void new_mailboxes(lanes *l) {
+  size_t *num = msc_new_array(l->p->arena, size_t, l->p->num_messages + 1);
+  l->box = msc_new_array(l->p->arena, mailbox, l->p->num_messages + 1);
+  for (uint32_t i = 0; i < l->p->num_stages; i++)
+    for (uint32_t k = 0; k < l->g->num_entries[i]; k++) {
+      const msc_plan_section *s = &l->p->section[l->g->entry[i][k].section];
+      for (size_t c = 0; c < s->num_calls; c++)
+        if (s->call[c].kind == PLAN_CALL_KIND_MESSAGE) num[s->call[c].index]++;
+    }
+  for (uint32_t i = 0; i < l->p->num_messages; i++) {
+    l->box[i].sent = msc_new_array(l->p->arena, uint64_t, num[i] + 1);
+    l->box[i].taken = msc_new_array(l->p->arena, uint64_t, num[i] + 1);
+  }
+}
+
+static void predict_program(msc_plan *p, const msc_plan_program *g) {
+  lanes l = {.p = p, .g = g, .lane = msc_new_array(p->arena, lane, p->num_stages)};
+  new_mailboxes(&l);
+  for (uint32_t i = 0; i < p->num_stages; i++) l.lane[i].t = new_timeline(p);
   for (bool any = true; any;) {
     any = false;
     for (uint32_t i = 0; i < p->num_stages; i++) any |= advance(&l, i);
   }
   for (uint32_t i = 0; i < p->num_stages; i++) {
-    if (l.now[i] > p->predicted_step_ns) p->predicted_step_ns = l.now[i];
-    if (l.exposed_of[i] > p->exposed_comm_ns) p->exposed_comm_ns = l.exposed_of[i];
+    const timeline *t = &l.lane[i].t;
+    if (t->now > p->predicted_step_ns) p->predicted_step_ns = t->now;
+    if (t->exposed > p->exposed_comm_ns) p->exposed_comm_ns = t->exposed;
   }
 }
 
@@ -171,8 +211,11 @@ void msc_plan_predict(msc_plan *p, const msc_cluster *cluster) {
   msc_cost cost;
   msc_cost_of(cluster, &p->module->mesh, &cost);
   price_calls(p, &cost);
-  uint64_t *ns = msc_new_array(p->arena, uint64_t, p->num_sections + 1), *exposed = msc_new_array(p->arena, uint64_t, p->num_sections + 1);
-  for (size_t i = 0; i < p->num_sections; i++) predict_section(p, &p->section[i], &ns[i], &exposed[i]);
-  if (p->num_programs && p->program[0].entry) predict_program(p, &p->program[0], ns, exposed);
-  else if (p->num_sections) p->predicted_step_ns = ns[0], p->exposed_comm_ns = exposed[0];
+  if (p->num_programs && p->program[0].entry) {
+    predict_program(p, &p->program[0]);
+  } else if (p->num_sections) {
+    timeline t = new_timeline(p);
+    predict_section(&t, &p->section[0]);
+    p->predicted_step_ns = t.now, p->exposed_comm_ns = t.exposed;
+  }
 }

@@ -35,6 +35,13 @@ int msc_cost_level(const msc_cost *c, msc_subaxis digit) {
   return level_of_block(c->cluster, c->stride[digit.axis] * rest * digit.size);
 }
 
+int msc_cost_level_between(const msc_cost *c, int64_t a, int64_t b, int64_t num) {
+  int l = 0;
+  for (int64_t i = 0; i < num; i++)
+    while (l + 1 < c->cluster->num_levels && (a + i) / c->cluster->level[l].size != (b + i) / c->cluster->level[l].size) l++;
+  return l;
+}
+
 int64_t msc_cost_inner_parts(const msc_cost *c, int axis) {
   int64_t size = c->mesh->axis[axis].size;
   int outer = level_of_block(c->cluster, c->stride[axis] * size);

@@ -27,6 +27,8 @@ int64_t msc_cost_work(const msc_cost *c, msc_dtype dtype, double flops, double b
 
 /* The level that neighbours along this digit talk over, 0 the innermost. */
 int msc_cost_level(const msc_cost *c, msc_subaxis digit);
+/* The level over which each of `num` ranks from `a` on talks to its like from `b` on: one for all. */
+int msc_cost_level_between(const msc_cost *c, int64_t a, int64_t b, int64_t num);
 /* How many parts of the axis, at its minor end, stay within the level inside the one that the whole axis needs; 1: none, or
  * the axis has one level only. */
 int64_t msc_cost_inner_parts(const msc_cost *c, int axis);

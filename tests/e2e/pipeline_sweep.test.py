@@ -69,13 +69,31 @@ def compile_plan(what, m, **keys):
     if not os.path.exists(f"{m}.mlir"):
         with open(f"{m}.mlir", "w") as out:
             out.write(model(2 * m))
-    call(what, MSC, "compile", f"{m}.mlir", "-o", "plan.bin", *[w for k, v in {"micro_size": m, **keys}.items() for w in ("--set", f"{k}={v}")])
+    return call(what, MSC, "compile", f"{m}.mlir", "-o", "plan.bin", "--json", *[w for k, v in {"micro_size": m, **keys}.items() for w in ("--set", f"{k}={v}")])
 
 
 def run_plan(what, ranks):
     out = call(what, MSC, "run", "plan.bin", "-n", str(ranks), "--threads", "1", "--steps", str(STEPS), "--seed", "5", "--timeout", "20", "--json", "--save", "w.safetensors", "--data", "x=x.npy", "y=y.npy")
     with open("w.safetensors", "rb") as file:
         return [json.loads(line)["loss"] for line in out.splitlines()[:STEPS]], file.read()
+
+
+TIMED = [("1f1b", 3, 1, 4), ("zb-auto", 3, 2, 4)]  # ranks that sleep as long as calls and messages are predicted to take
+
+
+def check_times(kind, p, v, m):
+    """The best of some steps, since others may have the cores."""
+    what, wanted_ms = f"{kind}, {p} stages, {v} chunks, {m} micro-batches, timed", 400
+    compiled = compile_plan(what, m, parallel_mode="semi_auto_parallel", device_num=p, pipeline_stages=p, pipeline_chunks=v, pipeline_scheduler=kind)
+    os.environ["MSC_TIME_SCALE"] = str(wanted_ms / json.loads(compiled)["predicted_step_ms"])
+    best = 1e9
+    for _ in range(5):
+        out = call(what, MSC, "run", "plan.bin", "-n", str(p), "--threads", "1", "--steps", "2", "--device", "timed", "--json")
+        best = min(best, *(json.loads(line)["ms"] for line in out.splitlines()[:2]))
+        if best < 1.05 * wanted_ms:
+            break
+    if not 0.98 * wanted_ms < best < 1.05 * wanted_ms:
+        sys.exit(f"{what}: a step takes {best:.0f} ms, predicted are {wanted_ms}")
 
 
 def main():
@@ -100,6 +118,8 @@ def main():
             if run_plan(what, p) != one[m]:
                 sys.exit(f"{what}: not the bits of one rank")
             ran += 1
+        for case in TIMED:
+            check_times(*case)
     print(f"{len(cases)} plans are sound, {ran} have the bits of one rank")
 
 
