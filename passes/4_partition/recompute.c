@@ -4,12 +4,13 @@
  * computed again from what came into it.  A change of layout belongs to the block of the op whose result it changes, or else of
  * those it serves; it is repeated unless `mp_comm_recompute = false`, of a parameter only with `parallel_optimizer_comm_recompute`,
  * or `msc.gathered`, as of zero 3.  A copy carries `recompute = true`, the originals no mark: so nobody takes one for the other, and
- * lowering leaves it where it stands.  Random numbers are those of salt, seed and step: the same again. */
+ * lowering leaves it where it stands.  With `recompute_saving = N` on the function, ops without a mark get one where that saves about
+ * N bytes for the least time (recompute.h).  Random numbers are those of salt, seed and step: the same again. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "passes/4_partition/recompute.h"
 #include "passes/direction.h"
-#include "passes/pass.h"
 
 typedef struct {
   msc_pass_ctx *pass;
@@ -201,6 +202,11 @@ static void find_writers(recomputing *r) {
     if (ties->list.v[i].i >= 0) r->writer[ties->list.v[i].i] = ret->in[i].value->def;
 }
 
+static size_t told(const msc_func *f, const char *name) {
+  const msc_attr_value *v = msc_func_attr(f, name);
+  return v && v->kind == MSC_ATTR_INT && v->i > 0 ? (size_t)v->i : 0;
+}
+
 static void recompute(msc_pass_ctx *pass, msc_func *f) {
   msc_arena *a = pass->scratch;
   recomputing r = {.pass = pass, .f = f, .forward = msc_forward_ops(a, f)};
@@ -211,6 +217,8 @@ static void recompute(msc_pass_ctx *pass, msc_func *f) {
   r.needed = msc_new_array(a, bool, n);
   r.found = msc_new_array(a, uint32_t, n);
   for (msc_op *op = f->body->first; op; op = op->next) r.op[op->id] = op;
+  size_t saving = told(f, "recompute_saving");
+  if (saving) msc_stat(pass, "ns for what is computed again", recompute_choose(pass, f, r.forward, (int64_t)saving, told(f, "recompute_group"), told(f, "recompute_shift")));
   find_writers(&r);
   find_marks(&r);
   for (size_t i = 0; i < n; i++)

@@ -93,7 +93,7 @@ def gpt(g, options):
     b = Builder(g, options)
     x = b.with_positions(b.embedding(b.tokens(), options.vocab, "embedding"))
     for i in range(options.layers):
-        with g.block(f"layer{i}", recompute=bool(options.recompute)):
+        with g.block(f"layer{i}", recompute=True if options.recompute else None):
             x = b.added(x, b.attention(b.layer_norm(x, f"layer{i}.norm1"), f"layer{i}.attention", causal=True), f"layer{i}.attention")
             x = b.added(x, b.feed_forward(b.layer_norm(x, f"layer{i}.norm2"), f"layer{i}.mlp"), f"layer{i}.mlp")
     b.finish(b.linear(b.layer_norm(x, "norm"), options.vocab, "head", bias=False))
@@ -105,7 +105,7 @@ def bert(g, options):
     b = Builder(g, options)
     x = b.layer_norm(b.with_positions(b.embedding(b.tokens(), options.vocab, "embedding")), "embedding.norm")
     for i in range(options.layers):
-        with g.block(f"layer{i}", recompute=bool(options.recompute)):
+        with g.block(f"layer{i}", recompute=True if options.recompute else None):
             x = b.layer_norm(b.added(x, b.attention(x, f"layer{i}.attention"), f"layer{i}.attention"), f"layer{i}.norm1")
             x = b.layer_norm(b.added(x, b.feed_forward(x, f"layer{i}.mlp"), f"layer{i}.mlp"), f"layer{i}.norm2")
     h = b.layer_norm(g.gelu(b.linear(x, options.hidden, "head.dense"), "tanh", name="head.gelu"), "head.norm")
@@ -121,7 +121,7 @@ def llama(g, options):
         raise Error(f"--heads {options.heads} is not a multiple of --kv-heads {kv_heads}")
     x = b.embedding(b.tokens(), options.vocab, "embedding")
     for i in range(options.layers):
-        with g.block(f"layer{i}", recompute=bool(options.recompute)):
+        with g.block(f"layer{i}", recompute=True if options.recompute else None):
             x = b.added(x, b.attention(b.rms_norm(x, f"layer{i}.norm1"), f"layer{i}.attention", True, kv_heads, False, True), f"layer{i}.attention")
             x = b.added(x, b.gated(b.rms_norm(x, f"layer{i}.norm2"), width, f"layer{i}.mlp"), f"layer{i}.mlp")
     b.finish(b.linear(b.rms_norm(x, "norm"), options.vocab, "head", bias=False))

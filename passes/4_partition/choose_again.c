@@ -1,0 +1,236 @@
+/* choose_again: bytes to save at the peak -> which parts of the forward the backward computes again (see recompute.h).
+ *
+ * The forward falls into pieces where one value alone crosses; 1, 2, 4 ... neighbours are a group.  A group keeps what the backward
+ * reads, or computes again what is cheap (no products, no collectives), or everything but what it hands on.  While the backward is in
+ * group g, what the groups before it keep is there, and all that g itself needs: the largest such sum is the peak.  For each size of
+ * groups the cheapest choices are made until the peak is low enough, and those undone that were not needed after all. */
+#include <string.h>
+
+#include "ir/conv.h"
+#include "passes/4_partition/recompute.h"
+#include "passes/cost.h"
+
+typedef enum { KEEP, CHEAP, FULL, NUM_CHOICES } choice;
+
+typedef struct {
+  int64_t bytes[NUM_CHOICES]; /* kept until the backward of this group */
+  int64_t ns[NUM_CHOICES];    /* to compute the rest again */
+  choice now;
+} group;
+
+typedef struct {
+  msc_arena *arena;
+  msc_func *f;
+  const bool *forward;
+  msc_cost cost;
+  size_t num_ops, num_pieces;
+  msc_op **op;
+  uint32_t *piece;  /* by op id, of forward ops */
+  size_t size, shift; /* pieces of a group, and by how many less the first one has */
+  int64_t *saved;   /* by op id: bytes of its results that the backward reads */
+} choosing;
+
+static bool is_cheap(const msc_op *op) {
+  unsigned flags = msc_info(op)->flags;
+  return flags & MSC_PURE && !(flags & MSC_COLLECTIVE) && msc_info(op)->cost != MSC_COST_FLOPS;
+}
+
+static bool is_free(const msc_op *op, const msc_attr_value *mark) { return !mark && op->kind != OP_constant && (msc_info(op)->flags & (MSC_PURE | MSC_COLLECTIVE) || op->kind == OP_shard); }
+
+/* ---- what ops cost ---- */
+
+static double local_elems(const msc_type *t) { return (double)msc_local_bytes(t) / (double)msc_dtype_bytes(t->dtype); }
+
+static double flops_of(const msc_op *op) {
+  if (msc_info(op)->cost != MSC_COST_FLOPS || op->num_in < 2) return 0;
+  if (msc_is_windowed(op)) return 2 * msc_conv_work(op);
+  const msc_type *a = op->in[0].value->type;
+  bool turned = (op->kind == OP_matmul || op->kind == OP_batch_matmul) && msc_op_bool(op, "transpose_a");
+  return a->rank < 2 ? 0 : 2 * local_elems(op->out[0].type) * (double)a->dim[a->rank - (turned ? 2 : 1)];
+}
+
+static int64_t time_of(const choosing *c, const msc_op *op) {
+  enum { LINK = 16 }; /* a link moves so many times less than memory, about */
+  double bytes = 0;
+  if (msc_info(op)->cost == MSC_COST_NONE || !op->num_out) return 0;
+  for (size_t i = 0; i < op->num_in; i++) bytes += (double)msc_local_bytes(op->in[i].value->type);
+  for (size_t i = 0; i < op->num_out; i++) bytes += (double)msc_local_bytes(op->out[i].type);
+  return msc_cost_work(&c->cost, op->out[0].type->dtype, flops_of(op), msc_info(op)->flags & MSC_COLLECTIVE ? LINK * bytes : bytes);
+}
+
+/* ---- what the backward reads ---- */
+
+static bool is_view(const msc_op *op) { return op->kind == OP_reshape || op->kind == OP_flatten; }
+
+/* Whose memory a value lies in; NULL: an argument's. */
+static msc_op *maker(const msc_value *v) {
+  while (v->def && is_view(v->def)) v = v->def->in[0].value;
+  return v->def;
+}
+
+static void find_saved(choosing *c) {
+  for (size_t i = 0; i < c->num_ops; i++)
+    for (size_t k = 0; c->forward[i] && k < c->op[i]->num_out; k++) {
+      const msc_value *v = &c->op[i]->out[k];
+      bool read = false;
+      for (const msc_use *u = v->uses; u && !read; u = u->next) read = !c->forward[u->user->id];
+      const msc_op *m = read ? maker(v) : NULL;
+      if (m && c->forward[m->id] && m->kind != OP_constant && !c->saved[m->id]) c->saved[m->id] = msc_local_bytes(v->type);
+    }
+}
+
+/* ---- pieces ---- */
+
+/* The last forward op that reads a result of op, or op itself. */
+static uint32_t last_reader(const choosing *c, const msc_op *op) {
+  uint32_t last = op->id;
+  for (size_t k = 0; k < op->num_out; k++)
+    for (const msc_use *u = op->out[k].uses; u; u = u->next)
+      if (c->forward[u->user->id] && u->user != c->f->body->last && u->user->id > last) last = u->user->id;
+  return last;
+}
+
+/* Does anything that differs from sample to sample enter it? */
+static bool varies(const choosing *c, const msc_op *op, const bool *of_samples) {
+  for (size_t i = 0; i < op->num_in; i++) {
+    const msc_value *v = op->in[i].value;
+    if (v->def ? of_samples[v->def->id] : msc_arg_role(c->f, v->index) <= MSC_ROLE_MASK) return true;
+  }
+  return false;
+}
+
+/* A value that many pieces read, as a mask, ends none of them. */
+static void find_pieces(choosing *c) {
+  size_t n = c->num_ops, far = n / 8 > 64 ? n / 8 : 64;
+  bool *of_samples = msc_new_array(c->arena, bool, n);
+  uint32_t *ends = msc_new_array(c->arena, uint32_t, n + 1);
+  int64_t open = 0;
+  c->num_pieces = 1;
+  for (uint32_t i = 0; i < n; i++) {
+    if (!c->forward[i]) continue;
+    c->piece[i] = (uint32_t)c->num_pieces - 1;
+    of_samples[i] = varies(c, c->op[i], of_samples);
+    uint32_t last = last_reader(c, c->op[i]);
+    open -= ends[i];
+    if (of_samples[i] && last > i && last - i < far) open++, ends[last]++;
+    if (open <= 1 && of_samples[i]) c->num_pieces++;
+  }
+}
+
+/* ---- groups ---- */
+
+static uint32_t group_of(const choosing *c, size_t id) { return (uint32_t)((c->piece[id] + c->shift) / c->size); }
+
+static bool leaves(const choosing *c, const msc_op *op) {
+  for (size_t k = 0; k < op->num_out; k++)
+    for (const msc_use *u = op->out[k].uses; u; u = u->next)
+      if (c->forward[u->user->id] && group_of(c, u->user->id) != group_of(c, op->id)) return true;
+  return false;
+}
+
+/* Backward over the ops: one is computed again if the backward reads its result, or one that is computed again does; what is not and
+ * yet is wanted is kept, for the group that wants it. */
+static void describe(const choosing *c, group *g, choice k) {
+  uint32_t *wanted = msc_new_array(c->arena, uint32_t, c->num_ops); /* 1 + the group that wants it, or 0 */
+  for (size_t i = c->num_ops; i-- > 0;) {
+    const msc_op *op = c->op[i];
+    if (!c->forward[i] || op->kind == OP_return || op->kind == OP_constant) continue;
+    group *own = &g[group_of(c, i)];
+    bool again = (wanted[i] || c->saved[i]) && k != KEEP && is_free(op, msc_op_attr(op, "recompute")) && !leaves(c, op) && (k == FULL || is_cheap(op));
+    if (!again) {
+      own->bytes[k] += c->saved[i];
+      if (wanted[i] && !c->saved[i]) g[wanted[i] - 1].bytes[k] += msc_local_bytes(op->out[0].type);
+      continue;
+    }
+    own->ns[k] += time_of(c, op);
+    for (size_t in = 0; in < op->num_in; in++)
+      if (op->in[in].value->def && !wanted[op->in[in].value->def->id]) wanted[op->in[in].value->def->id] = group_of(c, i) + 1;
+  }
+}
+
+static int64_t peak_of(const group *g, size_t num, size_t *out_at) {
+  int64_t before = 0, peak = 0;
+  for (size_t i = 0; i < num; i++) {
+    if (before + g[i].bytes[KEEP] > peak) peak = before + g[i].bytes[KEEP], *out_at = i;
+    before += g[i].bytes[g[i].now];
+  }
+  return peak;
+}
+
+/* The choice before group `at` that saves most for its time; false: there is none. */
+static bool save_more(group *g, size_t at) {
+  double best = 0;
+  group *which = NULL;
+  choice what = KEEP;
+  for (size_t i = 0; i < at; i++)
+    for (int k = g[i].now + 1; k < NUM_CHOICES; k++) {
+      int64_t bytes = g[i].bytes[g[i].now] - g[i].bytes[k], ns = g[i].ns[k] - g[i].ns[g[i].now];
+      double worth = bytes > 0 ? (double)bytes / (double)(ns > 0 ? ns : 1) : 0;
+      if (worth > best) best = worth, which = &g[i], what = (choice)k;
+    }
+  if (which) which->now = what;
+  return which != NULL;
+}
+
+static void undo_needless(group *g, size_t num, int64_t target) {
+  size_t at;
+  for (size_t i = num; i-- > 0;)
+    for (choice was = g[i].now, k = KEEP; k < was && g[i].now == was; k++) {
+      g[i].now = k;
+      if (peak_of(g, num, &at) > target) g[i].now = was;
+    }
+}
+
+/* The time it takes; *out_peak: what it leads to. */
+static int64_t solve(group *g, size_t num, int64_t target, int64_t *out_peak) {
+  size_t at = 0;
+  int64_t ns = 0;
+  while (peak_of(g, num, &at) > target && save_more(g, at)) continue;
+  *out_peak = peak_of(g, num, &at);
+  if (*out_peak <= target) undo_needless(g, num, target);
+  for (size_t i = 0; i < num && *out_peak > target; i++) g[i].now = FULL; /* the peak has more than is counted here: as little as can be */
+  for (size_t i = 0; i < num; i++) ns += g[i].ns[g[i].now];
+  return ns;
+}
+
+/* ---- marks ---- */
+
+static void put_marks(const choosing *c, const group *g) {
+  msc_context *ctx = c->f->module->ctx;
+  for (size_t i = 0; i < c->num_ops; i++) {
+    msc_op *op = c->op[i];
+    if (!c->forward[i] || op->kind == OP_return || !is_free(op, msc_op_attr(op, "recompute"))) continue;
+    choice now = g[group_of(c, i)].now;
+    if (now == FULL) msc_op_set(op, "recompute", msc_str(ctx, msc_arena_printf(c->arena, "group%u", group_of(c, i))));
+    else if (now == CHEAP && is_cheap(op) && !leaves(c, op)) msc_op_set(op, "recompute", msc_bool(true));
+  }
+}
+
+int64_t recompute_choose(msc_pass_ctx *pass, msc_func *f, const bool *forward, int64_t saving, size_t only, size_t shift) {
+  enum { MOST_GROUPS = 512, MOST_SHIFTS = 4 };
+  msc_arena *a = pass->scratch;
+  choosing c = {.arena = a, .f = f, .forward = forward, .num_ops = f->body->last->id + 1};
+  msc_cost_of(msc_pass_cluster(pass), &f->module->mesh, &c.cost);
+  c.op = msc_new_array(a, msc_op *, c.num_ops);
+  c.piece = msc_new_array(a, uint32_t, c.num_ops);
+  c.saved = msc_new_array(a, int64_t, c.num_ops);
+  for (msc_op *op = f->body->first; op; op = op->next) c.op[op->id] = op;
+  find_saved(&c);
+  find_pieces(&c);
+  group *best = NULL;
+  size_t best_size = 1, best_shift = 0, at;
+  int64_t best_ns = 0, best_missed = 0;
+  for (c.size = 1; c.size <= 2 * c.num_pieces; c.size *= 2)
+    for (c.shift = 0; c.shift < c.size && c.shift < MOST_SHIFTS; c.shift++) {
+      size_t num = (c.num_pieces + c.shift + c.size - 1) / c.size;
+      if (num > MOST_GROUPS || (only && (c.size != only || c.shift != shift))) continue;
+      group *g = msc_new_array(a, group, num);
+      for (int k = 0; k < NUM_CHOICES; k++) describe(&c, g, (choice)k);
+      int64_t target = peak_of(g, num, &at) - saving, peak = 0, ns = solve(g, num, target, &peak), missed = peak > target ? peak - target : 0;
+      if (best && (missed > best_missed || (missed == best_missed && ns >= best_ns))) continue;
+      best = g, best_size = c.size, best_shift = c.shift, best_ns = ns, best_missed = missed;
+    }
+  c.size = best_size, c.shift = best_shift;
+  if (best && saving > 0) put_marks(&c, best);
+  return best && saving > 0 ? best_ns : 0;
+}
