@@ -5,6 +5,7 @@ import array
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -96,6 +97,26 @@ def check_times(kind, p, v, m):
         sys.exit(f"{what}: a step takes {best:.0f} ms, predicted are {wanted_ms}")
 
 
+def check_lost_rank(victim):
+    """The others say who is gone and at which message, and end."""
+    what = f"rank {victim} of 4 is killed"
+    compile_plan(what, 4, parallel_mode="semi_auto_parallel", device_num=4, pipeline_stages=4)
+    process = subprocess.Popen([MSC, "run", "plan.bin", "-n", "4", "--threads", "1", "--steps", "100000000", "--json", "--data", "x=x.npy", "y=y.npy"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for _ in range(20):
+        process.stdout.readline()
+    with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
+        ranks = [int(pid) for pid in file.read().split()]
+    os.kill(ranks[victim], signal.SIGKILL)
+    try:
+        text = process.communicate(timeout=5)[1]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        sys.exit(f"{what}: the others go on waiting")
+    told = [r for r in range(4) if r != victim and f"rank {r}: step " in text]
+    if process.returncode != 3 or len(told) != 3 or text.count(f"rank {victim} is gone") != 3 or text.count(": message stage_") != 3:
+        sys.exit(f"{what}: exit code {process.returncode}\n{text}")
+
+
 def main():
     rng = random.Random(3)
     one, ran, cases = {}, 0, list(all_cases()) if SLOW else QUICK
@@ -118,6 +139,8 @@ def main():
             if run_plan(what, p) != one[m]:
                 sys.exit(f"{what}: not the bits of one rank")
             ran += 1
+        for victim in (0, 2):
+            check_lost_rank(victim)
         for case in TIMED:
             check_times(*case)
     print(f"{len(cases)} plans are sound, {ran} have the bits of one rank")
