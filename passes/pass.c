@@ -160,6 +160,7 @@ static bool numbers_hold(pass_run *r) {
 
 static bool verified(pass_run *r, const msc_pass_ctx *pass) {
   int level = r->options->verify;
+  if (pass->unchanged && level <= MSC_VERIFY_IR) return true;
   if (level >= MSC_VERIFY_IR) MSC_TRY(msc_verify(r->m));
   if (level >= MSC_VERIFY_TEXT) MSC_TRY(text_holds(r, pass->scratch));
   return level < MSC_VERIFY_NUMERICS || pass->changes_meaning || numbers_hold(r);

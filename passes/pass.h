@@ -70,12 +70,16 @@ struct msc_pass_ctx {
   const msc_pass_options *options;
   const msc_pass_info *info;
   msc_pass_stat *stats, *last_stat;
+  bool unchanged;           /* set by a pass that had nothing to do: the IR is not verified again */
   bool changes_meaning;     /* set by a pass after which functions are meant to give other numbers */
 };
 
 #define PASS(stage, name, line) msc_pass_fn pass_##name;
 #include "passes/pass.def"
 #undef PASS
+
+/* How a pass returns that this configuration or module does not ask for. */
+static inline bool msc_not_asked_for(msc_pass_ctx *pass) { return pass->unchanged = true; }
 
 /* ---- pass.c ---- */
 

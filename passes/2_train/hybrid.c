@@ -100,7 +100,7 @@ bool pass_hybrid(msc_pass_ctx *pass, msc_module *m) {
   bool is_mode = msc_config_parallel_mode(pass->config) == MSC_HYBRID_PARALLEL;
   for (size_t i = 0; h.f && !is_mode && i < h.f->body->num_args; i++)
     if (is_layerwise(h.f, i)) msc_warning(pass->ctx, MSC_E_STRATEGY, h.f->loc, "parameter '%s': layerwise_parallel says something in hybrid_parallel only", msc_arg_name(h.f, i));
-  if (!h.f || !is_mode || msc_func_attr(h.f, "manual")) return true;
+  if (!h.f || !is_mode || msc_func_attr(h.f, "manual")) return msc_not_asked_for(pass);
   MSC_TRY(set_mesh(&h) && check(&h) && collect(&h));
   msc_func_set(h.f, "manual", msc_bool(true));
   pass->changes_meaning = true;

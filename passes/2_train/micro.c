@@ -193,7 +193,7 @@ bool pass_micro(msc_pass_ctx *pass, msc_module *m) {
   if (msc_func_attr(s.f, "micro")) return true;
   s.k = micro_size(pass, s.f);
   msc_drop_attr(s.f->attrs, &s.f->num_attrs, "micro_size");
-  if (s.k <= 1 && msc_config_int(pass->config, MSC_KEY_pipeline_stages) <= 1) return true;
+  if (s.k <= 1 && msc_config_int(pass->config, MSC_KEY_pipeline_stages) <= 1) return msc_not_asked_for(pass);
   s.fact = msc_batch_facts(s.f, pass->scratch, true);
   MSC_TRY(s.fact);
   s.num_facts = msc_number(s.f->body).num_values;

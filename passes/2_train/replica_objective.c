@@ -49,7 +49,7 @@ static bool set_results(reading *r, int64_t replicas) {
 
 bool pass_replica_objective(msc_pass_ctx *pass, msc_module *m) {
   int64_t replicas = msc_config_devices(pass->config);
-  if (msc_config_parallel_mode(pass->config) != MSC_DATA_PARALLEL || replicas <= 1) return true;
+  if (msc_config_parallel_mode(pass->config) != MSC_DATA_PARALLEL || replicas <= 1) return msc_not_asked_for(pass);
   msc_func *f = msc_training_func(m);
   if (!f || msc_func_attr(f, "replicas")) return true;
   reading r = {.pass = pass, .f = f};

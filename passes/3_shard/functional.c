@@ -195,7 +195,7 @@ bool pass_functional(msc_pass_ctx *pass, msc_module *m) {
   if (!b.func) return true;
   for (const msc_op *op = b.func->body->first; op && !marked; op = op->next)
     if (block_of(op)) marked = op;
-  if (!marked) return true;
+  if (!marked) return msc_not_asked_for(pass);
   bool shards = finds_places(pass->config);
   if (!shards && msc_config_devices(pass->config) > 1)
     msc_warning(pass->ctx, MSC_E_STRATEGY, marked->loc, "shard of block %s is ignored: parallel_mode is %s", block_of(marked), msc_config_text(pass->config, MSC_KEY_parallel_mode));

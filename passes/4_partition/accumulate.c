@@ -104,7 +104,7 @@ static bool serve(accumulating *a, msc_op *op, size_t operand, bool mean) {
 bool pass_accumulate(msc_pass_ctx *pass, msc_module *m) {
   accumulating a = {.pass = pass, .f = msc_find_func(m, "train")};
   const msc_attr_value *micro = a.f ? msc_func_attr(a.f, "micro") : NULL, *loss = a.f ? msc_func_attr(a.f, "loss") : NULL;
-  if (!micro || !loss || msc_func_attr(a.f, "accumulated")) return true;
+  if (!micro || !loss || msc_func_attr(a.f, "accumulated")) return msc_not_asked_for(pass);
   a.count = micro->i;
   a.cuts = msc_config_zero(pass->config) >= 2;
   msc_numbering n = msc_number(a.f->body);

@@ -269,7 +269,7 @@ static bool stage_func(msc_pass_ctx *pass, msc_func *f) {
 }
 
 bool pass_stages(msc_pass_ctx *pass, msc_module *m) {
-  if (msc_config_int(pass->config, MSC_KEY_pipeline_stages) <= 1) return true;
+  if (msc_config_int(pass->config, MSC_KEY_pipeline_stages) <= 1) return msc_not_asked_for(pass);
   for (msc_func *f = m->first; f; f = f->next) MSC_TRY(stage_func(pass, f));
   return true;
 }

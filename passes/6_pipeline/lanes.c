@@ -77,7 +77,7 @@ bool pass_lanes(msc_pass_ctx *pass, msc_module *m) {
   const msc_func *first = NULL;
   for (const msc_func *f = m->first; f && !first; f = f->next)
     if (msc_func_attr(f, "program")) first = f;
-  if (!first || msc_find_attr(m->attrs, m->num_attrs, "msc.lanes")) return true;
+  if (!first || msc_find_attr(m->attrs, m->num_attrs, "msc.lanes")) return msc_not_asked_for(pass);
   int64_t count = msc_func_attr(first, "micro")->i;
   msc_attr_value *train = msc_new_array(pass->scratch, msc_attr_value, shape.stages), *forward = msc_new_array(pass->scratch, msc_attr_value, shape.stages);
   numbers slots = {0};

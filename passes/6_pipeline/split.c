@@ -476,7 +476,7 @@ bool pass_split(msc_pass_ctx *pass, msc_module *m) {
   const msc_attr_value *micro = train ? msc_func_attr(train, "micro") : NULL;
   msc_pipeline_shape shape = msc_pipeline_shape_of(pass->config, pass->scratch);
   int64_t message = 0;
-  if (train ? !micro : shape.joined) return true;
+  if (train ? !micro : shape.joined) return msc_not_asked_for(pass);
   pass->changes_meaning = true;
   if (train) MSC_TRY(split_func(pass, train, "train", micro->i, &message));
   if (shape.joined) return true;
