@@ -102,7 +102,8 @@ def compile_figures():
 
 
 # reduce_scatter f32[32,512] [{d:(1)2},{}] partial={d:(2)4} -> [{d:(1)2},{d:(2)4}]
-CHANGE = re.compile(r"^ +\d+  (\w+) f32\[([\d,]*)\] (\[.*\].*) -> (\[.*?)  \(", re.M)
+CHANGE = re.compile(r"^ +\d+  (\w+) (f32\[.*?)  \(", re.M)  # several values of one collective: with " & " between
+VALUE = re.compile(r"f32\[([\d,]*)\] (\[.*\].*) -> (\[.*)")
 
 
 def parts(layout, size=8):
@@ -130,12 +131,12 @@ def moved_bytes(report):
     train = dump[dump.index("section train"):dump.index("section forward")]
     emitted = {(c["op"], c["bytes"]) for c in report["collectives"]}
     total = [0, 0]
-    for verb, shape, before, after in CHANGE.findall(train):
-        if not shape:
-            continue
-        best, naive = planned_bytes(shape, before, after), gathered_bytes(math.prod(map(int, shape.split(","))), before)
+    for verb, text in CHANGE.findall(train):
+        values = [v for v in (VALUE.fullmatch(piece) for piece in text.split(" & ")) if v and v[1]]
+        best = sum(planned_bytes(*v.groups()) for v in values)
+        naive = sum(gathered_bytes(math.prod(map(int, v[1].split(","))), v[2]) for v in values)
         known = "as emitted" if (verb, best) in emitted else "free" if best == 0 else "NOT as emitted"
-        print(f"  {verb:<15} [{shape}] {before} -> {after}: {best} ({known}), {naive}")
+        print(f"  {verb:<15} {' & '.join(f'[{v[1]}] {v[2]} -> {v[3]}' for v in values)}: {best} ({known}), {naive}")
         total = [total[0] + best, total[1] + naive]
     print(f"  together {report['comm_bytes_per_rank']} emitted, {total[0]} optimum, {total[1]} gather and slice")
 
