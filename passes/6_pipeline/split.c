@@ -71,6 +71,7 @@ typedef struct {
   int64_t count;      /* micro-batches */
   bool *per_micro;    /* by old value id: an input enters it */
   bool *per_step;     /* by old op id */
+  bool *remade;       /* by old op id: made again where it is needed */
   section_kind *kind; /* by old op id, of those that run per micro-batch */
   local **locals;     /* by old value id */
   section **sections; /* [virtual stage or stage][kind] */
@@ -95,24 +96,7 @@ static place place_of(const splitting *s, const msc_op *op) {
 
 static bool same_place(place a, place b) { return a.kind == b.kind && a.stage == b.stage && a.chunk == b.chunk; }
 
-/* Numbers made of arguments alone, as those that tell random draws apart. */
-static bool is_scalar_of_arguments(const msc_op *op) {
-  if (!(msc_info(op)->flags & MSC_PURE) || op->num_out != 1 || op->out[0].type->rank) return false;
-  for (size_t i = 0; i < op->num_in; i++) {
-    const msc_value *v = op->in[i].value;
-    if (v->type->rank || (v->def && !is_scalar_of_arguments(v->def))) return false;
-  }
-  return true;
-}
-
-/* Made again where it is needed: it costs nothing to keep apart. */
-static bool is_remade(const splitting *s, const msc_op *op) {
-  if (!s->per_step[op->id] && op->kind != OP_accumulate && is_scalar_of_arguments(op)) return true;
-  if (op->kind == OP_constant || op->kind == OP_iota || op->kind == OP_reshape || op->kind == OP_flatten) return true;
-  bool varies = s->per_step[op->id];
-  for (size_t i = 0; i < op->num_in; i++) varies |= s->per_micro[op->in[i].value->id];
-  return !varies && msc_info(op)->flags & MSC_PURE;
-}
+static bool is_remade(const splitting *s, const msc_op *op) { return s->remade[op->id]; }
 
 /* ---- what depends on what ---- */
 
@@ -130,6 +114,26 @@ static void mark_varying(splitting *s) {
     }
     s->per_step[op->id] = step;
     for (size_t i = 0; i < op->num_out; i++) s->per_micro[op->out[i].id] = micro && !step && op->kind != OP_accumulate;
+  }
+}
+
+/* A number made of arguments alone, as those that tell random draws apart; what it is made of was looked at before it. */
+static bool is_scalar_of_arguments(const splitting *s, const msc_op *op) {
+  if (op->num_out != 1 || op->out[0].type->rank) return false;
+  for (size_t i = 0; i < op->num_in; i++) {
+    const msc_value *v = op->in[i].value;
+    if (v->type->rank || (v->def && !s->remade[v->def->id])) return false;
+  }
+  return true;
+}
+
+/* What costs nothing, or what no input of the micro-batch enters. */
+static void mark_remade(splitting *s) {
+  for (const msc_op *op = s->f->body->first; op; op = op->next) {
+    bool view = op->kind == OP_constant || op->kind == OP_iota || op->kind == OP_reshape || op->kind == OP_flatten, varies = false;
+    for (size_t i = 0; i < op->num_in; i++) varies |= s->per_micro[op->in[i].value->id];
+    bool pure = msc_info(op)->flags & MSC_PURE && !s->per_step[op->id] && op->kind != OP_accumulate;
+    s->remade[op->id] = view || (pure && (!varies || is_scalar_of_arguments(s, op)));
   }
 }
 
@@ -424,10 +428,12 @@ static bool split_func(msc_pass_ctx *pass, msc_func *f, const char *program, int
   size_t rows = (size_t)(s.shape.stages * s.shape.chunks);
   s.per_micro = msc_new_array(pass->scratch, bool, n.num_values);
   s.per_step = msc_new_array(pass->scratch, bool, n.num_ops);
+  s.remade = msc_new_array(pass->scratch, bool, n.num_ops);
   s.kind = msc_new_array(pass->scratch, section_kind, n.num_ops);
   s.locals = msc_new_array(pass->scratch, local *, n.num_values);
   s.sections = msc_new_array(pass->scratch, section *, rows * NUM_SECTIONS);
   mark_varying(&s);
+  mark_remade(&s);
   if (!strcmp(program, "train")) mark_kinds(&s);
   for (msc_op *op = f->body->first; op->next; op = op->next) {
     if (is_remade(&s, op)) continue;
