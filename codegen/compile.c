@@ -52,7 +52,7 @@ static msc_plan_memory memory_of_stage(const msc_plan *p, uint32_t stage) {
     if (v->stage == stage) *(msc_arg_role(v->func, v->arg) == MSC_ROLE_STATE ? &m.state : &m.parameters) += v->ref.bytes;
   }
   m.alignment = s->persistent_bytes - m.parameters - m.state - m.sums;
-  for (int k = 0; k < MSC_PLAN_CARRIED; k++) m.carried += s->carried_stride[k] * s->carried_slots[k];
+  for (int k = 0; k < MSC_NUM_SLOTS; k++) m.carried += s->carried_stride[k] * s->carried_slots[k];
   enum { COUNTERS = 128, LINE = 64 }; /* of a mailbox: what the runtime keeps beside its messages (comm_local_message.c) */
   for (uint32_t i = 0; i < p->num_messages; i++)
     if (p->message[i].to == stage) m.messages += COUNTERS + p->message[i].depth * ((p->message[i].bytes + LINE - 1) / LINE * LINE);

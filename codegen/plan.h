@@ -4,6 +4,7 @@
 
 #include "codegen/codegen.h"
 #include "ir/ir.h"
+#include "passes/6_pipeline/schedule.h"
 #include "passes/cluster.h"
 #include "plan_fbs.h"
 
@@ -67,11 +68,9 @@ typedef struct {
   bool inputs; /* a call reads one */
 } msc_plan_section;
 
-enum { MSC_PLAN_CARRIED = 3 }; /* classes: spaces carried_fb, carried_fw, carried_bw */
-
 typedef struct {
-  uint64_t persistent_bytes, sum_bytes /* of these, for sums over micro-batches */, carried_stride[MSC_PLAN_CARRIED];
-  uint32_t carried_slots[MSC_PLAN_CARRIED];
+  uint64_t persistent_bytes, sum_bytes /* of these, for sums over micro-batches */, carried_stride[MSC_NUM_SLOTS]; /* by class: spaces carried_fb, carried_fw, carried_bw */
+  uint32_t carried_slots[MSC_NUM_SLOTS];
   uint64_t micro; /* where in persistent the number of the micro-batch is; UINT64_MAX: nowhere */
 } msc_plan_stage;
 
@@ -134,12 +133,21 @@ typedef struct msc_plan {
   uint64_t model_hash;
 } msc_plan;
 
-/* ---- plan_calls.c ---- */
+/* ---- plan_programs.c ---- */
 
 /* From a module whose passes have all run.  Makes the machine code for `cpu` (NULL: this machine); its LLVM IR, before LLVM's
  * own passes, goes to *out_code unless that is NULL.  NULL after reporting. */
 msc_plan *msc_plan_of(msc_context *ctx, const msc_module *m, const char *cpu, const char **out_code);
+
+/* ---- plan_calls.c ---- */
+
+/* What the sections of one plan share while they are made; in the plan's arena, as they are. */
+typedef struct msc_plan_calls msc_plan_calls;
+msc_plan_calls *msc_plan_calls_begin(msc_plan *p, msc_codegen *cg);
+/* One more section, with its parameters, inputs, outputs, collectives and messages; `program`: its number.  false after reporting. */
+bool msc_plan_add_section(msc_plan_calls *c, msc_func *f, uint32_t program);
 uint32_t msc_plan_layout(msc_plan *p, const msc_layout *l); /* its number, added when new */
+const msc_layout *msc_plan_layout_of(const msc_plan *p, const msc_attr_value *text, int rank); /* NULL or wrong: replicated */
 
 /* ---- predict.c ---- */
 

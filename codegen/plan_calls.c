@@ -1,8 +1,9 @@
-/* plan_calls.c: lowered functions -> sections of calls with places in memory, and the code they call. */
+/* plan_calls.c: a lowered function -> a section of calls with places in memory, and the code they call. */
 #include <string.h>
 
 #include "codegen/plan.h"
 #include "ir/comm.h"
+#include "passes/6_pipeline/pipeline.h"
 #include "passes/7_lower/transfer.h"
 
 enum {
@@ -17,7 +18,7 @@ typedef struct {
   plan_ref ref;
 } inner_place;
 
-typedef struct {
+struct msc_plan_calls {
   msc_plan *p;
   msc_codegen *cg;
   const msc_func *f;
@@ -29,28 +30,21 @@ typedef struct {
   uint64_t scratch;    /* of the section, as allocated */
   size_t num_inner;
   inner_place *inner;
-  const char **out_code; /* LLVM IR is wanted here; or NULL */
-} calling;
+};
 
-static void *grown(msc_arena *a, void *array, size_t num, size_t item) {
-  if (num & (num - 1)) return array; /* capacity is the next power of two */
-  void *p = msc_arena_alloc(a, (num ? 2 * num : 1) * item);
-  if (num) memcpy(p, array, num * item);
-  return p;
-}
-#define GROW(p, array, num) ((array) = grown((p)->arena, (array), (num), sizeof *(array)))
+typedef struct msc_plan_calls calling;
 
 static uint64_t aligned(uint64_t n) { return (n + 63) / 64 * 64; }
 
 uint32_t msc_plan_layout(msc_plan *p, const msc_layout *l) {
   for (size_t i = 0; i < p->num_layouts; i++)
     if (p->layout[i] == l) return (uint32_t)i;
-  GROW(p, p->layout, p->num_layouts);
+  msc_grow(p->arena, p->layout, p->num_layouts);
   p->layout[p->num_layouts] = l;
   return (uint32_t)p->num_layouts++;
 }
 
-static const msc_layout *layout_of(const msc_plan *p, const msc_attr_value *text, int rank) {
+const msc_layout *msc_plan_layout_of(const msc_plan *p, const msc_attr_value *text, int rank) {
   const msc_layout *l = NULL;
   if (text && msc_layout_parse(p->ctx, &p->module->mesh, NULL, text->s, &l)) return l;
   return msc_layout_replicated(p->ctx, rank);
@@ -59,7 +53,7 @@ static const msc_layout *layout_of(const msc_plan *p, const msc_attr_value *text
 static const msc_type *global_type(const msc_plan *p, const msc_type *local, const msc_attr_value *shape, const msc_attr_value *layout) {
   int64_t dim[MSC_MAX_RANK];
   for (int d = 0; d < local->rank; d++) dim[d] = shape ? shape->list.v[d].i : local->dim[d];
-  return msc_type_of(p->ctx, local->dtype, local->rank, dim, layout_of(p, layout, local->rank));
+  return msc_type_of(p->ctx, local->dtype, local->rank, dim, msc_plan_layout_of(p, layout, local->rank));
 }
 
 /* ---- arguments ---- */
@@ -95,7 +89,7 @@ static msc_plan_variable *list_variable(calling *c, bool kept, size_t i, const c
   msc_plan_variable **list = kept ? &p->parameter : &p->input;
   size_t *num = kept ? &p->num_parameters : &p->num_inputs;
   bool copy = kept && find(*list, *num, name);
-  GROW(p, *list, *num);
+  msc_grow(p->arena, *list, *num);
   msc_plan_variable *v = &(*list)[(*num)++];
   *v = (msc_plan_variable){.name = name, .func = f, .arg = i, .ref = ref, .stage = kept ? c->section->stage : 0, .copy = copy};
   v->global = global_type(p, f->body->args[i]->type, msc_arg_attr(f, i, "msc.shape"), msc_arg_attr(f, i, "msc.layout"));
@@ -106,7 +100,7 @@ static void note_reader(msc_plan *p, msc_plan_variable *v, uint32_t stage) {
   if (v->num_readers && v->reader[v->num_readers - 1] == stage) return;
   for (uint32_t i = 0; i < v->num_readers; i++)
     if (v->reader[i] == stage) return;
-  GROW(p, v->reader, v->num_readers);
+  msc_grow(p->arena, v->reader, v->num_readers);
   v->reader[v->num_readers++] = stage;
 }
 
@@ -123,18 +117,15 @@ static plan_ref place_input(calling *c, size_t i, const char *name, uint64_t byt
 static plan_ref place_inner(calling *c, const char *name, uint64_t bytes, uint64_t *end, uint8_t space) {
   for (size_t k = 0; k < c->num_inner; k++)
     if (c->inner[k].name == name && c->inner[k].stage == c->section->stage) return c->inner[k].ref;
-  GROW(c->p, c->inner, c->num_inner);
+  msc_grow(c->p->arena, c->inner, c->num_inner);
   inner_place *v = &c->inner[c->num_inner++];
   *v = (inner_place){name, c->section->stage, take_room(end, bytes, space)};
   return v->ref;
 }
 
 static plan_ref place_carried(calling *c, size_t i, const char *name, uint64_t bytes, msc_plan_stage *stage) {
-  static const char *const classes[MSC_PLAN_CARRIED] = {"FB", "FW", "BW"};
-  const char *class = msc_arg_attr(c->f, i, "msc.class")->s;
-  int k = 0;
-  while (k + 1 < MSC_PLAN_CARRIED && strcmp(classes[k], class)) k++;
-  return place_inner(c, name, bytes, &stage->carried_stride[k], (uint8_t)(PLAN_SPACE_CARRIED_FB + k));
+  msc_slot_class k = msc_slot_class_of(msc_arg_attr(c->f, i, "msc.class")->s);
+  return place_inner(c, name, bytes, &stage->carried_stride[k], (uint8_t)(PLAN_SPACE_CARRIED_FB + (int)k));
 }
 
 static plan_ref place_argument(calling *c, size_t i) {
@@ -196,7 +187,7 @@ static plan_ref ref_of(calling *c, const msc_value *v, bool written) {
 
 static msc_plan_call *new_call(calling *c, uint8_t kind, const msc_op *op) {
   msc_plan_section *s = c->section;
-  GROW(c->p, s->call, s->num_calls);
+  msc_grow(c->p->arena, s->call, s->num_calls);
   msc_plan_call *call = &s->call[s->num_calls++];
   memset(call, 0, sizeof *call);
   call->kind = kind;
@@ -326,7 +317,7 @@ static msc_plan_matmul matmul_of(const msc_op *op) {
 static uint32_t number_matmul(msc_plan *p, const msc_plan_matmul *m) {
   for (size_t i = 0; i < p->num_matmuls; i++)
     if (memcmp(&p->matmul[i], m, sizeof *m) == 0) return (uint32_t)i;
-  GROW(p, p->matmul, p->num_matmuls);
+  msc_grow(p->arena, p->matmul, p->num_matmuls);
   p->matmul[p->num_matmuls] = *m;
   return (uint32_t)p->num_matmuls++;
 }
@@ -378,7 +369,7 @@ static msc_reduction reduction_of(const char *name) {
 
 static void set_axes(msc_plan *p, msc_plan_collective *v, const char *digits) {
   msc_attr_value text = msc_str(p->ctx, msc_arena_printf(p->arena, "[%s]", digits));
-  const msc_layout *group = layout_of(p, &text, 1);
+  const msc_layout *group = msc_plan_layout_of(p, &text, 1);
   v->num_axes = group->first[1];
   for (size_t i = 0; i < v->num_axes; i++) v->axis[i] = (plan_sub_axis){group->sub[i].axis, group->sub[i].pre, group->sub[i].size};
 }
@@ -427,7 +418,7 @@ static bool same_collective(const msc_plan_collective *a, const msc_plan_collect
 static uint32_t number_collective(msc_plan *p, const msc_plan_collective *v) {
   for (size_t i = 0; i < p->num_collectives; i++)
     if (same_collective(&p->collective[i], v)) return (uint32_t)i;
-  GROW(p, p->collective, p->num_collectives);
+  msc_grow(p->arena, p->collective, p->num_collectives);
   p->collective[p->num_collectives] = *v;
   return (uint32_t)p->num_collectives++;
 }
@@ -469,7 +460,7 @@ static void note_transfer(calling *c, const msc_op *op, const msc_plan_call *cal
   msc_plan *p = c->p;
   const msc_plan_collective *v = &p->collective[call->index], *first = v->num_members ? &p->collective[v->member[0]] : v;
   const msc_layout *from = first->from == UINT32_MAX ? NULL : p->layout[first->from], *to = from ? p->layout[first->to] : NULL;
-  GROW(p, p->transfer, p->num_transfers);
+  msc_grow(p->arena, p->transfer, p->num_transfers);
   msc_plan_transfer *t = &p->transfer[p->num_transfers++];
   *t = (msc_plan_transfer){.section = (uint32_t)(c->section - p->section), .call = (uint32_t)c->section->num_calls - 1, .verb = v->verb, .bytes = call->bytes};
   if (v->verb == PLAN_VERB_HALO) t->axes = axes_of(p, from, (int)v->halo_dim);
@@ -500,7 +491,7 @@ static bool call_message(calling *c, const msc_op *op) {
   uint32_t number = (uint32_t)msc_op_int(op, "message"), other = (uint32_t)msc_op_int(op, "stage"), own = c->section->stage;
   const msc_value *v = sends ? op->in[0].value : &op->out[0];
   while (p->num_messages <= number) {
-    GROW(p, p->message, p->num_messages);
+    msc_grow(p->arena, p->message, p->num_messages);
     p->message[p->num_messages++] = (msc_plan_message){0};
   }
   p->message[number] = (msc_plan_message){sends ? own : other, sends ? other : own, DEPTH, (uint64_t)msc_type_bytes(v->type)};
@@ -559,7 +550,7 @@ static void note_outputs(calling *c) {
   const msc_attr_value *layouts = msc_func_attr(c->f, "result_layouts"), *shapes = msc_func_attr(c->f, "result_shapes");
   for (size_t i = 0; i < ret->num_in; i++) {
     if (ties && i < ties->list.num && ties->list.v[i].i >= 0) continue;
-    GROW(p, p->output, p->num_outputs);
+    msc_grow(p->arena, p->output, p->num_outputs);
     msc_plan_output *o = &p->output[p->num_outputs++];
     o->name = names && i < names->list.num ? names->list.v[i].s : msc_arena_printf(p->arena, "result%zu", i);
     o->program = c->program;
@@ -570,12 +561,18 @@ static void note_outputs(calling *c) {
   }
 }
 
-static bool add_section(calling *c, msc_func *f) {
+msc_plan_calls *msc_plan_calls_begin(msc_plan *p, msc_codegen *cg) {
+  calling *c = msc_new(p->arena, calling);
+  c->p = p, c->cg = cg;
+  return c;
+}
+
+bool msc_plan_add_section(msc_plan_calls *c, msc_func *f, uint32_t program) {
   msc_plan *p = c->p;
   msc_numbering n = msc_number(f->body);
   const msc_attr_value *stage = msc_func_attr(f, "stage"), *scratch = msc_func_attr(f, "scratch");
-  GROW(p, p->section, p->num_sections);
-  c->f = f;
+  msc_grow(p->arena, p->section, p->num_sections);
+  c->f = f, c->program = program;
   c->section = &p->section[p->num_sections++];
   *c->section = (msc_plan_section){.func = f, .name = f->name, .stage = stage ? (uint32_t)stage->i : 0};
   c->arg = msc_new_array(p->arena, plan_ref, f->body->num_args);
@@ -587,147 +584,4 @@ static bool add_section(calling *c, msc_func *f) {
   copy_ties(c);
   note_outputs(c);
   return true;
-}
-
-/* ---- programs ---- */
-
-/* Batches that are in use at once on a stage, and one that is read ahead. */
-static uint32_t batches_in_use(const msc_plan *p, uint32_t num, const plan_entry *e) {
-  uint32_t most = 0, released = 0, taken = 0;
-  uint32_t *last = msc_new_array(p->arena, uint32_t, num + 1);
-  for (uint32_t i = 0; i < num; i++)
-    if (p->section[e[i].section].inputs && e[i].micro < num) last[e[i].micro] = i;
-  for (uint32_t i = 0; i < num; i++) {
-    if (!p->section[e[i].section].inputs) continue;
-    if (e[i].micro >= taken) taken = e[i].micro + 1;
-    if (taken - released > most) most = taken - released;
-    while (released < taken && last[released] <= i) released++;
-  }
-  return most + 1;
-}
-
-/* A stage cannot wait for itself: as many as ever lie between its chunks. */
-static void deepen_own_messages(msc_plan *p, const msc_plan_program *g) {
-  int64_t *under_way = msc_new_array(p->arena, int64_t, p->num_messages + 1);
-  for (uint32_t i = 0; i < p->num_stages; i++)
-    for (uint32_t k = 0; k < g->num_entries[i]; k++) {
-      const msc_plan_section *s = &p->section[g->entry[i][k].section];
-      for (size_t c = 0; c < s->num_calls; c++) {
-        uint32_t number = s->call[c].index;
-        if (s->call[c].kind != PLAN_CALL_KIND_MESSAGE || p->message[number].from != p->message[number].to) continue;
-        under_way[number] += s->call[c].buffer[0].written ? -1 : 1;
-        while (under_way[number] > p->message[number].depth) p->message[number].depth *= 2;
-      }
-    }
-}
-
-static uint32_t section_named(const msc_plan *p, const char *program, const char *letters, uint32_t stage, int64_t chunk) {
-  for (uint32_t i = 0; i < p->num_sections; i++) {
-    const msc_func *f = p->section[i].func;
-    const msc_attr_value *own = msc_func_attr(f, "program"), *c = msc_func_attr(f, "chunk");
-    if (own && !strcmp(own->s, program) && !strncmp(msc_func_attr(f, "section")->s, letters, 1) && p->section[i].stage == stage && (!c || c->i == chunk)) return i;
-  }
-  return UINT32_MAX;
-}
-
-/* See passes/6_pipeline/lanes.c for the numbers. */
-static bool fill_lane(msc_plan *p, const char *program, const msc_attr_value *lane, uint32_t stage, plan_entry *out) {
-  static const char *const letters[] = {"F", "B", "W", "U"};
-  enum { FIELDS = 6 };
-  for (size_t i = 0; i < lane->list.num / FIELDS; i++) {
-    const msc_attr_value *v = lane->list.v + i * FIELDS;
-    uint32_t section = section_named(p, program, letters[v[0].i], stage, v[1].i);
-    if (section > UINT16_MAX) return msc_error(p->ctx, MSC_E_INTERNAL, NULL, "the schedule names section %s of stage %u, which does not exist", letters[v[0].i], stage);
-    out[i] = (plan_entry){.micro = (uint32_t)v[2].i, .section = (uint16_t)section, .fb = (uint16_t)(v[3].i < 0 ? 0 : v[3].i), .fw = (uint16_t)(v[4].i < 0 ? 0 : v[4].i), .bw = (uint16_t)(v[5].i < 0 ? 0 : v[5].i)};
-  }
-  return true;
-}
-
-static bool add_lanes(msc_plan *p, msc_plan_program *g, const msc_attr_value *lanes) {
-  g->num_entries = msc_new_array(p->arena, uint32_t, p->num_stages);
-  g->entry = msc_new_array(p->arena, plan_entry *, p->num_stages);
-  for (uint32_t i = 0; i < p->num_stages; i++) {
-    g->num_entries[i] = (uint32_t)(lanes->list.v[i].list.num / 6);
-    g->entry[i] = msc_new_array(p->arena, plan_entry, g->num_entries[i]);
-    MSC_TRY(fill_lane(p, g->name, &lanes->list.v[i], i, g->entry[i]));
-    uint32_t slots = batches_in_use(p, g->num_entries[i], g->entry[i]);
-    if (slots > p->input_slots) p->input_slots = slots;
-  }
-  deepen_own_messages(p, g);
-  return true;
-}
-
-static bool is_of(const msc_func *f, const char *program) {
-  const msc_attr_value *own = msc_func_attr(f, "program");
-  return !strcmp(own ? own->s : f->name, program);
-}
-
-/* Its sections, and what runs when; a program that is one function needs no schedule. */
-static bool add_program(calling *c, const char *name, const msc_attr_value *lanes) {
-  msc_plan *p = c->p;
-  const msc_attr_value *micro = NULL;
-  bool any = false, ok = true;
-  GROW(p, p->program, p->num_programs);
-  c->program = p->num_programs;
-  for (msc_func *f = p->module->first; f; f = f->next) {
-    if (!is_of(f, name)) continue;
-    any = true;
-    if (msc_func_attr(f, "program")) micro = msc_func_attr(f, "micro");
-    ok &= add_section(c, f);
-  }
-  if (!any || !ok) return ok;
-  msc_plan_program *g = &p->program[p->num_programs++];
-  *g = (msc_plan_program){.name = name, .micro = micro ? (uint32_t)micro->i : 1};
-  return !lanes || add_lanes(p, g, lanes);
-}
-
-static void make_stages(msc_plan *p, const msc_attr_value *lanes) {
-  const msc_attr_value *slots = lanes ? msc_find_attr(lanes->dict.a, lanes->dict.num, "slots") : NULL;
-  p->input_slots = 2;
-  p->num_stages = slots ? (uint32_t)slots->list.num / MSC_PLAN_CARRIED : 1;
-  p->stage = msc_new_array(p->arena, msc_plan_stage, p->num_stages);
-  for (uint32_t i = 0; i < p->num_stages; i++) p->stage[i].micro = UINT64_MAX;
-  for (size_t i = 0; slots && i < slots->list.num; i++) p->stage[i / MSC_PLAN_CARRIED].carried_slots[i % MSC_PLAN_CARRIED] = (uint32_t)slots->list.v[i].i;
-}
-
-/* Layout numbers must be known before the file is written. */
-static void number_layouts(msc_plan *p) {
-  for (size_t i = 0; i < p->num_parameters; i++) msc_plan_layout(p, p->parameter[i].global->layout);
-  for (size_t i = 0; i < p->num_inputs; i++) msc_plan_layout(p, p->input[i].global->layout);
-  for (size_t i = 0; i < p->num_outputs; i++) msc_plan_layout(p, p->output[i].global->layout);
-  for (size_t s = 0; s < p->num_sections; s++) {
-    const msc_attr_value *starts = msc_func_attr(p->section[s].func, "starts");
-    for (size_t i = 0; starts && i < starts->list.num; i++) {
-      const msc_attr_value *d = &starts->list.v[i];
-      msc_plan_layout(p, layout_of(p, msc_find_attr(d->dict.a, d->dict.num, "layout"), 1));
-    }
-  }
-}
-
-/* The calls of all sections and their code. */
-static bool make_calls(msc_context *ctx, void *arg) {
-  static const char *const names[] = {"train", "forward"};
-  calling *c = arg;
-  const msc_attr_value *lanes = msc_find_attr(c->p->module->attrs, c->p->module->num_attrs, "msc.lanes");
-  bool ok = true;
-  (void)ctx;
-  make_stages(c->p, lanes);
-  for (int i = 0; i < 2; i++) ok &= add_program(c, names[i], lanes ? msc_find_attr(lanes->dict.a, lanes->dict.num, names[i]) : NULL);
-  if (!ok) return false;
-  for (uint32_t i = 0; i < c->p->num_stages; i++)
-    if (c->p->stage[i].persistent_bytes > c->p->persistent_bytes) c->p->persistent_bytes = c->p->stage[i].persistent_bytes;
-  number_layouts(c->p);
-  if (c->out_code) *c->out_code = msc_codegen_text(c->cg, c->p->arena);
-  return msc_codegen_finish(c->cg, &c->p->code);
-}
-
-msc_plan *msc_plan_of(msc_context *ctx, const msc_module *m, const char *cpu, const char **out_code) {
-  msc_arena *arena = msc_context_arena(ctx);
-  msc_plan *p = msc_new(arena, msc_plan);
-  *p = (msc_plan){.ctx = ctx, .arena = arena, .module = m};
-  calling c = {.p = p, .cg = msc_codegen_begin(ctx, cpu), .out_code = out_code};
-  if (!c.cg) return NULL;
-  if (msc_protect(ctx, make_calls, &c)) return p;
-  msc_codegen_abandon(c.cg); /* LLVM's memory is not the arena's: it is freed in any case */
-  return NULL;
 }

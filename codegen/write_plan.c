@@ -239,8 +239,8 @@ static void put_stages(flatbuf_builder *b, const msc_plan *p) {
     const msc_plan_stage *s = &p->stage[i];
     plan_stage_begin(b);
     plan_stage_put_persistent_bytes(b, s->persistent_bytes);
-    plan_stage_put_carried_stride(b, MSC_PLAN_CARRIED, s->carried_stride);
-    plan_stage_put_carried_slots(b, MSC_PLAN_CARRIED, s->carried_slots);
+    plan_stage_put_carried_stride(b, MSC_NUM_SLOTS, s->carried_stride);
+    plan_stage_put_carried_slots(b, MSC_NUM_SLOTS, s->carried_slots);
     plan_stage_put_micro(b, s->micro);
     flatbuf_end(b);
   }

@@ -124,6 +124,13 @@ void *msc_arena_copy(msc_arena *a, const void *data, size_t bytes) {
   return bytes ? memcpy(p, data, bytes) : p;
 }
 
+void *msc_arena_grown(msc_arena *a, void *array, size_t num, size_t item_bytes) {
+  if (num & (num - 1)) return array;
+  void *p = msc_arena_alloc(a, (num ? 2 * num : 1) * item_bytes);
+  if (num) memcpy(p, array, num * item_bytes);
+  return p;
+}
+
 char *msc_arena_vprintf(msc_arena *a, const char *fmt, va_list ap) {
   va_list again;
   va_copy(again, ap);

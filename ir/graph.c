@@ -47,14 +47,6 @@ void msc_func_remove(msc_func *f) {
   if (m->last == f) m->last = previous;
 }
 
-/* Arrays of arguments grow by doubling: capacity is the next power of two. */
-static void *grown(msc_arena *a, void *array, size_t num, size_t item_bytes) {
-  if (num & (num - 1)) return array;
-  void *p = msc_arena_alloc(a, (num ? num * 2 : 1) * item_bytes);
-  if (num) memcpy(p, array, num * item_bytes);
-  return p;
-}
-
 msc_value *msc_add_arg(msc_block *b, const msc_type *type, const char *name) {
   msc_func *f = b->func;
   msc_arena *a = arena_of(f);
@@ -63,9 +55,9 @@ msc_value *msc_add_arg(msc_block *b, const msc_type *type, const char *name) {
   v->block = b;
   v->index = (uint32_t)b->num_args;
   v->name = msc_intern(f->module->ctx, name);
-  b->args = grown(a, b->args, b->num_args, sizeof *b->args);
+  msc_grow(a, b->args, b->num_args);
   if (b == f->body) {
-    f->arg = grown(a, f->arg, b->num_args, sizeof *f->arg);
+    msc_grow(a, f->arg, b->num_args);
     memset(&f->arg[b->num_args], 0, sizeof *f->arg);
   }
   b->args[b->num_args++] = v;

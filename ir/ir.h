@@ -352,7 +352,10 @@ void *msc_arena_alloc(msc_arena *arena, size_t bytes); /* zeroed, 16-byte aligne
 void *msc_arena_copy(msc_arena *arena, const void *data, size_t bytes);
 char *msc_arena_printf(msc_arena *arena, const char *fmt, ...) MSC_PRINTF(2, 3);
 char *msc_arena_vprintf(msc_arena *arena, const char *fmt, va_list ap);
+/* Room for one more of `num` items: the array itself, or its copy with twice the room; capacity is the next power of two. */
+void *msc_arena_grown(msc_arena *arena, void *array, size_t num, size_t item_bytes);
 size_t msc_arena_bytes(const msc_arena *arena);
+#define msc_grow(arena, array, num) ((array) = msc_arena_grown((arena), (array), (num), sizeof *(array)))
 #define msc_new(arena, T) ((T *)msc_arena_alloc((arena), sizeof(T)))
 #define msc_new_array(arena, T, n) ((T *)msc_arena_alloc((arena), sizeof(T) * (size_t)(n)))
 

@@ -1,15 +1,13 @@
 /* lanes: functions of sections -> what every stage runs, in order: attribute `msc.lanes` of the module.
  *
  * msc.lanes = {train = [[...], ...], forward = ...}: a list per stage, six numbers per entry: section (0 F or FB, 1 B, 2 W, 3 U),
- * chunk, micro-batch, and the slots of what is carried from F to B, from F to W and from B to W (-1: none).  `slots` has the
- * numbers of slots, three per stage. */
+ * chunk, micro-batch, and the slots of what is carried from F to B, from F to W and from B to W (-1: none); see pipeline.h.
+ * `slots` has the numbers of slots, three per stage. */
 #include <string.h>
 
 #include "passes/6_pipeline/pipeline.h"
 #include "passes/6_pipeline/schedule.h"
 #include "passes/pass.h"
-
-enum { FIELDS = 6, UPDATE = 3 };
 
 typedef struct {
   size_t num, room;
@@ -26,36 +24,28 @@ static void put(msc_arena *a, numbers *n, int64_t v) {
   n->v[n->num++] = msc_int(v);
 }
 
-static void put_entry(msc_arena *a, numbers *n, int kind, int chunk, int micro, int fb, int fw, int bw) {
-  const int v[FIELDS] = {kind, chunk, micro, fb, fw, bw};
-  for (int i = 0; i < FIELDS; i++) put(a, n, v[i]);
-}
-
-static bool has_section(const msc_module *m, const char *program, const char *letters, int64_t stage, int64_t chunk) {
-  for (const msc_func *f = m->first; f; f = f->next) {
-    const msc_attr_value *p = msc_func_attr(f, "program"), *c = msc_func_attr(f, "chunk");
-    if (p && !strcmp(p->s, program) && !strcmp(msc_func_attr(f, "section")->s, letters) && msc_func_attr(f, "stage")->i == stage && (!c || c->i == chunk)) return true;
-  }
-  return false;
+static void put_entry(msc_arena *a, numbers *n, msc_section_kind kind, int chunk, int micro, const int *slot) {
+  const int v[] = {[MSC_LANE_SECTION] = (int)kind, [MSC_LANE_CHUNK] = chunk, [MSC_LANE_MICRO] = micro};
+  for (int i = 0; i < MSC_LANE_SLOTS; i++) put(a, n, v[i]);
+  for (int k = 0; k < MSC_NUM_SLOTS; k++) put(a, n, slot ? slot[k] : -1);
 }
 
 /* One stage: each micro-batch, then the update. */
 static msc_attr_value joined_lane(msc_pass_ctx *pass, int64_t count) {
   numbers n = {0};
-  for (int64_t i = 0; i < count; i++) put_entry(pass->scratch, &n, 0, 0, (int)i, -1, -1, -1);
-  put_entry(pass->scratch, &n, UPDATE, 0, (int)count - 1, -1, -1, -1);
+  for (int64_t i = 0; i < count; i++) put_entry(pass->scratch, &n, MSC_SECTION_F, 0, (int)i, NULL);
+  put_entry(pass->scratch, &n, MSC_SECTION_U, 0, (int)count - 1, NULL);
   return msc_list(pass->ctx, n.num, n.v);
 }
 
 static msc_attr_value scheduled_lane(msc_pass_ctx *pass, const msc_module *m, const msc_schedule *s, int stage) {
-  static const char *const letters[] = {"F", "B", "W"};
   numbers n = {0};
   for (int i = 0; i < s->stage[stage].num_entries; i++) {
     const msc_entry *e = &s->stage[stage].entry[i];
-    if (!has_section(m, "train", letters[e->work], stage, e->chunk)) continue;
-    put_entry(pass->scratch, &n, (int)e->work, e->chunk, e->micro_batch, e->slot[MSC_SLOT_FB], e->slot[MSC_SLOT_FW], e->slot[MSC_SLOT_BW]);
+    if (!msc_find_section(m, "train", (msc_section_kind)e->work, stage, e->chunk)) continue;
+    put_entry(pass->scratch, &n, (msc_section_kind)e->work, e->chunk, e->micro_batch, e->slot);
   }
-  if (has_section(m, "train", "U", stage, 0)) put_entry(pass->scratch, &n, UPDATE, 0, s->micro_batches - 1, -1, -1, -1);
+  if (msc_find_section(m, "train", MSC_SECTION_U, stage, 0)) put_entry(pass->scratch, &n, MSC_SECTION_U, 0, s->micro_batches - 1, NULL);
   return msc_list(pass->ctx, n.num, n.v);
 }
 
@@ -63,7 +53,7 @@ static msc_attr_value scheduled_lane(msc_pass_ctx *pass, const msc_module *m, co
 static msc_attr_value forward_lane(msc_pass_ctx *pass, const msc_module *m, const msc_pipeline_shape *shape, int stage) {
   numbers n = {0};
   for (int c = 0; c < shape->chunks; c++)
-    if (has_section(m, "forward", "F", stage, c)) put_entry(pass->scratch, &n, 0, c, 0, -1, -1, -1);
+    if (msc_find_section(m, "forward", MSC_SECTION_F, stage, c)) put_entry(pass->scratch, &n, MSC_SECTION_F, c, 0, NULL);
   return msc_list(pass->ctx, n.num, n.v);
 }
 
@@ -94,6 +84,6 @@ bool pass_lanes(msc_pass_ctx *pass, msc_module *m) {
   msc_put_attr(pass->ctx, &a, &num, "slots", msc_list(pass->ctx, slots.num, slots.v));
   msc_put_attr(pass->ctx, &a, &num, "train", msc_list(pass->ctx, (size_t)shape.stages, train));
   msc_put_attr(pass->ctx, &m->attrs, &m->num_attrs, "msc.lanes", (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, a}});
-  msc_stat(pass, "entries", (int64_t)(train[0].list.num / FIELDS));
+  msc_stat(pass, "entries", (int64_t)(train[0].list.num / MSC_LANE_FIELDS));
   return true;
 }

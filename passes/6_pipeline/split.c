@@ -15,12 +15,8 @@
 #include "passes/direction.h"
 #include "passes/pass.h"
 
-typedef enum { SECTION_F, SECTION_B, SECTION_W, SECTION_U, NUM_SECTIONS } section_kind;
-
-static const char *const kind_names[] = {"F", "B", "W", "U"};
-
 typedef struct {
-  section_kind kind;
+  msc_section_kind kind;
   int stage, chunk;
 } place;
 
@@ -41,7 +37,8 @@ typedef struct tied {
 /* What one section makes for later ones of its stage, and an argument that is it. */
 typedef struct carried_value {
   msc_value *made;
-  const char *name, *class;
+  const char *name;
+  msc_slot_class class;
   struct carried_value *next;
 } carried_value;
 
@@ -72,7 +69,7 @@ typedef struct {
   bool *per_micro;    /* by old value id: an input enters it */
   bool *per_step;     /* by old op id */
   bool *remade;       /* by old op id: made again where it is needed */
-  section_kind *kind; /* by old op id, of those that run per micro-batch */
+  msc_section_kind *kind; /* by old op id, of those that run per micro-batch */
   local **locals;     /* by old value id */
   section **sections; /* [virtual stage or stage][kind] */
   carrier *carriers;
@@ -81,16 +78,16 @@ typedef struct {
 
 /* ---- where an op runs ---- */
 
-static section_kind joined(const splitting *s, section_kind k) {
-  if (s->shape.joined) return SECTION_F;
-  return k == SECTION_W && !s->shape.splits_backward ? SECTION_B : k;
+static msc_section_kind joined(const splitting *s, msc_section_kind k) {
+  if (s->shape.joined) return MSC_SECTION_F;
+  return k == MSC_SECTION_W && !s->shape.splits_backward ? MSC_SECTION_B : k;
 }
 
 static place place_of(const splitting *s, const msc_op *op) {
   const msc_attr_value *v = msc_op_attr(op, "stage");
   place p = {.stage = v ? s->shape.place[v->i] : 0, .chunk = v ? msc_chunk_of(&s->shape, (int)v->i) : 0};
-  p.kind = s->per_step[op->id] || op->kind == OP_accumulate ? SECTION_U : joined(s, s->kind[op->id]); /* a sum is whole in U */
-  if (p.kind == SECTION_U) p.chunk = 0;
+  p.kind = s->per_step[op->id] || op->kind == OP_accumulate ? MSC_SECTION_U : joined(s, s->kind[op->id]); /* a sum is whole in U */
+  if (p.kind == MSC_SECTION_U) p.chunk = 0;
   return p;
 }
 
@@ -157,22 +154,22 @@ static void mark_kinds(splitting *s) {
         if (there != NONE) to = to == NONE || to == there ? there : MANY;
       }
     reach[op->id] = to;
-    s->kind[op->id] = forward[op->id] ? SECTION_F : to == MANY || to == NONE ? SECTION_B : SECTION_W;
+    s->kind[op->id] = forward[op->id] ? MSC_SECTION_F : to == MANY || to == NONE ? MSC_SECTION_B : MSC_SECTION_W;
   }
 }
 
 /* ---- the new functions ---- */
 
 static section *section_at(splitting *s, place at) {
-  int row = at.kind == SECTION_U ? at.stage : at.chunk * s->shape.stages + at.stage;
-  section **slot = &s->sections[row * NUM_SECTIONS + (int)at.kind];
+  int row = at.kind == MSC_SECTION_U ? at.stage : at.chunk * s->shape.stages + at.stage;
+  section **slot = &s->sections[row * MSC_NUM_SECTIONS + (int)at.kind];
   if (*slot) return *slot;
   msc_arena *a = s->pass->scratch;
   section *n = msc_new(a, section);
   bool single = s->shape.stages == 1 && s->shape.chunks == 1;
-  const char *letters = at.kind == SECTION_F && s->shape.joined ? "FB" : kind_names[at.kind];
+  const char *letters = at.kind == MSC_SECTION_F && s->shape.joined ? "FB" : msc_section_names[at.kind];
   const char *name = single ? msc_arena_printf(a, "%s.%s", s->program, letters)
-                     : s->shape.chunks == 1 || at.kind == SECTION_U ? msc_arena_printf(a, "%s.%d.%s", s->program, at.stage, letters)
+                     : s->shape.chunks == 1 || at.kind == MSC_SECTION_U ? msc_arena_printf(a, "%s.%d.%s", s->program, at.stage, letters)
                      : msc_arena_printf(a, "%s.%d.%d.%s", s->program, at.stage, at.chunk, letters);
   *n = (section){.at = at, .f = msc_func_new(s->f->module, name), .loss = -1};
   n->end = &n->first;
@@ -182,7 +179,7 @@ static section *section_at(splitting *s, place at) {
   msc_func_set(n->f, "section", msc_str(s->pass->ctx, letters));
   msc_func_set(n->f, "stage", msc_int(at.stage));
   msc_func_set(n->f, "micro", msc_int(s->count));
-  if (at.kind != SECTION_U) msc_func_set(n->f, "chunk", msc_int(at.chunk));
+  if (at.kind != MSC_SECTION_U) msc_func_set(n->f, "chunk", msc_int(at.chunk));
   return *slot = n;
 }
 
@@ -235,10 +232,9 @@ static msc_op *copy_op(splitting *s, section *n, const msc_op *op) {
   return copy;
 }
 
-/* The longest life wins: what B takes and W takes too lives until W. */
-static const char *class_of(section_kind from, section_kind to, const char *before) {
-  if (before && !strcmp(before, "FW")) return before;
-  return from == SECTION_F ? (to == SECTION_W ? "FW" : "FB") : "BW";
+static msc_slot_class class_of(msc_section_kind from, msc_section_kind to) {
+  if (from != MSC_SECTION_F) return MSC_SLOT_BW;
+  return to == MSC_SECTION_W ? MSC_SLOT_FW : MSC_SLOT_FB;
 }
 
 static msc_value *carried_arg(splitting *s, section *n, carried_value *c) {
@@ -256,17 +252,17 @@ static msc_value *carried(splitting *s, section *from, section *to, msc_value *o
   while (c && c->made != made) c = c->next;
   if (!c) {
     c = msc_new(s->pass->scratch, carried_value);
-    *c = (carried_value){made, msc_arena_printf(s->pass->scratch, "%s.%" PRId64, s->program, s->next_carried++), NULL, from->carried};
+    *c = (carried_value){made, msc_arena_printf(s->pass->scratch, "%s.%" PRId64, s->program, s->next_carried++), class_of(from->at.kind, to->at.kind), from->carried};
     from->carried = c;
     give(s, from, made, carried_arg(s, from, c)->index, c->name);
   }
-  c->class = class_of(from->at.kind, to->at.kind, c->class);
+  if (c->class != MSC_SLOT_FW) c->class = class_of(from->at.kind, to->at.kind); /* the longest life wins */
   return carried_arg(s, to, c);
 }
 
 /* Only now is it known how long each lives. */
 static void write_classes(const splitting *s) {
-  for (const carrier *r = s->carriers; r; r = r->next) msc_arg_set(r->f, r->arg, "msc.class", msc_str(s->pass->ctx, r->of->class));
+  for (const carrier *r = s->carriers; r; r = r->next) msc_arg_set(r->f, r->arg, "msc.class", msc_str(s->pass->ctx, msc_slot_names[r->of->class]));
 }
 
 /* From another stage: what the forward makes is received by the forward, and so on, and carried from there. */
@@ -285,10 +281,10 @@ static msc_value *received(splitting *s, section *from, section *to, msc_value *
 
 static msc_value *from_elsewhere(splitting *s, section *n, msc_value *old) {
   place made = place_of(s, old->def), here = n->at;
-  if (made.stage != here.stage || made.chunk != (here.kind == SECTION_U ? 0 : here.chunk)) {
+  if (made.stage != here.stage || made.chunk != (here.kind == MSC_SECTION_U ? 0 : here.chunk)) {
     place enters = here;
     enters.kind = made.kind;
-    if (enters.kind == SECTION_U) enters.chunk = 0;
+    if (enters.kind == MSC_SECTION_U) enters.chunk = 0;
     if (same_place(enters, here)) return received(s, section_at(s, made), n, old);
     made = enters;
   }
@@ -370,9 +366,9 @@ static bool give_new_value(splitting *s, msc_value *v, uint32_t arg, const char 
   }
   for (int i = 0; i < s->shape.stages; i++) {
     bool has = false;
-    for (int k = 0; k < s->shape.chunks * s->shape.stages * NUM_SECTIONS && !has; k++) has = s->sections[k] && s->sections[k]->at.stage == i && s->sections[k]->arg[arg];
+    for (int k = 0; k < s->shape.chunks * s->shape.stages * MSC_NUM_SECTIONS && !has; k++) has = s->sections[k] && s->sections[k]->at.stage == i && s->sections[k]->arg[arg];
     if (!has) continue;
-    section *n = section_at(s, (place){SECTION_U, i, 0});
+    section *n = section_at(s, (place){MSC_SECTION_U, i, 0});
     msc_value *made = value_in(s, n, v);
     MSC_TRY(made);
     give(s, n, made, own_arg(s, n, arg)->index, name);
@@ -393,7 +389,7 @@ static bool give_results(splitting *s) {
     }
     place at = v->def && !is_remade(s, v->def) ? place_of(s, v->def) : (place){0};
     bool is_loss = loss && (size_t)loss->i == i;
-    if (is_loss) at = (place){.kind = at.kind, .chunk = at.kind == SECTION_U ? 0 : s->shape.chunks - 1}; /* rank 0 tells it, in its last section */
+    if (is_loss) at = (place){.kind = at.kind, .chunk = at.kind == MSC_SECTION_U ? 0 : s->shape.chunks - 1}; /* rank 0 tells it, in its last section */
     section *n = section_at(s, at);
     msc_value *made = value_in(s, n, v);
     MSC_TRY(made);
@@ -429,9 +425,9 @@ static bool split_func(msc_pass_ctx *pass, msc_func *f, const char *program, int
   s.per_micro = msc_new_array(pass->scratch, bool, n.num_values);
   s.per_step = msc_new_array(pass->scratch, bool, n.num_ops);
   s.remade = msc_new_array(pass->scratch, bool, n.num_ops);
-  s.kind = msc_new_array(pass->scratch, section_kind, n.num_ops);
+  s.kind = msc_new_array(pass->scratch, msc_section_kind, n.num_ops);
   s.locals = msc_new_array(pass->scratch, local *, n.num_values);
-  s.sections = msc_new_array(pass->scratch, section *, rows * NUM_SECTIONS);
+  s.sections = msc_new_array(pass->scratch, section *, rows * MSC_NUM_SECTIONS);
   mark_varying(&s);
   mark_remade(&s);
   if (!strcmp(program, "train")) mark_kinds(&s);
@@ -442,7 +438,7 @@ static bool split_func(msc_pass_ctx *pass, msc_func *f, const char *program, int
   }
   MSC_TRY(give_results(&s));
   write_classes(&s);
-  for (size_t i = 0; i < rows * NUM_SECTIONS; i++)
+  for (size_t i = 0; i < rows * MSC_NUM_SECTIONS; i++)
     if (s.sections[i]) end_section(&s, s.sections[i]);
   *message = s.next_message;
   msc_func_remove(f);

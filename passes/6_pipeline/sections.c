@@ -1,0 +1,22 @@
+/* sections.c: names of sections and of what lives between them; in: a module of sections, out: the one asked for. */
+#include <string.h>
+
+#include "passes/6_pipeline/pipeline.h"
+
+const char *const msc_section_names[MSC_NUM_SECTIONS] = {"F", "B", "W", "U"};
+const char *const msc_slot_names[MSC_NUM_SLOTS] = {"FB", "FW", "BW"};
+
+msc_slot_class msc_slot_class_of(const char *name) {
+  int k = 0;
+  while (k + 1 < MSC_NUM_SLOTS && strcmp(msc_slot_names[k], name)) k++;
+  return (msc_slot_class)k;
+}
+
+const msc_func *msc_find_section(const msc_module *m, const char *program, msc_section_kind kind, int64_t stage, int64_t chunk) {
+  for (const msc_func *f = m->first; f; f = f->next) {
+    const msc_attr_value *p = msc_func_attr(f, "program"), *c = msc_func_attr(f, "chunk");
+    bool here = p && !strcmp(p->s, program) && msc_func_attr(f, "stage")->i == stage && (!c || c->i == chunk);
+    if (here && msc_func_attr(f, "section")->s[0] == msc_section_names[kind][0]) return f;
+  }
+  return NULL;
+}
