@@ -241,7 +241,8 @@ msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options
   msc_plan *p = msc_plan_of(ctx, m, options->cpu, options->emitted ? &code : NULL);
   if (code) options->emitted(options->user, "kernels.ll", code, strlen(code));
   if (!p) return NULL;
-  if (!fits_memory(p, options->config)) return NULL;
+  const msc_cluster *cluster = options->cluster ? options->cluster : msc_cluster_named(ctx, "cpu");
+  if (!msc_plan_predict(p, cluster) || !fits_memory(p, options->config)) return NULL;
   p->decision = decision;
   p->num_decisions = num_decisions;
   p->strategies = strategies;
@@ -249,8 +250,6 @@ msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options
   p->model_hash = options->model_hash;
   p->config = msc_config_json(options->config, p->arena);
   p->searched = searched.data, p->searched_packed = searched.bytes, p->searched_bytes = searched.unpacked;
-  const msc_cluster *cluster = options->cluster ? options->cluster : msc_cluster_named(ctx, "cpu");
   p->cluster = cluster->text;
-  msc_plan_predict(p, cluster);
   return p;
 }

@@ -151,8 +151,9 @@ const msc_layout *msc_plan_layout_of(const msc_plan *p, const msc_attr_value *te
 
 /* ---- predict.c ---- */
 
-/* The predicted time of every call, and of a step: whole, and of it what communication adds. */
-void msc_plan_predict(msc_plan *p, const msc_cluster *cluster);
+/* The predicted time of every call, and of a step: whole, and of it what communication adds; depths of messages.  False after
+ * reporting that stages wait for each other, which is a bug. */
+bool msc_plan_predict(msc_plan *p, const msc_cluster *cluster);
 /* How often a section runs in one step of the first program, train where there is one. */
 uint64_t msc_plan_uses(const msc_plan *p, uint32_t section);
 

@@ -19,21 +19,6 @@ static uint32_t batches_in_use(const msc_plan *p, uint32_t num, const plan_entry
   return most + 1;
 }
 
-/* A stage cannot wait for itself: as many as ever lie between its chunks. */
-static void deepen_own_messages(msc_plan *p, const msc_plan_program *g) {
-  int64_t *under_way = msc_new_array(p->arena, int64_t, p->num_messages + 1);
-  for (uint32_t i = 0; i < p->num_stages; i++)
-    for (uint32_t k = 0; k < g->num_entries[i]; k++) {
-      const msc_plan_section *s = &p->section[g->entry[i][k].section];
-      for (size_t c = 0; c < s->num_calls; c++) {
-        uint32_t number = s->call[c].index;
-        if (s->call[c].kind != PLAN_CALL_KIND_MESSAGE || p->message[number].from != p->message[number].to) continue;
-        under_way[number] += s->call[c].buffer[0].written ? -1 : 1;
-        while (under_way[number] > p->message[number].depth) p->message[number].depth *= 2;
-      }
-    }
-}
-
 static uint32_t number_of(const msc_plan *p, const msc_func *f) {
   for (uint32_t i = 0; i < p->num_sections; i++)
     if (f && p->section[i].func == f) return i;
@@ -67,7 +52,6 @@ static bool add_lanes(msc_plan *p, msc_plan_program *g, const msc_attr_value *la
     uint32_t slots = batches_in_use(p, g->num_entries[i], g->entry[i]);
     if (slots > p->input_slots) p->input_slots = slots;
   }
-  deepen_own_messages(p, g);
   return true;
 }
 

@@ -1,9 +1,11 @@
-/* predict.c: calls of a section and a described cluster -> the time of every call, of the whole, and what of it nothing hides.
+/* predict.c: calls of a section and a described cluster -> the time of every call, of the whole, and what of it nothing hides; how
+ * deep mailboxes must be.
  *
  * Two streams: kernels and products one after the other, collectives one after the other beside them.  A collective starts when
  * all calls before it have run and the link is free; a call waits for the collectives whose memory it touches, as the runtime
  * does (ir/hazard.h).  Of a pipeline all stages run side by side, with a message there as long after it is sent as its link
- * takes.  Exposed is the time in which only a link works. */
+ * takes; a mailbox has room for what is under way at once, so that no sender waits, and the prediction, since it ends, is the proof
+ * that the plan does.  Exposed is the time in which only a link works. */
 #include <string.h>
 
 #include "codegen/plan.h"
@@ -123,7 +125,7 @@ typedef struct {
   lane *lane;   /* per stage */
 } lanes;
 
-/* The sender waits for room, the receiver for what was sent and the link; false: nobody can know yet until when. */
+/* The receiver waits for what was sent and the link; false: nobody can know yet until when. */
 static bool pass_message(lanes *l, timeline *t, const msc_plan_call *c) {
   mailbox *b = &l->box[c->index];
   if (c->buffer[0].written) {
@@ -133,12 +135,6 @@ static bool pass_message(lanes *l, timeline *t, const msc_plan_call *c) {
     b->taken[b->num_taken++] = t->now;
     wait_until(t, there);
     return true;
-  }
-  size_t depth = l->p->message[c->index].depth;
-  if (b->num_sent >= depth) {
-    if (b->num_taken + depth <= b->num_sent) return false;
-    uint64_t room = b->taken[b->num_sent - depth];
-    if (t->now < room) t->now = room;
   }
   b->sent[b->num_sent++] = t->now;
   return true;
@@ -182,7 +178,29 @@ static void new_mailboxes(lanes *l) {
   }
 }
 
-static void predict_program(msc_plan *p, const msc_plan_program *g) {
+/* What is taken at the very moment when more is sent may come after it. */
+static uint32_t most_under_way(const mailbox *b) {
+  size_t most = 0, taken = 0;
+  for (size_t sent = 0; sent < b->num_sent; sent++) {
+    while (taken < sent && b->taken[taken] < b->sent[sent]) taken++;
+    if (sent + 1 - taken > most) most = sent + 1 - taken;
+  }
+  return (uint32_t)most;
+}
+
+static void deepen_mailboxes(const lanes *l) {
+  for (uint32_t i = 0; i < l->p->num_messages; i++)
+    while (l->p->message[i].depth < most_under_way(&l->box[i])) l->p->message[i].depth *= 2;
+}
+
+static bool all_ended(const lanes *l) {
+  for (uint32_t i = 0; i < l->p->num_stages; i++)
+    if (l->lane[i].entry < l->g->num_entries[i]) return msc_error(l->p->ctx, MSC_E_INTERNAL, NULL, "program '%s': stage %u waits for ever at its entry %u", l->g->name, i, l->lane[i].entry);
+  return true;
+}
+
+/* Of the step when it is the first program. */
+static bool predict_program(msc_plan *p, const msc_plan_program *g) {
   lanes l = {.p = p, .g = g, .lane = msc_new_array(p->arena, lane, p->num_stages)};
   new_mailboxes(&l);
   for (uint32_t i = 0; i < p->num_stages; i++) l.lane[i].t = new_timeline(p);
@@ -190,11 +208,14 @@ static void predict_program(msc_plan *p, const msc_plan_program *g) {
     any = false;
     for (uint32_t i = 0; i < p->num_stages; i++) any |= advance(&l, i);
   }
-  for (uint32_t i = 0; i < p->num_stages; i++) {
+  MSC_TRY(all_ended(&l));
+  deepen_mailboxes(&l);
+  for (uint32_t i = 0; g == p->program && i < p->num_stages; i++) {
     const timeline *t = &l.lane[i].t;
     if (t->now > p->predicted_step_ns) p->predicted_step_ns = t->now;
     if (t->exposed > p->exposed_comm_ns) p->exposed_comm_ns = t->exposed;
   }
+  return true;
 }
 
 uint64_t msc_plan_uses(const msc_plan *p, uint32_t section) {
@@ -207,15 +228,16 @@ uint64_t msc_plan_uses(const msc_plan *p, uint32_t section) {
   return uses;
 }
 
-void msc_plan_predict(msc_plan *p, const msc_cluster *cluster) {
+bool msc_plan_predict(msc_plan *p, const msc_cluster *cluster) {
   msc_cost cost;
   msc_cost_of(cluster, &p->module->mesh, &cost);
   price_calls(p, &cost);
-  if (p->num_programs && p->program[0].entry) {
-    predict_program(p, &p->program[0]);
-  } else if (p->num_sections) {
+  for (uint32_t i = 0; i < p->num_programs; i++)
+    if (p->program[i].entry) MSC_TRY(predict_program(p, &p->program[i]));
+  if (p->num_sections && !(p->num_programs && p->program[0].entry)) {
     timeline t = new_timeline(p);
     predict_section(&t, &p->section[0]);
     p->predicted_step_ns = t.now, p->exposed_comm_ns = t.exposed;
   }
+  return true;
 }

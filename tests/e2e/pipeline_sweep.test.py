@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""pipeline_sweep: a tiny network, every kind of schedule, stages, chunks and micro-batches: every plan is sound, and some are run: they
-end, and losses and weights are those of one rank with the same micro-batches, bit for bit.  MSC_TEST_SLOW: all of them."""
+"""pipeline_sweep: a tiny network, kinds of schedules, stages, chunks and micro-batches: every plan is sound and ends, and losses and
+weights are those of one rank with the same micro-batches, bit for bit.  Ranks that sleep for the predicted times take the predicted
+step.  MSC_TEST_SLOW: all 2,240 of p <= 8, v <= 4, m <= 32."""
 import array
 import json
 import os
@@ -16,8 +17,7 @@ LAYERS, WIDTH, CLASSES, STEPS = 17, 3, 4, 3
 KINDS = {"gpipe": [1], "1f1b": [1], "zb-h1": [1], "zb-h2": [1], "zb-auto": [1, 2], "interleaved": [1, 2, 3, 4]}  # and their chunks
 
 # kind, stages, chunks, micro-batches: m < p, not a multiple of p, 1
-QUICK = [("gpipe", 3, 1, 1), ("1f1b", 5, 1, 7), ("zb-h1", 4, 1, 3), ("zb-h2", 3, 1, 7), ("zb-auto", 2, 1, 5), ("zb-auto", 3, 2, 4), ("interleaved", 2, 4, 3), ("interleaved", 3, 2, 1), ("interleaved", 4, 3, 7)]
-RUN = [(p, m) for p in (2, 3, 5, 8) for m in (1, 2, 7, 8, 17)]
+QUICK = [("gpipe", 3, 1, 1), ("1f1b", 5, 1, 7), ("zb-h1", 4, 1, 3), ("zb-h2", 3, 1, 7), ("zb-auto", 2, 1, 5), ("zb-auto", 3, 2, 4), ("interleaved", 2, 4, 3), ("interleaved", 3, 2, 1), ("interleaved", 4, 3, 11)]
 
 
 def all_cases():
@@ -80,6 +80,7 @@ def run_plan(what, ranks):
 
 
 TIMED = [("1f1b", 3, 1, 4), ("zb-auto", 3, 2, 4)]  # ranks that sleep as long as calls and messages are predicted to take
+TIMED_SLOW = [("gpipe", 8, 1, 8), ("1f1b", 8, 1, 8), ("zb-h1", 4, 1, 8), ("zb-h2", 8, 1, 16), ("zb-auto", 8, 1, 12), ("interleaved", 4, 2, 8)]
 
 
 def check_times(kind, p, v, m):
@@ -91,9 +92,9 @@ def check_times(kind, p, v, m):
     for _ in range(5):
         out = call(what, MSC, "run", "plan.bin", "-n", str(p), "--threads", "1", "--steps", "2", "--device", "timed", "--json")
         best = min(best, *(json.loads(line)["ms"] for line in out.splitlines()[:2]))
-        if best < 1.05 * wanted_ms:
+        if best < 1.03 * wanted_ms:
             break
-    if not 0.98 * wanted_ms < best < 1.05 * wanted_ms:
+    if not 0.99 * wanted_ms < best < 1.03 * wanted_ms:
         sys.exit(f"{what}: a step takes {best:.0f} ms, predicted are {wanted_ms}")
 
 
@@ -119,7 +120,7 @@ def check_lost_rank(victim):
 
 def main():
     rng = random.Random(3)
-    one, ran, cases = {}, 0, list(all_cases()) if SLOW else QUICK
+    one, cases = {}, list(all_cases()) if SLOW else QUICK
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         samples = 64 * STEPS
@@ -127,10 +128,6 @@ def main():
         write_npy("y.npy", "i", [rng.randrange(CLASSES) for _ in range(samples)], [samples])
         for kind, p, v, m in cases:
             what = f"{kind}, {p} stages, {v} chunks, {m} micro-batches"
-            if SLOW and (p, m) not in RUN:
-                compile_plan(what, m, parallel_mode="semi_auto_parallel", device_num=p, pipeline_stages=p, pipeline_chunks=v, pipeline_scheduler=kind)
-                call(what, MSC, "verify", "plan.bin")
-                continue
             if m not in one:
                 compile_plan(what, m)
                 one[m] = run_plan(what, 1)
@@ -138,12 +135,11 @@ def main():
             call(what, MSC, "verify", "plan.bin")
             if run_plan(what, p) != one[m]:
                 sys.exit(f"{what}: not the bits of one rank")
-            ran += 1
         for victim in (0, 2):
             check_lost_rank(victim)
-        for case in TIMED:
+        for case in TIMED + TIMED_SLOW * SLOW:
             check_times(*case)
-    print(f"{len(cases)} plans are sound, {ran} have the bits of one rank")
+    print(f"{len(cases)} plans are sound and have the bits of one rank")
 
 
 main()
