@@ -36,6 +36,8 @@ struct mscrt_tags {
   uint64_t *expected, *actual;
   mscrt_exchange *exchange;      /* for each one of the context: its tags */
   uint64_t *peer;                /* tags of a group's members */
+  int64_t issued, late;          /* of the caller's thread: when the call was issued; how long after its time the last sleep ended */
+  int64_t late_step;
 };
 
 /* ---- tags ---- */
@@ -97,6 +99,9 @@ static void issue(mscrt_context *c, mscrt_turn *t) {
   t->expected = tags_of(g, g->expected, t);
   t->made = mix(mix(mix(call, (uint64_t)t->step), t->micro), t->expected);
   set_tags(g, g->expected, t, t->made);
+  if (g->late_step != t->step) g->late = 0;
+  g->late_step = t->step;
+  g->issued = mscrt_now_ns();
 }
 
 static mscrt_status *wrong(const mscrt_context *c, const mscrt_turn *t, const char *what) {
@@ -129,22 +134,30 @@ static mscrt_status *leave(mscrt_context *c, const mscrt_turn *t, uint64_t durin
 
 static int64_t scaled(const mscrt_context *c, int64_t ns) { return (int64_t)((double)ns * (c->o.time_scale > 0 ? c->o.time_scale : 1)); }
 
-static void sleep_until(int64_t end) {
+/* Returns how late it woke up. */
+static int64_t sleep_until(int64_t end) {
   struct timespec until = {end / 1000000000, end % 1000000000};
   int slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
   prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0); /* else 50 us are added to each */
   while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) != 0) {}
   if (slack > 0) prctl(PR_SET_TIMERSLACK, slack, 0, 0, 0);
+  int64_t late = mscrt_now_ns() - end;
+  return late > 0 ? late : 0;
 }
 
-/* From `begin` on, not from when the plan would have had it: the executor's own time shows. */
-static void sleep_from(const mscrt_context *c, int64_t begin, int64_t ns) { sleep_until(begin + scaled(c, ns)); }
+/* The time by a clock of a device that wakes in time: what the last sleep of the caller's thread was late is no work of the
+ * executor, unless others were waited for meanwhile. */
+static int64_t device_now(const mscrt_tags *g) {
+  int64_t now = mscrt_now_ns(), credit = g->late - (now - g->issued);
+  return credit > 0 ? now - credit : now;
+}
 
+/* From now on, not from when the plan would have had it: the executor's own time shows. */
 static mscrt_status *compute(mscrt_context *c, const mscrt_turn *t) {
-  int64_t begin = mscrt_now_ns();
+  int64_t begin = device_now(c->tags);
   uint64_t during;
   MSCRT_CHECK(enter(c, t, &during));
-  sleep_from(c, begin, t->record->predicted_ns);
+  c->tags->late = sleep_until(begin + scaled(c, t->record->predicted_ns));
   return leave(c, t, during);
 }
 
@@ -159,7 +172,7 @@ static mscrt_status *collective(mscrt_context *c, mscrt_pool *pool, const mscrt_
   int64_t begin = mscrt_now_ns();
   for (int i = 0; i < e->group.num; i++)
     if (c->tags->peer[i] != t->expected) return wrong(c, t, "meets another rank that gives something else");
-  sleep_from(c, begin, r->predicted_ns);
+  sleep_until(begin + scaled(c, r->predicted_ns));
   return leave(c, t, during);
 }
 
@@ -169,12 +182,13 @@ static mscrt_status *message(mscrt_context *c, const mscrt_turn *t) {
   mscrt_site site = {r->name, r->loc, t->step};
   uint64_t during;
   MSCRT_CHECK(enter(c, t, &during));
-  tag_message m = {t->expected, mscrt_now_ns() + scaled(c, r->predicted_ns)};
+  tag_message m = {t->expected, device_now(c->tags) + scaled(c, r->predicted_ns)};
   if (!r->receives) {
     MSCRT_CHECK(c->transport->send(c->comm, &r->channel, &m, &site));
   } else {
     MSCRT_CHECK(c->transport->receive(c->comm, &r->channel, &m, &site));
-    sleep_until(m.there_ns);
+    int64_t now = device_now(c->tags);
+    c->tags->late = m.there_ns > now ? sleep_until(m.there_ns) : mscrt_now_ns() - now;
   }
   return leave(c, t, during);
 }
