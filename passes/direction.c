@@ -1,4 +1,4 @@
-/* direction.c: function -> which of its ops are forward, which backward (see direction.h). */
+/* direction.c: function -> which of its ops are forward, which backward; which values are one micro-batch's (see direction.h). */
 #include "passes/direction.h"
 
 /* Walks to the accumulate that the loss comes from: it may be finished by a collective, a cast ... */
@@ -19,4 +19,19 @@ bool *msc_forward_ops(msc_arena *arena, msc_func *f) {
       for (const msc_use *u = op->out[i].uses; u; u = u->next) forward[op->id] |= forward[u->user->id];
   }
   return forward;
+}
+
+bool *msc_micro_values(msc_arena *arena, msc_func *f) {
+  bool *micro = msc_new_array(arena, bool, msc_number(f->body).num_values);
+  for (size_t i = 0; i < f->body->num_args; i++) {
+    msc_role role = msc_arg_role(f, i);
+    micro[f->body->args[i]->id] = role <= MSC_ROLE_MASK || role == MSC_ROLE_MICRO;
+  }
+  for (const msc_op *op = f->body->first; op; op = op->next) {
+    bool any = false;
+    for (size_t i = 0; i < op->num_in; i++) any |= micro[op->in[i].value->id];
+    if (op->kind == OP_accumulate || msc_info(op)->flags & MSC_UPDATE) any = false;
+    for (size_t i = 0; i < op->num_out; i++) micro[op->out[i].id] = any;
+  }
+  return micro;
 }

@@ -1,4 +1,5 @@
-/* direction.h: which ops of func train are forward: the loss, or whatever else is kept of the forward, depends on them. */
+/* direction.h: which ops of func train are forward: the loss, or whatever else is kept of the forward, depends on them; and which
+ * values belong to one micro-batch. */
 #ifndef MSC_PASSES_DIRECTION_H
 #define MSC_PASSES_DIRECTION_H
 
@@ -6,5 +7,8 @@
 
 /* By op id, after numbering f: forward, or else backward, or an update. */
 bool *msc_forward_ops(msc_arena *arena, msc_func *f);
+/* By value id, after numbering f: an input of the micro-batch, or its number, enters it.  Sums over micro-batches and what updates
+ * make are the step's. */
+bool *msc_micro_values(msc_arena *arena, msc_func *f);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "passes/config.h"
+#include "passes/direction.h"
 #include "passes/pass.h"
 
 typedef struct {
@@ -17,18 +18,6 @@ typedef struct {
   bool *per_step;  /* by op id: serves updates alone */
   msc_value **sum; /* by value id */
 } accumulating;
-
-static void mark_values(accumulating *a) {
-  for (size_t i = 0; i < a->f->body->num_args; i++) {
-    msc_role role = msc_arg_role(a->f, i);
-    a->per_micro[a->f->body->args[i]->id] = role <= MSC_ROLE_MASK || role == MSC_ROLE_MICRO;
-  }
-  for (const msc_op *op = a->f->body->first; op; op = op->next) {
-    bool any = false;
-    for (size_t i = 0; i < op->num_in; i++) any |= a->per_micro[op->in[i].value->id];
-    for (size_t i = 0; i < op->num_out; i++) a->per_micro[op->out[i].id] = any;
-  }
-}
 
 static bool widens(const msc_op *op) { return op->kind == OP_cast && op->out[0].type->dtype == MSC_F32 && msc_dtype_bytes(op->in[0].value->type->dtype) < 4; }
 
@@ -108,10 +97,9 @@ bool pass_accumulate(msc_pass_ctx *pass, msc_module *m) {
   a.count = micro->i;
   a.cuts = msc_config_zero(pass->config) >= 2;
   msc_numbering n = msc_number(a.f->body);
-  a.per_micro = msc_new_array(pass->scratch, bool, n.num_values);
+  a.per_micro = msc_micro_values(pass->scratch, a.f);
   a.per_step = msc_new_array(pass->scratch, bool, n.num_ops);
   a.sum = msc_new_array(pass->scratch, msc_value *, n.num_values);
-  mark_values(&a);
   for (msc_op *op = a.f->body->last; op; op = op->prev) a.per_step[op->id] = serves_updates(&a, op);
   for (msc_op *op = a.f->body->first; op; op = op->next)
     for (size_t i = 0; i < op->num_in && op->kind != OP_accumulate && a.per_step[op->id]; i++) MSC_TRY(serve(&a, op, i, false));

@@ -9,6 +9,7 @@
 #include "passes/5_comm/timing.h"
 #include "passes/6_pipeline/balance.h"
 #include "passes/6_pipeline/pipeline.h"
+#include "passes/direction.h"
 #include "passes/pass.h"
 
 enum { NOWHERE = -1, MAX_LAYERS = 1000 };
@@ -28,16 +29,6 @@ typedef struct {
 /* ---- which ops are the forward ---- */
 
 static bool is_update(const msc_op *op) { return msc_info(op)->flags & MSC_UPDATE; }
-
-static void mark_batch(staging *s) {
-  for (size_t i = 0; i < s->f->body->num_args; i++) {
-    msc_role role = msc_arg_role(s->f, i);
-    s->sees_batch[s->f->body->args[i]->id] = role <= MSC_ROLE_MASK || role == MSC_ROLE_MICRO;
-  }
-  for (size_t k = 0; k < s->num_ops; k++)
-    for (size_t i = 0; i < s->op[k]->num_in; i++)
-      for (size_t o = 0; s->sees_batch[s->op[k]->in[i].value->id] && o < s->op[k]->num_out; o++) s->sees_batch[s->op[k]->out[o].id] = true;
-}
 
 static bool any_sees_batch(const staging *s, const msc_op *op) {
   for (size_t i = 0; i < op->num_in; i++)
@@ -256,9 +247,8 @@ static bool stage_func(msc_pass_ctx *pass, msc_func *f) {
   s.op = msc_new_array(pass->scratch, msc_op *, n.num_ops);
   s.is_forward = msc_new_array(pass->scratch, bool, n.num_ops);
   s.stage = msc_new_array(pass->scratch, int, n.num_ops);
-  s.sees_batch = msc_new_array(pass->scratch, bool, n.num_values);
+  s.sees_batch = msc_micro_values(pass->scratch, f);
   for (msc_op *op = f->body->first; op; op = op->next) s.op[op->id] = op;
-  mark_batch(&s);
   mark_forward(&s);
   MSC_TRY(read_given(&s, &given));
   if (given) follow_users(&s);

@@ -97,20 +97,16 @@ static bool is_remade(const splitting *s, const msc_op *op) { return s->remade[o
 
 /* ---- what depends on what ---- */
 
-static void mark_varying(splitting *s) {
-  for (size_t i = 0; i < s->f->body->num_args; i++) {
-    msc_role role = msc_arg_role(s->f, i);
-    s->per_micro[s->f->body->args[i]->id] = role <= MSC_ROLE_MASK || role == MSC_ROLE_MICRO;
-  }
+/* What sums over micro-batches or updates enter runs once per step. */
+static void mark_steps(splitting *s) {
   for (const msc_op *op = s->f->body->first; op; op = op->next) {
-    bool micro = false, step = msc_info(op)->flags & (MSC_UPDATE | MSC_TERMINATOR);
+    bool step = msc_info(op)->flags & (MSC_UPDATE | MSC_TERMINATOR);
     for (size_t i = 0; i < op->num_in; i++) {
-      const msc_value *v = op->in[i].value;
-      micro |= s->per_micro[v->id];
-      step |= v->def && (v->def->kind == OP_accumulate || s->per_step[v->def->id]);
+      const msc_op *def = op->in[i].value->def;
+      step |= def && (def->kind == OP_accumulate || s->per_step[def->id]);
     }
     s->per_step[op->id] = step;
-    for (size_t i = 0; i < op->num_out; i++) s->per_micro[op->out[i].id] = micro && !step && op->kind != OP_accumulate;
+    for (size_t i = 0; i < op->num_out && step; i++) s->per_micro[op->out[i].id] = false;
   }
 }
 
@@ -422,13 +418,13 @@ static bool split_func(msc_pass_ctx *pass, msc_func *f, const char *program, int
   msc_numbering n = msc_number(f->body);
   splitting s = {.pass = pass, .f = f, .program = program, .shape = msc_pipeline_shape_of(pass->config, pass->scratch), .count = count, .next_message = *message};
   size_t rows = (size_t)(s.shape.stages * s.shape.chunks);
-  s.per_micro = msc_new_array(pass->scratch, bool, n.num_values);
+  s.per_micro = msc_micro_values(pass->scratch, f);
   s.per_step = msc_new_array(pass->scratch, bool, n.num_ops);
   s.remade = msc_new_array(pass->scratch, bool, n.num_ops);
   s.kind = msc_new_array(pass->scratch, msc_section_kind, n.num_ops);
   s.locals = msc_new_array(pass->scratch, local *, n.num_values);
   s.sections = msc_new_array(pass->scratch, section *, rows * MSC_NUM_SECTIONS);
-  mark_varying(&s);
+  mark_steps(&s);
   mark_remade(&s);
   if (!strcmp(program, "train")) mark_kinds(&s);
   for (msc_op *op = f->body->first; op->next; op = op->next) {
