@@ -4,6 +4,7 @@
 
 #include "codegen/compile.h"
 #include "codegen/emit.h"
+#include "ir/mailbox.h"
 #include "passes/3_shard/strategy_file.h"
 #include "passes/8_memory/place.h"
 
@@ -53,9 +54,8 @@ static msc_plan_memory memory_of_stage(const msc_plan *p, uint32_t stage) {
   }
   m.alignment = s->persistent_bytes - m.parameters - m.state - m.sums;
   for (int k = 0; k < MSC_NUM_SLOTS; k++) m.carried += s->carried_stride[k] * s->carried_slots[k];
-  enum { COUNTERS = 128, LINE = 64 }; /* of a mailbox: what the runtime keeps beside its messages (comm_local_message.c) */
   for (uint32_t i = 0; i < p->num_messages; i++)
-    if (p->message[i].to == stage) m.messages += COUNTERS + p->message[i].depth * ((p->message[i].bytes + LINE - 1) / LINE * LINE);
+    if (p->message[i].to == stage) m.messages += msc_mailbox_bytes(p->message[i].bytes, p->message[i].depth);
   for (size_t i = 0; i < p->num_sections; i++)
     if (p->section[i].stage == stage && p->section[i].scratch_bytes > m.scratch) m.scratch = p->section[i].scratch_bytes;
   return m;

@@ -159,7 +159,7 @@ static void put_message(const mscrt_context *c, block *b, plan_call call, mscrt_
   r->channel.peer = (int)(r->receives ? plan_message_from(m) : plan_message_to(m)) * per_stage + c->o.rank % per_stage;
   for (uint32_t i = 0; i < plan_call_index(call); i++) {
     plan_message before = plan_plan_messages(c->plan->root, i);
-    if (plan_message_to(before) == plan_message_to(m)) r->channel.mailbox += mscrt_mailbox_bytes(mscrt_message_bytes(c, before), plan_message_depth(before));
+    if (plan_message_to(before) == plan_message_to(m)) r->channel.mailbox += msc_mailbox_bytes(mscrt_message_bytes(c, before), plan_message_depth(before));
   }
 }
 

@@ -6,6 +6,7 @@
 #define MSCRT_COMM_H
 
 #include "ir/box.h"
+#include "ir/mailbox.h"
 #include "runtime/pool.h"
 #include "runtime/runtime.h"
 
@@ -141,10 +142,9 @@ typedef struct {
   int peer;                  /* the other end */
   uint32_t depth;            /* messages that are under way at most: then sending waits */
   uint64_t bytes;
-  uint64_t mailbox;          /* offset in the receiver's arena: mscrt_mailbox_bytes(bytes, depth), zeros at first */
+  uint64_t mailbox;          /* offset in the receiver's arena: msc_mailbox_bytes(bytes, depth), zeros at first */
 } mscrt_channel;
 
-uint64_t mscrt_mailbox_bytes(uint64_t message_bytes, uint32_t depth);
 
 typedef struct {
   const char *name;

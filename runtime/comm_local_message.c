@@ -16,13 +16,11 @@ typedef struct {
   _Atomic uint32_t taken_sleepers;
 } mailbox;
 
-static uint64_t slot_bytes(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-uint64_t mscrt_mailbox_bytes(uint64_t message_bytes, uint32_t depth) { return sizeof(mailbox) + depth * slot_bytes(message_bytes); }
+_Static_assert(sizeof(mailbox) == MSC_MAILBOX_COUNTERS, "the compiler plans room for it");
 
 static mailbox *mailbox_of(const struct mscrt_comm *c, int rank, const mscrt_channel *m) { return (mailbox *)(void *)(c->segment[rank].base + c->arena_at + m->mailbox); }
 
-static uint8_t *slot_of(mailbox *b, const mscrt_channel *m, uint32_t number) { return (uint8_t *)(b + 1) + number % m->depth * slot_bytes(m->bytes); }
+static uint8_t *slot_of(mailbox *b, const mscrt_channel *m, uint32_t number) { return (uint8_t *)(b + 1) + number % m->depth * msc_mailbox_slot_bytes(m->bytes); }
 
 static mscrt_status *lost(struct mscrt_comm *c, const mscrt_channel *m, const mscrt_site *site, bool sends, int culprit, const char *why) {
   mscrt_status *s = mscrt_fail(MSCRT_PEER, "rank %d: step %" PRId64 ": message %s%s%s %s rank %d: %s", c->o.rank, site->step, site->name ? site->name : "", site->loc ? " at " : "",

@@ -51,7 +51,7 @@ static mscrt_status *measure_mailboxes(mscrt_context *c) {
   MSCRT_CHECK(mscrt_new_array(&bytes, c->plan->num_stages));
   for (uint32_t i = 0; i < plan_plan_messages_num(c->plan->root); i++) {
     plan_message m = plan_plan_messages(c->plan->root, i);
-    bytes[plan_message_to(m)] += mscrt_mailbox_bytes(mscrt_message_bytes(c, m), plan_message_depth(m));
+    bytes[plan_message_to(m)] += msc_mailbox_bytes(mscrt_message_bytes(c, m), plan_message_depth(m));
     if (bytes[plan_message_to(m)] > c->mailbox_bytes) c->mailbox_bytes = bytes[plan_message_to(m)];
   }
   c->mailbox_bytes = pages(c->mailbox_bytes);
