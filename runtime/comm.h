@@ -145,7 +145,6 @@ typedef struct {
   uint64_t mailbox;          /* offset in the receiver's arena: msc_mailbox_bytes(bytes, depth), zeros at first */
 } mscrt_channel;
 
-
 typedef struct {
   const char *name;
   /* Makes this rank's arena and meets the others. */

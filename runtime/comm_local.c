@@ -9,11 +9,9 @@
  *   slices   an all_reduce: barrier, each member reduces its slice of the elements, barrier, each takes the others' slices.
  * Several values go together: one set of barriers, one staging slot; slices are of all their elements, one value after the other.
  * The order of operands is the rank order in all three, so they give the same bits.
- * A wait that lasts looks around every 100 ms: for members that died or gave up, and for its deadline. */
+ * How ranks wait for each other: comm_local_wait.c. */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,95 +112,52 @@ static uint8_t *stage_of(const struct mscrt_comm *c, int64_t rank, uint32_t part
 
 /* ---- waiting ---- */
 
-static void wake_all(struct mscrt_comm *c) {
-  for (int r = 0; r < c->o.ranks; r++)
-    for (uint32_t p = 0; c->segment[r].control && p < c->o.num_partitions; p++)
-      for (int i = 0; i < 2; i++) mscrt_futex_wake(&c->segment[r].control->barrier[p][i].generation, INT_MAX, true);
-}
-
-void mscrt_local_give_up(struct mscrt_comm *c, int culprit, const char *reason) {
-  control *own = own_control(c);
-  if (!own || atomic_load(&own->state) != RUNNING || atomic_flag_test_and_set(&c->gave_up)) return;
-  own->culprit = culprit;
-  mscrt_clean(reason, strlen(reason), own->reason, sizeof own->reason);
-  atomic_store(&own->state, FAILED);
-  wake_all(c);
-}
-
-const char *mscrt_local_why_lost(const struct mscrt_comm *c, int rank, int *out_culprit, char text[320]) {
-  const segment *s = &c->segment[rank];
-  uint32_t state = atomic_load(&s->control->state);
-  *out_culprit = rank;
-  if (state == FAILED) {
-    char reason[sizeof s->control->reason + 4];
-    mscrt_clean(s->control->reason, sizeof s->control->reason, reason, sizeof reason);
-    *out_culprit = s->control->culprit;
-    if (s->control->culprit == rank) snprintf(text, 320, "rank %d failed: %s", rank, reason);
-    else snprintf(text, 320, "rank %d gave up: %s", rank, reason);
-    return text;
-  }
-  if (state == CLOSED) {
-    snprintf(text, 320, "rank %d has ended at step %" PRId64, rank, atomic_load(&s->control->step));
-    return text;
-  }
-  struct pollfd p = {.fd = s->alive_fd, .events = POLLIN};
-  if (poll(&p, 1, 0) != 1) return NULL;
-  snprintf(text, 320, "rank %d is gone (its process ended at step %" PRId64 ")", rank, atomic_load(&s->control->step));
-  return text;
-}
-
 static void group_text(const mscrt_group *g, char *out, size_t room) {
   size_t n = 0;
   for (int i = 0; i < g->num && n + 16 < room; i++) n += (size_t)snprintf(out + n, room - n, "%s%d", i ? "," : "", g->member[i]);
   if (!g->num) out[0] = 0;
 }
 
-static mscrt_status *lost(struct mscrt_comm *c, const mscrt_exchange *e, const mscrt_site *site, int culprit, const char *why) {
+/* Members of a group that have not come to `place`. */
+typedef struct {
+  const mscrt_exchange *e;
+  const mscrt_site *site;
+  uint64_t place;
+} meeting;
+
+static mscrt_status *lost(const struct mscrt_comm *c, const meeting *m, const char *why) {
   char group[160];
-  group_text(&e->group, group, sizeof group);
-  mscrt_status *s = mscrt_fail(MSCRT_PEER, "rank %d: step %" PRId64 ": %s %s%s%s%s (ranks %s): %s", c->o.rank, site->step, mscrt_verb_name(e->verb),
-                               site->name ? site->name : "", site->loc ? " at " : "", site->loc ? site->loc : "", "", group, why);
-  mscrt_local_give_up(c, culprit, why);
-  return s;
+  const mscrt_site *site = m->site;
+  group_text(&m->e->group, group, sizeof group);
+  return mscrt_fail(MSCRT_PEER, "rank %d: step %" PRId64 ": %s %s%s%s (ranks %s): %s", c->o.rank, site->step, mscrt_verb_name(m->e->verb), site->name ? site->name : "",
+                    site->loc ? " at " : "", site->loc ? site->loc : "", group, why);
 }
 
-static mscrt_status *timed_out(struct mscrt_comm *c, const mscrt_exchange *e, const mscrt_site *site, uint64_t place) {
-  char why[320];
-  size_t n = 0;
-  int culprit = c->o.rank;
-  for (int i = 0; i < e->group.num && n + 80 < sizeof why; i++) {
-    const control *k = c->segment[e->group.member[i]].control;
-    if (atomic_load(&k->place) >= place) continue;
-    if (n == 0) culprit = e->group.member[i];
-    n += (size_t)snprintf(why + n, sizeof why - n, "%srank %d is missing (at step %" PRId64 ")", n ? ", " : "", e->group.member[i], atomic_load(&k->step));
+static void name_missing(const struct mscrt_comm *c, const meeting *m, mscrt_loss *loss) {
+  size_t n = 0, room = sizeof loss->why;
+  loss->culprit = c->o.rank;
+  for (int i = 0; i < m->e->group.num && n + 80 < room; i++) {
+    int member = m->e->group.member[i];
+    const control *k = c->segment[member].control;
+    if (atomic_load(&k->place) >= m->place) continue;
+    if (n == 0) loss->culprit = member;
+    n += (size_t)snprintf(loss->why + n, room - n, "%srank %d is missing (at step %" PRId64 ")", n ? ", " : "", member, atomic_load(&k->step));
   }
-  if (n == 0) n = (size_t)snprintf(why, sizeof why, "all have arrived, but the last wake was lost");
-  snprintf(why + n, sizeof why - n, ", waited %d ms", c->o.timeout_ms);
-  return lost(c, e, site, culprit, why);
+  if (n == 0) n = (size_t)snprintf(loss->why, room, "all have arrived, but the last wake was lost");
+  snprintf(loss->why + n, room - n, ", waited %d ms", c->o.timeout_ms);
 }
 
-static mscrt_status *look_around(struct mscrt_comm *c, const mscrt_exchange *e, const mscrt_site *site, uint64_t place, int64_t deadline) {
-  char why[320];
-  for (int i = 0; i < e->group.num; i++) {
-    int member = e->group.member[i], culprit;
-    if (atomic_load(&c->segment[member].control->place) >= place && member != c->o.rank) continue;
+static mscrt_status *look_around(const struct mscrt_comm *c, const void *of, bool late, mscrt_loss *loss) {
+  const meeting *m = of;
+  for (int i = 0; i < m->e->group.num; i++) {
+    int member = m->e->group.member[i];
+    if (atomic_load(&c->segment[member].control->place) >= m->place && member != c->o.rank) continue;
     if (member == c->o.rank && atomic_load(&own_control(c)->state) == RUNNING) continue; /* else another thread of it gave up */
-    if (mscrt_local_why_lost(c, member, &culprit, why)) return lost(c, e, site, culprit, why);
+    if (mscrt_local_is_lost(c, member, loss)) return lost(c, m, loss->why);
   }
-  return mscrt_now_ns() < deadline ? NULL : timed_out(c, e, site, place);
-}
-
-static bool reached(barrier *b, uint32_t generation) { return (int32_t)(atomic_load_explicit(&b->generation, memory_order_acquire) - generation) >= 0; }
-
-static bool spin_until(barrier *b, uint32_t generation) {
-  int64_t end = mscrt_now_ns() + MSCRT_SPIN_NS;
-  do {
-    for (int i = 0; i < 64; i++) {
-      if (reached(b, generation)) return true;
-      mscrt_pause();
-    }
-  } while (mscrt_now_ns() < end);
-  return false;
+  if (!late) return NULL;
+  name_missing(c, m, loss);
+  return lost(c, m, loss->why);
 }
 
 /* The group's barrier, in the memory of its first member. */
@@ -211,30 +166,15 @@ static barrier *barrier_of(const struct mscrt_comm *c, const mscrt_exchange *e, 
 }
 
 static mscrt_status *wait_for(struct mscrt_comm *c, barrier *b, uint32_t generation, uint64_t place, const mscrt_exchange *e, const mscrt_site *site) {
-  if (reached(b, generation) || (c->o.spin && spin_until(b, generation))) return NULL;
-  int64_t deadline = mscrt_now_ns() + (int64_t)c->o.timeout_ms * 1000000;
-  mscrt_status *s = NULL;
-  atomic_fetch_add(&b->sleepers, 1);
-  while (!s) {
-    uint32_t seen = atomic_load(&b->generation);
-    if ((int32_t)(seen - generation) >= 0) break;
-    mscrt_futex_wait(&b->generation, seen, MSCRT_LOOK_AROUND_NS, true);
-    if (!reached(b, generation)) s = look_around(c, e, site, place, deadline);
-    if (s && reached(b, generation)) { /* it came while we looked: a member may arrive and end at once */
-      mscrt_status_free(s);
-      s = NULL;
-    }
-  }
-  atomic_fetch_sub(&b->sleepers, 1);
-  return s;
+  meeting m = {e, site, place};
+  return mscrt_local_wait(c, &b->generation, generation, look_around, &m);
 }
 
 /* The last one to arrive lets all go on. */
 static void arrive(barrier *b, int members) {
   if (atomic_fetch_add(&b->arrived, 1) + 1 != (uint32_t)members) return;
   atomic_store(&b->arrived, 0);
-  atomic_fetch_add(&b->generation, 1);
-  if (atomic_load(&b->sleepers)) mscrt_futex_wake(&b->generation, INT_MAX, true);
+  mscrt_local_count(&b->generation);
 }
 
 static mscrt_status *meet_all(struct mscrt_comm *c, const mscrt_exchange *e, stage_of_collective stage, const mscrt_site *site) {
@@ -454,7 +394,7 @@ static void close_local(struct mscrt_comm *c) {
     control *own = own_control(c);
     if (own && atomic_load(&own->state) == RUNNING) {
       atomic_store(&own->state, CLOSED);
-      wake_all(c);
+      mscrt_local_wake_all(c);
     }
     for (int r = 0; r < c->o.ranks; r++) {
       if (c->segment[r].base) munmap(c->segment[r].base, (size_t)c->segment_bytes);

@@ -5,13 +5,14 @@
 #include "runtime/comm.h"
 #include "runtime/wait.h"
 
-#define MSCRT_SPIN_NS 50000
-#define MSCRT_LOOK_AROUND_NS 100000000
+/* In shared memory: ranks wait for it to rise, modulo 2^32. */
+typedef struct {
+  _Atomic uint32_t count, sleepers;
+} mscrt_counter;
 
 typedef struct {
   _Alignas(64) _Atomic uint32_t arrived;
-  _Atomic uint32_t generation; /* rises when all have arrived: members sleep on it */
-  _Atomic uint32_t sleepers;
+  mscrt_counter generation;    /* rises when all have arrived */
 } barrier;
 
 typedef enum { RUNNING, CLOSED, FAILED } rank_state;
@@ -47,10 +48,28 @@ struct mscrt_comm {
   atomic_flag gave_up;         /* several threads may find a reason: the first one tells */
 };
 
-/* A rank that will never come, and why; NULL: it may. */
-const char *mscrt_local_why_lost(const struct mscrt_comm *c, int rank, int *out_culprit, char text[320]);
+/* ---- comm_local_wait.c ---- */
+
+typedef struct {
+  int culprit; /* rank that began it */
+  char why[320];
+} mscrt_loss;
+
+/* Will this rank never come again?  Then why. */
+bool mscrt_local_is_lost(const struct mscrt_comm *c, int rank, mscrt_loss *out_loss);
 /* Tells the others that this rank goes no further because of `culprit`. */
 void mscrt_local_give_up(struct mscrt_comm *c, int culprit, const char *reason);
+
+/* Who sleeps at a barrier looks around. */
+void mscrt_local_wake_all(struct mscrt_comm *c);
+
+/* Why what is waited for cannot come, as a status of the caller's words and as the loss that the others are told; NULL: it may
+ * come.  `late`: there is no more time. */
+typedef mscrt_status *mscrt_look(const struct mscrt_comm *c, const void *of, bool late, mscrt_loss *loss);
+/* Until the counter has come to `least`: spins where that pays, then sleeps, and looks around every 100 ms.  Gives up on a status. */
+mscrt_status *mscrt_local_wait(struct mscrt_comm *c, mscrt_counter *counter, uint32_t least, mscrt_look *look, const void *of);
+/* One more; wakes who waits for it. */
+void mscrt_local_count(mscrt_counter *counter);
 
 /* ---- comm_local_message.c ---- */
 
