@@ -75,6 +75,27 @@ uint64_t msc_plan_rank_bytes(const msc_plan *p) {
   return total_of(&m);
 }
 
+static bool parts_batches(const msc_plan *p) {
+  bool parts = false;
+  for (uint32_t i = 0; i < p->num_programs; i++) parts |= p->program[i].micro > 1;
+  return parts;
+}
+
+const char *msc_plan_memory_text(const msc_plan *p) {
+  msc_plan_memory m = msc_plan_memory_of(p);
+  const struct {
+    const char *name;
+    uint64_t bytes;
+    bool always;
+  } part[] = {{"parameters", m.parameters, true}, {"state", m.state, true}, {"sums over micro-batches", m.sums, false}, {"values carried to later sections", m.carried, false},
+              {"messages", m.messages, false}, {msc_arena_printf(p->arena, "%u %s", p->input_slots, parts_batches(p) ? "micro-batches" : "batches"), m.inputs, true}, {"constants", m.constants, true},
+              {"values of a step", m.scratch, true}};
+  const char *text = "";
+  for (size_t i = 0; i < sizeof part / sizeof *part; i++)
+    if (part[i].bytes || part[i].always) text = msc_arena_printf(p->arena, "%s%s%s %" PRIu64, text, *text ? ", " : "", part[i].name, part[i].bytes);
+  return text;
+}
+
 /* ---- the program that `msc explain` reads ---- */
 
 typedef struct {
@@ -117,14 +138,14 @@ enum { TOLD = 5 };
 /* The key memory_limit is a bound, not a wish, whoever chose the layouts.  What fills the memory is said. */
 static bool fits_memory(const msc_plan *p, const msc_config *config) {
   int64_t limit = msc_config_int(config, MSC_KEY_memory_limit);
-  uint64_t bytes = msc_plan_rank_bytes(p);
+  msc_plan_memory m = msc_plan_memory_of(p);
+  uint64_t bytes = total_of(&m);
   if (limit < 0 || bytes <= (uint64_t)limit) return true;
   msc_error(p->ctx, MSC_E_INFEASIBLE, msc_config_loc(config, MSC_KEY_memory_limit), "the plan needs %" PRIu64 " bytes per rank, of them %" PRIu64 " for parameters and state; memory_limit is %" PRId64,
-            bytes, p->persistent_bytes, limit);
+            bytes, m.parameters + m.state, limit);
   if (!strcmp(msc_config_text(config, MSC_KEY_recompute), "auto")) msc_note(p->ctx, NULL, "as much as can be is computed again; a memory_limit of %" PRIu64 " would do", bytes);
-  msc_plan_memory m = msc_plan_memory_of(p);
   msc_peak peak = msc_plan_peak_of(p);
-  msc_note(p->ctx, NULL, "parameters %" PRIu64 ", state %" PRIu64 ", two batches %" PRIu64 ", constants %" PRIu64 ", values of a step %" PRIu64, m.parameters, m.state, m.inputs, m.constants, m.scratch);
+  msc_note(p->ctx, NULL, "%s", msc_plan_memory_text(p));
   if (peak.at) msc_note(p->ctx, peak.at->loc, "most values live at once, %" PRIu64 " bytes, are at %s", peak.live, msc_peak_name(peak.at));
   for (size_t i = 0; i < peak.num && i < TOLD; i++)
     msc_note(p->ctx, peak.use[i].op->loc, "%" PRIu64 " bytes of them are %s%s", peak.use[i].bytes, peak.use[i].work ? "working memory of " : "the result of ", msc_peak_name(peak.use[i].op));

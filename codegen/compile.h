@@ -43,6 +43,7 @@ typedef struct {
 
 msc_plan_memory msc_plan_memory_of(const msc_plan *p);
 uint64_t msc_plan_rank_bytes(const msc_plan *p); /* all of it */
+const char *msc_plan_memory_text(const msc_plan *p); /* all of it, for people */
 /* Where most of the scratch is in use, and by what; of the function that needs the most. */
 msc_peak msc_plan_peak_of(const msc_plan *p);
 

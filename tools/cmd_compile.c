@@ -199,10 +199,8 @@ static int print_json(const compiling *k, const msc_plan *p, size_t ops, double 
 }
 
 static void print_peak(const msc_plan *p) {
-  msc_plan_memory m = msc_plan_memory_of(p);
   msc_peak peak = msc_plan_peak_of(p);
-  fprintf(stderr, "memory: parameters %" PRIu64 ", state %" PRIu64 ", two batches %" PRIu64 ", constants %" PRIu64 ", values of a step %" PRIu64 " bytes\n", m.parameters, m.state, m.inputs,
-          m.constants, m.scratch);
+  fprintf(stderr, "memory: %s bytes\n", msc_plan_memory_text(p));
   if (!peak.at) return;
   fprintf(stderr, "  at %s %" PRIu64 " of them are in use:", msc_peak_name(peak.at), peak.live);
   for (size_t i = 0; i < peak.num && i < SHOWN_USES; i++)

@@ -41,8 +41,11 @@ expect(f"compile ffn.fbs -o bad.bin {MODES} --set memory_limit={limit}", 1,
 expect.check("same input, same bytes", open("c.bin", "rb").read() == expect(f"compile ffn.fbs -o - {MODES}", 0, quiet).stdout)
 expect("verify a.bin", 0, "", "a.bin: sound (plan)\n")
 
-
 network("plain.fbs")
+PIPELINE = "--set parallel_mode=semi_auto_parallel --set device_num=2 --set pipeline_stages=2 --set micro_size=8"
+report = json.loads(expect(f"compile plain.fbs -o d.bin {PIPELINE} --json", 0, quiet).stdout)
+told = ", ".join(f"{name} {report['memory'][key]}" for name, key in (("sums over micro-batches", "sums"), ("values carried to later sections", "carried"), ("messages", "messages"), ("3 micro-batches", "inputs")) if report["memory"][key])
+expect(f"compile plain.fbs -o bad.bin {PIPELINE} --set memory_limit=1000", 1, lambda t: "" if told in t and told.count(",") >= 2 else told + "\n" + t, "")
 expect(f"compile plain.fbs -o d.bin {MODES} --set strategy_ckpt_load_file=s.json --set strategy_ckpt_save_file=u.json", 0, quiet, "")
 saved, loaded = (json.load(open(name))["ops"] for name in ("s.json", "u.json"))
 expect.check("a loaded strategy file gives the same layouts", {n: op["layout"] for n, op in loaded.items()} == {n: op["layout"] for n, op in saved.items()})
