@@ -1,26 +1,6 @@
 /* balance.c: runs of layers against all ways to cut, with borders, memory and chunks; large ones in time. */
 #include "passes/6_pipeline/balance.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-
-static msc_context *ctx;
-static const msc_loc here = {.file = "test"};
-
-static int fresh(void **state) {
-  (void)state;
-  ctx = msc_context_new(NULL, NULL);
-  return 0;
-}
-
-static int done(void **state) {
-  (void)state;
-  msc_context_free(ctx);
-  return 0;
-}
+#include "tests/passes/6_pipeline/fresh.h"
 
 enum { MAX_LAYERS = 1000, MAX_STAGES = 64 };
 

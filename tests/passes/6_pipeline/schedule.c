@@ -1,26 +1,6 @@
 /* schedule.c: every kind of schedule for all small sizes: closed forms, slots, and the proof against the graph of all waits. */
 #include "passes/6_pipeline/schedule.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-
-static msc_context *ctx;
-static const msc_loc here = {.file = "test"};
-
-static int fresh(void **state) {
-  (void)state;
-  ctx = msc_context_new(NULL, NULL);
-  return 0;
-}
-
-static int done(void **state) {
-  (void)state;
-  msc_context_free(ctx);
-  return 0;
-}
+#include "tests/passes/6_pipeline/fresh.h"
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 

@@ -1,26 +1,6 @@
 /* zero_bubble.c: zb-auto against every order there is, where there are few; never worse than the rules; published settings. */
 #include "passes/6_pipeline/schedule.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-
-static msc_context *ctx;
-static const msc_loc here = {.file = "test"};
-
-static int fresh(void **state) {
-  (void)state;
-  ctx = msc_context_new(NULL, NULL);
-  return 0;
-}
-
-static int done(void **state) {
-  (void)state;
-  msc_context_free(ctx);
-  return 0;
-}
+#include "tests/passes/6_pipeline/fresh.h"
 
 enum { MAX_STAGES = 32, MOST = 4 }; /* micro-batches for which all orders are tried */
 
