@@ -1,19 +1,25 @@
 /* context.c: arenas, interning and diagnostics of one compile.  Everything is freed with the context. */
 #include <setjmp.h>
+#include <sanitizer/asan_interface.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <xxhash.h>
 
 #include "ir/ir.h"
 #include "ir/op_table.h"
 
-enum { CHUNK_BYTES = 64 * 1024, FIRST_BUCKETS = 256 };
+/* An arena begins with small chunks; one that has grown takes large ones, each a huge page where the system has them: half of
+ * the time that a compile spends in the kernel is its first touch of small pages. */
+enum { HUGE_BYTES = 2 << 20, SMALL_ARENA = 1 << 20, FIRST_BUCKETS = 256, NUM_SIZES = 2 };
 
 typedef struct chunk {
   struct chunk *next;
   size_t bytes; /* of data */
   _Alignas(16) unsigned char data[];
 } chunk;
+
+static const size_t chunk_bytes[NUM_SIZES] = {64 * 1024, HUGE_BYTES - sizeof(chunk)};
 
 struct msc_arena {
   msc_context *ctx;
@@ -35,12 +41,14 @@ struct msc_context {
   void *user;
   msc_arena *arenas, *arena; /* all; the context's own */
   size_t total, limit;       /* bytes in chunks of all arenas */
+  chunk *spare[NUM_SIZES];   /* of arenas that were freed: their pages are there already */
   entry **bucket;
   size_t num_buckets, num_entries;
   msc_diag *first, *last, exhausted;
   int num_errors;
   jmp_buf *recovery;
   const msc_op_info **info; /* op.c's table, made on first use */
+  const msc_layout *replicated[MSC_MAX_RANK + 1]; /* by rank, made on first use: most tensors are whole on most meshes */
 };
 
 static void *libc_realloc(void *user, void *ptr, size_t old_bytes, size_t bytes) {
@@ -49,7 +57,11 @@ static void *libc_realloc(void *user, void *ptr, size_t old_bytes, size_t bytes)
     free(ptr);
     return NULL;
   }
-  return realloc(ptr, bytes);
+  if (ptr || bytes < HUGE_BYTES) return realloc(ptr, bytes);
+  size_t whole = (bytes + HUGE_BYTES - 1) & ~(size_t)(HUGE_BYTES - 1);
+  void *p = whole < bytes ? NULL : aligned_alloc(HUGE_BYTES, whole);
+  if (p) madvise(p, whole, MADV_HUGEPAGE); /* advice: what it answers changes nothing */
+  return p;
 }
 
 /* ---- arenas ---- */
@@ -59,14 +71,53 @@ static void out_of_memory(msc_context *ctx) {
   abort(); /* a bug in msc: an entry point without msc_protect */
 }
 
+/* Which of the sizes that are kept for the next arena; -1: another. */
+static int size_index(size_t bytes) {
+  for (int i = 0; i < NUM_SIZES; i++)
+    if (chunk_bytes[i] == bytes) return i;
+  return -1;
+}
+
 static chunk *new_chunk(msc_context *ctx, size_t bytes) {
   if (bytes > SIZE_MAX / 2 || (ctx->limit && ctx->total + bytes > ctx->limit)) return NULL;
-  chunk *c = ctx->alloc(ctx->user, NULL, 0, sizeof(chunk) + bytes);
+  int size = size_index(bytes);
+  chunk *c = size < 0 ? NULL : ctx->spare[size];
+  if (c) {
+    ASAN_UNPOISON_MEMORY_REGION(c->data, bytes);
+    ctx->spare[size] = c->next;
+  } else {
+    c = ctx->alloc(ctx->user, NULL, 0, sizeof(chunk) + bytes);
+  }
   if (c) {
     c->bytes = bytes;
     ctx->total += bytes;
   }
   return c;
+}
+
+static void free_chunk(msc_context *ctx, chunk *c) {
+  ASAN_UNPOISON_MEMORY_REGION(c->data, c->bytes);
+  ctx->alloc(ctx->user, c, sizeof(chunk) + c->bytes, 0);
+}
+
+static void give_back(msc_context *ctx, chunk *c) {
+  int size = size_index(c->bytes);
+  ctx->total -= c->bytes;
+  if (size < 0) {
+    free_chunk(ctx, c);
+    return;
+  }
+  ASAN_POISON_MEMORY_REGION(c->data, c->bytes);
+  c->next = ctx->spare[size];
+  ctx->spare[size] = c;
+}
+
+static void free_spares(msc_context *ctx) {
+  for (int i = 0; i < NUM_SIZES; i++)
+    for (chunk *c = ctx->spare[i], *next; c; c = next) {
+      next = c->next;
+      free_chunk(ctx, c);
+    }
 }
 
 static msc_arena *link_arena(msc_context *ctx, msc_arena *a) {
@@ -89,8 +140,7 @@ void msc_arena_free(msc_arena *a) {
   msc_context *ctx = a->ctx;
   for (chunk *c = a->chunks, *next; c; c = next) {
     next = c->next;
-    ctx->total -= c->bytes;
-    ctx->alloc(ctx->user, c, sizeof(chunk) + c->bytes, 0);
+    give_back(ctx, c);
   }
   *a->prev = a->next;
   if (a->next) a->next->prev = a->prev;
@@ -101,9 +151,11 @@ void *msc_arena_alloc(msc_arena *a, size_t bytes) {
   if (bytes > SIZE_MAX / 4) out_of_memory(a->ctx);
   bytes = (bytes + 15) & ~(size_t)15;
   if (!a->chunks || a->chunks->bytes - a->used < bytes) {
-    chunk *c = new_chunk(a->ctx, bytes > CHUNK_BYTES / 4 ? bytes : CHUNK_BYTES);
+    size_t whole = chunk_bytes[a->total >= SMALL_ARENA];
+    bool is_large = bytes > whole / 4;
+    chunk *c = new_chunk(a->ctx, is_large ? bytes : whole);
     if (!c) out_of_memory(a->ctx);
-    if (a->chunks && bytes > CHUNK_BYTES / 4) { /* a large block of its own, behind the current chunk */
+    if (a->chunks && is_large) { /* a large block of its own, behind the current chunk */
       c->next = a->chunks->next;
       a->chunks->next = c;
       a->total += bytes;
@@ -176,6 +228,7 @@ msc_context *msc_context_new(msc_realloc_fn *alloc, void *user) {
 void msc_context_free(msc_context *ctx) {
   if (!ctx) return;
   while (ctx->arenas) msc_arena_free(ctx->arenas);
+  free_spares(ctx);
   ctx->alloc(ctx->user, ctx->bucket, ctx->num_buckets * sizeof *ctx->bucket, 0);
   ctx->alloc(ctx->user, ctx, sizeof *ctx, 0);
 }
@@ -243,6 +296,14 @@ static const void *intern(msc_context *ctx, const void *data, size_t bytes, size
 const void *msc_intern_bytes(msc_context *ctx, const void *data, size_t bytes) { return intern(ctx, data, bytes, 0); }
 const char *msc_intern_n(msc_context *ctx, const char *text, size_t n) { return intern(ctx, text, n, 1); }
 const char *msc_intern(msc_context *ctx, const char *text) { return text ? msc_intern_n(ctx, text, strlen(text)) : NULL; }
+
+const msc_layout *msc_layout_replicated(msc_context *ctx, int rank) {
+  if (ctx->replicated[rank]) return ctx->replicated[rank];
+  msc_layout l;
+  memset(&l, 0, sizeof l);
+  l.rank = (uint8_t)rank;
+  return ctx->replicated[rank] = msc_intern_bytes(ctx, &l, sizeof l);
+}
 
 const msc_type *msc_type_of(msc_context *ctx, msc_dtype dtype, int rank, const int64_t *dim, const msc_layout *layout) {
   msc_type t;

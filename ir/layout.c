@@ -101,13 +101,6 @@ const msc_layout *msc_layout_of(msc_context *ctx, const msc_mesh *mesh, const ms
   return msc_intern_bytes(ctx, &l, sizeof l);
 }
 
-const msc_layout *msc_layout_replicated(msc_context *ctx, int rank) {
-  msc_layout l;
-  memset(&l, 0, sizeof l);
-  l.rank = (uint8_t)rank;
-  return msc_intern_bytes(ctx, &l, sizeof l);
-}
-
 /* ---- writing ---- */
 
 /* Writes into p while it is there, counts always: the first round measures, the second writes. */

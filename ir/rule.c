@@ -600,6 +600,7 @@ const msc_layout *msc_rule_layout(msc_context *ctx, const msc_mesh *mesh, const 
   for (int i = 0; i < atoms->num; i++)
     if (partial >> i & 1) raw.sub[num++] = atoms->atom[i];
   raw.num_partial = (uint8_t)(num - raw.first[t->rank]);
+  if (num == 0) return msc_layout_replicated(ctx, t->rank);
   return msc_layout_of(ctx, mesh, &raw);
 }
 
