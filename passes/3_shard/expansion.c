@@ -70,32 +70,68 @@ static int64_t changes_ns(shard_prices *prices, const msc_op *op, const msc_layo
   return ns;
 }
 
-struct shard_expansion {
+/* What an op with these layouts costs, worked out before. */
+typedef struct answer {
+  uint64_t hash;
+  const msc_layout **in;
+  bool with_work;
+  int64_t ns;
+  struct answer *next;
+} answer;
+
+enum { NUM_SLOTS = 64 };
+
+/* Of all ops alike. */
+typedef struct expansion {
+  const msc_op *like;
+  msc_func *f;   /* NULL: it stands for nothing */
+  shard_graph g; /* without digits */
+  answer *slot[NUM_SLOTS];
+  struct expansion *next;
+} expansion;
+
+struct shard_expansions {
   msc_context *ctx;
   msc_arena *arena;
-  msc_func *f;
-  shard_graph g;           /* without digits */
-  shard_expansion **inner; /* by op id: of those that are asked about */
+  const msc_cost *cost;
+  shard_prices *prices;
+  expansion *first;
 };
 
-shard_expansion *shard_expansion_of(msc_context *ctx, msc_arena *arena, const msc_op *op) {
-  msc_func *f = msc_expansion_of(op);
-  msc_pass_ctx pass = {.ctx = ctx, .scratch = arena};
-  if (!f) return NULL;
-  shard_expansion *e = msc_new(arena, shard_expansion);
-  e->ctx = ctx, e->arena = arena, e->f = f;
-  if (!shard_graph_of(&pass, f, &e->g)) return NULL;
-  e->inner = msc_new_array(arena, shard_expansion *, e->g.num_ops);
-  return e;
+shard_expansions *shard_expansions_new(msc_context *ctx, msc_arena *arena, const msc_cost *cost, shard_prices *prices) {
+  shard_expansions *x = msc_new(arena, shard_expansions);
+  *x = (shard_expansions){ctx, arena, cost, prices, NULL};
+  return x;
 }
 
-static int64_t inner_ns(shard_expansion *e, const msc_cost *cost, shard_prices *prices, msc_arena *scratch, const msc_op *o) {
+static bool same_shape(const msc_type *a, const msc_type *b) {
+  return a->dtype == b->dtype && a->rank == b->rank && !memcmp(a->dim, b->dim, (size_t)a->rank * sizeof *a->dim);
+}
+
+static bool is_like(const msc_op *a, const msc_op *b) {
+  if (a->kind != b->kind || a->num_in != b->num_in || a->num_attrs != b->num_attrs) return false;
+  for (size_t i = 0; i < a->num_in; i++)
+    if (!same_shape(a->in[i].value->type, b->in[i].value->type)) return false;
+  for (size_t i = 0; i < a->num_attrs; i++)
+    if (a->attrs[i].name != b->attrs[i].name || !msc_attr_equal(&a->attrs[i].value, &b->attrs[i].value)) return false;
+  return true;
+}
+
+static expansion *expansion_of(shard_expansions *x, const msc_op *op) {
+  for (expansion *e = x->first; e; e = e->next)
+    if (is_like(e->like, op)) return e;
+  expansion *e = msc_new(x->arena, expansion);
+  msc_pass_ctx pass = {.ctx = x->ctx, .scratch = x->arena};
+  e->like = op, e->f = msc_expansion_of(op), e->next = x->first;
+  if (e->f && !shard_graph_of(&pass, e->f, &e->g)) e->f = NULL;
+  return x->first = e;
+}
+
+/* One op inside, where it is itself replaced under these layouts. */
+static int64_t inner_ns(shard_expansions *x, msc_arena *scratch, const msc_op *o) {
   const msc_layout **in = msc_new_array(scratch, const msc_layout *, o->num_in + 1);
   for (size_t i = 0; i < o->num_in; i++) in[i] = o->in[i].value->type->layout;
-  if (!o->num_in || !msc_must_expand(o, in)) return 0;
-  shard_expansion **inner = &e->inner[o->id];
-  if (!*inner) *inner = shard_expansion_of(e->ctx, e->arena, o);
-  return *inner ? shard_expansion_ns(*inner, cost, prices, in, false) : SHARD_IMPOSSIBLE;
+  return o->num_in && msc_must_expand(o, in) ? shard_expansion_ns(x, o, in, false) : 0;
 }
 
 /* What is done inside: products, and what they read and write. */
@@ -117,7 +153,7 @@ static int64_t work_ns(const msc_cost *cost, const msc_func *f) {
 }
 
 /* Chosen borders of parts become part of the rules: then they are read anew. */
-static bool graph_for(shard_expansion *e, msc_pass_ctx *pass, const msc_layout *const *in_layout, shard_graph *out_g) {
+static bool graph_for(expansion *e, msc_pass_ctx *pass, const msc_layout *const *in_layout, shard_graph *out_g) {
   bool splits = false;
   for (size_t i = 0; i < e->f->body->num_args; i++)
     for (int d = 0; d < in_layout[i]->rank; d++) splits |= in_layout[i]->split[d] != NULL;
@@ -131,18 +167,36 @@ static bool graph_for(shard_expansion *e, msc_pass_ctx *pass, const msc_layout *
   return true;
 }
 
-int64_t shard_expansion_ns(shard_expansion *e, const msc_cost *cost, shard_prices *prices, const msc_layout *const *in_layout,
-                           bool with_work) {
-  msc_pass_ctx pass = {.ctx = e->ctx, .scratch = msc_arena_new(e->ctx)};
+static int64_t expansion_ns(shard_expansions *x, expansion *e, const msc_layout *const *in_layout, bool with_work) {
+  msc_pass_ctx pass = {.ctx = x->ctx, .scratch = msc_arena_new(x->ctx)};
   shard_graph g;
   int64_t ns = 0;
-  if (is_laid(e->f, in_layout)) {
-    if (!graph_for(e, &pass, in_layout, &g) || !place(&pass, &g, in_layout)) ns = SHARD_IMPOSSIBLE;
-    const msc_layout ***want = ns ? NULL : shard_lay_results(&pass, &g);
-    for (const msc_op *o = e->f->body->first; o != e->f->body->last && ns < SHARD_IMPOSSIBLE; o = o->next)
-      ns += changes_ns(prices, o, want[o->id]) + inner_ns(e, cost, prices, pass.scratch, o);
-    if (with_work && ns < SHARD_IMPOSSIBLE) ns += work_ns(cost, e->f);
-  }
+  if (!graph_for(e, &pass, in_layout, &g) || !place(&pass, &g, in_layout)) ns = SHARD_IMPOSSIBLE;
+  const msc_layout ***want = ns ? NULL : shard_lay_results(&pass, &g);
+  for (const msc_op *o = e->f->body->first; o != e->f->body->last && ns < SHARD_IMPOSSIBLE; o = o->next)
+    ns += changes_ns(x->prices, o, want[o->id]) + inner_ns(x, pass.scratch, o);
+  if (with_work && ns < SHARD_IMPOSSIBLE) ns += work_ns(x->cost, e->f);
   msc_arena_free(pass.scratch);
   return ns < SHARD_IMPOSSIBLE ? ns : SHARD_IMPOSSIBLE;
+}
+
+static uint64_t hash_layouts(size_t num, const msc_layout *const *in) {
+  uint64_t hash = 1469598103934665603u;
+  for (size_t i = 0; i < num; i++) hash = (hash ^ (uint64_t)(uintptr_t)in[i]) * 0x9E3779B97F4A7C15u, hash ^= hash >> 29;
+  return hash;
+}
+
+int64_t shard_expansion_ns(shard_expansions *x, const msc_op *op, const msc_layout *const *in_layout, bool with_work) {
+  expansion *e = expansion_of(x, op);
+  if (!e->f) return SHARD_IMPOSSIBLE;
+  if (!is_laid(e->f, in_layout)) return 0;
+  size_t bytes = op->num_in * sizeof *in_layout;
+  uint64_t hash = hash_layouts(op->num_in, in_layout);
+  answer **slot = &e->slot[hash % NUM_SLOTS];
+  for (const answer *a = *slot; a; a = a->next)
+    if (a->hash == hash && a->with_work == with_work && !memcmp(a->in, in_layout, bytes)) return a->ns;
+  answer *a = msc_new(x->arena, answer);
+  *a = (answer){hash, msc_arena_copy(x->arena, in_layout, bytes), with_work, expansion_ns(x, e, in_layout, with_work), *slot};
+  *slot = a;
+  return a->ns;
 }

@@ -10,13 +10,13 @@
  * when one has none. */
 bool shard_lay_expansion(msc_pass_ctx *pass, msc_func *f, const msc_layout *const *in_layout);
 
-typedef struct shard_expansion shard_expansion;
+/* What composites cost on one mesh, remembered: like ops with operands in the same layouts are worked out once. */
+typedef struct shard_expansions shard_expansions;
 
-/* What op stands for, to be asked about many layouts; NULL: nothing.  Lives in `arena`. */
-shard_expansion *shard_expansion_of(msc_context *ctx, msc_arena *arena, const msc_op *op);
-/* What it costs with operands in these layouts: the changes of layout inside and, with_work, products and memory traffic.
- * SHARD_IMPOSSIBLE: a change has no plan. */
-int64_t shard_expansion_ns(shard_expansion *e, const msc_cost *cost, shard_prices *prices, const msc_layout *const *in_layout,
-                           bool with_work);
+/* Lives in `arena`, as do cost and prices. */
+shard_expansions *shard_expansions_new(msc_context *ctx, msc_arena *arena, const msc_cost *cost, shard_prices *prices);
+/* What the ops that `op` stands for cost with its operands in these layouts: the changes of layout inside and, with_work, products
+ * and memory traffic.  SHARD_IMPOSSIBLE: a change has no plan. */
+int64_t shard_expansion_ns(shard_expansions *x, const msc_op *op, const msc_layout *const *in_layout, bool with_work);
 
 #endif

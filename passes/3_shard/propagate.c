@@ -1,8 +1,8 @@
 /* propagate: digits of decided letters -> every letter that follows without a choice, through values in both directions.
  *
- * State: an ordered digit list per letter of a group and per dimension of a value.  A sweep visits every tensor of every op and
- * extends the shorter of the two lists to the longer where one is a prefix of the other; forward and backward sweeps alternate
- * until nothing changes.  Lists that disagree are a conflict: the group gives up what it took, and the search decides.  That
+ * State: an ordered digit list per letter of a group and per dimension of a value.  A sweep visits every op whose group or values
+ * changed since its last visit, and extends the shorter of the two lists to the longer where one is a prefix of the other; forward
+ * and backward sweeps alternate until nothing changes.  Lists that disagree are a conflict: the group gives up what it took, and the search decides.  That
  * happens once to a group, and else lists only grow, so this ends. */
 #include <string.h>
 
@@ -22,9 +22,26 @@ typedef struct {
   dim_lists *value;  /* by value id */
   uint32_t *used;    /* by group: mask of atoms on any letter */
   uint32_t *contested; /* by group: mask of letters that the search decides */
+  bool *stale;         /* by op id: to be visited */
   bool changed, search_follows;
   int64_t conflicts;
 } propagation;
+
+/* ---- who hears of a change ---- */
+
+static void changed_value(propagation *p, const msc_value *v) {
+  p->changed = true;
+  if (v->def) p->stale[v->def->id] = true;
+  for (const msc_use *u = v->uses; u; u = u->next)
+    if (u->user->block == p->g->func->body) p->stale[u->user->id] = true;
+}
+
+static void changed_group(propagation *p, const shard_group *group) {
+  p->changed = true;
+  for (size_t i = 0; i < group->num_members; i++) p->stale[group->member[i]] = true;
+}
+
+/* ---- one tensor of one op ---- */
 
 /* The digits of one dimension as its letters have them: majors first. */
 static int lifted(const shard_group *group, const shard_op *o, const msc_dim_letters *dim, uint8_t *out_atom) {
@@ -88,7 +105,7 @@ static void free_group(propagation *p, const shard_op *o, const msc_dim_letters 
     if (group->digits.num[l] > keep) group->digits.num[l] = (uint8_t)keep;
     if (group->split[l]) shard_set_split(p->g, o->group, l, NULL);
   }
-  p->changed = true;
+  changed_group(p, group);
 }
 
 /* Chosen sizes of parts follow the digits, once both sides have the same. */
@@ -99,10 +116,10 @@ static void meet_split(propagation *p, const shard_op *o, const msc_value *value
   if (l < 0 || dim->split == v->split[d] || group->digits.num[l] != v->num[d] || memcmp(group->digits.atom[l], v->atom[d], v->num[d])) return;
   if (!v->split[d]) {
     v->split[d] = dim->split;
-    p->changed = true;
+    changed_value(p, value);
   } else if (!dim->split && !group->split[l] && !((group->closed | p->contested[o->group]) >> l & 1)) {
     shard_set_split(p->g, o->group, l, v->split[d]);
-    p->changed |= dim->split != NULL;
+    if (dim->split) changed_group(p, group);
   }
 }
 
@@ -124,18 +141,19 @@ static void meet(propagation *p, const shard_op *o, const msc_value *value, cons
         note_conflict(p, o, value, d);
         break;
       }
-      p->changed = true;
+      changed_value(p, value);
     }
     for (int i = common; num == common && i < v->num[d] && t->dim[d].num; i++) {
       if (!extend_letters(p, o, &t->dim[d], v->atom[d][i])) break;
-      p->changed = true;
+      changed_group(p, &p->g->group[o->group]);
     }
     if (v->num[d] && t->dim[d].num) meet_split(p, o, value, d, &t->dim[d]);
   }
 }
 
 static void visit(propagation *p, const shard_op *o) {
-  if (o->group < 0) return;
+  if (o->group < 0 || !p->stale[o->op->id]) return;
+  p->stale[o->op->id] = false; /* set again by what changes here */
   for (int i = 0; i < o->op->num_in; i++) meet(p, o, o->op->in[i].value, &o->rule.tensor[i]);
   for (int i = 0; i < o->op->num_out; i++) meet(p, o, &o->op->out[i], &o->rule.tensor[o->op->num_in + i]);
 }
@@ -173,6 +191,8 @@ int shard_propagate(msc_pass_ctx *pass, shard_graph *g, bool search_follows, int
   p.value = msc_new_array(g->arena, dim_lists, g->num_values);
   p.used = msc_new_array(g->arena, uint32_t, g->num_groups);
   p.contested = msc_new_array(g->arena, uint32_t, g->num_groups);
+  p.stale = msc_new_array(g->arena, bool, g->num_ops);
+  memset(p.stale, true, g->num_ops);
   for (size_t i = 0; i < g->num_groups; i++)
     for (int l = 0; l < g->group[i].rule.num_letters; l++)
       for (int k = 0; k < g->group[i].digits.num[l]; k++) p.used[i] |= 1u << g->group[i].digits.atom[l][k];

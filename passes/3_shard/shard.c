@@ -109,6 +109,7 @@ const char *shard_gradient_text(const shard_graph *g, const msc_op *op, const ms
 
 const char *shard_digits_text(const shard_graph *g, int num, const uint8_t *atom) {
   msc_layout raw;
+  if (num == 0) return "{}"; /* of most letters */
   memset(&raw, 0, sizeof raw);
   raw.rank = 1;
   raw.first[1] = (uint8_t)num;

@@ -442,16 +442,13 @@ static void parts_of(const shard_space *s, const shard_variable *v, bool irregul
 static void add_expansion(shard_space *s, class_entry *e, int member) {
   const shard_member *m = &e->c.like->member[member];
   bool always = msc_info(m->op)->flags & MSC_COMPOSITE;
-  shard_expansion *of = NULL;
   const msc_layout **in = msc_new_array(s->arena, const msc_layout *, m->op->num_in + 1);
   for (int i = 0; i < e->c.num_states; i++) {
     for (int t = 0; t < m->op->num_in; t++) {
       const shard_list *l = list_of(s, e, member, t);
       in[t] = shard_numbered_layout(s->o.prices, l->distinct[l->at[i]]);
     }
-    bool expands = always || msc_must_expand(m->op, in);
-    if (expands && !of) of = shard_expansion_of(s->g->ctx, s->arena, m->op);
-    if (expands) e->c.ns[i] += of ? shard_expansion_ns(of, s->o.cost, s->o.prices, in, always) : SHARD_IMPOSSIBLE;
+    if (always || msc_must_expand(m->op, in)) e->c.ns[i] += shard_expansion_ns(s->o.expansions, m->op, in, always);
     if (e->c.ns[i] > SHARD_IMPOSSIBLE) e->c.ns[i] = SHARD_IMPOSSIBLE;
   }
 }

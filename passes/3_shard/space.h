@@ -7,6 +7,7 @@
 #define MSC_PASSES_3_SHARD_SPACE_H
 
 #include "passes/3_shard/eliminate.h"
+#include "passes/3_shard/expansion.h"
 #include "passes/3_shard/model.h"
 #include "passes/3_shard/prices.h"
 
@@ -43,6 +44,7 @@ typedef struct shard_space shard_space;
 typedef struct {
   const msc_cost *cost;
   shard_prices *prices;
+  shard_expansions *expansions;
   int num_pieces;
   shard_piece piece[SHARD_MAX_PIECES];
   uint32_t free_pieces;  /* those that may be placed; the others stay where `fixed` has them */
