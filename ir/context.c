@@ -1,25 +1,19 @@
 /* context.c: arenas, interning and diagnostics of one compile.  Everything is freed with the context. */
 #include <setjmp.h>
-#include <sanitizer/asan_interface.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <xxhash.h>
 
 #include "ir/ir.h"
 #include "ir/op_table.h"
 
-/* An arena begins with small chunks; one that has grown takes large ones, each a huge page where the system has them: half of
- * the time that a compile spends in the kernel is its first touch of small pages. */
-enum { HUGE_BYTES = 2 << 20, SMALL_ARENA = 1 << 20, FIRST_BUCKETS = 256, NUM_SIZES = 2 };
+enum { CHUNK_BYTES = 64 * 1024, FIRST_BUCKETS = 256 };
 
 typedef struct chunk {
   struct chunk *next;
   size_t bytes; /* of data */
   _Alignas(16) unsigned char data[];
 } chunk;
-
-static const size_t chunk_bytes[NUM_SIZES] = {64 * 1024, HUGE_BYTES - sizeof(chunk)};
 
 struct msc_arena {
   msc_context *ctx;
@@ -41,7 +35,6 @@ struct msc_context {
   void *user;
   msc_arena *arenas, *arena; /* all; the context's own */
   size_t total, limit;       /* bytes in chunks of all arenas */
-  chunk *spare[NUM_SIZES];   /* of arenas that were freed: their pages are there already */
   entry **bucket;
   size_t num_buckets, num_entries;
   msc_diag *first, *last, exhausted;
@@ -57,11 +50,7 @@ static void *libc_realloc(void *user, void *ptr, size_t old_bytes, size_t bytes)
     free(ptr);
     return NULL;
   }
-  if (ptr || bytes < HUGE_BYTES) return realloc(ptr, bytes);
-  size_t whole = (bytes + HUGE_BYTES - 1) & ~(size_t)(HUGE_BYTES - 1);
-  void *p = whole < bytes ? NULL : aligned_alloc(HUGE_BYTES, whole);
-  if (p) madvise(p, whole, MADV_HUGEPAGE); /* advice: what it answers changes nothing */
-  return p;
+  return realloc(ptr, bytes);
 }
 
 /* ---- arenas ---- */
@@ -71,53 +60,14 @@ static void out_of_memory(msc_context *ctx) {
   abort(); /* a bug in msc: an entry point without msc_protect */
 }
 
-/* Which of the sizes that are kept for the next arena; -1: another. */
-static int size_index(size_t bytes) {
-  for (int i = 0; i < NUM_SIZES; i++)
-    if (chunk_bytes[i] == bytes) return i;
-  return -1;
-}
-
 static chunk *new_chunk(msc_context *ctx, size_t bytes) {
   if (bytes > SIZE_MAX / 2 || (ctx->limit && ctx->total + bytes > ctx->limit)) return NULL;
-  int size = size_index(bytes);
-  chunk *c = size < 0 ? NULL : ctx->spare[size];
-  if (c) {
-    ASAN_UNPOISON_MEMORY_REGION(c->data, bytes);
-    ctx->spare[size] = c->next;
-  } else {
-    c = ctx->alloc(ctx->user, NULL, 0, sizeof(chunk) + bytes);
-  }
+  chunk *c = ctx->alloc(ctx->user, NULL, 0, sizeof(chunk) + bytes);
   if (c) {
     c->bytes = bytes;
     ctx->total += bytes;
   }
   return c;
-}
-
-static void free_chunk(msc_context *ctx, chunk *c) {
-  ASAN_UNPOISON_MEMORY_REGION(c->data, c->bytes);
-  ctx->alloc(ctx->user, c, sizeof(chunk) + c->bytes, 0);
-}
-
-static void give_back(msc_context *ctx, chunk *c) {
-  int size = size_index(c->bytes);
-  ctx->total -= c->bytes;
-  if (size < 0) {
-    free_chunk(ctx, c);
-    return;
-  }
-  ASAN_POISON_MEMORY_REGION(c->data, c->bytes);
-  c->next = ctx->spare[size];
-  ctx->spare[size] = c;
-}
-
-static void free_spares(msc_context *ctx) {
-  for (int i = 0; i < NUM_SIZES; i++)
-    for (chunk *c = ctx->spare[i], *next; c; c = next) {
-      next = c->next;
-      free_chunk(ctx, c);
-    }
 }
 
 static msc_arena *link_arena(msc_context *ctx, msc_arena *a) {
@@ -140,7 +90,8 @@ void msc_arena_free(msc_arena *a) {
   msc_context *ctx = a->ctx;
   for (chunk *c = a->chunks, *next; c; c = next) {
     next = c->next;
-    give_back(ctx, c);
+    ctx->total -= c->bytes;
+    ctx->alloc(ctx->user, c, sizeof(chunk) + c->bytes, 0);
   }
   *a->prev = a->next;
   if (a->next) a->next->prev = a->prev;
@@ -151,11 +102,9 @@ void *msc_arena_alloc(msc_arena *a, size_t bytes) {
   if (bytes > SIZE_MAX / 4) out_of_memory(a->ctx);
   bytes = (bytes + 15) & ~(size_t)15;
   if (!a->chunks || a->chunks->bytes - a->used < bytes) {
-    size_t whole = chunk_bytes[a->total >= SMALL_ARENA];
-    bool is_large = bytes > whole / 4;
-    chunk *c = new_chunk(a->ctx, is_large ? bytes : whole);
+    chunk *c = new_chunk(a->ctx, bytes > CHUNK_BYTES / 4 ? bytes : CHUNK_BYTES);
     if (!c) out_of_memory(a->ctx);
-    if (a->chunks && is_large) { /* a large block of its own, behind the current chunk */
+    if (a->chunks && bytes > CHUNK_BYTES / 4) { /* a large block of its own, behind the current chunk */
       c->next = a->chunks->next;
       a->chunks->next = c;
       a->total += bytes;
@@ -228,7 +177,6 @@ msc_context *msc_context_new(msc_realloc_fn *alloc, void *user) {
 void msc_context_free(msc_context *ctx) {
   if (!ctx) return;
   while (ctx->arenas) msc_arena_free(ctx->arenas);
-  free_spares(ctx);
   ctx->alloc(ctx->user, ctx->bucket, ctx->num_buckets * sizeof *ctx->bucket, 0);
   ctx->alloc(ctx->user, ctx, sizeof *ctx, 0);
 }
