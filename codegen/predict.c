@@ -110,17 +110,19 @@ typedef struct {
   uint64_t *sent, *taken;
 } mailbox;
 
-/* A stage on its way through its entries. */
+/* A stage on its way through its entries, step by step. */
 typedef struct {
-  uint32_t entry;
+  uint32_t step, entry;
   size_t call;
-  bool begun; /* the call has waited for collectives */
+  bool begun;            /* the call has waited for collectives */
   timeline t;
+  uint64_t now, exposed; /* before its last step */
 } lane;
 
 typedef struct {
   const msc_plan *p;
   const msc_plan_program *g;
+  uint32_t steps;
   mailbox *box; /* per message */
   lane *lane;   /* per stage */
 } lanes;
@@ -150,7 +152,7 @@ static bool advance_call(lanes *l, lane *n, const msc_plan_call *c) {
   return done;
 }
 
-static bool advance(lanes *l, uint32_t stage) {
+static bool advance_step(lanes *l, uint32_t stage) {
   lane *n = &l->lane[stage];
   bool any = false;
   for (; n->entry < l->g->num_entries[stage]; n->entry++, n->call = 0) {
@@ -158,6 +160,19 @@ static bool advance(lanes *l, uint32_t stage) {
     for (; n->call < s->num_calls; n->call++, any = true)
       if (!advance_call(l, n, &s->call[n->call])) return any;
     end_section(&n->t);
+  }
+  return any;
+}
+
+static bool advance(lanes *l, uint32_t stage) {
+  lane *n = &l->lane[stage];
+  bool any = false;
+  while (n->step < l->steps) {
+    any |= advance_step(l, stage);
+    if (n->entry < l->g->num_entries[stage]) break;
+    if (++n->step == l->steps) break;
+    n->entry = 0;
+    n->now = n->t.now, n->exposed = n->t.exposed;
   }
   return any;
 }
@@ -170,7 +185,7 @@ static void new_mailboxes(lanes *l) {
     for (uint32_t k = 0; k < l->g->num_entries[i]; k++) {
       const msc_plan_section *s = &l->p->section[l->g->entry[i][k].section];
       for (size_t c = 0; c < s->num_calls; c++)
-        if (s->call[c].kind == PLAN_CALL_KIND_MESSAGE) num[s->call[c].index]++;
+        if (s->call[c].kind == PLAN_CALL_KIND_MESSAGE) num[s->call[c].index] += l->steps;
     }
   for (uint32_t i = 0; i < l->p->num_messages; i++) {
     l->box[i].sent = msc_new_array(l->p->arena, uint64_t, num[i] + 1);
@@ -195,13 +210,15 @@ static void deepen_mailboxes(const lanes *l) {
 
 static bool all_ended(const lanes *l) {
   for (uint32_t i = 0; i < l->p->num_stages; i++)
-    if (l->lane[i].entry < l->g->num_entries[i]) return msc_error(l->p->ctx, MSC_E_INTERNAL, NULL, "program '%s': stage %u waits for ever at its entry %u", l->g->name, i, l->lane[i].entry);
+    if (l->lane[i].step < l->steps) return msc_error(l->p->ctx, MSC_E_INTERNAL, NULL, "program '%s': stage %u waits for ever at its entry %u", l->g->name, i, l->lane[i].entry);
   return true;
 }
 
-/* Of the step when it is the first program. */
+/* Of the step when it is the first program: what one adds to those before it, since stages that end early begin the next. */
 static bool predict_program(msc_plan *p, const msc_plan_program *g) {
-  lanes l = {.p = p, .g = g, .lane = msc_new_array(p->arena, lane, p->num_stages)};
+  enum { STEPS = 4 }; /* until all are alike */
+  lanes l = {.p = p, .g = g, .steps = g == p->program ? STEPS : 1, .lane = msc_new_array(p->arena, lane, p->num_stages)};
+  uint64_t now = 0, before = 0;
   new_mailboxes(&l);
   for (uint32_t i = 0; i < p->num_stages; i++) l.lane[i].t = new_timeline(p);
   for (bool any = true; any;) {
@@ -211,10 +228,12 @@ static bool predict_program(msc_plan *p, const msc_plan_program *g) {
   MSC_TRY(all_ended(&l));
   deepen_mailboxes(&l);
   for (uint32_t i = 0; g == p->program && i < p->num_stages; i++) {
-    const timeline *t = &l.lane[i].t;
-    if (t->now > p->predicted_step_ns) p->predicted_step_ns = t->now;
-    if (t->exposed > p->exposed_comm_ns) p->exposed_comm_ns = t->exposed;
+    const lane *n = &l.lane[i];
+    if (n->t.now > now) now = n->t.now;
+    if (n->now > before) before = n->now;
+    if (n->t.exposed - n->exposed > p->exposed_comm_ns) p->exposed_comm_ns = n->t.exposed - n->exposed;
   }
+  p->predicted_step_ns += now - before;
   return true;
 }
 

@@ -90,6 +90,11 @@ static bool serve(accumulating *a, msc_op *op, size_t operand, bool mean) {
   return sum != NULL;
 }
 
+/* The first stage tells the loss: it adds up what every micro-batch had, so that no stage waits for the last one's update. */
+static void move_loss(const msc_value *loss) {
+  if (loss->def && loss->def->kind == OP_accumulate && stage_of(loss)) msc_op_set(loss->def, "stage", msc_int(0));
+}
+
 bool pass_accumulate(msc_pass_ctx *pass, msc_module *m) {
   accumulating a = {.pass = pass, .f = msc_find_func(m, "train")};
   const msc_attr_value *micro = a.f ? msc_func_attr(a.f, "micro") : NULL, *loss = a.f ? msc_func_attr(a.f, "loss") : NULL;
@@ -104,6 +109,7 @@ bool pass_accumulate(msc_pass_ctx *pass, msc_module *m) {
   for (msc_op *op = a.f->body->first; op; op = op->next)
     for (size_t i = 0; i < op->num_in && op->kind != OP_accumulate && a.per_step[op->id]; i++) MSC_TRY(serve(&a, op, i, false));
   MSC_TRY(serve(&a, a.f->body->last, (size_t)loss->i, msc_func_attr(a.f, "micro_mean") != NULL));
+  move_loss(a.f->body->last->in[(size_t)loss->i].value);
   msc_func_set(a.f, "accumulated", msc_bool(true));
   return true;
 }

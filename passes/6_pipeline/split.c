@@ -333,12 +333,23 @@ static msc_value *is_first(splitting *s, section *n, msc_builder *b, bool has_la
   return n->is_first = op ? laid(s, &op->out[0], whole) : NULL;
 }
 
+/* Where a value is added to its sum: where it is made, or, on a stage that has the sum of what another one makes, in the last
+ * section of the micro-batch, which waits for no message that is not there. */
+static msc_value *summand(splitting *s, const msc_op *op, section **out_section) {
+  place made = place_of(s, op->in[0].value->def), sum = place_of(s, op);
+  *out_section = section_at(s, made);
+  if (made.stage == sum.stage) return value_in(s, *out_section, op->in[0].value);
+  section *from = *out_section;
+  *out_section = section_at(s, (place){joined(s, MSC_SECTION_W), sum.stage, 0});
+  return received(s, from, *out_section, op->in[0].value);
+}
+
 /* The first micro-batch sets the sum, the others add to it. */
 static bool add_to_sum(splitting *s, const msc_op *op) {
-  section *n = section_at(s, place_of(s, op->in[0].value->def));
+  section *n;
   const msc_type *t = op->out[0].type;
   const char *name = msc_arena_printf(s->pass->scratch, "%s.sum%u", s->program, op->id);
-  msc_value *x = value_in(s, n, op->in[0].value), *sum = new_arg(s, n, t, name, MSC_ROLE_SUM), *after = x;
+  msc_value *x = summand(s, op, &n), *sum = new_arg(s, n, t, name, MSC_ROLE_SUM), *after = x;
   msc_builder b = {.func = n->f, .block = n->f->body, .loc = op->loc, .name = op->name};
   if (s->count > 1) {
     msc_value *first = is_first(s, n, &b, t->layout != NULL);
