@@ -290,9 +290,11 @@ static void restart(improver *x, const zb_plan *from) {
   try_change(x, 0, 0, x->z->length - 1);
 }
 
-/* Twenty moves; the energy may rise by `heat` times an exponential number. */
+/* Twenty moves; the energy may rise by `heat` times an exponential number.  One that memory forbids costs something too. */
 static void make_moves(improver *x, double heat, zb_plan *best) {
+  enum { LOOKED_AT = 8 };
   for (int n = 0; n < 20; n++) {
+    x->z->budget -= LOOKED_AT;
     int i = draw(x, 2) ? worst_stage(x) : (int)draw(x, (uint32_t)x->z->stages);
     x->limit = x->energy - heat * log((draw(x, 1 << 30) + 1.0) / (1 << 30));
     if (draw(x, 2)) move_anywhere(x, i);
