@@ -15,6 +15,7 @@ enum {
 typedef struct {
   const char *name; /* interned */
   uint32_t stage;
+  int64_t chunk;
   plan_ref ref;
 } inner_place;
 
@@ -113,19 +114,34 @@ static plan_ref place_input(calling *c, size_t i, const char *name, uint64_t byt
   return v->ref;
 }
 
+static int64_t chunk_of(const msc_func *f) {
+  const msc_attr_value *v = msc_func_attr(f, "chunk");
+  return v ? v->i : 0;
+}
+
 /* Sums over micro-batches and carried values: by name, unlisted. */
 static plan_ref place_inner(calling *c, const char *name, uint64_t bytes, uint64_t *end, uint8_t space) {
   for (size_t k = 0; k < c->num_inner; k++)
     if (c->inner[k].name == name && c->inner[k].stage == c->section->stage) return c->inner[k].ref;
   msc_grow(c->p->arena, c->inner, c->num_inner);
   inner_place *v = &c->inner[c->num_inner++];
-  *v = (inner_place){name, c->section->stage, take_room(end, bytes, space)};
+  *v = (inner_place){name, c->section->stage, chunk_of(c->f), take_room(end, bytes, space)};
   return v->ref;
 }
 
+/* A slot is one micro-batch's in one chunk, so chunks lie over each other. */
 static plan_ref place_carried(calling *c, size_t i, const char *name, uint64_t bytes, msc_plan_stage *stage) {
   msc_slot_class k = msc_slot_class_of(msc_arg_attr(c->f, i, "msc.class")->s);
-  return place_inner(c, name, bytes, &stage->carried_stride[k], (uint8_t)(PLAN_SPACE_CARRIED_FB + (int)k));
+  uint8_t space = (uint8_t)(PLAN_SPACE_CARRIED_FB + (int)k);
+  uint64_t end = 0;
+  for (size_t n = 0; n < c->num_inner; n++) {
+    const inner_place *v = &c->inner[n];
+    uint64_t its = aligned(v->ref.offset + v->ref.bytes);
+    if (v->ref.space == space && v->stage == c->section->stage && v->chunk == chunk_of(c->f) && its > end) end = its;
+  }
+  plan_ref ref = place_inner(c, name, bytes, &end, space);
+  if (end > stage->carried_stride[k]) stage->carried_stride[k] = end;
+  return ref;
 }
 
 static plan_ref place_argument(calling *c, size_t i) {

@@ -100,6 +100,9 @@ bool msc_schedule_make(msc_context *ctx, const msc_loc *loc, const msc_schedule_
 
 /* Start and end of every entry, makespan and wall; false when the lists wait for each other. */
 bool msc_schedule_time(msc_arena *scratch, msc_schedule *s, const msc_section_cost *cost);
+/* Of a schedule that has times: ns from step to step when steps follow each other, each stage beginning the next one when it is
+ * done with `update` of its own.  The makespan, where the first stages start and end early and the others late. */
+int64_t msc_schedule_period(msc_arena *scratch, msc_schedule *s, const msc_section_cost *cost, const int64_t *update);
 
 /* ---- slots.c ---- */
 

@@ -7,6 +7,7 @@ typedef struct {
   const msc_section_cost *cost;
   int64_t *end[2];  /* of forward and backward of every virtual stage and micro-batch; -1: not yet */
   int *at;          /* next entry of every stage */
+  int64_t *free_at; /* when every stage begins */
   int *waiting;     /* stack of stages that may go on */
   bool *is_waiting;
   int num_waiting;
@@ -48,7 +49,7 @@ static void go_on(clock *c, int stage) {
   for (; c->at[stage] < l->num_entries; c->at[stage]++) {
     msc_entry *e = &l->entry[c->at[stage]];
     int k = msc_virtual_stage(c->s, stage, e->chunk), to = e->work == MSC_FORWARD ? k + 1 : k - 1;
-    int64_t ready = data_at(c, e, k), idle_from = c->at[stage] ? e[-1].end : 0;
+    int64_t ready = data_at(c, e, k), idle_from = c->at[stage] ? e[-1].end : c->free_at[stage];
     if (ready < 0) return;
     e->start = ready > idle_from ? ready : idle_from;
     e->end = e->start + length_of(c, e->work, k);
@@ -58,31 +59,63 @@ static void go_on(clock *c, int stage) {
   }
 }
 
-bool msc_schedule_time(msc_arena *scratch, msc_schedule *s, const msc_section_cost *cost) {
-  int64_t num = (int64_t)s->stages * s->chunks * s->micro_batches, first = INT64_MAX, last = 0;
+static clock new_clock(msc_arena *scratch, const msc_schedule *s, const msc_section_cost *cost) {
   clock c = {.s = s, .cost = cost};
-  for (int w = 0; w < 2; w++) {
-    c.end[w] = msc_new_array(scratch, int64_t, num);
-    for (int64_t i = 0; i < num; i++) c.end[w][i] = -1;
-  }
+  for (int w = 0; w < 2; w++) c.end[w] = msc_new_array(scratch, int64_t, (int64_t)s->stages * s->chunks * s->micro_batches);
   c.at = msc_new_array(scratch, int, s->stages);
+  c.free_at = msc_new_array(scratch, int64_t, s->stages);
   c.waiting = msc_new_array(scratch, int, s->stages);
   c.is_waiting = msc_new_array(scratch, bool, s->stages);
-  for (int i = s->stages - 1; i >= 0; i--) wake(&c, i);
-  while (c.num_waiting) {
-    int stage = c.waiting[--c.num_waiting];
-    c.is_waiting[stage] = false;
-    go_on(&c, stage);
+  return c;
+}
+
+/* One step; false when the lists wait for each other. */
+static bool run(clock *c) {
+  const msc_schedule *s = c->s;
+  for (int64_t i = 0; i < (int64_t)s->stages * s->chunks * s->micro_batches; i++) c->end[0][i] = c->end[1][i] = -1;
+  for (int i = s->stages - 1; i >= 0; i--) {
+    c->at[i] = 0;
+    wake(c, i);
   }
+  while (c->num_waiting) {
+    int stage = c->waiting[--c->num_waiting];
+    c->is_waiting[stage] = false;
+    go_on(c, stage);
+  }
+  for (int i = 0; i < s->stages; i++)
+    if (c->at[i] < s->stage[i].num_entries) return false;
+  return true;
+}
+
+static int64_t end_of_stage(const msc_schedule *s, int stage) { return s->stage[stage].entry[s->stage[stage].num_entries - 1].end; }
+
+bool msc_schedule_time(msc_arena *scratch, msc_schedule *s, const msc_section_cost *cost) {
+  int64_t first = INT64_MAX, last = 0;
+  clock c = new_clock(scratch, s, cost);
+  MSC_TRY(run(&c));
   s->makespan = 0;
   for (int i = 0; i < s->stages; i++) {
-    const msc_stage_list *l = &s->stage[i];
-    if (c.at[i] < l->num_entries) return false;
-    int64_t begin = l->entry[0].start, end = l->entry[l->num_entries - 1].end;
+    int64_t begin = s->stage[i].entry[0].start, end = end_of_stage(s, i);
     if (end - begin > s->makespan) s->makespan = end - begin;
     if (begin < first) first = begin;
     if (end > last) last = end;
   }
   s->wall = last - first;
   return true;
+}
+
+int64_t msc_schedule_period(msc_arena *scratch, msc_schedule *s, const msc_section_cost *cost, const int64_t *update) {
+  enum { STEPS = 4 }; /* until all are alike */
+  clock c = new_clock(scratch, s, cost);
+  int64_t end = 0, before = 0;
+  for (int step = 0; step < STEPS; step++) {
+    run(&c);
+    before = end;
+    for (int i = 0; i < s->stages; i++) {
+      c.free_at[i] = end_of_stage(s, i) + update[i];
+      if (c.free_at[i] > end) end = c.free_at[i];
+    }
+  }
+  msc_schedule_time(scratch, s, cost);
+  return end - before;
 }

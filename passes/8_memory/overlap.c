@@ -9,6 +9,7 @@
 #include "passes/7_lower/depend.h"
 #include "passes/7_lower/nest.h"
 #include "passes/7_lower/transfer.h"
+#include "passes/8_memory/overlap.h"
 #include "passes/8_memory/peak.h"
 #include "passes/8_memory/streams.h"
 #include "passes/config.h"
@@ -202,16 +203,33 @@ static void write_order(overlapping *z, const uint32_t *order) {
   }
 }
 
-static void overlap_func(msc_pass_ctx *pass, msc_func *f) {
+static overlapping look_at(msc_pass_ctx *pass, msc_func *f) {
   overlapping z = {.pass = pass, .f = f, .nester = msc_nester_new(pass->ctx), .deps = msc_depend_of(pass->scratch, f)};
   msc_cost_of(msc_pass_cluster(pass), &f->module->mesh, &z.cost);
   z.s.num = find_pieces(&z);
+  return z;
+}
+
+static uint32_t *program_order(const overlapping *z) {
+  uint32_t *order = msc_new_array(z->pass->scratch, uint32_t, z->s.num);
+  for (uint32_t i = 0; i < z->s.num; i++) order[i] = i;
+  return order;
+}
+
+uint64_t msc_section_ns(msc_pass_ctx *pass, msc_func *f) {
+  overlapping z = look_at(pass, f);
+  find_times(&z);
+  find_dependencies(&z);
+  return msc_streams_measure(pass->scratch, &z.s, program_order(&z), NULL).ns;
+}
+
+static void overlap_func(msc_pass_ctx *pass, msc_func *f) {
+  overlapping z = look_at(pass, f);
   if (!find_times(&z)) return;
   find_dependencies(&z);
   find_values(&z);
   z.s.limit = room_for_values(&z);
-  uint32_t *order = msc_new_array(pass->scratch, uint32_t, z.s.num);
-  for (uint32_t i = 0; i < z.s.num; i++) order[i] = i;
+  uint32_t *order = program_order(&z);
   msc_streams_time before = msc_streams_measure(pass->scratch, &z.s, order, NULL), after = msc_streams_order(pass->scratch, &z.s, order);
   write_order(&z, order);
   msc_remark(pass, NULL, "%s: %.3f ms, of it %.3f ms waiting for collectives; in program order %.3f ms and %.3f ms; live bytes %" PRIu64 " after %" PRIu64, f->name, (double)after.ns / 1e6,

@@ -1,0 +1,194 @@
+/* stage_costs.c: lowered and allocated sections -> times, messages and bytes of every virtual stage, and the room on every stage.
+ *
+ * Bytes are counted as codegen places them: each value on a line of its own, what has one name once per stage. */
+#include "passes/8_memory/stage_costs.h"
+
+#include <stdlib.h>
+
+#include "passes/8_memory/overlap.h"
+#include "passes/cost.h"
+
+enum { LINE = 64, DEPTH = 4 /* of most mailboxes, at most */ };
+
+static int64_t on_lines(int64_t bytes) { return (bytes + LINE - 1) / LINE * LINE; }
+
+/* ---- names ---- */
+
+static int by_address(const void *a, const void *b) {
+  uintptr_t x = (uintptr_t) * (const char *const *)a, y = (uintptr_t) * (const char *const *)b;
+  return (x > y) - (x < y);
+}
+
+typedef struct {
+  const char **name; /* seen so far, sorted */
+  size_t num;
+} names;
+
+static bool is_new(names *n, const char *name) {
+  if (bsearch(&name, n->name, n->num, sizeof name, by_address)) return false;
+  size_t at = n->num++;
+  for (; at && by_address(&n->name[at - 1], &name) > 0; at--) n->name[at] = n->name[at - 1];
+  n->name[at] = name;
+  return true;
+}
+
+static const char *name_of(const msc_func *f, size_t i) {
+  const msc_attr_value *v = msc_arg_attr(f, i, "msc.name");
+  return v ? v->s : f->body->args[i]->name;
+}
+
+/* ---- what is carried ---- */
+
+/* F has an argument for all that it makes for B and W, B for all that it makes for W. */
+static int64_t carried_bytes(const msc_module *m, msc_slot_class class, int64_t stage, int64_t chunk) {
+  const msc_func *f = msc_find_section(m, "train", class == MSC_SLOT_BW ? MSC_SECTION_B : MSC_SECTION_F, stage, chunk);
+  int64_t bytes = 0;
+  for (size_t i = 0; f && i < f->body->num_args; i++)
+    if (msc_arg_role(f, i) == MSC_ROLE_CARRIED && msc_slot_class_of(msc_arg_attr(f, i, "msc.class")->s) == class) bytes += on_lines(msc_type_bytes(f->body->args[i]->type));
+  return bytes;
+}
+
+static int64_t slot_bytes(const msc_module *m, const msc_pipeline_shape *shape, const msc_stage_list *l, int stage) {
+  int64_t bytes = 0;
+  for (int class = 0; class < MSC_NUM_SLOTS; class++) {
+    int64_t most = 0;
+    for (int c = 0; c < shape->chunks; c++) {
+      int64_t one = carried_bytes(m, (msc_slot_class)class, stage, c);
+      if (one > most) most = one;
+    }
+    bytes += most * l->num_slots[class];
+  }
+  return bytes;
+}
+
+static bool is_input(const msc_func *f, size_t arg) { return msc_arg_role(f, arg) <= MSC_ROLE_MASK; }
+
+static bool has_inputs(const msc_func *f) {
+  bool any = false;
+  for (size_t i = 0; f && i < f->body->num_args; i++) any |= is_input(f, i);
+  return any;
+}
+
+/* From the first entry of a micro-batch that reads inputs to its last one. */
+static int batches_in_use(msc_arena *scratch, const msc_module *m, const msc_stage_list *l, int stage, int micro_batches) {
+  int *left = msc_new_array(scratch, int, micro_batches), num = 0, most = 0;
+  bool *reads = msc_new_array(scratch, bool, l->num_entries), *begun = msc_new_array(scratch, bool, micro_batches);
+  for (int i = 0; i < l->num_entries; i++) {
+    const msc_entry *e = &l->entry[i];
+    reads[i] = has_inputs(msc_find_section(m, "train", (msc_section_kind)e->work, stage, e->chunk));
+    left[e->micro_batch] += reads[i];
+  }
+  for (int i = 0; i < l->num_entries; i++) {
+    int j = l->entry[i].micro_batch;
+    if (!reads[i]) continue;
+    if (!begun[j]) num++;
+    begun[j] = true;
+    if (num > most) most = num;
+    if (--left[j] == 0) num--;
+  }
+  return most;
+}
+
+int64_t *msc_stage_slot_bytes(msc_pass_ctx *pass, const msc_module *m, const msc_pipeline_shape *shape, const msc_schedule *s) {
+  int64_t *bytes = msc_new_array(pass->scratch, int64_t, shape->stages), batch = 0;
+  int batches = 0;
+  size_t num = 0;
+  for (const msc_func *f = m->first; f; f = f->next) num += f->body->num_args;
+  names seen = {msc_new_array(pass->scratch, const char *, num + 1), 0};
+  for (const msc_func *f = m->first; f; f = f->next)
+    for (size_t i = 0; i < f->body->num_args; i++)
+      if (is_input(f, i) && is_new(&seen, name_of(f, i))) batch += on_lines(msc_type_bytes(f->body->args[i]->type));
+  for (int i = 0; i < shape->stages; i++) {
+    int own = batches_in_use(pass->scratch, m, &s->stage[i], i, s->micro_batches);
+    if (own > batches) batches = own;
+  }
+  for (int i = 0; i < shape->stages; i++) bytes[i] = slot_bytes(m, shape, &s->stage[i], i) + (batches + 1) * batch;
+  return bytes;
+}
+
+/* ---- times ---- */
+
+/* The slowest of a section's messages. */
+static int64_t hop_of(const msc_cost *cost, const msc_func *f, int64_t stage) {
+  int64_t most = 0, ranks = cost->stride[0];
+  for (const msc_op *op = f ? f->body->first : NULL; op; op = op->next) {
+    if (op->kind != OP_stage_send || msc_op_int(op, "stage") == stage) continue;
+    int level = msc_cost_level_between(cost, stage * ranks, msc_op_int(op, "stage") * ranks, ranks);
+    int64_t ns = msc_cost_collective(cost, &(msc_cost_transfer){.verb = OP_permute, .level = level, .ranks = 2, .bytes = msc_type_bytes(op->in[0].value->type), .peers = 1});
+    if (ns > most) most = ns;
+  }
+  return most;
+}
+
+msc_section_cost *msc_stage_costs(msc_pass_ctx *pass, const msc_module *m, const msc_pipeline_shape *shape) {
+  msc_section_cost *cost = msc_new_array(pass->scratch, msc_section_cost, shape->stages * shape->chunks);
+  msc_cost of;
+  msc_cost_of(msc_pass_cluster(pass), &m->mesh, &of);
+  for (int k = 0; k < shape->stages * shape->chunks; k++) {
+    int64_t stage = shape->place[k], chunk = msc_chunk_of(shape, k), *ns[] = {&cost[k].forward, &cost[k].backward, &cost[k].weight};
+    for (int work = 0; work < MSC_NUM_WORKS; work++) {
+      msc_func *f = msc_find_section(m, "train", (msc_section_kind)work, stage, chunk);
+      if (f) *ns[work] = (int64_t)msc_section_ns(pass, f);
+      int64_t hop = hop_of(&of, f, stage), *between = work == MSC_BACKWARD && k ? &cost[k - 1].hop : &cost[k].hop;
+      if (hop > *between) *between = hop;
+    }
+    int64_t both = carried_bytes(m, MSC_SLOT_FW, stage, chunk);
+    cost[k].kept = carried_bytes(m, MSC_SLOT_FB, stage, chunk) + both;
+    cost[k].kept_for_weight = carried_bytes(m, MSC_SLOT_BW, stage, chunk) + both;
+  }
+  return cost;
+}
+
+int64_t *msc_stage_updates(msc_pass_ctx *pass, const msc_module *m, const msc_pipeline_shape *shape) {
+  int64_t *ns = msc_new_array(pass->scratch, int64_t, shape->stages);
+  for (int i = 0; i < shape->stages; i++) {
+    msc_func *f = msc_find_section(m, "train", MSC_SECTION_U, i, 0);
+    if (f) ns[i] = (int64_t)msc_section_ns(pass, f);
+  }
+  return ns;
+}
+
+/* ---- room ---- */
+
+/* All but what is carried and inputs. */
+static int64_t argument_bytes(names *seen, const msc_func *f) {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < f->body->num_args; i++) {
+    if (msc_arg_role(f, i) == MSC_ROLE_CARRIED || is_input(f, i) || !is_new(seen, name_of(f, i))) continue;
+    bytes += on_lines(msc_type_bytes(f->body->args[i]->type));
+  }
+  return bytes;
+}
+
+static int64_t op_bytes(const msc_func *f) {
+  int64_t bytes = 0;
+  for (const msc_op *op = f->body->first; op; op = op->next) {
+    if (op->kind == OP_constant) bytes += on_lines(msc_type_bytes(op->out[0].type));
+    if (op->kind == OP_stage_recv) bytes += DEPTH * on_lines(msc_type_bytes(op->out[0].type)) + 2 * LINE;
+  }
+  return bytes;
+}
+
+static int64_t fixed_bytes(msc_arena *scratch, const msc_module *m, int64_t stage) {
+  int64_t bytes = 0, work = 0;
+  size_t num = 0;
+  for (const msc_func *f = m->first; f; f = f->next) num += f->body->num_args;
+  names seen = {msc_new_array(scratch, const char *, num + 1), 0};
+  for (const msc_func *f = m->first; f; f = f->next) {
+    const msc_attr_value *own = msc_func_attr(f, "stage"), *needs = msc_func_attr(f, "scratch");
+    if (!own || own->i != stage) continue;
+    bytes += argument_bytes(&seen, f) + op_bytes(f);
+    if (needs && needs->i + LINE > work) work = needs->i + LINE;
+  }
+  return bytes + work;
+}
+
+int64_t *msc_stage_room(msc_pass_ctx *pass, const msc_module *m, const msc_pipeline_shape *shape) {
+  int64_t *room = msc_new_array(pass->scratch, int64_t, shape->stages), limit = msc_config_int(pass->config, MSC_KEY_memory_limit);
+  if (limit < 0) limit = msc_pass_cluster(pass)->memory_bytes;
+  for (int i = 0; i < shape->stages; i++) {
+    int64_t fixed = fixed_bytes(pass->scratch, m, i);
+    room[i] = limit > fixed ? limit - fixed : 0;
+  }
+  return room;
+}
