@@ -94,6 +94,7 @@ typedef struct {
   plan_ref ref;
   uint32_t stage;         /* of what is kept: whose ranks hold it */
   bool copy;              /* another stage's is the first */
+  size_t same;            /* of what is kept: 1 + index of the one of this name before it; 0: none */
   uint32_t num_readers, *reader; /* of an input: stages, ascending */
 } msc_plan_variable;
 

@@ -3,6 +3,7 @@
 
 #include "codegen/plan.h"
 #include "ir/comm.h"
+#include "ir/symbols.h"
 #include "passes/6_pipeline/pipeline.h"
 #include "passes/7_lower/transfer.h"
 
@@ -31,6 +32,7 @@ struct msc_plan_calls {
   uint64_t scratch;    /* of the section, as allocated */
   size_t num_inner;
   inner_place *inner;
+  msc_facts kept; /* by name: 1 + index of the last parameter or state of that name */
 };
 
 typedef struct msc_plan_calls calling;
@@ -59,22 +61,23 @@ static const msc_type *global_type(const msc_plan *p, const msc_type *local, con
 
 /* ---- arguments ---- */
 
-static msc_plan_variable *find(msc_plan_variable *v, size_t num, const char *name) {
-  for (size_t i = 0; i < num; i++)
-    if (strcmp(v[i].name, name) == 0) return &v[i];
+static msc_plan_variable *find_input(const msc_plan *p, const char *name) {
+  for (size_t i = 0; i < p->num_inputs; i++)
+    if (p->input[i].name == name) return &p->input[i];
   return NULL;
 }
 
+/* Interned. */
 static const char *arg_name(const msc_plan *p, const msc_func *f, size_t i) {
   const msc_attr_value *v = msc_arg_attr(f, i, "msc.name");
-  if (v) return v->s;
-  return f->body->args[i]->name ? f->body->args[i]->name : msc_arena_printf(p->arena, "arg%zu", i);
+  if (v) return msc_intern(p->ctx, v->s);
+  return msc_intern(p->ctx, f->body->args[i]->name ? f->body->args[i]->name : msc_arena_printf(p->arena, "arg%zu", i));
 }
 
-/* Entry of a list under this name; of what is kept, on this stage. */
-static msc_plan_variable *find_on(msc_plan_variable *v, size_t num, const char *name, uint32_t stage) {
-  for (size_t i = 0; i < num; i++)
-    if (v[i].stage == stage && strcmp(v[i].name, name) == 0) return &v[i];
+/* The parameter or state of this name on the section's stage, or NULL. */
+static msc_plan_variable *find_kept(calling *c, const char *name) {
+  for (size_t k = msc_fact_of(&c->kept, name)->number; k; k = c->p->parameter[k - 1].same)
+    if (c->p->parameter[k - 1].stage == c->section->stage) return &c->p->parameter[k - 1];
   return NULL;
 }
 
@@ -89,10 +92,14 @@ static msc_plan_variable *list_variable(calling *c, bool kept, size_t i, const c
   const msc_func *f = c->f;
   msc_plan_variable **list = kept ? &p->parameter : &p->input;
   size_t *num = kept ? &p->num_parameters : &p->num_inputs;
-  bool copy = kept && find(*list, *num, name);
   msc_grow(p->arena, *list, *num);
   msc_plan_variable *v = &(*list)[(*num)++];
-  *v = (msc_plan_variable){.name = name, .func = f, .arg = i, .ref = ref, .stage = kept ? c->section->stage : 0, .copy = copy};
+  *v = (msc_plan_variable){.name = name, .func = f, .arg = i, .ref = ref, .stage = kept ? c->section->stage : 0};
+  if (kept) {
+    msc_fact *known = msc_fact_of(&c->kept, name);
+    v->same = known->number, v->copy = known->number > 0;
+    known->number = (uint32_t)*num;
+  }
   v->global = global_type(p, f->body->args[i]->type, msc_arg_attr(f, i, "msc.shape"), msc_arg_attr(f, i, "msc.layout"));
   return v;
 }
@@ -107,7 +114,7 @@ static void note_reader(msc_plan *p, msc_plan_variable *v, uint32_t stage) {
 
 static plan_ref place_input(calling *c, size_t i, const char *name, uint64_t bytes) {
   msc_plan *p = c->p;
-  msc_plan_variable *v = find(p->input, p->num_inputs, name);
+  msc_plan_variable *v = find_input(p, name);
   if (!v) v = list_variable(c, false, i, name, take_room(&p->input_stride, bytes, PLAN_SPACE_INPUT));
   note_reader(p, v, c->section->stage);
   c->section->inputs = true;
@@ -162,7 +169,7 @@ static plan_ref place_argument(calling *c, size_t i) {
     return (plan_ref){.offset = stage->micro, .bytes = bytes, .space = PLAN_SPACE_PERSISTENT};
   }
   if (role != MSC_ROLE_PARAMETER && role != MSC_ROLE_STATE) return place_input(c, i, name, bytes);
-  msc_plan_variable *old = find_on(p->parameter, p->num_parameters, name, c->section->stage);
+  msc_plan_variable *old = find_kept(c, name);
   if (old) return old->ref;
   return list_variable(c, true, i, name, take_room(&stage->persistent_bytes, bytes, PLAN_SPACE_PERSISTENT))->ref;
 }
@@ -579,7 +586,7 @@ static void note_outputs(calling *c) {
 
 msc_plan_calls *msc_plan_calls_begin(msc_plan *p, msc_codegen *cg) {
   calling *c = msc_new(p->arena, calling);
-  c->p = p, c->cg = cg;
+  c->p = p, c->cg = cg, c->kept.arena = p->arena;
   return c;
 }
 

@@ -1,19 +1,20 @@
 /* depend.c: function -> dependencies between its ops (see depend.h). */
 #include "passes/7_lower/depend.h"
 
-/* The op that makes the new value of argument `arg`, or NULL. */
-static msc_op *writer_of(const msc_func *f, size_t arg) {
+/* By argument: the op that makes its new value, or NULL. */
+static const msc_op **writers_of(msc_arena *arena, const msc_func *f) {
   const msc_attr_value *ties = msc_func_attr(f, "ties");
   const msc_op *ret = f->body->last;
+  const msc_op **writer = msc_new_array(arena, const msc_op *, f->body->num_args);
   for (size_t i = 0; ties && i < ties->list.num && i < ret->num_in; i++)
-    if (ties->list.v[i].i == (int64_t)arg) return ret->in[i].value->def;
-  return NULL;
+    if (ties->list.v[i].i >= 0) writer[ties->list.v[i].i] = ret->in[i].value->def;
+  return writer;
 }
 
 typedef void edge_fn(void *user, uint32_t op, uint32_t before);
 
 /* What is computed again waits for what stands before it: earlier it would only hold memory. */
-static void each_edge(const msc_func *f, edge_fn *fn, void *user) {
+static void each_edge(const msc_func *f, const msc_op *const *writer, edge_fn *fn, void *user) {
   const msc_op *before = NULL;
   for (const msc_op *op = f->body->first; op; op = op->next) {
     for (size_t i = 0; i < op->num_in; i++)
@@ -22,10 +23,8 @@ static void each_edge(const msc_func *f, edge_fn *fn, void *user) {
     else if (before) fn(user, op->id, before->id);
   }
   for (size_t a = 0; a < f->body->num_args; a++) {
-    const msc_op *writer = writer_of(f, a);
-    if (!writer) continue;
-    for (const msc_use *u = f->body->args[a]->uses; u; u = u->next)
-      if (u->user != writer && !(msc_info(u->user)->flags & MSC_TERMINATOR)) fn(user, writer->id, u->user->id);
+    for (const msc_use *u = writer[a] ? f->body->args[a]->uses : NULL; u; u = u->next)
+      if (u->user != writer[a] && !(msc_info(u->user)->flags & MSC_TERMINATOR)) fn(user, writer[a]->id, u->user->id);
   }
 }
 
@@ -50,10 +49,11 @@ msc_depend msc_depend_of(msc_arena *arena, msc_func *f) {
   d.op = msc_new_array(arena, msc_op *, d.num_ops);
   for (msc_op *op = f->body->first; op; op = op->next) d.op[op->id] = op;
   d.first = msc_new_array(arena, uint32_t, d.num_ops + 1);
-  each_edge(f, count_edge, &d);
+  const msc_op **writer = writers_of(arena, f);
+  each_edge(f, writer, count_edge, &d);
   for (size_t i = 0; i < d.num_ops; i++) d.first[i + 1] += d.first[i];
   d.before = msc_new_array(arena, uint32_t, d.first[d.num_ops] + 1);
   filling z = {&d, msc_arena_copy(arena, d.first, (d.num_ops + 1) * sizeof *d.first)};
-  each_edge(f, fill_edge, &z);
+  each_edge(f, writer, fill_edge, &z);
   return d;
 }

@@ -56,10 +56,12 @@ static void share_ties(allocating *z) {
 }
 
 static void find_last_uses(allocating *z) {
+  const uint32_t *ends = msc_ends_of_reads(z->pass->scratch, z->f);
   memset(z->last, 0, z->num_values * sizeof *z->last);
   for (const msc_op *op = z->f->body->first; op; op = op->next) {
+    uint32_t end = ends[op->id];
     for (size_t i = 0; i < op->num_in; i++) {
-      uint32_t r = root_of(z, op->in[i].value), end = msc_end_of_reads(op);
+      uint32_t r = root_of(z, op->in[i].value);
       if (z->last[r] < end) z->last[r] = end;
       z->read[r] = op->kind == OP_comm ? op->id : end;
       if (op->kind == OP_comm && z->busy[r] < end) z->busy[r] = end;

@@ -10,13 +10,18 @@ bool msc_runs_in_tiles(const msc_op *op) { return op && op->kind == OP_gemm && m
 
 /* A tiled product and the op that takes its tiles run in turns: while that one writes, other tiles still read.  A collective
  * reads on while the ops beside it run. */
-uint32_t msc_end_of_reads(const msc_op *user) {
-  if (user->kind == OP_comm) {
-    const msc_op *last = user;
-    for (int64_t n = msc_op_int(user, "beside"); n > 0 && last->next; n--) last = last->next;
-    return last->id;
+uint32_t *msc_ends_of_reads(msc_arena *arena, const msc_func *f) {
+  const msc_op *last = f->body->last;
+  uint32_t *end = msc_new_array(arena, uint32_t, last->id + 1), *at = msc_new_array(arena, uint32_t, last->id + 1), num = 0;
+  for (const msc_op *op = f->body->first; op; op = op->next) at[num++] = op->id; /* ops inside kernels have numbers too */
+  for (uint32_t i = 0; i < num; i++) end[at[i]] = at[i];
+  uint32_t i = 0;
+  for (const msc_op *op = f->body->first; op; op = op->next, i++) {
+    int64_t beside = op->kind == OP_comm ? msc_op_int(op, "beside") : 0;
+    if (beside > 0) end[op->id] = at[beside < num - i ? i + beside : num - 1];
+    if (msc_runs_in_tiles(op) && msc_has_uses(&op->out[0])) end[op->id] = op->out[0].uses->user->id;
   }
-  return msc_runs_in_tiles(user) && msc_has_uses(&user->out[0]) ? user->out[0].uses->user->id : user->id;
+  return end;
 }
 
 typedef struct {
@@ -26,8 +31,9 @@ typedef struct {
   bool work;
 } range;
 
-static size_t list_ranges(msc_func *f, range *out_range) {
+static size_t list_ranges(msc_arena *arena, msc_func *f, range *out_range) {
   msc_nester *nester = msc_nester_new(f->module->ctx);
+  const uint32_t *end = msc_ends_of_reads(arena, f);
   size_t num = 0;
   for (msc_op *op = f->body->first; op; op = op->next) {
     const msc_attr_value *place = msc_op_attr(op, "place"), *work = msc_op_attr(op, "work");
@@ -36,7 +42,7 @@ static size_t list_ranges(msc_func *f, range *out_range) {
       if (place->list.v[i].i < 0 || op->kind == OP_constant || msc_runs_in_tiles(op)) continue;
       range r = {(uint64_t)place->list.v[i].i, (uint64_t)msc_type_bytes(op->out[i].type), op->id, op->id, op, false};
       for (const msc_use *u = op->out[i].uses; u; u = u->next)
-        if (msc_end_of_reads(u->user) > r.to) r.to = msc_end_of_reads(u->user);
+        if (end[u->user->id] > r.to) r.to = end[u->user->id];
       if (r.bytes) out_range[num++] = r;
     }
   }
@@ -75,7 +81,7 @@ msc_peak msc_peak_of(msc_arena *arena, msc_func *f) {
   int64_t *more = msc_new_array(arena, int64_t, n.num_ops + 2), live = 0;
   const msc_attr_value *scratch = msc_func_attr(f, "scratch");
   msc_peak p = {.func = f, .scratch = scratch ? (uint64_t)scratch->i : 0};
-  size_t num = list_ranges(f, r);
+  size_t num = list_ranges(arena, f, r);
   qsort(r, num, sizeof *r, by_offset);
   sum_up(num, r, more);
   uint32_t id = 0; /* ops inside kernels have numbers too */

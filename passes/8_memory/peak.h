@@ -23,7 +23,8 @@ msc_peak msc_peak_of(msc_arena *arena, msc_func *f);
 
 const char *msc_peak_name(const msc_op *op); /* the user's name of it, or what it does */
 
-bool msc_runs_in_tiles(const msc_op *op);        /* its result is never whole in memory */
-uint32_t msc_end_of_reads(const msc_op *user);   /* id of the op during which `user` still reads its operands */
+bool msc_runs_in_tiles(const msc_op *op); /* its result is never whole in memory */
+/* Of a numbered function, by op id: id of the op during which it still reads its operands.  In the arena. */
+uint32_t *msc_ends_of_reads(msc_arena *arena, const msc_func *f);
 
 #endif
