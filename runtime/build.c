@@ -35,6 +35,12 @@ void *mscrt_at(const mscrt_context *c, plan_ref r, int slot) {
   return c->arena + arena_offset(c, r, slot);
 }
 
+/* Where calls find it: not always where the host does. */
+static void *place_of(const mscrt_context *c, plan_ref r) {
+  if (r.space == PLAN_SPACE_TILE) return NULL;
+  return r.space == PLAN_SPACE_CONSTANT ? (void *)(uintptr_t)(c->constants + r.offset) : c->memory + arena_offset(c, r, 0);
+}
+
 static bool has_slots(uint8_t space) { return space == PLAN_SPACE_INPUT || space > PLAN_SPACE_TILE; }
 
 static void put_buffers(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
@@ -44,7 +50,7 @@ static void put_buffers(const mscrt_context *c, block *b, plan_call call, mscrt_
   void **buffers = take(b, num * sizeof *buffers);
   uint8_t *space = moves ? take(b, num) : NULL;
   if (!buffers) return;
-  for (uint32_t i = 0; i < num; i++) buffers[i] = mscrt_at(c, plan_call_buffers(call, i), 0);
+  for (uint32_t i = 0; i < num; i++) buffers[i] = place_of(c, plan_call_buffers(call, i));
   for (uint32_t i = 0; i < num && moves; i++) space[i] = plan_call_buffers(call, i).space;
   r->buffers = buffers;
   r->space = space;
@@ -99,7 +105,7 @@ static mscrt_status *put_matmul(mscrt_context *c, block *b, plan_call call, mscr
   r->epilogue = e;
   r->matmul = &c->plan->matmul[plan_call_index(call)];
   r->units = r->matmul->tiles;
-  if (r->matmul->multiply == MSCRT_BY_LIBRARY) return put_tiles(c, r);
+  if (r->matmul->multiply == MSCRT_BY_LIBRARY) return c->library ? put_tiles(c, r) : NULL;
   r->pack = mscrt_plan_kernel(c->plan, r->matmul->pack);
   r->multiply = mscrt_plan_kernel(c->plan, r->matmul->multiply);
   return NULL;
@@ -139,7 +145,6 @@ static mscrt_status *put_collective(const mscrt_context *c, block *b, plan_call 
   r->part = part;
   r->part_space = space;
   r->num_parts = num;
-  r->collective = plan_call_index(call);
   r->beside = r->part[0].e->group.num > 1;
   if (!spoils_itself(c, r)) return NULL;
   return mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: %s %s cannot be done in place", mscrt_verb_name(r->part[0].e->verb), r->name ? r->name : "");
@@ -181,7 +186,7 @@ static void put_spans(const mscrt_context *c, block *b, plan_call call, mscrt_re
   uint32_t most = plan_call_buffers_num(call) + (epilogue ? plan_call_buffers_num(plan_call_epilogue(call)) : 0);
   msc_span *span = take(b, most * sizeof *span);
   if (!span) return;
-  mscrt_lingering lingers = r->beside ? c->transport->lingers(r->num_parts, r->part) : MSCRT_LINGERS_NOT;
+  mscrt_lingering lingers = r->beside && !c->device->wait ? c->transport->lingers(r->num_parts, r->part) : MSCRT_LINGERS_NOT;
   r->span = span;
   r->lingers = lingers != MSCRT_LINGERS_NOT;
   add_spans(c, call, r, span, lingers);
@@ -213,7 +218,7 @@ static mscrt_status *put_waits(mscrt_section *s) {
 static mscrt_status *put_call(mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
   if (b->at) {
     uint64_t ns = plan_call_bytes(call) / 8 + plan_call_flops(call) / 16;
-    *r = (mscrt_record){.kind = plan_call_kind(call), .name = plan_call_name(call), .loc = plan_call_loc(call), .alone = ns > 0 && ns < ALONE_NS,
+    *r = (mscrt_record){.kind = plan_call_kind(call), .index = plan_call_index(call), .name = plan_call_name(call), .loc = plan_call_loc(call), .alone = ns > 0 && ns < ALONE_NS,
                         .predicted_ns = (int64_t)plan_call_predicted_ns(call)};
   }
   switch (plan_call_kind(call)) {
@@ -264,7 +269,7 @@ static mscrt_status *plan_releases(const mscrt_context *c, mscrt_program *g) {
     if (!c->section[g->entry[i].section].inputs) continue;
     if (g->entry[i].micro > used || g->entry[i].micro < done) s = mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: micro-batches of a stage are out of order");
     if (g->entry[i].micro == used) used++;
-    if (used - done > c->plan->input_slots) s = mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: %u micro-batches in use with %u slots", used - done, c->plan->input_slots);
+    if (used - done > c->input_slots) s = mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: %u micro-batches in use with %" PRIu64 " slots", used - done, c->input_slots);
     for (; !s && done < used && last[done] <= i; done++) g->release[i]++;
   }
   if (!s && used && used != g->micro) s = mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: %u of %u micro-batches are read", used, g->micro);

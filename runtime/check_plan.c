@@ -98,15 +98,36 @@ static mscrt_status *check_spaces(mscrt_plan *p) {
 
 /* ---- kernels and matmuls ---- */
 
+static mscrt_status *check_images(const mscrt_plan *p) {
+  if (plan_plan_code_num(p->root) || !plan_plan_images_num(p->root) != !plan_plan_kernels_num(p->root)) return bad_plan("a plan for GPUs has its kernels in images, and only there");
+  if (plan_plan_workspace_bytes(p->root) > MAX_BYTES) return bad_plan("a workspace of %" PRIu64 " bytes", plan_plan_workspace_bytes(p->root));
+  for (uint32_t i = 0; i < plan_plan_images_num(p->root); i++) {
+    plan_image m = plan_plan_images(p->root, i);
+    uint32_t bytes = plan_image_code_num(m);
+    bool text = plan_image_kind(m) == PLAN_IMAGE_KIND_PTX;
+    if (plan_image_kind(m) > PLAN_IMAGE_KIND_CUBIN || plan_image_arch(m) < 10 || plan_image_arch(m) > 1000) return bad_plan("image %u is of kind %d for architecture %u", i, plan_image_kind(m), plan_image_arch(m));
+    if (bytes < 64 || (text && plan_image_code_data(m)[bytes - 1])) return bad_plan("image %u has no end", i); /* 64: an ELF header, which says how long it is */
+  }
+  return NULL;
+}
+
+static mscrt_status *check_gpu_kernel(plan_kernel k) {
+  uint32_t threads = plan_kernel_threads(k);
+  if (plan_kernel_entry(k) || plan_kernel_bytes(k) || plan_kernel_builtin(k)) return bad_plan("kernel %s is CPU code in a plan for GPUs", plan_kernel_name(k));
+  return threads >= 1 && threads <= 1024 ? NULL : bad_plan("kernel %s has blocks of %u threads", plan_kernel_name(k), threads);
+}
+
 static mscrt_status *check_kernels(const mscrt_plan *p) {
   uint64_t text = plan_plan_code_text(p->root), code = plan_plan_code_num(p->root);
+  if (p->on_gpu) MSCRT_CHECK(check_images(p));
   if (text > code) return bad_plan("%" PRIu64 " bytes of text in %" PRIu64 " bytes of code", text, code);
   for (uint32_t i = 0; i < plan_plan_kernels_num(p->root); i++) {
     plan_kernel k = plan_plan_kernels(p->root, i);
     uint64_t entry = plan_kernel_entry(k), bytes = plan_kernel_bytes(k);
     uint8_t builtin = plan_kernel_builtin(k);
     if (builtin >= MSC_NUM_BUILTINS) return bad_plan("kernel %s is number %d of the runtime's", plan_kernel_name(k), builtin);
-    if (!builtin && (entry >= text || bytes > text - entry)) return bad_plan("kernel %s lies outside the code", plan_kernel_name(k));
+    if (p->on_gpu) MSCRT_CHECK(check_gpu_kernel(k));
+    else if (!builtin && (entry >= text || bytes > text - entry)) return bad_plan("kernel %s lies outside the code", plan_kernel_name(k));
     if (plan_kernel_num_buffers(k) > MSCRT_MAX_DIMS || plan_kernel_num_dims(k) > MSCRT_MAX_DIMS || plan_kernel_num_scalars(k) > MSCRT_MAX_DIMS)
       return bad_plan("kernel %s has more than %d arguments of a kind", plan_kernel_name(k), MSCRT_MAX_DIMS);
   }
@@ -145,7 +166,8 @@ static mscrt_status *check_matmul(mscrt_plan *p, plan_matmul t, mscrt_matmul *ou
   uint64_t tile_m = plan_matmul_tile_m(t), tile_n = plan_matmul_tile_n(t);
   uint8_t dtype = plan_matmul_dtype(t);
   bool library = plan_matmul_multiply(t) == MSCRT_BY_LIBRARY;
-  if (library && dtype != MSCRT_F32 && dtype != MSCRT_BF16 && dtype != MSCRT_F16) return bad_plan("element type %d: the library has f32, bf16 and f16", dtype);
+  if (p->on_gpu && (!library || tile_m != m || tile_n != n || plan_matmul_tile_bytes(t))) return bad_plan("a product on a GPU is one call of its library");
+  if (library && dtype != MSCRT_F32 && !(dtype == MSCRT_F64 && p->on_gpu) && dtype != MSCRT_BF16 && dtype != MSCRT_F16) return bad_plan("element type %d: the library has f32, bf16 and f16", dtype);
   if (!library && dtype != MSCRT_F32 && dtype != MSCRT_F64) return bad_plan("element type %d: kernels multiply f32 and f64", dtype);
   if (!product_fits(batch, m, n) || !product_fits(batch, m, k) || !product_fits(batch, n, k)) return bad_plan("impossible sizes");
   if (!stride_fits(batch, plan_matmul_batch_stride_a(t), m * k) || !stride_fits(batch, plan_matmul_batch_stride_b(t), n * k))
@@ -372,10 +394,11 @@ static mscrt_status *check_outputs(mscrt_plan *p) {
 
 /* ---- all ---- */
 
-static mscrt_status *check_header(const mscrt_plan *p) {
+static mscrt_status *check_header(mscrt_plan *p) {
   const char *target = plan_plan_target(p->root);
   char clean[32];
-  if (!target || strcmp(target, "cpu")) return mscrt_fail(MSCRT_UNSUPPORTED, "the plan is for target '%s', this runtime executes 'cpu'", mscrt_clean(target ? target : "", SIZE_MAX, clean, sizeof clean));
+  if (!target || (strcmp(target, "cpu") && strcmp(target, "cuda"))) return mscrt_fail(MSCRT_UNSUPPORTED, "the plan is for target '%s', this runtime executes 'cpu' and 'cuda'", mscrt_clean(target ? target : "", SIZE_MAX, clean, sizeof clean));
+  p->on_gpu = !strcmp(target, "cuda");
   for (uint32_t i = 0; i < plan_plan_sections_num(p->root); i++)
     for (uint32_t j = 0; j < i; j++)
       if (!strcmp(plan_section_name(plan_plan_sections(p->root, i)), plan_section_name(plan_plan_sections(p->root, j)))) return bad_plan("two sections are called '%s'", plan_section_name(plan_plan_sections(p->root, i)));

@@ -126,6 +126,7 @@ typedef struct {
   uint64_t plan_hash;        /* all ranks must have the same */
   uint64_t arena_bytes;
   uint32_t num_partitions;   /* of groups, the whole job (number 0) included */
+  bool sparse;               /* most of the arena is never touched: pages are made when they are */
 } mscrt_comm_options;
 
 /* A collective that has run here: with it `finish` asks whether the others have passed it too. */

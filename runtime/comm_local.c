@@ -62,8 +62,8 @@ static mscrt_status *make_file(const struct mscrt_comm *c, int *out_fd) {
   *out_fd = fd;
   if (fd < 0) return no_arena(c, "memfd_create");
   if (ftruncate(fd, (off_t)c->segment_bytes) != 0) return no_arena(c, "ftruncate");
-  int error;
-  do error = posix_fallocate(fd, 0, (off_t)c->segment_bytes);
+  int error = 0;
+  do error = c->o.sparse ? 0 : posix_fallocate(fd, 0, (off_t)c->segment_bytes);
   while (error == EINTR);
   if (error) {
     errno = error;
@@ -96,7 +96,7 @@ static mscrt_status *map_segment(struct mscrt_comm *c, int rank, int fd) {
 }
 
 static mscrt_status *map_private(struct mscrt_comm *c) {
-  void *base = mmap(NULL, (size_t)c->segment_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void *base = mmap(NULL, (size_t)c->segment_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | (c->o.sparse ? MAP_NORESERVE : 0), -1, 0);
   if (base == MAP_FAILED) return no_arena(c, "mmap");
   c->segment[0].base = base;
   c->segment[0].control = base;

@@ -11,15 +11,25 @@
 
 /* ---- opening ---- */
 
+/* What the plan was compiled for, or the timed one. */
+static mscrt_status *choose_device(mscrt_context *c) {
+  static const mscrt_device *const all[] = {&mscrt_device_cpu, &mscrt_device_cuda, &mscrt_device_timed};
+  const char *target = plan_plan_target(c->plan->root), *name = c->o.device ? c->o.device : target;
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    if (!strcmp(name, all[i]->name)) c->device = all[i];
+  if (!c->device) return mscrt_fail(MSCRT_UNSUPPORTED, "there is no device '%s', only cpu, cuda and timed", name);
+  if (c->device->holds_values && strcmp(name, target)) return mscrt_fail(MSCRT_INPUT, "the plan was compiled for the device '%s', not for '%s'", target, name);
+  return NULL;
+}
+
 static mscrt_status *read_options(mscrt_context *c, const mscrt_options *o) {
   if (o) memcpy(&c->o, o, o->struct_size < sizeof c->o ? o->struct_size : sizeof c->o);
   if (c->o.ranks == 0) c->o.ranks = 1;
   if (c->o.timeout_ms <= 0) c->o.timeout_ms = TIMEOUT_MS;
   if (c->o.ranks != c->plan->ranks) return mscrt_fail(MSCRT_INPUT, "the plan is for %d rank%s, not for %d", c->plan->ranks, c->plan->ranks == 1 ? "" : "s", c->o.ranks);
   if (c->o.rank < 0 || c->o.rank >= c->o.ranks) return mscrt_fail(MSCRT_ARGUMENT, "rank %d of %d", c->o.rank, c->o.ranks);
-  if (c->o.device && strcmp(c->o.device, "cpu") && strcmp(c->o.device, "timed")) return mscrt_fail(MSCRT_UNSUPPORTED, "there is no device '%s', only cpu and timed", c->o.device);
+  MSCRT_CHECK(choose_device(c));
   if (c->o.time_scale < 0) return mscrt_fail(MSCRT_ARGUMENT, "time scale %g", c->o.time_scale);
-  c->device = c->o.device && !strcmp(c->o.device, "timed") ? &mscrt_device_timed : &mscrt_device_cpu;
   if (c->o.threads < 0 || c->o.threads > MAX_THREADS) return mscrt_fail(MSCRT_ARGUMENT, "%d threads", c->o.threads);
   int share = mscrt_cores() / c->o.ranks;
   c->threads = c->o.threads ? c->o.threads : share > 0 ? share : 1;
@@ -36,7 +46,7 @@ uint64_t mscrt_lay_out(const mscrt_context *c, uint32_t stage, uint64_t *out_at)
   out_at[PLAN_SPACE_PERSISTENT] = at;
   at += pages(s->bytes[PLAN_SPACE_PERSISTENT]);
   out_at[PLAN_SPACE_INPUT] = at;
-  at += pages(c->plan->input_slots * c->input_stride);
+  at += pages(c->input_slots * c->input_stride);
   for (int k = 0; k < MSCRT_NUM_CARRIED; k++) {
     out_at[PLAN_SPACE_CARRIED_FB + k] = at;
     at += pages(s->bytes[PLAN_SPACE_CARRIED_FB + k] * (s->slots[k] ? s->slots[k] : 1));
@@ -59,9 +69,18 @@ static mscrt_status *measure_mailboxes(mscrt_context *c) {
   return NULL;
 }
 
+/* A device that takes the batches of a whole step has room for them, and for those of the next one. */
+static uint64_t count_input_slots(const mscrt_context *c) {
+  uint64_t slots = c->plan->input_slots;
+  for (uint32_t i = 0; c->device->run && i < c->plan->num_programs; i++)
+    if (2 * (uint64_t)mscrt_program_micro(c->plan, i) > slots) slots = 2 * (uint64_t)mscrt_program_micro(c->plan, i);
+  return slots;
+}
+
 /* Arenas of all ranks have one size. */
 static mscrt_status *lay_out(mscrt_context *c) {
   MSCRT_CHECK(measure_mailboxes(c));
+  c->input_slots = count_input_slots(c);
   c->input_stride = (c->plan->space_bytes[PLAN_SPACE_INPUT] + 63) / 64 * 64;
   for (uint32_t i = 0; i < c->plan->num_stages; i++) {
     uint64_t at[MSCRT_NUM_SPACES], bytes = mscrt_lay_out(c, i, at);
@@ -92,7 +111,7 @@ static void enter_library(void *arg) {
 /* The library first: new threads tell it at once that it has no threads of its own. */
 static mscrt_status *start_threads(mscrt_context *c) {
   bool library = false;
-  for (uint32_t i = 0; i < c->plan->num_matmuls && c->device->holds_values; i++) library = library || c->plan->matmul[i].multiply == MSCRT_BY_LIBRARY;
+  for (uint32_t i = 0; i < c->plan->num_matmuls && c->device == &mscrt_device_cpu; i++) library = library || c->plan->matmul[i].multiply == MSCRT_BY_LIBRARY;
   if (library) MSCRT_CHECK(mscrt_library_open(c->threads, &c->library));
   return mscrt_pool_new(c->threads, c->threads * c->o.ranks <= mscrt_cores(), enter_library, c, &c->pool);
 }
@@ -102,19 +121,19 @@ static mscrt_status *meet(mscrt_context *c) {
   MSCRT_CHECK(lay_out(c));
   mscrt_comm_options o = {
     .rank = c->o.rank, .ranks = c->o.ranks, .address = c->o.address, .timeout_ms = c->o.timeout_ms, .spin = c->o.ranks <= mscrt_cores(),
-    .plan_hash = c->plan->hash, .arena_bytes = c->device->holds_values ? c->arena_bytes : mscrt_tags_bytes(c), .num_partitions = c->partitions.num};
+    .plan_hash = c->plan->hash, .arena_bytes = c->device->holds_values ? c->arena_bytes : mscrt_tags_bytes(c), .num_partitions = c->partitions.num, .sparse = c->device->fetch != NULL};
   if (c->o.ranks > 1 && !c->o.address) return mscrt_fail(MSCRT_ARGUMENT, "%d ranks need an address to meet at", c->o.ranks);
   MSCRT_CHECK(c->transport->open(&o, &c->comm));
-  if (!c->device->holds_values) return mscrt_tags_new(c);
-  c->arena = c->transport->arena(c->comm);
-  return NULL;
+  c->memory = c->arena = c->transport->arena(c->comm);
+  c->constants = plan_plan_constants_data(c->plan->root);
+  return c->device->open ? c->device->open(c) : NULL;
 }
 
 /* A thread for collectives: where a core is free for it, or where it takes none. */
 static mscrt_status *start_stream(mscrt_context *c) {
   bool idle = c->threads * c->o.ranks + c->o.ranks <= mscrt_cores(), timed = !c->device->holds_values;
   bool wanted = c->o.overlap == MSCRT_OVERLAP_ALWAYS || (c->o.overlap == MSCRT_OVERLAP_IDLE && (idle || timed));
-  return wanted && c->o.ranks > 1 ? mscrt_stream_new(c, idle, &c->stream) : NULL;
+  return wanted && c->o.ranks > 1 && !c->device->wait ? mscrt_stream_new(c, idle, &c->stream) : NULL;
 }
 
 static void __attribute__((format(printf, 2, 3))) tell(const mscrt_context *c, const char *fmt, ...) {
@@ -151,10 +170,11 @@ mscrt_status *mscrt_open(const mscrt_plan *plan, const mscrt_options *options, m
   MSCRT_GOTO(start_threads(c));
   MSCRT_GOTO(meet(c));
   MSCRT_GOTO(mscrt_build(c));
-  if (c->tags) MSCRT_GOTO(mscrt_tags_ready(c));
+  if (c->device->ready) MSCRT_GOTO(c->device->ready(c));
   if (c->o.measure) MSCRT_GOTO(mscrt_timeline_new(c->o.events, &c->timeline));
   MSCRT_GOTO(start_stream(c));
   if (!c->o.no_init && c->device->holds_values) mscrt_pool_run(c->pool, init_parameter, c, plan->num_parameters);
+  if (c->device->store) MSCRT_GOTO(c->device->store(c, c->space_at[PLAN_SPACE_PERSISTENT], plan->stage[c->stage].bytes[PLAN_SPACE_PERSISTENT]));
   if (c->o.perf_map && plan->code) MSCRT_GOTO(mscrt_write_perf_map(plan));
   tell(c, "rank %d of %d: %d threads, arena of %" PRIu64 " bytes, plan %016" PRIx64, c->o.rank, c->o.ranks, c->threads, c->arena_bytes, plan->hash);
   *out_ctx = c;
@@ -181,7 +201,7 @@ void mscrt_close(mscrt_context *c) {
   mscrt_feed_free(c->feed);
   mscrt_stream_free(c->stream);
   mscrt_pool_free(c->pool);
-  mscrt_tags_free(c);
+  if (c->device && c->device->close) c->device->close(c);
   mscrt_timeline_free(c->timeline);
   free_sections(c);
   free(c->ticket);
@@ -234,7 +254,7 @@ mscrt_status *mscrt_set_input(mscrt_context *c, const char *name, const void *ba
   mscrt_variable_box(c->plan, v, c->o.rank, &box, &buffer);
   msc_box_copy(v->rank, &box, &buffer, mscrt_at(c, v->ref, 0), &whole, batch, mscrt_dtype_bytes(v->dtype));
   c->has_input[v - c->plan->input] = true;
-  return NULL;
+  return c->device->store ? c->device->store(c, c->space_at[PLAN_SPACE_INPUT] + v->ref.offset, mscrt_variable_bytes(v)) : NULL;
 }
 
 static mscrt_status *check_inputs(const mscrt_context *c) {
@@ -278,7 +298,8 @@ mscrt_status *mscrt_local(mscrt_context *c, const char *name, mscrt_tensor *out_
   memcpy(out_tensor->begin, box.begin, sizeof box.begin);
   memcpy(out_tensor->size, box.size, sizeof box.size);
   memcpy(out_tensor->room, buffer.size, sizeof buffer.size);
-  return NULL;
+  bool fetched = c->device->fetch && v->stage == c->stage && v->ref.space != PLAN_SPACE_CONSTANT;
+  return fetched ? c->device->fetch(c, (uint64_t)((uint8_t *)out_tensor->data - c->arena), mscrt_variable_bytes(v)) : NULL;
 }
 
 mscrt_status *mscrt_read(mscrt_context *c, const char *name, void *out_data, size_t bytes) {

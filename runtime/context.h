@@ -12,6 +12,7 @@ typedef struct mscrt_feed mscrt_feed;
 typedef struct mscrt_stream mscrt_stream;
 typedef struct mscrt_timeline mscrt_timeline;
 typedef struct mscrt_tags mscrt_tags;
+typedef struct mscrt_cuda mscrt_cuda;
 
 /* Memory that an entry of the schedule chooses: by space, what is added to addresses of slot 0. */
 typedef struct {
@@ -33,7 +34,8 @@ typedef struct mscrt_record {
   mscrt_kernel *pack, *multiply; /* NULL: by the library */
   const mscrt_tile *tile[2][2];  /* [last row of tiles][last column of tiles] */
   struct mscrt_record *epilogue; /* its buffers that are NULL are the tile */
-  uint32_t collective, num_parts; /* number in the plan, and its values */
+  uint32_t index;                /* of the kernel, product, collective or message in the plan */
+  uint32_t num_parts;            /* values of a collective */
   mscrt_part *part;              /* in slot 0 */
   const uint8_t *part_space;     /* of source and destination of each part; NULL: they lie where they lie */
   mscrt_channel channel;         /* of a message */
@@ -82,10 +84,22 @@ typedef struct {
   uint64_t expected, made;       /* timed: what its operands must be, and what its results are then */
 } mscrt_turn;
 
-/* What executes calls. */
+/* What executes calls.  Functions that are NULL have nothing to do. */
 typedef struct {
   const char *name;
   bool holds_values;             /* there is memory behind the arena */
+  /* Its memory and code, before calls are looked up; what it knows of calls, after; the end, also after a failure of these. */
+  mscrt_status *(*open)(mscrt_context *c);
+  mscrt_status *(*ready)(mscrt_context *c);
+  void (*close)(mscrt_context *c);
+  /* With memory of its own: bytes of the arena from there and to there, complete on return. */
+  mscrt_status *(*fetch)(mscrt_context *c, uint64_t offset, uint64_t bytes);
+  mscrt_status *(*store)(mscrt_context *c, uint64_t offset, uint64_t bytes);
+  mscrt_status *(*set_micro)(mscrt_context *c, uint64_t offset, uint32_t micro);
+  /* A program around its entries (mscrt_run_entries): takes and releases the batches of all of them.  NULL: they do. */
+  mscrt_status *(*run)(mscrt_context *c, uint32_t program, bool train, int64_t step);
+  /* With collectives that go on by themselves: what follows begins after those up to number `upto`. */
+  mscrt_status *(*wait)(mscrt_context *c, const mscrt_turn *t, uint32_t upto);
   /* In program order, in the thread of the caller. */
   void (*issue)(mscrt_context *c, mscrt_turn *t);
   mscrt_status *(*compute)(mscrt_context *c, const mscrt_turn *t);
@@ -104,11 +118,14 @@ struct mscrt_context {
   mscrt_stream *stream;          /* NULL: collectives run where they stand */
   mscrt_timeline *timeline;      /* NULL: nothing is measured */
   mscrt_tags *tags;              /* of the timed device */
+  mscrt_cuda *cuda;              /* of the device cuda */
   const mscrt_transport *transport;
   mscrt_comm *comm;
   mscrt_library *library;        /* NULL: the plan does not need it */
-  uint8_t *arena;
-  uint64_t arena_bytes, mailbox_bytes, input_stride;
+  uint8_t *arena;                /* this rank's values; where the device has memory of its own, room for what the host reads or writes of them */
+  uint8_t *memory;               /* what calls find at offset 0 of the arena: itself, or the device's */
+  const uint8_t *constants;      /* what they find at offset 0 of the plan's constants */
+  uint64_t arena_bytes, mailbox_bytes, input_stride, input_slots;
   uint64_t space_at[MSCRT_NUM_SPACES]; /* offsets in the arena; not of constant and tile */
   mscrt_partitions partitions;
   mscrt_exchange *exchange;      /* of each collective */
@@ -150,6 +167,15 @@ void *mscrt_at(const mscrt_context *c, plan_ref r, int slot);
 /* ---- run.c ---- */
 
 extern const mscrt_device mscrt_device_cpu;
+/* All entries of a program. */
+mscrt_status *mscrt_run_entries(mscrt_context *c, uint32_t program, bool train, int64_t step);
+/* Sources and destinations of a collective in these slots; `stream`: for the thread of collectives, which has room of its own. */
+const mscrt_part *mscrt_parts_of(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, bool stream);
+/* The address of a call's buffer, or of all, in these slots; `room` 0: of the call, 1: of its epilogue. */
+void *mscrt_moved(const mscrt_record *r, uint32_t buffer, const mscrt_slots *slots);
+void *const *mscrt_buffers_of(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, int room);
+/* What a kernel's error flag says. */
+mscrt_status *mscrt_fault(const mscrt_context *c, const mscrt_record *r, int64_t step, int32_t flag);
 /* Waits until all members have passed the section's collectives up to number `upto`; they have run here.  *released: how many
  * this thread knows of. */
 mscrt_status *mscrt_release(mscrt_context *c, const mscrt_turn *t, uint32_t upto, uint32_t *released);
@@ -184,11 +210,12 @@ int64_t mscrt_timeline_now(const mscrt_timeline *t);
 /* ---- device_timed.c: calls that sleep for their predicted time ---- */
 
 extern const mscrt_device mscrt_device_timed;
-/* Bytes of the arena that ranks exchange tags in, and a range of addresses without memory for everything else. */
-mscrt_status *mscrt_tags_new(mscrt_context *c);
+/* Bytes of the arena that ranks exchange tags in. */
 uint64_t mscrt_tags_bytes(const mscrt_context *c);
-mscrt_status *mscrt_tags_ready(mscrt_context *c); /* after mscrt_build */
-void mscrt_tags_free(mscrt_context *c);
+
+/* ---- device_cuda.c: calls that are issued to a GPU ---- */
+
+extern const mscrt_device mscrt_device_cuda;
 
 /* ---- gather.c ---- */
 

@@ -164,7 +164,7 @@ static mscrt_status *compute(mscrt_context *c, const mscrt_turn *t) {
 /* All have come when the tags are here: from then on the links work. */
 static mscrt_status *collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, mscrt_ticket *out_ticket) {
   const mscrt_record *r = t->record;
-  const mscrt_exchange *e = &c->tags->exchange[r->collective];
+  const mscrt_exchange *e = &c->tags->exchange[r->index];
   uint64_t during, at = c->mailbox_bytes + (uint64_t)(t->number - 1) * TAG_ROOM, *own = (uint64_t *)((char *)c->transport->arena(c->comm) + at);
   MSCRT_CHECK(enter(c, t, &during));
   *own = t->expected;
@@ -197,8 +197,6 @@ static uint64_t message_bytes(uint64_t bytes) {
   (void)bytes;
   return sizeof(tag_message);
 }
-
-const mscrt_device mscrt_device_timed = {.name = "timed", .issue = issue, .compute = compute, .message = message, .message_bytes = message_bytes, .collective = collective};
 
 /* ---- making it ---- */
 
@@ -238,7 +236,8 @@ uint64_t mscrt_tags_bytes(const mscrt_context *c) {
   return c->mailbox_bytes + most * TAG_ROOM;
 }
 
-mscrt_status *mscrt_tags_new(mscrt_context *c) {
+/* A range of addresses without memory, for everything else. */
+static mscrt_status *open_timed(mscrt_context *c) {
   MSCRT_CHECK(mscrt_new_array(&c->tags, 1));
   mscrt_tags *g = c->tags;
   pthread_mutex_init(&g->lock, NULL);
@@ -246,12 +245,12 @@ mscrt_status *mscrt_tags_new(mscrt_context *c) {
   g->addresses = mmap(NULL, g->address_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (g->addresses == MAP_FAILED) g->addresses = NULL;
   if (!g->addresses) return mscrt_fail(MSCRT_NO_MEMORY, "no addresses for an arena of %" PRIu64 " bytes", c->arena_bytes);
-  c->arena = g->addresses;
+  c->memory = c->arena = g->addresses;
   return NULL;
 }
 
 static uint64_t num_slots(const mscrt_context *c, uint32_t space) {
-  if (space == PLAN_SPACE_INPUT) return c->plan->input_slots;
+  if (space == PLAN_SPACE_INPUT) return c->input_slots;
   return space > PLAN_SPACE_TILE && c->plan->stage[c->stage].slots[space - PLAN_SPACE_CARRIED_FB] ? c->plan->stage[c->stage].slots[space - PLAN_SPACE_CARRIED_FB] : 1;
 }
 
@@ -287,7 +286,7 @@ static mscrt_status *find_borders(mscrt_context *c) {
   return NULL;
 }
 
-mscrt_status *mscrt_tags_ready(mscrt_context *c) {
+static mscrt_status *ready_timed(mscrt_context *c) {
   mscrt_tags *g = c->tags;
   MSCRT_CHECK(find_borders(c));
   MSCRT_CHECK(mscrt_new_array(&g->expected, g->num_segments));
@@ -298,7 +297,7 @@ mscrt_status *mscrt_tags_ready(mscrt_context *c) {
   return NULL;
 }
 
-void mscrt_tags_free(mscrt_context *c) {
+static void close_timed(mscrt_context *c) {
   mscrt_tags *g = c->tags;
   if (!g) return;
   if (g->addresses) munmap(g->addresses, g->address_bytes);
@@ -311,3 +310,6 @@ void mscrt_tags_free(mscrt_context *c) {
   pthread_mutex_destroy(&g->lock);
   free(g);
 }
+
+const mscrt_device mscrt_device_timed = {.name = "timed", .open = open_timed, .ready = ready_timed, .close = close_timed, .issue = issue, .compute = compute, .message = message,
+                                         .message_bytes = message_bytes, .collective = collective};

@@ -27,7 +27,7 @@ struct mscrt_feed {
   pthread_cond_t changed;
 };
 
-static int slot_of(const mscrt_feed *f, int64_t index) { return (int)(index % f->c->plan->input_slots); }
+static int slot_of(const mscrt_feed *f, int64_t index) { return (int)(index % (int64_t)f->c->input_slots); }
 
 /* ---- one batch ---- */
 
@@ -68,7 +68,7 @@ static void *read_ahead(void *arg) {
   mscrt_feed *f = arg;
   pthread_mutex_lock(&f->lock);
   while (!f->stop) {
-    if (f->failure || f->read >= f->released + f->c->plan->input_slots || (!f->train && f->read >= last_batch(f))) {
+    if (f->failure || f->read >= f->released + (int64_t)f->c->input_slots || (!f->train && f->read >= last_batch(f))) {
       pthread_cond_wait(&f->changed, &f->lock);
       continue;
     }

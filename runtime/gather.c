@@ -23,6 +23,7 @@ mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out)
   mscrt_lay_out(c, v->stage, at);
   uint64_t there = at[v->ref.space] + v->ref.offset + (v->ref.space == PLAN_SPACE_INPUT ? (uint64_t)c->last_slot * c->input_stride : 0);
   bool one_stage = c->plan->num_stages == 1;
+  if (c->device->fetch && own && v->ref.space != PLAN_SPACE_CONSTANT) MSCRT_CHECK(c->device->fetch(c, there, mscrt_variable_bytes(v)));
   if (one_stage && (!v->layout || v->layout->num == 0 || v->ref.space == PLAN_SPACE_CONSTANT)) {
     if (out) memcpy(out, own, (size_t)whole_bytes(v));
     return NULL;
@@ -103,8 +104,10 @@ static mscrt_status *load_one(mscrt_context *c, const mscrt_blob *b, const mscrt
   void *line;
   mscrt_variable_box(c->plan, v, c->o.rank, &box, &buffer);
   MSCRT_CHECK(mscrt_allocate(&line, mscrt_samples_line(&s, &w) + 1, 1));
-  mscrt_status *status = mscrt_samples_read(&s, &w, NULL, &box, &buffer, line, mscrt_at(c, v->ref, 0));
+  void *data = mscrt_at(c, v->ref, 0);
+  mscrt_status *status = mscrt_samples_read(&s, &w, NULL, &box, &buffer, line, data);
   free(line);
+  if (!status && c->device->store) status = c->device->store(c, (uint64_t)((uint8_t *)data - c->arena), mscrt_variable_bytes(v));
   return status;
 }
 

@@ -170,7 +170,7 @@ typedef struct {
   void *log_user;
   bool perf_map;        /* write /tmp/perf-PID.map, where `perf` looks for names of generated code */
   bool no_init;         /* leave parameters zero: they will be loaded */
-  const char *device;   /* NULL: "cpu".  "timed": no values; every call sleeps for the time the plan predicts, and the order is checked */
+  const char *device;   /* NULL: what the plan was compiled for, "cpu" or "cuda".  "timed": no values; every call sleeps for the time the plan predicts, and the order is checked */
   double time_scale;    /* of these times; 0: 1 */
   mscrt_overlap overlap;
   bool measure;         /* times of calls, for mscrt_get_stats and ... */
@@ -201,7 +201,7 @@ typedef struct {
 /* Section "forward" over the evaluation range of the data set.  Every rank calls it and gets the same numbers. */
 MSCRT_API mscrt_status *mscrt_evaluate(mscrt_context *ctx, mscrt_evaluation *out_evaluation);
 
-/* A parameter, state, or an output of the section that ran last: this rank's part, in place. */
+/* A parameter, state, or an output of the section that ran last: this rank's part, in place; of a GPU a copy, until the next call. */
 MSCRT_API mscrt_status *mscrt_local(mscrt_context *ctx, const char *name, mscrt_tensor *out_tensor);
 /* The whole tensor, gathered from all ranks: every rank calls it; those that pass NULL get nothing. */
 MSCRT_API mscrt_status *mscrt_read(mscrt_context *ctx, const char *name, void *out_data, size_t bytes);

@@ -58,8 +58,9 @@ static mscrt_status *verify(mscrt_plan *p) {
 
 static mscrt_status *prepare(mscrt_plan *p, bool trusted) {
   MSCRT_CHECK(verify(p));
-  if (plan_plan_code_num(p->root) == 0) return NULL;
+  if (plan_plan_code_num(p->root) == 0 && plan_plan_images_num(p->root) == 0) return NULL;
   if (!trusted) return mscrt_fail(MSCRT_UNTRUSTED, "the plan holds native code, and nobody vouched for it");
+  if (p->on_gpu) return NULL;
   MSCRT_CHECK(mscrt_check_cpu(p));
   p->code_bytes = plan_plan_code_num(p->root);
   return mscrt_map_code(plan_plan_code_data(p->root), p->code_bytes, (size_t)plan_plan_code_text(p->root), &p->code);
@@ -223,6 +224,7 @@ void mscrt_plan_output(const mscrt_plan *p, size_t i, mscrt_tensor *out_tensor, 
 mscrt_kernel *mscrt_plan_kernel(const mscrt_plan *p, uint32_t index) {
   plan_kernel k = plan_plan_kernels(p->root, index);
   if (plan_kernel_builtin(k)) return mscrt_builtin(plan_kernel_builtin(k));
+  if (!p->code) return NULL;
   uint8_t *entry = p->code + plan_kernel_entry(k);
   mscrt_kernel *kernel;
   memcpy(&kernel, &entry, sizeof kernel);

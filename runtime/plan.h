@@ -6,7 +6,6 @@
 #include "ir/box.h"
 #include "plan_fbs.h"
 #include "runtime/comm.h"
-#include "runtime/comm.h"
 #include "runtime/data.h"
 #include "runtime/runtime.h"
 
@@ -61,6 +60,7 @@ struct mscrt_plan {
   plan_plan root;
   msc_box_mesh mesh;
   int ranks;
+  bool on_gpu;                  /* its code is in images, and nothing of it for this machine's CPU */
   uint32_t num_layouts, num_matmuls, num_collectives, num_sections, num_parameters, num_inputs, num_outputs, num_stages, num_programs, input_slots;
   mscrt_stage *stage;
   plan_entry *only;             /* of plans without programs: each section is one */

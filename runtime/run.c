@@ -7,15 +7,14 @@
 
 /* ---- addresses ---- */
 
-static void *moved(const mscrt_record *r, uint32_t buffer, const mscrt_slots *slots) {
+void *mscrt_moved(const mscrt_record *r, uint32_t buffer, const mscrt_slots *slots) {
   void *at = r->buffers[buffer];
   return r->space && at ? (char *)at + slots->shift[r->space[buffer]] : at;
 }
 
-/* Those of the call's buffers in these slots. */
-static void *const *buffers_of(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, int room) {
+void *const *mscrt_buffers_of(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, int room) {
   if (!r->space) return r->buffers;
-  for (uint32_t i = 0; i < r->num_buffers; i++) c->moved[room][i] = moved(r, i, slots);
+  for (uint32_t i = 0; i < r->num_buffers; i++) c->moved[room][i] = mscrt_moved(r, i, slots);
   return c->moved[room];
 }
 
@@ -42,12 +41,18 @@ static void run_units(mscrt_context *c, const mscrt_record *r, mscrt_work *work,
 }
 
 static mscrt_status *run_kernel(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, int64_t step) {
-  void *const *buffers = buffers_of(c, r, slots, 0);
+  void *const *buffers = mscrt_buffers_of(c, r, slots, 0);
   int32_t *flag = r->checks ? buffers[r->num_buffers - 1] : NULL;
   if (flag) *flag = 0;
   run_units(c, r, run_unit, &(kernel_job){r, buffers});
-  if (!flag || *flag == 0) return NULL;
-  return mscrt_fail(MSCRT_INPUT, "rank %d: step %" PRId64 ": %s%s%s: an index is out of range", c->o.rank, step, r->name ? r->name : "a call", r->loc ? " at " : "", r->loc ? r->loc : "");
+  return flag ? mscrt_fault(c, r, step, *flag) : NULL;
+}
+
+/* The numbers are those of passes/7_lower/nest.h. */
+mscrt_status *mscrt_fault(const mscrt_context *c, const mscrt_record *r, int64_t step, int32_t flag) {
+  if (flag == 0) return NULL;
+  return mscrt_fail(MSCRT_INPUT, "rank %d: step %" PRId64 ": %s%s%s: %s", c->o.rank, step, r->name ? r->name : "a call", r->loc ? " at " : "", r->loc ? r->loc : "",
+                    flag == 2 ? "an integer is divided by zero" : "an index is out of range");
 }
 
 /* ---- matmuls ---- */
@@ -122,15 +127,14 @@ static void run_tile(void *arg, int64_t unit, int worker) {
 
 static mscrt_status *run_matmul(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, int64_t step) {
   c->products++;
-  run_units(c, r, run_tile, &(matmul_job){c, r, buffers_of(c, r, slots, 0), r->epilogue ? buffers_of(c, r->epilogue, slots, 1) : NULL});
+  run_units(c, r, run_tile, &(matmul_job){c, r, mscrt_buffers_of(c, r, slots, 0), r->epilogue ? mscrt_buffers_of(c, r->epilogue, slots, 1) : NULL});
   if (!atomic_load_explicit(&c->tile_failed, memory_order_relaxed)) return NULL;
   return mscrt_fail(MSCRT_ENVIRONMENT, "rank %d: step %" PRId64 ": %s: oneDNN failed", c->o.rank, step, r->name ? r->name : "matmul");
 }
 
 /* ---- the device ---- */
 
-/* Sources and destinations in these slots; the stream has room of its own. */
-static const mscrt_part *parts_of(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, bool stream) {
+const mscrt_part *mscrt_parts_of(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, bool stream) {
   if (!r->part_space) return r->part;
   mscrt_part *part = c->parts[stream];
   for (uint32_t i = 0; i < r->num_parts; i++) {
@@ -143,7 +147,7 @@ static const mscrt_part *parts_of(mscrt_context *c, const mscrt_record *r, const
 
 static mscrt_status *run_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, mscrt_ticket *out_ticket) {
   const mscrt_record *r = t->record;
-  return c->transport->run(c->comm, pool, r->num_parts, parts_of(c, r, t->slots, pool != c->pool), &(mscrt_site){r->name, r->loc, t->step}, out_ticket);
+  return c->transport->run(c->comm, pool, r->num_parts, mscrt_parts_of(c, r, t->slots, pool != c->pool), &(mscrt_site){r->name, r->loc, t->step}, out_ticket);
 }
 
 static mscrt_status *run_call(mscrt_context *c, const mscrt_turn *t) {
@@ -158,7 +162,7 @@ static mscrt_status *run_call(mscrt_context *c, const mscrt_turn *t) {
 static mscrt_status *run_message(mscrt_context *c, const mscrt_turn *t) {
   const mscrt_record *r = t->record;
   mscrt_site site = {r->name, r->loc, t->step};
-  void *buffer = moved(r, 0, t->slots);
+  void *buffer = mscrt_moved(r, 0, t->slots);
   return r->receives ? c->transport->receive(c->comm, &r->channel, buffer, &site) : c->transport->send(c->comm, &r->channel, buffer, &site);
 }
 
@@ -185,6 +189,7 @@ mscrt_status *mscrt_run_collective(mscrt_context *c, mscrt_pool *pool, const msc
 
 /* A wait is exposed communication: nothing else happens on this rank. */
 static mscrt_status *wait_for(mscrt_context *c, const mscrt_turn *t, msc_waits w) {
+  if (c->device->wait) return c->device->wait(c, t, w.run);
   if (!(w.run && c->stream) && w.release <= c->released) return NULL;
   int64_t begin = mscrt_timeline_now(c->timeline);
   if (c->stream) MSCRT_CHECK(mscrt_stream_wait(c->stream, w.run > w.release ? w.run : w.release));
@@ -264,10 +269,21 @@ static void choose_slots(const mscrt_context *c, const plan_entry *e, int input_
   out->shift[PLAN_SPACE_CARRIED_BW] = e->bw * bytes[PLAN_SPACE_CARRIED_BW];
 }
 
-static void tell_micro(const mscrt_context *c, uint32_t micro) {
-  uint64_t at = c->plan->stage[c->stage].micro;
+static mscrt_status *tell_micro(mscrt_context *c, uint32_t micro) {
+  uint64_t at = c->plan->stage[c->stage].micro + c->space_at[PLAN_SPACE_PERSISTENT];
   int64_t number = micro;
-  if (at != UINT64_MAX && c->device->holds_values) memcpy(c->arena + c->space_at[PLAN_SPACE_PERSISTENT] + at, &number, sizeof number);
+  if (c->plan->stage[c->stage].micro == UINT64_MAX || !c->device->holds_values) return NULL;
+  if (c->device->set_micro) return c->device->set_micro(c, at, micro);
+  memcpy(c->arena + at, &number, sizeof number);
+  return NULL;
+}
+
+static mscrt_status *take_batch(mscrt_context *c, bool train, int64_t index, int *out_slot) {
+  *out_slot = 0;
+  if (!c->feed) return NULL;
+  if (!c->device->run) return mscrt_feed_take(c->feed, train, index, out_slot);
+  *out_slot = (int)(index % (int64_t)c->input_slots);
+  return NULL;
 }
 
 static mscrt_status *run_entry(mscrt_context *c, const mscrt_program *g, uint32_t index, bool train, int64_t step) {
@@ -275,23 +291,27 @@ static mscrt_status *run_entry(mscrt_context *c, const mscrt_program *g, uint32_
   const mscrt_section *s = &c->section[e->section];
   mscrt_slots slots;
   int input_slot = 0;
-  if (s->inputs && c->feed) MSCRT_CHECK(mscrt_feed_take(c->feed, train, step * (int64_t)g->micro + e->micro, &input_slot));
+  if (s->inputs) MSCRT_CHECK(take_batch(c, train, step * (int64_t)g->micro + e->micro, &input_slot));
   choose_slots(c, e, input_slot, &slots);
-  tell_micro(c, e->micro);
+  MSCRT_CHECK(tell_micro(c, e->micro));
   int64_t begin = mscrt_timeline_now(c->timeline);
   MSCRT_CHECK(run_calls(c, s, &slots, step, e->micro));
   mscrt_timeline_put(c->timeline, MSCRT_EVENT_SECTION, &(mscrt_turn){.section = s, .step = step, .micro = e->micro}, begin);
   if (s->inputs) c->last_slot = input_slot;
-  for (uint32_t k = 0; c->feed && k < g->release[index]; k++) mscrt_feed_release(c->feed);
+  for (uint32_t k = 0; c->feed && !c->device->run && k < g->release[index]; k++) mscrt_feed_release(c->feed);
+  return NULL;
+}
+
+mscrt_status *mscrt_run_entries(mscrt_context *c, uint32_t program, bool train, int64_t step) {
+  const mscrt_program *g = &c->program[program];
+  for (uint32_t i = 0; i < g->num; i++) MSCRT_CHECK(run_entry(c, g, i, train, step));
   return NULL;
 }
 
 mscrt_status *mscrt_run_program(mscrt_context *c, uint32_t program, int64_t step) {
-  const mscrt_program *g = &c->program[program];
   bool train = !strcmp(mscrt_program_name(c->plan, program), "train");
   int before = c->library ? mscrt_library_enter(c->library) : 0;
-  mscrt_status *s = NULL;
-  for (uint32_t i = 0; i < g->num && !s; i++) s = run_entry(c, g, i, train, step);
+  mscrt_status *s = c->device->run ? c->device->run(c, program, train, step) : mscrt_run_entries(c, program, train, step);
   if (c->library) mscrt_library_leave(c->library, before);
   c->last_program = program;
   return failed(c, s);

@@ -313,7 +313,7 @@ static mscrt_status *work(training *t) {
   mscrt_options o = {
     .struct_size = sizeof o, .rank = t->rank, .ranks = t->ranks, .address = t->ranks > 1 ? t->address : NULL, .threads = (int)cli_int(c, "threads", 0),
     .seed = (uint64_t)cli_int(c, "seed", 0), .timeout_ms = (int)(cli_number(c, "timeout", 0) * 1000), .perf_map = cli_flag(c, "perf-map"),
-    .device = t->timed ? "timed" : "cpu", .time_scale = t->time_scale, .overlap = overlap_of(c), .measure = t->measured != NULL, .events = cli_text(c, "trace") ? TRACE_EVENTS : 0};
+    .device = cli_text(c, "device"), .time_scale = t->time_scale, .overlap = overlap_of(c), .measure = t->measured != NULL, .events = cli_text(c, "trace") ? TRACE_EVENTS : 0};
   if (debug_level() >= 1) o.log = on_log, o.log_user = t;
   mscrt_status *s = mscrt_open(t->plan, &o, &t->ctx);
   if (!s && t->data) s = mscrt_set_data(t->ctx, t->data);
@@ -406,7 +406,7 @@ static const cli_option options[] = {
   {"trust-native", CLI_FLAG, NULL, "run the plan's native code although it was not compiled here"},
   {"perf-map", CLI_FLAG, NULL, "write /tmp/perf-PID.map, the names of generated code for perf"},
   {"comm", CLI_CHOICE, "local|tcp|mpi|nccl", "transport between ranks"},
-  {"device", CLI_CHOICE, "cpu|timed", "what runs the calls; timed: no values, each sleeps for its predicted time (times MSC_TIME_SCALE) and order is checked"},
+  {"device", CLI_CHOICE, "cpu|cuda|timed", "what runs the calls; default: what the plan was compiled for; timed: no values, each sleeps for its predicted time (times MSC_TIME_SCALE) and order is checked"},
   {"overlap", CLI_CHOICE, "idle|always|never", "collectives in a thread of their own; default idle: when a core is free for it"},
   {"ckpt-dir", CLI_TEXT, "DIR", "where checkpoints are written"},
   {"ckpt-every", CLI_INT, "K", "steps between checkpoints"},

@@ -13,7 +13,7 @@
 #include "runtime/plan.h"
 
 #define KERNEL __attribute__((section("kernels"), noinline, no_sanitize("address", "undefined", "thread"), optimize("no-tree-vectorize")))
-extern const char __start_kernels[], __stop_kernels[];
+extern const char __start_kernels[] __attribute__((weak)), __stop_kernels[] __attribute__((weak)); /* not there without KERNELs */
 
 enum { P = PLAN_SPACE_PERSISTENT, S = PLAN_SPACE_SCRATCH, I = PLAN_SPACE_INPUT, C = PLAN_SPACE_CONSTANT, T = PLAN_SPACE_TILE };
 #define IN(space, offset, bytes) {offset, bytes, space, 0, {0}}
@@ -36,7 +36,7 @@ typedef struct call_text {
   uint64_t flops, predicted_ns;
 } call_text;
 
-typedef struct { const char *name; mscrt_kernel *fn; uint32_t buffers, dims, scalars; } kernel_text;
+typedef struct { const char *name; mscrt_kernel *fn; uint32_t buffers, dims, scalars, threads; } kernel_text; /* fn NULL: on a GPU */
 typedef struct { uint8_t verb, dtype; int rank; uint64_t shape[4]; uint32_t from, to; uint8_t reduction; uint32_t halo_dim; uint64_t lo, hi; uint32_t num_members, members[4]; } collective_text;
 typedef struct { const char *name; uint64_t scratch; uint32_t num; const call_text *call; } section_text;
 typedef struct {
@@ -64,7 +64,8 @@ typedef struct {
   section_text section[4];
   variable_text parameter[8], input[4], output[4];
   uint64_t persistent, input_stride;
-  const char *feature, *target;
+  const char *feature, *target, *ptx; /* ptx: an image of that text for sm_80 */
+  uint64_t workspace;
   const void *constants;
   size_t constant_bytes;
   uint32_t version;
@@ -212,15 +213,23 @@ static void put_code(flatbuf_builder *b, const plan_text *t) {
     memcpy(&entry, &k->fn, sizeof entry);
     plan_kernel_begin(b);
     plan_kernel_put_name(b, k->name);
-    plan_kernel_put_entry(b, (uint64_t)(entry - __start_kernels));
-    plan_kernel_put_bytes(b, 1);
+    if (k->fn) plan_kernel_put_entry(b, (uint64_t)(entry - __start_kernels));
+    if (k->fn) plan_kernel_put_bytes(b, 1);
+    plan_kernel_put_threads(b, k->threads);
     plan_kernel_put_num_buffers(b, k->buffers);
     plan_kernel_put_num_dims(b, k->dims);
     plan_kernel_put_num_scalars(b, k->scalars);
     flatbuf_end(b);
   }
   flatbuf_end(b);
-  if (t->num_kernels) {
+  if (t->ptx) {
+    plan_plan_begin_images(b);
+    plan_image_begin(b);
+    plan_image_put_arch(b, 80);
+    plan_image_put_code(b, strlen(t->ptx) + 1, (const uint8_t *)t->ptx);
+    flatbuf_end(b);
+    flatbuf_end(b);
+  } else if (t->num_kernels) {
     plan_plan_put_code(b, code, (const uint8_t *)__start_kernels);
     plan_plan_put_code_text(b, code);
   }
@@ -281,6 +290,7 @@ static uint8_t *make_plan(const plan_text *t, size_t *out_size) {
   if (t->constants) plan_plan_put_constants(b, t->constant_bytes, t->constants);
   plan_plan_put_persistent_bytes(b, t->persistent);
   plan_plan_put_input_stride(b, t->input_stride);
+  plan_plan_put_workspace_bytes(b, t->workspace);
   plan_plan_put_model(b, "test");
   plan_plan_put_checksum(b, 1);
   flatbuf_end(b);

@@ -81,8 +81,8 @@ static void foreign_plans_are_refused(void **state) {
   t.version = 9;
   expect_text(open_text(&t), MSCRT_UNSUPPORTED, "version 9, this runtime reads version 1");
   t = everything();
-  t.target = "cuda";
-  expect_text(open_text(&t), MSCRT_UNSUPPORTED, "target 'cuda'");
+  t.target = "tpu";
+  expect_text(open_text(&t), MSCRT_UNSUPPORTED, "target 'tpu'");
   t = everything();
   t.feature = "amx-avx1024";
   expect_text(open_text(&t), MSCRT_ENVIRONMENT, "made for CPU test; this one lacks: amx-avx1024.");

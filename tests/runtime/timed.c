@@ -107,9 +107,9 @@ static int fail_in_order(const place *p) {
   mscrt_status *s = open_rank(p, the_plan, 0.1, MSCRT_OVERLAP_IDLE, &c);
   if (s) return say(p, s);
   the_fault->spoil(&c->section[0]);
-  mscrt_tags_free(c);
-  s = mscrt_tags_new(c);
-  if (!s) s = mscrt_tags_ready(c);
+  c->device->close(c);
+  s = c->device->open(c);
+  if (!s) s = c->device->ready(c);
   if (!s) s = mscrt_run(c, "train", 2, NULL);
   bool found = s && strstr(mscrt_status_text(s), the_fault->what);
   bool told = s && mscrt_status_code(s) == MSCRT_PEER; /* another rank was first */

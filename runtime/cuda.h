@@ -1,0 +1,73 @@
+/* cuda.h: what the files of the device cuda share.  All its work is issued to streams and runs later, in their order; the host
+ * waits once per step. */
+#ifndef MSCRT_CUDA_H
+#define MSCRT_CUDA_H
+
+#include "runtime/context.h"
+#include "runtime/cuda_api.h"
+
+#define MSCRT_CUDA_ALIGN 256
+
+typedef struct mscrt_products mscrt_products;
+typedef struct mscrt_links mscrt_links;
+
+/* A program as a graph of the driver's, for batches from one input slot on. */
+typedef struct {
+  cu_graph_exec exec;            /* NULL: not made yet */
+  uint64_t received;             /* bytes from other ranks, each time */
+} mscrt_cuda_graph;
+
+struct mscrt_cuda {
+  mscrt_cuda_api cu;
+  cu_device device;
+  cu_context context;            /* the device's primary one: libraries use it too */
+  bool retained, inputs_pinned;
+  int ordinal, arch;             /* arch: 90 is compute capability 9.0 */
+  char name[96];
+  cu_stream stream;              /* of calls */
+  cu_event done;                 /* all of the step has run */
+  cu_module module;
+  cu_function *kernel;           /* of the plan's */
+  /* One piece of memory: the arena without its mailboxes, constants, flags, workspace. */
+  cu_address memory;
+  uint64_t memory_bytes;
+  cu_address flags, workspace;
+  uint64_t workspace_bytes;
+  uint32_t num_flags;            /* calls that check their operands: flag i is non-zero after a fault of checked[i] */
+  const mscrt_record **checked;
+  uint8_t *results;              /* pinned: the flags, then the loss */
+  void **parameters;             /* of a launch */
+  mscrt_products *products;      /* NULL: there are none */
+  mscrt_links *links;            /* to other GPUs; NULL: collectives go through the host */
+  bool *warm;                    /* programs that have run once */
+  mscrt_cuda_graph *graph;       /* [program][input slot of its first batch] */
+  bool capturing;
+};
+
+/* Calls of one thread between these two go to this device; the thread's own choice is back afterwards. */
+mscrt_status *mscrt_cuda_enter(mscrt_cuda *g);
+void mscrt_cuda_leave(mscrt_cuda *g);
+
+/* Until all that was issued has run. */
+mscrt_status *mscrt_cuda_wait(mscrt_context *c);
+
+/* ---- cuda_step.c ---- */
+
+/* A program with its inputs and results: issued call by call at first, later as a graph. */
+mscrt_status *mscrt_cuda_run(mscrt_context *c, uint32_t program, bool train, int64_t step);
+void mscrt_cuda_free_graphs(mscrt_context *c);
+
+/* ---- cuda_host.c: collectives and messages through the memory that ranks of a host share ---- */
+
+mscrt_status *mscrt_cuda_host_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, mscrt_ticket *out_ticket);
+mscrt_status *mscrt_cuda_host_message(mscrt_context *c, const mscrt_turn *t);
+
+/* ---- cuda_product.c: matrix products by cuBLASLt ---- */
+
+mscrt_status *mscrt_products_open(mscrt_context *c);
+/* Problems and algorithms of all calls, after they are built. */
+mscrt_status *mscrt_products_ready(mscrt_context *c);
+void mscrt_products_close(mscrt_context *c);
+mscrt_status *mscrt_product_issue(mscrt_context *c, const mscrt_turn *t);
+
+#endif

@@ -1,0 +1,77 @@
+/* cuda_api.c: shared libraries of NVIDIA's in, tables of their functions out, or one line that says what is missing. */
+#include <dlfcn.h>
+
+#include "runtime/cuda_api.h"
+
+/* What a plan for GPUs needs it for, and how it comes to a machine. */
+typedef struct {
+  const char *names[4], *needed_for, *remedy;
+} library;
+
+static const library driver = {{"libcuda.so.1"}, "run on an NVIDIA GPU", "install NVIDIA's driver"};
+static const library cublas = {{"libcublasLt.so.13", "libcublasLt.so.12"}, "multiply matrices on a GPU", "install CUDA's package libcublas"};
+static const library nccl = {{"libnccl.so.2"}, "let GPUs communicate", "install NCCL's package libnccl2, or run with --comm local"};
+
+/* It stays in the process: the driver's threads outlive its users. */
+static mscrt_status *open_library(const library *l, void **out_handle) {
+  const char *why = NULL;
+  for (int i = 0; l->names[i] && !*out_handle; i++) {
+    *out_handle = dlopen(l->names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (!*out_handle && !why) why = dlerror();
+  }
+  if (*out_handle) return NULL;
+  return mscrt_fail(MSCRT_ENVIRONMENT, "to %s %s is needed, which cannot be loaded; %s (%s)", l->needed_for, l->names[0], l->remedy, why ? why : "unknown reason");
+}
+
+static mscrt_status *find(const library *l, void *handle, const char *name, void *out_function) {
+  *(void **)out_function = dlsym(handle, name);
+  return *(void **)out_function ? NULL : mscrt_fail(MSCRT_ENVIRONMENT, "%s has no function %s: it is too old; %s", l->names[0], name, l->remedy);
+}
+
+#define FIND(name, parameters) MSCRT_CHECK(find(FROM, api->handle, #name, &api->name));
+
+mscrt_status *mscrt_cuda_load(mscrt_cuda_api *api) {
+#define FROM &driver
+  MSCRT_CHECK(open_library(FROM, &api->handle));
+  MSCRT_CUDA_FUNCTIONS(FIND, FIND)
+#undef FROM
+  return NULL;
+}
+
+mscrt_status *mscrt_cublas_load(mscrt_cublas_api *api) {
+#define FROM &cublas
+  MSCRT_CHECK(open_library(FROM, &api->handle));
+  MSCRT_CUBLAS_FUNCTIONS(FIND, FIND)
+  FIND(cublasLtGetVersion, )
+#undef FROM
+  return NULL;
+}
+
+mscrt_status *mscrt_nccl_load(mscrt_nccl_api *api) {
+#define FROM &nccl
+  MSCRT_CHECK(open_library(FROM, &api->handle));
+  MSCRT_NCCL_FUNCTIONS(FIND, FIND)
+  FIND(ncclGetErrorString, )
+  FIND(ncclGetLastError, )
+#undef FROM
+  return NULL;
+}
+
+/* Errors after which the context, and all that lay in the GPU's memory, is gone. */
+static bool is_lost(cu_result r) {
+  static const cu_result lost[] = {MSCRT_CUDA_ERROR_ILLEGAL_ADDRESS, MSCRT_CUDA_ERROR_LAUNCH_TIMEOUT, MSCRT_CUDA_ERROR_ASSERT, MSCRT_CUDA_ERROR_DEVICE_UNAVAILABLE,
+                                   MSCRT_CUDA_ERROR_ECC_UNCORRECTABLE, MSCRT_CUDA_ERROR_NVLINK_UNCORRECTABLE, MSCRT_CUDA_ERROR_UNKNOWN};
+  for (size_t i = 0; i < sizeof lost / sizeof *lost; i++)
+    if (r == lost[i]) return true;
+  return r >= MSCRT_CUDA_ERROR_HARDWARE_STACK_ERROR && r <= MSCRT_CUDA_ERROR_LAUNCH_FAILED;
+}
+
+mscrt_status *mscrt_cuda_failure(const mscrt_cuda_api *api, cu_result r, const char *what) {
+  const char *name = NULL, *text = NULL;
+  api->cuGetErrorName(r, &name);
+  api->cuGetErrorString(r, &text);
+  if (!name) name = "an error that this driver does not name";
+  if (r == MSCRT_CUDA_ERROR_OUT_OF_MEMORY) return mscrt_fail(MSCRT_NO_MEMORY, "the GPU has no memory left (%s)", what);
+  if (is_lost(r)) return mscrt_fail(MSCRT_ENVIRONMENT, "the GPU was lost while it worked: %s, %s (seen by %s)", name, text ? text : "", what);
+  return mscrt_fail(MSCRT_ENVIRONMENT, "the GPU's driver refused %s: %s, %s", what, name, text ? text : "");
+}

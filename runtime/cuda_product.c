@@ -1,0 +1,169 @@
+/* cuda_product.c: matrix products by cuBLASLt: problem and algorithm once per product of the plan, at load; then one call each.
+ *
+ * The library is column major: it sees the transposes of our matrices, so it is asked for c' = b' a', whose rows are our columns.
+ * The bias of our columns is then one of its rows, which is the only one it knows. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/cuda.h"
+
+typedef struct {
+  bool used;
+  lt_product product;
+  lt_layout a, b, c;             /* ours: the library's second, first and result */
+  lt_algorithm algorithm;
+  uint64_t low_bits[4];          /* of all addresses of an operand, or-ed */
+} product;
+
+struct mscrt_products {
+  mscrt_cublas_api lt;
+  lt_handle handle;
+  product *product;              /* of the plan's */
+};
+
+static mscrt_status *check(lt_result r, const char *what) {
+  if (!r) return NULL;
+  return mscrt_fail(MSCRT_ENVIRONMENT, "cuBLASLt: %s failed with status %u", what, r);
+}
+
+#define LT(l, function, ...) MSCRT_CHECK(check((l)->function(__VA_ARGS__), #function))
+
+mscrt_status *mscrt_products_open(mscrt_context *c) {
+  MSCRT_CHECK(mscrt_new_array(&c->cuda->products, 1));
+  mscrt_products *p = c->cuda->products;
+  MSCRT_CHECK(mscrt_cublas_load(&p->lt));
+  MSCRT_CHECK(mscrt_new_array(&p->product, c->plan->num_matmuls));
+  LT(&p->lt, cublasLtCreate, &p->handle);
+  return NULL;
+}
+
+/* ---- problems ---- */
+
+static unsigned type_of(mscrt_dtype d) {
+  static const unsigned types[] = {[MSCRT_F32] = MSCRT_CUDA_R_32F, [MSCRT_F16] = MSCRT_CUDA_R_16F, [MSCRT_BF16] = MSCRT_CUDA_R_16BF, [MSCRT_F64] = MSCRT_CUDA_R_64F};
+  return types[d];
+}
+
+/* rows x columns of ours, row major: the library's columns x rows. */
+static mscrt_status *make_layout(mscrt_cublas_api *lt, const mscrt_matmul *m, int64_t rows, int64_t columns, int64_t stride, lt_layout *out_layout) {
+  int32_t batch = (int32_t)m->batch;
+  LT(lt, cublasLtMatrixLayoutCreate, out_layout, type_of(m->dtype), (uint64_t)columns, (uint64_t)rows, columns);
+  LT(lt, cublasLtMatrixLayoutSetAttribute, *out_layout, MSCRT_CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch);
+  LT(lt, cublasLtMatrixLayoutSetAttribute, *out_layout, MSCRT_CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride);
+  return NULL;
+}
+
+static uint32_t epilogue_of(const mscrt_matmul *m) {
+  if (m->bias) return m->relu ? MSCRT_CUBLASLT_EPILOGUE_RELU_BIAS : MSCRT_CUBLASLT_EPILOGUE_BIAS;
+  return m->relu ? MSCRT_CUBLASLT_EPILOGUE_RELU : MSCRT_CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+/* f16 and bf16 are summed in f32, f32 is true f32. */
+static mscrt_status *make_problem(mscrt_cublas_api *lt, const mscrt_matmul *m, product *p) {
+  bool f64 = m->dtype == MSCRT_F64;
+  int32_t first = m->transpose_b ? MSCRT_CUBLAS_OP_T : MSCRT_CUBLAS_OP_N, second = m->transpose_a ? MSCRT_CUBLAS_OP_T : MSCRT_CUBLAS_OP_N;
+  uint32_t epilogue = epilogue_of(m);
+  LT(lt, cublasLtMatmulDescCreate, &p->product, f64 ? MSCRT_CUBLAS_COMPUTE_64F : MSCRT_CUBLAS_COMPUTE_32F, f64 ? MSCRT_CUDA_R_64F : MSCRT_CUDA_R_32F);
+  LT(lt, cublasLtMatmulDescSetAttribute, p->product, MSCRT_CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
+  LT(lt, cublasLtMatmulDescSetAttribute, p->product, MSCRT_CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
+  LT(lt, cublasLtMatmulDescSetAttribute, p->product, MSCRT_CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+  MSCRT_CHECK(make_layout(lt, m, m->transpose_a ? m->k : m->m, m->transpose_a ? m->m : m->k, m->stride_a, &p->a));
+  MSCRT_CHECK(make_layout(lt, m, m->transpose_b ? m->n : m->k, m->transpose_b ? m->k : m->n, m->stride_b, &p->b));
+  return make_layout(lt, m, m->m, m->n, m->m * m->n, &p->c);
+}
+
+/* ---- algorithms ---- */
+
+/* What an algorithm may take for granted of an operand's addresses, in bytes. */
+static uint32_t alignment_of(uint64_t low_bits) {
+  uint64_t lowest = low_bits & -low_bits;
+  return lowest && lowest < MSCRT_CUDA_ALIGN ? (uint32_t)lowest : MSCRT_CUDA_ALIGN;
+}
+
+static mscrt_status *prefer(mscrt_cublas_api *lt, const mscrt_cuda *g, const product *p, lt_preference preference) {
+  static const struct { unsigned attribute, operand; } alignments[] = {
+    {MSCRT_CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, 1}, {MSCRT_CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, 0},
+    {MSCRT_CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, 2}, {MSCRT_CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, 2}};
+  uint32_t in_f32 = MSCRT_CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE; /* parts of k are not summed in a narrower type */
+  LT(lt, cublasLtMatmulPreferenceSetAttribute, preference, MSCRT_CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &g->workspace_bytes, sizeof g->workspace_bytes);
+  LT(lt, cublasLtMatmulPreferenceSetAttribute, preference, MSCRT_CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &in_f32, sizeof in_f32);
+  for (size_t i = 0; i < sizeof alignments / sizeof *alignments; i++) {
+    uint32_t bytes = alignment_of(p->low_bits[alignments[i].operand]);
+    LT(lt, cublasLtMatmulPreferenceSetAttribute, preference, alignments[i].attribute, &bytes, sizeof bytes);
+  }
+  return NULL;
+}
+
+static mscrt_status *choose(mscrt_cublas_api *lt, lt_handle handle, const mscrt_cuda *g, const mscrt_matmul *m, product *p) {
+  lt_preference preference;
+  lt_candidate best;
+  int num = 0;
+  LT(lt, cublasLtMatmulPreferenceCreate, &preference);
+  mscrt_status *s = prefer(lt, g, p, preference);
+  lt_result r = s ? 0 : lt->cublasLtMatmulAlgoGetHeuristic(handle, p->product, p->b, p->a, p->c, p->c, preference, 1, &best, &num);
+  lt->cublasLtMatmulPreferenceDestroy(preference);
+  MSCRT_CHECK(s);
+  if (r || num < 1 || best.state)
+    return mscrt_fail(MSCRT_ENVIRONMENT, "cuBLASLt %zu has no algorithm for a product of %s, %" PRId64 " x %" PRId64 " x %" PRId64 ", within %" PRIu64 " bytes on %s (status %u)",
+                      lt->cublasLtGetVersion(), mscrt_dtype_name(m->dtype), m->m, m->n, m->k, g->workspace_bytes, g->name, r);
+  p->algorithm = best.algorithm;
+  return NULL;
+}
+
+/* ---- calls ---- */
+
+static void note_addresses(const mscrt_context *c, const mscrt_record *r, product *p) {
+  p->used = true;
+  for (uint32_t i = 0; i < r->num_buffers; i++) {
+    uint8_t space = r->space ? r->space[i] : PLAN_SPACE_SCRATCH;
+    uint64_t stride = space == PLAN_SPACE_INPUT ? c->input_stride : space > PLAN_SPACE_TILE ? c->plan->stage[c->stage].bytes[space] : 0;
+    p->low_bits[i] |= (uint64_t)(uintptr_t)r->buffers[i] | stride;
+  }
+}
+
+mscrt_status *mscrt_products_ready(mscrt_context *c) {
+  mscrt_products *p = c->cuda->products;
+  for (uint32_t i = 0; i < c->plan->num_sections; i++)
+    for (uint32_t k = 0; k < c->section[i].num_calls; k++) {
+      const mscrt_record *r = &c->section[i].call[k];
+      if (r->kind == PLAN_CALL_KIND_MATMUL) note_addresses(c, r, &p->product[r->index]);
+    }
+  for (uint32_t i = 0; i < c->plan->num_matmuls; i++) {
+    const mscrt_matmul *m = &c->plan->matmul[i];
+    if (!p->product[i].used) continue;
+    if (m->batch > INT32_MAX) return mscrt_fail(MSCRT_UNSUPPORTED, "a product of %" PRId64 " matrices at once", m->batch);
+    MSCRT_CHECK(make_problem(&p->lt, m, &p->product[i]));
+    MSCRT_CHECK(choose(&p->lt, p->handle, c->cuda, m, &p->product[i]));
+  }
+  return NULL;
+}
+
+mscrt_status *mscrt_product_issue(mscrt_context *c, const mscrt_turn *t) {
+  mscrt_cuda *g = c->cuda;
+  const mscrt_matmul *m = t->record->matmul;
+  const product *p = &g->products->product[t->record->index];
+  mscrt_cublas_api *lt = &g->products->lt;
+  static const double one = 1, zero = 0;
+  static const float one_f32 = 1, zero_f32 = 0;
+  bool f64 = m->dtype == MSCRT_F64;
+  void *const *buffer = mscrt_buffers_of(c, t->record, t->slots, 0);
+  if (m->bias) LT(lt, cublasLtMatmulDescSetAttribute, p->product, MSCRT_CUBLASLT_MATMUL_DESC_BIAS_POINTER, &buffer[3], sizeof buffer[3]);
+  LT(lt, cublasLtMatmul, g->products->handle, p->product, f64 ? (const void *)&one : &one_f32, buffer[1], p->b, buffer[0], p->a, f64 ? (const void *)&zero : &zero_f32, buffer[2], p->c,
+     buffer[2], p->c, &p->algorithm, (void *)(uintptr_t)g->workspace, g->workspace_bytes, g->stream);
+  return NULL;
+}
+
+void mscrt_products_close(mscrt_context *c) {
+  mscrt_products *p = c->cuda->products;
+  if (!p) return;
+  for (uint32_t i = 0; p->product && i < c->plan->num_matmuls; i++) {
+    product *one = &p->product[i];
+    if (one->product) p->lt.cublasLtMatmulDescDestroy(one->product);
+    if (one->a) p->lt.cublasLtMatrixLayoutDestroy(one->a);
+    if (one->b) p->lt.cublasLtMatrixLayoutDestroy(one->b);
+    if (one->c) p->lt.cublasLtMatrixLayoutDestroy(one->c);
+  }
+  if (p->handle) p->lt.cublasLtDestroy(p->handle);
+  free(p->product);
+  free(p);
+}

@@ -1,0 +1,298 @@
+/* device_cuda.c: one NVIDIA GPU as what runs a plan's calls: its code and memory at load, launches afterwards. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/cuda.h"
+
+/* ---- finding it ---- */
+
+mscrt_status *mscrt_cuda_enter(mscrt_cuda *g) {
+  MSCRT_CUDA(&g->cu, cuCtxPushCurrent_v2, g->context);
+  return NULL;
+}
+
+void mscrt_cuda_leave(mscrt_cuda *g) {
+  cu_context own;
+  g->cu.cuCtxPopCurrent_v2(&own);
+}
+
+static mscrt_status *find_device(mscrt_context *c) {
+  mscrt_cuda *g = c->cuda;
+  int num = 0, major = 0, minor = 0;
+  cu_result r = g->cu.cuInit(0);
+  if (!r) r = g->cu.cuDeviceGetCount(&num);
+  if (r == MSCRT_CUDA_ERROR_NO_DEVICE || (!r && num < 1)) return mscrt_fail(MSCRT_ENVIRONMENT, "the plan is for GPUs, but the driver finds none (see also CUDA_VISIBLE_DEVICES)");
+  if (r) return mscrt_cuda_failure(&g->cu, r, "cuInit");
+  g->ordinal = c->o.rank % num; /* more ranks than GPUs share them */
+  MSCRT_CUDA(&g->cu, cuDeviceGet, &g->device, g->ordinal);
+  MSCRT_CUDA(&g->cu, cuDeviceGetName, g->name, sizeof g->name, g->device);
+  MSCRT_CUDA(&g->cu, cuDeviceGetAttribute, &major, MSCRT_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, g->device);
+  MSCRT_CUDA(&g->cu, cuDeviceGetAttribute, &minor, MSCRT_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, g->device);
+  g->arch = 10 * major + minor;
+  MSCRT_CUDA(&g->cu, cuDevicePrimaryCtxRetain, &g->context, g->device);
+  g->retained = true;
+  return NULL;
+}
+
+/* ---- code ---- */
+
+/* PTX is for its architecture and later ones, machine code for one generation. */
+static bool fits(const mscrt_cuda *g, plan_image m) {
+  int arch = (int)plan_image_arch(m);
+  return plan_image_kind(m) == PLAN_IMAGE_KIND_PTX ? arch <= g->arch : arch / 10 == g->arch / 10 && arch <= g->arch;
+}
+
+static mscrt_status *no_image(const mscrt_context *c) {
+  char list[160] = "";
+  size_t n = 0;
+  for (uint32_t i = 0; i < plan_plan_images_num(c->plan->root) && n + 24 < sizeof list; i++) {
+    plan_image m = plan_plan_images(c->plan->root, i);
+    n += (size_t)snprintf(list + n, sizeof list - n, "%ssm_%u%s", n ? ", " : "", plan_image_arch(m), plan_image_kind(m) == PLAN_IMAGE_KIND_PTX ? " and later" : "");
+  }
+  return mscrt_fail(MSCRT_ENVIRONMENT, "the plan's code is for %s; GPU %d, %s, is sm_%d: compile with --target cuda:sm_%d", list, c->cuda->ordinal, c->cuda->name, c->cuda->arch, c->cuda->arch);
+}
+
+/* The image lies in memory of its own: the driver wants it aligned. */
+static mscrt_status *load_image(mscrt_cuda *g, plan_image m, cu_result *out_result, char *log, size_t log_room) {
+  uint32_t bytes = plan_image_code_num(m);
+  void *copy, *values[] = {log, (void *)(uintptr_t)log_room};
+  unsigned options[] = {MSCRT_CU_JIT_ERROR_LOG_BUFFER, MSCRT_CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  MSCRT_CHECK(mscrt_allocate(&copy, bytes + 1, 1));
+  memcpy(copy, plan_image_code_data(m), bytes);
+  *out_result = g->cu.cuModuleLoadDataEx(&g->module, copy, 2, options, values);
+  free(copy);
+  return NULL;
+}
+
+/* The best image that this driver takes: PTX may be newer than it. */
+static mscrt_status *load_module(mscrt_context *c) {
+  mscrt_cuda *g = c->cuda;
+  char log[512] = "", clean[256];
+  cu_result r = MSCRT_CUDA_ERROR_NOT_FOUND;
+  bool tried = false;
+  for (uint32_t i = 0; i < plan_plan_images_num(c->plan->root) && r; i++) {
+    plan_image m = plan_plan_images(c->plan->root, i);
+    if (!fits(g, m)) continue;
+    tried = true;
+    MSCRT_CHECK(load_image(g, m, &r, log, sizeof log));
+  }
+  if (!tried) return no_image(c);
+  return r ? mscrt_within(mscrt_cuda_failure(&g->cu, r, "cuModuleLoadDataEx"), "the plan's kernels%s%s", *log ? ": " : "", mscrt_clean(log, sizeof log, clean, sizeof clean)) : NULL;
+}
+
+static mscrt_status *find_kernels(mscrt_context *c) {
+  mscrt_cuda *g = c->cuda;
+  uint32_t num = plan_plan_kernels_num(c->plan->root);
+  if (num == 0) return NULL;
+  MSCRT_CHECK(load_module(c));
+  MSCRT_CHECK(mscrt_new_array(&g->kernel, num));
+  for (uint32_t i = 0; i < num; i++) {
+    const char *name = plan_kernel_name(plan_plan_kernels(c->plan->root, i));
+    cu_result r = g->cu.cuModuleGetFunction(&g->kernel[i], g->module, name);
+    if (r == MSCRT_CUDA_ERROR_NOT_FOUND) return mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: its code has no kernel %s", name);
+    if (r) return mscrt_cuda_failure(&g->cu, r, "cuModuleGetFunction");
+  }
+  return NULL;
+}
+
+/* ---- memory ---- */
+
+static uint64_t aligned(uint64_t bytes) { return (bytes + MSCRT_CUDA_ALIGN - 1) / MSCRT_CUDA_ALIGN * MSCRT_CUDA_ALIGN; }
+
+static uint32_t count_checking_calls(const mscrt_context *c) {
+  uint32_t num = 0;
+  for (uint32_t i = 0; i < plan_plan_sections_num(c->plan->root); i++) {
+    plan_section s = plan_plan_sections(c->plan->root, i);
+    for (uint32_t k = 0; k < plan_section_calls_num(s); k++) num += plan_call_checks(plan_section_calls(s, k)) != 0;
+  }
+  return num;
+}
+
+static mscrt_status *allocate(mscrt_context *c) {
+  mscrt_cuda *g = c->cuda;
+  uint64_t values = aligned(c->arena_bytes - c->mailbox_bytes), constants = aligned(plan_plan_constants_num(c->plan->root)), flags = aligned(sizeof(int32_t) * (count_checking_calls(c) + 1));
+  size_t free_bytes = 0, all = 0;
+  g->workspace_bytes = plan_plan_workspace_bytes(c->plan->root);
+  g->memory_bytes = values + constants + flags + g->workspace_bytes;
+  MSCRT_CUDA(&g->cu, cuMemGetInfo_v2, &free_bytes, &all);
+  if (g->memory_bytes > free_bytes)
+    return mscrt_fail(MSCRT_NO_MEMORY, "rank %d needs %" PRIu64 " bytes of the memory of GPU %d, %s: %zu are free of %zu", c->o.rank, g->memory_bytes, g->ordinal, g->name, free_bytes, all);
+  MSCRT_CUDA(&g->cu, cuMemAlloc_v2, &g->memory, g->memory_bytes);
+  c->memory = (uint8_t *)(uintptr_t)(g->memory - c->mailbox_bytes);
+  c->constants = (uint8_t *)(uintptr_t)(g->memory + values);
+  g->flags = g->memory + values + constants;
+  g->workspace = g->flags + flags;
+  return NULL;
+}
+
+/* Constants, once; inputs are pinned, so that copies of them go on by themselves. */
+static mscrt_status *prepare_memory(mscrt_context *c) {
+  mscrt_cuda *g = c->cuda;
+  uint64_t inputs = c->input_slots * c->input_stride;
+  if (plan_plan_constants_num(c->plan->root))
+    MSCRT_CUDA(&g->cu, cuMemcpyHtoDAsync_v2, (cu_address)(uintptr_t)c->constants, plan_plan_constants_data(c->plan->root), plan_plan_constants_num(c->plan->root), g->stream);
+  MSCRT_CUDA(&g->cu, cuMemHostAlloc, (void **)&g->results, sizeof(int32_t) * (count_checking_calls(c) + 1) + 16, 0);
+  if (inputs) {
+    MSCRT_CUDA(&g->cu, cuMemHostRegister_v2, c->arena + c->space_at[PLAN_SPACE_INPUT], inputs, 0);
+    g->inputs_pinned = true;
+  }
+  return mscrt_cuda_wait(c);
+}
+
+static mscrt_status *open_here(mscrt_context *c) {
+  mscrt_cuda *g = c->cuda;
+  MSCRT_CUDA(&g->cu, cuStreamCreate, &g->stream, MSCRT_CU_STREAM_NON_BLOCKING);
+  MSCRT_CUDA(&g->cu, cuEventCreate, &g->done, MSCRT_CU_EVENT_DISABLE_TIMING);
+  MSCRT_CHECK(find_kernels(c));
+  if (c->plan->num_matmuls) MSCRT_CHECK(mscrt_products_open(c));
+  MSCRT_CHECK(allocate(c));
+  return prepare_memory(c);
+}
+
+static mscrt_status *open_cuda(mscrt_context *c) {
+  MSCRT_CHECK(mscrt_new_array(&c->cuda, 1));
+  mscrt_cuda *g = c->cuda;
+  MSCRT_CHECK(mscrt_cuda_load(&g->cu));
+  MSCRT_CHECK(find_device(c));
+  MSCRT_CHECK(mscrt_cuda_enter(g));
+  mscrt_status *s = open_here(c);
+  mscrt_cuda_leave(g);
+  return s;
+}
+
+/* ---- calls ---- */
+
+/* Flags of checking calls lie in a row, to be cleared and read at once, instead of where the plan has each. */
+static mscrt_status *collect_flags(mscrt_context *c, uint32_t *out_parameters) {
+  mscrt_cuda *g = c->cuda;
+  MSCRT_CHECK(mscrt_new_array(&g->checked, count_checking_calls(c)));
+  for (uint32_t i = 0; i < c->plan->num_sections; i++)
+    for (uint32_t k = 0; k < c->section[i].num_calls; k++) {
+      mscrt_record *r = &c->section[i].call[k];
+      if (r->kind != PLAN_CALL_KIND_KERNEL) continue;
+      plan_kernel kernel = plan_plan_kernels(c->plan->root, r->index);
+      uint32_t parameters = r->num_buffers + 1 + plan_kernel_num_dims(kernel) + plan_kernel_num_scalars(kernel);
+      if (parameters > *out_parameters) *out_parameters = parameters;
+      if (!r->checks) continue;
+      r->buffers[r->num_buffers - 1] = (void *)(uintptr_t)(g->flags + sizeof(int32_t) * g->num_flags);
+      g->checked[g->num_flags++] = r;
+    }
+  return NULL;
+}
+
+static mscrt_status *ready_cuda(mscrt_context *c) {
+  mscrt_cuda *g = c->cuda;
+  uint32_t parameters = 0;
+  MSCRT_CHECK(collect_flags(c, &parameters));
+  MSCRT_CHECK(mscrt_new_array(&g->parameters, parameters + 1));
+  MSCRT_CHECK(mscrt_new_array(&g->warm, c->plan->num_programs));
+  MSCRT_CHECK(mscrt_new_array(&g->graph, c->plan->num_programs * c->input_slots));
+  if (!g->products) return NULL;
+  MSCRT_CHECK(mscrt_cuda_enter(g));
+  mscrt_status *s = mscrt_products_ready(c);
+  mscrt_cuda_leave(g);
+  return s;
+}
+
+static mscrt_status *launch(mscrt_context *c, const mscrt_turn *t) {
+  mscrt_cuda *g = c->cuda;
+  const mscrt_record *r = t->record;
+  plan_kernel kernel = plan_plan_kernels(c->plan->root, r->index);
+  void *const *buffers = mscrt_buffers_of(c, r, t->slots, 0);
+  unsigned blocks = r->units < INT32_MAX ? (unsigned)r->units : INT32_MAX;
+  uint32_t n = 0;
+  if (blocks == 0) return NULL;
+  for (uint32_t i = 0; i < r->num_buffers; i++) g->parameters[n++] = (void *)(uintptr_t)&buffers[i];
+  g->parameters[n++] = (void *)(uintptr_t)&r->extent;
+  for (uint32_t i = 0; i < plan_kernel_num_dims(kernel); i++) g->parameters[n++] = (void *)(uintptr_t)&r->dims[i];
+  for (uint32_t i = 0; i < plan_kernel_num_scalars(kernel); i++) g->parameters[n++] = (void *)(uintptr_t)&r->scalars[i];
+  MSCRT_CUDA(&g->cu, cuLaunchKernel, g->kernel[r->index], blocks, 1, 1, plan_kernel_threads(kernel), 1, 1, 0, g->stream, g->parameters, NULL);
+  return NULL;
+}
+
+static mscrt_status *issue(mscrt_context *c, const mscrt_turn *t) {
+  mscrt_ticket ticket;
+  switch (t->record->kind) {
+    case PLAN_CALL_KIND_KERNEL: return launch(c, t);
+    case PLAN_CALL_KIND_MATMUL: return mscrt_product_issue(c, t);
+    default: return mscrt_cuda_host_collective(c, c->pool, t, &ticket); /* with itself alone */
+  }
+}
+
+static mscrt_status *compute(mscrt_context *c, const mscrt_turn *t) {
+  MSCRT_CHECK(mscrt_within(issue(c, t), "rank %d: step %" PRId64 ": %s%s%s", c->o.rank, t->step, t->record->name ? t->record->name : "a call", t->record->loc ? " at " : "", t->record->loc ? t->record->loc : ""));
+  return c->timeline ? mscrt_cuda_wait(c) : NULL; /* else only the launch would be measured */
+}
+
+/* ---- values ---- */
+
+mscrt_status *mscrt_cuda_wait(mscrt_context *c) {
+  MSCRT_CUDA(&c->cuda->cu, cuStreamSynchronize, c->cuda->stream);
+  return NULL;
+}
+
+static mscrt_status *fetch(mscrt_context *c, uint64_t offset, uint64_t bytes) {
+  mscrt_cuda *g = c->cuda;
+  if (!bytes) return NULL;
+  MSCRT_CHECK(mscrt_cuda_enter(g));
+  cu_result r = g->cu.cuMemcpyDtoHAsync_v2(c->arena + offset, (cu_address)(uintptr_t)(c->memory + offset), bytes, g->stream);
+  mscrt_status *s = r ? mscrt_cuda_failure(&g->cu, r, "cuMemcpyDtoHAsync") : mscrt_cuda_wait(c);
+  mscrt_cuda_leave(g);
+  return s;
+}
+
+static mscrt_status *store(mscrt_context *c, uint64_t offset, uint64_t bytes) {
+  mscrt_cuda *g = c->cuda;
+  if (!bytes) return NULL;
+  MSCRT_CHECK(mscrt_cuda_enter(g));
+  cu_result r = g->cu.cuMemcpyHtoDAsync_v2((cu_address)(uintptr_t)(c->memory + offset), c->arena + offset, bytes, g->stream);
+  mscrt_status *s = r ? mscrt_cuda_failure(&g->cu, r, "cuMemcpyHtoDAsync") : mscrt_cuda_wait(c);
+  mscrt_cuda_leave(g);
+  return s;
+}
+
+/* An i64 as two words. */
+static mscrt_status *set_micro(mscrt_context *c, uint64_t offset, uint32_t micro) {
+  cu_address at = (cu_address)(uintptr_t)(c->memory + offset);
+  MSCRT_CUDA(&c->cuda->cu, cuMemsetD32Async, at, micro, 1, c->cuda->stream);
+  MSCRT_CUDA(&c->cuda->cu, cuMemsetD32Async, at + 4, 0, 1, c->cuda->stream);
+  return NULL;
+}
+
+/* ---- the end ---- */
+
+static void release(mscrt_context *c) {
+  mscrt_cuda *g = c->cuda;
+  if (g->stream) g->cu.cuStreamSynchronize(g->stream);
+  mscrt_cuda_free_graphs(c);
+  mscrt_products_close(c);
+  if (g->inputs_pinned) g->cu.cuMemHostUnregister(c->arena + c->space_at[PLAN_SPACE_INPUT]);
+  if (g->results) g->cu.cuMemFreeHost(g->results);
+  if (g->memory) g->cu.cuMemFree_v2(g->memory);
+  if (g->module) g->cu.cuModuleUnload(g->module);
+  if (g->done) g->cu.cuEventDestroy_v2(g->done);
+  if (g->stream) g->cu.cuStreamDestroy_v2(g->stream);
+}
+
+static void close_cuda(mscrt_context *c) {
+  mscrt_cuda *g = c->cuda;
+  if (!g) return;
+  if (g->retained) {
+    mscrt_status *s = mscrt_cuda_enter(g);
+    if (!s) release(c);
+    if (!s) mscrt_cuda_leave(g);
+    mscrt_status_free(s);
+    g->cu.cuDevicePrimaryCtxRelease_v2(g->device);
+  }
+  free(g->kernel);
+  free(g->checked);
+  free(g->parameters);
+  free(g->warm);
+  free(g->graph);
+  free(g);
+}
+
+const mscrt_device mscrt_device_cuda = {
+  .name = "cuda", .holds_values = true, .open = open_cuda, .ready = ready_cuda, .close = close_cuda, .fetch = fetch, .store = store, .set_micro = set_micro,
+  .run = mscrt_cuda_run, .compute = compute, .message = mscrt_cuda_host_message, .collective = mscrt_cuda_host_collective};

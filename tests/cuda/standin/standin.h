@@ -1,0 +1,61 @@
+/* standin.h: what the files of the stand-in share.  One library plays libcuda, libcublasLt and libnccl on a machine without a GPU:
+ * it checks the rules of their use and really executes, later than issued and in any order that streams and events allow.
+ *
+ * A broken rule is written to stderr and ends the process with code 97.  Environment:
+ *   MSC_STANDIN_SEED=N        order of what may run in any order; 0: as issued
+ *   MSC_STANDIN_WARPS=W       order of threads: up, down, shuffled
+ *   MSC_STANDIN_KERNELS=F     the plan's kernels as LLVM IR, which run here in place of PTX
+ *   MSC_STANDIN_GPUS=N, _ARCH=N, _MEMORY=BYTES   what there is: 1, 90, 16 GiB
+ *   MSC_STANDIN_FAIL=F:K:R    call number K of function F gives result R
+ *   MSC_STANDIN_LOG=F         a line per call */
+#ifndef MSC_TESTS_STANDIN_H
+#define MSC_TESTS_STANDIN_H
+
+#include "runtime/cuda_api.h"
+
+#define API __attribute__((visibility("default")))
+
+/* What the runtime asks for is what is defined here. */
+#define DECLARE(name, parameters) API unsigned name parameters;
+MSCRT_CUDA_FUNCTIONS(DECLARE, DECLARE)
+MSCRT_CUBLAS_FUNCTIONS(DECLARE, DECLARE)
+MSCRT_NCCL_FUNCTIONS(DECLARE, DECLARE)
+API size_t cublasLtGetVersion(void);
+API const char *ncclGetErrorString(nccl_result r);
+API const char *ncclGetLastError(nccl_comm c);
+#undef DECLARE
+
+/* ---- queue.c: what was issued, and when it runs ---- */
+
+/* Executes; false: not yet, since another process has not come so far. */
+typedef bool node_fn(void *argument);
+
+/* One more piece of work of a stream; the argument is copied. */
+void standin_issue(cu_stream s, const char *name, node_fn *fn, const void *argument, size_t bytes);
+/* Is a capture under way?  `what` is then not allowed. */
+void standin_forbid_in_capture(const char *what);
+bool standin_capturing(void);
+
+/* ---- driver.c ---- */
+
+void standin_broken(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
+/* Notes the call; a result that was ordered instead of doing it, else 0. */
+unsigned standin_call(const char *function);
+/* A number of the environment. */
+long long standin_number(const char *name, long long otherwise);
+uint64_t standin_random(void); /* by seed; 0 when the seed is 0 */
+/* All of [at, at + bytes) lies in one piece of the GPU's memory. */
+void standin_check_memory(cu_address at, size_t bytes, const char *what);
+void standin_count(const char *kind, int by); /* of things that must be given back */
+
+/* ---- kernels.c ---- */
+
+typedef struct {
+  void (*run)(void **parameters);
+  bool meets;                    /* its threads meet at barriers or exchange values */
+} standin_kernel;
+
+/* Blocks of a grid one after the other. */
+void standin_run_grid(const standin_kernel *k, unsigned blocks, unsigned threads, void **parameters);
+
+#endif
