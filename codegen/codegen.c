@@ -22,18 +22,20 @@ typedef struct entry {
 
 struct msc_codegen {
   msc_context *ctx;
+  msc_code_target target;
   msc_arena *arena; /* the context's */
   msc_llvm llvm;
   msc_nester *nester;
   entry *bucket[BUCKETS], *first, **end;
   uint32_t num;
+  const char **out_text; /* NULL: nobody wants it */
 };
 
-msc_codegen *msc_codegen_begin(msc_context *ctx, const char *cpu) {
+msc_codegen *msc_codegen_begin(msc_context *ctx, const msc_code_target *target) {
   msc_codegen *cg = msc_new(msc_context_arena(ctx), msc_codegen);
-  cg->ctx = ctx, cg->arena = msc_context_arena(ctx), cg->end = &cg->first;
-  if (!msc_llvm_open(ctx, cpu, &cg->llvm)) return NULL;
-  cg->nester = msc_nester_new(ctx);
+  cg->ctx = ctx, cg->target = *target, cg->arena = msc_context_arena(ctx), cg->end = &cg->first;
+  if (!msc_llvm_open(ctx, target->target, target->cpu, &cg->llvm)) return NULL;
+  cg->nester = msc_nester_new(ctx, target->target);
   cg->nester->vector_bytes = cg->llvm.vector_bytes;
   return cg;
 }
@@ -61,10 +63,11 @@ static const char *base_name(msc_codegen *cg, const msc_op *op, size_t part) {
 }
 
 static const char *unique_name(msc_codegen *cg, const char *base) {
+  const char *separator = cg->llvm.gpu ? "__" : "."; /* in PTX there are no dots in names */
   int taken = 0;
   size_t n = strlen(base);
-  for (const entry *k = cg->first; k; k = k->next_made) taken += !strncmp(k->name, base, n) && (!k->name[n] || k->name[n] == '.');
-  return taken ? msc_arena_printf(cg->arena, "%s.%d", base, taken + 1) : base;
+  for (const entry *k = cg->first; k; k = k->next_made) taken += !strncmp(k->name, base, n) && (!k->name[n] || !strncmp(k->name + n, separator, strlen(separator)));
+  return taken ? msc_arena_printf(cg->arena, "%s%s%d", base, separator, taken + 1) : base;
 }
 
 static entry *find_or_make(msc_codegen *cg, const msc_program *p, const msc_op *op, size_t part) {
@@ -75,7 +78,8 @@ static entry *find_or_make(msc_codegen *cg, const msc_program *p, const msc_op *
   entry *k = msc_new(cg->arena, entry);
   *k = (entry){.program = *p, .hash = hash, .number = cg->num++, .name = unique_name(cg, base_name(cg, op, part)), .next = *at};
   *at = *cg->end = k, cg->end = &k->next_made;
-  msc_emit_cpu(&cg->llvm, &k->program, msc_llvm_kernel(&cg->llvm, k->name));
+  if (cg->llvm.gpu) msc_emit_cuda(&cg->llvm, &k->program, msc_nvptx_kernel(&cg->llvm, k->name, &k->program.head));
+  else msc_emit_cpu(&cg->llvm, &k->program, msc_llvm_kernel(&cg->llvm, k->name));
   return k;
 }
 
@@ -109,7 +113,10 @@ bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out) {
   msc_nest_launch *nest;
   msc_builtin_launch builtin;
   memset(out, 0, sizeof *out);
-  if (msc_builtin_of(op, &builtin)) return add_builtin(cg, op, &builtin, out);
+  if (msc_builtin_of(op, &builtin)) {
+    if (cg->llvm.gpu) return msc_op_error(op, MSC_E_UNSUPPORTED, "%s is not supported yet for --target cuda", msc_kind_name(op->kind));
+    return add_builtin(cg, op, &builtin, out);
+  }
   if (!msc_nest_launches(cg->nester, cg->arena, op, &info, &nest))
     return msc_op_error(op, MSC_E_INTERNAL, "%s: no kernel: %s", msc_kind_name(op->kind), cg->nester->why);
   msc_launch *launch = msc_new_array(cg->arena, msc_launch, info.num_launches);
@@ -146,9 +153,11 @@ bool msc_codegen_product(msc_codegen *cg, msc_dtype dtype, bool transpose_b, msc
   return true;
 }
 
-const char *msc_codegen_text(msc_codegen *cg, msc_arena *arena) {
+void msc_codegen_want_text(msc_codegen *cg, const char **out_text) { cg->out_text = out_text; }
+
+static const char *text_of(msc_codegen *cg) {
   char *text = LLVMPrintModuleToString(cg->llvm.module);
-  const char *copy = msc_arena_printf(arena, "%s", text);
+  const char *copy = msc_arena_printf(cg->arena, "%s", text);
   LLVMDisposeMessage(text);
   return copy;
 }
@@ -166,10 +175,11 @@ static const msc_symbol *find_symbol(const msc_symbol *symbol, size_t num, const
 static bool list_kernels(msc_codegen *cg, const msc_symbol *symbol, size_t num, msc_machine_code *out) {
   msc_kernel *list = msc_new_array(cg->arena, msc_kernel, cg->num);
   for (const entry *k = cg->first; k; k = k->next_made) {
-    const msc_symbol none = {0}, *s = k->builtin ? &none : find_symbol(symbol, num, k->name);
+    const msc_symbol none = {0}, *s = k->builtin || cg->llvm.gpu ? &none : find_symbol(symbol, num, k->name);
     if (!s) return msc_error(cg->ctx, MSC_E_INTERNAL, NULL, "object: kernel %s is missing", k->name);
     list[k->number] = (msc_kernel){.name = k->name, .entry = s->entry, .bytes = s->bytes, .num_buffers = k->program.head.num_buffers,
-                                   .num_dims = k->program.head.num_dims, .num_scalars = k->program.head.num_scalars, .builtin = k->builtin};
+                                   .num_dims = k->program.head.num_dims, .num_scalars = k->program.head.num_scalars, .threads = k->program.head.threads,
+                                   .builtin = k->builtin};
   }
   out->kernel = list, out->num_kernels = cg->num;
   return true;
@@ -192,8 +202,19 @@ static bool link_kernels(msc_context *ctx, void *arg) {
   return msc_object_link(ctx, l->cg->arena, num_objects, object, l->out, &num, &symbol) && list_kernels(l->cg, symbol, num, l->out);
 }
 
+static bool finish_gpu(msc_codegen *cg, msc_machine_code *out) {
+  *out = (msc_machine_code){.cpu = ""};
+  bool ok = !cg->llvm.failed && msc_llvm_run(&cg->llvm, msc_nvptx_pipeline);
+  if (ok && cg->out_text) *cg->out_text = text_of(cg);
+  ok = ok && msc_nvptx_images(&cg->llvm, cg->arena, cg->target.arch, out) && list_kernels(cg, NULL, 0, out);
+  msc_codegen_abandon(cg);
+  return ok;
+}
+
 bool msc_codegen_finish(msc_codegen *cg, msc_machine_code *out) {
+  if (cg->llvm.gpu) return finish_gpu(cg, out);
   *out = (msc_machine_code){.cpu = cg->llvm.cpu.name};
+  if (cg->out_text) *cg->out_text = text_of(cg);
   out->feature = msc_cpu_features(cg->llvm.cpu.level, &out->num_features);
   linking l = {.cg = cg, .object = cg->llvm.failed ? NULL : msc_llvm_assemble(&cg->llvm), .out = out};
   bool ok = l.object && msc_protect(cg->ctx, link_kernels, &l); /* the object is not the arena's: it is freed in any case */

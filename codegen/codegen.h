@@ -3,7 +3,7 @@
  * A kernel is  void kernel(void *const *buffers, int64_t begin, int64_t end, const int64_t *dims, const double *scalars)
  * and does items [begin, end) of its launch's extent.  Its results never depend on how the extent is cut into items.
  *
- *   msc_codegen *cg = msc_codegen_begin(ctx, NULL);          // this machine; or a CPU name
+ *   msc_codegen *cg = msc_codegen_begin(ctx, &(msc_code_target){0}); // this machine; or a CPU's name; or CUDA
  *   msc_kernel_call call;
  *   MSC_TRY(cg && msc_codegen_add(cg, op, &call));           // for each op; equal bodies share one kernel
  *   msc_machine_code code;
@@ -17,9 +17,16 @@
 
 typedef struct msc_codegen msc_codegen;
 
+/* What code is made for. */
+typedef struct {
+  msc_target target;
+  const char *cpu; /* of a CPU: its name in codegen/cpu.def; NULL: this machine */
+  int arch;        /* of CUDA: machine code for it too, as 90; 0: PTX alone */
+} msc_code_target;
+
 typedef struct {
   uint32_t kernel;        /* into msc_machine_code.kernel */
-  uint64_t extent, grain; /* items; items per work unit */
+  uint64_t extent, grain; /* items; items per work unit, on a GPU per block */
   size_t num_dims, num_scalars, num_starts;
   const int64_t *dims;
   const double *scalars;
@@ -45,17 +52,29 @@ typedef struct {
   const char *name; /* unique, from the ops inside: "fused_mul_add_2" */
   uint64_t entry, bytes;
   uint32_t num_buffers, num_dims, num_scalars;
+  uint32_t threads;    /* of a block on a GPU: entry and bytes are 0; else 0 */
   msc_builtin builtin; /* not MSC_BUILTIN_NONE: the runtime has the code */
 } msc_kernel;
 
+/* All kernels for one GPU architecture. */
 typedef struct {
-  const void *bytes;      /* position independent; text, then read-only data on a page of its own */
+  int arch;               /* compute capability, as 90 */
+  bool is_cubin;          /* else PTX, text with a final 0 */
+  const char *bytes;
+  size_t num_bytes;
+  const char *made_by;
+} msc_image;
+
+typedef struct {
+  const void *bytes;      /* position independent; text, then read-only data on a page of its own; of a GPU none */
   uint64_t num_bytes, text_bytes;
   size_t num_kernels;
   const msc_kernel *kernel;
   const char *cpu;
   size_t num_features;    /* CPU features the code needs, LLVM's names, sorted */
   const char *const *feature;
+  size_t num_images;
+  const msc_image *image; /* of a GPU, best first */
 } msc_machine_code;
 
 /* Kernels of a product c = op(a) op(b), its operands row major:
@@ -72,16 +91,16 @@ enum { MSC_PRODUCT_SLACK = 256 }; /* elements behind panels and room that may be
 
 /* ---- codegen.c ---- */
 
-/* `cpu`: NULL is this machine, else a name of codegen/cpu.def.  NULL after a reported error. */
-msc_codegen *msc_codegen_begin(msc_context *ctx, const char *cpu);
+/* NULL after a reported error. */
+msc_codegen *msc_codegen_begin(msc_context *ctx, const msc_code_target *target);
 /* A fused op, or any single op that is no collective; a matmul becomes the generated (slow) one. */
 bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out_call);
-/* f32 or f64.  False: this CPU has no fused multiply-add. */
+/* f32 or f64, on a CPU.  False: it has no fused multiply-add. */
 bool msc_codegen_product(msc_codegen *cg, msc_dtype dtype, bool transpose_b, msc_product_kernels *out_kernels);
 /* Ends the codegen, also when it fails; everything handed out lives in the context's arena. */
 bool msc_codegen_finish(msc_codegen *cg, msc_machine_code *out_code);
 void msc_codegen_abandon(msc_codegen *cg);
-/* The LLVM IR so far, for MSC_DEBUG=5. */
-const char *msc_codegen_text(msc_codegen *cg, msc_arena *arena);
+/* msc_codegen_finish gives the LLVM IR too: as it is made; of a GPU after LLVM's passes, as its code comes from. */
+void msc_codegen_want_text(msc_codegen *cg, const char **out_text);
 
 #endif

@@ -156,7 +156,7 @@ static bool fits_memory(const msc_plan *p, const msc_config *config) {
 
 static bool run_passes(msc_context *ctx, msc_module *m, const msc_compile_options *o, const char *from, const char *until, int first) {
   msc_pass_options p = {.from = from, .until = until, .first = first, .verify = o->verify, .config = o->config, .cluster = o->cluster, .time_limit_s = o->time_limit_s,
-                        .cpu_level = msc_cpu_level(o->cpu), .dump_dir = o->dump_dir, .want_text = o->want_text, .flags = o->flags,
+                        .cpu_level = msc_cpu_level(o->target.cpu), .dump_dir = o->dump_dir, .want_text = o->want_text, .flags = o->flags,
                         .user = o->user, .after = o->after, .remark = o->remark, .before = o->before, .reproducer = o->reproducer};
   return msc_run_passes(ctx, m, &p);
 }
@@ -196,7 +196,7 @@ static void tell_recompute(msc_func *train, int64_t saving, int64_t group, int64
 
 /* The scratch that comes of it; -1: there is no such program.  What fits and saves less is better, or else what needs least. */
 static int64_t try_recompute(recompute_trials *t, int64_t saving, int64_t group, int64_t shift) {
-  msc_compile_options quiet = {.config = t->o->config, .cluster = t->o->cluster, .cpu = t->o->cpu, .verify = MSC_VERIFY_OFF};
+  msc_compile_options quiet = {.config = t->o->config, .cluster = t->o->cluster, .target = t->o->target, .verify = MSC_VERIFY_OFF};
   msc_module *m = msc_parse(t->ctx, "recompute", t->text, t->bytes);
   msc_func *train = m ? msc_find_func(m, "train") : NULL;
   int64_t most = -1;
@@ -241,7 +241,17 @@ static void decide_recompute(msc_context *ctx, const msc_compile_options *o, msc
   msc_arena_free(scratch);
 }
 
+/* "kernels.sm_90.ptx" */
+static void tell_images(const msc_compile_options *o, const msc_plan *p) {
+  for (size_t i = 0; i < p->code.num_images; i++) {
+    const msc_image *image = &p->code.image[i];
+    const char *name = msc_arena_printf(p->arena, "kernels.sm_%d.%s", image->arch, image->is_cubin ? "cubin" : "ptx");
+    o->emitted(o->user, name, image->bytes, image->num_bytes - !image->is_cubin);
+  }
+}
+
 msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
+  if (options->target.target != MSC_TARGET_CPU) msc_put_attr(ctx, &m->attrs, &m->num_attrs, "msc.target", msc_str(ctx, msc_target_name(options->target.target)));
   if (!run_passes(ctx, m, options, NULL, "search", 0)) return NULL;
   packed searched = pack(m);
   if (!run_passes(ctx, m, options, "layouts", "layouts", passes_until("search"))) return NULL;
@@ -259,9 +269,10 @@ msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options
   decide_recompute(ctx, options, m);
   if (!run_passes(ctx, m, options, "recompute", NULL, passes_until("redistribute"))) return NULL;
   const char *code = NULL;
-  msc_plan *p = msc_plan_of(ctx, m, options->cpu, options->emitted ? &code : NULL);
+  msc_plan *p = msc_plan_of(ctx, m, &options->target, options->emitted ? &code : NULL);
   if (code) options->emitted(options->user, "kernels.ll", code, strlen(code));
   if (!p) return NULL;
+  if (code) tell_images(options, p);
   const msc_cluster *cluster = options->cluster ? options->cluster : msc_cluster_named(ctx, "cpu");
   if (!msc_plan_predict(p, cluster) || !fits_memory(p, options->config)) return NULL;
   p->decision = decision;

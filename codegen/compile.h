@@ -9,7 +9,7 @@
 
 typedef struct {
   const msc_config *config;
-  const char *cpu;             /* NULL: this machine */
+  msc_code_target target;
   const msc_cluster *cluster;  /* NULL: the shipped description `cpu` */
   double time_limit_s;         /* of the search for strategies; 0: none */
   const char *model;           /* its name, for messages and the plan */

@@ -8,7 +8,7 @@
 #include "codegen/codegen.h"
 #include "passes/7_lower/program.h"
 
-/* ---- llvm.c: one module for one CPU ---- */
+/* ---- llvm.c: one module for one target ---- */
 
 typedef struct {
   const char *name;
@@ -20,6 +20,7 @@ typedef struct {
   msc_cpu cpu;
   int vector_bytes;
   bool has_fma, has_f16c, has_masks; /* masks: loads and stores of any element size */
+  bool gpu;                          /* buffers are in address space 1, vectors are aligned */
   LLVMContextRef llvm;
   LLVMModuleRef module;
   LLVMBuilderRef builder;
@@ -27,8 +28,16 @@ typedef struct {
   bool failed;
 } msc_llvm;
 
-bool msc_llvm_open(msc_context *ctx, const char *cpu, msc_llvm *out_llvm);
+/* `cpu`: of a CPU target, NULL is this machine. */
+bool msc_llvm_open(msc_context *ctx, msc_target target, const char *cpu, msc_llvm *out_llvm);
 void msc_llvm_close(msc_llvm *l);
+LLVMTargetRef msc_llvm_target(msc_llvm *l, const char *triple);
+void msc_llvm_set_attribute(msc_llvm *l, LLVMValueRef fn, const char *name, const char *value);
+void msc_llvm_set_flag(msc_llvm *l, LLVMValueRef fn, const char *name);
+/* LLVM's own passes over the module; false after a report. */
+bool msc_llvm_run(msc_llvm *l, const char *pipeline);
+/* Uses the module up.  NULL after a report. */
+LLVMMemoryBufferRef msc_llvm_emit(msc_llvm *l, LLVMTargetMachineRef machine, LLVMModuleRef module, LLVMCodeGenFileType type);
 /* An empty kernel with the target's attributes. */
 LLVMValueRef msc_llvm_kernel(msc_llvm *l, const char *name);
 /* Optimises and assembles; an ELF relocatable, or NULL after a report. */
@@ -38,14 +47,29 @@ static inline int msc_product_vector_bytes(const msc_llvm *l) { return l->cpu.le
 static inline int msc_product_width(const msc_llvm *l, msc_dtype d) { return 2 * msc_product_vector_bytes(l) / (int)msc_dtype_bytes(d); }
 static inline int msc_product_height(const msc_llvm *l) { return l->cpu.level >= 4 ? 12 : 6; } /* 2 * height accumulators */
 extern const char msc_llvm_pipeline[];
+
+/* ---- cpu.c ---- */
+
 size_t msc_cpu_count(void);
 msc_cpu msc_cpu_row(size_t i);
+/* NULL or "native": this machine.  False after an error that names what is near. */
+bool msc_cpu_choose(msc_context *ctx, const char *name, msc_cpu *out_cpu);
 /* Level of a name of cpu.def; NULL or "native": of this machine; 1 for what is not known. */
 int msc_cpu_level(const char *name);
 /* The name that stands for all CPUs of a level. */
 const char *msc_cpu_plain(int level);
 /* Features of a level, LLVM's names, sorted. */
 const char *const *msc_cpu_features(int level, size_t *out_num);
+
+/* ---- nvptx.c ---- */
+
+enum { MSC_LEAST_ARCH = 80 };
+extern const char msc_nvptx_triple[], msc_nvptx_pipeline[];
+LLVMTargetMachineRef msc_nvptx_machine(msc_llvm *l, int arch);
+/* An empty kernel that takes the program's buffers, the extent, dims and scalars, each by itself. */
+LLVMValueRef msc_nvptx_kernel(msc_llvm *l, const char *name, const msc_program_head *h);
+/* The module as images: PTX for every generation of GPUs, and machine code for `arch` (0: none) where ptxas is found. */
+bool msc_nvptx_images(msc_llvm *l, msc_arena *arena, int arch, msc_machine_code *out_code);
 
 /* ---- object.c ---- */
 
@@ -72,11 +96,13 @@ typedef struct {
   LLVMBuilderRef b;
   LLVMValueRef fn;
   const msc_program *p;
-  LLVMValueRef buffer[MSC_NEST_BUFFERS], dim[MSC_NEST_DIMS], scalars;
+  LLVMValueRef buffer[MSC_NEST_BUFFERS], dim[MSC_NEST_DIMS];
+  LLVMValueRef scalars;             /* where they are in memory; NULL: ... */
+  LLVMValueRef scalar[MSC_NEST_SCALARS]; /* ... here they are */
   LLVMValueRef axis[MSC_NEST_AXES]; /* i64: where we are; of the lane axis: its first lane less lane_offset */
   int lane_offset;
   LLVMValueRef mask;                /* <lanes x i1> of lanes that exist; NULL: all */
-  LLVMValueRef spare;               /* 256 bytes on the stack: zeros to load where a guard is false */
+  LLVMValueRef spare;               /* 256 bytes on the stack: zeros to load where a guard is false; not on a GPU */
   LLVMValueRef sink;                /* 256 bytes on the stack: where what must not be stored goes */
   int copy;                         /* which of the vectors side by side */
   LLVMValueRef value[MSC_NEST_INSTRS][MSC_COPIES];
@@ -141,5 +167,10 @@ msc_object msc_product_object(int level, msc_product_part part, msc_dtype dtype)
 
 /* Loops around the body; the function is complete afterwards. */
 void msc_emit_cpu(msc_llvm *l, const msc_program *p, LLVMValueRef fn);
+
+/* ---- emit_cuda.c ---- */
+
+/* The same for a GPU: blocks and threads around the body. */
+void msc_emit_cuda(msc_llvm *l, const msc_program *p, LLVMValueRef fn);
 
 #endif

@@ -232,7 +232,8 @@ LLVMValueRef msc_emit_unmasked(msc_emit *e, LLVMValueRef v, LLVMValueRef identit
 
 static LLVMValueRef scalar_argument(msc_emit *e, const msc_instr *in) {
   LLVMTypeRef f64 = LLVMDoubleTypeInContext(e->l->llvm);
-  LLVMValueRef at = msc_emit_int(e, in->imm), v = LLVMBuildLoad2(e->b, f64, LLVMBuildInBoundsGEP2(e->b, f64, e->scalars, &at, 1, ""), "");
+  LLVMValueRef at = msc_emit_int(e, in->imm), v = e->scalar[(int)in->imm];
+  if (e->scalars) v = LLVMBuildLoad2(e->b, f64, LLVMBuildInBoundsGEP2(e->b, f64, e->scalars, &at, 1, ""), "");
   return in->dtype == MSC_F64 ? v : LLVMBuildFPTrunc(e->b, v, msc_emit_type(e, (msc_dtype)in->dtype, 1), "");
 }
 

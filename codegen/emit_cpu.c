@@ -4,21 +4,6 @@
 
 /* ---- items ---- */
 
-/* Positions of the axes from one number, innermost last. */
-static void bind_items(msc_walk *w, LLVMValueRef number, uint16_t axes) {
-  msc_emit *e = &w->e;
-  for (int a = w->h->num_axes - 1; a >= 0; a--) {
-    if (!(axes >> a & 1)) continue;
-    if (!(axes & (msc_bit(a) - 1))) {
-      msc_walk_bind(w, a, number);
-      return;
-    }
-    LLVMValueRef size = msc_emit_size(e, a), rest = LLVMBuildUDiv(e->b, number, size, "");
-    msc_walk_bind(w, a, LLVMBuildSub(e->b, number, LLVMBuildMul(e->b, rest, size, ""), ""));
-    number = rest;
-  }
-}
-
 static void map_point(msc_walk *w, msc_phase *ph, int to) {
   (void)ph, (void)to; /* nothing is reduced */
   msc_walk_ready(w, NULL);
@@ -62,7 +47,7 @@ static void emit_map(msc_walk *w, LLVMValueRef begin, LLVMValueRef end) {
   LLVMValueRef start = LLVMBuildMul(e->b, loop.index, size, ""), from = LLVMBuildSub(e->b, begin, start, ""), to = LLVMBuildSub(e->b, end, start, ""), zero = msc_emit_int(e, 0);
   from = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSGT, from, zero, ""), from, zero, "");
   to = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, to, size, ""), to, size, "");
-  bind_items(w, loop.index, w->h->items & (uint16_t)~msc_bit(last));
+  msc_walk_bind_items(w, loop.index, w->h->items & (uint16_t)~msc_bit(last));
   msc_walk_ready(w, NULL);
   map_row(w, last, from, to);
   msc_ir_loop_close(e, &loop, NULL);
@@ -169,7 +154,7 @@ static void emit_turned(msc_walk *w, LLVMValueRef begin, LLVMValueRef end) {
   msc_ir_loop_open(e, &loop, begin, end, 1, 0, NULL);
   LLVMValueRef num = LLVMBuildUDiv(e->b, LLVMBuildAdd(e->b, size, msc_emit_int(e, MSC_TRANSPOSE_ROWS - 1), ""), height, "");
   LLVMValueRef outer = LLVMBuildUDiv(e->b, loop.index, num, ""), block = LLVMBuildSub(e->b, loop.index, LLVMBuildMul(e->b, outer, num, ""), "");
-  bind_items(w, outer, w->h->items & (uint16_t)~(msc_bit(w->h->lane) | msc_bit(w->h->across)));
+  msc_walk_bind_items(w, outer, w->h->items & (uint16_t)~(msc_bit(w->h->lane) | msc_bit(w->h->across)));
   LLVMValueRef from = LLVMBuildMul(e->b, block, height, ""), to = LLVMBuildAdd(e->b, from, height, "");
   to = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, to, size, ""), to, size, "");
   emit_rows(w, from, to, tile);
@@ -182,14 +167,14 @@ static void emit_items(msc_walk *w, LLVMValueRef begin, LLVMValueRef end) {
   bool blocks = w->h->lanes > 1 && (w->h->items & msc_bit(w->h->lane));
   msc_ir_loop_open(e, &loop, begin, end, 1, 0, NULL);
   if (!blocks) {
-    bind_items(w, loop.index, w->h->items);
+    msc_walk_bind_items(w, loop.index, w->h->items);
     msc_walk_item(w);
   } else {
     int64_t width = w->h->lanes * MSC_COLUMN_VECTORS;
     LLVMValueRef size = msc_emit_size(e, w->h->lane), number = loop.index;
     LLVMValueRef num = LLVMBuildUDiv(e->b, LLVMBuildAdd(e->b, size, msc_emit_int(e, width - 1), ""), msc_emit_int(e, width), "");
     LLVMValueRef outer = LLVMBuildUDiv(e->b, number, num, ""), block = LLVMBuildSub(e->b, number, LLVMBuildMul(e->b, outer, num, ""), "");
-    bind_items(w, outer, w->h->items & (uint16_t)~msc_bit(w->h->lane));
+    msc_walk_bind_items(w, outer, w->h->items & (uint16_t)~msc_bit(w->h->lane));
     emit_block(w, LLVMBuildMul(e->b, block, msc_emit_int(e, width), ""));
   }
   msc_ir_loop_close(e, &loop, NULL);
@@ -232,7 +217,7 @@ static void read_arguments(msc_walk *w, LLVMValueRef fn) {
 }
 
 void msc_emit_cpu(msc_llvm *l, const msc_program *p, LLVMValueRef fn) {
-  msc_walk w = {.e = {.l = l, .b = l->builder, .fn = fn, .p = p}, .h = &p->head, .copies = 1};
+  msc_walk w = {.e = {.l = l, .b = l->builder, .fn = fn, .p = p}, .h = &p->head, .copies = 1, .team.size = 1};
   LLVMValueRef begin = LLVMGetParam(fn, 1), end = LLVMGetParam(fn, 2);
   LLVMPositionBuilderAtEnd(l->builder, msc_ir_block(&w.e));
   read_arguments(&w, fn);

@@ -150,14 +150,28 @@ static LLVMValueRef place_of_lane(msc_emit *e, const access *a, int k) {
 
 static LLVMValueRef pointer(msc_emit *e, const access *a, LLVMValueRef place) { return LLVMBuildInBoundsGEP2(e->b, a->element, a->buffer, &place, 1, ""); }
 
+/* On a GPU a vector lies on a multiple of its size, or of 16 bytes. */
+static unsigned alignment(const msc_emit *e, const access *a) {
+  int bytes = a->bytes * (e->l->gpu ? a->lanes : 1);
+  return (unsigned)(bytes < 16 ? bytes : 16);
+}
+
 static LLVMValueRef read(msc_emit *e, const access *a, LLVMTypeRef type, LLVMValueRef p) {
   LLVMValueRef v = LLVMBuildLoad2(e->b, type, p, "");
-  LLVMSetAlignment(v, (unsigned)a->bytes);
+  LLVMSetAlignment(v, alignment(e, a));
   return v;
 }
 
 static void write(msc_emit *e, const access *a, LLVMValueRef v, LLVMValueRef p) {
-  LLVMSetAlignment(LLVMBuildStore(e->b, v, p), (unsigned)a->bytes);
+  LLVMSetAlignment(LLVMBuildStore(e->b, v, p), alignment(e, a));
+}
+
+/* Where the guard is false, zeros: from a spare place, or instead of the first element. */
+static LLVMValueRef guarded_read(msc_emit *e, const access *a, LLVMValueRef guard) {
+  LLVMValueRef p = pointer(e, a, a->place);
+  if (!guard) return read(e, a, a->vector, p);
+  LLVMValueRef v = read(e, a, a->vector, LLVMBuildSelect(e->b, guard, p, e->l->gpu ? a->buffer : e->spare, ""));
+  return e->l->gpu ? LLVMBuildSelect(e->b, guard, v, LLVMConstNull(a->vector), "") : v;
 }
 
 /* The lanes that exist and pass the guard; NULL: all.  A guard that is the same for all lanes is left to the address. */
@@ -197,11 +211,7 @@ LLVMValueRef msc_emit_load(msc_emit *e, int i) {
   const msc_instr *in = &e->p->instr[i];
   access a = access_of(e, i, in->arg[0]);
   LLVMValueRef guard = in->arg[1] && !msc_emit_varies(e, in->arg[1]) ? msc_emit_get(e, in->arg[1], false) : NULL;
-  if (a.lanes == 1 || (!a.apart && !lanes_wanted(e, in->arg[1]))) {
-    LLVMValueRef p = pointer(e, &a, a.place);
-    if (guard) p = LLVMBuildSelect(e->b, guard, p, e->spare, "");
-    return msc_emit_widen(e, read(e, &a, a.vector, p), a.memory);
-  }
+  if (a.lanes == 1 || (!a.apart && !lanes_wanted(e, in->arg[1]))) return msc_emit_widen(e, guarded_read(e, &a, guard), a.memory);
   LLVMValueRef mask = lanes_wanted(e, in->arg[1]);
   if (a.apart || !can_mask(e, &a)) return msc_emit_widen(e, read_apart(e, &a, mask, guard), a.memory);
   LLVMValueRef p = pointer(e, &a, a.place);
@@ -232,11 +242,30 @@ void msc_emit_store(msc_emit *e, int i) {
   else write_apart(e, &a, v);
 }
 
+static LLVMValueRef added(msc_emit *e, const access *a, msc_dtype d, LLVMValueRef old, LLVMValueRef x) {
+  return msc_emit_narrow(e, msc_emit_combine(e, MSC_SUM, d, msc_emit_widen(e, old, a->memory), x), a->memory);
+}
+
+/* One element, or nothing. */
+static void scatter_if(msc_emit *e, const access *a, msc_dtype d, LLVMValueRef ok, LLVMValueRef x) {
+  LLVMBasicBlockRef then = msc_ir_block(e), after = msc_ir_block(e);
+  LLVMBuildCondBr(e->b, ok, then, after);
+  LLVMPositionBuilderAtEnd(e->b, then);
+  LLVMValueRef p = pointer(e, a, a->place);
+  write(e, a, added(e, a, d, read(e, a, a->vector, p), x), p);
+  LLVMBuildBr(e->b, after);
+  LLVMPositionBuilderAtEnd(e->b, after);
+}
+
 /* Adds to a place that the lanes share with no one: lanes lie across the columns of a row. */
 void msc_emit_scatter(msc_emit *e, int i) {
   const msc_instr *in = &e->p->instr[i];
   access a = access_of(e, i, in->arg[0]);
   msc_dtype d = (msc_dtype)in->dtype;
+  if (e->l->gpu) {
+    scatter_if(e, &a, d, msc_emit_get(e, in->arg[2], false), msc_emit_get(e, in->arg[1], false));
+    return;
+  }
   LLVMValueRef ok = msc_emit_get(e, in->arg[2], false), x = msc_emit_get(e, in->arg[1], a.lanes > 1);
   LLVMValueRef p = LLVMBuildSelect(e->b, ok, pointer(e, &a, a.place), e->sink, ""), old;
   bool mask = a.lanes > 1 && e->mask;
@@ -244,12 +273,12 @@ void msc_emit_scatter(msc_emit *e, int i) {
     LLVMValueRef all = LLVMBuildAnd(e->b, e->mask, msc_emit_splat(e, ok, a.lanes), ""), saved = e->mask;
     old = read_apart(e, &a, all, NULL);
     e->mask = all;
-    write_apart(e, &a, msc_emit_narrow(e, msc_emit_combine(e, MSC_SUM, d, msc_emit_widen(e, old, a.memory), x), a.memory));
+    write_apart(e, &a, added(e, &a, d, old, x));
     e->mask = saved;
     return;
   }
   old = mask ? masked_read(e, &a, p, e->mask) : read(e, &a, a.vector, p);
-  LLVMValueRef sum = msc_emit_narrow(e, msc_emit_combine(e, MSC_SUM, d, msc_emit_widen(e, old, a.memory), x), a.memory);
+  LLVMValueRef sum = added(e, &a, d, old, x);
   if (mask) masked_write(e, &a, sum, p, e->mask);
   else write(e, &a, sum, p);
 }

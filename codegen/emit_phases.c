@@ -16,6 +16,29 @@ void msc_walk_bind(msc_walk *w, int axis, LLVMValueRef at) {
   forget(w, msc_bit(axis));
 }
 
+/* Positions of the axes from one number, innermost last. */
+void msc_walk_bind_items(msc_walk *w, LLVMValueRef number, uint16_t axes) {
+  msc_emit *e = &w->e;
+  for (int a = w->h->num_axes - 1; a >= 0; a--) {
+    if (!(axes >> a & 1)) continue;
+    if (!(axes & (msc_bit(a) - 1))) {
+      msc_walk_bind(w, a, number);
+      return;
+    }
+    LLVMValueRef size = msc_emit_size(e, a), rest = msc_walk_divide(w, number, size);
+    msc_walk_bind(w, a, LLVMBuildSub(e->b, number, LLVMBuildMul(e->b, rest, size, ""), ""));
+    number = rest;
+  }
+}
+
+/* Of numbers that are not negative; a GPU divides 32 bits far faster than 64. */
+LLVMValueRef msc_walk_divide(msc_walk *w, LLVMValueRef a, LLVMValueRef b) {
+  LLVMBuilderRef B = w->e.b;
+  LLVMTypeRef i32 = LLVMInt32TypeInContext(w->e.l->llvm);
+  if (!w->h->narrow) return LLVMBuildUDiv(B, a, b, "");
+  return LLVMBuildZExt(B, LLVMBuildUDiv(B, LLVMBuildTrunc(B, a, i32, ""), LLVMBuildTrunc(B, b, i32, ""), ""), LLVMTypeOf(a), "");
+}
+
 static LLVMValueRef kept_place(msc_walk *w, int i) {
   msc_emit *e = &w->e;
   LLVMValueRef at = LLVMBuildAdd(e->b, e->axis[w->h->lane], msc_emit_int(e, e->lane_offset), "");
@@ -34,6 +57,25 @@ static void emit_kept(msc_walk *w, int i) {
   }
 }
 
+/* Who stores?  NULL: everybody; what a team knows together, its first thread. */
+static LLVMValueRef stores(const msc_walk *w, const msc_instr *in) {
+  const msc_team *t = &w->team;
+  bool own = t->size == 1 || (in->axes & msc_bit(w->h->team_axis));
+  if (!is_root(in) || (own && !t->active)) return NULL;
+  if (own) return t->active;
+  return t->active ? LLVMBuildAnd(w->e.b, t->first, t->active, "") : t->first;
+}
+
+static void emit_if(msc_walk *w, LLVMValueRef condition, int i) {
+  msc_emit *e = &w->e;
+  LLVMBasicBlockRef then = msc_ir_block(e), after = msc_ir_block(e);
+  LLVMBuildCondBr(e->b, condition, then, after);
+  LLVMPositionBuilderAtEnd(e->b, then);
+  msc_emit_instr(e, i);
+  LLVMBuildBr(e->b, after);
+  LLVMPositionBuilderAtEnd(e->b, after);
+}
+
 static void emit_copies(msc_walk *w, int i) {
   msc_emit *e = &w->e;
   bool varies = msc_emit_varies(e, i);
@@ -42,7 +84,9 @@ static void emit_copies(msc_walk *w, int i) {
     e->copy = u;
     if (e->value[i][u]) continue;
     e->lane_offset = first + u * w->h->lanes;
+    LLVMValueRef condition = stores(w, &e->p->instr[i]);
     if (w->kept[i]) emit_kept(w, i);
+    else if (condition) emit_if(w, condition, i);
     else msc_emit_instr(e, i);
   }
   e->copy = 0, e->lane_offset = first;
@@ -229,6 +273,28 @@ static int unroll_for(const msc_walk *w, const msc_phase *ph) {
   return ph->weight <= 4 ? 4 : ph->weight <= 8 ? 2 : 1;
 }
 
+static void reduced_loops(msc_walk *w, msc_phase *ph, int axis, LLVMValueRef from, LLVMValueRef to);
+
+/* On a GPU: whole vectors only, and of the team's axis every thread its own. */
+static void shared_loop(msc_walk *w, msc_phase *ph, int axis, bool last, LLVMValueRef from, LLVMValueRef to) {
+  msc_emit *e = &w->e;
+  msc_ir_loop loop;
+  int64_t step = last && lanes_reduced(w) ? w->h->lanes : 1;
+  if (axis == w->h->team_axis) {
+    from = LLVMBuildAdd(e->b, from, LLVMBuildMul(e->b, w->team.rank, msc_emit_int(e, step), ""), "");
+    step *= w->team.size;
+  }
+  msc_ir_loop_open(e, &loop, from, to, step, ph->num_reduces, ph->carried);
+  msc_walk_bind(w, axis, loop.index);
+  if (last) {
+    emit_point(w, ph, 0);
+  } else {
+    msc_walk_ready(w, ph->needed);
+    reduced_loops(w, ph, axis + 1, NULL, NULL);
+  }
+  msc_ir_loop_close(e, &loop, ph->carried);
+}
+
 /* An axis and those inside it; `to` NULL: all of it. */
 static void reduced_loops(msc_walk *w, msc_phase *ph, int axis, LLVMValueRef from, LLVMValueRef to) {
   msc_emit *e = &w->e;
@@ -237,6 +303,10 @@ static void reduced_loops(msc_walk *w, msc_phase *ph, int axis, LLVMValueRef fro
   bool last = !(w->h->reduced >> (axis + 1));
   int64_t baked = to ? 0 : w->h->axis[axis].baked_size;
   if (!to) from = msc_emit_int(e, 0), to = msc_emit_size(e, axis);
+  if (w->team.size > 1) {
+    shared_loop(w, ph, axis, last, from, to);
+    return;
+  }
   if (last && lanes_reduced(w)) {
     if (baked && baked * ph->weight <= 64 * w->h->lanes) lane_row(w, ph, baked);
     else msc_walk_lanes(w, ph, from, to, unroll_for(w, ph), emit_point);
@@ -256,6 +326,7 @@ static void reduced_loops(msc_walk *w, msc_phase *ph, int axis, LLVMValueRef fro
 static void sum_lanes(msc_walk *w, msc_phase *ph) {
   for (int r = 0; r < ph->num_reduces && lanes_reduced(w); r++)
     ph->carried[r] = msc_emit_horizontal(&w->e, kind_of(w, ph->reduce[r]), dtype_of(w, ph->reduce[r]), ph->carried[r]);
+  for (int r = 0; r < ph->num_reduces && w->team.size > 1; r++) ph->carried[r] = w->team.join(w, kind_of(w, ph->reduce[r]), dtype_of(w, ph->reduce[r]), ph->carried[r]);
 }
 
 /* ---- sums in blocks ---- */

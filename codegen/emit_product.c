@@ -417,7 +417,7 @@ const char *msc_product_name(msc_context *ctx, msc_product_part part, msc_dtype 
 
 LLVMMemoryBufferRef msc_product_assemble(msc_context *ctx, int level, msc_product_part part, msc_dtype dtype) {
   msc_llvm l;
-  if (!msc_llvm_open(ctx, msc_cpu_plain(level), &l)) return NULL;
+  if (!msc_llvm_open(ctx, MSC_TARGET_CPU, msc_cpu_plain(level), &l)) return NULL;
   LLVMValueRef fn = msc_llvm_kernel(&l, msc_product_name(ctx, part, dtype));
   if (part == MSC_MULTIPLY) emit_multiply(&l, dtype, fn);
   else emit_pack(&l, dtype, part == MSC_PACK_TRANSPOSED, fn);

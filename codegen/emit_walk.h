@@ -4,15 +4,29 @@
 
 #include "codegen/emit_ir.h"
 
+typedef struct msc_walk msc_walk;
+
+/* On a GPU: the threads that share an item.  Each has a part of the positions along head.team_axis, and what they have reduced is
+ * joined. */
 typedef struct {
+  int size;                 /* 1: nobody shares */
+  LLVMValueRef rank;        /* i64: 0 .. size - 1 */
+  LLVMValueRef first;       /* i1: it stores what all of them know */
+  LLVMValueRef active;      /* i1: the thread's lanes exist; NULL: all do */
+  LLVMValueRef memory;      /* of the block, what `join` needs */
+  LLVMValueRef (*join)(msc_walk *w, int kind, msc_dtype dtype, LLVMValueRef v); /* the same for all of the team */
+} msc_team;
+
+struct msc_walk {
   msc_emit e;
   const msc_program_head *h;
+  msc_team team;
   uint16_t bound;           /* axes whose position is known */
   int copies;               /* vectors side by side */
   uint8_t phases_done, level, phase;
   LLVMValueRef kept[MSC_NEST_INSTRS]; /* on the stack: a row of values that several phases need; NULL: computed in each */
   uint8_t kept_from[MSC_NEST_INSTRS]; /* the phase that computes them */
-} msc_walk;
+};
 
 /* One run through the reduced axes. */
 typedef struct {
@@ -31,6 +45,9 @@ static inline uint16_t msc_bit(int axis) { return axis >= 0 ? (uint16_t)(1u << a
 
 /* The position along an axis; what was computed at another one is forgotten. */
 void msc_walk_bind(msc_walk *w, int axis, LLVMValueRef at);
+/* The positions along several axes, from their number in row-major order. */
+void msc_walk_bind_items(msc_walk *w, LLVMValueRef number, uint16_t axes);
+LLVMValueRef msc_walk_divide(msc_walk *w, LLVMValueRef a, LLVMValueRef b);
 /* Emits all that can be computed now and is not yet; `needed` NULL: everything outside the reduced axes. */
 void msc_walk_ready(msc_walk *w, const bool *needed);
 /* Everything of one item, whose axes are bound: phases, and the tail around them. */

@@ -1,7 +1,5 @@
-/* llvm.c: a CPU name in; an LLVM module for it, and from the module an object file, out.
- * Code uses exactly the features of the CPU's x86-64 level, so that a plan can say what it needs; the name itself only
- * tunes.  LLVM's diagnostics become errors of the context. */
-#include <llvm-c/Analysis.h>
+/* llvm.c: a target in; an LLVM module for it, and from the module an object file, out.
+ * LLVM's diagnostics become errors of the context. */
 #include <llvm-c/Transforms/PassBuilder.h>
 #include <string.h>
 
@@ -9,94 +7,6 @@
 
 /* The emitter writes vectors and loops itself; what is left is to clean up and to hoist addresses. */
 const char msc_llvm_pipeline[] = "function(early-cse,loop-mssa(licm),early-cse)";
-
-static const msc_cpu cpus[] = {
-#define CPU(name, level) {name, level},
-#include "codegen/cpu.def"
-#undef CPU
-};
-
-size_t msc_cpu_count(void) { return sizeof cpus / sizeof *cpus; }
-msc_cpu msc_cpu_row(size_t i) { return cpus[i]; }
-
-/* Sorted; a level has the features of those below. */
-const char *const *msc_cpu_features(int level, size_t *out_num) {
-  static const char *const v2[] = {"popcnt", "sse3", "sse4.1", "sse4.2", "ssse3"};
-  static const char *const v3[] = {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3"};
-  static const char *const v4[] = {"avx", "avx2", "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3"};
-  switch (level) {
-    case 1: *out_num = 0; return v2;
-    case 2: *out_num = sizeof v2 / sizeof *v2; return v2;
-    case 3: *out_num = sizeof v3 / sizeof *v3; return v3;
-    default: *out_num = sizeof v4 / sizeof *v4; return v4;
-  }
-}
-
-const char *msc_cpu_plain(int level) {
-  static const char *const name[] = {"x86-64", "x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
-  return name[level];
-}
-
-/* ---- which CPU ---- */
-
-static bool has_feature(const char *list, const char *name) {
-  size_t n = strlen(name);
-  for (const char *at = strchr(list, '+'); at; at = strchr(at + 1, '+'))
-    if (!strncmp(at + 1, name, n) && (at[n + 1] == ',' || !at[n + 1])) return true;
-  return false;
-}
-
-static int level_of_host(void) {
-  char *have = LLVMGetHostCPUFeatures();
-  int level = 4;
-  for (; level > 1; level--) {
-    size_t num, i = 0;
-    const char *const *want = msc_cpu_features(level, &num);
-    while (i < num && has_feature(have, want[i])) i++;
-    if (i == num) break;
-  }
-  LLVMDisposeMessage(have);
-  return level;
-}
-
-static const msc_cpu *find_cpu(const char *name) {
-  for (size_t i = 0; i < msc_cpu_count(); i++)
-    if (!strcmp(cpus[i].name, name)) return &cpus[i];
-  return NULL;
-}
-
-/* The machine's features decide: a virtual machine may hide some of the CPU it names. */
-static msc_cpu host_cpu(void) {
-  char *name = LLVMGetHostCPUName();
-  msc_cpu cpu = {.level = level_of_host()};
-  const msc_cpu *row = find_cpu(name);
-  cpu.name = row ? row->name : msc_cpu_plain(cpu.level);
-  LLVMDisposeMessage(name);
-  return cpu;
-}
-
-int msc_cpu_level(const char *name) {
-  if (!name || !strcmp(name, "native")) return level_of_host();
-  const msc_cpu *row = find_cpu(name);
-  return row ? row->level : 1;
-}
-
-static bool choose_cpu(msc_context *ctx, const char *name, msc_cpu *out_cpu) {
-  const char *known[sizeof cpus / sizeof *cpus];
-  if (!name || !strcmp(name, "native")) {
-    *out_cpu = host_cpu();
-    return true;
-  }
-  const msc_cpu *row = find_cpu(name);
-  if (row) {
-    *out_cpu = *row;
-    return true;
-  }
-  for (size_t i = 0; i < msc_cpu_count(); i++) known[i] = cpus[i].name;
-  const char *near = msc_nearest(name, known, msc_cpu_count());
-  if (near) return msc_error(ctx, MSC_E_TARGET, NULL, "unknown CPU name \"%s\"; did you mean \"%s\"?", name, near);
-  return msc_error(ctx, MSC_E_TARGET, NULL, "unknown CPU name \"%s\"; \"native\" is this machine, others are \"x86-64-v3\" or \"skylake-avx512\"", name);
-}
 
 /* ---- module ---- */
 
@@ -109,20 +19,29 @@ static void on_diagnostic(LLVMDiagnosticInfoRef info, void *user) {
   l->failed = true;
 }
 
-static bool open_machine(msc_llvm *l) {
-  static const char triple[] = "x86_64-unknown-linux-gnu";
-  LLVMTargetRef target;
-  char *message = NULL, features[512] = "";
+LLVMTargetRef msc_llvm_target(msc_llvm *l, const char *triple) {
+  LLVMTargetRef target = NULL;
+  char *message = NULL;
+  if (!LLVMGetTargetFromTriple(triple, &target, &message)) return target;
+  msc_error(l->ctx, MSC_E_INTERNAL, NULL, "LLVM: %s", message);
+  LLVMDisposeMessage(message);
+  return NULL;
+}
+
+static LLVMTargetMachineRef x86_machine(msc_llvm *l, const char *triple) {
+  char features[512] = "";
   size_t num;
   const char *const *feature = msc_cpu_features(l->cpu.level, &num);
   LLVMInitializeX86TargetInfo(), LLVMInitializeX86Target(), LLVMInitializeX86TargetMC(), LLVMInitializeX86AsmPrinter();
   for (size_t i = 0; i < num; i++) strcat(strcat(features, i ? ",+" : "+"), feature[i]);
-  if (LLVMGetTargetFromTriple(triple, &target, &message)) {
-    msc_error(l->ctx, MSC_E_INTERNAL, NULL, "LLVM: %s", message);
-    LLVMDisposeMessage(message);
-    return false;
-  }
-  l->machine = LLVMCreateTargetMachine(target, triple, "x86-64", features, LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall);
+  LLVMTargetRef target = msc_llvm_target(l, triple);
+  return target ? LLVMCreateTargetMachine(target, triple, "x86-64", features, LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall) : NULL;
+}
+
+static bool open_machine(msc_llvm *l) {
+  const char *triple = l->gpu ? msc_nvptx_triple : "x86_64-unknown-linux-gnu";
+  l->machine = l->gpu ? msc_nvptx_machine(l, MSC_LEAST_ARCH) : x86_machine(l, triple);
+  if (!l->machine) return false;
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(l->machine);
   LLVMSetModuleDataLayout(l->module, layout);
   LLVMDisposeTargetData(layout);
@@ -130,12 +49,19 @@ static bool open_machine(msc_llvm *l) {
   return true;
 }
 
-bool msc_llvm_open(msc_context *ctx, const char *cpu, msc_llvm *out) {
+static bool describe_machine(msc_llvm *l, msc_target target, const char *cpu) {
+  l->gpu = target == MSC_TARGET_CUDA;
+  if (l->gpu) l->cpu = (msc_cpu){"", 4}; /* it rounds, and loads any element */
+  else MSC_TRY(msc_cpu_choose(l->ctx, cpu, &l->cpu));
+  l->vector_bytes = l->cpu.level >= 3 && !l->gpu ? 32 : 16; /* 512-bit vectors gain little here and cost clock on many machines */
+  l->has_fma = l->has_f16c = l->cpu.level >= 3;
+  l->has_masks = l->cpu.level >= 4;
+  return true;
+}
+
+bool msc_llvm_open(msc_context *ctx, msc_target target, const char *cpu, msc_llvm *out) {
   *out = (msc_llvm){.ctx = ctx};
-  MSC_TRY(choose_cpu(ctx, cpu, &out->cpu));
-  out->vector_bytes = out->cpu.level >= 3 ? 32 : 16; /* 512-bit vectors gain little here and cost clock on many machines */
-  out->has_fma = out->has_f16c = out->cpu.level >= 3;
-  out->has_masks = out->cpu.level >= 4;
+  MSC_TRY(describe_machine(out, target, cpu));
   out->llvm = LLVMContextCreate();
   LLVMContextSetDiagnosticHandler(out->llvm, on_diagnostic, out);
   LLVMContextSetDiscardValueNames(out->llvm, true);
@@ -154,12 +80,12 @@ void msc_llvm_close(msc_llvm *l) {
   l->machine = NULL, l->builder = NULL, l->module = NULL, l->llvm = NULL;
 }
 
-static void set_attribute(msc_llvm *l, LLVMValueRef fn, const char *name, const char *value) {
+void msc_llvm_set_attribute(msc_llvm *l, LLVMValueRef fn, const char *name, const char *value) {
   LLVMAttributeRef a = LLVMCreateStringAttribute(l->llvm, name, (unsigned)strlen(name), value, (unsigned)strlen(value));
   LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
 }
 
-static void set_flag(msc_llvm *l, LLVMValueRef fn, const char *name) {
+void msc_llvm_set_flag(msc_llvm *l, LLVMValueRef fn, const char *name) {
   unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
   LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(l->llvm, kind, 0));
 }
@@ -169,31 +95,38 @@ LLVMValueRef msc_llvm_kernel(msc_llvm *l, const char *name) {
   LLVMTypeRef arg[] = {p, i64, i64, p, p};
   LLVMValueRef fn = LLVMAddFunction(l->module, name, LLVMFunctionType(LLVMVoidTypeInContext(l->llvm), arg, 5, false));
   LLVMSetAlignment(fn, 64);
-  set_flag(l, fn, "nounwind");
-  set_attribute(l, fn, "no-builtins", ""); /* loops stay loops: there is no memset to call */
-  set_attribute(l, fn, "tune-cpu", l->cpu.name);
-  set_attribute(l, fn, "prefer-vector-width", "256");
+  msc_llvm_set_flag(l, fn, "nounwind");
+  msc_llvm_set_attribute(l, fn, "no-builtins", ""); /* loops stay loops: there is no memset to call */
+  msc_llvm_set_attribute(l, fn, "tune-cpu", l->cpu.name);
+  msc_llvm_set_attribute(l, fn, "prefer-vector-width", "256");
   return fn;
 }
 
-LLVMMemoryBufferRef msc_llvm_assemble(msc_llvm *l) {
-  LLVMMemoryBufferRef object = NULL;
+bool msc_llvm_run(msc_llvm *l, const char *pipeline) {
   LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-  char *message = NULL;
-  LLVMErrorRef error = LLVMRunPasses(l->module, msc_llvm_pipeline, l->machine, options);
+  LLVMPassBuilderOptionsSetLoopVectorization(options, false), LLVMPassBuilderOptionsSetSLPVectorization(options, false); /* vectors are written */
+  LLVMErrorRef error = LLVMRunPasses(l->module, pipeline, l->machine, options);
   LLVMDisposePassBuilderOptions(options);
-  if (error) {
-    char *text = LLVMGetErrorMessage(error);
-    msc_error(l->ctx, MSC_E_INTERNAL, NULL, "LLVM: %s", text);
-    LLVMDisposeErrorMessage(text);
-    return NULL;
-  }
-  if (LLVMTargetMachineEmitToMemoryBuffer(l->machine, l->module, LLVMObjectFile, &message, &object)) {
+  if (!error) return !l->failed;
+  char *text = LLVMGetErrorMessage(error);
+  msc_error(l->ctx, MSC_E_INTERNAL, NULL, "LLVM: %s", text);
+  LLVMDisposeErrorMessage(text);
+  return false;
+}
+
+LLVMMemoryBufferRef msc_llvm_emit(msc_llvm *l, LLVMTargetMachineRef machine, LLVMModuleRef module, LLVMCodeGenFileType type) {
+  LLVMMemoryBufferRef out = NULL;
+  char *message = NULL;
+  if (LLVMTargetMachineEmitToMemoryBuffer(machine, module, type, &message, &out)) {
     msc_error(l->ctx, MSC_E_INTERNAL, NULL, "LLVM: %s", message);
     LLVMDisposeMessage(message);
     return NULL;
   }
-  if (!l->failed) return object;
-  LLVMDisposeMemoryBuffer(object);
+  if (!l->failed) return out;
+  LLVMDisposeMemoryBuffer(out);
   return NULL;
+}
+
+LLVMMemoryBufferRef msc_llvm_assemble(msc_llvm *l) {
+  return msc_llvm_run(l, msc_llvm_pipeline) ? msc_llvm_emit(l, l->machine, l->module, LLVMObjectFile) : NULL;
 }

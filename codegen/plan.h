@@ -126,6 +126,7 @@ typedef struct msc_plan {
   unsigned char *constants;
   uint64_t constant_bytes, persistent_bytes, input_stride, predicted_step_ns, exposed_comm_ns;
   msc_machine_code code;
+  uint64_t workspace_bytes;   /* of a GPU's libraries */
   const char *config, *model; /* JSON; name */
   const char *strategies;     /* JSON of strategy_ckpt_save_file; not in plan.bin */
   const char *cluster;        /* JSON */
@@ -136,9 +137,9 @@ typedef struct msc_plan {
 
 /* ---- plan_programs.c ---- */
 
-/* From a module whose passes have all run.  Makes the machine code for `cpu` (NULL: this machine); its LLVM IR, before LLVM's
- * own passes, goes to *out_code unless that is NULL.  NULL after reporting. */
-msc_plan *msc_plan_of(msc_context *ctx, const msc_module *m, const char *cpu, const char **out_code);
+/* From a module whose passes have all run.  Makes the machine code for the target; its LLVM IR goes to *out_code unless that is NULL
+ * (see msc_codegen_want_text).  NULL after reporting. */
+msc_plan *msc_plan_of(msc_context *ctx, const msc_module *m, const msc_code_target *target, const char **out_code);
 
 /* ---- plan_calls.c ---- */
 

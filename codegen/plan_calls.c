@@ -9,6 +9,7 @@
 
 enum {
   FLAG_BYTES = 64, /* behind a section's scratch: the error flag of kernels that check indices */
+  PRODUCT_WORKSPACE = 32 << 20, /* what cuBLASLt wants for its best algorithms on an H100 */
   DEPTH = 2,       /* of messages: one is on its way while the one before it is used */
 };
 
@@ -315,7 +316,7 @@ static bool generate(calling *c, const msc_op *op, msc_plan_matmul *m) {
   return true;
 }
 
-static msc_plan_matmul matmul_of(const msc_op *op) {
+static msc_plan_matmul matmul_of(const msc_op *op, msc_target target) {
   const msc_type *a = op->in[0].value->type, *b = op->in[1].value->type, *y = op->out[0].type;
   msc_plan_matmul m = {.dtype = y->dtype, .transpose_a = msc_op_bool(op, "transpose_a"), .transpose_b = msc_op_bool(op, "transpose_b")};
   bool rows = b->rank == 2 && !m.transpose_a; /* leading dimensions that only `a` has are more rows */
@@ -327,7 +328,8 @@ static msc_plan_matmul matmul_of(const msc_op *op) {
   m.stride_b = lead_elems(b) == 1 ? 0 : m.k * m.n;
   m.bias = op->num_in == 3;
   m.relu = msc_op_bool(op, "relu");
-  choose_library_tiles(&m);
+  if (target == MSC_TARGET_CUDA) m.tile_m = m.m, m.tile_n = m.n;
+  else choose_library_tiles(&m);
   int64_t tile = msc_op_int(op, "tile");
   if (tile) {
     m.tile_m = (uint64_t)tile;
@@ -348,7 +350,9 @@ static uint32_t number_matmul(msc_plan *p, const msc_plan_matmul *m) {
 static bool call_matmul(calling *c, const msc_op *op) {
   msc_plan_matmul m;
   memset(&m, 0, sizeof m); /* padding: equal ones are found by their bytes */
-  m = matmul_of(op);
+  msc_target target = msc_target_of(c->p->module);
+  m = matmul_of(op, target);
+  if (target == MSC_TARGET_CUDA) c->p->workspace_bytes = PRODUCT_WORKSPACE;
   if (msc_op_bool(op, "generated")) MSC_TRY(generate(c, op, &m));
   msc_plan_call *call = new_call(c, PLAN_CALL_KIND_MATMUL, op);
   call->index = number_matmul(c->p, &m);

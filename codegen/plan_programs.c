@@ -103,7 +103,6 @@ static void number_layouts(msc_plan *p) {
 typedef struct {
   msc_plan *p;
   msc_codegen *cg;
-  const char **out_code; /* LLVM IR is wanted here; or NULL */
 } making;
 
 /* The calls of all sections and their code. */
@@ -121,16 +120,16 @@ static bool make_programs(msc_context *ctx, void *arg) {
   for (uint32_t i = 0; i < p->num_stages; i++)
     if (p->stage[i].persistent_bytes > p->persistent_bytes) p->persistent_bytes = p->stage[i].persistent_bytes;
   number_layouts(p);
-  if (m->out_code) *m->out_code = msc_codegen_text(m->cg, p->arena);
   return msc_codegen_finish(m->cg, &p->code);
 }
 
-msc_plan *msc_plan_of(msc_context *ctx, const msc_module *m, const char *cpu, const char **out_code) {
+msc_plan *msc_plan_of(msc_context *ctx, const msc_module *m, const msc_code_target *target, const char **out_code) {
   msc_arena *arena = msc_context_arena(ctx);
   msc_plan *p = msc_new(arena, msc_plan);
   *p = (msc_plan){.ctx = ctx, .arena = arena, .module = m};
-  making making_it = {p, msc_codegen_begin(ctx, cpu), out_code};
+  making making_it = {p, msc_codegen_begin(ctx, target)};
   if (!making_it.cg) return NULL;
+  if (out_code) msc_codegen_want_text(making_it.cg, out_code);
   if (msc_protect(ctx, make_programs, &making_it)) return p;
   msc_codegen_abandon(making_it.cg); /* LLVM's memory is not the arena's: it is freed in any case */
   return NULL;

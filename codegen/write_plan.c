@@ -6,6 +6,7 @@
 #include "ir/flatbuf_build.h"
 
 #include "codegen/plan.h"
+#include "passes/7_lower/target.h"
 
 enum { PLAN_VERSION = 1 };
 
@@ -67,6 +68,7 @@ static void put_kernels(flatbuf_builder *b, const msc_machine_code *code) {
     plan_kernel_put_num_dims(b, k->num_dims);
     plan_kernel_put_num_scalars(b, k->num_scalars);
     plan_kernel_put_builtin(b, (uint8_t)k->builtin);
+    plan_kernel_put_threads(b, k->threads);
     flatbuf_end(b);
   }
   flatbuf_end(b);
@@ -74,6 +76,20 @@ static void put_kernels(flatbuf_builder *b, const msc_machine_code *code) {
   plan_plan_put_code_text(b, code->text_bytes);
   plan_plan_put_cpu(b, code->cpu);
   plan_plan_put_features(b, code->num_features, code->feature);
+}
+
+static void put_images(flatbuf_builder *b, const msc_machine_code *code) {
+  plan_plan_begin_images(b);
+  for (size_t i = 0; i < code->num_images; i++) {
+    const msc_image *image = &code->image[i];
+    plan_image_begin(b);
+    plan_image_put_arch(b, (uint32_t)image->arch);
+    plan_image_put_kind(b, image->is_cubin ? PLAN_IMAGE_KIND_CUBIN : PLAN_IMAGE_KIND_PTX);
+    plan_image_put_code(b, image->num_bytes, (const uint8_t *)image->bytes);
+    plan_image_put_made_by(b, image->made_by);
+    flatbuf_end(b);
+  }
+  flatbuf_end(b);
 }
 
 static void put_matmuls(flatbuf_builder *b, const msc_plan *p) {
@@ -372,10 +388,12 @@ static void put_plan(flatbuf_builder *b, const msc_plan *p) {
   plan_plan_begin(b);
   plan_plan_put_version(b, PLAN_VERSION);
   plan_plan_put_compiler(b, "msc 0.1");
-  plan_plan_put_target(b, "cpu");
+  plan_plan_put_target(b, msc_target_name(msc_target_of(p->module)));
   put_mesh(b, &p->module->mesh);
   put_layouts(b, p);
   put_kernels(b, &p->code);
+  put_images(b, &p->code);
+  if (p->workspace_bytes) plan_plan_put_workspace_bytes(b, p->workspace_bytes);
   put_matmuls(b, p);
   put_collectives(b, p);
   if (p->constant_bytes) plan_plan_put_constants(b, p->constant_bytes, p->constants);

@@ -237,11 +237,23 @@ static int write_depfile(cli *c, const char *plan) {
 /* ---- the command ---- */
 
 static bool check_options(cli *c) {
-  const char *target = cli_text(c, "target");
-  if (target && strcmp(target, "cpu") != 0) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--target %s is not supported yet; cpu is", target);
   double limit = cli_number(c, "time-limit", 0);
   if (!(limit >= 0 && limit < 1e9)) return msc_error(c->ctx, MSC_E_CONFIG, cli_loc(c, "--time-limit"), "seconds, from 0 on, not %g", limit);
   if (cli_flag(c, "autotune")) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--autotune is not supported yet");
+  return true;
+}
+
+/* --target cpu, cuda, cuda:sm_90; and --mcpu. */
+static bool read_target(cli *c, msc_code_target *out) {
+  const char *text = cli_text(c, "target"), *arch = text ? strchr(text, ':') : NULL;
+  *out = (msc_code_target){.cpu = cli_text(c, "mcpu")};
+  const char *name = text ? msc_arena_printf(msc_context_arena(c->ctx), "%.*s", (int)(arch ? arch - text : (ptrdiff_t)strlen(text)), text) : "cpu";
+  char *end = NULL;
+  if (!msc_target_named(name, &out->target)) return msc_error(c->ctx, MSC_E_CONFIG, cli_loc(c, "--target"), "there is no target '%s'; there are cpu, cuda and, with machine code for one GPU, cuda:sm_90", name);
+  if (arch && !strncmp(arch, ":sm_", 4)) out->arch = (int)strtol(arch + 4, &end, 10);
+  if (arch && (out->target != MSC_TARGET_CUDA || !end || *end || out->arch < 80 || out->arch > 999))
+    return msc_error(c->ctx, MSC_E_CONFIG, cli_loc(c, "--target"), "'%s' is no architecture of %s; cuda:sm_80 is the least, others are cuda:sm_90 and later", arch + 1, name);
+  if (out->cpu && out->target != MSC_TARGET_CPU) return msc_error(c->ctx, MSC_E_CONFIG, cli_loc(c, "--mcpu"), "it is for --target cpu; of %s the architecture is said as cuda:sm_90", name);
   return true;
 }
 
@@ -252,7 +264,6 @@ static int run(cli *c) {
   struct msc_config *config = cli_config(c);
   if (!config || !check_options(c)) return CLI_INPUT;
   msc_compile_options o = {.config = config,
-                           .cpu = cli_text(c, "mcpu"),
                            .time_limit_s = cli_number(c, "time-limit", 0),
                            .dump_dir = cli_text(c, "dump-dir"),
                            .verify = MSC_VERIFY_IR,
@@ -262,7 +273,8 @@ static int run(cli *c) {
                            .before = before_pass,
                            .reproducer = keep_reproducer,
                            .flags = cli_repeated_flags(c)};
-  if (!cli_cluster(c, &o.cluster)) return CLI_INPUT;
+  if (!read_target(c, &o.target) || !cli_cluster(c, &o.cluster)) return CLI_INPUT;
+  if (!o.cluster && o.target.target == MSC_TARGET_CUDA) o.cluster = msc_cluster_named(c->ctx, "h100");
   k.debug = msc_config_debug(config);
   o.want_text = k.debug >= 4;
   if (o.dump_dir && !cli_make_folder(c, o.dump_dir)) return CLI_INPUT;

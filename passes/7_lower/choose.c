@@ -32,6 +32,13 @@ static const char *decline_library(const choosing *c, const msc_op *op) {
   return msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(t->dtype));
 }
 
+/* cuBLASLt: no products of integers. */
+static const char *decline_cublas(const choosing *c, const msc_op *op) {
+  const msc_type *t = op->out[0].type;
+  if (msc_type_elems(t) == 0 || inner_size(op) == 0) return "nothing to multiply";
+  return msc_is_float(t->dtype) ? NULL : msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(t->dtype));
+}
+
 /* Products over what the windows see; in a direct loop nest nothing is copied, but nothing is kept in registers either. */
 static const char *decline_unfold(const choosing *c, const msc_op *op) {
   const msc_type *t = op->out[0].type;
@@ -41,23 +48,26 @@ static const char *decline_unfold(const choosing *c, const msc_op *op) {
   return t->dtype == MSC_F32 || t->dtype == MSC_F64 ? NULL : msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(t->dtype));
 }
 
+enum { ON_CPU = 1 << MSC_TARGET_CPU, ON_CUDA = 1 << MSC_TARGET_CUDA, ON_ANY = ON_CPU | ON_CUDA };
+
 static const struct {
   msc_op_kind op;
+  int targets;
   msc_choice by;
   decline_fn *decline;
 } rows[] = {
-#define KERNEL(op, by, decline) {OP_##op, MSC_BY_##by, decline},
+#define KERNEL(op, target, by, decline) {OP_##op, ON_##target, MSC_BY_##by, decline},
 #include "passes/7_lower/kernel.def"
 #undef KERNEL
 };
 
 static const char *const names[] = {[MSC_BY_PRODUCT] = "generated tiles", [MSC_BY_LIBRARY] = "library", [MSC_BY_KERNEL] = "generated kernel", [MSC_BY_BUILTIN] = "kernel of the runtime", [MSC_BY_COLLECTIVE] = "collective", [MSC_BY_ALIAS] = "alias"};
 
-msc_chosen msc_choose(msc_arena *arena, const msc_op *op, int level) {
+msc_chosen msc_choose(msc_arena *arena, const msc_op *op, msc_target target, int level) {
   choosing c = {.arena = arena, .level = level};
   msc_chosen chosen = {.by = msc_info(op)->flags & MSC_COLLECTIVE ? MSC_BY_COLLECTIVE : msc_builtin_of(op, NULL) ? MSC_BY_BUILTIN : MSC_BY_KERNEL, .declined = ""};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    if (rows[i].op != op->kind) continue;
+    if (rows[i].op != op->kind || !(rows[i].targets >> target & 1)) continue;
     const char *why = rows[i].decline ? rows[i].decline(&c, op) : NULL;
     chosen.by = rows[i].by;
     if (!why) break;

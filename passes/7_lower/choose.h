@@ -2,7 +2,7 @@
 #ifndef MSC_PASSES_CHOOSE_H
 #define MSC_PASSES_CHOOSE_H
 
-#include "ir/ir.h"
+#include "passes/7_lower/target.h"
 
 typedef enum { MSC_BY_PRODUCT, MSC_BY_LIBRARY, MSC_BY_KERNEL, MSC_BY_BUILTIN, MSC_BY_COLLECTIVE, MSC_BY_ALIAS } msc_choice;
 
@@ -11,8 +11,8 @@ typedef struct {
   const char *declined; /* "library: f64 is not among its types": who declined before, or "" */
 } msc_chosen;
 
-/* First implementation of the op's list in kernel.def that does not decline; `level` is the x86-64 level of the machine (1: any),
- * see codegen/cpu.def. */
-msc_chosen msc_choose(msc_arena *arena, const msc_op *op, int level);
+/* First implementation of the op's list in kernel.def for this target that does not decline; `level` is the x86-64 level of a CPU
+ * (1: any), see codegen/cpu.def. */
+msc_chosen msc_choose(msc_arena *arena, const msc_op *op, msc_target target, int level);
 
 #endif

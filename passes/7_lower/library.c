@@ -90,7 +90,7 @@ bool pass_library(msc_pass_ctx *pass, msc_module *m) {
       previous = op->prev; /* backward: what a product absorbs stands after it */
       if (op->kind == OP_matmul_weight_grad) op = as_matmul(op);
       if (op->kind != OP_matmul && op->kind != OP_batch_matmul) continue;
-      msc_chosen chosen = msc_choose(pass->scratch, op, pass->options->cpu_level ? pass->options->cpu_level : 3);
+      msc_chosen chosen = msc_choose(pass->scratch, op, msc_target_of(m), pass->options->cpu_level ? pass->options->cpu_level : 3);
       if (*chosen.declined) msc_remark(pass, op, "%s", chosen.declined);
       if (chosen.by != MSC_BY_LIBRARY && chosen.by != MSC_BY_PRODUCT) continue;
       const msc_attr_value *blocks = msc_op_attr(op, "blocks");

@@ -8,10 +8,10 @@
 #include "passes/7_lower/builtin.h"
 #include "passes/7_lower/expand.h"
 
-msc_nester *msc_nester_new(msc_context *ctx) {
+msc_nester *msc_nester_new(msc_context *ctx, msc_target target) {
   msc_nester *n = msc_new(msc_context_arena(ctx), msc_nester);
-  n->ctx = ctx;
-  n->vector_bytes = 32;
+  n->ctx = ctx, n->target = target;
+  n->vector_bytes = target == MSC_TARGET_CUDA ? 16 : 32;
   return n;
 }
 

@@ -14,7 +14,7 @@
 #ifndef MSC_PASSES_NEST_H
 #define MSC_PASSES_NEST_H
 
-#include "ir/ir.h"
+#include "passes/7_lower/target.h"
 
 enum {
   MSC_NEST_OPS = 64,
@@ -51,7 +51,7 @@ typedef struct {
 } msc_nest_info;
 
 /* In the context's arena. */
-msc_nester *msc_nester_new(msc_context *ctx);
+msc_nester *msc_nester_new(msc_context *ctx, msc_target target);
 
 /* May these ops of one block, in their order, be one kernel?  Results used outside the set are its results.  A fused op may
  * stand alone.  Microseconds: ask with every op you would like to add.  False: *out_why (valid until the next call) says why not. */

@@ -12,6 +12,7 @@ static int bytes_of(const msc_instr *in) {
 /* Elements of a vector: the widest values that vary along the lanes fill it. */
 int msc_nest_lanes(const msc_nester *n) {
   int widest = 0;
+  if (n->target == MSC_TARGET_CUDA) return msc_nest_gpu_lanes(n);
   if (n->walk.lane < 0) return 1;
   for (int i = 1; i < n->num_instrs; i++)
     if (n->live[i] && (n->instr[i].axes >> n->walk.lane & 1) && bytes_of(&n->instr[i]) > widest) widest = bytes_of(&n->instr[i]);
@@ -22,6 +23,7 @@ static uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); 
 
 uint64_t msc_nest_items(const msc_nester *n) {
   const msc_nest_walk *w = &n->walk;
+  if (n->target == MSC_TARGET_CUDA) return msc_nest_gpu_items(n);
   uint16_t lane = w->lane >= 0 ? (uint16_t)(1u << w->lane) : 0;
   if (w->kind == MSC_NEST_TRANSPOSE)
     return msc_nest_points(n, w->items & (uint16_t)~(lane | 1u << w->across)) * ceil_div((uint64_t)n->extent[w->across], MSC_TRANSPOSE_ROWS);
@@ -145,7 +147,7 @@ void msc_nest_finish(msc_nester *n, msc_arena *arena, msc_nest_launch *out) {
   h->kind = (uint8_t)w->kind, h->num_axes = (uint8_t)n->num_axes;
   h->num_phases = (uint8_t)w->num_phases;
   h->lane = (int8_t)w->lane, h->across = (int8_t)w->across, h->lanes = (uint8_t)msc_nest_lanes(n);
-  h->keeps_row = w->kind == MSC_NEST_ROW && w->num_phases > 1 && w->reduced == 1u << w->lane && n->extent[w->lane] <= MSC_KEPT_ROW;
+  h->keeps_row = n->target == MSC_TARGET_CPU && w->kind == MSC_NEST_ROW && w->num_phases > 1 && w->reduced == 1u << w->lane && n->extent[w->lane] <= MSC_KEPT_ROW;
   h->chunk_axis = (int8_t)w->chunk_axis, h->clipped = (int8_t)w->clipped;
   h->items = w->items, h->reduced = w->reduced, h->tail = w->tail;
   set_axes(n, h);
@@ -159,7 +161,7 @@ void msc_nest_finish(msc_nester *n, msc_arena *arena, msc_nest_launch *out) {
   out->scalars = msc_arena_copy(arena, n->scalars, sizeof *n->scalars * (size_t)n->num_scalars);
   out->start = msc_arena_copy(arena, n->start, sizeof *n->start * (size_t)n->num_starts);
   out->num_starts = (size_t)n->num_starts;
-  out->extent = msc_nest_items(n);
   msc_nest_estimate(n, &out->bytes, &out->flops);
-  out->grain = grain_of(n, out);
+  if (n->target == MSC_TARGET_CUDA) msc_nest_gpu_shape(n, out);
+  else out->extent = msc_nest_items(n), out->grain = grain_of(n, out);
 }

@@ -147,6 +147,8 @@ static int outermost(uint16_t axes) { return __builtin_ctz(axes); }
 /* The one number of blocks of all sums over `axes`, whose outermost one they divide. */
 static bool find_blocks(msc_nester *n, uint16_t axes, int level, int64_t *out_blocks) {
   int64_t blocks = 0;
+  *out_blocks = 0;
+  if (n->target == MSC_TARGET_CUDA) return true; /* there the order of sums is the threads' */
   for (int i = 1; i < n->num_instrs; i++) {
     if (!is_reduce(n, i) || n->instr[i].level != level || !n->blocks[i]) continue;
     if (blocks && blocks != n->blocks[i]) return msc_nest_refuse(n, "it sums in different blocks");

@@ -92,6 +92,10 @@ typedef struct {
   int8_t chunk_axis, clipped; /* -1: none.  size(clipped) = min(its size, total - chunk_axis * its size) */
   int8_t flag;          /* buffer of the error flag, or -1 */
   uint16_t items, reduced, tail; /* masks; outer to inner is the order of numbers */
+  uint16_t threads;     /* of a block of a GPU; 0: the program is for a CPU */
+  uint16_t team;        /* of them, so many share an item: each takes every team-th position ... */
+  int8_t team_axis;     /* ... along this axis; -1: a thread has its items to itself */
+  bool narrow;          /* numbers of points fit 32 bits */
   uint16_t num_instrs;
   msc_nest_extent axis[MSC_NEST_AXES];
   msc_nest_buffer buffer[MSC_NEST_BUFFERS];
@@ -111,7 +115,7 @@ typedef struct {
 /* One launch of a program. */
 typedef struct {
   msc_program program;
-  uint64_t extent, grain, bytes, flops;
+  uint64_t extent, grain, bytes, flops; /* on a GPU `grain` items are a block's */
   const int64_t *dims;
   const double *scalars;
   size_t num_starts;
@@ -122,6 +126,8 @@ typedef struct {
 enum {
   MSC_COLUMN_VECTORS = 4,  /* vectors side by side in one item of a COLUMN or SCATTER */
   MSC_TRANSPOSE_ROWS = 16, /* of the axis `across` in one item of a TRANSPOSE */
+  MSC_SQUARE = 32,         /* on a GPU: the side of an item, ... */
+  MSC_SQUARE_ROWS = 8,     /* ... of which so many rows are moved at once */
   MSC_BAKED_SIZE = 64,     /* lane axes up to this size are part of the code */
   MSC_KEPT_ROW = 2048,     /* elements */
   MSC_NEST_REDUCTIONS = 16,

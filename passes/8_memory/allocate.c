@@ -201,7 +201,7 @@ static void write_places(allocating *z) {
 
 static void allocate_func(msc_pass_ctx *pass, msc_func *f) {
   msc_numbering n = msc_number(f->body);
-  allocating z = {.pass = pass, .f = f, .nester = msc_nester_new(pass->ctx), .num_values = n.num_values, .num_ops = n.num_ops};
+  allocating z = {.pass = pass, .f = f, .nester = msc_nester_new(pass->ctx, msc_target_of(f->module)), .num_values = n.num_values, .num_ops = n.num_ops};
   z.root = msc_new_array(pass->scratch, uint32_t, n.num_values);
   z.last = msc_new_array(pass->scratch, uint32_t, n.num_values);
   z.read = msc_new_array(pass->scratch, uint32_t, n.num_values);

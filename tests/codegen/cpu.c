@@ -78,7 +78,7 @@ static void test_levels_are_complete(void **state) {
 static void test_unknown_name(void **state) {
   msc_context *ctx = msc_context_new(NULL, NULL);
   (void)state;
-  assert_null(msc_codegen_begin(ctx, "skylake-avx51"));
+  assert_null(msc_codegen_begin(ctx, &(msc_code_target){.cpu = "skylake-avx51"}));
   assert_string_equal(msc_diags(ctx)->text, "unknown CPU name \"skylake-avx51\"; did you mean \"skylake-avx512\"?");
   assert_int_equal(msc_diags(ctx)->code, MSC_E_TARGET);
   msc_context_free(ctx);
@@ -142,7 +142,7 @@ static void test_memory_runs_out(void **state) {
   for (; !ok; failures += !ok) {
     int left = 1000;
     msc_context *ctx = msc_context_new(few_blocks, &left);
-    msc_codegen *cg = msc_codegen_begin(ctx, "haswell");
+    msc_codegen *cg = msc_codegen_begin(ctx, &(msc_code_target){.cpu = "haswell"});
     assert_non_null(cg);
     left = failures;
     ok = msc_protect(ctx, make_some, cg);

@@ -1,6 +1,6 @@
 /* kernels.h: functions in; their numbers by the interpreter and by generated kernels out, compared.
  * All cases of a test share one module of machine code.  Every buffer ends at a page that cannot be touched, so a read or
- * write beyond it stops the test. */
+ * write beyond it stops the test.  With MSC_TEST_TARGET=cuda kernels are a GPU's, and threads get on in several orders. */
 #ifndef MSC_TESTS_CODEGEN_KERNELS_H
 #define MSC_TESTS_CODEGEN_KERNELS_H
 
@@ -13,7 +13,9 @@
 
 #include "codegen/codegen.h"
 #include "ir/interp.h"
+#include "passes/7_lower/builtin.h"
 #include "runtime/builtin.h"
+#include "tests/cuda/emulator/emulator.h"
 #include "tests/ir/one_op.h"
 
 typedef struct {
@@ -32,6 +34,8 @@ typedef struct {
   msc_codegen *cg;
   msc_machine_code code;
   char *memory;       /* the code, where it runs */
+  emulator *gpu;      /* or who runs it */
+  const char *text;
   kernel_case *cases[2000];
   size_t num;
   msc_nester *nester;
@@ -44,13 +48,20 @@ static inline void print_diags(msc_context *ctx) {
   for (const msc_diag *d = msc_diags(ctx); d; d = d->next) print_message("%s\n", d->text);
 }
 
+static inline bool on_gpu(void) {
+  const char *target = getenv("MSC_TEST_TARGET");
+  return target && !strcmp(target, "cuda");
+}
+
 static inline kernel_run *kernels_new(const char *cpu) {
   msc_context *ctx = msc_context_new(NULL, NULL);
   kernel_run *k = msc_new(msc_context_arena(ctx), kernel_run);
-  k->ctx = ctx, k->seed = 1, k->nester = msc_nester_new(ctx);
-  k->cg = msc_codegen_begin(ctx, cpu);
+  msc_code_target target = {.cpu = cpu, .target = on_gpu() ? MSC_TARGET_CUDA : MSC_TARGET_CPU};
+  k->ctx = ctx, k->seed = 1, k->nester = msc_nester_new(ctx, target.target);
+  k->cg = msc_codegen_begin(ctx, &target);
   if (!k->cg) print_diags(ctx);
   assert_non_null(k->cg);
+  if (on_gpu()) msc_codegen_want_text(k->cg, &k->text);
   return k;
 }
 
@@ -115,6 +126,7 @@ static inline kernel_case *kernels_add_with(kernel_run *k, const char *what, msc
     msc_clear_diags(k->ctx);
   }
   c->op = fuse ? fuse_all(f) : f->body->first;
+  if (on_gpu() && msc_builtin_of(c->op, NULL)) return c; /* kernels of the runtime are the CPU's */
   if (!msc_codegen_add(k->cg, c->op, &c->call)) {
     print_message("%s\n", what);
     print_diags(k->ctx);
@@ -150,6 +162,12 @@ static inline void kernels_finish(kernel_run *k) {
     print_diags(k->ctx);
     fail();
   }
+  if (on_gpu()) {
+    char *why;
+    k->gpu = emulator_open(k->text, strlen(k->text), &why);
+    if (!k->gpu) fail_msg("%s", why);
+    return;
+  }
   size_t bytes = (k->code.num_bytes + 4095) / 4096 * 4096;
   if (!bytes) return; /* only kernels of the runtime */
   k->memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -158,6 +176,7 @@ static inline void kernels_finish(kernel_run *k) {
 }
 
 static inline void kernels_free(kernel_run *k) {
+  emulator_close(k->gpu);
   if (k->memory) munmap(k->memory, (k->code.num_bytes + 4095) / 4096 * 4096);
   msc_context_free(k->ctx);
 }
@@ -171,11 +190,12 @@ typedef struct {
 } fenced;
 
 static inline fenced fenced_new(size_t bytes) {
-  fenced f = {.bytes = bytes, .map_bytes = (bytes + 4095) / 4096 * 4096 + 8192};
+  size_t room = on_gpu() ? (bytes + 31) / 16 * 16 : bytes; /* a GPU's arena goes on behind a buffer, which begins where vectors may */
+  fenced f = {.bytes = bytes, .map_bytes = (room + 4095) / 4096 * 4096 + 8192};
   f.map = mmap(NULL, f.map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   assert_true(f.map != MAP_FAILED);
   mprotect(f.map + 4096, f.map_bytes - 8192, PROT_READ | PROT_WRITE);
-  f.data = f.map + f.map_bytes - 4096 - bytes;
+  f.data = f.map + f.map_bytes - 4096 - room;
   memset(f.data, 0xA5, bytes);
   return f;
 }
@@ -184,12 +204,36 @@ static inline void fenced_free(fenced *f) { munmap(f->map, f->map_bytes); }
 
 /* ---- running ---- */
 
-static inline void launch(kernel_run *k, const msc_launch *l, fenced *list, int cut) {
+static inline kernel_fn *kernels_code(const kernel_run *k, const msc_launch *l) {
   kernel_fn *fn;
-  void *entry = k->memory + k->code.kernel[l->kernel].entry, *buffers[40];
+  void *entry = k->memory + k->code.kernel[l->kernel].entry;
   memcpy(&fn, &entry, sizeof fn);
-  if (k->code.kernel[l->kernel].builtin) fn = mscrt_builtin(k->code.kernel[l->kernel].builtin);
+  return k->code.kernel[l->kernel].builtin ? mscrt_builtin(k->code.kernel[l->kernel].builtin) : fn;
+}
+
+static inline void launch_on_gpu(kernel_run *k, const msc_launch *l, void **buffers, const int64_t *dims, int cut) {
+  const msc_kernel *kernel = &k->code.kernel[l->kernel];
+  void *param[256];
+  int64_t extent = (int64_t)l->extent;
+  size_t num = 0;
+  for (size_t i = 0; i < l->num_buffers; i++) param[num++] = &buffers[i];
+  param[num++] = &extent;
+  for (size_t i = 0; i < l->num_dims; i++) param[num++] = (void *)(uintptr_t)&dims[i];
+  for (size_t i = 0; i < l->num_scalars; i++) param[num++] = (void *)(uintptr_t)&l->scalars[i];
+  uint64_t blocks = (l->extent + l->grain - 1) / l->grain;
+  if (!blocks) return;
+  const char *why = emulator_launch(k->gpu, kernel->name, (unsigned)(cut && blocks > 2 ? blocks / 2 : blocks), kernel->threads, param, (emulator_order)cut);
+  if (why) fail_msg("%s", why);
+}
+
+static inline void launch(kernel_run *k, const msc_launch *l, fenced *list, int cut) {
+  void *buffers[40];
   for (size_t i = 0; i < l->num_buffers; i++) buffers[i] = list[l->buffer[i]].data;
+  if (k->gpu) {
+    launch_on_gpu(k, l, buffers, l->dims, cut);
+    return;
+  }
+  kernel_fn *fn = kernels_code(k, l);
   int64_t extent = (int64_t)l->extent;
   if (cut == 0) {
     fn(buffers, 0, extent, l->dims, l->scalars);
@@ -293,7 +337,7 @@ static inline void kernels_check(kernel_run *k) {
     if (!c->faults) compare_case(c, whole);
     run_case(k, c, 1, APART, parts);
     compare_runs(c, whole, parts, "depends on the cut");
-    run_case(k, c, 1, ON_AN_OPERAND, over);
+    run_case(k, c, 2, ON_AN_OPERAND, over);
     compare_runs(c, whole, over, "differs when it lies on an operand");
     run_case(k, c, 0, NEW_VALUES_ON_OLD, ties);
     compare_runs(c, whole, ties, "differs when new values lie on old ones");

@@ -235,13 +235,12 @@ static int run_part(kernel_run *k, const kernel_case *c, int64_t start, void **b
   const msc_launch *l = &c->call.launch[0];
   int64_t dims[MSC_NEST_DIMS];
   int32_t flag = 0;
-  kernel_fn *fn;
-  void *entry = k->memory + k->code.kernel[l->kernel].entry, *all[8];
-  memcpy(&fn, &entry, sizeof fn);
+  void *all[8];
   memcpy(dims, l->dims, sizeof *dims * l->num_dims);
   dims[l->start[0].index] = start;
   for (size_t i = 0; i < l->num_buffers; i++) all[i] = l->buffer[i] == (uint32_t)c->op->num_in + c->op->num_out ? &flag : buffers[l->buffer[i]];
-  fn(all, 0, (int64_t)l->extent, dims, l->scalars);
+  if (k->gpu) launch_on_gpu(k, l, all, dims, 0);
+  else kernels_code(k, l)(all, 0, (int64_t)l->extent, dims, l->scalars);
   return flag;
 }
 
@@ -252,8 +251,8 @@ static void test_parts(void **state) {
   kernel_case *gather = add_part(k, "gather", "3x2xf32 4xi32", "axis=0", 9), *scatter = add_part(k, "scatter_add", "4xi32 4x2xf32", "rows=3", 9);
   kernel_case *hot = add_part(k, "one_hot", "4xi32", "depth=3", 0), *count = add_part(k, "iota", "", "type=3xi32", 0);
   kernels_finish(k);
-  float table[] = {1, 2, 3, 4, 5, 6}, updates[] = {1, 2, 3, 4, 5, 6, 7, 8}, y[12];
-  int32_t index[] = {4, 0, 8, 4}, numbers[3];
+  _Alignas(16) float table[] = {1, 2, 3, 4, 5, 6}, updates[] = {1, 2, 3, 4, 5, 6, 7, 8}, y[12];
+  _Alignas(16) int32_t index[] = {4, 0, 8, 4}, numbers[3];
   assert_int_equal(run_part(k, gather, 3, (void *[]){table, index, y}), 0);
   assert_memory_equal(y, ((float[]){3, 4, 0, 0, 0, 0, 3, 4}), 8 * sizeof *y);
   assert_int_equal(run_part(k, scatter, 3, (void *[]){index, updates, y}), 0);

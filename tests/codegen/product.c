@@ -88,7 +88,7 @@ enum { RANDOM = 12, SIZES = sizeof chosen / sizeof *chosen + RANDOM };
 
 static void test_products(void **state) {
   (void)state;
-  kernel_run *run = kernels_new(NULL);
+  kernel_run *run = kernels_new("native");
   product_form form[FORMS];
   sizes s[FORMS][SIZES];
   msc_product_kernels kernels[FORMS][SIZES];

@@ -34,7 +34,7 @@ static void test_choices(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     msc_op *op = one_op(msc_module_new(ctx), cases[i].op, cases[i].in, cases[i].attrs, 1);
     assert_non_null(op);
-    msc_chosen chosen = msc_choose(msc_context_arena(ctx), op, cases[i].level);
+    msc_chosen chosen = msc_choose(msc_context_arena(ctx), op, MSC_TARGET_CPU, cases[i].level);
     assert_int_equal(chosen.by, cases[i].by);
     assert_string_equal(chosen.declined, cases[i].declined);
   }

@@ -1,0 +1,83 @@
+/* nvptx.c: a module of kernels in; images for NVIDIA GPUs out: PTX that every later GPU takes, and machine code for a named one.
+ * Needs nothing of NVIDIA's; LLVM 19 knows GPUs up to sm_90. */
+#include <string.h>
+
+#include "codegen/emit.h"
+#include "codegen/ptxas.h"
+
+const char msc_nvptx_triple[] = "nvptx64-nvidia-cuda";
+const char msc_nvptx_pipeline[] = "globaldce,default<O3>";
+
+/* Which PTX a plan carries, newest first; a GPU takes the newest that is not newer than itself. */
+static const struct {
+  int arch;
+  const char *cpu, *features;
+} generations[] = {{90, "sm_90", "+ptx78"}, {MSC_LEAST_ARCH, "sm_80", "+ptx70"}};
+
+enum { NUM_GENERATIONS = sizeof generations / sizeof *generations };
+
+LLVMTargetMachineRef msc_nvptx_machine(msc_llvm *l, int arch) {
+  size_t i = 0;
+  LLVMInitializeNVPTXTargetInfo(), LLVMInitializeNVPTXTarget(), LLVMInitializeNVPTXTargetMC(), LLVMInitializeNVPTXAsmPrinter();
+  while (generations[i].arch != arch) i++;
+  LLVMTargetRef target = msc_llvm_target(l, msc_nvptx_triple);
+  return target ? LLVMCreateTargetMachine(target, msc_nvptx_triple, generations[i].cpu, generations[i].features, LLVMCodeGenLevelAggressive, LLVMRelocDefault, LLVMCodeModelDefault) : NULL;
+}
+
+/* ---- kernels ---- */
+
+static void annotate(msc_llvm *l, LLVMValueRef fn, const char *key, unsigned value) {
+  LLVMMetadataRef part[3] = {LLVMValueAsMetadata(fn), LLVMMDStringInContext2(l->llvm, key, strlen(key)),
+                             LLVMValueAsMetadata(LLVMConstInt(LLVMInt32TypeInContext(l->llvm), value, false))};
+  LLVMAddNamedMetadataOperand(l->module, "nvvm.annotations", LLVMMetadataAsValue(l->llvm, LLVMMDNodeInContext2(l->llvm, part, 3)));
+}
+
+/* Buffers may overlap, as a result does that takes its operand's place: nothing says noalias. */
+LLVMValueRef msc_nvptx_kernel(msc_llvm *l, const char *name, const msc_program_head *h) {
+  LLVMTypeRef arg[MSC_NEST_BUFFERS + 1 + MSC_NEST_DIMS + MSC_NEST_SCALARS], i64 = LLVMInt64TypeInContext(l->llvm);
+  unsigned num = 0, align = LLVMGetEnumAttributeKindForName("align", strlen("align"));
+  for (int i = 0; i < h->num_buffers; i++) arg[num++] = LLVMPointerTypeInContext(l->llvm, 1);
+  for (int i = 0; i < 1 + h->num_dims; i++) arg[num++] = i64;
+  for (int i = 0; i < h->num_scalars; i++) arg[num++] = LLVMDoubleTypeInContext(l->llvm);
+  LLVMValueRef fn = LLVMAddFunction(l->module, name, LLVMFunctionType(LLVMVoidTypeInContext(l->llvm), arg, num, false));
+  for (int i = 0; i < h->num_buffers; i++) LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)i + 1, LLVMCreateEnumAttribute(l->llvm, align, 16));
+  msc_llvm_set_flag(l, fn, "nounwind");
+  msc_llvm_set_attribute(l, fn, "no-builtins", "");
+  msc_llvm_set_attribute(l, fn, "denormal-fp-math-f32", "preserve-sign,preserve-sign");
+  annotate(l, fn, "kernel", 1);
+  annotate(l, fn, "maxntidx", h->threads);
+  return fn;
+}
+
+/* ---- images ---- */
+
+static bool add_ptx(msc_llvm *l, msc_arena *arena, size_t i, msc_image *out) {
+  LLVMTargetMachineRef machine = msc_nvptx_machine(l, generations[i].arch);
+  if (!machine) return false;
+  LLVMModuleRef copy = LLVMCloneModule(l->module);
+  LLVMMemoryBufferRef text = msc_llvm_emit(l, machine, copy, LLVMAssemblyFile);
+  if (text) {
+    size_t bytes = LLVMGetBufferSize(text);
+    char *ptx = msc_arena_alloc(arena, bytes + 1);
+    memcpy(ptx, LLVMGetBufferStart(text), bytes);
+    ptx[bytes] = 0;
+    *out = (msc_image){.arch = generations[i].arch, .bytes = ptx, .num_bytes = bytes + 1, .made_by = "LLVM " LLVM_VERSION_STRING};
+    LLVMDisposeMemoryBuffer(text);
+  }
+  LLVMDisposeModule(copy);
+  LLVMDisposeTargetMachine(machine);
+  return text != NULL;
+}
+
+bool msc_nvptx_images(msc_llvm *l, msc_arena *arena, int arch, msc_machine_code *out) {
+  msc_image *image = msc_new_array(arena, msc_image, NUM_GENERATIONS + 1), *ptx = image + 1;
+  for (size_t i = 0; i < NUM_GENERATIONS; i++) MSC_TRY(add_ptx(l, arena, i, &ptx[i]));
+  out->image = ptx, out->num_images = NUM_GENERATIONS;
+  if (!arch) return true;
+  size_t i = 0;
+  while (i + 1 < NUM_GENERATIONS && ptx[i].arch > arch) i++;
+  bool made;
+  MSC_TRY(msc_ptxas(l->ctx, arena, &ptx[i], arch, &image[0], &made));
+  if (made) out->image = image, out->num_images++;
+  return true;
+}

@@ -1,0 +1,14 @@
+/* target.h: what a module is lowered for: its attribute msc.target, "cpu" when it has none. */
+#ifndef MSC_PASSES_TARGET_H
+#define MSC_PASSES_TARGET_H
+
+#include "ir/ir.h"
+
+typedef enum { MSC_TARGET_CPU, MSC_TARGET_CUDA, MSC_NUM_TARGETS } msc_target;
+
+const char *msc_target_name(msc_target t); /* "cpu", "cuda" */
+/* False: there is no such target. */
+bool msc_target_named(const char *name, msc_target *out_target);
+msc_target msc_target_of(const msc_module *m);
+
+#endif
