@@ -1,5 +1,8 @@
 /* compile.c: the whole road from a module to a plan: passes in order, decisions noted on the way, calls, code. */
+#include <stdlib.h>
 #include <string.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 #include <zlib.h>
 
 #include "codegen/compile.h"
@@ -284,4 +287,37 @@ msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options
   p->searched = searched.data, p->searched_packed = searched.bytes, p->searched_bytes = searched.unpacked;
   p->cluster = cluster->text;
   return p;
+}
+
+static size_t count_ops(const msc_module *m) {
+  size_t n = 0;
+  for (const msc_func *f = m->first; f; f = f->next)
+    for (const msc_op *op = f->body->first; op; op = op->next) n++;
+  return n;
+}
+
+bool msc_code_target_of(msc_context *ctx, const msc_target_words *w, msc_code_target *out) {
+  const char *text = w->target ? w->target : "cpu", *arch = strchr(text, ':');
+  const char *name = msc_intern_n(ctx, text, arch ? (size_t)(arch - text) : strlen(text));
+  char *end = NULL;
+  *out = (msc_code_target){.cpu = w->cpu};
+  if (!msc_target_named(name, &out->target)) return msc_error(ctx, MSC_E_CONFIG, w->target_loc, "there is no target '%s'; there are cpu, cuda and, with machine code for one GPU, cuda:sm_90", name);
+  if (arch && !strncmp(arch, ":sm_", 4)) out->arch = (int)strtol(arch + 4, &end, 10);
+  if (arch && (out->target != MSC_TARGET_CUDA || !end || *end || out->arch < 80 || out->arch > 999))
+    return msc_error(ctx, MSC_E_CONFIG, w->target_loc, "'%s' is no architecture of %s; cuda:sm_80 is the least, others are cuda:sm_90 and later", arch + 1, name);
+  if (out->cpu && out->target != MSC_TARGET_CPU) return msc_error(ctx, MSC_E_CONFIG, w->cpu_loc, "it is for --target cpu; of %s the architecture is said as cuda:sm_90", name);
+  return true;
+}
+
+bool msc_compile_model(msc_context *ctx, const msc_model_bytes *model, msc_compile_options *options, msc_compiled *out) {
+  msc_module *m = msc_read_model(ctx, model);
+  if (!m) return false;
+  const msc_attr_value *name = msc_find_attr(m->attrs, m->num_attrs, "msc.name");
+  options->model = name && name->kind == MSC_ATTR_STR ? name->s : model->name;
+  options->model_hash = XXH3_64bits(model->data, model->bytes);
+  if (!options->cluster && options->target.target == MSC_TARGET_CUDA) options->cluster = msc_cluster_named(ctx, "h100");
+  *out = (msc_compiled){.num_ops = count_ops(m)};
+  out->plan = msc_compile(ctx, m, options);
+  if (out->plan) out->bytes = msc_plan_bytes(out->plan, &out->num_bytes);
+  return out->bytes != NULL;
 }

@@ -29,6 +29,25 @@ typedef struct {
 /* Rewrites m in place.  NULL after reporting; the plan and its bytes (msc_plan_bytes) live in the context's arena. */
 msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options *options);
 
+typedef struct {
+  const msc_plan *plan;
+  const void *bytes; /* of plan.bin */
+  size_t num_bytes;
+  size_t num_ops;    /* of the model */
+} msc_compiled;
+
+/* How a user says what code is made for: "cpu", "cuda" or "cuda:sm_90", and the name of a CPU; NULL: this machine's.  And where. */
+typedef struct {
+  const char *target, *cpu;
+  const msc_loc *target_loc, *cpu_loc;
+} msc_target_words;
+
+bool msc_code_target_of(msc_context *ctx, const msc_target_words *words, msc_code_target *out);
+
+/* From the model to the bytes of the plan, all in the context's arena.  Fills the options' model and model_hash, and the cluster
+ * where there is none. */
+bool msc_compile_model(msc_context *ctx, const msc_model_bytes *model, msc_compile_options *options, msc_compiled *out);
+
 /* Bytes that one rank allocates, on the stage that needs most. */
 typedef struct {
   uint64_t parameters, state;

@@ -1,6 +1,7 @@
 /* llvm.c: a target in; an LLVM module for it, and from the module an object file, out.
  * LLVM's diagnostics become errors of the context. */
 #include <llvm-c/Transforms/PassBuilder.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "codegen/emit.h"
@@ -19,9 +20,17 @@ static void on_diagnostic(LLVMDiagnosticInfoRef info, void *user) {
   l->failed = true;
 }
 
+static void list_targets(void) {
+  LLVMInitializeX86TargetInfo(), LLVMInitializeX86Target(), LLVMInitializeX86TargetMC(), LLVMInitializeX86AsmPrinter();
+  LLVMInitializeNVPTXTargetInfo(), LLVMInitializeNVPTXTarget(), LLVMInitializeNVPTXTargetMC(), LLVMInitializeNVPTXAsmPrinter();
+}
+
+/* LLVM's list of targets is the process's, and compilers may begin in several threads at once. */
 LLVMTargetRef msc_llvm_target(msc_llvm *l, const char *triple) {
+  static pthread_once_t listed = PTHREAD_ONCE_INIT;
   LLVMTargetRef target = NULL;
   char *message = NULL;
+  pthread_once(&listed, list_targets);
   if (!LLVMGetTargetFromTriple(triple, &target, &message)) return target;
   msc_error(l->ctx, MSC_E_INTERNAL, NULL, "LLVM: %s", message);
   LLVMDisposeMessage(message);
@@ -32,7 +41,6 @@ static LLVMTargetMachineRef x86_machine(msc_llvm *l, const char *triple) {
   char features[512] = "";
   size_t num;
   const char *const *feature = msc_cpu_features(l->cpu.level, &num);
-  LLVMInitializeX86TargetInfo(), LLVMInitializeX86Target(), LLVMInitializeX86TargetMC(), LLVMInitializeX86AsmPrinter();
   for (size_t i = 0; i < num; i++) strcat(strcat(features, i ? ",+" : "+"), feature[i]);
   LLVMTargetRef target = msc_llvm_target(l, triple);
   return target ? LLVMCreateTargetMachine(target, triple, "x86-64", features, LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall) : NULL;

@@ -18,7 +18,6 @@ enum { NUM_GENERATIONS = sizeof generations / sizeof *generations };
 
 LLVMTargetMachineRef msc_nvptx_machine(msc_llvm *l, int arch) {
   size_t i = 0;
-  LLVMInitializeNVPTXTargetInfo(), LLVMInitializeNVPTXTarget(), LLVMInitializeNVPTXTargetMC(), LLVMInitializeNVPTXAsmPrinter();
   while (generations[i].arch != arch) i++;
   LLVMTargetRef target = msc_llvm_target(l, msc_nvptx_triple);
   return target ? LLVMCreateTargetMachine(target, msc_nvptx_triple, generations[i].cpu, generations[i].features, LLVMCodeGenLevelAggressive, LLVMRelocDefault, LLVMCodeModelDefault) : NULL;

@@ -592,6 +592,19 @@ msc_module *msc_read_fbs(msc_context *ctx, const char *name, const void *data, s
  * cannot be said in a model.fbs. */
 const void *msc_write_fbs(const msc_module *m, msc_arena *arena, size_t *out_bytes);
 
+/* ---- read_model.c ---- */
+
+/* A model.fbs, or IR text, told apart by name and content; sizes are for the first only. */
+typedef struct {
+  const char *name; /* of the file, for messages */
+  const void *data;
+  size_t bytes, num_dims;
+  const msc_dim_size *dim;
+} msc_model_bytes;
+
+/* Verified; the bytes are not needed afterwards.  NULL after reporting. */
+msc_module *msc_read_model(msc_context *ctx, const msc_model_bytes *model);
+
 /* ---- verify.c ---- */
 
 /* Structure, SSA, rows, re-inferred shapes, tied operands, layouts.  Reports all faults. */

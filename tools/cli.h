@@ -22,8 +22,6 @@
 #include "ir/ir.h"
 #include "passes/cluster.h"
 
-#define MSC_VERSION "0.1.0"
-
 /* Exit codes; 128 + n: ended by signal n. */
 enum { CLI_OK = 0, CLI_INPUT = 1, CLI_USAGE = 2, CLI_ENVIRONMENT = 3, CLI_BUG = 70 };
 
@@ -125,6 +123,8 @@ bool cli_cluster(cli *c, const msc_cluster **out_cluster);
 /* A model.fbs or IR text, verified; NULL after reports, with the exit code.  The command has the option
  * {"dim", CLI_PAIRS, "NAME=SIZE", ...}. */
 msc_module *cli_read_model(cli *c, const char *path, int *out_code);
+/* The same up to reading: false after reports. */
+bool cli_read_model_bytes(cli *c, const char *path, msc_model_bytes *out, int *out_code);
 
 /* ---- crash.c ---- */
 

@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 #include "codegen/compile.h"
 #include "tools/cli.h"
@@ -114,13 +112,6 @@ static kind_of_transfer *count_transfers(const msc_plan *p, size_t *out_num, uin
     if (c.total[i] > *out_total) *out_total = c.total[i];
   *out_num = c.num;
   return c.kind;
-}
-
-static size_t count_ops(const msc_module *m) {
-  size_t n = 0;
-  for (const msc_func *f = m->first; f; f = f->next)
-    for (const msc_op *op = f->body->first; op; op = op->next) n++;
-  return n;
 }
 
 /* Collectives that serve parameters, in the order in which they run: what is sent together, of each rank's own; the number of the
@@ -243,20 +234,6 @@ static bool check_options(cli *c) {
   return true;
 }
 
-/* --target cpu, cuda, cuda:sm_90; and --mcpu. */
-static bool read_target(cli *c, msc_code_target *out) {
-  const char *text = cli_text(c, "target"), *arch = text ? strchr(text, ':') : NULL;
-  *out = (msc_code_target){.cpu = cli_text(c, "mcpu")};
-  const char *name = text ? msc_arena_printf(msc_context_arena(c->ctx), "%.*s", (int)(arch ? arch - text : (ptrdiff_t)strlen(text)), text) : "cpu";
-  char *end = NULL;
-  if (!msc_target_named(name, &out->target)) return msc_error(c->ctx, MSC_E_CONFIG, cli_loc(c, "--target"), "there is no target '%s'; there are cpu, cuda and, with machine code for one GPU, cuda:sm_90", name);
-  if (arch && !strncmp(arch, ":sm_", 4)) out->arch = (int)strtol(arch + 4, &end, 10);
-  if (arch && (out->target != MSC_TARGET_CUDA || !end || *end || out->arch < 80 || out->arch > 999))
-    return msc_error(c->ctx, MSC_E_CONFIG, cli_loc(c, "--target"), "'%s' is no architecture of %s; cuda:sm_80 is the least, others are cuda:sm_90 and later", arch + 1, name);
-  if (out->cpu && out->target != MSC_TARGET_CPU) return msc_error(c->ctx, MSC_E_CONFIG, cli_loc(c, "--mcpu"), "it is for --target cpu; of %s the architecture is said as cuda:sm_90", name);
-  return true;
-}
-
 static int run(cli *c) {
   uint64_t begin = now_ns();
   compiling k = {.c = c, .step_ns = -1};
@@ -273,35 +250,30 @@ static int run(cli *c) {
                            .before = before_pass,
                            .reproducer = keep_reproducer,
                            .flags = cli_repeated_flags(c)};
-  if (!read_target(c, &o.target) || !cli_cluster(c, &o.cluster)) return CLI_INPUT;
-  if (!o.cluster && o.target.target == MSC_TARGET_CUDA) o.cluster = msc_cluster_named(c->ctx, "h100");
+  const msc_target_words words = {cli_text(c, "target"), cli_text(c, "mcpu"), cli_loc(c, "--target"), cli_loc(c, "--mcpu")};
+  if (!msc_code_target_of(c->ctx, &words, &o.target) || !cli_cluster(c, &o.cluster)) return CLI_INPUT;
   k.debug = msc_config_debug(config);
   o.want_text = k.debug >= 4;
   if (o.dump_dir && !cli_make_folder(c, o.dump_dir)) return CLI_INPUT;
   if (o.dump_dir || k.debug >= 5) o.emitted = emitted;
   int read_code;
-  cli_bytes input;
-  msc_module *m = cli_read_model(c, c->operands[0], &read_code);
-  if (!m) return read_code;
-  if (!cli_read(c, c->operands[0], &input)) return CLI_INPUT;
-  o.model_hash = XXH3_64bits(input.data, input.size);
-  size_t ops = count_ops(m), bytes;
-  const msc_attr_value *name = msc_find_attr(m->attrs, m->num_attrs, "msc.name");
-  o.model = name && name->kind == MSC_ATTR_STR ? name->s : c->operands[0];
-  msc_plan *p = msc_compile(c->ctx, m, &o);
+  msc_model_bytes model;
+  msc_compiled made;
+  if (!cli_read_model_bytes(c, c->operands[0], &model, &read_code)) return read_code;
+  bool ok = msc_compile_model(c->ctx, &model, &o, &made);
   cli_progress_done(c);
-  const void *file = p ? msc_plan_bytes(p, &bytes) : NULL;
-  if (!file) return CLI_INPUT;
+  if (!ok) return CLI_INPUT;
+  const msc_plan *p = made.plan;
   const char *path = cli_text(c, "o"), *strategies = msc_config_text(config, MSC_KEY_strategy_ckpt_save_file);
   int code = strategies ? cli_write_file(c, strategies, p->strategies, strlen(p->strategies)) : CLI_OK;
-  if (code == CLI_OK) code = cli_write_file(c, path, file, bytes);
-  if (code == CLI_OK) trust_note(file, bytes);
+  if (code == CLI_OK) code = cli_write_file(c, path, made.bytes, made.num_bytes);
+  if (code == CLI_OK) trust_note(made.bytes, made.num_bytes);
   if (code == CLI_OK) code = write_depfile(c, path);
   double ms = (double)(now_ns() - begin) / 1e6;
   if (code != CLI_OK) return code;
   if (cli_flag(c, "timing")) print_timing(&k, ms);
-  if (c->json) return print_json(&k, p, ops, ms);
-  print_text(&k, p, bytes, ms);
+  if (c->json) return print_json(&k, p, made.num_ops, ms);
+  print_text(&k, p, made.num_bytes, ms);
   return CLI_OK;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ir/msc.h"
 #include "tools/cli_state.h"
 
 typedef struct {
@@ -118,7 +119,7 @@ int main(int argc, char **argv) {
   bool help = !strcmp(argv[1], "help") || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h");
   if (help && argc < 3) return finish_stdout(print_commands(rows, stdout));
   if (!strcmp(argv[1], "--version")) {
-    printf("msc %s\n", MSC_VERSION);
+    printf("msc %s\n", msc_version());
     return finish_stdout(CLI_OK);
   }
   const row *r = find_row(rows, argv[help ? 2 : 1]);

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ir/msc.h"
 #include "tools/cli_state.h"
 
 enum { MAX_SHOWN = 100, MAX_LINE = 160, MAX_SOURCE_BYTES = 64 << 20 };
@@ -271,7 +272,7 @@ static json_t *all_as_sarif(const cli *c) {
     json_decref(location);
     json_array_append_new(results, last);
   }
-  json_t *driver = json_pack("{s:s, s:s, s:o}", "name", "msc", "version", MSC_VERSION, "rules", sarif_rules());
+  json_t *driver = json_pack("{s:s, s:s, s:o}", "name", "msc", "version", msc_version(), "rules", sarif_rules());
   return json_pack("{s:s, s:s, s:[{s:{s:o}, s:o}]}", "$schema", "https://json.schemastore.org/sarif-2.1.0.json", "version", "2.1.0", "runs",
                    "tool", "driver", driver, "results", results);
 }

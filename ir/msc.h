@@ -1,0 +1,101 @@
+/* msc.h: the compiler of msc as a library: a model in memory in, the bytes of plan.bin out.  C11, also C++.
+ *
+ * A model that a program holds, compiled for eight ranks; runtime/mscrt.h executes the plan, in this process or another:
+ *
+ *   static bool compile(const char *name, const void *model, size_t bytes) {
+ *     static const char keys[] = "{\"device_num\": 8, \"parallel_mode\": \"auto_parallel\", \"search_mode\": \"sharding_propagation\"}";
+ *     msc_compiler *c = msc_compiler_new(NULL);
+ *     const void *plan;
+ *     size_t plan_bytes;
+ *     if (!c) return false; // out of memory
+ *     bool ok = msc_compiler_configure(c, "keys", keys, sizeof keys - 1);
+ *     ok = ok && msc_compiler_compile(c, name, model, bytes, &plan, &plan_bytes);
+ *     for (size_t i = 0; i < msc_compiler_num_messages(c); i++) {
+ *       msc_message m = msc_compiler_message(c, i);
+ *       fprintf(stderr, "%s:%u:%u: %s%s%s\n", m.file ? m.file : "msc", m.line, m.column, m.text, *m.code ? " " : "", m.code);
+ *     }
+ *     ok = ok && execute(plan, plan_bytes);
+ *     msc_compiler_free(c); // and the plan
+ *     return ok;
+ *   }
+ *
+ * Rules.  A compiler compiles one model; any number of compilers may exist, each used by one thread at a time.  What a compiler
+ * gives out is its own and lives until it is freed; what it is given is copied.  The library has no global state, reads no
+ * environment variable, and never prints or exits: a call that fails returns false, and the messages say why.  Only a bug in
+ * msc aborts.  Option structs start with struct_size, so they can grow; what is zero is the default. */
+#ifndef MSC_H
+#define MSC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MSC_API __attribute__((visibility("default")))
+#define MSC_VERSION "0.1.0"
+
+MSC_API const char *msc_version(void); /* of the library that is linked */
+
+/* ---- a compiler ---- */
+
+typedef struct msc_compiler msc_compiler;
+
+/* A size for a dimension that a model.fbs leaves open: "batch", or "x.1" for dimension 1 of input x. */
+typedef struct {
+  const char *name;
+  int64_t size;
+} msc_open_size;
+
+typedef struct {
+  size_t struct_size;
+  size_t max_bytes;    /* bound of the memory for programs and plans; 0: none */
+  const char *target;  /* what the plan runs on: "cpu", "cuda", or with machine code for one GPU "cuda:sm_90"; NULL: "cpu" */
+  const char *cpu;     /* that it runs on, as "znver3" or "x86-64-v4"; NULL: this machine's */
+  const char *cluster; /* devices and links that costs are computed for: a shipped description, as "a100"; NULL: "cpu", for cuda "h100" */
+  double time_limit_s; /* of the search for strategies; 0: none */
+  size_t num_sizes;
+  const msc_open_size *sizes;
+} msc_compiler_options;
+
+/* options may be NULL.  NULL: out of memory. */
+MSC_API msc_compiler *msc_compiler_new(const msc_compiler_options *options);
+MSC_API void msc_compiler_free(msc_compiler *c); /* accepts NULL */
+
+/* ---- configuration ---- */
+
+/* The keys of `msc config` in one JSON object; a later call wins over an earlier one.  `name` stands for the text in messages.
+ * false after reporting every bad key. */
+MSC_API bool msc_compiler_configure(msc_compiler *c, const char *name, const char *json, size_t bytes);
+/* The value of a key as JSON, its default where none was given; NULL: there is no such key, or no memory. */
+MSC_API const char *msc_compiler_value(msc_compiler *c, const char *key);
+
+/* ---- compiling ---- */
+
+/* The bytes of a model.fbs or IR text, told apart by their content.  Once per compiler.  false after reporting everything that is
+ * wrong with the model or with the configuration. */
+MSC_API bool msc_compiler_compile(msc_compiler *c, const char *name, const void *model, size_t bytes, const void **out_plan, size_t *out_bytes);
+
+/* ---- messages ---- */
+
+typedef enum { MSC_MESSAGE_ERROR, MSC_MESSAGE_WARNING, MSC_MESSAGE_NOTE, MSC_MESSAGE_REMARK } msc_message_kind;
+
+typedef struct {
+  msc_message_kind kind; /* a note belongs to the message before it */
+  char code[8];          /* "E0109", as `msc explain` takes it; "" where there is none */
+  const char *text;      /* one line */
+  const char *file;      /* NULL: no place is known, line and column are 0 */
+  uint32_t line, column;
+  const char *op;        /* name of the op concerned, or NULL */
+} msc_message;
+
+/* All so far, in order. */
+MSC_API size_t msc_compiler_num_messages(const msc_compiler *c);
+MSC_API msc_message msc_compiler_message(const msc_compiler *c, size_t i);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,138 @@
+/* embed.c: a program that holds a model compiles it through ir/msc.h and trains it through runtime/mscrt.h, without a file or a
+ * process; what is wrong comes back as messages. */
+#include "ir/msc.h"
+#include "runtime/mscrt.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+/* y = x w: the least squares find w = (1, 2). */
+static const char model[] =
+    "module {\n"
+    "  \"msc.func\"() ({\n"
+    "  ^bb0(%x: tensor<4x2xf32>, %w: tensor<2x1xf32>, %y: tensor<4x1xf32>):\n"
+    "    %0 = \"msc.matmul\"(%x, %w) : (tensor<4x2xf32>, tensor<2x1xf32>) -> tensor<4x1xf32>\n"
+    "    %1 = \"msc.sub\"(%0, %y) : (tensor<4x1xf32>, tensor<4x1xf32>) -> tensor<4x1xf32>\n"
+    "    %2 = \"msc.mul\"(%1, %1) : (tensor<4x1xf32>, tensor<4x1xf32>) -> tensor<4x1xf32>\n"
+    "    %3 = \"msc.reduce_mean\"(%2) {dims = [0, 1]} : (tensor<4x1xf32>) -> tensor<f32>\n"
+    "    \"msc.return\"(%3) : (tensor<f32>) -> ()\n"
+    "  }) {sym_name = \"forward\", loss = 0 : i64, results = [\"loss\"], optimizer = {kind = \"sgd\", lr = 0.2 : f32},\n"
+    "      arg_attrs = [{msc.name = \"x\", msc.role = \"data\"}, {msc.name = \"w\", msc.role = \"parameter\", msc.init = \"zeros\"},\n"
+    "                   {msc.name = \"y\", msc.role = \"data\"}]} : () -> ()\n"
+    "}\n";
+
+static void expect_ok(mscrt_status *s) {
+  if (s) fail_msg("%s\n%s", mscrt_status_text(s), mscrt_status_trail(s));
+}
+
+static void train(const void *bytes, size_t size) {
+  static const float x[8] = {1, 0, 0, 1, 1, 1, 1, -1}, y[4] = {1, 2, 3, -1};
+  mscrt_plan *plan;
+  mscrt_context *ctx;
+  double first, last;
+  float w[2];
+  expect_ok(mscrt_plan_open(bytes, size, &(mscrt_plan_options){sizeof(mscrt_plan_options), true}, &plan));
+  expect_ok(mscrt_open(plan, &(mscrt_options){.struct_size = sizeof(mscrt_options), .threads = 1}, &ctx));
+  expect_ok(mscrt_set_input(ctx, "x", x, sizeof x));
+  expect_ok(mscrt_set_input(ctx, "y", y, sizeof y));
+  expect_ok(mscrt_run(ctx, "train", 1, &first));
+  expect_ok(mscrt_run(ctx, "train", 100, &last));
+  expect_ok(mscrt_read(ctx, "w", w, sizeof w));
+  assert_true(first > 3.7 && first < 3.8 && last < 1e-9); /* (1 + 4 + 9 + 1) / 4 */
+  assert_true(w[0] > 0.999f && w[0] < 1.001f && w[1] > 1.999f && w[1] < 2.001f);
+  mscrt_close(ctx);
+  mscrt_plan_close(plan);
+}
+
+static void compiles_and_trains(void **state) {
+  static const char keys[] = "{\"pipeline_scheduler\": \"gpipe\"}", again[] = "{\"pipeline_scheduler\": \"zb-h1\"}";
+  const void *plan, *other;
+  size_t size, other_size;
+  (void)state;
+  msc_compiler *c = msc_compiler_new(NULL), *second = msc_compiler_new(NULL);
+  assert_string_equal(msc_version(), MSC_VERSION);
+  assert_string_equal(msc_compiler_value(c, "device_num"), "1");
+  assert_true(msc_compiler_configure(c, "keys", keys, strlen(keys)) && msc_compiler_configure(c, "again", again, strlen(again)));
+  assert_string_equal(msc_compiler_value(c, "pipeline_scheduler"), "\"zb-h1\"");
+  assert_null(msc_compiler_value(c, "device_nmu"));
+  assert_true(msc_compiler_compile(c, "model.mlir", model, strlen(model), &plan, &size));
+  assert_int_equal(msc_compiler_num_messages(c), 0);
+  train(plan, size);
+  assert_true(msc_compiler_configure(second, "again", again, strlen(again)));
+  assert_true(msc_compiler_compile(second, "model.mlir", model, strlen(model), &other, &other_size));
+  assert_true(size == other_size && !memcmp(plan, other, size));
+  assert_false(msc_compiler_compile(c, "model.mlir", model, strlen(model), &plan, &size));
+  msc_compiler_free(c);
+  msc_compiler_free(second);
+}
+
+typedef struct {
+  msc_compiler *c;
+  const void *plan;
+  size_t size;
+} thread;
+
+static void *compile_in_thread(void *arg) {
+  thread *t = arg;
+  t->c = msc_compiler_new(NULL);
+  if (t->c && !msc_compiler_compile(t->c, "model.mlir", model, strlen(model), &t->plan, &t->size)) t->plan = NULL;
+  return NULL;
+}
+
+static void several_at_once(void **state) {
+  enum { THREADS = 4 };
+  thread t[THREADS] = {{0}};
+  pthread_t id[THREADS];
+  (void)state;
+  for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&id[i], NULL, compile_in_thread, &t[i]), 0);
+  for (int i = 0; i < THREADS; i++) pthread_join(id[i], NULL);
+  for (int i = 0; i < THREADS; i++) assert_true(t[i].plan && t[i].size == t[0].size && !memcmp(t[i].plan, t[0].plan, t[0].size));
+  for (int i = 0; i < THREADS; i++) msc_compiler_free(t[i].c);
+}
+
+/* The first message. */
+static void expect_message(const msc_compiler *c, const char *place, const char *text) {
+  char got[64] = "";
+  assert_true(msc_compiler_num_messages(c) > 0);
+  msc_message m = msc_compiler_message(c, 0);
+  if (m.file) snprintf(got, sizeof got, "%s:%u:%u", m.file, m.line, m.column);
+  if (m.kind != MSC_MESSAGE_ERROR || strcmp(got, place) || !strstr(m.text, text) || m.code[0] != 'E' || strlen(m.code) != 5) fail_msg("%s: %s [%s]", got, m.text, m.code);
+}
+
+static void wrong_keys(void **state) {
+  static const char keys[] = "{\n  \"device_nmu\": 8\n}";
+  (void)state;
+  msc_compiler *c = msc_compiler_new(NULL);
+  assert_false(msc_compiler_configure(c, "c.json", keys, strlen(keys)));
+  expect_message(c, "c.json:2:3", "unknown key 'device_nmu'; did you mean 'device_num'?");
+  msc_compiler_free(c);
+}
+
+static void refused(const msc_compiler_options *o, const char *text, const char *place, const char *why) {
+  const void *plan;
+  size_t size;
+  msc_compiler *c = msc_compiler_new(o);
+  assert_false(msc_compiler_compile(c, "m.mlir", text, strlen(text), &plan, &size));
+  expect_message(c, place, why);
+  msc_compiler_free(c);
+}
+
+static void wrong_models(void **state) {
+  (void)state;
+  refused(NULL, "module {", "m.mlir:1:9", "");
+  refused(NULL, "xxxxMSC1 not a model", "m.mlir:0:0", "");
+  refused(&(msc_compiler_options){.struct_size = sizeof(msc_compiler_options), .cpu = "z80"}, model, "", "z80");
+  refused(&(msc_compiler_options){.struct_size = sizeof(msc_compiler_options), .target = "tpu"}, model, "", "there is no target 'tpu'");
+  refused(&(msc_compiler_options){.struct_size = sizeof(msc_compiler_options), .cluster = "h101"}, model, "", "h101");
+  refused(&(msc_compiler_options){.struct_size = sizeof(msc_compiler_options), .max_bytes = 100000}, model, "", "out of memory");
+  refused(&(msc_compiler_options){.struct_size = sizeof(msc_compiler_options), .num_sizes = 1, .sizes = &(msc_open_size){"batch", 0}}, model, "", "size 0 of batch");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(several_at_once), cmocka_unit_test(compiles_and_trains), cmocka_unit_test(wrong_keys), cmocka_unit_test(wrong_models)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
