@@ -126,7 +126,7 @@ refused("open.fbs",
         "open.fbs: error: input x: dimension 0, the batch, has no size; give it with --dim batch=SIZE [E0102]",
         "open.fbs: error: input y: dimension 0, the batch, has no size; give it with --dim batch=SIZE [E0102]")
 refused("open.fbs --dim batch=8 --dim foo=3", "open.fbs: error: --dim foo: no input has a dimension of this name; they are batch, x.1, x.2 [E0102]")
-refused("plain.fbs --target cuda", "msc: error: --target cuda is not supported yet; cpu is [E0111]")
+refused("plain.fbs --target tpu", "--target: error: there is no target 'tpu'; there are cpu, cuda and, with machine code for one GPU, cuda:sm_90 [E0110]")
 refused("plain.fbs --mcpu nonsense",
         'msc: error: unknown CPU name "nonsense"; "native" is this machine, others are "x86-64-v3" or "skylake-avx512" [E0117]')
 refused("plain.fbs --max-memory 200k", "msc: error: out of memory: the bound on the compiler's memory was reached [E0116]")
