@@ -248,10 +248,11 @@ static bool check_run(const checking *c, msc_func *f, const msc_tensor *before, 
 
 static bool check_func(msc_arena *arena, msc_func *f, msc_func *g, uint64_t seed, double tolerance) {
   traits t = traits_of(f);
+  bool narrow = t.narrow || traits_of(g).narrow;
   bool manual = is_manual(f);
   if (manual && msc_mesh_size(&f->module->mesh) != msc_mesh_size(&g->module->mesh)) return true;
   checking c = {arena, random_args(arena, &t, f, manual ? msc_mesh_size(&f->module->mesh) : 1, seed), tolerance};
-  if (t.narrow && c.tolerance < 0.05) c.tolerance = 0.05; /* bf16 has 8 bits, and other orders of rounding add up */
+  if (narrow && c.tolerance < 0.05) c.tolerance = 0.05; /* bf16 has 8 bits, and other orders of rounding add up */
   msc_tensor *before;
   MSC_TRY(run(f, manual ? PARTS : is_lowered(f) ? ALL_RANKS : ONE_DEVICE, &c, &before));
   if (manual) return check_run(&c, f, before, g, PARTS, " by ranks");

@@ -5,7 +5,7 @@
 
 #include "passes/pass.h"
 
-typedef enum { ALL, FALSE_ONLY, ZERO_ONLY, GROUP, ON_CPU, A_BLOCK, OP_OR_BLOCK, NONE } honoured;
+typedef enum { ALL, FALSE_ONLY, ZERO_ONLY, GROUP, ON_CPU, IN_F32, A_BLOCK, OP_OR_BLOCK, NONE } honoured;
 
 typedef struct {
   const char *name;
@@ -19,6 +19,7 @@ static const annotation of_ops[] = {
   {"mp_comm_recompute", ALL}, {"parallel_optimizer_comm_recompute", ALL}, /* say more about recompute */
   {"comm_fusion", GROUP}, {"fusion", GROUP},
   {"manual_split", ALL}, {"aligned", ALL},
+  {"compute_type", IN_F32},
   {"primitive_target", ON_CPU},
   {"cross_batch", ALL}, {"shard", A_BLOCK},
   {"memory_limit", NONE}, {"max_bytes", NONE},
@@ -58,6 +59,7 @@ static bool is_honoured(honoured which, const msc_attr_value *v) {
     case GROUP: return v->kind == MSC_ATTR_INT && v->i >= 0; /* 0: never fused */
     case ZERO_ONLY: return v->kind == MSC_ATTR_INT && v->i == 0;
     case ON_CPU: return v->kind == MSC_ATTR_STR && !strcasecmp(v->s, "cpu");
+    case IN_F32: return v->kind == MSC_ATTR_STR && !strcmp(v->s, "f32");
     case A_BLOCK: return is_block(v);
     case OP_OR_BLOCK: return v->kind == MSC_ATTR_BOOL || v->kind == MSC_ATTR_STR; /* of a block: its name */
     case NONE: break;

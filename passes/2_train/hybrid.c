@@ -77,6 +77,19 @@ static bool set_result(hybrid *h, size_t i, msc_op_kind verb, double factor) {
   return v != NULL;
 }
 
+/* Sums the gradient that is result i: as it is, or without gradient_fp32_sync before the cast that widens it. */
+static bool sum_gradient(hybrid *h, size_t i, double factor) {
+  msc_value *g = h->f->body->last->in[i].value;
+  msc_op *cast = g->def && g->def->kind == OP_cast && g->def->forward ? g->def : NULL;
+  if (!cast || msc_config_bool(h->pass->config, MSC_KEY_gradient_fp32_sync)) return set_result(h, i, OP_all_reduce, factor);
+  msc_value *sum = collected(h, cast->in[0].value, OP_all_reduce, factor);
+  MSC_TRY(sum);
+  msc_op_unlink(cast);
+  msc_insert_before(h->f->body->last, cast);
+  msc_set_operand(cast, 0, sum);
+  return true;
+}
+
 static bool show(hybrid *h, size_t i) {
   const msc_type *t = h->f->body->last->in[i].value->type;
   if (t->rank > 0) return set_result(h, i, OP_all_gather, 1);
@@ -91,7 +104,7 @@ static bool collect(hybrid *h) {
   bool ok = true;
   for (size_t i = 0; i < first; i++) ok &= show(h, i);
   for (size_t i = 0; i < num; i++)
-    if (!is_layerwise(h->f, (size_t)gradients->list.v[i].i)) ok &= set_result(h, first + i, OP_all_reduce, factor);
+    if (!is_layerwise(h->f, (size_t)gradients->list.v[i].i)) ok &= sum_gradient(h, first + i, factor);
   return ok;
 }
 

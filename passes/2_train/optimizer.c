@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "passes/2_train/train.h"
+#include "passes/config.h"
 #include "passes/pass.h"
 
 typedef struct {
@@ -226,6 +227,14 @@ static bool read_gradients(inserting *s, const msc_attr_value *gradients, size_t
   return true;
 }
 
+/* Without gradient_fp32_sync the cast that widens a gradient is the optimizer's: what is added up before it is narrow. */
+static void widen_late(const inserting *s) {
+  for (size_t i = 0; i < s->num_grads; i++) {
+    msc_op *op = s->grad[i] ? s->grad[i]->def : NULL;
+    if (op && op->kind == OP_cast && op->forward) op->forward = NULL, op->letters = NULL;
+  }
+}
+
 bool pass_optimizer(msc_pass_ctx *pass, msc_module *m) {
   msc_func *f = msc_training_func(m);
   const msc_attr_value *gradients = f ? msc_func_attr(f, "gradients") : NULL;
@@ -240,5 +249,6 @@ bool pass_optimizer(msc_pass_ctx *pass, msc_module *m) {
   s.grad = msc_new_array(pass->scratch, msc_value *, num_args);
   s.new_value = msc_new_array(pass->scratch, msc_value *, 3 * num_args + 1); /* two states each at most, and the step */
   MSC_TRY(read_gradients(&s, gradients, &num_results) && msc_read_optimizer(f, pass->scratch, &groups));
+  if (!msc_config_bool(pass->config, MSC_KEY_gradient_fp32_sync)) widen_late(&s);
   return check_outputs(&s, num_results) && update_all(&s, &groups) && count_random_steps(&s) && give_results(&s, num_results);
 }

@@ -55,7 +55,7 @@ static uint32_t searched_pass(const laying *y, const msc_op *op) {
 static uint32_t passing(const laying *y, const shard_op *o, msc_assignment *a) {
   const msc_op *op = o->op;
   uint32_t pass = 0;
-  if (msc_func_attr(y->g->func, "searched")) return searched_pass(y, op);
+  if (msc_func_attr(y->g->func, "searched") && !shard_widens_gradient(op)) return searched_pass(y, op);
   if (!o->rule.linear || msc_info(op)->cost == MSC_COST_FLOPS || msc_info(op)->flags & (MSC_UPDATE | MSC_COLLECTIVE) || op->num_out != 1) return 0;
   for (int t = 0; t < op->num_in; t++) {
     const msc_layout *have = op->in[t].value->type->layout;
@@ -121,25 +121,43 @@ static void note_first_users(laying *y) {
 
 static const char *named(const msc_op *op) { return op->name ? op->name : msc_kind_name(op->kind); }
 
-/* Every use of a parameter in the model must want it in one layout: the reference's rule, kept where the user asked for it. */
-static bool check_shared(laying *y, const msc_value *v, const bool *is_optimizers) {
+static bool is_models(const laying *y, const msc_op *op, const bool *is_optimizers) {
+  return y->g->op[op->id].group >= 0 && !is_optimizers[op->id] && !op->forward && !(msc_info(op)->flags & MSC_UPDATE);
+}
+
+/* Where what a cast makes of the parameter is used first; other uses as they are. */
+static const msc_use *behind_cast(const msc_use *use) {
+  const msc_use *first = use->user->kind == OP_cast ? use->user->out[0].uses : NULL;
+  for (const msc_use *u = first; u; u = u->next)
+    if (u->user->id < first->user->id) first = u;
+  return first && !(msc_info(first->user)->flags & MSC_TERMINATOR) ? first : use;
+}
+
+static bool report_shared(laying *y, const msc_value *w, const msc_use *first, const msc_use *other) {
+  const msc_layout *there = wanted(y, &y->g->op[first->user->id], (size_t)(first - first->user->in)), *here = wanted(y, &y->g->op[other->user->id], (size_t)(other - other->user->in));
+  if (here == there) return true;
+  msc_op_error(other->user, MSC_E_STRATEGY, "parameter %s is used in two layouts: %s wants %s, %s wants %s", w->name ? w->name : "", named(first->user),
+               msc_layout_print(y->g->arena, y->g->mesh, there), named(other->user), msc_layout_print(y->g->arena, y->g->mesh, here));
+  msc_note(y->g->ctx, first->user->loc, "the other use is here; set strict_parameter_layout to false to redistribute instead");
+  return false;
+}
+
+/* Every use of a parameter in the model, or of its cast v, must want it in one layout: the reference's rule, kept where the user asked
+ * for it. */
+static bool check_uses(laying *y, const msc_value *w, const msc_value *v, const bool *is_optimizers) {
   const msc_use *first = NULL;
-  for (const msc_use *u = v->uses; u; u = u->next) {
-    const shard_op *o = &y->g->op[u->user->id];
-    if (o->group < 0 || is_optimizers[u->user->id] || u->user->forward || msc_info(u->user)->flags & MSC_UPDATE) continue;
-    if (!first || u->user->id < first->user->id) first = u;
-  }
-  for (const msc_use *u = first ? v->uses : NULL; u; u = u->next) {
-    const shard_op *o = &y->g->op[u->user->id];
-    if (o->group < 0 || is_optimizers[u->user->id] || u->user->forward || msc_info(u->user)->flags & MSC_UPDATE) continue;
-    const msc_layout *here = wanted(y, o, (size_t)(u - u->user->in)), *there = wanted(y, &y->g->op[first->user->id], (size_t)(first - first->user->in));
-    if (here == there) continue;
-    msc_op_error(u->user, MSC_E_STRATEGY, "parameter %s is used in two layouts: %s wants %s, %s wants %s", v->name ? v->name : "", named(first->user),
-                 msc_layout_print(y->g->arena, y->g->mesh, there), named(u->user), msc_layout_print(y->g->arena, y->g->mesh, here));
-    msc_note(y->g->ctx, first->user->loc, "the other use is here; set strict_parameter_layout to false to redistribute instead");
-    return false;
-  }
+  for (const msc_use *u = v->uses; u; u = u->next)
+    if (is_models(y, u->user, is_optimizers) && (!first || u->user->id < first->user->id)) first = u;
+  for (const msc_use *u = first ? v->uses : NULL; u; u = u->next)
+    if (is_models(y, u->user, is_optimizers)) MSC_TRY(report_shared(y, w, behind_cast(first), behind_cast(u)));
   return true;
+}
+
+static bool check_shared(laying *y, const msc_value *w, const bool *is_optimizers) {
+  bool ok = check_uses(y, w, w, is_optimizers);
+  for (const msc_use *u = w->uses; u && ok; u = u->next)
+    if (u->user->kind == OP_cast) ok = check_uses(y, w, &u->user->out[0], is_optimizers);
+  return ok;
 }
 
 static bool lay_arguments(laying *y) {

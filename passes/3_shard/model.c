@@ -265,6 +265,11 @@ static void flow_operand(modelling *d, const msc_op *op, int t) {
   shard_model *m = d->m;
   const msc_value *v = op->in[t].value;
   shard_flow f = {.value = v, .to = end_of(m, op, t), .from = d->source[d->first_use[op->id] + (size_t)t]};
+  if (shard_widens_gradient(op)) return; /* what it gets flows to its users, as wide as it is then */
+  if (v->def && shard_widens_gradient(v->def)) {
+    f.from = d->source[d->first_use[v->def->id]];
+    if (f.from.var == PRODUCER) f.from = result_end(m, v->def->in[0].value);
+  }
   if (!v->def) {
     f.from = (shard_end){.var = -1, .layout = m->g->given[v->index]};
     const msc_use *owner = f.from.layout ? NULL : owner_of(m, v);

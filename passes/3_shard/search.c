@@ -224,6 +224,7 @@ static uint32_t letters_of_data(const shard_graph *g, const shard_op *o) {
   if (msc_info(o->op)->cost != MSC_COST_FLOPS) return 0;
   for (int t = 0; t < o->rule.num_in; t++) {
     const msc_value *v = o->op->in[t].value;
+    if (v->def && v->def->kind == OP_cast) v = v->def->in[0].value;
     if (v->def || msc_arg_role(g->func, v->index) != MSC_ROLE_PARAMETER) continue;
     for (int d = 0; d < o->rule.tensor[t].rank; d++)
       for (int k = 0; k < o->rule.tensor[t].dim[d].num; k++) data &= ~(1u << o->rule.tensor[t].dim[d].letter[k]);
@@ -240,9 +241,10 @@ static void keep_batches(searching *s) {
   for (size_t i = 0; i < g->num_ops; i++) {
     int k = g->op[i].group;
     const shard_group *group = k < 0 ? NULL : &g->group[k];
-    if (!group || group->leader != g->op[i].op) continue;
+    if (!group || g->op[i].op->forward) continue;
     int l = batch[k];
     of_op[i] = batch_before(of_op, g->op[i].op);
+    if (group->leader != g->op[i].op) continue;
     if (l >= 0 && group->by && !strcmp(group->by, "user")) of_op[i] = group->digits.num[l] ? CUT : WHOLE;
     if (l >= 0 && of_op[i] == WHOLE) s->kept[k] = 1u << l | letters_of_data(g, &g->op[i]);
   }

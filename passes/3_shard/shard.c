@@ -90,6 +90,10 @@ const bool *shard_optimizer_ops(msc_arena *arena, const msc_func *f) {
   return serves;
 }
 
+bool shard_widens_gradient(const msc_op *op) {
+  return op->kind == OP_cast && op->forward && op->forward->kind == OP_cast && !op->forward->in[0].value->def && op->out[0].type->dtype == MSC_F32;
+}
+
 /* ---- texts ---- */
 
 const char *shard_tensor_text(const shard_graph *g, const msc_op *op, int tensor) {
@@ -198,11 +202,14 @@ static void read_sharding(shard_graph *g, shard_group *group) {
 
 /* Maps o's letters to its group's: the identity for a leader, by `letters` for a gradient op. */
 static void tie_letters(const shard_graph *g, shard_op *o) {
-  const msc_rule *of_group = &g->group[o->group].rule;
+  const shard_op *forward = o->op->forward ? &g->op[o->op->forward->id] : NULL;
   memset(o->to_group, -1, sizeof o->to_group);
   for (int l = 0; l < o->rule.num_letters; l++) {
-    if (!o->op->forward) o->to_group[l] = (int8_t)l;
-    else if (o->op->letters && (size_t)l < strlen(o->op->letters)) o->to_group[l] = (int8_t)shard_letter(of_group, o->op->letters[l]);
+    if (!forward) o->to_group[l] = (int8_t)l;
+    else if (o->op->letters && (size_t)l < strlen(o->op->letters)) {
+      int theirs = shard_letter(&forward->rule, o->op->letters[l]);
+      if (theirs >= 0) o->to_group[l] = forward->to_group[theirs];
+    }
   }
 }
 
@@ -240,48 +247,100 @@ static int64_t first_user(const shard_graph *g, const msc_op *o) {
   return first;
 }
 
-/* An update op joins the group of its parameter's first user: parameter and state live where they are used. */
-static void join_user(shard_graph *g, shard_op *o) {
-  int64_t id = first_user(g, o->op);
-  if (id < 0) return;
-  const shard_op *user = &g->op[id];
-  int t = 0;
-  while (user->op->in[t].value != o->op->in[0].value) t++;
+/* o lives where `user` takes its operand t: dimensions of o's tensor `own` are those of that operand. */
+static void join(shard_op *o, int own, const shard_op *user, int t) {
   o->group = user->group;
   memset(o->to_group, -1, sizeof o->to_group);
-  for (int d = 0; d < o->rule.tensor[0].rank; d++) {
-    const msc_dim_letters *own = &o->rule.tensor[0].dim[d], *theirs = &user->rule.tensor[t].dim[d];
-    if (own->num != 1 || theirs->num != 1) continue;
-    o->to_group[own->letter[0]] = user->to_group[theirs->letter[0]];
+  for (int d = 0; d < o->rule.tensor[own].rank; d++) {
+    const msc_dim_letters *mine = &o->rule.tensor[own].dim[d], *theirs = &user->rule.tensor[t].dim[d];
+    if (mine->num != 1 || theirs->num != 1) continue;
+    o->to_group[mine->letter[0]] = user->to_group[theirs->letter[0]];
     for (int k = 0; k < o->rule.num_tensors && theirs->split; k++) {
-      if (o->rule.tensor[k].rank != o->rule.tensor[0].rank) continue;
+      if (o->rule.tensor[k].rank != o->rule.tensor[own].rank) continue;
       o->rule.tensor[k].dim[d].split = theirs->split;
       o->rule.tensor[k].dim[d].num_split = theirs->num_split;
     }
   }
 }
 
-static bool make_groups(shard_graph *g) {
-  for (size_t i = 0; i < g->num_ops; i++) {
-    shard_op *o = &g->op[i];
-    o->group = -1;
-    if (msc_info(o->op)->flags & MSC_TERMINATOR) continue;
-    MSC_TRY(msc_rule_of(o->op, g->arena, &o->rule));
-    if (o->op->forward) {
-      o->group = g->op[o->op->forward->id].group;
-      tie_letters(g, o);
-      continue;
-    }
-    if (msc_info(o->op)->flags & MSC_UPDATE) {
-      join_user(g, o);
-      if (o->group >= 0) continue;
-    }
-    o->group = (int)g->num_groups;
-    shard_group *group = &g->group[g->num_groups++];
-    group->leader = o->op;
-    group->rule = o->rule;
+static int operand_number(const msc_op *op, const msc_value *v) {
+  int t = 0;
+  while (op->in[t].value != v) t++;
+  return t;
+}
+
+/* An update op joins the group of its parameter's first user: parameter and state live where they are used. */
+static void join_user(shard_graph *g, shard_op *o) {
+  const msc_value *w = o->op->in[0].value;
+  int64_t id = first_user(g, o->op);
+  if (id >= 0) join(o, 0, &g->op[id], operand_number(g->op[id].op, w));
+}
+
+/* ---- casts ---- */
+
+static msc_op *first_of(const msc_value *v) {
+  msc_op *first = NULL;
+  for (const msc_use *u = v->uses; u; u = u->next)
+    if (!first || u->user->id < first->id) first = u->user;
+  return first;
+}
+
+static bool has_strategy(const msc_op *op) {
+  static const char *const annotations[] = {"in_strategy", "out_strategy", "in_layout", "out_layout"};
+  bool any = false;
+  for (int i = 0; i < 4; i++) any |= msc_op_attr(op, annotations[i]) != NULL;
+  return any;
+}
+
+/* The op that a cast between floats is laid like, so that changes of layout find the narrower type: what made its operand when it narrows, what
+ * takes its result when it widens, or narrows an argument, as a parameter for its products.  NULL: it stands for itself. */
+static msc_op *kin_of(const msc_op *op) {
+  const msc_value *x = op->in[0].value;
+  if (op->kind != OP_cast || op->forward || has_strategy(op) || !msc_is_float(x->type->dtype) || !msc_is_float(op->out[0].type->dtype)) return NULL;
+  msc_op *kin = x->def && msc_dtype_bytes(op->out[0].type->dtype) < msc_dtype_bytes(x->type->dtype) ? x->def : first_of(&op->out[0]);
+  bool fits = kin && kin->block == op->block && !kin->forward && kin->kind != OP_cast && !(msc_info(kin)->flags & (MSC_TERMINATOR | MSC_UPDATE));
+  return fits ? kin : NULL;
+}
+
+static bool group_op(shard_graph *g, shard_op *o);
+
+/* Joins the group of its kin, unless a dimension there has several letters. */
+static bool join_kin(shard_graph *g, shard_op *o) {
+  msc_op *op = o->op, *kin = kin_of(op);
+  if (!kin) return true;
+  MSC_TRY(group_op(g, &g->op[kin->id]));
+  const shard_op *of = &g->op[kin->id];
+  bool made = op->in[0].value->def == kin;
+  int t = made ? kin->num_in + (int)op->in[0].value->index : operand_number(kin, &op->out[0]);
+  for (int d = 0; d < of->rule.tensor[t].rank; d++)
+    if (of->rule.tensor[t].dim[d].num > 1) return true;
+  if (of->group >= 0) join(o, made ? 0 : 1, of, t);
+  return true;
+}
+
+static bool group_op(shard_graph *g, shard_op *o) {
+  bool is_grouped = o->rule.num_tensors > 0;
+  if (is_grouped || msc_info(o->op)->flags & MSC_TERMINATOR) return true;
+  MSC_TRY(msc_rule_of(o->op, g->arena, &o->rule));
+  if (o->op->forward) {
+    o->group = g->op[o->op->forward->id].group;
     tie_letters(g, o);
+    return true;
   }
+  if (msc_info(o->op)->flags & MSC_UPDATE) join_user(g, o);
+  MSC_TRY(join_kin(g, o));
+  if (o->group >= 0) return true;
+  o->group = (int)g->num_groups;
+  shard_group *group = &g->group[g->num_groups++];
+  group->leader = o->op;
+  group->rule = o->rule;
+  tie_letters(g, o);
+  return true;
+}
+
+static bool make_groups(shard_graph *g) {
+  for (size_t i = 0; i < g->num_ops; i++) g->op[i].group = -1;
+  for (size_t i = 0; i < g->num_ops; i++) MSC_TRY(group_op(g, &g->op[i]));
   for (size_t i = 0; i < g->num_ops; i++)
     if (g->op[i].group >= 0) join_roles(g, &g->op[i]);
   return true;
@@ -292,11 +351,12 @@ static void list_members(shard_graph *g) {
     if (g->op[i].group >= 0) g->group[g->op[i].group].num_members++;
   for (size_t i = 0; i < g->num_groups; i++) {
     g->group[i].member = msc_new_array(g->arena, uint32_t, g->group[i].num_members);
-    g->group[i].num_members = 0;
+    g->group[i].member[0] = g->group[i].leader->id;
+    g->group[i].num_members = 1;
   }
   for (size_t i = 0; i < g->num_ops; i++) {
     shard_group *group = g->op[i].group < 0 ? NULL : &g->group[g->op[i].group];
-    if (group) group->member[group->num_members++] = (uint32_t)i;
+    if (group && group->leader != g->op[i].op) group->member[group->num_members++] = (uint32_t)i;
   }
 }
 

@@ -71,6 +71,9 @@ const msc_layout *shard_fixed_layout(const msc_func *f, size_t arg);
 msc_func *shard_func(msc_module *m);
 /* Of a numbered function, by op id: does it only serve the optimizer, as the norms of lamb?  Such an op has no batch. */
 const bool *shard_optimizer_ops(msc_arena *arena, const msc_func *f);
+/* Is it the cast that widens the gradient of a parameter which the model sees narrowed?  Sums over ranks go through it unfinished
+ * (gradient_fp32_sync; without it such a cast is the optimizer's). */
+bool shard_widens_gradient(const msc_op *op);
 /* "operand 1 (b)" or "result 0" for messages; operands are numbered first. */
 const char *shard_tensor_text(const shard_graph *g, const msc_op *op, int tensor);
 /* " because of its gradient" when the op alone could cut a dimension with these letters, else "". */

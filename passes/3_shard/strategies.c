@@ -151,7 +151,7 @@ const int8_t *shard_batch_letters(const shard_graph *g) {
   }
   for (size_t i = 0; i < g->num_ops; i++) {
     const shard_op *o = &g->op[i];
-    if (o->group < 0 || g->group[o->group].leader != o->op) continue;
+    if (o->group < 0 || o->op->forward || msc_info(o->op)->flags & MSC_UPDATE) continue;
     int letter = -1;
     for (int t = 0; t < o->rule.num_in && letter < 0; t++) {
       int d = dim[o->op->in[t].value->id];
@@ -159,7 +159,7 @@ const int8_t *shard_batch_letters(const shard_graph *g) {
       bool kept = l >= 0 && o->rule.letter[l].expands && !(msc_info(o->op)->flags & MSC_COMPOSITE); /* its kernel wants it whole */
       if (l >= 0 && o->rule.letter[l].role != MSC_REP && !kept) letter = l; /* else another operand may have a batch to cut */
     }
-    letter_of_group[o->group] = (int8_t)letter;
+    if (g->group[o->group].leader == o->op) letter_of_group[o->group] = (int8_t)letter;
     for (int t = 0; letter >= 0 && t < o->op->num_out; t++) {
       const msc_tensor_letters *out = &o->rule.tensor[o->rule.num_in + t];
       for (int d = 0; d < out->rank; d++)

@@ -3,7 +3,7 @@
  *
  * Only layouts change: what an update wants, and where new values live.  Redistribution makes of it the reduce_scatter of the
  * gradient and the all_gather of the parameter: after the update, or with stage 3 before each use, forward and backward
- * (`msc.gathered` tells it not to keep the whole parameter in between).  The forward pass and the gradients stay as they are.  With
+ * (`msc.gathered` tells it not to keep the whole parameter in between).  What is narrowed for compute_type is gathered narrow.  The forward pass and the gradients stay as they are.  With
  * or without it, what an optimizer computes besides updates, as norms, is cut as the update is.
  * What was chosen for a parameter, and why, stands in its attribute `msc.zero`. */
 #include <string.h>
@@ -29,6 +29,24 @@ shard_zero shard_zero_of(const msc_config *config) {
   return (shard_zero){msc_config_zero(config), msc_config_optimizer_threshold(config) * 1024, msc_config_int(config, MSC_KEY_optimizer_weight_shard_size)};
 }
 
+/* Is it an argument's cast to fewer bytes, as of a parameter for products of compute_type? */
+static bool narrows(const msc_op *op) {
+  return op->kind == OP_cast && !op->forward && !op->in[0].value->def && msc_dtype_bytes(op->out[0].type->dtype) < msc_dtype_bytes(op->in[0].value->type->dtype);
+}
+
+/* A parameter that the model sees only narrowed rests cut from stage 1 on, where a step has one micro-batch: what is gathered is the narrow
+ * copy, half the bytes of a new parameter. */
+static bool is_seen_narrow(const msc_op *update) {
+  const msc_value *w = update->in[0].value;
+  bool any = false;
+  for (const msc_use *u = w->uses; u; u = u->next) {
+    bool own = msc_info(u->user)->flags & MSC_UPDATE || u->user == update->block->last;
+    if (!own && !narrows(u->user)) return false;
+    any |= !own;
+  }
+  return any && !msc_func_attr(update->block->func, "micro");
+}
+
 static bool opted_out(const msc_func *f, size_t arg) {
   const msc_attr_value *v = msc_arg_attr(f, arg, "msc.parallel_optimizer");
   return v && v->kind == MSC_ATTR_BOOL && !v->b;
@@ -37,7 +55,8 @@ static bool opted_out(const msc_func *f, size_t arg) {
 int64_t shard_zero_ranks(const shard_zero *z, const msc_op *update, int operand, int64_t repeats) {
   const msc_value *w = update->in[0].value;
   int64_t ranks = z->most < 0 || z->most > repeats ? repeats : z->most;
-  if (z->stage < (operand ? 1 : 3) || w->def || opted_out(update->block->func, w->index) || msc_type_bytes(w->type) <= z->threshold) return 1;
+  int64_t from = operand || is_seen_narrow(update) ? 1 : 3; /* the stage that cuts it */
+  if (z->stage < from || w->def || opted_out(update->block->func, w->index) || msc_type_bytes(w->type) <= z->threshold) return 1;
   while (repeats % ranks) ranks--;
   return ranks;
 }
@@ -149,7 +168,7 @@ static const msc_layout *choose(const zeroing *z, const msc_op *update, const ch
   const msc_layout *cut = best_cut(z, w->type, l, num, atom, &dim);
   if (!cut) return *out_why = "whole: no dimension can be cut further", NULL;
   int64_t part = msc_local_bytes(msc_type_with_layout(z->g.ctx, w->type, cut)), ranks = shard_parts(&z->g.atoms, num, atom);
-  *out_why = msc_arena_printf(a, "%s in %s: dimension %d over %" PRId64 " ranks, %" PRId64 " of %" PRId64 " bytes%s", z->o.stage == 3 ? "parameter, update and state" : "update and state",
+  *out_why = msc_arena_printf(a, "%s in %s: dimension %d over %" PRId64 " ranks, %" PRId64 " of %" PRId64 " bytes%s", z->o.stage == 3 || is_seen_narrow(update) ? "parameter, update and state" : "update and state",
                               layout_text(z, cut), dim, ranks, part, bytes, part * ranks == bytes ? "" : ", parts are not equal");
   return cut;
 }
@@ -240,6 +259,14 @@ static void move_argument(zeroing *z, msc_value *v, const msc_layout *l) {
   msc_op_set(ret, "in_layout", msc_list(z->g.ctx, ret->num_in, text));
 }
 
+/* The parameter rests cut; narrowed it is so before it is gathered. */
+static void move_parameter(zeroing *z, msc_value *w, const msc_layout *cut) {
+  move_argument(z, w, cut);
+  for (const msc_use *u = w->uses; u; u = u->next)
+    if (narrows(u->user)) lay(z, u->user, 0, cut);
+  if (z->o.stage == 3) msc_arg_set(z->f, w->index, "msc.gathered", msc_bool(true));
+}
+
 /* State lives where it is updated; with stage 3 the parameter too. */
 static void move_arguments(zeroing *z, const msc_layout *const *cut) {
   for (msc_op *op = z->f->body->first; op; op = op->next) {
@@ -247,9 +274,7 @@ static void move_arguments(zeroing *z, const msc_layout *const *cut) {
     if (!w || w->def || !cut[w->index]) continue;
     for (int t = 1; t < op->num_in && t < msc_info(op)->num_operands; t++)
       if (msc_info(op)->operand[t].tied >= 0 && !op->in[t].value->def) move_argument(z, op->in[t].value, cut[w->index]);
-    if (z->o.stage < 3 || w->type->layout == cut[w->index]) continue;
-    move_argument(z, op->in[0].value, cut[w->index]);
-    msc_arg_set(z->f, w->index, "msc.gathered", msc_bool(true));
+    if ((z->o.stage == 3 || is_seen_narrow(op)) && w->type->layout != cut[w->index]) move_parameter(z, op->in[0].value, cut[w->index]);
   }
 }
 

@@ -14,6 +14,7 @@ typedef struct {
   msc_func *f;
   int64_t count;
   bool cuts;       /* sums are cut as updates are */
+  bool wide;       /* sums of narrow gradients are f32 */
   bool *per_micro; /* by value id: depends on the batch */
   bool *per_step;  /* by op id: serves updates alone */
   msc_value **sum; /* by value id */
@@ -24,7 +25,7 @@ static bool widens(const msc_op *op) { return op->kind == OP_cast && op->out[0].
 /* Gradient ops know their forward op; what has none and is used by updates only came with the optimizer. */
 static bool serves_updates(const accumulating *a, const msc_op *op) {
   if (msc_info(op)->flags & MSC_UPDATE) return true;
-  if (op->forward || msc_info(op)->flags & MSC_TERMINATOR || widens(op)) return false;
+  if (op->forward || msc_info(op)->flags & MSC_TERMINATOR || (a->wide && widens(op))) return false;
   bool any = false;
   for (size_t i = 0; i < op->num_out; i++)
     for (const msc_use *u = op->out[i].uses; u; u = u->next) {
@@ -101,6 +102,7 @@ bool pass_accumulate(msc_pass_ctx *pass, msc_module *m) {
   if (!micro || !loss || msc_func_attr(a.f, "accumulated")) return msc_not_asked_for(pass);
   a.count = micro->i;
   a.cuts = msc_config_zero(pass->config) >= 2;
+  a.wide = msc_config_bool(pass->config, MSC_KEY_gradient_fp32_sync);
   msc_numbering n = msc_number(a.f->body);
   a.per_micro = msc_micro_values(pass->scratch, a.f);
   a.per_step = msc_new_array(pass->scratch, bool, n.num_ops);

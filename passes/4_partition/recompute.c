@@ -66,10 +66,10 @@ static bool says(const msc_op *mark, const char *name, bool absent) {
   return v && v->kind == MSC_ATTR_BOOL ? v->b : absent;
 }
 
-/* The argument that layout changes lead from, or NULL. */
+/* The argument that layout changes lead from, and its cast, or NULL. */
 static const msc_value *moved_argument(const msc_op *op) {
   const msc_value *v = op->in[0].value;
-  while (v->def && is_move(v->def) && v->def->num_in == 1) v = v->def->in[0].value;
+  while (v->def && (is_move(v->def) || v->def->kind == OP_cast) && v->def->num_in == 1) v = v->def->in[0].value;
   return v->def ? NULL : v;
 }
 
@@ -114,7 +114,8 @@ static bool is_repeated(const recomputing *r, const msc_op *op, const msc_op *us
 
 /* The change of layout of an argument that the backward makes for itself, or NULL. */
 static msc_op *backward_move(const recomputing *r, const msc_op *op) {
-  if (!is_move(op) || op->num_in != 1 || op->in[0].value->def) return NULL;
+  const msc_op *maker = op->num_in == 1 ? op->in[0].value->def : op;
+  if (!is_move(op) || (maker && maker->kind != OP_cast)) return NULL;
   for (const msc_use *u = op->in[0].value->uses; u; u = u->next)
     if (u->user->kind == op->kind && !r->forward[u->user->id] && u->user->out[0].type == op->out[0].type) return u->user;
   return NULL;

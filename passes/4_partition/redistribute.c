@@ -151,6 +151,7 @@ static bool no_plan(const redistributing *r, const msc_op *user, const msc_value
 static int64_t cost_of(const msc_reshard_plan *p) { return p->ns ? p->ns : p->bytes; }
 
 static bool is_gathered(const redistributing *r, const msc_value *v) {
+  if (v->def && v->def->kind == OP_cast && !v->def->forward) v = v->def->in[0].value;
   const msc_attr_value *a = v->def ? NULL : msc_arg_attr(r->f, v->index, "msc.gathered");
   return a && a->kind == MSC_ATTR_BOOL && a->b;
 }

@@ -130,10 +130,10 @@ refused("plain.fbs --target tpu", "--target: error: there is no target 'tpu'; th
 refused("plain.fbs --mcpu nonsense",
         'msc: error: unknown CPU name "nonsense"; "native" is this machine, others are "x86-64-v3" or "skylake-avx512" [E0117]')
 refused("plain.fbs --max-memory 200k", "msc: error: out of memory: the bound on the compiler's memory was reached [E0116]")
-refused("plain.fbs --set device_nmu=8 --set compute_type=f16 --set zero=9",
+refused("plain.fbs --set device_nmu=8 --set elastic=true --set zero=9",
         "--set device_nmu: error: unknown key 'device_nmu'; did you mean 'device_num'? [E0110]",
         "--set zero: error: zero: must be a whole number from 0 to 3, not 9 [E0110]",
-        "--set compute_type: error: compute_type: \"f16\" is not supported yet, only f32 [E0111]")
+        "--set elastic: error: elastic: true is not supported yet, only false [E0111]")
 refused("plain.fbs --set device_num=7 --set parallel_mode=data_parallel",
         "msc: error: input 'x': its batch of 32 samples in dimension 0 does not divide among the 7 replicas of parallel_mode data_parallel [E0110]",
         "msc: error: input 'y': its batch of 32 samples in dimension 0 does not divide among the 7 replicas of parallel_mode data_parallel [E0110]")

@@ -1,0 +1,136 @@
+/* precision: compute_type bf16 or f16: func forward in f32 -> matrix products and what lies between them in the narrow type, by
+ * the rows of precision.def.
+ *
+ * Only casts are inserted, one per value and type, so parameters stay f32: autodiff makes of a parameter's cast the one that
+ * widens its gradient.  Results of the function keep their types.  An op with `compute_type = "f32"` stays in f32. */
+#include <string.h>
+
+#include "passes/2_train/train.h"
+#include "passes/config.h"
+#include "passes/pass.h"
+
+typedef enum { POLICY_WIDE, POLICY_FOLLOW, POLICY_LOWER } policy;
+
+typedef struct {
+  msc_pass_ctx *pass;
+  msc_func *f;
+  msc_dtype narrow;
+  size_t num_values;  /* of the function as it came */
+  bool *wide;         /* by value id: f32 because an op, or a loss, wants it so; others go with what they meet */
+  msc_value **other;  /* by value id: the value in the other of the two types */
+  int64_t num_casts;
+} lowering;
+
+static policy policy_of(const msc_op *op) {
+  static const uint8_t rows[] = {
+#define PRECISION(op, policy) [OP_##op] = POLICY_##policy,
+#include "passes/2_train/precision.def"
+#undef PRECISION
+  };
+  if (msc_op_attr(op, "compute_type")) return POLICY_WIDE;
+  return op->kind < sizeof rows ? (policy)rows[op->kind] : POLICY_WIDE;
+}
+
+/* ---- values ---- */
+
+static bool is_either(const lowering *l, const msc_value *v) { return v->type->dtype == MSC_F32 || v->type->dtype == l->narrow; }
+
+static void copy_attr(msc_op *to, const msc_op *from, const char *name) {
+  const msc_attr_value *v = msc_op_attr(from, name);
+  if (v) msc_op_set(to, name, *v);
+}
+
+/* What is said of the op holds for the cast that serves it; that of a parameter lives as long as the parameter. */
+static void mark_like(msc_op *cast, const msc_op *user) {
+  static const char *const of_results[] = {"pipeline_stage", "recompute", "mp_comm_recompute", "parallel_optimizer_comm_recompute"};
+  copy_attr(cast, user, "shard");
+  for (size_t i = 0; i < sizeof of_results / sizeof *of_results && cast->in[0].value->def; i++) copy_attr(cast, user, of_results[i]);
+}
+
+/* v in `dtype`, made before its first user that wants it so. */
+static msc_value *in_type(lowering *l, msc_op *user, msc_value *v, msc_dtype dtype) {
+  if (v->type->dtype == dtype) return v;
+  bool is_old = v->id < l->num_values;
+  if (is_old && l->other[v->id]) return l->other[v->id];
+  msc_builder b = {.func = l->f, .block = l->f->body, .before = user, .loc = user->loc, .name = v->name};
+  msc_attr to = msc_named(l->pass->ctx, "dtype", msc_str(l->pass->ctx, msc_dtype_name(dtype)));
+  msc_op *cast = msc_build_with(&b, OP_cast, 1, &v, 1, 1, &to);
+  if (!cast) return NULL;
+  cast->out[0].id = UINT32_MAX;
+  mark_like(cast, user);
+  if (is_old) l->other[v->id] = &cast->out[0];
+  l->num_casts++;
+  return &cast->out[0];
+}
+
+/* ---- ops ---- */
+
+/* Computes in f64 or in another narrow type: what the model asked for. */
+static bool has_own_type(const lowering *l, const msc_op *op) {
+  for (size_t i = 0; i < op->num_in; i++)
+    if (msc_is_float(op->in[i].value->type->dtype) && !is_either(l, op->in[i].value)) return true;
+  return false;
+}
+
+/* With one operand that is f32 for a reason its result is so too: what is left of a value less its mean keeps the mean's digits. */
+static bool meets_narrow(const lowering *l, const msc_op *op) {
+  bool narrow = false;
+  for (size_t i = 0; i < op->num_in; i++) {
+    const msc_value *v = op->in[i].value;
+    if (v->id < l->num_values && l->wide[v->id]) return false;
+    narrow |= v->type->dtype == l->narrow;
+  }
+  return narrow;
+}
+
+static bool lower(lowering *l, msc_op *op) {
+  policy p = op->kind == OP_cast || has_own_type(l, op) ? POLICY_WIDE : policy_of(op);
+  bool narrow = p == POLICY_LOWER || (p == POLICY_FOLLOW && meets_narrow(l, op)), wide = p == POLICY_WIDE;
+  for (size_t i = 0; i < op->num_in; i++) {
+    msc_value *v = op->in[i].value;
+    wide |= p == POLICY_FOLLOW && v->id < l->num_values && l->wide[v->id];
+    if (op->kind == OP_cast || !is_either(l, v)) continue; /* a cast of the model's is of whatever it gets */
+    msc_value *cast = in_type(l, op, v, narrow ? l->narrow : MSC_F32);
+    MSC_TRY(cast);
+    if (cast != v) msc_set_operand(op, i, cast);
+  }
+  for (size_t i = 0; i < op->num_out; i++) l->wide[op->out[i].id] = wide && op->num_in && msc_is_float(op->out[i].type->dtype);
+  return msc_infer(op);
+}
+
+static bool keep_results(lowering *l, const msc_type *const *was) {
+  msc_op *ret = l->f->body->last;
+  for (size_t i = 0; i < ret->num_in; i++) {
+    msc_value *v = in_type(l, ret, ret->in[i].value, was[i]->dtype);
+    MSC_TRY(v);
+    msc_set_operand(ret, i, v);
+  }
+  return true;
+}
+
+static bool lower_all(lowering *l) {
+  msc_op *ret = l->f->body->last;
+  const msc_type **was = msc_new_array(l->pass->scratch, const msc_type *, ret->num_in + 1);
+  for (size_t i = 0; i < ret->num_in; i++) was[i] = ret->in[i].value->type;
+  l->num_values = msc_number(l->f->body).num_values;
+  l->other = msc_new_array(l->pass->scratch, msc_value *, l->num_values + 1);
+  l->wide = msc_new_array(l->pass->scratch, bool, l->num_values + 1);
+  for (size_t i = 0; i < l->f->body->num_args; i++) l->wide[l->f->body->args[i]->id] = msc_arg_role(l->f, i) == MSC_ROLE_LABEL;
+  for (msc_op *op = l->f->body->first; op != ret; op = op->next) MSC_TRY(lower(l, op));
+  MSC_TRY(keep_results(l, was));
+  msc_stat(l->pass, "casts", l->num_casts);
+  return true;
+}
+
+static void forget_annotations(msc_func *f) {
+  for (msc_op *op = f->body->first; op; op = op->next) msc_op_unset(op, "compute_type");
+}
+
+bool pass_precision(msc_pass_ctx *pass, msc_module *m) {
+  static const msc_dtype types[] = {MSC_F32, MSC_BF16, MSC_F16}; /* as in config.def */
+  lowering l = {.pass = pass, .f = msc_find_func(m, "forward"), .narrow = types[msc_config_choice(pass->config, MSC_KEY_compute_type)]};
+  if (!l.f || msc_func_attr(l.f, "gradients")) return msc_not_asked_for(pass);
+  bool ok = l.narrow == MSC_F32 || lower_all(&l);
+  forget_annotations(l.f);
+  return ok;
+}
