@@ -87,6 +87,7 @@ static msc_interp_fn *const kernels[OP_COUNT] = {
     [OP_softmax_cross_entropy] = msc_run_cross_entropy,
     [OP_softmax_cross_entropy_grad] = msc_run_cross_entropy_grad,
     [OP_sgd] = msc_run_update,
+    [OP_assign] = msc_run_update,
     [OP_momentum] = msc_run_update,
     [OP_adam] = msc_run_update,
     [OP_adamw] = msc_run_update,

@@ -8,7 +8,7 @@
  *           m = b1 m + (1 - b1) g';  v = b2 v + (1 - b2) g'^2;  w -= lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
  * adamw     torch.optim.AdamW (Loshchilov and Hutter 2019):  w *= 1 - lr wd;  then adam's step without wd
  * lamb      You et al. 2020, algorithm 2:  m, v as adam's without wd;  r = m^ / (sqrt(v^) + eps) + wd w;  w -= lr trust r
- * t is the number of this step, from 1. */
+ * t is the number of this step, from 1; with ok = false all stays as it was. */
 #include <math.h>
 
 #include "ir/interp_kernel.h"
@@ -40,6 +40,7 @@ static void update(msc_eval *e, const int64_t *index) {
   switch (e->op->kind) {
     case OP_sgd: put(e, 0, index, w - attr(e, "lr") * (get(e, 1, index) + attr(e, "weight_decay") * w)); break;
     case OP_momentum: momentum(e, index); break;
+    case OP_assign: put(e, 0, index, get(e, 1, index)); break;
     case OP_adam: put(e, 0, index, w - attr(e, "lr") * moments(e, index, get(e, 3, index) + attr(e, "weight_decay") * w)); break;
     case OP_adamw:
       put(e, 0, index, w * (1 - attr(e, "lr") * attr(e, "weight_decay")) - attr(e, "lr") * moments(e, index, get(e, 3, index)));
@@ -49,7 +50,19 @@ static void update(msc_eval *e, const int64_t *index) {
   }
 }
 
+/* Results that are new values of operands, as those were. */
+static void keep(msc_eval *e, const int64_t *index) {
+  const msc_op_info *info = msc_info(e->op);
+  for (int i = 0; i < info->num_operands; i++)
+    if (info->operand[i].tied >= 0) put(e, (size_t)info->operand[i].tied, index, get(e, (size_t)i, index));
+}
+
 void msc_run_update(msc_eval *e) {
+  size_t last = (size_t)msc_info(e->op)->num_operands - 1;
+  bool has_ok = e->op->num_in > last;
   int64_t index[MSC_MAX_RANK];
-  for (bool more = msc_first_index(&e->out[0], index); more; more = msc_next_index(&e->out[0], index)) update(e, index);
+  for (bool more = msc_first_index(&e->out[0], index); more; more = msc_next_index(&e->out[0], index)) {
+    update(e, index);
+    if (has_ok && !msc_piece_get(e, last, index).i) keep(e, index);
+  }
 }

@@ -201,22 +201,32 @@ msc_input_mode msc_config_input_mode(const msc_config *config) {
   return whole ? MSC_INPUT_FULL_BATCH : MSC_INPUT_DATA_PARALLEL;
 }
 
-static const msc_attr_value *optimizer_detail(const msc_config *config, const char *name) {
-  const msc_attr_value *v = msc_config_value(config, MSC_KEY_parallel_optimizer_config);
+/* A member of a DICT; NULL: not given. */
+static const msc_attr_value *detail(const msc_config *config, msc_key key, const char *name) {
+  const msc_attr_value *v = msc_config_value(config, key);
   for (size_t i = 0; v && i < v->dict.num; i++)
     if (!strcmp(v->dict.a[i].name, name)) return &v->dict.a[i].value;
   return NULL;
 }
 
+static double number_of(const msc_attr_value *v, double fallback) { return !v ? fallback : v->kind == MSC_ATTR_INT ? (double)v->i : v->f; }
+
+msc_loss_scale msc_config_loss_scale(const msc_config *config) {
+  const msc_attr_value *v = msc_config_value(config, MSC_KEY_loss_scale);
+  if (!v || v->kind != MSC_ATTR_STR) return (msc_loss_scale){.scale = number_of(v, 1)};
+  const msc_attr_value *window = detail(config, MSC_KEY_loss_scale_config, "window");
+  return (msc_loss_scale){true, number_of(detail(config, MSC_KEY_loss_scale_config, "init"), 65536), number_of(detail(config, MSC_KEY_loss_scale_config, "factor"), 2), window ? window->i : 2000};
+}
+
 int64_t msc_config_zero(const msc_config *config) {
-  const msc_attr_value *shard = optimizer_detail(config, "gradient_accumulation_shard");
+  const msc_attr_value *shard = detail(config, MSC_KEY_parallel_optimizer_config, "gradient_accumulation_shard");
   int64_t stage = msc_config_int(config, MSC_KEY_zero);
   if (stage > 0 || !msc_config_bool(config, MSC_KEY_enable_parallel_optimizer)) return stage;
   return shard && shard->b ? 2 : 1;
 }
 
 int64_t msc_config_optimizer_threshold(const msc_config *config) {
-  const msc_attr_value *v = optimizer_detail(config, "parallel_optimizer_threshold");
+  const msc_attr_value *v = detail(config, MSC_KEY_parallel_optimizer_config, "parallel_optimizer_threshold");
   return v ? v->i : 64;
 }
 

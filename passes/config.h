@@ -60,6 +60,14 @@ int64_t msc_config_zero(const msc_config *config);
 /* Of parallel_optimizer_config: parameters of so many KB and less, all of their parts together, stay whole. */
 int64_t msc_config_optimizer_threshold(const msc_config *config);
 
+/* loss_scale and loss_scale_config together.  dynamic: it starts as `scale`, grows by `factor` after `window` finite steps. */
+typedef struct {
+  bool dynamic;
+  double scale, factor;
+  int64_t window;
+} msc_loss_scale;
+msc_loss_scale msc_config_loss_scale(const msc_config *config);
+
 /* Effective values: {"device_num":{"value":8,"from":"c.json:2"}, ...}, every key in the order of config.def. */
 const char *msc_config_json(const msc_config *config, msc_arena *arena);
 const char *msc_config_value_text(const msc_config *config, msc_key key, msc_arena *arena); /* JSON */

@@ -49,10 +49,11 @@ static bool map_letters(void *user, msc_op *forward, msc_op *first, msc_op *last
   return msc_map_letters(a->map, forward, first, last, dresult, doperand);
 }
 
-/* The loss's own gradient: 1, or what replica_objective says. */
+/* The loss's own gradient: 1, or what replica_objective says, times a dynamic loss_scale. */
 static msc_value *seed(autodiff *a, const msc_value *loss) {
   msc_builder b = {.func = a->f, .block = a->f->body, .before = a->ret, .loc = loss->def ? loss->def->loc : a->f->loc};
-  msc_value *v = msc_build_scalar(&b, loss->type->dtype, msc_loss_seed(a->f));
+  msc_value *v = msc_build_scalar(&b, loss->type->dtype, msc_loss_seed(a->f)), *scale = msc_dynamic_scale(a->f);
+  if (v && scale) v = msc_build(&b, OP_mul, 2, (msc_value *[]){v, msc_value_in(&b, scale, loss->type->dtype)});
   if (v) v->id = a->walk.next_id++;
   return v;
 }

@@ -4,9 +4,9 @@
  * the norm is the same however parameters are cut, and parts that several ranks hold count once. */
 #include "passes/2_train/train.h"
 
-static msc_value *cast(msc_builder *b, msc_value *v, msc_dtype dtype) {
+msc_value *msc_value_in(msc_builder *b, msc_value *v, msc_dtype dtype) {
   msc_context *ctx = b->func->module->ctx;
-  if (v->type->dtype == dtype) return v;
+  if (!v || v->type->dtype == dtype) return v;
   msc_attr to = msc_named(ctx, "dtype", msc_str(ctx, msc_dtype_name(dtype)));
   msc_op *op = msc_build_with(b, OP_cast, 1, &v, 1, 1, &to);
   return op ? &op->out[0] : NULL;
@@ -15,7 +15,7 @@ static msc_value *cast(msc_builder *b, msc_value *v, msc_dtype dtype) {
 msc_value *msc_sum_of_squares(msc_builder *b, msc_value *v) {
   int64_t dims[MSC_MAX_RANK];
   for (int d = 0; d < v->type->rank; d++) dims[d] = d;
-  v = cast(b, v, MSC_F64);
+  v = msc_value_in(b, v, MSC_F64);
   msc_value *square = v ? msc_build(b, OP_mul, 2, (msc_value *[]){v, v}) : NULL;
   if (!square || !v->type->rank) return square;
   msc_attr all = msc_named(b->func->module->ctx, "dims", msc_ints(b->func->module->ctx, (size_t)v->type->rank, dims));
@@ -43,7 +43,7 @@ bool msc_clip_gradients(msc_builder *b, double limit, size_t num, msc_value **gr
   for (size_t i = 0; i < num && sum; i++) {
     if (!gradient[i]) continue;
     msc_dtype dtype = gradient[i]->type->dtype;
-    if (factor && !of[dtype]) of[dtype] = cast(b, factor, dtype);
+    if (factor && !of[dtype]) of[dtype] = msc_value_in(b, factor, dtype);
     MSC_TRY(of[dtype]);
     MSC_TRY((gradient[i] = msc_build(b, OP_mul, 2, (msc_value *[]){gradient[i], of[dtype]})));
   }

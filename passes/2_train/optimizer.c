@@ -16,6 +16,7 @@ typedef struct {
   msc_value **new_value; /* per argument, those added here too: its new value, or NULL */
   const char *first, *second; /* suffixes of states' names: ".m", ".v" */
   msc_value *step;       /* number of this step, f32, from 1; NULL: no optimizer asked for it */
+  msc_value *ok;         /* i1: do updates take place?  NULL: they do */
 } inserting;
 
 static msc_context *ctx_of(const inserting *s) { return s->pass->ctx; }
@@ -56,8 +57,9 @@ static bool count_steps(inserting *s) {
   msc_value *before = add_state(s, msc_type_of(ctx_of(s), MSC_F32, 0, NULL, NULL), name, NULL);
   s->b.name = msc_intern(ctx_of(s), name);
   s->step = msc_build(&s->b, OP_add, 2, (msc_value *[]){before, msc_build_scalar(&s->b, MSC_F32, 1)});
-  s->new_value[before->index] = s->step;
-  return s->step != NULL;
+  msc_value *after = s->step && s->ok ? msc_build(&s->b, OP_assign, 3, (msc_value *[]){before, s->step, s->ok}) : s->step;
+  s->new_value[before->index] = after;
+  return after != NULL;
 }
 
 /* The step of random ops, counted where nothing reads the old one any more. */
@@ -89,7 +91,10 @@ static size_t hypers(const inserting *s, const msc_optimizer_group *group, msc_o
 static msc_op *update(inserting *s, const msc_optimizer_group *group, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_out) {
   msc_attr attrs[12];
   size_t num = hypers(s, group, kind, attrs);
-  return msc_build_with(&s->b, kind, num_in, in, num_out, num, attrs);
+  msc_value *with_ok[6];
+  memcpy(with_ok, in, num_in * sizeof *in);
+  if (s->ok) with_ok[num_in++] = s->ok;
+  return msc_build_with(&s->b, kind, num_in, with_ok, num_out, num, attrs);
 }
 
 /* Result i of the update op is the new value of its operand i: w, then its states. */
@@ -142,11 +147,24 @@ static bool update_one(inserting *s, const msc_optimizer_group *group, msc_value
 
 static bool counts_steps(msc_op_kind update) { return update == OP_adam || update == OP_adamw || update == OP_lamb_moments; }
 
+/* Gradients as the updates take them: of their own size, and no longer together than asked for. */
+static bool prepare_gradients(inserting *s, double clip_norm) {
+  s->b.name = msc_intern(ctx_of(s), "loss_scale");
+  MSC_TRY(msc_unscale_gradients(&s->b, s->num_grads, s->grad) && msc_gradients_finite(&s->b, s->num_grads, s->grad, &s->ok));
+  s->b.name = clip_norm > 0 ? msc_intern(ctx_of(s), "clip_norm") : NULL;
+  return clip_norm <= 0 || msc_clip_gradients(&s->b, clip_norm, s->num_grads, s->grad);
+}
+
+static bool scale_next_step(inserting *s) {
+  msc_loss_scale scale = msc_config_loss_scale(s->pass->config);
+  s->b.name = msc_intern(ctx_of(s), "loss_scale");
+  return msc_next_scale(&s->b, &scale, s->ok, s->new_value);
+}
+
 static bool update_all(inserting *s, const msc_optimizer_groups *groups) {
+  MSC_TRY(prepare_gradients(s, groups->clip_norm) && scale_next_step(s)); /* new values in the order of their arguments */
   for (size_t g = 0; g < groups->num && !s->step; g++)
     if (counts_steps(groups->group[g].update)) MSC_TRY(count_steps(s));
-  s->b.name = groups->clip_norm > 0 ? msc_intern(ctx_of(s), "clip_norm") : NULL;
-  if (groups->clip_norm > 0) MSC_TRY(msc_clip_gradients(&s->b, groups->clip_norm, s->num_grads, s->grad));
   for (size_t g = 0; g < groups->num; g++) {
     const msc_optimizer_group *group = &groups->group[g];
     for (size_t i = 0; i < group->num_args; i++) {
@@ -205,6 +223,7 @@ static bool give_results(inserting *s, size_t num) {
   msc_func_set(s->f, "ties", msc_list(ctx, num, ties));
   drop_attr(s->f, "gradients");
   drop_attr(s->f, "loss_seed");
+  drop_attr(s->f, "loss_scale");
   drop_attr(s->f, "replicas");
   drop_attr(s->f, "random_step");
   drop_attr(s->f, "optimizer");

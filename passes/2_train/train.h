@@ -3,6 +3,7 @@
 #define MSC_PASSES_2_TRAIN_TRAIN_H
 
 #include "ir/ir.h"
+#include "passes/config.h"
 
 /* ---- groups.c: the attribute `optimizer` of a function, checked ---- */
 
@@ -37,10 +38,24 @@ void msc_add_result_names(msc_func *f, size_t num, const char *const *names);
 
 /* ---- norm.c ---- */
 
+/* v, cast where its elements are of another type; NULL for NULL, or after a report. */
+msc_value *msc_value_in(msc_builder *b, msc_value *v, msc_dtype dtype);
 /* In f64; NULL after a report. */
 msc_value *msc_sum_of_squares(msc_builder *b, msc_value *v);
 /* Gradients (NULL: none) whose norm together is above `limit` are multiplied to have it. */
 bool msc_clip_gradients(msc_builder *b, double limit, size_t num, msc_value **gradient);
+
+/* ---- loss_scale.c ---- */
+
+/* The argument that is a dynamic loss_scale, which the loss's own gradient is multiplied by; its count of finite steps is the next
+ * one.  NULL: there is none. */
+msc_value *msc_dynamic_scale(const msc_func *f);
+/* Gradients (NULL: none) divided by the loss_scale, if there is one. */
+bool msc_unscale_gradients(msc_builder *b, size_t num, msc_value **gradient);
+/* *out_ok: an i1, whether all elements of all gradients are finite, alike on all ranks; NULL without a dynamic loss_scale. */
+bool msc_gradients_finite(msc_builder *b, size_t num, msc_value *const *gradient, msc_value **out_ok);
+/* New values of the dynamic loss_scale's two arguments. */
+bool msc_next_scale(msc_builder *b, const msc_loss_scale *s, msc_value *ok, msc_value **new_value);
 
 /* ---- letters.c: which letter of the forward op a letter of a gradient op is ---- */
 

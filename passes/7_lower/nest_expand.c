@@ -459,7 +459,7 @@ static uint16_t expand(msc_nester *n, int y, const msc_view *view) {
     case OP_softmax_cross_entropy: return msc_nest_cross_entropy(n, op, view);
     case OP_softmax_cross_entropy_grad: return msc_nest_cross_entropy_grad(n, op, view);
     case OP_scatter_add: case OP_add_along: case OP_scatter_nd_add: return msc_nest_refuse(n, "%s is the end of a kernel", msc_kind_name(op->kind)); /* no element of it by itself */
-    case OP_sgd: case OP_momentum: case OP_adam: case OP_adamw: case OP_lamb_moments: case OP_lamb_apply: return msc_nest_update(n, op, y, view);
+    case OP_sgd: case OP_momentum: case OP_adam: case OP_adamw: case OP_lamb_moments: case OP_lamb_apply: case OP_assign: return msc_nest_update(n, op, y, view);
     default: return elementwise(n, op, y, view);
   }
 }

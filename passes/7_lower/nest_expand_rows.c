@@ -207,7 +207,7 @@ typedef struct {
   msc_nester *n;
   const msc_op *op;
   msc_dtype dtype;
-  uint16_t in[5];
+  uint16_t in[6];
 } update;
 
 static uint16_t attr(const update *u, const char *name) { return msc_nest_scalar(u->n, u->dtype, msc_op_float(u->op, name)); }
@@ -262,20 +262,35 @@ static uint16_t lamb_moments(const update *u, size_t result) {
   return has(u, "weight_decay") ? add(u, r, mul(u, attr(u, "weight_decay"), u->in[0])) : r;
 }
 
+static uint16_t new_value(const update *u, size_t result) {
+  switch (u->op->kind) {
+    case OP_sgd: return sub(u, u->in[0], mul(u, attr(u, "lr"), decayed(u, u->in[1], u->in[0])));
+    case OP_momentum: return momentum(u, result);
+    case OP_assign: return u->in[1];
+    case OP_lamb_moments: return lamb_moments(u, result);
+    case OP_lamb_apply: return sub(u, u->in[0], mul(u, mul(u, attr(u, "lr"), u->in[2]), u->in[1]));
+    default: return adam(u, result);
+  }
+}
+
+/* The operand whose new value is the result; -1: none. */
+static int old_value(const msc_op *op, size_t result) {
+  const msc_op_info *info = msc_info(op);
+  for (int i = 0; i < info->num_operands; i++)
+    if (info->operand[i].tied == (int)result) return i;
+  return -1;
+}
+
 uint16_t msc_nest_update(msc_nester *n, const msc_op *op, int y, const msc_view *view) {
   update u = {.n = n, .op = op, .dtype = msc_compute_dtype(n->value[y].value->type->dtype)};
   size_t result = n->value[y].value->index;
-  for (int i = 0; i < op->num_in && i < 5; i++) {
+  for (int i = 0; i < op->num_in && i < 6; i++) {
     int v = msc_nest_find_value(n, op->in[i].value);
     msc_view at = msc_nest_stretch(n, y, view, v);
     u.in[i] = msc_nest_eval(n, v, &at);
   }
   if (n->failed) return 0;
-  switch (op->kind) {
-    case OP_sgd: return sub(&u, u.in[0], mul(&u, attr(&u, "lr"), decayed(&u, u.in[1], u.in[0])));
-    case OP_momentum: return momentum(&u, result);
-    case OP_lamb_moments: return lamb_moments(&u, result);
-    case OP_lamb_apply: return sub(&u, u.in[0], mul(&u, mul(&u, attr(&u, "lr"), u.in[2]), u.in[1]));
-    default: return adam(&u, result);
-  }
+  int ok = msc_info(op)->num_operands - 1, old = old_value(op, result);
+  uint16_t fresh = new_value(&u, result);
+  return op->num_in > ok && old >= 0 ? msc_nest_select(n, u.in[ok], fresh, u.in[old]) : fresh;
 }

@@ -186,10 +186,9 @@ static const struct {
   {"{\"zero\": 2, \"device_num\": 2, \"parallel_mode\": \"hybrid_parallel\"}",
    "c.json:1:2: zero 2 (c.json:1): not supported yet with parallel_mode \"hybrid_parallel\" (c.json:1), whose program is one rank's [111]\n"},
   /* recognised, not honoured */
-  {"{\"parameter_broadcast\": true, \"loss_scale\": 2}",
+  {"{\"parameter_broadcast\": true, \"elastic\": true}",
    "c.json:1:2: parameter_broadcast: true is not supported yet, only false [111]\n"
-   "c.json:1:31: loss_scale: 2 is not supported yet, only 1 [111]\n"},
-  {"{\"loss_scale\": \"dynamic\"}", "c.json:1:2: loss_scale: \"dynamic\" is not supported yet, only 1 [111]\n"},
+   "c.json:1:31: elastic: true is not supported yet, only false [111]\n"},
 };
 
 static void test_bad_input(void **state) {
