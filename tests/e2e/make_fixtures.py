@@ -190,7 +190,8 @@ class Net:
             return torch.tensor([formula.probabilities(s, self.classes) for s in rows], dtype=torch.float32)
         return torch.tensor([formula.target(s, shape[-1]) for s in rows], dtype=torch.float32)
 
-    def losses(self):
+    def losses(self, compute_type=torch.float32):
+        """With a narrow compute_type under autocast."""
         values, trained = {}, {}
         for i, (name, role, shape, _, init, trainable) in enumerate(self.args):
             if role != "parameter":
@@ -209,8 +210,9 @@ class Net:
                     if key not in cache:
                         cache[key] = self.batch_of(name, step)
                     values[f"%{name}"] = cache[key]
-            for target, run, operands in self.program:
-                values[target] = run(*(values[o] for o in operands))
+            with torch.autocast("cpu", compute_type, enabled=compute_type != torch.float32):
+                for target, run, operands in self.program:
+                    values[target] = run(*(values[o] for o in operands))
             loss = values[self.loss[0]]
             optimizer.zero_grad()
             loss.backward()
@@ -443,4 +445,5 @@ def main():
         makers[name]().write()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -145,7 +145,8 @@ def sample_tensors(network):
     return found
 
 
-def losses(name):
+def losses(name, compute_type=torch.float32):
+    """With a narrow compute_type under autocast."""
     options, classes = NETWORKS[name]
     head = f"# batch {BATCH}, {SAMPLES} samples in order, {classes} classes; torch {torch.__version__}"
     network = described(name, head)
@@ -157,11 +158,12 @@ def losses(name):
     for step in range(STEPS):
         rows = [(step * BATCH + i) % SAMPLES for i in range(BATCH)]
         run = Run(parameters, options)
-        logits, y = globals()[name](run, data["x"][rows]), data["y"][rows]
-        if y.is_floating_point():
-            loss = F.binary_cross_entropy_with_logits(logits, y)
-        else:
-            loss = F.cross_entropy(logits.reshape(-1, logits.shape[-1]), y.reshape(-1)) + run.more
+        with torch.autocast("cpu", compute_type, enabled=compute_type != torch.float32):
+            logits, y = globals()[name](run, data["x"][rows]), data["y"][rows]
+            if y.is_floating_point():
+                loss = F.binary_cross_entropy_with_logits(logits, y)
+            else:
+                loss = F.cross_entropy(logits.reshape(-1, logits.shape[-1]), y.reshape(-1)) + run.more
         yield repr(loss.item())
         optimizer.zero_grad()
         loss.backward()
@@ -176,4 +178,5 @@ def main():
             out.write("\n".join(losses(name)) + "\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -208,6 +208,8 @@ static const instance instances[] = {
     {"adamw", "8x6xT 8x6xT 8x6xT 8x6xT f32", "lr=0.1", "d", 3, 0},
     {"lamb_moments", "8x6xT 8x6xT 8x6xT 8x6xT f32", "", "d", 3, 0},
     {"lamb_apply", "8x6xT 8x6xT T", "lr=0.1", "df", 1, 0},
+    {"momentum", "8x6xT 8x6xT 8x6xT i1", "lr=0.1 momentum=0.9", "df", 2, 0},
+    {"assign", "8x6xT 8x6xT i1", "", "df", 1, 0},
 };
 
 static inline const char *dtype_name(char c) { return c == 'd' ? "f64" : c == 'f' ? "f32" : c == 'i' ? "i32" : c == 'u' ? "ui8" : "i1"; }
