@@ -116,7 +116,7 @@ static void give_text(const msc_op *op, msc_rule *rule, const char *text) {
 
 static void set_word_role(msc_rule *rule, char name, const char *word) {
   int i = find_letter(rule, name);
-  if (i >= 0 && !strncmp(word, "expand", 6)) rule->letter[i].expands = true;
+  if (i >= 0 && !strncmp(word, "expand", 6) && rule->letter[i].role != MSC_REP) rule->letter[i].expands = true;
   if (!strncmp(word, "rep", 3)) set_role(rule, name, MSC_REP, MSC_SUM);
   else if (!strncmp(word, "sum", 3)) set_role(rule, name, MSC_RED, MSC_SUM);
   else if (!strncmp(word, "max", 3)) set_role(rule, name, MSC_RED, MSC_MAX);
@@ -401,6 +401,15 @@ bool rule_along(const msc_op *op, msc_rule *rule) {
     const msc_type *t = tensor_type(op, i);
     for (int d = 0, s = 0; d < t->rank; d++) give(rule, i, d, d == axis ? p.text[p.num - 1] : star(s++), t->dim[d]);
   }
+  return true;
+}
+
+/* The same for an op that is worked out in blocks where the axis is cut (expand_scan.c): whole where there are none. */
+bool rule_blocks(const msc_op *op, msc_rule *rule) {
+  const msc_type *x = tensor_type(op, 0);
+  int64_t axis = msc_op_int(op, "axis"), n = x->dim[axis < 0 ? axis + x->rank : axis];
+  rule_along(op, rule);
+  if (x->rank == MSC_MAX_RANK || msc_num_blocks(op, n) == 1) set_role(rule, msc_info(op)->rule[1], MSC_REP, MSC_SUM);
   return true;
 }
 

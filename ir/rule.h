@@ -11,4 +11,9 @@ void msc_rule_give(msc_rule *rule, size_t tensor, int dim, char name, int64_t si
 /* A part of the letter has at least so many elements. */
 void msc_rule_least(msc_rule *rule, char name, int64_t least);
 
+/* ---- expand_scan.c ---- */
+
+/* Into how many equal blocks op's dimension of n elements goes, so that every even cut of it has whole blocks. */
+int64_t msc_num_blocks(const msc_op *op, int64_t n);
+
 #endif

@@ -112,14 +112,18 @@ static bool has_composite(const msc_func *f) {
   return false;
 }
 
+/* What its operands are laid out as is what the op wants. */
+static void want_operands(problem *p, msc_op *op) {
+  msc_attr_value *want = msc_new_array(msc_context_arena(p->ctx), msc_attr_value, op->num_in);
+  for (size_t i = 0; i < op->num_in; i++)
+    want[i] = msc_str(p->ctx, msc_layout_print(msc_context_arena(p->ctx), &p->m->mesh, op->in[i].value->type->layout));
+  if (op->num_in) msc_op_set(op, "in_layout", msc_list(p->ctx, op->num_in, want));
+}
+
 /* A copy of f whose composites are expanded, with the layout changes that they need then; its results are laid out as f's. */
 static msc_func *expanded(problem *p, msc_func *f) {
   msc_func *copy = msc_func_clone(f, "expanded"), *first = p->m->first, *last = p->m->last;
-  msc_op *ret = copy->body->last;
-  msc_attr_value *want = msc_new_array(msc_context_arena(p->ctx), msc_attr_value, ret->num_in);
-  for (size_t i = 0; i < ret->num_in; i++)
-    want[i] = msc_str(p->ctx, msc_layout_print(msc_context_arena(p->ctx), &p->m->mesh, ret->in[i].value->type->layout));
-  msc_op_set(ret, "in_layout", msc_list(p->ctx, ret->num_in, want));
+  for (msc_op *op = copy->body->first; op; op = op->next) want_operands(p, op);
   p->m->first = p->m->last = copy;
   bool torn = false; /* the verifier wants arguments finished */
   for (size_t i = 0; i < copy->body->num_args; i++) torn |= copy->body->args[i]->type->layout->num_partial > 0;
