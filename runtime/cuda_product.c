@@ -13,6 +13,7 @@ typedef struct {
   lt_layout a, b, c;             /* ours: the library's second, first and result */
   lt_algorithm algorithm;
   uint64_t low_bits[4];          /* of all addresses of an operand, or-ed */
+  const void *bias;              /* of the first call */
 } product;
 
 struct mscrt_products {
@@ -67,6 +68,7 @@ static mscrt_status *make_problem(mscrt_cublas_api *lt, const mscrt_matmul *m, p
   LT(lt, cublasLtMatmulDescSetAttribute, p->product, MSCRT_CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
   LT(lt, cublasLtMatmulDescSetAttribute, p->product, MSCRT_CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
   LT(lt, cublasLtMatmulDescSetAttribute, p->product, MSCRT_CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+  if (m->bias) LT(lt, cublasLtMatmulDescSetAttribute, p->product, MSCRT_CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->bias, sizeof p->bias);
   MSCRT_CHECK(make_layout(lt, m, m->transpose_a ? m->k : m->m, m->transpose_a ? m->m : m->k, m->stride_a, &p->a));
   MSCRT_CHECK(make_layout(lt, m, m->transpose_b ? m->n : m->k, m->transpose_b ? m->k : m->n, m->stride_b, &p->b));
   return make_layout(lt, m, m->m, m->n, m->m * m->n, &p->c);
@@ -114,6 +116,7 @@ static mscrt_status *choose(mscrt_cublas_api *lt, lt_handle handle, const mscrt_
 
 static void note_addresses(const mscrt_context *c, const mscrt_record *r, product *p) {
   p->used = true;
+  if (r->matmul->bias) p->bias = r->buffers[3];
   for (uint32_t i = 0; i < r->num_buffers; i++) {
     uint8_t space = r->space ? r->space[i] : PLAN_SPACE_SCRATCH;
     uint64_t stride = space == PLAN_SPACE_INPUT ? c->input_stride : space > PLAN_SPACE_TILE ? c->plan->stage[c->stage].bytes[space] : 0;

@@ -15,8 +15,9 @@
 
 #define PTX ".version 7.8\n.target sm_80\n.visible .entry axpy(\n.visible .entry sumsq(\n.visible .entry check(\n.visible .entry diverges("
 #define KERNELS                                                                                     \
-  .num_layouts = 2, .layouts = {"1:|", "0:|"}, .num_kernels = 4, .ptx = PTX, .target = "cuda", .workspace = 1024,                                \
+  .num_kernels = 4, .ptx = PTX, .target = "cuda", .workspace = 1024,                                \
   .kernel = {{"axpy", NULL, 2, 0, 1, 64}, {"sumsq", NULL, 2, 1, 1, 64}, {"check", NULL, 2, 1, 0, 64}, {"diverges", NULL, 1, 0, 0, 64}}
+#define ONE_RANK .num_layouts = 2, .layouts = {"1:|", "0:|"}, KERNELS
 enum { AXPY, SUMSQ, CHECK, DIVERGES, N = 1000 };
 
 /* ---- processes ---- */
@@ -90,7 +91,7 @@ static float ones[N];
 static const section_text train_shrink = {"train", 64, 3, shrink};
 #define VECTOR(text, at, start) {.name = text, .rank = 1, .shape = {N}, .layout = 0, .ref = OUT(P, at, 4 * N), .init = start}
 static const plan_text shrinking = {
-  KERNELS, .num_sections = 1, .section = {train_shrink}, .persistent = 8192, .constants = ones, .constant_bytes = sizeof ones,
+  ONE_RANK, .num_sections = 1, .section = {train_shrink}, .persistent = 8192, .constants = ones, .constant_bytes = sizeof ones,
   .num_parameters = 2, .parameter = {VECTOR("w", 0, "constant:2"), VECTOR("g", 4096, "zeros")},
   .num_outputs = 1, .output = {{.name = "loss", .layout = 1, .ref = OUT(S, 0, 4), .loss = true}}};
 
@@ -129,7 +130,7 @@ static void values_come_back(void **state) {
 /* x is an input that is checked against 5. */
 static const call_text look[] = {{.kind = PLAN_CALL_KIND_KERNEL, .index = CHECK, .num_buffers = 2, .buffers = {IN(I, 0, 16), OUT(S, 0, 4)}, .num_dims = 1, .dims = {5},
                                   .extent = 4, .grain = 64, .name = "rows", .loc = "net.py:7", .checks = true}};
-static const plan_text looking = {KERNELS, .num_sections = 1, .section = {{"forward", 64, 1, look}}, .input_stride = 16,
+static const plan_text looking = {ONE_RANK, .num_sections = 1, .section = {{"forward", 64, 1, look}}, .input_stride = 16,
                                   .num_inputs = 1, .input = {{.name = "x", .dtype = MSCRT_I32, .rank = 1, .shape = {4}, .layout = 0, .ref = IN(I, 0, 16), .batch_dim = -1}}};
 
 static mscrt_status *good_then_bad(mscrt_context *c, double *out) {
@@ -147,6 +148,128 @@ static void bad_index_is_told(void **state) {
   expect_failure(&looking, good_then_bad, 1, "rank 0: step 0: rows at net.py:7: an index is out of range", WITH());
 }
 
+/* ---- products ---- */
+
+enum { M = 5, K = 7, W = 6, BATCH = 3, ROOM = 2048 };
+static mscrt_matmul form;
+static call_text product;
+static plan_text multiplying;
+
+static uint64_t bytes_of(int64_t elems) { return (uint64_t)elems * mscrt_dtype_bytes(form.dtype); }
+
+/* a, b, bias are parameters, c an output. */
+static void describe_product(void) {
+  int64_t a = BATCH * M * K, b = form.stride_b ? BATCH * K * W : K * W;
+  form.batch = BATCH, form.m = form.tile_m = M, form.n = form.tile_n = W, form.k = K, form.stride_a = M * K;
+  product = (call_text){.kind = PLAN_CALL_KIND_MATMUL, .num_buffers = form.bias ? 4 : 3, .name = "product",
+                        .buffers = {IN(P, 0, bytes_of(a)), IN(P, ROOM, bytes_of(b)), OUT(S, 0, bytes_of(BATCH * M * W)), IN(P, 2 * ROOM, bytes_of(W))}};
+#define PART(text, elems, at) {.name = text, .dtype = (uint8_t)form.dtype, .rank = 1, .shape = {(uint64_t)(elems)}, .ref = OUT(P, at, bytes_of(elems)), .init = "uniform:1"}
+  multiplying = (plan_text){ONE_RANK, .num_matmuls = 1, .matmul = {form}, .num_sections = 1, .section = {{"forward", ROOM, 1, &product}}, .persistent = 3 * ROOM,
+                            .num_parameters = 3, .parameter = {PART("a", a, 0), PART("b", b, ROOM), PART("bias", W, 2 * ROOM)},
+                            .num_outputs = 1, .output = {{.name = "c", .dtype = (uint8_t)form.dtype, .rank = 1, .shape = {BATCH * M * W}, .ref = OUT(S, 0, bytes_of(BATCH * M * W))}}};
+}
+
+static void read_numbers(mscrt_context *c, const char *name, double *out) {
+  mscrt_tensor t;
+  mscrt_status *s = mscrt_local(c, name, &t);
+  if (s) fail_msg("%s", mscrt_status_text(s));
+  mscrt_convert(MSCRT_F64, out, 1, t.dtype, t.data, false, false, t.size[0]);
+}
+
+static double expected(const double *a, const double *b, const double *bias, int64_t batch, int64_t i, int64_t j) {
+  double sum = form.bias ? bias[j] : 0;
+  for (int64_t k = 0; k < K; k++)
+    sum += a[batch * M * K + (form.transpose_a ? k * M + i : i * K + k)] * b[batch * form.stride_b + (form.transpose_b ? j * K + k : k * W + j)];
+  return form.relu && sum < 0 ? 0 : sum;
+}
+
+/* Out comes the largest difference. */
+static mscrt_status *multiply(mscrt_context *c, double *out) {
+  double a[BATCH * M * K], b[BATCH * K * W], bias[W], result[BATCH * M * W];
+  for (int i = 0; i < 3; i++) { /* the third is a replay */
+    mscrt_status *s = mscrt_run(c, "forward", 1, NULL);
+    if (s) return s;
+  }
+  read_numbers(c, "a", a), read_numbers(c, "b", b), read_numbers(c, "bias", bias), read_numbers(c, "c", result);
+  for (int64_t i = 0; i < BATCH * M * W; i++) *out = fmax(*out, fabs(result[i] - expected(a, b, bias, i / (M * W), i / W % M, i % W)));
+  return NULL;
+}
+
+static void products_are_right_in_all_forms(void **state) {
+  static const struct { mscrt_dtype dtype; double error; } types[] = {{MSCRT_F32, 1e-6}, {MSCRT_BF16, 2e-2}, {MSCRT_F16, 2e-3}, {MSCRT_F64, 1e-14}};
+  (void)state;
+  for (int i = 0; i < 16; i++) {
+    job j;
+    form = (mscrt_matmul){.dtype = types[(i + i / 4) % 4].dtype, .transpose_a = i & 1, .transpose_b = i >> 1 & 1, .bias = i >> 2 & 1, .relu = i >> 3 & 1, .stride_b = i % 3 ? K * W : 0};
+    describe_product();
+    run_with(&j, &multiplying, 1, multiply, WITH());
+    if (!(result_of(&j) < types[(i + i / 4) % 4].error)) fail_msg("form %d: error %s", i, j.words[0]);
+  }
+}
+
+/* ---- collectives ---- */
+
+/* On two ranks: w is gathered, ones are added, what all have is summed and cut, a quarter of that is added to w: w = 1.5 w + 0.5.
+ * m goes from rows to columns and back, into `same`. */
+enum { ROWS = 25, COLUMNS = 40, W_AT = 0, SUM_AT = 4096, M_AT = 8192, SAME_AT = 12288, G_AT = 0, COLS_AT = 8192, LOSS_AT = 4096, ALL_AT = 4160, HALF = 4 * N / 2, MROWS = 4 * 13 * COLUMNS, MCOLS = 4 * 20 * ROWS };
+static const call_text meeting[] = {
+  {.kind = PLAN_CALL_KIND_COLLECTIVE, .index = 0, .num_buffers = 2, .buffers = {IN(P, W_AT, HALF), OUT(S, G_AT, 4 * N)}, .name = "gather w"},
+  {.kind = PLAN_CALL_KIND_COLLECTIVE, .index = 3, .num_buffers = 2, .buffers = {IN(P, M_AT, MROWS), OUT(S, COLS_AT, MCOLS)}, .name = "to columns"},
+  {.kind = PLAN_CALL_KIND_KERNEL, .index = AXPY, .num_buffers = 2, .buffers = {IN(C, 0, 4 * N), OUT(S, G_AT, 4 * N)}, .num_scalars = 1, .scalars = {1}, .extent = N, .grain = 64, .name = "add ones"},
+  {.kind = PLAN_CALL_KIND_COLLECTIVE, .index = 1, .num_buffers = 2, .buffers = {IN(S, G_AT, 4 * N), OUT(P, SUM_AT, HALF)}, .name = "sum and cut"},
+  {.kind = PLAN_CALL_KIND_KERNEL, .index = SUMSQ, .num_buffers = 2, .buffers = {IN(S, G_AT, 4 * N), OUT(S, LOSS_AT, 4)}, .num_dims = 1, .dims = {N}, .num_scalars = 1, .scalars = {0.5}, .name = "loss"},
+  {.kind = PLAN_CALL_KIND_COLLECTIVE, .index = 2, .num_buffers = 2, .buffers = {IN(S, LOSS_AT, 4), OUT(S, ALL_AT, 4)}, .name = "sum losses"},
+  {.kind = PLAN_CALL_KIND_KERNEL, .index = AXPY, .num_buffers = 2, .buffers = {IN(P, SUM_AT, HALF), OUT(P, W_AT, HALF)}, .num_scalars = 1, .scalars = {0.25}, .extent = N / 2, .grain = 64, .name = "update"},
+  {.kind = PLAN_CALL_KIND_COLLECTIVE, .index = 4, .num_buffers = 2, .buffers = {IN(S, COLS_AT, MCOLS), OUT(P, SAME_AT, MROWS)}, .name = "to rows"},
+};
+#define CUT(text, at, start) {.name = text, .rank = 1, .shape = {N}, .layout = 2, .ref = OUT(P, at, HALF), .init = start}
+#define TABLE(text, at, start) {.name = text, .rank = 2, .shape = {ROWS, COLUMNS}, .layout = 5, .ref = OUT(P, at, MROWS), .init = start}
+static const plan_text meeting_plan = {
+  .num_axes = 1, .axes = {2}, KERNELS, .num_layouts = 7, .layouts = {"1:|", "0:|", "1:0|", "1:|0", "0:|0", "2:0;|", "2:;0|"},
+  .num_collectives = 5, .collective = {{.verb = MSCRT_ALL_GATHER, .rank = 1, .shape = {N}, .from = 2, .to = 0}, {.verb = MSCRT_REDUCE_SCATTER, .rank = 1, .shape = {N}, .from = 3, .to = 2},
+                                       {.verb = MSCRT_ALL_REDUCE, .from = 4, .to = 1}, {.verb = MSCRT_ALL_TO_ALL, .rank = 2, .shape = {ROWS, COLUMNS}, .from = 5, .to = 6},
+                                       {.verb = MSCRT_ALL_TO_ALL, .rank = 2, .shape = {ROWS, COLUMNS}, .from = 6, .to = 5}},
+  .num_sections = 1, .section = {{"train", 16384, 8, meeting}}, .persistent = 16384, .constants = ones, .constant_bytes = sizeof ones,
+  .num_parameters = 4, .parameter = {CUT("w", W_AT, "uniform:1"), CUT("sum", SUM_AT, "zeros"), TABLE("m", M_AT, "uniform:1"), TABLE("same", SAME_AT, "zeros")},
+  .num_outputs = 1, .output = {{.name = "loss", .layout = 1, .ref = OUT(S, ALL_AT, 4), .loss = true}}};
+
+static mscrt_status *read_all(mscrt_context *c, float *w, float *m, float *same) {
+  mscrt_status *s = mscrt_read(c, "w", w, 4 * N);
+  if (!s) s = mscrt_read(c, "m", m, 4 * N);
+  return s ? s : mscrt_read(c, "same", same, 4 * N);
+}
+
+/* The largest error of w, and one for every element of `same` that is not m's and for a wrong loss. */
+static mscrt_status *meet(mscrt_context *c, double *out) {
+  float w[N], now[N], m[N], same[N];
+  double loss, expected_loss = 0;
+  mscrt_status *s = read_all(c, w, m, same);
+  if (!s) s = mscrt_run(c, "train", 4, &loss);
+  if (!s) s = read_all(c, now, m, same);
+  if (s) return s;
+  for (int i = 0; i < N; i++) {
+    for (int step = 0; step < 3; step++) w[i] = 1.5f * w[i] + 0.5f;
+    expected_loss += (double)((w[i] + 1) * (w[i] + 1)); /* of both ranks, halved */
+    w[i] = 1.5f * w[i] + 0.5f;
+    *out = fmax(*out, fabs((double)(now[i] - w[i])));
+    *out += m[i] != same[i];
+  }
+  *out += !(fabs(loss / expected_loss - 1) < 1e-5);
+  return NULL;
+}
+
+static void expect_small(const job *j) {
+  for (int r = 0; r < j->ranks; r++)
+    if (j->exit[r] || !(atof(j->words[r]) < 1e-5)) fail_msg("rank %d: exit %d: %s", r, j->exit[r], j->words[r]);
+}
+
+static void ranks_meet_through_the_host(void **state) {
+  job j;
+  (void)state;
+  run_with(&j, &meeting_plan, 2, meet, WITH("MSC_STANDIN_SEED=3"));
+  expect_small(&j);
+}
+
 /* ---- what the machine lacks ---- */
 
 static void machines_that_lack_something(void **state) {
@@ -155,6 +278,10 @@ static void machines_that_lack_something(void **state) {
   expect_failure(&shrinking, five_steps, 3, "the plan's code is for sm_80 and later; GPU 0, stand-in 0, is sm_75: compile with --target cuda:sm_75", WITH("MSC_STANDIN_ARCH=75"));
   expect_failure(&shrinking, five_steps, 3, "rank 0 needs 17664 bytes of the memory of GPU 0, stand-in 0: 9000 are free of 9000", WITH("MSC_STANDIN_MEMORY=9000"));
   expect_failure(&shrinking, five_steps, 3, "the GPU was lost while it worked: CUDA_ERROR_ILLEGAL_ADDRESS", WITH("MSC_STANDIN_FAIL=cuStreamSynchronize:5:700"));
+  form = (mscrt_matmul){.dtype = MSCRT_F32};
+  describe_product();
+  expect_failure(&multiplying, multiply, 3, "cuBLASLt 130000 has no algorithm for a product of f32, 5 x 6 x 7, within 1024 bytes on stand-in 0 (status 15)",
+                 WITH("MSC_STANDIN_FAIL=cublasLtMatmulAlgoGetHeuristic:1:15"));
   expect_failure(&shrinking, five_steps, 3, "update: the GPU's driver refused cuLaunchKernel", WITH("MSC_STANDIN_FAIL=cuLaunchKernel:3:1"));
 }
 
@@ -178,7 +305,7 @@ static void replays_are_one_launch(void **state) {
 /* ---- the stand-in itself ---- */
 
 static const call_text diverging[] = {{.kind = PLAN_CALL_KIND_KERNEL, .index = DIVERGES, .num_buffers = 1, .buffers = {IN(P, 0, 4)}}};
-static const plan_text diverges = {KERNELS, .num_sections = 1, .section = {{"train", 64, 1, diverging}}, .persistent = 64};
+static const plan_text diverges = {ONE_RANK, .num_sections = 1, .section = {{"train", 64, 1, diverging}}, .persistent = 64};
 
 static void broken_kernels_are_told(void **state) {
   job j;
@@ -226,6 +353,8 @@ int main(int argc, char **argv) {
     cmocka_unit_test(steps_are_right_in_any_order),
     cmocka_unit_test(values_come_back),
     cmocka_unit_test(bad_index_is_told),
+    cmocka_unit_test(products_are_right_in_all_forms),
+    cmocka_unit_test(ranks_meet_through_the_host),
     cmocka_unit_test(machines_that_lack_something),
     cmocka_unit_test(replays_are_one_launch),
     cmocka_unit_test(broken_kernels_are_told),
