@@ -163,6 +163,8 @@ typedef struct {
   mscrt_status *(*receive)(mscrt_comm *c, const mscrt_channel *m, void *dst, const mscrt_site *site);
   /* The largest value of all ranks; also a barrier. */
   mscrt_status *(*max)(mscrt_comm *c, uint64_t value, uint64_t *out_max, const mscrt_site *site);
+  /* A status when a rank of the job failed or is gone; one that has ended its work is not lost. */
+  mscrt_status *(*lost)(mscrt_comm *c, const char *waited_for);
   /* Tells the others that this rank gives up, and why.  Any thread. */
   void (*abort)(mscrt_comm *c, const char *reason);
   void (*close)(mscrt_comm *c);

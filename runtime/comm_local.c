@@ -361,6 +361,14 @@ static mscrt_status *finish_local(struct mscrt_comm *c, const mscrt_exchange *e,
   return wait_for(c, barrier_of(c, e, true), ticket.generation, ticket.place, e, site);
 }
 
+static mscrt_status *lost_local(struct mscrt_comm *c, const char *waited_for) {
+  mscrt_loss loss;
+  for (int r = 0; r < c->o.ranks; r++)
+    if (r != c->o.rank && atomic_load(&c->segment[r].control->state) != CLOSED && mscrt_local_is_lost(c, r, &loss))
+      return mscrt_fail(MSCRT_PEER, "%s: %s", waited_for, loss.why);
+  return NULL;
+}
+
 static void abort_local(struct mscrt_comm *c, const char *reason) { mscrt_local_give_up(c, c->o.rank, reason); }
 
 /* Everybody, without data. */
@@ -453,5 +461,5 @@ fail:
 const mscrt_transport mscrt_comm_local = {
   .name = "local", .open = open_local, .arena = arena_local, .run = run_local, .lingers = lingers_local, .finish = finish_local,
   .send = mscrt_local_send, .receive = mscrt_local_receive,
-  .max = max_local, .abort = abort_local, .close = close_local,
+  .max = max_local, .lost = lost_local, .abort = abort_local, .close = close_local,
 };

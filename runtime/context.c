@@ -29,6 +29,8 @@ static mscrt_status *read_options(mscrt_context *c, const mscrt_options *o) {
   if (c->o.ranks != c->plan->ranks) return mscrt_fail(MSCRT_INPUT, "the plan is for %d rank%s, not for %d", c->plan->ranks, c->plan->ranks == 1 ? "" : "s", c->o.ranks);
   if (c->o.rank < 0 || c->o.rank >= c->o.ranks) return mscrt_fail(MSCRT_ARGUMENT, "rank %d of %d", c->o.rank, c->o.ranks);
   MSCRT_CHECK(choose_device(c));
+  if (c->o.comm && strcmp(c->o.comm, "local") && strcmp(c->o.comm, "nccl")) return mscrt_fail(MSCRT_UNSUPPORTED, "ranks are connected by local or nccl, not by '%s'", c->o.comm);
+  if (c->o.comm && !strcmp(c->o.comm, "nccl") && c->device != &mscrt_device_cuda) return mscrt_fail(MSCRT_UNSUPPORTED, "nccl connects GPUs, and the device is '%s'", c->device->name);
   if (c->o.time_scale < 0) return mscrt_fail(MSCRT_ARGUMENT, "time scale %g", c->o.time_scale);
   if (c->o.threads < 0 || c->o.threads > MAX_THREADS) return mscrt_fail(MSCRT_ARGUMENT, "%d threads", c->o.threads);
   int share = mscrt_cores() / c->o.ranks;

@@ -44,6 +44,7 @@ typedef struct mscrt_record {
   uint32_t num_spans;
   const msc_span *span;          /* what it touches, as offsets in the arena, in slot 0 */
   msc_waits waits;               /* for the section's collectives with other ranks, numbered from 1 */
+  uint32_t watched;              /* of an exchange between GPUs: its number for the host's watch */
   int64_t predicted_ns;
   const char *name, *loc;
 } mscrt_record;

@@ -5,6 +5,7 @@
 
 #include "runtime/context.h"
 #include "runtime/cuda_api.h"
+#include "runtime/cuda_moves.h"
 
 #define MSCRT_CUDA_ALIGN 256
 
@@ -22,7 +23,7 @@ struct mscrt_cuda {
   cu_device device;
   cu_context context;            /* the device's primary one: libraries use it too */
   bool retained, inputs_pinned;
-  int ordinal, arch;             /* arch: 90 is compute capability 9.0 */
+  int num_devices, ordinal, arch;             /* arch: 90 is compute capability 9.0 */
   char name[96];
   cu_stream stream;              /* of calls */
   cu_event done;                 /* all of the step has run */
@@ -38,10 +39,10 @@ struct mscrt_cuda {
   uint8_t *results;              /* pinned: the flags, then the loss */
   void **parameters;             /* of a launch */
   mscrt_products *products;      /* NULL: there are none */
-  mscrt_links *links;            /* to other GPUs; NULL: collectives go through the host */
+  mscrt_links *links;            /* to other GPUs; NULL: collectives with other ranks go through the host */
+  mscrt_moves *moves;            /* of each collective of the plan that stays on GPUs */
   bool *warm;                    /* programs that have run once */
   mscrt_cuda_graph *graph;       /* [program][input slot of its first batch] */
-  bool capturing;
 };
 
 /* Calls of one thread between these two go to this device; the thread's own choice is back afterwards. */
@@ -56,6 +57,11 @@ mscrt_status *mscrt_cuda_wait(mscrt_context *c);
 /* A program with its inputs and results: issued call by call at first, later as a graph. */
 mscrt_status *mscrt_cuda_run(mscrt_context *c, uint32_t program, bool train, int64_t step);
 void mscrt_cuda_free_graphs(mscrt_context *c);
+
+/* ---- cuda_collective.c ---- */
+
+/* A collective of this rank with itself: copies among calls. */
+mscrt_status *mscrt_cuda_alone(mscrt_context *c, const mscrt_turn *t);
 
 /* ---- cuda_host.c: collectives and messages through the memory that ranks of a host share ---- */
 

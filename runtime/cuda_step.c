@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/cuda.h"
+#include "runtime/cuda_links.h"
 
 /* ---- inputs ---- */
 
@@ -59,7 +59,9 @@ static mscrt_status *read_results(mscrt_context *c, const mscrt_program *p, int6
 static mscrt_status *issue(mscrt_context *c, uint32_t program, bool train, int64_t step) {
   mscrt_cuda *g = c->cuda;
   if (g->num_flags) MSCRT_CUDA(&g->cu, cuMemsetD8Async, g->flags, 0, sizeof(int32_t) * g->num_flags, g->stream);
+  if (g->links) mscrt_links_begin(g->links);
   MSCRT_CHECK(mscrt_run_entries(c, program, train, step));
+  if (g->links) MSCRT_CHECK(mscrt_links_join(c));
   return fetch_results(c, &c->program[program]);
 }
 
@@ -74,9 +76,7 @@ static mscrt_status *capture(mscrt_context *c, uint32_t program, bool train, int
   cu_graph graph = NULL;
   uint64_t before = c->received_bytes;
   MSCRT_CUDA(&g->cu, cuStreamBeginCapture_v2, g->stream, MSCRT_CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
-  g->capturing = true;
   mscrt_status *s = issue(c, program, train, step);
-  g->capturing = false;
   cu_result r = g->cu.cuStreamEndCapture(g->stream, &graph);
   if (!s && r) s = mscrt_cuda_failure(&g->cu, r, "cuStreamEndCapture");
   r = s ? 0 : g->cu.cuGraphInstantiateWithFlags(&out->exec, graph, 0);
@@ -112,6 +112,7 @@ mscrt_status *mscrt_cuda_run(mscrt_context *c, uint32_t program, bool train, int
   uint32_t batches = batches_of(p);
   MSCRT_CHECK(mscrt_cuda_enter(c->cuda));
   mscrt_status *s = run_here(c, program, train, step, batches);
+  if (s) mscrt_links_abort(c->cuda->links);
   mscrt_cuda_leave(c->cuda);
   MSCRT_CHECK(s);
   for (uint32_t i = 0; c->feed && i < batches; i++) mscrt_feed_release(c->feed);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/cuda.h"
+#include "runtime/cuda_links.h"
 
 /* ---- finding it ---- */
 
@@ -24,6 +24,7 @@ static mscrt_status *find_device(mscrt_context *c) {
   if (!r) r = g->cu.cuDeviceGetCount(&num);
   if (r == MSCRT_CUDA_ERROR_NO_DEVICE || (!r && num < 1)) return mscrt_fail(MSCRT_ENVIRONMENT, "the plan is for GPUs, but the driver finds none (see also CUDA_VISIBLE_DEVICES)");
   if (r) return mscrt_cuda_failure(&g->cu, r, "cuInit");
+  g->num_devices = num;
   g->ordinal = c->o.rank % num; /* more ranks than GPUs share them */
   MSCRT_CUDA(&g->cu, cuDeviceGet, &g->device, g->ordinal);
   MSCRT_CUDA(&g->cu, cuDeviceGetName, g->name, sizeof g->name, g->device);
@@ -109,12 +110,29 @@ static uint32_t count_checking_calls(const mscrt_context *c) {
   return num;
 }
 
+/* Of collectives that stay on GPUs. */
+static mscrt_status *make_moves(mscrt_context *c, bool linked) {
+  MSCRT_CHECK(mscrt_new_array(&c->cuda->moves, c->plan->num_collectives));
+  for (uint32_t i = 0; i < c->plan->num_collectives; i++)
+    if (!c->plan->collective[i].num_members && (linked || c->exchange[i].group.num == 1)) MSCRT_CHECK(mscrt_moves_make(c, i, &c->cuda->moves[i]));
+  return NULL;
+}
+
+/* By NCCL where every rank has a GPU of its own, else through the host; or as the caller says. */
+static mscrt_status *connect(mscrt_context *c) {
+  const char *comm = c->o.comm;
+  bool enough = c->cuda->num_devices >= c->o.ranks, linked = c->o.ranks > 1 && (comm ? !strcmp(comm, "nccl") : enough);
+  if (linked && !enough) return mscrt_fail(MSCRT_ENVIRONMENT, "NCCL connects ranks that have a GPU each: %d ranks, %d GPU%s; run with --comm local", c->o.ranks, c->cuda->num_devices, c->cuda->num_devices == 1 ? "" : "s");
+  MSCRT_CHECK(make_moves(c, linked));
+  return linked ? mscrt_links_open(c) : NULL;
+}
+
 static mscrt_status *allocate(mscrt_context *c) {
   mscrt_cuda *g = c->cuda;
   uint64_t values = aligned(c->arena_bytes - c->mailbox_bytes), constants = aligned(plan_plan_constants_num(c->plan->root)), flags = aligned(sizeof(int32_t) * (count_checking_calls(c) + 1));
   size_t free_bytes = 0, all = 0;
   g->workspace_bytes = plan_plan_workspace_bytes(c->plan->root);
-  g->memory_bytes = values + constants + flags + g->workspace_bytes;
+  g->memory_bytes = values + constants + flags + aligned(g->workspace_bytes) + (g->links ? mscrt_links_bytes(g->links) : 0);
   MSCRT_CUDA(&g->cu, cuMemGetInfo_v2, &free_bytes, &all);
   if (g->memory_bytes > free_bytes)
     return mscrt_fail(MSCRT_NO_MEMORY, "rank %d needs %" PRIu64 " bytes of the memory of GPU %d, %s: %zu are free of %zu", c->o.rank, g->memory_bytes, g->ordinal, g->name, free_bytes, all);
@@ -123,6 +141,7 @@ static mscrt_status *allocate(mscrt_context *c) {
   c->constants = (uint8_t *)(uintptr_t)(g->memory + values);
   g->flags = g->memory + values + constants;
   g->workspace = g->flags + flags;
+  if (g->links) mscrt_links_place(g->links, g->workspace + aligned(g->workspace_bytes));
   return NULL;
 }
 
@@ -146,6 +165,7 @@ static mscrt_status *open_here(mscrt_context *c) {
   MSCRT_CUDA(&g->cu, cuEventCreate, &g->done, MSCRT_CU_EVENT_DISABLE_TIMING);
   MSCRT_CHECK(find_kernels(c));
   if (c->plan->num_matmuls) MSCRT_CHECK(mscrt_products_open(c));
+  MSCRT_CHECK(connect(c));
   MSCRT_CHECK(allocate(c));
   return prepare_memory(c);
 }
@@ -188,9 +208,9 @@ static mscrt_status *ready_cuda(mscrt_context *c) {
   MSCRT_CHECK(mscrt_new_array(&g->parameters, parameters + 1));
   MSCRT_CHECK(mscrt_new_array(&g->warm, c->plan->num_programs));
   MSCRT_CHECK(mscrt_new_array(&g->graph, c->plan->num_programs * c->input_slots));
-  if (!g->products) return NULL;
   MSCRT_CHECK(mscrt_cuda_enter(g));
-  mscrt_status *s = mscrt_products_ready(c);
+  mscrt_status *s = g->products ? mscrt_products_ready(c) : NULL;
+  if (!s && g->links) s = mscrt_links_ready(c);
   mscrt_cuda_leave(g);
   return s;
 }
@@ -212,11 +232,10 @@ static mscrt_status *launch(mscrt_context *c, const mscrt_turn *t) {
 }
 
 static mscrt_status *issue(mscrt_context *c, const mscrt_turn *t) {
-  mscrt_ticket ticket;
   switch (t->record->kind) {
     case PLAN_CALL_KIND_KERNEL: return launch(c, t);
     case PLAN_CALL_KIND_MATMUL: return mscrt_product_issue(c, t);
-    default: return mscrt_cuda_host_collective(c, c->pool, t, &ticket); /* with itself alone */
+    default: return mscrt_cuda_alone(c, t);
   }
 }
 
@@ -225,9 +244,21 @@ static mscrt_status *compute(mscrt_context *c, const mscrt_turn *t) {
   return c->timeline ? mscrt_cuda_wait(c) : NULL; /* else only the launch would be measured */
 }
 
+static mscrt_status *collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, mscrt_ticket *out_ticket) {
+  return c->cuda->links ? mscrt_links_collective(c, t) : mscrt_cuda_host_collective(c, pool, t, out_ticket);
+}
+
+static mscrt_status *message(mscrt_context *c, const mscrt_turn *t) { return c->cuda->links ? mscrt_links_message(c, t) : mscrt_cuda_host_message(c, t); }
+
+static mscrt_status *wait_for(mscrt_context *c, const mscrt_turn *t, uint32_t upto) {
+  (void)t;
+  return c->cuda->links ? mscrt_links_wait_for(c, upto) : NULL;
+}
+
 /* ---- values ---- */
 
 mscrt_status *mscrt_cuda_wait(mscrt_context *c) {
+  if (c->cuda->links) return mscrt_links_watch(c);
   MSCRT_CUDA(&c->cuda->cu, cuStreamSynchronize, c->cuda->stream);
   return NULL;
 }
@@ -264,8 +295,10 @@ static mscrt_status *set_micro(mscrt_context *c, uint64_t offset, uint32_t micro
 
 static void release(mscrt_context *c) {
   mscrt_cuda *g = c->cuda;
+  if (c->broken) mscrt_links_abort(g->links);
   if (g->stream) g->cu.cuStreamSynchronize(g->stream);
   mscrt_cuda_free_graphs(c);
+  mscrt_links_close(c);
   mscrt_products_close(c);
   if (g->inputs_pinned) g->cu.cuMemHostUnregister(c->arena + c->space_at[PLAN_SPACE_INPUT]);
   if (g->results) g->cu.cuMemFreeHost(g->results);
@@ -285,6 +318,8 @@ static void close_cuda(mscrt_context *c) {
     mscrt_status_free(s);
     g->cu.cuDevicePrimaryCtxRelease_v2(g->device);
   }
+  for (uint32_t i = 0; g->moves && i < c->plan->num_collectives; i++) mscrt_moves_free(&g->moves[i]);
+  free(g->moves);
   free(g->kernel);
   free(g->checked);
   free(g->parameters);
@@ -295,4 +330,4 @@ static void close_cuda(mscrt_context *c) {
 
 const mscrt_device mscrt_device_cuda = {
   .name = "cuda", .holds_values = true, .open = open_cuda, .ready = ready_cuda, .close = close_cuda, .fetch = fetch, .store = store, .set_micro = set_micro,
-  .run = mscrt_cuda_run, .compute = compute, .message = mscrt_cuda_host_message, .collective = mscrt_cuda_host_collective};
+  .run = mscrt_cuda_run, .wait = wait_for, .compute = compute, .message = message, .collective = collective};

@@ -22,13 +22,16 @@ enum { AXPY, SUMSQ, CHECK, DIVERGES, N = 1000 };
 
 /* ---- processes ---- */
 
+static int timeout_ms = 20000, the_rank;
+static const char *comm;
+
 static mscrt_status *open_text(const plan_text *t, const place *p, mscrt_plan **out_plan, mscrt_context **out_ctx) {
   size_t size;
   uint8_t *bytes = make_plan(t, &size);
   *out_ctx = NULL;
   mscrt_status *s = mscrt_plan_open(bytes, size, &(mscrt_plan_options){sizeof(mscrt_plan_options), true}, out_plan);
   free(bytes);
-  mscrt_options o = {.struct_size = sizeof o, .threads = 1, .seed = 7, .timeout_ms = 20000};
+  mscrt_options o = {.struct_size = sizeof o, .threads = 1, .seed = 7, .timeout_ms = timeout_ms, .comm = comm};
   if (p->ranks > 1) o.rank = p->rank, o.ranks = p->ranks, o.address = p->address;
   return s ? s : mscrt_open(*out_plan, &o, out_ctx);
 }
@@ -44,6 +47,7 @@ static int run_rank(const place *p) {
   double result = 0;
   char text[64];
   dup2(p->say, STDERR_FILENO); /* the stand-in's words */
+  the_rank = p->rank;
   mscrt_status *s = open_text(the_plan, p, &plan, &c);
   if (!s) s = the_body(c, &result);
   mscrt_close(c);
@@ -270,6 +274,60 @@ static void ranks_meet_through_the_host(void **state) {
   expect_small(&j);
 }
 
+static void ranks_meet_through_nccl(void **state) {
+  static const char *const seeds[] = {"MSC_STANDIN_SEED=0", "MSC_STANDIN_SEED=5", "MSC_STANDIN_SEED=8"};
+  (void)state;
+  for (int i = 0; i < 3; i++) {
+    job j;
+    run_with(&j, &meeting_plan, 2, meet, WITH(seeds[i], "MSC_STANDIN_GPUS=2"));
+    expect_small(&j);
+  }
+}
+
+/* Rank 1 leaves without a word, or stays away. */
+static mscrt_status *lose_rank(mscrt_context *c, double *out) {
+  if (the_rank == 1) _exit(9);
+  return mscrt_run(c, "train", 4, out);
+}
+
+static mscrt_status *stay_away(mscrt_context *c, double *out) {
+  mscrt_status *s = mscrt_run(c, "train", 3, out);
+  if (the_rank == 1) usleep(900000);
+  return s ? s : mscrt_run(c, "train", 1, out);
+}
+
+static void expect_words(const job *j, int rank, const char *words) {
+  if (!WIFEXITED(j->exit[rank]) || WEXITSTATUS(j->exit[rank]) != 3 || !strstr(j->words[rank], words)) fail_msg("rank %d: exit %d: '%s', not '%s'", rank, j->exit[rank], j->words[rank], words);
+}
+
+/* All communicators are aborted: the stand-in counts them at the end. */
+static void lost_ranks_are_named(void **state) {
+  job j;
+  (void)state;
+  run_with(&j, &meeting_plan, 2, lose_rank, WITH("MSC_STANDIN_GPUS=2"));
+  expect_words(&j, 0, "(ranks 0,1): ");
+  expect_words(&j, 0, "rank 1 is gone");
+  timeout_ms = 300;
+  run_with(&j, &meeting_plan, 2, stay_away, WITH("MSC_STANDIN_GPUS=2"));
+  expect_words(&j, 0, "rank 0: step 3: the last it began is all_gather gather w (ranks 0,1): the GPU has not come to the end within 300 ms");
+  expect_words(&j, 1, "rank 0 ");
+  timeout_ms = 20000;
+  run_with(&j, &meeting_plan, 2, meet, WITH("MSC_STANDIN_GPUS=2", "MSC_STANDIN_FAIL=ncclCommGetAsyncError:9:6"));
+  expect_words(&j, 0, ": remote error");
+}
+
+static void ranks_without_gpus_of_their_own(void **state) {
+  job j;
+  (void)state;
+  comm = "nccl";
+  run_with(&j, &meeting_plan, 2, meet, WITH("MSC_STANDIN_GPUS=1"));
+  expect_words(&j, 0, "NCCL connects ranks that have a GPU each: 2 ranks, 1 GPU; run with --comm local");
+  comm = "local";
+  run_with(&j, &meeting_plan, 2, meet, WITH("MSC_STANDIN_GPUS=2"));
+  expect_small(&j);
+  comm = NULL;
+}
+
 /* ---- what the machine lacks ---- */
 
 static void machines_that_lack_something(void **state) {
@@ -355,6 +413,9 @@ int main(int argc, char **argv) {
     cmocka_unit_test(bad_index_is_told),
     cmocka_unit_test(products_are_right_in_all_forms),
     cmocka_unit_test(ranks_meet_through_the_host),
+    cmocka_unit_test(ranks_meet_through_nccl),
+    cmocka_unit_test(lost_ranks_are_named),
+    cmocka_unit_test(ranks_without_gpus_of_their_own),
     cmocka_unit_test(machines_that_lack_something),
     cmocka_unit_test(replays_are_one_launch),
     cmocka_unit_test(broken_kernels_are_told),
