@@ -66,6 +66,7 @@ typedef struct {
   uint64_t scratch_bytes;
   uint32_t stage;
   bool inputs; /* a call reads one */
+  uint32_t copies; /* micro-batches side by side */
 } msc_plan_section;
 
 typedef struct {

@@ -113,13 +113,35 @@ static void note_reader(msc_plan *p, msc_plan_variable *v, uint32_t stage) {
   v->reader[v->num_readers++] = stage;
 }
 
+/* Bytes of all inputs: how far the next micro-batch's are. */
+static uint64_t input_stride(const msc_plan *p) {
+  uint64_t bytes = 0;
+  size_t num = 0;
+  for (const msc_func *f = p->module->first; f; f = f->next) num += f->body->num_args;
+  const char **seen = msc_new_array(p->arena, const char *, num + 1);
+  num = 0;
+  for (const msc_func *f = p->module->first; f; f = f->next)
+    for (size_t i = 0; i < f->body->num_args; i++) {
+      size_t k = 0;
+      if (msc_arg_role(f, i) > MSC_ROLE_MASK) continue;
+      while (k < num && strcmp(seen[k], arg_name(p, f, i))) k++;
+      if (k < num) continue;
+      seen[num++] = arg_name(p, f, i);
+      bytes = aligned(bytes + (uint64_t)msc_type_bytes(f->body->args[i]->type));
+    }
+  return bytes;
+}
+
 static plan_ref place_input(calling *c, size_t i, const char *name, uint64_t bytes) {
   msc_plan *p = c->p;
   msc_plan_variable *v = find_input(p, name);
   if (!v) v = list_variable(c, false, i, name, take_room(&p->input_stride, bytes, PLAN_SPACE_INPUT));
   note_reader(p, v, c->section->stage);
   c->section->inputs = true;
-  return v->ref;
+  const msc_attr_value *copy = msc_arg_attr(c->f, i, "msc.copy");
+  plan_ref ref = v->ref;
+  if (copy) ref.offset += (uint64_t)copy->i * input_stride(p);
+  return ref;
 }
 
 static int64_t chunk_of(const msc_func *f) {
@@ -597,11 +619,11 @@ msc_plan_calls *msc_plan_calls_begin(msc_plan *p, msc_codegen *cg) {
 bool msc_plan_add_section(msc_plan_calls *c, msc_func *f, uint32_t program) {
   msc_plan *p = c->p;
   msc_numbering n = msc_number(f->body);
-  const msc_attr_value *stage = msc_func_attr(f, "stage"), *scratch = msc_func_attr(f, "scratch");
+  const msc_attr_value *stage = msc_func_attr(f, "stage"), *scratch = msc_func_attr(f, "scratch"), *copies = msc_func_attr(f, "copies");
   msc_grow(p->arena, p->section, p->num_sections);
   c->f = f, c->program = program;
   c->section = &p->section[p->num_sections++];
-  *c->section = (msc_plan_section){.func = f, .name = f->name, .stage = stage ? (uint32_t)stage->i : 0};
+  *c->section = (msc_plan_section){.func = f, .name = f->name, .stage = stage ? (uint32_t)stage->i : 0, .copies = copies ? (uint32_t)copies->i : 1};
   c->arg = msc_new_array(p->arena, plan_ref, f->body->num_args);
   c->constant = msc_new_array(p->arena, uint64_t, n.num_ops);
   c->scratch = scratch ? (uint64_t)scratch->i : 0;

@@ -4,19 +4,23 @@
 #include "codegen/plan.h"
 #include "passes/6_pipeline/pipeline.h"
 
-/* Batches that are in use at once on a stage, and one that is read ahead. */
-static uint32_t batches_in_use(const msc_plan *p, uint32_t num, const plan_entry *e) {
-  uint32_t most = 0, released = 0, taken = 0;
-  uint32_t *last = msc_new_array(p->arena, uint32_t, num + 1);
-  for (uint32_t i = 0; i < num; i++)
-    if (p->section[e[i].section].inputs && e[i].micro < num) last[e[i].micro] = i;
+/* Batches that are in use at once on a stage, and what is read ahead: another one for each copy. */
+static uint32_t batches_in_use(const msc_plan *p, uint32_t micro, uint32_t num, const plan_entry *e) {
+  uint32_t most = 0, released = 0, taken = 0, copies = 1;
+  uint32_t *last = msc_new_array(p->arena, uint32_t, micro + 1);
   for (uint32_t i = 0; i < num; i++) {
-    if (!p->section[e[i].section].inputs) continue;
-    if (e[i].micro >= taken) taken = e[i].micro + 1;
+    const msc_plan_section *s = &p->section[e[i].section];
+    for (uint32_t k = 0; s->inputs && k < s->copies; k++) last[e[i].micro + k] = i;
+    if (s->copies > copies) copies = s->copies;
+  }
+  for (uint32_t i = 0; i < num; i++) {
+    const msc_plan_section *s = &p->section[e[i].section];
+    if (!s->inputs) continue;
+    if (e[i].micro + s->copies > taken) taken = e[i].micro + s->copies;
     if (taken - released > most) most = taken - released;
     while (released < taken && last[released] <= i) released++;
   }
-  return most + 1;
+  return (most + copies - 1) / copies * copies + copies;
 }
 
 static uint32_t number_of(const msc_plan *p, const msc_func *f) {
@@ -49,7 +53,7 @@ static bool add_lanes(msc_plan *p, msc_plan_program *g, const msc_attr_value *la
     g->num_entries[i] = (uint32_t)(lanes->list.v[i].list.num / MSC_LANE_FIELDS);
     g->entry[i] = msc_new_array(p->arena, plan_entry, g->num_entries[i]);
     MSC_TRY(fill_lane(p, g->name, &lanes->list.v[i], i, g->entry[i]));
-    uint32_t slots = batches_in_use(p, g->num_entries[i], g->entry[i]);
+    uint32_t slots = batches_in_use(p, g->micro, g->num_entries[i], g->entry[i]);
     if (slots > p->input_slots) p->input_slots = slots;
   }
   return true;

@@ -208,6 +208,7 @@ static void put_sections(flatbuf_builder *b, const msc_plan *p) {
     plan_section_put_scratch_bytes(b, s->scratch_bytes);
     plan_section_put_stage(b, s->stage);
     plan_section_put_inputs(b, s->inputs);
+    plan_section_put_copies(b, s->copies);
     plan_section_begin_calls(b);
     for (size_t k = 0; k < s->num_calls; k++) {
       plan_call_begin(b);

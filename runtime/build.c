@@ -247,7 +247,7 @@ static mscrt_status *put_section(mscrt_context *c, block *b, uint32_t index) {
   plan_section section = plan_plan_sections(c->plan->root, index);
   uint32_t num = plan_section_stage(section) == c->stage ? plan_section_calls_num(section) : 0;
   mscrt_record *calls = take(b, num * sizeof *calls);
-  if (b->at) c->section[index] = (mscrt_section){.name = plan_section_name(section), .num_calls = num, .call = calls, .inputs = reads_inputs(section)};
+  if (b->at) c->section[index] = (mscrt_section){.name = plan_section_name(section), .num_calls = num, .call = calls, .inputs = reads_inputs(section), .copies = plan_section_copies(section)};
   for (uint32_t i = 0; i < num; i++) {
     mscrt_status *s = put_call(c, b, plan_section_calls(section, i), calls ? &calls[i] : NULL);
     if (s) return mscrt_within(s, "section '%s', call %u", plan_section_name(section), i);
@@ -263,12 +263,13 @@ static mscrt_status *plan_releases(const mscrt_context *c, mscrt_program *g) {
   MSCRT_CHECK(mscrt_new_array(&g->release, g->num + 1));
   MSCRT_CHECK(mscrt_new_array(&last, g->micro));
   for (uint32_t i = 0; i < g->num; i++)
-    if (c->section[g->entry[i].section].inputs) last[g->entry[i].micro] = i;
+    for (uint32_t k = 0; c->section[g->entry[i].section].inputs && k < c->section[g->entry[i].section].copies; k++) last[g->entry[i].micro + k] = i;
   mscrt_status *s = NULL;
   for (uint32_t i = 0; i < g->num && !s; i++) {
-    if (!c->section[g->entry[i].section].inputs) continue;
+    const mscrt_section *section = &c->section[g->entry[i].section];
+    if (!section->inputs) continue;
     if (g->entry[i].micro > used || g->entry[i].micro < done) s = mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: micro-batches of a stage are out of order");
-    if (g->entry[i].micro == used) used++;
+    if (g->entry[i].micro == used) used += section->copies;
     if (used - done > c->input_slots) s = mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: %u micro-batches in use with %" PRIu64 " slots", used - done, c->input_slots);
     for (; !s && done < used && last[done] <= i; done++) g->release[i]++;
   }

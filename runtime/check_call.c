@@ -13,6 +13,7 @@ static const char *const space_names[MSCRT_NUM_SPACES] = {"persistent", "scratch
 static mscrt_status *check_ref(const mscrt_plan *p, plan_section section, plan_ref r, bool tile_allowed) {
   if (r.space >= MSCRT_NUM_SPACES || (r.space == PLAN_SPACE_TILE && !tile_allowed)) return bad_call("space %d", r.space);
   uint64_t room = r.space == PLAN_SPACE_SCRATCH ? plan_section_scratch_bytes(section) : mscrt_room(p, plan_section_stage(section), r.space);
+  if (r.space == PLAN_SPACE_INPUT) room *= plan_section_copies(section);
   if (r.offset > room || r.bytes > room - r.offset)
     return bad_call("bytes %" PRIu64 " + %" PRIu64 " of space %s, which has %" PRIu64, r.offset, r.bytes, space_names[r.space], room);
   if (r.written > 1) return bad_call("written is %d", r.written);

@@ -35,6 +35,7 @@ mscrt_status *mscrt_check_stages(mscrt_plan *p) {
   uint32_t given = plan_plan_stages_num(p->root);
   p->num_stages = given ? given : 1;
   p->input_slots = plan_plan_input_slots(p->root);
+  p->copies = 1;
   if (p->num_stages > MAX_STAGES || (p->num_stages > 1 && (p->mesh.num_axes < 1 || p->mesh.size[0] != p->num_stages))) return bad_plan("%u stages, which are not the first axis of the mesh", p->num_stages);
   if (p->input_slots < 1 || p->input_slots > 65536) return bad_plan("%u slots of inputs", p->input_slots);
   MSCRT_CHECK(mscrt_new_array(&p->stage, p->num_stages));
@@ -43,8 +44,13 @@ mscrt_status *mscrt_check_stages(mscrt_plan *p) {
     mscrt_status *s = check_stage(plan_plan_stages(p->root, i), &p->stage[i]);
     if (s) return mscrt_within(s, "stage %u", i);
   }
-  for (uint32_t i = 0; i < p->num_sections; i++)
-    if (plan_section_stage(plan_plan_sections(p->root, i)) >= p->num_stages) return bad_plan("section %u is of stage %u", i, plan_section_stage(plan_plan_sections(p->root, i)));
+  for (uint32_t i = 0; i < p->num_sections; i++) {
+    plan_section s = plan_plan_sections(p->root, i);
+    if (plan_section_stage(s) >= p->num_stages) return bad_plan("section %u is of stage %u", i, plan_section_stage(s));
+    if (plan_section_copies(s) < 1 || p->input_slots % plan_section_copies(s)) return bad_plan("section %u works on %u micro-batches of %u slots", i, plan_section_copies(s), p->input_slots);
+    if (plan_section_copies(s) > 1 && !plan_plan_programs_num(p->root)) return bad_plan("section %u works on several micro-batches of no program", i);
+    if (plan_section_copies(s) > p->copies) p->copies = plan_section_copies(s);
+  }
   return NULL;
 }
 
@@ -52,7 +58,8 @@ mscrt_status *mscrt_check_stages(mscrt_plan *p) {
 
 static mscrt_status *check_entry(const mscrt_plan *p, uint32_t stage, uint32_t micro, plan_entry e) {
   if (e.section >= p->num_sections || plan_section_stage(plan_plan_sections(p->root, e.section)) != stage) return bad_plan("section %u is not of the stage", e.section);
-  if (e.micro >= micro) return bad_plan("micro-batch %u of %u", e.micro, micro);
+  uint32_t copies = plan_section_copies(plan_plan_sections(p->root, e.section));
+  if (e.micro >= micro || micro % copies || e.micro % copies) return bad_plan("micro-batch %u of %u, %u at once", e.micro, micro, copies);
   const uint16_t slot[MSCRT_NUM_CARRIED] = {e.fb, e.fw, e.bw};
   for (int k = 0; k < MSCRT_NUM_CARRIED; k++)
     if (slot[k] && slot[k] >= p->stage[stage].slots[k]) return bad_plan("slot %u of %u", slot[k], p->stage[stage].slots[k]);

@@ -254,7 +254,7 @@ mscrt_status *mscrt_set_input(mscrt_context *c, const char *name, const void *ba
   if (bytes != need) return mscrt_fail(MSCRT_ARGUMENT, "input '%s' has %" PRIu64 " bytes, not %zu", name, need, bytes);
   memcpy(whole.size, v->shape, sizeof whole.size);
   mscrt_variable_box(c->plan, v, c->o.rank, &box, &buffer);
-  msc_box_copy(v->rank, &box, &buffer, mscrt_at(c, v->ref, 0), &whole, batch, mscrt_dtype_bytes(v->dtype));
+  for (uint32_t slot = 0; slot < c->plan->copies; slot++) msc_box_copy(v->rank, &box, &buffer, mscrt_at(c, v->ref, (int)slot), &whole, batch, mscrt_dtype_bytes(v->dtype));
   c->has_input[v - c->plan->input] = true;
   return c->device->store ? c->device->store(c, c->space_at[PLAN_SPACE_INPUT] + v->ref.offset, mscrt_variable_bytes(v)) : NULL;
 }

@@ -52,6 +52,7 @@ typedef struct mscrt_record {
 typedef struct {
   const char *name;
   bool inputs;                   /* a call reads one */
+  uint32_t copies;               /* micro-batches side by side */
   uint32_t num_calls;            /* 0 when it is another stage's */
   mscrt_record *call;
   uint32_t num_beside;

@@ -61,7 +61,7 @@ struct mscrt_plan {
   msc_box_mesh mesh;
   int ranks;
   bool on_gpu;                  /* its code is in images, and nothing of it for this machine's CPU */
-  uint32_t num_layouts, num_matmuls, num_collectives, num_sections, num_parameters, num_inputs, num_outputs, num_stages, num_programs, input_slots;
+  uint32_t num_layouts, num_matmuls, num_collectives, num_sections, num_parameters, num_inputs, num_outputs, num_stages, num_programs, input_slots, copies;
   mscrt_stage *stage;
   plan_entry *only;             /* of plans without programs: each section is one */
   msc_box_layout *layout;

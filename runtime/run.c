@@ -286,12 +286,20 @@ static mscrt_status *take_batch(mscrt_context *c, bool train, int64_t index, int
   return NULL;
 }
 
+/* Of neighbours, which lie in slots side by side: the first one's. */
+static mscrt_status *take_batches(mscrt_context *c, bool train, int64_t first, uint32_t num, int *out_slot) {
+  int slot;
+  MSCRT_CHECK(take_batch(c, train, first, out_slot));
+  for (uint32_t i = 1; i < num; i++) MSCRT_CHECK(take_batch(c, train, first + i, &slot));
+  return NULL;
+}
+
 static mscrt_status *run_entry(mscrt_context *c, const mscrt_program *g, uint32_t index, bool train, int64_t step) {
   const plan_entry *e = &g->entry[index];
   const mscrt_section *s = &c->section[e->section];
   mscrt_slots slots;
   int input_slot = 0;
-  if (s->inputs) MSCRT_CHECK(take_batch(c, train, step * (int64_t)g->micro + e->micro, &input_slot));
+  if (s->inputs) MSCRT_CHECK(take_batches(c, train, step * (int64_t)g->micro + e->micro, s->copies, &input_slot));
   choose_slots(c, e, input_slot, &slots);
   MSCRT_CHECK(tell_micro(c, e->micro));
   int64_t begin = mscrt_timeline_now(c->timeline);

@@ -26,6 +26,12 @@ static void put(msc_arena *a, numbers *n, int64_t v) {
   n->v[n->num++] = msc_int(v);
 }
 
+/* Sections work on several micro-batches side by side, of which an entry names the first. */
+static int copies_of(const msc_func *f) {
+  const msc_attr_value *v = f ? msc_func_attr(f, "copies") : NULL;
+  return v ? (int)v->i : 1;
+}
+
 static void put_entry(msc_arena *a, numbers *n, msc_section_kind kind, int chunk, int micro, const int *slot) {
   const int v[] = {[MSC_LANE_SECTION] = (int)kind, [MSC_LANE_CHUNK] = chunk, [MSC_LANE_MICRO] = micro};
   for (int i = 0; i < MSC_LANE_SLOTS; i++) put(a, n, v[i]);
@@ -33,21 +39,21 @@ static void put_entry(msc_arena *a, numbers *n, msc_section_kind kind, int chunk
 }
 
 /* One stage: each micro-batch, then the update. */
-static msc_attr_value joined_lane(msc_pass_ctx *pass, int64_t count) {
+static msc_attr_value joined_lane(msc_pass_ctx *pass, int64_t count, int copies) {
   numbers n = {0};
-  for (int64_t i = 0; i < count; i++) put_entry(pass->scratch, &n, MSC_SECTION_F, 0, (int)i, NULL);
+  for (int64_t i = 0; i < count; i += copies) put_entry(pass->scratch, &n, MSC_SECTION_F, 0, (int)i, NULL);
   put_entry(pass->scratch, &n, MSC_SECTION_U, 0, (int)count - 1, NULL);
   return msc_list(pass->ctx, n.num, n.v);
 }
 
-static msc_attr_value scheduled_lane(msc_pass_ctx *pass, const msc_module *m, const msc_schedule *s, int stage) {
+static msc_attr_value scheduled_lane(msc_pass_ctx *pass, const msc_module *m, const msc_schedule *s, int stage, int copies) {
   numbers n = {0};
   for (int i = 0; i < s->stage[stage].num_entries; i++) {
     const msc_entry *e = &s->stage[stage].entry[i];
     if (!msc_find_section(m, "train", (msc_section_kind)e->work, stage, e->chunk)) continue;
-    put_entry(pass->scratch, &n, (msc_section_kind)e->work, e->chunk, e->micro_batch, e->slot);
+    put_entry(pass->scratch, &n, (msc_section_kind)e->work, e->chunk, copies * e->micro_batch, e->slot);
   }
-  if (msc_find_section(m, "train", MSC_SECTION_U, stage, 0)) put_entry(pass->scratch, &n, MSC_SECTION_U, 0, s->micro_batches - 1, NULL);
+  if (msc_find_section(m, "train", MSC_SECTION_U, stage, 0)) put_entry(pass->scratch, &n, MSC_SECTION_U, 0, copies * s->micro_batches - 1, NULL);
   return msc_list(pass->ctx, n.num, n.v);
 }
 
@@ -155,12 +161,15 @@ bool pass_lanes(msc_pass_ctx *pass, msc_module *m) {
     if (msc_func_attr(f, "program")) first = f;
   if (!first || msc_find_attr(m->attrs, m->num_attrs, "msc.lanes")) return msc_not_asked_for(pass);
   int64_t count = msc_func_attr(first, "micro")->i;
+  int copies = copies_of(first);
+  for (const msc_func *f = first; f; f = f->next)
+    if (copies_of(f) > copies) copies = copies_of(f);
   msc_attr_value *train = msc_new_array(pass->scratch, msc_attr_value, shape.stages), *forward = msc_new_array(pass->scratch, msc_attr_value, shape.stages);
   numbers slots = {0};
   msc_schedule s;
-  if (!shape.joined) MSC_TRY(schedule_of(pass, m, first, &shape, count, &s));
+  if (!shape.joined) MSC_TRY(schedule_of(pass, m, first, &shape, count / copies, &s));
   for (int i = 0; i < shape.stages; i++) {
-    train[i] = shape.joined ? joined_lane(pass, count) : scheduled_lane(pass, m, &s, i);
+    train[i] = shape.joined ? joined_lane(pass, count, copies) : scheduled_lane(pass, m, &s, i, copies);
     forward[i] = forward_lane(pass, m, &shape, i);
     for (int k = 0; k < MSC_NUM_SLOTS; k++) put(pass->scratch, &slots, shape.joined ? 0 : s.stage[i].num_slots[k]);
   }

@@ -1,0 +1,251 @@
+/* copies: sections, micro_batch_interleaved = n -> the same with the ops of n micro-batches each, which know nothing of each other but
+ * for the sums they add to: so one's collectives can run beside another's work.  The order is the overlap pass's.
+ *
+ * Copy 0 is the section itself.  Copy c has the next micro-batch but c: its inputs are arguments with `msc.copy = c`, its number is
+ * the section's plus c, what it carries and sends has names and numbers of its own.  What depends on parameters alone is
+ * there once.  Sums, and what else is kept of each micro-batch, go from copy to copy: the bits are those of one after the other.
+ * All copies receive before the first op and send after the last one; the k-th entry of a lane is micro-batch n k. */
+#include <string.h>
+
+#include "passes/config.h"
+#include "passes/pass.h"
+
+typedef struct {
+  msc_pass_ctx *pass;
+  msc_func *f;
+  int64_t n;
+  const int64_t *message; /* by message: number of copy 1's; the other copies' follow */
+  size_t num_args, num_ops, num_results; /* of copy 0 */
+  msc_op **op;
+  bool *varies;       /* by value id: differs between copies */
+  msc_value **value;  /* by value id: what it is in the copy that is made */
+  msc_value **kept;   /* by argument: its value after the last copy made; NULL: it has no new one */
+  int64_t *ties;      /* by result: argument or -1 */
+  size_t num_given;   /* results of the new return */
+  msc_value **given;
+  msc_attr_value *given_tie, *given_name;
+} copying;
+
+/* ---- what differs ---- */
+
+static bool is_own(const copying *z, size_t arg) {
+  msc_role role = msc_arg_role(z->f, arg);
+  return role <= MSC_ROLE_MASK || role == MSC_ROLE_MICRO || role == MSC_ROLE_CARRIED;
+}
+
+static void find_varying(copying *z) {
+  for (size_t i = 0; i < z->num_args; i++) z->varies[z->f->body->args[i]->id] = is_own(z, i) || z->kept[i];
+  for (size_t k = 0; k < z->num_ops; k++) {
+    const msc_op *op = z->op[k];
+    bool varies = op->kind == OP_stage_recv;
+    for (size_t i = 0; i < op->num_in; i++) varies |= z->varies[op->in[i].value->id];
+    for (size_t i = 0; i < op->num_out; i++) z->varies[op->out[i].id] = varies;
+  }
+}
+
+static bool is_copied(const copying *z, const msc_op *op) {
+  bool varies = op->kind == OP_stage_recv;
+  for (size_t i = 0; i < op->num_in; i++) varies |= z->varies[op->in[i].value->id];
+  return varies;
+}
+
+/* ---- the first micro-batch ---- */
+
+/* Is the micro-batch the first of the step?  Of copies after copy 0 none ever is. */
+static bool asks_for_first(const copying *z, const msc_op *op) {
+  const msc_value *v = op->kind == OP_compare ? op->in[0].value : NULL;
+  return v && !v->def && msc_arg_role(z->f, v->index) == MSC_ROLE_MICRO;
+}
+
+static bool is_choice_of_first(const copying *z, const msc_op *op) { return op->kind == OP_select && op->in[0].value->def && asks_for_first(z, op->in[0].value->def); }
+
+static bool needs_number(const copying *z, const msc_value *micro) {
+  for (const msc_use *u = micro->uses; u; u = u->next)
+    if (!asks_for_first(z, u->user)) return true;
+  return false;
+}
+
+/* ---- arguments of a copy ---- */
+
+static msc_value *new_arg(copying *z, size_t i, int64_t copy) {
+  const msc_value *old = z->f->body->args[i];
+  bool carried = msc_arg_role(z->f, i) == MSC_ROLE_CARRIED;
+  const char *name = msc_arg_attr(z->f, i, "msc.name")->s;
+  if (carried) name = msc_arena_printf(z->pass->scratch, "%s_%" PRId64, name, copy);
+  msc_value *v = msc_add_arg(z->f->body, old->type, name);
+  for (size_t k = 0; k < z->f->arg[i].num_attrs; k++) msc_arg_set(z->f, v->index, z->f->arg[i].attrs[k].name, z->f->arg[i].attrs[k].value);
+  if (carried) msc_arg_set(z->f, v->index, "msc.name", msc_str(z->pass->ctx, name));
+  else msc_arg_set(z->f, v->index, "msc.copy", msc_int(copy));
+  return v;
+}
+
+static msc_value *laid_as(msc_value *v, const msc_type *t) {
+  if (v) v->type = t;
+  return v;
+}
+
+static msc_value *number_of(copying *z, msc_value *micro, int64_t copy) {
+  msc_builder b = {.func = z->f, .block = z->f->body, .loc = z->f->loc, .name = micro->name};
+  msc_value *c = laid_as(msc_build_scalar(&b, micro->type->dtype, (double)copy), micro->type);
+  return c ? laid_as(msc_build(&b, OP_add, 2, (msc_value *[]){micro, c}), micro->type) : NULL;
+}
+
+static bool map_arguments(copying *z, int64_t copy) {
+  for (size_t i = 0; i < z->num_args; i++) {
+    msc_value *old = z->f->body->args[i], *v = old;
+    if (z->kept[i]) v = z->kept[i];
+    else if (msc_arg_role(z->f, i) == MSC_ROLE_MICRO) v = needs_number(z, old) ? number_of(z, old, copy) : old;
+    else if (is_own(z, i)) v = new_arg(z, i, copy);
+    MSC_TRY(v);
+    z->value[old->id] = v;
+  }
+  return true;
+}
+
+/* ---- ops ---- */
+
+static bool is_message(const msc_op *op) { return op->kind == OP_stage_send || op->kind == OP_stage_recv; }
+
+static void copy_op(copying *z, const msc_op *op, int64_t copy) {
+  if (asks_for_first(z, op)) return;
+  if (is_choice_of_first(z, op)) {
+    z->value[op->out[0].id] = z->value[op->in[2].value->id];
+    return;
+  }
+  msc_value **in = msc_new_array(z->pass->scratch, msc_value *, op->num_in);
+  for (size_t i = 0; i < op->num_in; i++) in[i] = z->value[op->in[i].value->id];
+  msc_op *made = msc_op_copy(z->f, op, in);
+  msc_append(z->f->body, made);
+  if (is_message(op)) msc_op_set(made, "message", msc_int(z->message[msc_op_int(op, "message")] + copy - 1));
+  for (size_t i = 0; i < op->num_out; i++) z->value[op->out[i].id] = &made->out[i];
+}
+
+/* ---- results ---- */
+
+static void give(copying *z, msc_value *v, int64_t tie, const char *name) {
+  z->given[z->num_given] = v;
+  z->given_tie[z->num_given] = msc_int(tie);
+  z->given_name[z->num_given++] = msc_str(z->pass->ctx, name);
+}
+
+/* What each copy carries; of the rest what the last one has. */
+static void give_results(copying *z, msc_value *const *result, const msc_attr_value *names, int64_t copy) {
+  for (size_t r = 0; r < z->num_results; r++) {
+    int64_t tie = z->ties[r];
+    msc_value *made = z->value[result[r]->id];
+    if (tie >= 0 && z->kept[tie]) z->kept[tie] = made;
+    bool carried = tie >= 0 && msc_arg_role(z->f, (size_t)tie) == MSC_ROLE_CARRIED;
+    const msc_value *arg = carried ? z->value[z->f->body->args[tie]->id] : NULL;
+    if (carried) give(z, made, (int64_t)arg->index, msc_arg_attr(z->f, arg->index, "msc.name")->s);
+    else if (copy + 1 == z->n) give(z, made, tie, names->list.v[r].s);
+  }
+}
+
+static void write_results(copying *z) {
+  msc_context *ctx = z->pass->ctx;
+  msc_append(z->f->body, msc_op_new(z->f, OP_return, z->num_given, z->given, 0, z->f->loc));
+  msc_func_set(z->f, "ties", msc_list(ctx, z->num_given, z->given_tie));
+  msc_func_set(z->f, "results", msc_list(ctx, z->num_given, z->given_name));
+}
+
+/* ---- one section ---- */
+
+/* All ops of a kind, in their order, in front of `where`. */
+static void gather(copying *z, msc_op_kind kind, msc_op *where) {
+  size_t num = 0;
+  msc_op **found = msc_new_array(z->pass->scratch, msc_op *, z->num_ops * (size_t)z->n + 1);
+  for (msc_op *op = z->f->body->first; op; op = op->next)
+    if (op->kind == kind) found[num++] = op;
+  for (size_t i = 0; i < num; i++) {
+    msc_op_unlink(found[i]);
+    msc_insert_before(where, found[i]);
+  }
+}
+
+static void move_messages(copying *z) {
+  msc_op *first = z->f->body->first;
+  while (first->kind == OP_stage_recv) first = first->next;
+  gather(z, OP_stage_recv, first);
+  gather(z, OP_stage_send, z->f->body->last);
+}
+
+static copying look_at(msc_pass_ctx *pass, msc_func *f, int64_t n, const int64_t *message) {
+  msc_numbering num = msc_number(f->body);
+  msc_arena *a = pass->scratch;
+  copying z = {.pass = pass, .f = f, .n = n, .message = message, .num_args = f->body->num_args, .num_results = f->body->last->num_in};
+  const msc_attr_value *ties = msc_func_attr(f, "ties");
+  size_t room = z.num_results * (size_t)n + 1;
+  z.op = msc_new_array(a, msc_op *, num.num_ops);
+  z.varies = msc_new_array(a, bool, num.num_values);
+  z.value = msc_new_array(a, msc_value *, num.num_values);
+  z.kept = msc_new_array(a, msc_value *, z.num_args + 1);
+  z.ties = msc_new_array(a, int64_t, z.num_results + 1);
+  z.given = msc_new_array(a, msc_value *, room);
+  z.given_tie = msc_new_array(a, msc_attr_value, room);
+  z.given_name = msc_new_array(a, msc_attr_value, room);
+  for (msc_op *op = f->body->first; op->next; op = op->next) z.op[z.num_ops++] = op;
+  for (size_t i = 0; i < z.num_args; i++) z.value[f->body->args[i]->id] = f->body->args[i];
+  for (size_t k = 0; k < z.num_ops; k++)
+    for (size_t i = 0; i < z.op[k]->num_out; i++) z.value[z.op[k]->out[i].id] = &z.op[k]->out[i];
+  for (size_t r = 0; r < z.num_results; r++) {
+    z.ties[r] = ties->list.v[r].i;
+    if (z.ties[r] >= 0 && !is_own(&z, (size_t)z.ties[r])) z.kept[z.ties[r]] = f->body->args[z.ties[r]];
+  }
+  return z;
+}
+
+static bool copy_section(msc_pass_ctx *pass, msc_func *f, int64_t n, const int64_t *message) {
+  copying z = look_at(pass, f, n, message);
+  const msc_attr_value *names = msc_func_attr(f, "results");
+  msc_op *ret = f->body->last;
+  msc_value **result = msc_new_array(pass->scratch, msc_value *, z.num_results + 1);
+  for (size_t r = 0; r < z.num_results; r++) result[r] = ret->in[r].value;
+  msc_op_erase(ret);
+  find_varying(&z);
+  give_results(&z, result, names, 0);
+  for (int64_t copy = 1; copy < n; copy++) {
+    MSC_TRY(map_arguments(&z, copy));
+    for (size_t k = 0; k < z.num_ops; k++)
+      if (is_copied(&z, z.op[k])) copy_op(&z, z.op[k], copy);
+    give_results(&z, result, names, copy);
+  }
+  write_results(&z);
+  move_messages(&z);
+  msc_func_set(f, "copies", msc_int(n));
+  msc_stat(pass, "sections", 1);
+  return true;
+}
+
+static bool is_per_micro(const msc_func *f) {
+  const msc_attr_value *program = msc_func_attr(f, "program");
+  return program && !strcmp(program->s, "train") && msc_func_attr(f, "chunk");
+}
+
+/* Numbers of the copies' messages: after those that there are. */
+static int64_t *number_messages(msc_pass_ctx *pass, const msc_module *m, int64_t n) {
+  int64_t num = 0;
+  for (const msc_func *f = m->first; f; f = f->next)
+    for (const msc_op *op = f->body->first; op; op = op->next)
+      if (is_message(op) && msc_op_int(op, "message") >= num) num = msc_op_int(op, "message") + 1;
+  int64_t *number = msc_new_array(pass->scratch, int64_t, num + 1), next = num;
+  for (const msc_func *f = m->first; f; f = f->next)
+    for (const msc_op *op = f->body->first; op; op = op->next) {
+      if (op->kind != OP_stage_send || !is_per_micro(f)) continue;
+      number[msc_op_int(op, "message")] = next;
+      next += n - 1;
+    }
+  return number;
+}
+
+bool pass_copies(msc_pass_ctx *pass, msc_module *m) {
+  int64_t n = pass->config ? msc_config_int(pass->config, MSC_KEY_micro_batch_interleaved) : 1;
+  bool any = false;
+  for (const msc_func *f = m->first; f; f = f->next) any |= is_per_micro(f);
+  for (const msc_func *f = m->first; f; f = f->next) any &= !msc_func_attr(f, "copies");
+  if (n <= 1 || !any) return msc_not_asked_for(pass);
+  pass->changes_meaning = true;
+  const int64_t *message = number_messages(pass, m, n);
+  for (msc_func *f = m->first; f; f = f->next)
+    if (is_per_micro(f)) MSC_TRY(copy_section(pass, f, n, message));
+  return true;
+}
