@@ -26,6 +26,7 @@ struct CUstream_st {
   cu_stream next;
   cu_graph graph;                /* being captured into */
   size_t last;                   /* in the graph, else in the queue */
+  size_t before;                 /* the capture: its last in the queue */
 };
 struct CUevent_st { cu_graph graph; size_t node; };
 
@@ -147,6 +148,7 @@ API unsigned cuStreamWaitEvent(cu_stream s, cu_event e, unsigned flags) {
   if (flags) standin_broken("cuStreamWaitEvent with flags %u", flags);
   if (!e->node) return 0;
   if (e->graph && !s->graph) {
+    s->before = s->last;
     s->graph = e->graph;
     s->last = e->node;
     return 0;
@@ -219,6 +221,7 @@ API unsigned cuStreamBeginCapture_v2(cu_stream s, unsigned mode) {
   if (mode != MSCRT_CU_STREAM_CAPTURE_MODE_THREAD_LOCAL) standin_broken("a capture that disturbs other threads");
   s->graph = calloc(1, sizeof *s->graph);
   s->graph->origin = s;
+  s->before = s->last;
   s->last = 0;
   captures++;
   standin_count("graphs", 1);
@@ -242,10 +245,10 @@ API unsigned cuStreamEndCapture(cu_stream s, cu_graph *out) {
     if (other->graph != g || other == s) continue;
     if (!follows(&g->n, s->last, other->last)) standin_broken("a capture ends before all its streams have come together");
     other->graph = NULL;
-    other->last = 0;
+    other->last = other->before;
   }
   s->graph = NULL;
-  s->last = 0;
+  s->last = s->before;
   captures--;
   *out = g;
   return standin_call(__func__);
