@@ -1,4 +1,5 @@
 /* cmd_explain.c: a diagnostic code in, its story out; or a plan in, why every op is cut as it is and what that costs out. */
+#include <ctype.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,34 +48,78 @@ static double number(const json_t *o, const char *key) { return json_number_valu
 
 static double us(const json_t *way, const char *key) { return number(way, key) / 1e3; }
 
-static void print_op(cli_output *out, const json_t *op) {
-  const json_t *chosen = json_object_get(op, "chosen"), *next = json_object_get(op, "next");
-  cli_printf(out, "%s: %s (%s)%s%s\n    %s\n", text(op, "op"), text(chosen, "cuts"), text(op, "by"), *text(op, "loc") ? " at " : "", text(op, "loc"), text(chosen, "layouts"));
-  cli_printf(out, "    work %.1f us, layout changes %.1f us, %.0f bytes kept\n", us(chosen, "work_ns"), us(chosen, "move_ns"), number(chosen, "bytes"));
-  if (!next) {
-    cli_printf(out, "    %s\n", number(op, "ways") ? "no other way is allowed" : "too many ways to compare");
-    return;
+/* What is to be said of something: layers that are alike are told of once. */
+typedef struct {
+  cli *c;
+  json_t *said; /* name without its numbers, and text -> names */
+} sayings;
+
+static sayings new_sayings(cli *c) { return (sayings){c, json_object()}; }
+
+/* "layer3.mlp.up" and "blocks.3.mlp.up" are the same, "3 collectives" and "4 collectives" are not. */
+static char *without_numbers(cli *c, const char *name) {
+  char *pattern = msc_arena_copy(msc_context_arena(c->ctx), name, strlen(name) + 1), *to = pattern;
+  for (const char *at = name; *at; at++) {
+    bool counts = at > name && (isalpha((unsigned char)at[-1]) || at[-1] == '.' || at[-1] == '_');
+    *to++ = counts && isdigit((unsigned char)*at) ? '#' : *at;
+    while (to[-1] == '#' && isdigit((unsigned char)at[1])) at++;
   }
-  double costs = number(op, "next_costs_ns") / 1e3;
-  cli_printf(out, "    next best: %s, %s %.1f us (work %+.1f, layout changes %+.1f), %.0f bytes kept\n", text(next, "cuts"), costs < 0 ? "saves" : "costs", costs < 0 ? -costs : costs,
-             us(next, "work_ns") - us(chosen, "work_ns"), us(next, "move_ns") - us(chosen, "move_ns"), number(next, "bytes"));
+  *to = 0;
+  return pattern;
 }
 
-static void print_collective(cli_output *out, const json_t *c) {
+static void say(sayings *s, const char *name, const char *what) {
+  char *key = msc_arena_printf(msc_context_arena(s->c->ctx), "%s\n%s", without_numbers(s->c, name), what);
+  json_t *names = json_object_get(s->said, key);
+  if (!names) json_object_set_new(s->said, key, names = json_array());
+  json_array_append_new(names, json_string(name));
+}
+
+/* In the order in which they were said first; `before` each, `others` before what else it holds for. */
+static void print_sayings(cli_output *out, sayings *s, const char *before, const char *others) {
+  const char *key;
+  json_t *names;
+  json_object_foreach(s->said, key, names) {
+    size_t more = json_array_size(names) - 1;
+    cli_printf(out, "%s%s%s\n", before, json_string_value(json_array_get(names, 0)), strchr(key, '\n') + 1);
+    if (more) cli_printf(out, "%s%zu more, the last of them: %s\n", others, more, json_string_value(json_array_get(names, more)));
+  }
+  json_decref(s->said);
+}
+
+static const char *next_text(cli *c, const json_t *op) {
+  const json_t *chosen = json_object_get(op, "chosen"), *next = json_object_get(op, "next");
+  double more = number(op, "next_costs_ns") / 1e3;
+  if (!next) return number(op, "ways") ? "no other way is allowed" : "too many ways to compare";
+  return msc_arena_printf(msc_context_arena(c->ctx),
+                          "next best: %s, would take %.1f us %s (work %+.1f, layout changes %+.1f), %.0f bytes kept", text(next, "cuts"),
+                          more < 0 ? -more : more, more < 0 ? "less" : "more", us(next, "work_ns") - us(chosen, "work_ns"),
+                          us(next, "move_ns") - us(chosen, "move_ns"), number(next, "bytes"));
+}
+
+static void say_op(sayings *s, const json_t *op) {
+  const json_t *chosen = json_object_get(op, "chosen");
+  say(s, text(op, "op"),
+      msc_arena_printf(msc_context_arena(s->c->ctx),
+                       ": %s (%s)%s%s\n    %s %s\n    %s\n    work %.1f us, layout changes %.1f us, %.0f bytes kept\n    %s",
+                       text(chosen, "cuts"), text(op, "by"), *text(op, "loc") ? " at " : "", text(op, "loc"), text(op, "kind"),
+                       text(op, "letters"), text(chosen, "layouts"), us(chosen, "work_ns"), us(chosen, "move_ns"), number(chosen, "bytes"),
+                       next_text(s->c, op)));
+}
+
+static void say_collective(sayings *s, const json_t *c) {
+  msc_arena *a = msc_context_arena(s->c->ctx);
   const json_t *bound = json_object_get(c, "lower_bound"), *step;
   size_t i;
-  cli_printf(out, "%s -> %s: %s %s -> %s, %.0f bytes", text(c, "from_op"), text(c, "to_op"), text(c, "shape"), text(c, "from"), text(c, "to"), number(c, "bytes"));
-  if (bound && json_is_integer(bound)) cli_printf(out, " (at least %.0f)", json_number_value(bound));
-  cli_printf(out, ":");
-  json_array_foreach(json_object_get(c, "steps"), i, step) cli_printf(out, "%s %s", i ? "," : "", text(step, "op"));
-  cli_printf(out, "\n");
+  const char *what = msc_arena_printf(a, ": %s %s -> %s, %.0f bytes", text(c, "shape"), text(c, "from"), text(c, "to"), number(c, "bytes"));
+  if (bound && json_is_integer(bound)) what = msc_arena_printf(a, "%s (at least %.0f)", what, json_number_value(bound));
+  json_array_foreach(json_object_get(c, "steps"), i, step) what = msc_arena_printf(a, "%s%s %s", what, i ? "," : ":", text(step, "op"));
+  say(s, msc_arena_printf(a, "%s -> %s", text(c, "from_op"), text(c, "to_op")), what);
 }
 
 static bool touches(const json_t *c, const char *op) { return !op || !strcmp(text(c, "from_op"), op) || !strcmp(text(c, "to_op"), op); }
 
-static void print_plan(cli_output *out, const json_t *all, const char *op) {
-  const json_t *one;
-  size_t i;
+static void print_head(cli_output *out, const json_t *all) {
   cli_printf(out, "%s for %.0f ranks, mesh %s; a step takes %.3f ms on the described cluster\n", text(all, "plan"), number(all, "ranks"), text(all, "mesh"), number(all, "predicted_step_ms"));
   const json_t *search = json_object_get(all, "search");
   double ns = number(search, "step_ns"), least = number(search, "at_least_ns");
@@ -83,15 +128,23 @@ static void print_plan(cli_output *out, const json_t *all, const char *op) {
     cli_printf(out, "the search's own figure is %.3f ms; no strategy takes less than %.3f ms, %.1f %% below\n", ns / 1e6, least / 1e6,
                100 * (ns - least) / ns);
   else if (search) cli_printf(out, "the search's own figure is %.3f ms; how much less is possible was not looked at\n", ns / 1e6);
-  json_array_foreach(json_object_get(all, "ops"), i, one)
-    if (!op || !strcmp(text(one, "op"), op)) print_op(out, one);
+}
+
+static void print_plan(cli *c, cli_output *out, const json_t *all, const char *op) {
+  const json_t *one;
+  size_t i;
+  sayings ops = new_sayings(c), changes = new_sayings(c), warnings = new_sayings(c);
+  print_head(out, all);
+  json_array_foreach(json_object_get(all, "ops"), i, one) if (!op || !strcmp(text(one, "op"), op)) say_op(&ops, one);
+  print_sayings(out, &ops, "", "    the same for ");
   json_array_foreach(json_object_get(all, "parameters"), i, one)
     if (!op) cli_printf(out, "%s: %s\n", text(one, "parameter"), text(one, "optimizer"));
   cli_printf(out, "layout changes:\n");
-  json_array_foreach(json_object_get(all, "collectives"), i, one)
-    if (touches(one, op)) print_collective(out, one);
-  json_array_foreach(json_object_get(all, "warnings"), i, one)
-    if (!op || strstr(json_string_value(one), op)) cli_printf(out, "warning: %s\n", json_string_value(one));
+  json_array_foreach(json_object_get(all, "collectives"), i, one) if (touches(one, op)) say_collective(&changes, one);
+  print_sayings(out, &changes, "", "    the same for ");
+  json_array_foreach(json_object_get(all, "warnings"), i, one) if (!op || strstr(json_string_value(one), op))
+      say(&warnings, json_string_value(one), "");
+  print_sayings(out, &warnings, "warning: ", "    and ");
 }
 
 /* ---- two plans ---- */
@@ -170,7 +223,7 @@ static int explain_plans(cli *c, const char *path, const char *op) {
     char *dumped = c->json ? json_dumps(d ? d : a, JSON_COMPACT) : NULL;
     if (dumped) cli_printf(out, "%s\n", dumped);
     else if (d) print_difference(out, d, op);
-    else print_plan(out, a, op);
+    else print_plan(c, out, a, op);
     free(dumped);
     code = cli_close(c, out);
   }

@@ -14,6 +14,7 @@
 #include "runtime/mscrt.h"
 
 enum { LARGE_BYTES = 1 << 20, LONG_CHAIN = 2, CHAIN_BYTES = 1 << 16 }; /* what is worth a warning */
+static const double UNEQUAL = 1.1;
 
 typedef struct {
   cli *c;
@@ -90,7 +91,8 @@ static json_t *way_json(const shard_way *w) {
 }
 
 static json_t *reason_json(const explained *e, const shard_reason *r) {
-  json_t *j = json_pack("{s:s, s:s, s:s, s:I, s:o}", "op", r->op->name, "loc", place_of(e, r->op->loc), "by", r->by, "ways", (json_int_t)r->num_ways, "chosen", way_json(&r->chosen));
+  json_t *j = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:o}", "op", r->op->name, "kind", msc_kind_name(r->op->kind), "letters", r->letters,
+                        "loc", place_of(e, r->op->loc), "by", r->by, "ways", (json_int_t)r->num_ways, "chosen", way_json(&r->chosen));
   if (!r->next.cuts) return j;
   json_object_set_new(j, "next", way_json(&r->next));
   json_object_set_new(j, "next_costs_ns", json_integer((json_int_t)(r->next.work_ns + r->next.move_ns - r->chosen.work_ns - r->chosen.move_ns)));
@@ -105,6 +107,13 @@ static void warn_whole(explained *e, const shard_reason *r) {
   warn(e, msc_arena_printf(e->arena, "%s is not cut: every rank computes all of it", r->op->name));
 }
 
+/* Ranks that wait for the one with the largest part. */
+static void warn_imbalance(explained *e, const shard_reason *r) {
+  if (msc_info(r->op)->cost == MSC_COST_FLOPS && r->imbalance >= UNEQUAL)
+    warn(e, msc_arena_printf(e->arena, "the parts of %s are unequal: the largest is %.0f %% above the mean; %s", r->op->name,
+                             100 * (r->imbalance - 1), r->letters));
+}
+
 static bool explain_ops(explained *e, msc_func *f, json_t *ops) {
   msc_pass_options options = {.config = e->config, .cluster = e->cluster};
   msc_pass_ctx pass = {.ctx = e->ctx, .scratch = e->arena, .config = e->config, .options = &options, .info = msc_find_pass("search")};
@@ -114,6 +123,7 @@ static bool explain_ops(explained *e, msc_func *f, json_t *ops) {
   for (size_t i = 0; i < num; i++) {
     json_array_append_new(ops, reason_json(e, &reason[i]));
     warn_whole(e, &reason[i]);
+    warn_imbalance(e, &reason[i]);
   }
   return true;
 }
@@ -143,6 +153,13 @@ static const char *shape_text(const explained *e, const msc_type *t) {
   return msc_arena_printf(e->arena, "%s%s", text, msc_dtype_name(t->dtype));
 }
 
+/* A sum that is finished where it is: level by level it may take several collectives, and is cheaper so. */
+static bool is_sum(const msc_layout *from, const msc_layout *to) {
+  int num = from->first[from->rank];
+  return from->num_partial && !to->num_partial && num == to->first[to->rank] && !memcmp(from->first, to->first, sizeof from->first) &&
+         !memcmp(from->sub, to->sub, (size_t)num * sizeof *from->sub);
+}
+
 /* One value brought from one layout into another: `first` and what follows it. */
 static json_t *chain_json(explained *e, const msc_op *first) {
   json_t *steps = json_array();
@@ -161,7 +178,8 @@ static json_t *chain_json(explained *e, const msc_op *first) {
   msc_reshard_plan p = {.lower_bound = -1};
   msc_reshard_plan_of(e->planner, msc_type_with_layout(e->ctx, value->type, NULL), value->type->layout, last->out[0].type->layout, &p);
   const char *from = value->def ? op_text(value->def) : value->name ? value->name : "";
-  if (num > LONG_CHAIN && bytes >= CHAIN_BYTES) warn(e, msc_arena_printf(e->arena, "%d collectives in a row bring %s to %s", num, from, op_text(user)));
+  if (num > LONG_CHAIN && bytes >= CHAIN_BYTES && !is_sum(value->type->layout, last->out[0].type->layout))
+    warn(e, msc_arena_printf(e->arena, "%d collectives in a row bring %s to %s", num, from, op_text(user)));
   return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:o}", "from_op", from, "from_loc", place_of(e, value->def ? value->def->loc : first->loc), "to_op", op_text(user),
                    "to_loc", place_of(e, user ? user->loc : NULL), "shape", shape_text(e, value->type), "from", msc_layout_print(e->arena, &e->m->mesh, value->type->layout), "to",
                    msc_layout_print(e->arena, &e->m->mesh, last->out[0].type->layout), "bytes", (json_int_t)bytes, "lower_bound",
@@ -179,16 +197,24 @@ static void list_chains(explained *e, const msc_func *f, json_t *collectives) {
   }
 }
 
-/* Parameters that every rank holds whole. */
+static bool is_whole_and_large(const explained *e, const msc_type *t) {
+  return msc_mesh_size(&e->m->mesh) > 1 && t->layout && msc_layout_is_replicated(t->layout) && msc_type_bytes(t) >= LARGE_BYTES;
+}
+
+/* Parameters, and what ops of the model make, that every rank holds whole. */
 static void warn_replicated(explained *e, const msc_func *f) {
   for (size_t i = 0; i < f->body->num_args; i++) {
     const msc_value *v = f->body->args[i];
     const msc_attr_value *role = msc_find_attr(f->arg[i].attrs, f->arg[i].num_attrs, "msc.role");
-    if (!role || strcmp(role->s, "parameter") != 0 || !v->type->layout || msc_mesh_size(&e->m->mesh) == 1) continue;
-    int64_t bytes = msc_type_bytes(v->type);
-    if (bytes >= LARGE_BYTES && msc_local_bytes(v->type) == bytes)
-      warn(e, msc_arena_printf(e->arena, "parameter %s, %" PRId64 " bytes, is held whole by every rank", v->name ? v->name : "", bytes));
+    if (role && !strcmp(role->s, "parameter") && is_whole_and_large(e, v->type))
+      warn(e, msc_arena_printf(e->arena, "parameter %s, %" PRId64 " bytes, is held whole by every rank", v->name ? v->name : "",
+                               msc_type_bytes(v->type)));
   }
+  for (const msc_op *op = f->body->first; op; op = op->next)
+    if (op->name && op->num_in && op->num_out && !op->forward && !moves(op) && !(msc_info(op)->flags & MSC_UPDATE) &&
+        is_whole_and_large(e, op->out[0].type))
+      warn(e, msc_arena_printf(e->arena, "what %s makes, %" PRId64 " bytes, is held whole by every rank", op->name,
+                               msc_type_bytes(op->out[0].type)));
 }
 
 /* What the parallel optimizer chose for each parameter. */

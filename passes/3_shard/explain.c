@@ -8,6 +8,7 @@
 
 #include "passes/3_shard/space.h"
 #include "passes/config.h"
+#include "passes/direction.h"
 
 enum { MAX_WAYS = 4096 };
 
@@ -169,11 +170,45 @@ static void compare(explaining *e, int v, shard_reason *r) {
 
 /* ---- all of them ---- */
 
+/* The rule of the op, and its letters as they are cut. */
+static const char *letters_text(const explaining *e, const shard_group *group) {
+  msc_arena *a = e->pass->scratch;
+  const msc_rule *rule = &group->rule;
+  const char *text = msc_rule_print(a, rule);
+  text = msc_arena_printf(a, "%.*s", (int)strcspn(text, " "), text);
+  for (int l = 0; l < rule->num_letters; l++) {
+    const msc_letter *letter = &rule->letter[l];
+    int64_t parts = shard_parts(&e->g.atoms, group->digits.num[l], group->digits.atom[l]);
+    text = msc_arena_printf(a, "%s, %c %" PRId64, text, letter->name, letter->size);
+    if (parts > 1) text = msc_arena_printf(a, "%s in %" PRId64 " parts", text, parts);
+    if (parts > 1 && letter->role == MSC_RED) text = msc_arena_printf(a, "%s that are added up", text);
+    if (letter->role == MSC_REP) text = msc_arena_printf(a, "%s that must stay whole", text);
+  }
+  return text;
+}
+
+/* The largest part of a letter by the mean one. */
+static double imbalance_of(const explaining *e, const shard_group *group, int l) {
+  const int64_t *split = group->split[l], size = group->rule.letter[l].size;
+  int64_t parts = shard_parts(&e->g.atoms, group->digits.num[l], group->digits.atom[l]), most = (size + parts - 1) / parts;
+  for (int64_t i = 0; split && i < parts; i++) most = split[i + 1] - split[i] > most ? split[i + 1] - split[i] : most;
+  return size > 0 ? (double)most * (double)parts / (double)size : 1;
+}
+
 static void explain_group(explaining *e, int v, shard_reason *r) {
   const shard_group *group = &e->g.group[e->m.var[v].group];
   *r = (shard_reason){.op = group->leader, .by = group->by ? group->by : "search", .num_others = group->num_members - 1};
+  r->letters = letters_text(e, group);
+  r->imbalance = 1;
+  for (int l = 0; l < group->rule.num_letters; l++) r->imbalance *= imbalance_of(e, group, l);
   if (e->space && e->state[v] >= 0) compare(e, v, r);
   else r->chosen = (shard_way){.cuts = cuts_text(e, &group->rule, &group->digits), .layouts = layouts_text(e, e->m.var[v].group, &group->digits)};
+}
+
+/* Where a search brings a value into a layout for several users stands an op that does nothing else. */
+static bool is_copy(const msc_op *op) {
+  return op->kind == OP_broadcast_to && op->in[0].value->type->rank == op->out[0].type->rank &&
+         msc_type_elems(op->in[0].value->type) == msc_type_elems(op->out[0].type);
 }
 
 bool shard_explain(msc_pass_ctx *pass, msc_func *f, size_t *out_num, shard_reason **out_reason) {
@@ -187,12 +222,13 @@ bool shard_explain(msc_pass_ctx *pass, msc_func *f, size_t *out_num, shard_reaso
   } else {
     e.space = NULL;
   }
-  const bool *optimizers = shard_optimizer_ops(pass->scratch, f);
+  const bool *forward = msc_forward_ops(pass->scratch, f);
   *out_reason = msc_new_array(pass->scratch, shard_reason, e.m.num_vars);
   *out_num = 0;
   for (size_t v = 0; v < e.m.num_vars; v++) {
     int group = e.m.var[v].group;
-    if (group < 0 || !e.g.group[group].leader->name || optimizers[e.g.group[group].leader->id]) continue;
+    const msc_op *leader = group < 0 ? NULL : e.g.group[group].leader;
+    if (!leader || !leader->name || !leader->num_in || !forward[leader->id] || is_copy(leader)) continue;
     explain_group(&e, (int)v, &(*out_reason)[(*out_num)++]);
   }
   return true;

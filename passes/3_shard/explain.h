@@ -17,12 +17,14 @@ typedef struct {
 typedef struct {
   const msc_op *op;        /* the leader of a group */
   const char *by;          /* user, default, propagation, search */
+  const char *letters;     /* what letters there are, with sizes, and into how many parts: "Amk,kn->Amn, A 128 in 8 parts, k 64 summed" */
+  double imbalance;        /* its largest part by the mean one: 1 where all are equal */
   size_t num_others;       /* gradient and update ops that share its choice */
   shard_way chosen, next;  /* next.cuts NULL: there is no other way */
   int num_ways;            /* that its rule, sizes and the mesh allow; 0: too many to compare */
 } shard_reason;
 
-/* In program order, of the ops that the user named, those of the optimizer left out.  In the pass's scratch arena. */
+/* In program order, of the ops that the user named: forward ops with operands.  In the pass's scratch arena. */
 bool shard_explain(msc_pass_ctx *pass, msc_func *f, size_t *out_num, shard_reason **out_reason);
 
 #endif

@@ -34,6 +34,30 @@ expect.check("bounds", all(c["lower_bound"] is None or c["lower_bound"] <= c["by
 expect.check("causes", {("dense1", "dense1.bias_add"), ("dense1.grad", "dense1.weight.update")} <= {(c["from_op"], c["to_op"]) for c in kept["collectives"]})
 expect.check("time", abs(kept["predicted_step_ms"] - report["predicted_step_ms"]) < 1e-6)
 
+# What every rank holds and computes whole, and parts that are unequal.
+subprocess.run([sys.executable, "-m", "msc.models", "ffn", "-o", "whole.fbs", "--batch", "512", "--strategy", "dense1=((1,1),(1,1))"], check=True)
+expect("compile whole.fbs -o whole.bin --set device_num=8 --set parallel_mode=semi_auto_parallel", 0, lambda text: "", None)
+told = set(explained("whole.bin")["warnings"])
+expect.check(f"warnings {told}", {"dense1 is not cut: every rank computes all of it", "parameter dense1.weight, 1605632 bytes, is held whole by every rank",
+                                  "what dense1 makes, 1048576 bytes, is held whole by every rank"} <= told)
+with open("uneven.mlir", "w") as file:
+    file.write("""module {
+  "msc.func"() ({
+  ^bb0(%x: tensor<5x4xf32>, %w: tensor<4x8xf32>):
+    %0 = "msc.matmul"(%x, %w) {in_layout = ["[{d},{}]", "[{},{}]"]} : (tensor<5x4xf32>, tensor<4x8xf32>) -> tensor<5x8xf32> loc("product"("m.py":1:1))
+    "msc.return"(%0) : (tensor<5x8xf32>) -> ()
+  }) {arg_attrs = [{msc.name = "x", msc.role = "data"}, {msc.name = "w", msc.role = "parameter"}], sym_name = "forward"} : () -> ()
+}
+""")
+expect('compile uneven.mlir -o uneven.bin --set parallel_mode=auto_parallel --set search_mode=sharding_propagation --set mesh={"d":4}', 0, lambda text: "", None)
+expect.check(f"unequal {explained('uneven.bin')['warnings']}",
+             explained("uneven.bin")["warnings"] == ["the parts of product are unequal: the largest is 60 % above the mean; mk,kn->mn, m 5 in 4 parts, k 4, n 8"])
+
+# Layers that are alike are told of once.
+subprocess.run([sys.executable, "-m", "msc.models", *"gpt --layers 3 --hidden 64 --heads 4 --seq 16 --batch 8 --vocab 64 -o layers.fbs".split()], check=True)
+expect("compile layers.fbs -o layers.bin --set device_num=2 --set parallel_mode=semi_auto_parallel", 0, lambda text: "", None)
+expect("explain layers.bin", 0, "", lambda text: "" if "\n    the same for 2 more, the last of them: layer2.mlp.up\n" in text and "\nlayer1.mlp.up: " not in text else text)
+
 # What the exact search chose cannot be bettered by changing one op.
 compiled("least.bin", "--set", "search_mode=dynamic_programming", "--cluster", "h100")
 least = explained("least.bin")
@@ -60,6 +84,7 @@ expect.check("bytes kept", ops["dense1"]["chosen"]["bytes"] - kept_bytes["dense1
 expect("explain state.bin", 0, "", lambda text: "" if "\ndense2.weight: update and state in " in text else text)
 
 expect("explain kept.bin dense1", 0, "", lambda text: "" if "\ndense1: m {d:(1)2}, k {d:(2)4} (user) at msc/models/dense.py:" in text and "\n    next best: " in text
+       and "\n    matmul mk,kn->mn, m 512 in 2 parts, k 784 in 4 parts that are added up, n 512\n" in text
        and "dense1 -> dense1.bias_add: 512x512xf32 " in text and "relu1: " not in text else "dense1 alone")
 expect("explain kept.bin dense", 1, "msc: error: the plan has no op 'dense'; did you mean 'dense1'?\n", "")
 expect("explain kept.bin --diff kept.bin", 0, "", lambda text: "" if text.startswith("0 ops are cut differently; ") else text)
@@ -73,5 +98,5 @@ data[len(data) // 2] ^= 1
 with open("damaged.bin", "wb") as file:
     file.write(data)
 expect("explain damaged.bin", 1, lambda text: "" if text.startswith("damaged.bin: error: ") else text, "")
-expect.no_files("ffn.fbs", "kept.bin", "least.bin", "state.bin", "hasty.bin", "damaged.bin")
+expect.no_files("ffn.fbs", "kept.bin", "least.bin", "state.bin", "hasty.bin", "damaged.bin", "whole.fbs", "whole.bin", "uneven.mlir", "uneven.bin", "layers.fbs", "layers.bin")
 expect.done()
