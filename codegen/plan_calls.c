@@ -299,12 +299,13 @@ static void choose_library_tiles(msc_plan_matmul *m) {
 /* Generated code: b's columns of a tile packed in half the level-2 cache, a's rows in a quarter of it; halved while there are too few
  * for the threads of a small machine and what remains is worth a call. */
 static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels) {
-  enum { PANELS = 256 * 1024, ROWS = 128 * 1024, FEW = 8, LEAST = 500000 };
+  enum { PANELS = 256 * 1024, ROWS = 128 * 1024, FEW = 8, LEAST = 200000 };
   uint64_t bytes = (uint64_t)msc_dtype_bytes(m->dtype), width = (uint64_t)kernels->width, height = (uint64_t)kernels->height;
   uint64_t columns = PANELS / (m->k * bytes) / width * width, rows = ROWS / (m->k * bytes) / height * height;
   if (columns < width) columns = width;
   if (rows < 8 * height) rows = 8 * height;
-  m->tile_n = rounded(m->n, (m->n + columns - 1) / columns, width);
+  uint64_t parts = (m->n + columns - 1) / columns;
+  m->tile_n = rounded(m->n, parts > 1 && parts < FEW ? FEW : parts, width); /* two threads share seven parts badly */
   m->tile_m = rounded(m->m, (m->m + rows - 1) / rows, 2);
   while (m->batch * ((m->m + m->tile_m - 1) / m->tile_m) * ((m->n + m->tile_n - 1) / m->tile_n) < FEW && 2 * m->tile_m * m->tile_n * m->k >= 2 * LEAST) {
     bool narrow = m->tile_n >= 4 * width || m->tile_m <= 2 * height;

@@ -129,10 +129,12 @@ static bool store_wide(mscrt_dtype d, uint8_t *p, const wide *w) {
 
 /* Pixels: divided, not multiplied by 1/255, which would round differently. */
 static void bytes_to_f32(uint8_t *dst, int64_t stride, const uint8_t *src, float divisor, int64_t num) {
+  uint8_t bytes[64] = {0}; /* as many at a time, always: the compiler makes vectors of them */
   float block[64];
   for (int64_t at = 0; at < num; at += 64) {
     int64_t n = num - at < 64 ? num - at : 64;
-    for (int i = 0; i < 64; i++) block[i] = (i < n ? (float)src[at + i] : 0) / divisor;
+    memcpy(bytes, src + at, (size_t)n);
+    for (int i = 0; i < 64; i++) block[i] = (float)bytes[i] / divisor;
     if (stride == 1) memcpy(dst + at * 4, block, (size_t)n * 4);
     else for (int64_t i = 0; i < n; i++) memcpy(dst + (at + i) * stride * 4, &block[i], 4);
   }

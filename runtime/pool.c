@@ -93,7 +93,7 @@ static void wait_done(mscrt_pool *p, uint32_t units) {
   int64_t end = p->spin ? mscrt_now_ns() + SPIN_NS : 0;
   for (uint32_t done; (done = atomic_load(&p->done)) != units;) {
     if (p->spin && mscrt_now_ns() < end) {
-      for (int i = 0; i < 32; i++) mscrt_pause();
+      for (int i = 0; i < 32 && atomic_load_explicit(&p->done, memory_order_relaxed) != units; i++) mscrt_pause(); /* one may last 140 cycles */
       continue;
     }
     atomic_store(&p->caller_sleeps, 1);
