@@ -19,7 +19,8 @@ static mscrt_status *bind_file(mscrt_data *d, const mscrt_source *source) {
   mscrt_samples *s = &d->samples[v - p->input];
   if (is_bound(s)) return mscrt_fail(MSCRT_INPUT, "input '%s' is given twice", v->name);
   mscrt_wanted w = mscrt_wanted_of(v);
-  return mscrt_samples_open(&w, source->file, s);
+  MSCRT_CHECK(mscrt_samples_open(&w, source->file, s));
+  return mscrt_blob_keep(&s->blob);
 }
 
 /* A label that nobody gave, beside raw tokens of its shape: the next tokens of the same file. */

@@ -23,6 +23,9 @@ void mscrt_blob_close(mscrt_blob *b);
 mscrt_status *mscrt_blob_read(const mscrt_blob *b, uint64_t at, void *out, size_t num);
 /* Replaces a gzip file by what is in it, in memory. */
 mscrt_status *mscrt_blob_inflate(mscrt_blob *b);
+/* A file of at most this many bytes into memory: a sample then costs no call of the system. */
+#define MSCRT_KEPT_BYTES ((uint64_t)16 << 20)
+mscrt_status *mscrt_blob_keep(mscrt_blob *b);
 /* A failure that names the file. */
 #define mscrt_bad_file(b, fmt, ...) mscrt_fail(MSCRT_INPUT, "%s: " fmt, (b)->path, __VA_ARGS__)
 

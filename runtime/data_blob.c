@@ -58,6 +58,23 @@ mscrt_status *mscrt_blob_read(const mscrt_blob *b, uint64_t at, void *out, size_
   return NULL;
 }
 
+static void take_memory(mscrt_blob *b, uint8_t *memory, uint64_t bytes) {
+  if (b->fd >= 0) close(b->fd);
+  free(b->own);
+  b->fd = -1;
+  b->memory = b->own = memory;
+  b->bytes = bytes;
+}
+
+mscrt_status *mscrt_blob_keep(mscrt_blob *b) {
+  if (b->fd < 0 || b->bytes > MSCRT_KEPT_BYTES) return NULL;
+  uint8_t *memory = malloc(b->bytes ? (size_t)b->bytes : 1);
+  mscrt_status *s = memory ? mscrt_blob_read(b, 0, memory, (size_t)b->bytes) : mscrt_fail(MSCRT_NO_MEMORY, "%s: out of memory", b->path);
+  if (!s) take_memory(b, memory, b->bytes);
+  else free(memory);
+  return s;
+}
+
 /* ---- gzip ---- */
 
 #define CHUNK 65536
@@ -117,10 +134,6 @@ mscrt_status *mscrt_blob_inflate(mscrt_blob *b) {
     free(memory);
     return s;
   }
-  if (b->fd >= 0) close(b->fd);
-  free(b->own);
-  b->fd = -1;
-  b->memory = b->own = fitted ? fitted : memory;
-  b->bytes = used;
+  take_memory(b, fitted ? fitted : memory, used);
   return NULL;
 }

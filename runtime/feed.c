@@ -6,7 +6,8 @@
 
 #include "runtime/context.h"
 
-#define THREAD_BYTES (32 << 10)
+#define THREAD_BYTES (32 << 10)       /* of a batch */
+#define THREAD_KEPT_BYTES (256 << 10) /* where its data is in memory: 25 us of work */
 
 struct mscrt_feed {
   const mscrt_context *c;
@@ -142,16 +143,18 @@ mscrt_status *mscrt_feed_whole(mscrt_feed *f, int64_t index, uint32_t input, voi
 static mscrt_status *make_buffers(mscrt_feed *f) {
   const mscrt_plan *p = f->c->plan;
   size_t line = 1, bytes = 0;
+  bool kept = true;
   MSCRT_CHECK(mscrt_new_array(&f->box, p->num_inputs));
   MSCRT_CHECK(mscrt_new_array(&f->buffer, p->num_inputs));
   for (uint32_t i = 0; i < p->num_inputs; i++) {
     mscrt_wanted w = mscrt_wanted_of(&p->input[i]);
     size_t need = mscrt_samples_line(&f->data->samples[i], &w);
     if (need > line) line = need;
+    kept &= f->data->samples[i].blob.fd < 0;
     mscrt_variable_box(p, &p->input[i], f->c->o.rank, &f->box[i], &f->buffer[i]);
     bytes += (size_t)msc_box_elems(p->input[i].rank, &f->box[i]) * mscrt_dtype_bytes(p->input[i].dtype);
   }
-  f->threaded = bytes > THREAD_BYTES;
+  f->threaded = bytes > (kept ? THREAD_KEPT_BYTES : THREAD_BYTES);
   MSCRT_CHECK(mscrt_new_array(&f->sample, f->data->batch));
   MSCRT_CHECK(mscrt_new_array(&f->whole_sample, f->data->batch));
   MSCRT_CHECK(mscrt_allocate(&f->line, line, 1));

@@ -248,6 +248,28 @@ static void cut_while_in_use(void **state) {
   mscrt_samples_close(&s);
 }
 
+/* What is kept in memory gives the same samples, whatever becomes of the file; cut before, it says so. */
+static void kept_in_memory(void **state) {
+  (void)state;
+  uint8_t bytes[64];
+  char path[160];
+  strcpy(path, put("k.idx", bytes, idx_images(bytes)));
+  mscrt_samples read, kept;
+  expect_ok(mscrt_samples_open(&image, path, &read));
+  expect_ok(mscrt_samples_open(&image, path, &kept));
+  expect_ok(mscrt_blob_keep(&kept.blob));
+  float a[12], b[12];
+  uint8_t line[6];
+  msc_box box = {.size = {2, 6}};
+  expect_ok(mscrt_samples_read(&read, &image, (uint64_t[]){1, 2}, &box, &box, line, a));
+  assert_int_equal(truncate(path, 20), 0);
+  expect_ok(mscrt_samples_read(&kept, &image, (uint64_t[]){1, 2}, &box, &box, line, b));
+  assert_memory_equal(a, b, sizeof a);
+  expect_text(mscrt_blob_keep(&read.blob), MSCRT_INPUT, "was cut to 20 bytes while it was in use");
+  mscrt_samples_close(&read);
+  mscrt_samples_close(&kept);
+}
+
 static void halves_round_to_even(void **state) {
   (void)state;
   for (uint32_t h = 0; h < 65536; h++) {
@@ -294,7 +316,7 @@ static void philox_known_answers(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(idx_reaches_its_place), cmocka_unit_test(batch_may_be_any_dimension), cmocka_unit_test(tensors_without_a_batch), cmocka_unit_test(npy_and_safetensors_convert),
-    cmocka_unit_test(tokens_are_windows), cmocka_unit_test(bad_files_are_refused), cmocka_unit_test(cut_while_in_use),
+    cmocka_unit_test(tokens_are_windows), cmocka_unit_test(bad_files_are_refused), cmocka_unit_test(cut_while_in_use), cmocka_unit_test(kept_in_memory),
     cmocka_unit_test(halves_round_to_even), cmocka_unit_test(orders_are_permutations), cmocka_unit_test(philox_known_answers),
   };
   return cmocka_run_group_tests(tests, make_folder, drop_folder);
