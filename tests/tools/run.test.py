@@ -123,7 +123,7 @@ for command, text in (
         (f"net1.bin {DATA} --eval 95:100", "the evaluation range 95:100 has 5 samples, fewer than one batch of 8"),
         (f"net1.bin {DATA} --train 5", "--train: '5' is no range of samples such as 0:9000")):
     expect(f"run {command}", 1, f"msc: error: {text} [E0114]\n", "")
-for command, text in (("--ckpt-dir c", "--ckpt-dir: checkpoints are not supported yet"), ("--comm tcp", "--comm tcp is not supported yet; local is"), ("--resume", "--resume: checkpoints are not supported yet")):
+for command, text in (("--ckpt-dir c", "--ckpt-dir: checkpoints are not supported yet"), ("--comm tcp", "--comm tcp is not supported yet; local and nccl are"), ("--resume", "--resume: checkpoints are not supported yet")):
     expect(f"run net1.bin {DATA} {command}", 1, f"msc: error: {text} [E0111]\n", "")
 expect(f"run net1.bin {DATA} --steps 1 --epochs 1", 2, "msc run: error: --steps and --epochs exclude each other (msc run --help)\n", "")
 expect(f"run net1.bin {DATA} --threads 0", 2, "msc run: error: -n and --threads are at least 1 (msc run --help)\n", "")
