@@ -1,5 +1,6 @@
 /* library: matrix products that are done in tiles, by generated code or a library -> gemm, with the bias and relu that follow when
- * nobody else sees the values in between.  A weight's gradient becomes one product of matrices first: its leading dimensions are rows. */
+ * nobody else sees the values in between.  A weight's gradient becomes one product of matrices first: its leading dimensions are rows.
+ * Products of f16 and bf16 that a CPU has no tiles for are done in f32 (widen.c). */
 #include <string.h>
 
 #include "passes/7_lower/choose.h"
@@ -90,7 +91,9 @@ bool pass_library(msc_pass_ctx *pass, msc_module *m) {
       previous = op->prev; /* backward: what a product absorbs stands after it */
       if (op->kind == OP_matmul_weight_grad) op = as_matmul(op);
       if (op->kind != OP_matmul && op->kind != OP_batch_matmul) continue;
-      msc_chosen chosen = msc_choose(pass->scratch, op, msc_target_of(m), pass->options->cpu_level ? pass->options->cpu_level : 3);
+      int level = pass->options->cpu_level ? pass->options->cpu_level : 3;
+      if (msc_target_of(m) == MSC_TARGET_CPU) op = msc_widened(pass->scratch, op, level);
+      msc_chosen chosen = msc_choose(pass->scratch, op, msc_target_of(m), level);
       if (*chosen.declined) msc_remark(pass, op, "%s", chosen.declined);
       if (chosen.by != MSC_BY_LIBRARY && chosen.by != MSC_BY_PRODUCT) continue;
       const msc_attr_value *blocks = msc_op_attr(op, "blocks");

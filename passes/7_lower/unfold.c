@@ -103,7 +103,9 @@ bool pass_unfold(msc_pass_ctx *pass, msc_module *m) {
     for (msc_op *op = f->body->first, *next; op; op = next) {
       next = op->next;
       if (op->kind != OP_conv2d && op->kind != OP_conv2d_transpose && op->kind != OP_conv2d_weight_grad) continue;
-      msc_chosen chosen = msc_choose(pass->scratch, op, msc_target_of(m), pass->options->cpu_level ? pass->options->cpu_level : 3);
+      int level = pass->options->cpu_level ? pass->options->cpu_level : 3;
+      if (msc_target_of(m) == MSC_TARGET_CPU) op = msc_widened(pass->scratch, op, level), next = op->next;
+      msc_chosen chosen = msc_choose(pass->scratch, op, msc_target_of(m), level);
       if (*chosen.declined) msc_remark(pass, op, "%s", chosen.declined);
       if (chosen.by != MSC_BY_PRODUCT) continue;
       MSC_TRY(unfold_op(op));

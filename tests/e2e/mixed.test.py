@@ -13,7 +13,7 @@ from networks import words
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Relative, against autocast: it adds biases in f32 and rounds after other ops.  Without bf16 the losses are up to 8 % apart (mlp).
-TOLERANCE = {"mlp": 2e-2, "sgd": 1e-3, "adamw": 4e-3, "gpt": 1e-3, "llama": 1e-3}
+TOLERANCE = {"mlp": 2e-2, "sgd": 1e-3, "adamw": 6e-3, "gpt": 1e-3, "llama": 1e-3}
 SAME = 1e-5  # relative, between plans: sums of equal terms in other orders, each rounded
 
 REPLICAS = ["parallel_mode=data_parallel", "gradients_mean=true"]
@@ -39,9 +39,9 @@ class Case:
         self.losses = network.losses
         self.inputs = ["--init", network.write_weights(folder), "--data", *network.write_data(folder)]
 
-    def compile(self, ranks, keys):
+    def compile(self, ranks, keys, *options):
         plan = os.path.join(self.folder, f"{self.name}.bin")
-        return plan, json.loads(call(MSC, "compile", self.path, "-o", plan, "--json", *[word for key in [f"device_num={ranks}"] + keys for word in ("--set", key)]))
+        return plan, json.loads(call(MSC, "compile", self.path, "-o", plan, "--json", *options, *[word for key in [f"device_num={ranks}"] + keys for word in ("--set", key)]))
 
     def train(self, ranks, *keys):
         plan, _ = self.compile(ranks, list(keys))
@@ -81,8 +81,8 @@ def check_overflow(case):
 
 
 def check_memory(case):
-    """Of parameters only the narrow copy is whole; the machine that is compiled for multiplies bf16."""
-    bytes_of = [case.compile(4, [key, SMALL, "zero=1", *REPLICAS])[1] for key in ("compute_type=f32", "compute_type=bf16")]
+    """Of parameters only the narrow copy is whole, on a machine that multiplies bf16."""
+    bytes_of = [case.compile(4, [key, SMALL, "zero=1", *REPLICAS], "--mcpu", "x86-64-v4")[1] for key in ("compute_type=f32", "compute_type=bf16")]
     print(f"{case.name}: {[plan['memory_bytes_per_rank'] for plan in bytes_of]} bytes of memory")
     if not bytes_of[1]["memory_bytes_per_rank"] < bytes_of[0]["memory_bytes_per_rank"]:
         sys.exit(f"{case.name}: a plan in bf16 needs no less memory")

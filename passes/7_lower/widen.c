@@ -1,0 +1,47 @@
+/* widen.c: a product of f16 or bf16 that nothing computes in tiles on this CPU in; the same product in f32 between casts out: its
+ * operands are exact in f32, sums grow in f32 and are rounded once, as they would be; but not for who wants them in f32, as an
+ * update does. */
+#include "passes/7_lower/choose.h"
+
+/* Who would compute it in f32. */
+static msc_choice choice_in_f32(msc_arena *arena, msc_op *op, int level) {
+  const msc_type *narrow = op->out[0].type;
+  op->out[0].type = msc_type_of(msc_op_ctx(op), MSC_F32, narrow->rank, narrow->dim, NULL);
+  msc_choice by = msc_choose(arena, op, MSC_TARGET_CPU, level).by;
+  op->out[0].type = narrow;
+  return by;
+}
+
+static msc_value *cast_before(msc_op *where, msc_value *v, msc_dtype dtype) {
+  msc_context *ctx = msc_op_ctx(where);
+  msc_op *cast = msc_op_new(where->block->func, OP_cast, 1, &v, 1, where->loc);
+  msc_op_set(cast, "dtype", msc_str(ctx, msc_dtype_name(dtype)));
+  cast->out[0].type = msc_type_of(ctx, dtype, v->type->rank, v->type->dim, NULL);
+  msc_insert_before(where, cast);
+  return &cast->out[0];
+}
+
+/* Users that cast `narrow` to f32 take `wide`. */
+static void skip_casts(msc_value *narrow, msc_value *wide) {
+  for (msc_use *u = narrow->uses, *next; u; u = next) {
+    msc_op *cast = u->user;
+    next = u->next;
+    if (cast->kind != OP_cast || cast->out[0].type->dtype != MSC_F32) continue;
+    msc_replace_uses(&cast->out[0], wide);
+    msc_op_erase(cast);
+  }
+}
+
+msc_op *msc_widened(msc_arena *arena, msc_op *op, int level) {
+  msc_dtype narrow = op->out[0].type->dtype;
+  if (msc_choose(arena, op, MSC_TARGET_CPU, level).by != MSC_BY_KERNEL) return op;
+  if ((narrow != MSC_BF16 && narrow != MSC_F16) || choice_in_f32(arena, op, level) == MSC_BY_KERNEL) return op;
+  msc_value *in[2] = {cast_before(op, op->in[0].value, MSC_F32), cast_before(op, op->in[1].value, MSC_F32)};
+  msc_op *wide = msc_op_copy(op->block->func, op, in);
+  wide->out[0].type = msc_type_of(msc_op_ctx(op), MSC_F32, op->out[0].type->rank, op->out[0].type->dim, NULL);
+  msc_insert_before(op, wide);
+  skip_casts(&op->out[0], &wide->out[0]);
+  if (msc_has_uses(&op->out[0])) msc_replace_uses(&op->out[0], cast_before(op, &wide->out[0], narrow));
+  msc_op_erase(op);
+  return wide;
+}
