@@ -185,6 +185,11 @@ static const struct {
    "c.json:1:2: zero 1 (c.json:1) contradicts gradient_accumulation_shard in parallel_optimizer_config {\"gradient_accumulation_shard\":true} (c.json:1); it is true with stage 2 and 3 [110]\n"},
   {"{\"zero\": 2, \"device_num\": 2, \"parallel_mode\": \"hybrid_parallel\"}",
    "c.json:1:2: zero 2 (c.json:1): not supported yet with parallel_mode \"hybrid_parallel\" (c.json:1), whose program is one rank's [111]\n"},
+  {"{\"loss_scale\": 0.5, \"compute_type\": \"fp16\", \"loss_scale_config\": {\"windows\": 3, \"factor\": \"2\"}}",
+   "c.json:1:2: loss_scale: must be a number, at least 1 or dynamic, not 0.5 [110]\n"
+   "c.json:1:21: compute_type: must be f32, bf16 or f16 (did you mean f16?), not \"fp16\" [110]\n"
+   "c.json:1:45: loss_scale_config: unknown key 'windows'; expected init, window or factor (did you mean window?) [110]\n"
+   "c.json:1:45: loss_scale_config.factor: must be a number from 1 to 65536, not \"2\" [110]\n"},
   /* recognised, not honoured */
   {"{\"parameter_broadcast\": true, \"elastic\": true}",
    "c.json:1:2: parameter_broadcast: true is not supported yet, only false [111]\n"
