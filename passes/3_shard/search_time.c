@@ -364,9 +364,10 @@ static bool nothing_fits(const timing *t, strategy_cost least) {
   if (least.ns >= SHARD_IMPOSSIBLE) return msc_error(t->g.ctx, MSC_E_INFEASIBLE, t->f->loc, "no sequence of layout changes connects the given strategies");
   const msc_loc *loc = msc_config_loc(t->pass->config, MSC_KEY_memory_limit);
   msc_error(t->g.ctx, MSC_E_INFEASIBLE, loc ? loc : t->f->loc,
-            "no strategy stays within %" PRId64 " bytes per rank: the smallest keeps %" PRId64 ", of them %" PRId64 " for parameters with optimizer state and gradients and %" PRId64
-            " for what the backward reads again; a memory_limit of %" PRId64 " would do",
-            t->limit, least.bytes, least.parameter_bytes, least.bytes - least.parameter_bytes, least.bytes);
+            "no strategy stays within %" PRId64 " bytes per rank: the smallest keeps %" PRId64 ", of them %" PRId64
+            " for parameters with optimizer state and gradients and %" PRId64
+            " for what the backward reads again; what comes and goes within a step needs room besides",
+            t->limit, least.bytes, least.parameter_bytes, least.bytes - least.parameter_bytes);
   if (!loc) msc_note(t->g.ctx, NULL, "the limit is the memory of the described device, %s; the key memory_limit sets another", msc_pass_cluster(t->pass)->device);
   return false;
 }

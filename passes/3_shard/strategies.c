@@ -352,16 +352,28 @@ static bool cuts_arguments(const msc_func *f) {
 
 /* ---- the pass ---- */
 
-/* Without a given mesh it is one axis; a search may then choose another, see `free_mesh`. */
+/* Nobody gave a mesh: it is the strategy file's, or one axis; a search may then choose another, see `free_mesh`. */
+static bool choose_mesh(msc_pass_ctx *pass, msc_module *m, msc_func *f, int64_t devices) {
+  const char *file = msc_config_text(pass->config, MSC_KEY_strategy_ckpt_load_file),
+             *text = file ? msc_strategy_mesh(pass->scratch, file) : NULL;
+  msc_mesh of_file = {0};
+  if (text)
+    MSC_TRY(msc_mesh_parse(pass->ctx, msc_loc_of(pass->ctx, &(msc_loc){.file = msc_intern(pass->ctx, file), .line = 1}), text, &of_file));
+  if (text && msc_mesh_size(&of_file) == devices) {
+    m->mesh = of_file;
+    return true;
+  }
+  m->mesh.num_axes = 1;
+  m->mesh.axis[0] = (msc_axis){msc_intern(pass->ctx, "d"), devices};
+  if (shard_searches_time(pass->config)) msc_func_set(f, "free_mesh", msc_bool(true));
+  return true;
+}
+
 static bool set_mesh(msc_pass_ctx *pass, msc_module *m, msc_func *f) {
   const msc_loc *loc = f->loc;
   int64_t devices = msc_config_devices(pass->config);
   msc_config_mesh(pass->config, pass->ctx, &m->mesh);
-  if (m->mesh.num_axes == 0) {
-    m->mesh.num_axes = 1;
-    m->mesh.axis[0] = (msc_axis){msc_intern(pass->ctx, "d"), devices};
-    if (shard_searches_time(pass->config)) msc_func_set(f, "free_mesh", msc_bool(true));
-  }
+  if (m->mesh.num_axes == 0) MSC_TRY(choose_mesh(pass, m, f, devices));
   if (msc_mesh_size(&m->mesh) == devices) return true;
   return msc_error(pass->ctx, MSC_E_CONFIG, loc, "the mesh %s has %" PRId64 " devices, device_num is %" PRId64, msc_mesh_print(pass->scratch, &m->mesh), msc_mesh_size(&m->mesh), devices);
 }

@@ -358,15 +358,15 @@ bool msc_strategy_read(shard_graph *g, const char *name, const char *text, size_
   return ok;
 }
 
-/* The bytes of a file in the graph's arena; NULL with errno. */
-static const char *read_file(shard_graph *g, const char *path, size_t *out_bytes) {
+/* The bytes of a file and a zero; NULL with errno. */
+static char *read_file(msc_arena *arena, const char *path, size_t *out_bytes) {
   FILE *file = fopen(path, "rb");
   if (!file) return NULL;
   long size = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
   char *text = NULL;
   if (size >= 0 && size <= MAX_BYTES) {
     rewind(file);
-    text = msc_arena_alloc(g->arena, (size_t)size + 1);
+    text = msc_arena_alloc(arena, (size_t)size + 1);
     *out_bytes = fread(text, 1, (size_t)size, file);
   } else if (size > MAX_BYTES) {
     errno = EFBIG;
@@ -380,7 +380,17 @@ static const char *read_file(shard_graph *g, const char *path, size_t *out_bytes
 
 bool msc_strategy_load(shard_graph *g, const char *path) {
   size_t bytes = 0;
-  const char *text = read_file(g, path, &bytes);
+  const char *text = read_file(g->arena, path, &bytes);
   if (text) return msc_strategy_read(g, path, text, bytes);
   return msc_error(g->ctx, MSC_E_FILE, msc_loc_of(g->ctx, &(msc_loc){.file = msc_intern(g->ctx, path), .line = 1}), "cannot read the strategy file: %s", strerror(errno));
+}
+
+const char *msc_strategy_mesh(msc_arena *arena, const char *path) {
+  size_t bytes = 0;
+  char *text = read_file(arena, path, &bytes);
+  json_t *root = text ? json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL) : NULL;
+  const char *mesh = json_string_value(json_object_get(root, "mesh"));
+  if (mesh) memcpy(text, mesh, strlen(mesh) + 1); /* it is a part of the file, and takes its place: JSON's memory is not the arena's */
+  json_decref(root);
+  return mesh ? text : NULL;
 }

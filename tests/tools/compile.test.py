@@ -47,6 +47,11 @@ report = json.loads(expect(f"compile plain.fbs -o d.bin {PIPELINE} --json", 0, q
 told = ", ".join(f"{name} {report['memory'][key]}" for name, key in (("sums over micro-batches", "sums"), ("values carried to later sections", "carried"), ("messages", "messages"), ("3 micro-batches", "inputs")) if report["memory"][key])
 expect(f"compile plain.fbs -o bad.bin {PIPELINE} --set memory_limit=1000", 1, lambda t: "" if told in t and told.count(",") >= 2 else told + "\n" + t, "")
 expect(f"compile plain.fbs -o d.bin {MODES} --set strategy_ckpt_load_file=s.json --set strategy_ckpt_save_file=u.json", 0, quiet, "")
+SEARCHED = "--set device_num=8 --set parallel_mode=auto_parallel --set search_mode=dynamic_programming --set strategy_ckpt_save_file=searched.json"
+expect(f"compile plain.fbs -o d.bin {SEARCHED}", 0, quiet, "")  # the mesh that it chose is the file's
+found = open("searched.json").read()
+expect(f"compile plain.fbs -o d.bin {SEARCHED} --set strategy_ckpt_load_file=searched.json", 0, quiet, "")
+expect.check("a searched strategy comes back", open("searched.json").read() == found and json.loads(found)["mesh"] != "d=8")
 saved, loaded = (json.load(open(name))["ops"] for name in ("s.json", "u.json"))
 expect.check("a loaded strategy file gives the same layouts", {n: op["layout"] for n, op in loaded.items()} == {n: op["layout"] for n, op in saved.items()})
 write("pinned.mlir", """module {
@@ -144,6 +149,6 @@ refused("plain.fbs --set strategy_ckpt_load_file=half.json", "half.json:1:12: er
 expect("compile plain.fbs -o bad.bin --set strategy_ckpt_load_file=s.json", 1,
        lambda text: "" if text.startswith("s.json:1: error: the strategy file is for 8 devices, device_num is 1 [E0120]\n") else "device_num", "")
 
-expect.no_files("pinned.mlir", "e.bin", "f.bin", "v.json", "w.json", "ffn.fbs", "plain.fbs", "batch.fbs", "open.fbs", "bad.fbs", "bad.mlir", "net.mlir", "a.bin", "b.bin", "c.bin", "d.bin", "batch.bin",
+expect.no_files("pinned.mlir", "searched.json", "e.bin", "f.bin", "v.json", "w.json", "ffn.fbs", "plain.fbs", "batch.fbs", "open.fbs", "bad.fbs", "bad.mlir", "net.mlir", "a.bin", "b.bin", "c.bin", "d.bin", "batch.bin",
                 "a.d", "s.json", "t.json", "u.json", "half.json")
 expect.done()

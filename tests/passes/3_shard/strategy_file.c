@@ -97,7 +97,7 @@ static const char model[] =
     "      sym_name = \"forward\"} : () -> ()\n"
     "}\n";
 
-static const char *const four[] = {"device_num=4", "parallel_mode=auto_parallel", "search_mode=sharding_propagation"};
+static const char *const four[] = {"mesh={\"d\":4}", "parallel_mode=auto_parallel", "search_mode=sharding_propagation"};
 
 static msc_module *parsed(msc_context *ctx) {
   msc_module *m = msc_parse(ctx, "model", model, sizeof model - 1);
