@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""train: plans for GPUs trained where there is no GPU, on the stand-in that executes their kernels: the losses of the same program
+compiled for the CPU, with one rank and several, through the host and by NCCL, in micro-batches and stages, in every legal order."""
+import array
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+
+MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
+STANDIN = os.path.join(os.path.dirname(MSC), "tests/cuda/standin")
+STEPS, BATCH, SEQ, VOCAB, SAMPLES = 4, 8, 8, 32, 32
+TOLERANCE = 2e-5  # relative: sums are in another order
+
+# ranks, keys, and on what: seed and order of threads, GPUs and the way between them
+ORDERS = [("0", "up"), ("3", "down"), ("7", "shuffled")]
+RUNS = [
+    (1, {}, [{"MSC_STANDIN_SEED": seed, "MSC_STANDIN_WARPS": warps} for seed, warps in ORDERS]),
+    (1, {"micro_size": 4}, [{"MSC_STANDIN_SEED": "5"}]),
+    (2, {"parallel_mode": "data_parallel", "gradients_mean": True}, [{}, {"MSC_STANDIN_GPUS": "2", "MSC_STANDIN_SEED": "2"}]),
+    (4, {"parallel_mode": "auto_parallel", "mesh": {"dp": 2, "tp": 2}}, [{"MSC_STANDIN_GPUS": "4", "MSC_STANDIN_SEED": "3"}]),
+    (2, {"pipeline_stages": 2, "micro_size": 4, "parallel_mode": "semi_auto_parallel"}, [{}, {"MSC_STANDIN_GPUS": "2", "MSC_STANDIN_SEED": "6"}]),
+]
+
+
+def write_npy(path, numbers, shape):
+    header = f"{{'descr': '<i4', 'fortran_order': False, 'shape': ({', '.join(map(str, shape))},), }}"
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    with open(path, "wb") as out:
+        out.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + array.array("i", numbers).tobytes())
+
+
+def call(*words, env=None):
+    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, **(env or {})}, timeout=300)
+    if done.returncode:
+        sys.exit(f"{env or ''} {' '.join(words)}: exit code {done.returncode}\n{done.stdout[-500:]}{done.stderr}")
+    return done.stdout
+
+
+def compiled(target, ranks, keys):
+    sets = [w for key, v in {"device_num": ranks, **keys}.items() for w in ("--set", f"{key}={v if isinstance(v, str) else json.dumps(v)}")]
+    call(MSC, "compile", "gpt.fbs", "-o", f"{target}.bin", "--target", target, "--dump-dir", f"dump-{target}", *sets)
+
+
+def trained(target, ranks, env=None):
+    out = call(MSC, "run", f"{target}.bin", "-n", str(ranks), "--threads", "1", "--steps", str(STEPS), "--seed", "5", "--json", "--eval", f"0:{BATCH}", "--data", "x=x.npy", "y=y.npy", env=env)
+    lines = [json.loads(line) for line in out.splitlines()]
+    return [line["loss"] for line in lines if "loss" in line] + [line["eval"]["loss"] for line in lines if "eval" in line]
+
+
+def compare(ranks, keys, machines):
+    compiled("cpu", ranks, keys)
+    compiled("cuda", ranks, keys)
+    wanted = trained("cpu", ranks)
+    for machine in machines:
+        got = trained("cuda", ranks, {"LD_LIBRARY_PATH": STANDIN, "MSC_STANDIN_KERNELS": os.path.abspath("dump-cuda/kernels.ll"), **machine})
+        worst = max(abs(a - b) / abs(a) for a, b in zip(wanted, got))
+        if len(wanted) != STEPS + 1 or len(got) != len(wanted) or not worst < TOLERANCE:
+            sys.exit(f"{ranks} ranks, {keys}, {machine}: losses {got}, on the CPU {wanted}")
+
+
+def main():
+    if not shutil.which("llc-19"):
+        print("skipped: llc-19 is missing, which makes GPU kernels run here (package llvm-19)")
+        return
+    rng = random.Random(3)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        tokens = [rng.randrange(VOCAB) for _ in range(SAMPLES * SEQ)]
+        write_npy("x.npy", tokens, [SAMPLES, SEQ])
+        write_npy("y.npy", [(t * 5 + 1) % VOCAB for t in tokens], [SAMPLES, SEQ])
+        call(sys.executable, "-m", "msc.models", "gpt", "--layers", "2", "--hidden", "16", "--heads", "2", "--seq", str(SEQ), "--batch", str(BATCH), "--vocab", str(VOCAB), "--optimizer", "adam",
+             "--lr", "0.01", "-o", "gpt.fbs")
+        for ranks, keys, machines in RUNS:
+            compare(ranks, keys, machines)
+        print(f"{sum(len(machines) for _, _, machines in RUNS)} runs with the CPU's losses")
+
+
+main()
