@@ -23,13 +23,13 @@ static LLVMValueRef split(msc_walk *w, LLVMValueRef a, int64_t by, LLVMValueRef 
   return LLVMBuildLShr(w->e.b, a, msc_emit_int(&w->e, __builtin_ctzll((unsigned long long)by)), "");
 }
 
-/* Memory of the block. */
+/* Memory of the block, aligned for vectors of eight f64. */
 static LLVMValueRef shared_memory(msc_walk *w, int64_t bytes) {
   LLVMTypeRef type = LLVMArrayType2(LLVMInt8TypeInContext(w->e.l->llvm), (uint64_t)bytes);
   LLVMValueRef v = LLVMAddGlobalInAddressSpace(w->e.l->module, type, "shared", 3);
   LLVMSetInitializer(v, LLVMGetPoison(type));
   LLVMSetLinkage(v, LLVMInternalLinkage);
-  LLVMSetAlignment(v, 16);
+  LLVMSetAlignment(v, 64);
   return v;
 }
 

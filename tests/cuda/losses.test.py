@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""losses: networks compiled for a GPU, executed where there is none, by the stand-in of tests/cuda/standin: they have the losses of the
+same networks on a CPU, in f32, f16 and bf16, with micro-batches too."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
+from network import Network  # noqa: E402
+from networks import words  # noqa: E402
+
+MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
+STANDIN = os.path.join(os.path.dirname(MSC), "tests", "cuda", "standin")
+STEPS = 4
+# Relative: sums are made in other orders, and a GPU's library rounds once what a CPU rounds after each op.
+TOLERANCE = {"f32": 2e-5, "f16": 1e-3, "bf16": 4e-3}
+
+
+def call(*command, **env):
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **env})
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+def train(network, path, folder, target, keys):
+    plan, dump = os.path.join(folder, target + ".bin"), os.path.join(folder, "ir")
+    words_of_keys = [word for key in keys for word in ("--set", key)]
+    call(MSC, "compile", path, "-o", plan, "--target", target, "--dump-dir", dump, *words_of_keys)
+    gpu = {"LD_LIBRARY_PATH": STANDIN, "MSC_STANDIN_KERNELS": os.path.join(dump, "kernels.ll")} if target == "cuda" else {}
+    data = ["--init", network.write_weights(folder), "--data", *network.write_data(folder)]
+    out = call(MSC, "run", plan, "--in-order", "--steps", str(STEPS), "--json", *data, **gpu)
+    return [line["loss"] for line in map(json.loads, out.splitlines()) if "step" in line and "loss" in line]
+
+
+def check(network, path, folder, dtype, *keys):
+    keys = [f"compute_type={dtype}", *keys]
+    cpu, gpu = (train(network, path, folder, target, keys) for target in ("cpu", "cuda"))
+    apart = max(abs(a - b) / abs(b) for a, b in zip(gpu, cpu))
+    print(f"{network.name} {' '.join(keys)}: largest difference {apart:.1e}")
+    if len(gpu) != STEPS or not apart <= TOLERANCE[dtype]:
+        sys.exit(f"{network.name} {' '.join(keys)}: {gpu} on the GPU, {cpu} on the CPU")
+
+
+def check_all(network, path, folder):
+    for dtype in TOLERANCE:
+        check(network, path, folder, dtype)
+    check(network, path, folder, "bf16", "micro_size=2")
+
+
+def fixture(name, folder):
+    path = os.path.join(HERE, "..", "e2e", "fixtures", name + ".mlir")
+    with open(path) as text, open(os.path.join(HERE, "..", "e2e", "mixed", name + ".losses")) as losses:
+        return Network(name, text.read(), losses.read()), path, folder
+
+
+def built(name, folder):
+    path = os.path.join(folder, name + ".fbs")
+    call(sys.executable, *words(name), "-o", path)
+    with open(os.path.join(HERE, "..", "e2e", "networks", name + ".losses")) as losses:
+        return Network(name, call(MSC, "dump", path), losses.read()), path, folder
+
+
+def main():
+    if not shutil.which("llc-19"):
+        print("skipped: llc-19 is missing, which makes GPU kernels run here (package llvm-19)")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        check_all(*fixture("mlp", folder))
+        try:
+            import flatbuffers  # noqa: F401
+        except ImportError:
+            print("skipped: gpt, the Python module flatbuffers is not installed; run tools/setup")
+            return
+        check_all(*built("gpt", folder))
+
+
+main()
