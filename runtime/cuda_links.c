@@ -66,7 +66,8 @@ static mscrt_status *connect_groups(mscrt_context *c) {
   MSCRT_CHECK(mscrt_new_array(&l->comm, c->partitions.num));
   MSCRT_CHECK(share_id(c, &id));
   l->num_comms = 1;
-  MSCRT_CHECK(mscrt_links_check(c, l->comm[0], l->nccl.ncclCommInitRankConfig(&l->comm[0], c->o.ranks, id, c->o.rank, &config), "meeting"));
+  nccl_result met = l->nccl.ncclCommInitRankConfig(&l->comm[0], c->o.ranks, id, c->o.rank, &config);
+  MSCRT_CHECK(mscrt_links_check(c, l->comm[0], met, "meeting"));
   for (; l->num_comms < c->partitions.num; l->num_comms++) {
     const int32_t *group_of = c->partitions.group_of + (size_t)l->num_comms * (size_t)c->o.ranks;
     int members = 0;
@@ -173,13 +174,16 @@ mscrt_status *mscrt_links_ready(mscrt_context *c) {
 
 /* ---- the end ---- */
 
+/* All in one group: each waits for its kernels, which may stand behind another's in a stream. */
 void mscrt_links_abort(mscrt_links *l) {
-  if (!l || l->aborted) return;
+  if (!l || l->aborted || !l->nccl.ncclGroupStart) return;
   l->aborted = true;
+  l->nccl.ncclGroupStart();
   for (uint32_t i = 0; i < l->num_channels && l->channel; i++)
     if (l->channel[i].comm) l->nccl.ncclCommAbort(l->channel[i].comm);
   for (uint32_t i = l->num_comms; l->comm && i-- > 0;)
     if (l->comm[i]) l->nccl.ncclCommAbort(l->comm[i]);
+  l->nccl.ncclGroupEnd();
 }
 
 /* Finished, then given back; whoever cannot finish is aborted. */

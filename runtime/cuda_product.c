@@ -5,26 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/cuda.h"
-
-typedef struct {
-  bool used;
-  lt_product product;
-  lt_layout a, b, c;             /* ours: the library's second, first and result */
-  lt_algorithm algorithm;
-  uint64_t low_bits[4];          /* of all addresses of an operand, or-ed */
-  const void *bias;              /* of the first call */
-} product;
-
-struct mscrt_products {
-  mscrt_cublas_api lt;
-  lt_handle handle;
-  product *product;              /* of the plan's */
-};
+#include "runtime/cuda_product.h"
 
 static mscrt_status *check(lt_result r, const char *what) {
-  if (!r) return NULL;
-  return mscrt_fail(MSCRT_ENVIRONMENT, "cuBLASLt: %s failed with status %u", what, r);
+  return r ? mscrt_fail(MSCRT_ENVIRONMENT, "cuBLASLt: %s failed with status %u", what, r) : NULL;
 }
 
 #define LT(l, function, ...) MSCRT_CHECK(check((l)->function(__VA_ARGS__), #function))
@@ -60,7 +44,7 @@ static uint32_t epilogue_of(const mscrt_matmul *m) {
 }
 
 /* f16 and bf16 are summed in f32, f32 is true f32. */
-static mscrt_status *make_problem(mscrt_cublas_api *lt, const mscrt_matmul *m, product *p) {
+static mscrt_status *make_problem(mscrt_cublas_api *lt, const mscrt_matmul *m, mscrt_product *p) {
   bool f64 = m->dtype == MSCRT_F64;
   int32_t first = m->transpose_b ? MSCRT_CUBLAS_OP_T : MSCRT_CUBLAS_OP_N, second = m->transpose_a ? MSCRT_CUBLAS_OP_T : MSCRT_CUBLAS_OP_N;
   uint32_t epilogue = epilogue_of(m);
@@ -68,7 +52,7 @@ static mscrt_status *make_problem(mscrt_cublas_api *lt, const mscrt_matmul *m, p
   LT(lt, cublasLtMatmulDescSetAttribute, p->product, MSCRT_CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
   LT(lt, cublasLtMatmulDescSetAttribute, p->product, MSCRT_CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
   LT(lt, cublasLtMatmulDescSetAttribute, p->product, MSCRT_CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
-  if (m->bias) LT(lt, cublasLtMatmulDescSetAttribute, p->product, MSCRT_CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->bias, sizeof p->bias);
+  if (m->bias) LT(lt, cublasLtMatmulDescSetAttribute, p->product, MSCRT_CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->buffer[3], sizeof p->buffer[3]);
   MSCRT_CHECK(make_layout(lt, m, m->transpose_a ? m->k : m->m, m->transpose_a ? m->m : m->k, m->stride_a, &p->a));
   MSCRT_CHECK(make_layout(lt, m, m->transpose_b ? m->n : m->k, m->transpose_b ? m->k : m->n, m->stride_b, &p->b));
   return make_layout(lt, m, m->m, m->n, m->m * m->n, &p->c);
@@ -76,47 +60,52 @@ static mscrt_status *make_problem(mscrt_cublas_api *lt, const mscrt_matmul *m, p
 
 /* ---- algorithms ---- */
 
-/* What an algorithm may take for granted of an operand's addresses, in bytes. */
-static uint32_t alignment_of(uint64_t low_bits) {
-  uint64_t lowest = low_bits & -low_bits;
+uint32_t mscrt_product_alignment(const mscrt_product *p, int operand) {
+  uint64_t lowest = p->low_bits[operand] & -p->low_bits[operand];
   return lowest && lowest < MSCRT_CUDA_ALIGN ? (uint32_t)lowest : MSCRT_CUDA_ALIGN;
 }
 
-static mscrt_status *prefer(mscrt_cublas_api *lt, const mscrt_cuda *g, const product *p, lt_preference preference) {
-  static const struct { unsigned attribute, operand; } alignments[] = {
+static mscrt_status *prefer(mscrt_cublas_api *lt, const mscrt_cuda *g, const mscrt_product *p, lt_preference preference) {
+  static const struct { unsigned attribute; int operand; } alignments[] = {
     {MSCRT_CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, 1}, {MSCRT_CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, 0},
     {MSCRT_CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, 2}, {MSCRT_CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, 2}};
   uint32_t in_f32 = MSCRT_CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE; /* parts of k are not summed in a narrower type */
   LT(lt, cublasLtMatmulPreferenceSetAttribute, preference, MSCRT_CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &g->workspace_bytes, sizeof g->workspace_bytes);
   LT(lt, cublasLtMatmulPreferenceSetAttribute, preference, MSCRT_CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &in_f32, sizeof in_f32);
   for (size_t i = 0; i < sizeof alignments / sizeof *alignments; i++) {
-    uint32_t bytes = alignment_of(p->low_bits[alignments[i].operand]);
+    uint32_t bytes = mscrt_product_alignment(p, alignments[i].operand);
     LT(lt, cublasLtMatmulPreferenceSetAttribute, preference, alignments[i].attribute, &bytes, sizeof bytes);
   }
   return NULL;
 }
 
-static mscrt_status *choose(mscrt_cublas_api *lt, lt_handle handle, const mscrt_cuda *g, const mscrt_matmul *m, product *p) {
+static mscrt_status *no_algorithm(mscrt_context *c, const mscrt_matmul *m, lt_result r) {
+  return mscrt_fail(MSCRT_ENVIRONMENT, "cuBLASLt %zu has no algorithm for a product of %s, %" PRId64 " x %" PRId64 " x %" PRId64 ", within %" PRIu64 " bytes on %s (status %u)",
+                    c->cuda->products->lt.cublasLtGetVersion(), mscrt_dtype_name(m->dtype), m->m, m->n, m->k, c->cuda->workspace_bytes, c->cuda->name, r);
+}
+
+/* The library's first choice; or the fastest, as it was measured once. */
+static mscrt_status *choose(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p) {
+  mscrt_cublas_api *lt = &c->cuda->products->lt;
   lt_preference preference;
-  lt_candidate best;
+  lt_candidate candidate[MSCRT_CANDIDATES];
   int num = 0;
+  if (c->o.choices && mscrt_choice_known(c, m, p)) return NULL;
   LT(lt, cublasLtMatmulPreferenceCreate, &preference);
-  mscrt_status *s = prefer(lt, g, p, preference);
-  lt_result r = s ? 0 : lt->cublasLtMatmulAlgoGetHeuristic(handle, p->product, p->b, p->a, p->c, p->c, preference, 1, &best, &num);
+  mscrt_status *s = prefer(lt, c->cuda, p, preference);
+  lt_result r = s ? 0 : lt->cublasLtMatmulAlgoGetHeuristic(c->cuda->products->handle, p->product, p->b, p->a, p->c, p->c, preference, c->o.choices ? MSCRT_CANDIDATES : 1, candidate, &num);
   lt->cublasLtMatmulPreferenceDestroy(preference);
   MSCRT_CHECK(s);
-  if (r || num < 1 || best.state)
-    return mscrt_fail(MSCRT_ENVIRONMENT, "cuBLASLt %zu has no algorithm for a product of %s, %" PRId64 " x %" PRId64 " x %" PRId64 ", within %" PRIu64 " bytes on %s (status %u)",
-                      lt->cublasLtGetVersion(), mscrt_dtype_name(m->dtype), m->m, m->n, m->k, g->workspace_bytes, g->name, r);
-  p->algorithm = best.algorithm;
-  return NULL;
+  if (r || num < 1 || candidate[0].state) return no_algorithm(c, m, r);
+  p->algorithm = candidate[0].algorithm;
+  return c->o.choices ? mscrt_choice_measure(c, m, p, num, candidate) : NULL;
 }
 
 /* ---- calls ---- */
 
-static void note_addresses(const mscrt_context *c, const mscrt_record *r, product *p) {
+static void note_addresses(const mscrt_context *c, const mscrt_record *r, mscrt_product *p) {
   p->used = true;
-  if (r->matmul->bias) p->bias = r->buffers[3];
+  memcpy(p->buffer, r->buffers, r->num_buffers * sizeof *p->buffer);
   for (uint32_t i = 0; i < r->num_buffers; i++) {
     uint8_t space = r->space ? r->space[i] : PLAN_SPACE_SCRATCH;
     uint64_t stride = space == PLAN_SPACE_INPUT ? c->input_stride : space > PLAN_SPACE_TILE ? c->plan->stage[c->stage].bytes[space] : 0;
@@ -136,31 +125,33 @@ mscrt_status *mscrt_products_ready(mscrt_context *c) {
     if (!p->product[i].used) continue;
     if (m->batch > INT32_MAX) return mscrt_fail(MSCRT_UNSUPPORTED, "a product of %" PRId64 " matrices at once", m->batch);
     MSCRT_CHECK(make_problem(&p->lt, m, &p->product[i]));
-    MSCRT_CHECK(choose(&p->lt, p->handle, c->cuda, m, &p->product[i]));
+    MSCRT_CHECK(choose(c, m, &p->product[i]));
   }
   return NULL;
 }
 
-mscrt_status *mscrt_product_issue(mscrt_context *c, const mscrt_turn *t) {
+mscrt_status *mscrt_product_call(mscrt_context *c, const mscrt_matmul *m, const mscrt_product *p, void *const *buffer, const lt_algorithm *algorithm) {
+  static const struct { double one, zero; float one_f32, zero_f32; } factor = {1, 0, 1, 0};
   mscrt_cuda *g = c->cuda;
-  const mscrt_matmul *m = t->record->matmul;
-  const product *p = &g->products->product[t->record->index];
   mscrt_cublas_api *lt = &g->products->lt;
-  static const double one = 1, zero = 0;
-  static const float one_f32 = 1, zero_f32 = 0;
   bool f64 = m->dtype == MSCRT_F64;
-  void *const *buffer = mscrt_buffers_of(c, t->record, t->slots, 0);
+  const void *one = f64 ? (const void *)&factor.one : &factor.one_f32, *zero = f64 ? (const void *)&factor.zero : &factor.zero_f32;
   if (m->bias) LT(lt, cublasLtMatmulDescSetAttribute, p->product, MSCRT_CUBLASLT_MATMUL_DESC_BIAS_POINTER, &buffer[3], sizeof buffer[3]);
-  LT(lt, cublasLtMatmul, g->products->handle, p->product, f64 ? (const void *)&one : &one_f32, buffer[1], p->b, buffer[0], p->a, f64 ? (const void *)&zero : &zero_f32, buffer[2], p->c,
-     buffer[2], p->c, &p->algorithm, (void *)(uintptr_t)g->workspace, g->workspace_bytes, g->stream);
+  LT(lt, cublasLtMatmul, g->products->handle, p->product, one, buffer[1], p->b, buffer[0], p->a, zero, buffer[2], p->c, buffer[2], p->c, algorithm, (void *)(uintptr_t)g->workspace,
+     g->workspace_bytes, g->stream);
   return NULL;
+}
+
+mscrt_status *mscrt_product_issue(mscrt_context *c, const mscrt_turn *t) {
+  const mscrt_product *p = &c->cuda->products->product[t->record->index];
+  return mscrt_product_call(c, t->record->matmul, p, mscrt_buffers_of(c, t->record, t->slots, 0), &p->algorithm);
 }
 
 void mscrt_products_close(mscrt_context *c) {
   mscrt_products *p = c->cuda->products;
   if (!p) return;
   for (uint32_t i = 0; p->product && i < c->plan->num_matmuls; i++) {
-    product *one = &p->product[i];
+    mscrt_product *one = &p->product[i];
     if (one->product) p->lt.cublasLtMatmulDescDestroy(one->product);
     if (one->a) p->lt.cublasLtMatrixLayoutDestroy(one->a);
     if (one->b) p->lt.cublasLtMatrixLayoutDestroy(one->b);

@@ -60,11 +60,11 @@ static bool is_private_folder(const char *path) {
   return lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 022) == 0;
 }
 
-static bool plans_folder(char out[4096], bool make) {
+bool trust_folder(const char *name, bool make, char out[4096]) {
   const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   int n;
-  if (cache && *cache == '/') n = snprintf(out, 4096, "%s/msc/plans", cache);
-  else if (home && *home == '/') n = snprintf(out, 4096, "%s/.cache/msc/plans", home);
+  if (cache && *cache == '/') n = snprintf(out, 4096, "%s/msc/%s", cache, name);
+  else if (home && *home == '/') n = snprintf(out, 4096, "%s/.cache/msc/%s", home, name);
   else return false;
   if (n < 0 || n > 4000) return false;
   for (char *p = out + 1; make && *p; p++)
@@ -91,7 +91,7 @@ static void host_identity(char out[256]) {
 
 static bool path_of(const void *plan, size_t bytes, bool make, char out[4200]) {
   char folder[4096], hash[65];
-  if (!plans_folder(folder, make)) return false;
+  if (!trust_folder("plans", make, folder)) return false;
   sha256_text(plan, bytes, hash);
   snprintf(out, 4200, "%s/%s", folder, hash);
   return true;

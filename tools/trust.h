@@ -9,4 +9,7 @@
 void trust_note(const void *plan, size_t bytes);
 bool trust_known(const void *plan, size_t bytes);
 
+/* A folder of the user's cache that nobody else can write to; false: there is none. */
+bool trust_folder(const char *name, bool make, char out[4096]);
+
 #endif

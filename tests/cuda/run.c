@@ -23,7 +23,7 @@ enum { AXPY, SUMSQ, CHECK, DIVERGES, N = 1000 };
 /* ---- processes ---- */
 
 static int timeout_ms = 20000, the_rank;
-static const char *comm;
+static const char *comm, *choices;
 
 static mscrt_status *open_text(const plan_text *t, const place *p, mscrt_plan **out_plan, mscrt_context **out_ctx) {
   size_t size;
@@ -31,7 +31,7 @@ static mscrt_status *open_text(const plan_text *t, const place *p, mscrt_plan **
   *out_ctx = NULL;
   mscrt_status *s = mscrt_plan_open(bytes, size, &(mscrt_plan_options){sizeof(mscrt_plan_options), true}, out_plan);
   free(bytes);
-  mscrt_options o = {.struct_size = sizeof o, .threads = 1, .seed = 7, .timeout_ms = timeout_ms, .comm = comm};
+  mscrt_options o = {.struct_size = sizeof o, .threads = 1, .seed = 7, .timeout_ms = timeout_ms, .comm = comm, .choices = choices};
   if (p->ranks > 1) o.rank = p->rank, o.ranks = p->ranks, o.address = p->address;
   return s ? s : mscrt_open(*out_plan, &o, out_ctx);
 }
@@ -211,6 +211,37 @@ static void products_are_right_in_all_forms(void **state) {
   }
 }
 
+static int count_calls(const char *log, const char *function) {
+  int num = 0;
+  FILE *f = fopen(log, "r");
+  for (char line[128]; f && fgets(line, sizeof line, f);) num += strstr(line, function) != NULL;
+  if (f) fclose(f);
+  return num;
+}
+
+/* The second time from the file; a damaged line is measured again. */
+static void products_are_measured_once(void **state) {
+  char file[] = "/tmp/msc-choices-XXXXXX", log[] = "/tmp/msc-cuda-XXXXXX", setting[64];
+  static const int asked[] = {1, 0, 1};
+  (void)state;
+  form = (mscrt_matmul){.dtype = MSCRT_F32};
+  describe_product();
+  close(mkstemp(file)), close(mkstemp(log));
+  choices = file;
+  snprintf(setting, sizeof setting, "MSC_STANDIN_LOG=%s", log);
+  for (int i = 0; i < 3; i++) {
+    job j;
+    if (i == 2) assert_int_equal(truncate(file, 120), 0);
+    assert_int_equal(truncate(log, 0), 0);
+    run_with(&j, &multiplying, 1, multiply, WITH(setting, "MSC_STANDIN_SEED=1"));
+    assert_true(result_of(&j) < 1e-6);
+    assert_int_equal(count_calls(log, "cublasLtMatmulAlgoGetHeuristic"), asked[i]);
+    assert_int_equal(count_calls(log, "cuEventElapsedTime"), 3 * asked[i]);
+  }
+  choices = NULL;
+  unlink(file), unlink(log);
+}
+
 /* ---- collectives ---- */
 
 /* On two ranks: w is gathered, ones are added, what all have is summed and cut, a quarter of that is added to w: w = 1.5 w + 0.5.
@@ -349,16 +380,13 @@ static void replays_are_one_launch(void **state) {
   job j;
   char path[] = "/tmp/msc-cuda-XXXXXX", text[128];
   (void)state;
-  int fd = mkstemp(path), graphs = 0, kernels = 0;
+  close(mkstemp(path));
   snprintf(text, sizeof text, "MSC_STANDIN_LOG=%s", path);
   run_with(&j, &shrinking, 1, five_steps, WITH(text));
   result_of(&j);
-  FILE *f = fdopen(fd, "r");
-  for (char line[128]; fgets(line, sizeof line, f);) graphs += strstr(line, "cuGraphLaunch") != NULL, kernels += strstr(line, "cuLaunchKernel") != NULL;
-  fclose(f);
+  assert_int_equal(count_calls(path, "cuGraphLaunch"), 4);
+  assert_int_equal(count_calls(path, "cuLaunchKernel"), 6);
   unlink(path);
-  assert_int_equal(graphs, 4);
-  assert_int_equal(kernels, 6);
 }
 
 /* ---- the stand-in itself ---- */
@@ -413,6 +441,7 @@ int main(int argc, char **argv) {
     cmocka_unit_test(values_come_back),
     cmocka_unit_test(bad_index_is_told),
     cmocka_unit_test(products_are_right_in_all_forms),
+    cmocka_unit_test(products_are_measured_once),
     cmocka_unit_test(ranks_meet_through_the_host),
     cmocka_unit_test(ranks_meet_through_nccl),
     cmocka_unit_test(lost_ranks_are_named),

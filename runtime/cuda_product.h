@@ -1,0 +1,36 @@
+/* cuda_product.h: a matrix product as cuBLASLt knows it, and the choice of its algorithm. */
+#ifndef MSCRT_CUDA_PRODUCT_H
+#define MSCRT_CUDA_PRODUCT_H
+
+#include "runtime/cuda.h"
+
+#define MSCRT_CANDIDATES 8 /* algorithms that are measured of a product */
+
+typedef struct {
+  bool used;
+  lt_product product;
+  lt_layout a, b, c;             /* ours: the library's second, first and result */
+  lt_algorithm algorithm;
+  uint64_t low_bits[4];          /* of all addresses of an operand, or-ed */
+  void *buffer[4];               /* of one of its calls */
+} mscrt_product;
+
+struct mscrt_products {
+  mscrt_cublas_api lt;
+  lt_handle handle;
+  mscrt_product *product;        /* of the plan's */
+};
+
+/* What an algorithm may take for granted of an operand's addresses, in bytes. */
+uint32_t mscrt_product_alignment(const mscrt_product *p, int operand);
+/* One call, with the algorithm given. */
+mscrt_status *mscrt_product_call(mscrt_context *c, const mscrt_matmul *m, const mscrt_product *p, void *const *buffer, const lt_algorithm *algorithm);
+
+/* ---- cuda_choice.c: the file options.choices ---- */
+
+/* Takes the algorithm from the file, if this library still has it for this problem. */
+bool mscrt_choice_known(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p);
+/* Takes the fastest of some, and adds it to the file; the product's operands are overwritten. */
+mscrt_status *mscrt_choice_measure(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p, int num, const lt_candidate *candidate);
+
+#endif
