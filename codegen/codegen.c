@@ -95,13 +95,35 @@ static entry *find_or_make_builtin(msc_codegen *cg, const msc_builtin_launch *b,
   return k;
 }
 
+/* "sort_f32_i64": all that its code depends on. */
+static const char *order_name(msc_codegen *cg, const msc_builtin_launch *b) {
+  static const char *const scans[MSC_NUM_SCANS] = {"scan_sum", "scan_prod", "scan_prod_grad"};
+  if (b->number == MSC_BUILTIN_SCAN) return msc_arena_printf(cg->arena, "%s_%s", scans[b->dims[MSC_SCAN_KIND]], msc_dtype_name((msc_dtype)b->dims[MSC_SCAN_DTYPE]));
+  bool sort = b->number == MSC_BUILTIN_SORT;
+  return msc_arena_printf(cg->arena, "%s_%s_%s", sort ? "sort" : "update", msc_dtype_name((msc_dtype)b->dims[sort ? MSC_SORT_DTYPE : MSC_UPDATE_DTYPE]),
+                          msc_dtype_name((msc_dtype)b->dims[sort ? MSC_SORT_INDEX_DTYPE : MSC_UPDATE_INDEX_DTYPE]));
+}
+
+/* On a GPU the runtime has none: they are generated. */
+static entry *find_or_make_order(msc_codegen *cg, const msc_builtin_launch *b, uint8_t num_buffers) {
+  const char *name = order_name(cg, b);
+  for (entry *k = cg->first; k; k = k->next_made)
+    if (!strcmp(k->name, name)) return k;
+  entry *k = msc_new(cg->arena, entry);
+  *k = (entry){.program = {.head = {.num_buffers = num_buffers, .num_dims = (uint8_t)b->num_dims, .threads = MSC_ORDER_THREADS}}, .number = cg->num++, .name = name};
+  *cg->end = k, cg->end = &k->next_made;
+  msc_emit_cuda_order(&cg->llvm, b, num_buffers, msc_nvptx_kernel(&cg->llvm, name, &k->program.head));
+  return k;
+}
+
 static bool add_builtin(msc_codegen *cg, const msc_op *op, const msc_builtin_launch *b, msc_kernel_call *out) {
   size_t num = (size_t)op->num_in + op->num_out + b->checks;
   uint32_t *buffer = msc_new_array(cg->arena, uint32_t, num);
   for (size_t i = 0; i < num; i++) buffer[i] = (uint32_t)i;
   msc_builtin_launch *kept = msc_arena_copy(cg->arena, b, sizeof *b);
   msc_launch *launch = msc_new(cg->arena, msc_launch);
-  *launch = (msc_launch){.kernel = find_or_make_builtin(cg, b, (uint8_t)num)->number, .extent = b->extent, .grain = b->grain, .num_dims = b->num_dims,
+  entry *k = cg->llvm.gpu ? find_or_make_order(cg, b, (uint8_t)num) : find_or_make_builtin(cg, b, (uint8_t)num);
+  *launch = (msc_launch){.kernel = k->number, .extent = cg->llvm.gpu ? msc_cuda_order_items(b) : b->extent, .grain = cg->llvm.gpu ? MSC_ORDER_THREADS : b->grain, .num_dims = b->num_dims,
                          .num_starts = b->num_starts, .dims = kept->dims, .start = kept->start, .num_buffers = num, .buffer = buffer,
                          .bytes = b->bytes, .flops = b->flops};
   *out = (msc_kernel_call){.num_launches = 1, .launch = launch, .checks = b->checks};
@@ -114,7 +136,7 @@ bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out) {
   msc_builtin_launch builtin;
   memset(out, 0, sizeof *out);
   if (msc_builtin_of(op, &builtin)) {
-    if (cg->llvm.gpu) return msc_op_error(op, MSC_E_UNSUPPORTED, "%s is not supported yet for --target cuda", msc_kind_name(op->kind));
+    if (cg->llvm.gpu && builtin.number == MSC_BUILTIN_UNIQUE) return msc_op_error(op, MSC_E_UNSUPPORTED, "%s is not supported yet for --target cuda", msc_kind_name(op->kind));
     return add_builtin(cg, op, &builtin, out);
   }
   if (!msc_nest_launches(cg->nester, cg->arena, op, &info, &nest))

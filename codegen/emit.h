@@ -6,6 +6,7 @@
 #include <llvm-c/TargetMachine.h>
 
 #include "codegen/codegen.h"
+#include "passes/7_lower/builtin.h"
 #include "passes/7_lower/program.h"
 
 /* ---- llvm.c: one module for one target ---- */
@@ -172,5 +173,12 @@ void msc_emit_cpu(msc_llvm *l, const msc_program *p, LLVMValueRef fn);
 
 /* The same for a GPU: blocks and threads around the body. */
 void msc_emit_cuda(msc_llvm *l, const msc_program *p, LLVMValueRef fn);
+
+/* ---- emit_cuda_order.c ---- */
+
+enum { MSC_ORDER_THREADS = 128 };
+/* A kernel of ir/builtin.h, all but `unique`; element types and kinds are part of the code. */
+void msc_emit_cuda_order(msc_llvm *l, const msc_builtin_launch *launch, unsigned num_buffers, LLVMValueRef fn);
+uint64_t msc_cuda_order_items(const msc_builtin_launch *l);
 
 #endif

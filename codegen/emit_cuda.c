@@ -1,5 +1,6 @@
 /* emit_cuda.c: a program in; a complete kernel for a GPU out: blocks, teams and threads around the phases of emit_phases.c.
- * Every kernel goes through its items in strides of the grid, so any grid does.  How threads are dealt: passes/7_lower/nest_gpu.c. */
+ * The grid has a place for every item, and no thread goes on to a second one: loops around it would only cost registers.  How
+ * threads are dealt: passes/7_lower/nest_gpu.c. */
 #include "codegen/emit_walk.h"
 
 enum { WARP = 32 };
@@ -35,12 +36,6 @@ static LLVMValueRef shared_memory(msc_walk *w, int64_t bytes) {
 
 static LLVMValueRef place_in(msc_walk *w, LLVMTypeRef type, LLVMValueRef array, LLVMValueRef at) { return LLVMBuildInBoundsGEP2(w->e.b, type, array, &at, 1, ""); }
 
-/* for (item = block's first; item < extent; item += grid's): `step` items are a block's. */
-static void open_items(msc_walk *w, msc_ir_loop *loop, LLVMValueRef own, int64_t step) {
-  LLVMValueRef first = sum(w, times(w, special(w, "ctaid.x"), step), own), extent = LLVMGetParam(w->e.fn, w->h->num_buffers);
-  msc_ir_loop_open_by(&w->e, loop, first, extent, times(w, special(w, "nctaid.x"), step), 0, NULL);
-}
-
 static void branch_open(msc_walk *w, LLVMValueRef condition, LLVMBasicBlockRef *out_after) {
   LLVMBasicBlockRef then = msc_ir_block(&w->e);
   *out_after = msc_ir_block(&w->e);
@@ -51,6 +46,13 @@ static void branch_open(msc_walk *w, LLVMValueRef condition, LLVMBasicBlockRef *
 static void branch_close(msc_walk *w, LLVMBasicBlockRef after) {
   LLVMBuildBr(w->e.b, after);
   LLVMPositionBuilderAtEnd(w->e.b, after);
+}
+
+/* The thread's item, the number of which is `own` within the block: from here on, until end_item, it exists. */
+static LLVMValueRef begin_item(msc_walk *w, LLVMValueRef own, LLVMBasicBlockRef *out_after) {
+  LLVMValueRef item = sum(w, times(w, special(w, "ctaid.x"), (int64_t)w->h->per_block), own);
+  branch_open(w, below(w, item, LLVMGetParam(w->e.fn, w->h->num_buffers)), out_after);
+  return item;
 }
 
 /* ---- shuffles ---- */
@@ -105,16 +107,15 @@ static LLVMValueRef join_block(msc_walk *w, int kind, msc_dtype dtype, LLVMValue
 }
 
 static void emit_rows(msc_walk *w) {
-  msc_ir_loop loop;
-  int64_t team = w->h->team, rows = w->h->threads / team;
+  LLVMBasicBlockRef after;
+  int64_t team = w->h->team;
   LLVMValueRef rank, row = split(w, thread_number(w), team, &rank);
   w->team = (msc_team){.size = (int)team, .rank = rank, .join = team == WARP ? join_warp : join_block};
   w->team.first = LLVMBuildICmp(w->e.b, LLVMIntEQ, rank, msc_emit_int(&w->e, 0), "");
   if (team > WARP) w->team.memory = shared_memory(w, WARP * 8);
-  open_items(w, &loop, row, rows);
-  msc_walk_bind_items(w, loop.index, w->h->items);
+  msc_walk_bind_items(w, begin_item(w, row, &after), w->h->items);
   msc_walk_item(w);
-  msc_ir_loop_close(&w->e, &loop, NULL);
+  branch_close(w, after);
 }
 
 /* ---- columns ---- */
@@ -138,40 +139,36 @@ static LLVMValueRef join_columns(msc_walk *w, int kind, msc_dtype dtype, LLVMVal
 /* Threads whose columns do not exist go along with the first ones and store nothing. */
 static void emit_columns(msc_walk *w) {
   msc_emit *e = &w->e;
-  msc_ir_loop loop;
+  LLVMBasicBlockRef after;
   int lane = w->h->lane;
   int64_t columns = w->h->threads / w->h->team, width = columns * w->h->lanes;
   LLVMValueRef column, rank = split(w, thread_number(w), columns, &column), zero = msc_emit_int(e, 0);
   w->team = (msc_team){.size = w->h->team, .rank = rank, .first = LLVMBuildICmp(e->b, LLVMIntEQ, rank, zero, ""), .join = join_columns};
   if (w->team.size > 1) w->team.memory = shared_memory(w, w->h->threads * w->h->lanes * 8);
   LLVMValueRef size = msc_emit_size(e, lane), blocks = LLVMBuildUDiv(e->b, sum(w, size, msc_emit_int(e, width - 1)), msc_emit_int(e, width), "");
-  open_items(w, &loop, zero, 1);
-  LLVMValueRef outer = msc_walk_divide(w, loop.index, blocks), block = LLVMBuildSub(e->b, loop.index, LLVMBuildMul(e->b, outer, blocks, ""), "");
+  LLVMValueRef item = begin_item(w, zero, &after), outer = msc_walk_divide(w, item, blocks), block = LLVMBuildSub(e->b, item, LLVMBuildMul(e->b, outer, blocks, ""), "");
   LLVMValueRef at = sum(w, times(w, block, width), times(w, column, w->h->lanes));
   w->team.active = below(w, at, size);
   msc_walk_bind_items(w, outer, w->h->items & (uint16_t)~msc_bit(lane));
   msc_walk_bind(w, lane, LLVMBuildSelect(e->b, w->team.active, at, zero, ""));
   msc_walk_item(w);
-  msc_ir_loop_close(e, &loop, NULL);
+  branch_close(w, after);
 }
 
 /* ---- elements ---- */
 
 static void emit_map(msc_walk *w) {
-  msc_ir_loop loop;
-  int64_t lanes = w->h->lanes;
-  open_items(w, &loop, times(w, thread_number(w), lanes), w->h->threads * lanes);
-  msc_walk_bind_items(w, loop.index, w->h->items);
+  LLVMBasicBlockRef after;
+  msc_walk_bind_items(w, begin_item(w, times(w, thread_number(w), w->h->lanes), &after), w->h->items);
   msc_walk_ready(w, NULL);
-  msc_ir_loop_close(&w->e, &loop, NULL);
+  branch_close(w, after);
 }
 
 static void emit_scatter(msc_walk *w) {
-  msc_ir_loop loop;
-  open_items(w, &loop, thread_number(w), w->h->threads);
-  msc_walk_bind_items(w, loop.index, w->h->items);
+  LLVMBasicBlockRef after;
+  msc_walk_bind_items(w, begin_item(w, thread_number(w), &after), w->h->items);
   msc_walk_item(w);
-  msc_ir_loop_close(&w->e, &loop, NULL);
+  branch_close(w, after);
 }
 
 /* ---- squares ---- */
@@ -230,16 +227,16 @@ static void compute_turned(msc_walk *w, square *s, int j) {
 
 static void emit_squares(msc_walk *w) {
   msc_emit *e = &w->e;
-  msc_ir_loop loop;
+  LLVMBasicBlockRef after;
   square s = {.rows = msc_emit_size(e, w->h->across), .columns = msc_emit_size(e, w->h->lane)};
   LLVMValueRef side = msc_emit_int(e, MSC_SQUARE), more = msc_emit_int(e, MSC_SQUARE - 1), rest;
   s.y = split(w, thread_number(w), MSC_SQUARE, &s.x);
   for (int i = 1; i < w->h->num_instrs; i++)
     if (is_turned(w, i)) s.tile[i] = shared_memory(w, MSC_SQUARE * (MSC_SQUARE + 1) * msc_dtype_bytes((msc_dtype)e->p->instr[i].dtype));
   LLVMValueRef rows = LLVMBuildUDiv(e->b, sum(w, s.rows, more), side, ""), columns = LLVMBuildUDiv(e->b, sum(w, s.columns, more), side, "");
-  open_items(w, &loop, msc_emit_int(e, 0), 1);
-  rest = msc_walk_divide(w, loop.index, columns);
-  s.column = LLVMBuildMul(e->b, LLVMBuildSub(e->b, loop.index, LLVMBuildMul(e->b, rest, columns, ""), ""), side, "");
+  LLVMValueRef item = begin_item(w, msc_emit_int(e, 0), &after);
+  rest = msc_walk_divide(w, item, columns);
+  s.column = LLVMBuildMul(e->b, LLVMBuildSub(e->b, item, LLVMBuildMul(e->b, rest, columns, ""), ""), side, "");
   LLVMValueRef outer = msc_walk_divide(w, rest, rows);
   s.row = LLVMBuildMul(e->b, LLVMBuildSub(e->b, rest, LLVMBuildMul(e->b, outer, rows, ""), ""), side, "");
   msc_walk_bind_items(w, outer, w->h->items & (uint16_t)~(msc_bit(w->h->lane) | msc_bit(w->h->across)));
@@ -247,8 +244,7 @@ static void emit_squares(msc_walk *w) {
   for (int j = 0; j < MSC_SQUARE; j += MSC_SQUARE_ROWS) at_position(w, &s, sum(w, s.row, s.x), sum(w, s.column, own_row(w, &s, j)), load_turned, j);
   barrier(w);
   for (int j = 0; j < MSC_SQUARE; j += MSC_SQUARE_ROWS) at_position(w, &s, sum(w, s.row, own_row(w, &s, j)), sum(w, s.column, s.x), compute_turned, j);
-  barrier(w);
-  msc_ir_loop_close(e, &loop, NULL);
+  branch_close(w, after);
 }
 
 /* ---- the function ---- */

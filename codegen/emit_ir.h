@@ -27,14 +27,14 @@ enum { MAX_CARRIED = 64 };
 
 typedef struct {
   LLVMBasicBlockRef before, body, after;
-  LLVMValueRef index, to, from, step; /* i64 */
+  LLVMValueRef index, to, from; /* i64 */
+  int64_t step;
   int num;
   LLVMValueRef phi[MAX_CARRIED], first[MAX_CARRIED];
 } msc_ir_loop;
 
 /* for (index = from; index < to; index += step): carried[] are the values at the start of a turn afterwards. */
 void msc_ir_loop_open(msc_emit *e, msc_ir_loop *loop, LLVMValueRef from, LLVMValueRef to, int64_t step, int num, LLVMValueRef *carried);
-void msc_ir_loop_open_by(msc_emit *e, msc_ir_loop *loop, LLVMValueRef from, LLVMValueRef to, LLVMValueRef step, int num, LLVMValueRef *carried);
 /* carried[] in: at the end of a turn; out: after the loop. */
 void msc_ir_loop_close(msc_emit *e, msc_ir_loop *loop, LLVMValueRef *carried);
 LLVMBasicBlockRef msc_ir_block(msc_emit *e);

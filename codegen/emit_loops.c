@@ -5,10 +5,6 @@
 LLVMBasicBlockRef msc_ir_block(msc_emit *e) { return LLVMAppendBasicBlockInContext(e->l->llvm, e->fn, ""); }
 
 void msc_ir_loop_open(msc_emit *e, msc_ir_loop *loop, LLVMValueRef from, LLVMValueRef to, int64_t step, int num, LLVMValueRef *carried) {
-  msc_ir_loop_open_by(e, loop, from, to, msc_emit_int(e, step), num, carried);
-}
-
-void msc_ir_loop_open_by(msc_emit *e, msc_ir_loop *loop, LLVMValueRef from, LLVMValueRef to, LLVMValueRef step, int num, LLVMValueRef *carried) {
   *loop = (msc_ir_loop){.before = LLVMGetInsertBlock(e->b), .body = msc_ir_block(e), .after = msc_ir_block(e), .to = to, .from = from, .step = step, .num = num};
   LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, from, to, ""), loop->body, loop->after);
   LLVMPositionBuilderAtEnd(e->b, loop->body);
@@ -24,7 +20,7 @@ void msc_ir_loop_open_by(msc_emit *e, msc_ir_loop *loop, LLVMValueRef from, LLVM
 
 void msc_ir_loop_close(msc_emit *e, msc_ir_loop *loop, LLVMValueRef *carried) {
   LLVMBasicBlockRef end = LLVMGetInsertBlock(e->b);
-  LLVMValueRef next = LLVMBuildNSWAdd(e->b, loop->index, loop->step, "");
+  LLVMValueRef next = LLVMBuildNSWAdd(e->b, loop->index, msc_emit_int(e, loop->step), "");
   LLVMAddIncoming(loop->index, &next, &end, 1);
   LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, next, loop->to, ""), loop->body, loop->after);
   LLVMPositionBuilderAtEnd(e->b, loop->after);

@@ -45,6 +45,7 @@ LLVMValueRef msc_nvptx_kernel(msc_llvm *l, const char *name, const msc_program_h
   msc_llvm_set_attribute(l, fn, "denormal-fp-math-f32", "preserve-sign,preserve-sign");
   annotate(l, fn, "kernel", 1);
   annotate(l, fn, "maxntidx", h->threads);
+  annotate(l, fn, "minctasm", 1); /* without it ptxas spills a little to fit another block */
   return fn;
 }
 

@@ -20,7 +20,7 @@ enum {
   COLUMN_THREADS = 256,
   SCATTER_THREADS = 128,
   VECTORS_PER_THREAD = 4, /* of a row */
-  MOST_TEAM = 1024,
+  MOST_TEAM = 512, /* 128 registers each */
 };
 
 static bool is_access(const msc_instr *in) {
@@ -131,7 +131,7 @@ int64_t msc_nest_gpu_part(const msc_nester *n, int axis) {
   return (int64_t)(part < least ? least : ceil_div(part, least) * least);
 }
 
-void msc_nest_gpu_shape(const msc_nester *n, msc_nest_launch *l) {
+static void choose_shape(const msc_nester *n, msc_nest_launch *l) {
   msc_program_head *h = &l->program.head;
   h->team = 1, h->team_axis = -1;
   h->narrow = msc_nest_points(n, n->walk.items | n->walk.tail | n->walk.reduced) <= INT32_MAX;
@@ -142,6 +142,11 @@ void msc_nest_gpu_shape(const msc_nester *n, msc_nest_launch *l) {
     case MSC_NEST_SCATTER: h->threads = SCATTER_THREADS, l->grain = SCATTER_THREADS, l->extent = msc_nest_points(n, n->walk.items); return;
     case MSC_NEST_MAP: h->threads = MAP_THREADS, l->grain = MAP_THREADS * (uint64_t)h->lanes, l->extent = msc_nest_points(n, n->walk.items); return;
   }
+}
+
+void msc_nest_gpu_shape(const msc_nester *n, msc_nest_launch *l) {
+  choose_shape(n, l);
+  l->program.head.per_block = (uint16_t)l->grain;
 }
 
 uint64_t msc_nest_gpu_items(const msc_nester *n) {

@@ -95,6 +95,7 @@ typedef struct {
   uint16_t threads;     /* of a block of a GPU; 0: the program is for a CPU */
   uint16_t team;        /* of them, so many share an item: each takes every team-th position ... */
   int8_t team_axis;     /* ... along this axis; -1: a thread has its items to itself */
+  uint16_t per_block;   /* items of a block */
   bool narrow;          /* numbers of points fit 32 bits */
   uint16_t num_instrs;
   msc_nest_extent axis[MSC_NEST_AXES];

@@ -126,7 +126,7 @@ static inline kernel_case *kernels_add_with(kernel_run *k, const char *what, msc
     msc_clear_diags(k->ctx);
   }
   c->op = fuse ? fuse_all(f) : f->body->first;
-  if (on_gpu() && msc_builtin_of(c->op, NULL)) return c; /* kernels of the runtime are the CPU's */
+  if (on_gpu() && c->op->kind == OP_unique) return c; /* not there yet */
   if (!msc_codegen_add(k->cg, c->op, &c->call)) {
     print_message("%s\n", what);
     print_diags(k->ctx);
@@ -222,7 +222,7 @@ static inline void launch_on_gpu(kernel_run *k, const msc_launch *l, void **buff
   for (size_t i = 0; i < l->num_scalars; i++) param[num++] = (void *)(uintptr_t)&l->scalars[i];
   uint64_t blocks = (l->extent + l->grain - 1) / l->grain;
   if (!blocks) return;
-  const char *why = emulator_launch(k->gpu, kernel->name, (unsigned)(cut && blocks > 2 ? blocks / 2 : blocks), kernel->threads, param, (emulator_order)cut);
+  const char *why = emulator_launch(k->gpu, kernel->name, (unsigned)blocks, kernel->threads, param, (emulator_order)cut);
   if (why) fail_msg("%s", why);
 }
 
