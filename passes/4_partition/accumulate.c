@@ -45,6 +45,41 @@ static bool is_sum_of_stages(const msc_value *v) {
   return a && b && a->i != b->i;
 }
 
+/* A cast that widens such a sum widens its terms instead, each where it is made. */
+static void widen_terms(const accumulating *a, msc_op *cast) {
+  msc_op *add = cast->in[0].value->def;
+  msc_value *in[2];
+  for (int i = 0; i < 2; i++) {
+    msc_op *own = msc_op_copy(a->f, cast, &add->in[i].value);
+    msc_op_set(own, "stage", *stage_of(add->in[i].value));
+    own->forward = cast->forward, own->letters = cast->letters;
+    msc_insert_after(add->in[i].value->def, own);
+    in[i] = &own->out[0];
+  }
+  msc_op *sum = msc_op_copy(a->f, add, in);
+  sum->out[0].type = cast->out[0].type;
+  sum->forward = add->forward, sum->letters = add->letters;
+  msc_insert_after(cast, sum);
+  msc_replace_uses(&cast->out[0], &sum->out[0]);
+  msc_op_erase(cast);
+  if (!msc_has_uses(&add->out[0])) msc_op_erase(add);
+}
+
+static void widen_all_terms(const accumulating *a) {
+  for (msc_op *op = a->f->body->first, *next; op; op = next) {
+    next = op->next;
+    if (a->wide && widens(op) && op->in[0].value->def && is_sum_of_stages(op->in[0].value)) widen_terms(a, op);
+  }
+}
+
+/* Sums of stages that were made again, once per step: their terms are not sent for every micro-batch. */
+static void drop_sums(const accumulating *a) {
+  for (msc_op *op = a->f->body->last, *previous; op; op = previous) {
+    previous = op->prev;
+    if (op->num_out == 1 && is_sum_of_stages(&op->out[0]) && !msc_has_uses(&op->out[0])) msc_op_erase(op);
+  }
+}
+
 static msc_value *sum_of(accumulating *a, msc_op *user, msc_value *v, const msc_layout *want, bool mean);
 
 static msc_value *sum_of_stages(accumulating *a, msc_op *user, const msc_op *add, const msc_layout *want) {
@@ -103,6 +138,7 @@ bool pass_accumulate(msc_pass_ctx *pass, msc_module *m) {
   a.count = micro->i;
   a.cuts = msc_config_zero(pass->config) >= 2;
   a.wide = msc_config_bool(pass->config, MSC_KEY_gradient_fp32_sync);
+  widen_all_terms(&a);
   msc_numbering n = msc_number(a.f->body);
   a.per_micro = msc_micro_values(pass->scratch, a.f);
   a.per_step = msc_new_array(pass->scratch, bool, n.num_ops);
@@ -112,6 +148,7 @@ bool pass_accumulate(msc_pass_ctx *pass, msc_module *m) {
     for (size_t i = 0; i < op->num_in && op->kind != OP_accumulate && a.per_step[op->id]; i++) MSC_TRY(serve(&a, op, i, false));
   MSC_TRY(serve(&a, a.f->body->last, (size_t)loss->i, msc_func_attr(a.f, "micro_mean") != NULL));
   move_loss(a.f->body->last->in[(size_t)loss->i].value);
+  drop_sums(&a);
   msc_func_set(a.f, "accumulated", msc_bool(true));
   return true;
 }
