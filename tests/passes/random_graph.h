@@ -663,16 +663,24 @@ static inline void mark_block(random_graph *g, const char *name) {
     if (op->kind != OP_constant && op->kind != OP_iota) msc_op_set(op, "shard", (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {1, own}});
 }
 
+/* Not with gradients_mean, whose divisor the test reads off the gradients that come into updates. */
+static inline void configure_precision(random_graph *g) {
+  if (g->narrow && g->dtype == MSC_F32 && chance(g, 70)) set(g, chance(g, 60) ? "compute_type=bf16" : "compute_type=f16");
+  if (g->trains && chance(g, 15)) set(g, chance(g, 70) ? "loss_scale=dynamic" : "loss_scale=8");
+}
+
 static inline void configure(random_graph *g) {
   bool automatic = strcmp(g->mode, "auto_parallel") == 0, semi = strcmp(g->mode, "semi_auto_parallel") == 0;
   int layouts = chance(g, 60) ? 0 : 70; /* percent of the annotations that are layouts */
   set(g, msc_arena_printf(g->arena, "parallel_mode=%s", g->mode));
   if (automatic) set(g, "search_mode=sharding_propagation");
-  if (strcmp(g->mode, "stand_alone") && !g->clips && chance(g, 25)) set(g, "gradients_mean=true");
+  bool mean = strcmp(g->mode, "stand_alone") && !g->clips && chance(g, 25);
+  if (mean) set(g, "gradients_mean=true");
   if (chance(g, 20)) set(g, "gradient_fp32_sync=false");
   if (chance(g, 25)) set(g, "enable_alltoall=false");
   if (semi && chance(g, 90)) set(g, "strict_parameter_layout=false");
   configure_optimizer(g);
+  if (!mean) configure_precision(g);
   if (!automatic && !semi) return;
   configure_inputs(g);
   if (chance(g, 10)) mark_block(g, "first");
