@@ -113,6 +113,7 @@ MSCRT_API mscrt_status *mscrt_plan_check_weights(const mscrt_plan *plan, const c
 
 MSCRT_API int mscrt_plan_ranks(const mscrt_plan *plan);
 MSCRT_API const char *mscrt_plan_model(const mscrt_plan *plan); /* name of the model */
+MSCRT_API const char *mscrt_plan_config(const mscrt_plan *plan); /* the configuration it was compiled with, JSON: {"KEY": {"value": V, "from": ORIGIN}, ...} */
 /* Of a training step on the cluster the plan was compiled for; of it what communication adds. */
 MSCRT_API int64_t mscrt_plan_predicted_ns(const mscrt_plan *plan, int64_t *out_exposed_ns);
 MSCRT_API bool mscrt_plan_has(const mscrt_plan *plan, const char *section);

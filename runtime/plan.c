@@ -148,6 +148,8 @@ void mscrt_plan_close(mscrt_plan *p) {
 int mscrt_plan_ranks(const mscrt_plan *p) { return p->ranks; }
 const char *mscrt_plan_model(const mscrt_plan *p) { return plan_plan_model(p->root) ? plan_plan_model(p->root) : ""; }
 
+const char *mscrt_plan_config(const mscrt_plan *p) { return plan_plan_config(p->root) ? plan_plan_config(p->root) : "{}"; }
+
 int64_t mscrt_plan_predicted_ns(const mscrt_plan *p, int64_t *out_exposed_ns) {
   *out_exposed_ns = (int64_t)plan_plan_exposed_comm_ns(p->root);
   return (int64_t)plan_plan_predicted_step_ns(p->root);

@@ -2,6 +2,7 @@
 """train: plans for GPUs trained where there is no GPU, on the stand-in that executes their kernels: the losses of the same program
 compiled for the CPU, with one rank and several, through the host and by NCCL, in micro-batches and stages, in every legal order."""
 import array
+import ctypes
 import json
 import os
 import random
@@ -17,11 +18,13 @@ TOLERANCE = 2e-5  # relative: sums are in another order
 
 # ranks, keys, and on what: seed and order of threads, GPUs and the way between them
 ORDERS = [("0", "up"), ("3", "down"), ("7", "shuffled")]
+REPLICAS = {"parallel_mode": "data_parallel", "gradients_mean": True}
 RUNS = [
     (1, {}, [{"MSC_STANDIN_SEED": seed, "MSC_STANDIN_WARPS": warps} for seed, warps in ORDERS]),
     (1, {"micro_size": 4}, [{"MSC_STANDIN_SEED": "5"}]),
-    (2, {"parallel_mode": "data_parallel", "gradients_mean": True}, [{}, {"MSC_STANDIN_GPUS": "2", "MSC_STANDIN_SEED": "2"}]),
+    (2, REPLICAS, [{}, {"MSC_STANDIN_GPUS": "2", "MSC_STANDIN_SEED": "2", "MSC_STANDIN_LOG": "calls"}]),
     (4, {"parallel_mode": "auto_parallel", "mesh": {"dp": 2, "tp": 2}}, [{"MSC_STANDIN_GPUS": "4", "MSC_STANDIN_SEED": "3"}]),
+    (4, {**REPLICAS, "zero": 3, "parallel_optimizer_config": {"parallel_optimizer_threshold": 0}}, [{"MSC_STANDIN_GPUS": "4", "MSC_STANDIN_SEED": "9"}]),
     (2, {"pipeline_stages": 2, "micro_size": 4, "parallel_mode": "semi_auto_parallel"}, [{}, {"MSC_STANDIN_GPUS": "2", "MSC_STANDIN_SEED": "6"}]),
 ]
 
@@ -62,6 +65,28 @@ def compare(ranks, keys, machines):
             sys.exit(f"{ranks} ranks, {keys}, {machine}: losses {got}, on the CPU {wanted}")
 
 
+def has_driver():
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
+
+
+def check_calls():
+    """Of the run with a log: graphs were replayed, NCCL was told to keep its order, and no step allocated or loaded anything."""
+    with open("calls") as file:
+        calls = [line.split()[1] for line in file]
+    after = calls[calls.index("cuGraphLaunch"):]
+    assert "Ring,Tree" in calls and calls.count("cuGraphLaunch") >= 2 * (STEPS - 1), calls
+    assert not {"cuMemAlloc_v2", "cuMemHostAlloc", "cuModuleLoadDataEx", "cublasLtMatmulAlgoGetHeuristic"} & set(after), after
+
+
+def check_no_driver():
+    done = subprocess.run([MSC, "run", "cuda.bin", "--data", "x=x.npy", "y=y.npy"], capture_output=True, text=True)
+    assert done.returncode == 3 and "libcuda.so.1 is needed, which cannot be loaded; install NVIDIA's driver" in done.stderr, done
+
+
 def main():
     if not shutil.which("llc-19"):
         print("skipped: llc-19 is missing, which makes GPU kernels run here (package llvm-19)")
@@ -76,6 +101,9 @@ def main():
              "--lr", "0.01", "-o", "gpt.fbs")
         for ranks, keys, machines in RUNS:
             compare(ranks, keys, machines)
+        check_calls()
+        if not has_driver():
+            check_no_driver()
         print(f"{sum(len(machines) for _, _, machines in RUNS)} runs with the CPU's losses")
 
 

@@ -64,11 +64,15 @@ static unsigned ordered_failure(const char *function) {
   return ++calls == number ? (unsigned)atoi(end + 1) : 0;
 }
 
-unsigned standin_call(const char *function) {
+void standin_log(const char *text) {
   const char *path = getenv("MSC_STANDIN_LOG");
   static FILE *log;
   if (path && !log) log = fopen(path, "a");
-  if (log) fprintf(log, "%d %s\n", getpid(), function), fflush(log);
+  if (log) fprintf(log, "%d %s\n", getpid(), text), fflush(log);
+}
+
+unsigned standin_call(const char *function) {
+  standin_log(function);
   if (!begun) standin_broken("%s before cuInit", function);
   if (!depth) standin_broken("%s without a context", function);
   return ordered_failure(function);

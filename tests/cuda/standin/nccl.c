@@ -99,6 +99,7 @@ API unsigned ncclCommInitRankConfig(nccl_comm *out, int ranks, nccl_id id, int r
   check_config(config);
   if (ranks > MAX_RANKS || rank >= ranks) standin_broken("rank %d of %d", rank, ranks);
   *out = calloc(1, sizeof **out);
+  if (getenv("NCCL_ALGO")) standin_log(getenv("NCCL_ALGO"));
   **out = (struct ncclComm){.name = "w", .rank = rank, .ranks = ranks, .busy = 3};
   memcpy((*out)->folder, id.bytes, sizeof (*out)->folder - 1);
   (*out)->world = *out;

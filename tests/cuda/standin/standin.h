@@ -41,6 +41,8 @@ bool standin_capturing(void);
 void standin_broken(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 /* Notes the call; a result that was ordered instead of doing it, else 0. */
 unsigned standin_call(const char *function);
+/* A line of the log. */
+void standin_log(const char *text);
 /* A number of the environment. */
 long long standin_number(const char *name, long long otherwise);
 uint64_t standin_random(void); /* by seed; 0 when the seed is 0 */
