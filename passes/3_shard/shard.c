@@ -292,8 +292,8 @@ static bool has_strategy(const msc_op *op) {
   return any;
 }
 
-/* The op that a cast between floats is laid like, so that changes of layout find the narrower type: what made its operand when it narrows, what
- * takes its result when it widens, or narrows an argument, as a parameter for its products.  NULL: it stands for itself. */
+/* The op that a cast between floats is laid like, so that changes of layout find the narrower type: what made its operand when it
+ * narrows; what takes its result when it widens, or narrows an argument, as a parameter for its products.  NULL: none. */
 static msc_op *kin_of(const msc_op *op) {
   const msc_value *x = op->in[0].value;
   if (op->kind != OP_cast || op->forward || has_strategy(op) || !msc_is_float(x->type->dtype) || !msc_is_float(op->out[0].type->dtype)) return NULL;

@@ -3,8 +3,9 @@
  *
  * Only layouts change: what an update wants, and where new values live.  Redistribution makes of it the reduce_scatter of the
  * gradient and the all_gather of the parameter: after the update, or with stage 3 before each use, forward and backward
- * (`msc.gathered` tells it not to keep the whole parameter in between).  What is narrowed for compute_type is gathered narrow.  The forward pass and the gradients stay as they are.  With
- * or without it, what an optimizer computes besides updates, as norms, is cut as the update is.
+ * (`msc.gathered` tells it not to keep the whole parameter in between).  What is narrowed for compute_type is gathered narrow.
+ * The forward pass and the gradients stay as they are.  With or without it, what an optimizer computes besides updates, as norms,
+ * is cut as the update is.
  * What was chosen for a parameter, and why, stands in its attribute `msc.zero`. */
 #include <string.h>
 

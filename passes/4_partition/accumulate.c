@@ -2,7 +2,8 @@
  * runs once per step: in front of the updates and what serves them alone, and of the loss.
  *
  * The sum over micro-batches is taken in the layout that the gradient has, partial or not, so what the update wants beyond that
- * is one collective per step; from zero 2 on in the layout that the update wants, for less memory and one collective per micro-batch.  A cast that widens the gradient for its sum over the replicas comes before it. */
+ * is one collective per step; from zero 2 on in the layout that the update wants, for less memory and one collective per
+ * micro-batch.  With gradient_fp32_sync a cast that widens the gradient comes before it: the sum is f32. */
 #include <string.h>
 
 #include "passes/config.h"
