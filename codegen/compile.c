@@ -138,6 +138,10 @@ msc_peak msc_plan_peak_of(const msc_plan *p) {
 
 enum { TOLD = 5 };
 
+static bool searches_time(const msc_config *config) {
+  return msc_config_parallel_mode(config) == MSC_AUTO_PARALLEL && msc_config_search_mode(config) != MSC_SHARDING_PROPAGATION;
+}
+
 /* The key memory_limit is a bound, not a wish, whoever chose the layouts.  What fills the memory is said. */
 static bool fits_memory(const msc_plan *p, const msc_config *config) {
   int64_t limit = msc_config_int(config, MSC_KEY_memory_limit);
@@ -147,6 +151,9 @@ static bool fits_memory(const msc_plan *p, const msc_config *config) {
   msc_error(p->ctx, MSC_E_INFEASIBLE, msc_config_loc(config, MSC_KEY_memory_limit), "the plan needs %" PRIu64 " bytes per rank, of them %" PRIu64 " for parameters and state; memory_limit is %" PRId64,
             bytes, m.parameters + m.state, limit);
   if (!strcmp(msc_config_text(config, MSC_KEY_recompute), "auto")) msc_note(p->ctx, NULL, "as much as can be is computed again; a memory_limit of %" PRIu64 " would do", bytes);
+  else if (searches_time(config))
+    msc_note(p->ctx, NULL, "of the strategies that keep less over a step this one needs least; a memory_limit of %" PRIu64 " would do",
+             bytes);
   msc_peak peak = msc_plan_peak_of(p);
   msc_note(p->ctx, NULL, "%s", msc_plan_memory_text(p));
   if (peak.at) msc_note(p->ctx, peak.at->loc, "most values live at once, %" PRIu64 " bytes, are at %s", peak.live, msc_peak_name(peak.at));
@@ -253,9 +260,9 @@ static void tell_images(const msc_compile_options *o, const msc_plan *p) {
   }
 }
 
-msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
-  if (options->target.target != MSC_TARGET_CPU) msc_put_attr(ctx, &m->attrs, &m->num_attrs, "msc.target", msc_str(ctx, msc_target_name(options->target.target)));
-  if (!run_passes(ctx, m, options, NULL, "search", 0)) return NULL;
+/* From the search on; a plan may be larger than memory_limit.  NULL after a report. */
+static msc_plan *plan_from_search(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
+  if (!run_passes(ctx, m, options, "search", "search", passes_until("propagate"))) return NULL;
   packed searched = pack(m);
   if (!run_passes(ctx, m, options, "layouts", "layouts", passes_until("search"))) return NULL;
   msc_func *f = msc_find_func(m, "train");
@@ -277,7 +284,7 @@ msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options
   if (!p) return NULL;
   if (code) tell_images(options, p);
   const msc_cluster *cluster = options->cluster ? options->cluster : msc_cluster_named(ctx, "cpu");
-  if (!msc_plan_predict(p, cluster) || !fits_memory(p, options->config)) return NULL;
+  if (!msc_plan_predict(p, cluster)) return NULL;
   p->decision = decision;
   p->num_decisions = num_decisions;
   p->strategies = strategies;
@@ -287,6 +294,49 @@ msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options
   p->searched = searched.data, p->searched_packed = searched.bytes, p->searched_bytes = searched.unpacked;
   p->cluster = cluster->text;
   return p;
+}
+
+/* The largest of 1, 2, 3, 4, 6, 8, 12 .. below. */
+static int64_t next_room(int64_t below) {
+  int64_t power = 1;
+  while (2 * power < below) power *= 2;
+  return power + power / 2 < below ? power + power / 2 : power;
+}
+
+/* The search bounds what is kept over a step.  What comes and goes within one is known when there is a plan: where that is too
+ * much, less may be kept, down to the least that can be.  Every limit tries the same bounds: what one takes, no higher one refuses. */
+static msc_plan *make_fit(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes, msc_plan *too_large) {
+  msc_plan *best = NULL;
+  int64_t limit = msc_config_int(o->config, MSC_KEY_memory_limit), kept = 0;
+  for (int64_t room = next_room(limit); room > 1 && kept <= room; room = next_room(room)) {
+    msc_module *again = msc_parse(ctx, "again", text, bytes);
+    msc_func *f = again ? msc_find_func(again, "train") : NULL;
+    if (again && !f) f = msc_find_func(again, "forward");
+    if (!f) return NULL;
+    msc_func_set(f, "search_room", msc_int(room));
+    msc_plan *p = plan_from_search(ctx, again, o);
+    const msc_attr_value *v = msc_func_attr(f, "kept_bytes");
+    if (!p) return NULL;
+    if (!best || msc_plan_rank_bytes(p) < msc_plan_rank_bytes(best)) best = p;
+    if (msc_plan_rank_bytes(p) <= (uint64_t)limit) break;
+    kept = v ? v->i : INT64_MAX;
+  }
+  return best ? best : too_large;
+}
+
+msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
+  bool may_search_again = msc_config_int(options->config, MSC_KEY_memory_limit) >= 0 && searches_time(options->config);
+  size_t bytes = 0;
+  if (options->target.target != MSC_TARGET_CPU)
+    msc_put_attr(ctx, &m->attrs, &m->num_attrs, "msc.target", msc_str(ctx, msc_target_name(options->target.target)));
+  if (!run_passes(ctx, m, options, NULL, "propagate", 0)) return NULL;
+  msc_arena *scratch = msc_arena_new(ctx);
+  const char *text = may_search_again ? msc_print_text(m, scratch, &bytes) : NULL;
+  msc_plan *p = plan_from_search(ctx, m, options);
+  if (p && text && msc_plan_rank_bytes(p) > (uint64_t)msc_config_int(options->config, MSC_KEY_memory_limit))
+    p = make_fit(ctx, options, text, bytes, p);
+  msc_arena_free(scratch);
+  return p && fits_memory(p, options->config) ? p : NULL;
 }
 
 static size_t count_ops(const msc_module *m) {

@@ -33,6 +33,7 @@ typedef struct {
   msc_assignment *given, *chosen; /* by variable: before the search; of the best found */
   strategy_cost found;            /* the best */
   int64_t limit;                  /* bytes per rank */
+  bool yields;                    /* where nothing stays within the limit, what is smallest will do */
   int64_t bound;                  /* no strategy within the limit takes less; 0: not known */
   double deadline_s;              /* of --time-limit; 0: none */
   msc_arena *full_arena;          /* of the space of all strategies on the mesh as it is; NULL: not opened */
@@ -360,6 +361,13 @@ static bool search_within_limit(timing *t, bool exact) {
 
 static bool is_possible(const timing *t) { return t->found.ns < SHARD_IMPOSSIBLE && t->found.bytes <= t->limit; }
 
+/* The limit is as high as it must be. */
+static bool yields_to(timing *t, strategy_cost least) {
+  if (!t->yields || least.ns >= SHARD_IMPOSSIBLE || least.bytes <= t->limit) return false;
+  t->limit = least.bytes;
+  return true;
+}
+
 static bool nothing_fits(const timing *t, strategy_cost least) {
   if (least.ns >= SHARD_IMPOSSIBLE) return msc_error(t->g.ctx, MSC_E_INFEASIBLE, t->f->loc, "no sequence of layout changes connects the given strategies");
   const msc_loc *loc = msc_config_loc(t->pass->config, MSC_KEY_memory_limit);
@@ -500,7 +508,7 @@ static bool search_mesh(timing *t, bool exact, strategy_cost *out_least) {
 }
 
 static void warn_of_gap(const timing *t) {
-  if (t->bound >= t->found.ns) return;
+  if (t->bound >= t->found.ns || t->yields) return; /* it was said before */
   const char *why = t->deadline_s > 0 ? "time is up" : "the exact search would take too long";
   if (t->bound > 0)
     msc_warning(t->g.ctx, MSC_E_SEARCH, t->f->loc, "%s: the best strategy found takes %.3f ms; none takes less than %.3f ms", why,
@@ -518,7 +526,7 @@ static bool search_given_mesh(timing *t) {
     return msc_num_errors(t->g.ctx)
                ? false
                : msc_error(t->g.ctx, MSC_E_UNSUPPORTED, t->f->loc, "the network is too large for this search on this mesh");
-  if (!is_possible(t)) return nothing_fits(t, least);
+  if (!is_possible(t)) return yields_to(t, least) ? search_given_mesh(t) : nothing_fits(t, least);
   if (exact) warn_of_gap(t);
   return true;
 }
@@ -570,7 +578,7 @@ static bool search_all_meshes(timing *t) {
     keep_candidate(t, &of_best);
   }
   msc_stat(t->pass, "meshes", num);
-  if (best < 0) return nothing_fits(t, least);
+  if (best < 0) return yields_to(t, least) ? search_all_meshes(t) : nothing_fits(t, least);
   fix_all(t, t->given);
   set_mesh(t, &shape[best]);
   t->found = of_best.cost, t->bound = bound;
@@ -586,6 +594,8 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   t.bucket = shard_bucket_of(t.g.func);
   t.limit = msc_config_int(pass->config, MSC_KEY_memory_limit);
   if (t.limit < 0) t.limit = msc_pass_cluster(pass)->memory_bytes;
+  const msc_attr_value *room = msc_func_attr(f, "search_room");
+  if (room) t.limit = room->i, t.yields = true;
   if (pass->options && pass->options->time_limit_s > 0) t.deadline_s = now_s() + pass->options->time_limit_s;
   t.given = msc_new_array(t.g.arena, msc_assignment, t.m.num_vars);
   t.chosen = msc_new_array(t.g.arena, msc_assignment, t.m.num_vars);
@@ -595,6 +605,7 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   for (size_t v = 0; v < t.m.num_vars; v++) t.given[v] = t.m.var[v].fixed;
   MSC_TRY(is_free_mesh(&t) ? search_all_meshes(&t) : search_given_mesh(&t));
   msc_drop_attr(f->attrs, &f->num_attrs, "free_mesh");
+  if (t.yields) msc_func_set(f, "kept_bytes", msc_int(t.found.bytes));
   store_groups(&t);
   store_copies(&t);
   msc_func_set(f, "searched", msc_bool(true));

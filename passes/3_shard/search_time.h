@@ -1,5 +1,7 @@
 /* search_time.h: the searches for the least time of a step: exact (dynamic_programming) and digit by digit
- * (recursive_programming).
+ * (recursive_programming).  What is kept over a step stays within memory_limit, else the device's memory, or within search_room =
+ * BYTES on the function: as nearly as can be, for whom has seen that a step needs room besides (then kept_bytes = BYTES says how
+ * nearly).
  *
  * They leave behind what the other modes leave, `sharding` and `by` on leaders, and
  *   searched = true   on the function: layouts lets sums pass only where told, redistributions are planned for time

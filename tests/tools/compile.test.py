@@ -3,6 +3,7 @@
 with its exact messages, all of a run at once, and no file left behind."""
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -50,6 +51,13 @@ expect(f"compile plain.fbs -o d.bin {MODES} --set strategy_ckpt_load_file=s.json
 SEARCHED = "--set device_num=8 --set parallel_mode=auto_parallel --set search_mode=dynamic_programming --set strategy_ckpt_save_file=searched.json"
 expect(f"compile plain.fbs -o d.bin {SEARCHED}", 0, quiet, "")  # the mesh that it chose is the file's
 found = open("searched.json").read()
+network("free.fbs", "--batch", "512")
+LIMITED = "compile free.fbs -o d.bin --set device_num=8 --set parallel_mode=auto_parallel --set search_mode=dynamic_programming --set memory_limit="
+smallest = re.search(r"the smallest keeps (\d+), of them \d+ for parameters", expect(LIMITED + "1000", 1, None, "").stderr.decode())[1]
+refusal = expect(LIMITED + smallest, 1, None, "").stderr.decode()  # a step needs room besides
+enough = re.search(r"needs (\d+) bytes per rank(?s:.*) a memory_limit of (\d+) would do", refusal)
+expect.check(f"what would do: {refusal}", enough and enough[1] == enough[2])
+expect(f"{LIMITED}{enough[2]}", 0, quiet, "")
 expect(f"compile plain.fbs -o d.bin {SEARCHED} --set strategy_ckpt_load_file=searched.json", 0, quiet, "")
 expect.check("a searched strategy comes back", open("searched.json").read() == found and json.loads(found)["mesh"] != "d=8")
 saved, loaded = (json.load(open(name))["ops"] for name in ("s.json", "u.json"))
@@ -149,6 +157,6 @@ refused("plain.fbs --set strategy_ckpt_load_file=half.json", "half.json:1:12: er
 expect("compile plain.fbs -o bad.bin --set strategy_ckpt_load_file=s.json", 1,
        lambda text: "" if text.startswith("s.json:1: error: the strategy file is for 8 devices, device_num is 1 [E0120]\n") else "device_num", "")
 
-expect.no_files("pinned.mlir", "searched.json", "e.bin", "f.bin", "v.json", "w.json", "ffn.fbs", "plain.fbs", "batch.fbs", "open.fbs", "bad.fbs", "bad.mlir", "net.mlir", "a.bin", "b.bin", "c.bin", "d.bin", "batch.bin",
+expect.no_files("pinned.mlir", "searched.json", "free.fbs", "e.bin", "f.bin", "v.json", "w.json", "ffn.fbs", "plain.fbs", "batch.fbs", "open.fbs", "bad.fbs", "bad.mlir", "net.mlir", "a.bin", "b.bin", "c.bin", "d.bin", "batch.bin",
                 "a.d", "s.json", "t.json", "u.json", "half.json")
 expect.done()
