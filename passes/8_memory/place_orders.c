@@ -116,6 +116,7 @@ static void stack_long(filling *f) {
 void msc_place_orders(msc_placing *z) {
   filling f = start(z);
   if (z->num > MANY) stack_long(&f);
+  if (z->num > MANY && !msc_placing_done(z)) msc_place_around_peak(z);
   for (int k = 0; k < 2 * MSC_NUM_ORDERS && !msc_placing_done(z); k++) {
     bool tightest = k % 2;
     sort_by(&f, k / 2);

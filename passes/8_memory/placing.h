@@ -67,6 +67,11 @@ typedef struct msc_skyline msc_skyline;
 msc_skyline *msc_skyline_new(const msc_placing *z);
 int64_t msc_skyline_drop(msc_skyline *y, const msc_body *b); /* on all that lies under its hull; returns its offset */
 
+/* ---- place_peak.c ---- */
+
+/* A stack of what is live at the peak, the rest beside it; for very many bodies, none of them a group or fixed. */
+void msc_place_around_peak(msc_placing *z);
+
 /* ---- place_orders.c ---- */
 
 /* Bodies put on the shelf one by one, in several orders. */
