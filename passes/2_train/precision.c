@@ -33,29 +33,43 @@ static policy policy_of(const msc_op *op) {
 
 static bool is_either(const lowering *l, const msc_value *v) { return v->type->dtype == MSC_F32 || v->type->dtype == l->narrow; }
 
-static void copy_attr(msc_op *to, const msc_op *from, const char *name) {
-  const msc_attr_value *v = msc_op_attr(from, name);
-  if (v) msc_op_set(to, name, *v);
+/* The annotation `shard` of a cast: that of the block which makes v and takes it, else outside of all blocks, so that blocks keep their borders;
+ * none of a parameter, or in a model without blocks. */
+static bool mark_of_block(const lowering *l, const msc_op *user, const msc_value *v, msc_attr_value *out_mark) {
+  const msc_attr_value *takes = msc_op_attr(user, "shard"), *makes = v->def ? msc_op_attr(v->def, "shard") : NULL;
+  bool same = takes && makes && msc_attr_equal(takes, makes), is_input = !v->def && msc_arg_role(l->f, v->index) <= MSC_ROLE_MASK;
+  *out_mark = same ? *takes : msc_bool(false);
+  return v->def ? takes || makes : takes && is_input;
 }
 
 /* What is said of the op holds for the cast that serves it; that of a parameter lives as long as the parameter. */
 static void mark_like(msc_op *cast, const msc_op *user) {
-  static const char *const of_results[] = {"pipeline_stage", "recompute", "mp_comm_recompute", "parallel_optimizer_comm_recompute"};
-  copy_attr(cast, user, "shard");
-  for (size_t i = 0; i < sizeof of_results / sizeof *of_results && cast->in[0].value->def; i++) copy_attr(cast, user, of_results[i]);
+  static const char *const names[] = {"pipeline_stage", "recompute", "mp_comm_recompute", "parallel_optimizer_comm_recompute"};
+  for (size_t i = 0; i < sizeof names / sizeof *names && cast->in[0].value->def; i++) {
+    const msc_attr_value *v = msc_op_attr(user, names[i]);
+    if (v) msc_op_set(cast, names[i], *v);
+  }
+}
+
+static bool has_mark(const msc_op *cast, bool marked, const msc_attr_value *mark) {
+  const msc_attr_value *v = msc_op_attr(cast, "shard");
+  return marked ? v && msc_attr_equal(v, mark) : !v;
 }
 
 /* v in `dtype`, made before its first user that wants it so. */
 static msc_value *in_type(lowering *l, msc_op *user, msc_value *v, msc_dtype dtype) {
   if (v->type->dtype == dtype) return v;
   bool is_old = v->id < l->num_values;
-  if (is_old && l->other[v->id]) return l->other[v->id];
+  msc_attr_value mark;
+  bool marked = mark_of_block(l, user, v, &mark);
+  if (is_old && l->other[v->id] && has_mark(l->other[v->id]->def, marked, &mark)) return l->other[v->id];
   msc_builder b = {.func = l->f, .block = l->f->body, .before = user, .loc = user->loc, .name = v->name};
   msc_attr to = msc_named(l->pass->ctx, "dtype", msc_str(l->pass->ctx, msc_dtype_name(dtype)));
   msc_op *cast = msc_build_with(&b, OP_cast, 1, &v, 1, 1, &to);
   if (!cast) return NULL;
   cast->out[0].id = UINT32_MAX;
   mark_like(cast, user);
+  if (marked) msc_op_set(cast, "shard", mark);
   if (is_old) l->other[v->id] = &cast->out[0];
   l->num_casts++;
   return &cast->out[0];
