@@ -30,11 +30,15 @@ static bool overlap(msc_digit a, msc_digit b) {
 
 static const int64_t *split_of(const msc_box_layout *l, int d) { return l->split ? l->split[d] : NULL; }
 
-static int64_t parts_of(const msc_box_layout *l, int d) { return msc_group_size(l->first[d + 1] - l->first[d], l->digit + l->first[d]); }
+/* Of a layout without digits there is no first one to point at. */
+int64_t msc_box_parts(const msc_box_layout *l, int d) {
+  int num = l->first[d + 1] - l->first[d];
+  return num ? msc_group_size(num, l->digit + l->first[d]) : 1;
+}
 
 static bool split_ok(const msc_box_layout *l, int d) {
   const int64_t *split = split_of(l, d);
-  int64_t parts = parts_of(l, d);
+  int64_t parts = msc_box_parts(l, d);
   if (!split) return true;
   for (int64_t i = 0; i < parts; i++)
     if (split[i] > split[i + 1]) return false;
@@ -61,7 +65,7 @@ bool msc_box_layout_ok(const msc_box_mesh *mesh, const msc_box_layout *l) {
 bool msc_box_shape_ok(const msc_box_layout *l, const int64_t *shape) {
   for (int d = 0; d < l->rank; d++) {
     const int64_t *split = split_of(l, d);
-    if (split && split[parts_of(l, d)] != shape[d]) return false;
+    if (split && split[msc_box_parts(l, d)] != shape[d]) return false;
   }
   return true;
 }
@@ -149,7 +153,7 @@ static int64_t largest_split(const int64_t *split, int64_t parts) {
 void msc_box_largest(const msc_box_layout *l, const int64_t *shape, int64_t *out_size) {
   for (int d = 0; d < l->rank; d++) {
     const int64_t *split = split_of(l, d);
-    out_size[d] = split ? largest_split(split, parts_of(l, d)) : shape[d];
+    out_size[d] = split ? largest_split(split, msc_box_parts(l, d)) : shape[d];
     for (int i = split ? l->first[d + 1] : l->first[d], j; i < l->first[d + 1]; i = j) {
       j = same_axis(l, i, l->first[d + 1]);
       out_size[d] = cut_size(out_size[d], msc_group_size(j - i, l->digit + i));
@@ -332,7 +336,7 @@ static int64_t block_at(const change *c, int d, int64_t at, int64_t *out_end) {
   const int64_t *split = split_of(l, d);
   int64_t begin = 0, end = c->shape[d], block = c->shape[d], offset = 0;
   if (split) {
-    int64_t part = part_at(split, parts_of(l, d), at);
+    int64_t part = part_at(split, msc_box_parts(l, d), at);
     *out_end = split[part + 1];
     return member_offset(c->mesh, l->first[d + 1] - l->first[d], l->digit + l->first[d], part);
   }

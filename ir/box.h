@@ -55,6 +55,7 @@ int64_t msc_digit_stride(const msc_box_mesh *mesh, msc_digit d);
 /* The group of a rank over some digits: the ranks that differ from it in these digits only.  Members are numbered in
  * mixed radix, first digit major. */
 int64_t msc_group_size(int num, const msc_digit *digit);
+int64_t msc_box_parts(const msc_box_layout *l, int d); /* that dimension d is cut into */
 int64_t msc_group_index(const msc_box_mesh *mesh, int num, const msc_digit *digit, int64_t rank);
 int64_t msc_group_member(const msc_box_mesh *mesh, int num, const msc_digit *digit, int64_t rank, int64_t index);
 

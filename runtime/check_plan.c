@@ -45,7 +45,7 @@ static mscrt_status *check_splits(mscrt_plan *p, plan_layout l, uint32_t i) {
   if (!mask && !given) return NULL;
   for (int d = 0; d < layout->rank; d++) {
     if (!(mask >> d & 1)) continue;
-    uint64_t need = (uint64_t)msc_group_size(layout->first[d + 1] - layout->first[d], layout->digit + layout->first[d]) + 1;
+    uint64_t need = (uint64_t)msc_box_parts(layout, d) + 1;
     if (need > given - at) return bad_plan("layout %u: it lacks borders of parts", i);
     p->split[i][d] = plan_layout_split_data(l) + at;
     at += need;
