@@ -1,8 +1,9 @@
-/* place_peak.c: very many bodies without pattern -> a plan hardly above the bound.
+/* place_peak.c: very many bodies -> a plan hardly above the bound, by dividing time at peaks.
  *
- * All that is live at the peak lies in one stack without a gap: what lives longest to both sides of it at the bottom, so that the
- * holes that open with time are few and wide.  The rest never meets across the peak: each side takes the lowest holes, larger ones
- * first, and of about the same size (5 %) in order of time, as tracks are filled. */
+ * All that is live at the peak lies in one stack: what lives longest to both sides of it at the bottom, so that the holes that
+ * open with time are few and wide.  The rest never meets across the peak: each side is a problem of its own, in the holes.  Where
+ * a stack is a good part of a problem, both sides take the lowest holes at once, larger bodies first, and of about the same size
+ * (5 %) in order of time, as tracks are filled. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,7 @@ typedef struct {
   int num;
   int32_t from[BLOCK], to[BLOCK];
   int64_t low[BLOCK], high[BLOCK];
+  int64_t top; /* of all of them, or above */
 } block;
 
 typedef struct {
@@ -59,7 +61,10 @@ static void insert_block(strata *s, size_t at, block *k) {
   s->num++;
 }
 
-static void set(block *k, int at, int32_t from, int32_t to, int64_t low, int64_t high) { k->from[at] = from, k->to[at] = to, k->low[at] = low, k->high[at] = high; }
+static void set(block *k, int at, int32_t from, int32_t to, int64_t low, int64_t high) {
+  k->from[at] = from, k->to[at] = to, k->low[at] = low, k->high[at] = high;
+  if (high > k->top) k->top = high;
+}
 
 /* The upper half moves to a block of its own. */
 static void halve(strata *s, size_t at) {
@@ -120,70 +125,126 @@ static bool find_in(const block *k, int32_t from, int32_t to, int64_t height, in
   return false;
 }
 
-/* The lowest hole from x on, below which b meets something everywhere. */
+/* The lowest hole from x on. */
 static int64_t find(const strata *s, const msc_body *b, int64_t x) {
-  for (size_t i = block_at(s, x - 1); i < s->num; i++)
-    if (find_in(s->block[i], (int32_t)b->from, (int32_t)b->to, b->height, &x)) break;
+  for (size_t i = 0; i < s->num; i++)
+    if (s->block[i]->top > x && find_in(s->block[i], (int32_t)b->from, (int32_t)b->to, b->height, &x)) break;
   return x;
 }
 
-/* ---- the order ---- */
+/* ---- a range of time ---- */
 
-static uint32_t peak_of(const msc_placing *z) {
-  uint32_t peak = 0;
-  for (uint32_t s = 1; s < z->num_sections; s++)
+/* Bodies that lie in sections [from, to) and have no offset yet, beside what has one there. */
+typedef struct {
+  uint32_t from, to;
+  turn *order;
+  size_t num;
+} range;
+
+enum { MARKS = 256 };
+
+typedef struct {
+  msc_placing *z;
+  int64_t *offset;
+  int64_t taken[MARKS]; /* at some sections: below this nothing is free */
+} placing;
+
+/* The first mark at section s or later. */
+static uint32_t mark_at(const placing *p, uint32_t s) { return (uint32_t)(((uint64_t)s * MARKS + p->z->num_sections - 1) / p->z->num_sections); }
+
+static int64_t first_free(const placing *p, const msc_body *b) {
+  int64_t most = 0;
+  for (uint32_t m = mark_at(p, b->from); m < mark_at(p, b->to); m++)
+    if (p->taken[m] > most) most = p->taken[m];
+  return most;
+}
+
+static void take(placing *p, const msc_body *b, int64_t low) {
+  for (uint32_t m = mark_at(p, b->from); m < mark_at(p, b->to); m++)
+    if (low <= p->taken[m] && low + b->height > p->taken[m]) p->taken[m] = low + b->height;
+}
+
+static const msc_body *body_of(const placing *p, const turn *t) { return &p->z->body[t->body]; }
+
+static uint32_t highest(const msc_placing *z, uint32_t from, uint32_t to) {
+  uint32_t peak = from;
+  for (uint32_t s = from; s < to; s++)
     if (z->live[s] > z->live[peak]) peak = s;
   return peak;
 }
 
-static turn turn_of(const msc_body *b, uint32_t body, uint32_t peak) {
-  if (b->to <= peak) return (turn){1, floor(log((double)b->height) / log(ALIKE)), b->from, body};
-  if (b->from > peak) return (turn){2, floor(log((double)b->height) / log(ALIKE)), b->from, body};
-  uint32_t before = peak - b->from, after = b->to - peak;
-  return (turn){0, before < after ? before : after, b->from, body};
+/* Where most is live; of places that are nearly as high one that leaves something to both sides. */
+static uint32_t peak_of(const msc_placing *z, const range *r) {
+  uint32_t peak = highest(z, r->from, r->to), quarter = (r->to - r->from) / 4, middle = highest(z, r->from + quarter, r->to - quarter);
+  return z->live[middle] >= z->live[peak] - z->live[peak] / 16 ? middle : peak;
 }
 
-static bool is_plain(const msc_body *b) { return b->fixed < 0 && b->num_parts == 1 && b->part[0].low == 0 && b->part[0].high == b->height && b->to <= INT32_MAX; }
-
-/* Up to where the stack has no hole so far from the peak. */
-static int64_t solid_until(const turn *order, size_t num_stack, const int64_t *offset, uint32_t distance) {
-  size_t at = 0, end = num_stack;
-  while (at < end) {
-    size_t middle = (at + end) / 2;
-    if (order[middle].rank > distance) at = middle + 1;
-    else end = middle;
+/* What of s lies in the range. */
+static strata part_of(const strata *s, const range *r) {
+  strata part = {.arena = s->arena};
+  for (size_t i = 0; i < s->num; i++) {
+    const block *k = s->block[i];
+    for (int n = 0; n < k->num; n++) {
+      if (k->from[n] >= (int32_t)r->to || k->to[n] <= (int32_t)r->from) continue;
+      if (!part.num || part.block[part.num - 1]->num == BLOCK / 2) insert_block(&part, part.num, new_block(part.arena));
+      block *last = part.block[part.num - 1];
+      set(last, last->num++, k->from[n], k->to[n], k->low[n], k->high[n]);
+    }
   }
-  return at < num_stack ? offset[order[at].body] : 0;
+  return part;
 }
 
-/* One side beside the stack, which are the first turns; false: it takes too long. */
-static bool fill_side(msc_placing *z, uint32_t peak, const turn *order, size_t num_stack, size_t first, size_t end, int64_t *offset) {
-  strata s = {.arena = z->arena};
-  for (size_t k = 0; k < num_stack; k++) put(&s, &z->body[order[k].body], offset[order[k].body]);
-  for (size_t k = first; k < end; k++) {
-    const msc_body *b = &z->body[order[k].body];
-    uint32_t distance = b->from > peak ? b->from - peak : peak - b->to;
-    put(&s, b, offset[order[k].body] = find(&s, b, solid_until(order, num_stack, offset, distance)));
-    if (k % 256 == 255 && z->deadline > 0 && msc_placing_spent(z)) return false;
+static void rank_across(const placing *p, range *r, uint32_t peak, size_t *out_num, size_t *out_before) {
+  *out_num = *out_before = 0;
+  for (size_t i = 0; i < r->num; i++) {
+    turn *t = &r->order[i];
+    const msc_body *b = body_of(p, t);
+    uint32_t before = peak - b->from, after = b->to - peak;
+    t->group = b->to <= peak ? 1 : b->from > peak ? 2 : 0;
+    t->rank = t->group ? floor(log((double)b->height) / log(ALIKE)) : before < after ? before : after;
+    *out_num += t->group == 0, *out_before += t->group == 1;
+  }
+  qsort(r->order, r->num, sizeof *r->order, by_turn);
+}
+
+static bool place_turns(placing *p, strata *s, const range *r) {
+  for (size_t k = 0; k < r->num; k++) {
+    const msc_body *b = body_of(p, &r->order[k]);
+    int64_t low = p->offset[r->order[k].body] = find(s, b, first_free(p, b));
+    put(s, b, low);
+    take(p, b, low);
+    if (k % 256 == 255 && p->z->deadline > 0 && msc_placing_spent(p->z)) return false;
   }
   return true;
 }
 
+enum { FEW = 64, SHARE = 4 };
+
+static bool place_range(placing *p, const strata *above, range r, int depth) {
+  uint32_t peak = peak_of(p->z, &r);
+  size_t across, before;
+  strata s = part_of(above, &r);
+  rank_across(p, &r, peak, &across, &before);
+  if (!place_turns(p, &s, &(range){r.from, r.to, r.order, across})) return false;
+  range side[2] = {{r.from, peak, r.order + across, before}, {peak + 1, r.to, r.order + across + before, r.num - across - before}};
+  for (int i = 0; i < 2; i++) {
+    if (!side[i].num) continue;
+    bool whole = depth > 60 || side[i].num < FEW || (across > r.num / SHARE);
+    strata own = whole ? part_of(&s, &side[i]) : s;
+    if (!(whole ? place_turns(p, &own, &side[i]) : place_range(p, &s, side[i], depth + 1))) return false;
+  }
+  return true;
+}
+
+static bool is_plain(const msc_body *b) { return b->fixed < 0 && b->num_parts == 1 && b->part[0].low == 0 && b->part[0].high == b->height && b->to <= INT32_MAX; }
+
 void msc_place_around_peak(msc_placing *z) {
-  uint32_t peak = peak_of(z);
-  turn *order = msc_new_array(z->arena, turn, z->num);
-  int64_t *offset = msc_new_array(z->arena, int64_t, z->num), top = 0;
-  size_t num_stack = 0, num_before = 0;
+  placing p = {.z = z, .offset = msc_new_array(z->arena, int64_t, z->num)};
+  range all = {0, (uint32_t)z->num_sections, msc_new_array(z->arena, turn, z->num), z->num};
   for (uint32_t i = 0; i < z->num; i++) {
     if (!is_plain(&z->body[i])) return;
-    order[i] = turn_of(&z->body[i], i, peak);
-    num_stack += order[i].group == 0, num_before += order[i].group == 1;
+    all.order[i] = (turn){.from = z->body[i].from, .body = i};
   }
-  qsort(order, z->num, sizeof *order, by_turn);
-  for (size_t k = 0; k < num_stack; k++) {
-    offset[order[k].body] = top;
-    top += z->body[order[k].body].height;
-  }
-  bool whole = fill_side(z, peak, order, num_stack, num_stack, num_stack + num_before, offset) && fill_side(z, peak, order, num_stack, num_stack + num_before, z->num, offset);
-  if (whole) msc_placing_keep(z, offset);
+  strata none = {.arena = z->arena};
+  if (place_range(&p, &none, all, 0)) msc_placing_keep(z, p.offset);
 }
