@@ -92,14 +92,23 @@ static void want_operands(laying *y, const shard_op *o) {
   if (o->op->num_in) msc_op_set(o->op, "in_layout", msc_list(ctx, o->op->num_in, text));
 }
 
-/* The function's results are wanted whole, new values of arguments like the arguments. */
+/* A result stays cut as it is made: whoever reads it gathers it.  Only sums are finished. */
+static const msc_layout *without_partial(laying *y, const msc_type *t) {
+  if (!t->layout || !t->layout->num_partial) return t->layout ? t->layout : msc_layout_replicated(y->g->ctx, t->rank);
+  msc_layout l = *t->layout;
+  memset(l.sub + l.first[l.rank], 0, l.num_partial * sizeof *l.sub);
+  l.num_partial = 0, l.reduction = MSC_SUM;
+  return msc_layout_of(y->g->ctx, y->g->mesh, &l);
+}
+
+/* New values of arguments are wanted like the arguments. */
 static void want_results(laying *y, msc_op *ret) {
   msc_context *ctx = y->g->ctx;
   const msc_attr_value *ties = msc_func_attr(y->g->func, "ties");
   msc_attr_value *text = msc_new_array(y->g->arena, msc_attr_value, ret->num_in);
   for (size_t t = 0; t < ret->num_in; t++) {
     int64_t tie = ties && t < ties->list.num ? ties->list.v[t].i : -1;
-    const msc_layout *want = tie >= 0 ? y->g->func->body->args[tie]->type->layout : msc_layout_replicated(ctx, ret->in[t].value->type->rank);
+    const msc_layout *want = tie >= 0 ? y->g->func->body->args[tie]->type->layout : without_partial(y, ret->in[t].value->type);
     text[t] = msc_str(ctx, msc_layout_print(y->g->arena, y->g->mesh, want));
   }
   if (ret->num_in) msc_op_set(ret, "in_layout", msc_list(ctx, ret->num_in, text));

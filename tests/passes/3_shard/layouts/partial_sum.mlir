@@ -15,7 +15,7 @@ module attributes {msc.mesh = #msc.mesh<"d=8">} {
   ^bb0(%x: tensor<32x64xf32, #msc.layout<"[{d:(1)2},{d:(2)4}]">>, %w: tensor<64x128xf32, #msc.layout<"[{d:(2)4},{}]">>):
     %0 = "msc.matmul"(%x, %w) {by = "user", in_layout = ["[{d:(1)2},{d:(2)4}]", "[{d:(2)4},{}]"]} : (tensor<32x64xf32, #msc.layout<"[{d:(1)2},{d:(2)4}]">>, tensor<64x128xf32, #msc.layout<"[{d:(2)4},{}]">>) -> tensor<32x128xf32, #msc.layout<"[{d:(1)2},{}] partial={d:(2)4}">>
     %1 = "msc.relu"(%0) {by = "search", in_layout = ["[{d:(1)2},{}]"]} : (tensor<32x128xf32, #msc.layout<"[{d:(1)2},{}] partial={d:(2)4}">>) -> tensor<32x128xf32, #msc.layout<"[{d:(1)2},{}]">>
-    "msc.return"(%1) {in_layout = ["[{},{}]"]} : (tensor<32x128xf32, #msc.layout<"[{d:(1)2},{}]">>) -> ()
+    "msc.return"(%1) {in_layout = ["[{d:(1)2},{}]"]} : (tensor<32x128xf32, #msc.layout<"[{d:(1)2},{}]">>) -> ()
   }) {arg_attrs = [{msc.name = "x", msc.role = "data"},
                    {msc.name = "w", msc.role = "parameter"}],
       sym_name = "forward"} : () -> ()

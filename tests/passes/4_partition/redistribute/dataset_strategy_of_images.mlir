@@ -14,8 +14,7 @@ module attributes {msc.mesh = #msc.mesh<"d=8">} {
   "msc.func"() ({
   ^bb0(%x: tensor<2x3x8x8xf32, #msc.layout<"[{d:(1)2},{},{d:(2)2},{d:(4)2}]">>, %w: tensor<4x3x3x3xf32, #msc.layout<"[{},{},{},{}]">>):
     %0 = "msc.conv2d"(%x, %w) {by = "user", padding = [1, 1, 1, 1], stride = [1, 1]} : (tensor<2x3x8x8xf32, #msc.layout<"[{d:(1)2},{},{d:(2)2},{d:(4)2}]">>, tensor<4x3x3x3xf32, #msc.layout<"[{},{},{},{}]">>) -> tensor<2x4x8x8xf32, #msc.layout<"[{d:(1)2},{},{d:(2)2},{d:(4)2}]">> loc("conv")
-    %1 = "msc.all_gather"(%0) : (tensor<2x4x8x8xf32, #msc.layout<"[{d:(1)2},{},{d:(2)2},{d:(4)2}]">>) -> tensor<2x4x8x8xf32, #msc.layout<"[{},{},{},{}]">>
-    "msc.return"(%1) {in_layout = ["[{},{},{},{}]"]} : (tensor<2x4x8x8xf32, #msc.layout<"[{},{},{},{}]">>) -> ()
+    "msc.return"(%0) {in_layout = ["[{d:(1)2},{},{d:(2)2},{d:(4)2}]"]} : (tensor<2x4x8x8xf32, #msc.layout<"[{d:(1)2},{},{d:(2)2},{d:(4)2}]">>) -> ()
   }) {arg_attrs = [{msc.layout = "[{d:(1)2},{},{d:(2)2},{d:(4)2}]", msc.name = "x", msc.role = "data"},
                    {msc.init = "normal:0.1", msc.name = "w", msc.role = "parameter"}],
       partitioned = true,

@@ -33,12 +33,7 @@ module attributes {msc.mesh = #msc.mesh<"d=8">} {
     %11 = "msc.matmul"(%x, %w) {by = "user", transpose_b = true} : (tensor<64x32xf32, #msc.layout<"[{d:(1)4},{d:(4)2}]">>, tensor<8x32xf32, #msc.layout<"[{},{d:(4)2}]">>) -> tensor<64x8xf32, #msc.layout<"[{d:(1)4},{}] partial={d:(4)2}">> loc("by layouts")
     %12 = "msc.reduce_scatter"(%11) : (tensor<64x8xf32, #msc.layout<"[{d:(1)4},{}] partial={d:(4)2}">>) -> tensor<64x8xf32, #msc.layout<"[{d:(1)4},{d:(4)2}]">> loc("by layouts")
     %13 = "msc.relu"(%1) {by = "user"} : (tensor<64x8xf32, #msc.layout<"[{d},{}]">>) -> tensor<64x8xf32, #msc.layout<"[{d},{}]">> loc("as the rule yields")
-    %14 = "msc.all_gather"(%6) : (tensor<64x8xf32, #msc.layout<"[{d:(1)4},{}]">>) -> tensor<64x8xf32, #msc.layout<"[{},{}]">>
-    %15 = "msc.all_gather"(%8) : (tensor<64x8xf32, #msc.layout<"[{d:(1)4},{}]">>) -> tensor<64x8xf32, #msc.layout<"[{},{}]">>
-    %16 = "msc.all_gather"(%10) : (tensor<8x8xf32, #msc.layout<"[{d:(1)2},{d:(2)4}]">>) -> tensor<8x8xf32, #msc.layout<"[{},{}]">>
-    %17 = "msc.all_gather"(%12) : (tensor<64x8xf32, #msc.layout<"[{d:(1)4},{d:(4)2}]">>) -> tensor<64x8xf32, #msc.layout<"[{},{}]">>
-    %18 = "msc.all_gather"(%13) : (tensor<64x8xf32, #msc.layout<"[{d},{}]">>) -> tensor<64x8xf32, #msc.layout<"[{},{}]">>
-    "msc.return"(%14, %15, %16, %17, %18) {in_layout = ["[{},{}]", "[{},{}]", "[{},{}]", "[{},{}]", "[{},{}]"]} : (tensor<64x8xf32, #msc.layout<"[{},{}]">>, tensor<64x8xf32, #msc.layout<"[{},{}]">>, tensor<8x8xf32, #msc.layout<"[{},{}]">>, tensor<64x8xf32, #msc.layout<"[{},{}]">>, tensor<64x8xf32, #msc.layout<"[{},{}]">>) -> ()
+    "msc.return"(%6, %8, %10, %12, %13) {in_layout = ["[{d:(1)4},{}]", "[{d:(1)4},{}]", "[{d:(1)2},{d:(2)4}]", "[{d:(1)4},{d:(4)2}]", "[{d},{}]"]} : (tensor<64x8xf32, #msc.layout<"[{d:(1)4},{}]">>, tensor<64x8xf32, #msc.layout<"[{d:(1)4},{}]">>, tensor<8x8xf32, #msc.layout<"[{d:(1)2},{d:(2)4}]">>, tensor<64x8xf32, #msc.layout<"[{d:(1)4},{d:(4)2}]">>, tensor<64x8xf32, #msc.layout<"[{d},{}]">>) -> ()
   }) {arg_attrs = [{msc.name = "x", msc.role = "data"},
                    {msc.name = "w", msc.role = "parameter"},
                    {msc.name = "t", msc.role = "parameter"},

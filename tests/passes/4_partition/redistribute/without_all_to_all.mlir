@@ -18,8 +18,7 @@ module attributes {msc.mesh = #msc.mesh<"d=4">} {
     %3 = "msc.all_gather"(%2) : (tensor<8x8xf32, #msc.layout<"[{d:(2)2},{d:(1)2}]">>) -> tensor<8x8xf32, #msc.layout<"[{},{d:(1)2}]">> loc("columns")
     %4 = "msc.shard"(%3) : (tensor<8x8xf32, #msc.layout<"[{},{d:(1)2}]">>) -> tensor<8x8xf32, #msc.layout<"[{},{d}]">> loc("columns")
     %5 = "msc.tanh"(%4) {by = "user"} : (tensor<8x8xf32, #msc.layout<"[{},{d}]">>) -> tensor<8x8xf32, #msc.layout<"[{},{d}]">> loc("columns")
-    %6 = "msc.all_gather"(%5) : (tensor<8x8xf32, #msc.layout<"[{},{d}]">>) -> tensor<8x8xf32, #msc.layout<"[{},{}]">>
-    "msc.return"(%6) {in_layout = ["[{},{}]"]} : (tensor<8x8xf32, #msc.layout<"[{},{}]">>) -> ()
+    "msc.return"(%5) {in_layout = ["[{},{d}]"]} : (tensor<8x8xf32, #msc.layout<"[{},{d}]">>) -> ()
   }) {arg_attrs = [{msc.name = "x", msc.role = "data"}],
       partitioned = true,
       sym_name = "forward"} : () -> ()
