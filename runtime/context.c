@@ -183,6 +183,7 @@ mscrt_status *mscrt_open(const mscrt_plan *plan, const mscrt_options *options, m
   *out_ctx = c;
   return NULL;
 fail:
+  c->broken = true; /* whoever still waits for this rank is not waited for */
   if (c->comm) c->transport->abort(c->comm, mscrt_status_text(s));
   mscrt_close(c);
   return s;

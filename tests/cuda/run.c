@@ -346,6 +346,8 @@ static void lost_ranks_are_named(void **state) {
   timeout_ms = 20000;
   run_with(&j, &meeting_plan, 2, meet, WITH("MSC_STANDIN_GPUS=2", "MSC_STANDIN_FAIL=ncclCommGetAsyncError:9:6"));
   expect_words(&j, 0, ": remote error");
+  run_with(&j, &meeting_plan, 2, meet, WITH("MSC_STANDIN_GPUS=2", "MSC_STANDIN_MEMORY=9000")); /* after they have met */
+  expect_words(&j, 0, "9000 are free of 9000");
 }
 
 static void ranks_without_gpus_of_their_own(void **state) {
