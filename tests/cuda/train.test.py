@@ -13,6 +13,7 @@ import tempfile
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 STANDIN = os.path.join(os.path.dirname(MSC), "tests/cuda/standin")
+REAL = "MSC_TEST_GPU" in os.environ  # a GPU is there: see on_gpu
 STEPS, BATCH, SEQ, VOCAB, SAMPLES = 4, 8, 8, 32, 32
 TOLERANCE = 2e-5  # relative: sums are in another order
 
@@ -58,8 +59,8 @@ def compare(ranks, keys, machines):
     compiled("cpu", ranks, keys)
     compiled("cuda", ranks, keys)
     wanted = trained("cpu", ranks)
-    for machine in machines:
-        got = trained("cuda", ranks, {"LD_LIBRARY_PATH": STANDIN, "MSC_STANDIN_KERNELS": os.path.abspath("dump-cuda/kernels.ll"), **machine})
+    for machine in [{}] if REAL else machines:
+        got = trained("cuda", ranks, {} if REAL else {"LD_LIBRARY_PATH": STANDIN, "MSC_STANDIN_KERNELS": os.path.abspath("dump-cuda/kernels.ll"), **machine})
         worst = max(abs(a - b) / abs(a) for a, b in zip(wanted, got))
         if len(wanted) != STEPS + 1 or len(got) != len(wanted) or not worst < TOLERANCE:
             sys.exit(f"{ranks} ranks, {keys}, {machine}: losses {got}, on the CPU {wanted}")
@@ -88,7 +89,7 @@ def check_no_driver():
 
 
 def main():
-    if not shutil.which("llc-19"):
+    if not REAL and not shutil.which("llc-19"):
         print("skipped: llc-19 is missing, which makes GPU kernels run here (package llvm-19)")
         return
     rng = random.Random(3)
@@ -101,10 +102,11 @@ def main():
              "--lr", "0.01", "-o", "gpt.fbs")
         for ranks, keys, machines in RUNS:
             compare(ranks, keys, machines)
-        check_calls()
+        if not REAL:
+            check_calls()
         if not has_driver():
             check_no_driver()
-        print(f"{sum(len(machines) for _, _, machines in RUNS)} runs with the CPU's losses")
+        print(f"{sum(1 if REAL else len(machines) for _, _, machines in RUNS)} runs with the CPU's losses")
 
 
 main()
