@@ -295,8 +295,9 @@ static bool has_strategy(const msc_op *op) {
 /* The op that a cast between floats is laid like, so that changes of layout find the narrower type: what made its operand when it
  * narrows; what takes its result when it widens, or narrows an argument, as a parameter for its products.  NULL: none. */
 static msc_op *kin_of(const msc_op *op) {
+  if (op->kind != OP_cast || op->forward || has_strategy(op)) return NULL;
   const msc_value *x = op->in[0].value;
-  if (op->kind != OP_cast || op->forward || has_strategy(op) || !msc_is_float(x->type->dtype) || !msc_is_float(op->out[0].type->dtype)) return NULL;
+  if (!msc_is_float(x->type->dtype) || !msc_is_float(op->out[0].type->dtype)) return NULL;
   msc_op *kin = x->def && msc_dtype_bytes(op->out[0].type->dtype) < msc_dtype_bytes(x->type->dtype) ? x->def : first_of(&op->out[0]);
   bool fits = kin && kin->block == op->block && !kin->forward && kin->kind != OP_cast && !(msc_info(kin)->flags & (MSC_TERMINATOR | MSC_UPDATE));
   return fits ? kin : NULL;
