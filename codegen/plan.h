@@ -16,7 +16,7 @@ typedef struct {
 typedef struct {
   uint64_t batch, m, n, k, stride_a, stride_b, tile_m, tile_n, tile_bytes;
   msc_dtype dtype;
-  bool transpose_a, transpose_b, bias, relu, generated;
+  bool transpose_a, transpose_b, bias, relu, generated, wide, gelu, slope, add, aux, sum_a, sum_b;
   uint32_t pack, multiply, width, blocks; /* generated only */
   uint64_t panel_bytes, room_bytes;
 } msc_plan_matmul;
@@ -141,6 +141,11 @@ typedef struct msc_plan {
 /* From a module whose passes have all run.  Makes the machine code for the target; its LLVM IR goes to *out_code unless that is NULL
  * (see msc_codegen_want_text).  NULL after reporting. */
 msc_plan *msc_plan_of(msc_context *ctx, const msc_module *m, const msc_code_target *target, const char **out_code);
+
+/* ---- plan_products.c ---- */
+
+/* What `gemm` is to the plan, which has room for it, cleared; false after a report. */
+bool msc_plan_product(msc_codegen *cg, const msc_op *gemm, msc_target target, msc_plan_matmul *out);
 
 /* ---- plan_calls.c ---- */
 

@@ -3,6 +3,7 @@
 
 #include "codegen/plan.h"
 #include "ir/comm.h"
+#include "ir/gemm.h"
 #include "ir/symbols.h"
 #include "passes/6_pipeline/pipeline.h"
 #include "passes/7_lower/transfer.h"
@@ -279,87 +280,14 @@ static bool call_kernel(calling *c, const msc_op *op) {
 
 /* ---- products ---- */
 
-static uint64_t rounded(uint64_t n, uint64_t parts, uint64_t unit) {
-  uint64_t part = (n + parts - 1) / parts;
-  part = (part + unit - 1) / unit * unit;
-  return part < n ? part : n;
-}
+/* Operands and results behind the product's own, as the plan has them. */
+static const char *const behind[] = {"bias", "add", "aux", "sum_a", "sum_b"};
 
-/* The library: work items of about two million operations, enough for the call's overhead, few enough for two to sixteen threads. */
-static void choose_library_tiles(msc_plan_matmul *m) {
-  uint64_t parts = 2 * m->m * m->n * m->k / 2000000;
-  if (parts < 1) parts = 1;
-  if (parts > 16) parts = 16;
-  m->tile_m = m->m;
-  m->tile_n = m->n;
-  if (m->n >= m->m) m->tile_n = rounded(m->n, parts, 64);
-  else m->tile_m = rounded(m->m, parts, 16);
-}
-
-/* Generated code: b's columns of a tile packed in half the level-2 cache, a's rows in a quarter of it; halved while there are too few
- * for the threads of a small machine and what remains is worth a call. */
-static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels) {
-  enum { PANELS = 256 * 1024, ROWS = 128 * 1024, FEW = 8, LEAST = 200000 };
-  uint64_t bytes = (uint64_t)msc_dtype_bytes(m->dtype), width = (uint64_t)kernels->width, height = (uint64_t)kernels->height;
-  uint64_t columns = PANELS / (m->k * bytes) / width * width, rows = ROWS / (m->k * bytes) / height * height;
-  if (columns < width) columns = width;
-  if (rows < 8 * height) rows = 8 * height;
-  uint64_t parts = (m->n + columns - 1) / columns;
-  m->tile_n = rounded(m->n, parts > 1 && parts < FEW ? FEW : parts, width); /* two threads share seven parts badly */
-  m->tile_m = rounded(m->m, (m->m + rows - 1) / rows, 2);
-  while (m->batch * ((m->m + m->tile_m - 1) / m->tile_m) * ((m->n + m->tile_n - 1) / m->tile_n) < FEW && 2 * m->tile_m * m->tile_n * m->k >= 2 * LEAST) {
-    bool narrow = m->tile_n >= 4 * width || m->tile_m <= 2 * height;
-    if (narrow && m->tile_n <= width) break;
-    if (narrow) m->tile_n = rounded(m->tile_n, 2, width);
-    else m->tile_m = rounded(m->tile_m, 2, 2);
+static void put_behind(calling *c, const msc_op *op, msc_plan_call *call) {
+  for (size_t i = 0; i < sizeof behind / sizeof *behind; i++) {
+    const msc_value *read = msc_gemm_operand(op, behind[i]), *written = msc_gemm_result(op, behind[i]);
+    if (read || written) call->buffer[call->num_buffers++] = ref_of(c, read ? read : written, !read);
   }
-}
-
-static uint64_t aligned_bytes(const msc_plan_matmul *m, uint64_t elems) { return aligned((elems + MSC_PRODUCT_SLACK) * (uint64_t)msc_dtype_bytes(m->dtype)); }
-
-static void set_rooms(msc_plan_matmul *m) {
-  m->panel_bytes = aligned_bytes(m, (m->tile_n + m->width - 1) / m->width * m->width * m->k);
-  m->room_bytes = m->transpose_a ? aligned_bytes(m, m->tile_m * m->k) : 0;
-}
-
-static uint64_t lead_elems(const msc_type *t) {
-  uint64_t n = 1;
-  for (int d = 0; d + 2 < t->rank; d++) n *= (uint64_t)t->dim[d];
-  return n;
-}
-
-static bool generate(calling *c, const msc_op *op, msc_plan_matmul *m) {
-  msc_product_kernels kernels;
-  if (!msc_codegen_product(c->cg, m->dtype, m->transpose_b, &kernels)) return msc_op_error(op, MSC_E_INTERNAL, "gemm: no fused multiply-add for generated code");
-  m->generated = true;
-  m->pack = kernels.pack, m->multiply = kernels.multiply, m->width = (uint32_t)kernels.width;
-  m->blocks = (uint32_t)msc_op_int(op, "blocks");
-  if (!m->tile_bytes) choose_tiles(m, &kernels);
-  set_rooms(m);
-  return true;
-}
-
-static msc_plan_matmul matmul_of(const msc_op *op, msc_target target) {
-  const msc_type *a = op->in[0].value->type, *b = op->in[1].value->type, *y = op->out[0].type;
-  msc_plan_matmul m = {.dtype = y->dtype, .transpose_a = msc_op_bool(op, "transpose_a"), .transpose_b = msc_op_bool(op, "transpose_b")};
-  bool rows = b->rank == 2 && !m.transpose_a; /* leading dimensions that only `a` has are more rows */
-  m.batch = rows ? 1 : lead_elems(y);
-  m.m = (uint64_t)y->dim[y->rank - 2] * (rows ? lead_elems(y) : 1);
-  m.n = (uint64_t)y->dim[y->rank - 1];
-  m.k = (uint64_t)a->dim[a->rank - (m.transpose_a ? 2 : 1)];
-  m.stride_a = rows || lead_elems(a) == 1 ? 0 : m.m * m.k;
-  m.stride_b = lead_elems(b) == 1 ? 0 : m.k * m.n;
-  m.bias = op->num_in == 3;
-  m.relu = msc_op_bool(op, "relu");
-  if (target == MSC_TARGET_CUDA) m.tile_m = m.m, m.tile_n = m.n;
-  else choose_library_tiles(&m);
-  int64_t tile = msc_op_int(op, "tile");
-  if (tile) {
-    m.tile_m = (uint64_t)tile;
-    m.tile_n = m.n;
-    m.tile_bytes = m.tile_m * m.n * (uint64_t)msc_dtype_bytes(m.dtype);
-  }
-  return m;
 }
 
 static uint32_t number_matmul(msc_plan *p, const msc_plan_matmul *m) {
@@ -372,19 +300,18 @@ static uint32_t number_matmul(msc_plan *p, const msc_plan_matmul *m) {
 
 static bool call_matmul(calling *c, const msc_op *op) {
   msc_plan_matmul m;
-  memset(&m, 0, sizeof m); /* padding: equal ones are found by their bytes */
   msc_target target = msc_target_of(c->p->module);
-  m = matmul_of(op, target);
+  memset(&m, 0, sizeof m); /* padding: equal ones are found by their bytes */
+  MSC_TRY(msc_plan_product(c->cg, op, target, &m));
   if (target == MSC_TARGET_CUDA) c->p->workspace_bytes = PRODUCT_WORKSPACE;
-  if (msc_op_bool(op, "generated")) MSC_TRY(generate(c, op, &m));
   msc_plan_call *call = new_call(c, PLAN_CALL_KIND_MATMUL, op);
   call->index = number_matmul(c->p, &m);
-  call->buffer = msc_new_array(c->p->arena, plan_ref, 4);
+  call->buffer = msc_new_array(c->p->arena, plan_ref, op->num_in + op->num_out);
   for (size_t i = 0; i < 2; i++) call->buffer[i] = ref_of(c, op->in[i].value, false);
   call->buffer[2] = ref_of(c, &op->out[0], true);
   if (m.tile_bytes) call->buffer[2].bytes = m.tile_bytes;
-  if (m.bias) call->buffer[3] = ref_of(c, op->in[2].value, false);
-  call->num_buffers = m.bias ? 4 : 3;
+  call->num_buffers = 3;
+  put_behind(c, op, call);
   call->flops = 2 * m.batch * m.m * m.n * m.k;
   call->bytes = (m.batch * m.m * m.k + m.batch * m.k * m.n + m.batch * m.m * m.n) * (uint64_t)msc_dtype_bytes(m.dtype);
   if (!m.tile_bytes) return true;

@@ -111,6 +111,13 @@ static void put_matmuls(flatbuf_builder *b, const msc_plan *p) {
     plan_matmul_put_tile_bytes(b, m->tile_bytes);
     plan_matmul_put_bias(b, m->bias);
     plan_matmul_put_relu(b, m->relu);
+    plan_matmul_put_wide(b, m->wide);
+    plan_matmul_put_gelu(b, m->gelu);
+    plan_matmul_put_slope(b, m->slope);
+    plan_matmul_put_add(b, m->add);
+    plan_matmul_put_aux(b, m->aux);
+    plan_matmul_put_sum_a(b, m->sum_a);
+    plan_matmul_put_sum_b(b, m->sum_b);
     if (m->generated) {
       plan_matmul_put_pack(b, m->pack);
       plan_matmul_put_multiply(b, m->multiply);

@@ -98,12 +98,17 @@ msc_piece msc_piece_with_halo(const msc_interp *in, const msc_op *op, size_t i, 
 /* The comm that fetches them after lowering. */
 bool msc_run_halo(const msc_interp *in, const msc_op *op, const msc_layout *l, const int64_t *shape, msc_reduction beside);
 
-/* ---- kernels: interp_conv.c, interp_elementwise.c, interp_move.c, interp_index.c, interp_order.c, interp_rows.c, interp_update.c, interp_random.c ---- */
+/* ---- interp_rows.c ---- */
+
+msc_scalar msc_product_at(msc_eval *e, const int64_t *index); /* element of the first result of a matrix product, nothing else done to it */
+
+/* ---- kernels: gemm.c, interp_conv.c, interp_elementwise.c, interp_move.c, interp_index.c, interp_order.c, interp_rows.c, interp_update.c, interp_random.c ---- */
 
 msc_interp_fn msc_run_unary, msc_run_binary, msc_run_compare, msc_run_select, msc_run_cast, msc_run_accumulate;
 msc_interp_fn msc_run_constant, msc_run_iota, msc_run_broadcast_to, msc_run_reshape, msc_run_transpose, msc_run_concat;
 msc_interp_fn msc_run_split, msc_run_slice, msc_run_pad, msc_run_gather, msc_run_scatter_add, msc_run_one_hot;
-msc_interp_fn msc_run_matmul, msc_run_weight_grad, msc_run_reduce, msc_run_softmax, msc_run_cross_entropy, msc_run_cross_entropy_grad;
+msc_interp_fn msc_run_gemm, msc_run_matmul, msc_run_weight_grad, msc_run_reduce, msc_run_softmax, msc_run_cross_entropy,
+    msc_run_cross_entropy_grad;
 msc_interp_fn msc_run_conv2d, msc_run_conv2d_transpose, msc_run_conv2d_weight_grad, msc_run_max_pool, msc_run_max_pool_grad, msc_run_avg_pool, msc_run_avg_pool_grad, msc_run_unfold, msc_run_fold;
 msc_interp_fn msc_run_update;
 msc_interp_fn msc_run_take_along, msc_run_add_along, msc_run_gather_nd, msc_run_scatter_nd_add, msc_run_scatter_update;

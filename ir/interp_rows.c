@@ -7,33 +7,35 @@
 
 /* ---- matrix products ---- */
 
-/* c = sum over the k that the rank holds of a and b alike; leading dimensions broadcast.  A lowered gemm adds a bias row and
- * takes relu. */
+/* Element of a b: the sum over the k that the rank holds of a and b alike; leading dimensions broadcast. */
+msc_scalar msc_product_at(msc_eval *e, const int64_t *index) {
+  const msc_piece *a = &e->in[0], *y = &e->out[0];
+  bool ta = msc_op_bool(e->op, "transpose_a"), tb = msc_op_bool(e->op, "transpose_b");
+  int r = y->rank, ka = a->rank - 1 - ta;
+  int64_t begin = a->box.begin[ka], end = begin + a->box.size[ka];
+  msc_scalar sum = {.u = 0};
+  for (int64_t k = begin; k < end; k++) {
+    int64_t ia[MSC_MAX_RANK], ib[MSC_MAX_RANK];
+    memcpy(ia, index, sizeof ia);
+    memcpy(ib, index, sizeof ib);
+    ia[r - 2 + ta] = ta ? index[r - 2] : ia[r - 2];
+    ia[r - 1 - ta] = k;
+    ib[r - 1 - tb] = index[r - 1];
+    ib[r - 2 + tb] = k;
+    msc_scalar product = msc_arithmetic(OP_mul, y->dtype, msc_piece_get_stretched(e, 0, r, ia), msc_piece_get_stretched(e, 1, r, ib));
+    sum = msc_arithmetic(OP_add, y->dtype, sum, product);
+  }
+  return sum;
+}
+
 void msc_run_matmul(msc_eval *e) {
   const msc_piece *a = &e->in[0], *b = &e->in[1], *y = &e->out[0];
-  bool ta = msc_op_bool(e->op, "transpose_a"), tb = msc_op_bool(e->op, "transpose_b");
-  bool has_bias = e->op->num_in == 3, relu = msc_op_bool(e->op, "relu"); /* gemm only */
-  int r = y->rank, ka = a->rank - 1 - ta, kb = b->rank - 2 + tb;
-  int64_t begin = a->box.begin[ka], end = begin + a->box.size[ka], index[MSC_MAX_RANK];
-  if (b->box.begin[kb] != begin || b->box.size[kb] != a->box.size[ka])
+  int ka = a->rank - 1 - msc_op_bool(e->op, "transpose_a"), kb = b->rank - 2 + msc_op_bool(e->op, "transpose_b");
+  int64_t index[MSC_MAX_RANK];
+  if (b->box.begin[kb] != a->box.begin[ka] || b->box.size[kb] != a->box.size[ka])
     msc_fault(e, "the rank holds other inner elements of 'a' than of 'b'");
-  for (bool more = msc_first_index(y, index); more && !e->fault; more = msc_next_index(y, index)) {
-    msc_scalar sum = {.u = 0};
-    for (int64_t k = begin; k < end; k++) {
-      int64_t ia[MSC_MAX_RANK], ib[MSC_MAX_RANK];
-      memcpy(ia, index, sizeof ia);
-      memcpy(ib, index, sizeof ib);
-      ia[r - 2 + ta] = ta ? index[r - 2] : ia[r - 2];
-      ia[r - 1 - ta] = k;
-      ib[r - 1 - tb] = index[r - 1];
-      ib[r - 2 + tb] = k;
-      msc_scalar product = msc_arithmetic(OP_mul, y->dtype, msc_piece_get_stretched(e, 0, r, ia), msc_piece_get_stretched(e, 1, r, ib));
-      sum = msc_arithmetic(OP_add, y->dtype, sum, product);
-    }
-    if (has_bias) sum = msc_arithmetic(OP_add, y->dtype, sum, msc_piece_get(e, 2, &index[r - 1]));
-    if (relu && sum.f < 0) sum.f = 0;
-    msc_piece_put(e, 0, index, sum);
-  }
+  for (bool more = msc_first_index(y, index); more && !e->fault; more = msc_next_index(y, index))
+    msc_piece_put(e, 0, index, msc_product_at(e, index));
 }
 
 /* dw[k,n] = sum of x[*,k] dy[*,n] over the leading elements that the rank holds. */

@@ -119,18 +119,3 @@ bool shape_comm(msc_op *op) {
   }
   return true;
 }
-
-bool shape_gemm(msc_op *op) {
-  MSC_TRY(shape_must_be_float(op, 0));
-  if (msc_op_int(op, "tile") < 0) return shape_wrong(op, "tile %" D " must not be negative", msc_op_int(op, "tile"));
-  MSC_TRY(shape_batch_matmul(op));
-  const msc_type *a = shape_in(op, 0);
-  int64_t blocks = msc_op_int(op, "blocks"), inner = a->dim[a->rank - 1 - msc_op_bool(op, "transpose_a")];
-  if (blocks < 1 || blocks > MSC_MAX_SUM_BLOCKS || (blocks & (blocks - 1)) || inner % blocks)
-    return shape_wrong(op, "blocks %" D " is not a power of two up to %d that divides the inner size %" D, blocks, MSC_MAX_SUM_BLOCKS, inner);
-  if (op->num_in < 3) return true;
-  const msc_type *bias = shape_in(op, 2), *y = op->out[0].type;
-  MSC_TRY(shape_same_dtype(op, 0, 2));
-  return (bias->rank == 1 && bias->dim[0] == y->dim[y->rank - 1]) ||
-         shape_wrong(op, "'bias' must have the %" D " columns of the result, not shape %s", y->dim[y->rank - 1], shape_text(op, bias));
-}

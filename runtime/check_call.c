@@ -78,28 +78,56 @@ static mscrt_status *check_operand(plan_ref r, uint64_t elems, mscrt_dtype dtype
   return r.offset % mscrt_dtype_bytes(dtype) ? bad_call("its address is not aligned") : NULL;
 }
 
+typedef struct {
+  uint64_t elems;
+  mscrt_dtype dtype;
+  bool written;
+} product_operand;
+
+static product_operand product_operand_of(const mscrt_matmul *m, uint32_t i) {
+  uint64_t last = (uint64_t)(m->batch - 1), c = (uint64_t)(m->batch * m->m * m->n);
+  mscrt_dtype dtype = m->wide ? MSCRT_F32 : m->dtype;
+  if (i == 0) return (product_operand){(uint64_t)(m->m * m->k) + last * (uint64_t)m->stride_a, m->dtype, false};
+  if (i == 1) return (product_operand){(uint64_t)(m->n * m->k) + last * (uint64_t)m->stride_b, m->dtype, false};
+  if (i == m->at[MSCRT_AT_BIAS]) return (product_operand){(uint64_t)m->n, dtype, false};
+  if (i == m->at[MSCRT_AT_SUM]) return (product_operand){(uint64_t)(m->sum_a ? m->m : m->n), dtype, true};
+  if (i != m->at[MSCRT_AT_AUX]) return (product_operand){c, dtype, i == 2};
+  if (m->relu) return (product_operand){(uint64_t)m->m * (uint64_t)((m->n + 127) / 128 * 16), MSCRT_U8, !m->slope};
+  return (product_operand){c, dtype, !m->slope};
+}
+
+/* Results lie in no other operand, but c in what is added to it. */
+static mscrt_status *check_results(const mscrt_matmul *m, plan_call c, uint32_t i) {
+  plan_ref r = plan_call_buffers(c, i);
+  for (uint32_t k = 2; k < m->num_operands; k++) {
+    plan_ref y = plan_call_buffers(c, k);
+    bool in_place = k == 2 && i == m->at[MSCRT_AT_ADD] && y.offset == r.offset && y.bytes == r.bytes;
+    if (k != i && product_operand_of(m, k).written && overlap(r, y) && !in_place) return bad_call("a result lies in it");
+  }
+  return NULL;
+}
+
 static mscrt_status *check_matmul_call(const mscrt_plan *p, plan_section section, plan_call c) {
   if (plan_call_index(c) >= p->num_matmuls) return bad_call("matmul %u of %u", plan_call_index(c), p->num_matmuls);
   const mscrt_matmul *m = &p->matmul[plan_call_index(c)];
   uint32_t num = plan_call_buffers_num(c);
-  if (num != (m->bias ? 4u : 3u)) return bad_call("%u operands", num);
-  uint64_t a = (uint64_t)(m->m * m->k), b = (uint64_t)(m->n * m->k), last = (uint64_t)(m->batch - 1);
-  uint64_t elems[4] = {a + last * (uint64_t)m->stride_a, b + last * (uint64_t)m->stride_b, (uint64_t)(m->batch * m->m * m->n), (uint64_t)m->n};
+  if (num != m->num_operands) return bad_call("%u operands", num);
   for (uint32_t i = 0; i < num; i++) {
     plan_ref r = plan_call_buffers(c, i);
+    product_operand o = product_operand_of(m, i);
     bool in_tile = i == 2 && m->tile_bytes > 0;
     mscrt_status *s = check_ref(p, section, r, in_tile);
     if (!s && in_tile != (r.space == PLAN_SPACE_TILE)) s = bad_call("space %s", space_names[r.space]);
-    if (!s && !in_tile) s = check_operand(r, elems[i], m->dtype);
-    if (!s && r.written != (i == 2)) s = bad_call("only the result is written");
-    if (!s && i != 2 && overlap(r, plan_call_buffers(c, 2))) s = bad_call("the result lies in it");
-    if (s) return mscrt_within(s, "operand %u", i);
+    if (!s && !in_tile) s = check_operand(r, o.elems, o.dtype);
+    if (!s && r.written != o.written) s = bad_call("only results are written");
+    if (s || (s = check_results(m, c, i))) return mscrt_within(s, "operand %u", i);
   }
   if (has_plan_call_epilogue(c) && p->on_gpu) return bad_call("a product on a GPU has no epilogue");
   if (!has_plan_call_epilogue(c)) return m->tile_bytes ? bad_call("tiles that nobody takes") : NULL;
   plan_call e = plan_call_epilogue(c);
   if (plan_call_kind(e) != PLAN_CALL_KIND_KERNEL || has_plan_call_epilogue(e)) return bad_call("its epilogue is no kernel");
-  if (plan_call_extent(e) != elems[2]) return bad_call("its epilogue has %" PRIu64 " items for %" PRIu64 " elements", plan_call_extent(e), elems[2]);
+  uint64_t elems = product_operand_of(m, 2).elems;
+  if (plan_call_extent(e) != elems) return bad_call("its epilogue has %" PRIu64 " items for %" PRIu64 " elements", plan_call_extent(e), elems);
   for (uint32_t i = 0; i < plan_call_buffers_num(e); i++)
     for (uint32_t j = 0; j < num; j++)
       if (j != 2 && plan_call_buffers(e, i).written && overlap(plan_call_buffers(e, i), plan_call_buffers(c, j)))

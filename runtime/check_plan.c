@@ -161,6 +161,27 @@ static mscrt_status *check_product(const mscrt_plan *p, const mscrt_matmul *m) {
   return NULL;
 }
 
+/* What a GPU's library can do to a product. */
+static mscrt_status *check_function(const mscrt_plan *p, const mscrt_matmul *m) {
+  bool more = m->wide || m->gelu || m->slope || m->add || m->aux || m->sum_a || m->sum_b, sum = m->sum_a || m->sum_b,
+       function = m->relu || m->gelu;
+  if (!more) return NULL;
+  if (!p->on_gpu) return bad_plan("a product on a CPU does no more than bias and relu");
+  if (m->wide && m->dtype != MSCRT_F16 && m->dtype != MSCRT_BF16) return bad_plan("%s is not widened", mscrt_dtype_name(m->dtype));
+  if (m->dtype == MSCRT_F64 && (function || sum)) return bad_plan("functions of f64");
+  if ((m->relu && m->gelu) || (m->aux && !function) || (m->slope && (!m->aux || m->bias || m->add)) || (m->sum_a && m->sum_b) ||
+      (sum && (function || m->bias)) || (m->batch > 1 && (m->aux || sum)) || (m->aux && m->gelu && m->n % 8))
+    return bad_plan("a product that no call of the library is");
+  return NULL;
+}
+
+static void number_operands(mscrt_matmul *m) {
+  const bool has[] = {[MSCRT_AT_BIAS] = m->bias, [MSCRT_AT_ADD] = m->add, [MSCRT_AT_AUX] = m->aux, [MSCRT_AT_SUM] = m->sum_a || m->sum_b};
+  m->num_operands = 3;
+  for (int i = 0; i < MSCRT_NUM_BEHIND; i++)
+    if (has[i]) m->at[i] = m->num_operands++;
+}
+
 static mscrt_status *check_matmul(mscrt_plan *p, plan_matmul t, mscrt_matmul *out) {
   uint64_t batch = plan_matmul_batch(t), m = plan_matmul_m(t), n = plan_matmul_n(t), k = plan_matmul_k(t);
   uint64_t tile_m = plan_matmul_tile_m(t), tile_n = plan_matmul_tile_n(t);
@@ -173,13 +194,35 @@ static mscrt_status *check_matmul(mscrt_plan *p, plan_matmul t, mscrt_matmul *ou
   if (!stride_fits(batch, plan_matmul_batch_stride_a(t), m * k) || !stride_fits(batch, plan_matmul_batch_stride_b(t), n * k))
     return bad_plan("matrices of a batch overlap");
   if (tile_m < 1 || tile_m > m || tile_n < 1 || tile_n > n) return bad_plan("tiles of %" PRIu64 " x %" PRIu64 " for a result of %" PRIu64 " x %" PRIu64, tile_m, tile_n, m, n);
-  *out = (mscrt_matmul){
-    .dtype = (mscrt_dtype)dtype, .batch = (int64_t)batch, .m = (int64_t)m, .n = (int64_t)n, .k = (int64_t)k,
-    .stride_a = (int64_t)plan_matmul_batch_stride_a(t), .stride_b = (int64_t)plan_matmul_batch_stride_b(t),
-    .tile_m = (int64_t)tile_m, .tile_n = (int64_t)tile_n, .tile_bytes = plan_matmul_tile_bytes(t),
-    .transpose_a = plan_matmul_transpose_a(t), .transpose_b = plan_matmul_transpose_b(t), .bias = plan_matmul_bias(t), .relu = plan_matmul_relu(t),
-    .pack = plan_matmul_pack(t), .multiply = plan_matmul_multiply(t), .width = plan_matmul_width(t), .blocks = plan_matmul_blocks(t),
-    .panel_bytes = plan_matmul_panel_bytes(t), .room_bytes = plan_matmul_room_bytes(t)};
+  *out = (mscrt_matmul){.dtype = (mscrt_dtype)dtype,
+                        .batch = (int64_t)batch,
+                        .m = (int64_t)m,
+                        .n = (int64_t)n,
+                        .k = (int64_t)k,
+                        .stride_a = (int64_t)plan_matmul_batch_stride_a(t),
+                        .stride_b = (int64_t)plan_matmul_batch_stride_b(t),
+                        .tile_m = (int64_t)tile_m,
+                        .tile_n = (int64_t)tile_n,
+                        .tile_bytes = plan_matmul_tile_bytes(t),
+                        .transpose_a = plan_matmul_transpose_a(t),
+                        .transpose_b = plan_matmul_transpose_b(t),
+                        .bias = plan_matmul_bias(t),
+                        .relu = plan_matmul_relu(t),
+                        .pack = plan_matmul_pack(t),
+                        .multiply = plan_matmul_multiply(t),
+                        .width = plan_matmul_width(t),
+                        .blocks = plan_matmul_blocks(t),
+                        .panel_bytes = plan_matmul_panel_bytes(t),
+                        .room_bytes = plan_matmul_room_bytes(t),
+                        .wide = plan_matmul_wide(t),
+                        .gelu = plan_matmul_gelu(t),
+                        .slope = plan_matmul_slope(t),
+                        .add = plan_matmul_add(t),
+                        .aux = plan_matmul_aux(t),
+                        .sum_a = plan_matmul_sum_a(t),
+                        .sum_b = plan_matmul_sum_b(t)};
+  number_operands(out);
+  MSCRT_CHECK(check_function(p, out));
   out->tiles_m = (int64_t)((m + tile_m - 1) / tile_m);
   out->tiles_n = (int64_t)((n + tile_n - 1) / tile_n);
   if (!product_fits(batch, (uint64_t)out->tiles_m, (uint64_t)out->tiles_n) || (out->tiles = out->batch * out->tiles_m * out->tiles_n) >= UINT32_MAX)

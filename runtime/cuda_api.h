@@ -32,16 +32,20 @@ typedef struct ncclComm *nccl_comm;
   X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 75) X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 76)                                \
   X(CU_STREAM_NON_BLOCKING, 1) X(CU_EVENT_DISABLE_TIMING, 2) X(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, 1)                                   \
   X(CU_MEMORYTYPE_DEVICE, 2) X(CU_JIT_ERROR_LOG_BUFFER, 5) X(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, 6)
-#define MSCRT_CUBLAS_VALUES(X)                                                                                                           \
-  X(CUBLAS_STATUS_SUCCESS, 0) X(CUBLAS_STATUS_NOT_SUPPORTED, 15) X(CUBLAS_COMPUTE_32F, 68) X(CUBLAS_COMPUTE_64F, 70)                     \
-  X(CUBLAS_OP_N, 0) X(CUBLAS_OP_T, 1) X(CUDA_R_32F, 0) X(CUDA_R_64F, 1) X(CUDA_R_16F, 2) X(CUDA_R_16BF, 14)                              \
-  X(CUBLASLT_MATMUL_DESC_TRANSA, 3) X(CUBLASLT_MATMUL_DESC_TRANSB, 4) X(CUBLASLT_MATMUL_DESC_EPILOGUE, 7)                                \
-  X(CUBLASLT_MATMUL_DESC_BIAS_POINTER, 8) X(CUBLASLT_EPILOGUE_DEFAULT, 1) X(CUBLASLT_EPILOGUE_RELU, 2) X(CUBLASLT_EPILOGUE_BIAS, 4)      \
-  X(CUBLASLT_EPILOGUE_RELU_BIAS, 6) X(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, 5) X(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, 6)           \
-  X(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, 1) X(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, 3)                                        \
-  X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, 5) X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, 6)                                      \
-  X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, 7) X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, 8)                                      \
-  X(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, 2)
+#define MSCRT_CUBLAS_VALUES(X)                                                                                                             \
+  X(CUBLAS_STATUS_SUCCESS, 0)                                                                                                              \
+  X(CUBLAS_STATUS_NOT_SUPPORTED, 15) X(CUBLAS_COMPUTE_32F, 68) X(CUBLAS_COMPUTE_64F, 70) X(CUBLAS_OP_N, 0) X(CUBLAS_OP_T, 1)               \
+      X(CUDA_R_32F, 0) X(CUDA_R_64F, 1) X(CUDA_R_16F, 2) X(CUDA_R_16BF, 14) X(CUBLASLT_MATMUL_DESC_TRANSA, 3)                              \
+          X(CUBLASLT_MATMUL_DESC_TRANSB, 4) X(CUBLASLT_MATMUL_DESC_EPILOGUE, 7) X(CUBLASLT_MATMUL_DESC_BIAS_POINTER, 8)                    \
+              X(CUBLASLT_EPILOGUE_DEFAULT, 1) X(CUBLASLT_EPILOGUE_RELU, 2) X(CUBLASLT_EPILOGUE_BIAS, 4) X(CUBLASLT_EPILOGUE_GELU, 32)      \
+                  X(CUBLASLT_EPILOGUE_RELU_AUX, 130) X(CUBLASLT_EPILOGUE_GELU_AUX, 160) X(CUBLASLT_EPILOGUE_DRELU, 136)                    \
+                      X(CUBLASLT_EPILOGUE_DGELU, 192) X(CUBLASLT_EPILOGUE_BGRADA, 256) X(CUBLASLT_EPILOGUE_BGRADB, 512)                    \
+                          X(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, 11) X(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, 12)                     \
+                              X(CUBLASLT_EPILOGUE_RELU_BIAS, 6) X(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, 5)                                   \
+                                  X(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, 6) X(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, 1)         \
+                                      X(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, 3) X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, 5) X( \
+                                          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, 6) X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, 7)  \
+                                          X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, 8) X(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, 2)
 #define MSCRT_NCCL_VALUES(X)                                                                                                             \
   X(ncclSuccess, 0) X(ncclRemoteError, 6) X(ncclInProgress, 7) X(ncclInt8, 0) X(ncclUint8, 1) X(ncclInt32, 2) X(ncclUint32, 3)           \
   X(ncclInt64, 4) X(ncclUint64, 5) X(ncclFloat16, 6) X(ncclFloat32, 7) X(ncclFloat64, 8) X(ncclBfloat16, 9)                              \

@@ -12,9 +12,12 @@
 #define LINE 640
 
 static void key_of(const mscrt_context *c, const mscrt_matmul *m, const mscrt_product *p, char key[LINE]) {
-  snprintf(key, LINE, "%s|%zu|%s %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64 " strides %" PRId64 " %" PRId64 " transposed %d %d bias %d relu %d aligned %u %u %u workspace %" PRIu64 "|", c->cuda->name,
-           c->cuda->products->lt.cublasLtGetVersion(), mscrt_dtype_name(m->dtype), m->batch, m->m, m->n, m->k, m->stride_a, m->stride_b, m->transpose_a, m->transpose_b, m->bias, m->relu,
-           mscrt_product_alignment(p, 0), mscrt_product_alignment(p, 1), mscrt_product_alignment(p, 2), c->cuda->workspace_bytes);
+  snprintf(key, LINE,
+           "%s|%zu|%s %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64 " strides %" PRId64 " %" PRId64
+           " transposed %d %d epilogue %u add %d wide %d aligned %u %u %u workspace %" PRIu64 "|",
+           c->cuda->name, c->cuda->products->lt.cublasLtGetVersion(), mscrt_dtype_name(m->dtype), m->batch, m->m, m->n, m->k, m->stride_a,
+           m->stride_b, m->transpose_a, m->transpose_b, mscrt_product_epilogue(m), m->add, m->wide, mscrt_product_alignment(p, 0),
+           mscrt_product_alignment(p, 1), mscrt_product_alignment(p, 2), c->cuda->workspace_bytes);
 }
 
 static bool read_algorithm(const char *text, lt_algorithm *out) {

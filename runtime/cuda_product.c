@@ -30,32 +30,51 @@ static unsigned type_of(mscrt_dtype d) {
 }
 
 /* rows x columns of ours, row major: the library's columns x rows. */
-static mscrt_status *make_layout(mscrt_cublas_api *lt, const mscrt_matmul *m, int64_t rows, int64_t columns, int64_t stride, lt_layout *out_layout) {
+static mscrt_status *make_layout(mscrt_cublas_api *lt, const mscrt_matmul *m, mscrt_dtype dtype, int64_t rows, int64_t columns,
+                                 int64_t stride, lt_layout *out_layout) {
   int32_t batch = (int32_t)m->batch;
-  LT(lt, cublasLtMatrixLayoutCreate, out_layout, type_of(m->dtype), (uint64_t)columns, (uint64_t)rows, columns);
+  LT(lt, cublasLtMatrixLayoutCreate, out_layout, type_of(dtype), (uint64_t)columns, (uint64_t)rows, columns);
   LT(lt, cublasLtMatrixLayoutSetAttribute, *out_layout, MSCRT_CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch);
   LT(lt, cublasLtMatrixLayoutSetAttribute, *out_layout, MSCRT_CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride);
   return NULL;
 }
 
-static uint32_t epilogue_of(const mscrt_matmul *m) {
-  if (m->bias) return m->relu ? MSCRT_CUBLASLT_EPILOGUE_RELU_BIAS : MSCRT_CUBLASLT_EPILOGUE_BIAS;
-  return m->relu ? MSCRT_CUBLASLT_EPILOGUE_RELU : MSCRT_CUBLASLT_EPILOGUE_DEFAULT;
+/* They are bits.  The library's first operand is our b. */
+uint32_t mscrt_product_epilogue(const mscrt_matmul *m) {
+  uint32_t e = 0;
+  if (m->slope) return m->relu ? MSCRT_CUBLASLT_EPILOGUE_DRELU : MSCRT_CUBLASLT_EPILOGUE_DGELU;
+  if (m->sum_a || m->sum_b) return m->sum_b ? MSCRT_CUBLASLT_EPILOGUE_BGRADA : MSCRT_CUBLASLT_EPILOGUE_BGRADB;
+  if (m->relu) e = m->aux ? MSCRT_CUBLASLT_EPILOGUE_RELU_AUX : MSCRT_CUBLASLT_EPILOGUE_RELU;
+  if (m->gelu) e = m->aux ? MSCRT_CUBLASLT_EPILOGUE_GELU_AUX : MSCRT_CUBLASLT_EPILOGUE_GELU;
+  if (m->bias) e |= MSCRT_CUBLASLT_EPILOGUE_BIAS;
+  return e ? e : MSCRT_CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+/* The library has one place for a bias and for the sums that are a bias' gradient. */
+static mscrt_status *set_pointers(mscrt_cublas_api *lt, const mscrt_matmul *m, lt_product product, void *const *buffer) {
+  uint8_t bias = m->at[MSCRT_AT_BIAS] ? m->at[MSCRT_AT_BIAS] : m->at[MSCRT_AT_SUM], aux = m->at[MSCRT_AT_AUX];
+  if (bias) LT(lt, cublasLtMatmulDescSetAttribute, product, MSCRT_CUBLASLT_MATMUL_DESC_BIAS_POINTER, &buffer[bias], sizeof buffer[bias]);
+  if (aux)
+    LT(lt, cublasLtMatmulDescSetAttribute, product, MSCRT_CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &buffer[aux], sizeof buffer[aux]);
+  return NULL;
 }
 
 /* f16 and bf16 are summed in f32, f32 is true f32. */
 static mscrt_status *make_problem(mscrt_cublas_api *lt, const mscrt_matmul *m, mscrt_product *p) {
   bool f64 = m->dtype == MSCRT_F64;
   int32_t first = m->transpose_b ? MSCRT_CUBLAS_OP_T : MSCRT_CUBLAS_OP_N, second = m->transpose_a ? MSCRT_CUBLAS_OP_T : MSCRT_CUBLAS_OP_N;
-  uint32_t epilogue = epilogue_of(m);
+  uint32_t epilogue = mscrt_product_epilogue(m);
+  int64_t aux_columns = m->relu ? (m->n + 127) / 128 * 128 : m->n;
   LT(lt, cublasLtMatmulDescCreate, &p->product, f64 ? MSCRT_CUBLAS_COMPUTE_64F : MSCRT_CUBLAS_COMPUTE_32F, f64 ? MSCRT_CUDA_R_64F : MSCRT_CUDA_R_32F);
   LT(lt, cublasLtMatmulDescSetAttribute, p->product, MSCRT_CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
   LT(lt, cublasLtMatmulDescSetAttribute, p->product, MSCRT_CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
   LT(lt, cublasLtMatmulDescSetAttribute, p->product, MSCRT_CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
-  if (m->bias) LT(lt, cublasLtMatmulDescSetAttribute, p->product, MSCRT_CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->buffer[3], sizeof p->buffer[3]);
-  MSCRT_CHECK(make_layout(lt, m, m->transpose_a ? m->k : m->m, m->transpose_a ? m->m : m->k, m->stride_a, &p->a));
-  MSCRT_CHECK(make_layout(lt, m, m->transpose_b ? m->n : m->k, m->transpose_b ? m->k : m->n, m->stride_b, &p->b));
-  return make_layout(lt, m, m->m, m->n, m->m * m->n, &p->c);
+  if (m->aux)
+    LT(lt, cublasLtMatmulDescSetAttribute, p->product, MSCRT_CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &aux_columns, sizeof aux_columns);
+  MSCRT_CHECK(set_pointers(lt, m, p->product, p->buffer));
+  MSCRT_CHECK(make_layout(lt, m, m->dtype, m->transpose_a ? m->k : m->m, m->transpose_a ? m->m : m->k, m->stride_a, &p->a));
+  MSCRT_CHECK(make_layout(lt, m, m->dtype, m->transpose_b ? m->n : m->k, m->transpose_b ? m->k : m->n, m->stride_b, &p->b));
+  return make_layout(lt, m, m->wide ? MSCRT_F32 : m->dtype, m->m, m->n, m->m * m->n, &p->c);
 }
 
 /* ---- algorithms ---- */
@@ -65,10 +84,15 @@ uint32_t mscrt_product_alignment(const mscrt_product *p, int operand) {
   return lowest && lowest < MSCRT_CUDA_ALIGN ? (uint32_t)lowest : MSCRT_CUDA_ALIGN;
 }
 
-static mscrt_status *prefer(mscrt_cublas_api *lt, const mscrt_cuda *g, const mscrt_product *p, lt_preference preference) {
-  static const struct { unsigned attribute; int operand; } alignments[] = {
-    {MSCRT_CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, 1}, {MSCRT_CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, 0},
-    {MSCRT_CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, 2}, {MSCRT_CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, 2}};
+static mscrt_status *prefer(mscrt_cublas_api *lt, const mscrt_cuda *g, const mscrt_matmul *m, const mscrt_product *p,
+                            lt_preference preference) {
+  const struct {
+    unsigned attribute;
+    int operand;
+  } alignments[] = {{MSCRT_CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, 1},
+                    {MSCRT_CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, 0},
+                    {MSCRT_CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, m->add ? m->at[MSCRT_AT_ADD] : 2},
+                    {MSCRT_CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, 2}};
   uint32_t in_f32 = MSCRT_CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE; /* parts of k are not summed in a narrower type */
   LT(lt, cublasLtMatmulPreferenceSetAttribute, preference, MSCRT_CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &g->workspace_bytes, sizeof g->workspace_bytes);
   LT(lt, cublasLtMatmulPreferenceSetAttribute, preference, MSCRT_CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &in_f32, sizeof in_f32);
@@ -80,8 +104,11 @@ static mscrt_status *prefer(mscrt_cublas_api *lt, const mscrt_cuda *g, const msc
 }
 
 static mscrt_status *no_algorithm(mscrt_context *c, const mscrt_matmul *m, lt_result r) {
-  return mscrt_fail(MSCRT_ENVIRONMENT, "cuBLASLt %zu has no algorithm for a product of %s, %" PRId64 " x %" PRId64 " x %" PRId64 ", within %" PRIu64 " bytes on %s (status %u)",
-                    c->cuda->products->lt.cublasLtGetVersion(), mscrt_dtype_name(m->dtype), m->m, m->n, m->k, c->cuda->workspace_bytes, c->cuda->name, r);
+  return mscrt_fail(MSCRT_ENVIRONMENT,
+                    "cuBLASLt %zu has no algorithm for a product of %s, %" PRId64 " x %" PRId64 " x %" PRId64
+                    " with epilogue %u, within %" PRIu64 " bytes on %s (status %u)",
+                    c->cuda->products->lt.cublasLtGetVersion(), mscrt_dtype_name(m->dtype), m->m, m->n, m->k, mscrt_product_epilogue(m),
+                    c->cuda->workspace_bytes, c->cuda->name, r);
 }
 
 /* The library's first choice; or the fastest, as it was measured once. */
@@ -92,7 +119,7 @@ static mscrt_status *choose(mscrt_context *c, const mscrt_matmul *m, mscrt_produ
   int num = 0;
   if (c->o.choices && mscrt_choice_known(c, m, p)) return NULL;
   LT(lt, cublasLtMatmulPreferenceCreate, &preference);
-  mscrt_status *s = prefer(lt, c->cuda, p, preference);
+  mscrt_status *s = prefer(lt, c->cuda, m, p, preference);
   lt_result r = s ? 0 : lt->cublasLtMatmulAlgoGetHeuristic(c->cuda->products->handle, p->product, p->b, p->a, p->c, p->c, preference, c->o.choices ? MSCRT_CANDIDATES : 1, candidate, &num);
   lt->cublasLtMatmulPreferenceDestroy(preference);
   MSCRT_CHECK(s);
@@ -136,9 +163,10 @@ mscrt_status *mscrt_product_call(mscrt_context *c, const mscrt_matmul *m, const 
   mscrt_cublas_api *lt = &g->products->lt;
   bool f64 = m->dtype == MSCRT_F64;
   const void *one = f64 ? (const void *)&factor.one : &factor.one_f32, *zero = f64 ? (const void *)&factor.zero : &factor.zero_f32;
-  if (m->bias) LT(lt, cublasLtMatmulDescSetAttribute, p->product, MSCRT_CUBLASLT_MATMUL_DESC_BIAS_POINTER, &buffer[3], sizeof buffer[3]);
-  LT(lt, cublasLtMatmul, g->products->handle, p->product, one, buffer[1], p->b, buffer[0], p->a, zero, buffer[2], p->c, buffer[2], p->c, algorithm, (void *)(uintptr_t)g->workspace,
-     g->workspace_bytes, g->stream);
+  MSCRT_CHECK(set_pointers(lt, m, p->product, buffer));
+  LT(lt, cublasLtMatmul, g->products->handle, p->product, one, buffer[1], p->b, buffer[0], p->a, m->add ? one : zero,
+     buffer[m->add ? m->at[MSCRT_AT_ADD] : 2], p->c, buffer[2], p->c, algorithm, (void *)(uintptr_t)g->workspace, g->workspace_bytes,
+     g->stream);
   return NULL;
 }
 

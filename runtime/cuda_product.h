@@ -11,8 +11,8 @@ typedef struct {
   lt_product product;
   lt_layout a, b, c;             /* ours: the library's second, first and result */
   lt_algorithm algorithm;
-  uint64_t low_bits[4];          /* of all addresses of an operand, or-ed */
-  void *buffer[4];               /* of one of its calls */
+  uint64_t low_bits[3 + MSCRT_NUM_BEHIND]; /* of all addresses of an operand, or-ed */
+  void *buffer[3 + MSCRT_NUM_BEHIND];      /* of one of its calls */
 } mscrt_product;
 
 struct mscrt_products {
@@ -21,6 +21,8 @@ struct mscrt_products {
   mscrt_product *product;        /* of the plan's */
 };
 
+/* What is done to the product before it is stored. */
+uint32_t mscrt_product_epilogue(const mscrt_matmul *m);
 /* What an algorithm may take for granted of an operand's addresses, in bytes. */
 uint32_t mscrt_product_alignment(const mscrt_product *p, int operand);
 /* One call, with the algorithm given. */

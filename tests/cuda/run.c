@@ -372,8 +372,10 @@ static void machines_that_lack_something(void **state) {
   expect_failure(&shrinking, five_steps, 3, "the GPU was lost while it worked: CUDA_ERROR_ILLEGAL_ADDRESS", WITH("MSC_STANDIN_FAIL=cuStreamSynchronize:5:700"));
   form = (mscrt_matmul){.dtype = MSCRT_F32};
   describe_product();
-  expect_failure(&multiplying, multiply, 3, "cuBLASLt 130000 has no algorithm for a product of f32, 5 x 6 x 7, within 1024 bytes on stand-in 0 (status 15)",
-                 WITH("MSC_STANDIN_FAIL=cublasLtMatmulAlgoGetHeuristic:1:15"));
+  expect_failure(
+      &multiplying, multiply, 3,
+      "cuBLASLt 130000 has no algorithm for a product of f32, 5 x 6 x 7 with epilogue 1, within 1024 bytes on stand-in 0 (status 15)",
+      WITH("MSC_STANDIN_FAIL=cublasLtMatmulAlgoGetHeuristic:1:15"));
   expect_failure(&shrinking, five_steps, 3, "update: the GPU's driver refused cuLaunchKernel", WITH("MSC_STANDIN_FAIL=cuLaunchKernel:3:1"));
 }
 

@@ -124,6 +124,7 @@ static inline msc_op *one_op(msc_module *m, const char *kind_name, const char *i
   }
   const msc_op_info *info = msc_op_info_of(m->ctx, kind);
   if (info->max_out >= 0) num_out = info->max_out;
+  else if (kind == OP_gemm) num_out = strstr(attrs, "gives=") ? 2 : 1;
   else if (info->min_out) num_out = (int)f->body->num_args; /* "y more*": one for each operand */
   msc_op *op = msc_op_new(f, kind, f->body->num_args, f->body->args, (size_t)num_out, NULL);
   msc_append(f->body, op);

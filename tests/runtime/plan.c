@@ -168,7 +168,7 @@ static const false_case false_cases[] = {
   {"for kernel nothing, which takes 2, 2 and 1", kernel_dims}, {"buffer 0: bytes 0 + 129 of space input, which has 128", buffer_range}, {"buffer 0: bytes", buffer_offset},
   {"buffer 0: space 8", buffer_space}, {"buffer 0: space 4", buffer_tile}, {"buffer 0: space input is not written", input_written}, {"buffer 1: written is 2", written_twice}, {"error flag", flag_small},
   {"items in units of", units}, {"start 0 has no such layout", start_layout}, {"matmul 2 of 2", matmul_index}, {"operand 1: 124 bytes where 128 are needed", matmul_small},
-  {"operand 0: the result lies in it", matmul_overlap}, {"call 1 of dense: 3 operands", matmul_operands}, {"operand 0: its address is not aligned", matmul_odd},
+  {"operand 0: a result lies in it", matmul_overlap}, {"call 1 of dense: 3 operands", matmul_operands}, {"operand 0: its address is not aligned", matmul_odd},
   {"matmul 0: impossible sizes", matmul_zero}, {"matmul 0: impossible sizes", matmul_huge}, {"element type 3", matmul_type}, {"tiles of 4 x 9", tile_wide}, {"tiles of 0 x 8", tile_zero},
   {"79 bytes for a tile of 4 x 5", tile_small}, {"tiles that nobody takes", tile_alone}, {"its epilogue has 47 items for 48 elements", epilogue_items},
   {"its epilogue writes to operand 1", epilogue_writes}, {"collective 2 of 2", collective_index}, {"destination: 191 bytes where 192 are needed", collective_small},

@@ -1,12 +1,19 @@
 /* products.c: the stand-in's cuBLASLt: a plain product, column major, with the epilogues that the runtime asks for.  Attributes it
  * does not know are a broken rule, so nothing is left out silently. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/cuda/standin/standin.h"
 
 struct cublasLtContext { int unused; };
-struct lt_product_struct { unsigned compute, scale; int32_t transpose[2]; uint32_t epilogue; const void *bias; };
+struct lt_product_struct {
+  unsigned compute, scale;
+  int32_t transpose[2];
+  uint32_t epilogue;
+  const void *bias, *aux;
+  int64_t aux_ld;
+};
 struct lt_layout_struct { unsigned type; uint64_t rows, columns; int64_t ld, stride; int32_t batch; };
 struct lt_preference_struct { uint64_t workspace; uint32_t alignment[4], reductions; };
 
@@ -53,6 +60,8 @@ API unsigned cublasLtMatmulDescSetAttribute(lt_product p, unsigned attribute, co
     case MSCRT_CUBLASLT_MATMUL_DESC_TRANSB: set(&p->transpose[1], 4, value, bytes); break;
     case MSCRT_CUBLASLT_MATMUL_DESC_EPILOGUE: set(&p->epilogue, 4, value, bytes); break;
     case MSCRT_CUBLASLT_MATMUL_DESC_BIAS_POINTER: set(&p->bias, sizeof p->bias, value, bytes); break;
+    case MSCRT_CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER: set(&p->aux, sizeof p->aux, value, bytes); break;
+    case MSCRT_CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD: set(&p->aux_ld, sizeof p->aux_ld, value, bytes); break;
     default: standin_broken("attribute %u of a product", attribute);
   }
   return standin_call(__func__);
@@ -133,7 +142,7 @@ API unsigned cublasLtMatmulAlgoCheck(lt_handle h, lt_product p, lt_layout a, lt_
 typedef struct {
   struct lt_product_struct p;
   struct lt_layout_struct a, b, c;
-  const char *pa, *pb;
+  const char *pa, *pb, *add; /* add: NULL when its factor is 0 */
   char *pc;
 } job;
 
@@ -171,16 +180,67 @@ static double sum_of(const job *j, int64_t batch, uint64_t row, uint64_t column)
   return sum;
 }
 
+/* ---- epilogues: bits, but for DRELU and DGELU, which are eight and sixty-four ---- */
+
+enum {
+  RELU = 2,
+  BIAS = 4,
+  SLOPE_OF_RELU = 8,
+  GELU = 32,
+  SLOPE_OF_GELU = 64,
+  AUX = 128,
+  SUMS = MSCRT_CUBLASLT_EPILOGUE_BGRADA | MSCRT_CUBLASLT_EPILOGUE_BGRADB
+};
+
+static double gelu(double x) { return 0.5 * x * (1 + tanh(0.79788456080286536 * (x + 0.044715 * x * x * x))); }
+
+static double gelu_slope(double x) {
+  double t = tanh(0.79788456080286536 * (x + 0.044715 * x * x * x));
+  return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.79788456080286536 * (1 + 3 * 0.044715 * x * x);
+}
+
+/* Element of aux, or its byte and bit. */
+static char *aux_at(const job *j, uint64_t row, uint64_t column) {
+  uint64_t at = row + column * (uint64_t)j->p.aux_ld;
+  return (char *)(uintptr_t)j->p.aux + (j->p.epilogue & (RELU | SLOPE_OF_RELU) ? at / 8 : at * bytes_of(j->c.type));
+}
+
+static double with_function(const job *j, uint64_t row, uint64_t column, double v) {
+  uint32_t e = j->p.epilogue;
+  int bit = 1 << row % 8;
+  if (e & SLOPE_OF_RELU) return *aux_at(j, row, column) & bit ? v : 0;
+  if (e & SLOPE_OF_GELU) return v * gelu_slope(load(j->c.type, aux_at(j, row, column)));
+  if (e & AUX && e & RELU) *aux_at(j, row, column) = (char)(v > 0 ? *aux_at(j, row, column) | bit : *aux_at(j, row, column) & ~bit);
+  if (e & AUX && e & GELU) save(j->c.type, aux_at(j, row, column), v);
+  if (e & GELU) return gelu(v);
+  return e & RELU && !(v > 0) ? (v == v ? 0 : v) : v;
+}
+
+/* The terms of a row of a, or a column of b. */
+static void save_sums(const job *j) {
+  bool of_a = j->p.epilogue & MSCRT_CUBLASLT_EPILOGUE_BGRADA;
+  const struct lt_layout_struct *l = of_a ? &j->a : &j->b;
+  bool along_rows = of_a == !j->p.transpose[!of_a]; /* row i of op(a) is the storage's row i */
+  uint64_t num = along_rows ? l->rows : l->columns, terms = along_rows ? l->columns : l->rows;
+  for (uint64_t i = 0; i < num; i++) {
+    float sum = 0;
+    for (uint64_t k = 0; k < terms; k++)
+      sum += (float)load(l->type, element(l, of_a ? j->pa : j->pb, 0, along_rows ? i : k, along_rows ? k : i));
+    save(j->c.type, (char *)(uintptr_t)j->p.bias + i * bytes_of(j->c.type), (double)sum);
+  }
+}
+
 static bool run_job(void *argument) {
   const job *j = argument;
   for (int64_t batch = 0; batch < j->c.batch; batch++)
     for (uint64_t column = 0; column < j->c.columns; column++)
       for (uint64_t row = 0; row < j->c.rows; row++) {
         double v = sum_of(j, batch, row, column);
-        if (j->p.epilogue & MSCRT_CUBLASLT_EPILOGUE_BIAS) v += load(j->c.type, (const char *)j->p.bias + row * bytes_of(j->c.type));
-        if (j->p.epilogue & MSCRT_CUBLASLT_EPILOGUE_RELU && !(v > 0)) v = v == v ? 0 : v;
-        save(j->c.type, (char *)(uintptr_t)element(&j->c, j->pc, batch, row, column), v);
+        if (j->add) v += load(j->c.type, element(&j->c, j->add, batch, row, column));
+        if (j->p.epilogue & BIAS) v += load(j->c.type, (const char *)j->p.bias + row * bytes_of(j->c.type));
+        save(j->c.type, (char *)(uintptr_t)element(&j->c, j->pc, batch, row, column), with_function(j, row, column, v));
       }
+  if (j->p.epilogue & SUMS) save_sums(j);
   return true;
 }
 
@@ -198,12 +258,25 @@ static void check_shapes(const job *j) {
   if (j->p.compute != (f64 ? MSCRT_CUBLAS_COMPUTE_64F : MSCRT_CUBLAS_COMPUTE_32F) || j->p.scale != (f64 ? MSCRT_CUDA_R_64F : MSCRT_CUDA_R_32F)) standin_broken("a product that is summed in another type");
 }
 
+static void check_epilogue(const job *j) {
+  uint32_t e = j->p.epilogue;
+  uint64_t width = e & (RELU | SLOPE_OF_RELU) ? 128 : 8, bias = e & MSCRT_CUBLASLT_EPILOGUE_BGRADB ? j->c.columns : j->c.rows;
+  size_t bytes = e & (RELU | SLOPE_OF_RELU) ? (size_t)j->p.aux_ld / 8 : (size_t)j->p.aux_ld * bytes_of(j->c.type);
+  if (e & (BIAS | SUMS)) standin_check_memory((cu_address)(uintptr_t)j->p.bias, bias * bytes_of(j->c.type), "a bias or its gradient");
+  if (e & (AUX | SUMS) && j->c.batch > 1) standin_broken("epilogue %u of a batch", e);
+  if (!(e & AUX)) return;
+  if ((uint64_t)j->p.aux_ld < j->c.rows || (uint64_t)j->p.aux_ld % width)
+    standin_broken("aux has columns of %ld for %lu rows", (long)j->p.aux_ld, (unsigned long)j->c.rows);
+  if ((uintptr_t)j->p.aux % 16) standin_broken("aux is not aligned");
+  standin_check_memory((cu_address)(uintptr_t)j->p.aux, j->c.columns * bytes, "aux");
+}
+
 API unsigned cublasLtMatmul(lt_handle h, lt_product p, const void *alpha, const void *a, lt_layout la, const void *b, lt_layout lb, const void *beta, const void *c, lt_layout lc, void *d,
                             lt_layout ld, const lt_algorithm *algorithm, void *workspace, size_t workspace_bytes, cu_stream s) {
   unsigned failed = standin_call(__func__);
   (void)h;
   if (failed) return failed;
-  job j = {*p, *la, *lb, *ld, a, b, d};
+  job j = {*p, *la, *lb, *ld, a, b, NULL, d};
   check_shapes(&j);
   check_operand(la, a, algorithm, 0);
   check_operand(lb, b, algorithm, 1);
@@ -212,8 +285,9 @@ API unsigned cublasLtMatmul(lt_handle h, lt_product p, const void *alpha, const 
   if (algorithm->data[WORKSPACE] > workspace_bytes) standin_broken("a workspace of %zu bytes for an algorithm that uses %lu", workspace_bytes, (unsigned long)algorithm->data[WORKSPACE]);
   if (workspace_bytes) standin_check_memory((cu_address)(uintptr_t)workspace, workspace_bytes, "the workspace");
   double scale = p->scale == MSCRT_CUDA_R_64F ? *(const double *)alpha : (double)*(const float *)alpha, add = p->scale == MSCRT_CUDA_R_64F ? *(const double *)beta : (double)*(const float *)beta;
-  if (scale != 1 || add != 0) standin_broken("a product with factors");
-  if (p->epilogue & MSCRT_CUBLASLT_EPILOGUE_BIAS) standin_check_memory((cu_address)(uintptr_t)p->bias, j.c.rows * bytes_of(j.c.type), "a bias");
+  if (scale != 1 || (add != 0 && add != 1)) standin_broken("a product with factors");
+  if (add == 1) j.add = c;
+  check_epilogue(&j);
   standin_issue(s, "product", run_job, &j, sizeof j);
   return 0;
 }

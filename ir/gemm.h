@@ -1,0 +1,13 @@
+/* gemm.h: the operands and results of op gemm behind the product's own, by the words of its attributes `takes` and `gives`. */
+#ifndef MSC_IR_GEMM_H
+#define MSC_IR_GEMM_H
+
+#include "ir/ir.h"
+
+/* NULL: it has none. */
+msc_value *msc_gemm_operand(const msc_op *gemm, const char *word); /* "bias", "add", "aux" */
+msc_value *msc_gemm_result(const msc_op *gemm, const char *word);  /* "aux", "sum_a", "sum_b" */
+/* Bytes of a row of bits, one for each of n columns. */
+int64_t msc_gemm_bit_bytes(int64_t n);
+
+#endif

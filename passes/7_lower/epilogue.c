@@ -1,0 +1,251 @@
+/* epilogue: products that a GPU's library computes, and what is done to them -> one call, where the library can do both:
+ *
+ *   cast(a^T b)                          a weight's gradient in f32
+ *   a^T b, sums of a or b over its rows  sum_a or sum_b: a bias' gradient beside the weight's
+ *   gelu(a b + bias)                     aux: what goes into gelu, when anyone else reads it
+ *   a b * gelu'(x)                       slope
+ *   select(y > 0, a b, 0)                slope; the product that made y keeps bits of what is positive
+ *   a b + bias + c                       add, of what is in memory anyway
+ *
+ * The CPU's products are not touched: theirs are computed in tiles, with any elementwise op behind them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "ir/gemm.h"
+#include "passes/7_lower/match_gradient.h"
+#include "passes/7_lower/target.h"
+#include "passes/pass.h"
+
+typedef struct {
+  int64_t absorbed;
+} ending;
+
+/* The library knows relu and gelu of single matrices, whose columns it wants in eights. */
+static bool takes_function(const msc_op *gemm) {
+  const msc_type *y = gemm->out[0].type, *b = gemm->in[1].value->type;
+  bool single = y->rank == 2 || (b->rank == 2 && !msc_op_bool(gemm, "transpose_a"));
+  return single && y->dim[y->rank - 1] % 8 == 0 && msc_dtype_bytes(y->dtype) <= 4 && !msc_op_bool(gemm, "relu") && !msc_op_bool(gemm, "gelu");
+}
+
+static bool is_plain(const msc_op *gemm) { return gemm->num_in == 2 && gemm->num_out == 1 && !msc_op_bool(gemm, "relu") && !msc_op_bool(gemm, "gelu"); }
+
+static msc_op *one_user(const msc_value *v, msc_op_kind kind) { return msc_has_one_use(v) && v->uses->user->kind == kind ? v->uses->user : NULL; }
+
+static msc_op *any_user(const msc_value *v, msc_op_kind kind) {
+  for (const msc_use *u = v->uses; u; u = u->next)
+    if (u->user->kind == kind) return u->user;
+  return NULL;
+}
+
+/* ---- changing a gemm ---- */
+
+static void add_word(msc_op *gemm, const char *attr, const char *old, const char *word) {
+  char text[64];
+  snprintf(text, sizeof text, "%s%s%s", old, *old ? " " : "", word);
+  msc_op_set(gemm, attr, msc_str(msc_op_ctx(gemm), text));
+}
+
+static size_t operands_of(const msc_op *gemm, msc_value **out_in) {
+  for (size_t i = 0; i < gemm->num_in; i++) out_in[i] = gemm->in[i].value;
+  return gemm->num_in;
+}
+
+static void take(msc_op *gemm, const char *word, msc_value *v) {
+  msc_value *in[8];
+  size_t num = operands_of(gemm, in);
+  in[num] = v;
+  add_word(gemm, "takes", num > 2 ? msc_op_str(gemm, "takes") : "", word);
+  msc_set_operands(gemm, num + 1, in);
+}
+
+/* The same gemm with one more result, in the old one's place. */
+static msc_op *give(msc_op *gemm, const char *word) {
+  msc_value *in[8];
+  size_t num = operands_of(gemm, in);
+  msc_op *more = msc_op_new(gemm->block->func, OP_gemm, num, in, (size_t)gemm->num_out + 1, gemm->loc);
+  more->name = gemm->name;
+  for (size_t i = 0; i < gemm->num_attrs; i++) msc_op_set(more, gemm->attrs[i].name, gemm->attrs[i].value);
+  add_word(more, "gives", "", word);
+  msc_insert_before(gemm, more);
+  more->out[0].type = gemm->out[0].type;
+  msc_replace_uses(&gemm->out[0], &more->out[0]);
+  msc_op_erase(gemm);
+  return more;
+}
+
+/* Result i of the gemm is what `old` was. */
+static bool takes_place(ending *z, msc_op *gemm, int i, msc_op *old) {
+  MSC_TRY(msc_infer(gemm));
+  msc_replace_uses(&old->out[0], &gemm->out[i]);
+  msc_op_erase(old);
+  z->absorbed++;
+  return true;
+}
+
+static void move_before(msc_op *where, msc_op *op) {
+  msc_op_unlink(op);
+  msc_insert_before(where, op);
+}
+
+/* ---- a weight's gradient: sums over all rows ---- */
+
+static bool widen(ending *z, msc_op *gemm) {
+  msc_op *cast = one_user(&gemm->out[0], OP_cast);
+  if (!cast || !msc_op_bool(gemm, "transpose_a") || !is_plain(gemm) || cast->out[0].type->dtype != MSC_F32 || msc_dtype_bytes(gemm->out[0].type->dtype) != 2) return true;
+  msc_op_set(gemm, "dtype", msc_str(msc_op_ctx(gemm), "f32"));
+  return takes_place(z, gemm, 0, cast);
+}
+
+/* The sum of all of v but its last dimension. */
+static msc_op *row_sum_of(const msc_value *v) {
+  for (const msc_use *u = v->uses; u; u = u->next) {
+    int64_t dims[MSC_MAX_RANK];
+    int num = u->user->kind == OP_reduce_sum && !msc_op_bool(u->user, "keep_dims") ? msc_op_ints(u->user, "dims", dims, MSC_MAX_RANK) : -1;
+    for (int i = 0; i < num; i++)
+      if (dims[i] == v->type->rank - 1) num = -1;
+    if (num > 0 && num == v->type->rank - 1) return u->user;
+  }
+  return NULL;
+}
+
+/* What a reshape sees of v has the same columns. */
+static msc_value *before_reshape(msc_value *v) {
+  if (!v->def || v->def->kind != OP_reshape) return v;
+  const msc_type *from = v->def->in[0].value->type;
+  return from->rank && from->dim[from->rank - 1] == v->type->dim[v->type->rank - 1] ? v->def->in[0].value : v;
+}
+
+/* The sum, or its cast, of operand i over its rows, in the gemm's type. */
+static msc_op *bias_gradient_of(const msc_op *gemm, size_t i) {
+  msc_value *v = gemm->in[i].value;
+  msc_op *sum = row_sum_of(v);
+  if (!sum) sum = row_sum_of(before_reshape(v));
+  msc_op *cast = sum ? one_user(&sum->out[0], OP_cast) : NULL, *last = cast ? cast : sum;
+  return last && last->out[0].type->dtype == gemm->out[0].type->dtype ? last : NULL;
+}
+
+/* Up to `where`, with its views; false: an operand is not there yet. */
+static bool raise(msc_op *gemm, msc_op *where) {
+  msc_number(gemm->block);
+  if (gemm->id < where->id) return true;
+  for (size_t i = 0; i < gemm->num_in; i++) {
+    const msc_op *def = gemm->in[i].value->def, *source = def && def->kind == OP_reshape ? def->in[0].value->def : def;
+    if (source && source->id >= where->id) return false;
+  }
+  for (size_t i = 0; i < gemm->num_in; i++) {
+    msc_op *def = gemm->in[i].value->def;
+    if (def && def->id >= where->id && (i == 0 || gemm->in[i].value != gemm->in[0].value)) move_before(where, def);
+  }
+  move_before(where, gemm);
+  return true;
+}
+
+/* b first: it is what is usually summed, dy of x^T dy. */
+static bool sum_beside(ending *z, msc_op *gemm) {
+  const msc_type *y = gemm->out[0].type;
+  if (!msc_op_bool(gemm, "transpose_a") || msc_op_bool(gemm, "transpose_b") || y->rank != 2 || !is_plain(gemm) || msc_dtype_bytes(y->dtype) > 4) return true;
+  for (int i = 1; i >= 0; i--) {
+    msc_op *gradient = bias_gradient_of(gemm, (size_t)i);
+    if (gradient && raise(gemm, gradient)) return takes_place(z, give(gemm, i ? "sum_b" : "sum_a"), 1, gradient);
+  }
+  return true;
+}
+
+/* ---- functions ---- */
+
+static bool absorb_gelu(ending *z, msc_op *gemm) {
+  msc_op *gelu = any_user(&gemm->out[0], OP_gelu);
+  if (!gelu || !takes_function(gemm) || gemm->num_out > 1 || strcmp(msc_op_str(gelu, "form"), "tanh")) return true;
+  if (!msc_has_one_use(&gemm->out[0])) {
+    gemm = give(gemm, "aux");
+    msc_replace_uses(&gemm->out[0], &gemm->out[1]);
+  }
+  msc_op_set(gemm, "gelu", msc_bool(true));
+  return takes_place(z, gemm, 0, gelu);
+}
+
+/* x must be there: it is, since its slope was. */
+static bool take_slope(ending *z, msc_op *gemm, const char *function, msc_value *aux, msc_op *last) {
+  msc_op_set(gemm, function, msc_bool(true));
+  msc_op_set(gemm, "slope", msc_bool(true));
+  take(gemm, "aux", aux);
+  move_before(last, gemm);
+  return takes_place(z, gemm, 0, last);
+}
+
+static bool absorb_gelu_slope(ending *z, msc_op *gemm) {
+  msc_gradient_match m;
+  msc_op *last = one_user(&gemm->out[0], OP_mul);
+  if (!last || !takes_function(gemm) || !is_plain(gemm) || !msc_match_gradient(last, &gemm->out[0], OP_gelu, "tanh", &m)) return true;
+  return m.x && m.x->type == gemm->out[0].type ? take_slope(z, gemm, "gelu", m.x, last) : true;
+}
+
+/* Bits of what is positive in y, when a product with relu made it. */
+static msc_value *bits_of(msc_value *y) {
+  if (!y || y->index || !y->def || y->def->kind != OP_gemm || !msc_op_bool(y->def, "relu") || msc_op_bool(y->def, "slope")) return NULL;
+  msc_value *have = msc_gemm_result(y->def, "aux");
+  if (have) return have;
+  const msc_type *b = y->def->in[1].value->type;
+  if (y->def->num_out > 1 || (y->type->rank != 2 && (b->rank != 2 || msc_op_bool(y->def, "transpose_a")))) return NULL;
+  msc_op *gemm = give(y->def, "aux");
+  return msc_infer(gemm) ? &gemm->out[1] : NULL;
+}
+
+static bool absorb_relu_slope(ending *z, msc_op *gemm) {
+  msc_gradient_match m;
+  msc_op *last = one_user(&gemm->out[0], OP_select);
+  if (!last || !takes_function(gemm) || !is_plain(gemm) || !msc_match_gradient(last, &gemm->out[0], OP_relu, NULL, &m)) return true;
+  msc_value *bits = m.y && m.y->type == gemm->out[0].type ? bits_of(m.y) : NULL;
+  return bits ? take_slope(z, gemm, "relu", bits, last) : true;
+}
+
+/* ---- sums ---- */
+
+/* Who computes it stores it, whatever its users are fused with. */
+static bool is_in_memory(const msc_value *v) { return !v->def || v->def->kind == OP_gemm || !msc_has_one_use(v); }
+
+static bool absorb_add(ending *z, msc_op *gemm) {
+  msc_op *add = one_user(&gemm->out[0], OP_add);
+  if (!add || gemm->num_out > 1 || msc_op_bool(gemm, "relu") || msc_op_bool(gemm, "gelu") || msc_gemm_operand(gemm, "add")) return true;
+  msc_value *other = add->in[add->in[0].value == &gemm->out[0]].value;
+  if (other == &gemm->out[0] || other->type != gemm->out[0].type || add->out[0].type != other->type || !is_in_memory(other)) return true;
+  take(gemm, "add", other);
+  move_before(add, gemm);
+  return takes_place(z, gemm, 0, add);
+}
+
+/* ---- */
+
+static void sweep(msc_func *f) {
+  for (msc_op *op = f->body->last, *previous; op; op = previous) {
+    bool used = !(msc_info(op)->flags & MSC_PURE);
+    previous = op->prev;
+    for (size_t i = 0; i < op->num_out && !used; i++) used = msc_has_uses(&op->out[i]);
+    if (!used) msc_op_erase(op);
+  }
+}
+
+typedef bool ending_fn(ending *z, msc_op *gemm);
+
+/* A gemm may be replaced, but only by its own turn or a later one's. */
+static bool absorb(msc_pass_ctx *pass, ending *z, msc_func *f, ending_fn *fn) {
+  size_t num = 0;
+  msc_op **gemm = msc_new_array(pass->scratch, msc_op *, msc_number(f->body).num_ops + 1);
+  for (msc_op *op = f->body->first; op; op = op->next)
+    if (op->kind == OP_gemm && !msc_op_bool(op, "generated")) gemm[num++] = op;
+  for (size_t i = 0; i < num; i++) MSC_TRY(fn(z, gemm[i]));
+  return true;
+}
+
+/* Each sees what those before it made. */
+bool pass_epilogue(msc_pass_ctx *pass, msc_module *m) {
+  static ending_fn *const fns[] = {widen, sum_beside, absorb_gelu, absorb_gelu_slope, absorb_relu_slope, absorb_add};
+  ending z = {0};
+  if (msc_target_of(m) != MSC_TARGET_CUDA) return true;
+  for (msc_func *f = m->first; f; f = f->next) {
+    for (size_t i = 0; i < sizeof fns / sizeof *fns; i++) MSC_TRY(absorb(pass, &z, f, fns[i]));
+    sweep(f);
+  }
+  msc_stat(pass, "ops absorbed", z.absorbed);
+  return true;
+}
