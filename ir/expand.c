@@ -39,6 +39,29 @@ msc_func *msc_expansion_of(const msc_op *op) {
   return f;
 }
 
+/* What is computed again is so in all its parts. */
+void msc_copy_marks(const msc_op *op, msc_op *part) {
+  static const char *const marks[] = {"recompute", "mp_comm_recompute", "parallel_optimizer_comm_recompute", "stage"};
+  for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+    if (msc_op_attr(op, marks[i])) msc_op_set(part, marks[i], *msc_op_attr(op, marks[i]));
+}
+
+void msc_expand_in_place(msc_op *op, msc_func *f) {
+  msc_op *ret = f->body->last;
+  for (size_t i = 0; i < op->num_in; i++) msc_replace_uses(f->body->args[i], op->in[i].value);
+  for (size_t i = 0; i < op->num_out; i++) msc_replace_uses(&op->out[i], ret->in[i].value);
+  msc_op_erase(ret);
+  msc_drop_unused(f);
+  while (f->body->first) {
+    msc_op *o = f->body->first;
+    msc_op_unlink(o);
+    o->id = op->id;
+    msc_copy_marks(op, o);
+    msc_insert_before(op, o);
+  }
+  msc_op_erase(op);
+}
+
 static bool cuts_expanding(const msc_rule *rule, size_t tensor, const msc_layout *l) {
   for (int d = 0; l && d < rule->tensor[tensor].rank; d++)
     for (int i = 0; i < rule->tensor[tensor].dim[d].num && l->first[d + 1] > l->first[d]; i++)

@@ -250,8 +250,8 @@ static bool run_op(const msc_interp *in, const msc_op *op) {
   if (op->body) return run_region(in, op);
   for (size_t i = 0; i < op->num_out; i++) new_pieces(in, &op->out[i]);
   if (flags & MSC_COLLECTIVE || op->kind == OP_shard) return msc_run_collective(in, op);
-  if (msc_must_expand(op, NULL)) return run_composite(in, op);
   msc_interp_fn *kernel = msc_interp_kernel((msc_op_kind)op->kind);
+  if (msc_must_expand(op, NULL) || (!kernel && msc_info(op)->expand)) return run_composite(in, op);
   return kernel ? run_kernel(in, op, kernel)
                 : msc_op_error(op, MSC_E_UNSUPPORTED, "%s: the interpreter has no kernel for it", msc_kind_name(op->kind));
 }

@@ -554,6 +554,9 @@ bool msc_rule_fills(const msc_rule *rule, const msc_assignment *a, const msc_ato
 msc_func *msc_expansion_of(const msc_op *op);
 /* Erases ops whose results nobody uses. */
 void msc_drop_unused(msc_func *f);
+/* The ops of an expansion in the place of the op, with its marks: stage, recompute. */
+void msc_expand_in_place(msc_op *op, msc_func *expansion);
+void msc_copy_marks(const msc_op *from, msc_op *to);
 /* Is it only its expansion that can be computed?  It has no kernel, or a letter is cut that the kernel needs whole.
  * in_layout: of the operands; NULL: those they have. */
 bool msc_must_expand(const msc_op *op, const msc_layout *const *in_layout);

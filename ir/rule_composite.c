@@ -84,6 +84,20 @@ bool rule_attention(const msc_op *op, msc_rule *rule) {
   return true;
 }
 
+/* Of every tensor it is known whether its positions are t, those of k and v, and which size it ends in. */
+bool rule_flash_attention(const msc_op *op, msc_rule *rule) {
+  static const char *const forward[] = {"bgse", "bgte", "bgtf", "bgsf", "bgs"}, *const backward[] = {"bgse", "bgte", "bgtf", "bgsf", "bgs", "bgsf", "bgse", "bgte", "bgtf"};
+  const char *const *names = op->kind == OP_flash_attention ? forward : backward;
+  int64_t groups = tensor_type(op, 1)->dim[1], members = groups ? tensor_type(op, 0)->dim[1] / groups : 1;
+  for (size_t i = 0; i < rule->num_tensors; i++)
+    for (int d = 0; d < tensor_type(op, i)->rank; d++) {
+      bool heads = d == 1 && names[i][2] == 's' && members > 1;
+      msc_rule_give(rule, i, d, names[i][d], heads ? groups : tensor_type(op, i)->dim[d]);
+      if (heads) msc_rule_give(rule, i, d, 'm', members);
+    }
+  return true;
+}
+
 bool rule_prelu(const msc_op *op, msc_rule *rule) {
   for (size_t i = 0; i < 3; i += 2)
     for (int d = 0; d < tensor_type(op, 0)->rank; d++) msc_rule_give(rule, i, d, star(d), tensor_type(op, 0)->dim[d]);

@@ -122,7 +122,7 @@ static bool check_mask(msc_op *op, const int64_t *scores) {
 }
 
 /* q [b,h,s,e], k [b,g,t,e], v [b,g,t,f] -> [b,h,s,f]; h is a multiple of g */
-bool shape_attention(msc_op *op) {
+static bool check_attention(msc_op *op) {
   const msc_type *q = shape_in(op, 0), *k = shape_in(op, 1), *v = shape_in(op, 2);
   MSC_TRY(shape_must_be_float(op, 0) && shape_same_dtype(op, 0, 1) && shape_same_dtype(op, 0, 2));
   for (size_t i = 0; i < 3; i++)
@@ -132,8 +132,34 @@ bool shape_attention(msc_op *op) {
     return shape_wrong(op, "the heads of 'q' must be a multiple of those of 'k' and 'v', not %" D ", %" D " and %" D, q->dim[1], k->dim[1], v->dim[1]);
   if (k->dim[2] != v->dim[2]) return shape_wrong(op, "the positions of 'k' and 'v' differ: %" D " and %" D, k->dim[2], v->dim[2]);
   if (q->dim[3] != k->dim[3]) return shape_wrong(op, "the sizes of 'q' and 'k' differ: %" D " and %" D, q->dim[3], k->dim[3]);
+  return true;
+}
+
+bool shape_attention(msc_op *op) {
+  MSC_TRY(check_attention(op));
+  const msc_type *q = shape_in(op, 0), *k = shape_in(op, 1), *v = shape_in(op, 2);
   if (op->num_in > 3) MSC_TRY(check_mask(op, (int64_t[]){q->dim[0], q->dim[1], q->dim[2], k->dim[2]}));
   return shape_set(op, 0, q->dtype, 4, (int64_t[]){q->dim[0], q->dim[1], q->dim[2], v->dim[3]});
+}
+
+bool shape_flash_attention(msc_op *op) {
+  const msc_type *q = shape_in(op, 0);
+  return shape_attention(op) && shape_set(op, 1, MSC_F32, 3, q->dim);
+}
+
+static bool must_be_like(msc_op *op, size_t i, msc_dtype dtype, int rank, const int64_t *dim) {
+  const msc_type *t = shape_in(op, i), *wanted = msc_type_of(msc_op_ctx(op), dtype, rank, dim, NULL);
+  bool same = t->dtype == dtype && t->rank == rank && !memcmp(t->dim, dim, sizeof *dim * (size_t)rank);
+  return same || shape_wrong(op, "'%s' must be %s, not %s", operand(op, i), shape_text(op, wanted), shape_text(op, t));
+}
+
+bool shape_flash_attention_grad(msc_op *op) {
+  MSC_TRY(check_attention(op));
+  const msc_type *q = shape_in(op, 0), *v = shape_in(op, 2);
+  const int64_t y[] = {q->dim[0], q->dim[1], q->dim[2], v->dim[3]};
+  MSC_TRY(must_be_like(op, 3, q->dtype, 4, y) && must_be_like(op, 4, MSC_F32, 3, q->dim) && must_be_like(op, 5, q->dtype, 4, y));
+  for (size_t i = 0; i < 3; i++) MSC_TRY(shape_set_like(op, i, shape_in(op, i)));
+  return true;
 }
 
 /* One slope, or one per channel, which is dimension 1. */

@@ -5,6 +5,7 @@
  * its operands in, digits spread from them through the rules of the primitives, and a sum that is partial is finished where
  * an op is not linear in it.  Whatever the users of the results want beyond that is redistributed later, as everywhere. */
 #include "passes/3_shard/expansion.h"
+#include "passes/4_partition/flash.h"
 #include "passes/pass.h"
 
 /* What the operands are wanted in, NULL without layouts; false after a report. */
@@ -19,35 +20,10 @@ static bool wanted(msc_pass_ctx *pass, const msc_op *op, const msc_layout ***out
   return true;
 }
 
-/* ---- in place of the op ---- */
-
-/* What is computed again is so in all its parts. */
-static void copy_marks(const msc_op *op, msc_op *part) {
-  static const char *const marks[] = {"recompute", "mp_comm_recompute", "parallel_optimizer_comm_recompute", "stage"};
-  for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
-    if (msc_op_attr(op, marks[i])) msc_op_set(part, marks[i], *msc_op_attr(op, marks[i]));
-}
-
-static void inline_before(msc_op *op, msc_func *f) {
-  msc_op *ret = f->body->last;
-  for (size_t i = 0; i < op->num_in; i++) msc_replace_uses(f->body->args[i], op->in[i].value);
-  for (size_t i = 0; i < op->num_out; i++) msc_replace_uses(&op->out[i], ret->in[i].value);
-  msc_op_erase(ret);
-  msc_drop_unused(f);
-  while (f->body->first) {
-    msc_op *o = f->body->first;
-    msc_op_unlink(o);
-    o->id = op->id;
-    copy_marks(op, o);
-    msc_insert_before(op, o);
-  }
-  msc_op_erase(op);
-}
-
 static bool expand_op(msc_pass_ctx *pass, msc_op *op, const msc_layout *const *in_layout) {
   msc_func *f = msc_expansion_of(op);
   if (!f || !shard_lay_expansion(pass, f, in_layout)) return false;
-  inline_before(op, f);
+  msc_expand_in_place(op, f);
   msc_stat(pass, "ops expanded", 1);
   return true;
 }
@@ -60,6 +36,7 @@ static void untie(msc_func *f, const bool *is_gone) {
 
 static bool expand_func(msc_pass_ctx *pass, msc_func *f) {
   bool *is_gone = msc_new_array(pass->scratch, bool, msc_number(f->body).num_ops);
+  flash_memo flash = {0};
   for (msc_op *op = f->body->first, *next; op; op = next) {
     const msc_layout **in_layout;
     next = op->next;
@@ -67,7 +44,7 @@ static bool expand_func(msc_pass_ctx *pass, msc_func *f) {
     MSC_TRY(wanted(pass, op, &in_layout));
     if (!msc_must_expand(op, in_layout)) continue;
     msc_op *before = op->prev;
-    MSC_TRY(expand_op(pass, op, in_layout));
+    if (!flash_takes(pass, &flash, op, in_layout)) MSC_TRY(expand_op(pass, op, in_layout));
     is_gone[op->id] = true;
     next = before ? before->next : f->body->first; /* it may hold composites itself */
   }

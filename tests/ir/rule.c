@@ -243,6 +243,8 @@ static const struct {
   {"glu", "3x8xf32", "", "A(hf)->Af ; h:rep", 1},
   {"rotary", "2x3x8xf32", "", "ABe->ABe ; e:rep", 1},
   {"attention", "2x3x4x8xf32 2x3x5x8xf32 2x3x5x6xf32", "", "bgse,bgte,bgtf->bgsf ; e:rep t:expand", 1},
+  {"flash_attention", "2x6x4x8xbf16 2x3x5x8xbf16 2x3x5x6xbf16", "", "b(gm)se,bgte,bgtf->b(gm)sf,b(gm)s ; s:expand e:expand t:expand f:expand", 2},
+  {"flash_attention_grad", "2x3x4x8xbf16 2x3x5x8xbf16 2x3x5x6xbf16 2x3x4x6xbf16 2x3x4xf32 2x3x4x6xbf16", "", "bgse,bgte,bgtf,bgsf,bgs,bgsf->bgse,bgte,bgtf ; s:expand e:expand t:expand f:expand", 3},
   {"attention", "2x6x4x8xf32 2x3x5x8xf32 2x3x5x6xf32 2x6x1x5xi1", "", "b(gm)se,bgte,bgtf,b(gm).t->b(gm)sf ; e:rep t:expand", 1},
   {"vjp", "4x6xf32 6xf32 4x6xf32", "op=rms_norm of=[0] wrt=[0,1]", "Ad,d,Ad->Ad,d ; A:sum d:expand d:sum", 2},
   {"mean_absolute_error", "8x10xf32 8x10xf32", "reduction=none", "AB,AB->AB", 1},

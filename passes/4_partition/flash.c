@@ -1,0 +1,104 @@
+/* flash.c: attention and its vjp, cut along batch and heads alone -> flash_attention, whose statistics the gradient takes. */
+#include "passes/4_partition/flash.h"
+
+#include <string.h>
+
+#include "passes/7_lower/target.h"
+
+/* ---- where it is possible ---- */
+
+/* Whole but for batch and heads, both cut like q's. */
+static bool is_cut_like(const msc_layout *l, const msc_layout *q) {
+  if (!l || !q) return l == q;
+  if (l->num_partial || l->first[2] != l->first[l->rank] || q->first[2] != q->first[q->rank] || msc_layout_has_split(l)) return false;
+  return !memcmp(l->first, q->first, 3) && !memcmp(l->sub, q->sub, l->first[2] * sizeof *l->sub);
+}
+
+/* f16 and bf16: f32 would lose what true f32 products keep. */
+static bool is_narrow(const msc_op *op) { return msc_dtype_bytes(op->in[0].value->type->dtype) == 2; }
+
+static bool is_possible(const msc_op *op, size_t num_in, const msc_layout *const *in_layout) {
+  if (msc_target_of(op->block->func->module) != MSC_TARGET_CUDA || op->num_in != num_in || !is_narrow(op)) return false;
+  for (size_t i = 0; i < num_in; i++)
+    if (!is_cut_like(in_layout[i], in_layout[0])) return false;
+  for (size_t i = 0; i < op->num_out; i++)
+    if (!is_cut_like(op->out[i].type->layout, in_layout[0])) return false;
+  return true;
+}
+
+/* ---- the ops ---- */
+
+static const msc_layout *without_last(const msc_op *op, const msc_layout *l) {
+  if (!l) return NULL;
+  msc_layout raw = {.rank = 3};
+  memcpy(raw.first, l->first, 4);
+  memcpy(raw.sub, l->sub, l->first[3] * sizeof *l->sub);
+  return msc_layout_of(msc_op_ctx(op), &op->block->func->module->mesh, &raw);
+}
+
+static void want(msc_pass_ctx *pass, msc_op *op, const msc_layout *l) {
+  msc_attr_value text[6];
+  if (!l) return;
+  for (size_t i = 0; i < op->num_in; i++) {
+    const msc_layout *of = op->in[i].value->type->rank == 3 ? without_last(op, l) : l;
+    text[i] = msc_str(pass->ctx, msc_layout_print(pass->scratch, &op->block->func->module->mesh, of));
+  }
+  msc_op_set(op, "in_layout", msc_list(pass->ctx, op->num_in, text));
+}
+
+/* With the attributes of `old`, in front of it; its results are untyped. */
+static msc_op *new_op(msc_pass_ctx *pass, msc_op *old, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_out, const msc_layout *l) {
+  msc_op *op = msc_op_new(old->block->func, kind, num_in, in, num_out, old->loc);
+  op->name = old->name, op->id = old->id;
+  msc_op_set(op, "causal", msc_bool(msc_op_bool(old, "causal")));
+  msc_op_set(op, "scale", msc_float(msc_op_float(old, "scale")));
+  msc_copy_marks(old, op);
+  msc_insert_before(old, op);
+  want(pass, op, l);
+  return op;
+}
+
+static void set_layout(msc_op *op, size_t i, const msc_layout *l) { op->out[i].type = msc_type_with_layout(msc_op_ctx(op), op->out[i].type, l); }
+
+static bool replace_attention(msc_pass_ctx *pass, flash_memo *memo, msc_op *old, const msc_layout *const *in_layout) {
+  msc_value *in[] = {old->in[0].value, old->in[1].value, old->in[2].value};
+  msc_op *op = new_op(pass, old, OP_flash_attention, 3, in, 2, in_layout[0]);
+  if (!msc_infer(op)) return false;
+  set_layout(op, 0, old->out[0].type->layout), set_layout(op, 1, without_last(op, in_layout[0]));
+  msc_replace_uses(&old->out[0], &op->out[0]);
+  msc_op_erase(old);
+  msc_grow(pass->scratch, memo->op, memo->num);
+  memo->op[memo->num++] = op;
+  return true;
+}
+
+/* The attention whose gradient it is. */
+static msc_op *forward_of(const flash_memo *memo, const msc_op *vjp) {
+  for (size_t i = memo->num; i-- > 0;) {
+    const msc_op *f = memo->op[i];
+    bool same = msc_op_bool(f, "causal") == msc_op_bool(vjp, "causal") && msc_op_float(f, "scale") == msc_op_float(vjp, "scale");
+    for (size_t k = 0; k < 3; k++) same &= f->in[k].value == vjp->in[k].value;
+    if (same) return memo->op[i];
+  }
+  return NULL;
+}
+
+static bool replace_gradient(msc_pass_ctx *pass, const flash_memo *memo, msc_op *old, const msc_layout *const *in_layout) {
+  int64_t wrt[4];
+  msc_op *forward = forward_of(memo, old);
+  if (!forward) return false;
+  msc_value *in[] = {old->in[0].value, old->in[1].value, old->in[2].value, &forward->out[0], &forward->out[1], old->in[3].value};
+  msc_op *op = new_op(pass, old, OP_flash_attention_grad, 6, in, 3, in_layout[0]);
+  if (!msc_infer(op)) return false;
+  for (size_t i = 0; i < 3; i++) set_layout(op, i, in_layout[i]);
+  int num = msc_op_ints(old, "wrt", wrt, 3);
+  for (int i = 0; i < num; i++) msc_replace_uses(&old->out[i], &op->out[wrt[i]]);
+  msc_op_erase(old);
+  return true;
+}
+
+bool flash_takes(msc_pass_ctx *pass, flash_memo *memo, msc_op *op, const msc_layout *const *in_layout) {
+  if (op->kind == OP_attention) return is_possible(op, 3, in_layout) && replace_attention(pass, memo, op, in_layout);
+  bool is_gradient = op->kind == OP_vjp && !strcmp(msc_op_str(op, "op"), msc_kind_name(OP_attention));
+  return is_gradient && is_possible(op, 4, in_layout) && replace_gradient(pass, memo, op, in_layout);
+}
