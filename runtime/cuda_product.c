@@ -104,11 +104,12 @@ static mscrt_status *prefer(mscrt_cublas_api *lt, const mscrt_cuda *g, const msc
 }
 
 static mscrt_status *no_algorithm(mscrt_context *c, const mscrt_matmul *m, lt_result r) {
+  bool is_simple = !m->add && !m->wide && !(mscrt_product_epilogue(m) & ~(uint32_t)MSCRT_CUBLASLT_EPILOGUE_RELU_BIAS & ~(uint32_t)MSCRT_CUBLASLT_EPILOGUE_DEFAULT);
   return mscrt_fail(MSCRT_ENVIRONMENT,
                     "cuBLASLt %zu has no algorithm for a product of %s, %" PRId64 " x %" PRId64 " x %" PRId64
-                    " with epilogue %u, within %" PRIu64 " bytes on %s (status %u)",
+                    " with epilogue %u, within %" PRIu64 " bytes on %s (status %u)%s",
                     c->cuda->products->lt.cublasLtGetVersion(), mscrt_dtype_name(m->dtype), m->m, m->n, m->k, mscrt_product_epilogue(m),
-                    c->cuda->workspace_bytes, c->cuda->name, r);
+                    c->cuda->workspace_bytes, c->cuda->name, r, is_simple ? "" : "; compile with --set library_epilogues=false");
 }
 
 /* The library's first choice; or the fastest, as it was measured once. */

@@ -51,6 +51,7 @@ def check_all(network, path, folder):
     for dtype in TOLERANCE:
         check(network, path, folder, dtype)
     check(network, path, folder, "bf16", "micro_size=2")
+    check(network, path, folder, "bf16", "library_epilogues=false")
 
 
 def fixture(name, folder):
