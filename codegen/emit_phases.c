@@ -273,46 +273,24 @@ static int unroll_for(const msc_walk *w, const msc_phase *ph) {
   return ph->weight <= 4 ? 4 : ph->weight <= 8 ? 2 : 1;
 }
 
-static void reduced_loops(msc_walk *w, msc_phase *ph, int axis, LLVMValueRef from, LLVMValueRef to);
-
-/* On a GPU: whole vectors only, and of the team's axis every thread its own. */
-static void shared_loop(msc_walk *w, msc_phase *ph, int axis, bool last, LLVMValueRef from, LLVMValueRef to) {
-  msc_emit *e = &w->e;
-  msc_ir_loop loop;
-  int64_t step = last && lanes_reduced(w) ? w->h->lanes : 1;
-  if (axis == w->h->team_axis) {
-    from = LLVMBuildAdd(e->b, from, LLVMBuildMul(e->b, w->team.rank, msc_emit_int(e, step), ""), "");
-    step *= w->team.size;
-  }
-  msc_ir_loop_open(e, &loop, from, to, step, ph->num_reduces, ph->carried);
-  msc_walk_bind(w, axis, loop.index);
-  if (last) {
-    emit_point(w, ph, 0);
-  } else {
-    msc_walk_ready(w, ph->needed);
-    reduced_loops(w, ph, axis + 1, NULL, NULL);
-  }
-  msc_ir_loop_close(e, &loop, ph->carried);
-}
-
-/* An axis and those inside it; `to` NULL: all of it. */
+/* An axis and those inside it; `to` NULL: all of it.  A team shares one axis, in whole vectors. */
 static void reduced_loops(msc_walk *w, msc_phase *ph, int axis, LLVMValueRef from, LLVMValueRef to) {
   msc_emit *e = &w->e;
   msc_ir_loop loop;
   while (!(w->h->reduced >> axis & 1)) axis++;
-  bool last = !(w->h->reduced >> (axis + 1));
-  int64_t baked = to ? 0 : w->h->axis[axis].baked_size;
+  bool last = !(w->h->reduced >> (axis + 1)), vectors = last && lanes_reduced(w), team = w->team.size > 1;
+  int64_t baked = to ? 0 : w->h->axis[axis].baked_size, step = vectors ? w->h->lanes : 1;
   if (!to) from = msc_emit_int(e, 0), to = msc_emit_size(e, axis);
-  if (w->team.size > 1) {
-    shared_loop(w, ph, axis, last, from, to);
-    return;
-  }
-  if (last && lanes_reduced(w)) {
+  if (vectors && !team) {
     if (baked && baked * ph->weight <= 64 * w->h->lanes) lane_row(w, ph, baked);
     else msc_walk_lanes(w, ph, from, to, unroll_for(w, ph), emit_point);
     return;
   }
-  msc_ir_loop_open(e, &loop, from, to, 1, ph->num_reduces * ph->accumulators, ph->carried);
+  if (team && axis == w->h->team_axis) {
+    from = LLVMBuildAdd(e->b, from, LLVMBuildMul(e->b, w->team.rank, msc_emit_int(e, step), ""), "");
+    step *= w->team.size;
+  }
+  msc_ir_loop_open(e, &loop, from, to, step, ph->num_reduces * ph->accumulators, ph->carried);
   msc_walk_bind(w, axis, loop.index);
   if (last) {
     emit_point(w, ph, 0);
