@@ -91,21 +91,26 @@ def check_bits():
                 sys.exit(f"{ranks} ranks, {keys}, {copies} copies: not the bits of {micro} micro-batches\n{losses(got)}\n{losses(want)}")
 
 
+def check_time(copies, predicted_ms):
+    """On the timed device a step takes what was predicted, when nothing else runs here: the slow tier's."""
+    os.environ["MSC_TIME_SCALE"] = str(400 / predicted_ms)
+    best = 1e9
+    for _ in range(5):
+        out = call(MSC, "run", "plan.bin", "-n", str(RANKS), "--threads", "1", "--steps", "4", "--device", "timed", "--json")
+        best = min(best, *(json.loads(line)["ms"] for line in out.splitlines()[1:4]))
+        if best < 1.05 * 400:
+            return
+    sys.exit(f"{copies} copies: a step takes {best:.0f} ms, predicted are 400")
+
+
 def check_hidden():
     """(exposed ms of one copy, of two)."""
     exposed = []
     for copies in (1, 2):
         report = compiled("cut.mlir", device_num=RANKS, parallel_mode="semi_auto_parallel", mesh={"tp": RANKS}, micro_batch_interleaved=copies)
         exposed.append(report["exposed_comm_ms"])
-        os.environ["MSC_TIME_SCALE"] = str(400 / report["predicted_step_ms"])
-        best = 1e9
-        for _ in range(5):
-            out = call(MSC, "run", "plan.bin", "-n", str(RANKS), "--threads", "1", "--steps", "4", "--device", "timed", "--json")
-            best = min(best, *(json.loads(line)["ms"] for line in out.splitlines()[1:4]))
-            if best < 1.05 * 400:
-                break
-        if best > 1.05 * 400:
-            sys.exit(f"{copies} copies: a step takes {best:.0f} ms, predicted are 400")
+        if "MSC_TEST_SLOW" in os.environ:
+            check_time(copies, report["predicted_step_ms"])
     if exposed[1] > 0.25 * exposed[0]:
         sys.exit(f"two copies leave {exposed[1]} ms exposed of {exposed[0]} ms")
     return exposed
