@@ -4,7 +4,6 @@ same networks on a CPU, in f32, f16 and bf16, with micro-batches too."""
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 
@@ -12,6 +11,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
 from network import Network  # noqa: E402
 from networks import words  # noqa: E402
+from program import call  # noqa: E402
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 STANDIN = os.path.join(os.path.dirname(MSC), "tests", "cuda", "standin")
@@ -21,20 +21,13 @@ STEPS = 4
 TOLERANCE = {"f32": 2e-5, "f16": 1e-3, "bf16": 4e-3}
 
 
-def call(*command, **env):
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **env})
-    if done.returncode:
-        sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
-    return done.stdout
-
-
 def train(network, path, folder, target, keys):
     plan, dump = os.path.join(folder, target + ".bin"), os.path.join(folder, "ir")
     words_of_keys = [word for key in keys for word in ("--set", key)]
     call(MSC, "compile", path, "-o", plan, "--target", target, "--dump-dir", dump, *words_of_keys)
     gpu = {"LD_LIBRARY_PATH": STANDIN, "MSC_STANDIN_KERNELS": os.path.join(dump, "kernels.ll")} if target == "cuda" and not REAL else {}
     data = ["--init", network.write_weights(folder), "--data", *network.write_data(folder)]
-    out = call(MSC, "run", plan, "--in-order", "--steps", str(STEPS), "--json", *data, **gpu)
+    out = call(MSC, "run", plan, "--in-order", "--steps", str(STEPS), "--json", *data, env=gpu)
     return [line["loss"] for line in map(json.loads, out.splitlines()) if "step" in line and "loss" in line]
 
 

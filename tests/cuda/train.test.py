@@ -11,6 +11,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
+from network import write_npy  # noqa: E402
+from program import call, settings  # noqa: E402
+
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 STANDIN = os.path.join(os.path.dirname(MSC), "tests/cuda/standin")
 REAL = "MSC_TEST_GPU" in os.environ  # a GPU is there: see on_gpu
@@ -33,23 +37,8 @@ if REAL or "MSC_TEST_SLOW" in os.environ:
     ]
 
 
-def write_npy(path, numbers, shape):
-    header = f"{{'descr': '<i4', 'fortran_order': False, 'shape': ({', '.join(map(str, shape))},), }}"
-    header += " " * (-(len(header) + 11) % 64) + "\n"
-    with open(path, "wb") as out:
-        out.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + array.array("i", numbers).tobytes())
-
-
-def call(*words, env=None):
-    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, **(env or {})}, timeout=300)
-    if done.returncode:
-        sys.exit(f"{env or ''} {' '.join(words)}: exit code {done.returncode}\n{done.stdout[-500:]}{done.stderr}")
-    return done.stdout
-
-
 def compiled(target, ranks, keys):
-    sets = [w for key, v in {"device_num": ranks, **keys}.items() for w in ("--set", f"{key}={v if isinstance(v, str) else json.dumps(v)}")]
-    call(MSC, "compile", "gpt.fbs", "-o", f"{target}.bin", "--target", target, "--dump-dir", f"dump-{target}", *sets)
+    call(MSC, "compile", "gpt.fbs", "-o", f"{target}.bin", "--target", target, "--dump-dir", f"dump-{target}", *settings({"device_num": ranks, **keys}))
 
 
 def trained(target, ranks, env=None):
@@ -99,8 +88,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         tokens = [rng.randrange(VOCAB) for _ in range(SAMPLES * SEQ)]
-        write_npy("x.npy", tokens, [SAMPLES, SEQ])
-        write_npy("y.npy", [(t * 5 + 1) % VOCAB for t in tokens], [SAMPLES, SEQ])
+        write_npy("x.npy", array.array("i", tokens), [SAMPLES, SEQ])
+        write_npy("y.npy", array.array("i", [(t * 5 + 1) % VOCAB for t in tokens]), [SAMPLES, SEQ])
         call(sys.executable, "-m", "msc.models", "gpt", "--layers", "2", "--hidden", "16", "--heads", "2", "--seq", str(SEQ), "--batch", str(BATCH), "--vocab", str(VOCAB), "--optimizer", "adam",
              "--lr", "0.01", "-o", "gpt.fbs")
         for ranks, keys, machines in RUNS:

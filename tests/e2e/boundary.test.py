@@ -4,22 +4,16 @@ third stage along their channels.  Propagation makes all before it data parallel
 batch stays whole, every weight is cut into as many parts as there are devices."""
 import os
 import re
-import subprocess
 import sys
 import tempfile
+
+from program import call
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 DEVICES = 8
 LAST = {"resnet18": "stage2.block2.conv2", "resnet50": "stage2.block4.conv3"}
 SIZES = [("resnet18", 64, 32), ("resnet50", 224, 256)]
 SLOW_SIZES = [("resnet18", 224, 32), ("resnet18", 224, 256), ("resnet50", 64, 32), ("resnet50", 224, 32)]
-
-
-def call(*words):
-    done = subprocess.run(words, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{' '.join(words)}: exit code {done.returncode}\n{done.stderr}")
-    return done.stdout
 
 
 def parts(digits):

@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 
+from network import write_npy
+
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 KEYS = {"semi": ["device_num=4", "parallel_mode=data_parallel"], "tp": ['mesh={"tp":8}', "parallel_mode=auto_parallel", "search_mode=sharding_propagation", "full_batch=true"]}
@@ -33,13 +35,6 @@ def compile(name, keys):
 def expect(what, got, wanted):
     if got != wanted:
         sys.exit(f"{what}: expected {wanted}, got {got}")
-
-
-def write_npy(path, numbers, shape):
-    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {tuple(shape)}, }}"
-    header += " " * (-(len(header) + 11) % 64) + "\n"
-    with open(path, "wb") as out:
-        out.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + numbers.tobytes())
 
 
 def sums(told):

@@ -5,9 +5,11 @@ prediction and on ranks that sleep for the predicted times."""
 import array
 import json
 import os
-import subprocess
 import sys
 import tempfile
+
+from network import write_npy
+from program import call, settings
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 STEPS, SAMPLES, SEQ, VOCAB, BATCH = 5, 96, 8, 32, 48
@@ -51,22 +53,8 @@ def cut_model():
 """
 
 
-def write_npy(path, numbers):
-    header = f"{{'descr': '<i4', 'fortran_order': False, 'shape': ({SAMPLES}, {SEQ}), }}"
-    header += " " * (-(len(header) + 11) % 64) + "\n"
-    with open(path, "wb") as out:
-        out.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + array.array("i", numbers).tobytes())
-
-
-def call(*words):
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
-    if done.returncode:
-        sys.exit(f"{' '.join(words)}: exit code {done.returncode}\n{done.stderr}")
-    return done.stdout
-
-
 def compiled(model, **keys):
-    return json.loads(call(MSC, "compile", model, "-o", "plan.bin", "--json", *[w for key, v in keys.items() for w in ("--set", f"{key}={v if isinstance(v, str) else json.dumps(v)}")]))
+    return json.loads(call(MSC, "compile", model, "-o", "plan.bin", "--json", *settings(keys)))
 
 
 def train(ranks, **keys):
@@ -120,8 +108,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         tokens = [(i * i // 7 + i) % VOCAB for i in range(SAMPLES * SEQ)]
-        write_npy("x.npy", tokens)
-        write_npy("y.npy", [(t * 5 + 1) % VOCAB for t in tokens])
+        write_npy("x.npy", array.array("i", tokens), [SAMPLES, SEQ])
+        write_npy("y.npy", array.array("i", [(t * 5 + 1) % VOCAB for t in tokens]), [SAMPLES, SEQ])
         call(sys.executable, "-m", "msc.models", "gpt", "--layers", "2", "--hidden", "16", "--heads", "2", "--seq", str(SEQ), "--batch", str(BATCH), "--vocab", str(VOCAB), "--dropout", "0.1", "--optimizer", "adam",
              "--lr", "0.01", "-o", "gpt.fbs")
         with open("cut.mlir", "w") as out:

@@ -3,12 +3,12 @@
 same for any number of ranks, parallel optimizer and pipeline; a step whose gradients overflow f16 changes nothing but loss_scale."""
 import json
 import os
-import subprocess
 import sys
 import tempfile
 
 from network import Network
 from networks import words
+from program import call
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -20,13 +20,6 @@ REPLICAS = ["parallel_mode=data_parallel", "gradients_mean=true"]
 SMALL = 'parallel_optimizer_config={"parallel_optimizer_threshold": 0}'
 PLANS = [(4, REPLICAS), (4, REPLICAS + [SMALL, "zero=1"]), (4, REPLICAS + [SMALL, "zero=3"]), (4, ["parallel_mode=auto_parallel"])]
 OVERFLOWS = ["compute_type=f16", "loss_scale=dynamic", 'loss_scale_config={"init": 1e9, "window": 3}']
-
-
-def call(*command):
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
-    return done.stdout
 
 
 class Case:

@@ -3,24 +3,17 @@
 of PyTorch's (make_networks.py)."""
 import json
 import os
-import subprocess
 import sys
 import tempfile
 
 from network import Network
 from networks import CUT, NETWORKS, RUNS, SLOW_RUNS, STRATEGIES, words
+from program import call
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "networks")
 TOLERANCE = 1e-4  # relative
 SLOW = bool(os.environ.get("MSC_TEST_SLOW"))
-
-
-def call(*command):
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
-    return done.stdout
 
 
 def train(model, network, folder, inputs, ranks, keys):

@@ -5,9 +5,11 @@ import array
 import json
 import os
 import random
-import subprocess
 import sys
 import tempfile
+
+from network import write_npy
+from program import call, settings
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 STEPS, BATCH, SEQ, VOCAB, SAMPLES = 12, 24, 8, 32, 96
@@ -25,20 +27,6 @@ NEARLY = [
     (8, {"pipeline_stages": 2, "parallel_mode": "auto_parallel", "mesh": {"dp": 2, "tp": 2}}),
     (8, {"pipeline_stages": 2, "mesh": {"dp": 4}, "zero": 2, "parallel_optimizer_config": {"parallel_optimizer_threshold": 0}, "pipeline_scheduler": "zb-h1"}),
 ]
-
-
-def write_npy(path, numbers, shape):
-    header = f"{{'descr': '<i4', 'fortran_order': False, 'shape': ({', '.join(map(str, shape))},), }}"
-    header += " " * (-(len(header) + 11) % 64) + "\n"
-    with open(path, "wb") as out:
-        out.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + array.array("i", numbers).tobytes())
-
-
-def call(*words):
-    done = subprocess.run(words, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{' '.join(words)}: exit code {done.returncode}\n{done.stderr}")
-    return done.stdout
 
 
 TIED = """module {
@@ -60,7 +48,7 @@ TIED = """module {
 
 def train(ranks, keys, model="gpt.fbs", data=("x=x.npy", "y=y.npy")):
     keys = {"device_num": ranks, **({"parallel_mode": "semi_auto_parallel"} if ranks > 1 else {}), **keys}
-    report = json.loads(call(MSC, "compile", model, "-o", "plan.bin", "--json", *[w for key, v in keys.items() for w in ("--set", f"{key}={v if isinstance(v, str) else json.dumps(v)}")]))
+    report = json.loads(call(MSC, "compile", model, "-o", "plan.bin", "--json", *settings(keys)))
     assert report["stages"] == keys.get("pipeline_stages", 1) and (report["stages"] > 1) == any(c["op"] == "message" for c in report["collectives"]), report
     out = call(MSC, "run", "plan.bin", "-n", str(ranks), "--threads", "1", "--steps", str(STEPS), "--seed", "5", "--json", "--save", "w.safetensors", "--train", f"0:{SAMPLES}",
                "--eval", f"0:{BATCH}", "--data", *data)
@@ -75,9 +63,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         tokens = [rng.randrange(VOCAB) for _ in range(SAMPLES * SEQ)]
-        write_npy("x.npy", tokens, [SAMPLES, SEQ])
-        write_npy("y.npy", [(t * 5 + 1) % VOCAB for t in tokens], [SAMPLES, SEQ])
-        write_npy("classes.npy", [rng.randrange(8) for _ in range(SAMPLES)], [SAMPLES])
+        write_npy("x.npy", array.array("i", tokens), [SAMPLES, SEQ])
+        write_npy("y.npy", array.array("i", [(t * 5 + 1) % VOCAB for t in tokens]), [SAMPLES, SEQ])
+        write_npy("classes.npy", array.array("i", [rng.randrange(8) for _ in range(SAMPLES)]), [SAMPLES])
         call(sys.executable, "-m", "msc.models", "gpt", "--layers", "4", "--hidden", "16", "--heads", "2", "--seq", str(SEQ), "--batch", str(BATCH), "--vocab", str(VOCAB), "--dropout", "0.1",
              "--optimizer", "adam", "--lr", "0.01", "-o", "gpt.fbs")
         for micro in (2, 6):  # fewer than the stages, and more than they divide

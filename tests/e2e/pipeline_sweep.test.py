@@ -2,7 +2,6 @@
 """pipeline_sweep: a tiny network, kinds of schedules, stages, chunks and micro-batches: every plan is sound and ends, and losses and
 weights are those of one rank with the same micro-batches, bit for bit.  Ranks that sleep for the predicted times take the predicted
 step.  MSC_TEST_SLOW: all 2,240 of p <= 8, v <= 4, m <= 32."""
-import array
 import json
 import os
 import random
@@ -10,6 +9,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+
+import program
+from network import write_npy
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 SLOW = bool(os.environ.get("MSC_TEST_SLOW"))
@@ -52,25 +54,18 @@ def model(batch):
 """
 
 
-def write_npy(path, code, numbers, shape):
-    header = f"{{'descr': '<{code}4', 'fortran_order': False, 'shape': ({', '.join(map(str, shape))},), }}"
-    header += " " * (-(len(header) + 11) % 64) + "\n"
-    with open(path, "wb") as out:
-        out.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + array.array(code, numbers).tobytes())
-
-
 def call(what, *words):
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
-    if done.returncode:
-        sys.exit(f"{what}: {' '.join(words)}: exit code {done.returncode}\n{done.stderr}")
-    return done.stdout
+    try:
+        return program.call(*words, timeout=60)
+    except SystemExit as failure:
+        sys.exit(f"{what}: {failure}")
 
 
 def compile_plan(what, m, **keys):
     if not os.path.exists(f"{m}.mlir"):
         with open(f"{m}.mlir", "w") as out:
             out.write(model(2 * m))
-    return call(what, MSC, "compile", f"{m}.mlir", "-o", "plan.bin", "--json", *[w for k, v in {"micro_size": m, **keys}.items() for w in ("--set", f"{k}={v}")])
+    return call(what, MSC, "compile", f"{m}.mlir", "-o", "plan.bin", "--json", *program.settings({"micro_size": m, **keys}))
 
 
 def run_plan(what, ranks):
@@ -124,8 +119,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         samples = 64 * STEPS
-        write_npy("x.npy", "f", [rng.gauss(0, 1) for _ in range(samples * WIDTH)], [samples, WIDTH])
-        write_npy("y.npy", "i", [rng.randrange(CLASSES) for _ in range(samples)], [samples])
+        write_npy("x.npy", array.array("f", [rng.gauss(0, 1) for _ in range(samples * WIDTH)]), [samples, WIDTH])
+        write_npy("y.npy", array.array("i", [rng.randrange(CLASSES) for _ in range(samples)]), [samples])
         for kind, p, v, m in cases:
             what = f"{kind}, {p} stages, {v} chunks, {m} micro-batches"
             if m not in one:

@@ -12,6 +12,7 @@ import sys
 import tempfile
 
 from network import write_npy
+from program import call
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 SEQ, VOCAB, BATCH, SAMPLES, STEPS = 32, 50, 8, 32, 6
@@ -25,13 +26,6 @@ RUNS = [
     (["micro_size=2", "pipeline_stages=2", "device_num=2", "parallel_mode=semi_auto_parallel"], 2, 0.95),
     (["device_num=4", 'mesh={"d":2,"t":2}', "zero=3", *AUTO], 4, 0.9),
 ]
-
-
-def call(*words):
-    done = subprocess.run(words, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{' '.join(words)}: exit code {done.returncode}\n{done.stderr}")
-    return done.stdout
 
 
 def train(keys, ranks, again):

@@ -6,9 +6,11 @@ import json
 import os
 import random
 import re
-import subprocess
 import sys
 import tempfile
+
+from network import write_npy
+from program import call
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 BATCH, SIZES, SAMPLES, STEPS = 32, (48, 64, 32, 11), 320, 60  # 11 classes: a cut loss would be made of other ops
@@ -52,20 +54,6 @@ def text_of(strategies):
     return "\n".join(["module {", '  "msc.func"() ({', "  ^bb0(" + ", ".join(f"%{name}: {types[name]}" for name, *_ in ARGS) + "):", *lines,
                       '    "msc.return"(%loss) : (tensor<f32>) -> ()', '  }) {sym_name = "forward", loss = 0 : i64, results = ["loss"],',
                       "      optimizer = {kind = \"momentum\", lr = 0.05 : f32, momentum = 0.9 : f32},", f"      arg_attrs = [{attrs}]}} : () -> ()", "}", ""])
-
-
-def write_npy(path, numbers, shape):
-    header = f"{{'descr': '{'<i4' if numbers.typecode == 'i' else '<f4'}', 'fortran_order': False, 'shape': ({', '.join(map(str, shape))},), }}"
-    header += " " * (-(len(header) + 11) % 64) + "\n"
-    with open(path, "wb") as out:
-        out.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + numbers.tobytes())
-
-
-def call(*words):
-    done = subprocess.run(words, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{' '.join(words)}: exit code {done.returncode}\n{done.stderr}")
-    return done.stdout
 
 
 def train(number, mesh, ranks, strategies, threads, more=()):

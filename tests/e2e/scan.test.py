@@ -6,11 +6,11 @@ import json
 import math
 import os
 import re
-import subprocess
 import sys
 import tempfile
 
 from network import write_npy
+from program import call
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 BATCH, STEPS, ROWS, WIDTH, K, CLASSES = 4, 5, 13, 24, 3, 5
@@ -47,13 +47,6 @@ def model(axes):
 """
 
 
-def call(words):
-    done = subprocess.run(words, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{' '.join(words)}: exit code {done.returncode}\n{done.stderr}")
-    return done.stdout
-
-
 def sizes_of(mesh):
     return {axis: int(size) for axis, size in (part.split("=") for part in mesh.split(","))}
 
@@ -63,13 +56,13 @@ def train(folder, data, mesh, axes):
     with open(path, "w") as file:
         file.write(model(axes))
     keys = ["parallel_mode=auto_parallel", "search_mode=sharding_propagation", "mesh=" + json.dumps(sizes_of(mesh))] if mesh else ["parallel_mode=stand_alone"]
-    call([MSC, "compile", path, "-o", plan] + [word for key in keys for word in ("--set", key)])
+    call(MSC, "compile", path, "-o", plan, *[word for key in keys for word in ("--set", key)])
     ranks = str(math.prod(sizes_of(mesh).values())) if mesh else "1"
-    lines = call([MSC, "run", plan, "-n", ranks, "--in-order", "--json", "--data", *data, "--save", weights]).splitlines()
+    lines = call(MSC, "run", plan, "-n", ranks, "--in-order", "--json", "--data", *data, "--save", weights).splitlines()
     with open(weights, "rb") as file:
         blob = file.read()
     trained = array.array("f", blob[8 + int.from_bytes(blob[:8], "little"):])
-    return [line["loss"] for line in map(json.loads, lines) if "loss" in line], list(trained), call([MSC, "dump", plan])
+    return [line["loss"] for line in map(json.loads, lines) if "loss" in line], list(trained), call(MSC, "dump", plan)
 
 
 def near(a, b):

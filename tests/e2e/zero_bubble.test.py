@@ -7,6 +7,8 @@ import subprocess
 import sys
 import tempfile
 
+from program import settings
+
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 WIDTHS = [96, 320, 64, 64, 256, 256, 128, 192, 64, 320, 96, 96]  # layers that differ, so that sections do
 STAGES, MICRO, BATCH = 4, 12, 12 * 32
@@ -37,7 +39,7 @@ def model():
 def compiled(**more):
     """(predicted ms, bytes per rank), or None where nothing fits."""
     keys = {"device_num": STAGES, "parallel_mode": "semi_auto_parallel", "pipeline_stages": STAGES, "micro_size": MICRO, **more}
-    done = subprocess.run([MSC, "compile", "m.mlir", "-o", "plan.bin", "--json", *[w for k, v in keys.items() for w in ("--set", f"{k}={v}")]], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([MSC, "compile", "m.mlir", "-o", "plan.bin", "--json", *settings(keys)], capture_output=True, text=True, timeout=120)
     if done.returncode == 1 and "memory_limit is" in done.stderr:
         return None
     if done.returncode:

@@ -1,0 +1,18 @@
+"""program: a command line in; what it prints out, or the end of the test with what went wrong."""
+import json
+import os
+import subprocess
+import sys
+
+
+def call(*words, env=None, timeout=300):
+    """env: what the environment has in addition; timeout: seconds."""
+    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, **(env or {})}, timeout=timeout)
+    if done.returncode:
+        sys.exit(f"{' '.join(words)}: exit code {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+def settings(keys):
+    """Configuration keys as words of a command line."""
+    return [word for key, v in keys.items() for word in ("--set", f"{key}={v if isinstance(v, str) else json.dumps(v)}")]
