@@ -2,6 +2,7 @@
 """pipeline_sweep: a tiny network, kinds of schedules, stages, chunks and micro-batches: every plan is sound and ends, and losses and
 weights are those of one rank with the same micro-batches, bit for bit.  Ranks that sleep for the predicted times take the predicted
 step.  MSC_TEST_SLOW: all 2,240 of p <= 8, v <= 4, m <= 32."""
+import array
 import json
 import os
 import random
