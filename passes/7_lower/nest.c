@@ -163,6 +163,29 @@ static void scatter_named(msc_nester *n, const msc_op *op, int indices, int upda
   s->row = msc_nest_named_offset(n, op, indices, view, t, &s->ok);
 }
 
+/* On a GPU the rows are dealt to so many threads beside each other: each has every `parts`-th row, and passes over the positions that
+ * name another.  A power of two: 64 K threads together hide how long memory takes. */
+static int64_t row_parts(const msc_nester *n, const scattering *s, const msc_type *updates) {
+  enum { THREADS = 65536 };
+  if (n->target != MSC_TARGET_CUDA) return 1;
+  int64_t positions = (int64_t)msc_nest_points(n, s->over), columns = msc_type_elems(updates) / (positions ? positions : 1), parts = 1;
+  while (2 * parts <= s->rows && columns * parts < THREADS) parts *= 2;
+  return parts;
+}
+
+/* Leaves one of the parts' rows to each item: out come how many rows are its own. */
+static uint16_t own_rows(msc_nester *n, int v, scattering *s, msc_affine *fill, int64_t parts) {
+  int axis = msc_nest_own_axis(n, v, 0, parts);
+  if (axis < 0) return msc_nest_dim(n, s->rows);
+  msc_coord c = {0};
+  c.a.coef[axis] = 1;
+  uint16_t part = msc_nest_coord_value(n, msc_nest_coord(n, &c));
+  s->ok = msc_nest_both(n, s->ok, msc_nest_compare(n, NEST_EQ, msc_nest_op(n, NEST_AND, s->row, msc_nest_number(n, MSC_I64, (double)(parts - 1))), part));
+  fill->coef[axis] = s->step;
+  uint16_t one_more = msc_nest_compare(n, NEST_LT, part, msc_nest_dim(n, s->rows % parts));
+  return msc_nest_select(n, one_more, msc_nest_dim(n, s->rows / parts + 1), msc_nest_dim(n, s->rows / parts));
+}
+
 /* The result becomes zeros; then each position adds what it has, in order. */
 static void scatter_result(msc_nester *n, int v, int buffer) {
   const msc_op *op = n->value[v].def;
@@ -173,12 +196,14 @@ static void scatter_result(msc_nester *n, int v, int buffer) {
   if (op->kind == OP_scatter_add) scatter_rows(n, op, indices, updates, &view, &s);
   else if (op->kind == OP_add_along) scatter_along(n, op, indices, updates, &view, &s);
   else scatter_named(n, op, indices, updates, &view, &s);
-  uint16_t x = msc_nest_eval(n, updates, &view), step = msc_nest_dim(n, s.step);
-  msc_affine place = msc_nest_offset(n, n->value[v].value->type, &s.at, &extra);
+  uint16_t x = msc_nest_eval(n, updates, &view);
+  msc_affine place = msc_nest_offset(n, n->value[v].value->type, &s.at, &extra), fill = place;
   if (n->failed) return;
+  int64_t parts = row_parts(n, &s, n->value[updates].value->type);
+  uint16_t rows = own_rows(n, v, &s, &fill, parts), apart = msc_nest_dim(n, s.step * parts), step = msc_nest_dim(n, s.step);
   n->walk.kind = MSC_NEST_SCATTER, n->walk.reduced = s.over;
   uint8_t dtype = n->instr[x].dtype;
-  msc_nest_add(n, (msc_instr){.code = NEST_FILL, .dtype = dtype, .buffer = (uint8_t)buffer, .arg = {msc_nest_dim(n, s.rows), step}}, &place, 0);
+  msc_nest_add(n, (msc_instr){.code = NEST_FILL, .dtype = dtype, .buffer = (uint8_t)buffer, .arg = {rows, apart}}, &fill, 0);
   msc_nest_add(n, (msc_instr){.code = NEST_SCATTER, .dtype = dtype, .buffer = (uint8_t)buffer, .arg = {msc_nest_op(n, NEST_MUL, s.row, step), x, s.ok}}, &place, 0);
 }
 

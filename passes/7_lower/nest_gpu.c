@@ -5,7 +5,7 @@
  *   ROW        a team of threads, a warp or a block, takes a row: it strides along the innermost reduced axis
  *   COLUMN     a block takes vectors of columns side by side, `team` threads each: they stride along the outermost reduced axis
  *   TRANSPOSE  a block takes a square, through shared memory
- *   SCATTER    a thread takes a vector of columns and goes through all positions in order
+ *   SCATTER    a thread takes a column of some of the rows (nest.c) and goes through all positions in order
  *
  * Vectors are whole and aligned or there are none: sizes and strides are known here. */
 #include <string.h>

@@ -252,7 +252,8 @@ static uint64_t order_key(const msc_nester *n, int a) {
   int64_t stored = 0, loaded = 0;
   for (int i = 1; i < n->num_instrs; i++) {
     if (!n->live[i]) continue;
-    int64_t *most = n->instr[i].code == NEST_STORE ? &stored : n->instr[i].code == NEST_LOAD ? &loaded : NULL;
+    uint8_t code = n->instr[i].code;
+    int64_t *most = code == NEST_STORE || code == NEST_FILL ? &stored : code == NEST_LOAD ? &loaded : NULL;
     if (most && n->at[i].coef[a] > *most) *most = n->at[i].coef[a];
   }
   uint64_t group = w->items >> a & 1 ? 2 : w->tail >> a & 1 ? 1 : 0;
