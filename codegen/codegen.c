@@ -51,7 +51,7 @@ static bool same_program(const msc_program *a, const msc_program *b) {
 }
 
 /* "fused_mul_add": the ops inside, as far as 40 letters go. */
-static const char *base_name(msc_codegen *cg, const msc_op *op, size_t part) {
+static const char *base_name(msc_codegen *cg, const msc_op *op, const char *suffix) {
   char text[64];
   size_t n = (size_t)snprintf(text, sizeof text, "%s", msc_kind_name(op->kind));
   for (const msc_op *o = op->kind == OP_fused ? op->body->first : NULL; o && o->kind != OP_yield; o = o->next) {
@@ -59,7 +59,7 @@ static const char *base_name(msc_codegen *cg, const msc_op *op, size_t part) {
     if (o->kind == OP_constant || n + strlen(word) + 1 > 40) continue;
     n += (size_t)snprintf(text + n, sizeof text - n, "_%s", word);
   }
-  return part ? msc_arena_printf(cg->arena, "%s_total", text) : msc_arena_printf(cg->arena, "%s", text);
+  return msc_arena_printf(cg->arena, "%s%s", text, suffix);
 }
 
 static const char *unique_name(msc_codegen *cg, const char *base) {
@@ -70,13 +70,13 @@ static const char *unique_name(msc_codegen *cg, const char *base) {
   return taken ? msc_arena_printf(cg->arena, "%s%s%d", base, separator, taken + 1) : base;
 }
 
-static entry *find_or_make(msc_codegen *cg, const msc_program *p, const msc_op *op, size_t part) {
+static entry *find_or_make(msc_codegen *cg, const msc_program *p, const msc_op *op, const char *suffix) {
   uint64_t hash = hash_of(p);
   entry **at = &cg->bucket[hash % BUCKETS];
   for (entry *k = *at; k; k = k->next)
     if (k->hash == hash && same_program(&k->program, p)) return k;
   entry *k = msc_new(cg->arena, entry);
-  *k = (entry){.program = *p, .hash = hash, .number = cg->num++, .name = unique_name(cg, base_name(cg, op, part)), .next = *at};
+  *k = (entry){.program = *p, .hash = hash, .number = cg->num++, .name = unique_name(cg, base_name(cg, op, suffix)), .next = *at};
   *at = *cg->end = k, cg->end = &k->next_made;
   if (cg->llvm.gpu) msc_emit_cuda(&cg->llvm, &k->program, msc_nvptx_kernel(&cg->llvm, k->name, &k->program.head));
   else msc_emit_cpu(&cg->llvm, &k->program, msc_llvm_kernel(&cg->llvm, k->name));
@@ -123,9 +123,18 @@ static bool add_builtin(msc_codegen *cg, const msc_op *op, const msc_builtin_lau
   msc_builtin_launch *kept = msc_arena_copy(cg->arena, b, sizeof *b);
   msc_launch *launch = msc_new(cg->arena, msc_launch);
   entry *k = cg->llvm.gpu ? find_or_make_order(cg, b, (uint8_t)num) : find_or_make_builtin(cg, b, (uint8_t)num);
-  *launch = (msc_launch){.kernel = k->number, .extent = cg->llvm.gpu ? msc_cuda_order_items(b) : b->extent, .grain = cg->llvm.gpu ? MSC_ORDER_THREADS : b->grain, .num_dims = b->num_dims,
-                         .num_starts = b->num_starts, .dims = kept->dims, .start = kept->start, .num_buffers = num, .buffer = buffer,
-                         .bytes = b->bytes, .flops = b->flops};
+  *launch = (msc_launch){.kernel = k->number,
+                         .extent = cg->llvm.gpu ? msc_cuda_order_items(b) : b->extent,
+                         .grain = cg->llvm.gpu ? MSC_ORDER_THREADS : b->grain,
+                         .num_dims = b->num_dims,
+                         .num_starts = b->num_starts,
+                         .dims = kept->dims,
+                         .start = kept->start,
+                         .num_buffers = num,
+                         .buffer = buffer,
+                         .checks = b->checks,
+                         .bytes = b->bytes,
+                         .flops = b->flops};
   *out = (msc_kernel_call){.num_launches = 1, .launch = launch, .checks = b->checks};
   return true;
 }
@@ -144,10 +153,21 @@ bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out) {
   msc_launch *launch = msc_new_array(cg->arena, msc_launch, info.num_launches);
   for (int i = 0; i < info.num_launches; i++) {
     const msc_program_head *h = &nest[i].program.head;
-    entry *k = find_or_make(cg, &nest[i].program, op, (size_t)i * (info.scratch_bytes > 0));
-    launch[i] = (msc_launch){.kernel = k->number, .extent = nest[i].extent, .grain = nest[i].grain, .num_dims = h->num_dims, .num_scalars = h->num_scalars,
-                             .num_starts = nest[i].num_starts, .dims = nest[i].dims, .scalars = nest[i].scalars, .start = nest[i].start,
-                             .num_buffers = h->num_buffers, .buffer = nest[i].buffer, .bytes = nest[i].bytes, .flops = nest[i].flops};
+    entry *k = find_or_make(cg, &nest[i].program, op, nest[i].suffix);
+    launch[i] = (msc_launch){.kernel = k->number,
+                             .extent = nest[i].extent,
+                             .grain = nest[i].grain,
+                             .num_dims = h->num_dims,
+                             .num_scalars = h->num_scalars,
+                             .num_starts = nest[i].num_starts,
+                             .dims = nest[i].dims,
+                             .scalars = nest[i].scalars,
+                             .start = nest[i].start,
+                             .num_buffers = h->num_buffers,
+                             .buffer = nest[i].buffer,
+                             .checks = h->flag >= 0,
+                             .bytes = nest[i].bytes,
+                             .flops = nest[i].flops};
   }
   *out = (msc_kernel_call){.num_launches = (size_t)info.num_launches, .launch = launch, .scratch_bytes = info.scratch_bytes, .checks = info.checks,
                            .is_map = info.kind == MSC_NEST_MAP && info.num_launches == 1};

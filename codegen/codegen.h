@@ -33,6 +33,7 @@ typedef struct {
   const msc_start *start;
   size_t num_buffers;
   const uint32_t *buffer; /* what to pass: numbers in the list below */
+  bool checks;            /* the last of them is the error flag */
   uint64_t bytes, flops; /* estimate: memory traffic, arithmetic */
 } msc_launch;
 

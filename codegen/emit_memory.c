@@ -246,13 +246,24 @@ static LLVMValueRef added(msc_emit *e, const access *a, msc_dtype d, LLVMValueRe
   return msc_emit_narrow(e, msc_emit_combine(e, MSC_SUM, d, msc_emit_widen(e, old, a->memory), x), a->memory);
 }
 
-/* One element, or nothing. */
-static void scatter_if(msc_emit *e, const access *a, msc_dtype d, LLVMValueRef ok, LLVMValueRef x) {
+/* Each lane's element by itself, where other threads add too. */
+static void add_at_once(msc_emit *e, const access *a, msc_dtype d, LLVMValueRef x) {
+  for (int k = 0; k < a->lanes; k++) {
+    LLVMValueRef own = a->lanes > 1 ? LLVMBuildExtractElement(e->b, x, msc_emit_int(e, k), "") : x;
+    LLVMBuildAtomicRMW(e->b, msc_is_float(d) ? LLVMAtomicRMWBinOpFAdd : LLVMAtomicRMWBinOpAdd, pointer(e, a, place_of_lane(e, a, k)), own,
+                       LLVMAtomicOrderingMonotonic, false);
+  }
+}
+
+/* Of a GPU: all lanes or none. */
+static void scatter_if(msc_emit *e, const access *a, const msc_instr *in, LLVMValueRef ok, LLVMValueRef x) {
+  msc_dtype d = (msc_dtype)in->dtype;
   LLVMBasicBlockRef then = msc_ir_block(e), after = msc_ir_block(e);
   LLVMBuildCondBr(e->b, ok, then, after);
   LLVMPositionBuilderAtEnd(e->b, then);
   LLVMValueRef p = pointer(e, a, a->place);
-  write(e, a, added(e, a, d, read(e, a, a->vector, p), x), p);
+  if (in->imm) add_at_once(e, a, d, x);
+  else write(e, a, added(e, a, d, read(e, a, a->vector, p), x), p);
   LLVMBuildBr(e->b, after);
   LLVMPositionBuilderAtEnd(e->b, after);
 }
@@ -263,7 +274,7 @@ void msc_emit_scatter(msc_emit *e, int i) {
   access a = access_of(e, i, in->arg[0]);
   msc_dtype d = (msc_dtype)in->dtype;
   if (e->l->gpu) {
-    scatter_if(e, &a, d, msc_emit_get(e, in->arg[2], false), msc_emit_get(e, in->arg[1], false));
+    scatter_if(e, &a, in, msc_emit_get(e, in->arg[2], false), msc_emit_get(e, in->arg[1], a.lanes > 1));
     return;
   }
   LLVMValueRef ok = msc_emit_get(e, in->arg[2], false), x = msc_emit_get(e, in->arg[1], a.lanes > 1);

@@ -5,6 +5,7 @@
 
 #include "ir/comm.h"
 #include "ir/conv.h"
+#include "passes/7_lower/target.h"
 #include "passes/config.h"
 #include "passes/pass.h"
 
@@ -14,6 +15,7 @@ typedef struct {
   const msc_mesh *mesh;
   const msc_type **global; /* by value id: the type before */
   size_t num_values;
+  bool deterministic;
   size_t num_starts;
   msc_attr_value *starts;
 } localizing;
@@ -365,13 +367,20 @@ static void set_blocks(const localizing *z, msc_op *op) {
   enum { LEAST_OF_ROW = 64 };
   unsigned dims = summed_dims(z, op);
   const msc_value *x = op->num_in ? op->in[0].value : NULL;
-  if (!dims || !msc_is_float(x->type->dtype) || !msc_config_bool(z->pass->config, MSC_KEY_deterministic)) return;
+  if (!dims || !msc_is_float(x->type->dtype) || !z->deterministic) return;
   bool rows = (op->kind == OP_reduce_sum || op->kind == OP_reduce_mean) && (dims >> (x->type->rank - 1) & 1) && msc_type_elems(global_of(z, &op->out[0])) > 1;
   msc_op_set(op, "blocks", msc_int(blocks_over(z, x, dims, rows ? LEAST_OF_ROW : 1)));
 }
 
+/* A GPU that may add in whatever order adds what is scattered at once. */
+static void set_unordered(const localizing *z, msc_op *op) {
+  bool adds = op->kind == OP_scatter_add || op->kind == OP_add_along || op->kind == OP_scatter_nd_add;
+  if (adds && !z->deterministic && msc_target_of(z->f->module) == MSC_TARGET_CUDA) msc_op_set(op, "unordered", msc_bool(true));
+}
+
 static void localize_op(localizing *z, msc_op *op) {
   set_blocks(z, op);
+  set_unordered(z, op);
   const msc_type *y = op->num_out ? global_of(z, &op->out[0]) : NULL;
   if (!y || !y->layout) return; /* manual: already local */
   const msc_type *local = op->out[0].type;
@@ -516,7 +525,7 @@ static void forget_strategy(msc_op *op) {
 }
 
 static bool localize_func(msc_pass_ctx *pass, msc_func *f) {
-  localizing z = {.pass = pass, .f = f, .mesh = &f->module->mesh};
+  localizing z = {.pass = pass, .f = f, .mesh = &f->module->mesh, .deterministic = msc_is_deterministic(f->module, pass->config)};
   msc_numbering n = msc_number(f->body);
   z.num_values = n.num_values;
   z.global = msc_new_array(pass->scratch, const msc_type *, 2 * n.num_values + 4 * n.num_ops); /* comms: of every result, and four before windows over two operands */

@@ -186,7 +186,7 @@ static uint16_t own_rows(msc_nester *n, int v, scattering *s, msc_affine *fill, 
   return msc_nest_select(n, one_more, msc_nest_dim(n, s->rows / parts + 1), msc_nest_dim(n, s->rows / parts));
 }
 
-/* The result becomes zeros; then each position adds what it has, in order. */
+/* Each position adds what it has: in order, after the result has become zeros, or all at once to what is zeros already. */
 static void scatter_result(msc_nester *n, int v, int buffer) {
   const msc_op *op = n->value[v].def;
   int updates = msc_nest_find_value(n, op->in[1].value), indices = msc_nest_find_value(n, op->in[0].value);
@@ -199,12 +199,17 @@ static void scatter_result(msc_nester *n, int v, int buffer) {
   uint16_t x = msc_nest_eval(n, updates, &view);
   msc_affine place = msc_nest_offset(n, n->value[v].value->type, &s.at, &extra), fill = place;
   if (n->failed) return;
-  int64_t parts = row_parts(n, &s, n->value[updates].value->type);
-  uint16_t rows = own_rows(n, v, &s, &fill, parts), apart = msc_nest_dim(n, s.step * parts), step = msc_nest_dim(n, s.step);
-  n->walk.kind = MSC_NEST_SCATTER, n->walk.reduced = s.over;
   uint8_t dtype = n->instr[x].dtype;
-  msc_nest_add(n, (msc_instr){.code = NEST_FILL, .dtype = dtype, .buffer = (uint8_t)buffer, .arg = {rows, apart}}, &fill, 0);
-  msc_nest_add(n, (msc_instr){.code = NEST_SCATTER, .dtype = dtype, .buffer = (uint8_t)buffer, .arg = {msc_nest_op(n, NEST_MUL, s.row, step), x, s.ok}}, &place, 0);
+  bool at_once = n->target == MSC_TARGET_CUDA && msc_dtype_bytes((msc_dtype)dtype) >= 4 && msc_op_attr(op, "unordered");
+  if (!at_once) {
+    int64_t parts = row_parts(n, &s, n->value[updates].value->type);
+    uint16_t rows = own_rows(n, v, &s, &fill, parts), apart = msc_nest_dim(n, s.step * parts);
+    n->walk.kind = MSC_NEST_SCATTER, n->walk.reduced = s.over;
+    msc_nest_add(n, (msc_instr){.code = NEST_FILL, .dtype = dtype, .buffer = (uint8_t)buffer, .arg = {rows, apart}}, &fill, 0);
+  }
+  uint16_t row = msc_nest_op(n, NEST_MUL, s.row, msc_nest_dim(n, s.step));
+  msc_nest_add(n, (msc_instr){.code = NEST_SCATTER, .dtype = dtype, .buffer = (uint8_t)buffer, .imm = at_once, .arg = {row, x, s.ok}},
+               &place, 0);
 }
 
 static bool scatters(const msc_op *op) { return op && (op->kind == OP_scatter_add || op->kind == OP_add_along || op->kind == OP_scatter_nd_add); }
@@ -216,7 +221,7 @@ static bool add_roots(msc_nester *n, int first_buffer) {
     else if (n->num_results > 1) msc_nest_refuse(n, "%s has a kernel without other results", msc_kind_name(def->kind));
     else scatter_result(n, n->result[i], first_buffer + i);
   }
-  for (int i = 1; i < n->num_instrs && n->walk.kind == MSC_NEST_SCATTER; i++)
+  for (int i = 1; i < n->num_instrs && msc_nest_scatter(n); i++)
     if (n->instr[i].code == NEST_REDUCE) msc_nest_refuse(n, "adding by index and a reduction need a kernel each");
   return !n->failed;
 }
@@ -261,7 +266,7 @@ static bool build(msc_nester *n, const region *r, msc_nest_info *out_info) {
   out_info->elems = msc_nest_points(n, n->walk.items | n->walk.tail | n->walk.reduced);
   msc_nest_estimate(n, &out_info->bytes, &out_info->flops);
   out_info->scratch_bytes = msc_nest_choose_split(n);
-  if (n->walk.two_launches) out_info->num_launches = 2;
+  out_info->num_launches = n->walk.num_launches;
   return !n->failed;
 }
 
@@ -290,9 +295,12 @@ static void finish(msc_nester *n, msc_arena *arena, const msc_op *op, const msc_
   if (info->scratch_bytes && add_buffer(n, MSC_NUM_DTYPES, (int64_t)info->scratch_bytes, true)) n->buffer_number[n->num_buffers - 1] = next++;
   if (n->checks && add_buffer(n, MSC_I32, 1, true)) n->buffer_number[n->num_buffers - 1] = next;
   if (n->failed) return;
-  msc_nester *second = info->num_launches == 2 ? msc_nest_split(n, arena) : NULL;
-  msc_nest_finish(n, arena, &out[0]);
-  if (second) msc_nest_finish(second, arena, &out[1]);
+  msc_nest_part part[MSC_NEST_LAUNCHES];
+  msc_nest_split(n, arena, part);
+  for (int i = 0; i < info->num_launches; i++) {
+    msc_nest_finish(part[i].nester, arena, &out[i]);
+    out[i].suffix = part[i].suffix;
+  }
 }
 
 static bool build_region(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nest_info *out_info, msc_nest_launch **out_launch) {
@@ -351,6 +359,7 @@ static bool build_parts(msc_nester *n, msc_arena *arena, const msc_op *op, msc_n
     MSC_TRY(op->kind == OP_concat ? build_concat_part(n, op, i, before, &info) : build_split_part(n, op, i, &info));
     msc_nest_launch *l = &(*out_launch)[whole.num_launches++];
     msc_nest_finish(n, arena, l);
+    l->suffix = "";
     before += t->dim[dim], whole.bytes += l->bytes, whole.elems += (uint64_t)msc_type_elems(t);
   }
   *out_info = whole;
@@ -380,7 +389,8 @@ static bool reads_only_its_own(const msc_nester *n, int in, int out) {
   int place = 0;
   for (int i = 1; i < n->num_instrs; i++)
     if (n->live[i] && n->instr[i].code == NEST_STORE && n->instr[i].buffer == out) store = &n->instr[i], place = i;
-  if (!store || n->walk.tail || n->walk.two_launches || n->walk.kind == MSC_NEST_SCATTER || n->walk.kind == MSC_NEST_TRANSPOSE) return false;
+  if (!store || n->walk.tail || n->walk.num_launches > 1 || n->walk.kind == MSC_NEST_SCATTER || n->walk.kind == MSC_NEST_TRANSPOSE)
+    return false;
   if ((store->axes & n->walk.reduced) ? store->phase != n->walk.num_phases : n->walk.reduced != 0) return false;
   for (int i = 1; i < n->num_instrs; i++) {
     const msc_instr *load = &n->instr[i];

@@ -48,20 +48,21 @@ static bool cut_reduced_axis(msc_nester *n) {
 
 /* Sums of f16 and bf16 grow in f32 scratch and are rounded once. */
 static uint64_t scatter_scratch(const msc_nester *n) {
-  for (int i = 1; i < n->num_instrs; i++) {
-    const msc_nest_buffer *b = &n->buffer[n->instr[i].buffer];
-    if (n->instr[i].code == NEST_SCATTER && b->dtype != n->instr[i].dtype) return (uint64_t)n->buffer_elems[n->instr[i].buffer] * (uint64_t)msc_dtype_bytes((msc_dtype)n->instr[i].dtype);
-  }
-  return 0;
+  const msc_instr *in = &n->instr[msc_nest_scatter(n)];
+  if (n->buffer[in->buffer].dtype == in->dtype) return 0;
+  return (uint64_t)n->buffer_elems[in->buffer] * (uint64_t)msc_dtype_bytes((msc_dtype)in->dtype);
 }
 
 uint64_t msc_nest_choose_split(msc_nester *n) {
   msc_nest_walk *w = &n->walk;
   uint64_t bytes, flops, scratch = 0;
   limits most = limits_of(n);
-  if (w->kind == MSC_NEST_SCATTER) scratch = scatter_scratch(n);
-  w->two_launches = scratch > 0;
-  if (!w->reduced || w->kind == MSC_NEST_SCATTER || msc_nest_items(n) >= most.few_items) return scratch;
+  if (msc_nest_scatter(n)) {
+    scratch = scatter_scratch(n);
+    w->num_launches += n->instr[msc_nest_scatter(n)].imm + (scratch > 0);
+    return scratch;
+  }
+  if (!w->reduced || msc_nest_items(n) >= most.few_items) return scratch;
   msc_nest_estimate(n, &bytes, &flops);
   if (bytes + flops < most.long_work) return 0;
   if (!w->tail) {
@@ -71,7 +72,7 @@ uint64_t msc_nest_choose_split(msc_nester *n) {
   }
   for (int i = 1; i < n->num_instrs; i++)
     if (ends_reduction(n, i)) scratch += (msc_nest_points(n, w->items | w->tail) * (uint64_t)msc_dtype_bytes((msc_dtype)n->instr[i].dtype) + 63) / 64 * 64;
-  w->two_launches = scratch > 0;
+  w->num_launches += scratch > 0;
   return scratch;
 }
 
@@ -150,31 +151,42 @@ static void make_second(msc_nester *n, int buffer) {
   msc_nest_order_axes(n);
 }
 
-/* The second launch copies the sums from the scratch. */
-static void split_scatter(msc_nester *n, msc_nester *second, int buffer) {
-  uint8_t dtype = 0, out = 0;
-  for (int i = 1; i < n->num_instrs; i++) {
-    if (n->instr[i].code == NEST_SCATTER) dtype = n->instr[i].dtype, out = n->instr[i].buffer;
-    if (n->instr[i].code == NEST_SCATTER || n->instr[i].code == NEST_FILL) n->instr[i].buffer = (uint8_t)buffer;
-  }
+/* A launch that fills `to` from a buffer of as many elements, or with zeros when `from` is negative. */
+static msc_nester *filling(const msc_nester *n, msc_arena *arena, int from, int to, int64_t elems, uint8_t dtype) {
+  msc_nester *f = msc_arena_copy(arena, n, sizeof *n);
   msc_affine at = {.coef = {1}};
-  second->num_instrs = 1, second->num_axes = 1, second->extent[0] = n->buffer_elems[out], second->checks = false;
-  uint16_t x = msc_nest_add(second, (msc_instr){.code = NEST_LOAD, .dtype = dtype, .buffer = (uint8_t)buffer}, &at, 0);
-  msc_nest_add(second, (msc_instr){.code = NEST_STORE, .dtype = dtype, .buffer = out, .arg = {x}}, &at, 0);
-  second->walk = (msc_nest_walk){.kind = MSC_NEST_MAP};
-  msc_nest_choose_walk(second);
+  f->num_instrs = f->num_axes = 1, f->extent[0] = elems, f->checks = false;
+  uint16_t x = from < 0 ? msc_nest_number(f, (msc_dtype)dtype, 0)
+                        : msc_nest_add(f, (msc_instr){.code = NEST_LOAD, .dtype = dtype, .buffer = (uint8_t)from}, &at, 0);
+  msc_nest_add(f, (msc_instr){.code = NEST_STORE, .dtype = dtype, .buffer = (uint8_t)to, .arg = {x}}, &at, 0);
+  f->walk = (msc_nest_walk){.kind = MSC_NEST_MAP};
+  msc_nest_choose_walk(f);
+  return f;
 }
 
-msc_nester *msc_nest_split(msc_nester *n, msc_arena *arena) {
-  int buffer = n->num_buffers - 1 - n->checks;
-  if (n->walk.kind == MSC_NEST_SCATTER) {
-    msc_nester *copy = msc_arena_copy(arena, n, sizeof *n);
-    split_scatter(n, copy, buffer);
-    return copy;
+/* Zeros, the adding, a copy of the sums from the scratch: what of these it takes. */
+static void split_scatter(msc_nester *n, msc_arena *arena, int scratch, msc_nest_part *part) {
+  const msc_instr *scatter = &n->instr[msc_nest_scatter(n)];
+  int out = scatter->buffer, sums = scatter_scratch(n) ? scratch : out, num = 0;
+  int64_t elems = n->buffer_elems[out];
+  uint8_t dtype = scatter->dtype;
+  if (scatter->imm) part[num++] = (msc_nest_part){filling(n, arena, -1, sums, elems, dtype), "_zeros"};
+  part[num++] = (msc_nest_part){n, ""};
+  if (sums != out) part[num++] = (msc_nest_part){filling(n, arena, sums, out, elems, dtype), "_total"};
+  for (int i = 1; i < n->num_instrs; i++)
+    if (n->instr[i].code == NEST_SCATTER || n->instr[i].code == NEST_FILL) n->instr[i].buffer = (uint8_t)sums;
+}
+
+void msc_nest_split(msc_nester *n, msc_arena *arena, msc_nest_part out_part[MSC_NEST_LAUNCHES]) {
+  int scratch = n->num_buffers - 1 - n->checks;
+  out_part[0] = (msc_nest_part){n, ""};
+  if (n->walk.num_launches == 1) return;
+  if (msc_nest_scatter(n)) {
+    split_scatter(n, arena, scratch, out_part);
+    return;
   }
   if (n->walk.kind == MSC_NEST_COLUMN) bring_tail_forward(n);
-  msc_nester *second = msc_arena_copy(arena, n, sizeof *n);
-  make_first(n, buffer);
-  make_second(second, buffer);
-  return second;
+  out_part[1] = (msc_nest_part){msc_arena_copy(arena, n, sizeof *n), "_total"};
+  make_first(n, scratch);
+  make_second(out_part[1].nester, scratch);
 }

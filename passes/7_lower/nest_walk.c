@@ -28,6 +28,12 @@ uint64_t msc_nest_points(const msc_nester *n, uint16_t axes) {
   return points;
 }
 
+int msc_nest_scatter(const msc_nester *n) {
+  int i = n->num_instrs - 1;
+  while (i > 0 && n->instr[i].code != NEST_SCATTER) i--;
+  return i;
+}
+
 static bool is_reduce(const msc_nester *n, int i) { return n->live[i] && n->instr[i].code == NEST_REDUCE; }
 
 /* ---- which axes are reduced, and in which order ---- */
@@ -179,11 +185,17 @@ static double lane_price(const msc_nester *n, int axis) {
   return n->extent[axis] < 8 ? price * 8 / (double)(n->extent[axis] + 1) : price;
 }
 
+/* Lanes share the row they add to. */
+static void choose_scatter_lane(msc_nester *n, int scatter) {
+  for (int a = 0; a < n->num_axes; a++)
+    if (n->at[scatter].coef[a] == 1 && !(n->instr[n->instr[scatter].arg[0]].axes >> a & 1)) n->walk.lane = a;
+}
+
 static void choose_lane(msc_nester *n) {
   msc_nest_walk *w = &n->walk;
   double best = 0;
   w->lane = -1;
-  for (int a = 0; a < n->num_axes && w->kind != MSC_NEST_SCATTER; a++) {
+  for (int a = 0; a < n->num_axes; a++) {
     if (!((w->items | w->reduced) >> a & 1)) continue;
     bool stored = true; /* a MAP's vectors are stored as such where possible */
     for (int i = 1; i < n->num_instrs && !w->reduced; i++)
@@ -191,11 +203,7 @@ static void choose_lane(msc_nester *n) {
     double price = lane_price(n, a);
     if (stored && (w->lane < 0 || price < best)) w->lane = a, best = price;
   }
-  for (int i = 1; i < n->num_instrs && w->kind == MSC_NEST_SCATTER; i++)
-    for (int a = 0; a < n->num_axes && n->instr[i].code == NEST_SCATTER; a++)
-      if (n->at[i].coef[a] == 1 && !(n->instr[n->instr[i].arg[0]].axes >> a & 1)) w->lane = a; /* lanes share the row they add to */
-  if (w->kind == MSC_NEST_SCATTER || !w->reduced) return;
-  w->kind = w->lane >= 0 && (w->items >> w->lane & 1) ? MSC_NEST_COLUMN : MSC_NEST_ROW;
+  if (w->reduced) w->kind = w->lane >= 0 && (w->items >> w->lane & 1) ? MSC_NEST_COLUMN : MSC_NEST_ROW;
 }
 
 /* A MAP that loads along another axis than it stores goes in blocks that are turned in registers. */
@@ -297,9 +305,10 @@ void msc_nest_order_axes(msc_nester *n) {
 
 bool msc_nest_choose_walk(msc_nester *n) {
   msc_nest_walk *w = &n->walk;
-  w->chunk_axis = w->clipped = w->across = w->lane = -1;
+  int scatter = msc_nest_scatter(n);
+  w->chunk_axis = w->clipped = w->across = w->lane = -1, w->num_launches = 1;
   msc_nest_mark_live(n);
-  if (w->kind != MSC_NEST_SCATTER && !find_reductions(n)) return false;
+  if (!scatter && !find_reductions(n)) return false;
   msc_nest_split_double_reductions(n);
   if (n->failed) return false;
   uint16_t all = 0;
@@ -307,9 +316,9 @@ bool msc_nest_choose_walk(msc_nester *n) {
     if (n->live[i]) all |= n->instr[i].axes | n->over[i];
   w->items = all & (uint16_t)~(w->reduced | w->tail);
   msc_nest_set_phases(n);
-  if (w->kind != MSC_NEST_SCATTER && (!check_reductions(n) || !check_stores(n))) return false;
-  choose_lane(n);
-  choose_across(n);
+  if (scatter) choose_scatter_lane(n, scatter);
+  else if (check_reductions(n) && check_stores(n)) choose_lane(n), choose_across(n);
+  else return false;
   msc_nest_order_axes(n);
   return find_blocks(n, w->reduced, 0, &w->blocks) && find_blocks(n, w->tail, 1, &w->tail_blocks);
 }

@@ -45,7 +45,7 @@ typedef struct {
   int64_t chunk_total;
   int64_t blocks, tail_blocks;   /* of sums over reduced, over tail; 0: in whatever order */
   int num_phases;
-  bool two_launches;
+  int num_launches;
 } msc_nest_walk;
 
 struct msc_nester {
@@ -138,6 +138,8 @@ void msc_nest_order_axes(msc_nester *n);
 /* axis i becomes axis number[i] of `num`; -1: no longer there */
 void msc_nest_renumber(msc_nester *n, const int8_t *number, int num);
 uint64_t msc_nest_points(const msc_nester *n, uint16_t axes);
+/* The instruction that adds to places by index; 0: there is none. */
+int msc_nest_scatter(const msc_nester *n);
 
 /* ---- nest_finish.c ---- */
 
@@ -159,10 +161,16 @@ int64_t msc_nest_gpu_part(const msc_nester *n, int axis);
 
 /* ---- nest_split.c ---- */
 
-/* Reductions too long for few items run in two launches with scratch between.  Decides and changes the walk; the scratch. */
+/* Reductions too long for few items run in two launches with scratch between; what is added to, in whatever order, is zeros before.
+ * Decides and changes the walk; the scratch. */
 uint64_t msc_nest_choose_split(msc_nester *n);
-/* n becomes the first launch; the second one, in the arena. */
-msc_nester *msc_nest_split(msc_nester *n, msc_arena *arena);
+
+typedef struct {
+  msc_nester *nester;
+  const char *suffix; /* as msc_nest_launch */
+} msc_nest_part;
+/* The walk's launches in order; n becomes one of them, the others are the arena's. */
+void msc_nest_split(msc_nester *n, msc_arena *arena, msc_nest_part out_part[MSC_NEST_LAUNCHES]);
 
 /* ---- nest.c ---- */
 

@@ -14,26 +14,27 @@
 #include "passes/7_lower/nest.h"
 
 /*         name     operands */
-#define MSC_NEST_CODES(X) \
-  X(NONE, 0) \
-  X(LOAD, 2)   /* buffer[at + a], 0 where b (i1) is false */ \
-  X(STORE, 1)  /* buffer[at] = a */ \
-  X(SCATTER, 3) /* buffer[at + a] += b where c */ \
-  X(FILL, 2)   /* buffer[at + i * b] = 0 for i < a */ \
-  X(CHECK, 2)  /* the error flag becomes imm where a is false and b true */ \
-  X(INDEX, 0)  /* at, as i64 */ \
-  X(PHILOX, 3) /* random word of element at + a, key b, the upper half of the counter c: philox.h */ \
-  X(DIM, 0)    /* dims[imm], as i64 */ \
-  X(CONST, 0)  /* number, part of the code */ \
-  X(SCALAR, 0) /* scalars[imm], converted */ \
-  X(REDUCE, 1) /* imm: msc_reduction or NEST_LOOSE_MAX; over `reduced` axes in its phase, or over tail axes */ \
-  X(ADD, 2) X(SUB, 2) X(MUL, 2) X(DIV, 2) X(REM, 2) X(MAX, 2) X(MIN, 2) X(POW, 2) X(AND, 2) \
-  X(NEG, 1) X(ABS, 1) X(SIGN, 1) X(RELU, 1) X(SQRT, 1) X(EXP, 1) X(LOG, 1) X(TANH, 1) X(ERF, 1) X(SIN, 1) X(COS, 1) \
-  X(FLOOR, 1) X(CEIL, 1) X(NEAREST, 1) /* to a whole number; halves to even */ \
-  X(COMPARE, 2) /* imm: msc_nest_predicate */ \
-  X(SELECT, 3)  /* a ? b : c */ \
-  X(CAST, 1)    /* to dtype */ \
-  X(ROUND, 1)   /* f32 to the nearest value of element type imm, f16 or bf16 */
+#define MSC_NEST_CODES(X)                                                                                                              \
+  X(NONE, 0)                                                                                                                           \
+  X(LOAD, 2)    /* buffer[at + a], 0 where b (i1) is false */                                                                          \
+  X(STORE, 1)   /* buffer[at] = a */                                                                                                   \
+  X(SCATTER, 3) /* buffer[at + a] += b where c; imm: others may add there meanwhile */                                                 \
+  X(FILL, 2)    /* buffer[at + i * b] = 0 for i < a */                                                                                 \
+  X(CHECK, 2)   /* the error flag becomes imm where a is false and b true */                                                           \
+  X(INDEX, 0)   /* at, as i64 */                                                                                                       \
+  X(PHILOX, 3)  /* random word of element at + a, key b, the upper half of the counter c: philox.h */                                  \
+  X(DIM, 0)     /* dims[imm], as i64 */                                                                                                \
+  X(CONST, 0)   /* number, part of the code */                                                                                         \
+  X(SCALAR, 0)  /* scalars[imm], converted */                                                                                          \
+  X(REDUCE, 1)  /* imm: msc_reduction or NEST_LOOSE_MAX; over `reduced` axes in its phase, or over tail axes */                        \
+  X(ADD, 2)                                                                                                                            \
+  X(SUB, 2) X(MUL, 2) X(DIV, 2) X(REM, 2) X(MAX, 2) X(MIN, 2) X(POW, 2) X(AND, 2) X(NEG, 1) X(ABS, 1) X(SIGN, 1) X(RELU, 1) X(SQRT, 1) \
+      X(EXP, 1) X(LOG, 1) X(TANH, 1) X(ERF, 1) X(SIN, 1) X(COS, 1) X(FLOOR, 1) X(CEIL, 1)                                              \
+          X(NEAREST, 1) /* to a whole number; halves to even */                                                                        \
+      X(COMPARE, 2)     /* imm: msc_nest_predicate */                                                                                  \
+      X(SELECT, 3)      /* a ? b : c */                                                                                                \
+      X(CAST, 1)        /* to dtype */                                                                                                 \
+      X(ROUND, 1)       /* f32 to the nearest value of element type imm, f16 or bf16 */
 
 typedef enum {
 #define X(name, arity) NEST_##name,
@@ -115,6 +116,7 @@ typedef struct {
 
 /* One launch of a program. */
 typedef struct {
+  const char *suffix; /* to the op's name: "", "_total" or "_zeros" */
   msc_program program;
   uint64_t extent, grain, bytes, flops; /* on a GPU `grain` items are a block's */
   const int64_t *dims;
@@ -132,5 +134,6 @@ enum {
   MSC_BAKED_SIZE = 64,     /* lane axes up to this size are part of the code */
   MSC_KEPT_ROW = 2048,     /* elements */
   MSC_NEST_REDUCTIONS = 16,
+  MSC_NEST_LAUNCHES = 3, /* of one op that is no concat or split */
 };
 #endif

@@ -22,3 +22,8 @@ msc_target msc_target_of(const msc_module *m) {
   if (v && v->kind == MSC_ATTR_STR) msc_target_named(v->s, &t);
   return t;
 }
+
+bool msc_is_deterministic(const msc_module *m, const msc_config *config) {
+  return msc_config_is_set(config, MSC_KEY_deterministic) ? msc_config_bool(config, MSC_KEY_deterministic)
+                                                          : msc_target_of(m) == MSC_TARGET_CPU;
+}

@@ -3,6 +3,7 @@
 #define MSC_PASSES_TARGET_H
 
 #include "ir/ir.h"
+#include "passes/config.h"
 
 typedef enum { MSC_TARGET_CPU, MSC_TARGET_CUDA, MSC_NUM_TARGETS } msc_target;
 
@@ -10,5 +11,7 @@ const char *msc_target_name(msc_target t); /* "cpu", "cuda" */
 /* False: there is no such target. */
 bool msc_target_named(const char *name, msc_target *out_target);
 msc_target msc_target_of(const msc_module *m);
+/* The key `deterministic`; when it is absent, CPUs are. */
+bool msc_is_deterministic(const msc_module *m, const msc_config *config);
 
 #endif

@@ -109,6 +109,36 @@ static void test_indexed(void **state) {
   kernels_free(k);
 }
 
+static void prepare_unordered(kernel_run *k, kernel_case *c) {
+  msc_op *op = c->func->body->first;
+  msc_op_set(op, "unordered", msc_bool(true));
+  c->reordered = c->unordered = true;
+  const msc_type *y = op->out[0].type;
+  draw_indices(k, &c->in[0],
+               y->dim[op->kind == OP_add_along     ? y->rank + msc_op_int(op, "axis")
+                      : op->kind == OP_scatter_add ? msc_op_int(op, "axis")
+                                                   : 0]);
+}
+
+/* Adds that nobody wants in order: on a GPU all at once. */
+static void test_unordered(void **state) {
+  static const char *const some[] = {"f32", "f64", "bf16", "f16", "i8", "i32", "i64"};
+  kernel_run *k = kernels_new(NULL);
+  (void)state;
+  for (size_t t = 0; t < COUNT(some); t++) {
+    add_indexed(k, "scatter_add", typed(k, "423xi32 423x17x$", some[t]), "rows=7 axis=0", prepare_unordered);  /* many to one row */
+    add_indexed(k, "scatter_add", typed(k, "2x3xi64 2x3x40x$", some[t]), "rows=70 axis=0", prepare_unordered); /* vectors */
+    add_indexed(k, "scatter_add", typed(k, "4xi64 3x4x5x$", some[t]), "rows=6 axis=1", prepare_unordered);
+    add_indexed(k, "scatter_add", typed(k, "40xi64 40x$", some[t]), "rows=6 axis=0", prepare_unordered);
+    add_indexed(k, "scatter_add", typed(k, "0xi64 0x5x$", some[t]), "rows=6 axis=0", prepare_unordered);
+    add_indexed(k, "add_along", typed(k, "3x50x8xi32 3x50x8x$", some[t]), "rows=6 axis=-2", prepare_unordered);
+    add_indexed(k, "scatter_nd_add", typed(k, "23x1xi32 23x16x$", some[t]), "shape=9,16", prepare_unordered);
+  }
+  kernels_finish(k);
+  kernels_check(k);
+  kernels_free(k);
+}
+
 static void prepare_along(kernel_run *k, kernel_case *c) {
   const msc_op *op = c->func->body->first;
   bool adds = op->kind == OP_add_along;
@@ -268,6 +298,9 @@ static void test_parts(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_moves), cmocka_unit_test(test_sources), cmocka_unit_test(test_indexed), cmocka_unit_test(test_indexed_elements), cmocka_unit_test(test_ordered), cmocka_unit_test(test_cumulated), cmocka_unit_test(test_bad_index_is_told), cmocka_unit_test(test_parts)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_moves),     cmocka_unit_test(test_sources),           cmocka_unit_test(test_indexed),
+      cmocka_unit_test(test_unordered), cmocka_unit_test(test_indexed_elements),  cmocka_unit_test(test_ordered),
+      cmocka_unit_test(test_cumulated), cmocka_unit_test(test_bad_index_is_told), cmocka_unit_test(test_parts)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
