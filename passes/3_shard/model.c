@@ -306,6 +306,55 @@ static void flow_all(modelling *d) {
   flow_results(d);
 }
 
+/* ---- what fills memory over the step ---- */
+
+static bool is_read_backward(const msc_value *v) {
+  for (const msc_use *u = v->uses; u; u = u->next)
+    if (u->user->forward) return true;
+  return false;
+}
+
+/* Gradients of another variable read the value as well: it is counted there. */
+static bool is_read_elsewhere(const shard_model *m, const msc_value *x, int var) {
+  for (const msc_use *u = x->uses; u; u = u->next)
+    if (u->user->forward && u->user->block == m->g->func->body && m->of_op[u->user->id].var >= 0 && m->of_op[u->user->id].var != var) return true;
+  return false;
+}
+
+/* A value of the forward part that gradient ops read: with its copy where it has one, else with its users. */
+static bool is_saved(const shard_model *m, int var, const msc_value *x) {
+  if (!x->def || x->def->forward || x->def->kind == OP_constant || m->copy_of[x->id] >= 0) return false;
+  return m->of_op[x->def->id].var != var || !is_read_elsewhere(m, x, var);
+}
+
+/* An earlier member of the variable, or an earlier operand, keeps it already. */
+static bool is_kept_before(const shard_variable *v, const shard_member *m, int t) {
+  const msc_value *x = m->op->in[t].value;
+  for (const shard_member *k = v->member; k <= m; k++)
+    for (int i = 0; i < (k == m ? t : 64); i++)
+      if (k->kept >> i & 1 && k->op && k->op->in[i].value == x) return true;
+  return false;
+}
+
+/* Of updates: parameter, state and gradient; of gradient ops: what they read of the forward. */
+static bool is_kept(const shard_model *m, int var, const shard_member *of, int t) {
+  const msc_op_info *info = msc_info(of->op);
+  const msc_value *x = of->op->in[t].value;
+  if (info->flags & MSC_UPDATE) return (t < info->num_operands && info->operand[t].tied >= 0) || (x->def && x->type->rank > 0);
+  return of->op->forward && is_saved(m, var, x) && !is_kept_before(&m->var[var], of, t);
+}
+
+static void mark_kept(shard_model *m) {
+  for (size_t i = 0; i < m->num_vars; i++)
+    for (size_t k = 0; k < m->var[i].num_members; k++) {
+      shard_member *of = &m->var[i].member[k];
+      if (!of->rule) continue;
+      if (!of->op) of->kept = is_read_backward(m->var[i].copied);
+      for (int t = 0; of->op && t < (int)of->op->num_in && t < 64; t++)
+        if (is_kept(m, (int)i, of, t)) of->kept |= 1ull << t;
+    }
+}
+
 void shard_model_of(shard_graph *g, shard_model *out_model) {
   shard_model *m = out_model;
   modelling d = {.m = m, .g = g};
@@ -321,4 +370,5 @@ void shard_model_of(shard_graph *g, shard_model *out_model) {
   add_copies(&d);
   mirror_all(&d);
   flow_all(&d);
+  mark_kept(m);
 }

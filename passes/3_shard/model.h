@@ -17,6 +17,7 @@ typedef struct {
   const msc_rule *rule;
   int8_t to_variable[MSC_MAX_LETTERS]; /* own letter -> the variable's, or -1 */
   bool passes;                       /* partial sums go through it on the variable's pieces with PASS */
+  uint64_t kept;                     /* operands of it, as bits, that fill memory over the step: each value counts once in a variable */
 } shard_member;
 
 typedef struct {

@@ -85,6 +85,7 @@ static void put_member(shard_space *s, const shard_variable *v, const shard_memb
   if (!r) return;
   put(s, (uint64_t)r->num_tensors << 32 | (uint64_t)r->num_in << 16 | (uint64_t)r->linear << 1 | r->joint);
   put(s, r->linear_in);
+  put(s, m->kept);
   if (m->op && m->op->kind == OP_vjp) put(s, (uint64_t)(uintptr_t)msc_op_str(m->op, "op"));
   put_bytes(s, m->to_variable, r->num_letters);
   for (int l = 0; l < r->num_letters; l++) put(s, (uint64_t)r->letter[l].role << 8 | r->letter[l].reduction | (uint64_t)r->letter[l].size << 16);

@@ -84,24 +84,17 @@ static int64_t sharing(const shard_model *of, const shard_zero *zero, const shar
 }
 
 double shard_kept_bytes(const shard_model *of, const shard_zero *zero, const shard_variable *v, const shard_member *m, const int64_t *parts, bool *out_parameters) {
+  *out_parameters = m->op && msc_info(m->op)->flags & MSC_UPDATE;
+  if (!m->kept) return 0;
+  const msc_op_info *info = m->op ? msc_info(m->op) : NULL;
   int64_t size[MSC_MAX_LETTERS];
   double bytes = 0;
-  *out_parameters = m->op && msc_info(m->op)->flags & MSC_UPDATE;
-  if (!m->rule || (m->op && !m->op->forward && !(msc_info(m->op)->flags & MSC_UPDATE))) return 0;
   local_sizes(m, parts, size);
-  if (!m->op) { /* a copy of something that the backward reads */
-    bool saved = false;
-    for (const msc_use *u = v->copied->uses; u; u = u->next) saved |= u->user->forward != NULL;
-    return saved ? local_elems(&m->rule->tensor[0], v->copied->type, size) * (double)msc_dtype_bytes(v->copied->type->dtype) : 0;
-  }
-  const msc_op_info *info = msc_info(m->op);
-  for (int t = 0; t < m->op->num_in; t++) {
-    const msc_value *x = m->op->in[t].value;
-    bool tied = info->flags & MSC_UPDATE && t < info->num_operands && info->operand[t].tied >= 0, saved = m->op->forward && x->def && !x->def->forward && x->def->kind != OP_constant;
-    bool gradient = info->flags & MSC_UPDATE && x->def && x->type->rank > 0;
-    if (saved && of->copy_of[x->id] >= 0) saved = false; /* counted with the copy */
-    for (int k = 0; k < t && saved; k++) saved = m->op->in[k].value != x;
-    double own = tied || saved || gradient ? local_elems(&m->rule->tensor[t], x->type, size) * (double)msc_dtype_bytes(x->type->dtype) : 0;
+  for (int t = 0; t < 64 && m->kept >> t; t++) {
+    if (!(m->kept >> t & 1)) continue;
+    const msc_type *type = shard_tensor_type(of->g->ctx, v, m, t);
+    double own = local_elems(&m->rule->tensor[t], type, size) * (double)msc_dtype_bytes(type->dtype);
+    bool tied = *out_parameters && t < info->num_operands && info->operand[t].tied >= 0;
     bytes += tied && zero->stage ? own / (double)sharing(of, zero, m, t, size) : own;
   }
   return bytes;
