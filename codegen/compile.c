@@ -142,24 +142,43 @@ static bool searches_time(const msc_config *config) {
   return msc_config_parallel_mode(config) == MSC_AUTO_PARALLEL && msc_config_search_mode(config) != MSC_SHARDING_PROPAGATION;
 }
 
-/* The key memory_limit is a bound, not a wish, whoever chose the layouts.  What fills the memory is said. */
-static bool fits_memory(const msc_plan *p, const msc_config *config) {
-  int64_t limit = msc_config_int(config, MSC_KEY_memory_limit);
-  msc_plan_memory m = msc_plan_memory_of(p);
-  uint64_t bytes = total_of(&m);
-  if (limit < 0 || bytes <= (uint64_t)limit) return true;
-  msc_error(p->ctx, MSC_E_INFEASIBLE, msc_config_loc(config, MSC_KEY_memory_limit), "the plan needs %" PRIu64 " bytes per rank, of them %" PRIu64 " for parameters and state; memory_limit is %" PRId64,
-            bytes, m.parameters + m.state, limit);
-  if (!strcmp(msc_config_text(config, MSC_KEY_recompute), "auto")) msc_note(p->ctx, NULL, "as much as can be is computed again; a memory_limit of %" PRIu64 " would do", bytes);
-  else if (searches_time(config))
-    msc_note(p->ctx, NULL, "of the strategies that keep less over a step this one needs least; a memory_limit of %" PRIu64 " would do",
-             bytes);
+static const msc_cluster *described(msc_context *ctx, const msc_compile_options *o) { return o->cluster ? o->cluster : msc_cluster_named(ctx, "cpu"); }
+
+static int64_t limit_of(msc_context *ctx, const msc_compile_options *o) { return msc_memory_limit(o->config, described(ctx, o)); }
+
+/* What the user has not asked for yet. */
+static void tell_what_helps(msc_context *ctx, const msc_config *config, uint64_t bytes) {
+  bool recomputes = !strcmp(msc_config_text(config, MSC_KEY_recompute), "auto"), searches = searches_time(config);
+  if (recomputes) msc_note(ctx, NULL, "as much as can be is computed again; a memory_limit of %" PRIu64 " would do", bytes);
+  else if (searches) msc_note(ctx, NULL, "of the strategies that keep less over a step this one needs least; a memory_limit of %" PRIu64 " would do", bytes);
+  bool repeats = !msc_config_zero(config) && msc_config_devices(config) > 1;
+  msc_note(ctx, NULL, "what makes it less: %s%sa larger micro_size", recomputes ? "" : "recompute=auto, ", repeats ? "zero=3, " : "");
+}
+
+static void tell_memory(const msc_plan *p) {
   msc_peak peak = msc_plan_peak_of(p);
   msc_note(p->ctx, NULL, "%s", msc_plan_memory_text(p));
   if (peak.at) msc_note(p->ctx, peak.at->loc, "most values live at once, %" PRIu64 " bytes, are at %s", peak.live, msc_peak_name(peak.at));
   for (size_t i = 0; i < peak.num && i < TOLD; i++)
     msc_note(p->ctx, peak.use[i].op->loc, "%" PRIu64 " bytes of them are %s%s", peak.use[i].bytes, peak.use[i].work ? "working memory of " : "the result of ", msc_peak_name(peak.use[i].op));
-  return false;
+}
+
+/* The limit is a bound, not a wish, whoever chose the layouts.  But a device that msc assumed, as nobody described one, is nobody's:
+ * the plan is made all the same.  What fills the memory is said. */
+static bool fits_memory(const msc_plan *p, const msc_compile_options *o) {
+  msc_plan_memory m = msc_plan_memory_of(p);
+  int64_t limit = limit_of(p->ctx, o);
+  uint64_t bytes = total_of(&m), kept = m.parameters + m.state;
+  if (bytes <= (uint64_t)limit) return true;
+  const char *of = msc_config_is_set(o->config, MSC_KEY_memory_limit) ? "memory_limit is" : msc_arena_printf(p->arena, "the described device, %s, has", described(p->ctx, o)->device);
+  bool is_bound = o->is_described || msc_config_is_set(o->config, MSC_KEY_memory_limit);
+  static const char form[] = "the plan needs %" PRIu64 " bytes per rank, of them %" PRIu64 " for parameters and state; %s %" PRId64;
+  const msc_loc *loc = msc_config_loc(o->config, MSC_KEY_memory_limit);
+  if (is_bound) msc_error(p->ctx, MSC_E_INFEASIBLE, loc, form, bytes, kept, of, limit);
+  else msc_warning(p->ctx, MSC_E_INFEASIBLE, loc, form, bytes, kept, of, limit);
+  tell_what_helps(p->ctx, o->config, bytes);
+  tell_memory(p);
+  return !is_bound;
 }
 
 /* ---- the road ---- */
@@ -238,13 +257,12 @@ static void find_saving(recompute_trials *t) {
     for (int64_t shift = 0; shift < group && t->least > t->room; shift++) try_recompute(t, INT64_MAX / 4, group, shift);
 }
 
-/* Where memory_limit asks for it. */
+/* Where the memory asks for it. */
 static void decide_recompute(msc_context *ctx, const msc_compile_options *o, msc_module *m) {
-  int64_t limit = msc_config_int(o->config, MSC_KEY_memory_limit);
   msc_func *train = msc_find_func(m, "train");
-  if (!train || limit < 0 || strcmp(msc_config_text(o->config, MSC_KEY_recompute), "auto")) return;
+  if (!train || strcmp(msc_config_text(o->config, MSC_KEY_recompute), "auto")) return;
   msc_arena *scratch = msc_arena_new(ctx);
-  recompute_trials t = {.ctx = ctx, .o = o, .room = limit - argument_bytes(train), .least = -1};
+  recompute_trials t = {.ctx = ctx, .o = o, .room = limit_of(ctx, o) - argument_bytes(train), .least = -1};
   t.text = msc_print_text(m, scratch, &t.bytes);
   find_saving(&t);
   tell_recompute(train, t.saving, t.group, t.shift);
@@ -260,7 +278,7 @@ static void tell_images(const msc_compile_options *o, const msc_plan *p) {
   }
 }
 
-/* From the search on; a plan may be larger than memory_limit.  NULL after a report. */
+/* From the search on; a plan may need more than there is.  NULL after a report. */
 static msc_plan *plan_from_search(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
   if (!run_passes(ctx, m, options, "search", "search", passes_until("propagate"))) return NULL;
   packed searched = pack(m);
@@ -283,7 +301,7 @@ static msc_plan *plan_from_search(msc_context *ctx, msc_module *m, const msc_com
   if (code) options->emitted(options->user, "kernels.ll", code, strlen(code));
   if (!p) return NULL;
   if (code) tell_images(options, p);
-  const msc_cluster *cluster = options->cluster ? options->cluster : msc_cluster_named(ctx, "cpu");
+  const msc_cluster *cluster = described(ctx, options);
   if (!msc_plan_predict(p, cluster)) return NULL;
   p->decision = decision;
   p->num_decisions = num_decisions;
@@ -303,40 +321,63 @@ static int64_t next_room(int64_t below) {
   return power + power / 2 < below ? power + power / 2 : power;
 }
 
-/* The search bounds what is kept over a step.  What comes and goes within one is known when there is a plan: where that is too
- * much, less may be kept, down to the least that can be.  Every limit tries the same bounds: what one takes, no higher one refuses. */
-static msc_plan *make_fit(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes, msc_plan *too_large) {
-  msc_plan *best = NULL;
-  int64_t limit = msc_config_int(o->config, MSC_KEY_memory_limit), kept = 0;
-  for (int64_t room = next_room(limit); room > 1 && kept <= room; room = next_room(room)) {
-    msc_module *again = msc_parse(ctx, "again", text, bytes);
-    msc_func *f = again ? msc_find_func(again, "train") : NULL;
-    if (again && !f) f = msc_find_func(again, "forward");
-    if (!f) return NULL;
-    msc_func_set(f, "search_room", msc_int(room));
-    msc_plan *p = plan_from_search(ctx, again, o);
-    const msc_attr_value *v = msc_func_attr(f, "kept_bytes");
-    if (!p) return NULL;
-    if (!best || msc_plan_rank_bytes(p) < msc_plan_rank_bytes(best)) best = p;
-    if (msc_plan_rank_bytes(p) <= (uint64_t)limit) break;
-    kept = v ? v->i : INT64_MAX;
+/* What has no place of the user's has none in this text either. */
+static msc_module *parse_again(msc_context *ctx, const char *text, size_t bytes) {
+  static const msc_loc unknown = {0};
+  msc_module *m = msc_parse(ctx, "again", text, bytes);
+  for (msc_func *f = m ? m->first : NULL; f; f = f->next) {
+    if (f->loc->implied) f->loc = &unknown;
+    for (msc_op *op = f->body->first; op; op = op->next)
+      if (op->loc->implied) op->loc = &unknown;
   }
-  return best ? best : too_large;
+  return m;
+}
+
+/* With strategies that keep no more than `room` over a step, as nearly as can be; 0: whatever they keep. */
+static msc_plan *plan_within(msc_context *ctx, const msc_compile_options *o, msc_module *m, int64_t room, int64_t *out_kept) {
+  msc_func *f = msc_find_func(m, "train");
+  if (!f) f = msc_find_func(m, "forward");
+  if (f) msc_func_set(f, "search_room", msc_int(room));
+  msc_plan *p = plan_from_search(ctx, m, o);
+  const msc_attr_value *kept = p ? msc_func_attr(f, "kept_bytes") : NULL;
+  *out_kept = kept ? kept->i : INT64_MAX;
+  return p;
+}
+
+/* What a step needs in all is known when there is a plan: where the fastest is too large, less may be kept over the step, down to
+ * the least that can be.  Every limit tries the same bounds, and itself: what one takes, no higher one refuses. */
+static msc_plan *make_fit(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes, msc_plan *best, int64_t kept) {
+  int64_t limit = limit_of(ctx, o), room;
+  while (msc_plan_rank_bytes(best) > (uint64_t)limit && kept > 1) {
+    room = next_room(kept);
+    if (kept > limit && room < limit) room = limit;
+    msc_module *again = parse_again(ctx, text, bytes);
+    msc_plan *p = again ? plan_within(ctx, o, again, room, &kept) : NULL;
+    if (!p) return NULL;
+    if (msc_plan_rank_bytes(p) < msc_plan_rank_bytes(best)) best = p;
+    if (kept > room) break;
+  }
+  return best;
+}
+
+/* The fastest of the plans that fit. */
+static msc_plan *search_plan(msc_context *ctx, msc_module *m, const msc_compile_options *o) {
+  msc_arena *scratch = msc_arena_new(ctx);
+  size_t bytes = 0;
+  int64_t kept;
+  const char *text = msc_print_text(m, scratch, &bytes);
+  msc_plan *p = plan_within(ctx, o, m, 0, &kept);
+  if (p) p = make_fit(ctx, o, text, bytes, p, kept);
+  msc_arena_free(scratch);
+  return p;
 }
 
 msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
-  bool may_search_again = msc_config_int(options->config, MSC_KEY_memory_limit) >= 0 && searches_time(options->config);
-  size_t bytes = 0;
   if (options->target.target != MSC_TARGET_CPU)
     msc_put_attr(ctx, &m->attrs, &m->num_attrs, "msc.target", msc_str(ctx, msc_target_name(options->target.target)));
   if (!run_passes(ctx, m, options, NULL, "propagate", 0)) return NULL;
-  msc_arena *scratch = msc_arena_new(ctx);
-  const char *text = may_search_again ? msc_print_text(m, scratch, &bytes) : NULL;
-  msc_plan *p = plan_from_search(ctx, m, options);
-  if (p && text && msc_plan_rank_bytes(p) > (uint64_t)msc_config_int(options->config, MSC_KEY_memory_limit))
-    p = make_fit(ctx, options, text, bytes, p);
-  msc_arena_free(scratch);
-  return p && fits_memory(p, options->config) ? p : NULL;
+  msc_plan *p = searches_time(options->config) ? search_plan(ctx, m, options) : plan_from_search(ctx, m, options);
+  return p && fits_memory(p, options) ? p : NULL;
 }
 
 static size_t count_ops(const msc_module *m) {
@@ -365,6 +406,7 @@ bool msc_compile_model(msc_context *ctx, const msc_model_bytes *model, msc_compi
   const msc_attr_value *name = msc_find_attr(m->attrs, m->num_attrs, "msc.name");
   options->model = name && name->kind == MSC_ATTR_STR ? name->s : model->name;
   options->model_hash = XXH3_64bits(model->data, model->bytes);
+  options->is_described = options->cluster != NULL;
   if (!options->cluster && options->target.target == MSC_TARGET_CUDA) options->cluster = msc_cluster_named(ctx, "h100");
   *out = (msc_compiled){.num_ops = count_ops(m)};
   out->plan = msc_compile(ctx, m, options);

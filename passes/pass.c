@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "ir/interp.h"
+#include "passes/config.h"
 
 static const msc_pass_info passes[] = {
 #define PASS(stage, name, line) {#stage, #name, line, pass_##name},
@@ -26,6 +27,11 @@ const msc_pass_info *msc_find_pass(const char *name) {
 
 const msc_cluster *msc_pass_cluster(const msc_pass_ctx *pass) {
   return pass->options && pass->options->cluster ? pass->options->cluster : msc_cluster_named(pass->ctx, "cpu");
+}
+
+int64_t msc_memory_limit(const msc_config *config, const msc_cluster *cluster) {
+  int64_t limit = config ? msc_config_int(config, MSC_KEY_memory_limit) : -1;
+  return limit < 0 ? cluster->memory_bytes : limit;
 }
 
 void msc_stat(msc_pass_ctx *pass, const char *what, int64_t count) {

@@ -592,10 +592,9 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   MSC_TRY(shard_graph_of(pass, f, &t.g));
   shard_model_of(&t.g, &t.m);
   t.bucket = shard_bucket_of(t.g.func);
-  t.limit = msc_config_int(pass->config, MSC_KEY_memory_limit);
-  if (t.limit < 0) t.limit = msc_pass_cluster(pass)->memory_bytes;
+  t.limit = msc_memory_limit(pass->config, msc_pass_cluster(pass));
   const msc_attr_value *room = msc_func_attr(f, "search_room");
-  if (room) t.limit = room->i, t.yields = true;
+  if (room) t.limit = room->i ? room->i : INT64_MAX, t.yields = room->i > 0;
   if (pass->options && pass->options->time_limit_s > 0) t.deadline_s = now_s() + pass->options->time_limit_s;
   t.given = msc_new_array(t.g.arena, msc_assignment, t.m.num_vars);
   t.chosen = msc_new_array(t.g.arena, msc_assignment, t.m.num_vars);
@@ -605,7 +604,7 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   for (size_t v = 0; v < t.m.num_vars; v++) t.given[v] = t.m.var[v].fixed;
   MSC_TRY(is_free_mesh(&t) ? search_all_meshes(&t) : search_given_mesh(&t));
   msc_drop_attr(f->attrs, &f->num_attrs, "free_mesh");
-  if (t.yields) msc_func_set(f, "kept_bytes", msc_int(t.found.bytes));
+  if (room) msc_func_set(f, "kept_bytes", msc_int(t.found.bytes));
   store_groups(&t);
   store_copies(&t);
   msc_func_set(f, "searched", msc_bool(true));

@@ -1,7 +1,7 @@
 /* search_time.h: the searches for the least time of a step: exact (dynamic_programming) and digit by digit
  * (recursive_programming).  What is kept over a step stays within memory_limit, else the device's memory, or within search_room =
- * BYTES on the function: as nearly as can be, for whom has seen that a step needs room besides (then kept_bytes = BYTES says how
- * nearly).
+ * BYTES on the function: as nearly as can be, 0: whatever it is, for whom will see what a step needs in all (then kept_bytes =
+ * BYTES says what is kept).
  *
  * They leave behind what the other modes leave, `sharding` and `by` on leaders, and
  *   searched = true   on the function: layouts lets sums pass only where told, redistributions are planned for time

@@ -178,8 +178,7 @@ static void find_values(overlapping *z) {
 
 /* What memory_limit, or the device, leaves beside arguments; inputs lie there twice. */
 static uint64_t room_for_values(const overlapping *z) {
-  int64_t limit = z->pass->config ? msc_config_int(z->pass->config, MSC_KEY_memory_limit) : -1;
-  if (limit < 0) limit = msc_pass_cluster(z->pass)->memory_bytes;
+  int64_t limit = msc_memory_limit(z->pass->config, msc_pass_cluster(z->pass));
   for (size_t i = 0; i < z->f->body->num_args; i++) {
     msc_role role = msc_arg_role(z->f, i);
     limit -= msc_type_bytes(z->f->body->args[i]->type) * (role == MSC_ROLE_PARAMETER || role == MSC_ROLE_STATE ? 1 : 2);

@@ -185,8 +185,7 @@ static int64_t fixed_bytes(msc_arena *scratch, const msc_module *m, int64_t stag
 }
 
 int64_t *msc_stage_room(msc_pass_ctx *pass, const msc_module *m, const msc_pipeline_shape *shape) {
-  int64_t *room = msc_new_array(pass->scratch, int64_t, shape->stages), limit = msc_config_int(pass->config, MSC_KEY_memory_limit);
-  if (limit < 0) limit = msc_pass_cluster(pass)->memory_bytes;
+  int64_t *room = msc_new_array(pass->scratch, int64_t, shape->stages), limit = msc_memory_limit(pass->config, msc_pass_cluster(pass));
   for (int i = 0; i < shape->stages; i++) {
     int64_t fixed = fixed_bytes(pass->scratch, m, i);
     room[i] = limit > fixed ? limit - fixed : 0;

@@ -53,11 +53,26 @@ expect(f"compile plain.fbs -o d.bin {SEARCHED}", 0, quiet, "")  # the mesh that 
 found = open("searched.json").read()
 network("free.fbs", "--batch", "512")
 LIMITED = "compile free.fbs -o d.bin --set device_num=8 --set parallel_mode=auto_parallel --set search_mode=dynamic_programming --set memory_limit="
-smallest = re.search(r"the smallest keeps (\d+), of them \d+ for parameters", expect(LIMITED + "1000", 1, None, "").stderr.decode())[1]
-refusal = expect(LIMITED + smallest, 1, None, "").stderr.decode()  # a step needs room besides
+fastest = json.loads(expect(f"{LIMITED}1000000000 --json", 0, quiet).stdout)
+refusal = expect(LIMITED + "1000", 1, None, "").stderr.decode()
 enough = re.search(r"needs (\d+) bytes per rank(?s:.*) a memory_limit of (\d+) would do", refusal)
-expect.check(f"what would do: {refusal}", enough and enough[1] == enough[2])
+expect.check(f"what would do: {refusal}", enough and enough[1] == enough[2] and int(enough[1]) < fastest["memory_bytes_per_rank"] and refusal.count("bytes of them are") >= 3)
 expect(f"{LIMITED}{enough[2]}", 0, quiet, "")
+same = json.loads(expect(f"{LIMITED}{fastest['memory_bytes_per_rank']} --json", 0, quiet).stdout)
+expect.check("where the fastest strategy fits, it is taken", same["search"] == fastest["search"] and same["memory"] == fastest["memory"])
+
+# Without memory_limit the described device has the last word, whoever chose the layouts; a device that nobody described does not.
+small = json.load(open(os.path.join(os.path.dirname(__file__), "../../tools/clusters/cpu.json")))
+small["device"]["memory_bytes"] = int(enough[1])
+write("small.json", json.dumps(small))
+least = json.loads(expect("compile free.fbs -o d.bin --set device_num=8 --set parallel_mode=auto_parallel --cluster small.json --json", 0, quiet).stdout)
+expect.check("the device's memory bounds the search", least["memory_bytes_per_rank"] <= int(enough[1]))
+for mode in ("stand_alone", "data_parallel", "semi_auto_parallel"):
+    expect(f"compile free.fbs -o bad.bin --set device_num={1 if mode == 'stand_alone' else 8} --set parallel_mode={mode} --cluster small.json", 1,
+           lambda t: "" if f"; the described device, one core of a server CPU, has {enough[1]} [E0118]\nmsc: note: what makes it less: recompute=auto, " in t and t.count("bytes of them are") >= 3 else t, "")
+network("huge.fbs", "--batch", str(1 << 22))
+expect("compile huge.fbs -o d.bin --json", 0, lambda t: "" if re.match(r"msc: warning: the plan needs \d+ bytes per rank, of them 4600400 for parameters and state; the described device, one core of a server CPU, has 17179869184 \[E0118\]\n", t) else t)
+expect("compile huge.fbs -o bad.bin --json --cluster cpu", 1, lambda t: "" if t.startswith("msc: error: the plan needs ") else t)
 expect(f"compile plain.fbs -o d.bin {SEARCHED} --set strategy_ckpt_load_file=searched.json", 0, quiet, "")
 expect.check("a searched strategy comes back", open("searched.json").read() == found and json.loads(found)["mesh"] != "d=8")
 saved, loaded = (json.load(open(name))["ops"] for name in ("s.json", "u.json"))
@@ -159,6 +174,6 @@ refused("plain.fbs --set strategy_ckpt_load_file=half.json", "half.json:1:12: er
 expect("compile plain.fbs -o bad.bin --set strategy_ckpt_load_file=s.json", 1,
        lambda text: "" if text.startswith("s.json:1: error: the strategy file is for 8 devices, device_num is 1 [E0120]\n") else "device_num", "")
 
-expect.no_files("pinned.mlir", "searched.json", "free.fbs", "e.bin", "f.bin", "v.json", "w.json", "ffn.fbs", "plain.fbs", "batch.fbs", "open.fbs", "bad.fbs", "bad.mlir", "net.mlir", "a.bin", "b.bin", "c.bin", "d.bin", "batch.bin",
+expect.no_files("huge.fbs", "small.json", "pinned.mlir", "searched.json", "free.fbs", "e.bin", "f.bin", "v.json", "w.json", "ffn.fbs", "plain.fbs", "batch.fbs", "open.fbs", "bad.fbs", "bad.mlir", "net.mlir", "a.bin", "b.bin", "c.bin", "d.bin", "batch.bin",
                 "a.d", "s.json", "t.json", "u.json", "half.json")
 expect.done()
