@@ -70,49 +70,51 @@ static const char *unique_name(msc_codegen *cg, const char *base) {
   return taken ? msc_arena_printf(cg->arena, "%s%s%d", base, separator, taken + 1) : base;
 }
 
+static entry *add_entry(msc_codegen *cg, const entry *fresh) {
+  entry *k = msc_arena_copy(cg->arena, fresh, sizeof *fresh);
+  k->number = cg->num++;
+  *cg->end = k, cg->end = &k->next_made;
+  return k;
+}
+
+/* Of kernels that are no programs: what has the name, or NULL. */
+static entry *find_named(msc_codegen *cg, const char *name) {
+  entry *k = cg->first;
+  while (k && strcmp(k->name, name)) k = k->next_made;
+  return k;
+}
+
 static entry *find_or_make(msc_codegen *cg, const msc_program *p, const msc_op *op, const char *suffix) {
   uint64_t hash = hash_of(p);
   entry **at = &cg->bucket[hash % BUCKETS];
   for (entry *k = *at; k; k = k->next)
     if (k->hash == hash && same_program(&k->program, p)) return k;
-  entry *k = msc_new(cg->arena, entry);
-  *k = (entry){.program = *p, .hash = hash, .number = cg->num++, .name = unique_name(cg, base_name(cg, op, suffix)), .next = *at};
-  *at = *cg->end = k, cg->end = &k->next_made;
+  entry *k = *at = add_entry(cg, &(entry){.program = *p, .hash = hash, .name = unique_name(cg, base_name(cg, op, suffix)), .next = *at});
   if (cg->llvm.gpu) msc_emit_cuda(&cg->llvm, &k->program, msc_nvptx_kernel(&cg->llvm, k->name, &k->program.head));
   else msc_emit_cpu(&cg->llvm, &k->program, msc_llvm_kernel(&cg->llvm, k->name));
   return k;
 }
 
-/* A kernel of the runtime: an entry by its number and buffers. */
-static entry *find_or_make_builtin(msc_codegen *cg, const msc_builtin_launch *b, uint8_t num_buffers) {
-  static const char *const names[MSC_NUM_BUILTINS] = {"", "scan", "sort", "unique", "update"};
-  for (entry *k = cg->first; k; k = k->next_made)
-    if (k->builtin == b->number && k->program.head.num_buffers == num_buffers) return k;
-  entry *k = msc_new(cg->arena, entry);
-  *k = (entry){.number = cg->num++, .name = unique_name(cg, names[b->number]), .builtin = b->number};
-  k->program.head.num_buffers = num_buffers, k->program.head.num_dims = (uint8_t)b->num_dims;
-  *cg->end = k, cg->end = &k->next_made;
-  return k;
-}
+/* The first dim of each is its element type, the second one of all but scans that of its indices. */
+_Static_assert(!MSC_SCAN_DTYPE && !MSC_SORT_DTYPE && !MSC_UNIQUE_DTYPE && !MSC_UPDATE_DTYPE && MSC_SORT_INDEX_DTYPE == 1 && MSC_UNIQUE_INDEX_DTYPE == 1 && MSC_UPDATE_INDEX_DTYPE == 1, "types of values, of indices");
 
 /* "sort_f32_i64": all that its code depends on. */
-static const char *order_name(msc_codegen *cg, const msc_builtin_launch *b) {
-  static const char *const scans[MSC_NUM_SCANS] = {"scan_sum", "scan_prod", "scan_prod_grad"};
-  if (b->number == MSC_BUILTIN_SCAN) return msc_arena_printf(cg->arena, "%s_%s", scans[b->dims[MSC_SCAN_KIND]], msc_dtype_name((msc_dtype)b->dims[MSC_SCAN_DTYPE]));
-  bool sort = b->number == MSC_BUILTIN_SORT;
-  return msc_arena_printf(cg->arena, "%s_%s_%s", sort ? "sort" : "update", msc_dtype_name((msc_dtype)b->dims[sort ? MSC_SORT_DTYPE : MSC_UPDATE_DTYPE]),
-                          msc_dtype_name((msc_dtype)b->dims[sort ? MSC_SORT_INDEX_DTYPE : MSC_UPDATE_INDEX_DTYPE]));
+static const char *builtin_name(msc_codegen *cg, const msc_builtin_launch *b) {
+  static const char *const names[MSC_NUM_BUILTINS] = {"", "scan", "sort", "unique", "update"}, *const scans[MSC_NUM_SCANS] = {"scan_sum", "scan_prod", "scan_prod_grad"};
+  const char *dtype = msc_dtype_name((msc_dtype)b->dims[0]);
+  if (b->number == MSC_BUILTIN_SCAN) return msc_arena_printf(cg->arena, "%s_%s", scans[b->dims[MSC_SCAN_KIND]], dtype);
+  return msc_arena_printf(cg->arena, "%s_%s_%s", names[b->number], dtype, msc_dtype_name((msc_dtype)b->dims[1]));
 }
 
-/* On a GPU the runtime has none: they are generated. */
-static entry *find_or_make_order(msc_codegen *cg, const msc_builtin_launch *b, uint8_t num_buffers) {
-  const char *name = order_name(cg, b);
-  for (entry *k = cg->first; k; k = k->next_made)
-    if (!strcmp(k->name, name)) return k;
-  entry *k = msc_new(cg->arena, entry);
-  *k = (entry){.program = {.head = {.num_buffers = num_buffers, .num_dims = (uint8_t)b->num_dims, .threads = MSC_ORDER_THREADS}}, .number = cg->num++, .name = name};
-  *cg->end = k, cg->end = &k->next_made;
-  msc_emit_cuda_order(&cg->llvm, b, num_buffers, msc_nvptx_kernel(&cg->llvm, name, &k->program.head));
+/* A kernel that the runtime brings along, by its number; on a GPU it is generated. */
+static entry *find_or_make_builtin(msc_codegen *cg, const msc_builtin_launch *b, uint8_t num_buffers) {
+  const char *name = builtin_name(cg, b);
+  entry *k = find_named(cg, name), fresh = {.program.head = {.num_buffers = num_buffers, .num_dims = (uint8_t)b->num_dims}, .name = name};
+  if (k) return k;
+  if (cg->llvm.gpu) fresh.program.head.threads = (uint16_t)msc_cuda_order_threads(b);
+  else fresh.builtin = b->number;
+  k = add_entry(cg, &fresh);
+  if (cg->llvm.gpu) msc_emit_cuda_order(&cg->llvm, b, num_buffers, msc_nvptx_kernel(&cg->llvm, name, &k->program.head));
   return k;
 }
 
@@ -122,10 +124,10 @@ static bool add_builtin(msc_codegen *cg, const msc_op *op, const msc_builtin_lau
   for (size_t i = 0; i < num; i++) buffer[i] = (uint32_t)i;
   msc_builtin_launch *kept = msc_arena_copy(cg->arena, b, sizeof *b);
   msc_launch *launch = msc_new(cg->arena, msc_launch);
-  entry *k = cg->llvm.gpu ? find_or_make_order(cg, b, (uint8_t)num) : find_or_make_builtin(cg, b, (uint8_t)num);
+  const entry *k = find_or_make_builtin(cg, b, (uint8_t)num);
   *launch = (msc_launch){.kernel = k->number,
                          .extent = cg->llvm.gpu ? msc_cuda_order_items(b) : b->extent,
-                         .grain = cg->llvm.gpu ? MSC_ORDER_THREADS : b->grain,
+                         .grain = cg->llvm.gpu ? k->program.head.threads : b->grain,
                          .num_dims = b->num_dims,
                          .num_starts = b->num_starts,
                          .dims = kept->dims,
@@ -144,10 +146,7 @@ bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out) {
   msc_nest_launch *nest;
   msc_builtin_launch builtin;
   memset(out, 0, sizeof *out);
-  if (msc_builtin_of(op, &builtin)) {
-    if (cg->llvm.gpu && builtin.number == MSC_BUILTIN_UNIQUE) return msc_op_error(op, MSC_E_UNSUPPORTED, "%s is not supported yet for --target cuda", msc_kind_name(op->kind));
-    return add_builtin(cg, op, &builtin, out);
-  }
+  if (msc_builtin_of(op, &builtin)) return add_builtin(cg, op, &builtin, out);
   if (!msc_nest_launches(cg->nester, cg->arena, op, &info, &nest))
     return msc_op_error(op, MSC_E_INTERNAL, "%s: no kernel: %s", msc_kind_name(op->kind), cg->nester->why);
   msc_launch *launch = msc_new_array(cg->arena, msc_launch, info.num_launches);
@@ -178,12 +177,8 @@ bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out) {
 
 static uint32_t product_kernel(msc_codegen *cg, msc_product_part part, msc_dtype dtype, int num_buffers, int num_dims) {
   const char *name = msc_product_name(cg->ctx, part, dtype);
-  for (entry *k = cg->first; k; k = k->next_made)
-    if (!strcmp(k->name, name)) return k->number;
-  entry *k = msc_new(cg->arena, entry);
-  *k = (entry){.program = {.head = {.num_buffers = (uint8_t)num_buffers, .num_dims = (uint8_t)num_dims}}, .number = cg->num++, .name = name,
-               .object = msc_product_object(cg->llvm.cpu.level, part, dtype)};
-  *cg->end = k, cg->end = &k->next_made;
+  const entry *k = find_named(cg, name);
+  if (!k) k = add_entry(cg, &(entry){.program.head = {.num_buffers = (uint8_t)num_buffers, .num_dims = (uint8_t)num_dims}, .name = name, .object = msc_product_object(cg->llvm.cpu.level, part, dtype)});
   return k->number;
 }
 

@@ -1,7 +1,9 @@
 /* codegen.h: from ops with local shapes to machine code: what the kernels of a plan are and how they are called.
  *
- * A kernel is  void kernel(void *const *buffers, int64_t begin, int64_t end, const int64_t *dims, const double *scalars)
+ * A kernel of a CPU is  void kernel(void *const *buffers, int64_t begin, int64_t end, const int64_t *dims, const double *scalars)
  * and does items [begin, end) of its launch's extent.  Its results never depend on how the extent is cut into items.
+ * A kernel of a GPU takes the same one by one: its buffers, each a pointer aligned to 16 bytes; the extent as int64_t; its dims as
+ * int64_t; its scalars as double.  It is launched as ceil(extent / grain) blocks of msc_kernel.threads threads, in one dimension.
  *
  *   msc_codegen *cg = msc_codegen_begin(ctx, &(msc_code_target){0}); // this machine; or a CPU's name; or CUDA
  *   msc_kernel_call call;

@@ -176,9 +176,10 @@ void msc_emit_cuda(msc_llvm *l, const msc_program *p, LLVMValueRef fn);
 
 /* ---- emit_cuda_order.c ---- */
 
-enum { MSC_ORDER_THREADS = 128 };
-/* A kernel of ir/builtin.h, all but `unique`; element types and kinds are part of the code. */
+enum { MSC_ORDER_THREADS = 128, MSC_UNIQUE_THREADS = 1024 };
+/* A kernel of ir/builtin.h; element types and kinds are part of the code. */
 void msc_emit_cuda_order(msc_llvm *l, const msc_builtin_launch *launch, unsigned num_buffers, LLVMValueRef fn);
 uint64_t msc_cuda_order_items(const msc_builtin_launch *l);
+int msc_cuda_order_threads(const msc_builtin_launch *l); /* of a block, which has as many items */
 
 #endif

@@ -1,5 +1,5 @@
 /* emit_cuda_order.c: a kernel of ir/builtin.h in; the same for a GPU out, where the runtime brings none along.  Right rather than fast:
- * a scan goes along a row in one thread, a sort counts for every element who stands before it. */
+ * a scan goes along a row in one thread, a sort counts for every element who stands before it, and so does `unique`, in one block. */
 #include "codegen/emit_ir.h"
 
 typedef struct {
@@ -173,12 +173,77 @@ static void emit_update(ordering *o, LLVMValueRef item) {
   LLVMBuildStore(o->b, get(o, d, source), place(o, d, buffer(o, 3), item));
 }
 
+/* ---- unique: one block.  A value is named by the first of the elements that have it ---- */
+
+/* Whether one of the elements before i equals it. */
+static LLVMValueRef is_repeated(ordering *o, msc_dtype d, LLVMValueRef i, LLVMValueRef own) {
+  msc_ir_loop loop;
+  LLVMValueRef found = LLVMConstInt(LLVMInt1TypeInContext(o->e.l->llvm), 0, false);
+  msc_ir_loop_open(&o->e, &loop, num(o, 0), i, 1, 1, &found);
+  LLVMValueRef other = value(o, d, place(o, d, buffer(o, 0), loop.index));
+  found = either(o, found, no(o, either(o, less(o, d, other, own), less(o, d, own, other))));
+  msc_ir_loop_close(&o->e, &loop, &found);
+  return found;
+}
+
+/* How many first ones there are, and how many of them are less: inverse[j] is negative for these. */
+static void count_first(ordering *o, msc_dtype d, msc_dtype index, LLVMValueRef own, LLVMValueRef *out_all, LLVMValueRef *out_less) {
+  msc_ir_loop loop;
+  LLVMTypeRef i64 = LLVMInt64TypeInContext(o->e.l->llvm);
+  LLVMValueRef count[2] = {num(o, 0), num(o, 0)};
+  msc_ir_loop_open(&o->e, &loop, num(o, 0), dim(o, MSC_UNIQUE_N), 1, 2, count);
+  LLVMValueRef first = LLVMBuildICmp(o->b, LLVMIntSLT, index_at(o, index, buffer(o, 2), loop.index), num(o, 0), "");
+  LLVMValueRef before = both(o, first, less(o, d, value(o, d, place(o, d, buffer(o, 0), loop.index)), own));
+  count[0] = add(o, count[0], LLVMBuildZExt(o->b, first, i64, "")), count[1] = add(o, count[1], LLVMBuildZExt(o->b, before, i64, ""));
+  msc_ir_loop_close(&o->e, &loop, count);
+  *out_all = count[0], *out_less = count[1];
+}
+
+static void store_index(ordering *o, msc_dtype index, LLVMValueRef v, LLVMValueRef p) {
+  LLVMBuildStore(o->b, LLVMBuildTruncOrBitCast(o->b, v, msc_emit_stored_type(&o->e, index, 1), ""), p);
+}
+
+/* Three rounds with barriers between.  inverse[i] is first -1 for the first of its value, else 0; then -1 - place or place, so that
+ * whoever looks sees the sign he needs before and after; then place. */
+static void emit_unique(ordering *o, LLVMValueRef thread) {
+  msc_dtype d = (msc_dtype)o->l->dims[MSC_UNIQUE_DTYPE], index = (msc_dtype)o->l->dims[MSC_UNIQUE_INDEX_DTYPE];
+  LLVMValueRef n = dim(o, MSC_UNIQUE_N), all = num(o, 0), place_less;
+  msc_ir_loop loop;
+  msc_ir_loop_open(&o->e, &loop, thread, n, MSC_UNIQUE_THREADS, 0, NULL);
+  LLVMValueRef repeated = is_repeated(o, d, loop.index, value(o, d, place(o, d, buffer(o, 0), loop.index)));
+  store_index(o, index, choose(o, repeated, num(o, 0), num(o, -1)), place(o, index, buffer(o, 2), loop.index));
+  msc_ir_loop_close(&o->e, &loop, NULL);
+  msc_ir_call(&o->e, "llvm.nvvm.barrier0", 0, NULL, 0, NULL);
+
+  msc_ir_loop_open(&o->e, &loop, thread, n, MSC_UNIQUE_THREADS, 1, &all);
+  LLVMValueRef raw = get(o, d, place(o, d, buffer(o, 0), loop.index)), own = place(o, index, buffer(o, 2), loop.index);
+  LLVMValueRef first = LLVMBuildICmp(o->b, LLVMIntSLT, index_at(o, index, buffer(o, 2), loop.index), num(o, 0), "");
+  count_first(o, d, index, msc_emit_widen(&o->e, raw, d), &all, &place_less);
+  store_index(o, index, choose(o, first, LLVMBuildSub(o->b, num(o, -1), place_less, ""), place_less), own);
+  store_if(o, first, 1, &raw, (LLVMValueRef[]){place(o, d, buffer(o, 1), place_less)});
+  msc_ir_loop_close(&o->e, &loop, &all);
+  msc_ir_call(&o->e, "llvm.nvvm.barrier0", 0, NULL, 0, NULL);
+
+  msc_ir_loop_open(&o->e, &loop, thread, n, MSC_UNIQUE_THREADS, 0, NULL);
+  LLVMValueRef named = index_at(o, index, buffer(o, 2), loop.index);
+  named = choose(o, LLVMBuildICmp(o->b, LLVMIntSLT, named, num(o, 0), ""), LLVMBuildSub(o->b, num(o, -1), named, ""), named);
+  store_index(o, index, named, place(o, index, buffer(o, 2), loop.index));
+  LLVMValueRef last = get(o, d, place(o, d, buffer(o, 1), LLVMBuildSub(o->b, all, num(o, 1), "")));
+  store_if(o, LLVMBuildICmp(o->b, LLVMIntSGE, loop.index, all, ""), 1, &last, (LLVMValueRef[]){place(o, d, buffer(o, 1), loop.index)});
+  msc_ir_loop_close(&o->e, &loop, NULL);
+  LLVMValueRef total = LLVMBuildTruncOrBitCast(o->b, all, msc_emit_stored_type(&o->e, index, 1), "");
+  store_if(o, LLVMBuildICmp(o->b, LLVMIntEQ, thread, num(o, 0), ""), 1, &total, (LLVMValueRef[]){buffer(o, 3)});
+}
+
 /* ---- the function ---- */
+
+int msc_cuda_order_threads(const msc_builtin_launch *l) { return l->number == MSC_BUILTIN_UNIQUE ? MSC_UNIQUE_THREADS : MSC_ORDER_THREADS; }
 
 uint64_t msc_cuda_order_items(const msc_builtin_launch *l) {
   switch (l->number) {
     case MSC_BUILTIN_SORT: return l->extent * (uint64_t)l->dims[MSC_SORT_N];
     case MSC_BUILTIN_UPDATE: return l->extent * (uint64_t)(l->dims[MSC_UPDATE_N] * l->dims[MSC_UPDATE_INNER]);
+    case MSC_BUILTIN_UNIQUE: return MSC_UNIQUE_THREADS;
     default: return l->extent;
   }
 }
@@ -192,6 +257,7 @@ void msc_emit_cuda_order(msc_llvm *l, const msc_builtin_launch *launch, unsigned
   LLVMPositionBuilderAtEnd(o.b, then);
   if (launch->number == MSC_BUILTIN_SCAN) emit_scan(&o, item);
   else if (launch->number == MSC_BUILTIN_SORT) emit_sort(&o, item);
+  else if (launch->number == MSC_BUILTIN_UNIQUE) emit_unique(&o, item);
   else emit_update(&o, item);
   LLVMBuildBr(o.b, after);
   LLVMPositionBuilderAtEnd(o.b, after);

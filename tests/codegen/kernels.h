@@ -127,7 +127,6 @@ static inline kernel_case *kernels_add_with(kernel_run *k, const char *what, msc
     msc_clear_diags(k->ctx);
   }
   c->op = fuse ? fuse_all(f) : f->body->first;
-  if (on_gpu() && c->op->kind == OP_unique) return c; /* not there yet */
   if (!msc_codegen_add(k->cg, c->op, &c->call)) {
     print_message("%s\n", what);
     print_diags(k->ctx);
