@@ -146,13 +146,17 @@ static const msc_cluster *described(msc_context *ctx, const msc_compile_options 
 
 static int64_t limit_of(msc_context *ctx, const msc_compile_options *o) { return msc_memory_limit(o->config, described(ctx, o)); }
 
-/* What the user has not asked for yet. */
-static void tell_what_helps(msc_context *ctx, const msc_config *config, uint64_t bytes) {
-  bool recomputes = !strcmp(msc_config_text(config, MSC_KEY_recompute), "auto"), searches = searches_time(config);
-  if (recomputes) msc_note(ctx, NULL, "as much as can be is computed again; a memory_limit of %" PRIu64 " would do", bytes);
-  else if (searches) msc_note(ctx, NULL, "of the strategies that keep less over a step this one needs least; a memory_limit of %" PRIu64 " would do", bytes);
-  bool repeats = !msc_config_zero(config) && msc_config_devices(config) > 1;
-  msc_note(ctx, NULL, "what makes it less: %s%sa larger micro_size", recomputes ? "" : "recompute=auto, ", repeats ? "zero=3, " : "");
+/* What the user has not asked for yet and would change a quarter of it at least. */
+static void tell_what_helps(const msc_plan *p, const msc_config *config, const msc_plan_memory *m) {
+  uint64_t all = total_of(m), kept = m->parameters + m->state + m->sums, batch = m->scratch + m->inputs;
+  bool recomputes = !strcmp(msc_config_text(config, MSC_KEY_recompute), "auto");
+  if (recomputes) msc_note(p->ctx, NULL, "as much as can be is computed again; a memory_limit of %" PRIu64 " would do", all);
+  else if (searches_time(config)) msc_note(p->ctx, NULL, "of the strategies that keep less over a step this one needs least; a memory_limit of %" PRIu64 " would do", all);
+  const char *text = "";
+  if (!recomputes && m->scratch >= all / 4 && msc_find_func(p->module, "train")) text = "recompute=auto";
+  if (!msc_config_zero(config) && msc_config_devices(config) > 1 && kept >= all / 4) text = msc_arena_printf(p->arena, "%s%szero=3", text, *text ? ", " : "");
+  if (batch >= all / 4) text = msc_arena_printf(p->arena, "%s%sa larger micro_size", text, *text ? ", " : "");
+  if (*text) msc_note(p->ctx, NULL, "what makes it less: %s", text);
 }
 
 static void tell_memory(const msc_plan *p) {
@@ -176,7 +180,7 @@ static bool fits_memory(const msc_plan *p, const msc_compile_options *o) {
   const msc_loc *loc = msc_config_loc(o->config, MSC_KEY_memory_limit);
   if (is_bound) msc_error(p->ctx, MSC_E_INFEASIBLE, loc, form, bytes, kept, of, limit);
   else msc_warning(p->ctx, MSC_E_INFEASIBLE, loc, form, bytes, kept, of, limit);
-  tell_what_helps(p->ctx, o->config, bytes);
+  tell_what_helps(p, o->config, &m);
   tell_memory(p);
   return !is_bound;
 }

@@ -77,11 +77,10 @@ const char *fbs_type_text(fbs_reader *r, const msc_type *t); /* "[2,?]f32" */
 /* ---- fbs_attrs.c: attributes and hints, both ways ---- */
 
 bool fbs_read_attr(fbs_reader *r, fbs_place p, model_attr a, msc_attr_value *out_value);
-/* Hints as attributes, over those already in the array.  Operand ranks are checked by fbs_check_hints. */
+/* Hints as attributes, over those already in the array.  Whether strategies fit is known with the mesh: the pass strategies says. */
 bool fbs_read_hints(fbs_reader *r, fbs_place p, model_hints h, msc_attr **attrs, size_t *num_attrs);
 /* The same of a block; `path` is its name. */
 bool fbs_read_block_hints(fbs_reader *r, fbs_place p, model_hints h, const char *path, msc_attr **attrs, size_t *num_attrs);
-bool fbs_check_hints(fbs_reader *r, fbs_place p, const msc_op *op);
 bool fbs_is_hint(const char *name);
 /* False when v cannot be said in model.fbs; the builder is then of no more use.  type_number: of a type. */
 bool fbs_put_attr(flatbuf_builder *b, msc_arena *a, const char *name, const msc_attr_value *v, uint32_t type_number);

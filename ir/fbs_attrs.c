@@ -93,10 +93,7 @@ static void give_splits(hints *h, const char *name, model_split (*split)(model_h
     model_split s = split(t, i);
     msc_attr_value *part;
     entry[i] = list_of(h->r, model_split_parts_num(s), &part);
-    for (uint32_t d = 0; d < model_split_parts_num(s); d++) {
-      part[d] = msc_int(model_split_parts(s, d));
-      if (!part[d].i) h->ok = fbs_error(h->r, MSC_E_STRATEGY, h->p, "%s: dimension %u of entry %u: parts must be at least 1", name, d, i);
-    }
+    for (uint32_t d = 0; d < model_split_parts_num(s); d++) part[d] = msc_int(model_split_parts(s, d));
   }
   give(h, name, v);
 }
@@ -104,14 +101,10 @@ static void give_splits(hints *h, const char *name, model_split (*split)(model_h
 static void give_layouts(hints *h, const char *name, const char *(*text)(model_hints, uint32_t), uint32_t (*len)(model_hints, uint32_t),
                          model_hints t, uint32_t num) {
   msc_attr_value *item, v = list_of(h->r, num, &item);
-  const msc_mesh *mesh = &h->r->module->mesh;
   for (uint32_t i = 0; i < num; i++) {
     const char *layout = fbs_text(h->r, h->p, text(t, i), len(t, i));
-    const msc_layout *parsed;
     if (!layout) return (void)(h->ok = false);
     item[i] = msc_str(h->r->ctx, layout);
-    if (!*layout || !mesh->num_axes) continue; /* not given; or to be read with the mesh of the configuration */
-    if (!msc_layout_parse(h->r->ctx, mesh, h->p.loc ? h->p.loc : h->r->file, layout, &parsed)) h->r->num_errors++, h->ok = false;
   }
   give(h, name, v);
 }
@@ -156,7 +149,7 @@ bool fbs_is_hint(const char *name) {
   return false;
 }
 
-/* ---- hints, checking ---- */
+/* ---- hints of blocks ---- */
 
 /* What speaks of operands or of the block as a whole cannot be inherited by the ops inside. */
 static bool check_block_hints(fbs_reader *r, fbs_place p, model_hints t) {
@@ -168,54 +161,6 @@ static bool check_block_hints(fbs_reader *r, fbs_place p, model_hints t) {
     if (given[i] && !(i < 4 && model_hints_shard(t)))
       return fbs_error(r, MSC_E_STRATEGY, p, "%s belongs on an op, or on a block with shard; a block's hints are inherited by all ops inside", names[i]);
   return true;
-}
-
-static int rank_of(const msc_op *op, bool in, size_t i) { return in ? op->in[i].value->type->rank : op->out[i].type->rank; }
-
-/* One entry per operand (or result), and in it one number per dimension. */
-static bool check_strategy(fbs_reader *r, fbs_place p, const msc_op *op, const char *name, bool in) {
-  const msc_attr_value *v = msc_op_attr(op, name);
-  size_t num = in ? op->num_in : op->num_out;
-  const char *what = in ? "operand" : "result";
-  if (!v) return true;
-  if (v->list.num != num) return fbs_error(r, MSC_E_STRATEGY, p, "%s has %zu entries for %zu %ss", name, v->list.num, num, what);
-  bool ok = true;
-  for (size_t i = 0; i < num; i++)
-    if (v->list.v[i].list.num != (size_t)rank_of(op, in, i))
-      ok = fbs_error(r, MSC_E_STRATEGY, p, "%s: the entry of %s %zu has %zu numbers, its rank is %d", name, what, i, v->list.v[i].list.num,
-                     rank_of(op, in, i));
-  return ok;
-}
-
-static bool check_layouts(fbs_reader *r, fbs_place p, const msc_op *op, const char *name, bool in) {
-  const msc_attr_value *v = msc_op_attr(op, name);
-  size_t num = in ? op->num_in : op->num_out;
-  const char *what = in ? "operand" : "result";
-  const msc_layout *l;
-  if (!v) return true;
-  if (v->list.num != num) return fbs_error(r, MSC_E_LAYOUT, p, "%s has %zu entries for %zu %ss", name, v->list.num, num, what);
-  for (size_t i = 0; i < num && r->module->mesh.num_axes; i++) {
-    if (!*v->list.v[i].s || !msc_layout_parse(r->ctx, &r->module->mesh, p.loc, v->list.v[i].s, &l)) continue;
-    if (l->rank != rank_of(op, in, i))
-      return fbs_error(r, MSC_E_LAYOUT, p, "%s: the layout of %s %zu has %d dimensions, its rank is %d", name, what, i, l->rank,
-                       rank_of(op, in, i));
-  }
-  return true;
-}
-
-static bool check_manual_split(fbs_reader *r, fbs_place p, const msc_op *op) {
-  const msc_attr_value *v = msc_op_attr(op, "manual_split");
-  if (!v) return true;
-  if (op->kind != OP_gather) return fbs_error(r, MSC_E_STRATEGY, p, "manual_split: only gather takes it");
-  int64_t sum = 0, rows = op->in[0].value->type->dim[msc_op_int(op, "axis")];
-  for (size_t i = 0; i < v->list.num; i++) {
-    if (v->list.v[i].i < 1)
-      return fbs_error(r, MSC_E_STRATEGY, p, "manual_split: part %zu has %" PRId64 " rows; parts have at least 1", i, v->list.v[i].i);
-    if (__builtin_add_overflow(sum, v->list.v[i].i, &sum)) sum = -1;
-    if (sum < 0) break;
-  }
-  return sum == rows ||
-         fbs_error(r, MSC_E_STRATEGY, p, "manual_split: the parts have %" PRId64 " rows together, the table has %" PRId64, sum, rows);
 }
 
 /* Layers made one after the other may have one name: they are told apart all the same. */
@@ -242,15 +187,6 @@ bool fbs_read_block_hints(fbs_reader *r, fbs_place p, model_hints t, const char 
   msc_put_attr(r->ctx, &own, &num_own, "name", msc_str(r->ctx, path));
   msc_put_attr(r->ctx, attrs, num_attrs, "shard", (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num_own, own}});
   return true;
-}
-
-bool fbs_check_hints(fbs_reader *r, fbs_place p, const msc_op *op) {
-  bool ok = check_strategy(r, p, op, "in_strategy", true);
-  ok &= check_strategy(r, p, op, "out_strategy", false);
-  ok &= check_layouts(r, p, op, "in_layout", true);
-  ok &= check_layouts(r, p, op, "out_layout", false);
-  ok &= check_manual_split(r, p, op);
-  return ok;
 }
 
 /* ---- writing ---- */

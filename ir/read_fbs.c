@@ -215,7 +215,7 @@ static bool read_known_op(fbs_reader *r, fbs_place p, msc_op_kind kind, model_op
   op->name = p.name;
   int before = msc_num_errors(r->ctx);
   msc_append(r->func->body, op);
-  ok = read_op_attrs(r, p, o, op) && msc_infer(op) && fbs_check_hints(r, p, op) && check_results(r, p, o, op);
+  ok = read_op_attrs(r, p, o, op) && msc_infer(op) && check_results(r, p, o, op);
   if (!ok && msc_num_errors(r->ctx) > before) r->num_errors += msc_num_errors(r->ctx) - before;
   for (uint32_t i = 0; ok && i < num_out; i++) ok = fbs_define(r, p, model_op_results(o, i), &op->out[i]);
   return ok;

@@ -109,19 +109,19 @@ static const json_t *member(const json_t *object, const char *path) {
   return json_object_get(object, dot ? dot + 1 : path);
 }
 
-/* A positive number at `path`, the last word of which is a member of `object`. */
+/* A number from 1 on at `path`, the last word of which is a member of `object`. */
 static double figure(reading *r, const json_t *object, const char *path, bool needed) {
   const json_t *v = member(object, path);
   if (!v && needed) wrong(r, path, "%s is missing", path);
   if (!v) return 0;
   double x = json_is_number(v) ? json_number_value(v) : NAN;
-  if (x > 0 && x <= 1e18) return x;
+  if (x >= 1 && x <= 1e18) return x;
   if (!json_is_number(v)) wrong(r, path, "%s must be a number", path);
-  else wrong(r, path, "%s is %g; it must be above 0 and at most 1e18", path, x);
+  else wrong(r, path, "%s is %g; it must be from 1 to 1e18", path, x);
   return 0;
 }
 
-/* The same, a whole number of at least 1. */
+/* The same, a whole number. */
 static int64_t whole(reading *r, const json_t *object, const char *path, bool needed) {
   double x = figure(r, object, path, needed);
   if (x == 0 || (x == floor(x) && x <= 4e18)) return (int64_t)x;

@@ -123,8 +123,12 @@ bool msc_config_set(msc_config *config, const char *assignment) {
   const char *name = msc_intern_n(ctx, assignment, (size_t)(equals - assignment));
   int key = find_key(name);
   json_t *json = NULL;
+  json_error_t error;
   if (key < 0 || msc_config_rows[key].type != MSC_CONFIG_TEXT || equals[1] == '"' || !strcmp(equals + 1, "null"))
-    json = json_loads(equals + 1, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
+    json = json_loads(equals + 1, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &error);
+  bool is_broken = !json && (equals[1] == '{' || equals[1] == '[') && (key < 0 || msc_config_rows[key].type != MSC_CONFIG_TEXT);
+  config->has_bad |= is_broken;
+  if (is_broken) return msc_error(ctx, MSC_E_CONFIG, loc, "%s: %s", name, error.text);
   if (!json) json = json_string(equals + 1); /* a bare word */
   config->has_bad |= !json;
   if (!json) return msc_error(ctx, MSC_E_CONFIG, loc, "the value is not UTF-8 text");

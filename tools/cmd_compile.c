@@ -239,7 +239,7 @@ static int run(cli *c) {
   compiling k = {.c = c, .step_ns = -1};
   if (!cli_text(c, "o")) return cli_usage(c, "needs -o plan.bin");
   struct msc_config *config = cli_config(c);
-  if (!config || !check_options(c)) return CLI_INPUT;
+  bool is_legal = check_options(c) && config;
   msc_compile_options o = {.config = config,
                            .time_limit_s = cli_number(c, "time-limit", 0),
                            .dump_dir = cli_text(c, "dump-dir"),
@@ -251,7 +251,9 @@ static int run(cli *c) {
                            .reproducer = keep_reproducer,
                            .flags = cli_repeated_flags(c)};
   const msc_target_words words = {cli_text(c, "target"), cli_text(c, "mcpu"), cli_loc(c, "--target"), cli_loc(c, "--mcpu")};
-  if (!msc_code_target_of(c->ctx, &words, &o.target) || !cli_cluster(c, &o.cluster)) return CLI_INPUT;
+  is_legal &= msc_code_target_of(c->ctx, &words, &o.target);
+  is_legal &= cli_cluster(c, &o.cluster);
+  if (!is_legal) return CLI_INPUT;
   k.debug = msc_config_debug(config);
   o.want_text = k.debug >= 4;
   if (o.dump_dir && !cli_make_folder(c, o.dump_dir)) return CLI_INPUT;

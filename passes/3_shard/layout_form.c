@@ -15,7 +15,27 @@ static const char *digits_text(const placing *p, int num, const msc_subaxis *s) 
 
 /* ---- reading ---- */
 
-/* The layouts of operands or results; NULL: not given. */
+/* An empty text: not given. */
+static bool read_entry(const shard_graph *g, const msc_op *op, const char *annotation, int tensor, const msc_attr_value *v, const msc_layout **out_layout) {
+  const char *name = shard_tensor_text(g, op, tensor), *text = v->s;
+  const msc_layout *l = NULL;
+  int rank = g->op[op->id].rule.tensor[tensor].rank;
+  if (v->kind != MSC_ATTR_STR) return msc_op_error(op, MSC_E_STRATEGY, "%s: the entry of %s must be the text of a layout, such as \"[{dp},{}]\"", annotation, name);
+  if (!*text) return true;
+  MSC_TRY(msc_layout_parse(g->ctx, g->mesh, op->loc, text, &l));
+  if (l->rank != rank) return msc_op_error(op, MSC_E_STRATEGY, "%s: %s has rank %d, its layout %s has rank %d", annotation, name, rank, text, l->rank);
+  if (l->num_partial && !strcmp(annotation, "in_layout"))
+    return msc_op_error(op, MSC_E_STRATEGY, "%s: %s cannot be wanted as a partial sum, %s; which sums stay unfinished follows from the layouts", annotation, name, text);
+  const msc_type *type = tensor < op->num_in ? op->in[tensor].value->type : op->out[tensor - op->num_in].type;
+  msc_box_layout cuts = msc_layout_cuts(l);
+  if (!msc_box_shape_ok(&cuts, type->dim))
+    return msc_op_error(op, MSC_E_STRATEGY, "%s: the sizes of parts in %s do not add up to the shape of %s, %s", annotation, text, name,
+                        msc_type_text(g->arena, g->mesh, msc_type_with_layout(g->ctx, type, NULL)));
+  *out_layout = l;
+  return true;
+}
+
+/* The layouts of operands or results; NULL: not given.  Every entry that is wrong is reported. */
 static bool read_list(const shard_graph *g, const msc_op *op, const char *annotation, int first, int num, const msc_layout **out_layout) {
   const msc_attr_value *v = msc_op_attr(op, annotation);
   const char *kind = msc_kind_name(op->kind);
@@ -27,34 +47,14 @@ static bool read_list(const shard_graph *g, const msc_op *op, const char *annota
   if (v->list.num != (size_t)num)
     return msc_op_error(op, MSC_E_STRATEGY, "%s must have one layout for each of the %d %s of %s, not %zu", annotation, num,
                         out ? "results" : "operands", kind, v->list.num);
-  for (int i = 0; i < num; i++) {
-    const char *tensor = shard_tensor_text(g, op, first + i), *text = v->list.v[i].s;
-    const msc_layout *l = NULL;
-    if (v->list.v[i].kind != MSC_ATTR_STR)
-      return msc_op_error(op, MSC_E_STRATEGY, "%s: the entry of %s must be the text of a layout, such as \"[{dp},{}]\"", annotation,
-                          tensor);
-    if (!*text) continue;
-    MSC_TRY(msc_layout_parse(g->ctx, g->mesh, op->loc, text, &l));
-    int rank = g->op[op->id].rule.tensor[first + i].rank;
-    if (l->rank != rank)
-      return msc_op_error(op, MSC_E_STRATEGY, "%s: %s has rank %d, its layout %s has rank %d", annotation, tensor, rank, text, l->rank);
-    if (l->num_partial && !out)
-      return msc_op_error(op, MSC_E_STRATEGY,
-                          "%s: %s cannot be wanted as a partial sum, %s; which sums stay unfinished follows from the layouts", annotation,
-                          tensor, text);
-    const msc_type *type = first + i < op->num_in ? op->in[first + i].value->type : op->out[first + i - op->num_in].type;
-    msc_box_layout cuts = msc_layout_cuts(l);
-    if (!msc_box_shape_ok(&cuts, type->dim))
-      return msc_op_error(op, MSC_E_STRATEGY, "%s: the sizes of parts in %s do not add up to the shape of %s, %s", annotation, text, tensor,
-                          msc_type_text(g->arena, g->mesh, msc_type_with_layout(g->ctx, type, NULL)));
-    out_layout[first + i] = l;
-  }
-  return true;
+  bool ok = true;
+  for (int i = 0; i < num; i++) ok &= read_entry(g, op, annotation, first + i, &v->list.v[i], &out_layout[first + i]);
+  return ok;
 }
 
 bool shard_read_layouts(const shard_graph *g, int group, const msc_layout **out_layout) {
   const msc_op *op = g->group[group].leader;
-  return read_list(g, op, "in_layout", 0, op->num_in, out_layout) && read_list(g, op, "out_layout", op->num_in, op->num_out, out_layout);
+  return read_list(g, op, "in_layout", 0, op->num_in, out_layout) & read_list(g, op, "out_layout", op->num_in, op->num_out, out_layout);
 }
 
 /* ---- one dimension ---- */

@@ -33,20 +33,28 @@ static const char *whole(msc_arena *arena, const char *first, int rank) {
   return msc_arena_printf(arena, "%s]", text);
 }
 
-static bool rewrite(const shard_graph *g, msc_op *op) {
-  const msc_type *table = op->in[0].value->type;
+/* The numbers of rows themselves; `out_parts` is their text. */
+static bool check_parts(const shard_graph *g, const msc_op *op, int *out_num, const char **out_parts) {
   int64_t *rows = msc_new_array(g->arena, int64_t, MAX_PARTS), sum = 0;
   int num = msc_op_ints(op, "manual_split", rows, MAX_PARTS);
   if (op->kind != OP_gather) return wrong(op, "only gather takes it");
   if (msc_op_int(op, "axis") != 0) return wrong(op, "the gather must be along axis 0");
   if (num < 1 || num > MAX_PARTS) return wrong(op, "a list of 1 to 4096 numbers of rows is expected");
-  const char *axes = axes_of(g, num), *parts = "";
+  *out_num = num, *out_parts = "";
   for (int i = 0; i < num; i++) {
     if (rows[i] < 1 || __builtin_add_overflow(sum, rows[i], &sum)) return wrong(op, "every part must have at least one row");
-    parts = msc_arena_printf(g->arena, "%s%s%" PRId64, parts, i ? "," : "", rows[i]);
+    *out_parts = msc_arena_printf(g->arena, "%s%s%" PRId64, *out_parts, i ? "," : "", rows[i]);
   }
-  if (sum != table->dim[0])
-    return msc_op_error(op, MSC_E_STRATEGY, "manual_split: the parts have %" PRId64 " rows together, the table has %" PRId64, sum, table->dim[0]);
+  int64_t have = op->in[0].value->type->dim[0];
+  return sum == have || msc_op_error(op, MSC_E_STRATEGY, "manual_split: the parts have %" PRId64 " rows together, the table has %" PRId64, sum, have);
+}
+
+static bool rewrite(const shard_graph *g, msc_op *op) {
+  const msc_type *table = op->in[0].value->type;
+  const char *parts, *axes;
+  int num;
+  MSC_TRY(check_parts(g, op, &num, &parts));
+  axes = axes_of(g, num);
   if (!axes) return msc_op_error(op, MSC_E_STRATEGY, "manual_split: %d parts are neither the %" PRId64 " devices nor an axis of the mesh %s", num, msc_mesh_size(g->mesh), msc_mesh_print(g->arena, g->mesh));
   if (msc_op_attr(op, "in_layout")) return wrong(op, "in_layout is given, too; one of them decides");
   MSC_TRY(strategy_agrees(op, num));
@@ -60,7 +68,13 @@ static bool rewrite(const shard_graph *g, msc_op *op) {
 bool shard_manual_splits(shard_graph *g) {
   bool ok = true;
   for (msc_op *op = g->func->body->first; op; op = op->next) {
-    if (!msc_op_attr(op, "manual_split") || msc_op_bool(op, "aligned")) continue;
+    const char *parts;
+    int num;
+    if (!msc_op_attr(op, "manual_split")) continue;
+    if (msc_op_bool(op, "aligned")) {
+      ok &= check_parts(g, op, &num, &parts);
+      continue;
+    }
     ok &= rewrite(g, op);
     msc_op_unset(op, "manual_split");
   }

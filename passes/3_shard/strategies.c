@@ -334,9 +334,11 @@ static bool check_arguments(msc_func *f, msc_arena *arena) {
     const msc_attr_value *given = msc_arg_attr(f, i, "msc.layout");
     const msc_layout *l = NULL;
     if (!given || given->kind != MSC_ATTR_STR) continue;
-    if (!msc_layout_parse(f->module->ctx, &f->module->mesh, f->loc, given->s, &l)) ok = false;
-    else if (!is_possible(l, v->type))
-      ok = msc_error(f->module->ctx, MSC_E_STRATEGY, f->loc, "argument %s is %s and cannot have the layout %s", v->name ? v->name : "", msc_type_text(arena, &f->module->mesh, msc_type_with_layout(f->module->ctx, v->type, NULL)), given->s);
+    bool is_read = msc_layout_parse(f->module->ctx, &f->module->mesh, f->loc, given->s, &l), fits = is_read && is_possible(l, v->type);
+    ok &= fits;
+    if (is_read && !fits)
+      msc_error(f->module->ctx, MSC_E_STRATEGY, f->loc, "argument %s is %s and cannot have the layout %s", v->name ? v->name : "", msc_type_text(arena, &f->module->mesh, msc_type_with_layout(f->module->ctx, v->type, NULL)), given->s);
+    if (!fits) msc_drop_attr(f->arg[i].attrs, &f->arg[i].num_attrs, "msc.layout"); /* what else is wrong is told, too */
   }
   return ok;
 }
@@ -405,10 +407,11 @@ bool pass_strategies(msc_pass_ctx *pass, msc_module *m) {
   msc_parallel_mode mode = msc_config_parallel_mode(pass->config);
   annotating an = {.pass = pass, .ok = true, .devices = msc_config_devices(pass->config)};
   if (!f) return true;
-  MSC_TRY(set_mesh(pass, m, f) && check_arguments(f, pass->scratch));
+  MSC_TRY(set_mesh(pass, m, f));
+  an.ok = check_arguments(f, pass->scratch);
   MSC_TRY(shard_graph_of(pass, f, &an.g));
   if (mode == MSC_DATA_PARALLEL || mode == MSC_STAND_ALONE) ignore_strategies(&an, msc_config_text(pass->config, MSC_KEY_parallel_mode));
-  MSC_TRY(shard_manual_splits(&an.g));
+  an.ok &= shard_manual_splits(&an.g);
   const char *file = msc_config_text(pass->config, MSC_KEY_strategy_ckpt_load_file);
   if (file) MSC_TRY(msc_strategy_load(&an.g, file));
   MSC_TRY(read_strategies(&an));

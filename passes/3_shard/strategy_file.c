@@ -214,6 +214,7 @@ static void MSC_PRINTF(2, 3) differs(loading *l, const char *fmt, ...) {
 static const char *finished(loading *l, const char *key, const msc_type *t, const char *text) {
   const msc_layout *layout;
   if (!msc_layout_parse(l->ctx, l->g->mesh, l->loc, text, &layout)) {
+    msc_note(l->ctx, l->loc, "strategy file: it is a layout of %s", key);
     l->ok = false;
     return NULL;
   }
@@ -262,7 +263,6 @@ static void load_op(loading *l, msc_op *op, const char *key, json_t *o) {
   if (json_is_true(json_object_get(o, "pinned"))) msc_op_set(op, "pins", msc_bool(true));
   load_side(l, op, key, json_object_get(layout, "in"), false);
   load_side(l, op, key, json_object_get(layout, "out"), true);
-
 }
 
 static void load_ops(loading *l, json_t *ops) {
@@ -382,7 +382,7 @@ bool msc_strategy_load(shard_graph *g, const char *path) {
   size_t bytes = 0;
   const char *text = read_file(g->arena, path, &bytes);
   if (text) return msc_strategy_read(g, path, text, bytes);
-  return msc_error(g->ctx, MSC_E_FILE, msc_loc_of(g->ctx, &(msc_loc){.file = msc_intern(g->ctx, path), .line = 1}), "cannot read the strategy file: %s", strerror(errno));
+  return msc_error(g->ctx, MSC_E_FILE, msc_loc_of(g->ctx, &(msc_loc){.file = msc_intern(g->ctx, path), .implied = true}), "cannot read the strategy file: %s", strerror(errno));
 }
 
 const char *msc_strategy_mesh(msc_arena *arena, const char *path) {

@@ -15,10 +15,22 @@ typedef struct {
 
 static int64_t given(const dealing *d, int tensor, int dim) { return d->tuple->list.v[tensor].list.v[dim].i; }
 
-/* ---- shape of the tuple ---- */
+/* ---- shape of the tuple: every fault of it is reported ---- */
 
 static const char *number_text(const dealing *d, const msc_attr_value *v) {
   return v->kind == MSC_ATTR_INT ? msc_arena_printf(d->g->arena, "%" PRId64, v->i) : msc_attr_text(d->g->arena, d->g->mesh, v);
+}
+
+static bool is_shaped_entry(const dealing *d, int tensor, const msc_attr_value *dims) {
+  const char *operand = shard_tensor_text(d->g, d->op, tensor);
+  bool ok = true;
+  if (dims->kind != MSC_ATTR_LIST) return msc_op_error(d->op, MSC_E_STRATEGY, "in_strategy: the entry of %s must be a list of parts, one for each dimension", operand);
+  if (dims->list.num != d->rule->tensor[tensor].rank)
+    return msc_op_error(d->op, MSC_E_STRATEGY, "in_strategy: %s has rank %d, its entry has %zu numbers", operand, d->rule->tensor[tensor].rank, dims->list.num);
+  for (size_t i = 0; i < dims->list.num; i++)
+    if (dims->list.v[i].kind != MSC_ATTR_INT || dims->list.v[i].i < 1)
+      ok = msc_op_error(d->op, MSC_E_STRATEGY, "in_strategy: dimension %zu of %s: the number of parts must be an integer of at least 1, not %s", i, operand, number_text(d, &dims->list.v[i]));
+  return ok;
 }
 
 static bool is_shaped(const dealing *d) {
@@ -27,17 +39,9 @@ static bool is_shaped(const dealing *d) {
   if (v->kind != MSC_ATTR_LIST) return msc_op_error(op, MSC_E_STRATEGY, "in_strategy must be a list with one list of parts for each operand, such as [[2, 1], [1, 4]]");
   if (v->list.num != d->rule->num_in)
     return msc_op_error(op, MSC_E_STRATEGY, "in_strategy must have one entry for each of the %d operands of %s, not %zu", d->rule->num_in, msc_kind_name(op->kind), v->list.num);
-  for (int t = 0; t < d->rule->num_in; t++) {
-    const msc_attr_value *dims = &v->list.v[t];
-    const char *operand = shard_tensor_text(d->g, op, t);
-    if (dims->kind != MSC_ATTR_LIST) return msc_op_error(op, MSC_E_STRATEGY, "in_strategy: the entry of %s must be a list of parts, one for each dimension", operand);
-    if (dims->list.num != d->rule->tensor[t].rank)
-      return msc_op_error(op, MSC_E_STRATEGY, "in_strategy: %s has rank %d, its entry has %zu numbers", operand, d->rule->tensor[t].rank, dims->list.num);
-    for (size_t i = 0; i < dims->list.num; i++)
-      if (dims->list.v[i].kind != MSC_ATTR_INT || dims->list.v[i].i < 1)
-        return msc_op_error(op, MSC_E_STRATEGY, "in_strategy: dimension %zu of %s: the number of parts must be an integer of at least 1, not %s", i, operand, number_text(d, &dims->list.v[i]));
-  }
-  return true;
+  bool ok = true;
+  for (int t = 0; t < d->rule->num_in; t++) ok &= is_shaped_entry(d, t, &v->list.v[t]);
+  return ok;
 }
 
 /* ---- one dimension ---- */
@@ -174,9 +178,12 @@ static bool check_product(const dealing *d) {
   return msc_op_error(d->op, MSC_E_STRATEGY, "in_strategy cuts %s into %" PRId64 " parts, which do not divide the %" PRId64 " devices", msc_kind_name(d->op->kind), product, d->devices);
 }
 
+/* Every dimension that is wrong is reported. */
 static bool deal_all(dealing *d) {
+  bool ok = true;
   for (int t = 0; t < d->rule->num_in; t++)
-    for (int dim = 0; dim < d->rule->tensor[t].rank; dim++) MSC_TRY(deal_dim(d, t, dim));
+    for (int dim = 0; dim < d->rule->tensor[t].rank; dim++) ok &= deal_dim(d, t, dim);
+  if (!ok) return false;
   for (int l = 0; l < d->rule->num_letters; l++)
     if (!d->parts[l]) d->parts[l] = 1;
   return check_product(d);

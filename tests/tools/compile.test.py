@@ -117,14 +117,18 @@ def illegal(strategies, *messages, transposed=()):
     refused(f"bad.fbs {SEMI}", *[PLACE + m for m in messages])
 
 
-illegal(["dense1=((2,4,1),(4,1))", "dense2=((2,4),)"],
-        "error: op 'dense1': matmul: in_strategy: the entry of operand 0 has 3 numbers, its rank is 2 [E0109]",
-        "error: op 'dense2': matmul: in_strategy has 1 entries for 2 operands [E0109]")
-illegal(["dense1=((5,1),(1,1))", "dense3=((1,16),(16,1))"],
-        "error: op 'dense1': in_strategy: dimension 0 of operand 0 (a) has 32 elements, which do not divide into 5 parts; nearest legal: 4 or 8 [E0109]",
-        "note: a legal strategy: [[4, 1], [1, 1]]",
-        "error: op 'dense3': in_strategy cuts matmul into 16 parts, more than the 8 devices [E0109]",
-        "note: a legal strategy: [[1, 8], [8, 1]]")
+# Form, sizes and devices: everything that is wrong with any op, in one run.
+illegal(["dense1=((2,4,1),(0,1))", "dense2=((2,4),)", "dense3=((5,1),(1,3))", "dense4=((1,16),(16,1))", "dense5=((2,4),(2,1))"],
+        "error: op 'dense1': in_strategy: operand 0 (a) has rank 2, its entry has 3 numbers [E0109]",
+        "error: op 'dense1': in_strategy: dimension 0 of operand 1 (b): the number of parts must be an integer of at least 1, not 0 [E0109]",
+        "error: op 'dense2': in_strategy must have one entry for each of the 2 operands of matmul, not 1 [E0109]",
+        "error: op 'dense3': in_strategy: dimension 0 of operand 0 (a) has 32 elements, which do not divide into 5 parts; nearest legal: 4 or 8 [E0109]",
+        "error: op 'dense3': in_strategy: dimension 1 of operand 1 (b) has 128 elements, which do not divide into 3 parts; nearest legal: 2 or 4 [E0109]",
+        "note: a legal strategy: [[4, 1], [1, 2]]",
+        "error: op 'dense4': in_strategy cuts matmul into 16 parts, more than the 8 devices [E0109]",
+        "note: a legal strategy: [[1, 8], [8, 1]]",
+        "error: op 'dense5': in_strategy: dimension 1 of operand 0 (a) and dimension 0 of operand 1 (b) are the same letter 'k' of matmul, but are cut into 4 and 2 parts [E0109]",
+        "note: a legal strategy: [[2, 4], [4, 1]]")
 illegal(["dense1=((2,4),(4,1))"],
         "error: op 'dense1': in_strategy: dimension 1 of operand 0 (a) and dimension 1 of operand 1 (b) are the same letter 'k' of matmul, "
         "but are cut into 4 and 1 parts [E0109]",
@@ -168,12 +172,21 @@ refused("plain.fbs --set device_num=7 --set parallel_mode=data_parallel",
         "msc: error: input 'x': its batch of 32 samples in dimension 0 does not divide among the 7 replicas of parallel_mode data_parallel [E0110]",
         "msc: error: input 'y': its batch of 32 samples in dimension 0 does not divide among the 7 replicas of parallel_mode data_parallel [E0110]")
 expect("compile plain.fbs -o absent/bad.bin", 1, "absent/bad.bin: error: cannot write: No such file or directory [E0112]\n", "")
+write("c.json", '{"device": 1}')
+refused("plain.fbs --set mesh={\"a\":2,\"a\":4} --set zero=9 --set comm_fusion={ --cluster c.json --target tpu --time-limit -1",
+        "--set mesh: error: mesh: duplicate object key near '\"a\"' [E0110]",
+        "--set zero: error: zero: must be a whole number from 0 to 3, not 9 [E0110]",
+        "--set comm_fusion: error: comm_fusion: string or '}' expected near end of file [E0110]",
+        "--time-limit: error: seconds, from 0 on, not -1 [E0110]",
+        "--target: error: there is no target 'tpu'; there are cpu, cuda and, with machine code for one GPU, cuda:sm_90 [E0110]",
+        "c.json:1:2: error: device must be an object [E0123]", "    1 | {\"device\": 1}", "      |  ^",
+        "c.json:1:1: error: levels is missing, a list of 1 to 8 objects [E0123]", "    1 | {\"device\": 1}", "      | ^")
 write("half.json", '{"version":1')
 refused("plain.fbs --set strategy_ckpt_load_file=half.json", "half.json:1:12: error: strategy file: '}' expected near end of file [E0101]",
         '    1 | {"version":1', "      |            ^")
 expect("compile plain.fbs -o bad.bin --set strategy_ckpt_load_file=s.json", 1,
        lambda text: "" if text.startswith("s.json:1: error: the strategy file is for 8 devices, device_num is 1 [E0120]\n") else "device_num", "")
 
-expect.no_files("huge.fbs", "small.json", "pinned.mlir", "searched.json", "free.fbs", "e.bin", "f.bin", "v.json", "w.json", "ffn.fbs", "plain.fbs", "batch.fbs", "open.fbs", "bad.fbs", "bad.mlir", "net.mlir", "a.bin", "b.bin", "c.bin", "d.bin", "batch.bin",
+expect.no_files("c.json", "huge.fbs", "small.json", "pinned.mlir", "searched.json", "free.fbs", "e.bin", "f.bin", "v.json", "w.json", "ffn.fbs", "plain.fbs", "batch.fbs", "open.fbs", "bad.fbs", "bad.mlir", "net.mlir", "a.bin", "b.bin", "c.bin", "d.bin", "batch.bin",
                 "a.d", "s.json", "t.json", "u.json", "half.json")
 expect.done()

@@ -4,6 +4,7 @@ module {
   "msc.func"() ({
   ^bb0(%x: tensor<32x784xf32>, %w: tensor<784x512xf32>, %c: tensor<30x12xf32>, %i: tensor<32x4xi32>):
     // expected-error @below {{in_strategy: the entry of operand 0 (a) must be a list of parts, one for each dimension}}
+    // expected-error @below {{in_strategy: the entry of operand 1 (b) must be a list of parts, one for each dimension}}
     %0 = "msc.matmul"(%x, %w) {in_strategy = [2, 4]} : (tensor<32x784xf32>, tensor<784x512xf32>) -> tensor<32x512xf32> loc("list")
     // expected-error @below {{in_strategy must have one entry for each of the 2 operands of matmul, not 1}}
     %1 = "msc.matmul"(%x, %w) {in_strategy = [[2, 4]]} : (tensor<32x784xf32>, tensor<784x512xf32>) -> tensor<32x512xf32> loc("entries")
@@ -40,6 +41,7 @@ module {
     %13 = "msc.reshape"(%c) {in_strategy = [[8, 1]], shape = [3, 10, 12]} : (tensor<30x12xf32>) -> tensor<3x10x12xf32> loc("merged")
     // expected-error @below {{in_strategy: dimension 0 of operand 0 (a) and dimension 0 of operand 1 (b) are the same letter 'A' of add, but are cut into 2 and 4 parts}}
     // expected-note @below {{a legal strategy: [[2, 4], [2, 4]]}}
+    // expected-error @below {{in_strategy: dimension 1 of operand 0 (a) and dimension 1 of operand 1 (b) are the same letter 'B' of add, but are cut into 4 and 2 parts}}
     %14 = "msc.add"(%0, %11) {in_strategy = [[2, 4], [4, 2]]} : (tensor<32x512xf32>, tensor<32x512xf32>) -> tensor<32x512xf32> loc("added")
     // expected-error @below {{in_strategy and in_layout are both given; one of them decides}}
     %15 = "msc.relu"(%x) {in_layout = ["[{d},{}]"], in_strategy = [[8, 1]]} : (tensor<32x784xf32>) -> tensor<32x784xf32> loc("both")
