@@ -109,10 +109,10 @@ typedef struct {
   msc_module *m;
   const msc_pass_options *options;
   pass_list list;
-  size_t at, kept;         /* the current pass, and the one whose input text[0] is */
+  size_t at;               /* the current pass */
   bool wants_text;         /* of every pass */
   bool wants_case;         /* for a reproducer */
-  /* Text before and after the current pass, each in its arena; they change places after each pass. */
+  /* Text before and after the current pass, each in its arena; they change places after each pass.  NULL when nobody wants it. */
   msc_arena *arena[2];
   const char *text[2];
   size_t bytes[2];
@@ -180,17 +180,16 @@ static bool has_internal_error(const msc_diag *d) {
 
 /* What a reproducer of this pass begins with. */
 static const char *run_line(const pass_run *r, msc_pass_ctx *pass) {
-  const char *flags = r->options->flags ? r->options->flags : "", *names = r->list.pass[r->kept]->name;
-  for (size_t i = r->kept + 1; i <= r->at; i++) names = msc_arena_printf(pass->scratch, "%s,%s", names, r->list.pass[i]->name);
-  return msc_arena_printf(pass->scratch, "// RUN: msc opt --passes=%s%s%s %%s\n", names, *flags ? " " : "", flags);
+  const char *flags = r->options->flags ? r->options->flags : "";
+  return msc_arena_printf(pass->scratch, "// RUN: msc opt --passes=%s%s%s %%s\n", pass->info->name, *flags ? " " : "", flags);
 }
 
 static bool bug(pass_run *r, msc_pass_ctx *pass, const char *what) {
   const char *name = pass->info->name;
   msc_error(r->ctx, MSC_E_INTERNAL, NULL, "pass '%s' %s", name, what);
   if (r->options->reproducer) {
-    const char *text = msc_arena_printf(pass->scratch, "%s%s", run_line(r, pass), r->text[0]);
-    r->options->reproducer(r->options->user, pass->info, text, strlen(text));
+    const char *text = r->text[0] ? msc_arena_printf(pass->scratch, "%s%s", run_line(r, pass), r->text[0]) : NULL;
+    r->options->reproducer(r->options->user, pass->info, text, text ? strlen(text) : 0);
   }
   return false;
 }
@@ -200,7 +199,7 @@ static void keep_text(pass_run *r) {
   msc_arena *arena = r->arena[0];
   r->arena[0] = r->arena[1], r->text[0] = r->text[1], r->bytes[0] = r->bytes[1];
   r->arena[1] = arena;
-  r->kept = r->at + 1;
+  r->text[1] = NULL;
 }
 
 static bool is_large(const msc_module *m) {
@@ -211,25 +210,21 @@ static bool is_large(const msc_module *m) {
   return num >= many;
 }
 
-/* A reproducer begins at the pass that failed; in a large module, whose text takes longer than most passes, at its stage's first. */
-static void keep_case(pass_run *r) {
-  size_t next = r->at + 1;
-  if (next == r->list.num || (is_large(r->m) && !strcmp(r->list.pass[next]->stage, r->list.pass[r->at]->stage))) return;
-  take_text(r, 1);
-  keep_text(r);
+/* The text of a large module takes longer than most passes: there the user's own command is the test case. */
+static void take_case(pass_run *r, int side) {
+  if (r->wants_text || (r->wants_case && !is_large(r->m))) take_text(r, side);
 }
 
 static bool report(pass_run *r, msc_pass_ctx *pass, msc_pass_report *report) {
+  if (r->wants_text || r->at + 1 < r->list.num) take_case(r, 1);
   if (r->wants_text) {
-    take_text(r, 1);
     report->text = r->text[1];
     report->bytes = r->bytes[1];
     report->changed = r->bytes[0] != r->bytes[1] || memcmp(r->text[0], r->text[1], r->bytes[0]) != 0;
   }
   if (r->options->dump_dir && report->changed) MSC_TRY(dump(r, report->number, pass->info->name, 1));
   if (r->options->after) r->options->after(r->options->user, report);
-  if (r->wants_text) keep_text(r);
-  else if (r->wants_case) keep_case(r);
+  keep_text(r);
   return true;
 }
 
@@ -237,7 +232,7 @@ static bool run_one(pass_run *r, const msc_pass_info *info, int number) {
   msc_pass_ctx pass = {.ctx = r->ctx, .scratch = msc_arena_new(r->ctx), .config = r->options->config, .options = r->options, .info = info};
   msc_pass_report done = {.pass = info, .number = number, .module = r->m};
   int errors = msc_num_errors(r->ctx);
-  if (r->options->before) r->options->before(r->options->user, info, run_line(r, &pass), r->text[0], r->bytes[0]);
+  if (r->options->before && r->text[0]) r->options->before(r->options->user, info, run_line(r, &pass), r->text[0], r->bytes[0]);
   uint64_t start = now_ns();
   bool ok = info->run(&pass, r->m);
   uint64_t mid = now_ns();
@@ -259,7 +254,7 @@ bool msc_run_passes(msc_context *ctx, msc_module *m, const msc_pass_options *opt
   r.wants_text = options->want_text || options->dump_dir || options->verify >= MSC_VERIFY_NUMERICS;
   r.wants_case = options->before || options->reproducer;
   bool ok = chosen(ctx, arena, options, &r.list) && (options->verify < MSC_VERIFY_IR || msc_verify(m));
-  if (ok && (r.wants_text || r.wants_case)) take_text(&r, 0);
+  if (ok) take_case(&r, 0);
   if (ok && options->dump_dir && !options->first) ok = dump(&r, 0, "input", 0);
   for (; ok && r.at < r.list.num; r.at++) ok = run_one(&r, r.list.pass[r.at], options->first + (int)r.at + 1);
   for (int side = 0; side < 2; side++)

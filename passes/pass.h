@@ -56,10 +56,10 @@ typedef struct {
   void *user;                /* of the functions below; each may be NULL */
   void (*after)(void *user, const msc_pass_report *report);
   void (*remark)(void *user, const msc_pass_info *pass, const msc_op *op, const char *text);
-  /* Before each pass: a test case, IR and the line to run it, for who wants to tell of a crash: of this pass, in a large module
-   * of those before it in its stage too; after it, with NULLs: the texts go. */
+  /* Before each pass: a test case, IR and the line to run it, for who wants to tell of a crash; after it, with NULLs: the texts go.
+   * Not for a large module, unless there is text anyway (want_text): the command that began it all is its test case. */
   void (*before)(void *user, const msc_pass_info *pass, const char *line, const char *text, size_t bytes);
-  /* A pass hit a bug: `text` is a complete test case, its first line is how to run it. */
+  /* A pass hit a bug: `text` is a complete test case, its first line is how to run it; NULL of a large module. */
   void (*reproducer)(void *user, const msc_pass_info *pass, const char *text, size_t bytes);
 } msc_pass_options;
 

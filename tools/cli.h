@@ -128,7 +128,12 @@ bool cli_read_model_bytes(cli *c, const char *path, msc_model_bytes *out, int *o
 
 /* ---- crash.c ---- */
 
-/* What to save as msc-repro.mlir should msc crash from here on: a first line and the IR text; NULL forgets them.  Not copied. */
+#define CLI_REPRODUCER "msc-repro.mlir"
+
+/* What to save as CLI_REPRODUCER should msc crash from here on: a first line and the IR text; NULL forgets them.  Not copied.
+ * Without it the command itself is saved, as msc-repro.sh. */
 void cli_keep_reproducer(const char *line, const char *text, size_t bytes);
+/* A pass's bug: its case, or without a text the command, goes to a file whose name is told. */
+void cli_write_reproducer(cli *c, const char *pass, const char *text, size_t bytes);
 
 #endif

@@ -61,10 +61,9 @@ static void emitted(void *user, const char *name, const char *text, size_t bytes
   if (k->debug >= 5) fwrite(text, 1, bytes, stderr);
 }
 
-static void keep_reproducer(void *user, const msc_pass_info *pass, const char *text, size_t bytes) {
+static void on_bug(void *user, const msc_pass_info *pass, const char *text, size_t bytes) {
   compiling *k = user;
-  (void)pass;
-  if (cli_write_file(k->c, "msc-repro.mlir", text, bytes) == CLI_OK) fprintf(stderr, "msc compile: a reproducer was written to msc-repro.mlir\n");
+  cli_write_reproducer(k->c, pass->name, text, bytes);
 }
 
 /* ---- telling ---- */
@@ -248,7 +247,7 @@ static int run(cli *c) {
                            .after = after_pass,
                            .remark = remark,
                            .before = before_pass,
-                           .reproducer = keep_reproducer,
+                           .reproducer = on_bug,
                            .flags = cli_repeated_flags(c)};
   const msc_target_words words = {cli_text(c, "target"), cli_text(c, "mcpu"), cli_loc(c, "--target"), cli_loc(c, "--mcpu")};
   is_legal &= msc_code_target_of(c->ctx, &words, &o.target);

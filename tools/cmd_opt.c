@@ -10,7 +10,6 @@
 #include "tools/cli.h"
 #include "tools/expect.h"
 
-#define REPRODUCER "msc-repro.mlir"
 
 typedef struct timing {
   const char *pass;
@@ -108,7 +107,7 @@ static void before_pass(void *user, const msc_pass_info *pass, const char *line,
 
 static void on_bug(void *user, const msc_pass_info *pass, const char *text, size_t bytes) {
   opt *o = user;
-  if (cli_write_file(o->c, REPRODUCER, text, bytes) == CLI_OK) msc_note(o->c->ctx, NULL, "reproducer of pass '%s': %s", pass->name, REPRODUCER);
+  cli_write_reproducer(o->c, pass->name, text, bytes);
 }
 
 /* ---- one module ---- */

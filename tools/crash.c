@@ -8,7 +8,7 @@
 
 #include "tools/cli_state.h"
 
-#define REPRODUCER "msc-repro.mlir"
+#define COMMAND "msc-repro.sh"
 
 /* A signal handler has no other way to its data. */
 static struct {
@@ -36,9 +36,21 @@ static void put_bytes(int fd, const char *data, size_t bytes) {
 
 static void put(int fd, const char *text) { put_bytes(fd, text, strlen(text)); }
 
-static bool save_reproducer(void) {
-  if (!crash.text) return false;
-  int fd = open(REPRODUCER, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+/* The command as the shell reads it: every word in quotes, a quote itself as '\'' */
+static void put_command(int fd) {
+  put(fd, "msc");
+  for (int i = 1; i < crash.argc; i++) {
+    put(fd, " '");
+    for (const char *c = crash.argv[i]; *c; c++) *c == '\'' ? put(fd, "'\\''") : put_bytes(fd, c, 1);
+    put(fd, "'");
+  }
+  put(fd, "\n");
+}
+
+static int create(const char *path) { return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666); }
+
+static bool save_case(void) {
+  int fd = crash.text ? create(CLI_REPRODUCER) : -1;
   if (fd < 0) return false;
   put_bytes(fd, crash.line, strlen(crash.line));
   put_bytes(fd, crash.text, crash.bytes);
@@ -46,21 +58,27 @@ static bool save_reproducer(void) {
   return true;
 }
 
+static bool save_command(void) {
+  int fd = create(COMMAND);
+  if (fd < 0) return false;
+  put_command(fd);
+  close(fd);
+  return true;
+}
+
+void cli_write_reproducer(cli *c, const char *pass, const char *text, size_t bytes) {
+  bool saved = text ? cli_write_file(c, CLI_REPRODUCER, text, bytes) == CLI_OK : save_command();
+  if (saved) msc_note(c->ctx, NULL, "reproducer of pass '%s': %s", pass, text ? CLI_REPRODUCER : COMMAND);
+}
+
 static void on_crash(int number) {
   put(STDERR_FILENO, "msc: internal error: signal ");
   char digits[3] = {(char)('0' + number / 10), (char)('0' + number % 10), 0};
   put(STDERR_FILENO, digits);
   put(STDERR_FILENO, "; this is a bug in msc [E0170]\nreproducer: ");
-  if (save_reproducer()) {
-    put(STDERR_FILENO, REPRODUCER "\n");
-  } else {
-    put(STDERR_FILENO, "msc");
-    for (int i = 1; i < crash.argc; i++) {
-      put(STDERR_FILENO, " ");
-      put(STDERR_FILENO, crash.argv[i]);
-    }
-    put(STDERR_FILENO, "\n");
-  }
+  if (save_case()) put(STDERR_FILENO, CLI_REPRODUCER "\n");
+  else if (save_command()) put(STDERR_FILENO, COMMAND "\n");
+  else put_command(STDERR_FILENO);
   cli_remove_temporaries();
   _exit(CLI_BUG);
 }

@@ -111,7 +111,9 @@ if not SANITIZED:
     waiting.send_signal(signal.SIGSEGV)
     text = waiting.communicate()[1].decode()
     expect.check("crash: exit 70", waiting.returncode == 70)
-    expect.check("crash: message", text == "msc: internal error: signal 11; this is a bug in msc [E0170]\nreproducer: msc config --config -\n")
+    expect.check("crash: message", text == "msc: internal error: signal 11; this is a bug in msc [E0170]\nreproducer: msc-repro.sh\n")
+    expect.check("crash: the command is kept", open("msc-repro.sh").read() == "msc 'config' '--config' '-'\n")
+    os.unlink("msc-repro.sh")
 
     # In a pass: the IR that went into it is saved as a test case.  What msc prints fills the pipe, so it is still printing.
     ops = "".join(f'    %{i + 1} = "msc.exp"(%{i}) : (tensor<4xf32>) -> tensor<4xf32>\n' for i in range(4000)) + '    %4001 = "msc.exp"(%0) : (tensor<4xf32>) -> tensor<4xf32>\n' 
