@@ -245,6 +245,12 @@ const void *msc_intern_bytes(msc_context *ctx, const void *data, size_t bytes) {
 const char *msc_intern_n(msc_context *ctx, const char *text, size_t n) { return intern(ctx, text, n, 1); }
 const char *msc_intern(msc_context *ctx, const char *text) { return text ? msc_intern_n(ctx, text, strlen(text)) : NULL; }
 
+const void **msc_known(msc_context *ctx, const void *a, const void *b) {
+  const void *pair[] = {a, b};
+  const char *kept = intern(ctx, pair, sizeof pair, sizeof(void *));
+  return (const void **)(uintptr_t)(kept + sizeof pair);
+}
+
 const msc_layout *msc_layout_replicated(msc_context *ctx, int rank) {
   if (ctx->replicated[rank]) return ctx->replicated[rank];
   msc_layout l;

@@ -204,6 +204,7 @@ struct msc_op {
   const msc_op *forward; /* a gradient op: the forward op whose strategy it shares; NULL otherwise */
   const char *letters;   /* with forward: character i is the forward op's letter for own letter i, '.' none */
   uint32_t id;        /* dense number, set by msc_number */
+  uint64_t verified;  /* verify.c: what it found right, as a number; 0: nothing yet */
 };
 
 struct msc_block {
@@ -363,6 +364,8 @@ const char *msc_intern(msc_context *ctx, const char *text);
 const char *msc_intern_n(msc_context *ctx, const char *text, size_t n);
 /* Interns any byte-comparable struct: the caller zeroes its padding. */
 const void *msc_intern_bytes(msc_context *ctx, const void *data, size_t bytes);
+/* Where what follows from two interned things can be remembered; NULL at first. */
+const void **msc_known(msc_context *ctx, const void *a, const void *b);
 const msc_type *msc_type_of(msc_context *ctx, msc_dtype dtype, int rank, const int64_t *dim, const msc_layout *layout);
 const msc_type *msc_type_with_layout(msc_context *ctx, const msc_type *t, const msc_layout *layout);
 const msc_type *msc_type_with_dtype(msc_context *ctx, const msc_type *t, msc_dtype dtype);

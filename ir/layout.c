@@ -386,11 +386,15 @@ static bool scan_partial(scanner *s, msc_layout *l, int *num) {
 bool msc_layout_parse(msc_context *ctx, const msc_mesh *mesh, const msc_loc *loc, const char *text, const msc_layout **out_layout) {
   scanner s = {ctx, mesh, loc, "layout", text, text, MSC_E_LAYOUT};
   msc_layout l;
-  memset(&l, 0, sizeof l);
+  const void **known = msc_known(ctx, msc_intern_bytes(ctx, mesh, sizeof *mesh), msc_intern(ctx, text));
   int num = 0;
-  MSC_TRY(scan_dims(&s, &l, &num));
-  MSC_TRY(scan_partial(&s, &l, &num));
-  *out_layout = msc_layout_of(ctx, mesh, &l);
+  memset(&l, 0, sizeof l);
+  if (!*known) {
+    MSC_TRY(scan_dims(&s, &l, &num));
+    MSC_TRY(scan_partial(&s, &l, &num));
+    *known = msc_layout_of(ctx, mesh, &l);
+  }
+  *out_layout = *known;
   return true;
 }
 

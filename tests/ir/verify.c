@@ -311,6 +311,25 @@ static void layout_rules(void **state) {
 }
 
 /* After partitioning what is returned is as it is wanted. */
+/* What was found right once is looked at again when something of it has changed. */
+static void changed_later(void **state) {
+  (void)state;
+  enum { LAYOUT, SHAPE, KIND, ATTRIBUTE, WANTED, MESH, CHANGES };
+  for (int change = LAYOUT; change < CHANGES; change++) {
+    fixture x = product("[{x},{}]", "[{},{y}]", "[{x},{y}]", "[{},{y}]");
+    msc_op *op = x.f->body->first;
+    assert_true(msc_verify(x.m) && msc_verify(x.m));
+    if (change == LAYOUT) op->out[0].type = type_of_text(x.ctx, &x.m->mesh, "4x4xf32@[{x},{}]", 16);
+    if (change == SHAPE) op->out[0].type = type_of_text(x.ctx, &x.m->mesh, "4x5xf32@[{x},{y}]", 17);
+    if (change == KIND) op->kind = OP_concat;
+    if (change == ATTRIBUTE) msc_op_set(op, "transpose_b", msc_str(x.ctx, "yes"));
+    if (change == WANTED) msc_op_set(op, "in_layout", msc_list(x.ctx, 2, (msc_attr_value[]){msc_str(x.ctx, "[{x},{}]"), msc_str(x.ctx, "[{y},{}]")}));
+    if (change == MESH) x.m->mesh.num_axes = 1;
+    assert_false(msc_verify(x.m));
+    msc_context_free(x.ctx);
+  }
+}
+
 static void partitioned(void **state) {
   (void)state;
   static const struct {
@@ -389,7 +408,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(good),   cmocka_unit_test(ends),         cmocka_unit_test(order),       cmocka_unit_test(links),
       cmocka_unit_test(tied),   cmocka_unit_test(regions),      cmocka_unit_test(functions),   cmocka_unit_test(rows_and_types),
-      cmocka_unit_test(manual), cmocka_unit_test(layout_verbs), cmocka_unit_test(bad_layouts), cmocka_unit_test(layout_rules),
+      cmocka_unit_test(manual), cmocka_unit_test(layout_verbs), cmocka_unit_test(bad_layouts), cmocka_unit_test(layout_rules), cmocka_unit_test(changed_later),
       cmocka_unit_test(partitioned),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
