@@ -170,7 +170,7 @@ bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out) {
   }
   *out = (msc_kernel_call){.num_launches = (size_t)info.num_launches, .launch = launch, .scratch_bytes = info.scratch_bytes, .checks = info.checks,
                            .is_map = info.kind == MSC_NEST_MAP && info.num_launches == 1};
-  return !cg->llvm.failed;
+  return msc_llvm_report(&cg->llvm, cg->ctx);
 }
 
 /* ---- products ---- */
@@ -224,24 +224,25 @@ static bool list_kernels(msc_codegen *cg, const msc_symbol *symbol, size_t num, 
 
 typedef struct {
   msc_codegen *cg;
-  LLVMMemoryBufferRef object;
+  size_t num;
+  LLVMMemoryBufferRef object[MSC_MAX_PARTS];
   msc_machine_code *out;
 } linking;
 
 static bool link_kernels(msc_context *ctx, void *arg) {
   linking *l = arg;
-  size_t num_objects = 1, num = 0;
+  size_t num = 0, symbols = 0;
   msc_symbol *symbol = NULL;
-  msc_object *object = msc_new_array(l->cg->arena, msc_object, l->cg->num + 1);
-  object[0] = (msc_object){LLVMGetBufferStart(l->object), LLVMGetBufferSize(l->object)};
+  msc_object *object = msc_new_array(l->cg->arena, msc_object, l->num + l->cg->num);
+  for (; num < l->num; num++) object[num] = (msc_object){LLVMGetBufferStart(l->object[num]), LLVMGetBufferSize(l->object[num])};
   for (const entry *k = l->cg->first; k; k = k->next_made)
-    if (k->object.elf) object[num_objects++] = k->object;
-  return msc_object_link(ctx, l->cg->arena, num_objects, object, l->out, &num, &symbol) && list_kernels(l->cg, symbol, num, l->out);
+    if (k->object.elf) object[num++] = k->object;
+  return msc_object_link(ctx, l->cg->arena, num, object, l->out, &symbols, &symbol) && list_kernels(l->cg, symbol, symbols, l->out);
 }
 
 static bool finish_gpu(msc_codegen *cg, msc_machine_code *out) {
   *out = (msc_machine_code){.cpu = ""};
-  bool ok = !cg->llvm.failed && msc_llvm_run(&cg->llvm, msc_nvptx_pipeline);
+  bool ok = msc_llvm_run(&cg->llvm, msc_nvptx_pipeline) || msc_llvm_report(&cg->llvm, cg->ctx);
   if (ok && cg->out_text) *cg->out_text = text_of(cg);
   ok = ok && msc_nvptx_images(&cg->llvm, cg->arena, cg->target.arch, out) && list_kernels(cg, NULL, 0, out);
   msc_codegen_abandon(cg);
@@ -253,9 +254,10 @@ bool msc_codegen_finish(msc_codegen *cg, msc_machine_code *out) {
   *out = (msc_machine_code){.cpu = cg->llvm.cpu.name};
   if (cg->out_text) *cg->out_text = text_of(cg);
   out->feature = msc_cpu_features(cg->llvm.cpu.level, &out->num_features);
-  linking l = {.cg = cg, .object = cg->llvm.failed ? NULL : msc_llvm_assemble(&cg->llvm), .out = out};
-  bool ok = l.object && msc_protect(cg->ctx, link_kernels, &l); /* the object is not the arena's: it is freed in any case */
-  if (l.object) LLVMDisposeMemoryBuffer(l.object);
+  linking l = {.cg = cg, .out = out};
+  bool ok = msc_parts_assemble(&cg->llvm, &l.num, l.object) && msc_protect(cg->ctx, link_kernels, &l); /* the objects are not the arena's: they are freed in any case */
+  for (size_t i = 0; i < l.num; i++)
+    if (l.object[i]) LLVMDisposeMemoryBuffer(l.object[i]);
   msc_codegen_abandon(cg);
   return ok;
 }

@@ -27,27 +27,40 @@ typedef struct {
   LLVMBuilderRef builder;
   LLVMTargetMachineRef machine;
   bool failed;
+  char why[256]; /* when failed */
 } msc_llvm;
 
 /* `cpu`: of a CPU target, NULL is this machine. */
 bool msc_llvm_open(msc_context *ctx, msc_target target, const char *cpu, msc_llvm *out_llvm);
+/* For the same target, in an LLVM context of its own; false: see msc_llvm_report. */
+bool msc_llvm_open_like(const msc_llvm *other, LLVMMemoryBufferRef bitcode, msc_llvm *out_llvm);
 void msc_llvm_close(msc_llvm *l);
+/* True, or what failed, reported. */
+bool msc_llvm_report(const msc_llvm *l, msc_context *ctx);
 LLVMTargetRef msc_llvm_target(msc_llvm *l, const char *triple);
 void msc_llvm_set_attribute(msc_llvm *l, LLVMValueRef fn, const char *name, const char *value);
 void msc_llvm_set_flag(msc_llvm *l, LLVMValueRef fn, const char *name);
-/* LLVM's own passes over the module; false after a report. */
+/* LLVM's own passes over the module; false: see msc_llvm_report. */
 bool msc_llvm_run(msc_llvm *l, const char *pipeline);
-/* Uses the module up.  NULL after a report. */
+/* Uses the module up.  NULL: see msc_llvm_report. */
 LLVMMemoryBufferRef msc_llvm_emit(msc_llvm *l, LLVMTargetMachineRef machine, LLVMModuleRef module, LLVMCodeGenFileType type);
 /* An empty kernel with the target's attributes. */
 LLVMValueRef msc_llvm_kernel(msc_llvm *l, const char *name);
-/* Optimises and assembles; an ELF relocatable, or NULL after a report. */
+/* Optimises and assembles; an ELF relocatable, or NULL: see msc_llvm_report. */
 LLVMMemoryBufferRef msc_llvm_assemble(msc_llvm *l);
 /* Products use the widest vectors: there they pay. */
 static inline int msc_product_vector_bytes(const msc_llvm *l) { return l->cpu.level >= 4 ? 64 : 32; }
 static inline int msc_product_width(const msc_llvm *l, msc_dtype d) { return 2 * msc_product_vector_bytes(l) / (int)msc_dtype_bytes(d); }
 static inline int msc_product_height(const msc_llvm *l) { return l->cpu.level >= 4 ? 12 : 6; } /* 2 * height accumulators */
 extern const char msc_llvm_pipeline[];
+
+/* ---- parts.c ---- */
+
+enum { MSC_MAX_PARTS = 4 };
+/* make(user, i) for each i < num, by as many threads as there are CPUs for. */
+void msc_side_by_side(size_t num, void (*make)(void *user, size_t piece), void *user);
+/* msc_llvm_assemble of each part, at the same time.  The objects are the caller's, NULL where there is none; false after a report. */
+bool msc_parts_assemble(msc_llvm *l, size_t *out_num, LLVMMemoryBufferRef out_object[MSC_MAX_PARTS]);
 
 /* ---- cpu.c ---- */
 

@@ -422,6 +422,7 @@ LLVMMemoryBufferRef msc_product_assemble(msc_context *ctx, int level, msc_produc
   if (part == MSC_MULTIPLY) emit_multiply(&l, dtype, fn);
   else emit_pack(&l, dtype, part == MSC_PACK_TRANSPOSED, fn);
   LLVMMemoryBufferRef object = msc_llvm_assemble(&l);
+  msc_llvm_report(&l, ctx);
   msc_llvm_close(&l);
   return object;
 }

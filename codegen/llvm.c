@@ -1,5 +1,6 @@
 /* llvm.c: a target in; an LLVM module for it, and from the module an object file, out.
- * LLVM's diagnostics become errors of the context. */
+ * What LLVM has to say against it is kept, and reported when the owner of the context asks: LLVM works in several threads. */
+#include <llvm-c/BitReader.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 #include <pthread.h>
 #include <string.h>
@@ -11,13 +12,21 @@ const char msc_llvm_pipeline[] = "function(early-cse,loop-mssa(licm),early-cse)"
 
 /* ---- module ---- */
 
-static void on_diagnostic(LLVMDiagnosticInfoRef info, void *user) {
-  msc_llvm *l = user;
-  if (LLVMGetDiagInfoSeverity(info) > LLVMDSWarning) return;
-  char *text = LLVMGetDiagInfoDescription(info);
-  msc_error(l->ctx, MSC_E_INTERNAL, NULL, "LLVM: %s", text);
-  LLVMDisposeMessage(text);
+/* The first fault is the one to tell. */
+static void fail(msc_llvm *l, const char *message) {
+  if (!l->failed) snprintf(l->why, sizeof l->why, "%s", message);
   l->failed = true;
+}
+
+static void fail_with(msc_llvm *l, char *message) {
+  fail(l, message);
+  LLVMDisposeMessage(message);
+}
+
+bool msc_llvm_report(const msc_llvm *l, msc_context *ctx) { return !l->failed || msc_error(ctx, MSC_E_INTERNAL, NULL, "LLVM: %s", l->why); }
+
+static void on_diagnostic(LLVMDiagnosticInfoRef info, void *user) {
+  if (LLVMGetDiagInfoSeverity(info) <= LLVMDSWarning) fail_with(user, LLVMGetDiagInfoDescription(info));
 }
 
 static void list_targets(void) {
@@ -32,8 +41,7 @@ LLVMTargetRef msc_llvm_target(msc_llvm *l, const char *triple) {
   char *message = NULL;
   pthread_once(&listed, list_targets);
   if (!LLVMGetTargetFromTriple(triple, &target, &message)) return target;
-  msc_error(l->ctx, MSC_E_INTERNAL, NULL, "LLVM: %s", message);
-  LLVMDisposeMessage(message);
+  fail_with(l, message);
   return NULL;
 }
 
@@ -67,17 +75,29 @@ static bool describe_machine(msc_llvm *l, msc_target target, const char *cpu) {
   return true;
 }
 
+static void open_context(msc_llvm *l) {
+  l->llvm = LLVMContextCreate();
+  LLVMContextSetDiagnosticHandler(l->llvm, on_diagnostic, l);
+  LLVMContextSetDiscardValueNames(l->llvm, true);
+}
+
 bool msc_llvm_open(msc_context *ctx, msc_target target, const char *cpu, msc_llvm *out) {
   *out = (msc_llvm){.ctx = ctx};
   MSC_TRY(describe_machine(out, target, cpu));
-  out->llvm = LLVMContextCreate();
-  LLVMContextSetDiagnosticHandler(out->llvm, on_diagnostic, out);
-  LLVMContextSetDiscardValueNames(out->llvm, true);
+  open_context(out);
   out->module = LLVMModuleCreateWithNameInContext("msc", out->llvm);
   out->builder = LLVMCreateBuilderInContext(out->llvm);
   if (open_machine(out)) return true;
+  msc_llvm_report(out, ctx);
   msc_llvm_close(out);
   return false;
+}
+
+bool msc_llvm_open_like(const msc_llvm *other, LLVMMemoryBufferRef bitcode, msc_llvm *out) {
+  *out = (msc_llvm){.cpu = other->cpu, .gpu = other->gpu};
+  open_context(out);
+  if (LLVMParseBitcodeInContext2(out->llvm, bitcode, &out->module)) fail(out, "the module cannot be read again");
+  return !out->failed && open_machine(out);
 }
 
 void msc_llvm_close(msc_llvm *l) {
@@ -115,24 +135,20 @@ bool msc_llvm_run(msc_llvm *l, const char *pipeline) {
   LLVMPassBuilderOptionsSetLoopVectorization(options, false), LLVMPassBuilderOptionsSetSLPVectorization(options, false); /* vectors are written */
   LLVMErrorRef error = LLVMRunPasses(l->module, pipeline, l->machine, options);
   LLVMDisposePassBuilderOptions(options);
-  if (!error) return !l->failed;
-  char *text = LLVMGetErrorMessage(error);
-  msc_error(l->ctx, MSC_E_INTERNAL, NULL, "LLVM: %s", text);
-  LLVMDisposeErrorMessage(text);
-  return false;
+  if (error) {
+    char *text = LLVMGetErrorMessage(error);
+    fail(l, text);
+    LLVMDisposeErrorMessage(text);
+  }
+  return !l->failed;
 }
 
 LLVMMemoryBufferRef msc_llvm_emit(msc_llvm *l, LLVMTargetMachineRef machine, LLVMModuleRef module, LLVMCodeGenFileType type) {
   LLVMMemoryBufferRef out = NULL;
   char *message = NULL;
-  if (LLVMTargetMachineEmitToMemoryBuffer(machine, module, type, &message, &out)) {
-    msc_error(l->ctx, MSC_E_INTERNAL, NULL, "LLVM: %s", message);
-    LLVMDisposeMessage(message);
-    return NULL;
-  }
-  if (!l->failed) return out;
-  LLVMDisposeMemoryBuffer(out);
-  return NULL;
+  if (LLVMTargetMachineEmitToMemoryBuffer(machine, module, type, &message, &out)) fail_with(l, message);
+  if (l->failed && out) LLVMDisposeMemoryBuffer(out);
+  return l->failed ? NULL : out;
 }
 
 LLVMMemoryBufferRef msc_llvm_assemble(msc_llvm *l) {

@@ -1,5 +1,6 @@
 /* nvptx.c: a module of kernels in; images for NVIDIA GPUs out: PTX that every later GPU takes, and machine code for a named one.
  * Needs nothing of NVIDIA's; LLVM 19 knows GPUs up to sm_90. */
+#include <llvm-c/BitWriter.h>
 #include <string.h>
 
 #include "codegen/emit.h"
@@ -51,27 +52,47 @@ LLVMValueRef msc_nvptx_kernel(msc_llvm *l, const char *name, const msc_program_h
 
 /* ---- images ---- */
 
-static bool add_ptx(msc_llvm *l, msc_arena *arena, size_t i, msc_image *out) {
+typedef struct {
+  const msc_llvm *whole;
+  LLVMMemoryBufferRef bitcode, text[NUM_GENERATIONS];
+  msc_llvm llvm[NUM_GENERATIONS];
+} writing;
+
+static void write_ptx(void *user, size_t i) {
+  writing *w = user;
+  msc_llvm *l = &w->llvm[i];
+  if (!msc_llvm_open_like(w->whole, w->bitcode, l)) return;
   LLVMTargetMachineRef machine = msc_nvptx_machine(l, generations[i].arch);
-  if (!machine) return false;
-  LLVMModuleRef copy = LLVMCloneModule(l->module);
-  LLVMMemoryBufferRef text = msc_llvm_emit(l, machine, copy, LLVMAssemblyFile);
-  if (text) {
-    size_t bytes = LLVMGetBufferSize(text);
-    char *ptx = msc_arena_alloc(arena, bytes + 1);
-    memcpy(ptx, LLVMGetBufferStart(text), bytes);
-    ptx[bytes] = 0;
-    *out = (msc_image){.arch = generations[i].arch, .bytes = ptx, .num_bytes = bytes + 1, .made_by = "LLVM " LLVM_VERSION_STRING};
-    LLVMDisposeMemoryBuffer(text);
-  }
-  LLVMDisposeModule(copy);
+  if (!machine) return;
+  w->text[i] = msc_llvm_emit(l, machine, l->module, LLVMAssemblyFile);
   LLVMDisposeTargetMachine(machine);
-  return text != NULL;
+}
+
+static msc_image image_of(msc_arena *arena, size_t i, LLVMMemoryBufferRef text) {
+  size_t bytes = LLVMGetBufferSize(text);
+  char *ptx = msc_arena_alloc(arena, bytes + 1);
+  memcpy(ptx, LLVMGetBufferStart(text), bytes);
+  return (msc_image){.arch = generations[i].arch, .bytes = ptx, .num_bytes = bytes + 1, .made_by = "LLVM " LLVM_VERSION_STRING};
+}
+
+/* For all generations at the same time. */
+static bool make_ptx(msc_llvm *l, msc_arena *arena, msc_image *out) {
+  writing w = {.whole = l, .bitcode = LLVMWriteBitcodeToMemoryBuffer(l->module)};
+  bool ok = true;
+  msc_side_by_side(NUM_GENERATIONS, write_ptx, &w);
+  for (size_t i = 0; i < NUM_GENERATIONS; i++) {
+    ok = ok && msc_llvm_report(&w.llvm[i], l->ctx);
+    if (ok) out[i] = image_of(arena, i, w.text[i]);
+    if (w.text[i]) LLVMDisposeMemoryBuffer(w.text[i]);
+    msc_llvm_close(&w.llvm[i]);
+  }
+  LLVMDisposeMemoryBuffer(w.bitcode);
+  return ok;
 }
 
 bool msc_nvptx_images(msc_llvm *l, msc_arena *arena, int arch, msc_machine_code *out) {
   msc_image *image = msc_new_array(arena, msc_image, NUM_GENERATIONS + 1), *ptx = image + 1;
-  for (size_t i = 0; i < NUM_GENERATIONS; i++) MSC_TRY(add_ptx(l, arena, i, &ptx[i]));
+  MSC_TRY(make_ptx(l, arena, ptx));
   out->image = ptx, out->num_images = NUM_GENERATIONS;
   if (!arch) return true;
   size_t i = 0;

@@ -198,12 +198,22 @@ static void print_peak(const msc_plan *p) {
   fprintf(stderr, "%s\n", peak.num > SHOWN_USES ? ", ..." : "");
 }
 
+/* Who decided what; in a large network there is more of it than anybody reads here. */
+static void tell_decisions(const msc_plan *p) {
+  enum { MOST = 40 };
+  if (p->num_decisions > MOST) {
+    fprintf(stderr, "%zu ops were given layouts; `msc explain` tells of each\n", p->num_decisions);
+    return;
+  }
+  for (size_t i = 0; i < p->num_decisions; i++) fprintf(stderr, "%-24s %s (%s)\n", p->decision[i].op, p->decision[i].text, p->decision[i].by);
+}
+
 static void print_text(const compiling *k, const msc_plan *p, size_t bytes, double ms) {
   uint64_t total;
   size_t num;
   const kind_of_transfer *kind = count_transfers(p, &num, &total);
   (void)k;
-  for (size_t i = 0; i < p->num_decisions; i++) fprintf(stderr, "%-24s %s (%s)\n", p->decision[i].op, p->decision[i].text, p->decision[i].by);
+  tell_decisions(p);
   for (size_t i = 0; i < num; i++)
     fprintf(stderr, "%-16s over %-16s %10" PRIu64 " bytes x %d\n", verb_names[kind[i].verb], kind[i].axes, kind[i].bytes, kind[i].count);
   print_peak(p);

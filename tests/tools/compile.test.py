@@ -42,6 +42,19 @@ expect(f"compile ffn.fbs -o bad.bin {MODES} --set memory_limit={limit}", 1,
 expect.check("same input, same bytes", open("c.bin", "rb").read() == expect(f"compile ffn.fbs -o - {MODES}", 0, quiet).stdout)
 expect("verify a.bin", 0, "", "a.bin: sound (plan)\n")
 
+# Kernels enough for LLVM to make in several parts, on all CPUs and on one.
+GPT = "compile gpt.fbs --set device_num=4 --set parallel_mode=auto_parallel"
+subprocess.run([sys.executable, "-m", "msc.models", "gpt", "--layers", "4", "--hidden", "64", "--heads", "4", "--seq", "32", "--batch", "8", "--vocab", "96", "-o", "gpt.fbs"], check=True)
+told = expect(f"{GPT} -o one.bin", 0, quiet).stderr.decode()
+expect.check("long lists are for explain", told.count("(search)") == 0 and "ops were given layouts; `msc explain` tells of each" in told)
+cpus = os.sched_getaffinity(0)
+os.sched_setaffinity(0, {min(cpus)})
+expect(f"{GPT} -o other.bin", 0, quiet)
+os.sched_setaffinity(0, cpus)
+expect.check("the number of CPUs changes no byte", open("one.bin", "rb").read() == open("other.bin", "rb").read())
+for name in ("gpt.fbs", "one.bin", "other.bin"):
+    os.unlink(name)
+
 network("plain.fbs")
 PIPELINE = "--set parallel_mode=semi_auto_parallel --set device_num=2 --set pipeline_stages=2 --set micro_size=8"
 report = json.loads(expect(f"compile plain.fbs -o d.bin {PIPELINE} --json", 0, quiet).stdout)

@@ -1,0 +1,103 @@
+/* parts.c: a module of kernels in; ELF relocatables of it out, one of each part, which LLVM makes side by side.
+ * How kernels are dealt depends on the module alone: the code is the same on any number of CPUs. */
+#include <llvm-c/BitWriter.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "codegen/emit.h"
+
+enum {
+  MIN_INSTRUCTIONS = 1500, /* of a part, on average: reading the module again takes a while too */
+};
+
+/* ---- side by side ---- */
+
+typedef struct {
+  size_t num;
+  atomic_size_t next; /* piece to be made */
+  void (*make)(void *user, size_t piece);
+  void *user;
+} pieces;
+
+static void *make_pieces(void *arg) {
+  pieces *p = arg;
+  for (size_t i; (i = atomic_fetch_add(&p->next, 1)) < p->num;) p->make(p->user, i);
+  return NULL;
+}
+
+void msc_side_by_side(size_t num, void (*make)(void *user, size_t piece), void *user) {
+  pieces p = {.num = num, .make = make, .user = user};
+  cpu_set_t cpus;
+  pthread_t thread[MSC_MAX_PARTS];
+  size_t others = 0, most = sched_getaffinity(0, sizeof cpus, &cpus) ? 1 : (size_t)CPU_COUNT(&cpus);
+  if (most > num) most = num;
+  if (most > MSC_MAX_PARTS) most = MSC_MAX_PARTS;
+  while (others + 1 < most && !pthread_create(&thread[others], NULL, make_pieces, &p)) others++; /* where no thread can be had the others do its work */
+  make_pieces(&p);
+  while (others) pthread_join(thread[--others], NULL);
+}
+
+/* ---- parts of a module ---- */
+
+typedef struct {
+  const msc_llvm *whole;
+  LLVMMemoryBufferRef bitcode, *object;
+  size_t num;
+  msc_llvm llvm[MSC_MAX_PARTS]; /* a context is one thread's */
+} parts;
+
+static uint64_t count(LLVMValueRef fn) {
+  uint64_t num = 0;
+  for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
+    for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) num++;
+  return num;
+}
+
+static size_t number_of_parts(LLVMModuleRef module) {
+  uint64_t num = 0;
+  for (LLVMValueRef fn = LLVMGetFirstFunction(module); fn; fn = LLVMGetNextFunction(fn)) num += count(fn);
+  return num / MIN_INSTRUCTIONS < 1 ? 1 : num / MIN_INSTRUCTIONS < MSC_MAX_PARTS ? num / MIN_INSTRUCTIONS : MSC_MAX_PARTS;
+}
+
+/* Each kernel goes to the part that has least; kernels call none but LLVM's own. */
+static void keep_part(LLVMModuleRef module, size_t num, size_t part) {
+  uint64_t load[MSC_MAX_PARTS] = {0};
+  for (LLVMValueRef fn = LLVMGetFirstFunction(module), next; fn; fn = next) {
+    size_t least = 0;
+    next = LLVMGetNextFunction(fn);
+    if (LLVMIsDeclaration(fn)) continue;
+    for (size_t i = 1; i < num; i++)
+      if (load[i] < load[least]) least = i;
+    load[least] += count(fn);
+    if (least != part) LLVMDeleteFunction(fn);
+  }
+}
+
+static void make_part(void *user, size_t part) {
+  parts *p = user;
+  msc_llvm *l = &p->llvm[part];
+  if (!msc_llvm_open_like(p->whole, p->bitcode, l)) return;
+  keep_part(l->module, p->num, part);
+  p->object[part] = msc_llvm_assemble(l);
+}
+
+bool msc_parts_assemble(msc_llvm *l, size_t *out_num, LLVMMemoryBufferRef out_object[MSC_MAX_PARTS]) {
+  parts p = {.whole = l, .object = out_object, .num = number_of_parts(l->module)};
+  bool ok = true;
+  *out_num = p.num;
+  memset(out_object, 0, p.num * sizeof *out_object);
+  if (p.num == 1) {
+    out_object[0] = msc_llvm_assemble(l);
+    return msc_llvm_report(l, l->ctx);
+  }
+  p.bitcode = LLVMWriteBitcodeToMemoryBuffer(l->module);
+  msc_side_by_side(p.num, make_part, &p);
+  for (size_t i = 0; i < p.num; i++) {
+    ok = ok && msc_llvm_report(&p.llvm[i], l->ctx);
+    msc_llvm_close(&p.llvm[i]);
+  }
+  LLVMDisposeMemoryBuffer(p.bitcode);
+  return ok;
+}
