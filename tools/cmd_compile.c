@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "codegen/compile.h"
+#include "tools/autotune.h"
 #include "tools/cli.h"
 #include "tools/trust.h"
 
@@ -239,7 +240,6 @@ static int write_depfile(cli *c, const char *plan) {
 static bool check_options(cli *c) {
   double limit = cli_number(c, "time-limit", 0);
   if (!(limit >= 0 && limit < 1e9)) return msc_error(c->ctx, MSC_E_CONFIG, cli_loc(c, "--time-limit"), "seconds, from 0 on, not %g", limit);
-  if (cli_flag(c, "autotune")) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--autotune is not supported yet");
   return true;
 }
 
@@ -280,6 +280,7 @@ static int run(cli *c) {
   if (code == CLI_OK) code = cli_write_file(c, path, made.bytes, made.num_bytes);
   if (code == CLI_OK) trust_note(made.bytes, made.num_bytes);
   if (code == CLI_OK) code = write_depfile(c, path);
+  if (code == CLI_OK && cli_flag(c, "autotune")) code = autotune_plan(c, &made);
   double ms = (double)(now_ns() - begin) / 1e6;
   if (code != CLI_OK) return code;
   if (cli_flag(c, "timing")) print_timing(&k, ms);
@@ -294,7 +295,7 @@ static const cli_option options[] = {
     {"mcpu", CLI_TEXT, "CPU", "make code for this CPU instead of this machine's"},
     {"cluster", CLI_TEXT, "FILE|NAME", "description of the devices and links: a100, h100, h200, cpu (default) or a file"},
     {"dim", CLI_PAIRS, "NAME=SIZE", "size of a dimension that the model leaves open: batch, or x.1"},
-    {"autotune", CLI_FLAG, NULL, "measure kernel choices"},
+    {"autotune", CLI_FLAG, NULL, "measure matrix products on this machine's GPU, for runs with --autotune; nothing of a CPU is measured"},
     {"time-limit", CLI_NUMBER, "S", "seconds after which the search for strategies takes the best so far; 0: no limit"},
     {"dump-dir", CLI_TEXT, "DIR", "IR after every pass that changed it, and the generated LLVM IR"},
     {"depfile", CLI_TEXT, "FILE", "what the plan was made from, for build systems"},

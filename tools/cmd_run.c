@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "runtime/mscrt.h"
+#include "tools/autotune.h"
 #include "tools/cli.h"
 #include "tools/launch.h"
 #include "tools/trace.h"
@@ -73,9 +74,7 @@ static bool check_options(training *t) {
   if (cli_flag(c, "resume")) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--resume: checkpoints are not supported yet");
   const char *comm = cli_text(c, "comm");
   if (comm && strcmp(comm, "local") && strcmp(comm, "nccl")) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--comm %s is not supported yet; local and nccl are", comm);
-  char folder[4096];
-  if (cli_flag(c, "autotune") && !trust_folder("products", true, folder)) return msc_error(c->ctx, MSC_E_TARGET, NULL, "--autotune: there is no cache folder that only you can write to");
-  if (cli_flag(c, "autotune")) snprintf(t->choices, sizeof t->choices, "%s/choices", folder);
+  if (cli_flag(c, "autotune") && !autotune_file(c, t->choices)) return false;
   const char *scale = getenv("MSC_TIME_SCALE");
   char *end = NULL;
   t->timed = cli_text(c, "device") && !strcmp(cli_text(c, "device"), "timed");

@@ -75,9 +75,29 @@ def check_calls():
     assert not {"cuMemAlloc_v2", "cuMemHostAlloc", "cuModuleLoadDataEx", "cublasLtMatmulAlgoGetHeuristic"} & set(after)
 
 
+def compile_tuned(target, env, *keys):
+    command = [MSC, "compile", "gpt.fbs", "-o", "tuned.bin", "--target", target, "--dump-dir", "dump-tuned", "--autotune", *keys]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "XDG_CACHE_HOME": os.path.abspath("cache"), **env})
+
+
+def check_autotune():
+    """Products are measured when the plan is compiled, once."""
+    gpu = {"LD_LIBRARY_PATH": STANDIN, "MSC_STANDIN_KERNELS": os.path.abspath("dump-tuned/kernels.ll"), "MSC_STANDIN_LOG": "tuning"}
+    for measured in (True, False):
+        done = compile_tuned("cuda", gpu)
+        with open("tuning") as file:
+            calls = [line.split()[1] for line in file]
+        assert done.returncode == 0 and ("cuEventElapsedTime" in calls) == measured, done.stderr
+        os.remove("tuning")
+    done = compile_tuned("cuda", gpu, *settings({"device_num": 2, **REPLICAS}))
+    assert done.returncode == 1 and "a plan for 2 ranks is not supported yet here" in done.stderr, done
+    done = compile_tuned("cpu", {})
+    assert done.returncode == 0 and "nothing to measure" in done.stderr, done
+
+
 def check_no_driver():
-    done = subprocess.run([MSC, "run", "cuda.bin", "--data", "x=x.npy", "y=y.npy"], capture_output=True, text=True)
-    assert done.returncode == 3 and "libcuda.so.1 is needed, which cannot be loaded; install NVIDIA's driver" in done.stderr, done
+    for done in (subprocess.run([MSC, "run", "cuda.bin", "--data", "x=x.npy", "y=y.npy"], capture_output=True, text=True), compile_tuned("cuda", {})):
+        assert done.returncode == 3 and "libcuda.so.1 is needed, which cannot be loaded; install NVIDIA's driver" in done.stderr, done
 
 
 def main():
@@ -96,6 +116,7 @@ def main():
             compare(ranks, keys, machines)
         if not REAL:
             check_calls()
+            check_autotune()
         if not has_driver():
             check_no_driver()
         print(f"{sum(1 if REAL else len(machines) for _, _, machines in RUNS)} runs with the CPU's losses")

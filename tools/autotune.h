@@ -1,0 +1,14 @@
+/* autotune.h: what is measured of a plan on the machine at hand, and where it is kept. */
+#ifndef MSC_TOOLS_AUTOTUNE_H
+#define MSC_TOOLS_AUTOTUNE_H
+
+#include "codegen/compile.h"
+#include "tools/cli.h"
+
+/* The file of choices in the user's cache folder.  False after a report. */
+bool autotune_file(cli *c, char out_path[4200]);
+/* Measures the products of a compiled plan that are not in the file, on this machine's GPU; returns the exit code.  CPUs have
+ * nothing to measure, which is told. */
+int autotune_plan(cli *c, const msc_compiled *made);
+
+#endif
