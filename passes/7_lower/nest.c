@@ -27,14 +27,7 @@ bool msc_nest_can_fuse(const msc_op *op) {
 
 /* ---- the region ---- */
 
-typedef struct {
-  size_t num_ops, num_in, num_out;
-  const msc_op *const *ops;
-  const msc_value *const *in;  /* buffers 0 ..; NULL: values from outside in the order they are met */
-  const msc_value *const *out; /* buffers after them; NULL: results used outside the ops */
-} region;
-
-static void reset(msc_nester *n, const region *r) {
+static void reset(msc_nester *n, const msc_nest_region *r) {
   n->failed = n->checks = false;
   n->num_ops = r->num_ops, n->ops = r->ops;
   n->num_values = n->num_results = n->num_classes = n->num_axes = n->num_memo = n->num_buffers = 0;
@@ -59,16 +52,16 @@ static bool add_buffer(msc_nester *n, msc_dtype dtype, int64_t elems, bool is_ou
   return true;
 }
 
-static bool used_outside(const msc_nester *n, const msc_value *v) {
+bool msc_nest_used_outside(const msc_nest_region *r, const msc_value *v) {
   for (const msc_use *u = v->uses; u; u = u->next) {
     bool inside = false;
-    for (size_t i = 0; i < n->num_ops && !inside; i++) inside = n->ops[i] == u->user;
+    for (size_t i = 0; i < r->num_ops && !inside; i++) inside = r->ops[i] == u->user;
     if (!inside) return true;
   }
   return false;
 }
 
-static bool add_operands(msc_nester *n, const region *r) {
+static bool add_operands(msc_nester *n, const msc_nest_region *r) {
   for (size_t i = 0; r->in && i < r->num_in; i++) {
     int v = msc_nest_add_value(n, r->in[i], NULL);
     if (n->failed) return false;
@@ -91,10 +84,10 @@ static bool add_result(msc_nester *n, int v) {
   return add_buffer(n, t->dtype, msc_type_elems(t), true);
 }
 
-static bool add_results(msc_nester *n, const region *r) {
+static bool add_results(msc_nester *n, const msc_nest_region *r) {
   for (size_t i = 0; r->out && i < r->num_out; i++) MSC_TRY(add_result(n, msc_nest_find_value(n, r->out[i])));
   for (int v = 0; v < n->num_values && !r->out; v++)
-    if (n->value[v].def && used_outside(n, n->value[v].value)) MSC_TRY(add_result(n, v));
+    if (n->value[v].def && msc_nest_used_outside(r, n->value[v].value)) MSC_TRY(add_result(n, v));
   return n->num_results > 0 || msc_nest_refuse(n, "nothing of it is used");
 }
 
@@ -255,7 +248,7 @@ static bool check_ties(msc_nester *n) {
   return true;
 }
 
-static bool build(msc_nester *n, const region *r, msc_nest_info *out_info) {
+static bool build(msc_nester *n, const msc_nest_region *r, msc_nest_info *out_info) {
   reset(n, r);
   MSC_TRY(add_operands(n, r));
   int first = n->num_buffers;
@@ -268,23 +261,6 @@ static bool build(msc_nester *n, const region *r, msc_nest_info *out_info) {
   out_info->scratch_bytes = msc_nest_choose_split(n);
   out_info->num_launches = n->walk.num_launches;
   return !n->failed;
-}
-
-bool msc_nest_fits(msc_nester *n, size_t num_ops, const msc_op *const *ops, msc_nest_info *out_info, const char **out_why) {
-  region r = {.num_ops = num_ops, .ops = ops};
-  msc_nest_launch *launch;
-  *out_why = n->why;
-  n->failed = false;
-  if (num_ops == 1 && ops[0]->kind == OP_fused) {
-    msc_arena *arena = msc_arena_new(n->ctx);
-    bool ok = msc_nest_launches(n, arena, ops[0], out_info, &launch);
-    msc_arena_free(arena);
-    return ok;
-  }
-  for (size_t i = 0; i < num_ops; i++)
-    if (ops[i]->kind == OP_fused || !msc_nest_can_fuse(ops[i])) return msc_nest_refuse(n, "%s is no part of a larger kernel", msc_kind_name(ops[i]->kind));
-  if (num_ops > MSC_NEST_OPS) return msc_nest_refuse(n, "more than %d ops", MSC_NEST_OPS);
-  return build(n, &r, out_info);
 }
 
 /* ---- one op ---- */
@@ -303,18 +279,24 @@ static void finish(msc_nester *n, msc_arena *arena, const msc_op *op, const msc_
   }
 }
 
-static bool build_region(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nest_info *out_info, msc_nest_launch **out_launch) {
+/* The region that an op is: itself, or those inside it. */
+static bool region_of(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nest_region *out) {
   const msc_op **ops = msc_new_array(arena, const msc_op *, MSC_NEST_OPS);
-  const msc_value **in = msc_new_array(arena, const msc_value *, op->num_in), **out = msc_new_array(arena, const msc_value *, op->num_out);
+  const msc_value **in = msc_new_array(arena, const msc_value *, op->num_in), **result = msc_new_array(arena, const msc_value *, op->num_out);
   const msc_op *yield = op->kind == OP_fused ? op->body->last : NULL;
-  region r = {.ops = ops, .num_in = op->num_in, .in = in, .num_out = op->num_out, .out = out};
+  *out = (msc_nest_region){.ops = ops, .num_in = op->num_in, .in = in, .num_out = op->num_out, .out = result};
   for (const msc_op *o = yield ? op->body->first : op; o != (yield ? yield : op->next); o = o->next) {
-    if (r.num_ops == MSC_NEST_OPS) return msc_nest_refuse(n, "more than %d ops", MSC_NEST_OPS);
-    ops[r.num_ops++] = o;
+    if (out->num_ops == MSC_NEST_OPS) return msc_nest_refuse(n, "more than %d ops", MSC_NEST_OPS);
+    ops[out->num_ops++] = o;
   }
   for (int i = 0; i < op->num_in; i++) in[i] = yield ? op->body->args[i] : op->in[i].value;
-  for (int i = 0; i < op->num_out; i++) out[i] = yield ? yield->in[i].value : &op->out[i];
-  if (!build(n, &r, out_info)) return false;
+  for (int i = 0; i < op->num_out; i++) result[i] = yield ? yield->in[i].value : &op->out[i];
+  return true;
+}
+
+static bool build_region(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nest_info *out_info, msc_nest_launch **out_launch) {
+  msc_nest_region r;
+  MSC_TRY(region_of(n, arena, op, &r) && build(n, &r, out_info));
   *out_launch = msc_new_array(arena, msc_nest_launch, out_info->num_launches);
   finish(n, arena, op, out_info, *out_launch);
   return !n->failed;
@@ -323,7 +305,7 @@ static bool build_region(msc_nester *n, msc_arena *arena, const msc_op *op, msc_
 /* Operand i of a concat goes to its place in the result. */
 static bool build_concat_part(msc_nester *n, const msc_op *op, int part, int64_t before, msc_nest_info *out_info) {
   const msc_value *x = op->in[part].value;
-  region r = {.num_in = 1, .in = &x};
+  msc_nest_region r = {.num_in = 1, .in = &x};
   uint16_t extra;
   reset(n, &r);
   MSC_TRY(add_operands(n, &r) && add_buffer(n, x->type->dtype, msc_type_elems(op->out[0].type), true));
@@ -341,7 +323,7 @@ static bool build_concat_part(msc_nester *n, const msc_op *op, int part, int64_t
 
 static bool build_split_part(msc_nester *n, const msc_op *op, int part, msc_nest_info *out_info) {
   const msc_value *x = op->in[0].value, *y = &op->out[part];
-  region r = {.num_ops = 1, .ops = &op, .num_in = 1, .in = &x, .num_out = 1, .out = &y};
+  msc_nest_region r = {.num_ops = 1, .ops = &op, .num_in = 1, .in = &x, .num_out = 1, .out = &y};
   MSC_TRY(build(n, &r, out_info));
   n->buffer_number[1] = 1 + part;
   return true;
@@ -374,15 +356,6 @@ bool msc_nest_launches(msc_nester *n, msc_arena *arena, const msc_op *op, msc_ne
   return build_region(n, arena, op, out_info, out_launch);
 }
 
-uint64_t msc_scratch_bytes(msc_nester *n, const msc_op *op) {
-  msc_arena *arena = msc_arena_new(n->ctx);
-  msc_nest_info info;
-  msc_nest_launch *launch;
-  uint64_t bytes = msc_nest_launches(n, arena, op, &info, &launch) ? info.scratch_bytes : 0;
-  msc_arena_free(arena);
-  return bytes;
-}
-
 /* Loads of the operand are at the very element that is stored, in the last phase at the latest. */
 static bool reads_only_its_own(const msc_nester *n, int in, int out) {
   const msc_instr *store = NULL;
@@ -400,14 +373,76 @@ static bool reads_only_its_own(const msc_nester *n, int in, int out) {
   return true;
 }
 
+/* ---- answers that are remembered ---- */
+
+typedef struct {
+  bool yes;
+  msc_nest_info info;
+  const char *why; /* when not yes */
+} answer;
+
+enum { AS_PART = 1, ALONE, OVERWRITE /* + operand * 2^16 + result */ };
+
+static const answer *keep(msc_nester *n, const void **place, bool yes, const msc_nest_info *info) {
+  msc_arena *arena = msc_context_arena(n->ctx);
+  answer *a = msc_new(arena, answer);
+  *a = (answer){.yes = yes};
+  if (yes && info) a->info = *info;
+  if (!yes) a->why = msc_intern(n->ctx, n->why);
+  if (place) *place = a;
+  return a;
+}
+
+/* An op by itself. */
+static const answer *ask(msc_nester *n, const msc_op *op, uint32_t question, bool (*find)(msc_nester *n, msc_arena *arena, const msc_op *op, uint32_t question, msc_nest_info *out_info)) {
+  msc_arena *arena = msc_arena_new(n->ctx);
+  msc_nest_region r;
+  msc_nest_info info;
+  n->failed = false;
+  n->why[0] = 0;
+  const void **place = region_of(n, arena, op, &r) ? msc_nest_known(n, &r, question) : NULL;
+  const answer *a = place && *place ? *place : keep(n, place, find(n, arena, op, question, &info), &info);
+  msc_arena_free(arena);
+  return a;
+}
+
+static bool find_alone(msc_nester *n, msc_arena *arena, const msc_op *op, uint32_t question, msc_nest_info *out_info) {
+  msc_nest_launch *launch;
+  (void)question;
+  return msc_nest_launches(n, arena, op, out_info, &launch);
+}
+
+static bool find_overwrite(msc_nester *n, msc_arena *arena, const msc_op *op, uint32_t question, msc_nest_info *out_info) {
+  msc_nest_launch *launch;
+  int at = (int)(question - OVERWRITE), in = at >> 16, out = at & 0xffff;
+  return msc_nest_launches(n, arena, op, out_info, &launch) && reads_only_its_own(n, in, op->num_in + out);
+}
+
+uint64_t msc_scratch_bytes(msc_nester *n, const msc_op *op) { return ask(n, op, ALONE, find_alone)->info.scratch_bytes; }
+
 bool msc_may_overwrite(msc_nester *n, const msc_op *op, size_t in, size_t out) {
   if (op->kind == OP_concat || op->kind == OP_split || in >= op->num_in || out >= op->num_out) return false;
   if (msc_dtype_bytes(op->in[in].value->type->dtype) != msc_dtype_bytes(op->out[out].type->dtype)) return false;
   if (msc_type_bytes(op->in[in].value->type) < msc_type_bytes(op->out[out].type)) return false; /* one that it does not read */
-  msc_arena *arena = msc_arena_new(n->ctx);
+  return ask(n, op, OVERWRITE + (uint32_t)(in << 16) + (uint32_t)out, find_overwrite)->yes;
+}
+
+static const answer *ask_as_part(msc_nester *n, size_t num_ops, const msc_op *const *ops) {
+  msc_nest_region r = {.num_ops = num_ops, .ops = ops};
   msc_nest_info info;
-  msc_nest_launch *launch;
-  bool ok = msc_nest_launches(n, arena, op, &info, &launch) && reads_only_its_own(n, (int)in, op->num_in + (int)out);
-  msc_arena_free(arena);
-  return ok;
+  const void **place = msc_nest_known(n, &r, AS_PART);
+  if (place && *place) return *place;
+  n->failed = false;
+  return keep(n, place, build(n, &r, &info), &info);
+}
+
+bool msc_nest_fits(msc_nester *n, size_t num_ops, const msc_op *const *ops, msc_nest_info *out_info, const char **out_why) {
+  *out_why = n->why;
+  for (size_t i = 0; i < num_ops && (num_ops > 1 || ops[0]->kind != OP_fused); i++)
+    if (ops[i]->kind == OP_fused || !msc_nest_can_fuse(ops[i])) return msc_nest_refuse(n, "%s is no part of a larger kernel", msc_kind_name(ops[i]->kind));
+  if (num_ops > MSC_NEST_OPS) return msc_nest_refuse(n, "more than %d ops", MSC_NEST_OPS);
+  const answer *a = ops[0]->kind == OP_fused ? ask(n, ops[0], ALONE, find_alone) : ask_as_part(n, num_ops, ops);
+  *out_info = a->info;
+  *out_why = a->why ? a->why : "";
+  return a->yes;
 }

@@ -172,8 +172,23 @@ typedef struct {
 /* The walk's launches in order; n becomes one of them, the others are the arena's. */
 void msc_nest_split(msc_nester *n, msc_arena *arena, msc_nest_part out_part[MSC_NEST_LAUNCHES]);
 
+/* ---- nest_known.c ---- */
+
+/* What shall be one kernel. */
+typedef struct {
+  size_t num_ops, num_in, num_out;
+  const msc_op *const *ops;
+  const msc_value *const *in;  /* buffers 0 ..; NULL: values from outside in the order they are met */
+  const msc_value *const *out; /* buffers after them; NULL: results used outside the ops */
+} msc_nest_region;
+
+/* Where the answer to the question about regions just like this one is kept, in the context; *it is NULL when nobody asked before.
+ * NULL: the region is too large to compare. */
+const void **msc_nest_known(const msc_nester *n, const msc_nest_region *r, uint32_t question);
+
 /* ---- nest.c ---- */
 
+bool msc_nest_used_outside(const msc_nest_region *r, const msc_value *v);
 /* The launches of an op, fused or single, in the arena.  False: the op cannot be a kernel, n->why says why. */
 bool msc_nest_launches(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nest_info *out_info, msc_nest_launch **out_launch);
 

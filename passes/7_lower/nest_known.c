@@ -1,0 +1,95 @@
+/* nest_known.c: a region in; the place where the answer about regions just like it is remembered, out.
+ * Networks repeat their layers: most of what passes ask has been asked before. */
+#include <string.h>
+#include <xxhash.h>
+
+#include "passes/7_lower/nester.h"
+
+enum { MAX_WORDS = 8192 };
+
+/* All that an answer depends on: kinds, attributes, types, and which values are the same. */
+typedef struct {
+  const msc_nest_region *r;
+  size_t num, num_outside;
+  const msc_value *outside[MAX_VALUES]; /* values from outside the region, as they are met */
+  bool too_long;
+  uint64_t word[MAX_WORDS];
+} signature;
+
+static void put(signature *s, uint64_t word) {
+  if (s->num < MAX_WORDS) s->word[s->num++] = word;
+  else s->too_long = true;
+}
+
+static void put_pointer(signature *s, const void *interned) { put(s, (uintptr_t)interned); }
+
+static void put_bytes(signature *s, const void *data, size_t bytes) {
+  put(s, bytes);
+  for (size_t i = 0; i < bytes && !s->too_long; i += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    memcpy(&word, (const char *)data + i, bytes - i < sizeof word ? bytes - i : sizeof word);
+    put(s, word);
+  }
+}
+
+static void put_attr(signature *s, const msc_attr_value *v) {
+  put(s, (uint64_t)v->kind << 8 | v->dtype);
+  switch (v->kind) {
+    case MSC_ATTR_BOOL: put(s, v->b); break;
+    case MSC_ATTR_INT:
+    case MSC_ATTR_FLOAT:
+    case MSC_ATTR_STR:
+    case MSC_ATTR_TYPE: put(s, (uint64_t)v->i); break;
+    case MSC_ATTR_DENSE:
+      put_pointer(s, v->dense.type);
+      put_bytes(s, v->dense.data, v->dense.bytes);
+      break;
+    case MSC_ATTR_LIST:
+      put(s, v->list.num);
+      for (size_t i = 0; i < v->list.num; i++) put_attr(s, &v->list.v[i]);
+      break;
+    case MSC_ATTR_DICT:
+      put(s, v->dict.num);
+      for (size_t i = 0; i < v->dict.num; i++) put_pointer(s, v->dict.a[i].name), put_attr(s, &v->dict.a[i].value);
+      break;
+  }
+}
+
+/* A result of op k of the region, or the number of a value from outside. */
+static void put_value(signature *s, const msc_value *v) {
+  for (size_t k = 0; v->def && k < s->r->num_ops; k++)
+    if (s->r->ops[k] == v->def) {
+      put(s, (uint64_t)(k + 1) << 32 | v->index);
+      return;
+    }
+  size_t i = 0;
+  while (i < s->num_outside && s->outside[i] != v) i++;
+  if (i == MAX_VALUES) s->too_long = true;
+  else if (i == s->num_outside) s->outside[s->num_outside++] = v;
+  put(s, i);
+  put_pointer(s, v->type);
+}
+
+static void put_op(signature *s, const msc_op *op) {
+  put(s, (uint64_t)op->kind << 40 | (uint64_t)op->num_in << 20 | op->num_out);
+  put(s, op->num_attrs);
+  for (size_t i = 0; i < op->num_attrs; i++) put_pointer(s, op->attrs[i].name), put_attr(s, &op->attrs[i].value);
+  for (size_t i = 0; i < op->num_in; i++) put_value(s, op->in[i].value);
+  for (size_t i = 0; i < op->num_out; i++) {
+    put_pointer(s, op->out[i].type);
+    if (!s->r->out) put(s, msc_nest_used_outside(s->r, &op->out[i]));
+  }
+}
+
+const void **msc_nest_known(const msc_nester *n, const msc_nest_region *r, uint32_t question) {
+  signature s;
+  s.r = r, s.num = s.num_outside = 0, s.too_long = false;
+  put(&s, (uint64_t)n->target << 32 | (uint32_t)n->vector_bytes);
+  put(&s, (uint64_t)r->num_ops << 2 | (uint64_t)(r->in != NULL) << 1 | (r->out != NULL));
+  for (size_t i = 0; r->in && i < r->num_in; i++) put_value(&s, r->in[i]);
+  for (size_t i = 0; i < r->num_ops; i++) put_op(&s, r->ops[i]);
+  for (size_t i = 0; r->out && i < r->num_out; i++) put_value(&s, r->out[i]);
+  if (s.too_long) return NULL;
+  XXH128_hash_t digest = XXH3_128bits(s.word, s.num * sizeof *s.word);
+  return msc_known(n->ctx, msc_intern_bytes(n->ctx, &digest, sizeof digest), (const void *)(uintptr_t)question);
+}
