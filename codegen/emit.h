@@ -82,6 +82,8 @@ extern const char msc_nvptx_triple[], msc_nvptx_pipeline[];
 LLVMTargetMachineRef msc_nvptx_machine(msc_llvm *l, int arch);
 /* An empty kernel that takes the program's buffers, the extent, dims and scalars, each by itself. */
 LLVMValueRef msc_nvptx_kernel(msc_llvm *l, const char *name, const msc_program_head *h);
+/* Allows all kernels so far what a GPU computes faster than IEEE would have it. */
+void msc_nvptx_relax(msc_llvm *l);
 /* The module as images: PTX for every generation of GPUs, and machine code for `arch` (0: none) where ptxas is found. */
 bool msc_nvptx_images(msc_llvm *l, msc_arena *arena, int arch, msc_machine_code *out_code);
 

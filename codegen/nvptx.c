@@ -50,6 +50,15 @@ LLVMValueRef msc_nvptx_kernel(msc_llvm *l, const char *name, const msc_program_h
   return fn;
 }
 
+/* What every operation on floats of a kernel may be: part of a fused multiply-add, times a reciprocal, approximated, blind to the sign
+ * of zero.  NaN and infinity are what they are. */
+void msc_nvptx_relax(msc_llvm *l) {
+  for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f))
+    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
+      for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
+        if (LLVMCanValueUseFastMathFlags(i)) LLVMSetFastMathFlags(i, LLVMFastMathAllowContract | LLVMFastMathNoSignedZeros | LLVMFastMathAllowReciprocal | LLVMFastMathApproxFunc);
+}
+
 /* ---- images ---- */
 
 typedef struct {
