@@ -2,12 +2,17 @@
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <xxhash.h>
 
 #include "ir/ir.h"
 #include "ir/op_table.h"
 
-enum { CHUNK_BYTES = 64 * 1024, FIRST_BUCKETS = 256 };
+enum {
+  FIRST_CHUNK = 64 * 1024,
+  LARGE_CHUNK = 2 * 1024 * 1024, /* one huge page where the system has them: most of a short compile would go into page faults */
+  FIRST_BUCKETS = 256
+};
 
 typedef struct chunk {
   struct chunk *next;
@@ -34,7 +39,8 @@ struct msc_context {
   msc_realloc_fn *alloc;
   void *user;
   msc_arena *arenas, *arena; /* all; the context's own */
-  size_t total, limit;       /* bytes in chunks of all arenas */
+  size_t total, limit;       /* bytes in chunks of all arenas, and in spare ones */
+  chunk *spare;              /* large chunks of arenas that are gone: pages that are there already */
   entry **bucket;
   size_t num_buckets, num_entries;
   msc_diag *first, *last, exhausted;
@@ -50,7 +56,11 @@ static void *libc_realloc(void *user, void *ptr, size_t old_bytes, size_t bytes)
     free(ptr);
     return NULL;
   }
-  return realloc(ptr, bytes);
+  if (ptr || bytes < LARGE_CHUNK || bytes > SIZE_MAX / 2) return realloc(ptr, bytes);
+  bytes = (bytes + LARGE_CHUNK - 1) / LARGE_CHUNK * LARGE_CHUNK;
+  void *large = aligned_alloc(LARGE_CHUNK, bytes);
+  if (large) madvise(large, bytes, MADV_HUGEPAGE); /* only a wish */
+  return large;
 }
 
 /* ---- arenas ---- */
@@ -60,14 +70,42 @@ static void out_of_memory(msc_context *ctx) {
   abort(); /* a bug in msc: an entry point without msc_protect */
 }
 
+static void free_chunk(msc_context *ctx, chunk *c) {
+  ctx->total -= c->bytes;
+  ctx->alloc(ctx->user, c, sizeof(chunk) + c->bytes, 0);
+}
+
+static void free_spare(msc_context *ctx) {
+  while (ctx->spare) {
+    chunk *c = ctx->spare;
+    ctx->spare = c->next;
+    free_chunk(ctx, c);
+  }
+}
+
+/* `bytes` of data.  NULL: there is no more. */
 static chunk *new_chunk(msc_context *ctx, size_t bytes) {
-  if (bytes > SIZE_MAX / 2 || (ctx->limit && ctx->total + bytes > ctx->limit)) return NULL;
-  chunk *c = ctx->alloc(ctx->user, NULL, 0, sizeof(chunk) + bytes);
+  chunk *c = ctx->spare;
+  if (c && bytes == c->bytes) {
+    ctx->spare = c->next;
+    return c;
+  }
+  if (bytes > SIZE_MAX / 2) return NULL;
+  if (ctx->limit && ctx->total + bytes > ctx->limit) free_spare(ctx);
+  if (ctx->limit && ctx->total + bytes > ctx->limit) return NULL;
+  c = ctx->alloc(ctx->user, NULL, 0, sizeof(chunk) + bytes);
   if (c) {
     c->bytes = bytes;
     ctx->total += bytes;
   }
   return c;
+}
+
+/* An arena's chunks grow with it, and with what is asked of it. */
+static size_t next_chunk(const msc_arena *a, size_t bytes) {
+  size_t size = FIRST_CHUNK;
+  while (size < LARGE_CHUNK && (size < a->total || size / 4 < bytes)) size *= 2;
+  return size - sizeof(chunk);
 }
 
 static msc_arena *link_arena(msc_context *ctx, msc_arena *a) {
@@ -90,8 +128,8 @@ void msc_arena_free(msc_arena *a) {
   msc_context *ctx = a->ctx;
   for (chunk *c = a->chunks, *next; c; c = next) {
     next = c->next;
-    ctx->total -= c->bytes;
-    ctx->alloc(ctx->user, c, sizeof(chunk) + c->bytes, 0);
+    if (c->bytes + sizeof(chunk) == LARGE_CHUNK) c->next = ctx->spare, ctx->spare = c;
+    else free_chunk(ctx, c);
   }
   *a->prev = a->next;
   if (a->next) a->next->prev = a->prev;
@@ -102,9 +140,11 @@ void *msc_arena_alloc(msc_arena *a, size_t bytes) {
   if (bytes > SIZE_MAX / 4) out_of_memory(a->ctx);
   bytes = (bytes + 15) & ~(size_t)15;
   if (!a->chunks || a->chunks->bytes - a->used < bytes) {
-    chunk *c = new_chunk(a->ctx, bytes > CHUNK_BYTES / 4 ? bytes : CHUNK_BYTES);
+    size_t usual = next_chunk(a, bytes);
+    bool alone = bytes > usual;
+    chunk *c = new_chunk(a->ctx, alone ? bytes : usual);
     if (!c) out_of_memory(a->ctx);
-    if (a->chunks && bytes > CHUNK_BYTES / 4) { /* a large block of its own, behind the current chunk */
+    if (a->chunks && alone) { /* a large block of its own, behind the current chunk */
       c->next = a->chunks->next;
       a->chunks->next = c;
       a->total += bytes;
@@ -177,6 +217,7 @@ msc_context *msc_context_new(msc_realloc_fn *alloc, void *user) {
 void msc_context_free(msc_context *ctx) {
   if (!ctx) return;
   while (ctx->arenas) msc_arena_free(ctx->arenas);
+  free_spare(ctx);
   ctx->alloc(ctx->user, ctx->bucket, ctx->num_buckets * sizeof *ctx->bucket, 0);
   ctx->alloc(ctx->user, ctx, sizeof *ctx, 0);
 }
