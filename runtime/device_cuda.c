@@ -79,6 +79,8 @@ static mscrt_status *load_module(mscrt_context *c) {
     MSCRT_CHECK(load_image(g, m, &r, log, sizeof log));
   }
   if (!tried) return no_image(c);
+  if (r == MSCRT_CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
+    return mscrt_fail(MSCRT_ENVIRONMENT, "the plan's kernels are in a version of PTX that GPU %d's driver is too old for: install a newer one, or compile with --target cuda:sm_%d where ptxas is", g->ordinal, g->arch);
   return r ? mscrt_within(mscrt_cuda_failure(&g->cu, r, "cuModuleLoadDataEx"), "the plan's kernels%s%s", *log ? ": " : "", mscrt_clean(log, sizeof log, clean, sizeof clean)) : NULL;
 }
 

@@ -346,6 +346,9 @@ static void lost_ranks_are_named(void **state) {
   timeout_ms = 20000;
   run_with(&j, &meeting_plan, 2, meet, WITH("MSC_STANDIN_GPUS=2", "MSC_STANDIN_FAIL=ncclCommGetAsyncError:9:6"));
   expect_words(&j, 0, ": remote error");
+  run_with(&j, &meeting_plan, 2, meet, WITH("MSC_STANDIN_GPUS=2", "MSC_STANDIN_FAIL=ncclCommInitRankConfig:1:2")); /* in both */
+  expect_words(&j, 0, "rank 0: NCCL: meeting: an error of the stand-in's");
+  expect_words(&j, 1, "rank 1: NCCL: meeting: an error of the stand-in's");
   run_with(&j, &meeting_plan, 2, meet, WITH("MSC_STANDIN_GPUS=2", "MSC_STANDIN_MEMORY=9000")); /* after they have met */
   expect_words(&j, 0, "9000 are free of 9000");
 }
@@ -377,6 +380,10 @@ static void machines_that_lack_something(void **state) {
       "cuBLASLt 130000 has no algorithm for a product of f32, 5 x 6 x 7 with epilogue 1, within 1024 bytes on stand-in 0 (status 15)",
       WITH("MSC_STANDIN_FAIL=cublasLtMatmulAlgoGetHeuristic:1:15"));
   expect_failure(&shrinking, five_steps, 3, "update: the GPU's driver refused cuLaunchKernel", WITH("MSC_STANDIN_FAIL=cuLaunchKernel:3:1"));
+  expect_failure(&shrinking, five_steps, 3, "the GPU was lost while it worked: CUDA_ERROR_LAUNCH_FAILED", WITH("MSC_STANDIN_FAIL=cuGraphLaunch:2:719"));
+  expect_failure(&shrinking, five_steps, 3, "the GPU's driver refused cuInit: ", WITH("MSC_STANDIN_FAIL=cuInit:1:803"));
+  expect_failure(&shrinking, five_steps, 3, "the plan's kernels are in a version of PTX that GPU 0's driver is too old for: install a newer one, or compile with --target cuda:sm_90 where ptxas is",
+                 WITH("MSC_STANDIN_FAIL=cuModuleLoadDataEx:1:222"));
 }
 
 /* Calls of this process while it is asked: the driver has them all, but what is left after the first steps. */

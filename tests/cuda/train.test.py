@@ -75,6 +75,22 @@ def check_calls():
     assert not {"cuMemAlloc_v2", "cuMemHostAlloc", "cuModuleLoadDataEx", "cublasLtMatmulAlgoGetHeuristic"} & set(after)
 
 
+def check_missing_libraries():
+    """A folder with all but one of NVIDIA's libraries, for which empty files stand: the machine itself may have it."""
+    needed = {"libcublasLt.so.13": ([], "to multiply matrices on a GPU libcublasLt.so.13 is needed, which cannot be loaded; install CUDA's package libcublas"),
+              "libnccl.so.2": (["-n", "2", "--comm", "nccl"], "to let GPUs communicate libnccl.so.2 is needed, which cannot be loaded; install NCCL's package libnccl2, or run with --comm local")}
+    for missing, (options, words) in needed.items():
+        os.mkdir(missing)
+        for name in set(os.listdir(STANDIN)) - {missing}:
+            os.symlink(os.path.join(STANDIN, name), os.path.join(missing, name))
+        for name in (missing, "libcublasLt.so.12"):
+            open(os.path.join(missing, name), "w").close()
+        compiled("cuda", 2 if options else 1, REPLICAS if options else {})
+        env = {**os.environ, "LD_LIBRARY_PATH": os.path.abspath(missing), "MSC_STANDIN_KERNELS": os.path.abspath("dump-cuda/kernels.ll"), "MSC_STANDIN_GPUS": "2"}
+        done = subprocess.run([MSC, "run", "cuda.bin", *options, "--data", "x=x.npy", "y=y.npy"], capture_output=True, text=True, env=env)
+        assert done.returncode == 3 and words in done.stderr, done
+
+
 def compile_tuned(target, env, *keys):
     command = [MSC, "compile", "gpt.fbs", "-o", "tuned.bin", "--target", target, "--dump-dir", "dump-tuned", "--autotune", *keys]
     return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "XDG_CACHE_HOME": os.path.abspath("cache"), **env})
@@ -117,6 +133,7 @@ def main():
         if not REAL:
             check_calls()
             check_autotune()
+            check_missing_libraries()
         if not has_driver():
             check_no_driver()
         print(f"{sum(1 if REAL else len(machines) for _, _, machines in RUNS)} runs with the CPU's losses")
