@@ -101,7 +101,7 @@ static void row_shape(const msc_nester *n, msc_nest_launch *l) {
   team = team <= WARP ? WARP : least_of(team, MOST_TEAM);
   uint64_t rows = team == WARP ? MAP_THREADS / 2 / WARP : 1;
   h->team = (uint16_t)team, h->team_axis = (int8_t)axis;
-  h->threads = (uint16_t)(team * rows), l->grain = rows, l->extent = msc_nest_points(n, n->walk.items);
+  h->threads = (uint16_t)(team * rows), h->per_block = (uint16_t)rows, l->extent = msc_nest_points(n, n->walk.items);
 }
 
 /* Columns are threads side by side; who is left over strides along the rows. */
@@ -111,13 +111,13 @@ static void column_shape(const msc_nester *n, msc_nest_launch *l) {
   uint64_t vectors = ceil_div((uint64_t)n->extent[n->walk.lane], h->lanes), columns = least_of(WARP, power_of_two(vectors));
   uint64_t team = least_of(COLUMN_THREADS / columns, power_of_two((uint64_t)n->extent[axis]));
   h->team = (uint16_t)team, h->team_axis = (int8_t)axis;
-  h->threads = (uint16_t)(columns * team), l->grain = 1;
+  h->threads = (uint16_t)(columns * team), h->per_block = 1;
   l->extent = msc_nest_points(n, n->walk.items & (uint16_t)~(1u << n->walk.lane)) * ceil_div(vectors, columns);
 }
 
 static void square_shape(const msc_nester *n, msc_nest_launch *l) {
   const msc_nest_walk *w = &n->walk;
-  l->program.head.threads = MSC_SQUARE * MSC_SQUARE_ROWS, l->grain = 1;
+  l->program.head.threads = MSC_SQUARE * MSC_SQUARE_ROWS, l->program.head.per_block = 1;
   l->extent = msc_nest_points(n, w->items & (uint16_t)~(1u << w->lane | 1u << w->across)) * ceil_div((uint64_t)n->extent[w->across], MSC_SQUARE) * ceil_div((uint64_t)n->extent[w->lane], MSC_SQUARE);
 }
 
@@ -131,22 +131,25 @@ int64_t msc_nest_gpu_part(const msc_nester *n, int axis) {
   return (int64_t)(part < least ? least : ceil_div(part, least) * least);
 }
 
-static void choose_shape(const msc_nester *n, msc_nest_launch *l) {
+/* A thread has its items to itself. */
+static void thread_shape(const msc_nester *n, msc_nest_launch *l, int threads) {
+  msc_program_head *h = &l->program.head;
+  h->threads = (uint16_t)threads, h->per_block = (uint16_t)(threads * h->lanes);
+  l->extent = msc_nest_points(n, n->walk.items);
+}
+
+void msc_nest_gpu_shape(const msc_nester *n, msc_nest_launch *l) {
   msc_program_head *h = &l->program.head;
   h->team = 1, h->team_axis = -1;
   h->narrow = msc_nest_points(n, n->walk.items | n->walk.tail | n->walk.reduced) <= INT32_MAX;
   switch (n->walk.kind) {
-    case MSC_NEST_ROW: row_shape(n, l); return;
-    case MSC_NEST_COLUMN: column_shape(n, l); return;
-    case MSC_NEST_TRANSPOSE: square_shape(n, l); return;
-    case MSC_NEST_SCATTER: h->threads = SCATTER_THREADS, l->grain = SCATTER_THREADS, l->extent = msc_nest_points(n, n->walk.items); return;
-    case MSC_NEST_MAP: h->threads = MAP_THREADS, l->grain = MAP_THREADS * (uint64_t)h->lanes, l->extent = msc_nest_points(n, n->walk.items); return;
+    case MSC_NEST_ROW: row_shape(n, l); break;
+    case MSC_NEST_COLUMN: column_shape(n, l); break;
+    case MSC_NEST_TRANSPOSE: square_shape(n, l); break;
+    case MSC_NEST_SCATTER: thread_shape(n, l, SCATTER_THREADS); break;
+    case MSC_NEST_MAP: thread_shape(n, l, MAP_THREADS); break;
   }
-}
-
-void msc_nest_gpu_shape(const msc_nester *n, msc_nest_launch *l) {
-  choose_shape(n, l);
-  l->program.head.per_block = (uint16_t)l->grain;
+  l->grain = h->per_block;
 }
 
 uint64_t msc_nest_gpu_items(const msc_nester *n) {
