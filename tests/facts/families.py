@@ -31,9 +31,10 @@ def judge_error(expected, refusal):
 
 
 def ask(handler, fact):
-    """(Answer, message of a refusal)"""
+    """(Answer, message of a refusal); a handler of many features is told which."""
     try:
-        got = handler(fact.get("input", fact), fact.get("expected", {}))
+        takes_feature = handler.__code__.co_argcount > 2
+        got = handler(fact.get("input", fact), fact.get("expected", {}), *([fact["feature"]] if takes_feature else []))
     except Refused as e:
         return None, str(e) or "refused"
     return got if isinstance(got, Answer) else Answer(got), None

@@ -99,6 +99,7 @@ def net_of(given, hints):
             raise Refused(f"{parts} does not divide {devices} devices")
         layouts[name] = cut(parts, digits_of(devices, next(iter(tuples.values()))))
     net = Net(shapes, marks={n: {"layout": l} for n, l in layouts.items()})
+    net.said = {k: v for k, v in given.items() if isinstance(v, int) and k not in ("devices", "rank")}
     if "weights" in given:
         net.default = given["weights"]
         net.shapes.pop("weights", None)

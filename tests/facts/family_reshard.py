@@ -165,6 +165,8 @@ def comm_cost(given, expected):
         k = math.prod(matrix) if name != "AllGather" or not isinstance(op, dict) else max(2, math.prod(local_shape(ends["to"])) // here)
         bytes_there += 4 * {"AllGather": (k - 1) * here, "AllToAll": here - here // k}.get(name, 0)
         moves += name in MOVERS
+    if "op_sequence" not in expected:
+        bytes_there = 4 * expected.get("total", expected.get("forward", 0))
     fits = plan["bytes"] <= bytes_there or (len(transfers(plan)) <= moves and plan["bytes"] == plan["lower_bound"])
     return Answer({"op_sequence": [s["op"] for s in plan["steps"]]}, f"{plan['bytes'] // 4} elements received, {len(transfers(plan))} transfers" if fits else None, wrong)
 
@@ -188,7 +190,8 @@ def rank_op_map(given, expected):
     ops = [o for o in maps.get(str(rank), [])]
     received, moves = replayed(ops, local_shape(given["from"]))
     fits = plan["bytes"] <= 4 * max(received, sum(s["bytes"] for s in plan["steps"]) if plan["bytes"] == plan["lower_bound"] else 0)
-    fits = len(got | {rank}) <= len(set(map(int, maps)) | {rank}) and fits
+    theirs = set(map(int, maps)).union(*(o[1][:-1] for o in ops if o[0] == "AllConcat"))
+    fits = len(got | {rank}) <= len(theirs | {rank}) and fits
     why = f"needs ranks {sorted(got)}, {plan['bytes'] // 4} elements in {len(transfers(plan))} transfers against {received} in {moves}"
     return Answer({"ops_by_rank": plan["steps"]}, why if fits else None, wrong)
 

@@ -9,6 +9,7 @@ import json
 import os
 import re
 
+from attributes import attributes
 from facts import FOLDER, Refused, Unsupported, msc
 from msc import Graph
 from msc.ops import ROWS, Error
@@ -162,7 +163,14 @@ ALIASES = {"bias_add": "add", "maximum": "max", "minimum": "min", "realdiv": "di
            "reducemax": "reduce_max", "reducemin": "reduce_min", "rmsnorm": "rms_norm", "layernorm": "layer_norm", "lpnorm": "lp_norm", "conv2dtranspose": "conv2d_transpose", "convtranspose": "conv2d_transpose",
            "softmaxcrossentropy": "softmax_cross_entropy", "softmaxcrossentropywithlogits": "softmax_cross_entropy", "maxpool": "max_pool", "avgpool": "avg_pool",
            "batchnorm": "batch_norm", "logsoftmax": "log_softmax", "biasadd": "add", "l2normalize": "l2_normalize", "expanddims": "expand_dims", "broadcastto": "broadcast_to",
-           "dense": "fc", "linear": "fc", "identity": "identity", "depend": "depend", "flashattentionscore": "attention", "flash_attention_score": "attention", "activation": "relu", "gatherv2": "gather"}
+           "dense": "fc", "linear": "fc", "identity": "identity", "depend": "depend", "flashattentionscore": "attention", "flash_attention_score": "attention", "promptflashattention": "attention", "prompt_flash_attention": "attention", "activation": "relu", "gatherv2": "gather",
+           "embeddinglookup": "gather", "sparsegatherv2": "gather", "greater": "compare", "less": "compare", "equal": "compare", "notequal": "compare", "greaterequal": "compare", "lessequal": "compare",
+           "logicaland": "logical_and", "logicalor": "logical_or", "logicalnot": "logical_not", "swish": "silu", "hswish": "hard_swish", "hsigmoid": "hard_sigmoid",
+           "stridedslice": "slice", "gathernd": "gather_nd", "cumulativesum": "cumsum", "argmaxwithvalue": "argmax", "argminwithvalue": "argmin", "where": "select", "reduceprod": "reduce_prod",
+           "reduceany": "reduce_any", "reduceall": "reduce_all", "leakyrelu": "leaky_relu", "pack": "stack", "cropandresize": "resize"}
+# cut as this one is, whatever it computes
+LIKE = {"dropout": "neg", "dropoutdomask": "neg", "dropoutgenmask": "neg", "tmpidentity": "neg", "identity": "neg", "virtualdataset": "neg", "getnext": "neg", "square": "abs", "reciprocal": "rsqrt", "inv": "rsqrt", "log1p": "log", "expm1": "exp", "relu6": "relu",
+        "atan": "tanh", "cosh": "cos", "sinh": "sin", "softsign": "tanh", "selu": "elu"}
 KEPT = {"conv2d", "conv3d", "lse"}  # names that end with a digit of their own
 
 
@@ -190,6 +198,8 @@ class Net:
         self.g, self.shapes, self.marks = Graph("net"), dict(shapes or {}), marks or {}
         self.values, self.operands, self.hints, self.is_data = {}, {}, {}, data or (lambda name: bool(DATA.match(name)))
         self.default = None
+        self.said = {}  # numbers that stand beside the net
+        self.mesh, self.turned = {}, None  # axes that its layouts name; dimensions of the result in the order of the facts
 
     # ---- operands ----
 
@@ -231,6 +241,7 @@ class Net:
             v = getattr(self.g, kind)(*args, name=name, **attrs, **self.hints.get(name, {}))
         except (Error, TypeError) as e:
             raise Refused(str(e)) from None
+        args = tuple(args[0]) if args and isinstance(args[0], list) else args
         self.operands[name] = (*args, *(v for v in attrs.values() if hasattr(v, "number")))
         return v
 
@@ -260,7 +271,15 @@ class Net:
             other = self.unique(f"{name}_other")
             self.values[other] = self.g.input(other, "f32", list(ins[0].shape))
             ins.append(self.values[other])
-        return self.op(kind, *ins, *plain, name=name, **{k: v for k, v in options.items() if k not in ("fixed",)})
+        return self.told(kind, ins, name, options, plain)
+
+    def told(self, kind, ins, name, said, numbers=()):
+        """An op with what is said of it in words and numbers; of several results the first."""
+        if not ins:
+            raise Unsupported(f"net: {name} has no operand")
+        attrs = attributes(kind, ins[0].shape, {**self.said, **said}, numbers)
+        out = self.op(kind, *([ins] if kind in ROWS and ROWS[kind].operands[:1] == ("x*",) else ins), name=name, **attrs)
+        return out[0] if isinstance(out, (list, tuple)) else out
 
     def make_depend(self, name, tensors, plain, options):
         return self.operand(tensors[0])
@@ -339,10 +358,16 @@ class Net:
 
     make_conv2d_transpose = make_conv_transpose
 
-    def make_max_pool(self, name, tensors, plain, options):
+    def pool(self, kind, name, tensors, plain, options):
         x = self.operand(tensors[0])
         kernel, attrs = self.window(x, plain, options)
-        return self.op("max_pool", x, name=name, kernel=[kernel] * 2, **attrs)
+        return self.op(kind, x, name=name, kernel=[kernel] * 2, **attrs)
+
+    def make_max_pool(self, *a):
+        return self.pool("max_pool", *a)
+
+    def make_avg_pool(self, *a):
+        return self.pool("avg_pool", *a)
 
     def make_batch_norm(self, name, tensors, plain, options):
         x = self.operand(tensors[0])
