@@ -128,6 +128,24 @@ static void put_matmul(const dumping *d, plan_call c) {
   else if (plan_matmul_blocks(m) > 1) put(d, " in %u blocks", plan_matmul_blocks(m));
 }
 
+/* "attention bf16[8,12,1024,64] bf16[8,12,1024,64] bf16[8,12,1024,64] causal by the library" */
+static void put_graph(const dumping *d, plan_call c) {
+  static const char *const kinds[] = {"attention", "attention_grad", "conv", "conv_data", "conv_weight"};
+  plan_graph g = plan_plan_graphs(d->root, plan_call_index(c));
+  bool is_attention = plan_graph_kind(g) <= PLAN_GRAPH_KIND_ATTENTION_GRAD;
+  put(d, "%s", kinds[plan_graph_kind(g)]);
+  for (uint32_t i = 0; i < (is_attention ? 3 : 2); i++) {
+    plan_operand o = plan_graph_operands(g, i);
+    put(d, " ");
+    put_type(d, plan_operand_dtype(o), plan_operand_shape_num(o), plan_operand_shape_data(o));
+  }
+  if (is_attention) put(d, "%s scale %g", plan_graph_causal(g) ? " causal" : "", plan_graph_scale(g));
+  else
+    put(d, " step %" PRIu64 "x%" PRIu64 " dilation %" PRIu64 "x%" PRIu64 " padding %" PRIu64 "x%" PRIu64, plan_graph_step(g, 0), plan_graph_step(g, 1), plan_graph_dilation(g, 0), plan_graph_dilation(g, 1),
+        plan_graph_padding(g, 0), plan_graph_padding(g, 1));
+  put(d, "%s by the library, workspace %" PRIu64, plan_graph_deterministic(g) ? "" : " in any order", plan_graph_bytes(g));
+}
+
 static void put_change(const dumping *d, plan_collective v) {
   put_type(d, plan_collective_dtype(v), plan_collective_shape_num(v), plan_collective_shape_data(v));
   if (plan_collective_from(v) == UINT32_MAX) {
@@ -172,7 +190,7 @@ static void put_message(const dumping *d, plan_call c) {
 }
 
 static void put_call(const dumping *d, plan_call c) {
-  static void (*const put_kind[])(const dumping *, plan_call) = {put_kernel, put_matmul, put_collective, put_message};
+  static void (*const put_kind[])(const dumping *, plan_call) = {put_kernel, put_matmul, put_collective, put_message, put_graph};
   put_kind[plan_call_kind(c)](d, c);
   if (plan_call_name(c)) put(d, "  (%s)", plan_call_name(c));
   put(d, "\n       ");

@@ -21,6 +21,23 @@ typedef struct {
   uint64_t panel_bytes, room_bytes;
 } msc_plan_matmul;
 
+enum { MSC_PLAN_OPERANDS = 9 };
+
+typedef struct {
+  msc_dtype dtype;
+  uint64_t shape[4], stride[4];
+} msc_plan_operand;
+
+/* What a GPU's library computes as a graph; see plan.fbs. */
+typedef struct {
+  uint8_t kind;
+  bool causal, deterministic;
+  size_t num_operands;
+  msc_plan_operand operand[MSC_PLAN_OPERANDS];
+  double scale;
+  uint64_t step[2], dilation[2], padding[2], bytes;
+} msc_plan_graph;
+
 typedef struct {
   uint8_t verb;
   msc_dtype dtype;
@@ -40,7 +57,7 @@ typedef struct {
 
 typedef struct msc_plan_call {
   uint8_t kind;   /* PLAN_CALL_KIND_... */
-  uint32_t index; /* into kernels, matmuls or collectives */
+  uint32_t index; /* into kernels, matmuls, collectives, messages or graphs */
   size_t num_buffers;
   plan_ref *buffer;
   const msc_launch *launch; /* of a kernel */
@@ -111,9 +128,10 @@ typedef struct msc_plan {
   msc_context *ctx;
   msc_arena *arena;
   const msc_module *module;
-  size_t num_layouts, num_matmuls, num_collectives, num_sections, num_parameters, num_inputs, num_outputs, num_transfers, num_decisions;
+  size_t num_layouts, num_matmuls, num_graphs, num_collectives, num_sections, num_parameters, num_inputs, num_outputs, num_transfers, num_decisions;
   const msc_layout **layout;
   msc_plan_matmul *matmul;
+  msc_plan_graph *graph;
   msc_plan_collective *collective;
   msc_plan_section *section;
   uint32_t num_stages, num_programs, num_messages, input_slots;
@@ -146,6 +164,11 @@ msc_plan *msc_plan_of(msc_context *ctx, const msc_module *m, const msc_code_targ
 
 /* What `gemm` is to the plan, which has room for it, cleared; false after a report. */
 bool msc_plan_product(msc_codegen *cg, const msc_op *gemm, msc_target target, msc_plan_matmul *out);
+
+/* ---- plan_graphs.c ---- */
+
+/* What an op that a GPU's library computes is to the plan. */
+void msc_plan_graph_of(const msc_op *op, msc_plan_graph *out);
 
 /* ---- plan_calls.c ---- */
 

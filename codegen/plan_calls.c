@@ -6,6 +6,7 @@
 #include "ir/gemm.h"
 #include "ir/symbols.h"
 #include "passes/6_pipeline/pipeline.h"
+#include "passes/7_lower/graph.h"
 #include "passes/7_lower/transfer.h"
 
 enum {
@@ -303,7 +304,7 @@ static bool call_matmul(calling *c, const msc_op *op) {
   msc_target target = msc_target_of(c->p->module);
   memset(&m, 0, sizeof m); /* padding: equal ones are found by their bytes */
   MSC_TRY(msc_plan_product(c->cg, op, target, &m));
-  if (target == MSC_TARGET_CUDA) c->p->workspace_bytes = PRODUCT_WORKSPACE;
+  if (target == MSC_TARGET_CUDA && c->p->workspace_bytes < PRODUCT_WORKSPACE) c->p->workspace_bytes = PRODUCT_WORKSPACE;
   msc_plan_call *call = new_call(c, PLAN_CALL_KIND_MATMUL, op);
   call->index = number_matmul(c->p, &m);
   call->buffer = msc_new_array(c->p->arena, plan_ref, op->num_in + op->num_out);
@@ -320,6 +321,29 @@ static bool call_matmul(calling *c, const msc_op *op) {
   call->epilogue = msc_new(c->p->arena, msc_plan_call);
   fill_launch(c, call->epilogue, op->next, &k, &k.launch[0]);
   return true;
+}
+
+/* ---- graphs of a GPU's library ---- */
+
+static uint32_t number_graph(msc_plan *p, const msc_plan_graph *g) {
+  for (size_t i = 0; i < p->num_graphs; i++)
+    if (memcmp(&p->graph[i], g, sizeof *g) == 0) return (uint32_t)i;
+  msc_grow(p->arena, p->graph, p->num_graphs);
+  p->graph[p->num_graphs] = *g;
+  return (uint32_t)p->num_graphs++;
+}
+
+static void call_graph(calling *c, const msc_op *op) {
+  msc_plan_graph g;
+  msc_plan_graph_of(op, &g);
+  if (c->p->workspace_bytes < g.bytes) c->p->workspace_bytes = g.bytes;
+  msc_plan_call *call = new_call(c, PLAN_CALL_KIND_GRAPH, op);
+  call->index = number_graph(c->p, &g);
+  call->buffer = msc_new_array(c->p->arena, plan_ref, op->num_in + op->num_out);
+  for (size_t i = 0; i < op->num_in; i++) call->buffer[call->num_buffers++] = ref_of(c, op->in[i].value, false);
+  for (size_t i = 0; i < op->num_out; i++) call->buffer[call->num_buffers++] = ref_of(c, &op->out[i], true);
+  call->flops = (uint64_t)msc_graph_flops(op);
+  call->bytes = (uint64_t)msc_graph_bytes(op);
 }
 
 /* ---- collectives ---- */
@@ -482,6 +506,7 @@ static bool call_message(calling *c, const msc_op *op) {
 }
 
 static bool call_op(calling *c, const msc_op *op) {
+  if (msc_is_graph(op)) return call_graph(c, op), true;
   switch (op->kind) {
     case OP_reshape:
     case OP_flatten:

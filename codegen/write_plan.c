@@ -131,6 +131,35 @@ static void put_matmuls(flatbuf_builder *b, const msc_plan *p) {
   flatbuf_end(b);
 }
 
+static void put_graphs(flatbuf_builder *b, const msc_plan *p) {
+  plan_plan_begin_graphs(b);
+  for (size_t i = 0; i < p->num_graphs; i++) {
+    const msc_plan_graph *g = &p->graph[i];
+    plan_graph_begin(b);
+    plan_graph_put_kind(b, g->kind);
+    plan_graph_begin_operands(b);
+    for (size_t k = 0; k < g->num_operands; k++) {
+      plan_operand_begin(b);
+      plan_operand_put_dtype(b, (uint8_t)g->operand[k].dtype);
+      plan_operand_put_shape(b, 4, g->operand[k].shape);
+      plan_operand_put_stride(b, 4, g->operand[k].stride);
+      flatbuf_end(b);
+    }
+    flatbuf_end(b);
+    plan_graph_put_bytes(b, g->bytes);
+    plan_graph_put_deterministic(b, g->deterministic);
+    plan_graph_put_causal(b, g->causal);
+    plan_graph_put_scale(b, g->scale);
+    if (g->kind > PLAN_GRAPH_KIND_ATTENTION_GRAD) {
+      plan_graph_put_step(b, 2, g->step);
+      plan_graph_put_dilation(b, 2, g->dilation);
+      plan_graph_put_padding(b, 2, g->padding);
+    }
+    flatbuf_end(b);
+  }
+  flatbuf_end(b);
+}
+
 static void put_collectives(flatbuf_builder *b, const msc_plan *p) {
   plan_plan_begin_collectives(b);
   for (size_t i = 0; i < p->num_collectives; i++) {
@@ -403,6 +432,7 @@ static void put_plan(flatbuf_builder *b, const msc_plan *p) {
   put_images(b, &p->code);
   if (p->workspace_bytes) plan_plan_put_workspace_bytes(b, p->workspace_bytes);
   put_matmuls(b, p);
+  if (p->num_graphs) put_graphs(b, p);
   put_collectives(b, p);
   if (p->constant_bytes) plan_plan_put_constants(b, p->constant_bytes, p->constants);
   put_sections(b, p);

@@ -225,6 +225,7 @@ static mscrt_status *put_call(mscrt_context *c, block *b, plan_call call, mscrt_
     case PLAN_CALL_KIND_MATMUL: MSCRT_CHECK(put_matmul(c, b, call, r)); break;
     case PLAN_CALL_KIND_COLLECTIVE: MSCRT_CHECK(put_collective(c, b, call, r)); break;
     case PLAN_CALL_KIND_MESSAGE: put_message(c, b, call, r); break;
+    case PLAN_CALL_KIND_GRAPH: put_buffers(c, b, call, r); break;
     default: put_kernel(c, b, call, r);
   }
   put_spans(c, b, call, r);

@@ -135,6 +135,26 @@ static mscrt_status *check_matmul_call(const mscrt_plan *p, plan_section section
   return mscrt_within(check_kernel_call(p, section, e, true), "epilogue");
 }
 
+/* Results lie in no other operand; what a library reads and writes is aligned. */
+static mscrt_status *check_graph_call(const mscrt_plan *p, plan_section section, plan_call c) {
+  enum { ALIGNMENT = 16 };
+  if (plan_call_index(c) >= p->num_graphs) return bad_call("graph %u of %u", plan_call_index(c), p->num_graphs);
+  const mscrt_graph *g = &p->graph[plan_call_index(c)];
+  uint32_t num = plan_call_buffers_num(c), first_result = g->num_operands - g->num_results;
+  if (num != g->num_operands) return bad_call("%u operands", num);
+  for (uint32_t i = 0; i < num; i++) {
+    plan_ref r = plan_call_buffers(c, i);
+    mscrt_status *s = check_ref(p, section, r, false);
+    if (!s) s = check_operand(r, mscrt_graph_span(&g->operand[i]), g->operand[i].dtype);
+    if (!s && r.offset % ALIGNMENT) s = bad_call("its address is not aligned");
+    if (!s && r.written != (i >= first_result)) s = bad_call("only results are written");
+    for (uint32_t k = first_result; k < num && !s; k++)
+      if (k != i && overlap(r, plan_call_buffers(c, k))) s = bad_call("a result lies in it");
+    if (s) return mscrt_within(s, "operand %u", i);
+  }
+  return NULL;
+}
+
 static uint64_t source_elems(const mscrt_collective *c) {
   int64_t size[MSCRT_MAX_RANK];
   uint64_t elems = 0;
@@ -224,6 +244,7 @@ static mscrt_status *check_call(const mscrt_plan *p, plan_section section, plan_
     case PLAN_CALL_KIND_MATMUL: return check_matmul_call(p, section, c);
     case PLAN_CALL_KIND_COLLECTIVE: return has_plan_call_epilogue(c) ? bad_call("a collective has no epilogue") : check_collective_call(p, section, c);
     case PLAN_CALL_KIND_MESSAGE: return has_plan_call_epilogue(c) ? bad_call("a message has no epilogue") : check_message_call(p, section, c);
+    case PLAN_CALL_KIND_GRAPH: return has_plan_call_epilogue(c) ? bad_call("a graph has no epilogue") : check_graph_call(p, section, c);
     default: return bad_call("kind %d", plan_call_kind(c));
   }
 }

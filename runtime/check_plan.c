@@ -466,6 +466,7 @@ mscrt_status *mscrt_check_plan(mscrt_plan *p) {
   MSCRT_CHECK(check_spaces(p));
   MSCRT_CHECK(check_kernels(p));
   MSCRT_CHECK(check_matmuls(p));
+  MSCRT_CHECK(mscrt_check_graphs(p));
   MSCRT_CHECK(check_collectives(p));
   MSCRT_CHECK(check_parameters(p));
   MSCRT_CHECK(check_inputs(p));

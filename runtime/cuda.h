@@ -10,6 +10,7 @@
 #define MSCRT_CUDA_ALIGN 256
 
 typedef struct mscrt_products mscrt_products;
+typedef struct mscrt_dnn mscrt_dnn;
 typedef struct mscrt_links mscrt_links;
 
 /* A program as a graph of the driver's, for batches from one input slot on. */
@@ -39,6 +40,7 @@ struct mscrt_cuda {
   uint8_t *results;              /* pinned: the flags, then the loss */
   void **parameters;             /* of a launch */
   mscrt_products *products;      /* NULL: there are none */
+  mscrt_dnn *dnn;                /* NULL: the plan has no graphs */
   mscrt_links *links;            /* to other GPUs; NULL: collectives with other ranks go through the host */
   mscrt_moves *moves;            /* of each collective of the plan that stays on GPUs */
   bool *warm;                    /* programs that have run once */
@@ -48,6 +50,9 @@ struct mscrt_cuda {
 /* Calls of one thread between these two go to this device; the thread's own choice is back afterwards. */
 mscrt_status *mscrt_cuda_enter(mscrt_cuda *g);
 void mscrt_cuda_leave(mscrt_cuda *g);
+
+/* All addresses that a call's buffer will have, or-ed. */
+uint64_t mscrt_cuda_low_bits(const mscrt_context *c, const mscrt_record *r, uint32_t buffer);
 
 /* Until all that was issued has run. */
 mscrt_status *mscrt_cuda_wait(mscrt_context *c);
@@ -75,5 +80,13 @@ mscrt_status *mscrt_products_open(mscrt_context *c);
 mscrt_status *mscrt_products_ready(mscrt_context *c);
 void mscrt_products_close(mscrt_context *c);
 mscrt_status *mscrt_product_issue(mscrt_context *c, const mscrt_turn *t);
+
+/* ---- cuda_dnn.c: attention and convolutions by cuDNN, as products are by cuBLASLt ---- */
+
+mscrt_status *mscrt_dnn_open(mscrt_context *c);
+/* An engine for each graph, after the calls are built. */
+mscrt_status *mscrt_dnn_ready(mscrt_context *c);
+void mscrt_dnn_close(mscrt_context *c);
+mscrt_status *mscrt_dnn_issue(mscrt_context *c, const mscrt_turn *t);
 
 #endif

@@ -1,7 +1,7 @@
 /* cuda_api.c: shared libraries of NVIDIA's in, tables of their functions out, or one line that says what is missing. */
 #include <dlfcn.h>
 
-#include "runtime/cuda_api.h"
+#include "runtime/cudnn_api.h"
 
 /* What a plan for GPUs needs it for, and how it comes to a machine. */
 typedef struct {
@@ -11,6 +11,8 @@ typedef struct {
 static const library driver = {{"libcuda.so.1"}, "run on an NVIDIA GPU", "install NVIDIA's driver"};
 static const library cublas = {{"libcublasLt.so.13", "libcublasLt.so.12"}, "multiply matrices on a GPU", "install CUDA's package libcublas"};
 static const library nccl = {{"libnccl.so.2"}, "let GPUs communicate", "install NCCL's package libnccl2, or run with --comm local"};
+
+static const library cudnn = {{"libcudnn.so.9"}, "compute attention and convolutions on a GPU", "install NVIDIA's package libcudnn9, or compile with --set library_attention=false --set library_convolution=false"};
 
 /* It stays in the process: the driver's threads outlive its users. */
 static mscrt_status *open_library(const library *l, void **out_handle) {
@@ -43,6 +45,16 @@ mscrt_status *mscrt_cublas_load(mscrt_cublas_api *api) {
   MSCRT_CHECK(open_library(FROM, &api->handle));
   MSCRT_CUBLAS_FUNCTIONS(FIND, FIND)
   FIND(cublasLtGetVersion, )
+#undef FROM
+  return NULL;
+}
+
+mscrt_status *mscrt_cudnn_load(mscrt_cudnn_api *api) {
+#define FROM &cudnn
+  MSCRT_CHECK(open_library(FROM, &api->handle));
+  MSCRT_CUDNN_FUNCTIONS(FIND)
+  FIND(cudnnGetVersion, )
+  FIND(cudnnGetErrorString, )
 #undef FROM
   return NULL;
 }

@@ -134,11 +134,7 @@ static mscrt_status *choose(mscrt_context *c, const mscrt_matmul *m, mscrt_produ
 static void note_addresses(const mscrt_context *c, const mscrt_record *r, mscrt_product *p) {
   p->used = true;
   memcpy(p->buffer, r->buffers, r->num_buffers * sizeof *p->buffer);
-  for (uint32_t i = 0; i < r->num_buffers; i++) {
-    uint8_t space = r->space ? r->space[i] : PLAN_SPACE_SCRATCH;
-    uint64_t stride = space == PLAN_SPACE_INPUT ? c->input_stride : space > PLAN_SPACE_TILE ? c->plan->stage[c->stage].bytes[space] : 0;
-    p->low_bits[i] |= (uint64_t)(uintptr_t)r->buffers[i] | stride;
-  }
+  for (uint32_t i = 0; i < r->num_buffers; i++) p->low_bits[i] |= mscrt_cuda_low_bits(c, r, i);
 }
 
 mscrt_status *mscrt_products_ready(mscrt_context *c) {

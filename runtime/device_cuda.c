@@ -167,6 +167,7 @@ static mscrt_status *open_here(mscrt_context *c) {
   MSCRT_CUDA(&g->cu, cuEventCreate, &g->done, MSCRT_CU_EVENT_DISABLE_TIMING);
   MSCRT_CHECK(find_kernels(c));
   if (c->plan->num_matmuls) MSCRT_CHECK(mscrt_products_open(c));
+  if (c->plan->num_graphs) MSCRT_CHECK(mscrt_dnn_open(c));
   MSCRT_CHECK(connect(c));
   MSCRT_CHECK(allocate(c));
   return prepare_memory(c);
@@ -203,6 +204,12 @@ static mscrt_status *collect_flags(mscrt_context *c, uint32_t *out_parameters) {
   return NULL;
 }
 
+uint64_t mscrt_cuda_low_bits(const mscrt_context *c, const mscrt_record *r, uint32_t buffer) {
+  uint8_t space = r->space ? r->space[buffer] : PLAN_SPACE_SCRATCH;
+  uint64_t stride = space == PLAN_SPACE_INPUT ? c->input_stride : space > PLAN_SPACE_TILE ? c->plan->stage[c->stage].bytes[space] : 0;
+  return (uint64_t)(uintptr_t)r->buffers[buffer] | stride;
+}
+
 static mscrt_status *ready_cuda(mscrt_context *c) {
   mscrt_cuda *g = c->cuda;
   uint32_t parameters = 0;
@@ -212,6 +219,7 @@ static mscrt_status *ready_cuda(mscrt_context *c) {
   MSCRT_CHECK(mscrt_new_array(&g->graph, c->plan->num_programs * c->input_slots));
   MSCRT_CHECK(mscrt_cuda_enter(g));
   mscrt_status *s = g->products ? mscrt_products_ready(c) : NULL;
+  if (!s && g->dnn) s = mscrt_dnn_ready(c);
   if (!s && g->links) s = mscrt_links_ready(c);
   mscrt_cuda_leave(g);
   return s;
@@ -237,6 +245,7 @@ static mscrt_status *issue(mscrt_context *c, const mscrt_turn *t) {
   switch (t->record->kind) {
     case PLAN_CALL_KIND_KERNEL: return launch(c, t);
     case PLAN_CALL_KIND_MATMUL: return mscrt_product_issue(c, t);
+    case PLAN_CALL_KIND_GRAPH: return mscrt_dnn_issue(c, t);
     default: return mscrt_cuda_alone(c, t);
   }
 }
@@ -302,6 +311,7 @@ static void release(mscrt_context *c) {
   mscrt_cuda_free_graphs(c);
   mscrt_links_close(c);
   mscrt_products_close(c);
+  mscrt_dnn_close(c);
   if (g->inputs_pinned) g->cu.cuMemHostUnregister(c->arena + c->space_at[PLAN_SPACE_INPUT]);
   if (g->results) g->cu.cuMemFreeHost(g->results);
   if (g->memory) g->cu.cuMemFree_v2(g->memory);

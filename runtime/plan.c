@@ -133,6 +133,7 @@ void mscrt_plan_close(mscrt_plan *p) {
   free(p->layout);
   free(p->split);
   free(p->matmul);
+  free(p->graph);
   free(p->collective);
   free(p->parameter);
   free(p->input);

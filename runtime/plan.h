@@ -51,6 +51,24 @@ typedef struct {
   uint64_t panel_bytes, room_bytes;
 } mscrt_matmul;
 
+#define MSCRT_GRAPH_OPERANDS 9
+
+/* Four dimensions; strides in elements. */
+typedef struct {
+  mscrt_dtype dtype;
+  int64_t dim[4], stride[4];
+} mscrt_graph_tensor;
+
+/* See Graph in plan.fbs. */
+typedef struct {
+  uint8_t kind, num_operands, num_results;
+  bool deterministic, causal;
+  mscrt_graph_tensor operand[MSCRT_GRAPH_OPERANDS];
+  float scale;
+  int64_t step[2], dilation[2], padding[2];
+  uint64_t bytes;                /* of the workspace */
+} mscrt_graph;
+
 /* Memory of a stage by space (persistent; a slot of carried ones), and slots of the carried spaces. */
 typedef struct {
   uint64_t bytes[MSCRT_NUM_SPACES], micro;
@@ -65,12 +83,13 @@ struct mscrt_plan {
   msc_box_mesh mesh;
   int ranks;
   bool on_gpu;                  /* its code is in images, and nothing of it for this machine's CPU */
-  uint32_t num_layouts, num_matmuls, num_collectives, num_sections, num_parameters, num_inputs, num_outputs, num_stages, num_programs, input_slots, copies;
+  uint32_t num_layouts, num_matmuls, num_graphs, num_collectives, num_sections, num_parameters, num_inputs, num_outputs, num_stages, num_programs, input_slots, copies;
   mscrt_stage *stage;
   plan_entry *only;             /* of plans without programs: each section is one */
   msc_box_layout *layout;
   const int64_t *(*split)[MSC_BOX_RANK]; /* of each layout: borders of parts, in the plan's bytes */
   mscrt_matmul *matmul;
+  mscrt_graph *graph;
   mscrt_collective *collective;
   mscrt_variable *parameter, *input, *output;
   uint64_t space_bytes[MSCRT_NUM_SPACES]; /* what a ref may reach where stages do not differ; of input: one slot; of tile: the largest tile */
@@ -111,6 +130,10 @@ mscrt_status *mscrt_check_stages(mscrt_plan *p);
 mscrt_status *mscrt_check_programs(mscrt_plan *p);
 mscrt_status *mscrt_check_messages(mscrt_plan *p);
 mscrt_status *mscrt_check_deadlock(const mscrt_plan *p);
+
+/* check_graph.c */
+mscrt_status *mscrt_check_graphs(mscrt_plan *p);
+uint64_t mscrt_graph_span(const mscrt_graph_tensor *t); /* elements from its first to its last in memory */
 
 /* check_call.c */
 mscrt_status *mscrt_check_calls(const mscrt_plan *p);

@@ -1,11 +1,13 @@
 /* choose.c: an op in; who computes it, and who declined before with what reason, out. */
 #include "passes/7_lower/choose.h"
 
+#include "ir/conv.h"
 #include "passes/7_lower/builtin.h"
+#include "passes/config.h"
 
 typedef struct {
   msc_arena *arena;
-  int level; /* x86-64 level of the machine, see cpu.def */
+  const msc_choices *among;
 } choosing;
 
 typedef const char *decline_fn(const choosing *c, const msc_op *op);
@@ -20,7 +22,7 @@ static const char *decline_product(const choosing *c, const msc_op *op) {
   const msc_type *t = op->out[0].type;
   if (msc_type_elems(t) == 0 || inner_size(op) == 0) return "nothing to multiply";
   if (t->dtype != MSC_F32 && t->dtype != MSC_F64) return msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(t->dtype));
-  return c->level >= 3 ? NULL : "it needs fused multiply-add";
+  return c->among->level >= 3 ? NULL : "it needs fused multiply-add";
 }
 
 /* oneDNN 2.6 on CPUs: f32 everywhere, bf16 with AVX-512, f16 not at all. */
@@ -28,7 +30,7 @@ static const char *decline_library(const choosing *c, const msc_op *op) {
   const msc_type *t = op->out[0].type;
   if (msc_type_elems(t) == 0 || inner_size(op) == 0) return "nothing to multiply";
   if (t->dtype == MSC_F32) return NULL;
-  if (t->dtype == MSC_BF16) return c->level >= 4 ? NULL : "bf16 needs AVX-512";
+  if (t->dtype == MSC_BF16) return c->among->level >= 4 ? NULL : "bf16 needs AVX-512";
   return msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(t->dtype));
 }
 
@@ -48,6 +50,34 @@ static const char *decline_unfold(const choosing *c, const msc_op *op) {
   return t->dtype == MSC_F32 || t->dtype == MSC_F64 ? NULL : msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(t->dtype));
 }
 
+/* cuDNN, on every GPU since sm_80. */
+static const char *decline_attention(const choosing *c, const msc_op *op) {
+  const msc_type *q = op->in[0].value->type, *k = op->in[1].value->type, *v = op->in[2].value->type;
+  if (!c->among->attention) return "library_attention is false";
+  if (q->dtype != MSC_F16 && q->dtype != MSC_BF16) return msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(q->dtype));
+  if (msc_type_elems(q) == 0 || msc_type_elems(v) == 0) return "nothing to multiply";
+  if (q->dim[3] % 8 || v->dim[3] % 8 || q->dim[3] > 128 || v->dim[3] > 128) return "elements of a head are not a multiple of 8 up to 128";
+  return op->kind == OP_flash_attention_grad && q->dim[1] != k->dim[1] ? "heads share keys and values" : NULL;
+}
+
+/* cuDNN knows one padding for both sides. */
+static const char *decline_convolution(const choosing *c, const msc_op *op) {
+  enum { MOST = 4096 }; /* check_graph.c */
+  msc_conv v = msc_conv_of(op);
+  msc_dtype dtype = op->out[0].type->dtype;
+  if (!c->among->convolution) return "library_convolution is false";
+  if (dtype != MSC_F32 && dtype != MSC_F16 && dtype != MSC_BF16) return msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(dtype));
+  if (msc_type_elems(op->in[0].value->type) == 0 || msc_type_elems(op->in[1].value->type) == 0 || msc_type_elems(op->out[0].type) == 0) return "nothing to multiply";
+  for (int i = 0; i < 2; i++) {
+    const msc_window *w = &v.dim[i];
+    if (w->low != w->high) return "padding differs between the two sides";
+    if (w->low < 0 || w->low > MOST || w->stride > MOST || w->dilation > MOST) return "padding, steps or dilation are out of its range";
+    int64_t room = w->x + 2 * w->low - (w->kernel - 1) * w->dilation - 1;
+    if (room < 0 || room / w->stride + 1 != w->y) return "windows do not reach the border";
+  }
+  return NULL;
+}
+
 enum { ON_CPU = 1 << MSC_TARGET_CPU, ON_CUDA = 1 << MSC_TARGET_CUDA, ON_ANY = ON_CPU | ON_CUDA };
 
 static const struct {
@@ -63,11 +93,16 @@ static const struct {
 
 static const char *const names[] = {[MSC_BY_PRODUCT] = "generated tiles", [MSC_BY_LIBRARY] = "library", [MSC_BY_KERNEL] = "generated kernel", [MSC_BY_BUILTIN] = "kernel of the runtime", [MSC_BY_COLLECTIVE] = "collective", [MSC_BY_ALIAS] = "alias"};
 
-msc_chosen msc_choose(msc_arena *arena, const msc_op *op, msc_target target, int level) {
-  choosing c = {.arena = arena, .level = level};
+msc_choices msc_choices_of(const msc_pass_ctx *pass, const msc_module *m) {
+  return (msc_choices){.target = msc_target_of(m), .level = pass->options->cpu_level ? pass->options->cpu_level : 3,
+                       .attention = msc_config_bool(pass->config, MSC_KEY_library_attention), .convolution = msc_config_bool(pass->config, MSC_KEY_library_convolution)};
+}
+
+msc_chosen msc_choose(msc_arena *arena, const msc_op *op, const msc_choices *choices) {
+  choosing c = {.arena = arena, .among = choices};
   msc_chosen chosen = {.by = msc_info(op)->flags & MSC_COLLECTIVE ? MSC_BY_COLLECTIVE : msc_builtin_of(op, NULL) ? MSC_BY_BUILTIN : MSC_BY_KERNEL, .declined = ""};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    if (rows[i].op != op->kind || !(rows[i].targets >> target & 1)) continue;
+    if (rows[i].op != op->kind || !(rows[i].targets >> choices->target & 1)) continue;
     const char *why = rows[i].decline ? rows[i].decline(&c, op) : NULL;
     chosen.by = rows[i].by;
     if (!why) break;

@@ -3,6 +3,7 @@
 #define MSC_PASSES_CHOOSE_H
 
 #include "passes/7_lower/target.h"
+#include "passes/pass.h"
 
 typedef enum { MSC_BY_PRODUCT, MSC_BY_LIBRARY, MSC_BY_KERNEL, MSC_BY_BUILTIN, MSC_BY_COLLECTIVE, MSC_BY_ALIAS } msc_choice;
 
@@ -11,9 +12,17 @@ typedef struct {
   const char *declined; /* "library: f64 is not among its types": who declined before, or "" */
 } msc_chosen;
 
-/* First implementation of the op's list in kernel.def for this target that does not decline; `level` is the x86-64 level of a CPU
- * (1: any), see codegen/cpu.def. */
-msc_chosen msc_choose(msc_arena *arena, const msc_op *op, msc_target target, int level);
+/* Who there is to choose from. */
+typedef struct {
+  msc_target target;
+  int level;                    /* x86-64 level of a CPU, see codegen/cpu.def; 1: any */
+  bool attention, convolution;  /* a GPU's library may compute them */
+} msc_choices;
+
+/* As the configuration says. */
+msc_choices msc_choices_of(const msc_pass_ctx *pass, const msc_module *m);
+/* First implementation of the op's list in kernel.def for this target that does not decline. */
+msc_chosen msc_choose(msc_arena *arena, const msc_op *op, const msc_choices *choices);
 
 /* ---- widen.c ---- */
 

@@ -86,14 +86,14 @@ static msc_op *as_matmul(msc_op *grad) {
 
 bool pass_library(msc_pass_ctx *pass, msc_module *m) {
   int64_t generated = 0, by_library = 0;
+  msc_choices choices = msc_choices_of(pass, m);
   for (msc_func *f = m->first; f; f = f->next)
     for (msc_op *op = f->body->last, *previous; op; op = previous) {
       previous = op->prev; /* backward: what a product absorbs stands after it */
       if (op->kind == OP_matmul_weight_grad) op = as_matmul(op);
       if (op->kind != OP_matmul && op->kind != OP_batch_matmul) continue;
-      int level = pass->options->cpu_level ? pass->options->cpu_level : 3;
-      if (msc_target_of(m) == MSC_TARGET_CPU) op = msc_widened(pass->scratch, op, level);
-      msc_chosen chosen = msc_choose(pass->scratch, op, msc_target_of(m), level);
+      if (choices.target == MSC_TARGET_CPU) op = msc_widened(pass->scratch, op, choices.level);
+      msc_chosen chosen = msc_choose(pass->scratch, op, &choices);
       if (*chosen.declined) msc_remark(pass, op, "%s", chosen.declined);
       if (chosen.by != MSC_BY_LIBRARY && chosen.by != MSC_BY_PRODUCT) continue;
       const msc_attr_value *blocks = msc_op_attr(op, "blocks");

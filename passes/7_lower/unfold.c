@@ -4,9 +4,11 @@
  *   x[n]  = fold of  w^T  *  y[n]                                every element sums up what windows over it give
  *   dw    = dy [o, n h w] *  unfolded x [c k l, n h w]^T
  *
- * A window of one element is the image itself.  Products are then made like all others (library.c). */
+ * A window of one element is the image itself.  Products are then made like all others (library.c).  What a GPU's library computes
+ * stays as it is, marked. */
 #include "ir/conv.h"
 #include "passes/7_lower/choose.h"
+#include "passes/7_lower/graph.h"
 #include "passes/pass.h"
 
 typedef struct {
@@ -99,14 +101,15 @@ static bool unfold_op(msc_op *op) {
 }
 
 bool pass_unfold(msc_pass_ctx *pass, msc_module *m) {
+  msc_choices choices = msc_choices_of(pass, m);
   for (msc_func *f = m->first; f; f = f->next)
     for (msc_op *op = f->body->first, *next; op; op = next) {
       next = op->next;
       if (op->kind != OP_conv2d && op->kind != OP_conv2d_transpose && op->kind != OP_conv2d_weight_grad) continue;
-      int level = pass->options->cpu_level ? pass->options->cpu_level : 3;
-      if (msc_target_of(m) == MSC_TARGET_CPU) op = msc_widened(pass->scratch, op, level), next = op->next;
-      msc_chosen chosen = msc_choose(pass->scratch, op, msc_target_of(m), level);
+      if (choices.target == MSC_TARGET_CPU) op = msc_widened(pass->scratch, op, choices.level), next = op->next;
+      msc_chosen chosen = msc_choose(pass->scratch, op, &choices);
       if (*chosen.declined) msc_remark(pass, op, "%s", chosen.declined);
+      if (chosen.by == MSC_BY_LIBRARY) msc_graph_mark(pass, op);
       if (chosen.by != MSC_BY_PRODUCT) continue;
       MSC_TRY(unfold_op(op));
       msc_stat(pass, "convolutions as products", 1);

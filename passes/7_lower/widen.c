@@ -7,7 +7,7 @@
 static msc_choice choice_in_f32(msc_arena *arena, msc_op *op, int level) {
   const msc_type *narrow = op->out[0].type;
   op->out[0].type = msc_type_of(msc_op_ctx(op), MSC_F32, narrow->rank, narrow->dim, NULL);
-  msc_choice by = msc_choose(arena, op, MSC_TARGET_CPU, level).by;
+  msc_choice by = msc_choose(arena, op, &(msc_choices){MSC_TARGET_CPU, level, false, false}).by;
   op->out[0].type = narrow;
   return by;
 }
@@ -34,7 +34,7 @@ static void skip_casts(msc_value *narrow, msc_value *wide) {
 
 msc_op *msc_widened(msc_arena *arena, msc_op *op, int level) {
   msc_dtype narrow = op->out[0].type->dtype;
-  if (msc_choose(arena, op, MSC_TARGET_CPU, level).by != MSC_BY_KERNEL) return op;
+  if (msc_choose(arena, op, &(msc_choices){MSC_TARGET_CPU, level, false, false}).by != MSC_BY_KERNEL) return op;
   if ((narrow != MSC_BF16 && narrow != MSC_F16) || choice_in_f32(arena, op, level) == MSC_BY_KERNEL) return op;
   msc_value *in[2] = {cast_before(op, op->in[0].value, MSC_F32), cast_before(op, op->in[1].value, MSC_F32)};
   msc_op *wide = msc_op_copy(op->block->func, op, in);

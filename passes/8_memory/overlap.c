@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "passes/7_lower/depend.h"
+#include "passes/7_lower/graph.h"
 #include "passes/7_lower/nest.h"
 #include "passes/7_lower/transfer.h"
 #include "passes/8_memory/overlap.h"
@@ -68,6 +69,7 @@ static uint64_t op_ns(const overlapping *z, const msc_op *op, bool *out_link) {
     return (uint64_t)ns;
   }
   if (op->kind == OP_gemm) return (uint64_t)product_ns(z, op);
+  if (msc_is_graph(op)) return (uint64_t)msc_graph_ns(op, &z->cost);
   return msc_nest_can_fuse(op) ? (uint64_t)kernel_ns(z, op) : 0;
 }
 

@@ -10,12 +10,16 @@
 #include <cublasLt.h>
 #define HAS_CUBLAS 1
 #endif
+#if __has_include(<cudnn_graph.h>) && __has_include(<cuda_runtime_api.h>)
+#include <cudnn_graph.h>
+#define HAS_CUDNN 1
+#endif
 #if __has_include(<nccl.h>)
 #include <nccl.h>
 #define HAS_NCCL 1
 #endif
 
-#include "runtime/cuda_api.h"
+#include "runtime/cudnn_api.h"
 
 #pragma GCC diagnostic error "-Wincompatible-pointer-types"
 #define VALUE(name, value) _Static_assert((int)name == value, #name);
@@ -53,6 +57,13 @@ FIELD(cublasLtMatmulHeuristicResult_t, state, lt_candidate, state);
 FIELD(cublasLtMatmulHeuristicResult_t, wavesCount, lt_candidate, waves);
 #endif
 
+#ifdef HAS_CUDNN
+MSCRT_CUDNN_VALUES(VALUE)
+MSCRT_CUDNN_FUNCTIONS(SAME)
+_Static_assert(sizeof((size_t(*[])(void)){cudnnGetVersion}) > 0, "version");
+_Static_assert(sizeof((const char *(*[])(cudnnStatus_t)){cudnnGetErrorString}) > 0, "text");
+#endif
+
 #ifdef HAS_NCCL
 MSCRT_NCCL_VALUES(VALUE)
 MSCRT_NCCL_FUNCTIONS(SAME, EXISTS)
@@ -70,8 +81,8 @@ _Static_assert(sizeof(nccl_config) <= sizeof(ncclConfig_t), "it only grows");
 #endif
 
 int main(void) {
-#if !defined HAS_CUDA || !defined HAS_CUBLAS || !defined HAS_NCCL
-  puts("skipped: cuda.h, cublasLt.h or nccl.h is not there to compare with");
+#if !defined HAS_CUDA || !defined HAS_CUBLAS || !defined HAS_CUDNN || !defined HAS_NCCL
+  puts("skipped: cuda.h, cublasLt.h, cudnn_graph.h or nccl.h is not there to compare with");
 #endif
   return 0;
 }

@@ -4,6 +4,7 @@ same networks on a CPU, in f32, f16 and bf16, with micro-batches too."""
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 
@@ -40,16 +41,38 @@ def check(network, path, folder, dtype, *keys):
         sys.exit(f"{network.name} {' '.join(keys)}: {gpu} on the GPU, {cpu} on the CPU")
 
 
-def check_all(network, path, folder, slow=True):
+def check_all(network, path, folder, *more, slow=True):
+    """In each type, then in bf16 with other keys."""
     for dtype in TOLERANCE if slow else ["bf16"]:
         check(network, path, folder, dtype)
-    check(network, path, folder, "bf16", "micro_size=2")
-    check(network, path, folder, "bf16", "library_epilogues=false")
+    for key in ("micro_size=2", "library_epilogues=false", *more):
+        check(network, path, folder, "bf16", key)
 
 
-def fixture(name, folder):
+def check_convolutions(network, path, folder, slow):
+    for dtype in TOLERANCE if slow else ["f32"]:
+        check(network, path, folder, dtype)
+    check(network, path, folder, "f32", "library_convolution=false")
+
+
+def check_missing_library(network, path, folder):
+    """A file that is no library is in cuDNN's place."""
+    plan, libraries = os.path.join(folder, "missing.bin"), os.path.join(folder, "libraries")
+    os.mkdir(libraries)
+    for name in ("libcuda.so.1", "libcublasLt.so.13", "retarget.py"):
+        os.symlink(os.path.join(STANDIN, name), os.path.join(libraries, name))
+    open(os.path.join(libraries, "libcudnn.so.9"), "w").close()
+    call(MSC, "compile", path, "-o", plan, "--target", "cuda", "--set", "compute_type=bf16", "--dump-dir", libraries)
+    env = {**os.environ, "LD_LIBRARY_PATH": libraries, "MSC_STANDIN_KERNELS": os.path.join(libraries, "kernels.ll")}
+    done = subprocess.run([MSC, "run", plan, "--steps", "1", "--data", *network.write_data(folder)], capture_output=True, text=True, env=env)
+    wanted = "libcudnn.so.9 is needed, which cannot be loaded; install NVIDIA's package libcudnn9, or compile with --set library_attention=false"
+    if done.returncode != 3 or wanted not in done.stderr:
+        sys.exit(f"without cuDNN: exit {done.returncode}, {done.stderr}")
+
+
+def fixture(name, folder, losses="mixed"):
     path = os.path.join(HERE, "..", "e2e", "fixtures", name + ".mlir")
-    with open(path) as text, open(os.path.join(HERE, "..", "e2e", "mixed", name + ".losses")) as losses:
+    with open(path) as text, open(os.path.join(HERE, "..", "e2e", losses, name + ".losses")) as losses:
         return Network(name, text.read(), losses.read()), path, folder
 
 
@@ -65,13 +88,18 @@ def main():
         print("skipped: llc-19 is missing, which makes GPU kernels run here (package llvm-19)")
         return
     with tempfile.TemporaryDirectory() as folder:
+        slow = REAL or "MSC_TEST_SLOW" in os.environ
         check_all(*fixture("mlp", folder))
+        check_convolutions(*fixture("resnet", folder, "fixtures"), slow)
         try:
             import flatbuffers  # noqa: F401
         except ImportError:
             print("skipped: gpt, the Python module flatbuffers is not installed; run tools/setup")
             return
-        check_all(*built("gpt", folder), slow=REAL or "MSC_TEST_SLOW" in os.environ)
+        gpt = built("gpt", folder)
+        check_all(*gpt, "library_attention=false", "deterministic=true", slow=slow)
+        if not REAL:
+            check_missing_library(*gpt)
 
 
 main()

@@ -242,6 +242,84 @@ static void products_are_measured_once(void **state) {
   unlink(file), unlink(log);
 }
 
+/* ---- graphs ---- */
+
+enum { NUM_X = 2 * 4 * 5 * 6, NUM_W = 6 * 2 * 3 * 3, NUM_Y = 2 * 6 * 3 * 6 };
+static const uint64_t conv_elems[] = {NUM_X, NUM_W, NUM_Y};
+static call_text conv_call;
+static plan_text convolving;
+
+/* Which of x, w and y the graph's operands are; the last is the result. */
+static const int conv_roles[][3] = {[PLAN_GRAPH_KIND_CONV] = {0, 1, 2}, [PLAN_GRAPH_KIND_CONV_DATA] = {2, 1, 0}, [PLAN_GRAPH_KIND_CONV_WEIGHT] = {0, 2, 1}};
+
+/* Two groups; steps of two down, gaps of one across. */
+static void describe_convolution(uint8_t kind) {
+  static const mscrt_graph_tensor tensor[] = {{MSCRT_F32, {2, 4, 5, 6}, {120, 30, 6, 1}}, {MSCRT_F32, {6, 2, 3, 3}, {18, 9, 3, 1}}, {MSCRT_F32, {2, 6, 3, 6}, {108, 18, 6, 1}}};
+  static const char *const names[] = {"x", "w", "y"};
+  mscrt_graph g = {.kind = kind, .num_operands = 3, .deterministic = true, .step = {2, 1}, .dilation = {1, 2}, .padding = {1, 2}, .bytes = 512};
+  conv_call = (call_text){.kind = PLAN_CALL_KIND_GRAPH, .num_buffers = 3, .name = "conv", .loc = "net.py:3"};
+  convolving = (plan_text){ONE_RANK, .num_sections = 1, .section = {{"forward", ROOM, 1, &conv_call}}, .persistent = 2 * ROOM, .num_parameters = 2, .num_outputs = 1};
+  for (int i = 0; i < 3; i++) {
+    int role = conv_roles[kind][i];
+    plan_ref ref = {i < 2 ? (uint64_t)i * ROOM : 0, 4 * conv_elems[role], i < 2 ? P : S, i == 2, {0}};
+    variable_text v = {.name = names[role], .rank = 1, .shape = {conv_elems[role]}, .ref = ref, .init = i < 2 ? "uniform:1" : NULL};
+    v.ref.written = 1;
+    g.operand[i] = tensor[role];
+    conv_call.buffers[i] = ref;
+    *(i < 2 ? &convolving.parameter[i] : &convolving.output[0]) = v;
+  }
+  convolving.num_graphs = 1, convolving.graph[0] = g;
+}
+
+/* All that meet in a window: x, w and y of each; the result is summed up. */
+static void convolve(uint8_t kind, double *of[3]) {
+  for (int i = 0; i < NUM_Y * 2 * 9; i++) {
+    int k = i % 3, l = i / 3 % 3, channel = i / 9 % 2, column = i / 18 % 6, row = i / 108 % 3, o = i / 324 % 6, n = i / 1944;
+    int h = 2 * row + k - 1, w = column + 2 * l - 2;
+    if (h < 0 || h >= 5 || w < 0 || w >= 6) continue;
+    double *at[] = {&of[0][n * 120 + (o / 3 * 2 + channel) * 30 + h * 6 + w], &of[1][o * 18 + channel * 9 + k * 3 + l], &of[2][n * 108 + o * 18 + row * 6 + column]};
+    const int *role = conv_roles[kind];
+    *at[role[2]] += *at[role[0]] * *at[role[1]];
+  }
+}
+
+/* Out comes the largest difference. */
+static mscrt_status *compare_convolution(mscrt_context *c, double *out) {
+  static const char *const names[] = {"x", "w", "y"};
+  uint8_t kind = convolving.graph[0].kind;
+  int result = conv_roles[kind][2];
+  double value[3][NUM_X] = {{0}}, got[NUM_X];
+  for (int i = 0; i < 3; i++) { /* the third is a replay */
+    mscrt_status *s = mscrt_run(c, "forward", 1, NULL);
+    if (s) return s;
+  }
+  for (int i = 0; i < 3; i++) read_numbers(c, names[i], i == result ? got : value[i]);
+  convolve(kind, (double *[]){value[0], value[1], value[2]});
+  for (uint64_t i = 0; i < conv_elems[result]; i++) *out = fmax(*out, fabs(got[i] - value[result][i]));
+  return NULL;
+}
+
+static void convolutions_are_right(void **state) {
+  (void)state;
+  for (uint8_t kind = PLAN_GRAPH_KIND_CONV; kind <= PLAN_GRAPH_KIND_CONV_WEIGHT; kind++) {
+    job j;
+    describe_convolution(kind);
+    run_with(&j, &convolving, 1, compare_convolution, WITH());
+    if (!(result_of(&j) < 1e-5)) fail_msg("kind %d: error %s", kind, j.words[0]);
+  }
+}
+
+/* The first engine wants too much, the second narrows, the third's products are narrow. */
+static void missing_engines_are_told(void **state) {
+  (void)state;
+  describe_convolution(PLAN_GRAPH_KIND_CONV);
+  expect_failure(&convolving, compare_convolution, 3,
+                 "cuDNN 91900 has no engine for a convolution of f32 [2,4,5,6] and [6,2,3,3] within 512 bytes on stand-in 0 (3 offered, 2 of them unfit, 1099511627776 would do); compile with --set library_convolution=false",
+                 WITH("MSC_STANDIN_ENGINES=3"));
+  expect_failure(&convolving, compare_convolution, 3, "cuDNN: cudnnBackendFinalize failed: CUDNN_STATUS_NOT_SUPPORTED", WITH("MSC_STANDIN_FAIL=cudnnBackendFinalize:2:3000"));
+  expect_failure(&convolving, compare_convolution, 3, "conv at net.py:3: cuDNN: cudnnBackendExecute failed", WITH("MSC_STANDIN_FAIL=cudnnBackendExecute:1:5000"));
+}
+
 /* ---- collectives ---- */
 
 /* On two ranks: w is gathered, ones are added, what all have is summed and cut, a quarter of that is added to w: w = 1.5 w + 0.5.
@@ -453,6 +531,8 @@ int main(int argc, char **argv) {
     cmocka_unit_test(bad_index_is_told),
     cmocka_unit_test(products_are_right_in_all_forms),
     cmocka_unit_test(products_are_measured_once),
+    cmocka_unit_test(convolutions_are_right),
+    cmocka_unit_test(missing_engines_are_told),
     cmocka_unit_test(ranks_meet_through_the_host),
     cmocka_unit_test(ranks_meet_through_nccl),
     cmocka_unit_test(lost_ranks_are_named),

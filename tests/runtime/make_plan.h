@@ -22,7 +22,7 @@ enum { P = PLAN_SPACE_PERSISTENT, S = PLAN_SPACE_SCRATCH, I = PLAN_SPACE_INPUT, 
 typedef struct call_text {
   int kind;
   uint32_t index, num_buffers;
-  plan_ref buffers[8];
+  plan_ref buffers[MSCRT_GRAPH_OPERANDS];
   uint32_t num_dims, num_scalars;
   int64_t dims[4];
   double scalars[4];
@@ -57,9 +57,10 @@ typedef struct {
   uint32_t num_axes, axes[4];
   uint32_t num_layouts;
   const char *layouts[8]; /* as in layout_put below, with the rank in front: "2:0;1|" */
-  uint32_t num_kernels, num_matmuls, num_collectives, num_sections, num_parameters, num_inputs, num_outputs;
+  uint32_t num_kernels, num_matmuls, num_graphs, num_collectives, num_sections, num_parameters, num_inputs, num_outputs;
   kernel_text kernel[8];
   mscrt_matmul matmul[8];
+  mscrt_graph graph[2];
   collective_text collective[8];
   section_text section[4];
   variable_text parameter[8], input[4], output[4];
@@ -235,6 +236,29 @@ static void put_code(flatbuf_builder *b, const plan_text *t) {
   }
 }
 
+static void put_graph(flatbuf_builder *b, const mscrt_graph *g) {
+  plan_graph_begin(b);
+  plan_graph_put_kind(b, g->kind);
+  plan_graph_begin_operands(b);
+  for (uint32_t i = 0; i < g->num_operands; i++) {
+    const mscrt_graph_tensor *o = &g->operand[i];
+    plan_operand_begin(b);
+    plan_operand_put_dtype(b, (uint8_t)o->dtype);
+    plan_operand_put_shape(b, 4, (const uint64_t *)o->dim);
+    plan_operand_put_stride(b, 4, (const uint64_t *)o->stride);
+    flatbuf_end(b);
+  }
+  flatbuf_end(b);
+  plan_graph_put_bytes(b, g->bytes);
+  plan_graph_put_deterministic(b, g->deterministic);
+  plan_graph_put_causal(b, g->causal);
+  plan_graph_put_scale(b, (double)g->scale);
+  plan_graph_put_step(b, 2, (const uint64_t *)g->step);
+  plan_graph_put_dilation(b, 2, (const uint64_t *)g->dilation);
+  plan_graph_put_padding(b, 2, (const uint64_t *)g->padding);
+  flatbuf_end(b);
+}
+
 static void put_lists(flatbuf_builder *b, const plan_text *t) {
   plan_plan_begin_mesh(b);
   for (uint32_t i = 0; i < t->num_axes; i++) {
@@ -249,6 +273,9 @@ static void put_lists(flatbuf_builder *b, const plan_text *t) {
   flatbuf_end(b);
   plan_plan_begin_matmuls(b);
   for (uint32_t i = 0; i < t->num_matmuls; i++) put_matmul(b, &t->matmul[i]);
+  flatbuf_end(b);
+  plan_plan_begin_graphs(b);
+  for (uint32_t i = 0; i < t->num_graphs; i++) put_graph(b, &t->graph[i]);
   flatbuf_end(b);
   plan_plan_begin_collectives(b);
   for (uint32_t i = 0; i < t->num_collectives; i++) put_collective(b, &t->collective[i]);

@@ -8,16 +8,8 @@
 
 #include <cmocka.h>
 
+#include "tests/runtime/expect.h"
 #include "tests/runtime/make_plan.h"
-
-static void expect_text(mscrt_status *s, mscrt_code code, const char *part) {
-  if (!s || mscrt_status_code(s) != code || !strstr(mscrt_status_text(s), part)) fail_msg("got '%s' (%d), expected '%s'", mscrt_status_text(s), mscrt_status_code(s), part);
-  mscrt_status_free(s);
-}
-
-static void expect_ok(mscrt_status *s) {
-  if (s) fail_msg("%s\n%s", mscrt_status_text(s), mscrt_status_trail(s));
-}
 
 static KERNEL void k_nothing(void *const *b, int64_t begin, int64_t end, const int64_t *dims, const double *scalars) {
   (void)b, (void)begin, (void)end, (void)dims, (void)scalars;

@@ -1,4 +1,4 @@
-/* standin.h: what the files of the stand-in share.  One library plays libcuda, libcublasLt and libnccl on a machine without a GPU:
+/* standin.h: what the files of the stand-in share.  One library plays libcuda, libcublasLt, libcudnn and libnccl on a machine without a GPU:
  * it checks the rules of their use and really executes, later than issued and in any order that streams and events allow.
  *
  * A broken rule is written to stderr and ends the process with code 97.  Environment:
@@ -6,12 +6,13 @@
  *   MSC_STANDIN_WARPS=W       order of threads: up, down, shuffled
  *   MSC_STANDIN_KERNELS=F     the plan's kernels as LLVM IR, which run here in place of PTX
  *   MSC_STANDIN_GPUS=N, _ARCH=N, _MEMORY=BYTES   what there is: 1, 90, 16 GiB
+ *   MSC_STANDIN_ENGINES=N     of cuDNN: 4, see dnn.c
  *   MSC_STANDIN_FAIL=F:K:R    call number K of function F gives result R
  *   MSC_STANDIN_LOG=F         a line per call */
 #ifndef MSC_TESTS_STANDIN_H
 #define MSC_TESTS_STANDIN_H
 
-#include "runtime/cuda_api.h"
+#include "runtime/cudnn_api.h"
 
 #define API __attribute__((visibility("default")))
 
@@ -20,7 +21,10 @@
 MSCRT_CUDA_FUNCTIONS(DECLARE, DECLARE)
 MSCRT_CUBLAS_FUNCTIONS(DECLARE, DECLARE)
 MSCRT_NCCL_FUNCTIONS(DECLARE, DECLARE)
+MSCRT_CUDNN_FUNCTIONS(DECLARE)
 API size_t cublasLtGetVersion(void);
+API size_t cudnnGetVersion(void);
+API const char *cudnnGetErrorString(dnn_result r);
 API const char *ncclGetErrorString(nccl_result r);
 API const char *ncclGetLastError(nccl_comm c);
 #undef DECLARE

@@ -1,0 +1,107 @@
+/* cuda_attention.c: attention and its gradient as the operations from which cuDNN knows them: it looks for this very form, and makes
+ * one kernel of it, in which no matrix of scores is ever in memory.
+ *
+ *   forward    p = exp(scores - maximum) / sum,  y = p v,  stats = maximum + log(sum)
+ *   backward   p = exp(scores - stats),  dv = p^T dy,  ds = scale p (dy v^T - sum of dy y),  dq = ds k,  dk = ds^T q */
+#include <float.h>
+
+#include "runtime/cuda_dnn.h"
+
+enum { F32 = MSCRT_CUDNN_DATA_FLOAT };
+
+/* The sizes of [b,h,s,t] and [b,h,s,1]. */
+typedef struct {
+  int64_t scores[4], rows[4];
+} sizes;
+
+static sizes sizes_of(const mscrt_graph *g) {
+  const int64_t *q = g->operand[0].dim, *k = g->operand[1].dim;
+  return (sizes){{q[0], q[1], q[2], k[2]}, {q[0], q[1], q[2], 1}};
+}
+
+static dnn_descriptor step(mscrt_dnn_builder *b, unsigned type, const int64_t dim[4]) { return mscrt_dnn_step(b, type, dim, false); }
+
+/* scale x */
+static dnn_descriptor scaled(mscrt_dnn_builder *b, const sizes *z, dnn_descriptor x, dnn_descriptor scale, unsigned type) {
+  dnn_descriptor y = step(b, type, z->scores);
+  mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_MUL, F32, x, scale, NULL, y);
+  return y;
+}
+
+/* Scores of what a position sees, else the lowest number, whose exponential is 0. */
+static dnn_descriptor seen(mscrt_dnn_builder *b, const sizes *z, dnn_descriptor scores) {
+  if (!b->g->causal) return scores;
+  dnn_descriptor lowest = mscrt_dnn_number(b, -FLT_MAX), row = step(b, MSCRT_CUDNN_DATA_INT32, z->scores), column = step(b, MSCRT_CUDNN_DATA_INT32, z->scores);
+  dnn_descriptor sees = step(b, MSCRT_CUDNN_DATA_BOOLEAN, z->scores), y = step(b, F32, z->scores);
+  mscrt_dnn_index(b, scores, 2, row);
+  mscrt_dnn_index(b, scores, 3, column);
+  mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_CMP_GE, MSCRT_CUDNN_DATA_BOOLEAN, row, column, NULL, sees);
+  mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_BINARY_SELECT, F32, scores, lowest, sees, y);
+  return y;
+}
+
+void mscrt_dnn_attention(mscrt_dnn_builder *b) {
+  enum { Q, K, V, Y, STATS };
+  sizes z = sizes_of(b->g);
+  dnn_descriptor product = step(b, F32, z.scores), scale = mscrt_dnn_number(b, b->g->scale);
+  mscrt_dnn_matmul(b, mscrt_dnn_operand(b, Q), mscrt_dnn_transposed(b, K), product);
+  dnn_descriptor scores = seen(b, &z, scaled(b, &z, product, scale, F32));
+  dnn_descriptor most = step(b, F32, z.rows), below = step(b, F32, z.scores), e = step(b, F32, z.scores), sum = step(b, F32, z.rows), log = step(b, F32, z.rows);
+  dnn_descriptor p = step(b, mscrt_dnn_type(b->g->operand[Q].dtype), z.scores);
+  mscrt_dnn_reduce(b, MSCRT_CUDNN_REDUCE_TENSOR_MAX, scores, most);
+  mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_SUB, F32, scores, most, NULL, below);
+  mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_EXP, F32, below, NULL, NULL, e);
+  mscrt_dnn_reduce(b, MSCRT_CUDNN_REDUCE_TENSOR_ADD, e, sum);
+  mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_LOG, F32, sum, NULL, NULL, log);
+  mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_ADD, F32, most, log, NULL, mscrt_dnn_operand(b, STATS));
+  mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_DIV, F32, e, sum, NULL, p);
+  mscrt_dnn_matmul(b, p, mscrt_dnn_operand(b, V), mscrt_dnn_operand(b, Y));
+}
+
+enum { Q, K, V, Y, STATS, DY, DQ, DK, DV };
+
+/* Sums of dy y, which the library wants in memory. */
+static dnn_descriptor sums(mscrt_dnn_builder *b, const sizes *z, dnn_descriptor dy) {
+  dnn_descriptor product = step(b, F32, b->g->operand[Y].dim), sum = step(b, F32, z->rows), kept = mscrt_dnn_own(b, z->rows, false);
+  mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_MUL, F32, dy, mscrt_dnn_operand(b, Y), NULL, product);
+  mscrt_dnn_reduce(b, MSCRT_CUDNN_REDUCE_TENSOR_ADD, product, sum);
+  mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_MUL, F32, sum, mscrt_dnn_number(b, 1), NULL, kept);
+  return kept;
+}
+
+static dnn_descriptor transposed(mscrt_dnn_builder *b, const sizes *z, dnn_descriptor x) {
+  const int64_t dim[] = {z->scores[0], z->scores[1], z->scores[3], z->scores[2]};
+  dnn_descriptor y = mscrt_dnn_step(b, mscrt_dnn_type(b->g->operand[Q].dtype), dim, true);
+  mscrt_dnn_view(b, x, y);
+  return y;
+}
+
+/* Blocks of keys add their parts of dq in f32, in the order in which they come to it; or dq is made at once, from all of ds. */
+static void make_dq(mscrt_dnn_builder *b, dnn_descriptor ds, dnn_descriptor k) {
+  if (b->g->deterministic) {
+    mscrt_dnn_matmul(b, ds, k, mscrt_dnn_operand(b, DQ));
+    return;
+  }
+  dnn_descriptor sum = mscrt_dnn_own(b, b->g->operand[DQ].dim, true);
+  mscrt_dnn_matmul(b, ds, k, sum);
+  mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_IDENTITY, F32, sum, NULL, NULL, mscrt_dnn_operand(b, DQ));
+}
+
+void mscrt_dnn_attention_grad(mscrt_dnn_builder *b) {
+  sizes z = sizes_of(b->g);
+  dnn_descriptor q = mscrt_dnn_operand(b, Q), k_columns = mscrt_dnn_transposed(b, K), dy = mscrt_dnn_operand(b, DY), scale = mscrt_dnn_number(b, b->g->scale);
+  dnn_descriptor sum = sums(b, &z, dy), product = step(b, F32, z.scores), below = step(b, F32, z.scores), p = step(b, F32, z.scores);
+  mscrt_dnn_matmul(b, q, k_columns, product);
+  mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_SUB, F32, scaled(b, &z, product, scale, F32), mscrt_dnn_operand(b, STATS), NULL, below);
+  mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_EXP, F32, seen(b, &z, below), NULL, NULL, p);
+  mscrt_dnn_matmul(b, transposed(b, &z, p), dy, mscrt_dnn_operand(b, DV));
+
+  dnn_descriptor dp = step(b, F32, z.scores), less = step(b, F32, z.scores), slope = step(b, F32, z.scores), k = mscrt_dnn_step_like(b, K);
+  mscrt_dnn_matmul(b, dy, mscrt_dnn_transposed(b, V), dp);
+  mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_SUB, F32, dp, sum, NULL, less);
+  mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_MUL, F32, less, p, NULL, slope);
+  dnn_descriptor ds = scaled(b, &z, slope, scale, mscrt_dnn_type(b->g->operand[Q].dtype));
+  mscrt_dnn_matmul(b, transposed(b, &z, ds), q, mscrt_dnn_operand(b, DK));
+  mscrt_dnn_view(b, k_columns, k);
+  make_dq(b, ds, k);
+}

@@ -1,0 +1,99 @@
+/* What a plan says about the graphs of a GPU's library, and the calls of them: right plans are taken, each false one is refused in
+ * words that name the place. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/runtime/expect.h"
+#include "tests/runtime/make_plan.h"
+
+enum { Q = 0, BYTES = 2 * 2 * 4 * 8 * 16, STATS = 4 * 2 * 4 * 8, ATTENTION = 0, CONV = 1 };
+
+static mscrt_graph_tensor dense(mscrt_dtype dtype, int64_t a, int64_t b, int64_t c, int64_t d) { return (mscrt_graph_tensor){dtype, {a, b, c, d}, {b * c * d, c * d, d, 1}}; }
+
+/* Attention of two samples, four heads that share two, eight positions; then a convolution in steps of two, in two groups. */
+static plan_text everything(call_text calls[2]) {
+  mscrt_graph attention = {.kind = PLAN_GRAPH_KIND_ATTENTION, .num_operands = 5, .causal = true, .scale = 0.25f, .bytes = 1024};
+  mscrt_graph conv = {.kind = PLAN_GRAPH_KIND_CONV, .num_operands = 3, .step = {2, 1}, .dilation = {1, 2}, .padding = {1, 2}, .bytes = 64};
+  attention.operand[0] = attention.operand[3] = dense(MSCRT_BF16, 2, 4, 8, 16);
+  attention.operand[1] = attention.operand[2] = dense(MSCRT_BF16, 2, 2, 8, 16);
+  attention.operand[4] = dense(MSCRT_F32, 2, 4, 8, 1);
+  conv.operand[0] = dense(MSCRT_F32, 1, 4, 5, 6), conv.operand[1] = dense(MSCRT_F32, 6, 2, 3, 3), conv.operand[2] = dense(MSCRT_F32, 1, 6, 3, 6);
+  calls[0] = (call_text){.kind = PLAN_CALL_KIND_GRAPH, .index = 0, .num_buffers = 5, .name = "attention",
+                         .buffers = {IN(S, 0, BYTES), IN(S, BYTES, BYTES / 2), IN(S, BYTES, BYTES / 2), OUT(S, 2 * BYTES, BYTES), OUT(S, 3 * BYTES, STATS)}};
+  calls[1] = (call_text){.kind = PLAN_CALL_KIND_GRAPH, .index = 1, .num_buffers = 3, .name = "conv", .buffers = {IN(S, 0, 480), IN(S, 480, 432), OUT(S, 1024, 432)}};
+  return (plan_text){.target = "cuda", .workspace = 1024, .num_graphs = 2, .graph = {attention, conv}, .num_sections = 1, .section = {{"forward", 4 * BYTES, 2, calls}}};
+}
+
+static mscrt_status *open_text(const plan_text *t) {
+  size_t size;
+  mscrt_plan *plan = NULL;
+  uint8_t *bytes = make_plan(t, &size);
+  mscrt_status *s = mscrt_plan_open(bytes, size, &(mscrt_plan_options){sizeof(mscrt_plan_options), true}, &plan);
+  mscrt_plan_close(plan);
+  free(bytes);
+  return s;
+}
+
+static void right_plans_are_taken(void **state) {
+  call_text calls[2];
+  (void)state;
+  plan_text t = everything(calls);
+  expect_ok(open_text(&t));
+  t.graph[ATTENTION].operand[0].stride[0] *= 2, calls[0].buffers[0].bytes += BYTES / 2; /* samples apart */
+  calls[0].buffers[1].offset = calls[0].buffers[2].offset = 3 * BYTES / 2;
+  expect_ok(open_text(&t));
+}
+
+typedef struct { const char *expected; void (*spoil)(plan_text *t, call_text *c, mscrt_graph *attention, mscrt_graph *conv); } false_case;
+
+#define CASE(name, what) static void name(plan_text *t, call_text *c, mscrt_graph *attention, mscrt_graph *conv) { (void)t, (void)c, (void)attention, (void)conv; what; }
+CASE(on_cpu, t->target = "cpu")
+CASE(kind, conv->kind = 5)
+CASE(operands, attention->num_operands = 4)
+CASE(zero_size, attention->operand[1].dim[2] = 0)
+CASE(zero_stride, attention->operand[1].stride[2] = 0)
+CASE(huge_stride, attention->operand[1].stride[0] = INT64_MAX)
+CASE(other_size, attention->operand[2].dim[2] = 7)
+CASE(stats_type, attention->operand[4].dtype = MSCRT_BF16)
+CASE(wide_type, attention->operand[0].dtype = MSCRT_F32)
+CASE(conv_type, (conv->operand[0].dtype = conv->operand[1].dtype = conv->operand[2].dtype = MSCRT_F64))
+CASE(heads, (attention->operand[1].dim[1] = attention->operand[2].dim[1] = 3))
+CASE(workspace, conv->bytes = 1025)
+CASE(windows, conv->padding[0] = 2)
+CASE(step, conv->step[0] = 0)
+CASE(groups, conv->operand[1].dim[1] = 3)
+CASE(index_of, c[1].index = 2)
+CASE(buffers, c[1].num_buffers = 2)
+CASE(outside, c[0].buffers[0].offset = 4 * BYTES)
+CASE(small, c[0].buffers[4].bytes -= 4)
+CASE(odd, c[1].buffers[1].offset = 488)
+CASE(written, c[0].buffers[2].written = 1)
+CASE(overlap, c[0].buffers[3].offset = BYTES / 2)
+
+static const false_case false_cases[] = {
+  {"graph 0: only a GPU's library computes graphs", on_cpu}, {"graph 1: kind 5", kind}, {"graph 0: 4 operands, not 5", operands}, {"graph 0: operand 1: size 0 with stride 16", zero_size},
+  {"graph 0: operand 1: size 8 with stride 0", zero_stride}, {"graph 0: operand 1: size 2 with stride 9223372036854775807", huge_stride}, {"graph 0: operand 2: dimension 2 is 7, not 8", other_size},
+  {"graph 0: operand 4 is of type 2", stats_type}, {"graph 0: operand 0 is of type 0", wide_type}, {"graph 1: operand 0 is of type 3", conv_type}, {"graph 0: 4 heads share 3", heads},
+  {"graph 1: 1025 bytes of a workspace of 1024", workspace}, {"graph 1: 3 windows of 3 on 5", windows}, {"graph 1: windows with step 0", step}, {"graph 1: 4 channels do not divide into groups", groups},
+  {"call 1 of conv: graph 2 of 2", index_of}, {"call 1 of conv: 2 operands", buffers}, {"call 0 of attention: operand 0: bytes", outside}, {"call 0 of attention: operand 4: 252 bytes where 256 are needed", small},
+  {"call 1 of conv: operand 1: its address is not aligned", odd}, {"call 0 of attention: operand 2: only results are written", written}, {"call 0 of attention: operand 0: a result lies in it", overlap},
+};
+
+static void false_plans_are_refused(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof false_cases / sizeof *false_cases; i++) {
+    call_text calls[2];
+    plan_text t = everything(calls);
+    false_cases[i].spoil(&t, calls, &t.graph[ATTENTION], &t.graph[CONV]);
+    expect_text(open_text(&t), MSCRT_INPUT, false_cases[i].expected);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(right_plans_are_taken), cmocka_unit_test(false_plans_are_refused)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
