@@ -18,6 +18,22 @@ bool msc_placing_done(const msc_placing *z) { return z->height <= z->goal || z->
 
 bool msc_placing_spent(const msc_placing *z) { return (z->node_limit && z->nodes >= z->node_limit) || (z->deadline > 0 && now() >= z->deadline); }
 
+double msc_placing_left(const msc_placing *z) {
+  double left = z->deadline - now();
+  return z->deadline <= 0 ? 0 : left > 1e-6 ? left : 1e-6;
+}
+
+uint32_t msc_placing_peak(const msc_placing *z, uint32_t from, uint32_t to) {
+  uint32_t peak = from;
+  for (uint32_t s = from; s < to; s++)
+    if (z->live[s] > z->live[peak]) peak = s;
+  return peak;
+}
+
+uint32_t msc_placing_away(uint32_t section, const msc_body *b) {
+  return b->to <= section ? section - b->to + 1 : b->from > section ? b->from - section : 0;
+}
+
 int64_t msc_placing_height(const msc_placing *z, const int64_t *offset) {
   int64_t height = 0;
   for (size_t i = 0; i < z->num; i++)

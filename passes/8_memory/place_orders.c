@@ -1,4 +1,5 @@
 /* place_orders.c: bodies in many orders -> plans: each body takes the lowest or the tightest gap that is left for it. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,10 +114,30 @@ static void stack_long(filling *f) {
   if (fill(f, num_long, false, z->height)) msc_placing_keep(z, f->offset);
 }
 
+/* Larger ones first, of about the same size those that are nearer to the peak, where nothing must be wasted. */
+static void fill_outward(filling *f, double alike) {
+  msc_placing *z = f->z;
+  uint32_t peak = msc_placing_peak(z, 0, (uint32_t)z->num_sections);
+  for (uint32_t i = 0; i < z->num; i++) {
+    const msc_body *b = &z->body[i];
+    f->order[i] = (turn){floor(log2((double)b->height) * alike) * (double)z->num_sections - msc_placing_away(peak, b), i};
+  }
+  qsort(f->order, z->num, sizeof *f->order, by_rank);
+  msc_shelf_clear(f->shelf);
+  if (fill(f, 0, false, z->height)) msc_placing_keep(z, f->offset);
+}
+
+static void place_many(filling *f) {
+  msc_placing *z = f->z;
+  stack_long(f);
+  if (!msc_placing_done(z)) msc_place_around_peak(z);
+  for (double alike = 4; alike >= 1 && !msc_placing_done(z) && !must_stop(f); alike /= 2) fill_outward(f, alike);
+  if (!msc_placing_done(z) && !must_stop(f)) msc_place_around_core(z);
+}
+
 void msc_place_orders(msc_placing *z) {
   filling f = start(z);
-  if (z->num > MANY) stack_long(&f);
-  if (z->num > MANY && !msc_placing_done(z)) msc_place_around_peak(z);
+  if (z->num > MANY) place_many(&f);
   for (int k = 0; k < 2 * MSC_NUM_ORDERS && !msc_placing_done(z); k++) {
     bool tightest = k % 2;
     sort_by(&f, k / 2);

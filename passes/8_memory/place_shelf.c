@@ -16,12 +16,14 @@ typedef struct {
 typedef struct {
   entry *v; /* by low */
   size_t num, room;
+  int64_t tall; /* none is taller */
 } list;
 
 typedef struct {
   const entry *at, *end;
   uint32_t from, to; /* sections asked about */
   int64_t low, high; /* of the part, behind the body's offset */
+  int64_t tall;
 } cursor;
 
 struct msc_shelf {
@@ -50,7 +52,7 @@ msc_shelf *msc_shelf_new(const msc_placing *z) {
 uint64_t msc_shelf_steps(const msc_shelf *s) { return s->steps; }
 
 void msc_shelf_clear(msc_shelf *s) {
-  for (size_t i = 0; i < s->num_chunks; i++) s->laid[i].num = s->taken[i].num = 0;
+  for (size_t i = 0; i < s->num_chunks; i++) s->laid[i].num = s->taken[i].num = 0, s->laid[i].tall = s->taken[i].tall = 0;
   for (size_t i = 0; i < s->z->num; i++)
     if (s->z->body[i].fixed >= 0) msc_shelf_put(s, &s->z->body[i], s->z->body[i].fixed);
 }
@@ -68,14 +70,19 @@ static void make_room(msc_arena *arena, void *p, size_t *room, size_t num, size_
 }
 
 /* The first entry that lies at `low` or above. */
-static size_t first_above(const list *l, int64_t low) {
-  size_t a = 0, b = l->num;
-  while (a < b) {
-    size_t m = (a + b) / 2;
-    if (l->v[m].low < low) a = m + 1;
-    else b = m;
+static const entry *first_of(const entry *at, const entry *end, int64_t low) {
+  while (at < end) {
+    const entry *m = at + (end - at) / 2;
+    if (m->low < low) at = m + 1;
+    else end = m;
   }
-  return a;
+  return at;
+}
+
+static size_t first_above(const list *l, int64_t low) { return l->num ? (size_t)(first_of(l->v, l->v + l->num, low) - l->v) : 0; }
+
+static void note_height(list *l, const entry *e) {
+  if (e->high - e->low > l->tall) l->tall = e->high - e->low;
 }
 
 static void insert(msc_arena *arena, list *l, size_t at, entry e) {
@@ -83,6 +90,7 @@ static void insert(msc_arena *arena, list *l, size_t at, entry e) {
   memmove(&l->v[at + 1], &l->v[at], (l->num - at) * sizeof *l->v);
   l->v[at] = e;
   l->num++;
+  note_height(l, &e);
 }
 
 /* The bytes of e are taken: what touches it becomes one with it. */
@@ -97,6 +105,7 @@ static void take(msc_arena *arena, list *l, entry e) {
   if (l->v[a].low < e.low) e.low = l->v[a].low;
   if (l->v[b - 1].high > e.high) e.high = l->v[b - 1].high;
   l->v[a] = e;
+  note_height(l, &e);
   memmove(&l->v[a + 1], &l->v[b], (l->num - b) * sizeof *l->v);
   l->num -= b - a - 1;
 }
@@ -109,10 +118,12 @@ static void lay(msc_arena *arena, list *l, entry e, uint32_t from, uint32_t to) 
   if (fills(&e, from, to)) {
     if (at && l->v[at - 1].high == e.low && fills(&l->v[at - 1], from, to)) {
       l->v[at - 1].high = e.high;
+      note_height(l, &l->v[at - 1]);
       return;
     }
     if (at < l->num && l->v[at].low == e.high && fills(&l->v[at], from, to)) {
       l->v[at].low = e.low;
+      note_height(l, &l->v[at]);
       return;
     }
   }
@@ -136,7 +147,7 @@ void msc_shelf_put(msc_shelf *s, const msc_body *b, int64_t offset) {
 static void ask(msc_shelf *s, const list *l, const msc_part *p) {
   if (!l->num) return;
   make_room(s->z->arena, &s->cursor, &s->room, s->num_cursors, sizeof *s->cursor);
-  s->cursor[s->num_cursors++] = (cursor){l->v, l->v + l->num, p->from, p->to, p->low, p->high};
+  s->cursor[s->num_cursors++] = (cursor){l->v, l->v + l->num, p->from, p->to, p->low, p->high, l->tall};
 }
 
 static void ask_all(msc_shelf *s, const msc_body *b) {
@@ -153,7 +164,7 @@ static void ask_all(msc_shelf *s, const msc_body *b) {
 
 /* The least offset from x on that this cursor does not object to. */
 static int64_t raised(msc_shelf *s, cursor *c, int64_t x) {
-  const entry *e = c->at;
+  const entry *e = c->at = first_of(c->at, c->end, x + c->low - c->tall); /* those before end below */
   for (; e < c->end && e->low < x + c->high; e++)
     if (e->from < c->to && e->to > c->from && e->high - c->low > x) x = e->high - c->low;
   s->steps += (uint64_t)(e - c->at) + 1;

@@ -45,6 +45,9 @@ bool msc_placing_of(msc_placing *z, msc_arena *arena, size_t num, const msc_buff
 
 bool msc_placing_done(const msc_placing *z);  /* the goal is reached */
 bool msc_placing_spent(const msc_placing *z); /* limits are, so that what is there must do */
+uint32_t msc_placing_peak(const msc_placing *z, uint32_t from, uint32_t to); /* the first of the sections in which most is live */
+uint32_t msc_placing_away(uint32_t section, const msc_body *b);              /* sections between it and b's hull; 0: b is live there */
+double msc_placing_left(const msc_placing *z);                               /* seconds to the deadline, or 0 when there is none */
 /* The height of these offsets by body. */
 int64_t msc_placing_height(const msc_placing *z, const int64_t *offset);
 /* Keeps them when they are the smallest so far. */
@@ -67,10 +70,27 @@ typedef struct msc_skyline msc_skyline;
 msc_skyline *msc_skyline_new(const msc_placing *z);
 int64_t msc_skyline_drop(msc_skyline *y, const msc_body *b); /* on all that lies under its hull; returns its offset */
 
+/* ---- place_strata.c: the same for very many bodies of one part, by offset alone ---- */
+
+typedef struct {
+  msc_arena *arena;
+  size_t num, room;
+  struct msc_stratum **block;
+} msc_strata; /* all but the arena 0: nothing is placed */
+void msc_strata_put(msc_strata *s, const msc_body *b, int64_t low);
+int64_t msc_strata_find(const msc_strata *s, const msc_body *b, int64_t x);  /* the lowest hole from x on */
+size_t msc_strata_list(const msc_strata *s, msc_part *out);                  /* how many there are, and where unless out is NULL */
+msc_strata msc_strata_part(const msc_strata *s, uint32_t from, uint32_t to); /* what of it lies in these sections */
+
 /* ---- place_peak.c ---- */
 
 /* A stack of what is live at the peak, the rest beside it; for very many bodies, none of them a group or fixed. */
 void msc_place_around_peak(msc_placing *z);
+
+/* ---- place_core.c ---- */
+
+/* What is live around the peak exactly, then the rest; for the same. */
+void msc_place_around_core(msc_placing *z);
 
 /* ---- place_orders.c ---- */
 
