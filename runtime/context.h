@@ -238,6 +238,11 @@ mscrt_status *mscrt_feed_new(const mscrt_context *c, const mscrt_data *data, msc
 void mscrt_feed_free(mscrt_feed *f);
 /* Batch number `index` of training or evaluation into its input slot; the next ones are read meanwhile. */
 mscrt_status *mscrt_feed_take(mscrt_feed *f, bool train, int64_t index, int *out_slot);
+/* The same for one that is not needed yet; false, without waiting, when it is not there, cannot be read or does not exist. */
+bool mscrt_feed_ahead(mscrt_feed *f, bool train, int64_t index, int *out_slot);
+/* Is a batch in the slots of a device with memory of its own too, as its caller has noted since it was read? */
+bool mscrt_feed_is_up(const mscrt_feed *f, int64_t index);
+void mscrt_feed_note_up(mscrt_feed *f, int64_t index);
 /* The batch taken last is no longer needed. */
 void mscrt_feed_release(mscrt_feed *f);
 const mscrt_data *mscrt_feed_data(const mscrt_feed *f);

@@ -28,6 +28,8 @@ struct mscrt_cuda {
   char name[96];
   cu_stream stream;              /* of calls */
   cu_event done;                 /* all of the step has run */
+  cu_stream upload;              /* of batches, one step ahead of calls */
+  cu_event uploaded;             /* the last one that was issued */
   cu_module module;
   cu_function *kernel;           /* of the plan's */
   /* One piece of memory: the arena without its mailboxes, constants, flags, workspace. */

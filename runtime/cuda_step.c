@@ -1,4 +1,5 @@
-/* cuda_step.c: a program's run on a GPU.  Batches go up first, flags and loss come down last, and the host waits once, for these.
+/* cuda_step.c: a program's run on a GPU.  Batches go up beside the run before, flags and loss come down last, and the host waits once,
+ * for these.
  * The first run of a program is issued call by call, since libraries load what they need then; later ones are captured, once per
  * input slot that a step may begin with, and replayed. */
 #include <stdlib.h>
@@ -14,17 +15,38 @@ static uint32_t batches_of(const mscrt_program *p) {
   return num;
 }
 
-/* All batches of the run, in order, each into its slot. */
-static mscrt_status *take_batches(mscrt_context *c, const mscrt_program *p, bool train, int64_t step, uint32_t num, int *out_first) {
+static mscrt_status *upload(mscrt_context *c, int64_t index, int slot) {
   mscrt_cuda *g = c->cuda;
+  uint64_t at = c->space_at[PLAN_SPACE_INPUT] + (uint64_t)slot * c->input_stride;
+  if (mscrt_feed_is_up(c->feed, index)) return NULL;
+  MSCRT_CUDA(&g->cu, cuMemcpyHtoDAsync_v2, (cu_address)(uintptr_t)(c->memory + at), c->arena + at, c->input_stride, g->upload);
+  MSCRT_CUDA(&g->cu, cuEventRecord, g->uploaded, g->upload);
+  mscrt_feed_note_up(c->feed, index);
+  return NULL;
+}
+
+/* All batches of the run, in order, each into its slot, and calls behind them. */
+static mscrt_status *take_batches(mscrt_context *c, const mscrt_program *p, bool train, int64_t step, uint32_t num, int *out_first) {
   *out_first = c->last_slot = 0;
   for (uint32_t i = 0; c->feed && i < num; i++) {
+    int64_t index = step * (int64_t)p->micro + i;
     int slot;
-    MSCRT_CHECK(mscrt_feed_take(c->feed, train, step * (int64_t)p->micro + i, &slot));
-    uint64_t at = c->space_at[PLAN_SPACE_INPUT] + (uint64_t)slot * c->input_stride;
-    MSCRT_CUDA(&g->cu, cuMemcpyHtoDAsync_v2, (cu_address)(uintptr_t)(c->memory + at), c->arena + at, c->input_stride, g->stream);
+    MSCRT_CHECK(mscrt_feed_take(c->feed, train, index, &slot));
+    MSCRT_CHECK(upload(c, index, slot));
     if (i == 0) *out_first = slot;
     c->last_slot = slot;
+  }
+  if (c->feed && num) MSCRT_CUDA(&c->cuda->cu, cuStreamWaitEvent, c->cuda->stream, c->cuda->uploaded, 0);
+  return NULL;
+}
+
+/* What the next run is likely to take goes up while this one computes: its slots are free since the run before ended. */
+static mscrt_status *upload_ahead(mscrt_context *c, const mscrt_program *p, bool train, int64_t step, uint32_t num) {
+  for (uint32_t i = 0; c->feed && i < num; i++) {
+    int64_t index = (step + 1) * (int64_t)p->micro + i;
+    int slot;
+    if (!mscrt_feed_ahead(c->feed, train, index, &slot)) return NULL;
+    MSCRT_CHECK(upload(c, index, slot));
   }
   return NULL;
 }
@@ -104,6 +126,7 @@ static mscrt_status *run_here(mscrt_context *c, uint32_t program, bool train, in
   int first;
   MSCRT_CHECK(take_batches(c, &c->program[program], train, step, batches, &first));
   MSCRT_CHECK(run_once(c, program, train, step, first));
+  MSCRT_CHECK(upload_ahead(c, &c->program[program], train, step, batches));
   return mscrt_cuda_wait(c);
 }
 

@@ -165,6 +165,8 @@ static mscrt_status *open_here(mscrt_context *c) {
   mscrt_cuda *g = c->cuda;
   MSCRT_CUDA(&g->cu, cuStreamCreate, &g->stream, MSCRT_CU_STREAM_NON_BLOCKING);
   MSCRT_CUDA(&g->cu, cuEventCreate, &g->done, MSCRT_CU_EVENT_DISABLE_TIMING);
+  MSCRT_CUDA(&g->cu, cuStreamCreate, &g->upload, MSCRT_CU_STREAM_NON_BLOCKING);
+  MSCRT_CUDA(&g->cu, cuEventCreate, &g->uploaded, MSCRT_CU_EVENT_DISABLE_TIMING);
   MSCRT_CHECK(find_kernels(c));
   if (c->plan->num_matmuls) MSCRT_CHECK(mscrt_products_open(c));
   if (c->plan->num_graphs) MSCRT_CHECK(mscrt_dnn_open(c));
@@ -307,6 +309,7 @@ static mscrt_status *set_micro(mscrt_context *c, uint64_t offset, uint32_t micro
 static void release(mscrt_context *c) {
   mscrt_cuda *g = c->cuda;
   if (c->broken) mscrt_links_abort(g->links);
+  if (g->upload) g->cu.cuStreamSynchronize(g->upload);
   if (g->stream) g->cu.cuStreamSynchronize(g->stream);
   mscrt_cuda_free_graphs(c);
   mscrt_links_close(c);
@@ -316,6 +319,8 @@ static void release(mscrt_context *c) {
   if (g->results) g->cu.cuMemFreeHost(g->results);
   if (g->memory) g->cu.cuMemFree_v2(g->memory);
   if (g->module) g->cu.cuModuleUnload(g->module);
+  if (g->uploaded) g->cu.cuEventDestroy_v2(g->uploaded);
+  if (g->upload) g->cu.cuStreamDestroy_v2(g->upload);
   if (g->done) g->cu.cuEventDestroy_v2(g->done);
   if (g->stream) g->cu.cuStreamDestroy_v2(g->stream);
 }

@@ -22,6 +22,7 @@ struct mscrt_feed {
   bool threaded, started, stop, busy;
   bool train;
   int64_t read, released;
+  int64_t up;              /* batches before it lie in the device's slots too; the caller's */
   mscrt_status *failure;
   pthread_t thread;
   pthread_mutex_t lock;
@@ -95,7 +96,7 @@ static void turn(mscrt_feed *f, bool train, int64_t index) {
   mscrt_status_free(f->failure);
   f->failure = NULL;
   f->train = train;
-  f->read = f->released = index;
+  f->read = f->released = f->up = index;
   pthread_cond_broadcast(&f->changed);
 }
 
@@ -119,6 +120,29 @@ mscrt_status *mscrt_feed_take(mscrt_feed *f, bool train, int64_t index, int *out
   f->read = index + 1;
   return NULL;
 }
+
+/* Is batch `index` in memory, or can be by reading it here?  A failure shows when it is taken. */
+static bool is_ahead(mscrt_feed *f, bool train, int64_t index) {
+  if (f->train != train || index < f->released || index >= f->released + (int64_t)f->c->input_slots) return false;
+  if (f->threaded || index != f->read) return index < f->read;
+  mscrt_status *s = read_batch(f, train, index);
+  mscrt_status_free(s);
+  if (!s) f->read++;
+  return !s;
+}
+
+bool mscrt_feed_ahead(mscrt_feed *f, bool train, int64_t index, int *out_slot) {
+  *out_slot = slot_of(f, index);
+  if (!train && index >= last_batch(f)) return false;
+  pthread_mutex_lock(&f->lock);
+  bool ahead = is_ahead(f, train, index);
+  pthread_mutex_unlock(&f->lock);
+  return ahead;
+}
+
+bool mscrt_feed_is_up(const mscrt_feed *f, int64_t index) { return index < f->up; }
+
+void mscrt_feed_note_up(mscrt_feed *f, int64_t index) { f->up = index + 1; }
 
 void mscrt_feed_release(mscrt_feed *f) {
   pthread_mutex_lock(&f->lock);
@@ -170,7 +194,7 @@ mscrt_status *mscrt_feed_new(const mscrt_context *c, const mscrt_data *data, msc
   f->data = data;
   f->order_epoch = -1;
   f->train = true;
-  f->read = f->released = c->step * mscrt_train_micro(c->plan);
+  f->read = f->released = f->up = c->step * mscrt_train_micro(c->plan);
   pthread_mutex_init(&f->lock, NULL);
   pthread_cond_init(&f->changed, NULL);
   MSCRT_GOTO(make_buffers(f));

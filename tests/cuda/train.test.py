@@ -67,9 +67,15 @@ def has_driver():
 
 
 def check_calls():
-    """Of the run with a log: graphs were replayed, NCCL was told to keep its order, and no step allocated or loaded anything."""
+    """Of the run with a log: graphs were replayed, NCCL was told to keep its order, the next batch went up before the step was waited
+    for, and no step allocated or loaded anything."""
     with open("calls") as file:
-        calls = [line.split()[1] for line in file]
+        lines = [line.split()[:2] for line in file]
+    calls = [call for _, call in lines]
+    for process in {process for process, _ in lines}:
+        own = [call for p, call in lines if p == process]
+        launched = [i for i, call in enumerate(own) if call == "cuGraphLaunch"]
+        assert all(own[i + 1] == "cuMemcpyHtoDAsync_v2" for i in launched), [own[i + 1] for i in launched]
     after = calls[calls.index("cuGraphLaunch"):]
     assert "Ring,Tree" in calls and calls.count("cuGraphLaunch") >= 2 * (STEPS - 1)
     assert not {"cuMemAlloc_v2", "cuMemHostAlloc", "cuModuleLoadDataEx", "cublasLtMatmulAlgoGetHeuristic"} & set(after)
