@@ -46,11 +46,11 @@ static const msc_decision *note_decisions(msc_context *ctx, const msc_func *f, s
 
 /* ---- memory ---- */
 
-static uint64_t total_of(const msc_plan_memory *m) { return m->parameters + m->state + m->sums + m->carried + m->messages + m->alignment + m->inputs + m->scratch + m->constants; }
+static uint64_t total_of(const msc_plan_memory *m) { return m->parameters + m->state + m->sums + m->carried + m->messages + m->alignment + m->inputs + m->scratch + m->constants + m->workspace; }
 
 static msc_plan_memory memory_of_stage(const msc_plan *p, uint32_t stage) {
   const msc_plan_stage *s = &p->stage[stage];
-  msc_plan_memory m = {.sums = s->sum_bytes, .inputs = p->input_slots * p->input_stride, .constants = p->constant_bytes};
+  msc_plan_memory m = {.sums = s->sum_bytes, .inputs = p->input_slots * p->input_stride, .constants = p->constant_bytes, .workspace = p->workspace_bytes};
   for (size_t i = 0; i < p->num_parameters; i++) {
     const msc_plan_variable *v = &p->parameter[i];
     if (v->stage == stage) *(msc_arg_role(v->func, v->arg) == MSC_ROLE_STATE ? &m.state : &m.parameters) += v->ref.bytes;
@@ -92,7 +92,7 @@ const char *msc_plan_memory_text(const msc_plan *p) {
     bool always;
   } part[] = {{"parameters", m.parameters, true}, {"state", m.state, true}, {"sums over micro-batches", m.sums, false}, {"values carried to later sections", m.carried, false},
               {"messages", m.messages, false}, {msc_arena_printf(p->arena, "%u %s", p->input_slots, parts_batches(p) ? "micro-batches" : "batches"), m.inputs, true}, {"constants", m.constants, true},
-              {"values of a step", m.scratch, true}};
+              {"workspace of libraries", m.workspace, false}, {"values of a step", m.scratch, true}};
   const char *text = "";
   for (size_t i = 0; i < sizeof part / sizeof *part; i++)
     if (part[i].bytes || part[i].always) text = msc_arena_printf(p->arena, "%s%s%s %" PRIu64, text, *text ? ", " : "", part[i].name, part[i].bytes);

@@ -59,6 +59,7 @@ typedef struct {
   uint64_t inputs;     /* all slots */
   uint64_t scratch;    /* of the larger section */
   uint64_t constants;
+  uint64_t workspace;  /* of a GPU's libraries */
 } msc_plan_memory;
 
 msc_plan_memory msc_plan_memory_of(const msc_plan *p);

@@ -174,7 +174,7 @@ static int print_json(const compiling *k, const msc_plan *p, size_t ops, double 
   for (int i = 0; i < k->num_passes; i++) cli_printf(out, "%s{\"name\":\"%s\",\"ms\":%.3f}", i ? "," : "", k->pass[i].name, (double)k->pass[i].ns / 1e6);
   msc_plan_memory m = msc_plan_memory_of(p);
   cli_printf(out, "],\"memory_bytes_per_rank\":%" PRIu64 ",\"memory\":{\"parameters\":%" PRIu64 ",\"state\":%" PRIu64 ",\"sums\":%" PRIu64 ",\"carried\":%" PRIu64 ",\"messages\":%" PRIu64 ",\"alignment\":%" PRIu64 ",\"inputs\":%" PRIu64 ",\"scratch\":%" PRIu64
-             ",\"constants\":%" PRIu64 "},\"collectives\":[", msc_plan_rank_bytes(p), m.parameters, m.state, m.sums, m.carried, m.messages, m.alignment, m.inputs, m.scratch, m.constants);
+             ",\"constants\":%" PRIu64 ",\"workspace\":%" PRIu64 "},\"collectives\":[", msc_plan_rank_bytes(p), m.parameters, m.state, m.sums, m.carried, m.messages, m.alignment, m.inputs, m.scratch, m.constants, m.workspace);
   for (size_t i = 0; i < num; i++)
     cli_printf(out, "%s{\"op\":\"%s\",\"axes\":\"%s\",\"bytes\":%" PRIu64 ",\"count\":%d}", i ? "," : "", verb_names[kind[i].verb], kind[i].axes, kind[i].bytes, kind[i].count);
   cli_printf(out, "],");
