@@ -1,0 +1,151 @@
+/* Does the real cuDNN know the graphs that plans have, and do the bounds of their workspaces hold?  Without a GPU: it makes plans for
+ * one that is described to it, on a driver that does nothing (tests/cuda/willing).  Skipped where cuDNN is not installed. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ir/msc.h"
+#include "runtime/cuda_dnn.h"
+
+/* An H200, and what of it another architecture shares. */
+static const char device_form[] =
+  "{\"maxGridSize\": [2147483647, 65535, 65535], \"maxBlockSize\": [1024, 1024, 64], \"regsPerBlock\": 65536, \"multiProcessorCount\": 132, \"smClockRateKHz\": 1980000, "
+  "\"memClockRateKHz\": 3201000, \"l2CacheSize\": 62914560, \"warpSize\": 32, \"maxSharedMemoryPerBlock\": 49152, \"maxSharedMemoryPerBlockOptin\": 232448, "
+  "\"reservedSharedMemoryPerBlock\": 1024, \"maxRegistersPerSM\": 65536, \"pciDeviceId\": 0, \"maxCtasPerSM\": 32, \"maxThreadsPerBlock\": 1024, \"maxThreadsPerSM\": 2048, "
+  "\"isTccDriver\": 0, \"supportCoopLaunch\": 1, \"deviceVer\": %d, \"driverVer\": 13000, \"cudaDeviceId\": 0, \"totalGlobalMem\": 150754820096, \"maxSharedMemoryPerSM\": 233472, "
+  "\"deviceName\": \"NVIDIA H200\"}";
+
+static void fail(const char *what, mscrt_status *s) {
+  printf("%s: %s\n", what, mscrt_status_text(s));
+  exit(1);
+}
+
+/* ---- models ---- */
+
+/* Attention of parameters, which is trained. */
+static const char attention_form[] =
+  "module {\n  \"msc.func\"() ({\n  ^bb0(%%t: tensor<%dx%dx%dx%dxf32>, %%q: tensor<%dx%dx%dx%dxf32>, %%k: tensor<%dx%dx%dx%dxf32>, %%v: tensor<%dx%dx%dx%dxf32>):\n"
+  "    %%0 = \"msc.attention\"(%%q, %%k, %%v) {causal = %s} : (tensor<%dx%dx%dx%dxf32>, tensor<%dx%dx%dx%dxf32>, tensor<%dx%dx%dx%dxf32>) -> tensor<%dx%dx%dx%dxf32>\n"
+  "    %%1 = \"msc.mean_squared_error\"(%%0, %%t) : (tensor<%dx%dx%dx%dxf32>, tensor<%dx%dx%dx%dxf32>) -> tensor<f32>\n"
+  "    \"msc.return\"(%%1) : (tensor<f32>) -> ()\n  }) {sym_name = \"forward\", loss = 0 : i64, results = [\"loss\"], optimizer = {kind = \"sgd\", lr = 0.1 : f32},\n"
+  "      arg_attrs = [{msc.name = \"t\", msc.role = \"label\"}, {msc.name = \"q\", msc.role = \"parameter\"}, {msc.name = \"k\", msc.role = \"parameter\"}, {msc.name = \"v\", msc.role = \"parameter\"}]} : () -> ()\n}\n";
+
+typedef struct { int batch, heads, groups, positions, keys, size, values; bool causal; } attention_sizes;
+
+static void write_attention(const attention_sizes *z, char *text, size_t room) {
+#define Q_ z->batch, z->heads, z->positions, z->size
+#define K_ z->batch, z->groups, z->keys, z->size
+#define V_ z->batch, z->groups, z->keys, z->values
+#define Y_ z->batch, z->heads, z->positions, z->values
+  snprintf(text, room, attention_form, Y_, Q_, K_, V_, z->causal ? "true" : "false", Q_, K_, V_, Y_, Y_, Y_);
+}
+
+static void read_file(const char *path, char *text, size_t room) {
+  FILE *f = fopen(path, "r");
+  size_t n = f ? fread(text, 1, room - 1, f) : 0;
+  text[n] = 0;
+  if (f) fclose(f);
+  if (!n) printf("%s cannot be read\n", path), exit(1);
+}
+
+/* ---- plans ---- */
+
+static mscrt_dnn dnn;
+static int num_graphs;
+static double slowest_ms;
+
+static double now_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+static void prepare_all(const mscrt_plan *p, const char *name) {
+  for (uint32_t i = 0; i < p->num_graphs; i++) {
+    mscrt_dnn_graph g = {0};
+    double begin = now_ms();
+    mscrt_status *s = mscrt_dnn_prepare(&dnn, &p->graph[i], p->graph[i].bytes, name, &g);
+    mscrt_dnn_free(&dnn, &g);
+    if (s) fail(name, s);
+    if (now_ms() - begin > slowest_ms) slowest_ms = now_ms() - begin;
+    num_graphs++;
+  }
+}
+
+/* As many graphs at least must be in its plan. */
+static void try_model(const char *name, const char *text, const char *keys, uint32_t least) {
+  const void *bytes;
+  size_t size;
+  mscrt_plan *plan;
+  msc_compiler *c = msc_compiler_new(&(msc_compiler_options){.struct_size = sizeof(msc_compiler_options), .target = "cuda"});
+  bool ok = msc_compiler_configure(c, "keys", keys, strlen(keys)) && msc_compiler_compile(c, name, text, strlen(text), &bytes, &size);
+  for (size_t i = 0; i < msc_compiler_num_messages(c) && !ok; i++) printf("%s: %s\n", name, msc_compiler_message(c, i).text);
+  if (!ok) exit(1);
+  mscrt_status *s = mscrt_plan_open(bytes, size, &(mscrt_plan_options){sizeof(mscrt_plan_options), true}, &plan);
+  if (s) fail(name, s);
+  if (plan->num_graphs < least) printf("%s: %u graphs in its plan, not %u\n", name, plan->num_graphs, least), exit(1);
+  prepare_all(plan, name);
+  mscrt_plan_close(plan);
+  msc_compiler_free(c);
+}
+
+/* ---- machines ---- */
+
+/* The properties stay with the library until the end. */
+static void describe_device(int arch) {
+  static mscrt_dnn_graph made;
+  char text[2048];
+  mscrt_dnn_builder b = {.api = &dnn.api, .out = &made};
+  int n = snprintf(text, sizeof text, device_form, 10 * arch);
+  dnn.device = mscrt_dnn_new(&b, MSCRT_CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+  mscrt_dnn_set(&b, dnn.device, MSCRT_CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, MSCRT_CUDNN_TYPE_CHAR, n, text);
+  mscrt_dnn_done(&b, dnn.device);
+  if (b.failed) fail("a described device", b.failed);
+}
+
+/* Beside this program. */
+static bool load_driver(void) {
+  char path[4096];
+  ssize_t n = readlink("/proc/self/exe", path, sizeof path - 64);
+  if (n < 0) return false;
+  path[n] = 0;
+  strcpy(strrchr(path, '/'), "/willing/libcuda.so.1");
+  return dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+}
+
+static void try_attention(const char *keys, const attention_sizes *z, uint32_t least) {
+  char text[4096];
+  write_attention(z, text, sizeof text);
+  try_model("attention", text, keys, least);
+}
+
+static void try_gpu(int arch, bool all) {
+  static const attention_sizes gpt2 = {16, 12, 12, 1024, 1024, 64, 64, true}, others[] = {
+    {2, 2, 2, 8, 8, 8, 8, true}, {2, 4, 4, 100, 100, 64, 64, false}, {2, 4, 4, 128, 192, 128, 64, true}, {1, 2, 2, 1, 64, 64, 128, false}, {1, 3, 3, 2000, 2000, 40, 40, true}};
+  static char text[1 << 16];
+  describe_device(arch);
+  try_attention("{\"compute_type\": \"bf16\"}", &gpt2, 2);
+  try_attention("{\"compute_type\": \"f16\", \"deterministic\": true}", &gpt2, 2);
+  if (!all) return;
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) try_attention(i % 2 ? "{\"compute_type\": \"bf16\"}" : "{\"compute_type\": \"bf16\", \"deterministic\": true}", &others[i], 2);
+  try_attention("{\"compute_type\": \"bf16\"}", &(attention_sizes){2, 8, 2, 256, 256, 64, 64, true}, 1);
+  for (int i = 0; i < 2; i++) {
+    read_file(i ? "tests/e2e/fixtures/windows.mlir" : "tests/e2e/fixtures/resnet.mlir", text, sizeof text);
+    try_model(i ? "windows" : "resnet", text, "{\"deterministic\": true}", 4);
+    try_model(i ? "windows" : "resnet", text, "{\"compute_type\": \"bf16\"}", 4);
+  }
+}
+
+int main(void) {
+  bool all = getenv("MSC_TEST_SLOW") != NULL;
+  if (!load_driver()) return puts("the driver that does nothing is not there"), 1;
+  mscrt_status *s = mscrt_cudnn_load(&dnn.api);
+  if (s) return printf("skipped: %s\n", mscrt_status_text(s)), 0;
+  try_gpu(90, all);
+  if (all) try_gpu(80, true), try_gpu(100, false);
+  printf("cuDNN %zu has an engine for each of %d graphs, made in %.0f ms at most\n", dnn.api.cudnnGetVersion(), num_graphs, slowest_ms);
+  return 0;
+}
