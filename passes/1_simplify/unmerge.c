@@ -1,0 +1,164 @@
+/* unmerge: ops on leading dimensions that a reshape made one, [b,s,h] -> [bs,h] -> matmul -> relu, work on them apart: the reshape
+ * goes behind the op, op after op, until another one takes it back or something needs it.
+ *
+ * A dimension of b*s elements can be cut along b and s at once only where b is cut down to single elements.  Apart they are cut by any
+ * axes, and nothing has to be gathered for the reshape.  On one device nothing is gained, and the pass does nothing. */
+#include <string.h>
+
+#include "passes/config.h"
+#include "passes/pass.h"
+
+typedef struct {
+  msc_value *apart; /* before the reshape; NULL: there is none */
+  msc_op *by;       /* the reshape */
+  int num;          /* how many dimensions become dimension 0 */
+} merge;
+
+static bool is_told(const msc_op *op) {
+  for (size_t i = 0; i < op->num_attrs; i++)
+    if (!strncmp(op->attrs[i].name, "in_", 3) || !strncmp(op->attrs[i].name, "out_", 4) || !strcmp(op->attrs[i].name, "cross_batch")) return true;
+  return false;
+}
+
+/* What v was before its leading dimensions, two larger than 1 at least, became one. */
+static merge merge_of(const msc_value *v) {
+  const merge none = {NULL, NULL, 0};
+  msc_op *by = v->def;
+  if (!by || (by->kind != OP_reshape && by->kind != OP_flatten) || is_told(by)) return none;
+  msc_value *x = by->in[0].value;
+  const msc_type *from = x->type, *to = v->type;
+  int num = from->rank - to->rank + 1, larger = 0;
+  if (num < 2 || to->rank < 1) return none;
+  int64_t product = 1;
+  for (int d = 0; d < num; d++) product *= from->dim[d], larger += from->dim[d] > 1;
+  bool kept = product == to->dim[0] && product > 0 && larger > 1;
+  for (int d = num; d < from->rank && kept; d++) kept = from->dim[d] == to->dim[d - num + 1];
+  return kept ? (merge){x, by, num} : none;
+}
+
+static bool same_leads(const merge *a, const merge *b) { return a->num == b->num && !memcmp(a->apart->type->dim, b->apart->type->dim, (size_t)a->num * sizeof(int64_t)); }
+
+/* ---- may the op work on them apart? ---- */
+
+/* Attributes that speak of places or dimensions; `axis` of the first operand alone is moved. */
+static bool speaks_of_dims(const msc_op *op) {
+  switch (op->kind) {
+    case OP_gather: case OP_take_along: case OP_add_along: case OP_concat: case OP_stack: case OP_roll: case OP_expand_dims: case OP_flatten: return true;
+    default: break;
+  }
+  for (size_t i = 0; i < op->num_attrs; i++)
+    if (op->attrs[i].value.kind == MSC_ATTR_LIST) return true;
+  return false;
+}
+
+static bool has_letter(const msc_tensor_letters *t, int letter, int from_dim) {
+  for (int d = from_dim; d < t->rank; d++)
+    if (t->dim[d].num && memchr(t->dim[d].letter, letter, t->dim[d].num)) return true;
+  return false;
+}
+
+/* The letter of dimension 0 of a tensor, if any number of dimensions may stand there: A, B .. are made by '*', and rows of a product
+ * become a batch of them.  -1: no. */
+static int lead_letter(const msc_op *op, const msc_rule *rule, size_t tensor) {
+  const msc_dim_letters *dim = &rule->tensor[tensor].dim[0];
+  int letter = dim->num == 1 ? dim->letter[0] : -1;
+  if (letter < 0 || rule->letter[letter].role == MSC_REP) return -1;
+  char name = rule->letter[letter].name;
+  bool rows = (op->kind == OP_matmul || op->kind == OP_batch_matmul) && tensor == 0 && name == 'm';
+  return (name >= 'A' && name <= 'Z') || rows ? letter : -1;
+}
+
+/* Blocks that the op and the reshape are in say the same. */
+static bool same_block(const msc_op *a, const msc_op *b) {
+  static const char *const names[] = {"pipeline_stage", "recompute", "shard", "mp_comm_recompute", "parallel_optimizer_comm_recompute"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const msc_attr_value *x = msc_op_attr(a, names[i]), *y = msc_op_attr(b, names[i]);
+    if (!x != !y || (x && !msc_attr_equal(x, y))) return false;
+  }
+  return true;
+}
+
+/* Every operand that has the letter has it as a merge of the same dimensions; out_in: the operands apart. */
+static bool take_apart(const msc_op *op, const msc_rule *rule, int letter, const merge *first, msc_value **out_in) {
+  for (size_t i = 0; i < op->num_in; i++) {
+    const msc_tensor_letters *t = &rule->tensor[i];
+    out_in[i] = op->in[i].value;
+    if (has_letter(t, letter, 1)) return false;
+    if (!has_letter(t, letter, 0)) continue;
+    merge m = merge_of(op->in[i].value);
+    if (!m.apart || !same_leads(&m, first)) return false;
+    out_in[i] = m.apart;
+  }
+  return true;
+}
+
+static bool results_follow(const msc_op *op, const msc_rule *rule, int letter, int more) {
+  for (size_t i = 0; i < op->num_out; i++) {
+    const msc_tensor_letters *t = &rule->tensor[op->num_in + i];
+    bool leads = t->rank && t->dim[0].num == 1 && t->dim[0].letter[0] == letter;
+    if (has_letter(t, letter, leads) || t->rank + more > MSC_MAX_RANK) return false;
+  }
+  return true;
+}
+
+/* ---- the rewrite ---- */
+
+static msc_op *apart_op(msc_op *op, msc_value *const *in, int more) {
+  msc_op *copy = msc_op_copy(op->block->func, op, in);
+  if (op->kind == OP_matmul) copy->kind = OP_batch_matmul;
+  const msc_attr_value *axis = msc_op_attr(op, "axis");
+  if (axis && axis->kind == MSC_ATTR_INT && axis->i > 0) msc_op_set(copy, "axis", msc_int(axis->i + more));
+  msc_insert_before(op, copy);
+  return msc_infer(copy) ? copy : NULL;
+}
+
+static void merge_result(msc_op *op, const msc_op *like, msc_value *from, msc_value *to) {
+  msc_op *back = msc_op_new(op->block->func, OP_reshape, 1, &from, 1, like->loc);
+  for (size_t i = 0; i < like->num_attrs; i++)
+    if (strcmp(like->attrs[i].name, "axis") != 0) msc_op_set(back, like->attrs[i].name, like->attrs[i].value);
+  msc_op_set(back, "shape", msc_ints(msc_op_ctx(op), (size_t)to->type->rank, to->type->dim));
+  back->name = like->name;
+  msc_insert_before(op, back);
+  msc_infer(back);
+  msc_replace_uses(to, &back->out[0]);
+}
+
+/* True: the op works on what the reshape of operand `first` merged. */
+static bool unmerged(msc_op *op, msc_arena *arena, const merge *first, size_t operand) {
+  msc_rule rule;
+  if (!same_block(op, first->by) || speaks_of_dims(op) || !msc_rule_of(op, arena, &rule)) return false;
+  int letter = lead_letter(op, &rule, operand), more = first->num - 1;
+  const msc_attr_value *axis = msc_op_attr(op, "axis");
+  if (letter < 0 || (axis && axis->kind == MSC_ATTR_INT && (axis->i == 0 || axis->i == -op->in[operand].value->type->rank))) return false;
+  msc_value **in = msc_new_array(arena, msc_value *, op->num_in);
+  if (!take_apart(op, &rule, letter, first, in) || !results_follow(op, &rule, letter, more)) return false;
+  msc_op *copy = apart_op(op, in, more);
+  if (!copy) return false;
+  for (size_t i = 0; i < op->num_out; i++) {
+    if (copy->out[i].type->rank != op->out[i].type->rank) merge_result(op, first->by, &copy->out[i], &op->out[i]);
+    else msc_replace_uses(&op->out[i], &copy->out[i]);
+  }
+  msc_op_erase(op);
+  return true;
+}
+
+static bool try_op(msc_op *op, msc_arena *arena) {
+  if (!(msc_info(op)->flags & MSC_PURE) || op->body || op->letters || is_told(op) || op->kind == OP_reshape) return false;
+  for (size_t i = 0; i < op->num_in; i++) {
+    merge m = merge_of(op->in[i].value);
+    if (m.apart) return unmerged(op, arena, &m, i);
+  }
+  return false;
+}
+
+bool pass_unmerge(msc_pass_ctx *pass, msc_module *m) {
+  int64_t num = 0;
+  if (!pass->config || msc_config_devices(pass->config) == 1) return msc_not_asked_for(pass);
+  for (msc_func *f = m->first; f; f = f->next)
+    for (msc_op *op = f->body->first, *next; op; op = next) {
+      next = op->next;
+      num += try_op(op, pass->scratch);
+    }
+  msc_stat(pass, "ops on dimensions apart", num);
+  return msc_num_errors(pass->ctx) == 0;
+}
