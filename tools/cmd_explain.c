@@ -111,13 +111,33 @@ static void say_collective(sayings *s, const json_t *c) {
   msc_arena *a = msc_context_arena(s->c->ctx);
   const json_t *bound = json_object_get(c, "lower_bound"), *step;
   size_t i;
-  const char *what = msc_arena_printf(a, ": %s %s -> %s, %.0f bytes", text(c, "shape"), text(c, "from"), text(c, "to"), number(c, "bytes"));
+  const char *what = msc_arena_printf(a, ": %s %s -> %s, %.1f us, %.0f bytes", text(c, "shape"), text(c, "from"), text(c, "to"), us(c, "ns"), number(c, "bytes"));
   if (bound && json_is_integer(bound)) what = msc_arena_printf(a, "%s (at least %.0f)", what, json_number_value(bound));
   json_array_foreach(json_object_get(c, "steps"), i, step) what = msc_arena_printf(a, "%s%s %s", what, i ? "," : ":", text(step, "op"));
   say(s, msc_arena_printf(a, "%s -> %s", text(c, "from_op"), text(c, "to_op")), what);
 }
 
-static bool touches(const json_t *c, const char *op) { return !op || !strcmp(text(c, "from_op"), op) || !strcmp(text(c, "to_op"), op); }
+/* The op itself, or what was made for it: its gradient, the updates of its parameters. */
+static bool belongs(const char *name, const char *op) {
+  size_t n = strlen(op);
+  const char *rest = strncmp(name, op, n) ? NULL : name + n;
+  return rest && (!*rest || !strcmp(rest, ".grad") || (*rest == '.' && strlen(rest) > 7 && !strcmp(rest + strlen(rest) - 7, ".update")));
+}
+
+static bool touches(const json_t *c, const char *op) { return !op || belongs(text(c, "from_op"), op) || belongs(text(c, "to_op"), op); }
+
+/* How many, and what they take one after the other. */
+static void print_changes(cli_output *out, const json_t *all, const char *op) {
+  const json_t *one;
+  size_t i, num = 0;
+  double ns = 0, bytes = 0;
+  json_array_foreach(json_object_get(all, "collectives"), i, one) {
+    if (!touches(one, op)) continue;
+    num++, ns += number(one, "ns"), bytes += number(one, "bytes");
+  }
+  if (num) cli_printf(out, "layout changes: %zu, %.0f bytes, %.1f us one after the other; gradients travel together, and some wait beside other work\n", num, bytes, ns / 1e3);
+  else cli_printf(out, "layout changes: none\n");
+}
 
 static void print_head(cli_output *out, const json_t *all) {
   cli_printf(out, "%s for %.0f ranks, mesh %s; a step takes %.3f ms on the described cluster\n", text(all, "plan"), number(all, "ranks"), text(all, "mesh"), number(all, "predicted_step_ms"));
@@ -139,7 +159,7 @@ static void print_plan(cli *c, cli_output *out, const json_t *all, const char *o
   print_sayings(out, &ops, "", "    the same for ");
   json_array_foreach(json_object_get(all, "parameters"), i, one)
     if (!op) cli_printf(out, "%s: %s\n", text(one, "parameter"), text(one, "optimizer"));
-  cli_printf(out, "layout changes:\n");
+  print_changes(out, all, op);
   json_array_foreach(json_object_get(all, "collectives"), i, one) if (touches(one, op)) say_collective(&changes, one);
   print_sayings(out, &changes, "", "    the same for ");
   json_array_foreach(json_object_get(all, "warnings"), i, one) if (!op || strstr(json_string_value(one), op))

@@ -8,6 +8,7 @@
 
 #include "passes/3_shard/explain.h"
 #include "passes/3_shard/reshard.h"
+#include "passes/7_lower/transfer.h"
 #include "passes/config.h"
 #include "passes/cost.h"
 #include "plan_fbs.h"
@@ -139,12 +140,26 @@ static const msc_op *only_next(const msc_op *op) {
   return moves(next) ? next : NULL;
 }
 
+/* Of one collective by itself: gradients share a bucket, and wait beside other work. */
+static int64_t step_ns(explained *e, const msc_op *op, int64_t bytes) {
+  msc_subaxis digit[MSC_MAX_SUBAXES];
+  msc_cost_transfer t = {.verb = op->kind, .ranks = 1, .bytes = bytes};
+  int num = msc_moved_digits(e->ctx, &e->m->mesh, op->in[0].value->type->layout, op->out[0].type->layout, digit);
+  for (int i = 0; i < num; i++) {
+    int level = msc_cost_level(&e->cost, digit[i]);
+    t.ranks *= digit[i].size;
+    if (level > t.level) t.level = level;
+  }
+  t.peers = t.ranks - 1;
+  return op->kind == OP_shard || t.ranks == 1 ? 0 : msc_cost_collective(&e->cost, &t);
+}
+
 static json_t *step_json(explained *e, const msc_op *op) {
   const msc_type *from = op->in[0].value->type, *to = op->out[0].type;
   msc_reshard_plan p;
   int64_t bytes = msc_reshard_plan_of(e->planner, msc_type_with_layout(e->ctx, to, NULL), from->layout, to->layout, &p) ? p.bytes : 0;
-  return json_pack("{s:s, s:s, s:I}", "op", op->kind == OP_shard ? "slice" : msc_kind_name(op->kind), "to", msc_layout_print(e->arena, &e->m->mesh, to->layout), "bytes",
-                   (json_int_t)bytes);
+  return json_pack("{s:s, s:s, s:I, s:I}", "op", op->kind == OP_shard ? "slice" : msc_kind_name(op->kind), "to", msc_layout_print(e->arena, &e->m->mesh, to->layout), "bytes",
+                   (json_int_t)bytes, "ns", (json_int_t)step_ns(e, op, bytes));
 }
 
 static const char *shape_text(const explained *e, const msc_type *t) {
@@ -164,11 +179,12 @@ static bool is_sum(const msc_layout *from, const msc_layout *to) {
 static json_t *chain_json(explained *e, const msc_op *first) {
   json_t *steps = json_array();
   const msc_op *last = first;
-  int64_t bytes = 0;
+  int64_t bytes = 0, ns = 0;
   int num = 0;
   for (const msc_op *op = first; op; op = only_next(op)) {
     json_t *step = step_json(e, op);
     bytes += json_integer_value(json_object_get(step, "bytes"));
+    ns += json_integer_value(json_object_get(step, "ns"));
     num += op->kind != OP_shard;
     json_array_append_new(steps, step);
     last = op;
@@ -180,9 +196,9 @@ static json_t *chain_json(explained *e, const msc_op *first) {
   const char *from = value->def ? op_text(value->def) : value->name ? value->name : "";
   if (num > LONG_CHAIN && bytes >= CHAIN_BYTES && !is_sum(value->type->layout, last->out[0].type->layout))
     warn(e, msc_arena_printf(e->arena, "%d collectives in a row bring %s to %s", num, from, op_text(user)));
-  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:o}", "from_op", from, "from_loc", place_of(e, value->def ? value->def->loc : first->loc), "to_op", op_text(user),
+  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:o}", "from_op", from, "from_loc", place_of(e, value->def ? value->def->loc : first->loc), "to_op", op_text(user),
                    "to_loc", place_of(e, user ? user->loc : NULL), "shape", shape_text(e, value->type), "from", msc_layout_print(e->arena, &e->m->mesh, value->type->layout), "to",
-                   msc_layout_print(e->arena, &e->m->mesh, last->out[0].type->layout), "bytes", (json_int_t)bytes, "lower_bound",
+                   msc_layout_print(e->arena, &e->m->mesh, last->out[0].type->layout), "bytes", (json_int_t)bytes, "ns", (json_int_t)ns, "lower_bound",
                    p.lower_bound < 0 ? json_null() : json_integer((json_int_t)p.lower_bound), "steps", steps);
 }
 

@@ -3,7 +3,7 @@
  *   {"plan": NAME, "ranks": n, "mesh": "dp=2,tp=4", "predicted_step_ms": x,
  *    "search": {"step_ns", "at_least_ns"},    of the searches for the least time: what it found, what no strategy can better; 0: not known
  *    "ops": [{"op", "loc", "by", "chosen": WAY, "next": WAY or null, "next_costs_ns": n}],
- *    "collectives": [{"from_op", "from_loc", "to_op", "to_loc", "shape", "from", "to", "bytes", "lower_bound", "steps": [{"op", "to", "bytes", "ns"}]}],
+ *    "collectives": [{"from_op", "from_loc", "to_op", "to_loc", "shape", "from", "to", "bytes", "ns", "lower_bound", "steps": [{"op", "to", "bytes", "ns"}]}],
  *    "warnings": [TEXT]}                      WAY: {"cuts", "layouts", "work_ns", "move_ns", "bytes"} */
 #ifndef MSC_TOOLS_EXPLAIN_PLAN_H
 #define MSC_TOOLS_EXPLAIN_PLAN_H

@@ -30,6 +30,7 @@ expect.check("who", [ops[n]["by"] for n in ("dense1", "dense2", "dense3")] == ["
 expect.check("layouts", ops["dense1"]["chosen"]["layouts"] == "[{d:(1)2},{d:(2)4}] [{d:(2)4},{}] -> [{d:(1)2},{}] partial={d:(2)4}")
 expect.check("place", ops["dense1"]["loc"].startswith("msc/models/dense.py:"))
 expect.check("bytes", sum(c["bytes"] for c in kept["collectives"]) == report["comm_bytes_per_rank"] > 0)
+expect.check("times", all(c["ns"] == sum(s["ns"] for s in c["steps"]) > 0 and all(s["ns"] > 0 or s["op"] == "slice" for s in c["steps"]) for c in kept["collectives"]))
 expect.check("bounds", all(c["lower_bound"] is None or c["lower_bound"] <= c["bytes"] for c in kept["collectives"]))
 expect.check("causes", {("dense1", "dense1.bias_add"), ("dense1.grad", "dense1.weight.update")} <= {(c["from_op"], c["to_op"]) for c in kept["collectives"]})
 expect.check("time", abs(kept["predicted_step_ms"] - report["predicted_step_ms"]) < 1e-6)
@@ -40,6 +41,7 @@ expect("compile whole.fbs -o whole.bin --set device_num=8 --set parallel_mode=se
 told = set(explained("whole.bin")["warnings"])
 expect.check(f"warnings {told}", {"dense1 is not cut: every rank computes all of it", "parameter dense1.weight, 1605632 bytes, is held whole by every rank",
                                   "what dense1 makes, 1048576 bytes, is held whole by every rank"} <= told)
+expect("explain whole.bin relu3", 0, "", lambda text: "" if "\nlayout changes: none\n" in text else text)
 with open("uneven.mlir", "w") as file:
     file.write("""module {
   "msc.func"() ({
@@ -85,7 +87,7 @@ expect("explain state.bin", 0, "", lambda text: "" if "\ndense2.weight: update a
 
 expect("explain kept.bin dense1", 0, "", lambda text: "" if "\ndense1: m {d:(1)2}, k {d:(2)4} (user) at msc/models/dense.py:" in text and "\n    next best: " in text
        and "\n    matmul mk,kn->mn, m 512 in 2 parts, k 784 in 4 parts that are added up, n 512\n" in text
-       and "dense1 -> dense1.bias_add: 512x512xf32 " in text and "relu1: " not in text else "dense1 alone")
+       and "dense1 -> dense1.bias_add: 512x512xf32 " in text and "\ndense1.grad -> dense1.weight.update: " in text and "\nlayout changes: " in text and "\nrelu1: " not in text else "dense1 alone\n" + text)
 expect("explain kept.bin dense", 1, "msc: error: the plan has no op 'dense'; did you mean 'dense1'?\n", "")
 expect("explain kept.bin --diff kept.bin", 0, "", lambda text: "" if text.startswith("0 ops are cut differently; ") else text)
 apart = explained("kept.bin --diff least.bin")
