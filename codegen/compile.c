@@ -26,7 +26,7 @@ static const char *result_layouts(msc_arena *a, const msc_mesh *mesh, const msc_
   return text;
 }
 
-static bool decided(const msc_op *op) { return op->name && !op->forward && msc_op_attr(op, "by") && msc_op_attr(op, "in_layout"); }
+static bool decided(const msc_op *op) { return op->name && !op->forward && msc_op_attr(op, "by") && strcmp(msc_op_str(op, "by"), "copy") != 0 && msc_op_attr(op, "in_layout"); }
 
 /* Who decided what about each op the user named. */
 static const msc_decision *note_decisions(msc_context *ctx, const msc_func *f, size_t *out_num) {

@@ -402,7 +402,7 @@ static void set_digits(timing *t, msc_op *op, const msc_assignment *a, int rank)
     msc_put_attr(t->g.ctx, &attrs, &num, name, msc_str(t->g.ctx, shard_digits_text(&t->g, a->num[d], a->atom[d])));
   }
   msc_op_set(op, "sharding", (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, attrs}});
-  msc_op_set(op, "by", msc_str(t->g.ctx, "search"));
+  msc_op_set(op, "by", msc_str(t->g.ctx, "copy")); /* no op of the model's */
 }
 
 static void set_pass(timing *t, msc_op *op, uint32_t mask) {

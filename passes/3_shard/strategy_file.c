@@ -163,9 +163,10 @@ static json_t *op_json(const msc_func *f, msc_arena *a, const msc_op *op) {
   return o;
 }
 
-/* Only leaders have `by`; the others follow them. */
+/* Only leaders have `by`; the others follow them.  Where a search puts copies it finds out again, when all ops are where they were. */
 static bool is_recorded(const msc_op *op) {
-  if (!msc_op_attr(op, "by") || is_pin(op)) return false;
+  const char *by = msc_op_attr(op, "by") ? msc_op_str(op, "by") : NULL;
+  if (!by || !strcmp(by, "copy") || is_pin(op)) return false;
   for (size_t i = 0; i < op->num_in; i++)
     if (!wanted(op, i)) return false;
   for (size_t i = 0; i < op->num_out; i++)

@@ -88,6 +88,16 @@ expect("compile huge.fbs -o d.bin --json", 0, lambda t: "" if re.match(r"msc: wa
 expect("compile huge.fbs -o bad.bin --json --cluster cpu", 1, lambda t: "" if t.startswith("msc: error: the plan needs ") else t)
 expect(f"compile plain.fbs -o d.bin {SEARCHED} --set strategy_ckpt_load_file=searched.json", 0, quiet, "")
 expect.check("a searched strategy comes back", open("searched.json").read() == found and json.loads(found)["mesh"] != "d=8")
+
+# A network with residual connections: the search copies values and adds up gradients in layouts of their own, and does so again.
+subprocess.run([sys.executable, "-m", "msc.models", *"gpt --layers 2 --hidden 64 --heads 4 --seq 16 --batch 64 --vocab 128 -o residual.fbs".split()], check=True)
+for mode in ("dynamic_programming", "recursive_programming"):
+    SEARCH = f"compile residual.fbs --set device_num=16 --cluster h100 --set parallel_mode=auto_parallel --set search_mode={mode} --set strategy_ckpt_save_file=residual.json -o "
+    expect(SEARCH + "d.bin", 0, quiet, "")
+    program, found = expect("dump d.bin", 0).stdout, open("residual.json").read()
+    expect(SEARCH + "e.bin --set strategy_ckpt_load_file=residual.json", 0, quiet, "")
+    expect.check(f"{mode} comes back", open("residual.json").read() == found and expect("dump e.bin", 0).stdout == program)
+
 saved, loaded = (json.load(open(name))["ops"] for name in ("s.json", "u.json"))
 expect.check("a loaded strategy file gives the same layouts", {n: op["layout"] for n, op in loaded.items()} == {n: op["layout"] for n, op in saved.items()})
 write("pinned.mlir", """module {
@@ -200,6 +210,6 @@ refused("plain.fbs --set strategy_ckpt_load_file=half.json", "half.json:1:12: er
 expect("compile plain.fbs -o bad.bin --set strategy_ckpt_load_file=s.json", 1,
        lambda text: "" if text.startswith("s.json:1: error: the strategy file is for 8 devices, device_num is 1 [E0120]\n") else "device_num", "")
 
-expect.no_files("c.json", "huge.fbs", "small.json", "pinned.mlir", "searched.json", "free.fbs", "e.bin", "f.bin", "v.json", "w.json", "ffn.fbs", "plain.fbs", "batch.fbs", "open.fbs", "bad.fbs", "bad.mlir", "net.mlir", "a.bin", "b.bin", "c.bin", "d.bin", "batch.bin",
+expect.no_files("residual.fbs", "residual.json", "c.json", "huge.fbs", "small.json", "pinned.mlir", "searched.json", "free.fbs", "e.bin", "f.bin", "v.json", "w.json", "ffn.fbs", "plain.fbs", "batch.fbs", "open.fbs", "bad.fbs", "bad.mlir", "net.mlir", "a.bin", "b.bin", "c.bin", "d.bin", "batch.bin",
                 "a.d", "s.json", "t.json", "u.json", "half.json")
 expect.done()
