@@ -66,10 +66,13 @@ static void widen_terms(const accumulating *a, msc_op *cast) {
   if (!msc_has_uses(&add->out[0])) msc_op_erase(add);
 }
 
+/* The forward adds what two stages have too, where a residual goes past one. */
 static void widen_all_terms(const accumulating *a) {
+  const bool *forward = msc_forward_ops(a->pass->scratch, a->f);
   for (msc_op *op = a->f->body->first, *next; op; op = next) {
     next = op->next;
-    if (a->wide && widens(op) && op->in[0].value->def && is_sum_of_stages(op->in[0].value)) widen_terms(a, op);
+    const msc_op *add = a->wide && widens(op) ? op->in[0].value->def : NULL;
+    if (add && !forward[add->id] && is_sum_of_stages(op->in[0].value)) widen_terms(a, op);
   }
 }
 
