@@ -6,10 +6,10 @@
 #include <zlib.h>
 
 #include "codegen/compile.h"
+#include "codegen/choose_recompute.h"
 #include "codegen/emit.h"
 #include "ir/mailbox.h"
 #include "passes/3_shard/strategy_file.h"
-#include "passes/8_memory/place.h"
 
 /* ---- decisions ---- */
 
@@ -201,77 +201,7 @@ static int passes_until(const char *name) {
   return n;
 }
 
-/* ---- recompute: auto ---- */
-
-/* What a rank needs beside the scratch, at most: arguments, with two batches of inputs, constants, and what aligns them. */
-static int64_t argument_bytes(const msc_func *f) {
-  int64_t bytes = 0;
-  for (size_t i = 0; i < f->body->num_args; i++) bytes += (msc_arg_role(f, i) <= MSC_ROLE_MASK ? 2 : 1) * msc_local_bytes(f->body->args[i]->type);
-  for (const msc_op *op = f->body->first; op; op = op->next)
-    if (op->kind == OP_constant) bytes += (int64_t)msc_op_attr(op, "value")->dense.bytes + MSC_ALIGN;
-  return bytes + (int64_t)f->body->num_args * MSC_ALIGN;
-}
-
-/* Trials: the program after redistribution, and what the recompute pass is told. */
-typedef struct {
-  msc_context *ctx;
-  const msc_compile_options *o;
-  const char *text;
-  size_t bytes;
-  int64_t room;                     /* for scratch */
-  int64_t saving, group, shift, least; /* the best so far, and its scratch */
-} recompute_trials;
-
-static void tell_recompute(msc_func *train, int64_t saving, int64_t group, int64_t shift) {
-  if (saving > 0) msc_func_set(train, "recompute_saving", msc_int(saving));
-  if (saving > 0 && group) msc_func_set(train, "recompute_group", msc_int(group)), msc_func_set(train, "recompute_shift", msc_int(shift));
-}
-
-/* The scratch that comes of it; -1: there is no such program.  What fits and saves less is better, or else what needs least. */
-static int64_t try_recompute(recompute_trials *t, int64_t saving, int64_t group, int64_t shift) {
-  msc_compile_options quiet = {.config = t->o->config, .cluster = t->o->cluster, .target = t->o->target, .verify = MSC_VERIFY_OFF};
-  msc_module *m = msc_parse(t->ctx, "recompute", t->text, t->bytes);
-  msc_func *train = m ? msc_find_func(m, "train") : NULL;
-  int64_t most = -1;
-  if (!train) return -1;
-  tell_recompute(train, saving, group, shift);
-  if (!run_passes(t->ctx, m, &quiet, "recompute", NULL, 0)) return -1;
-  for (const msc_func *f = m->first; f; f = f->next) {
-    const msc_attr_value *v = msc_func_attr(f, "scratch");
-    if (v && v->i > most) most = v->i;
-  }
-  bool fits = most <= t->room, fitted = t->least >= 0 && t->least <= t->room;
-  if (most >= 0 && (t->least < 0 || (fits && fitted ? saving < t->saving : most < t->least))) t->saving = saving, t->group = group, t->shift = shift, t->least = most;
-  return most;
-}
-
-/* The bytes to save by the pass's own count: more by what is missing, then halfway between too little and enough. */
-static void find_saving(recompute_trials *t) {
-  enum { ROUNDS = 8, MOST_GROUP = 4 };
-  int64_t too_little = 0, enough = -1, saving = try_recompute(t, 0, 0, 0) - t->room;
-  for (int round = 1; round < ROUNDS && saving > too_little; round++) {
-    int64_t got = try_recompute(t, saving, 0, 0);
-    if (got < 0) return;
-    if (got <= t->room) enough = saving;
-    else too_little = saving;
-    int64_t more = got - t->room > saving / 4 ? got - t->room : saving / 4;
-    saving = enough < 0 ? saving + more : too_little + (enough - too_little) / 2;
-  }
-  for (int64_t group = 1; enough < 0 && group <= MOST_GROUP; group *= 2)
-    for (int64_t shift = 0; shift < group && t->least > t->room; shift++) try_recompute(t, INT64_MAX / 4, group, shift);
-}
-
-/* Where the memory asks for it. */
-static void decide_recompute(msc_context *ctx, const msc_compile_options *o, msc_module *m) {
-  msc_func *train = msc_find_func(m, "train");
-  if (!train || strcmp(msc_config_text(o->config, MSC_KEY_recompute), "auto")) return;
-  msc_arena *scratch = msc_arena_new(ctx);
-  recompute_trials t = {.ctx = ctx, .o = o, .room = limit_of(ctx, o) - argument_bytes(train), .least = -1};
-  t.text = msc_print_text(m, scratch, &t.bytes);
-  find_saving(&t);
-  tell_recompute(train, t.saving, t.group, t.shift);
-  msc_arena_free(scratch);
-}
+/* ---- from the search on ---- */
 
 /* "kernels.sm_90.ptx" */
 static void tell_images(const msc_compile_options *o, const msc_plan *p) {
@@ -298,7 +228,7 @@ static msc_plan *plan_from_search(msc_context *ctx, msc_module *m, const msc_com
   if (!run_passes(ctx, m, options, "zero", "zero", passes_until("layouts"))) return NULL;
   const msc_decision *decision = note_decisions(ctx, f, &num_decisions);
   if (!run_passes(ctx, m, options, "stages", "redistribute", passes_until("zero"))) return NULL;
-  decide_recompute(ctx, options, m);
+  msc_choose_recompute(ctx, options, m);
   if (!run_passes(ctx, m, options, "recompute", NULL, passes_until("redistribute"))) return NULL;
   const char *code = NULL;
   msc_plan *p = msc_plan_of(ctx, m, &options->target, options->emitted ? &code : NULL);

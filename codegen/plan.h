@@ -8,6 +8,8 @@
 #include "passes/cluster.h"
 #include "plan_fbs.h"
 
+enum { MSC_FLAG_BYTES = 64 }; /* behind a section's scratch: the error flag of kernels that check indices */
+
 /* Strategy of one op, for people: layouts in -> out, and who decided. */
 typedef struct {
   const char *op, *text, *by;

@@ -10,9 +10,8 @@
 #include "passes/7_lower/transfer.h"
 
 enum {
-  FLAG_BYTES = 64, /* behind a section's scratch: the error flag of kernels that check indices */
   PRODUCT_WORKSPACE = 32 << 20, /* what cuBLASLt wants for its best algorithms on an H100 */
-  DEPTH = 2,       /* of messages: one is on its way while the one before it is used */
+  DEPTH = 2,                    /* of messages: one is on its way while the one before it is used */
 };
 
 /* Where a sum or a carried value of a stage lies. */
@@ -580,7 +579,7 @@ bool msc_plan_add_section(msc_plan_calls *c, msc_func *f, uint32_t program) {
   c->arg = msc_new_array(p->arena, plan_ref, f->body->num_args);
   c->constant = msc_new_array(p->arena, uint64_t, n.num_ops);
   c->scratch = scratch ? (uint64_t)scratch->i : 0;
-  c->section->scratch_bytes = c->scratch + FLAG_BYTES;
+  c->section->scratch_bytes = c->scratch + MSC_FLAG_BYTES;
   for (size_t i = 0; i < f->body->num_args; i++) c->arg[i] = place_argument(c, i);
   for (const msc_op *op = f->body->first; op; op = op->next) MSC_TRY(call_op(c, op));
   copy_ties(c);

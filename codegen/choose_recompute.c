@@ -1,0 +1,203 @@
+/* choose_recompute.c: recompute=auto: trials of the passes that follow -> what the backward computes again.
+ *
+ * What memory a choice saves, and what time it costs, is known when kernels are fused and values placed: so these passes run for every
+ * choice.  Pass recompute chooses by a count of its own (passes/4_partition/choose_again.c); how many bytes it is to save is found
+ * here.  Of a small model any set of ops is a choice: all sets are tried, or, where they are too many, one op or two less than all
+ * and more than none, again and again. */
+#include "codegen/choose_recompute.h"
+
+#include <string.h>
+
+#include "codegen/emit.h"
+#include "passes/8_memory/overlap.h"
+#include "passes/8_memory/place.h"
+#include "passes/direction.h"
+
+enum { MOST_UNITS = 20, ALL_UNITS = 8, MOST_SETS = 400 };
+
+/* What pass recompute is told: bytes to save, in groups of pieces (its header), or a set of ops. */
+typedef struct {
+  int64_t saving, group, shift;
+  uint32_t set; /* of units */
+} choice;
+
+typedef struct {
+  choice made;
+  int64_t bytes, ns; /* that the plan needs beside the arguments, and takes */
+} trial;
+
+typedef struct {
+  msc_context *ctx;
+  const msc_compile_options *o;
+  const char *text; /* of the program */
+  size_t bytes;
+  int64_t room;                 /* beside the arguments */
+  const char *unit[MOST_UNITS]; /* names of ops of the forward, whose expansions carry them too */
+  size_t num_units;
+  trial best;                   /* bytes -1: there is none yet */
+} trials;
+
+/* ---- a trial ---- */
+
+static int64_t on_lines(int64_t bytes) { return (bytes + MSC_ALIGN - 1) / MSC_ALIGN * MSC_ALIGN; }
+
+/* With two batches of inputs. */
+static int64_t argument_bytes(const msc_func *f) {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < f->body->num_args; i++) bytes += (msc_arg_role(f, i) <= MSC_ROLE_MASK ? 2 : 1) * on_lines(msc_local_bytes(f->body->args[i]->type));
+  return bytes;
+}
+
+/* That became part of no kernel. */
+static int64_t constant_bytes(const msc_func *f) {
+  int64_t bytes = 0;
+  for (const msc_op *op = f->body->first; op; op = op->next)
+    if (op->kind == OP_constant) bytes += on_lines(msc_type_bytes(op->out[0].type));
+  return bytes;
+}
+
+static bool is_unit(const msc_op *op) { return op->name && op->kind != OP_constant && !msc_op_attr(op, "recompute") && msc_info(op)->flags & MSC_PURE; }
+
+/* The unit's number, or num_units. */
+static size_t unit_of(const trials *t, const char *name) {
+  size_t i = 0;
+  while (i < t->num_units && t->unit[i] != name) i++;
+  return i;
+}
+
+static void tell(const trials *t, msc_func *train, const choice *c) {
+  if (c->saving > 0) msc_func_set(train, "recompute_saving", msc_int(c->saving));
+  if (c->saving > 0 && c->group) msc_func_set(train, "recompute_group", msc_int(c->group)), msc_func_set(train, "recompute_shift", msc_int(c->shift));
+  if (!c->set) return;
+  const bool *forward = msc_forward_ops(msc_context_arena(t->ctx), train);
+  for (msc_op *op = train->body->first; op; op = op->next) {
+    size_t u = forward[op->id] && is_unit(op) ? unit_of(t, op->name) : MOST_UNITS;
+    if (u < t->num_units && c->set >> u & 1) msc_op_set(op, "recompute", msc_bool(true));
+  }
+}
+
+/* Of all functions of the step one after the other, with their largest scratch, and all constants. */
+static void measure(const trials *t, msc_module *m, int64_t *out_bytes, int64_t *out_ns) {
+  msc_arena *scratch = msc_arena_new(t->ctx);
+  msc_pass_options options = {.config = t->o->config, .cluster = t->o->cluster};
+  msc_pass_ctx pass = {.ctx = t->ctx, .scratch = scratch, .config = t->o->config, .options = &options};
+  int64_t constants = 0;
+  *out_bytes = *out_ns = 0;
+  for (msc_func *f = m->first; f; f = f->next) {
+    const msc_attr_value *v = msc_func_attr(f, "scratch");
+    if (v && v->i + MSC_FLAG_BYTES > *out_bytes) *out_bytes = v->i + MSC_FLAG_BYTES;
+    constants += constant_bytes(f);
+    if (!strncmp(f->name, "train", 5)) *out_ns += (int64_t)msc_section_ns(&pass, f);
+  }
+  *out_bytes += constants;
+  msc_arena_free(scratch);
+}
+
+/* What fits and takes less is better, or else what needs least. */
+static bool is_better(const trials *t, const trial *a, const trial *b) {
+  bool fits = a->bytes <= t->room, fitted = b->bytes <= t->room;
+  if (fits != fitted) return fits;
+  if (!fits && a->bytes != b->bytes) return a->bytes < b->bytes;
+  return a->ns < b->ns || (a->ns == b->ns && a->bytes < b->bytes);
+}
+
+/* What comes of it; bytes -1: there is no such program. */
+static trial try(trials *t, choice c) {
+  msc_pass_options quiet = {.from = "recompute", .verify = MSC_VERIFY_OFF, .config = t->o->config, .cluster = t->o->cluster, .cpu_level = msc_cpu_level(t->o->target.cpu)};
+  msc_module *m = msc_parse(t->ctx, "recompute", t->text, t->bytes);
+  msc_func *train = m ? msc_find_func(m, "train") : NULL;
+  trial r = {c, -1, 0};
+  if (!train) return r;
+  tell(t, train, &c);
+  if (!msc_run_passes(t->ctx, m, &quiet)) return r;
+  measure(t, m, &r.bytes, &r.ns);
+  if (t->best.bytes < 0 || is_better(t, &r, &t->best)) t->best = r;
+  return r;
+}
+
+/* ---- bytes to save ---- */
+
+/* By the pass's own count: more by what is missing, then halfway between too little and enough. */
+static void find_saving(trials *t) {
+  enum { ROUNDS = 8, MOST_GROUP = 4 };
+  int64_t too_little = 0, enough = -1, saving = try(t, (choice){0}).bytes - t->room;
+  for (int round = 1; round < ROUNDS && saving > too_little; round++) {
+    int64_t got = try(t, (choice){.saving = saving}).bytes;
+    if (got < 0) return;
+    if (got <= t->room) enough = saving;
+    else too_little = saving;
+    int64_t more = got - t->room > saving / 4 ? got - t->room : saving / 4;
+    saving = enough < 0 ? saving + more : too_little + (enough - too_little) / 2;
+  }
+  for (int64_t group = 1; enough < 0 && group <= MOST_GROUP; group *= 2)
+    for (int64_t shift = 0; shift < group && t->best.bytes > t->room; shift++) try(t, (choice){INT64_MAX / 4, group, shift, 0});
+}
+
+/* ---- sets of ops ---- */
+
+typedef struct {
+  trials *t;
+  trial tried[MOST_SETS];
+  size_t num;
+} sets;
+
+/* NULL: too many were tried. */
+static const trial *try_set(sets *s, uint32_t set) {
+  for (size_t i = 0; i < s->num; i++)
+    if (s->tried[i].made.set == set) return &s->tried[i];
+  if (s->num == MOST_SETS) return NULL;
+  s->tried[s->num] = try(s->t, (choice){.set = set});
+  return s->tried[s->num].bytes < 0 ? NULL : &s->tried[s->num++];
+}
+
+/* With one unit more or less, or, where none is better, two: the first that is. */
+static const trial *better_neighbour(sets *s, const trial *at) {
+  size_t n = s->t->num_units;
+  for (size_t pairs = 0; pairs < 2; pairs++)
+    for (size_t i = 0; i < n; i++)
+      for (size_t k = 0; k < (pairs ? i : 1); k++) {
+        const trial *to = try_set(s, at->made.set ^ 1u << i ^ (pairs ? 1u << k : 0));
+        if (!to || is_better(s->t, to, at)) return to;
+      }
+  return NULL;
+}
+
+/* By more than its own expansion and the end of the step. */
+static bool is_read(const msc_op *op) {
+  for (size_t i = 0; i < op->num_out; i++)
+    for (const msc_use *u = op->out[i].uses; u; u = u->next)
+      if (u->user->kind != OP_return && u->user->name != op->name) return true;
+  return false;
+}
+
+/* False: the model is not small. */
+static bool find_units(trials *t, msc_func *train) {
+  const bool *forward = msc_forward_ops(msc_context_arena(t->ctx), train);
+  for (const msc_op *op = train->body->first; op; op = op->next) {
+    if (!forward[op->id] || !is_unit(op) || !is_read(op) || unit_of(t, op->name) < t->num_units) continue;
+    if (t->num_units == MOST_UNITS) return false;
+    t->unit[t->num_units++] = op->name;
+  }
+  return true;
+}
+
+static void find_set(trials *t) {
+  sets s = {.t = t};
+  uint32_t all = (uint32_t)((UINT64_C(1) << t->num_units) - 1);
+  for (uint32_t set = 0; t->num_units <= ALL_UNITS && set <= all; set++) try_set(&s, set);
+  for (int start = 0; t->num_units > ALL_UNITS && start < 2; start++)
+    for (const trial *at = try_set(&s, start ? 0 : all); at;) at = better_neighbour(&s, at);
+}
+
+void msc_choose_recompute(msc_context *ctx, const msc_compile_options *o, msc_module *m) {
+  msc_func *train = msc_find_func(m, "train");
+  if (!train || strcmp(msc_config_text(o->config, MSC_KEY_recompute), "auto")) return;
+  msc_arena *scratch = msc_arena_new(ctx);
+  int64_t limit = msc_memory_limit(o->config, o->cluster ? o->cluster : msc_cluster_named(ctx, "cpu"));
+  trials t = {.ctx = ctx, .o = o, .room = limit - argument_bytes(train), .best = {.bytes = -1}};
+  t.text = msc_print_text(m, scratch, &t.bytes);
+  find_saving(&t);
+  if (find_units(&t, train)) find_set(&t);
+  tell(&t, train, &t.best.made);
+  msc_arena_free(scratch);
+}
