@@ -79,9 +79,18 @@ static void wait_until(timeline *t, uint64_t end) {
   t->now = end;
 }
 
+/* Nobody waits for what has ended: it need not be looked at by every call that follows. */
+static void forget_ended(timeline *t) {
+  enum { MANY = 32 };
+  uint32_t ended = t->hazards.ran;
+  while (ended < t->hazards.started && t->ends[ended + 1] <= t->now) ended++;
+  if (ended >= t->hazards.ran + MANY) msc_hazards_settle(&t->hazards, (msc_waits){.run = ended});
+}
+
 /* What it waits for, and of a collective all; the rest of it follows. */
 static bool begin_call(timeline *t, const msc_plan_call *c) {
   bool beside = c->kind == PLAN_CALL_KIND_COLLECTIVE && c->predicted_ns > 0;
+  forget_ended(t);
   msc_waits w = msc_hazards_next(&t->hazards, put_spans(c, t->span), t->span, beside);
   if (w.run) wait_until(t, t->ends[w.run]);
   if (!beside) return true;

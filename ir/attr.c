@@ -1,6 +1,7 @@
 /* attr.c: attribute values, and reading them from ops, arguments and functions. */
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "ir/ir.h"
 
@@ -44,6 +45,29 @@ bool msc_attr_equal(const msc_attr_value *a, const msc_attr_value *b) {
       return true;
   }
   return false;
+}
+
+static uint64_t mix_value(uint64_t h, const msc_attr_value *v) {
+  h = msc_mix(h, v->kind);
+  switch (v->kind) {
+    case MSC_ATTR_BOOL: return msc_mix(h, v->b);
+    case MSC_ATTR_INT:
+    case MSC_ATTR_FLOAT: return msc_mix(msc_mix(h, v->dtype), (uint64_t)v->i);
+    case MSC_ATTR_STR: return msc_mix_pointer(h, v->s);
+    case MSC_ATTR_TYPE: return msc_mix_pointer(h, v->type);
+    case MSC_ATTR_DENSE: return msc_mix(msc_mix_pointer(h, v->dense.type), XXH3_64bits(v->dense.data, v->dense.bytes));
+    case MSC_ATTR_DICT: return msc_mix_attrs(h, v->dict.a, v->dict.num);
+    case MSC_ATTR_LIST: break;
+  }
+  h = msc_mix(h, v->list.num);
+  for (size_t i = 0; i < v->list.num; i++) h = mix_value(h, &v->list.v[i]);
+  return h;
+}
+
+uint64_t msc_mix_attrs(uint64_t h, const msc_attr *attrs, size_t num) {
+  h = msc_mix(h, num);
+  for (size_t i = 0; i < num; i++) h = mix_value(msc_mix_pointer(h, attrs[i].name), &attrs[i].value);
+  return h;
 }
 
 /* ---- sorted arrays of attributes ---- */

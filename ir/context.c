@@ -40,7 +40,7 @@ struct msc_context {
   void *user;
   msc_arena *arenas, *arena; /* all; the context's own */
   size_t total, limit;       /* bytes in chunks of all arenas, and in spare ones */
-  chunk *spare;              /* large chunks of arenas that are gone: pages that are there already */
+  chunk *spare;              /* large chunks of arenas that are gone: their pages are there already */
   entry **bucket;
   size_t num_buckets, num_entries;
   msc_diag *first, *last, exhausted;
@@ -75,6 +75,11 @@ static void free_chunk(msc_context *ctx, chunk *c) {
   ctx->alloc(ctx->user, c, sizeof(chunk) + c->bytes, 0);
 }
 
+static void drop_chunk(msc_context *ctx, chunk *c) {
+  if (c->bytes + sizeof(chunk) < LARGE_CHUNK) free_chunk(ctx, c);
+  else c->next = ctx->spare, ctx->spare = c;
+}
+
 static void free_spare(msc_context *ctx) {
   while (ctx->spare) {
     chunk *c = ctx->spare;
@@ -83,14 +88,21 @@ static void free_spare(msc_context *ctx) {
   }
 }
 
-/* `bytes` of data.  NULL: there is no more. */
+/* A spare chunk of about so many bytes. */
+static chunk *take_spare(msc_context *ctx, size_t bytes) {
+  for (chunk **at = &ctx->spare; *at; at = &(*at)->next)
+    if ((*at)->bytes >= bytes && (*at)->bytes / 2 <= bytes) {
+      chunk *c = *at;
+      *at = c->next;
+      return c;
+    }
+  return NULL;
+}
+
+/* At least `bytes` of data.  NULL: there is no more. */
 static chunk *new_chunk(msc_context *ctx, size_t bytes) {
-  chunk *c = ctx->spare;
-  if (c && bytes == c->bytes) {
-    ctx->spare = c->next;
-    return c;
-  }
-  if (bytes > SIZE_MAX / 2) return NULL;
+  chunk *c = take_spare(ctx, bytes);
+  if (c || bytes > SIZE_MAX / 2) return c;
   if (ctx->limit && ctx->total + bytes > ctx->limit) free_spare(ctx);
   if (ctx->limit && ctx->total + bytes > ctx->limit) return NULL;
   c = ctx->alloc(ctx->user, NULL, 0, sizeof(chunk) + bytes);
@@ -128,12 +140,20 @@ void msc_arena_free(msc_arena *a) {
   msc_context *ctx = a->ctx;
   for (chunk *c = a->chunks, *next; c; c = next) {
     next = c->next;
-    if (c->bytes + sizeof(chunk) == LARGE_CHUNK) c->next = ctx->spare, ctx->spare = c;
-    else free_chunk(ctx, c);
+    drop_chunk(ctx, c);
   }
   *a->prev = a->next;
   if (a->next) a->next->prev = a->prev;
   ctx->alloc(ctx->user, a, sizeof *a, 0);
+}
+
+void msc_arena_reset(msc_arena *a) {
+  for (chunk *c = a->chunks ? a->chunks->next : NULL, *next; c; c = next) {
+    next = c->next;
+    drop_chunk(a->ctx, c);
+  }
+  if (a->chunks) a->chunks->next = NULL;
+  a->used = a->total = 0;
 }
 
 void *msc_arena_alloc(msc_arena *a, size_t bytes) {

@@ -349,6 +349,7 @@ bool msc_protect(msc_context *ctx, bool (*fn)(msc_context *, void *), void *arg)
 msc_arena *msc_context_arena(msc_context *ctx);
 msc_arena *msc_arena_new(msc_context *ctx); /* a scratch arena; freed by msc_arena_free or with the context */
 void msc_arena_free(msc_arena *arena);
+void msc_arena_reset(msc_arena *arena); /* all that it handed out is gone, the arena stays */
 void *msc_arena_alloc(msc_arena *arena, size_t bytes); /* zeroed, 16-byte aligned, never NULL */
 void *msc_arena_copy(msc_arena *arena, const void *data, size_t bytes);
 char *msc_arena_printf(msc_arena *arena, const char *fmt, ...) MSC_PRINTF(2, 3);
@@ -448,6 +449,14 @@ msc_attr_value msc_ints(msc_context *ctx, size_t num, const int64_t *v);
 msc_attr_value msc_list(msc_context *ctx, size_t num, const msc_attr_value *v);
 msc_attr msc_named(msc_context *ctx, const char *name, msc_attr_value v);
 bool msc_attr_equal(const msc_attr_value *a, const msc_attr_value *b);
+
+/* Hashes of contents, equal for what is equal; interned things count by their pointers, so the numbers order nothing. */
+static inline uint64_t msc_mix(uint64_t h, uint64_t v) {
+  h = (h ^ v) * 0x9e3779b97f4a7c15u;
+  return h ^ h >> 32;
+}
+static inline uint64_t msc_mix_pointer(uint64_t h, const void *p) { return msc_mix(h, (uintptr_t)p); }
+uint64_t msc_mix_attrs(uint64_t h, const msc_attr *attrs, size_t num);
 
 const msc_attr_value *msc_find_attr(const msc_attr *attrs, size_t num, const char *name);
 void msc_put_attr(msc_context *ctx, msc_attr **attrs, size_t *num, const char *name, msc_attr_value v);

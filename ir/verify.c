@@ -163,38 +163,16 @@ static bool check_region(const msc_op *op) {
   return check_links(op->body) && check_end(op->body, OP_yield);
 }
 
-static uint64_t mix(uint64_t h, uint64_t v) {
-  h = (h ^ v) * 0x9e3779b97f4a7c15u;
-  return h ^ h >> 32;
-}
-
-static uint64_t mix_pointer(uint64_t h, const void *p) { return mix(h, (uintptr_t)p); }
-
-static uint64_t mix_value(uint64_t h, const msc_attr_value *v) {
-  h = mix(h, (uint64_t)v->kind << 8 | v->dtype);
-  switch (v->kind) {
-    case MSC_ATTR_BOOL: return mix(h, v->b);
-    case MSC_ATTR_LIST: return mix_pointer(mix(h, v->list.num), v->list.v);
-    case MSC_ATTR_DICT: return mix_pointer(mix(h, v->dict.num), v->dict.a);
-    case MSC_ATTR_DENSE: return mix_pointer(mix_pointer(mix(h, v->dense.bytes), v->dense.data), v->dense.type);
-    case MSC_ATTR_INT:
-    case MSC_ATTR_FLOAT:
-    case MSC_ATTR_STR:
-    case MSC_ATTR_TYPE: return mix(h, (uint64_t)v->i);
-  }
-  return h;
-}
-
-/* All that makes an op right on its own, its row, types and layouts, as a number.  What stands behind a pointer is never changed in
- * place: an attribute, a type gets another pointer.  The forward op counts with its own number, which was found just before. */
+/* All that makes an op right on its own, its row, types and layouts, as a number.  The forward op counts with its own, which was
+ * found just before. */
 static uint64_t number_of(const msc_op *op, uint64_t mesh) {
-  uint64_t h = mix(mesh, (uint64_t)op->kind << 32 | (uint64_t)op->num_in << 16 | op->num_out);
-  for (size_t i = 0; i < op->num_in; i++) h = mix_pointer(h, op->in[i].value->type);
-  for (size_t i = 0; i < op->num_out; i++) h = mix_pointer(h, op->out[i].type);
-  for (size_t i = 0; i < op->num_attrs; i++) h = mix_value(mix_pointer(h, op->attrs[i].name), &op->attrs[i].value);
-  if (op->forward) h = mix_pointer(mix(h, op->forward->verified), op->letters);
-  for (size_t i = 0; op->body && i < op->body->num_args; i++) h = mix_pointer(h, op->body->args[i]->type);
-  for (const msc_op *inner = op->body ? op->body->first : NULL; inner; inner = inner->next) h = mix(h, inner->verified);
+  uint64_t h = msc_mix(mesh, (uint64_t)op->kind << 32 | (uint64_t)op->num_in << 16 | op->num_out);
+  for (size_t i = 0; i < op->num_in; i++) h = msc_mix_pointer(h, op->in[i].value->type);
+  for (size_t i = 0; i < op->num_out; i++) h = msc_mix_pointer(h, op->out[i].type);
+  h = msc_mix_attrs(h, op->attrs, op->num_attrs);
+  if (op->forward) h = msc_mix_pointer(msc_mix(h, op->forward->verified), op->letters);
+  for (size_t i = 0; op->body && i < op->body->num_args; i++) h = msc_mix_pointer(h, op->body->args[i]->type);
+  for (const msc_op *inner = op->body ? op->body->first : NULL; inner; inner = inner->next) h = msc_mix(h, inner->verified);
   return h ? h : 1;
 }
 
@@ -261,7 +239,9 @@ static bool verify_func(msc_func *f, uint64_t mesh, msc_arena *arena) {
   s.defined = msc_new_array(arena, const msc_value *, s.num.num_values);
   s.passed = msc_new_array(arena, const msc_op *, s.num.num_ops);
   ok = check_ssa(&s, f->body) & check_args(f);
-  for (msc_op *op = f->body->first; op; op = op->next) ok &= check_op(op, mesh, arena);
+  msc_arena *of_op = msc_arena_new(f->module->ctx);
+  for (msc_op *op = f->body->first; op; op = op->next, msc_arena_reset(of_op)) ok &= check_op(op, mesh, of_op);
+  msc_arena_free(of_op);
   return ok & check_results(f) && msc_verify_partitioned(f, arena);
 }
 
@@ -281,8 +261,8 @@ static bool check_mesh(const msc_module *m) {
 
 bool msc_verify(msc_module *m) {
   bool ok = check_mesh(m);
-  uint64_t mesh = mix(0, (uint64_t)m->mesh.num_axes);
-  for (int i = 0; i < m->mesh.num_axes; i++) mesh = mix_pointer(mix(mesh, (uint64_t)m->mesh.axis[i].size), m->mesh.axis[i].name);
+  uint64_t mesh = msc_mix(0, (uint64_t)m->mesh.num_axes);
+  for (int i = 0; i < m->mesh.num_axes; i++) mesh = msc_mix_pointer(msc_mix(mesh, (uint64_t)m->mesh.axis[i].size), m->mesh.axis[i].name);
   msc_arena *arena = msc_arena_new(m->ctx);
   for (msc_func *f = m->first; ok && f; f = f->next)
     if (msc_find_func(m, f->name) != f) ok = msc_error(m->ctx, MSC_E_ROW, f->loc, "two functions are named %s", f->name);

@@ -1,7 +1,6 @@
 /* cse: pure ops that compute the same from the same operands -> the first of them.  Operands of ops that commute may be
  * exchanged.  One hash table per function, one walk. */
 #include <string.h>
-#include <xxhash.h>
 
 #include "passes/1_simplify/simplify.h"
 #include "passes/pass.h"
@@ -10,30 +9,6 @@ typedef struct {
   size_t mask;
   msc_op **slot;
 } op_table;
-
-/* ---- hashing; pointers of interned things count as their content, and order nothing ---- */
-
-static uint64_t mix(uint64_t h, uint64_t v) {
-  h = (h ^ v) * 0x9e3779b97f4a7c15u;
-  return h ^ h >> 29;
-}
-
-static uint64_t hash_attr(uint64_t h, const msc_attr_value *v) {
-  h = mix(h, v->kind);
-  switch (v->kind) {
-    case MSC_ATTR_INT: return mix(h, (uint64_t)v->i);
-    case MSC_ATTR_FLOAT: return mix(h, XXH3_64bits(&v->f, sizeof v->f));
-    case MSC_ATTR_BOOL: return mix(h, v->b);
-    case MSC_ATTR_STR: return mix(h, (uintptr_t)v->s);
-    case MSC_ATTR_TYPE: return mix(h, (uintptr_t)v->type);
-    case MSC_ATTR_DENSE: return mix(mix(h, (uintptr_t)v->dense.type), XXH3_64bits(v->dense.data, v->dense.bytes));
-    case MSC_ATTR_DICT: return mix(h, v->dict.num);
-    case MSC_ATTR_LIST: break;
-  }
-  h = mix(h, v->list.num);
-  for (size_t i = 0; i < v->list.num && v->list.v[i].kind == MSC_ATTR_INT; i++) h = mix(h, (uint64_t)v->list.v[i].i);
-  return h;
-}
 
 static bool is_exchanged(const msc_op *op) {
   return (msc_info(op)->flags & MSC_COMMUTES) && op->in[0].value->id > op->in[1].value->id;
@@ -44,11 +19,10 @@ static const msc_value *operand(const msc_op *op, size_t i) {
 }
 
 static uint64_t hash_op(const msc_op *op) {
-  uint64_t h = mix(op->kind, op->num_in);
-  for (size_t i = 0; i < op->num_in; i++) h = mix(h, operand(op, i)->id);
-  for (size_t i = 0; i < op->num_out; i++) h = mix(h, (uintptr_t)op->out[i].type);
-  for (size_t i = 0; i < op->num_attrs; i++) h = hash_attr(mix(h, (uintptr_t)op->attrs[i].name), &op->attrs[i].value);
-  return h;
+  uint64_t h = msc_mix(op->kind, op->num_in);
+  for (size_t i = 0; i < op->num_in; i++) h = msc_mix(h, operand(op, i)->id);
+  for (size_t i = 0; i < op->num_out; i++) h = msc_mix_pointer(h, op->out[i].type);
+  return msc_mix_attrs(h, op->attrs, op->num_attrs);
 }
 
 static bool same_op(const msc_op *a, const msc_op *b) {

@@ -29,9 +29,11 @@ static bool is_laid(const msc_func *f, const msc_layout *const *in_layout) {
 bool shard_lay_expansion(msc_pass_ctx *pass, msc_func *f, const msc_layout *const *in_layout) {
   shard_graph g;
   if (!is_laid(f, in_layout)) return true;
-  MSC_TRY(shard_graph_of(pass, f, &g) && place(pass, &g, in_layout));
-  shard_lay_ops(pass, &g);
-  return true;
+  msc_pass_ctx own = {.ctx = pass->ctx, .config = pass->config, .options = pass->options, .info = pass->info, .scratch = msc_arena_new(pass->ctx)};
+  bool ok = shard_graph_of(&own, f, &g) && place(&own, &g, in_layout);
+  if (ok) shard_lay_ops(&own, &g);
+  msc_arena_free(own.scratch); /* there are many expansions in a function */
+  return ok;
 }
 
 /* ---- costs ---- */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ir/grid.h"
+#include "ir/symbols.h"
 #include "passes/3_shard/strategy_file.h"
 
 enum { FILE_VERSION = 1, MAX_BYTES = 1 << 30 };
@@ -163,6 +164,28 @@ static json_t *op_json(const msc_func *f, msc_arena *a, const msc_op *op) {
   return o;
 }
 
+/* All that op_json looks at, as a number. */
+static uint64_t content_of(const msc_op *op) {
+  uint64_t h = msc_mix_attrs(op->kind, op->attrs, op->num_attrs);
+  for (size_t i = 0; i < op->num_in; i++) h = msc_mix_pointer(h, op->in[i].value->type);
+  for (size_t i = 0; i < op->num_out; i++) {
+    bool pinned = false;
+    h = msc_mix_pointer(msc_mix_pointer(h, op->out[i].type), seen_layout(&op->out[i], &pinned));
+    h = msc_mix(h, pinned);
+  }
+  return h;
+}
+
+/* Layers repeat: an op like one before has the same text. */
+static json_t *op_json_once(const msc_func *f, msc_arena *a, msc_facts *made, const msc_op *op) {
+  msc_fact *fact = msc_fact_of(made, (const void *)(uintptr_t)content_of(op));
+  json_t *known = (json_t *)(uintptr_t)fact->about;
+  if (known) return json_incref(known);
+  json_t *o = op_json(f, a, op);
+  fact->about = o;
+  return o;
+}
+
 /* Only leaders have `by`; the others follow them.  Where a search puts copies it finds out again, when all ops are where they were. */
 static bool is_recorded(const msc_op *op) {
   const char *by = msc_op_attr(op, "by") ? msc_op_str(op, "by") : NULL;
@@ -180,8 +203,9 @@ const char *msc_strategy_file(const msc_func *f, msc_arena *arena) {
   json_object_set_new(root, "device_num", json_integer(msc_mesh_size(&f->module->mesh)));
   json_object_set_new(root, "mesh", json_string(msc_mesh_print(arena, &f->module->mesh)));
   key_maker keys = {arena, json_object()};
+  msc_facts made = {.arena = arena};
   for (const msc_op *op = f->body->first; op; op = op->next)
-    if (is_recorded(op)) json_object_set_new(ops, key_of(&keys, op), op_json(f, arena, op));
+    if (is_recorded(op)) json_object_set_new(ops, key_of(&keys, op), op_json_once(f, arena, &made, op));
   json_decref(keys.used);
   for (size_t i = 0; i < f->body->num_args; i++)
     if (msc_arg_role(f, i) == MSC_ROLE_PARAMETER && f->body->args[i]->name && f->body->args[i]->type->layout)

@@ -1,6 +1,5 @@
 /* nest_known.c: a region in; the place where the answer about regions just like it is remembered, out.
  * Networks repeat their layers: most of what passes ask has been asked before. */
-#include <string.h>
 #include <xxhash.h>
 
 #include "passes/7_lower/nester.h"
@@ -23,38 +22,6 @@ static void put(signature *s, uint64_t word) {
 
 static void put_pointer(signature *s, const void *interned) { put(s, (uintptr_t)interned); }
 
-static void put_bytes(signature *s, const void *data, size_t bytes) {
-  put(s, bytes);
-  for (size_t i = 0; i < bytes && !s->too_long; i += sizeof(uint64_t)) {
-    uint64_t word = 0;
-    memcpy(&word, (const char *)data + i, bytes - i < sizeof word ? bytes - i : sizeof word);
-    put(s, word);
-  }
-}
-
-static void put_attr(signature *s, const msc_attr_value *v) {
-  put(s, (uint64_t)v->kind << 8 | v->dtype);
-  switch (v->kind) {
-    case MSC_ATTR_BOOL: put(s, v->b); break;
-    case MSC_ATTR_INT:
-    case MSC_ATTR_FLOAT:
-    case MSC_ATTR_STR:
-    case MSC_ATTR_TYPE: put(s, (uint64_t)v->i); break;
-    case MSC_ATTR_DENSE:
-      put_pointer(s, v->dense.type);
-      put_bytes(s, v->dense.data, v->dense.bytes);
-      break;
-    case MSC_ATTR_LIST:
-      put(s, v->list.num);
-      for (size_t i = 0; i < v->list.num; i++) put_attr(s, &v->list.v[i]);
-      break;
-    case MSC_ATTR_DICT:
-      put(s, v->dict.num);
-      for (size_t i = 0; i < v->dict.num; i++) put_pointer(s, v->dict.a[i].name), put_attr(s, &v->dict.a[i].value);
-      break;
-  }
-}
-
 /* A result of op k of the region, or the number of a value from outside. */
 static void put_value(signature *s, const msc_value *v) {
   for (size_t k = 0; v->def && k < s->r->num_ops; k++)
@@ -72,8 +39,7 @@ static void put_value(signature *s, const msc_value *v) {
 
 static void put_op(signature *s, const msc_op *op) {
   put(s, (uint64_t)op->kind << 40 | (uint64_t)op->num_in << 20 | op->num_out);
-  put(s, op->num_attrs);
-  for (size_t i = 0; i < op->num_attrs; i++) put_pointer(s, op->attrs[i].name), put_attr(s, &op->attrs[i].value);
+  put(s, msc_mix_attrs(0, op->attrs, op->num_attrs));
   for (size_t i = 0; i < op->num_in; i++) put_value(s, op->in[i].value);
   for (size_t i = 0; i < op->num_out; i++) {
     put_pointer(s, op->out[i].type);
