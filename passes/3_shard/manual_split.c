@@ -72,7 +72,7 @@ bool shard_manual_splits(shard_graph *g) {
     int num;
     if (!msc_op_attr(op, "manual_split")) continue;
     if (msc_op_bool(op, "aligned")) {
-      ok &= check_parts(g, op, &num, &parts);
+      ok &= op->forward || check_parts(g, op, &num, &parts); /* gradients have it from their op */
       continue;
     }
     ok &= rewrite(g, op);

@@ -150,7 +150,7 @@ static void test_memory_runs_out(void **state) {
     if (!ok) assert_int_equal(msc_diags(ctx)->code, MSC_E_OUT_OF_MEMORY);
     msc_context_free(ctx);
   }
-  assert_true(failures > 1);
+  assert_true(failures > 0); /* arenas take few, large blocks */
 }
 
 int main(void) {
