@@ -34,8 +34,8 @@ struct msc_codegen {
 msc_codegen *msc_codegen_begin(msc_context *ctx, const msc_code_target *target) {
   msc_codegen *cg = msc_new(msc_context_arena(ctx), msc_codegen);
   cg->ctx = ctx, cg->target = *target, cg->arena = msc_context_arena(ctx), cg->end = &cg->first;
-  if (!msc_llvm_open(ctx, target->target, target->cpu, &cg->llvm)) return NULL;
   cg->nester = msc_nester_new(ctx, target->target);
+  if (!msc_llvm_open(ctx, target->target, target->cpu, &cg->llvm)) return NULL;
   cg->nester->vector_bytes = cg->llvm.vector_bytes;
   return cg;
 }
