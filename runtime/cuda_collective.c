@@ -80,7 +80,8 @@ static value value_of(mscrt_context *c, const mscrt_record *r, const mscrt_part 
 }
 
 static mscrt_status *prepare(const mscrt_cuda_api *cu, const value *v, cu_stream s) {
-  if (v->m->e->fill) MSCRT_CHECK(mscrt_identity_issue(cu, v->m->e, v->dst, s));
+  if (v->m->e->fill) MSCRT_CHECK(mscrt_identity_issue(cu, v->m->e, (uint64_t)v->m->e->elems, v->dst, s));
+  if (v->m->identity) MSCRT_CHECK(mscrt_identity_issue(cu, v->m->e, v->m->identity, v->staging, s));
   if (v->src != v->dst) MSCRT_CHECK(mscrt_copies_issue(cu, &v->m->local, v->dst, v->src, s));
   return mscrt_copies_issue(cu, &v->m->pack, v->staging, v->src, s);
 }

@@ -69,9 +69,9 @@ mscrt_status *mscrt_copies_issue(const mscrt_cuda_api *cu, const mscrt_copies *c
 }
 
 /* Of eight bytes each half in turn, in rows of one word. */
-mscrt_status *mscrt_identity_issue(const mscrt_cuda_api *cu, const mscrt_exchange *e, cu_address to, cu_stream s) {
+mscrt_status *mscrt_identity_issue(const mscrt_cuda_api *cu, const mscrt_exchange *e, uint64_t elems, cu_address to, cu_stream s) {
   union { uint64_t all; uint32_t word[2]; uint16_t half; uint8_t byte; } v = {0};
-  size_t num = (size_t)e->elems;
+  size_t num = (size_t)elems;
   mscrt_fill_identity(e->dtype, e->reduction, &v, 1);
   if (!num) return NULL;
   switch (mscrt_dtype_bytes(e->dtype)) {
@@ -93,23 +93,24 @@ static bool takes_from(const mscrt_cut *cut, int num_terms, int rank) {
   return false;
 }
 
-/* What the receiver of `e` takes from `rank`, box behind box: out of the sender's value; returns its bytes. */
-static uint64_t pack_pieces(const mscrt_exchange *e, int rank, uint64_t staging, gathering *g) {
+/* What the receiver of `e` takes from `rank`, box behind box: out of the sender's value; returns its bytes.  `gaps`: there is room for
+ * what it takes from others alone too. */
+static uint64_t pack_pieces(const mscrt_exchange *e, int rank, bool gaps, uint64_t staging, gathering *g) {
   uint64_t done = 0;
   for (int64_t i = 0; i < e->num_cuts; i++) {
-    if (!takes_from(&e->cut[i], e->num_terms, rank)) continue;
+    bool taken = takes_from(&e->cut[i], e->num_terms, rank);
     g->to = staging + done, g->from = 0;
-    msc_box_runs(e->rank, &e->cut[i].box, &e->cut[i].box, &e->cut[i].from_box, add_run, g);
-    done += (uint64_t)msc_box_elems(e->rank, &e->cut[i].box) * g->bytes;
+    if (taken) msc_box_runs(e->rank, &e->cut[i].box, &e->cut[i].box, &e->cut[i].from_box, add_run, g);
+    if (taken || gaps) done += (uint64_t)msc_box_elems(e->rank, &e->cut[i].box) * g->bytes;
   }
   return done;
 }
 
-/* The same, into the receiver's. */
-static uint64_t unpack_pieces(const mscrt_exchange *e, int rank, uint64_t staging, gathering *g) {
+/* The same, into the receiver's; `sums`: of all boxes, whoever they are from. */
+static uint64_t unpack_pieces(const mscrt_exchange *e, int rank, bool sums, uint64_t staging, gathering *g) {
   uint64_t done = 0;
   for (int64_t i = 0; i < e->num_cuts; i++) {
-    if (!takes_from(&e->cut[i], e->num_terms, rank)) continue;
+    if (!sums && !takes_from(&e->cut[i], e->num_terms, rank)) continue;
     g->to = 0, g->from = staging + done;
     msc_box_runs(e->rank, &e->cut[i].box, &e->to_box, &e->cut[i].box, add_run, g);
     done += (uint64_t)msc_box_elems(e->rank, &e->cut[i].box) * g->bytes;
@@ -151,21 +152,22 @@ static bool gathers(const party *p, uint64_t *out_count) {
   return true;
 }
 
-/* Everybody takes a sum of all members' pieces. */
-static bool scatters(const party *p, uint64_t *out_count) {
-  const mscrt_group *group = &p->own->group;
-  *out_count = 0;
-  for (int d = 0; d < group->num; d++) {
+/* The most that a member takes, in elements. */
+static uint64_t most_taken(const party *p) {
+  uint64_t most = 0;
+  for (int d = 0; d < p->own->group.num; d++) {
     const mscrt_exchange *e = &p->member[d];
     uint64_t elems = 0;
-    if (e->fill || (e->num_cuts && e->num_terms != group->num)) return false;
-    for (int64_t i = 0; i < e->num_cuts; i++) {
-      for (int k = 0; k < group->num; k++)
-        if (!takes_from(&e->cut[i], e->num_terms, group->member[k])) return false;
-      elems += (uint64_t)msc_box_elems(e->rank, &e->cut[i].box);
-    }
-    if (elems > *out_count) *out_count = elems;
+    for (int64_t i = 0; i < e->num_cuts; i++) elems += (uint64_t)msc_box_elems(e->rank, &e->cut[i].box);
+    if (elems > most) most = elems;
   }
+  return most;
+}
+
+/* Is everything that is taken a sum of all members' pieces? */
+static bool sums_of_all(const party *p) {
+  for (int d = 0; d < p->own->group.num; d++)
+    if (p->member[d].num_cuts && p->member[d].num_terms != p->own->group.num) return false;
   return true;
 }
 
@@ -186,21 +188,22 @@ static mscrt_status *make_gather(const party *p, mscrt_moves *m, uint64_t bytes)
   return NULL;
 }
 
-/* Pieces of all members in a row, each as long as the longest; the own sum behind them. */
+/* Pieces of all members in a row, each as long as the longest; the own sum behind them.  Who is no term of a sum gives the identity. */
 static mscrt_status *make_scatter(const party *p, mscrt_moves *m, uint64_t bytes) {
   uint64_t each = m->count * bytes, all = each * (uint64_t)p->own->group.num, own = 0, smallest = each;
   gathering in = {.list = &m->pack, .bytes = bytes}, out = {.list = &m->unpack, .bytes = bytes};
   mscrt_copy single;
+  m->identity = sums_of_all(p) ? 0 : m->count * (uint64_t)p->own->group.num;
   MSCRT_CHECK(make_gather(p, m, bytes));
   for (int d = 0; d < p->own->group.num; d++) {
-    own = pack_pieces(&p->member[d], p->c->o.rank, (uint64_t)d * each, &in);
+    own = pack_pieces(&p->member[d], p->c->o.rank, true, (uint64_t)d * each, &in);
     if (own < smallest) smallest = own;
   }
-  own = unpack_pieces(p->own, p->c->o.rank, aligned(all), &out);
+  own = unpack_pieces(p->own, p->c->o.rank, true, aligned(all), &out);
   if (in.no_memory || out.no_memory) return no_memory();
   m->send[0] = (mscrt_move){.bytes = all};
   m->receive[0] = (mscrt_move){.at = aligned(all), .bytes = each};
-  if (smallest == each && take_single(&m->pack, 0, &single)) m->send[0] = (mscrt_move){.direct = true, .at = single.from, .bytes = all};
+  if (!m->identity && smallest == each && take_single(&m->pack, 0, &single)) m->send[0] = (mscrt_move){.direct = true, .at = single.from, .bytes = all};
   if (own == each && take_single(&m->unpack, 0, &single)) m->receive[0] = (mscrt_move){.direct = true, .at = single.to, .bytes = each};
   m->staging_bytes = aligned(all) + aligned(each);
   return NULL;
@@ -218,11 +221,11 @@ static mscrt_status *make_messages(const party *p, mscrt_moves *m, uint64_t byte
     if (i == group->index) continue;
     in.first = m->pack.num, out.first = m->unpack.num;
     mscrt_move send = {.peer = i, .at = m->staging_bytes}, receive = {.peer = i};
-    send.bytes = pack_pieces(&p->member[i], p->c->o.rank, send.at, &in);
+    send.bytes = pack_pieces(&p->member[i], p->c->o.rank, false, send.at, &in);
     if (take_single(&m->pack, in.first, &single)) send.direct = true, send.at = single.from;
     else m->staging_bytes += aligned(send.bytes);
     receive.at = m->staging_bytes;
-    receive.bytes = unpack_pieces(p->own, group->member[i], receive.at, &out);
+    receive.bytes = unpack_pieces(p->own, group->member[i], false, receive.at, &out);
     if (take_single(&m->unpack, out.first, &single)) receive.direct = true, receive.at = single.to;
     else m->staging_bytes += aligned(receive.bytes);
     if (send.bytes) m->send[m->num_sends++] = send;
@@ -244,8 +247,8 @@ static mscrt_status *make_form(const party *p, mscrt_moves *m) {
   }
   if (moves_only(p)) return make_messages(p, m, bytes);
   m->form = MSCRT_BY_REDUCE_SCATTER;
-  if (scatters(p, &m->count)) return make_scatter(p, m, bytes);
-  return mscrt_fail(MSCRT_UNSUPPORTED, "%s: a reduction whose results are not one per member is not supported yet between GPUs: run with --comm local", mscrt_verb_name(m->e->verb));
+  m->count = most_taken(p);
+  return make_scatter(p, m, bytes);
 }
 
 mscrt_status *mscrt_moves_make(const mscrt_context *c, uint32_t index, mscrt_moves *m) {

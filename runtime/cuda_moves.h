@@ -30,6 +30,7 @@ typedef struct {
   mscrt_moves_form form;
   const mscrt_exchange *e;
   uint64_t count;                /* elements of a member in the library's call */
+  uint64_t identity;             /* so many elements of the staging memory are the reduction's identity before the source is packed */
   mscrt_copies local, pack, unpack; /* from source to destination, from source to staging, from staging to destination */
   uint32_t num_sends, num_receives;
   mscrt_move *send, *receive;    /* in ascending order of members; of a library's call one each, for all members */
@@ -42,7 +43,7 @@ void mscrt_moves_free(mscrt_moves *m);
 
 /* Copies on a stream. */
 mscrt_status *mscrt_copies_issue(const mscrt_cuda_api *cu, const mscrt_copies *copies, cu_address to, cu_address from, cu_stream s);
-/* The reduction's identity everywhere in the destination. */
-mscrt_status *mscrt_identity_issue(const mscrt_cuda_api *cu, const mscrt_exchange *e, cu_address to, cu_stream s);
+/* The reduction's identity, so often. */
+mscrt_status *mscrt_identity_issue(const mscrt_cuda_api *cu, const mscrt_exchange *e, uint64_t elems, cu_address to, cu_stream s);
 
 #endif
