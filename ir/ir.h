@@ -542,6 +542,9 @@ int msc_atoms_in(const msc_atoms *atoms, int num, const msc_subaxis *s, uint8_t 
 /* The rule of this op with its actual ranks and attributes, in `arena`.  An op without a rule gets REP letters. */
 bool msc_rule_of(const msc_op *op, msc_arena *arena, msc_rule *out_rule);
 const char *msc_rule_print(msc_arena *arena, const msc_rule *rule); /* "Amk,kn->Amn ; k:sum ; lin 0|1"; a dimension without letter is "." */
+
+/* ---- rule_digits.c ---- */
+
 /* Layouts of all tensors from one list of atoms per letter; `pass` are partial atoms that go through a linear op. */
 typedef struct {
   uint8_t num[MSC_MAX_LETTERS];
