@@ -28,6 +28,7 @@ typedef struct {
 typedef struct {
   msc_arena *arena;
   msc_reshard *planner;
+  msc_reshard *faster; /* NULL, or the planner asked where the other's takes several collectives */
   known_plan *slot; /* open addressing */
   size_t num, room;
 } known_plans;
@@ -63,12 +64,19 @@ static void make_room(known_plans *k) {
     if (old[i].from) *slot_of(k, old[i].from, old[i].to) = old[i];
 }
 
+static int traffic_steps(const msc_reshard_plan *p) {
+  int num = 0;
+  for (int i = 0; i < p->num_steps; i++) num += p->step[i].verb != OP_shard;
+  return num;
+}
+
 /* NULL: there is none. */
 static const msc_reshard_plan *plan_of(known_plans *k, const msc_type *from, const msc_layout *to) {
   make_room(k);
   known_plan *p = slot_of(k, from, to);
   if (p->from) return &p->plan;
   if (!msc_reshard_plan_of(k->planner, from, from->layout, to, &p->plan)) return NULL;
+  if (k->faster && traffic_steps(&p->plan) > 1) msc_reshard_plan_of(k->faster, from, from->layout, to, &p->plan);
   p->from = from, p->to = to;
   k->num++;
   return &p->plan;
@@ -148,7 +156,7 @@ static bool no_plan(const redistributing *r, const msc_op *user, const msc_value
                       msc_layout_print(r->pass->scratch, &r->f->module->mesh, want));
 }
 
-static int64_t cost_of(const msc_reshard_plan *p) { return p->ns ? p->ns : p->bytes; }
+static int64_t cost_of(const redistributing *r, const msc_reshard_plan *p) { return r->time ? p->ns : p->bytes; }
 
 static bool is_gathered(const redistributing *r, const msc_value *v) {
   if (v->def && v->def->kind == OP_cast && !v->def->forward) v = v->def->in[0].value;
@@ -169,7 +177,7 @@ static msc_value *brought(redistributing *r, msc_op *user, msc_value *v, const m
   msc_value *from = v;
   for (moved *m = list && !summed ? *list : NULL; m; m = m->next) {
     const msc_reshard_plan *other = m->backward == backward ? plan_of(plans, m->value->type, want) : NULL;
-    if (other && (!plan || cost_of(other) < cost_of(plan))) plan = other, from = m->value;
+    if (other && (!plan || cost_of(r, other) < cost_of(r, plan))) plan = other, from = m->value;
   }
   if (!plan) {
     no_plan(r, user, v, want);
@@ -229,7 +237,8 @@ static bool redistribute(msc_pass_ctx *pass, msc_func *f, known_plans *plans, bo
   return true;
 }
 
-/* For the least time where a search asked for it, else for the fewest bytes. */
+/* For the least time where a search asked for it, else for the fewest bytes: one collective where one will do.  But few bytes in many
+ * collectives are no gain: where it takes several, time decides there, too. */
 static msc_reshard *planner_of(msc_pass_ctx *pass, const msc_module *m, bool time, int64_t bucket) {
   msc_reshard_options options = {0};
   msc_cost cost;
@@ -251,6 +260,7 @@ bool pass_redistribute(msc_pass_ctx *pass, msc_module *m) {
     if (shard_bucket_of(f) > bucket) bucket = shard_bucket_of(f); /* of train: other functions have no gradients */
   }
   known_plans plans[2] = {{.arena = pass->scratch, .planner = planner_of(pass, m, searched, 1)}, {.arena = pass->scratch}};
+  if (!searched) plans[0].faster = planner_of(pass, m, true, 1);
   plans[1].planner = bucket > 1 ? planner_of(pass, m, searched, bucket) : plans[0].planner;
   for (msc_func *f = m->first; f; f = f->next) MSC_TRY(redistribute(pass, f, plans, searched));
   return true;

@@ -12,14 +12,11 @@ module attributes {msc.mesh = #msc.mesh<"d=8">} {
   "msc.func"() ({
   ^bb0(%x: tensor<16x8xf32, #msc.layout<"[{d},{}]">>):
     %0 = "msc.all_gather"(%x) : (tensor<16x8xf32, #msc.layout<"[{d},{}]">>) -> tensor<16x8xf32, #msc.layout<"[{d:(1)4},{}]">>
-    %1 = "msc.shard"(%0) : (tensor<16x8xf32, #msc.layout<"[{d:(1)4},{}]">>) -> tensor<16x8xf32, #msc.layout<"[{d:(1)4},{d:(4)2}]">>
-    %2 = "msc.all_gather"(%1) : (tensor<16x8xf32, #msc.layout<"[{d:(1)4},{d:(4)2}]">>) -> tensor<16x8xf32, #msc.layout<"[{d:(1)2},{d:(4)2}]">>
-    %3 = "msc.shard"(%2) : (tensor<16x8xf32, #msc.layout<"[{d:(1)2},{d:(4)2}]">>) -> tensor<16x8xf32, #msc.layout<"[{d:(1)2},{d:(4)2,d:(2)2}]">>
-    %4 = "msc.all_gather"(%3) : (tensor<16x8xf32, #msc.layout<"[{d:(1)2},{d:(4)2,d:(2)2}]">>) -> tensor<16x8xf32, #msc.layout<"[{},{d:(4)2,d:(2)2}]">>
-    %5 = "msc.shard"(%4) : (tensor<16x8xf32, #msc.layout<"[{},{d:(4)2,d:(2)2}]">>) -> tensor<16x8xf32, #msc.layout<"[{},{d:(4)2,d:(2)2,d:(1)2}]">>
-    %6 = "msc.permute"(%5) : (tensor<16x8xf32, #msc.layout<"[{},{d:(4)2,d:(2)2,d:(1)2}]">>) -> tensor<16x8xf32, #msc.layout<"[{},{d}]">>
-    %7 = "msc.exp"(%6) : (tensor<16x8xf32, #msc.layout<"[{},{d}]">>) -> tensor<16x8xf32, #msc.layout<"[{},{d}]">>
-    "msc.return"(%7) {in_layout = ["[{},{d}]"]} : (tensor<16x8xf32, #msc.layout<"[{},{d}]">>) -> ()
+    %1 = "msc.all_gather"(%0) : (tensor<16x8xf32, #msc.layout<"[{d:(1)4},{}]">>) -> tensor<16x8xf32, #msc.layout<"[{d:(1)2},{}]">>
+    %2 = "msc.all_gather"(%1) : (tensor<16x8xf32, #msc.layout<"[{d:(1)2},{}]">>) -> tensor<16x8xf32, #msc.layout<"[{},{}]">>
+    %3 = "msc.shard"(%2) : (tensor<16x8xf32, #msc.layout<"[{},{}]">>) -> tensor<16x8xf32, #msc.layout<"[{},{d}]">>
+    %4 = "msc.exp"(%3) : (tensor<16x8xf32, #msc.layout<"[{},{d}]">>) -> tensor<16x8xf32, #msc.layout<"[{},{d}]">>
+    "msc.return"(%4) {in_layout = ["[{},{d}]"]} : (tensor<16x8xf32, #msc.layout<"[{},{d}]">>) -> ()
   }) {arg_attrs = [{msc.name = "x", msc.role = "data"}],
       partitioned = true,
       sym_name = "forward"} : () -> ()
