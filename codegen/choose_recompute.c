@@ -119,11 +119,12 @@ static trial try(trials *t, choice c) {
 
 /* By the pass's own count: more by what is missing, then halfway between too little and enough. */
 static void find_saving(trials *t) {
-  enum { ROUNDS = 8, MOST_GROUP = 4 };
+  enum { ROUNDS = 8, MOST_GROUP = 4, NEAR = 64 };
   int64_t too_little = 0, enough = -1, saving = try(t, (choice){0}).bytes - t->room;
   for (int round = 1; round < ROUNDS && saving > too_little; round++) {
     int64_t got = try(t, (choice){.saving = saving}).bytes;
     if (got < 0) return;
+    if (got <= t->room && t->room - got <= t->room / NEAR) return;
     if (got <= t->room) enough = saving;
     else too_little = saving;
     int64_t more = got - t->room > saving / 4 ? got - t->room : saving / 4;
