@@ -38,7 +38,28 @@ typedef struct call_text {
 
 typedef struct { const char *name; mscrt_kernel *fn; uint32_t buffers, dims, scalars, threads; } kernel_text; /* fn NULL: on a GPU */
 typedef struct { uint8_t verb, dtype; int rank; uint64_t shape[4]; uint32_t from, to; uint8_t reduction; uint32_t halo_dim; uint64_t lo, hi; uint32_t num_members, members[4]; } collective_text;
-typedef struct { const char *name; uint64_t scratch; uint32_t num; const call_text *call; } section_text;
+typedef struct {
+  const char *name;
+  uint64_t scratch;
+  uint32_t num;
+  const call_text *call;
+  uint32_t stage, copies;
+} section_text;
+typedef struct {
+  uint64_t persistent, stride[MSCRT_NUM_CARRIED];
+  uint32_t slots[MSCRT_NUM_CARRIED];
+  uint64_t micro;
+} stage_text; /* micro 0: it finds no number */
+typedef struct {
+  uint32_t from, to;
+  uint64_t bytes;
+  uint32_t depth;
+} message_text;
+typedef struct {
+  const char *name;
+  uint32_t micro, num_stages, num[4];
+  plan_entry entry[4][8];
+} program_text; /* entries by stage */
 typedef struct {
   const char *name;
   uint8_t dtype;
@@ -57,12 +78,16 @@ typedef struct {
   uint32_t num_axes, axes[4];
   uint32_t num_layouts;
   const char *layouts[8]; /* as in layout_put below, with the rank in front: "2:0;1|" */
-  uint32_t num_kernels, num_matmuls, num_graphs, num_collectives, num_sections, num_parameters, num_inputs, num_outputs;
+  uint32_t num_kernels, num_matmuls, num_graphs, num_collectives, num_sections, num_parameters, num_inputs, num_outputs, num_stages,
+      num_messages, num_programs;
   kernel_text kernel[8];
   mscrt_matmul matmul[8];
   mscrt_graph graph[2];
   collective_text collective[8];
   section_text section[4];
+  stage_text stage[4];
+  message_text message[4];
+  program_text program[2];
   variable_text parameter[8], input[4], output[4];
   uint64_t persistent, input_stride;
   const char *feature, *target, *ptx; /* ptx: an image of that text for sm_80 */
@@ -285,11 +310,53 @@ static void put_lists(flatbuf_builder *b, const plan_text *t) {
     plan_section_begin(b);
     plan_section_put_name(b, t->section[i].name);
     plan_section_put_scratch_bytes(b, t->section[i].scratch);
+    plan_section_put_stage(b, t->section[i].stage);
+    plan_section_put_copies(b, t->section[i].copies ? t->section[i].copies : 1);
     plan_section_begin_calls(b);
     for (uint32_t k = 0; k < t->section[i].num; k++) put_call(b, &t->section[i].call[k]);
     flatbuf_end(b);
     flatbuf_end(b);
   }
+  flatbuf_end(b);
+}
+
+static void put_program(flatbuf_builder *b, const program_text *g) {
+  plan_program_begin(b);
+  plan_program_put_name(b, g->name);
+  plan_program_put_micro(b, g->micro);
+  plan_program_begin_stages(b);
+  for (uint32_t i = 0; i < g->num_stages; i++) {
+    plan_lane_begin(b);
+    plan_lane_put_entries(b, g->num[i], g->entry[i]);
+    flatbuf_end(b);
+  }
+  flatbuf_end(b);
+  flatbuf_end(b);
+}
+
+static void put_schedule(flatbuf_builder *b, const plan_text *t) {
+  plan_plan_begin_stages(b);
+  for (uint32_t i = 0; i < t->num_stages; i++) {
+    plan_stage_begin(b);
+    plan_stage_put_persistent_bytes(b, t->stage[i].persistent);
+    plan_stage_put_carried_stride(b, MSCRT_NUM_CARRIED, t->stage[i].stride);
+    plan_stage_put_carried_slots(b, MSCRT_NUM_CARRIED, t->stage[i].slots);
+    plan_stage_put_micro(b, t->stage[i].micro ? t->stage[i].micro : UINT64_MAX);
+    flatbuf_end(b);
+  }
+  flatbuf_end(b);
+  plan_plan_begin_messages(b);
+  for (uint32_t i = 0; i < t->num_messages; i++) {
+    plan_message_begin(b);
+    plan_message_put_from(b, t->message[i].from);
+    plan_message_put_to(b, t->message[i].to);
+    plan_message_put_bytes(b, t->message[i].bytes);
+    plan_message_put_depth(b, t->message[i].depth);
+    flatbuf_end(b);
+  }
+  flatbuf_end(b);
+  plan_plan_begin_programs(b);
+  for (uint32_t i = 0; i < t->num_programs; i++) put_program(b, &t->program[i]);
   flatbuf_end(b);
 }
 
@@ -314,6 +381,7 @@ static uint8_t *make_plan(const plan_text *t, size_t *out_size) {
   put_lists(b, t);
   put_code(b, t);
   put_variables(b, t);
+  if (t->num_stages) put_schedule(b, t);
   if (t->constants) plan_plan_put_constants(b, t->constant_bytes, t->constants);
   plan_plan_put_persistent_bytes(b, t->persistent);
   plan_plan_put_input_stride(b, t->input_stride);
