@@ -373,14 +373,14 @@ static void set_blocks(const localizing *z, msc_op *op) {
 }
 
 /* A GPU that may add in whatever order adds what is scattered at once. */
-static void set_unordered(const localizing *z, msc_op *op) {
+static void set_any_order(const localizing *z, msc_op *op) {
   bool adds = op->kind == OP_scatter_add || op->kind == OP_add_along || op->kind == OP_scatter_nd_add;
-  if (adds && !z->deterministic && msc_target_of(z->f->module) == MSC_TARGET_CUDA) msc_op_set(op, "unordered", msc_bool(true));
+  if (adds && !z->deterministic && msc_target_of(z->f->module) == MSC_TARGET_CUDA) msc_op_set(op, "any_order", msc_bool(true));
 }
 
 static void localize_op(localizing *z, msc_op *op) {
   set_blocks(z, op);
-  set_unordered(z, op);
+  set_any_order(z, op);
   const msc_type *y = op->num_out ? global_of(z, &op->out[0]) : NULL;
   if (!y || !y->layout) return; /* manual: already local */
   const msc_type *local = op->out[0].type;

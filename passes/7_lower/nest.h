@@ -10,7 +10,7 @@
  *   start  int  iota, one_hot, gather, scatter_add: this rank's part of the indexed dimension begins at an offset that
  *               the loader computes; the number is the caller's own and comes back in a launch.  With `start`,
  *               rows of other ranks gather zeros, scatter nothing.
- *   unordered bool  scatter_add, add_along, scatter_nd_add: a GPU adds in whatever order, atomically
+ *   any_order bool  scatter_add, add_along, scatter_nd_add: a GPU adds in whatever order, atomically
  *   starts, whole_shape  ints  random ops: per dimension such a number (-1: whole), and the global shape */
 #ifndef MSC_PASSES_NEST_H
 #define MSC_PASSES_NEST_H

@@ -111,7 +111,7 @@ static void test_indexed(void **state) {
 
 static void prepare_unordered(kernel_run *k, kernel_case *c) {
   msc_op *op = c->func->body->first;
-  msc_op_set(op, "unordered", msc_bool(true));
+  msc_op_set(op, "any_order", msc_bool(true));
   c->reordered = c->unordered = true;
   const msc_type *y = op->out[0].type;
   draw_indices(k, &c->in[0],
