@@ -23,7 +23,7 @@ typedef struct {
   uint64_t panel_bytes, room_bytes;
 } msc_plan_matmul;
 
-enum { MSC_PLAN_OPERANDS = 9 };
+enum { MSC_PLAN_OPERANDS = 10 };
 
 typedef struct {
   msc_dtype dtype;

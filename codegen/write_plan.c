@@ -150,7 +150,7 @@ static void put_graphs(flatbuf_builder *b, const msc_plan *p) {
     plan_graph_put_deterministic(b, g->deterministic);
     plan_graph_put_causal(b, g->causal);
     plan_graph_put_scale(b, g->scale);
-    if (g->kind > PLAN_GRAPH_KIND_ATTENTION_GRAD) {
+    if (g->kind >= PLAN_GRAPH_KIND_CONV) {
       plan_graph_put_step(b, 2, g->step);
       plan_graph_put_dilation(b, 2, g->dilation);
       plan_graph_put_padding(b, 2, g->padding);

@@ -105,8 +105,8 @@ static msc_value *masked(msc_builder *b, msc_value *mask, msc_value *scores) {
   return mask->type->dtype == MSC_I1 || !scores ? hidden(b, mask, scores) : plus(b, scores, cast(b, mask, scores->type->dtype));
 }
 
-/* softmax(scale q k^T + mask) v; of f16 and bf16 the softmax is f32.  Heads that share keys and values stand one below the other, as more positions of one head. */
-bool expand_attention(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+/* softmax(scale q k^T + mask) [b,h,s,t]; of f16 and bf16 it is f32.  Heads that share keys and values stand one below the other, as more positions of one head. */
+static msc_value *weights_of(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value *mask) {
   const int64_t *q = in[0]->type->dim, *v = in[2]->type->dim;
   int64_t groups = v[1], members = q[1] / groups, t = v[2];
   double scale = msc_op_float(op, "scale");
@@ -115,10 +115,24 @@ bool expand_attention(msc_builder *b, const msc_op *op, msc_value *const *in, ms
   if (scale == 0 && q[3]) scale = 1 / sqrt((double)q[3]);
   scores = reshape(b, scores, 4, (int64_t[]){q[0], q[1], q[2], t});
   if (scores) scores = times(b, scores, number(b, scores, scale));
-  if (op->num_in > 3) scores = masked(b, in[3], scores);
+  if (mask) scores = masked(b, mask, scores);
   if (msc_op_bool(op, "causal")) scores = causal(b, scores, q[2], t);
-  msc_value *weights = cast(b, unary(b, OP_softmax, scores), in[0]->type->dtype);
-  weights = reshape(b, weights, 4, (int64_t[]){q[0], groups, members * q[2], t});
-  out_result[0] = reshape(b, product(b, weights, in[2], false), 4, (int64_t[]){q[0], q[1], q[2], v[3]});
-  return out_result[0] != NULL;
+  return unary(b, OP_softmax, scores);
+}
+
+/* weights v */
+static msc_value *attended(msc_builder *b, msc_value *weights, msc_value *const *in) {
+  const int64_t *q = in[0]->type->dim, *v = in[2]->type->dim;
+  weights = reshape(b, cast(b, weights, in[0]->type->dtype), 4, (int64_t[]){q[0], v[1], q[1] / v[1] * q[2], v[2]});
+  return reshape(b, product(b, weights, in[2], false), 4, (int64_t[]){q[0], q[1], q[2], v[3]});
+}
+
+bool expand_attention(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  return (out_result[0] = attended(b, weights_of(b, op, in, op->num_in > 3 ? in[3] : NULL), in)) != NULL;
+}
+
+bool expand_dropped_attention(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  msc_value *weights = weights_of(b, op, in, NULL);
+  if (weights) weights = times(b, weights, cast(b, in[3], weights->type->dtype));
+  return (out_result[0] = attended(b, weights, in)) != NULL;
 }

@@ -37,33 +37,38 @@ static msc_value *scores_of(msc_builder *b, const msc_op *op, const sizes *z, ms
   return choose(b, seen, scores, number(b, scores, -INFINITY));
 }
 
+/* x keep, in x's type; x where nothing is dropped. */
+static msc_value *kept(msc_builder *b, const msc_op *op, msc_value *const *in, size_t i, msc_value *x) {
+  return x && op->num_in > i ? times(b, x, cast(b, in[i], x->type->dtype)) : x;
+}
+
 /* stats = max + log(sum of exp(scores - max)) */
 bool expand_flash_attention(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   sizes z = sizes_of(op, in);
   const int64_t last = 3, stats_dim[] = {z.batch, z.heads, z.positions};
   msc_value *scores = scores_of(b, op, &z, in), *most = scores ? reduce(b, OP_reduce_max, scores, 1, &last, true) : NULL;
   msc_value *e = unary(b, OP_exp, minus(b, scores, most)), *sum = e ? reduce(b, OP_reduce_sum, e, 1, &last, true) : NULL;
-  msc_value *weights = by_group(b, &z, cast(b, over(b, e, sum), in[2]->type->dtype));
+  msc_value *weights = by_group(b, &z, cast(b, kept(b, op, in, 3, over(b, e, sum)), in[2]->type->dtype));
   msc_value *y = product(b, weights, in[2], NULL), *log = unary(b, OP_log, sum), *stats = plus(b, most, log);
   out_result[0] = by_head(b, &z, y);
   out_result[1] = stats ? cast(b, reshape(b, stats, 3, stats_dim), MSC_F32) : NULL;
   return out_result[0] && out_result[1];
 }
 
-/* p = exp(scores - stats); dv = p^T dy; ds = p (dy v^T - sum of dy y); dq = scale ds k; dk = scale ds^T q */
+/* p = exp(scores - stats); dv = (p keep)^T dy; ds = p (keep dy v^T - sum of dy y); dq = scale ds k; dk = scale ds^T q */
 bool expand_flash_attention_grad(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   sizes z = sizes_of(op, in);
   msc_dtype narrow = in[0]->type->dtype, dtype = wide(narrow);
   const int64_t last = 3, column[] = {z.batch, z.heads, z.positions, 1};
   msc_value *scores = scores_of(b, op, &z, in), *stats = reshape(b, cast(b, in[4], dtype), 4, column);
   msc_value *p = unary(b, OP_exp, minus(b, scores, stats)), *dy = by_group(b, &z, in[5]);
-  msc_value *wide_dy = cast(b, in[5], dtype), *kept = times(b, wide_dy, cast(b, in[3], dtype));
-  msc_value *sum = kept ? reduce(b, OP_reduce_sum, kept, 1, &last, true) : NULL;
+  msc_value *wide_dy = cast(b, in[5], dtype), *part = times(b, wide_dy, cast(b, in[3], dtype));
+  msc_value *sum = part ? reduce(b, OP_reduce_sum, part, 1, &last, true) : NULL;
   msc_value *dp = by_head(b, &z, product(b, dy, in[2], "transpose_b"));
-  msc_value *ds = dp ? times(b, p, minus(b, cast(b, dp, dtype), sum)) : NULL;
+  msc_value *ds = dp ? times(b, p, minus(b, kept(b, op, in, 6, cast(b, dp, dtype)), sum)) : NULL;
   ds = ds ? by_group(b, &z, cast(b, times(b, ds, number(b, ds, z.scale)), narrow)) : NULL;
   out_result[0] = by_head(b, &z, product(b, ds, in[1], NULL));
   out_result[1] = product(b, ds, by_group(b, &z, in[0]), "transpose_a");
-  out_result[2] = p ? product(b, by_group(b, &z, cast(b, p, narrow)), dy, "transpose_a") : NULL;
+  out_result[2] = p ? product(b, by_group(b, &z, cast(b, kept(b, op, in, 6, p), narrow)), dy, "transpose_a") : NULL;
   return out_result[0] && out_result[1] && out_result[2];
 }

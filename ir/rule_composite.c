@@ -86,15 +86,19 @@ bool rule_attention(const msc_op *op, msc_rule *rule) {
 
 /* Of every tensor it is known whether its positions are t, those of k and v, and which size it ends in. */
 bool rule_flash_attention(const msc_op *op, msc_rule *rule) {
-  static const char *const forward[] = {"bgse", "bgte", "bgtf", "bgsf", "bgs"}, *const backward[] = {"bgse", "bgte", "bgtf", "bgsf", "bgs", "bgsf", "bgse", "bgte", "bgtf"};
-  const char *const *names = op->kind == OP_flash_attention ? forward : backward;
+  static const char *const forward[] = {"bgse", "bgte", "bgtf", "bgst"}, *const made[] = {"bgsf", "bgs"};
+  static const char *const backward[] = {"bgse", "bgte", "bgtf", "bgsf", "bgs", "bgsf", "bgst"};
+  bool is_grad = op->kind == OP_flash_attention_grad;
   int64_t groups = tensor_type(op, 1)->dim[1], members = groups ? tensor_type(op, 0)->dim[1] / groups : 1;
-  for (size_t i = 0; i < rule->num_tensors; i++)
+  for (size_t i = 0; i < rule->num_tensors; i++) {
+    size_t result = i - rule->num_in;
+    const char *name = i < rule->num_in ? (is_grad ? backward : forward)[i] : (is_grad ? backward : made)[result];
     for (int d = 0; d < tensor_type(op, i)->rank; d++) {
-      bool heads = d == 1 && names[i][2] == 's' && members > 1;
-      msc_rule_give(rule, i, d, names[i][d], heads ? groups : tensor_type(op, i)->dim[d]);
+      bool heads = d == 1 && name[2] == 's' && members > 1;
+      msc_rule_give(rule, i, d, name[d], heads ? groups : tensor_type(op, i)->dim[d]);
       if (heads) msc_rule_give(rule, i, d, 'm', members);
     }
+  }
   return true;
 }
 

@@ -142,22 +142,32 @@ bool shape_attention(msc_op *op) {
   return shape_set(op, 0, q->dtype, 4, (int64_t[]){q->dim[0], q->dim[1], q->dim[2], v->dim[3]});
 }
 
-bool shape_flash_attention(msc_op *op) {
-  const msc_type *q = shape_in(op, 0);
-  return shape_attention(op) && shape_set(op, 1, MSC_F32, 3, q->dim);
-}
-
 static bool must_be_like(msc_op *op, size_t i, msc_dtype dtype, int rank, const int64_t *dim) {
   const msc_type *t = shape_in(op, i), *wanted = msc_type_of(msc_op_ctx(op), dtype, rank, dim, NULL);
   bool same = t->dtype == dtype && t->rank == rank && !memcmp(t->dim, dim, sizeof *dim * (size_t)rank);
   return same || shape_wrong(op, "'%s' must be %s, not %s", operand(op, i), shape_text(op, wanted), shape_text(op, t));
 }
 
+/* Operand i, if it is there: what weights are multiplied by. */
+static bool keep_fits(msc_op *op, size_t i) {
+  const msc_type *q = shape_in(op, 0);
+  return op->num_in <= i || must_be_like(op, i, q->dtype, 4, (int64_t[]){q->dim[0], q->dim[1], q->dim[2], shape_in(op, 1)->dim[2]});
+}
+
+static bool set_attended(msc_op *op) {
+  const msc_type *q = shape_in(op, 0);
+  return shape_set(op, 0, q->dtype, 4, (int64_t[]){q->dim[0], q->dim[1], q->dim[2], shape_in(op, 2)->dim[3]});
+}
+
+bool shape_dropped_attention(msc_op *op) { return check_attention(op) && keep_fits(op, 3) && set_attended(op); }
+
+bool shape_flash_attention(msc_op *op) { return shape_dropped_attention(op) && shape_set(op, 1, MSC_F32, 3, shape_in(op, 0)->dim); }
+
 bool shape_flash_attention_grad(msc_op *op) {
   MSC_TRY(check_attention(op));
   const msc_type *q = shape_in(op, 0), *v = shape_in(op, 2);
   const int64_t y[] = {q->dim[0], q->dim[1], q->dim[2], v->dim[3]};
-  MSC_TRY(must_be_like(op, 3, q->dtype, 4, y) && must_be_like(op, 4, MSC_F32, 3, q->dim) && must_be_like(op, 5, q->dtype, 4, y));
+  MSC_TRY(must_be_like(op, 3, q->dtype, 4, y) && must_be_like(op, 4, MSC_F32, 3, q->dim) && must_be_like(op, 5, q->dtype, 4, y) && keep_fits(op, 6));
   for (size_t i = 0; i < 3; i++) MSC_TRY(shape_set_like(op, i, shape_in(op, i)));
   return true;
 }

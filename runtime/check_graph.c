@@ -13,6 +13,8 @@ static const struct {
 } kinds[] = {
   [PLAN_GRAPH_KIND_ATTENTION] = {{"bhse", "bgte", "bgtf", "bhsf", "bhs1"}, 5, 2},
   [PLAN_GRAPH_KIND_ATTENTION_GRAD] = {{"bhse", "bgte", "bgtf", "bhsf", "bhs1", "bhsf", "bhse", "bgte", "bgtf"}, 9, 3},
+  [PLAN_GRAPH_KIND_DROPPED_ATTENTION] = {{"bhse", "bgte", "bgtf", "bhst", "bhsf", "bhs1"}, 6, 2},
+  [PLAN_GRAPH_KIND_DROPPED_ATTENTION_GRAD] = {{"bhse", "bgte", "bgtf", "bhsf", "bhs1", "bhsf", "bhst", "bhse", "bgte", "bgtf"}, 10, 3},
   [PLAN_GRAPH_KIND_CONV] = {{"nchw", "oikl", "noyx"}, 3, 1},
   [PLAN_GRAPH_KIND_CONV_DATA] = {{"noyx", "oikl", "nchw"}, 3, 1},
   [PLAN_GRAPH_KIND_CONV_WEIGHT] = {{"nchw", "noyx", "oikl"}, 3, 1},
@@ -38,12 +40,10 @@ static mscrt_status *read_operand(plan_operand o, mscrt_graph_tensor *out) {
   return NULL;
 }
 
-static bool is_attention(const mscrt_graph *g) { return g->kind <= PLAN_GRAPH_KIND_ATTENTION_GRAD; }
-
 static bool type_fits(const mscrt_graph *g, uint32_t i) {
   mscrt_dtype first = g->operand[0].dtype, t = g->operand[i].dtype;
-  if (is_attention(g) && kinds[g->kind].operand[i][3] == '1') return t == MSCRT_F32;
-  return t == first && (t == MSCRT_F16 || t == MSCRT_BF16 || (t == MSCRT_F32 && !is_attention(g)));
+  if (mscrt_is_attention(g) && kinds[g->kind].operand[i][3] == '1') return t == MSCRT_F32;
+  return t == first && (t == MSCRT_F16 || t == MSCRT_BF16 || (t == MSCRT_F32 && !mscrt_is_attention(g)));
 }
 
 static mscrt_status *check_sizes(const mscrt_graph *g, int64_t size[128]) {
@@ -83,7 +83,7 @@ static mscrt_status *check_graph(const mscrt_plan *p, plan_graph t, mscrt_graph 
   }
   MSCRT_CHECK(check_sizes(g, size));
   if (g->bytes > plan_plan_workspace_bytes(p->root)) return bad_graph("%" PRIu64 " bytes of a workspace of %" PRIu64, g->bytes, plan_plan_workspace_bytes(p->root));
-  if (!is_attention(g)) return check_windows(t, g, size);
+  if (!mscrt_is_attention(g)) return check_windows(t, g, size);
   return size['h'] % size['g'] ? bad_graph("%" PRId64 " heads share %" PRId64, size['h'], size['g']) : NULL;
 }
 

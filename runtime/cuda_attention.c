@@ -1,13 +1,33 @@
 /* cuda_attention.c: attention and its gradient as the operations from which cuDNN knows them: it looks for this very form, and makes
  * one kernel of it, in which no matrix of scores is ever in memory.
  *
- *   forward    p = exp(scores - maximum) / sum,  y = p v,  stats = maximum + log(sum)
- *   backward   p = exp(scores - stats),  dv = p^T dy,  ds = scale p (dy v^T - sum of dy y),  dq = ds k,  dk = ds^T q */
+ *   forward    p = exp(scores - maximum) / sum,  y = (p keep) v,  stats = maximum + log(sum)
+ *   backward   p = exp(scores - stats),  dv = (p keep)^T dy,  ds = scale p (keep dy v^T - sum of dy y),  dq = ds k,  dk = ds^T q
+ *
+ * keep is there where weights are dropped.  The library could draw it itself, but from other counters: its numbers would depend on how
+ * the heads are cut, and the plan of a CPU would drop others. */
 #include <float.h>
 
 #include "runtime/cuda_dnn.h"
 
 enum { F32 = MSCRT_CUDNN_DATA_FLOAT };
+
+/* Which operands they are; of keep 0: it is not there. */
+typedef struct {
+  uint32_t keep, y, stats, dy, dq, dk, dv;
+} places;
+
+enum { Q, K, V };
+
+static places forward_places(const mscrt_graph *g) {
+  uint32_t dropped = g->kind == PLAN_GRAPH_KIND_DROPPED_ATTENTION;
+  return (places){.keep = 3 * dropped, .y = 3 + dropped, .stats = 4 + dropped};
+}
+
+static places backward_places(const mscrt_graph *g) {
+  uint32_t dropped = g->kind == PLAN_GRAPH_KIND_DROPPED_ATTENTION_GRAD;
+  return (places){.y = 3, .stats = 4, .dy = 5, .keep = 6 * dropped, .dq = 6 + dropped, .dk = 7 + dropped, .dv = 8 + dropped};
+}
 
 /* The sizes of [b,h,s,t] and [b,h,s,1]. */
 typedef struct {
@@ -40,30 +60,37 @@ static dnn_descriptor seen(mscrt_dnn_builder *b, const sizes *z, dnn_descriptor 
   return y;
 }
 
+/* x keep, of a type; x where there is no keep. */
+static dnn_descriptor kept(mscrt_dnn_builder *b, const sizes *z, dnn_descriptor x, dnn_descriptor keep, unsigned type) {
+  if (!keep) return x;
+  dnn_descriptor y = step(b, type, z->scores);
+  mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_MUL, F32, x, keep, NULL, y);
+  return y;
+}
+
 void mscrt_dnn_attention(mscrt_dnn_builder *b) {
-  enum { Q, K, V, Y, STATS };
+  places at = forward_places(b->g);
+  unsigned narrow = mscrt_dnn_type(b->g->operand[Q].dtype);
   sizes z = sizes_of(b->g);
   dnn_descriptor product = step(b, F32, z.scores), scale = mscrt_dnn_number(b, b->g->scale);
   mscrt_dnn_matmul(b, mscrt_dnn_operand(b, Q), mscrt_dnn_transposed(b, K), product);
   dnn_descriptor scores = seen(b, &z, scaled(b, &z, product, scale, F32));
   dnn_descriptor most = step(b, F32, z.rows), below = step(b, F32, z.scores), e = step(b, F32, z.scores), sum = step(b, F32, z.rows), log = step(b, F32, z.rows);
-  dnn_descriptor p = step(b, mscrt_dnn_type(b->g->operand[Q].dtype), z.scores);
+  dnn_descriptor keep = at.keep ? mscrt_dnn_operand(b, at.keep) : NULL, p = step(b, keep ? F32 : narrow, z.scores);
   mscrt_dnn_reduce(b, MSCRT_CUDNN_REDUCE_TENSOR_MAX, scores, most);
   mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_SUB, F32, scores, most, NULL, below);
   mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_EXP, F32, below, NULL, NULL, e);
   mscrt_dnn_reduce(b, MSCRT_CUDNN_REDUCE_TENSOR_ADD, e, sum);
   mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_LOG, F32, sum, NULL, NULL, log);
-  mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_ADD, F32, most, log, NULL, mscrt_dnn_operand(b, STATS));
+  mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_ADD, F32, most, log, NULL, mscrt_dnn_operand(b, at.stats));
   mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_DIV, F32, e, sum, NULL, p);
-  mscrt_dnn_matmul(b, p, mscrt_dnn_operand(b, V), mscrt_dnn_operand(b, Y));
+  mscrt_dnn_matmul(b, kept(b, &z, p, keep, narrow), mscrt_dnn_operand(b, V), mscrt_dnn_operand(b, at.y));
 }
 
-enum { Q, K, V, Y, STATS, DY, DQ, DK, DV };
-
 /* Sums of dy y, which the library wants in memory. */
-static dnn_descriptor sums(mscrt_dnn_builder *b, const sizes *z, dnn_descriptor dy) {
-  dnn_descriptor product = step(b, F32, b->g->operand[Y].dim), sum = step(b, F32, z->rows), kept = mscrt_dnn_own(b, z->rows, false);
-  mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_MUL, F32, dy, mscrt_dnn_operand(b, Y), NULL, product);
+static dnn_descriptor sums(mscrt_dnn_builder *b, const sizes *z, const places *at, dnn_descriptor dy) {
+  dnn_descriptor product = step(b, F32, b->g->operand[at->y].dim), sum = step(b, F32, z->rows), kept = mscrt_dnn_own(b, z->rows, false);
+  mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_MUL, F32, dy, mscrt_dnn_operand(b, at->y), NULL, product);
   mscrt_dnn_reduce(b, MSCRT_CUDNN_REDUCE_TENSOR_ADD, product, sum);
   mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_MUL, F32, sum, mscrt_dnn_number(b, 1), NULL, kept);
   return kept;
@@ -77,31 +104,32 @@ static dnn_descriptor transposed(mscrt_dnn_builder *b, const sizes *z, dnn_descr
 }
 
 /* Blocks of keys add their parts of dq in f32, in the order in which they come to it; or dq is made at once, from all of ds. */
-static void make_dq(mscrt_dnn_builder *b, dnn_descriptor ds, dnn_descriptor k) {
+static void make_dq(mscrt_dnn_builder *b, const places *at, dnn_descriptor ds, dnn_descriptor k) {
   if (b->g->deterministic) {
-    mscrt_dnn_matmul(b, ds, k, mscrt_dnn_operand(b, DQ));
+    mscrt_dnn_matmul(b, ds, k, mscrt_dnn_operand(b, at->dq));
     return;
   }
-  dnn_descriptor sum = mscrt_dnn_own(b, b->g->operand[DQ].dim, true);
+  dnn_descriptor sum = mscrt_dnn_own(b, b->g->operand[at->dq].dim, true);
   mscrt_dnn_matmul(b, ds, k, sum);
-  mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_IDENTITY, F32, sum, NULL, NULL, mscrt_dnn_operand(b, DQ));
+  mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_IDENTITY, F32, sum, NULL, NULL, mscrt_dnn_operand(b, at->dq));
 }
 
 void mscrt_dnn_attention_grad(mscrt_dnn_builder *b) {
+  places at = backward_places(b->g);
   sizes z = sizes_of(b->g);
-  dnn_descriptor q = mscrt_dnn_operand(b, Q), k_columns = mscrt_dnn_transposed(b, K), dy = mscrt_dnn_operand(b, DY), scale = mscrt_dnn_number(b, b->g->scale);
-  dnn_descriptor sum = sums(b, &z, dy), product = step(b, F32, z.scores), below = step(b, F32, z.scores), p = step(b, F32, z.scores);
+  dnn_descriptor q = mscrt_dnn_operand(b, Q), k_columns = mscrt_dnn_transposed(b, K), dy = mscrt_dnn_operand(b, at.dy), scale = mscrt_dnn_number(b, b->g->scale);
+  dnn_descriptor keep = at.keep ? mscrt_dnn_operand(b, at.keep) : NULL, sum = sums(b, &z, &at, dy), product = step(b, F32, z.scores), below = step(b, F32, z.scores), p = step(b, F32, z.scores);
   mscrt_dnn_matmul(b, q, k_columns, product);
-  mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_SUB, F32, scaled(b, &z, product, scale, F32), mscrt_dnn_operand(b, STATS), NULL, below);
+  mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_SUB, F32, scaled(b, &z, product, scale, F32), mscrt_dnn_operand(b, at.stats), NULL, below);
   mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_EXP, F32, seen(b, &z, below), NULL, NULL, p);
-  mscrt_dnn_matmul(b, transposed(b, &z, p), dy, mscrt_dnn_operand(b, DV));
+  mscrt_dnn_matmul(b, transposed(b, &z, kept(b, &z, p, keep, F32)), dy, mscrt_dnn_operand(b, at.dv));
 
   dnn_descriptor dp = step(b, F32, z.scores), less = step(b, F32, z.scores), slope = step(b, F32, z.scores), k = mscrt_dnn_step_like(b, K);
   mscrt_dnn_matmul(b, dy, mscrt_dnn_transposed(b, V), dp);
-  mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_SUB, F32, dp, sum, NULL, less);
+  mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_SUB, F32, kept(b, &z, dp, keep, F32), sum, NULL, less);
   mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_MUL, F32, less, p, NULL, slope);
   dnn_descriptor ds = scaled(b, &z, slope, scale, mscrt_dnn_type(b->g->operand[Q].dtype));
-  mscrt_dnn_matmul(b, transposed(b, &z, ds), q, mscrt_dnn_operand(b, DK));
+  mscrt_dnn_matmul(b, transposed(b, &z, ds), q, mscrt_dnn_operand(b, at.dk));
   mscrt_dnn_view(b, k_columns, k);
-  make_dq(b, ds, k);
+  make_dq(b, &at, ds, k);
 }

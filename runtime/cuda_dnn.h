@@ -8,7 +8,7 @@
 enum {
   MSCRT_DNN_ALIGN = 16,    /* of addresses, in bytes; what check_call.c demands */
   MSCRT_DNN_TENSORS = 20,  /* that are more than steps of the computation */
-  MSCRT_DNN_OPERATIONS = 24,
+  MSCRT_DNN_OPERATIONS = 28,
   MSCRT_DNN_MADE = 256,    /* descriptors of a graph */
 };
 

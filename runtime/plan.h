@@ -51,7 +51,7 @@ typedef struct {
   uint64_t panel_bytes, room_bytes;
 } mscrt_matmul;
 
-#define MSCRT_GRAPH_OPERANDS 9
+#define MSCRT_GRAPH_OPERANDS 10
 
 /* Four dimensions; strides in elements. */
 typedef struct {
@@ -68,6 +68,8 @@ typedef struct {
   int64_t step[2], dilation[2], padding[2];
   uint64_t bytes;                /* of the workspace */
 } mscrt_graph;
+
+static inline bool mscrt_is_attention(const mscrt_graph *g) { return g->kind < PLAN_GRAPH_KIND_CONV; }
 
 /* Memory of a stage by space (persistent; a slot of carried ones), and slots of the carried spaces. */
 typedef struct {

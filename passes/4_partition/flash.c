@@ -1,4 +1,5 @@
-/* flash.c: attention and its vjp, cut along batch and heads alone -> flash_attention, whose statistics the gradient takes. */
+/* flash.c: attention, dropped or not, and its vjp, cut along batch and heads alone -> flash_attention, whose statistics the gradient
+ * takes.  What is dropped is not kept for the gradient: it is drawn again, from the same counters. */
 #include "passes/4_partition/flash.h"
 
 #include <string.h>
@@ -37,7 +38,7 @@ static const msc_layout *without_last(const msc_op *op, const msc_layout *l) {
 }
 
 static void want(msc_pass_ctx *pass, msc_op *op, const msc_layout *l) {
-  msc_attr_value text[6];
+  msc_attr_value text[7];
   if (!l) return;
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_layout *of = op->in[i].value->type->rank == 3 ? without_last(op, l) : l;
@@ -61,8 +62,9 @@ static msc_op *new_op(msc_pass_ctx *pass, msc_op *old, msc_op_kind kind, size_t 
 static void set_layout(msc_op *op, size_t i, const msc_layout *l) { op->out[i].type = msc_type_with_layout(msc_op_ctx(op), op->out[i].type, l); }
 
 static bool replace_attention(msc_pass_ctx *pass, flash_memo *memo, msc_op *old, const msc_layout *const *in_layout) {
-  msc_value *in[] = {old->in[0].value, old->in[1].value, old->in[2].value};
-  msc_op *op = new_op(pass, old, OP_flash_attention, 3, in, 2, in_layout[0]);
+  msc_value *in[4];
+  for (size_t i = 0; i < old->num_in; i++) in[i] = old->in[i].value;
+  msc_op *op = new_op(pass, old, OP_flash_attention, old->num_in, in, 2, in_layout[0]);
   if (!msc_infer(op)) return false;
   set_layout(op, 0, old->out[0].type->layout), set_layout(op, 1, without_last(op, in_layout[0]));
   msc_replace_uses(&old->out[0], &op->out[0]);
@@ -74,21 +76,37 @@ static bool replace_attention(msc_pass_ctx *pass, flash_memo *memo, msc_op *old,
 
 /* The attention whose gradient it is. */
 static msc_op *forward_of(const flash_memo *memo, const msc_op *vjp) {
+  size_t num = vjp->num_in - 1; /* without dy */
   for (size_t i = memo->num; i-- > 0;) {
     const msc_op *f = memo->op[i];
     bool same = msc_op_bool(f, "causal") == msc_op_bool(vjp, "causal") && msc_op_float(f, "scale") == msc_op_float(vjp, "scale");
-    for (size_t k = 0; k < 3; k++) same &= f->in[k].value == vjp->in[k].value;
+    for (size_t k = 0; k < num && same; k++) same = f->num_in == num && f->in[k].value == vjp->in[k].value;
     if (same) return memo->op[i];
   }
   return NULL;
+}
+
+/* The same numbers once more, made in front of `before`: dropout of a constant, through casts.  What else there may be is kept. */
+static msc_value *drawn_again(msc_op *before, msc_value *keep) {
+  msc_op *op = keep->def;
+  if (!op || (op->kind != OP_cast && op->kind != OP_dropout)) return keep;
+  msc_value *in[3];
+  for (size_t i = 0; i < op->num_in; i++) in[i] = op->in[i].value;
+  if (op->kind == OP_dropout && (!in[0]->def || in[0]->def->kind != OP_constant)) return keep;
+  if (op->kind == OP_cast && (in[0] = drawn_again(before, in[0])) == op->in[0].value) return keep;
+  msc_op *copy = msc_op_copy(before->block->func, op, in);
+  msc_insert_before(before, copy);
+  return &copy->out[0];
 }
 
 static bool replace_gradient(msc_pass_ctx *pass, const flash_memo *memo, msc_op *old, const msc_layout *const *in_layout) {
   int64_t wrt[4];
   msc_op *forward = forward_of(memo, old);
   if (!forward) return false;
-  msc_value *in[] = {old->in[0].value, old->in[1].value, old->in[2].value, &forward->out[0], &forward->out[1], old->in[3].value};
-  msc_op *op = new_op(pass, old, OP_flash_attention_grad, 6, in, 3, in_layout[0]);
+  size_t num_in = forward->num_in;
+  msc_value *in[] = {old->in[0].value, old->in[1].value, old->in[2].value, &forward->out[0], &forward->out[1], old->in[num_in].value, NULL};
+  if (num_in > 3) in[6] = drawn_again(old, old->in[3].value);
+  msc_op *op = new_op(pass, old, OP_flash_attention_grad, num_in > 3 ? 7 : 6, in, 3, in_layout[0]);
   if (!msc_infer(op)) return false;
   for (size_t i = 0; i < 3; i++) set_layout(op, i, in_layout[i]);
   int num = msc_op_ints(old, "wrt", wrt, 3);
@@ -97,8 +115,19 @@ static bool replace_gradient(msc_pass_ctx *pass, const flash_memo *memo, msc_op 
   return true;
 }
 
+/* 3: attention, 4: with what its weights are multiplied by; 0: another op. */
+static size_t operands_of(const char *name) { return !strcmp(name, msc_kind_name(OP_attention)) ? 3 : !strcmp(name, msc_kind_name(OP_dropped_attention)) ? 4 : 0; }
+
+static bool wants_keeps_gradient(const msc_op *vjp) {
+  int64_t wrt[4];
+  int num = msc_op_ints(vjp, "wrt", wrt, 4);
+  return num > 3 || (num > 0 && wrt[num - 1] > 2);
+}
+
 bool flash_takes(msc_pass_ctx *pass, flash_memo *memo, msc_op *op, const msc_layout *const *in_layout) {
-  if (op->kind == OP_attention) return is_possible(op, 3, in_layout) && replace_attention(pass, memo, op, in_layout);
-  bool is_gradient = op->kind == OP_vjp && !strcmp(msc_op_str(op, "op"), msc_kind_name(OP_attention));
-  return is_gradient && is_possible(op, 4, in_layout) && replace_gradient(pass, memo, op, in_layout);
+  bool is_gradient = op->kind == OP_vjp;
+  size_t num = operands_of(is_gradient ? msc_op_str(op, "op") : msc_kind_name(op->kind));
+  if (num == 0 || !is_possible(op, num + is_gradient, in_layout)) return false;
+  if (!is_gradient) return replace_attention(pass, memo, op, in_layout);
+  return !wants_keeps_gradient(op) && replace_gradient(pass, memo, op, in_layout);
 }

@@ -1,7 +1,7 @@
 /* order: program order -> what only feeds parameter updates runs as soon as it can, so gradients die young.
  *
  * An op feeds updates when all its results end in update ops without passing through another product; such ops are taken before others whenever what they wait for has
- * run.  The rest keeps its order. */
+ * run.  What only draws random numbers waits for the first op that needs them: they are large, and made of nothing.  The rest keeps its order. */
 #include <string.h>
 
 #include "passes/7_lower/depend.h"
@@ -9,7 +9,7 @@
 
 typedef struct {
   msc_depend deps;
-  bool *feeds_update; /* by op id */
+  bool *feeds_update, *draws; /* by op id */
   uint32_t *pending;  /* by op id: how many it still waits for */
   uint32_t *first, *waiter; /* who waits for op i: waiter[first[i]] .. waiter[first[i+1]-1] */
 } ordering;
@@ -33,6 +33,22 @@ static void find_feeders(ordering *z, const msc_attr_value *ties) {
       for (const msc_use *u = op->out[k].uses; u && feeds; u = u->next) feeds = (z->feeds_update[u->user->id] && !is_product(u->user)) || is_new_value(u, ties);
     }
     z->feeds_update[i] = feeds;
+  }
+}
+
+static bool is_random(const msc_op *op) {
+  bool any = msc_info(op)->flags & MSC_RANDOM;
+  for (const msc_op *inner = op->body ? op->body->first : NULL; inner && !any; inner = inner->next) any = msc_info(inner)->flags & MSC_RANDOM;
+  return any;
+}
+
+/* From single numbers alone. */
+static void find_draws(ordering *z) {
+  for (size_t i = 0; i < z->deps.num_ops; i++) {
+    const msc_op *op = z->deps.op[i];
+    bool draws = !z->feeds_update[i] && is_random(op);
+    for (size_t k = 0; k < op->num_in && draws; k++) draws = msc_type_elems(op->in[k].value->type) == 1;
+    z->draws[i] = draws;
   }
 }
 
@@ -64,21 +80,31 @@ static void run(ordering *z, msc_block *b, uint32_t i, bool *done, uint32_t *sta
   }
 }
 
+/* The numbers that it needs. */
+static void run_draws(ordering *z, msc_block *b, uint32_t i, bool *done, uint32_t *stack) {
+  for (const uint32_t *p = msc_depend_begin(&z->deps, i); p < msc_depend_end(&z->deps, i); p++)
+    if (z->draws[*p] && !done[*p]) run(z, b, *p, done, stack);
+}
+
 static void order_func(msc_pass_ctx *pass, msc_func *f) {
   msc_arena *a = pass->scratch;
   ordering z = {.deps = msc_depend_of(a, f)};
   size_t n = z.deps.num_ops;
-  z.feeds_update = msc_new_array(a, bool, n);
+  z.feeds_update = msc_new_array(a, bool, n), z.draws = msc_new_array(a, bool, n);
   z.pending = msc_new_array(a, uint32_t, n);
   z.first = msc_new_array(a, uint32_t, n + 1);
   z.waiter = msc_new_array(a, uint32_t, z.deps.first[n] + 1);
   bool *done = msc_new_array(a, bool, n);
   uint32_t *stack = msc_new_array(a, uint32_t, n + 1);
   find_feeders(&z, msc_func_attr(f, "ties"));
+  find_draws(&z);
   find_waiters(&z, a);
   f->body->first = f->body->last = NULL;
-  for (uint32_t i = 0; i < n; i++)
+  for (uint32_t i = 0; i < n; i++) {
+    if (done[i] || z.draws[i]) continue;
+    run_draws(&z, f->body, i, done, stack);
     if (!done[i] && (!z.feeds_update[i] || z.pending[i] == 0)) run(&z, f->body, i, done, stack);
+  }
 }
 
 bool pass_order(msc_pass_ctx *pass, msc_module *m) {

@@ -25,22 +25,26 @@ static void fail(const char *what, mscrt_status *s) {
 
 /* ---- models ---- */
 
-/* Attention of parameters, which is trained. */
-static const char attention_form[] =
-  "module {\n  \"msc.func\"() ({\n  ^bb0(%%t: tensor<%dx%dx%dx%dxf32>, %%q: tensor<%dx%dx%dx%dxf32>, %%k: tensor<%dx%dx%dx%dxf32>, %%v: tensor<%dx%dx%dx%dxf32>):\n"
-  "    %%0 = \"msc.attention\"(%%q, %%k, %%v) {causal = %s} : (tensor<%dx%dx%dx%dxf32>, tensor<%dx%dx%dx%dxf32>, tensor<%dx%dx%dx%dxf32>) -> tensor<%dx%dx%dx%dxf32>\n"
-  "    %%1 = \"msc.mean_squared_error\"(%%0, %%t) : (tensor<%dx%dx%dx%dxf32>, tensor<%dx%dx%dx%dxf32>) -> tensor<f32>\n"
-  "    \"msc.return\"(%%1) : (tensor<f32>) -> ()\n  }) {sym_name = \"forward\", loss = 0 : i64, results = [\"loss\"], optimizer = {kind = \"sgd\", lr = 0.1 : f32},\n"
-  "      arg_attrs = [{msc.name = \"t\", msc.role = \"label\"}, {msc.name = \"q\", msc.role = \"parameter\"}, {msc.name = \"k\", msc.role = \"parameter\"}, {msc.name = \"v\", msc.role = \"parameter\"}]} : () -> ()\n}\n";
+/* Attention of parameters, which is trained: with weights that are dropped, or without. */
+#define FORM(op, keep_argument, keep, keep_type, keep_attr)                                                                                                            \
+  "module {\n  \"msc.func\"() ({\n  ^bb0(%%q: %s, %%k: %s, %%v: %s, %%t: %s" keep_argument "):\n"                                                                        \
+  "    %%0 = \"msc." op "\"(%%q, %%k, %%v" keep ") {causal = %s} : (%s, %s, %s" keep_type ") -> %s\n"                                                                     \
+  "    %%1 = \"msc.mean_squared_error\"(%%0, %%t) : (%s, %s) -> tensor<f32>\n    \"msc.return\"(%%1) : (tensor<f32>) -> ()\n"                                          \
+  "  }) {sym_name = \"forward\", loss = 0 : i64, results = [\"loss\"], optimizer = {kind = \"sgd\", lr = 0.1 : f32}, arg_attrs = [{msc.name = \"q\", msc.role = \"parameter\"}, " \
+  "{msc.name = \"k\", msc.role = \"parameter\"}, {msc.name = \"v\", msc.role = \"parameter\"}, {msc.name = \"t\", msc.role = \"label\"}" keep_attr "]} : () -> ()\n}\n"
 
-typedef struct { int batch, heads, groups, positions, keys, size, values; bool causal; } attention_sizes;
+typedef struct { int batch, heads, groups, positions, keys, size, values; bool causal, dropped; } attention_sizes;
 
 static void write_attention(const attention_sizes *z, char *text, size_t room) {
-#define Q_ z->batch, z->heads, z->positions, z->size
-#define K_ z->batch, z->groups, z->keys, z->size
-#define V_ z->batch, z->groups, z->keys, z->values
-#define Y_ z->batch, z->heads, z->positions, z->values
-  snprintf(text, room, attention_form, Y_, Q_, K_, V_, z->causal ? "true" : "false", Q_, K_, V_, Y_, Y_, Y_);
+  char q[64], k[64], v[64], y[64], keep[64];
+  const char *causal = z->causal ? "true" : "false";
+  snprintf(q, sizeof q, "tensor<%dx%dx%dx%dxf32>", z->batch, z->heads, z->positions, z->size);
+  snprintf(k, sizeof k, "tensor<%dx%dx%dx%dxf32>", z->batch, z->groups, z->keys, z->size);
+  snprintf(v, sizeof v, "tensor<%dx%dx%dx%dxf32>", z->batch, z->groups, z->keys, z->values);
+  snprintf(y, sizeof y, "tensor<%dx%dx%dx%dxf32>", z->batch, z->heads, z->positions, z->values);
+  snprintf(keep, sizeof keep, "tensor<%dx%dx%dx%dxf32>", z->batch, z->heads, z->positions, z->keys);
+  if (!z->dropped) snprintf(text, room, FORM("attention", "", "", "", ""), q, k, v, y, causal, q, k, v, y, y, y);
+  else snprintf(text, room, FORM("dropped_attention", ", %%keep: %s", ", %%keep", ", %s", ", {msc.name = \"keep\", msc.role = \"data\"}"), q, k, v, y, keep, causal, q, k, v, keep, y, y, y);
 }
 
 static void read_file(const char *path, char *text, size_t room) {
@@ -123,15 +127,16 @@ static void try_attention(const char *keys, const attention_sizes *z, uint32_t l
 }
 
 static void try_gpu(int arch, bool all) {
-  static const attention_sizes gpt2 = {16, 12, 12, 1024, 1024, 64, 64, true}, others[] = {
-    {2, 2, 2, 8, 8, 8, 8, true}, {2, 4, 4, 100, 100, 64, 64, false}, {2, 4, 4, 128, 192, 128, 64, true}, {1, 2, 2, 1, 64, 64, 128, false}, {1, 3, 3, 2000, 2000, 40, 40, true}};
+  static const attention_sizes gpt2 = {16, 12, 12, 1024, 1024, 64, 64, true, false}, dropped = {16, 12, 12, 1024, 1024, 64, 64, true, true}, others[] = {
+    {2, 2, 2, 8, 8, 8, 8, true, false}, {2, 4, 4, 100, 100, 64, 64, false, true}, {2, 4, 4, 128, 192, 128, 64, true, false}, {1, 2, 2, 1, 64, 64, 128, false, false}, {1, 3, 3, 2000, 2000, 40, 40, true, false}};
   static char text[1 << 16];
   describe_device(arch);
   try_attention("{\"compute_type\": \"bf16\"}", &gpt2, 2);
   try_attention("{\"compute_type\": \"f16\", \"deterministic\": true}", &gpt2, 2);
+  try_attention("{\"compute_type\": \"bf16\"}", &dropped, 2);
   if (!all) return;
   for (size_t i = 0; i < sizeof others / sizeof *others; i++) try_attention(i % 2 ? "{\"compute_type\": \"bf16\"}" : "{\"compute_type\": \"bf16\", \"deterministic\": true}", &others[i], 2);
-  try_attention("{\"compute_type\": \"bf16\"}", &(attention_sizes){2, 8, 2, 256, 256, 64, 64, true}, 1);
+  try_attention("{\"compute_type\": \"bf16\"}", &(attention_sizes){2, 8, 2, 256, 256, 64, 64, true, false}, 1);
   for (int i = 0; i < 2; i++) {
     read_file(i ? "tests/e2e/fixtures/windows.mlir" : "tests/e2e/fixtures/resnet.mlir", text, sizeof text);
     try_model(i ? "windows" : "resnet", text, "{\"deterministic\": true}", 4);

@@ -76,9 +76,9 @@ def fixture(name, folder, losses="mixed"):
         return Network(name, text.read(), losses.read()), path, folder
 
 
-def built(name, folder):
+def built(name, folder, *more):
     path = os.path.join(folder, name + ".fbs")
-    call(sys.executable, *words(name), "-o", path)
+    call(sys.executable, *words(name, *more), "-o", path)
     with open(os.path.join(HERE, "..", "e2e", "networks", name + ".losses")) as losses:
         return Network(name, call(MSC, "dump", path), losses.read()), path, folder
 
@@ -100,6 +100,9 @@ def main():
         check_all(*gpt, "library_attention=false", "deterministic=true", slow=slow)
         if not REAL:
             check_missing_library(*gpt)
+        gpt = built("gpt", folder, "--attention-dropout", "0.2")
+        check(*gpt, "bf16")
+        check(*gpt, "bf16", "library_attention=false")
 
 
 main()

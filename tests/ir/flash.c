@@ -1,4 +1,5 @@
-/* flash_attention and its gradient against attention and its vjp, in f64: causal or not, with heads that share keys. */
+/* flash_attention and its gradient against attention and its vjp, in f64: causal or not, with weights dropped
+ * or not, with heads that share keys. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,16 +17,19 @@
 #define K "tensor<2x2x6x8xf64>"
 #define V "tensor<2x2x6x3xf64>"
 #define Y "tensor<2x4x5x3xf64>"
-enum { NUM_IN = 4, NUM_PAIRS = 4 };
+#define KEEP "tensor<2x4x5x6xf64>"
+enum { NUM_IN = 5, NUM_PAIRS = 4 };
 
-static const char *const text =
-  "module {\n  \"msc.func\"() ({\n  ^bb0(%%q: " Q ", %%k: " K ", %%v: " V ", %%dy: " Y "):\n"
-  "    %%0 = \"msc.attention\"(%%q, %%k, %%v) {%s} : (" Q ", " K ", " V ") -> " Y "\n"
-  "    %%1:3 = \"msc.vjp\"(%%q, %%k, %%v, %%dy) {%s, of = [0], op = \"attention\", wrt = [0, 1, 2]} : (" Q ", " K ", " V ", " Y ") -> (" Q ", " K ", " V ")\n"
-  "    %%2:2 = \"msc.flash_attention\"(%%q, %%k, %%v) {%s} : (" Q ", " K ", " V ") -> (" Y ", tensor<2x4x5xf32>)\n"
-  "    %%3:3 = \"msc.flash_attention_grad\"(%%q, %%k, %%v, %%2#0, %%2#1, %%dy) {%s} : (" Q ", " K ", " V ", " Y ", tensor<2x4x5xf32>, " Y ") -> (" Q ", " K ", " V ")\n"
-  "    \"msc.return\"(%%0, %%1#0, %%1#1, %%1#2, %%2#0, %%3#0, %%3#1, %%3#2) : (" Y ", " Q ", " K ", " V ", " Y ", " Q ", " K ", " V ") -> ()\n"
-  "  }) {sym_name = \"main\"} : () -> ()\n}\n";
+/* The text with and without a keep, which stands behind the other operands. */
+#define TEXT(attention, keep, of_keep)                                                                                                  \
+  "module {\n  \"msc.func\"() ({\n  ^bb0(%%q: " Q ", %%k: " K ", %%v: " V ", %%dy: " Y ", %%keep: " KEEP "):\n"                          \
+  "    %%0 = \"msc." attention "\"(%%q, %%k, %%v" keep ") {%s} : (" Q ", " K ", " V of_keep ") -> " Y "\n"                               \
+  "    %%1:3 = \"msc.vjp\"(%%q, %%k, %%v" keep ", %%dy) {%s, of = [0], op = \"" attention "\", wrt = [0, 1, 2]} : (" Q ", " K ", " V of_keep ", " Y ") -> (" Q ", " K ", " V ")\n" \
+  "    %%2:2 = \"msc.flash_attention\"(%%q, %%k, %%v" keep ") {%s} : (" Q ", " K ", " V of_keep ") -> (" Y ", tensor<2x4x5xf32>)\n"       \
+  "    %%3:3 = \"msc.flash_attention_grad\"(%%q, %%k, %%v, %%2#0, %%2#1, %%dy" keep ") {%s} : (" Q ", " K ", " V ", " Y ", tensor<2x4x5xf32>, " Y of_keep ") -> (" Q ", " K ", " V ")\n" \
+  "    \"msc.return\"(%%0, %%1#0, %%1#1, %%1#2, %%2#0, %%3#0, %%3#1, %%3#2) : (" Y ", " Q ", " K ", " V ", " Y ", " Q ", " K ", " V ") -> ()\n" \
+  "  }) {sym_name = \"main\"} : () -> ()\n}\n"
+static const char *const texts[] = {TEXT("attention", "", ""), TEXT("dropped_attention", ", %%keep", ", " KEEP)};
 
 static void fill(msc_arena *arena, const msc_type *type, int seed, msc_tensor *out) {
   int64_t n = msc_type_elems(type);
@@ -35,7 +39,7 @@ static void fill(msc_arena *arena, const msc_type *type, int seed, msc_tensor *o
 }
 
 /* Statistics are f32: so near is what follows from them. */
-static void check(const char *attrs) {
+static void check(const char *text, const char *attrs) {
   char module[4096];
   msc_context *ctx = msc_context_new(NULL, NULL);
   msc_arena *arena = msc_context_arena(ctx);
@@ -52,9 +56,11 @@ static void check(const char *attrs) {
 
 static void same_gradients(void **state) {
   (void)state;
-  check("causal = false");
-  check("causal = true");
-  check("causal = true, scale = 3.0e-01 : f64");
+  for (int dropped = 0; dropped < 2; dropped++) {
+    check(texts[dropped], "causal = false");
+    check(texts[dropped], "causal = true");
+    check(texts[dropped], "causal = true, scale = 3.0e-01 : f64");
+  }
 }
 
 int main(void) {

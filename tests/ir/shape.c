@@ -170,6 +170,8 @@ static const shape_case cases[] = {
     {"flash_attention", "2x4x3x8xbf16 2x2x5x8xbf16 2x2x5x6xbf16", "", "2x4x3x6xbf16 2x4x3xf32"},
     {"flash_attention_grad", "2x4x3x8xf16 2x2x5x8xf16 2x2x5x6xf16 2x4x3x6xf16 2x4x3xf32 2x4x3x6xf16", "", "2x4x3x8xf16 2x2x5x8xf16 2x2x5x6xf16"},
     {"flash_attention_grad", "2x4x3x8xf16 2x2x5x8xf16 2x2x5x6xf16 2x4x3x6xf16 2x4x3xf16 2x4x3x6xf16", "", "!'stats' must be [2,4,3]f32, not [2,4,3]f16"},
+    {"dropped_attention", "2x4x3x8xf32 2x2x5x8xf32 2x2x5x6xf32 2x4x3x5xf32", "", "2x4x3x6xf32"},
+    {"dropped_attention", "2x4x3x8xf32 2x2x5x8xf32 2x2x5x6xf32 2x4x3x4xf32", "", "!'keep' must be [2,4,3,5]f32, not [2,4,3,4]f32"},
     {"attention", "2x4x3x8xf32 2x3x5x8xf32 2x3x5x6xf32", "", "!heads of 'q' must be a multiple"},
     {"attention", "2x4x3x8xf32 2x2x5x8xf32 2x2x5x6xf32 4x5xi1", "", "!dimension 0 of 'mask' [4,5]i1 must be 1 or 3"},
     {"sgd", "4xf32 4xf32", "lr=0.1", "4xf32"},

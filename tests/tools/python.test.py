@@ -97,7 +97,7 @@ outputs = [
     g.roll(x, -1, 2), g.mean_squared_error(x, -x), g.sigmoid_cross_entropy(x, x), g.nll_loss(x, i), g.sin(x), g.cos(x), g.floor(x), g.ceil(x), g.round(x),
     g.layer_norm(x, gamma=row, beta=row), g.layer_norm(x, axis=1, eps=1e-3), g.rms_norm(x, gamma=row), g.l2_normalize(x), g.group_norm(x, groups=2),
     *g.batch_norm(x, row, row, row, row, axis=-1), g.glu(x, activation="gelu"), g.rotary(x, interleaved=True),
-    g.attention(heads, heads, heads, causal=True), g.attention(heads, heads, heads, mask=g.constant(0.0)), g.sgd(-m, m, 0.5), *g.momentum(-m, -m, m, lr=0.1, momentum=0.9),
+    g.attention(heads, heads, heads, causal=True), g.attention(heads, heads, heads, mask=g.constant(0.0)), g.dropped_attention(heads, heads, heads, g.constant(1.0, shape=[8, 2, 2, 2])), g.sgd(-m, m, 0.5), *g.momentum(-m, -m, m, lr=0.1, momentum=0.9),
     *g.adam(-m, -m, -m, m, scalar, 0.1), *g.adamw(-m, -m, -m, m, scalar, 0.1), *g.lamb_moments(m, -m, -m, m, scalar), g.lamb_apply(-m, m, scalar, 0.1), g.assign(-m, m),
     g.all_reduce(x, axes="{a}"), g.all_gather(x, axes="{b}", dim=1), g.reduce_scatter(x, axes="{a,b}"), g.all_to_all(x, axes="{b:(2)2}", split_dim=0, concat_dim=2),
     g.permute(x, axes="{b}", pairs=[0, 1, 1, 2]), g.broadcast(x, "{a}"), g.recv(g.send(x, "{b}", 0, 3), "{b}", 0, 3)]

@@ -126,6 +126,7 @@ batch_norm    | x gamma beta mean variance | y mean_new variance_new | axis:int=
 glu           | x | y | activation:str=silu gate_first:bool=true | glu
 rotary        | x | y | axis:int=-2 base:float=10000 interleaved:bool=false | same
 attention     | q k v mask? | y | causal:bool=false scale:float=0 | attention
+dropped_attention | q k v keep | y | causal:bool=false scale:float=0 | attention
 sgd           | w g ok? | w_new | lr:float weight_decay:float=0 | update
 momentum      | w m g ok? | w_new m_new | lr:float momentum:float dampening:float=0 nesterov:bool=false weight_decay:float=0 | update
 adam          | w m v g t ok? | w_new m_new v_new | lr:float beta1:float=0.9 beta2:float=0.999 eps:float=1e-8 weight_decay:float=0 | update

@@ -49,9 +49,20 @@ class Builder:
         for part, count in (("query", o.heads), ("key", kv_heads or o.heads), ("value", kv_heads or o.heads)):
             y = self.heads(self.linear(x, count * width, f"{name}.{part}", bias), count, f"{name}.{part}")
             parts.append(g.rotary(y, name=f"{name}.{part}.rotary") if turned and part != "value" else y)
-        y = g.attention(*parts, causal=causal, name=name)
+        y = self.weighed(*parts, causal, name)
         y = g.reshape(g.transpose(y, [0, 2, 1, 3], name=f"{name}.transpose"), list(x.shape), name=f"{name}.merge")
         return self.linear(y, o.hidden, f"{name}.out", bias, self.deep_std())
+
+    def weighed(self, q, k, v, causal, name):
+        """Attention, with a share of its weights dropped."""
+        g, rate = self.g, getattr(self.o, "attention_dropout", 0.0)
+        if not rate:
+            return g.attention(q, k, v, causal=causal, name=name)
+        shape = [*q.shape[:3], k.shape[2]]
+        if min(shape) < 0:
+            raise Error("--attention-dropout needs a --batch that is known")
+        keep = g.dropout(g.constant(1.0, shape=shape), rate, name=f"{name}.dropout")
+        return g.dropped_attention(q, k, v, keep, causal=causal, name=name)
 
     def deep_std(self):
         """Of weights whose result is added to the stream: smaller, the more are added (GPT-2)."""
@@ -83,7 +94,7 @@ class Builder:
 
 SIZES = {"layers": (12, "transformer blocks"), "hidden": (768, "width of the stream"), "heads": (12, "attention heads"), "seq": (128, "tokens per sample"),
          "vocab": (8192, "tokens known")}
-DROPOUT = {"dropout": (0.0, "share of elements dropped in training")}
+DROPOUT = {"dropout": (0.0, "share of elements dropped in training"), "attention_dropout": (0.0, "share of attention's weights dropped in training")}
 RECOMPUTE = {"recompute": (0, "1: the backward computes the inside of every block again")}
 
 
