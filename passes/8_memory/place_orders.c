@@ -127,11 +127,21 @@ static void fill_outward(filling *f, double alike) {
   if (fill(f, 0, false, z->height)) msc_placing_keep(z, f->offset);
 }
 
+static size_t num_at_peak(const msc_placing *z) {
+  uint32_t peak = msc_placing_peak(z, 0, (uint32_t)z->num_sections);
+  size_t num = 0;
+  for (size_t i = 0; i < z->num; i++) num += msc_placing_away(peak, &z->body[i]) == 0;
+  return num;
+}
+
+/* The shelf is slow where a good part of all is live at once. */
 static void place_many(filling *f) {
   msc_placing *z = f->z;
+  double alike = 4;
   stack_long(f);
+  if (!msc_placing_done(z) && num_at_peak(z) < z->num / 4) fill_outward(f, alike), alike /= 2;
   if (!msc_placing_done(z)) msc_place_around_peak(z);
-  for (double alike = 4; alike >= 1 && !msc_placing_done(z) && !must_stop(f); alike /= 2) fill_outward(f, alike);
+  for (; alike >= 1 && !msc_placing_done(z) && !must_stop(f); alike /= 2) fill_outward(f, alike);
   if (!msc_placing_done(z) && !must_stop(f)) msc_place_around_core(z);
 }
 
