@@ -19,14 +19,15 @@ static void put_operand(msc_plan_graph *g, const msc_type *t) {
 static uint64_t aligned(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit * unit; }
 
 /* What cuDNN 9.19 and 9.26 use for sm_80, sm_90 and sm_100: with the order of sums fixed the slopes of all scores, else once more what
- * the runtime keeps of dq in f32. */
+ * the runtime keeps of dq in f32; and in f32 the gradients that heads which share keys and values add up. */
 static uint64_t attention_workspace(const msc_plan_graph *g) {
   enum { BLOCK = 128, SLACK = 1 << 20 };
-  const uint64_t *q = g->operand[0].shape, *k = g->operand[1].shape;
+  const uint64_t *q = g->operand[0].shape, *k = g->operand[1].shape, *v = g->operand[2].shape;
   uint64_t heads = q[0] * q[1], rows = aligned(q[2], BLOCK);
   if (g->kind == PLAN_GRAPH_KIND_ATTENTION || g->kind == PLAN_GRAPH_KIND_DROPPED_ATTENTION) return SLACK;
-  uint64_t sums = 4 * heads * rows, dq = 4 * heads * rows * q[3];
-  return sums + (g->deterministic ? 2 * heads * rows * aligned(k[2], BLOCK) : 2 * dq) + SLACK;
+  uint64_t sums = 4 * heads * rows, dq = 4 * heads * rows * q[3], keys = aligned(k[2], BLOCK);
+  uint64_t shared = q[1] == k[1] ? 0 : 4 * heads * keys * (k[3] + v[3]);
+  return sums + shared + (g->deterministic ? 2 * heads * rows * keys : 2 * dq) + SLACK;
 }
 
 /* Operands in another order of dimensions; seen: up to 1.4 of their bytes. */

@@ -103,6 +103,14 @@ static dnn_descriptor transposed(mscrt_dnn_builder *b, const sizes *z, dnn_descr
   return y;
 }
 
+/* The product is the gradient of keys or values; those of heads that share them are added. */
+static void make_shared(mscrt_dnn_builder *b, dnn_descriptor x, dnn_descriptor w, uint32_t i) {
+  const int64_t *to = b->g->operand[i].dim, of_heads[] = {to[0], b->g->operand[Q].dim[1], to[2], to[3]};
+  dnn_descriptor y = mscrt_dnn_operand(b, i), all = of_heads[1] == to[1] ? y : step(b, F32, of_heads);
+  mscrt_dnn_matmul(b, x, w, all);
+  if (all != y) mscrt_dnn_reduce(b, MSCRT_CUDNN_REDUCE_TENSOR_ADD, all, y);
+}
+
 /* Blocks of keys add their parts of dq in f32, in the order in which they come to it; or dq is made at once, from all of ds. */
 static void make_dq(mscrt_dnn_builder *b, const places *at, dnn_descriptor ds, dnn_descriptor k) {
   if (b->g->deterministic) {
@@ -122,14 +130,14 @@ void mscrt_dnn_attention_grad(mscrt_dnn_builder *b) {
   mscrt_dnn_matmul(b, q, k_columns, product);
   mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_SUB, F32, scaled(b, &z, product, scale, F32), mscrt_dnn_operand(b, at.stats), NULL, below);
   mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_EXP, F32, seen(b, &z, below), NULL, NULL, p);
-  mscrt_dnn_matmul(b, transposed(b, &z, kept(b, &z, p, keep, F32)), dy, mscrt_dnn_operand(b, at.dv));
+  make_shared(b, transposed(b, &z, kept(b, &z, p, keep, F32)), dy, at.dv);
 
   dnn_descriptor dp = step(b, F32, z.scores), less = step(b, F32, z.scores), slope = step(b, F32, z.scores), k = mscrt_dnn_step_like(b, K);
   mscrt_dnn_matmul(b, dy, mscrt_dnn_transposed(b, V), dp);
   mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_SUB, F32, kept(b, &z, dp, keep, F32), sum, NULL, less);
   mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_MUL, F32, less, p, NULL, slope);
   dnn_descriptor ds = scaled(b, &z, slope, scale, mscrt_dnn_type(b->g->operand[Q].dtype));
-  mscrt_dnn_matmul(b, transposed(b, &z, ds), q, mscrt_dnn_operand(b, at.dk));
+  make_shared(b, transposed(b, &z, ds), q, at.dk);
   mscrt_dnn_view(b, k_columns, k);
   make_dq(b, &at, ds, k);
 }

@@ -52,12 +52,11 @@ static const char *decline_unfold(const choosing *c, const msc_op *op) {
 
 /* cuDNN, on every GPU since sm_80. */
 static const char *decline_attention(const choosing *c, const msc_op *op) {
-  const msc_type *q = op->in[0].value->type, *k = op->in[1].value->type, *v = op->in[2].value->type;
+  const msc_type *q = op->in[0].value->type, *v = op->in[2].value->type;
   if (!c->among->attention) return "library_attention is false";
   if (q->dtype != MSC_F16 && q->dtype != MSC_BF16) return msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(q->dtype));
   if (msc_type_elems(q) == 0 || msc_type_elems(v) == 0) return "nothing to multiply";
-  if (q->dim[3] % 8 || v->dim[3] % 8 || q->dim[3] > 128 || v->dim[3] > 128) return "elements of a head are not a multiple of 8 up to 128";
-  return op->kind == OP_flash_attention_grad && q->dim[1] != k->dim[1] ? "heads share keys and values" : NULL;
+  return q->dim[3] % 8 || v->dim[3] % 8 || q->dim[3] > 128 || v->dim[3] > 128 ? "elements of a head are not a multiple of 8 up to 128" : NULL;
 }
 
 /* cuDNN knows one padding for both sides. */

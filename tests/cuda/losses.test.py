@@ -103,6 +103,7 @@ def main():
         gpt = built("gpt", folder, "--attention-dropout", "0.2")
         check(*gpt, "bf16")
         check(*gpt, "bf16", "library_attention=false")
+        check(*built("llama", folder), "bf16")  # heads that share keys
 
 
 main()

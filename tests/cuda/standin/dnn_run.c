@@ -197,7 +197,7 @@ static void run_reduction(job *j, const dnn_object *op) {
   bool is_max = dnn_word(dnn_linked(op, MSCRT_CUDNN_ATTR_OPERATION_REDUCTION_DESC), MSCRT_CUDNN_ATTR_REDUCTION_OPERATOR) == MSCRT_CUDNN_REDUCE_TENSOR_MAX;
   tensor *x = operand(j, op, MSCRT_CUDNN_ATTR_OPERATION_REDUCTION_XDESC), *y = result(j, op, MSCRT_CUDNN_ATTR_OPERATION_REDUCTION_YDESC);
   int64_t i[4] = {0};
-  for (int d = 0; d < 4; d++) demand(y->dim[d] == x->dim[d] || y->dim[d] == 1, "a reduction to another shape");
+  for (int d = 0; d < 4; d++) demand(x->dim[d] % y->dim[d] == 0, "a reduction to another shape");
   do store(y, place(y, i, y->dim), is_max ? -INFINITY : 0);
   while (next(y->dim, i));
   do {
