@@ -139,7 +139,7 @@ static void place_many(filling *f) {
   msc_placing *z = f->z;
   double alike = 4;
   stack_long(f);
-  if (!msc_placing_done(z) && num_at_peak(z) < z->num / 4) fill_outward(f, alike), alike /= 2;
+  if (!msc_placing_done(z) && num_at_peak(z) < z->num / 8) fill_outward(f, alike), alike /= 2;
   if (!msc_placing_done(z)) msc_place_around_peak(z);
   for (; alike >= 1 && !msc_placing_done(z) && !must_stop(f); alike /= 2) fill_outward(f, alike);
   if (!msc_placing_done(z) && !must_stop(f)) msc_place_around_core(z);
