@@ -167,15 +167,15 @@ static void tell_memory(const msc_plan *p) {
     msc_note(p->ctx, peak.use[i].op->loc, "%" PRIu64 " bytes of them are %s%s", peak.use[i].bytes, peak.use[i].work ? "working memory of " : "the result of ", msc_peak_name(peak.use[i].op));
 }
 
-/* The limit is a bound, not a wish, whoever chose the layouts.  But a device that msc assumed, as nobody described one, is nobody's:
- * the plan is made all the same.  What fills the memory is said. */
+/* The limit is a bound, not a wish, whoever chose the layouts.  But a shipped description is of no machine in particular: there the
+ * plan is made all the same, and who runs it will see.  What fills the memory is said. */
 static bool fits_memory(const msc_plan *p, const msc_compile_options *o) {
   msc_plan_memory m = msc_plan_memory_of(p);
   int64_t limit = limit_of(p->ctx, o);
   uint64_t bytes = total_of(&m), kept = m.parameters + m.state;
   if (bytes <= (uint64_t)limit) return true;
   const char *of = msc_config_is_set(o->config, MSC_KEY_memory_limit) ? "memory_limit is" : msc_arena_printf(p->arena, "the described device, %s, has", described(p->ctx, o)->device);
-  bool is_bound = o->is_described || msc_config_is_set(o->config, MSC_KEY_memory_limit);
+  bool is_bound = !described(p->ctx, o)->is_shipped || msc_config_is_set(o->config, MSC_KEY_memory_limit);
   static const char form[] = "the plan needs %" PRIu64 " bytes per rank, of them %" PRIu64 " for parameters and state; %s %" PRId64;
   const msc_loc *loc = msc_config_loc(o->config, MSC_KEY_memory_limit);
   if (is_bound) msc_error(p->ctx, MSC_E_INFEASIBLE, loc, form, bytes, kept, of, limit);
@@ -278,29 +278,30 @@ static msc_plan *plan_within(msc_context *ctx, const msc_compile_options *o, msc
   return p;
 }
 
-/* What a step needs in all is known when there is a plan: where the fastest is too large, less may be kept over the step, down to
- * the least that can be.  Every limit tries the same bounds, and itself: what one takes, no higher one refuses. */
+/* What a step needs in all is known when there is a plan: where it is too much, less may be kept over the step, as long as that makes
+ * it less.  Every limit tries the same bounds, and itself: what one takes, no higher one refuses. */
 static msc_plan *make_fit(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes, msc_plan *best, int64_t kept) {
-  int64_t limit = limit_of(ctx, o), room;
+  int64_t limit = limit_of(ctx, o);
   while (msc_plan_rank_bytes(best) > (uint64_t)limit && kept > 1) {
-    room = next_room(kept);
-    if (kept > limit && room < limit) room = limit;
+    int64_t room = next_room(kept);
+    if (room > limit) room = limit;
     msc_module *again = parse_again(ctx, text, bytes);
     msc_plan *p = again ? plan_within(ctx, o, again, room, &kept) : NULL;
     if (!p) return NULL;
-    if (msc_plan_rank_bytes(p) < msc_plan_rank_bytes(best)) best = p;
+    if (msc_plan_rank_bytes(p) >= msc_plan_rank_bytes(best)) break;
+    best = p;
     if (kept > room) break;
   }
   return best;
 }
 
-/* The fastest of the plans that fit. */
+/* The fastest of the plans that fit.  What is kept is known well enough before to leave out what is far too much. */
 static msc_plan *search_plan(msc_context *ctx, msc_module *m, const msc_compile_options *o) {
   msc_arena *scratch = msc_arena_new(ctx);
   size_t bytes = 0;
-  int64_t kept;
+  int64_t kept, limit = limit_of(ctx, o), room = limit < INT64_MAX / 2 ? limit + limit / 8 : 0;
   const char *text = msc_print_text(m, scratch, &bytes);
-  msc_plan *p = plan_within(ctx, o, m, 0, &kept);
+  msc_plan *p = plan_within(ctx, o, m, room, &kept);
   if (p) p = make_fit(ctx, o, text, bytes, p, kept);
   msc_arena_free(scratch);
   return p;
@@ -340,7 +341,6 @@ bool msc_compile_model(msc_context *ctx, const msc_model_bytes *model, msc_compi
   const msc_attr_value *name = msc_find_attr(m->attrs, m->num_attrs, "msc.name");
   options->model = name && name->kind == MSC_ATTR_STR ? name->s : model->name;
   options->model_hash = XXH3_64bits(model->data, model->bytes);
-  options->is_described = options->cluster != NULL;
   if (!options->cluster && options->target.target == MSC_TARGET_CUDA) options->cluster = msc_cluster_named(ctx, "h100");
   *out = (msc_compiled){.num_ops = count_ops(m)};
   out->plan = msc_compile(ctx, m, options);

@@ -11,7 +11,6 @@ typedef struct {
   const msc_config *config;
   msc_code_target target;
   const msc_cluster *cluster;  /* NULL: the shipped description `cpu` */
-  bool is_described;           /* the user said so: a plan that needs more memory than that device has is refused */
   double time_limit_s;         /* of the search for strategies; 0: none */
   const char *model;           /* its name, for messages and the plan */
   uint64_t model_hash;         /* of the input's bytes */
@@ -45,8 +44,8 @@ typedef struct {
 
 bool msc_code_target_of(msc_context *ctx, const msc_target_words *words, msc_code_target *out);
 
-/* From the model to the bytes of the plan, all in the context's arena.  Fills the options' model and model_hash, is_described, and the
- * cluster where there is none. */
+/* From the model to the bytes of the plan, all in the context's arena.  Fills the options' model and model_hash, and the cluster
+ * where there is none. */
 bool msc_compile_model(msc_context *ctx, const msc_model_bytes *model, msc_compile_options *options, msc_compiled *out);
 
 /* Bytes that one rank allocates, on the stage that needs most. */

@@ -283,7 +283,11 @@ const msc_cluster *msc_cluster_read(msc_context *ctx, const char *name, const ch
 
 const msc_cluster *msc_cluster_named(msc_context *ctx, const char *name) {
   for (size_t i = 0; i < NUM_SHIPPED; i++)
-    if (!strcmp(shipped[i].name, name)) return msc_cluster_read(ctx, name, shipped[i].text, strlen(shipped[i].text));
+    if (!strcmp(shipped[i].name, name)) {
+      msc_cluster *c = msc_arena_copy(msc_context_arena(ctx), msc_cluster_read(ctx, name, shipped[i].text, strlen(shipped[i].text)), sizeof *c);
+      c->is_shipped = true;
+      return c;
+    }
   return NULL;
 }
 

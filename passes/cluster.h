@@ -39,6 +39,7 @@ typedef struct msc_cluster {
   size_t num_measures;
   msc_cluster_measure *measure; /* by verb, ranks, bytes */
   const char *text;             /* the description itself */
+  bool is_shipped;              /* a kind of machine, no particular one */
 } msc_cluster;
 
 /* `name` is the file's, for messages.  NULL after reporting every fault at its place. */

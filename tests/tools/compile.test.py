@@ -74,7 +74,7 @@ expect(f"{LIMITED}{enough[2]}", 0, quiet, "")
 same = json.loads(expect(f"{LIMITED}{fastest['memory_bytes_per_rank']} --json", 0, quiet).stdout)
 expect.check("where the fastest strategy fits, it is taken", same["search"] == fastest["search"] and same["memory"] == fastest["memory"])
 
-# Without memory_limit the described device has the last word, whoever chose the layouts; a device that nobody described does not.
+# Without memory_limit the device of a file has the last word, whoever chose the layouts; a kind of device does not.
 small = json.load(open(os.path.join(os.path.dirname(__file__), "../../tools/clusters/cpu.json")))
 small["device"]["memory_bytes"] = int(enough[1])
 write("small.json", json.dumps(small))
@@ -85,7 +85,7 @@ for mode in ("stand_alone", "data_parallel", "semi_auto_parallel"):
            lambda t: "" if f"; the described device, one core of a server CPU, has {enough[1]} [E0118]\nmsc: note: what makes it less: recompute=auto, " in t and t.count("bytes of them are") >= 3 else t, "")
 network("huge.fbs", "--batch", str(1 << 22))
 expect("compile huge.fbs -o d.bin --json", 0, lambda t: "" if re.match(r"msc: warning: the plan needs \d+ bytes per rank, of them 4600400 for parameters and state; the described device, one core of a server CPU, has 17179869184 \[E0118\]\n", t) else t)
-expect("compile huge.fbs -o bad.bin --json --cluster cpu", 1, lambda t: "" if t.startswith("msc: error: the plan needs ") else t)
+expect("compile huge.fbs -o d.bin --json --cluster cpu", 0, lambda t: "" if t.startswith("msc: warning: the plan needs ") else t)
 expect(f"compile plain.fbs -o d.bin {SEARCHED} --set strategy_ckpt_load_file=searched.json", 0, quiet, "")
 expect.check("a searched strategy comes back", open("searched.json").read() == found and json.loads(found)["mesh"] != "d=8")
 
