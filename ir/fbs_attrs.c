@@ -253,7 +253,7 @@ static bool put_splits(flatbuf_builder *b, msc_arena *a, const msc_attr_value *v
     const msc_attr_value *entry = &v->list.v[i];
     uint32_t *parts = msc_new_array(a, uint32_t, entry->list.num + 1);
     for (size_t d = 0; d < entry->list.num; d++) {
-      if (entry->list.v[d].kind != MSC_ATTR_INT || entry->list.v[d].i < 1 || entry->list.v[d].i > UINT32_MAX) return false;
+      if (entry->list.v[d].kind != MSC_ATTR_INT || entry->list.v[d].i < 0 || entry->list.v[d].i > UINT32_MAX) return false;
       parts[d] = (uint32_t)entry->list.v[d].i;
     }
     model_split_begin(b);
