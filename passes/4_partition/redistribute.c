@@ -70,13 +70,25 @@ static int traffic_steps(const msc_reshard_plan *p) {
   return num;
 }
 
+static int sums(const msc_reshard_plan *p) {
+  int num = 0;
+  for (int i = 0; i < p->num_steps; i++) num += p->step[i].verb == OP_all_reduce || p->step[i].verb == OP_reduce_scatter;
+  return num;
+}
+
+/* A sum made in one step has the order that it has on one rank; in several it has another. */
+static void take_faster(known_plans *k, const msc_type *from, const msc_layout *to, msc_reshard_plan *plan) {
+  msc_reshard_plan other;
+  if (k->faster && traffic_steps(plan) > 1 && msc_reshard_plan_of(k->faster, from, from->layout, to, &other) && sums(&other) <= sums(plan)) *plan = other;
+}
+
 /* NULL: there is none. */
 static const msc_reshard_plan *plan_of(known_plans *k, const msc_type *from, const msc_layout *to) {
   make_room(k);
   known_plan *p = slot_of(k, from, to);
   if (p->from) return &p->plan;
   if (!msc_reshard_plan_of(k->planner, from, from->layout, to, &p->plan)) return NULL;
-  if (k->faster && traffic_steps(&p->plan) > 1) msc_reshard_plan_of(k->faster, from, from->layout, to, &p->plan);
+  take_faster(k, from, to, &p->plan);
   p->from = from, p->to = to;
   k->num++;
   return &p->plan;
