@@ -58,7 +58,9 @@ static uint64_t count(LLVMValueRef fn) {
 static size_t number_of_parts(LLVMModuleRef module) {
   uint64_t num = 0;
   for (LLVMValueRef fn = LLVMGetFirstFunction(module); fn; fn = LLVMGetNextFunction(fn)) num += count(fn);
-  return num / MIN_INSTRUCTIONS < 1 ? 1 : num / MIN_INSTRUCTIONS < MSC_MAX_PARTS ? num / MIN_INSTRUCTIONS : MSC_MAX_PARTS;
+  uint64_t wanted = num / MIN_INSTRUCTIONS;
+  if (wanted > MSC_MAX_PARTS) return MSC_MAX_PARTS;
+  return wanted ? (size_t)wanted : 1;
 }
 
 /* Each kernel goes to the part that has least; kernels call none but LLVM's own. */

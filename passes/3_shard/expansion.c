@@ -183,8 +183,8 @@ static int64_t expansion_ns(shard_expansions *x, expansion *e, const msc_layout 
 }
 
 static uint64_t hash_layouts(size_t num, const msc_layout *const *in) {
-  uint64_t hash = 1469598103934665603u;
-  for (size_t i = 0; i < num; i++) hash = (hash ^ (uint64_t)(uintptr_t)in[i]) * 0x9E3779B97F4A7C15u, hash ^= hash >> 29;
+  uint64_t hash = 0;
+  for (size_t i = 0; i < num; i++) hash = msc_mix_pointer(hash, in[i]);
   return hash;
 }
 

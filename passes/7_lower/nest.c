@@ -389,7 +389,7 @@ static const answer *keep(msc_nester *n, const void **place, bool yes, const msc
   msc_arena *arena = msc_context_arena(n->ctx);
   answer *a = msc_new(arena, answer);
   *a = (answer){.yes = yes};
-  if (yes && info) a->info = *info;
+  if (yes) a->info = *info;
   if (!yes) a->why = msc_intern(n->ctx, n->why);
   if (place) *place = a;
   return a;
