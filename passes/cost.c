@@ -90,8 +90,11 @@ static double measured_ns(const msc_cost *c, const msc_cost_transfer *t, double 
   return (double)below->ns * pow((double)above->ns / (double)below->ns, at);
 }
 
+bool msc_cost_is_shared(msc_op_kind verb) { return verb == OP_all_reduce || verb == OP_reduce_scatter || verb == OP_all_gather; }
+
 int64_t msc_cost_shared(const msc_cost *c, const msc_cost_transfer *t, int64_t num) {
   if (t->ranks <= 1 || t->verb == OP_shard) return 0;
+  if (!msc_cost_is_shared(t->verb)) num = 1;
   const msc_cluster_level *l = &c->cluster->level[t->level];
   double least = 0, measured = c->cluster->num_measures ? measured_ns(c, t, &least) : 0;
   if (least > measured) least = measured;

@@ -42,7 +42,9 @@ typedef struct {
 } msc_cost_transfer;
 int64_t msc_cost_collective(const msc_cost *c, const msc_cost_transfer *t);
 
-/* The same with its latency and launch shared by `num` transfers that go in one bucket: gradients are fused later. */
+/* Do such collectives of several gradients go in one bucket (5_comm/bucket.c)? */
+bool msc_cost_is_shared(msc_op_kind verb);
+/* The same with its latency and launch shared by `num` transfers that go in one bucket; what goes alone pays all of it. */
 int64_t msc_cost_shared(const msc_cost *c, const msc_cost_transfer *t, int64_t num);
 
 #endif

@@ -35,14 +35,15 @@ void shard_reshard_options(const msc_cost *cost, int64_t bucket, msc_reshard_opt
   msc_reshard_options *o = out_options;
   memset(o, 0, sizeof *o);
   o->time = true;
-  o->launch_ns = (double)cost->cluster->launch_ns / (double)bucket;
+  o->launch_ns = (double)cost->cluster->launch_ns;
+  o->shared_by = bucket;
   for (int a = 0; a < cost->mesh->num_axes; a++) {
     int64_t size = cost->mesh->axis[a].size, inner = msc_cost_inner_parts(cost, a);
     msc_subaxis part[2] = {{(uint16_t)a, 1, (uint32_t)(size / inner)}, {(uint16_t)a, (uint32_t)(size / inner), (uint32_t)inner}};
     for (int k = 0; k < 2; k++) {
       if (part[k].size == 1) continue;
       const msc_cluster_level *l = &cost->cluster->level[msc_cost_level(cost, part[k])];
-      o->link[o->num_links++] = (msc_link){part[k], (double)l->latency_ns / (double)bucket, l->bytes_per_s / 1e9};
+      o->link[o->num_links++] = (msc_link){part[k], (double)l->latency_ns, l->bytes_per_s / 1e9};
     }
   }
 }

@@ -32,10 +32,11 @@ msc_reshard *msc_reshard_new(msc_context *ctx, const msc_mesh *mesh, const msc_r
 
 /* ---- the plan ---- */
 
-static void put_step(msc_reshard_plan *plan, const reshard_problem *p, const reshard_state *before, const reshard_state *after, reshard_edge edge) {
-  static const msc_op_kind verbs[] = {OP_shard, OP_all_gather, OP_all_to_all, OP_reduce_scatter, OP_all_reduce, OP_permute, OP_exchange};
+static void put_step(msc_reshard_plan *plan, const reshard_problem *p, const reshard_state *before, const reshard_state *after,
+                     reshard_edge edge) {
   msc_reshard_step *s = &plan->step[plan->num_steps++];
-  *s = (msc_reshard_step){verbs[edge.verb], msc_reshard_layout(p, after), edge.bytes, edge.ns, msc_reshard_peak(p, edge.verb, before, after)};
+  *s = (msc_reshard_step){msc_reshard_kind(edge.verb), msc_reshard_layout(p, after), edge.bytes, edge.ns,
+                          msc_reshard_peak(p, edge.verb, before, after)};
   plan->bytes += edge.bytes;
   plan->ns += edge.ns;
   if (plan->num_steps == 1 || s->peak_bytes > plan->peak_bytes) plan->peak_bytes = s->peak_bytes;

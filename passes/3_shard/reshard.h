@@ -22,6 +22,8 @@ typedef struct {
   int num_links;                /* time only; a digit with several links is as slow as the slowest, one without is free */
   msc_link link[MSC_MAX_SUBAXES];
   double launch_ns;             /* time only: of each step with traffic */
+  int64_t shared_by;            /* time only: values that share launch and latencies of all_gather, reduce_scatter and all_reduce,
+                                   which go in one bucket (5_comm); 0: none does */
   int64_t peak;                 /* limit of one device's local bytes in + out of any step; 0: none */
   bool no_alltoall;             /* neither all_to_all nor exchange */
   bool free_partial;            /* a replicated value may become partial: zeros (the identity) except on digit 0 */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "passes/3_shard/reshard_graph.h"
+#include "passes/cost.h"
 
 enum { MOST_BOXES = 4096 }; /* devices whose parts are looked at one by one */
 
@@ -162,13 +163,22 @@ static int64_t rounds(reshard_verb verb, int64_t k) {
   return verb == ALL_REDUCE ? 2 * log : k - 1;
 }
 
+msc_op_kind msc_reshard_kind(reshard_verb verb) {
+  static const msc_op_kind kinds[] = {OP_shard, OP_all_gather, OP_all_to_all, OP_reduce_scatter, OP_all_reduce, OP_permute, OP_exchange};
+  return kinds[verb];
+}
+
+double msc_reshard_own_ns(const msc_reshard_options *o, msc_op_kind verb, double fixed_ns) {
+  return o->shared_by && msc_cost_is_shared(verb) ? fixed_ns / (double)o->shared_by : fixed_ns;
+}
+
 int64_t msc_reshard_whole_ns(double ns) { return ns < 1e17 ? (int64_t)(ns + 0.5) : (int64_t)1e17; }
 
 double msc_reshard_fixed_ns(const reshard_problem *p, reshard_verb verb, uint32_t atoms, int64_t k) {
   double alpha = 0;
   for (uint32_t m = atoms; m; m &= m - 1)
     if (p->alpha_ns[__builtin_ctz(m)] > alpha) alpha = p->alpha_ns[__builtin_ctz(m)];
-  return p->options->launch_ns + (double)rounds(verb, k) * alpha;
+  return msc_reshard_own_ns(p->options, msc_reshard_kind(verb), p->options->launch_ns + (double)rounds(verb, k) * alpha);
 }
 
 int64_t msc_reshard_ns(const reshard_problem *p, reshard_verb verb, uint32_t atoms, int64_t k, int64_t bytes) {

@@ -3,15 +3,15 @@
 
 #include <string.h>
 
+#include "passes/cost.h"
+
 typedef struct {
   msc_func *f;
   bool *serves, *at_once;  /* by op id */
   int64_t *id;
 } finding;
 
-static bool may_fuse(const msc_op *op) {
-  return (op->kind == OP_all_reduce || op->kind == OP_reduce_scatter || op->kind == OP_all_gather) && op->num_in == 1;
-}
+static bool may_fuse(const msc_op *op) { return msc_cost_is_shared(op->kind) && op->num_in == 1; }
 
 static bool moves(const msc_op *op) { return msc_info(op)->flags & MSC_COLLECTIVE || op->kind == OP_shard; }
 

@@ -33,6 +33,7 @@ typedef struct {
   const char *cluster, *mesh;
   int64_t dim[3];
   bool no_alltoall; /* then no exchange helps the planner, and with axes of prime sizes no finer digits */
+  int64_t shared_by; /* values in a bucket */
 } setting;
 
 static bool compare(msc_context *ctx, void *arg) {
@@ -45,7 +46,7 @@ static bool compare(msc_context *ctx, void *arg) {
   int equal = 0, dearer = 0;
   assert_true(msc_mesh_parse(ctx, NULL, s->mesh, &mesh));
   msc_cost_of(msc_cluster_named(ctx, s->cluster), &mesh, &cost);
-  shard_reshard_options(&cost, 1, &o);
+  shard_reshard_options(&cost, s->shared_by, &o);
   o.no_alltoall = s->no_alltoall;
   msc_reshard *planner = msc_reshard_new(ctx, &mesh, &o);
   const msc_type *type = msc_type_of(ctx, MSC_F32, 3, s->dim, NULL);
@@ -56,7 +57,7 @@ static bool compare(msc_context *ctx, void *arg) {
   int state[MOST];
   for (int i = 0; i < num; i++) state[i] = shard_rows_state(rows, layout[i]);
   for (int i = 0; i < num; i++) {
-    assert_true(shard_rows_costs(rows, type, 1, state[i], num, state, ns));
+    assert_true(shard_rows_costs(rows, type, s->shared_by, state[i], num, state, ns));
     for (int j = 0; j < num; j++) {
       int64_t best = msc_reshard_cost(planner, type, layout[i], layout[j]);
       if (best < 0 && ns[j] < 0) continue;
@@ -73,10 +74,11 @@ static bool compare(msc_context *ctx, void *arg) {
 
 static void test_against_planner(void **state) {
   (void)state;
-  static const setting settings[] = {{"h100", "x=4,y=8", {64, 128, 256}, false},
-                                     {"h100", "x=5,y=2,z=3", {60, 30, 90}, true},
-                                     {"cpu", "x=2,y=3", {36, 12, 66}, true},
-                                     {"h100", "x=2,y=2,z=2", {16, 64, 16}, true}};
+  static const setting settings[] = {{"h100", "x=4,y=8", {64, 128, 256}, false, 1},
+                                     {"h100", "x=5,y=2,z=3", {60, 30, 90}, true, 1},
+                                     {"cpu", "x=2,y=3", {36, 12, 66}, true, 1},
+                                     {"h100", "x=2,y=2,z=2", {16, 64, 16}, true, 1},
+                                     {"h100", "x=5,y=2,z=3", {60, 30, 90}, true, 60}};
   for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
     msc_context *ctx = msc_context_new(NULL, NULL);
     assert_true(msc_protect(ctx, compare, (void *)(uintptr_t)&settings[i]));
