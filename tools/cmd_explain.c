@@ -51,7 +51,7 @@ static double us(const json_t *way, const char *key) { return number(way, key) /
 /* What is to be said of something: layers that are alike are told of once. */
 typedef struct {
   cli *c;
-  json_t *said; /* name without its numbers, and text -> names */
+  json_t *said; /* name without its numbers, and text -> [what is said, names ...] */
 } sayings;
 
 static sayings new_sayings(cli *c) { return (sayings){c, json_object()}; }
@@ -68,21 +68,28 @@ static char *without_numbers(cli *c, const char *name) {
   return pattern;
 }
 
-static void say(sayings *s, const char *name, const char *what) {
-  char *key = msc_arena_printf(msc_context_arena(s->c->ctx), "%s\n%s", without_numbers(s->c, name), what);
-  json_t *names = json_object_get(s->said, key);
-  if (!names) json_object_set_new(s->said, key, names = json_array());
-  json_array_append_new(names, json_string(name));
+/* `ways` names other ops, which are those of other layers where `name` is one of another layer. */
+static void say_with(sayings *s, const char *name, const char *what, const char *ways) {
+  msc_arena *a = msc_context_arena(s->c->ctx);
+  char *key = msc_arena_printf(a, "%s\n%s\n%s", without_numbers(s->c, name), what, without_numbers(s->c, ways));
+  json_t *said = json_object_get(s->said, key);
+  if (!said) {
+    json_object_set_new(s->said, key, said = json_array());
+    json_array_append_new(said, json_string(msc_arena_printf(a, "%s%s", what, ways)));
+  }
+  json_array_append_new(said, json_string(name));
 }
+
+static void say(sayings *s, const char *name, const char *what) { say_with(s, name, what, ""); }
 
 /* In the order in which they were said first; `before` each, `others` before what else it holds for. */
 static void print_sayings(cli_output *out, sayings *s, const char *before, const char *others) {
   const char *key;
-  json_t *names;
-  json_object_foreach(s->said, key, names) {
-    size_t more = json_array_size(names) - 1;
-    cli_printf(out, "%s%s%s\n", before, json_string_value(json_array_get(names, 0)), strchr(key, '\n') + 1);
-    if (more) cli_printf(out, "%s%zu more, the last of them: %s\n", others, more, json_string_value(json_array_get(names, more)));
+  json_t *said;
+  json_object_foreach(s->said, key, said) {
+    size_t last = json_array_size(said) - 1;
+    cli_printf(out, "%s%s%s\n", before, json_string_value(json_array_get(said, 1)), json_string_value(json_array_get(said, 0)));
+    if (last > 1) cli_printf(out, "%s%zu more, the last of them: %s\n", others, last - 1, json_string_value(json_array_get(said, last)));
   }
   json_decref(s->said);
 }
@@ -90,6 +97,8 @@ static void print_sayings(cli_output *out, sayings *s, const char *before, const
 static const char *next_text(cli *c, const json_t *op) {
   const json_t *chosen = json_object_get(op, "chosen"), *next = json_object_get(op, "next");
   double more = number(op, "next_costs_ns") / 1e3;
+  if (json_is_true(json_object_get(op, "own_order")))
+    return "its digits are in an order that only its user can give: no other way is compared";
   if (!next) return number(op, "ways") ? "no other way is allowed" : "too many ways to compare";
   return msc_arena_printf(msc_context_arena(c->ctx),
                           "next best: %s, would take %.1f us %s (work %+.1f, layout changes %+.1f), %.0f bytes kept", text(next, "cuts"),
@@ -97,14 +106,77 @@ static const char *next_text(cli *c, const json_t *op) {
                           us(next, "move_ns") - us(chosen, "move_ns"), number(next, "bytes"));
 }
 
-static void say_op(sayings *s, const json_t *op) {
+/* "{d} from dense1 (net.py:3) through relu1, add": the last ops of a long way. */
+static const char *way_text(cli *c, const json_t *digits) {
+  enum { MOST_NAMED = 6 };
+  msc_arena *a = msc_context_arena(c->ctx);
+  const json_t *through = json_object_get(digits, "through");
+  size_t num = json_array_size(through), first = num > MOST_NAMED ? num - MOST_NAMED : 0;
+  bool all_named = !first && number(digits, "left_out") == 0;
+  const char *all = msc_arena_printf(a, "%s from %s", text(digits, "digits"), text(digits, "from"));
+  if (*text(digits, "loc")) all = msc_arena_printf(a, "%s (%s)", all, text(digits, "loc"));
+  for (size_t i = first; i < num; i++)
+    all = msc_arena_printf(a, "%s%s%s", all,
+                           i > first   ? ", "
+                           : all_named ? " through "
+                                       : " through ..., ",
+                           json_string_value(json_array_get(through, i)));
+  return all;
+}
+
+static const char *inherited_text(cli *c, const json_t *op) {
+  const char *all = "";
+  const json_t *one;
+  size_t i;
+  json_array_foreach(json_object_get(op, "inherited"), i, one) all =
+      msc_arena_printf(msc_context_arena(c->ctx), "%s\n    propagated: %s", all, way_text(c, one));
+  return all;
+}
+
+static void say_conflict(sayings *s, const json_t *one) {
+  const json_t *here = json_object_get(one, "here"), *there = json_object_get(one, "there");
+  bool elsewhere = !strcmp(text(there, "digits"), "{}"); /* it is in another dimension of the value */
+  char *place = msc_arena_printf(msc_context_arena(s->c->ctx), ": at dimension %.0f of ", number(one, "dim"));
+  say_with(s, text(one, "op"), place,
+           msc_arena_printf(msc_context_arena(s->c->ctx), "%s, %s, but %s%s; the search decided", text(one, "value"), way_text(s->c, here),
+                            elsewhere ? "there in another dimension, " : "", way_text(s->c, there)));
+}
+
+static const char *percent_text(cli *c, double ns, double of) {
+  return msc_arena_printf(msc_context_arena(c->ctx), "%+.1f us (%+.2f %%)", (ns - of) / 1e3, of > 0 ? 100 * (ns - of) / of : 0);
+}
+
+/* What the whole step costs with the op cut otherwise. */
+static const char *instead_text(cli *c, const json_t *all, const json_t *op) {
+  enum { MOST_NAMED = 4 };
+  msc_arena *a = msc_context_arena(c->ctx);
+  const json_t *one, *figures = json_object_get(all, "figures");
+  const char *lines = "";
+  size_t i;
+  json_array_foreach(json_object_get(op, "instead"), i, one) {
+    const json_t *changed = json_object_get(one, "changed");
+    size_t num = json_array_size(changed);
+    lines = msc_arena_printf(a, "%s\n    with %s: the step %s: work %+.1f, layout changes %+.1f, %+.0f bytes kept; ", lines,
+                             text(json_object_get(one, "way"), "cuts"), percent_text(c, number(one, "step_ns"), number(figures, "step_ns")),
+                             us(one, "work_ns"), us(one, "move_ns"), number(one, "bytes") - number(figures, "bytes"));
+    lines = num ? msc_arena_printf(a, "%s%zu other %s", lines, num, num > 1 ? "ops change" : "op changes")
+                : msc_arena_printf(a, "%sno other op changes", lines);
+    for (size_t k = 0; k < num && k < MOST_NAMED; k++)
+      lines = msc_arena_printf(a, "%s%s%s", lines, k ? "; " : ": ", json_string_value(json_array_get(changed, k)));
+    if (num > MOST_NAMED) lines = msc_arena_printf(a, "%s; ...", lines);
+  }
+  return lines;
+}
+
+static void say_op(sayings *s, const json_t *all, const json_t *op) {
   const json_t *chosen = json_object_get(op, "chosen");
-  say(s, text(op, "op"),
-      msc_arena_printf(msc_context_arena(s->c->ctx),
-                       ": %s (%s)%s%s\n    %s %s\n    %s\n    work %.1f us, layout changes %.1f us, %.0f bytes kept\n    %s",
-                       text(chosen, "cuts"), text(op, "by"), *text(op, "loc") ? " at " : "", text(op, "loc"), text(op, "kind"),
-                       text(op, "letters"), text(chosen, "layouts"), us(chosen, "work_ns"), us(chosen, "move_ns"), number(chosen, "bytes"),
-                       next_text(s->c, op)));
+  say_with(s, text(op, "op"),
+           msc_arena_printf(msc_context_arena(s->c->ctx),
+                            ": %s (%s)%s%s\n    %s %s\n    %s\n    work %.1f us, layout changes %.1f us, %.0f bytes kept\n    %s",
+                            text(chosen, "cuts"), text(op, "by"), *text(op, "loc") ? " at " : "", text(op, "loc"), text(op, "kind"),
+                            text(op, "letters"), text(chosen, "layouts"), us(chosen, "work_ns"), us(chosen, "move_ns"),
+                            number(chosen, "bytes"), next_text(s->c, op)),
+           msc_arena_printf(msc_context_arena(s->c->ctx), "%s%s", inherited_text(s->c, op), instead_text(s->c, all, op)));
 }
 
 static void say_collective(sayings *s, const json_t *c) {
@@ -150,13 +222,31 @@ static void print_head(cli_output *out, const json_t *all) {
   else if (search) cli_printf(out, "the search's own figure is %.3f ms; how much less is possible was not looked at\n", ns / 1e6);
 }
 
+/* What the user's strategies and the limit of memory cost, by the search's prices. */
+static void print_figures(cli *c, cli_output *out, const json_t *all) {
+  const json_t *figures = json_object_get(all, "figures");
+  double step = number(figures, "step_ns"), least = number(figures, "least_ns"), free_ns = number(figures, "free_ns");
+  if (step > 0 && !json_object_get(all, "search"))
+    cli_printf(out, "by the prices of the searches, nothing beside other work, it is %.3f ms\n", step / 1e6);
+  if (least > 0 && least < step) {
+    const char *why = json_object_get(all, "search") ? "with more memory" : "searched for the least time";
+    cli_printf(out, "%s it could be %.3f ms, %s: it would keep %.0f bytes, this plan keeps %.0f\n", why, least / 1e6,
+               percent_text(c, least, step), number(figures, "least_bytes"), number(figures, "bytes"));
+  }
+  if (free_ns > 0 && free_ns < least)
+    cli_printf(out, "without the strategies that the user gave it could be %.3f ms, %s\n", free_ns / 1e6, percent_text(c, free_ns, step));
+}
+
 static void print_plan(cli *c, cli_output *out, const json_t *all, const char *op) {
   const json_t *one;
   size_t i;
-  sayings ops = new_sayings(c), changes = new_sayings(c), warnings = new_sayings(c);
+  sayings ops = new_sayings(c), conflicts = new_sayings(c), changes = new_sayings(c), warnings = new_sayings(c);
   print_head(out, all);
-  json_array_foreach(json_object_get(all, "ops"), i, one) if (!op || !strcmp(text(one, "op"), op)) say_op(&ops, one);
+  print_figures(c, out, all);
+  json_array_foreach(json_object_get(all, "ops"), i, one) if (!op || !strcmp(text(one, "op"), op)) say_op(&ops, all, one);
   print_sayings(out, &ops, "", "    the same for ");
+  json_array_foreach(json_object_get(all, "conflicts"), i, one) if (!op || !strcmp(text(one, "op"), op)) say_conflict(&conflicts, one);
+  print_sayings(out, &conflicts, "conflict: ", "    the same for ");
   json_array_foreach(json_object_get(all, "parameters"), i, one)
     if (!op) cli_printf(out, "%s: %s\n", text(one, "parameter"), text(one, "optimizer"));
   print_changes(out, all, op);
@@ -236,7 +326,8 @@ static bool known_op(cli *c, const json_t *all, const char *op) {
 
 static int explain_plans(cli *c, const char *path, const char *op) {
   const char *other = cli_text(c, "diff");
-  json_t *a = cli_explain_plan(c, path), *b = a && other ? cli_explain_plan(c, other) : NULL, *d = a && b ? difference(a, b) : NULL;
+  json_t *a = cli_explain_plan(c, path, op, cli_text(c, "instead")), *b = a && other ? cli_explain_plan(c, other, NULL, NULL) : NULL,
+         *d = a && b ? difference(a, b) : NULL;
   int code = CLI_INPUT;
   if (a && (!other || b) && known_op(c, a, op)) {
     cli_output *out = cli_open(c, NULL);
@@ -257,12 +348,15 @@ static int run(cli *c) {
   if (number) return explain_code(c, what, number);
   if ((*what == 'E' || *what == 'e') && strspn(what + 1, "0123456789") == strlen(what + 1)) return unknown_code(c, what);
   if (cli_flag(c, "redundancy")) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--redundancy is not supported yet"), CLI_INPUT;
+  if (cli_text(c, "instead") && c->num_operands < 2)
+    return msc_error(c->ctx, MSC_E_NONE, NULL, "--instead needs the op that is to be cut otherwise"), CLI_USAGE;
   return explain_plans(c, what, c->num_operands > 1 ? c->operands[1] : NULL);
 }
 
 static const cli_option options[] = {
-  {"diff", CLI_TEXT, "PLAN", "what another plan does differently"},
-  {"redundancy", CLI_FLAG, NULL, "for every rank who could restore it (not supported yet)"},
-  {0},
+    {"diff", CLI_TEXT, "PLAN", "what another plan does differently"},
+    {"instead", CLI_TEXT, "CUTS", "what the whole step would cost with OP cut like this: 'm {dp}, k {tp}'"},
+    {"redundancy", CLI_FLAG, NULL, "for every rank who could restore it (not supported yet)"},
+    {0},
 };
 const cli_command cmd_explain = {"PLAN|CODE [OP]", 1, 2, options, run};

@@ -19,7 +19,7 @@ static const double UNEQUAL = 1.1;
 
 typedef struct {
   cli *c;
-  const char *path;
+  const char *path, *op, *cuts; /* the op asked for, and a way to cut it, or NULL */
   msc_context *ctx;
   msc_arena *arena;
   msc_module *m;
@@ -34,7 +34,7 @@ typedef struct {
 
 static const char *text_of(const char *s) { return s ? s : ""; }
 
-static bool read_program(explained *e, plan_plan root) {
+static bool read_program(explained *e, plan_plan root, msc_module **out_m) {
   size_t packed = plan_plan_searched_num(root), bytes = plan_plan_searched_bytes(root);
   const uint8_t *data = plan_plan_searched_data(root);
   if (!packed || bytes > (size_t)1 << 31) return msc_error(e->ctx, MSC_E_PLAN, cli_loc(e->c, e->path), "the plan does not carry its program");
@@ -42,8 +42,8 @@ static bool read_program(explained *e, plan_plan root) {
   uLongf unpacked = (uLongf)bytes;
   if (uncompress((Bytef *)text, &unpacked, data, (uLong)packed) != Z_OK || unpacked != bytes)
     return msc_error(e->ctx, MSC_E_PLAN, cli_loc(e->c, e->path), "the program in the plan is damaged");
-  e->m = msc_parse(e->ctx, e->path, text, bytes);
-  return e->m && msc_verify(e->m);
+  *out_m = msc_parse(e->ctx, e->path, text, bytes);
+  return *out_m && msc_verify(*out_m);
 }
 
 /* {"key": {"value": v, "from": text}, ...}: what was set, set again. */
@@ -74,7 +74,7 @@ static bool open_plan(explained *e, plan_plan *out_root) {
   *out_root = plan_plan_root(file.data);
   const char *cluster = text_of(plan_plan_cluster(*out_root));
   e->cluster = *cluster ? msc_cluster_read(e->ctx, e->path, cluster, strlen(cluster)) : msc_cluster_named(e->ctx, "cpu");
-  MSC_TRY(e->cluster && read_program(e, *out_root) && read_config(e, text_of(plan_plan_config(*out_root))));
+  MSC_TRY(e->cluster && read_program(e, *out_root, &e->m) && read_config(e, text_of(plan_plan_config(*out_root))));
   msc_cost_of(e->cluster, &e->m->mesh, &e->cost);
   e->planner = msc_reshard_new(e->ctx, &e->m->mesh, NULL);
   return true;
@@ -91,9 +91,41 @@ static json_t *way_json(const shard_way *w) {
                    (json_int_t)w->bytes);
 }
 
+/* {"digits", "from", "loc", "through"}: of digits that were handed on. */
+static json_t *chain_of_digits(const explained *e, const shard_chain *c) {
+  json_t *through = json_array();
+  for (size_t i = 0; i < c->num; i++) json_array_append_new(through, json_string(c->through[i]));
+  return json_pack("{s:s, s:s, s:s, s:I, s:o}", "digits", c->digits, "from", c->origin, "loc", place_of(e, c->loc), "left_out",
+                   (json_int_t)c->left_out, "through", through);
+}
+
+static json_t *chains_json(const explained *e, const shard_reason *r) {
+  json_t *all = json_array();
+  for (size_t i = 0; i < r->num_chains; i++) json_array_append_new(all, chain_of_digits(e, &r->chain[i]));
+  return all;
+}
+
+static json_t *conflict_json(const explained *e, const shard_conflict *c) {
+  return json_pack("{s:s, s:s, s:I, s:o, s:o}", "op", c->op, "value", c->value, "dim", (json_int_t)c->dim, "here",
+                   chain_of_digits(e, &c->here), "there", chain_of_digits(e, &c->there));
+}
+
+static json_t *instead_json(const shard_instead *i) {
+  json_t *changed = json_array();
+  for (size_t k = 0; k < i->num_changed; k++) json_array_append_new(changed, json_string(i->changed[k]));
+  return json_pack("{s:o, s:I, s:I, s:I, s:I, s:o}", "way", way_json(&i->way), "step_ns", (json_int_t)i->step_ns, "bytes",
+                   (json_int_t)i->bytes, "work_ns", (json_int_t)i->work_ns, "move_ns", (json_int_t)i->move_ns, "changed", changed);
+}
+
 static json_t *reason_json(const explained *e, const shard_reason *r) {
-  json_t *j = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:o}", "op", r->op->name, "kind", msc_kind_name(r->op->kind), "letters", r->letters,
-                        "loc", place_of(e, r->op->loc), "by", r->by, "ways", (json_int_t)r->num_ways, "chosen", way_json(&r->chosen));
+  json_t *j = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:b, s:o, s:o}", "op", r->op->name, "kind", msc_kind_name(r->op->kind), "letters",
+                        r->letters, "loc", place_of(e, r->op->loc), "by", r->by, "ways", (json_int_t)r->num_ways, "own_order", r->own_order,
+                        "chosen", way_json(&r->chosen), "inherited", chains_json(e, r));
+  if (r->num_instead) {
+    json_t *instead = json_array();
+    for (size_t i = 0; i < r->num_instead; i++) json_array_append_new(instead, instead_json(&r->instead[i]));
+    json_object_set_new(j, "instead", instead);
+  }
   if (!r->next.cuts) return j;
   json_object_set_new(j, "next", way_json(&r->next));
   json_object_set_new(j, "next_costs_ns", json_integer((json_int_t)(r->next.work_ns + r->next.move_ns - r->chosen.work_ns - r->chosen.move_ns)));
@@ -115,17 +147,32 @@ static void warn_imbalance(explained *e, const shard_reason *r) {
                              100 * (r->imbalance - 1), r->letters));
 }
 
-static bool explain_ops(explained *e, msc_func *f, json_t *ops) {
+static json_t *figures_json(const shard_figures *f) {
+  return json_pack("{s:I, s:I, s:I, s:I, s:I}", "step_ns", (json_int_t)f->step_ns, "bytes", (json_int_t)f->bytes, "least_ns",
+                   (json_int_t)f->kept_ns, "least_bytes", (json_int_t)f->kept_bytes, "free_ns", (json_int_t)f->free_ns);
+}
+
+static msc_func *func_of(const msc_module *m) {
+  msc_func *f = msc_find_func(m, "train");
+  return f ? f : msc_find_func(m, "forward");
+}
+
+static bool explain_ops(explained *e, msc_module *m, json_t *all) {
   msc_pass_options options = {.config = e->config, .cluster = e->cluster};
   msc_pass_ctx pass = {.ctx = e->ctx, .scratch = e->arena, .config = e->config, .options = &options, .info = msc_find_pass("search")};
-  shard_reason *reason;
-  size_t num;
-  MSC_TRY(shard_explain(&pass, f, &num, &reason));
-  for (size_t i = 0; i < num; i++) {
-    json_array_append_new(ops, reason_json(e, &reason[i]));
-    warn_whole(e, &reason[i]);
-    warn_imbalance(e, &reason[i]);
+  json_t *ops = json_array(), *conflicts = json_array();
+  shard_explanation x;
+  json_object_set_new(all, "ops", ops);
+  json_object_set_new(all, "conflicts", conflicts);
+  MSC_TRY(func_of(m) && shard_explain(&pass, func_of(m), e->op, e->cuts, &x));
+  for (size_t i = 0; i < x.num; i++) {
+    const shard_reason *r = &x.reason[i];
+    json_array_append_new(ops, reason_json(e, r));
+    for (size_t k = 0; k < r->num_conflicts; k++) json_array_append_new(conflicts, conflict_json(e, &r->conflict[k]));
+    warn_whole(e, r);
+    warn_imbalance(e, r);
   }
+  if (x.figures.step_ns) json_object_set_new(all, "figures", figures_json(&x.figures));
   return true;
 }
 
@@ -244,8 +291,7 @@ static void list_parameters(const msc_func *f, json_t *parameters) {
 static bool explain_collectives(explained *e, json_t *collectives, json_t *parameters) {
   msc_pass_options o = {.from = "layouts", .until = "redistribute", .config = e->config, .cluster = e->cluster, .verify = MSC_VERIFY_IR};
   MSC_TRY(msc_run_passes(e->ctx, e->m, &o));
-  const msc_func *f = msc_find_func(e->m, "train");
-  if (!f) f = msc_find_func(e->m, "forward");
+  const msc_func *f = func_of(e->m);
   list_chains(e, f, collectives);
   warn_replicated(e, f);
   list_parameters(f, parameters);
@@ -254,18 +300,21 @@ static bool explain_collectives(explained *e, json_t *collectives, json_t *param
 
 /* ---- the whole ---- */
 
-json_t *cli_explain_plan(cli *c, const char *path) {
-  explained e = {.c = c, .path = path, .ctx = c->ctx, .arena = msc_context_arena(c->ctx)};
+json_t *cli_explain_plan(cli *c, const char *path, const char *op, const char *cuts) {
+  explained e = {.c = c, .path = path, .op = op, .cuts = cuts, .ctx = c->ctx, .arena = msc_context_arena(c->ctx)};
   plan_plan root;
   if (!open_plan(&e, &root)) return NULL;
-  json_t *ops = json_array(), *collectives = json_array(), *parameters = json_array();
+  json_t *collectives = json_array(), *parameters = json_array();
   e.warnings = json_array();
-  msc_func *f = msc_find_func(e.m, "train");
-  if (!f) f = msc_find_func(e.m, "forward");
-  bool ok = f && explain_ops(&e, f, ops) && explain_collectives(&e, collectives, parameters);
-  json_t *all = json_pack("{s:s, s:I, s:s, s:f, s:o, s:o, s:o, s:o}", "plan", text_of(plan_plan_model(root)), "ranks", (json_int_t)msc_mesh_size(&e.m->mesh), "mesh",
-                          msc_mesh_print(e.arena, &e.m->mesh), "predicted_step_ms", (double)plan_plan_predicted_step_ns(root) / 1e6, "ops", ops, "parameters", parameters, "collectives", collectives,
-                          "warnings", e.warnings);
+  msc_func *f = func_of(e.m);
+  msc_module *again; /* explaining ops changes what it looks at */
+  json_t *all =
+      json_pack("{s:s, s:I, s:s, s:f}", "plan", text_of(plan_plan_model(root)), "ranks", (json_int_t)msc_mesh_size(&e.m->mesh), "mesh",
+                msc_mesh_print(e.arena, &e.m->mesh), "predicted_step_ms", (double)plan_plan_predicted_step_ns(root) / 1e6);
+  bool ok = f && read_program(&e, root, &again) && explain_ops(&e, again, all) && explain_collectives(&e, collectives, parameters);
+  json_object_set_new(all, "parameters", parameters);
+  json_object_set_new(all, "collectives", collectives);
+  json_object_set_new(all, "warnings", e.warnings);
   const msc_attr_value *ns = f ? msc_func_attr(f, "step_ns") : NULL, *least = f ? msc_func_attr(f, "least_step_ns") : NULL;
   if (ns && least && ns->kind == MSC_ATTR_INT && least->kind == MSC_ATTR_INT)
     json_object_set_new(all, "search", json_pack("{s:I, s:I}", "step_ns", (json_int_t)ns->i, "at_least_ns", (json_int_t)least->i));

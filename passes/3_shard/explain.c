@@ -6,11 +6,12 @@
 
 #include <string.h>
 
+#include "passes/3_shard/minimum.h"
 #include "passes/3_shard/space.h"
 #include "passes/config.h"
 #include "passes/direction.h"
 
-enum { MAX_WAYS = 4096 };
+enum { MAX_WAYS = 4096, MAX_ENTRIES = 1 << 26, MOST_INSTEAD = 3 };
 
 typedef struct {
   msc_pass_ctx *pass;
@@ -21,14 +22,27 @@ typedef struct {
   shard_problem p;
   size_t *first, *at; /* tables by variable: p.table[at[first[v]] ... at[first[v + 1] - 1]] touch v */
   int *state;         /* by variable */
+  shard_chains *chains;
+  int *all_states; /* 0, 1, 2 ...: lists of states that are equal shall be the same */
+  int64_t work_ns; /* of all groups as decided */
+  shard_figures figures;
 } explaining;
 
 /* ---- the tables ---- */
+
+/* The space knows digits in mesh order; others are the user's. */
+static bool is_in_mesh_order(const msc_assignment *a, int num_letters) {
+  for (int l = 0; l < num_letters; l++)
+    for (int k = 1; k < a->num[l]; k++)
+      if (a->atom[l][k] < a->atom[l][k - 1]) return false;
+  return true;
+}
 
 static bool open_space(explaining *e) {
   shard_space_options o = {.free_pieces = UINT32_MAX, .max_states = MAX_WAYS, .zero = shard_zero_of(e->pass->config)};
   MSC_TRY(shard_price_mesh(&e->m, &e->cost, !msc_config_bool(e->pass->config, MSC_KEY_enable_alltoall), shard_bucket_of(e->g.func), &o));
   for (size_t v = 0; v < e->m.num_vars; v++) {
+    if (!is_in_mesh_order(&e->m.var[v].fixed, e->m.var[v].rule->num_letters)) continue;
     memset(&e->m.var[v].fixed, 0, sizeof e->m.var[v].fixed);
     e->m.var[v].closed = 0;
   }
@@ -168,6 +182,135 @@ static void compare(explaining *e, int v, shard_reason *r) {
   if (next >= 0) r->next = way_of(e, v, next);
 }
 
+/* ---- the whole step ---- */
+
+typedef struct {
+  int *num;
+  const int **state; /* by variable: the states that it may take */
+} allowance;
+
+/* The variable stays as decided; which sums pass there may be chosen. */
+static void pin(explaining *e, allowance *w, size_t v) {
+  const shard_group *group = &e->g.group[e->m.var[v].group];
+  int num = 0, *state = msc_new_array(e->g.arena, int, e->p.num_states[v]);
+  msc_assignment a;
+  for (int s = 0; s < e->p.num_states[v]; s++) {
+    shard_state_digits(e->space, (int)v, s, &a);
+    if (same_digits(&a, &group->digits, group->rule.num_letters)) state[num++] = s;
+  }
+  w->num[v] = num, w->state[v] = num == 1 ? e->all_states + state[0] : state;
+}
+
+static allowance allow(explaining *e, bool all_free) {
+  msc_arena *a = e->g.arena;
+  allowance w = {msc_new_array(a, int, e->m.num_vars), msc_new_array(a, const int *, e->m.num_vars)};
+  for (size_t v = 0; v < e->m.num_vars; v++) {
+    int group = e->m.var[v].group;
+    bool users = group >= 0 && e->g.group[group].by && !strcmp(e->g.group[group].by, "user");
+    w.num[v] = e->p.num_states[v], w.state[v] = e->all_states;
+    if (users && !all_free) pin(e, &w, v);
+  }
+  return w;
+}
+
+/* The least of what is allowed; false: it is too much to look at. */
+static bool least_step(explaining *e, const allowance *w, int *out_state, int64_t *out_ns) {
+  shard_problem p;
+  int64_t bound = 0;
+  shard_restrict(e->g.arena, &e->p, w->num, w->state, &p);
+  shard_minimum(e->g.arena, &p, MAX_ENTRIES, out_state, out_ns, &bound, NULL);
+  for (size_t v = 0; v < e->m.num_vars; v++) out_state[v] = w->state[v][out_state[v]];
+  return bound == *out_ns && *out_ns < SHARD_IMPOSSIBLE;
+}
+
+static int64_t work_of(const explaining *e, const int *state) {
+  int64_t ns = 0;
+  for (size_t v = 0; v < e->m.num_vars; v++)
+    if (e->m.var[v].group >= 0) ns += shard_class_of(e->space, (int)v)->ns[state[v]];
+  return ns;
+}
+
+static int64_t bytes_of(const explaining *e, const int *state) {
+  int64_t bytes = 0;
+  for (size_t v = 0; v < e->m.num_vars; v++) bytes += shard_class_of(e->space, (int)v)->bytes[state[v]];
+  return bytes;
+}
+
+static void set_figures(explaining *e) {
+  size_t most = 1;
+  bool known = true;
+  for (size_t v = 0; v < e->m.num_vars; v++) {
+    known = known && (e->m.var[v].group < 0 || e->state[v] >= 0);
+    most = (size_t)e->p.num_states[v] > most ? (size_t)e->p.num_states[v] : most;
+  }
+  e->all_states = msc_new_array(e->g.arena, int, most);
+  for (size_t s = 0; s < most; s++) e->all_states[s] = (int)s;
+  if (!known) return;
+  int *state = msc_new_array(e->g.arena, int, e->m.num_vars);
+  allowance w = allow(e, false);
+  if (least_step(e, &w, state, &e->figures.kept_ns)) e->figures.kept_bytes = bytes_of(e, state);
+  else e->figures.kept_ns = 0;
+  w = allow(e, true);
+  if (!least_step(e, &w, state, &e->figures.free_ns)) e->figures.free_ns = 0;
+  for (size_t v = 0; v < e->m.num_vars; v++)
+    if (e->m.var[v].group >= 0) pin(e, &w, v);
+  if (!least_step(e, &w, state, &e->figures.step_ns)) e->figures.step_ns = 0;
+  e->work_ns = work_of(e, state);
+  e->figures.bytes = bytes_of(e, state);
+}
+
+static const char *cuts_of_state(const explaining *e, int v, int state) {
+  msc_assignment a;
+  shard_state_digits(e->space, v, state, &a);
+  return cuts_text(e, &e->g.group[e->m.var[v].group].rule, &a);
+}
+
+static void list_changes(explaining *e, int v, const int *state, shard_instead *i) {
+  i->changed = msc_new_array(e->pass->scratch, const char *, e->m.num_vars);
+  for (size_t u = 0; u < e->m.num_vars; u++) {
+    const msc_op *leader = e->m.var[u].group < 0 ? NULL : e->g.group[e->m.var[u].group].leader;
+    if (!leader || !leader->name || (int)u == v || state[u] == e->state[u]) continue;
+    const char *cuts = cuts_of_state(e, (int)u, state[u]);
+    if (strcmp(cuts, cuts_of_state(e, (int)u, e->state[u])) != 0)
+      i->changed[i->num_changed++] = msc_arena_printf(e->pass->scratch, "%s: %s", leader->name, cuts);
+  }
+}
+
+/* With the op in one of these states; false: that cannot be, or is too much to look at. */
+static bool step_with(explaining *e, int v, int num, const int *states, shard_instead *out) {
+  int *state = msc_new_array(e->g.arena, int, e->m.num_vars);
+  allowance w = allow(e, false);
+  w.num[v] = num, w.state[v] = states;
+  MSC_TRY(num > 0 && least_step(e, &w, state, &out->step_ns));
+  out->way = way_of(e, v, state[v]);
+  out->bytes = bytes_of(e, state);
+  out->work_ns = work_of(e, state) - e->work_ns;
+  out->move_ns = out->step_ns - e->figures.step_ns - out->work_ns;
+  list_changes(e, v, state, out);
+  return true;
+}
+
+static void take_out(const explaining *e, int v, const char *cuts, int *num, int *state) {
+  int kept = 0;
+  for (int i = 0; i < *num; i++)
+    if (strcmp(cuts_of_state(e, v, state[i]), cuts) != 0) state[kept++] = state[i];
+  *num = kept;
+}
+
+/* The best ways but the one decided, then the one asked for. */
+static void compare_whole(explaining *e, int v, const char *cuts, shard_reason *r) {
+  int num = e->p.num_states[v], asked = 0;
+  int *state = msc_arena_copy(e->g.arena, e->all_states, (size_t)num * sizeof *state), *one = msc_new_array(e->g.arena, int, num);
+  r->instead = msc_new_array(e->pass->scratch, shard_instead, MOST_INSTEAD + 1);
+  for (int i = 0; cuts && i < num; i++)
+    if (!strcmp(cuts_of_state(e, v, i), cuts)) one[asked++] = i;
+  if (cuts && step_with(e, v, asked, one, &r->instead[0])) r->num_instead = 1;
+  if (cuts) return;
+  take_out(e, v, r->chosen.cuts, &num, state);
+  while (r->num_instead < MOST_INSTEAD && step_with(e, v, num, state, &r->instead[r->num_instead]))
+    take_out(e, v, r->instead[r->num_instead++].way.cuts, &num, state);
+}
+
 /* ---- all of them ---- */
 
 /* The rule of the op, and its letters as they are cut. */
@@ -196,40 +339,86 @@ static double imbalance_of(const explaining *e, const shard_group *group, int l)
 }
 
 static void explain_group(explaining *e, int v, shard_reason *r) {
-  const shard_group *group = &e->g.group[e->m.var[v].group];
+  int number = e->m.var[v].group;
+  const shard_group *group = &e->g.group[number];
   *r = (shard_reason){.op = group->leader, .by = group->by ? group->by : "search", .num_others = group->num_members - 1};
   r->letters = letters_text(e, group);
   r->imbalance = 1;
   for (int l = 0; l < group->rule.num_letters; l++) r->imbalance *= imbalance_of(e, group, l);
   if (e->space && e->state[v] >= 0) compare(e, v, r);
-  else r->chosen = (shard_way){.cuts = cuts_text(e, &group->rule, &group->digits), .layouts = layouts_text(e, e->m.var[v].group, &group->digits)};
+  else r->chosen = (shard_way){.cuts = cuts_text(e, &group->rule, &group->digits), .layouts = layouts_text(e, number, &group->digits)};
+  r->own_order = !is_in_mesh_order(&group->digits, group->rule.num_letters);
+  r->num_chains = shard_chains_to(e->chains, number, &r->chain);
+  r->num_conflicts = shard_chains_conflicts(e->chains, number, &r->conflict);
 }
 
-/* Where a search brings a value into a layout for several users stands an op that does nothing else. */
-static bool is_copy(const msc_op *op) {
-  return op->kind == OP_broadcast_to && op->in[0].value->type->rank == op->out[0].type->rank &&
-         msc_type_elems(op->in[0].value->type) == msc_type_elems(op->out[0].type);
+/* ---- the program before the search ---- */
+
+static const msc_op *named_before(const msc_op *end, const char *name) {
+  for (const msc_op *op = end->block->first; op != end; op = op->next)
+    if (op->name && !op->forward && !strcmp(op->name, name)) return op;
+  return NULL;
 }
 
-bool shard_explain(msc_pass_ctx *pass, msc_func *f, size_t *out_num, shard_reason **out_reason) {
+/* Where a search brought a value into a layout for several users stands an op that does nothing else, and sums of what these send
+ * back have left their op: the model has places of its own for both. */
+static void undo_copies(msc_func *f) {
+  for (msc_op *op = f->body->first, *next; op; op = next) {
+    next = op->next;
+    msc_op_unset(op, "in_strategy"); /* the digits that it became count */
+    if (!msc_op_attr(op, "by") || strcmp(msc_op_str(op, "by"), "copy") != 0) continue;
+    if (op->kind == OP_broadcast_to) {
+      msc_replace_uses(&op->out[0], op->in[0].value);
+      msc_op_erase(op);
+      continue;
+    }
+    const msc_op *owner = msc_op_attr(op, "owner") ? named_before(op, msc_op_str(op, "owner")) : NULL;
+    if (!owner || !msc_op_attr(op, "owner_letters")) continue;
+    op->forward = owner;
+    op->letters = msc_op_str(op, "owner_letters");
+  }
+}
+
+/* ---- all of them ---- */
+
+/* A way that was asked for and does not exist. */
+static bool no_such_way(const explaining *e, int v, const char *cuts) {
+  const msc_op *op = e->g.group[e->m.var[v].group].leader;
+  int num = e->p.num_states[v];
+  const char **ways = msc_new_array(e->g.arena, const char *, num);
+  for (int s = 0; s < num; s++) ways[s] = cuts_of_state(e, v, s);
+  const char *near = msc_nearest(cuts, ways, (size_t)num);
+  return msc_error(e->g.ctx, MSC_E_STRATEGY, NULL, "%s cannot be cut '%s' on this mesh; %s'%s'", op->name, cuts,
+                   near ? "did you mean " : "one way is ", near ? near : ways[num - 1]);
+}
+
+bool shard_explain(msc_pass_ctx *pass, msc_func *f, const char *op, const char *cuts, shard_explanation *out) {
   explaining e = {.pass = pass};
+  undo_copies(f);
   MSC_TRY(shard_graph_of(pass, f, &e.g));
   msc_cost_of(msc_pass_cluster(pass), &f->module->mesh, &e.cost);
   shard_model_of(&e.g, &e.m);
   if (open_space(&e)) {
     index_tables(&e);
     place_all(&e);
+    set_figures(&e);
   } else {
     e.space = NULL;
   }
+  e.chains = shard_chains_of(&e.g);
   const bool *forward = msc_forward_ops(pass->scratch, f);
-  *out_reason = msc_new_array(pass->scratch, shard_reason, e.m.num_vars);
-  *out_num = 0;
+  out->reason = msc_new_array(pass->scratch, shard_reason, e.m.num_vars);
+  out->num = 0;
   for (size_t v = 0; v < e.m.num_vars; v++) {
     int group = e.m.var[v].group;
     const msc_op *leader = group < 0 ? NULL : e.g.group[group].leader;
-    if (!leader || !leader->name || !leader->num_in || !forward[leader->id] || is_copy(leader)) continue;
-    explain_group(&e, (int)v, &(*out_reason)[(*out_num)++]);
+    if (!leader || !leader->name || !leader->num_in || !forward[leader->id]) continue;
+    shard_reason *r = &out->reason[out->num++];
+    explain_group(&e, (int)v, r);
+    if (!op || strcmp(op, leader->name) != 0 || !e.figures.step_ns) continue;
+    compare_whole(&e, (int)v, cuts, r);
+    if (cuts && !r->num_instead) return no_such_way(&e, (int)v, cuts);
   }
+  out->figures = e.figures;
   return true;
 }

@@ -214,6 +214,9 @@ const msc_layout ***shard_lay_results(msc_pass_ctx *pass, shard_graph *g) {
   return want;
 }
 
+/* What passes of this folder tell each other and msc explain. */
+static const char *const spent[] = {"sharding", "inherited", "conflicts", "owner", "owner_letters", "pass", "in_strategy"};
+
 bool pass_layouts(msc_pass_ctx *pass, msc_module *m) {
   shard_graph g;
   laying y = {.pass = pass, .g = &g};
@@ -225,8 +228,7 @@ bool pass_layouts(msc_pass_ctx *pass, msc_module *m) {
   MSC_TRY(lay_arguments(&y));
   want_results(&y, f->body->last);
   for (msc_op *op = f->body->first; op; op = op->next) {
-    msc_op_unset(op, "sharding");
-    msc_op_unset(op, "pass");
+    for (size_t i = 0; i < sizeof spent / sizeof *spent; i++) msc_op_unset(op, spent[i]);
     msc_op_unset(op, "in_strategy");
   }
   return true;

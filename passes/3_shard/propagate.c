@@ -6,6 +6,7 @@
  * happens once to a group, and else lists only grow, so this ends. */
 #include <string.h>
 
+#include "passes/3_shard/origins.h"
 #include "passes/3_shard/shard.h"
 
 typedef struct {
@@ -25,6 +26,7 @@ typedef struct {
   bool *stale;         /* by op id: to be visited */
   bool changed, search_follows;
   int64_t conflicts;
+  shard_origins *origins; /* NULL: nobody will ask where digits come from */
 } propagation;
 
 /* ---- who hears of a change ---- */
@@ -80,11 +82,12 @@ static bool extend_value(dim_lists *v, int d, uint8_t atom) {
   return true;
 }
 
-static void note_conflict(propagation *p, const shard_op *o, const msc_value *value, int d) {
+static void note_conflict(propagation *p, const shard_op *o, const msc_value *value, int d, shard_digit_list own) {
   dim_lists *v = &p->value[value->id];
   if (v->conflict >> d & 1) return;
   v->conflict |= 1u << d;
   p->conflicts++;
+  if (p->origins) shard_origins_conflict(p->origins, o, value, d, own, (shard_digit_list){v->num[d], v->atom[d]});
   const char *here = o->op->name ? o->op->name : msc_kind_name(o->op->kind);
   const msc_op *def = value->def;
   msc_remark(p->pass, o->op, "conflict: dimension %d of %s reaches %s with other digits than it has there; the search decides", d,
@@ -132,19 +135,21 @@ static void meet(propagation *p, const shard_op *o, const msc_value *value, cons
     int common = 0;
     while (common < num && common < v->num[d] && own[common] == v->atom[d][common]) common++;
     if (common < num && common < v->num[d]) {
-      note_conflict(p, o, value, d);
+      note_conflict(p, o, value, d, (shard_digit_list){num, own});
       if (p->search_follows) free_group(p, o, &t->dim[d], common);
       continue;
     }
     for (int i = common; i < num; i++) {
       if (!extend_value(v, d, own[i])) {
-        note_conflict(p, o, value, d);
+        note_conflict(p, o, value, d, (shard_digit_list){num - i, own + i});
         break;
       }
+      if (p->origins) shard_origins_to_value(p->origins, value, own[i], o->group);
       changed_value(p, value);
     }
     for (int i = common; num == common && i < v->num[d] && t->dim[d].num; i++) {
       if (!extend_letters(p, o, &t->dim[d], v->atom[d][i])) break;
+      if (p->origins) shard_origins_to_group(p->origins, o->group, v->atom[d][i], value);
       changed_group(p, &p->g->group[o->group]);
     }
     if (v->num[d] && t->dim[d].num) meet_split(p, o, value, d, &t->dim[d]);
@@ -164,7 +169,7 @@ static void seed(propagation *p, const msc_value *v, const msc_layout *l) {
       for (int a = 0; a < p->g->atoms.num; a++) {
         const msc_subaxis *atom = &p->g->atoms.atom[a];
         if (atom->axis == l->sub[s].axis && atom->pre >= l->sub[s].pre && atom->pre < l->sub[s].pre * l->sub[s].size)
-          extend_value(&p->value[v->id], d, (uint8_t)a);
+          if (extend_value(&p->value[v->id], d, (uint8_t)a) && p->origins) shard_origins_argument(p->origins, v, a);
       }
   for (int d = 0; l && d < l->rank; d++) p->value[v->id].split[d] = l->split[d];
 }
@@ -188,6 +193,7 @@ static int sweep(propagation *p) {
 
 int shard_propagate(msc_pass_ctx *pass, shard_graph *g, bool search_follows, int64_t *out_conflicts) {
   propagation p = {.pass = pass, .g = g, .search_follows = search_follows};
+  if (search_follows) p.origins = shard_origins_new(g);
   p.value = msc_new_array(g->arena, dim_lists, g->num_values);
   p.used = msc_new_array(g->arena, uint32_t, g->num_groups);
   p.contested = msc_new_array(g->arena, uint32_t, g->num_groups);
@@ -198,6 +204,7 @@ int shard_propagate(msc_pass_ctx *pass, shard_graph *g, bool search_follows, int
       for (int k = 0; k < g->group[i].digits.num[l]; k++) p.used[i] |= 1u << g->group[i].digits.atom[l][k];
   seed_arguments(&p);
   int sweeps = sweep(&p);
+  if (p.origins) shard_origins_store(p.origins);
   *out_conflicts = p.conflicts;
   return sweeps;
 }

@@ -433,6 +433,15 @@ static void insert_copy(timing *t, const shard_variable *v, const msc_assignment
   set_digits(t, copy, a, from->type->rank);
 }
 
+/* It is cut in a way of its own; explain.c puts it back. */
+static void detach(msc_op *sum) {
+  msc_context *ctx = sum->block->func->module->ctx;
+  if (sum->forward->name) msc_op_set(sum, "owner", msc_str(ctx, sum->forward->name));
+  if (sum->letters) msc_op_set(sum, "owner_letters", msc_str(ctx, sum->letters));
+  sum->forward = NULL;
+  sum->letters = NULL;
+}
+
 static void store_copies(timing *t) {
   for (size_t i = 0; i < t->m.num_vars; i++) {
     const shard_variable *v = &t->m.var[i];
@@ -440,8 +449,7 @@ static void store_copies(timing *t) {
     msc_assignment a = t->chosen[i], of_def;
     for (size_t k = 1; k < v->num_members; k++) {
       msc_op *sum = t->g.op[v->member[k].op->id].op;
-      sum->forward = NULL;
-      sum->letters = NULL;
+      detach(sum);
       set_digits(t, sum, &a, v->copied->type->rank);
       set_pass(t, sum, a.pass);
     }

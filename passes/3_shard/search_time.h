@@ -6,7 +6,7 @@
  * They leave behind what the other modes leave, `sharding` and `by` on leaders, and
  *   searched = true   on the function: layouts lets sums pass only where told, redistributions are planned for time
  *   pass = "{tp}"     on sums of gradients that leave and arrive unfinished on these digits
- *   by = "copy"       on those, and on
+ *   by = "copy"       on those, which are no gradient ops any more (but once of `owner`, with `owner_letters`), and on
  *   broadcast_to      to the same shape: where a value is brought into a layout once for several users; redistribute drops it */
 #ifndef MSC_PASSES_3_SHARD_SEARCH_TIME_H
 #define MSC_PASSES_3_SHARD_SEARCH_TIME_H

@@ -105,7 +105,8 @@ void shard_insert_pins(shard_graph *g, const shard_pin *list);
 /* ---- propagate.c ---- */
 
 /* Digits of decided letters and of fixed arguments spread to every letter that follows without a choice; the number of sweeps.
- * Where they disagree a group is left to the search that follows, or keeps what came first. */
+ * Where they disagree a group is left to the search that follows, or keeps what came first; before a search it is written down where
+ * digits come from, too (origins.h). */
 int shard_propagate(msc_pass_ctx *pass, shard_graph *g, bool search_follows, int64_t *out_conflicts);
 
 /* ---- layouts.c ---- */

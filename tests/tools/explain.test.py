@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 
-from expect import Expect
+from expect import MSC, Expect
 
 try:
     import flatbuffers  # noqa: F401
@@ -34,6 +34,16 @@ expect.check("times", all(c["ns"] == sum(s["ns"] for s in c["steps"]) > 0 and al
 expect.check("bounds", all(c["lower_bound"] is None or c["lower_bound"] <= c["bytes"] for c in kept["collectives"]))
 expect.check("causes", {("dense1", "dense1.bias_add"), ("dense1.grad", "dense1.weight.update")} <= {(c["from_op"], c["to_op"]) for c in kept["collectives"]})
 expect.check("time", abs(kept["predicted_step_ms"] - report["predicted_step_ms"]) < 1e-6)
+
+# Where propagated digits come from, by which way, and where they met others.
+chains = {n: [(c["digits"], c["from"], c["through"]) for c in ops[n]["inherited"]] for n in ("dense1", "relu1", "dense2")}
+expect.check(f"chains {chains}", chains == {"dense1": [], "relu1": [("{d:(1)2}", "dense1", ["dense1.bias_add"])], "dense2": [("{d:(1)2}", "dense1", ["dense1.bias_add", "relu1"])]})
+expect.check("origin", ops["dense2"]["inherited"][0]["loc"] == ops["dense1"]["loc"])
+met = [(c["op"], c["value"], c["dim"], c["here"]["from"], c["there"]["from"], c["there"]["through"]) for c in kept["conflicts"]]
+expect.check(f"conflicts {met}", ("dense3", "relu2", 1, "dense3", "dense1", ["dense1.bias_add", "relu1", "dense2", "dense2.bias_add", "relu2"]) in met)
+expect("explain kept.bin dense2", 0, "", lambda text: "" if "\n    propagated: {d:(1)2} from dense1 (msc/models/dense.py:19) through dense1.bias_add, relu1\n" in text else text)
+expect("explain kept.bin dense3", 0, "", lambda text: "" if "\nconflict: dense3: at dimension 1 of relu2, {d} from dense3 (msc/models/dense.py:19), but there in another dimension, {} from dense1 " in text
+       and "its digits are in an order that only its user can give" in text else text)
 
 # What every rank holds and computes whole, and parts that are unequal.
 subprocess.run([sys.executable, "-m", "msc.models", "ffn", "-o", "whole.fbs", "--batch", "512", "--strategy", "dense1=((1,1),(1,1))"], check=True)
@@ -69,6 +79,37 @@ expect("explain least.bin", 0, "", lambda text: "" if "\nthe search's own figure
 free = [o for o in least["ops"] if o["by"] == "search" and "next" in o]
 expect.check(f"no op is better elsewhere: {[(o['op'], o['next_costs_ns']) for o in free if o['next_costs_ns'] < 0]}", free and all(o["next_costs_ns"] >= 0 for o in free))
 
+# What forcing a way costs is what a compilation with that way finds, and no way is cheaper than the best of those told.
+def forced(op, layouts):
+    lines = subprocess.run([MSC, "dump", "free.fbs"], capture_output=True, text=True, check=True).stdout.split("\n")
+    at = next(i for i, line in enumerate(lines) if f'loc("{op}"' in line)
+    operands = layouts.split(" -> ")[0].split("] ")
+    text = ", ".join(f'"{o}"' for o in [o + "]" for o in operands[:-1]] + operands[-1:])
+    lines[at] = lines[at].replace(") : (", f") {{in_layout = [{text}]}} : (", 1)
+    with open("forced.mlir", "w") as out:
+        out.write("\n".join(lines))
+    searched("forced.mlir", "forced.bin")
+    return explained("forced.bin")
+
+def searched(model, plan):
+    expect(["compile", model, "-o", plan, "--cluster", "h100", "--set", "parallel_mode=auto_parallel", "--set", 'mesh={"x":2,"y":4}', "--json"], 0, lambda text: "", None)
+
+subprocess.run([sys.executable, "-m", "msc.models", "ffn", "-o", "free.fbs", "--batch", "4096"], check=True)
+searched("free.fbs", "free.bin")
+free = explained("free.bin dense2")
+figures, instead = free["figures"], next(o["instead"] for o in free["ops"] if o["op"] == "dense2")
+expect.check(f"figures {figures}", figures["step_ns"] == figures["least_ns"] == figures["free_ns"] == free["search"]["step_ns"])
+expect.check(f"order {instead}", len(instead) == 3 and figures["step_ns"] <= instead[0]["step_ns"] <= instead[1]["step_ns"] <= instead[2]["step_ns"])
+expect.check("parts", all(i["work_ns"] + i["move_ns"] == i["step_ns"] - figures["step_ns"] for i in instead))
+for one in instead[:2]:
+    told = forced("dense2", one["way"]["layouts"])
+    expect.check(f"forced {one['way']['cuts']}: {told['search']}, {one}", told["search"]["step_ns"] == told["figures"]["step_ns"] == one["step_ns"])
+    expect.check(f"cost of the user's way: {told['figures']}", told["figures"]["free_ns"] == figures["step_ns"])
+    asked = json.loads(expect(["explain", "free.bin", "dense2", "--instead", one["way"]["cuts"], "--json"]).stdout)
+    expect.check("asked", [o["instead"] for o in asked["ops"] if "instead" in o] == [[one]])
+expect(["explain", "free.bin", "dense2", "--instead", "m {z}"], 1, "msc: error: dense2 cannot be cut 'm {z}' on this mesh; did you mean 'm {x}' [E0109]\n", "")
+expect(["explain", "free.bin", "--instead", "m {x}"], 2, "msc: error: --instead needs the op that is to be cut otherwise\n", "")
+
 # When time is up at once there is a plan all the same, no better than the best, and it says so.
 told = json.loads(expect(["compile", "ffn.fbs", "-o", "hasty.bin", "--set", "device_num=8", "--set", "parallel_mode=auto_parallel", "--set", "search_mode=dynamic_programming", "--cluster", "h100",
                           "--time-limit", "1e-9", "--json"], 0, lambda text: "" if ": warning: time is up: the best strategy found takes " in text else text).stdout)["search"]
@@ -100,5 +141,5 @@ data[len(data) // 2] ^= 1
 with open("damaged.bin", "wb") as file:
     file.write(data)
 expect("explain damaged.bin", 1, lambda text: "" if text.startswith("damaged.bin: error: ") else text, "")
-expect.no_files("ffn.fbs", "kept.bin", "least.bin", "state.bin", "hasty.bin", "damaged.bin", "whole.fbs", "whole.bin", "uneven.mlir", "uneven.bin", "layers.fbs", "layers.bin")
+expect.no_files("ffn.fbs", "kept.bin", "least.bin", "state.bin", "hasty.bin", "damaged.bin", "whole.fbs", "whole.bin", "uneven.mlir", "uneven.bin", "free.fbs", "free.bin", "forced.mlir", "forced.bin", "layers.fbs", "layers.bin")
 expect.done()

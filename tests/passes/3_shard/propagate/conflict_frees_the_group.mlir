@@ -14,8 +14,8 @@ module attributes {msc.mesh = #msc.mesh<"d=8">} {
 module attributes {msc.mesh = #msc.mesh<"d=8">} {
   "msc.func"() ({
   ^bb0(%x: tensor<128x96xf32>, %g: tensor<96x96xf32>, %y: tensor<128x96xf32>):
-    %0 = "msc.matmul"(%x, %g) {by = "propagation", sharding = {k = "{d:(4)2}", m = "{d:(1)4}"}} : (tensor<128x96xf32>, tensor<96x96xf32>) -> tensor<128x96xf32> loc("first")
-    %1 = "msc.matmul"(%y, %g) {by = "propagation", sharding = {}} : (tensor<128x96xf32>, tensor<96x96xf32>) -> tensor<128x96xf32> loc("second")
+    %0 = "msc.matmul"(%x, %g) {by = "propagation", inherited = [{by = "argument x", digits = "{d}"}], sharding = {k = "{d:(4)2}", m = "{d:(1)4}"}} : (tensor<128x96xf32>, tensor<96x96xf32>) -> tensor<128x96xf32> loc("first")
+    %1 = "msc.matmul"(%y, %g) {by = "propagation", conflicts = [{by = "first", dim = 0 : i64, here = "{d:(2)4}", there = "{d:(4)2}", value = "g"}], inherited = [{by = "argument y", digits = "{d}"}], sharding = {}} : (tensor<128x96xf32>, tensor<96x96xf32>) -> tensor<128x96xf32> loc("second")
     "msc.return"(%0, %1) : (tensor<128x96xf32>, tensor<128x96xf32>) -> ()
   }) {arg_attrs = [{msc.layout = "[{d:(1)4},{d:(4)2}]", msc.name = "x", msc.role = "data"},
                    {msc.name = "g", msc.role = "parameter"},
