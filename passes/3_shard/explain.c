@@ -11,7 +11,12 @@
 #include "passes/config.h"
 #include "passes/direction.h"
 
-enum { MAX_WAYS = 4096, MAX_ENTRIES = 1 << 26, MOST_INSTEAD = 3 };
+enum { MAX_WAYS = 4096, MAX_ENTRIES = 1 << 26, MOST_INSTEAD = 3, MOST_AROUND = 256 };
+
+typedef struct {
+  int *num;
+  const int **state; /* by variable: the states that it may take */
+} allowance;
 
 typedef struct {
   msc_pass_ctx *pass;
@@ -21,7 +26,9 @@ typedef struct {
   shard_space *space;
   shard_problem p;
   size_t *first, *at; /* tables by variable: p.table[at[first[v]] ... at[first[v + 1] - 1]] touch v */
-  int *state;         /* by variable */
+  int *state;         /* by variable: as decided */
+  int *number;        /* by variable: in the surroundings at hand, + 1; 0: not there */
+  allowance decided;
   shard_chains *chains;
   int *all_states; /* 0, 1, 2 ...: lists of states that are equal shall be the same */
   int64_t work_ns; /* of all groups as decided */
@@ -73,71 +80,130 @@ static bool same_digits(const msc_assignment *a, const msc_assignment *b, int nu
   return true;
 }
 
-/* The state that is the group's choice; of several, which differ in the sums that pass, the cheapest by itself. -1: none. */
-static int chosen_state(const explaining *e, int v) {
-  const shard_group *group = &e->g.group[e->m.var[v].group];
-  const shard_class *c = shard_class_of(e->space, v);
-  int best = -1;
-  for (int s = 0; s < c->num_states; s++) {
-    msc_assignment a;
-    shard_state_digits(e->space, v, s, &a);
-    if (same_digits(&a, &group->digits, group->rule.num_letters) && (best < 0 || c->ns[s] < c->ns[best])) best = s;
-  }
-  return best;
-}
-
 static int64_t entry(const explaining *e, const shard_table *t, int a, int b) { return t->b < 0 ? t->cost[a] : t->cost[a * e->p.num_states[t->b] + b]; }
 
-/* What variable v costs in a state, with `other` in a state of its own and the rest where it is.  Those of them that have no
- * state yet cost nothing. */
-static int64_t cost_of(const explaining *e, int v, int state, int other, int state_of_other) {
+/* What variable v costs by itself and with its neighbours as they are. */
+static int64_t cost_of(const explaining *e, int v, int state) {
   int64_t sum = 0;
   for (size_t i = e->first[v]; i < e->first[v + 1]; i++) {
     const shard_table *t = &e->p.table[e->at[i]];
-    int a = t->a == v ? state : t->a == other ? state_of_other : e->state[t->a];
-    int b = t->b < 0 ? 0 : t->b == v ? state : t->b == other ? state_of_other : e->state[t->b];
-    if (a >= 0 && b >= 0) sum += entry(e, t, a, b);
+    sum += entry(e, t, t->a == v ? state : e->state[t->a], t->b < 0 ? 0 : t->b == v ? state : e->state[t->b]);
   }
   return sum;
 }
 
-static int64_t best_of_copy(const explaining *e, int copy, int other, int state_of_other, int *out_state) {
-  int64_t best = INT64_MAX;
-  for (int s = 0; s < e->p.num_states[copy]; s++) {
-    int64_t ns = cost_of(e, copy, s, other, state_of_other);
-    if (ns < best) best = ns, *out_state = s;
+/* ---- what may move ---- */
+
+/* The variable stays as decided; which sums pass there may be chosen. */
+static void pin(explaining *e, allowance *w, size_t v) {
+  const shard_group *group = &e->g.group[e->m.var[v].group];
+  int num = 0, *state = msc_new_array(e->g.arena, int, e->p.num_states[v]);
+  msc_assignment a;
+  for (int s = 0; s < e->p.num_states[v]; s++) {
+    shard_state_digits(e->space, (int)v, s, &a);
+    if (same_digits(&a, &group->digits, group->rule.num_letters)) state[num++] = s;
   }
-  return best;
+  w->num[v] = num, w->state[v] = num == 1 ? e->all_states + state[0] : state;
 }
 
-static void place_all(explaining *e) {
-  e->state = msc_new_array(e->g.arena, int, e->m.num_vars);
-  for (size_t v = 0; v < e->m.num_vars; v++) e->state[v] = e->m.var[v].group < 0 ? -1 : chosen_state(e, (int)v);
+static allowance everything(explaining *e) {
+  allowance w = {msc_new_array(e->g.arena, int, e->m.num_vars), msc_new_array(e->g.arena, const int *, e->m.num_vars)};
+  for (size_t v = 0; v < e->m.num_vars; v++) w.num[v] = e->p.num_states[v], w.state[v] = e->all_states;
+  return w;
+}
+
+/* The least of what is allowed; false: it is too much to look at, or impossible. */
+static bool least_step(explaining *e, const allowance *w, int *out_state, int64_t *out_ns) {
+  shard_problem p;
+  int64_t bound = 0;
+  shard_restrict(e->g.arena, &e->p, w->num, w->state, &p);
+  shard_minimum(e->g.arena, &p, MAX_ENTRIES, out_state, out_ns, &bound, NULL);
+  for (size_t v = 0; v < e->m.num_vars; v++) out_state[v] = w->state[v][out_state[v]];
+  return bound == *out_ns && *out_ns < SHARD_IMPOSSIBLE;
+}
+
+/* Every op as decided, copies where they are best then.  False: some op is cut in a way that the space does not have. */
+static bool place_all(explaining *e) {
+  int most = 1;
+  int64_t ns;
+  for (size_t v = 0; v < e->m.num_vars; v++) most = e->p.num_states[v] > most ? e->p.num_states[v] : most;
+  e->all_states = msc_new_array(e->g.arena, int, most);
+  for (int s = 0; s < most; s++) e->all_states[s] = s;
+  e->decided = everything(e);
   for (size_t v = 0; v < e->m.num_vars; v++) {
-    int state = 0;
-    if (e->m.var[v].group >= 0) continue;
-    best_of_copy(e, (int)v, -1, -1, &state);
-    e->state[v] = state;
+    if (e->m.var[v].group < 0) continue;
+    pin(e, &e->decided, v);
+    if (!e->decided.num[v]) return false;
   }
+  e->state = msc_new_array(e->g.arena, int, e->m.num_vars);
+  e->number = msc_new_array(e->g.arena, int, e->m.num_vars);
+  return least_step(e, &e->decided, e->state, &ns);
+}
+
+/* ---- one op, and what is around it ---- */
+
+typedef struct {
+  int num, *var; /* the op's variable first */
+  int *num_states;
+  const int **state;
+  size_t num_tables;
+  shard_table *table;
+} surroundings;
+
+/* Copies, and ops that may pass sums otherwise, around the variable: they are best wherever that is, all others stay. */
+static void look_around(explaining *e, int v, surroundings *s) {
+  msc_arena *a = e->g.arena;
+  *s = (surroundings){
+      1, msc_new_array(a, int, MOST_AROUND), msc_new_array(a, int, MOST_AROUND), msc_new_array(a, const int *, MOST_AROUND), 0, NULL};
+  s->var[0] = v;
+  e->number[v] = 1;
+  for (int k = 0; k < s->num; k++)
+    for (size_t i = e->first[s->var[k]]; i < e->first[s->var[k] + 1]; i++) {
+      const shard_table *t = &e->p.table[e->at[i]];
+      int other = t->b < 0 ? -1 : t->a == s->var[k] ? t->b : t->a;
+      s->num_tables++;
+      if (other < 0 || e->number[other] || e->decided.num[other] == 1 || s->num == MOST_AROUND) continue;
+      s->var[s->num++] = other;
+      e->number[other] = s->num;
+    }
+  for (int k = 0; k < s->num; k++) s->num_states[k] = e->decided.num[s->var[k]], s->state[k] = e->decided.state[s->var[k]];
+}
+
+/* The table between the variables that move, or of one of them beside one that stays. */
+static shard_table part_of(explaining *e, const surroundings *s, const shard_table *t) {
+  int a = e->number[t->a] - 1, b = t->b < 0 ? -1 : e->number[t->b] - 1;
+  int rows = a < 0 ? 1 : s->num_states[a], columns = b < 0 ? 1 : s->num_states[b];
+  int64_t *cost = msc_new_array(e->g.arena, int64_t, (size_t)rows * (size_t)columns);
+  for (int i = 0; i < rows; i++)
+    for (int j = 0; j < columns; j++)
+      cost[i * columns + j] = entry(e, t, a < 0 ? e->state[t->a] : s->state[a][i], t->b < 0 ? 0 : b < 0 ? e->state[t->b] : s->state[b][j]);
+  return (shard_table){a < 0 ? b : a, a < 0 ? -1 : b, cost};
+}
+
+/* With the op in one of these states, the least of it and what is around it; the state that it takes. */
+static int64_t least_around(explaining *e, int v, int num, const int *states, int *out_state) {
+  surroundings s;
+  int64_t ns = 0, bound;
+  look_around(e, v, &s);
+  s.num_states[0] = num, s.state[0] = states;
+  s.table = msc_new_array(e->g.arena, shard_table, s.num_tables);
+  size_t tables = 0;
+  for (int k = 0; k < s.num; k++)
+    for (size_t i = e->first[s.var[k]]; i < e->first[s.var[k] + 1]; i++) {
+      const shard_table *t = &e->p.table[e->at[i]];
+      int other = t->b < 0 ? -1 : t->a == s.var[k] ? t->b : t->a;
+      if (other >= 0 && e->number[other] && e->number[other] - 1 < k) continue; /* it was there */
+      s.table[tables++] = part_of(e, &s, t);
+    }
+  int *state = msc_new_array(e->g.arena, int, s.num);
+  shard_problem p = {.num_vars = s.num, .num_states = s.num_states, .num_tables = tables, .table = s.table};
+  shard_minimum(e->g.arena, &p, MAX_ENTRIES, state, &ns, &bound, NULL);
+  *out_state = states[state[0]];
+  for (int k = 0; k < s.num; k++) e->number[s.var[k]] = 0;
+  return ns;
 }
 
 /* ---- ways ---- */
-
-/* With the copies around it where they are then best. */
-static int64_t around(const explaining *e, int v, int state) {
-  int64_t sum = cost_of(e, v, state, -1, -1);
-  for (size_t i = e->first[v]; i < e->first[v + 1]; i++) {
-    const shard_table *t = &e->p.table[e->at[i]];
-    int copy = t->b < 0 ? -1 : t->a == v ? t->b : t->a, unused;
-    if (copy < 0 || e->m.var[copy].group >= 0) continue;
-    bool seen = false;
-    for (size_t k = e->first[v]; k < i && !seen; k++) seen = e->p.table[e->at[k]].a == copy || e->p.table[e->at[k]].b == copy;
-    if (seen) continue;
-    int64_t now = cost_of(e, copy, e->state[copy], v, state);
-    sum += best_of_copy(e, copy, v, state, &unused) - now;
-  }
-  return sum;
-}
 
 static const char *cuts_text(const explaining *e, const msc_rule *rule, const msc_assignment *a) {
   const char *text = "";
@@ -157,70 +223,57 @@ static const char *layouts_text(explaining *e, int group, const msc_assignment *
   return text;
 }
 
-static shard_way way_of(explaining *e, int v, int state) {
+static shard_way way_of(explaining *e, int v, int state, int64_t move_ns) {
   const shard_class *c = shard_class_of(e->space, v);
   int group = e->m.var[v].group;
   msc_assignment a;
   shard_state_digits(e->space, v, state, &a);
-  return (shard_way){.cuts = cuts_text(e, &e->g.group[group].rule, &a), .layouts = layouts_text(e, group, &a), .work_ns = c->ns[state],
-                     .move_ns = around(e, v, state) - c->ns[state], .bytes = c->bytes[state]};
+  return (shard_way){.cuts = cuts_text(e, &e->g.group[group].rule, &a),
+                     .layouts = layouts_text(e, group, &a),
+                     .work_ns = c->ns[state],
+                     .move_ns = move_ns,
+                     .bytes = c->bytes[state]};
+}
+
+static int64_t decided_move_ns(const explaining *e, int v) {
+  return cost_of(e, v, e->state[v]) - shard_class_of(e->space, v)->ns[e->state[v]];
+}
+
+/* All states that cut the op otherwise. */
+static int other_states(const explaining *e, int v, int *out_state) {
+  const shard_group *group = &e->g.group[e->m.var[v].group];
+  msc_assignment a;
+  int num = 0;
+  for (int s = 0; s < e->p.num_states[v]; s++) {
+    shard_state_digits(e->space, v, s, &a);
+    if (!same_digits(&group->digits, &a, group->rule.num_letters)) out_state[num++] = s;
+  }
+  return num;
 }
 
 static void compare(explaining *e, int v, shard_reason *r) {
-  int num = e->p.num_states[v], next = -1;
-  int64_t least = SHARD_IMPOSSIBLE;
-  msc_assignment chosen, other;
-  shard_state_digits(e->space, v, e->state[v], &chosen);
-  for (int s = 0; s < num; s++) {
-    shard_state_digits(e->space, v, s, &other);
-    if (same_digits(&chosen, &other, e->g.group[e->m.var[v].group].rule.num_letters)) continue;
-    int64_t ns = around(e, v, s);
-    if (ns < least) least = ns, next = s;
-  }
-  r->num_ways = num;
-  r->chosen = way_of(e, v, e->state[v]);
-  if (next >= 0) r->next = way_of(e, v, next);
+  int *other = msc_new_array(e->g.arena, int, e->p.num_states[v]), num = other_states(e, v, other), next, same;
+  int64_t now_ns = decided_move_ns(e, v);
+  r->num_ways = e->p.num_states[v];
+  r->chosen = way_of(e, v, e->state[v], now_ns);
+  if (!num) return;
+  int64_t decided = least_around(e, v, e->decided.num[v], e->decided.state[v], &same), ns = least_around(e, v, num, other, &next);
+  if (ns >= SHARD_IMPOSSIBLE) return;
+  int64_t more = ns - decided - shard_class_of(e->space, v)->ns[next] + r->chosen.work_ns;
+  r->next = way_of(e, v, next, now_ns + more);
 }
 
 /* ---- the whole step ---- */
 
-typedef struct {
-  int *num;
-  const int **state; /* by variable: the states that it may take */
-} allowance;
-
-/* The variable stays as decided; which sums pass there may be chosen. */
-static void pin(explaining *e, allowance *w, size_t v) {
-  const shard_group *group = &e->g.group[e->m.var[v].group];
-  int num = 0, *state = msc_new_array(e->g.arena, int, e->p.num_states[v]);
-  msc_assignment a;
-  for (int s = 0; s < e->p.num_states[v]; s++) {
-    shard_state_digits(e->space, (int)v, s, &a);
-    if (same_digits(&a, &group->digits, group->rule.num_letters)) state[num++] = s;
-  }
-  w->num[v] = num, w->state[v] = num == 1 ? e->all_states + state[0] : state;
-}
-
+/* All ops are free but those that the user decided, unless these are free, too. */
 static allowance allow(explaining *e, bool all_free) {
-  msc_arena *a = e->g.arena;
-  allowance w = {msc_new_array(a, int, e->m.num_vars), msc_new_array(a, const int *, e->m.num_vars)};
+  allowance w = everything(e);
   for (size_t v = 0; v < e->m.num_vars; v++) {
     int group = e->m.var[v].group;
     bool users = group >= 0 && e->g.group[group].by && !strcmp(e->g.group[group].by, "user");
-    w.num[v] = e->p.num_states[v], w.state[v] = e->all_states;
-    if (users && !all_free) pin(e, &w, v);
+    if (users && !all_free) w.num[v] = e->decided.num[v], w.state[v] = e->decided.state[v];
   }
   return w;
-}
-
-/* The least of what is allowed; false: it is too much to look at. */
-static bool least_step(explaining *e, const allowance *w, int *out_state, int64_t *out_ns) {
-  shard_problem p;
-  int64_t bound = 0;
-  shard_restrict(e->g.arena, &e->p, w->num, w->state, &p);
-  shard_minimum(e->g.arena, &p, MAX_ENTRIES, out_state, out_ns, &bound, NULL);
-  for (size_t v = 0; v < e->m.num_vars; v++) out_state[v] = w->state[v][out_state[v]];
-  return bound == *out_ns && *out_ns < SHARD_IMPOSSIBLE;
 }
 
 static int64_t work_of(const explaining *e, const int *state) {
@@ -237,26 +290,19 @@ static int64_t bytes_of(const explaining *e, const int *state) {
 }
 
 static void set_figures(explaining *e) {
-  size_t most = 1;
-  bool known = true;
-  for (size_t v = 0; v < e->m.num_vars; v++) {
-    known = known && (e->m.var[v].group < 0 || e->state[v] >= 0);
-    most = (size_t)e->p.num_states[v] > most ? (size_t)e->p.num_states[v] : most;
-  }
-  e->all_states = msc_new_array(e->g.arena, int, most);
-  for (size_t s = 0; s < most; s++) e->all_states[s] = (int)s;
-  if (!known) return;
+  shard_figures *f = &e->figures;
   int *state = msc_new_array(e->g.arena, int, e->m.num_vars);
+  for (size_t i = 0; i < e->p.num_tables; i++) {
+    const shard_table *t = &e->p.table[i];
+    f->step_ns += entry(e, t, e->state[t->a], t->b < 0 ? 0 : e->state[t->b]);
+  }
+  f->bytes = bytes_of(e, e->state);
+  e->work_ns = work_of(e, e->state);
   allowance w = allow(e, false);
-  if (least_step(e, &w, state, &e->figures.kept_ns)) e->figures.kept_bytes = bytes_of(e, state);
-  else e->figures.kept_ns = 0;
+  if (least_step(e, &w, state, &f->kept_ns)) f->kept_bytes = bytes_of(e, state);
+  else f->kept_ns = 0;
   w = allow(e, true);
-  if (!least_step(e, &w, state, &e->figures.free_ns)) e->figures.free_ns = 0;
-  for (size_t v = 0; v < e->m.num_vars; v++)
-    if (e->m.var[v].group >= 0) pin(e, &w, v);
-  if (!least_step(e, &w, state, &e->figures.step_ns)) e->figures.step_ns = 0;
-  e->work_ns = work_of(e, state);
-  e->figures.bytes = bytes_of(e, state);
+  if (!least_step(e, &w, state, &f->free_ns)) f->free_ns = 0;
 }
 
 static const char *cuts_of_state(const explaining *e, int v, int state) {
@@ -276,16 +322,25 @@ static void list_changes(explaining *e, int v, const int *state, shard_instead *
   }
 }
 
+static int64_t moves_at(explaining *e, int v, int *state) {
+  int *decided = e->state;
+  e->state = state;
+  int64_t ns = decided_move_ns(e, v);
+  e->state = decided;
+  return ns;
+}
+
 /* With the op in one of these states; false: that cannot be, or is too much to look at. */
 static bool step_with(explaining *e, int v, int num, const int *states, shard_instead *out) {
   int *state = msc_new_array(e->g.arena, int, e->m.num_vars);
   allowance w = allow(e, false);
   w.num[v] = num, w.state[v] = states;
   MSC_TRY(num > 0 && least_step(e, &w, state, &out->step_ns));
-  out->way = way_of(e, v, state[v]);
+  out->way = way_of(e, v, state[v], 0);
   out->bytes = bytes_of(e, state);
   out->work_ns = work_of(e, state) - e->work_ns;
   out->move_ns = out->step_ns - e->figures.step_ns - out->work_ns;
+  out->way.move_ns = moves_at(e, v, state);
   list_changes(e, v, state, out);
   return true;
 }
@@ -345,7 +400,7 @@ static void explain_group(explaining *e, int v, shard_reason *r) {
   r->letters = letters_text(e, group);
   r->imbalance = 1;
   for (int l = 0; l < group->rule.num_letters; l++) r->imbalance *= imbalance_of(e, group, l);
-  if (e->space && e->state[v] >= 0) compare(e, v, r);
+  if (e->space) compare(e, v, r);
   else r->chosen = (shard_way){.cuts = cuts_text(e, &group->rule, &group->digits), .layouts = layouts_text(e, number, &group->digits)};
   r->own_order = !is_in_mesh_order(&group->digits, group->rule.num_letters);
   r->num_chains = shard_chains_to(e->chains, number, &r->chain);
@@ -398,13 +453,10 @@ bool shard_explain(msc_pass_ctx *pass, msc_func *f, const char *op, const char *
   MSC_TRY(shard_graph_of(pass, f, &e.g));
   msc_cost_of(msc_pass_cluster(pass), &f->module->mesh, &e.cost);
   shard_model_of(&e.g, &e.m);
-  if (open_space(&e)) {
-    index_tables(&e);
-    place_all(&e);
-    set_figures(&e);
-  } else {
-    e.space = NULL;
-  }
+  bool open = open_space(&e);
+  if (open) index_tables(&e);
+  if (open && place_all(&e)) set_figures(&e);
+  else e.space = NULL;
   e.chains = shard_chains_of(&e.g);
   const bool *forward = msc_forward_ops(pass->scratch, f);
   out->reason = msc_new_array(pass->scratch, shard_reason, e.m.num_vars);

@@ -5,6 +5,8 @@
 
 #include "passes/3_shard/reshard_graph.h"
 
+enum { MOST_SIZES = 16 }; /* that parts of a dimension have */
+
 static bool starts_with(const reshard_state *longer, const reshard_state *shorter, int d) {
   return shorter->num[d] <= longer->num[d] && memcmp(longer->atom[d], shorter->atom[d], shorter->num[d]) == 0;
 }
@@ -25,8 +27,11 @@ static int64_t held_everywhere(const reshard_problem *p, const reshard_state *s,
 
 /* From the boxes of all devices, for sizes that do not divide. */
 static int64_t lacking_by_boxes(const reshard_problem *p, const reshard_state *s, const reshard_state *to, int64_t terms, bool own) {
+  const msc_layout *from = msc_reshard_layout(p, s), *into = msc_reshard_layout(p, to);
+  const void **known = msc_known(p->ctx, from, msc_type_with_layout(p->ctx, p->type, into)); /* digits count, not the mesh around them */
+  if (*known) return (int64_t)(uintptr_t)*known - 1;
   msc_box_mesh mesh = msc_mesh_sizes(p->mesh);
-  msc_box_layout cuts = msc_layout_cuts(msc_reshard_layout(p, s)), to_cuts = msc_layout_cuts(msc_reshard_layout(p, to));
+  msc_box_layout cuts = msc_layout_cuts(from), to_cuts = msc_layout_cuts(into);
   int64_t worst = 0;
   for (int64_t r = 0; r < msc_box_mesh_size(&mesh); r++) {
     msc_box a, b, both;
@@ -36,15 +41,100 @@ static int64_t lacking_by_boxes(const reshard_problem *p, const reshard_state *s
     if (own && msc_box_intersect(p->rank, &a, &b, &both)) elems -= msc_box_elems(p->rank, &both);
     if (elems > worst) worst = elems;
   }
+  *known = (const void *)(uintptr_t)(worst * p->elem_bytes + 1);
   return worst * p->elem_bytes;
 }
 
-bool msc_reshard_direct(const reshard_problem *p, const reshard_state *s, const reshard_state *to, int64_t *out_bytes, int64_t *out_terms) {
+/* Sizes that parts of some dimensions have: before and after a gather.  `block`: of the largest of the one cut last, by which the next
+ * digits cut all of them. */
+typedef struct {
+  int num;
+  int64_t block;
+  struct {
+    int64_t from, to;
+  } at[MOST_SIZES];
+} part_sizes;
+
+static bool add_sizes(part_sizes *s, int64_t from, int64_t to) {
+  for (int i = 0; i < s->num; i++)
+    if (s->at[i].from == from && s->at[i].to == to) return true;
+  if (s->num == MOST_SIZES) return false;
+  s->at[s->num].from = from, s->at[s->num++].to = to;
+  return true;
+}
+
+/* Of whole dimensions those that grow more count: any that is as small before and as large after does for both. */
+static void drop_dominated(part_sizes *s) {
+  int kept = 0;
+  for (int i = 0; i < s->num; i++) {
+    bool needed = true;
+    for (int k = 0; k < s->num && needed; k++) needed = k == i || s->at[k].from > s->at[i].from || s->at[k].to < s->at[i].to;
+    if (needed) s->at[kept++] = s->at[i];
+  }
+  s->num = kept;
+}
+
+/* What becomes of parts when each is cut into `parts` again: full ones, a rest, and none. */
+static bool cut_sizes(part_sizes *s, int64_t parts, bool both) {
+  part_sizes old = *s;
+  int64_t block = s->block = old.block / parts + (old.block % parts != 0);
+  s->num = 0;
+  for (int i = 0; i < old.num; i++) {
+    int64_t n = old.at[i].from, full = block ? n / block : 0, rest = block ? n % block : 0;
+    int64_t size[3] = {block, rest, 0};
+    bool there[3] = {full > 0, rest > 0 && full < parts, full + (rest > 0) < parts};
+    for (int k = 0; k < 3; k++)
+      if (there[k] && !add_sizes(s, size[k], both ? size[k] : old.at[i].to)) return false;
+  }
+  return true;
+}
+
+/* One dimension's digits from atom `first` to `end`: neighbours of one axis are one cut. */
+static bool cut_by_atoms(const reshard_problem *p, const reshard_state *s, int d, int first, int end, bool both, part_sizes *sizes) {
+  int64_t parts = 1;
+  uint32_t axis = UINT32_MAX;
+  for (int i = first; i < end; i++)
+    for (int k = 0, a = s->atom[d][i]; k < p->num_digits[a]; k++) {
+      if (p->digit[a][k].axis != axis && !cut_sizes(sizes, parts, both)) return false;
+      parts = p->digit[a][k].axis == axis ? parts * p->digit[a][k].size : p->digit[a][k].size;
+      axis = p->digit[a][k].axis;
+    }
+  return cut_sizes(sizes, parts, both);
+}
+
+/* By gathering, which takes digits off minor ends and keeps runs: dimensions do not depend on each other, and parts have few sizes. */
+bool msc_reshard_gathered(const reshard_problem *p, const reshard_state *s, const reshard_state *to, int64_t *out_bytes) {
+  part_sizes all = {.num = 1, .at = {{1, 1}}};
+  for (int d = 0; d < p->rank; d++) {
+    part_sizes own = {.num = 1, .block = p->type->dim[d], .at = {{p->type->dim[d], p->type->dim[d]}}}, before = all;
+    if (msc_reshard_is_even(p, s, d)) {
+      own.at[0].from /= msc_reshard_parts(p, s, d), own.at[0].to /= msc_reshard_parts(p, to, d);
+    } else if (!cut_by_atoms(p, s, d, 0, to->num[d], true, &own) || !cut_by_atoms(p, s, d, to->num[d], s->num[d], false, &own)) {
+      return false;
+    }
+    drop_dominated(&own);
+    all.num = 0;
+    for (int i = 0; i < before.num; i++)
+      for (int k = 0; k < own.num; k++)
+        if (!add_sizes(&all, before.at[i].from * own.at[k].from, before.at[i].to * own.at[k].to)) return false;
+  }
+  int64_t worst = 0;
+  for (int i = 0; i < all.num; i++) worst = all.at[i].to - all.at[i].from > worst ? all.at[i].to - all.at[i].from : worst;
+  *out_bytes = worst * p->elem_bytes;
+  return true;
+}
+
+bool msc_reshard_terms(const reshard_problem *p, const reshard_state *s, const reshard_state *to, int64_t *out_terms) {
   uint32_t lost = s->partial & ~to->partial, gained = to->partial & ~s->partial;
   int64_t terms = msc_reshard_atoms_size(p, lost);
-  if (gained && terms != msc_reshard_atoms_size(p, gained)) return false;
-  if (gained) terms = 1; /* they only move, and some device has none of those it needs */
-  *out_terms = terms;
+  *out_terms = gained ? 1 : terms; /* they only move */
+  return !gained || terms == msc_reshard_atoms_size(p, gained);
+}
+
+bool msc_reshard_direct(const reshard_problem *p, const reshard_state *s, const reshard_state *to, int64_t *out_bytes) {
+  bool gained = to->partial & ~s->partial; /* then some device has none of the terms that it needs */
+  int64_t terms;
+  MSC_TRY(msc_reshard_terms(p, s, to, &terms));
   if (p->uneven) {
     *out_bytes = lacking_by_boxes(p, s, to, terms, !gained);
     return true;
@@ -55,9 +145,9 @@ bool msc_reshard_direct(const reshard_problem *p, const reshard_state *s, const 
 }
 
 int64_t msc_reshard_lower_bound(const reshard_problem *p) {
-  int64_t bytes, terms;
+  int64_t bytes;
   if (p->from.partial || p->to.partial) return -1;
-  msc_reshard_direct(p, &p->from, &p->to, &bytes, &terms);
+  msc_reshard_direct(p, &p->from, &p->to, &bytes);
   return bytes;
 }
 

@@ -14,8 +14,6 @@
 #include "passes/3_shard/reshard_graph.h"
 #include "passes/cost.h"
 
-enum { MOST_BOXES = 4096 }; /* devices whose parts are looked at one by one */
-
 /* ---- states ---- */
 
 /* 15; per dimension its atoms, then 15; then the partial set. */
@@ -107,11 +105,13 @@ static bool starts_with(const reshard_state *longer, const reshard_state *shorte
 
 static bool same_dim(const reshard_state *a, const reshard_state *b, int d) { return a->num[d] == b->num[d] && starts_with(a, b, d); }
 
-static bool is_even(const reshard_problem *p, const reshard_state *s, int d) { return p->type->dim[d] % msc_reshard_parts(p, s, d) == 0; }
+bool msc_reshard_is_even(const reshard_problem *p, const reshard_state *s, int d) {
+  return p->type->dim[d] % msc_reshard_parts(p, s, d) == 0;
+}
 
 /* A dimension divides, or is on its way from or to one that does not. */
 static bool dim_allowed(const reshard_problem *p, const reshard_state *s, int d) {
-  return is_even(p, s, d) || (p->uneven && (starts_with(&p->from, s, d) || starts_with(&p->to, s, d)));
+  return msc_reshard_is_even(p, s, d) || (p->uneven && (starts_with(&p->from, s, d) || starts_with(&p->to, s, d)));
 }
 
 bool msc_reshard_only_sliced(const reshard_problem *p, const reshard_state *a, const reshard_state *b) {
@@ -220,7 +220,7 @@ static bool keeps_runs(const reshard_problem *p, const reshard_state *a, const r
   for (int d = 0; d < p->rank; d++) {
     const reshard_state *longer = a->num[d] > b->num[d] ? a : b;
     int n = a->num[d] > b->num[d] ? b->num[d] : a->num[d];
-    if (a->num[d] == b->num[d] || n == 0 || is_even(p, longer, d)) continue;
+    if (a->num[d] == b->num[d] || n == 0 || msc_reshard_is_even(p, longer, d)) continue;
     int before = longer->atom[d][n - 1], after = longer->atom[d][n];
     if (p->digit[before][p->num_digits[before] - 1].axis == p->digit[after][0].axis) return false;
   }
@@ -296,9 +296,9 @@ static void arrange(expansion *x, uint32_t atoms, int first_dim) {
 
 /* Only what is there travels: parts at the end of an uneven dimension are smaller, or empty. */
 static int64_t gathered_bytes(const expansion *x, int64_t k) {
-  int64_t padded = (k - 1) * x->local, bytes, terms;
-  if (!x->p->uneven || msc_mesh_size(x->p->mesh) > MOST_BOXES || !keeps_runs(x->p, x->from, &x->s)) return padded;
-  return msc_reshard_direct(x->p, x->from, &x->s, &bytes, &terms) && bytes < padded ? bytes : padded;
+  int64_t padded = (k - 1) * x->local, bytes;
+  if (!x->p->uneven || !keeps_runs(x->p, x->from, &x->s)) return padded;
+  return msc_reshard_gathered(x->p, x->from, &x->s, &bytes) && bytes < padded ? bytes : padded;
 }
 
 /* All ways to drop minor suffixes: gathered, or moved to dimensions that drop nothing. */
@@ -323,7 +323,7 @@ static void drop_suffixes(expansion *x, int d, uint32_t dropped, uint32_t losers
   x->gains = ((1u << p->rank) - 1) & ~losers;
   if (p->options->no_alltoall || !x->gains || !peak_allows(x, x->local)) return;
   for (int e = 0; e < p->rank; e++)
-    if ((losers >> e & 1) && p->uneven && (!is_even(p, x->from, e) || !is_even(p, &x->s, e))) return;
+    if ((losers >> e & 1) && p->uneven && (!msc_reshard_is_even(p, x->from, e) || !msc_reshard_is_even(p, &x->s, e))) return;
   if (price(x, ALL_TO_ALL, dropped, k, x->local - x->local / k) && is_hopeful(x)) arrange(x, dropped, 0);
 }
 
@@ -384,7 +384,7 @@ static void emit_permuted(expansion *x) {
   uint32_t moved = moved_atoms(p, &x->places, x->from, &x->s);
   if (!moved) return;
   for (int d = 0; d < p->rank && p->uneven; d++)
-    if (!same_dim(x->from, &x->s, d) && !is_even(p, &x->s, d)) return;
+    if (!same_dim(x->from, &x->s, d) && !msc_reshard_is_even(p, &x->s, d)) return;
   if (price(x, PERMUTE, moved, 2, x->local)) emit(x);
 }
 
@@ -462,9 +462,13 @@ static uint32_t exchanged_atoms(const expansion *x) {
 static bool price_exchange(expansion *x) {
   const reshard_problem *p = x->p;
   int64_t bytes, terms, peers = 1;
-  if (!msc_reshard_direct(p, x->from, &x->s, &bytes, &terms)) return false;
+  uint32_t atoms = exchanged_atoms(x);
+  if (!msc_reshard_terms(p, x->from, &x->s, &terms)) return false;
   for (int d = 0; d < p->rank && p->options->time; d++) peers *= pieces_in_dim(p, x->from, &x->s, d);
-  return price(x, EXCHANGE, exchanged_atoms(x), peers * terms + 1, bytes);
+  int64_t least =
+      msc_reshard_local(p, &x->s) - x->local; /* who needs the largest part holds no more than this of it; to count takes longer */
+  if (!price(x, EXCHANGE, atoms, peers * terms + 1, least > 0 ? least : 0)) return false;
+  return msc_reshard_direct(p, x->from, &x->s, &bytes) && price(x, EXCHANGE, atoms, peers * terms + 1, bytes);
 }
 
 static void emit_exchanged(expansion *x) {
@@ -472,7 +476,7 @@ static void emit_exchanged(expansion *x) {
 }
 
 bool msc_reshard_exchange(const reshard_problem *p, const reshard_state *from, const reshard_state *to, reshard_edge *out_edge) {
-  expansion x = {.p = p, .from = from, .s = *to, .budget = INT64_MAX, .places = places_of(p, from)};
+  expansion x = {.p = p, .from = from, .s = *to, .local = msc_reshard_local(p, from), .budget = INT64_MAX, .places = places_of(p, from)};
   bool ok = price_exchange(&x);
   *out_edge = x.edge;
   return ok;

@@ -86,6 +86,7 @@ reshard_key msc_reshard_key(const reshard_problem *p, const reshard_state *s);
 void msc_reshard_state_of(const reshard_problem *p, reshard_key key, reshard_state *out_state);
 /* The one state that stands for all that swaps within the classes make of s. */
 void msc_reshard_canonical(const reshard_problem *p, reshard_state *s);
+bool msc_reshard_is_even(const reshard_problem *p, const reshard_state *s, int dim); /* does the dimension divide? */
 int64_t msc_reshard_parts(const reshard_problem *p, const reshard_state *s, int dim);
 int64_t msc_reshard_atoms_size(const reshard_problem *p, uint32_t atoms); /* product of their sizes */
 int64_t msc_reshard_local(const reshard_problem *p, const reshard_state *s); /* bytes of the largest part */
@@ -128,9 +129,12 @@ int64_t msc_reshard_peak(const reshard_problem *p, reshard_verb verb, const resh
 
 /* ---- reshard_bound.c ---- */
 
-/* Bytes the worst device receives when everything comes directly, and how many terms each element has; false: the partial
- * sets cannot change like this. */
-bool msc_reshard_direct(const reshard_problem *p, const reshard_state *s, const reshard_state *to, int64_t *out_bytes, int64_t *out_terms);
+/* Bytes that the worst device receives by gathering into `to`, which keeps runs; false: there are too many sizes of parts. */
+bool msc_reshard_gathered(const reshard_problem *p, const reshard_state *s, const reshard_state *to, int64_t *out_bytes);
+/* How many terms each element has when everything comes directly; false: the partial sets cannot change like this. */
+bool msc_reshard_terms(const reshard_problem *p, const reshard_state *s, const reshard_state *to, int64_t *out_terms);
+/* Bytes the worst device receives then. */
+bool msc_reshard_direct(const reshard_problem *p, const reshard_state *s, const reshard_state *to, int64_t *out_bytes);
 int64_t msc_reshard_lower_bound(const reshard_problem *p); /* that from p->from to p->to; -1 with partial values */
 /* What every path from s to the target costs at least, unless slices are enough. */
 reshard_cost msc_reshard_estimate(const reshard_problem *p, const reshard_state *s);

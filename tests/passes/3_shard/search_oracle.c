@@ -223,9 +223,12 @@ static bool other_ways(msc_context *ctx, void *arg) {
   msc_func *f = msc_find_func(m = read_again(ctx, text), "train");
   msc_pass_options o = {.config = exact, .cluster = msc_cluster_named(ctx, s->cluster)};
   msc_pass_ctx pass = {.ctx = ctx, .scratch = msc_context_arena(ctx), .config = exact, .options = &o, .info = msc_find_pass("search")};
-  shard_reason *reason;
-  size_t num;
-  assert_true(shard_explain(&pass, f, &num, &reason));
+  shard_explanation x;
+  assert_true(shard_explain(&pass, f, NULL, NULL, &x));
+  assert_int_equal(x.figures.step_ns, best);
+  assert_int_equal(x.figures.kept_ns, best);
+  assert_int_equal(x.figures.free_ns, best);
+  text = msc_print_text(m, msc_context_arena(ctx), &(size_t){0}); /* without the copies that the search made: they may move */
   msc_op *op[4];
   msc_attr_value way[MOST];
   named_ops(f, op);
@@ -239,8 +242,8 @@ static bool other_ways(msc_context *ctx, void *arg) {
       if (ns < next) next = ns;
     }
     const shard_reason *r = NULL;
-    for (size_t k = 0; k < num; k++)
-      if (reason[k].op == op[i]) r = &reason[k];
+    for (size_t k = 0; k < x.num; k++)
+      if (x.reason[k].op == op[i]) r = &x.reason[k];
     assert_non_null(r);
     assert_int_equal(r->next.work_ns + r->next.move_ns - r->chosen.work_ns - r->chosen.move_ns, next - best);
   }
