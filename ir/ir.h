@@ -312,25 +312,25 @@ typedef struct {
 
 typedef struct {
   uint8_t num;
-  uint8_t letter[MSC_MAX_LETTERS]; /* major first; (ij) is {2, {i, j}} */
-  uint32_t num_split;              /* with split: the parts it is cut into, if at all */
-  const int64_t *split;            /* chosen borders of its parts (msc_split_of), or NULL */
+  uint8_t letter[MSC_MAX_RANK]; /* major first; (ij) is {2, {i, j}}: a reshape merges no more than there are dimensions */
+  uint32_t num_split;           /* with split: the parts it is cut into, if at all */
+  const int64_t *split;         /* chosen borders of its parts (msc_split_of), or NULL */
 } msc_dim_letters;
 
 typedef struct {
   uint8_t rank;
-  msc_dim_letters dim[MSC_MAX_RANK]; /* num 0: this dimension has no letter and is whole */
+  msc_dim_letters *dim; /* num 0: this dimension has no letter and is whole */
 } msc_tensor_letters;
 
-/* The rule of one op instance.  Tensors: operands first, then results. */
+/* The rule of one op instance; its arrays are in the arena given to msc_rule_of.  Tensors: operands first, then results. */
 struct msc_rule {
-  uint8_t num_letters;                /* in the order of the row's text; a star's are A, B ... by position */
-  msc_letter letter[MSC_MAX_LETTERS];
-  uint16_t num_in, num_tensors;
-  msc_tensor_letters *tensor; /* in the arena given to msc_rule_of */
+  uint8_t num_letters;        /* in the order of the row's text; a star's are A, B ... by position */
   bool linear;                /* sum-partials may pass: see `joint` */
   bool joint;                 /* all linear operands partial, or none (add); else exactly one of them (matmul) */
+  uint16_t num_in, num_tensors;
   uint32_t linear_in;         /* mask of linear operands */
+  msc_letter *letter;
+  msc_tensor_letters *tensor;
 };
 
 /* ---- context.c: arena, interning, diagnostics ---- */

@@ -139,18 +139,30 @@ static void set_linear(msc_rule *rule, const char *text) {
   }
 }
 
+/* Without letters yet. */
+static msc_tensor_letters *new_tensors(const msc_op *op, msc_arena *arena, size_t num) {
+  msc_tensor_letters *tensor = msc_new_array(arena, msc_tensor_letters, num);
+  size_t num_dims = 0;
+  for (size_t i = 0; i < num; i++) num_dims += (size_t)tensor_type(op, i)->rank;
+  msc_dim_letters *dim = msc_new_array(arena, msc_dim_letters, num_dims);
+  for (size_t i = 0; i < num; dim += tensor[i++].rank) tensor[i] = (msc_tensor_letters){(uint8_t)tensor_type(op, i)->rank, dim};
+  return tensor;
+}
+
 bool msc_rule_of(const msc_op *op, msc_arena *arena, msc_rule *out_rule) {
   const msc_op_info *info = msc_info(op);
   msc_rule *rule = out_rule;
+  msc_letter letters[MSC_MAX_LETTERS];
   memset(rule, 0, sizeof *rule);
   rule->num_in = op->num_in;
   rule->num_tensors = (uint16_t)(op->num_in + op->num_out);
-  rule->tensor = msc_new_array(arena, msc_tensor_letters, rule->num_tensors);
-  for (size_t i = 0; i < rule->num_tensors; i++) rule->tensor[i].rank = (uint8_t)tensor_type(op, i)->rank;
+  rule->tensor = new_tensors(op, arena, rule->num_tensors);
+  rule->letter = letters;
   set_linear(rule, info->rule);
   if (info->rule_fn) MSC_TRY(info->rule_fn(op, rule));
   else give_text(op, rule, info->rule);
   set_roles(rule, info->rule);
+  rule->letter = msc_arena_copy(arena, letters, rule->num_letters * sizeof *letters);
   return true;
 }
 

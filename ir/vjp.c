@@ -89,11 +89,15 @@ bool shape_vjp(msc_op *op) {
 
 /* ---- rule: an operand's gradient has the operand's letters, the others are summed ---- */
 
+static void set_tensor(msc_rule *rule, size_t tensor, const msc_tensor_letters *as) {
+  memcpy(rule->tensor[tensor].dim, as->dim, as->rank * sizeof *as->dim);
+}
+
 static void set_tensors(const msc_op *op, const parts *p, const msc_rule *forward, msc_rule *rule) {
   size_t num = p->forward->num_in;
-  for (size_t i = 0; i < num; i++) rule->tensor[i] = forward->tensor[i];
-  for (int i = 0; i < p->num_of; i++) rule->tensor[num + (size_t)i] = forward->tensor[num + (size_t)p->of[i]];
-  for (int i = 0; i < p->num_wrt; i++) rule->tensor[op->num_in + i] = forward->tensor[p->wrt[i]];
+  for (size_t i = 0; i < num; i++) set_tensor(rule, i, &forward->tensor[i]);
+  for (int i = 0; i < p->num_of; i++) set_tensor(rule, num + (size_t)i, &forward->tensor[num + (size_t)p->of[i]]);
+  for (int i = 0; i < p->num_wrt; i++) set_tensor(rule, (size_t)(op->num_in + i), &forward->tensor[p->wrt[i]]);
 }
 
 bool rule_vjp(const msc_op *op, msc_rule *rule) {
@@ -104,7 +108,7 @@ bool rule_vjp(const msc_op *op, msc_rule *rule) {
   if (ok) {
     set_tensors(op, &p, &forward, rule);
     rule->num_letters = forward.num_letters;
-    memcpy(rule->letter, forward.letter, sizeof rule->letter);
+    memcpy(rule->letter, forward.letter, forward.num_letters * sizeof *rule->letter);
     for (int l = 0; l < rule->num_letters; l++)
       if (rule->letter[l].role == MSC_PAR || rule->letter[l].role == MSC_RED) rule->letter[l].role = MSC_RED, rule->letter[l].reduction = MSC_SUM;
   }

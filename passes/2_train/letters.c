@@ -127,12 +127,18 @@ static const msc_value *tensor_of(const mapped_op *m, size_t i) {
   return i < m->op->num_in ? m->op->in[i].value : &m->op->out[i - m->op->num_in];
 }
 
+static msc_tensor_letters *copy_letters(msc_arena *arena, const msc_tensor_letters *of) {
+  msc_tensor_letters *copy = msc_arena_copy(arena, of, sizeof *of);
+  copy->dim = msc_arena_copy(arena, of->dim, of->rank * sizeof *of->dim);
+  return copy;
+}
+
 /* What the op knows of its tensor is told to the others through the tensor's candidate. */
 static void tell(msc_letter_map *map, const mapped_op *m, size_t tensor) {
   const msc_tensor_letters *own = &m->rule.tensor[tensor];
   int32_t c = first_candidate(map, tensor_of(m, tensor));
   if (c >= 0 && !map->candidates[c].told) return;
-  msc_tensor_letters *told = c >= 0 ? map->candidates[c].letters : msc_arena_copy(map->scratch, own, sizeof *own);
+  msc_tensor_letters *told = c >= 0 ? map->candidates[c].letters : copy_letters(map->scratch, own);
   for (int d = 0; d < own->rank; d++)
     for (int i = 0; i < own->dim[d].num && own->dim[d].num == told->dim[d].num; i++) {
       uint8_t letter = m->to[own->dim[d].letter[i]];

@@ -77,12 +77,15 @@ static const msc_rule *rule_of_shape(shard_graph *g, const msc_type *t, int num,
   msc_rule *rule = msc_new(g->arena, msc_rule);
   rule->num_in = (uint16_t)(num - 1);
   rule->num_tensors = (uint16_t)num;
+  rule->num_letters = t->rank;
+  rule->letter = msc_new_array(g->arena, msc_letter, t->rank);
   rule->tensor = msc_new_array(g->arena, msc_tensor_letters, num);
-  for (int d = 0; d < t->rank; d++) rule->letter[rule->num_letters++] = (msc_letter){.name = (char)('A' + d), .role = MSC_PAR, .size = t->dim[d]};
-  for (int i = 0; i < num; i++) {
-    rule->tensor[i].rank = (uint8_t)t->rank;
-    for (int d = 0; d < t->rank; d++) rule->tensor[i].dim[d] = (msc_dim_letters){.num = 1, .letter = {(uint8_t)d}};
+  msc_dim_letters *dim = msc_new_array(g->arena, msc_dim_letters, t->rank);
+  for (int d = 0; d < t->rank; d++) {
+    rule->letter[d] = (msc_letter){.name = (char)('A' + d), .role = MSC_PAR, .size = t->dim[d]};
+    dim[d] = (msc_dim_letters){.num = 1, .letter = {(uint8_t)d}};
   }
+  for (int i = 0; i < num; i++) rule->tensor[i] = (msc_tensor_letters){(uint8_t)t->rank, dim};
   rule->linear = rule->joint = joint;
   rule->linear_in = joint ? 3 : 0;
   return rule;

@@ -335,6 +335,7 @@ static bool group_op(shard_graph *g, shard_op *o) {
   shard_group *group = &g->group[g->num_groups++];
   group->leader = o->op;
   group->rule = o->rule;
+  group->rule.letter = msc_arena_copy(g->arena, o->rule.letter, o->rule.num_letters * sizeof *o->rule.letter);
   tie_letters(g, o);
   return true;
 }
