@@ -65,8 +65,7 @@ static int64_t changes_ns(shard_prices *prices, const msc_op *op, const msc_layo
     bool again = false;
     for (size_t k = 0; k < i && !again; k++) again = op->in[k].value == op->in[i].value && want[k] == want[i];
     if (again || !t->layout || want[i] == t->layout) continue;
-    int to = shard_layout_number(prices, want[i]);
-    ns += shard_price_row(prices, t, false, shard_layout_number(prices, t->layout), 1, &to)[to];
+    ns += shard_price(prices, t, false, shard_layout_number(prices, t->layout), shard_layout_number(prices, want[i]));
     if (ns >= SHARD_IMPOSSIBLE) return SHARD_IMPOSSIBLE;
   }
   return ns;

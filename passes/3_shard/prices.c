@@ -5,13 +5,17 @@
 
 #include "passes/3_shard/rows.h"
 
+/* The layouts that values of one type have had, in the order in which they came, and the costs between them. */
 typedef struct price_type {
   const msc_type *type;
-  int room;
-  int64_t **row; /* by number of the layout that is left; each `width` long, -1: not asked yet */
+  int num, room;
+  int *place, num_places; /* by number of the layout: where it stands here, plus one; 0: nowhere */
+  int64_t **row;          /* by place of the layout that is left; each `width` long, UNKNOWN where it was not asked for */
   int *width;
   struct price_type *next;
 } price_type;
+
+static const int64_t UNKNOWN = -1;
 
 enum { NUM_SLOTS = 1024 };
 
@@ -129,21 +133,36 @@ static price_type *type_of(shard_prices *p, const msc_type *type, bool is_gradie
   return *slot = t;
 }
 
-static int64_t *row_of(shard_prices *p, price_type *t, int from) {
-  if (from >= t->room) {
-    int room = p->room > from ? p->room : from + 1;
-    int64_t **rows = msc_new_array(p->arena, int64_t *, room);
-    int *widths = msc_new_array(p->arena, int, room);
-    if (t->room) memcpy(rows, t->row, (size_t)t->room * sizeof *rows), memcpy(widths, t->width, (size_t)t->room * sizeof *widths);
-    t->row = rows, t->width = widths, t->room = room;
+static void *more_room(msc_arena *arena, const void *array, int num, int room, size_t bytes) {
+  void *p = msc_arena_alloc(arena, (size_t)room * bytes);
+  if (num) memcpy(p, array, (size_t)num * bytes);
+  return p;
+}
+
+static int place_of(shard_prices *p, price_type *t, int number) {
+  if (number >= t->num_places) {
+    t->place = more_room(p->arena, t->place, t->num_places, p->room, sizeof *t->place);
+    t->num_places = p->room;
   }
-  if (t->width[from] < p->num) {
-    int64_t *row = msc_new_array(p->arena, int64_t, p->room);
-    memset(row, -1, (size_t)p->room * sizeof *row);
-    if (t->width[from]) memcpy(row, t->row[from], (size_t)t->width[from] * sizeof *row);
-    t->row[from] = row, t->width[from] = p->room;
+  if (t->place[number]) return t->place[number] - 1;
+  if (t->num == t->room) {
+    int room = t->room ? 2 * t->room : 16;
+    t->row = more_room(p->arena, t->row, t->num, room, sizeof *t->row);
+    t->width = more_room(p->arena, t->width, t->num, room, sizeof *t->width);
+    t->room = room;
   }
-  return t->row[from];
+  t->place[number] = ++t->num;
+  return t->num - 1;
+}
+
+static int64_t *row_of(shard_prices *p, price_type *t, int place) {
+  int width = t->width[place];
+  if (width < t->num) {
+    t->row[place] = more_room(p->arena, t->row[place], width, t->room, sizeof **t->row);
+    t->width[place] = t->room;
+    for (int i = width; i < t->room; i++) t->row[place][i] = UNKNOWN;
+  }
+  return t->row[place];
 }
 
 /* By rows.h; false: they do not know all of these layouts. */
@@ -156,26 +175,37 @@ static bool rows_know(shard_prices *p, const msc_type *type, int64_t bucket, int
   return p->state[from] != SHARD_NO_STATE && shard_rows_costs(p->rows, type, bucket, p->state[from], num, state, out_ns);
 }
 
-const int64_t *shard_price_row(shard_prices *p, const msc_type *type, bool is_gradient, int from, int num, const int *to) {
-  type = msc_type_with_layout(p->ctx, type, NULL);
-  int64_t *row = row_of(p, type_of(p, type, is_gradient), from);
-  int missing = 0;
-  for (int i = 0; i < num; i++) missing += row[to[i]] < 0;
-  if (!missing) return row;
+/* Those of to[0..num) that the row does not have. */
+static void fill_row(shard_prices *p, price_type *t, bool is_gradient, int from, int num, const int *to, int64_t *row) {
   msc_arena *a = msc_arena_new(p->ctx);
-  int *number = msc_new_array(a, int, missing);
-  int64_t *cost = msc_new_array(a, int64_t, missing);
-  missing = 0;
+  int missing = 0, *number = msc_new_array(a, int, num);
   for (int i = 0; i < num; i++)
-    if (row[to[i]] < 0) number[missing++] = to[i];
-  if (!rows_know(p, type, is_gradient ? p->bucket : 1, from, missing, number, cost, msc_new_array(a, int, missing))) {
+    if (row[t->place[to[i]] - 1] == UNKNOWN) number[missing++] = to[i];
+  int64_t *cost = msc_new_array(a, int64_t, missing);
+  if (missing && !rows_know(p, t->type, is_gradient ? p->bucket : 1, from, missing, number, cost, msc_new_array(a, int, missing))) {
     const msc_layout **want = msc_new_array(a, const msc_layout *, missing);
     for (int i = 0; i < missing; i++) want[i] = p->layout[number[i]];
-    msc_reshard_costs(p->planner[is_gradient], type, 1, &p->layout[from], missing, want, cost);
+    msc_reshard_costs(p->planner[is_gradient], t->type, 1, &p->layout[from], missing, want, cost);
   }
-  for (int i = 0; i < missing; i++) row[number[i]] = cost[i] < 0 ? SHARD_IMPOSSIBLE : cost[i];
+  for (int i = 0; i < missing; i++) row[t->place[number[i]] - 1] = cost[i] < 0 ? SHARD_IMPOSSIBLE : cost[i];
   msc_arena_free(a);
-  return row;
+}
+
+void shard_price_row(shard_prices *p, const msc_type *type, bool is_gradient, int from, int num, const int *to, int64_t *out_ns) {
+  price_type *t = type_of(p, msc_type_with_layout(p->ctx, type, NULL), is_gradient);
+  int at = place_of(p, t, from);
+  for (int i = 0; i < num; i++) place_of(p, t, to[i]);
+  int64_t *row = row_of(p, t, at);
+  bool whole = true;
+  for (int i = 0; i < num && whole; i++) whole = row[t->place[to[i]] - 1] != UNKNOWN;
+  if (!whole) fill_row(p, t, is_gradient, from, num, to, row);
+  for (int i = 0; i < num; i++) out_ns[i] = row[t->place[to[i]] - 1];
+}
+
+int64_t shard_price(shard_prices *p, const msc_type *type, bool is_gradient, int from, int to) {
+  int64_t ns;
+  shard_price_row(p, type, is_gradient, from, 1, &to, &ns);
+  return ns;
 }
 
 int64_t shard_bucket_of(const msc_func *f) {

@@ -19,8 +19,9 @@ void shard_reshard_options(const msc_cost *cost, int64_t bucket, msc_reshard_opt
 /* A small number for an interned layout. */
 int shard_layout_number(shard_prices *p, const msc_layout *l);
 const msc_layout *shard_numbered_layout(const shard_prices *p, int number);
-/* Costs by number from one layout of a value of this type; those of to[0..num) are filled in.  SHARD_IMPOSSIBLE: no plan. */
-const int64_t *shard_price_row(shard_prices *p, const msc_type *type, bool is_gradient, int from, int num, const int *to);
+/* Costs from one layout of a value of this type to each of num others, by number.  SHARD_IMPOSSIBLE: no plan. */
+void shard_price_row(shard_prices *p, const msc_type *type, bool is_gradient, int from, int num, const int *to, int64_t *out_ns);
+int64_t shard_price(shard_prices *p, const msc_type *type, bool is_gradient, int from, int to);
 
 /* How many gradients of the function travel in one bucket, on average. */
 int64_t shard_bucket_of(const msc_func *f);

@@ -482,13 +482,15 @@ static int64_t *table_of(shard_space *s, const shard_flow *f, const shard_list *
     if (k->type == type && k->is_gradient == f->is_gradient && same_list(k->from, from) && same_list(k->to, to) && same_list(k->before, before)) return k->cost;
   known_table *k = msc_new(s->arena, known_table);
   int64_t *cost = msc_new_array(s->arena, int64_t, (size_t)from->num_states * (size_t)to->num_states);
-  const int64_t **row = msc_new_array(s->arena, const int64_t *, from->num_distinct);
-  for (int i = 0; i < from->num_distinct; i++) row[i] = shard_price_row(s->o.prices, type, f->is_gradient, from->distinct[i], to->num_distinct, to->distinct);
-  for (int i = 0; i < from->num_states; i++)
-    for (int j = 0; j < to->num_states; j++) {
-      int there = to->distinct[to->at[j]];
-      if (!before || before->distinct[before->at[j]] != there) cost[(size_t)i * (size_t)to->num_states + (size_t)j] = row[from->at[i]][there];
-    }
+  msc_arena *scratch = msc_arena_new(s->g->ctx);
+  int64_t *price = msc_new_array(scratch, int64_t, (size_t)from->num_distinct * (size_t)to->num_distinct);
+  for (int i = 0; i < from->num_distinct; i++) shard_price_row(s->o.prices, type, f->is_gradient, from->distinct[i], to->num_distinct, to->distinct, price + i * to->num_distinct);
+  for (int i = 0; i < from->num_states; i++) {
+    const int64_t *row = price + from->at[i] * to->num_distinct;
+    for (int j = 0; j < to->num_states; j++)
+      if (!before || before->distinct[before->at[j]] != to->distinct[to->at[j]]) cost[(size_t)i * (size_t)to->num_states + (size_t)j] = row[to->at[j]];
+  }
+  msc_arena_free(scratch);
   *k = (known_table){type, f->is_gradient, from, to, before, cost, s->table[slot]};
   s->table[slot] = k;
   return cost;
@@ -524,7 +526,7 @@ static void add_own_flows(shard_space *s, int var) {
     for (int k = 0; k < e->c.num_states; k++) {
       int have = from->distinct[from->at[k]], want = to->distinct[to->at[k]];
       if (have == want || (before && before->distinct[before->at[k]] == want)) continue;
-      e->c.ns[k] += shard_price_row(s->o.prices, f->value->type, f->is_gradient, have, 1, &want)[want];
+      e->c.ns[k] += shard_price(s->o.prices, f->value->type, f->is_gradient, have, want);
       if (e->c.ns[k] > SHARD_IMPOSSIBLE) e->c.ns[k] = SHARD_IMPOSSIBLE;
     }
   }
