@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NUM_SLOTS = 1024 };
+enum { NUM_SLOTS = 1024, SMALL = 1 << 19 /* entries of all tables */ };
 
 /* Costs by state, the least of them 0. */
 typedef struct vector {
@@ -417,12 +417,25 @@ static int64_t reduce(reduction *d, shard_problem *out_p) {
   return sum;
 }
 
-/* The best of the assignments whose states have no share above `slack`; false: too large. */
-static bool solve_within(relaxed *r, int64_t slack, size_t max_entries, int *out_state, int64_t *out_cost, shard_effort *out_effort) {
+/* Is the problem without what is above `slack` so small that one solution costs less than several to see where to stop? */
+static bool is_small(const reduction *d) {
+  size_t entries = 0;
+  for (size_t i = 0; i < d->r->p->num_tables; i++) {
+    const shard_table *t = &d->r->p->table[i];
+    entries += (size_t)d->of_var[t->a]->num * (size_t)(t->b < 0 ? 1 : d->of_var[t->b]->num);
+  }
+  return entries <= SMALL;
+}
+
+/* The best of the assignments whose states have no share above *slack, or *most, which it then is, where that is little to do;
+ * false: too large. */
+static bool solve_within(relaxed *r, int64_t *slack, int64_t most, size_t max_entries, int *out_state, int64_t *out_cost, shard_effort *out_effort) {
   reduction d = {.r = r};
   shard_problem p;
   int vars = r->p->num_vars;
-  list_all(&d, slack);
+  list_all(&d, most);
+  if (is_small(&d)) *slack = most;
+  if (*slack < most) list_all(&d, *slack);
   int64_t rest = reduce(&d, &p);
   int *state = msc_new_array(r->arena, int, p.num_vars);
   MSC_TRY(shard_eliminate(r->arena, &p, max_entries, state, out_cost, out_effort));
@@ -463,7 +476,7 @@ void shard_minimum(msc_arena *arena, const shard_problem *p, size_t max_entries,
   for (; r.bound < SHARD_IMPOSSIBLE; slack = 4 * slack + 1) {
     int64_t cost;
     if (slack > gap) slack = gap;
-    if (!solve_within(&r, slack, max_entries, state, &cost, &effort)) break;
+    if (!solve_within(&r, &slack, gap, max_entries, state, &cost, &effort)) break;
     all.entries += effort.entries, all.removals += effort.removals, all.shared += effort.shared;
     all.width = effort.width > all.width ? effort.width : all.width;
     if (cost <= *out_cost) {
