@@ -18,6 +18,7 @@ typedef struct {
   shard_graph g;
   shard_zero o;
   const msc_layout **goal; /* by value id: what the optimizer wants it in, where that was cut; NULL */
+  const msc_layout **moved; /* by argument: where it lives from now on; NULL: where it did */
   bool *laid;              /* by op id */
   const bool *is_optimizers;
 } zeroing;
@@ -252,11 +253,19 @@ static const msc_layout **choose_all(zeroing *z) {
 }
 
 static void move_argument(zeroing *z, msc_value *v, const msc_layout *l) {
+  v->type = msc_type_with_layout(z->g.ctx, v->type, l);
+  z->moved[v->index] = l;
+}
+
+/* New values go where the arguments live that they are tied to. */
+static void move_results(zeroing *z) {
   msc_op *ret = z->f->body->last;
   const msc_attr_value *ties = msc_func_attr(z->f, "ties"), *wants = msc_op_attr(ret, "in_layout");
-  v->type = msc_type_with_layout(z->g.ctx, v->type, l);
   msc_attr_value *text = msc_new_array(z->pass->scratch, msc_attr_value, ret->num_in);
-  for (size_t i = 0; i < ret->num_in; i++) text[i] = ties->list.v[i].i == (int64_t)v->index ? msc_str(z->g.ctx, layout_text(z, l)) : wants->list.v[i];
+  for (size_t i = 0; i < ret->num_in; i++) {
+    const msc_layout *l = ties->list.v[i].i >= 0 ? z->moved[ties->list.v[i].i] : NULL;
+    text[i] = l ? msc_str(z->g.ctx, layout_text(z, l)) : wants->list.v[i];
+  }
   msc_op_set(ret, "in_layout", msc_list(z->g.ctx, ret->num_in, text));
 }
 
@@ -277,6 +286,7 @@ static void move_arguments(zeroing *z, const msc_layout *const *cut) {
       if (msc_info(op)->operand[t].tied >= 0 && !op->in[t].value->def) move_argument(z, op->in[t].value, cut[w->index]);
     if ((z->o.stage == 3 || is_seen_narrow(op)) && w->type->layout != cut[w->index]) move_parameter(z, op->in[0].value, cut[w->index]);
   }
+  move_results(z);
 }
 
 /* ---- the pass ---- */
@@ -300,6 +310,7 @@ bool pass_zero(msc_pass_ctx *pass, msc_module *m) {
   MSC_TRY(shard_graph_of(pass, f, &z.g));
   MSC_TRY(find_digits(&z));
   z.goal = msc_new_array(pass->scratch, const msc_layout *, z.g.num_values);
+  z.moved = msc_new_array(pass->scratch, const msc_layout *, f->body->num_args);
   z.is_optimizers = shard_optimizer_ops(pass->scratch, f);
   z.laid = msc_new_array(pass->scratch, bool, z.g.num_ops);
   const msc_layout **cut = choose_all(&z);
