@@ -20,6 +20,7 @@ typedef struct region {
   uint64_t cost;  /* bytes moved and arithmetic of its kernel */
   size_t place;   /* in fusing.order */
   bool follows;   /* depends on the first of two regions that would like to join */
+  bool emitted;
 } region;
 
 typedef struct {
@@ -285,15 +286,37 @@ static void build(fusing *z, const region *r) {
   msc_append(fused->body, msc_op_new(z->f, OP_yield, out.num, out.value, 0, named->loc));
 }
 
-/* Puts the ops back in the order of their regions, those with several ops as one. */
-static int64_t emit(fusing *z) {
+/* Region r, and before it what it waits for.  A stack, not recursion: chains are long. */
+static int64_t emit(fusing *z, region *r, region **stack) {
+  size_t depth = 0;
+  int64_t kernels = 0;
+  stack[depth++] = r;
+  while (depth) {
+    region *top = stack[depth - 1];
+    size_t own = depth;
+    for (size_t i = 0; i < top->num && !top->emitted; i++)
+      for (const uint32_t *p = msc_depend_begin(&z->deps, top->op[i]->id); p < msc_depend_end(&z->deps, top->op[i]->id); p++)
+        if (z->of[*p] != top && !z->of[*p]->emitted) stack[depth++] = z->of[*p];
+    if (depth > own) continue;
+    depth--;
+    if (top->emitted) continue;
+    top->emitted = true;
+    if (top->num == 1) msc_append(z->f->body, top->op[0]);
+    else build(z, top), kernels++;
+  }
+  return kernels;
+}
+
+/* Puts the ops back, regions of several as one: where its last op stood, or just before what needs it sooner.  So an op of the backward
+ * that was joined with an update at the end holds nothing up, and nothing runs earlier than it did. */
+static int64_t emit_all(fusing *z) {
+  size_t n = z->deps.num_ops;
+  region **stack = msc_new_array(z->pass->scratch, region *, z->deps.first[n] + 1);
   int64_t kernels = 0;
   z->f->body->first = z->f->body->last = NULL;
-  for (size_t i = 0; i < z->num_places; i++) {
-    const region *r = z->order[i];
-    if (!r) continue;
-    if (r->num == 1) msc_append(z->f->body, r->op[0]);
-    else build(z, r), kernels++;
+  for (size_t i = 0; i < n; i++) {
+    region *r = z->of[i];
+    if (r->op[r->num - 1]->id == i) kernels += emit(z, r, stack);
   }
   return kernels;
 }
@@ -309,7 +332,7 @@ static void fuse_func(msc_pass_ctx *pass, msc_func *f) {
     start_region(&z, op);
     grow(&z, op);
   }
-  msc_stat(pass, "fused kernels", emit(&z));
+  msc_stat(pass, "fused kernels", emit_all(&z));
 }
 
 bool pass_fuse(msc_pass_ctx *pass, msc_module *m) {

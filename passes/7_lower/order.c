@@ -1,7 +1,9 @@
 /* order: program order -> what only feeds parameter updates runs as soon as it can, so gradients die young.
  *
  * An op feeds updates when all its results end in update ops without passing through another product; such ops are taken before others whenever what they wait for has
- * run.  What only draws random numbers waits for the first op that needs them: they are large, and made of nothing.  The rest keeps its order. */
+ * run.  What only draws random numbers waits for the first op that needs them: they are large, and made of nothing.  Single numbers that are made of
+ * single numbers, as what all updates of a step share, run as soon as they can too: they take no room, and many wait for them.  The
+ * rest keeps its order. */
 #include <string.h>
 
 #include "passes/7_lower/depend.h"
@@ -9,7 +11,7 @@
 
 typedef struct {
   msc_depend deps;
-  bool *feeds_update, *draws; /* by op id */
+  bool *feeds_update, *draws, *counts; /* by op id */
   uint32_t *pending;  /* by op id: how many it still waits for */
   uint32_t *first, *waiter; /* who waits for op i: waiter[first[i]] .. waiter[first[i+1]-1] */
 } ordering;
@@ -52,6 +54,20 @@ static void find_draws(ordering *z) {
   }
 }
 
+static bool is_number(const msc_value *v) { return msc_type_elems(v->type) == 1; }
+
+static void find_counts(ordering *z) {
+  for (size_t i = 0; i < z->deps.num_ops; i++) {
+    const msc_op *op = z->deps.op[i];
+    bool counts = op->num_out && msc_info(op)->flags & MSC_PURE && !msc_op_attr(op, "recompute");
+    for (size_t k = 0; k < op->num_in && counts; k++) counts = is_number(op->in[k].value);
+    for (size_t k = 0; k < op->num_out && counts; k++) counts = is_number(&op->out[k]);
+    z->counts[i] = counts;
+  }
+}
+
+static bool runs_soon(const ordering *z, size_t i) { return z->feeds_update[i] || z->counts[i]; }
+
 static void find_waiters(ordering *z, msc_arena *arena) {
   size_t n = z->deps.num_ops;
   uint32_t *at = msc_new_array(arena, uint32_t, n + 1);
@@ -65,7 +81,7 @@ static void find_waiters(ordering *z, msc_arena *arena) {
     }
 }
 
-/* Runs op i; then, at once, the feeders it was the last to hold up.  A stack, not recursion: chains are long. */
+/* Runs op i; then, at once, those that run soon and that it was the last to hold up.  A stack, not recursion: chains are long. */
 static void run(ordering *z, msc_block *b, uint32_t i, bool *done, uint32_t *stack) {
   size_t depth = 0;
   stack[depth++] = i;
@@ -75,7 +91,7 @@ static void run(ordering *z, msc_block *b, uint32_t i, bool *done, uint32_t *sta
     msc_append(b, z->deps.op[op]);
     for (uint32_t k = z->first[op + 1]; k-- > z->first[op];) {
       uint32_t w = z->waiter[k];
-      if (--z->pending[w] == 0 && z->feeds_update[w]) stack[depth++] = w;
+      if (--z->pending[w] == 0 && runs_soon(z, w)) stack[depth++] = w;
     }
   }
 }
@@ -90,7 +106,7 @@ static void order_func(msc_pass_ctx *pass, msc_func *f) {
   msc_arena *a = pass->scratch;
   ordering z = {.deps = msc_depend_of(a, f)};
   size_t n = z.deps.num_ops;
-  z.feeds_update = msc_new_array(a, bool, n), z.draws = msc_new_array(a, bool, n);
+  z.feeds_update = msc_new_array(a, bool, n), z.draws = msc_new_array(a, bool, n), z.counts = msc_new_array(a, bool, n);
   z.pending = msc_new_array(a, uint32_t, n);
   z.first = msc_new_array(a, uint32_t, n + 1);
   z.waiter = msc_new_array(a, uint32_t, z.deps.first[n] + 1);
@@ -98,12 +114,15 @@ static void order_func(msc_pass_ctx *pass, msc_func *f) {
   uint32_t *stack = msc_new_array(a, uint32_t, n + 1);
   find_feeders(&z, msc_func_attr(f, "ties"));
   find_draws(&z);
+  find_counts(&z);
   find_waiters(&z, a);
   f->body->first = f->body->last = NULL;
+  for (uint32_t i = 0; i < n; i++)
+    if (z.counts[i] && !z.pending[i] && !done[i]) run(&z, f->body, i, done, stack);
   for (uint32_t i = 0; i < n; i++) {
     if (done[i] || z.draws[i]) continue;
     run_draws(&z, f->body, i, done, stack);
-    if (!done[i] && (!z.feeds_update[i] || z.pending[i] == 0)) run(&z, f->body, i, done, stack);
+    if (!done[i] && (!runs_soon(&z, i) || z.pending[i] == 0)) run(&z, f->body, i, done, stack);
   }
 }
 

@@ -57,6 +57,16 @@ def sweep():
     return ["recompute=auto", f"memory_limit={int(least + 0.5 * (wants - least))}"]
 
 
+def moments():
+    """An optimizer with moments, whose updates share the step's number, takes no more for the values of a step than one without."""
+    scratch = []
+    for optimizer in ("sgd", "adam"):
+        call(sys.executable, "-m", "msc.models", "gpt", *SIZES, "--layers", "10", "--attention-dropout", "0.1", "--recompute", "1", "--optimizer", optimizer, "-o", "deep.fbs")
+        scratch.append(json.loads(call(MSC, "compile", "deep.fbs", "-o", "plan.bin", "--json"))["memory"]["scratch"])
+    print(f"ten layers: {scratch[0]} bytes with sgd, {scratch[1]} with adam")
+    assert scratch[1] <= 1.02 * scratch[0], scratch
+
+
 def main():
     os.environ["PYTHONPATH"] = os.path.abspath("tools/python")
     rng = random.Random(7)
@@ -67,6 +77,7 @@ def main():
             write_npy(f"{name}.npy", array.array("i", tokens[shift:] + tokens[:shift]), [SAMPLES, SEQ])
         for again in (0, 1):
             call(sys.executable, "-m", "msc.models", "gpt", *SIZES, "--recompute", str(again), "-o", f"gpt{again}.fbs")
+        moments()
         kept = None
         for keys, ranks, most in RUNS:
             losses, weights, arena = train(keys, ranks, 0)

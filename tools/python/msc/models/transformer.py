@@ -61,7 +61,7 @@ class Builder:
         shape = [*q.shape[:3], k.shape[2]]
         if min(shape) < 0:
             raise Error("--attention-dropout needs a --batch that is known")
-        keep = g.dropout(g.constant(1.0, shape=shape), rate, name=f"{name}.dropout")
+        keep = g.dropout(g.constant(1.0, shape=shape), rate, name=f"{name}.weights.dropout")
         return g.dropped_attention(q, k, v, keep, causal=causal, name=name)
 
     def deep_std(self):
