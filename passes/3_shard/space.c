@@ -5,6 +5,7 @@
 
 #include "ir/conv.h"
 #include "passes/3_shard/expansion.h"
+#include "passes/3_shard/states.h"
 #include "passes/3_shard/work.h"
 
 typedef struct class_entry {
@@ -176,161 +177,15 @@ static void find_kinds(shard_space *s) {
 
 /* ---- states ---- */
 
-typedef struct {
-  shard_space *s;
-  const shard_variable *v;
-  bool mixed;             /* dimensions made of several letters: a state is judged as a whole */
-  int64_t parts[MSC_MAX_LETTERS]; /* of a strategy tuple; 0: none */
-  shard_state now;
-  int64_t product[MSC_MAX_LETTERS];
-  int8_t allowed[MSC_MAX_LETTERS][1 << 5]; /* by letter, of the first pieces: 0 not asked, 1 yes, -1 no */
-  int num, room;
-  shard_state *state;
-} drawing;
+static void draw_states(shard_space *s, class_entry *e) {
+  shard_states all = shard_states_of(s->g, &s->o, e->c.like, s->arena);
+  e->c.num_states = all.num, e->c.state = all.state;
+  e->irregular = all.irregular;
+}
 
 static void digits_of(const shard_space *s, const shard_variable *v, bool irregular, const shard_state *state, msc_assignment *out) {
-  memset(out, 0, sizeof *out);
-  if (irregular) *out = v->fixed;
-  for (int p = 0; p < s->o.num_pieces; p++) {
-    const shard_piece *piece = &s->o.piece[p];
-    for (int i = 0; i < piece->num; i++) {
-      if (state->pass >> p & 1) out->pass |= 1u << (piece->first + i);
-      if (!irregular && state->on[p] != SHARD_NONE) out->atom[state->on[p]][out->num[state->on[p]]++] = (uint8_t)(piece->first + i);
-    }
-  }
-}
-
-static bool allows(const drawing *d, const msc_assignment *a) {
-  if (d->v->group >= 0) return shard_allows(d->s->g, d->v->group, a);
-  msc_assignment without = *a;
-  without.pass = 0;
-  return msc_rule_allows(d->v->rule, &without, &d->s->g->atoms);
-}
-
-/* Parts of one size, where the letter has any: uneven cuts are for sizes that nothing divides, as a vocabulary of 50257. */
-static bool is_even_enough(const drawing *d, int letter) {
-  int64_t size = d->v->rule->letter[letter].size;
-  if (size % d->product[letter] == 0) return true;
-  for (int p = 0; p < d->s->o.num_pieces; p++)
-    if (size % d->s->o.piece[p].size == 0) return false;
-  return true;
-}
-
-/* May the letter take these pieces, as far as it alone can tell? */
-static bool letter_allows(drawing *d, int letter) {
-  uint32_t mask = 0;
-  for (int p = 0; p < d->s->o.num_pieces; p++)
-    if (d->now.on[p] == letter) mask |= 1u << p;
-  int8_t *known = mask < 1 << 5 ? &d->allowed[letter][mask] : NULL;
-  if (known && *known) return *known > 0;
-  shard_state alone;
-  memset(&alone, 0, sizeof alone);
-  for (int p = 0; p < d->s->o.num_pieces; p++) alone.on[p] = d->now.on[p] == letter ? (uint8_t)letter : SHARD_NONE;
-  msc_assignment a;
-  digits_of(d->s, d->v, false, &alone, &a);
-  bool ok = msc_rule_fills(d->v->rule, &a, &d->s->g->atoms, letter) && allows(d, &a);
-  if (known) *known = ok ? 1 : -1;
-  return ok;
-}
-
-static void keep_state(drawing *d) {
-  if (d->mixed) {
-    msc_assignment a;
-    digits_of(d->s, d->v, false, &d->now, &a);
-    if (!allows(d, &a)) return;
-  }
-  for (int l = 0; l < d->v->rule->num_letters; l++)
-    if (d->parts[l] && d->product[l] != d->parts[l]) return;
-  if (d->num == d->room) {
-    shard_state *old = d->state;
-    d->room = d->room ? 2 * d->room : 64;
-    d->state = msc_new_array(d->s->arena, shard_state, d->room);
-    if (old) memcpy(d->state, old, (size_t)d->num * sizeof *old);
-  }
-  d->state[d->num++] = d->now;
-}
-
-/* Depth is bounded by the number of pieces. */
-static void draw(drawing *d, int p, uint32_t open) {
-  if (d->num > d->s->o.max_states) return;
-  if (p == d->s->o.num_pieces) {
-    keep_state(d);
-    return;
-  }
-  if (!(open >> p & 1)) {
-    draw(d, p + 1, open);
-    return;
-  }
-  for (int l = 0; l < d->v->rule->num_letters; l++) {
-    if (d->v->rule->letter[l].role == MSC_REP || (d->v->closed >> l & 1 && !d->parts[l])) continue;
-    if (d->parts[l] && d->parts[l] % (d->product[l] * d->s->o.piece[p].size)) continue;
-    d->now.on[p] = (uint8_t)l;
-    d->product[l] *= d->s->o.piece[p].size;
-    if ((d->parts[l] || is_even_enough(d, l)) && (d->mixed || letter_allows(d, l))) draw(d, p + 1, open);
-    d->product[l] /= d->s->o.piece[p].size;
-  }
-  d->now.on[p] = SHARD_NONE;
-  draw(d, p + 1, open);
-  if (!d->v->may_pass) return;
-  d->now.pass |= (uint16_t)(1u << p);
-  draw(d, p + 1, open);
-  d->now.pass &= (uint16_t) ~(1u << p);
-}
-
-/* The given digits as pieces; false: they are no pieces in mesh order. */
-static bool given_state(const shard_space *s, const shard_variable *v, shard_state *out) {
-  int last = -1;
-  memset(out, 0, sizeof *out);
-  memset(out->on, SHARD_NONE, sizeof out->on);
-  for (int p = 0; p < s->o.num_pieces; p++)
-    if (v->fixed.pass >> s->o.piece[p].first & 1) out->pass |= (uint16_t)(1u << p);
-  for (int l = 0; l < v->rule->num_letters; l++, last = -1)
-    for (int i = 0, p = 0; i < v->fixed.num[l]; i += s->o.piece[p].num, last = p) {
-      for (p = 0; p < s->o.num_pieces && s->o.piece[p].first != v->fixed.atom[l][i];) p++;
-      if (p <= last || p == s->o.num_pieces || i + s->o.piece[p].num > v->fixed.num[l]) return false;
-      for (int k = 0; k < s->o.piece[p].num; k++)
-        if (v->fixed.atom[l][i + k] != s->o.piece[p].first + k) return false;
-      out->on[p] = (uint8_t)l;
-    }
-  return true;
-}
-
-static bool has_mixed_dims(const shard_variable *v) {
-  for (size_t k = 0; k < v->num_members; k++)
-    for (int t = 0; v->member[k].rule && t < v->member[k].rule->num_tensors; t++)
-      for (int d = 0; d < v->member[k].rule->tensor[t].rank; d++)
-        if (v->member[k].rule->tensor[t].dim[d].num > 1) return true;
-  return false;
-}
-
-static void draw_states(shard_space *s, class_entry *e) {
-  const shard_variable *v = e->c.like;
-  drawing d = {.s = s, .v = v, .mixed = has_mixed_dims(v)};
-  uint32_t open = s->o.free_pieces;
-  for (int l = 0; l < MSC_MAX_LETTERS; l++) d.product[l] = 1;
-  e->irregular = !given_state(s, v, &d.now);
-  shard_state given = d.now;
-  bool tuple = v->group >= 0 && v->closed && msc_op_attr(s->g->group[v->group].leader, "in_strategy");
-  if (tuple) {
-    for (int l = 0; l < v->rule->num_letters; l++) d.parts[l] = shard_parts(&s->g->atoms, v->fixed.num[l], v->fixed.atom[l]);
-    memset(d.now.on, SHARD_NONE, sizeof d.now.on);
-    open = UINT32_MAX; /* which digits make up the parts is for the search to say */
-    draw(&d, 0, open);
-    e->irregular = e->irregular && d.num == 0;
-  } else if (!e->irregular) {
-    for (int p = 0; p < s->o.num_pieces; p++)
-      if (given.on[p] != SHARD_NONE || given.pass >> p & 1) {
-        open &= ~(1u << p);
-        if (given.on[p] != SHARD_NONE) d.product[given.on[p]] *= s->o.piece[p].size;
-      }
-    draw(&d, 0, open);
-  }
-  if (d.num == 0) {
-    d.state = msc_arena_copy(s->arena, &given, sizeof given);
-    d.num = 1;
-  }
-  e->c.num_states = d.num;
-  e->c.state = d.state;
+  if (irregular) shard_put_fixed(&s->o, v, state, out);
+  else shard_put_state(&s->o, state, out);
 }
 
 void shard_state_digits(const shard_space *s, int var, int state, msc_assignment *out_digits) {
