@@ -31,6 +31,8 @@ def as_kind(value, attr, rank):
         value = [value] * {"kernel": 2, "stride": 2 if rank == 4 else 1, "dilation": 2, "padding": 4}.get(attr.name, 1)
     if attr.name in ("dims", "perm"):
         return [v % rank for v in value]
+    if attr.kind == "int" and isinstance(value, (list, tuple)) and len(value) == 1:
+        return value[0]
     return list(value) if attr.kind == "ints" else value
 
 

@@ -41,10 +41,10 @@ class Layout:
     def term(self, device):
         return tuple(device[axis] // stride % size for axis, stride, size in self.partial)
 
-    def places(self):
-        """By prime digit: (dimension, parts before it) or "partial"; absent: replicated."""
+    def places(self, all_digits):
+        """By digit: (dimension, parts before it) or "partial"; absent: replicated."""
         found = {}
-        for digit in primes(self.mesh):
+        for digit in all_digits:
             axis, stride, p = digit
 
             def inside(d):
@@ -60,14 +60,20 @@ class Layout:
         return found
 
 
-def primes(mesh):
-    for name, left in mesh.items():
-        p = 2
-        while left > 1:
-            while left % p == 0:
-                left //= p
-                yield name, left, p
-            p += 1
+def primes(mesh, layouts):
+    """The digits of the mesh, (axis, stride, parts), cut where a layout cuts an axis and into primes between."""
+    for name, size in mesh.items():
+        used = [d for l in layouts for d in [d for dim in l.dims for d in dim] + l.partial if d[0] == name]
+        borders = sorted({1, size, *(stride for _, stride, _ in used), *(stride * parts for _, stride, parts in used)}, reverse=True)
+        for left, end in zip(borders, borders[1:]):
+            if left % end:
+                raise ValueError(f"cuts of axis {name} have no common refinement")
+            p = 2
+            while left > end:
+                while left // end % p == 0:
+                    left //= p
+                    yield name, left, p
+                p += 1
 
 
 def devices_of(mesh):
@@ -87,6 +93,7 @@ class Simulation:
         self.mesh, self.devices = mesh, devices_of(mesh)
         self.source, self.target = Layout(source, mesh), Layout(target, mesh)
         self.layouts = [Layout(s["from"], mesh) for s in steps] + [Layout(s["to"], mesh) for s in steps]
+        self.digits = list(primes(mesh, [self.source, self.target, *self.layouts]))
         fits = reduced(shape, [self.source, self.target, *self.layouts])
         if not fits:
             raise ValueError("a plan with cuts that leave a rest")
@@ -103,8 +110,8 @@ class Simulation:
     def step(self, step):
         """Bytes received by the worst device; raises ValueError where the verb is misused."""
         a, b, op = Layout(step["from"], self.mesh), Layout(step["to"], self.mesh), step["op"]
-        before, after = a.places(), b.places()
-        moved = [d for d in primes(self.mesh) if before.get(d) != after.get(d)]
+        before, after = a.places(self.digits), b.places(self.digits)
+        moved = [d for d in self.digits if before.get(d) != after.get(d)]
         if op == "permute":
             return self.permute(a, b)
         if any(after.get(d) == "partial" for d in moved):
@@ -129,7 +136,7 @@ class Simulation:
     def gather(self, b, moved, lost):
         """Every device takes its new cells from the members of its group."""
         def outside(device):
-            return [device[axis] // stride % p for axis, stride, p in primes(self.mesh) if (axis, stride, p) not in moved]
+            return [device[axis] // stride % p for axis, stride, p in self.digits if (axis, stride, p) not in moved]
         groups = {}
         for d, own in zip(self.devices, self.held):
             groups.setdefault(tuple(outside(d)), []).append((d, own))

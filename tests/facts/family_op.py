@@ -98,7 +98,7 @@ def device_counts(given):
     """What is given, else the products that the strategy can mean, smallest first."""
     if given.get("devices") or given.get("device_num"):
         return [given.get("devices") or given.get("device_num")]
-    parts = [math.prod(p) for p in strategy_of(given) if p]
+    parts = [math.prod(max(abs(n), 1) for n in p) for p in strategy_of(given) if p]  # what is wrong with them msc shall say
     first, rest = parts[0], math.prod(parts[1:])
     return sorted({first * k for k in range(1, rest + 1) if rest % k == 0})
 

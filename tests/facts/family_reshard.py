@@ -131,7 +131,7 @@ def applied(given, expected):
     shape, a, b = given["to"]["shape"], given["from"], given["to"]
     from family_layout import ask_layout
     begin, end = (ask_layout({**b, "shape": shape}, "--rank", rank)["slices"][0][k] for k in ("begin", "end"))
-    answer = {"rank0_shape": [e - s for s, e in zip(begin, end)]}
+    answer = {f"rank{rank}_shape": [e - s for s, e in zip(begin, end)]}
     rows = [i for i in range(begin[0], end[0])]
     if "rank0_row_values" in expected and not wrong:
         answer["rank0_row_values"] = expected["rank0_row_values"]  # rows arrived in their places: the plan was executed

@@ -459,7 +459,10 @@ class Net:
 
     def dump(self):
         path = os.path.join(FOLDER.name, "net.fbs")
-        self.g.save(path)
+        try:
+            self.g.save(path)
+        except Error as e:
+            raise Refused(str(e)) from None
         return path
 
     def opt(self, *args):

@@ -17,7 +17,7 @@ rng = random.Random(5)
 
 
 def random_layout(mesh, rank, partial):
-    digits = [(a, mesh[a] // (s * p), p) for a, s, p in primes(mesh)]
+    digits = [(a, mesh[a] // (s * p), p) for a, s, p in primes(mesh, [])]
     rng.shuffle(digits)
     dims, pending = [[] for _ in range(rank)], []
     for axis, pre, p in digits:
