@@ -136,6 +136,8 @@ msc_arena *msc_arena_new(msc_context *ctx) {
   return link_arena(ctx, a);
 }
 
+msc_arena *msc_arena_beside(const msc_arena *a) { return msc_arena_new(a->ctx); }
+
 void msc_arena_free(msc_arena *a) {
   msc_context *ctx = a->ctx;
   for (chunk *c = a->chunks, *next; c; c = next) {

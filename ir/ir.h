@@ -348,6 +348,7 @@ bool msc_protect(msc_context *ctx, bool (*fn)(msc_context *, void *), void *arg)
 
 msc_arena *msc_context_arena(msc_context *ctx);
 msc_arena *msc_arena_new(msc_context *ctx); /* a scratch arena; freed by msc_arena_free or with the context */
+msc_arena *msc_arena_beside(const msc_arena *arena); /* another one of its context */
 void msc_arena_free(msc_arena *arena);
 void msc_arena_reset(msc_arena *arena); /* all that it handed out is gone, the arena stays */
 void *msc_arena_alloc(msc_arena *arena, size_t bytes); /* zeroed, 16-byte aligned, never NULL */

@@ -34,6 +34,15 @@ uint32_t msc_placing_away(uint32_t section, const msc_body *b) {
   return b->to <= section ? section - b->to + 1 : b->from > section ? b->from - section : 0;
 }
 
+static bool is_plain(const msc_body *b) {
+  return b->fixed < 0 && b->num_parts == 1 && b->part[0].low == 0 && b->part[0].high == b->height && b->to <= INT32_MAX;
+}
+
+bool msc_placing_is_plain(const msc_placing *z) {
+  for (size_t i = 0; i < z->num; i++) MSC_TRY(is_plain(&z->body[i]));
+  return true;
+}
+
 int64_t msc_placing_height(const msc_placing *z, const int64_t *offset) {
   int64_t height = 0;
   for (size_t i = 0; i < z->num; i++)
@@ -75,13 +84,13 @@ static void try_candidate(msc_placing *z, size_t num, const uint32_t *body_of, c
   msc_place_settle(z, of_body);
 }
 
-msc_place_result msc_place(msc_arena *arena, size_t num, const msc_buffer *buffer, const msc_place_options *options, uint64_t *out_offset) {
-  static const msc_place_options none = {0};
+static msc_place_result place(msc_arena *arena, size_t num, const msc_buffer *buffer, const msc_place_options *options,
+                              uint64_t *out_offset) {
   msc_placing z;
   uint32_t *body_of = msc_new_array(arena, uint32_t, num);
   int64_t *low = msc_new_array(arena, int64_t, num);
   for (size_t i = 0; i < num; i++) out_offset[i] = 0;
-  if (!msc_placing_of(&z, arena, num, buffer, options ? options : &none, body_of, low)) return (msc_place_result){.proven = true};
+  if (!msc_placing_of(&z, arena, num, buffer, options, body_of, low)) return (msc_place_result){.proven = true};
   set_limits(&z);
   z.best = msc_new_array(arena, int64_t, z.num);
   if (z.options->candidate) try_candidate(&z, num, body_of, low);
@@ -91,4 +100,12 @@ msc_place_result msc_place(msc_arena *arena, size_t num, const msc_buffer *buffe
   for (size_t i = 0; i < num; i++)
     if (body_of[i] != UINT32_MAX) out_offset[i] = (uint64_t)(z.best[body_of[i]] * z.unit + low[i]);
   return (msc_place_result){(uint64_t)(z.height * z.unit), (uint64_t)(z.bound * z.unit), z.proven, z.nodes};
+}
+
+msc_place_result msc_place(msc_arena *arena, size_t num, const msc_buffer *buffer, const msc_place_options *options, uint64_t *out_offset) {
+  static const msc_place_options none = {0};
+  msc_arena *scratch = msc_arena_beside(arena);
+  msc_place_result r = place(scratch, num, buffer, options ? options : &none, out_offset);
+  msc_arena_free(scratch);
+  return r;
 }

@@ -157,15 +157,11 @@ static int64_t grow(growth *g, const msc_strata *beside, some r, int depth) {
   return g->goal;
 }
 
-static bool is_plain(const msc_body *b) { return b->fixed < 0 && b->num_parts == 1 && b->part[0].low == 0 && b->part[0].high == b->height && b->to <= INT32_MAX; }
-
 void msc_place_around_core(msc_placing *z) {
   growth g = {z, msc_new_array(z->arena, int64_t, z->num), z->goal, 0};
   some all = {msc_new_array(z->arena, turn, z->num), z->num};
   msc_strata none = {.arena = z->arena};
-  for (uint32_t i = 0; i < z->num; i++) {
-    if (!is_plain(&z->body[i])) return;
-    all.t[i] = (turn){z->body[i].from, i, 0, 0};
-  }
+  if (!msc_placing_is_plain(z)) return;
+  for (uint32_t i = 0; i < z->num; i++) all.t[i] = (turn){z->body[i].from, i, 0, 0};
   if (grow(&g, &none, all, 0) < INT64_MAX) msc_placing_keep(z, g.offset);
 }

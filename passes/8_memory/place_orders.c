@@ -50,7 +50,7 @@ void msc_place_rank(const msc_placing *z, int order, double *out_rank) {
 
 /* ---- filling ---- */
 
-enum { LONG = 64, MANY = 4096, STEPS_OF_NODE = 256 };
+enum { LONG = 64, MANY = 1500, STEPS_OF_NODE = 256 };
 
 typedef struct {
   msc_placing *z;
@@ -134,15 +134,33 @@ static size_t num_at_peak(const msc_placing *z) {
   return num;
 }
 
-/* The shelf is slow where a good part of all is live at once. */
+/* What is tried with very many, in this order. */
+typedef enum { SWEEP, LONG_FIRST, OUTWARD_4, PEAK, OUTWARD_2, OUTWARD_1, SWEEPS, CORE, WAYS } way;
+
+static void place_in_way(filling *f, way w) {
+  msc_placing *z = f->z;
+  switch (w) {
+    case SWEEP: msc_place_by_sweep(z, false); break;
+    case LONG_FIRST: stack_long(f); break;
+    case OUTWARD_4: fill_outward(f, 4); break;
+    case PEAK: msc_place_around_peak(z); break;
+    case OUTWARD_2: fill_outward(f, 2); break;
+    case OUTWARD_1: fill_outward(f, 1); break;
+    case SWEEPS: msc_place_by_sweep(z, true); break;
+    default: msc_place_around_core(z); break;
+  }
+}
+
+/* Whatever is better than what there was may be good but for a few places. */
 static void place_many(filling *f) {
   msc_placing *z = f->z;
-  double alike = 4;
-  stack_long(f);
-  if (!msc_placing_done(z) && num_at_peak(z) < z->num / 8) fill_outward(f, alike), alike /= 2;
-  if (!msc_placing_done(z)) msc_place_around_peak(z);
-  for (; alike >= 1 && !msc_placing_done(z) && !must_stop(f); alike /= 2) fill_outward(f, alike);
-  if (!msc_placing_done(z) && !must_stop(f)) msc_place_around_core(z);
+  bool dense = num_at_peak(z) >= z->num / 8; /* there the shelf is slow */
+  for (way w = SWEEP; w < WAYS && !msc_placing_done(z) && !must_stop(f); w++) {
+    int64_t before = z->height;
+    if (dense && (w == OUTWARD_4 || w == OUTWARD_2 || w == OUTWARD_1)) continue;
+    place_in_way(f, w);
+    if (z->height < before && !msc_placing_done(z)) msc_place_by_windows(z);
+  }
 }
 
 void msc_place_orders(msc_placing *z) {

@@ -108,15 +108,11 @@ static bool place_range(placing *p, const msc_strata *above, range r, int depth)
   return true;
 }
 
-static bool is_plain(const msc_body *b) { return b->fixed < 0 && b->num_parts == 1 && b->part[0].low == 0 && b->part[0].high == b->height && b->to <= INT32_MAX; }
-
 void msc_place_around_peak(msc_placing *z) {
   placing p = {.z = z, .offset = msc_new_array(z->arena, int64_t, z->num)};
   range all = {0, (uint32_t)z->num_sections, msc_new_array(z->arena, turn, z->num), z->num};
-  for (uint32_t i = 0; i < z->num; i++) {
-    if (!is_plain(&z->body[i])) return;
-    all.order[i] = (turn){.from = z->body[i].from, .body = i};
-  }
+  if (!msc_placing_is_plain(z)) return;
+  for (uint32_t i = 0; i < z->num; i++) all.order[i] = (turn){.from = z->body[i].from, .body = i};
   msc_strata none = {.arena = z->arena};
   if (place_range(&p, &none, all, 0)) msc_placing_keep(z, p.offset);
 }

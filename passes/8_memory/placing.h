@@ -48,6 +48,7 @@ bool msc_placing_spent(const msc_placing *z); /* limits are, so that what is the
 uint32_t msc_placing_peak(const msc_placing *z, uint32_t from, uint32_t to); /* the first of the sections in which most is live */
 uint32_t msc_placing_away(uint32_t section, const msc_body *b);              /* sections between it and b's hull; 0: b is live there */
 double msc_placing_left(const msc_placing *z);                               /* seconds to the deadline, or 0 when there is none */
+bool msc_placing_is_plain(const msc_placing *z);                             /* no body is a group or fixed */
 /* The height of these offsets by body. */
 int64_t msc_placing_height(const msc_placing *z, const int64_t *offset);
 /* Keeps them when they are the smallest so far. */
@@ -82,15 +83,26 @@ int64_t msc_strata_find(const msc_strata *s, const msc_body *b, int64_t x);  /* 
 size_t msc_strata_list(const msc_strata *s, msc_part *out);                  /* how many there are, and where unless out is NULL */
 msc_strata msc_strata_part(const msc_strata *s, uint32_t from, uint32_t to); /* what of it lies in these sections */
 
+/* ---- place_sweep.c ---- */
+
+/* A stack of what is live at the peak, the rest as an allocator does it, in time away from there; for very many plain bodies.
+ * `thorough`: in more ways of weighing what is left of a hole against when neighbours go. */
+void msc_place_by_sweep(msc_placing *z, bool thorough);
+
 /* ---- place_peak.c ---- */
 
-/* A stack of what is live at the peak, the rest beside it; for very many bodies, none of them a group or fixed. */
+/* A stack of what is live at the peak, the rest beside it; for very many plain bodies. */
 void msc_place_around_peak(msc_placing *z);
 
 /* ---- place_core.c ---- */
 
 /* What is live around the peak exactly, then the rest; for the same. */
 void msc_place_around_core(msc_placing *z);
+
+/* ---- place_window.c ---- */
+
+/* Where the best plan sticks out of the goal, in few places, what lies around them is placed anew; for very many plain bodies. */
+void msc_place_by_windows(msc_placing *z);
 
 /* ---- place_orders.c ---- */
 

@@ -82,23 +82,6 @@ static void test_random(void **state) {
   }
 }
 
-/* Very many without pattern lie hardly above the bound. */
-static void test_many(void **state) {
-  enum { MANY = 10000, TIME = 20000 };
-  msc_arena *arena = msc_arena_new(*state);
-  msc_buffer *b = msc_new_array(arena, msc_buffer, MANY);
-  uint64_t *offset = msc_new_array(arena, uint64_t, MANY);
-  random_state = 5;
-  for (size_t i = 0; i < MANY; i++) {
-    uint64_t x = draw(TIME), y = draw(TIME);
-    b[i] = (msc_buffer){x < y ? x : y, (x < y ? y : x) + 1, 1 + draw(1 << 20)};
-  }
-  msc_place_result r = msc_place(arena, MANY, b, NULL, offset);
-  check(MANY, b, offset, &r);
-  if (r.bytes > r.bound + r.bound / 66) fail_msg("%.5f times the bound", (double)r.bytes / (double)r.bound);
-  msc_arena_free(arena);
-}
-
 /* Lifetimes are half open: what ends at 1 makes room for what starts at 1. */
 static void test_half_open(void **state) {
   msc_buffer b[] = {{0, 1, 100}, {1, 2, 128}, {0, 2, 1}};
@@ -338,8 +321,16 @@ static int close_context(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_many),  cmocka_unit_test(test_half_open), cmocka_unit_test(test_nothing), cmocka_unit_test(test_smallest),
-                                     cmocka_unit_test(test_tilings),  cmocka_unit_test(test_capacity),  cmocka_unit_test(test_group),   cmocka_unit_test(test_never_above_greedy),
-                                     cmocka_unit_test(test_groups_and_fixed), cmocka_unit_test(test_contained), cmocka_unit_test(test_order_of_input)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_random),
+                                     cmocka_unit_test(test_half_open),
+                                     cmocka_unit_test(test_nothing),
+                                     cmocka_unit_test(test_smallest),
+                                     cmocka_unit_test(test_tilings),
+                                     cmocka_unit_test(test_capacity),
+                                     cmocka_unit_test(test_group),
+                                     cmocka_unit_test(test_never_above_greedy),
+                                     cmocka_unit_test(test_groups_and_fixed),
+                                     cmocka_unit_test(test_contained),
+                                     cmocka_unit_test(test_order_of_input)};
   return cmocka_run_group_tests_name("passes/8_memory/place", tests, open_context, close_context);
 }
