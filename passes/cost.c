@@ -23,16 +23,17 @@ int64_t msc_cost_work(const msc_cost *c, msc_dtype dtype, double flops, double b
 
 /* ---- links ---- */
 
-/* The innermost level whose groups hold whole blocks of `ranks` consecutive ranks. */
-static int level_of_block(const msc_cluster *k, int64_t ranks) {
+/* The innermost level whose groups hold whole blocks of `ranks` consecutive ranks, or all ranks that there are. */
+static int level_of_block(const msc_cost *c, int64_t ranks) {
+  const msc_cluster *k = c->cluster;
   int l = 0;
-  while (l + 1 < k->num_levels && k->level[l].size % ranks) l++;
+  while (l + 1 < k->num_levels && k->level[l].size % ranks && msc_mesh_size(c->mesh) > k->level[l].size) l++;
   return l;
 }
 
 int msc_cost_level(const msc_cost *c, msc_subaxis digit) {
   int64_t rest = c->mesh->axis[digit.axis].size / ((int64_t)digit.pre * digit.size);
-  return level_of_block(c->cluster, c->stride[digit.axis] * rest * digit.size);
+  return level_of_block(c, c->stride[digit.axis] * rest * digit.size);
 }
 
 int msc_cost_level_between(const msc_cost *c, int64_t a, int64_t b, int64_t num) {
@@ -44,7 +45,7 @@ int msc_cost_level_between(const msc_cost *c, int64_t a, int64_t b, int64_t num)
 
 int64_t msc_cost_inner_parts(const msc_cost *c, int axis) {
   int64_t size = c->mesh->axis[axis].size;
-  int outer = level_of_block(c->cluster, c->stride[axis] * size);
+  int outer = level_of_block(c, c->stride[axis] * size);
   if (outer == 0) return 1;
   int64_t inner = c->cluster->level[outer - 1].size;
   if (inner % c->stride[axis]) return 1;

@@ -74,6 +74,15 @@ static const char small[] = "{\"device\":{\"name\":\"x\",\"flops_per_s\":{\"f32\
                             "{\"name\":\"fabric\",\"latency_ns\":1000,\"bytes_per_s\":4e9,\"shared_by\":4}],"
                             "\"collectives\":[{\"op\":\"all_gather\",\"ranks\":3,\"bytes\":100,\"ns\":1000},{\"op\":\"all_gather\",\"ranks\":3,\"bytes\":10000,\"ns\":4000}]}";
 
+/* The level of an axis. */
+static int level_in(msc_context *ctx, const msc_cluster *cluster, const char *text, uint16_t axis) {
+  msc_mesh mesh;
+  msc_cost c;
+  assert_true(msc_mesh_parse(ctx, NULL, text, &mesh));
+  msc_cost_of(cluster, &mesh, &c);
+  return msc_cost_level(&c, (msc_subaxis){axis, 1, (uint32_t)mesh.axis[axis].size});
+}
+
 static bool costs(msc_context *ctx, void *arg) {
   (void)arg;
   const msc_cluster *cluster = msc_cluster_read(ctx, "c.json", small, strlen(small));
@@ -88,6 +97,9 @@ static bool costs(msc_context *ctx, void *arg) {
   assert_int_equal(msc_cost_level(&c, (msc_subaxis){2, 1, 2}), 0);
   assert_int_equal(msc_cost_level(&c, (msc_subaxis){1, 1, 16}), 1); /* 32 ranks */
   assert_int_equal(msc_cost_level(&c, (msc_subaxis){1, 4, 4}), 0);  /* its minor 4: 8 ranks with z */
+  assert_int_equal(level_in(ctx, cluster, "x=6", 0), 0); /* all ranks fit one node, whatever divides it */
+  assert_int_equal(level_in(ctx, cluster, "x=2,y=3", 0), 0);
+  assert_int_equal(level_in(ctx, cluster, "x=3,y=3", 1), 1); /* the third three is on both nodes */
   assert_int_equal(msc_cost_inner_parts(&c, 1), 4);
   assert_int_equal(msc_cost_inner_parts(&c, 0), 1);
   assert_int_equal(msc_cost_inner_parts(&c, 2), 1);
