@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 
+import scale
 import sharding
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -158,6 +159,7 @@ def main():
         moved_bytes(report)
         library_size()
         sharding.figures()
+        scale.figures()
         os.chdir(ROOT)
 
 
