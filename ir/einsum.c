@@ -1,11 +1,13 @@
-/* einsum.c: op einsum: an equation such as "bsd,df->bsf" and its operands in; shape, rule and expansion out.
+/* einsum.c: op einsum: an equation such as "bsd,df->bsf" and its operands in; shape, rule, gradient and expansion out.
  * A letter of two operands that the result lacks is summed, one that only the rule of the result names is an error.  The expansion
- * joins two operands at a time from the left: each becomes [letters of both that stay, own ones, summed ones], the product
- * is a batch_matmul, or a mul where nothing is summed. */
+ * joins two operands at a time from the left: each becomes [letters of both that stay, own ones, summed ones], or with the last two
+ * changed about where it lies like that already; the product is a batch_matmul, or a mul where nothing is summed.  It merges
+ * letters, so the op is cut along any of them, and expanded when shapes are one rank's (passes/7_lower/contract.c). */
 #include <ctype.h>
 #include <string.h>
 
 #include "ir/formula.h"
+#include "ir/grad.h"
 #include "ir/op_table.h"
 #include "ir/shape.h"
 
@@ -111,6 +113,73 @@ bool rule_einsum(const msc_op *op, msc_rule *rule) {
       rule->tensor[i].dim[d] = (msc_dim_letters){.num = 1, .letter = {(uint8_t)l}};
     }
   }
+  rule->linear = true;
+  rule->linear_in = op->num_in < 32 ? (1u << op->num_in) - 1 : UINT32_MAX;
+  return true;
+}
+
+unsigned msc_einsum_summed(const msc_op *op) {
+  term t = term_of(op, 0), with = term_of(op, 1), result = term_of(op, op->num_in);
+  unsigned dims = 0;
+  for (int d = 0; d < t.num && op->num_in == 2; d++)
+    if (has(&with, t.letter[d]) && !has(&result, t.letter[d])) dims |= 1u << d;
+  return dims;
+}
+
+/* ---- gradient: the equation with the result and the operand changed about ---- */
+
+static char *put_term(char *at, const term *t) {
+  memcpy(at, t->letter, (size_t)t->num);
+  return at + t->num;
+}
+
+static bool is_elsewhere(const msc_op *op, size_t operand, char letter) {
+  for (size_t i = 0; i <= op->num_in; i++) {
+    term t = term_of(op, i);
+    if (i != operand && has(&t, letter)) return true;
+  }
+  return false;
+}
+
+/* Copies along the dimensions whose letters only this operand has. */
+static msc_value *spread(msc_builder *b, msc_value *v, const msc_type *like, const bool *is_own) {
+  int64_t dim[MSC_MAX_RANK];
+  for (int d = 0; d < like->rank; d++) dim[d] = is_own[d] ? 1 : like->dim[d];
+  v = v ? reshape(b, v, like->rank, dim) : NULL;
+  return v && memcmp(dim, like->dim, sizeof *dim * (size_t)like->rank) ? with_ints(b, OP_broadcast_to, v, "shape", like->rank, like->dim) : v;
+}
+
+static msc_value *grad_of_operand(msc_grad_ctx *g, const msc_op *op, size_t operand) {
+  msc_context *ctx = formula_ctx(&g->b);
+  term mine = term_of(op, operand), wanted = {0};
+  bool is_own[MSC_MAX_RANK] = {false};
+  msc_arena *arena = msc_context_arena(ctx);
+  char *equation = msc_arena_alloc(arena, (op->num_in + 1) * (MSC_MAX_RANK + 2)), *at = equation;
+  msc_value **in = msc_new_array(arena, msc_value *, op->num_in);
+  for (size_t i = 0; i < op->num_in; i++) { /* in the operand's place, so that letters come out in its order */
+    term t = term_of(op, i == operand ? op->num_in : i);
+    if (i) *at++ = ',';
+    at = put_term(at, &t);
+    in[i] = i == operand ? g->dresult[0] : op->in[i].value;
+  }
+  for (int d = 0; d < mine.num; d++) {
+    is_own[d] = !is_elsewhere(op, operand, mine.letter[d]);
+    if (!is_own[d]) wanted.letter[wanted.num++] = mine.letter[d];
+  }
+  at = put_term(put_term(at, &(term){2, "->"}), &wanted);
+  *at = 0;
+  msc_attr attr = msc_named(ctx, "equation", msc_str(ctx, equation));
+  return spread(&g->b, with_attrs(&g->b, OP_einsum, op->num_in, in, 1, &attr), op->in[operand].value->type, is_own);
+}
+
+bool grad_einsum(msc_grad_ctx *g, msc_op *op) {
+  for (size_t i = 0; i < op->num_in; i++) {
+    term t = term_of(op, i);
+    for (int d = 1; d < t.num; d++)
+      if (memchr(t.letter, t.letter[d], (size_t)d)) return grad_composite(g, op); /* of a diagonal */
+  }
+  for (size_t i = 0; i < op->num_in; i++)
+    if (g->wanted[i] && !(g->doperand[i] = grad_of_operand(g, op, i))) return false;
   return true;
 }
 
@@ -193,6 +262,21 @@ static msc_value *grouped(msc_builder *b, const labelled *x, const term *lead, c
   return v ? reshape(b, v, lead->num + 2, dim) : NULL;
 }
 
+/* Its letters are those of a, b and c, in this order. */
+static bool is_in_order(const term *t, const term *a, const term *b, const term *c) {
+  return t->num == a->num + b->num + c->num && !memcmp(t->letter, a->letter, (size_t)a->num) && !memcmp(t->letter + a->num, b->letter, (size_t)b->num) &&
+         !memcmp(t->letter + a->num + b->num, c->letter, (size_t)c->num);
+}
+
+static msc_value *product(msc_builder *b, bool batched, msc_value *x, bool transpose_x, msc_value *y, bool transpose_y) {
+  msc_context *ctx = formula_ctx(b);
+  msc_attr attrs[2];
+  size_t num = 0;
+  if (transpose_x) attrs[num++] = msc_named(ctx, "transpose_a", msc_bool(true));
+  if (transpose_y) attrs[num++] = msc_named(ctx, "transpose_b", msc_bool(true));
+  return with_attrs(b, batched ? OP_batch_matmul : OP_matmul, 2, (msc_value *[]){x, y}, num, attrs);
+}
+
 /* Joins x and y; `later`: letters that are still needed. */
 static bool join(msc_builder *b, labelled *x, labelled *y, const bool *later) {
   term both = {0}, summed = {0}, mine = {0}, theirs = {0}, all;
@@ -209,10 +293,11 @@ static bool join(msc_builder *b, labelled *x, labelled *y, const bool *later) {
     return false;
   }
   for (int d = 0; d < all.num; d++) dim[d] = size_of(has(&x->t, all.letter[d]) ? x : y, all.letter[d]);
-  msc_value *p = grouped(b, x, &both, &mine, &summed), *q = grouped(b, y, &both, &summed, &theirs), *v;
+  bool turned_x = summed.num && mine.num && is_in_order(&x->t, &both, &summed, &mine), turned_y = summed.num && theirs.num && is_in_order(&y->t, &both, &theirs, &summed);
+  msc_value *p = turned_x ? grouped(b, x, &both, &summed, &mine) : grouped(b, x, &both, &mine, &summed);
+  msc_value *q = turned_y ? grouped(b, y, &both, &theirs, &summed) : grouped(b, y, &both, &summed, &theirs);
   if (!p || !q) return false;
-  if (!summed.num) v = times(b, p, q); /* [both, mine, 1] and [both, 1, theirs] */
-  else v = binary(b, both.num ? OP_batch_matmul : OP_matmul, p, q);
+  msc_value *v = summed.num ? product(b, both.num > 0, p, turned_x, q, turned_y) : times(b, p, q); /* [both, mine, 1] and [both, 1, theirs] */
   *x = (labelled){v ? reshape(b, v, all.num, dim) : NULL, all};
   return x->v != NULL;
 }

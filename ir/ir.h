@@ -576,6 +576,8 @@ void msc_copy_marks(const msc_op *from, msc_op *to);
 /* Is it only its expansion that can be computed?  It has no kernel, or a letter is cut that the kernel needs whole.
  * in_layout: of the operands; NULL: those they have. */
 bool msc_must_expand(const msc_op *op, const msc_layout *const *in_layout);
+/* Dimensions of an einsum's first operand that a product with the second one sums; 0 where there are more operands, or fewer. */
+unsigned msc_einsum_summed(const msc_op *op);
 
 /* ---- rule_check.c ---- */
 

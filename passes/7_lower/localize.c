@@ -352,6 +352,7 @@ static unsigned summed_dims(const localizing *z, const msc_op *op) {
   switch (op->kind) {
     case OP_matmul:
     case OP_batch_matmul: return 1u << (x->rank - 1 - msc_op_bool(op, "transpose_a"));
+    case OP_einsum: return msc_einsum_summed(op);
     case OP_matmul_weight_grad:
     case OP_softmax_cross_entropy: return (1u << (x->rank - 1)) - 1;
     case OP_reduce_sum:

@@ -99,6 +99,8 @@ static const instance instances[] = {
     {"cumprod", "8x6xT", "axis=0 exclusive=true reverse=true", "d", 1, 0},
     {"cumprod_grad", "4x8xT 4x8xT", "", "df", 1, 0},
     {"einsum", "4x8x6xT 6x2xT", "equation=bsd,df->bsf", "df", 1, 0},
+    {"einsum", "4x8x6xT 6x3x2xT", "equation=bsd,dcf->bscf", "d", 1, 0},
+    {"einsum", "4x6x3x2xT 8x3x2xT", "equation=bscf,dcf->bsd", "d", 1, 0},
     {"einsum", "8x4xT 8x6x4xT 6xT", "equation=gs,ges,e->s", "d", 1, 0},
     {"einsum", "4x6xT 8xT", "equation=ab,c->cba", "df", 1, 0},
     {"einsum", "6x8x6xT", "equation=aba->ba", "d", 1, 0},

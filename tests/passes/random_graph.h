@@ -243,6 +243,21 @@ static inline msc_value *make_matmul(random_graph *g, msc_value *x) {
   return op_with(g, x->type->rank == 2 ? OP_matmul : OP_batch_matmul, 2, (msc_value *[]){x, w}, 2, attrs);
 }
 
+/* With a weight [k, y, z] of two columns, whose letters come out in either order; now and then k is not summed. */
+static inline msc_value *make_einsum(random_graph *g, msc_value *x) {
+  int rank = x->type->rank, num = 0;
+  char result[8] = {0};
+  if (rank < 2 || rank > 3 || !small(x)) return NULL;
+  int k = 1 + (int)below(g, (uint64_t)rank - 1);
+  bool keeps = chance(g, 25), turned = chance(g, 50);
+  msc_value *w = new_parameter(g, 3, (int64_t[]){x->type->dim[k], 2 + (int64_t)below(g, 3), random_size(g)});
+  for (int d = 0; d < rank; d++)
+    if (d != k || keeps) result[num++] = "abc"[d];
+  result[num++] = turned ? 'z' : 'y', result[num++] = turned ? 'y' : 'z';
+  msc_attr equation = msc_named(g->ctx, "equation", msc_str(g->ctx, msc_arena_printf(msc_context_arena(g->ctx), "%.*s,%cyz->%s", rank, "abc", "abc"[k], result)));
+  return op_with(g, OP_einsum, 2, (msc_value *[]){x, w}, 1, &equation);
+}
+
 /* Products of two values, as in attention. */
 static inline msc_value *make_scores(random_graph *g, msc_value *x) {
   if (x->type->rank < 3 || x->type->dim[x->type->rank - 2] > 12) return NULL;
@@ -491,7 +506,7 @@ static inline msc_value *make_windows(random_graph *g, msc_value *x) {
 typedef msc_value *random_maker(random_graph *g, msc_value *x);
 
 static inline void add_random_op(random_graph *g) {
-  static random_maker *const makers[] = {make_unary, make_unary, make_unary, make_binary, make_binary, make_matmul, make_matmul, make_matmul, make_reshape, make_transpose, make_concat, make_split, make_slice,
+  static random_maker *const makers[] = {make_unary, make_unary, make_unary, make_binary, make_binary, make_matmul, make_matmul, make_matmul, make_einsum, make_reshape, make_transpose, make_concat, make_split, make_slice,
                                          make_pad, make_broadcast, make_gather, make_gather, make_one_hot, make_one_hot, make_source, make_source, make_reduce, make_softmax, make_select, make_cast, make_scores, make_windows, make_windows, make_norm, make_norm,
                                          make_indexed, make_indexed, make_along, make_along, make_dropout};
   msc_value *v = makers[below(g, sizeof makers / sizeof *makers)](g, picked(g));
