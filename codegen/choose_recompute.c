@@ -13,7 +13,7 @@
 #include "passes/8_memory/place.h"
 #include "passes/direction.h"
 
-enum { MOST_UNITS = 20, ALL_UNITS = 8, MOST_SETS = 400 };
+enum { MOST_UNITS = 20, ALL_UNITS = 8, MOST_SETS = 400, LARGE = 3000 };
 
 /* What pass recompute is told: bytes to save, in groups of pieces (its header), or a set of ops. */
 typedef struct {
@@ -31,6 +31,7 @@ typedef struct {
   const msc_compile_options *o;
   const char *text; /* of the program */
   size_t bytes;
+  bool is_large;                /* trials take long */
   int64_t room;                 /* beside the arguments */
   const char *unit[MOST_UNITS]; /* names of ops of the forward, whose expansions carry them too */
   size_t num_units;
@@ -117,20 +118,26 @@ static trial try(trials *t, choice c) {
 
 /* ---- bytes to save ---- */
 
-/* By the pass's own count: more by what is missing, then halfway between too little and enough. */
+static int64_t bytes_with(trials *t, int64_t saving) { return try(t, (choice){.saving = saving}).bytes; }
+
+/* In steps of what is needed without, by the pass's own count, which may be wrong by a factor: more by what is missing, then halfway
+ * between too little and enough.  What saves a little more may yet take less time, as other ops are fused then: that is tried too.
+ * The steps do not depend on the limit: what one limit finds, those above it meet as well.  Of a large model near is enough. */
 static void find_saving(trials *t) {
-  enum { ROUNDS = 8, MOST_GROUP = 4, NEAR = 64 };
-  int64_t too_little = 0, enough = -1, saving = try(t, (choice){0}).bytes - t->room;
-  for (int round = 1; round < ROUNDS && saving > too_little; round++) {
-    int64_t got = try(t, (choice){.saving = saving}).bytes;
+  enum { STEPS = 256, MOST = 4 * STEPS, GUESSES = 3, BEYOND = 24, NEXT = 4, NEAR = 64, MOST_GROUP = 4 };
+  int64_t top = bytes_with(t, 0), missing = top - t->room, too_little = 0, enough = missing > 0 ? MOST + 1 : 0, at = 0;
+  for (int round = 0; enough - too_little > 1; round++) {
+    int64_t guess = at + (missing * STEPS + top - 1) / top;
+    at = round < GUESSES && missing > 0 && guess < enough ? guess : (too_little + enough) / 2;
+    int64_t got = bytes_with(t, top / STEPS * at);
     if (got < 0) return;
-    if (got <= t->room && t->room - got <= t->room / NEAR) return;
-    if (got <= t->room) enough = saving;
-    else too_little = saving;
-    int64_t more = got - t->room > saving / 4 ? got - t->room : saving / 4;
-    saving = enough < 0 ? saving + more : too_little + (enough - too_little) / 2;
+    missing = got - t->room;
+    if (missing <= 0) enough = at;
+    else too_little = at;
+    if (t->is_large && missing <= 0 && -missing <= t->room / NEAR) return;
   }
-  for (int64_t group = 1; enough < 0 && group <= MOST_GROUP; group *= 2)
+  for (int64_t k = enough + NEXT; !t->is_large && k <= enough + BEYOND && k <= MOST; k += NEXT) bytes_with(t, top / STEPS * k);
+  for (int64_t group = 1; enough > MOST && group <= MOST_GROUP; group *= 2)
     for (int64_t shift = 0; shift < group && t->best.bytes > t->room; shift++) try(t, (choice){INT64_MAX / 4, group, shift, 0});
 }
 
@@ -197,6 +204,7 @@ void msc_choose_recompute(msc_context *ctx, const msc_compile_options *o, msc_mo
   int64_t limit = msc_memory_limit(o->config, o->cluster ? o->cluster : msc_cluster_named(ctx, "cpu"));
   trials t = {.ctx = ctx, .o = o, .room = limit - argument_bytes(train), .best = {.bytes = -1}};
   t.text = msc_print_text(m, scratch, &t.bytes);
+  t.is_large = msc_number(train->body).num_ops > LARGE;
   find_saving(&t);
   if (find_units(&t, train)) find_set(&t);
   tell(&t, train, &t.best.made);
