@@ -242,7 +242,7 @@ static msc_plan *plan_from_search(msc_context *ctx, msc_module *m, const msc_com
   p->strategies = strategies;
   p->model = options->model;
   p->model_hash = options->model_hash;
-  p->config = msc_config_json(options->config, p->arena);
+  p->config = msc_config_of_plan(options->config, p->arena);
   p->searched = searched.data, p->searched_packed = searched.bytes, p->searched_bytes = searched.unpacked;
   p->cluster = cluster->text;
   return p;

@@ -348,18 +348,26 @@ const char *msc_config_origin_text(const msc_config *config, msc_key key, msc_ar
   return msc_arena_printf(arena, "%s:%u", slot->loc->file, slot->loc->line);
 }
 
+static void put_key(text_buffer *b, const msc_config *config, msc_key key, const char *origin) {
+  if (key) put_text(b, ",");
+  put_string(b, msc_config_rows[key].name);
+  put_text(b, ":{\"value\":");
+  put_effective(b, config, key);
+  put_text(b, ",\"from\":");
+  put_string(b, origin);
+  put_text(b, "}");
+}
+
 const char *msc_config_json(const msc_config *config, msc_arena *arena) {
   text_buffer b = {arena, NULL, 0, 0};
   put_text(&b, "{");
-  for (int key = 0; key < MSC_NUM_KEYS; key++) {
-    if (key) put_text(&b, ",");
-    put_string(&b, msc_config_rows[key].name);
-    put_text(&b, ":{\"value\":");
-    put_effective(&b, config, (msc_key)key);
-    put_text(&b, ",\"from\":");
-    put_string(&b, msc_config_origin_text(config, (msc_key)key, arena));
-    put_text(&b, "}");
-  }
+  for (int key = 0; key < MSC_NUM_KEYS; key++) put_key(&b, config, (msc_key)key, msc_config_origin_text(config, (msc_key)key, arena));
   put_text(&b, "}");
   return b.data;
+}
+
+const char *msc_config_of_plan(const msc_config *config, msc_arena *arena) {
+  msc_config plain = *config;
+  plain.slot[MSC_KEY_strategy_ckpt_save_file] = plain.slot[MSC_KEY_strategy_ckpt_load_file] = (msc_config_slot){0};
+  return msc_config_json(&plain, arena);
 }

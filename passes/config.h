@@ -70,6 +70,8 @@ msc_loss_scale msc_config_loss_scale(const msc_config *config);
 
 /* Effective values: {"device_num":{"value":8,"from":"c.json:2"}, ...}, every key in the order of config.def. */
 const char *msc_config_json(const msc_config *config, msc_arena *arena);
+/* The same for a plan, which is the same whether its strategies were searched for, written to a file or read from it. */
+const char *msc_config_of_plan(const msc_config *config, msc_arena *arena);
 const char *msc_config_value_text(const msc_config *config, msc_key key, msc_arena *arena); /* JSON */
 const char *msc_config_origin_text(const msc_config *config, msc_key key, msc_arena *arena);
 const char *msc_key_name(msc_key key);

@@ -420,7 +420,6 @@ static const msc_op *named_before(const msc_op *end, const char *name) {
 static void undo_copies(msc_func *f) {
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;
-    msc_op_unset(op, "in_strategy"); /* the digits that it became count */
     if (!msc_op_attr(op, "by") || strcmp(msc_op_str(op, "by"), "copy") != 0) continue;
     if (op->kind == OP_broadcast_to) {
       msc_replace_uses(&op->out[0], op->in[0].value);

@@ -214,8 +214,8 @@ const msc_layout ***shard_lay_results(msc_pass_ctx *pass, shard_graph *g) {
   return want;
 }
 
-/* What passes of this folder tell each other and msc explain. */
-static const char *const spent[] = {"sharding", "inherited", "conflicts", "owner", "owner_letters", "pass", "in_strategy"};
+/* What passes of this folder tell each other. */
+static const char *const spent[] = {"sharding", "owner", "owner_letters", "pass", "in_strategy"};
 
 bool pass_layouts(msc_pass_ctx *pass, msc_module *m) {
   shard_graph g;

@@ -8,6 +8,7 @@
 
 #include "passes/3_shard/origins.h"
 #include "passes/3_shard/shard.h"
+#include "passes/config.h"
 
 typedef struct {
   uint8_t num[MSC_MAX_RANK];
@@ -193,7 +194,8 @@ static int sweep(propagation *p) {
 
 int shard_propagate(msc_pass_ctx *pass, shard_graph *g, bool search_follows, int64_t *out_conflicts) {
   propagation p = {.pass = pass, .g = g, .search_follows = search_follows};
-  if (search_follows) p.origins = shard_origins_new(g);
+  bool recorded = msc_config_is_set(pass->config, MSC_KEY_strategy_ckpt_load_file); /* the file says where digits come from */
+  if (search_follows && !recorded) p.origins = shard_origins_new(g);
   p.value = msc_new_array(g->arena, dim_lists, g->num_values);
   p.used = msc_new_array(g->arena, uint32_t, g->num_groups);
   p.contested = msc_new_array(g->arena, uint32_t, g->num_groups);

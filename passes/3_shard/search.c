@@ -386,11 +386,17 @@ static void close_all(shard_graph *g) {
   }
 }
 
+/* Tuples say how many parts there are; all of them are digits now, as if layouts had been given. */
+static bool forget_tuples(msc_func *f) {
+  for (msc_op *op = f->body->first; op; op = op->next) msc_op_unset(op, "in_strategy");
+  return true;
+}
+
 bool pass_search(msc_pass_ctx *pass, msc_module *m) {
   searching s = {.pass = pass};
   msc_func *f = shard_func(m);
   if (!f) return true;
-  if (shard_searches_time(pass->config)) return shard_search_time(pass, f);
+  if (shard_searches_time(pass->config)) return shard_search_time(pass, f) && forget_tuples(f);
   MSC_TRY(shard_graph_of(pass, f, &s.g));
   msc_reshard_options options = {.no_alltoall = !msc_config_bool(pass->config, MSC_KEY_enable_alltoall)};
   s.planner = msc_reshard_new(pass->ctx, &m->mesh, &options);
@@ -405,5 +411,5 @@ bool pass_search(msc_pass_ctx *pass, msc_module *m) {
   close_all(&s.g);
   shard_graph_store(&s.g);
   msc_stat(pass, "redistributed bytes", cost / BYTE);
-  return true;
+  return forget_tuples(f);
 }

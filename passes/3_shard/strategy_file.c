@@ -142,6 +142,24 @@ static const msc_layout *seen_layout(const msc_value *v, bool *out_pinned) {
   return user->out[0].type->layout;
 }
 
+/* Where digits come from, as origins.h has it: lists of texts and numbers by name. */
+static const char *const histories[] = {"inherited", "conflicts"};
+
+static void put_history(json_t *o, const msc_op *op, const char *name) {
+  const msc_attr_value *v = msc_op_attr(op, name);
+  if (!v || v->kind != MSC_ATTR_LIST) return;
+  json_t *list = json_array();
+  for (size_t i = 0; i < v->list.num; i++) {
+    json_t *one = json_object();
+    for (size_t k = 0; v->list.v[i].kind == MSC_ATTR_DICT && k < v->list.v[i].dict.num; k++) {
+      const msc_attr *a = &v->list.v[i].dict.a[k];
+      json_object_set_new(one, a->name, a->value.kind == MSC_ATTR_STR ? json_string(a->value.s) : json_integer(a->value.i));
+    }
+    json_array_append_new(list, one);
+  }
+  json_object_set_new(o, name, list);
+}
+
 static json_t *op_json(const msc_func *f, msc_arena *a, const msc_op *op) {
   bool pinned = false;
   const msc_layout **in = msc_new_array(a, const msc_layout *, op->num_in), **out = msc_new_array(a, const msc_layout *, op->num_out);
@@ -161,6 +179,7 @@ static json_t *op_json(const msc_func *f, msc_arena *a, const msc_op *op) {
     json_object_set_new(o, "pinned", json_true());
   }
   json_object_set_new(o, "by", json_string(msc_op_str(op, "by")));
+  for (size_t i = 0; i < sizeof histories / sizeof *histories; i++) put_history(o, op, histories[i]);
   return o;
 }
 
@@ -275,6 +294,24 @@ static void load_side(loading *l, msc_op *op, const char *key, json_t *list, boo
   if (num) msc_op_set(op, out ? "out_layout" : "in_layout", msc_list(l->ctx, num, text));
 }
 
+static void load_history(loading *l, msc_op *op, const char *key, const char *name, const json_t *list) {
+  size_t num = json_array_size(list);
+  msc_attr_value *entry = msc_new_array(l->g->arena, msc_attr_value, num + 1);
+  for (size_t i = 0; i < num; i++) {
+    json_t *one = json_array_get(list, i), *value;
+    const char *field;
+    msc_attr *attrs = NULL;
+    size_t fields = 0;
+    json_object_foreach(one, field, value) {
+      if (json_is_string(value)) msc_put_attr(l->ctx, &attrs, &fields, field, msc_str(l->ctx, json_string_value(value)));
+      else if (json_is_integer(value)) msc_put_attr(l->ctx, &attrs, &fields, field, msc_int(json_integer_value(value)));
+      else differs(l, "strategy file: %s.%s of %s must be a text or a whole number", name, field, key);
+    }
+    entry[i] = (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {fields, attrs}};
+  }
+  if (num) msc_op_set(op, name, msc_list(l->ctx, num, entry));
+}
+
 static void load_op(loading *l, msc_op *op, const char *key, json_t *o) {
   static const char *const words[] = {"user", "default", "propagation", "search"};
   json_t *layout = json_object_get(o, "layout");
@@ -288,6 +325,8 @@ static void load_op(loading *l, msc_op *op, const char *key, json_t *o) {
   if (json_is_true(json_object_get(o, "pinned"))) msc_op_set(op, "pins", msc_bool(true));
   load_side(l, op, key, json_object_get(layout, "in"), false);
   load_side(l, op, key, json_object_get(layout, "out"), true);
+  for (size_t i = 0; i < sizeof histories / sizeof *histories; i++)
+    load_history(l, op, key, histories[i], json_object_get(o, histories[i]));
 }
 
 static void load_ops(loading *l, json_t *ops) {

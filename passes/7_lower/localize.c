@@ -519,6 +519,8 @@ static void record_results(localizing *z) {
 /* Layouts are decided and spent; gradient ops need their forward ops no longer. */
 static void forget_strategy(msc_op *op) {
   msc_op_unset(op, "by");
+  msc_op_unset(op, "inherited");
+  msc_op_unset(op, "conflicts");
   msc_op_unset(op, "manual_split");
   msc_op_unset(op, "in_layout");
   op->forward = NULL;

@@ -20,11 +20,11 @@ module {
 module attributes {msc.mesh = #msc.mesh<"dp=2,tp=2">} {
   "msc.func"() ({
   ^bb0(%x: tensor<8x4xf32, #msc.layout<"[{dp},{}]">>, %w: tensor<4x12xf32, #msc.layout<"[{},{tp}]">>, %v: tensor<12x4xf32, #msc.layout<"[{tp},{dp}]">>):
-    %0 = "msc.matmul"(%x, %w) {by = "propagation"} : (tensor<8x4xf32, #msc.layout<"[{dp},{}]">>, tensor<4x12xf32, #msc.layout<"[{},{tp}]">>) -> tensor<8x12xf32, #msc.layout<"[{dp},{tp}]">> loc("first")
+    %0 = "msc.matmul"(%x, %w) {by = "propagation", inherited = [{by = "up.in0", digits = "{dp}"}, {by = "up.out0", digits = "{tp}"}]} : (tensor<8x4xf32, #msc.layout<"[{dp},{}]">>, tensor<4x12xf32, #msc.layout<"[{},{tp}]">>) -> tensor<8x12xf32, #msc.layout<"[{dp},{tp}]">> loc("first")
     %1 = "msc.all_gather"(%0) : (tensor<8x12xf32, #msc.layout<"[{dp},{tp}]">>) -> tensor<8x12xf32, #msc.layout<"[{},{}]">> loc("between")
     %2 = "msc.tanh"(%1) {by = "user"} : (tensor<8x12xf32, #msc.layout<"[{},{}]">>) -> tensor<8x12xf32, #msc.layout<"[{},{}]">> loc("between")
     %3 = "msc.shard"(%2) : (tensor<8x12xf32, #msc.layout<"[{},{}]">>) -> tensor<8x12xf32, #msc.layout<"[{},{tp}]">> loc("down.in0")
-    %4 = "msc.matmul"(%3, %v) {by = "propagation"} : (tensor<8x12xf32, #msc.layout<"[{},{tp}]">>, tensor<12x4xf32, #msc.layout<"[{tp},{dp}]">>) -> tensor<8x4xf32, #msc.layout<"[{},{dp}] partial={tp}">> loc("second")
+    %4 = "msc.matmul"(%3, %v) {by = "propagation", inherited = [{by = "down.in0", digits = "{tp}"}]} : (tensor<8x12xf32, #msc.layout<"[{},{tp}]">>, tensor<12x4xf32, #msc.layout<"[{tp},{dp}]">>) -> tensor<8x4xf32, #msc.layout<"[{},{dp}] partial={tp}">> loc("second")
     %5 = "msc.all_reduce"(%4) : (tensor<8x4xf32, #msc.layout<"[{},{dp}] partial={tp}">>) -> tensor<8x4xf32, #msc.layout<"[{},{dp}]">> loc("down.out0")
     %6 = "msc.all_gather"(%5) : (tensor<8x4xf32, #msc.layout<"[{},{dp}]">>) -> tensor<8x4xf32, #msc.layout<"[{},{}]">> loc("down.out0")
     %7 = "msc.mul"(%6, %6) {by = "user"} : (tensor<8x4xf32, #msc.layout<"[{},{}]">>, tensor<8x4xf32, #msc.layout<"[{},{}]">>) -> tensor<8x4xf32, #msc.layout<"[{},{}]">> loc("square")
@@ -55,11 +55,11 @@ module attributes {msc.mesh = #msc.mesh<"dp=2,tp=2">} {
       ties = [-1, 1, 2]} : () -> ()
   "msc.func"() ({
   ^bb0(%x: tensor<8x4xf32, #msc.layout<"[{dp},{}]">>, %w: tensor<4x12xf32, #msc.layout<"[{},{tp}]">>, %v: tensor<12x4xf32, #msc.layout<"[{tp},{dp}]">>):
-    %0 = "msc.matmul"(%x, %w) {by = "propagation"} : (tensor<8x4xf32, #msc.layout<"[{dp},{}]">>, tensor<4x12xf32, #msc.layout<"[{},{tp}]">>) -> tensor<8x12xf32, #msc.layout<"[{dp},{tp}]">> loc("first")
+    %0 = "msc.matmul"(%x, %w) {by = "propagation", inherited = [{by = "up.in0", digits = "{dp}"}, {by = "up.out0", digits = "{tp}"}]} : (tensor<8x4xf32, #msc.layout<"[{dp},{}]">>, tensor<4x12xf32, #msc.layout<"[{},{tp}]">>) -> tensor<8x12xf32, #msc.layout<"[{dp},{tp}]">> loc("first")
     %1 = "msc.all_gather"(%0) : (tensor<8x12xf32, #msc.layout<"[{dp},{tp}]">>) -> tensor<8x12xf32, #msc.layout<"[{},{}]">> loc("between")
     %2 = "msc.tanh"(%1) {by = "user"} : (tensor<8x12xf32, #msc.layout<"[{},{}]">>) -> tensor<8x12xf32, #msc.layout<"[{},{}]">> loc("between")
     %3 = "msc.shard"(%2) : (tensor<8x12xf32, #msc.layout<"[{},{}]">>) -> tensor<8x12xf32, #msc.layout<"[{},{tp}]">> loc("down.in0")
-    %4 = "msc.matmul"(%3, %v) {by = "propagation"} : (tensor<8x12xf32, #msc.layout<"[{},{tp}]">>, tensor<12x4xf32, #msc.layout<"[{tp},{dp}]">>) -> tensor<8x4xf32, #msc.layout<"[{},{dp}] partial={tp}">> loc("second")
+    %4 = "msc.matmul"(%3, %v) {by = "propagation", inherited = [{by = "down.in0", digits = "{tp}"}]} : (tensor<8x12xf32, #msc.layout<"[{},{tp}]">>, tensor<12x4xf32, #msc.layout<"[{tp},{dp}]">>) -> tensor<8x4xf32, #msc.layout<"[{},{dp}] partial={tp}">> loc("second")
     %5 = "msc.all_reduce"(%4) : (tensor<8x4xf32, #msc.layout<"[{},{dp}] partial={tp}">>) -> tensor<8x4xf32, #msc.layout<"[{},{dp}]">> loc("down.out0")
     %6 = "msc.all_gather"(%5) : (tensor<8x4xf32, #msc.layout<"[{},{dp}]">>) -> tensor<8x4xf32, #msc.layout<"[{},{}]">> loc("down.out0")
     %7 = "msc.mul"(%6, %6) {by = "user"} : (tensor<8x4xf32, #msc.layout<"[{},{}]">>, tensor<8x4xf32, #msc.layout<"[{},{}]">>) -> tensor<8x4xf32, #msc.layout<"[{},{}]">> loc("square")

@@ -22,8 +22,8 @@ module attributes {msc.mesh = #msc.mesh<"d=4">} {
   "msc.func"() ({
   ^bb0(%x: tensor<64x8xf32>, %w1: tensor<8x8xf32>, %w2: tensor<8x8xf32>, %w3: tensor<8x8xf32>, %w4: tensor<8x8xf32>, %w5: tensor<8x8xf32>):
     %0 = "msc.matmul"(%x, %w1) {by = "propagation", inherited = [{by = "last of the first half", digits = "{d}"}], sharding = {k = "{}", m = "{d}", n = "{}"}} : (tensor<64x8xf32>, tensor<8x8xf32>) -> tensor<64x8xf32> loc("first")
-    %1 = "msc.matmul"(%0, %w2) {by = "user", in_strategy = [[4, 1], [1, 1]], sharding = {k = "{}", m = "{d}", n = "{}"}} : (tensor<64x8xf32>, tensor<8x8xf32>) -> tensor<64x8xf32> loc("last of the first half")
-    %2 = "msc.matmul"(%1, %w3) {by = "user", in_strategy = [[1, 1], [1, 4]], sharding = {k = "{}", m = "{}", n = "{d}"}} : (tensor<64x8xf32>, tensor<8x8xf32>) -> tensor<64x8xf32> loc("first of the second half")
+    %1 = "msc.matmul"(%0, %w2) {by = "user", sharding = {k = "{}", m = "{d}", n = "{}"}} : (tensor<64x8xf32>, tensor<8x8xf32>) -> tensor<64x8xf32> loc("last of the first half")
+    %2 = "msc.matmul"(%1, %w3) {by = "user", sharding = {k = "{}", m = "{}", n = "{d}"}} : (tensor<64x8xf32>, tensor<8x8xf32>) -> tensor<64x8xf32> loc("first of the second half")
     %3 = "msc.matmul"(%2, %w4) {by = "propagation", inherited = [{by = "first of the second half", digits = "{d}"}], sharding = {k = "{d}", m = "{}", n = "{}"}} : (tensor<64x8xf32>, tensor<8x8xf32>) -> tensor<64x8xf32> loc("its digits are used up")
     %4 = "msc.tanh"(%3) {by = "search", sharding = {A = "{}", B = "{d}"}} : (tensor<64x8xf32>) -> tensor<64x8xf32> loc("free")
     %5 = "msc.matmul"(%4, %w5) {by = "search", sharding = {k = "{d}", m = "{}", n = "{}"}} : (tensor<64x8xf32>, tensor<8x8xf32>) -> tensor<64x8xf32> loc("not along the batch, and no copy on each device")

@@ -36,11 +36,11 @@ module attributes {msc.mesh = #msc.mesh<"dp=2,tp=2">} {
     %14 = "msc.matmul"(%2, %12) {forward = "down", letters = "mkn", transpose_a = true} : (tensor<4x4xbf16, #msc.layout<"[{dp},{tp}]">>, tensor<4x6xbf16, #msc.layout<"[{dp},{}]">>) -> tensor<4x6xbf16, #msc.layout<"[{tp},{}] partial={dp}">> loc("down.grad")
     %15 = "msc.accumulate"(%14) {count = 2 : i64} : (tensor<4x6xbf16, #msc.layout<"[{tp},{}] partial={dp}">>) -> tensor<4x6xbf16, #msc.layout<"[{tp},{}] partial={dp}">> loc("down.grad")
     %16 = "msc.all_reduce"(%15) : (tensor<4x6xbf16, #msc.layout<"[{tp},{}] partial={dp}">>) -> tensor<4x6xbf16, #msc.layout<"[{tp},{}]">> loc("v.grad")
-    %17 = "msc.cast"(%16) {by = "propagation", dtype = "f32"} : (tensor<4x6xbf16, #msc.layout<"[{tp},{}]">>) -> tensor<4x6xf32, #msc.layout<"[{tp},{}]">> loc("v.grad")
+    %17 = "msc.cast"(%16) {by = "propagation", dtype = "f32", inherited = [{by = "down", digits = "{tp}"}]} : (tensor<4x6xbf16, #msc.layout<"[{tp},{}]">>) -> tensor<4x6xf32, #msc.layout<"[{tp},{}]">> loc("v.grad")
     %18 = "msc.matmul"(%0, %13) {forward = "up", letters = "mkn", transpose_a = true} : (tensor<4x6xbf16, #msc.layout<"[{dp},{}]">>, tensor<4x4xbf16, #msc.layout<"[{dp},{tp}]">>) -> tensor<6x4xbf16, #msc.layout<"[{},{tp}] partial={dp}">> loc("up.grad")
     %19 = "msc.accumulate"(%18) {count = 2 : i64} : (tensor<6x4xbf16, #msc.layout<"[{},{tp}] partial={dp}">>) -> tensor<6x4xbf16, #msc.layout<"[{},{tp}] partial={dp}">> loc("up.grad")
     %20 = "msc.all_reduce"(%19) : (tensor<6x4xbf16, #msc.layout<"[{},{tp}] partial={dp}">>) -> tensor<6x4xbf16, #msc.layout<"[{},{tp}]">> loc("w.grad")
-    %21 = "msc.cast"(%20) {by = "propagation", dtype = "f32"} : (tensor<6x4xbf16, #msc.layout<"[{},{tp}]">>) -> tensor<6x4xf32, #msc.layout<"[{},{tp}]">> loc("w.grad")
+    %21 = "msc.cast"(%20) {by = "propagation", dtype = "f32", inherited = [{by = "up", digits = "{tp}"}]} : (tensor<6x4xbf16, #msc.layout<"[{},{tp}]">>) -> tensor<6x4xf32, #msc.layout<"[{},{tp}]">> loc("w.grad")
     %22 = "msc.sgd"(%w, %21) {lr = 1.0e-01 : f64} : (tensor<6x4xf32, #msc.layout<"[{},{tp}]">>, tensor<6x4xf32, #msc.layout<"[{},{tp}]">>) -> tensor<6x4xf32, #msc.layout<"[{},{tp}]">> loc("w.update")
     %23 = "msc.sgd"(%v, %17) {lr = 1.0e-01 : f64} : (tensor<4x6xf32, #msc.layout<"[{tp},{}]">>, tensor<4x6xf32, #msc.layout<"[{tp},{}]">>) -> tensor<4x6xf32, #msc.layout<"[{tp},{}]">> loc("v.update")
     %24 = "msc.all_reduce"(%8) : (tensor<f32, #msc.layout<"[] partial={dp,tp}">>) -> tensor<f32, #msc.layout<"[]">>
