@@ -96,6 +96,10 @@ bool msc_reshard_split_plan(msc_context *ctx, msc_arena *arena, const msc_mesh *
     if (via[i] != via[i - 1] && !at_once(&s, via[i - 1], via[i])) return false;
     ok = i == 3;
   }
+  if (ok && !from->num_partial && !to->num_partial) {
+    out_plan->lower_bound = from == to ? 0 : worst_received(&s, from, to, &(int64_t){0});
+    out_plan->proven = !options->time && out_plan->bytes == out_plan->lower_bound;
+  }
   if (ok && options->peak && out_plan->peak_bytes > options->peak) {
     out_plan->needed_peak = out_plan->peak_bytes;
     return false;

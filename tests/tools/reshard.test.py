@@ -123,4 +123,7 @@ expect([*PAIR, "--mesh", "x=2"], 2, lambda err: "" if "not both" in err else "us
 expect([*PAIR, "--rank", "9"], 1, lambda err: "" if "rank 9 is not among the 8 ranks" in err else "message", "")
 
 faulty(2, "msc reshard: error: --launch: microseconds, from 0 on (msc reshard --help)\n", launch="-5")
+# Parts of chosen sizes: no plan moves less than what the worst device lacks, and this one moves no more.
+plan = json.loads(expect(["reshard", "--mesh", "x=4", "--shape", "64,8", "--from", "[{x}/(10,20,30,4),{}]", "--to", "[{x},{}]", "--json"]).stdout)
+expect.check(f"chosen sizes: {plan}", plan["bytes"] == plan["lower_bound"] == 384 and plan["proven"])
 expect.done()
