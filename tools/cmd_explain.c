@@ -198,6 +198,36 @@ static bool belongs(const char *name, const char *op) {
 
 static bool touches(const json_t *c, const char *op) { return !op || belongs(text(c, "from_op"), op) || belongs(text(c, "to_op"), op); }
 
+static int by_time(const void *a, const void *b) {
+  double x = number(*(json_t *const *)a, "ns"), y = number(*(json_t *const *)b, "ns");
+  return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* What they are for, and those that take longest. */
+static void print_causes(cli_output *out, const json_t *all) {
+  static const char *const causes[] = {"forward", "backward", "gradients of parameters", "parameters and inputs", "results"};
+  enum { DEAREST = 10 };
+  const json_t *changes = json_object_get(all, "collectives");
+  json_t *one, *dearest[DEAREST + 1];
+  size_t i, kept = 0;
+  for (size_t c = 0; c < sizeof causes / sizeof *causes; c++) {
+    size_t num = 0;
+    double ns = 0, bytes = 0;
+    json_array_foreach(changes, i, one) if (!strcmp(text(one, "cause"), causes[c])) num++, ns += number(one, "ns"),
+        bytes += number(one, "bytes");
+    if (num) cli_printf(out, "    %s: %zu, %.0f bytes, %.1f us\n", causes[c], num, bytes, ns / 1e3);
+  }
+  json_array_foreach(changes, i, one) {
+    dearest[kept] = one;
+    qsort(dearest, ++kept, sizeof *dearest, by_time);
+    if (kept > DEAREST) kept = DEAREST;
+  }
+  for (i = 0; i < kept; i++)
+    cli_printf(out, "%s%s -> %s %.1f us", i ? ", " : "    the dearest: ", text(dearest[i], "from_op"), text(dearest[i], "to_op"),
+               number(dearest[i], "ns") / 1e3);
+  cli_printf(out, "\n");
+}
+
 /* How many, and what they take one after the other. */
 static void print_changes(cli_output *out, const json_t *all, const char *op) {
   const json_t *one;
@@ -209,6 +239,7 @@ static void print_changes(cli_output *out, const json_t *all, const char *op) {
   }
   if (num) cli_printf(out, "layout changes: %zu, %.0f bytes, %.1f us one after the other; gradients travel together, and some wait beside other work\n", num, bytes, ns / 1e3);
   else cli_printf(out, "layout changes: none\n");
+  if (num && !op) print_causes(out, all);
 }
 
 static void print_head(cli_output *out, const json_t *all) {

@@ -222,6 +222,16 @@ static bool is_sum(const msc_layout *from, const msc_layout *to) {
          !memcmp(from->sub, to->sub, (size_t)num * sizeof *from->sub);
 }
 
+/* What a value is brought into another layout for. */
+static const char *cause_of(const msc_value *value, const msc_op *user) {
+  const msc_op *def = value->def;
+  if (user && msc_info(user)->flags & MSC_UPDATE) return "gradients of parameters";
+  if (!def || msc_info(def)->flags & MSC_UPDATE) return "parameters and inputs";
+  if (!user || msc_info(user)->flags & MSC_TERMINATOR) return "results";
+  size_t n = user->name ? strlen(user->name) : 0;
+  return def->forward || user->forward || (n > 5 && !strcmp(user->name + n - 5, ".grad")) ? "backward" : "forward";
+}
+
 /* One value brought from one layout into another: `first` and what follows it. */
 static json_t *chain_json(explained *e, const msc_op *first) {
   json_t *steps = json_array();
@@ -243,10 +253,12 @@ static json_t *chain_json(explained *e, const msc_op *first) {
   const char *from = value->def ? op_text(value->def) : value->name ? value->name : "";
   if (num > LONG_CHAIN && bytes >= CHAIN_BYTES && !is_sum(value->type->layout, last->out[0].type->layout))
     warn(e, msc_arena_printf(e->arena, "%d collectives in a row bring %s to %s", num, from, op_text(user)));
-  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:o}", "from_op", from, "from_loc", place_of(e, value->def ? value->def->loc : first->loc), "to_op", op_text(user),
-                   "to_loc", place_of(e, user ? user->loc : NULL), "shape", shape_text(e, value->type), "from", msc_layout_print(e->arena, &e->m->mesh, value->type->layout), "to",
-                   msc_layout_print(e->arena, &e->m->mesh, last->out[0].type->layout), "bytes", (json_int_t)bytes, "ns", (json_int_t)ns, "lower_bound",
-                   p.lower_bound < 0 ? json_null() : json_integer((json_int_t)p.lower_bound), "steps", steps);
+  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:o}", "cause", cause_of(value, user), "from_op", from,
+                   "from_loc", place_of(e, value->def ? value->def->loc : first->loc), "to_op", op_text(user), "to_loc",
+                   place_of(e, user ? user->loc : NULL), "shape", shape_text(e, value->type), "from",
+                   msc_layout_print(e->arena, &e->m->mesh, value->type->layout), "to",
+                   msc_layout_print(e->arena, &e->m->mesh, last->out[0].type->layout), "bytes", (json_int_t)bytes, "ns", (json_int_t)ns,
+                   "lower_bound", p.lower_bound < 0 ? json_null() : json_integer((json_int_t)p.lower_bound), "steps", steps);
 }
 
 static void list_chains(explained *e, const msc_func *f, json_t *collectives) {

@@ -7,7 +7,7 @@
  *    "ops": [{"op", "loc", "by", "ways", "own_order", "inherited": [DIGITS], "chosen": WAY, "next": WAY or null, "next_costs_ns": n,
  *             "instead": [{"way": WAY, "step_ns", "bytes", "work_ns", "move_ns", "changed": [TEXT]}]}],    of the op asked for: the whole step with it
  *    "conflicts": [{"op", "value", "dim", "here": DIGITS, "there": DIGITS}],   propagation met others there, and the search decided
- *    "collectives": [{"from_op", "from_loc", "to_op", "to_loc", "shape", "from", "to", "bytes", "ns", "lower_bound", "steps": [{"op", "to", "bytes", "ns"}]}],
+ *    "collectives": [{"cause", "from_op", "from_loc", "to_op", "to_loc", "shape", "from", "to", "bytes", "ns", "lower_bound", "steps": [{"op", "to", "bytes", "ns"}]}],
  *    "warnings": [TEXT]}                      WAY: {"cuts", "layouts", "work_ns", "move_ns", "bytes"}
  *                                             DIGITS: {"digits", "from", "loc", "left_out", "through": [NAME]}, by which ops they came from whom;
  *                                             of a long way the last, and how many are left out before them */

@@ -33,6 +33,11 @@ expect.check("bytes", sum(c["bytes"] for c in kept["collectives"]) == report["co
 expect.check("times", all(c["ns"] == sum(s["ns"] for s in c["steps"]) > 0 and all(s["ns"] > 0 or s["op"] == "slice" for s in c["steps"]) for c in kept["collectives"]))
 expect.check("bounds", all(c["lower_bound"] is None or c["lower_bound"] <= c["bytes"] for c in kept["collectives"]))
 expect.check("causes", {("dense1", "dense1.bias_add"), ("dense1.grad", "dense1.weight.update")} <= {(c["from_op"], c["to_op"]) for c in kept["collectives"]})
+causes = {(c["from_op"], c["to_op"]): c["cause"] for c in kept["collectives"]}
+expect.check(f"causes {causes}", causes["dense1", "dense1.bias_add"] == "forward" and causes["dense1.grad", "dense1.weight.update"] == "gradients of parameters"
+             and causes["relu1.grad", "dense1.grad"] == "backward")
+ns = sum(c["ns"] for c in kept["collectives"] if c["cause"] == "backward")
+expect("explain kept.bin", 0, "", lambda text: "" if f" bytes, {ns / 1e3:.1f} us\n    gradients of parameters: " in text and "\n    the dearest: " in text else text)
 expect.check("time", abs(kept["predicted_step_ms"] - report["predicted_step_ms"]) < 1e-6)
 
 # Where propagated digits come from, by which way, and where they met others.
