@@ -373,12 +373,34 @@ static int explain_plans(cli *c, const char *path, const char *op) {
   return code;
 }
 
+static int explain_redundancy(cli *c, const char *path) {
+  enum { MOST_NAMED = 16 };
+  json_t *told = cli_redundancy(c, path), *group;
+  size_t i, k;
+  if (!told) return CLI_INPUT;
+  cli_output *out = cli_open(c, NULL);
+  char *dumped = c->json ? json_dumps(told, JSON_COMPACT) : NULL;
+  if (dumped) cli_printf(out, "%s\n", dumped);
+  json_array_foreach(dumped ? NULL : json_object_get(told, "redundancy"), i, group) {
+    size_t num = json_array_size(group);
+    cli_printf(out, num > 1 ? "ranks" : "rank");
+    for (k = 0; k < num && k < MOST_NAMED; k++) cli_printf(out, " %" JSON_INTEGER_FORMAT, json_integer_value(json_array_get(group, k)));
+    if (num > MOST_NAMED) cli_printf(out, " ... %" JSON_INTEGER_FORMAT, json_integer_value(json_array_get(group, num - 1)));
+    cli_printf(out, num > 1 ? ": each of these %zu can restore the others\n" : ": nobody else holds all that it holds\n", num);
+  }
+  if (!dumped && !json_is_true(json_object_get(told, "recoverable")))
+    cli_printf(out, "not recoverable from peers; %s\n", text(told, "change"));
+  free(dumped);
+  json_decref(told);
+  return cli_close(c, out);
+}
+
 static int run(cli *c) {
   const char *what = c->operands[0];
   unsigned number = code_number(what);
   if (number) return explain_code(c, what, number);
   if ((*what == 'E' || *what == 'e') && strspn(what + 1, "0123456789") == strlen(what + 1)) return unknown_code(c, what);
-  if (cli_flag(c, "redundancy")) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--redundancy is not supported yet"), CLI_INPUT;
+  if (cli_flag(c, "redundancy")) return explain_redundancy(c, what);
   if (cli_text(c, "instead") && c->num_operands < 2)
     return msc_error(c->ctx, MSC_E_NONE, NULL, "--instead needs the op that is to be cut otherwise"), CLI_USAGE;
   return explain_plans(c, what, c->num_operands > 1 ? c->operands[1] : NULL);
@@ -387,7 +409,7 @@ static int run(cli *c) {
 static const cli_option options[] = {
     {"diff", CLI_TEXT, "PLAN", "what another plan does differently"},
     {"instead", CLI_TEXT, "CUTS", "what the whole step would cost with OP cut like this: 'm {dp}, k {tp}'"},
-    {"redundancy", CLI_FLAG, NULL, "for every rank who could restore it (not supported yet)"},
+    {"redundancy", CLI_FLAG, NULL, "for every rank who could restore it: who holds the same parts of all parameters and their state"},
     {0},
 };
 const cli_command cmd_explain = {"PLAN|CODE [OP]", 1, 2, options, run};

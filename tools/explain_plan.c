@@ -310,6 +310,68 @@ static bool explain_collectives(explained *e, json_t *collectives, json_t *param
   return true;
 }
 
+/* ---- who holds the same ---- */
+
+typedef struct {
+  uint64_t held; /* its parts of all parameters and states, as a number */
+  int64_t rank;
+} holding;
+
+static int by_held(const void *a, const void *b) {
+  const holding *x = a, *y = b;
+  if (x->held != y->held) return x->held < y->held ? -1 : 1;
+  return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+static uint64_t held_by(const explained *e, const msc_func *f, int64_t rank) {
+  uint64_t held = 0;
+  for (size_t i = 0; i < f->body->num_args; i++) {
+    const msc_type *t = f->body->args[i]->type;
+    msc_role role = msc_arg_role(f, i);
+    int64_t begin[MSC_MAX_RANK], size[MSC_MAX_RANK];
+    if ((role != MSC_ROLE_PARAMETER && role != MSC_ROLE_STATE) || !t->layout) continue;
+    msc_layout_box(&e->m->mesh, t, t->layout, rank, begin, size);
+    for (int d = 0; d < t->rank; d++) held = msc_mix(msc_mix(held, (uint64_t)begin[d]), (uint64_t)size[d]);
+  }
+  return held;
+}
+
+/* [[RANK ...] ...]: ranks whose parts of all parameters and states are the same, each of which can restore the others. */
+static json_t *redundancy_json(const explained *e, const msc_func *f) {
+  int64_t num = msc_mesh_size(&e->m->mesh);
+  holding *of = msc_new_array(e->arena, holding, num);
+  json_t *groups = json_array();
+  for (int64_t r = 0; r < num; r++) of[r] = (holding){held_by(e, f, r), r};
+  qsort(of, (size_t)num, sizeof *of, by_held);
+  json_t **of_first = msc_new_array(e->arena, json_t *, num);
+  for (int64_t i = 0, first = 0; i < num; i++) {
+    if (of[i].held != of[first].held) first = i;
+    json_t **group = &of_first[of[first].rank];
+    if (!*group) *group = json_array();
+    json_array_append_new(*group, json_integer(of[i].rank));
+  }
+  for (int64_t r = 0; r < num; r++)
+    if (of_first[r]) json_array_append_new(groups, of_first[r]);
+  return groups;
+}
+
+json_t *cli_redundancy(cli *c, const char *path) {
+  explained e = {.c = c, .path = path, .ctx = c->ctx, .arena = msc_context_arena(c->ctx)};
+  plan_plan root;
+  if (!open_plan(&e, &root)) return NULL;
+  if (plan_plan_stages_num(root) > 1)
+    return msc_error(c->ctx, MSC_E_UNSUPPORTED, cli_loc(c, path), "--redundancy of a plan with several stages is not supported yet"), NULL;
+  msc_pass_options o = {.from = "layouts", .until = "redistribute", .config = e.config, .cluster = e.cluster, .verify = MSC_VERIFY_IR};
+  if (!msc_run_passes(e.ctx, e.m, &o)) return NULL;
+  json_t *groups = redundancy_json(&e, func_of(e.m)), *group;
+  bool alone = false;
+  size_t i;
+  json_array_foreach(groups, i, group) alone |= json_array_size(group) == 1;
+  const char *change = shard_zero_of(e.config).stage > 0 ? "zero=0 keeps the optimizer's state whole on every replica"
+                                                         : "fewer parts of parameters leave more replicas";
+  return json_pack("{s:o, s:b, s:s*}", "redundancy", groups, "recoverable", !alone, "change", alone ? change : NULL);
+}
+
 /* ---- the whole ---- */
 
 json_t *cli_explain_plan(cli *c, const char *path, const char *op, const char *cuts) {

@@ -22,4 +22,8 @@
  * like this; either may be NULL. */
 json_t *cli_explain_plan(cli *c, const char *path, const char *op, const char *cuts);
 
+/* {"redundancy": [[RANK ...] ...], "recoverable": b, "change": TEXT}: ranks that hold the same parts of all parameters and states: each can
+ * restore the others; is there one for everybody, and what would change it where there is none. */
+json_t *cli_redundancy(cli *c, const char *path);
+
 #endif

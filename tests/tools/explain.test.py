@@ -134,6 +134,14 @@ expect("explain state.bin", 0, "", lambda text: "" if "\ndense2.weight: update a
 expect("explain kept.bin dense1", 0, "", lambda text: "" if "\ndense1: m {d:(1)2}, k {d:(2)4} (user) at msc/models/dense.py:" in text and "\n    next best: " in text
        and "\n    matmul mk,kn->mn, m 512 in 2 parts, k 784 in 4 parts that are added up, n 512\n" in text
        and "dense1 -> dense1.bias_add: 512x512xf32 " in text and "\ndense1.grad -> dense1.weight.update: " in text and "\nlayout changes: " in text and "\nrelu1: " not in text else "dense1 alone\n" + text)
+# Who could restore whom: of two times data parallel by two parts of weights, ranks 0 and 2 hold the same.
+subprocess.run([sys.executable, "-m", "msc.models", "ffn", "-o", "pairs.fbs", *(x for i, (k, n) in enumerate([(1, 2), (2, 1)] * 2, 1) for x in ("--strategy", f"dense{i}=((2,{k}),({k},{n}))"))], check=True)
+PAIRS = 'compile pairs.fbs -o pairs.bin --set parallel_mode=auto_parallel --set search_mode=sharding_propagation --set mesh={"dp":2,"tp":2}'
+expect(PAIRS, 0, lambda text: "", None)
+expect.check("redundancy", explained("pairs.bin --redundancy") == {"redundancy": [[0, 2], [1, 3]], "recoverable": True})
+expect("explain pairs.bin --redundancy", 0, "", "ranks 0 2: each of these 2 can restore the others\nranks 1 3: each of these 2 can restore the others\n")
+expect(PAIRS + " --set zero=1", 0, lambda text: "", None)
+expect("explain pairs.bin --redundancy", 0, "", "".join(f"rank {r}: nobody else holds all that it holds\n" for r in range(4)) + "not recoverable from peers; zero=0 keeps the optimizer's state whole on every replica\n")
 expect("explain kept.bin dense", 1, "msc: error: the plan has no op 'dense'; did you mean 'dense1'?\n", "")
 expect("explain kept.bin --diff kept.bin", 0, "", lambda text: "" if text.startswith("0 ops are cut differently; ") else text)
 apart = explained("kept.bin --diff least.bin")
@@ -146,5 +154,5 @@ data[len(data) // 2] ^= 1
 with open("damaged.bin", "wb") as file:
     file.write(data)
 expect("explain damaged.bin", 1, lambda text: "" if text.startswith("damaged.bin: error: ") else text, "")
-expect.no_files("ffn.fbs", "kept.bin", "least.bin", "state.bin", "hasty.bin", "damaged.bin", "whole.fbs", "whole.bin", "uneven.mlir", "uneven.bin", "free.fbs", "free.bin", "forced.mlir", "forced.bin", "layers.fbs", "layers.bin")
+expect.no_files("ffn.fbs", "kept.bin", "least.bin", "state.bin", "hasty.bin", "damaged.bin", "whole.fbs", "whole.bin", "uneven.mlir", "uneven.bin", "free.fbs", "free.bin", "pairs.fbs", "pairs.bin", "forced.mlir", "forced.bin", "layers.fbs", "layers.bin")
 expect.done()
