@@ -94,6 +94,8 @@ static void put_variables(const dumping *d) {
     put(d, "%s %s ", plan_parameter_state(p) ? "state" : "parameter", text(plan_parameter_name(p)));
     put_type(d, plan_parameter_dtype(p), plan_parameter_shape_num(p), plan_parameter_shape_data(p));
     put(d, " ");
+    if (plan_parameter_model_shape_num(p)) put(d, "of the model's ");
+    if (plan_parameter_model_shape_num(p)) put_type(d, plan_parameter_dtype(p), plan_parameter_model_shape_num(p), plan_parameter_model_shape_data(p)), put(d, " ");
     put_layout(d, plan_parameter_layout(p));
     put_ref(d, plan_parameter_ref(p));
     put(d, " init %s\n", text(plan_parameter_init(p)));

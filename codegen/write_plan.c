@@ -328,6 +328,25 @@ static size_t shape_of(const msc_type *t, uint64_t *out_dim) {
   return (size_t)t->rank;
 }
 
+/* Is it a list of sizes with as many elements as t? */
+static bool is_shape_of(const msc_attr_value *v, const msc_type *t) {
+  int64_t elems = 1;
+  if (!v || v->kind != MSC_ATTR_LIST || v->list.num > MSC_MAX_RANK) return false;
+  for (size_t i = 0; i < v->list.num; i++)
+    if (v->list.v[i].kind != MSC_ATTR_INT || v->list.v[i].i < 0 || __builtin_mul_overflow(elems, v->list.v[i].i, &elems)) return false;
+  return elems == msc_type_elems(t);
+}
+
+/* As the model has it; a parameter's state is like the parameter.  NULL: no other than ranks see. */
+static const msc_attr_value *model_shape(const msc_plan_variable *v) {
+  const msc_attr_value *own = msc_arg_attr(v->func, v->arg, "msc.model_shape"), *owner = msc_arg_attr(v->func, v->arg, "msc.owner");
+  for (size_t i = 0; owner && !own && i < v->func->body->num_args; i++) {
+    const msc_value *of = v->func->body->args[i];
+    if (of->name && !strcmp(of->name, owner->s)) own = msc_arg_attr(v->func, i, "msc.model_shape");
+  }
+  return is_shape_of(own, v->global) ? own : NULL;
+}
+
 static void put_parameters(flatbuf_builder *b, const msc_plan *p) {
   uint64_t dim[MSC_MAX_RANK];
   plan_plan_begin_parameters(b);
@@ -347,6 +366,9 @@ static void put_parameters(flatbuf_builder *b, const msc_plan *p) {
     plan_parameter_put_owner(b, arg_text(v, "msc.owner"));
     plan_parameter_put_stage(b, v->stage);
     plan_parameter_put_copy(b, v->copy);
+    const msc_attr_value *model = model_shape(v);
+    for (size_t d = 0; model && d < model->list.num; d++) dim[d] = (uint64_t)model->list.v[d].i;
+    if (model) plan_parameter_put_model_shape(b, model->list.num, dim);
     flatbuf_end(b);
   }
   flatbuf_end(b);

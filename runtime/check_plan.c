@@ -374,6 +374,18 @@ static mscrt_status *check_names(uint32_t num, const mscrt_variable *v, const ch
   return s;
 }
 
+static mscrt_status *check_model_shape(mscrt_variable *v, plan_parameter t) {
+  uint64_t own = 0, models = 0;
+  v->model_rank = v->rank;
+  memcpy(v->model_shape, v->shape, sizeof v->shape);
+  if (!plan_parameter_model_shape_num(t)) return NULL;
+  memset(v->model_shape, 0, sizeof v->model_shape);
+  MSCRT_CHECK(read_shape(plan_parameter_model_shape_num(t), plan_parameter_model_shape_data(t), &v->model_rank, v->model_shape));
+  mscrt_shape_bytes(v->rank, v->shape, 1, &own);
+  if (!mscrt_shape_bytes(v->model_rank, v->model_shape, 1, &models) || own != models) return bad_plan("the model's shape has other elements");
+  return NULL;
+}
+
 static mscrt_status *check_parameters(mscrt_plan *p) {
   MSCRT_CHECK(mscrt_new_array(&p->parameter, p->num_parameters));
   for (uint32_t i = 0; i < p->num_parameters; i++) {
@@ -382,6 +394,7 @@ static mscrt_status *check_parameters(mscrt_plan *p) {
     *v = (mscrt_variable){.name = plan_parameter_name(t), .init = plan_parameter_init(t), .state = plan_parameter_state(t), .ref = plan_parameter_ref(t), .stage = plan_parameter_stage(t), .copy = plan_parameter_copy(t)};
     mscrt_status *s = read_shape(plan_parameter_shape_num(t), plan_parameter_shape_data(t), &v->rank, v->shape);
     if (!s) s = check_variable(p, v, plan_parameter_dtype(t), plan_parameter_layout(t), false);
+    if (!s) s = check_model_shape(v, t);
     if (!s && v->ref.space != PLAN_SPACE_PERSISTENT) s = bad_plan("it is not in the persistent space");
     if (!s && !mscrt_init_ok(v->init, v->dtype)) s = bad_plan("initial values '%.32s' of %s", v->init ? v->init : "", mscrt_dtype_name(v->dtype));
     if (s) return mscrt_within(s, "parameter '%s'", v->name);

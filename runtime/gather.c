@@ -55,8 +55,8 @@ static mscrt_status *check_one(const mscrt_blob *b, const mscrt_named_array *n, 
   char have[MSCRT_SHAPE_TEXT], want[MSCRT_SHAPE_TEXT];
   const mscrt_array *a = &n->array;
   if (!n->known) return mscrt_bad_file(b, "tensor '%s': its element type or rank is not supported", v->name);
-  if (a->rank != v->rank || memcmp(a->dim, v->shape, sizeof *a->dim * (size_t)v->rank))
-    return mscrt_bad_file(b, "tensor '%s' has shape %s, the model's parameter %s", v->name, mscrt_shape_text(a->rank, a->dim, have), mscrt_shape_text(v->rank, v->shape, want));
+  if (a->rank != v->model_rank || memcmp(a->dim, v->model_shape, sizeof *a->dim * (size_t)v->model_rank))
+    return mscrt_bad_file(b, "tensor '%s' has shape %s, the model's parameter %s", v->name, mscrt_shape_text(a->rank, a->dim, have), mscrt_shape_text(v->model_rank, v->model_shape, want));
   if (!mscrt_converts(a->dtype, v->dtype) || mscrt_is_float(a->dtype) != mscrt_is_float(v->dtype))
     return mscrt_bad_file(b, "tensor '%s' has %s elements, the model's parameter %s", v->name, mscrt_dtype_name(a->dtype), mscrt_dtype_name(v->dtype));
   return NULL;
@@ -97,6 +97,8 @@ mscrt_status *mscrt_plan_check_weights(const mscrt_plan *p, const char *path) {
 
 static mscrt_status *load_one(mscrt_context *c, const mscrt_blob *b, const mscrt_named_array *n, const mscrt_variable *v) {
   mscrt_samples s = {.blob = *b, .kind = MSCRT_SAFETENSORS, .array = n->array};
+  s.array.rank = v->rank; /* the same elements, as ranks see them */
+  memcpy(s.array.dim, v->shape, sizeof *s.array.dim * (size_t)v->rank);
   mscrt_wanted w = mscrt_wanted_of(v);
   w.batch_dim = -1;
   w.role = MSCRT_MASK; /* values as they are, not scaled */
@@ -151,7 +153,7 @@ static mscrt_status *make_header(const mscrt_plan *p, char **out_text, size_t *o
     if (ftell(f) > 9) fputc(',', f);
     put_json_string(f, v->name);
     fprintf(f, ":{\"dtype\":\"%s\",\"shape\":[", type_names[v->dtype]);
-    for (int d = 0; d < v->rank; d++) fprintf(f, "%s%" PRId64, d ? "," : "", v->shape[d]);
+    for (int d = 0; d < v->model_rank; d++) fprintf(f, "%s%" PRId64, d ? "," : "", v->model_shape[d]);
     fprintf(f, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", at, at + whole_bytes(v));
     at += whole_bytes(v);
   }

@@ -93,6 +93,9 @@ typedef struct {
   void *data;                           /* row major, in the rank's memory; of a plan: NULL */
 } mscrt_tensor;
 
+/* Parameters of a plan have the model's shape.  Ranks may see more dimensions: a weight [k, 3n] whose product is split in three is
+ * [k, 3, n] in mscrt_local, the same elements in the same order. */
+
 /* ---- plans ---- */
 
 typedef struct mscrt_plan mscrt_plan;

@@ -215,7 +215,11 @@ void mscrt_plan_input(const mscrt_plan *p, size_t i, mscrt_tensor *out_tensor, m
 }
 
 void mscrt_plan_parameter(const mscrt_plan *p, size_t i, mscrt_tensor *out_tensor, bool *out_is_state) {
-  describe(&p->parameter[i], out_tensor);
+  const mscrt_variable *v = &p->parameter[i];
+  describe(v, out_tensor);
+  out_tensor->rank = v->model_rank;
+  memcpy(out_tensor->shape, v->model_shape, sizeof out_tensor->shape);
+  memcpy(out_tensor->size, v->model_shape, sizeof out_tensor->size);
   *out_is_state = p->parameter[i].state;
 }
 

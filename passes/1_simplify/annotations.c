@@ -29,7 +29,7 @@ static const annotation of_ops[] = {
 
 static const annotation of_args[] = {
   {"msc.name", ALL}, {"msc.role", ALL}, {"msc.init", ALL}, {"msc.weights", ALL}, {"msc.trainable", ALL}, {"msc.batch_dim", ALL},
-  {"msc.owner", ALL}, {"msc.layout", ALL}, {"msc.shape", ALL}, {"msc.whole", ALL},
+  {"msc.owner", ALL}, {"msc.layout", ALL}, {"msc.shape", ALL}, {"msc.model_shape", ALL}, {"msc.whole", ALL},
   {"msc.parallel_optimizer", ALL}, /* opts out of what is off */
   {"msc.layerwise_parallel", ALL},
   {"msc.comm_fusion", GROUP},

@@ -1,0 +1,169 @@
+/* columns: a product that is split into equal parts, [b,s,k] x [k,3n] -> + bias -> split in 3, has its columns on two dimensions,
+ * [b,s,k] x [k,3,n] -> [b,s,3,n], and the parts are taken off the first of them.
+ *
+ * A cut of 3n would give some ranks queries and others values, and the split would need all of them; n is cut in every part alike
+ * (as Megatron-LM lays out fused projections, Shoeybi et al. 2019).  Weight and bias become parameters of one dimension more, with
+ * the same elements in the same order; model_shape says what the model and files call them.  On one device nothing is gained, and
+ * the pass does nothing. */
+#include <string.h>
+
+#include "passes/config.h"
+#include "passes/pass.h"
+
+enum { MAX_LINKS = 8 };
+
+/* What is split, into parts of what width, and the ops that lead there from the product: the last one first. */
+typedef struct {
+  int64_t parts, width;
+  int num;
+  struct {
+    msc_op *op;
+    int from; /* the operand that has the columns, or becomes them: the others are parameters */
+  } link[MAX_LINKS];
+} columns;
+
+static bool is_told(const msc_op *op) {
+  for (size_t i = 0; i < op->num_attrs; i++)
+    if (!strncmp(op->attrs[i].name, "in_", 3) || !strncmp(op->attrs[i].name, "out_", 4) || !strcmp(op->attrs[i].name, "cross_batch")) return true;
+  return false;
+}
+
+static bool has_one_use(const msc_value *v) { return v->uses && !v->uses->next; }
+
+static int64_t last_dim(const msc_value *v) { return v->type->rank ? v->type->dim[v->type->rank - 1] : 0; }
+
+/* A parameter that nobody else uses, and whose layout is nobody's wish. */
+static bool is_free_parameter(const msc_func *f, const msc_value *v, int rank) {
+  return !v->def && v->type->rank == rank && msc_arg_role(f, v->index) == MSC_ROLE_PARAMETER && has_one_use(v) &&
+         !msc_arg_attr(f, v->index, "msc.layout") && !msc_arg_attr(f, v->index, "msc.model_shape");
+}
+
+static bool is_product(const msc_op *op) { return op->kind == OP_matmul || op->kind == OP_batch_matmul; }
+
+/* The operand by which the columns come through the op; -1: they do not. */
+static int comes_from(const msc_op *op) {
+  const msc_func *f = op->block->func;
+  int64_t width = last_dim(&op->out[0]);
+  if (op->kind == OP_reshape) return last_dim(op->in[0].value) == width ? 0 : -1;
+  if (is_product(op)) return !msc_op_bool(op, "transpose_a") && is_free_parameter(f, op->in[1].value, 2) ? 0 : -1;
+  for (int i = 0; op->kind == OP_add && i < 2; i++)
+    if (is_free_parameter(f, op->in[1 - i].value, 1) && last_dim(op->in[1 - i].value) == width && op->in[i].value->type->rank == op->out[0].type->rank) return i;
+  return -1;
+}
+
+/* From v to a product, through ops whose results nobody else uses; false: it is none. */
+static bool find_product(const msc_value *v, columns *out) {
+  for (out->num = 0; out->num < MAX_LINKS && v->def; out->num++) {
+    msc_op *op = v->def;
+    int from = has_one_use(v) && v->type->rank + 1 < MSC_MAX_RANK && !is_told(op) ? comes_from(op) : -1;
+    if (from < 0) return false;
+    out->link[out->num].op = op, out->link[out->num].from = from;
+    if (is_product(op)) return ++out->num;
+    v = op->in[from].value;
+  }
+  return false;
+}
+
+/* ---- the rewrite ---- */
+
+/* The type with dimension d as two. */
+static const msc_type *apart(msc_context *ctx, const msc_type *t, int d, const columns *c) {
+  int64_t dim[MSC_MAX_RANK];
+  memcpy(dim, t->dim, sizeof *dim * (size_t)d);
+  dim[d] = c->parts, dim[d + 1] = c->width;
+  memcpy(dim + d + 2, t->dim + d + 1, sizeof *dim * (size_t)(t->rank - d - 1));
+  return msc_type_of(ctx, t->dtype, t->rank + 1, dim, NULL);
+}
+
+static msc_value *parameter_apart(msc_func *f, msc_value *v, int d, const columns *c) {
+  msc_context *ctx = f->module->ctx;
+  msc_arg_set(f, v->index, "msc.model_shape", msc_ints(ctx, (size_t)v->type->rank, v->type->dim));
+  v->type = apart(ctx, v->type, d, c);
+  return v;
+}
+
+/* An op before another, with its name, marks and location; its results are not typed yet. */
+static msc_op *beside(msc_op *op, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_out) {
+  msc_op *made = msc_op_new(op->block->func, kind, num_in, in, num_out, op->loc);
+  made->name = op->name;
+  msc_copy_marks(op, made);
+  msc_insert_before(op, made);
+  return made;
+}
+
+static msc_op *reshaped(msc_op *at, msc_value *v, const msc_type *to) {
+  msc_op *op = beside(at, OP_reshape, 1, &v, 1);
+  msc_op_set(op, "shape", msc_ints(msc_op_ctx(at), (size_t)to->rank, to->dim));
+  return op;
+}
+
+/* "abk,kyz->abyz" */
+static msc_op *product_apart(msc_op *op, const columns *c) {
+  msc_context *ctx = msc_op_ctx(op);
+  bool turned = msc_op_bool(op, "transpose_b");
+  int lead = op->in[0].value->type->rank - 1;
+  msc_value *in[2] = {op->in[0].value, parameter_apart(op->block->func, op->in[1].value, !turned, c)};
+  msc_op *made = beside(op, OP_einsum, 2, in, 1);
+  const char *form = msc_arena_printf(msc_context_arena(ctx), "%.*sk,%s->%.*syz", lead, "abcdefgh", turned ? "yzk" : "kyz", lead, "abcdefgh");
+  msc_op_set(made, "equation", msc_str(ctx, form));
+  return made;
+}
+
+/* The op of the link on x, which has its columns apart. */
+static msc_op *link_apart(msc_op *op, int from, msc_value *x, const columns *c) {
+  const msc_type *t = op->out[0].type;
+  msc_value *in[2];
+  if (op->kind == OP_reshape) return reshaped(op, x, apart(msc_op_ctx(op), t, t->rank - 1, c));
+  in[from] = x;
+  in[1 - from] = parameter_apart(op->block->func, op->in[1 - from].value, 0, c);
+  return beside(op, OP_add, 2, in, 1);
+}
+
+static bool rewrite(msc_op *split, const columns *c) {
+  msc_context *ctx = msc_op_ctx(split);
+  msc_op *op = NULL;
+  for (int i = c->num; i-- > 0;) {
+    op = op ? link_apart(c->link[i].op, c->link[i].from, &op->out[0], c) : product_apart(c->link[i].op, c);
+    MSC_TRY(msc_infer(op));
+  }
+  msc_op *parts = beside(split, OP_split, 1, (msc_value *[]){&op->out[0]}, (size_t)c->parts);
+  int64_t *one = msc_new_array(msc_context_arena(ctx), int64_t, c->parts);
+  for (int64_t i = 0; i < c->parts; i++) one[i] = 1;
+  msc_op_set(parts, "dim", msc_int(op->out[0].type->rank - 2));
+  msc_op_set(parts, "sizes", msc_ints(ctx, (size_t)c->parts, one));
+  MSC_TRY(msc_infer(parts));
+  for (int64_t i = 0; i < c->parts; i++) {
+    msc_op *part = reshaped(split, &parts->out[i], split->out[i].type);
+    MSC_TRY(msc_infer(part));
+    msc_replace_uses(&split->out[i], &part->out[0]);
+  }
+  msc_op_erase(split);
+  for (int i = 0; i < c->num; i++) msc_op_erase(c->link[i].op);
+  return true;
+}
+
+/* Two parts or more of one width, of the last dimension. */
+static bool splits_columns(const msc_op *op, columns *out) {
+  if (op->kind != OP_split || op->num_out < 2 || is_told(op)) return false;
+  const msc_type *x = op->in[0].value->type;
+  int64_t dim = msc_op_int(op, "dim");
+  out->parts = op->num_out, out->width = last_dim(&op->out[0]);
+  for (int i = 0; i < op->num_out; i++)
+    if (last_dim(&op->out[i]) != out->width) return false;
+  return out->width > 1 && (dim < 0 ? dim + x->rank : dim) == x->rank - 1;
+}
+
+bool pass_columns(msc_pass_ctx *pass, msc_module *m) {
+  int64_t num = 0;
+  if (!pass->config || msc_config_devices(pass->config) == 1) return msc_not_asked_for(pass);
+  for (msc_func *f = m->first; f; f = f->next)
+    for (msc_op *op = f->body->first, *next; op; op = next) {
+      columns c;
+      next = op->next;
+      if (!splits_columns(op, &c) || !find_product(op->in[0].value, &c)) continue;
+      MSC_TRY(rewrite(op, &c));
+      num++;
+    }
+  msc_stat(pass, "products with columns apart", num);
+  return true;
+}
