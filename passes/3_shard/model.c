@@ -288,14 +288,16 @@ static void flow_operand(modelling *d, const msc_op *op, int t) {
   add_flow(m, f);
 }
 
-/* What leaves the function is wanted whole, but for new values of arguments. */
+/* What leaves the function is wanted whole.  Of a step of training that is the loss: new values of arguments stay as they are, and
+ * the model's other outputs are for evaluation, which 4_partition/evaluate.c takes apart. */
 static void flow_results(modelling *d) {
   const msc_op *ret = d->g->func->body->last;
-  const msc_attr_value *ties = msc_func_attr(d->g->func, "ties");
+  const msc_attr_value *loss = msc_func_attr(d->g->func, "loss");
+  bool trains = msc_func_attr(d->g->func, "ties") != NULL;
   for (size_t t = 0; t < ret->num_in; t++) {
     const msc_value *v = ret->in[t].value;
-    bool tied = ties && ties->kind == MSC_ATTR_LIST && t < ties->list.num && ties->list.v[t].i >= 0;
-    if (tied || !v->def || d->m->of_op[v->def->id].var < 0) continue;
+    bool is_loss = loss && loss->kind == MSC_ATTR_INT && (size_t)loss->i == t;
+    if ((trains && !is_loss) || !v->def || d->m->of_op[v->def->id].var < 0) continue;
     add_flow(d->m, (shard_flow){.value = v, .from = result_end(d->m, v), .to = {.var = -1, .layout = msc_layout_replicated(d->g->ctx, v->type->rank)}});
   }
 }
