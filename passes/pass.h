@@ -81,6 +81,11 @@ struct msc_pass_ctx {
 /* How a pass returns that this configuration or module does not ask for. */
 static inline bool msc_not_asked_for(msc_pass_ctx *pass) { return pass->unchanged = true; }
 
+/* ---- 1_simplify/annotations.c ---- */
+
+/* Did the user say how this op is cut, or what it sees of the batch?  Then it stays: that could not be honoured otherwise. */
+bool msc_is_told(const msc_op *op);
+
 /* ---- pass.c ---- */
 
 size_t msc_num_passes(void);

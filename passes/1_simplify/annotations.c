@@ -39,6 +39,12 @@ static const annotation of_args[] = {
 
 enum { NUM_OF_OPS = sizeof of_ops / sizeof *of_ops, NUM_OF_ARGS = sizeof of_args / sizeof *of_args };
 
+bool msc_is_told(const msc_op *op) {
+  for (size_t i = 0; i < op->num_attrs; i++)
+    if (!strncmp(op->attrs[i].name, "in_", 3) || !strncmp(op->attrs[i].name, "out_", 4) || !strcmp(op->attrs[i].name, "cross_batch")) return true;
+  return false;
+}
+
 /* {name = "encoder", in_strategy = ..., out_strategy = ...}, or false: outside of all such blocks. */
 static bool is_block(const msc_attr_value *v) {
   static const char *const members[] = {"name", "in_strategy", "out_strategy", "in_layout", "out_layout"};

@@ -22,12 +22,6 @@ typedef struct {
   } link[MAX_LINKS];
 } columns;
 
-static bool is_told(const msc_op *op) {
-  for (size_t i = 0; i < op->num_attrs; i++)
-    if (!strncmp(op->attrs[i].name, "in_", 3) || !strncmp(op->attrs[i].name, "out_", 4) || !strcmp(op->attrs[i].name, "cross_batch")) return true;
-  return false;
-}
-
 static bool has_one_use(const msc_value *v) { return v->uses && !v->uses->next; }
 
 static int64_t last_dim(const msc_value *v) { return v->type->rank ? v->type->dim[v->type->rank - 1] : 0; }
@@ -55,7 +49,7 @@ static int comes_from(const msc_op *op) {
 static bool find_product(const msc_value *v, columns *out) {
   for (out->num = 0; out->num < MAX_LINKS && v->def; out->num++) {
     msc_op *op = v->def;
-    int from = has_one_use(v) && v->type->rank + 1 < MSC_MAX_RANK && !is_told(op) ? comes_from(op) : -1;
+    int from = has_one_use(v) && v->type->rank + 1 < MSC_MAX_RANK && !msc_is_told(op) ? comes_from(op) : -1;
     if (from < 0) return false;
     out->link[out->num].op = op, out->link[out->num].from = from;
     if (is_product(op)) return ++out->num;
@@ -144,7 +138,7 @@ static bool rewrite(msc_op *split, const columns *c) {
 
 /* Two parts or more of one width, of the last dimension. */
 static bool splits_columns(const msc_op *op, columns *out) {
-  if (op->kind != OP_split || op->num_out < 2 || is_told(op)) return false;
+  if (op->kind != OP_split || op->num_out < 2 || msc_is_told(op)) return false;
   const msc_type *x = op->in[0].value->type;
   int64_t dim = msc_op_int(op, "dim");
   out->parts = op->num_out, out->width = last_dim(&op->out[0]);

@@ -17,13 +17,6 @@ enum { MAX_ELEMS = 1 << 14 /* of a constant made here */, MAX_OPERANDS = 8 };
 static msc_value *in(const msc_op *op, size_t i) { return op->in[i].value; }
 static const msc_op *def_of(const msc_value *v, msc_op_kind kind) { return v->def && v->def->kind == kind ? v->def : NULL; }
 
-/* The user's strategy or layout at an op keeps it: it could not be honoured otherwise. */
-static bool is_annotated(const msc_op *op) {
-  for (size_t i = 0; i < op->num_attrs; i++)
-    if (!strncmp(op->attrs[i].name, "in_", 3) || !strncmp(op->attrs[i].name, "out_", 4)) return true;
-  return false;
-}
-
 /* ---- constants ---- */
 
 static const msc_attr_value *dense_of(const msc_value *v) {
@@ -78,7 +71,7 @@ static bool holds(msc_dtype wide, msc_dtype narrow) {
 
 static msc_value *undone_by(const msc_op *op) {
   const msc_op *before = in(op, 0)->def;
-  if (!before || before->kind != op->kind || is_annotated(before)) return NULL;
+  if (!before || before->kind != op->kind || msc_is_told(before)) return NULL;
   msc_value *x = in(before, 0);
   if (op->kind == OP_neg) return x;
   return op->kind == OP_cast && holds(in(op, 0)->type->dtype, x->type->dtype) ? x : NULL;
@@ -109,7 +102,7 @@ static msc_value *same_as(const msc_op *op) {
 
 static bool through_reshapes(msc_op *op) {
   msc_op *before = in(op, 0)->def;
-  if (!before || (before->kind != OP_reshape && before->kind != OP_flatten) || is_annotated(before)) return false;
+  if (!before || (before->kind != OP_reshape && before->kind != OP_flatten) || msc_is_told(before)) return false;
   const msc_type *t = op->out[0].type;
   if (op->kind == OP_flatten) { /* its axis counted the dimensions in between */
     msc_context *ctx = msc_op_ctx(op);
@@ -126,7 +119,7 @@ static bool through_reshapes(msc_op *op) {
 
 static bool through_transposes(msc_op *op) {
   const msc_op *before = def_of(in(op, 0), OP_transpose);
-  if (!before || is_annotated(before)) return false;
+  if (!before || msc_is_told(before)) return false;
   int64_t outer[MSC_MAX_RANK], inner[MSC_MAX_RANK], both[MSC_MAX_RANK];
   int rank = msc_op_ints(op, "perm", outer, MSC_MAX_RANK);
   msc_op_ints(before, "perm", inner, MSC_MAX_RANK);
@@ -138,7 +131,7 @@ static bool through_transposes(msc_op *op) {
 
 static bool through_broadcasts(msc_op *op) {
   const msc_op *before = def_of(in(op, 0), OP_broadcast_to);
-  if (!before || is_annotated(before)) return false;
+  if (!before || msc_is_told(before)) return false;
   msc_set_operand(op, 0, in(before, 0));
   return true;
 }
@@ -152,7 +145,7 @@ static bool broadcasts(const msc_op *op) {
 
 /* Letters follow the shapes of the operands; only a single element has none. */
 static bool may_drop_broadcast(const msc_op *op, const msc_op *before) {
-  return !is_annotated(before) && (!op->letters || msc_type_elems(in(before, 0)->type) == 1);
+  return !msc_is_told(before) && (!op->letters || msc_type_elems(in(before, 0)->type) == 1);
 }
 
 static bool without_broadcasts(msc_op *op) {
@@ -261,7 +254,7 @@ static bool computed(msc_op *op) {
 /* ---- the walk ---- */
 
 static bool fold_op(msc_op *op) {
-  if (op->num_out != 1 || !(msc_info(op)->flags & MSC_PURE) || op->body || !msc_has_uses(&op->out[0]) || is_annotated(op)) return false;
+  if (op->num_out != 1 || !(msc_info(op)->flags & MSC_PURE) || op->body || !msc_has_uses(&op->out[0]) || msc_is_told(op)) return false;
   if (is_computable(op)) return computed(op);
   bool changed = combined(op);
   msc_value *v = same_as(op);

@@ -14,17 +14,11 @@ typedef struct {
   int num;          /* how many dimensions become dimension 0 */
 } merge;
 
-static bool is_told(const msc_op *op) {
-  for (size_t i = 0; i < op->num_attrs; i++)
-    if (!strncmp(op->attrs[i].name, "in_", 3) || !strncmp(op->attrs[i].name, "out_", 4) || !strcmp(op->attrs[i].name, "cross_batch")) return true;
-  return false;
-}
-
 /* What v was before its leading dimensions, two larger than 1 at least, became one. */
 static merge merge_of(const msc_value *v) {
   const merge none = {NULL, NULL, 0};
   msc_op *by = v->def;
-  if (!by || (by->kind != OP_reshape && by->kind != OP_flatten) || is_told(by)) return none;
+  if (!by || (by->kind != OP_reshape && by->kind != OP_flatten) || msc_is_told(by)) return none;
   msc_value *x = by->in[0].value;
   const msc_type *from = x->type, *to = v->type;
   int num = from->rank - to->rank + 1, larger = 0;
@@ -143,7 +137,7 @@ static bool unmerged(msc_op *op, msc_arena *arena, const merge *first, size_t op
 }
 
 static bool try_op(msc_op *op, msc_arena *arena) {
-  if (!(msc_info(op)->flags & MSC_PURE) || op->body || op->letters || is_told(op) || op->kind == OP_reshape) return false;
+  if (!(msc_info(op)->flags & MSC_PURE) || op->body || op->letters || msc_is_told(op) || op->kind == OP_reshape) return false;
   for (size_t i = 0; i < op->num_in; i++) {
     merge m = merge_of(op->in[i].value);
     if (m.apart) return unmerged(op, arena, &m, i);
