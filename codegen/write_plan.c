@@ -294,7 +294,7 @@ static void put_stages(flatbuf_builder *b, const msc_plan *p) {
     plan_stage_put_persistent_bytes(b, s->persistent_bytes);
     plan_stage_put_carried_stride(b, MSC_NUM_SLOTS, s->carried_stride);
     plan_stage_put_carried_slots(b, MSC_NUM_SLOTS, s->carried_slots);
-    plan_stage_put_micro(b, s->micro);
+    plan_stage_put_micro(b, (int64_t)s->micro);
     flatbuf_end(b);
   }
   flatbuf_end(b);

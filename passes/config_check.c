@@ -25,7 +25,7 @@ static bool check_supported(msc_config *config, msc_key key) {
   if (ok) return true;
   if (!strcmp(row->supported, "null")) return msc_error(config->ctx, MSC_E_UNSUPPORTED, msc_config_loc(config, key), "%s: not supported yet", row->name);
   return msc_error(config->ctx, MSC_E_UNSUPPORTED, msc_config_loc(config, key), "%s: %s is not supported yet, only %s", row->name, text,
-                   msc_config_range_text(msc_context_arena(config->ctx), "", row->supported));
+                   msc_config_range_text(msc_context_arena(config->ctx), row->type == MSC_CONFIG_INT ? "a whole number" : "", row->supported));
 }
 
 static bool check_ranks(msc_config *config) {

@@ -16,7 +16,7 @@
 
 static mscrt_status *check_stage(plan_stage t, mscrt_stage *s) {
   s->bytes[PLAN_SPACE_PERSISTENT] = plan_stage_persistent_bytes(t);
-  s->micro = plan_stage_micro(t);
+  s->micro = (uint64_t)plan_stage_micro(t);
   if (plan_stage_carried_stride_num(t) > MSCRT_NUM_CARRIED || plan_stage_carried_slots_num(t) != plan_stage_carried_stride_num(t)) return bad_plan("its lists have impossible lengths");
   for (uint32_t k = 0; k < plan_stage_carried_stride_num(t); k++) {
     s->bytes[PLAN_SPACE_CARRIED_FB + k] = plan_stage_carried_stride(t, k);
