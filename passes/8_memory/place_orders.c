@@ -50,7 +50,7 @@ void msc_place_rank(const msc_placing *z, int order, double *out_rank) {
 
 /* ---- filling ---- */
 
-enum { LONG = 64, MANY = 1500, STEPS_OF_NODE = 256 };
+enum { LONG = 64, SEVERAL = 1500, MANY = 4096, STEPS_OF_NODE = 256 };
 
 typedef struct {
   msc_placing *z;
@@ -163,16 +163,22 @@ static void place_many(filling *f) {
   }
 }
 
+static void place_by_rank(filling *f) {
+  const msc_placing *z = f->z;
+  for (int k = 0; k < 2 * MSC_NUM_ORDERS && !msc_placing_done(z); k++) {
+    bool tightest = k % 2;
+    sort_by(f, k / 2);
+    msc_shelf_clear(f->shelf);
+    if (fill(f, 0, tightest, z->height)) msc_placing_keep(f->z, f->offset);
+    if (k > 0 && must_stop(f)) return;
+  }
+}
+
 void msc_place_orders(msc_placing *z) {
   filling f = start(z);
   if (z->num > MANY) place_many(&f);
-  for (int k = 0; k < 2 * MSC_NUM_ORDERS && !msc_placing_done(z); k++) {
-    bool tightest = k % 2;
-    sort_by(&f, k / 2);
-    msc_shelf_clear(f.shelf);
-    if (fill(&f, 0, tightest, z->height)) msc_placing_keep(z, f.offset);
-    if (k > 0 && must_stop(&f)) return;
-  }
+  place_by_rank(&f);
+  if (z->num > SEVERAL && z->num <= MANY) place_many(&f);
 }
 
 /* ---- repair ---- */
