@@ -120,6 +120,13 @@ static void clear_marks(fusing *z, const region *first, const region *second) {
 
 static bool fusible(const region *r) { return msc_nest_can_fuse(r->op[0]); }
 
+/* Is one of its ops a copy for reductions across (across.c)? */
+static bool is_apart_from_rows(const region *r) {
+  size_t i = 0;
+  while (i < r->num && !msc_op_attr(r->op[i], "across")) i++;
+  return i < r->num;
+}
+
 static bool worthwhile(fusing *z, const region *a, const region *b, region *m) {
   msc_nest_info info;
   const char *why;
@@ -127,6 +134,7 @@ static bool worthwhile(fusing *z, const region *a, const region *b, region *m) {
     msc_remark(z->pass, m->op[m->num - 1], "not fused with %s: %s", msc_kind_name(m->op[0]->kind), why);
     return false;
   }
+  if (info.kind == MSC_NEST_ROW && is_apart_from_rows(m)) return false;
   m->cost = cost_of(&info);
   return m->cost < a->cost + b->cost;
 }

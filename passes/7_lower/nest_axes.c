@@ -65,8 +65,17 @@ static bool joins_one_value(msc_nester *n, int a, int b) {
   return false;
 }
 
+/* Two of size 1 stand for the same reduced one; one of size 1 and another go together with what the former was reduced from: of
+ * y = g * rsqrt(mean(x * x)) the rows of g and x are one loop, though no op has both. */
 static void join(msc_nester *n, int v, int vd, int w, int wd) {
+  uint16_t *once_a = &n->value[v].once_class[vd], *once_b = &n->value[w].once_class[wd];
   int a = n->value[v].dim_class[vd], b = n->value[w].dim_class[wd];
+  if (!a && !b) {
+    *once_a = *once_b = *once_a ? *once_a : *once_b;
+    return;
+  }
+  if (!a) a = *once_a;
+  if (!b) b = *once_b;
   if (!a || !b) return;
   a = root(n, a), b = root(n, b);
   if (a == b || n->size[a] != n->size[b] || joins_one_value(n, a, b)) return;
@@ -91,8 +100,9 @@ static void join_reduce(msc_nester *n, const msc_op *op, int x, int y) {
   for (int d = 0, at = 0; d < rank_of(n, x); d++) {
     bool gone = false;
     for (int i = 0; i < num; i++) gone |= dims[i] == d;
-    if (!gone) join(n, x, d, y, at++);
-    else at += keep;
+    if (!gone) join(n, x, d, y, at);
+    else if (keep) n->value[y].once_class[at] = n->value[x].dim_class[d];
+    at += !gone || keep;
   }
 }
 

@@ -27,6 +27,7 @@ typedef struct {
   const msc_op *def;       /* op of the region, or NULL: comes from outside */
   int buffer;              /* outside or result: its buffer, else -1 */
   uint16_t dim_class[MSC_MAX_RANK]; /* nodes of the union-find, 0: size 1, no axis */
+  uint16_t once_class[MSC_MAX_RANK]; /* of size 1 since it was reduced: the node it had before; else 0 */
   uint8_t own_axis[2];     /* axis + 1 of a loop that is no dimension of any value; 0: none yet */
 } msc_nest_value;
 
