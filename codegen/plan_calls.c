@@ -506,9 +506,8 @@ static bool call_message(calling *c, const msc_op *op) {
 
 static bool call_op(calling *c, const msc_op *op) {
   if (msc_is_graph(op)) return call_graph(c, op), true;
+  if (msc_is_view(op)) return true;
   switch (op->kind) {
-    case OP_reshape:
-    case OP_flatten:
     case OP_return: return true;
     case OP_constant: c->constant[op->id] = put_constant(c, op); return true;
     case OP_comm: return call_collective(c, op);

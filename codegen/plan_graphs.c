@@ -4,15 +4,16 @@
 
 #include "codegen/plan.h"
 #include "ir/conv.h"
+#include "passes/7_lower/graph.h"
 
-static void put_operand(msc_plan_graph *g, const msc_type *t) {
+static void put_operand(msc_plan_graph *g, const msc_value *v) {
   msc_plan_operand *o = &g->operand[g->num_operands++];
-  uint64_t stride = 1;
-  o->dtype = t->dtype;
-  for (int d = 4; d-- > 0;) {
-    o->shape[d] = d < t->rank ? (uint64_t)t->dim[d] : 1;
-    o->stride[d] = stride;
-    stride *= o->shape[d];
+  int64_t stride[MSC_MAX_RANK];
+  msc_graph_strides(v, stride);
+  o->dtype = v->type->dtype;
+  for (int d = 0; d < 4; d++) {
+    o->shape[d] = d < v->type->rank ? (uint64_t)v->type->dim[d] : 1;
+    o->stride[d] = d < v->type->rank ? (uint64_t)stride[d] : 1;
   }
 }
 
@@ -61,8 +62,8 @@ static void set_convolution(msc_plan_graph *g, const msc_op *op) {
 
 void msc_plan_graph_of(const msc_op *op, msc_plan_graph *out) {
   memset(out, 0, sizeof *out); /* padding: equal ones are found by their bytes */
-  for (size_t i = 0; i < op->num_in; i++) put_operand(out, op->in[i].value->type);
-  for (size_t i = 0; i < op->num_out; i++) put_operand(out, op->out[i].type);
+  for (size_t i = 0; i < op->num_in; i++) put_operand(out, op->in[i].value);
+  for (size_t i = 0; i < op->num_out; i++) put_operand(out, &op->out[i]);
   out->deterministic = !msc_op_bool(op, "any_order");
   if (op->kind == OP_flash_attention || op->kind == OP_flash_attention_grad) set_attention(out, op);
   else set_convolution(out, op);

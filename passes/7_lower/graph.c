@@ -1,4 +1,4 @@
-/* graph.c: an op in; whether a GPU's library computes it, and how long that takes, out. */
+/* graph.c: an op in; whether a GPU's library computes it, where its operands' elements lie, and how long it takes, out. */
 #include "passes/7_lower/graph.h"
 
 #include "ir/conv.h"
@@ -15,6 +15,39 @@ bool msc_is_graph(const msc_op *op) {
   bool is_convolution = op->kind == OP_conv2d || op->kind == OP_conv2d_transpose || op->kind == OP_conv2d_weight_grad;
   return (is_attention(op) || is_convolution) && msc_op_bool(op, "library");
 }
+
+/* ---- where elements lie ---- */
+
+static bool is_turned(const msc_op *op) { return op && op->kind == OP_transpose && msc_op_bool(op, "view"); }
+
+bool msc_is_view(const msc_op *op) { return op->kind == OP_reshape || op->kind == OP_flatten || is_turned(op); }
+
+static void row_major(const msc_type *t, int64_t *out_stride) {
+  int64_t stride = 1;
+  for (int d = t->rank; d-- > 0;) {
+    out_stride[d] = stride;
+    stride *= t->dim[d];
+  }
+}
+
+static const msc_op *turned_by(const msc_value *v) {
+  const msc_use *u = v->uses;
+  while (u && !is_turned(u->user)) u = u->next;
+  return u ? u->user : NULL;
+}
+
+void msc_graph_strides(const msc_value *v, int64_t out_stride[MSC_MAX_RANK]) {
+  int64_t perm[MSC_MAX_RANK], stride[MSC_MAX_RANK];
+  const msc_op *before = is_turned(v->def) ? v->def : NULL, *behind = before ? NULL : turned_by(v);
+  row_major(before ? before->in[0].value->type : behind ? behind->out[0].type : v->type, stride);
+  if (before || behind) msc_op_ints(before ? before : behind, "perm", perm, MSC_MAX_RANK);
+  for (int d = 0; d < v->type->rank; d++) {
+    if (behind) out_stride[perm[d]] = stride[d];
+    else out_stride[d] = stride[before ? perm[d] : d];
+  }
+}
+
+/* ---- how long it takes ---- */
 
 /* Two products of a position with those it sees, five in the gradient. */
 static double attention_flops(const msc_op *op) {

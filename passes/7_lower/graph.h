@@ -1,5 +1,5 @@
 /* graph.h: ops that a GPU's library computes in one call, as a graph of its own operations: attention and convolutions that are
- * marked for it. */
+ * marked for it; and what lies in its operand's place. */
 #ifndef MSC_PASSES_GRAPH_H
 #define MSC_PASSES_GRAPH_H
 
@@ -9,6 +9,10 @@
 /* The library computes it: attribute `library`; in any order of sums, where the configuration allows that: `any_order`. */
 void msc_graph_mark(const msc_pass_ctx *pass, msc_op *op);
 bool msc_is_graph(const msc_op *op);
+/* Its result is its operand, seen otherwise: a reshape, or a transpose with the attribute `view` (views.c). */
+bool msc_is_view(const msc_op *op);
+/* Elements between neighbours in each dimension of an operand or result of a marked op. */
+void msc_graph_strides(const msc_value *v, int64_t out_stride[MSC_MAX_RANK]);
 /* Arithmetic and memory traffic of a marked op. */
 double msc_graph_flops(const msc_op *op);
 double msc_graph_bytes(const msc_op *op);

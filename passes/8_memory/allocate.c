@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "passes/7_lower/graph.h"
 #include "passes/7_lower/nest.h"
 #include "passes/8_memory/peak.h"
 #include "passes/8_memory/place.h"
@@ -30,8 +31,6 @@ static uint32_t root_of(allocating *z, const msc_value *v) {
   return r;
 }
 
-static bool is_view(const msc_op *op) { return op->kind == OP_reshape || op->kind == OP_flatten; }
-
 /* ---- sharing ---- */
 
 static void note_values(allocating *z) {
@@ -44,7 +43,7 @@ static void note_values(allocating *z) {
 
 static void share_views(allocating *z) {
   for (msc_op *op = z->f->body->first; op; op = op->next)
-    if (is_view(op)) z->root[op->out[0].id] = root_of(z, op->in[0].value);
+    if (msc_is_view(op)) z->root[op->out[0].id] = root_of(z, op->in[0].value);
 }
 
 /* The new value of an argument is made in its place. */

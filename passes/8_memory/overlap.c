@@ -28,8 +28,6 @@ typedef struct {
   msc_streams s;
 } overlapping;
 
-static bool is_view(const msc_op *op) { return op->kind == OP_reshape || op->kind == OP_flatten; }
-
 static size_t find_pieces(overlapping *z) {
   size_t num = 0;
   z->piece_of = msc_new_array(z->pass->scratch, uint32_t, z->deps.num_ops);
@@ -126,7 +124,7 @@ static uint32_t *find_roots(const overlapping *z, size_t num_values) {
   for (uint32_t i = 0; i < num_values; i++) root[i] = i;
   for (size_t i = 0; i < z->deps.num_ops; i++) {
     const msc_op *op = z->deps.op[i];
-    if (is_view(op)) root[op->out[0].id] = root[op->in[0].value->id];
+    if (msc_is_view(op)) root[op->out[0].id] = root[op->in[0].value->id];
     for (size_t k = 0; is_sum(op) && k < op->num_in; k++)
       if (may_be_summed_in_place(op->in[k].value)) root[op->out[k].id] = root[op->in[k].value->id];
   }

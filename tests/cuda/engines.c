@@ -58,7 +58,7 @@ static void read_file(const char *path, char *text, size_t room) {
 /* ---- plans ---- */
 
 static mscrt_dnn dnn;
-static int num_graphs;
+static int num_graphs, num_turned; /* and operands with positions before heads */
 static double slowest_ms;
 
 static double now_ms(void) {
@@ -76,6 +76,7 @@ static void prepare_all(const mscrt_plan *p, const char *name) {
     if (s) fail(name, s);
     if (now_ms() - begin > slowest_ms) slowest_ms = now_ms() - begin;
     num_graphs++;
+    for (uint32_t k = 0; k < p->graph[i].num_operands; k++) num_turned += p->graph[i].operand[k].stride[2] > p->graph[i].operand[k].stride[1];
   }
 }
 
@@ -126,6 +127,15 @@ static void try_attention(const char *keys, const attention_sizes *z, uint32_t l
   try_model("attention", text, keys, least);
 }
 
+/* Positions come before heads in memory, and nothing is transposed for it. */
+static void try_heads(const char *keys) {
+  static char text[1 << 16];
+  read_file("tests/cuda/engines/heads.mlir", text, sizeof text);
+  num_turned = 0;
+  try_model("heads", text, keys, 2);
+  if (num_turned != 12) printf("heads: %d operands with positions before heads, not 12: q k v y, and in the gradient dy dq dk dv besides\n", num_turned), exit(1);
+}
+
 static void try_gpu(int arch, bool all) {
   static const attention_sizes gpt2 = {16, 12, 12, 1024, 1024, 64, 64, true, false}, dropped = {16, 12, 12, 1024, 1024, 64, 64, true, true}, others[] = {
     {2, 2, 2, 8, 8, 8, 8, true, false}, {2, 4, 4, 100, 100, 64, 64, false, true}, {2, 4, 4, 128, 192, 128, 64, true, false}, {1, 2, 2, 1, 64, 64, 128, false, false}, {1, 3, 3, 2000, 2000, 40, 40, true, false}};
@@ -134,7 +144,9 @@ static void try_gpu(int arch, bool all) {
   try_attention("{\"compute_type\": \"bf16\"}", &gpt2, 2);
   try_attention("{\"compute_type\": \"f16\", \"deterministic\": true}", &gpt2, 2);
   try_attention("{\"compute_type\": \"bf16\"}", &dropped, 2);
+  try_heads("{\"compute_type\": \"bf16\"}");
   if (!all) return;
+  try_heads("{\"compute_type\": \"bf16\", \"deterministic\": true}");
   for (size_t i = 0; i < sizeof others / sizeof *others; i++) try_attention(i % 2 ? "{\"compute_type\": \"bf16\"}" : "{\"compute_type\": \"bf16\", \"deterministic\": true}", &others[i], 2);
   for (int i = 0; i < 2; i++) try_attention("{\"compute_type\": \"bf16\"}", &(attention_sizes){2, 8, 2, 256, 256, 64, 64, true, i}, 2);
   for (int i = 0; i < 2; i++) {
