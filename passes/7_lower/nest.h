@@ -5,7 +5,7 @@
  *   blocks int  products and sums: parts of what is summed that are summed one by one and added as a tree (msc_sum_blocks);
  *               it divides the local size.  Absent: in whatever order
  *   count  int  the divisor of a mean (reduce_mean, softmax_cross_entropy and its gradient); absent: from the local shape
- *   whole  int  gather, scatter_add: the global size of the indexed dimension, for the index check; absent: the local one
+ *   whole  int  gather, scatter_add, softmax_cross_entropy and its gradient: the global size of the indexed dimension, for the index check; absent: the local one
  *   part   int  gather: minus the number of rows of this rank's part, an offset like `start`; other rows are a fault
  *   start  int  iota, one_hot, gather, scatter_add: this rank's part of the indexed dimension begins at an offset that
  *               the loader computes; the number is the caller's own and comes back in a launch.  With `start`,

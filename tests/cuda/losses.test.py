@@ -104,6 +104,7 @@ def main():
         check(*gpt, "bf16")
         check(*gpt, "bf16", "library_attention=false")
         check(*built("llama", folder), "bf16")  # heads that share keys
+        check(*built("gpt", folder, "--vocab", "1027"), "bf16")  # rows of scores that do not begin at 16 bytes
 
 
 main()
