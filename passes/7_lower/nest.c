@@ -358,18 +358,25 @@ bool msc_nest_launches(msc_nester *n, msc_arena *arena, const msc_op *op, msc_ne
   return build_region(n, arena, op, out_info, out_launch);
 }
 
+/* One launch goes over the operand: the only one, or that of rows whose partial sums the second adds up. */
+static bool goes_over_once(const msc_nester *n) {
+  const msc_nest_walk *w = &n->walk;
+  if (w->tail || w->kind == MSC_NEST_SCATTER || w->kind == MSC_NEST_TRANSPOSE) return false;
+  return w->num_launches == 1 || (w->num_launches == 2 && w->kind == MSC_NEST_ROW && w->chunk_axis < 0);
+}
+
 /* Loads of the operand are at the very element that is stored, in the last phase at the latest. */
 static bool reads_only_its_own(const msc_nester *n, int in, int out) {
   const msc_instr *store = NULL;
   int place = 0;
   for (int i = 1; i < n->num_instrs; i++)
     if (n->live[i] && n->instr[i].code == NEST_STORE && n->instr[i].buffer == out) store = &n->instr[i], place = i;
-  if (!store || n->walk.tail || n->walk.num_launches > 1 || n->walk.kind == MSC_NEST_SCATTER || n->walk.kind == MSC_NEST_TRANSPOSE)
-    return false;
+  if (!store || !goes_over_once(n)) return false;
   if ((store->axes & n->walk.reduced) ? store->phase != n->walk.num_phases : n->walk.reduced != 0) return false;
   for (int i = 1; i < n->num_instrs; i++) {
     const msc_instr *load = &n->instr[i];
-    if (!n->live[i] || load->code != NEST_LOAD || load->buffer != in) continue;
+    bool is_there = n->live[i] || n->walk.num_launches > 1; /* what this launch does not load the other may */
+    if (!is_there || load->code != NEST_LOAD || load->buffer != in) continue;
     if (load->arg[0] || load->arg[1] || memcmp(&n->at[i], &n->at[place], sizeof n->at[i])) return false;
   }
   return true;

@@ -132,11 +132,27 @@ uint16_t msc_nest_softmax(msc_nester *n, const msc_op *op, const msc_view *view)
   return msc_nest_op(n, NEST_DIV, msc_nest_op(n, NEST_EXP, shift, 0), r.s);
 }
 
+/* x[label], of which `ok` says whether it is there. */
+static uint16_t read_label(msc_nester *n, int x, const msc_view *view, uint16_t row, uint16_t ok) {
+  msc_view at = *view;
+  uint16_t saved = n->guard;
+  at.at[n->value[x].value->type->rank - 1] = msc_nest_coord_of(n, row);
+  n->guard = saved ? msc_nest_op(n, NEST_AND, saved, ok) : ok;
+  uint16_t hit = msc_nest_eval(n, x, &at);
+  n->guard = saved;
+  return hit;
+}
+
+/* The same as a sum over the row, which a GPU's threads read anyway: none of them reads what another's result may lie on. */
+static uint16_t find_label(msc_nester *n, const rows *r, uint16_t column, uint16_t row) {
+  uint16_t is_it = msc_nest_compare(n, NEST_EQ, row, msc_nest_coord_value(n, column));
+  return msc_nest_reduce(n, MSC_SUM, msc_nest_select(n, is_it, r->inner, msc_nest_number(n, dtype_of(n, r->inner), 0)), r->over);
+}
+
 /* The loss of a row.  Class numbers: log s + m - x[label].  Probabilities: sum of label (log s + m - x), as two sums of
  * terms that are not negative. */
 static uint16_t row_loss(msc_nester *n, const msc_op *op, int x, int labels, const msc_view *view) {
   const msc_type *t = n->value[x].value->type;
-  msc_view at = *view;
   rows r = rows_of(n, x, t->rank - 1, view);
   if (n->failed) return 0;
   uint16_t log_s = msc_nest_op(n, NEST_LOG, r.s, 0);
@@ -145,11 +161,8 @@ static uint16_t row_loss(msc_nester *n, const msc_op *op, int x, int labels, con
     uint16_t apart = msc_nest_reduce(n, MSC_SUM, msc_nest_op(n, NEST_MUL, label, msc_nest_op(n, NEST_SUB, r.m, r.inner)), r.over);
     return msc_nest_op(n, NEST_ADD, msc_nest_op(n, NEST_MUL, log_s, msc_nest_reduce(n, MSC_SUM, label, r.over)), apart);
   }
-  uint16_t ok, row = msc_nest_row(n, op, msc_nest_eval(n, labels, view), t->dim[t->rank - 1], &ok), saved = n->guard;
-  at.at[t->rank - 1] = msc_nest_coord_of(n, row);
-  n->guard = saved ? msc_nest_op(n, NEST_AND, saved, ok) : ok;
-  uint16_t hit = msc_nest_eval(n, x, &at);
-  n->guard = saved;
+  uint16_t ok, row = msc_nest_row(n, op, msc_nest_eval(n, labels, view), t->dim[t->rank - 1], &ok);
+  uint16_t hit = n->target == MSC_TARGET_CUDA ? find_label(n, &r, r.along.at[t->rank - 1], row) : read_label(n, x, view, row, ok);
   return msc_nest_op(n, NEST_ADD, log_s, msc_nest_op(n, NEST_SUB, r.m, hit));
 }
 
