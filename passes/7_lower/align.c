@@ -3,6 +3,8 @@
  *
  *   y = x w,  loss and dy of y,  dx = dy w^T,  dw = x^T dy   ->   the same of pad(w) [k, 50304];  dw is a slice of what comes out
  *
+ * Of an embedding, y = x w^T, the same with rows of w.
+ *
  * The loss sees minus infinity in the columns behind, so dy is 0 there, and nothing else changes: labels are checked against the number
  * of classes as before (attribute `whole`).  Where others look at the scores, they stay as they are. */
 #include <string.h>
@@ -26,7 +28,7 @@ static int64_t last_dim(const msc_type *t) { return t->rank ? t->dim[t->rank - 1
 
 static bool is_first(const msc_op *op) {
   const msc_type *y = op->out[0].type;
-  return op->kind == OP_gemm && !msc_op_bool(op, "generated") && !msc_op_bool(op, "transpose_b") && msc_dtype_bytes(y->dtype) == 2 && op->num_out == 1 && !msc_gemm_operand(op, "add") &&
+  return op->kind == OP_gemm && !msc_op_bool(op, "generated") && msc_dtype_bytes(y->dtype) == 2 && op->num_out == 1 && !msc_gemm_operand(op, "add") &&
          !msc_gemm_operand(op, "aux") && !msc_op_bool(op, "relu") && !msc_op_bool(op, "gelu") && last_dim(y) >= LEAST && last_dim(y) * 2 % ALIGNED_BYTES && op->in[1].value->type->rank == 2;
 }
 
@@ -39,11 +41,16 @@ static bool keeps_classes(const msc_op *op, int64_t classes) {
 
 static bool is_loss(const msc_op *op) { return (op->kind == OP_softmax_cross_entropy || op->kind == OP_softmax_cross_entropy_grad) && !msc_is_float(op->in[1].value->type->dtype); }
 
-/* dx = dy w^T, or dw = x^T dy, perhaps with the sum of dy's rows. */
+/* dw = x^T dy or dy^T x, perhaps with the sum of dy's rows. */
+static bool is_weight_gradient(const msc_op *op, size_t i) {
+  bool plain = op->num_in == 2 && !msc_gemm_result(op, "aux") && !msc_gemm_result(op, i ? "sum_a" : "sum_b");
+  return plain && msc_op_bool(op, "transpose_a") && !msc_op_bool(op, "transpose_b");
+}
+
+/* That, or dx = dy w^T or dy w. */
 static bool is_gradient(const msc_op *op, size_t i) {
-  if (op->kind != OP_gemm || op->in[1].value->type->rank != 2 || msc_gemm_result(op, "sum_a")) return false;
-  if (i == 0) return !msc_op_bool(op, "transpose_a") && msc_op_bool(op, "transpose_b") && !msc_gemm_result(op, "sum_b");
-  return i == 1 && msc_op_bool(op, "transpose_a") && !msc_op_bool(op, "transpose_b") && op->num_in == 2 && !msc_gemm_result(op, "aux");
+  if (op->kind != OP_gemm || i > 1 || op->in[1].value->type->rank != 2) return false;
+  return is_weight_gradient(op, i) || (i == 0 && !msc_op_bool(op, "transpose_a"));
 }
 
 static void add_value(aligning *z, msc_value *v) {
@@ -67,11 +74,11 @@ static bool collect(aligning *z, msc_value *y) {
 
 /* ---- building ---- */
 
-static const msc_type *widened(const aligning *z, const msc_type *t, int64_t size) {
-  int64_t dim[MSC_MAX_RANK];
-  memcpy(dim, t->dim, sizeof dim);
-  dim[t->rank - 1] = size;
-  return msc_type_of(z->pass->ctx, t->dtype, t->rank, dim, NULL);
+static const msc_type *widened(const aligning *z, const msc_type *t, int dim) {
+  int64_t size[MSC_MAX_RANK];
+  memcpy(size, t->dim, sizeof size);
+  size[dim] = z->wide;
+  return msc_type_of(z->pass->ctx, t->dtype, t->rank, size, NULL);
 }
 
 static msc_value *made(msc_op *op, const msc_type *type, msc_op *before) {
@@ -80,36 +87,39 @@ static msc_value *made(msc_op *op, const msc_type *type, msc_op *before) {
   return &op->out[0];
 }
 
-static void set_dims(const aligning *z, msc_op *op, const char *name, const msc_type *t, int64_t leading, int64_t last) {
+/* `dims` of them, but for one. */
+static void set_dims(const aligning *z, msc_op *op, const char *name, const msc_type *t, const int64_t *dims, int dim, int64_t value) {
   int64_t v[MSC_MAX_RANK];
-  for (int d = 0; d < t->rank; d++) v[d] = d + 1 == t->rank ? last : leading < 0 ? t->dim[d] : leading;
+  for (int d = 0; d < t->rank; d++) v[d] = d == dim ? value : dims[d];
   msc_op_set(op, name, msc_ints(z->pass->ctx, (size_t)t->rank, v));
 }
 
-/* Zeros behind the columns of a weight or bias. */
-static msc_value *padded(aligning *z, msc_value *w, msc_op *before) {
+static const int64_t zeros[MSC_MAX_RANK];
+
+/* Zeros behind the classes of a weight or bias. */
+static msc_value *padded(aligning *z, msc_value *w, int dim, msc_op *before) {
   size_t i = 0;
   while (i < z->num_padded && z->from[i] != w) i++;
   if (i < z->num_padded) return z->to[i];
   msc_op *pad = msc_op_new(z->f, OP_pad, 1, &w, 1, before->loc);
-  set_dims(z, pad, "low", w->type, 0, 0);
-  set_dims(z, pad, "high", w->type, 0, z->wide - z->narrow);
+  set_dims(z, pad, "low", w->type, zeros, dim, 0);
+  set_dims(z, pad, "high", w->type, zeros, dim, z->wide - z->narrow);
   z->from[z->num_padded++] = w;
-  return z->to[i] = made(pad, widened(z, w->type, z->wide), before);
+  return z->to[i] = made(pad, widened(z, w->type, dim), before);
 }
 
-/* What is made of the result alone, before columns go. */
-static void slice_result(aligning *z, msc_value *y, msc_op *op) {
+/* The result without what is behind the classes. */
+static void slice_result(aligning *z, msc_value *y, int dim, msc_op *op) {
   msc_op *slice = msc_op_new(z->f, OP_slice, 1, &y, 1, op->loc);
   const msc_type *narrow = y->type;
-  set_dims(z, slice, "start", narrow, 0, 0);
-  set_dims(z, slice, "limit", narrow, -1, z->narrow);
+  set_dims(z, slice, "start", narrow, zeros, dim, 0);
+  set_dims(z, slice, "limit", narrow, narrow->dim, dim, z->narrow);
   slice->name = op->name;
   msc_insert_after(op, slice);
   slice->out[0].type = narrow;
   msc_replace_uses(y, &slice->out[0]);
   msc_set_operand(slice, 0, y);
-  y->type = widened(z, narrow, z->wide);
+  y->type = widened(z, narrow, dim);
 }
 
 static msc_value *scalar(aligning *z, msc_dtype dtype, const void *bytes, msc_op *before) {
@@ -159,23 +169,25 @@ static void rewrite_loss(aligning *z, msc_value *v) {
 static void rewrite_gradients(aligning *z, const msc_value *v) {
   for (const msc_use *u = v->uses; u; u = u->next) {
     msc_op *op = u->user;
+    size_t i = (size_t)(u - op->in);
     if (op->kind != OP_gemm) continue;
-    if (u == &op->in[0]) {
-      msc_set_operand(op, 1, padded(z, op->in[1].value, op));
+    if (!is_weight_gradient(op, i)) {
+      msc_set_operand(op, 1, padded(z, op->in[1].value, msc_op_bool(op, "transpose_b"), op));
       continue;
     }
-    for (size_t k = 0; k < op->num_out; k++) slice_result(z, &op->out[k], op);
+    for (size_t k = 0; k < op->num_out; k++) slice_result(z, &op->out[k], k ? 0 : (int)i, op);
   }
 }
 
 static void rewrite(aligning *z, msc_op *first) {
   msc_value *bias = msc_gemm_operand(first, "bias");
-  msc_set_operand(first, 1, padded(z, first->in[1].value, first));
-  if (bias) msc_set_operand(first, 2, padded(z, bias, first));
+  msc_set_operand(first, 1, padded(z, first->in[1].value, !msc_op_bool(first, "transpose_b"), first));
+  if (bias) msc_set_operand(first, 2, padded(z, bias, 0, first));
   for (size_t i = 0; i < z->num; i++) {
     msc_value *v = z->value[i];
-    v->type = widened(z, v->type, z->wide);
-    if (v->def->kind == OP_reshape) set_dims(z, v->def, "shape", v->type, -1, z->wide);
+    int last = v->type->rank - 1;
+    v->type = widened(z, v->type, last);
+    if (v->def->kind == OP_reshape) set_dims(z, v->def, "shape", v->type, v->type->dim, last, z->wide);
   }
   for (size_t i = 0; i < z->num; i++) {
     rewrite_gradients(z, z->value[i]);

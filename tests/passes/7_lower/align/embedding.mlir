@@ -1,0 +1,39 @@
+// RUN: msc opt --passes=align --check-numerics %s
+module attributes {msc.target = "cuda"} {
+  "msc.func"() ({
+  ^bb0(%x: tensor<4x8xbf16>, %w: tensor<1027x8xbf16>, %b: tensor<1027xbf16>, %labels: tensor<4xi32>):
+    %0 = "msc.gemm"(%x, %w, %b) {transpose_b = true} : (tensor<4x8xbf16>, tensor<1027x8xbf16>, tensor<1027xbf16>) -> tensor<4x1027xbf16>
+    %1 = "msc.cast"(%0) {dtype = "f32"} : (tensor<4x1027xbf16>) -> tensor<4x1027xf32>
+    %2 = "msc.softmax_cross_entropy"(%1, %labels) : (tensor<4x1027xf32>, tensor<4xi32>) -> tensor<f32>
+    %3 = "msc.constant"() {value = dense<1.0e+00> : tensor<f32>} : () -> tensor<f32>
+    %4 = "msc.softmax_cross_entropy_grad"(%1, %labels, %3) : (tensor<4x1027xf32>, tensor<4xi32>, tensor<f32>) -> tensor<4x1027xf32>
+    %5 = "msc.cast"(%4) {dtype = "bf16"} : (tensor<4x1027xf32>) -> tensor<4x1027xbf16>
+    %6 = "msc.gemm"(%5, %w) : (tensor<4x1027xbf16>, tensor<1027x8xbf16>) -> tensor<4x8xbf16>
+    %7:2 = "msc.gemm"(%5, %x) {dtype = "f32", gives = "sum_a", transpose_a = true} : (tensor<4x1027xbf16>, tensor<4x8xbf16>) -> (tensor<1027x8xf32>, tensor<1027xf32>)
+    "msc.return"(%2, %6, %7#0, %7#1) : (tensor<f32>, tensor<4x8xbf16>, tensor<1027x8xf32>, tensor<1027xf32>) -> ()
+  }) {sym_name = "main"} : () -> ()
+}
+// EXPECT
+module attributes {msc.target = "cuda"} {
+  "msc.func"() ({
+  ^bb0(%x: tensor<4x8xbf16>, %w: tensor<1027x8xbf16>, %b: tensor<1027xbf16>, %labels: tensor<4xi32>):
+    %0 = "msc.pad"(%w) {high = [61, 0], low = [0, 0]} : (tensor<1027x8xbf16>) -> tensor<1088x8xbf16>
+    %1 = "msc.pad"(%b) {high = [61], low = [0]} : (tensor<1027xbf16>) -> tensor<1088xbf16>
+    %2 = "msc.gemm"(%x, %0, %1) {transpose_b = true} : (tensor<4x8xbf16>, tensor<1088x8xbf16>, tensor<1088xbf16>) -> tensor<4x1088xbf16>
+    %3 = "msc.cast"(%2) {dtype = "f32"} : (tensor<4x1088xbf16>) -> tensor<4x1088xf32>
+    %4 = "msc.iota"() {type = tensor<1088xi32>} : () -> tensor<1088xi32>
+    %5 = "msc.constant"() {value = dense<1027> : tensor<i32>} : () -> tensor<i32>
+    %6 = "msc.compare"(%4, %5) {predicate = "lt"} : (tensor<1088xi32>, tensor<i32>) -> tensor<1088xi1>
+    %7 = "msc.constant"() {value = dense<0xFF800000> : tensor<f32>} : () -> tensor<f32>
+    %8 = "msc.select"(%6, %3, %7) : (tensor<1088xi1>, tensor<4x1088xf32>, tensor<f32>) -> tensor<4x1088xf32>
+    %9 = "msc.softmax_cross_entropy"(%8, %labels) {whole = 1027 : i64} : (tensor<4x1088xf32>, tensor<4xi32>) -> tensor<f32>
+    %10 = "msc.constant"() {value = dense<1.0e+00> : tensor<f32>} : () -> tensor<f32>
+    %11 = "msc.softmax_cross_entropy_grad"(%8, %labels, %10) {whole = 1027 : i64} : (tensor<4x1088xf32>, tensor<4xi32>, tensor<f32>) -> tensor<4x1088xf32>
+    %12 = "msc.cast"(%11) {dtype = "bf16"} : (tensor<4x1088xf32>) -> tensor<4x1088xbf16>
+    %13 = "msc.gemm"(%12, %0) : (tensor<4x1088xbf16>, tensor<1088x8xbf16>) -> tensor<4x8xbf16>
+    %14:2 = "msc.gemm"(%12, %x) {dtype = "f32", gives = "sum_a", transpose_a = true} : (tensor<4x1088xbf16>, tensor<4x8xbf16>) -> (tensor<1088x8xf32>, tensor<1088xf32>)
+    %15 = "msc.slice"(%14#1) {limit = [1027], start = [0]} : (tensor<1088xf32>) -> tensor<1027xf32>
+    %16 = "msc.slice"(%14#0) {limit = [1027, 8], start = [0, 0]} : (tensor<1088x8xf32>) -> tensor<1027x8xf32>
+    "msc.return"(%9, %13, %16, %15) : (tensor<f32>, tensor<4x8xbf16>, tensor<1027x8xf32>, tensor<1027xf32>) -> ()
+  }) {sym_name = "main"} : () -> ()
+}
