@@ -4,7 +4,8 @@
  * one comes after all it depends on (data, and the new value of an argument after every read of the old one).  To join two,
  * those between them that depend on the first must be movable behind the second: if the second depends on one of them, a
  * cycle would close and they stay apart.  What only the backward needs is not made in the forward when more would then be kept
- * in between: of y = tanh(x) only y, not 1 - y * y too. */
+ * in between: of y = tanh(x) only y, not 1 - y * y too.  For a GPU small casts and updates that have nothing to do with each other
+ * become one kernel too: to begin one takes as long as they do. */
 #include <string.h>
 
 #include "passes/7_lower/depend.h"
@@ -193,18 +194,66 @@ static bool keeps_more(const fusing *z, const region *a, const region *b) {
   return bytes_left(z, early, a, b) + bytes_left(z, late, a, b) > bytes_left(z, early, early, early) + bytes_ended(z, late, early);
 }
 
-static void join(fusing *z, region *a, region *b) {
-  if (a == b || !fusible(a) || !fusible(b)) return;
+/* The two become m, where what lies between them can step aside. */
+static bool replace(fusing *z, region *a, region *b, region *m) {
   region *first = a->place < b->place ? a : b, *second = first == a ? b : a;
-  if (second->place - first->place > MAX_WINDOW) return;
-  region *m = merged(z, a, b);
-  if (keeps_more(z, a, b) || !worthwhile(z, a, b, m)) return;
   if (!mark_between(z, first, second)) {
     clear_marks(z, first, second);
-    return;
+    return false;
   }
   reorder(z, first, second, m);
   for (size_t i = 0; i < m->num; i++) z->of[m->op[i]->id] = m;
+  return true;
+}
+
+static bool may_meet(const region *a, const region *b) {
+  size_t apart = a->place < b->place ? b->place - a->place : a->place - b->place;
+  return a != b && fusible(a) && fusible(b) && apart <= MAX_WINDOW;
+}
+
+static void join(fusing *z, region *a, region *b) {
+  if (!may_meet(a, b)) return;
+  region *m = merged(z, a, b);
+  if (!keeps_more(z, a, b) && worthwhile(z, a, b, m)) replace(z, a, b, m);
+}
+
+/* ---- beside each other ---- */
+
+/* One op alone, which a GPU has done in about the time that it takes to begin it. */
+static bool is_small(const region *r) {
+  enum { SMALL = 1 << 20 };
+  const msc_op *op = r ? r->op[0] : NULL;
+  bool may = op && r->num == 1 && (op->kind == OP_cast || msc_info(op)->flags & MSC_UPDATE);
+  return may && msc_type_elems(op->out[0].type) <= SMALL && op->out[0].type->rank;
+}
+
+static bool are_alike(const region *group, const region *r) {
+  const msc_op *a = group->op[0], *b = r->op[0];
+  return a->kind == b->kind && a->out[0].type == b->out[0].type && a->num_in == b->num_in && a->in[0].value->type == b->in[0].value->type;
+}
+
+static region *joined(fusing *z, region *group, region *r) {
+  msc_nest_info info;
+  const char *why;
+  size_t buffers = (group->num + 1) * (size_t)(r->op[0]->num_in + r->op[0]->num_out);
+  if (buffers > MSC_NEST_BUFFERS || !are_alike(group, r) || !may_meet(group, r)) return NULL;
+  region *m = merged(z, group, r);
+  if (!msc_nest_fits(z->nester, m->num, (const msc_op *const *)m->op, &info, &why)) return NULL;
+  return replace(z, group, r, m) ? m : NULL;
+}
+
+/* Small casts and updates of parameters wait for nothing of each other's: several are one launch. */
+static void join_small(fusing *z) {
+  enum { GROUPS = 16 };
+  region *group[GROUPS] = {0};
+  size_t next = 0;
+  for (size_t id = 0; id < z->deps.num_ops; id++) {
+    region *r = z->of[id], *m = NULL;
+    if (!is_small(r)) continue;
+    for (size_t g = 0; g < GROUPS && !m; g++)
+      if (group[g] && (m = joined(z, group[g], r))) group[g] = m;
+    if (!m) group[next++ % GROUPS] = r;
+  }
 }
 
 static void start_region(fusing *z, msc_op *op) {
@@ -340,6 +389,7 @@ static void fuse_func(msc_pass_ctx *pass, msc_func *f) {
     start_region(&z, op);
     grow(&z, op);
   }
+  if (msc_target_of(f->module) == MSC_TARGET_CUDA) join_small(&z);
   msc_stat(pass, "fused kernels", emit_all(&z));
 }
 

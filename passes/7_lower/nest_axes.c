@@ -246,6 +246,14 @@ int msc_nest_own_axis(msc_nester *n, int v, int k, int64_t extent) {
   return *own - 1;
 }
 
+/* Ops of one kind and shape that nothing connects, as updates beside each other, run in the same loops. */
+static void join_alike(msc_nester *n) {
+  const msc_op *first = n->ops[0];
+  for (size_t i = 1; i < n->num_ops; i++)
+    if (n->ops[i]->kind != first->kind || n->ops[i]->out[0].type != first->out[0].type) return;
+  for (size_t i = 1; i < n->num_ops; i++) join_left(n, msc_nest_find_value(n, &first->out[0]), msc_nest_find_value(n, &n->ops[i]->out[0]));
+}
+
 bool msc_nest_values(msc_nester *n) {
   for (size_t i = 0; i < n->num_ops; i++) {
     const msc_op *op = n->ops[i];
@@ -254,5 +262,6 @@ bool msc_nest_values(msc_nester *n) {
     if (n->failed) return false;
   }
   for (size_t i = 0; i < n->num_ops; i++) join_op(n, n->ops[i]);
+  if (n->num_ops > 1 && n->ops[0]->num_out) join_alike(n);
   return true;
 }

@@ -45,7 +45,7 @@ def compile_model(model, sizes, folder):
 
 def check_vectors(ptx):
     """Updates move whole vectors only: sizes of parameters are multiples of four."""
-    entry = re.search(r"\.entry momentum\((.*?)\n}", ptx, re.S)
+    entry = re.search(r"\.entry (?:fused_)?momentum\w*\((.*?)\n}", ptx, re.S)
     wide = re.findall(r"(?:ld|st)\.global(?:\.nc)?\.v4", entry[1]) if entry else []
     single = re.findall(r"(?:ld|st)\.global(?:\.nc)?\.f32", entry[1]) if entry else []
     if not wide or single:
