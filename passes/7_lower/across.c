@@ -3,7 +3,9 @@
  *
  * No kernel does both, so what lies between them would go through memory: of a norm dx = f(dy, x, mean(x)) is made along rows and
  * dgamma = sum(g(dy, x, mean(x))) across them.  Ops are copied for the latter when reading what they begin at takes no more bytes than to
- * write the result and to read it again.  The copies carry `across = true`, which keeps them out of kernels that go along rows (fuse). */
+ * write the result and to read it again; not those of the forward: what they make is kept, what they are made of need not be.  The copies
+ * carry `across = true`, which keeps them out of kernels that go along rows (fuse). */
+#include "passes/direction.h"
 #include "passes/pass.h"
 
 enum { ALONG = 1, ACROSS = 2, BOTH = ALONG | ACROSS, MOST_SOURCES = 6 };
@@ -17,6 +19,7 @@ typedef struct {
 typedef struct {
   msc_func *f;
   msc_arena *scratch;
+  const bool *forward; /* by op id; NULL: a backward without its forward, or the other way round */
   uint8_t *feeds;  /* by op id: reductions that its result reaches by way of elementwise ops alone */
   msc_op **copy;   /* by op id, or NULL */
   sources *from;   /* by op id: of its copy */
@@ -82,7 +85,7 @@ static bool find_sources(const copying *c, const msc_op *op, sources *out) {
 
 static void copy_op(copying *c, msc_op *op) {
   sources from = {0};
-  if (c->feeds[op->id] != BOTH || !find_sources(c, op, &from)) return;
+  if (c->feeds[op->id] != BOTH || (c->forward && c->forward[op->id]) || !find_sources(c, op, &from)) return;
   msc_value **in = msc_new_array(c->scratch, msc_value *, op->num_in);
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_op *def = op->in[i].value->def;
@@ -109,9 +112,17 @@ static int64_t settle(const copying *c, size_t num_ops) {
   return num;
 }
 
+/* Which are forward, where there are others besides; NULL elsewhere. */
+static const bool *forward_of(msc_arena *scratch, msc_func *f) {
+  const bool *forward = msc_forward_ops(scratch, f);
+  for (const msc_op *op = f->body->first; op; op = op->next)
+    if (!forward[op->id] && !(msc_info(op)->flags & MSC_UPDATE)) return forward;
+  return NULL;
+}
+
 static int64_t copy_ops(msc_arena *scratch, msc_func *f) {
   size_t num = msc_number(f->body).num_ops;
-  copying c = {.f = f, .scratch = scratch, .feeds = msc_new_array(scratch, uint8_t, num), .copy = msc_new_array(scratch, msc_op *, num), .from = msc_new_array(scratch, sources, num)};
+  copying c = {.f = f, .scratch = scratch, .forward = forward_of(scratch, f), .feeds = msc_new_array(scratch, uint8_t, num), .copy = msc_new_array(scratch, msc_op *, num), .from = msc_new_array(scratch, sources, num)};
   find_feeders(&c);
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;
