@@ -155,12 +155,17 @@ static bool fits(const shard_timing *t, const shard_cost *c) { return c->bytes <
 /* Another mesh has a strategy that takes less than anything here. */
 static bool is_beaten(const shard_timing *t, bool exact) { return exact && t->bound >= t->beaten; }
 
-/* The best with this charge.  False: too large. */
-static bool solve(shard_timing *t, bool exact, int64_t ns_per_gib, strategy *out) {
-  MSC_TRY(shard_solve_time(t, exact, ns_per_gib));
+/* What was found last. */
+static void take(const shard_timing *t, strategy *out) {
   out->cost = t->found;
   memcpy(out->digits, t->chosen, t->m.num_vars * sizeof *out->digits);
   memcpy(out->state, t->state, t->m.num_vars * sizeof *out->state);
+}
+
+/* The best with this charge.  False: too large. */
+static bool solve(shard_timing *t, bool exact, int64_t ns_per_gib, strategy *out) {
+  MSC_TRY(shard_solve_time(t, exact, ns_per_gib));
+  take(t, out);
   return true;
 }
 
@@ -189,28 +194,22 @@ static bool close_in(shard_timing *t, bool exact, strategy *faster, strategy *sm
   return true;
 }
 
-/* A strategy that does not fit and one that does, or is the smallest; true with `faster` alone, which fits, where memory is no matter.
- * `guess`: a charge that may be near. */
-static bool enclose(shard_timing *t, bool exact, int64_t guess, strategy *faster, strategy *smaller) {
-  strategy next = strategy_of(t);
-  bool knows_faster = false, knows_smaller = false;
-  if (guess) {
-    MSC_TRY(solve(t, exact, guess, &next));
-    knows_smaller = fits(t, &next.cost), knows_faster = !knows_smaller;
-    copy_strategy(t, knows_smaller ? smaller : faster, &next);
-    if (is_beaten(t, exact)) return true;
-  }
-  if (!knows_faster) MSC_TRY(solve(t, exact, 0, faster));
-  if (fits(t, &faster->cost) || is_beaten(t, exact)) return true;
-  if (!knows_smaller) MSC_TRY(solve(t, exact, MAX_CHARGE, smaller));
-  return fits(t, &smaller->cost) || least_memory(t, smaller) || true; /* time still counted too much */
+/* The one of the two that is not known yet: one that does not fit, if there is any, and one that does, or the smallest. */
+static bool enclose(shard_timing *t, bool exact, strategy *faster, strategy *smaller) {
+  if (smaller->cost.ns < SHARD_IMPOSSIBLE) return solve(t, exact, 0, faster);
+  MSC_TRY(solve(t, exact, MAX_CHARGE, smaller));
+  if (!fits(t, &smaller->cost)) least_memory(t, smaller); /* time still counted too much */
+  return true;
 }
 
 bool shard_solve_within_limit(shard_timing *t, bool exact) {
-  strategy faster = strategy_of(t), smaller = strategy_of(t), best = strategy_of(t);
   int64_t guess = exact ? t->charge : 0;
   t->charge = 0;
-  MSC_TRY(enclose(t, exact, guess, &faster, &smaller));
+  MSC_TRY(shard_solve_time(t, exact, guess));
+  if (is_beaten(t, exact) || (!guess && fits(t, &t->found))) return true; /* mostly: memory is no matter */
+  strategy faster = strategy_of(t), smaller = strategy_of(t), best = strategy_of(t);
+  take(t, fits(t, &t->found) ? &smaller : &faster);
+  MSC_TRY(enclose(t, exact, &faster, &smaller));
   copy_strategy(t, &best, fits(t, &faster.cost) ? &faster : &smaller);
   bool open = !fits(t, &faster.cost) && fits(t, &smaller.cost);
   if (open) MSC_TRY(close_in(t, exact, &faster, &smaller, &best));

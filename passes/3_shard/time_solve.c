@@ -72,19 +72,18 @@ shard_space *shard_all_strategies(shard_timing *t) {
 
 /* False: too large.  A bound may be known all the same. */
 static bool search_exactly(shard_timing *t, int64_t ns_per_gib) {
-  msc_assignment *digits = msc_new_array(t->g.arena, msc_assignment, t->m.num_vars);
   shard_cost cost;
   int64_t bound = 0;
   MSC_TRY(shard_all_strategies(t));
   msc_arena *a = msc_arena_new(t->g.ctx);
   shard_space_charge(t->full, ns_per_gib);
-  bool ok = solve_space(t, t->full, a, digits, &cost, &bound);
+  bool ok = solve_space(t, t->full, a, t->chosen, &cost, &bound);
   msc_arena_free(a);
   int64_t least = bound - shard_charge_for(ns_per_gib, t->limit) - 1; /* Lagrange's bound: of the charge, what fits pays the limit's at most */
   if (!ns_per_gib) least = bound;
   if (ok && bound < SHARD_IMPOSSIBLE && least > t->bound) t->bound = least, t->charge = ns_per_gib;
   if (!ok || bound < cost.charged) return false;
-  keep_if_better(t, digits, cost);
+  t->found = cost;
   return true;
 }
 
