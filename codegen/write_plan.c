@@ -337,13 +337,9 @@ static bool is_shape_of(const msc_attr_value *v, const msc_type *t) {
   return elems == msc_type_elems(t);
 }
 
-/* As the model has it; a parameter's state is like the parameter.  NULL: no other than ranks see. */
+/* As the model has it; NULL: no other than ranks see. */
 static const msc_attr_value *model_shape(const msc_plan_variable *v) {
-  const msc_attr_value *own = msc_arg_attr(v->func, v->arg, "msc.model_shape"), *owner = msc_arg_attr(v->func, v->arg, "msc.owner");
-  for (size_t i = 0; owner && !own && i < v->func->body->num_args; i++) {
-    const msc_value *of = v->func->body->args[i];
-    if (of->name && !strcmp(of->name, owner->s)) own = msc_arg_attr(v->func, i, "msc.model_shape");
-  }
+  const msc_attr_value *own = msc_arg_attr(v->func, v->arg, "msc.model_shape");
   return is_shape_of(own, v->global) ? own : NULL;
 }
 

@@ -36,7 +36,10 @@ static msc_value *add_state(inserting *s, const msc_type *type, const char *name
 
 static msc_value *state_of(inserting *s, const msc_value *w, const char *suffix) {
   const char *owner = msc_arg_name(s->f, w->index);
-  return add_state(s, w->type, msc_arena_printf(s->pass->scratch, "%s%s", owner, suffix), owner);
+  msc_value *v = add_state(s, w->type, msc_arena_printf(s->pass->scratch, "%s%s", owner, suffix), owner);
+  const msc_attr_value *model_shape = msc_arg_attr(s->f, w->index, "msc.model_shape");
+  if (model_shape) msc_arg_set(s->f, v->index, "msc.model_shape", *model_shape);
+  return v;
 }
 
 static bool ends_with(const char *name, const char *suffix) {
