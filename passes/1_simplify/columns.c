@@ -22,13 +22,11 @@ typedef struct {
   } link[MAX_LINKS];
 } columns;
 
-static bool has_one_use(const msc_value *v) { return v->uses && !v->uses->next; }
-
 static int64_t last_dim(const msc_value *v) { return v->type->rank ? v->type->dim[v->type->rank - 1] : 0; }
 
 /* A parameter that nobody else uses, and whose layout is nobody's wish. */
 static bool is_free_parameter(const msc_func *f, const msc_value *v, int rank) {
-  return !v->def && v->type->rank == rank && msc_arg_role(f, v->index) == MSC_ROLE_PARAMETER && has_one_use(v) &&
+  return !v->def && v->type->rank == rank && msc_arg_role(f, v->index) == MSC_ROLE_PARAMETER && msc_has_one_use(v) &&
          !msc_arg_attr(f, v->index, "msc.layout") && !msc_arg_attr(f, v->index, "msc.model_shape");
 }
 
@@ -49,7 +47,7 @@ static int comes_from(const msc_op *op) {
 static bool find_product(const msc_value *v, columns *out) {
   for (out->num = 0; out->num < MAX_LINKS && v->def; out->num++) {
     msc_op *op = v->def;
-    int from = has_one_use(v) && v->type->rank + 1 < MSC_MAX_RANK && !msc_is_told(op) ? comes_from(op) : -1;
+    int from = msc_has_one_use(v) && v->type->rank + 1 < MSC_MAX_RANK && !msc_is_told(op) ? comes_from(op) : -1;
     if (from < 0) return false;
     out->link[out->num].op = op, out->link[out->num].from = from;
     if (is_product(op)) return ++out->num;

@@ -6,12 +6,10 @@
 #include <time.h>
 
 #include "passes/3_shard/mesh_shape.h"
-#include "passes/3_shard/timing.h"
+#include "passes/3_shard/time_state.h"
 #include "passes/config.h"
 
 enum { MAX_STATES = 4096, MAX_ENTRIES = 1 << 28, MAX_ENTRIES_OF_SHAPE = 1 << 26 };
-
-static const shard_cost nothing = {SHARD_IMPOSSIBLE, INT64_MAX, 0, INT64_MAX};
 
 static double now_s(void) {
   struct timespec t;
@@ -67,7 +65,7 @@ static void keep_candidate(shard_timing *t, candidate *best) {
 /* On the mesh as it is, in full where that is asked for and possible.  Where time is short, digit by digit first.  False: the
  * network is too large even for that. */
 static bool search_mesh(shard_timing *t, bool exact, shard_cost *out_least) {
-  candidate best = {nothing, NULL};
+  candidate best = {SHARD_NO_STRATEGY, NULL};
   bool found = false, proven = false;
   MSC_TRY(look_at_mesh(t));
   t->bound = 0;
@@ -103,7 +101,7 @@ static void warn_of_gap(const shard_timing *t) {
 }
 
 static bool search_given_mesh(shard_timing *t) {
-  shard_cost least = nothing;
+  shard_cost least = SHARD_NO_STRATEGY;
   bool exact = msc_config_search_mode(t->pass->config) == MSC_DYNAMIC_PROGRAMMING;
   if (!search_mesh(t, exact, &least))
     return msc_num_errors(t->g.ctx)
@@ -141,8 +139,8 @@ static bool search_all_meshes(shard_timing *t) {
   shard_mesh_shape *shape = msc_new_array(t->g.arena, shard_mesh_shape, SHARD_MAX_SHAPES);
   int num = shard_mesh_shapes(msc_pass_cluster(t->pass), msc_mesh_size(t->g.mesh), shape), best = -1;
   bool exact = msc_config_search_mode(t->pass->config) == MSC_DYNAMIC_PROGRAMMING;
-  candidate of_best = {nothing, NULL};
-  shard_cost least = nothing, of_shape;
+  candidate of_best = {SHARD_NO_STRATEGY, NULL};
+  shard_cost least = SHARD_NO_STRATEGY, of_shape;
   int64_t bound = INT64_MAX, charge = 0;
   t->max_entries = MAX_ENTRIES_OF_SHAPE;
   for (int i = 0; i < num; i++) {
@@ -150,7 +148,7 @@ static bool search_all_meshes(shard_timing *t) {
     if (best >= 0 && shard_out_of_time(t)) break;
     shard_fix_digits(t, t->given);
     set_mesh(t, &shape[i]);
-    of_shape = nothing;
+    of_shape = SHARD_NO_STRATEGY;
     t->charge = charge;
     t->beaten = best >= 0 ? of_best.cost.ns : INT64_MAX;
     if (!search_mesh(t, exact, &of_shape)) {
@@ -173,7 +171,7 @@ static bool search_all_meshes(shard_timing *t) {
 }
 
 bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
-  shard_timing t = {.pass = pass, .f = f, .found = nothing, .max_entries = MAX_ENTRIES, .beaten = INT64_MAX};
+  shard_timing t = {.pass = pass, .f = f, .found = SHARD_NO_STRATEGY, .max_entries = MAX_ENTRIES, .beaten = INT64_MAX};
   MSC_TRY(shard_graph_of(pass, f, &t.g));
   shard_model_of(&t.g, &t.m);
   t.bucket = shard_bucket_of(t.g.func);

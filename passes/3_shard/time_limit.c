@@ -1,9 +1,9 @@
-/* time_limit.c: charges on memory -> the best strategy that stays within the limit (see timing.h). */
+/* time_limit.c: charges on memory -> the best strategy that stays within the limit (see time_state.h). */
 #include <string.h>
 
 #include "passes/3_shard/minimum.h"
 #include "passes/3_shard/splice.h"
-#include "passes/3_shard/timing.h"
+#include "passes/3_shard/time_state.h"
 #include "passes/3_shard/within.h"
 
 enum { MAX_POINTS = 1 << 18, MAX_STEPS = 64 };
@@ -19,7 +19,7 @@ typedef struct {
 } strategy;
 
 static strategy strategy_of(const shard_timing *t) {
-  return (strategy){{SHARD_IMPOSSIBLE, INT64_MAX, 0, INT64_MAX}, msc_new_array(t->g.arena, msc_assignment, t->m.num_vars), msc_new_array(t->g.arena, int, t->m.num_vars)};
+  return (strategy){SHARD_NO_STRATEGY, msc_new_array(t->g.arena, msc_assignment, t->m.num_vars), msc_new_array(t->g.arena, int, t->m.num_vars)};
 }
 
 static void copy_strategy(const shard_timing *t, strategy *to, const strategy *from) {
@@ -198,7 +198,9 @@ static bool close_in(shard_timing *t, bool exact, strategy *faster, strategy *sm
 static bool enclose(shard_timing *t, bool exact, strategy *faster, strategy *smaller) {
   if (smaller->cost.ns < SHARD_IMPOSSIBLE) return solve(t, exact, 0, faster);
   MSC_TRY(solve(t, exact, MAX_CHARGE, smaller));
-  if (!fits(t, &smaller->cost)) least_memory(t, smaller); /* time still counted too much */
+  if (fits(t, &smaller->cost)) return true;
+  strategy least = strategy_of(t); /* time still counted too much */
+  if (least_memory(t, &least)) copy_strategy(t, smaller, &least);
   return true;
 }
 

@@ -1,12 +1,10 @@
-/* time_solve.c: a mesh, and what memory is charged -> the strategy of least time, of all at once or piece by piece (see timing.h). */
+/* time_solve.c: a mesh, and what memory is charged -> the strategy of least time, of all at once or piece by piece (see time_state.h). */
 #include <string.h>
 
 #include "passes/3_shard/minimum.h"
-#include "passes/3_shard/timing.h"
+#include "passes/3_shard/time_state.h"
 
 enum { MAX_SWEEPS = 6 };
-
-static const shard_cost nothing = {SHARD_IMPOSSIBLE, INT64_MAX, 0, INT64_MAX};
 
 /* ---- one exact solution ---- */
 
@@ -136,7 +134,7 @@ static void order_pieces(const shard_timing *t, int *out_order) {
 static bool search_by_pieces(shard_timing *t) {
   msc_assignment *digits = msc_new_array(t->g.arena, msc_assignment, t->m.num_vars);
   int order[SHARD_MAX_PIECES], n = t->o.num_pieces;
-  shard_cost cost = nothing;
+  shard_cost cost = SHARD_NO_STRATEGY;
   order_pieces(t, order);
   shard_fix_digits(t, t->given);
   for (int i = 0; i < n || (n == 0 && i == 0); i++) {
@@ -157,7 +155,7 @@ static bool search_by_pieces(shard_timing *t) {
 /* ---- either ---- */
 
 bool shard_solve_time(shard_timing *t, bool exact, int64_t ns_per_gib) {
-  t->found = nothing;
+  t->found = SHARD_NO_STRATEGY;
   t->o.ns_per_gib = ns_per_gib;
   bool ok = exact ? search_exactly(t, ns_per_gib) : search_by_pieces(t);
   t->o.ns_per_gib = 0;

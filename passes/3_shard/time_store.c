@@ -1,7 +1,7 @@
 /* time_store.c: the strategy that was chosen -> `sharding` and `by` on leaders, and the copies that it needs (see search_time.h). */
 #include <string.h>
 
-#include "passes/3_shard/timing.h"
+#include "passes/3_shard/time_state.h"
 
 /* ---- storing ---- */
 

@@ -1,11 +1,11 @@
-/* timing.h: what the searches for the least time of a step share: the model on one mesh, and the best strategy found.
+/* time_state.h: what the searches for the least time of a step share: the model on one mesh, and the best strategy found.
  *
  *   time_solve.c  all strategies at once, or piece by piece of the mesh, for one charge on memory
  *   time_limit.c  charges, until the best strategy within the memory is known
  *   time_store.c  the best strategy becomes attributes and copies
  *   search_time.c the meshes, and what is said where nothing fits */
-#ifndef MSC_PASSES_3_SHARD_TIMING_H
-#define MSC_PASSES_3_SHARD_TIMING_H
+#ifndef MSC_PASSES_3_SHARD_TIME_STATE_H
+#define MSC_PASSES_3_SHARD_TIME_STATE_H
 
 #include "passes/3_shard/space.h"
 #include "passes/pass.h"
@@ -14,6 +14,8 @@ typedef struct {
   int64_t ns, bytes, parameter_bytes; /* kept over the step: of it parameters with state and gradient */
   int64_t charged;                    /* ns, and what memory is charged */
 } shard_cost;
+
+static const shard_cost SHARD_NO_STRATEGY = {SHARD_IMPOSSIBLE, INT64_MAX, 0, INT64_MAX};
 
 typedef struct {
   msc_pass_ctx *pass;
