@@ -97,8 +97,6 @@ mscrt_status *mscrt_plan_check_weights(const mscrt_plan *p, const char *path) {
 
 static mscrt_status *load_one(mscrt_context *c, const mscrt_blob *b, const mscrt_named_array *n, const mscrt_variable *v) {
   mscrt_samples s = {.blob = *b, .kind = MSCRT_SAFETENSORS, .array = n->array};
-  s.array.rank = v->rank; /* the same elements, as ranks see them */
-  memcpy(s.array.dim, v->shape, sizeof *s.array.dim * (size_t)v->rank);
   mscrt_wanted w = mscrt_wanted_of(v);
   w.batch_dim = -1;
   w.role = MSCRT_MASK; /* values as they are, not scaled */
