@@ -81,6 +81,8 @@ def main():
         for name, layout in layouts.items():
             line = re.search(rf"^parameter {name} .*", call(MSC, "dump", "plan.bin"), re.M)[0]
             check("of the model's" in line and f" {layout} " in line, f"mesh {mesh}: {line}, expected {layout}")
+        states = re.findall(r"^state (?:w|b|gate)\..*", call(MSC, "dump", "plan.bin"), re.M) if layouts else []
+        check(all("of the model's" in line for line in states) and len(states) == 2 * len(layouts), f"mesh {mesh}: {states}")
         losses = losses_of("plan.bin", ranks, data, "--save", f"w{ranks}.safetensors")
         expected = expected or losses
         check(near(losses, expected), f"mesh {mesh}: {losses}, on one rank {expected}")

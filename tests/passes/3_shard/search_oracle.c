@@ -182,6 +182,7 @@ static void test_against_all(void **state) {
     {"8", "{\"a\":4}", "", "cpu"},
     {"4096", "{\"a\":8}", "", "h100"},
     {"96", "{\"a\":3}", "", "a100"},
+    {"192", "{\"a\":3}", "", "h100"}, /* the smallest, one between, and the fastest */
     {"96", "{\"a\":2,\"b\":2}", "", "h100"},
   };
   for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
