@@ -31,7 +31,8 @@ static mscrt_status *read_options(mscrt_context *c, const mscrt_options *o) {
   MSCRT_CHECK(choose_device(c));
   if (c->o.comm && strcmp(c->o.comm, "local") && strcmp(c->o.comm, "nccl")) return mscrt_fail(MSCRT_UNSUPPORTED, "ranks are connected by local or nccl, not by '%s'", c->o.comm);
   if (c->o.comm && !strcmp(c->o.comm, "nccl") && c->device != &mscrt_device_cuda) return mscrt_fail(MSCRT_UNSUPPORTED, "nccl connects GPUs, and the device is '%s'", c->device->name);
-  if (c->o.choices && c->device != &mscrt_device_cuda) return mscrt_fail(MSCRT_UNSUPPORTED, "only matrix products of a GPU are measured, and the device is '%s'", c->device->name);
+  if (c->o.tune && c->device != &mscrt_device_cuda) return mscrt_fail(MSCRT_UNSUPPORTED, "only matrix products of a GPU are measured, and the device is '%s'", c->device->name);
+  if (c->o.tune && !c->o.choices) return mscrt_fail(MSCRT_ARGUMENT, "what is measured needs a file to be kept in");
   if (c->o.time_scale < 0) return mscrt_fail(MSCRT_ARGUMENT, "time scale %g", c->o.time_scale);
   if (c->o.threads < 0 || c->o.threads > MAX_THREADS) return mscrt_fail(MSCRT_ARGUMENT, "%d threads", c->o.threads);
   int share = mscrt_cores() / c->o.ranks;

@@ -112,7 +112,7 @@ static mscrt_status *no_algorithm(mscrt_context *c, const mscrt_matmul *m, lt_re
                     c->cuda->workspace_bytes, c->cuda->name, r, is_simple ? "" : "; compile with --set library_epilogues=false");
 }
 
-/* The library's first choice; or the fastest, as it was measured once. */
+/* The fastest, as it was measured once or is now; else the library's first choice. */
 static mscrt_status *choose(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p) {
   mscrt_cublas_api *lt = &c->cuda->products->lt;
   lt_preference preference;
@@ -121,12 +121,12 @@ static mscrt_status *choose(mscrt_context *c, const mscrt_matmul *m, mscrt_produ
   if (c->o.choices && mscrt_choice_known(c, m, p)) return NULL;
   LT(lt, cublasLtMatmulPreferenceCreate, &preference);
   mscrt_status *s = prefer(lt, c->cuda, m, p, preference);
-  lt_result r = s ? 0 : lt->cublasLtMatmulAlgoGetHeuristic(c->cuda->products->handle, p->product, p->b, p->a, p->c, p->c, preference, c->o.choices ? MSCRT_CANDIDATES : 1, candidate, &num);
+  lt_result r = s ? 0 : lt->cublasLtMatmulAlgoGetHeuristic(c->cuda->products->handle, p->product, p->b, p->a, p->c, p->c, preference, c->o.tune ? MSCRT_CANDIDATES : 1, candidate, &num);
   lt->cublasLtMatmulPreferenceDestroy(preference);
   MSCRT_CHECK(s);
   if (r || num < 1 || candidate[0].state) return no_algorithm(c, m, r);
   p->algorithm = candidate[0].algorithm;
-  return c->o.choices ? mscrt_choice_measure(c, m, p, num, candidate) : NULL;
+  return c->o.tune ? mscrt_choice_measure(c, m, p, num, candidate) : NULL;
 }
 
 /* ---- calls ---- */

@@ -1,5 +1,5 @@
 /* autotune.c: a plan for a GPU in; the fastest algorithms of its products, measured here, out: in the user's cache folder, where
- * `msc run --autotune` finds them. */
+ * every `msc run` finds them. */
 #include "tools/autotune.h"
 
 #include <stdio.h>
@@ -15,6 +15,13 @@ bool autotune_file(cli *c, char out_path[4200]) {
   return true;
 }
 
+const char *autotune_measured(char path[4200]) {
+  char folder[4096];
+  if (!trust_folder("products", false, folder)) return NULL;
+  snprintf(path, 4200, "%s/choices", folder);
+  return path;
+}
+
 static int told(cli *c, mscrt_status *s) {
   int code = mscrt_status_exit(s);
   msc_error(c->ctx, mscrt_status_code(s) == MSCRT_NO_MEMORY ? MSC_E_OUT_OF_MEMORY : code == CLI_ENVIRONMENT ? MSC_E_TARGET : MSC_E_PLAN, NULL, "--autotune: %s", mscrt_status_text(s));
@@ -25,7 +32,7 @@ static int told(cli *c, mscrt_status *s) {
 /* Whoever opens a plan chooses its algorithms. */
 static int measure(cli *c, const mscrt_plan *plan) {
   char choices[4200];
-  mscrt_options o = {.struct_size = sizeof o, .ranks = 1, .choices = choices};
+  mscrt_options o = {.struct_size = sizeof o, .ranks = 1, .choices = choices, .tune = true};
   mscrt_context *ctx = NULL;
   if (mscrt_plan_ranks(plan) > 1) {
     msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--autotune: a plan for %d ranks is not supported yet here: msc run --autotune measures when they begin", mscrt_plan_ranks(plan));

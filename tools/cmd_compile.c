@@ -295,7 +295,7 @@ static const cli_option options[] = {
     {"mcpu", CLI_TEXT, "CPU", "make code for this CPU instead of this machine's"},
     {"cluster", CLI_TEXT, "FILE|NAME", "description of the devices and links: a100, h100, h200, cpu (default) or a file"},
     {"dim", CLI_PAIRS, "NAME=SIZE", "size of a dimension that the model leaves open: batch, or x.1"},
-    {"autotune", CLI_FLAG, NULL, "measure matrix products on this machine's GPU, for runs with --autotune; nothing of a CPU is measured"},
+    {"autotune", CLI_FLAG, NULL, "measure matrix products on this machine's GPU, for later runs; nothing of a CPU is measured"},
     {"time-limit", CLI_NUMBER, "S", "seconds after which the search for strategies takes the best so far; 0: no limit"},
     {"dump-dir", CLI_TEXT, "DIR", "IR after every pass that changed it, and the generated LLVM IR"},
     {"depfile", CLI_TEXT, "FILE", "what the plan was made from, for build systems"},

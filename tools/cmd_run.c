@@ -29,7 +29,8 @@ typedef struct {
   mscrt_plan *plan;
   mscrt_data *data;     /* NULL: the plan has no inputs */
   int ranks;
-  char address[48], choices[4200];
+  char address[48], choices_path[4200];
+  const char *choices;  /* NULL: nothing was ever measured here */
   int64_t steps, per_epoch;
   bool evaluates, timed;
   double time_scale;
@@ -74,7 +75,11 @@ static bool check_options(training *t) {
   if (cli_flag(c, "resume")) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--resume: checkpoints are not supported yet");
   const char *comm = cli_text(c, "comm");
   if (comm && strcmp(comm, "local") && strcmp(comm, "nccl")) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--comm %s is not supported yet; local and nccl are", comm);
-  if (cli_flag(c, "autotune") && !autotune_file(c, t->choices)) return false;
+  t->choices = autotune_measured(t->choices_path);
+  if (cli_flag(c, "autotune")) {
+    if (!autotune_file(c, t->choices_path)) return false;
+    t->choices = t->choices_path;
+  }
   const char *scale = getenv("MSC_TIME_SCALE");
   char *end = NULL;
   t->timed = cli_text(c, "device") && !strcmp(cli_text(c, "device"), "timed");
@@ -316,7 +321,7 @@ static mscrt_status *work(training *t) {
   mscrt_options o = {
     .struct_size = sizeof o, .rank = t->rank, .ranks = t->ranks, .address = t->ranks > 1 ? t->address : NULL, .threads = (int)cli_int(c, "threads", 0),
     .seed = (uint64_t)cli_int(c, "seed", 0), .timeout_ms = (int)(cli_number(c, "timeout", 0) * 1000), .perf_map = cli_flag(c, "perf-map"),
-    .device = cli_text(c, "device"), .comm = cli_text(c, "comm"), .choices = t->choices[0] ? t->choices : NULL, .time_scale = t->time_scale, .overlap = overlap_of(c), .measure = t->measured != NULL, .events = cli_text(c, "trace") ? TRACE_EVENTS : 0};
+    .device = cli_text(c, "device"), .comm = cli_text(c, "comm"), .choices = t->choices, .tune = cli_flag(c, "autotune"), .time_scale = t->time_scale, .overlap = overlap_of(c), .measure = t->measured != NULL, .events = cli_text(c, "trace") ? TRACE_EVENTS : 0};
   if (debug_level() >= 1) o.log = on_log, o.log_user = t;
   mscrt_status *s = mscrt_open(t->plan, &o, &t->ctx);
   if (!s && t->data) s = mscrt_set_data(t->ctx, t->data);
@@ -418,7 +423,7 @@ static const cli_option options[] = {
   {"perf-map", CLI_FLAG, NULL, "write /tmp/perf-PID.map, the names of generated code for perf"},
   {"comm", CLI_CHOICE, "local|tcp|mpi|nccl", "transport between ranks; default: nccl where every rank has a GPU of its own, else local"},
   {"device", CLI_CHOICE, "cpu|cuda|timed", "what runs the calls; default: what the plan was compiled for; timed: no values, each sleeps for its predicted time (times MSC_TIME_SCALE) and order is checked"},
-  {"autotune", CLI_FLAG, NULL, "measure the matrix products of a GPU once, and keep the fastest ways in the user's cache folder"},
+  {"autotune", CLI_FLAG, NULL, "measure the matrix products of a GPU that were not measured yet; the fastest ways are kept in the user's cache folder, for every later run"},
   {"overlap", CLI_CHOICE, "idle|always|never", "collectives in a thread of their own; default idle: when a core is free for it"},
   {"ckpt-dir", CLI_TEXT, "DIR", "where checkpoints are written"},
   {"ckpt-every", CLI_INT, "K", "steps between checkpoints"},

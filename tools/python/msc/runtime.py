@@ -29,7 +29,7 @@ class _PlanOptions(Structure):
 class _Options(Structure):
     _fields_ = [("struct_size", c_size_t), ("rank", c_int), ("ranks", c_int), ("address", c_char_p), ("threads", c_int), ("seed", c_uint64),
                 ("timeout_ms", c_int), ("log", c_void_p), ("log_user", c_void_p), ("perf_map", c_bool), ("no_init", c_bool),
-                ("device", c_char_p), ("time_scale", c_double), ("overlap", c_int), ("measure", c_bool), ("events", c_uint32), ("choices", c_char_p), ("comm", c_char_p)]
+                ("device", c_char_p), ("time_scale", c_double), ("overlap", c_int), ("measure", c_bool), ("events", c_uint32), ("choices", c_char_p), ("comm", c_char_p), ("tune", c_bool)]
 
 
 # name -> (result, arguments); a status is a pointer, NULL when all went well
