@@ -3,6 +3,8 @@
 #ifndef MSCRT_CUDA_H
 #define MSCRT_CUDA_H
 
+#include <stdatomic.h>
+
 #include "runtime/context.h"
 #include "runtime/cuda_api.h"
 #include "runtime/cuda_moves.h"
@@ -46,6 +48,11 @@ struct mscrt_cuda {
   mscrt_links *links;            /* to other GPUs; NULL: collectives with other ranks go through the host */
   mscrt_moves *moves;            /* of each collective of the plan that stays on GPUs */
   bool *warm;                    /* programs that have run once */
+  uint32_t issued;               /* calls, since the host has waited for them */
+  bool capturing;
+  const mscrt_record *alone;     /* the call that is waited for by itself */
+  bool gave_up, stuck;           /* after a failure; stuck: it goes on working, and is not touched any more */
+  _Atomic uint32_t aborted;      /* NCCL has let go */
   mscrt_cuda_graph *graph;       /* [program][input slot of its first batch] */
 };
 
@@ -56,8 +63,15 @@ void mscrt_cuda_leave(mscrt_cuda *g);
 /* All addresses that a call's buffer will have, or-ed. */
 uint64_t mscrt_cuda_low_bits(const mscrt_context *c, const mscrt_record *r, uint32_t buffer);
 
-/* Until all that was issued has run. */
+/* ---- cuda_watch.c ---- */
+
+/* Until all that was issued has run; a rank that is lost, an error of NCCL's and too long a wait end it.  Alone: only this call. */
 mscrt_status *mscrt_cuda_wait(mscrt_context *c);
+mscrt_status *mscrt_cuda_wait_alone(mscrt_context *c, const mscrt_record *r);
+/* After a failure: other ranks and NCCL's kernels are told to end.  Returns the status; as STUCK if this GPU goes on working. */
+mscrt_status *mscrt_cuda_give_up(mscrt_context *c, mscrt_status *s);
+/* Before anything is given back: it must stay as it is. */
+bool mscrt_cuda_is_stuck(mscrt_context *c);
 
 /* ---- cuda_step.c ---- */
 

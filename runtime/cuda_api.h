@@ -126,7 +126,7 @@ typedef struct {
   X(cuMemsetD2D32Async, (cu_address dst, size_t pitch, unsigned value, size_t width, size_t height, cu_stream s))      \
   X(cuStreamCreate, (cu_stream *out_stream, unsigned flags))                                                           \
   X(cuStreamDestroy_v2, (cu_stream s))                                                                                 \
-  X(cuStreamSynchronize, (cu_stream s))                                                                                \
+  X(cuStreamQuery, (cu_stream s))                                                                                      \
   X(cuStreamWaitEvent, (cu_stream s, cu_event e, unsigned flags))                                                      \
   X(cuStreamBeginCapture_v2, (cu_stream s, unsigned mode))                                                             \
   X(cuStreamEndCapture, (cu_stream s, cu_graph *out_graph))                                                            \

@@ -76,7 +76,7 @@ static mscrt_status *measure(mscrt_context *c, const mscrt_matmul *m, const mscr
   MSCRT_CUDA(cu, cuEventRecord, begin, c->cuda->stream);
   for (int i = 0; i < ROUNDS; i++) MSCRT_CHECK(mscrt_product_call(c, m, p, p->buffer, a));
   MSCRT_CUDA(cu, cuEventRecord, end, c->cuda->stream);
-  MSCRT_CUDA(cu, cuEventSynchronize, end);
+  MSCRT_CHECK(mscrt_cuda_wait(c));
   MSCRT_CUDA(cu, cuEventElapsedTime, out_ms, begin, end);
   return NULL;
 }

@@ -1,25 +1,19 @@
-/* cuda_collective.c: collectives and messages between GPUs, issued to streams of their own; and the host's watch over them. */
-#include <sched.h>
+/* cuda_collective.c: collectives and messages between GPUs, issued to streams of their own; and what has become of them. */
 #include <stdio.h>
 #include <string.h>
 
 #include "runtime/cuda_links.h"
-#include "runtime/wait.h"
-
-#define LOOK_AROUND_NS 10000000
 
 /* ---- names ---- */
 
-#define DESCRIPTION 320
-
 /* "all_reduce grad at net.py:7 (ranks 0,1)" */
-static const char *describe(const mscrt_record *r, char text[DESCRIPTION]) {
+static const char *describe(const mscrt_record *r, char text[MSCRT_LINKS_TEXT]) {
   bool message = r->kind == PLAN_CALL_KIND_MESSAGE;
   const char *what = message ? r->receives ? "the receipt of" : "the sending of" : mscrt_verb_name(r->part[0].e->verb);
-  size_t n = (size_t)snprintf(text, DESCRIPTION, "%s %s%s%s", what, r->name ? r->name : "", r->loc ? " at " : "", r->loc ? r->loc : "");
-  if (message && n < DESCRIPTION) snprintf(text + n, DESCRIPTION - n, " (rank %d)", r->channel.peer);
-  for (int i = 0; !message && i < r->part[0].e->group.num && n + 16 < DESCRIPTION; i++)
-    n += (size_t)snprintf(text + n, DESCRIPTION - n, "%s%d%s", i ? "," : " (ranks ", r->part[0].e->group.member[i], i + 1 == r->part[0].e->group.num ? ")" : "");
+  size_t n = (size_t)snprintf(text, MSCRT_LINKS_TEXT, "%s %s%s%s", what, r->name ? r->name : "", r->loc ? " at " : "", r->loc ? r->loc : "");
+  if (message && n < MSCRT_LINKS_TEXT) snprintf(text + n, MSCRT_LINKS_TEXT - n, " (rank %d)", r->channel.peer);
+  for (int i = 0; !message && i < r->part[0].e->group.num && n + 16 < MSCRT_LINKS_TEXT; i++)
+    n += (size_t)snprintf(text + n, MSCRT_LINKS_TEXT - n, "%s%d%s", i ? "," : " (ranks ", r->part[0].e->group.member[i], i + 1 == r->part[0].e->group.num ? ")" : "");
   return text;
 }
 
@@ -153,12 +147,12 @@ static mscrt_status *issue_beside(mscrt_context *c, const mscrt_turn *t, const m
 }
 
 mscrt_status *mscrt_links_collective(mscrt_context *c, const mscrt_turn *t) {
-  char text[DESCRIPTION];
+  char text[MSCRT_LINKS_TEXT];
   mscrt_status *s = issue_beside(c, t, mscrt_parts_of(c, t->record, t->slots, false));
   if (s) return mscrt_within(s, "rank %d: step %" PRId64 ": %s", c->o.rank, t->step, describe(t->record, text));
   if (!c->timeline) return NULL;
   MSCRT_CHECK(mscrt_links_wait_for(c, t->number)); /* else only the launch would be measured */
-  return mscrt_cuda_wait(c);
+  return mscrt_cuda_wait_alone(c, t->record);
 }
 
 mscrt_status *mscrt_cuda_alone(mscrt_context *c, const mscrt_turn *t) {
@@ -217,32 +211,22 @@ mscrt_status *mscrt_links_join(mscrt_context *c) {
   return NULL;
 }
 
-/* ---- the watch ---- */
+/* ---- for the watch ---- */
 
-static mscrt_status *look_around(mscrt_context *c, bool late) {
-  mscrt_links *l = c->cuda->links;
-  char text[DESCRIPTION];
-  const mscrt_record *r = *l->begun <= l->num_watched ? l->watched[*l->begun] : NULL;
-  mscrt_status *s = c->transport->lost(c->comm, "waiting for the GPU");
-  for (uint32_t i = 0; i < l->num_comms && !s; i++)
-    if (l->comm[i]) s = mscrt_links_check(c, l->comm[i], MSCRT_ncclInProgress, "collectives");
-  if (!s && late) s = mscrt_fail(MSCRT_PEER, "the GPU has not come to the end within %d ms", c->o.timeout_ms);
-  return s ? mscrt_within(s, "rank %d: step %" PRId64 ": %s%s", c->o.rank, c->step, r ? "the last it began is " : "no collective has begun", r ? describe(r, text) : "") : NULL;
+/* The GPU writes it meanwhile. */
+uint32_t mscrt_links_begun(const mscrt_links *l) { return *(volatile uint32_t *)l->begun; }
+
+const char *mscrt_links_last(const mscrt_links *l, char text[MSCRT_LINKS_TEXT]) {
+  uint32_t begun = mscrt_links_begun(l);
+  return begun && begun <= l->num_watched ? describe(l->watched[begun], text) : NULL;
 }
 
-mscrt_status *mscrt_links_watch(mscrt_context *c) {
-  const mscrt_cuda_api *cu = &c->cuda->cu;
-  MSCRT_CUDA(cu, cuEventRecord, c->cuda->done, c->cuda->stream);
-  int64_t begin = mscrt_now_ns(), looked = begin;
-  for (;;) {
-    cu_result r = cu->cuEventQuery(c->cuda->done);
-    if (!r) return NULL;
-    if (r != MSCRT_CUDA_ERROR_NOT_READY) return mscrt_cuda_failure(cu, r, "cuEventQuery");
-    int64_t now = mscrt_now_ns();
-    if (now - looked > LOOK_AROUND_NS) {
-      looked = now;
-      MSCRT_CHECK(look_around(c, now - begin > (int64_t)c->o.timeout_ms * 1000000));
-    }
-    sched_yield();
-  }
+mscrt_status *mscrt_links_look(mscrt_context *c) {
+  mscrt_links *l = c->cuda->links;
+  mscrt_status *s = NULL;
+  for (uint32_t i = 0; i < l->num_comms && !s; i++)
+    if (l->comm[i]) s = mscrt_links_check(c, l->comm[i], MSCRT_ncclInProgress, "collectives");
+  for (uint32_t i = 0; i < l->num_channels && !s; i++)
+    if (l->channel[i].comm) s = mscrt_links_check(c, l->channel[i].comm, MSCRT_ncclInProgress, "messages");
+  return s;
 }

@@ -17,6 +17,7 @@ mscrt_status *mscrt_cuda_host_collective(mscrt_context *c, mscrt_pool *pool, con
   const mscrt_record *r = t->record;
   const mscrt_part *part = mscrt_parts_of(c, r, t->slots, false);
   mscrt_site site = {r->name, r->loc, t->step};
+  MSCRT_CHECK(mscrt_cuda_wait_alone(c, r));
   for (uint32_t i = 0; i < r->num_parts; i++) MSCRT_CHECK(down(c, part[i].src, part[i].e->src_bytes));
   MSCRT_CHECK(mscrt_cuda_wait(c));
   MSCRT_CHECK(c->transport->run(c->comm, pool, r->num_parts, part, &site, out_ticket));
@@ -34,6 +35,7 @@ mscrt_status *mscrt_cuda_host_message(mscrt_context *c, const mscrt_turn *t) {
     MSCRT_CHECK(up(c, offset, r->channel.bytes));
     return mscrt_cuda_wait(c);
   }
+  MSCRT_CHECK(mscrt_cuda_wait_alone(c, r));
   MSCRT_CHECK(down(c, offset, r->channel.bytes));
   MSCRT_CHECK(mscrt_cuda_wait(c));
   return c->transport->send(c->comm, &r->channel, c->arena + offset, &site);

@@ -57,7 +57,11 @@ mscrt_status *mscrt_links_wait_for(mscrt_context *c, uint32_t upto);
 /* Messages of the run begin, have all been sent: the stream of calls waits for them. */
 void mscrt_links_begin(mscrt_links *l);
 mscrt_status *mscrt_links_join(mscrt_context *c);
-/* The host, for all that was issued; a rank that is lost, an error of NCCL's and too long a wait end it. */
-mscrt_status *mscrt_links_watch(mscrt_context *c);
+/* What the GPU began last: its number, and "all_reduce grad at net.py:7 (ranks 0,1)"; 0 and NULL: nothing yet. */
+#define MSCRT_LINKS_TEXT 320
+uint32_t mscrt_links_begun(const mscrt_links *l);
+const char *mscrt_links_last(const mscrt_links *l, char text[MSCRT_LINKS_TEXT]);
+/* An error that a communicator has come to. */
+mscrt_status *mscrt_links_look(mscrt_context *c);
 
 #endif

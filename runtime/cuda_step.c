@@ -98,7 +98,9 @@ static mscrt_status *capture(mscrt_context *c, uint32_t program, bool train, int
   cu_graph graph = NULL;
   uint64_t before = c->received_bytes;
   MSCRT_CUDA(&g->cu, cuStreamBeginCapture_v2, g->stream, MSCRT_CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+  g->capturing = true;
   mscrt_status *s = issue(c, program, train, step);
+  g->capturing = false;
   cu_result r = g->cu.cuStreamEndCapture(g->stream, &graph);
   if (!s && r) s = mscrt_cuda_failure(&g->cu, r, "cuStreamEndCapture");
   r = s ? 0 : g->cu.cuGraphInstantiateWithFlags(&out->exec, graph, 0);
@@ -135,7 +137,7 @@ mscrt_status *mscrt_cuda_run(mscrt_context *c, uint32_t program, bool train, int
   uint32_t batches = batches_of(p);
   MSCRT_CHECK(mscrt_cuda_enter(c->cuda));
   mscrt_status *s = run_here(c, program, train, step, batches);
-  if (s) mscrt_links_abort(c->cuda->links);
+  s = mscrt_cuda_give_up(c, s);
   mscrt_cuda_leave(c->cuda);
   MSCRT_CHECK(s);
   for (uint32_t i = 0; c->feed && i < batches; i++) mscrt_feed_release(c->feed);

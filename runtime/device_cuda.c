@@ -5,6 +5,8 @@
 
 #include "runtime/cuda_links.h"
 
+#define QUEUE 256
+
 /* ---- finding it ---- */
 
 mscrt_status *mscrt_cuda_enter(mscrt_cuda *g) {
@@ -181,7 +183,7 @@ static mscrt_status *open_cuda(mscrt_context *c) {
   MSCRT_CHECK(mscrt_cuda_load(&g->cu));
   MSCRT_CHECK(find_device(c));
   MSCRT_CHECK(mscrt_cuda_enter(g));
-  mscrt_status *s = open_here(c);
+  mscrt_status *s = mscrt_cuda_give_up(c, open_here(c));
   mscrt_cuda_leave(g);
   return s;
 }
@@ -223,6 +225,7 @@ static mscrt_status *ready_cuda(mscrt_context *c) {
   mscrt_status *s = g->products ? mscrt_products_ready(c) : NULL;
   if (!s && g->dnn) s = mscrt_dnn_ready(c);
   if (!s && g->links) s = mscrt_links_ready(c);
+  s = mscrt_cuda_give_up(c, s);
   mscrt_cuda_leave(g);
   return s;
 }
@@ -252,9 +255,14 @@ static mscrt_status *issue(mscrt_context *c, const mscrt_turn *t) {
   }
 }
 
+/* The driver's queue holds some thousand calls: who issues more waits in the driver. */
+static bool is_full(mscrt_cuda *g) { return !g->capturing && ++g->issued % QUEUE == 0; }
+
+/* Each call is waited for where calls are measured: else only the launch would be. */
 static mscrt_status *compute(mscrt_context *c, const mscrt_turn *t) {
   MSCRT_CHECK(mscrt_within(issue(c, t), "rank %d: step %" PRId64 ": %s%s%s", c->o.rank, t->step, t->record->name ? t->record->name : "a call", t->record->loc ? " at " : "", t->record->loc ? t->record->loc : ""));
-  return c->timeline ? mscrt_cuda_wait(c) : NULL; /* else only the launch would be measured */
+  if (c->timeline) return mscrt_cuda_wait_alone(c, t->record);
+  return is_full(c->cuda) ? mscrt_cuda_wait(c) : NULL;
 }
 
 static mscrt_status *collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, mscrt_ticket *out_ticket) {
@@ -270,31 +278,30 @@ static mscrt_status *wait_for(mscrt_context *c, const mscrt_turn *t, uint32_t up
 
 /* ---- values ---- */
 
-mscrt_status *mscrt_cuda_wait(mscrt_context *c) {
-  if (c->cuda->links) return mscrt_links_watch(c);
-  MSCRT_CUDA(&c->cuda->cu, cuStreamSynchronize, c->cuda->stream);
-  return NULL;
+/* The host's memory is not pinned there, so the driver may wait for the stream: only when that is empty. */
+static mscrt_status *down(mscrt_context *c, uint64_t offset, uint64_t bytes) {
+  MSCRT_CHECK(mscrt_cuda_wait(c));
+  MSCRT_CUDA(&c->cuda->cu, cuMemcpyDtoHAsync_v2, c->arena + offset, (cu_address)(uintptr_t)(c->memory + offset), bytes, c->cuda->stream);
+  return mscrt_cuda_wait(c);
 }
 
-static mscrt_status *fetch(mscrt_context *c, uint64_t offset, uint64_t bytes) {
-  mscrt_cuda *g = c->cuda;
+static mscrt_status *up(mscrt_context *c, uint64_t offset, uint64_t bytes) {
+  MSCRT_CHECK(mscrt_cuda_wait(c));
+  MSCRT_CUDA(&c->cuda->cu, cuMemcpyHtoDAsync_v2, (cu_address)(uintptr_t)(c->memory + offset), c->arena + offset, bytes, c->cuda->stream);
+  return mscrt_cuda_wait(c);
+}
+
+static mscrt_status *copied(mscrt_context *c, mscrt_status *(*copy)(mscrt_context *, uint64_t, uint64_t), uint64_t offset, uint64_t bytes) {
   if (!bytes) return NULL;
-  MSCRT_CHECK(mscrt_cuda_enter(g));
-  cu_result r = g->cu.cuMemcpyDtoHAsync_v2(c->arena + offset, (cu_address)(uintptr_t)(c->memory + offset), bytes, g->stream);
-  mscrt_status *s = r ? mscrt_cuda_failure(&g->cu, r, "cuMemcpyDtoHAsync") : mscrt_cuda_wait(c);
-  mscrt_cuda_leave(g);
+  if (c->cuda->stuck) return mscrt_fail(MSCRT_STUCK, "rank %d: the GPU does not come to its end", c->o.rank);
+  MSCRT_CHECK(mscrt_cuda_enter(c->cuda));
+  mscrt_status *s = mscrt_cuda_give_up(c, copy(c, offset, bytes));
+  mscrt_cuda_leave(c->cuda);
   return s;
 }
 
-static mscrt_status *store(mscrt_context *c, uint64_t offset, uint64_t bytes) {
-  mscrt_cuda *g = c->cuda;
-  if (!bytes) return NULL;
-  MSCRT_CHECK(mscrt_cuda_enter(g));
-  cu_result r = g->cu.cuMemcpyHtoDAsync_v2((cu_address)(uintptr_t)(c->memory + offset), c->arena + offset, bytes, g->stream);
-  mscrt_status *s = r ? mscrt_cuda_failure(&g->cu, r, "cuMemcpyHtoDAsync") : mscrt_cuda_wait(c);
-  mscrt_cuda_leave(g);
-  return s;
-}
+static mscrt_status *fetch(mscrt_context *c, uint64_t offset, uint64_t bytes) { return copied(c, down, offset, bytes); }
+static mscrt_status *store(mscrt_context *c, uint64_t offset, uint64_t bytes) { return copied(c, up, offset, bytes); }
 
 /* An i64 as two words. */
 static mscrt_status *set_micro(mscrt_context *c, uint64_t offset, uint32_t micro) {
@@ -308,9 +315,6 @@ static mscrt_status *set_micro(mscrt_context *c, uint64_t offset, uint32_t micro
 
 static void release(mscrt_context *c) {
   mscrt_cuda *g = c->cuda;
-  if (c->broken) mscrt_links_abort(g->links);
-  if (g->upload) g->cu.cuStreamSynchronize(g->upload);
-  if (g->stream) g->cu.cuStreamSynchronize(g->stream);
   mscrt_cuda_free_graphs(c);
   mscrt_links_close(c);
   mscrt_products_close(c);
@@ -325,16 +329,21 @@ static void release(mscrt_context *c) {
   if (g->stream) g->cu.cuStreamDestroy_v2(g->stream);
 }
 
+/* Returns whether all is given back. */
+static bool release_all(mscrt_context *c) {
+  mscrt_cuda *g = c->cuda;
+  mscrt_status *s = mscrt_cuda_enter(g);
+  bool stuck = !s && mscrt_cuda_is_stuck(c);
+  if (!s && !stuck) release(c);
+  if (!s) mscrt_cuda_leave(g);
+  mscrt_status_free(s);
+  if (!stuck) g->cu.cuDevicePrimaryCtxRelease_v2(g->device);
+  return !stuck;
+}
+
 static void close_cuda(mscrt_context *c) {
   mscrt_cuda *g = c->cuda;
-  if (!g) return;
-  if (g->retained) {
-    mscrt_status *s = mscrt_cuda_enter(g);
-    if (!s) release(c);
-    if (!s) mscrt_cuda_leave(g);
-    mscrt_status_free(s);
-    g->cu.cuDevicePrimaryCtxRelease_v2(g->device);
-  }
+  if (!g || (g->retained && !release_all(c))) return;
   for (uint32_t i = 0; g->moves && i < c->plan->num_collectives; i++) mscrt_moves_free(&g->moves[i]);
   free(g->moves);
   free(g->kernel);

@@ -56,6 +56,7 @@ extern "C" {
   X(ENVIRONMENT, 3)  /* file system, CPU, missing library */ \
   X(NO_MEMORY,   3)  \
   X(PEER,        3)  /* another rank is gone, failed or does not answer */ \
+  X(STUCK,       3)  /* a GPU does not come to its end; what it has is given back with the process, which should end by _exit */ \
   X(BUG,         70)
 
 typedef enum {
@@ -169,7 +170,7 @@ typedef struct {
   const char *address;  /* of the job, the same on all ranks: a path for a Unix socket, or @NAME without a file */
   int threads;          /* 0: this host's cores divided by the ranks */
   uint64_t seed;        /* of initial weights and of the order of samples */
-  int timeout_ms;       /* of every wait for other ranks; 0: 300,000 */
+  int timeout_ms;       /* of every wait for other ranks and for a GPU; 0: 300,000 */
   mscrt_log_fn *log;    /* NULL: silent */
   void *log_user;
   bool perf_map;        /* write /tmp/perf-PID.map, where `perf` looks for names of generated code */

@@ -19,6 +19,8 @@ mscrt_status *mscrt_fail_at(mscrt_code code, const char *file, int line, const c
 mscrt_status *mscrt_passed(mscrt_status *s, const char *file, int line);
 /* Puts "prefix: " in front of the text; accepts NULL. */
 mscrt_status *mscrt_within(mscrt_status *s, const char *fmt, ...) MSCRT_PRINTF(2, 3);
+/* The same with another code. */
+mscrt_status *mscrt_as(mscrt_status *s, mscrt_code code);
 
 #define MSCRT_CHECK(call)                                             \
   do {                                                                \

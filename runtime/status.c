@@ -70,6 +70,11 @@ mscrt_status *mscrt_fail_at(mscrt_code code, const char *file, int line, const c
   return mscrt_passed(s, file, line);
 }
 
+mscrt_status *mscrt_as(mscrt_status *s, mscrt_code code) {
+  if (s && s != &no_memory) s->code = code;
+  return s;
+}
+
 mscrt_status *mscrt_within(mscrt_status *s, const char *fmt, ...) {
   if (!s || s == &no_memory) return s;
   char *prefix = NULL, *text = NULL;

@@ -25,6 +25,7 @@ const char *autotune_measured(char path[4200]) {
 static int told(cli *c, mscrt_status *s) {
   int code = mscrt_status_exit(s);
   msc_error(c->ctx, mscrt_status_code(s) == MSCRT_NO_MEMORY ? MSC_E_OUT_OF_MEMORY : code == CLI_ENVIRONMENT ? MSC_E_TARGET : MSC_E_PLAN, NULL, "--autotune: %s", mscrt_status_text(s));
+  c->at_once = mscrt_status_code(s) == MSCRT_STUCK;
   mscrt_status_free(s);
   return code;
 }

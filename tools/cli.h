@@ -57,6 +57,7 @@ struct cli {
   int num_operands;
   const char *const *operands;
   bool json;                 /* --json: stdout carries one JSON object and nothing else */
+  bool at_once;              /* the process ends without libraries' own ends: a GPU that is stuck would hold them up */
   struct cli_state *state;
 };
 

@@ -52,11 +52,12 @@ static int debug_level(void) {
 /* The diagnostic of a status that the runtime gave; returns the exit code. */
 static int report(cli *c, const launch_line *line, msc_code code, mscrt_status *s) {
   if (!s) return CLI_OK;
-  static const msc_code codes[] = {[MSCRT_UNSUPPORTED] = MSC_E_UNSUPPORTED, [MSCRT_ENVIRONMENT] = MSC_E_TARGET, [MSCRT_NO_MEMORY] = MSC_E_OUT_OF_MEMORY, [MSCRT_PEER] = MSC_E_TARGET, [MSCRT_BUG] = MSC_E_INTERNAL};
+  static const msc_code codes[] = {[MSCRT_UNSUPPORTED] = MSC_E_UNSUPPORTED, [MSCRT_ENVIRONMENT] = MSC_E_TARGET, [MSCRT_NO_MEMORY] = MSC_E_OUT_OF_MEMORY, [MSCRT_PEER] = MSC_E_TARGET, [MSCRT_STUCK] = MSC_E_TARGET, [MSCRT_BUG] = MSC_E_INTERNAL};
   mscrt_code k = mscrt_status_code(s);
   if (k < sizeof codes / sizeof *codes && codes[k]) code = codes[k];
   launch_report(c, line, code, mscrt_status_text(s));
   int exit = mscrt_status_exit(s);
+  c->at_once = k == MSCRT_STUCK;
   if (debug_level() >= 1) fprintf(stderr, "%s", mscrt_status_trail(s));
   mscrt_status_free(s);
   return exit;
@@ -418,7 +419,7 @@ static const cli_option options[] = {
   {"init", CLI_TEXT, "W.safetensors", "initial parameters from a file"},
   {"save", CLI_TEXT, "W.safetensors", "write the trained parameters"},
   {"threads", CLI_INT, "T", "threads per rank; default: cores divided by ranks"},
-  {"timeout", CLI_NUMBER, "S", "seconds that a rank waits for another; default 300"},
+  {"timeout", CLI_NUMBER, "S", "seconds that a rank waits for another, or for its GPU; default 300"},
   {"trust-native", CLI_FLAG, NULL, "run the plan's native code although it was not compiled here"},
   {"perf-map", CLI_FLAG, NULL, "write /tmp/perf-PID.map, the names of generated code for perf"},
   {"comm", CLI_CHOICE, "local|tcp|mpi|nccl", "transport between ranks; default: nccl where every rank has a GPU of its own, else local"},

@@ -109,7 +109,9 @@ static int run_row(const row *r, int argc, char **argv) {
   if (is_bug(ctx)) code = CLI_BUG;
   cli_finish_diags(&c);
   msc_context_free(ctx);
-  return finish_stdout(code);
+  code = finish_stdout(code);
+  if (c.at_once) _exit(code);
+  return code;
 }
 
 int main(int argc, char **argv) {

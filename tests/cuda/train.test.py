@@ -120,6 +120,15 @@ def check_autotune():
     assert done.returncode == 0 and "nothing to measure" in done.stderr, done
 
 
+def check_stuck():
+    """A kernel of the second step never ends."""
+    compiled("cuda", 1, {})
+    for options, words in (([], "rank 0: step 1: the GPU has not come to the end within 300 ms"), (["--trace", "t.json"], "rank 0: step 1: ")):
+        env = {**os.environ, "LD_LIBRARY_PATH": STANDIN, "MSC_STANDIN_KERNELS": os.path.abspath("dump-cuda/kernels.ll"), "MSC_STANDIN_HANG": "kernel:100"}
+        done = subprocess.run([MSC, "run", "cuda.bin", "--steps", "9", "--timeout", "0.3", *options, "--data", "x=x.npy", "y=y.npy"], capture_output=True, text=True, env=env, timeout=60)
+        assert done.returncode == 3 and words in done.stderr, done
+
+
 def check_no_driver():
     for done in (subprocess.run([MSC, "run", "cuda.bin", "--data", "x=x.npy", "y=y.npy"], capture_output=True, text=True), compile_tuned("cuda", {})):
         assert done.returncode == 3 and "libcuda.so.1 is needed, which cannot be loaded; install NVIDIA's driver" in done.stderr, done
@@ -143,6 +152,7 @@ def main():
             check_calls()
             check_autotune()
             check_missing_libraries()
+            check_stuck()
         if not has_driver():
             check_no_driver()
         print(f"{sum(1 if REAL else len(machines) for _, _, machines in RUNS)} runs with the CPU's losses")

@@ -53,15 +53,24 @@ static __thread cu_context stack[8];
 static __thread int depth;
 static bool begun;
 
+/* After these nothing of the context can be used any more. */
+static bool is_lost(unsigned r) { return (r >= 700 && r < 720) || r == MSCRT_CUDA_ERROR_ECC_UNCORRECTABLE || r == MSCRT_CUDA_ERROR_NVLINK_UNCORRECTABLE || r == MSCRT_CUDA_ERROR_DEVICE_UNAVAILABLE; }
+
+static bool is_of_driver(const char *function) { return !strncmp(function, "cu", 2) && strncmp(function, "cublas", 6) && strncmp(function, "cudnn", 5); }
+
 /* "function:number:result" */
 static unsigned ordered_failure(const char *function) {
   static int calls;
+  static unsigned lost;
   const char *order = getenv("MSC_STANDIN_FAIL");
   size_t n = strlen(function);
+  if (lost && is_of_driver(function)) return lost;
   if (!order || strncmp(order, function, n) || order[n] != ':') return 0;
   char *end;
   long number = strtol(order + n + 1, &end, 10);
-  return ++calls == number ? (unsigned)atoi(end + 1) : 0;
+  unsigned result = ++calls == number ? (unsigned)atoi(end + 1) : 0;
+  if (is_of_driver(function) && is_lost(result)) lost = result;
+  return result;
 }
 
 void standin_log(const char *text) {
@@ -119,6 +128,7 @@ API unsigned cuDevicePrimaryCtxRetain(cu_context *out, cu_device d) {
 
 API unsigned cuDevicePrimaryCtxRelease_v2(cu_device d) {
   if (contexts[d].users < 1) standin_broken("a context is released twice");
+  standin_wait_all();
   if (--contexts[d].users == 0) check_kept();
   return 0;
 }
@@ -219,6 +229,7 @@ API unsigned cuMemAlloc_v2(cu_address *out, size_t bytes) {
 
 API unsigned cuMemFree_v2(cu_address at) {
   standin_forbid_in_capture(__func__);
+  standin_wait_all();
   piece *p = holder((void *)(uintptr_t)at, 1, false);
   if (p) used_bytes -= p->bytes;
   drop_piece((void *)(uintptr_t)at, false);
@@ -238,6 +249,7 @@ API unsigned cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
 }
 
 API unsigned cuMemFreeHost(void *at) {
+  standin_wait_all();
   drop_piece(at, true);
   free(at);
   standin_count("pieces of pinned memory", -1);
@@ -255,6 +267,7 @@ API unsigned cuMemHostRegister_v2(void *at, size_t bytes, unsigned flags) {
 }
 
 API unsigned cuMemHostUnregister(void *at) {
+  standin_wait_all();
   drop_piece(at, true);
   standin_count("registered ranges", -1);
   return standin_call(__func__);
@@ -270,29 +283,19 @@ static bool run_copy(void *argument) {
   return true;
 }
 
-/* Pageable memory is read at once; nothing may be copied from it later. */
-typedef struct { char *to; size_t bytes; char from[]; } kept_copy;
-
-static bool run_kept_copy(void *argument) {
-  const kept_copy *c = argument;
-  memcpy(c->to, c->from, c->bytes);
-  return true;
+/* With memory that is not pinned the driver copies by itself: then it waits. */
+static void issue_with_host(cu_stream s, const char *name, copy c, const void *host) {
+  bool pinned = holder(host, c.bytes, true);
+  if (!pinned) standin_forbid_in_capture("a copy of pageable memory");
+  standin_issue(s, name, run_copy, &c, sizeof c);
+  if (!pinned) standin_wait(s);
 }
 
 API unsigned cuMemcpyHtoDAsync_v2(cu_address to, const void *from, size_t bytes, cu_stream s) {
   unsigned failed = standin_call(__func__);
   if (failed) return failed;
   standin_check_memory(to, bytes, __func__);
-  if (holder(from, bytes, true)) {
-    standin_issue(s, __func__, run_copy, &(copy){1, bytes, 0, 0, (char *)(uintptr_t)to, from}, sizeof(copy));
-    return 0;
-  }
-  standin_forbid_in_capture("a copy from pageable memory");
-  kept_copy *k = malloc(sizeof *k + bytes);
-  k->to = (char *)(uintptr_t)to, k->bytes = bytes;
-  memcpy(k->from, from, bytes);
-  standin_issue(s, __func__, run_kept_copy, k, sizeof *k + bytes);
-  free(k);
+  issue_with_host(s, __func__, (copy){1, bytes, 0, 0, (char *)(uintptr_t)to, from}, from);
   return 0;
 }
 
@@ -300,8 +303,7 @@ API unsigned cuMemcpyDtoHAsync_v2(void *to, cu_address from, size_t bytes, cu_st
   unsigned failed = standin_call(__func__);
   if (failed) return failed;
   standin_check_memory(from, bytes, __func__);
-  if (!holder(to, bytes, true)) standin_forbid_in_capture("a copy to pageable memory");
-  standin_issue(s, __func__, run_copy, &(copy){1, bytes, 0, 0, to, (const char *)(uintptr_t)from}, sizeof(copy));
+  issue_with_host(s, __func__, (copy){1, bytes, 0, 0, to, (const char *)(uintptr_t)from}, to);
   return 0;
 }
 
@@ -421,6 +423,7 @@ API unsigned cuModuleGetFunction(cu_function *out, cu_module m, const char *name
 }
 
 API unsigned cuModuleUnload(cu_module m) {
+  standin_wait_all();
   for (cu_function *f = &functions; *f;) {
     cu_function gone = *f;
     if (gone->module != m) f = &gone->next;

@@ -37,7 +37,7 @@ typedef struct {
 
 typedef struct { size_t num; operation op[]; } group_job;
 
-static struct { operation op[256]; cu_stream stream[256]; int num, depth; } group;
+static struct { operation op[256]; cu_stream stream[256]; int num, depth; bool aborts; } group;
 
 static size_t bytes_of(unsigned type) { return (const size_t[]){1, 1, 4, 4, 8, 8, 2, 4, 8, 2}[type]; }
 
@@ -176,11 +176,13 @@ API unsigned ncclCommDestroy(nccl_comm c) {
   return standin_call(__func__);
 }
 
-/* Work of it that waits goes on without effect; it stays, since that work knows it. */
+/* Work of it that waits goes on without effect; it stays, since that work knows it.  All other work is waited for. */
 API unsigned ncclCommAbort(nccl_comm c) {
   if (c->aborted) standin_broken("a communicator is aborted twice");
   c->aborted = true;
   leave(c);
+  if (group.depth) group.aborts = true;
+  else standin_wait_all();
   return standin_call(__func__);
 }
 
@@ -319,6 +321,7 @@ API unsigned ncclGroupStart(void) {
 API unsigned ncclGroupEnd(void) {
   unsigned failed = standin_call(__func__);
   if (group.depth-- < 1) standin_broken("a group ends that did not begin");
+  if (group.aborts) standin_wait_all(), group.aborts = false;
   return failed ? failed : group.depth ? 0 : issue_group();
 }
 

@@ -8,6 +8,8 @@
  *   MSC_STANDIN_GPUS=N, _ARCH=N, _MEMORY=BYTES   what there is: 1, 90, 16 GiB
  *   MSC_STANDIN_ENGINES=N     of cuDNN: 4, see dnn.c
  *   MSC_STANDIN_FAIL=F:K:R    call number K of function F gives result R
+ *                             from an error on that a GPU does not survive, all calls of the driver give it
+ *   MSC_STANDIN_HANG=N:K      number K of the work called N, e.g. kernel, never ends; the driver then waits where the real one does
  *   MSC_STANDIN_LOG=F         a line per call */
 #ifndef MSC_TESTS_STANDIN_H
 #define MSC_TESTS_STANDIN_H
@@ -39,6 +41,9 @@ void standin_issue(cu_stream s, const char *name, node_fn *fn, const void *argum
 /* Is a capture under way?  `what` is then not allowed. */
 void standin_forbid_in_capture(const char *what);
 bool standin_capturing(void);
+/* The driver itself waits, for a stream and for all of them: for ever, if need be. */
+void standin_wait(cu_stream s);
+void standin_wait_all(void);
 
 /* ---- driver.c ---- */
 

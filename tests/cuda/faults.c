@@ -1,0 +1,160 @@
+/* What goes wrong on GPUs, played by the stand-in of tests/cuda/standin: each ends with a message that names it and exit code 3, in
+ * bounded time, and nothing is left behind: the stand-in counts. */
+#include "tests/cuda/plans.h"
+
+/* ---- ranks that are lost ---- */
+
+/* Rank 1 leaves without a word, or stays away. */
+static mscrt_status *lose_rank(mscrt_context *c, double *out) {
+  mscrt_status *s = mscrt_run(c, "train", 1, out);
+  if (the_rank == 1) _exit(9);
+  return s ? s : mscrt_run(c, "train", 3, out);
+}
+
+static mscrt_status *stay_away(mscrt_context *c, double *out) {
+  mscrt_status *s = mscrt_run(c, "train", 3, out);
+  if (the_rank == 1) usleep(900000);
+  return s ? s : mscrt_run(c, "train", 1, out);
+}
+
+/* All communicators are aborted: the stand-in counts them at the end. */
+static void lost_ranks_are_named(void **state) {
+  job j;
+  (void)state;
+  run_with(&j, &meeting_plan, 2, lose_rank, WITH("MSC_STANDIN_GPUS=2"));
+  expect_words(&j, 0, "(ranks 0,1): ");
+  expect_words(&j, 0, "rank 1 is gone");
+  timeout_ms = 300;
+  run_with(&j, &meeting_plan, 2, stay_away, WITH("MSC_STANDIN_GPUS=2"));
+  expect_words(&j, 0, "rank 0: step 3: the last it began is all_gather gather w (ranks 0,1): the GPU has not come to the end within 300 ms");
+  expect_words(&j, 1, "rank 0 ");
+  timeout_ms = 20000;
+  run_with(&j, &meeting_plan, 2, meet, WITH("MSC_STANDIN_GPUS=2", "MSC_STANDIN_FAIL=ncclCommGetAsyncError:9:6"));
+  expect_words(&j, 0, ": remote error");
+  run_with(&j, &meeting_plan, 2, meet, WITH("MSC_STANDIN_GPUS=2", "MSC_STANDIN_FAIL=ncclCommInitRankConfig:1:2")); /* in both */
+  expect_words(&j, 0, "rank 0: NCCL: meeting: an error of the stand-in's");
+  expect_words(&j, 1, "rank 1: NCCL: meeting: an error of the stand-in's");
+  run_with(&j, &meeting_plan, 2, meet, WITH("MSC_STANDIN_GPUS=2", "MSC_STANDIN_MEMORY=9000")); /* after they have met */
+  expect_words(&j, 0, "9000 are free of 9000");
+}
+
+static void ranks_without_gpus_of_their_own(void **state) {
+  job j;
+  (void)state;
+  comm = "nccl";
+  run_with(&j, &meeting_plan, 2, meet, WITH("MSC_STANDIN_GPUS=1"));
+  expect_words(&j, 0, "NCCL connects ranks that have a GPU each: 2 ranks, 1 GPU; run with --comm local");
+  comm = "local";
+  run_with(&j, &meeting_plan, 2, meet, WITH("MSC_STANDIN_GPUS=2"));
+  expect_small(&j);
+  comm = NULL;
+}
+
+/* ---- what the machine lacks ---- */
+
+static void machines_that_lack_something(void **state) {
+  (void)state;
+  expect_failure(&shrinking, five_steps, 3, "the driver finds none", WITH("MSC_STANDIN_GPUS=0"));
+  expect_failure(&shrinking, five_steps, 3, "the plan's code is for sm_80 and later; GPU 0, stand-in 0, is sm_75: compile with --target cuda:sm_75", WITH("MSC_STANDIN_ARCH=75"));
+  expect_failure(&shrinking, five_steps, 3, "rank 0 needs 17664 bytes of the memory of GPU 0, stand-in 0: 9000 are free of 9000", WITH("MSC_STANDIN_MEMORY=9000"));
+  expect_failure(&shrinking, five_steps, 3, "the GPU was lost while it worked: CUDA_ERROR_ILLEGAL_ADDRESS", WITH("MSC_STANDIN_FAIL=cuEventQuery:5:700"));
+  expect_failure(&shrinking, five_steps, 3, "update: the GPU's driver refused cuLaunchKernel", WITH("MSC_STANDIN_FAIL=cuLaunchKernel:3:1"));
+  expect_failure(&shrinking, five_steps, 3, "the GPU was lost while it worked: CUDA_ERROR_LAUNCH_FAILED", WITH("MSC_STANDIN_FAIL=cuGraphLaunch:2:719"));
+  expect_failure(&shrinking, five_steps, 3, "the GPU's driver refused cuInit: ", WITH("MSC_STANDIN_FAIL=cuInit:1:803"));
+  expect_failure(&shrinking, five_steps, 3, "the plan's kernels are in a version of PTX that GPU 0's driver is too old for: install a newer one, or compile with --target cuda:sm_90 where ptxas is",
+                 WITH("MSC_STANDIN_FAIL=cuModuleLoadDataEx:1:222"));
+}
+
+/* ---- GPUs that do not come to an end ---- */
+
+static mscrt_status *read_afterwards(mscrt_context *c, double *out) {
+  mscrt_tensor w;
+  mscrt_status *s = mscrt_run(c, "train", 2, out);
+  mscrt_status_free(s);
+  return mscrt_local(c, "w", &w);
+}
+
+/* The fifth kernel is in a replay; the copy is that of results. */
+static void stuck_gpus_are_left(void **state) {
+  static const struct { const char *setting, *words; body_fn *body; } cases[] = {
+    {"MSC_STANDIN_HANG=kernel:2", "rank 0: step 0: the GPU has not come to the end within 300 ms; --trace names the call", five_steps},
+    {"MSC_STANDIN_HANG=kernel:5", "rank 0: step 1: the GPU has not come to the end within 300 ms", five_steps},
+    {"MSC_STANDIN_HANG=cuMemcpyDtoHAsync_v2:2", "rank 0: step 1: the GPU has not come to the end within 300 ms", five_steps},
+    {"MSC_STANDIN_HANG=event:1", "rank 0: step 0: the GPU has not come to the end within 300 ms", five_steps}, /* while it is loaded */
+    {"MSC_STANDIN_HANG=kernel:3", "rank 0: the GPU does not come to its end", read_afterwards}};
+  (void)state;
+  timeout_ms = 300;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) expect_failure(&shrinking, cases[i].body, 3, cases[i].words, WITH(cases[i].setting));
+  measure = true;
+  expect_failure(&shrinking, five_steps, 3, "rank 0: step 0: add ones: the GPU has not come to the end within 300 ms", WITH("MSC_STANDIN_HANG=kernel:2"));
+  measure = false;
+  timeout_ms = 20000;
+}
+
+static mscrt_status *stop_at_one(mscrt_context *c, double *out) {
+  mscrt_status *s = mscrt_run(c, "train", 2, out);
+  if (the_rank == 1) setenv("MSC_STANDIN_HANG", "kernel:1", 1);
+  return s ? s : mscrt_run(c, "train", 2, out);
+}
+
+/* Only rank 1's GPU is stuck; NCCL's abort waits for it, too long. */
+static void others_of_a_stuck_gpu_end(void **state) {
+  static const char *const gpus[] = {"MSC_STANDIN_GPUS=1", "MSC_STANDIN_GPUS=2"};
+  (void)state;
+  timeout_ms = 300, patient_rank = 0;
+  for (int i = 0; i < 2; i++) {
+    job j;
+    run_with(&j, &meeting_plan, 2, stop_at_one, WITH(gpus[i]));
+    expect_words(&j, 1, "rank 1: step 2: ");
+    expect_words(&j, 1, ": the GPU has not come to the end within 300 ms");
+    expect_words(&j, 0, "rank 1 failed: rank 1: step 2: ");
+  }
+  timeout_ms = 20000, patient_rank = -1;
+}
+
+/* ---- GPUs that are lost ---- */
+
+static void lost_gpus_are_named(void **state) {
+  static const struct { const char *setting, *words; } cases[] = {
+    {"MSC_STANDIN_FAIL=cuEventQuery:5:700", "the GPU was lost while it worked: CUDA_ERROR_ILLEGAL_ADDRESS"},
+    {"MSC_STANDIN_FAIL=cuGraphLaunch:2:719", "the GPU was lost while it worked: CUDA_ERROR_LAUNCH_FAILED"},
+    {"MSC_STANDIN_FAIL=cuLaunchKernel:2:214", "add ones: the GPU was lost while it worked: CUDA_ERROR_ECC_UNCORRECTABLE"},
+    {"MSC_STANDIN_FAIL=cuMemcpyDtoHAsync_v2:1:220", "the GPU was lost while it worked: CUDA_ERROR_NVLINK_UNCORRECTABLE"},
+    {"MSC_STANDIN_FAIL=cuStreamEndCapture:1:702", "the GPU was lost while it worked: CUDA_ERROR_LAUNCH_TIMEOUT"},
+    {"MSC_STANDIN_FAIL=cuGraphInstantiateWithFlags:1:46", "the GPU was lost while it worked: CUDA_ERROR_DEVICE_UNAVAILABLE"}};
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) expect_failure(&shrinking, five_steps, 3, cases[i].words, WITH(cases[i].setting));
+}
+
+static mscrt_status *lose_gpu_of_one(mscrt_context *c, double *out) {
+  mscrt_status *s = mscrt_run(c, "train", 2, out);
+  if (the_rank == 1) setenv("MSC_STANDIN_FAIL", "cuEventQuery:1:700", 1);
+  return s ? s : mscrt_run(c, "train", 2, out);
+}
+
+static void others_of_a_lost_gpu_end(void **state) {
+  static const char *const gpus[] = {"MSC_STANDIN_GPUS=1", "MSC_STANDIN_GPUS=2"};
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    job j;
+    run_with(&j, &meeting_plan, 2, lose_gpu_of_one, WITH(gpus[i]));
+    expect_words(&j, 1, "the GPU was lost while it worked: CUDA_ERROR_ILLEGAL_ADDRESS");
+    expect_words(&j, 0, "rank 1 failed: ");
+    expect_words(&j, 0, "CUDA_ERROR_ILLEGAL_ADDRESS");
+  }
+}
+
+int main(int argc, char **argv) {
+  (void)argc;
+  if (!prepare(argv)) return 0;
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(lost_ranks_are_named),
+    cmocka_unit_test(ranks_without_gpus_of_their_own),
+    cmocka_unit_test(machines_that_lack_something),
+    cmocka_unit_test(stuck_gpus_are_left),
+    cmocka_unit_test(others_of_a_stuck_gpu_end),
+    cmocka_unit_test(lost_gpus_are_named),
+    cmocka_unit_test(others_of_a_lost_gpu_end),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
