@@ -140,14 +140,14 @@ static mscrt_status *start_stream(mscrt_context *c) {
   return wanted && c->o.ranks > 1 && !c->device->wait ? mscrt_stream_new(c, idle, &c->stream) : NULL;
 }
 
-static void __attribute__((format(printf, 2, 3))) tell(const mscrt_context *c, const char *fmt, ...) {
+void mscrt_tell(const mscrt_context *c, mscrt_log_level level, const char *fmt, ...) {
   char text[256];
   va_list ap;
   if (!c->o.log) return;
   va_start(ap, fmt);
   vsnprintf(text, sizeof text, fmt, ap);
   va_end(ap);
-  c->o.log(c->o.log_user, MSCRT_LOG_INFO, text);
+  c->o.log(c->o.log_user, level, text);
 }
 
 static void init_parameter(void *arg, int64_t unit, int worker) {
@@ -180,7 +180,7 @@ mscrt_status *mscrt_open(const mscrt_plan *plan, const mscrt_options *options, m
   if (!c->o.no_init && c->device->holds_values) mscrt_pool_run(c->pool, init_parameter, c, plan->num_parameters);
   if (c->device->store) MSCRT_GOTO(c->device->store(c, c->space_at[PLAN_SPACE_PERSISTENT], plan->stage[c->stage].bytes[PLAN_SPACE_PERSISTENT]));
   if (c->o.perf_map && plan->code) MSCRT_GOTO(mscrt_write_perf_map(plan));
-  tell(c, "rank %d of %d: %d threads, arena of %" PRIu64 " bytes, plan %016" PRIx64, c->o.rank, c->o.ranks, c->threads, c->arena_bytes, plan->hash);
+  mscrt_tell(c, MSCRT_LOG_INFO, "rank %d of %d: %d threads, arena of %" PRIu64 " bytes, plan %016" PRIx64, c->o.rank, c->o.ranks, c->threads, c->arena_bytes, plan->hash);
   *out_ctx = c;
   return NULL;
 fail:
@@ -242,7 +242,7 @@ mscrt_status *mscrt_set_data(mscrt_context *c, const mscrt_data *data) {
   mscrt_feed_free(c->feed);
   c->feed = feed;
   int64_t batch = data->batch * mscrt_train_micro(c->plan), left_out = (data->o.train_end - data->o.train_begin) % batch;
-  if (left_out) tell(c, "%" PRId64 " samples of every epoch are left out: they fill no batch of %" PRId64, left_out, batch);
+  if (left_out) mscrt_tell(c, MSCRT_LOG_INFO, "%" PRId64 " samples of every epoch are left out: they fill no batch of %" PRId64, left_out, batch);
   return NULL;
 }
 

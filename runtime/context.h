@@ -176,6 +176,8 @@ const mscrt_part *mscrt_parts_of(mscrt_context *c, const mscrt_record *r, const 
 /* The address of a call's buffer, or of all, in these slots; `room` 0: of the call, 1: of its epilogue. */
 void *mscrt_moved(const mscrt_record *r, uint32_t buffer, const mscrt_slots *slots);
 void *const *mscrt_buffers_of(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, int room);
+/* A line for the caller's log, if it wants one. */
+void mscrt_tell(const mscrt_context *c, mscrt_log_level level, const char *fmt, ...) MSCRT_PRINTF(3, 4);
 /* What a kernel's error flag says. */
 mscrt_status *mscrt_fault(const mscrt_context *c, const mscrt_record *r, int64_t step, int32_t flag);
 /* Waits until all members have passed the section's collectives up to number `upto`; they have run here.  *released: how many

@@ -26,6 +26,7 @@ struct mscrt_cuda {
   cu_device device;
   cu_context context;            /* the device's primary one: libraries use it too */
   bool retained, inputs_pinned;
+  int driver;                    /* the CUDA that it knows: 12040 is 12.4 */
   int num_devices, ordinal, arch;             /* arch: 90 is compute capability 9.0 */
   char name[96];
   cu_stream stream;              /* of calls */

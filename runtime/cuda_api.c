@@ -1,5 +1,6 @@
 /* cuda_api.c: shared libraries of NVIDIA's in, tables of their functions out, or one line that says what is missing. */
 #include <dlfcn.h>
+#include <stdio.h>
 
 #include "runtime/cudnn_api.h"
 
@@ -10,6 +11,7 @@ typedef struct {
 
 static const library driver = {{"libcuda.so.1"}, "run on an NVIDIA GPU", "install NVIDIA's driver"};
 static const library cublas = {{"libcublasLt.so.13", "libcublasLt.so.12"}, "multiply matrices on a GPU", "install CUDA's package libcublas"};
+static const library cublas_12 = {{"libcublasLt.so.12"}, "multiply matrices with this driver, which knows no CUDA 13,", "install CUDA 12's package libcublas, or a newer driver"};
 static const library nccl = {{"libnccl.so.2"}, "let GPUs communicate", "install NCCL's package libnccl2, or run with --comm local"};
 
 static const library cudnn = {{"libcudnn.so.9"}, "compute attention and convolutions on a GPU", "install NVIDIA's package libcudnn9, or compile with --set library_attention=false --set library_convolution=false"};
@@ -30,18 +32,43 @@ static mscrt_status *find(const library *l, void *handle, const char *name, void
   return *(void **)out_function ? NULL : mscrt_fail(MSCRT_ENVIRONMENT, "%s has no function %s: it is too old; %s", l->names[0], name, l->remedy);
 }
 
+/* By what it says of itself, before all functions are looked for. */
+static mscrt_status *is_new_enough(const library *l, const char *version, bool is, const char *least) {
+  return is ? NULL : mscrt_fail(MSCRT_ENVIRONMENT, "%s is of version %s, and to %s at least %s is needed: %s", l->names[0], version, l->needed_for, least, l->remedy);
+}
+
+/* ---- versions ---- */
+
+static const char *cuda_text(int version, char text[MSCRT_VERSION_TEXT]) {
+  snprintf(text, MSCRT_VERSION_TEXT, "%d.%d", version / 1000, version % 1000 / 10);
+  return text;
+}
+
+const char *mscrt_nccl_version(int version, char text[MSCRT_VERSION_TEXT]) {
+  int major = version < 10000 ? version / 1000 : version / 10000, minor = version < 10000 ? version % 1000 / 100 : version % 10000 / 100;
+  snprintf(text, MSCRT_VERSION_TEXT, "%d.%d.%d", major, minor, version % 100);
+  return text;
+}
+
+/* ---- loading ---- */
+
 #define FIND(name, parameters) MSCRT_CHECK(find(FROM, api->handle, #name, &api->name));
 
-mscrt_status *mscrt_cuda_load(mscrt_cuda_api *api) {
+/* Graphs are instantiated with flags since 11.4. */
+mscrt_status *mscrt_cuda_load(mscrt_cuda_api *api, int *out_driver) {
+  char text[MSCRT_VERSION_TEXT];
 #define FROM &driver
   MSCRT_CHECK(open_library(FROM, &api->handle));
+  FIND(cuDriverGetVersion, )
+  if (api->cuDriverGetVersion(out_driver)) return mscrt_fail(MSCRT_ENVIRONMENT, "%s does not say which CUDA it knows", driver.names[0]);
+  MSCRT_CHECK(is_new_enough(FROM, cuda_text(*out_driver, text), *out_driver >= 11040, "11.4"));
   MSCRT_CUDA_FUNCTIONS(FIND, FIND)
 #undef FROM
   return NULL;
 }
 
-mscrt_status *mscrt_cublas_load(mscrt_cublas_api *api) {
-#define FROM &cublas
+mscrt_status *mscrt_cublas_load(mscrt_cublas_api *api, int version) {
+#define FROM version < 13000 ? &cublas_12 : &cublas
   MSCRT_CHECK(open_library(FROM, &api->handle));
   MSCRT_CUBLAS_FUNCTIONS(FIND, FIND)
   FIND(cublasLtGetVersion, )
@@ -59,9 +86,24 @@ mscrt_status *mscrt_cudnn_load(mscrt_cudnn_api *api) {
   return NULL;
 }
 
-mscrt_status *mscrt_nccl_load(mscrt_nccl_api *api) {
+mscrt_status *mscrt_cudnn_fits(const mscrt_cudnn_api *api, int version) {
+  char theirs[MSCRT_VERSION_TEXT], known[MSCRT_VERSION_TEXT];
+  size_t (*get)(void);
+  MSCRT_CHECK(find(&cudnn, api->handle, "cudnnGetCudartVersion", &get));
+  int made_for = (int)get();
+  if (made_for / 1000 <= version / 1000) return NULL;
+  return mscrt_fail(MSCRT_ENVIRONMENT, "cuDNN %zu is made for CUDA %s, and the driver knows %s: install NVIDIA's package libcudnn9-cuda-%d, or a newer driver", api->cudnnGetVersion(),
+                    cuda_text(made_for, theirs), cuda_text(version, known), version / 1000);
+}
+
+/* Communicators are split, and do not block, since 2.18. */
+mscrt_status *mscrt_nccl_load(mscrt_nccl_api *api, int *out_version) {
+  char text[MSCRT_VERSION_TEXT];
 #define FROM &nccl
   MSCRT_CHECK(open_library(FROM, &api->handle));
+  FIND(ncclGetVersion, )
+  if (api->ncclGetVersion(out_version)) return mscrt_fail(MSCRT_ENVIRONMENT, "%s does not say its version", nccl.names[0]);
+  MSCRT_CHECK(is_new_enough(FROM, mscrt_nccl_version(*out_version, text), *out_version >= NCCL_LEAST, "2.18.1"));
   MSCRT_NCCL_FUNCTIONS(FIND, FIND)
   FIND(ncclGetErrorString, )
   FIND(ncclGetLastError, )
@@ -69,9 +111,11 @@ mscrt_status *mscrt_nccl_load(mscrt_nccl_api *api) {
   return NULL;
 }
 
+/* ---- failures ---- */
+
 /* Errors after which the context, and all that lay in the GPU's memory, is gone. */
 static bool is_lost(cu_result r) {
-  static const cu_result lost[] = {MSCRT_CUDA_ERROR_ILLEGAL_ADDRESS, MSCRT_CUDA_ERROR_LAUNCH_TIMEOUT, MSCRT_CUDA_ERROR_ASSERT, MSCRT_CUDA_ERROR_DEVICE_UNAVAILABLE,
+  static const cu_result lost[] = {MSCRT_CUDA_ERROR_ILLEGAL_ADDRESS, MSCRT_CUDA_ERROR_LAUNCH_TIMEOUT, MSCRT_CUDA_ERROR_ASSERT, MSCRT_CUDA_ERROR_CONTAINED, MSCRT_CUDA_ERROR_CONTEXT_IS_DESTROYED,
                                    MSCRT_CUDA_ERROR_ECC_UNCORRECTABLE, MSCRT_CUDA_ERROR_NVLINK_UNCORRECTABLE, MSCRT_CUDA_ERROR_UNKNOWN};
   for (size_t i = 0; i < sizeof lost / sizeof *lost; i++)
     if (r == lost[i]) return true;

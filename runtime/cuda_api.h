@@ -25,9 +25,9 @@ typedef struct ncclComm *nccl_comm;
 /* Values of their enumerations: X(name, value) */
 #define MSCRT_CUDA_VALUES(X)                                                                                                             \
   X(CUDA_SUCCESS, 0) X(CUDA_ERROR_OUT_OF_MEMORY, 2) X(CUDA_ERROR_NO_DEVICE, 100) X(CUDA_ERROR_INVALID_IMAGE, 200)                        \
-  X(CUDA_ERROR_NO_BINARY_FOR_GPU, 209) X(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 222) X(CUDA_ERROR_NOT_FOUND, 500) X(CUDA_ERROR_NOT_READY, 600) \
+  X(CUDA_ERROR_NO_BINARY_FOR_GPU, 209) X(CUDA_ERROR_JIT_COMPILER_NOT_FOUND, 221) X(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 222) X(CUDA_ERROR_JIT_COMPILATION_DISABLED, 223) X(CUDA_ERROR_NOT_FOUND, 500) X(CUDA_ERROR_NOT_READY, 600) \
   X(CUDA_ERROR_ILLEGAL_ADDRESS, 700) X(CUDA_ERROR_LAUNCH_TIMEOUT, 702) X(CUDA_ERROR_ASSERT, 710) X(CUDA_ERROR_HARDWARE_STACK_ERROR, 714) \
-  X(CUDA_ERROR_LAUNCH_FAILED, 719) X(CUDA_ERROR_DEVICE_UNAVAILABLE, 46) X(CUDA_ERROR_ECC_UNCORRECTABLE, 214)                             \
+  X(CUDA_ERROR_LAUNCH_FAILED, 719) X(CUDA_ERROR_CONTAINED, 226) X(CUDA_ERROR_CONTEXT_IS_DESTROYED, 709) X(CUDA_ERROR_DEVICE_UNAVAILABLE, 46) X(CUDA_ERROR_ECC_UNCORRECTABLE, 214)                             \
   X(CUDA_ERROR_NVLINK_UNCORRECTABLE, 220) X(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, 904) X(CUDA_ERROR_UNKNOWN, 999)                          \
   X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 75) X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 76)                                \
   X(CU_STREAM_NON_BLOCKING, 1) X(CU_EVENT_DISABLE_TIMING, 2) X(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, 1)                                   \
@@ -92,7 +92,8 @@ typedef struct {
   int split_share;
 } nccl_config;
 #define NCCL_UNDEFINED_INT INT32_MIN
-#define NCCL_CONFIG {sizeof(nccl_config), 0xcafebeef, 21801, 0, NCCL_UNDEFINED_INT, NCCL_UNDEFINED_INT, NCCL_UNDEFINED_INT, NULL, 0}
+#define NCCL_LEAST 21801 /* 2.18.1 */
+#define NCCL_CONFIG {sizeof(nccl_config), 0xcafebeef, NCCL_LEAST, 0, NCCL_UNDEFINED_INT, NCCL_UNDEFINED_INT, NCCL_UNDEFINED_INT, NULL, 0}
 
 /* Names as they are in the library, after the headers' macros.  X(name, parameters); S: a parameter is a struct,
  * which is compared by its layout alone. */
@@ -200,10 +201,14 @@ typedef struct {
 } mscrt_nccl_api;
 #undef FIELD
 
-/* Loaded until the process ends, into tables of the caller's; what is missing is named. */
-mscrt_status *mscrt_cuda_load(mscrt_cuda_api *api);
-mscrt_status *mscrt_cublas_load(mscrt_cublas_api *api);
-mscrt_status *mscrt_nccl_load(mscrt_nccl_api *api);
+/* Loaded until the process ends, into tables of the caller's; what is missing or too old is named.  driver: the CUDA that the
+ * driver knows, 12040 is 12.4: libraries for a later one do not run on it. */
+mscrt_status *mscrt_cuda_load(mscrt_cuda_api *api, int *out_driver);
+mscrt_status *mscrt_cublas_load(mscrt_cublas_api *api, int driver);
+mscrt_status *mscrt_nccl_load(mscrt_nccl_api *api, int *out_version);
+/* "2.28.9" */
+#define MSCRT_VERSION_TEXT 24
+const char *mscrt_nccl_version(int version, char text[MSCRT_VERSION_TEXT]);
 
 /* `what` failed with this result, in the words of the driver; a lost GPU is told from a refused call. */
 mscrt_status *mscrt_cuda_failure(const mscrt_cuda_api *api, cu_result r, const char *what);

@@ -24,6 +24,7 @@ mscrt_status *mscrt_dnn_open(mscrt_context *c) {
   MSCRT_CHECK(mscrt_new_array(&c->cuda->dnn, 1));
   mscrt_dnn *d = c->cuda->dnn;
   MSCRT_CHECK(mscrt_cudnn_load(&d->api));
+  MSCRT_CHECK(mscrt_cudnn_fits(&d->api, c->cuda->driver));
   MSCRT_CHECK(mscrt_new_array(&d->graph, c->plan->num_graphs));
   DNN(d, cudnnCreate, &d->handle);
   DNN(d, cudnnSetStream, d->handle, c->cuda->stream);

@@ -39,6 +39,18 @@ mscrt_status *mscrt_links_check(mscrt_context *c, nccl_comm comm, nccl_result r,
 
 /* ---- meeting ---- */
 
+/* NCCL of one version does not understand another's. */
+static mscrt_status *compare_versions(mscrt_context *c, int version) {
+  uint64_t most = 0, least = 0;
+  char here[MSCRT_VERSION_TEXT], first[MSCRT_VERSION_TEXT], last[MSCRT_VERSION_TEXT];
+  MSCRT_CHECK(c->transport->max(c->comm, (uint64_t)version, &most, &(mscrt_site){.name = "NCCL's version"}));
+  MSCRT_CHECK(c->transport->max(c->comm, (uint64_t)(INT32_MAX - version), &least, &(mscrt_site){.name = "NCCL's version"}));
+  least = INT32_MAX - least;
+  if (most == least) return NULL;
+  return mscrt_fail(MSCRT_ENVIRONMENT, "rank %d: NCCL is %s here, and ranks have versions from %s to %s: install one on all, or run with --comm local", c->o.rank, mscrt_nccl_version(version, here),
+                    mscrt_nccl_version((int)least, first), mscrt_nccl_version((int)most, last));
+}
+
 /* Rank 0's, eight bytes at a time, over the transport that all have met on. */
 static mscrt_status *share_id(mscrt_context *c, nccl_id *id) {
   uint64_t word[sizeof *id / 8] = {0};
@@ -135,7 +147,9 @@ void mscrt_links_place(mscrt_links *l, cu_address at) {
 mscrt_status *mscrt_links_open(mscrt_context *c) {
   MSCRT_CHECK(mscrt_new_array(&c->cuda->links, 1));
   mscrt_links *l = c->cuda->links;
-  MSCRT_CHECK(mscrt_nccl_load(&l->nccl));
+  int version = 0;
+  MSCRT_CHECK(mscrt_nccl_load(&l->nccl, &version));
+  MSCRT_CHECK(compare_versions(c, version));
   MSCRT_CUDA(&c->cuda->cu, cuStreamCreate, &l->stream, MSCRT_CU_STREAM_NON_BLOCKING);
   MSCRT_CUDA(&c->cuda->cu, cuEventCreate, &l->issued, MSCRT_CU_EVENT_DISABLE_TIMING);
   MSCRT_CUDA(&c->cuda->cu, cuMemHostAlloc, (void **)&l->begun, sizeof *l->begun, 0);

@@ -16,7 +16,7 @@ static mscrt_status *check(lt_result r, const char *what) {
 mscrt_status *mscrt_products_open(mscrt_context *c) {
   MSCRT_CHECK(mscrt_new_array(&c->cuda->products, 1));
   mscrt_products *p = c->cuda->products;
-  MSCRT_CHECK(mscrt_cublas_load(&p->lt));
+  MSCRT_CHECK(mscrt_cublas_load(&p->lt, c->cuda->driver));
   MSCRT_CHECK(mscrt_new_array(&p->product, c->plan->num_matmuls));
   LT(&p->lt, cublasLtCreate, &p->handle);
   return NULL;

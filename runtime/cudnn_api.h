@@ -89,5 +89,7 @@ typedef struct {
 
 /* As in cuda_api.h. */
 mscrt_status *mscrt_cudnn_load(mscrt_cudnn_api *api);
+/* Is it made for a CUDA that the driver knows? */
+mscrt_status *mscrt_cudnn_fits(const mscrt_cudnn_api *api, int driver);
 
 #endif

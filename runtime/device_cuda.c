@@ -68,22 +68,36 @@ static mscrt_status *load_image(mscrt_cuda *g, plan_image m, cu_result *out_resu
   return NULL;
 }
 
-/* The best image that this driver takes: PTX may be newer than it. */
+/* What the driver has against the last of the plan's images. */
+static mscrt_status *refused(const mscrt_cuda *g, cu_result r, char *log, size_t log_room) {
+  char clean[256];
+  const char *why = r == MSCRT_CUDA_ERROR_UNSUPPORTED_PTX_VERSION  ? "are in a version of PTX that the driver is too old for: install a newer one"
+                    : r == MSCRT_CUDA_ERROR_JIT_COMPILER_NOT_FOUND ? "are PTX, which the driver cannot compile: install its library libnvidia-ptxjitcompiler.so.1"
+                    : r == MSCRT_CUDA_ERROR_JIT_COMPILATION_DISABLED ? "are PTX, which the driver may not compile: CUDA_DISABLE_PTX_JIT is set"
+                    : r == MSCRT_CUDA_ERROR_NO_BINARY_FOR_GPU      ? "are not for this GPU, the driver says"
+                                                                   : NULL;
+  if (why) return mscrt_fail(MSCRT_ENVIRONMENT, "the plan's kernels %s, or compile with --target cuda:sm_%d where ptxas is (GPU %d, %s, driver for CUDA %d.%d)", why, g->arch, g->ordinal, g->name, g->driver / 1000, g->driver % 1000 / 10);
+  return mscrt_within(mscrt_cuda_failure(&g->cu, r, "cuModuleLoadDataEx"), "the plan's kernels%s%s", *log ? ": " : "", mscrt_clean(log, log_room, clean, sizeof clean));
+}
+
+/* The first image that this driver takes: machine code may be newer than it, and so may PTX. */
 static mscrt_status *load_module(mscrt_context *c) {
   mscrt_cuda *g = c->cuda;
-  char log[512] = "", clean[256];
+  char log[512] = "";
+  const char *name = NULL; /* of an image's refusal */
   cu_result r = MSCRT_CUDA_ERROR_NOT_FOUND;
   bool tried = false;
   for (uint32_t i = 0; i < plan_plan_images_num(c->plan->root) && r; i++) {
     plan_image m = plan_plan_images(c->plan->root, i);
     if (!fits(g, m)) continue;
+    if (tried && g->cu.cuGetErrorName(r, &name)) name = "an error that it does not name";
+    if (tried) mscrt_tell(c, MSCRT_LOG_WARNING, "rank %d: the driver of GPU %d refuses the plan's machine code (%s); it compiles the PTX", c->o.rank, g->ordinal, name);
     tried = true;
+    *log = 0;
     MSCRT_CHECK(load_image(g, m, &r, log, sizeof log));
   }
   if (!tried) return no_image(c);
-  if (r == MSCRT_CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
-    return mscrt_fail(MSCRT_ENVIRONMENT, "the plan's kernels are in a version of PTX that GPU %d's driver is too old for: install a newer one, or compile with --target cuda:sm_%d where ptxas is", g->ordinal, g->arch);
-  return r ? mscrt_within(mscrt_cuda_failure(&g->cu, r, "cuModuleLoadDataEx"), "the plan's kernels%s%s", *log ? ": " : "", mscrt_clean(log, sizeof log, clean, sizeof clean)) : NULL;
+  return r ? refused(g, r, log, sizeof log) : NULL;
 }
 
 static mscrt_status *find_kernels(mscrt_context *c) {
@@ -180,7 +194,7 @@ static mscrt_status *open_here(mscrt_context *c) {
 static mscrt_status *open_cuda(mscrt_context *c) {
   MSCRT_CHECK(mscrt_new_array(&c->cuda, 1));
   mscrt_cuda *g = c->cuda;
-  MSCRT_CHECK(mscrt_cuda_load(&g->cu));
+  MSCRT_CHECK(mscrt_cuda_load(&g->cu, &g->driver));
   MSCRT_CHECK(find_device(c));
   MSCRT_CHECK(mscrt_cuda_enter(g));
   mscrt_status *s = mscrt_cuda_give_up(c, open_here(c));

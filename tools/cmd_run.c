@@ -314,7 +314,8 @@ static mscrt_overlap overlap_of(const cli *c) {
 
 static void on_log(void *user, mscrt_log_level level, const char *text) {
   const training *t = user;
-  if (t->rank == 0) fprintf(stderr, "msc run: %s%s\n", level == MSCRT_LOG_WARNING ? "warning: " : "", text);
+  bool warns = level == MSCRT_LOG_WARNING;
+  if (t->rank == 0 && (warns || debug_level() >= 1)) fprintf(stderr, "msc run: %s%s\n", warns ? "warning: " : "", text);
 }
 
 static mscrt_status *work(training *t) {
@@ -322,8 +323,7 @@ static mscrt_status *work(training *t) {
   mscrt_options o = {
     .struct_size = sizeof o, .rank = t->rank, .ranks = t->ranks, .address = t->ranks > 1 ? t->address : NULL, .threads = (int)cli_int(c, "threads", 0),
     .seed = (uint64_t)cli_int(c, "seed", 0), .timeout_ms = (int)(cli_number(c, "timeout", 0) * 1000), .perf_map = cli_flag(c, "perf-map"),
-    .device = cli_text(c, "device"), .comm = cli_text(c, "comm"), .choices = t->choices, .tune = cli_flag(c, "autotune"), .time_scale = t->time_scale, .overlap = overlap_of(c), .measure = t->measured != NULL, .events = cli_text(c, "trace") ? TRACE_EVENTS : 0};
-  if (debug_level() >= 1) o.log = on_log, o.log_user = t;
+    .device = cli_text(c, "device"), .comm = cli_text(c, "comm"), .choices = t->choices, .tune = cli_flag(c, "autotune"), .time_scale = t->time_scale, .overlap = overlap_of(c), .measure = t->measured != NULL, .events = cli_text(c, "trace") ? TRACE_EVENTS : 0, .log = on_log, .log_user = t};
   mscrt_status *s = mscrt_open(t->plan, &o, &t->ctx);
   if (!s && t->data) s = mscrt_set_data(t->ctx, t->data);
   if (!s && cli_text(c, "init")) s = mscrt_load(t->ctx, cli_text(c, "init"));

@@ -51,8 +51,8 @@ static void check(const gpu *g, cu_result r, const char *what) {
 
 /* False after saying why there is none. */
 static bool find_gpu(gpu *g) {
-  int num = 0, major = 0, minor = 0;
-  mscrt_status *s = mscrt_cuda_load(&g->cu);
+  int num = 0, major = 0, minor = 0, driver;
+  mscrt_status *s = mscrt_cuda_load(&g->cu, &driver);
   if (s) printf("skipped: %s\n", mscrt_status_text(s));
   else if (g->cu.cuInit(0) || g->cu.cuDeviceGetCount(&num) || !num) printf("skipped: the driver finds no GPU\n");
   mscrt_status_free(s);

@@ -61,8 +61,40 @@ static void machines_that_lack_something(void **state) {
   expect_failure(&shrinking, five_steps, 3, "update: the GPU's driver refused cuLaunchKernel", WITH("MSC_STANDIN_FAIL=cuLaunchKernel:3:1"));
   expect_failure(&shrinking, five_steps, 3, "the GPU was lost while it worked: CUDA_ERROR_LAUNCH_FAILED", WITH("MSC_STANDIN_FAIL=cuGraphLaunch:2:719"));
   expect_failure(&shrinking, five_steps, 3, "the GPU's driver refused cuInit: ", WITH("MSC_STANDIN_FAIL=cuInit:1:803"));
-  expect_failure(&shrinking, five_steps, 3, "the plan's kernels are in a version of PTX that GPU 0's driver is too old for: install a newer one, or compile with --target cuda:sm_90 where ptxas is",
-                 WITH("MSC_STANDIN_FAIL=cuModuleLoadDataEx:1:222"));
+  expect_failure(&shrinking, five_steps, 3, "the GPU's driver refused cuDevicePrimaryCtxRetain: CUDA_ERROR_DEVICE_UNAVAILABLE", WITH("MSC_STANDIN_FAIL=cuDevicePrimaryCtxRetain:1:46"));
+  expect_failure(&shrinking, five_steps, 3, "the GPU has no memory left (cuMemAlloc_v2)", WITH("MSC_STANDIN_FAIL=cuMemAlloc_v2:1:2"));
+}
+
+static void versions_that_do_not_fit(void **state) {
+#define OR " or compile with --target cuda:sm_90 where ptxas is (GPU 0, stand-in 0, driver for CUDA 13.0)"
+  static const struct { const char *setting, *words; } images[] = {
+    {"MSC_STANDIN_FAIL=cuModuleLoadDataEx:1:222", "the plan's kernels are in a version of PTX that the driver is too old for: install a newer one," OR},
+    {"MSC_STANDIN_FAIL=cuModuleLoadDataEx:1:209", "the plan's kernels are not for this GPU, the driver says," OR},
+    {"MSC_STANDIN_FAIL=cuModuleLoadDataEx:1:221", "the plan's kernels are PTX, which the driver cannot compile: install its library libnvidia-ptxjitcompiler.so.1," OR},
+    {"MSC_STANDIN_FAIL=cuModuleLoadDataEx:1:223", "the plan's kernels are PTX, which the driver may not compile: CUDA_DISABLE_PTX_JIT is set," OR},
+    {"MSC_STANDIN_FAIL=cuModuleLoadDataEx:1:218", "the plan's kernels: the GPU's driver refused cuModuleLoadDataEx: an error that this driver does not name"},
+    {"MSC_STANDIN_DRIVER=11020", "libcuda.so.1 is of version 11.2, and to run on an NVIDIA GPU at least 11.4 is needed: install NVIDIA's driver"}};
+  job j;
+  (void)state;
+  for (size_t i = 0; i < sizeof images / sizeof *images; i++) expect_failure(&shrinking, five_steps, 3, images[i].words, WITH(images[i].setting));
+  run_with(&j, &meeting_plan, 2, meet, WITH("MSC_STANDIN_GPUS=2", "MSC_STANDIN_NCCL=21602"));
+  for (int r = 0; r < 2; r++) expect_words(&j, r, "libnccl.so.2 is of version 2.16.2, and to let GPUs communicate at least 2.18.1 is needed: install NCCL's package libnccl2, or run with --comm local");
+  of_rank_1 = "MSC_STANDIN_NCCL=21903";
+  run_with(&j, &meeting_plan, 2, meet, WITH("MSC_STANDIN_GPUS=2"));
+  expect_words(&j, 0, "rank 0: NCCL is 2.28.9 here, and ranks have versions from 2.19.3 to 2.28.9: install one on all, or run with --comm local");
+  expect_words(&j, 1, "rank 1: NCCL is 2.19.3 here, and ranks have versions from 2.19.3 to 2.28.9");
+  of_rank_1 = NULL;
+}
+
+/* Both are tried; what is wrong with the last is told. */
+static void refused_machine_code_is_compiled_again(void **state) {
+  plan_text both = shrinking;
+  job j;
+  (void)state;
+  both.cubin = "\177ELF, as long as a header is: 64 bytes at least, of which none is looked at";
+  run_with(&j, &both, 1, five_steps, WITH("MSC_STANDIN_FAIL=cuModuleLoadDataEx:1:209"));
+  if (j.exit[0] || !strstr(j.words[0], "rank 0: the driver of GPU 0 refuses the plan's machine code (CUDA_ERROR_NO_BINARY_FOR_GPU); it compiles the PTX\n")) fail_msg("exit %d: %s", j.exit[0], j.words[0]);
+  expect_failure(&both, five_steps, 3, "the plan's kernels are in a version of PTX that the driver is too old for", WITH("MSC_STANDIN_FAIL=cuModuleLoadDataEx:2:222", "MSC_STANDIN_CUBIN=0"));
 }
 
 /* ---- GPUs that do not come to an end ---- */
@@ -121,7 +153,7 @@ static void lost_gpus_are_named(void **state) {
     {"MSC_STANDIN_FAIL=cuLaunchKernel:2:214", "add ones: the GPU was lost while it worked: CUDA_ERROR_ECC_UNCORRECTABLE"},
     {"MSC_STANDIN_FAIL=cuMemcpyDtoHAsync_v2:1:220", "the GPU was lost while it worked: CUDA_ERROR_NVLINK_UNCORRECTABLE"},
     {"MSC_STANDIN_FAIL=cuStreamEndCapture:1:702", "the GPU was lost while it worked: CUDA_ERROR_LAUNCH_TIMEOUT"},
-    {"MSC_STANDIN_FAIL=cuGraphInstantiateWithFlags:1:46", "the GPU was lost while it worked: CUDA_ERROR_DEVICE_UNAVAILABLE"}};
+    {"MSC_STANDIN_FAIL=cuGraphInstantiateWithFlags:1:226", "the GPU was lost while it worked: CUDA_ERROR_CONTAINED"}};
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) expect_failure(&shrinking, five_steps, 3, cases[i].words, WITH(cases[i].setting));
 }
@@ -151,6 +183,8 @@ int main(int argc, char **argv) {
     cmocka_unit_test(lost_ranks_are_named),
     cmocka_unit_test(ranks_without_gpus_of_their_own),
     cmocka_unit_test(machines_that_lack_something),
+    cmocka_unit_test(versions_that_do_not_fit),
+    cmocka_unit_test(refused_machine_code_is_compiled_again),
     cmocka_unit_test(stuck_gpus_are_left),
     cmocka_unit_test(others_of_a_stuck_gpu_end),
     cmocka_unit_test(lost_gpus_are_named),

@@ -27,8 +27,13 @@ enum { AXPY, SUMSQ, CHECK, DIVERGES, N = 1000 };
 /* ---- processes ---- */
 
 static int timeout_ms = 20000, patient_rank = -1, the_rank; /* the patient one waits ten times as long */
-static const char *comm, *choices;
+static const char *comm, *choices, *of_rank_1; /* a setting */
 static bool tune, measure;
+
+static void on_log(void *user, mscrt_log_level level, const char *text) {
+  (void)user;
+  if (level == MSCRT_LOG_WARNING) fprintf(stderr, "%s\n", text);
+}
 
 static mscrt_status *open_text(const plan_text *t, const place *p, mscrt_plan **out_plan, mscrt_context **out_ctx) {
   size_t size;
@@ -36,7 +41,7 @@ static mscrt_status *open_text(const plan_text *t, const place *p, mscrt_plan **
   *out_ctx = NULL;
   mscrt_status *s = mscrt_plan_open(bytes, size, &(mscrt_plan_options){sizeof(mscrt_plan_options), true}, out_plan);
   free(bytes);
-  mscrt_options o = {.struct_size = sizeof o, .threads = 1, .seed = 7, .timeout_ms = timeout_ms * (p->rank == patient_rank ? 10 : 1), .comm = comm, .choices = choices, .tune = tune, .measure = measure, .events = measure ? 64 : 0};
+  mscrt_options o = {.struct_size = sizeof o, .threads = 1, .seed = 7, .timeout_ms = timeout_ms * (p->rank == patient_rank ? 10 : 1), .comm = comm, .choices = choices, .tune = tune, .measure = measure, .events = measure ? 64 : 0, .log = on_log};
   if (p->ranks > 1) o.rank = p->rank, o.ranks = p->ranks, o.address = p->address;
   return s ? s : mscrt_open(*out_plan, &o, out_ctx);
 }
@@ -54,6 +59,7 @@ static int run_rank(const place *p) {
   dup2(p->say, STDERR_FILENO); /* the stand-in's words */
   alarm(60);
   the_rank = p->rank;
+  if (p->rank == 1 && of_rank_1) putenv((char *)(uintptr_t)of_rank_1);
   mscrt_status *s = open_text(the_plan, p, &plan, &c);
   if (!s) s = the_body(c, &result);
   mscrt_close(c);

@@ -218,6 +218,7 @@ static void missing_engines_are_told(void **state) {
   expect_failure(&convolving, compare_convolution, 3,
                  "cuDNN 91900 has no engine for a convolution of f32 [2,4,5,6] and [6,2,3,3] within 512 bytes on stand-in 0 (3 offered, 2 of them unfit, 1099511627776 would do); compile with --set library_convolution=false",
                  WITH("MSC_STANDIN_ENGINES=3"));
+  expect_failure(&convolving, compare_convolution, 3, "cuDNN 91900 is made for CUDA 13.0, and the driver knows 12.4: install NVIDIA's package libcudnn9-cuda-12, or a newer driver", WITH("MSC_STANDIN_DRIVER=12040"));
   expect_failure(&convolving, compare_convolution, 3, "cuDNN: cudnnBackendFinalize failed: CUDNN_STATUS_NOT_SUPPORTED", WITH("MSC_STANDIN_FAIL=cudnnBackendFinalize:2:3000"));
   expect_failure(&convolving, compare_convolution, 3, "conv at net.py:3: cuDNN: cudnnBackendExecute failed", WITH("MSC_STANDIN_FAIL=cudnnBackendExecute:1:5000"));
 }

@@ -83,16 +83,17 @@ def check_calls():
 
 def check_missing_libraries():
     """A folder with all but one of NVIDIA's libraries, for which empty files stand: the machine itself may have it."""
-    needed = {"libcublasLt.so.13": ([], "to multiply matrices on a GPU libcublasLt.so.13 is needed, which cannot be loaded; install CUDA's package libcublas"),
-              "libnccl.so.2": (["-n", "2", "--comm", "nccl"], "to let GPUs communicate libnccl.so.2 is needed, which cannot be loaded; install NCCL's package libnccl2, or run with --comm local")}
-    for missing, (options, words) in needed.items():
+    needed = [("libcublasLt.so.13", {}, [], "to multiply matrices on a GPU libcublasLt.so.13 is needed, which cannot be loaded; install CUDA's package libcublas"),
+              ("libcublasLt.so.12", {"MSC_STANDIN_DRIVER": "12040"}, [], "to multiply matrices with this driver, which knows no CUDA 13, libcublasLt.so.12 is needed, which cannot be loaded; install CUDA 12's package libcublas, or a newer driver"),
+              ("libnccl.so.2", {}, ["-n", "2", "--comm", "nccl"], "to let GPUs communicate libnccl.so.2 is needed, which cannot be loaded; install NCCL's package libnccl2, or run with --comm local")]
+    for missing, machine, options, words in needed:
         os.mkdir(missing)
         for name in set(os.listdir(STANDIN)) - {missing}:
             os.symlink(os.path.join(STANDIN, name), os.path.join(missing, name))
         for name in (missing, "libcublasLt.so.12"):
             open(os.path.join(missing, name), "w").close()
         compiled("cuda", 2 if options else 1, REPLICAS if options else {})
-        env = {**os.environ, "LD_LIBRARY_PATH": os.path.abspath(missing), "MSC_STANDIN_KERNELS": os.path.abspath("dump-cuda/kernels.ll"), "MSC_STANDIN_GPUS": "2"}
+        env = {**os.environ, "LD_LIBRARY_PATH": os.path.abspath(missing), "MSC_STANDIN_KERNELS": os.path.abspath("dump-cuda/kernels.ll"), "MSC_STANDIN_GPUS": "2", **machine}
         done = subprocess.run([MSC, "run", "cuda.bin", *options, "--data", "x=x.npy", "y=y.npy"], capture_output=True, text=True, env=env)
         assert done.returncode == 3 and words in done.stderr, done
 

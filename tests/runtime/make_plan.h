@@ -90,7 +90,7 @@ typedef struct {
   program_text program[2];
   variable_text parameter[8], input[4], output[4];
   uint64_t persistent, input_stride;
-  const char *feature, *target, *ptx; /* ptx: an image of that text for sm_80 */
+  const char *feature, *target, *ptx, *cubin; /* images of these texts, for sm_80 and for sm_90 */
   uint64_t workspace;
   const void *constants;
   size_t constant_bytes;
@@ -250,6 +250,13 @@ static void put_code(flatbuf_builder *b, const plan_text *t) {
   flatbuf_end(b);
   if (t->ptx) {
     plan_plan_begin_images(b);
+    if (t->cubin) {
+      plan_image_begin(b);
+      plan_image_put_arch(b, 90);
+      plan_image_put_kind(b, PLAN_IMAGE_KIND_CUBIN);
+      plan_image_put_code(b, strlen(t->cubin), (const uint8_t *)t->cubin);
+      flatbuf_end(b);
+    }
     plan_image_begin(b);
     plan_image_put_arch(b, 80);
     plan_image_put_code(b, strlen(t->ptx) + 1, (const uint8_t *)t->ptx);

@@ -13,6 +13,7 @@ struct cudnnContext { cu_stream stream; };
 #define SCRATCH 256 /* bytes of workspace that an engine uses */
 
 API size_t cudnnGetVersion(void) { return 91900; }
+API size_t cudnnGetCudartVersion(void) { return 13000; }
 API const char *cudnnGetErrorString(dnn_result r) { return r == MSCRT_CUDNN_STATUS_NOT_SUPPORTED ? "CUDNN_STATUS_NOT_SUPPORTED" : "CUDNN_STATUS_OTHER"; }
 
 API unsigned cudnnCreate(dnn_handle *out) {

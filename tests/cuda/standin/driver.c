@@ -54,7 +54,7 @@ static __thread int depth;
 static bool begun;
 
 /* After these nothing of the context can be used any more. */
-static bool is_lost(unsigned r) { return (r >= 700 && r < 720) || r == MSCRT_CUDA_ERROR_ECC_UNCORRECTABLE || r == MSCRT_CUDA_ERROR_NVLINK_UNCORRECTABLE || r == MSCRT_CUDA_ERROR_DEVICE_UNAVAILABLE; }
+static bool is_lost(unsigned r) { return (r >= 700 && r < 720) || r == MSCRT_CUDA_ERROR_ECC_UNCORRECTABLE || r == MSCRT_CUDA_ERROR_NVLINK_UNCORRECTABLE || r == MSCRT_CUDA_ERROR_CONTAINED; }
 
 static bool is_of_driver(const char *function) { return !strncmp(function, "cu", 2) && strncmp(function, "cublas", 6) && strncmp(function, "cudnn", 5); }
 
@@ -106,7 +106,7 @@ API unsigned cuInit(unsigned flags) {
   return num_gpus() ? ordered_failure(__func__) : MSCRT_CUDA_ERROR_NO_DEVICE;
 }
 
-API unsigned cuDriverGetVersion(int *out) { return *out = 13000, 0; }
+API unsigned cuDriverGetVersion(int *out) { return *out = (int)standin_number("MSC_STANDIN_DRIVER", 13000), 0; }
 API unsigned cuDeviceGetCount(int *out) { return *out = num_gpus(), 0; }
 API unsigned cuDeviceGet(cu_device *out, int ordinal) { return *out = ordinal, ordinal < num_gpus() ? 0 : 101; }
 API unsigned cuDeviceGetName(char *name, int room, cu_device d) { return snprintf(name, (size_t)room, "stand-in %d", d), 0; }
@@ -121,6 +121,8 @@ API unsigned cuDeviceGetAttribute(int *out, unsigned attribute, cu_device d) {
 }
 
 API unsigned cuDevicePrimaryCtxRetain(cu_context *out, cu_device d) {
+  unsigned failed = ordered_failure(__func__);
+  if (failed) return failed;
   contexts[d] = (struct CUctx_st){d, contexts[d].users + 1};
   *out = &contexts[d];
   return 0;
@@ -387,6 +389,7 @@ API unsigned cuModuleLoadDataEx(cu_module *out, const void *image, unsigned num,
   (void)num, (void)option, (void)value;
   if (failed) return failed;
   bool cubin = !memcmp(image, "\177ELF", 4);
+  if (cubin && !standin_number("MSC_STANDIN_CUBIN", 1)) return MSCRT_CUDA_ERROR_NO_BINARY_FOR_GPU;
   const char *target = cubin ? NULL : strstr(image, ".target sm_");
   if (!cubin && !target) return MSCRT_CUDA_ERROR_INVALID_IMAGE;
   if (target && atoi(target + 11) > standin_number("MSC_STANDIN_ARCH", 90)) return MSCRT_CUDA_ERROR_NO_BINARY_FOR_GPU;

@@ -6,6 +6,8 @@
  *   MSC_STANDIN_WARPS=W       order of threads: up, down, shuffled
  *   MSC_STANDIN_KERNELS=F     the plan's kernels as LLVM IR, which run here in place of PTX
  *   MSC_STANDIN_GPUS=N, _ARCH=N, _MEMORY=BYTES   what there is: 1, 90, 16 GiB
+ *   MSC_STANDIN_CUBIN=0       the driver takes no machine code
+ *   MSC_STANDIN_DRIVER=N, _NCCL=N   versions: 13000, 22809
  *   MSC_STANDIN_ENGINES=N     of cuDNN: 4, see dnn.c
  *   MSC_STANDIN_FAIL=F:K:R    call number K of function F gives result R
  *                             from an error on that a GPU does not survive, all calls of the driver give it
@@ -26,6 +28,7 @@ MSCRT_NCCL_FUNCTIONS(DECLARE, DECLARE)
 MSCRT_CUDNN_FUNCTIONS(DECLARE)
 API size_t cublasLtGetVersion(void);
 API size_t cudnnGetVersion(void);
+API size_t cudnnGetCudartVersion(void);
 API const char *cudnnGetErrorString(dnn_result r);
 API const char *ncclGetErrorString(nccl_result r);
 API const char *ncclGetLastError(nccl_comm c);
