@@ -43,19 +43,21 @@ static mscrt_status *tell_begun(mscrt_context *c, const mscrt_record *r, cu_stre
 
 /* ---- collectives ---- */
 
-/* Of types that NCCL does not have only bytes move. */
+/* Truth values are bytes; of types that NCCL does not have only bytes move. */
 static bool type_of(mscrt_dtype d, unsigned *out_type) {
   static const struct { mscrt_dtype d; unsigned type; } types[] = {
-    {MSCRT_F32, MSCRT_ncclFloat32}, {MSCRT_F16, MSCRT_ncclFloat16}, {MSCRT_BF16, MSCRT_ncclBfloat16}, {MSCRT_F64, MSCRT_ncclFloat64}, {MSCRT_I8, MSCRT_ncclInt8},
+    {MSCRT_F32, MSCRT_ncclFloat32}, {MSCRT_F16, MSCRT_ncclFloat16}, {MSCRT_BF16, MSCRT_ncclBfloat16}, {MSCRT_F64, MSCRT_ncclFloat64}, {MSCRT_I8, MSCRT_ncclInt8}, {MSCRT_I1, MSCRT_ncclUint8},
     {MSCRT_U8, MSCRT_ncclUint8}, {MSCRT_I32, MSCRT_ncclInt32}, {MSCRT_U32, MSCRT_ncclUint32}, {MSCRT_I64, MSCRT_ncclInt64}, {MSCRT_U64, MSCRT_ncclUint64}};
   for (size_t i = 0; i < sizeof types / sizeof *types; i++)
     if (types[i].d == d) return *out_type = types[i].type, true;
   return false;
 }
 
-static unsigned op_of(mscrt_reduction r) {
+/* Of truth values a sum is "any", a product "all". */
+static unsigned op_of(const mscrt_exchange *e) {
   static const unsigned ops[] = {[MSCRT_SUM] = MSCRT_ncclSum, [MSCRT_MAX] = MSCRT_ncclMax, [MSCRT_MIN] = MSCRT_ncclMin, [MSCRT_PROD] = MSCRT_ncclProd};
-  return ops[r];
+  if (e->dtype == MSCRT_I1) return e->reduction == MSCRT_SUM || e->reduction == MSCRT_MAX ? MSCRT_ncclMax : MSCRT_ncclMin;
+  return ops[e->reduction];
 }
 
 /* Where a value of a collective lies on the GPU. */
@@ -77,7 +79,13 @@ static mscrt_status *prepare(const mscrt_cuda_api *cu, const value *v, cu_stream
   if (v->m->e->fill) MSCRT_CHECK(mscrt_identity_issue(cu, v->m->e, (uint64_t)v->m->e->elems, v->dst, s));
   if (v->m->identity) MSCRT_CHECK(mscrt_identity_issue(cu, v->m->e, v->m->identity, v->staging, s));
   if (v->src != v->dst) MSCRT_CHECK(mscrt_copies_issue(cu, &v->m->local, v->dst, v->src, s));
-  return mscrt_copies_issue(cu, &v->m->pack, v->staging, v->src, s);
+  MSCRT_CHECK(mscrt_copies_issue(cu, &v->m->pack, v->staging, v->src, s));
+  return mscrt_widen_issue(cu, v->m, v->staging, v->src, s);
+}
+
+static mscrt_status *finish(const mscrt_cuda_api *cu, const value *v, cu_stream s) {
+  MSCRT_CHECK(mscrt_narrow_issue(cu, v->m, v->dst, v->staging, s));
+  return mscrt_copies_issue(cu, &v->m->unpack, v->dst, v->staging, s);
 }
 
 static void *source_of(const value *v, const mscrt_move *m) { return (void *)(uintptr_t)((m->direct ? v->src : v->staging) + m->at); }
@@ -92,31 +100,23 @@ static nccl_result exchange_messages(const mscrt_links *l, const value *v, nccl_
 
 static nccl_result exchange(const mscrt_links *l, const value *v, nccl_comm comm, cu_stream s) {
   const mscrt_moves *m = v->m;
-  unsigned type = MSCRT_ncclUint8, op = op_of(m->e->reduction);
+  unsigned type = MSCRT_ncclUint8, op = op_of(m->e);
   uint64_t count = m->count;
-  if (!type_of(m->e->dtype, &type)) count *= mscrt_dtype_bytes(m->e->dtype);
-  switch (m->form) {
-    case MSCRT_BY_ALL_REDUCE: return count ? l->nccl.ncclAllReduce((void *)(uintptr_t)v->src, (void *)(uintptr_t)v->dst, count, type, op, comm, s) : 0;
-    case MSCRT_BY_ALL_GATHER: return l->nccl.ncclAllGather(source_of(v, &m->send[0]), destination_of(v, &m->receive[0]), count, type, comm, s);
-    case MSCRT_BY_REDUCE_SCATTER: return count ? l->nccl.ncclReduceScatter(source_of(v, &m->send[0]), destination_of(v, &m->receive[0]), count, type, op, comm, s) : 0;
-    default: return exchange_messages(l, v, comm, s);
-  }
-}
-
-static mscrt_status *can_reduce(const mscrt_exchange *e) {
-  unsigned type;
-  if (type_of(e->dtype, &type)) return NULL;
-  return mscrt_fail(MSCRT_UNSUPPORTED, "%s of %s is not supported yet between GPUs: run with --comm local", mscrt_verb_name(e->verb), mscrt_dtype_name(e->dtype));
+  if (m->form == MSCRT_BY_MOVES) return exchange_messages(l, v, comm, s);
+  if (!count) return 0;
+  if (m->wide_elems) type = m->e->dtype == MSCRT_I16 ? MSCRT_ncclInt32 : MSCRT_ncclUint32;
+  else if (!type_of(m->e->dtype, &type)) count *= mscrt_dtype_bytes(m->e->dtype);
+  void *src = m->wide_elems ? (void *)(uintptr_t)(v->staging + m->wide_at) : source_of(v, &m->send[0]);
+  void *dst = m->wide_elems ? (void *)(uintptr_t)(v->staging + m->wide_result) : destination_of(v, &m->receive[0]);
+  if (m->form == MSCRT_BY_ALL_REDUCE) return l->nccl.ncclAllReduce(src, dst, count, type, op, comm, s);
+  if (m->form == MSCRT_BY_ALL_GATHER) return l->nccl.ncclAllGather(src, dst, count, type, comm, s);
+  return l->nccl.ncclReduceScatter(src, dst, count, type, op, comm, s);
 }
 
 /* Values of a collective are one group of NCCL's: it fuses them. */
 static mscrt_status *exchange_all(mscrt_context *c, const mscrt_record *r, const mscrt_part *part) {
   mscrt_links *l = c->cuda->links;
   nccl_comm comm = l->comm[part[0].e->group.partition];
-  for (uint32_t i = 0; i < r->num_parts; i++) {
-    value v = value_of(c, r, part, i);
-    if (v.m->form == MSCRT_BY_ALL_REDUCE || v.m->form == MSCRT_BY_REDUCE_SCATTER) MSCRT_CHECK(can_reduce(v.m->e));
-  }
   nccl_result s = l->nccl.ncclGroupStart();
   for (uint32_t i = 0; i < r->num_parts && !s; i++) {
     value v = value_of(c, r, part, i);
@@ -140,7 +140,7 @@ static mscrt_status *issue_beside(mscrt_context *c, const mscrt_turn *t, const m
   MSCRT_CHECK(exchange_all(c, r, part));
   for (uint32_t i = 0; i < r->num_parts; i++) {
     value v = value_of(c, r, part, i);
-    MSCRT_CHECK(mscrt_copies_issue(cu, &v.m->unpack, v.dst, v.staging, l->stream));
+    MSCRT_CHECK(finish(cu, &v, l->stream));
   }
   MSCRT_CUDA(cu, cuEventRecord, l->ran[t->number - 1], l->stream);
   return NULL;

@@ -68,6 +68,20 @@ mscrt_status *mscrt_copies_issue(const mscrt_cuda_api *cu, const mscrt_copies *c
   return NULL;
 }
 
+static mscrt_status *issue_one(const mscrt_cuda_api *cu, const mscrt_copy *k, cu_address to, cu_address from, cu_stream s) {
+  return k->height ? mscrt_copies_issue(cu, &(mscrt_copies){1, 1, (mscrt_copy *)(uintptr_t)k}, to, from, s) : NULL;
+}
+
+mscrt_status *mscrt_widen_issue(const mscrt_cuda_api *cu, const mscrt_moves *m, cu_address staging, cu_address src, cu_stream s) {
+  if (!m->wide_elems) return NULL;
+  MSCRT_CUDA(cu, cuMemsetD32Async, staging + m->wide_at, 0, m->wide_elems, s);
+  return issue_one(cu, &m->widen, staging, m->send[0].direct ? src : staging, s);
+}
+
+mscrt_status *mscrt_narrow_issue(const mscrt_cuda_api *cu, const mscrt_moves *m, cu_address dst, cu_address staging, cu_stream s) {
+  return m->wide_elems ? issue_one(cu, &m->narrow, m->receive[0].direct ? dst : staging, staging, s) : NULL;
+}
+
 /* Of eight bytes each half in turn, in rows of one word. */
 mscrt_status *mscrt_identity_issue(const mscrt_cuda_api *cu, const mscrt_exchange *e, uint64_t elems, cu_address to, cu_stream s) {
   union { uint64_t all; uint32_t word[2]; uint16_t half; uint8_t byte; } v = {0};
@@ -179,7 +193,8 @@ static bool moves_only(const party *p) {
 
 /* ---- making them ---- */
 
-static mscrt_status *make_gather(const party *p, mscrt_moves *m, uint64_t bytes) {
+/* One piece each way, as it lies. */
+static mscrt_status *make_direct(const party *p, mscrt_moves *m, uint64_t bytes) {
   MSCRT_CHECK(mscrt_new_array(&m->send, 1));
   MSCRT_CHECK(mscrt_new_array(&m->receive, 1));
   m->num_sends = m->num_receives = 1;
@@ -194,7 +209,7 @@ static mscrt_status *make_scatter(const party *p, mscrt_moves *m, uint64_t bytes
   gathering in = {.list = &m->pack, .bytes = bytes}, out = {.list = &m->unpack, .bytes = bytes};
   mscrt_copy single;
   m->identity = sums_of_all(p) ? 0 : m->count * (uint64_t)p->own->group.num;
-  MSCRT_CHECK(make_gather(p, m, bytes));
+  MSCRT_CHECK(make_direct(p, m, bytes));
   for (int d = 0; d < p->own->group.num; d++) {
     own = pack_pieces(&p->member[d], p->c->o.rank, true, (uint64_t)d * each, &in);
     if (own < smallest) smallest = own;
@@ -234,16 +249,27 @@ static mscrt_status *make_messages(const party *p, mscrt_moves *m, uint64_t byte
   return in.no_memory || out.no_memory || here.no_memory ? no_memory() : NULL;
 }
 
+/* Upper halves of wider integers have their order and their sums, lower ones their products. */
+static void widen(mscrt_moves *m, uint64_t elems) {
+  uint64_t half = m->e->reduction == MSCRT_PROD ? 0 : 2;
+  m->wide_elems = elems;
+  m->wide_at = m->staging_bytes;
+  m->wide_result = m->wide_at + aligned(4 * elems);
+  m->staging_bytes = m->wide_result + aligned(4 * m->count);
+  m->widen = (mscrt_copy){.to = m->wide_at + half, .from = m->send[0].at, .width = 2, .to_pitch = 4, .from_pitch = 2, .height = elems};
+  m->narrow = (mscrt_copy){.to = m->receive[0].at, .from = m->wide_result + half, .width = 2, .to_pitch = 2, .from_pitch = 4, .height = m->count};
+}
+
 static mscrt_status *make_form(const party *p, mscrt_moves *m) {
   uint64_t bytes = mscrt_dtype_bytes(m->e->dtype);
   if (m->e->slices) {
     m->form = MSCRT_BY_ALL_REDUCE;
     m->count = (uint64_t)m->e->elems;
-    return NULL;
+    return make_direct(p, m, bytes);
   }
   if (p->own->group.num > 1 && gathers(p, &m->count)) {
     m->form = MSCRT_BY_ALL_GATHER;
-    return make_gather(p, m, bytes);
+    return make_direct(p, m, bytes);
   }
   if (moves_only(p)) return make_messages(p, m, bytes);
   m->form = MSCRT_BY_REDUCE_SCATTER;
@@ -259,6 +285,8 @@ mscrt_status *mscrt_moves_make(const mscrt_context *c, uint32_t index, mscrt_mov
   mscrt_status *s = NULL;
   for (int i = 0; i < group->num && !s; i++) s = mscrt_exchange_make(&c->plan->mesh, group->member[i], &c->plan->collective[index], NULL, &p.member[i]);
   if (!s) s = make_form(&p, m);
+  bool reduces = m->form == MSCRT_BY_ALL_REDUCE || m->form == MSCRT_BY_REDUCE_SCATTER, is_short = m->e->dtype == MSCRT_I16 || m->e->dtype == MSCRT_U16;
+  if (!s && reduces && is_short) widen(m, m->count * (m->form == MSCRT_BY_ALL_REDUCE ? 1 : (uint64_t)group->num));
   for (int i = 0; i < group->num; i++) mscrt_exchange_free(&p.member[i]);
   free(p.member);
   return s;

@@ -34,6 +34,9 @@ typedef struct {
   mscrt_copies local, pack, unpack; /* from source to destination, from source to staging, from staging to destination */
   uint32_t num_sends, num_receives;
   mscrt_move *send, *receive;    /* in ascending order of members; of a library's call one each, for all members */
+  /* A reduction of 16-bit integers, which the library does not have: of ones twice as wide, in the staging memory.  0: none. */
+  uint64_t wide_elems, wide_at, wide_result;
+  mscrt_copy widen, narrow;      /* from where `send` is, to where `receive` is */
   uint64_t staging_bytes;
 } mscrt_moves;
 
@@ -43,6 +46,9 @@ void mscrt_moves_free(mscrt_moves *m);
 
 /* Copies on a stream. */
 mscrt_status *mscrt_copies_issue(const mscrt_cuda_api *cu, const mscrt_copies *copies, cu_address to, cu_address from, cu_stream s);
+/* The operands of a reduction, made wide; its result, made narrow. */
+mscrt_status *mscrt_widen_issue(const mscrt_cuda_api *cu, const mscrt_moves *m, cu_address staging, cu_address src, cu_stream s);
+mscrt_status *mscrt_narrow_issue(const mscrt_cuda_api *cu, const mscrt_moves *m, cu_address dst, cu_address staging, cu_stream s);
 /* The reduction's identity, so often. */
 mscrt_status *mscrt_identity_issue(const mscrt_cuda_api *cu, const mscrt_exchange *e, uint64_t elems, cu_address to, cu_stream s);
 

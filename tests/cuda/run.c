@@ -242,6 +242,72 @@ static void ranks_meet_through_nccl(void **state) {
   }
 }
 
+/* ---- reductions of types that NCCL does not have ---- */
+
+/* Each rank has a row of x; all reductions of the rows, whole and cut. */
+enum { LONG = 7, ROW = 64 };
+static const char *const of_rows[] = {"sum", "max", "min", "prod", "cut sum", "cut max", "cut min", "cut prod"};
+static call_text reductions[8];
+static plan_text reducing;
+
+static void describe_reductions(mscrt_dtype d) {
+  uint64_t bytes = mscrt_dtype_bytes(d);
+  reducing = (plan_text){.num_axes = 1, .axes = {2}, KERNELS, .num_layouts = 4, .layouts = {"1:|", "1:|0", "1:0|", "2:0;|"}, .num_collectives = 8, .num_sections = 1,
+                         .section = {{"forward", 64, 8, reductions, .stage = 0}}, .persistent = 8 * ROW, .num_parameters = 8, .num_inputs = 1, .input_stride = ROW,
+                         .input = {{.name = "x", .dtype = (uint8_t)d, .rank = 2, .shape = {2, LONG}, .layout = 3, .ref = IN(I, 0, LONG * bytes), .batch_dim = -1}}};
+  for (uint32_t i = 0; i < 8; i++) {
+    bool cut = i >= 4;
+    plan_ref result = OUT(P, i * ROW, (cut ? (LONG + 1) / 2 : LONG) * bytes);
+    reductions[i] = (call_text){.kind = PLAN_CALL_KIND_COLLECTIVE, .index = i, .num_buffers = 2, .buffers = {IN(I, 0, LONG * bytes), result}, .name = of_rows[i]};
+    reducing.collective[i] = (collective_text){.verb = cut ? MSCRT_REDUCE_SCATTER : MSCRT_ALL_REDUCE, .dtype = (uint8_t)d, .rank = 1, .shape = {LONG}, .from = 1, .to = cut ? 2 : 0, .reduction = (uint8_t[]){MSCRT_SUM, MSCRT_MAX, MSCRT_MIN, MSCRT_PROD}[i % 4]};
+    reducing.parameter[i] = (variable_text){.name = of_rows[i], .dtype = (uint8_t)d, .rank = 1, .shape = {LONG}, .layout = cut ? 2 : 0, .ref = result, .init = "zeros"};
+  }
+}
+
+static const int32_t rows[2][LONG] = {{1, -2, 30000, 0, -32768, 65535, 255}, {1, 5, 30000, 7, -1, 3, 257}};
+
+static int64_t reduced(mscrt_dtype d, int reduction, int i) {
+  int64_t a = rows[0][i], b = rows[1][i], r;
+  if (d == MSCRT_I1) return reduction < 2 ? a || b : a && b;
+  if (d == MSCRT_I16) a = (int16_t)a, b = (int16_t)b;
+  else a = (uint16_t)a, b = (uint16_t)b;
+  r = reduction == 0 ? a + b : reduction == 1 ? (a > b ? a : b) : reduction == 2 ? (a < b ? a : b) : a * b;
+  return d == MSCRT_I16 ? (int16_t)r : (uint16_t)r;
+}
+
+/* Out comes how many are wrong. */
+static mscrt_status *reduce(mscrt_context *c, double *out) {
+  mscrt_dtype d = reducing.collective[0].dtype;
+  uint8_t x[2 * ROW], result[ROW];
+  size_t bytes = mscrt_dtype_bytes(d);
+  for (int i = 0; i < 2 * LONG; i++) {
+    int32_t v = d == MSCRT_I1 ? rows[i / LONG][i % LONG] != 0 : rows[i / LONG][i % LONG];
+    memcpy(x + (size_t)i * bytes, &v, bytes);
+  }
+  mscrt_status *s = mscrt_set_input(c, "x", x, 2 * LONG * bytes);
+  for (int i = 0; i < 3 && !s; i++) s = mscrt_run(c, "forward", 1, NULL);
+  for (int k = 0; k < 8 && !s; k++) {
+    s = mscrt_read(c, of_rows[k], result, LONG * bytes);
+    for (int i = 0; i < LONG && !s; i++) {
+      int64_t want = reduced(d, k % 4, i);
+      *out += memcmp(result + (size_t)i * bytes, &want, bytes) != 0;
+    }
+  }
+  return s;
+}
+
+static void all_types_are_reduced(void **state) {
+  static const mscrt_dtype types[] = {MSCRT_I1, MSCRT_I16, MSCRT_U16};
+  (void)state;
+  for (int i = 0; i < 3; i++)
+    for (int gpus = 1; gpus <= 2; gpus++) {
+      job j;
+      describe_reductions(types[i]);
+      run_with(&j, &reducing, 2, reduce, WITH(gpus == 1 ? "MSC_STANDIN_GPUS=1" : "MSC_STANDIN_GPUS=2", "MSC_STANDIN_SEED=4"));
+      expect_small(&j);
+    }
+}
+
 /* Calls of this process while it is asked: the driver has them all, but what is left after the first steps. */
 static void replays_are_one_launch(void **state) {
   job j;
@@ -283,6 +349,7 @@ int main(int argc, char **argv) {
     cmocka_unit_test(missing_engines_are_told),
     cmocka_unit_test(ranks_meet_through_the_host),
     cmocka_unit_test(ranks_meet_through_nccl),
+    cmocka_unit_test(all_types_are_reduced),
     cmocka_unit_test(replays_are_one_launch),
     cmocka_unit_test(broken_kernels_are_told),
   };

@@ -203,12 +203,13 @@ static double number_at(unsigned type, const char *at) {
   }
 }
 
+/* Integers wrap around. */
 static void put_number(unsigned type, char *at, double v) {
   switch (type) {
-    case MSCRT_ncclInt8: *(int8_t *)at = (int8_t)v; return;
-    case MSCRT_ncclUint8: *(uint8_t *)at = (uint8_t)v; return;
-    case MSCRT_ncclInt32: *(int32_t *)at = (int32_t)v; return;
-    case MSCRT_ncclUint32: *(uint32_t *)at = (uint32_t)v; return;
+    case MSCRT_ncclInt8: *(int8_t *)at = (int8_t)(int64_t)v; return;
+    case MSCRT_ncclUint8: *(uint8_t *)at = (uint8_t)(int64_t)v; return;
+    case MSCRT_ncclInt32: *(int32_t *)at = (int32_t)(int64_t)v; return;
+    case MSCRT_ncclUint32: *(uint32_t *)at = (uint32_t)(int64_t)v; return;
     case MSCRT_ncclInt64: *(int64_t *)at = (int64_t)v; return;
     case MSCRT_ncclUint64: *(uint64_t *)at = (uint64_t)v; return;
     case MSCRT_ncclFloat16: *(uint16_t *)at = mscrt_to_f16((float)v); return;
