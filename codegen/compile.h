@@ -30,7 +30,7 @@ typedef struct {
 msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options *options);
 
 typedef struct {
-  const msc_plan *plan;
+  msc_plan *plan;
   const void *bytes; /* of plan.bin */
   size_t num_bytes;
   size_t num_ops;    /* of the model */

@@ -146,6 +146,7 @@ static void put_graph(const dumping *d, plan_call c) {
     put(d, " step %" PRIu64 "x%" PRIu64 " dilation %" PRIu64 "x%" PRIu64 " padding %" PRIu64 "x%" PRIu64, plan_graph_step(g, 0), plan_graph_step(g, 1), plan_graph_dilation(g, 0), plan_graph_dilation(g, 1),
         plan_graph_padding(g, 0), plan_graph_padding(g, 1));
   put(d, "%s by the library, workspace %" PRIu64, plan_graph_deterministic(g) ? "" : " in any order", plan_graph_bytes(g));
+  if (plan_graph_engine(g)) put(d, ", engine of %zu bytes", strlen(plan_graph_engine(g)));
 }
 
 static void put_change(const dumping *d, plan_collective v) {

@@ -148,6 +148,9 @@ typedef struct msc_plan {
   uint64_t constant_bytes, persistent_bytes, input_stride, predicted_step_ns, exposed_comm_ns;
   msc_machine_code code;
   uint64_t workspace_bytes;   /* of a GPU's libraries */
+  const char **engine;        /* of each graph, in the words of the library; NULL: none, of all or of one */
+  uint64_t engines_version;   /* of that library */
+  int engines_arch;           /* of the GPU, as 90 */
   const char *config, *model; /* JSON; name */
   const char *strategies;     /* JSON of strategy_ckpt_save_file; not in plan.bin */
   const char *cluster;        /* JSON */

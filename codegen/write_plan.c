@@ -155,6 +155,7 @@ static void put_graphs(flatbuf_builder *b, const msc_plan *p) {
       plan_graph_put_dilation(b, 2, g->dilation);
       plan_graph_put_padding(b, 2, g->padding);
     }
+    if (p->engine) plan_graph_put_engine(b, p->engine[i]);
     flatbuf_end(b);
   }
   flatbuf_end(b);
@@ -451,6 +452,10 @@ static void put_plan(flatbuf_builder *b, const msc_plan *p) {
   if (p->workspace_bytes) plan_plan_put_workspace_bytes(b, p->workspace_bytes);
   put_matmuls(b, p);
   if (p->num_graphs) put_graphs(b, p);
+  if (p->engine) {
+    plan_plan_put_engines_version(b, p->engines_version);
+    plan_plan_put_engines_arch(b, (uint32_t)p->engines_arch);
+  }
   put_collectives(b, p);
   if (p->constant_bytes) plan_plan_put_constants(b, p->constant_bytes, p->constants);
   put_sections(b, p);

@@ -152,8 +152,20 @@ static void check_members(reading *r, const json_t *object, const char *path, si
 
 /* ---- parts ---- */
 
+static void read_gpu(reading *r, const json_t *gpu) {
+  static const char *const known[] = {"arch", "multiprocessors", "clock_hz", "memory_clock_hz", "cache_bytes", "shared_bytes", "threads", "blocks"};
+  msc_cluster_gpu *g = &r->out->gpu;
+  int64_t *const figures[] = {&g->arch, &g->multiprocessors, &g->clock_hz, &g->memory_clock_hz, &g->cache_bytes, &g->shared_bytes, &g->threads, &g->blocks};
+  if (!json_is_object(gpu)) {
+    wrong(r, "device.gpu", "device.gpu must be an object");
+    return;
+  }
+  check_members(r, gpu, "device.gpu", sizeof known / sizeof *known, known);
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++) *figures[i] = whole(r, gpu, msc_arena_printf(msc_context_arena(r->ctx), "device.gpu.%s", known[i]), true);
+}
+
 static void read_device(reading *r) {
-  static const char *const known[] = {"name", "flops_per_s", "memory_bytes", "bytes_per_s", "launch_ns"};
+  static const char *const known[] = {"name", "flops_per_s", "memory_bytes", "bytes_per_s", "launch_ns", "gpu"};
   const json_t *device = json_object_get(r->json, "device");
   msc_cluster *c = r->out;
   if (!json_is_object(device)) {
@@ -165,6 +177,7 @@ static void read_device(reading *r) {
   c->memory_bytes = whole(r, device, "device.memory_bytes", true);
   c->bytes_per_s = figure(r, device, "device.bytes_per_s", true);
   c->launch_ns = whole(r, device, "device.launch_ns", true);
+  if (json_object_get(device, "gpu")) read_gpu(r, json_object_get(device, "gpu"));
   const json_t *flops = json_object_get(device, "flops_per_s");
   if (!json_is_object(flops)) {
     wrong(r, "device.flops_per_s", flops ? "device.flops_per_s must be an object with a number per element type" : "device.flops_per_s is missing");

@@ -5,6 +5,7 @@
 #define bad_graph(...) mscrt_fail(MSCRT_INPUT, __VA_ARGS__)
 #define MAX_ELEMS ((uint64_t)1 << 43) /* that an operand spans */
 #define MAX_STEP 4096                 /* of a window: steps, dilations, padding */
+#define MAX_ENGINE (64 << 20)         /* bytes of an engine's text */
 
 /* By kind: a letter per dimension of each operand; equal letters are equal sizes. */
 static const struct {
@@ -70,6 +71,17 @@ static mscrt_status *check_windows(plan_graph t, mscrt_graph *g, const int64_t s
   return size['c'] % size['i'] || size['o'] % (size['c'] / size['i']) ? bad_graph("%" PRId64 " channels do not divide into groups", size['c']) : NULL;
 }
 
+/* What is in it is for the library, as the code in a cubin is for the driver. */
+static mscrt_status *read_engine(const mscrt_plan *p, plan_graph t, mscrt_graph *g) {
+  g->engine = plan_graph_engine(t);
+  if (!g->engine) return NULL;
+  size_t bytes = strlen(g->engine);
+  if (!plan_plan_engines_version(p->root) || !plan_plan_engines_arch(p->root)) return bad_graph("an engine of no version of the library, or for no GPU");
+  if (bytes < 2 || bytes > MAX_ENGINE || g->engine[0] != '{') return bad_graph("%zu bytes that are no engine", bytes);
+  g->engine_bytes = (uint32_t)bytes;
+  return NULL;
+}
+
 static mscrt_status *check_graph(const mscrt_plan *p, plan_graph t, mscrt_graph *g) {
   int64_t size[128] = {0};
   if (!p->on_gpu) return bad_graph("only a GPU's library computes graphs");
@@ -82,6 +94,7 @@ static mscrt_status *check_graph(const mscrt_plan *p, plan_graph t, mscrt_graph 
     if (!type_fits(g, i)) return bad_graph("operand %u is of type %d", i, g->operand[i].dtype);
   }
   MSCRT_CHECK(check_sizes(g, size));
+  MSCRT_CHECK(read_engine(p, t, g));
   if (g->bytes > plan_plan_workspace_bytes(p->root)) return bad_graph("%" PRIu64 " bytes of a workspace of %" PRIu64, g->bytes, plan_plan_workspace_bytes(p->root));
   if (!mscrt_is_attention(g)) return check_windows(t, g, size);
   return size['h'] % size['g'] ? bad_graph("%" PRId64 " heads share %" PRId64, size['h'], size['g']) : NULL;

@@ -20,12 +20,18 @@ static mscrt_status *check(const mscrt_cudnn_api *api, dnn_result r, const char 
 
 #define DNN(d, function, ...) MSCRT_CHECK(check(&(d)->api, (d)->api.function(__VA_ARGS__), #function))
 
+/* Engines are kept by version, and for a compute capability: of the same one, GPUs differ in how many blocks run at once. */
+static bool knows_engines(const mscrt_context *c, const mscrt_dnn *d) {
+  return plan_plan_engines_version(c->plan->root) == d->api.cudnnGetVersion() && plan_plan_engines_arch(c->plan->root) == (uint32_t)c->cuda->arch;
+}
+
 mscrt_status *mscrt_dnn_open(mscrt_context *c) {
   MSCRT_CHECK(mscrt_new_array(&c->cuda->dnn, 1));
   mscrt_dnn *d = c->cuda->dnn;
   MSCRT_CHECK(mscrt_cudnn_load(&d->api));
   MSCRT_CHECK(mscrt_cudnn_fits(&d->api, c->cuda->driver));
   MSCRT_CHECK(mscrt_new_array(&d->graph, c->plan->num_graphs));
+  d->is_known = knows_engines(c, d);
   DNN(d, cudnnCreate, &d->handle);
   DNN(d, cudnnSetStream, d->handle, c->cuda->stream);
   return NULL;
@@ -62,17 +68,37 @@ static bool is_fit(mscrt_dnn_builder *b, dnn_descriptor config) {
   return true;
 }
 
-/* Its plan; NULL when it declines or wants more workspace than there is. */
-static dnn_descriptor plan_of(mscrt_dnn_builder *b, const mscrt_dnn *d, dnn_descriptor config, search *found) {
-  int64_t num, bytes = 0;
+static dnn_descriptor new_plan(mscrt_dnn_builder *b, const mscrt_dnn *d) {
   dnn_descriptor plan = mscrt_dnn_new(b, MSCRT_CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
   set_machine(b, d, plan, MSCRT_CUDNN_ATTR_EXECUTION_PLAN_HANDLE, MSCRT_CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
+  return plan;
+}
+
+/* With the bytes of workspace that it wants. */
+static dnn_result finish_plan(mscrt_dnn_builder *b, dnn_descriptor plan, uint64_t *out_wanted) {
+  int64_t num, bytes = 0;
+  dnn_result r = b->api->cudnnBackendFinalize(plan);
+  if (!r) r = b->api->cudnnBackendGetAttribute(plan, MSCRT_CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, MSCRT_CUDNN_TYPE_INT64, 1, &num, &bytes);
+  *out_wanted = (uint64_t)bytes + b->out->own_bytes;
+  return r;
+}
+
+/* As it was chosen when the plan was compiled; NULL when the library does not take it. */
+static dnn_descriptor known_plan(mscrt_dnn_builder *b, const mscrt_dnn *d, uint64_t room) {
+  const mscrt_graph *g = b->g;
+  uint64_t wanted;
+  if (!d->is_known || !g->engine) return NULL;
+  dnn_descriptor plan = new_plan(b, d);
+  if (b->failed || b->api->cudnnBackendSetAttribute(plan, MSCRT_CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, MSCRT_CUDNN_TYPE_CHAR, g->engine_bytes, g->engine)) return NULL;
+  return !finish_plan(b, plan, &wanted) && wanted <= room ? plan : NULL;
+}
+
+/* Its plan; NULL when it declines or wants more workspace than there is. */
+static dnn_descriptor plan_of(mscrt_dnn_builder *b, const mscrt_dnn *d, dnn_descriptor config, search *found) {
+  uint64_t wanted;
+  dnn_descriptor plan = new_plan(b, d);
   mscrt_dnn_link(b, plan, MSCRT_CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
-  if (b->failed) return NULL;
-  found->last = b->api->cudnnBackendFinalize(plan);
-  if (!found->last) found->last = b->api->cudnnBackendGetAttribute(plan, MSCRT_CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, MSCRT_CUDNN_TYPE_INT64, 1, &num, &bytes);
-  if (found->last) return NULL;
-  uint64_t wanted = (uint64_t)bytes + b->out->own_bytes;
+  if (b->failed || (found->last = finish_plan(b, plan, &wanted))) return NULL;
   if (wanted <= found->room) return plan;
   if (!found->least || wanted < found->least) found->least = wanted;
   return NULL;
@@ -116,7 +142,9 @@ mscrt_status *mscrt_dnn_prepare(const mscrt_dnn *d, const mscrt_graph *g, uint64
   mscrt_dnn_builder b = {.api = &d->api, .g = g, .out = out};
   search found = {.room = room};
   operations[g->kind](&b);
-  dnn_descriptor graph = all_operations(&b, d);
+  out->plan = known_plan(&b, d, room);
+  out->was_known = out->plan != NULL;
+  dnn_descriptor graph = out->plan ? NULL : all_operations(&b, d);
   for (size_t i = 0; i < sizeof modes / sizeof *modes && !b.failed && !out->plan; i++) out->plan = offered(&b, d, graph, modes[i], &found);
   return b.failed || out->plan ? b.failed : no_engine(d, g, &found, where);
 }
@@ -133,6 +161,14 @@ static mscrt_status *check_alignment(const mscrt_context *c, const mscrt_record 
   return NULL;
 }
 
+/* What is left to be chosen takes a second each, and more. */
+static void tell_engines(const mscrt_context *c, const mscrt_dnn *d) {
+  uint32_t num = 0, known = 0;
+  for (uint32_t i = 0; i < c->plan->num_graphs; i++) num += d->graph[i].plan != NULL, known += d->graph[i].was_known;
+  mscrt_tell(c, MSCRT_LOG_INFO, "cuDNN %zu: %u engines of %u graphs are the plan's%s", d->api.cudnnGetVersion(), known, num,
+             !d->is_known && plan_plan_engines_version(c->plan->root) ? "; it has those of another version or GPU" : "");
+}
+
 mscrt_status *mscrt_dnn_ready(mscrt_context *c) {
   mscrt_dnn *d = c->cuda->dnn;
   for (uint32_t i = 0; i < c->plan->num_sections; i++)
@@ -143,6 +179,7 @@ mscrt_status *mscrt_dnn_ready(mscrt_context *c) {
       const mscrt_graph *g = &c->plan->graph[r->index];
       if (!d->graph[r->index].plan) MSCRT_CHECK(mscrt_dnn_prepare(d, g, g->bytes, c->cuda->name, &d->graph[r->index]));
     }
+  tell_engines(c, d);
   return NULL;
 }
 

@@ -25,6 +25,7 @@ typedef struct {
 /* A graph of the plan, ready to be executed. */
 typedef struct {
   dnn_descriptor plan;         /* NULL: no call needs it */
+  bool was_known;              /* it is the plan's */
   uint32_t num_made, num_bindings;
   dnn_descriptor made[MSCRT_DNN_MADE];            /* what it was made from, which it may refer to */
   mscrt_dnn_binding binding[MSCRT_DNN_TENSORS];   /* of tensor number i + 1 */
@@ -36,14 +37,32 @@ struct mscrt_dnn {
   mscrt_cudnn_api api;
   dnn_handle handle;           /* NULL: graphs are only prepared, for a GPU that is not there ... */
   dnn_descriptor device;       /* ... but described by this */
+  bool is_known;               /* the plan's engines are this library's, and for this GPU */
   mscrt_dnn_graph *graph;      /* of the plan's */
 };
 
 /* ---- cuda_dnn.c ---- */
 
-/* The best engine within `room` bytes of workspace; where: GPU, for messages.  What it made is out's, also after a failure. */
+/* The engine that the plan knows, where the library takes it, or the best one, within `room` bytes of workspace; where: GPU, for
+ * messages.  What it made is out's, also after a failure. */
 mscrt_status *mscrt_dnn_prepare(const mscrt_dnn *d, const mscrt_graph *g, uint64_t room, const char *where, mscrt_dnn_graph *out);
 void mscrt_dnn_free(const mscrt_dnn *d, mscrt_dnn_graph *g);
+
+/* ---- cuda_dnn_ahead.c: engines for a GPU that need not be there ---- */
+
+/* What the library wants to know of it. */
+typedef struct {
+  const char *name;
+  int arch;                    /* 90 is compute capability 9.0 */
+  int64_t multiprocessors, clock_hz, memory_clock_hz, memory_bytes, cache_bytes;
+  int64_t shared_bytes, threads, blocks; /* of a multiprocessor, at most */
+} mscrt_gpu;
+
+/* Loads the library, on a driver that does nothing: the process cannot use a GPU afterwards.  To be forgotten, also after a failure. */
+mscrt_status *mscrt_dnn_describe(const mscrt_gpu *gpu, mscrt_dnn *out);
+void mscrt_dnn_forget(mscrt_dnn *d);
+/* The engine of a prepared graph as text, which the caller frees. */
+mscrt_status *mscrt_dnn_text(const mscrt_dnn *d, const mscrt_dnn_graph *g, char **out_text);
 
 /* ---- cuda_dnn_build.c: after the first failure nothing more is made, and all it gives is NULL ---- */
 

@@ -69,6 +69,8 @@ typedef struct {
   float scale;
   int64_t step[2], dilation[2], padding[2];
   uint64_t bytes;                /* of the workspace */
+  const char *engine;            /* in the plan's bytes, of so many before its final 0; NULL: none */
+  uint32_t engine_bytes;
 } mscrt_graph;
 
 static inline bool mscrt_is_attention(const mscrt_graph *g) { return g->kind < PLAN_GRAPH_KIND_CONV; }

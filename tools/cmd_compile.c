@@ -7,6 +7,7 @@
 #include "codegen/compile.h"
 #include "tools/autotune.h"
 #include "tools/cli.h"
+#include "tools/engines.h"
 #include "tools/trust.h"
 
 enum { MAX_PASSES = 64, MOST_USES = 64, SHOWN_USES = 5 };
@@ -19,6 +20,7 @@ typedef struct {
     uint64_t ns;
   } pass[MAX_PASSES];
   int debug;
+  uint64_t engines_ns; /* of graphs; 0: none was asked for */
   int64_t step_ns, least_step_ns; /* of the search for the least time; -1: none */
 } compiling;
 
@@ -224,6 +226,7 @@ static void print_text(const compiling *k, const msc_plan *p, size_t bytes, doub
 
 static void print_timing(const compiling *k, double ms) {
   for (int i = 0; i < k->num_passes; i++) fprintf(stderr, "%9.3f ms  %s\n", (double)k->pass[i].ns / 1e6, k->pass[i].name);
+  if (k->engines_ns) fprintf(stderr, "%9.3f ms  engines\n", (double)k->engines_ns / 1e6);
   fprintf(stderr, "%9.3f ms  in all\n", ms);
 }
 
@@ -241,6 +244,17 @@ static bool check_options(cli *c) {
   double limit = cli_number(c, "time-limit", 0);
   if (!(limit >= 0 && limit < 1e9)) return msc_error(c->ctx, MSC_E_CONFIG, cli_loc(c, "--time-limit"), "seconds, from 0 on, not %g", limit);
   return true;
+}
+
+static bool put_engines(compiling *k, const msc_compile_options *o, msc_compiled *made) {
+  const char *why;
+  uint64_t begin = now_ns();
+  if (!made->plan->num_graphs || !o->target.arch) return true;
+  cli_progress(k->c, "compiling: engines");
+  bool ok = engines_put(o, made, &why);
+  k->engines_ns = now_ns() - begin;
+  if (k->debug >= 3 && why) fprintf(stderr, "engines: %s\n", why);
+  return ok;
 }
 
 static int run(cli *c) {
@@ -272,6 +286,7 @@ static int run(cli *c) {
   msc_compiled made;
   if (!cli_read_model_bytes(c, c->operands[0], &model, &read_code)) return read_code;
   bool ok = msc_compile_model(c->ctx, &model, &o, &made);
+  ok = ok && put_engines(&k, &o, &made);
   cli_progress_done(c);
   if (!ok) return CLI_INPUT;
   const msc_plan *p = made.plan;

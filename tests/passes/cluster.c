@@ -46,6 +46,9 @@ static void test_faults(void **state) {
     {2, 2, "device.memory_bytes is missing"},
     {2, 73, "device.bytes_per_s is -1"},
     {2, 92, "device.launch_ns is 0"},
+    {2, 116, "unknown key 'device.gpu.arches'; did you mean 'arch'?"},
+    {2, 108, "device.gpu.arch is missing"},
+    {2, 130, "device.gpu.multiprocessors is 0.5"},
     {2, 42, "unknown key 'device.flops_per_s.f33'"},
     {2, 26, "device.flops_per_s.f32 is missing"},
     {3, 26, "levels.0.latency_ns is 1.5; it must be a whole number"},
@@ -56,7 +59,7 @@ static void test_faults(void **state) {
     {3, 68, "levels.1.bytes_per_s is missing"},
   };
   job j = {"{\n"
-           " \"device\": {\"name\": \"x\", \"flops_per_s\": {\"f33\": 0}, \"memory_byte\": 3.5, \"bytes_per_s\": -1, \"launch_ns\": 0},\n"
+           " \"device\": {\"name\": \"x\", \"flops_per_s\": {\"f33\": 0}, \"memory_byte\": 3.5, \"bytes_per_s\": -1, \"launch_ns\": 0, \"gpu\": {\"arches\": 90, \"multiprocessors\": 0.5, \"clock_hz\": 1, \"memory_clock_hz\": 1, \"cache_bytes\": 1, \"shared_bytes\": 1, \"threads\": 1, \"blocks\": 1}},\n"
            " \"levels\": [{\"name\": \"n\",\"latency_ns\": 1.5, \"bytes_per_s\": \"big\"}, {}],\n"
            " \"colour\": 1}\n", NULL};
   assert_false(msc_protect(*state, read_it, &j));

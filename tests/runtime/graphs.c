@@ -17,6 +17,7 @@ static mscrt_graph_tensor dense(mscrt_dtype dtype, int64_t a, int64_t b, int64_t
 /* Attention of two samples, four heads that share two, eight positions; then a convolution in steps of two, in two groups. */
 static plan_text everything(call_text calls[2]) {
   mscrt_graph attention = {.kind = PLAN_GRAPH_KIND_ATTENTION, .num_operands = 5, .causal = true, .scale = 0.25f, .bytes = 1024};
+  attention.engine = "{}";
   mscrt_graph conv = {.kind = PLAN_GRAPH_KIND_CONV, .num_operands = 3, .step = {2, 1}, .dilation = {1, 2}, .padding = {1, 2}, .bytes = 64};
   attention.operand[0] = attention.operand[3] = dense(MSCRT_BF16, 2, 4, 8, 16);
   attention.operand[1] = attention.operand[2] = dense(MSCRT_BF16, 2, 2, 8, 16);
@@ -25,7 +26,7 @@ static plan_text everything(call_text calls[2]) {
   calls[0] = (call_text){.kind = PLAN_CALL_KIND_GRAPH, .index = 0, .num_buffers = 5, .name = "attention",
                          .buffers = {IN(S, 0, BYTES), IN(S, BYTES, BYTES / 2), IN(S, BYTES, BYTES / 2), OUT(S, 2 * BYTES, BYTES), OUT(S, 3 * BYTES, STATS)}};
   calls[1] = (call_text){.kind = PLAN_CALL_KIND_GRAPH, .index = 1, .num_buffers = 3, .name = "conv", .buffers = {IN(S, 0, 480), IN(S, 480, 432), OUT(S, 1024, 432)}};
-  return (plan_text){.target = "cuda", .workspace = 1024, .num_graphs = 2, .graph = {attention, conv}, .num_sections = 1, .section = {{"forward", 4 * BYTES, 2, calls}}};
+  return (plan_text){.target = "cuda", .workspace = 1024, .engines_version = 91900, .engines_arch = 90, .num_graphs = 2, .graph = {attention, conv}, .num_sections = 1, .section = {{"forward", 4 * BYTES, 2, calls}}};
 }
 
 static mscrt_status *open_text(const plan_text *t) {
@@ -71,6 +72,10 @@ CASE(buffers, c[1].num_buffers = 2)
 CASE(outside, c[0].buffers[0].offset = 4 * BYTES)
 CASE(small, c[0].buffers[4].bytes -= 4)
 CASE(odd, c[1].buffers[1].offset = 488)
+CASE(engine, conv->engine = "x")
+CASE(no_engine, conv->engine = "")
+CASE(no_version, t->engines_version = 0)
+CASE(no_arch, t->engines_arch = 0)
 CASE(written, c[0].buffers[2].written = 1)
 CASE(overlap, c[0].buffers[3].offset = BYTES / 2)
 
@@ -80,6 +85,8 @@ static const false_case false_cases[] = {
   {"graph 0: operand 4 is of type 2", stats_type}, {"graph 0: operand 0 is of type 0", wide_type}, {"graph 1: operand 0 is of type 3", conv_type}, {"graph 0: 4 heads share 3", heads},
   {"graph 1: 1025 bytes of a workspace of 1024", workspace}, {"graph 1: 3 windows of 3 on 5", windows}, {"graph 1: windows with step 0", step}, {"graph 1: 4 channels do not divide into groups", groups},
   {"call 1 of conv: graph 2 of 2", index_of}, {"call 1 of conv: 2 operands", buffers}, {"call 0 of attention: operand 0: bytes", outside}, {"call 0 of attention: operand 4: 252 bytes where 256 are needed", small},
+  {"graph 1: 1 bytes that are no engine", engine}, {"graph 1: 0 bytes that are no engine", no_engine}, {"graph 0: an engine of no version of the library, or for no GPU", no_version},
+  {"graph 0: an engine of no version of the library, or for no GPU", no_arch},
   {"call 1 of conv: operand 1: its address is not aligned", odd}, {"call 0 of attention: operand 2: only results are written", written}, {"call 0 of attention: operand 0: a result lies in it", overlap},
 };
 

@@ -91,7 +91,8 @@ typedef struct {
   variable_text parameter[8], input[4], output[4];
   uint64_t persistent, input_stride;
   const char *feature, *target, *ptx, *cubin; /* images of these texts, for sm_80 and for sm_90 */
-  uint64_t workspace;
+  uint64_t workspace, engines_version;
+  uint32_t engines_arch;
   const void *constants;
   size_t constant_bytes;
   uint32_t version;
@@ -288,6 +289,7 @@ static void put_graph(flatbuf_builder *b, const mscrt_graph *g) {
   plan_graph_put_step(b, 2, (const uint64_t *)g->step);
   plan_graph_put_dilation(b, 2, (const uint64_t *)g->dilation);
   plan_graph_put_padding(b, 2, (const uint64_t *)g->padding);
+  plan_graph_put_engine(b, g->engine);
   flatbuf_end(b);
 }
 
@@ -393,6 +395,8 @@ static uint8_t *make_plan(const plan_text *t, size_t *out_size) {
   plan_plan_put_persistent_bytes(b, t->persistent);
   plan_plan_put_input_stride(b, t->input_stride);
   plan_plan_put_workspace_bytes(b, t->workspace);
+  plan_plan_put_engines_version(b, t->engines_version);
+  plan_plan_put_engines_arch(b, t->engines_arch);
   plan_plan_put_model(b, "test");
   plan_plan_put_checksum(b, 1);
   flatbuf_end(b);

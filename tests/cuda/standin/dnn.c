@@ -12,7 +12,7 @@ struct cudnnContext { cu_stream stream; };
 
 #define SCRATCH 256 /* bytes of workspace that an engine uses */
 
-API size_t cudnnGetVersion(void) { return 91900; }
+API size_t cudnnGetVersion(void) { return (size_t)standin_number("MSC_STANDIN_CUDNN", 91900); }
 API size_t cudnnGetCudartVersion(void) { return 13000; }
 API const char *cudnnGetErrorString(dnn_result r) { return r == MSCRT_CUDNN_STATUS_NOT_SUPPORTED ? "CUDNN_STATUS_NOT_SUPPORTED" : "CUDNN_STATUS_OTHER"; }
 
@@ -94,20 +94,25 @@ static const rule rules[] = {
   CONVOLUTION(OPERATION_CONVOLUTION_BACKWARD_DATA, BWD_DATA, DX, W, DY)
   CONVOLUTION(OPERATION_CONVOLUTION_BACKWARD_FILTER, BWD_FILTER, X, DW, DY)
   R(OPERATIONGRAPH, OPERATIONGRAPH_OPS, BACKEND_DESCRIPTOR, 1, 64, ANY_OPERATION)
-  R(OPERATIONGRAPH, OPERATIONGRAPH_HANDLE, HANDLE, 1, 1, 0)
+  R(OPERATIONGRAPH, OPERATIONGRAPH_HANDLE, HANDLE, 0, 1, 0)
   LINK(ENGINEHEUR, ENGINEHEUR_OPERATION_GRAPH, 1, OPERATIONGRAPH)
   R(ENGINEHEUR, ENGINEHEUR_MODE, HEUR_MODE, 1, 1, 0)
-  LINK(EXECUTION_PLAN, EXECUTION_PLAN_ENGINE_CONFIG, 1, ENGINECFG)
-  R(EXECUTION_PLAN, EXECUTION_PLAN_HANDLE, HANDLE, 1, 1, 0)
+  LINK(ENGINEHEUR, ENGINEHEUR_DEVICEPROP, 0, DEVICEPROP)
+  R(DEVICEPROP, DEVICEPROP_JSON_REPRESENTATION, CHAR, 1, INT32_MAX, 0)
+  LINK(EXECUTION_PLAN, EXECUTION_PLAN_ENGINE_CONFIG, 0, ENGINECFG)
+  LINK(EXECUTION_PLAN, EXECUTION_PLAN_DEVICEPROP, 0, DEVICEPROP)
+  R(EXECUTION_PLAN, EXECUTION_PLAN_JSON_REPRESENTATION, CHAR, 0, INT32_MAX, 0)
+  R(EXECUTION_PLAN, EXECUTION_PLAN_HANDLE, HANDLE, 0, 1, 0)
   R(VARIANT_PACK, VARIANT_PACK_UNIQUE_IDS, INT64, 1, DNN_TENSORS, 0)
   R(VARIANT_PACK, VARIANT_PACK_DATA_POINTERS, VOID_PTR, 1, DNN_TENSORS, 0)
   R(VARIANT_PACK, VARIANT_PACK_WORKSPACE, VOID_PTR, 1, 1, 0)
 };
 
-static size_t bytes_of(unsigned type) {
+size_t dnn_bytes_of(unsigned type) {
   switch (type) {
     case MSCRT_CUDNN_TYPE_BOOLEAN: return sizeof(bool);
     case MSCRT_CUDNN_TYPE_INT64: case MSCRT_CUDNN_TYPE_HANDLE: case MSCRT_CUDNN_TYPE_VOID_PTR: case MSCRT_CUDNN_TYPE_BACKEND_DESCRIPTOR: return 8;
+    case MSCRT_CUDNN_TYPE_CHAR: return 1;
     default: return 4;
   }
 }
@@ -147,10 +152,17 @@ unsigned dnn_word(const dnn_object *o, unsigned name) {
   return n;
 }
 
+void dnn_put(dnn_object *o, unsigned name, unsigned type, int64_t num, const void *elements) {
+  dnn_attribute *a = &o->attribute[o->num++];
+  a->name = name, a->type = type, a->num = num;
+  if (type == MSCRT_CUDNN_TYPE_CHAR) o->text = strndup(elements, (size_t)num);
+  else memcpy(a->value, elements, (size_t)num * dnn_bytes_of(type));
+}
+
 /* ---- descriptors ---- */
 
 API unsigned cudnnBackendCreateDescriptor(unsigned type, dnn_descriptor *out) {
-  unsigned failed = standin_call(__func__);
+  unsigned failed = standin_call_ahead(__func__);
   if (failed) return failed;
   dnn_object *o = calloc(1, sizeof *o);
   o->type = type;
@@ -160,9 +172,13 @@ API unsigned cudnnBackendCreateDescriptor(unsigned type, dnn_descriptor *out) {
 }
 
 API unsigned cudnnBackendDestroyDescriptor(dnn_descriptor d) {
-  free(d);
+  dnn_object *o = d;
+  for (int i = 0; i < o->num_own; i++) free(o->own[i]);
+  free(o->own);
+  free(o->text);
+  free(o);
   standin_count("cuDNN descriptors", -1);
-  return standin_call(__func__);
+  return standin_call_ahead(__func__);
 }
 
 static const rule *rule_of(const dnn_object *o, unsigned name) {
@@ -186,31 +202,14 @@ API unsigned cudnnBackendSetAttribute(dnn_descriptor d, unsigned name, unsigned 
   if (type != r->type || num < 1 || num < r->least || num > r->most) standin_broken("attribute %u: %ld elements of type %u", name, (long)num, type);
   if (dnn_get(o, name, NULL)) standin_broken("attribute %u is set twice", name);
   if (type == MSCRT_CUDNN_TYPE_BACKEND_DESCRIPTOR) check_linked(r, num, elements);
-  dnn_attribute *a = &o->attribute[o->num++];
-  a->name = name, a->type = type, a->num = num;
-  memcpy(a->value, elements, (size_t)num * bytes_of(type));
-  return standin_call(__func__);
+  dnn_put(o, name, type, num, elements);
+  return standin_call_ahead(__func__);
 }
 
 /* What the library remembers of an engine and its configuration. */
 enum { NUMBER = 1 << 30, OF_GRAPH };
 
 static int engine_of(const dnn_object *o) { return (int)dnn_int(o, NUMBER); }
-
-API unsigned cudnnBackendFinalize(dnn_descriptor d) {
-  dnn_object *o = d;
-  unsigned failed = standin_call(__func__);
-  if (failed) return failed;
-  if (o->final) standin_broken("a descriptor of kind %u is finalised twice", o->type);
-  for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-    if (rules[i].object == o->type && rules[i].least && !dnn_get(o, rules[i].name, NULL)) standin_broken("a descriptor of kind %u lacks attribute %u", o->type, rules[i].name);
-  if (is_operation(o->type)) dnn_check_operation(o);
-  if (o->type == MSCRT_CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) standin_forbid_in_capture("a plan of cuDNN is made");
-  o->final = true;
-  return 0;
-}
-
-/* ---- engines ---- */
 
 /* The library fills descriptors that its caller made. */
 static void fill(dnn_object *o, unsigned type, int64_t engine, const dnn_object *graph) {
@@ -222,12 +221,58 @@ static void fill(dnn_object *o, unsigned type, int64_t engine, const dnn_object 
   memcpy(o->attribute[1].value, &graph, sizeof graph);
 }
 
+/* From a text: the engine's configuration and the graph are made again. */
+static unsigned restore(dnn_object *plan) {
+  int64_t engine;
+  dnn_object *graph = dnn_read(plan->text, cudnnGetVersion(), &engine, &plan->own, &plan->num_own), *config = graph ? calloc(1, sizeof *config) : NULL;
+  if (!graph) return MSCRT_CUDNN_STATUS_NOT_SUPPORTED;
+  config->type = MSCRT_CUDNN_BACKEND_ENGINECFG_DESCRIPTOR;
+  fill(config, config->type, engine, graph);
+  plan->own = realloc(plan->own, sizeof *plan->own * (size_t)(plan->num_own + 1));
+  plan->own[plan->num_own++] = config;
+  dnn_put(plan, MSCRT_CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, MSCRT_CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config);
+  standin_log("an engine is restored");
+  return 0;
+}
+
+static unsigned finish_plan(dnn_object *plan) {
+  bool has_config = dnn_get(plan, MSCRT_CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, NULL), has_handle = dnn_get(plan, MSCRT_CUDNN_ATTR_EXECUTION_PLAN_HANDLE, NULL);
+  standin_forbid_in_capture("a plan of cuDNN is made");
+  if (has_config == (plan->text != NULL)) standin_broken("a plan needs an engine's configuration, or a text");
+  if (has_handle == (dnn_get(plan, MSCRT_CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, NULL) != NULL)) standin_broken("a plan is for a handle, or for a GPU that is described");
+  return has_config ? 0 : restore(plan);
+}
+
+API unsigned cudnnBackendFinalize(dnn_descriptor d) {
+  dnn_object *o = d;
+  unsigned failed = standin_call_ahead(__func__);
+  if (failed) return failed;
+  if (o->final) standin_broken("a descriptor of kind %u is finalised twice", o->type);
+  for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+    if (rules[i].object == o->type && rules[i].least && !dnn_get(o, rules[i].name, NULL)) standin_broken("a descriptor of kind %u lacks attribute %u", o->type, rules[i].name);
+  if (is_operation(o->type)) dnn_check_operation(o);
+  o->final = true;
+  return o->type == MSCRT_CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR ? finish_plan(o) : 0;
+}
+
+/* ---- engines ---- */
+
 static unsigned give_engines(const dnn_object *heuristics, int64_t room, int64_t *out_num, dnn_object *const *config) {
   bool fallback = dnn_word(heuristics, MSCRT_CUDNN_ATTR_ENGINEHEUR_MODE) == MSCRT_CUDNN_HEUR_MODE_FALLBACK;
   int engines = (int)standin_number("MSC_STANDIN_ENGINES", NUM_ENGINES);
   *out_num = 0;
+  standin_log("engines are offered");
   for (int i = fallback ? ENGINE_FALLBACK : 0; i < (fallback ? NUM_ENGINES : ENGINE_FALLBACK) && i < engines && *out_num < room; i++)
     fill(config[(*out_num)++], MSCRT_CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, i, dnn_linked(heuristics, MSCRT_CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH));
+  return 0;
+}
+
+static unsigned give_text(const dnn_object *plan, int64_t room, int64_t *out_num, char *out) {
+  const dnn_object *config = dnn_linked(plan, MSCRT_CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+  char *text = dnn_write(dnn_linked(config, OF_GRAPH), engine_of(config), cudnnGetVersion());
+  *out_num = (int64_t)strlen(text);
+  if (room >= *out_num) memcpy(out, text, (size_t)*out_num);
+  free(text);
   return 0;
 }
 
@@ -244,7 +289,7 @@ static int64_t workspace_of(const dnn_object *plan) {
 
 API unsigned cudnnBackendGetAttribute(dnn_descriptor d, unsigned name, unsigned type, int64_t room, int64_t *out_num, void *out) {
   const dnn_object *o = d;
-  unsigned failed = standin_call(__func__);
+  unsigned failed = standin_call_ahead(__func__);
   if (failed) return failed;
   if (!o->final) standin_broken("attribute %u is asked of a descriptor that is not final", name);
   switch (name) {
@@ -253,6 +298,7 @@ API unsigned cudnnBackendGetAttribute(dnn_descriptor d, unsigned name, unsigned 
       return give_engines(o, room, out_num, out);
     case MSCRT_CUDNN_ATTR_ENGINECFG_ENGINE: return fill(*(dnn_object **)out, MSCRT_CUDNN_BACKEND_ENGINE_DESCRIPTOR, engine_of(o), NULL), *out_num = 1, 0;
     case MSCRT_CUDNN_ATTR_ENGINE_NUMERICAL_NOTE: return give_notes(o, out_num, out);
+    case MSCRT_CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION: return give_text(o, room, out_num, out);
     case MSCRT_CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE: return *(int64_t *)out = workspace_of(o), *out_num = 1, 0;
     default: standin_broken("attribute %u is asked", name);
   }

@@ -9,6 +9,7 @@
  *   MSC_STANDIN_CUBIN=0       the driver takes no machine code
  *   MSC_STANDIN_DRIVER=N, _NCCL=N   versions: 13000, 22809
  *   MSC_STANDIN_ENGINES=N     of cuDNN: 4, see dnn.c
+ *   MSC_STANDIN_CUDNN=N       its version: 91900
  *   MSC_STANDIN_FAIL=F:K:R    call number K of function F gives result R
  *                             from an error on that a GPU does not survive, all calls of the driver give it
  *   MSC_STANDIN_HANG=N:K      number K of the work called N, e.g. kernel, never ends; the driver then waits where the real one does
@@ -53,6 +54,7 @@ void standin_wait_all(void);
 void standin_broken(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 /* Notes the call; a result that was ordered instead of doing it, else 0. */
 unsigned standin_call(const char *function);
+unsigned standin_call_ahead(const char *function); /* the same, of what may also be called without a GPU */
 /* A line of the log. */
 void standin_log(const char *text);
 /* A number of the environment. */
