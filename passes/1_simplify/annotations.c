@@ -5,7 +5,7 @@
 
 #include "passes/pass.h"
 
-typedef enum { ALL, FALSE_ONLY, ZERO_ONLY, GROUP, ON_CPU, IN_F32, A_BLOCK, OP_OR_BLOCK, NONE } honoured;
+typedef enum { ALL, FALSE_ONLY, ZERO_ONLY, GROUP, BYTES, ROUND, TRUTH, ON_CPU, IN_F32, A_BLOCK, OP_OR_BLOCK, NONE } honoured;
 
 typedef struct {
   const char *name;
@@ -22,9 +22,9 @@ static const annotation of_ops[] = {
   {"compute_type", IN_F32},
   {"primitive_target", ON_CPU},
   {"cross_batch", ALL}, {"shard", A_BLOCK},
-  {"memory_limit", NONE}, {"max_bytes", NONE},
-  {"deny_replicate", FALSE_ONLY},
-  {"priority", ZERO_ONLY},
+  {"memory_limit", NONE},
+  {"max_bytes", BYTES}, {"deny_replicate", TRUTH},
+  {"priority", ROUND},
 };
 
 static const annotation of_args[] = {
@@ -40,8 +40,11 @@ static const annotation of_args[] = {
 enum { NUM_OF_OPS = sizeof of_ops / sizeof *of_ops, NUM_OF_ARGS = sizeof of_args / sizeof *of_args };
 
 bool msc_is_told(const msc_op *op) {
+  static const char *const others[] = {"cross_batch", "max_bytes", "deny_replicate"};
   for (size_t i = 0; i < op->num_attrs; i++)
-    if (!strncmp(op->attrs[i].name, "in_", 3) || !strncmp(op->attrs[i].name, "out_", 4) || !strcmp(op->attrs[i].name, "cross_batch")) return true;
+    if (!strncmp(op->attrs[i].name, "in_", 3) || !strncmp(op->attrs[i].name, "out_", 4)) return true;
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    if (msc_op_attr(op, others[i])) return true;
   return false;
 }
 
@@ -58,12 +61,16 @@ static bool is_block(const msc_attr_value *v) {
   return ok || (v->kind == MSC_ATTR_BOOL && !v->b);
 }
 
+static bool is_within(const msc_attr_value *v, int64_t least, int64_t most) { return v->kind == MSC_ATTR_INT && v->i >= least && v->i <= most; }
+
 static bool is_honoured(honoured which, const msc_attr_value *v) {
   switch (which) {
     case ALL: return true;
     case FALSE_ONLY: return v->kind == MSC_ATTR_BOOL ? !v->b : v->kind == MSC_ATTR_INT && v->i == 0;
-    case GROUP: return v->kind == MSC_ATTR_INT && v->i >= 0; /* 0: never fused */
-    case ZERO_ONLY: return v->kind == MSC_ATTR_INT && v->i == 0;
+    case GROUP: case BYTES: return is_within(v, 0, INT64_MAX);
+    case ROUND: return is_within(v, 0, UINT8_MAX);
+    case TRUTH: return v->kind == MSC_ATTR_BOOL;
+    case ZERO_ONLY: return is_within(v, 0, 0);
     case ON_CPU: return v->kind == MSC_ATTR_STR && !strcasecmp(v->s, "cpu");
     case IN_F32: return v->kind == MSC_ATTR_STR && !strcmp(v->s, "f32");
     case A_BLOCK: return is_block(v);
@@ -95,7 +102,19 @@ static bool is_own(const msc_op_info *info, const char *name) {
   return false;
 }
 
-static const char *what_is_wrong(honoured which) { return which == GROUP ? "must be a whole number: 0 for never, or what a group has in common" : "is not supported yet"; }
+/* NULL: there is more that it could be. */
+static const char *what_it_is(honoured which) {
+  switch (which) {
+    case GROUP: return "must be a whole number: 0 for never, or what a group has in common";
+    case BYTES: return "must be a number of bytes";
+    case ROUND: return "must be a whole number from 0, first, to 255";
+    case TRUTH: return "must be true or false";
+    default: return NULL;
+  }
+}
+
+static const char *what_is_wrong(honoured which) { return what_it_is(which) ? what_it_is(which) : "is not supported yet"; }
+static msc_code code_of(honoured which) { return what_it_is(which) ? MSC_E_ROW : MSC_E_UNSUPPORTED; }
 
 static bool check_op(const msc_op *op, msc_arena *arena) {
   const msc_op_info *info = msc_info(op);
@@ -106,7 +125,7 @@ static bool check_op(const msc_op *op, msc_arena *arena) {
     const annotation *row = named(of_ops, NUM_OF_OPS, a->name);
     if (!row) ok = msc_op_error(op, MSC_E_ROW, "%s: there is no attribute or annotation '%s'%s", info->name, a->name, hint(arena, a->name, of_ops, NUM_OF_OPS, info));
     else if (!is_honoured(row->which, &a->value))
-      ok = msc_op_error(op, row->which == GROUP ? MSC_E_ROW : MSC_E_UNSUPPORTED, "%s: annotation %s = %s %s", info->name, a->name,
+      ok = msc_op_error(op, code_of(row->which), "%s: annotation %s = %s %s", info->name, a->name,
                         msc_attr_text(arena, &op->block->func->module->mesh, &a->value), what_is_wrong(row->which));
   }
   return ok;
@@ -123,7 +142,7 @@ static bool check_arg(const msc_func *f, size_t arg, msc_arena *arena) {
     const annotation *row = named(of_args, NUM_OF_ARGS, a->name);
     if (!row) ok = msc_error(ctx, MSC_E_ROW, f->loc, "argument '%s': there is no annotation '%s'%s", what, a->name, hint(arena, a->name, of_args, NUM_OF_ARGS, NULL));
     else if (!is_honoured(row->which, &a->value))
-      ok = msc_error(ctx, row->which == GROUP ? MSC_E_ROW : MSC_E_UNSUPPORTED, f->loc, "argument '%s': annotation %s = %s %s", what, a->name,
+      ok = msc_error(ctx, code_of(row->which), f->loc, "argument '%s': annotation %s = %s %s", what, a->name,
                      msc_attr_text(arena, &f->module->mesh, &a->value), what_is_wrong(row->which));
   }
   return ok;

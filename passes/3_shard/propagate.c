@@ -3,7 +3,10 @@
  * State: an ordered digit list per letter of a group and per dimension of a value.  A sweep visits every op whose group or values
  * changed since its last visit, and extends the shorter of the two lists to the longer where one is a prefix of the other; forward
  * and backward sweeps alternate until nothing changes.  Lists that disagree are a conflict: the group gives up what it took, and the search decides.  That
- * happens once to a group, and else lists only grow, so this ends. */
+ * happens once to a group, and else lists only grow, so this ends.
+ *
+ * Annotation `priority` says in which round an op takes part, 0 first: what spread before stands, so that of two strategies that lead to
+ * a conflict the one of the earlier round wins (rounds as in Shardy's user priorities). */
 #include <string.h>
 
 #include "passes/3_shard/origins.h"
@@ -25,6 +28,8 @@ typedef struct {
   uint32_t *used;    /* by group: mask of atoms on any letter */
   uint32_t *contested; /* by group: mask of letters that the search decides */
   bool *stale;         /* by op id: to be visited */
+  uint8_t *round;      /* by group: the first that it takes part in */
+  int now;             /* the round */
   bool changed, search_follows;
   int64_t conflicts;
   shard_origins *origins; /* NULL: nobody will ask where digits come from */
@@ -158,7 +163,7 @@ static void meet(propagation *p, const shard_op *o, const msc_value *value, cons
 }
 
 static void visit(propagation *p, const shard_op *o) {
-  if (o->group < 0 || !p->stale[o->op->id]) return;
+  if (o->group < 0 || !p->stale[o->op->id] || p->round[o->group] > p->now) return;
   p->stale[o->op->id] = false; /* set again by what changes here */
   for (int i = 0; i < o->op->num_in; i++) meet(p, o, o->op->in[i].value, &o->rule.tensor[i]);
   for (int i = 0; i < o->op->num_out; i++) meet(p, o, &o->op->out[i], &o->rule.tensor[o->op->num_in + i]);
@@ -179,6 +184,25 @@ static void seed(propagation *p, const msc_value *v, const msc_layout *l) {
 static void seed_arguments(propagation *p) {
   const msc_block *b = p->g->func->body;
   for (size_t i = 0; i < b->num_args; i++) seed(p, b->args[i], p->g->given[i]);
+}
+
+static void find_rounds(propagation *p) {
+  const shard_graph *g = p->g;
+  p->round = msc_new_array(g->arena, uint8_t, g->num_groups);
+  for (size_t i = 0; i < g->num_groups; i++)
+    for (size_t k = 0; k < g->group[i].num_members; k++) {
+      const msc_attr_value *v = msc_op_attr(g->op[g->group[i].member[k]].op, "priority");
+      if (v && v->i > p->round[i]) p->round[i] = (uint8_t)v->i;
+    }
+}
+
+/* The next round that some group waits for; false: none does. */
+static bool next_round(propagation *p) {
+  int next = UINT8_MAX + 1;
+  for (size_t i = 0; i < p->g->num_groups; i++)
+    if (p->round[i] > p->now && p->round[i] < next) next = p->round[i];
+  p->now = next;
+  return next <= UINT8_MAX;
 }
 
 static int sweep(propagation *p) {
@@ -204,8 +228,11 @@ int shard_propagate(msc_pass_ctx *pass, shard_graph *g, bool search_follows, int
   for (size_t i = 0; i < g->num_groups; i++)
     for (int l = 0; l < g->group[i].rule.num_letters; l++)
       for (int k = 0; k < g->group[i].digits.num[l]; k++) p.used[i] |= 1u << g->group[i].digits.atom[l][k];
+  find_rounds(&p);
   seed_arguments(&p);
-  int sweeps = sweep(&p);
+  int sweeps = 0;
+  do sweeps += sweep(&p);
+  while (next_round(&p));
   if (p.origins) shard_origins_store(p.origins);
   *out_conflicts = p.conflicts;
   return sweeps;

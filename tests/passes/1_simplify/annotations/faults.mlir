@@ -12,10 +12,11 @@ module {
     // expected-error @below {{exp: annotation recompute = 2 : i64 is not supported yet}}
     %2 = "msc.exp"(%1) {pipeline_stage = 1 : i64, recompute = 2 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     // expected-error @below {{tanh: annotation compute_type = "bf16" is not supported yet}}
-    // expected-error @below {{tanh: annotation max_bytes = 0 : i64 is not supported yet}}
+    // expected-error @below {{tanh: annotation max_bytes = -1 : i64 must be a number of bytes}}
     // expected-error @below {{tanh: annotation comm_fusion = -2 : i64 must be a whole number: 0 for never, or what a group has in common}}
-    // expected-error @below {{tanh: annotation priority = 2 : i64 is not supported yet}}
-    %3 = "msc.tanh"(%2) {compute_type = "bf16", max_bytes = 0 : i64, comm_fusion = -2 : i64, priority = 2 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    // expected-error @below {{tanh: annotation priority = 256 : i64 must be a whole number from 0, first, to 255}}
+    // expected-error @below {{tanh: annotation deny_replicate = 1 : i64 must be true or false}}
+    %3 = "msc.tanh"(%2) {compute_type = "bf16", max_bytes = -1 : i64, comm_fusion = -2 : i64, priority = 256 : i64, deny_replicate = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     "msc.return"(%3) : (tensor<4x4xf32>) -> ()
   }) {sym_name = "forward",
       arg_attrs = [{msc.name = "x", msc.rolle = "data"}, {msc.name = "w", msc.role = "parameter", msc.parameter_server = true}]} : () -> ()

@@ -1,0 +1,128 @@
+/* budgets: what the model allows, against what was decided: `max_bytes`, bytes that a rank may receive for an op, and
+ * `deny_replicate`, that its results are cut -> errors where more is taken; the annotations are spent.
+ *
+ * For an op are received: its operands in the layouts that it wants them in, once each; the sums that it leaves unfinished, in all
+ * layouts they are wanted in; and both for its gradient.  Once per micro-batch, or per step where that is enough. */
+#include "passes/3_shard/reshard.h"
+#include "passes/config.h"
+#include "passes/pass.h"
+
+typedef struct {
+  msc_pass_ctx *pass;
+  msc_func *f;
+  msc_reshard *planner;
+  const msc_layout ***want; /* by op id and operand, or NULL */
+  int64_t *bytes;           /* by id of a forward op */
+  int64_t *largest;         /* of `bytes`, one move: */
+  const msc_use **moved;    /* by id of a forward op */
+} budget;
+
+static const msc_op *asked(const msc_op *op) { return op->forward ? op->forward : op; }
+
+static bool read_wanted(budget *b, const msc_op *op) {
+  const msc_attr_value *want = msc_op_attr(op, "in_layout");
+  b->want[op->id] = msc_new_array(b->pass->scratch, const msc_layout *, op->num_in + 1);
+  for (size_t i = 0; want && i < op->num_in && i < want->list.num; i++)
+    MSC_TRY(msc_layout_parse(b->pass->ctx, &b->f->module->mesh, op->loc, want->list.v[i].s, &b->want[op->id][i]));
+  return true;
+}
+
+/* ---- max_bytes ---- */
+
+static const msc_layout *wanted(const budget *b, const msc_use *u) { return b->want[u->user->id][u - u->user->in]; }
+
+static int64_t bytes_of(const budget *b, const msc_use *u) {
+  const msc_layout *want = wanted(b, u), *have = u->value->type->layout;
+  if (!want || !have || want == have) return 0;
+  return msc_reshard_cost(b->planner, msc_type_with_layout(b->pass->ctx, u->value->type, NULL), have, want);
+}
+
+static void charge(budget *b, const msc_op *op, const msc_use *u, int64_t bytes) {
+  b->bytes[op->id] += bytes;
+  if (bytes <= b->largest[op->id]) return;
+  b->largest[op->id] = bytes;
+  b->moved[op->id] = u;
+}
+
+/* Is the value brought into the same layout for an earlier operand: of the same op, or of any? */
+static bool is_shared(const budget *b, const msc_use *u, bool by_any) {
+  const msc_layout *want = wanted(b, u);
+  for (const msc_use *o = u->value->uses; o != u; o = o->next)
+    if (wanted(b, o) == want && (by_any || asked(o->user) == asked(u->user))) return true;
+  return false;
+}
+
+static void charge_value(budget *b, const msc_value *v) {
+  const msc_op *def = v->def;
+  bool is_sum = def && v->type->layout && v->type->layout->num_partial;
+  for (const msc_use *u = v->uses; u; u = u->next) {
+    int64_t bytes = bytes_of(b, u);
+    if (bytes <= 0) continue;
+    if (!is_shared(b, u, false)) charge(b, asked(u->user), u, bytes);
+    if (is_sum && asked(def) != asked(u->user) && !is_shared(b, u, true)) charge(b, asked(def), u, bytes);
+  }
+}
+
+static const char *text_of(const budget *b, const msc_layout *l) { return msc_layout_print(b->pass->scratch, &b->f->module->mesh, l); }
+
+static bool check_bytes(const budget *b, const msc_op *op) {
+  const msc_attr_value *most = msc_op_attr(op, "max_bytes");
+  const msc_use *u = b->moved[op->id];
+  if (!most || b->bytes[op->id] <= most->i) return true;
+  const msc_op *from = u->value->def, *to = u->user;
+  return msc_op_error(op, MSC_E_INFEASIBLE,
+                      "%s: max_bytes is %" PRId64 ", and each rank receives %" PRId64 " bytes for it; most, %" PRId64 ", to bring %s from %s to %s for %s",
+                      msc_kind_name(op->kind), most->i, b->bytes[op->id], b->largest[op->id],
+                      from && from->name ? from->name : from ? msc_kind_name(from->kind) : u->value->name ? u->value->name : "an argument",
+                      text_of(b, u->value->type->layout), text_of(b, wanted(b, u)), to->name ? to->name : msc_kind_name(to->kind));
+}
+
+/* ---- deny_replicate ---- */
+
+static bool check_whole(const budget *b, const msc_op *op) {
+  const msc_attr_value *deny = msc_op_attr(op, "deny_replicate");
+  if (!deny || !deny->b || msc_mesh_size(&b->f->module->mesh) == 1) return true;
+  for (size_t i = 0; i < op->num_out; i++) {
+    const msc_type *t = op->out[i].type;
+    if (t->layout && msc_layout_is_replicated(t->layout))
+      return msc_op_error(op, MSC_E_REPLICATED, "%s: deny_replicate, and every rank holds all %" PRId64 " bytes of its result %zu; a strategy of its own would cut it",
+                          msc_kind_name(op->kind), msc_type_bytes(t), i);
+  }
+  return true;
+}
+
+/* ---- the pass ---- */
+
+static bool is_asked(const msc_func *f) {
+  for (const msc_op *op = f->body->first; op; op = op->next)
+    if (msc_op_attr(op, "max_bytes") || msc_op_attr(op, "deny_replicate")) return true;
+  return false;
+}
+
+static bool check(msc_pass_ctx *pass, msc_func *f) {
+  msc_reshard_options options = {.free_partial = true, .no_alltoall = !msc_config_bool(pass->config, MSC_KEY_enable_alltoall)};
+  budget b = {.pass = pass, .f = f, .planner = msc_reshard_new(pass->ctx, &f->module->mesh, &options)};
+  size_t n = msc_number(f->body).num_ops;
+  b.want = msc_new_array(pass->scratch, const msc_layout **, n);
+  b.bytes = msc_new_array(pass->scratch, int64_t, n);
+  b.largest = msc_new_array(pass->scratch, int64_t, n);
+  b.moved = msc_new_array(pass->scratch, const msc_use *, n);
+  bool ok = true;
+  for (const msc_op *op = f->body->first; op; op = op->next) MSC_TRY(read_wanted(&b, op));
+  for (size_t i = 0; i < f->body->num_args; i++) charge_value(&b, f->body->args[i]);
+  for (const msc_op *op = f->body->first; op; op = op->next)
+    for (size_t i = 0; i < op->num_out; i++) charge_value(&b, &op->out[i]);
+  for (const msc_op *op = f->body->first; op; op = op->next) ok &= check_bytes(&b, op) & check_whole(&b, op);
+  return ok;
+}
+
+static const char *const spent[] = {"max_bytes", "deny_replicate", "priority"};
+
+bool pass_budgets(msc_pass_ctx *pass, msc_module *m) {
+  for (msc_func *f = m->first; f; f = f->next) {
+    if (is_asked(f)) MSC_TRY(check(pass, f));
+    for (msc_op *op = f->body->first; op; op = op->next)
+      for (size_t i = 0; i < sizeof spent / sizeof *spent; i++) msc_op_unset(op, spent[i]);
+  }
+  return true;
+}
