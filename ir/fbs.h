@@ -47,8 +47,8 @@ typedef struct {
   const msc_loc **loc;   /* by location number */
   const char **node;     /* likewise: the exporter's name for it */
   fbs_block *block;
-  const char *recomputed; /* the last block with recompute, */
-  int num_recomputed;     /* and how many there were */
+  const char *named; /* the last block whose ops name it, */
+  int num_named;     /* and how many there were */
   uint32_t num_values;
   const msc_type **declared; /* by value number; NULL: bad and reported */
   msc_value **value;         /* once defined */

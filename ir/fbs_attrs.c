@@ -131,7 +131,6 @@ bool fbs_read_hints(fbs_reader *r, fbs_place p, model_hints t, msc_attr **attrs,
     else h.ok = false;
   }
   give_flag(&h, "cross_batch", model_hints_cross_batch(t));
-  give_int(&h, "memory_limit", model_hints_memory_limit(t), -1);
   give_int(&h, "max_bytes", model_hints_max_bytes(t), -1);
   give_flag(&h, "deny_replicate", model_hints_deny_replicate(t));
   give_int(&h, "priority", model_hints_priority(t), 0);
@@ -153,7 +152,6 @@ bool fbs_is_hint(const char *name) {
 
 /* What speaks of operands or of the block as a whole cannot be inherited by the ops inside. */
 static bool check_block_hints(fbs_reader *r, fbs_place p, model_hints t) {
-  if (model_hints_memory_limit(t) != -1) return fbs_error(r, MSC_E_UNSUPPORTED, p, "memory_limit on a block is not supported yet");
   const bool given[] = {has_model_hints_in_strategy(t), has_model_hints_out_strategy(t), has_model_hints_in_layout(t),
                         has_model_hints_out_layout(t), has_model_hints_manual_split(t)};
   const char *const names[] = {"in_strategy", "out_strategy", "in_layout", "out_layout", "manual_split"};
@@ -164,20 +162,35 @@ static bool check_block_hints(fbs_reader *r, fbs_place p, model_hints t) {
 }
 
 /* Layers made one after the other may have one name: they are told apart all the same. */
-static msc_attr_value name_of_recomputed(fbs_reader *r, const char *path) {
-  bool same = r->recomputed && !strcmp(r->recomputed, path);
-  r->num_recomputed++;
-  r->recomputed = path;
-  return msc_str(r->ctx, same ? msc_arena_printf(r->scratch, "%s#%d", path, r->num_recomputed) : path);
+static msc_attr_value name_of_block(fbs_reader *r, const char *path) {
+  bool same = r->named && !strcmp(r->named, path);
+  r->num_named++;
+  r->named = path;
+  return msc_str(r->ctx, same ? msc_arena_printf(r->scratch, "%s#%d", path, r->num_named) : path);
+}
+
+/* What its ops have together: they are computed again, all but what leaves it, or keep no more than the limit. */
+static void give_name(fbs_reader *r, model_hints t, const char *path, msc_attr **attrs, size_t *num_attrs) {
+  int64_t limit = model_hints_memory_limit(t);
+  bool again = path && model_hints_recompute(t) == 1;
+  if (!again && limit == -1) return;
+  msc_attr_value name = name_of_block(r, path ? path : "");
+  if (again) msc_put_attr(r->ctx, attrs, num_attrs, "recompute", name);
+  if (limit == -1) return;
+  msc_attr *of = NULL;
+  size_t num = 0;
+  msc_put_attr(r->ctx, &of, &num, "bytes", msc_int(limit));
+  msc_put_attr(r->ctx, &of, &num, "name", name);
+  msc_put_attr(r->ctx, attrs, num_attrs, "memory_limit", (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, of}});
 }
 
 /* What speaks of the arguments and results of a block with shard goes into the attribute `shard`, which its ops inherit; with
- * recompute they inherit its name, so that it is known what leaves it. */
+ * recompute or memory_limit they inherit its name. */
 bool fbs_read_block_hints(fbs_reader *r, fbs_place p, model_hints t, const char *path, msc_attr **attrs, size_t *num_attrs) {
   msc_attr *read = NULL, *own = NULL;
   size_t num_read = 0, num_own = 0;
   MSC_TRY(check_block_hints(r, p, t) && fbs_read_hints(r, p, t, &read, &num_read));
-  if (path && model_hints_recompute(t) == 1) msc_put_attr(r->ctx, &read, &num_read, "recompute", name_of_recomputed(r, path));
+  give_name(r, t, path, &read, &num_read);
   for (size_t i = 0; i < num_read; i++) {
     bool border = strstr(read[i].name, "_strategy") || strstr(read[i].name, "_layout");
     msc_put_attr(r->ctx, border ? &own : attrs, border ? &num_own : num_attrs, read[i].name, read[i].value);
@@ -282,7 +295,7 @@ static bool put_scalar_hint(flatbuf_builder *b, const char *name, const msc_attr
   static const struct {
     const char *name;
     void (*put)(flatbuf_builder *, int64_t);
-  } longs[] = {{"memory_limit", model_hints_put_memory_limit}, {"max_bytes", model_hints_put_max_bytes}};
+  } longs[] = {{"max_bytes", model_hints_put_max_bytes}};
   static const struct {
     const char *name;
     void (*put)(flatbuf_builder *, int8_t);

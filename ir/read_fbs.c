@@ -164,6 +164,7 @@ static bool read_op_attrs(fbs_reader *r, fbs_place p, model_op o, msc_op *op) {
   }
   ok &= fbs_read_hints(r, p, model_op_hints(o), &op->attrs, &op->num_attrs);
   if (model_op_hints(o).at && model_hints_shard(model_op_hints(o))) ok = fbs_error(r, MSC_E_STRATEGY, p, "shard belongs on a block; an op has strategies of its own");
+  if (model_op_hints(o).at && model_hints_memory_limit(model_op_hints(o)) != -1) ok = fbs_error(r, MSC_E_ROW, p, "memory_limit belongs on a block; an op has none of its own");
   for (uint32_t i = 0; i < model_op_attrs_num(o); i++) {
     model_attr a = model_op_attrs(o, i);
     const char *name = fbs_text(r, p, model_attr_name(a), model_attr_name_len(a));

@@ -18,7 +18,7 @@ typedef struct {
   const msc_module *module;
   msc_func *func;
   flatbuf_builder *b;
-  numbering types, locs, files, blocks; /* blocks: those with `shard` or `recompute`, by name */
+  numbering types, locs, files, blocks; /* blocks: those that their ops name */
   const msc_value **value; /* by number */
   size_t num_values, num_inputs, num_parameters;
   uint32_t *input, *parameter; /* argument numbers, in order */
@@ -162,14 +162,30 @@ static const char *recomputed_block(const msc_op *op) {
   return v && v->kind == MSC_ATTR_STR ? v->s : NULL;
 }
 
-/* The name in attribute `shard` of an op, or else `recompute`; NULL: it is in no such block. */
+/* The text in the dictionary; NULL: there is none. */
+static const char *name_in(const msc_attr_value *v) {
+  const msc_attr_value *name = v && v->kind == MSC_ATTR_DICT ? msc_find_attr(v->dict.a, v->dict.num, "name") : NULL;
+  return name && name->kind == MSC_ATTR_STR ? name->s : NULL;
+}
+
+static const char *limited_block(const msc_op *op) { return name_in(msc_op_attr(op, "memory_limit")); }
+
+/* The name in attribute `shard` of an op, or else `recompute` or `memory_limit`; NULL: it is in no such block. */
 static const char *block_name(const msc_op *op) {
-  const msc_attr_value *v = shard_of(op), *name = v ? msc_find_attr(v->dict.a, v->dict.num, "name") : NULL;
-  return !v ? recomputed_block(op) : name && name->kind == MSC_ATTR_STR ? name->s : NULL;
+  return shard_of(op) ? name_in(shard_of(op)) : recomputed_block(op) ? recomputed_block(op) : limited_block(op);
 }
 
 /* The hint of op stands at its block. */
-static bool is_of_block(const msc_op *op, const char *hint) { return !strcmp(hint, "recompute") && recomputed_block(op) && recomputed_block(op) == block_name(op); }
+static bool is_of_block(const msc_op *op, const char *hint) {
+  const char *block = !strcmp(hint, "recompute") ? recomputed_block(op) : !strcmp(hint, "memory_limit") ? limited_block(op) : NULL;
+  return block && block == block_name(op);
+}
+
+static void put_limit(writer *w, const msc_op *op) {
+  const msc_attr_value *v = msc_op_attr(op, "memory_limit"), *bytes = msc_find_attr(v->dict.a, v->dict.num, "bytes");
+  if (!bytes || bytes->kind != MSC_ATTR_INT || bytes->i < 0) refuse(w, op, "memory_limit of block %s is no number of bytes", limited_block(op));
+  else model_hints_put_memory_limit(w->b, bytes->i);
+}
 
 static void put_block(writer *w, const char *name) {
   const msc_op *op = w->func->body->first;
@@ -184,12 +200,13 @@ static void put_block(writer *w, const char *name) {
   }
   if (!w->ok) return;
   if (recomputed_block(op) == name) model_hints_put_recompute(w->b, 1);
+  if (limited_block(op) == name) put_limit(w, op);
   if (v) model_hints_put_shard(w->b, true);
   flatbuf_end(w->b);
   flatbuf_end(w->b);
 }
 
-/* The root, and each block with `shard` or `recompute`: other blocks' hints stand on the ops. */
+/* The root, and each block that ops name: other blocks' hints stand on the ops. */
 static void put_blocks(writer *w) {
   for (const msc_op *op = w->func->body->first; op; op = op->next)
     if (block_name(op)) number_of(w->arena, &w->blocks, block_name(op));

@@ -145,7 +145,7 @@ static void unknown_field(checker *c, const char *name, const char *const *names
   c->ok = msc_error(c->ctx, MSC_E_CONFIG, c->loc, "%s: unknown key '%s'; expected %s%s", c->key, name, all, hint);
 }
 
-/* {"mode": auto|size|index, "config": ...} of one operator (training.md section 3). */
+/* {"mode": auto|size|index, "config": ...} of one operator. */
 static void check_fusion_operator(checker *c, bool may_index, const json_t *json) {
   if (!json_is_object(json)) {
     bad(c, "an object such as {\"mode\": \"auto\", \"config\": null}", json);

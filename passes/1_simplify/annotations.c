@@ -3,9 +3,10 @@
 #include <string.h>
 #include <strings.h>
 
+#include "passes/7_lower/target.h"
 #include "passes/pass.h"
 
-typedef enum { ALL, FALSE_ONLY, ZERO_ONLY, GROUP, BYTES, ROUND, TRUTH, ON_CPU, IN_F32, A_BLOCK, OP_OR_BLOCK, NONE } honoured;
+typedef enum { ALL, FALSE_ONLY, ZERO_ONLY, GROUP, BYTES, ROUND, TRUTH, ON_CPU, IN_F32, A_BLOCK, A_LIMIT, OP_OR_BLOCK, NONE } honoured;
 
 typedef struct {
   const char *name;
@@ -22,7 +23,7 @@ static const annotation of_ops[] = {
   {"compute_type", IN_F32},
   {"primitive_target", ON_CPU},
   {"cross_batch", ALL}, {"shard", A_BLOCK},
-  {"memory_limit", NONE},
+  {"memory_limit", A_LIMIT},
   {"max_bytes", BYTES}, {"deny_replicate", TRUTH},
   {"priority", ROUND},
 };
@@ -63,7 +64,14 @@ static bool is_block(const msc_attr_value *v) {
 
 static bool is_within(const msc_attr_value *v, int64_t least, int64_t most) { return v->kind == MSC_ATTR_INT && v->i >= least && v->i <= most; }
 
-static bool is_honoured(honoured which, const msc_attr_value *v) {
+/* {bytes = 1000000, name = "encoder"} */
+static bool is_limit(const msc_attr_value *v) {
+  const msc_attr_value *bytes = v->kind == MSC_ATTR_DICT ? msc_find_attr(v->dict.a, v->dict.num, "bytes") : NULL;
+  const msc_attr_value *name = bytes ? msc_find_attr(v->dict.a, v->dict.num, "name") : NULL;
+  return name && v->dict.num == 2 && is_within(bytes, 0, INT64_MAX) && name->kind == MSC_ATTR_STR;
+}
+
+static bool is_honoured(honoured which, const msc_attr_value *v, msc_target target) {
   switch (which) {
     case ALL: return true;
     case FALSE_ONLY: return v->kind == MSC_ATTR_BOOL ? !v->b : v->kind == MSC_ATTR_INT && v->i == 0;
@@ -71,9 +79,10 @@ static bool is_honoured(honoured which, const msc_attr_value *v) {
     case ROUND: return is_within(v, 0, UINT8_MAX);
     case TRUTH: return v->kind == MSC_ATTR_BOOL;
     case ZERO_ONLY: return is_within(v, 0, 0);
-    case ON_CPU: return v->kind == MSC_ATTR_STR && !strcasecmp(v->s, "cpu");
+    case ON_CPU: return target == MSC_TARGET_CPU && v->kind == MSC_ATTR_STR && !strcasecmp(v->s, "cpu"); /* where all is */
     case IN_F32: return v->kind == MSC_ATTR_STR && !strcmp(v->s, "f32");
     case A_BLOCK: return is_block(v);
+    case A_LIMIT: return is_limit(v);
     case OP_OR_BLOCK: return v->kind == MSC_ATTR_BOOL || v->kind == MSC_ATTR_STR; /* of a block: its name */
     case NONE: break;
   }
@@ -109,6 +118,7 @@ static const char *what_it_is(honoured which) {
     case BYTES: return "must be a number of bytes";
     case ROUND: return "must be a whole number from 0, first, to 255";
     case TRUTH: return "must be true or false";
+    case A_LIMIT: return "must be {bytes = N, name = BLOCK}, of a block: an op has no limit of its own";
     default: return NULL;
   }
 }
@@ -124,7 +134,7 @@ static bool check_op(const msc_op *op, msc_arena *arena) {
     if (is_own(info, a->name)) continue;
     const annotation *row = named(of_ops, NUM_OF_OPS, a->name);
     if (!row) ok = msc_op_error(op, MSC_E_ROW, "%s: there is no attribute or annotation '%s'%s", info->name, a->name, hint(arena, a->name, of_ops, NUM_OF_OPS, info));
-    else if (!is_honoured(row->which, &a->value))
+    else if (!is_honoured(row->which, &a->value, msc_target_of(op->block->func->module)))
       ok = msc_op_error(op, code_of(row->which), "%s: annotation %s = %s %s", info->name, a->name,
                         msc_attr_text(arena, &op->block->func->module->mesh, &a->value), what_is_wrong(row->which));
   }
@@ -141,7 +151,7 @@ static bool check_arg(const msc_func *f, size_t arg, msc_arena *arena) {
     const msc_attr *a = &f->arg[arg].attrs[i];
     const annotation *row = named(of_args, NUM_OF_ARGS, a->name);
     if (!row) ok = msc_error(ctx, MSC_E_ROW, f->loc, "argument '%s': there is no annotation '%s'%s", what, a->name, hint(arena, a->name, of_args, NUM_OF_ARGS, NULL));
-    else if (!is_honoured(row->which, &a->value))
+    else if (!is_honoured(row->which, &a->value, msc_target_of(f->module)))
       ok = msc_error(ctx, code_of(row->which), f->loc, "argument '%s': annotation %s = %s %s", what, a->name,
                      msc_attr_text(arena, &f->module->mesh, &a->value), what_is_wrong(row->which));
   }

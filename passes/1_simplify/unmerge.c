@@ -64,7 +64,7 @@ static int lead_letter(const msc_op *op, const msc_rule *rule, size_t tensor) {
 
 /* Blocks that the op and the reshape are in say the same. */
 static bool same_block(const msc_op *a, const msc_op *b) {
-  static const char *const names[] = {"pipeline_stage", "recompute", "shard", "mp_comm_recompute", "parallel_optimizer_comm_recompute"};
+  static const char *const names[] = {"pipeline_stage", "recompute", "shard", "mp_comm_recompute", "parallel_optimizer_comm_recompute", "memory_limit"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     const msc_attr_value *x = msc_op_attr(a, names[i]), *y = msc_op_attr(b, names[i]);
     if (!x != !y || (x && !msc_attr_equal(x, y))) return false;

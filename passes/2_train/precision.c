@@ -44,7 +44,7 @@ static bool mark_of_block(const lowering *l, const msc_op *user, const msc_value
 
 /* What is said of the op holds for the cast that serves it; that of a parameter lives as long as the parameter. */
 static void mark_like(msc_op *cast, const msc_op *user) {
-  static const char *const names[] = {"pipeline_stage", "recompute", "mp_comm_recompute", "parallel_optimizer_comm_recompute"};
+  static const char *const names[] = {"pipeline_stage", "recompute", "mp_comm_recompute", "parallel_optimizer_comm_recompute", "memory_limit"};
   for (size_t i = 0; i < sizeof names / sizeof *names && cast->in[0].value->def; i++) {
     const msc_attr_value *v = msc_op_attr(user, names[i]);
     if (v) msc_op_set(cast, names[i], *v);

@@ -1,9 +1,12 @@
-/* choose_again: bytes to save at the peak -> which parts of the forward the backward computes again (see recompute.h).
+/* choose_again: bytes to save at the peak, or to keep of a block at most -> which parts of the forward the backward computes again
+ * (see recompute.h).
  *
  * The forward falls into pieces where one value alone crosses; 1, 2, 4 ... neighbours are a group.  A group keeps what the backward
  * reads, or computes again what is cheap (no products, no collectives), or everything but what it hands on.  While the backward is in
  * group g, what the groups before it keep is there, and all that g itself needs: the largest such sum is the peak.  For each size of
- * groups the cheapest choices are made until the peak is low enough, and those undone that were not needed after all. */
+ * groups the cheapest choices are made until the peak is low enough, and those undone that were not needed after all.
+ *
+ * A block with a limit is a group of its own, of which the first choice is made that keeps little enough. */
 #include <string.h>
 
 #include "ir/conv.h"
@@ -27,6 +30,7 @@ typedef struct {
   msc_op **op;
   uint32_t *piece;  /* by op id, of forward ops */
   size_t size, shift; /* pieces of a group, and by how many less the first one has */
+  uint32_t first;     /* groups before it are left as they are */
   int64_t *saved;   /* by op id: bytes of its results that the backward reads */
 } choosing;
 
@@ -128,6 +132,22 @@ static bool leaves(const choosing *c, const msc_op *op) {
   return false;
 }
 
+/* Is it computed again because the user said so?  Of a block all but what it hands on. */
+static bool is_again(const choosing *c, const msc_op *op) {
+  const msc_attr_value *mark = msc_op_attr(op, "recompute");
+  if (!mark || mark->kind != MSC_ATTR_STR) return mark && mark->kind == MSC_ATTR_BOOL && mark->b;
+  for (size_t k = 0; k < op->num_out; k++)
+    for (const msc_use *u = op->out[k].uses; u; u = u->next) {
+      const msc_attr_value *of_user = msc_op_attr(u->user, "recompute");
+      if (c->forward[u->user->id] && !(of_user && msc_attr_equal(of_user, mark))) return false;
+    }
+  return true;
+}
+
+static bool may_be_again(const choosing *c, const msc_op *op, choice k) {
+  return k != KEEP && group_of(c, op->id) >= c->first && is_free(op, msc_op_attr(op, "recompute")) && !leaves(c, op) && (k == FULL || is_cheap(op));
+}
+
 /* Backward over the ops: one is computed again if the backward reads its result, or one that is computed again does; what is not and
  * yet is wanted is kept, for the group that wants it. */
 static void describe(const choosing *c, group *g, choice k) {
@@ -136,7 +156,7 @@ static void describe(const choosing *c, group *g, choice k) {
     const msc_op *op = c->op[i];
     if (!c->forward[i] || op->kind == OP_return || op->kind == OP_constant) continue;
     group *own = &g[group_of(c, i)];
-    bool again = (wanted[i] || c->saved[i]) && k != KEEP && is_free(op, msc_op_attr(op, "recompute")) && !leaves(c, op) && (k == FULL || is_cheap(op));
+    bool again = (wanted[i] || c->saved[i]) && (is_again(c, op) || may_be_again(c, op, k));
     if (!again) {
       own->bytes[k] += c->saved[i];
       if (wanted[i] && !c->saved[i]) g[wanted[i] - 1].bytes[k] += msc_local_bytes(op->out[0].type);
@@ -206,16 +226,22 @@ static void put_marks(const choosing *c, const group *g) {
   }
 }
 
-int64_t recompute_choose(msc_pass_ctx *pass, msc_func *f, const bool *forward, int64_t saving, size_t only, size_t shift) {
-  enum { MOST_GROUPS = 512, MOST_SHIFTS = 4 };
+static choosing choosing_of(msc_pass_ctx *pass, msc_func *f, const bool *forward) {
   msc_arena *a = pass->scratch;
-  choosing c = {.arena = a, .f = f, .forward = forward, .num_ops = f->body->last->id + 1};
+  choosing c = {.arena = a, .f = f, .forward = forward, .num_ops = f->body->last->id + 1, .size = 1};
   msc_cost_of(msc_pass_cluster(pass), &f->module->mesh, &c.cost);
   c.op = msc_new_array(a, msc_op *, c.num_ops);
   c.piece = msc_new_array(a, uint32_t, c.num_ops);
   c.saved = msc_new_array(a, int64_t, c.num_ops);
   for (msc_op *op = f->body->first; op; op = op->next) c.op[op->id] = op;
   find_saved(&c);
+  return c;
+}
+
+int64_t recompute_choose(msc_pass_ctx *pass, msc_func *f, const bool *forward, int64_t saving, size_t only, size_t shift) {
+  enum { MOST_GROUPS = 512, MOST_SHIFTS = 4 };
+  msc_arena *a = pass->scratch;
+  choosing c = choosing_of(pass, f, forward);
   find_pieces(&c);
   group *best = NULL;
   size_t best_size = 1, best_shift = 0, at;
@@ -233,4 +259,48 @@ int64_t recompute_choose(msc_pass_ctx *pass, msc_func *f, const bool *forward, i
   c.size = best_size, c.shift = best_shift;
   if (best && saving > 0) put_marks(&c, best);
   return best && saving > 0 ? best_ns : 0;
+}
+
+/* ---- blocks with a limit ---- */
+
+/* {bytes = N, name = "block"}, which the ops of the block share; NULL: no limit. */
+static const msc_attr_value *limit_of(const msc_op *op) { return msc_op_attr(op, "memory_limit"); }
+
+static int64_t bytes_of_limit(const msc_attr_value *limit) { return msc_find_attr(limit->dict.a, limit->dict.num, "bytes")->i; }
+
+/* Pieces are blocks, from 1; 0 is all else.  Returns the first op of each. */
+static const msc_op **find_blocks(choosing *c) {
+  const msc_op **block = msc_new_array(c->arena, const msc_op *, c->num_ops + 1);
+  c->num_pieces = 1;
+  for (size_t i = 0; i < c->num_ops; i++) {
+    const msc_attr_value *limit = c->forward[i] ? limit_of(c->op[i]) : NULL;
+    size_t b = limit ? 1 : 0;
+    while (limit && b < c->num_pieces && !msc_attr_equal(limit, limit_of(block[b]))) b++;
+    if (b == c->num_pieces) block[c->num_pieces++] = c->op[i];
+    c->piece[i] = (uint32_t)b;
+  }
+  return block;
+}
+
+static bool keep_within(group *g, const msc_op *block) {
+  const msc_attr_value *limit = limit_of(block);
+  int64_t most = bytes_of_limit(limit);
+  while (g->bytes[g->now] > most)
+    if (++g->now == NUM_CHOICES)
+      return msc_op_error(block, MSC_E_INFEASIBLE, "memory_limit of block '%s' is %" PRId64 " bytes, and it keeps at least %" PRId64 " for the backward of a micro-batch",
+                          msc_find_attr(limit->dict.a, limit->dict.num, "name")->s, most, g->bytes[FULL]);
+  return true;
+}
+
+bool recompute_limit_blocks(msc_pass_ctx *pass, msc_func *f, const bool *forward) {
+  choosing c = choosing_of(pass, f, forward);
+  const msc_op **block = find_blocks(&c);
+  if (c.num_pieces == 1) return true;
+  c.first = 1;
+  group *g = msc_new_array(c.arena, group, c.num_pieces);
+  for (int k = 0; k < NUM_CHOICES; k++) describe(&c, g, (choice)k);
+  bool ok = true;
+  for (size_t b = 1; b < c.num_pieces; b++) ok &= keep_within(&g[b], block[b]);
+  if (ok) put_marks(&c, g);
+  return ok;
 }

@@ -5,7 +5,7 @@
  * those it serves; it is repeated unless `mp_comm_recompute = false`, of a parameter only with `parallel_optimizer_comm_recompute`,
  * or `msc.gathered`, as of zero 3.  A copy carries `recompute = true`, the originals no mark: so nobody takes one for the other, and
  * lowering leaves it where it stands.  With `recompute_saving = N` on the function, ops without a mark get one where that saves about
- * N bytes for the least time (recompute.h).  Random numbers are those of salt, seed and step: the same again. */
+ * N bytes for the least time, and before that those of blocks that have a `memory_limit` (recompute.h).  Random numbers are those of salt, seed and step: the same again. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -149,14 +149,18 @@ static msc_value *again(const recomputing *r, msc_value *v) {
   return copy ? &copy->out[v->index] : v;
 }
 
+static void drop_marks_of(msc_op *op) {
+  static const char *const marks[] = {"recompute", "mp_comm_recompute", "parallel_optimizer_comm_recompute", "memory_limit"};
+  for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) msc_op_unset(op, marks[i]);
+}
+
 static void copy_before(recomputing *r, const msc_op *op, msc_op *user) {
   msc_value **in = msc_new_array(r->pass->scratch, msc_value *, op->num_in + 1);
   for (size_t i = 0; i < op->num_in; i++) in[i] = again(r, op->in[i].value);
   msc_op *copy = msc_op_copy(r->f, op, in);
   copy->id = user->id; /* it is of the backward too */
+  drop_marks_of(copy);
   msc_op_set(copy, "recompute", msc_bool(true));
-  msc_op_unset(copy, "mp_comm_recompute");
-  msc_op_unset(copy, "parallel_optimizer_comm_recompute");
   msc_insert_before(user, copy);
   r->copy[op->id] = copy;
   r->num_copies++;
@@ -187,12 +191,8 @@ static void serve(recomputing *r, msc_op *user) {
 
 /* `of`: of which ops, by id; NULL: all. */
 static void drop_marks(msc_func *f, const bool *of) {
-  for (msc_op *op = f->body->first; op; op = op->next) {
-    if (of && !of[op->id]) continue;
-    msc_op_unset(op, "recompute");
-    msc_op_unset(op, "mp_comm_recompute");
-    msc_op_unset(op, "parallel_optimizer_comm_recompute");
-  }
+  for (msc_op *op = f->body->first; op; op = op->next)
+    if (!of || of[op->id]) drop_marks_of(op);
 }
 
 static void find_writers(recomputing *r) {
@@ -208,7 +208,7 @@ static size_t told(const msc_func *f, const char *name) {
   return v && v->kind == MSC_ATTR_INT && v->i > 0 ? (size_t)v->i : 0;
 }
 
-static void recompute(msc_pass_ctx *pass, msc_func *f) {
+static bool recompute(msc_pass_ctx *pass, msc_func *f) {
   msc_arena *a = pass->scratch;
   recomputing r = {.pass = pass, .f = f, .forward = msc_forward_ops(a, f)};
   size_t n = f->body->last->id + 1;
@@ -218,6 +218,7 @@ static void recompute(msc_pass_ctx *pass, msc_func *f) {
   r.needed = msc_new_array(a, bool, n);
   r.found = msc_new_array(a, uint32_t, n);
   for (msc_op *op = f->body->first; op; op = op->next) r.op[op->id] = op;
+  MSC_TRY(recompute_limit_blocks(pass, f, r.forward));
   size_t saving = told(f, "recompute_saving");
   if (saving) msc_stat(pass, "ns for what is computed again", recompute_choose(pass, f, r.forward, (int64_t)saving, told(f, "recompute_group"), told(f, "recompute_shift")));
   find_writers(&r);
@@ -226,12 +227,13 @@ static void recompute(msc_pass_ctx *pass, msc_func *f) {
     if (!r.forward[i]) serve(&r, r.op[i]);
   drop_marks(f, r.forward);
   msc_stat(pass, "ops computed again", r.num_copies);
+  return true;
 }
 
 bool pass_recompute(msc_pass_ctx *pass, msc_module *m) {
   for (msc_func *f = m->first; f; f = f->next) {
-    if (!strcmp(f->name, "train")) recompute(pass, f);
-    else drop_marks(f, NULL);
+    if (strcmp(f->name, "train") != 0) drop_marks(f, NULL);
+    else MSC_TRY(recompute(pass, f));
   }
   return true;
 }

@@ -9,4 +9,8 @@
  * `shift` less; or 0: what is best.  Returns the time it costs, in ns. */
 int64_t recompute_choose(msc_pass_ctx *pass, msc_func *f, const bool *forward, int64_t saving, size_t only, size_t shift);
 
+/* So that of every block with `memory_limit` no more bytes are kept for the backward of a micro-batch, by any rank: nothing of it is
+ * computed again, or all that is cheap, or all but what it hands on.  False after reports: a limit is too small. */
+bool recompute_limit_blocks(msc_pass_ctx *pass, msc_func *f, const bool *forward);
+
 #endif

@@ -140,7 +140,7 @@ static const struct {
    "c.json:1:2: parallel_optimizer_config: unknown key 'gradient_accumulation_shards'; expected gradient_accumulation_shard or "
    "parallel_optimizer_threshold (did you mean gradient_accumulation_shard?) [110]\n"},
   {"{\"offload\": {\"param\": \"gpu\"}}", "c.json:1:2: offload.param: must be cpu or disk (did you mean cpu?), not \"gpu\" [110]\n"},
-  /* training.md section 3 */
+  /* a dictionary of dictionaries */
   {"{\"comm_fusion\": [1, 2]}", "c.json:1:2: comm_fusion: must be an object with the keys allreduce, allgather, reducescatter or openstate, not [1,2] [110]\n"},
   {"{\"comm_fusion\": {\"all\": {\"mode\": \"size\", \"config\": 30}, \"allgather\": 3}}",
    "c.json:1:2: comm_fusion: unknown key 'all'; expected allreduce, allgather, reducescatter or openstate [110]\n"

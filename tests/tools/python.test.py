@@ -130,7 +130,7 @@ with open("net.py", "w") as f:
     f.write('import msc, layers\n'
             'g = msc.Graph()\n'
             'x = g.input("x", "f32", [4, 8])\n'
-            'with g.block("decoder", pipeline_stage=1):\n'
+            'with g.block("decoder", pipeline_stage=1, memory_limit=1000):\n'
             '  with g.block("0", recompute=True, pipeline_stage=2):\n'
             '    x = layers.twice(g, x)\n'
             '  y = g.dense(x, 4, "fc", transposed=True)\n'
@@ -146,9 +146,9 @@ expect.check(run.stderr, run.returncode == 0)
 expect("dump net.fbs", out="""module {
   "msc.func"() ({
   ^bb0(%x: tensor<4x8xf32>, %fc.weight: tensor<4x8xf32>, %fc.bias: tensor<4xf32>, %w: tensor<2xf32>):
-    %0 = "msc.add"(%x, %x) {comm_fusion = 2 : i64, pipeline_stage = 2 : i64, recompute = "decoder.0"} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32> loc("decoder.0"("decoder.0.add1"(callsite("layers.py":2:0 at "net.py":6:0))))
-    %1 = "msc.matmul"(%0, %fc.weight) {in_layout = ["", ""], in_strategy = [[2, 1], [1, 1]], pipeline_stage = 1 : i64, priority = 3 : i64, transpose_b = true} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x4xf32> loc("decoder"("fc"("net.py":7:0)))
-    %2 = "msc.add"(%1, %fc.bias) {pipeline_stage = 1 : i64} : (tensor<4x4xf32>, tensor<4xf32>) -> tensor<4x4xf32> loc("decoder"("fc.bias_add"("net.py":7:0)))
+    %0 = "msc.add"(%x, %x) {comm_fusion = 2 : i64, memory_limit = {bytes = 1000 : i64, name = "decoder"}, pipeline_stage = 2 : i64, recompute = "decoder.0"} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32> loc("decoder.0"("decoder.0.add1"(callsite("layers.py":2:0 at "net.py":6:0))))
+    %1 = "msc.matmul"(%0, %fc.weight) {in_layout = ["", ""], in_strategy = [[2, 1], [1, 1]], memory_limit = {bytes = 1000 : i64, name = "decoder"}, pipeline_stage = 1 : i64, priority = 3 : i64, transpose_b = true} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x4xf32> loc("decoder"("fc"("net.py":7:0)))
+    %2 = "msc.add"(%1, %fc.bias) {memory_limit = {bytes = 1000 : i64, name = "decoder"}, pipeline_stage = 1 : i64} : (tensor<4x4xf32>, tensor<4xf32>) -> tensor<4x4xf32> loc("decoder"("fc.bias_add"("net.py":7:0)))
     %3 = "msc.reduce_mean"(%2) {dims = [0, 1]} : (tensor<4x4xf32>) -> tensor<f32> loc("reduce_mean1"("net.py":12:0))
     "msc.return"(%3, %2, %w) : (tensor<f32>, tensor<4x4xf32>, tensor<2xf32>) -> ()
   }) {arg_attrs = [{msc.name = "x", msc.role = "data"},

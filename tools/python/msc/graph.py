@@ -13,7 +13,7 @@ from msc.ops import ROWS, Error, Type
 HINTS = ("in_strategy", "out_strategy", "in_layout", "out_layout", "pipeline_stage", "recompute", "mp_comm_recompute",
          "parallel_optimizer_comm_recompute", "comm_fusion", "manual_split", "primitive_target", "cross_batch", "max_bytes",
          "deny_replicate", "priority")
-BLOCK_HINTS = HINTS + ("shard",)
+BLOCK_HINTS = HINTS + ("shard", "memory_limit")
 OPTIMIZERS = ("sgd", "momentum", "adam", "adamw", "lamb")
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -287,7 +287,8 @@ class Graph:
     @contextmanager
     def block(self, name, **hints):
         """Ops and parameters made inside belong to block `name` and inherit its hints.  With shard=True only this block is sharded, as
-        its in_strategy and out_strategy say: an entry for each value that comes in, in the order of use, or goes out; () is whole."""
+        its in_strategy and out_strategy say: an entry for each value that comes in, in the order of use, or goes out; () is whole.  memory_limit=N: for the backward no more
+        than N bytes of it are kept per rank and micro-batch, the rest is computed again."""
         fields = _hint_fields(hints, BLOCK_HINTS)
         parent = self._scope()
         path = f"{self._blocks[parent]['path']}.{name}" if parent else name
