@@ -307,7 +307,45 @@ static msc_plan *search_plan(msc_context *ctx, msc_module *m, const msc_compile_
   return p;
 }
 
+/* ---- micro_batch_interleaved=auto ---- */
+
+static const char *const COPIES = "msc.copies";
+
+static bool chooses_copies(const msc_module *m, const msc_config *config) {
+  const msc_attr_value *v = msc_config_value(config, MSC_KEY_micro_batch_interleaved);
+  return v && v->kind == MSC_ATTR_STR && !msc_find_attr(m->attrs, m->num_attrs, COPIES);
+}
+
+/* NULL: with so many there is no plan. */
+static const msc_plan *plan_with_copies(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes, int64_t n) {
+  const msc_compile_options quiet = {.config = o->config, .target = o->target, .cluster = o->cluster, .time_limit_s = o->time_limit_s, .verify = MSC_VERIFY_OFF};
+  msc_diag_mark before = msc_mark_diags(ctx);
+  msc_module *m = parse_again(ctx, text, bytes);
+  if (m) msc_put_attr(ctx, &m->attrs, &m->num_attrs, COPIES, msc_int(n));
+  const msc_plan *p = m ? msc_compile(ctx, m, &quiet) : NULL;
+  msc_forget_diags(ctx, before);
+  return p;
+}
+
+/* The fastest that fits, by prediction.  1 where none does. */
+static int64_t choose_copies(msc_context *ctx, const msc_module *m, const msc_compile_options *o) {
+  static const int64_t choice[] = {1, 2, 4};
+  msc_arena *scratch = msc_arena_new(ctx);
+  size_t bytes = 0;
+  const char *text = msc_print_text(m, scratch, &bytes);
+  int64_t best = 1;
+  uint64_t best_ns = UINT64_MAX;
+  for (size_t i = 0; i < sizeof choice / sizeof *choice; i++) {
+    const msc_plan *p = plan_with_copies(ctx, o, text, bytes, choice[i]);
+    if (!p || msc_plan_rank_bytes(p) > (uint64_t)limit_of(ctx, o) || p->predicted_step_ns >= best_ns) continue;
+    best = choice[i], best_ns = p->predicted_step_ns;
+  }
+  msc_arena_free(scratch);
+  return best;
+}
+
 msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
+  if (chooses_copies(m, options->config)) msc_put_attr(ctx, &m->attrs, &m->num_attrs, COPIES, msc_int(choose_copies(ctx, m, options)));
   if (options->target.target != MSC_TARGET_CPU)
     msc_put_attr(ctx, &m->attrs, &m->num_attrs, "msc.target", msc_str(ctx, msc_target_name(options->target.target)));
   if (!run_passes(ctx, m, options, NULL, "propagate", 0)) return NULL;

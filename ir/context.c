@@ -426,9 +426,15 @@ bool msc_op_error(const msc_op *op, msc_code code, const char *fmt, ...) { REPOR
 const msc_diag *msc_diags(const msc_context *ctx) { return ctx->first; }
 int msc_num_errors(const msc_context *ctx) { return ctx->num_errors; }
 
-void msc_clear_diags(msc_context *ctx) {
-  ctx->first = ctx->last = NULL;
-  ctx->num_errors = 0;
+void msc_clear_diags(msc_context *ctx) { msc_forget_diags(ctx, (msc_diag_mark){0}); }
+
+msc_diag_mark msc_mark_diags(const msc_context *ctx) { return (msc_diag_mark){ctx->last, ctx->num_errors}; }
+
+void msc_forget_diags(msc_context *ctx, msc_diag_mark since) {
+  if (since.last) since.last->next = NULL;
+  else ctx->first = NULL;
+  ctx->last = since.last;
+  ctx->num_errors = since.num_errors;
 }
 
 static const struct {

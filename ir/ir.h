@@ -385,6 +385,13 @@ bool msc_op_error(const msc_op *op, msc_code code, const char *fmt, ...) MSC_PRI
 const msc_diag *msc_diags(const msc_context *ctx); /* first; follow ->next */
 int msc_num_errors(const msc_context *ctx);
 void msc_clear_diags(msc_context *ctx);
+/* What is reported between the two is forgotten: of a trial, whose failure is an answer. */
+typedef struct {
+  msc_diag *last;
+  int num_errors;
+} msc_diag_mark;
+msc_diag_mark msc_mark_diags(const msc_context *ctx);
+void msc_forget_diags(msc_context *ctx, msc_diag_mark since);
 const char *msc_code_title(msc_code code);
 const char *msc_code_story(msc_code code);
 /* Nearest of n words by edit distance, or NULL when none is near: "did you mean". */

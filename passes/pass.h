@@ -99,6 +99,8 @@ bool msc_run_passes(msc_context *ctx, msc_module *m, const msc_pass_options *opt
 const msc_cluster *msc_pass_cluster(const msc_pass_ctx *pass);
 /* Bytes that a rank may need: the key memory_limit, else what the described device has. */
 int64_t msc_memory_limit(const msc_config *config, const msc_cluster *cluster);
+/* micro_batch_interleaved; of `auto` what was chosen, the module's attribute msc.copies. */
+int64_t msc_copies_of(const msc_pass_ctx *pass, const msc_module *m);
 /* Counted, shown per pass.  `what` is a literal. */
 void msc_stat(msc_pass_ctx *pass, const char *what, int64_t count);
 /* A decision worth explaining: what, why, what it costs, the runner-up.  Free when nobody listens.  op may be NULL. */

@@ -186,18 +186,18 @@ static int64_t micro_size(const msc_pass_ctx *pass, const msc_func *f) {
   return models ? own->i : msc_config_int(pass->config, MSC_KEY_micro_size);
 }
 
-static bool refuse_copies(msc_pass_ctx *pass) {
-  return msc_config_int(pass->config, MSC_KEY_micro_batch_interleaved) == 1 ||
+static bool refuse_copies(msc_pass_ctx *pass, const msc_module *m) {
+  return msc_copies_of(pass, m) == 1 ||
          msc_error(pass->ctx, MSC_E_UNSUPPORTED, msc_config_loc(pass->config, MSC_KEY_micro_batch_interleaved), "micro_batch_interleaved: not supported yet for what is not trained");
 }
 
 bool pass_micro(msc_pass_ctx *pass, msc_module *m) {
   shortening s = {.pass = pass, .f = msc_training_func(m)};
   const msc_func *forward = msc_find_func(m, "forward");
-  if (!s.f && forward) MSC_TRY(refuse_copies(pass));
+  if (!s.f && forward) MSC_TRY(refuse_copies(pass, m));
   if (!s.f) return !forward || msc_batch_divides(forward, msc_config_int(pass->config, MSC_KEY_micro_size), MICRO_BATCHES);
   if (msc_func_attr(s.f, "micro")) return true;
-  s.k = micro_size(pass, s.f) * msc_config_int(pass->config, MSC_KEY_micro_batch_interleaved);
+  s.k = micro_size(pass, s.f) * msc_copies_of(pass, m);
   msc_drop_attr(s.f->attrs, &s.f->num_attrs, "micro_size");
   if (s.k <= 1 && msc_config_int(pass->config, MSC_KEY_pipeline_stages) <= 1) return msc_not_asked_for(pass);
   s.fact = msc_batch_facts(s.f, pass->scratch, true);

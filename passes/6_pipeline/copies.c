@@ -7,7 +7,6 @@
  * All copies receive before the first op and send after the last one; the k-th entry of a lane is micro-batch n k. */
 #include <string.h>
 
-#include "passes/config.h"
 #include "passes/pass.h"
 
 typedef struct {
@@ -238,7 +237,7 @@ static int64_t *number_messages(msc_pass_ctx *pass, const msc_module *m, int64_t
 }
 
 bool pass_copies(msc_pass_ctx *pass, msc_module *m) {
-  int64_t n = pass->config ? msc_config_int(pass->config, MSC_KEY_micro_batch_interleaved) : 1;
+  int64_t n = msc_copies_of(pass, m);
   bool any = false;
   for (const msc_func *f = m->first; f; f = f->next) any |= is_per_micro(f);
   for (const msc_func *f = m->first; f; f = f->next) any &= !msc_func_attr(f, "copies");

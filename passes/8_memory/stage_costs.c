@@ -92,7 +92,7 @@ static int batches_in_use(msc_arena *scratch, const msc_module *m, const msc_sta
 int64_t *msc_stage_slot_bytes(msc_pass_ctx *pass, const msc_module *m, const msc_pipeline_shape *shape, const msc_schedule *s) {
   int64_t *bytes = msc_new_array(pass->scratch, int64_t, shape->stages), batch = 0;
   int batches = 0;
-  int64_t copies = msc_config_int(pass->config, MSC_KEY_micro_batch_interleaved);
+  int64_t copies = msc_copies_of(pass, m);
   size_t num = 0;
   for (const msc_func *f = m->first; f; f = f->next) num += f->body->num_args;
   names seen = {msc_new_array(pass->scratch, const char *, num + 1), 0};

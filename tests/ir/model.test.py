@@ -198,7 +198,7 @@ case(lambda m: m["blocks"][1].update(hints={"shard": True, "in_strategy": [{"par
 case(lambda m: m["blocks"][1].update(hints={"shard": True, "manual_split": [1]}), "block head: manual_split belongs on an op, or on a block with shard; a block's hints are inherited by all ops inside [E0109]")
 case(lambda m: m["blocks"][1].update(name="", hints={"shard": True}), "block 0: shard: the block needs a name [E0109]")
 case(hints(shard=True), AT_D1 + "shard belongs on a block; an op has strategies of its own [E0109]" + IN_HEAD)
-case(lambda m: m["blocks"][1].update(hints={"memory_limit": 1}), "block head: memory_limit on a block is not supported yet [E0111]")
+case(hints(memory_limit=1), AT_D1 + "memory_limit belongs on a block; an op has none of its own [E0103]" + IN_HEAD)
 
 # Outputs and training.
 case(lambda m: m["outputs"][0].update(value=70), "output 0: is value 70, but the file has 7 values [E0105]")

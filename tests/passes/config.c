@@ -191,10 +191,10 @@ static const struct {
    "c.json:1:45: loss_scale_config: unknown key 'windows'; expected init, window or factor (did you mean window?) [110]\n"
    "c.json:1:45: loss_scale_config.factor: must be a number from 1 to 65536, not \"2\" [110]\n"},
   /* recognised, not honoured */
-  {"{\"parameter_broadcast\": true, \"elastic\": true, \"micro_batch_interleaved\": \"auto\"}",
-   "c.json:1:2: parameter_broadcast: true is not supported yet, only false [111]\n"
-   "c.json:1:48: micro_batch_interleaved: \"auto\" is not supported yet, only a whole number, at least 1 [111]\n"
-   "c.json:1:31: elastic: true is not supported yet, only false [111]\n"},
+  {"{\"post_validation\": false, \"elastic\": true, \"prefetch_depth\": 3}",
+   "c.json:1:45: prefetch_depth: 3 is not supported yet, only 2 [111]\n"
+   "c.json:1:2: post_validation: false is not supported yet, only true [111]\n"
+   "c.json:1:28: elastic: true is not supported yet, only false [111]\n"},
 };
 
 static void test_bad_input(void **state) {
