@@ -367,6 +367,7 @@ bool msc_code_target_of(msc_context *ctx, const msc_target_words *w, msc_code_ta
   *out = (msc_code_target){.cpu = w->cpu};
   if (!msc_target_named(name, &out->target)) return msc_error(ctx, MSC_E_CONFIG, w->target_loc, "there is no target '%s'; there are cpu, cuda and, with machine code for one GPU, cuda:sm_90", name);
   if (arch && !strncmp(arch, ":sm_", 4)) out->arch = (int)strtol(arch + 4, &end, 10);
+  if (end && (*end == 'a' || *end == 'f')) end++; /* what is particular to one GPU, or to a family, libraries use */
   if (arch && (out->target != MSC_TARGET_CUDA || !end || *end || out->arch < 80 || out->arch > 999))
     return msc_error(ctx, MSC_E_CONFIG, w->target_loc, "'%s' is no architecture of %s; cuda:sm_80 is the least, others are cuda:sm_90 and later", arch + 1, name);
   if (out->cpu && out->target != MSC_TARGET_CPU) return msc_error(ctx, MSC_E_CONFIG, w->cpu_loc, "it is for --target cpu; of %s the architecture is said as cuda:sm_90", name);

@@ -86,6 +86,10 @@ static void put_header(const dumping *d) {
   for (uint32_t i = 0; i < plan_plan_mesh_num(d->root); i++) put(d, " %s=%u", plan_axis_name(plan_plan_mesh(d->root, i)), plan_axis_size(plan_plan_mesh(d->root, i)));
   put(d, "\n  persistent %" PRIu64 " bytes, input slot %" PRIu64 " bytes, constants %u bytes, code %u bytes\n", plan_plan_persistent_bytes(d->root), plan_plan_input_stride(d->root),
       plan_plan_constants_num(d->root), plan_plan_code_num(d->root));
+  for (uint32_t i = 0; i < plan_plan_images_num(d->root); i++) {
+    plan_image m = plan_plan_images(d->root, i);
+    put(d, "  image sm_%u %s %u bytes, by %s\n", plan_image_arch(m), plan_image_kind(m) == PLAN_IMAGE_KIND_PTX ? "ptx" : "cubin", plan_image_code_num(m), text(plan_image_made_by(m)));
+  }
 }
 
 static void put_variables(const dumping *d) {

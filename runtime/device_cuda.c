@@ -40,7 +40,7 @@ static mscrt_status *find_device(mscrt_context *c) {
 
 /* ---- code ---- */
 
-/* PTX is for its architecture and later ones, machine code for one generation. */
+/* All plans have PTX for sm_80.  PTX is for its architecture and later ones, machine code for one generation. */
 static bool fits(const mscrt_cuda *g, plan_image m) {
   int arch = (int)plan_image_arch(m);
   return plan_image_kind(m) == PLAN_IMAGE_KIND_PTX ? arch <= g->arch : arch / 10 == g->arch / 10 && arch <= g->arch;
@@ -53,7 +53,7 @@ static mscrt_status *no_image(const mscrt_context *c) {
     plan_image m = plan_plan_images(c->plan->root, i);
     n += (size_t)snprintf(list + n, sizeof list - n, "%ssm_%u%s", n ? ", " : "", plan_image_arch(m), plan_image_kind(m) == PLAN_IMAGE_KIND_PTX ? " and later" : "");
   }
-  return mscrt_fail(MSCRT_ENVIRONMENT, "the plan's code is for %s; GPU %d, %s, is sm_%d: compile with --target cuda:sm_%d", list, c->cuda->ordinal, c->cuda->name, c->cuda->arch, c->cuda->arch);
+  return mscrt_fail(MSCRT_ENVIRONMENT, "the plan's code is for %s; GPU %d, %s, is sm_%d, and no plan is for one that is older than sm_80", list, c->cuda->ordinal, c->cuda->name, c->cuda->arch);
 }
 
 /* The image lies in memory of its own: the driver wants it aligned. */

@@ -55,7 +55,7 @@ static void ranks_without_gpus_of_their_own(void **state) {
 static void machines_that_lack_something(void **state) {
   (void)state;
   expect_failure(&shrinking, five_steps, 3, "the driver finds none", WITH("MSC_STANDIN_GPUS=0"));
-  expect_failure(&shrinking, five_steps, 3, "the plan's code is for sm_80 and later; GPU 0, stand-in 0, is sm_75: compile with --target cuda:sm_75", WITH("MSC_STANDIN_ARCH=75"));
+  expect_failure(&shrinking, five_steps, 3, "the plan's code is for sm_80 and later; GPU 0, stand-in 0, is sm_75, and no plan is for one that is older than sm_80", WITH("MSC_STANDIN_ARCH=75"));
   expect_failure(&shrinking, five_steps, 3, "rank 0 needs 17664 bytes of the memory of GPU 0, stand-in 0: 9000 are free of 9000", WITH("MSC_STANDIN_MEMORY=9000"));
   expect_failure(&shrinking, five_steps, 3, "the GPU was lost while it worked: CUDA_ERROR_ILLEGAL_ADDRESS", WITH("MSC_STANDIN_FAIL=cuEventQuery:5:700"));
   expect_failure(&shrinking, five_steps, 3, "update: the GPU's driver refused cuLaunchKernel", WITH("MSC_STANDIN_FAIL=cuLaunchKernel:3:1"));

@@ -185,6 +185,7 @@ refused("open.fbs",
 refused("open.fbs --dim batch=8 --dim foo=3", "open.fbs: error: --dim foo: no input has a dimension of this name; they are batch, x.1, x.2 [E0102]")
 refused("plain.fbs --target tpu", "--target: error: there is no target 'tpu'; there are cpu, cuda and, with machine code for one GPU, cuda:sm_90 [E0110]")
 refused("plain.fbs --target cuda:sm_70", "--target: error: 'sm_70' is no architecture of cuda; cuda:sm_80 is the least, others are cuda:sm_90 and later [E0110]")
+refused("plain.fbs --target cuda:sm_90x", "--target: error: 'sm_90x' is no architecture of cuda; cuda:sm_80 is the least, others are cuda:sm_90 and later [E0110]")
 refused("plain.fbs --target cuda --mcpu haswell", "--mcpu: error: it is for --target cpu; of cuda the architecture is said as cuda:sm_90 [E0110]")
 refused("plain.fbs --mcpu nonsense",
         'msc: error: unknown CPU name "nonsense"; "native" is this machine, others are "x86-64-v3" or "skylake-avx512" [E0117]')
