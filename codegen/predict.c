@@ -31,6 +31,7 @@ static void price_calls(msc_plan *p, const msc_cost *cost) {
     for (size_t i = 0; i < p->section[s].num_calls; i++) {
       msc_plan_call *c = &p->section[s].call[i];
       msc_dtype dtype = c->op->num_out ? c->op->out[0].type->dtype : MSC_F32;
+      if (c->kind == PLAN_CALL_KIND_MATMUL) dtype = c->op->in[0].value->type->dtype; /* a weight's gradient is f32 of products in bf16 */
       if (c->kind == PLAN_CALL_KIND_COLLECTIVE) c->predicted_ns = transfer_ns(p, cost, c->op);
       else if (c->kind == PLAN_CALL_KIND_MESSAGE) c->predicted_ns = message_ns(p, cost, c);
       else c->predicted_ns = (uint64_t)msc_cost_work(cost, dtype, (double)c->flops, (double)c->bytes);
