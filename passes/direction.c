@@ -1,22 +1,33 @@
 /* direction.c: function -> which of its ops are forward, which backward; which values are one micro-batch's (see direction.h). */
 #include "passes/direction.h"
 
-/* Walks to the accumulate that the loss comes from: it may be finished by a collective, a cast ... */
-static const msc_op *sum_of_loss(const msc_func *f) {
+#include <string.h>
+
+/* It may be finished by a collective, a cast ... */
+const msc_op *msc_sum_of_loss(const msc_func *f) {
   const msc_attr_value *loss = msc_func_attr(f, "loss");
   const msc_op *op = loss && (size_t)loss->i < f->body->last->num_in ? f->body->last->in[loss->i].value->def : NULL;
   while (op && op->kind != OP_accumulate) op = op->num_in ? op->in[0].value->def : NULL;
   return op;
 }
 
+/* Of a section that runs forward and backward: what it adds to sums is gradients, but for the loss. */
+static bool is_gradient(const msc_func *f, const msc_use *u) {
+  size_t i = (size_t)(u - u->user->in);
+  const msc_attr_value *section = msc_func_attr(f, "section"), *ties = msc_func_attr(f, "ties");
+  if (u->user != f->body->last || !section || strcmp(section->s, "FB") || !ties || i >= ties->list.num || ties->list.v[i].i < 0) return false;
+  size_t arg = (size_t)ties->list.v[i].i;
+  return msc_arg_role(f, arg) == MSC_ROLE_SUM && !msc_arg_attr(f, arg, "msc.loss");
+}
+
 bool *msc_forward_ops(msc_arena *arena, msc_func *f) {
   bool *forward = msc_new_array(arena, bool, msc_number(f->body).num_ops);
-  const msc_op *loss = sum_of_loss(f);
+  const msc_op *loss = msc_sum_of_loss(f);
   for (msc_op *op = f->body->last; op; op = op->prev) {
     bool ends = msc_info(op)->flags & MSC_UPDATE || (op->kind == OP_accumulate && op != loss);
     forward[op->id] = op == f->body->last;
     for (size_t i = 0; i < op->num_out && !ends; i++)
-      for (const msc_use *u = op->out[i].uses; u; u = u->next) forward[op->id] |= forward[u->user->id];
+      for (const msc_use *u = op->out[i].uses; u; u = u->next) forward[op->id] |= forward[u->user->id] && !is_gradient(f, u);
   }
   return forward;
 }

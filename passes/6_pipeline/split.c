@@ -7,7 +7,7 @@
  *
  * What one section makes and another of the same stage takes becomes an argument of both, tied in the first: role `carried`, with
  * `msc.class` FB, FW or BW telling from where to where it lives; role `sum` for sums over micro-batches, which the first one
- * sets and the others add to.  What another stage takes is sent and received, as soon as it is there and as late as can be.
+ * sets and the others add to, `msc.loss` the loss's.  What another stage takes is sent and received, as soon as it is there and as late as can be.
  * Constants, views and what no input of the step enters are made again in each section. */
 #include <string.h>
 
@@ -66,6 +66,7 @@ typedef struct {
   const char *program;
   msc_pipeline_shape shape;
   int64_t count;      /* micro-batches */
+  const msc_op *loss; /* the sum of it, or NULL */
   bool *per_micro;    /* by old value id: an input enters it */
   bool *per_step;     /* by old op id */
   bool *remade;       /* by old op id: made again where it is needed */
@@ -357,6 +358,7 @@ static bool add_to_sum(splitting *s, const msc_op *op) {
     after = laid(s, msc_build(&b, OP_select, 3, (msc_value *[]){first, x, after}), t->layout);
   }
   MSC_TRY(after);
+  if (op == s->loss) msc_arg_set(n->f, sum->index, "msc.loss", msc_bool(true));
   give(s, n, after, sum->index, name);
   return true;
 }
@@ -429,6 +431,7 @@ static bool split_func(msc_pass_ctx *pass, msc_func *f, const char *program, int
   msc_numbering n = msc_number(f->body);
   splitting s = {.pass = pass, .f = f, .program = program, .shape = msc_pipeline_shape_of(pass->config, pass->scratch), .count = count, .next_message = *message};
   size_t rows = (size_t)(s.shape.stages * s.shape.chunks);
+  s.loss = msc_sum_of_loss(f);
   s.per_micro = msc_micro_values(pass->scratch, f);
   s.per_step = msc_new_array(pass->scratch, bool, n.num_ops);
   s.remade = msc_new_array(pass->scratch, bool, n.num_ops);

@@ -88,7 +88,7 @@ module attributes {msc.mesh = #msc.mesh<"stage=2,d=1">} {
     %16 = "msc.matmul"(%0, %15) {transpose_a = true} : (tensor<4x6xf32, #msc.layout<"[{},{}]">>, tensor<4x4xf32, #msc.layout<"[{},{}]">>) -> tensor<6x4xf32, #msc.layout<"[{},{}]">>
     %17 = "msc.add"(%12, %16) : (tensor<6x4xf32, #msc.layout<"[{},{}]">>, tensor<6x4xf32, #msc.layout<"[{},{}]">>) -> tensor<6x4xf32, #msc.layout<"[{},{}]">>
     "msc.return"(%13, %17) : (tensor<f32, #msc.layout<"[]">>, tensor<6x4xf32, #msc.layout<"[{},{}]">>) -> ()
-  }) {arg_attrs = [{msc.name = "train.sum4", msc.role = "sum"},
+  }) {arg_attrs = [{msc.loss = true, msc.name = "train.sum4", msc.role = "sum"},
                    {msc.name = "micro", msc.role = "micro"},
                    {msc.class = "FW", msc.name = "train.3", msc.role = "carried"},
                    {msc.class = "BW", msc.name = "train.4", msc.role = "carried"},

@@ -69,7 +69,7 @@ module attributes {msc.mesh = #msc.mesh<"stage=2,d=1">} {
     %10 = "msc.add"(%train.sum14, %9) : (tensor<6x4xf32, #msc.layout<"[{},{}]">>, tensor<6x4xf32, #msc.layout<"[{},{}]">>) -> tensor<6x4xf32, #msc.layout<"[{},{}]">>
     %11 = "msc.select"(%2, %9, %10) : (tensor<i1, #msc.layout<"[]">>, tensor<6x4xf32, #msc.layout<"[{},{}]">>, tensor<6x4xf32, #msc.layout<"[{},{}]">>) -> tensor<6x4xf32, #msc.layout<"[{},{}]">>
     "msc.return"(%4, %11) : (tensor<f32, #msc.layout<"[]">>, tensor<6x4xf32, #msc.layout<"[{},{}]">>) -> ()
-  }) {arg_attrs = [{msc.name = "train.sum4", msc.role = "sum"},
+  }) {arg_attrs = [{msc.loss = true, msc.name = "train.sum4", msc.role = "sum"},
                    {msc.name = "micro", msc.role = "micro"},
                    {msc.class = "FB", msc.name = "train.2", msc.role = "carried"},
                    {msc.name = "x", msc.role = "data"},

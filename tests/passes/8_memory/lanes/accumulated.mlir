@@ -47,7 +47,7 @@ module attributes {msc.lanes = {slots = [0, 0, 0], train = [[0, 0, 0, -1, -1, -1
   }) {arg_attrs = [{msc.name = "x", msc.role = "data"},
                    {msc.name = "w", msc.role = "parameter"},
                    {msc.name = "y", msc.role = "label"},
-                   {msc.name = "train.sum2", msc.role = "sum"},
+                   {msc.loss = true, msc.name = "train.sum2", msc.role = "sum"},
                    {msc.name = "micro", msc.role = "micro"},
                    {msc.name = "train.sum6", msc.role = "sum"}],
       chunk = 0 : i64,

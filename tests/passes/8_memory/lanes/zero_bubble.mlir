@@ -68,7 +68,7 @@ module attributes {msc.lanes = {forward = [[], []], slots = [2, 2, 1, 1, 2, 2], 
     %9 = "msc.add"(%train.sum14, %8) : (tensor<6x4xf32, #msc.layout<"[{},{}]">>, tensor<6x4xf32, #msc.layout<"[{},{}]">>) -> tensor<6x4xf32, #msc.layout<"[{},{}]">>
     %10 = "msc.select"(%2, %8, %9) : (tensor<i1, #msc.layout<"[]">>, tensor<6x4xf32, #msc.layout<"[{},{}]">>, tensor<6x4xf32, #msc.layout<"[{},{}]">>) -> tensor<6x4xf32, #msc.layout<"[{},{}]">>
     "msc.return"(%4, %10) : (tensor<f32, #msc.layout<"[]">>, tensor<6x4xf32, #msc.layout<"[{},{}]">>) -> ()
-  }) {arg_attrs = [{msc.name = "train.sum4", msc.role = "sum"},
+  }) {arg_attrs = [{msc.loss = true, msc.name = "train.sum4", msc.role = "sum"},
                    {msc.name = "micro", msc.role = "micro"},
                    {msc.class = "FW", msc.name = "train.3", msc.role = "carried"},
                    {msc.class = "BW", msc.name = "train.4", msc.role = "carried"},
