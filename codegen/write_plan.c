@@ -115,6 +115,7 @@ static void put_matmuls(flatbuf_builder *b, const msc_plan *p) {
     plan_matmul_put_gelu(b, m->gelu);
     plan_matmul_put_slope(b, m->slope);
     plan_matmul_put_add(b, m->add);
+    plan_matmul_put_after_first(b, m->after_first);
     plan_matmul_put_aux(b, m->aux);
     plan_matmul_put_sum_a(b, m->sum_a);
     plan_matmul_put_sum_b(b, m->sum_b);

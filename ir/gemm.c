@@ -80,7 +80,9 @@ static bool check_operands(msc_op *op) {
       return shape_wrong(op, "'bias' must have the %" D " columns of the result, not shape %s", y->dim[y->rank - 1], shape_text(op, t));
   }
   aux_type(op, &aux, dim);
-  return must_be(op, operand_of(op, "add"), "add", y->dtype, y->rank, y->dim) && must_be(op, operand_of(op, "aux"), "aux", aux, y->rank, dim);
+  if (operand_of(op, "unless") >= 0 && operand_of(op, "add") < 0) return shape_wrong(op, "'unless' is said of 'add', which it has not");
+  return must_be(op, operand_of(op, "add"), "add", y->dtype, y->rank, y->dim) && must_be(op, operand_of(op, "unless"), "unless", MSC_I1, 0, NULL) &&
+         must_be(op, operand_of(op, "aux"), "aux", aux, y->rank, dim);
 }
 
 static bool set_results(msc_op *op) {
@@ -194,8 +196,8 @@ static void add_up(msc_eval *e, size_t i, int inner, size_t out) {
 static msc_scalar finished(msc_eval *e, const int64_t *index, msc_scalar v) {
   const msc_piece *y = &e->out[0];
   bool relu = msc_op_bool(e->op, "relu"), is_gelu = msc_op_bool(e->op, "gelu");
-  int add = operand_of(e->op, "add"), bias = operand_of(e->op, "bias");
-  if (add >= 0) v = msc_arithmetic(OP_add, y->dtype, v, msc_piece_get(e, (size_t)add, index));
+  int add = operand_of(e->op, "add"), bias = operand_of(e->op, "bias"), unless = operand_of(e->op, "unless");
+  if (add >= 0 && (unless < 0 || !msc_piece_get(e, (size_t)unless, NULL).u)) v = msc_arithmetic(OP_add, y->dtype, v, msc_piece_get(e, (size_t)add, index));
   if (bias >= 0) v = msc_arithmetic(OP_add, y->dtype, v, msc_piece_get(e, (size_t)bias, &index[y->rank - 1]));
   if (msc_op_bool(e->op, "slope")) return (msc_scalar){.f = v.f * slope_at(e, index, relu)};
   keep_aux(e, index, v.f, relu);

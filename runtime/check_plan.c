@@ -163,14 +163,14 @@ static mscrt_status *check_product(const mscrt_plan *p, const mscrt_matmul *m) {
 
 /* What a GPU's library can do to a product. */
 static mscrt_status *check_function(const mscrt_plan *p, const mscrt_matmul *m) {
-  bool more = m->wide || m->gelu || m->slope || m->add || m->aux || m->sum_a || m->sum_b, sum = m->sum_a || m->sum_b,
+  bool more = m->wide || m->gelu || m->slope || m->add || m->after_first || m->aux || m->sum_a || m->sum_b, sum = m->sum_a || m->sum_b,
        function = m->relu || m->gelu;
   if (!more) return NULL;
   if (!p->on_gpu) return bad_plan("a product on a CPU does no more than bias and relu");
   if (m->wide && m->dtype != MSCRT_F16 && m->dtype != MSCRT_BF16) return bad_plan("%s is not widened", mscrt_dtype_name(m->dtype));
   if (m->dtype == MSCRT_F64 && (function || sum)) return bad_plan("functions of f64");
   if ((m->relu && m->gelu) || (m->aux && !function) || (m->slope && (!m->aux || m->bias || m->add)) || (m->sum_a && m->sum_b) ||
-      (sum && (function || m->bias)) || (m->batch > 1 && (m->aux || sum)) || (m->aux && m->gelu && m->n % 8))
+      (sum && (function || m->bias)) || (m->batch > 1 && (m->aux || sum)) || (m->aux && m->gelu && m->n % 8) || (m->after_first && !m->add))
     return bad_plan("a product that no call of the library is");
   return NULL;
 }
@@ -218,6 +218,7 @@ static mscrt_status *check_matmul(mscrt_plan *p, plan_matmul t, mscrt_matmul *ou
                         .gelu = plan_matmul_gelu(t),
                         .slope = plan_matmul_slope(t),
                         .add = plan_matmul_add(t),
+                        .after_first = plan_matmul_after_first(t),
                         .aux = plan_matmul_aux(t),
                         .sum_a = plan_matmul_sum_a(t),
                         .sum_b = plan_matmul_sum_b(t)};

@@ -72,9 +72,9 @@ static mscrt_status *keep(mscrt_context *c, const mscrt_matmul *m, const mscrt_p
 /* Some calls in a row, after one that loads what it needs. */
 static mscrt_status *measure(mscrt_context *c, const mscrt_matmul *m, const mscrt_product *p, const lt_algorithm *a, cu_event begin, cu_event end, float *out_ms) {
   const mscrt_cuda_api *cu = &c->cuda->cu;
-  MSCRT_CHECK(mscrt_product_call(c, m, p, p->buffer, a));
+  MSCRT_CHECK(mscrt_product_call(c, m, p, m->add, p->buffer, a));
   MSCRT_CUDA(cu, cuEventRecord, begin, c->cuda->stream);
-  for (int i = 0; i < ROUNDS; i++) MSCRT_CHECK(mscrt_product_call(c, m, p, p->buffer, a));
+  for (int i = 0; i < ROUNDS; i++) MSCRT_CHECK(mscrt_product_call(c, m, p, m->add, p->buffer, a));
   MSCRT_CUDA(cu, cuEventRecord, end, c->cuda->stream);
   MSCRT_CHECK(mscrt_cuda_wait(c));
   MSCRT_CUDA(cu, cuEventElapsedTime, out_ms, begin, end);

@@ -154,14 +154,14 @@ mscrt_status *mscrt_products_ready(mscrt_context *c) {
   return NULL;
 }
 
-mscrt_status *mscrt_product_call(mscrt_context *c, const mscrt_matmul *m, const mscrt_product *p, void *const *buffer, const lt_algorithm *algorithm) {
+mscrt_status *mscrt_product_call(mscrt_context *c, const mscrt_matmul *m, const mscrt_product *p, bool adds, void *const *buffer, const lt_algorithm *algorithm) {
   static const struct { double one, zero; float one_f32, zero_f32; } factor = {1, 0, 1, 0};
   mscrt_cuda *g = c->cuda;
   mscrt_cublas_api *lt = &g->products->lt;
   bool f64 = m->dtype == MSCRT_F64;
   const void *one = f64 ? (const void *)&factor.one : &factor.one_f32, *zero = f64 ? (const void *)&factor.zero : &factor.zero_f32;
   MSCRT_CHECK(set_pointers(lt, m, p->product, buffer));
-  LT(lt, cublasLtMatmul, g->products->handle, p->product, one, buffer[1], p->b, buffer[0], p->a, m->add ? one : zero,
+  LT(lt, cublasLtMatmul, g->products->handle, p->product, one, buffer[1], p->b, buffer[0], p->a, adds ? one : zero,
      buffer[m->add ? m->at[MSCRT_AT_ADD] : 2], p->c, buffer[2], p->c, algorithm, (void *)(uintptr_t)g->workspace, g->workspace_bytes,
      g->stream);
   return NULL;
@@ -169,7 +169,9 @@ mscrt_status *mscrt_product_call(mscrt_context *c, const mscrt_matmul *m, const 
 
 mscrt_status *mscrt_product_issue(mscrt_context *c, const mscrt_turn *t) {
   const mscrt_product *p = &c->cuda->products->product[t->record->index];
-  return mscrt_product_call(c, t->record->matmul, p, mscrt_buffers_of(c, t->record, t->slots, 0), &p->algorithm);
+  const mscrt_matmul *m = t->record->matmul;
+  bool adds = m->add && !(m->after_first && t->micro == 0);
+  return mscrt_product_call(c, m, p, adds, mscrt_buffers_of(c, t->record, t->slots, 0), &p->algorithm);
 }
 
 void mscrt_products_close(mscrt_context *c) {

@@ -25,8 +25,8 @@ struct mscrt_products {
 uint32_t mscrt_product_epilogue(const mscrt_matmul *m);
 /* What an algorithm may take for granted of an operand's addresses, in bytes. */
 uint32_t mscrt_product_alignment(const mscrt_product *p, int operand);
-/* One call, with the algorithm given. */
-mscrt_status *mscrt_product_call(mscrt_context *c, const mscrt_matmul *m, const mscrt_product *p, void *const *buffer, const lt_algorithm *algorithm);
+/* One call, with the algorithm given; `adds`: what there is to be added. */
+mscrt_status *mscrt_product_call(mscrt_context *c, const mscrt_matmul *m, const mscrt_product *p, bool adds, void *const *buffer, const lt_algorithm *algorithm);
 
 /* ---- cuda_choice.c: the file options.choices ---- */
 

@@ -46,7 +46,7 @@ typedef struct {
   int64_t batch, m, n, k, stride_a, stride_b, tile_m, tile_n, tiles_m, tiles_n, tiles;
   uint64_t tile_bytes;
   bool transpose_a, transpose_b, bias, relu;
-  bool wide, gelu, slope, add, aux, sum_a, sum_b; /* on a GPU; see Matmul in plan.fbs */
+  bool wide, gelu, slope, add, after_first, aux, sum_a, sum_b; /* on a GPU; see Matmul in plan.fbs */
   uint8_t num_operands, at[MSCRT_NUM_BEHIND];     /* operand numbers of what stands behind c; 0: nothing */
   uint32_t pack, multiply;       /* kernels; MSCRT_BY_LIBRARY: both by oneDNN */
   int64_t width, blocks;         /* columns of a panel; parts of k that are summed one by one */

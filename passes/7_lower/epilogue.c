@@ -6,6 +6,7 @@
  *   a b * gelu'(x)                       slope
  *   select(y > 0, a b, 0)                slope; the product that made y keeps bits of what is positive
  *   a b + bias + c                       add, of what is in memory anyway
+ *   select(first, a b, a b + sum)        add, unless it is the step's first micro-batch; not of odd rows, which align.c widens
  *
  * The CPU's products are not touched: theirs are computed in tiles, with any elementwise op behind them. */
 #include <stdio.h>
@@ -215,6 +216,52 @@ static bool absorb_add(ending *z, msc_op *gemm) {
   return takes_place(z, gemm, 0, add);
 }
 
+static bool is_zero(const msc_value *v) {
+  const msc_attr_value *number = v->def && v->def->kind == OP_constant ? msc_op_attr(v->def, "value") : NULL;
+  const uint8_t *byte = number ? number->dense.data : NULL;
+  size_t i = 0;
+  while (number && i < number->dense.bytes && !byte[i]) i++;
+  return number && i == number->dense.bytes;
+}
+
+/* Is it asked whether the micro-batch is the step's first?  The runtime knows. */
+static bool is_first_of_step(const msc_func *f, const msc_value *v) {
+  const msc_op *op = v->def;
+  if (!op || op->kind != OP_compare || strcmp(msc_op_str(op, "predicate"), "eq")) return false;
+  const msc_value *number = op->in[0].value;
+  return !number->def && msc_arg_role(f, number->index) == MSC_ROLE_MICRO && is_zero(op->in[1].value);
+}
+
+/* y = select(first, x, x + sum): the sum, an argument; or NULL. */
+static msc_value *sum_of_micro_batches(const msc_op *select, const msc_value *x) {
+  const msc_op *add = select->in[2].value->def;
+  if (select->in[1].value != x || !add || add->kind != OP_add || !msc_has_one_use(&add->out[0])) return NULL;
+  msc_value *sum = add->in[add->in[0].value == x].value;
+  bool is_it = !sum->def && (add->in[0].value == x || add->in[1].value == x) && sum->type == x->type && add->out[0].type == x->type;
+  return is_it && is_first_of_step(select->block->func, select->in[0].value) ? sum : NULL;
+}
+
+/* It is of arguments alone: in front of all who ask. */
+static void raise_question(msc_op *compare) {
+  move_before(compare->block->first, compare);
+  move_before(compare, compare->in[1].value->def);
+}
+
+static bool absorb_sum(ending *z, msc_op *gemm) {
+  msc_op *select = any_user(&gemm->out[0], OP_select);
+  size_t uses = 0;
+  for (const msc_use *u = gemm->out[0].uses; u; u = u->next) uses++;
+  msc_value *sum = select && uses == 2 && !msc_op_bool(gemm, "slope") && !msc_gemm_operand(gemm, "add") ? sum_of_micro_batches(select, &gemm->out[0]) : NULL;
+  if (!sum || msc_op_bool(gemm, "relu") || msc_op_bool(gemm, "gelu") || sum->type->dim[sum->type->rank - 1] % 8) return true;
+  msc_op *add = select->in[2].value->def;
+  take(gemm, "add", sum);
+  take(gemm, "unless", select->in[0].value);
+  raise_question(select->in[0].value->def);
+  msc_set_operand(select, 2, &gemm->out[0]);
+  msc_op_erase(add);
+  return takes_place(z, gemm, 0, select);
+}
+
 /* ---- */
 
 static void sweep(msc_func *f) {
@@ -240,7 +287,7 @@ static bool absorb(msc_pass_ctx *pass, ending *z, msc_func *f, ending_fn *fn) {
 
 /* Each sees what those before it made. */
 bool pass_epilogue(msc_pass_ctx *pass, msc_module *m) {
-  static ending_fn *const fns[] = {widen, sum_beside, absorb_gelu, absorb_gelu_slope, absorb_relu_slope, absorb_add};
+  static ending_fn *const fns[] = {widen, sum_beside, absorb_gelu, absorb_gelu_slope, absorb_relu_slope, absorb_add, absorb_sum};
   ending z = {0};
   if (msc_target_of(m) != MSC_TARGET_CUDA || !msc_config_bool(pass->config, MSC_KEY_library_epilogues)) return true;
   for (msc_func *f = m->first; f; f = f->next) {

@@ -4,8 +4,8 @@
  * one comes after all it depends on (data, and the new value of an argument after every read of the old one).  To join two,
  * those between them that depend on the first must be movable behind the second: if the second depends on one of them, a
  * cycle would close and they stay apart.  What only the backward needs is not made in the forward when more would then be kept
- * in between: of y = tanh(x) only y, not 1 - y * y too.  For a GPU small casts and updates that have nothing to do with each other
- * become one kernel too: to begin one takes as long as they do. */
+ * in between: of y = tanh(x) only y, not 1 - y * y too.  For a GPU small casts, sums over micro-batches and updates that have nothing to do
+ * with each other become one kernel too: to begin one takes as long as they do. */
 #include <string.h>
 
 #include "passes/7_lower/depend.h"
@@ -219,37 +219,41 @@ static void join(fusing *z, region *a, region *b) {
 
 /* ---- beside each other ---- */
 
-/* One op alone, which a GPU has done in about the time that it takes to begin it. */
+/* A cast or an update alone, or what is added to a sum over micro-batches: a GPU has done it in about the time that it takes to begin it. */
 static bool is_small(const region *r) {
   enum { SMALL = 1 << 20 };
   const msc_op *op = r ? r->op[0] : NULL;
-  bool may = op && r->num == 1 && (op->kind == OP_cast || msc_info(op)->flags & MSC_UPDATE);
+  bool alone = op && r->num == 1 && (op->kind == OP_cast || msc_info(op)->flags & MSC_UPDATE);
+  bool may = alone || (op && r->num == 2 && op->kind == OP_add && r->op[1]->kind == OP_select);
   return may && msc_type_elems(op->out[0].type) <= SMALL && op->out[0].type->rank;
 }
 
-static bool are_alike(const region *group, const region *r) {
-  const msc_op *a = group->op[0], *b = r->op[0];
+static bool same_op(const msc_op *a, const msc_op *b) {
   return a->kind == b->kind && a->out[0].type == b->out[0].type && a->num_in == b->num_in && a->in[0].value->type == b->in[0].value->type;
+}
+
+static bool are_alike(const region *group, const region *r) {
+  return group->num % r->num == 0 && same_op(group->op[0], r->op[0]) && same_op(group->op[group->num - 1], r->op[r->num - 1]);
 }
 
 static region *joined(fusing *z, region *group, region *r) {
   msc_nest_info info;
   const char *why;
-  size_t buffers = (group->num + 1) * (size_t)(r->op[0]->num_in + r->op[0]->num_out);
+  size_t buffers = (group->num / r->num + 1) * (size_t)(r->op[0]->num_in + r->op[0]->num_out);
   if (buffers > MSC_NEST_BUFFERS || !are_alike(group, r) || !may_meet(group, r)) return NULL;
   region *m = merged(z, group, r);
   if (!msc_nest_fits(z->nester, m->num, (const msc_op *const *)m->op, &info, &why)) return NULL;
   return replace(z, group, r, m) ? m : NULL;
 }
 
-/* Small casts and updates of parameters wait for nothing of each other's: several are one launch. */
+/* Small casts, sums and updates wait for nothing of each other's: several are one launch. */
 static void join_small(fusing *z) {
   enum { GROUPS = 16 };
   region *group[GROUPS] = {0};
   size_t next = 0;
   for (size_t id = 0; id < z->deps.num_ops; id++) {
     region *r = z->of[id], *m = NULL;
-    if (!is_small(r)) continue;
+    if (!is_small(r) || r->op[0]->id != id) continue;
     for (size_t g = 0; g < GROUPS && !m; g++)
       if (group[g] && (m = joined(z, group[g], r))) group[g] = m;
     if (!m) group[next++ % GROUPS] = r;

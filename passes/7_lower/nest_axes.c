@@ -246,12 +246,16 @@ int msc_nest_own_axis(msc_nester *n, int v, int k, int64_t extent) {
   return *own - 1;
 }
 
-/* Ops of one kind and shape that nothing connects, as updates beside each other, run in the same loops. */
+/* Ops of one kind and shape that nothing connects, as updates beside each other, run in the same loops; so do some ops again and again,
+ * as sums over micro-batches. */
 static void join_alike(msc_nester *n) {
   const msc_op *first = n->ops[0];
+  size_t period = 1;
+  while (period < n->num_ops && n->ops[period]->kind != first->kind) period++;
+  if (n->num_ops % period) return;
   for (size_t i = 1; i < n->num_ops; i++)
-    if (n->ops[i]->kind != first->kind || n->ops[i]->out[0].type != first->out[0].type) return;
-  for (size_t i = 1; i < n->num_ops; i++) join_left(n, msc_nest_find_value(n, &first->out[0]), msc_nest_find_value(n, &n->ops[i]->out[0]));
+    if (n->ops[i]->kind != n->ops[i % period]->kind || n->ops[i]->out[0].type != first->out[0].type) return;
+  for (size_t i = period; i < n->num_ops; i += period) join_left(n, msc_nest_find_value(n, &first->out[0]), msc_nest_find_value(n, &n->ops[i]->out[0]));
 }
 
 bool msc_nest_values(msc_nester *n) {
