@@ -136,7 +136,7 @@ static void put_matmul(const dumping *d, plan_call c) {
 
 /* "attention bf16[8,12,1024,64] bf16[8,12,1024,64] bf16[8,12,1024,64] causal by the library" */
 static void put_graph(const dumping *d, plan_call c) {
-  static const char *const kinds[] = {"attention", "attention_grad", "dropped_attention", "dropped_attention_grad", "conv", "conv_data", "conv_weight"};
+  static const char *const kinds[] = {"attention", "attention_grad", "dropped_attention", "dropped_attention_grad", "masked_attention", "masked_attention_grad", "conv", "conv_data", "conv_weight"};
   plan_graph g = plan_plan_graphs(d->root, plan_call_index(c));
   bool is_attention = plan_graph_kind(g) < PLAN_GRAPH_KIND_CONV;
   put(d, "%s", kinds[plan_graph_kind(g)]);

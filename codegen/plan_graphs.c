@@ -25,7 +25,7 @@ static uint64_t attention_workspace(const msc_plan_graph *g) {
   enum { BLOCK = 128, SLACK = 1 << 20 };
   const uint64_t *q = g->operand[0].shape, *k = g->operand[1].shape, *v = g->operand[2].shape;
   uint64_t heads = q[0] * q[1], rows = aligned(q[2], BLOCK);
-  if (g->kind == PLAN_GRAPH_KIND_ATTENTION || g->kind == PLAN_GRAPH_KIND_DROPPED_ATTENTION) return SLACK;
+  if (g->num_operands < 9) return SLACK; /* forward */
   uint64_t sums = 4 * heads * rows, dq = 4 * heads * rows * q[3], keys = aligned(k[2], BLOCK);
   uint64_t shared = q[1] == k[1] ? 0 : 4 * heads * keys * (k[3] + v[3]);
   return sums + shared + (g->deterministic ? 2 * heads * rows * keys : 2 * dq) + SLACK;
@@ -44,9 +44,9 @@ static uint64_t convolution_workspace(const msc_plan_graph *g) {
 
 static void set_attention(msc_plan_graph *g, const msc_op *op) {
   int64_t e = op->in[0].value->type->dim[3];
-  bool is_grad = op->kind == OP_flash_attention_grad, is_dropped = op->num_in == (is_grad ? 7 : 4);
-  if (is_dropped) g->kind = is_grad ? PLAN_GRAPH_KIND_DROPPED_ATTENTION_GRAD : PLAN_GRAPH_KIND_DROPPED_ATTENTION;
-  else g->kind = is_grad ? PLAN_GRAPH_KIND_ATTENTION_GRAD : PLAN_GRAPH_KIND_ATTENTION;
+  bool is_grad = op->kind == OP_flash_attention_grad, has_extra = op->num_in == (is_grad ? 7 : 4);
+  g->kind = !has_extra ? PLAN_GRAPH_KIND_ATTENTION : msc_op_bool(op, "masked") ? PLAN_GRAPH_KIND_MASKED_ATTENTION : PLAN_GRAPH_KIND_DROPPED_ATTENTION;
+  if (is_grad) g->kind++; /* each kind's gradient follows it */
   g->causal = msc_op_bool(op, "causal");
   g->scale = msc_op_float(op, "scale");
   if (g->scale == 0) g->scale = 1 / sqrt((double)e);

@@ -26,11 +26,17 @@ static msc_value *product(msc_builder *b, msc_value *x, msc_value *y, const char
 static msc_value *by_group(msc_builder *b, const sizes *z, msc_value *x) { return x ? reshape(b, x, 4, (int64_t[]){z->batch, z->groups, z->rows, x->type->dim[3]}) : NULL; }
 static msc_value *by_head(msc_builder *b, const sizes *z, msc_value *x) { return x ? reshape(b, x, 4, (int64_t[]){z->batch, z->heads, z->positions, x->type->dim[3]}) : NULL; }
 
+/* The mask, which is operand i where there is one: -infinity where a position is not seen, or what is added. */
+static msc_value *masked(msc_builder *b, const msc_op *op, msc_value *const *in, size_t i, msc_value *scores) {
+  if (!scores || !msc_op_bool(op, "masked")) return scores;
+  return in[i]->type->dtype == MSC_I1 ? choose(b, in[i], scores, number(b, scores, -INFINITY)) : plus(b, scores, cast(b, in[i], scores->type->dtype));
+}
+
 /* scale q k^T [b,h,s,t] in f32 at least; -infinity where a position is not seen. */
-static msc_value *scores_of(msc_builder *b, const msc_op *op, const sizes *z, msc_value *const *in) {
+static msc_value *scores_of(msc_builder *b, const msc_op *op, const sizes *z, msc_value *const *in, size_t mask) {
   msc_value *scores = by_head(b, z, product(b, by_group(b, z, in[0]), in[1], "transpose_b"));
   if (scores) scores = cast(b, scores, wide(scores->type->dtype));
-  scores = times(b, scores, number(b, scores, z->scale));
+  scores = masked(b, op, in, mask, times(b, scores, number(b, scores, z->scale)));
   if (!scores || !msc_op_bool(op, "causal")) return scores;
   msc_value *row = reshape(b, count_up(b, MSC_I32, z->positions), 2, (int64_t[]){z->positions, 1});
   msc_value *seen = compare(b, "ge", row, count_up(b, MSC_I32, z->keys));
@@ -39,14 +45,14 @@ static msc_value *scores_of(msc_builder *b, const msc_op *op, const sizes *z, ms
 
 /* x keep, in x's type; x where nothing is dropped. */
 static msc_value *kept(msc_builder *b, const msc_op *op, msc_value *const *in, size_t i, msc_value *x) {
-  return x && op->num_in > i ? times(b, x, cast(b, in[i], x->type->dtype)) : x;
+  return x && op->num_in > i && !msc_op_bool(op, "masked") ? times(b, x, cast(b, in[i], x->type->dtype)) : x;
 }
 
 /* stats = max + log(sum of exp(scores - max)) */
 bool expand_flash_attention(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   sizes z = sizes_of(op, in);
   const int64_t last = 3, stats_dim[] = {z.batch, z.heads, z.positions};
-  msc_value *scores = scores_of(b, op, &z, in), *most = scores ? reduce(b, OP_reduce_max, scores, 1, &last, true) : NULL;
+  msc_value *scores = scores_of(b, op, &z, in, 3), *most = scores ? reduce(b, OP_reduce_max, scores, 1, &last, true) : NULL;
   msc_value *e = unary(b, OP_exp, minus(b, scores, most)), *sum = e ? reduce(b, OP_reduce_sum, e, 1, &last, true) : NULL;
   msc_value *weights = by_group(b, &z, cast(b, kept(b, op, in, 3, over(b, e, sum)), in[2]->type->dtype));
   msc_value *y = product(b, weights, in[2], NULL), *log = unary(b, OP_log, sum), *stats = plus(b, most, log);
@@ -60,7 +66,7 @@ bool expand_flash_attention_grad(msc_builder *b, const msc_op *op, msc_value *co
   sizes z = sizes_of(op, in);
   msc_dtype narrow = in[0]->type->dtype, dtype = wide(narrow);
   const int64_t last = 3, column[] = {z.batch, z.heads, z.positions, 1};
-  msc_value *scores = scores_of(b, op, &z, in), *stats = reshape(b, cast(b, in[4], dtype), 4, column);
+  msc_value *scores = scores_of(b, op, &z, in, 6), *stats = reshape(b, cast(b, in[4], dtype), 4, column);
   msc_value *p = unary(b, OP_exp, minus(b, scores, stats)), *dy = by_group(b, &z, in[5]);
   msc_value *wide_dy = cast(b, in[5], dtype), *part = times(b, wide_dy, cast(b, in[3], dtype));
   msc_value *sum = part ? reduce(b, OP_reduce_sum, part, 1, &last, true) : NULL;

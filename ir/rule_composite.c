@@ -88,14 +88,18 @@ bool rule_attention(const msc_op *op, msc_rule *rule) {
 bool rule_flash_attention(const msc_op *op, msc_rule *rule) {
   static const char *const forward[] = {"bgse", "bgte", "bgtf", "bgst"}, *const made[] = {"bgsf", "bgs"};
   static const char *const backward[] = {"bgse", "bgte", "bgtf", "bgsf", "bgs", "bgsf", "bgst"};
-  bool is_grad = op->kind == OP_flash_attention_grad;
+  bool is_grad = op->kind == OP_flash_attention_grad, is_masked = msc_op_bool(op, "masked");
   int64_t groups = tensor_type(op, 1)->dim[1], members = groups ? tensor_type(op, 0)->dim[1] / groups : 1;
   for (size_t i = 0; i < rule->num_tensors; i++) {
     size_t result = i - rule->num_in;
     const char *name = i < rule->num_in ? (is_grad ? backward : forward)[i] : (is_grad ? backward : made)[result];
-    for (int d = 0; d < tensor_type(op, i)->rank; d++) {
-      bool heads = d == 1 && name[2] == 's' && members > 1;
-      msc_rule_give(rule, i, d, name[d], heads ? groups : tensor_type(op, i)->dim[d]);
+    const msc_type *t = tensor_type(op, i);
+    bool is_mask = is_masked && i == (is_grad ? 6 : 3);
+    for (int d = 0; d < t->rank; d++) {
+      int at = is_mask ? 4 - t->rank + d : d;
+      bool heads = at == 1 && name[2] == 's' && members > 1;
+      if (is_mask && t->dim[d] == 1) continue;
+      msc_rule_give(rule, i, d, name[at], heads ? groups : t->dim[d]);
       if (heads) msc_rule_give(rule, i, d, 'm', members);
     }
   }

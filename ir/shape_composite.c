@@ -109,14 +109,16 @@ bool shape_rotary(msc_op *op) {
   return msc_op_float(op, "base") > 0 ? shape_set_like(op, 0, x) : shape_wrong(op, "base must be positive");
 }
 
-static bool check_mask(msc_op *op, const int64_t *scores) {
-  const msc_type *mask = shape_in(op, 3);
-  if (mask->dtype != MSC_I1) MSC_TRY(shape_same_dtype(op, 0, 3));
-  if (mask->rank > 4) return shape_wrong(op, "'mask' must have rank 4 or less, not %d", mask->rank);
+/* Operand i. */
+static bool check_mask(msc_op *op, size_t i) {
+  const msc_type *mask = shape_in(op, i), *q = shape_in(op, 0);
+  const int64_t scores[] = {q->dim[0], q->dim[1], q->dim[2], shape_in(op, 1)->dim[2]};
+  if (mask->dtype != MSC_I1) MSC_TRY(shape_same_dtype(op, 0, i));
+  if (mask->rank > 4) return shape_wrong(op, "'%s' must have rank 4 or less, not %d", operand(op, i), mask->rank);
   for (int d = 0; d < mask->rank; d++) {
     int64_t want = scores[4 - mask->rank + d];
     if (mask->dim[d] != 1 && mask->dim[d] != want)
-      return shape_wrong(op, "dimension %d of 'mask' %s must be 1 or %" D ", that of the scores", d, shape_text(op, mask), want);
+      return shape_wrong(op, "dimension %d of '%s' %s must be 1 or %" D ", that of the scores", d, operand(op, i), shape_text(op, mask), want);
   }
   return true;
 }
@@ -137,8 +139,8 @@ static bool check_attention(msc_op *op) {
 
 bool shape_attention(msc_op *op) {
   MSC_TRY(check_attention(op));
-  const msc_type *q = shape_in(op, 0), *k = shape_in(op, 1), *v = shape_in(op, 2);
-  if (op->num_in > 3) MSC_TRY(check_mask(op, (int64_t[]){q->dim[0], q->dim[1], q->dim[2], k->dim[2]}));
+  const msc_type *q = shape_in(op, 0), *v = shape_in(op, 2);
+  if (op->num_in > 3) MSC_TRY(check_mask(op, 3));
   return shape_set(op, 0, q->dtype, 4, (int64_t[]){q->dim[0], q->dim[1], q->dim[2], v->dim[3]});
 }
 
@@ -154,6 +156,12 @@ static bool keep_fits(msc_op *op, size_t i) {
   return op->num_in <= i || must_be_like(op, i, q->dtype, 4, (int64_t[]){q->dim[0], q->dim[1], q->dim[2], shape_in(op, 1)->dim[2]});
 }
 
+/* Operand i, if it is there: the same, or a mask. */
+static bool extra_fits(msc_op *op, size_t i) {
+  if (!msc_op_bool(op, "masked")) return keep_fits(op, i);
+  return op->num_in > i ? check_mask(op, i) : shape_wrong(op, "it is masked, but there is no mask");
+}
+
 static bool set_attended(msc_op *op) {
   const msc_type *q = shape_in(op, 0);
   return shape_set(op, 0, q->dtype, 4, (int64_t[]){q->dim[0], q->dim[1], q->dim[2], shape_in(op, 2)->dim[3]});
@@ -161,13 +169,13 @@ static bool set_attended(msc_op *op) {
 
 bool shape_dropped_attention(msc_op *op) { return check_attention(op) && keep_fits(op, 3) && set_attended(op); }
 
-bool shape_flash_attention(msc_op *op) { return shape_dropped_attention(op) && shape_set(op, 1, MSC_F32, 3, shape_in(op, 0)->dim); }
+bool shape_flash_attention(msc_op *op) { return check_attention(op) && extra_fits(op, 3) && set_attended(op) && shape_set(op, 1, MSC_F32, 3, shape_in(op, 0)->dim); }
 
 bool shape_flash_attention_grad(msc_op *op) {
   MSC_TRY(check_attention(op));
   const msc_type *q = shape_in(op, 0), *v = shape_in(op, 2);
   const int64_t y[] = {q->dim[0], q->dim[1], q->dim[2], v->dim[3]};
-  MSC_TRY(must_be_like(op, 3, q->dtype, 4, y) && must_be_like(op, 4, MSC_F32, 3, q->dim) && must_be_like(op, 5, q->dtype, 4, y) && keep_fits(op, 6));
+  MSC_TRY(must_be_like(op, 3, q->dtype, 4, y) && must_be_like(op, 4, MSC_F32, 3, q->dim) && must_be_like(op, 5, q->dtype, 4, y) && extra_fits(op, 6));
   for (size_t i = 0; i < 3; i++) MSC_TRY(shape_set_like(op, i, shape_in(op, i)));
   return true;
 }

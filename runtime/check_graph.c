@@ -7,7 +7,7 @@
 #define MAX_STEP 4096                 /* of a window: steps, dilations, padding */
 #define MAX_ENGINE (64 << 20)         /* bytes of an engine's text */
 
-/* By kind: a letter per dimension of each operand; equal letters are equal sizes. */
+/* By kind: a letter per dimension of each operand; equal letters are equal sizes, of capital ones or 1. */
 static const struct {
   const char *operand[MSCRT_GRAPH_OPERANDS];
   uint8_t num, results;
@@ -16,6 +16,8 @@ static const struct {
   [PLAN_GRAPH_KIND_ATTENTION_GRAD] = {{"bhse", "bgte", "bgtf", "bhsf", "bhs1", "bhsf", "bhse", "bgte", "bgtf"}, 9, 3},
   [PLAN_GRAPH_KIND_DROPPED_ATTENTION] = {{"bhse", "bgte", "bgtf", "bhst", "bhsf", "bhs1"}, 6, 2},
   [PLAN_GRAPH_KIND_DROPPED_ATTENTION_GRAD] = {{"bhse", "bgte", "bgtf", "bhsf", "bhs1", "bhsf", "bhst", "bhse", "bgte", "bgtf"}, 10, 3},
+  [PLAN_GRAPH_KIND_MASKED_ATTENTION] = {{"bhse", "bgte", "bgtf", "BHST", "bhsf", "bhs1"}, 6, 2},
+  [PLAN_GRAPH_KIND_MASKED_ATTENTION_GRAD] = {{"bhse", "bgte", "bgtf", "bhsf", "bhs1", "bhsf", "BHST", "bhse", "bgte", "bgtf"}, 10, 3},
   [PLAN_GRAPH_KIND_CONV] = {{"nchw", "oikl", "noyx"}, 3, 1},
   [PLAN_GRAPH_KIND_CONV_DATA] = {{"noyx", "oikl", "nchw"}, 3, 1},
   [PLAN_GRAPH_KIND_CONV_WEIGHT] = {{"nchw", "noyx", "oikl"}, 3, 1},
@@ -51,7 +53,9 @@ static mscrt_status *check_sizes(const mscrt_graph *g, int64_t size[128]) {
   size['1'] = 1;
   for (uint32_t i = 0; i < g->num_operands; i++)
     for (int d = 0; d < 4; d++) {
-      int64_t *known = &size[(int)kinds[g->kind].operand[i][d]];
+      char letter = kinds[g->kind].operand[i][d];
+      int64_t *known = &size[letter >= 'A' && letter <= 'Z' ? letter - 'A' + 'a' : letter];
+      if (letter < 'a' && g->operand[i].dim[d] == 1) continue;
       if (*known && *known != g->operand[i].dim[d]) return bad_graph("operand %u: dimension %d is %" PRId64 ", not %" PRId64, i, d, g->operand[i].dim[d], *known);
       *known = g->operand[i].dim[d];
     }

@@ -4,7 +4,8 @@
  *   forward    p = exp(scores - maximum) / sum,  y = (p keep) v,  stats = maximum + log(sum)
  *   backward   p = exp(scores - stats),  dv = (p keep)^T dy,  ds = scale p (keep dy v^T - sum of dy y),  dq = ds k,  dk = ds^T q
  *
- * keep is there where weights are dropped.  The library could draw it itself, but from other counters: its numbers would depend on how
+ * scores = scale q k^T + mask, with what a position does not see as far below as a float can be; the mask is there where a model has one,
+ * keep where weights are dropped.  The library could draw it itself, but from other counters: its numbers would depend on how
  * the heads are cut, and the plan of a CPU would drop others. */
 #include <float.h>
 
@@ -12,21 +13,21 @@
 
 enum { F32 = MSCRT_CUDNN_DATA_FLOAT };
 
-/* Which operands they are; of keep 0: it is not there. */
+/* Which operands they are; of mask and keep 0: it is not there. */
 typedef struct {
-  uint32_t keep, y, stats, dy, dq, dk, dv;
+  uint32_t mask, keep, y, stats, dy, dq, dk, dv;
 } places;
 
 enum { Q, K, V };
 
 static places forward_places(const mscrt_graph *g) {
-  uint32_t dropped = g->kind == PLAN_GRAPH_KIND_DROPPED_ATTENTION;
-  return (places){.keep = 3 * dropped, .y = 3 + dropped, .stats = 4 + dropped};
+  uint32_t dropped = g->kind == PLAN_GRAPH_KIND_DROPPED_ATTENTION, masked = g->kind == PLAN_GRAPH_KIND_MASKED_ATTENTION, extra = dropped + masked;
+  return (places){.mask = 3 * masked, .keep = 3 * dropped, .y = 3 + extra, .stats = 4 + extra};
 }
 
 static places backward_places(const mscrt_graph *g) {
-  uint32_t dropped = g->kind == PLAN_GRAPH_KIND_DROPPED_ATTENTION_GRAD;
-  return (places){.y = 3, .stats = 4, .dy = 5, .keep = 6 * dropped, .dq = 6 + dropped, .dk = 7 + dropped, .dv = 8 + dropped};
+  uint32_t dropped = g->kind == PLAN_GRAPH_KIND_DROPPED_ATTENTION_GRAD, masked = g->kind == PLAN_GRAPH_KIND_MASKED_ATTENTION_GRAD, extra = dropped + masked;
+  return (places){.y = 3, .stats = 4, .dy = 5, .mask = 6 * masked, .keep = 6 * dropped, .dq = 6 + extra, .dk = 7 + extra, .dv = 8 + extra};
 }
 
 /* The sizes of [b,h,s,t] and [b,h,s,1]. */
@@ -45,6 +46,15 @@ static dnn_descriptor step(mscrt_dnn_builder *b, unsigned type, const int64_t di
 static dnn_descriptor scaled(mscrt_dnn_builder *b, const sizes *z, dnn_descriptor x, dnn_descriptor scale, unsigned type) {
   dnn_descriptor y = step(b, type, z->scores);
   mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_MUL, F32, x, scale, NULL, y);
+  return y;
+}
+
+/* scale x + mask, where there is one */
+static dnn_descriptor scores_of(mscrt_dnn_builder *b, const sizes *z, const places *at, dnn_descriptor product, dnn_descriptor scale) {
+  dnn_descriptor scores = scaled(b, z, product, scale, F32);
+  if (!at->mask) return scores;
+  dnn_descriptor y = step(b, F32, z->scores);
+  mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_ADD, F32, scores, mscrt_dnn_operand(b, at->mask), NULL, y);
   return y;
 }
 
@@ -74,7 +84,7 @@ void mscrt_dnn_attention(mscrt_dnn_builder *b) {
   sizes z = sizes_of(b->g);
   dnn_descriptor product = step(b, F32, z.scores), scale = mscrt_dnn_number(b, b->g->scale);
   mscrt_dnn_matmul(b, mscrt_dnn_operand(b, Q), mscrt_dnn_transposed(b, K), product);
-  dnn_descriptor scores = seen(b, &z, scaled(b, &z, product, scale, F32));
+  dnn_descriptor scores = seen(b, &z, scores_of(b, &z, &at, product, scale));
   dnn_descriptor most = step(b, F32, z.rows), below = step(b, F32, z.scores), e = step(b, F32, z.scores), sum = step(b, F32, z.rows), log = step(b, F32, z.rows);
   dnn_descriptor keep = at.keep ? mscrt_dnn_operand(b, at.keep) : NULL, p = step(b, keep ? F32 : narrow, z.scores);
   mscrt_dnn_reduce(b, MSCRT_CUDNN_REDUCE_TENSOR_MAX, scores, most);
@@ -128,7 +138,7 @@ void mscrt_dnn_attention_grad(mscrt_dnn_builder *b) {
   dnn_descriptor q = mscrt_dnn_operand(b, Q), k_columns = mscrt_dnn_transposed(b, K), dy = mscrt_dnn_operand(b, at.dy), scale = mscrt_dnn_number(b, b->g->scale);
   dnn_descriptor keep = at.keep ? mscrt_dnn_operand(b, at.keep) : NULL, sum = sums(b, &z, &at, dy), product = step(b, F32, z.scores), below = step(b, F32, z.scores), p = step(b, F32, z.scores);
   mscrt_dnn_matmul(b, q, k_columns, product);
-  mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_SUB, F32, scaled(b, &z, product, scale, F32), mscrt_dnn_operand(b, at.stats), NULL, below);
+  mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_SUB, F32, scores_of(b, &z, &at, product, scale), mscrt_dnn_operand(b, at.stats), NULL, below);
   mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_EXP, F32, seen(b, &z, below), NULL, NULL, p);
   make_shared(b, transposed(b, &z, kept(b, &z, p, keep, F32)), dy, at.dv);
 

@@ -1,19 +1,59 @@
 /* attention: flash_attention and its gradient, of one rank's heads -> products and what lies between them, or marked for a library. */
+#include "ir/formula.h"
 #include "passes/4_partition/flash.h"
 #include "passes/7_lower/choose.h"
 #include "passes/7_lower/graph.h"
 #include "passes/pass.h"
 
+/* Masks as the library takes them, made once: what is added to scores, of four dimensions. */
+typedef struct bias {
+  const msc_value *mask;
+  msc_value *value;
+  struct bias *next;
+} bias;
+
+/* The lowest number of a narrow type that is no infinity: a row of which nothing is seen stays finite. */
+static double lowest(msc_dtype d) { return d == MSC_F16 ? -65504 : -0x1.fep127; }
+
+static msc_value *make_bias(msc_op *op, msc_value *mask) {
+  msc_builder b = {.func = op->block->func, .block = op->block, .before = op, .loc = op->loc};
+  const msc_type *t = mask->type;
+  int64_t dim[4] = {1, 1, 1, 1};
+  msc_dtype narrow = op->in[0].value->type->dtype;
+  if (t->dtype == MSC_I1) {
+    msc_value *zero = msc_build_scalar(&b, narrow, 0), *hidden = msc_build_scalar(&b, narrow, lowest(narrow));
+    mask = choose(&b, mask, zero, hidden);
+  }
+  for (int d = 0; d < t->rank; d++) dim[4 - t->rank + d] = t->dim[d];
+  return reshape(&b, mask, 4, dim);
+}
+
+static bool set_bias(msc_pass_ctx *pass, bias **all, msc_op *op) {
+  size_t last = op->num_in - 1;
+  msc_value *mask = op->in[last].value;
+  bias *found = *all;
+  while (found && found->mask != mask) found = found->next;
+  if (!found) {
+    found = msc_new(pass->scratch, bias);
+    *found = (bias){mask, make_bias(op, mask), *all};
+    *all = found;
+  }
+  if (found->value) msc_set_operand(op, last, found->value);
+  return found->value;
+}
+
 bool pass_attention(msc_pass_ctx *pass, msc_module *m) {
   int64_t num = 0, by_library = 0;
   msc_choices choices = msc_choices_of(pass, m);
-  for (msc_func *f = m->first; f; f = f->next)
+  for (msc_func *f = m->first; f; f = f->next) {
+    bias *biases = NULL;
     for (msc_op *op = f->body->first, *next; op; op = next) {
       next = op->next;
       if (!flash_is(op)) continue;
       msc_chosen chosen = msc_choose(pass->scratch, op, &choices);
       if (*chosen.declined) msc_remark(pass, op, "%s", chosen.declined);
       if (chosen.by == MSC_BY_LIBRARY) {
+        if (msc_op_bool(op, "masked")) MSC_TRY(set_bias(pass, &biases, op));
         msc_graph_mark(pass, op);
         by_library++;
         continue;
@@ -23,6 +63,7 @@ bool pass_attention(msc_pass_ctx *pass, msc_module *m) {
       msc_expand_in_place(op, expansion);
       num++;
     }
+  }
   msc_stat(pass, "ops expanded", num);
   msc_stat(pass, "ops by a library", by_library);
   return true;

@@ -18,17 +18,18 @@ static void fail(const char *what, mscrt_status *s) {
 
 /* ---- models ---- */
 
-/* Attention of parameters, which is trained: with weights that are dropped, or without. */
-#define FORM(op, keep_argument, keep, keep_type, keep_attr)                                                                                                            \
-  "module {\n  \"msc.func\"() ({\n  ^bb0(%%q: %s, %%k: %s, %%v: %s, %%t: %s" keep_argument "):\n"                                                                        \
-  "    %%0 = \"msc." op "\"(%%q, %%k, %%v" keep ") {causal = %s} : (%s, %s, %s" keep_type ") -> %s\n"                                                                     \
+/* Attention of parameters, which is trained: with weights that are dropped, a mask, or neither. */
+#define FORM(op, extra_argument, extra, extra_type, extra_attr)                                                                                                            \
+  "module {\n  \"msc.func\"() ({\n  ^bb0(%%q: %s, %%k: %s, %%v: %s, %%t: %s" extra_argument "):\n"                                                                        \
+  "    %%0 = \"msc." op "\"(%%q, %%k, %%v" extra ") {causal = %s} : (%s, %s, %s" extra_type ") -> %s\n"                                                                     \
   "    %%1 = \"msc.mean_squared_error\"(%%0, %%t) : (%s, %s) -> tensor<f32>\n    \"msc.return\"(%%1) : (tensor<f32>) -> ()\n"                                          \
   "  }) {sym_name = \"forward\", loss = 0 : i64, results = [\"loss\"], optimizer = {kind = \"sgd\", lr = 0.1 : f32}, arg_attrs = [{msc.name = \"q\", msc.role = \"parameter\"}, " \
-  "{msc.name = \"k\", msc.role = \"parameter\"}, {msc.name = \"v\", msc.role = \"parameter\"}, {msc.name = \"t\", msc.role = \"label\"}" keep_attr "]} : () -> ()\n}\n"
+  "{msc.name = \"k\", msc.role = \"parameter\"}, {msc.name = \"v\", msc.role = \"parameter\"}, {msc.name = \"t\", msc.role = \"label\"}" extra_attr "]} : () -> ()\n}\n"
 
 typedef struct { int batch, heads, groups, positions, keys, size, values; bool causal, dropped; } attention_sizes;
 
-static void write_attention(const attention_sizes *z, char *text, size_t room) {
+/* mask: its type; NULL: none. */
+static void write_attention(const attention_sizes *z, const char *mask, char *text, size_t room) {
   char q[64], k[64], v[64], y[64], keep[64];
   const char *causal = z->causal ? "true" : "false";
   snprintf(q, sizeof q, "tensor<%dx%dx%dx%dxf32>", z->batch, z->heads, z->positions, z->size);
@@ -36,8 +37,12 @@ static void write_attention(const attention_sizes *z, char *text, size_t room) {
   snprintf(v, sizeof v, "tensor<%dx%dx%dx%dxf32>", z->batch, z->groups, z->keys, z->values);
   snprintf(y, sizeof y, "tensor<%dx%dx%dx%dxf32>", z->batch, z->heads, z->positions, z->values);
   snprintf(keep, sizeof keep, "tensor<%dx%dx%dx%dxf32>", z->batch, z->heads, z->positions, z->keys);
-  if (!z->dropped) snprintf(text, room, FORM("attention", "", "", "", ""), q, k, v, y, causal, q, k, v, y, y, y);
-  else snprintf(text, room, FORM("dropped_attention", ", %%keep: %s", ", %%keep", ", %s", ", {msc.name = \"keep\", msc.role = \"data\"}"), q, k, v, y, keep, causal, q, k, v, keep, y, y, y);
+  if (mask)
+    snprintf(text, room, FORM("attention", ", %%mask: %s", ", %%mask", ", %s", ", {msc.name = \"mask\", msc.role = \"data\", msc.batch_dim = -1 : i64}"), q, k, v, y, mask, causal, q, k, v, mask, y, y, y);
+  else if (!z->dropped)
+    snprintf(text, room, FORM("attention", "", "", "", ""), q, k, v, y, causal, q, k, v, y, y, y);
+  else
+    snprintf(text, room, FORM("dropped_attention", ", %%keep: %s", ", %%keep", ", %s", ", {msc.name = \"keep\", msc.role = \"data\"}"), q, k, v, y, keep, causal, q, k, v, keep, y, y, y);
 }
 
 static void read_file(const char *path, char *text, size_t room) {
@@ -102,9 +107,9 @@ static void describe_device(int arch) {
   if (s) fail("a described device", s);
 }
 
-static void try_attention(const char *keys, const attention_sizes *z, uint32_t least) {
+static void try_attention(const char *keys, const attention_sizes *z, const char *mask, uint32_t least) {
   char text[4096];
-  write_attention(z, text, sizeof text);
+  write_attention(z, mask, text, sizeof text);
   try_model("attention", text, keys, least);
 }
 
@@ -117,19 +122,29 @@ static void try_heads(const char *keys) {
   if (num_turned != 12) printf("heads: %d operands with positions before heads, not 12: q k v y, and in the gradient dy dq dk dv besides\n", num_turned), exit(1);
 }
 
+/* Padding, as encoders have it; what is added, for all heads or each; in rows of any length. */
+static void try_masks(bool all) {
+  static const struct { attention_sizes z; const char *mask; } masks[] = {
+    {{16, 12, 12, 512, 512, 64, 64, false, false}, "tensor<16x1x1x512xi1>"}, {{16, 12, 12, 512, 512, 64, 64, false, false}, "tensor<512x512xf32>"},
+    {{2, 4, 2, 100, 101, 64, 64, false, false}, "tensor<2x1x100x101xf32>"}, {{2, 4, 4, 128, 192, 128, 64, true, false}, "tensor<1x4x128x192xf32>"},
+    {{2, 2, 2, 8, 5, 8, 8, false, false}, "tensor<5xi1>"}, {{1, 2, 2, 7, 64, 64, 128, false, false}, "tensor<1x2x7x64xi1>"}};
+  for (size_t i = 0; i < (all ? sizeof masks / sizeof *masks : 1); i++) try_attention(i % 2 ? "{\"compute_type\": \"f16\", \"deterministic\": true}" : "{\"compute_type\": \"bf16\"}", &masks[i].z, masks[i].mask, 2);
+}
+
 static void try_gpu(int arch, bool all) {
   static const attention_sizes gpt2 = {16, 12, 12, 1024, 1024, 64, 64, true, false}, dropped = {16, 12, 12, 1024, 1024, 64, 64, true, true}, others[] = {
     {2, 2, 2, 8, 8, 8, 8, true, false}, {2, 4, 4, 100, 100, 64, 64, false, true}, {2, 4, 4, 128, 192, 128, 64, true, false}, {1, 2, 2, 1, 64, 64, 128, false, false}, {1, 3, 3, 2000, 2000, 40, 40, true, false}};
   static char text[1 << 16];
   describe_device(arch);
-  try_attention("{\"compute_type\": \"bf16\"}", &gpt2, 2);
-  try_attention("{\"compute_type\": \"f16\", \"deterministic\": true}", &gpt2, 2);
-  try_attention("{\"compute_type\": \"bf16\"}", &dropped, 2);
+  try_attention("{\"compute_type\": \"bf16\"}", &gpt2, NULL, 2);
+  try_attention("{\"compute_type\": \"f16\", \"deterministic\": true}", &gpt2, NULL, 2);
+  try_attention("{\"compute_type\": \"bf16\"}", &dropped, NULL, 2);
   try_heads("{\"compute_type\": \"bf16\"}");
+  try_masks(all);
   if (!all) return;
   try_heads("{\"compute_type\": \"bf16\", \"deterministic\": true}");
-  for (size_t i = 0; i < sizeof others / sizeof *others; i++) try_attention(i % 2 ? "{\"compute_type\": \"bf16\"}" : "{\"compute_type\": \"bf16\", \"deterministic\": true}", &others[i], 2);
-  for (int i = 0; i < 2; i++) try_attention("{\"compute_type\": \"bf16\"}", &(attention_sizes){2, 8, 2, 256, 256, 64, 64, true, i}, 2);
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) try_attention(i % 2 ? "{\"compute_type\": \"bf16\"}" : "{\"compute_type\": \"bf16\", \"deterministic\": true}", &others[i], NULL, 2);
+  for (int i = 0; i < 2; i++) try_attention("{\"compute_type\": \"bf16\"}", &(attention_sizes){2, 8, 2, 256, 256, 64, 64, true, i}, NULL, 2);
   for (int i = 0; i < 2; i++) {
     read_file(i ? "tests/e2e/fixtures/windows.mlir" : "tests/e2e/fixtures/resnet.mlir", text, sizeof text);
     try_model(i ? "windows" : "resnet", text, "{\"deterministic\": true}", 4);

@@ -55,6 +55,18 @@ def check_convolutions(network, path, folder, slow):
     check(network, path, folder, "f32", "library_convolution=false")
 
 
+def check_masks(folder, slow):
+    """Both attentions are the library's, in each type that it takes."""
+    path = os.path.join(HERE, "losses", "masked.mlir")
+    with open(path) as text:
+        network = Network("masked", text.read(), "batch 8, 32 samples in order, 4 classes")
+    for dtype in ("bf16", "f16") if slow else ("bf16",):
+        check(network, path, folder, dtype)
+    graphs = call(MSC, "dump", os.path.join(folder, "cuda.bin")).count(" masked_attention")
+    if graphs != 6:
+        sys.exit(f"masked: {graphs} graphs of masked attention, not 4 of training and 2 of the forward pass")
+
+
 def check_missing_library(network, path, folder):
     """A file that is no library is in cuDNN's place."""
     plan, libraries = os.path.join(folder, "missing.bin"), os.path.join(folder, "libraries")
@@ -91,6 +103,7 @@ def main():
         slow = REAL or "MSC_TEST_SLOW" in os.environ
         check_all(*fixture("mlp", folder))
         check_convolutions(*fixture("resnet", folder, "fixtures"), slow)
+        check_masks(folder, slow)
         try:
             import flatbuffers  # noqa: F401
         except ImportError:

@@ -1,5 +1,5 @@
-/* flash_attention and its gradient against attention and its vjp, in f64: causal or not, with weights dropped
- * or not, with heads that share keys. */
+/* flash_attention and its gradient against attention and its vjp, in f64: causal or not, with weights dropped,
+ * a mask or neither, with heads that share keys. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,24 +18,28 @@
 #define V "tensor<2x2x6x3xf64>"
 #define Y "tensor<2x4x5x3xf64>"
 #define KEEP "tensor<2x4x5x6xf64>"
-enum { NUM_IN = 5, NUM_PAIRS = 4 };
+#define MASK "tensor<2x1x1x6xf64>"
+#define SEEN "tensor<5x6xi1>"
+enum { NUM_IN = 7, NUM_PAIRS = 4 };
 
-/* The text with and without a keep, which stands behind the other operands. */
-#define TEXT(attention, keep, of_keep)                                                                                                  \
-  "module {\n  \"msc.func\"() ({\n  ^bb0(%%q: " Q ", %%k: " K ", %%v: " V ", %%dy: " Y ", %%keep: " KEEP "):\n"                          \
+/* The text with and without something more, which stands behind the other operands; flash: what its ops say besides. */
+#define TEXT(attention, keep, of_keep, flash)                                                                                                  \
+  "module {\n  \"msc.func\"() ({\n  ^bb0(%%q: " Q ", %%k: " K ", %%v: " V ", %%dy: " Y ", %%keep: " KEEP ", %%mask: " MASK ", %%seen: " SEEN "):\n"                          \
   "    %%0 = \"msc." attention "\"(%%q, %%k, %%v" keep ") {%s} : (" Q ", " K ", " V of_keep ") -> " Y "\n"                               \
   "    %%1:3 = \"msc.vjp\"(%%q, %%k, %%v" keep ", %%dy) {%s, of = [0], op = \"" attention "\", wrt = [0, 1, 2]} : (" Q ", " K ", " V of_keep ", " Y ") -> (" Q ", " K ", " V ")\n" \
-  "    %%2:2 = \"msc.flash_attention\"(%%q, %%k, %%v" keep ") {%s} : (" Q ", " K ", " V of_keep ") -> (" Y ", tensor<2x4x5xf32>)\n"       \
-  "    %%3:3 = \"msc.flash_attention_grad\"(%%q, %%k, %%v, %%2#0, %%2#1, %%dy" keep ") {%s} : (" Q ", " K ", " V ", " Y ", tensor<2x4x5xf32>, " Y of_keep ") -> (" Q ", " K ", " V ")\n" \
+  "    %%2:2 = \"msc.flash_attention\"(%%q, %%k, %%v" keep ") {%s" flash "} : (" Q ", " K ", " V of_keep ") -> (" Y ", tensor<2x4x5xf32>)\n"       \
+  "    %%3:3 = \"msc.flash_attention_grad\"(%%q, %%k, %%v, %%2#0, %%2#1, %%dy" keep ") {%s" flash "} : (" Q ", " K ", " V ", " Y ", tensor<2x4x5xf32>, " Y of_keep ") -> (" Q ", " K ", " V ")\n" \
   "    \"msc.return\"(%%0, %%1#0, %%1#1, %%1#2, %%2#0, %%3#0, %%3#1, %%3#2) : (" Y ", " Q ", " K ", " V ", " Y ", " Q ", " K ", " V ") -> ()\n" \
   "  }) {sym_name = \"main\"} : () -> ()\n}\n"
-static const char *const texts[] = {TEXT("attention", "", ""), TEXT("dropped_attention", ", %%keep", ", " KEEP)};
+static const char *const texts[] = {TEXT("attention", "", "", ""), TEXT("dropped_attention", ", %%keep", ", " KEEP, ""), TEXT("attention", ", %%mask", ", " MASK, ", masked = true"),
+                                    TEXT("attention", ", %%seen", ", " SEEN, ", masked = true")};
 
 static void fill(msc_arena *arena, const msc_type *type, int seed, msc_tensor *out) {
   int64_t n = msc_type_elems(type);
   double *v = msc_new_array(arena, double, n);
   for (int64_t i = 0; i < n; i++) v[i] = sin((double)(i * 7 + seed * 13 + 1));
   *out = (msc_tensor){type, v};
+  for (int64_t i = 0; i < n && type->dtype == MSC_I1; i++) ((uint8_t *)out->data)[i] = i % 6 <= i / 6 || i % 7 == 3;
 }
 
 /* Statistics are f32: so near is what follows from them. */
@@ -56,10 +60,10 @@ static void check(const char *text, const char *attrs) {
 
 static void same_gradients(void **state) {
   (void)state;
-  for (int dropped = 0; dropped < 2; dropped++) {
-    check(texts[dropped], "causal = false");
-    check(texts[dropped], "causal = true");
-    check(texts[dropped], "causal = true, scale = 3.0e-01 : f64");
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    check(texts[i], "causal = false");
+    check(texts[i], "causal = true");
+    check(texts[i], "causal = true, scale = 3.0e-01 : f64");
   }
 }
 

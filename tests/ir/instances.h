@@ -212,6 +212,8 @@ static const instance instances[] = {
     {"flash_attention_grad", "1x4x6x2xT 1x2x4x2xT 1x2x4x3xT 1x4x6x3xT 1x4x6xf32 1x4x6x3xT", "", "f", 3, 0},
     {"flash_attention_grad", "2x2x6x2xT 2x1x4x2xT 2x1x4x6xT 2x2x6x6xT 2x2x6xf32 2x2x6x6xT 2x2x6x4xT", "", "f", 3, 0},
     {"attention", "2x1x4x2xT 2x1x6x2xT 2x1x6x2xT 1x1x4x6xi1", "scale=0.5", "d", 1, 0},
+    {"flash_attention", "2x2x6x2xT 2x1x4x2xT 2x1x4x6xT 2x1x1x4xT", "masked=true", "f", 2, 0},
+    {"flash_attention_grad", "2x2x6x2xT 2x1x4x2xT 2x1x4x6xT 2x2x6x6xT 2x2x6xf32 2x2x6x6xT 1x2x6x4xT", "masked=true causal=true", "f", 3, 0},
     {"sgd", "8x6xT 8x6xT", "lr=0.1 weight_decay=0.1", "df", 1, 0},
     {"momentum", "8x6xT 8x6xT 8x6xT", "lr=0.1 momentum=0.9 nesterov=true", "df", 2, 0},
     {"adam", "8x6xT 8x6xT 8x6xT 8x6xT f32", "lr=0.1", "df", 3, 0},

@@ -248,6 +248,8 @@ static const struct {
   {"dropped_attention", "2x6x4x8xf32 2x3x5x8xf32 2x3x5x6xf32 2x6x4x5xf32", "", "b(gm)se,bgte,bgtf,b(gm)st->b(gm)sf ; e:rep t:expand", 1},
   {"flash_attention", "2x6x4x8xbf16 2x3x5x8xbf16 2x3x5x6xbf16 2x6x4x5xbf16", "", "b(gm)se,bgte,bgtf,b(gm)st->b(gm)sf,b(gm)s ; s:expand e:expand t:expand f:expand", 2},
   {"flash_attention_grad", "2x3x4x8xbf16 2x3x5x8xbf16 2x3x5x6xbf16 2x3x4x6xbf16 2x3x4xf32 2x3x4x6xbf16 2x3x4x5xbf16", "", "bgse,bgte,bgtf,bgsf,bgs,bgsf,bgst->bgse,bgte,bgtf ; s:expand e:expand t:expand f:expand", 3},
+  {"flash_attention", "2x6x4x8xbf16 2x3x5x8xbf16 2x3x5x6xbf16 2x1x1x5xi1", "masked=true", "b(gm)se,bgte,bgtf,b..t->b(gm)sf,b(gm)s ; s:expand e:expand t:expand f:expand", 2},
+  {"flash_attention_grad", "2x3x4x8xbf16 2x3x5x8xbf16 2x3x5x6xbf16 2x3x4x6xbf16 2x3x4xf32 2x3x4x6xbf16 4x5xbf16", "masked=true", "bgse,bgte,bgtf,bgsf,bgs,bgsf,st->bgse,bgte,bgtf ; s:expand e:expand t:expand f:expand", 3},
   {"attention", "2x6x4x8xf32 2x3x5x8xf32 2x3x5x6xf32 2x6x1x5xi1", "", "b(gm)se,bgte,bgtf,b(gm).t->b(gm)sf ; e:rep t:expand", 1},
   {"vjp", "4x6xf32 6xf32 4x6xf32", "op=rms_norm of=[0] wrt=[0,1]", "Ad,d,Ad->Ad,d ; A:sum d:expand d:sum", 2},
   {"mean_absolute_error", "8x10xf32 8x10xf32", "reduction=none", "AB,AB->AB", 1},

@@ -53,12 +53,14 @@ typedef struct { const char *expected; void (*spoil)(plan_text *t, call_text *c,
 
 #define CASE(name, what) static void name(plan_text *t, call_text *c, mscrt_graph *attention, mscrt_graph *conv) { (void)t, (void)c, (void)attention, (void)conv; what; }
 CASE(on_cpu, t->target = "cpu")
-CASE(kind, conv->kind = 7)
+CASE(kind, conv->kind = 9)
 CASE(operands, attention->num_operands = 4)
 CASE(zero_size, attention->operand[1].dim[2] = 0)
 CASE(zero_stride, attention->operand[1].stride[2] = 0)
 CASE(huge_stride, attention->operand[1].stride[0] = INT64_MAX)
 CASE(other_size, attention->operand[2].dim[2] = 7)
+CASE(mask_size, (attention->kind = PLAN_GRAPH_KIND_MASKED_ATTENTION, attention->num_operands = 6, attention->operand[5] = attention->operand[4], attention->operand[4] = attention->operand[3],
+                 attention->operand[3] = dense(MSCRT_BF16, 2, 1, 3, 8)))
 CASE(stats_type, attention->operand[4].dtype = MSCRT_BF16)
 CASE(wide_type, attention->operand[0].dtype = MSCRT_F32)
 CASE(conv_type, (conv->operand[0].dtype = conv->operand[1].dtype = conv->operand[2].dtype = MSCRT_F64))
@@ -80,9 +82,9 @@ CASE(written, c[0].buffers[2].written = 1)
 CASE(overlap, c[0].buffers[3].offset = BYTES / 2)
 
 static const false_case false_cases[] = {
-  {"graph 0: only a GPU's library computes graphs", on_cpu}, {"graph 1: kind 7", kind}, {"graph 0: 4 operands, not 5", operands}, {"graph 0: operand 1: size 0 with stride 16", zero_size},
+  {"graph 0: only a GPU's library computes graphs", on_cpu}, {"graph 1: kind 9", kind}, {"graph 0: 4 operands, not 5", operands}, {"graph 0: operand 1: size 0 with stride 16", zero_size},
   {"graph 0: operand 1: size 8 with stride 0", zero_stride}, {"graph 0: operand 1: size 2 with stride 9223372036854775807", huge_stride}, {"graph 0: operand 2: dimension 2 is 7, not 8", other_size},
-  {"graph 0: operand 4 is of type 2", stats_type}, {"graph 0: operand 0 is of type 0", wide_type}, {"graph 1: operand 0 is of type 3", conv_type}, {"graph 0: 4 heads share 3", heads},
+  {"graph 0: operand 3: dimension 2 is 3, not 8", mask_size}, {"graph 0: operand 4 is of type 2", stats_type}, {"graph 0: operand 0 is of type 0", wide_type}, {"graph 1: operand 0 is of type 3", conv_type}, {"graph 0: 4 heads share 3", heads},
   {"graph 1: 1025 bytes of a workspace of 1024", workspace}, {"graph 1: 3 windows of 3 on 5", windows}, {"graph 1: windows with step 0", step}, {"graph 1: 4 channels do not divide into groups", groups},
   {"call 1 of conv: graph 2 of 2", index_of}, {"call 1 of conv: 2 operands", buffers}, {"call 0 of attention: operand 0: bytes", outside}, {"call 0 of attention: operand 4: 252 bytes where 256 are needed", small},
   {"graph 1: 1 bytes that are no engine", engine}, {"graph 1: 0 bytes that are no engine", no_engine}, {"graph 0: an engine of no version of the library, or for no GPU", no_version},
