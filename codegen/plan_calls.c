@@ -332,6 +332,13 @@ static uint32_t number_graph(msc_plan *p, const msc_plan_graph *g) {
   return (uint32_t)p->num_graphs++;
 }
 
+/* Bytes from its first element to its last: others may lie between. */
+static uint64_t span_of(const msc_plan_operand *o) {
+  uint64_t last = 0;
+  for (int d = 0; d < 4; d++) last += (o->shape[d] - 1) * o->stride[d];
+  return (last + 1) * (uint64_t)msc_dtype_bytes(o->dtype);
+}
+
 static void call_graph(calling *c, const msc_op *op) {
   msc_plan_graph g;
   msc_plan_graph_of(op, &g);
@@ -341,6 +348,7 @@ static void call_graph(calling *c, const msc_op *op) {
   call->buffer = msc_new_array(c->p->arena, plan_ref, op->num_in + op->num_out);
   for (size_t i = 0; i < op->num_in; i++) call->buffer[call->num_buffers++] = ref_of(c, op->in[i].value, false);
   for (size_t i = 0; i < op->num_out; i++) call->buffer[call->num_buffers++] = ref_of(c, &op->out[i], true);
+  for (size_t i = 0; i < call->num_buffers; i++) call->buffer[i].bytes = span_of(&g.operand[i]);
   call->flops = (uint64_t)msc_graph_flops(op);
   call->bytes = (uint64_t)msc_graph_bytes(op);
 }
@@ -506,7 +514,7 @@ static bool call_message(calling *c, const msc_op *op) {
 
 static bool call_op(calling *c, const msc_op *op) {
   if (msc_is_graph(op)) return call_graph(c, op), true;
-  if (msc_is_view(op)) return true;
+  if (msc_is_view(op) || msc_moves_nothing(op)) return true;
   switch (op->kind) {
     case OP_return: return true;
     case OP_constant: c->constant[op->id] = put_constant(c, op); return true;

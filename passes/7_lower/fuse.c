@@ -219,16 +219,23 @@ static void join(fusing *z, region *a, region *b) {
 
 /* ---- beside each other ---- */
 
-/* A cast or an update alone, or what is added to a sum over micro-batches: a GPU has done it in about the time that it takes to begin it. */
-static bool is_small(const region *r) {
-  enum { SMALL = 1 << 20 };
-  const msc_op *op = r ? r->op[0] : NULL;
-  bool alone = op && r->num == 1 && (op->kind == OP_cast || msc_info(op)->flags & MSC_UPDATE);
-  bool may = alone || (op && r->num == 2 && op->kind == OP_add && r->op[1]->kind == OP_select);
-  return may && msc_type_elems(op->out[0].type) <= SMALL && op->out[0].type->rank;
+/* A cast, an update, or what is added to a sum over micro-batches; of a gradient, or of some columns of one. */
+static bool is_short(const region *r) {
+  size_t columns = r->op[0]->kind == OP_slice;
+  const msc_op *op = columns && r->num > 1 ? r->op[1] : r->op[0];
+  if (r->num == 2 + columns) return op->kind == OP_add && r->op[1 + columns]->kind == OP_select;
+  return r->num == 1 + columns && (op->kind == OP_cast || msc_info(op)->flags & MSC_UPDATE);
 }
 
+/* A GPU has done it in about the time that it takes to begin it. */
+static bool is_small(const region *r) {
+  enum { SMALL = 1 << 20 };
+  return r && is_short(r) && r->op[0]->out[0].type->rank && msc_type_elems(r->op[0]->out[0].type) <= SMALL;
+}
+
+/* Columns that begin at one place: then groups of several are the same kernel, too. */
 static bool same_op(const msc_op *a, const msc_op *b) {
+  if (a->kind == OP_slice && b->kind == OP_slice && !msc_attr_equal(msc_op_attr(a, "start"), msc_op_attr(b, "start"))) return false;
   return a->kind == b->kind && a->out[0].type == b->out[0].type && a->num_in == b->num_in && a->in[0].value->type == b->in[0].value->type;
 }
 

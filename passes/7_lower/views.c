@@ -1,8 +1,9 @@
 /* views: transposes around attention that a GPU's library computes, which reads and writes values in any order of dimensions -> views,
  * marked `view = true`: nothing is moved.
  *
- *   before   t = transpose(x), read by such ops alone: they read x where it is
- *   behind   t = transpose(y), y of such an op and read by others of them at most: y is written where t is wanted
+ *   before   t = transpose(x), read by such ops alone: they read x where it is, and if x is a slice of something, there
+ *   behind   t = transpose(y), y of such an op and read by others of them at most: y is written where t is wanted, and if that is a
+ *            concat of several, into it
  *
  * The last dimension stays the last: there the library wants whole vectors. */
 #include "passes/7_lower/graph.h"
@@ -31,15 +32,66 @@ static bool is_behind(const msc_op *t) {
   return true;
 }
 
+static bool is_marked(const msc_op *op) { return op && op->kind == OP_transpose && msc_op_bool(op, "view"); }
+
+enum { RESHAPES = 4 };
+
+static bool is_reshape(const msc_op *op) { return op && (op->kind == OP_reshape || op->kind == OP_flatten); }
+
+/* Is it, or what is the same elsewhere, a result of the function?  Then it has an argument's place.  `most`: reshapes of reshapes, behind
+ * which it may be. */
+static bool leaves(const msc_value *v, int most) {
+  for (const msc_use *u = v->uses; u; u = u->next) {
+    if (msc_info(u->user)->flags & MSC_TERMINATOR) return true;
+    if (is_reshape(u->user) && (!most || leaves(&u->user->out[0], most - 1))) return true;
+  }
+  return false;
+}
+
+static bool is_made_here(const msc_value *v) {
+  while (is_reshape(v->def)) v = v->def->in[0].value;
+  return v->def && v->def->kind != OP_constant && !leaves(v, RESHAPES);
+}
+
+/* Vectors begin where the library likes them to. */
+static bool is_slice_before(const msc_op *s) {
+  int64_t step[MSC_MAX_RANK];
+  if (s->kind != OP_slice) return false;
+  const msc_value *x = s->in[0].value;
+  bool whole_vectors = x->type->rank == 4 && x->type->dim[3] == s->out[0].type->dim[3] && x->type->dim[3] * msc_dtype_bytes(x->type->dtype) % 16 == 0;
+  if (!whole_vectors || !is_made_here(x) || msc_op_ints(s, "stride", step, MSC_MAX_RANK) > 0) return false;
+  for (const msc_use *u = s->out[0].uses; u; u = u->next)
+    if (!is_marked(u->user)) return false;
+  return true;
+}
+
+static bool is_concat_behind(const msc_op *c) {
+  if (c->kind != OP_concat) return false;
+  const msc_type *t = c->out[0].type;
+  if (t->rank != 4 || leaves(&c->out[0], RESHAPES) || msc_op_int(c, "dim") == 3 || t->dim[3] * msc_dtype_bytes(t->dtype) % 16) return false;
+  for (size_t i = 0; i < c->num_in; i++) {
+    const msc_op *turn = c->in[i].value->def;
+    if (!is_marked(turn) || !msc_has_one_use(&turn->out[0]) || !is_flexible(turn->in[0].value->def)) return false;
+  }
+  return true;
+}
+
+static int64_t mark(msc_func *f, bool (*is_view)(const msc_op *op)) {
+  int64_t num = 0;
+  for (msc_op *op = f->body->first; op; op = op->next) {
+    if (!is_view(op)) continue;
+    msc_op_set(op, "view", msc_bool(true));
+    num++;
+  }
+  return num;
+}
+
+static bool is_turn(const msc_op *op) { return keeps_vectors(op) && (is_before(op) || is_behind(op)); }
+
 bool pass_views(msc_pass_ctx *pass, msc_module *m) {
   int64_t num = 0;
-  for (msc_func *f = m->first; f; f = f->next)
-    for (msc_op *op = f->body->first; op; op = op->next) {
-      if (!keeps_vectors(op) || !(is_before(op) || is_behind(op))) continue;
-      msc_op_set(op, "view", msc_bool(true));
-      num++;
-    }
+  for (msc_func *f = m->first; f; f = f->next) num += mark(f, is_turn) + mark(f, is_slice_before) + mark(f, is_concat_behind);
   if (!num) return msc_not_asked_for(pass);
-  msc_stat(pass, "transposes that move nothing", num);
+  msc_stat(pass, "ops that move nothing", num);
   return true;
 }

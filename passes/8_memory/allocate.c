@@ -18,6 +18,7 @@ typedef struct {
   msc_nester *nester;
   size_t num_values, num_ops;
   uint32_t *root;       /* by value id: the value whose place it shares */
+  uint32_t *first;      /* by value id, of roots: first op that uses the place */
   uint32_t *last;       /* by value id, of roots: last op that uses the place, or runs while it is used */
   uint32_t *read, *busy; /* of it: the last op that reads it; the last beside which a collective does */
   int64_t *offset;      /* by value id, of roots in scratch; -1: elsewhere */
@@ -41,7 +42,11 @@ static void note_values(allocating *z) {
   for (size_t i = 0; i < z->num_values; i++) z->root[i] = (uint32_t)i;
 }
 
+/* Slices, and parts of a concat, lie in the whole. */
 static void share_views(allocating *z) {
+  int64_t shift;
+  for (size_t i = 0; i < z->num_values; i++)
+    if (z->value[i]) z->root[i] = msc_view_whole(z->value[i], &shift)->id;
   for (msc_op *op = z->f->body->first; op; op = op->next)
     if (msc_is_view(op)) z->root[op->out[0].id] = root_of(z, op->in[0].value);
 }
@@ -54,9 +59,10 @@ static void share_ties(allocating *z) {
     if (ties->list.v[i].i >= 0) z->root[root_of(z, ret->in[i].value)] = root_of(z, z->f->body->args[ties->list.v[i].i]);
 }
 
-static void find_last_uses(allocating *z) {
+static void find_uses(allocating *z) {
   const uint32_t *ends = msc_ends_of_reads(z->pass->scratch, z->f);
   memset(z->last, 0, z->num_values * sizeof *z->last);
+  memset(z->first, 0xff, z->num_values * sizeof *z->first);
   for (const msc_op *op = z->f->body->first; op; op = op->next) {
     uint32_t end = ends[op->id];
     for (size_t i = 0; i < op->num_in; i++) {
@@ -66,8 +72,9 @@ static void find_last_uses(allocating *z) {
       if (op->kind == OP_comm && z->busy[r] < end) z->busy[r] = end;
     }
     for (size_t i = 0; i < op->num_out; i++) {
-      uint32_t *last = &z->last[root_of(z, &op->out[i])];
-      if (*last < op->id) *last = op->id;
+      uint32_t r = root_of(z, &op->out[i]);
+      if (z->last[r] < op->id) z->last[r] = op->id;
+      if (z->first[r] > op->id) z->first[r] = op->id;
     }
   }
 }
@@ -159,7 +166,7 @@ static void reserve(allocating *z) {
   msc_place_group *group = msc_new_array(z->pass->scratch, msc_place_group, z->num_ops);
   for (size_t i = 0; i < z->num_values; i++) {
     if (z->root[i] != i || !z->value[i] || !in_scratch(z, z->value[i])) continue;
-    buffer[num] = (msc_buffer){z->value[i]->def->id, z->last[i] + 1, (uint64_t)msc_type_bytes(z->value[i]->type)};
+    buffer[num] = (msc_buffer){z->first[i], z->last[i] + 1, (uint64_t)msc_type_bytes(z->value[i]->type)};
     number[i] = (uint32_t)num;
     of[num++] = (uint32_t)i;
   }
@@ -183,8 +190,10 @@ static void reserve(allocating *z) {
 
 /* A place is an offset in scratch, or ["arg", i], written as -1 - i: the place of argument i; constants have none. */
 static int64_t place_of(allocating *z, const msc_value *v) {
+  int64_t shift;
   uint32_t r = root_of(z, v);
-  if (z->offset[r] >= 0) return z->offset[r];
+  msc_view_whole(v, &shift);
+  if (z->offset[r] >= 0) return z->offset[r] + shift * msc_dtype_bytes(v->type->dtype);
   return z->value[r]->def ? 0 : -1 - (int64_t)z->value[r]->index;
 }
 
@@ -202,6 +211,7 @@ static void allocate_func(msc_pass_ctx *pass, msc_func *f) {
   msc_numbering n = msc_number(f->body);
   allocating z = {.pass = pass, .f = f, .nester = msc_nester_new(pass->ctx, msc_target_of(f->module)), .num_values = n.num_values, .num_ops = n.num_ops};
   z.root = msc_new_array(pass->scratch, uint32_t, n.num_values);
+  z.first = msc_new_array(pass->scratch, uint32_t, n.num_values);
   z.last = msc_new_array(pass->scratch, uint32_t, n.num_values);
   z.read = msc_new_array(pass->scratch, uint32_t, n.num_values);
   z.busy = msc_new_array(pass->scratch, uint32_t, n.num_values);
@@ -212,7 +222,7 @@ static void allocate_func(msc_pass_ctx *pass, msc_func *f) {
   note_values(&z);
   share_views(&z);
   share_ties(&z);
-  find_last_uses(&z);
+  find_uses(&z);
   share_dying_operands(&z);
   reserve(&z);
   write_places(&z);

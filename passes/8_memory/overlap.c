@@ -124,6 +124,8 @@ static uint32_t *find_roots(const overlapping *z, size_t num_values) {
   for (uint32_t i = 0; i < num_values; i++) root[i] = i;
   for (size_t i = 0; i < z->deps.num_ops; i++) {
     const msc_op *op = z->deps.op[i];
+    int64_t shift;
+    for (size_t k = 0; k < op->num_out; k++) root[op->out[k].id] = msc_view_whole(&op->out[k], &shift)->id;
     if (msc_is_view(op)) root[op->out[0].id] = root[op->in[0].value->id];
     for (size_t k = 0; is_sum(op) && k < op->num_in; k++)
       if (may_be_summed_in_place(op->in[k].value)) root[op->out[k].id] = root[op->in[k].value->id];
