@@ -13,7 +13,7 @@ static mscrt_status *lose_rank(mscrt_context *c, double *out) {
 
 static mscrt_status *stay_away(mscrt_context *c, double *out) {
   mscrt_status *s = mscrt_run(c, "train", 3, out);
-  if (the_rank == 1) usleep(900000);
+  if (the_rank == 1) usleep(4000000);
   return s ? s : mscrt_run(c, "train", 1, out);
 }
 
@@ -24,9 +24,9 @@ static void lost_ranks_are_named(void **state) {
   run_with(&j, &meeting_plan, 2, lose_rank, WITH("MSC_STANDIN_GPUS=2"));
   expect_words(&j, 0, "(ranks 0,1): ");
   expect_words(&j, 0, "rank 1 is gone");
-  timeout_ms = 300;
+  timeout_ms = 1500;
   run_with(&j, &meeting_plan, 2, stay_away, WITH("MSC_STANDIN_GPUS=2"));
-  expect_words(&j, 0, "rank 0: step 3: the last it began is all_gather gather w (ranks 0,1): the GPU has not come to the end within 300 ms");
+  expect_words(&j, 0, "rank 0: step 3: the last it began is all_gather gather w (ranks 0,1): the GPU has not come to the end within 1500 ms");
   expect_words(&j, 1, "rank 0 ");
   timeout_ms = 20000;
   run_with(&j, &meeting_plan, 2, meet, WITH("MSC_STANDIN_GPUS=2", "MSC_STANDIN_FAIL=ncclCommGetAsyncError:9:6"));
@@ -133,12 +133,12 @@ static mscrt_status *stop_at_one(mscrt_context *c, double *out) {
 static void others_of_a_stuck_gpu_end(void **state) {
   static const char *const gpus[] = {"MSC_STANDIN_GPUS=1", "MSC_STANDIN_GPUS=2"};
   (void)state;
-  timeout_ms = 300, patient_rank = 0;
+  timeout_ms = 1500, patient_rank = 0;
   for (int i = 0; i < 2; i++) {
     job j;
     run_with(&j, &meeting_plan, 2, stop_at_one, WITH(gpus[i]));
     expect_words(&j, 1, "rank 1: step 2: ");
-    expect_words(&j, 1, ": the GPU has not come to the end within 300 ms");
+    expect_words(&j, 1, ": the GPU has not come to the end within 1500 ms");
     expect_words(&j, 0, "rank 1 failed: rank 1: step 2: ");
   }
   timeout_ms = 20000, patient_rank = -1;
