@@ -323,6 +323,7 @@ void mscrt_get_stats(const mscrt_context *c, mscrt_stats *out_stats) {
   s.collective_ns = mscrt_event_ns(c, MSCRT_EVENT_COLLECTIVE);
   s.exposed_ns = mscrt_event_ns(c, MSCRT_EVENT_WAIT);
   s.section_ns = mscrt_event_ns(c, MSCRT_EVENT_SECTION);
+  s.launch_ns = mscrt_cuda_launch_ns(c);
   size_t known = out_stats->struct_size;
   memcpy(out_stats, &s, known && known < sizeof s ? known : sizeof s);
 }

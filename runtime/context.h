@@ -178,6 +178,8 @@ void *mscrt_moved(const mscrt_record *r, uint32_t buffer, const mscrt_slots *slo
 void *const *mscrt_buffers_of(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, int room);
 /* A line for the caller's log, if it wants one. */
 void mscrt_tell(const mscrt_context *c, mscrt_log_level level, const char *fmt, ...) MSCRT_PRINTF(3, 4);
+/* The host's time to issue the last run; of no GPU 0. */
+int64_t mscrt_cuda_launch_ns(const mscrt_context *c);
 /* What a kernel's error flag says. */
 mscrt_status *mscrt_fault(const mscrt_context *c, const mscrt_record *r, int64_t step, int32_t flag);
 /* Waits until all members have passed the section's collectives up to number `upto`; they have run here.  *released: how many

@@ -49,6 +49,7 @@ struct mscrt_cuda {
   mscrt_links *links;            /* to other GPUs; NULL: collectives with other ranks go through the host */
   mscrt_moves *moves;            /* of each collective of the plan that stays on GPUs */
   bool *warm;                    /* programs that have run once */
+  int64_t launch_ns;             /* the host's, for the last run */
   uint32_t issued;               /* calls, since the host has waited for them */
   bool capturing;
   const mscrt_record *alone;     /* the call that is waited for by itself */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/cuda_links.h"
+#include "runtime/wait.h"
 
 /* ---- inputs ---- */
 
@@ -127,7 +128,9 @@ static mscrt_status *run_once(mscrt_context *c, uint32_t program, bool train, in
 static mscrt_status *run_here(mscrt_context *c, uint32_t program, bool train, int64_t step, uint32_t batches) {
   int first;
   MSCRT_CHECK(take_batches(c, &c->program[program], train, step, batches, &first));
+  int64_t begin = mscrt_now_ns();
   MSCRT_CHECK(run_once(c, program, train, step, first));
+  c->cuda->launch_ns = mscrt_now_ns() - begin;
   MSCRT_CHECK(upload_ahead(c, &c->program[program], train, step, batches));
   return mscrt_cuda_wait(c);
 }
@@ -143,6 +146,8 @@ mscrt_status *mscrt_cuda_run(mscrt_context *c, uint32_t program, bool train, int
   for (uint32_t i = 0; c->feed && i < batches; i++) mscrt_feed_release(c->feed);
   return read_results(c, p, step);
 }
+
+int64_t mscrt_cuda_launch_ns(const mscrt_context *c) { return c->cuda ? c->cuda->launch_ns : 0; }
 
 void mscrt_cuda_free_graphs(mscrt_context *c) {
   mscrt_cuda *g = c->cuda;

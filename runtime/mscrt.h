@@ -228,6 +228,8 @@ typedef struct {
   /* With `measure`, of all sections run so far: calls; collectives, waiting for other ranks included; how long nothing but
    * collectives was done; from begin to end. */
   int64_t compute_ns, collective_ns, exposed_ns, section_ns;
+  /* Of a GPU: the host's time to issue the last step, which then runs by itself; 0 elsewhere. */
+  int64_t launch_ns;
 } mscrt_stats;
 
 MSCRT_API void mscrt_get_stats(const mscrt_context *ctx, mscrt_stats *out_stats);

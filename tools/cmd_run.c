@@ -266,6 +266,7 @@ static void print_totals(const training *t, double total_ms, uint64_t resident) 
   else
     printf("%" PRId64 " steps in %.2f s, median %.3f ms; %d rank%s of %d thread%s; %.1f MB resident, %.2f MB arena per rank\n", t->steps, total_ms / 1e3, step_ms, t->ranks,
            t->ranks == 1 ? "" : "s", s.threads, s.threads == 1 ? "" : "s", (double)resident / 1e6, (double)s.arena_bytes / 1e6);
+  if (t->c->json && s.launch_ns) printf(",\"launch_us\":%.3f", (double)s.launch_ns / 1e3);
   if (t->measured) print_measured(t);
   if (t->c->json) printf("}\n");
 }

@@ -207,7 +207,7 @@ static void place_kernels(void) {
 }
 
 /* False: there is nothing that makes kernels run here, which is told. */
-static bool prepare(char **argv) {
+static UNUSED bool prepare(char **argv) {
   if (system("command -v llc-19 >/dev/null")) {
     puts("skipped: llc-19 is missing, which makes GPU kernels run here (package llvm-19)");
     return false;

@@ -13,6 +13,23 @@ def call(*words, env=None, timeout=300):
     return done.stdout
 
 
+failures = []
+
+
+def attempt(check, *words, **keys):
+    """One check of several: what goes wrong is printed, and the others go on until `finish`."""
+    try:
+        check(*words, **keys)
+    except (SystemExit, AssertionError, subprocess.TimeoutExpired) as e:
+        failures.append(e)
+        print(f"FAILED: {check.__name__}: {e!r}" if isinstance(e, AssertionError) else f"FAILED: {e}", flush=True)
+
+
+def finish():
+    if failures:
+        sys.exit(f"{len(failures)} checks failed")
+
+
 def settings(keys):
     """Configuration keys as words of a command line."""
     return [word for key, v in keys.items() for word in ("--set", f"{key}={v if isinstance(v, str) else json.dumps(v)}")]
