@@ -527,6 +527,29 @@ static void forget_strategy(msc_op *op) {
   op->letters = NULL;
 }
 
+static bool is_constant(const msc_value *v) {
+  while (v->def && (v->def->kind == OP_reshape || v->def->kind == OP_flatten)) v = v->def->in[0].value;
+  return v->def && v->def->kind == OP_constant;
+}
+
+/* What collectives take lies where other ranks could read it; constants do not, so they are copied there. */
+static bool copy_constant(const localizing *z, msc_op *comm, size_t i) {
+  msc_value *v = comm->in[i].value;
+  msc_builder b = {.func = z->f, .block = z->f->body, .before = comm, .loc = comm->loc, .name = comm->name};
+  msc_attr shape = msc_named(z->pass->ctx, "shape", dims_attr(z, v->type));
+  msc_op *copy = msc_build_with(&b, OP_broadcast_to, 1, &v, 1, 1, &shape);
+  MSC_TRY(copy);
+  msc_set_operand(comm, i, &copy->out[0]);
+  return true;
+}
+
+static bool copy_constants(const localizing *z) {
+  for (msc_op *op = z->f->body->first; op; op = op->next)
+    for (size_t i = 0; op->kind == OP_comm && i < op->num_in; i++)
+      if (is_constant(op->in[i].value)) MSC_TRY(copy_constant(z, op, i));
+  return true;
+}
+
 static bool localize_func(msc_pass_ctx *pass, msc_func *f) {
   localizing z = {.pass = pass, .f = f, .mesh = &f->module->mesh, .deterministic = msc_is_deterministic(f->module, pass->config)};
   msc_numbering n = msc_number(f->body);
@@ -544,7 +567,7 @@ static bool localize_func(msc_pass_ctx *pass, msc_func *f) {
     else localize_op(&z, op);
   }
   if (z.num_starts) msc_func_set(f, "starts", msc_list(pass->ctx, z.num_starts, z.starts));
-  return ok;
+  return ok && copy_constants(&z);
 }
 
 bool pass_localize(msc_pass_ctx *pass, msc_module *m) {
