@@ -1,6 +1,7 @@
 /* cuda_api.c: shared libraries of NVIDIA's in, tables of their functions out, or one line that says what is missing. */
 #include <dlfcn.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "runtime/cudnn_api.h"
 
@@ -127,7 +128,7 @@ mscrt_status *mscrt_cuda_failure(const mscrt_cuda_api *api, cu_result r, const c
   api->cuGetErrorName(r, &name);
   api->cuGetErrorString(r, &text);
   if (!name) name = "an error that this driver does not name";
-  if (r == MSCRT_CUDA_ERROR_OUT_OF_MEMORY) return mscrt_fail(MSCRT_NO_MEMORY, "the GPU has no memory left (%s)", what);
+  if (r == MSCRT_CUDA_ERROR_OUT_OF_MEMORY) return mscrt_fail(MSCRT_NO_MEMORY, "%s (%s)", strncmp(what, "cuMemHost", 9) ? "the GPU has no memory left" : "the host has no memory left that a GPU's driver could pin", what);
   if (is_lost(r)) return mscrt_fail(MSCRT_ENVIRONMENT, "the GPU was lost while it worked: %s, %s (seen by %s)", name, text ? text : "", what);
   return mscrt_fail(MSCRT_ENVIRONMENT, "the GPU's driver refused %s: %s, %s", what, name, text ? text : "");
 }

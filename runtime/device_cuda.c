@@ -145,6 +145,13 @@ static mscrt_status *connect(mscrt_context *c) {
   return linked ? mscrt_links_open(c) : NULL;
 }
 
+static mscrt_status *too_little(const mscrt_context *c, size_t free_bytes, size_t all) {
+  const mscrt_cuda *g = c->cuda;
+  return mscrt_fail(MSCRT_NO_MEMORY, "rank %d needs %" PRIu64 " bytes of the memory of GPU %d, %s: %zu are free of %zu%s", c->o.rank, g->memory_bytes, g->ordinal, g->name, free_bytes, all,
+                    g->memory_bytes > free_bytes ? "" : ", but not in one piece");
+}
+
+/* Another rank, or another program, may take what was free a moment ago. */
 static mscrt_status *allocate(mscrt_context *c) {
   mscrt_cuda *g = c->cuda;
   uint64_t values = aligned(c->arena_bytes - c->mailbox_bytes), constants = aligned(plan_plan_constants_num(c->plan->root)), flags = aligned(sizeof(int32_t) * (count_checking_calls(c) + 1));
@@ -152,9 +159,10 @@ static mscrt_status *allocate(mscrt_context *c) {
   g->workspace_bytes = plan_plan_workspace_bytes(c->plan->root);
   g->memory_bytes = values + constants + flags + aligned(g->workspace_bytes) + (g->links ? mscrt_links_bytes(g->links) : 0);
   MSCRT_CUDA(&g->cu, cuMemGetInfo_v2, &free_bytes, &all);
-  if (g->memory_bytes > free_bytes)
-    return mscrt_fail(MSCRT_NO_MEMORY, "rank %d needs %" PRIu64 " bytes of the memory of GPU %d, %s: %zu are free of %zu", c->o.rank, g->memory_bytes, g->ordinal, g->name, free_bytes, all);
-  MSCRT_CUDA(&g->cu, cuMemAlloc_v2, &g->memory, g->memory_bytes);
+  if (g->memory_bytes > free_bytes) return too_little(c, free_bytes, all);
+  cu_result r = g->cu.cuMemAlloc_v2(&g->memory, g->memory_bytes);
+  if (r == MSCRT_CUDA_ERROR_OUT_OF_MEMORY && !g->cu.cuMemGetInfo_v2(&free_bytes, &all)) return too_little(c, free_bytes, all);
+  if (r) return mscrt_cuda_failure(&g->cu, r, "cuMemAlloc");
   c->memory = (uint8_t *)(uintptr_t)(g->memory - c->mailbox_bytes);
   c->constants = (uint8_t *)(uintptr_t)(g->memory + values);
   g->flags = g->memory + values + constants;
@@ -163,17 +171,25 @@ static mscrt_status *allocate(mscrt_context *c) {
   return NULL;
 }
 
-/* Constants, once; inputs are pinned, so that copies of them go on by themselves. */
+/* So that copies of inputs go on by themselves.  Where the system does not let it be they do not, and no more is lost. */
+static void pin_inputs(mscrt_context *c, uint64_t bytes) {
+  mscrt_cuda *g = c->cuda;
+  const char *name = "an error that the driver does not name";
+  cu_result r = g->cu.cuMemHostRegister_v2(c->arena + c->space_at[PLAN_SPACE_INPUT], bytes, 0);
+  g->inputs_pinned = !r;
+  if (!r) return;
+  g->cu.cuGetErrorName(r, &name);
+  mscrt_tell(c, MSCRT_LOG_WARNING, "rank %d: the memory of inputs cannot be pinned (%s): they go to the GPU more slowly", c->o.rank, name);
+}
+
+/* Constants, once. */
 static mscrt_status *prepare_memory(mscrt_context *c) {
   mscrt_cuda *g = c->cuda;
   uint64_t inputs = c->input_slots * c->input_stride;
   if (plan_plan_constants_num(c->plan->root))
     MSCRT_CUDA(&g->cu, cuMemcpyHtoDAsync_v2, (cu_address)(uintptr_t)c->constants, plan_plan_constants_data(c->plan->root), plan_plan_constants_num(c->plan->root), g->stream);
   MSCRT_CUDA(&g->cu, cuMemHostAlloc, (void **)&g->results, sizeof(int32_t) * (count_checking_calls(c) + 1) + 16, 0);
-  if (inputs) {
-    MSCRT_CUDA(&g->cu, cuMemHostRegister_v2, c->arena + c->space_at[PLAN_SPACE_INPUT], inputs, 0);
-    g->inputs_pinned = true;
-  }
+  if (inputs) pin_inputs(c, inputs);
   return mscrt_cuda_wait(c);
 }
 

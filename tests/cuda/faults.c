@@ -62,7 +62,8 @@ static void machines_that_lack_something(void **state) {
   expect_failure(&shrinking, five_steps, 3, "the GPU was lost while it worked: CUDA_ERROR_LAUNCH_FAILED", WITH("MSC_STANDIN_FAIL=cuGraphLaunch:2:719"));
   expect_failure(&shrinking, five_steps, 3, "the GPU's driver refused cuInit: ", WITH("MSC_STANDIN_FAIL=cuInit:1:803"));
   expect_failure(&shrinking, five_steps, 3, "the GPU's driver refused cuDevicePrimaryCtxRetain: CUDA_ERROR_DEVICE_UNAVAILABLE", WITH("MSC_STANDIN_FAIL=cuDevicePrimaryCtxRetain:1:46"));
-  expect_failure(&shrinking, five_steps, 3, "the GPU has no memory left (cuMemAlloc_v2)", WITH("MSC_STANDIN_FAIL=cuMemAlloc_v2:1:2"));
+  expect_failure(&shrinking, five_steps, 3, "rank 0 needs 17664 bytes of the memory of GPU 0, stand-in 0: 17179869184 are free of 17179869184, but not in one piece", WITH("MSC_STANDIN_FAIL=cuMemAlloc_v2:1:2"));
+  expect_failure(&shrinking, five_steps, 3, "the host has no memory left that a GPU's driver could pin (cuMemHostAlloc)", WITH("MSC_STANDIN_FAIL=cuMemHostAlloc:1:2"));
 }
 
 static void versions_that_do_not_fit(void **state) {
@@ -176,6 +177,17 @@ static void others_of_a_lost_gpu_end(void **state) {
   }
 }
 
+/* ---- all calls ---- */
+
+static void every_call_may_fail(void **state) {
+  bool all = getenv("MSC_TEST_SLOW");
+  (void)state;
+  fail_calls(&shrinking, 1, five_steps, "1", all ? 1 : 17);
+  fail_calls(&shrinking, 1, five_steps, "700", all ? 1 : 23);
+  fail_calls(&meeting_plan, 2, meet, "1", all ? 1 : 97);
+  fail_calls(&meeting_plan, 2, meet, "719", all ? 1 : 101);
+}
+
 int main(int argc, char **argv) {
   (void)argc;
   if (!prepare(argv)) return 0;
@@ -189,6 +201,7 @@ int main(int argc, char **argv) {
     cmocka_unit_test(others_of_a_stuck_gpu_end),
     cmocka_unit_test(lost_gpus_are_named),
     cmocka_unit_test(others_of_a_lost_gpu_end),
+    cmocka_unit_test(every_call_may_fail),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

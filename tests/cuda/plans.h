@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -105,6 +106,47 @@ static UNUSED int count_calls(const char *log, const char *function) {
   for (char line[128]; f && fgets(line, sizeof line, f);) num += strstr(line, function) != NULL;
   if (f) fclose(f);
   return num;
+}
+
+/* ---- all calls ---- */
+
+static int exit_of(const job *j, int rank) { return WIFEXITED(j->exit[rank]) ? WEXITSTATUS(j->exit[rank]) : -WTERMSIG(j->exit[rank]); }
+
+/* Calls that a rank makes when all is well. */
+static int count_all_calls(const plan_text *t, int ranks, body_fn *body) {
+  char path[] = "/tmp/msc-cuda-XXXXXX", setting[64];
+  job j;
+  close(mkstemp(path));
+  snprintf(setting, sizeof setting, "MSC_STANDIN_LOG=%s", path);
+  run_with(&j, t, ranks, body, WITH(setting, "MSC_STANDIN_GPUS=2"));
+  for (int r = 0; r < ranks; r++)
+    if (j.exit[r]) fail_msg("rank %d: exit %d: %s", r, exit_of(&j, r), j.words[r]);
+  int num = count_calls(path, " ") / ranks;
+  unlink(path);
+  return num;
+}
+
+/* One call after the other fails, on the last rank.  It says so and ends with 3, unless it was giving something back; the other one is
+ * told, long before it would give up waiting.  The stand-in counts what is left, and whether rules are broken. */
+static UNUSED void fail_calls(const plan_text *t, int ranks, body_fn *body, const char *result, int every) {
+  int num = count_all_calls(t, ranks, body);
+  int failed = 0;
+  timeout_ms = 30000;
+  for (int k = 1; k <= num; k += every) {
+    char setting[64];
+    job j;
+    snprintf(setting, sizeof setting, "MSC_STANDIN_FAIL=any:%d:%s", k, result);
+    if (ranks > 1) of_rank_1 = setting;
+    time_t begin = time(NULL);
+    run_with(&j, t, ranks, body, ranks > 1 ? WITH("MSC_STANDIN_GPUS=2") : WITH(setting));
+    for (int r = 0; r < ranks; r++) {
+      int code = exit_of(&j, r);
+      failed += code == 3;
+      if ((code != 0 && code != 3) || (code == 3 && !*j.words[r]) || time(NULL) - begin > 15) fail_msg("call %d of %d fails with %s: rank %d: exit %d: %s", k, num, result, r, code, j.words[r]);
+    }
+  }
+  timeout_ms = 20000, of_rank_1 = NULL;
+  if (failed < num / every / 2) fail_msg("only %d of %d failures were told", failed, num / every);
 }
 
 /* ---- plans ---- */

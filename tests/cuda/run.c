@@ -74,11 +74,11 @@ static void describe_product(void) {
                             .num_outputs = 1, .output = {{.name = "c", .dtype = (uint8_t)form.dtype, .rank = 1, .shape = {BATCH * M * W}, .ref = OUT(S, 0, bytes_of(BATCH * M * W))}}};
 }
 
-static void read_numbers(mscrt_context *c, const char *name, double *out) {
+static mscrt_status *read_numbers(mscrt_context *c, const char *name, double *out) {
   mscrt_tensor t;
   mscrt_status *s = mscrt_local(c, name, &t);
-  if (s) fail_msg("%s", mscrt_status_text(s));
-  mscrt_convert(MSCRT_F64, out, 1, t.dtype, t.data, false, false, t.size[0]);
+  if (!s) mscrt_convert(MSCRT_F64, out, 1, t.dtype, t.data, false, false, t.size[0]);
+  return s;
 }
 
 static double expected(const double *a, const double *b, const double *bias, int64_t batch, int64_t i, int64_t j) {
@@ -95,7 +95,11 @@ static mscrt_status *multiply(mscrt_context *c, double *out) {
     mscrt_status *s = mscrt_run(c, "forward", 1, NULL);
     if (s) return s;
   }
-  read_numbers(c, "a", a), read_numbers(c, "b", b), read_numbers(c, "bias", bias), read_numbers(c, "c", result);
+  const struct { const char *name; double *numbers; } all[] = {{"a", a}, {"b", b}, {"bias", bias}, {"c", result}};
+  for (int i = 0; i < 4; i++) {
+    mscrt_status *s = read_numbers(c, all[i].name, all[i].numbers);
+    if (s) return s;
+  }
   for (int64_t i = 0; i < BATCH * M * W; i++) *out = fmax(*out, fabs(result[i] - expected(a, b, bias, i / (M * W), i / W % M, i % W)));
   return NULL;
 }
@@ -195,7 +199,10 @@ static mscrt_status *compare_convolution(mscrt_context *c, double *out) {
     mscrt_status *s = mscrt_run(c, "forward", 1, NULL);
     if (s) return s;
   }
-  for (int i = 0; i < 3; i++) read_numbers(c, names[i], i == result ? got : value[i]);
+  for (int i = 0; i < 3; i++) {
+    mscrt_status *s = read_numbers(c, names[i], i == result ? got : value[i]);
+    if (s) return s;
+  }
   convolve(kind, (double *[]){value[0], value[1], value[2]});
   for (uint64_t i = 0; i < conv_elems[result]; i++) *out = fmax(*out, fabs(got[i] - value[result][i]));
   return NULL;
@@ -308,6 +315,17 @@ static void all_types_are_reduced(void **state) {
     }
 }
 
+/* Those of the libraries too. */
+static void every_call_may_fail(void **state) {
+  int every = getenv("MSC_TEST_SLOW") ? 1 : 31;
+  (void)state;
+  form = (mscrt_matmul){.dtype = MSCRT_F32, .bias = true};
+  describe_product();
+  fail_calls(&multiplying, 1, multiply, "1", every);
+  describe_convolution(PLAN_GRAPH_KIND_CONV);
+  fail_calls(&convolving, 1, compare_convolution, "1", every);
+}
+
 /* Calls of this process while it is asked: the driver has them all, but what is left after the first steps. */
 static void replays_are_one_launch(void **state) {
   job j;
@@ -350,6 +368,7 @@ int main(int argc, char **argv) {
     cmocka_unit_test(ranks_meet_through_the_host),
     cmocka_unit_test(ranks_meet_through_nccl),
     cmocka_unit_test(all_types_are_reduced),
+    cmocka_unit_test(every_call_may_fail),
     cmocka_unit_test(replays_are_one_launch),
     cmocka_unit_test(broken_kernels_are_told),
   };

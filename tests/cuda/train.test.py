@@ -26,7 +26,7 @@ ORDERS = [("0", "up"), ("3", "down"), ("7", "shuffled")]
 REPLICAS = {"parallel_mode": "data_parallel", "gradients_mean": True}
 RUNS = [
     (1, {}, [{"MSC_STANDIN_SEED": seed, "MSC_STANDIN_WARPS": warps} for seed, warps in ORDERS]),
-    (1, {"micro_size": 4}, [{"MSC_STANDIN_SEED": "5"}]),
+    (1, {"micro_size": 4}, [{"MSC_STANDIN_SEED": "5"}, {"MSC_STANDIN_FAIL": "cuMemHostRegister_v2:1:801"}]),  # the second pins no inputs
     (2, {**REPLICAS, "deterministic": True}, [{}, {"MSC_STANDIN_GPUS": "2", "MSC_STANDIN_SEED": "2", "MSC_STANDIN_LOG": "calls"}]),
     (4, {**REPLICAS, "zero": 3, "parallel_optimizer_config": {"parallel_optimizer_threshold": 0}}, [{"MSC_STANDIN_GPUS": "4", "MSC_STANDIN_SEED": "9"}]),
 ]
