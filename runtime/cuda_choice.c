@@ -43,14 +43,17 @@ static bool find(const char *path, const char *key, lt_algorithm *out) {
   return found;
 }
 
-bool mscrt_choice_known(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p) {
+static bool works(mscrt_context *c, const mscrt_product *p, const lt_algorithm *a) {
   mscrt_products *all = c->cuda->products;
+  lt_candidate checked;
+  return !all->lt.cublasLtMatmulAlgoCheck(all->handle, p->product, p->b, p->a, p->c, p->c, a, &checked) && checked.workspace_bytes <= c->cuda->workspace_bytes;
+}
+
+bool mscrt_choice_known(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p) {
   char key[LINE];
   lt_algorithm kept;
-  lt_candidate checked;
   key_of(c, m, p, key);
-  if (!find(c->o.choices, key, &kept)) return false;
-  if (all->lt.cublasLtMatmulAlgoCheck(all->handle, p->product, p->b, p->a, p->c, p->c, &kept, &checked) || checked.workspace_bytes > c->cuda->workspace_bytes) return false;
+  if (!find(c->o.choices, key, &kept) || !works(c, p, &kept)) return false;
   p->algorithm = kept;
   return true;
 }
@@ -103,4 +106,21 @@ mscrt_status *mscrt_choice_measure(mscrt_context *c, const mscrt_matmul *m, mscr
   if (begin) cu->cuEventDestroy_v2(begin);
   if (end) cu->cuEventDestroy_v2(end);
   return s;
+}
+
+/* ---- ranks ---- */
+
+mscrt_status *mscrt_choice_is_mine(mscrt_context *c, bool here, bool *out_is) {
+  uint64_t own = here ? (uint64_t)(c->o.ranks - c->o.rank) : 0, first = own;
+  MSCRT_CHECK(c->transport->max(c->comm, own, &first, &(mscrt_site){.name = "who measures a product"}));
+  *out_is = here && own == first;
+  return NULL;
+}
+
+mscrt_status *mscrt_choice_share(mscrt_context *c, mscrt_product *p, bool is_mine, bool *out_fits) {
+  lt_algorithm theirs;
+  for (int i = 0; i < 8; i++) MSCRT_CHECK(c->transport->max(c->comm, is_mine ? p->algorithm.data[i] : 0, &theirs.data[i], &(mscrt_site){.name = "a measured product"}));
+  *out_fits = !p || is_mine || works(c, p, &theirs);
+  if (p && *out_fits) p->algorithm = theirs;
+  return NULL;
 }

@@ -129,6 +129,18 @@ static mscrt_status *choose(mscrt_context *c, const mscrt_matmul *m, mscrt_produ
   return c->o.tune ? mscrt_choice_measure(c, m, p, num, candidate) : NULL;
 }
 
+/* All ranks take part, whether they have the product or not.  Stages have their operands elsewhere: each chooses for itself. */
+static mscrt_status *choose_alike(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p) {
+  for (uint32_t stage = 0; stage < c->plan->num_stages; stage++) {
+    bool here = p->used && c->stage == stage, mine, fits;
+    MSCRT_CHECK(mscrt_choice_is_mine(c, here, &mine));
+    if (mine) MSCRT_CHECK(choose(c, m, p));
+    MSCRT_CHECK(mscrt_choice_share(c, here ? p : NULL, mine, &fits));
+    if (!fits) MSCRT_CHECK(choose(c, m, p));
+  }
+  return NULL;
+}
+
 /* ---- calls ---- */
 
 static void note_addresses(const mscrt_context *c, const mscrt_record *r, mscrt_product *p) {
@@ -146,10 +158,10 @@ mscrt_status *mscrt_products_ready(mscrt_context *c) {
     }
   for (uint32_t i = 0; i < c->plan->num_matmuls; i++) {
     const mscrt_matmul *m = &c->plan->matmul[i];
-    if (!p->product[i].used) continue;
     if (m->batch > INT32_MAX) return mscrt_fail(MSCRT_UNSUPPORTED, "a product of %" PRId64 " matrices at once", m->batch);
-    MSCRT_CHECK(make_problem(&p->lt, m, &p->product[i]));
-    MSCRT_CHECK(choose(c, m, &p->product[i]));
+    if (p->product[i].used) MSCRT_CHECK(make_problem(&p->lt, m, &p->product[i]));
+    if (c->o.tune && c->o.ranks > 1) MSCRT_CHECK(choose_alike(c, m, &p->product[i]));
+    else if (p->product[i].used) MSCRT_CHECK(choose(c, m, &p->product[i]));
   }
   return NULL;
 }

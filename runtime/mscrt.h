@@ -182,7 +182,7 @@ typedef struct {
   uint32_t events;      /* ... the newest of them, of each thread, for mscrt_event_at */
   const char *choices;  /* a file that keeps the fastest way of each matrix product on a GPU, as it was measured once; what is not in it, or NULL: the library's first guess */
   const char *comm;     /* between GPUs: "nccl", which wants one for every rank, or "local", through the host; NULL: nccl where there are enough */
-  bool tune;            /* what is not in `choices` is measured, and added to it */
+  bool tune;            /* what is not in `choices` is measured, and added to it; the same on all ranks */
 } mscrt_options;
 
 /* Maps memory and code, meets the other ranks, makes the initial weights. */

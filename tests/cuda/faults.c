@@ -124,6 +124,23 @@ static void stuck_gpus_are_left(void **state) {
   timeout_ms = 20000;
 }
 
+/* More calls than the driver has room for, behind one that never ends: w of all steps is 2. */
+static void long_steps_are_watched(void **state) {
+  enum { MANY = 1500 };
+  static call_text calls[MANY];
+  plan_text t = shrinking;
+  job j;
+  (void)state;
+  for (int i = 0; i < MANY; i++) calls[i] = shrink[i % 3];
+  for (int i = 0; i < MANY; i++) calls[i].scalars[0] = i % 3 == 0 ? 0.5 : 0;
+  t.section[0].num = MANY, t.section[0].call = calls;
+  run_with(&j, &t, 1, five_steps, WITH());
+  assert_float_equal(result_of(&j), 0.5 * N * 4, 1e-3);
+  timeout_ms = 300;
+  expect_failure(&t, five_steps, 3, "the GPU has not come to the end within 300 ms", WITH("MSC_STANDIN_HANG=kernel:1"));
+  timeout_ms = 20000;
+}
+
 static mscrt_status *stop_at_one(mscrt_context *c, double *out) {
   mscrt_status *s = mscrt_run(c, "train", 2, out);
   if (the_rank == 1) setenv("MSC_STANDIN_HANG", "kernel:1", 1);
@@ -198,6 +215,7 @@ int main(int argc, char **argv) {
     cmocka_unit_test(versions_that_do_not_fit),
     cmocka_unit_test(refused_machine_code_is_compiled_again),
     cmocka_unit_test(stuck_gpus_are_left),
+    cmocka_unit_test(long_steps_are_watched),
     cmocka_unit_test(others_of_a_stuck_gpu_end),
     cmocka_unit_test(lost_gpus_are_named),
     cmocka_unit_test(others_of_a_lost_gpu_end),

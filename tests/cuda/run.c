@@ -140,6 +140,25 @@ static void products_are_measured_once(void **state) {
   unlink(file), unlink(log);
 }
 
+/* By one rank for both, whose clocks differ. */
+static void ranks_multiply_alike(void **state) {
+  char file[] = "/tmp/msc-choices-XXXXXX", log[] = "/tmp/msc-cuda-XXXXXX", setting[64];
+  job j;
+  (void)state;
+  form = (mscrt_matmul){.dtype = MSCRT_F32};
+  describe_product();
+  multiplying.num_axes = 1, multiplying.axes[0] = 2;
+  close(mkstemp(file)), close(mkstemp(log));
+  choices = file, tune = true, of_rank_1 = "MSC_STANDIN_SEED=5";
+  snprintf(setting, sizeof setting, "MSC_STANDIN_LOG=%s", log);
+  run_with(&j, &multiplying, 2, multiply, WITH(setting, "MSC_STANDIN_SEED=1"));
+  expect_small(&j);
+  assert_int_equal(count_calls(log, "cublasLtMatmulAlgoGetHeuristic"), 1);
+  assert_int_equal(count_calls(file, "|"), 1);
+  choices = of_rank_1 = NULL, tune = false;
+  unlink(file), unlink(log);
+}
+
 static void missing_algorithms_are_told(void **state) {
   (void)state;
   form = (mscrt_matmul){.dtype = MSCRT_F32};
@@ -362,6 +381,7 @@ int main(int argc, char **argv) {
     cmocka_unit_test(bad_index_is_told),
     cmocka_unit_test(products_are_right_in_all_forms),
     cmocka_unit_test(products_are_measured_once),
+    cmocka_unit_test(ranks_multiply_alike),
     cmocka_unit_test(missing_algorithms_are_told),
     cmocka_unit_test(convolutions_are_right),
     cmocka_unit_test(missing_engines_are_told),
