@@ -95,7 +95,8 @@ def main(source, out, standin):
         open(f"{folder}/k.ll", "w").write(text)
         open(f"{folder}/entries.c", "w").write(code)
         subprocess.run([tool("llc-19", "llc"), "-O1", "-filetype=obj", "-relocation-model=pic", "-mtriple=x86_64-pc-linux-gnu", "-mcpu=x86-64-v3", f"{folder}/k.ll", "-o", f"{folder}/k.o"], check=True)
-        subprocess.run([tool("cc", "gcc", "clang-19"), "-shared", "-fPIC", "-O1", "-w", f"{folder}/entries.c", f"{folder}/k.o", "-o", f"{folder}/k.so", standin, "-lm"], check=True)
+        # a kernel is called sin, as a function of the C library is: here it is the kernel that is meant
+        subprocess.run([tool("cc", "gcc", "clang-19"), "-shared", "-fPIC", "-fno-builtin", "-Wl,-Bsymbolic", "-O1", "-w", f"{folder}/entries.c", f"{folder}/k.o", "-o", f"{folder}/k.so", standin, "-lm"], check=True)
         own = f"{out}.{os.getpid()}"
         shutil.copyfile(f"{folder}/k.so", own)
         os.chmod(own, 0o755)
