@@ -1,5 +1,7 @@
 /* tile: a product whose only user is one elementwise kernel on the same elements -> `tile` rows at a time, the kernel on each
  * tile while it is in cache.  So a weight gradient never goes to memory: it is made and spent tile by tile. */
+#include <string.h>
+
 #include "passes/7_lower/nest.h"
 #include "passes/pass.h"
 
@@ -14,11 +16,42 @@ static bool is_map(msc_nester *nester, const msc_op *op) {
   return msc_nest_can_fuse(op) && msc_nest_fits(nester, 1, &op, &info, &why) && info.kind == MSC_NEST_MAP && info.num_launches == 1 && !info.scratch_bytes && !info.checks;
 }
 
-/* Every operand and result that is as large as the product has its shape, the kernel's items are its elements. */
-static bool same_elements(const msc_op *user, const msc_type *t) {
+/* ---- places ---- */
+
+/* Is element i of the operand all that element i of each result takes of it? */
+static bool keeps_places(msc_arena *a, const msc_op *op, size_t in) {
+  const msc_type *x = op->in[in].value->type;
+  msc_rule rule;
+  if (!msc_rule_of(op, a, &rule)) return false;
+  for (size_t o = 0; o < op->num_out; o++) {
+    const msc_type *y = op->out[o].type;
+    const msc_tensor_letters *from = &rule.tensor[in], *to = &rule.tensor[op->num_in + o];
+    if (x->rank != y->rank || memcmp(x->dim, y->dim, sizeof *x->dim * (size_t)x->rank) != 0) return false;
+    for (int d = 0; d < x->rank; d++)
+      if (from->dim[d].num != 1 || to->dim[d].num != 1 || from->dim[d].letter[0] != to->dim[d].letter[0]) return false;
+  }
+  return op->num_out > 0;
+}
+
+/* Is the argument used so by all ops of the region, and what they make of it? */
+static bool works_in_place(msc_arena *a, msc_block *region, size_t arg) {
+  bool *of_it = msc_new_array(a, bool, msc_number(region).num_values);
+  of_it[region->args[arg]->id] = true;
+  for (const msc_op *op = region->first; op; op = op->next)
+    for (size_t i = 0; i < op->num_in; i++) {
+      if (!of_it[op->in[i].value->id] || msc_info(op)->flags & MSC_TERMINATOR) continue;
+      if (!keeps_places(a, op, i)) return false;
+      for (size_t o = 0; o < op->num_out; o++) of_it[op->out[o].id] = true;
+    }
+  return true;
+}
+
+/* A transpose, as others, is a map too, but not of a tile. */
+static bool same_elements(msc_arena *a, const msc_op *user, const msc_value *v) {
+  size_t in = (size_t)(v->uses - user->in);
   for (size_t i = 0; i < user->num_out; i++)
-    if (user->out[i].type->rank != t->rank || msc_type_elems(user->out[i].type) != msc_type_elems(t)) return false;
-  return user->num_out > 0;
+    if (user->out[i].type->rank != v->type->rank || memcmp(user->out[i].type->dim, v->type->dim, sizeof *v->type->dim * (size_t)v->type->rank) != 0) return false;
+  return user->num_out > 0 && (user->body ? works_in_place(a, user->body, in) : keeps_places(a, user, in));
 }
 
 /* May the product move down to just before its user?  What it reads must not be overwritten on the way. */
@@ -40,11 +73,11 @@ static int64_t tile_rows(const msc_type *t) {
 /* A call has one epilogue, a kernel one tile. */
 static bool has_tile(const msc_op *user) { return user->prev && user->prev->kind == OP_gemm && msc_op_int(user->prev, "tile"); }
 
-static bool tiles(msc_nester *nester, msc_op *gemm) {
+static bool tiles(msc_pass_ctx *pass, msc_nester *nester, msc_op *gemm) {
   const msc_type *t = gemm->out[0].type;
   if (t->rank != 2 || !msc_has_one_use(&gemm->out[0])) return false;
   msc_op *user = gemm->out[0].uses->user;
-  if (user->block != gemm->block || has_tile(user) || !same_elements(user, t) || !is_map(nester, user) || !reads_no_tied_argument(gemm)) return false;
+  if (user->block != gemm->block || has_tile(user) || !same_elements(pass->scratch, user, &gemm->out[0]) || !is_map(nester, user) || !reads_no_tied_argument(gemm)) return false;
   msc_op_unlink(gemm);
   msc_insert_before(user, gemm);
   msc_op_set(gemm, "tile", msc_int(tile_rows(t)));
@@ -59,7 +92,7 @@ bool pass_tile(msc_pass_ctx *pass, msc_module *m) {
   for (msc_func *f = m->first; f; f = f->next)
     for (msc_op *op = f->body->last, *previous; op; op = previous) {
       previous = op->prev;
-      if (op->kind == OP_gemm) tiled += tiles(nester, op);
+      if (op->kind == OP_gemm) tiled += tiles(pass, nester, op);
     }
   msc_stat(pass, "products tiled", tiled);
   return true;

@@ -3,7 +3,8 @@
  * simulated ranks.  With MSC_TEST_SLOW until 10,000 of them have passed.
  *
  *   RANDOM_GRAPHS=5000 build/tests/passes/random_graphs     more of them
- *   RANDOM_GRAPH=1234 build/tests/passes/random_graphs      one of them, with its text (with RANDOM_GRAPHS: the first) */
+ *   RANDOM_GRAPH=1234 build/tests/passes/random_graphs      one of them, with its text (with RANDOM_GRAPHS: the first)
+ *   RANDOM_PROGRAM=1234 build/tests/passes/random_graphs    one as a program to be run: a line of JSON about it, then its text */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 
 #include <cmocka.h>
+#include <jansson.h>
 
 #include "ir/interp.h"
 #include "passes/config.h"
@@ -316,7 +318,50 @@ static void ranks_equal_one_device(void **state) {
   if (uncovered(&c)) fail_msg("%s: never cut", uncovered(&c));
 }
 
+/* ---- for others ---- */
+
+/* Parameters are drawn when it is run; what is not as long as the batch has none. */
+static void make_runnable(random_graph *g) {
+  const msc_type *first = g->f->body->args[0]->type;
+  for (size_t i = 0; i < g->f->body->num_args; i++) {
+    const msc_type *t = g->f->body->args[i]->type;
+    bool is_parameter = msc_arg_role(g->f, i) == MSC_ROLE_PARAMETER;
+    if (is_parameter) msc_arg_set(g->f, i, "msc.init", msc_str(g->ctx, "normal:0.5"));
+    else msc_arg_set(g->f, i, "msc.batch_dim", msc_int(t->rank && t->dim[0] == first->dim[0] ? 0 : -1));
+  }
+}
+
+/* {"trains", "narrow", "dtype", "mode", "settings": [TEXT ..], "inputs": [{"name", "dtype", "below", "shape"} ..]}; integers are from 0
+ * to below `below`. */
+static void print_facts(const random_graph *g) {
+  json_t *inputs = json_array(), *settings = json_array();
+  for (int i = 0; i < g->num_settings; i++) json_array_append_new(settings, json_string(g->setting[i]));
+  for (size_t i = 0; i < g->f->body->num_args; i++) {
+    const msc_value *v = g->f->body->args[i];
+    json_t *shape = json_array();
+    for (int d = 0; d < v->type->rank; d++) json_array_append_new(shape, json_integer(v->type->dim[d]));
+    json_t *input = json_pack("{s:s, s:s, s:I, s:o}", "name", v->name, "dtype", msc_dtype_name(v->type->dtype), "below", (json_int_t)g->max_int[i], "shape", shape);
+    if (msc_arg_role(g->f, i) <= MSC_ROLE_MASK) json_array_append_new(inputs, input);
+    else json_decref(input);
+  }
+  json_t *all = json_pack("{s:b, s:b, s:s, s:s, s:o, s:o}", "trains", g->trains, "narrow", g->narrow, "dtype", msc_dtype_name(g->dtype), "mode", g->mode, "settings", settings, "inputs", inputs);
+  json_dumpf(all, stdout, JSON_COMPACT);
+  json_decref(all);
+}
+
+static int print_program(uint64_t seed) {
+  msc_context *ctx = msc_context_new(NULL, NULL);
+  random_graph g;
+  random_graph_make(&g, ctx, seed);
+  make_runnable(&g);
+  print_facts(&g);
+  printf("\n%s", msc_print_text(g.m, g.arena, &(size_t){0}));
+  msc_context_free(ctx);
+  return 0;
+}
+
 int main(void) {
+  if (getenv("RANDOM_PROGRAM")) return print_program(strtoull(getenv("RANDOM_PROGRAM"), NULL, 10));
   const struct CMUnitTest tests[] = {cmocka_unit_test(ranks_equal_one_device)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
