@@ -162,6 +162,19 @@ illegal(["dense1=((2,4),(4,1))"],
         "stored as [k, n] the given strategy would be legal",
         transposed=["dense1"])
 
+# For a GPU there is no kernel in it: its library does all.
+write("product.mlir", """module {
+  "msc.func"() ({
+  ^bb0(%x: tensor<8x24xf32>, %w: tensor<24x8xf32>):
+    %0 = "msc.matmul"(%x, %w) : (tensor<8x24xf32>, tensor<24x8xf32>) -> tensor<8x8xf32>
+    "msc.return"(%0) : (tensor<8x8xf32>) -> ()
+  }) {arg_attrs = [{msc.name = "x", msc.role = "data"}, {msc.init = "ones", msc.name = "w", msc.role = "parameter"}], results = ["y"], sym_name = "forward"} : () -> ()
+}
+""")
+for target in ("cpu", "cuda"):
+    expect(f"compile product.mlir -o product.bin --target {target}", 0, quiet, "")
+    expect("verify product.bin", 0, "", "product.bin: sound (plan)\n")
+
 expect("dump plain.fbs -o net.mlir", 0)
 TEXT = open("net.mlir").read()
 write("bad.mlir", TEXT.replace("msc.relu", "msc.relo").replace('"msc.flatten"', '"msc.flatten2"'))
@@ -213,6 +226,6 @@ refused("plain.fbs --set strategy_ckpt_load_file=half.json", "half.json:1:12: er
 expect("compile plain.fbs -o bad.bin --set strategy_ckpt_load_file=s.json", 1,
        lambda text: "" if text.startswith("s.json:1: error: the strategy file is for 8 devices, device_num is 1 [E0120]\n") else "device_num", "")
 
-expect.no_files("residual.fbs", "residual.json", "c.json", "huge.fbs", "small.json", "pinned.mlir", "searched.json", "free.fbs", "e.bin", "f.bin", "v.json", "w.json", "ffn.fbs", "plain.fbs", "batch.fbs", "open.fbs", "bad.fbs", "bad.mlir", "net.mlir", "a.bin", "b.bin", "c.bin", "d.bin", "batch.bin",
+expect.no_files("residual.fbs", "residual.json", "c.json", "huge.fbs", "small.json", "pinned.mlir", "searched.json", "free.fbs", "e.bin", "f.bin", "v.json", "w.json", "ffn.fbs", "plain.fbs", "batch.fbs", "open.fbs", "bad.fbs", "bad.mlir", "net.mlir", "product.mlir", "product.bin", "a.bin", "b.bin", "c.bin", "d.bin", "batch.bin",
                 "a.d", "s.json", "t.json", "u.json", "half.json")
 expect.done()
