@@ -92,7 +92,7 @@ static const char *put_all(msc_plan *p, char *text) {
 bool engines_put(const msc_compile_options *o, msc_compiled *made, const char **out_why) {
   msc_plan *p = made->plan;
   *out_why = NULL;
-  if (!p->num_graphs || !o->target.arch) return true;
+  if (!p->num_graphs || !o->target.arch || !msc_config_bool(o->config, MSC_KEY_library_engines)) return true;
   if (o->cluster->gpu.arch != o->target.arch) {
     *out_why = msc_arena_printf(p->arena, "the cluster describes no GPU of sm_%d", o->target.arch);
     return true;

@@ -18,8 +18,8 @@ STANDIN = os.path.join(os.path.dirname(MSC), "tests", "cuda", "standin")
 RESTORED, OFFERED = "an engine is restored", "engines are offered"
 
 
-def compile_plan(path, plan, folder, env, target="cuda:sm_90"):
-    call(MSC, "compile", path, "-o", plan, "--target", target, "--cluster", "h100", "--set", "compute_type=bf16", "--dump-dir", folder, env={"LD_LIBRARY_PATH": STANDIN, **env})
+def compile_plan(path, plan, folder, env, target="cuda:sm_90", *keys):
+    call(MSC, "compile", path, "-o", plan, "--target", target, "--cluster", "h100", "--set", "compute_type=bf16", *keys, "--dump-dir", folder, env={"LD_LIBRARY_PATH": STANDIN, **env})
     with open(plan, "rb") as file:
         return file.read()
 
@@ -63,13 +63,13 @@ def check_standin(network, path, folder):
 
 
 def check_without(path, folder):
-    """Where there is no cuDNN, and where no GPU is named, the plan has none."""
+    """Where there is no cuDNN, where no GPU is named or another one than the cluster describes, and where nobody wants them, the plan has none."""
     plan, empty = os.path.join(folder, "without.bin"), os.path.join(folder, "empty")
     os.mkdir(empty)
     open(os.path.join(empty, "libcudnn.so.9"), "w").close()
-    for target, libraries in ("cuda:sm_90", empty), ("cuda", STANDIN), ("cuda:sm_80", STANDIN):
-        compile_plan(path, plan, folder, {"LD_LIBRARY_PATH": libraries}, target)
-        demand(graphs(plan)[0] and not graphs(plan)[1], f"{target} with {libraries}: engines in the plan")
+    for target, libraries, *keys in ("cuda:sm_90", empty), ("cuda", STANDIN), ("cuda:sm_80", STANDIN), ("cuda:sm_90", STANDIN, "--set", "library_engines=false"):
+        compile_plan(path, plan, folder, {"LD_LIBRARY_PATH": libraries}, target, *keys)
+        demand(graphs(plan)[0] and not graphs(plan)[1], f"{target} {keys} with {libraries}: engines in the plan")
 
 
 def check_real(path, folder):
