@@ -136,7 +136,7 @@ static void put_matmul(const dumping *d, plan_call c) {
 
 /* "attention bf16[8,12,1024,64] bf16[8,12,1024,64] bf16[8,12,1024,64] causal by the library" */
 static void put_graph(const dumping *d, plan_call c) {
-  static const char *const kinds[] = {"attention", "attention_grad", "dropped_attention", "dropped_attention_grad", "masked_attention", "masked_attention_grad", "conv", "conv_data", "conv_weight"};
+  static const char *const kinds[] = {"attention", "attention_grad", "dropped_attention", "dropped_attention_grad", "masked_attention", "masked_attention_grad", "conv", "conv_data", "conv_weight", "biased_conv"};
   plan_graph g = plan_plan_graphs(d->root, plan_call_index(c));
   bool is_attention = plan_graph_kind(g) < PLAN_GRAPH_KIND_CONV;
   put(d, "%s", kinds[plan_graph_kind(g)]);
@@ -149,6 +149,7 @@ static void put_graph(const dumping *d, plan_call c) {
   else
     put(d, " step %" PRIu64 "x%" PRIu64 " dilation %" PRIu64 "x%" PRIu64 " padding %" PRIu64 "x%" PRIu64, plan_graph_step(g, 0), plan_graph_step(g, 1), plan_graph_dilation(g, 0), plan_graph_dilation(g, 1),
         plan_graph_padding(g, 0), plan_graph_padding(g, 1));
+  if (plan_graph_relu(g)) put(d, " relu");
   put(d, "%s by the library, workspace %" PRIu64, plan_graph_deterministic(g) ? "" : " in any order", plan_graph_bytes(g));
   if (plan_graph_engine(g)) put(d, ", engine of %zu bytes", strlen(plan_graph_engine(g)));
 }

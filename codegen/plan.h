@@ -33,7 +33,7 @@ typedef struct {
 /* What a GPU's library computes as a graph; see plan.fbs. */
 typedef struct {
   uint8_t kind;
-  bool causal, deterministic;
+  bool causal, deterministic, relu;
   size_t num_operands;
   msc_plan_operand operand[MSC_PLAN_OPERANDS];
   double scale;

@@ -55,7 +55,8 @@ static void set_attention(msc_plan_graph *g, const msc_op *op) {
 
 static void set_convolution(msc_plan_graph *g, const msc_op *op) {
   msc_conv c = msc_conv_of(op);
-  g->kind = op->kind == OP_conv2d ? PLAN_GRAPH_KIND_CONV : op->kind == OP_conv2d_transpose ? PLAN_GRAPH_KIND_CONV_DATA : PLAN_GRAPH_KIND_CONV_WEIGHT;
+  g->relu = op->kind == OP_biased_conv2d && msc_op_bool(op, "relu");
+  g->kind = op->kind == OP_conv2d ? PLAN_GRAPH_KIND_CONV : op->kind == OP_biased_conv2d ? PLAN_GRAPH_KIND_BIASED_CONV : op->kind == OP_conv2d_transpose ? PLAN_GRAPH_KIND_CONV_DATA : PLAN_GRAPH_KIND_CONV_WEIGHT;
   for (int i = 0; i < 2; i++) g->step[i] = (uint64_t)c.dim[i].stride, g->dilation[i] = (uint64_t)c.dim[i].dilation, g->padding[i] = (uint64_t)c.dim[i].low;
   g->bytes = convolution_workspace(g);
 }

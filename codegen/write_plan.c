@@ -155,6 +155,7 @@ static void put_graphs(flatbuf_builder *b, const msc_plan *p) {
       plan_graph_put_step(b, 2, g->step);
       plan_graph_put_dilation(b, 2, g->dilation);
       plan_graph_put_padding(b, 2, g->padding);
+      plan_graph_put_relu(b, g->relu);
     }
     if (p->engine) plan_graph_put_engine(b, p->engine[i]);
     flatbuf_end(b);

@@ -45,6 +45,18 @@ bool rule_conv2d(const msc_op *op, msc_rule *rule) {
   return true;
 }
 
+bool rule_biased_conv2d(const msc_op *op, msc_rule *rule) {
+  const size_t x = 0, y = 3;
+  msc_conv c = msc_conv_of(op);
+  msc_rule_give(rule, x, 0, 'n', c.n);
+  msc_rule_give(rule, y, 0, 'n', c.n);
+  give_channels(rule, &c, x, 1, 'c');
+  if (c.groups == 1 || c.c > c.groups) msc_rule_give(rule, 1, 1, 'c', c.c / c.groups);
+  for (size_t i = 1; i <= y; i++) give_channels(rule, &c, i, i == 1 ? 0 : 1, 'o');
+  give_windows(rule, &c, 1, &x, 1, &y);
+  return true;
+}
+
 bool rule_pool(const msc_op *op, msc_rule *rule) {
   msc_conv c = msc_conv_of(op);
   size_t last = rule->num_tensors - 1u, y[2] = {c.of_x_result ? 0 : last, 1}, x = c.of_x_result ? last : 0;

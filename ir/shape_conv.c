@@ -32,7 +32,7 @@ static void read_windows(const msc_op *op, msc_conv *c) {
 msc_conv msc_conv_of(const msc_op *op) {
   msc_conv c = {.groups = 1};
   const msc_type *x = op->in[0].value->type, *y = op->out[0].type;
-  bool weights = op->kind == OP_conv2d || op->kind == OP_conv2d_transpose;
+  bool weights = op->kind == OP_conv2d || op->kind == OP_conv2d_transpose || op->kind == OP_biased_conv2d;
   int64_t kernel[2] = {1, 1};
   c.of_x_result = op->kind == OP_conv2d_transpose || op->kind == OP_max_pool_grad || op->kind == OP_avg_pool_grad || op->kind == OP_fold;
   if (op->kind == OP_conv2d_weight_grad) y = op->in[1].value->type;
@@ -172,6 +172,13 @@ bool shape_conv2d(msc_op *op) {
     MSC_TRY(windows_in(op, &c.dim[i], i));
   }
   return shape_set(op, 0, x->dtype, 4, (int64_t[]){x->dim[0], w->dim[0], c.dim[0].y, c.dim[1].y});
+}
+
+bool shape_biased_conv2d(msc_op *op) {
+  MSC_TRY(shape_conv2d(op) && shape_same_dtype(op, 0, 2));
+  const msc_type *bias = shape_in(op, 2), *y = op->out[0].type;
+  bool fits = bias->rank == 4 && bias->dim[1] == y->dim[1] && bias->dim[0] * bias->dim[2] * bias->dim[3] == 1;
+  return fits || shape_wrong(op, "'bias' must be [1,%" D ",1,1], not %s", y->dim[1], shape_text(op, bias));
 }
 
 bool shape_conv2d_transpose(msc_op *op) {

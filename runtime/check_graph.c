@@ -21,6 +21,7 @@ static const struct {
   [PLAN_GRAPH_KIND_CONV] = {{"nchw", "oikl", "noyx"}, 3, 1},
   [PLAN_GRAPH_KIND_CONV_DATA] = {{"noyx", "oikl", "nchw"}, 3, 1},
   [PLAN_GRAPH_KIND_CONV_WEIGHT] = {{"nchw", "noyx", "oikl"}, 3, 1},
+  [PLAN_GRAPH_KIND_BIASED_CONV] = {{"nchw", "oikl", "1o11", "noyx"}, 4, 1},
 };
 
 uint64_t mscrt_graph_span(const mscrt_graph_tensor *t) {
@@ -89,9 +90,9 @@ static mscrt_status *read_engine(const mscrt_plan *p, plan_graph t, mscrt_graph 
 static mscrt_status *check_graph(const mscrt_plan *p, plan_graph t, mscrt_graph *g) {
   int64_t size[128] = {0};
   if (!p->on_gpu) return bad_graph("only a GPU's library computes graphs");
-  if (plan_graph_kind(t) > PLAN_GRAPH_KIND_CONV_WEIGHT) return bad_graph("kind %d", plan_graph_kind(t));
+  if (plan_graph_kind(t) > PLAN_GRAPH_KIND_BIASED_CONV) return bad_graph("kind %d", plan_graph_kind(t));
   *g = (mscrt_graph){.kind = plan_graph_kind(t), .num_operands = kinds[plan_graph_kind(t)].num, .num_results = kinds[plan_graph_kind(t)].results,
-                     .deterministic = plan_graph_deterministic(t), .causal = plan_graph_causal(t), .scale = (float)plan_graph_scale(t), .bytes = plan_graph_bytes(t)};
+                     .deterministic = plan_graph_deterministic(t), .causal = plan_graph_causal(t), .relu = plan_graph_relu(t), .scale = (float)plan_graph_scale(t), .bytes = plan_graph_bytes(t)};
   if (plan_graph_operands_num(t) != g->num_operands) return bad_graph("%u operands, not %u", plan_graph_operands_num(t), g->num_operands);
   for (uint32_t i = 0; i < g->num_operands; i++) {
     MSCRT_CHECK(mscrt_within(read_operand(plan_graph_operands(t, i), &g->operand[i]), "operand %u", i));

@@ -124,7 +124,7 @@ static dnn_descriptor offered(mscrt_dnn_builder *b, const mscrt_dnn *d, dnn_desc
 
 /* "attention of bf16 [8,12,1024,64] and [8,12,1024,64]" */
 static mscrt_status *no_engine(const mscrt_dnn *d, const mscrt_graph *g, const search *found, const char *where) {
-  static const char *const names[] = {"attention", "the gradient of attention", "dropped attention", "the gradient of dropped attention", "masked attention", "the gradient of masked attention", "a convolution", "a convolution's gradient", "the gradient of a convolution's weights"};
+  static const char *const names[] = {"attention", "the gradient of attention", "dropped attention", "the gradient of dropped attention", "masked attention", "the gradient of masked attention", "a convolution", "a convolution's gradient", "the gradient of a convolution's weights", "a convolution with a bias"};
   const int64_t *x = g->operand[0].dim, *y = g->operand[1].dim;
   char why[128] = "";
   if (found->least) snprintf(why, sizeof why, ", %" PRIu64 " would do", found->least);
@@ -137,7 +137,7 @@ static mscrt_status *no_engine(const mscrt_dnn *d, const mscrt_graph *g, const s
 }
 
 mscrt_status *mscrt_dnn_prepare(const mscrt_dnn *d, const mscrt_graph *g, uint64_t room, const char *where, mscrt_dnn_graph *out) {
-  static void (*const operations[])(mscrt_dnn_builder *) = {mscrt_dnn_attention, mscrt_dnn_attention_grad, mscrt_dnn_attention, mscrt_dnn_attention_grad, mscrt_dnn_attention, mscrt_dnn_attention_grad, mscrt_dnn_convolution, mscrt_dnn_convolution, mscrt_dnn_convolution};
+  static void (*const operations[])(mscrt_dnn_builder *) = {mscrt_dnn_attention, mscrt_dnn_attention_grad, mscrt_dnn_attention, mscrt_dnn_attention_grad, mscrt_dnn_attention, mscrt_dnn_attention_grad, mscrt_dnn_convolution, mscrt_dnn_convolution, mscrt_dnn_convolution, mscrt_dnn_convolution};
   static const unsigned modes[] = {MSCRT_CUDNN_HEUR_MODE_A, MSCRT_CUDNN_HEUR_MODE_FALLBACK};
   mscrt_dnn_builder b = {.api = &d->api, .g = g, .out = out};
   search found = {.room = room};

@@ -64,7 +64,7 @@ typedef struct {
 /* See Graph in plan.fbs. */
 typedef struct {
   uint8_t kind, num_operands, num_results;
-  bool deterministic, causal;
+  bool deterministic, causal, relu;
   mscrt_graph_tensor operand[MSCRT_GRAPH_OPERANDS];
   float scale;
   int64_t step[2], dilation[2], padding[2];

@@ -12,7 +12,7 @@ void msc_graph_mark(const msc_pass_ctx *pass, msc_op *op) {
 static bool is_attention(const msc_op *op) { return op->kind == OP_flash_attention || op->kind == OP_flash_attention_grad; }
 
 bool msc_is_graph(const msc_op *op) {
-  bool is_convolution = op->kind == OP_conv2d || op->kind == OP_conv2d_transpose || op->kind == OP_conv2d_weight_grad;
+  bool is_convolution = op->kind == OP_conv2d || op->kind == OP_biased_conv2d || op->kind == OP_conv2d_transpose || op->kind == OP_conv2d_weight_grad;
   return (is_attention(op) || is_convolution) && msc_op_bool(op, "library");
 }
 

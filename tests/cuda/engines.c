@@ -134,6 +134,7 @@ static void try_masks(bool all) {
 static void try_gpu(int arch, bool all) {
   static const attention_sizes gpt2 = {16, 12, 12, 1024, 1024, 64, 64, true, false}, dropped = {16, 12, 12, 1024, 1024, 64, 64, true, true}, others[] = {
     {2, 2, 2, 8, 8, 8, 8, true, false}, {2, 4, 4, 100, 100, 64, 64, false, true}, {2, 4, 4, 128, 192, 128, 64, true, false}, {1, 2, 2, 1, 64, 64, 128, false, false}, {1, 3, 3, 2000, 2000, 40, 40, true, false}};
+  static const char *const networks[] = {"tests/e2e/fixtures/resnet.mlir", "tests/e2e/fixtures/windows.mlir", "tests/cuda/losses/biased.mlir"};
   static char text[1 << 16];
   describe_device(arch);
   try_attention("{\"compute_type\": \"bf16\"}", &gpt2, NULL, 2);
@@ -145,10 +146,10 @@ static void try_gpu(int arch, bool all) {
   try_heads("{\"compute_type\": \"bf16\", \"deterministic\": true}");
   for (size_t i = 0; i < sizeof others / sizeof *others; i++) try_attention(i % 2 ? "{\"compute_type\": \"bf16\"}" : "{\"compute_type\": \"bf16\", \"deterministic\": true}", &others[i], NULL, 2);
   for (int i = 0; i < 2; i++) try_attention("{\"compute_type\": \"bf16\"}", &(attention_sizes){2, 8, 2, 256, 256, 64, 64, true, i}, NULL, 2);
-  for (int i = 0; i < 2; i++) {
-    read_file(i ? "tests/e2e/fixtures/windows.mlir" : "tests/e2e/fixtures/resnet.mlir", text, sizeof text);
-    try_model(i ? "windows" : "resnet", text, "{\"deterministic\": true}", 4);
-    try_model(i ? "windows" : "resnet", text, "{\"compute_type\": \"bf16\"}", 4);
+  for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
+    read_file(networks[i], text, sizeof text);
+    try_model(networks[i], text, "{\"deterministic\": true}", 4);
+    try_model(networks[i], text, "{\"compute_type\": \"bf16\"}", 4);
   }
 }
 

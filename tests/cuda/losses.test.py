@@ -55,16 +55,16 @@ def check_convolutions(network, path, folder, slow):
     attempt(check, network, path, folder, "f32", "library_convolution=false")
 
 
-def check_masks(folder, slow):
-    """Both attentions are the library's, in each type that it takes."""
-    path = os.path.join(HERE, "losses", "masked.mlir")
+def check_graphs(name, folder, kind, wanted, *dtypes):
+    """A model of this folder: so many graphs of the library's in the plan are of that kind."""
+    path = os.path.join(HERE, "losses", name + ".mlir")
     with open(path) as text:
-        network = Network("masked", text.read(), "batch 8, 32 samples in order, 4 classes")
-    for dtype in ("bf16", "f16") if slow else ("bf16",):
+        network = Network(name, text.read(), "batch 8, 32 samples in order, 4 classes")
+    for dtype in dtypes:
         check(network, path, folder, dtype)
-    graphs = call(MSC, "dump", os.path.join(folder, "cuda.bin")).count(" masked_attention")
-    if graphs != 6:
-        sys.exit(f"masked: {graphs} graphs of masked attention, not 4 of training and 2 of the forward pass")
+    graphs = call(MSC, "dump", os.path.join(folder, "cuda.bin")).count(f" {kind}")
+    if graphs != wanted:
+        sys.exit(f"{name}: {graphs} graphs of {kind}, not {wanted}")
 
 
 def check_missing_library(network, path, folder):
@@ -103,7 +103,8 @@ def main():
         slow = REAL or "MSC_TEST_SLOW" in os.environ
         check_all(*fixture("mlp", folder))
         check_convolutions(*fixture("resnet", folder, "fixtures"), slow)
-        check_masks(folder, slow)
+        check_graphs("masked", folder, "masked_attention", 6, *(("bf16", "f16") if slow else ("bf16",)))  # two, their gradients, and the forward pass
+        check_graphs("biased", folder, "biased_conv", 4, *(TOLERANCE if slow else ("bf16",)))
         try:
             import flatbuffers  # noqa: F401
         except ImportError:

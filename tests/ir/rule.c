@@ -243,6 +243,7 @@ static const struct {
   {"glu", "3x8xf32", "", "A(hf)->Af ; h:rep", 1},
   {"rotary", "2x3x8xf32", "", "ABe->ABe ; e:rep", 1},
   {"attention", "2x3x4x8xf32 2x3x5x8xf32 2x3x5x6xf32", "", "bgse,bgte,bgtf->bgsf ; e:rep t:expand", 1},
+  {"biased_conv2d", "2x8x8x8xbf16 6x4x3x3xbf16 1x6x1x1xbf16", "groups=2 stride=[2,2] padding=[1,1,1,1] relu=true", "n(gc)(hs)(wt),(go)c..,.(go)..->n(go)hw ; g:expand c:expand h:expand s:expand w:expand t:expand", 1},
   {"flash_attention", "2x6x4x8xbf16 2x3x5x8xbf16 2x3x5x6xbf16", "", "b(gm)se,bgte,bgtf->b(gm)sf,b(gm)s ; s:expand e:expand t:expand f:expand", 2},
   {"flash_attention_grad", "2x3x4x8xbf16 2x3x5x8xbf16 2x3x5x6xbf16 2x3x4x6xbf16 2x3x4xf32 2x3x4x6xbf16", "", "bgse,bgte,bgtf,bgsf,bgs,bgsf->bgse,bgte,bgtf ; s:expand e:expand t:expand f:expand", 3},
   {"dropped_attention", "2x6x4x8xf32 2x3x5x8xf32 2x3x5x6xf32 2x6x4x5xf32", "", "b(gm)se,bgte,bgtf,b(gm)st->b(gm)sf ; e:rep t:expand", 1},

@@ -167,6 +167,8 @@ static const shape_case cases[] = {
     {"rotary", "4x6xf32", "axis=-1", "!must be that of positions"},
     {"rotary", "4x5xf32", "", "!must be even"},
     {"attention", "2x4x3x8xf32 2x2x5x8xf32 2x2x5x6xf32", "", "2x4x3x6xf32"},
+    {"biased_conv2d", "2x4x8x8xbf16 6x4x3x3xbf16 1x6x1x1xbf16", "relu=true", "2x6x6x6xbf16"},
+    {"biased_conv2d", "2x4x8x8xbf16 6x4x3x3xbf16 1x1x1x6xbf16", "", "!'bias' must be [1,6,1,1], not [1,1,1,6]bf16"},
     {"flash_attention", "2x4x3x8xbf16 2x2x5x8xbf16 2x2x5x6xbf16", "", "2x4x3x6xbf16 2x4x3xf32"},
     {"flash_attention_grad", "2x4x3x8xf16 2x2x5x8xf16 2x2x5x6xf16 2x4x3x6xf16 2x4x3xf32 2x4x3x6xf16", "", "2x4x3x8xf16 2x2x5x8xf16 2x2x5x6xf16"},
     {"flash_attention_grad", "2x4x3x8xf16 2x2x5x8xf16 2x2x5x6xf16 2x4x3x6xf16 2x4x3xf16 2x4x3x6xf16", "", "!'stats' must be [2,4,3]f32, not [2,4,3]f16"},

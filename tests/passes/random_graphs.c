@@ -292,7 +292,7 @@ static const char *uncovered(const coverage *c) {
   for (int k = 0; k < OP_COUNT && !name; k++) {
     unsigned flags = msc_op_info_of(ctx, (msc_op_kind)k)->flags;
     if (flags & (MSC_COMPOSITE | MSC_LOCAL | MSC_TERMINATOR) || k == OP_accumulate || k == OP_stage_send || k == OP_stage_recv || k == OP_broadcast || k == OP_send || k == OP_recv) continue;
-    if (k == OP_flash_attention || k == OP_flash_attention_grad) continue; /* of GPUs, made when attention is expanded */
+    if (k == OP_flash_attention || k == OP_flash_attention_grad || k == OP_biased_conv2d) continue; /* of GPUs, made by passes */
     if ((k == OP_unique || k == OP_assign) && c->seen[k]) continue; /* its one letter stays whole; numbers have none */
     if (!c->cut[k]) name = msc_kind_name((unsigned)k);
   }

@@ -53,7 +53,7 @@ typedef struct { const char *expected; void (*spoil)(plan_text *t, call_text *c,
 
 #define CASE(name, what) static void name(plan_text *t, call_text *c, mscrt_graph *attention, mscrt_graph *conv) { (void)t, (void)c, (void)attention, (void)conv; what; }
 CASE(on_cpu, t->target = "cpu")
-CASE(kind, conv->kind = 9)
+CASE(kind, conv->kind = 10)
 CASE(operands, attention->num_operands = 4)
 CASE(zero_size, attention->operand[1].dim[2] = 0)
 CASE(zero_stride, attention->operand[1].stride[2] = 0)
@@ -82,7 +82,7 @@ CASE(written, c[0].buffers[2].written = 1)
 CASE(overlap, c[0].buffers[3].offset = BYTES / 2)
 
 static const false_case false_cases[] = {
-  {"graph 0: only a GPU's library computes graphs", on_cpu}, {"graph 1: kind 9", kind}, {"graph 0: 4 operands, not 5", operands}, {"graph 0: operand 1: size 0 with stride 16", zero_size},
+  {"graph 0: only a GPU's library computes graphs", on_cpu}, {"graph 1: kind 10", kind}, {"graph 0: 4 operands, not 5", operands}, {"graph 0: operand 1: size 0 with stride 16", zero_size},
   {"graph 0: operand 1: size 8 with stride 0", zero_stride}, {"graph 0: operand 1: size 2 with stride 9223372036854775807", huge_stride}, {"graph 0: operand 2: dimension 2 is 7, not 8", other_size},
   {"graph 0: operand 3: dimension 2 is 3, not 8", mask_size}, {"graph 0: operand 4 is of type 2", stats_type}, {"graph 0: operand 0 is of type 0", wide_type}, {"graph 1: operand 0 is of type 3", conv_type}, {"graph 0: 4 heads share 3", heads},
   {"graph 1: 1025 bytes of a workspace of 1024", workspace}, {"graph 1: 3 windows of 3 on 5", windows}, {"graph 1: windows with step 0", step}, {"graph 1: 4 channels do not divide into groups", groups},

@@ -174,6 +174,7 @@ static float apply(unsigned mode, float x, float b, float t) {
     case MSCRT_CUDNN_POINTWISE_EXP: return expf(x);
     case MSCRT_CUDNN_POINTWISE_LOG: return logf(x);
     case MSCRT_CUDNN_POINTWISE_IDENTITY: return x;
+    case MSCRT_CUDNN_POINTWISE_RELU_FWD: return x > 0 ? x : 0;
     case MSCRT_CUDNN_POINTWISE_CMP_GE: return x >= b;
     case MSCRT_CUDNN_POINTWISE_BINARY_SELECT: return t != 0 ? x : b;
     default: standin_broken("cuDNN: pointwise mode %u", mode);
