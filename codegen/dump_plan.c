@@ -90,6 +90,7 @@ static void put_header(const dumping *d) {
     plan_image m = plan_plan_images(d->root, i);
     put(d, "  image sm_%u %s %u bytes, by %s\n", plan_image_arch(m), plan_image_kind(m) == PLAN_IMAGE_KIND_PTX ? "ptx" : "cubin", plan_image_code_num(m), text(plan_image_made_by(m)));
   }
+  if (plan_plan_engines_version(d->root)) put(d, "  engines of cuDNN %" PRIu64 " for sm_%u\n", plan_plan_engines_version(d->root), plan_plan_engines_arch(d->root));
 }
 
 static void put_variables(const dumping *d) {

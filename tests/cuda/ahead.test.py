@@ -52,6 +52,7 @@ def check_standin(network, path, folder):
     compile_plan(path, plan, folder, {})
     num, known = graphs(plan)
     demand(num and num == known, f"{known} of {num} graphs have engines")
+    demand("  engines of cuDNN 91900 for sm_90\n" in call(MSC, "dump", plan), "msc dump does not say whose engines they are")
     losses, out, restored, offered = run(network, plan, folder, {})
     demand(restored and not offered, f"{restored} engines are the plan's, {offered} times others were asked for")
     demand(f"cuDNN 91900: {restored} engines of {restored} graphs are the plan's\n" in out, out)
