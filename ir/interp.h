@@ -24,6 +24,8 @@ typedef struct {
 
 msc_tensor msc_tensor_new(msc_arena *arena, const msc_type *type); /* zeros */
 double msc_tensor_get(const msc_tensor *t, int64_t i);             /* element i as a double; 64-bit integers may round */
+/* Is v a constant whose elements are all the number c, held as one? */
+bool msc_is_splat(const msc_value *v, double c);
 void msc_tensor_set(msc_tensor *t, int64_t i, double v);
 
 /* All false after a reported error; the out tensors live in `arena`.  args has one tensor per argument, out_results one per

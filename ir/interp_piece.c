@@ -86,6 +86,13 @@ double msc_tensor_get(const msc_tensor *t, int64_t i) {
   return msc_dtype_class_of(t->type->dtype) == MSC_CLASS_UINT ? (double)v.u : (double)v.i;
 }
 
+bool msc_is_splat(const msc_value *v, double c) {
+  const msc_attr_value *value = v->def && v->def->kind == OP_constant ? msc_op_attr(v->def, "value") : NULL;
+  if (!value || value->dense.bytes != (size_t)msc_dtype_bytes(value->dense.type->dtype)) return false;
+  msc_tensor one = {msc_type_of(msc_op_ctx(v->def), value->dense.type->dtype, 0, NULL, NULL), (void *)(uintptr_t)value->dense.data};
+  return msc_tensor_get(&one, 0) == c;
+}
+
 void msc_tensor_set(msc_tensor *t, int64_t i, double v) { msc_store(t->type->dtype, t->data, i, msc_scalar_of(t->type->dtype, v)); }
 
 /* ---- pieces ---- */

@@ -24,14 +24,6 @@ static const msc_attr_value *dense_of(const msc_value *v) {
   return op ? msc_op_attr(op, "value") : NULL;
 }
 
-/* Is v a constant whose elements are all the number c? */
-static bool is_splat(const msc_value *v, double c) {
-  const msc_attr_value *value = dense_of(v);
-  if (!value || value->dense.bytes != (size_t)msc_dtype_bytes(value->dense.type->dtype)) return false;
-  msc_tensor one = {msc_type_of(v->def->block->func->module->ctx, value->dense.type->dtype, 0, NULL, NULL), (void *)(uintptr_t)value->dense.data};
-  return msc_tensor_get(&one, 0) == c;
-}
-
 /* ---- ops that give back operand 0 (or the one returned) ---- */
 
 static bool all_ints(const msc_op *op, const char *name, int64_t want) {
@@ -53,11 +45,11 @@ static bool is_identity_perm(const msc_op *op) {
 /* y = f(x, c) = x for this constant? */
 static bool is_neutral(const msc_op *op, size_t i) {
   switch (op->kind) {
-    case OP_add: return is_splat(in(op, i), 0);
-    case OP_mul: return is_splat(in(op, i), 1);
-    case OP_sub: return i == 1 && is_splat(in(op, 1), 0);
+    case OP_add: return msc_is_splat(in(op, i), 0);
+    case OP_mul: return msc_is_splat(in(op, i), 1);
+    case OP_sub: return i == 1 && msc_is_splat(in(op, 1), 0);
     case OP_div:
-    case OP_pow: return i == 1 && is_splat(in(op, 1), 1);
+    case OP_pow: return i == 1 && msc_is_splat(in(op, 1), 1);
     default: return false;
   }
 }
@@ -167,7 +159,7 @@ static bool without_broadcasts(msc_op *op) {
 }
 
 static bool square(msc_op *op) {
-  if (!is_splat(in(op, 1), 2) || op->out[0].type != in(op, 0)->type) return false;
+  if (!msc_is_splat(in(op, 1), 2) || op->out[0].type != in(op, 0)->type) return false;
   msc_builder b = {.func = op->block->func, .block = op->block, .before = op, .loc = op->loc, .name = op->name};
   msc_value *v = msc_build(&b, OP_mul, 2, (msc_value *[]){in(op, 0), in(op, 0)});
   if (v) msc_replace_uses(&op->out[0], v);

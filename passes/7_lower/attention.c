@@ -1,5 +1,7 @@
-/* attention: flash_attention and its gradient, of one rank's heads -> products and what lies between them, or marked for a library. */
+/* attention: flash_attention and its gradient, of one rank's heads -> products and what lies between them, or marked for a library.  Where
+ * nothing is dropped nothing is multiplied by ones. */
 #include "ir/formula.h"
+#include "ir/interp.h"
 #include "passes/4_partition/flash.h"
 #include "passes/7_lower/choose.h"
 #include "passes/7_lower/graph.h"
@@ -42,6 +44,17 @@ static bool set_bias(msc_pass_ctx *pass, bias **all, msc_op *op) {
   return found->value;
 }
 
+/* `keep` is the last operand of either op. */
+static void forget_ones(msc_op *op) {
+  msc_value *in[8];
+  size_t num = op->kind == OP_flash_attention ? 3 : 6;
+  const msc_value *keep = op->num_in > num && !msc_op_bool(op, "masked") ? op->in[num].value : NULL;
+  while (keep && keep->def && keep->def->kind == OP_cast) keep = keep->def->in[0].value;
+  if (!keep || !msc_is_splat(keep, 1)) return;
+  for (size_t i = 0; i < num; i++) in[i] = op->in[i].value;
+  msc_set_operands(op, num, in);
+}
+
 bool pass_attention(msc_pass_ctx *pass, msc_module *m) {
   int64_t num = 0, by_library = 0;
   msc_choices choices = msc_choices_of(pass, m);
@@ -50,6 +63,7 @@ bool pass_attention(msc_pass_ctx *pass, msc_module *m) {
     for (msc_op *op = f->body->first, *next; op; op = next) {
       next = op->next;
       if (!flash_is(op)) continue;
+      forget_ones(op);
       msc_chosen chosen = msc_choose(pass->scratch, op, &choices);
       if (*chosen.declined) msc_remark(pass, op, "%s", chosen.declined);
       if (chosen.by == MSC_BY_LIBRARY) {

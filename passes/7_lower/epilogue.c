@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "ir/gemm.h"
+#include "ir/interp.h"
 #include "passes/7_lower/match_gradient.h"
 #include "passes/7_lower/target.h"
 #include "passes/config.h"
@@ -216,20 +217,12 @@ static bool absorb_add(ending *z, msc_op *gemm) {
   return takes_place(z, gemm, 0, add);
 }
 
-static bool is_zero(const msc_value *v) {
-  const msc_attr_value *number = v->def && v->def->kind == OP_constant ? msc_op_attr(v->def, "value") : NULL;
-  const uint8_t *byte = number ? number->dense.data : NULL;
-  size_t i = 0;
-  while (number && i < number->dense.bytes && !byte[i]) i++;
-  return number && i == number->dense.bytes;
-}
-
 /* Is it asked whether the micro-batch is the step's first?  The runtime knows. */
 static bool is_first_of_step(const msc_func *f, const msc_value *v) {
   const msc_op *op = v->def;
   if (!op || op->kind != OP_compare || strcmp(msc_op_str(op, "predicate"), "eq")) return false;
   const msc_value *number = op->in[0].value;
-  return !number->def && msc_arg_role(f, number->index) == MSC_ROLE_MICRO && is_zero(op->in[1].value);
+  return !number->def && msc_arg_role(f, number->index) == MSC_ROLE_MICRO && msc_is_splat(op->in[1].value, 0);
 }
 
 /* y = select(first, x, x + sum): the sum, an argument; or NULL. */

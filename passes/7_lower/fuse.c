@@ -41,14 +41,22 @@ static bool is_splat(const msc_op *op) {
   return op->kind == OP_constant && msc_op_attr(op, "value")->dense.bytes == (size_t)msc_dtype_bytes(op->out[0].type->dtype);
 }
 
-/* Every user gets a copy of its own: a splat inside a kernel costs nothing, a buffer does. */
+/* But for other splats. */
+static bool stands_before(const msc_op *op, const msc_op *user) {
+  do op = op->next;
+  while (op && is_splat(op));
+  return op == user;
+}
+
+/* Every user gets a copy of its own, just before it: a splat inside a kernel costs nothing, a buffer does. */
 static void copy_splats(msc_func *f) {
-  for (msc_op *op = f->body->first; op; op = op->next) {
+  for (msc_op *op = f->body->first, *following; op; op = following) {
+    following = op->next;
     if (!is_splat(op)) continue;
     while (msc_has_uses(&op->out[0]) && !msc_has_one_use(&op->out[0])) {
       msc_use *u = op->out[0].uses;
       msc_op *copy = msc_op_new(f, OP_constant, 0, NULL, 1, op->loc);
-      msc_insert_before(op, copy);
+      msc_insert_before(u->user, copy);
       msc_op_set(copy, "value", *msc_op_attr(op, "value"));
       copy->out[0].type = op->out[0].type;
       for (msc_use *same = u, *next; same; same = next) { /* all operands of one user */
@@ -56,6 +64,10 @@ static void copy_splats(msc_func *f) {
         if (same->user == u->user) msc_set_operand(same->user, (size_t)(same - same->user->in), &copy->out[0]);
       }
     }
+    msc_op *user = msc_has_uses(&op->out[0]) ? op->out[0].uses->user : NULL;
+    if (!user || stands_before(op, user)) continue;
+    msc_op_unlink(op);
+    msc_insert_before(user, op);
   }
 }
 

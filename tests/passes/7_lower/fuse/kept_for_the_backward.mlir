@@ -35,9 +35,9 @@ module {
     %5 = "msc.gemm"(%2, %4) : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
     %6 = "msc.fused"(%1, %5) ({
     ^bb0(%7: tensor<8x4xf32>, %8: tensor<8x4xf32>):
-      %9 = "msc.constant"() {value = dense<1.0e+00> : tensor<8x4xf32>} : () -> tensor<8x4xf32>
-      %10 = "msc.mul"(%7, %7) : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
-      %11 = "msc.sub"(%9, %10) : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+      %9 = "msc.mul"(%7, %7) : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+      %10 = "msc.constant"() {value = dense<1.0e+00> : tensor<8x4xf32>} : () -> tensor<8x4xf32>
+      %11 = "msc.sub"(%10, %9) : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
       %12 = "msc.mul"(%8, %11) : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
       "msc.yield"(%12) : (tensor<8x4xf32>) -> ()
     }) : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
