@@ -1,8 +1,25 @@
-/* narrow: a wider copy of x, f32 of bf16, that forward and backward read -> one in each, so that x alone is kept in between.
+/* narrow: values that forward and backward read -> made once in each, where that takes less memory than to keep them in between.
  *
- * Where no product lies between the two, as between a loss and its gradient, they may become one kernel and share the copy. */
+ *   f32 of bf16                            the backward's users, whoever they are, get a cast of their own
+ *   elementwise ops of what is narrower,   kernels of a GPU's backward make it again: x - mean(x) in f32 of x in bf16, a relu of the
+ *   or kept anyway                         two terms of a sum.  A CPU's do not: kernels round what they store, not what lies between,
+ *                                          and any number of ranks shall have the same bits
+ *
+ * Where no product lies between the two, as between a loss and its gradient, they may become one kernel and share the value. */
+#include <stdlib.h>
+
+#include "passes/7_lower/target.h"
 #include "passes/direction.h"
 #include "passes/pass.h"
+
+enum { MOST_OPS = 16, MOST_SOURCES = 8 };
+
+/* What makes a value, and what that begins at. */
+typedef struct {
+  int num_ops, num_sources;
+  const msc_op *op[MOST_OPS];
+  const msc_value *source[MOST_SOURCES];
+} cone;
 
 /* By op id: products before it. */
 static const uint32_t *count_products(msc_arena *scratch, const msc_func *f) {
@@ -16,32 +33,121 @@ static const uint32_t *count_products(msc_arena *scratch, const msc_func *f) {
 
 static bool widens(const msc_op *op) { return op->kind == OP_cast && msc_type_bytes(op->out[0].type) > msc_type_bytes(op->in[0].value->type); }
 
+static bool is_cheap(const msc_op *op) {
+  switch (op->kind) {
+    case OP_add: case OP_sub: case OP_mul: case OP_div: case OP_neg: case OP_rsqrt: case OP_relu: case OP_cast: case OP_broadcast_to: return true;
+    default: return false;
+  }
+}
+
+static bool reads_along(const msc_op *op) { return is_cheap(op) || op->kind == OP_reduce_sum || op->kind == OP_reduce_mean || op->kind == OP_compare || op->kind == OP_select; }
+
+static bool is_in_backward(const msc_use *u, const bool *forward) { return !forward[u->user->id]; }
+
 /* The first of the backward's users, or NULL.  A return is nobody's. */
 static msc_op *first_in_backward(const msc_value *v, const bool *forward) {
   msc_op *first = NULL;
   for (const msc_use *u = v->uses; u; u = u->next)
-    if (!forward[u->user->id] && (!first || u->user->id < first->id)) first = u->user;
+    if (is_in_backward(u, forward) && (!first || u->user->id < first->id)) first = u->user;
   return first;
 }
 
-static void copy_for_backward(msc_func *f, msc_op *op, msc_op *first, const bool *forward) {
-  msc_op *copy = msc_op_copy(f, op, &(msc_value *){op->in[0].value});
-  copy->id = first->id;
-  msc_insert_before(first, copy);
+/* It lies in memory, whatever the kernels are: a product or the like reads it. */
+static bool is_stored(const msc_value *v) {
+  const msc_use *u = v->uses;
+  while (u && reads_along(u->user)) u = u->next;
+  return u != NULL;
+}
+
+static bool add_op(cone *c, const msc_op *op) {
+  for (int i = 0; i < c->num_ops; i++)
+    if (c->op[i] == op) return true;
+  if (c->num_ops == MOST_OPS) return false;
+  c->op[c->num_ops++] = op;
+  return true;
+}
+
+static bool add_source(cone *c, const msc_value *v) {
+  for (int i = 0; i < c->num_sources; i++)
+    if (c->source[i] == v) return true;
+  if (c->num_sources == MOST_SOURCES) return false;
+  c->source[c->num_sources++] = v;
+  return true;
+}
+
+static int by_id(const void *a, const void *b) {
+  const msc_op *x = *(const msc_op *const *)a, *y = *(const msc_op *const *)b;
+  return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* False: there is too much of it. */
+static bool find_cone(const msc_op *op, const bool *forward, cone *out) {
+  *out = (cone){.num_ops = 1, .op = {op}};
+  for (int done = 0; done < out->num_ops; done++)
+    for (size_t i = 0; i < out->op[done]->num_in; i++) {
+      const msc_value *v = out->op[done]->in[i].value;
+      bool inside = v->def && forward[v->def->id] && is_cheap(v->def) && !is_stored(v);
+      MSC_TRY(inside ? add_op(out, v->def) : add_source(out, v));
+    }
+  qsort(out->op, (size_t)out->num_ops, sizeof *out->op, by_id);
+  return true;
+}
+
+/* It reads no more than the value, and of that what nobody else keeps is less.  What is smaller, as means and weights are, is not counted. */
+static bool is_worth_it(const cone *c, const msc_value *v, const bool *forward) {
+  int64_t elems = msc_type_elems(v->type), read = 0, kept = 0;
+  for (int i = 0; i < c->num_sources; i++) {
+    const msc_value *s = c->source[i];
+    if (msc_type_elems(s->type) < elems) continue;
+    read += msc_type_bytes(s->type);
+    if (s->def && !first_in_backward(s, forward)) kept += msc_type_bytes(s->type);
+  }
+  return read <= msc_type_bytes(v->type) && kept < msc_type_bytes(v->type);
+}
+
+static bool only_kernels_use(const msc_value *v, const bool *forward) {
+  for (const msc_use *u = v->uses; u; u = u->next)
+    if (is_in_backward(u, forward) && !reads_along(u->user)) return false;
+  return true;
+}
+
+static void copy_for_backward(msc_func *f, const cone *c, msc_op *op, msc_op *first, const bool *forward) {
+  msc_op *copy[MOST_OPS];
+  msc_value *in[4];
+  for (int i = 0; i < c->num_ops; i++) {
+    for (size_t k = 0; k < c->op[i]->num_in; k++) {
+      int at = 0;
+      while (at < i && &c->op[at]->out[0] != c->op[i]->in[k].value) at++;
+      in[k] = at < i ? &copy[at]->out[0] : c->op[i]->in[k].value;
+    }
+    copy[i] = msc_op_copy(f, c->op[i], in);
+    copy[i]->id = first->id;
+    msc_insert_before(first, copy[i]);
+  }
   for (msc_use *u = op->out[0].uses, *next; u; u = next) {
     next = u->next;
-    if (!forward[u->user->id]) msc_set_operand(u->user, (size_t)(u - u->user->in), &copy->out[0]);
+    if (is_in_backward(u, forward)) msc_set_operand(u->user, (size_t)(u - u->user->in), &copy[c->num_ops - 1]->out[0]);
   }
+}
+
+static bool is_made_again(const msc_op *op, const bool *forward, cone *out) {
+  if (widens(op)) {
+    *out = (cone){.num_ops = 1, .op = {op}};
+    return true;
+  }
+  bool on_gpu = msc_target_of(op->block->func->module) == MSC_TARGET_CUDA;
+  return on_gpu && is_cheap(op) && only_kernels_use(&op->out[0], forward) && find_cone(op, forward, out) && is_worth_it(out, &op->out[0], forward);
 }
 
 static int64_t narrow(msc_arena *scratch, msc_func *f) {
   const bool *forward = msc_forward_ops(scratch, f);
   const uint32_t *products = count_products(scratch, f);
   int64_t num = 0;
+  cone c;
   for (msc_op *op = f->body->first; op; op = op->next) {
-    msc_op *first = forward[op->id] && widens(op) ? first_in_backward(&op->out[0], forward) : NULL;
-    if (!first || products[first->id] == products[op->id]) continue;
-    copy_for_backward(f, op, first, forward);
+    msc_op *first = forward[op->id] && op->num_out ? first_in_backward(&op->out[0], forward) : NULL;
+    if (!first || products[first->id] == products[op->id] || !is_made_again(op, forward, &c)) continue;
+    copy_for_backward(f, &c, op, first, forward);
     num++;
   }
   return num;
@@ -51,6 +157,6 @@ bool pass_narrow(msc_pass_ctx *pass, msc_module *m) {
   int64_t num = 0;
   for (msc_func *f = m->first; f; f = f->next) num += narrow(pass->scratch, f);
   if (!num) return msc_not_asked_for(pass);
-  msc_stat(pass, "casts in the backward", num);
+  msc_stat(pass, "values made again in the backward", num);
   return true;
 }
