@@ -5,8 +5,11 @@
  *   behind   t = transpose(y), y of such an op and read by others of them at most: y is written where t is wanted, and if that is a
  *            concat of several, into it
  *
+ *   rows     of what a product reads: a slice of x's first dimension lies in x; behind each other the results of products lie in their concat
+ *
  * The last dimension stays the last: there the library wants whole vectors. */
 #include "passes/7_lower/graph.h"
+#include "passes/7_lower/target.h"
 
 static bool keeps_vectors(const msc_op *t) {
   int64_t perm[MSC_MAX_RANK];
@@ -76,6 +79,29 @@ static bool is_concat_behind(const msc_op *c) {
   return true;
 }
 
+/* Whole rows of x's first dimension, which a product reads. */
+static bool is_rows_before(const msc_op *s) {
+  int64_t step[MSC_MAX_RANK];
+  if (s->kind != OP_slice || msc_op_ints(s, "stride", step, MSC_MAX_RANK) > 0 || !is_made_here(s->in[0].value)) return false;
+  const msc_type *x = s->in[0].value->type, *y = s->out[0].type;
+  for (int d = 1; d < x->rank; d++)
+    if (x->dim[d] != y->dim[d]) return false;
+  for (const msc_use *u = s->out[0].uses; u; u = u->next) {
+    const msc_op *user = is_reshape(u->user) && msc_has_one_use(&u->user->out[0]) ? u->user->out[0].uses->user : u->user;
+    if (user->kind != OP_gemm) return false;
+  }
+  return x->rank && msc_type_bytes(y) / (y->dim[0] ? y->dim[0] : 1) % 16 == 0;
+}
+
+static bool is_rows_behind(const msc_op *c) {
+  if (c->kind != OP_concat || msc_op_int(c, "dim") || leaves(&c->out[0], RESHAPES)) return false;
+  for (size_t i = 0; i < c->num_in; i++) {
+    const msc_value *v = c->in[i].value;
+    if (!v->def || v->def->kind != OP_gemm || v->index || !msc_has_one_use(v) || msc_type_bytes(v->type) % 16) return false;
+  }
+  return true;
+}
+
 static int64_t mark(msc_func *f, bool (*is_view)(const msc_op *op)) {
   int64_t num = 0;
   for (msc_op *op = f->body->first; op; op = op->next) {
@@ -90,7 +116,8 @@ static bool is_turn(const msc_op *op) { return keeps_vectors(op) && (is_before(o
 
 bool pass_views(msc_pass_ctx *pass, msc_module *m) {
   int64_t num = 0;
-  for (msc_func *f = m->first; f; f = f->next) num += mark(f, is_turn) + mark(f, is_slice_before) + mark(f, is_concat_behind);
+  for (msc_func *f = m->first; f && msc_target_of(m) == MSC_TARGET_CUDA; f = f->next)
+    num += mark(f, is_turn) + mark(f, is_slice_before) + mark(f, is_concat_behind) + mark(f, is_rows_before) + mark(f, is_rows_behind);
   if (!num) return msc_not_asked_for(pass);
   msc_stat(pass, "ops that move nothing", num);
   return true;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/gemm.h"
 #include "passes/7_lower/graph.h"
 #include "passes/7_lower/nest.h"
 #include "passes/8_memory/peak.h"
@@ -110,11 +111,23 @@ static void share_sums(allocating *z, msc_op *op, uint32_t *operands) {
   for (size_t i = 0; i < op->num_in; i++) operands[root_of(z, op->in[i].value)] = 0;
 }
 
+/* A product adds in place, to what nobody needs after it. */
+static void share_added(allocating *z, msc_op *gemm) {
+  const msc_value *added = msc_gemm_operand(gemm, "add");
+  uint32_t y = gemm->out[0].id, r = added ? root_of(z, added) : 0, operands = 0;
+  if (!added || root_of(z, &gemm->out[0]) != y || !in_scratch(z, z->value[r]) || z->last[r] != gemm->id || z->busy[r] >= gemm->id || msc_type_bytes(z->value[r]->type) != msc_type_bytes(added->type)) return;
+  for (size_t i = 0; i < gemm->num_in; i++) operands += root_of(z, gemm->in[i].value) == r;
+  if (operands != 1) return;
+  z->last[r] = z->last[y], z->read[r] = z->read[y], z->busy[r] = z->busy[y];
+  z->root[y] = r;
+}
+
 /* A result takes the place of an operand of the same size that nobody needs after this op. */
 static void share_dying_operands(allocating *z) {
   uint32_t *operands = msc_new_array(z->pass->scratch, uint32_t, z->num_values);
   for (msc_op *op = z->f->body->first; op; op = op->next) {
     if (is_sum_over_ranks(op)) share_sums(z, op, operands);
+    if (op->kind == OP_gemm) share_added(z, op);
     if (!msc_nest_can_fuse(op)) continue;
     bool *taken = msc_new_array(z->pass->scratch, bool, op->num_in + 1);
     for (size_t o = 0; o < op->num_out; o++) {

@@ -118,7 +118,9 @@ def main():
         attempt(check, *gpt, "bf16")
         attempt(check, *gpt, "bf16", "library_attention=false")
         attempt(check, *built("llama", folder), "bf16")  # heads that share keys
-        attempt(check, *built("gpt", folder, "--vocab", "1027"), "bf16")  # rows of scores that do not begin at 16 bytes
+        gpt = built("gpt", folder, "--vocab", "1027")
+        attempt(check, *gpt, "bf16")  # rows of scores that do not begin at 16 bytes
+        attempt(check, *gpt, "bf16", "score_portions=2")
         finish()
 
 

@@ -1,0 +1,250 @@
+/* portion: the scores that a loss and its gradient are made of, where they are large -> those of one portion of the batch after another,
+ * so that only one portion's are in memory.
+ *
+ *   y = x w,  loss and dy of y,  dx = dy w^T,  dw = x^T dy
+ *
+ * becomes for every portion of x's and the labels' first dimension y_i, loss_i, dy_i, dx_i and dw_i; loss is the sum of loss_i, dx all
+ * dx_i behind each other, and the product that makes dw_i adds dw_(i-1).  Portions keep so many rows that a GPU is as busy as before. */
+#include <string.h>
+
+#include "ir/gemm.h"
+#include "passes/7_lower/target.h"
+#include "passes/config.h"
+#include "passes/pass.h"
+
+enum { MOST_OPS = 64, MOST_PORTIONS = 8, LEAST_ROWS = 4096, LARGE = 256 << 20 /* bytes */ };
+
+typedef enum { ROWS /* of one portion, like what it is made of */, LOSS, DX, DW } result_kind;
+
+typedef struct {
+  msc_builder b;
+  int num, portions;
+  msc_op *op[MOST_OPS];         /* in program order, from the product on */
+  result_kind kind[MOST_OPS];
+  msc_value *total[MOST_OPS][MOST_PORTIONS]; /* LOSS, DW: the sum so far; DX: every portion's */
+  msc_value *beside[MOST_OPS];  /* DW: the sums of dy's rows so far */
+} portioning;
+
+static int place_of(const portioning *z, const msc_op *op) {
+  for (int i = 0; i < z->num; i++)
+    if (z->op[i] == op) return i;
+  return -1;
+}
+
+/* Is it rows that a portion has its part of? */
+static bool is_cut(const portioning *z, const msc_value *v) {
+  int i = v->def ? place_of(z, v->def) : -1;
+  return i >= 0 && z->kind[i] == ROWS;
+}
+
+/* ---- what is made of the scores ---- */
+
+static bool is_loss(const msc_op *op) { return op->kind == OP_softmax_cross_entropy || op->kind == OP_softmax_cross_entropy_grad; }
+
+static bool keeps_columns(const msc_op *op) {
+  const msc_type *x = op->in[0].value->type, *y = op->out[0].type;
+  return op->kind == OP_reshape && x->rank && y->rank && x->dim[x->rank - 1] == y->dim[y->rank - 1];
+}
+
+/* Elementwise, with numbers and rows of columns beside. */
+static bool is_elementwise(const portioning *z, const msc_op *op) {
+  if (op->kind != OP_cast && op->kind != OP_select && op->kind != OP_mul) return false;
+  for (size_t i = 0; i < op->num_in; i++)
+    if (!is_cut(z, op->in[i].value) && op->in[i].value->type->rank > 1) return false;
+  return true;
+}
+
+static bool kind_of(const portioning *z, const msc_op *op, result_kind *out_kind) {
+  bool first = is_cut(z, op->in[0].value), by_rows = op->kind == OP_gemm && op->in[1].value->type->rank == 2;
+  *out_kind = ROWS;
+  if (is_loss(op)) {
+    *out_kind = op->kind == OP_softmax_cross_entropy ? LOSS : ROWS;
+    return first && msc_op_attr(op, "count");
+  }
+  if (!by_rows) return (first && keeps_columns(op)) || is_elementwise(z, op);
+  bool sums = msc_op_bool(op, "transpose_a");
+  *out_kind = sums ? DW : DX;
+  if (!sums) return first && op->num_in == 2 && op->num_out == 1;
+  bool adds = op->num_in == 2 || msc_gemm_operand(op, "add");
+  return adds && first != is_cut(z, op->in[1].value) && !msc_op_bool(op, "transpose_b") && !msc_gemm_result(op, "aux");
+}
+
+/* False: they are no scores, somebody else looks at them, or there is no gradient. */
+static bool collect(portioning *z, msc_op *product) {
+  bool loss = false, gradient = false;
+  z->num = 1, z->op[0] = product, z->kind[0] = ROWS;
+  for (msc_op *op = product->next; op; op = op->next) {
+    bool uses = false;
+    for (size_t i = 0; i < op->num_in; i++) uses |= is_cut(z, op->in[i].value);
+    if (!uses) continue;
+    if (z->num == MOST_OPS || !op->num_out || !kind_of(z, op, &z->kind[z->num])) return false;
+    loss |= z->kind[z->num] == LOSS, gradient |= z->kind[z->num] == DW;
+    z->op[z->num++] = op;
+  }
+  return loss && gradient;
+}
+
+static msc_op *earliest_user(const msc_op *op, msc_op *than) {
+  for (size_t i = 0; i < op->num_out; i++)
+    for (const msc_use *u = op->out[i].uses; u; u = u->next)
+      if (u->user->id < than->id) than = u->user;
+  return than;
+}
+
+/* In front of it everything stands: after all operands, constants aside, and before all who use the results.  NULL: there is no such op. */
+static msc_op *find_place(portioning *z) {
+  msc_op *place = z->b.block->last;
+  for (int i = 0; i < z->num; i++) {
+    if (z->kind[i] == ROWS) continue;
+    place = earliest_user(z->op[i], place);
+    if (z->kind[i] != LOSS && z->op[i]->id < place->id) place = z->op[i];
+  }
+  for (int i = 0; i < z->num; i++)
+    for (size_t k = 0; k < z->op[i]->num_in; k++) {
+      msc_op *def = z->op[i]->in[k].value->def;
+      bool made_anyway = !def || place_of(z, def) >= 0 || def->kind == OP_constant || def->kind == OP_reshape;
+      if (!made_anyway && def->id >= place->id) return NULL;
+    }
+  return place;
+}
+
+/* ---- portions ---- */
+
+static msc_value *build(portioning *z, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_attrs, const msc_attr *attrs) {
+  msc_op *op = msc_build_with(&z->b, kind, num_in, in, 1, num_attrs, attrs);
+  return op ? &op->out[0] : NULL;
+}
+
+static msc_value *slice_of(portioning *z, msc_value *v, int portion) {
+  msc_context *ctx = z->b.func->module->ctx;
+  int64_t start[MSC_MAX_RANK] = {0}, limit[MSC_MAX_RANK];
+  memcpy(limit, v->type->dim, sizeof limit);
+  limit[0] /= z->portions;
+  start[0] = portion * limit[0];
+  limit[0] += start[0];
+  return build(z, OP_slice, 1, &v, 2, (msc_attr[]){msc_named(ctx, "start", msc_ints(ctx, (size_t)v->type->rank, start)), msc_named(ctx, "limit", msc_ints(ctx, (size_t)v->type->rank, limit))});
+}
+
+static msc_value *reshape_of(portioning *z, const msc_op *reshape, msc_value *x) {
+  msc_context *ctx = z->b.func->module->ctx;
+  const msc_type *t = reshape->out[0].type;
+  int64_t dim[MSC_MAX_RANK];
+  memcpy(dim, t->dim, sizeof dim);
+  dim[0] /= z->portions;
+  msc_attr shape = msc_named(ctx, "shape", msc_ints(ctx, (size_t)t->rank, dim));
+  return x ? build(z, OP_reshape, 1, &x, 1, &shape) : NULL;
+}
+
+/* Rows that are there: x, labels. */
+static msc_value *portion_of(portioning *z, msc_value *v, int portion) {
+  if (v->def && v->def->kind == OP_reshape && v->def->in[0].value->type->dim[0] % z->portions == 0) return reshape_of(z, v->def, slice_of(z, v->def->in[0].value, portion));
+  return slice_of(z, v, portion);
+}
+
+/* Constants may stand behind the place. */
+static msc_value *constant_here(portioning *z, msc_value *v) {
+  msc_op *copy = msc_op_copy(z->b.func, v->def, NULL);
+  msc_insert_before(z->b.before, copy);
+  return &copy->out[0];
+}
+
+static bool has_rows(const portioning *z, const msc_op *op, int i, size_t operand) {
+  if (i == 0) return operand == 0;
+  return (is_loss(op) && operand == 1) || (z->kind[i] == DW && operand < 2);
+}
+
+static msc_value *operand_of(portioning *z, int i, size_t k, int portion, msc_value *const *made) {
+  msc_value *v = z->op[i]->in[k].value;
+  int at = v->def ? place_of(z, v->def) : -1;
+  if (at >= 0) return made[at];
+  if (has_rows(z, z->op[i], i, k)) return portion_of(z, v, portion);
+  return v->def && v->def->kind == OP_constant ? constant_here(z, v) : v;
+}
+
+/* The first adds what the whole did, the others what those before them made. */
+static void add_to_last(portioning *z, msc_op *op, int i) {
+  msc_value *in[3] = {op->in[0].value, op->in[1].value, z->total[i][0]};
+  msc_set_operands(op, 3, in);
+  msc_op_set(op, "takes", msc_str(z->b.func->module->ctx, "add"));
+}
+
+static bool keep_result(portioning *z, int i, int portion, msc_op *op) {
+  msc_value *v = &op->out[0];
+  if (z->kind[i] == DX) z->total[i][portion] = v;
+  if (z->kind[i] == LOSS) z->total[i][0] = portion ? build(z, OP_add, 2, (msc_value *[]){z->total[i][0], v}, 0, NULL) : v;
+  if (z->kind[i] == DW) z->total[i][0] = v;
+  if (op->num_out > 1) z->beside[i] = portion ? build(z, OP_add, 2, (msc_value *[]){z->beside[i], &op->out[1]}, 0, NULL) : &op->out[1];
+  return z->total[i][0] || z->kind[i] == ROWS;
+}
+
+static bool make_portion(portioning *z, int portion) {
+  msc_value *made[MOST_OPS], *in[8];
+  for (int i = 0; i < z->num; i++) {
+    const msc_op *old = z->op[i];
+    z->b.loc = old->loc, z->b.name = old->name;
+    if (old->kind == OP_reshape) {
+      MSC_TRY(made[i] = reshape_of(z, old, made[place_of(z, old->in[0].value->def)]));
+      continue;
+    }
+    for (size_t k = 0; k < old->num_in; k++) MSC_TRY(in[k] = operand_of(z, i, k, portion, made));
+    msc_op *op = msc_op_copy(z->b.func, old, in);
+    if (z->kind[i] == DW && portion) add_to_last(z, op, i);
+    msc_insert_before(z->b.before, op);
+    MSC_TRY(msc_infer(op) && keep_result(z, i, portion, op));
+    made[i] = &op->out[0];
+  }
+  return true;
+}
+
+static bool replace_whole(portioning *z) {
+  msc_attr dim = msc_named(z->b.func->module->ctx, "dim", msc_int(0));
+  for (int i = 0; i < z->num; i++) {
+    z->b.loc = z->op[i]->loc, z->b.name = z->op[i]->name;
+    if (z->kind[i] == DX) MSC_TRY(z->total[i][0] = build(z, OP_concat, (size_t)z->portions, z->total[i], 1, &dim));
+    if (z->kind[i] != ROWS) msc_replace_uses(&z->op[i]->out[0], z->total[i][0]);
+    if (z->op[i]->num_out > 1) msc_replace_uses(&z->op[i]->out[1], z->beside[i]);
+  }
+  while (z->num) msc_op_erase(z->op[--z->num]);
+  return true;
+}
+
+/* ---- the pass ---- */
+
+static int64_t rows_of(const msc_type *t) {
+  int64_t rows = 1;
+  for (int d = 0; d + 1 < t->rank; d++) rows *= t->dim[d];
+  return rows;
+}
+
+/* 1: it is left whole. */
+static int portions_of(const msc_pass_ctx *pass, const msc_op *op) {
+  const msc_type *t = op->out[0].type;
+  bool product = op->kind == OP_gemm && op->num_out == 1 && (op->num_in == 2 || (op->num_in == 3 && msc_gemm_operand(op, "bias"))) && t->rank > 1 && !msc_op_bool(op, "transpose_a") && op->in[1].value->type->rank == 2 && op->in[0].value->type->rank == t->rank;
+  int64_t asked = msc_config_int(pass->config, MSC_KEY_score_portions), num = asked ? asked : MOST_PORTIONS;
+  if (!product || (!asked && msc_type_bytes(t) < LARGE)) return 1;
+  while (num > 1 && (t->dim[0] % num || (!asked && rows_of(t) / num < LEAST_ROWS))) num--;
+  return (int)num;
+}
+
+static bool portion(msc_pass_ctx *pass, msc_func *f, int64_t *count) {
+  for (msc_op *op = f->body->first, *next; op; op = next) {
+    next = op->next;
+    portioning z = {.b = {.func = f, .block = f->body}, .portions = portions_of(pass, op)};
+    if (z.portions == 1 || !collect(&z, op)) continue;
+    msc_number(f->body);
+    if (!(z.b.before = find_place(&z))) continue;
+    next = z.op[z.num - 1]->next;
+    for (int i = 0; i < z.portions; i++) MSC_TRY(make_portion(&z, i));
+    *count += z.portions;
+    MSC_TRY(replace_whole(&z));
+  }
+  return true;
+}
+
+bool pass_portion(msc_pass_ctx *pass, msc_module *m) {
+  int64_t num = 0;
+  for (msc_func *f = m->first; f && msc_target_of(m) == MSC_TARGET_CUDA; f = f->next) MSC_TRY(portion(pass, f, &num));
+  if (!num) return msc_not_asked_for(pass);
+  msc_stat(pass, "portions of scores", num);
+  return true;
+}
