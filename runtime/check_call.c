@@ -143,9 +143,8 @@ static bool share_rows(const mscrt_graph *g, plan_call c, uint32_t i, uint32_t k
   const mscrt_graph_tensor *a = &g->operand[i], *b = &g->operand[k];
   uint64_t row = (uint64_t)a->stride[2], bytes = mscrt_dtype_bytes(a->dtype);
   if (!mscrt_is_attention(g) || a->dtype != b->dtype || a->stride[2] != b->stride[2] || (uint64_t)a->stride[0] % row || (uint64_t)b->stride[0] % row) return false;
-  uint64_t at = plan_call_buffers(c, i).offset / bytes % row, other = plan_call_buffers(c, k).offset / bytes % row;
-  uint64_t end = at + span_of_heads(a), other_end = other + span_of_heads(b);
-  return end <= row && other_end <= row && (end <= other || other_end <= at);
+  uint64_t at = plan_call_buffers(c, i).offset / bytes % row, other = plan_call_buffers(c, k).offset / bytes % row, behind = (other + row - at) % row;
+  return behind >= span_of_heads(a) && behind + span_of_heads(b) <= row;
 }
 
 /* Results lie in no other operand; what a library reads and writes is aligned. */

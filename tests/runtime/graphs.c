@@ -49,6 +49,31 @@ static void right_plans_are_taken(void **state) {
   expect_ok(open_text(&t));
 }
 
+/* Heads of all three gradients in rows of eight, which begin anywhere. */
+static plan_text gradients(call_text *call, int64_t first_of_values) {
+  enum { ROW = 8 * 16, AT = 4 * BYTES + 64, HEAD = 2 * 16 };
+  mscrt_graph g = {.kind = PLAN_GRAPH_KIND_ATTENTION_GRAD, .num_operands = 9, .scale = 0.25f};
+  g.operand[0] = g.operand[3] = g.operand[5] = g.operand[6] = dense(MSCRT_BF16, 2, 4, 8, 16);
+  g.operand[1] = g.operand[2] = g.operand[7] = g.operand[8] = dense(MSCRT_BF16, 2, 2, 8, 16);
+  g.operand[4] = dense(MSCRT_F32, 2, 4, 8, 1);
+  for (int i = 6; i < 9; i++) g.operand[i].stride[0] = 8 * ROW, g.operand[i].stride[1] = 16, g.operand[i].stride[2] = ROW;
+  *call = (call_text){.kind = PLAN_CALL_KIND_GRAPH, .index = 0, .num_buffers = 9, .name = "gradients",
+                      .buffers = {IN(S, 0, BYTES), IN(S, BYTES, BYTES / 2), IN(S, BYTES, BYTES / 2), IN(S, 2 * BYTES, BYTES), IN(S, 3 * BYTES, STATS), IN(S, 2 * BYTES, BYTES), OUT(S, AT, 2 * BYTES - 4 * HEAD),
+                                  OUT(S, AT + 4 * HEAD, 2 * BYTES - 6 * HEAD), OUT(S, AT + first_of_values * HEAD, 2 * BYTES - 6 * HEAD)}};
+  return (plan_text){.target = "cuda", .num_graphs = 1, .graph = {g}, .num_sections = 1, .section = {{"backward", 7 * BYTES, 1, call}}};
+}
+
+static void gradients_share_rows(void **state) {
+  call_text call;
+  (void)state;
+  plan_text right = gradients(&call, 6);
+  expect_ok(open_text(&right));
+  plan_text overlapping = gradients(&call, 5);
+  expect_text(open_text(&overlapping), MSCRT_INPUT, "call 0 of gradients: operand 7: a result lies in it");
+  plan_text beyond = gradients(&call, 7);
+  expect_text(open_text(&beyond), MSCRT_INPUT, "call 0 of gradients: operand 6: a result lies in it");
+}
+
 typedef struct { const char *expected; void (*spoil)(plan_text *t, call_text *c, mscrt_graph *attention, mscrt_graph *conv); } false_case;
 
 #define CASE(name, what) static void name(plan_text *t, call_text *c, mscrt_graph *attention, mscrt_graph *conv) { (void)t, (void)c, (void)attention, (void)conv; what; }
@@ -103,6 +128,6 @@ static void false_plans_are_refused(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(right_plans_are_taken), cmocka_unit_test(false_plans_are_refused)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(right_plans_are_taken), cmocka_unit_test(gradients_share_rows), cmocka_unit_test(false_plans_are_refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
