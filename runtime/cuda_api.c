@@ -61,7 +61,8 @@ mscrt_status *mscrt_cuda_load(mscrt_cuda_api *api, int *out_driver) {
 #define FROM &driver
   MSCRT_CHECK(open_library(FROM, &api->handle));
   FIND(cuDriverGetVersion, )
-  if (api->cuDriverGetVersion(out_driver)) return mscrt_fail(MSCRT_ENVIRONMENT, "%s does not say which CUDA it knows", driver.names[0]);
+  cu_result r = api->cuDriverGetVersion(out_driver);
+  if (r) return mscrt_fail(MSCRT_ENVIRONMENT, "%s is no driver that works (error %u): the toolkit has one to link with alone; %s", driver.names[0], r, driver.remedy);
   MSCRT_CHECK(is_new_enough(FROM, cuda_text(*out_driver, text), *out_driver >= 11040, "11.4"));
   MSCRT_CUDA_FUNCTIONS(FIND, FIND)
 #undef FROM

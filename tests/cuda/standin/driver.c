@@ -113,7 +113,7 @@ API unsigned cuInit(unsigned flags) {
   return num_gpus() ? ordered_failure(__func__) : MSCRT_CUDA_ERROR_NO_DEVICE;
 }
 
-API unsigned cuDriverGetVersion(int *out) { return *out = (int)standin_number("MSC_STANDIN_DRIVER", 13000), 0; }
+API unsigned cuDriverGetVersion(int *out) { return *out = (int)standin_number("MSC_STANDIN_DRIVER", 13000), ordered_failure(__func__); }
 API unsigned cuDeviceGetCount(int *out) { return *out = num_gpus(), 0; }
 API unsigned cuDeviceGet(cu_device *out, int ordinal) { return *out = ordinal, ordinal < num_gpus() ? 0 : 101; }
 API unsigned cuDeviceGetName(char *name, int room, cu_device d) { return snprintf(name, (size_t)room, "stand-in %d", d), 0; }
