@@ -44,11 +44,12 @@ static bool read_list(const shard_graph *g, const msc_op *op, const char *annota
   if (v->kind != MSC_ATTR_LIST)
     return msc_op_error(op, MSC_E_STRATEGY, "%s must be a list with one layout for each %s, such as [\"[{dp},{}]\"]", annotation,
                         out ? "result" : "operand");
-  if (v->list.num != (size_t)num)
-    return msc_op_error(op, MSC_E_STRATEGY, "%s must have one layout for each of the %d %s of %s, not %zu", annotation, num,
+  int annotated = out ? num : shard_annotated_operands(op);
+  if (v->list.num != (size_t)annotated && v->list.num != (size_t)num)
+    return msc_op_error(op, MSC_E_STRATEGY, "%s must have one layout for each of the %d %s of %s, not %zu", annotation, annotated,
                         out ? "results" : "operands", kind, v->list.num);
   bool ok = true;
-  for (int i = 0; i < num; i++) ok &= read_entry(g, op, annotation, first + i, &v->list.v[i], &out_layout[first + i]);
+  for (int i = 0; i < (int)v->list.num; i++) ok &= read_entry(g, op, annotation, first + i, &v->list.v[i], &out_layout[first + i]);
   return ok;
 }
 

@@ -104,6 +104,11 @@ const char *shard_tensor_text(const shard_graph *g, const msc_op *op, int tensor
   return name ? msc_arena_printf(g->arena, "operand %d (%s)", tensor, name) : msc_arena_printf(g->arena, "operand %d", tensor);
 }
 
+int shard_annotated_operands(const msc_op *op) {
+  bool has_key = msc_info(op)->flags & MSC_RANDOM && op->num_in == msc_info(op)->max_in;
+  return has_key ? op->num_in - 2 : op->num_in;
+}
+
 const char *shard_gradient_text(const shard_graph *g, const msc_op *op, const msc_dim_letters *dim) {
   const msc_rule *own = &g->op[op->id].rule, *of_group = &g->group[g->op[op->id].group].rule;
   for (int i = 0; i < dim->num; i++)

@@ -76,6 +76,8 @@ const bool *shard_optimizer_ops(msc_arena *arena, const msc_func *f);
 bool shard_widens_gradient(const msc_op *op);
 /* "operand 1 (b)" or "result 0" for messages; operands are numbered first. */
 const char *shard_tensor_text(const shard_graph *g, const msc_op *op, int tensor);
+/* Operands that annotations have entries for: without the seed and the step that pass random adds. */
+int shard_annotated_operands(const msc_op *op);
 /* " because of its gradient" when the op alone could cut a dimension with these letters, else "". */
 const char *shard_gradient_text(const shard_graph *g, const msc_op *op, const msc_dim_letters *dim);
 

@@ -37,10 +37,11 @@ static bool is_shaped(const dealing *d) {
   const msc_op *op = d->op;
   const msc_attr_value *v = d->tuple;
   if (v->kind != MSC_ATTR_LIST) return msc_op_error(op, MSC_E_STRATEGY, "in_strategy must be a list with one list of parts for each operand, such as [[2, 1], [1, 4]]");
-  if (v->list.num != d->rule->num_in)
-    return msc_op_error(op, MSC_E_STRATEGY, "in_strategy must have one entry for each of the %d operands of %s, not %zu", d->rule->num_in, msc_kind_name(op->kind), v->list.num);
+  int num = shard_annotated_operands(op);
+  if (v->list.num != (size_t)num && v->list.num != op->num_in)
+    return msc_op_error(op, MSC_E_STRATEGY, "in_strategy must have one entry for each of the %d operands of %s, not %zu", num, msc_kind_name(op->kind), v->list.num);
   bool ok = true;
-  for (int t = 0; t < d->rule->num_in; t++) ok &= is_shaped_entry(d, t, &v->list.v[t]);
+  for (int t = 0; t < (int)v->list.num; t++) ok &= is_shaped_entry(d, t, &v->list.v[t]);
   return ok;
 }
 
@@ -105,9 +106,9 @@ static bool deal_dim(dealing *d, int tensor, int dim) {
 
 /* ---- what would be legal ---- */
 
-static const char *tuple_text(msc_arena *a, const msc_rule *rule, const int64_t *parts) {
+static const char *tuple_text(msc_arena *a, const msc_rule *rule, int num, const int64_t *parts) {
   const char *text = "";
-  for (int t = 0; t < rule->num_in; t++) {
+  for (int t = 0; t < num; t++) {
     text = msc_arena_printf(a, "%s%s[", text, t ? ", " : "");
     for (int d = 0; d < rule->tensor[t].rank; d++) {
       int64_t p = 1;
@@ -134,7 +135,7 @@ static void note_legal(const dealing *d) {
       seen[letters->letter[0]] = true;
       left /= p;
     }
-  msc_note(d->g->ctx, d->op->loc, "a legal strategy: %s", tuple_text(d->g->arena, d->rule, parts));
+  msc_note(d->g->ctx, d->op->loc, "a legal strategy: %s", tuple_text(d->g->arena, d->rule, shard_annotated_operands(d->op), parts));
 }
 
 /* Would the entries of the second operand be legal the other way round? */
