@@ -5,7 +5,8 @@
 #include "passes/7_lower/nester.h"
 
 static bool has_place(const msc_instr *in) {
-  return in->code == NEST_LOAD || in->code == NEST_STORE || in->code == NEST_SCATTER || in->code == NEST_FILL || in->code == NEST_INDEX;
+  return in->code == NEST_LOAD || in->code == NEST_STORE || in->code == NEST_SCATTER || in->code == NEST_FILL || in->code == NEST_INDEX ||
+         in->code == NEST_PHILOX;
 }
 
 static bool is_root(const msc_instr *in) {

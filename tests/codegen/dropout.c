@@ -45,6 +45,34 @@ static void test_kernels(void **state) {
   kernels_free(k);
 }
 
+/* The rank that holds columns 2 and 3 of [36, 4] draws what belongs to these places: rows of its part are not rows of the whole. */
+static void test_columns_of_a_whole(void **state) {
+  (void)state;
+  kernel_run *k = kernels_new(NULL);
+  msc_op *op = one_op(msc_module_new(k->ctx), "dropout", "36x2xf32 i64 i64", "rate=0.5 salt=7", 1);
+  assert_non_null(op);
+  msc_op_set(op, "starts", msc_ints(k->ctx, 2, (int64_t[]){-1, 0}));
+  msc_op_set(op, "whole_shape", msc_ints(k->ctx, 2, (int64_t[]){36, 4}));
+  kernel_case *c = msc_new(msc_context_arena(k->ctx), kernel_case);
+  c->op = op;
+  assert_true(msc_codegen_add(k->cg, op, &c->call));
+  k->cases[k->num++] = c;
+  kernels_finish(k);
+  const msc_launch *l = &c->call.launch[0];
+  _Alignas(64) float x[72], y[72];
+  int64_t dims[MSC_NEST_DIMS], seed = 11, step = 3;
+  void *value[] = {x, &seed, &step, y}, *all[8];
+  for (int i = 0; i < 72; i++) x[i] = (float)(i + 1);
+  memcpy(dims, l->dims, sizeof *dims * l->num_dims);
+  assert_int_equal(l->num_starts, 1);
+  dims[l->start[0].index] = 2;
+  for (size_t i = 0; i < l->num_buffers; i++) all[i] = value[l->buffer[i]];
+  if (k->gpu) launch_on_gpu(k, l, all, dims, 0);
+  else kernels_code(k, l)(all, 0, (int64_t)l->extent, dims, l->scalars);
+  for (int i = 0; i < 72; i++) assert_true(y[i] == (msc_philox_element(11, i / 2 * 4 + 2 + i % 2, 3, 7) >= msc_dropout_threshold(0.5) ? 2 * x[i] : 0));
+  kernels_free(k);
+}
+
 /* Of n elements (1 - rate) n stay, within five standard deviations, and other steps, ops and seeds choose others. */
 static void test_share_that_stays(void **state) {
   (void)state;
@@ -67,6 +95,6 @@ static void test_share_that_stays(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_published_numbers), cmocka_unit_test(test_kernels), cmocka_unit_test(test_share_that_stays)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_published_numbers), cmocka_unit_test(test_kernels), cmocka_unit_test(test_columns_of_a_whole), cmocka_unit_test(test_share_that_stays)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
