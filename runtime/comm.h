@@ -98,6 +98,9 @@ void mscrt_partitions_free(mscrt_partitions *p);
 void mscrt_widest(const mscrt_collective *c, int64_t *out_size);
 /* Fails only for lack of memory: the collective was verified.  p NULL: all ranks meet, whoever takes from whom. */
 mscrt_status *mscrt_exchange_make(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, mscrt_partitions *p, mscrt_exchange *out_exchange);
+/* Those of one bucket get the group of all that meet for one of them: who has an empty part of one value meets for the others.
+ * *out_ok: everybody still takes slices with those that had his elements; otherwise the plan must be refused. */
+mscrt_status *mscrt_exchanges_join(uint32_t num, const uint32_t *member, int rank, mscrt_partitions *p, mscrt_exchange *exchange, bool *out_ok);
 void mscrt_exchange_free(mscrt_exchange *e);
 
 /* ---- combine.c ---- */

@@ -100,9 +100,9 @@ static mscrt_status *make_exchanges(mscrt_context *c) {
   for (uint32_t i = 0; i < c->plan->num_collectives; i++) {
     const mscrt_collective *k = &c->plan->collective[i];
     if (!k->num_members) MSCRT_CHECK(mscrt_exchange_make(&c->plan->mesh, c->o.rank, k, &c->partitions, &c->exchange[i]));
-    for (uint32_t m = 1; m < k->num_members; m++)
-      if (c->exchange[k->members[m]].group.partition != c->exchange[k->members[0]].group.partition)
-        return mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: collectives %u and %u go together, but other ranks meet for them", k->members[0], k->members[m]);
+    bool ok = true;
+    if (k->num_members) MSCRT_CHECK(mscrt_exchanges_join(k->num_members, k->members, c->o.rank, &c->partitions, c->exchange, &ok));
+    if (!ok) return mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: collective %u puts some together for which other ranks meet", i);
   }
   return NULL;
 }

@@ -269,6 +269,30 @@ fail:
   return s;
 }
 
+mscrt_status *mscrt_exchanges_join(uint32_t num, const uint32_t *member, int rank, mscrt_partitions *p, mscrt_exchange *exchange, bool *out_ok) {
+  mscrt_status *s = NULL;
+  int32_t *group_of = NULL;
+  uint32_t number;
+  *out_ok = true;
+  MSCRT_GOTO(mscrt_new_array(&group_of, p->ranks));
+  for (int32_t r = 0; r < p->ranks; r++) group_of[r] = r;
+  for (uint32_t m = 0; m < num; m++)
+    for (int32_t r = 0; r < p->ranks; r++) join(group_of, r, p->group_of[(size_t)exchange[member[m]].group.partition * (size_t)p->ranks + (size_t)r]);
+  for (int32_t r = 0; r < p->ranks; r++) group_of[r] = find(group_of, r);
+  MSCRT_GOTO(number_partition(p, group_of, &number));
+  for (uint32_t m = 0; m < num; m++) {
+    mscrt_exchange *e = &exchange[member[m]];
+    if (e->group.partition == number) continue;
+    free(e->group.member);
+    e->group = (mscrt_group){.partition = number};
+    MSCRT_GOTO(set_group(&e->group, rank, p->ranks, group_of));
+    *out_ok &= !e->slices || !e->num_cuts || e->num_terms == e->group.num;
+  }
+fail:
+  free(group_of);
+  return s;
+}
+
 void mscrt_exchange_free(mscrt_exchange *e) {
   free(e->cut);
   free(e->peers);

@@ -224,6 +224,7 @@ typedef struct {
   const shape_case *c;
   mscrt_dtype dtype;
   mscrt_reduction red;
+  bool joins; /* the group of the first */
 } run_case;
 
 static bool is_first(const mscrt_collective *c, size_t i) {
@@ -246,6 +247,9 @@ static int run_cases(const msc_box_mesh *mesh, const place *p, size_t num, const
     c[i].from = layout_of(mesh, k->from, k->rank, &from[i]);
     c[i].to = layout_of(mesh, k->to, k->rank, &to[i]);
     s = mscrt_exchange_make(mesh, p->rank, &c[i], &parts, &e[i]);
+    bool ok = true;
+    if (!s && cases[i].joins) s = mscrt_exchanges_join(2, (uint32_t[]){0, (uint32_t)i}, p->rank, &parts, e, &ok);
+    if (!s && !ok) s = mscrt_fail(MSCRT_INPUT, "other groups");
   }
   if (!s) s = open_bench(&b, p, parts.num, threads);
   int code = say(p, s);
@@ -290,7 +294,7 @@ static int one_axis(const place *p) {
   msc_box_mesh mesh = {.num_axes = 1, .size = {p->ranks}};
   enum { N = sizeof cases_one_axis / sizeof *cases_one_axis };
   run_case cases[N];
-  for (int i = 0; i < N; i++) cases[i] = (run_case){&cases_one_axis[i], i % 2 ? MSCRT_F32 : MSCRT_F64, MSCRT_SUM};
+  for (int i = 0; i < N; i++) cases[i] = (run_case){&cases_one_axis[i], i % 2 ? MSCRT_F32 : MSCRT_F64, MSCRT_SUM, false};
   return run_cases(&mesh, p, N, cases, 1);
 }
 
@@ -298,8 +302,21 @@ static int two_axes(const place *p) {
   msc_box_mesh mesh = {.num_axes = 2, .size = {2, p->ranks / 2}};
   enum { N = sizeof cases_two_axes / sizeof *cases_two_axes };
   run_case cases[N];
-  for (int i = 0; i < N; i++) cases[i] = (run_case){&cases_two_axes[i], MSCRT_F32, MSCRT_SUM};
+  for (int i = 0; i < N; i++) cases[i] = (run_case){&cases_two_axes[i], MSCRT_F32, MSCRT_SUM, false};
   return run_cases(&mesh, p, N, cases, 2);
+}
+
+/* One value has a part for every rank, the other has none for most: they meet as one, whichever comes first. */
+static int empty_parts(const place *p) {
+  static const shape_case shapes[] = {{MSCRT_ALL_REDUCE, "1|0", "1", 2, {60, 50}}, {MSCRT_ALL_REDUCE, "1|0", "1", 1, {1}}, {MSCRT_ALL_GATHER, "0;1", "0", 2, {1, 6}}, {MSCRT_ALL_GATHER, "0;1", "0", 2, {6, 5}}};
+  msc_box_mesh mesh = {.num_axes = 2, .size = {2, p->ranks / 2}};
+  run_case cases[2];
+  for (int k = 0; k < 4; k++) {
+    for (int i = 0; i < 2; i++) cases[i] = (run_case){&shapes[k / 2 * 2 + (i + k) % 2], MSCRT_F32, MSCRT_SUM, i == 1};
+    int code = run_cases(&mesh, p, 2, cases, 1);
+    if (code) return code;
+  }
+  return 0;
 }
 
 /* Every type with every reduction: staged, direct, and in slices. */
@@ -311,7 +328,7 @@ static int all_types(const place *p) {
   for (int d = 0; d < MSCRT_NUM_DTYPES; d++)
     for (int r = 0; r < MSCRT_NUM_REDUCTIONS; r++)
       for (int i = 0; i < 3; i++)
-        if (i == 0 || (d + r) % 3 == i) cases[n++] = (run_case){&shapes[i], (mscrt_dtype)d, (mscrt_reduction)r};
+        if (i == 0 || (d + r) % 3 == i) cases[n++] = (run_case){&shapes[i], (mscrt_dtype)d, (mscrt_reduction)r, false};
   return run_cases(&mesh, p, n, cases, 1);
 }
 
@@ -331,6 +348,16 @@ static void verbs_on_two_axes(void **state) {
   for (int i = 0; i < 3; i++) {
     job j;
     start_job(&j, sizes[i], two_axes);
+    expect_all_well(&j);
+  }
+}
+
+static void parts_that_are_empty(void **state) {
+  (void)state;
+  static const int sizes[] = {4, 6};
+  for (int i = 0; i < 2; i++) {
+    job j;
+    start_job(&j, sizes[i], empty_parts);
     expect_all_well(&j);
   }
 }
@@ -549,7 +576,7 @@ static void strangers_are_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(verbs_on_one_axis), cmocka_unit_test(verbs_on_two_axes), cmocka_unit_test(types_and_reductions), cmocka_unit_test(broadcast_and_pairs), cmocka_unit_test(halos_of_parts),
+    cmocka_unit_test(verbs_on_one_axis), cmocka_unit_test(verbs_on_two_axes), cmocka_unit_test(parts_that_are_empty), cmocka_unit_test(types_and_reductions), cmocka_unit_test(broadcast_and_pairs), cmocka_unit_test(halos_of_parts),
     cmocka_unit_test(others_name_the_killed), cmocka_unit_test(others_name_the_stopped), cmocka_unit_test(others_name_who_left_or_failed),
     cmocka_unit_test(strangers_are_refused),
   };
