@@ -34,6 +34,13 @@ static void untie(msc_func *f, const bool *is_gone) {
     if (op->forward && is_gone[op->forward->id]) op->forward = NULL, op->letters = NULL;
 }
 
+/* Sums over micro-batches lie as what they add up: what an expansion leaves partial, though its composite was not, is finished
+ * once per step.  One that is cut among ranks says in_layout what it takes. */
+static void follow_sums(msc_func *f) {
+  for (msc_op *op = f->body->first; op; op = op->next)
+    if (op->kind == OP_accumulate && !msc_op_attr(op, "in_layout")) op->out[0].type = msc_type_with_layout(f->module->ctx, op->out[0].type, op->in[0].value->type->layout);
+}
+
 static bool expand_func(msc_pass_ctx *pass, msc_func *f) {
   bool *is_gone = msc_new_array(pass->scratch, bool, msc_number(f->body).num_ops);
   flash_memo flash = {0};
@@ -49,6 +56,7 @@ static bool expand_func(msc_pass_ctx *pass, msc_func *f) {
     next = before ? before->next : f->body->first; /* it may hold composites itself */
   }
   untie(f, is_gone);
+  follow_sums(f);
   return true;
 }
 
