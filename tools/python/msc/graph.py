@@ -169,7 +169,8 @@ class Graph:
     # ---- arguments ----
 
     def input(self, name, dtype, shape, role="data", batch_dim=0):
-        """A data input; role "label" or "mask" for others.  A size of -1 is given later by msc compile --dim."""
+        """A data input; role "label" or "mask" for others.  A size of -1 is given later by msc compile --dim.  batch_dim is the
+        dimension that is the batch, as large in all inputs; -1: this one has none."""
         if role not in file.ROLES:
             raise Error(f"there is no role {role}{_nearest(role, file.ROLES)}")
         t = self._value(dtype, shape)
