@@ -141,15 +141,11 @@ static bool check_op(const msc_op *op, msc_arena *arena) {
   return ok;
 }
 
-static const char *name_of(const msc_func *f, size_t arg) {
-  const msc_attr_value *name = msc_arg_attr(f, arg, "msc.name");
-  const char *what = name && name->kind == MSC_ATTR_STR ? name->s : f->body->args[arg]->name;
-  return what ? what : "";
-}
-
 static bool check_arg(const msc_func *f, size_t arg, msc_arena *arena) {
   msc_context *ctx = f->module->ctx;
-  const char *what = name_of(f, arg);
+  const msc_attr_value *name = msc_arg_attr(f, arg, "msc.name");
+  const char *what = name && name->kind == MSC_ATTR_STR ? name->s : f->body->args[arg]->name;
+  if (!what) what = "";
   bool ok = true;
   for (size_t i = 0; i < f->arg[arg].num_attrs; i++) {
     const msc_attr *a = &f->arg[arg].attrs[i];
@@ -197,31 +193,10 @@ static void tell_parameters(msc_op *op) {
   if (!(msc_info(op)->flags & MSC_COLLECTIVE)) msc_op_unset(op, "comm_fusion");
 }
 
-/* A run cuts all inputs that have a batch out of their files at once. */
-static bool check_batches(const msc_func *f) {
-  msc_context *ctx = f->module->ctx;
-  size_t first = f->body->num_args;
-  int64_t first_dim = 0, batch = 0;
-  bool ok = true;
-  for (size_t i = 0; i < f->body->num_args; i++) {
-    const msc_type *t = f->body->args[i]->type;
-    const msc_attr_value *given = msc_arg_attr(f, i, "msc.batch_dim");
-    if (msc_arg_role(f, i) > MSC_ROLE_MASK || (!given && !t->rank)) continue;
-    int64_t dim = !given ? 0 : given->kind == MSC_ATTR_INT ? given->i : INT64_MAX;
-    if (dim < -1 || dim >= t->rank) ok = msc_error(ctx, MSC_E_SHAPE, f->loc, "input '%s': batch_dim must be one of its %d dimensions, counted from 0, or -1: it has no batch", name_of(f, i), t->rank);
-    else if (dim >= 0 && first == f->body->num_args) first = i, first_dim = dim, batch = t->dim[dim];
-    else if (dim >= 0 && t->dim[dim] != batch)
-      ok = msc_error(ctx, MSC_E_SHAPE, f->loc, "input '%s': its batch, dimension %" PRId64 ", has %" PRId64 " samples, but that of '%s', dimension %" PRId64 ", has %" PRId64 "; say batch_dim = -1 of an input that has no batch",
-                     name_of(f, i), dim, t->dim[dim], name_of(f, first), first_dim, batch);
-  }
-  return ok;
-}
-
 bool pass_annotations(msc_pass_ctx *pass, msc_module *m) {
   bool ok = true;
   for (msc_func *f = m->first; f; f = f->next) {
     for (size_t i = 0; i < f->body->num_args; i++) ok &= check_arg(f, i, pass->scratch);
-    ok &= check_batches(f);
     for (msc_op *op = f->body->first; op; op = op->next) {
       ok &= check_op(op, pass->scratch);
       align_columns(op);

@@ -705,16 +705,6 @@ static inline void configure(random_graph *g) {
     if (op->kind != OP_constant && op->kind != OP_iota && chance(g, percent)) annotate(g, op, !chance(g, layouts));
 }
 
-/* Labels of what is not a sample each have no batch. */
-static inline void mark_batches(random_graph *g) {
-  const msc_attr_value *first = msc_arg_attr(g->f, 0, "msc.batch_dim");
-  int64_t of_first = first ? first->i : 0, batch = of_first < 0 ? g->batch : g->f->body->args[0]->type->dim[of_first];
-  for (size_t i = 1; i < g->f->body->num_args; i++) {
-    const msc_type *t = g->f->body->args[i]->type;
-    if (msc_arg_role(g->f, i) <= MSC_ROLE_MASK && (t->rank == 0 || t->dim[0] != batch)) msc_arg_set(g->f, i, "msc.batch_dim", msc_int(-1));
-  }
-}
-
 /* ---- all ---- */
 
 static inline void add_inputs(random_graph *g) {
@@ -751,7 +741,6 @@ static inline void random_graph_make(random_graph *g, msc_context *ctx, uint64_t
   msc_value *loss = loss_of(g, x);
   if (chance(g, 25)) loss = binary(g, OP_add, loss, binary(g, OP_mul, scalar(g, 0.25), loss_of(g, picked(g))));
   finish(g, loss);
-  mark_batches(g);
   choose_mesh(g);
   configure(g);
 }
