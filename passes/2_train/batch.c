@@ -98,9 +98,11 @@ static bool is_mean_loss(const msc_op *op) {
 /* How op combines the samples when a batch letter is gone from its result. */
 static msc_batch_meaning reduction_of(const msc_op *op, const msc_letter *letter) {
   if (letter->role != MSC_RED || letter->reduction != MSC_SUM) return MSC_BATCH_MIXED;
-  if (op->kind == OP_gather) return MSC_BATCH_MIXED; /* picks samples by number */
   return op->kind == OP_reduce_mean || is_mean_loss(op) ? MSC_BATCH_MEAN : MSC_BATCH_SUM;
 }
+
+/* Do indices name elements along this letter?  They count all samples. */
+static bool is_by_number(const msc_op *op, const msc_letter *letter) { return msc_info(op)->flags & MSC_CHECKED && letter->name == 'v'; }
 
 static msc_batch_fact result_fact(const msc_op *op, const msc_rule *rule, size_t tensor, uint32_t letters) {
   msc_batch_fact f = {.meaning = MSC_BATCH_SAME};
@@ -115,7 +117,7 @@ static msc_batch_fact result_fact(const msc_op *op, const msc_rule *rule, size_t
     }
   for (int i = 0; i < rule->num_letters; i++) {
     if (!(letters >> i & 1)) continue;
-    if (rule->letter[i].role == MSC_REP || rule->letter[i].expands) return (msc_batch_fact){.meaning = MSC_BATCH_MIXED, .mixer = op};
+    if (rule->letter[i].role == MSC_REP || rule->letter[i].expands || is_by_number(op, &rule->letter[i])) return (msc_batch_fact){.meaning = MSC_BATCH_MIXED, .mixer = op};
     if (seen >> i & 1) continue;
     msc_batch_meaning m = reduction_of(op, &rule->letter[i]);
     if (f.meaning != MSC_BATCH_SAME || m == MSC_BATCH_MIXED) return (msc_batch_fact){.meaning = MSC_BATCH_MIXED, .mixer = op};

@@ -21,3 +21,27 @@ module {
   }) {sym_name = "forward", loss = 0 : i64, optimizer = {kind = "sgd", lr = 0.1 : f32},
       arg_attrs = [{msc.name = "x", msc.role = "data"}, {msc.name = "w", msc.role = "parameter"}]} : () -> ()
 }
+// -----
+// Numbers that name rows of the batch count all of it, wherever the rows go.
+module {
+  "msc.func"() ({
+  ^bb0(%x: tensor<8x3xf32>, %i: tensor<4xi32>, %w: tensor<4x3xf32>):
+    // expected-error @below {{scatter_update: mixes samples of the batch, which micro-batches (micro_size) do not see together; mark it cross_batch}}
+    %0 = "msc.scatter_update"(%x, %i, %w) : (tensor<8x3xf32>, tensor<4xi32>, tensor<4x3xf32>) -> tensor<8x3xf32>
+    %1 = "msc.reduce_mean"(%0) {dims = [0, 1]} : (tensor<8x3xf32>) -> tensor<f32>
+    "msc.return"(%1) : (tensor<f32>) -> ()
+  }) {sym_name = "forward", loss = 0 : i64, optimizer = {kind = "sgd", lr = 0.1 : f32},
+      arg_attrs = [{msc.name = "x", msc.role = "data"}, {msc.batch_dim = -1 : i64, msc.name = "i", msc.role = "data"}, {msc.name = "w", msc.role = "parameter"}]} : () -> ()
+}
+// -----
+module {
+  "msc.func"() ({
+  ^bb0(%x: tensor<8x3xf32>, %i: tensor<5x1xi32>, %w: tensor<3xf32>):
+    %0 = "msc.mul"(%x, %w) : (tensor<8x3xf32>, tensor<3xf32>) -> tensor<8x3xf32>
+    // expected-error @below {{gather_nd: mixes samples of the batch, which micro-batches (micro_size) do not see together; mark it cross_batch}}
+    %1 = "msc.gather_nd"(%0, %i) : (tensor<8x3xf32>, tensor<5x1xi32>) -> tensor<5x3xf32>
+    %2 = "msc.reduce_mean"(%1) {dims = [0, 1]} : (tensor<5x3xf32>) -> tensor<f32>
+    "msc.return"(%2) : (tensor<f32>) -> ()
+  }) {sym_name = "forward", loss = 0 : i64, optimizer = {kind = "sgd", lr = 0.1 : f32},
+      arg_attrs = [{msc.name = "x", msc.role = "data"}, {msc.batch_dim = -1 : i64, msc.name = "i", msc.role = "data"}, {msc.name = "w", msc.role = "parameter"}]} : () -> ()
+}
