@@ -409,7 +409,7 @@ static mscrt_status *check_batch(const mscrt_plan *p, const mscrt_variable *v) {
   if (v->shape[v->batch_dim] < 1) return bad_plan("an empty batch");
   for (const mscrt_variable *other = p->input; other < v; other++)
     if (other->batch_dim >= 0 && other->shape[other->batch_dim] != v->shape[v->batch_dim])
-      return bad_plan("a batch of %" PRId64 ", but '%s' has %" PRId64, v->shape[v->batch_dim], other->name, other->shape[other->batch_dim]);
+      return bad_plan("a batch of %" PRId64 ", but '%s' has %" PRId64 "; in the model what has no batch is given batch_dim = -1", v->shape[v->batch_dim], other->name, other->shape[other->batch_dim]);
   return NULL;
 }
 
