@@ -245,7 +245,7 @@ static bool finish_gpu(msc_codegen *cg, msc_machine_code *out) {
   msc_nvptx_relax(&cg->llvm);
   bool ok = msc_llvm_run(&cg->llvm, msc_nvptx_pipeline) || msc_llvm_report(&cg->llvm, cg->ctx);
   if (ok && cg->out_text) *cg->out_text = text_of(cg);
-  if (cg->num) ok = ok && msc_nvptx_images(&cg->llvm, cg->arena, cg->target.arch, out) && list_kernels(cg, NULL, 0, out); /* else libraries do it all */
+  if (cg->num) ok = ok && msc_nvptx_images(&cg->llvm, cg->arena, out) && list_kernels(cg, NULL, 0, out); /* else libraries do it all */
   msc_codegen_abandon(cg);
   return ok;
 }

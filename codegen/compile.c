@@ -8,6 +8,7 @@
 #include "codegen/compile.h"
 #include "codegen/choose_recompute.h"
 #include "codegen/emit.h"
+#include "codegen/ptxas.h"
 #include "ir/mailbox.h"
 #include "passes/3_shard/strategy_file.h"
 
@@ -204,12 +205,9 @@ static int passes_until(const char *name) {
 /* ---- from the search on ---- */
 
 /* "kernels.sm_90.ptx" */
-static void tell_images(const msc_compile_options *o, const msc_plan *p) {
-  for (size_t i = 0; i < p->code.num_images; i++) {
-    const msc_image *image = &p->code.image[i];
-    const char *name = msc_arena_printf(p->arena, "kernels.sm_%d.%s", image->arch, image->is_cubin ? "cubin" : "ptx");
-    o->emitted(o->user, name, image->bytes, image->num_bytes - !image->is_cubin);
-  }
+static void tell_image(const msc_compile_options *o, const msc_plan *p, const msc_image *image) {
+  const char *name = msc_arena_printf(p->arena, "kernels.sm_%d.%s", image->arch, image->is_cubin ? "cubin" : "ptx");
+  if (o->emitted) o->emitted(o->user, name, image->bytes, image->num_bytes - !image->is_cubin);
 }
 
 /* From the search on; a plan may need more than there is.  NULL after a report. */
@@ -234,7 +232,7 @@ static msc_plan *plan_from_search(msc_context *ctx, msc_module *m, const msc_com
   msc_plan *p = msc_plan_of(ctx, m, &options->target, options->emitted ? &code : NULL);
   if (code) options->emitted(options->user, "kernels.ll", code, strlen(code));
   if (!p) return NULL;
-  if (code) tell_images(options, p);
+  for (size_t i = 0; i < p->code.num_images; i++) tell_image(options, p, &p->code.image[i]);
   const msc_cluster *cluster = described(ctx, options);
   if (!msc_plan_predict(p, cluster)) return NULL;
   p->decision = decision;
@@ -374,6 +372,40 @@ bool msc_code_target_of(msc_context *ctx, const msc_target_words *w, msc_code_ta
   return true;
 }
 
+/* ---- machine code for one GPU ---- */
+
+/* The newest PTX that is not too new for it; NULL: there is no code, or it is for no GPU in particular. */
+static const msc_image *ptx_for(const msc_plan *p, int arch) {
+  size_t i = 0;
+  if (!arch || !p->code.num_images) return NULL;
+  while (i + 1 < p->code.num_images && p->code.image[i].arch > arch) i++;
+  return &p->code.image[i];
+}
+
+/* Machine code goes first. */
+static void put_first(msc_plan *p, const msc_image *cubin) {
+  msc_image *all = msc_new_array(p->arena, msc_image, p->code.num_images + 1);
+  all[0] = *cubin;
+  memcpy(all + 1, p->code.image, p->code.num_images * sizeof *all);
+  p->code.image = all, p->code.num_images++;
+}
+
+/* The assembler works while the caller does what it has to do with the plan. */
+static bool finish_plan(msc_context *ctx, const msc_compile_options *o, msc_compiled *out) {
+  msc_plan *p = out->plan;
+  const msc_image *ptx = ptx_for(p, o->target.arch);
+  msc_ptxas *assembler = NULL;
+  msc_image cubin;
+  bool made;
+  if (ptx) MSC_TRY(msc_ptxas_begin(ctx, p->arena, ptx, o->target.arch, &assembler));
+  bool ok = !o->meanwhile || o->meanwhile(o->user, p);
+  ok &= msc_ptxas_end(assembler, &cubin, &made);
+  if (made) put_first(p, &cubin);
+  if (made) tell_image(o, p, &cubin);
+  if (ok) out->bytes = msc_plan_bytes(p, &out->num_bytes);
+  return out->bytes != NULL;
+}
+
 bool msc_compile_model(msc_context *ctx, const msc_model_bytes *model, msc_compile_options *options, msc_compiled *out) {
   msc_module *m = msc_read_model(ctx, model);
   if (!m) return false;
@@ -383,6 +415,5 @@ bool msc_compile_model(msc_context *ctx, const msc_model_bytes *model, msc_compi
   if (!options->cluster && options->target.target == MSC_TARGET_CUDA) options->cluster = msc_cluster_named(ctx, "h100");
   *out = (msc_compiled){.num_ops = count_ops(m)};
   out->plan = msc_compile(ctx, m, options);
-  if (out->plan) out->bytes = msc_plan_bytes(out->plan, &out->num_bytes);
-  return out->bytes != NULL;
+  return out->plan && finish_plan(ctx, options, out);
 }

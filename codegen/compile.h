@@ -24,6 +24,7 @@ typedef struct {
   void (*before)(void *user, const msc_pass_info *pass, const char *line, const char *text, size_t bytes);
   void (*reproducer)(void *user, const msc_pass_info *pass, const char *text, size_t bytes);
   void (*emitted)(void *user, const char *name, const char *text, size_t bytes); /* generated code, as "kernels.ll" */
+  bool (*meanwhile)(void *user, msc_plan *p); /* beside the making of machine code for one GPU: the plan has no image of it yet; false after a report */
 } msc_compile_options;
 
 /* Rewrites m in place.  NULL after reporting; the plan and its bytes (msc_plan_bytes) live in the context's arena. */

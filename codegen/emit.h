@@ -84,8 +84,8 @@ LLVMTargetMachineRef msc_nvptx_machine(msc_llvm *l, int arch);
 LLVMValueRef msc_nvptx_kernel(msc_llvm *l, const char *name, const msc_program_head *h);
 /* Allows all kernels so far what a GPU computes faster than IEEE would have it. */
 void msc_nvptx_relax(msc_llvm *l);
-/* The module as images: PTX for every generation of GPUs, and machine code for `arch` (0: none) where ptxas is found. */
-bool msc_nvptx_images(msc_llvm *l, msc_arena *arena, int arch, msc_machine_code *out_code);
+/* The module as images: PTX for every generation of GPUs, the newest first. */
+bool msc_nvptx_images(msc_llvm *l, msc_arena *arena, msc_machine_code *out_code);
 
 /* ---- object.c ---- */
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "codegen/emit.h"
-#include "codegen/ptxas.h"
 
 const char msc_nvptx_triple[] = "nvptx64-nvidia-cuda";
 const char msc_nvptx_pipeline[] = "globaldce,default<O3>";
@@ -99,15 +98,9 @@ static bool make_ptx(msc_llvm *l, msc_arena *arena, msc_image *out) {
   return ok;
 }
 
-bool msc_nvptx_images(msc_llvm *l, msc_arena *arena, int arch, msc_machine_code *out) {
-  msc_image *image = msc_new_array(arena, msc_image, NUM_GENERATIONS + 1), *ptx = image + 1;
+bool msc_nvptx_images(msc_llvm *l, msc_arena *arena, msc_machine_code *out) {
+  msc_image *ptx = msc_new_array(arena, msc_image, NUM_GENERATIONS);
   MSC_TRY(make_ptx(l, arena, ptx));
   out->image = ptx, out->num_images = NUM_GENERATIONS;
-  if (!arch) return true;
-  size_t i = 0;
-  while (i + 1 < NUM_GENERATIONS && ptx[i].arch > arch) i++;
-  bool made;
-  MSC_TRY(msc_ptxas(l->ctx, arena, &ptx[i], arch, &image[0], &made));
-  if (made) out->image = image, out->num_images++;
   return true;
 }

@@ -52,7 +52,7 @@ typedef struct {
 
 static bool open_temporary(msc_context *ctx, temporary *t) {
   snprintf(t->path, sizeof t->path, "/tmp/msc-ptxas-XXXXXX");
-  t->fd = mkstemp(t->path);
+  t->fd = mkostemp(t->path, O_CLOEXEC);
   return t->fd >= 0 || msc_error(ctx, MSC_E_TARGET, NULL, "ptxas: no temporary file: %s", strerror(errno));
 }
 
@@ -83,25 +83,30 @@ static char *read_all(msc_arena *arena, int fd, size_t *out_num) {
 
 extern char **environ;
 
-/* The exit status; -1: it did not run.  What it says goes to `log`. */
-static int run(const char *program, char *const *argument, int log) {
+/* -1: it could not be started.  What it says goes to `log`. */
+static pid_t start(const char *program, char *const *argument, int log) {
   posix_spawn_file_actions_t actions;
   pid_t child;
-  int status = -1;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, log, 1);
   posix_spawn_file_actions_adddup2(&actions, log, 2);
-  if (posix_spawn(&child, program, &actions, NULL, argument, environ) == 0)
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+  if (posix_spawn(&child, program, &actions, NULL, argument, environ)) child = -1;
   posix_spawn_file_actions_destroy(&actions);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return child;
+}
+
+/* The exit status; -1: it did not run to its end. */
+static int wait_for(pid_t child) {
+  int status = -1;
+  while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+  return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 /* "Cuda compilation tools, release 13.0, V13.0.88": the last word. */
 static const char *version_of(msc_arena *arena, const char *program, int log) {
   char *argument[] = {(char *)(uintptr_t)program, (char *)(uintptr_t) "--version", NULL};
   size_t bytes;
-  const char *text = run(program, argument, log) == 0 ? read_all(arena, log, &bytes) : NULL, *release = text ? strstr(text, "release ") : NULL;
+  const char *text = wait_for(start(program, argument, log)) == 0 ? read_all(arena, log, &bytes) : NULL, *release = text ? strstr(text, "release ") : NULL;
   const char *version = release ? strstr(release, ", V") : NULL;
   return version ? msc_arena_printf(arena, "%.*s", (int)strcspn(version + 3, " \n"), version + 3) : "of no version";
 }
@@ -113,30 +118,66 @@ static const char *told(msc_arena *arena, const char *program, int log, int code
   return msc_arena_printf(arena, "%s failed with exit code %d%s%.*s", program, code, bytes ? ": " : "", (int)strcspn(text ? text : "", "\n"), text ? text : "");
 }
 
-enum { TEXT, CODE, MESSAGES, VERSION, NUM_FILES };
-
-static bool assemble(msc_context *ctx, msc_arena *arena, const char *program, const msc_image *ptx, int arch, temporary *file, msc_image *out, bool *out_made) {
-  const char *option = msc_arena_printf(arena, "-arch=sm_%d", arch);
-  char *argument[] = {(char *)(uintptr_t)program, (char *)(uintptr_t)option, (char *)(uintptr_t) "-O3", file[TEXT].path, (char *)(uintptr_t) "-o", file[CODE].path, NULL};
-  if (!write_all(file[TEXT].fd, ptx->bytes, ptx->num_bytes - 1)) return msc_error(ctx, MSC_E_TARGET, NULL, "ptxas: %s: %s", file[TEXT].path, strerror(errno));
-  int code = run(program, argument, file[MESSAGES].fd);
-  if (code != 0) return do_without(ctx, arch, told(arena, program, file[MESSAGES].fd, code));
-  int fd = open(file[CODE].path, O_RDONLY | O_CLOEXEC); /* the program may have made it anew */
-  out->bytes = fd >= 0 ? read_all(arena, fd, &out->num_bytes) : NULL;
-  if (fd >= 0) close(fd);
-  *out_made = out->bytes && out->num_bytes >= 64; /* an ELF header */
-  return *out_made || do_without(ctx, arch, msc_arena_printf(arena, "%s made nothing", program));
+/* Kernels are compiled in so many threads; a number of its own, as the bytes depend on it.  Older ones have one thread. */
+static const char *threads_of(const char *version) {
+  int major = 0, minor = 0;
+  return sscanf(version, "%d.%d", &major, &minor) == 2 && 100 * major + minor >= 1202 ? "4" : "1";
 }
 
-bool msc_ptxas(msc_context *ctx, msc_arena *arena, const msc_image *ptx, int arch, msc_image *out, bool *out_made) {
-  const char *program = find_ptxas(arena);
-  temporary file[NUM_FILES] = {{.fd = -1}, {.fd = -1}, {.fd = -1}, {.fd = -1}};
-  *out_made = false;
-  if (!program) return do_without(ctx, arch, "there is no ptxas in PATH, nor in CUDA_HOME/bin");
+enum { TEXT, CODE, MESSAGES, VERSION, NUM_FILES };
+
+struct msc_ptxas {
+  msc_context *ctx;
+  msc_arena *arena;
+  const char *program, *made_by;
+  int arch;
+  pid_t child;
+  temporary file[NUM_FILES];
+};
+
+static bool assemble(msc_ptxas *a, const msc_image *ptx) {
+  const char *version = version_of(a->arena, a->program, a->file[VERSION].fd), *threads = threads_of(version);
+  const char *option = msc_arena_printf(a->arena, "-arch=sm_%d", a->arch), *split = msc_arena_printf(a->arena, "--split-compile=%s", threads);
+  char *argument[] = {(char *)(uintptr_t)a->program, (char *)(uintptr_t)option, (char *)(uintptr_t) "-O3", a->file[TEXT].path, (char *)(uintptr_t) "-o", a->file[CODE].path, (char *)(uintptr_t)split, NULL};
+  if (!strcmp(threads, "1")) argument[6] = NULL; /* it may not know the option */
+  a->made_by = msc_arena_printf(a->arena, "%s, ptxas %s -O3 in %s thread%s", ptx->made_by, version, threads, strcmp(threads, "1") ? "s" : "");
+  if (!write_all(a->file[TEXT].fd, ptx->bytes, ptx->num_bytes - 1)) return msc_error(a->ctx, MSC_E_TARGET, NULL, "ptxas: %s: %s", a->file[TEXT].path, strerror(errno));
+  a->child = start(a->program, argument, a->file[MESSAGES].fd);
+  return true;
+}
+
+static void close_all(msc_ptxas *a) {
+  for (int i = 0; i < NUM_FILES; i++) close_temporary(&a->file[i]);
+}
+
+bool msc_ptxas_begin(msc_context *ctx, msc_arena *arena, const msc_image *ptx, int arch, msc_ptxas **out) {
+  msc_ptxas *a = msc_new(arena, msc_ptxas);
+  *a = (msc_ptxas){.ctx = ctx, .arena = arena, .program = find_ptxas(arena), .arch = arch, .child = -1, .file = {{.fd = -1}, {.fd = -1}, {.fd = -1}, {.fd = -1}}};
+  *out = NULL;
+  if (!a->program) return do_without(ctx, arch, "there is no ptxas in PATH, nor in CUDA_HOME/bin");
   bool ok = true;
-  for (int i = 0; i < NUM_FILES && ok; i++) ok = open_temporary(ctx, &file[i]);
-  if (ok) *out = (msc_image){.arch = arch, .is_cubin = true, .made_by = msc_arena_printf(arena, "%s, ptxas %s -O3", ptx->made_by, version_of(arena, program, file[VERSION].fd))};
-  ok = ok && assemble(ctx, arena, program, ptx, arch, file, out, out_made);
-  for (int i = 0; i < NUM_FILES; i++) close_temporary(&file[i]);
+  for (int i = 0; i < NUM_FILES && ok; i++) ok = open_temporary(ctx, &a->file[i]);
+  ok = ok && assemble(a, ptx);
+  if (ok) *out = a;
+  else close_all(a);
+  return ok;
+}
+
+/* What it wrote; it may have made the file anew. */
+static bool collect(const msc_ptxas *a, int code, msc_image *out, bool *out_made) {
+  *out = (msc_image){.arch = a->arch, .is_cubin = true, .made_by = a->made_by};
+  if (code != 0) return do_without(a->ctx, a->arch, told(a->arena, a->program, a->file[MESSAGES].fd, code));
+  int fd = open(a->file[CODE].path, O_RDONLY | O_CLOEXEC);
+  out->bytes = fd >= 0 ? read_all(a->arena, fd, &out->num_bytes) : NULL;
+  if (fd >= 0) close(fd);
+  *out_made = out->bytes && out->num_bytes >= 64; /* an ELF header */
+  return *out_made || do_without(a->ctx, a->arch, msc_arena_printf(a->arena, "%s made nothing", a->program));
+}
+
+bool msc_ptxas_end(msc_ptxas *a, msc_image *out_cubin, bool *out_made) {
+  *out_made = false;
+  if (!a) return true;
+  bool ok = collect(a, wait_for(a->child), out_cubin, out_made);
+  close_all(a);
   return ok;
 }

@@ -20,6 +20,7 @@ typedef struct {
     uint64_t ns;
   } pass[MAX_PASSES];
   int debug;
+  const msc_compile_options *options;
   uint64_t engines_ns; /* of graphs; 0: none was asked for */
   int64_t step_ns, least_step_ns; /* of the search for the least time; -1: none */
 } compiling;
@@ -246,12 +247,13 @@ static bool check_options(cli *c) {
   return true;
 }
 
-static bool put_engines(compiling *k, const msc_compile_options *o, msc_compiled *made) {
+static bool put_engines(void *user, msc_plan *p) {
+  compiling *k = user;
   const char *why;
   uint64_t begin = now_ns();
-  if (!made->plan->num_graphs || !o->target.arch) return true;
+  if (!p->num_graphs || !k->options->target.arch) return true;
   cli_progress(k->c, "compiling: engines");
-  bool ok = engines_put(o, made, &why);
+  bool ok = engines_put(k->options, p, &why);
   k->engines_ns = now_ns() - begin;
   if (k->debug >= 3 && why) fprintf(stderr, "engines: %s\n", why);
   return ok;
@@ -271,12 +273,14 @@ static int run(cli *c) {
                            .after = after_pass,
                            .remark = remark,
                            .before = before_pass,
+                           .meanwhile = put_engines,
                            .reproducer = on_bug,
                            .flags = cli_repeated_flags(c)};
   const msc_target_words words = {cli_text(c, "target"), cli_text(c, "mcpu"), cli_loc(c, "--target"), cli_loc(c, "--mcpu")};
   is_legal &= msc_code_target_of(c->ctx, &words, &o.target);
   is_legal &= cli_cluster(c, &o.cluster);
   if (!is_legal) return CLI_INPUT;
+  k.options = &o;
   k.debug = msc_config_debug(config);
   o.want_text = k.debug >= 4;
   if (o.dump_dir && !cli_make_folder(c, o.dump_dir)) return CLI_INPUT;
@@ -286,7 +290,6 @@ static int run(cli *c) {
   msc_compiled made;
   if (!cli_read_model_bytes(c, c->operands[0], &model, &read_code)) return read_code;
   bool ok = msc_compile_model(c->ctx, &model, &o, &made);
-  ok = ok && put_engines(&k, &o, &made);
   cli_progress_done(c);
   if (!ok) return CLI_INPUT;
   const msc_plan *p = made.plan;

@@ -89,16 +89,17 @@ static const char *put_all(msc_plan *p, char *text) {
   return why;
 }
 
-bool engines_put(const msc_compile_options *o, msc_compiled *made, const char **out_why) {
-  msc_plan *p = made->plan;
+bool engines_put(const msc_compile_options *o, msc_plan *p, const char **out_why) {
+  size_t num;
   *out_why = NULL;
   if (!p->num_graphs || !o->target.arch || !msc_config_bool(o->config, MSC_KEY_library_engines)) return true;
   if (o->cluster->gpu.arch != o->target.arch) {
     *out_why = msc_arena_printf(p->arena, "the cluster describes no GPU of sm_%d", o->target.arch);
     return true;
   }
-  char *text = engines_of(p->arena, made->bytes, made->num_bytes);
+  const void *bytes = msc_plan_bytes(p, &num);
+  MSC_TRY(bytes);
+  char *text = engines_of(p->arena, bytes, num);
   *out_why = text ? put_all(p, text) : "cuDNN cannot be loaded; `msc engines` says more";
-  if (p->engine) made->bytes = msc_plan_bytes(p, &made->num_bytes);
-  return made->bytes != NULL;
+  return true;
 }

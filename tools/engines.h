@@ -9,8 +9,7 @@
  * begins with {, or why there is none. */
 #define ENGINES_HEAD "cuDNN %zu sm_%d"
 
-/* Puts engines into a plan for a GPU that is named and that the cluster describes, where cuDNN is installed, and makes its bytes
- * again.  *out_why, when graphs remain without one: why, a line; else NULL.  False after a report. */
-bool engines_put(const msc_compile_options *o, msc_compiled *made, const char **out_why);
+/* Puts engines into a plan for a GPU that is named and that the cluster describes, where cuDNN is installed.  *out_why, when graphs remain without one: why, a line; else NULL.  False after a report. */
+bool engines_put(const msc_compile_options *o, msc_plan *p, const char **out_why);
 
 #endif

@@ -48,6 +48,6 @@ assembler('[ "$1" = --version ] && echo "Cuda compilation tools, release 13.0, V
 for arch, code in (("sm_80", 80), ("sm_86", 86), ("sm_89", 89), ("sm_90", 90), ("sm_90a", 90), ("sm_100", 100), ("sm_120", 120), ("sm_130", 130)):
     compiled(arch, "", f"sm_{code} cubin")
 by = images()[1]
-expect.check(f"who made them: {by}", by[0].endswith(", ptxas 13.0.88 -O3") and by[1].startswith("LLVM ") and by[0].startswith(by[1]))
+expect.check(f"who made them: {by}", by[0].endswith(", ptxas 13.0.88 -O3 in 4 threads") and by[1].startswith("LLVM ") and by[0].startswith(by[1]))
 expect.no_files("ffn.fbs", "ffn.bin", "toolkit")
 expect.done()
