@@ -5,23 +5,6 @@
 #include "ir/formula.h"
 #include "ir/op_table.h"
 
-/* Elements [from, to) of dimension d. */
-static msc_value *part(msc_builder *b, msc_value *x, int d, int64_t from, int64_t to) {
-  int64_t start[MSC_MAX_RANK] = {0}, limit[MSC_MAX_RANK];
-  if (!x) return NULL;
-  size_t rank = (size_t)x->type->rank;
-  memcpy(limit, x->type->dim, sizeof limit);
-  start[d] = from, limit[d] = to;
-  msc_context *ctx = formula_ctx(b);
-  msc_attr attrs[] = {msc_named(ctx, "start", msc_ints(ctx, rank, start)), msc_named(ctx, "limit", msc_ints(ctx, rank, limit))};
-  return with_attrs(b, OP_slice, 1, &x, 2, attrs);
-}
-
-static msc_value *joined(msc_builder *b, int64_t d, msc_value *x, msc_value *y) {
-  msc_attr attr = msc_named(formula_ctx(b), "dim", msc_int(d));
-  return with_attrs(b, OP_concat, 2, (msc_value *[]){x, y}, 1, &attr);
-}
-
 /* ---- gated activations ---- */
 
 static msc_value *activated(msc_builder *b, const char *how, msc_value *x) {
@@ -41,7 +24,7 @@ static msc_value *activated(msc_builder *b, const char *how, msc_value *x) {
 bool expand_glu(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   int last = in[0]->type->rank - 1;
   int64_t n = in[0]->type->dim[last];
-  msc_value *first = part(b, in[0], last, 0, n / 2), *second = part(b, in[0], last, n / 2, n);
+  msc_value *first = part_of(b, in[0], last, 0, n / 2), *second = part_of(b, in[0], last, n / 2, n);
   bool gate_first = msc_op_bool(op, "gate_first");
   msc_value *gate = activated(b, msc_op_str(op, "activation"), gate_first ? first : second);
   out_result[0] = times(b, gate, gate_first ? second : first);
@@ -74,13 +57,13 @@ bool expand_rotary(msc_builder *b, const msc_op *op, msc_value *const *in, msc_v
   single[last] = n / 2;
   msc_dtype dtype = wide(t->dtype);
   msc_value *x = reshape(b, cast(b, in[0], dtype), t->rank + 1, dim), *angle = angles(b, op, t, dtype);
-  msc_value *a = reshape(b, part(b, x, split, 0, 1), t->rank, single), *c = reshape(b, part(b, x, split, 1, 2), t->rank, single);
+  msc_value *a = reshape(b, part_of(b, x, split, 0, 1), t->rank, single), *c = reshape(b, part_of(b, x, split, 1, 2), t->rank, single);
   msc_value *cosine = unary(b, OP_cos, angle), *sine = unary(b, OP_sin, angle);
   msc_value *c_sine = times(b, c, sine), *turned_a = minus(b, times(b, a, cosine), c_sine);
   msc_value *a_sine = times(b, a, sine), *turned_c = plus(b, times(b, c, cosine), a_sine);
   dim[split] = 1;
   turned_c = reshape(b, turned_c, t->rank + 1, dim);
-  x = joined(b, split, reshape(b, turned_a, t->rank + 1, dim), turned_c);
+  x = joined(b, split, 2, (msc_value *[]){reshape(b, turned_a, t->rank + 1, dim), turned_c});
   out_result[0] = cast(b, reshape(b, x, t->rank, t->dim), t->dtype);
   return out_result[0] != NULL;
 }

@@ -11,11 +11,6 @@ bool expand_reshape(msc_builder *b, const msc_op *op, msc_value *const *in, msc_
   return give_result(reshape(b, in[0], op->out[0].type->rank, op->out[0].type->dim), out_result);
 }
 
-static msc_value *joined(msc_builder *b, int64_t dim, size_t num, msc_value *const *x) {
-  msc_attr attr = msc_named(formula_ctx(b), "dim", msc_int(dim));
-  return with_attrs(b, OP_concat, num, x, 1, &attr);
-}
-
 bool expand_stack(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   const msc_type *y = op->out[0].type;
   int axis = axis_of(op, "axis", y->rank);
@@ -61,21 +56,11 @@ bool expand_reverse(msc_builder *b, const msc_op *op, msc_value *const *in, msc_
   return give_result(x, out_result);
 }
 
-static msc_value *part(msc_builder *b, msc_value *x, int64_t dim, int64_t from, int64_t to) {
-  msc_context *ctx = formula_ctx(b);
-  size_t rank = (size_t)x->type->rank;
-  int64_t start[MSC_MAX_RANK] = {0}, limit[MSC_MAX_RANK];
-  memcpy(limit, x->type->dim, sizeof limit);
-  start[dim] = from, limit[dim] = to;
-  msc_attr attrs[] = {msc_named(ctx, "start", msc_ints(ctx, rank, start)), msc_named(ctx, "limit", msc_ints(ctx, rank, limit))};
-  return with_attrs(b, OP_slice, 1, &x, 2, attrs);
-}
-
 /* The last `shift` elements come first. */
 bool expand_roll(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   int64_t dim = axis_of(op, "dim", in[0]->type->rank), n = in[0]->type->dim[dim], shift = n ? msc_op_int(op, "shift") % n : 0;
   if (shift < 0) shift += n;
   if (shift == 0) return give_result(reshape(b, in[0], in[0]->type->rank, in[0]->type->dim), out_result);
-  msc_value *last = part(b, in[0], dim, n - shift, n), *first = part(b, in[0], dim, 0, n - shift);
+  msc_value *last = part_of(b, in[0], dim, n - shift, n), *first = part_of(b, in[0], dim, 0, n - shift);
   return give_result(joined(b, dim, 2, (msc_value *[]){last, first}), out_result);
 }

@@ -76,16 +76,6 @@ static ranked ranked_by(msc_builder *b, msc_op_kind kind, msc_value *x, size_t n
   return op ? (ranked){&op->out[0], &op->out[1]} : (ranked){NULL, NULL};
 }
 
-static msc_value *first_of(msc_builder *b, msc_value *x, int axis, int64_t k) {
-  int64_t start[MSC_MAX_RANK] = {0}, limit[MSC_MAX_RANK];
-  if (!x) return NULL;
-  memcpy(limit, x->type->dim, sizeof limit);
-  limit[axis] = k;
-  msc_context *ctx = formula_ctx(b);
-  msc_attr attrs[] = {msc_named(ctx, "start", msc_ints(ctx, (size_t)x->type->rank, start)), msc_named(ctx, "limit", msc_ints(ctx, (size_t)x->type->rank, limit))};
-  return with_attrs(b, OP_slice, 1, &x, 2, attrs);
-}
-
 /* The best of each block, in order, with their places in the whole: [.., candidates, ..] */
 static ranked candidates(msc_builder *b, const msc_op *op, msc_value *x, int axis, int64_t k) {
   const msc_type *t = x->type;
@@ -112,8 +102,8 @@ bool expand_topk(msc_builder *b, const msc_op *op, msc_value *const *in, msc_val
   msc_attr attrs[] = {msc_named(ctx, "axis", msc_int(axis)), msc_named(ctx, "descending", msc_bool(msc_op_bool(op, "largest"))),
                       msc_named(ctx, "dtype", msc_str(ctx, msc_dtype_name(op->out[1].type->dtype)))};
   ranked sorted = ranked_by(b, OP_sort, all.value, 3, attrs);
-  msc_value *taken = first_of(b, sorted.place, axis, k);
-  out_result[0] = first_of(b, sorted.value, axis, k);
+  msc_value *taken = part_of(b, sorted.place, axis, 0, k);
+  out_result[0] = part_of(b, sorted.value, axis, 0, k);
   out_result[1] = taken ? with_attrs(b, OP_take_along, 2, (msc_value *[]){all.place, taken}, 1, &attrs[0]) : NULL;
   return out_result[0] != NULL && out_result[1] != NULL;
 }

@@ -53,6 +53,23 @@ static inline msc_value *reshape(msc_builder *b, msc_value *x, int rank, const i
   return same ? x : with_ints(b, OP_reshape, x, "shape", rank, dim);
 }
 
+/* Elements [from, to) of one dimension. */
+static inline msc_value *part_of(msc_builder *b, msc_value *x, int dim, int64_t from, int64_t to) {
+  int64_t start[MSC_MAX_RANK] = {0}, limit[MSC_MAX_RANK];
+  if (!x) return NULL;
+  for (int d = 0; d < x->type->rank; d++) limit[d] = x->type->dim[d];
+  start[dim] = from, limit[dim] = to;
+  size_t rank = (size_t)x->type->rank;
+  msc_attr attrs[] = {msc_named(formula_ctx(b), "start", msc_ints(formula_ctx(b), rank, start)), msc_named(formula_ctx(b), "limit", msc_ints(formula_ctx(b), rank, limit))};
+  return with_attrs(b, OP_slice, 1, &x, 2, attrs);
+}
+
+/* Behind each other along one dimension. */
+static inline msc_value *joined(msc_builder *b, int dim, size_t num, msc_value *const *x) {
+  msc_attr attr = msc_named(formula_ctx(b), "dim", msc_int(dim));
+  return with_attrs(b, OP_concat, num, x, 1, &attr);
+}
+
 static inline msc_value *reduce(msc_builder *b, msc_op_kind kind, msc_value *x, int num, const int64_t *dims, bool keep) {
   msc_context *ctx = formula_ctx(b);
   msc_attr attrs[] = {msc_named(ctx, "dims", msc_ints(ctx, (size_t)num, dims)), msc_named(ctx, "keep_dims", msc_bool(true))};

@@ -107,6 +107,7 @@ void msc_replace_uses(msc_value *old, msc_value *new_value) {
 
 bool msc_has_uses(const msc_value *v) { return v->uses != NULL; }
 bool msc_has_one_use(const msc_value *v) { return v->uses && !v->uses->next; }
+msc_op *msc_only_user(const msc_value *v, msc_op_kind kind) { return msc_has_one_use(v) && v->uses->user->kind == kind ? v->uses->user : NULL; }
 
 /* ---- ops ---- */
 

@@ -421,6 +421,7 @@ void msc_set_operands(msc_op *op, size_t num, msc_value *const *in);
 void msc_replace_uses(msc_value *old, msc_value *new_value);
 bool msc_has_uses(const msc_value *v);
 bool msc_has_one_use(const msc_value *v);
+msc_op *msc_only_user(const msc_value *v, msc_op_kind kind); /* NULL: there is none, or another, or it is of another kind */
 /* Runs the row's shape function: sets result types, or reports and returns false. */
 bool msc_infer(msc_op *op);
 /* Called by shape functions; keeps a layout the result already has when the rest of the type agrees. */

@@ -6,8 +6,6 @@
 #include "passes/7_lower/graph.h"
 #include "passes/config.h"
 
-static msc_op *only_user(const msc_value *v, msc_op_kind kind) { return msc_has_one_use(v) && v->uses->user->kind == kind ? v->uses->user : NULL; }
-
 /* What is added to y, one number for each channel; NULL: something else is. */
 static msc_value *bias_of(const msc_op *add, const msc_value *y) {
   msc_value *v = add->in[add->in[0].value == y].value;
@@ -32,11 +30,11 @@ static msc_op *make(msc_op *conv, msc_value *bias, msc_op *end, bool relu) {
 
 /* *out_made: it was one. */
 static bool absorb(msc_op *conv, bool *out_made) {
-  msc_op *add = msc_is_graph(conv) && conv->kind == OP_conv2d ? only_user(&conv->out[0], OP_add) : NULL;
+  msc_op *add = msc_is_graph(conv) && conv->kind == OP_conv2d ? msc_only_user(&conv->out[0], OP_add) : NULL;
   msc_value *bias = add ? bias_of(add, &conv->out[0]) : NULL;
   *out_made = bias != NULL;
   if (!bias) return true;
-  msc_op *relu = only_user(&add->out[0], OP_relu), *end = relu ? relu : add, *op = make(conv, bias, end, relu != NULL);
+  msc_op *relu = msc_only_user(&add->out[0], OP_relu), *end = relu ? relu : add, *op = make(conv, bias, end, relu != NULL);
   if (!op) return false;
   msc_replace_uses(&end->out[0], &op->out[0]);
   if (relu) msc_op_erase(relu);

@@ -32,8 +32,6 @@ static bool takes_function(const msc_op *gemm) {
 
 static bool is_plain(const msc_op *gemm) { return gemm->num_in == 2 && gemm->num_out == 1 && !msc_op_bool(gemm, "relu") && !msc_op_bool(gemm, "gelu"); }
 
-static msc_op *one_user(const msc_value *v, msc_op_kind kind) { return msc_has_one_use(v) && v->uses->user->kind == kind ? v->uses->user : NULL; }
-
 static msc_op *any_user(const msc_value *v, msc_op_kind kind) {
   for (const msc_use *u = v->uses; u; u = u->next)
     if (u->user->kind == kind) return u->user;
@@ -93,7 +91,7 @@ static void move_before(msc_op *where, msc_op *op) {
 /* ---- a weight's gradient: sums over all rows ---- */
 
 static bool widen(ending *z, msc_op *gemm) {
-  msc_op *cast = one_user(&gemm->out[0], OP_cast);
+  msc_op *cast = msc_only_user(&gemm->out[0], OP_cast);
   if (!cast || !msc_op_bool(gemm, "transpose_a") || !is_plain(gemm) || cast->out[0].type->dtype != MSC_F32 || msc_dtype_bytes(gemm->out[0].type->dtype) != 2) return true;
   msc_op_set(gemm, "dtype", msc_str(msc_op_ctx(gemm), "f32"));
   return takes_place(z, gemm, 0, cast);
@@ -123,7 +121,7 @@ static msc_op *bias_gradient_of(const msc_op *gemm, size_t i) {
   msc_value *v = gemm->in[i].value;
   msc_op *sum = row_sum_of(v);
   if (!sum) sum = row_sum_of(before_reshape(v));
-  msc_op *cast = sum ? one_user(&sum->out[0], OP_cast) : NULL, *last = cast ? cast : sum;
+  msc_op *cast = sum ? msc_only_user(&sum->out[0], OP_cast) : NULL, *last = cast ? cast : sum;
   return last && last->out[0].type->dtype == gemm->out[0].type->dtype ? last : NULL;
 }
 
@@ -178,7 +176,7 @@ static bool take_slope(ending *z, msc_op *gemm, const char *function, msc_value 
 
 static bool absorb_gelu_slope(ending *z, msc_op *gemm) {
   msc_gradient_match m;
-  msc_op *last = one_user(&gemm->out[0], OP_mul);
+  msc_op *last = msc_only_user(&gemm->out[0], OP_mul);
   if (!last || !takes_function(gemm) || !is_plain(gemm) || !msc_match_gradient(last, &gemm->out[0], OP_gelu, "tanh", &m)) return true;
   return m.x && m.x->type == gemm->out[0].type ? take_slope(z, gemm, "gelu", m.x, last) : true;
 }
@@ -196,7 +194,7 @@ static msc_value *bits_of(msc_value *y) {
 
 static bool absorb_relu_slope(ending *z, msc_op *gemm) {
   msc_gradient_match m;
-  msc_op *last = one_user(&gemm->out[0], OP_select);
+  msc_op *last = msc_only_user(&gemm->out[0], OP_select);
   if (!last || !takes_function(gemm) || !is_plain(gemm) || !msc_match_gradient(last, &gemm->out[0], OP_relu, NULL, &m)) return true;
   msc_value *bits = m.y && m.y->type == gemm->out[0].type ? bits_of(m.y) : NULL;
   return bits ? take_slope(z, gemm, "relu", bits, last) : true;
@@ -208,7 +206,7 @@ static bool absorb_relu_slope(ending *z, msc_op *gemm) {
 static bool is_in_memory(const msc_value *v) { return !v->def || v->def->kind == OP_gemm || !msc_has_one_use(v); }
 
 static bool absorb_add(ending *z, msc_op *gemm) {
-  msc_op *add = one_user(&gemm->out[0], OP_add);
+  msc_op *add = msc_only_user(&gemm->out[0], OP_add);
   if (!add || gemm->num_out > 1 || msc_op_bool(gemm, "relu") || msc_op_bool(gemm, "gelu") || msc_gemm_operand(gemm, "add")) return true;
   msc_value *other = add->in[add->in[0].value == &gemm->out[0]].value;
   if (other == &gemm->out[0] || other->type != gemm->out[0].type || add->out[0].type != other->type || !is_in_memory(other)) return true;

@@ -6,11 +6,6 @@
 #include "passes/7_lower/choose.h"
 #include "passes/pass.h"
 
-static msc_op *only_user(const msc_value *v, msc_op_kind kind) {
-  if (!msc_has_one_use(v) || v->uses->user->kind != kind) return NULL;
-  return v->uses->user;
-}
-
 /* The other operand of `add` when it is one row [n] that stretches over x's rows; NULL otherwise. */
 static msc_value *bias_of(const msc_op *add, const msc_value *x) {
   msc_value *other = add->in[add->in[0].value == x ? 1 : 0].value;
@@ -42,10 +37,10 @@ static msc_op *replace(msc_op *matmul, msc_op *last, msc_value *bias, bool relu)
 }
 
 static msc_op *absorb(msc_op *matmul) {
-  msc_op *add = only_user(&matmul->out[0], OP_add), *last = matmul, *relu = NULL;
+  msc_op *add = msc_only_user(&matmul->out[0], OP_add), *last = matmul, *relu = NULL;
   msc_value *bias = add ? bias_of(add, &matmul->out[0]) : NULL;
   if (bias) last = add;
-  relu = only_user(&last->out[0], OP_relu);
+  relu = msc_only_user(&last->out[0], OP_relu);
   if (relu) last = relu;
   msc_op *gemm = replace(matmul, last, bias, relu != NULL);
   if (relu) msc_op_erase(relu);

@@ -9,6 +9,7 @@
  * busier than three of a third its size, and dx does not go through memory between them. */
 #include <string.h>
 
+#include "ir/formula.h"
 #include "ir/gemm.h"
 #include "passes/7_lower/graph.h"
 
@@ -27,8 +28,6 @@ typedef struct {
   part *part[PARTS];
   int64_t heads[PARTS], columns[PARTS];
 } merging;
-
-static msc_op *only_user(const msc_value *v, msc_op_kind kind) { return msc_has_one_use(v) && v->uses->user->kind == kind ? v->uses->user : NULL; }
 
 static bool swaps_heads(const msc_op *op) {
   int64_t perm[MSC_MAX_RANK];
@@ -66,37 +65,13 @@ static int64_t sum_of(const merging *z, const int64_t *size) {
 
 /* ---- building ---- */
 
-static msc_value *build(merging *z, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_attrs, const msc_attr *attrs) {
-  msc_op *op = msc_build_with(&z->b, kind, num_in, in, 1, num_attrs, attrs);
-  return op ? &op->out[0] : NULL;
-}
-
-static msc_value *reshaped(merging *z, msc_value *x, int rank, const int64_t *dim) {
-  msc_context *ctx = z->b.func->module->ctx;
-  msc_attr shape = msc_named(ctx, "shape", msc_ints(ctx, (size_t)rank, dim));
-  return x ? build(z, OP_reshape, 1, &x, 1, &shape) : NULL;
-}
-
-static msc_value *turned(merging *z, msc_value *heads) {
-  msc_context *ctx = z->b.func->module->ctx;
-  msc_attr perm = msc_named(ctx, "perm", msc_ints(ctx, 4, (const int64_t[]){0, 2, 1, 3}));
-  return heads ? build(z, OP_transpose, 1, &heads, 1, &perm) : NULL;
-}
-
-static msc_value *joined(merging *z, msc_value *const *v, int dim) {
-  msc_attr attr = msc_named(z->b.func->module->ctx, "dim", msc_int(dim));
-  return build(z, OP_concat, (size_t)z->num, v, 1, &attr);
-}
+static msc_value *turned(merging *z, msc_value *heads) { return with_ints(&z->b, OP_transpose, heads, "perm", 4, (const int64_t[]){0, 2, 1, 3}); }
 
 /* Part i of those of some sizes along a dimension. */
 static msc_value *taken(merging *z, msc_value *v, int dim, const int64_t *size, int i) {
-  msc_context *ctx = z->b.func->module->ctx;
-  int64_t start[MSC_MAX_RANK] = {0}, limit[MSC_MAX_RANK];
-  if (!v) return NULL;
-  memcpy(limit, v->type->dim, sizeof limit);
-  for (int k = 0; k < i; k++) start[dim] += size[k];
-  limit[dim] = start[dim] + size[i];
-  return build(z, OP_slice, 1, &v, 2, (msc_attr[]){msc_named(ctx, "start", msc_ints(ctx, (size_t)v->type->rank, start)), msc_named(ctx, "limit", msc_ints(ctx, (size_t)v->type->rank, limit))});
+  int64_t start = 0;
+  for (int k = 0; k < i; k++) start += size[k];
+  return part_of(&z->b, v, dim, start, start + size[i]);
 }
 
 static msc_value *product(merging *z, const msc_op *like, size_t num, msc_value *const *in) {
@@ -120,7 +95,7 @@ static msc_value *joined_operands(merging *z, size_t i, int dim) {
     for (int k = 0; k < z->num && same; k++) same = u->user->in[k].value == v[k];
     if (same) return &u->user->out[0];
   }
-  return joined(z, v, dim);
+  return joined(&z->b, dim, (size_t)z->num, v);
 }
 
 /* ---- forward ---- */
@@ -153,7 +128,7 @@ static bool merge_forward(merging *z) {
   const msc_type *t = z->part[0]->heads->type;
   msc_value *in[3] = {z->part[0]->x, joined_operands(z, 1, 1), gemm->num_in > 2 ? joined_operands(z, 2, 0) : NULL};
   MSC_TRY(in[1] && (gemm->num_in == 2 || in[2]));
-  msc_value *heads = reshaped(z, product(z, gemm, gemm->num_in, in), 4, (const int64_t[]){t->dim[0], t->dim[1], sum_of(z, z->heads), t->dim[3]});
+  msc_value *heads = reshape(&z->b, product(z, gemm, gemm->num_in, in), 4, (const int64_t[]){t->dim[0], t->dim[1], sum_of(z, z->heads), t->dim[3]});
   for (int i = 0; i < z->num; i++) {
     msc_value *own = turned(z, taken(z, heads, 2, z->heads, i));
     MSC_TRY(own);
@@ -192,13 +167,13 @@ static bool note_user(part *p, msc_op *op) {
   if (is_data_gradient(op, p->rows)) return set_once(&p->gemm, op);
   if (sums_rows(op)) return set_once(&p->bias, op);
   if (is_weight_gradient(op, p->rows)) return set_once(&p->weight, op);
-  msc_op *weight = op->kind == OP_reshape ? only_user(&op->out[0], OP_gemm) : NULL;
+  msc_op *weight = op->kind == OP_reshape ? msc_only_user(&op->out[0], OP_gemm) : NULL;
   return weight && is_weight_gradient(weight, &op->out[0]) && set_once(&p->weight, weight);
 }
 
 /* A gradient that an attention makes: rows of which dx, dw and the sum over rows are made. */
 static bool find_gradient(const msc_value *v, part *p) {
-  msc_op *turn = only_user(v, OP_transpose), *rows = turn && swaps_heads(turn) ? only_user(&turn->out[0], OP_reshape) : NULL;
+  msc_op *turn = msc_only_user(v, OP_transpose), *rows = turn && swaps_heads(turn) ? msc_only_user(&turn->out[0], OP_reshape) : NULL;
   if (!rows) return false;
   *p = (part){.heads = &turn->out[0], .rows = &rows->out[0]};
   for (const msc_use *u = p->rows->uses; u; u = u->next)
@@ -212,9 +187,9 @@ static bool find_gradient(const msc_value *v, part *p) {
 /* The add of two of the values, of which nobody else uses either. */
 static msc_op *add_of_two(msc_value *const *v, int num) {
   for (int i = 0; i < num; i++) {
-    msc_op *add = only_user(v[i], OP_add);
+    msc_op *add = msc_only_user(v[i], OP_add);
     for (int k = 0; add && k < num; k++)
-      if (k != i && only_user(v[k], OP_add) == add) return add;
+      if (k != i && msc_only_user(v[k], OP_add) == add) return add;
   }
   return NULL;
 }
@@ -237,7 +212,7 @@ static msc_op *sum_of_data(const merging *z, msc_op **out_add) {
   return out_add[0];
 }
 
-static msc_value *as_rows(merging *z, msc_value *v, int64_t columns) { return reshaped(z, v, 2, (const int64_t[]){v && columns ? msc_type_elems(v->type) / columns : 0, columns}); }
+static msc_value *as_rows(merging *z, msc_value *v, int64_t columns) { return reshape(&z->b, v, 2, (const int64_t[]){v && columns ? msc_type_elems(v->type) / columns : 0, columns}); }
 
 static msc_op *first_user(const msc_value *v) {
   msc_op *first = v->uses->user;
@@ -249,12 +224,12 @@ static msc_op *first_user(const msc_value *v) {
 /* What was made of a part is made of columns of the whole: behind a cast, if that is all that follows.  Columns are taken where they are
  * used. */
 static bool replace_by_columns(merging *z, msc_value *whole, msc_op *(*old)(part *p)) {
-  const msc_op *cast = only_user(&old(z->part[0])->out[0], OP_cast);
+  const msc_op *cast = msc_only_user(&old(z->part[0])->out[0], OP_cast);
   for (int i = 1; i < z->num && cast; i++) {
-    const msc_op *other = only_user(&old(z->part[i])->out[0], OP_cast);
+    const msc_op *other = msc_only_user(&old(z->part[i])->out[0], OP_cast);
     if (!other || other->out[0].type->dtype != cast->out[0].type->dtype) cast = NULL;
   }
-  if (cast) whole = build(z, OP_cast, 1, &whole, cast->num_attrs, cast->attrs);
+  if (cast) whole = with_attrs(&z->b, OP_cast, 1, &whole, cast->num_attrs, cast->attrs);
   msc_op *before = z->b.before;
   for (int i = 0; i < z->num; i++) {
     msc_op *op = old(z->part[i]), *last = cast ? op->out[0].uses->user : op;
@@ -275,11 +250,11 @@ static msc_op *bias_of(part *p) { return p->bias; }
 /* dw and the sums over rows, where dy and x are there. */
 static bool merge_parameters(merging *z, msc_value *rows) {
   const msc_op *weight = z->part[0]->weight, *bias = z->part[0]->bias;
-  msc_value *x = weight->in[0].value, *in[2] = {x->def && x->def->kind == OP_reshape ? reshaped(z, before_reshape(x), 2, x->type->dim) : x, as_rows(z, rows, sum_of(z, z->columns))};
+  msc_value *x = weight->in[0].value, *in[2] = {x->def && x->def->kind == OP_reshape ? reshape(&z->b, before_reshape(x), 2, x->type->dim) : x, as_rows(z, rows, sum_of(z, z->columns))};
   MSC_TRY(in[0] && in[1]);
   z->b.name = weight->name, z->b.loc = weight->loc;
   if (bias) {
-    msc_value *sum = build(z, OP_reduce_sum, 1, &rows, bias->num_attrs, bias->attrs);
+    msc_value *sum = with_attrs(&z->b, OP_reduce_sum, 1, &rows, bias->num_attrs, bias->attrs);
     MSC_TRY(sum && replace_by_columns(z, sum, bias_of));
   }
   msc_value *whole = product(z, weight, 2, in);
@@ -317,8 +292,8 @@ static bool merge_backward(merging *z, msc_op *grad, msc_op **add) {
   int64_t dim[3] = {t->dim[0], t->dim[1], sum_of(z, z->columns)};
   stand_before(z, grad->next, grad);
   for (int i = 0; i < z->num; i++) MSC_TRY(heads[i] = turned(z, z->part[i]->heads->def->in[0].value));
-  msc_value *rows = joined(z, heads, 2);
-  if (rows) rows = z->part[0]->rows->type->rank == 2 ? as_rows(z, rows, dim[2]) : reshaped(z, rows, 3, dim);
+  msc_value *rows = joined(&z->b, 2, (size_t)z->num, heads);
+  if (rows) rows = z->part[0]->rows->type->rank == 2 ? as_rows(z, rows, dim[2]) : reshape(&z->b, rows, 3, dim);
   MSC_TRY(rows && merge_parameters(z, rows) && merge_data(z, rows, add));
   for (int i = 0; i < z->num; i++) erase_gradient(z->part[i]);
   return true;

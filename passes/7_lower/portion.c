@@ -7,6 +7,7 @@
  * dx_i behind each other, and the product that makes dw_i adds dw_(i-1).  Portions keep so many rows that a GPU is as busy as before. */
 #include <string.h>
 
+#include "ir/formula.h"
 #include "ir/gemm.h"
 #include "passes/7_lower/target.h"
 #include "passes/config.h"
@@ -110,29 +111,17 @@ static msc_op *find_place(portioning *z) {
 
 /* ---- portions ---- */
 
-static msc_value *build(portioning *z, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_attrs, const msc_attr *attrs) {
-  msc_op *op = msc_build_with(&z->b, kind, num_in, in, 1, num_attrs, attrs);
-  return op ? &op->out[0] : NULL;
-}
-
 static msc_value *slice_of(portioning *z, msc_value *v, int portion) {
-  msc_context *ctx = z->b.func->module->ctx;
-  int64_t start[MSC_MAX_RANK] = {0}, limit[MSC_MAX_RANK];
-  memcpy(limit, v->type->dim, sizeof limit);
-  limit[0] /= z->portions;
-  start[0] = portion * limit[0];
-  limit[0] += start[0];
-  return build(z, OP_slice, 1, &v, 2, (msc_attr[]){msc_named(ctx, "start", msc_ints(ctx, (size_t)v->type->rank, start)), msc_named(ctx, "limit", msc_ints(ctx, (size_t)v->type->rank, limit))});
+  int64_t rows = v->type->dim[0] / z->portions;
+  return part_of(&z->b, v, 0, portion * rows, (portion + 1) * rows);
 }
 
-static msc_value *reshape_of(portioning *z, const msc_op *reshape, msc_value *x) {
-  msc_context *ctx = z->b.func->module->ctx;
-  const msc_type *t = reshape->out[0].type;
+static msc_value *reshape_of(portioning *z, const msc_op *like, msc_value *x) {
+  const msc_type *t = like->out[0].type;
   int64_t dim[MSC_MAX_RANK];
   memcpy(dim, t->dim, sizeof dim);
   dim[0] /= z->portions;
-  msc_attr shape = msc_named(ctx, "shape", msc_ints(ctx, (size_t)t->rank, dim));
-  return x ? build(z, OP_reshape, 1, &x, 1, &shape) : NULL;
+  return reshape(&z->b, x, t->rank, dim);
 }
 
 /* Rows that are there: x, labels. */
@@ -171,9 +160,9 @@ static void add_to_last(portioning *z, msc_op *op, int i) {
 static bool keep_result(portioning *z, int i, int portion, msc_op *op) {
   msc_value *v = &op->out[0];
   if (z->kind[i] == DX) z->total[i][portion] = v;
-  if (z->kind[i] == LOSS) z->total[i][0] = portion ? build(z, OP_add, 2, (msc_value *[]){z->total[i][0], v}, 0, NULL) : v;
+  if (z->kind[i] == LOSS) z->total[i][0] = portion ? plus(&z->b, z->total[i][0], v) : v;
   if (z->kind[i] == DW) z->total[i][0] = v;
-  if (op->num_out > 1) z->beside[i] = portion ? build(z, OP_add, 2, (msc_value *[]){z->beside[i], &op->out[1]}, 0, NULL) : &op->out[1];
+  if (op->num_out > 1) z->beside[i] = portion ? plus(&z->b, z->beside[i], &op->out[1]) : &op->out[1];
   return z->total[i][0] || z->kind[i] == ROWS;
 }
 
@@ -197,10 +186,9 @@ static bool make_portion(portioning *z, int portion) {
 }
 
 static bool replace_whole(portioning *z) {
-  msc_attr dim = msc_named(z->b.func->module->ctx, "dim", msc_int(0));
   for (int i = 0; i < z->num; i++) {
     z->b.loc = z->op[i]->loc, z->b.name = z->op[i]->name;
-    if (z->kind[i] == DX) MSC_TRY(z->total[i][0] = build(z, OP_concat, (size_t)z->portions, z->total[i], 1, &dim));
+    if (z->kind[i] == DX) MSC_TRY(z->total[i][0] = joined(&z->b, 0, (size_t)z->portions, z->total[i]));
     if (z->kind[i] != ROWS) msc_replace_uses(&z->op[i]->out[0], z->total[i][0]);
     if (z->op[i]->num_out > 1) msc_replace_uses(&z->op[i]->out[1], z->beside[i]);
   }
