@@ -4,6 +4,7 @@
  * For an op are received: its operands in the layouts that it wants them in, once each; the sums that it leaves unfinished, in all
  * layouts they are wanted in; and both for its gradient.  Once per micro-batch, or per step where that is enough. */
 #include "passes/3_shard/reshard.h"
+#include "passes/3_shard/shard.h"
 #include "passes/config.h"
 #include "passes/pass.h"
 
@@ -20,10 +21,8 @@ typedef struct {
 static const msc_op *asked(const msc_op *op) { return op->forward ? op->forward : op; }
 
 static bool read_wanted(budget *b, const msc_op *op) {
-  const msc_attr_value *want = msc_op_attr(op, "in_layout");
   b->want[op->id] = msc_new_array(b->pass->scratch, const msc_layout *, op->num_in + 1);
-  for (size_t i = 0; want && i < op->num_in && i < want->list.num; i++)
-    MSC_TRY(msc_layout_parse(b->pass->ctx, &b->f->module->mesh, op->loc, want->list.v[i].s, &b->want[op->id][i]));
+  for (size_t i = 0; i < op->num_in; i++) MSC_TRY(shard_wanted(op, i, &b->want[op->id][i]));
   return true;
 }
 

@@ -115,6 +115,8 @@ int shard_propagate(msc_pass_ctx *pass, shard_graph *g, bool search_follows, int
 
 /* Layouts of the results of all ops, and their `in_layout`.  What arguments are partial in passes where it may. */
 void shard_lay_ops(msc_pass_ctx *pass, shard_graph *g);
+/* What the attribute says of an operand; NULL: nothing.  False after a report. */
+bool shard_wanted(const msc_op *op, size_t operand, const msc_layout **out_layout);
 /* The same without the attribute: what operands are wanted in, by op id and operand; NULL: in nothing. */
 const msc_layout ***shard_lay_results(msc_pass_ctx *pass, shard_graph *g);
 

@@ -210,9 +210,8 @@ static void lay(zeroing *z, msc_op *op, int tensor, const msc_layout *l) {
 
 /* An update that stays as it was: what it wants its operands in. */
 static bool note_wants(zeroing *z, const msc_op *op) {
-  const msc_attr_value *want = msc_op_attr(op, "in_layout");
-  for (int t = 0; want && t < op->num_in; t++)
-    if (op->in[t].value->type->rank) MSC_TRY(msc_layout_parse(z->g.ctx, z->g.mesh, op->loc, want->list.v[t].s, &z->goal[op->in[t].value->id]));
+  for (size_t t = 0; msc_op_attr(op, "in_layout") && t < op->num_in; t++)
+    if (op->in[t].value->type->rank) MSC_TRY(shard_wanted(op, t, &z->goal[op->in[t].value->id]));
   z->laid[op->id] = true;
   return true;
 }

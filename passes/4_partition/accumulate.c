@@ -6,6 +6,7 @@
  * micro-batch.  With gradient_fp32_sync a cast that widens the gradient comes before it: the sum is f32. */
 #include <string.h>
 
+#include "passes/3_shard/shard.h"
 #include "passes/config.h"
 #include "passes/direction.h"
 #include "passes/pass.h"
@@ -122,9 +123,8 @@ static bool serve(accumulating *a, msc_op *op, size_t operand, bool mean) {
   msc_value *v = op->in[operand].value;
   bool is_new = v->def && v->def->kind == OP_accumulate;
   if (is_new || !v->def || !a->per_micro[v->id] || a->per_step[v->def->id]) return true;
-  const msc_attr_value *wants = a->cuts ? msc_op_attr(op, "in_layout") : NULL;
   const msc_layout *want = NULL;
-  if (wants && v->type->layout && v->type->rank) MSC_TRY(msc_layout_parse(a->pass->ctx, &a->f->module->mesh, op->loc, wants->list.v[operand].s, &want));
+  if (a->cuts && v->type->layout && v->type->rank) MSC_TRY(shard_wanted(op, operand, &want));
   msc_value *sum = sum_of(a, op, v, want, mean);
   if (sum) msc_set_operand(op, operand, sum);
   return sum != NULL;

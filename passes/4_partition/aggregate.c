@@ -46,11 +46,10 @@ static msc_value *scaled(aggregating *a, msc_op *update, msc_value *g, const msc
 
 /* Operand `at` of an op of the optimizer: is it a gradient that is not added up yet?  One is brought once for all who want it alike. */
 static bool aggregate(aggregating *a, msc_op *op, size_t at) {
-  const msc_attr_value *wants = msc_op_attr(op, "in_layout");
   msc_value *v = op->in[at].value, *g = v;
   const msc_layout *have = g->type->layout, *want = NULL;
-  if (!wants || !have || !have->num_partial || have->reduction != MSC_SUM || a->is_optimizers[v->def->id]) return true;
-  MSC_TRY(msc_layout_parse(a->pass->ctx, &a->f->module->mesh, op->loc, wants->list.v[at].s, &want));
+  if (!msc_op_attr(op, "in_layout") || !have || !have->num_partial || have->reduction != MSC_SUM || a->is_optimizers[v->def->id]) return true;
+  MSC_TRY(shard_wanted(op, at, &want));
   if (want->num_partial) return true;
   if (a->brought[v->id].want == want) return msc_set_operand(op, at, a->brought[v->id].value), true;
   msc_dtype narrow = g->type->dtype;

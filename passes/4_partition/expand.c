@@ -5,17 +5,17 @@
  * its operands in, digits spread from them through the rules of the primitives, and a sum that is partial is finished where
  * an op is not linear in it.  Whatever the users of the results want beyond that is redistributed later, as everywhere. */
 #include "passes/3_shard/expansion.h"
+#include "passes/3_shard/shard.h"
 #include "passes/4_partition/flash.h"
 #include "passes/pass.h"
 
 /* What the operands are wanted in, NULL without layouts; false after a report. */
 static bool wanted(msc_pass_ctx *pass, const msc_op *op, const msc_layout ***out_layout) {
-  const msc_attr_value *want = msc_op_attr(op, "in_layout");
   *out_layout = msc_new_array(pass->scratch, const msc_layout *, op->num_in + 1);
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_layout **l = &(*out_layout)[i];
-    *l = op->in[i].value->type->layout;
-    if (want && i < want->list.num) MSC_TRY(msc_layout_parse(pass->ctx, &op->block->func->module->mesh, op->loc, want->list.v[i].s, l));
+    MSC_TRY(shard_wanted(op, i, l));
+    if (!*l) *l = op->in[i].value->type->layout;
   }
   return true;
 }

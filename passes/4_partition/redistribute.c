@@ -205,12 +205,11 @@ static msc_value *brought(redistributing *r, msc_op *user, msc_value *v, const m
 }
 
 static bool serve(redistributing *r, msc_op *op) {
-  const msc_attr_value *want = msc_op_attr(op, "in_layout");
-  for (size_t i = 0; want && i < op->num_in && i < want->list.num; i++) {
-    const msc_layout *l = NULL;
+  for (size_t i = 0; i < op->num_in; i++) {
+    const msc_layout *l;
     msc_value *v = op->in[i].value;
-    MSC_TRY(msc_layout_parse(r->pass->ctx, &r->f->module->mesh, op->loc, want->list.v[i].s, &l));
-    if (!v->type->layout || v->type->layout == l) continue;
+    MSC_TRY(shard_wanted(op, i, &l));
+    if (!l || !v->type->layout || v->type->layout == l) continue;
     msc_value *there = brought(r, op, v, l);
     MSC_TRY(there);
     msc_set_operand(op, i, there);
