@@ -29,6 +29,7 @@ typedef struct {
 typedef struct {
   msc_context *ctx;
   const msc_compile_options *o;
+  const char *from; /* the pass that follows */
   const char *text; /* of the program */
   size_t bytes;
   bool is_large;                /* trials take long */
@@ -104,7 +105,11 @@ static bool is_better(const trials *t, const trial *a, const trial *b) {
 
 /* What comes of it; bytes -1: there is no such program. */
 static trial try(trials *t, choice c) {
-  msc_pass_options quiet = {.from = "recompute", .verify = MSC_VERIFY_OFF, .config = t->o->config, .cluster = t->o->cluster, .cpu_level = msc_cpu_level(t->o->target.cpu)};
+  msc_pass_options quiet = {.from = t->from,
+                            .verify = MSC_VERIFY_OFF,
+                            .config = t->o->config,
+                            .cluster = t->o->cluster,
+                            .cpu_level = msc_cpu_level(t->o->target.cpu)};
   msc_module *m = msc_parse(t->ctx, "recompute", t->text, t->bytes);
   msc_func *train = m ? msc_find_func(m, "train") : NULL;
   trial r = {c, -1, 0};
@@ -197,12 +202,12 @@ static void find_set(trials *t) {
     for (const trial *at = try_set(&s, start ? 0 : all); at;) at = better_neighbour(&s, at);
 }
 
-void msc_choose_recompute(msc_context *ctx, const msc_compile_options *o, msc_module *m) {
+void msc_choose_recompute(msc_context *ctx, const msc_compile_options *o, msc_module *m, const char *from) {
   msc_func *train = msc_find_func(m, "train");
   if (!train || strcmp(msc_config_text(o->config, MSC_KEY_recompute), "auto")) return;
   msc_arena *scratch = msc_arena_new(ctx);
   int64_t limit = msc_memory_limit(o->config, o->cluster ? o->cluster : msc_cluster_named(ctx, "cpu"));
-  trials t = {.ctx = ctx, .o = o, .room = limit - argument_bytes(train), .best = {.bytes = -1}};
+  trials t = {.ctx = ctx, .o = o, .from = from, .room = limit - argument_bytes(train), .best = {.bytes = -1}};
   t.text = msc_print_text(m, scratch, &t.bytes);
   t.is_large = msc_number(train->body).num_ops > LARGE;
   find_saving(&t);

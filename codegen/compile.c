@@ -188,18 +188,29 @@ static bool fits_memory(const msc_plan *p, const msc_compile_options *o) {
 
 /* ---- the road ---- */
 
-static bool run_passes(msc_context *ctx, msc_module *m, const msc_compile_options *o, const char *from, const char *until, int first) {
-  msc_pass_options p = {.from = from, .until = until, .first = first, .verify = o->verify, .config = o->config, .cluster = o->cluster, .time_limit_s = o->time_limit_s,
-                        .cpu_level = msc_cpu_level(o->target.cpu), .dump_dir = o->dump_dir, .want_text = o->want_text, .flags = o->flags,
-                        .user = o->user, .after = o->after, .remark = o->remark, .before = o->before, .reproducer = o->reproducer};
-  return msc_run_passes(ctx, m, &p);
-}
+static const char *pass_name(size_t at) { return msc_pass_at(at)->name; }
 
-/* How many passes the pipeline has up to this one. */
-static int passes_until(const char *name) {
-  int n = 1;
-  while (strcmp(msc_pass_at((size_t)n - 1)->name, name) != 0) n++;
-  return n;
+/* Runs the passes from number *at of the pipeline on, until the named one is done (NULL: all), and puts the number behind it into
+ * *at.  Who goes on with the same `at` leaves out none. */
+static bool run_until(msc_context *ctx, msc_module *m, const msc_compile_options *o, size_t *at, const char *until) {
+  msc_pass_options p = {.from = pass_name(*at),
+                        .until = until,
+                        .first = (int)*at,
+                        .verify = o->verify,
+                        .config = o->config,
+                        .cluster = o->cluster,
+                        .time_limit_s = o->time_limit_s,
+                        .cpu_level = msc_cpu_level(o->target.cpu),
+                        .dump_dir = o->dump_dir,
+                        .want_text = o->want_text,
+                        .flags = o->flags,
+                        .user = o->user,
+                        .after = o->after,
+                        .remark = o->remark,
+                        .before = o->before,
+                        .reproducer = o->reproducer};
+  *at = until ? (size_t)(msc_find_pass(until) - msc_pass_at(0)) + 1 : msc_num_passes();
+  return msc_run_passes(ctx, m, &p);
 }
 
 /* ---- from the search on ---- */
@@ -210,11 +221,11 @@ static void tell_image(const msc_compile_options *o, const msc_plan *p, const ms
   if (o->emitted) o->emitted(o->user, name, image->bytes, image->num_bytes - !image->is_cubin);
 }
 
-/* From the search on; a plan may need more than there is.  NULL after a report. */
-static msc_plan *plan_from_search(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
-  if (!run_passes(ctx, m, options, "search", "search", passes_until("propagate"))) return NULL;
+/* From pass number `at`, the search, on; a plan may need more than there is.  NULL after a report. */
+static msc_plan *plan_from_search(msc_context *ctx, msc_module *m, const msc_compile_options *options, size_t at) {
+  if (!run_until(ctx, m, options, &at, "search")) return NULL;
   packed searched = pack(m);
-  if (!run_passes(ctx, m, options, "layouts", "layouts", passes_until("search"))) return NULL;
+  if (!run_until(ctx, m, options, &at, "layouts")) return NULL;
   msc_func *f = msc_find_func(m, "train");
   if (!f) f = msc_find_func(m, "forward");
   if (!f) {
@@ -223,11 +234,11 @@ static msc_plan *plan_from_search(msc_context *ctx, msc_module *m, const msc_com
   }
   size_t num_decisions = 0;
   const char *strategies = msc_strategy_file(f, msc_context_arena(ctx)); /* of the model's ops: without what zero cuts further */
-  if (!run_passes(ctx, m, options, "zero", "zero", passes_until("layouts"))) return NULL;
+  if (!run_until(ctx, m, options, &at, "zero")) return NULL;
   const msc_decision *decision = note_decisions(ctx, f, &num_decisions);
-  if (!run_passes(ctx, m, options, "stages", "redistribute", passes_until("zero"))) return NULL;
-  msc_choose_recompute(ctx, options, m);
-  if (!run_passes(ctx, m, options, "recompute", NULL, passes_until("redistribute"))) return NULL;
+  if (!run_until(ctx, m, options, &at, "redistribute")) return NULL;
+  msc_choose_recompute(ctx, options, m, pass_name(at));
+  if (!run_until(ctx, m, options, &at, NULL)) return NULL;
   const char *code = NULL;
   msc_plan *p = msc_plan_of(ctx, m, &options->target, options->emitted ? &code : NULL);
   if (code) options->emitted(options->user, "kernels.ll", code, strlen(code));
@@ -265,12 +276,12 @@ static msc_module *parse_again(msc_context *ctx, const char *text, size_t bytes)
   return m;
 }
 
-/* With strategies that keep no more than `room` over a step, as nearly as can be; 0: whatever they keep. */
-static msc_plan *plan_within(msc_context *ctx, const msc_compile_options *o, msc_module *m, int64_t room, int64_t *out_kept) {
+/* From pass number `at`, the search, on, with strategies that keep no more than `room` over a step, as nearly as can be; 0: whatever they keep. */
+static msc_plan *plan_within(msc_context *ctx, const msc_compile_options *o, msc_module *m, size_t at, int64_t room, int64_t *out_kept) {
   msc_func *f = msc_find_func(m, "train");
   if (!f) f = msc_find_func(m, "forward");
   if (f) msc_func_set(f, "search_room", msc_int(room));
-  msc_plan *p = plan_from_search(ctx, m, o);
+  msc_plan *p = plan_from_search(ctx, m, o, at);
   const msc_attr_value *kept = p ? msc_func_attr(f, "kept_bytes") : NULL;
   *out_kept = kept ? kept->i : INT64_MAX;
   return p;
@@ -278,13 +289,14 @@ static msc_plan *plan_within(msc_context *ctx, const msc_compile_options *o, msc
 
 /* What a step needs in all is known when there is a plan: where it is too much, less may be kept over the step, as long as that makes
  * it less.  Every limit tries the same bounds, and itself: what one takes, no higher one refuses. */
-static msc_plan *make_fit(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes, msc_plan *best, int64_t kept) {
+static msc_plan *make_fit(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes, size_t at, msc_plan *best,
+                          int64_t kept) {
   int64_t limit = limit_of(ctx, o);
   while (msc_plan_rank_bytes(best) > (uint64_t)limit && kept > 1) {
     int64_t room = next_room(kept);
     if (room > limit) room = limit;
     msc_module *again = parse_again(ctx, text, bytes);
-    msc_plan *p = again ? plan_within(ctx, o, again, room, &kept) : NULL;
+    msc_plan *p = again ? plan_within(ctx, o, again, at, room, &kept) : NULL;
     if (!p) return NULL;
     if (msc_plan_rank_bytes(p) >= msc_plan_rank_bytes(best)) break;
     best = p;
@@ -294,13 +306,13 @@ static msc_plan *make_fit(msc_context *ctx, const msc_compile_options *o, const 
 }
 
 /* The fastest of the plans that fit.  What is kept is known well enough before to leave out what is far too much. */
-static msc_plan *search_plan(msc_context *ctx, msc_module *m, const msc_compile_options *o) {
+static msc_plan *search_plan(msc_context *ctx, msc_module *m, const msc_compile_options *o, size_t at) {
   msc_arena *scratch = msc_arena_new(ctx);
   size_t bytes = 0;
   int64_t kept, limit = limit_of(ctx, o), room = limit < INT64_MAX / 2 ? limit + limit / 8 : 0;
   const char *text = msc_print_text(m, scratch, &bytes);
-  msc_plan *p = plan_within(ctx, o, m, room, &kept);
-  if (p) p = make_fit(ctx, o, text, bytes, p, kept);
+  msc_plan *p = plan_within(ctx, o, m, at, room, &kept);
+  if (p) p = make_fit(ctx, o, text, bytes, at, p, kept);
   msc_arena_free(scratch);
   return p;
 }
@@ -346,8 +358,9 @@ msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options
   if (chooses_copies(m, options->config)) msc_put_attr(ctx, &m->attrs, &m->num_attrs, COPIES, msc_int(choose_copies(ctx, m, options)));
   if (options->target.target != MSC_TARGET_CPU)
     msc_put_attr(ctx, &m->attrs, &m->num_attrs, "msc.target", msc_str(ctx, msc_target_name(options->target.target)));
-  if (!run_passes(ctx, m, options, NULL, "propagate", 0)) return NULL;
-  msc_plan *p = searches_time(options->config) ? search_plan(ctx, m, options) : plan_from_search(ctx, m, options);
+  size_t at = 0;
+  if (!run_until(ctx, m, options, &at, "propagate")) return NULL;
+  msc_plan *p = searches_time(options->config) ? search_plan(ctx, m, options, at) : plan_from_search(ctx, m, options, at);
   return p && fits_memory(p, options) ? p : NULL;
 }
 

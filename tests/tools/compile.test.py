@@ -58,6 +58,35 @@ for name in ("gpt.fbs", "one.bin", "other.bin"):
     os.unlink(name)
 
 network("plain.fbs")
+
+# Every pass runs, in the order of the table, however the road is cut between them.
+PASSES = [line.split()[1] for line in expect("opt --list-passes", 0).stdout.decode().splitlines()]
+expect.check("the table names passes", {"fold", "budgets", "lanes"} <= set(PASSES))
+for config in ("", MODES, "--set device_num=8 --set parallel_mode=auto_parallel", "--set recompute=auto", "--set micro_size=8 --set pipeline_stages=2 --set device_num=2 --set parallel_mode=semi_auto_parallel"):
+    timed = expect(f"compile plain.fbs -o d.bin --timing {config}", 0, quiet, "").stderr.decode()
+    expect.check(f"all passes ran with {config}: {timed}", re.findall(r"^ +[0-9.]+ ms  (?!in all)(.*)$", timed, re.MULTILINE) == PASSES)
+
+# What a model allows its ops binds the plan.
+def with_budget(name, text):
+    write(name, f"""module {{
+  "msc.func"() ({{
+  ^bb0(%x: tensor<64x32xf32>, %w: tensor<32x8xf32>):
+    %0 = "msc.matmul"(%x, %w) {{{text}}} : (tensor<64x32xf32>, tensor<32x8xf32>) -> tensor<64x8xf32> loc("dense")
+    "msc.return"(%0) : (tensor<64x8xf32>) -> ()
+  }}) {{arg_attrs = [{{msc.name = "x", msc.role = "data"}}, {{msc.init = "zeros", msc.name = "w", msc.role = "parameter"}}], results = ["y"], sym_name = "forward"}} : () -> ()
+}}
+""")
+
+
+for config in (MODES, MODES.replace("sharding_propagation", "dynamic_programming")):
+    for budget, refusal in (("in_strategy = [[1, 8], [8, 1]], out_strategy = [[8, 1]], max_bytes = 10", "max_bytes is 10, and each rank receives "), ("in_strategy = [[1, 1], [1, 1]], deny_replicate = true", "deny_replicate, and every rank holds all 2048 bytes")):
+        with_budget("budget.mlir", budget)
+        expect(f"compile budget.mlir -o bad.bin {config}", 1, lambda t: "" if t.startswith("budget.mlir:4:5: error: op 'dense': ") and refusal in t else refusal, "")
+    with_budget("budget.mlir", "in_strategy = [[8, 1], [1, 1]], max_bytes = 4096, deny_replicate = true")
+    expect(f"compile budget.mlir -o d.bin {config}", 0, quiet, "")
+    expect("explain d.bin", 0)
+os.unlink("budget.mlir")
+
 PIPELINE = "--set parallel_mode=semi_auto_parallel --set device_num=2 --set pipeline_stages=2 --set micro_size=8"
 report = json.loads(expect(f"compile plain.fbs -o d.bin {PIPELINE} --json", 0, quiet).stdout)
 told = ", ".join(f"{name} {report['memory'][key]}" for name, key in (("sums over micro-batches", "sums"), ("values carried to later sections", "carried"), ("messages", "messages"), ("3 micro-batches", "inputs")) if report["memory"][key])
