@@ -1,5 +1,6 @@
 #!/bin/sh
-# libmscrt.so: no compiler, Python or C++ inside, only mscrt_ names outside, small; the public header in C11 and C++.
+# libmscrt.so: no compiler, Python or C++ inside, only mscrt_ names outside, small, found by what is linked with it; the public
+# header in C11 and C++.
 set -eu
 lib=$(dirname "$MSC")/libmscrt.so
 sources=$PWD
@@ -20,6 +21,14 @@ strip -o "$folder/lib.so" "$lib"
 size=$(stat -c %s "$folder/lib.so")
 echo "libmscrt.so: $size bytes stripped"
 [ -n "${sanitized:-}" ] || [ "$size" -le 300000 ] || exit 1
+
+# What is linked with it finds it by its soname.
+echo '#include "runtime/mscrt.h"
+int main(void) { return mscrt_status_code(0) != MSCRT_OK; }' >"$folder/linked.c"
+if [ -z "${sanitized:-}" ]; then
+  cc -I"$sources" "$folder/linked.c" -L"$(dirname "$lib")" -lmscrt -o "$folder/linked"
+  LD_LIBRARY_PATH=$(dirname "$lib") "$folder/linked"
+fi
 
 # The example in the header's first comment, as it stands there.
 {
