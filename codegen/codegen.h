@@ -84,13 +84,12 @@ typedef struct {
  *   pack      buffers b, panels;                 dims columns, k, step of b;   items: panels of `width` columns
  *   multiply  buffers a, panels, c, room, bias;  dims columns, k, step of a, step of c, blocks, a is transposed, relu;   items: rows of c
  * a, b, c and bias (NULL: none) start where the tile does; a step is the distance of rows in elements.  `blocks` parts of k are summed
- * one by one and added as a tree (see emit_product.c): a power of two that divides k, MSC_MAX_SUM_BLOCKS at most. */
+ * one by one and added as a tree (see emit_product.c): a power of two that divides k, MSC_MAX_SUM_BLOCKS at most.  Panels and room are written
+ * as far as ir/product.h says. */
 typedef struct {
   uint32_t pack, multiply; /* into msc_machine_code.kernel */
   int width, height;       /* columns of a panel; rows that are done together */
 } msc_product_kernels;
-
-enum { MSC_PRODUCT_SLACK = 256 }; /* elements behind panels and room that may be written too */
 
 /* ---- codegen.c ---- */
 

@@ -6,6 +6,7 @@
 #include <llvm-c/TargetMachine.h>
 
 #include "codegen/codegen.h"
+#include "ir/product.h"
 #include "passes/7_lower/builtin.h"
 #include "passes/7_lower/program.h"
 
@@ -50,7 +51,9 @@ LLVMValueRef msc_llvm_kernel(msc_llvm *l, const char *name);
 LLVMMemoryBufferRef msc_llvm_assemble(msc_llvm *l);
 /* Products use the widest vectors: there they pay. */
 static inline int msc_product_vector_bytes(const msc_llvm *l) { return l->cpu.level >= 4 ? 64 : 32; }
-static inline int msc_product_width(const msc_llvm *l, msc_dtype d) { return 2 * msc_product_vector_bytes(l) / (int)msc_dtype_bytes(d); }
+static inline int msc_product_width(const msc_llvm *l, msc_dtype d) {
+  return MSC_PRODUCT_VECTORS * msc_product_vector_bytes(l) / (int)msc_dtype_bytes(d);
+}
 static inline int msc_product_height(const msc_llvm *l) { return l->cpu.level >= 4 ? 12 : 6; } /* 2 * height accumulators */
 extern const char msc_llvm_pipeline[];
 

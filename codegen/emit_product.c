@@ -11,13 +11,14 @@
 #include <string.h>
 
 #include "codegen/emit_ir.h"
+#include "ir/product.h"
 
 enum {
-  MAX_HEIGHT = 12,
-  VECTORS = 2,     /* columns of a panel */
-  UNROLL = 4,      /* terms per turn */
-  TREE_LEVELS = 3, /* see sum_tree */
-  SHORT = 8,       /* terms of blocks for which trees pay */
+  MAX_HEIGHT = MSC_PRODUCT_MAX_HEIGHT,
+  VECTORS = MSC_PRODUCT_VECTORS, /* of a row of a panel */
+  UNROLL = 4,                    /* terms per turn */
+  TREE_LEVELS = 3,               /* see sum_tree */
+  SHORT = 8,                     /* terms of blocks for which trees pay */
 };
 
 typedef struct {
@@ -30,9 +31,8 @@ typedef struct {
 
 static product product_of(msc_llvm *l, msc_dtype dtype, LLVMValueRef fn) {
   product p = {.e = {.l = l, .b = l->builder, .fn = fn}, .b = l->builder, .bytes = msc_dtype_bytes(dtype)};
-  p.lanes = msc_product_vector_bytes(l) / (int)p.bytes;
+  p.width = msc_product_width(l, dtype), p.lanes = (int)msc_product_lanes(p.width), p.height = msc_product_height(l);
   p.elem = msc_emit_type(&p.e, dtype, 1), p.vector = msc_emit_type(&p.e, dtype, p.lanes);
-  p.width = msc_product_width(l, dtype), p.height = msc_product_height(l);
   LLVMPositionBuilderAtEnd(p.b, msc_ir_block(&p.e));
   return p;
 }
@@ -107,7 +107,7 @@ static void pack_rows(product *p, const packing *g, LLVMValueRef begin, LLVMValu
   msc_ir_loop_close(&p->e, &rows, NULL);
 }
 
-/* Squares turned in registers.  The last one of a panel may write behind it, where the next panel, or nothing, comes later. */
+/* Squares turned in registers.  The last one of a panel may write behind it, where panels come later, or what msc_product_panel_elems has room for. */
 static void pack_columns(product *p, const packing *g, LLVMValueRef begin, LLVMValueRef end) {
   msc_ir_loop panels, squares;
   LLVMValueRef last = sub(p, g->columns, i64(p, 1)), size = mul(p, g->k, i64(p, p->width));
@@ -191,11 +191,11 @@ static void close_rows(product *p, rows_loop *r) {
   LLVMPositionBuilderAtEnd(p->b, r->loop.after);
 }
 
-/* Groups of a transposed a side by side; a vector may write behind its group's rows, which come after it. */
+/* Groups of a transposed a side by side; a vector may write behind its group's rows, which come after it, as msc_product_room_elems knows. */
 static void pack_groups(product *p, const multiplying *x, LLVMValueRef begin, LLVMValueRef end) {
   rows_loop rows;
   msc_ir_loop terms;
-  int num = (p->height + p->lanes - 1) / p->lanes;
+  int num = (int)msc_product_whole(p->height, p->width) / p->lanes;
   LLVMValueRef mask[64];
   open_rows(p, &rows, heights_of(p, x->trees), begin, end);
   LLVMValueRef to = at(p, x->room, mul(p, sub(p, rows.row, begin), x->k)), from = at(p, x->a, rows.row);

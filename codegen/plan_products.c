@@ -1,6 +1,7 @@
 /* plan_products.c: a gemm in; the product of the plan that it is, with its tiles, out. */
 #include "codegen/plan.h"
 #include "ir/gemm.h"
+#include "ir/product.h"
 
 static uint64_t aligned(uint64_t n) { return (n + 63) / 64 * 64; }
 
@@ -40,11 +41,13 @@ static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels)
   }
 }
 
-static uint64_t aligned_bytes(const msc_plan_matmul *m, uint64_t elems) { return aligned((elems + MSC_PRODUCT_SLACK) * (uint64_t)msc_dtype_bytes(m->dtype)); }
+static uint64_t aligned_bytes(const msc_plan_matmul *m, int64_t elems) {
+  return aligned((uint64_t)elems * (uint64_t)msc_dtype_bytes(m->dtype));
+}
 
 static void set_rooms(msc_plan_matmul *m) {
-  m->panel_bytes = aligned_bytes(m, (m->tile_n + m->width - 1) / m->width * m->width * m->k);
-  m->room_bytes = m->transpose_a ? aligned_bytes(m, m->tile_m * m->k) : 0;
+  m->panel_bytes = aligned_bytes(m, msc_product_panel_elems((int64_t)m->tile_n, (int64_t)m->k, m->width));
+  m->room_bytes = m->transpose_a ? aligned_bytes(m, msc_product_room_elems((int64_t)m->tile_m, (int64_t)m->k, m->width)) : 0;
 }
 
 static uint64_t lead_elems(const msc_type *t) {

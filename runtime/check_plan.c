@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/product.h"
 #include "runtime/builtin.h"
 #include "runtime/plan.h"
 
@@ -150,14 +151,18 @@ static bool takes(const mscrt_plan *p, uint32_t kernel, uint32_t buffers, uint32
   return plan_kernel_num_buffers(k) == buffers && plan_kernel_num_dims(k) == dims && plan_kernel_num_scalars(k) == 0;
 }
 
+/* Numbers of elements fit: those of the operands do, and a panel's width is small. */
 static mscrt_status *check_product(const mscrt_plan *p, const mscrt_matmul *m) {
-  uint64_t bytes = mscrt_dtype_bytes(m->dtype), panels, columns = (uint64_t)((m->tile_n + m->width - 1) / (m->width ? m->width : 1) * m->width);
+  uint64_t bytes = mscrt_dtype_bytes(m->dtype);
   if (!takes(p, m->pack, 2, 3) || !takes(p, m->multiply, 5, 7)) return bad_plan("its kernels do not take what a product gives");
-  if (m->width < 1 || m->width > 1024 || (m->tile_n % m->width && m->tile_n != m->n)) return bad_plan("panels of %" PRId64 " columns for tiles of %" PRId64, m->width, m->tile_n);
+  if (m->width < MSC_PRODUCT_VECTORS || m->width > 1024 || m->width % MSC_PRODUCT_VECTORS || (m->tile_n % m->width && m->tile_n != m->n))
+    return bad_plan("panels of %" PRId64 " columns for tiles of %" PRId64, m->width, m->tile_n);
   if (m->blocks < 1 || m->k % m->blocks) return bad_plan("%" PRId64 " blocks of %" PRId64 " terms", m->blocks, m->k);
-  if (__builtin_mul_overflow(columns * bytes, (uint64_t)m->k, &panels) || m->panel_bytes < panels || m->panel_bytes > MAX_BYTES || m->room_bytes > MAX_BYTES ||
-      (m->transpose_a && m->room_bytes / bytes / (uint64_t)m->k < (uint64_t)m->tile_m))
-    return bad_plan("%" PRIu64 " and %" PRIu64 " bytes do not hold its packed operands", m->panel_bytes, m->room_bytes);
+  uint64_t panels = (uint64_t)msc_product_panel_elems(m->tile_n, m->k, m->width) * bytes;
+  uint64_t room = m->transpose_a ? (uint64_t)msc_product_room_elems(m->tile_m, m->k, m->width) * bytes : 0;
+  if (m->panel_bytes < panels || m->panel_bytes > MAX_BYTES || m->room_bytes < room || m->room_bytes > MAX_BYTES)
+    return bad_plan("%" PRIu64 " and %" PRIu64 " bytes for packed operands of %" PRIu64 " and %" PRIu64, m->panel_bytes, m->room_bytes,
+                    panels, room);
   return NULL;
 }
 

@@ -52,19 +52,22 @@ static void multiply(kernel_run *run, const product_case *p, const msc_product_k
   const product_form *f = p->form;
   const sizes *s = &p->s;
   int64_t bytes = msc_dtype_bytes(f->dtype), tile_n = 3 * kernels->width, tile_m = 2 * kernels->height + 1;
-  char *panels = malloc((size_t)((3 * kernels->width * s->k + MSC_PRODUCT_SLACK) * 8)), *room = malloc((size_t)((tile_m * s->k + MSC_PRODUCT_SLACK) * 8));
+  int64_t most_n = s->n < tile_n ? s->n : tile_n, most_m = s->m < tile_m ? s->m : tile_m;
+  fenced panels = fenced_new((size_t)(msc_product_panel_elems(most_n, s->k, kernels->width) * bytes));
+  fenced room = fenced_new(f->transpose_a ? (size_t)(msc_product_room_elems(most_m, s->k, kernels->width) * bytes) : 0);
   kernel_fn *pack = (kernel_fn *)(void *)(run->memory + run->code.kernel[kernels->pack].entry), *go = (kernel_fn *)(void *)(run->memory + run->code.kernel[kernels->multiply].entry);
   for (int64_t j = 0; j < s->n; j += tile_n) {
     int64_t columns = s->n - j < tile_n ? s->n - j : tile_n;
     int64_t pack_dims[3] = {columns, s->k, f->transpose_b ? s->k : s->n};
-    void *pack_buffers[2] = {(char *)p->b.data + j * bytes * (f->transpose_b ? s->k : 1), panels};
+    void *pack_buffers[2] = {(char *)p->b.data + j * bytes * (f->transpose_b ? s->k : 1), panels.data};
     pack(pack_buffers, 0, (columns + kernels->width - 1) / kernels->width, pack_dims, NULL);
     int64_t dims[7] = {columns, s->k, f->transpose_a ? s->m : s->k, s->n, s->blocks, f->transpose_a, f->relu};
-    void *buffers[5] = {p->a.data, panels, (char *)p->c.data + j * bytes, room, f->bias ? (char *)p->bias.data + j * bytes : NULL};
+    void *buffers[5] = {p->a.data, panels.data, (char *)p->c.data + j * bytes, room.data,
+                        f->bias ? (char *)p->bias.data + j * bytes : NULL};
     for (int64_t i = 0; i < s->m; i += tile_m) go(buffers, i, i + tile_m < s->m ? i + tile_m : s->m, dims, NULL);
   }
-  free(panels);
-  free(room);
+  fenced_free(&panels);
+  fenced_free(&room);
 }
 
 static void check_size(kernel_run *run, const product_form *f, const msc_product_kernels *kernels, sizes s) {

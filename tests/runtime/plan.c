@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "ir/product.h"
 #include "tests/runtime/expect.h"
 #include "tests/runtime/make_plan.h"
 
@@ -175,6 +176,37 @@ static const false_case false_cases[] = {
   {"two sections are called 'train'", two_sections}, {"parameter 'w0': it is a partial result", parameter_partial},
 };
 
+/* Generated kernels write as far as ir/product.h says: whatever their vectors, a plan with a byte less is refused. */
+static void products_have_room(void **state) {
+  (void)state;
+  for (int i = 0; i < 4 * 2 * 2 * 20; i++) {
+    plan_text t = everything();
+    int64_t k = i % 20 + 1, width = (int64_t)4 << i / 20 % 4, m = 6;
+    bool turned = i / 80 % 2;
+    t.num_kernels = 3, t.kernel[1] = (kernel_text){"pack", k_nothing, 2, 3, 0, 0},
+    t.kernel[2] = (kernel_text){"multiply", k_nothing, 5, 7, 0, 0};
+    mscrt_matmul p = {.batch = 1,
+                      .m = m,
+                      .n = 70,
+                      .k = k,
+                      .tile_m = m,
+                      .tile_n = width,
+                      .transpose_a = turned,
+                      .transpose_b = true,
+                      .pack = 1,
+                      .multiply = 2,
+                      .width = width,
+                      .blocks = 1};
+    p.panel_bytes = 4 * (uint64_t)msc_product_panel_elems(width, k, width),
+    p.room_bytes = turned ? 4 * (uint64_t)msc_product_room_elems(m, k, width) : 0;
+    uint64_t *room = i / 160 && turned ? &p.room_bytes : &p.panel_bytes;
+    t.matmul[t.num_matmuls++] = p;
+    expect_ok(open_text(&t));
+    --*room, t.matmul[t.num_matmuls - 1] = p;
+    expect_text(open_text(&t), MSCRT_INPUT, "bytes for packed operands of");
+  }
+}
+
 static void several_at_once_may_be_said(void **state) {
   (void)state;
   plan_text t = everything();
@@ -258,6 +290,8 @@ static void changed_plans_are_refused_or_run(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(foreign_plans_are_refused), cmocka_unit_test(several_at_once_may_be_said), cmocka_unit_test(false_plans_are_refused), cmocka_unit_test(changed_plans_are_refused_or_run)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(foreign_plans_are_refused), cmocka_unit_test(several_at_once_may_be_said),
+                                     cmocka_unit_test(false_plans_are_refused), cmocka_unit_test(products_have_room),
+                                     cmocka_unit_test(changed_plans_are_refused_or_run)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

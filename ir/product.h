@@ -1,0 +1,32 @@
+/* product.h: how much memory the kernels of a generated product write.  The compiler, which emits the kernels and plans their memory, and the
+ * runtime, which checks the plan, share these functions, so that none of them can be wrong alone.
+ *
+ * A panel has `width` columns: MSC_PRODUCT_VECTORS vectors of as many lanes. */
+#ifndef MSC_IR_PRODUCT_H
+#define MSC_IR_PRODUCT_H
+
+#include <stdint.h>
+
+enum { MSC_PRODUCT_VECTORS = 2, MSC_PRODUCT_MAX_HEIGHT = 12 }; /* vectors of a panel's row; rows of a that are done together, at most */
+
+static inline int64_t msc_product_lanes(int64_t width) { return width / MSC_PRODUCT_VECTORS; }
+
+/* n elements in whole vectors. */
+static inline int64_t msc_product_whole(int64_t n, int64_t width) {
+  int64_t lanes = msc_product_lanes(width);
+  return (n + lanes - 1) / lanes * lanes;
+}
+
+/* Elements that packing of columns of b with k terms writes: panels one behind the other, and behind the last of them rows of the squares
+ * that are turned whole when b is transposed. */
+static inline int64_t msc_product_panel_elems(int64_t columns, int64_t k, int64_t width) {
+  int64_t panels = (columns + width - 1) / width;
+  return panels ? ((panels - 1) * k + msc_product_whole(k, width)) * width : 0;
+}
+
+/* Elements that packing of rows of a transposed a writes: groups one behind the other, of each term whole vectors; the last group may have one row. */
+static inline int64_t msc_product_room_elems(int64_t rows, int64_t k, int64_t width) {
+  return rows && k ? rows * k - 1 + msc_product_whole(MSC_PRODUCT_MAX_HEIGHT, width) : 0;
+}
+
+#endif
