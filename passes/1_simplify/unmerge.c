@@ -34,6 +34,13 @@ static bool same_leads(const merge *a, const merge *b) { return a->num == b->num
 
 /* ---- may the op work on them apart? ---- */
 
+static bool has_axis(const msc_op *op) {
+  const msc_op_info *info = msc_info(op);
+  for (int i = 0; i < info->num_attrs; i++)
+    if (!strcmp(info->attr[i].name, "axis")) return true;
+  return false;
+}
+
 /* Attributes that speak of places or dimensions; `axis` of the first operand alone is moved. */
 static bool speaks_of_dims(const msc_op *op) {
   switch (op->kind) {
@@ -97,13 +104,65 @@ static bool results_follow(const msc_op *op, const msc_rule *rule, int letter, i
 
 /* ---- the rewrite ---- */
 
-static msc_op *apart_op(msc_op *op, msc_value *const *in, int more) {
+/* Has one dimension the letters of another?  other: by letter of `rule` the one of `as_rule` that stands for it; UINT8_MAX: none was met. */
+static bool same_letters(const msc_dim_letters *d, const msc_dim_letters *as, const msc_rule *rule, const msc_rule *as_rule,
+                         uint8_t *other) {
+  if (d->num != as->num) return false;
+  for (int l = 0; l < d->num; l++) {
+    uint8_t *met = &other[d->letter[l]];
+    const msc_letter *a = &rule->letter[d->letter[l]], *b = &as_rule->letter[as->letter[l]];
+    if (*met == UINT8_MAX) *met = as->letter[l];
+    if (*met != as->letter[l] || a->role != b->role || a->size != b->size || a->expands != b->expands || a->reduction != b->reduction)
+      return false;
+  }
+  return true;
+}
+
+/* Have dimensions 0 to num - 1 letters of their own, those of `lead` (-1: none was met), that may be cut as the merged one may? */
+static bool leads_are_free(const msc_tensor_letters *t, int num, const msc_letter *merged, const msc_rule *rule, int *lead) {
+  for (int d = 0; d < num; d++) {
+    if (t->rank < num || t->dim[d].num != 1) return false;
+    int letter = t->dim[d].letter[0];
+    const msc_letter *l = &rule->letter[letter];
+    if (lead[d] < 0) lead[d] = letter;
+    if (lead[d] != letter || l->role != merged->role || l->expands != merged->expands || l->reduction != merged->reduction ||
+        has_letter(t, letter, d + 1))
+      return false;
+  }
+  return true;
+}
+
+/* Does `copy` do along every other dimension what op does?  Its rule must be op's, with `num` letters instead of `letter`: ops that
+ * count their dimensions from the first, as batch_norm its channels, do otherwise on more of them. */
+static bool means_the_same(const msc_op *copy, const msc_rule *was, int letter, int num, msc_arena *arena) {
+  msc_rule now;
+  uint8_t other[MSC_MAX_LETTERS];
+  int lead[MSC_MAX_RANK];
+  if (!msc_rule_of(copy, arena, &now) || now.num_tensors != was->num_tensors || now.num_letters != was->num_letters + num - 1) return false;
+  memset(other, UINT8_MAX, sizeof other);
+  for (int i = 0; i < num; i++) lead[i] = -1;
+  for (size_t i = 0; i < was->num_tensors; i++) {
+    const msc_tensor_letters *a = &was->tensor[i], *b = &now.tensor[i];
+    bool leads = has_letter(a, letter, 0);
+    if (a->rank + (leads ? num - 1 : 0) != b->rank || (leads && !leads_are_free(b, num, &was->letter[letter], &now, lead))) return false;
+    for (int d = leads; d < a->rank; d++)
+      if (!same_letters(&a->dim[d], &b->dim[leads ? d + num - 1 : d], was, &now, other)) return false;
+  }
+  return true;
+}
+
+/* op on `in`, in front of it; NULL, and nothing is left of it: it would do something else there. */
+static msc_op *apart_op(msc_op *op, msc_value *const *in, const msc_rule *rule, int letter, int num, msc_arena *arena) {
   msc_op *copy = msc_op_copy(op->block->func, op, in);
   if (op->kind == OP_matmul) copy->kind = OP_batch_matmul;
-  const msc_attr_value *axis = msc_op_attr(op, "axis");
-  if (axis && axis->kind == MSC_ATTR_INT && axis->i > 0) msc_op_set(copy, "axis", msc_int(axis->i + more));
+  if (has_axis(op) && msc_op_int(op, "axis") > 0)
+    msc_op_set(copy, "axis", msc_int(msc_op_int(op, "axis") + num - 1)); /* given, or the default */
   msc_insert_before(op, copy);
-  return msc_infer(copy) ? copy : NULL;
+  msc_diag_mark before = msc_mark_diags(msc_op_ctx(op));
+  if (msc_infer(copy) && means_the_same(copy, rule, letter, num, arena)) return copy;
+  msc_forget_diags(msc_op_ctx(op), before);
+  msc_op_erase(copy);
+  return NULL;
 }
 
 static void merge_result(msc_op *op, const msc_op *like, msc_value *from, msc_value *to) {
@@ -122,11 +181,10 @@ static bool unmerged(msc_op *op, msc_arena *arena, const merge *first, size_t op
   msc_rule rule;
   if (!same_block(op, first->by) || speaks_of_dims(op) || !msc_rule_of(op, arena, &rule)) return false;
   int letter = lead_letter(op, &rule, operand), more = first->num - 1;
-  const msc_attr_value *axis = msc_op_attr(op, "axis");
-  if (letter < 0 || (axis && axis->kind == MSC_ATTR_INT && (axis->i == 0 || axis->i == -op->in[operand].value->type->rank))) return false;
+  if (letter < 0 || (has_axis(op) && msc_op_int(op, "axis") % op->in[operand].value->type->rank == 0)) return false;
   msc_value **in = msc_new_array(arena, msc_value *, op->num_in);
   if (!take_apart(op, &rule, letter, first, in) || !results_follow(op, &rule, letter, more)) return false;
-  msc_op *copy = apart_op(op, in, more);
+  msc_op *copy = apart_op(op, in, &rule, letter, first->num, arena);
   if (!copy) return false;
   for (size_t i = 0; i < op->num_out; i++) {
     if (copy->out[i].type->rank != op->out[i].type->rank) merge_result(op, first->by, &copy->out[i], &op->out[i]);

@@ -125,8 +125,8 @@ static const instance instances[] = {
     {"conv2d", "2x2x8x2xT 2x2x3x1xT", "stride=2,1 padding=1,0,0,0", "d", 1, 0},
     {"conv2d", "1x4x12x2xT 4x1x3x2xT", "padding=2,2,0,1 dilation=2,1 groups=4", "d", 1, 0},
     {"conv2d", "2x4x4x2xT 4x2x2x2xT", "groups=2 stride=2,2", "d", 1, 0}, /* windows apart: no halo */
-    {"conv2d", "2x1x5x4xT 2x1x3x2xT", "", "d", 1, 0}, /* not aligned */
-    {"conv2d", "1x1x12x1xT 1x1x1x1xT", "stride=3,1", "d", 1, 0}, /* rows that no window sees */
+    {"conv2d", "2x1x5x4xT 2x1x3x2xT", "", "d", 1, 0},                    /* not aligned */
+    {"conv2d", "1x1x12x1xT 1x1x1x1xT", "stride=3,1", "d", 1, 0},         /* rows that no window sees */
     {"conv2d_transpose", "2x2x4x3xT 2x1x3x3xT", "size=4,3 padding=1,1,1,1", "df", 1, 0},
     {"conv2d_transpose", "1x4x4x2xT 4x1x3x2xT", "size=8,4 stride=2,2 padding=1,1,0,0 groups=2", "d", 1, 0},
     {"conv2d_weight_grad", "2x2x4x2xT 2x2x4x2xT", "kernel=3,1 padding=1,1,0,0", "df", 1, 0},
@@ -205,7 +205,7 @@ static const instance instances[] = {
     {"attention", "1x4x6x2xT 1x2x4x2xT 1x2x4x3xT 6x4xT", "", "d", 1, 0},
     {"dropped_attention", "2x2x6x2xT 2x2x4x2xT 2x2x4x6xT 2x2x6x4xT", "causal=true", "d", 1, 0},
     {"dropped_attention", "1x4x6x2xT 1x2x4x2xT 1x2x4x3xT 1x4x6x4xT", "", "d", 1, 0},
-    {"biased_conv2d", "2x4x4x4xT 6x4x3x3xT 1x6x1x1xT", "padding=[1,1,1,1] relu=true", "f", 1, 0},
+    {"biased_conv2d", "2x4x4x4xT 6x4x3x3xT 1x6x1x1xT", "padding=1,1,1,1 relu=true", "f", 1, 0},
     {"flash_attention", "2x2x4x2xT 2x2x4x2xT 2x2x4x6xT", "causal=true", "f", 2, 0},
     {"flash_attention", "2x2x6x2xT 2x1x4x2xT 2x1x4x6xT 2x2x6x4xT", "", "f", 2, 0},
     {"flash_attention", "1x4x6x2xT 1x2x4x2xT 1x2x4x3xT", "", "f", 2, 0},
