@@ -15,13 +15,14 @@ typedef void edge_fn(void *user, uint32_t op, uint32_t before);
 
 static bool is_message(const msc_op *op) { return op->kind == OP_stage_send || op->kind == OP_stage_recv; }
 
-/* What is computed again waits for what stands before it: earlier it would only hold memory.  Messages of stages keep their order: the
+/* A gradient waits for the op whose it is, also where it reads nothing of it: verify.c asks for that.  What is computed again waits for what stands before it: earlier it would only hold memory.  Messages of stages keep their order: the
  * k-th send is the k-th receipt, and two stages that both received first would wait for ever. */
 static void each_edge(const msc_func *f, const msc_op *const *writer, edge_fn *fn, void *user) {
   const msc_op *before = NULL, *message = NULL;
   for (const msc_op *op = f->body->first; op; op = op->next) {
     for (size_t i = 0; i < op->num_in; i++)
       if (op->in[i].value->def) fn(user, op->id, op->in[i].value->def->id);
+    if (op->forward && op->forward->block == op->block) fn(user, op->id, op->forward->id);
     if (!msc_op_attr(op, "recompute")) before = op->num_in ? op : before;
     else if (before) fn(user, op->id, before->id);
     if (is_message(op) && message) fn(user, op->id, message->id);

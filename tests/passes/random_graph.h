@@ -705,6 +705,17 @@ static inline void configure(random_graph *g) {
     if (op->kind != OP_constant && op->kind != OP_iota && chance(g, percent)) annotate(g, op, !chance(g, layouts));
 }
 
+/* How collectives of gradients and parameters go together. */
+static inline void configure_fusion(random_graph *g) {
+  static const char *const modes[] = {"\"mode\":\"size\",\"config\":1", "\"mode\":\"auto\",\"config\":\"optimal\"", "\"mode\":\"index\",\"config\":[1,3]"};
+  static const char *const operators[] = {"allreduce", "allgather", "reducescatter"};
+  const char *text = "";
+  if (!chance(g, 40)) return;
+  for (int i = 0; i < 3; i++)
+    if (chance(g, 60)) text = msc_arena_printf(g->arena, "%s%s\"%s\":{%s}", text, *text ? "," : "", operators[i], modes[below(g, i ? 2 : 3)]);
+  set(g, msc_arena_printf(g->arena, "comm_fusion={%s}", text));
+}
+
 /* ---- all ---- */
 
 static inline void add_inputs(random_graph *g) {
@@ -743,6 +754,7 @@ static inline void random_graph_make(random_graph *g, msc_context *ctx, uint64_t
   finish(g, loss);
   choose_mesh(g);
   configure(g);
+  configure_fusion(g);
 }
 
 #endif
