@@ -85,25 +85,8 @@ static void drop_sums(const accumulating *a) {
   }
 }
 
-static msc_value *sum_of(accumulating *a, msc_op *user, msc_value *v, const msc_layout *want, bool mean);
-
-static msc_value *sum_of_stages(accumulating *a, msc_op *user, const msc_op *add, const msc_layout *want) {
-  msc_context *ctx = a->pass->ctx;
-  msc_value *in[2] = {sum_of(a, user, add->in[0].value, want, false), sum_of(a, user, add->in[1].value, want, false)};
-  msc_builder b = {.func = a->f, .block = a->f->body, .before = user, .loc = add->loc, .name = add->name};
-  msc_value *sum = msc_build(&b, OP_add, 2, in);
-  if (!sum) return NULL;
-  sum->type = want ? msc_type_with_layout(ctx, add->out[0].type, want) : add->out[0].type;
-  if (msc_op_attr(user, "stage")) msc_op_set(sum->def, "stage", *msc_op_attr(user, "stage"));
-  if (!sum->type->layout) return sum;
-  msc_attr_value text = msc_str(ctx, msc_layout_print(a->pass->scratch, &a->f->module->mesh, sum->type->layout));
-  msc_op_set(sum->def, "in_layout", msc_list(ctx, 2, (msc_attr_value[]){text, text}));
-  return sum;
-}
-
-static msc_value *sum_of(accumulating *a, msc_op *user, msc_value *v, const msc_layout *want, bool mean) {
-  if (a->sum[v->id]) return a->sum[v->id];
-  if (is_sum_of_stages(v)) return a->sum[v->id] = sum_of_stages(a, user, v->def, want);
+/* In the layout `want`; NULL: in its own.  `mean`: divided by the number of micro-batches. */
+static msc_value *sum_where_made(accumulating *a, msc_value *v, const msc_layout *want, bool mean) {
   msc_builder b = {.func = a->f, .block = a->f->body, .before = v->def->next, .loc = v->def->loc, .name = v->def->name};
   msc_attr attrs[2] = {msc_named(a->pass->ctx, "count", msc_int(a->count)), msc_named(a->pass->ctx, "mean", msc_bool(true))};
   msc_op *op = msc_build_with(&b, OP_accumulate, 1, &v, 1, mean ? 2 : 1, attrs);
@@ -116,23 +99,55 @@ static msc_value *sum_of(accumulating *a, msc_op *user, msc_value *v, const msc_
   }
   if (stage_of(v)) msc_op_set(op, "stage", *stage_of(v));
   msc_stat(a->pass, "sums over micro-batches", 1);
-  return a->sum[v->id] = &op->out[0];
+  return &op->out[0];
 }
 
-static bool serve(accumulating *a, msc_op *op, size_t operand, bool mean) {
+static msc_value *sum_of(accumulating *a, msc_op *user, msc_value *v, const msc_layout *want);
+
+static msc_value *sum_of_stages(accumulating *a, msc_op *user, const msc_op *add, const msc_layout *want) {
+  msc_context *ctx = a->pass->ctx;
+  msc_value *in[2] = {sum_of(a, user, add->in[0].value, want), sum_of(a, user, add->in[1].value, want)};
+  msc_builder b = {.func = a->f, .block = a->f->body, .before = user, .loc = add->loc, .name = add->name};
+  msc_value *sum = msc_build(&b, OP_add, 2, in);
+  if (!sum) return NULL;
+  sum->type = want ? msc_type_with_layout(ctx, add->out[0].type, want) : add->out[0].type;
+  if (msc_op_attr(user, "stage")) msc_op_set(sum->def, "stage", *msc_op_attr(user, "stage"));
+  if (!sum->type->layout) return sum;
+  msc_attr_value text = msc_str(ctx, msc_layout_print(a->pass->scratch, &a->f->module->mesh, sum->type->layout));
+  msc_op_set(sum->def, "in_layout", msc_list(ctx, 2, (msc_attr_value[]){text, text}));
+  return sum;
+}
+
+/* Of a gradient. */
+static msc_value *sum_of(accumulating *a, msc_op *user, msc_value *v, const msc_layout *want) {
+  if (!a->sum[v->id]) a->sum[v->id] = is_sum_of_stages(v) ? sum_of_stages(a, user, v->def, want) : sum_where_made(a, v, want, false);
+  return a->sum[v->id];
+}
+
+static bool is_summed(const accumulating *a, const msc_value *v) {
+  return v->def && v->def->kind != OP_accumulate && a->per_micro[v->id] && !a->per_step[v->def->id];
+}
+
+static bool serve_update(accumulating *a, msc_op *op, size_t operand) {
   msc_value *v = op->in[operand].value;
-  bool is_new = v->def && v->def->kind == OP_accumulate;
-  if (is_new || !v->def || !a->per_micro[v->id] || a->per_step[v->def->id]) return true;
   const msc_layout *want = NULL;
+  if (!is_summed(a, v)) return true;
   if (a->cuts && v->type->layout && v->type->rank) MSC_TRY(shard_wanted(op, operand, &want));
-  msc_value *sum = sum_of(a, op, v, want, mean);
+  msc_value *sum = sum_of(a, op, v, want);
   if (sum) msc_set_operand(op, operand, sum);
   return sum != NULL;
 }
 
-/* The first stage tells the loss: it adds up what every micro-batch had, so that no stage waits for the last one's update. */
-static void move_loss(const msc_value *loss) {
-  if (loss->def && loss->def->kind == OP_accumulate && stage_of(loss)) msc_op_set(loss->def, "stage", msc_int(0));
+/* One sum whoever makes its terms; the first stage tells it: it adds up what every micro-batch had, so that no stage waits for the
+ * last one's update. */
+static bool sum_loss(accumulating *a, msc_op *ret, size_t operand) {
+  msc_value *v = ret->in[operand].value;
+  if (!is_summed(a, v)) return true;
+  msc_value *sum = a->sum[v->id] ? a->sum[v->id] : sum_where_made(a, v, NULL, msc_func_attr(a->f, "micro_mean") != NULL);
+  if (!sum) return false;
+  msc_set_operand(ret, operand, sum);
+  if (sum->def->kind == OP_accumulate && stage_of(sum)) msc_op_set(sum->def, "stage", msc_int(0));
+  return true;
 }
 
 bool pass_accumulate(msc_pass_ctx *pass, msc_module *m) {
@@ -149,9 +164,8 @@ bool pass_accumulate(msc_pass_ctx *pass, msc_module *m) {
   a.sum = msc_new_array(pass->scratch, msc_value *, n.num_values);
   for (msc_op *op = a.f->body->last; op; op = op->prev) a.per_step[op->id] = serves_updates(&a, op);
   for (msc_op *op = a.f->body->first; op; op = op->next)
-    for (size_t i = 0; i < op->num_in && op->kind != OP_accumulate && a.per_step[op->id]; i++) MSC_TRY(serve(&a, op, i, false));
-  MSC_TRY(serve(&a, a.f->body->last, (size_t)loss->i, msc_func_attr(a.f, "micro_mean") != NULL));
-  move_loss(a.f->body->last->in[(size_t)loss->i].value);
+    for (size_t i = 0; i < op->num_in && op->kind != OP_accumulate && a.per_step[op->id]; i++) MSC_TRY(serve_update(&a, op, i));
+  MSC_TRY(sum_loss(&a, a.f->body->last, (size_t)loss->i));
   drop_sums(&a);
   msc_func_set(a.f, "accumulated", msc_bool(true));
   return true;
