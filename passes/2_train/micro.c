@@ -172,7 +172,6 @@ static void add_counter(const shortening *s) {
 static bool note_loss(const shortening *s) {
   const msc_value *loss = msc_loss_of(s->f);
   MSC_TRY(loss);
-  msc_func_set(s->f, "micro", msc_int(s->k));
   if (s->fact[loss->id].meaning == MSC_BATCH_SUM) return true;
   msc_func_set(s->f, "micro_mean", msc_bool(true));
   msc_func_set(s->f, "loss_seed", msc_float(1.0 / (double)s->k));
@@ -191,6 +190,16 @@ static bool refuse_copies(msc_pass_ctx *pass, const msc_module *m) {
          msc_error(pass->ctx, MSC_E_UNSUPPORTED, msc_config_loc(pass->config, MSC_KEY_micro_batch_interleaved), "micro_batch_interleaved: not supported yet for what is not trained");
 }
 
+static bool shorten(shortening *s) {
+  s->fact = msc_batch_facts(s->f, s->pass->scratch, true);
+  MSC_TRY(s->fact);
+  s->num_facts = msc_number(s->f->body).num_values;
+  s->others = msc_new_array(s->pass->scratch, uint8_t, num_operands(s->f));
+  MSC_TRY(check(s) && note_others(s) && note_loss(s));
+  shorten_inputs(s);
+  return shorten_ops(s);
+}
+
 bool pass_micro(msc_pass_ctx *pass, msc_module *m) {
   shortening s = {.pass = pass, .f = msc_training_func(m)};
   const msc_func *forward = msc_find_func(m, "forward");
@@ -200,13 +209,9 @@ bool pass_micro(msc_pass_ctx *pass, msc_module *m) {
   s.k = micro_size(pass, s.f) * msc_copies_of(pass, m);
   msc_drop_attr(s.f->attrs, &s.f->num_attrs, "micro_size");
   if (s.k <= 1 && msc_config_int(pass->config, MSC_KEY_pipeline_stages) <= 1) return msc_not_asked_for(pass);
-  s.fact = msc_batch_facts(s.f, pass->scratch, true);
-  MSC_TRY(s.fact);
-  s.num_facts = msc_number(s.f->body).num_values;
-  s.others = msc_new_array(pass->scratch, uint8_t, num_operands(s.f));
-  MSC_TRY(check(&s) && note_others(&s) && note_loss(&s));
-  shorten_inputs(&s);
+  MSC_TRY(s.k == 1 || shorten(&s)); /* one is the whole batch, whose samples may be mixed */
+  msc_func_set(s.f, "micro", msc_int(s.k));
   add_counter(&s);
   pass->changes_meaning = true;
-  return shorten_ops(&s);
+  return true;
 }

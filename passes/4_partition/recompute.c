@@ -103,9 +103,16 @@ static bool reads_what_changed(const recomputing *r, const msc_op *op, const msc
   return false;
 }
 
+/* A stage computes again what it computed itself, from what it received: what crosses to another is sent once, in the forward.
+ * Backwards that wait for each other's copies have no order. */
+static bool in_same_stage(const msc_op *op, const msc_op *user) {
+  const msc_attr_value *a = msc_op_attr(op, "stage"), *b = msc_op_attr(user, "stage");
+  return !a || !b || a->i == b->i;
+}
+
 static bool is_repeated(const recomputing *r, const msc_op *op, const msc_op *user) {
   const msc_op *mark = r->mark[op->id];
-  if (!mark || op->body) return false;
+  if (!mark || op->body || !in_same_stage(op, user)) return false;
   if (is_move(op) ? !is_repeated_move(r, op, mark) : !(msc_info(op)->flags & MSC_PURE)) return false;
   return !(block_of(mark) && leaves(r, op, block_of(mark))) && !reads_what_changed(r, op, user);
 }
@@ -144,9 +151,9 @@ static size_t need(recomputing *r, const msc_value *v, msc_op *user, size_t num)
   return num + 1;
 }
 
-static msc_value *again(const recomputing *r, msc_value *v) {
+static msc_value *again(const recomputing *r, msc_value *v, const msc_op *user) {
   msc_op *copy = v->def && r->forward[v->def->id] ? r->copy[v->def->id] : NULL;
-  return copy ? &copy->out[v->index] : v;
+  return copy && in_same_stage(copy, user) ? &copy->out[v->index] : v;
 }
 
 static void drop_marks_of(msc_op *op) {
@@ -156,7 +163,7 @@ static void drop_marks_of(msc_op *op) {
 
 static void copy_before(recomputing *r, const msc_op *op, msc_op *user) {
   msc_value **in = msc_new_array(r->pass->scratch, msc_value *, op->num_in + 1);
-  for (size_t i = 0; i < op->num_in; i++) in[i] = again(r, op->in[i].value);
+  for (size_t i = 0; i < op->num_in; i++) in[i] = again(r, op->in[i].value, op);
   msc_op *copy = msc_op_copy(r->f, op, in);
   copy->id = user->id; /* it is of the backward too */
   drop_marks_of(copy);
@@ -184,7 +191,7 @@ static void serve(recomputing *r, msc_op *user) {
     copy_before(r, r->op[r->found[i]], user);
     r->needed[r->found[i]] = false;
   }
-  for (size_t i = 0; i < user->num_in; i++) msc_set_operand(user, i, again(r, user->in[i].value));
+  for (size_t i = 0; i < user->num_in; i++) msc_set_operand(user, i, again(r, user->in[i].value, user));
 }
 
 /* ---- the pass ---- */

@@ -408,6 +408,16 @@ static bool give_results(splitting *s) {
   return true;
 }
 
+/* What nobody reads belongs to the program all the same: a parameter is kept and saved, an input may be given. */
+static void give_unread(splitting *s, int rows) {
+  for (uint32_t i = 0; i < s->f->body->num_args; i++) {
+    msc_role role = msc_arg_role(s->f, i);
+    bool has = role == MSC_ROLE_MICRO || (role > MSC_ROLE_MASK && strcmp(s->program, "train") != 0);
+    for (int k = 0; k < rows * MSC_NUM_SECTIONS && !has; k++) has = s->sections[k] && s->sections[k]->arg[i];
+    if (!has) own_arg(s, section_at(s, (place){MSC_SECTION_F, 0, 0}), i);
+  }
+}
+
 static void end_section(splitting *s, section *n) {
   msc_context *ctx = s->pass->ctx;
   msc_arena *a = s->pass->scratch;
@@ -447,6 +457,7 @@ static bool split_func(msc_pass_ctx *pass, msc_func *f, const char *program, int
     else if (!copy_op(&s, section_at(&s, place_of(&s, op)), op)) return false;
   }
   MSC_TRY(give_results(&s));
+  give_unread(&s, (int)rows);
   write_classes(&s);
   for (size_t i = 0; i < rows * MSC_NUM_SECTIONS; i++)
     if (s.sections[i]) end_section(&s, s.sections[i]);
