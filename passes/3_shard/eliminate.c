@@ -12,7 +12,13 @@
 
 #include "passes/3_shard/eliminate.h"
 
-enum { MAX_SCOPE = SHARD_MAX_SCOPE, MAX_FACTORS = 256, NUM_SLOTS = 4096 };
+enum {
+  MAX_SCOPE = SHARD_MAX_SCOPE,
+  MAX_FACTORS = 120 /* impossible ones add up without overflow */,
+  NUM_SLOTS = 4096,
+  MIN_SHARE = 4,
+  MAX_OWN = 32
+};
 
 static const double TOO_LARGE = 1e300;
 
@@ -61,6 +67,7 @@ typedef struct {
   size_t num_heap, room_heap;
   known **slot; /* NUM_SLOTS lists */
   shard_effort effort;
+  double max_work, table_entries; /* states looked at, at most; entries of the tables made */
 } elimination;
 
 /* ---- the heap ---- */
@@ -298,6 +305,14 @@ static size_t words_of(const elimination *e, const step *s, uint64_t *word) {
   return 2 * num + (size_t)s->num + 1;
 }
 
+/* What is kept takes a state for every few that are looked at. */
+static bool has_room(elimination *e, const step *s) {
+  double size = table_size(e->p, s->var, s->num);
+  e->table_entries += size;
+  return e->effort.entries + size * e->p->num_states[s->removed] <= e->max_work &&
+         (size == 1 || e->table_entries <= e->max_work / MIN_SHARE);
+}
+
 static const int64_t *table_of_step(elimination *e, const step *s) {
   uint64_t word[2 * MAX_FACTORS + MAX_SCOPE + 1], hash = 1469598103934665603u;
   size_t num = words_of(e, s, word);
@@ -311,23 +326,38 @@ static const int64_t *table_of_step(elimination *e, const step *s) {
       return k->cost;
     }
   known *k = msc_new(e->arena, known);
+  if (!has_room(e, s)) return NULL;
   *k = (known){hash, num, msc_arena_copy(e->arena, word, num * sizeof *word), removal_table(e, s), *slot};
   *slot = k;
   return k->cost;
+}
+
+/* The tables of the variable alone; many as one. */
+static link *own_of(elimination *e, int var) {
+  int num = 0, states = e->p->num_states[var];
+  for (const link *l = e->own[var]; l; l = l->next) num++;
+  if (num <= MAX_OWN) return e->own[var];
+  int64_t *sum = msc_new_array(e->arena, int64_t, states);
+  for (const link *l = e->own[var]; l; l = l->next)
+    for (int x = 0; x < states; x++) sum[x] += l->factor->cost[x];
+  for (int x = 0; x < states; x++) sum[x] = sum[x] < SHARD_IMPOSSIBLE ? sum[x] : SHARD_IMPOSSIBLE;
+  e->own[var] = NULL;
+  insert(e, 1, &var, sum);
+  return e->own[var];
 }
 
 /* False: too many factors meet. */
 static bool remove_variable(elimination *e, step *s, int64_t *out_rest) {
   s->num = scope_of(e, s->removed, s->var);
   s->factors = e->of_var[s->removed];
-  s->own = e->own[s->removed];
+  s->own = own_of(e, s->removed);
   const int64_t *cost = s->cost = table_of_step(e, s);
   if (!cost) return false;
   if (s->num > e->effort.width) e->effort.width = s->num;
   for (const link *l = s->factors; l; l = l->next) l->factor->gone = true;
   e->size[s->removed] = -1;
   if (s->num == 0) {
-    *out_rest += cost[0];
+    *out_rest = *out_rest + cost[0] < SHARD_IMPOSSIBLE ? *out_rest + cost[0] : SHARD_IMPOSSIBLE;
     return true;
   }
   insert(e, s->num, s->var, cost);
@@ -358,30 +388,43 @@ bool shard_time_is_up(double deadline_s) {
   return (double)now.tv_sec + (double)now.tv_nsec * 1e-9 >= deadline_s;
 }
 
-bool shard_eliminate(msc_arena *arena, const shard_problem *p, size_t max_entries, int *out_state, int64_t *out_cost, shard_effort *out_effort) {
-  return shard_eliminate_steps(arena, p, max_entries, out_state, out_cost, out_effort, NULL);
+bool shard_eliminate(msc_arena *arena, const shard_problem *p, size_t max_work, int *out_state, int64_t *out_cost,
+                     shard_effort *out_effort) {
+  return shard_eliminate_steps(arena, p, max_work, out_state, out_cost, out_effort, NULL);
 }
 
-bool shard_eliminate_steps(msc_arena *arena, const shard_problem *p, size_t max_entries, int *out_state, int64_t *out_cost, shard_effort *out_effort, shard_step *out_step) {
-  elimination e = {.arena = arena, .p = p};
-  e.of_var = msc_new_array(arena, link *, p->num_vars);
-  e.own = msc_new_array(arena, link *, p->num_vars);
-  e.size = msc_new_array(arena, double, p->num_vars);
-  e.slot = msc_new_array(arena, known *, NUM_SLOTS);
+static void begin(elimination *e, msc_arena *arena, const shard_problem *p, size_t max_work) {
+  *e = (elimination){.arena = arena, .p = p, .max_work = (double)max_work};
+  e->of_var = msc_new_array(arena, link *, p->num_vars);
+  e->own = msc_new_array(arena, link *, p->num_vars);
+  e->size = msc_new_array(arena, double, p->num_vars);
+  e->slot = msc_new_array(arena, known *, NUM_SLOTS);
   int most = 1;
   for (int v = 0; v < p->num_vars; v++) most = p->num_states[v] > most ? p->num_states[v] : most;
-  e.sum = msc_new_array(arena, int64_t, most);
+  e->sum = msc_new_array(arena, int64_t, most);
   for (size_t i = 0; i < p->num_tables; i++) {
     int var[2] = {p->table[i].a, p->table[i].b};
-    insert(&e, var[1] < 0 ? 1 : 2, var, p->table[i].cost);
+    insert(e, var[1] < 0 ? 1 : 2, var, p->table[i].cost);
   }
-  for (int v = 0; v < p->num_vars; v++) weigh(&e, v);
+  for (int v = 0; v < p->num_vars; v++) weigh(e, v);
+}
+
+/* The variable whose removal is least to do now; entries of the heap that were weighed again since are dropped. */
+static candidate next_candidate(elimination *e) {
+  candidate c = pop(e);
+  while (c.size != e->size[c.var]) c = pop(e);
+  return c;
+}
+
+bool shard_eliminate_steps(msc_arena *arena, const shard_problem *p, size_t max_work, int *out_state, int64_t *out_cost,
+                           shard_effort *out_effort, shard_step *out_step) {
+  elimination e;
+  begin(&e, arena, p, max_work);
   step *steps = msc_new_array(arena, step, p->num_vars);
   *out_cost = 0;
   for (int i = 0; i < p->num_vars; i++) {
-    candidate c = pop(&e);
-    while (c.size != e.size[c.var]) c = pop(&e); /* weighed again since, or removed */
-    if (c.size > (double)max_entries || shard_time_is_up(p->deadline_s)) return false;
+    candidate c = next_candidate(&e);
+    if (c.size > e.max_work || shard_time_is_up(p->deadline_s)) return false;
     steps[i].removed = c.var;
     if (!remove_variable(&e, &steps[i], out_cost)) return false;
   }
@@ -391,5 +434,70 @@ bool shard_eliminate_steps(msc_arena *arena, const shard_problem *p, size_t max_
     memcpy(out_step[i].var, steps[i].var, (size_t)steps[i].num * sizeof *steps[i].var);
   }
   if (out_effort) *out_effort = e.effort;
+  return true;
+}
+
+/* ---- some variables held ---- */
+
+/* The entries of a table for one state of one of its variables. */
+static const int64_t *slice_of(const elimination *e, const factor *f, int at, int state) {
+  size_t inner = 1, outer = 1, states = (size_t)e->p->num_states[f->var[at]];
+  for (int i = 0; i < at; i++) outer *= (size_t)e->p->num_states[f->var[i]];
+  for (int i = at + 1; i < f->num; i++) inner *= (size_t)e->p->num_states[f->var[i]];
+  int64_t *cost = msc_new_array(e->arena, int64_t, outer * inner);
+  for (size_t i = 0; i < outer; i++) memcpy(cost + i * inner, f->cost + (i * states + (size_t)state) * inner, inner * sizeof *cost);
+  return cost;
+}
+
+/* The variable keeps this state: its tables lose it. */
+static void hold_variable(elimination *e, int var, int state) {
+  e->size[var] = -1;
+  for (const link *l = e->of_var[var]; l; l = l->next) {
+    factor *f = l->factor;
+    int at = 0, rest[MAX_SCOPE], num = 0;
+    if (f->gone) continue;
+    f->gone = true;
+    for (int i = 0; i < f->num; i++)
+      if (f->var[i] == var) at = i;
+      else rest[num++] = f->var[i];
+    insert(e, num, rest, slice_of(e, f, at, state));
+    for (int i = 0; i < num; i++) weigh(e, rest[i]);
+  }
+}
+
+/* Who stands in the way: in many tables, and not held often. */
+static int variable_to_hold(const elimination *e, const int *times_held) {
+  int worst = -1, most = 0;
+  for (int v = 0; v < e->p->num_vars; v++) {
+    int tables = 0;
+    if (e->size[v] < 0) continue;
+    for (const link *l = e->of_var[v]; l; l = l->next) tables += l->factor->gone ? 0 : 64;
+    tables = tables / (1 + 2 * times_held[v]);
+    if (worst < 0 || tables > most) worst = v, most = tables;
+  }
+  return worst;
+}
+
+bool shard_eliminate_holding(msc_arena *arena, const shard_problem *p, size_t max_table, int *times_held, int *state) {
+  elimination e;
+  begin(&e, arena, p, SIZE_MAX);
+  step *steps = msc_new_array(arena, step, p->num_vars);
+  int num = 0;
+  int64_t rest = 0;
+  for (int left = p->num_vars; left > 0; left--) {
+    candidate c = next_candidate(&e);
+    if (shard_time_is_up(p->deadline_s)) return false;
+    if (c.size > (double)max_table) {
+      int held = variable_to_hold(&e, times_held);
+      if (held != c.var) push(&e, c);
+      hold_variable(&e, held, state[held]);
+      times_held[held]++;
+      continue;
+    }
+    steps[num].removed = c.var;
+    if (remove_variable(&e, &steps[num], &rest)) num++;
+    else hold_variable(&e, c.var, state[c.var]);
+  }
+  while (num-- > 0) state[steps[num].removed] = best_state(&e, &steps[num], state);
   return true;
 }

@@ -40,11 +40,18 @@ typedef struct {
 bool shard_time_is_up(double deadline_s);
 
 /* Writes the state of every variable at the minimum (the least state numbers among equals, last variables first) and the
- * minimum.  False when an intermediate table would exceed `max_entries`, or time is up: the caller asks for less at a time.
- * out_effort may be NULL. */
-bool shard_eliminate(msc_arena *arena, const shard_problem *p, size_t max_entries, int *out_state, int64_t *out_cost, shard_effort *out_effort);
+ * minimum.  False when more than `max_work` sums would be looked at for all tables in between, or a quarter of that kept, or time
+ * is up: the caller asks for less at a time.  out_effort may be NULL. */
+bool shard_eliminate(msc_arena *arena, const shard_problem *p, size_t max_work, int *out_state, int64_t *out_cost,
+                     shard_effort *out_effort);
 
 /* The same; also every removal, in order, unless out_step is NULL. */
-bool shard_eliminate_steps(msc_arena *arena, const shard_problem *p, size_t max_entries, int *out_state, int64_t *out_cost, shard_effort *out_effort, shard_step *out_step);
+bool shard_eliminate_steps(msc_arena *arena, const shard_problem *p, size_t max_work, int *out_state, int64_t *out_cost,
+                           shard_effort *out_effort, shard_step *out_step);
+
+/* Where a removal would look at more than `max_table` sums, a variable keeps its state instead: that of most tables which was
+ * held least often before (times_held counts).  state[]: an assignment that becomes the best of all with the held ones' states,
+ * so no dearer.  False, and nothing written: time is up, or too many tables meet. */
+bool shard_eliminate_holding(msc_arena *arena, const shard_problem *p, size_t max_table, int *times_held, int *state);
 
 #endif

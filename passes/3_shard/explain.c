@@ -11,7 +11,7 @@
 #include "passes/config.h"
 #include "passes/direction.h"
 
-enum { MAX_WAYS = 4096, MAX_ENTRIES = 1 << 26, MOST_INSTEAD = 3, MOST_AROUND = 256 };
+enum { MAX_WAYS = 4096, MAX_WORK = 1 << 26, MOST_INSTEAD = 3, MOST_AROUND = 256 };
 
 typedef struct {
   int *num;
@@ -116,8 +116,9 @@ static allowance everything(explaining *e) {
 static bool least_step(explaining *e, const allowance *w, int *out_state, int64_t *out_ns) {
   shard_problem p;
   int64_t bound = 0;
+  memset(out_state, 0, e->m.num_vars * sizeof *out_state);
   shard_restrict(e->g.arena, &e->p, w->num, w->state, &p);
-  shard_minimum(e->g.arena, &p, MAX_ENTRIES, out_state, out_ns, &bound, NULL);
+  shard_minimum(e->g.arena, &p, MAX_WORK, out_state, out_ns, &bound, NULL);
   for (size_t v = 0; v < e->m.num_vars; v++) out_state[v] = w->state[v][out_state[v]];
   return bound == *out_ns && *out_ns < SHARD_IMPOSSIBLE;
 }
@@ -197,7 +198,7 @@ static int64_t least_around(explaining *e, int v, int num, const int *states, in
     }
   int *state = msc_new_array(e->g.arena, int, s.num);
   shard_problem p = {.num_vars = s.num, .num_states = s.num_states, .num_tables = tables, .table = s.table};
-  shard_minimum(e->g.arena, &p, MAX_ENTRIES, state, &ns, &bound, NULL);
+  shard_minimum(e->g.arena, &p, MAX_WORK, state, &ns, &bound, NULL);
   *out_state = states[state[0]];
   for (int k = 0; k < s.num; k++) e->number[s.var[k]] = 0;
   return ns;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NUM_SLOTS = 1024, SMALL = 1 << 19 /* entries of all tables */ };
+enum { NUM_SLOTS = 1024, SMALL = 1 << 19 /* entries of all tables */, MAX_ROUNDS = 16, MAX_IDLE = 3, MAX_HELD_TABLE = 1 << 13 };
 
 /* Costs by state, the least of them 0. */
 typedef struct vector {
@@ -429,7 +429,8 @@ static bool is_small(const reduction *d) {
 
 /* The best of the assignments whose states have no share above *slack, or *most, which it then is, where that is little to do;
  * false: too large. */
-static bool solve_within(relaxed *r, int64_t *slack, int64_t most, size_t max_entries, int *out_state, int64_t *out_cost, shard_effort *out_effort) {
+static bool solve_within(relaxed *r, int64_t *slack, int64_t most, size_t max_work, int *out_state, int64_t *out_cost,
+                         shard_effort *out_effort) {
   reduction d = {.r = r};
   shard_problem p;
   int vars = r->p->num_vars;
@@ -438,7 +439,10 @@ static bool solve_within(relaxed *r, int64_t *slack, int64_t most, size_t max_en
   if (*slack < most) list_all(&d, *slack);
   int64_t rest = reduce(&d, &p);
   int *state = msc_new_array(r->arena, int, p.num_vars);
-  MSC_TRY(shard_eliminate(r->arena, &p, max_entries, state, out_cost, out_effort));
+  msc_arena *a = msc_arena_beside(r->arena);
+  bool ok = shard_eliminate(a, &p, max_work, state, out_cost, out_effort);
+  msc_arena_free(a);
+  if (!ok) return false;
   *out_cost = capped(*out_cost + rest);
   for (int v = 0, k = 0; v < vars; v++) out_state[v] = d.of_var[v]->state[d.of_var[v]->num > 1 ? state[k++] : 0];
   return true;
@@ -464,29 +468,64 @@ static void relax(relaxed *r) {
   send_down(r);
 }
 
-void shard_minimum(msc_arena *arena, const shard_problem *p, size_t max_entries, int *out_state, int64_t *out_cost, int64_t *out_bound, shard_effort *out_effort) {
+typedef struct {
+  int *state;
+  int64_t cost;
+} assignment;
+
+static void keep_cheaper(const relaxed *r, assignment *best, const int *state, int64_t cost) {
+  if (cost > best->cost) return;
+  best->cost = cost;
+  memcpy(best->state, state, (size_t)r->p->num_vars * sizeof *state);
+}
+
+/* From one assignment to better ones: in each round others are held, until several rounds change nothing. */
+static void improve(relaxed *r, assignment *of) {
+  int vars = r->p->num_vars, *times_held = msc_new_array(r->arena, int, vars), *state = msc_new_array(r->arena, int, vars);
+  for (int round = 0, idle = 0; round < MAX_ROUNDS && idle < MAX_IDLE; round++, idle++) {
+    msc_arena *a = msc_arena_beside(r->arena);
+    memcpy(state, of->state, (size_t)vars * sizeof *state);
+    bool ok = shard_eliminate_holding(a, r->p, MAX_HELD_TABLE, times_held, state);
+    msc_arena_free(a);
+    if (!ok) return;
+    int64_t before = of->cost;
+    keep_cheaper(r, of, state, cost_of(r->p, state));
+    if (of->cost < before) idle = -1;
+  }
+}
+
+void shard_minimum(msc_arena *arena, const shard_problem *p, size_t max_work, int *state, int64_t *out_cost, int64_t *out_bound,
+                   shard_effort *out_effort) {
   relaxed r = {.arena = arena, .p = p};
   shard_effort effort = {0}, all = {0};
-  int *state = msc_new_array(arena, int, p->num_vars);
+  assignment start = {state, cost_of(p, state)}, best = {msc_new_array(arena, int, p->num_vars), 0};
+  int *other = msc_new_array(arena, int, p->num_vars);
   relax(&r);
-  read_forest(&r, out_state);
-  *out_cost = cost_of(p, out_state);
+  read_forest(&r, best.state);
+  best.cost = cost_of(p, best.state);
   *out_bound = r.bound;
-  int64_t gap = *out_cost - r.bound, slack = gap / 64 < r.bound / 256 ? gap / 64 : r.bound / 256;
-  for (; r.bound < SHARD_IMPOSSIBLE; slack = 4 * slack + 1) {
+  int64_t gap = best.cost - r.bound, slack = gap / 64 < r.bound / 256 ? gap / 64 : r.bound / 256;
+  bool exact = false;
+  while (r.bound < SHARD_IMPOSSIBLE && !exact) {
     int64_t cost;
     if (slack > gap) slack = gap;
-    if (!solve_within(&r, &slack, gap, max_entries, state, &cost, &effort)) break;
+    if (!solve_within(&r, &slack, gap, max_work, other, &cost, &effort)) break;
     all.entries += effort.entries, all.removals += effort.removals, all.shared += effort.shared;
     all.width = effort.width > all.width ? effort.width : all.width;
-    if (cost <= *out_cost) {
-      *out_cost = cost;
-      memcpy(out_state, state, (size_t)p->num_vars * sizeof *state);
-    }
-    gap = *out_cost - r.bound;
-    *out_bound = slack < gap ? r.bound + slack : *out_cost; /* nothing that is left out costs less */
-    if (slack >= gap) break;
+    keep_cheaper(&r, &best, other, cost);
+    gap = best.cost - r.bound;
+    *out_bound = slack < gap ? r.bound + slack : best.cost; /* nothing that is left out costs less */
+    exact = slack >= gap;
+    slack = 4 * slack + 1;
   }
+  if (!exact && r.bound < SHARD_IMPOSSIBLE) {
+    improve(&r, &best);
+    improve(&r, &start);
+    keep_cheaper(&r, &best, start.state, start.cost);
+    if (*out_bound > best.cost) *out_bound = best.cost;
+  }
+  memcpy(state, best.state, (size_t)p->num_vars * sizeof *state);
+  *out_cost = best.cost;
   all.entries += r.entries;
   if (out_effort) *out_effort = all;
 }

@@ -9,9 +9,11 @@
 
 #include "passes/3_shard/eliminate.h"
 
-/* Costs are not negative.  Writes the state of every variable and their cost.  *out_bound: no assignment costs less; equal to the cost unless a table of
- * more than `max_entries` would be needed, then the best assignment found so far is written.  out_effort may be NULL. */
-void shard_minimum(msc_arena *arena, const shard_problem *p, size_t max_entries, int *out_state, int64_t *out_cost, int64_t *out_bound, shard_effort *out_effort);
+/* Costs are not negative.  Writes the state of every variable and their cost.  *out_bound: no assignment costs less; equal to the
+ * cost unless more than `max_work` would have to be looked at (eliminate.h): then what is written is the best assignment that was
+ * found by changing as many variables at a time as can be, and costs no more than state[] did before.  out_effort may be NULL. */
+void shard_minimum(msc_arena *arena, const shard_problem *p, size_t max_work, int *state, int64_t *out_cost, int64_t *out_bound,
+                   shard_effort *out_effort);
 
 /* The states of every variable that may be part of an assignment which costs `most` or less; equal lists are the same pointer.
  * False: there is no such assignment. */

@@ -9,7 +9,7 @@
 #include "passes/3_shard/time_state.h"
 #include "passes/config.h"
 
-enum { MAX_STATES = 4096, MAX_ENTRIES = 1 << 28, MAX_ENTRIES_OF_SHAPE = 1 << 26 };
+enum { MAX_STATES = 4096, MAX_WORK = 1 << 28, MAX_WORK_OF_SHAPE = 1 << 26 };
 
 static double now_s(void) {
   struct timespec t;
@@ -62,25 +62,25 @@ static void keep_candidate(shard_timing *t, candidate *best) {
   best->chosen = msc_arena_copy(t->g.arena, t->chosen, t->m.num_vars * sizeof *t->chosen);
 }
 
-/* On the mesh as it is, in full where that is asked for and possible.  Where time is short, digit by digit first.  False: the
- * network is too large even for that. */
+/* One way to search the mesh as it is.  False: too large. */
+static bool search_in(shard_timing *t, bool all_at_once, candidate *best, shard_cost *out_least) {
+  MSC_TRY(shard_solve_within_limit(t, all_at_once));
+  keep_candidate(t, best);
+  if (t->found.bytes < out_least->bytes) *out_least = t->found;
+  return true;
+}
+
+/* On the mesh as it is, all strategies at once where that is asked for and possible; where the network is too wide for that,
+ * digit by digit as well, and where time is short, that first.  False: the network is too large even for that. */
 static bool search_mesh(shard_timing *t, bool exact, shard_cost *out_least) {
   candidate best = {SHARD_NO_STRATEGY, NULL};
-  bool found = false, proven = false;
+  bool by_digits = false, found = false;
   MSC_TRY(look_at_mesh(t));
-  t->bound = 0;
-  if (exact && t->deadline_s > 0) {
-    found = shard_solve_within_limit(t, false);
-    if (found) keep_candidate(t, &best), *out_least = t->found;
-  }
-  if (exact && !shard_out_of_time(t)) {
-    proven = shard_solve_within_limit(t, true);
-    if (proven) keep_candidate(t, &best), *out_least = t->found;
-  }
-  if (!proven && !found) {
-    MSC_TRY(shard_solve_within_limit(t, false));
-    keep_candidate(t, &best), *out_least = t->found;
-  }
+  t->bound = 0, t->was_too_wide = false;
+  if (!exact || t->deadline_s > 0) by_digits = true, found = search_in(t, false, &best, out_least);
+  if (exact && !shard_out_of_time(t)) found |= search_in(t, true, &best, out_least);
+  if (!by_digits && (!found || t->was_too_wide)) found |= search_in(t, false, &best, out_least);
+  if (!found) return false;
   if (best.chosen) memcpy(t->chosen, best.chosen, t->m.num_vars * sizeof *best.chosen);
   t->found = best.cost;
   if (t->bound > t->found.ns) t->bound = t->found.ns;
@@ -142,7 +142,7 @@ static bool search_all_meshes(shard_timing *t) {
   candidate of_best = {SHARD_NO_STRATEGY, NULL};
   shard_cost least = SHARD_NO_STRATEGY, of_shape;
   int64_t bound = INT64_MAX, charge = 0;
-  t->max_entries = MAX_ENTRIES_OF_SHAPE;
+  t->max_work = MAX_WORK_OF_SHAPE;
   for (int i = 0; i < num; i++) {
     if (best >= 0 && shard_out_of_time(t)) bound = 0;
     if (best >= 0 && shard_out_of_time(t)) break;
@@ -171,7 +171,7 @@ static bool search_all_meshes(shard_timing *t) {
 }
 
 bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
-  shard_timing t = {.pass = pass, .f = f, .found = SHARD_NO_STRATEGY, .max_entries = MAX_ENTRIES, .beaten = INT64_MAX};
+  shard_timing t = {.pass = pass, .f = f, .found = SHARD_NO_STRATEGY, .max_work = MAX_WORK, .beaten = INT64_MAX};
   MSC_TRY(shard_graph_of(pass, f, &t.g));
   shard_model_of(&t.g, &t.m);
   t.bucket = shard_bucket_of(t.g.func);

@@ -1,6 +1,7 @@
 /* space.c: model -> classes of variables, their states and tables (see space.h). */
 #include "passes/3_shard/space.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include "ir/conv.h"
@@ -15,6 +16,7 @@ typedef struct class_entry {
   const uint64_t *word;
   int64_t *charged;    /* by state: ns, and what memory is charged */
   bool irregular;      /* fixed digits that states do not describe: they stay as they are */
+  int plainest;        /* the state that cuts least */
   shard_list **list;   /* by member and tensor */
   size_t *first_list;  /* by member */
   struct class_entry *next;
@@ -177,10 +179,21 @@ static void find_kinds(shard_space *s) {
 
 /* ---- states ---- */
 
+static int plainest_of(const shard_space *s, const shard_class *c) {
+  int best = 0, fewest = INT_MAX;
+  for (int i = 0; i < c->num_states; i++) {
+    int placed = 0;
+    for (int p = 0; p < s->o.num_pieces; p++) placed += (c->state[i].on[p] != SHARD_NONE) + (c->state[i].pass >> p & 1);
+    if (placed < fewest) fewest = placed, best = i;
+  }
+  return best;
+}
+
 static void draw_states(shard_space *s, class_entry *e) {
   shard_states all = shard_states_of(s->g, &s->o, e->c.like, s->arena);
   e->c.num_states = all.num, e->c.state = all.state;
   e->irregular = all.irregular;
+  e->plainest = plainest_of(s, &e->c);
 }
 
 static void digits_of(const shard_space *s, const shard_variable *v, bool irregular, const shard_state *state, msc_assignment *out) {
@@ -192,6 +205,8 @@ void shard_state_digits(const shard_space *s, int var, int state, msc_assignment
   const class_entry *e = s->of_var[var];
   digits_of(s, &s->m->var[var], e->irregular, &e->c.state[state], out_digits);
 }
+
+int shard_plainest_state(const shard_space *s, int var) { return s->of_var[var]->plainest; }
 
 /* ---- layouts by state ---- */
 

@@ -59,6 +59,8 @@ bool shard_space_of(shard_model *m, const shard_space_options *o, msc_arena *are
 const shard_class *shard_class_of(const shard_space *s, int var);
 /* The digits of a state, and as atoms the pieces on which sums pass. */
 void shard_state_digits(const shard_space *s, int var, int state, msc_assignment *out_digits);
+/* The state of a variable that cuts least: between such states there is always a way. */
+int shard_plainest_state(const shard_space *s, int var);
 /* ns that so many bytes are charged. */
 int64_t shard_charge_for(int64_t ns_per_gib, int64_t bytes);
 int64_t shard_charge(const shard_space *s, int64_t bytes);

@@ -79,7 +79,7 @@ static bool least_memory(shard_timing *t, strategy *out) {
     table[i].cost = table[i].b < 0 ? shard_class_of(t->full, table[i].a)->bytes : only_impossible(a, &p, i, known, &num_known);
   bytes = p;
   bytes.table = table;
-  shard_minimum(a, &bytes, SIZE_MAX, out->state, &least, &bound, NULL);
+  shard_minimum(a, &bytes, t->max_work, out->state, &least, &bound, NULL);
   msc_arena_free(a);
   read_states(t, &p, out);
   return bound == least;

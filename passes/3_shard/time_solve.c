@@ -16,7 +16,8 @@ static bool solve_space(shard_timing *t, shard_space *space, msc_arena *a, msc_a
   shard_cost cost = {0};
   int *state = t->state;
   MSC_TRY(shard_space_problem(space, &p));
-  shard_minimum(a, &p, t->max_entries, state, &cost.charged, out_bound, &effort);
+  for (size_t v = 0; v < t->m.num_vars; v++) state[v] = shard_plainest_state(space, (int)v);
+  shard_minimum(a, &p, t->max_work, state, &cost.charged, out_bound, &effort);
   cost.ns = cost.charged;
   for (size_t v = 0; v < t->m.num_vars; v++) {
     const shard_class *c = shard_class_of(space, (int)v);
@@ -30,13 +31,14 @@ static bool solve_space(shard_timing *t, shard_space *space, msc_arena *a, msc_a
   return true;
 }
 
-/* The best way to place the free pieces while the variables' fixed digits stay; false: too large.  Digits of all variables. */
+/* The best way that is found to place the free pieces while the variables' fixed digits stay; false: too large.  Digits of all
+ * variables. */
 static bool solve(shard_timing *t, uint32_t free_pieces, msc_assignment *out_digits, shard_cost *out_cost) {
   msc_arena *a = msc_arena_new(t->g.ctx);
   shard_space *space;
   int64_t bound = 0;
   t->o.free_pieces = free_pieces;
-  bool ok = shard_space_of(&t->m, &t->o, a, &space) && solve_space(t, space, a, out_digits, out_cost, &bound) && bound == out_cost->charged;
+  bool ok = shard_space_of(&t->m, &t->o, a, &space) && solve_space(t, space, a, out_digits, out_cost, &bound);
   msc_arena_free(a);
   return ok;
 }
@@ -68,8 +70,8 @@ shard_space *shard_all_strategies(shard_timing *t) {
   return t->full;
 }
 
-/* False: too large.  A bound may be known all the same. */
-static bool search_exactly(shard_timing *t, int64_t ns_per_gib) {
+/* What is found is the best where the bound says so.  False: too large. */
+static bool search_all(shard_timing *t, int64_t ns_per_gib) {
   shard_cost cost;
   int64_t bound = 0;
   MSC_TRY(shard_all_strategies(t));
@@ -80,9 +82,8 @@ static bool search_exactly(shard_timing *t, int64_t ns_per_gib) {
   int64_t least = bound - shard_charge_for(ns_per_gib, t->limit) - 1; /* Lagrange's bound: of the charge, what fits pays the limit's at most */
   if (!ns_per_gib) least = bound;
   if (ok && bound < SHARD_IMPOSSIBLE && least > t->bound) t->bound = least, t->charge = ns_per_gib;
-  if (!ok || bound < cost.charged) return false;
-  t->found = cost;
-  return true;
+  if (ok) t->found = cost, t->was_too_wide |= bound < cost.charged;
+  return ok;
 }
 
 /* ---- digit by digit ---- */
@@ -157,7 +158,7 @@ static bool search_by_pieces(shard_timing *t) {
 bool shard_solve_time(shard_timing *t, bool exact, int64_t ns_per_gib) {
   t->found = SHARD_NO_STRATEGY;
   t->o.ns_per_gib = ns_per_gib;
-  bool ok = exact ? search_exactly(t, ns_per_gib) : search_by_pieces(t);
+  bool ok = exact ? search_all(t, ns_per_gib) : search_by_pieces(t);
   t->o.ns_per_gib = 0;
   return ok;
 }

@@ -36,8 +36,9 @@ typedef struct {
   double deadline_s;              /* of --time-limit; 0: none */
   msc_arena *full_arena;          /* of the space of all strategies on the mesh as it is; NULL: not opened */
   shard_space *full;              /* NULL: it is too large, or time is up */
+  bool was_too_wide;              /* for an exact solution of all at once: the bound is lower than need be */
   double work;
-  size_t max_entries;             /* of a table of one elimination */
+  size_t max_work; /* of one elimination */
 } shard_timing;
 
 static inline bool shard_out_of_time(const shard_timing *t) { return shard_time_is_up(t->deadline_s); }

@@ -86,13 +86,72 @@ static void test_minimum(void **state) {
       assert_int_equal(found, best);
       assert_int_equal(found, cost_of(&p, chosen));
     }
+    for (int v = 0; v < p.num_vars; v++) chosen[v] = (int)draw((uint64_t)num_states[v]);
+    int64_t start = cost_of(&p, chosen);
     shard_minimum(arena, &p, 8, chosen, &found, &bound, NULL); /* hardly a table: a bound and a candidate all the same */
+    assert_true(found <= start || best >= SHARD_IMPOSSIBLE);
     assert_true(bound <= best || best >= SHARD_IMPOSSIBLE);
     assert_true(found >= best || best >= SHARD_IMPOSSIBLE);
     if (found < SHARD_IMPOSSIBLE) assert_int_equal(found, cost_of(&p, chosen));
     msc_arena_free(arena);
   }
   assert_true(impossible > 20 && impossible < 1000);
+}
+
+/* The least with the held variables where they are. */
+static int64_t least_around(const shard_problem *p, const int *held, const int *start, int *at, int v) {
+  if (v == p->num_vars) return cost_of(p, at);
+  int64_t best = INT64_MAX;
+  for (int s = 0; s < p->num_states[v]; s++) {
+    if (held[v] && s != start[v]) continue;
+    at[v] = s;
+    int64_t c = least_around(p, held, start, at, v + 1);
+    best = c < best ? c : best;
+  }
+  return best;
+}
+
+/* Where tables must be small some variables stay, and the rest is the best beside them; with room for all, none stays. */
+static void test_holding(void **state) {
+  msc_context *ctx = *state;
+  int held_some = 0;
+  for (int round = 0; round < 500; round++) {
+    msc_arena *arena = msc_arena_new(ctx);
+    int num_states[MOST_VARS], at[MOST_VARS], start[MOST_VARS], now[MOST_VARS], held[MOST_VARS] = {0};
+    int64_t cost[MOST_TABLES][MOST_STATES * MOST_STATES];
+    shard_table table[MOST_TABLES];
+    shard_problem p = {.num_vars = 1 + (int)draw(MOST_VARS), .num_states = num_states, .num_tables = draw(MOST_TABLES), .table = table};
+    for (int v = 0; v < p.num_vars; v++) now[v] = start[v] = (int)draw((uint64_t)(num_states[v] = 1 + (int)draw(MOST_STATES)));
+    for (size_t i = 0; i < p.num_tables; i++) {
+      int a = (int)draw((uint64_t)p.num_vars), b = (int)draw((uint64_t)p.num_vars);
+      for (int k = 0; k < MOST_STATES * MOST_STATES; k++) cost[i][k] = (int64_t)draw(100);
+      table[i] = (shard_table){a, a == b ? -1 : b, cost[i]};
+    }
+    size_t room = draw(2) ? 1 << 20 : 1 + draw(30);
+    assert_true(shard_eliminate_holding(arena, &p, room, held, now));
+    assert_int_equal(cost_of(&p, now), least_around(&p, held, start, at, 0));
+    for (int v = 0; v < p.num_vars; v++) {
+      if (held[v]) assert_int_equal(now[v], start[v]);
+      held_some += held[v];
+      assert_true(!held[v] || room < 1 << 20);
+    }
+    msc_arena_free(arena);
+  }
+  assert_true(held_some > 100);
+}
+
+/* A value that 400 others touch: its tables are added up. */
+static void test_star(void **state) {
+  enum { LEAVES = 400 };
+  int num_states[LEAVES + 1], chosen[LEAVES + 1];
+  int64_t cost[4] = {5, 1, 0, 3}, found;
+  shard_table table[LEAVES];
+  for (int v = 0; v <= LEAVES; v++) num_states[v] = 2;
+  for (int i = 0; i < LEAVES; i++) table[i] = (shard_table){LEAVES, i, cost};
+  shard_problem p = {.num_vars = LEAVES + 1, .num_states = num_states, .num_tables = LEAVES, .table = table};
+  assert_true(shard_eliminate(msc_context_arena(*state), &p, 1 << 20, chosen, &found, NULL));
+  assert_int_equal(found, 0);
+  assert_int_equal(chosen[LEAVES], 1);
 }
 
 static int64_t bytes_of(const shard_problem *p, const int64_t *const *bytes, const int *at) {
@@ -204,8 +263,8 @@ static void test_limit(void **state) {
   int64_t cost[16] = {0}, found;
   shard_table table = {0, 1, cost};
   shard_problem p = {.num_vars = 2, .num_states = num_states, .num_tables = 1, .table = &table};
-  assert_false(shard_eliminate(msc_context_arena(*state), &p, 15, chosen, &found, NULL));
-  assert_true(shard_eliminate(msc_context_arena(*state), &p, 16, chosen, &found, NULL));
+  assert_false(shard_eliminate(msc_context_arena(*state), &p, 19, chosen, &found, NULL));
+  assert_true(shard_eliminate(msc_context_arena(*state), &p, 20, chosen, &found, NULL));
 }
 
 static int open_context(void **state) { return !(*state = msc_context_new(NULL, NULL)); }
@@ -217,6 +276,7 @@ static int close_context(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_brute_force), cmocka_unit_test(test_limit), cmocka_unit_test(test_minimum),
-                                     cmocka_unit_test(test_splice), cmocka_unit_test(test_within)};
+                                     cmocka_unit_test(test_holding),     cmocka_unit_test(test_star),  cmocka_unit_test(test_splice),
+                                     cmocka_unit_test(test_within)};
   return cmocka_run_group_tests_name("passes/3_shard/eliminate", tests, open_context, close_context);
 }
