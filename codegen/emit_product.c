@@ -6,7 +6,7 @@
  * aligned part of the blocks has a subtree of the whole sum.
  *
  *   panel p of b: [k][width] elements, columns p * width and following, the last panel filled with what is never stored
- *   group of rows of a, when a is transposed: [k][height]; else a is read where it lies */
+ *   panel of rows of a, when a is transposed and long: [k][rows]; else a is read where it lies */
 #include <math.h>
 #include <string.h>
 
@@ -16,9 +16,6 @@
 enum {
   MAX_HEIGHT = MSC_PRODUCT_MAX_HEIGHT,
   VECTORS = MSC_PRODUCT_VECTORS, /* of a row of a panel */
-  UNROLL = 4,                    /* terms per turn */
-  TREE_LEVELS = 3,               /* see sum_tree */
-  SHORT = 8,                     /* terms of blocks for which trees pay */
 };
 
 typedef struct {
@@ -141,21 +138,36 @@ static void emit_pack(msc_llvm *l, msc_dtype dtype, bool transposed, LLVMValueRe
 
 /* ---- multiply ---- */
 
+/* How many blocks straight code sums, as a power of two.  Two blocks grow side by side, a term of each per turn; the sum of
+ * the first pair waits in registers for that of the second, so that of four blocks only one sum is stored. */
+typedef enum { SINGLE, PAIRS, QUADS, NUM_FORMS } sum_form;
+
 typedef struct {
-  LLVMValueRef a, panels, c, bias, room;          /* room: for groups of rows of a */
-  LLVMValueRef columns, k, step_a, step_c, blocks, block; /* block: its size */
-  LLVMValueRef floor;                             /* of what is stored */
-  LLVMValueRef has_bias;                          /* i64, 0 or 1 */
-  LLVMValueRef waiting;                           /* sums of blocks */
-  bool packed;                                    /* groups of a are in the room; else its rows lie as they are */
-  bool trees;                                     /* 2^TREE_LEVELS blocks are summed by straight code */
+  LLVMValueRef a, b, c, bias, room;                /* room: for panels of rows of a */
+  LLVMValueRef columns, k, step_c, blocks, block;  /* block: its terms */
+  LLVMValueRef row_a, term_a, panel_a;             /* elements of a from row to row, term to term, panel to panel of rows */
+  LLVMValueRef term_b, column_b;                   /* elements of b from term to term, from column to column of panels */
+  LLVMValueRef floor;                              /* of what is stored */
+  LLVMValueRef has_bias;                           /* i64, 0 or 1 */
+  LLVMValueRef waiting;                            /* sums of blocks */
+  sum_form form;
 } multiplying;
 
-/* Heights of groups for which there is code, descending.  Half as high where the sums of two blocks shall fit the registers. */
-static const int *heights_of(const product *p, bool trees) {
-  static const int low[] = {3, 2, 1, 0}, some[] = {6, 4, 2, 1, 0}, many[] = {12, 8, 4, 2, 1, 0};
-  if (p->height > 6) return trees ? some : many;
-  return trees ? low : some;
+static bool has_32_registers(const product *p) { return p->height > 6; }
+
+/* Rows that are packed together: groups of the form fill them. */
+static int panel_rows(const product *p, sum_form form) {
+  if (!has_32_registers(p)) return 6;
+  return form == SINGLE ? MAX_HEIGHT : MSC_PRODUCT_PANEL_ROWS;
+}
+
+/* Heights of groups for which there is code, descending.  The registers hold the sums of one such group, and of the lower
+ * groups of other forms two or three sets. */
+static const int *heights_of(const product *p, sum_form form) {
+  static const int three[] = {3, 2, 1, 0}, four[] = {4, 3, 2, 1, 0};
+  static const int six[] = {6, 4, 2, 1, 0}, twelve[] = {12, 8, 4, 2, 1, 0};
+  if (has_32_registers(p)) return form == SINGLE ? twelve : four;
+  return form == SINGLE ? six : three;
 }
 
 /* Rows of the group at the start of `left`: the largest that leaves none, or enough for a high one, which keeps the arithmetic busy. */
@@ -168,90 +180,123 @@ static LLVMValueRef height_of(product *p, const int *h, LLVMValueRef left) {
   return LLVMBuildSelect(p->b, between, i64(p, h[1]), rows, "");
 }
 
-typedef struct {
-  msc_ir_loop loop;
-  LLVMValueRef row, height;
-} rows_loop;
-
-/* for (row = begin; row < end; row += height): the step is computed, so the loop is written out. */
-static void open_rows(product *p, rows_loop *r, const int *heights, LLVMValueRef begin, LLVMValueRef end) {
-  r->loop = (msc_ir_loop){.before = LLVMGetInsertBlock(p->b), .body = msc_ir_block(&p->e), .after = msc_ir_block(&p->e), .to = end};
-  LLVMBuildCondBr(p->b, LLVMBuildICmp(p->b, LLVMIntSLT, begin, end, ""), r->loop.body, r->loop.after);
-  LLVMPositionBuilderAtEnd(p->b, r->loop.body);
-  r->row = LLVMBuildPhi(p->b, LLVMInt64TypeInContext(p->e.l->llvm), "");
-  LLVMAddIncoming(r->row, &begin, &r->loop.before, 1);
-  r->height = height_of(p, heights, sub(p, end, r->row));
-}
-
-static void close_rows(product *p, rows_loop *r) {
-  LLVMBasicBlockRef from = LLVMGetInsertBlock(p->b);
-  LLVMValueRef next = add(p, r->row, r->height);
-  LLVMAddIncoming(r->row, &next, &from, 1);
-  LLVMBuildCondBr(p->b, LLVMBuildICmp(p->b, LLVMIntSLT, next, r->loop.to, ""), r->loop.body, r->loop.after);
-  LLVMPositionBuilderAtEnd(p->b, r->loop.after);
-}
-
-/* Groups of a transposed a side by side; a vector may write behind its group's rows, which come after it, as msc_product_room_elems knows. */
-static void pack_groups(product *p, const multiplying *x, LLVMValueRef begin, LLVMValueRef end) {
-  rows_loop rows;
-  msc_ir_loop terms;
-  int num = (int)msc_product_whole(p->height, p->width) / p->lanes;
+/* Rows of a transposed a, one panel of them after the other.  Vectors may write behind the last panel's rows, as
+ * msc_product_room_elems knows. */
+static void pack_groups(product *p, const multiplying *x, LLVMValueRef step, LLVMValueRef begin, LLVMValueRef end) {
+  msc_ir_loop panels, terms;
+  int rows = panel_rows(p, x->form), num = (int)msc_product_whole(rows, p->width) / p->lanes;
   LLVMValueRef mask[64];
-  open_rows(p, &rows, heights_of(p, x->trees), begin, end);
-  LLVMValueRef to = at(p, x->room, mul(p, sub(p, rows.row, begin), x->k)), from = at(p, x->a, rows.row);
-  for (int v = 0; v < num; v++) mask[v] = below(p, sub(p, rows.height, i64(p, v * p->lanes)));
+  msc_ir_loop_open(&p->e, &panels, begin, end, rows, 0, NULL);
+  LLVMValueRef to = at(p, x->room, mul(p, sub(p, panels.index, begin), x->k)), from = at(p, x->a, panels.index);
+  LLVMValueRef left = least(p, sub(p, end, panels.index), i64(p, rows));
+  for (int v = 0; v < num; v++) mask[v] = below(p, sub(p, left, i64(p, v * p->lanes)));
   msc_ir_loop_open(&p->e, &terms, i64(p, 0), x->k, 1, 0, NULL);
   for (int v = 0; v < num; v++) {
-    LLVMValueRef got = load_masked(p, at(p, from, add(p, mul(p, terms.index, x->step_a), i64(p, v * p->lanes))), mask[v]);
-    store(p, got, at(p, to, add(p, mul(p, terms.index, rows.height), i64(p, v * p->lanes))));
+    LLVMValueRef got = load_masked(p, at(p, from, add(p, mul(p, terms.index, step), i64(p, v * p->lanes))), mask[v]);
+    store(p, got, at(p, to, add(p, mul(p, terms.index, i64(p, rows)), i64(p, v * p->lanes))));
   }
   msc_ir_loop_close(&p->e, &terms, NULL);
-  close_rows(p, &rows);
+  msc_ir_loop_close(&p->e, &panels, NULL);
 }
 
-/* A group and its panel: where the terms of its sums are. */
+enum {
+  ROWS_APART = 4, /* rows that one pointer reaches: the machine adds one, two or three times a register to it */
+  MAX_POINTERS = MAX_HEIGHT / ROWS_APART,
+  SUMS = MAX_HEIGHT * VECTORS,
+  CARRIED = 2 * SUMS + MAX_POINTERS + 2,
+};
+_Static_assert((int)CARRIED <= (int)MAX_CARRIED, "a loop carries the sums of two blocks and the pointers");
+
+/* A group of rows and where its next terms are.  Pointers walk on from term to term: of addresses that can be computed from a
+ * counter LLVM keeps many copies. */
 typedef struct {
-  LLVMValueRef a, b;            /* the first terms */
-  LLVMValueRef row[MAX_HEIGHT]; /* elements from the group's first row to row r */
-  int height, step;             /* step: elements from term to term of a row */
-} terms_of;
+  int height;
+  LLVMValueRef row[ROWS_APART]; /* elements from a pointer's row to those behind it */
+  LLVMValueRef a, b;            /* the next terms */
+} walk;
 
-/* Sums of a group in the making, and behind them where the next terms of a and b are and where sums wait: addresses walk on from term to term and from
- * block to block, since of what can be computed from a counter LLVM keeps many copies. */
-enum { SUMS = MAX_HEIGHT * VECTORS + 3 };
-static int num_sums(const terms_of *t) { return t->height * VECTORS; }
+static int num_sums(const walk *w) { return w->height * VECTORS; }
+static int num_pointers(const walk *w) { return (w->height + ROWS_APART - 1) / ROWS_APART; }
 
-/* One term of all sums: number `ahead`. */
-static void multiply_term(product *p, const terms_of *t, int ahead, LLVMValueRef *acc) {
-  LLVMValueRef b[VECTORS];
-  for (int v = 0; v < VECTORS; v++) b[v] = load(p, at(p, acc[num_sums(t) + 1], i64(p, ahead * p->width + v * p->lanes)));
-  for (int r = 0; r < t->height; r++) {
-    LLVMValueRef place = at(p, at(p, acc[num_sums(t)], t->row[r]), i64(p, ahead * t->step));
-    LLVMValueRef a = msc_emit_splat(&p->e, LLVMBuildLoad2(p->b, p->elem, place, ""), p->lanes);
+/* The same pointer, of which LLVM does not know where it comes from: else it takes apart the sums that the machine's addressing
+ * does for nothing, and spills what it makes of them. */
+static LLVMValueRef hide(product *p, LLVMValueRef pointer) {
+  LLVMTypeRef type = LLVMTypeOf(pointer), fn = LLVMFunctionType(type, &type, 1, false);
+  LLVMValueRef asm_ = LLVMGetInlineAsm(fn, "", 0, "=r,0", 4, false, false, LLVMInlineAsmDialectATT, false);
+  return LLVMBuildCall2(p->b, fn, asm_, &pointer, 1, "");
+}
+
+static LLVMValueRef step_on(product *p, LLVMValueRef pointer, LLVMValueRef elems) { return hide(p, at(p, pointer, elems)); }
+
+/* One term of all sums of a block. */
+static void multiply_term(product *p, const walk *w, const LLVMValueRef *a, LLVMValueRef b, LLVMValueRef *acc) {
+  LLVMValueRef term[VECTORS];
+  for (int v = 0; v < VECTORS; v++) term[v] = load(p, at(p, b, i64(p, v * p->lanes)));
+  for (int r = 0; r < w->height; r++) {
+    LLVMValueRef place = at(p, a[r / ROWS_APART], w->row[r % ROWS_APART]);
+    LLVMValueRef one = msc_emit_splat(&p->e, LLVMBuildLoad2(p->b, p->elem, place, ""), p->lanes);
     for (int v = 0; v < VECTORS; v++) {
-      LLVMValueRef arg[3] = {a, b[v], acc[r * VECTORS + v]};
+      LLVMValueRef arg[3] = {one, term[v], acc[r * VECTORS + v]};
       acc[r * VECTORS + v] = msc_ir_call(&p->e, "llvm.fma", 1, &p->vector, 3, arg);
     }
   }
 }
 
-static void sum_terms(product *p, const terms_of *t, LLVMValueRef from, LLVMValueRef to, int unroll, LLVMValueRef *acc) {
-  msc_ir_loop loop;
-  int num = num_sums(t);
-  msc_ir_loop_open(&p->e, &loop, from, to, unroll, num + 2, acc);
-  for (int u = 0; u < unroll; u++) multiply_term(p, t, u, acc);
-  acc[num] = at(p, acc[num], i64(p, unroll * t->step));
-  acc[num + 1] = at(p, acc[num + 1], i64(p, unroll * p->width));
-  msc_ir_loop_close(&p->e, &loop, acc);
+/* The next block, from zero. */
+static void sum_block(product *p, const multiplying *x, walk *w, LLVMValueRef *acc) {
+  msc_ir_loop terms;
+  int num = num_sums(w), pointers = num_pointers(w);
+  LLVMValueRef carried[CARRIED], *a = carried + num, *b = a + pointers;
+  for (int i = 0; i < num; i++) carried[i] = LLVMConstNull(p->vector);
+  for (int i = 0; i < pointers; i++) a[i] = at(p, w->a, mul(p, x->row_a, i64(p, i * ROWS_APART)));
+  *b = w->b;
+  msc_ir_loop_open(&p->e, &terms, i64(p, 0), x->block, 1, num + pointers + 1, carried);
+  multiply_term(p, w, a, *b, carried);
+  for (int i = 0; i < pointers; i++) a[i] = step_on(p, a[i], x->term_a);
+  *b = step_on(p, *b, x->term_b);
+  msc_ir_loop_close(&p->e, &terms, carried);
+  w->a = a[0], w->b = *b;
+  memcpy(acc, carried, sizeof *acc * (size_t)num);
+}
+
+/* The sum of the next two blocks. */
+static void sum_pair(product *p, const multiplying *x, walk *w, LLVMValueRef *acc) {
+  msc_ir_loop terms;
+  int num = num_sums(w);
+  LLVMValueRef block_a = mul(p, x->block, x->term_a), block_b = mul(p, x->block, x->term_b);
+  LLVMValueRef carried[CARRIED], *second = carried + num, *a = second + num, *b = a + 2;
+  for (int i = 0; i < 2 * num; i++) carried[i] = LLVMConstNull(p->vector);
+  a[0] = w->a, a[1] = at(p, w->a, block_a), *b = w->b;
+  msc_ir_loop_open(&p->e, &terms, i64(p, 0), x->block, 1, 2 * num + 3, carried);
+  multiply_term(p, w, &a[0], *b, carried);
+  multiply_term(p, w, &a[1], at(p, *b, block_b), second);
+  for (int i = 0; i < 2; i++) a[i] = step_on(p, a[i], x->term_a);
+  *b = step_on(p, *b, x->term_b);
+  msc_ir_loop_close(&p->e, &terms, carried);
+  w->a = a[1], w->b = at(p, *b, block_b);
+  for (int i = 0; i < num; i++) acc[i] = LLVMBuildFAdd(p->b, carried[i], second[i], "");
+}
+
+/* The sum of the next blocks, as many as the form has. */
+static void sum_blocks_of_form(product *p, const multiplying *x, walk *w, sum_form form, LLVMValueRef *acc) {
+  LLVMValueRef left[SUMS];
+  if (form == SINGLE) {
+    sum_block(p, x, w, acc);
+  } else if (form == PAIRS) {
+    sum_pair(p, x, w, acc);
+  } else {
+    sum_pair(p, x, w, left);
+    sum_pair(p, x, w, acc);
+    for (int i = 0; i < num_sums(w); i++) acc[i] = LLVMBuildFAdd(p->b, left[i], acc[i], "");
+  }
 }
 
 /* Sums of blocks, added as a balanced tree: each meets as many waiting ones as its number has ones at the end, the last of them first,
  * and then waits itself.  `top` is where the next ones will wait.  As msc_ir_fold, with all sums of a block side by side. */
-static LLVMValueRef fold(product *p, const terms_of *t, LLVMValueRef block, LLVMValueRef blocks, LLVMValueRef top, LLVMValueRef *acc) {
+static LLVMValueRef fold(product *p, int num, LLVMValueRef block, LLVMValueRef blocks, LLVMValueRef top, LLVMValueRef *acc) {
   msc_ir_loop meet;
-  int num = num_sums(t);
   LLVMTypeRef i64_type = LLVMInt64TypeInContext(p->e.l->llvm);
-  LLVMValueRef kept[SUMS], next = add(p, block, i64(p, 1)), args[2] = {next, LLVMConstInt(LLVMInt1TypeInContext(p->e.l->llvm), 0, false)};
+  LLVMValueRef kept[SUMS + 1], next = add(p, block, i64(p, 1)), args[2] = {next, LLVMConstInt(LLVMInt1TypeInContext(p->e.l->llvm), 0, false)};
   LLVMValueRef ones = msc_ir_call(&p->e, "llvm.cttz", 1, &i64_type, 2, args);
   LLVMBasicBlockRef from[2], wait = msc_ir_block(&p->e), done = msc_ir_block(&p->e);
   memcpy(kept, acc, sizeof *acc * (size_t)num);
@@ -273,43 +318,19 @@ static LLVMValueRef fold(product *p, const terms_of *t, LLVMValueRef block, LLVM
   return top;
 }
 
-/* The next block, from zero. */
-static void sum_block(product *p, const multiplying *x, const terms_of *t, LLVMValueRef *acc) {
-  LLVMValueRef first = i64(p, 0), whole = LLVMBuildAnd(p->b, x->block, i64(p, -UNROLL), "");
-  for (int i = 0; i < num_sums(t); i++) acc[i] = LLVMConstNull(p->vector);
-  if (t->height * 2 > *heights_of(p, x->trees)) { /* where most of the time goes */
-    sum_terms(p, t, first, whole, UNROLL, acc);
-    first = whole;
-  }
-  sum_terms(p, t, first, x->block, 1, acc);
-}
-
-/* The next 2^levels blocks.  The first of two blocks waits in registers, larger sums at the end of the stack. */
-static void sum_tree(product *p, const multiplying *x, const terms_of *t, int levels, LLVMValueRef *acc) {
-  LLVMValueRef left[SUMS];
-  int num = num_sums(t), wait = (MSC_SUM_LEVELS - levels) * num * p->lanes;
-  if (levels == 0) {
-    sum_block(p, x, t, acc);
-    return;
-  }
-  sum_tree(p, x, t, levels - 1, acc);
-  memcpy(left, acc, sizeof *acc * (size_t)num);
-  for (int i = 0; i < num && levels > 1; i++) store(p, left[i], at(p, x->waiting, i64(p, wait + i * p->lanes)));
-  sum_tree(p, x, t, levels - 1, acc);
-  for (int i = 0; i < num && levels > 1; i++) left[i] = load(p, at(p, x->waiting, i64(p, wait + i * p->lanes)));
-  for (int i = 0; i < num; i++) acc[i] = LLVMBuildFAdd(p->b, left[i], acc[i], "");
-}
-
-static void sum_blocks(product *p, const multiplying *x, const terms_of *t, LLVMValueRef *acc) {
+static void sum_blocks(product *p, const multiplying *x, walk *w, LLVMValueRef *out_acc) {
   msc_ir_loop trees;
-  int num = num_sums(t), top = num + 2, levels = x->trees ? TREE_LEVELS : 0;
-  LLVMValueRef num_trees = LLVMBuildLShr(p->b, x->blocks, i64(p, levels), "");
+  int num = num_sums(w);
+  LLVMValueRef acc[SUMS + 3], num_trees = LLVMBuildLShr(p->b, x->blocks, i64(p, x->form), "");
   for (int i = 0; i < num; i++) acc[i] = LLVMConstNull(p->vector);
-  acc[num] = t->a, acc[num + 1] = t->b, acc[top] = x->waiting;
+  acc[num] = w->a, acc[num + 1] = w->b, acc[num + 2] = x->waiting;
   msc_ir_loop_open(&p->e, &trees, i64(p, 0), num_trees, 1, num + 3, acc);
-  sum_tree(p, x, t, levels, acc);
-  acc[top] = fold(p, t, trees.index, num_trees, acc[top], acc);
+  w->a = acc[num], w->b = acc[num + 1];
+  sum_blocks_of_form(p, x, w, x->form, acc);
+  acc[num] = w->a, acc[num + 1] = w->b;
+  acc[num + 2] = fold(p, num, trees.index, num_trees, acc[num + 2], acc);
   msc_ir_loop_close(&p->e, &trees, acc);
+  memcpy(out_acc, acc, sizeof *acc * (size_t)num);
 }
 
 static LLVMValueRef finished(product *p, const multiplying *x, LLVMValueRef v, LLVMValueRef bias) {
@@ -338,37 +359,52 @@ static void store_group(product *p, const multiplying *x, int height, LLVMValueR
   LLVMPositionBuilderAtEnd(p->b, done);
 }
 
-/* height rows times one panel */
-static void multiply_group(product *p, const multiplying *x, int height, LLVMValueRef begin, LLVMValueRef first, LLVMValueRef column) {
+/* height rows of a times one panel of b: rows `row` and following of c. */
+static void multiply_group(product *p, const multiplying *x, int height, LLVMValueRef a, LLVMValueRef row, LLVMValueRef column) {
   LLVMValueRef acc[SUMS];
-  terms_of t = {.b = at(p, x->panels, mul(p, column, x->k)), .height = height, .step = x->packed ? height : 1};
-  t.a = x->packed ? at(p, x->room, mul(p, sub(p, first, begin), x->k)) : at(p, x->a, mul(p, first, x->step_a));
-  for (int r = 0; r < height; r++) t.row[r] = x->packed ? i64(p, r) : mul(p, x->step_a, i64(p, r));
-  sum_blocks(p, x, &t, acc);
-  store_group(p, x, height, first, column, acc);
+  walk w = {.a = a, .b = at(p, x->b, mul(p, column, x->column_b)), .height = height};
+  for (int r = 0; r < ROWS_APART; r++) w.row[r] = mul(p, x->row_a, i64(p, r));
+  sum_blocks(p, x, &w, acc);
+  store_group(p, x, height, row, column, acc);
 }
 
-/* Panels outside, so that one is read from the nearest cache for all rows. */
-static void multiply_all(product *p, const multiplying *x, LLVMValueRef begin, LLVMValueRef end) {
-  msc_ir_loop panels;
-  rows_loop rows;
-  msc_ir_loop_open(&p->e, &panels, i64(p, 0), x->columns, p->width, 0, NULL);
-  open_rows(p, &rows, heights_of(p, x->trees), begin, end);
-  LLVMBasicBlockRef done = msc_ir_block(&p->e), none = msc_ir_block(&p->e);
-  LLVMValueRef choice = LLVMBuildSwitch(p->b, rows.height, none, 5);
-  for (const int *height = heights_of(p, x->trees); *height; height++) {
+/* Groups of the rows first .. last - 1, which are in one panel of rows. */
+static void multiply_rows(product *p, const multiplying *x, LLVMValueRef panel, LLVMValueRef first, LLVMValueRef last, LLVMValueRef column) {
+  const int *heights = heights_of(p, x->form);
+  LLVMBasicBlockRef before = LLVMGetInsertBlock(p->b), body = msc_ir_block(&p->e), none = msc_ir_block(&p->e), next = msc_ir_block(&p->e), after = msc_ir_block(&p->e);
+  LLVMBuildBr(p->b, body);
+  LLVMPositionBuilderAtEnd(p->b, body);
+  LLVMValueRef row = LLVMBuildPhi(p->b, LLVMInt64TypeInContext(p->e.l->llvm), "");
+  LLVMAddIncoming(row, &first, &before, 1);
+  LLVMValueRef height = height_of(p, heights, sub(p, last, row)), a = at(p, panel, mul(p, sub(p, row, first), x->row_a));
+  LLVMValueRef choice = LLVMBuildSwitch(p->b, height, none, 5);
+  for (const int *h = heights; *h; h++) {
     LLVMBasicBlockRef here = msc_ir_block(&p->e);
-    LLVMAddCase(choice, i64(p, *height), here);
+    LLVMAddCase(choice, i64(p, *h), here);
     LLVMPositionBuilderAtEnd(p->b, here);
-    multiply_group(p, x, *height, begin, rows.row, panels.index);
-    LLVMBuildBr(p->b, done);
+    multiply_group(p, x, *h, a, row, column);
+    LLVMBuildBr(p->b, next);
   }
   LLVMPositionBuilderAtEnd(p->b, none);
   LLVMBuildUnreachable(p->b);
-  LLVMPositionBuilderAtEnd(p->b, done);
-  close_rows(p, &rows);
+  LLVMPositionBuilderAtEnd(p->b, next);
+  LLVMValueRef following = add(p, row, height);
+  LLVMAddIncoming(row, &following, &next, 1);
+  LLVMBuildCondBr(p->b, LLVMBuildICmp(p->b, LLVMIntSLT, following, last, ""), body, after);
+  LLVMPositionBuilderAtEnd(p->b, after);
+}
+
+/* Panels of b outside, so that one is read from the nearest cache for all rows. */
+static void multiply_all(product *p, const multiplying *x, LLVMValueRef begin, LLVMValueRef end) {
+  msc_ir_loop panels, rows;
+  int height = panel_rows(p, x->form);
+  msc_ir_loop_open(&p->e, &panels, i64(p, 0), x->columns, p->width, 0, NULL);
+  LLVMValueRef a = x->a;
+  msc_ir_loop_open(&p->e, &rows, begin, end, height, 1, &a);
+  multiply_rows(p, x, a, rows.index, least(p, add(p, rows.index, i64(p, height)), end), panels.index);
+  a = at(p, a, x->panel_a);
+  msc_ir_loop_close(&p->e, &rows, &a);
   msc_ir_loop_close(&p->e, &panels, NULL);
-  LLVMBuildRetVoid(p->b);
 }
 
 /* Without a bias zeros are added, from one place for all columns. */
@@ -379,33 +415,61 @@ static void read_bias(product *p, multiplying *x) {
   x->has_bias = LLVMBuildZExt(p->b, has, LLVMInt64TypeInContext(p->e.l->llvm), "");
 }
 
-static LLVMValueRef flag(product *p, int i) { return LLVMBuildICmp(p->b, LLVMIntNE, dim(p, i), i64(p, 0), ""); }
+static LLVMValueRef is_set(product *p, int i) { return LLVMBuildICmp(p->b, LLVMIntNE, dim(p, i), i64(p, 0), ""); }
+
+/* Where rows of a begin and how they lie.  Not transposed: as they are.  Transposed: as they are if there are few terms, else packed. */
+static void read_rows(product *p, multiplying *x, LLVMValueRef begin, LLVMValueRef end) {
+  enum { FEW = 128 };
+  LLVMValueRef given = buffer(p, 0), step = dim(p, 2), one = i64(p, 1), rows = i64(p, panel_rows(p, x->form)), turned = is_set(p, 5);
+  LLVMValueRef many = LLVMBuildAnd(p->b, turned, LLVMBuildICmp(p->b, LLVMIntSGT, x->k, i64(p, FEW), ""), "");
+  LLVMBasicBlockRef pack = msc_ir_block(&p->e), go = msc_ir_block(&p->e);
+  x->a = given;
+  LLVMBuildCondBr(p->b, many, pack, go);
+  LLVMPositionBuilderAtEnd(p->b, pack);
+  pack_groups(p, x, step, begin, end);
+  LLVMBuildBr(p->b, go);
+  LLVMPositionBuilderAtEnd(p->b, go);
+  x->row_a = LLVMBuildSelect(p->b, turned, one, step, "");
+  x->term_a = LLVMBuildSelect(p->b, turned, LLVMBuildSelect(p->b, many, rows, step, ""), one, "");
+  x->panel_a = mul(p, rows, LLVMBuildSelect(p->b, many, x->k, x->row_a, ""));
+  x->a = LLVMBuildSelect(p->b, many, x->room, at(p, given, mul(p, begin, x->row_a)), "");
+}
+
+/* What is stored of each block costs little where blocks are long, and then high groups, which read b seldom, are best unless the
+ * nearest cache holds the panel.  With 16 registers pairs halve the rows of a group, which pays for the shortest blocks only. */
+static LLVMValueRef form_of(product *p, const multiplying *x) {
+  enum { CLOSE = 32 * 1024, LONG = 32, SHORT = 8 };
+  LLVMValueRef one = i64(p, SINGLE), is_short = LLVMBuildICmp(p->b, LLVMIntSLE, x->block, i64(p, SHORT), "");
+  LLVMValueRef pairs = LLVMBuildICmp(p->b, LLVMIntSGE, x->blocks, i64(p, 2), ""), quads = LLVMBuildICmp(p->b, LLVMIntSGE, x->blocks, i64(p, 4), "");
+  if (!has_32_registers(p)) return LLVMBuildSelect(p->b, LLVMBuildAnd(p->b, pairs, is_short, ""), i64(p, PAIRS), one, "");
+  LLVMValueRef is_long = LLVMBuildICmp(p->b, LLVMIntSGE, x->block, i64(p, LONG), "");
+  LLVMValueRef is_far = LLVMBuildICmp(p->b, LLVMIntSGT, x->k, i64(p, CLOSE / (p->width * p->bytes)), "");
+  LLVMValueRef near = LLVMBuildSelect(p->b, quads, i64(p, QUADS), LLVMBuildSelect(p->b, pairs, i64(p, PAIRS), one, ""), "");
+  return LLVMBuildSelect(p->b, LLVMBuildAnd(p->b, is_long, is_far, ""), one, near, "");
+}
 
 static void emit_multiply(msc_llvm *l, msc_dtype dtype, LLVMValueRef fn) {
   product p = product_of(l, dtype, fn);
   LLVMValueRef begin = LLVMGetParam(fn, 1), end = LLVMGetParam(fn, 2);
-  multiplying x = {.a = buffer(&p, 0), .panels = buffer(&p, 1), .c = buffer(&p, 2), .room = buffer(&p, 3)};
-  x.columns = dim(&p, 0), x.k = dim(&p, 1), x.step_a = dim(&p, 2), x.step_c = dim(&p, 3), x.blocks = dim(&p, 4);
+  multiplying x = {.b = buffer(&p, 1), .c = buffer(&p, 2), .room = buffer(&p, 3), .columns = dim(&p, 0), .k = dim(&p, 1), .step_c = dim(&p, 3), .blocks = dim(&p, 4)};
   x.block = LLVMBuildSDiv(p.b, x.k, x.blocks, "");
+  x.term_b = i64(&p, p.width), x.column_b = x.k;
   LLVMValueRef zero = LLVMConstReal(p.elem, 0), lowest = LLVMConstReal(p.elem, -(double)INFINITY);
-  x.floor = msc_emit_splat(&p.e, LLVMBuildSelect(p.b, flag(&p, 6), zero, lowest, ""), p.lanes);
-  x.waiting = msc_ir_stack(&p.e, p.vector, MSC_SUM_LEVELS * p.height * VECTORS);
+  x.floor = msc_emit_splat(&p.e, LLVMBuildSelect(p.b, is_set(&p, 6), zero, lowest, ""), p.lanes);
+  x.waiting = msc_ir_stack(&p.e, p.vector, MSC_SUM_LEVELS * MAX_HEIGHT * VECTORS);
   read_bias(&p, &x);
-  LLVMBasicBlockRef turned = msc_ir_block(&p.e), direct = msc_ir_block(&p.e);
-  LLVMBuildCondBr(p.b, flag(&p, 5), turned, direct);
-  LLVMPositionBuilderAtEnd(p.b, direct);
-  multiply_all(&p, &x, begin, end);
-  LLVMPositionBuilderAtEnd(p.b, turned);
-  x.packed = true;
-  LLVMBasicBlockRef few = msc_ir_block(&p.e), many = msc_ir_block(&p.e);
-  LLVMValueRef is_tree = LLVMBuildICmp(p.b, LLVMIntSGE, x.blocks, i64(&p, 1 << TREE_LEVELS), ""), is_short = LLVMBuildICmp(p.b, LLVMIntSLE, x.block, i64(&p, SHORT), "");
-  LLVMBuildCondBr(p.b, LLVMBuildAnd(p.b, is_tree, is_short, ""), many, few);
-  for (int trees = 0; trees < 2; trees++) {
-    LLVMPositionBuilderAtEnd(p.b, trees ? many : few);
-    x.trees = trees;
-    pack_groups(&p, &x, begin, end);
+  LLVMBasicBlockRef done = msc_ir_block(&p.e);
+  LLVMValueRef choice = LLVMBuildSwitch(p.b, form_of(&p, &x), done, NUM_FORMS);
+  for (x.form = SINGLE; x.form <= (has_32_registers(&p) ? QUADS : PAIRS); x.form++) {
+    LLVMBasicBlockRef here = msc_ir_block(&p.e);
+    LLVMAddCase(choice, i64(&p, x.form), here);
+    LLVMPositionBuilderAtEnd(p.b, here);
+    read_rows(&p, &x, begin, end);
     multiply_all(&p, &x, begin, end);
+    LLVMBuildBr(p.b, done);
   }
+  LLVMPositionBuilderAtEnd(p.b, done);
+  LLVMBuildRetVoid(p.b);
 }
 
 /* ---- the kernels ---- */

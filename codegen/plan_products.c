@@ -47,7 +47,7 @@ static uint64_t aligned_bytes(const msc_plan_matmul *m, int64_t elems) {
 
 static void set_rooms(msc_plan_matmul *m) {
   m->panel_bytes = aligned_bytes(m, msc_product_panel_elems((int64_t)m->tile_n, (int64_t)m->k, m->width));
-  m->room_bytes = m->transpose_a ? aligned_bytes(m, msc_product_room_elems((int64_t)m->tile_m, (int64_t)m->k, m->width)) : 0;
+  m->room_bytes = m->transpose_a ? aligned_bytes(m, msc_product_room_elems((int64_t)m->tile_m, (int64_t)m->k)) : 0;
 }
 
 static uint64_t lead_elems(const msc_type *t) {

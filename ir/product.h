@@ -7,7 +7,8 @@
 
 #include <stdint.h>
 
-enum { MSC_PRODUCT_VECTORS = 2, MSC_PRODUCT_MAX_HEIGHT = 12 }; /* vectors of a panel's row; rows of a that are done together, at most */
+/* Vectors of a panel's row; rows of a that are summed together, and that are packed together, at most. */
+enum { MSC_PRODUCT_VECTORS = 2, MSC_PRODUCT_MAX_HEIGHT = 12, MSC_PRODUCT_PANEL_ROWS = 16 };
 
 static inline int64_t msc_product_lanes(int64_t width) { return width / MSC_PRODUCT_VECTORS; }
 
@@ -24,9 +25,9 @@ static inline int64_t msc_product_panel_elems(int64_t columns, int64_t k, int64_
   return panels ? ((panels - 1) * k + msc_product_whole(k, width)) * width : 0;
 }
 
-/* Elements that packing of rows of a transposed a writes: groups one behind the other, of each term whole vectors; the last group may have one row. */
-static inline int64_t msc_product_room_elems(int64_t rows, int64_t k, int64_t width) {
-  return rows && k ? rows * k - 1 + msc_product_whole(MSC_PRODUCT_MAX_HEIGHT, width) : 0;
+/* Elements that packing of rows of a transposed a writes, at most: whole panels of rows, and whole vectors behind the last term. */
+static inline int64_t msc_product_room_elems(int64_t rows, int64_t k) {
+  return rows && k ? (rows + MSC_PRODUCT_PANEL_ROWS - 1) * k + MSC_PRODUCT_PANEL_ROWS : 0;
 }
 
 #endif

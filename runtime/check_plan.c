@@ -159,7 +159,7 @@ static mscrt_status *check_product(const mscrt_plan *p, const mscrt_matmul *m) {
     return bad_plan("panels of %" PRId64 " columns for tiles of %" PRId64, m->width, m->tile_n);
   if (m->blocks < 1 || m->k % m->blocks) return bad_plan("%" PRId64 " blocks of %" PRId64 " terms", m->blocks, m->k);
   uint64_t panels = (uint64_t)msc_product_panel_elems(m->tile_n, m->k, m->width) * bytes;
-  uint64_t room = m->transpose_a ? (uint64_t)msc_product_room_elems(m->tile_m, m->k, m->width) * bytes : 0;
+  uint64_t room = m->transpose_a ? (uint64_t)msc_product_room_elems(m->tile_m, m->k) * bytes : 0;
   if (m->panel_bytes < panels || m->panel_bytes > MAX_BYTES || m->room_bytes < room || m->room_bytes > MAX_BYTES)
     return bad_plan("%" PRIu64 " and %" PRIu64 " bytes for packed operands of %" PRIu64 " and %" PRIu64, m->panel_bytes, m->room_bytes,
                     panels, room);

@@ -54,7 +54,7 @@ static void multiply(kernel_run *run, const product_case *p, const msc_product_k
   int64_t bytes = msc_dtype_bytes(f->dtype), tile_n = 3 * kernels->width, tile_m = 2 * kernels->height + 1;
   int64_t most_n = s->n < tile_n ? s->n : tile_n, most_m = s->m < tile_m ? s->m : tile_m;
   fenced panels = fenced_new((size_t)(msc_product_panel_elems(most_n, s->k, kernels->width) * bytes));
-  fenced room = fenced_new(f->transpose_a ? (size_t)(msc_product_room_elems(most_m, s->k, kernels->width) * bytes) : 0);
+  fenced room = fenced_new(f->transpose_a ? (size_t)(msc_product_room_elems(most_m, s->k) * bytes) : 0);
   kernel_fn *pack = (kernel_fn *)(void *)(run->memory + run->code.kernel[kernels->pack].entry), *go = (kernel_fn *)(void *)(run->memory + run->code.kernel[kernels->multiply].entry);
   for (int64_t j = 0; j < s->n; j += tile_n) {
     int64_t columns = s->n - j < tile_n ? s->n - j : tile_n;
@@ -85,7 +85,8 @@ static void check_size(kernel_run *run, const product_form *f, const msc_product
   for (int i = 0; i < 4; i++) fenced_free(&memory[i]);
 }
 
-static const sizes chosen[] = {{1, 1, 1, 1}, {1, 1, 0, 1}, {6, 16, 8, 8}, {7, 17, 16, 4}, {32, 10, 64, 8}, {5, 16, 0, 1}, {13, 97, 32, 8}, {31, 64, 98, 2}, {70, 33, 64, 64}, {12, 32, 128, 32}, {9, 50, 40, 8}};
+static const sizes chosen[] = {{1, 1, 1, 1}, {1, 1, 0, 1}, {6, 16, 8, 8}, {7, 17, 16, 4}, {32, 10, 64, 8}, {5, 16, 0, 1}, {13, 97, 32, 8}, {31, 64, 98, 2}, {70, 33, 64, 64}, {12, 32, 128, 32}, {9, 50, 40, 8},
+                               {37, 40, 1024, 32}, {21, 33, 576, 16}, {35, 65, 140, 2}, {19, 32, 132, 4}};
 
 enum { RANDOM = 12, SIZES = sizeof chosen / sizeof *chosen + RANDOM };
 

@@ -198,7 +198,7 @@ static void products_have_room(void **state) {
                       .width = width,
                       .blocks = 1};
     p.panel_bytes = 4 * (uint64_t)msc_product_panel_elems(width, k, width),
-    p.room_bytes = turned ? 4 * (uint64_t)msc_product_room_elems(m, k, width) : 0;
+    p.room_bytes = turned ? 4 * (uint64_t)msc_product_room_elems(m, k) : 0;
     uint64_t *room = i / 160 && turned ? &p.room_bytes : &p.panel_bytes;
     t.matmul[t.num_matmuls++] = p;
     expect_ok(open_text(&t));
