@@ -266,8 +266,7 @@ static uint64_t order_key(const msc_nester *n, int a) {
     if (most && n->at[i].coef[a] > *most) *most = n->at[i].coef[a];
   }
   uint64_t group = w->items >> a & 1 ? 2 : w->tail >> a & 1 ? 1 : 0;
-  uint64_t stride = (uint64_t)(stored ? stored : loaded);
-  if (a == w->lane) stride = 0;
+  uint64_t stride = a == w->lane ? 0 : (uint64_t)(stored ? stored : loaded) + 1; /* 1: all of memory is the same along it */
   return group << 62 | (stride & ((UINT64_C(1) << 62) - 1));
 }
 

@@ -81,6 +81,11 @@ static const region_case regions[] = {
     /* gather, scaled, normed: embedding and its norm */
     {"%x: tensor<30x48xf32>, %i: tensor<12xi64>", BIN(gather, g, x, i, 30x48xf32, 12xi64, 12x48xf32) BIN(mul, q, g, g, 12x48xf32, 12x48xf32, 12x48xf32) UNA(reduce_sum, s, q, "dims = [1]", 12x48xf32, 12xf32), "%s, %g", "tensor<12xf32>, tensor<12x48xf32>", MSC_NEST_ROW, 0, 3},
     {"%i: tensor<20xi32>, %g: tensor<20x48xf32>", CONST(c, 0.5, f32) BIN(mul, h, g, c, 20x48xf32, f32, 20x48xf32) "    %z = \"msc.scatter_add\"(%i, %h) {rows = 9 : i64} : (tensor<20xi32>, tensor<20x48xf32>) -> tensor<9x48xf32>\n", "%z", "tensor<9x48xf32>", MSC_NEST_SCATTER, 0, 9},
+    /* along the lanes all that is loaded is the same */
+    {"%x: tensor<1x1x1xf32>",
+     UNA(pad, p, x, "low = [1, 1, 2], high = [2, 0, 0]", 1x1x1xf32, 4x2x3xf32)
+     UNA(reduce_sum, s, p, "dims = [0, 2], keep_dims = true", 4x2x3xf32, 1x2x1xf32),
+     "%s", "tensor<1x2x1xf32>", MSC_NEST_ROW, -2, 2},
     /* an update of a gradient that is made here */
     {"%w: tensor<37xf32>, %m: tensor<37xf32>, %g: tensor<37xf32>",
      CONST(c, 0.25, f32) BIN(mul, h, g, c, 37xf32, f32, 37xf32) "    %u:2 = \"msc.momentum\"(%w, %m, %h) {lr = 0.1 : f32, momentum = 0.9 : f32} : (tensor<37xf32>, tensor<37xf32>, tensor<37xf32>) -> (tensor<37xf32>, tensor<37xf32>)\n",
