@@ -31,6 +31,15 @@ uint16_t msc_nest_both(msc_nester *n, uint16_t a, uint16_t b);                  
 uint16_t msc_nest_guarded(msc_nester *n, uint16_t ok, int v, const msc_view *view); /* v where ok holds */
 msc_view msc_nest_stretch(const msc_nester *n, int v, const msc_view *view, int w);
 
+/* ---- nest_expand.c: reductions ---- */
+
+/* Begins to look at what is reduced over these axes, for a result that is wanted at the view: within, they run by themselves.  Refuses
+ * where the view, but for the dimensions `but`, varies along them.  Returns what msc_nest_close takes. */
+msc_inside msc_nest_open(msc_nester *n, uint16_t over, const msc_view *view, int rank, unsigned but);
+void msc_nest_close(msc_nester *n, msc_inside outer);
+/* x, of which axes `over` are reduced; they are open. */
+uint16_t msc_nest_reduce(msc_nester *n, int kind, uint16_t x, uint16_t over);
+
 /* ---- nest_expand_conv.c ---- */
 
 uint16_t msc_nest_windowed(msc_nester *n, const msc_op *op, const msc_view *view);
@@ -48,8 +57,6 @@ uint16_t msc_nest_iota(msc_nester *n, const msc_op *op, const msc_type *t, const
 uint16_t msc_nest_dropout(msc_nester *n, const msc_op *op, int x, const msc_view *view);
 
 /* ---- nest_expand_rows.c ---- */
-
-uint16_t msc_nest_reduce(msc_nester *n, int kind, uint16_t x, uint16_t over);
 
 uint16_t msc_nest_matmul(msc_nester *n, const msc_op *op, int y, const msc_view *view);
 uint16_t msc_nest_reduce_op(msc_nester *n, const msc_op *op, int y, const msc_view *view);

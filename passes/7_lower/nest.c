@@ -34,7 +34,7 @@ static void reset(msc_nester *n, const msc_nest_region *r) {
   n->num_ops = r->num_ops, n->ops = r->ops;
   n->num_values = n->num_results = n->num_classes = n->num_axes = n->num_memo = n->num_buffers = 0;
   n->num_dims = n->num_scalars = n->num_starts = 0;
-  n->guard = 0;
+  n->inside = (msc_inside){0};
   memset(n->slot, 0, sizeof n->slot);
   memset(n->lies_on, 0, sizeof n->lies_on);
   memset(&n->walk, 0, sizeof n->walk);

@@ -102,7 +102,7 @@ uint16_t msc_nest_both(msc_nester *n, uint16_t a, uint16_t b) { return !a ? b : 
 
 /* The launch reports `fault` where `ok` is false. */
 void msc_nest_check(msc_nester *n, msc_kernel_fault fault, uint16_t ok) {
-  msc_nest_add(n, (msc_instr){.code = NEST_CHECK, .dtype = MSC_I1, .imm = (int8_t)fault, .arg = {ok, n->guard}}, NULL, 0);
+  msc_nest_add(n, (msc_instr){.code = NEST_CHECK, .dtype = MSC_I1, .imm = (int8_t)fault, .arg = {ok, n->inside.guard}}, NULL, 0);
   n->checks = true;
 }
 
@@ -181,7 +181,50 @@ msc_affine msc_nest_offset(msc_nester *n, const msc_type *t, const msc_view *vie
 static uint16_t load(msc_nester *n, int v, const msc_type *t, const msc_view *view) {
   uint16_t extra;
   msc_affine at = msc_nest_offset(n, t, view, &extra);
-  return msc_nest_add(n, (msc_instr){.code = NEST_LOAD, .dtype = (uint8_t)msc_compute_dtype(t->dtype), .buffer = (uint8_t)n->value[v].buffer, .arg = {extra, n->guard}}, &at, 0);
+  return msc_nest_add(n,
+                      (msc_instr){.code = NEST_LOAD,
+                                  .dtype = (uint8_t)msc_compute_dtype(t->dtype),
+                                  .buffer = (uint8_t)n->value[v].buffer,
+                                  .arg = {extra, n->inside.guard}},
+                      &at, 0);
+}
+
+/* ---- reductions ---- */
+
+static bool varies(const msc_nester *n, const msc_coord *c, uint16_t axes) {
+  return (msc_affine_axes(&c->a) | n->instr[c->instr].axes) & axes;
+}
+
+/* What of a condition is the same all along these axes; 0: nothing. */
+static uint16_t part_without(msc_nester *n, uint16_t condition, uint16_t axes) {
+  const msc_instr *in = &n->instr[condition];
+  if (!(in->axes & axes)) return condition;
+  return in->code == NEST_AND ? msc_nest_both(n, part_without(n, in->arg[0], axes), part_without(n, in->arg[1], axes)) : 0;
+}
+
+/* Positions on these axes are others inside than outside, so nothing that knows one goes in.  What a part of the guard that is left
+ * outside keeps in range varies as that part does, and so has stayed outside, too. */
+msc_inside msc_nest_open(msc_nester *n, uint16_t over, const msc_view *view, int rank, unsigned but) {
+  msc_inside outer = n->inside;
+  for (int d = 0; d < rank; d++)
+    if (!(but >> d & 1) && varies(n, &n->coord[view->at[d]], over)) msc_nest_refuse(n, "a reduced dimension is also one of the result's");
+  if (n->failed) return outer;
+  n->inside = (msc_inside){.guard = part_without(n, outer.guard, over), .open = outer.open | over};
+  return outer;
+}
+
+void msc_nest_close(msc_nester *n, msc_inside outer) { n->inside = outer; }
+
+/* Along an axis on which x is constant nothing needs to run. */
+uint16_t msc_nest_reduce(msc_nester *n, int kind, uint16_t x, uint16_t over) {
+  uint16_t idle = over & (uint16_t)~n->instr[x].axes;
+  if (over & (uint16_t)~n->inside.open) return msc_nest_refuse(n, "a reduction that was not begun");
+  if (idle && kind == MSC_PROD) return msc_nest_refuse(n, "a product of equal factors needs them one by one");
+  for (int i = 0; i < MSC_NEST_AXES && kind == MSC_SUM; i++)
+    if (idle >> i & 1) x = msc_nest_op(n, NEST_MUL, x, msc_nest_cast(n, msc_nest_dim(n, n->extent[i]), (msc_dtype)n->instr[x].dtype));
+  over &= (uint16_t)~idle;
+  if (!over) return x;
+  return msc_nest_add(n, (msc_instr){.code = NEST_REDUCE, .dtype = n->instr[x].dtype, .imm = (int8_t)kind, .arg = {x}}, NULL, over);
 }
 
 /* ---- constants ---- */
@@ -291,10 +334,10 @@ static uint16_t split_part(msc_nester *n, const msc_op *op, size_t result, int x
 
 /* Evaluates v where `ok` holds. */
 uint16_t msc_nest_guarded(msc_nester *n, uint16_t ok, int v, const msc_view *view) {
-  uint16_t saved = n->guard;
-  n->guard = msc_nest_both(n, saved, ok);
+  msc_inside outer = n->inside;
+  n->inside.guard = msc_nest_both(n, outer.guard, ok);
   uint16_t x = msc_nest_eval(n, v, view);
-  n->guard = saved;
+  n->inside = outer;
   return x;
 }
 
@@ -469,11 +512,11 @@ uint16_t msc_nest_eval(msc_nester *n, int v, const msc_view *view) {
   if (!n->value[v].def) return load(n, v, n->value[v].value->type, view);
   for (int i = 0; i < n->num_memo; i++) {
     const msc_memo *m = &n->memo[i];
-    if (m->value == v && m->guard == n->guard && !memcmp(&m->view, view, sizeof *view)) return m->instr;
+    if (m->value == v && m->guard == n->inside.guard && !memcmp(&m->view, view, sizeof *view)) return m->instr;
   }
   uint16_t instr = expand(n, v, view);
   if (n->failed) return 0;
   if (n->num_memo == MAX_MEMO) return msc_nest_refuse(n, "more than %d values looked at", MAX_MEMO);
-  n->memo[n->num_memo++] = (msc_memo){.value = (uint16_t)v, .guard = n->guard, .instr = instr, .view = *view};
+  n->memo[n->num_memo++] = (msc_memo){.value = (uint16_t)v, .guard = n->inside.guard, .instr = instr, .view = *view};
   return instr;
 }

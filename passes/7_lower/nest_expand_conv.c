@@ -76,9 +76,15 @@ static uint16_t channel(msc_nester *n, const msc_conv *c, uint16_t o, int64_t pe
   return along(n, msc_nest_moved(n, divided(n, o, per_o), per, 0), axis, 1);
 }
 
-static uint16_t product(msc_nester *n, uint16_t a, uint16_t b, uint16_t over) {
+/* The sum over these axes of x where ok holds, times w, for a result that is wanted at the view. */
+static uint16_t product(msc_nester *n, const msc_view *view, uint16_t over, int x, const msc_view *at, uint16_t ok, int w,
+                        const msc_view *at_w) {
+  msc_inside outer = msc_nest_open(n, over, view, 4, 0);
+  uint16_t a = seen(n, x, at, ok, 0), b = msc_nest_eval(n, w, at_w);
   if (n->failed) return 0;
-  return msc_nest_reduce(n, MSC_SUM, msc_nest_op(n, NEST_MUL, a, b), over);
+  uint16_t sum = msc_nest_reduce(n, MSC_SUM, msc_nest_op(n, NEST_MUL, a, b), over);
+  msc_nest_close(n, outer);
+  return sum;
 }
 
 static sliding slide_over(msc_nester *n, const msc_op *op, int weights) {
@@ -100,7 +106,7 @@ static uint16_t conv2d(msc_nester *n, const msc_op *op, const msc_view *view) {
   msc_view at = {.at = {view->at[0], channel(n, &s.c, view->at[1], s.c.o / s.c.groups, s.c.c / s.c.groups, c)}};
   msc_view at_w = {.at = {view->at[1], coord_of_axis(n, c), coord_of_axis(n, s.kernel[0]), coord_of_axis(n, s.kernel[1])}};
   for (int i = 0; i < 2; i++) at.at[2 + i] = under(n, &s.c.dim[i], s.kernel[i], view->at[2 + i], &ok);
-  return product(n, seen(n, x, &at, ok, 0), msc_nest_eval(n, w, &at_w), s.over | bit(c));
+  return product(n, view, s.over | bit(c), x, &at, ok, w, &at_w);
 }
 
 /* x[n,c,i,j] = sum over o of the group and the windows over i, j of y[n,o,..] weights[o,c,..] */
@@ -114,7 +120,7 @@ static uint16_t conv2d_transpose(msc_nester *n, const msc_op *op, const msc_view
   msc_view at = {.at = {view->at[0], from}};
   msc_view at_w = {.at = {from, s.c.groups == 1 ? view->at[1] : remainder_of(n, view->at[1], per_c), coord_of_axis(n, s.kernel[0]), coord_of_axis(n, s.kernel[1])}};
   for (int i = 0; i < 2; i++) at.at[2 + i] = over(n, &s.c.dim[i], s.kernel[i], view->at[2 + i], &ok);
-  return product(n, seen(n, y, &at, ok, 0), msc_nest_eval(n, w, &at_w), s.over | bit(o));
+  return product(n, view, s.over | bit(o), y, &at, ok, w, &at_w);
 }
 
 /* dw[o,c,k,l] = sum over images and windows of x[n, group's c, ..] dy[n,o,..] */
@@ -141,7 +147,7 @@ static uint16_t conv2d_weight_grad(msc_nester *n, const msc_op *op, const msc_vi
     if (w->low || beyond) ok = msc_nest_both(n, ok, msc_nest_inside(n, at.at[2 + i], w->x));
     reduced |= bit(axis);
   }
-  return product(n, seen(n, x, &at, ok, 0), msc_nest_eval(n, dy, &at_dy), reduced);
+  return product(n, view, reduced, x, &at, ok, dy, &at_dy);
 }
 
 /* ---- pools ---- */
@@ -197,15 +203,18 @@ static uint16_t pool(msc_nester *n, const msc_op *op, const msc_view *view) {
   msc_view at = *view;
   for (int i = 0; i < 2; i++) at.at[2 + i] = under(n, &s.c.dim[i], s.kernel[i], view->at[2 + i], &ok);
   msc_dtype dtype = n->value[x].value->type->dtype;
+  msc_inside outer = msc_nest_open(n, s.over, view, 4, 0);
   uint16_t v = seen(n, x, &at, ok, op->kind == OP_avg_pool ? 0 : lowest(dtype));
   if (n->failed) return 0;
-  if (op->kind == OP_max_pool) return msc_nest_reduce(n, MSC_MAX, v, s.over);
-  if (op->kind == OP_max_pool_index) return first_largest(n, &s, v, ok);
-  uint16_t sum = msc_nest_reduce(n, MSC_SUM, v, s.over);
-  msc_dtype d = (msc_dtype)n->instr[sum].dtype;
-  if (!ok || msc_op_bool(op, "count_include_pad")) return msc_nest_op(n, NEST_DIV, sum, msc_nest_scalar(n, d, (double)(s.c.dim[0].kernel * s.c.dim[1].kernel)));
+  uint16_t found = op->kind == OP_max_pool_index ? first_largest(n, &s, v, ok)
+                                                 : msc_nest_reduce(n, op->kind == OP_max_pool ? MSC_MAX : MSC_SUM, v, s.over);
+  msc_nest_close(n, outer);
+  if (op->kind != OP_avg_pool) return found;
+  msc_dtype d = (msc_dtype)n->instr[found].dtype;
+  if (!ok || msc_op_bool(op, "count_include_pad"))
+    return msc_nest_op(n, NEST_DIV, found, msc_nest_scalar(n, d, (double)(s.c.dim[0].kernel * s.c.dim[1].kernel)));
   uint16_t count = msc_nest_op(n, NEST_MUL, inside(n, &s.c.dim[0], view->at[2]), inside(n, &s.c.dim[1], view->at[3]));
-  return msc_nest_op(n, NEST_DIV, sum, msc_nest_cast(n, count, d));
+  return msc_nest_op(n, NEST_DIV, found, msc_nest_cast(n, count, d));
 }
 
 static uint16_t unpool(msc_nester *n, const msc_op *op, const msc_view *view) {
@@ -216,13 +225,17 @@ static uint16_t unpool(msc_nester *n, const msc_op *op, const msc_view *view) {
   uint16_t ok = 0;
   msc_view at = *view;
   for (int i = 0; i < 2; i++) at.at[2 + i] = over(n, &s.c.dim[i], s.kernel[i], view->at[2 + i], &ok);
+  msc_inside outer = msc_nest_open(n, s.over, view, 4, 0);
   uint16_t v = seen(n, dy, &at, ok, 0);
   if (n->failed) return 0;
   msc_dtype d = (msc_dtype)n->instr[v].dtype;
-  if (!by_index) return msc_nest_op(n, NEST_DIV, msc_nest_reduce(n, MSC_SUM, v, s.over), msc_nest_scalar(n, d, (double)(s.c.dim[0].kernel * s.c.dim[1].kernel)));
-  uint16_t own = msc_nest_cast(n, seen(n, index, &at, ok, 0), MSC_I64);
-  uint16_t mine = msc_nest_compare(n, NEST_EQ, own, position(n, &s));
-  return msc_nest_reduce(n, MSC_SUM, msc_nest_select(n, mine, v, msc_nest_number(n, d, 0)), s.over);
+  if (by_index) {
+    uint16_t own = msc_nest_cast(n, seen(n, index, &at, ok, 0), MSC_I64);
+    v = msc_nest_select(n, msc_nest_compare(n, NEST_EQ, own, position(n, &s)), v, msc_nest_number(n, d, 0));
+  }
+  uint16_t sum = msc_nest_reduce(n, MSC_SUM, v, s.over);
+  msc_nest_close(n, outer);
+  return by_index ? sum : msc_nest_op(n, NEST_DIV, sum, msc_nest_scalar(n, d, (double)(s.c.dim[0].kernel * s.c.dim[1].kernel)));
 }
 
 /* ---- windows in memory ---- */
@@ -259,8 +272,12 @@ static uint16_t fold(msc_nester *n, const msc_op *op, const msc_view *view) {
     at.at[4 + i] = over(n, &c.dim[i], axis, view->at[2 + i], &ok);
     reduced |= bit(axis);
   }
+  msc_inside outer = msc_nest_open(n, reduced, view, 4, 0);
   uint16_t v = seen(n, y, &at, ok, 0);
-  return n->failed ? 0 : msc_nest_reduce(n, MSC_SUM, v, reduced);
+  if (n->failed) return 0;
+  v = msc_nest_reduce(n, MSC_SUM, v, reduced);
+  msc_nest_close(n, outer);
+  return v;
 }
 
 uint16_t msc_nest_windowed(msc_nester *n, const msc_op *op, const msc_view *view) {

@@ -6,17 +6,6 @@
 
 static msc_dtype dtype_of(const msc_nester *n, uint16_t x) { return (msc_dtype)n->instr[x].dtype; }
 
-/* `over` axes of x are reduced.  Along an axis on which x is constant nothing needs to run. */
-uint16_t msc_nest_reduce(msc_nester *n, int kind, uint16_t x, uint16_t over) {
-  uint16_t idle = over & (uint16_t)~n->instr[x].axes;
-  if (idle && kind == MSC_PROD) return msc_nest_refuse(n, "a product of equal factors needs them one by one");
-  for (int i = 0; i < MSC_NEST_AXES && kind == MSC_SUM; i++)
-    if (idle >> i & 1) x = msc_nest_op(n, NEST_MUL, x, msc_nest_cast(n, msc_nest_dim(n, n->extent[i]), dtype_of(n, x)));
-  over &= (uint16_t)~idle;
-  if (!over) return x;
-  return msc_nest_add(n, (msc_instr){.code = NEST_REDUCE, .dtype = n->instr[x].dtype, .imm = (int8_t)kind, .arg = {x}}, NULL, over);
-}
-
 /* A sum over what may be cut: in the order that the op's `blocks` says. */
 static uint16_t reduce_in_order(msc_nester *n, const msc_op *op, int kind, uint16_t x, uint16_t over) {
   const msc_attr_value *blocks = kind == MSC_SUM ? msc_op_attr(op, "blocks") : NULL;
@@ -26,21 +15,8 @@ static uint16_t reduce_in_order(msc_nester *n, const msc_op *op, int kind, uint1
   return y;
 }
 
-/* The reduced axes must not be run through by what looks at the result. */
-static bool is_free(msc_nester *n, uint16_t over, const msc_view *view, int rank, unsigned reduced_dims) {
-  for (int d = 0; d < rank; d++) {
-    const msc_coord *c = &n->coord[view->at[d]];
-    if (reduced_dims >> d & 1) continue;
-    if ((msc_affine_axes(&c->a) | n->instr[c->instr].axes) & over) {
-      msc_nest_refuse(n, "a reduced dimension is also one of the result's");
-      return false;
-    }
-  }
-  return true;
-}
-
 /* Makes dimensions `dims` of the view of v run along their own axes; their mask. */
-static uint16_t open_dims(msc_nester *n, int v, unsigned dims, msc_view *view) {
+static uint16_t own_axes(msc_nester *n, int v, unsigned dims, msc_view *view) {
   uint16_t over = 0;
   for (int d = 0; d < n->value[v].value->type->rank; d++) {
     if (!(dims >> d & 1)) continue;
@@ -48,7 +24,7 @@ static uint16_t open_dims(msc_nester *n, int v, unsigned dims, msc_view *view) {
     if (axis >= 0) over |= (uint16_t)(1u << axis);
     view->at[d] = msc_nest_natural(n, v, d);
   }
-  return is_free(n, over, view, n->value[v].value->type->rank, dims) ? over : 0;
+  return over;
 }
 
 static int64_t count_of(const msc_op *op, int64_t local) {
@@ -75,10 +51,13 @@ uint16_t msc_nest_reduce_op(msc_nester *n, const msc_op *op, int y, const msc_vi
     if (!(gone >> d & 1)) at.at[d] = view->at[from++];
     else from += keep;
   }
-  uint16_t over = open_dims(n, x, gone, &at), v = msc_nest_eval(n, x, &at);
+  uint16_t over = own_axes(n, x, gone, &at);
+  msc_inside outer = msc_nest_open(n, over, &at, t->rank, gone);
+  uint16_t v = msc_nest_eval(n, x, &at);
   if (n->failed) return 0;
   msc_reduction kind = op->kind == OP_reduce_max ? MSC_MAX : op->kind == OP_reduce_min ? MSC_MIN : op->kind == OP_reduce_prod ? MSC_PROD : MSC_SUM;
   v = reduce_in_order(n, op, kind, v, over);
+  msc_nest_close(n, outer);
   return op->kind == OP_reduce_mean ? divided(n, v, count_of(op, local)) : v;
 }
 
@@ -94,11 +73,14 @@ uint16_t msc_nest_matmul(msc_nester *n, const msc_op *op, int y, const msc_view 
   }
   at_a.at[ra - 2 + ta] = view->at[ry - 2];
   at_b.at[rb - 1 - tb] = view->at[ry - 1];
-  uint16_t over = open_dims(n, a, 1u << (ra - 1 - ta), &at_a);
+  uint16_t over = own_axes(n, a, 1u << (ra - 1 - ta), &at_a);
   at_b.at[rb - 2 + tb] = at_a.at[ra - 1 - ta];
+  msc_inside outer = msc_nest_open(n, over, view, ry, 0);
   uint16_t u = msc_nest_eval(n, a, &at_a), v = msc_nest_eval(n, b, &at_b);
   if (n->failed) return 0;
-  return msc_nest_reduce(n, MSC_SUM, msc_nest_op(n, NEST_MUL, u, v), over);
+  uint16_t sum = msc_nest_reduce(n, MSC_SUM, msc_nest_op(n, NEST_MUL, u, v), over);
+  msc_nest_close(n, outer);
+  return sum;
 }
 
 /* ---- softmax and its losses: m = max x, s = sum exp(x - m) ---- */
@@ -109,17 +91,28 @@ typedef struct {
   uint16_t shift;  /* x - m */
   uint16_t m, s, over;
   msc_view along;
+  msc_inside inside; /* the reductions over the axis */
 } rows;
 
 static rows rows_of(msc_nester *n, int x, int axis, const msc_view *view) {
   rows r = {.along = *view};
-  r.over = open_dims(n, x, 1u << axis, &r.along);
+  r.over = own_axes(n, x, 1u << axis, &r.along);
+  msc_inside outer = msc_nest_open(n, r.over, view, n->value[x].value->type->rank, 1u << axis);
+  r.inside = n->inside;
   r.inner = msc_nest_eval(n, x, &r.along);
   if (n->failed) return r;
   r.m = msc_nest_reduce(n, NEST_LOOSE_MAX, r.inner, r.over);
   r.shift = msc_nest_op(n, NEST_SUB, r.inner, r.m);
   r.s = msc_nest_reduce(n, MSC_SUM, msc_nest_op(n, NEST_EXP, r.shift, 0), r.over);
+  msc_nest_close(n, outer);
   return r;
+}
+
+/* For more reductions over the axis; what it returns is for msc_nest_close. */
+static msc_inside open_again(msc_nester *n, const rows *r) {
+  msc_inside outer = n->inside;
+  n->inside = r->inside;
+  return outer;
 }
 
 uint16_t msc_nest_softmax(msc_nester *n, const msc_op *op, const msc_view *view) {
@@ -135,18 +128,17 @@ uint16_t msc_nest_softmax(msc_nester *n, const msc_op *op, const msc_view *view)
 /* x[label], of which `ok` says whether it is there. */
 static uint16_t read_label(msc_nester *n, int x, const msc_view *view, uint16_t row, uint16_t ok) {
   msc_view at = *view;
-  uint16_t saved = n->guard;
   at.at[n->value[x].value->type->rank - 1] = msc_nest_coord_of(n, row);
-  n->guard = saved ? msc_nest_op(n, NEST_AND, saved, ok) : ok;
-  uint16_t hit = msc_nest_eval(n, x, &at);
-  n->guard = saved;
-  return hit;
+  return msc_nest_guarded(n, ok, x, &at);
 }
 
 /* The same as a sum over the row, which a GPU's threads read anyway: none of them reads what another's result may lie on. */
 static uint16_t find_label(msc_nester *n, const rows *r, uint16_t column, uint16_t row) {
   uint16_t is_it = msc_nest_compare(n, NEST_EQ, row, msc_nest_coord_value(n, column));
-  return msc_nest_reduce(n, MSC_SUM, msc_nest_select(n, is_it, r->inner, msc_nest_number(n, dtype_of(n, r->inner), 0)), r->over);
+  msc_inside outer = open_again(n, r);
+  uint16_t hit = msc_nest_reduce(n, MSC_SUM, msc_nest_select(n, is_it, r->inner, msc_nest_number(n, dtype_of(n, r->inner), 0)), r->over);
+  msc_nest_close(n, outer);
+  return hit;
 }
 
 /* The loss of a row.  Class numbers: log s + m - x[label].  Probabilities: sum of label (log s + m - x), as two sums of
@@ -157,36 +149,35 @@ static uint16_t row_loss(msc_nester *n, const msc_op *op, int x, int labels, con
   if (n->failed) return 0;
   uint16_t log_s = msc_nest_op(n, NEST_LOG, r.s, 0);
   if (msc_is_float(n->value[labels].value->type->dtype)) {
+    msc_inside outer = open_again(n, &r);
     uint16_t label = msc_nest_eval(n, labels, &r.along);
     uint16_t apart = msc_nest_reduce(n, MSC_SUM, msc_nest_op(n, NEST_MUL, label, msc_nest_op(n, NEST_SUB, r.m, r.inner)), r.over);
-    return msc_nest_op(n, NEST_ADD, msc_nest_op(n, NEST_MUL, log_s, msc_nest_reduce(n, MSC_SUM, label, r.over)), apart);
+    uint16_t all = msc_nest_reduce(n, MSC_SUM, label, r.over);
+    msc_nest_close(n, outer);
+    return msc_nest_op(n, NEST_ADD, msc_nest_op(n, NEST_MUL, log_s, all), apart);
   }
   uint16_t ok, row = msc_nest_row(n, op, msc_nest_eval(n, labels, view), t->dim[t->rank - 1], &ok);
   uint16_t hit = n->target == MSC_TARGET_CUDA ? find_label(n, &r, r.along.at[t->rank - 1], row) : read_label(n, x, view, row, ok);
   return msc_nest_op(n, NEST_ADD, log_s, msc_nest_op(n, NEST_SUB, r.m, hit));
 }
 
-/* Sum or mean of a value over all of `dims` dimensions of v, through which `view` already runs. */
-static uint16_t total(msc_nester *n, const msc_op *op, int v, int dims, uint16_t x) {
-  const char *how = msc_op_str(op, "reduction");
-  uint16_t over = 0;
-  int64_t count = 1;
-  if (n->failed || !strcmp(how, "none")) return x;
-  for (int d = 0; d < dims; d++) {
-    int axis = msc_nest_axis(n, v, d);
-    if (axis >= 0) over |= (uint16_t)(1u << axis);
-    count *= n->value[v].value->type->dim[d];
-  }
-  x = reduce_in_order(n, op, MSC_SUM, x, over);
-  return strcmp(how, "mean") ? x : divided(n, x, count_of(op, count));
-}
-
 uint16_t msc_nest_cross_entropy(msc_nester *n, const msc_op *op, const msc_view *view) {
   int x = msc_nest_find_value(n, op->in[0].value), labels = msc_nest_find_value(n, op->in[1].value);
-  int rank = n->value[x].value->type->rank;
-  msc_view at = strcmp(msc_op_str(op, "reduction"), "none") ? msc_nest_natural_view(n, x) : *view;
-  at.at[rank - 1] = msc_nest_natural(n, x, rank - 1);
-  return total(n, op, x, rank - 1, row_loss(n, op, x, labels, &at));
+  const msc_type *t = n->value[x].value->type;
+  const char *how = msc_op_str(op, "reduction");
+  bool each = !strcmp(how, "none");
+  unsigned dims = each ? 0 : (1u << (t->rank - 1)) - 1;
+  int64_t count = 1;
+  msc_view at = *view;
+  uint16_t over = own_axes(n, x, dims, &at);
+  at.at[t->rank - 1] = msc_nest_natural(n, x, t->rank - 1);
+  msc_inside outer = msc_nest_open(n, over, view, each ? t->rank - 1 : 0, 0);
+  uint16_t loss = row_loss(n, op, x, labels, &at);
+  if (n->failed) return 0;
+  if (!each) loss = reduce_in_order(n, op, MSC_SUM, loss, over);
+  msc_nest_close(n, outer);
+  for (int d = 0; d < t->rank - 1; d++) count *= t->dim[d];
+  return strcmp(how, "mean") ? loss : divided(n, loss, count_of(op, count));
 }
 
 /* (softmax(x) sum(labels) - labels) dloss, / rows for mean */
@@ -201,7 +192,10 @@ uint16_t msc_nest_cross_entropy_grad(msc_nester *n, const msc_op *op, const msc_
   uint16_t p = msc_nest_op(n, NEST_DIV, msc_nest_op(n, NEST_EXP, msc_nest_op(n, NEST_SUB, msc_nest_eval(n, x, view), r.m), 0), r.s), label;
   if (msc_is_float(n->value[labels].value->type->dtype)) {
     label = msc_nest_eval(n, labels, view);
-    p = msc_nest_op(n, NEST_MUL, p, msc_nest_reduce(n, MSC_SUM, msc_nest_eval(n, labels, &r.along), r.over));
+    msc_inside outer = open_again(n, &r);
+    uint16_t all = msc_nest_reduce(n, MSC_SUM, msc_nest_eval(n, labels, &r.along), r.over);
+    msc_nest_close(n, outer);
+    p = msc_nest_op(n, NEST_MUL, p, all);
   } else {
     uint16_t ok, row = msc_nest_row(n, op, msc_nest_eval(n, labels, view), t->dim[t->rank - 1], &ok);
     uint16_t hit = msc_nest_compare(n, NEST_EQ, row, msc_nest_coord_value(n, view->at[t->rank - 1]));

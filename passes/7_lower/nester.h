@@ -36,6 +36,12 @@ typedef struct {
   msc_view view;
 } msc_memo;
 
+/* Where instructions are made for. */
+typedef struct {
+  uint16_t guard; /* loads are made where this is true; 0: everywhere */
+  uint16_t open;  /* axes of the reductions around: mask */
+} msc_inside;
+
 /* How the iteration space is run through. */
 typedef struct {
   msc_nest_kind kind;
@@ -78,7 +84,7 @@ struct msc_nester {
   msc_coord coord[MAX_COORDS];
   int num_memo;
   msc_memo memo[MAX_MEMO];
-  uint16_t guard; /* loads are made where this is true; 0: everywhere */
+  msc_inside inside;
 
   int num_instrs;
   msc_instr instr[MSC_NEST_INSTRS];

@@ -2,7 +2,7 @@
  * it is cut and wherever a result may lie on an operand. */
 #include "tests/codegen/kernels.h"
 
-enum { MOST_OPS = 7, MOST_KERNELS = 160 };
+enum { MOST_OPS = 7, MOST_KERNELS = 400 };
 
 typedef struct {
   kernel_run *k;
@@ -132,8 +132,103 @@ static msc_value *regroup(graph *g) {
   return built(g, OP_reshape, 1, &x, 1, &a);
 }
 
+/* ---- moved within its own shape: it meets what it was made from ---- */
+
+/* Elements [from, to) of dimension d. */
+static msc_value *part(graph *g, msc_value *x, int d, int64_t from, int64_t to, int64_t step) {
+  int64_t start[MSC_MAX_RANK] = {0}, limit[MSC_MAX_RANK], stride[MSC_MAX_RANK];
+  for (int i = 0; i < x->type->rank; i++) limit[i] = x->type->dim[i], stride[i] = 1;
+  start[d] = from, limit[d] = to, stride[d] = step;
+  msc_attr a[3] = {ints(g, "start", (size_t)x->type->rank, start), ints(g, "limit", (size_t)x->type->rank, limit),
+                   ints(g, "stride", (size_t)x->type->rank, stride)};
+  return built(g, OP_slice, 1, &x, 3, a);
+}
+
+/* x with so many zeros before, behind and `step` - 1 between its elements. */
+static msc_value *padded(graph *g, msc_value *x, int d, int64_t before, int64_t behind, int64_t step) {
+  int64_t low[MSC_MAX_RANK] = {0}, high[MSC_MAX_RANK] = {0}, stride[MSC_MAX_RANK];
+  for (int i = 0; i < x->type->rank; i++) stride[i] = 1;
+  low[d] = before, high[d] = behind, stride[d] = step;
+  msc_attr a[3] = {ints(g, "low", (size_t)x->type->rank, low), ints(g, "high", (size_t)x->type->rank, high),
+                   ints(g, "stride", (size_t)x->type->rank, stride)};
+  return built(g, OP_pad, 1, &x, 3, a);
+}
+
+static msc_value *side_by_side(graph *g, msc_value *x, msc_value *y, int d) {
+  msc_value *in[2] = {x, y};
+  msc_attr a = msc_named(g->k->ctx, "dim", msc_int(d));
+  return x && y ? built(g, OP_concat, 2, in, 1, &a) : NULL;
+}
+
+static msc_value *reduced(graph *g, msc_value *x, int d) {
+  static const msc_op_kind kinds[] = {OP_reduce_sum, OP_reduce_mean, OP_reduce_max, OP_reduce_min, OP_reduce_prod};
+  int64_t dim = d;
+  msc_attr a[2] = {ints(g, "dims", 1, &dim), msc_named(g->k->ctx, "keep_dims", msc_bool(true))};
+  return built(g, kinds[below(g, 5)], 1, &x, 2, a);
+}
+
+/* The last element first, by index. */
+static msc_value *reversed(graph *g, msc_value *x, int d) {
+  int64_t n = x->type->dim[d];
+  msc_attr type = msc_named(g->k->ctx, "type", msc_type_attr(msc_type_of(g->k->ctx, MSC_I32, 1, &n, NULL))),
+           axis = msc_named(g->k->ctx, "axis", msc_int(d));
+  msc_value *in[2] = {msc_build_scalar(&g->b, MSC_I32, (double)(n - 1)), built(g, OP_iota, 0, NULL, 1, &type)};
+  msc_value *table[2] = {x, built(g, OP_sub, 2, in, 0, NULL)};
+  return built(g, OP_gather, 2, table, 1, &axis);
+}
+
+/* Dimension d and another one change places. */
+static msc_value *turned(graph *g, msc_value *x, int d) {
+  int64_t perm[MSC_MAX_RANK];
+  int other = (int)below(g, (size_t)x->type->rank);
+  for (int i = 0; i < x->type->rank; i++) perm[i] = i == d ? other : i == other ? d : i;
+  msc_attr a = ints(g, "perm", (size_t)x->type->rank, perm);
+  return built(g, OP_transpose, 1, &x, 1, &a);
+}
+
+static msc_value *moved(graph *g) {
+  msc_value *x = recent(g);
+  if (x->type->rank == 0) return NULL;
+  int d = (int)below(g, (size_t)x->type->rank);
+  int64_t n = x->type->dim[d];
+  if (n < 2) return NULL;
+  int64_t k = n % 2 == 0 && below(g, 2) ? n / 2 : 1 + (int64_t)below(g, (size_t)n - 1);
+  msc_value *y;
+  switch (below(g, 9)) {
+    case 0: return side_by_side(g, part(g, x, d, k, n, 1), part(g, x, d, 0, k, 1), d);
+    case 1: return (y = part(g, x, d, 0, k, 1)) ? padded(g, y, d, n - k, 0, 1) : NULL;
+    case 2: return (y = part(g, x, d, k, n, 1)) ? padded(g, y, d, 0, k, 1) : NULL;
+    case 3: return (y = part(g, x, d, 0, n, 2)) ? padded(g, y, d, 0, n % 2 == 0, 2) : NULL;
+    case 4: return (y = reduced(g, x, d)) ? padded(g, y, d, k, n - 1 - k, 1) : NULL;
+    case 5: return side_by_side(g, reduced(g, x, d), part(g, x, d, 1, n, 1), d);
+    case 6: return (y = reduced(g, x, d)) ? side_by_side(g, part(g, x, d, 0, k, 1), padded(g, y, d, n - 1 - k, 0, 1), d) : NULL;
+    case 7: return reversed(g, x, d);
+    default: return turned(g, x, d);
+  }
+}
+
+/* ---- windows ---- */
+
+/* Seen as images: batch and channels of size 1 where x has fewer dimensions. */
+static msc_value *image(graph *g, msc_value *x) {
+  int64_t shape[4] = {1, 1, 1, 1};
+  if (x->type->rank > 4 || x->type->rank == 0) return NULL;
+  for (int d = 0; d < x->type->rank; d++) shape[4 - x->type->rank + d] = x->type->dim[d];
+  msc_attr a = ints(g, "shape", 4, shape);
+  return x->type->rank == 4 ? x : built(g, OP_reshape, 1, &x, 1, &a);
+}
+
+static msc_value *pooled(graph *g) {
+  msc_value *x = image(g, recent(g));
+  int64_t kernel[2] = {1 + (int64_t)below(g, 2), 1 + (int64_t)below(g, 3)},
+          stride[2] = {1 + (int64_t)below(g, 2), 1 + (int64_t)below(g, 2)}, padding[4];
+  for (int i = 0; i < 4; i++) padding[i] = (int64_t)below(g, (size_t)kernel[i / 2]);
+  msc_attr a[3] = {ints(g, "kernel", 2, kernel), ints(g, "stride", 2, stride), ints(g, "padding", 4, padding)};
+  return x ? built(g, below(g, 2) ? OP_max_pool : OP_avg_pool, 1, &x, 3, a) : NULL;
+}
+
 static msc_value *step(graph *g, msc_dtype dtype) {
-  switch (below(g, 13)) {
+  switch (below(g, 17)) {
     case 0: case 1: return unary(g, dtype);
     case 2: case 3: case 4: return binary(g, dtype);
     case 5: return choice(g, dtype);
@@ -142,6 +237,10 @@ static msc_value *step(graph *g, msc_dtype dtype) {
     case 9: return below(g, 2) ? transposition(g) : regroup(g);
     case 10: return cut(g);
     case 11: return joint(g);
+    case 12:
+    case 13:
+    case 14: return moved(g);
+    case 15: return pooled(g);
     default: return spread(g);
   }
 }

@@ -86,6 +86,31 @@ static const region_case regions[] = {
      UNA(pad, p, x, "low = [1, 1, 2], high = [2, 0, 0]", 1x1x1xf32, 4x2x3xf32)
      UNA(reduce_sum, s, p, "dims = [0, 2], keep_dims = true", 4x2x3xf32, 1x2x1xf32),
      "%s", "tensor<1x2x1xf32>", MSC_NEST_ROW, -2, 2},
+    /* the sum of a row is wanted in a part of it: it is of the whole row all the same */
+    {"%x: tensor<5x20xf32>",
+     BIN(mul, q, x, x, 5x20xf32, 5x20xf32, 5x20xf32) UNA(reduce_sum, s, x, "dims = [1], keep_dims = true", 5x20xf32, 5x1xf32)
+     UNA(pad, p, s, "low = [0, 3], high = [0, 16]", 5x1xf32, 5x20xf32) BIN(add, z, q, p, 5x20xf32, 5x20xf32, 5x20xf32),
+     "%z", "tensor<5x20xf32>", MSC_NEST_ROW, -2, 2},
+    /* halves of what is centred change places */
+    {"%x: tensor<5x20xf32>",
+     UNA(reduce_max, m, x, "dims = [1], keep_dims = true", 5x20xf32, 5x1xf32) BIN(sub, y, x, m, 5x20xf32, 5x1xf32, 5x20xf32)
+     UNA(slice, a, y, "start = [0, 0], limit = [5, 10]", 5x20xf32, 5x10xf32)
+     UNA(slice, b, y, "start = [0, 10], limit = [5, 20]", 5x20xf32, 5x10xf32)
+     "    %r = \"msc.concat\"(%b, %a) {dim = 1 : i64} : (tensor<5x10xf32>, tensor<5x10xf32>) -> tensor<5x20xf32>\n"
+     BIN(mul, z, y, r, 5x20xf32, 5x20xf32, 5x20xf32),
+     "%z", "tensor<5x20xf32>", MSC_NEST_ROW, -2, 2},
+    {"%x: tensor<5x20xf32>",
+     UN(softmax, y, x, 5x20xf32, 5x20xf32) UNA(slice, a, y, "start = [0, 0], limit = [5, 3]", 5x20xf32, 5x3xf32)
+     UNA(slice, b, y, "start = [0, 3], limit = [5, 20]", 5x20xf32, 5x17xf32)
+     "    %r = \"msc.concat\"(%b, %a) {dim = 1 : i64} : (tensor<5x17xf32>, tensor<5x3xf32>) -> tensor<5x20xf32>\n"
+     BIN(sub, z, y, r, 5x20xf32, 5x20xf32, 5x20xf32),
+     "%z", "tensor<5x20xf32>", MSC_NEST_ROW, -2, 2},
+    /* losses of rows in a part of a larger tensor */
+    {"%x: tensor<9x20xf32>, %p: tensor<9x20xf32>, %y: tensor<9x20xf32>",
+     "    %l = \"msc.softmax_cross_entropy\"(%x, %p) {reduction = \"none\"} : "
+     "(tensor<9x20xf32>, tensor<9x20xf32>) -> tensor<9xf32>\n"
+     UNA(reshape, c, l, "shape = [9, 1]", 9xf32, 9x1xf32) UNA(pad, q, c, "low = [0, 7], high = [0, 12]", 9x1xf32, 9x20xf32)
+     BIN(add, z, q, y, 9x20xf32, 9x20xf32, 9x20xf32), "%z", "tensor<9x20xf32>", MSC_NEST_COLUMN, -2, 2},
     /* an update of a gradient that is made here */
     {"%w: tensor<37xf32>, %m: tensor<37xf32>, %g: tensor<37xf32>",
      CONST(c, 0.25, f32) BIN(mul, h, g, c, 37xf32, f32, 37xf32) "    %u:2 = \"msc.momentum\"(%w, %m, %h) {lr = 0.1 : f32, momentum = 0.9 : f32} : (tensor<37xf32>, tensor<37xf32>, tensor<37xf32>) -> (tensor<37xf32>, tensor<37xf32>)\n",
@@ -130,6 +155,17 @@ static const struct {
     {"%x: tensor<5x6xf32>", UNA(reduce_sum, a, x, "dims = [1]", 5x6xf32, 5xf32) UNA(reduce_sum, s, a, "dims = [0]", 5xf32, f32) BIN(div, b, x, s, 5x6xf32, f32, 5x6xf32), "%b", "tensor<5x6xf32>", "a value depends on a reduction of all rows and varies again"},
     {"%x: tensor<6x8xf32>, %y: tensor<48xf32>", UN(exp, e, x, 6x8xf32, 6x8xf32) UNA(reshape, r, e, "shape = [48]", 6x8xf32, 48xf32) BIN(add, z, r, y, 48xf32, 48xf32, 48xf32), "%z", "tensor<48xf32>", "a reshape joins dimensions that are computed apart; between kernels it is free"},
     {"%x: tensor<6x6xf32>", UNA(reduce_sum, s, x, "dims = [1]", 6x6xf32, 6xf32) BIN(add, z, x, s, 6x6xf32, 6xf32, 6x6xf32), "%z", "tensor<6x6xf32>", "a reduced dimension is also one of the result's"},
+    /* columns of the product run along what is summed up, beside an operand of it */
+    {"%a: tensor<4x6xf64>, %b: tensor<6x7xf64>",
+     BIN(matmul, p, a, b, 4x6xf64, 6x7xf64, 4x7xf64) UNA(slice, s, p, "start = [0, 1], limit = [4, 7]", 4x7xf64, 4x6xf64)
+     BIN(add, z, s, a, 4x6xf64, 4x6xf64, 4x6xf64), "%z", "tensor<4x6xf64>", "a reduced dimension is also one of the result's"},
+    {"%x: tensor<1x1x5x5xf32>, %w: tensor<1x1x3x3xf32>",
+     BIN(conv2d, y, x, w, 1x1x5x5xf32, 1x1x3x3xf32, 1x1x3x3xf32) BIN(add, z, y, w, 1x1x3x3xf32, 1x1x3x3xf32, 1x1x3x3xf32),
+     "%z", "tensor<1x1x3x3xf32>", "a reduced dimension is also one of the result's"},
+    {"%x: tensor<1x1x5x5xf32>, %d: tensor<1x1x3x3xf32>",
+     "    %y = \"msc.conv2d_weight_grad\"(%x, %d) {kernel = [3, 3]} : (tensor<1x1x5x5xf32>, tensor<1x1x3x3xf32>) -> tensor<1x1x3x3xf32>\n"
+     BIN(add, z, y, d, 1x1x3x3xf32, 1x1x3x3xf32, 1x1x3x3xf32),
+     "%z", "tensor<1x1x3x3xf32>", "a reduced dimension is also one of the result's"},
     {"%i: tensor<2x5xi32>, %g: tensor<2x5x8xf32>, %h: tensor<9x8xf32>", "    %s = \"msc.scatter_add\"(%i, %g) {rows = 9 : i64} : (tensor<2x5xi32>, tensor<2x5x8xf32>) -> tensor<9x8xf32>\n" BIN(add, y, s, h, 9x8xf32, 9x8xf32, 9x8xf32), "%y", "tensor<9x8xf32>", "scatter_add is the end of a kernel"},
     {"%w: tensor<6x6xf32>", UNA(transpose, g, w, "perm = [1, 0]", 6x6xf32, 6x6xf32) "    %u = \"msc.sgd\"(%w, %g) {lr = 0.1 : f32} : (tensor<6x6xf32>, tensor<6x6xf32>) -> tensor<6x6xf32>\n", "%u", "tensor<6x6xf32>", "it reads other elements of what it overwrites"},
     {"%x: tensor<6x5xf64>, %w: tensor<5x7xf64>", UN(exp, e, x, 6x5xf64, 6x5xf64) BIN(matmul, z, e, w, 6x5xf64, 5x7xf64, 6x7xf64), "%z", "tensor<6x7xf64>", "operands of a product would be computed again for every row or column"},
