@@ -49,10 +49,10 @@ LLVMMemoryBufferRef msc_llvm_emit(msc_llvm *l, LLVMTargetMachineRef machine, LLV
 LLVMValueRef msc_llvm_kernel(msc_llvm *l, const char *name);
 /* Optimises and assembles; an ELF relocatable, or NULL: see msc_llvm_report. */
 LLVMMemoryBufferRef msc_llvm_assemble(msc_llvm *l);
-/* Products use the widest vectors: there they pay. */
+/* Products use the widest vectors: there they pay.  Elements are those of the sums. */
 static inline int msc_product_vector_bytes(const msc_llvm *l) { return l->cpu.level >= 4 ? 64 : 32; }
 static inline int msc_product_width(const msc_llvm *l, msc_dtype d) {
-  return MSC_PRODUCT_VECTORS * msc_product_vector_bytes(l) / (int)msc_dtype_bytes(d);
+  return MSC_PRODUCT_VECTORS * msc_product_vector_bytes(l) / (int)msc_product_bytes(msc_dtype_bytes(d));
 }
 static inline int msc_product_height(const msc_llvm *l) { return l->cpu.level >= 4 ? 12 : 6; } /* 2 * height accumulators */
 extern const char msc_llvm_pipeline[];

@@ -1,4 +1,4 @@
-/* emit_product.c: an element type in; the two kernels of its matrix products out.  `pack` brings columns of b into panels, `multiply` makes rows of
+/* emit_product.c: the element type of a and b in; the two kernels of their matrix products out.  `pack` brings columns of b into panels, `multiply` makes rows of
  * c from rows of a and packed panels.
  *
  * Every element of c has one accumulator per block of k, which takes its terms in ascending order by fma; blocks are added as a
@@ -6,7 +6,10 @@
  * aligned part of the blocks has a subtree of the whole sum.
  *
  *   panel p of b: [k][width] elements, columns p * width and following, the last panel filled with what is never stored
- *   panel of rows of a, when a is transposed and long: [k][rows]; else a is read where it lies */
+ *   panel of rows of a, when a is transposed and long: [k][rows]; else a is read where it lies
+ *
+ * f16 and bf16 are widened where they are packed, which is exact, and a is packed then in any case, its rows as they lie unless it is
+ * transposed; c and bias are f32. */
 #include <math.h>
 #include <string.h>
 
@@ -24,12 +27,19 @@ typedef struct {
   LLVMTypeRef elem, vector;
   int lanes, width, height;
   int64_t bytes; /* of an element */
+  msc_dtype operand; /* a and b: the same, or narrower */
+  LLVMTypeRef operand_elem, operand_vector;
+  int64_t operand_bytes;
 } product;
 
 static product product_of(msc_llvm *l, msc_dtype dtype, LLVMValueRef fn) {
-  product p = {.e = {.l = l, .b = l->builder, .fn = fn}, .b = l->builder, .bytes = msc_dtype_bytes(dtype)};
+  int64_t operand_bytes = msc_dtype_bytes(dtype);
+  product p = {.e = {.l = l, .b = l->builder, .fn = fn}, .b = l->builder, .operand = dtype, .operand_bytes = operand_bytes};
+  p.bytes = msc_product_bytes(operand_bytes);
   p.width = msc_product_width(l, dtype), p.lanes = (int)msc_product_lanes(p.width), p.height = msc_product_height(l);
   p.elem = msc_emit_type(&p.e, dtype, 1), p.vector = msc_emit_type(&p.e, dtype, p.lanes);
+  p.operand_elem = p.bytes == operand_bytes ? p.elem : LLVMInt16TypeInContext(l->llvm);
+  p.operand_vector = p.bytes == operand_bytes ? p.vector : LLVMVectorType(p.operand_elem, (unsigned)p.lanes);
   LLVMPositionBuilderAtEnd(p.b, msc_ir_block(&p.e));
   return p;
 }
@@ -66,10 +76,27 @@ static LLVMValueRef below(product *p, LLVMValueRef count) {
   return LLVMBuildICmp(p->b, LLVMIntSLT, LLVMConstVector(k, (unsigned)p->lanes), n, "");
 }
 
-static LLVMValueRef load_masked(product *p, LLVMValueRef place, LLVMValueRef mask) {
-  LLVMTypeRef types[2] = {p->vector, LLVMPointerTypeInContext(p->e.l->llvm, 0)};
-  LLVMValueRef args[4] = {place, LLVMConstInt(LLVMInt32TypeInContext(p->e.l->llvm), (unsigned)p->bytes, false), mask, LLVMConstNull(p->vector)};
+static LLVMValueRef load_masked_as(product *p, LLVMTypeRef vector, int64_t bytes, LLVMValueRef place, LLVMValueRef mask) {
+  LLVMTypeRef types[2] = {vector, LLVMPointerTypeInContext(p->e.l->llvm, 0)};
+  LLVMValueRef args[4] = {place, LLVMConstInt(LLVMInt32TypeInContext(p->e.l->llvm), (unsigned)bytes, false), mask, LLVMConstNull(vector)};
   return msc_ir_call(&p->e, "llvm.masked.load", 2, types, 4, args);
+}
+
+static LLVMValueRef load_masked(product *p, LLVMValueRef place, LLVMValueRef mask) {
+  return load_masked_as(p, p->vector, p->bytes, place, mask);
+}
+
+/* Of a and b. */
+static LLVMValueRef at_operand(product *p, LLVMValueRef base, LLVMValueRef index) {
+  return LLVMBuildInBoundsGEP2(p->b, p->operand_elem, base, &index, 1, "");
+}
+
+/* A vector of a or b, in the sums' type; mask NULL: whole. */
+static LLVMValueRef load_operand(product *p, LLVMValueRef place, LLVMValueRef mask) {
+  if (mask) return msc_emit_widen(&p->e, load_masked_as(p, p->operand_vector, p->operand_bytes, place, mask), p->operand);
+  LLVMValueRef v = LLVMBuildLoad2(p->b, p->operand_vector, place, "");
+  LLVMSetAlignment(v, (unsigned)p->operand_bytes);
+  return msc_emit_widen(&p->e, v, p->operand);
 }
 
 static void store_masked(product *p, LLVMValueRef v, LLVMValueRef place, LLVMValueRef mask) {
@@ -91,13 +118,13 @@ static void pack_rows(product *p, const packing *g, LLVMValueRef begin, LLVMValu
   LLVMValueRef mask[VECTORS], last = least(p, end, whole);
   for (int v = 0; v < VECTORS; v++) mask[v] = below(p, sub(p, left, i64(p, v * p->lanes)));
   msc_ir_loop_open(&p->e, &rows, i64(p, 0), g->k, 1, 0, NULL);
-  LLVMValueRef from = at(p, g->b, mul(p, rows.index, g->step)), to = at(p, g->room, mul(p, rows.index, i64(p, p->width)));
+  LLVMValueRef from = at_operand(p, g->b, mul(p, rows.index, g->step)), to = at(p, g->room, mul(p, rows.index, i64(p, p->width)));
   LLVMValueRef size = mul(p, g->k, i64(p, p->width));
   for (int masked = 0; masked < 2; masked++) {
     msc_ir_loop_open(&p->e, &panels, masked ? last : begin, masked ? end : last, 1, 0, NULL);
     for (int v = 0; v < VECTORS; v++) {
-      LLVMValueRef place = at(p, from, add(p, mul(p, panels.index, i64(p, p->width)), i64(p, v * p->lanes)));
-      store(p, masked ? load_masked(p, place, mask[v]) : load(p, place), at(p, to, add(p, mul(p, panels.index, size), i64(p, v * p->lanes))));
+      LLVMValueRef place = at_operand(p, from, add(p, mul(p, panels.index, i64(p, p->width)), i64(p, v * p->lanes)));
+      store(p, load_operand(p, place, masked ? mask[v] : NULL), at(p, to, add(p, mul(p, panels.index, size), i64(p, v * p->lanes))));
     }
     msc_ir_loop_close(&p->e, &panels, NULL);
   }
@@ -110,17 +137,14 @@ static void pack_columns(product *p, const packing *g, LLVMValueRef begin, LLVMV
   LLVMValueRef last = sub(p, g->columns, i64(p, 1)), size = mul(p, g->k, i64(p, p->width));
   msc_ir_loop_open(&p->e, &panels, begin, end, 1, 0, NULL);
   LLVMValueRef to = at(p, g->room, mul(p, panels.index, size)), first = mul(p, panels.index, i64(p, p->width)), row[VECTORS * 64];
-  for (int c = 0; c < p->width; c++) row[c] = at(p, g->b, mul(p, least(p, add(p, first, i64(p, c)), last), g->step));
+  for (int c = 0; c < p->width; c++) row[c] = at_operand(p, g->b, mul(p, least(p, add(p, first, i64(p, c)), last), g->step));
   LLVMValueRef whole = LLVMBuildAnd(p->b, g->k, i64(p, -p->lanes), "");
   for (int masked = 0; masked < 2; masked++) {
     msc_ir_loop_open(&p->e, &squares, masked ? whole : i64(p, 0), masked ? g->k : whole, p->lanes, 0, NULL);
     LLVMValueRef mask = masked ? below(p, sub(p, g->k, squares.index)) : NULL;
     for (int v = 0; v < VECTORS; v++) {
       LLVMValueRef x[64];
-      for (int c = 0; c < p->lanes; c++) {
-        LLVMValueRef place = at(p, row[v * p->lanes + c], squares.index);
-        x[c] = masked ? load_masked(p, place, mask) : load(p, place);
-      }
+      for (int c = 0; c < p->lanes; c++) x[c] = load_operand(p, at_operand(p, row[v * p->lanes + c], squares.index), mask);
       msc_ir_turn(&p->e, p->lanes, x);
       for (int k = 0; k < p->lanes; k++) store(p, x[k], at(p, to, add(p, mul(p, squares.index, i64(p, p->width)), i64(p, k * p->width + v * p->lanes))));
     }
@@ -187,16 +211,30 @@ static void pack_groups(product *p, const multiplying *x, LLVMValueRef step, LLV
   int rows = panel_rows(p, x->form), num = (int)msc_product_whole(rows, p->width) / p->lanes;
   LLVMValueRef mask[64];
   msc_ir_loop_open(&p->e, &panels, begin, end, rows, 0, NULL);
-  LLVMValueRef to = at(p, x->room, mul(p, sub(p, panels.index, begin), x->k)), from = at(p, x->a, panels.index);
+  LLVMValueRef to = at(p, x->room, mul(p, sub(p, panels.index, begin), x->k)), from = at_operand(p, x->a, panels.index);
   LLVMValueRef left = least(p, sub(p, end, panels.index), i64(p, rows));
   for (int v = 0; v < num; v++) mask[v] = below(p, sub(p, left, i64(p, v * p->lanes)));
   msc_ir_loop_open(&p->e, &terms, i64(p, 0), x->k, 1, 0, NULL);
   for (int v = 0; v < num; v++) {
-    LLVMValueRef got = load_masked(p, at(p, from, add(p, mul(p, terms.index, step), i64(p, v * p->lanes))), mask[v]);
+    LLVMValueRef got = load_operand(p, at_operand(p, from, add(p, mul(p, terms.index, step), i64(p, v * p->lanes))), mask[v]);
     store(p, got, at(p, to, add(p, mul(p, terms.index, i64(p, rows)), i64(p, v * p->lanes))));
   }
   msc_ir_loop_close(&p->e, &terms, NULL);
   msc_ir_loop_close(&p->e, &panels, NULL);
+}
+
+/* Rows of a, which are widened, as they lie; a vector may write behind its row, where the next one, or nothing, comes later. */
+static void widen_rows(product *p, const multiplying *x, LLVMValueRef step, LLVMValueRef begin, LLVMValueRef end) {
+  msc_ir_loop rows, terms;
+  LLVMValueRef whole = LLVMBuildAnd(p->b, x->k, i64(p, -p->lanes), ""), mask = below(p, sub(p, x->k, whole));
+  msc_ir_loop_open(&p->e, &rows, begin, end, 1, 0, NULL);
+  LLVMValueRef from = at_operand(p, x->a, mul(p, rows.index, step)), to = at(p, x->room, mul(p, sub(p, rows.index, begin), x->k));
+  for (int masked = 0; masked < 2; masked++) {
+    msc_ir_loop_open(&p->e, &terms, masked ? whole : i64(p, 0), masked ? x->k : whole, p->lanes, 0, NULL);
+    store(p, load_operand(p, at_operand(p, from, terms.index), masked ? mask : NULL), at(p, to, terms.index));
+    msc_ir_loop_close(&p->e, &terms, NULL);
+  }
+  msc_ir_loop_close(&p->e, &rows, NULL);
 }
 
 enum {
@@ -417,22 +455,32 @@ static void read_bias(product *p, multiplying *x) {
 
 static LLVMValueRef is_set(product *p, int i) { return LLVMBuildICmp(p->b, LLVMIntNE, dim(p, i), i64(p, 0), ""); }
 
-/* Where rows of a begin and how they lie.  Not transposed: as they are.  Transposed: as they are if there are few terms, else packed. */
+/* x->room gets rows of a where `wanted`. */
+static void pack_if(product *p, const multiplying *x, LLVMValueRef wanted, LLVMValueRef begin, LLVMValueRef end,
+                    void (*pack)(product *, const multiplying *, LLVMValueRef step, LLVMValueRef begin, LLVMValueRef end)) {
+  LLVMBasicBlockRef here = msc_ir_block(&p->e), after = msc_ir_block(&p->e);
+  LLVMBuildCondBr(p->b, wanted, here, after);
+  LLVMPositionBuilderAtEnd(p->b, here);
+  pack(p, x, dim(p, 2), begin, end);
+  LLVMBuildBr(p->b, after);
+  LLVMPositionBuilderAtEnd(p->b, after);
+}
+
+/* Where rows of a begin and how they lie.  Transposed: as they are if there are few terms, else packed.  Not transposed: as they are.
+ * What is narrow is packed in any case. */
 static void read_rows(product *p, multiplying *x, LLVMValueRef begin, LLVMValueRef end) {
   enum { FEW = 128 };
+  bool narrow = msc_product_packs_rows(p->operand_bytes, false);
   LLVMValueRef given = buffer(p, 0), step = dim(p, 2), one = i64(p, 1), rows = i64(p, panel_rows(p, x->form)), turned = is_set(p, 5);
-  LLVMValueRef many = LLVMBuildAnd(p->b, turned, LLVMBuildICmp(p->b, LLVMIntSGT, x->k, i64(p, FEW), ""), "");
-  LLVMBasicBlockRef pack = msc_ir_block(&p->e), go = msc_ir_block(&p->e);
+  LLVMValueRef many = narrow ? turned : LLVMBuildAnd(p->b, turned, LLVMBuildICmp(p->b, LLVMIntSGT, x->k, i64(p, FEW), ""), "");
   x->a = given;
-  LLVMBuildCondBr(p->b, many, pack, go);
-  LLVMPositionBuilderAtEnd(p->b, pack);
-  pack_groups(p, x, step, begin, end);
-  LLVMBuildBr(p->b, go);
-  LLVMPositionBuilderAtEnd(p->b, go);
-  x->row_a = LLVMBuildSelect(p->b, turned, one, step, "");
+  pack_if(p, x, many, begin, end, pack_groups);
+  if (narrow) pack_if(p, x, LLVMBuildNot(p->b, turned, ""), begin, end, widen_rows);
+  LLVMValueRef row = narrow ? x->k : step;
+  x->row_a = LLVMBuildSelect(p->b, turned, one, row, "");
   x->term_a = LLVMBuildSelect(p->b, turned, LLVMBuildSelect(p->b, many, rows, step, ""), one, "");
   x->panel_a = mul(p, rows, LLVMBuildSelect(p->b, many, x->k, x->row_a, ""));
-  x->a = LLVMBuildSelect(p->b, many, x->room, at(p, given, mul(p, begin, x->row_a)), "");
+  x->a = narrow ? x->room : LLVMBuildSelect(p->b, many, x->room, at(p, given, mul(p, begin, x->row_a)), "");
 }
 
 /* What is stored of each block costs little where blocks are long, and then high groups, which read b seldom, are best unless the

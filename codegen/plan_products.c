@@ -22,11 +22,13 @@ static void choose_library_tiles(msc_plan_matmul *m) {
   else m->tile_m = rounded(m->m, parts, 16);
 }
 
+static uint64_t sum_bytes(const msc_plan_matmul *m) { return (uint64_t)msc_product_bytes(msc_dtype_bytes(m->dtype)); }
+
 /* Generated code: b's columns of a tile packed in half the level-2 cache, a's rows in a quarter of it; halved while there are too few
  * for the threads of a small machine and what remains is worth a call. */
 static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels) {
   enum { PANELS = 256 * 1024, ROWS = 128 * 1024, FEW = 8, LEAST = 200000 };
-  uint64_t bytes = (uint64_t)msc_dtype_bytes(m->dtype), width = (uint64_t)kernels->width, height = (uint64_t)kernels->height;
+  uint64_t bytes = sum_bytes(m), width = (uint64_t)kernels->width, height = (uint64_t)kernels->height;
   uint64_t columns = PANELS / (m->k * bytes) / width * width, rows = ROWS / (m->k * bytes) / height * height;
   if (columns < width) columns = width;
   if (rows < 8 * height) rows = 8 * height;
@@ -41,13 +43,12 @@ static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels)
   }
 }
 
-static uint64_t aligned_bytes(const msc_plan_matmul *m, int64_t elems) {
-  return aligned((uint64_t)elems * (uint64_t)msc_dtype_bytes(m->dtype));
-}
+static uint64_t aligned_bytes(const msc_plan_matmul *m, int64_t elems) { return aligned((uint64_t)elems * sum_bytes(m)); }
 
 static void set_rooms(msc_plan_matmul *m) {
+  bool packed = msc_product_packs_rows(msc_dtype_bytes(m->dtype), m->transpose_a);
   m->panel_bytes = aligned_bytes(m, msc_product_panel_elems((int64_t)m->tile_n, (int64_t)m->k, m->width));
-  m->room_bytes = m->transpose_a ? aligned_bytes(m, msc_product_room_elems((int64_t)m->tile_m, (int64_t)m->k)) : 0;
+  m->room_bytes = packed ? aligned_bytes(m, msc_product_room_elems((int64_t)m->tile_m, (int64_t)m->k)) : 0;
 }
 
 static uint64_t lead_elems(const msc_type *t) {
@@ -92,7 +93,7 @@ static msc_plan_matmul matmul_of(const msc_op *op, msc_target target) {
   if (tile) {
     m.tile_m = (uint64_t)tile;
     m.tile_n = m.n;
-    m.tile_bytes = m.tile_m * m.n * (uint64_t)msc_dtype_bytes(m.dtype);
+    m.tile_bytes = m.tile_m * m.n * (uint64_t)msc_dtype_bytes(y->dtype);
   }
   return m;
 }

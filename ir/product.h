@@ -5,6 +5,7 @@
 #ifndef MSC_IR_PRODUCT_H
 #define MSC_IR_PRODUCT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Vectors of a panel's row; rows of a that are summed together, and that are packed together, at most. */
@@ -25,9 +26,15 @@ static inline int64_t msc_product_panel_elems(int64_t columns, int64_t k, int64_
   return panels ? ((panels - 1) * k + msc_product_whole(k, width)) * width : 0;
 }
 
-/* Elements that packing of rows of a transposed a writes, at most: whole panels of rows, and whole vectors behind the last term. */
+/* Elements that packing of rows of a writes, at most: of a transposed a whole panels of rows, and whole vectors behind the last term. */
 static inline int64_t msc_product_room_elems(int64_t rows, int64_t k) {
   return rows && k ? (rows + MSC_PRODUCT_PANEL_ROWS - 1) * k + MSC_PRODUCT_PANEL_ROWS : 0;
 }
+
+/* Bytes of an element as it is packed, summed and stored: of f16 and bf16 it is an f32. */
+static inline int64_t msc_product_bytes(int64_t operand_bytes) { return operand_bytes < 4 ? 4 : operand_bytes; }
+
+/* May rows of a be packed, or are all read where they lie? */
+static inline bool msc_product_packs_rows(int64_t operand_bytes, bool transpose_a) { return transpose_a || operand_bytes < 4; }
 
 #endif

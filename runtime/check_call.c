@@ -86,7 +86,7 @@ typedef struct {
 
 static product_operand product_operand_of(const mscrt_matmul *m, uint32_t i) {
   uint64_t last = (uint64_t)(m->batch - 1), c = (uint64_t)(m->batch * m->m * m->n);
-  mscrt_dtype dtype = m->wide ? MSCRT_F32 : m->dtype;
+  mscrt_dtype dtype = mscrt_result_dtype(m);
   if (i == 0) return (product_operand){(uint64_t)(m->m * m->k) + last * (uint64_t)m->stride_a, m->dtype, false};
   if (i == 1) return (product_operand){(uint64_t)(m->n * m->k) + last * (uint64_t)m->stride_b, m->dtype, false};
   if (i == m->at[MSCRT_AT_BIAS]) return (product_operand){(uint64_t)m->n, dtype, false};

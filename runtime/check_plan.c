@@ -153,13 +153,16 @@ static bool takes(const mscrt_plan *p, uint32_t kernel, uint32_t buffers, uint32
 
 /* Numbers of elements fit: those of the operands do, and a panel's width is small. */
 static mscrt_status *check_product(const mscrt_plan *p, const mscrt_matmul *m) {
-  uint64_t bytes = mscrt_dtype_bytes(m->dtype);
+  int64_t operand_bytes = (int64_t)mscrt_dtype_bytes(m->dtype);
+  uint64_t bytes = (uint64_t)msc_product_bytes(operand_bytes);
+  if ((operand_bytes < 4) != m->wide) return bad_plan("kernels give f32 for %s, and nothing else", mscrt_dtype_name(m->dtype));
   if (!takes(p, m->pack, 2, 3) || !takes(p, m->multiply, 5, 7)) return bad_plan("its kernels do not take what a product gives");
   if (m->width < MSC_PRODUCT_VECTORS || m->width > 1024 || m->width % MSC_PRODUCT_VECTORS || (m->tile_n % m->width && m->tile_n != m->n))
     return bad_plan("panels of %" PRId64 " columns for tiles of %" PRId64, m->width, m->tile_n);
   if (m->blocks < 1 || m->k % m->blocks) return bad_plan("%" PRId64 " blocks of %" PRId64 " terms", m->blocks, m->k);
   uint64_t panels = (uint64_t)msc_product_panel_elems(m->tile_n, m->k, m->width) * bytes;
-  uint64_t room = m->transpose_a ? (uint64_t)msc_product_room_elems(m->tile_m, m->k) * bytes : 0;
+  bool packed = msc_product_packs_rows(operand_bytes, m->transpose_a);
+  uint64_t room = packed ? (uint64_t)msc_product_room_elems(m->tile_m, m->k) * bytes : 0;
   if (m->panel_bytes < panels || m->panel_bytes > MAX_BYTES || m->room_bytes < room || m->room_bytes > MAX_BYTES)
     return bad_plan("%" PRIu64 " and %" PRIu64 " bytes for packed operands of %" PRIu64 " and %" PRIu64, m->panel_bytes, m->room_bytes,
                     panels, room);
@@ -168,10 +171,11 @@ static mscrt_status *check_product(const mscrt_plan *p, const mscrt_matmul *m) {
 
 /* What a GPU's library can do to a product. */
 static mscrt_status *check_function(const mscrt_plan *p, const mscrt_matmul *m) {
-  bool more = m->wide || m->gelu || m->slope || m->add || m->after_first || m->aux || m->sum_a || m->sum_b, sum = m->sum_a || m->sum_b,
-       function = m->relu || m->gelu;
-  if (!more) return NULL;
-  if (!p->on_gpu) return bad_plan("a product on a CPU does no more than bias and relu");
+  bool sum = m->sum_a || m->sum_b, function = m->relu || m->gelu;
+  bool more_than_wide = m->gelu || m->slope || m->add || m->after_first || m->aux || sum;
+  if (!m->wide && !more_than_wide) return NULL;
+  if (!p->on_gpu && more_than_wide) return bad_plan("a product on a CPU does no more than bias and relu");
+  if (!p->on_gpu && m->multiply == MSCRT_BY_LIBRARY) return bad_plan("the library of a CPU does not widen");
   if (m->wide && m->dtype != MSCRT_F16 && m->dtype != MSCRT_BF16) return bad_plan("%s is not widened", mscrt_dtype_name(m->dtype));
   if (m->dtype == MSCRT_F64 && (function || sum)) return bad_plan("functions of f64");
   if ((m->relu && m->gelu) || (m->aux && !function) || (m->slope && (!m->aux || m->bias || m->add)) || (m->sum_a && m->sum_b) ||
@@ -194,7 +198,7 @@ static mscrt_status *check_matmul(mscrt_plan *p, plan_matmul t, mscrt_matmul *ou
   bool library = plan_matmul_multiply(t) == MSCRT_BY_LIBRARY;
   if (p->on_gpu && (!library || tile_m != m || tile_n != n || plan_matmul_tile_bytes(t))) return bad_plan("a product on a GPU is one call of its library");
   if (library && dtype != MSCRT_F32 && !(dtype == MSCRT_F64 && p->on_gpu) && dtype != MSCRT_BF16 && dtype != MSCRT_F16) return bad_plan("element type %d: the library has f32, bf16 and f16", dtype);
-  if (!library && dtype != MSCRT_F32 && dtype != MSCRT_F64) return bad_plan("element type %d: kernels multiply f32 and f64", dtype);
+  if (!library && dtype > MSCRT_F64) return bad_plan("element type %d: kernels multiply floats", dtype);
   if (!product_fits(batch, m, n) || !product_fits(batch, m, k) || !product_fits(batch, n, k)) return bad_plan("impossible sizes");
   if (!stride_fits(batch, plan_matmul_batch_stride_a(t), m * k) || !stride_fits(batch, plan_matmul_batch_stride_b(t), n * k))
     return bad_plan("matrices of a batch overlap");
@@ -233,7 +237,7 @@ static mscrt_status *check_matmul(mscrt_plan *p, plan_matmul t, mscrt_matmul *ou
   out->tiles_n = (int64_t)((n + tile_n - 1) / tile_n);
   if (!product_fits(batch, (uint64_t)out->tiles_m, (uint64_t)out->tiles_n) || (out->tiles = out->batch * out->tiles_m * out->tiles_n) >= UINT32_MAX)
     return bad_plan("more than 2^32 tiles");
-  if (out->tile_bytes && (out->tile_bytes < tile_m * tile_n * mscrt_dtype_bytes(out->dtype) || out->tile_bytes > (64 << 20)))
+  if (out->tile_bytes && (out->tile_bytes < tile_m * tile_n * mscrt_dtype_bytes(mscrt_result_dtype(out)) || out->tile_bytes > (64 << 20)))
     return bad_plan("%" PRIu64 " bytes for a tile of %" PRIu64 " x %" PRIu64, out->tile_bytes, tile_m, tile_n);
   if (!library) MSCRT_CHECK(check_product(p, out));
   if (out->tile_bytes > p->space_bytes[PLAN_SPACE_TILE]) p->space_bytes[PLAN_SPACE_TILE] = out->tile_bytes;

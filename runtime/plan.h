@@ -53,6 +53,9 @@ typedef struct {
   uint64_t panel_bytes, room_bytes;
 } mscrt_matmul;
 
+/* Of c and all that is added to it. */
+static inline mscrt_dtype mscrt_result_dtype(const mscrt_matmul *m) { return m->wide ? MSCRT_F32 : m->dtype; }
+
 #define MSCRT_GRAPH_OPERANDS 10
 
 /* Four dimensions; strides in elements. */

@@ -74,7 +74,7 @@ static void run_epilogue_items(const mscrt_record *e, mscrt_worker *w, void *con
 }
 
 static void run_epilogue(const mscrt_record *e, mscrt_worker *w, void *const *buffers, const mscrt_matmul *m, int64_t first_row, int64_t rows, int64_t column, int64_t columns) {
-  size_t bytes = mscrt_dtype_bytes(m->dtype);
+  size_t bytes = mscrt_dtype_bytes(mscrt_result_dtype(m));
   if (columns == m->n) {
     run_epilogue_items(e, w, buffers, w->tile, bytes, first_row * m->n, rows * m->n);
     return;
@@ -114,12 +114,12 @@ static void run_tile(void *arg, int64_t unit, int worker) {
   const mscrt_matmul *m = j->r->matmul;
   mscrt_worker *w = &j->c->worker[worker];
   void *const *buffers = j->buffers;
-  size_t bytes = mscrt_dtype_bytes(m->dtype);
+  size_t bytes = mscrt_dtype_bytes(m->dtype), result_bytes = mscrt_dtype_bytes(mscrt_result_dtype(m));
   tile_place t = place_of(m, unit);
   const char *a = (const char *)buffers[0] + (size_t)(t.batch * m->stride_a + t.row * (m->transpose_a ? 1 : m->k)) * bytes;
   const char *b = (const char *)buffers[1] + (size_t)(t.batch * m->stride_b + t.column * (m->transpose_b ? m->k : 1)) * bytes;
-  char *c = m->tile_bytes ? w->tile : (char *)buffers[2] + (size_t)((t.batch * m->m + t.row) * m->n + t.column) * bytes;
-  const char *bias = m->bias ? (const char *)buffers[3] + (size_t)t.column * bytes : NULL;
+  char *c = m->tile_bytes ? w->tile : (char *)buffers[2] + (size_t)((t.batch * m->m + t.row) * m->n + t.column) * result_bytes;
+  const char *bias = m->bias ? (const char *)buffers[3] + (size_t)t.column * result_bytes : NULL;
   if (j->r->multiply) run_product(j->r, w, j->c->products, &t, a, b, c, bias);
   else if (!mscrt_tile_run(j->r->tile[t.last_row][t.last_column], worker, a, b, c, bias)) atomic_store(&j->c->tile_failed, true);
   if (j->r->epilogue) run_epilogue(j->r->epilogue, w, j->epilogue, m, t.batch * m->m + t.row, t.rows, t.column, t.columns);

@@ -5,12 +5,13 @@
 #include "codegen/emit.h"
 
 static bool write_product(msc_context *ctx, FILE *out, int level, msc_product_part part, msc_dtype dtype) {
+  static const char *const dtypes[] = {[MSC_F32] = "MSC_F32", [MSC_F16] = "MSC_F16", [MSC_BF16] = "MSC_BF16", [MSC_F64] = "MSC_F64"};
   static const char *const parts[MSC_NUM_PRODUCT_PARTS] = {"MSC_PACK", "MSC_PACK_TRANSPOSED", "MSC_MULTIPLY"};
   LLVMMemoryBufferRef object = msc_product_assemble(ctx, level, part, dtype);
   if (!object) return false;
   const uint8_t *at = (const uint8_t *)LLVMGetBufferStart(object);
   size_t bytes = LLVMGetBufferSize(object);
-  fprintf(out, "PRODUCT(%d, %s, %s, %zu", level, parts[part], dtype == MSC_F32 ? "MSC_F32" : "MSC_F64", bytes);
+  fprintf(out, "PRODUCT(%d, %s, %s, %zu", level, parts[part], dtypes[dtype], bytes);
   for (size_t i = 0; i < bytes; i++) fprintf(out, "%s%u", i % 32 ? "," : ",\n  ", at[i]);
   fputs(")\n", out);
   LLVMDisposeMemoryBuffer(object);
@@ -18,9 +19,11 @@ static bool write_product(msc_context *ctx, FILE *out, int level, msc_product_pa
 }
 
 static bool write_all(msc_context *ctx, void *out) {
+  static const msc_dtype dtypes[] = {MSC_F32, MSC_F64, MSC_F16, MSC_BF16};
   for (int level = 3; level <= 4; level++)
     for (int part = 0; part < MSC_NUM_PRODUCT_PARTS; part++)
-      if (!write_product(ctx, out, level, (msc_product_part)part, MSC_F32) || !write_product(ctx, out, level, (msc_product_part)part, MSC_F64)) return false;
+      for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
+        MSC_TRY(write_product(ctx, out, level, (msc_product_part)part, dtypes[d]));
   return true;
 }
 

@@ -17,20 +17,21 @@ static int64_t inner_size(const msc_op *op) {
   return a->dim[a->rank - 1 - msc_op_bool(op, "transpose_a")];
 }
 
-/* Generated tiles; codegen/emit_product.c. */
+/* Generated tiles; codegen/emit_product.c.  Of f16 and bf16 in f32, since widen.c wants the result so. */
 static const char *decline_product(const choosing *c, const msc_op *op) {
   const msc_type *t = op->out[0].type;
   if (msc_type_elems(t) == 0 || inner_size(op) == 0) return "nothing to multiply";
-  if (t->dtype != MSC_F32 && t->dtype != MSC_F64) return msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(t->dtype));
+  if (!msc_is_float(t->dtype)) return msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(t->dtype));
   return c->among->level >= 3 ? NULL : "it needs fused multiply-add";
 }
 
-/* oneDNN 2.6 on CPUs: f32 everywhere, bf16 with AVX-512, f16 not at all. */
+/* oneDNN on CPUs: f32.  Its products of bf16 give results of bf16, so a rank's part of a sum would be rounded before it meets the others', and are
+ * made, where a CPU has it, by vdpbf16ps: terms go in pairs, the odd one first, each by fma, and what is denormal, in operands and in sums, counts as
+ * zero.  By f32's fma terms are the same on every CPU, and sums the same for any number of ranks. */
 static const char *decline_library(const choosing *c, const msc_op *op) {
   const msc_type *t = op->out[0].type;
   if (msc_type_elems(t) == 0 || inner_size(op) == 0) return "nothing to multiply";
   if (t->dtype == MSC_F32) return NULL;
-  if (t->dtype == MSC_BF16) return c->among->level >= 4 ? NULL : "bf16 needs AVX-512";
   return msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(t->dtype));
 }
 

@@ -26,8 +26,8 @@ msc_chosen msc_choose(msc_arena *arena, const msc_op *op, const msc_choices *cho
 
 /* ---- widen.c ---- */
 
-/* A product without layouts for a CPU of that level: where its elements are f16 or bf16, which nothing but a generated kernel takes, and f32
- * has something faster, it is replaced by a product in f32 between casts, which is returned; else the op itself. */
+/* A product without layouts for a CPU of that level: where its elements are f16 or bf16 and f32 has something faster than a generated kernel, it
+ * is replaced by a product with a result in f32, cast for who wants it narrow, which is returned; else the op itself. */
 msc_op *msc_widened(msc_arena *arena, msc_op *op, int level);
 
 #endif

@@ -1,6 +1,6 @@
 /* library: matrix products that are done in tiles, by generated code or a library -> gemm, with the bias and relu that follow when
  * nobody else sees the values in between.  A weight's gradient becomes one product of matrices first: its leading dimensions are rows.
- * Products of f16 and bf16 that a CPU has no tiles for are done in f32 (widen.c). */
+ * Products of f16 and bf16 have results in f32 on a CPU (widen.c). */
 #include <string.h>
 
 #include "passes/7_lower/choose.h"
@@ -32,6 +32,8 @@ static msc_op *replace(msc_op *matmul, msc_op *last, msc_value *bias, bool relu)
   copy_attr(gemm, matmul, "by");
   if (relu) msc_op_set(gemm, "relu", msc_bool(true));
   gemm->out[0].type = last->out[0].type;
+  if (gemm->out[0].type->dtype != in[0]->type->dtype)
+    msc_op_set(gemm, "dtype", msc_str(msc_op_ctx(gemm), msc_dtype_name(gemm->out[0].type->dtype)));
   msc_replace_uses(&last->out[0], &gemm->out[0]);
   return gemm;
 }

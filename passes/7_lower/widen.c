@@ -1,6 +1,6 @@
-/* widen.c: a product of f16 or bf16 that nothing computes in tiles on this CPU in; the same product in f32 between casts out: its
- * operands are exact in f32, sums grow in f32 and are rounded once, as they would be; but not for who wants them in f32, as an
- * update does. */
+/* widen.c: a product of f16 or bf16 in; the same product out with a result in f32, between casts: its operands are exact in f32, sums grow in
+ * f32 and are rounded once, as they would be; but not for who wants them in f32, as an update does, or a sum over ranks.  Its operands are cast
+ * too where whoever computes it takes none of 16 bits. */
 #include "passes/7_lower/choose.h"
 
 /* Who would compute it in f32. */
@@ -34,9 +34,10 @@ static void skip_casts(msc_value *narrow, msc_value *wide) {
 
 msc_op *msc_widened(msc_arena *arena, msc_op *op, int level) {
   msc_dtype narrow = op->out[0].type->dtype;
-  if (msc_choose(arena, op, &(msc_choices){MSC_TARGET_CPU, level, false, false}).by != MSC_BY_KERNEL) return op;
   if ((narrow != MSC_BF16 && narrow != MSC_F16) || choice_in_f32(arena, op, level) == MSC_BY_KERNEL) return op;
-  msc_value *in[2] = {cast_before(op, op->in[0].value, MSC_F32), cast_before(op, op->in[1].value, MSC_F32)};
+  bool takes_narrow = msc_choose(arena, op, &(msc_choices){MSC_TARGET_CPU, level, false, false}).by == MSC_BY_PRODUCT;
+  msc_value *in[2] = {op->in[0].value, op->in[1].value};
+  for (int i = 0; i < 2 && !takes_narrow; i++) in[i] = cast_before(op, in[i], MSC_F32);
   msc_op *wide = msc_op_copy(op->block->func, op, in);
   wide->out[0].type = msc_type_of(msc_op_ctx(op), MSC_F32, op->out[0].type->rank, op->out[0].type->dim, NULL);
   msc_insert_before(op, wide);

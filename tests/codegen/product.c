@@ -4,7 +4,7 @@
 #include "codegen/emit.h"
 #include "tests/codegen/kernels.h"
 
-enum { FORMS = 16 };
+enum { FORMS = 32 };
 
 typedef struct {
   int64_t m, n, k, blocks;
@@ -15,8 +15,13 @@ typedef struct {
   bool transpose_a, transpose_b, bias, relu;
 } product_form;
 
-static double fma_of(msc_dtype d, double a, double b, double c) { return d == MSC_F32 ? (double)fmaf((float)a, (float)b, (float)c) : fma(a, b, c); }
-static double sum_of(msc_dtype d, double a, double b) { return d == MSC_F32 ? (double)((float)a + (float)b) : a + b; }
+/* What a and b of this type are summed and stored in. */
+static msc_dtype sum_dtype(msc_dtype d) { return d == MSC_F64 ? d : MSC_F32; }
+
+static double fma_of(msc_dtype d, double a, double b, double c) {
+  return d != MSC_F64 ? (double)fmaf((float)a, (float)b, (float)c) : fma(a, b, c);
+}
+static double sum_of(msc_dtype d, double a, double b) { return d != MSC_F64 ? (double)((float)a + (float)b) : a + b; }
 
 typedef struct {
   const product_form *form;
@@ -51,15 +56,17 @@ static msc_tensor operand(kernel_run *k, msc_dtype d, int64_t elems, fenced *out
 static void multiply(kernel_run *run, const product_case *p, const msc_product_kernels *kernels) {
   const product_form *f = p->form;
   const sizes *s = &p->s;
-  int64_t bytes = msc_dtype_bytes(f->dtype), tile_n = 3 * kernels->width, tile_m = 2 * kernels->height + 1;
+  int64_t operand_bytes = msc_dtype_bytes(f->dtype), bytes = msc_dtype_bytes(sum_dtype(f->dtype)), tile_n = 3 * kernels->width,
+          tile_m = 2 * kernels->height + 1;
   int64_t most_n = s->n < tile_n ? s->n : tile_n, most_m = s->m < tile_m ? s->m : tile_m;
   fenced panels = fenced_new((size_t)(msc_product_panel_elems(most_n, s->k, kernels->width) * bytes));
-  fenced room = fenced_new(f->transpose_a ? (size_t)(msc_product_room_elems(most_m, s->k) * bytes) : 0);
+  bool packed = msc_product_packs_rows(operand_bytes, f->transpose_a);
+  fenced room = fenced_new(packed ? (size_t)(msc_product_room_elems(most_m, s->k) * bytes) : 0);
   kernel_fn *pack = (kernel_fn *)(void *)(run->memory + run->code.kernel[kernels->pack].entry), *go = (kernel_fn *)(void *)(run->memory + run->code.kernel[kernels->multiply].entry);
   for (int64_t j = 0; j < s->n; j += tile_n) {
     int64_t columns = s->n - j < tile_n ? s->n - j : tile_n;
     int64_t pack_dims[3] = {columns, s->k, f->transpose_b ? s->k : s->n};
-    void *pack_buffers[2] = {(char *)p->b.data + j * bytes * (f->transpose_b ? s->k : 1), panels.data};
+    void *pack_buffers[2] = {(char *)p->b.data + j * operand_bytes * (f->transpose_b ? s->k : 1), panels.data};
     pack(pack_buffers, 0, (columns + kernels->width - 1) / kernels->width, pack_dims, NULL);
     int64_t dims[7] = {columns, s->k, f->transpose_a ? s->m : s->k, s->n, s->blocks, f->transpose_a, f->relu};
     void *buffers[5] = {p->a.data, panels.data, (char *)p->c.data + j * bytes, room.data,
@@ -73,7 +80,7 @@ static void multiply(kernel_run *run, const product_case *p, const msc_product_k
 static void check_size(kernel_run *run, const product_form *f, const msc_product_kernels *kernels, sizes s) {
   fenced memory[4];
   product_case p = {.form = f, .s = s, .a = operand(run, f->dtype, s.m * s.k, &memory[0]), .b = operand(run, f->dtype, s.k * s.n, &memory[1])};
-  p.bias = operand(run, f->dtype, s.n, &memory[2]), p.c = operand(run, f->dtype, s.m * s.n, &memory[3]);
+  p.bias = operand(run, sum_dtype(f->dtype), s.n, &memory[2]), p.c = operand(run, sum_dtype(f->dtype), s.m * s.n, &memory[3]);
   multiply(run, &p, kernels);
   for (int64_t i = 0; i < s.m; i++)
     for (int64_t j = 0; j < s.n; j++) {
@@ -92,12 +99,13 @@ enum { RANDOM = 12, SIZES = sizeof chosen / sizeof *chosen + RANDOM };
 
 static void test_products(void **state) {
   (void)state;
+  static const msc_dtype dtypes[] = {MSC_F32, MSC_F64, MSC_F16, MSC_BF16};
   kernel_run *run = kernels_new("native");
   product_form form[FORMS];
   sizes s[FORMS][SIZES];
   msc_product_kernels kernels[FORMS][SIZES];
   for (int i = 0; i < FORMS; i++) {
-    form[i] = (product_form){.dtype = i & 8 ? MSC_F64 : MSC_F32, .transpose_a = i & 1, .transpose_b = i & 2, .bias = i & 4, .relu = i % 3 == 0};
+    form[i] = (product_form){.dtype = dtypes[i / 8], .transpose_a = i & 1, .transpose_b = i & 2, .bias = i & 4, .relu = i % 3 == 0};
     for (int c = 0; c < SIZES; c++) {
       s[i][c] = (sizes){1 + (int64_t)(70 * random_number(run)), 1 + (int64_t)(70 * random_number(run)), 0, (int64_t)1 << (int)(4 * random_number(run))};
       s[i][c].k = s[i][c].blocks * (9 + (int64_t)(20 * random_number(run)));
@@ -129,11 +137,11 @@ static void test_wide(void **state) {
 /* What msc carries along is what it would make now. */
 static void test_made_before(void **state) {
   (void)state;
-  static const msc_dtype dtypes[] = {MSC_F32, MSC_F64};
+  static const msc_dtype dtypes[] = {MSC_F32, MSC_F64, MSC_F16, MSC_BF16};
   msc_context *ctx = msc_context_new(NULL, NULL);
   for (int level = 3; level <= 4; level++)
     for (int part = 0; part < MSC_NUM_PRODUCT_PARTS; part++)
-      for (int d = 0; d < 2; d++) {
+      for (int d = 0; d < 4; d++) {
         msc_object before = msc_product_object(level, (msc_product_part)part, dtypes[d]);
         LLVMMemoryBufferRef now = msc_product_assemble(ctx, level, (msc_product_part)part, dtypes[d]);
         assert_int_equal(before.bytes, LLVMGetBufferSize(now));

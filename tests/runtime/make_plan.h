@@ -168,6 +168,7 @@ static void put_matmul(flatbuf_builder *b, const mscrt_matmul *m) {
   plan_matmul_put_tile_bytes(b, m->tile_bytes);
   plan_matmul_put_bias(b, m->bias);
   plan_matmul_put_relu(b, m->relu);
+  plan_matmul_put_wide(b, m->wide);
   if (m->width) { /* by kernels of the plan, not the library */
     plan_matmul_put_pack(b, m->pack), plan_matmul_put_multiply(b, m->multiply);
     plan_matmul_put_width(b, (uint32_t)m->width), plan_matmul_put_blocks(b, (uint32_t)m->blocks);

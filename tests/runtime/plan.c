@@ -179,13 +179,18 @@ static const false_case false_cases[] = {
 /* Generated kernels write as far as ir/product.h says: whatever their vectors, a plan with a byte less is refused. */
 static void products_have_room(void **state) {
   (void)state;
-  for (int i = 0; i < 4 * 2 * 2 * 20; i++) {
+  static const mscrt_dtype dtypes[] = {MSCRT_F32, MSCRT_F64, MSCRT_BF16};
+  for (int i = 0; i < 3 * 4 * 2 * 2 * 20; i++) {
     plan_text t = everything();
     int64_t k = i % 20 + 1, width = (int64_t)4 << i / 20 % 4, m = 6;
-    bool turned = i / 80 % 2;
+    mscrt_dtype dtype = dtypes[i / 320];
+    bool turned = i / 80 % 2, packed = msc_product_packs_rows((int64_t)mscrt_dtype_bytes(dtype), turned);
+    uint64_t bytes = (uint64_t)msc_product_bytes((int64_t)mscrt_dtype_bytes(dtype));
     t.num_kernels = 3, t.kernel[1] = (kernel_text){"pack", k_nothing, 2, 3, 0, 0},
     t.kernel[2] = (kernel_text){"multiply", k_nothing, 5, 7, 0, 0};
-    mscrt_matmul p = {.batch = 1,
+    mscrt_matmul p = {.dtype = dtype,
+                      .wide = dtype == MSCRT_BF16,
+                      .batch = 1,
                       .m = m,
                       .n = 70,
                       .k = k,
@@ -197,13 +202,15 @@ static void products_have_room(void **state) {
                       .multiply = 2,
                       .width = width,
                       .blocks = 1};
-    p.panel_bytes = 4 * (uint64_t)msc_product_panel_elems(width, k, width),
-    p.room_bytes = turned ? 4 * (uint64_t)msc_product_room_elems(m, k) : 0;
-    uint64_t *room = i / 160 && turned ? &p.room_bytes : &p.panel_bytes;
+    p.panel_bytes = bytes * (uint64_t)msc_product_panel_elems(width, k, width),
+    p.room_bytes = packed ? bytes * (uint64_t)msc_product_room_elems(m, k) : 0;
+    uint64_t *room = i / 160 % 2 && packed ? &p.room_bytes : &p.panel_bytes;
     t.matmul[t.num_matmuls++] = p;
     expect_ok(open_text(&t));
     --*room, t.matmul[t.num_matmuls - 1] = p;
     expect_text(open_text(&t), MSCRT_INPUT, "bytes for packed operands of");
+    ++*room, p.wide = !p.wide, t.matmul[t.num_matmuls - 1] = p;
+    expect_text(open_text(&t), MSCRT_INPUT, dtype == MSCRT_BF16 ? "kernels give f32 for bf16" : "is not widened");
   }
 }
 
