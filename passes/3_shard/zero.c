@@ -121,10 +121,10 @@ static const msc_layout *cut_further(const zeroing *z, const msc_type *t, const 
   return msc_layout_of(z->g.ctx, z->g.mesh, &raw);
 }
 
-/* Of all dimensions that whose largest part is the smallest; the outermost of equals.  NULL: none can be cut. */
+/* Of all dimensions that whose largest part is the smallest; the outermost of equals.  NULL: none has parts left to cut. */
 static const msc_layout *best_cut(const zeroing *z, const msc_type *t, const msc_layout *l, int num, const uint8_t *atom, int *out_dim) {
   const msc_layout *best = NULL;
-  int64_t least = INT64_MAX;
+  int64_t least = msc_local_bytes(msc_type_with_layout(z->g.ctx, t, l));
   for (int d = 0; d < t->rank; d++) {
     const msc_layout *cut = cut_further(z, t, l, d, num, atom);
     int64_t bytes = cut ? msc_local_bytes(msc_type_with_layout(z->g.ctx, t, cut)) : INT64_MAX;
