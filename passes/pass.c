@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "ir/interp.h"
+#include "passes/check.h"
 #include "passes/config.h"
 
 static const msc_pass_info passes[] = {
@@ -173,7 +174,7 @@ static bool numbers_hold(pass_run *r) {
 static bool verified(pass_run *r, const msc_pass_ctx *pass) {
   int level = r->options->verify;
   if (pass->unchanged && level <= MSC_VERIFY_IR) return true;
-  if (level >= MSC_VERIFY_IR) MSC_TRY(msc_verify(r->m));
+  if (level >= MSC_VERIFY_IR) MSC_TRY(msc_check_module(r->m));
   if (level >= MSC_VERIFY_TEXT) MSC_TRY(text_holds(r, pass->scratch));
   return level < MSC_VERIFY_NUMERICS || pass->changes_meaning || numbers_hold(r);
 }
@@ -259,7 +260,7 @@ bool msc_run_passes(msc_context *ctx, msc_module *m, const msc_pass_options *opt
   pass_run r = {.ctx = ctx, .m = m, .options = options};
   r.wants_text = options->want_text || options->dump_dir || options->verify >= MSC_VERIFY_NUMERICS;
   r.wants_case = options->before || options->reproducer;
-  bool ok = chosen(ctx, arena, options, &r.list) && (options->verify < MSC_VERIFY_IR || msc_verify(m));
+  bool ok = chosen(ctx, arena, options, &r.list) && (options->verify < MSC_VERIFY_IR || msc_check_module(m));
   if (ok) take_case(&r, 0);
   if (ok && options->dump_dir && !options->first) ok = dump(&r, 0, "input", 0);
   for (; ok && r.at < r.list.num; r.at++) ok = run_one(&r, r.list.pass[r.at], options->first + (int)r.at + 1);

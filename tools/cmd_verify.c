@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "passes/check.h"
 #include "runtime/data.h"
 #include "tools/cli.h"
 
@@ -31,7 +32,8 @@ static bool verify_plan(cli *c, const char *path) {
 
 static bool verify_model(cli *c, const char *path) {
   int code;
-  return cli_read_model(c, path, &code) != NULL;
+  msc_module *m = cli_read_model(c, path, &code);
+  return m && msc_check_module(m);
 }
 
 static bool ends_with(const char *text, const char *end) {

@@ -365,14 +365,21 @@ static bool goes_over_once(const msc_nester *n) {
   return w->num_launches == 1 || (w->num_launches == 2 && w->kind == MSC_NEST_ROW && w->chunk_axis < 0);
 }
 
-/* Loads of the operand are at the very element that is stored, in the last phase at the latest. */
-static bool reads_only_its_own(const msc_nester *n, int in, int out) {
+/* Loads of the operand are at the very element that is stored, in the last phase at the latest.  `once`: or
+ * the store is of what was reduced. */
+static bool reads_only_its_own(const msc_nester *n, int in, int out, bool once) {
   const msc_instr *store = NULL;
   int place = 0;
   for (int i = 1; i < n->num_instrs; i++)
-    if (n->live[i] && n->instr[i].code == NEST_STORE && n->instr[i].buffer == out) store = &n->instr[i], place = i;
-  if (!store || !goes_over_once(n)) return false;
-  if ((store->axes & n->walk.reduced) ? store->phase != n->walk.num_phases : n->walk.reduced != 0) return false;
+    if (n->instr[i].buffer == out && ((n->live[i] && n->instr[i].code == NEST_STORE) || (once && n->instr[i].code == NEST_NONE)))
+      store = &n->instr[i], place = i; /* NONE: in the second launch */
+  if (!store || n->walk.kind == MSC_NEST_SCATTER || n->walk.kind == MSC_NEST_TRANSPOSE) return false;
+  bool reduced = n->walk.reduced && !(store->axes & n->walk.reduced) &&
+                 !(store->level && store->axes & n->walk.tail); /* stored once, when what it is made of is whole */
+  if (!(once && reduced)) {
+    if (!goes_over_once(n)) return false;
+    if ((store->axes & n->walk.reduced) ? store->phase != n->walk.num_phases : n->walk.reduced != 0) return false;
+  }
   for (int i = 1; i < n->num_instrs; i++) {
     const msc_instr *load = &n->instr[i];
     bool is_there = n->live[i] || n->walk.num_launches > 1; /* what this launch does not load the other may */
@@ -390,7 +397,7 @@ typedef struct {
   const char *why; /* when not yes */
 } answer;
 
-enum { AS_PART = 1, ALONE, OVERWRITE /* + operand * 2^16 + result */ };
+enum { AS_PART = 1, ALONE, OVERWRITE /* + operand * 2^16 + result */, UPDATE = 1 << 30 /* likewise */ };
 
 static const answer *keep(msc_nester *n, const void **place, bool yes, const msc_nest_info *info) {
   msc_arena *arena = msc_context_arena(n->ctx);
@@ -423,17 +430,24 @@ static bool find_alone(msc_nester *n, msc_arena *arena, const msc_op *op, uint32
 
 static bool find_overwrite(msc_nester *n, msc_arena *arena, const msc_op *op, uint32_t question, msc_nest_info *out_info) {
   msc_nest_launch *launch;
-  int at = (int)(question - OVERWRITE), in = at >> 16, out = at & 0xffff;
-  return msc_nest_launches(n, arena, op, out_info, &launch) && reads_only_its_own(n, in, op->num_in + out);
+  bool updates = question >= UPDATE;
+  int at = (int)(question - (updates ? UPDATE : OVERWRITE)), in = at >> 16, out = at & 0xffff;
+  return msc_nest_launches(n, arena, op, out_info, &launch) && reads_only_its_own(n, in, op->num_in + out, updates);
 }
 
 uint64_t msc_scratch_bytes(msc_nester *n, const msc_op *op) { return ask(n, op, ALONE, find_alone)->info.scratch_bytes; }
 
-bool msc_may_overwrite(msc_nester *n, const msc_op *op, size_t in, size_t out) {
+static bool may_lie_over(msc_nester *n, const msc_op *op, size_t in, size_t out, uint32_t question) {
   if (op->kind == OP_concat || op->kind == OP_split || in >= op->num_in || out >= op->num_out) return false;
   if (msc_dtype_bytes(op->in[in].value->type->dtype) != msc_dtype_bytes(op->out[out].type->dtype)) return false;
   if (msc_type_bytes(op->in[in].value->type) < msc_type_bytes(op->out[out].type)) return false; /* one that it does not read */
-  return ask(n, op, OVERWRITE + (uint32_t)(in << 16) + (uint32_t)out, find_overwrite)->yes;
+  return ask(n, op, question + (uint32_t)(in << 16) + (uint32_t)out, find_overwrite)->yes;
+}
+
+bool msc_may_overwrite(msc_nester *n, const msc_op *op, size_t in, size_t out) { return may_lie_over(n, op, in, out, OVERWRITE); }
+
+bool msc_may_update(msc_nester *n, const msc_op *op, size_t in, size_t out) {
+  return may_lie_over(n, op, in, out, OVERWRITE) || may_lie_over(n, op, in, out, UPDATE);
 }
 
 static const answer *ask_as_part(msc_nester *n, size_t num_ops, const msc_op *const *ops) {

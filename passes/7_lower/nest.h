@@ -64,5 +64,7 @@ bool msc_nest_can_fuse(const msc_op *op);
 uint64_t msc_scratch_bytes(msc_nester *nester, const msc_op *op);
 /* May result `out` lie in the buffer of operand `in`?  (every element is read before, or by, the item that writes it) */
 bool msc_may_overwrite(msc_nester *nester, const msc_op *op, size_t in, size_t out);
+/* The same of a sum, or what else is reduced: is it right that it lies there?  (the new value of an argument must) */
+bool msc_may_update(msc_nester *nester, const msc_op *op, size_t in, size_t out);
 
 #endif

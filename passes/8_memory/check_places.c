@@ -1,0 +1,367 @@
+/* check_places: a function with places in; true, or every value reported that is not there when it is read, out.
+ *
+ * The ops are gone through in their order, with a list of the buffers that hold something: of a value and all that shares its place
+ * as a view or a part (a content).  Who writes to a buffer puts an end to the contents that it touches.  That is a fault if somebody
+ * still reads them: later, beside a collective or a tile, or in the same op, unless this may work in place.  The places themselves
+ * are what is checked, so nothing is taken from the lifetimes that pass allocate saw. */
+#include <string.h>
+
+#include "ir/gemm.h"
+#include "passes/7_lower/graph.h"
+#include "passes/7_lower/nest.h"
+#include "passes/8_memory/peak.h"
+#include "passes/8_memory/place.h"
+#include "passes/check.h"
+
+enum { SCRATCH = -1, NOWHERE = -2 }; /* spaces; the others are numbers of arguments */
+
+/* Bytes [begin, end) of a space. */
+typedef struct {
+  int64_t space, begin, end;
+} range;
+
+/* By id of the value whose place it is. */
+typedef struct {
+  range at;
+  enum { UNBORN, THERE, LOST } state;
+  const msc_op *thief;         /* if it is lost: who wrote over it */
+  struct {
+    const msc_op *op;          /* who reads it longest; NULL: nobody so far */
+    uint32_t until;            /* id of the op beside which that ends */
+  } reader[2];                 /* calls; collectives, which run one after the other */
+} content;
+
+typedef struct {
+  msc_func *f;
+  msc_arena *arena;
+  msc_nester *nester;
+  const uint32_t *ends;  /* by op id: see msc_ends_of_reads */
+  msc_value **value;     /* by id */
+  uint32_t *root;        /* by id: the value whose place it shares */
+  content *content;      /* by id, of roots */
+  uint32_t *live;        /* roots that are there: by space, then place; no two overlap */
+  size_t num_live;
+  int64_t scratch;       /* bytes */
+} checking;
+
+static bool overlap(const range *a, const range *b) { return a->space == b->space && a->begin < b->end && b->begin < a->end; }
+
+static bool is_same(const range *a, const range *b) { return a->space == b->space && a->begin == b->begin && a->end == b->end; }
+
+static const char *text_of(const checking *z, const range *r) {
+  const char *bytes = msc_arena_printf(z->arena, "bytes %" PRId64 " to %" PRId64, r->begin, r->end);
+  if (r->space == SCRATCH) return msc_arena_printf(z->arena, "%s of scratch", bytes);
+  const char *name = r->space < (int64_t)z->f->body->num_args ? z->f->body->args[r->space]->name : NULL;
+  return msc_arena_printf(z->arena, "%s of argument %" PRId64 "%s%s", bytes, r->space, name ? " " : "", name ? name : "");
+}
+
+/* ---- who shares a place ---- */
+
+static uint32_t root_of(checking *z, uint32_t id) {
+  while (z->root[id] != id) id = z->root[id] = z->root[z->root[id]];
+  return id;
+}
+
+static content *content_of(checking *z, const msc_value *v) { return &z->content[root_of(z, v->id)]; }
+
+static bool has_place(const msc_value *v) { return !v->def || (v->def->kind != OP_constant && !msc_runs_in_tiles(v->def)); }
+
+static void find_roots(checking *z) {
+  int64_t shift;
+  msc_block *b = z->f->body;
+  for (size_t i = 0; i < b->num_args; i++) z->value[b->args[i]->id] = b->args[i], z->root[b->args[i]->id] = b->args[i]->id;
+  for (msc_op *op = b->first; op; op = op->next)
+    for (size_t i = 0; i < op->num_out; i++) z->value[op->out[i].id] = &op->out[i], z->root[op->out[i].id] = msc_view_whole(&op->out[i], &shift)->id;
+  for (msc_op *op = b->first; op; op = op->next)
+    if (msc_is_view(op)) z->root[op->out[0].id] = root_of(z, op->in[0].value->id);
+}
+
+/* ---- each place by itself ---- */
+
+static const msc_attr_value *place_attr(const msc_op *op) {
+  const msc_attr_value *v = msc_op_attr(op, "place");
+  if (!v || v->kind != MSC_ATTR_LIST || v->list.num != op->num_out) return NULL;
+  for (size_t i = 0; i < v->list.num; i++)
+    if (v->list.v[i].kind != MSC_ATTR_INT) return NULL;
+  return v;
+}
+
+/* Where the value lies, as its op says. */
+static range place_of(const msc_value *v) {
+  int64_t bytes = msc_type_bytes(v->type);
+  if (!has_place(v)) return (range){.space = NOWHERE};
+  if (!v->def) return (range){v->index, 0, bytes};
+  int64_t place = place_attr(v->def)->list.v[v->index].i;
+  return place < 0 ? (range){-1 - place, 0, bytes} : (range){SCRATCH, place, place + bytes};
+}
+
+static bool check_inside(const checking *z, const msc_op *op, const char *what, const range *r) {
+  int64_t room = z->scratch, args = (int64_t)z->f->body->num_args;
+  if (r->space >= args) return msc_op_error(op, MSC_E_PLAN, "%s: %s lies in argument %" PRId64 ", but there are %" PRId64, msc_kind_name(op->kind), what, r->space, args);
+  if (r->space >= 0) room = msc_type_bytes(z->f->body->args[r->space]->type);
+  if (r->end > room || r->begin > r->end) return msc_op_error(op, MSC_E_PLAN, "%s: %s lies in %s, which has %" PRId64, msc_kind_name(op->kind), what, text_of(z, r), room);
+  if (r->begin % MSC_ALIGN == 0) return true;
+  return msc_op_error(op, MSC_E_PLAN, "%s: %s lies in %s, which does not begin at a multiple of %d", msc_kind_name(op->kind), what, text_of(z, r), MSC_ALIGN);
+}
+
+static bool check_view(checking *z, const msc_value *v, const msc_value *of, int64_t shift) {
+  range mine = place_of(v), its = place_of(of);
+  if (its.space == NOWHERE || (mine.space == its.space && mine.begin == its.begin + shift * msc_dtype_bytes(v->type->dtype))) return true;
+  msc_op_error(v->def, MSC_E_PLAN, "%s: result %u lies in %s, but shares the place of what lies in %s, %" PRId64 " elements behind its begin", msc_kind_name(v->def->kind), v->index, text_of(z, &mine), text_of(z, &its), shift);
+  return false;
+}
+
+/* A view lies where its operand does, a slice or a part of a concat where the whole has it. */
+static bool check_sharing(checking *z, const msc_value *v) {
+  int64_t shift;
+  const msc_op *op = v->def;
+  const msc_value *whole = msc_view_whole(v, &shift);
+  if (op->kind == OP_slice && msc_is_view(op)) return check_view(z, v, op->in[0].value, shift);
+  if (msc_is_view(op)) return check_view(z, v, op->in[0].value, 0);
+  return whole == v || check_view(z, v, whole, shift);
+}
+
+static bool check_result(checking *z, const msc_value *v) {
+  uint32_t root = root_of(z, v->id);
+  if (!has_place(v)) return true;
+  if (root != v->id) return check_sharing(z, v);
+  range r = z->content[root].at = place_of(v);
+  return check_inside(z, v->def, msc_arena_printf(z->arena, "result %u", v->index), &r);
+}
+
+static bool needs_work(const checking *z, const msc_op *op) { return msc_nest_can_fuse(op) && msc_scratch_bytes(z->nester, op); }
+
+static range work_of(const checking *z, const msc_op *op) {
+  int64_t at = msc_op_attr(op, "work")->i;
+  return (range){SCRATCH, at, at + (int64_t)msc_scratch_bytes(z->nester, op)};
+}
+
+static bool check_work(const checking *z, const msc_op *op) {
+  const msc_attr_value *v = msc_op_attr(op, "work");
+  if (!needs_work(z, op)) return true;
+  if (!v || v->kind != MSC_ATTR_INT || v->i < 0) return msc_op_error(op, MSC_E_PLAN, "%s: has no place for its working memory", msc_kind_name(op->kind));
+  range r = work_of(z, op);
+  return check_inside(z, op, "its working memory", &r);
+}
+
+static bool check_each(checking *z) {
+  bool ok = true;
+  for (size_t i = 0; i < z->f->body->num_args; i++) {
+    const msc_value *v = z->f->body->args[i];
+    z->content[v->id] = (content){.at = {(int64_t)i, 0, msc_type_bytes(v->type)}, .state = THERE};
+  }
+  for (const msc_op *op = z->f->body->first; op; op = op->next)
+    if (op->num_out && !place_attr(op)) ok = msc_op_error(op, MSC_E_PLAN, "%s: has no places for its %u results", msc_kind_name(op->kind), op->num_out);
+  bool complete = ok;
+  for (const msc_op *op = z->f->body->first; complete && op; op = op->next) ok &= check_work(z, op);
+  for (const msc_op *op = z->f->body->first; complete && op; op = op->next)
+    for (size_t i = 0; i < op->num_out; i++) ok &= check_result(z, &op->out[i]);
+  return ok;
+}
+
+/* ---- what is there ---- */
+
+static int compare(const range *a, const range *b) {
+  if (a->space != b->space) return a->space < b->space ? -1 : 1;
+  return a->begin < b->begin ? -1 : a->begin > b->begin;
+}
+
+/* Number of the first live content that ends behind r's begin. */
+static size_t first_at(const checking *z, const range *r) {
+  size_t low = 0, high = z->num_live;
+  while (low < high) {
+    size_t mid = (low + high) / 2;
+    const range *at = &z->content[z->live[mid]].at;
+    bool before = at->space == r->space ? at->end <= r->begin : compare(at, r) < 0;
+    if (before) low = mid + 1;
+    else high = mid;
+  }
+  return low;
+}
+
+static const char *noun_of(const checking *z, uint32_t root) {
+  const msc_value *v = z->value[root];
+  if (!v->def) return msc_arena_printf(z->arena, "argument %u%s%s", v->index, v->name ? " " : "", v->name ? v->name : "");
+  return msc_arena_printf(z->arena, "result %u of %s%s%s", v->index, msc_kind_name(v->def->kind), v->def->name ? " " : "", v->def->name ? v->def->name : "");
+}
+
+static bool is_lost(const checking *z, const msc_op *reader, const char *what, uint32_t root) {
+  const content *c = &z->content[root];
+  msc_op_error(reader, MSC_E_PLAN, "%s: reads %s in %s, which %s has overwritten", msc_kind_name(reader->kind), what, text_of(z, &c->at), msc_kind_name(c->thief->kind));
+  msc_note(msc_op_ctx(reader), c->thief->loc, "overwritten here");
+  return false;
+}
+
+static bool check_reader(checking *z, const msc_op *op, const range *r, uint32_t root, bool collective) {
+  const msc_op *reader = z->content[root].reader[collective].op;
+  if (!reader || reader == op || z->content[root].reader[collective].until < op->id) return true;
+  msc_op_error(op, MSC_E_PLAN, "%s: writes to %s, where %s still reads %s", msc_kind_name(op->kind), text_of(z, r), msc_kind_name(reader->kind), noun_of(z, root));
+  msc_note(msc_op_ctx(op), reader->loc, "read here, until that one is done");
+  return false;
+}
+
+/* Ends all contents in r; false if one of them is still being read beside the op. */
+static bool overwrite(checking *z, const msc_op *op, const range *r) {
+  size_t from = first_at(z, r), to = from;
+  bool ok = true;
+  for (; to < z->num_live && overlap(&z->content[z->live[to]].at, r); to++) {
+    uint32_t root = z->live[to];
+    z->content[root].state = LOST, z->content[root].thief = op;
+    ok &= check_reader(z, op, r, root, false) && (op->kind == OP_comm || check_reader(z, op, r, root, true));
+  }
+  memmove(z->live + from, z->live + to, (z->num_live - to) * sizeof *z->live);
+  z->num_live -= to - from;
+  return ok;
+}
+
+static void insert(checking *z, uint32_t root) {
+  const range *r = &z->content[root].at;
+  if (r->begin == r->end) return; /* of no bytes: in nobody's way */
+  size_t at = first_at(z, r);
+  memmove(z->live + at + 1, z->live + at, (z->num_live - at) * sizeof *z->live);
+  z->live[at] = root;
+  z->num_live++;
+}
+
+/* ---- in place ---- */
+
+static bool is_sum(const msc_op *op) { return op->kind == OP_comm && !strcmp(msc_op_str(op, "verb"), "all_reduce"); }
+
+/* May the op write result o where its operand i lies? */
+static bool works_in_place(const checking *z, const msc_op *op, size_t i, size_t o) {
+  if (is_sum(op)) return i == o;
+  if (op->kind == OP_gemm) return o == 0 && op->in[i].value == msc_gemm_operand(op, "add");
+  return msc_nest_can_fuse(op) && msc_may_update(z->nester, op, i, o);
+}
+
+/* What is written to r meets no operand but one that it may replace: result `out`, or -1. */
+static bool check_beside_operands(checking *z, const msc_op *op, const char *what, const range *r, int64_t out) {
+  size_t met = 0;
+  for (size_t i = 0; i < op->num_in; i++) {
+    const msc_value *v = op->in[i].value;
+    const content *c = content_of(z, v);
+    bool other_part = out >= 0 && root_of(z, v->id) == root_of(z, op->out[out].id);
+    if (!has_place(z->value[root_of(z, v->id)]) || other_part || !overlap(&c->at, r)) continue;
+    range mine = place_of(v);
+    if (out >= 0 && !met++ && is_same(&mine, r) && works_in_place(z, op, i, (size_t)out)) continue;
+    return msc_op_error(op, MSC_E_PLAN, "%s: %s lies in %s, over operand %zu, which it still reads", msc_kind_name(op->kind), what, text_of(z, r), i);
+  }
+  return true;
+}
+
+/* ---- op by op ---- */
+
+static void note_reader(content *c, const msc_op *op, uint32_t until) {
+  bool collective = op->kind == OP_comm;
+  if (c->reader[collective].op && c->reader[collective].until >= until) return;
+  c->reader[collective].op = op, c->reader[collective].until = until;
+}
+
+static bool read_operands(checking *z, const msc_op *op) {
+  bool ok = true;
+  for (size_t i = 0; i < op->num_in; i++) {
+    const msc_value *v = op->in[i].value;
+    uint32_t root = root_of(z, v->id);
+    content *c = &z->content[root];
+    if (!has_place(z->value[root])) continue;
+    if (c->state == LOST) ok = is_lost(z, op, msc_arena_printf(z->arena, "operand %zu, %s,", i, noun_of(z, root)), root);
+    note_reader(c, op, z->ends[op->id]);
+  }
+  return ok;
+}
+
+static bool write_result(checking *z, const msc_op *op, size_t o) {
+  const msc_value *v = &op->out[o];
+  uint32_t root = root_of(z, v->id);
+  content *c = &z->content[root];
+  if (!has_place(v)) return true;
+  range part = place_of(v), whole = root == v->id ? part : c->at;
+  bool ok = check_beside_operands(z, op, msc_arena_printf(z->arena, "result %zu", o), &whole, (int64_t)o);
+  for (size_t k = 0; k < o; k++) {
+    range other = place_of(&op->out[k]);
+    if (root_of(z, op->out[k].id) != root && overlap(&other, &part))
+      ok = msc_op_error(op, MSC_E_PLAN, "%s: results %zu and %zu lie over each other in %s", msc_kind_name(op->kind), k, o, text_of(z, &part));
+  }
+  if (c->state != UNBORN) return ok; /* another part of what is there, or lost, already */
+  ok &= overwrite(z, op, &c->at);
+  c->state = THERE;
+  insert(z, root);
+  return ok;
+}
+
+static bool use_work(checking *z, const msc_op *op) {
+  if (!needs_work(z, op)) return true;
+  range r = work_of(z, op);
+  bool ok = check_beside_operands(z, op, "its working memory", &r, -1);
+  for (size_t o = 0; o < op->num_out; o++) {
+    const content *c = content_of(z, &op->out[o]);
+    if (has_place(&op->out[o]) && overlap(&c->at, &r)) ok = msc_op_error(op, MSC_E_PLAN, "%s: its working memory lies over result %zu in %s", msc_kind_name(op->kind), o, text_of(z, &r));
+  }
+  return overwrite(z, op, &r) && ok;
+}
+
+/* New values of arguments that lie elsewhere are copied at the end, one after the other; then results are read. */
+static bool check_return(checking *z, const msc_op *ret) {
+  const msc_attr_value *ties = msc_func_attr(z->f, "ties");
+  bool ok = true;
+  for (size_t i = 0; ties && i < ties->list.num && i < ret->num_in; i++) {
+    int64_t arg = ties->list.v[i].i;
+    if (arg < 0 || arg >= (int64_t)z->f->body->num_args) continue;
+    uint32_t root = root_of(z, ret->in[i].value->id);
+    const content *c = &z->content[root];
+    if (!has_place(z->value[root])) continue;
+    range to = {arg, 0, msc_type_bytes(z->f->body->args[arg]->type)}, from = place_of(ret->in[i].value);
+    if (c->state == LOST) ok = is_lost(z, ret, msc_arena_printf(z->arena, "result %zu, %s,", i, noun_of(z, root)), root);
+    if (!is_same(&from, &to)) ok &= overwrite(z, ret, &to);
+  }
+  for (size_t i = 0; i < ret->num_in; i++) {
+    uint32_t root = root_of(z, ret->in[i].value->id);
+    bool tied = ties && i < ties->list.num && ties->list.v[i].i >= 0;
+    if (!tied && has_place(z->value[root]) && z->content[root].state == LOST) ok = is_lost(z, ret, msc_arena_printf(z->arena, "result %zu, %s,", i, noun_of(z, root)), root);
+  }
+  return ok;
+}
+
+static bool check_op(checking *z, const msc_op *op) {
+  if (msc_info(op)->flags & MSC_TERMINATOR) return check_return(z, op);
+  bool ok = read_operands(z, op);
+  if (msc_is_view(op) || msc_moves_nothing(op)) return ok;
+  ok &= use_work(z, op);
+  for (size_t o = 0; o < op->num_out; o++) ok &= write_result(z, op, o);
+  return ok;
+}
+
+static bool is_placed(const msc_func *f) {
+  if (msc_func_attr(f, "scratch")) return true;
+  for (const msc_op *op = f->body->first; op; op = op->next)
+    if (msc_op_attr(op, "place")) return true;
+  return false;
+}
+
+static bool check_func(msc_func *f, msc_arena *arena) {
+  const msc_attr_value *scratch = msc_func_attr(f, "scratch");
+  msc_numbering n = msc_number(f->body);
+  checking z = {.f = f, .arena = arena, .nester = msc_nester_new(f->module->ctx, msc_target_of(f->module)), .ends = msc_ends_of_reads(arena, f)};
+  if (scratch && (scratch->kind != MSC_ATTR_INT || scratch->i < 0)) return msc_error(f->module->ctx, MSC_E_PLAN, f->loc, "%s: scratch must be a number of bytes", f->name);
+  z.scratch = scratch ? scratch->i : 0;
+  z.value = msc_new_array(arena, msc_value *, n.num_values);
+  z.root = msc_new_array(arena, uint32_t, n.num_values);
+  z.content = msc_new_array(arena, content, n.num_values);
+  z.live = msc_new_array(arena, uint32_t, n.num_values + 1);
+  find_roots(&z);
+  MSC_TRY(check_each(&z));
+  for (size_t i = 0; i < f->body->num_args; i++) insert(&z, f->body->args[i]->id);
+  bool ok = true;
+  for (const msc_op *op = f->body->first; op; op = op->next) ok &= check_op(&z, op);
+  return ok;
+}
+
+bool msc_check_places(msc_module *m) {
+  bool ok = true;
+  for (msc_func *f = m->first; f; f = f->next) {
+    msc_arena *arena = msc_arena_new(m->ctx);
+    if (is_placed(f)) ok &= check_func(f, arena);
+    msc_arena_free(arena);
+  }
+  return ok;
+}
