@@ -13,6 +13,7 @@ typedef struct {
   const uint8_t *memory; /* owned when `own` is it */
   uint8_t *own;
   uint64_t bytes;
+  bool cut;              /* only the beginning is here */
 } mscrt_blob;
 
 mscrt_status *mscrt_blob_open(const char *path, mscrt_blob *out_blob);
@@ -21,8 +22,11 @@ mscrt_status *mscrt_blob_of(const void *data, size_t bytes, mscrt_blob *out_blob
 void mscrt_blob_close(mscrt_blob *b);
 /* Exactly num bytes; short only when somebody cuts the file meanwhile, which is a status. */
 mscrt_status *mscrt_blob_read(const mscrt_blob *b, uint64_t at, void *out, size_t num);
-/* Replaces a gzip file by what is in it, in memory. */
-mscrt_status *mscrt_blob_inflate(mscrt_blob *b);
+/* Replaces a gzip file by what is in it, in memory: at most this many bytes. */
+mscrt_status *mscrt_blob_inflate(mscrt_blob *b, uint64_t most);
+/* What it begins with: enough for any header. */
+#define MSCRT_HEAD_BYTES ((size_t)128 << 10)
+mscrt_status *mscrt_blob_inflate_head(const mscrt_blob *b, mscrt_blob *out_head);
 /* A file of at most this many bytes into memory: a sample then costs no call of the system. */
 #define MSCRT_KEPT_BYTES ((uint64_t)16 << 20)
 mscrt_status *mscrt_blob_keep(mscrt_blob *b);
@@ -38,6 +42,9 @@ typedef struct {
   int64_t dim[MSCRT_MAX_RANK];
   uint64_t at, bytes;
 } mscrt_array;
+
+/* The array's data lie in the file, and nothing behind them; of what is cut anything may follow. */
+mscrt_status *mscrt_array_fills(const mscrt_blob *b, const char *format, const mscrt_array *a);
 
 bool mscrt_is_idx(const uint8_t *head, size_t bytes);
 bool mscrt_is_npy(const uint8_t *head, size_t bytes);

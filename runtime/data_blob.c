@@ -11,7 +11,7 @@
 
 mscrt_status *mscrt_blob_open(const char *path, mscrt_blob *out_blob) {
   *out_blob = (mscrt_blob){.fd = -1};
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe that nobody writes does not hold us up */
   if (fd < 0) return mscrt_fail(MSCRT_INPUT, "%s: cannot open: %s", path, strerror(errno));
   struct stat st;
   mscrt_status *s = NULL;
@@ -78,62 +78,107 @@ mscrt_status *mscrt_blob_keep(mscrt_blob *b) {
 /* ---- gzip ---- */
 
 #define CHUNK 65536
-#define MAX_INFLATED ((uint64_t)8 << 30)
 
-static mscrt_status *grow(const mscrt_blob *b, uint8_t **memory, size_t *room, size_t used) {
-  if (*room - used >= CHUNK) return NULL;
-  if (*room >= MAX_INFLATED) return mscrt_bad_file(b, "holds more than %" PRIu64 " bytes; inflate it with gunzip first", MAX_INFLATED);
-  size_t bytes = *room ? 2 * *room : 16 * CHUNK;
-  uint8_t *more = realloc(*memory, bytes);
-  if (!more) return mscrt_fail(MSCRT_NO_MEMORY, "%s: out of memory after inflating %zu bytes", b->path, used);
-  *memory = more;
-  *room = bytes;
+typedef struct {
+  const mscrt_blob *b;
+  z_stream z;
+  uint8_t *input;   /* CHUNK bytes */
+  uint64_t at;      /* of the file, read so far */
+  uint8_t *memory;  /* `used` of its `room` bytes are inflated */
+  size_t room, used;
+  uint64_t most;    /* inflated bytes that are wanted */
+} inflation;
+
+static mscrt_status *make_room(inflation *f) {
+  if (f->room > f->used) return NULL;
+  uint64_t bytes = f->room ? 2 * (uint64_t)f->room : 16 * CHUNK;
+  if (bytes > f->most) bytes = f->most;
+  uint8_t *more = realloc(f->memory, bytes);
+  if (!more) return mscrt_fail(MSCRT_NO_MEMORY, "%s: out of memory after inflating %zu bytes", f->b->path, f->used);
+  f->memory = more;
+  f->room = bytes;
   return NULL;
 }
 
-/* Inflates one member after the other, as gzip does. */
-static mscrt_status *inflate_all(const mscrt_blob *b, z_stream *z, uint8_t *input, uint8_t **memory, size_t *room, size_t *used) {
-  uint64_t at = 0;
-  int state = Z_OK;
-  for (;;) {
-    if (z->avail_in == 0) {
-      uint64_t left = b->bytes - at;
-      if (left == 0) break;
-      size_t num = left < CHUNK ? (size_t)left : CHUNK;
-      MSCRT_CHECK(mscrt_blob_read(b, at, input, num));
-      at += num;
-      z->next_in = input;
-      z->avail_in = (uInt)num;
-    }
-    if (state == Z_STREAM_END && inflateReset(z) != Z_OK) return mscrt_fail(MSCRT_BUG, "%s: zlib cannot be reset", b->path);
-    MSCRT_CHECK(grow(b, memory, room, *used));
-    z->next_out = *memory + *used;
-    z->avail_out = (uInt)(*room - *used > UINT32_MAX / 2 ? UINT32_MAX / 2 : *room - *used);
-    uInt before = z->avail_out;
-    state = inflate(z, Z_NO_FLUSH);
-    *used += before - z->avail_out;
-    if (state != Z_OK && state != Z_STREAM_END && state != Z_BUF_ERROR)
-      return mscrt_bad_file(b, "gzip data is damaged: %s", z->msg ? z->msg : "unknown reason");
-  }
-  return state == Z_STREAM_END ? NULL : mscrt_bad_file(b, "truncated: gzip data ends after %zu inflated bytes", *used);
+static mscrt_status *read_more(inflation *f) {
+  uint64_t left = f->b->bytes - f->at;
+  size_t num = left < CHUNK ? (size_t)left : CHUNK;
+  MSCRT_CHECK(mscrt_blob_read(f->b, f->at, f->input, num));
+  f->at += num;
+  f->z.next_in = f->input;
+  f->z.avail_in = (uInt)num;
+  return NULL;
 }
 
-mscrt_status *mscrt_blob_inflate(mscrt_blob *b) {
-  uint8_t *memory = NULL, *input = malloc(CHUNK);
-  size_t room = 0, used = 0;
-  z_stream z = {0};
-  if (!input || inflateInit2(&z, 16 + MAX_WBITS) != Z_OK) {
-    free(input);
+/* Inflates one member after the other, as gzip does, until `most` bytes are there or the file ends. */
+static mscrt_status *inflate_all(inflation *f) {
+  z_stream *z = &f->z;
+  int state = Z_OK;
+  while (f->used < f->most) {
+    if (z->avail_in == 0 && f->at == f->b->bytes) break;
+    if (z->avail_in == 0) MSCRT_CHECK(read_more(f));
+    if (state == Z_STREAM_END && inflateReset(z) != Z_OK) return mscrt_fail(MSCRT_BUG, "%s: zlib cannot be reset", f->b->path);
+    MSCRT_CHECK(make_room(f));
+    z->next_out = f->memory + f->used;
+    z->avail_out = (uInt)(f->room - f->used > UINT32_MAX / 2 ? UINT32_MAX / 2 : f->room - f->used);
+    uInt before = z->avail_out;
+    state = inflate(z, Z_NO_FLUSH);
+    f->used += before - z->avail_out;
+    if (state != Z_OK && state != Z_STREAM_END && state != Z_BUF_ERROR)
+      return mscrt_bad_file(f->b, "gzip data is damaged: %s", z->msg ? z->msg : "unknown reason");
+  }
+  bool ends = state == Z_STREAM_END || f->used == f->most;
+  return ends ? NULL : mscrt_bad_file(f->b, "truncated: gzip data ends after %zu inflated bytes", f->used);
+}
+
+/* The first `most` bytes of what is in a gzip file, or all of it where it is less; the caller frees them. */
+static mscrt_status *inflated(const mscrt_blob *b, uint64_t most, uint8_t **out_memory, size_t *out_bytes) {
+  inflation f = {.b = b, .input = malloc(CHUNK), .most = most};
+  if (!f.input || inflateInit2(&f.z, 16 + MAX_WBITS) != Z_OK) {
+    free(f.input);
     return mscrt_fail(MSCRT_NO_MEMORY, "%s: out of memory", b->path);
   }
-  mscrt_status *s = inflate_all(b, &z, input, &memory, &room, &used);
-  inflateEnd(&z);
-  free(input);
-  uint8_t *fitted = s ? NULL : realloc(memory, used ? used : 1);
-  if (s) {
-    free(memory);
-    return s;
+  mscrt_status *s = inflate_all(&f);
+  inflateEnd(&f.z);
+  free(f.input);
+  uint8_t *fitted = s ? NULL : realloc(f.memory, f.used ? f.used : 1);
+  if (s) free(f.memory);
+  *out_memory = fitted ? fitted : f.memory;
+  *out_bytes = f.used;
+  return s;
+}
+
+mscrt_status *mscrt_blob_inflate(mscrt_blob *b, uint64_t most) {
+  uint8_t *memory;
+  size_t bytes;
+  MSCRT_CHECK(inflated(b, most + 1, &memory, &bytes));
+  if (bytes <= most) {
+    take_memory(b, memory, bytes);
+    return NULL;
   }
-  take_memory(b, fitted ? fitted : memory, used);
+  free(memory);
+  return mscrt_bad_file(b, "more than %" PRIu64 " bytes are compressed in it", most);
+}
+
+mscrt_status *mscrt_blob_inflate_head(const mscrt_blob *b, mscrt_blob *out_head) {
+  uint8_t *memory;
+  size_t bytes;
+  MSCRT_CHECK(inflated(b, MSCRT_HEAD_BYTES, &memory, &bytes));
+  *out_head = (mscrt_blob){.path = strdup(b->path), .fd = -1, .memory = memory, .own = memory, .bytes = bytes, .cut = true};
+  if (out_head->path) return NULL;
+  free(memory);
+  return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
+}
+
+/* ---- arrays ---- */
+
+mscrt_status *mscrt_array_fills(const mscrt_blob *b, const char *format, const mscrt_array *a) {
+  char shape[MSCRT_SHAPE_TEXT];
+  if (b->cut) return NULL;
+  mscrt_shape_text(a->rank, a->dim, shape);
+  if (a->bytes > b->bytes - a->at)
+    return mscrt_bad_file(b, "truncated: shape %s needs %" PRIu64 " bytes after the header, the file has %" PRIu64, shape, a->bytes, b->bytes - a->at);
+  if (a->bytes < b->bytes - a->at)
+    return mscrt_bad_file(b, "%s: %" PRIu64 " bytes follow the data of shape %s", format, b->bytes - a->at - a->bytes, shape);
   return NULL;
 }

@@ -129,10 +129,7 @@ mscrt_status *mscrt_npy_parse(const mscrt_blob *b, mscrt_array *out_array) {
   char shape[MSCRT_SHAPE_TEXT];
   mscrt_shape_text(a.rank, a.dim, shape);
   if (!mscrt_shape_bytes(a.rank, a.dim, mscrt_dtype_bytes(a.dtype), &a.bytes)) return mscrt_bad_file(b, "npy: shape %s is too large", shape);
-  if (a.bytes > b->bytes - a.at)
-    return mscrt_bad_file(b, "truncated: shape %s needs %" PRIu64 " bytes after the header, the file has %" PRIu64, shape, a.bytes, b->bytes - a.at);
-  if (a.bytes < b->bytes - a.at)
-    return mscrt_bad_file(b, "npy: %" PRIu64 " bytes follow the data of shape %s", b->bytes - a.at - a.bytes, shape);
+  MSCRT_CHECK(mscrt_array_fills(b, "npy", &a));
   *out_array = a;
   return NULL;
 }

@@ -44,6 +44,7 @@ static mscrt_status *read_head(const mscrt_blob *b, uint8_t head[16], size_t *ou
   return mscrt_blob_read(b, 0, head, *out_bytes);
 }
 
+/* What the bytes are, which are not compressed. */
 static mscrt_status *recognise(mscrt_samples *s, const mscrt_wanted *w, const char *suffix) {
   mscrt_blob *b = &s->blob;
   uint8_t head[16];
@@ -51,10 +52,6 @@ static mscrt_status *recognise(mscrt_samples *s, const mscrt_wanted *w, const ch
   mscrt_dtype token = MSCRT_U8;
   bool tokens = token_dtype(suffix, &token);
   MSCRT_CHECK(read_head(b, head, &bytes));
-  if (!tokens && mscrt_is_gzip(head, bytes)) {
-    MSCRT_CHECK(mscrt_blob_inflate(b));
-    MSCRT_CHECK(read_head(b, head, &bytes));
-  }
   if (!tokens && mscrt_is_safetensors(head, bytes, b->bytes)) {
     s->kind = MSCRT_SAFETENSORS;
     return pick_tensor(b, w->name, suffix, &s->array);
@@ -103,14 +100,20 @@ static bool shapes_fit(int file_rank, const int64_t *file, int rank, const int64
   return same + 1 == nv && same + 1 < nf && v[same] == rest;
 }
 
-static mscrt_status *check_tokens(mscrt_samples *s, const mscrt_wanted *w) {
+/* Tokens are for integer inputs with a batch dimension; the length of a sample. */
+static mscrt_status *check_window(const mscrt_blob *b, const mscrt_wanted *w, uint64_t *out_window) {
   int64_t shape[MSCRT_MAX_RANK];
-  uint64_t window;
   int rank = sample_shape(w, shape);
   if (mscrt_is_float(w->dtype) || w->role == MSCRT_MASK)
-    return mscrt_bad_file(&s->blob, "neither idx, npy nor safetensors, and raw tokens go to integer inputs: input '%s' is %s", w->name, mscrt_dtype_name(w->dtype));
-  if (w->batch_dim < 0 || !mscrt_shape_bytes(rank, shape, 1, &window) || window == 0)
-    return mscrt_bad_file(&s->blob, "raw tokens need an input with a batch dimension and windows of at least one token, which '%s' has not", w->name);
+    return mscrt_bad_file(b, "neither idx, npy nor safetensors, and raw tokens go to integer inputs: input '%s' is %s", w->name, mscrt_dtype_name(w->dtype));
+  if (w->batch_dim < 0 || !mscrt_shape_bytes(rank, shape, 1, out_window) || *out_window == 0)
+    return mscrt_bad_file(b, "raw tokens need an input with a batch dimension and windows of at least one token, which '%s' has not", w->name);
+  return NULL;
+}
+
+static mscrt_status *check_tokens(mscrt_samples *s, const mscrt_wanted *w) {
+  uint64_t window;
+  MSCRT_CHECK(check_window(&s->blob, w, &window));
   if (s->blob.bytes % mscrt_dtype_bytes(s->array.dtype))
     return mscrt_bad_file(&s->blob, "%" PRIu64 " bytes are no whole number of %s tokens", s->blob.bytes, mscrt_dtype_name(s->array.dtype));
   s->window = (int64_t)window;
@@ -132,6 +135,47 @@ static mscrt_status *check_array(const mscrt_samples *s, const mscrt_wanted *w) 
   return NULL;
 }
 
+static mscrt_status *check(mscrt_samples *s, const mscrt_wanted *w) {
+  if (!mscrt_converts(s->array.dtype, w->dtype))
+    return mscrt_bad_file(&s->blob, "%s values do not go into input '%s' of %s", mscrt_dtype_name(s->array.dtype), w->name, mscrt_dtype_name(w->dtype));
+  return s->kind == MSCRT_TOKENS ? check_tokens(s, w) : check_array(s, w);
+}
+
+/* ---- gzip ---- */
+
+#define MAX_INFLATED ((uint64_t)1 << 30) /* of what has no header that says how much it is */
+
+/* How many bytes are in a gzip file that holds what the input wants: known from its header, which is checked first. */
+static mscrt_status *inflated_bytes(const mscrt_blob *b, const mscrt_wanted *w, uint64_t *out_bytes) {
+  mscrt_samples head = {.blob.fd = -1};
+  uint64_t window;
+  *out_bytes = MAX_INFLATED;
+  MSCRT_CHECK(mscrt_blob_inflate_head(b, &head.blob));
+  const uint8_t *bytes = head.blob.memory;
+  size_t num = (size_t)head.blob.bytes;
+  mscrt_status *s = NULL;
+  if (mscrt_is_idx(bytes, num) || mscrt_is_npy(bytes, num)) {
+    s = recognise(&head, w, NULL);
+    if (!s) s = check(&head, w);
+    *out_bytes = head.array.at + head.array.bytes;
+  } else if (!mscrt_is_safetensors(bytes, num, UINT64_MAX)) {
+    s = check_window(b, w, &window);
+  }
+  mscrt_blob_close(&head.blob);
+  return s;
+}
+
+static mscrt_status *inflate_samples(mscrt_blob *b, const mscrt_wanted *w, const char *suffix) {
+  uint8_t head[16];
+  size_t bytes;
+  uint64_t inflated;
+  mscrt_dtype token;
+  MSCRT_CHECK(read_head(b, head, &bytes));
+  if (token_dtype(suffix, &token) || !mscrt_is_gzip(head, bytes)) return NULL;
+  MSCRT_CHECK(inflated_bytes(b, w, &inflated));
+  return mscrt_blob_inflate(b, inflated);
+}
+
 mscrt_status *mscrt_samples_open(const mscrt_wanted *w, const char *file, mscrt_samples *out_samples) {
   char *path = NULL;
   const char *suffix;
@@ -139,10 +183,9 @@ mscrt_status *mscrt_samples_open(const mscrt_wanted *w, const char *file, mscrt_
   mscrt_status *s = split_name(file, &path, &suffix);
   if (!s) s = mscrt_blob_open(path, &out_samples->blob);
   free(path);
+  if (!s) s = inflate_samples(&out_samples->blob, w, suffix);
   if (!s) s = recognise(out_samples, w, suffix);
-  if (!s && !mscrt_converts(out_samples->array.dtype, w->dtype))
-    s = mscrt_bad_file(&out_samples->blob, "%s values do not go into input '%s' of %s", mscrt_dtype_name(out_samples->array.dtype), w->name, mscrt_dtype_name(w->dtype));
-  if (!s) s = out_samples->kind == MSCRT_TOKENS ? check_tokens(out_samples, w) : check_array(out_samples, w);
+  if (!s) s = check(out_samples, w);
   if (s) mscrt_samples_close(out_samples);
   return s;
 }

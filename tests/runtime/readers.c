@@ -233,6 +233,30 @@ static void bad_files_are_refused(void **state) {
   expect_text(mscrt_samples_open(&image, "/tmp", &s), MSCRT_INPUT, "/tmp: not a regular file");
 }
 
+/* 64 MiB of zeros behind a header: what the header says is all that is inflated, and only if it is wanted. */
+static void gzip_is_inflated_as_far_as_its_header_says(void **state) {
+  (void)state;
+  static const struct { const char *what, *head; size_t bytes; const mscrt_wanted *wanted; const char *text; } bombs[] = {
+    {"longer than its header", "\0\0\10\3\0\0\0\1\0\0\0\2\0\0\0\3", 16, &image, "more than 22 bytes are compressed in it"},
+    {"of another shape", "\0\0\10\2\0\0\100\0\0\0\20\0", 12, &image, "shape [16384,4096] does not fit input 'x' of shape [2,6]"},
+    {"of another type", "\0\0\15\1\1\0\0\0", 8, &label, "f32 values do not go into input 'y' of i32"},
+    {"npy", "\x93NUMPY\1\0\76\0{'descr': '<i4', 'fortran_order': False, 'shape': (2, 1)}     \n", 72, &label, "more than 80 bytes are compressed in it"},
+    {"nothing that has a header", "hello", 5, &image, "raw tokens go to integer inputs: input 'x' is f32"},
+  };
+  size_t zeros = 64 << 20;
+  uint8_t *bytes = calloc(1, zeros);
+  assert_non_null(bytes);
+  for (size_t i = 0; i < sizeof bombs / sizeof *bombs; i++) {
+    mscrt_samples s;
+    memcpy(bytes, bombs[i].head, bombs[i].bytes);
+    mscrt_status *status = mscrt_samples_open(bombs[i].wanted, put_gz("bomb.gz", bytes, zeros), &s);
+    if (!status || !strstr(mscrt_status_text(status), bombs[i].text))
+      fail_msg("%s: got '%s', expected '%s'", bombs[i].what, mscrt_status_text(status), bombs[i].text);
+    mscrt_status_free(status);
+  }
+  free(bytes);
+}
+
 static void cut_while_in_use(void **state) {
   (void)state;
   uint8_t bytes[64];
@@ -316,7 +340,8 @@ static void philox_known_answers(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(idx_reaches_its_place), cmocka_unit_test(batch_may_be_any_dimension), cmocka_unit_test(tensors_without_a_batch), cmocka_unit_test(npy_and_safetensors_convert),
-    cmocka_unit_test(tokens_are_windows), cmocka_unit_test(bad_files_are_refused), cmocka_unit_test(cut_while_in_use), cmocka_unit_test(kept_in_memory),
+    cmocka_unit_test(tokens_are_windows), cmocka_unit_test(bad_files_are_refused),
+    cmocka_unit_test(gzip_is_inflated_as_far_as_its_header_says), cmocka_unit_test(cut_while_in_use), cmocka_unit_test(kept_in_memory),
     cmocka_unit_test(halves_round_to_even), cmocka_unit_test(orders_are_permutations), cmocka_unit_test(philox_known_answers),
   };
   return cmocka_run_group_tests(tests, make_folder, drop_folder);
