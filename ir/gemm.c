@@ -63,7 +63,7 @@ static void aux_type(const msc_op *op, msc_dtype *out_dtype, int64_t *out_dim) {
 static bool must_be(msc_op *op, int i, const char *word, msc_dtype dtype, int rank, const int64_t *dim) {
   if (i < 0) return true;
   const msc_type *t = shape_in(op, (size_t)i), *wanted = msc_type_of(msc_op_ctx(op), dtype, rank, dim, NULL);
-  bool same = t->dtype == dtype && t->rank == rank && !memcmp(t->dim, dim, sizeof *dim * (size_t)rank);
+  bool same = t->dtype == dtype && t->rank == rank && (rank == 0 || !memcmp(t->dim, dim, sizeof *dim * (size_t)rank)); /* of a scalar, dim is NULL */
   return same || shape_wrong(op, "'%s' must be %s, not %s", word, shape_text(op, wanted), shape_text(op, t));
 }
 
