@@ -217,9 +217,13 @@ static bool is_large(const msc_module *m) {
   return num >= many;
 }
 
-/* The text of a large module takes longer than most passes: there the user's own command is the test case. */
+/* The text of a large module takes longer than most passes, be it of ops, constants or names: there the user's own command is
+ * the test case. */
 static void take_case(pass_run *r, int side) {
-  if (r->wants_text || (r->wants_case && !is_large(r->m))) take_text(r, side);
+  const size_t much = 1 << 20;
+  if (!r->wants_text && (!r->wants_case || is_large(r->m))) return;
+  take_text(r, side);
+  r->wants_case = r->wants_case && r->bytes[side] < much;
 }
 
 static bool report(pass_run *r, msc_pass_ctx *pass, msc_pass_report *report) {
