@@ -1,11 +1,14 @@
 /* meet.c: ranks of one host find each other through a Unix socket: rank 0 listens, collects a file for memory and one for
  * liveness from every other rank, and hands all of them to all.  Only processes of the same user are heard. */
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -58,6 +61,29 @@ static bool same_user(int fd) {
   socklen_t n = sizeof c;
   return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &n) == 0 && c.uid == geteuid();
 }
+
+/* ---- file descriptors: two of every rank, and a connection to each in rank 0 ---- */
+
+#define FDS_BESIDE 4 /* the listener, and a connection or two that are refused */
+
+static mscrt_status *too_few_fds(const meeting *m) {
+  struct rlimit l = {0};
+  getrlimit(RLIMIT_NOFILE, &l);
+  return mscrt_fail(MSCRT_ENVIRONMENT, "%d ranks meet with some %d file descriptors in each, and this process may have %" PRIu64 " only: raise `ulimit -n`", m->o->ranks,
+                    3 * m->o->ranks + 16, (uint64_t)l.rlim_cur);
+}
+
+/* Those that will be opened lie at or above the lowest free one; every rank asks for what rank 0 needs, so that none waits for it. */
+static mscrt_status *check_fds(const meeting *m, int any) {
+  struct rlimit l;
+  int lowest = fcntl(any, F_DUPFD_CLOEXEC, 0), others = m->o->ranks - 1;
+  if (lowest < 0) return errno == EMFILE ? too_few_fds(m) : NULL;
+  close(lowest);
+  rlim_t need = (rlim_t)(lowest + 3 * others + FDS_BESIDE);
+  return getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < need ? too_few_fds(m) : NULL;
+}
+
+static bool out_of_fds(int error) { return error == EMFILE || error == ENFILE; }
 
 /* ---- letters with two files ---- */
 
@@ -160,11 +186,12 @@ static mscrt_status *missing_ranks(const meeting *m) {
   return mscrt_fail(MSCRT_PEER, "waited %d ms at %s for ranks %s of %d", m->o->timeout_ms, m->o->address, list, m->o->ranks);
 }
 
-static void accept_one(meeting *m) {
+static mscrt_status *accept_one(meeting *m) {
   int fd = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC);
-  if (fd < 0) return;
+  if (fd < 0) return out_of_fds(errno) ? too_few_fds(m) : NULL;
   if (!same_user(fd) || m->num_pending == (int)(sizeof m->pending / sizeof *m->pending)) close(fd);
   else m->pending[m->num_pending++] = fd;
+  return NULL;
 }
 
 /* A rank that does not belong is an answer for all: it is given when all are there to hear it. */
@@ -186,7 +213,10 @@ static mscrt_status *gather(meeting *m) {
       if (first) mscrt_status_free(s);
       else first = s;
     }
-    if (n > 0 && polled[0].revents) accept_one(m);
+    if (n > 0 && polled[0].revents) {
+      mscrt_status *s = accept_one(m);
+      if (s) return mscrt_status_free(first), s;
+    }
     joined = 1;
     for (int r = 1; r < m->o->ranks; r++) joined += m->peer[r] >= 0;
   }
@@ -218,7 +248,7 @@ static mscrt_status *connect_to(meeting *m, int *out_fd) {
   MSCRT_CHECK(address_of(m->o->address, &address, &bytes));
   for (;;) {
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (fd < 0) return mscrt_fail(MSCRT_ENVIRONMENT, "no Unix socket: %s", strerror(errno));
+    if (fd < 0) return out_of_fds(errno) ? too_few_fds(m) : mscrt_fail(MSCRT_ENVIRONMENT, "no Unix socket: %s", strerror(errno));
     *out_fd = fd;
     if (connect(fd, (struct sockaddr *)&address, bytes) == 0) break;
     int error = errno;
@@ -264,7 +294,8 @@ mscrt_status *mscrt_meet(const mscrt_comm_options *o, uint64_t segment_bytes, co
   memcpy(out_fds + 2 * o->rank, own_fds, 2 * sizeof(int));
   MSCRT_CHECK(mscrt_new_array(&m.peer, o->ranks));
   for (int r = 0; r < o->ranks; r++) m.peer[r] = -1;
-  mscrt_status *s = o->rank == 0 ? lead(&m) : follow(&m);
+  mscrt_status *s = check_fds(&m, own_fds[0]);
+  if (!s) s = o->rank == 0 ? lead(&m) : follow(&m);
   for (int i = 0; i < m.num_pending; i++) close(m.pending[i]);
   for (int r = 0; r < o->ranks; r++)
     if (m.peer[r] >= 0) close(m.peer[r]);

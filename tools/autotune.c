@@ -6,6 +6,7 @@
 
 #include "codegen/plan.h"
 #include "runtime/mscrt.h"
+#include "tools/status.h"
 #include "tools/trust.h"
 
 bool autotune_file(cli *c, char out_path[4200]) {
@@ -22,13 +23,7 @@ const char *autotune_measured(char path[4200]) {
   return path;
 }
 
-static int told(cli *c, mscrt_status *s) {
-  int code = mscrt_status_exit(s);
-  msc_error(c->ctx, mscrt_status_code(s) == MSCRT_NO_MEMORY ? MSC_E_OUT_OF_MEMORY : code == CLI_ENVIRONMENT ? MSC_E_TARGET : MSC_E_PLAN, NULL, "--autotune: %s", mscrt_status_text(s));
-  c->at_once = mscrt_status_code(s) == MSCRT_STUCK;
-  mscrt_status_free(s);
-  return code;
-}
+static int told(cli *c, mscrt_status *s) { return status_report(c, NULL, "--autotune: ", s); }
 
 /* Whoever opens a plan chooses its algorithms. */
 static int measure(cli *c, const mscrt_plan *plan) {

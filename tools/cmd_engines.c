@@ -6,13 +6,7 @@
 #include "runtime/cuda_dnn.h"
 #include "tools/cli.h"
 #include "tools/engines.h"
-
-static int told(cli *c, const char *path, mscrt_status *s) {
-  int code = mscrt_status_exit(s);
-  msc_error(c->ctx, code == CLI_ENVIRONMENT ? MSC_E_TARGET : MSC_E_PLAN, cli_loc(c, path), "%s", mscrt_status_text(s));
-  mscrt_status_free(s);
-  return code;
-}
+#include "tools/status.h"
 
 typedef struct {
   const mscrt_plan *plan;
@@ -50,7 +44,7 @@ static int print_engines(cli *c, const mscrt_plan *plan, const msc_cluster *clus
   const msc_cluster_gpu *g = &cluster->gpu;
   engines e = {.plan = plan, .gpu = {cluster->device, (int)g->arch, g->multiprocessors, g->clock_hz, g->memory_clock_hz, cluster->memory_bytes, g->cache_bytes, g->shared_bytes, g->threads, g->blocks}};
   mscrt_status *s = mscrt_dnn_describe(&e.gpu, &e.dnn);
-  int code = s ? told(c, c->operands[0], s) : CLI_INPUT;
+  int code = s ? status_report(c, c->operands[0], "", s) : CLI_INPUT;
   e.out = s ? NULL : cli_open(c, cli_text(c, "o"));
   if (e.out) print_on_a_stack_of_its_own(&e);
   if (e.out) code = cli_close(c, e.out);
@@ -72,7 +66,7 @@ static int run(cli *c) {
   const char *path = c->operands[0];
   if (!cli_read(c, path, &file)) return CLI_INPUT;
   mscrt_status *s = mscrt_plan_open(file.data, file.size, &(mscrt_plan_options){sizeof(mscrt_plan_options), true}, &plan); /* nothing of it is executed */
-  if (s) return told(c, path, s);
+  if (s) return status_report(c, path, "", s);
   const msc_cluster *cluster = cluster_of(c, plan);
   int code = cluster ? print_engines(c, plan, cluster) : CLI_INPUT;
   mscrt_plan_close(plan);

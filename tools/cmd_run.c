@@ -16,6 +16,7 @@
 #include "tools/autotune.h"
 #include "tools/cli.h"
 #include "tools/launch.h"
+#include "tools/status.h"
 #include "tools/trace.h"
 #include "tools/trust.h"
 
@@ -51,16 +52,8 @@ static int debug_level(void) {
 
 /* The diagnostic of a status that the runtime gave; returns the exit code. */
 static int report(cli *c, const launch_line *line, msc_code code, mscrt_status *s) {
-  if (!s) return CLI_OK;
-  static const msc_code codes[] = {[MSCRT_UNSUPPORTED] = MSC_E_UNSUPPORTED, [MSCRT_ENVIRONMENT] = MSC_E_TARGET, [MSCRT_NO_MEMORY] = MSC_E_OUT_OF_MEMORY, [MSCRT_PEER] = MSC_E_TARGET, [MSCRT_STUCK] = MSC_E_TARGET, [MSCRT_BUG] = MSC_E_INTERNAL};
-  mscrt_code k = mscrt_status_code(s);
-  if (k < sizeof codes / sizeof *codes && codes[k]) code = codes[k];
-  launch_report(c, line, code, mscrt_status_text(s));
-  int exit = mscrt_status_exit(s);
-  c->at_once = k == MSCRT_STUCK;
-  if (debug_level() >= 1) fprintf(stderr, "%s", mscrt_status_trail(s));
-  mscrt_status_free(s);
-  return exit;
+  if (s && debug_level() >= 1) fprintf(stderr, "%s", mscrt_status_trail(s));
+  return status_of_rank(c, line, code, s);
 }
 
 /* ---- opening ---- */
@@ -103,12 +96,7 @@ static int open_plan(training *t) {
     msc_error(c->ctx, MSC_E_PLAN, cli_loc(c, c->operands[0]), "this plan holds native code and was not compiled by you on this host; if you know where it comes from, add --trust-native");
     return CLI_INPUT;
   }
-  if (s) {
-    int code = mscrt_status_exit(s);
-    msc_error(c->ctx, code == CLI_ENVIRONMENT ? MSC_E_TARGET : MSC_E_PLAN, cli_loc(c, c->operands[0]), "%s", mscrt_status_text(s));
-    mscrt_status_free(s);
-    return code;
-  }
+  if (s) return status_report(c, c->operands[0], "", s);
   t->ranks = (int)cli_int(c, "n", mscrt_plan_ranks(t->plan));
   if (t->ranks == mscrt_plan_ranks(t->plan)) return CLI_OK;
   msc_error(c->ctx, MSC_E_PLAN, cli_loc(c, c->operands[0]), "the plan is for %d rank%s, not for %d: compile with --set device_num=%d", mscrt_plan_ranks(t->plan), mscrt_plan_ranks(t->plan) == 1 ? "" : "s", t->ranks, t->ranks);
@@ -130,6 +118,13 @@ static bool parse_range(cli *c, const char *option, int64_t *out_begin, int64_t 
   return msc_error(c->ctx, MSC_E_DATA, NULL, "--%s: '%s' is no range of samples such as 0:9000", option, text);
 }
 
+/* FILE, or FILE:KIND. */
+static void note_data(cli *c, const char *file) {
+  const char *colon = strrchr(file, ':');
+  cli_note_input(c, file);
+  if (colon) cli_note_input(c, msc_arena_printf(msc_context_arena(c->ctx), "%.*s", (int)(colon - file), file));
+}
+
 static int open_data(training *t) {
   cli *c = t->c;
   const char *const *pairs;
@@ -145,6 +140,7 @@ static int open_data(training *t) {
   mscrt_source *sources = msc_new_array(msc_context_arena(c->ctx), mscrt_source, num + 1);
   for (size_t i = 0; i < num; i++) {
     const char *equals = strchr(pairs[i], '=');
+    note_data(c, equals + 1);
     sources[i] = (mscrt_source){msc_arena_printf(msc_context_arena(c->ctx), "%.*s", (int)(equals - pairs[i]), pairs[i]), equals + 1};
   }
   if (train_open || eval_open) { /* an open end is known only after the files are */
@@ -176,6 +172,9 @@ static int count_steps(training *t) {
 
 static int check_files(training *t) {
   cli *c = t->c;
+  const char *const outputs[] = {cli_text(c, "save"), cli_text(c, "trace")};
+  for (int i = 0; i < 2; i++)
+    if (outputs[i] && !cli_may_write(c, outputs[i])) return CLI_INPUT;
   if (cli_text(c, "init")) return report(c, NULL, MSC_E_DATA, mscrt_plan_check_weights(t->plan, cli_text(c, "init")));
   return CLI_OK;
 }

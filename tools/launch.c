@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -73,7 +74,17 @@ static int be_rank(int rank, int messages, pid_t launcher, const sigset_t *mask,
   sigprocmask(SIG_SETMASK, mask, NULL);
   launch_line line = {messages, rank};
   int code = fn(arg, rank, &line);
-  return fflush(stdout) == 0 || code ? code : CLI_ENVIRONMENT;
+  if (code || (fflush(stdout) == 0 && !ferror(stdout))) return code;
+  launch_report(NULL, &line, MSC_E_FILE, "cannot write to stdout");
+  return CLI_ENVIRONMENT;
+}
+
+/* Each rank has descriptors for all others while they meet. */
+static void allow_descriptors(void) {
+  struct rlimit l;
+  if (getrlimit(RLIMIT_NOFILE, &l) != 0 || l.rlim_cur >= l.rlim_max) return;
+  l.rlim_cur = l.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &l);
 }
 
 static bool start(watch *w, const sigset_t *mask, launch_rank *fn, void *arg) {
@@ -82,6 +93,7 @@ static bool start(watch *w, const sigset_t *mask, launch_rank *fn, void *arg) {
   w->pipe = ends[0];
   fcntl(w->pipe, F_SETFL, O_NONBLOCK);
   pid_t self = getpid();
+  allow_descriptors();
   fflush(NULL);
   for (int r = 0; r < w->ranks; r++) {
     w->pid[r] = fork();
@@ -183,7 +195,7 @@ static int exit_code(const watch *w) {
     int status = w->status[r];
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE && r == 0) return 128 + SIGPIPE; /* nobody reads our output */
     if (WIFSIGNALED(status)) {
-      msc_error(w->c->ctx, MSC_E_TARGET, NULL, "rank %d (process %d) was ended by signal %d (%s)", r, (int)w->pid[r], WTERMSIG(status), strsignal(WTERMSIG(status)));
+      msc_error(w->c->ctx, MSC_E_PEER, NULL, "rank %d (process %d) was ended by signal %d (%s)", r, (int)w->pid[r], WTERMSIG(status), strsignal(WTERMSIG(status)));
       code = CLI_ENVIRONMENT;
     }
   }
@@ -216,7 +228,7 @@ int launch(cli *c, int ranks, launch_rank *fn, void *arg) {
   if (w.pipe >= 0) {
     take_messages(&w);
     close(w.pipe);
-    put_messages(&w);
+    if (code != 128 + SIGPIPE) put_messages(&w);
   }
   sigprocmask(SIG_SETMASK, &before, NULL);
   return code;

@@ -10,6 +10,7 @@
 #include "runtime/mscrt.h"
 #include "runtime/pool.h"
 #include "tools/launch.h"
+#include "tools/status.h"
 
 enum { NUM_FLOATS = 4, SMALL = 256, LARGE = 1024, CHAIN = 64, MAX_PROBES = 16 };
 static const msc_dtype floats[NUM_FLOATS] = {MSC_F32, MSC_F64, MSC_F16, MSC_BF16};
@@ -135,10 +136,7 @@ static int run_rank(void *arg, int rank, const launch_line *line) {
     if (p->after >= 0 && (g->m->quick || slowest(g, p->after) * p->times > TOO_LONG_NS)) continue; /* all ranks see the same */
     mscrt_status *s = run_probe(g, p, &g->board->ns[i][rank]);
     if (!s) continue;
-    launch_report(g->c, line, MSC_E_TARGET, mscrt_status_text(s));
-    int code = mscrt_status_exit(s);
-    mscrt_status_free(s);
-    return code;
+    return status_of_rank(g->c, line, MSC_E_TARGET, s);
   }
   return CLI_OK;
 }

@@ -8,6 +8,7 @@
 #include "runtime/wait.h"
 #include "tools/launch.h"
 #include "tools/measure.h"
+#include "tools/status.h"
 
 enum { NUM_VERBS = 5, NUM_SIZES = 4, MAX_GROUPS = 4, MAX_CASES = NUM_VERBS * NUM_SIZES * MAX_GROUPS, TIMEOUT_MS = 60000 };
 static const int64_t WINDOW_NS = 15000000, QUICK_NS = 1000000;
@@ -162,11 +163,7 @@ static int run_rank(void *arg, int rank, const launch_line *line) {
   for (int i = 0; e && i < j->num; i++) mscrt_exchange_free(&e[i]);
   free(e);
   mscrt_partitions_free(&parts);
-  if (!s) return CLI_OK;
-  launch_report(j->c, line, MSC_E_TARGET, mscrt_status_text(s));
-  int code = mscrt_status_exit(s);
-  mscrt_status_free(s);
-  return code;
+  return status_of_rank(j->c, line, MSC_E_TARGET, s);
 }
 
 /* ---- all ---- */

@@ -1,7 +1,9 @@
 /* msc.c: the program.  argv in, one command of commands.def run, its exit code out. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "ir/msc.h"
@@ -114,8 +116,29 @@ static int run_row(const row *r, int argc, char **argv) {
   return code;
 }
 
+/* The stack of this thread and of later ones, as deep as the system lets it be where it is small; false after an error. */
+static bool deepen_stack(void) {
+  const rlim_t wanted = 8 << 20, needed = 1 << 20;
+  struct rlimit l;
+  if (getrlimit(RLIMIT_STACK, &l) != 0 || l.rlim_cur >= wanted) return true;
+  l.rlim_cur = l.rlim_max < wanted ? l.rlim_max : wanted;
+  if (l.rlim_cur < needed) {
+    fprintf(stderr, "msc: error: the stack may have only %lu KiB, msc needs %lu KiB: ulimit -s %lu\n", (unsigned long)(l.rlim_cur >> 10), (unsigned long)(needed >> 10),
+            (unsigned long)(wanted >> 10));
+    return false;
+  }
+  pthread_attr_t attr;
+  setrlimit(RLIMIT_STACK, &l);
+  if (pthread_attr_init(&attr) == 0) {
+    if (pthread_attr_setstacksize(&attr, l.rlim_cur) == 0) pthread_setattr_default_np(&attr);
+    pthread_attr_destroy(&attr);
+  }
+  return true;
+}
+
 int main(int argc, char **argv) {
   row rows[NUM_ROWS];
+  if (!deepen_stack()) return CLI_ENVIRONMENT;
   fill_rows(rows);
   if (argc < 2) return print_commands(rows, stderr);
   bool help = !strcmp(argv[1], "help") || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h");

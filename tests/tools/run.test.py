@@ -2,6 +2,7 @@
 """msc run: losses on one rank and several, evaluation, weights in and out, bad input, ranks that are killed, signals."""
 import json
 import os
+import resource
 import signal
 import struct
 import subprocess
@@ -174,7 +175,9 @@ for victim in (3, 0):
     check(process.returncode == 3, f"exit code 3, not {process.returncode}")
     check(f"rank {victim} (process {ranks[victim]}) was ended by signal 9 (Killed)" in text, text)
     check(all(f"rank {r}: step " in text for r in range(4) if r != victim) and f"rank {victim} is gone" in text and "all_reduce" in text and "(ranks 0,1,2,3)" in text, text)
+    check(text.count("[E0125]") == text.count("\n"), f"each message is about a rank that is lost: {text}")
     check(not alive(ranks), "no process is left")
+expect("explain E0125", 0, "", lambda text: "" if "a rank was lost" in text and "signal 9" in text else "the story of a lost rank")
 process, ranks = start(2)
 process.send_signal(signal.SIGTERM)
 text = end(process, 5)
@@ -184,4 +187,24 @@ process.kill()
 end(process, 5)
 time.sleep(0.5)
 check(not alive(ranks), "ranks end with their launcher")
+
+# Output that does not arrive is a failure, with one rank and with several.
+for plan in ("net1.bin", "net4.bin"):
+    with open("/dev/full", "w") as full:
+        for options in ([], ["--json"]):
+            run = subprocess.run([MSC, "run", plan, *DATA.split(), *options], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+            check(run.returncode == 3 and "cannot write to stdout" in run.stderr, f"{plan} to a full device: {run.returncode} {run.stderr}")
+
+
+# Few file descriptors: told at once, by all ranks alike; where more may be had they are taken.
+def with_files(soft, hard):
+    limit = (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)))
+    return subprocess.run([MSC, "run", "net4.bin", *DATA.split()], capture_output=True, text=True, timeout=60, preexec_fn=limit)
+
+
+for files in (16, 14, 12, 10, 8):
+    begin, run = time.monotonic(), with_files(files, files)
+    check(run.returncode == 3 and "E0117" in run.stderr and ("file descriptors" in run.stderr or "open files" in run.stderr), f"{files} files: {run.stderr}")
+    check("no such rank" not in run.stderr and run.stderr.count("\n") == 1 and time.monotonic() - begin < 4, f"{files} files: {run.stderr}")
+check(with_files(12, 1024).returncode == 0, "the soft limit of files is raised")
 expect.done()
