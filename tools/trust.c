@@ -1,6 +1,8 @@
-/* trust.c: ~/.cache/msc/plans/SHA256 says: this user compiled that plan, on the host whose identity stands in the file. */
+/* trust.c: ~/.cache/msc/plans/SHA256 says: this user compiled that plan, on the host whose identity stands in the
+ * file.  A file's time is when the plan was last compiled or run; of some thousands the oldest go. */
 #include "tools/trust.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -97,6 +99,47 @@ static bool path_of(const void *plan, size_t bytes, bool make, char out[4200]) {
   return true;
 }
 
+/* ---- what nobody ran for long goes ---- */
+
+enum { MOST_NOTES = 4096, KEPT_NOTES = 3072 };
+
+typedef struct {
+  char name[65];
+  int64_t used_ns;
+} note;
+
+static int latest_first(const void *a, const void *b) {
+  int64_t x = ((const note *)a)->used_ns, y = ((const note *)b)->used_ns;
+  return (x < y) - (x > y);
+}
+
+static bool is_note(const char *name) { return strlen(name) == 64 && strspn(name, "0123456789abcdef") == 64; }
+
+static size_t count_notes(DIR *d) {
+  size_t num = 0;
+  rewinddir(d);
+  for (const struct dirent *e; (e = readdir(d));) num += is_note(e->d_name);
+  return num;
+}
+
+/* Of the notes those that were used last stay. */
+static void drop_old_notes(const char *folder) {
+  DIR *d = opendir(folder);
+  size_t most = d ? count_notes(d) : 0, num = 0;
+  note *notes = most > MOST_NOTES ? malloc(most * sizeof *notes) : NULL;
+  if (notes) rewinddir(d);
+  for (const struct dirent *e; notes && num < most && (e = readdir(d));) {
+    struct stat st;
+    if (!is_note(e->d_name) || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    memcpy(notes[num].name, e->d_name, sizeof notes[num].name);
+    notes[num++].used_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+  }
+  if (notes) qsort(notes, num, sizeof *notes, latest_first);
+  for (size_t i = KEPT_NOTES; i < num; i++) unlinkat(dirfd(d), notes[i].name, 0);
+  free(notes);
+  if (d) closedir(d);
+}
+
 void trust_note(const void *plan, size_t bytes) {
   char path[4200], host[256];
   if (!path_of(plan, bytes, true, path)) return;
@@ -105,6 +148,8 @@ void trust_note(const void *plan, size_t bytes) {
   if (fd < 0) return;
   if (write(fd, host, strlen(host)) != (ssize_t)strlen(host)) unlink(path);
   close(fd);
+  *strrchr(path, '/') = 0;
+  drop_old_notes(path);
 }
 
 bool trust_known(const void *plan, size_t bytes) {
@@ -115,6 +160,7 @@ bool trust_known(const void *plan, size_t bytes) {
   if (fd < 0) return false;
   bool good = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 022) == 0;
   ssize_t n = good ? read(fd, noted, sizeof noted - 1) : -1;
+  if (n >= 0) futimens(fd, NULL); /* used now */
   close(fd);
   if (n < 0) return false;
   noted[n] = 0;
