@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/context.h"
@@ -174,16 +175,27 @@ static mscrt_status *write_all(int fd, const char *path, const void *data, size_
 }
 
 typedef struct {
-  const char *path;
+  char *path;      /* with links followed */
   char *temporary;
   int fd;
 } file_out;
 
+/* A link is followed, and nothing but a file is replaced. */
+static mscrt_status *end_of_links(const char *path, char **out_path) {
+  struct stat st;
+  *out_path = realpath(path, NULL);
+  if (!*out_path && lstat(path, &st) == 0) return mscrt_fail(MSCRT_INPUT, "%s: a link to nothing; give the file", path);
+  if (*out_path && (stat(*out_path, &st) != 0 || !S_ISREG(st.st_mode))) return mscrt_fail(MSCRT_INPUT, "%s: not a regular file", path);
+  if (!*out_path) *out_path = strdup(path);
+  return *out_path ? NULL : mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
+}
+
 static mscrt_status *begin_file(const mscrt_plan *p, const char *path, file_out *f) {
   char *header = NULL;
   size_t bytes = 0;
-  *f = (file_out){.path = path, .fd = -1};
-  if (asprintf(&f->temporary, "%s.%d.tmp", path, getpid()) < 0) {
+  *f = (file_out){.fd = -1};
+  MSCRT_CHECK(end_of_links(path, &f->path));
+  if (asprintf(&f->temporary, "%s.%d.tmp", f->path, getpid()) < 0) {
     f->temporary = NULL;
     return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
   }
@@ -215,6 +227,7 @@ static mscrt_status *end_file(file_out *f, mscrt_status *s) {
   if (s && f->temporary && f->fd >= 0) unlink(f->temporary);
   if (!s) sync_folder(f->path);
   free(f->temporary);
+  free(f->path);
   return s;
 }
 

@@ -91,8 +91,12 @@ typedef struct {
   size_t size;
 } cli_bytes;
 
-/* A whole file ("-": stdin); reports and returns false. */
+/* A whole file or pipe ("-": stdin), of a size that a model or a plan may have; reports and returns false. */
 bool cli_read(cli *c, const char *path, cli_bytes *out_bytes);
+/* A file that something else reads: what cli_read and this were given is never written. */
+void cli_note_input(cli *c, const char *path);
+/* False after a report: the file is an input of this command, or was written by it already.  cli_open asks by itself. */
+bool cli_may_write(cli *c, const char *path);
 
 typedef struct cli_output cli_output;
 

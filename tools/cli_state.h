@@ -11,6 +11,8 @@ typedef struct {
 
 typedef enum { CLI_DIAG_TEXT, CLI_DIAG_JSON, CLI_DIAG_SARIF } cli_format;
 
+typedef struct cli_known_file cli_known_file;
+
 struct cli_state {
   const char *name;           /* of the command */
   const char *help;           /* of the command */
@@ -23,6 +25,7 @@ struct cli_state {
   size_t printed_diags;       /* diagnostics already printed as text */
   int64_t started_ns, progress_ns;
   cli_output *outputs;        /* open ones */
+  cli_known_file *known;      /* files that were read or written so far */
 };
 
 /* options.c */

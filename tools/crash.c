@@ -67,6 +67,7 @@ static bool save_command(void) {
 }
 
 void cli_write_reproducer(cli *c, const char *pass, const char *text, size_t bytes) {
+  c->state->known = NULL; /* it may be the input of this command: then it is still a case of what went wrong */
   bool saved = text ? cli_write_file(c, CLI_REPRODUCER, text, bytes) == CLI_OK : save_command();
   if (saved) msc_note(c->ctx, NULL, "reproducer of pass '%s': %s", pass, text ? CLI_REPRODUCER : COMMAND);
 }

@@ -1,6 +1,8 @@
 /* output.c: whole files in; outputs that appear under their name only when complete; the progress line. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,27 +12,92 @@
 
 #include "tools/cli_state.h"
 
+/* ---- which files this command has to do with ---- */
+
+struct cli_known_file {
+  cli_known_file *next;
+  dev_t device;
+  ino_t number;
+  const char *path; /* as the user gave it */
+  bool written;     /* by this command, else read */
+};
+
+static void note_file(cli *c, const char *path, const struct stat *info, bool written) {
+  if (!S_ISREG(info->st_mode)) return;
+  cli_known_file *f = msc_new(msc_context_arena(c->ctx), cli_known_file);
+  *f = (cli_known_file){c->state->known, info->st_dev, info->st_ino, path, written};
+  c->state->known = f;
+}
+
+void cli_note_input(cli *c, const char *path) {
+  struct stat info;
+  if (stat(path, &info) == 0) note_file(c, path, &info, false);
+}
+
+bool cli_may_write(cli *c, const char *path) {
+  struct stat info;
+  if (stat(path, &info) != 0) return true;
+  for (const cli_known_file *f = c->state->known; f; f = f->next) {
+    if (f->device != info.st_dev || f->number != info.st_ino) continue;
+    return msc_error(c->ctx, MSC_E_FILE, cli_loc(c, path), "cannot write: it is %s '%s' of this command", f->written ? "the output" : "the input", f->path);
+  }
+  return true;
+}
+
 /* ---- reading ---- */
+
+enum { WRITER_WAIT_MS = 5000, WRITER_POLL_MS = 20 };
+#define MAX_FILE_BYTES ((size_t)INT32_MAX)      /* of a model or a plan, by their format */
+#define MAX_DEVICE_BYTES ((size_t)16 << 20)     /* a terminal ends, /dev/null as well; others may not */
+
+typedef struct {
+  cli *c;
+  const char *path;
+  int fd;
+  size_t guess, most;
+  bool pipe; /* opened without waiting for who writes into it */
+} source;
 
 static bool read_failed(cli *c, const char *path, const char *reason) {
   return msc_error(c->ctx, MSC_E_FILE, cli_loc(c, path), "cannot read: %s", reason);
 }
 
-/* Reads to the end; a size that fstat tells is only a first guess (pipes, files that grow). */
-static bool read_all(cli *c, int fd, const char *path, size_t guess, cli_bytes *out_bytes) {
-  msc_arena *arena = msc_context_arena(c->ctx);
-  size_t room = guess + 1, size = 0;
-  char *data = msc_arena_alloc(arena, room + 64 + 1);
-  data += -(uintptr_t)data & 63;
-  for (;;) {
-    ssize_t n = read(fd, data + size, room - size);
+/* What read gives, -1 with errno; 0 at the end.  Of a named pipe that nobody has opened to write, after some seconds. */
+static ssize_t read_some(const source *s, char *data, size_t room, bool first) {
+  for (int waited = 0;;) {
+    ssize_t n = read(s->fd, data, room);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return read_failed(c, path, strerror(errno));
+    struct pollfd p = {.fd = s->fd, .events = POLLIN};
+    if (n < 0 && errno == EAGAIN && s->pipe) {
+      poll(&p, 1, -1);
+      first = false;
+    } else if (n == 0 && s->pipe && first && waited < WRITER_WAIT_MS) {
+      poll(NULL, 0, WRITER_POLL_MS);
+      waited += WRITER_POLL_MS;
+    } else {
+      if (n == 0 && s->pipe && first) errno = ETIMEDOUT;
+      return n == 0 && s->pipe && first ? -1 : n;
+    }
+  }
+}
+
+static char *room_for(cli *c, size_t bytes) {
+  char *data = msc_arena_alloc(msc_context_arena(c->ctx), bytes + 64 + 1);
+  return data + (-(uintptr_t)data & 63);
+}
+
+/* Reads to the end; a size that fstat tells is only a first guess (pipes, files that grow). */
+static bool read_all(const source *s, cli_bytes *out_bytes) {
+  size_t room = s->guess + 1, size = 0;
+  char *data = room_for(s->c, room);
+  for (;;) {
+    ssize_t n = read_some(s, data + size, room - size, size == 0);
+    if (n < 0) return read_failed(s->c, s->path, errno == ETIMEDOUT ? "nobody writes into this pipe" : strerror(errno));
     if (n == 0) break;
     size += (size_t)n;
+    if (size > s->most) return read_failed(s->c, s->path, msc_arena_printf(msc_context_arena(s->c->ctx), "more than %zu bytes", s->most));
     if (size < room) continue;
-    char *more = msc_arena_alloc(arena, room * 2 + 64 + 1);
-    more += -(uintptr_t)more & 63;
+    char *more = room_for(s->c, room * 2);
     memcpy(more, data, size);
     data = more;
     room *= 2;
@@ -40,19 +107,32 @@ static bool read_all(cli *c, int fd, const char *path, size_t guess, cli_bytes *
   return true;
 }
 
-bool cli_read(cli *c, const char *path, cli_bytes *out_bytes) {
-  if (!strcmp(path, "-")) return read_all(c, STDIN_FILENO, "<stdin>", 64 * 1024, out_bytes);
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return read_failed(c, path, strerror(errno));
+/* What kind of file it is decides how much of it is read. */
+static bool read_source(source *s, cli_bytes *out_bytes) {
   struct stat info;
-  bool ok = false;
-  if (fstat(fd, &info) != 0)
-    read_failed(c, path, strerror(errno));
-  else if (S_ISDIR(info.st_mode))
-    read_failed(c, path, "it is a folder");
-  else
-    ok = read_all(c, fd, path, S_ISREG(info.st_mode) ? (size_t)info.st_size : 64 * 1024, out_bytes);
-  close(fd);
+  if (fstat(s->fd, &info) != 0) return read_failed(s->c, s->path, strerror(errno));
+  if (S_ISDIR(info.st_mode)) return read_failed(s->c, s->path, "it is a folder");
+  bool regular = S_ISREG(info.st_mode), device = S_ISCHR(info.st_mode);
+  if (!regular && !device && !S_ISFIFO(info.st_mode) && s->fd != STDIN_FILENO) return read_failed(s->c, s->path, "it is neither a file nor a pipe");
+  s->most = device ? MAX_DEVICE_BYTES : MAX_FILE_BYTES;
+  if (regular && (size_t)info.st_size > s->most)
+    return read_failed(s->c, s->path, msc_arena_printf(msc_context_arena(s->c->ctx), "it has more than %zu bytes", s->most));
+  s->guess = regular ? (size_t)info.st_size : 64 * 1024;
+  s->pipe = S_ISFIFO(info.st_mode) && s->fd != STDIN_FILENO;
+  note_file(s->c, s->path, &info, false);
+  return read_all(s, out_bytes);
+}
+
+bool cli_read(cli *c, const char *path, cli_bytes *out_bytes) {
+  source s = {.c = c, .path = path, .fd = STDIN_FILENO};
+  if (!strcmp(path, "-")) {
+    s.path = "<stdin>";
+    return read_source(&s, out_bytes);
+  }
+  s.fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (s.fd < 0) return read_failed(c, path, strerror(errno));
+  bool ok = read_source(&s, out_bytes);
+  close(s.fd);
   return ok;
 }
 
@@ -128,6 +208,21 @@ static bool open_temporary(cli *c, cli_output *out) {
   return write_failed(c, out->path, error);
 }
 
+/* The file that a link leads to, also where that is not there yet; the text itself where it is no link. */
+static const char *end_of_links(cli *c, const char *path) {
+  enum { MOST_LINKS = 40 };
+  msc_arena *arena = msc_context_arena(c->ctx);
+  char to[PATH_MAX];
+  for (int i = 0; i < MOST_LINKS; i++) {
+    ssize_t n = readlink(path, to, sizeof to);
+    if (n < 0 || n == (ssize_t)sizeof to) return path;
+    const char *slash = strrchr(path, '/');
+    int folder = *to == '/' || !slash ? 0 : (int)(slash - path) + 1;
+    path = msc_arena_printf(arena, "%.*s%.*s", folder, path, (int)n, to);
+  }
+  return path;
+}
+
 cli_output *cli_open(cli *c, const char *path) {
   cli_output *out = msc_new(msc_context_arena(c->ctx), cli_output);
   out->slot = -1;
@@ -139,13 +234,13 @@ cli_output *cli_open(cli *c, const char *path) {
   struct stat info;
   bool exists = stat(path, &info) == 0;
   if (exists && S_ISDIR(info.st_mode)) return write_failed(c, path, EISDIR), NULL;
+  if (!exists && errno == ELOOP) return write_failed(c, path, errno), NULL;
+  if (!cli_may_write(c, path)) return NULL;
   if (exists && !S_ISREG(info.st_mode)) {
     out->file = fopen(path, "wbe");
     if (!out->file) return write_failed(c, path, errno), NULL;
   } else {
-    char *real = exists ? realpath(path, NULL) : NULL;
-    if (real) out->target = msc_arena_printf(msc_context_arena(c->ctx), "%s", real);
-    free(real);
+    out->target = end_of_links(c, path);
     if (!open_temporary(c, out)) return NULL;
   }
   out->next = c->state->outputs;
@@ -185,10 +280,12 @@ static void forget(cli *c, cli_output *out) {
 }
 
 int cli_close(cli *c, cli_output *out) {
+  struct stat info;
   if (fflush(out->file) != 0 && !out->error) out->error = errno;
   if (out->temporary && !out->error && fsync(fileno(out->file)) != 0) out->error = errno;
   if (out->path && fclose(out->file) != 0 && !out->error) out->error = errno;
   if (out->temporary && !out->error && rename(out->temporary, out->target) != 0) out->error = errno;
+  if (out->temporary && !out->error && stat(out->target, &info) == 0) note_file(c, out->path, &info, true);
   if (out->temporary && !out->error) sync_folder(out->target);
   if (out->temporary && out->error) unlink(out->temporary);
   forget(c, out);

@@ -1,10 +1,13 @@
 /* strategy_file.c: layouts of ops and parameters <-> JSON (see strategy_file.h).
  * LAYOUT texts decide; strategy tuples and (device matrix, tensor map) are written beside them where they can express it. */
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "ir/grid.h"
 #include "ir/symbols.h"
@@ -422,36 +425,38 @@ bool msc_strategy_read(shard_graph *g, const char *name, const char *text, size_
   return ok;
 }
 
-/* The bytes of a file and a zero; NULL with errno. */
-static char *read_file(msc_arena *arena, const char *path, size_t *out_bytes) {
-  FILE *file = fopen(path, "rb");
-  if (!file) return NULL;
-  long size = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
+/* The bytes of a file and a zero; NULL with the reason. */
+static char *read_file(msc_arena *arena, const char *path, size_t *out_bytes, const char **out_why) {
+  int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  struct stat info = {0};
   char *text = NULL;
-  if (size >= 0 && size <= MAX_BYTES) {
-    rewind(file);
-    text = msc_arena_alloc(arena, (size_t)size + 1);
-    *out_bytes = fread(text, 1, (size_t)size, file);
-  } else if (size > MAX_BYTES) {
-    errno = EFBIG;
+  bool ok = fd >= 0 && fstat(fd, &info) == 0;
+  *out_why = NULL;
+  if (ok && !S_ISREG(info.st_mode)) *out_why = "it is not a regular file";
+  else if (ok && info.st_size > MAX_BYTES) *out_why = strerror(EFBIG);
+  if (ok && !*out_why) {
+    text = msc_arena_alloc(arena, (size_t)info.st_size + 1);
+    ssize_t n = read(fd, text, (size_t)info.st_size);
+    *out_bytes = n < 0 ? 0 : (size_t)n;
+    ok = n >= 0;
   }
-  bool failed = ferror(file) != 0;
-  int saved = errno;
-  fclose(file);
-  errno = saved;
-  return failed ? NULL : text;
+  if (!ok) *out_why = strerror(errno);
+  if (fd >= 0) close(fd);
+  return *out_why ? NULL : text;
 }
 
 bool msc_strategy_load(shard_graph *g, const char *path) {
   size_t bytes = 0;
-  const char *text = read_file(g->arena, path, &bytes);
+  const char *why, *text = read_file(g->arena, path, &bytes, &why);
   if (text) return msc_strategy_read(g, path, text, bytes);
-  return msc_error(g->ctx, MSC_E_FILE, msc_loc_of(g->ctx, &(msc_loc){.file = msc_intern(g->ctx, path), .implied = true}), "cannot read the strategy file: %s", strerror(errno));
+  const msc_loc *loc = msc_loc_of(g->ctx, &(msc_loc){.file = msc_intern(g->ctx, path), .implied = true});
+  return msc_error(g->ctx, MSC_E_FILE, loc, "cannot read the strategy file: %s", why);
 }
 
 const char *msc_strategy_mesh(msc_arena *arena, const char *path) {
   size_t bytes = 0;
-  char *text = read_file(arena, path, &bytes);
+  const char *why;
+  char *text = read_file(arena, path, &bytes, &why);
   json_t *root = text ? json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL) : NULL;
   const char *mesh = json_string_value(json_object_get(root, "mesh"));
   if (mesh) memcpy(text, mesh, strlen(mesh) + 1); /* it is a part of the file, and takes its place: JSON's memory is not the arena's */

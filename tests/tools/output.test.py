@@ -34,6 +34,27 @@ expect("dump m.mlir -o folder/link", 0, "", "")
 expect.check("a link stays one, its target is written", os.path.islink("folder/link") and open("out").read() == TEXT)
 expect.check("nothing else in the folder", os.listdir("folder") == ["link"])
 
+os.symlink("later", "folder/dangling")
+expect("dump m.mlir -o folder/dangling", 0, "", "")
+expect.check("a link to what is not there yet stays one too", os.readlink("folder/dangling") == "later" and open("folder/later").read() == TEXT)
+os.symlink("loop", "loop")
+expect("dump m.mlir -o loop", 1, "loop: error: cannot write: Too many levels of symbolic links [E0112]\n")
+for name in ("folder/dangling", "folder/later", "loop"):
+    os.unlink(name)
+
+# An input is never written, by whatever name; nor is one output written over another.
+os.symlink("m.mlir", "m.link")
+os.link("m.mlir", "m.same")
+for name in ("m.mlir", "./m.mlir", "m.link", "m.same"):
+    for command in ("dump", "opt", "import", "compile"):
+        expect(f"{command} m.mlir -o {name}", 1, f"{name}: error: cannot write: it is the input 'm.mlir' of this command [E0112]\n")
+write("c.json", '{"device_num": 1}')
+expect("compile m.mlir --config c.json -o c.json", 1, "c.json: error: cannot write: it is the input 'c.json' of this command [E0112]\n")
+expect("compile m.mlir -o plan --depfile plan --set device_num=8 --set parallel_mode=semi_auto_parallel", 1, "plan: error: cannot write: it is the output 'plan' of this command [E0112]\n")
+expect.check("the inputs are as they were", open("m.mlir").read() == TEXT and open("c.json").read() == '{"device_num": 1}')
+for name in ("m.link", "m.same", "c.json", "plan"):
+    os.unlink(name)
+
 # Failures name the file and the reason; what was there stays.
 write("out", "old")
 write("bad.mlir", "no")
