@@ -10,6 +10,7 @@
 #include "codegen/emit.h"
 #include "codegen/ptxas.h"
 #include "ir/mailbox.h"
+#include "ir/pools.h"
 #include "passes/3_shard/strategy_file.h"
 
 /* ---- decisions ---- */
@@ -49,19 +50,58 @@ static const msc_decision *note_decisions(msc_context *ctx, const msc_func *f, s
 
 static uint64_t total_of(const msc_plan_memory *m) { return m->parameters + m->state + m->sums + m->carried + m->messages + m->alignment + m->inputs + m->scratch + m->constants + m->workspace; }
 
+/* Of the stage that has most: mailboxes have the same room on all. */
+static uint64_t mailbox_bytes(const msc_plan *p) {
+  uint64_t most = 0;
+  for (uint32_t k = 0; k < p->num_stages; k++) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < p->num_messages; i++)
+      if (p->message[i].to == k) bytes += msc_mailbox_bytes(p->message[i].bytes, p->message[i].depth);
+    if (bytes > most) most = bytes;
+  }
+  return most;
+}
+
+/* A GPU takes the batches of a whole step, and those of the next one. */
+static uint64_t input_slots(const msc_plan *p) {
+  uint64_t slots = p->input_slots;
+  for (uint32_t i = 0; i < p->num_programs && msc_target_of(p->module) != MSC_TARGET_CPU; i++)
+    if (2 * (uint64_t)p->program[i].micro > slots) slots = 2 * (uint64_t)p->program[i].micro;
+  return slots;
+}
+
+static uint64_t scratch_of_stage(const msc_plan *p, uint32_t stage) {
+  uint64_t most = 0;
+  for (size_t i = 0; i < p->num_sections; i++)
+    if (p->section[i].stage == stage && p->section[i].scratch_bytes > most) most = p->section[i].scratch_bytes;
+  return most;
+}
+
+static uint64_t arena_bytes(const msc_plan_memory *m, uint64_t persistent, const uint64_t *carried) {
+  uint64_t at[MSC_NUM_POOLS], pool[MSC_NUM_POOLS] = {[MSC_POOL_MAILBOXES] = m->messages,
+                                                     [MSC_POOL_PERSISTENT] = persistent,
+                                                     [MSC_POOL_INPUTS] = m->inputs,
+                                                     [MSC_POOL_SCRATCH] = m->scratch};
+  for (int k = 0; k < MSC_NUM_SLOTS; k++) pool[MSC_POOL_CARRIED + k] = carried[k];
+  return msc_pools_lay_out(pool, at);
+}
+
+/* As the runtime lays it out (ir/pools.h). */
 static msc_plan_memory memory_of_stage(const msc_plan *p, uint32_t stage) {
   const msc_plan_stage *s = &p->stage[stage];
-  msc_plan_memory m = {.sums = s->sum_bytes, .inputs = p->input_slots * p->input_stride, .constants = p->constant_bytes, .workspace = p->workspace_bytes};
+  msc_plan_memory m = {.sums = s->sum_bytes,
+                       .messages = mailbox_bytes(p),
+                       .inputs = input_slots(p) * msc_pool_lines(p->input_stride),
+                       .scratch = scratch_of_stage(p, stage),
+                       .constants = p->constant_bytes,
+                       .workspace = p->workspace_bytes};
+  uint64_t carried[MSC_NUM_SLOTS];
   for (size_t i = 0; i < p->num_parameters; i++) {
     const msc_plan_variable *v = &p->parameter[i];
     if (v->stage == stage) *(msc_arg_role(v->func, v->arg) == MSC_ROLE_STATE ? &m.state : &m.parameters) += v->ref.bytes;
   }
-  m.alignment = s->persistent_bytes - m.parameters - m.state - m.sums;
-  for (int k = 0; k < MSC_NUM_SLOTS; k++) m.carried += s->carried_stride[k] * s->carried_slots[k];
-  for (uint32_t i = 0; i < p->num_messages; i++)
-    if (p->message[i].to == stage) m.messages += msc_mailbox_bytes(p->message[i].bytes, p->message[i].depth);
-  for (size_t i = 0; i < p->num_sections; i++)
-    if (p->section[i].stage == stage && p->section[i].scratch_bytes > m.scratch) m.scratch = p->section[i].scratch_bytes;
+  for (int k = 0; k < MSC_NUM_SLOTS; k++) m.carried += carried[k] = msc_pool_slots_bytes(s->carried_stride[k], s->carried_slots[k]);
+  m.alignment = arena_bytes(&m, s->persistent_bytes, carried) - (total_of(&m) - m.constants - m.workspace);
   return m;
 }
 
@@ -246,6 +286,7 @@ static msc_plan *plan_from_search(msc_context *ctx, msc_module *m, const msc_com
   for (size_t i = 0; i < p->code.num_images; i++) tell_image(options, p, &p->code.image[i]);
   const msc_cluster *cluster = described(ctx, options);
   if (!msc_plan_predict(p, cluster)) return NULL;
+  p->memory_bytes = msc_plan_rank_bytes(p);
   p->decision = decision;
   p->num_decisions = num_decisions;
   p->strategies = strategies;

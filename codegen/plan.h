@@ -148,6 +148,7 @@ typedef struct msc_plan {
   uint64_t constant_bytes, persistent_bytes, input_stride, predicted_step_ns, exposed_comm_ns;
   msc_machine_code code;
   uint64_t workspace_bytes;   /* of a GPU's libraries */
+  uint64_t memory_bytes;      /* of a rank in all */
   const char **engine;        /* of each graph, in the words of the library; NULL: none, of all or of one */
   uint64_t engines_version;   /* of that library */
   int engines_arch;           /* of the GPU, as 90 */

@@ -452,6 +452,7 @@ static void put_plan(flatbuf_builder *b, const msc_plan *p) {
   put_kernels(b, &p->code);
   put_images(b, &p->code);
   if (p->workspace_bytes) plan_plan_put_workspace_bytes(b, p->workspace_bytes);
+  if (p->memory_bytes) plan_plan_put_memory_bytes(b, p->memory_bytes);
   put_matmuls(b, p);
   if (p->num_graphs) put_graphs(b, p);
   if (p->engine) {

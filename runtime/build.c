@@ -319,6 +319,7 @@ static mscrt_status *make_workers(mscrt_context *c) {
     }
   for (int i = 0; i < 2; i++) MSCRT_CHECK(mscrt_new_array(&c->parts[i], parts + 1));
   for (int i = 0; i < 2; i++) MSCRT_CHECK(mscrt_new_array(&c->moved[i], (moved > buffers ? moved : buffers) + 1));
+  c->room_bytes = tile + panels + room;
   MSCRT_CHECK(mscrt_new_array(&c->worker, c->threads));
   for (int w = 0; w < c->threads; w++) {
     MSCRT_CHECK(make_room(tile, &c->worker[w].tile));

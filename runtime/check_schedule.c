@@ -50,6 +50,8 @@ mscrt_status *mscrt_check_stages(mscrt_plan *p) {
     if (plan_section_copies(s) < 1 || p->input_slots % plan_section_copies(s)) return bad_plan("section %u works on %u micro-batches of %u slots", i, plan_section_copies(s), p->input_slots);
     if (plan_section_copies(s) > 1 && !plan_plan_programs_num(p->root)) return bad_plan("section %u works on several micro-batches of no program", i);
     if (plan_section_copies(s) > p->copies) p->copies = plan_section_copies(s);
+    uint64_t *scratch = &p->stage[plan_section_stage(s)].bytes[PLAN_SPACE_SCRATCH];
+    if (plan_section_scratch_bytes(s) > *scratch) *scratch = plan_section_scratch_bytes(s);
   }
   return NULL;
 }

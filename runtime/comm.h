@@ -154,6 +154,7 @@ typedef struct {
   /* Makes this rank's arena and meets the others. */
   mscrt_status *(*open)(const mscrt_comm_options *o, mscrt_comm **out_comm);
   void *(*arena)(mscrt_comm *c);
+  uint64_t (*beside)(const mscrt_comm *c); /* bytes of this rank that others share and that are not its arena */
   /* One collective of `num` values: ranks meet once for all of them.  Peers may go on reading what `lingers` says until `finish`.
    * One thread at a time. */
   mscrt_status *(*run)(mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part, const mscrt_site *site, mscrt_ticket *out_ticket);

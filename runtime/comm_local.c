@@ -417,6 +417,8 @@ static void close_local(struct mscrt_comm *c) {
 
 static void *arena_local(struct mscrt_comm *c) { return arena_of(c, c->o.rank); }
 
+static uint64_t beside_local(const struct mscrt_comm *c) { return c->arena_at; }
+
 static mscrt_status *join_others(struct mscrt_comm *c) {
   int own[2] = {-1, -1}, *fds = NULL;
   mscrt_status *s = NULL;
@@ -459,7 +461,17 @@ fail:
 }
 
 const mscrt_transport mscrt_comm_local = {
-  .name = "local", .open = open_local, .arena = arena_local, .run = run_local, .lingers = lingers_local, .finish = finish_local,
-  .send = mscrt_local_send, .receive = mscrt_local_receive,
-  .max = max_local, .lost = lost_local, .abort = abort_local, .close = close_local,
+    .name = "local",
+    .open = open_local,
+    .arena = arena_local,
+    .beside = beside_local,
+    .run = run_local,
+    .lingers = lingers_local,
+    .finish = finish_local,
+    .send = mscrt_local_send,
+    .receive = mscrt_local_receive,
+    .max = max_local,
+    .lost = lost_local,
+    .abort = abort_local,
+    .close = close_local,
 };

@@ -40,23 +40,20 @@ static mscrt_status *read_options(mscrt_context *c, const mscrt_options *o) {
   return NULL;
 }
 
-static uint64_t pages(uint64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
-
-/* mailboxes | persistent | inputs | carried values | scratch.  Mailboxes come first, and have the same room on all stages: their
- * senders are on others. */
 uint64_t mscrt_lay_out(const mscrt_context *c, uint32_t stage, uint64_t *out_at) {
   const mscrt_stage *s = &c->plan->stage[stage];
-  uint64_t at = c->mailbox_bytes;
-  out_at[PLAN_SPACE_PERSISTENT] = at;
-  at += pages(s->bytes[PLAN_SPACE_PERSISTENT]);
-  out_at[PLAN_SPACE_INPUT] = at;
-  at += pages(c->input_slots * c->input_stride);
-  for (int k = 0; k < MSCRT_NUM_CARRIED; k++) {
-    out_at[PLAN_SPACE_CARRIED_FB + k] = at;
-    at += pages(s->bytes[PLAN_SPACE_CARRIED_FB + k] * (s->slots[k] ? s->slots[k] : 1));
-  }
-  out_at[PLAN_SPACE_SCRATCH] = at;
-  return at + pages(c->plan->space_bytes[PLAN_SPACE_SCRATCH]);
+  uint64_t at[MSC_NUM_POOLS], bytes[MSC_NUM_POOLS] = {[MSC_POOL_MAILBOXES] = c->mailbox_bytes,
+                                                      [MSC_POOL_PERSISTENT] = s->bytes[PLAN_SPACE_PERSISTENT],
+                                                      [MSC_POOL_INPUTS] = c->input_slots * c->input_stride,
+                                                      [MSC_POOL_SCRATCH] = s->bytes[PLAN_SPACE_SCRATCH]};
+  for (int k = 0; k < MSCRT_NUM_CARRIED; k++)
+    bytes[MSC_POOL_CARRIED + k] = msc_pool_slots_bytes(s->bytes[PLAN_SPACE_CARRIED_FB + k], s->slots[k]);
+  uint64_t all = msc_pools_lay_out(bytes, at);
+  out_at[PLAN_SPACE_PERSISTENT] = at[MSC_POOL_PERSISTENT];
+  out_at[PLAN_SPACE_INPUT] = at[MSC_POOL_INPUTS];
+  for (int k = 0; k < MSCRT_NUM_CARRIED; k++) out_at[PLAN_SPACE_CARRIED_FB + k] = at[MSC_POOL_CARRIED + k];
+  out_at[PLAN_SPACE_SCRATCH] = at[MSC_POOL_SCRATCH];
+  return all;
 }
 
 /* Room for the mailboxes of the stage that has most. */
@@ -68,7 +65,6 @@ static mscrt_status *measure_mailboxes(mscrt_context *c) {
     bytes[plan_message_to(m)] += msc_mailbox_bytes(mscrt_message_bytes(c, m), plan_message_depth(m));
     if (bytes[plan_message_to(m)] > c->mailbox_bytes) c->mailbox_bytes = bytes[plan_message_to(m)];
   }
-  c->mailbox_bytes = pages(c->mailbox_bytes);
   free(bytes);
   return NULL;
 }
@@ -81,17 +77,26 @@ static uint64_t count_input_slots(const mscrt_context *c) {
   return slots;
 }
 
+/* A plan's word is kept. */
+static mscrt_status *keep_to_plan(const mscrt_context *c) {
+  uint64_t planned = plan_plan_memory_bytes(c->plan->root),
+           needed = c->arena_bytes + c->plan->space_bytes[PLAN_SPACE_CONSTANT] + plan_plan_workspace_bytes(c->plan->root);
+  return !planned || needed <= planned
+             ? NULL
+             : mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: a rank needs %" PRIu64 " bytes, not %" PRIu64, needed, planned);
+}
+
 /* Arenas of all ranks have one size. */
 static mscrt_status *lay_out(mscrt_context *c) {
   MSCRT_CHECK(measure_mailboxes(c));
   c->input_slots = count_input_slots(c);
-  c->input_stride = (c->plan->space_bytes[PLAN_SPACE_INPUT] + 63) / 64 * 64;
+  c->input_stride = msc_pool_lines(c->plan->space_bytes[PLAN_SPACE_INPUT]);
   for (uint32_t i = 0; i < c->plan->num_stages; i++) {
     uint64_t at[MSCRT_NUM_SPACES], bytes = mscrt_lay_out(c, i, at);
     if (bytes > c->arena_bytes) c->arena_bytes = bytes;
   }
   mscrt_lay_out(c, c->stage, c->space_at);
-  return NULL;
+  return keep_to_plan(c);
 }
 
 static mscrt_status *make_exchanges(mscrt_context *c) {
@@ -324,6 +329,10 @@ void mscrt_get_stats(const mscrt_context *c, mscrt_stats *out_stats) {
   s.exposed_ns = mscrt_event_ns(c, MSCRT_EVENT_WAIT);
   s.section_ns = mscrt_event_ns(c, MSCRT_EVENT_SECTION);
   s.launch_ns = mscrt_cuda_launch_ns(c);
+  s.planned_bytes = plan_plan_memory_bytes(c->plan->root);
+  s.constant_bytes = c->plan->space_bytes[PLAN_SPACE_CONSTANT];
+  s.thread_bytes = (uint64_t)c->threads * c->room_bytes;
+  s.link_bytes = c->transport->beside(c->comm);
   size_t known = out_stats->struct_size;
   memcpy(out_stats, &s, known && known < sizeof s ? known : sizeof s);
 }

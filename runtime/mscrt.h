@@ -230,6 +230,9 @@ typedef struct {
   int64_t compute_ns, collective_ns, exposed_ns, section_ns;
   /* Of a GPU: the host's time to issue the last step, which then runs by itself; 0 elsewhere. */
   int64_t launch_ns;
+  /* What the plan says of a rank's memory, 0: nothing; of it the arena, the constants and the workspace of libraries.  Beside it, as
+   * threads and ranks ask for: what products use in every thread, and what ranks of a host share to meet and to exchange little. */
+  uint64_t planned_bytes, constant_bytes, thread_bytes, link_bytes;
 } mscrt_stats;
 
 MSCRT_API void mscrt_get_stats(const mscrt_context *ctx, mscrt_stats *out_stats);

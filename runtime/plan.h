@@ -78,7 +78,7 @@ typedef struct {
 
 static inline bool mscrt_is_attention(const mscrt_graph *g) { return g->kind < PLAN_GRAPH_KIND_CONV; }
 
-/* Memory of a stage by space (persistent; a slot of carried ones), and slots of the carried spaces. */
+/* Memory of a stage by space (persistent; a slot of carried ones; scratch of its largest section), and slots of the carried spaces. */
 typedef struct {
   uint64_t bytes[MSCRT_NUM_SPACES], micro;
   uint32_t slots[MSCRT_NUM_CARRIED];

@@ -260,8 +260,11 @@ static void print_totals(const training *t, double total_ms, uint64_t resident) 
   double step_ms = median(t->ms, t->steps);
   uint64_t received = t->steps ? s.received_bytes / (uint64_t)t->steps : 0;
   if (t->c->json)
-    printf("{\"steps\":%" PRId64 ",\"total_ms\":%.3f,\"step_ms\":%.4f,\"ranks\":%d,\"threads\":%d,\"rss_bytes\":%" PRIu64 ",\"arena_bytes\":%" PRIu64 ",\"comm_bytes_per_step\":%" PRIu64,
-           t->steps, total_ms, step_ms, t->ranks, s.threads, resident, s.arena_bytes, received);
+    printf("{\"steps\":%" PRId64 ",\"total_ms\":%.3f,\"step_ms\":%.4f,\"ranks\":%d,\"threads\":%d,\"rss_bytes\":%" PRIu64
+           ",\"arena_bytes\":%" PRIu64 ",\"constant_bytes\":%" PRIu64 ",\"thread_bytes\":%" PRIu64 ",\"link_bytes\":%" PRIu64
+           ",\"planned_bytes\":%" PRIu64 ",\"comm_bytes_per_step\":%" PRIu64,
+           t->steps, total_ms, step_ms, t->ranks, s.threads, resident, s.arena_bytes, s.constant_bytes, s.thread_bytes, s.link_bytes,
+           s.planned_bytes, received);
   else
     printf("%" PRId64 " steps in %.2f s, median %.3f ms; %d rank%s of %d thread%s; %.1f MB resident, %.2f MB arena per rank\n", t->steps, total_ms / 1e3, step_ms, t->ranks,
            t->ranks == 1 ? "" : "s", s.threads, s.threads == 1 ? "" : "s", (double)resident / 1e6, (double)s.arena_bytes / 1e6);

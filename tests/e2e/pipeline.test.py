@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 from network import write_npy
-from program import call, settings
+from program import call, check_memory, settings
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 STEPS, BATCH, SEQ, VOCAB, SAMPLES = 12, 24, 8, 32, 96
@@ -53,6 +53,7 @@ def train(ranks, keys, model="gpt.fbs", data=("x=x.npy", "y=y.npy")):
     out = call(MSC, "run", "plan.bin", "-n", str(ranks), "--threads", "1", "--steps", str(STEPS), "--seed", "5", "--json", "--save", "w.safetensors", "--train", f"0:{SAMPLES}",
                "--eval", f"0:{BATCH}", "--data", *data)
     lines = [json.loads(line) for line in out.splitlines()]
+    check_memory(report, lines[-1])
     with open("w.safetensors", "rb") as file:
         weights = file.read()
     return [line["loss"] for line in lines if "loss" in line], [line["eval"]["loss"] for line in lines if "eval" in line], weights

@@ -13,6 +13,12 @@ def call(*words, env=None, timeout=300):
     return done.stdout
 
 
+def check_memory(report, totals):
+    """Of `msc compile --json` and the last line of `msc run --json`: a rank has what the plan says, no byte more."""
+    said, has = report["memory_bytes_per_rank"], totals["arena_bytes"] + totals["constant_bytes"]
+    assert totals["planned_bytes"] == said == sum(report["memory"].values()) and has <= said, f"a rank has {has} bytes, the plan says {said}: {report['memory']}, {totals}"
+
+
 failures = []
 
 

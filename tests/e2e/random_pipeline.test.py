@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """random_pipeline: random models, as tests/passes/random_graph.h makes them, cut into stages, with schedules, copies and recomputed
 ops by chance: each compiles to a plan that ends, takes all inputs of the model and has the losses of one rank with the same
-micro-batches.  A GPT whose recomputed blocks lie across stages likewise.  RANDOM_PIPELINES=FIRST:LAST: these seeds."""
+micro-batches, in the memory that the plan says.  A GPT whose recomputed blocks lie across stages likewise.  RANDOM_PIPELINES=FIRST:LAST: these seeds."""
 import array
 import json
 import os
@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 from network import write_npy
-from program import attempt, call, finish, settings
+from program import attempt, call, check_memory, finish, settings
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 GRAPHS = os.path.join(os.path.dirname(MSC), "tests/passes/random_graphs")
@@ -59,12 +59,14 @@ def write_inputs(facts, rng):
 
 def losses(model, ranks, keys, words, steps=2):
     """None: the compiler refuses it, with a reason of the user's."""
-    done = subprocess.run([MSC, "compile", model, "-o", "p.bin", *settings(keys)], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([MSC, "compile", model, "-o", "p.bin", "--json", *settings(keys)], capture_output=True, text=True, timeout=300)
     if done.returncode == 1 and re.search(REASONS, done.stderr):
         return None
     assert done.returncode == 0, f"compile: {done.stderr}"
     out = call(MSC, "run", "p.bin", "-n", str(ranks), "--threads", "1", "--steps", str(steps), "--seed", "5", "--json", "--data", *words)
-    return [json.loads(line)["loss"] for line in out.splitlines() if '"loss"' in line]
+    lines = [json.loads(line) for line in out.splitlines()]
+    check_memory(json.loads(done.stdout), lines[-1])
+    return [line["loss"] for line in lines if "loss" in line]
 
 
 def same(a, b, tolerance):

@@ -11,6 +11,7 @@ import tempfile
 from array import array
 
 from network import write_npy
+from program import check_memory
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 BATCH, STEPS, CLASSES = 24, 3, 12
@@ -74,6 +75,7 @@ def train(dp, tp, stage, *more, micro=1):
     said = json.loads(call([MSC, "compile", "m.mlir", "-o", "m.bin", "--json", *(word for key in keys for word in ("--set", key))]))
     out = call([MSC, "run", "m.bin", "-n", str(dp * tp), "--in-order", "--steps", str(STEPS), "--seed", "5", "--json", "--data", "x=x.npy", "y=y.npy", "--save", "w.safetensors", *more])
     lines = [json.loads(line) for line in out.splitlines()]
+    check_memory(said, lines[-1])
     with open("w.safetensors", "rb") as file:
         return said, [line["loss"] for line in lines if "loss" in line], file.read(), lines[-1]["comm_bytes_per_step"]
 

@@ -1,0 +1,35 @@
+/* pools.h: where the pools of a rank's memory lie: the compiler counts with it, the runtime lays out by it, so that what a plan says
+ * is what a rank has. */
+#ifndef MSC_IR_POOLS_H
+#define MSC_IR_POOLS_H
+
+#include <stdint.h>
+
+/* Mailboxes come first, and have the same room on all stages: their senders are on others. */
+typedef enum {
+  MSC_POOL_MAILBOXES,
+  MSC_POOL_PERSISTENT,
+  MSC_POOL_INPUTS,
+  MSC_POOL_CARRIED, /* three classes of values carried to later sections */
+  MSC_POOL_SCRATCH = MSC_POOL_CARRIED + 3,
+  MSC_NUM_POOLS,
+} msc_pool;
+
+enum { MSC_POOL_LINE = 64 };
+
+static inline uint64_t msc_pool_lines(uint64_t bytes) { return (bytes + MSC_POOL_LINE - 1) / MSC_POOL_LINE * MSC_POOL_LINE; }
+
+/* Of so many slots; entries of what carries nothing name slot 0. */
+static inline uint64_t msc_pool_slots_bytes(uint64_t slot_bytes, uint32_t slots) { return slot_bytes * (slots ? slots : 1); }
+
+/* One behind the other, each from a line on; returns the bytes of all. */
+static inline uint64_t msc_pools_lay_out(const uint64_t *bytes, uint64_t *out_at) {
+  uint64_t at = 0;
+  for (int i = 0; i < MSC_NUM_POOLS; i++) {
+    out_at[i] = at;
+    at += msc_pool_lines(bytes[i]);
+  }
+  return at;
+}
+
+#endif
