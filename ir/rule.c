@@ -149,6 +149,14 @@ static msc_tensor_letters *new_tensors(const msc_op *op, msc_arena *arena, size_
   return tensor;
 }
 
+/* Truth values have no sums: rows of them that indices name must be there. */
+static void keep_truth_whole(const msc_op *op, msc_rule *rule) {
+  if (!(msc_info(op)->flags & MSC_CHECKED) || op->out[0].type->dtype != MSC_I1) return;
+  rule->linear = false, rule->linear_in = 0;
+  for (int i = 0; i < rule->num_letters; i++)
+    if (rule->letter[i].role == MSC_RED) rule->letter[i].role = MSC_REP;
+}
+
 bool msc_rule_of(const msc_op *op, msc_arena *arena, msc_rule *out_rule) {
   const msc_op_info *info = msc_info(op);
   msc_rule *rule = out_rule;
@@ -162,6 +170,7 @@ bool msc_rule_of(const msc_op *op, msc_arena *arena, msc_rule *out_rule) {
   if (info->rule_fn) MSC_TRY(info->rule_fn(op, rule));
   else give_text(op, rule, info->rule);
   set_roles(rule, info->rule);
+  keep_truth_whole(op, rule);
   rule->letter = msc_arena_copy(arena, letters, rule->num_letters * sizeof *letters);
   return true;
 }

@@ -72,6 +72,7 @@ static const instance instances[] = {
     {"pad", "8x6xT", "low=0,1 high=0,2", "dfi", 1, 0},
     {"pad", "8x6xT", "low=0,1 high=0,2 stride=1,2 value=3", "dfi", 1, 0},
     {"gather", "8x6xT 4x2xi32", "", "dfi", 1, 8},
+    {"gather", "8x6xT 4x2xi32", "", "b", 1, 8}, /* truth values have no partial sums */
     {"gather", "4x12x2xT 6xi64", "axis=1", "df", 1, 12},
     {"scatter_add", "4x2xi32 4x2x6xT", "rows=8", "dfi", 1, 8},
     {"scatter_add", "6xi64 4x6x2xT", "rows=12 axis=1", "df", 1, 12},
@@ -83,6 +84,7 @@ static const instance instances[] = {
     {"add_along", "8x6x2xi64 8x6x2xT", "rows=12 axis=-3", "d", 1, 12},
     {"gather_nd", "8x6x4xT 4x2xi32", "", "df", 1, 6},
     {"gather_nd", "8x6xT 2x3x1xi64", "", "di", 1, 8},
+    {"gather_nd", "8x6xT 2x3x1xi64", "", "b", 1, 6},
     {"gather_nd", "4x6xT 8x2xi64", "", "d", 1, 4},
     {"scatter_nd_add", "4x2xi32 4x4xT", "shape=8,6,4", "dfi", 1, 6},
     {"scatter_nd_add", "2x3x1xi64 2x3x6xT", "shape=8,6", "d", 1, 8},
