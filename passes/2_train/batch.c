@@ -7,13 +7,22 @@
 #include "passes/2_train/batch.h"
 #include "passes/2_train/train.h"
 
-typedef struct {
-  msc_func *f;
-  msc_batch_fact *fact; /* per value */
-  bool per_part;        /* see batch.h */
-} reading;
+typedef msc_batch_reading reading;
 
 static msc_batch_fact *of(const reading *r, const msc_value *v) { return &r->fact[v->id]; }
+
+msc_batch_fact *msc_batch_of(const msc_batch_reading *r, const msc_value *v) { return of(r, v); }
+
+void msc_batch_add(msc_batch_reading *r, msc_value *v, msc_batch_fact fact) {
+  if (r->num == r->room) {
+    msc_batch_fact *wider = msc_new_array(r->arena, msc_batch_fact, r->room * 2 + 64);
+    if (r->num) memcpy(wider, r->fact, r->num * sizeof *wider);
+    r->fact = wider;
+    r->room = r->room * 2 + 64;
+  }
+  v->id = (uint32_t)r->num;
+  r->fact[r->num++] = fact;
+}
 
 /* ---- inputs ---- */
 
@@ -43,19 +52,67 @@ static void read_inputs(reading *r) {
 
 /* ---- an op that sees samples ---- */
 
+/* All slices of a constant along dim, compared. */
+static bool is_repeated(const msc_op *constant, int dim) {
+  const msc_attr_value *v = msc_op_attr(constant, "value");
+  const msc_type *t = constant->out[0].type;
+  size_t slice = (size_t)msc_dtype_bytes(t->dtype), outer = 1;
+  if (v->dense.bytes == slice) return true;
+  for (int d = 0; d < dim; d++) outer *= (size_t)t->dim[d];
+  for (int d = dim + 1; d < t->rank; d++) slice *= (size_t)t->dim[d];
+  const char *data = v->dense.data;
+  for (size_t o = 0; o < outer; o++, data += slice * (size_t)t->dim[dim])
+    for (int64_t i = 1; i < t->dim[dim]; i++)
+      if (memcmp(data, data + slice * (size_t)i, slice)) return false;
+  return true;
+}
+
+bool msc_is_elementwise(const msc_op *op) {
+  static const char *const rules[] = {"*->*", "*,*->*", "*,*,*->*"};
+  const msc_op_info *info = msc_info(op);
+  bool fits = false;
+  for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+    fits |= !strncmp(info->rule, rules[i], strlen(rules[i])) && strchr(" ", info->rule[strlen(rules[i])]);
+  for (int i = 0; i < info->num_attrs; i++)
+    fits &= !info->attr[i].is_list && info->attr[i].kind != MSC_ATTR_INT && strcmp(info->attr[i].name, "reduction");
+  return fits && info->flags & MSC_PURE && !(info->flags & (MSC_RANDOM | MSC_COLLECTIVE)) && op->num_out == 1 && op->kind != OP_prelu;
+}
+
+int msc_batch_source(const msc_op *op, size_t operand, int dim) {
+  const msc_type *x = op->in[operand].value->type, *y = op->out[0].type;
+  if (op->kind == OP_broadcast_to || msc_is_elementwise(op)) {
+    int at = dim - (y->rank - x->rank);
+    return at >= 0 && (x->dim[at] != 1 || y->dim[dim] == 1) ? at : -1;
+  }
+  if (op->kind == OP_gather) return operand == 1 && msc_op_int(op, "axis") == 0 && dim < x->rank ? dim : operand == 1 ? -2 : -1;
+  if (op->kind != OP_reshape && op->kind != OP_expand_dims && op->kind != OP_squeeze && op->kind != OP_flatten) return -2;
+  int64_t before = 1, at = 1;
+  for (int d = 0; d < dim; d++) before *= y->dim[d];
+  for (int d = 0; d < x->rank; at *= x->dim[d++])
+    if (at == before && x->dim[d] == y->dim[dim]) return d;
+  return -2;
+}
+
+/* steps: how far back to look. */
+static bool is_uniform(const msc_value *v, int dim, int steps) {
+  const msc_op *op = v->def;
+  if (!op || !steps) return false;
+  if (op->kind == OP_constant) return is_repeated(op, dim);
+  bool any = op->num_out == 1 && op->num_in > 0;
+  for (size_t i = 0; i < op->num_in && any; i++) {
+    int from = msc_batch_source(op, i, dim);
+    any = from == -1 || (from >= 0 && is_uniform(op->in[i].value, from, steps - 1));
+  }
+  return any;
+}
+
 bool msc_batch_is_uniform(const msc_value *v, int dim) {
   const msc_op *op = v->def;
-  if (!op) return false;
-  if (op->kind == OP_constant) return msc_op_attr(op, "value")->dense.bytes == (size_t)msc_dtype_bytes(v->type->dtype);
-  const msc_type *x = op->num_in ? op->in[0].value->type : NULL;
-  if (op->kind == OP_reshape && dim == 0 && x->rank == v->type->rank + 1 && x->dim[0] * x->dim[1] == v->type->dim[0]) {
-    v = op->in[0].value; /* (r, c) -> r * c: the parts are those along r */
-    op = v->def;
-    x = op && op->num_in ? op->in[0].value->type : NULL;
+  if (op && op->kind == OP_reshape && dim == 0) { /* (r, c) -> r * c: the parts are those along r */
+    const msc_type *x = op->in[0].value->type;
+    if (x->rank == v->type->rank + 1 && x->dim[0] * x->dim[1] == v->type->dim[0]) return msc_batch_is_uniform(op->in[0].value, 0);
   }
-  if (!op || op->kind != OP_broadcast_to) return false;
-  int at = dim - (v->type->rank - x->rank);
-  return at < 0 || (x->dim[at] == 1 && v->type->dim[dim] != 1);
+  return is_uniform(v, dim, 12);
 }
 
 /* Letters of the rule that the batch is cut along: the major letter of each operand's batch dimension.  false: mixes. */
@@ -72,8 +129,42 @@ static bool batch_letters(const reading *r, const msc_op *op, const msc_rule *ru
   return true;
 }
 
+/* Numbers 0, 1 .. n - 1 along dimension 0, which has n, and alike along all others. */
+static bool counts_samples(const msc_value *v, int64_t n) {
+  const msc_op *op = v->def;
+  while (op && (op->kind == OP_broadcast_to || op->kind == OP_cast || op->kind == OP_reshape || op->kind == OP_expand_dims)) {
+    const msc_value *x = op->in[0].value;
+    if (v->type->rank == 0 || x->type->rank == 0 || x->type->dim[0] != n || (op->kind == OP_broadcast_to && x->type->rank != v->type->rank))
+      return false;
+    v = x, op = v->def;
+  }
+  if (!op || v->type->rank == 0 || v->type->dim[0] != n) return false;
+  if (op->kind == OP_iota) return msc_op_int(op, "dim") == 0;
+  if (op->kind != OP_constant || msc_type_elems(v->type) != n || msc_is_float(v->type->dtype)) return false;
+  const msc_attr_value *c = msc_op_attr(op, "value");
+  size_t size = (size_t)msc_dtype_bytes(v->type->dtype);
+  for (int64_t i = 0; i < n && c->dense.bytes == size * (size_t)n; i++)
+    if (memcmp((const char *)c->dense.data + size * (size_t)i, &i, size)) return false; /* little-endian */
+  return c->dense.bytes == size * (size_t)n;
+}
+
+/* gather_nd whose first number is that of the sample itself: every sample reads its own. */
+static bool reads_own_sample(const reading *r, const msc_op *op) {
+  if (op->kind != OP_gather_nd || r->view == MSC_BATCH_MARKED) return false; /* not where constants are shortened to a part */
+  const msc_value *x = op->in[0].value, *indices = op->in[1].value;
+  const msc_batch_fact *f = of(r, x);
+  bool joined = indices->def && (indices->def->kind == OP_stack || indices->def->kind == OP_concat);
+  if (f->meaning != MSC_BATCH_PART || f->dim != 0 || of(r, indices)->meaning != MSC_BATCH_SAME || !joined) return false;
+  const msc_value *first = indices->def->in[0].value;
+  bool last = msc_op_int(indices->def, indices->def->kind == OP_stack ? "axis" : "dim") % indices->type->rank ==
+              (msc_op_int(indices->def, indices->def->kind == OP_stack ? "axis" : "dim") < 0 ? -1 : indices->type->rank - 1);
+  return last && indices->type->rank > 1 && (indices->def->kind == OP_stack || first->type->dim[first->type->rank - 1] == 1) &&
+         counts_samples(first, x->type->dim[0]);
+}
+
 /* Operands that are no part of the batch must not be as large as it, unless any part of them will do. */
 static bool others_fit(const reading *r, const msc_op *op, const msc_rule *rule, uint32_t letters) {
+  if (r->view == MSC_BATCH_ANYHOW) return true;
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_batch_fact *f = of(r, op->in[i].value);
     for (int d = 0; d < rule->tensor[i].rank; d++) {
@@ -157,11 +248,15 @@ static const msc_op *mixer_of(const reading *r, const msc_op *op) {
   return op;
 }
 
+bool msc_sees_part(const msc_op *op) {
+  const msc_attr_value *v = msc_op_attr(op, "cross_batch");
+  return v && ((v->kind == MSC_ATTR_BOOL && v->b) || (v->kind == MSC_ATTR_INT && v->i));
+}
+
 /* Statistics of one part: what has the batch is that part's, the rest is taken as it is. */
 static bool sees_part_alone(const reading *r, const msc_op *op) {
-  const msc_attr_value *marked = msc_op_attr(op, "cross_batch");
-  bool on = marked && ((marked->kind == MSC_ATTR_BOOL && marked->b) || (marked->kind == MSC_ATTR_INT && marked->i));
-  return r->per_part && (on || (op->kind == OP_batch_norm && msc_op_bool(op, "training")));
+  if (r->view != MSC_BATCH_MARKED) return r->view == MSC_BATCH_ANYHOW;
+  return msc_sees_part(op) || (op->kind == OP_batch_norm && msc_op_bool(op, "training"));
 }
 
 static msc_batch_fact part_alone(const msc_rule *rule, size_t tensor, uint32_t letters) {
@@ -177,6 +272,10 @@ static bool read_op(reading *r, const msc_op *op, msc_arena *arena) {
   unsigned present = 0;
   for (size_t i = 0; i < op->num_in; i++) present |= 1u << of(r, op->in[i].value)->meaning;
   if (!(present & ~(1u << MSC_BATCH_SAME))) return true;
+  if (reads_own_sample(r, op)) {
+    *of(r, &op->out[0]) = (msc_batch_fact){.meaning = MSC_BATCH_PART};
+    return true;
+  }
   MSC_TRY(msc_rule_of(op, arena, &rule));
   bool mixed = present >> MSC_BATCH_MIXED & 1;
   if (!mixed && present >> MSC_BATCH_PART & 1) mixed = !batch_letters(r, op, &rule, &letters) || !others_fit(r, op, &rule, letters);
@@ -191,15 +290,24 @@ static bool read_op(reading *r, const msc_op *op, msc_arena *arena) {
   return true;
 }
 
-const msc_batch_fact *msc_batch_facts(msc_func *f, msc_arena *arena, bool per_part) {
-  reading r = {.f = f, .per_part = per_part};
-  r.fact = msc_new_array(arena, msc_batch_fact, msc_number(f->body).num_values);
-  read_inputs(&r);
-  for (const msc_op *op = f->body->first; op->next; op = op->next) {
-    msc_arena *rules = msc_arena_new(f->module->ctx);
-    bool ok = read_op(&r, op, rules);
-    msc_arena_free(rules);
-    if (!ok) return NULL;
-  }
+void msc_batch_begin(msc_batch_reading *r, msc_func *f, msc_arena *arena, msc_batch_view view) {
+  *r = (msc_batch_reading){.f = f, .arena = arena, .view = view};
+  r->num = r->room = msc_number(f->body).num_values;
+  r->fact = msc_new_array(arena, msc_batch_fact, r->num + 1);
+  read_inputs(r);
+}
+
+bool msc_batch_read(msc_batch_reading *r, const msc_op *op) {
+  msc_arena *rules = msc_arena_new(r->f->module->ctx);
+  bool ok = read_op(r, op, rules);
+  msc_arena_free(rules);
+  return ok;
+}
+
+const msc_batch_fact *msc_batch_facts(msc_func *f, msc_arena *arena, msc_batch_view view) {
+  msc_batch_reading r;
+  msc_batch_begin(&r, f, arena, view);
+  for (const msc_op *op = f->body->first; op->next; op = op->next)
+    if (!msc_batch_read(&r, op)) return NULL;
   return r.fact;
 }

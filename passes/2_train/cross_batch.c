@@ -1,25 +1,35 @@
-/* cross_batch: ops that shall see one replica's part of the batch only -> the same on all parts, side by side.
+/* cross_batch: ops that shall see one replica's part of the batch only -> the same on all parts, side by side (parts.h).
  *
- * An op so annotated, and in data_parallel every batch_norm in training, computes its statistics over n/r samples, r the parts of
- * its batch.  The graph stays one that a single device can run: the batch n becomes (r, n/r), and r is a dimension that is
- * not reduced.  batch_norm keeps r in front of its channels, as r times as many channels; a reduction keeps it in front of its
- * result.  An elementwise user that has the batch takes the part of its own samples; elsewhere, as in running statistics and
- * outputs, stands the mean over r.  Example, r = 2: max of (1, 5, 2, 3) becomes (5, 3); x - max is (-4, 0, -1, 0), shown is 4. */
+ * An op so annotated, and in data_parallel every op that mixes samples otherwise than by a mean or a sum, computes over n/r samples, r
+ * the parts of its batch; so does what reads its result, until what it computes has samples again.  The graph stays one that a
+ * single device can run: the batch n becomes (r, n/r), and r is a dimension that nothing mixes.  batch_norm keeps r in front of its
+ * channels, as r times as many channels.  In running statistics and results stands the mean over r.  Example, r = 2: max of
+ * (1, 5, 2, 3) becomes (5, 3); x - max is (-4, 0, -1, 0), shown is 4. */
 #include <string.h>
 
+#include "passes/2_train/parts.h"
 #include "passes/2_train/train.h"
 #include "passes/config.h"
 #include "passes/pass.h"
 
 typedef struct {
   msc_pass_ctx *pass;
+  msc_parts parts;
+  bool replicas; /* data_parallel */
+  bool trained;
+  const char *why; /* an op that mixes samples could not be computed by parts */
+} walk;
+
+typedef struct {
+  walk *walk;
   msc_op *op;
   msc_builder b;  /* before op */
   int64_t r, n;   /* parts, batch */
 } rewriting;
 
 static msc_value *with_ints(rewriting *w, msc_op_kind kind, msc_value *x, const char *attr, int num, const int64_t *v) {
-  msc_attr a = msc_named(w->pass->ctx, attr, msc_ints(w->pass->ctx, (size_t)num, v));
+  msc_context *ctx = w->walk->pass->ctx;
+  msc_attr a = msc_named(ctx, attr, msc_ints(ctx, (size_t)num, v));
   msc_op *op = x ? msc_build_with(&w->b, kind, 1, &x, 1, 1, &a) : NULL;
   return op ? &op->out[0] : NULL;
 }
@@ -78,56 +88,10 @@ static bool rewrite_norm(rewriting *w) {
   for (int i = 0; i < 3; i++) {
     MSC_TRY(out[i]);
     msc_replace_uses(&op->out[i], out[i]);
-  }
-  msc_op_erase(op);
-  return true;
-}
-
-/* ---- reductions ---- */
-
-static bool is_elementwise(const msc_op *op) {
-  switch (op->kind) {
-    case OP_add: case OP_sub: case OP_mul: case OP_div: case OP_max: case OP_min: case OP_pow: case OP_compare: case OP_select: return true;
-    default: return false;
-  }
-}
-
-static bool has_batch(const rewriting *w, const msc_op *user, const msc_type *reduced) {
-  const msc_type *y = user->num_out ? user->out[0].type : NULL;
-  return is_elementwise(user) && y->rank == reduced->rank && y->rank > 0 && y->dim[0] == w->n;
-}
-
-/* Every sample's own statistic: [r, 1, ...] -> [r, n/r, ...] -> [n, ...] */
-static msc_value *of_samples(rewriting *w, msc_value *parts, const msc_type *reduced) {
-  int64_t dim[MSC_MAX_RANK], whole[MSC_MAX_RANK];
-  memcpy(dim + 1, reduced->dim, sizeof *dim * (size_t)reduced->rank);
-  dim[0] = w->r;
-  msc_value *v = reshaped(w, parts, reduced->rank + 1, dim);
-  dim[1] = w->n / w->r;
-  memcpy(whole, reduced->dim, sizeof whole);
-  whole[0] = w->n;
-  return reshaped(w, v ? with_ints(w, OP_broadcast_to, v, "shape", reduced->rank + 1, dim) : NULL, reduced->rank, whole);
-}
-
-static bool is_mean_user(const msc_op *user) { return msc_info(user)->flags & MSC_TERMINATOR || !is_elementwise(user); }
-
-static bool rewrite_reduction(rewriting *w) {
-  msc_op *op = w->op;
-  const msc_type *t = op->in[0].value->type, *was = op->out[0].type;
-  int64_t dims[MSC_MAX_RANK], dim[MSC_MAX_RANK], zero = 0;
-  int num = msc_op_ints(op, "dims", dims, MSC_MAX_RANK);
-  for (int i = 0; i < num; i++) dims[i] = (dims[i] < 0 ? dims[i] + t->rank : dims[i]) + 1;
-  msc_value *x = split_batch(w, op->in[0].value, dim);
-  msc_value *parts = with_ints(w, op->kind, x, "dims", num, dims); /* [r, rest] */
-  msc_value *mean = parts ? reshaped(w, with_ints(w, OP_reduce_mean, parts, "dims", 1, &zero), was->rank, was->dim) : NULL;
-  msc_value *samples = parts && msc_op_bool(op, "keep_dims") ? of_samples(w, parts, was) : NULL;
-  MSC_TRY(mean);
-  for (msc_use *u = op->out[0].uses, *next; u; u = next) {
-    next = u->next;
-    bool paired = samples && has_batch(w, u->user, was);
-    if (!paired && !is_mean_user(u->user))
-      return msc_op_error(u->user, MSC_E_UNSUPPORTED, "%s: computes with what %s has for each part of the batch, and has no batch itself: not supported yet", msc_kind_name(u->user->kind), op->name ? op->name : msc_kind_name(op->kind));
-    msc_set_operand(u->user, (size_t)(u - u->user->in), paired ? samples : mean);
+    msc_batch_add(&w->walk->parts.facts, out[i],
+                  (msc_batch_fact){.meaning = i == 0              ? MSC_BATCH_PART
+                                              : w->walk->replicas ? MSC_BATCH_MEAN
+                                                                  : MSC_BATCH_SAME});
   }
   msc_op_erase(op);
   return true;
@@ -135,53 +99,155 @@ static bool rewrite_reduction(rewriting *w) {
 
 /* ---- which ops ---- */
 
-static bool is_reduction(const msc_op *op) { return op->kind == OP_reduce_sum || op->kind == OP_reduce_max || op->kind == OP_reduce_min; }
-
-static bool reduces_batch(const msc_op *op) {
-  int64_t dims[MSC_MAX_RANK];
-  int num = is_reduction(op) ? msc_op_ints(op, "dims", dims, MSC_MAX_RANK) : 0;
-  for (int i = 0; i < num; i++)
-    if (dims[i] == 0 || dims[i] == -op->in[0].value->type->rank) return true;
-  return false;
-}
-
-static bool is_norm(const msc_op *op) { return op->kind == OP_batch_norm && msc_op_bool(op, "training") && msc_op_int(op, "axis") % op->in[0].value->type->rank != 0; }
-
-static bool is_marked(const msc_op *op) {
-  const msc_attr_value *v = msc_op_attr(op, "cross_batch");
-  return v && ((v->kind == MSC_ATTR_BOOL && v->b) || (v->kind == MSC_ATTR_INT && v->i));
+static bool is_norm(const msc_op *op) {
+  return op->kind == OP_batch_norm && msc_op_bool(op, "training") && msc_op_int(op, "axis") % op->in[0].value->type->rank != 0;
 }
 
 /* Parts of the batch: of the op's tuple, else all devices. */
-static int64_t parts_of(const rewriting *w) {
-  const msc_attr_value *v = msc_op_attr(w->op, "in_strategy");
-  bool given = v && v->kind == MSC_ATTR_LIST && v->list.num && v->list.v[0].kind == MSC_ATTR_LIST && v->list.v[0].list.num && v->list.v[0].list.v[0].kind == MSC_ATTR_INT;
+static int64_t parts_of(const walk *w, const msc_op *op) {
+  const msc_attr_value *v = msc_op_attr(op, "in_strategy");
+  bool given = !w->replicas && v && v->kind == MSC_ATTR_LIST && v->list.num && v->list.v[0].kind == MSC_ATTR_LIST &&
+               v->list.v[0].list.num && v->list.v[0].list.v[0].kind == MSC_ATTR_INT;
   return given ? v->list.v[0].list.v[0].i : msc_config_devices(w->pass->config);
 }
 
-static bool rewrite(msc_pass_ctx *pass, msc_func *f, msc_op *op) {
-  rewriting w = {.pass = pass, .op = op, .b = {.func = f, .block = f->body, .before = op, .loc = op->loc, .name = op->name}};
+/* How many parts the operands are those of; 0: they are of the whole batch. */
+static int64_t own_parts(const walk *w, const msc_op *op) {
+  int64_t r = 0;
+  for (size_t i = 0; i < op->num_in && !r; i++)
+    if (msc_batch_of(&w->parts.facts, op->in[i].value)->meaning == MSC_BATCH_OWN) r = w->parts.own[op->in[i].value->id].r;
+  return r;
+}
+
+static bool any_operand(const walk *w, const msc_op *op, msc_batch_meaning meaning) {
+  bool any = false;
+  for (size_t i = 0; i < op->num_in; i++) any |= msc_batch_of(&w->parts.facts, op->in[i].value)->meaning == meaning;
+  return any;
+}
+
+/* Do all results have the batch, or nothing of it? */
+static bool keeps_samples(const walk *w, const msc_op *op) {
+  bool keeps = true;
+  for (size_t i = 0; i < op->num_out; i++) keeps &= msc_batch_of(&w->parts.facts, &op->out[i])->meaning <= MSC_BATCH_PART;
+  return keeps;
+}
+
+/* Nobody can say what it is of the batch. */
+static void mark_mixed(walk *w, const msc_op *op) {
+  for (size_t i = 0; i < op->num_out; i++)
+    *msc_batch_of(&w->parts.facts, &op->out[i]) = (msc_batch_fact){.meaning = MSC_BATCH_MIXED, .mixer = op};
+}
+
+/* ---- one op ---- */
+
+static bool see_norm(walk *w, msc_op *op) {
+  rewriting z = {.walk = w, .op = op, .b = {.func = w->parts.facts.f, .block = op->block, .before = op, .loc = op->loc, .name = op->name}};
   const msc_type *t = op->in[0].value->type;
-  w.r = parts_of(&w);
-  w.n = t->rank ? t->dim[0] : 0;
-  msc_op_unset(op, "cross_batch");
-  if (w.r <= 1) return true;
-  if (w.n % w.r) return msc_op_error(op, MSC_E_STRATEGY, "cross_batch: the batch of %" PRId64 " samples does not divide into %" PRId64 " parts", w.n, w.r);
+  z.r = parts_of(w, op);
+  z.n = t->dim[0];
+  if (z.r <= 1) return msc_batch_read(&w->parts.facts, op);
+  if (z.n % z.r)
+    return msc_op_error(op, MSC_E_STRATEGY, "cross_batch: the batch of %" PRId64 " samples does not divide into %" PRId64 " parts", z.n,
+                        z.r);
   if (t->rank == MSC_MAX_RANK) return msc_op_error(op, MSC_E_UNSUPPORTED, "cross_batch: %d dimensions are not supported yet", t->rank);
   msc_op_unset(op, "in_strategy"); /* said how many parts; the dimensions are others now */
-  pass->changes_meaning = true;
-  return op->kind == OP_batch_norm ? rewrite_norm(&w) : rewrite_reduction(&w);
+  msc_op_unset(op, "cross_batch");
+  w->pass->changes_meaning = true;
+  return rewrite_norm(&z);
+}
+
+/* An op that computes with what every part has of its own. */
+static bool see_own(walk *w, msc_op *op) {
+  const char *why = msc_compute_by_parts(&w->parts, op, own_parts(w, op));
+  if (!why) return true;
+  if (!w->replicas)
+    return msc_op_error(op, MSC_E_UNSUPPORTED, "%s: computes with what every part of the batch has of its own, and %s",
+                        msc_kind_name(op->kind), why);
+  w->why = why;
+  mark_mixed(w, op);
+  return true;
+}
+
+static bool see_marked(walk *w, msc_op *op) {
+  int64_t r = parts_of(w, op);
+  if (any_operand(w, op, MSC_BATCH_MIXED))
+    return msc_op_error(op, MSC_E_UNSUPPORTED, "cross_batch: which dimension of %s's operands is the batch is not known",
+                        msc_kind_name(op->kind));
+  w->parts.facts.view = MSC_BATCH_WHOLE;
+  MSC_TRY(msc_batch_read(&w->parts.facts, op));
+  w->parts.facts.view = MSC_BATCH_ANYHOW;
+  bool alone = keeps_samples(w, op) || r <= 1; /* sees every sample alone: the same either way */
+  msc_op_unset(op, "cross_batch");
+  if (alone) return msc_batch_read(&w->parts.facts, op);
+  for (size_t i = 0; i < op->num_in; i++) {
+    const msc_value *v = op->in[i].value;
+    const msc_batch_fact *f = msc_batch_of(&w->parts.facts, v);
+    if (f->meaning == MSC_BATCH_PART && v->type->dim[f->dim] % r)
+      return msc_op_error(op, MSC_E_STRATEGY, "cross_batch: the batch of %" PRId64 " samples does not divide into %" PRId64 " parts",
+                          v->type->dim[f->dim], r);
+  }
+  w->pass->changes_meaning = true;
+  const char *why = msc_compute_by_parts(&w->parts, op, r);
+  return !why || msc_op_error(op, MSC_E_UNSUPPORTED, "cross_batch: %s: %s", msc_kind_name(op->kind), why);
+}
+
+/* In data_parallel whatever mixes samples mixes those of one replica's part. */
+static bool see_replica(walk *w, msc_op *op) {
+  MSC_TRY(msc_batch_read(&w->parts.facts, op));
+  bool mixes = !keeps_samples(w, op) && msc_batch_of(&w->parts.facts, &op->out[0])->meaning == MSC_BATCH_MIXED;
+  if (!mixes || any_operand(w, op, MSC_BATCH_MIXED)) return true;
+  const char *why = msc_compute_by_parts(&w->parts, op, msc_config_devices(w->pass->config));
+  if (!why) w->pass->changes_meaning = true;
+  else w->why = why, mark_mixed(w, op);
+  return true;
+}
+
+static bool see(walk *w, msc_op *op) {
+  bool marked = msc_sees_part(op);
+  if (is_norm(op) && (marked || w->replicas)) return see_norm(w, op);
+  if (any_operand(w, op, MSC_BATCH_OWN)) return see_own(w, op);
+  if (w->replicas) {
+    msc_op_unset(op, "cross_batch");
+    return see_replica(w, op);
+  }
+  return marked ? see_marked(w, op) : msc_batch_read(&w->parts.facts, op);
+}
+
+/* ---- results ---- */
+
+static bool set_results(walk *w, msc_op *ret) {
+  for (size_t i = 0; i < ret->num_in; i++) {
+    const msc_value *v = ret->in[i].value;
+    const msc_batch_fact *f = msc_batch_of(&w->parts.facts, v);
+    if (f->meaning == MSC_BATCH_MIXED && w->replicas && w->why && w->trained)
+      return msc_op_error(f->mixer, MSC_E_UNSUPPORTED,
+                          "%s: mixes samples of the batch; every replica of parallel_mode data_parallel mixes those of its part, but %s",
+                          msc_kind_name(f->mixer->kind), w->why);
+    if (f->meaning != MSC_BATCH_OWN) continue;
+    msc_value *mean = msc_mean_of_parts(&w->parts, v, ret);
+    MSC_TRY(mean);
+    msc_set_operand(ret, i, mean);
+  }
+  msc_drop_replaced(&w->parts);
+  return true;
+}
+
+static bool has_marks(const msc_func *f) {
+  bool any = false;
+  for (const msc_op *op = f->body->first; op; op = op->next) any |= msc_op_attr(op, "cross_batch") != NULL;
+  return any;
 }
 
 bool pass_cross_batch(msc_pass_ctx *pass, msc_module *m) {
   msc_func *f = msc_find_func(m, "forward");
-  bool replicas = msc_config_parallel_mode(pass->config) == MSC_DATA_PARALLEL, ok = true;
-  for (msc_op *op = f ? f->body->first : NULL, *next; op; op = next) {
+  bool replicas = msc_config_parallel_mode(pass->config) == MSC_DATA_PARALLEL && msc_config_devices(pass->config) > 1;
+  if (!f || (!replicas && !has_marks(f))) return msc_not_asked_for(pass);
+  walk w = {.pass = pass, .replicas = replicas, .trained = f == msc_training_func(m)};
+  msc_batch_begin(&w.parts.facts, f, pass->scratch, replicas ? MSC_BATCH_WHOLE : MSC_BATCH_ANYHOW);
+  bool ok = true;
+  for (msc_op *op = f->body->first, *next; op->next; op = next) {
     next = op->next;
-    bool marked = is_marked(op);
-    if (is_norm(op) && (marked || replicas)) ok &= rewrite(pass, f, op);
-    else if (marked && reduces_batch(op)) ok &= rewrite(pass, f, op);
-    else if (marked) msc_op_unset(op, "cross_batch"); /* sees every sample alone, or means of equal parts: the same either way */
+    ok &= see(&w, op);
   }
-  return ok;
+  return ok && set_results(&w, f->body->last);
 }

@@ -35,26 +35,49 @@ static void set_dims(msc_op *op, const char *attr, const msc_type *t) { msc_op_s
 
 /* ---- values that are as large as the batch, and alike all along it ---- */
 
-/* A k-th of v along dim, made anew before `user`. */
+/* The first k-th of a constant along dim, of type t; a splat stays one. */
+static msc_attr_value first_part(const shortening *s, const msc_op *constant, const msc_type *t, int dim) {
+  msc_attr_value v = *msc_op_attr(constant, "value");
+  const msc_type *whole = v.dense.type;
+  size_t bytes = (size_t)msc_dtype_bytes(t->dtype), outer = 1;
+  const char *data = v.dense.data;
+  v.dense.type = t;
+  if (v.dense.bytes == bytes) return v;
+  for (int d = 0; d < dim; d++) outer *= (size_t)t->dim[d];
+  for (int d = dim; d < t->rank; d++) bytes *= (size_t)t->dim[d];
+  char *part = msc_arena_alloc(msc_context_arena(s->pass->ctx), outer * bytes + 1);
+  for (size_t o = 0; o < outer; o++) memcpy(part + o * bytes, data + o * bytes / (size_t)t->dim[dim] * (size_t)whole->dim[dim], bytes);
+  v.dense.data = part, v.dense.bytes = outer * bytes;
+  return v;
+}
+
+static msc_value *noted(msc_op *made) {
+  if (!made) return NULL;
+  made->out[0].id = UINT32_MAX; /* no fact is known of it */
+  return &made->out[0];
+}
+
+/* A k-th of v along dim, made anew before `user`, of what msc_batch_is_uniform looks through. */
 static msc_value *shorter(shortening *s, msc_op *user, msc_value *v, int dim) {
   const msc_op *op = v->def;
   const msc_type *t = part_type(s, v->type, dim);
   msc_builder b = {.func = s->f, .block = s->f->body, .before = user, .loc = op->loc, .name = op->name};
-  msc_attr a;
-  msc_value *x = NULL;
   if (op->kind == OP_constant) {
-    msc_attr_value splat = *msc_op_attr(op, "value");
-    splat.dense.type = t;
-    a = msc_named(s->pass->ctx, "value", splat);
-  } else { /* a broadcast, or (r, c) -> r * c of one along r */
-    x = op->in[0].value;
-    if (op->kind == OP_reshape && !(x = shorter(s, user, x, 0))) return NULL;
-    a = msc_named(s->pass->ctx, "shape", msc_ints(s->pass->ctx, (size_t)t->rank, t->dim));
+    msc_attr a = msc_named(s->pass->ctx, "value", first_part(s, op, t, dim));
+    return noted(msc_build_with(&b, op->kind, 0, NULL, 1, 1, &a));
   }
-  msc_op *made = msc_build_with(&b, op->kind, x != NULL, &x, 1, 1, &a);
-  if (!made) return NULL;
-  made->out[0].id = UINT32_MAX; /* no fact is known of it */
-  return &made->out[0];
+  bool merged =
+      op->kind == OP_reshape && dim == 0 && op->in[0].value->type->rank == v->type->rank + 1; /* (r, c) -> r * c of what is alike along r */
+  msc_value *in[8];
+  for (size_t i = 0; i < op->num_in && i < 8; i++) {
+    int from = merged ? 0 : msc_batch_source(op, i, dim);
+    in[i] = from >= 0 ? shorter(s, user, op->in[i].value, from) : op->in[i].value;
+    if (!in[i]) return NULL;
+  }
+  msc_op *made = msc_op_copy(s->f, op, in);
+  if (msc_find_attr(op->attrs, op->num_attrs, "shape")) set_dims(made, "shape", t);
+  msc_insert_before(user, made);
+  return msc_infer(made) ? noted(made) : NULL;
 }
 
 /* ---- one op ---- */
@@ -191,7 +214,7 @@ static bool refuse_copies(msc_pass_ctx *pass, const msc_module *m) {
 }
 
 static bool shorten(shortening *s) {
-  s->fact = msc_batch_facts(s->f, s->pass->scratch, true);
+  s->fact = msc_batch_facts(s->f, s->pass->scratch, MSC_BATCH_MARKED);
   MSC_TRY(s->fact);
   s->num_facts = msc_number(s->f->body).num_values;
   s->others = msc_new_array(s->pass->scratch, uint8_t, num_operands(s->f));

@@ -54,7 +54,7 @@ bool pass_replica_objective(msc_pass_ctx *pass, msc_module *m) {
   if (!f || msc_func_attr(f, "replicas")) return true;
   reading r = {.pass = pass, .f = f};
   MSC_TRY(msc_batch_divides(f, replicas, "replicas of parallel_mode data_parallel"));
-  r.fact = msc_batch_facts(f, pass->scratch, false);
+  r.fact = msc_batch_facts(f, pass->scratch, MSC_BATCH_WHOLE);
   MSC_TRY(r.fact && set_results(&r, replicas));
   msc_func_set(f, "replicas", msc_int(replicas));
   if (msc_config_bool(pass->config, MSC_KEY_gradients_mean)) return true;

@@ -6,9 +6,9 @@ module {
     %0 = "msc.reduce_max"(%x) {cross_batch = true, dims = [0]} : (tensor<6x3xf32>) -> tensor<3xf32> loc("six")
     %1 = "msc.reduce_max"(%x) {cross_batch = true, dims = [0], in_strategy = [[2, 1]]} : (tensor<6x3xf32>) -> tensor<3xf32> loc("two parts")
     %2 = "msc.reduce_sum"(%z) {cross_batch = true, dims = [0], keep_dims = true} : (tensor<8x3xf32>) -> tensor<1x3xf32> loc("sum")
-    // expected-error @below {{mul: computes with what sum has for each part of the batch, and has no batch itself: not supported yet}}
-    %3 = "msc.mul"(%2, %2) : (tensor<1x3xf32>, tensor<1x3xf32>) -> tensor<1x3xf32> loc("square")
-    "msc.return"(%0, %1, %3) : (tensor<3xf32>, tensor<3xf32>, tensor<1x3xf32>) -> ()
+    // expected-error @below {{einsum: computes with what every part of the batch has of its own, and it cannot be computed by parts yet}}
+    %3 = "msc.einsum"(%2, %2) {equation = "ab,cb->ac"} : (tensor<1x3xf32>, tensor<1x3xf32>) -> tensor<1x1xf32> loc("square")
+    "msc.return"(%0, %1, %3) : (tensor<3xf32>, tensor<3xf32>, tensor<1x1xf32>) -> ()
   }) {arg_attrs = [{msc.name = "x", msc.role = "data"}, {msc.name = "z", msc.role = "data"}],
       sym_name = "forward"} : () -> ()
 }

@@ -38,15 +38,13 @@ module {
     %17 = "msc.reshape"(%11#2) {shape = [4, 3]} : (tensor<12xf32>) -> tensor<4x3xf32> loc("norm")
     %18 = "msc.reduce_mean"(%17) {dims = [0]} : (tensor<4x3xf32>) -> tensor<3xf32> loc("norm")
     %19 = "msc.reshape"(%14) {shape = [4, 2, 3, 2, 2]} : (tensor<8x3x2x2xf32>) -> tensor<4x2x3x2x2xf32> loc("largest")
-    %20 = "msc.reduce_max"(%19) {dims = [1]} : (tensor<4x2x3x2x2xf32>) -> tensor<4x3x2x2xf32> loc("largest")
-    %21 = "msc.reduce_mean"(%20) {dims = [0]} : (tensor<4x3x2x2xf32>) -> tensor<3x2x2xf32> loc("largest")
-    %22 = "msc.reshape"(%21) {shape = [1, 3, 2, 2]} : (tensor<3x2x2xf32>) -> tensor<1x3x2x2xf32> loc("largest")
-    %23 = "msc.reshape"(%20) {shape = [4, 1, 3, 2, 2]} : (tensor<4x3x2x2xf32>) -> tensor<4x1x3x2x2xf32> loc("largest")
-    %24 = "msc.broadcast_to"(%23) {shape = [4, 2, 3, 2, 2]} : (tensor<4x1x3x2x2xf32>) -> tensor<4x2x3x2x2xf32> loc("largest")
-    %25 = "msc.reshape"(%24) {shape = [8, 3, 2, 2]} : (tensor<4x2x3x2x2xf32>) -> tensor<8x3x2x2xf32> loc("largest")
-    %26 = "msc.sub"(%14, %25) : (tensor<8x3x2x2xf32>, tensor<8x3x2x2xf32>) -> tensor<8x3x2x2xf32> loc("below")
-    %27 = "msc.relu"(%26) : (tensor<8x3x2x2xf32>) -> tensor<8x3x2x2xf32> loc("alone")
-    "msc.return"(%27, %16, %18, %22) : (tensor<8x3x2x2xf32>, tensor<3xf32>, tensor<3xf32>, tensor<1x3x2x2xf32>) -> ()
+    %20 = "msc.reduce_max"(%19) {dims = [1], keep_dims = true} : (tensor<4x2x3x2x2xf32>) -> tensor<4x1x3x2x2xf32> loc("largest")
+    %21 = "msc.reshape"(%14) {shape = [4, 2, 3, 2, 2]} : (tensor<8x3x2x2xf32>) -> tensor<4x2x3x2x2xf32> loc("below")
+    %22 = "msc.sub"(%21, %20) : (tensor<4x2x3x2x2xf32>, tensor<4x1x3x2x2xf32>) -> tensor<4x2x3x2x2xf32> loc("below")
+    %23 = "msc.reshape"(%22) {shape = [8, 3, 2, 2]} : (tensor<4x2x3x2x2xf32>) -> tensor<8x3x2x2xf32> loc("below")
+    %24 = "msc.relu"(%23) : (tensor<8x3x2x2xf32>) -> tensor<8x3x2x2xf32> loc("alone")
+    %25 = "msc.reduce_mean"(%20) {dims = [0]} : (tensor<4x1x3x2x2xf32>) -> tensor<1x3x2x2xf32> loc("largest")
+    "msc.return"(%24, %16, %18, %25) : (tensor<8x3x2x2xf32>, tensor<3xf32>, tensor<3xf32>, tensor<1x3x2x2xf32>) -> ()
   }) {arg_attrs = [{msc.name = "x", msc.role = "data"},
                    {msc.name = "g", msc.role = "parameter"},
                    {msc.name = "b", msc.role = "parameter"},
