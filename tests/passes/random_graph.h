@@ -7,7 +7,11 @@
 
 #include "ir/interp.h"
 
-enum { MAX_POOL = 48, MAX_ARGS = 64, MAX_SETTINGS = 16, MAX_ELEMS = 1536 };
+#ifndef RANDOM_GRAPH_ELEMS /* elements of a value, at most */
+#define RANDOM_GRAPH_ELEMS 1536
+#endif
+
+enum { MAX_POOL = 48, MAX_ARGS = 64, MAX_SETTINGS = 24, MAX_ELEMS = RANDOM_GRAPH_ELEMS };
 
 typedef struct {
   uint64_t state;
@@ -26,6 +30,10 @@ typedef struct {
   msc_value *pool[MAX_POOL];   /* floats, the latest last */
   int num_outputs;
   msc_value *output[8];        /* integers and booleans that were made on the way */
+  int num_renewed;
+  struct {
+    msc_value *parameter, *by;
+  } renewed[8];                /* parameters that a step gives other values, as running statistics */
   int64_t max_int[MAX_ARGS];   /* by argument: integers are 0 .. max_int - 1 */
   msc_mesh mesh;
   bool named_mesh;
