@@ -35,7 +35,7 @@ msc_codegen *msc_codegen_begin(msc_context *ctx, const msc_code_target *target) 
   msc_codegen *cg = msc_new(msc_context_arena(ctx), msc_codegen);
   cg->ctx = ctx, cg->target = *target, cg->arena = msc_context_arena(ctx), cg->end = &cg->first;
   cg->nester = msc_nester_new(ctx, target->target);
-  if (!msc_llvm_open(ctx, target->target, target->cpu, &cg->llvm)) return NULL;
+  if (!msc_llvm_open(ctx, target, &cg->llvm)) return NULL;
   cg->nester->vector_bytes = cg->llvm.vector_bytes;
   return cg;
 }
@@ -178,8 +178,11 @@ bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out) {
 static uint32_t product_kernel(msc_codegen *cg, msc_product_part part, msc_dtype dtype, int num_buffers, int num_dims) {
   const char *name = msc_product_name(cg->ctx, part, dtype);
   const entry *k = find_named(cg, name);
-  if (!k) k = add_entry(cg, &(entry){.program.head = {.num_buffers = (uint8_t)num_buffers, .num_dims = (uint8_t)num_dims}, .name = name, .object = msc_product_object(cg->llvm.cpu.level, part, dtype)});
-  return k->number;
+  if (k) return k->number;
+  entry fresh = {.program.head = {.num_buffers = (uint8_t)num_buffers, .num_dims = (uint8_t)num_dims}, .name = name};
+  if (cg->target.vector_bytes) msc_product_emit(&cg->llvm, name, part, dtype);
+  else fresh.object = msc_product_object(cg->llvm.cpu.level, part, dtype);
+  return add_entry(cg, &fresh)->number;
 }
 
 bool msc_codegen_product(msc_codegen *cg, msc_dtype dtype, bool transpose_b, msc_product_kernels *out) {

@@ -24,6 +24,7 @@ typedef struct {
   msc_target target;
   const char *cpu; /* of a CPU: its name in codegen/cpu.def; NULL: this machine */
   int arch;        /* of CUDA: machine code for it too, as 90; 0: PTX alone */
+  int vector_bytes; /* of a CPU: 16, 32 or 64, which LLVM makes of what the CPU has; 0: what is fastest there */
 } msc_code_target;
 
 typedef struct {

@@ -20,7 +20,7 @@ typedef struct {
 typedef struct {
   msc_context *ctx;
   msc_cpu cpu;
-  int vector_bytes;
+  int vector_bytes, product_bytes;   /* of vectors in kernels, and in those of products */
   bool has_fma, has_f16c, has_masks; /* masks: loads and stores of any element size */
   bool gpu;                          /* buffers are in address space 1, vectors are aligned */
   LLVMContextRef llvm;
@@ -31,8 +31,7 @@ typedef struct {
   char why[256]; /* when failed */
 } msc_llvm;
 
-/* `cpu`: of a CPU target, NULL is this machine. */
-bool msc_llvm_open(msc_context *ctx, msc_target target, const char *cpu, msc_llvm *out_llvm);
+bool msc_llvm_open(msc_context *ctx, const msc_code_target *target, msc_llvm *out_llvm);
 /* For the same target, in an LLVM context of its own; false: see msc_llvm_report. */
 bool msc_llvm_open_like(const msc_llvm *other, LLVMMemoryBufferRef bitcode, msc_llvm *out_llvm);
 void msc_llvm_close(msc_llvm *l);
@@ -49,12 +48,11 @@ LLVMMemoryBufferRef msc_llvm_emit(msc_llvm *l, LLVMTargetMachineRef machine, LLV
 LLVMValueRef msc_llvm_kernel(msc_llvm *l, const char *name);
 /* Optimises and assembles; an ELF relocatable, or NULL: see msc_llvm_report. */
 LLVMMemoryBufferRef msc_llvm_assemble(msc_llvm *l);
-/* Products use the widest vectors: there they pay.  Elements are those of the sums. */
-static inline int msc_product_vector_bytes(const msc_llvm *l) { return l->cpu.level >= 4 ? 64 : 32; }
+/* Columns of a panel, as many as vectors of the sums hold; rows that are done together, as sums fit the registers that come with such vectors. */
 static inline int msc_product_width(const msc_llvm *l, msc_dtype d) {
-  return MSC_PRODUCT_VECTORS * msc_product_vector_bytes(l) / (int)msc_product_bytes(msc_dtype_bytes(d));
+  return MSC_PRODUCT_VECTORS * l->product_bytes / (int)msc_product_bytes(msc_dtype_bytes(d));
 }
-static inline int msc_product_height(const msc_llvm *l) { return l->cpu.level >= 4 ? 12 : 6; } /* 2 * height accumulators */
+static inline int msc_product_height(const msc_llvm *l) { return l->product_bytes == 64 ? MSC_PRODUCT_MAX_HEIGHT : 6; }
 extern const char msc_llvm_pipeline[];
 
 /* ---- parts.c ---- */
@@ -174,6 +172,8 @@ typedef enum { MSC_PACK, MSC_PACK_TRANSPOSED, MSC_MULTIPLY, MSC_NUM_PRODUCT_PART
 
 /* "multiply_f32" */
 const char *msc_product_name(msc_context *ctx, msc_product_part part, msc_dtype dtype);
+/* The kernel, in the module. */
+void msc_product_emit(msc_llvm *l, const char *name, msc_product_part part, msc_dtype dtype);
 /* The kernel as an ELF relocatable for all CPUs of a level that has fused multiply-add; NULL after a report. */
 LLVMMemoryBufferRef msc_product_assemble(msc_context *ctx, int level, msc_product_part part, msc_dtype dtype);
 

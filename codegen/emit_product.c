@@ -527,12 +527,16 @@ const char *msc_product_name(msc_context *ctx, msc_product_part part, msc_dtype 
   return msc_arena_printf(msc_context_arena(ctx), form[part], msc_dtype_name(dtype));
 }
 
+void msc_product_emit(msc_llvm *l, const char *name, msc_product_part part, msc_dtype dtype) {
+  LLVMValueRef fn = msc_llvm_kernel(l, name);
+  if (part == MSC_MULTIPLY) emit_multiply(l, dtype, fn);
+  else emit_pack(l, dtype, part == MSC_PACK_TRANSPOSED, fn);
+}
+
 LLVMMemoryBufferRef msc_product_assemble(msc_context *ctx, int level, msc_product_part part, msc_dtype dtype) {
   msc_llvm l;
-  if (!msc_llvm_open(ctx, MSC_TARGET_CPU, msc_cpu_plain(level), &l)) return NULL;
-  LLVMValueRef fn = msc_llvm_kernel(&l, msc_product_name(ctx, part, dtype));
-  if (part == MSC_MULTIPLY) emit_multiply(&l, dtype, fn);
-  else emit_pack(&l, dtype, part == MSC_PACK_TRANSPOSED, fn);
+  if (!msc_llvm_open(ctx, &(msc_code_target){.cpu = msc_cpu_plain(level)}, &l)) return NULL;
+  msc_product_emit(&l, msc_product_name(ctx, part, dtype), part, dtype);
   LLVMMemoryBufferRef object = msc_llvm_assemble(&l);
   msc_llvm_report(&l, ctx);
   msc_llvm_close(&l);

@@ -65,11 +65,13 @@ static bool open_machine(msc_llvm *l) {
   return true;
 }
 
-static bool describe_machine(msc_llvm *l, msc_target target, const char *cpu) {
-  l->gpu = target == MSC_TARGET_CUDA;
+static bool describe_machine(msc_llvm *l, const msc_code_target *target) {
+  l->gpu = target->target == MSC_TARGET_CUDA;
   if (l->gpu) l->cpu = (msc_cpu){"", 4}; /* it rounds, and loads any element */
-  else MSC_TRY(msc_cpu_choose(l->ctx, cpu, &l->cpu));
+  else MSC_TRY(msc_cpu_choose(l->ctx, target->cpu, &l->cpu));
   l->vector_bytes = l->cpu.level >= 3 && !l->gpu ? 32 : 16; /* 512-bit vectors gain little here and cost clock on many machines */
+  l->product_bytes = l->cpu.level >= 4 ? 64 : 32;           /* but not in products */
+  if (target->vector_bytes && !l->gpu) l->vector_bytes = l->product_bytes = target->vector_bytes;
   l->has_fma = l->has_f16c = l->cpu.level >= 3;
   l->has_masks = l->cpu.level >= 4;
   return true;
@@ -81,9 +83,9 @@ static void open_context(msc_llvm *l) {
   LLVMContextSetDiscardValueNames(l->llvm, true);
 }
 
-bool msc_llvm_open(msc_context *ctx, msc_target target, const char *cpu, msc_llvm *out) {
+bool msc_llvm_open(msc_context *ctx, const msc_code_target *target, msc_llvm *out) {
   *out = (msc_llvm){.ctx = ctx};
-  MSC_TRY(describe_machine(out, target, cpu));
+  MSC_TRY(describe_machine(out, target));
   open_context(out);
   out->module = LLVMModuleCreateWithNameInContext("msc", out->llvm);
   out->builder = LLVMCreateBuilderInContext(out->llvm);

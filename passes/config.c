@@ -139,6 +139,11 @@ bool msc_config_set(msc_config *config, const char *assignment) {
 }
 
 bool msc_config_env(msc_config *config, const char *name, const char *text) {
+  if (!strcmp(name, "MSC_VECTOR_BYTES")) {
+    config->vector_bytes = !strcmp(text, "16") ? 16 : !strcmp(text, "32") ? 32 : !strcmp(text, "64") ? 64 : 0;
+    return config->vector_bytes ||
+           msc_error(config->ctx, MSC_E_CONFIG, NULL, "environment variable MSC_VECTOR_BYTES must be 16, 32 or 64, not '%s'", text);
+  }
   if (strcmp(name, "MSC_DEBUG")) return true;
   if (text[0] >= '0' && text[0] <= '5' && !text[1]) {
     config->debug = text[0] - '0';
@@ -156,6 +161,8 @@ bool msc_config_is_set(const msc_config *config, msc_key key) { return config &&
 const msc_loc *msc_config_loc(const msc_config *config, msc_key key) { return config ? config->slot[key].loc : NULL; }
 
 int msc_config_debug(const msc_config *config) { return config ? config->debug : 0; }
+
+int msc_config_vector_bytes(const msc_config *config) { return config ? config->vector_bytes : 0; }
 
 bool msc_config_bool(const msc_config *config, msc_key key) {
   const msc_attr_value *v = msc_config_value(config, key);

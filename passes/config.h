@@ -45,6 +45,7 @@ const msc_attr_value *msc_config_value(const msc_config *config, msc_key key); /
 bool msc_config_is_set(const msc_config *config, msc_key key);     /* by somebody, not by default */
 const msc_loc *msc_config_loc(const msc_config *config, msc_key key); /* where it was set; NULL by default */
 int msc_config_debug(const msc_config *config);                    /* MSC_DEBUG, 0 by default */
+int msc_config_vector_bytes(const msc_config *config);             /* MSC_VECTOR_BYTES, 0 by default */
 
 static inline msc_parallel_mode msc_config_parallel_mode(const msc_config *c) { return (msc_parallel_mode)msc_config_choice(c, MSC_KEY_parallel_mode); }
 static inline msc_search_mode msc_config_search_mode(const msc_config *c) { return (msc_search_mode)msc_config_choice(c, MSC_KEY_search_mode); }

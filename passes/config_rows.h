@@ -26,7 +26,7 @@ typedef struct {
 struct msc_config {
   msc_context *ctx;
   msc_config_slot slot[MSC_NUM_KEYS];
-  int debug;
+  int debug, vector_bytes;
   bool has_bad; /* a value was rejected: what concerns several keys cannot be judged */
 };
 

@@ -280,6 +280,7 @@ static int run(cli *c) {
   is_legal &= msc_code_target_of(c->ctx, &words, &o.target);
   is_legal &= cli_cluster(c, &o.cluster);
   if (!is_legal) return CLI_INPUT;
+  o.target.vector_bytes = msc_config_vector_bytes(config);
   k.options = &o;
   k.debug = msc_config_debug(config);
   o.want_text = k.debug >= 4;

@@ -54,16 +54,26 @@ static inline bool on_gpu(void) {
   return target && !strcmp(target, "cuda");
 }
 
-static inline kernel_run *kernels_new(const char *cpu) {
+/* Bytes of vectors that this machine's code is to have; 0: as is fastest. */
+static inline int wanted_vectors(const char *cpu) {
+  const char *bytes = getenv("MSC_VECTOR_BYTES");
+  return bytes && (!cpu || !strcmp(cpu, "native")) ? atoi(bytes) : 0;
+}
+
+static inline kernel_run *kernels_new_for(const msc_code_target *target) {
   msc_context *ctx = msc_context_new(NULL, NULL);
   kernel_run *k = msc_new(msc_context_arena(ctx), kernel_run);
-  msc_code_target target = {.cpu = cpu, .target = on_gpu() ? MSC_TARGET_CUDA : MSC_TARGET_CPU};
-  k->ctx = ctx, k->seed = 1, k->nester = msc_nester_new(ctx, target.target);
-  k->cg = msc_codegen_begin(ctx, &target);
+  k->ctx = ctx, k->seed = 1, k->nester = msc_nester_new(ctx, target->target);
+  k->cg = msc_codegen_begin(ctx, target);
   if (!k->cg) print_diags(ctx);
   assert_non_null(k->cg);
   if (on_gpu()) msc_codegen_want_text(k->cg, &k->text);
   return k;
+}
+
+static inline kernel_run *kernels_new(const char *cpu) {
+  return kernels_new_for(
+      &(msc_code_target){.cpu = cpu, .target = on_gpu() ? MSC_TARGET_CUDA : MSC_TARGET_CPU, .vector_bytes = wanted_vectors(cpu)});
 }
 
 static inline double random_number(kernel_run *k) {

@@ -266,11 +266,15 @@ static void test_assignments(void **state) {
   assert_false(msc_config_env(f.config, "MSC_DEBUG", "6"));
   assert_true(msc_config_env(f.config, "MSC_DEBUG", "3"));
   assert_int_equal(msc_config_debug(f.config), 3);
+  assert_true(msc_config_env(f.config, "MSC_VECTOR_BYTES", "64"));
+  assert_int_equal(msc_config_vector_bytes(f.config), 64);
+  assert_false(msc_config_env(f.config, "MSC_VECTOR_BYTES", "640"));
   assert_string_equal(messages(&f),
                       "--set device_num: expected key=value, not 'device_num' [110]\n"
                       "--set device_num: device_num: must be a whole number from 1 to 65536, not \"eight\" [110]\n"
                       "--set full_batch: the value is not UTF-8 text [110]\n"
-                      "-: environment variable MSC_DEBUG must be 0 to 5, not '6' [110]\n");
+                      "-: environment variable MSC_DEBUG must be 0 to 5, not '6' [110]\n"
+                      "-: environment variable MSC_VECTOR_BYTES must be 16, 32 or 64, not '640' [110]\n");
   end(&f);
 }
 
