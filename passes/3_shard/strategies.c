@@ -413,7 +413,8 @@ bool pass_strategies(msc_pass_ctx *pass, msc_module *m) {
   if (mode == MSC_DATA_PARALLEL || mode == MSC_STAND_ALONE) ignore_strategies(&an, msc_config_text(pass->config, MSC_KEY_parallel_mode));
   an.ok &= shard_manual_splits(&an.g);
   const char *file = msc_config_text(pass->config, MSC_KEY_strategy_ckpt_load_file);
-  if (file) MSC_TRY(msc_strategy_load(&an.g, file));
+  bool adds = mode == MSC_AUTO_PARALLEL && msc_config_search_mode(pass->config) == MSC_SHARDING_PROPAGATION;
+  if (file) MSC_TRY(msc_strategy_load(&an.g, adds, file));
   MSC_TRY(read_strategies(&an));
   check_results(&an);
   if (!lay_inputs(&an) | !check_others(&an) | !an.ok) return false;

@@ -248,6 +248,7 @@ typedef struct {
   msc_context *ctx;
   const msc_loc *loc;
   bool ok;
+  bool adds; /* propagation may have cut what a hint leaves whole */
 } loading;
 
 static void MSC_PRINTF(2, 3) differs(loading *l, const char *fmt, ...) {
@@ -315,7 +316,68 @@ static void load_history(loading *l, msc_op *op, const char *key, const char *na
   if (num) msc_op_set(op, name, msc_list(l->ctx, num, entry));
 }
 
+/* ---- what the model says beside what the file says ---- */
+
+typedef struct {
+  const char *name; /* of the hint */
+  bool out;
+  msc_attr_value value;
+} hint;
+
+/* What the model says of an op's operands and results. */
+static size_t hints_of(const msc_op *op, hint out[4]) {
+  static const struct { const char *name; bool out; } names[] = {{"in_strategy", false}, {"out_strategy", true}, {"in_layout", false}, {"out_layout", true}};
+  size_t num = 0;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const msc_attr_value *v = msc_op_attr(op, names[i].name);
+    if (v) out[num++] = (hint){names[i].name, names[i].out, *v};
+  }
+  return num;
+}
+
+static bool same_parts(const loading *l, const msc_layout *file, const msc_attr_value *tuple) {
+  bool same = tuple->kind == MSC_ATTR_LIST && tuple->list.num == (size_t)file->rank;
+  for (int d = 0; same && d < file->rank; d++) {
+    const msc_attr_value *parts = &tuple->list.v[d];
+    same = parts->kind == MSC_ATTR_INT && (parts->i == msc_layout_parts(file, d) || (l->adds && parts->i == 1));
+  }
+  return same;
+}
+
+static bool same_cuts(const loading *l, const msc_layout *file, const msc_layout *own) {
+  bool same = own->rank == file->rank;
+  for (int d = 0; same && d < file->rank; d++) {
+    size_t num = own->first[d + 1] - own->first[d], most = file->first[d + 1] - file->first[d];
+    bool equal = own->split[d] == file->split[d] && num == most && !memcmp(own->sub + own->first[d], file->sub + file->first[d], num * sizeof *own->sub);
+    same = equal || (l->adds && num == 0);
+  }
+  return same;
+}
+
+/* One operand's or result's hint, a tuple or a layout's text, against the file's layout. */
+static bool agrees(const loading *l, const msc_attr_value *said, const msc_attr_value *loaded) {
+  const msc_layout *file, *own;
+  if (said->kind == MSC_ATTR_STR && !*said->s) return true; /* not said */
+  if (!msc_layout_parse(l->ctx, l->g->mesh, l->loc, loaded->s, &file)) return true;
+  if (said->kind != MSC_ATTR_STR) return same_parts(l, file, said);
+  return !msc_layout_parse(l->ctx, l->g->mesh, l->loc, said->s, &own) || same_cuts(l, file, own);
+}
+
+/* The file decides, but not without a word where the model says otherwise. */
+static void compare_hint(loading *l, const msc_op *op, const hint *h) {
+  const msc_attr_value *loaded = msc_op_attr(op, h->out ? "out_layout" : "in_layout");
+  if (!loaded || op->kind == OP_cast) return; /* a cast is computed on whichever side of an exchange has fewer bytes */
+  bool same = h->value.kind == MSC_ATTR_LIST;
+  for (size_t i = 0; same && i < loaded->list.num && i < h->value.list.num; i++) same = same && agrees(l, &h->value.list.v[i], &loaded->list.v[i]);
+  if (same) return;
+  const char *file = msc_attr_text(l->g->arena, l->g->mesh, loaded), *own = msc_attr_text(l->g->arena, l->g->mesh, &h->value);
+  msc_warning(l->ctx, MSC_E_STRATEGY_FILE, op->loc, "%s = %s of %s is not heeded: the strategy file decides, which says %s", h->name, own,
+              op->name ? op->name : msc_kind_name(op->kind), file);
+}
+
 static void load_op(loading *l, msc_op *op, const char *key, json_t *o) {
+  hint hints[4];
+  size_t num_hints = hints_of(op, hints);
   static const char *const words[] = {"user", "default", "propagation", "search"};
   json_t *layout = json_object_get(o, "layout");
   const char *by = json_string_value(json_object_get(o, "by"));
@@ -328,6 +390,7 @@ static void load_op(loading *l, msc_op *op, const char *key, json_t *o) {
   if (json_is_true(json_object_get(o, "pinned"))) msc_op_set(op, "pins", msc_bool(true));
   load_side(l, op, key, json_object_get(layout, "in"), false);
   load_side(l, op, key, json_object_get(layout, "out"), true);
+  for (size_t i = 0; l->ok && i < num_hints; i++) compare_hint(l, op, &hints[i]);
   for (size_t i = 0; i < sizeof histories / sizeof *histories; i++)
     load_history(l, op, key, histories[i], json_object_get(o, histories[i]));
 }
@@ -415,10 +478,10 @@ static bool load_parsed(msc_context *ctx, void *arg) {
   return p->l.ok;
 }
 
-bool msc_strategy_read(shard_graph *g, const char *name, const char *text, size_t bytes) {
+bool msc_strategy_read(shard_graph *g, bool adds, const char *name, const char *text, size_t bytes) {
   msc_context *ctx = g->ctx;
   json_error_t error;
-  parsed p = {{g, ctx, msc_loc_of(ctx, &(msc_loc){.file = msc_intern(ctx, name), .line = 1}), true}, json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error)};
+  parsed p = {{g, ctx, msc_loc_of(ctx, &(msc_loc){.file = msc_intern(ctx, name), .line = 1}), true, adds}, json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error)};
   if (!p.root) return msc_error(ctx, MSC_E_SYNTAX, place_of(ctx, name, &error), "strategy file: %s", error.text);
   bool ok = msc_protect(ctx, load_parsed, &p);
   json_decref(p.root);
@@ -445,10 +508,10 @@ static char *read_file(msc_arena *arena, const char *path, size_t *out_bytes, co
   return *out_why ? NULL : text;
 }
 
-bool msc_strategy_load(shard_graph *g, const char *path) {
+bool msc_strategy_load(shard_graph *g, bool adds, const char *path) {
   size_t bytes = 0;
   const char *why, *text = read_file(g->arena, path, &bytes, &why);
-  if (text) return msc_strategy_read(g, path, text, bytes);
+  if (text) return msc_strategy_read(g, adds, path, text, bytes);
   const msc_loc *loc = msc_loc_of(g->ctx, &(msc_loc){.file = msc_intern(g->ctx, path), .implied = true});
   return msc_error(g->ctx, MSC_E_FILE, loc, "cannot read the strategy file: %s", why);
 }

@@ -26,7 +26,7 @@ static bool run(msc_context *ctx, void *arg) {
   msc_pass_ctx pass = {.ctx = ctx, .scratch = msc_arena_new(ctx), .options = &options, .info = msc_find_pass("strategies")};
   shard_graph g;
   if (!shard_graph_of(&pass, m->first, &g)) abort();
-  bool ok = msc_strategy_read(&g, "fuzz.json", in->text, in->bytes);
+  bool ok = msc_strategy_read(&g, false, "fuzz.json", in->text, in->bytes);
   if (ok != (msc_num_errors(ctx) == 0)) abort();
   return ok && (msc_verify(m) || (abort(), false));
 }

@@ -57,6 +57,8 @@ static char *random_text(uint64_t seed, bool load, char **out_file) {
   random_graph_make(&g, ctx, seed);
   char *text = NULL;
   if (sharded(ctx, g.m, g.num_settings, g.setting, load)) {
+    for (const msc_diag *d = msc_diags(ctx); d; d = d->next)
+      if (d->code == MSC_E_STRATEGY_FILE) fail_msg("seed %" PRIu64 ": %s", seed, d->text); /* what was saved agrees with what was said */
     text = strdup(msc_print_text(g.m, g.arena, &(size_t){0}));
     *out_file = strdup(msc_strategy_file(main_func(g.m), g.arena));
   } else if (load) {
@@ -135,6 +137,32 @@ static char *complaints(int num_settings, const char *const *setting) {
   char *copy = strdup(text);
   msc_context_free(ctx);
   return copy;
+}
+
+/* A hint that the file contradicts is not dropped without a word. */
+static void hints_that_the_file_contradicts(void **state) {
+  (void)state;
+  static const struct { const char *hint, *warning; } cases[] = {
+    {"in_strategy = [[2, 2], [2, 1]]", ""},
+    {"in_strategy = [[4, 1], [1, 1]]", "in_strategy = [[4, 1], [1, 1]] of dense is not heeded: the strategy file decides, which says"},
+    {"in_strategy = [[2, 2, 1], [2, 1]]", "in_strategy = [[2, 2, 1], [2, 1]] of dense is not heeded"},
+    {"in_layout = [\"[{d},{}]\", \"[{},{}]\"]", "in_layout = [\"[{d},{}]\", \"[{},{}]\"] of dense is not heeded"},
+    {"in_layout = [\"[{d:(1)2},{d:(2)2}]\", \"[{d:(2)2},{}]\"]", ""},
+  };
+  char *file = saved();
+  write_file(file);
+  free(file);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char *text = with(model, "in_strategy = [[2, 2], [2, 1]]", cases[i].hint);
+    msc_context *ctx = msc_context_new(NULL, NULL);
+    msc_module *m = msc_parse(ctx, "model", text, strlen(text));
+    assert_non_null(m);
+    assert_true(sharded(ctx, m, 3, four, true));
+    const msc_diag *d = msc_diags(ctx);
+    if (*cases[i].warning ? !d || !strstr(d->text, cases[i].warning) : d != NULL) fail_msg("%s: %s", cases[i].hint, d ? d->text : "no warning");
+    msc_context_free(ctx);
+    free(text);
+  }
 }
 
 static void file_is_as_documented(void **state) {
@@ -216,7 +244,7 @@ static void other_models(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(same_layouts_again), cmocka_unit_test(file_is_as_documented), cmocka_unit_test(faults_are_named),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(same_layouts_again), cmocka_unit_test(hints_that_the_file_contradicts), cmocka_unit_test(file_is_as_documented), cmocka_unit_test(faults_are_named),
                                      cmocka_unit_test(truncated), cmocka_unit_test(other_models)};
   return cmocka_run_group_tests(tests, make_file, drop_file);
 }
