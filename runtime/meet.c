@@ -45,10 +45,17 @@ static int ms_left(const meeting *m) {
   return ms < 0 ? 0 : (int)ms;
 }
 
+/* HOST:PORT is no path, though one could be called so: ./HOST:PORT. */
+static bool is_of_network(const char *text) {
+  const char *colon = strrchr(text, ':');
+  return colon && colon[1] && strspn(colon + 1, "0123456789") == strlen(colon + 1) && text[0] != '@' && !strchr(text, '/');
+}
+
 /* @NAME lives in the abstract name space, anything else is a path. */
 static mscrt_status *address_of(const char *text, struct sockaddr_un *out, socklen_t *out_bytes) {
   size_t n = text ? strlen(text) : 0;
   if (n < 2 || n >= sizeof out->sun_path) return mscrt_fail(MSCRT_ARGUMENT, "the address of the job must have 2 to %zu characters", sizeof out->sun_path - 1);
+  if (is_of_network(text)) return mscrt_fail(MSCRT_UNSUPPORTED, "%s: ranks of several hosts are not supported yet; the address of the job is a path or @NAME", text);
   *out = (struct sockaddr_un){.sun_family = AF_UNIX};
   memcpy(out->sun_path, text, n);
   if (text[0] == '@') out->sun_path[0] = 0;

@@ -557,6 +557,11 @@ static int open_only(const place *p, int rank, int ranks, uint64_t hash, int tim
 
 static int other_plan(const place *p) { return open_only(p, p->rank, 3, p->rank == 2 ? 7 : 1, 10000); }
 static int nobody_there(const place *p) { return open_only(p, p->rank, 4, 1, 300); }
+static int at_a_network_address(const place *p) {
+  place there = *p;
+  snprintf(there.address, sizeof there.address, "127.0.0.1:29500");
+  return open_only(&there, p->rank, 2, 1, 500);
+}
 static int twice(const place *p) { return open_only(p, p->rank == 2 ? 1 : p->rank, 3, 1, 500); }
 
 static void strangers_are_refused(void **state) {
@@ -572,6 +577,11 @@ static void strangers_are_refused(void **state) {
   start_job(&j, 3, twice);
   end_job(&j);
   assert_true(strstr(j.words[1], "joined already") || strstr(j.words[2], "joined already"));
+  start_job(&j, 2, at_a_network_address);
+  end_job(&j);
+  for (int r = 0; r < 2; r++)
+    if (!strstr(j.words[r], "127.0.0.1:29500: ranks of several hosts are not supported yet")) fail_msg("rank %d says: %s", r, j.words[r]);
+  assert_int_not_equal(access("127.0.0.1:29500", F_OK), 0); /* nor is it a file here */
 }
 
 int main(void) {
