@@ -34,6 +34,7 @@ typedef enum {
   CLI_NUMBER,  /* a number */
   CLI_BYTES,   /* a size: 4096, 64k, 2M, 1.5G (powers of 1024) */
   CLI_CHOICE,  /* one of the words of `arg`, separated by | */
+  CLI_LATER = 64 /* with one of the others: not supported yet; help says so and whoever gives it is refused */
 } cli_type;
 
 typedef struct {

@@ -58,15 +58,27 @@ static int report(cli *c, const launch_line *line, msc_code code, mscrt_status *
 
 /* ---- opening ---- */
 
-static const struct { const char *option, *what; } later[] = {
-  {"ckpt-dir", "checkpoints"}, {"ckpt-every", "checkpoints"}, {"ckpt-keep", "checkpoints"}, {"grace", "a grace period"}, {"alive", "liveness files"},
+/* What mpirun, torchrun and srun tell a process that they started as one of several. */
+static const struct { const char *rank, *ranks; } launchers[] = {
+  {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMI_RANK", "PMI_SIZE"}, {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"},
+  {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}, {"RANK", "WORLD_SIZE"},
 };
+
+/* Each of them would run a whole job, on the same files. */
+static bool check_alone(cli *c) {
+  for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+    const char *rank = getenv(launchers[i].rank), *ranks = getenv(launchers[i].ranks);
+    if (!rank || !ranks || atoll(ranks) <= 1) continue;
+    return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL,
+                     "this process is rank %s of %s of a job that something else started (%s, %s); jobs of several hosts or launchers are not supported yet: "
+                     "msc run starts all ranks itself, so start it once, or unset these variables", rank, ranks, launchers[i].rank, launchers[i].ranks);
+  }
+  return true;
+}
 
 static bool check_options(training *t) {
   cli *c = t->c;
-  for (size_t i = 0; i < sizeof later / sizeof *later; i++)
-    if (cli_text(c, later[i].option)) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--%s: %s are not supported yet", later[i].option, later[i].what);
-  if (cli_flag(c, "resume")) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--resume: checkpoints are not supported yet");
+  MSC_TRY(check_alone(c));
   const char *comm = cli_text(c, "comm");
   if (comm && strcmp(comm, "local") && strcmp(comm, "nccl")) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--comm %s is not supported yet; local and nccl are", comm);
   t->choices = autotune_measured(t->choices_path);
@@ -425,17 +437,17 @@ static const cli_option options[] = {
   {"timeout", CLI_NUMBER, "S", "seconds that a rank waits for another, or for its GPU; default 300"},
   {"trust-native", CLI_FLAG, NULL, "run the plan's native code although it was not compiled here"},
   {"perf-map", CLI_FLAG, NULL, "write /tmp/perf-PID.map, the names of generated code for perf"},
-  {"comm", CLI_CHOICE, "local|tcp|mpi|nccl", "transport between ranks; default: nccl where every rank has a GPU of its own, else local"},
+  {"comm", CLI_CHOICE, "local|tcp|mpi|nccl", "transport between ranks; default: nccl where every rank has a GPU of its own, else local; tcp and mpi are not supported yet"},
   {"device", CLI_CHOICE, "cpu|cuda|timed", "what runs the calls; default: what the plan was compiled for; timed: no values, each sleeps for its predicted time (times MSC_TIME_SCALE) and order is checked"},
   {"autotune", CLI_FLAG, NULL, "measure the matrix products of a GPU that were not measured yet; the fastest ways are kept in the user's cache folder, for every later run"},
   {"overlap", CLI_CHOICE, "idle|always|never", "collectives in a thread of their own; default idle: when a core is free for it"},
-  {"ckpt-dir", CLI_TEXT, "DIR", "where checkpoints are written"},
-  {"ckpt-every", CLI_INT, "K", "steps between checkpoints"},
-  {"ckpt-keep", CLI_INT, "N", "checkpoints to keep"},
-  {"resume", CLI_FLAG, NULL, "go on from the newest checkpoint"},
+  {"ckpt-dir", CLI_TEXT | CLI_LATER, "DIR", "where checkpoints are written"},
+  {"ckpt-every", CLI_INT | CLI_LATER, "K", "steps between checkpoints"},
+  {"ckpt-keep", CLI_INT | CLI_LATER, "N", "checkpoints to keep"},
+  {"resume", CLI_FLAG | CLI_LATER, NULL, "go on from the newest checkpoint"},
   {"trace", CLI_TEXT, "t.json", "write a timeline of calls and collectives, in Chrome's trace format"},
-  {"grace", CLI_NUMBER, "S", "seconds to finish after SIGTERM"},
-  {"alive", CLI_TEXT, "FILE", "touch this file at every step"},
+  {"grace", CLI_NUMBER | CLI_LATER, "S", "seconds to finish after SIGTERM"},
+  {"alive", CLI_TEXT | CLI_LATER, "FILE", "touch this file at every step"},
   {0},
 };
 const cli_command cmd_run = {"PLAN", 1, 1, options, run};

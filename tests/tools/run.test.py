@@ -124,8 +124,17 @@ for command, text in (
         (f"net1.bin {DATA} --eval 95:100", "the evaluation range 95:100 has 5 samples, fewer than one batch of 8"),
         (f"net1.bin {DATA} --train 5", "--train: '5' is no range of samples such as 0:9000")):
     expect(f"run {command}", 1, f"msc: error: {text} [E0114]\n", "")
-for command, text in (("--ckpt-dir c", "--ckpt-dir: checkpoints are not supported yet"), ("--comm tcp", "--comm tcp is not supported yet; local and nccl are"), ("--resume", "--resume: checkpoints are not supported yet")):
-    expect(f"run net1.bin {DATA} {command}", 1, f"msc: error: {text} [E0111]\n", "")
+for option in ("--ckpt-dir c", "--ckpt-every 2", "--ckpt-keep 2", "--resume", "--grace 3", "--alive f"):
+    expect(f"run net1.bin {DATA} {option}", 1, f"msc: error: {option.split()[0]} is not supported yet [E0111]\n", "")
+expect(f"run net1.bin {DATA} --comm tcp", 1, "msc: error: --comm tcp is not supported yet; local and nccl are [E0111]\n", "")
+said = expect("run --help", 0, "", None).stdout.decode()
+check(said.count("(not supported yet)") == 6 and "tcp and mpi are not supported yet" in said, said)
+
+# One of many processes that something else started would run a whole job of its own.
+for rank, ranks in (("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"), ("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")):
+    expect(f"run net4.bin {DATA}", 1, lambda text: "" if f"rank 1 of 2 of a job that something else started ({rank}, {ranks})" in text and "[E0111]" in text else rank, "",
+           env={rank: "1", ranks: "2"})
+    expect(f"run net1.bin {DATA}", 0, "", None, env={rank: "0", ranks: "1"})
 expect(f"run net1.bin {DATA} --steps 1 --epochs 1", 2, "msc run: error: --steps and --epochs exclude each other (msc run --help)\n", "")
 expect(f"run net1.bin {DATA} --threads 0", 2, "msc run: error: -n and --threads are at least 1 (msc run --help)\n", "")
 plan = open("net1.bin", "rb").read()
