@@ -8,9 +8,17 @@
 /* All of it; every fault is reported. */
 bool msc_check_module(msc_module *m);
 
+/* Below, of a module that went through msc_verify. */
+
+/* ---- 6_pipeline/check_messages.c ---- */
+
+/* What one section sends another one receives: the same value of the same micro-batch, in the same order; what sections leave for
+ * each other somebody sets.  Functions of no program pass. */
+bool msc_check_messages(msc_module *m);
+
 /* ---- 8_memory/check_places.c ---- */
 
-/* Of a module that went through msc_verify: every value lies inside its space, apart from all that is still to be read; so whoever
+/* Every value lies inside its space, apart from all that is still to be read; so whoever
  * reads finds what was made for it.  Functions without places pass. */
 bool msc_check_places(msc_module *m);
 

@@ -115,7 +115,10 @@ static void copy_op(copying *z, const msc_op *op, int64_t copy) {
   for (size_t i = 0; i < op->num_in; i++) in[i] = z->value[op->in[i].value->id];
   msc_op *made = msc_op_copy(z->f, op, in);
   msc_append(z->f->body, made);
-  if (is_message(op)) msc_op_set(made, "message", msc_int(z->message[msc_op_int(op, "message")] + copy - 1));
+  if (is_message(op)) {
+    msc_op_set(made, "message", msc_int(z->message[msc_op_int(op, "message")] + copy - 1));
+    msc_op_set(made, "copy", msc_int(copy));
+  }
   for (size_t i = 0; i < op->num_out; i++) z->value[op->out[i].id] = &made->out[i];
 }
 

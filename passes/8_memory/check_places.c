@@ -86,13 +86,18 @@ static const msc_attr_value *place_attr(const msc_op *op) {
   return v;
 }
 
+static range span(int64_t begin, int64_t bytes) {
+  int64_t end;
+  return (range){SCRATCH, begin, __builtin_add_overflow(begin, bytes, &end) ? INT64_MAX : end};
+}
+
 /* Where the value lies, as its op says. */
 static range place_of(const msc_value *v) {
   int64_t bytes = msc_type_bytes(v->type);
   if (!has_place(v)) return (range){.space = NOWHERE};
   if (!v->def) return (range){v->index, 0, bytes};
   int64_t place = place_attr(v->def)->list.v[v->index].i;
-  return place < 0 ? (range){-1 - place, 0, bytes} : (range){SCRATCH, place, place + bytes};
+  return place < 0 ? (range){-1 - place, 0, bytes} : span(place, bytes);
 }
 
 static bool check_inside(const checking *z, const msc_op *op, const char *what, const range *r) {
@@ -133,7 +138,7 @@ static bool needs_work(const checking *z, const msc_op *op) { return msc_nest_ca
 
 static range work_of(const checking *z, const msc_op *op) {
   int64_t at = msc_op_attr(op, "work")->i;
-  return (range){SCRATCH, at, at + (int64_t)msc_scratch_bytes(z->nester, op)};
+  return span(at, (int64_t)msc_scratch_bytes(z->nester, op));
 }
 
 static bool check_work(const checking *z, const msc_op *op) {
@@ -304,8 +309,9 @@ static bool use_work(checking *z, const msc_op *op) {
 static bool check_return(checking *z, const msc_op *ret) {
   const msc_attr_value *ties = msc_func_attr(z->f, "ties");
   bool ok = true;
-  for (size_t i = 0; ties && i < ties->list.num && i < ret->num_in; i++) {
-    int64_t arg = ties->list.v[i].i;
+  size_t num = ties && ties->kind == MSC_ATTR_LIST ? ties->list.num : 0;
+  for (size_t i = 0; i < num && i < ret->num_in; i++) {
+    int64_t arg = ties->list.v[i].kind == MSC_ATTR_INT ? ties->list.v[i].i : -1;
     if (arg < 0 || arg >= (int64_t)z->f->body->num_args) continue;
     uint32_t root = root_of(z, ret->in[i].value->id);
     const content *c = &z->content[root];
@@ -316,7 +322,7 @@ static bool check_return(checking *z, const msc_op *ret) {
   }
   for (size_t i = 0; i < ret->num_in; i++) {
     uint32_t root = root_of(z, ret->in[i].value->id);
-    bool tied = ties && i < ties->list.num && ties->list.v[i].i >= 0;
+    bool tied = i < num && ties->list.v[i].kind == MSC_ATTR_INT && ties->list.v[i].i >= 0;
     if (!tied && has_place(z->value[root]) && z->content[root].state == LOST) ok = is_lost(z, ret, msc_arena_printf(z->arena, "result %zu, %s,", i, noun_of(z, root)), root);
   }
   return ok;

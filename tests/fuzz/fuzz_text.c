@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/ir.h"
+#include "passes/check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
@@ -16,7 +16,7 @@ static bool run(msc_context *ctx, void *arg) {
   input *in = arg;
   msc_module *m = msc_parse(ctx, "fuzz.mlir", in->text, in->bytes);
   if (!m) return false;
-  msc_verify(m); /* what it finds is no fault of the parser's */
+  msc_check_module(m); /* what it finds is no fault of the parser's */
   msc_clear_diags(ctx);
   size_t num;
   in->first = msc_print_text(m, msc_context_arena(ctx), &num);

@@ -1,6 +1,6 @@
 /* Random training graphs, compiled to the end, micro-batches and pipelines among them: what the passes make is sound.  Then one
- * number of it is changed: a place, the size of scratch.  The check refuses it; what it lets through is as right as before, which
- * a second check of another kind says: one that marks every byte with the value that lies there.
+ * number of it is changed: a place, the size of scratch, a message's.  The check refuses it; a place that it lets through is as right as
+ * before, which a second check of another kind says: one that marks every byte with the value that lies there.
  *
  *   LOWERED=1000 build/tests/passes/mutation_lowered        that many programs
  *   LOWERED_SEED=17 build/tests/passes/mutation_lowered     one of them, with its text and what was not refused */
@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "passes/6_pipeline/pipeline.h"
 #include "passes/7_lower/nest.h"
 #include "passes/8_memory/peak.h"
 #include "passes/8_memory/place.h"
@@ -216,6 +217,96 @@ static void shrink(tally *t, msc_func *f) {
   msc_func_set(f, "scratch", msc_int(scratch));
 }
 
+/* ---- mutants of messages ---- */
+
+/* What cannot be right. */
+static void must_refuse(tally *t, const msc_op *op, const char *what) {
+  t->mutants++;
+  if (is_refused(op->block->func->module)) return;
+  t->accepted++, t->wrong++;
+  print_message("%s: %s of %s is not refused\n", op->block->func->name, what, msc_kind_name(op->kind));
+}
+
+static bool is_message(const msc_op *op) { return op->kind == OP_stage_send || op->kind == OP_stage_recv; }
+
+static void change_number(tally *t, msc_op *op, const char *name, int64_t to) {
+  const msc_attr_value old = *msc_op_attr(op, name);
+  msc_op_set(op, name, msc_int(to));
+  if (to != old.i) must_refuse(t, op, msc_arena_printf(msc_context_arena(msc_op_ctx(op)), "another %s, %" PRId64 " instead of %" PRId64 ",", name, to, old.i));
+  msc_op_set(op, name, old);
+}
+
+static void without_send(tally *t, msc_op *op) {
+  msc_op *next = op->next;
+  msc_op_unlink(op);
+  t->mutants++;
+  if (!is_refused(next->block->func->module)) t->accepted++, t->wrong++, print_message("%s: a stage_send less is not refused\n", next->block->func->name);
+  msc_insert_before(next, op);
+}
+
+static void send_other_type(tally *t, msc_op *op) {
+  msc_value *old = op->in[0].value;
+  for (msc_op *other = op->block->first; other != op; other = other->next)
+    for (size_t i = 0; i < other->num_out; i++) {
+      if (other->out[i].type == old->type) continue;
+      msc_set_operand(op, 0, &other->out[i]);
+      must_refuse(t, op, "a value of another type");
+      msc_set_operand(op, 0, old);
+      return;
+    }
+}
+
+/* Two receipts that are there for each other's values. */
+static void swap_numbers(tally *t, msc_op *a, msc_op *b) {
+  const msc_attr_value x = *msc_op_attr(a, "message"), y = *msc_op_attr(b, "message");
+  bool alike = a->name == b->name && a->out[0].type == b->out[0].type && !msc_op_attr(a, "copy") == !msc_op_attr(b, "copy");
+  if (alike) return; /* nothing tells them apart */
+  msc_op_set(a, "message", y), msc_op_set(b, "message", x);
+  must_refuse(t, a, "the message of another");
+  msc_op_set(a, "message", x), msc_op_set(b, "message", y);
+}
+
+static void mutate_message(tally *t, random_graph *g, msc_op *op) {
+  msc_op *other = op->next;
+  change_number(t, op, "message", msc_op_int(op, "message") + 1 + below(g, 3));
+  change_number(t, op, "stage", msc_op_int(op, "stage") + 1);
+  change_number(t, op, "stage", 1 - msc_op_int(op, "stage"));
+  if (op->kind == OP_stage_send) {
+    without_send(t, op);
+    send_other_type(t, op);
+  }
+  while (other && other->kind != OP_stage_recv) other = other->next;
+  if (op->kind == OP_stage_recv && other) swap_numbers(t, op, other);
+}
+
+/* One entry of a lane less, one twice. */
+static void mutate_lanes(tally *t, msc_module *m) {
+  const msc_attr_value *old = msc_find_attr(m->attrs, m->num_attrs, "msc.lanes");
+  const msc_attr_value *train = old ? msc_find_attr(old->dict.a, old->dict.num, "train") : NULL;
+  msc_arena *arena = msc_context_arena(m->ctx);
+  for (size_t s = 0; train && s < train->list.num; s++) {
+    const msc_attr_value *lane = &train->list.v[s];
+    for (int less = 0; less < 2 && lane->list.num; less++) {
+      size_t fields = MSC_LANE_FIELDS, num = less ? lane->list.num - fields : lane->list.num + fields;
+      msc_attr_value *stage = msc_arena_copy(arena, train->list.v, train->list.num * sizeof *stage), *v = msc_new_array(arena, msc_attr_value, num + 1), lanes = *old;
+      msc_attr *dict = msc_arena_copy(arena, old->dict.a, old->dict.num * sizeof *dict);
+      memcpy(v, lane->list.v, (less ? num : lane->list.num) * sizeof *v);
+      if (!less) memcpy(v + lane->list.num, lane->list.v, fields * sizeof *v);
+      stage[s] = msc_list(m->ctx, num, v);
+      for (size_t i = 0; i < old->dict.num; i++)
+        if (!strcmp(dict[i].name, "train")) dict[i].value = msc_list(m->ctx, train->list.num, stage);
+      lanes.dict.a = dict;
+      msc_attr_value kept = *old;
+      msc_put_attr(m->ctx, &m->attrs, &m->num_attrs, "msc.lanes", lanes);
+      must_refuse(t, m->first->body->last, less ? "one entry of a lane less" : "one entry of a lane twice");
+      msc_put_attr(m->ctx, &m->attrs, &m->num_attrs, "msc.lanes", kept);
+      old = msc_find_attr(m->attrs, m->num_attrs, "msc.lanes");
+      train = msc_find_attr(old->dict.a, old->dict.num, "train");
+      lane = &train->list.v[s];
+    }
+  }
+}
+
 /* ---- programs ---- */
 
 /* A third has micro-batches, a third a pipeline. */
@@ -256,8 +347,11 @@ static void one_program(tally *t, uint64_t seed, bool show) {
     msc_arena_free(arena);
     shrink(t, f);
     for (msc_op *op = f->body->first; op; op = op->next)
+      if (is_message(op)) mutate_message(t, &g, op);
+    for (msc_op *op = f->body->first; op; op = op->next)
       if (op->num_out && chance(&g, 25)) move_results(t, &g, op);
   }
+  if (done) mutate_lanes(t, g.m);
   if (done) t->programs++;
   if (done) assert_true(msc_check_module(g.m)); /* every mutation was taken back */
   if (t->wrong > before.wrong || t->needless > before.needless) print_message("seed %" PRIu64 "\n", seed);

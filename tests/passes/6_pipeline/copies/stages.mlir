@@ -25,7 +25,7 @@ module attributes {msc.mesh = #msc.mesh<"stage=2,d=1">} {
     %3 = "msc.matmul"(%0, %v) {by = "default"} : (tensor<4x6xf32, #msc.layout<"[{},{}]">>, tensor<6x4xf32, #msc.layout<"[{},{}]">>) -> tensor<4x4xf32, #msc.layout<"[{},{}]">>
     %4 = "msc.relu"(%3) {by = "default"} : (tensor<4x4xf32, #msc.layout<"[{},{}]">>) -> tensor<4x4xf32, #msc.layout<"[{},{}]">>
     "msc.stage_send"(%2) {message = 0 : i64, stage = 1 : i64} : (tensor<4x4xf32, #msc.layout<"[{},{}]">>) -> ()
-    "msc.stage_send"(%4) {message = 3 : i64, stage = 1 : i64} : (tensor<4x4xf32, #msc.layout<"[{},{}]">>) -> ()
+    "msc.stage_send"(%4) {copy = 1 : i64, message = 3 : i64, stage = 1 : i64} : (tensor<4x4xf32, #msc.layout<"[{},{}]">>) -> ()
     "msc.return"(%2, %4) : (tensor<4x4xf32, #msc.layout<"[{},{}]">>, tensor<4x4xf32, #msc.layout<"[{},{}]">>) -> ()
   }) {arg_attrs = [{msc.name = "x", msc.role = "data"},
                    {msc.name = "v", msc.role = "parameter"},
@@ -44,13 +44,13 @@ module attributes {msc.mesh = #msc.mesh<"stage=2,d=1">} {
   "msc.func"() ({
   ^bb0(%w: tensor<4x3xf32, #msc.layout<"[{},{}]">>, %y: tensor<4xi32, #msc.layout<"[{}]">>, %train.0: tensor<4x3xf32, #msc.layout<"[{},{}]">>, %train.1: tensor<4x4xf32, #msc.layout<"[{},{}]">>, %0: tensor<4xi32, #msc.layout<"[{}]">>, %train.0_1: tensor<4x3xf32, #msc.layout<"[{},{}]">>, %train.1_1: tensor<4x4xf32, #msc.layout<"[{},{}]">>):
     %1 = "msc.stage_recv"() {message = 0 : i64, stage = 0 : i64, type = tensor<4x4xf32, #msc.layout<"[{},{}]">>} : () -> tensor<4x4xf32, #msc.layout<"[{},{}]">>
-    %2 = "msc.stage_recv"() {message = 3 : i64, stage = 0 : i64, type = tensor<4x4xf32, #msc.layout<"[{},{}]">>} : () -> tensor<4x4xf32, #msc.layout<"[{},{}]">>
+    %2 = "msc.stage_recv"() {copy = 1 : i64, message = 3 : i64, stage = 0 : i64, type = tensor<4x4xf32, #msc.layout<"[{},{}]">>} : () -> tensor<4x4xf32, #msc.layout<"[{},{}]">>
     %3 = "msc.matmul"(%1, %w) {by = "default"} : (tensor<4x4xf32, #msc.layout<"[{},{}]">>, tensor<4x3xf32, #msc.layout<"[{},{}]">>) -> tensor<4x3xf32, #msc.layout<"[{},{}]">>
     %4 = "msc.softmax_cross_entropy"(%3, %y) {by = "default"} : (tensor<4x3xf32, #msc.layout<"[{},{}]">>, tensor<4xi32, #msc.layout<"[{}]">>) -> tensor<f32, #msc.layout<"[]">>
     %5 = "msc.matmul"(%2, %w) {by = "default"} : (tensor<4x4xf32, #msc.layout<"[{},{}]">>, tensor<4x3xf32, #msc.layout<"[{},{}]">>) -> tensor<4x3xf32, #msc.layout<"[{},{}]">>
     %6 = "msc.softmax_cross_entropy"(%5, %0) {by = "default"} : (tensor<4x3xf32, #msc.layout<"[{},{}]">>, tensor<4xi32, #msc.layout<"[{}]">>) -> tensor<f32, #msc.layout<"[]">>
     "msc.stage_send"(%4) {message = 1 : i64, stage = 0 : i64} : (tensor<f32, #msc.layout<"[]">>) -> ()
-    "msc.stage_send"(%6) {message = 4 : i64, stage = 0 : i64} : (tensor<f32, #msc.layout<"[]">>) -> ()
+    "msc.stage_send"(%6) {copy = 1 : i64, message = 4 : i64, stage = 0 : i64} : (tensor<f32, #msc.layout<"[]">>) -> ()
     "msc.return"(%3, %1, %5, %2) : (tensor<4x3xf32, #msc.layout<"[{},{}]">>, tensor<4x4xf32, #msc.layout<"[{},{}]">>, tensor<4x3xf32, #msc.layout<"[{},{}]">>, tensor<4x4xf32, #msc.layout<"[{},{}]">>) -> ()
   }) {arg_attrs = [{msc.name = "w", msc.role = "parameter"},
                    {msc.name = "y", msc.role = "label"},
@@ -71,7 +71,7 @@ module attributes {msc.mesh = #msc.mesh<"stage=2,d=1">} {
   "msc.func"() ({
   ^bb0(%train.sum4: tensor<f32, #msc.layout<"[]">>, %micro: tensor<i64, #msc.layout<"[]">>, %train.3: tensor<4x4xf32, #msc.layout<"[{},{}]">>, %train.4: tensor<4x4xf32, #msc.layout<"[{},{}]">>, %x: tensor<4x6xf32, #msc.layout<"[{},{}]">>, %train.sum14: tensor<6x4xf32, #msc.layout<"[{},{}]">>, %train.3_1: tensor<4x4xf32, #msc.layout<"[{},{}]">>, %train.4_1: tensor<4x4xf32, #msc.layout<"[{},{}]">>, %0: tensor<4x6xf32, #msc.layout<"[{},{}]">>):
     %1 = "msc.stage_recv"() {message = 1 : i64, stage = 1 : i64, type = tensor<f32, #msc.layout<"[]">>} : () -> tensor<f32, #msc.layout<"[]">>
-    %2 = "msc.stage_recv"() {message = 4 : i64, stage = 1 : i64, type = tensor<f32, #msc.layout<"[]">>} : () -> tensor<f32, #msc.layout<"[]">>
+    %2 = "msc.stage_recv"() {copy = 1 : i64, message = 4 : i64, stage = 1 : i64, type = tensor<f32, #msc.layout<"[]">>} : () -> tensor<f32, #msc.layout<"[]">>
     %3 = "msc.constant"() {value = dense<0> : tensor<i64>} : () -> tensor<i64, #msc.layout<"[]">>
     %4 = "msc.compare"(%micro, %3) {predicate = "eq"} : (tensor<i64, #msc.layout<"[]">>, tensor<i64, #msc.layout<"[]">>) -> tensor<i1, #msc.layout<"[]">>
     %5 = "msc.add"(%train.sum4, %1) : (tensor<f32, #msc.layout<"[]">>, tensor<f32, #msc.layout<"[]">>) -> tensor<f32, #msc.layout<"[]">>
@@ -114,7 +114,7 @@ module attributes {msc.mesh = #msc.mesh<"stage=2,d=1">} {
     %4 = "msc.softmax_cross_entropy_grad"(%train.0_1, %0, %1) : (tensor<4x3xf32, #msc.layout<"[{},{}]">>, tensor<4xi32, #msc.layout<"[{}]">>, tensor<f32, #msc.layout<"[]">>) -> tensor<4x3xf32, #msc.layout<"[{},{}]">>
     %5 = "msc.matmul"(%4, %w) {transpose_b = true} : (tensor<4x3xf32, #msc.layout<"[{},{}]">>, tensor<4x3xf32, #msc.layout<"[{},{}]">>) -> tensor<4x4xf32, #msc.layout<"[{},{}]">>
     "msc.stage_send"(%3) {message = 2 : i64, stage = 0 : i64} : (tensor<4x4xf32, #msc.layout<"[{},{}]">>) -> ()
-    "msc.stage_send"(%5) {message = 5 : i64, stage = 0 : i64} : (tensor<4x4xf32, #msc.layout<"[{},{}]">>) -> ()
+    "msc.stage_send"(%5) {copy = 1 : i64, message = 5 : i64, stage = 0 : i64} : (tensor<4x4xf32, #msc.layout<"[{},{}]">>) -> ()
     "msc.return"(%2, %4) : (tensor<4x3xf32, #msc.layout<"[{},{}]">>, tensor<4x3xf32, #msc.layout<"[{},{}]">>) -> ()
   }) {arg_attrs = [{msc.class = "FB", msc.name = "train.0", msc.role = "carried"},
                    {msc.name = "y", msc.role = "label"},
@@ -160,7 +160,7 @@ module attributes {msc.mesh = #msc.mesh<"stage=2,d=1">} {
   "msc.func"() ({
   ^bb0(%train.4: tensor<4x4xf32, #msc.layout<"[{},{}]">>, %train.4_1: tensor<4x4xf32, #msc.layout<"[{},{}]">>):
     %0 = "msc.stage_recv"() {message = 2 : i64, stage = 1 : i64, type = tensor<4x4xf32, #msc.layout<"[{},{}]">>} : () -> tensor<4x4xf32, #msc.layout<"[{},{}]">>
-    %1 = "msc.stage_recv"() {message = 5 : i64, stage = 1 : i64, type = tensor<4x4xf32, #msc.layout<"[{},{}]">>} : () -> tensor<4x4xf32, #msc.layout<"[{},{}]">>
+    %1 = "msc.stage_recv"() {copy = 1 : i64, message = 5 : i64, stage = 1 : i64, type = tensor<4x4xf32, #msc.layout<"[{},{}]">>} : () -> tensor<4x4xf32, #msc.layout<"[{},{}]">>
     "msc.return"(%0, %1) : (tensor<4x4xf32, #msc.layout<"[{},{}]">>, tensor<4x4xf32, #msc.layout<"[{},{}]">>) -> ()
   }) {arg_attrs = [{msc.class = "BW", msc.name = "train.4", msc.role = "carried"},
                    {msc.class = "BW", msc.name = "train.4_1", msc.role = "carried"}],

@@ -1,0 +1,328 @@
+/* check_messages: functions of sections in; true, or what does not come together reported, out: messages that nobody sends or
+ * receives, of another type or micro-batch, or in another order than they were sent; values carried from section to section that
+ * nobody sets; stages that wait for ever.  Which function is whose is told by its attributes `program`, `section`, `stage`, `chunk`, `micro`, `copies`. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/6_pipeline/pipeline.h"
+#include "passes/check.h"
+
+/* A function of a program, and what it says of itself. */
+typedef struct {
+  msc_func *f;
+  const char *program, *section;
+  int64_t stage, chunk, micro, copies;
+  size_t num_messages, num_runs;
+  const msc_op **message; /* the ops that send or receive, in order */
+  int64_t *run;           /* micro-batches for which the lane of its stage has it, in order */
+} part;
+
+typedef struct {
+  const msc_op *op;
+  size_t part;
+  int64_t message;
+  int64_t done;      /* so many times, while lanes are run */
+} end;
+
+typedef struct {
+  msc_module *m;
+  msc_arena *arena;
+  size_t num_parts, num_ends;
+  part *part;
+  end *end; /* by message; sends before receipts */
+} checking;
+
+static bool is_message(const msc_op *op) { return op->kind == OP_stage_send || op->kind == OP_stage_recv; }
+
+static const char *text_attr(const msc_func *f, const char *name) {
+  const msc_attr_value *v = msc_func_attr(f, name);
+  return v && v->kind == MSC_ATTR_STR ? v->s : NULL;
+}
+
+static int64_t number_attr(const msc_func *f, const char *name, int64_t otherwise) {
+  const msc_attr_value *v = msc_func_attr(f, name);
+  return v ? v->kind == MSC_ATTR_INT && v->i >= 0 ? v->i : -1 : otherwise;
+}
+
+static bool is_update(const part *p) { return p->section[0] == msc_section_names[MSC_SECTION_U][0]; }
+
+static bool read_part(msc_func *f, part *p) {
+  *p = (part){f, text_attr(f, "program"), text_attr(f, "section"), number_attr(f, "stage", -1), number_attr(f, "chunk", 0), number_attr(f, "micro", -1), number_attr(f, "copies", 1), 0, 0, NULL, NULL};
+  return (p->program && p->section && p->stage >= 0 && p->chunk >= 0 && p->micro >= 1 && p->copies >= 1) ||
+         msc_error(f->module->ctx, MSC_E_PLAN, f->loc, "%s: a function of a program needs `section`, `stage` and `micro`, and `copies` of 1 at least", f->name);
+}
+
+static int by_message(const void *a, const void *b) {
+  const end *x = a, *y = b;
+  if (x->message != y->message) return x->message < y->message ? -1 : 1;
+  return x->op->kind == y->op->kind ? 0 : x->op->kind == OP_stage_send ? -1 : 1;
+}
+
+/* Functions of no program are on no stage: what they send is nobody's. */
+static bool find_ends(checking *z) {
+  size_t parts = 0, ends = 0;
+  bool ok = true;
+  for (msc_func *f = z->m->first; f; f = f->next) {
+    parts++;
+    for (msc_op *op = f->body->first; op; op = op->next) ends += is_message(op);
+  }
+  z->part = msc_new_array(z->arena, part, parts);
+  z->end = msc_new_array(z->arena, end, ends);
+  const msc_op **message = msc_new_array(z->arena, const msc_op *, ends);
+  for (msc_func *f = z->m->first; f; f = f->next) {
+    if (!msc_func_attr(f, "program")) continue;
+    part *p = &z->part[z->num_parts];
+    ok &= read_part(f, p);
+    p->message = &message[z->num_ends];
+    for (msc_op *op = f->body->first; op; op = op->next) {
+      if (!is_message(op)) continue;
+      p->message[p->num_messages++] = op;
+      z->end[z->num_ends++] = (end){op, z->num_parts, msc_op_int(op, "message"), 0};
+    }
+    z->num_parts++;
+  }
+  qsort(z->end, z->num_ends, sizeof *z->end, by_message);
+  return ok;
+}
+
+/* ---- one message ---- */
+
+static bool differs(const msc_op *op, int64_t message, const msc_op *other, const char *what) {
+  msc_op_error(op, MSC_E_PLAN, "%s: message %" PRId64 " %s", msc_kind_name(op->kind), message, what);
+  msc_note(msc_op_ctx(op), other->loc, "the other end is here");
+  return false;
+}
+
+/* The micro-batch of several side by side that it belongs to. */
+static int64_t copy_of(const msc_op *op) { return msc_op_attr(op, "copy") ? msc_op_int(op, "copy") : 0; }
+
+static bool check_pair(const checking *z, const end *send, const end *recv) {
+  const part *from = &z->part[send->part], *to = &z->part[recv->part];
+  const msc_type *a = send->op->in[0].value->type, *b = recv->op->out[0].type;
+  int64_t m = send->message;
+  if (a != b) return differs(recv->op, m, send->op, "is of another type than what is sent");
+  if (send->op->name != recv->op->name) return differs(recv->op, m, send->op, "is of another value than what is sent");
+  if (msc_op_int(send->op, "stage") != to->stage) return differs(send->op, m, recv->op, "goes to another stage than receives it");
+  if (msc_op_int(recv->op, "stage") != from->stage) return differs(recv->op, m, send->op, "comes from another stage than sends it");
+  if (from->stage == to->stage) return differs(recv->op, m, send->op, "stays on its stage");
+  if (strcmp(from->program, to->program)) return differs(recv->op, m, send->op, "is of another program");
+  if (copy_of(send->op) != copy_of(recv->op)) return differs(recv->op, m, send->op, "is of another micro-batch than what is sent");
+  bool same = is_update(from) == is_update(to) && from->micro == to->micro && from->copies == to->copies;
+  return same || differs(recv->op, m, send->op, "is received more or less often than it is sent, once for each micro-batch or once in a step");
+}
+
+static bool check_message(const checking *z, const end *first, size_t num) {
+  const char *what = num == 1 ? first->op->kind == OP_stage_send ? "is received by nobody" : "is sent by nobody" : NULL;
+  if (what) return msc_op_error(first->op, MSC_E_PLAN, "%s: message %" PRId64 " %s", msc_kind_name(first->op->kind), first->message, what);
+  if (num > 2 || first->op->kind == first[1].op->kind) return differs(first[num - 1].op, first->message, first->op, "has more ends than two: one that sends it, and one that receives it");
+  return check_pair(z, first, first + 1);
+}
+
+static bool check_messages(const checking *z) {
+  bool ok = true;
+  for (size_t i = 0, next; i < z->num_ends; i = next) {
+    for (next = i; next < z->num_ends && z->end[next].message == z->end[i].message; next++) continue;
+    ok &= check_message(z, &z->end[i], next - i);
+  }
+  return ok;
+}
+
+/* ---- what every stage runs ---- */
+
+typedef struct {
+  const checking *z;
+  const char *program;
+  const msc_attr_value *lanes; /* a list per stage */
+  part ***part;                /* by stage and entry */
+} running;
+
+static bool is_lanes(const msc_attr_value *v) {
+  bool ok = v->kind == MSC_ATTR_LIST;
+  for (size_t s = 0; ok && s < v->list.num; s++) {
+    const msc_attr_value *lane = &v->list.v[s];
+    ok = lane->kind == MSC_ATTR_LIST && lane->list.num % MSC_LANE_FIELDS == 0;
+    for (size_t i = 0; ok && i < lane->list.num; i++) ok = lane->list.v[i].kind == MSC_ATTR_INT;
+  }
+  return ok;
+}
+
+static part *find_part(const running *r, size_t stage, size_t entry) {
+  const msc_attr_value *e = &r->lanes->list.v[stage].list.v[entry * MSC_LANE_FIELDS];
+  int64_t kind = e[MSC_LANE_SECTION].i;
+  for (size_t i = 0; i < r->z->num_parts && kind >= 0 && kind < MSC_NUM_SECTIONS; i++) {
+    part *p = &r->z->part[i];
+    bool here = p->stage == (int64_t)stage && !strcmp(p->program, r->program) && p->section[0] == msc_section_names[kind][0];
+    if (here && (kind == MSC_SECTION_U || p->chunk == e[MSC_LANE_CHUNK].i)) return p;
+  }
+  return NULL;
+}
+
+static size_t num_entries(const running *r, size_t stage) { return r->lanes->list.v[stage].list.num / MSC_LANE_FIELDS; }
+
+static bool note_runs(const running *r, size_t stage) {
+  r->part[stage] = msc_new_array(r->z->arena, part *, num_entries(r, stage) + 1);
+  for (size_t i = 0; i < num_entries(r, stage); i++) {
+    part *p = r->part[stage][i] = find_part(r, stage, i);
+    if (!p) return msc_error(r->z->m->ctx, MSC_E_PLAN, NULL, "msc.lanes: entry %zu of stage %zu of %s is no section", i, stage, r->program);
+    if (!p->run) p->run = msc_new_array(r->z->arena, int64_t, num_entries(r, stage));
+    p->run[p->num_runs++] = r->lanes->list.v[stage].list.v[i * MSC_LANE_FIELDS + MSC_LANE_MICRO].i;
+  }
+  return true;
+}
+
+/* Once for each micro-batch, or for as many as it works on side by side; an update once. */
+static bool check_runs(const checking *z, const part *p) {
+  int64_t times = is_update(p) ? 1 : p->micro / p->copies;
+  bool *seen = msc_new_array(z->arena, bool, times + 1), ok = (int64_t)p->num_runs == times;
+  for (size_t i = 0; ok && !is_update(p) && i < p->num_runs; i++) {
+    int64_t k = p->run[i] / p->copies;
+    ok = p->run[i] >= 0 && p->run[i] % p->copies == 0 && k < times && !seen[k];
+    if (ok) seen[k] = true;
+  }
+  return ok || msc_error(z->m->ctx, MSC_E_PLAN, p->f->loc, "msc.lanes: %s does not run once for each of its %" PRId64 " micro-batches, %" PRId64 " at a time", p->f->name, p->micro, p->copies);
+}
+
+/* Messages come in the order in which they were sent: so it is that of the micro-batches on both sides. */
+static bool check_order(const checking *z) {
+  for (size_t i = 0; i + 1 < z->num_ends; i += 2) {
+    const part *from = &z->part[z->end[i].part], *to = &z->part[z->end[i + 1].part];
+    if (is_update(from) || from->num_runs != to->num_runs || !memcmp(from->run, to->run, from->num_runs * sizeof *from->run)) continue;
+    return differs(z->end[i + 1].op, z->end[i].message, z->end[i].op, "is received for the micro-batches in another order than it is sent");
+  }
+  return true;
+}
+
+static end *end_of(const running *r, const msc_op *op) {
+  const end key = {.op = op, .message = msc_op_int(op, "message")};
+  return bsearch(&key, r->z->end, r->z->num_ends, sizeof key, by_message);
+}
+
+/* Runs a section from one of its messages on; the number of the one that waits, or of all. */
+static size_t run_section(const running *r, const part *p, size_t from) {
+  for (; from < p->num_messages; from++) {
+    end *e = end_of(r, p->message[from]);
+    if (e->op->kind == OP_stage_recv && e->done == e[-1].done) break;
+    e->done++;
+  }
+  return from;
+}
+
+/* Without data: stages take turns, each goes on until it would wait.  Whether all come to the end does not depend on whose turn it is. */
+static bool check_progress(const running *r) {
+  size_t stages = r->lanes->list.num, *at = msc_new_array(r->z->arena, size_t, stages + 1), *message = msc_new_array(r->z->arena, size_t, stages + 1);
+  for (bool any = true; any;) {
+    any = false;
+    for (size_t s = 0; s < stages; s++)
+      for (; at[s] < num_entries(r, s); at[s]++, message[s] = 0, any = true) {
+        const part *p = r->part[s][at[s]];
+        size_t before = message[s];
+        message[s] = run_section(r, p, before);
+        any |= message[s] != before;
+        if (message[s] < p->num_messages) break;
+      }
+  }
+  for (size_t s = 0; s < stages; s++) {
+    if (at[s] == num_entries(r, s)) continue;
+    const msc_op *op = r->part[s][at[s]]->message[message[s]];
+    return msc_op_error(op, MSC_E_PLAN, "stage_recv: stage %zu waits for ever for message %" PRId64 ", in entry %zu of msc.lanes", s, msc_op_int(op, "message"), at[s]);
+  }
+  return true;
+}
+
+static bool check_program(const checking *z, const char *program, const msc_attr_value *lanes) {
+  running r = {z, program, lanes, NULL};
+  bool ok = is_lanes(lanes);
+  if (!ok) return msc_error(z->m->ctx, MSC_E_PLAN, NULL, "msc.lanes: %s must be a list of %d numbers per entry for every stage", program, MSC_LANE_FIELDS);
+  r.part = msc_new_array(z->arena, part **, lanes->list.num + 1);
+  for (size_t s = 0; ok && s < lanes->list.num; s++) ok = note_runs(&r, s);
+  for (size_t i = 0; ok && i < z->num_parts; i++)
+    if (!strcmp(z->part[i].program, program)) ok = check_runs(z, &z->part[i]);
+  return ok && check_progress(&r);
+}
+
+static bool check_lanes(const checking *z) {
+  static const char *const programs[] = {"train", "forward"};
+  const msc_attr_value *lanes = msc_find_attr(z->m->attrs, z->m->num_attrs, "msc.lanes");
+  if (!lanes) return true;
+  if (lanes->kind != MSC_ATTR_DICT) return msc_error(z->m->ctx, MSC_E_PLAN, NULL, "msc.lanes: must be a dictionary");
+  for (int i = 0; i < 2; i++) {
+    const msc_attr_value *v = msc_find_attr(lanes->dict.a, lanes->dict.num, programs[i]);
+    if (v) MSC_TRY(check_program(z, programs[i], v));
+  }
+  return check_order(z);
+}
+
+/* ---- what is carried ---- */
+
+typedef struct {
+  const part *part;
+  const char *name;
+  const msc_value *arg;
+  bool set;
+} carried;
+
+static bool is_set(const msc_func *f, size_t arg) {
+  const msc_attr_value *ties = msc_func_attr(f, "ties");
+  for (size_t i = 0; ties && ties->kind == MSC_ATTR_LIST && i < ties->list.num; i++)
+    if (ties->list.v[i].kind == MSC_ATTR_INT && ties->list.v[i].i == (int64_t)arg) return true;
+  return false;
+}
+
+static int by_name(const void *a, const void *b) {
+  const carried *x = a, *y = b;
+  int c = strcmp(x->part->program, y->part->program);
+  if (!c) c = (x->part->stage > y->part->stage) - (x->part->stage < y->part->stage);
+  if (!c) c = strcmp(x->name, y->name);
+  return c ? c : (int)y->set - (int)x->set;
+}
+
+static size_t find_carried(const checking *z, carried *out) {
+  size_t num = 0;
+  for (size_t i = 0; i < z->num_parts; i++) {
+    const msc_func *f = z->part[i].f;
+    for (size_t a = 0; a < f->body->num_args; a++) {
+      const msc_attr_value *name = msc_arg_attr(f, a, "msc.name");
+      msc_role role = msc_arg_role(f, a);
+      if ((role != MSC_ROLE_CARRIED && role != MSC_ROLE_SUM) || !name || name->kind != MSC_ATTR_STR) continue;
+      if (out) out[num] = (carried){&z->part[i], name->s, f->body->args[a], is_set(f, a)};
+      num++;
+    }
+  }
+  return num;
+}
+
+static bool same_place(const carried *a, const carried *b) { return a->part->stage == b->part->stage && !strcmp(a->part->program, b->part->program) && !strcmp(a->name, b->name); }
+
+static bool check_carried_value(const checking *z, const carried *first, size_t num) {
+  msc_context *ctx = z->m->ctx;
+  const msc_func *f = first->part->f;
+  bool carries = msc_arg_role(f, first->arg->index) == MSC_ROLE_CARRIED;
+  if (!first->set) return msc_error(ctx, MSC_E_PLAN, f->loc, "%s: nobody sets %s, which it reads", f->name, first->name);
+  for (size_t i = 1; i < num; i++) {
+    const msc_func *other = first[i].part->f;
+    if (first[i].arg->type != first->arg->type) return msc_error(ctx, MSC_E_PLAN, other->loc, "%s: %s is of another type than in %s", other->name, first->name, f->name);
+    if (carries && first[i].set) return msc_error(ctx, MSC_E_PLAN, other->loc, "%s: sets %s, which %s sets", other->name, first->name, f->name);
+  }
+  return true;
+}
+
+static bool check_carried(const checking *z) {
+  size_t num = find_carried(z, NULL);
+  carried *c = msc_new_array(z->arena, carried, num + 1);
+  bool ok = true;
+  find_carried(z, c);
+  qsort(c, num, sizeof *c, by_name);
+  for (size_t i = 0, next; i < num; i = next) {
+    for (next = i; next < num && same_place(&c[next], &c[i]); next++) continue;
+    ok &= check_carried_value(z, &c[i], next - i);
+  }
+  return ok;
+}
+
+bool msc_check_messages(msc_module *m) {
+  checking z = {.m = m, .arena = msc_arena_new(m->ctx)};
+  bool ok = find_ends(&z) && check_messages(&z);
+  ok = ok && check_carried(&z) && check_lanes(&z);
+  msc_arena_free(z.arena);
+  return ok;
+}
