@@ -5,7 +5,8 @@
  * The graph is written for the whole batch, so a mean over the batch is the mean over the replicas of their means, and a
  * sum r times that: sums get the factor 1/r, and the loss's own gradient, the attribute `loss_seed`, is r (gradients_mean:
  * 1).  Example, r = 2, batch 4, loss = mean of e: the replicas have (e0+e1)/2 and (e2+e3)/2, their sum is 2 * loss.
- * Whatever mixes samples in another way has no such form and is refused. */
+ * Where the batch does not divide, replicas have a sample more or less than others, and every sample counts alike.
+ * Whatever mixes samples in another way was made another op by cross_batch, or is refused. */
 #include "passes/2_train/batch.h"
 #include "passes/2_train/train.h"
 #include "passes/config.h"
@@ -47,13 +48,27 @@ static bool set_results(reading *r, int64_t replicas) {
   return ok;
 }
 
+/* A replica without a sample would have no loss. */
+static bool check_batch(const msc_func *f, int64_t replicas) {
+  bool ok = true;
+  for (size_t i = 0; i < f->body->num_args; i++) {
+    int dim = msc_batch_dim(f, i);
+    if (dim < 0 || f->body->args[i]->type->dim[dim] >= replicas) continue;
+    ok = msc_error(f->module->ctx, MSC_E_CONFIG, f->loc,
+                   "input '%s': its batch of %" PRId64 " samples in dimension %d is fewer than the %" PRId64
+                   " replicas of parallel_mode data_parallel",
+                   msc_arg_name(f, i), f->body->args[i]->type->dim[dim], dim, replicas);
+  }
+  return ok;
+}
+
 bool pass_replica_objective(msc_pass_ctx *pass, msc_module *m) {
   int64_t replicas = msc_config_devices(pass->config);
   if (msc_config_parallel_mode(pass->config) != MSC_DATA_PARALLEL || replicas <= 1) return msc_not_asked_for(pass);
   msc_func *f = msc_training_func(m);
   if (!f || msc_func_attr(f, "replicas")) return true;
   reading r = {.pass = pass, .f = f};
-  MSC_TRY(msc_batch_divides(f, replicas, "replicas of parallel_mode data_parallel"));
+  MSC_TRY(check_batch(f, replicas));
   r.fact = msc_batch_facts(f, pass->scratch, MSC_BATCH_WHOLE);
   MSC_TRY(r.fact && set_results(&r, replicas));
   msc_func_set(f, "replicas", msc_int(replicas));

@@ -169,13 +169,32 @@ const int8_t *shard_batch_letters(const shard_graph *g) {
   return letter_of_group;
 }
 
-/* All digits on the batch letter where they divide its size, else as many as fit; the others whole. */
-static void cut_batch(annotating *an, shard_group *group, int letter) {
+/* Puts the digits on the letter that leave parts as op allows; even: and that are equal. */
+static void give_digits(const annotating *an, shard_group *group, int letter, bool even) {
   msc_assignment *a = &group->digits;
-  for (int i = 0; letter >= 0 && i < an->g.atoms.num; i++) {
+  a->num[letter] = 0;
+  for (int i = 0; i < an->g.atoms.num; i++) {
     a->atom[letter][a->num[letter]++] = (uint8_t)i;
-    bool even = msc_rule_divides(&group->rule, a, &an->g.atoms, letter);
-    if (!even || !shard_allows(&an->g, (int)(group - an->g.group), a)) a->num[letter]--;
+    bool fits = !even || msc_rule_divides(&group->rule, a, &an->g.atoms, letter);
+    if (!fits || !shard_allows(&an->g, (int)(group - an->g.group), a)) a->num[letter]--;
+  }
+}
+
+/* Elements of the largest part. */
+static int64_t largest_part(const annotating *an, const shard_group *group, int letter) {
+  int64_t parts = 1, size = group->rule.letter[letter].size;
+  for (int i = 0; i < group->digits.num[letter]; i++) parts *= an->g.atoms.atom[group->digits.atom[letter][i]].size;
+  return (size + parts - 1) / parts;
+}
+
+/* The digits on the batch letter that divide its size, or all that fit where the largest part is smaller then: 12 samples on 5 ranks
+ * are 3, 3, 2, 2 and 2; the other letters whole. */
+static void cut_batch(annotating *an, shard_group *group, int letter) {
+  if (letter >= 0) {
+    give_digits(an, group, letter, true);
+    int64_t even = largest_part(an, group, letter);
+    give_digits(an, group, letter, false);
+    if (largest_part(an, group, letter) >= even) give_digits(an, group, letter, true);
   }
   group->closed = (1u << group->rule.num_letters) - 1;
   group->by = "default";
@@ -184,10 +203,22 @@ static void cut_batch(annotating *an, shard_group *group, int letter) {
 static void apply_default(annotating *an) {
   const int8_t *letter = shard_batch_letters(&an->g);
   const bool *is_optimizers = shard_optimizer_ops(an->g.arena, an->g.func);
+  const shard_group *first = NULL; /* that nothing cuts */
+  int64_t size = 0, num = 0;
   for (size_t i = 0; i < an->g.num_groups; i++) {
     shard_group *group = &an->g.group[i];
     if (!group->by && !is_optimizers[group->leader->id]) cut_batch(an, group, letter[i]);
+    else continue;
+    bool whole = letter[i] >= 0 && an->devices > 1 && !group->digits.num[letter[i]] && msc_info(group->leader)->cost == MSC_COST_FLOPS;
+    if (whole && !first) first = group, size = group->rule.letter[letter[i]].size;
+    num += whole;
   }
+  if (!first) return;
+  const msc_op *op = first->leader;
+  msc_warning(an->g.ctx, MSC_E_STRATEGY, op->loc,
+              "%s: its batch of %" PRId64 " cannot be cut among %" PRId64 " ranks, every one computes all of it%s",
+              op->name ? op->name : msc_kind_name(op->kind), size, an->devices,
+              num > 1 ? msc_arena_printf(an->g.arena, "; so it is with %" PRId64 " more", num - 1) : "");
 }
 
 /* ---- all annotations of the ops ---- */

@@ -25,6 +25,9 @@ RUNS = [
     ("d=6", ["[{},{}]", "[{d}]"], ["[{d},{}]", "[{},{}]"], ["[{},{d}]", "[{d},{}]"]),
 ]
 
+# Modes that cut the batch by themselves: 7 samples on so many ranks, of which none has a share that is not another's.
+MODES = [("data_parallel", 2), ("data_parallel", 5), ("data_parallel", 6), ("semi_auto_parallel", 5)]
+
 
 def model(layouts):
     def given(i):
@@ -88,16 +91,25 @@ with tempfile.TemporaryDirectory() as folder:
     losses, accuracy, weights = train(folder, data, "one", 1, ["parallel_mode=stand_alone"], None)
     if len(losses) < 2 * STEPS:
         sys.exit(f"{len(losses)} losses of {2 * STEPS} steps")
+    def compare(name, ranks, keys, layouts, what):
+        got, hits, trained = train(folder, data, name, ranks, keys, layouts)
+        if not near(got, losses) or hits != accuracy:
+            sys.exit(f"{what}: losses {got} {hits}, on one rank {losses} {accuracy}")
+        for n in weights:
+            if not near(trained[n], weights[n]):
+                sys.exit(f"{what}: parameter {n} is {trained[n]}, on one rank {weights[n]}")
+        print(f"{what}: {len(got)} losses and {len(weights)} parameters as on one rank")
+
     for i, (mesh, *layouts) in enumerate(RUNS):
         axes = dict(axis.split("=") for axis in mesh.split(","))
         ranks = 1
         for size in axes.values():
             ranks *= int(size)
         keys = ["parallel_mode=auto_parallel", "search_mode=sharding_propagation", "mesh=" + json.dumps({a: int(n) for a, n in axes.items()})]
-        got, hits, trained = train(folder, data, f"run{i}", ranks, keys, layouts)
-        if not near(got, losses) or hits != accuracy:
-            sys.exit(f"mesh {mesh}, {layouts}: losses {got} {hits}, on one rank {losses} {accuracy}")
-        for n in weights:
-            if not near(trained[n], weights[n]):
-                sys.exit(f"mesh {mesh}, {layouts}: parameter {n} is {trained[n]}, on one rank {weights[n]}")
-        print(f"{mesh}: {len(got)} losses and {len(weights)} parameters as on one rank")
+        compare(f"run{i}", ranks, keys, layouts, f"mesh {mesh}, {layouts}")
+    for mode, ranks in MODES:
+        keys = [f"parallel_mode={mode}"] + (["gradients_mean=true"] if mode == "data_parallel" else [])
+        compare(f"{mode}{ranks}", ranks, keys, None, f"{mode} on {ranks} ranks")
+        plan = os.path.join(folder, f"{mode}{ranks}.bin")
+        if "every rank computes all" in call([MSC, "explain", plan]):
+            sys.exit(f"{mode} on {ranks} ranks: every rank computes the same")

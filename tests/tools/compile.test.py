@@ -236,9 +236,9 @@ refused("plain.fbs --set device_nmu=8 --set elastic=true --set zero=9",
         "--set device_nmu: error: unknown key 'device_nmu'; did you mean 'device_num'? [E0110]",
         "--set zero: error: zero: must be a whole number from 0 to 3, not 9 [E0110]",
         "--set elastic: error: elastic: true is not supported yet, only false [E0111]")
-refused("plain.fbs --set device_num=7 --set parallel_mode=data_parallel",
-        "msc: error: input 'x': its batch of 32 samples in dimension 0 does not divide among the 7 replicas of parallel_mode data_parallel [E0110]",
-        "msc: error: input 'y': its batch of 32 samples in dimension 0 does not divide among the 7 replicas of parallel_mode data_parallel [E0110]")
+refused("plain.fbs --set device_num=33 --set parallel_mode=data_parallel",
+        "msc: error: input 'x': its batch of 32 samples in dimension 0 is fewer than the 33 replicas of parallel_mode data_parallel [E0110]",
+        "msc: error: input 'y': its batch of 32 samples in dimension 0 is fewer than the 33 replicas of parallel_mode data_parallel [E0110]")
 expect("compile plain.fbs -o absent/bad.bin", 1, "absent/bad.bin: error: cannot write: No such file or directory [E0112]\n", "")
 write("c.json", '{"device": 1}')
 refused("plain.fbs --set mesh={\"a\":2,\"a\":4} --set zero=9 --set comm_fusion={ --cluster c.json --target tpu --time-limit -1",

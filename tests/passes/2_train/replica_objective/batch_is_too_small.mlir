@@ -1,7 +1,7 @@
-// RUN: msc opt --passes=replica_objective --verify-diagnostics --set parallel_mode=data_parallel --set device_num=4 %s
+// RUN: msc opt --passes=replica_objective --verify-diagnostics --set parallel_mode=data_parallel --set device_num=7 %s
 module {
-  // expected-error @+2 {{input 'x': its batch of 6 samples in dimension 0 does not divide among the 4 replicas of parallel_mode data_parallel}}
-  // expected-error @+1 {{input 'y': its batch of 6 samples in dimension 0 does not divide among the 4 replicas}}
+  // expected-error @+2 {{input 'x': its batch of 6 samples in dimension 0 is fewer than the 7 replicas of parallel_mode data_parallel}}
+  // expected-error @+1 {{input 'y': its batch of 6 samples in dimension 0 is fewer than the 7 replicas}}
   "msc.func"() ({
   ^bb0(%x: tensor<6x3xf32>, %y: tensor<6xi32>, %w: tensor<3xf32>):
     %0 = "msc.mul"(%x, %w) : (tensor<6x3xf32>, tensor<3xf32>) -> tensor<6x3xf32>
