@@ -120,7 +120,7 @@ static inline void set_mesh(random_graph *g, int64_t stages) {
 static inline int64_t configure_pipeline(random_graph *g) {
   static const char *const kinds[] = {"gpipe", "1f1b", "1f1b", "zb-h1", "zb-h2", "zb-auto", "interleaved"};
   int64_t stages = 1;
-  if (g->trains && g->keep_batch && strcmp(g->mode, "data_parallel") && chance(g, 60)) {
+  if (g->trains && g->keep_batch && strcmp(g->mode, "data_parallel") && chance(g, 60) && msc_mesh_size(&g->mesh) <= 4) {
     stages = 2 + chance(g, 30);
     const char *kind = kinds[below(g, 7)];
     set(g, msc_arena_printf(g->arena, "pipeline_stages=%" PRId64, stages));

@@ -5,6 +5,7 @@
  *   build/tests/random/programs run FIRST LAST     these seeds; a line for each that fails, and counts; with a fourth word for each that
  *                                                  is refused, or decided by rounding, as well
  *   build/tests/random/programs print SEED         one as a file: its settings, then its text
+ *   build/tests/random/programs describe SEED      the same in JSON, with the values of its arguments, for tests/random/torch_losses.py
  *   build/tests/random/programs case FILE          such a file
  *   build/tests/random/programs shrink SEED|FILE   a smaller one that fails alike */
 #include <setjmp.h>
@@ -12,13 +13,15 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include <cmocka.h>
 
+#include "tests/random/describe.h"
 #include "tests/random/run.h"
 #include "tests/random/shrink.h"
 
-enum { QUICK = 22, SLOW = 300, SECONDS = 40, NUM_SAMPLES = 2, NUM_VALUES = 3 };
+enum { QUICK = 22, SLOW = 300, SECONDS = 40, SHRINK_SECONDS = 300, NUM_SAMPLES = 2, NUM_VALUES = 3 };
 
 typedef enum { PASSED, VAGUE, REFUSED, FAILED, NUM_OUTCOMES } outcome;
 
@@ -37,6 +40,7 @@ typedef struct {
   msc_func *f;
   verdict *v;
   story exact, rounded[NUM_SAMPLES];
+  bool by_seed;
   bool vague; /* rounding decides so much that nothing could be said of some number */
 } problem;
 
@@ -100,6 +104,23 @@ static bool compare(problem *q, const story *have, const char *who) {
   return true;
 }
 
+/* ---- PyTorch's losses ---- */
+
+/* The interpreter's, as recorded of PyTorch: other hands' gradients and optimizers.  Of programs in f32, by their seeds. */
+static bool agrees_with_recorded(problem *q) {
+  double loss[STEPS];
+  uint64_t hash;
+  if (!q->by_seed || !recorded_losses(q->p.seed, &hash, loss)) return true;
+  if (hash != hash_of_program(&q->p)) return ended(q, FAILED, "the program is not the one whose losses were recorded: run tests/random/torch_losses.py again");
+  for (int s = 1; s <= q->p.steps; s++) {
+    const numbers *n = numbers_named(&q->exact.at[s], "loss");
+    double rounding = 0, off = fabs(n->v[0] - loss[s - 1]);
+    for (int i = 0; i < NUM_SAMPLES; i++) rounding = fmax(rounding, apart(n, numbers_named(&q->rounded[i].at[s], "loss")));
+    if (!(off <= 1e-9 * fabs(loss[s - 1]) + 0x1p-18 * rounding)) return ended(q, FAILED, "PyTorch, step %d: loss is %.12g, recorded is %.12g", s, n->v[0], loss[s - 1]);
+  }
+  return true;
+}
+
 /* ---- one program ---- */
 
 static bool ask_oracle(problem *q, bool ranks) {
@@ -151,7 +172,7 @@ static void check_program(problem *q) {
     ended(q, FAILED, "it is no program");
     return;
   }
-  bool ok = understood(q, false) && right(q, false);
+  bool ok = understood(q, false) && agrees_with_recorded(q) && right(q, false);
   if (ok && has_ranks(&q->p)) ok = (!is_data_parallel(&q->p) || understood(q, true)) && right(q, true);
   if (ok) q->v->outcome = q->vague ? VAGUE : PASSED;
 }
@@ -198,6 +219,7 @@ static void answer(const question *k, verdict *v) {
   q.arena = msc_context_arena(q.ctx);
   doing(&q, "making the program");
   q.p = k->p ? *k->p : random_program(q.ctx, k->seed);
+  q.by_seed = !k->p && !k->values;
   q.p.seed += k->values * 1000003;
   check_program(&q);
   msc_context_free(q.ctx);
@@ -283,6 +305,16 @@ static int print_program(const char *name) {
   return 0;
 }
 
+static int describe_program(const char *name) {
+  msc_context *ctx = msc_context_new(NULL, NULL);
+  program p = named_program(ctx, name);
+  json_t *all = described(ctx, &p);
+  json_dumpf(all, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17));
+  json_decref(all);
+  msc_context_free(ctx);
+  return 0;
+}
+
 static int run_case(const char *name) {
   msc_context *ctx = msc_context_new(NULL, NULL);
   verdict *v = shared_verdict();
@@ -305,11 +337,13 @@ static void kind_of_failure(const char *why, char *out, size_t bytes) {
 typedef struct {
   char kind[64];
   verdict *v;
+  time_t until;
 } wanted_failure;
 
 static bool fails_alike(void *user, const program *p) {
   wanted_failure *w = user;
   char kind[64];
+  if (time(NULL) > w->until) return false;
   judge(&(question){.p = p}, w->v);
   kind_of_failure(w->v->why, kind, sizeof kind);
   return w->v->outcome == FAILED && !strcmp(kind, w->kind);
@@ -317,7 +351,7 @@ static bool fails_alike(void *user, const program *p) {
 
 static int shrink_program(const char *name) {
   msc_context *ctx = msc_context_new(NULL, NULL);
-  wanted_failure w = {.v = shared_verdict()};
+  wanted_failure w = {.v = shared_verdict(), .until = time(NULL) + SHRINK_SECONDS};
   program p = named_program(ctx, name);
   judge(&(question){.p = &p}, w.v);
   kind_of_failure(w.v->why, w.kind, sizeof w.kind);
@@ -332,6 +366,7 @@ static int shrink_program(const char *name) {
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(programs_are_right)};
   if (argc == 3 && !strcmp(argv[1], "print")) return print_program(argv[2]);
+  if (argc == 3 && !strcmp(argv[1], "describe")) return describe_program(argv[2]);
   if (argc == 3 && !strcmp(argv[1], "case")) return run_case(argv[2]);
   if (argc == 3 && !strcmp(argv[1], "shrink")) return shrink_program(argv[2]);
   if (argc >= 4 && !strcmp(argv[1], "run")) return run_seeds(strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10), argc > 4, false) > 0;

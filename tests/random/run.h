@@ -294,6 +294,7 @@ static inline const char *ran(const made_plan *made, const program *p, const msc
   j.weights = files.weights.path;
   mscrt_status *s = mscrt_plan_open(made->bytes, made->num_bytes, &trust, &j.plan);
   j.ranks = s ? 0 : mscrt_plan_ranks(j.plan);
+  if (j.ranks > MAX_RANKS) return "more ranks than this test has threads for";
   size_t num = 0;
   for (size_t i = 0; i < files.num && !s; i++) { /* those that are left in the plan */
     mscrt_tensor t;

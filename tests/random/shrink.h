@@ -11,7 +11,7 @@ typedef bool change_fn(msc_func *f, int at);
 
 /* ---- what can be changed ---- */
 
-static inline bool take_at(int *at) { return (*at)--==0; }
+static inline bool take_at(int *at) { return (*at)-- == 0; }
 
 static inline bool drop_result(msc_func *f, int at) {
   msc_op *ret = f->body->last;
@@ -44,10 +44,6 @@ static inline bool lose_value(msc_func *f, int at) {
     msc_value *v = msc_build(&b, OP_mul, 2, (msc_value *[]){&op->out[0], &op->out[0]});
     msc_attr of = msc_named(ctx, "dims", msc_ints(ctx, (size_t)t->rank, dims));
     msc_op *sum = t->rank ? msc_build_with(&b, OP_reduce_sum, 1, &v, 1, 1, &of) : v->def;
-    if (!sum || ret->in[0].value->def->kind == OP_reduce_sum) {
-      const msc_op *old = ret->in[0].value->def, *square = old->num_in ? old->in[0].value->def : NULL;
-      if (!sum || (square && square->in[0].value == &op->out[0])) return false; /* it is that already */
-    }
     msc_set_operand(ret, 0, &sum->out[0]);
     return true;
   }
@@ -179,10 +175,10 @@ static inline bool shrink_settings(program *p, still_fails *fails, void *user) {
 static inline void shrink(program *p, still_fails *fails, void *user) {
   bool smaller = true;
   while (smaller) {
-    smaller = shrink_settings(p, fails, user);
+    smaller = shrink_by(p, lose_value, fails, user);
     smaller |= shrink_by(p, drop_result, fails, user);
+    smaller |= shrink_settings(p, fails, user);
     smaller |= shrink_by(p, use_sgd, fails, user);
-    smaller |= shrink_by(p, lose_value, fails, user);
     smaller |= shrink_by(p, drop_op, fails, user);
     smaller |= shrink_by(p, drop_hint, fails, user);
   }
