@@ -268,12 +268,21 @@ static void print_figures(cli *c, cli_output *out, const json_t *all) {
     cli_printf(out, "without the strategies that the user gave it could be %.3f ms, %s\n", free_ns / 1e6, percent_text(c, free_ns, step));
 }
 
+/* What gradients_mean makes of one loss. */
+static void print_mean(cli_output *out, const json_t *all) {
+  const json_t *over = json_object_get(all, "gradients_over");
+  if (over)
+    cli_printf(out, "gradients_mean: all gradients are divided by %" JSON_INTEGER_FORMAT ", the parts of the batch\n",
+               json_integer_value(over));
+}
+
 static void print_plan(cli *c, cli_output *out, const json_t *all, const char *op) {
   const json_t *one;
   size_t i;
   sayings ops = new_sayings(c), conflicts = new_sayings(c), changes = new_sayings(c), warnings = new_sayings(c);
   print_head(out, all);
   print_figures(c, out, all);
+  print_mean(out, all);
   json_array_foreach(json_object_get(all, "ops"), i, one) if (!op || !strcmp(text(one, "op"), op)) say_op(&ops, all, one);
   print_sayings(out, &ops, "", "    the same for ");
   json_array_foreach(json_object_get(all, "conflicts"), i, one) if (!op || !strcmp(text(one, "op"), op)) say_conflict(&conflicts, one);

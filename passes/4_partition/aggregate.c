@@ -1,4 +1,11 @@
-/* aggregate: what a gradient meets between its sum over the replicas and the optimizer: gradients_mean, gradient_fp32_sync. */
+/* aggregate: what a gradient meets between its sum over the replicas and the optimizer: gradients_mean, gradient_fp32_sync.
+ *
+ * gradients_mean divides every gradient by one number, the parts that the batch is cut into (the function's attribute gradients_over),
+ * so that together they are the gradient of one loss.  gradients_mean_of parameter: each by the ranks that it is summed over, which
+ * differ where layouts do. */
+#include <string.h>
+
+#include "passes/2_train/batch.h"
 #include "passes/3_shard/shard.h"
 #include "passes/config.h"
 #include "passes/pass.h"
@@ -6,7 +13,8 @@
 typedef struct {
   msc_pass_ctx *pass;
   msc_func *f;
-  bool mean, wide;
+  bool wide;
+  int64_t over;              /* what every gradient is divided by; 0: each by its own replicas; 1: by nothing */
   const bool *is_optimizers; /* by op id */
   struct {
     const msc_layout *want;
@@ -18,6 +26,34 @@ static int64_t replicas(const msc_layout *l) {
   int64_t n = 1;
   for (int i = 0; i < l->num_partial; i++) n *= l->sub[l->first[l->rank] + i].size;
   return n;
+}
+
+/* The most parts that an op cuts the batch of the inputs into. */
+static int64_t parts_of_batch(msc_func *f, msc_arena *arena) {
+  msc_batch_reading r;
+  int64_t size = 0, parts = 1;
+  msc_batch_begin(&r, f, arena, MSC_BATCH_ANYHOW);
+  for (size_t i = 0; i < f->body->num_args && !size; i++)
+    if (msc_batch_dim(f, i) >= 0) size = f->body->args[i]->type->dim[msc_batch_dim(f, i)];
+  for (const msc_op *op = f->body->first; op->next; op = op->next) {
+    if (!msc_batch_read(&r, op)) return 0;
+    for (size_t i = 0; i < op->num_out; i++) {
+      const msc_batch_fact *fact = msc_batch_of(&r, &op->out[i]);
+      const msc_type *t = op->out[i].type;
+      if (fact->meaning != MSC_BATCH_PART || t->dim[fact->dim] != size || !t->layout) continue;
+      int64_t own = msc_layout_parts(t->layout, fact->dim);
+      if (own > parts) parts = own;
+    }
+  }
+  return parts;
+}
+
+/* Is the operand a gradient, and not of the optimizer's making? */
+static bool is_gradient(const aggregating *a, const msc_op *op, size_t at) {
+  const msc_value *v = op->in[at].value;
+  if (!v->def || a->is_optimizers[v->def->id] || msc_info(v->def)->flags & MSC_UPDATE || !msc_is_float(v->type->dtype)) return false;
+  if (!(msc_info(op)->flags & MSC_UPDATE)) return v->def->kind != OP_constant;
+  return at < (size_t)msc_info(op)->num_operands && !strcmp(msc_info(op)->operand[at].name, "g");
 }
 
 /* A new op before the update whose operands are wanted as given and whose result lies in `layout`. */
@@ -44,18 +80,21 @@ static msc_value *scaled(aggregating *a, msc_op *update, msc_value *g, const msc
   return build(a, update, OP_mul, 2, (msc_value *[]){g, c}, (const msc_layout *[]){want, whole}, want, NULL);
 }
 
-/* Operand `at` of an op of the optimizer: is it a gradient that is not added up yet?  One is brought once for all who want it alike. */
+/* Operand `at` of an op of the optimizer: is it a gradient that is not added up yet, or one to be divided?  One is brought once for all
+ * who want it alike. */
 static bool aggregate(aggregating *a, msc_op *op, size_t at) {
   msc_value *v = op->in[at].value, *g = v;
-  const msc_layout *have = g->type->layout, *want = NULL;
-  if (!msc_op_attr(op, "in_layout") || !have || !have->num_partial || have->reduction != MSC_SUM || a->is_optimizers[v->def->id]) return true;
-  MSC_TRY(shard_wanted(op, at, &want));
-  if (want->num_partial) return true;
+  const msc_layout *have = g->type->layout, *want = have;
+  if (!have || a->is_optimizers[v->def->id]) return true;
+  if (msc_op_attr(op, "in_layout")) MSC_TRY(shard_wanted(op, at, &want));
+  bool summed = msc_op_attr(op, "in_layout") && have->num_partial && have->reduction == MSC_SUM && !want->num_partial;
+  int64_t over = a->over ? (summed || is_gradient(a, op, at) ? a->over : 1) : summed ? replicas(have) : 1;
+  if (want->num_partial || (!summed && over == 1)) return true;
   if (a->brought[v->id].want == want) return msc_set_operand(op, at, a->brought[v->id].value), true;
   msc_dtype narrow = g->type->dtype;
-  bool widen = a->wide && (narrow == MSC_F16 || narrow == MSC_BF16);
+  bool widen = summed && a->wide && (narrow == MSC_F16 || narrow == MSC_BF16);
   if (widen) MSC_TRY((g = build(a, op, OP_cast, 1, &g, &have, have, "f32")));
-  if (a->mean) MSC_TRY((g = scaled(a, op, g, want, 1.0 / (double)replicas(have))));
+  if (over > 1) MSC_TRY((g = scaled(a, op, g, want, 1.0 / (double)over)));
   if (widen) MSC_TRY((g = build(a, op, OP_cast, 1, &g, &want, want, msc_dtype_name(narrow))));
   msc_set_operand(op, at, g);
   a->brought[v->id].want = want;
@@ -71,7 +110,11 @@ bool pass_aggregate(msc_pass_ctx *pass, msc_module *m) {
   bool global = mode == MSC_SEMI_AUTO_PARALLEL || mode == MSC_AUTO_PARALLEL;
   msc_numbering n = msc_number(f->body);
   aggregating a = {.pass = pass, .f = f, .is_optimizers = shard_optimizer_ops(pass->scratch, f)};
-  a.mean = global && msc_config_bool(pass->config, MSC_KEY_gradients_mean);
+  bool mean = global && msc_config_bool(pass->config, MSC_KEY_gradients_mean),
+       each = msc_config_choice(pass->config, MSC_KEY_gradients_mean_of) == 1;
+  a.over = !mean ? 1 : each ? 0 : parts_of_batch(f, pass->scratch);
+  if (mean && !each && !a.over) return false;
+  if (mean && !each) msc_func_set(f, "gradients_over", msc_int(a.over));
   a.wide = msc_config_bool(pass->config, MSC_KEY_gradient_fp32_sync);
   a.brought = msc_arena_alloc(pass->scratch, (n.num_values + 1) * sizeof *a.brought);
   msc_op **op = msc_new_array(pass->scratch, msc_op *, n.num_ops);

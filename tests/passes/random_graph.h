@@ -686,7 +686,7 @@ static inline void mark_block(random_graph *g, const char *name) {
     if (op->kind != OP_constant && op->kind != OP_iota) msc_op_set(op, "shard", (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {1, own}});
 }
 
-/* Not with gradients_mean, whose divisor the test reads off the gradients that come into updates. */
+/* Not with gradients_mean, whose divisor the test puts in front of updates. */
 static inline void configure_precision(random_graph *g) {
   if (g->narrow && g->dtype == MSC_F32 && chance(g, 70)) set(g, chance(g, 60) ? "compute_type=bf16" : "compute_type=f16");
   if (g->trains && chance(g, 15)) set(g, chance(g, 70) ? "loss_scale=dynamic" : "loss_scale=8");
@@ -763,6 +763,11 @@ static inline void random_graph_make(random_graph *g, msc_context *ctx, uint64_t
   choose_mesh(g);
   configure(g);
   configure_fusion(g);
+  for (int i = 0; i < g->num_settings; i++)
+    if (!strcmp(g->setting[i], "gradients_mean=true") && strcmp(g->mode, "data_parallel") && chance(g, 40)) {
+      set(g, "gradients_mean_of=parameter");
+      break;
+    }
 }
 
 #endif

@@ -183,7 +183,7 @@ static const char *check(problem *p, msc_module *m) {
 
 /* ---- gradients_mean: the one device divides, too ---- */
 
-/* Parameter w's gradient is the sum over so many replicas, as the module with layouts says. */
+/* Parameter w's gradient is the sum over so many ranks, as the module with layouts says. */
 static int64_t replicas_of(msc_func *f, const char *w) {
   for (msc_op *op = f->body->first; op; op = op->next) {
     if (!(msc_info(op)->flags & MSC_UPDATE) || op->kind == OP_lamb_apply || strcmp(op->in[0].value->name, w)) continue;
@@ -193,12 +193,13 @@ static int64_t replicas_of(msc_func *f, const char *w) {
   return 1;
 }
 
-static void divide_gradients(problem *p, msc_func *with_layouts) {
+/* Every gradient by the same number, which aggregate tells; or each by its own, which is told by the layouts before that pass. */
+static void divide_gradients(problem *p, msc_func *with_layouts, int64_t over) {
   msc_func *train = msc_find_func(p->one, "train");
   for (msc_op *op = train->body->first; op; op = op->next) {
     if (!(msc_info(op)->flags & MSC_UPDATE) || op->kind == OP_lamb_apply) continue;
     size_t at = op->kind == OP_sgd ? 1 : op->kind == OP_momentum ? 2 : 3;
-    int64_t n = replicas_of(with_layouts, op->in[0].value->name);
+    int64_t n = over ? over : replicas_of(with_layouts, op->in[0].value->name);
     msc_builder b = {.func = train, .block = train->body, .before = op, .loc = op->loc};
     msc_value *g = op->in[at].value;
     msc_set_operand(op, at, msc_build(&b, OP_mul, 2, (msc_value *[]){g, msc_build_scalar(&b, g->type->dtype, 1.0 / (double)n)}));
@@ -265,8 +266,13 @@ static outcome compiled(problem *p, coverage *c) {
   if (!p->one || p->g.trains != (msc_find_func(p->one, "train") != NULL)) return failed(p, "does not train");
   if (!passes(p, m, "strategies", "layouts")) return refused(p, "fails in sharding");
   bool global = strcmp(p->g.mode, "data_parallel") != 0;
-  if (global && p->g.trains && msc_config_bool(p->config, MSC_KEY_gradients_mean)) divide_gradients(p, msc_find_func(m, "train"));
+  bool mean = global && p->g.trains && msc_config_bool(p->config, MSC_KEY_gradients_mean),
+       each = msc_config_choice(p->config, MSC_KEY_gradients_mean_of) == 1;
+  if (mean && each) divide_gradients(p, msc_find_func(m, "train"), 0);
   if (!passes(p, m, "evaluate", "redistribute")) return failed(p, "fails in partition");
+  const msc_attr_value *over = mean && !each ? msc_func_attr(msc_find_func(m, "train"), "gradients_over") : NULL;
+  if (mean && !each && (!over || over->i < 1)) return failed(p, "does not tell what gradients are divided by");
+  if (over) divide_gradients(p, NULL, over->i);
   const char *fault = check(p, m);
   if (fault) return failed(p, fault);
   cover(c, m);

@@ -41,6 +41,13 @@ ns = sum(c["ns"] for c in kept["collectives"] if c["cause"] == "backward")
 expect("explain kept.bin", 0, "", lambda text: "" if f" bytes, {ns / 1e3:.1f} us\n    gradients of parameters: " in text and "\n    the dearest: " in text else text)
 expect.check("time", abs(kept["predicted_step_ms"] - report["predicted_step_ms"]) < 1e-6)
 
+# What gradients_mean divides by: one number, which is told, where the batch is cut in two and parameters in four, or each its own.
+compiled("mean.bin", "--set", "search_mode=sharding_propagation", "--set", "gradients_mean=true")
+over = explained("mean.bin")["gradients_over"]
+expect("explain mean.bin", 0, "", lambda text: "" if f"\ngradients_mean: all gradients are divided by {over}, the parts of the batch\n" in text and over in (2, 8) else text)
+compiled("mean.bin", "--set", "search_mode=sharding_propagation", "--set", "gradients_mean=true", "--set", "gradients_mean_of=parameter")
+expect.check("each its own", "gradients_over" not in explained("mean.bin") and "gradients_over" not in kept)
+
 # Where propagated digits come from, by which way, and where they met others.
 chains = {n: [(c["digits"], c["from"], c["through"]) for c in ops[n]["inherited"]] for n in ("dense1", "relu1", "dense2")}
 expect.check(f"chains {chains}", chains == {"dense1": [], "relu1": [("{d:(1)2}", "dense1", ["dense1.bias_add"])], "dense2": [("{d:(1)2}", "dense1", ["dense1.bias_add", "relu1"])]})
@@ -161,5 +168,5 @@ data[len(data) // 2] ^= 1
 with open("damaged.bin", "wb") as file:
     file.write(data)
 expect("explain damaged.bin", 1, lambda text: "" if text.startswith("damaged.bin: error: ") else text, "")
-expect.no_files("ffn.fbs", "kept.bin", "least.bin", "state.bin", "hasty.bin", "damaged.bin", "whole.fbs", "whole.bin", "uneven.mlir", "uneven.bin", "free.fbs", "free.bin", "pairs.fbs", "pairs.bin", "forced.mlir", "forced.bin", "layers.fbs", "layers.bin")
+expect.no_files("ffn.fbs", "kept.bin", "mean.bin", "least.bin", "state.bin", "hasty.bin", "damaged.bin", "whole.fbs", "whole.bin", "uneven.mlir", "uneven.bin", "free.fbs", "free.bin", "pairs.fbs", "pairs.bin", "forced.mlir", "forced.bin", "layers.fbs", "layers.bin")
 expect.done()

@@ -46,6 +46,7 @@ module attributes {msc.mesh = #msc.mesh<"d=4">} {
                    {msc.name = "y", msc.role = "label"},
                    {msc.name = "w", msc.role = "parameter"},
                    {msc.init = "zeros", msc.name = "w.m", msc.owner = "w", msc.role = "state"}],
+      gradients_over = 4 : i64,
       loss = 0 : i64,
       results = ["loss", "w", "w.m"],
       sym_name = "train",
