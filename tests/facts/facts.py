@@ -7,7 +7,7 @@ import tempfile
 
 MSC = os.path.abspath(os.environ.get("MSC", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "build", "msc")))
 FOLDER = tempfile.TemporaryDirectory()
-TALK = {"note", "why", "reason", "derived", "arg_meaning", "attrs", "message"}  # explains; is not compared
+TALK = {"note", "why", "reason", "derived", "arg_meaning", "attrs", "message", "convention", "formula", "precondition", "comment"}  # explains; is not compared
 
 
 class Unsupported(Exception):
@@ -43,16 +43,54 @@ def first_error(text):
     return next((line for line in text.splitlines() if "error" in line), text.strip())
 
 
+class Given(dict):
+    """The input of a fact, which knows what of it was looked at: what nobody asked for is not answered.  Going through all of it
+    is not asking; who does so takes() what it uses.  but() is a copy with other values, of the same fact."""
+
+    def __init__(self, values, asked=None):
+        super().__init__(values)
+        self.asked = set() if asked is None else asked
+
+    def __getitem__(self, key):
+        self.asked.add(key)
+        return super().__getitem__(key)
+
+    def __contains__(self, key):
+        self.asked.add(key)
+        return super().__contains__(key)
+
+    def get(self, key, default=None):
+        self.asked.add(key)
+        return super().get(key, default)
+
+    def take(self, *keys):
+        self.asked.update(keys)
+
+    def but(self, **changes):
+        return Given({**self, **changes}, self.asked)
+
+    def only(self, keys):
+        kept = set(keys)
+        return Given({k: v for k, v in self.items() if k in kept}, self.asked)
+
+    def unasked(self):
+        return [k for k in self if k not in self.asked and k not in TALK]
+
+
 # ---- families ----
 
 _exact, _prefix = {}, []
 
 
 def family(*names):
-    """Registers a handler for features: "tensor_layout.slice_shape", or "op_rule.*" for all that begin so.  It gets input and
-    expected, and returns a dictionary with what msc says under expected's keys, or an Answer."""
+    """Registers a handler for features: "tensor_layout.slice_shape", or "op_rule.*" for all that begin so; of several the one
+    with the longest name is asked, and none has two.  It gets input and expected, and returns a dictionary with what msc says
+    under expected's keys, or an Answer."""
     def register(handler):
         for name in names:
+            other = _exact.get(name.rstrip("*")) or next((h for prefix, h in _prefix if prefix == name.rstrip("*")), handler)
+            if other is not handler:
+                raise ValueError(f"two handlers for {name}: {other.__module__}.{other.__name__} and {handler.__module__}.{handler.__name__}")
             if name.endswith("*"):
                 _prefix.append((name[:-1], handler))
                 _prefix.sort(key=lambda p: -len(p[0]))

@@ -10,7 +10,7 @@ import family_op       # noqa: F401
 import family_pipeline  # noqa: F401
 import family_reshard  # noqa: F401
 import family_training  # noqa: F401
-from facts import Answer, Broken, Reference, Refused, Unsupported, differences, handler_of, same, wants_error
+from facts import Answer, Broken, Given, Reference, Refused, Unsupported, differences, handler_of, same, wants_error
 
 
 def shown(value):
@@ -31,12 +31,16 @@ def judge_error(expected, refusal):
 
 
 def ask(handler, fact):
-    """(Answer, message of a refusal); a handler of many features is told which."""
+    """(Answer, message of a refusal); a handler of many features is told which.  What it did not look at is not answered."""
+    given = Given(fact.get("input", fact))
+    given.take("folder")
     try:
         takes_feature = handler.__code__.co_argcount > 2
-        got = handler(fact.get("input", fact), fact.get("expected", {}), *([fact["feature"]] if takes_feature else []))
+        got = handler(given, fact.get("expected", {}), *([fact["feature"]] if takes_feature else []))
     except Refused as e:
         return None, str(e) or "refused"
+    if given.unasked():
+        raise Unsupported(", ".join(given.unasked()))
     return got if isinstance(got, Answer) else Answer(got), None
 
 
@@ -92,7 +96,7 @@ def judge(fact):
         return "differs", str(e)
     except subprocess.TimeoutExpired as e:
         return "differs", str(e)
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as e:
+    except Exception as e:  # whatever a handler stumbles over is something that it does not know
         return "unsupported", f"cannot read this fact: {type(e).__name__}: {e}"
 
 

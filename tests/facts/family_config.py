@@ -45,6 +45,7 @@ def trained(net, value, *keys):
 @family("parallel_optimizer.shard_decision", "parallel_optimizer.threshold")
 def optimizer(given, expected):
     from nets import Net
+    given.take("w2_bytes")  # follows from the shape
     w2 = given["w2"]
     w1 = given.get("w1", [64, w2[0]])
     net = Net({"x": [128, w1[0]], "w1": w1, "w2": w2})
@@ -82,11 +83,14 @@ def cut_for_update(given, shape, *keys):
     return digits, said
 
 
-@family("parallel_optimizer.layout_with_opt_shard_dim")
+@family("parallel_optimizer.layout_with_opt_shard*")
 def optimizer_layout(given, expected):
     """The dimension that is cut further written as several, one per digit."""
-    size = given["opt_shard_size"]
-    digits, said = cut_for_update(given, given["full_shape"], *([f"optimizer_weight_shard_size={size}"] if size > 0 else []))
+    size = given.get("opt_shard_size", -1)
+    shape = given.get("full_shape") or given["shape"]
+    if given.get("opt_shard_step") == 0 or size == 0:  # a step that is not 0 follows from size and matrix
+        return {"device_matrix": given["device_matrix"], "tensor_map": given["tensor_map"], "shape": shape}
+    digits, said = cut_for_update(given, shape, *([f"optimizer_weight_shard_size={size}"] if size > 0 else []))
     if digits is None:
         raise Refused(said)
     borders = {a: {1, n} for a, n in enumerate(given["device_matrix"])}
@@ -94,20 +98,20 @@ def optimizer_layout(given, expected):
         borders[a] |= {before, before * n}
     axes = [(a, low, high // low) for a in borders for low, high in zip(sorted(borders[a]), sorted(borders[a])[1:])] or [(0, 1, 1)]
     fine = lambda d: [x for x in axes if x[0] == d[0] and d[1] <= x[1] < d[1] * d[2]]  # noqa: E731
-    tensor_map, shape = [], []
-    for dim, n in zip(digits, given["full_shape"]):
+    tensor_map, finer = [], []
+    for dim, n in zip(digits, shape):
         parts = [x for d in dim for x in fine(d)]
         tensor_map += [len(axes) - 1 - axes.index(x) for x in parts] or [-1]
         for x in parts[:-1]:
-            shape.append(x[2])
+            finer.append(x[2])
             n //= x[2]
-        shape.append(n)
-    return {"device_matrix": [x[2] for x in axes], "tensor_map": tensor_map, "shape": shape}
+        finer.append(n)
+    return {"device_matrix": [x[2] for x in axes], "tensor_map": tensor_map, "shape": finer}
 
 
-@family("parallel_optimizer.weight_shard_slice")
+@family("parallel_optimizer.weight_shard_slice*")
 def optimizer_slice(given, expected):
-    layout, size = given["layout"], given["optimizer_weight_shard_size"]
+    layout, size = given.get("layout") or given, given.get("optimizer_weight_shard_size", -1)
     shape = layout["shape"]
     digits, said = cut_for_update(layout, shape, *([f"optimizer_weight_shard_size={size}"] if isinstance(size, int) and size > 0 else []))
     if digits is None:

@@ -134,38 +134,13 @@ def stages(given, expected):
     return got
 
 
-# ---- what an optimizer cuts further ----
-
-@family("parallel_optimizer.weight_shard_slice*")
-def shard_slice(given, expected):
-    size = given.get("optimizer_weight_shard_size", -1)
-    got = ask_layout(layout_in(given), "--shard-copies", size if isinstance(size, int) else -1)["sharded_copies"]
-    return {**got, **{k: got["slice_shape"] for k in expected if "slice" in k}, "ok": True}
-
-
-def normal(values):
-    """The same layout without axes and dimensions of size 1."""
-    got = ask_layout(values)
-    keep = [i for i, n in enumerate(got["shape"]) if n > 1]
-    return got["device_matrix"], [got["tensor_map"][i] for i in keep], [got["shape"][i] for i in keep]
-
-
-@family("parallel_optimizer.layout_with_opt_shard*")
-def shard_layout(given, expected):
-    layout = {"device_matrix": given["device_matrix"], "tensor_map": given["tensor_map"], "shape": given.get("full_shape") or given["shape"]}
-    if given.get("opt_shard_step") == 0 or given.get("opt_shard_size") == 0:
-        return layout
-    got = ask_layout(layout, "--shard-copies", given.get("opt_shard_size", -1))["sharded_copies"]
-    if normal(got) == normal({k: expected.get(k) for k in ("device_matrix", "tensor_map", "shape")}):
-        return {k: expected[k] for k in ("device_matrix", "tensor_map", "shape")}
-    return got
-
+# ---- ranks and perms ----
 
 @family("checkpoint.optshard_needed_ranks*")
 def shard_ranks(given, expected):
     """Slices of a parameter that is cut along this axis and then by the optimizer: the ranks that hold the rest of them."""
     matrix = given["device_matrix"]
-    axis = next(given[k] for k in given if "axis" in k or "index" in k)
+    axis = given[next((k for k in given if "axis" in k or "index" in k), "axis")]
     size = math.prod(matrix)
     got = ask_layout({"device_matrix": matrix, "tensor_map": [axis], "shape": [size * matrix[-1 - axis]]}, "--rank", given["rank"])
     if axis == -1 or "ranks_with_same_slice" not in got:

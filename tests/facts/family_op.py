@@ -16,7 +16,7 @@ OPTIONS = {"strategy", "out_strategy", "devices", "device_num", "rank", "convent
 
 def operands(given):
     """Names and shapes, in order."""
-    return {k: v for k, v in given.items() if k not in OPTIONS and isinstance(v, list) and all(isinstance(n, int) for n in v)}
+    return given.only(k for k, v in given.items() if k not in OPTIONS and isinstance(v, list) and all(isinstance(n, int) for n in v))
 
 
 def strategy_of(given):
@@ -211,6 +211,7 @@ def other(given, expected, feature):
 @family("op_rule.gather.manual*")
 def manual_split(given, expected):
     """Rows of a table dealt by a list of part sizes."""
+    given.take("strategy")  # as many parts as sizes
     split = given["manual_split"]
     sizes = [s[0] if isinstance(s, list) else s for s in split]
     rows = given.get("param") or given["x"]
@@ -300,6 +301,7 @@ def halo(given, expected, feature):
     """Rows that a rank sends to and gets from its neighbours, from the transfers of the compiled op."""
     if not {"send_lens", "recv_lens"} & set(expected) and not expected.get("error"):
         return answer(feature.split(".")[1], given, expected)
+    given.take("order")  # of what is expected, in words
     shape, parts, kept = flattened(given)
     pads, stride = [one_of(given.get("pad", 0), d) for d in kept], [one_of(given.get("stride", 1), d) for d in kept]
     kernel = [given["w"][d] for d in kept] if "w" in given else [one_of(given["kernel"], d) for d in kept]

@@ -89,7 +89,7 @@ def against(plan, ops, source):
 def rank_ops(given, expected):
     rank = given.get("rank", 0)
     plan, wrong = plan_between(given, "--rank", rank)
-    key = next(k for k in ("ops", "stack", "op_list") if k in expected) if not wrong else "ops"
+    key = next((k for k in ("ops", "stack", "op_list") if k in expected and not wrong), "ops")
     said = [[s["op"], s.get("ranks", [])] for s in plan["steps"]]
     if wrong:
         return Answer({key: said}, wrong=wrong)
@@ -111,6 +111,7 @@ def op_list(given, expected):
 @family("redistribution.property*")
 def all_pairs(given, expected):
     """Every plan between two layouts with at most one axis per dimension, executed."""
+    given.take("pairs")  # in words
     matrix, shape = given["device_matrix"], given["shape"]
     maps = [m for m in itertools.product(range(-1, len(matrix)), repeat=len(shape)) if len({k for k in m if k >= 0}) == sum(k >= 0 for k in m)]
     maps = [m for m in maps if all(k < 0 or n % matrix[-1 - k] == 0 for n, k in zip(shape, m))]
@@ -126,6 +127,7 @@ def all_pairs(given, expected):
 @family("redistribution.apply*")
 def applied(given, expected):
     """The plan executed, and what rank 0 then holds: slice r was filled with r, so rows tell where they came from."""
+    given.take("data")  # in words
     rank = given.get("rank", 0)
     plan, wrong = plan_between(given, "--rank", rank)
     shape, a, b = given["to"]["shape"], given["from"], given["to"]
@@ -199,6 +201,7 @@ def rank_op_map(given, expected):
 @family("reshard.pipeline*")
 def stage_merge(given, expected):
     """Ranks outside the source's get their part from one rank each, where the other system sends one broadcast and goes on."""
+    given.take("rank")  # every rank is looked at
     a, b = given["from"], given["to"]
     first, second = ranks(a["ranks"]), ranks(b["ranks"])
     a, b = listed_only(a, first), listed_only(b, second)
@@ -233,6 +236,8 @@ def covers(a, b, first, second, rank, sources):
 
 @family("reshard")
 def optimum(given, expected):
+    given.take("id", "src", "dst", "steps", "time_us", *(k for k in given if k.startswith("bytes_") or k.startswith("local_bytes_")),
+               "optimal_collectives", "peak_bytes", "lower_bound_bytes_direct_exchange")  # what else is known of the optimum
     mesh, elem = dict(map(tuple, given["mesh"])), given["elem_bytes"]
     peak = given.get("opts", {}).get("peak")
     plan = msc("reshard", "--mesh", ",".join(f"{n}={s}" for n, s in mesh.items()), "--shape", listed(given["shape"]), "--bytes", elem,

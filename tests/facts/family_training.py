@@ -85,6 +85,7 @@ def volume(given, expected):
 
 @family("comm.fusion")
 def fusion(given, expected):
+    given.take("model")  # in words
     caps = given.get("caps_mib") or [given["cap_mib"]]
     setting = {"allreduce": {"mode": "size", "config": caps if len(caps) > 1 else caps[0]}}
     sizes = [b["bytes"] for b in buckets(given["params_elems"], f"comm_fusion={json.dumps(setting)}") if b["op"] == "all_reduce"]
@@ -149,6 +150,7 @@ def paths_of(given):
 
 @family("memory.static_plan")
 def static_plan(given, expected):
+    given.take("buffers", "lifetimes")  # of the file
     plans = {}
     for name, path in paths_of(given).items():
         if not os.path.exists(path):

@@ -8,9 +8,10 @@
 import json
 import os
 import re
+from collections import ChainMap
 
 from attributes import attributes
-from facts import FOLDER, Refused, Unsupported, msc
+from facts import FOLDER, Given, Refused, Unsupported, msc
 from msc import Graph
 from msc.ops import ROWS, Error
 
@@ -195,7 +196,7 @@ class Net:
     """Operands are made when first named: `shapes` gives their sizes, `marks` what the builder shall say of them."""
 
     def __init__(self, shapes=None, marks=None, data=None):
-        self.g, self.shapes, self.marks = Graph("net"), dict(shapes or {}), marks or {}
+        self.g, self.shapes, self.marks = Graph("net"), shapes if isinstance(shapes, Given) else dict(shapes or {}), marks or {}
         self.values, self.operands, self.hints, self.is_data = {}, {}, {}, data or (lambda name: bool(DATA.match(name)))
         self.default = None
         self.said = {}  # numbers that stand beside the net
@@ -239,8 +240,10 @@ class Net:
             args = args[:len(needed)]
         try:
             v = getattr(self.g, kind)(*args, name=name, **attrs, **self.hints.get(name, {}))
-        except (Error, TypeError) as e:
+        except Error as e:
             raise Refused(str(e)) from None
+        except TypeError as e:  # operands that the fact does not name
+            raise Unsupported(f"{kind}: {e}") from None
         args = tuple(args[0]) if args and isinstance(args[0], list) else args
         self.operands[name] = (*args, *(v for v in attrs.values() if hasattr(v, "number")))
         return v
@@ -277,7 +280,7 @@ class Net:
         """An op with what is said of it in words and numbers; of several results the first."""
         if not ins:
             raise Unsupported(f"net: {name} has no operand")
-        attrs = attributes(kind, ins[0].shape, {**self.said, **said}, numbers)
+        attrs = attributes(kind, ins[0].shape, ChainMap(said, self.said), numbers)
         out = self.op(kind, *([ins] if kind in ROWS and ROWS[kind].operands[:1] == ("x*",) else ins), name=name, **attrs)
         return out[0] if isinstance(out, (list, tuple)) else out
 
