@@ -50,16 +50,11 @@ static const msc_decision *note_decisions(msc_context *ctx, const msc_func *f, s
 
 static uint64_t total_of(const msc_plan_memory *m) { return m->parameters + m->state + m->sums + m->carried + m->messages + m->alignment + m->inputs + m->scratch + m->constants + m->workspace; }
 
-/* Of the stage that has most: mailboxes have the same room on all. */
-static uint64_t mailbox_bytes(const msc_plan *p) {
-  uint64_t most = 0;
-  for (uint32_t k = 0; k < p->num_stages; k++) {
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < p->num_messages; i++)
-      if (p->message[i].to == k) bytes += msc_mailbox_bytes(p->message[i].bytes, p->message[i].depth);
-    if (bytes > most) most = bytes;
-  }
-  return most;
+static uint64_t mailbox_bytes(const msc_plan *p, uint32_t stage) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < p->num_messages; i++)
+    if (p->message[i].to == stage) bytes += msc_mailbox_bytes(p->message[i].bytes, p->message[i].depth);
+  return bytes;
 }
 
 /* A GPU takes the batches of a whole step, and those of the next one. */
@@ -90,7 +85,7 @@ static uint64_t arena_bytes(const msc_plan_memory *m, uint64_t persistent, const
 static msc_plan_memory memory_of_stage(const msc_plan *p, uint32_t stage) {
   const msc_plan_stage *s = &p->stage[stage];
   msc_plan_memory m = {.sums = s->sum_bytes,
-                       .messages = mailbox_bytes(p),
+                       .messages = mailbox_bytes(p, stage),
                        .inputs = input_slots(p) * msc_pool_lines(p->input_stride),
                        .scratch = scratch_of_stage(p, stage),
                        .constants = p->constant_bytes,

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-/* Mailboxes come first, and have the same room on all stages: their senders are on others. */
+/* Mailboxes come first: their senders are on other stages, and find them without knowing the rest. */
 typedef enum {
   MSC_POOL_MAILBOXES,
   MSC_POOL_PERSISTENT,

@@ -42,7 +42,7 @@ static mscrt_status *read_options(mscrt_context *c, const mscrt_options *o) {
 
 uint64_t mscrt_lay_out(const mscrt_context *c, uint32_t stage, uint64_t *out_at) {
   const mscrt_stage *s = &c->plan->stage[stage];
-  uint64_t at[MSC_NUM_POOLS], bytes[MSC_NUM_POOLS] = {[MSC_POOL_MAILBOXES] = c->mailbox_bytes,
+  uint64_t at[MSC_NUM_POOLS], bytes[MSC_NUM_POOLS] = {[MSC_POOL_MAILBOXES] = c->mailboxes[stage],
                                                       [MSC_POOL_PERSISTENT] = s->bytes[PLAN_SPACE_PERSISTENT],
                                                       [MSC_POOL_INPUTS] = c->input_slots * c->input_stride,
                                                       [MSC_POOL_SCRATCH] = s->bytes[PLAN_SPACE_SCRATCH]};
@@ -56,16 +56,13 @@ uint64_t mscrt_lay_out(const mscrt_context *c, uint32_t stage, uint64_t *out_at)
   return all;
 }
 
-/* Room for the mailboxes of the stage that has most. */
 static mscrt_status *measure_mailboxes(mscrt_context *c) {
-  uint64_t *bytes;
-  MSCRT_CHECK(mscrt_new_array(&bytes, c->plan->num_stages));
+  MSCRT_CHECK(mscrt_new_array(&c->mailboxes, c->plan->num_stages));
   for (uint32_t i = 0; i < plan_plan_messages_num(c->plan->root); i++) {
     plan_message m = plan_plan_messages(c->plan->root, i);
-    bytes[plan_message_to(m)] += msc_mailbox_bytes(mscrt_message_bytes(c, m), plan_message_depth(m));
-    if (bytes[plan_message_to(m)] > c->mailbox_bytes) c->mailbox_bytes = bytes[plan_message_to(m)];
+    c->mailboxes[plan_message_to(m)] += msc_mailbox_bytes(mscrt_message_bytes(c, m), plan_message_depth(m));
   }
-  free(bytes);
+  c->mailbox_bytes = c->mailboxes[c->stage];
   return NULL;
 }
 
@@ -215,6 +212,7 @@ void mscrt_close(mscrt_context *c) {
   mscrt_timeline_free(c->timeline);
   free_sections(c);
   free(c->ticket);
+  free(c->mailboxes);
   for (int w = 0; c->worker && w < c->threads; w++) {
     free(c->worker[w].tile);
     free(c->worker[w].panels);

@@ -128,7 +128,8 @@ struct mscrt_context {
   uint8_t *arena;                /* this rank's values; where the device has memory of its own, room for what the host reads or writes of them */
   uint8_t *memory;               /* what calls find at offset 0 of the arena: itself, or the device's */
   const uint8_t *constants;      /* what they find at offset 0 of the plan's constants */
-  uint64_t arena_bytes, mailbox_bytes, input_stride, input_slots, room_bytes /* of one worker */;
+  uint64_t *mailboxes;           /* by stage: bytes; of this one: */
+  uint64_t mailbox_bytes, arena_bytes, input_stride, input_slots, room_bytes /* of one worker */;
   uint64_t space_at[MSCRT_NUM_SPACES]; /* offsets in the arena; not of constant and tile */
   mscrt_partitions partitions;
   mscrt_exchange *exchange;      /* of each collective */

@@ -226,14 +226,16 @@ static mscrt_status *make_exchange(const mscrt_context *c, uint32_t number, mscr
 }
 
 uint64_t mscrt_tags_bytes(const mscrt_context *c) {
-  uint64_t most = 0;
+  uint64_t most = 0, mailboxes = 0;
   for (uint32_t i = 0; i < c->plan->num_sections; i++) {
     plan_section s = plan_plan_sections(c->plan->root, i);
     uint64_t num = 0;
     for (uint32_t k = 0; k < plan_section_calls_num(s); k++) num += plan_call_kind(plan_section_calls(s, k)) == PLAN_CALL_KIND_COLLECTIVE;
     if (num > most) most = num;
   }
-  return c->mailbox_bytes + most * TAG_ROOM;
+  for (uint32_t i = 0; i < c->plan->num_stages; i++)
+    if (c->mailboxes[i] > mailboxes) mailboxes = c->mailboxes[i];
+  return mailboxes + most * TAG_ROOM;
 }
 
 /* A range of addresses without memory, for everything else. */
