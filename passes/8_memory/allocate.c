@@ -9,6 +9,7 @@
 #include "ir/gemm.h"
 #include "passes/7_lower/graph.h"
 #include "passes/7_lower/nest.h"
+#include "passes/8_memory/allocate.h"
 #include "passes/8_memory/peak.h"
 #include "passes/8_memory/place.h"
 #include "passes/pass.h"
@@ -172,7 +173,7 @@ static size_t find_groups(allocating *z, msc_buffer *buffer, const uint32_t *num
   return num;
 }
 
-static void reserve(allocating *z) {
+static msc_place_result reserve(allocating *z) {
   size_t room = z->num_values + z->num_ops, num = 0;
   msc_buffer *buffer = msc_new_array(z->pass->scratch, msc_buffer, room);
   uint32_t *of = msc_new_array(z->pass->scratch, uint32_t, room), *number = msc_new_array(z->pass->scratch, uint32_t, z->num_values);
@@ -196,9 +197,7 @@ static void reserve(allocating *z) {
     if (i < values) z->offset[of[i]] = (int64_t)offset[i];
     else z->scratch_of[of[i]] = offset[i];
   }
-  msc_func_set(z->f, "scratch", msc_int((int64_t)r.bytes));
-  msc_stat(z->pass, "scratch bytes", (int64_t)r.bytes);
-  msc_stat(z->pass, "live bytes at the peak", (int64_t)r.bound);
+  return r;
 }
 
 /* A place is an offset in scratch, or ["arg", i], written as -1 - i: the place of argument i; constants have none. */
@@ -220,7 +219,7 @@ static void write_places(allocating *z) {
   }
 }
 
-static void allocate_func(msc_pass_ctx *pass, msc_func *f) {
+static allocating places_of(msc_pass_ctx *pass, msc_func *f, msc_place_result *out_result) {
   msc_numbering n = msc_number(f->body);
   allocating z = {.pass = pass, .f = f, .nester = msc_nester_new(pass->ctx, msc_target_of(f->module)), .num_values = n.num_values, .num_ops = n.num_ops};
   z.root = msc_new_array(pass->scratch, uint32_t, n.num_values);
@@ -237,7 +236,22 @@ static void allocate_func(msc_pass_ctx *pass, msc_func *f) {
   share_ties(&z);
   find_uses(&z);
   share_dying_operands(&z);
-  reserve(&z);
+  *out_result = reserve(&z);
+  return z;
+}
+
+uint64_t msc_scratch_of(msc_pass_ctx *pass, msc_func *f) {
+  msc_place_result r;
+  places_of(pass, f, &r);
+  return r.bytes;
+}
+
+static void allocate_func(msc_pass_ctx *pass, msc_func *f) {
+  msc_place_result r;
+  allocating z = places_of(pass, f, &r);
+  msc_func_set(f, "scratch", msc_int((int64_t)r.bytes));
+  msc_stat(pass, "scratch bytes", (int64_t)r.bytes);
+  msc_stat(pass, "live bytes at the peak", (int64_t)r.bound);
   write_places(&z);
 }
 

@@ -1,17 +1,24 @@
 /* overlap: program order -> collectives start early and end late, other work in between: the order that ends first on the
  * described cluster, within the limit of memory.
  *
+ * What was asked for to save memory is not taken back: with parameters or gradients cut over ranks (zero 2, 3), or ops computed again,
+ * an order may need what program order needs, and beside it what prefetch_depth collectives hold, or one.  Where it matters, an
+ * order is placed as pass allocate will do it, and one that needs too much makes room for a slower one.
+ *
  * A `comm` is a start; it is done when the first op needs its result.  `beside` on it says for how many ops after it, its operands
  * are still read: their places are not given to others meanwhile.  The order of the ops is the whole schedule: every rank runs
  * them in it, on one stream of compute and one of collectives, so ranks that meet do so in the same order everywhere. */
 #include <string.h>
 
+#include "passes/2_train/train.h"
 #include "passes/7_lower/depend.h"
 #include "passes/7_lower/graph.h"
 #include "passes/7_lower/nest.h"
 #include "passes/7_lower/transfer.h"
+#include "passes/8_memory/allocate.h"
 #include "passes/8_memory/overlap.h"
 #include "passes/8_memory/peak.h"
+#include "passes/8_memory/stage_costs.h"
 #include "passes/8_memory/streams.h"
 #include "passes/config.h"
 #include "passes/pass.h"
@@ -94,16 +101,62 @@ static bool is_border(const overlapping *z, uint32_t piece) {
   return kind == OP_stage_send || kind == OP_stage_recv;
 }
 
+/* The parameter whose parts a collective gathers, or NULL. */
+static const msc_value *gathered(const overlapping *z, const msc_op *op) {
+  if (op->kind != OP_comm || strcmp(msc_op_str(op, "verb"), "all_gather") != 0) return NULL;
+  const msc_value *v = op->in[0].value;
+  if (v->def && v->def->num_in == 1) v = v->def->in[0].value; /* it was made narrower */
+  return v->def || msc_arg_role(z->f, v->index) != MSC_ROLE_PARAMETER ? NULL : v;
+}
+
+/* "layer1.dense" of layer1.dense.weight and layer1.dense.bias: are they of one layer? */
+static bool in_one_layer(const overlapping *z, const msc_value *a, const msc_value *b) {
+  const char *x = msc_arg_name(z->f, a->index), *y = msc_arg_name(z->f, b->index), *end = strrchr(x, '.');
+  return a == b || (end && !strncmp(x, y, (size_t)(end - x) + 1) && !strchr(y + (end - x) + 1, '.'));
+}
+
+static uint32_t first_user(const overlapping *z, const msc_op *op) {
+  uint32_t first = UINT32_MAX;
+  for (size_t i = 0; i < op->num_out; i++)
+    for (const msc_use *u = op->out[i].uses; u; u = u->next)
+      if (z->piece_of[u->user->id] < first) first = z->piece_of[u->user->id];
+  return first;
+}
+
+/* By piece that gathers parameters, with zero 3: another one it waits for, so that no more than prefetch_depth layers are there ahead
+ * of the one at work; of all others UINT32_MAX. */
+static const uint32_t *find_ahead(const overlapping *z) {
+  uint32_t *ahead = msc_new_array(z->pass->scratch, uint32_t, z->s.num), *starts = msc_new_array(z->pass->scratch, uint32_t, z->s.num);
+  const msc_value *last = NULL;
+  size_t num = 0; /* layers so far; their first users */
+  memset(ahead, 0xff, z->s.num * sizeof *ahead);
+  if (!z->pass->config || msc_config_zero(z->pass->config) < 3) return ahead;
+  size_t depth = (size_t)msc_config_int(z->pass->config, MSC_KEY_prefetch_depth);
+  for (size_t i = 0; i < z->s.num; i++) {
+    const msc_value *v = gathered(z, z->op[i]);
+    if (!v) continue;
+    uint32_t user = first_user(z, z->op[i]);
+    if (!last || !in_one_layer(z, last, v)) starts[num++] = user;
+    else if (user < starts[num - 1]) starts[num - 1] = user;
+    last = v;
+    if (num > depth + 1) ahead[i] = starts[num - depth - 2];
+  }
+  return ahead;
+}
+
 /* The return waits for everything, so that it stays last. */
 static void find_dependencies(overlapping *z) {
   size_t n = z->s.num;
-  uint32_t *first = msc_new_array(z->pass->scratch, uint32_t, n + 1), *before = msc_new_array(z->pass->scratch, uint32_t, z->deps.first[z->deps.num_ops] + 3 * n);
+  uint32_t *first = msc_new_array(z->pass->scratch, uint32_t, n + 1),
+           *before = msc_new_array(z->pass->scratch, uint32_t, z->deps.first[z->deps.num_ops] + 4 * n);
+  const uint32_t *ahead = find_ahead(z);
   for (uint32_t i = 0, op = 0, border = 0; i < n; i++) {
     bool last = i + 1 == n;
     first[i + 1] = first[i];
     for (; op < z->deps.num_ops && z->piece_of[op] == i; op++)
       for (const uint32_t *p = msc_depend_begin(&z->deps, op); p < msc_depend_end(&z->deps, op) && !last; p++)
         if (z->piece_of[*p] != i) before[first[i + 1]++] = z->piece_of[*p];
+    if (ahead[i] < i) before[first[i + 1]++] = ahead[i];
     if (border < i && is_border(z, border)) before[first[i + 1]++] = border;
     for (uint32_t k = last ? 0 : border; (last || is_border(z, i)) && k < i; k++)
       if (last || !z->s.stream[k]) before[first[i + 1]++] = k;
@@ -178,16 +231,6 @@ static void find_values(overlapping *z) {
   z->s.bytes = bytes, z->s.maker = maker, z->s.first_use = first, z->s.use = use;
 }
 
-/* What memory_limit, or the device, leaves beside arguments; inputs lie there twice. */
-static uint64_t room_for_values(const overlapping *z) {
-  int64_t limit = msc_memory_limit(z->pass->config, msc_pass_cluster(z->pass));
-  for (size_t i = 0; i < z->f->body->num_args; i++) {
-    msc_role role = msc_arg_role(z->f, i);
-    limit -= msc_type_bytes(z->f->body->args[i]->type) * (role == MSC_ROLE_PARAMETER || role == MSC_ROLE_STATE ? 1 : 2);
-  }
-  return limit > 0 ? (uint64_t)limit : 0;
-}
-
 /* ---- the order ---- */
 
 static void write_order(overlapping *z, const uint32_t *order) {
@@ -201,6 +244,7 @@ static void write_order(overlapping *z, const uint32_t *order) {
     msc_append(z->f->body, z->op[i]);
     if (z->user[i]) msc_append(z->f->body, z->user[i]);
     if (ops) msc_op_set(z->op[i], "beside", msc_int(ops));
+    else msc_op_unset(z->op[i], "beside");
   }
 }
 
@@ -224,15 +268,72 @@ uint64_t msc_section_ns(msc_pass_ctx *pass, msc_func *f) {
   return msc_streams_measure(pass->scratch, &z.s, program_order(&z), NULL).ns;
 }
 
+/* ---- memory that the user saves ---- */
+
+static bool computes_again(const overlapping *z) {
+  for (size_t i = 0; i < z->deps.num_ops; i++)
+    if (msc_op_attr(z->deps.op[i], "recompute")) return true;
+  return false;
+}
+
+/* Bytes that the largest collective reads or makes. */
+static uint64_t largest_collective(const overlapping *z) {
+  uint64_t most = 0;
+  for (size_t i = 0; i < z->deps.num_ops; i++) {
+    const msc_op *op = z->deps.op[i];
+    uint64_t in = 0, out = 0;
+    for (size_t k = 0; op->kind == OP_comm && k < op->num_in; k++) in += (uint64_t)msc_type_bytes(op->in[k].value->type);
+    for (size_t k = 0; op->kind == OP_comm && k < op->num_out; k++) out += (uint64_t)msc_type_bytes(op->out[k].type);
+    if (in > most) most = in;
+    if (out > most) most = out;
+  }
+  return most;
+}
+
+/* What an order may need more than program order: what so many collectives that are under way hold.  UINT64_MAX: nothing is saved. */
+static uint64_t allowance(const overlapping *z) {
+  int64_t zero = z->pass->config ? msc_config_zero(z->pass->config) : 0;
+  if (zero >= 2) return (uint64_t)msc_config_int(z->pass->config, MSC_KEY_prefetch_depth) * largest_collective(z);
+  return computes_again(z) ? largest_collective(z) : UINT64_MAX;
+}
+
+static uint64_t plus(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/* The fastest order found that needs no more than `most`, as pass allocate places it; else program order. */
+static msc_streams_time order_within(overlapping *z, uint64_t most, uint32_t *order) {
+  enum { TRIES = 6 };
+  for (int i = 0; i < TRIES; i++) {
+    msc_streams_time t = msc_streams_order(z->pass->scratch, &z->s, order);
+    write_order(z, order);
+    uint64_t bytes = msc_scratch_of(z->pass, z->f);
+    if (bytes <= most) return t;
+    uint64_t limit = least(z->s.limit, t.peak);
+    z->s.limit = limit - least(limit, (uint64_t)(i + 1) * (bytes - most));
+  }
+  for (uint32_t i = 0; i < z->s.num; i++) order[i] = i;
+  write_order(z, order);
+  for (size_t i = 0; i < z->s.num; i++) msc_op_unset(z->op[i], "beside"); /* what is written over waits */
+  return msc_streams_measure(z->pass->scratch, &z->s, order, NULL);
+}
+
 static void overlap_func(msc_pass_ctx *pass, msc_func *f) {
   overlapping z = look_at(pass, f);
   if (!find_times(&z)) return;
   find_dependencies(&z);
   find_values(&z);
-  z.s.limit = room_for_values(&z);
   uint32_t *order = program_order(&z);
-  msc_streams_time before = msc_streams_measure(pass->scratch, &z.s, order, NULL), after = msc_streams_order(pass->scratch, &z.s, order);
-  write_order(&z, order);
+  uint64_t room = msc_room_for_values(pass, f), more = allowance(&z);
+  msc_streams_time before = msc_streams_measure(pass->scratch, &z.s, order, NULL), after;
+  z.s.limit = least(room, plus(before.peak, more));
+  bool matters = more != UINT64_MAX || plus(before.peak, before.peak) > room;
+  if (matters) {
+    uint64_t bytes = msc_scratch_of(pass, f);
+    after = order_within(&z, least(plus(bytes, more), room > bytes ? room : bytes), order);
+  } else {
+    after = msc_streams_order(pass->scratch, &z.s, order);
+    write_order(&z, order);
+  }
   msc_remark(pass, NULL, "%s: %.3f ms, of it %.3f ms waiting for collectives; in program order %.3f ms and %.3f ms; live bytes %" PRIu64 " after %" PRIu64, f->name, (double)after.ns / 1e6,
              (double)after.exposed / 1e6, (double)before.ns / 1e6, (double)before.exposed / 1e6, after.peak, before.peak);
   msc_stat(pass, "ns hidden", (int64_t)(before.ns - after.ns));

@@ -89,16 +89,22 @@ static int batches_in_use(msc_arena *scratch, const msc_module *m, const msc_sta
   return most;
 }
 
-int64_t *msc_stage_slot_bytes(msc_pass_ctx *pass, const msc_module *m, const msc_pipeline_shape *shape, const msc_schedule *s) {
-  int64_t *bytes = msc_new_array(pass->scratch, int64_t, shape->stages), batch = 0;
-  int batches = 0;
-  int64_t copies = msc_copies_of(pass, m);
+/* Of all functions, once each. */
+static int64_t batch_bytes(msc_arena *scratch, const msc_module *m) {
   size_t num = 0;
+  int64_t bytes = 0;
   for (const msc_func *f = m->first; f; f = f->next) num += f->body->num_args;
-  names seen = {msc_new_array(pass->scratch, const char *, num + 1), 0};
+  names seen = {msc_new_array(scratch, const char *, num + 1), 0};
   for (const msc_func *f = m->first; f; f = f->next)
     for (size_t i = 0; i < f->body->num_args; i++)
-      if (is_input(f, i) && is_new(&seen, name_of(f, i))) batch += on_lines(msc_type_bytes(f->body->args[i]->type));
+      if (is_input(f, i) && is_new(&seen, name_of(f, i))) bytes += on_lines(msc_type_bytes(f->body->args[i]->type));
+  return bytes;
+}
+
+int64_t *msc_stage_slot_bytes(msc_pass_ctx *pass, const msc_module *m, const msc_pipeline_shape *shape, const msc_schedule *s) {
+  int64_t *bytes = msc_new_array(pass->scratch, int64_t, shape->stages), batch = batch_bytes(pass->scratch, m);
+  int batches = 0;
+  int64_t copies = msc_copies_of(pass, m);
   for (int i = 0; i < shape->stages; i++) {
     int own = batches_in_use(pass->scratch, m, &s->stage[i], i, s->micro_batches);
     if (own > batches) batches = own;
@@ -170,24 +176,45 @@ static int64_t op_bytes(const msc_func *f) {
   return bytes;
 }
 
+static int64_t stage_of(const msc_func *f) {
+  const msc_attr_value *own = msc_func_attr(f, "stage");
+  return own ? own->i : 0;
+}
+
+/* What is there all the time. */
 static int64_t fixed_bytes(msc_arena *scratch, const msc_module *m, int64_t stage) {
-  int64_t bytes = 0, work = 0;
+  int64_t bytes = LINE; /* the flag of kernels that check indices */
   size_t num = 0;
   for (const msc_func *f = m->first; f; f = f->next) num += f->body->num_args;
   names seen = {msc_new_array(scratch, const char *, num + 1), 0};
+  for (const msc_func *f = m->first; f; f = f->next)
+    if (stage_of(f) == stage) bytes += argument_bytes(&seen, f) + op_bytes(f);
+  return bytes;
+}
+
+static int64_t scratch_bytes(const msc_module *m, int64_t stage) {
+  int64_t most = 0;
   for (const msc_func *f = m->first; f; f = f->next) {
-    const msc_attr_value *own = msc_func_attr(f, "stage"), *needs = msc_func_attr(f, "scratch");
-    if (!own || own->i != stage) continue;
-    bytes += argument_bytes(&seen, f) + op_bytes(f);
-    if (needs && needs->i + LINE > work) work = needs->i + LINE;
+    const msc_attr_value *needs = msc_func_attr(f, "scratch");
+    if (stage_of(f) == stage && needs && needs->i > most) most = needs->i;
   }
-  return bytes + work;
+  return most;
+}
+
+uint64_t msc_room_for_values(msc_pass_ctx *pass, const msc_func *f) {
+  const msc_module *m = f->module;
+  msc_pipeline_shape shape = msc_pipeline_shape_of(pass->config, pass->scratch);
+  int64_t room = msc_memory_limit(pass->config, msc_pass_cluster(pass)) - fixed_bytes(pass->scratch, m, stage_of(f)) -
+                 2 * msc_copies_of(pass, m) * batch_bytes(pass->scratch, m);
+  for (int class = 0; class < MSC_NUM_SLOTS && !shape.joined; class ++)
+    for (int c = 0; c < shape.chunks; c++) room -= shape.stages * carried_bytes(m, (msc_slot_class) class, stage_of(f), c);
+  return room > 0 ? (uint64_t)room : 0;
 }
 
 int64_t *msc_stage_room(msc_pass_ctx *pass, const msc_module *m, const msc_pipeline_shape *shape) {
   int64_t *room = msc_new_array(pass->scratch, int64_t, shape->stages), limit = msc_memory_limit(pass->config, msc_pass_cluster(pass));
   for (int i = 0; i < shape->stages; i++) {
-    int64_t fixed = fixed_bytes(pass->scratch, m, i);
+    int64_t fixed = fixed_bytes(pass->scratch, m, i) + scratch_bytes(m, i);
     room[i] = limit > fixed ? limit - fixed : 0;
   }
   return room;

@@ -111,90 +111,99 @@ static void test_device_num_from_mesh(void **state) {
 static const struct {
   const char *text, *messages;
 } bad[] = {
-  {"{\"device_nmu\": 8}", "c.json:1:2: unknown key 'device_nmu'; did you mean 'device_num'? [110]\n"},
-  {"{\"color\": 8}", "c.json:1:2: unknown key 'color'; `msc config` lists all keys [110]\n"},
-  {"{\"device_num\": 0,\n \"pipeline_stages\": \"two\"}",
-   "c.json:1:2: device_num: must be a whole number from 1 to 65536, not 0 [110]\n"
-   "c.json:2:2: pipeline_stages: must be a whole number from 1 to 65536, not \"two\" [110]\n"},
-  {"{\"device_num\": 65537}", "c.json:1:2: device_num: must be a whole number from 1 to 65536, not 65537 [110]\n"},
-  {"{\"device_num\": 8.0}", "c.json:1:2: device_num: must be a whole number from 1 to 65536, not 8.0 [110]\n"},
-  {"{\"device_num\": true}", "c.json:1:2: device_num: must be a whole number from 1 to 65536, not true [110]\n"},
-  {"{\"full_batch\": null}", "c.json:1:2: full_batch: must be true or false, not null [110]\n"},
-  {"{\"gradients_mean\": 1}", "c.json:1:2: gradients_mean: must be true or false, not 1 [110]\n"},
-  {"{\"parallel_mode\": \"semi_auto\"}",
-   "c.json:1:2: parallel_mode: must be stand_alone, data_parallel, hybrid_parallel, semi_auto_parallel or auto_parallel (did you mean "
-   "semi_auto_parallel?), not \"semi_auto\" [110]\n"},
-  {"{\"search_mode\": \"shardin_propagation\"}",
-   "c.json:1:2: search_mode: must be dynamic_programming, recursive_programming or sharding_propagation (did you mean sharding_propagation?), "
-   "not \"shardin_propagation\" [110]\n"},
-  {"{\"micro_batch_interleaved\": \"all\"}", "c.json:1:2: micro_batch_interleaved: must be a whole number, at least 1 or auto, not \"all\" [110]\n"},
-  {"{\"strategy_ckpt_load_file\": \"\"}", "c.json:1:2: strategy_ckpt_load_file: must be a text, not \"\" [110]\n"},
-  {"{\"all_reduce_fusion_config\": [20, 20]}",
-   "c.json:1:2: all_reduce_fusion_config: must be a list of whole numbers, each larger than the one before, such as [20, 35], not [20,20] [110]\n"},
-  {"{\"mesh\": {}}", "c.json:1:2: mesh: must be 1 to 8 axes with their sizes, such as {\"dp\": 2, \"tp\": 4}, not {} [110]\n"},
-  {"{\"mesh\": {\"2d\": 0}}", "c.json:1:2: mesh.2d: the name of an axis is a letter, then letters, digits and _ [110]\n"
-                              "c.json:1:2: mesh.2d: must be a whole number from 1 to 65536, not 0 [110]\n"},
-  {"{\"dataset_strategy\": [[8], [0]]}",
-   "c.json:1:2: dataset_strategy: must be data_parallel, full_batch or one list of parts per input, such as [[8, 1], [8]], not [[8],[0]] [110]\n"},
-  {"{\"parallel_optimizer_config\": {\"gradient_accumulation_shards\": true}}",
-   "c.json:1:2: parallel_optimizer_config: unknown key 'gradient_accumulation_shards'; expected gradient_accumulation_shard or "
-   "parallel_optimizer_threshold (did you mean gradient_accumulation_shard?) [110]\n"},
-  {"{\"offload\": {\"param\": \"gpu\"}}", "c.json:1:2: offload.param: must be cpu or disk (did you mean cpu?), not \"gpu\" [110]\n"},
-  /* a dictionary of dictionaries */
-  {"{\"comm_fusion\": [1, 2]}", "c.json:1:2: comm_fusion: must be an object with the keys allreduce, allgather, reducescatter or openstate, not [1,2] [110]\n"},
-  {"{\"comm_fusion\": {\"all\": {\"mode\": \"size\", \"config\": 30}, \"allgather\": 3}}",
-   "c.json:1:2: comm_fusion: unknown key 'all'; expected allreduce, allgather, reducescatter or openstate [110]\n"
-   "c.json:1:2: comm_fusion.allgather: must be an object such as {\"mode\": \"auto\", \"config\": null}, not 3 [110]\n"},
-  {"{\"comm_fusion\": {\"allgather\": {\"mode\": \"index\", \"config\": [1]}}}",
-   "c.json:1:2: comm_fusion.allgather.mode: must be auto or size, not \"index\" [110]\n"},
-  {"{\"comm_fusion\": {\"allreduce\": {\"mode\": \"sizes\", \"config\": 1, \"sise\": 2}}}",
-   "c.json:1:2: comm_fusion.allreduce: unknown key 'sise'; expected mode or config [110]\n"
-   "c.json:1:2: comm_fusion.allreduce.mode: must be auto, size or index (did you mean size?), not \"sizes\" [110]\n"},
-  {"{\"comm_fusion\": {\"allreduce\": {\"mode\": \"auto\"}}}", "c.json:1:2: comm_fusion.allreduce: the key 'config' is missing [110]\n"},
-  {"{\"comm_fusion\": {\"allreduce\": {\"mode\": \"auto\", \"config\": 64}}}",
-   "c.json:1:2: comm_fusion.allreduce.config: must be null or \"optimal\" with mode auto, not 64 [110]\n"},
-  {"{\"comm_fusion\": {\"allreduce\": {\"mode\": \"size\", \"config\": true}}}",
-   "c.json:1:2: comm_fusion.allreduce.config: must be a whole number of MB, at least 1, or a list of them, with mode size, not true [110]\n"},
-  {"{\"comm_fusion\": {\"allreduce\": {\"mode\": \"index\", \"config\": [35, 20]}}}",
-   "c.json:1:2: comm_fusion.allreduce.config: must be a list of whole numbers, each larger than the one before, such as [20, 35], not [35,20] [110]\n"},
-  /* the text itself */
-  {"{\"device_num\": 8,\n \"device_num\": 4}", "c.json:2:13: duplicate object key near '\"device_num\"' [101]\n"},
-  {"[8]", "c.json:1:1: the configuration must be one JSON object, {\"key\": value, ...} [110]\n"},
-  {"{\"mesh\": [1,,2]}", "c.json:1:13: unexpected token near ',' [101]\n"},
-  {"{,}", "c.json:1:2: string or '}' expected near ',' [101]\n"},
-  {"", "c.json:1:1: '[' or '{' expected near end of file [101]\n"},
-  /* several keys */
-  {"{\"device_num\": 8}",
-   "c.json:1:2: parallel_mode \"stand_alone\" (default) is for one device and contradicts device_num 8 (c.json:1); choose data_parallel, "
-   "semi_auto_parallel or auto_parallel [110]\n"},
-  {"{\"device_num\": 8, \"parallel_mode\": \"data_parallel\",\n \"global_rank\": 8}",
-   "c.json:2:2: global_rank 8 (c.json:2) must be below device_num 8 (c.json:1) [110]\n"},
-  {"{\"device_num\": 8, \"parallel_mode\": \"data_parallel\", \"mesh\": {\"dp\": 4}}",
-   "c.json:1:53: mesh {\"dp\":4} (c.json:1) has 4 devices, but there is device_num 8 (c.json:1) [110]\n"},
-  {"{\"device_num\": 8, \"parallel_mode\": \"data_parallel\", \"pipeline_stages\": 3}",
-   "c.json:1:53: pipeline_stages 3 (c.json:1) must divide device_num 8 (c.json:1) [110]\n"},
-  {"{\"full_batch\": true, \"dataset_strategy\": \"data_parallel\"}",
-   "c.json:1:22: dataset_strategy \"data_parallel\" (c.json:1) contradicts full_batch true (c.json:1); give one of them [110]\n"},
-  {"{\"device_num\": 4, \"parallel_mode\": \"data_parallel\", \"dataset_strategy\": [[4], [3, 1]]}",
-   "c.json:1:53: dataset_strategy: input 1 is cut into 3 parts, which does not divide device_num 4 (c.json:1) [109]\n"},
-  {"{\"all_reduce_fusion_config\": [20], \"comm_fusion\": {\"allreduce\": {\"mode\": \"index\", \"config\": [21]}}}",
-   "c.json:1:2: all_reduce_fusion_config [20] (c.json:1) contradicts comm_fusion.allreduce; give one of them [110]\n"},
-  {"{\"enable_parallel_optimizer\": false, \"zero\": 1}",
-   "c.json:1:38: zero 1 (c.json:1) contradicts enable_parallel_optimizer false (c.json:1); give one of them [110]\n"},
-  {"{\"zero\": 1, \"parallel_optimizer_config\": {\"gradient_accumulation_shard\": true}}",
-   "c.json:1:2: zero 1 (c.json:1) contradicts gradient_accumulation_shard in parallel_optimizer_config {\"gradient_accumulation_shard\":true} (c.json:1); it is true with stage 2 and 3 [110]\n"},
-  {"{\"zero\": 2, \"device_num\": 2, \"parallel_mode\": \"hybrid_parallel\"}",
-   "c.json:1:2: zero 2 (c.json:1): not supported yet with parallel_mode \"hybrid_parallel\" (c.json:1), whose program is one rank's [111]\n"},
-  {"{\"loss_scale\": 0.5, \"compute_type\": \"fp16\", \"loss_scale_config\": {\"windows\": 3, \"factor\": \"2\"}}",
-   "c.json:1:2: loss_scale: must be a number, at least 1 or dynamic, not 0.5 [110]\n"
-   "c.json:1:21: compute_type: must be f32, bf16 or f16 (did you mean f16?), not \"fp16\" [110]\n"
-   "c.json:1:45: loss_scale_config: unknown key 'windows'; expected init, window or factor (did you mean window?) [110]\n"
-   "c.json:1:45: loss_scale_config.factor: must be a number from 1 to 65536, not \"2\" [110]\n"},
-  /* recognised, not honoured */
-  {"{\"post_validation\": false, \"elastic\": true, \"prefetch_depth\": 3}",
-   "c.json:1:45: prefetch_depth: 3 is not supported yet, only 2 [111]\n"
-   "c.json:1:2: post_validation: false is not supported yet, only true [111]\n"
-   "c.json:1:28: elastic: true is not supported yet, only false [111]\n"},
+    {"{\"device_nmu\": 8}", "c.json:1:2: unknown key 'device_nmu'; did you mean 'device_num'? [110]\n"},
+    {"{\"color\": 8}", "c.json:1:2: unknown key 'color'; `msc config` lists all keys [110]\n"},
+    {"{\"device_num\": 0,\n \"pipeline_stages\": \"two\"}",
+     "c.json:1:2: device_num: must be a whole number from 1 to 65536, not 0 [110]\n"
+     "c.json:2:2: pipeline_stages: must be a whole number from 1 to 65536, not \"two\" [110]\n"},
+    {"{\"device_num\": 65537}", "c.json:1:2: device_num: must be a whole number from 1 to 65536, not 65537 [110]\n"},
+    {"{\"device_num\": 8.0}", "c.json:1:2: device_num: must be a whole number from 1 to 65536, not 8.0 [110]\n"},
+    {"{\"device_num\": true}", "c.json:1:2: device_num: must be a whole number from 1 to 65536, not true [110]\n"},
+    {"{\"full_batch\": null}", "c.json:1:2: full_batch: must be true or false, not null [110]\n"},
+    {"{\"gradients_mean\": 1}", "c.json:1:2: gradients_mean: must be true or false, not 1 [110]\n"},
+    {"{\"parallel_mode\": \"semi_auto\"}",
+     "c.json:1:2: parallel_mode: must be stand_alone, data_parallel, hybrid_parallel, semi_auto_parallel or auto_parallel (did you mean "
+     "semi_auto_parallel?), not \"semi_auto\" [110]\n"},
+    {"{\"search_mode\": \"shardin_propagation\"}",
+     "c.json:1:2: search_mode: must be dynamic_programming, recursive_programming or sharding_propagation (did you mean "
+     "sharding_propagation?), "
+     "not \"shardin_propagation\" [110]\n"},
+    {"{\"micro_batch_interleaved\": \"all\"}",
+     "c.json:1:2: micro_batch_interleaved: must be a whole number, at least 1 or auto, not \"all\" [110]\n"},
+    {"{\"strategy_ckpt_load_file\": \"\"}", "c.json:1:2: strategy_ckpt_load_file: must be a text, not \"\" [110]\n"},
+    {"{\"all_reduce_fusion_config\": [20, 20]}",
+     "c.json:1:2: all_reduce_fusion_config: must be a list of whole numbers, each larger than the one before, such as [20, 35], not "
+     "[20,20] [110]\n"},
+    {"{\"mesh\": {}}", "c.json:1:2: mesh: must be 1 to 8 axes with their sizes, such as {\"dp\": 2, \"tp\": 4}, not {} [110]\n"},
+    {"{\"mesh\": {\"2d\": 0}}",
+     "c.json:1:2: mesh.2d: the name of an axis is a letter, then letters, digits and _ [110]\n"
+     "c.json:1:2: mesh.2d: must be a whole number from 1 to 65536, not 0 [110]\n"},
+    {"{\"dataset_strategy\": [[8], [0]]}",
+     "c.json:1:2: dataset_strategy: must be data_parallel, full_batch or one list of parts per input, such as [[8, 1], [8]], not [[8],[0]] "
+     "[110]\n"},
+    {"{\"parallel_optimizer_config\": {\"gradient_accumulation_shards\": true}}",
+     "c.json:1:2: parallel_optimizer_config: unknown key 'gradient_accumulation_shards'; expected gradient_accumulation_shard or "
+     "parallel_optimizer_threshold (did you mean gradient_accumulation_shard?) [110]\n"},
+    {"{\"offload\": {\"param\": \"gpu\"}}", "c.json:1:2: offload.param: must be cpu or disk (did you mean cpu?), not \"gpu\" [110]\n"},
+    /* a dictionary of dictionaries */
+    {"{\"comm_fusion\": [1, 2]}",
+     "c.json:1:2: comm_fusion: must be an object with the keys allreduce, allgather, reducescatter or openstate, not [1,2] [110]\n"},
+    {"{\"comm_fusion\": {\"all\": {\"mode\": \"size\", \"config\": 30}, \"allgather\": 3}}",
+     "c.json:1:2: comm_fusion: unknown key 'all'; expected allreduce, allgather, reducescatter or openstate [110]\n"
+     "c.json:1:2: comm_fusion.allgather: must be an object such as {\"mode\": \"auto\", \"config\": null}, not 3 [110]\n"},
+    {"{\"comm_fusion\": {\"allgather\": {\"mode\": \"index\", \"config\": [1]}}}",
+     "c.json:1:2: comm_fusion.allgather.mode: must be auto or size, not \"index\" [110]\n"},
+    {"{\"comm_fusion\": {\"allreduce\": {\"mode\": \"sizes\", \"config\": 1, \"sise\": 2}}}",
+     "c.json:1:2: comm_fusion.allreduce: unknown key 'sise'; expected mode or config [110]\n"
+     "c.json:1:2: comm_fusion.allreduce.mode: must be auto, size or index (did you mean size?), not \"sizes\" [110]\n"},
+    {"{\"comm_fusion\": {\"allreduce\": {\"mode\": \"auto\"}}}", "c.json:1:2: comm_fusion.allreduce: the key 'config' is missing [110]\n"},
+    {"{\"comm_fusion\": {\"allreduce\": {\"mode\": \"auto\", \"config\": 64}}}",
+     "c.json:1:2: comm_fusion.allreduce.config: must be null or \"optimal\" with mode auto, not 64 [110]\n"},
+    {"{\"comm_fusion\": {\"allreduce\": {\"mode\": \"size\", \"config\": true}}}",
+     "c.json:1:2: comm_fusion.allreduce.config: must be a whole number of MB, at least 1, or a list of them, with mode size, not true "
+     "[110]\n"},
+    {"{\"comm_fusion\": {\"allreduce\": {\"mode\": \"index\", \"config\": [35, 20]}}}",
+     "c.json:1:2: comm_fusion.allreduce.config: must be a list of whole numbers, each larger than the one before, such as [20, 35], not "
+     "[35,20] [110]\n"},
+    /* the text itself */
+    {"{\"device_num\": 8,\n \"device_num\": 4}", "c.json:2:13: duplicate object key near '\"device_num\"' [101]\n"},
+    {"[8]", "c.json:1:1: the configuration must be one JSON object, {\"key\": value, ...} [110]\n"},
+    {"{\"mesh\": [1,,2]}", "c.json:1:13: unexpected token near ',' [101]\n"},
+    {"{,}", "c.json:1:2: string or '}' expected near ',' [101]\n"},
+    {"", "c.json:1:1: '[' or '{' expected near end of file [101]\n"},
+    /* several keys */
+    {"{\"device_num\": 8}",
+     "c.json:1:2: parallel_mode \"stand_alone\" (default) is for one device and contradicts device_num 8 (c.json:1); choose data_parallel, "
+     "semi_auto_parallel or auto_parallel [110]\n"},
+    {"{\"device_num\": 8, \"parallel_mode\": \"data_parallel\",\n \"global_rank\": 8}",
+     "c.json:2:2: global_rank 8 (c.json:2) must be below device_num 8 (c.json:1) [110]\n"},
+    {"{\"device_num\": 8, \"parallel_mode\": \"data_parallel\", \"mesh\": {\"dp\": 4}}",
+     "c.json:1:53: mesh {\"dp\":4} (c.json:1) has 4 devices, but there is device_num 8 (c.json:1) [110]\n"},
+    {"{\"device_num\": 8, \"parallel_mode\": \"data_parallel\", \"pipeline_stages\": 3}",
+     "c.json:1:53: pipeline_stages 3 (c.json:1) must divide device_num 8 (c.json:1) [110]\n"},
+    {"{\"full_batch\": true, \"dataset_strategy\": \"data_parallel\"}",
+     "c.json:1:22: dataset_strategy \"data_parallel\" (c.json:1) contradicts full_batch true (c.json:1); give one of them [110]\n"},
+    {"{\"device_num\": 4, \"parallel_mode\": \"data_parallel\", \"dataset_strategy\": [[4], [3, 1]]}",
+     "c.json:1:53: dataset_strategy: input 1 is cut into 3 parts, which does not divide device_num 4 (c.json:1) [109]\n"},
+    {"{\"all_reduce_fusion_config\": [20], \"comm_fusion\": {\"allreduce\": {\"mode\": \"index\", \"config\": [21]}}}",
+     "c.json:1:2: all_reduce_fusion_config [20] (c.json:1) contradicts comm_fusion.allreduce; give one of them [110]\n"},
+    {"{\"enable_parallel_optimizer\": false, \"zero\": 1}",
+     "c.json:1:38: zero 1 (c.json:1) contradicts enable_parallel_optimizer false (c.json:1); give one of them [110]\n"},
+    {"{\"zero\": 1, \"parallel_optimizer_config\": {\"gradient_accumulation_shard\": true}}",
+     "c.json:1:2: zero 1 (c.json:1) contradicts gradient_accumulation_shard in parallel_optimizer_config "
+     "{\"gradient_accumulation_shard\":true} (c.json:1); it is true with stage 2 and 3 [110]\n"},
+    {"{\"zero\": 2, \"device_num\": 2, \"parallel_mode\": \"hybrid_parallel\"}",
+     "c.json:1:2: zero 2 (c.json:1): not supported yet with parallel_mode \"hybrid_parallel\" (c.json:1), whose program is one rank's "
+     "[111]\n"},
+    {"{\"loss_scale\": 0.5, \"compute_type\": \"fp16\", \"loss_scale_config\": {\"windows\": 3, \"factor\": \"2\"}}",
+     "c.json:1:2: loss_scale: must be a number, at least 1 or dynamic, not 0.5 [110]\n"
+     "c.json:1:21: compute_type: must be f32, bf16 or f16 (did you mean f16?), not \"fp16\" [110]\n"
+     "c.json:1:45: loss_scale_config: unknown key 'windows'; expected init, window or factor (did you mean window?) [110]\n"
+     "c.json:1:45: loss_scale_config.factor: must be a number from 1 to 65536, not \"2\" [110]\n"},
+    /* recognised, not honoured */
+    {"{\"post_validation\": false, \"elastic\": true}",
+     "c.json:1:2: post_validation: false is not supported yet, only true [111]\n"
+     "c.json:1:28: elastic: true is not supported yet, only false [111]\n"},
 };
 
 static void test_bad_input(void **state) {
