@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "codegen/plan.h"
+#include "ir/alias.h"
 #include "ir/comm.h"
 #include "ir/gemm.h"
 #include "ir/symbols.h"
@@ -219,8 +220,10 @@ static plan_ref ref_of(calling *c, const msc_value *v, bool written) {
   plan_ref ref;
   if (!v->def) {
     ref = c->arg[v->index];
-  } else if (v->def->kind == OP_constant) {
-    ref = (plan_ref){.offset = c->constant[v->def->id], .bytes = (uint64_t)msc_type_bytes(v->type), .space = PLAN_SPACE_CONSTANT};
+  } else if (msc_is_constant(v)) {
+    msc_memory m = msc_memory_of(v);
+    uint64_t offset = c->constant[m.root->def->id] + (uint64_t)(m.shift * msc_dtype_bytes(v->type->dtype));
+    ref = (plan_ref){.offset = offset, .bytes = (uint64_t)msc_type_bytes(v->type), .space = PLAN_SPACE_CONSTANT};
   } else if (v->def->kind == OP_gemm && msc_op_int(v->def, "tile")) {
     ref = (plan_ref){.bytes = (uint64_t)msc_dtype_bytes(v->type->dtype), .space = PLAN_SPACE_TILE};
   } else {
@@ -530,10 +533,9 @@ static bool call_op(calling *c, const msc_op *op) {
 
 /* A result whose place is not where it must be: the new value of an argument that could not be made in place. */
 static void copy_ties(calling *c) {
-  const msc_attr_value *ties = msc_func_attr(c->f, "ties");
   const msc_op *ret = c->f->body->last;
-  for (size_t i = 0; ties && i < ties->list.num && i < ret->num_in; i++) {
-    int64_t arg = ties->list.v[i].i;
+  for (size_t i = 0; i < ret->num_in; i++) {
+    int64_t arg = msc_tied_argument(c->f, i);
     if (arg < 0) continue;
     plan_ref from = ref_of(c, ret->in[i].value, false), to = c->arg[arg];
     if (from.space == to.space && from.offset == to.offset) continue;
@@ -554,10 +556,10 @@ static void copy_ties(calling *c) {
 static void note_outputs(calling *c) {
   msc_plan *p = c->p;
   const msc_op *ret = c->f->body->last;
-  const msc_attr_value *names = msc_func_attr(c->f, "results"), *loss = msc_func_attr(c->f, "loss"), *ties = msc_func_attr(c->f, "ties");
+  const msc_attr_value *names = msc_func_attr(c->f, "results"), *loss = msc_func_attr(c->f, "loss");
   const msc_attr_value *layouts = msc_func_attr(c->f, "result_layouts"), *shapes = msc_func_attr(c->f, "result_shapes");
   for (size_t i = 0; i < ret->num_in; i++) {
-    if (ties && i < ties->list.num && ties->list.v[i].i >= 0) continue;
+    if (msc_tied_argument(c->f, i) >= 0) continue;
     msc_grow(p->arena, p->output, p->num_outputs);
     msc_plan_output *o = &p->output[p->num_outputs++];
     o->name = names && i < names->list.num ? names->list.v[i].s : msc_arena_printf(p->arena, "result%zu", i);

@@ -3,13 +3,14 @@
 #include <string.h>
 
 #include "codegen/plan.h"
+#include "ir/alias.h"
 #include "ir/conv.h"
 #include "passes/7_lower/graph.h"
 
 static void put_operand(msc_plan_graph *g, const msc_value *v) {
   msc_plan_operand *o = &g->operand[g->num_operands++];
   int64_t stride[MSC_MAX_RANK];
-  msc_graph_strides(v, stride);
+  msc_strides(v, stride);
   o->dtype = v->type->dtype;
   for (int d = 0; d < 4; d++) {
     o->shape[d] = d < v->type->rank ? (uint64_t)v->type->dim[d] : 1;

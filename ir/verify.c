@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "ir/ir.h"
+#include "ir/alias.h"
 
 static bool bug(const msc_op *op, const char *what) { return msc_op_error(op, MSC_E_INTERNAL, "%s: %s", msc_kind_name(op->kind), what); }
 
@@ -111,42 +111,37 @@ static bool check_types(msc_op *op, msc_arena *arena) {
 
 /* ---- tied operands ---- */
 
-/* Is v read by an op behind `op`? */
-static const msc_op *later_reader(const msc_value *v, const msc_op *op) {
-  for (const msc_use *u = v->uses; u; u = u->next)
-    if (u->user->block == op->block && u->user->id > op->id) return u->user;
-  return NULL;
-}
-
-/* The result that operand i of this op is overwritten by, or -1.  A region overwrites what an update inside it does. */
-static int tied_result(const msc_op *op, size_t i) {
-  const msc_op_info *info = msc_info(op);
-  if (!op->body) return (int)i < info->num_operands ? info->operand[i].tied : -1;
-  for (const msc_use *u = op->body->args[i]->uses; u; u = u->next) {
-    size_t at = (size_t)(u - u->user->in);
-    int inner = u->user->body ? -1 : tied_result(u->user, at);
-    for (size_t r = 0; inner >= 0 && r < op->body->last->num_in; r++)
-      if (op->body->last->in[r].value == &u->user->out[inner]) return (int)r;
-  }
-  return -1;
-}
-
 static bool check_tied(const msc_op *op) {
   bool ok = true;
   for (size_t i = 0; i < op->num_in; i++) {
-    int result = tied_result(op, i);
+    int result = msc_tied_result(op, i);
     if (result < 0) continue;
     const msc_value *old = op->in[i].value;
-    const msc_op *reader = later_reader(old, op);
-    if (reader) {
-      ok = msc_op_error(reader, MSC_E_SSA, "%s: reads a value that %s has overwritten; use its result", msc_kind_name(reader->kind),
-                        msc_kind_name(op->kind));
-      msc_note(msc_op_ctx(op), op->loc, "overwritten here");
-    }
     bool moves = msc_op_attr(op, "in_layout") && same_shape(old->type, op->out[result].type); /* will get it in another layout */
     if (old->type != op->out[result].type && !moves)
       ok = msc_op_error(op, MSC_E_TYPE, "%s: result %d takes the buffer of operand %zu, so both must have the same type and layout",
                         msc_kind_name(op->kind), result, i);
+  }
+  return ok;
+}
+
+/* Of a region, what its arguments stand for is not asked: a kernel reads and writes element by element. */
+static const msc_value *memory_in(const msc_block *b, const msc_value *v) { return b->parent ? v : msc_memory_of(v).root; }
+
+/* What an update has overwritten is read no more, not as another shape either.  `thief`, by value id: who overwrote the memory. */
+static bool check_overwritten(const msc_block *b, const msc_op **thief) {
+  bool ok = true;
+  for (const msc_op *op = b->first; op; op = op->next) {
+    for (size_t i = 0; i < op->num_in; i++) {
+      const msc_op *by = thief[memory_in(b, op->in[i].value)->id];
+      if (!by) continue;
+      ok = msc_op_error(op, MSC_E_SSA, "%s: reads a value that %s has overwritten; use its result", msc_kind_name(op->kind),
+                        msc_kind_name(by->kind));
+      msc_note(msc_op_ctx(op), by->loc, "overwritten here");
+    }
+    if (op->body) ok &= check_overwritten(op->body, thief);
+    for (size_t i = 0; i < op->num_in; i++)
+      if (msc_tied_result(op, i) >= 0) thief[memory_in(b, op->in[i].value)->id] = op;
   }
   return ok;
 }
@@ -242,6 +237,7 @@ static bool verify_func(msc_func *f, uint64_t mesh, msc_arena *arena) {
   msc_arena *of_op = msc_arena_new(f->module->ctx);
   for (msc_op *op = f->body->first; op; op = op->next, msc_arena_reset(of_op)) ok &= check_op(op, mesh, of_op);
   msc_arena_free(of_op);
+  if (ok) ok = check_overwritten(f->body, msc_new_array(arena, const msc_op *, s.num.num_values));
   return ok & check_results(f) && msc_verify_partitioned(f, arena);
 }
 

@@ -2,6 +2,7 @@
  * of parameters and optimizer state as results in place of the gradients.  README.md tells what is left behind. */
 #include <string.h>
 
+#include "ir/alias.h"
 #include "passes/2_train/train.h"
 #include "passes/config.h"
 #include "passes/pass.h"
@@ -185,7 +186,7 @@ static bool update_all(inserting *s, const msc_optimizer_groups *groups) {
 static bool check_outputs(const inserting *s, size_t num) {
   bool ok = true;
   for (size_t i = 0; i < num; i++) {
-    const msc_value *v = s->ret->in[i].value;
+    const msc_value *v = msc_memory_of(s->ret->in[i].value).root;
     if (!v->def && s->grad[v->index])
       ok = msc_error(ctx_of(s), MSC_E_UNSUPPORTED, s->f->loc, "output %zu is the trained parameter '%s' itself: not supported yet; a checkpoint holds its values", i, msc_arg_name(s->f, v->index));
   }

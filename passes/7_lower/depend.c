@@ -1,17 +1,17 @@
 /* depend.c: function -> dependencies between its ops (see depend.h). */
 #include "passes/7_lower/depend.h"
 
-/* By argument: the op that makes its new value, or NULL. */
-static const msc_op **writers_of(msc_arena *arena, const msc_func *f) {
-  const msc_attr_value *ties = msc_func_attr(f, "ties");
-  const msc_op *ret = f->body->last;
-  const msc_op **writer = msc_new_array(arena, const msc_op *, f->body->num_args);
-  for (size_t i = 0; ties && i < ties->list.num && i < ret->num_in; i++)
-    if (ties->list.v[i].i >= 0) writer[ties->list.v[i].i] = ret->in[i].value->def;
-  return writer;
-}
+#include "ir/alias.h"
 
 typedef void edge_fn(void *user, uint32_t op, uint32_t before);
+
+/* Does op read what the writer of that argument may overwrite?  One that stands behind a writer reads the old value all the same: then it
+ * is kept until the end (allocate.c). */
+static const msc_op *overwriter_of(const msc_op *const *writer, const msc_op *op, const msc_value *v) {
+  const msc_value *root = msc_memory_of(v).root;
+  const msc_op *w = root->def || msc_info(op)->flags & MSC_TERMINATOR ? NULL : writer[root->index];
+  return w && w->id > op->id ? w : NULL;
+}
 
 static bool is_message(const msc_op *op) { return op->kind == OP_stage_send || op->kind == OP_stage_recv; }
 
@@ -20,17 +20,17 @@ static bool is_message(const msc_op *op) { return op->kind == OP_stage_send || o
 static void each_edge(const msc_func *f, const msc_op *const *writer, edge_fn *fn, void *user) {
   const msc_op *before = NULL, *message = NULL;
   for (const msc_op *op = f->body->first; op; op = op->next) {
-    for (size_t i = 0; i < op->num_in; i++)
-      if (op->in[i].value->def) fn(user, op->id, op->in[i].value->def->id);
+    for (size_t i = 0; i < op->num_in; i++) {
+      const msc_value *v = op->in[i].value;
+      const msc_op *overwriter = overwriter_of(writer, op, v);
+      if (v->def) fn(user, op->id, v->def->id);
+      if (overwriter) fn(user, overwriter->id, op->id);
+    }
     if (op->forward && op->forward->block == op->block) fn(user, op->id, op->forward->id);
     if (!msc_op_attr(op, "recompute")) before = op->num_in ? op : before;
     else if (before) fn(user, op->id, before->id);
     if (is_message(op) && message) fn(user, op->id, message->id);
     if (is_message(op)) message = op;
-  }
-  for (size_t a = 0; a < f->body->num_args; a++) {
-    for (const msc_use *u = writer[a] ? f->body->args[a]->uses : NULL; u; u = u->next)
-      if (u->user != writer[a] && !(msc_info(u->user)->flags & MSC_TERMINATOR)) fn(user, writer[a]->id, u->user->id);
   }
 }
 
@@ -55,7 +55,7 @@ msc_depend msc_depend_of(msc_arena *arena, msc_func *f) {
   d.op = msc_new_array(arena, msc_op *, d.num_ops);
   for (msc_op *op = f->body->first; op; op = op->next) d.op[op->id] = op;
   d.first = msc_new_array(arena, uint32_t, d.num_ops + 1);
-  const msc_op **writer = writers_of(arena, f);
+  const msc_op **writer = msc_writers(arena, f);
   each_edge(f, writer, count_edge, &d);
   for (size_t i = 0; i < d.num_ops; i++) d.first[i + 1] += d.first[i];
   d.before = msc_new_array(arena, uint32_t, d.first[d.num_ops] + 1);

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "ir/alias.h"
 #include "passes/7_lower/builtin.h"
 #include "passes/7_lower/expand.h"
 #include "passes/7_lower/graph.h"
@@ -63,6 +64,18 @@ bool msc_nest_used_outside(const msc_nest_region *r, const msc_value *v) {
   return false;
 }
 
+/* Operands that are one another seen otherwise are one memory. */
+static void note_memory(msc_nester *n) {
+  const msc_value *of[MSC_NEST_BUFFERS] = {0};
+  for (int v = 0; v < n->num_values; v++)
+    if (n->value[v].buffer >= 0) of[n->value[v].buffer] = n->value[v].value;
+  for (int b = 0; b < n->num_buffers; b++) {
+    n->memory[b] = (uint8_t)b;
+    for (int k = 0; k < b && of[b] && n->memory[b] == b; k++)
+      if (of[k] && msc_share_memory(of[k], of[b])) n->memory[b] = (uint8_t)k;
+  }
+}
+
 static bool add_operands(msc_nester *n, const msc_nest_region *r) {
   for (size_t i = 0; r->in && i < r->num_in; i++) {
     int v = msc_nest_add_value(n, r->in[i], NULL);
@@ -76,6 +89,7 @@ static bool add_operands(msc_nester *n, const msc_nest_region *r) {
     n->value[v].buffer = n->num_buffers;
     MSC_TRY(add_buffer(n, n->value[v].value->type->dtype, msc_type_elems(n->value[v].value->type), false));
   }
+  note_memory(n);
   return true;
 }
 
@@ -241,9 +255,10 @@ static void note_ties(msc_nester *n, int first_buffer) {
 static bool check_ties(msc_nester *n) {
   for (int i = 1; i < n->num_instrs; i++) {
     if (!n->live[i] || n->instr[i].code != NEST_STORE || !n->lies_on[n->instr[i].buffer]) continue;
+    int old = n->lies_on[n->instr[i].buffer] - 1;
     for (int k = 1; k < n->num_instrs; k++) {
       const msc_instr *load = &n->instr[k];
-      if (!n->live[k] || load->code != NEST_LOAD || load->buffer + 1 != n->lies_on[n->instr[i].buffer]) continue;
+      if (!n->live[k] || load->code != NEST_LOAD || n->memory[load->buffer] != n->memory[old]) continue;
       if (load->arg[0] || load->arg[1] || memcmp(&n->at[k], &n->at[i], sizeof n->at[k])) return msc_nest_refuse(n, "it reads other elements of what it overwrites");
     }
   }

@@ -2,15 +2,17 @@
  * Networks repeat their layers: most of what passes ask has been asked before. */
 #include <xxhash.h>
 
+#include "ir/alias.h"
 #include "passes/7_lower/nester.h"
 
 enum { MAX_WORDS = 8192 };
 
-/* All that an answer depends on: kinds, attributes, types, and which values are the same. */
+/* All that an answer depends on: kinds, attributes, types, and which values, and whose memory, are the same. */
 typedef struct {
   const msc_nest_region *r;
   size_t num, num_outside;
   const msc_value *outside[MAX_VALUES]; /* values from outside the region, as they are met */
+  const msc_value *root[MAX_VALUES];    /* whose memory they lie in */
   bool too_long;
   uint64_t word[MAX_WORDS];
 } signature;
@@ -22,6 +24,16 @@ static void put(signature *s, uint64_t word) {
 
 static void put_pointer(signature *s, const void *interned) { put(s, (uintptr_t)interned); }
 
+/* The first of those met that lies in its memory. */
+static void put_memory(signature *s, const msc_value *v) {
+  size_t first = 0;
+  const msc_value *root = msc_memory_of(v).root;
+  while (first < s->num_outside && s->root[first] != root) first++;
+  put(s, first);
+  s->root[s->num_outside] = root;
+  s->outside[s->num_outside++] = v;
+}
+
 /* A result of op k of the region, or the number of a value from outside. */
 static void put_value(signature *s, const msc_value *v) {
   for (size_t k = 0; v->def && k < s->r->num_ops; k++)
@@ -32,7 +44,7 @@ static void put_value(signature *s, const msc_value *v) {
   size_t i = 0;
   while (i < s->num_outside && s->outside[i] != v) i++;
   if (i == MAX_VALUES) s->too_long = true;
-  else if (i == s->num_outside) s->outside[s->num_outside++] = v;
+  else if (i == s->num_outside) put_memory(s, v);
   put(s, i);
   put_pointer(s, v->type);
 }

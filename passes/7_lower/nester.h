@@ -99,6 +99,7 @@ struct msc_nester {
   int64_t buffer_elems[MSC_NEST_BUFFERS];
   int buffer_number[MSC_NEST_BUFFERS]; /* in the list of msc_kernel_call */
   uint8_t lies_on[MSC_NEST_BUFFERS];   /* a result that is the new value of an operand: that one's buffer + 1; else 0 */
+  uint8_t memory[MSC_NEST_BUFFERS];    /* of an operand: the first buffer in the same memory */
   bool checks;
 
   int num_dims, num_scalars, num_starts;

@@ -2,6 +2,7 @@
  * tile while it is in cache.  So a weight gradient never goes to memory: it is made and spent tile by tile. */
 #include <string.h>
 
+#include "ir/alias.h"
 #include "passes/7_lower/nest.h"
 #include "passes/pass.h"
 
@@ -56,10 +57,12 @@ static bool same_elements(msc_arena *a, const msc_op *user, const msc_value *v) 
 
 /* May the product move down to just before its user?  What it reads must not be overwritten on the way. */
 static bool reads_no_tied_argument(const msc_op *gemm) {
-  const msc_attr_value *ties = msc_func_attr(gemm->block->func, "ties");
-  for (size_t i = 0; i < gemm->num_in; i++)
-    for (size_t k = 0; !gemm->in[i].value->def && ties && k < ties->list.num; k++)
-      if (ties->list.v[k].i == (int64_t)gemm->in[i].value->index) return false;
+  const msc_func *f = gemm->block->func;
+  for (size_t i = 0; i < gemm->num_in; i++) {
+    const msc_value *root = msc_memory_of(gemm->in[i].value).root;
+    for (size_t k = 0; !root->def && k < f->body->last->num_in; k++)
+      if (msc_tied_argument(f, k) == (int64_t)root->index) return false;
+  }
   return true;
 }
 

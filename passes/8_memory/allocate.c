@@ -2,10 +2,12 @@
  *
  * Spaces: arguments with a role parameter or state are persistent, data and labels are inputs, constants with elements of
  * their own are constants; everything else is scratch, live from its op to its last user.  A result may take the place of
- * an operand that dies with it; sums over ranks that travel together lie side by side; views share their operand's place; new values of arguments take the argument's place. */
+ * an operand that dies with it; sums over ranks that travel together lie side by side; values share the place whose memory they
+ * lie in (ir/alias.h); new values of arguments take the argument's place, once nobody reads that. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/alias.h"
 #include "ir/gemm.h"
 #include "passes/7_lower/graph.h"
 #include "passes/7_lower/nest.h"
@@ -44,21 +46,9 @@ static void note_values(allocating *z) {
   for (size_t i = 0; i < z->num_values; i++) z->root[i] = (uint32_t)i;
 }
 
-/* Slices, and parts of a concat, lie in the whole. */
 static void share_views(allocating *z) {
-  int64_t shift;
   for (size_t i = 0; i < z->num_values; i++)
-    if (z->value[i]) z->root[i] = msc_view_whole(z->value[i], &shift)->id;
-  for (msc_op *op = z->f->body->first; op; op = op->next)
-    if (msc_is_view(op)) z->root[op->out[0].id] = root_of(z, op->in[0].value);
-}
-
-/* The new value of an argument is made in its place. */
-static void share_ties(allocating *z) {
-  const msc_attr_value *ties = msc_func_attr(z->f, "ties");
-  const msc_op *ret = z->f->body->last;
-  for (size_t i = 0; ties && i < ties->list.num && i < ret->num_in; i++)
-    if (ties->list.v[i].i >= 0) z->root[root_of(z, ret->in[i].value)] = root_of(z, z->f->body->args[ties->list.v[i].i]);
+    if (z->value[i]) z->root[i] = msc_memory_of(z->value[i]).root->id;
 }
 
 static void find_uses(allocating *z) {
@@ -112,11 +102,18 @@ static void share_sums(allocating *z, msc_op *op, uint32_t *operands) {
   for (size_t i = 0; i < op->num_in; i++) operands[root_of(z, op->in[i].value)] = 0;
 }
 
+/* All of the place is the value's. */
+static bool covers(const msc_value *root, const msc_value *v) {
+  return msc_memory_of(v).shift == 0 && msc_type_bytes(root->type) == msc_type_bytes(v->type);
+}
+
 /* A product adds in place, to what nobody needs after it. */
 static void share_added(allocating *z, msc_op *gemm) {
   const msc_value *added = msc_gemm_operand(gemm, "add");
   uint32_t y = gemm->out[0].id, r = added ? root_of(z, added) : 0, operands = 0;
-  if (!added || root_of(z, &gemm->out[0]) != y || !in_scratch(z, z->value[r]) || z->last[r] != gemm->id || z->busy[r] >= gemm->id || msc_type_bytes(z->value[r]->type) != msc_type_bytes(added->type)) return;
+  if (!added || root_of(z, &gemm->out[0]) != y || !in_scratch(z, z->value[r]) || z->last[r] != gemm->id || z->busy[r] >= gemm->id ||
+      !covers(z->value[r], added))
+    return;
   for (size_t i = 0; i < gemm->num_in; i++) operands += root_of(z, gemm->in[i].value) == r;
   if (operands != 1) return;
   z->last[r] = z->last[y], z->read[r] = z->read[y], z->busy[r] = z->busy[y];
@@ -136,7 +133,8 @@ static void share_dying_operands(allocating *z) {
       for (size_t i = 0; i < op->num_in; i++) {
         msc_value *v = op->in[i].value;
         uint32_t r = root_of(z, v);
-        if (taken[i] || !in_scratch(z, z->value[r]) || z->last[r] != op->id || z->busy[r] >= op->id || msc_type_bytes(v->type) != msc_type_bytes(op->out[o].type)) continue;
+        if (taken[i] || !in_scratch(z, z->value[r]) || z->last[r] != op->id || z->busy[r] >= op->id) continue;
+        if (msc_memory_of(v).shift || msc_type_bytes(v->type) != msc_type_bytes(op->out[o].type)) continue;
         if (!msc_may_overwrite(z->nester, op, i, o) || read_by_tiles(z, op, r)) continue;
         bool twice = false; /* the same place under another operand number */
         for (size_t k = 0; k < op->num_in; k++) twice |= k != i && root_of(z, op->in[k].value) == r;
@@ -149,6 +147,37 @@ static void share_dying_operands(allocating *z) {
         break;
       }
     }
+  }
+}
+
+/* ---- new values of arguments ---- */
+
+/* Does result o lie right where its operand i does, while the op reads that? */
+static bool works_in_place(allocating *z, const msc_op *op, size_t i, size_t o) {
+  if (msc_tied_result(op, i) == (int)o) return true;
+  if (op->kind == OP_comm) return is_sum_over_ranks(op) && i == o;
+  if (op->kind == OP_gemm) return o == 0 && op->in[i].value == msc_gemm_operand(op, "add");
+  return msc_nest_can_fuse(op) && msc_may_update(z->nester, op, i, o);
+}
+
+/* Nobody reads place `old` any more when the op makes its result o; itself it reads it once at most, element by element. */
+static bool may_be_replaced(allocating *z, uint32_t old, const msc_op *op, size_t o) {
+  size_t operands = 0;
+  bool beside = z->busy[old] && z->busy[old] >= op->id; /* 0: no collective reads it */
+  if (z->last[old] > op->id || beside || read_by_tiles(z, op, old)) return false;
+  for (size_t i = 0; i < op->num_in; i++)
+    if (root_of(z, op->in[i].value) == old && (operands++ || !works_in_place(z, op, i, o))) return false;
+  return true;
+}
+
+/* The new value of an argument is made in its place, where it can be; else the plan copies it there in the end. */
+static void share_ties(allocating *z) {
+  const msc_op *ret = z->f->body->last;
+  for (size_t i = 0; i < ret->num_in; i++) {
+    int64_t arg = msc_tied_argument(z->f, i);
+    const msc_value *old = arg < 0 ? NULL : z->f->body->args[arg], *made = z->value[root_of(z, ret->in[i].value)];
+    if (!old || !in_scratch(z, made) || !covers(made, ret->in[i].value) || z->first[made->id] != made->def->id) continue;
+    if (may_be_replaced(z, old->id, made->def, made->index)) z->root[made->id] = old->id;
   }
 }
 
@@ -200,12 +229,10 @@ static msc_place_result reserve(allocating *z) {
   return r;
 }
 
-/* A place is an offset in scratch, or ["arg", i], written as -1 - i: the place of argument i; constants have none. */
+/* A place is an offset in scratch, or ["arg", i], written as -1 - i: the place of argument i; constants, and what lies in them, have none. */
 static int64_t place_of(allocating *z, const msc_value *v) {
-  int64_t shift;
   uint32_t r = root_of(z, v);
-  msc_view_whole(v, &shift);
-  if (z->offset[r] >= 0) return z->offset[r] + shift * msc_dtype_bytes(v->type->dtype);
+  if (z->offset[r] >= 0) return z->offset[r] + msc_memory_of(v).shift * msc_dtype_bytes(v->type->dtype);
   return z->value[r]->def ? 0 : -1 - (int64_t)z->value[r]->index;
 }
 
@@ -233,8 +260,8 @@ static allocating places_of(msc_pass_ctx *pass, msc_func *f, msc_place_result *o
   memset(z.offset, 0xff, n.num_values * sizeof *z.offset);
   note_values(&z);
   share_views(&z);
-  share_ties(&z);
   find_uses(&z);
+  share_ties(&z);
   share_dying_operands(&z);
   *out_result = reserve(&z);
   return z;

@@ -6,6 +6,7 @@
  * are what is checked, so nothing is taken from the lifetimes that pass allocate saw. */
 #include <string.h>
 
+#include "ir/alias.h"
 #include "ir/gemm.h"
 #include "passes/7_lower/graph.h"
 #include "passes/7_lower/nest.h"
@@ -67,13 +68,11 @@ static content *content_of(checking *z, const msc_value *v) { return &z->content
 static bool has_place(const msc_value *v) { return !v->def || (v->def->kind != OP_constant && !msc_runs_in_tiles(v->def)); }
 
 static void find_roots(checking *z) {
-  int64_t shift;
   msc_block *b = z->f->body;
   for (size_t i = 0; i < b->num_args; i++) z->value[b->args[i]->id] = b->args[i], z->root[b->args[i]->id] = b->args[i]->id;
   for (msc_op *op = b->first; op; op = op->next)
-    for (size_t i = 0; i < op->num_out; i++) z->value[op->out[i].id] = &op->out[i], z->root[op->out[i].id] = msc_view_whole(&op->out[i], &shift)->id;
-  for (msc_op *op = b->first; op; op = op->next)
-    if (msc_is_view(op)) z->root[op->out[0].id] = root_of(z, op->in[0].value->id);
+    for (size_t i = 0; i < op->num_out; i++)
+      z->value[op->out[i].id] = &op->out[i], z->root[op->out[i].id] = msc_memory_of(&op->out[i]).root->id;
 }
 
 /* ---- each place by itself ---- */
@@ -116,20 +115,11 @@ static bool check_view(checking *z, const msc_value *v, const msc_value *of, int
   return false;
 }
 
-/* A view lies where its operand does, a slice or a part of a concat where the whole has it. */
-static bool check_sharing(checking *z, const msc_value *v) {
-  int64_t shift;
-  const msc_op *op = v->def;
-  const msc_value *whole = msc_view_whole(v, &shift);
-  if (op->kind == OP_slice && msc_is_view(op)) return check_view(z, v, op->in[0].value, shift);
-  if (msc_is_view(op)) return check_view(z, v, op->in[0].value, 0);
-  return whole == v || check_view(z, v, whole, shift);
-}
-
 static bool check_result(checking *z, const msc_value *v) {
   uint32_t root = root_of(z, v->id);
   if (!has_place(v)) return true;
-  if (root != v->id) return check_sharing(z, v);
+  msc_memory m = msc_memory_of(v);
+  if (m.root != v) return check_view(z, v, m.root, m.shift);
   range r = z->content[root].at = place_of(v);
   return check_inside(z, v->def, msc_arena_printf(z->arena, "result %u", v->index), &r);
 }
@@ -307,12 +297,10 @@ static bool use_work(checking *z, const msc_op *op) {
 
 /* New values of arguments that lie elsewhere are copied at the end, one after the other; then results are read. */
 static bool check_return(checking *z, const msc_op *ret) {
-  const msc_attr_value *ties = msc_func_attr(z->f, "ties");
   bool ok = true;
-  size_t num = ties && ties->kind == MSC_ATTR_LIST ? ties->list.num : 0;
-  for (size_t i = 0; i < num && i < ret->num_in; i++) {
-    int64_t arg = ties->list.v[i].kind == MSC_ATTR_INT ? ties->list.v[i].i : -1;
-    if (arg < 0 || arg >= (int64_t)z->f->body->num_args) continue;
+  for (size_t i = 0; i < ret->num_in; i++) {
+    int64_t arg = msc_tied_argument(z->f, i);
+    if (arg < 0) continue;
     uint32_t root = root_of(z, ret->in[i].value->id);
     const content *c = &z->content[root];
     if (!has_place(z->value[root])) continue;
@@ -322,7 +310,7 @@ static bool check_return(checking *z, const msc_op *ret) {
   }
   for (size_t i = 0; i < ret->num_in; i++) {
     uint32_t root = root_of(z, ret->in[i].value->id);
-    bool tied = i < num && ties->list.v[i].kind == MSC_ATTR_INT && ties->list.v[i].i >= 0;
+    bool tied = msc_tied_argument(z->f, i) >= 0;
     if (!tied && has_place(z->value[root]) && z->content[root].state == LOST) ok = is_lost(z, ret, msc_arena_printf(z->arena, "result %zu, %s,", i, noun_of(z, root)), root);
   }
   return ok;

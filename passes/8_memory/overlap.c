@@ -10,6 +10,7 @@
  * them in it, on one stream of compute and one of collectives, so ranks that meet do so in the same order everywhere. */
 #include <string.h>
 
+#include "ir/alias.h"
 #include "passes/2_train/train.h"
 #include "passes/7_lower/depend.h"
 #include "passes/7_lower/graph.h"
@@ -169,7 +170,7 @@ static void find_dependencies(overlapping *z) {
 /* ---- memory ---- */
 
 static bool is_sum(const msc_op *op) { return op->kind == OP_comm && !strcmp(msc_op_str(op, "verb"), "all_reduce"); }
-static bool may_be_summed_in_place(const msc_value *v) { return v->def && v->def->kind != OP_constant && msc_has_one_use(v); }
+static bool may_be_summed_in_place(const msc_value *v) { return v->def && !msc_is_constant(v) && msc_has_one_use(v); }
 
 /* The value whose place a value has: a view has its operand's, and so have sums over ranks where nobody else reads that. */
 static uint32_t *find_roots(const overlapping *z, size_t num_values) {
@@ -177,9 +178,7 @@ static uint32_t *find_roots(const overlapping *z, size_t num_values) {
   for (uint32_t i = 0; i < num_values; i++) root[i] = i;
   for (size_t i = 0; i < z->deps.num_ops; i++) {
     const msc_op *op = z->deps.op[i];
-    int64_t shift;
-    for (size_t k = 0; k < op->num_out; k++) root[op->out[k].id] = msc_view_whole(&op->out[k], &shift)->id;
-    if (msc_is_view(op)) root[op->out[0].id] = root[op->in[0].value->id];
+    for (size_t k = 0; k < op->num_out; k++) root[op->out[k].id] = root[msc_memory_of(&op->out[k]).root->id];
     for (size_t k = 0; is_sum(op) && k < op->num_in; k++)
       if (may_be_summed_in_place(op->in[k].value)) root[op->out[k].id] = root[op->in[k].value->id];
   }
@@ -189,15 +188,14 @@ static uint32_t *find_roots(const overlapping *z, size_t num_values) {
 /* By value id: values with a place of their own.  New values of arguments lie in the arguments' places. */
 static bool *find_placed(const overlapping *z, const uint32_t *root, size_t num_values) {
   bool *placed = msc_new_array(z->pass->scratch, bool, num_values);
-  const msc_attr_value *ties = msc_func_attr(z->f, "ties");
   const msc_op *ret = z->f->body->last;
   for (size_t i = 0; i < z->deps.num_ops; i++)
     for (size_t k = 0; k < z->deps.op[i]->num_out; k++) {
       const msc_value *v = &z->deps.op[i]->out[k];
       placed[v->id] = root[v->id] == v->id && v->def->kind != OP_constant && !msc_runs_in_tiles(v->def);
     }
-  for (size_t i = 0; ties && i < ties->list.num && i < ret->num_in; i++)
-    if (ties->list.v[i].i >= 0) placed[root[ret->in[i].value->id]] = false;
+  for (size_t i = 0; i < ret->num_in; i++)
+    if (msc_tied_argument(z->f, i) >= 0) placed[root[ret->in[i].value->id]] = false;
   return placed;
 }
 

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "passes/7_lower/graph.h"
+#include "ir/alias.h"
 #include "passes/7_lower/nest.h"
 
 bool msc_runs_in_tiles(const msc_op *op) { return op && op->kind == OP_gemm && msc_op_int(op, "tile"); }
@@ -40,10 +40,10 @@ static size_t list_ranges(msc_arena *arena, msc_func *f, range *out_range) {
     const msc_attr_value *place = msc_op_attr(op, "place"), *work = msc_op_attr(op, "work");
     if (work) out_range[num++] = (range){(uint64_t)work->i, msc_scratch_bytes(nester, op), op->id, op->id, op, true};
     for (size_t i = 0; place && i < op->num_out && i < place->list.num; i++) {
-      if (place->list.v[i].i < 0 || op->kind == OP_constant || msc_runs_in_tiles(op)) continue;
-      int64_t shift;
-      const msc_type *whole = msc_view_whole(&op->out[i], &shift)->type;
-      uint64_t at = (uint64_t)(place->list.v[i].i - shift * msc_dtype_bytes(whole->dtype));
+      if (place->list.v[i].i < 0 || msc_is_constant(&op->out[i]) || msc_runs_in_tiles(op)) continue;
+      msc_memory m = msc_memory_of(&op->out[i]);
+      const msc_type *whole = m.root->type;
+      uint64_t at = (uint64_t)(place->list.v[i].i - m.shift * msc_dtype_bytes(whole->dtype));
       range r = {at, (uint64_t)msc_type_bytes(whole), op->id, op->id, op, false};
       for (const msc_use *u = op->out[i].uses; u; u = u->next)
         if (end[u->user->id] > r.to) r.to = end[u->user->id];

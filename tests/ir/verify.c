@@ -138,6 +138,14 @@ static void tied(void **state) {
   finish(&x, build(&x, OP_neg, w, NULL));
   expect(&x, 1, "neg: reads a value that sgd has overwritten; use its result");
 
+  x = begin(); /* the same memory as another shape */
+  w = arg(&x, "4xf32"), g = arg(&x, "4xf32");
+  msc_attr shape = msc_named(x.ctx, "shape", msc_ints(x.ctx, 2, (int64_t[]){2, 2}));
+  msc_value *seen = &msc_build_with(&x.b, OP_reshape, 1, &w, 1, 1, &shape)->out[0];
+  update(&x, w, g);
+  finish(&x, build(&x, OP_neg, seen, NULL));
+  expect(&x, 1, "neg: reads a value that sgd has overwritten; use its result");
+
   x = begin();
   w = arg(&x, "4xf32@[{x}]"), g = arg(&x, "4xf32@[{x}]");
   msc_value *next = update(&x, w, g);

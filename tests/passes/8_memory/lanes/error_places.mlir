@@ -52,7 +52,7 @@ module {
     %0 = "msc.reshape"(%w) {place = [-2], shape = [8, 8]} : (tensor<64xf32>) -> tensor<8x8xf32>
     // expected-note @+1 {{overwritten here}}
     %1 = "msc.sgd"(%w, %g) {lr = 1.0e+00 : f64, place = [-2]} : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
-    // expected-error @+1 {{gemm: reads operand 1, argument 1 w, in bytes 0 to 256 of argument 1 w, which sgd has overwritten}}
+    // expected-error @+1 {{gemm: reads a value that sgd has overwritten; use its result}}
     %2 = "msc.gemm"(%x, %0) {place = [0]} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
     "msc.return"(%2, %1) : (tensor<8x8xf32>, tensor<64xf32>) -> ()
   }) {arg_attrs = [{msc.name = "x", msc.role = "data"}, {msc.name = "w", msc.role = "parameter"}, {msc.name = "g", msc.role = "data"}],

@@ -1,0 +1,36 @@
+/* alias.h: whose memory a value lies in.  Who moves ops, places values or overwrites them asks here, so that all agree. */
+#ifndef MSC_ALIAS_H
+#define MSC_ALIAS_H
+
+#include "ir/ir.h"
+
+typedef struct {
+  const msc_value *root; /* an argument of the function, or what an op makes: a constant, too */
+  int64_t shift;         /* in elements: where in it the value begins */
+} msc_memory;
+
+/* The memory that v is stored in, through all that moves nothing: a reshape lies in its operand, an argument of a region in the
+ * operand that it stands for; with the attribute `view`, a transpose and a slice in their operand, and operands of a concat in its result. */
+msc_memory msc_memory_of(const msc_value *v);
+static inline bool msc_share_memory(const msc_value *a, const msc_value *b) { return msc_memory_of(a).root == msc_memory_of(b).root; }
+/* It lies in memory that holds a constant: nobody may write there. */
+static inline bool msc_is_constant(const msc_value *v) {
+  const msc_op *def = msc_memory_of(v).root->def;
+  return def && def->kind == OP_constant;
+}
+
+/* Its result is its operand, seen otherwise. */
+bool msc_is_view(const msc_op *op);
+/* A transpose, slice or concat with the attribute `view`: nothing is moved. */
+bool msc_moves_nothing(const msc_op *op);
+/* Elements between neighbours in each dimension of a value in its memory. */
+void msc_strides(const msc_value *v, int64_t out_stride[MSC_MAX_RANK]);
+
+/* The result whose memory is operand i's, as its new value; -1: none.  A region overwrites what an update inside it does. */
+int msc_tied_result(const msc_op *op, size_t i);
+/* The argument whose new value the function's result i is; -1: none. */
+int64_t msc_tied_argument(const msc_func *f, size_t i);
+/* By argument: the op that makes what becomes its new value and may be made in its memory; NULL: there is none. */
+const msc_op **msc_writers(msc_arena *arena, const msc_func *f);
+
+#endif
