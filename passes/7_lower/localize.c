@@ -3,6 +3,7 @@
  * (nest.h).  `starts` of the function lists the offsets that a rank computes when it loads the plan. */
 #include <string.h>
 
+#include "ir/alias.h"
 #include "ir/comm.h"
 #include "ir/conv.h"
 #include "passes/7_lower/target.h"
@@ -527,26 +528,37 @@ static void forget_strategy(msc_op *op) {
   op->letters = NULL;
 }
 
-static bool is_constant(const msc_value *v) {
-  while (v->def && (v->def->kind == OP_reshape || v->def->kind == OP_flatten)) v = v->def->in[0].value;
-  return v->def && v->def->kind == OP_constant;
-}
-
-/* What collectives take lies where other ranks could read it; constants do not, so they are copied there. */
-static bool copy_constant(const localizing *z, msc_op *comm, size_t i) {
-  msc_value *v = comm->in[i].value;
-  msc_builder b = {.func = z->f, .block = z->f->body, .before = comm, .loc = comm->loc, .name = comm->name};
+static bool copy_operand(const localizing *z, msc_op *user, size_t i) {
+  msc_value *v = user->in[i].value;
+  msc_builder b = {.func = z->f, .block = z->f->body, .before = user, .loc = user->loc, .name = user->name};
   msc_attr shape = msc_named(z->pass->ctx, "shape", dims_attr(z, v->type));
   msc_op *copy = msc_build_with(&b, OP_broadcast_to, 1, &v, 1, 1, &shape);
   MSC_TRY(copy);
-  msc_set_operand(comm, i, &copy->out[0]);
+  msc_set_operand(user, i, &copy->out[0]);
   return true;
 }
 
+/* What collectives take lies where other ranks could read it; constants do not, so they are copied there. */
 static bool copy_constants(const localizing *z) {
   for (msc_op *op = z->f->body->first; op; op = op->next)
     for (size_t i = 0; op->kind == OP_comm && i < op->num_in; i++)
-      if (is_constant(op->in[i].value)) MSC_TRY(copy_constant(z, op, i));
+      if (msc_is_constant(op->in[i].value)) MSC_TRY(copy_operand(z, op, i));
+  return true;
+}
+
+/* An argument gets what lies in another one or in a constant, or its old value is a result: as values of their own they are there
+ * when arguments get their new values. */
+static bool copy_results(const localizing *z) {
+  msc_op *ret = z->f->body->last;
+  bool *replaced = msc_new_array(z->pass->scratch, bool, z->f->body->num_args);
+  for (size_t i = 0; i < ret->num_in; i++)
+    if (msc_tied_argument(z->f, i) >= 0) replaced[msc_tied_argument(z->f, i)] = true;
+  for (size_t i = 0; i < ret->num_in; i++) {
+    const msc_value *v = ret->in[i].value, *root = msc_memory_of(v).root;
+    int64_t to = msc_tied_argument(z->f, i);
+    bool moves = to >= 0 ? msc_is_constant(v) || (!root->def && root->index != to) : !root->def && replaced[root->index];
+    if (moves) MSC_TRY(copy_operand(z, ret, i));
+  }
   return true;
 }
 
@@ -567,7 +579,7 @@ static bool localize_func(msc_pass_ctx *pass, msc_func *f) {
     else localize_op(&z, op);
   }
   if (z.num_starts) msc_func_set(f, "starts", msc_list(pass->ctx, z.num_starts, z.starts));
-  return ok && copy_constants(&z);
+  return ok && copy_constants(&z) && copy_results(&z);
 }
 
 bool pass_localize(msc_pass_ctx *pass, msc_module *m) {
