@@ -246,11 +246,14 @@ static void print_head(cli_output *out, const json_t *all) {
   cli_printf(out, "%s for %.0f ranks, mesh %s; a step takes %.3f ms on the described cluster\n", text(all, "plan"), number(all, "ranks"), text(all, "mesh"), number(all, "predicted_step_ms"));
   const json_t *search = json_object_get(all, "search");
   double ns = number(search, "step_ns"), least = number(search, "at_least_ns");
-  if (search && least >= ns) cli_printf(out, "the search's own figure is %.3f ms; no strategy takes less\n", ns / 1e6);
-  else if (search && least > 0)
-    cli_printf(out, "the search's own figure is %.3f ms; no strategy takes less than %.3f ms, %.1f %% below\n", ns / 1e6, least / 1e6,
-               100 * (ns - least) / ns);
-  else if (search) cli_printf(out, "the search's own figure is %.3f ms; how much less is possible was not looked at\n", ns / 1e6);
+  if (!search) return;
+  const char *of = text(search, "compared");
+  cli_printf(out, "the search's own figure is %.3f ms; ", ns / 1e6);
+  if (least <= 0) return cli_printf(out, "how much less is possible was not looked at\n");
+  if (strcmp(of, "all") != 0) cli_printf(out, "of strategies with %s none takes less", of);
+  else cli_printf(out, "no strategy takes less");
+  if (least >= ns) cli_printf(out, "\n");
+  else cli_printf(out, " than %.3f ms, %.1f %% below\n", least / 1e6, 100 * (ns - least) / ns);
 }
 
 /* What the user's strategies and the limit of memory cost, by the search's prices. */

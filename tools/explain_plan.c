@@ -390,8 +390,11 @@ json_t *cli_explain_plan(cli *c, const char *path, const char *op, const char *c
   json_object_set_new(all, "collectives", collectives);
   json_object_set_new(all, "warnings", e.warnings);
   const msc_attr_value *ns = f ? msc_func_attr(f, "step_ns") : NULL, *least = f ? msc_func_attr(f, "least_step_ns") : NULL;
+  const msc_attr_value *compared = f ? msc_func_attr(f, "compared") : NULL;
   if (ns && least && ns->kind == MSC_ATTR_INT && least->kind == MSC_ATTR_INT)
-    json_object_set_new(all, "search", json_pack("{s:I, s:I}", "step_ns", (json_int_t)ns->i, "at_least_ns", (json_int_t)least->i));
+    json_object_set_new(all, "search",
+                        json_pack("{s:I, s:I, s:s}", "step_ns", (json_int_t)ns->i, "at_least_ns", (json_int_t)least->i, "compared",
+                                  compared && compared->kind == MSC_ATTR_STR ? compared->s : "all"));
   const msc_func *train = ok ? msc_find_func(e.m, "train") : NULL;
   const msc_attr_value *over = train ? msc_func_attr(train, "gradients_over") : NULL;
   if (over) json_object_set_new(all, "gradients_over", json_integer((json_int_t)over->i));

@@ -1,7 +1,8 @@
 /* explain_plan.h: why a plan is as it is: plan.bin in, JSON out that `msc explain` prints.
  *
  *   {"plan": NAME, "ranks": n, "mesh": "dp=2,tp=4", "predicted_step_ms": x,
- *    "search": {"step_ns", "at_least_ns"},    of the searches for the least time: what it found, what no strategy can better; 0: not known
+ *    "search": {"step_ns", "at_least_ns", "compared"},    of the searches for the least time: what it found, what no strategy can better (0:
+ *             not known) of those compared: "all", or which
  *    "figures": {"step_ns", "bytes", "least_ns", "least_bytes", "free_ns"}    by the same prices: as it is, the least with the user's strategies,
  *                                             and the least without them, whatever memory is kept
  *    "ops": [{"op", "loc", "by", "ways", "own_order", "inherited": [DIGITS], "chosen": WAY, "next": WAY or null, "next_costs_ns": n,

@@ -34,27 +34,41 @@ static bool is_first_order(const shard_mesh_shape *s, const int *level) {
   return true;
 }
 
-static void add_shapes(const msc_cluster *cluster, shard_mesh_shape s, int axis, int64_t left, bool straddling, shard_mesh_shape *out, int *num) {
+typedef enum { WHOLE_LEVELS, STRADDLING, ALL } which_shapes;
+
+static bool is_wanted(const msc_cluster *cluster, const shard_mesh_shape *s, which_shapes which) {
   int level[SHARD_MESH_AXES];
+  return which == ALL || (levels_of(cluster, s, level) == (which == WHOLE_LEVELS) && is_first_order(s, level));
+}
+
+static void add_shapes(const msc_cluster *cluster, shard_mesh_shape s, int axis, int64_t left, which_shapes which, shard_mesh_shape *out,
+                       int *num) {
   if (axis + 1 < s.num) {
     for (int64_t k = 2; k <= left / 2; k++) {
       if (left % k) continue;
       s.size[axis] = k;
-      add_shapes(cluster, s, axis + 1, left / k, straddling, out, num);
+      add_shapes(cluster, s, axis + 1, left / k, which, out, num);
     }
     return;
   }
   s.size[axis] = left;
   if (left < 2 && s.num > 1) return;
-  if (levels_of(cluster, &s, level) == straddling || !is_first_order(&s, level) || *num == SHARD_MAX_SHAPES) return;
+  if (*num == SHARD_MAX_SHAPES || !is_wanted(cluster, &s, which)) return;
   out[(*num)++] = s;
 }
 
+bool shard_are_all_shapes(int64_t devices) { return devices <= SHARD_MOST_IN_ALL_ORDERS; }
+
 int shard_mesh_shapes(const msc_cluster *cluster, int64_t devices, shard_mesh_shape *out_shape) {
   shard_mesh_shape s;
-  int primes = count_primes(devices), num = 0;
+  int primes = count_primes(devices), most = primes < 1 ? 1 : primes < SHARD_MESH_AXES ? primes : SHARD_MESH_AXES, num = 0;
   memset(&s, 0, sizeof s);
-  s.num = primes < 1 ? 1 : primes < SHARD_MESH_AXES ? primes : SHARD_MESH_AXES;
-  for (int straddling = 0; straddling < 2 && num == 0; straddling++) add_shapes(cluster, s, 0, devices, straddling, out_shape, &num);
+  s.num = most;
+  if (!shard_are_all_shapes(devices)) {
+    add_shapes(cluster, s, 0, devices, WHOLE_LEVELS, out_shape, &num);
+    if (num == 0) add_shapes(cluster, s, 0, devices, STRADDLING, out_shape, &num);
+    return num;
+  }
+  for (s.num = most; s.num > 0; s.num--) add_shapes(cluster, s, 0, devices, ALL, out_shape, &num);
   return num;
 }

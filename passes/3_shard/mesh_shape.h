@@ -4,16 +4,17 @@
 
 #include "passes/cluster.h"
 
-enum { SHARD_MESH_AXES = 3, SHARD_MAX_SHAPES = 512 };
+enum { SHARD_MESH_AXES = 3, SHARD_MAX_SHAPES = 512, SHARD_MOST_IN_ALL_ORDERS = 16 };
 
 typedef struct {
   int num;
   int64_t size[SHARD_MESH_AXES];
 } shard_mesh_shape;
 
-/* Factorisations of the device count into as many axes as it allows, up to three: a mesh with fewer axes holds no strategy that
- * one of these lacks.  Axes within one level of links may change places, so only descending ones are listed; those that
- * straddle the end of a level are left out where others exist.  Returns how many. */
+/* Of few devices every factorisation into up to three axes, in every order: a mesh of so many axes that is given holds nothing
+ * that is missing here.  Of more devices those with as many axes as there can be, up to three; axes within one level of links stand
+ * in descending order, and those that straddle the end of a level are left out where others exist.  Returns how many. */
 int shard_mesh_shapes(const msc_cluster *cluster, int64_t devices, shard_mesh_shape *out_shape);
+bool shard_are_all_shapes(int64_t devices);
 
 #endif

@@ -88,12 +88,19 @@ static bool search_mesh(shard_timing *t, bool exact, shard_cost *out_least) {
   return true;
 }
 
+/* Those that the bound speaks of; NULL: all. */
+static const char *what_was_compared(const shard_timing *t) {
+  if (t->compared.even_only) return t->compared.some_meshes ? "even parts on the meshes that were compared" : "even parts";
+  return t->compared.some_meshes ? "the meshes that were compared" : NULL;
+}
+
 static void warn_of_gap(const shard_timing *t) {
   if (t->bound >= t->found.ns || t->yields) return; /* it was said before */
   const char *why = t->deadline_s > 0 ? "time is up" : "the exact search would take too long";
+  const char *of = what_was_compared(t);
   if (t->bound > 0)
-    msc_warning(t->g.ctx, MSC_E_SEARCH, t->f->loc, "%s: the best strategy found takes %.3f ms; none takes less than %.3f ms", why,
-                (double)t->found.ns / 1e6, (double)t->bound / 1e6);
+    msc_warning(t->g.ctx, MSC_E_SEARCH, t->f->loc, "%s: the best strategy found takes %.3f ms; none%s%s takes less than %.3f ms", why,
+                (double)t->found.ns / 1e6, of ? " of " : "", of ? of : "", (double)t->bound / 1e6);
   else
     msc_warning(t->g.ctx, MSC_E_SEARCH, t->f->loc,
                 "%s: the best strategy found takes %.3f ms, with digits placed one after the other as in recursive_programming", why,
@@ -160,6 +167,7 @@ static bool search_all_meshes(shard_timing *t) {
     if (is_possible(t)) bound = t->bound < bound ? t->bound : bound;
     keep_candidate(t, &of_best);
   }
+  t->compared.some_meshes = !shard_are_all_shapes(msc_mesh_size(t->g.mesh));
   msc_stat(t->pass, "meshes", num);
   if (best < 0) return yields_to(t, least) ? search_all_meshes(t) : nothing_fits(t, least);
   shard_fix_digits(t, t->given);
@@ -190,10 +198,13 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   msc_func_set(f, "searched", msc_bool(true));
   msc_func_set(f, "step_ns", msc_int(t.found.ns));
   msc_func_set(f, "least_step_ns", msc_int(t.bound));
+  msc_drop_attr(f->attrs, &f->num_attrs, "compared");
+  if (what_was_compared(&t)) msc_func_set(f, "compared", msc_str(t.g.ctx, what_was_compared(&t)));
   msc_stat(pass, "variables", (int64_t)t.m.num_vars);
   msc_stat(pass, "work", (int64_t)t.work);
   msc_stat(pass, "ns", t.found.ns);
   msc_stat(pass, "ns at least", t.bound);
+  if (what_was_compared(&t)) msc_stat(pass, "not compared", t.compared.even_only + t.compared.some_meshes);
   msc_stat(pass, "bytes kept", t.found.bytes);
   return true;
 }

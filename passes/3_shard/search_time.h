@@ -4,6 +4,7 @@
  * BYTES says what is kept).
  *
  * They leave behind what the other modes leave, `sharding` and `by` on leaders, and
+ *   least_step_ns = NS, and compared = "..." on the function: no strategy takes less, of those that are named; not there: of all
  *   searched = true   on the function: layouts lets sums pass only where told, redistributions are planned for time
  *   pass = "{tp}"     on sums of gradients that leave and arrive unfinished on these digits
  *   by = "copy"       on those, which are no gradient ops any more (but once of `owner`, with `owner_letters`), and on

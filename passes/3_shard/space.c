@@ -41,12 +41,15 @@ struct shard_space {
   class_entry **of_var;
   class_entry *slot[NUM_SLOTS];
   known_table *table[NUM_SLOTS];
+  bool leaves_out;       /* uneven cuts */
   uint64_t *word;        /* of the key at hand */
   size_t num_words, room_words;
   struct { uint64_t code; int number; } code[4096]; /* remembered layouts */
 };
 
 const shard_class *shard_class_of(const shard_space *s, int var) { return &s->of_var[var]->c; }
+
+bool shard_space_leaves_out(const shard_space *s) { return s->leaves_out; }
 
 /* ---- what variables have in common ---- */
 
@@ -194,6 +197,7 @@ static void draw_states(shard_space *s, class_entry *e) {
   e->c.num_states = all.num, e->c.state = all.state;
   e->irregular = all.irregular;
   e->plainest = plainest_of(s, &e->c);
+  s->leaves_out |= all.left_out;
 }
 
 static void digits_of(const shard_space *s, const shard_variable *v, bool irregular, const shard_state *state, msc_assignment *out) {

@@ -57,6 +57,8 @@ typedef struct {
 /* False when a variable has more states than allowed, or none, or time is up. */
 bool shard_space_of(shard_model *m, const shard_space_options *o, msc_arena *arena, shard_space **out_space);
 const shard_class *shard_class_of(const shard_space *s, int var);
+/* Some variable may be cut unevenly in ways that are no states (states.h). */
+bool shard_space_leaves_out(const shard_space *s);
 /* The digits of a state, and as atoms the pieces on which sums pass. */
 void shard_state_digits(const shard_space *s, int var, int state, msc_assignment *out_digits);
 /* The state of a variable that cuts least: between such states there is always a way. */

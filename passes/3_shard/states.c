@@ -13,8 +13,10 @@ typedef struct {
   shard_state now;
   int64_t product[MSC_MAX_LETTERS];
   int8_t allowed[MSC_MAX_LETTERS][1 << 5]; /* by letter, of the first pieces: 0 not asked, 1 yes, -1 no */
+  uint32_t open;                           /* pieces that are placed */
   int num, room;
   shard_state *state;
+  bool left_out; /* an uneven cut */
 } drawing;
 
 void shard_put_state(const shard_space_options *o, const shard_state *state, msc_assignment *out) {
@@ -43,15 +45,6 @@ static bool allows(const drawing *d, const msc_assignment *a) {
   return msc_rule_allows(d->v->rule, &without, &d->g->atoms);
 }
 
-/* Parts of one size, where the letter has any: uneven cuts are for sizes that nothing divides, as a vocabulary of 50257. */
-static bool is_even_enough(const drawing *d, int letter) {
-  int64_t size = d->v->rule->letter[letter].size;
-  if (size % d->product[letter] == 0) return true;
-  for (int p = 0; p < d->o->num_pieces; p++)
-    if (size % d->o->piece[p].size == 0) return false;
-  return true;
-}
-
 /* May the letter take these pieces, as far as it alone can tell? */
 static bool letter_allows(drawing *d, int letter) {
   uint32_t mask = 0;
@@ -69,7 +62,28 @@ static bool letter_allows(drawing *d, int letter) {
   return ok;
 }
 
+/* Every piece so far is on this letter, but for those that a search by pieces has not come to. */
+static bool has_all(const drawing *d, int letter, int num_pieces) {
+  for (int p = 0; p < num_pieces; p++)
+    if (d->now.on[p] != letter && (d->now.on[p] != SHARD_NONE || d->o->free_pieces >> p & 1)) return false;
+  return true;
+}
+
+/* Parts of one size, where the letter has any: uneven cuts are for sizes that nothing divides, as a vocabulary of 50257, and for
+ * one letter over all devices, as a batch of 32 on 6 of them.  To price them all takes much longer. */
+static bool is_even_enough(const drawing *d, int letter, int num_pieces) {
+  int64_t size = d->v->rule->letter[letter].size;
+  if (size % d->product[letter] == 0 || has_all(d, letter, num_pieces)) return true;
+  for (int p = 0; p < d->o->num_pieces; p++)
+    if (size % d->o->piece[p].size == 0) return false;
+  return true;
+}
+
 static void keep_state(drawing *d) {
+  for (int p = 0; p < d->o->num_pieces; p++) {
+    int l = d->open >> p & 1 ? d->now.on[p] : SHARD_NONE;
+    if (l != SHARD_NONE && !d->parts[l] && !is_even_enough(d, l, d->o->num_pieces)) return (void)(d->left_out = true);
+  }
   if (d->mixed) {
     msc_assignment a;
     shard_put_state(d->o, &d->now, &a);
@@ -102,7 +116,10 @@ static void draw(drawing *d, int p, uint32_t open) {
     if (d->parts[l] && d->parts[l] % (d->product[l] * d->o->piece[p].size)) continue;
     d->now.on[p] = (uint8_t)l;
     d->product[l] *= d->o->piece[p].size;
-    if ((d->parts[l] || is_even_enough(d, l)) && (d->mixed || letter_allows(d, l))) draw(d, p + 1, open);
+    if (d->mixed || letter_allows(d, l)) {
+      if (d->parts[l] || is_even_enough(d, l, p + 1)) draw(d, p + 1, open);
+      else d->left_out = true;
+    }
     d->product[l] /= d->o->piece[p].size;
   }
   d->now.on[p] = SHARD_NONE;
@@ -149,7 +166,7 @@ shard_states shard_states_of(const shard_graph *g, const shard_space_options *o,
   if (tuple) {
     for (int l = 0; l < v->rule->num_letters; l++) d.parts[l] = shard_parts(&g->atoms, v->fixed.num[l], v->fixed.atom[l]);
     memset(d.now.on, SHARD_NONE, sizeof d.now.on);
-    draw(&d, 0, UINT32_MAX); /* which digits make up the parts is for the search to say */
+    draw(&d, 0, d.open = UINT32_MAX); /* which digits make up the parts is for the search to say */
     irregular = irregular && d.num == 0;
   } else if (!irregular) {
     for (int p = 0; p < o->num_pieces; p++)
@@ -157,8 +174,8 @@ shard_states shard_states_of(const shard_graph *g, const shard_space_options *o,
         open &= ~(1u << p);
         if (given.on[p] != SHARD_NONE) d.product[given.on[p]] *= o->piece[p].size;
       }
-    draw(&d, 0, open);
+    draw(&d, 0, d.open = open);
   }
-  if (d.num == 0) return (shard_states){1, msc_arena_copy(arena, &given, sizeof given), irregular};
-  return (shard_states){d.num, d.state, irregular};
+  if (d.num == 0) return (shard_states){1, msc_arena_copy(arena, &given, sizeof given), irregular, d.left_out};
+  return (shard_states){d.num, d.state, irregular, d.left_out};
 }

@@ -8,6 +8,7 @@ typedef struct {
   int num; /* one at least; more than options' max_states: the rest was not looked at */
   shard_state *state;
   bool irregular; /* fixed digits that states do not describe: they stay as they are */
+  bool left_out;  /* there are uneven cuts besides */
 } shard_states;
 
 /* Free pieces go wherever the rules of the variable's ops allow; what is given stays.  In `arena`. */

@@ -82,6 +82,7 @@ static bool search_all(shard_timing *t, int64_t ns_per_gib) {
   int64_t least = bound - shard_charge_for(ns_per_gib, t->limit) - 1; /* Lagrange's bound: of the charge, what fits pays the limit's at most */
   if (!ns_per_gib) least = bound;
   if (ok && bound < SHARD_IMPOSSIBLE && least > t->bound) t->bound = least, t->charge = ns_per_gib;
+  t->compared.even_only |= shard_space_leaves_out(t->full);
   if (ok) t->found = cost, t->was_too_wide |= bound < cost.charged;
   return ok;
 }

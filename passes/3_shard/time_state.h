@@ -17,6 +17,11 @@ typedef struct {
 
 static const shard_cost SHARD_NO_STRATEGY = {SHARD_IMPOSSIBLE, INT64_MAX, 0, INT64_MAX};
 
+/* What the bound speaks of, if not of all strategies on all meshes that are open to choice. */
+typedef struct {
+  bool even_only, some_meshes;
+} shard_compared;
+
 typedef struct {
   msc_pass_ctx *pass;
   msc_func *f;
@@ -30,7 +35,8 @@ typedef struct {
   shard_cost found;               /* the best */
   int64_t limit;                  /* bytes per rank */
   bool yields;                    /* where nothing stays within the limit, what is smallest will do */
-  int64_t bound;                  /* no strategy within the limit takes less; 0: not known */
+  int64_t bound;                  /* no strategy within the limit takes less, of those compared; 0: not known */
+  shard_compared compared;
   int64_t beaten;                 /* ns of a strategy on another mesh: what is no better need not be known; INT64_MAX: none */
   int64_t charge;                 /* ns per GiB at which the bound came out highest; 0: memory was no matter */
   double deadline_s;              /* of --time-limit; 0: none */

@@ -12,7 +12,7 @@ module {
       sym_name = "forward"} : () -> ()
 }
 // EXPECT
-module attributes {msc.mesh = #msc.mesh<"x=2,y=4,z=2">} {
+module attributes {msc.mesh = #msc.mesh<"x=2,y=2,z=4">} {
   "msc.func"() ({
   ^bb0(%x: tensor<32x4096xf32>, %w: tensor<4096x16384xf32>, %v: tensor<16384x4096xf32>):
     %0 = "msc.matmul"(%x, %w) {by = "search", sharding = {k = "{}", m = "{}", n = "{y,z}"}} : (tensor<32x4096xf32>, tensor<4096x16384xf32>) -> tensor<32x16384xf32> loc("up")
