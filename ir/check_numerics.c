@@ -184,6 +184,11 @@ static msc_tensor *random_args(msc_arena *arena, const traits *t, const msc_func
   return args;
 }
 
+msc_tensor *msc_random_args(msc_arena *arena, const msc_func *f, uint64_t seed) {
+  traits t = traits_of(f);
+  return random_args(arena, &t, f, 1, seed);
+}
+
 /* ---- comparing ---- */
 
 static double largest(const msc_tensor *t) {

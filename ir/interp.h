@@ -58,4 +58,7 @@ int64_t msc_interpret_work(msc_func *f);
  * carry layouts run on every rank of the mesh too. */
 bool msc_check_numerics(msc_module *before, msc_module *after, uint64_t seed, double tolerance);
 
+/* One device's arguments of f, in `arena`: random, in range where they are indices, positive where roots and logarithms may need it. */
+msc_tensor *msc_random_args(msc_arena *arena, const msc_func *f, uint64_t seed);
+
 #endif

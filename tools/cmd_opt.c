@@ -7,6 +7,7 @@
 #include "passes/3_shard/strategy_file.h"
 #include "passes/config.h"
 #include "passes/pass.h"
+#include "tools/check_kernels.h"
 #include "tools/cli.h"
 #include "tools/expect.h"
 
@@ -116,6 +117,7 @@ static bool run_part(opt *o, uint32_t line, const char *text, size_t bytes) {
   cli *c = o->c;
   msc_module *m = msc_parse_part(c->ctx, strcmp(o->path, "-") ? o->path : "<stdin>", line, text, bytes);
   MSC_TRY(m && msc_run_passes(c->ctx, m, &o->options));
+  MSC_TRY(o->options.verify < MSC_VERIFY_NUMERICS || check_kernels(c->ctx, m));
   o->module = m;
   if (o->num_parts++) msc_text_write(&o->ir, "// -----\n", 9);
   msc_print_module(m, msc_text_write, &o->ir);
@@ -245,7 +247,7 @@ static const cli_option options[] = {
   {"print-ir-after-change", CLI_FLAG, NULL, "the same, only after passes that changed it"},
   {"timing", CLI_FLAG, NULL, "print time and statistics of every pass to stderr"},
   {"verify-diagnostics", CLI_FLAG, NULL, "compare what is reported with comments // expected-error @+1 {{text}}"},
-  {"check-numerics", CLI_FLAG, NULL, "execute the module before and after every pass and compare (as --verify=3)"},
+  {"check-numerics", CLI_FLAG, NULL, "execute the module before and after every pass and compare, and in the end its kernels (as --verify=3)"},
   {"verify", CLI_INT, "N", "after every pass: 0 nothing, 1 the verifier (default), 2 and print and parse, 3 and execute"},
   {"cluster", CLI_TEXT, "FILE|NAME", "description of the devices and links; default cpu"},
   {"dump-dir", CLI_TEXT, "DIR", "write the IR after every pass that changed it into this folder"},
