@@ -135,18 +135,25 @@ static inline void widen(msc_module *m, msc_arena *a) {
 typedef struct {
   const program *p;
   msc_context *ctx;
+  const msc_func *written; /* the forward function, which says what values arguments may have */
   msc_arena *arena;
   double noise; /* relative, on inputs and parameters; 0: none */
   int number;   /* of the noise */
   bool narrow;
 } oracle;
 
+static inline size_t argument_named(const msc_func *f, const char *name) {
+  size_t i = 0;
+  while (i + 1 < f->body->num_args && strcmp(f->body->args[i]->name, name)) i++;
+  return i;
+}
+
 static inline msc_tensor argument(const oracle *o, const msc_func *f, size_t i) {
   const msc_type *t = f->body->args[i]->type;
   msc_tensor x = msc_tensor_new(o->arena, t);
   double *v = msc_new_array(o->arena, double, msc_type_elems(t) + 1);
   bool state = msc_arg_role(f, i) == MSC_ROLE_STATE;
-  if (!state) fill_argument(o->p, f, i, v);
+  if (!state) fill_argument(o->p, o->written, argument_named(o->written, f->body->args[i]->name), v);
   for (int64_t k = 0; k < msc_type_elems(t); k++) {
     uint64_t bits = hashed(o->p->seed + 77 * (uint64_t)o->number, hashed(i, (uint64_t)k));
     double by = 1 + o->noise * ((double)(bits >> 11) * 0x1p-52 - 1);

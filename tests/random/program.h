@@ -15,7 +15,10 @@ typedef struct {
   const char *setting[MAX_SETTINGS]; /* KEY=VALUE, of the job of several ranks */
   int ranks;
   int steps;
-  const char *cpu[2];  /* that one rank's code and the others' are made for; NULL: this machine's */
+  struct {
+    const char *cpu;   /* that code is made for; NULL: this machine's */
+    int vector_bytes;  /* 0: what is fastest there */
+  } code[2];           /* of one rank, and of all */
 } program;
 
 /* ---- ops ---- */
@@ -95,8 +98,7 @@ static inline void finish_program(random_graph *g, msc_value *loss) {
 }
 
 static inline msc_value *program_loss(random_graph *g, msc_value *x) {
-  bool averages = g->keep_batch; /* a sum over samples is no mean of what parts of the batch have */
-  return chance(g, 60) && !averages ? written_loss(g, x) : loss_of(g, x);
+  return chance(g, 60) ? written_loss(g, x) : loss_of(g, x);
 }
 
 /* ---- the job ---- */
@@ -183,7 +185,6 @@ static inline void start_program(random_graph *g, msc_context *ctx, uint64_t see
 }
 
 static inline program random_program(msc_context *ctx, uint64_t seed) {
-  static const char *const cpus[] = {"x86-64", "x86-64-v3", "x86-64-v4", "x86-64-v3", NULL};
   random_graph g;
   start_program(&g, ctx, seed);
   add_program_inputs(&g);
@@ -202,7 +203,11 @@ static inline program random_program(msc_context *ctx, uint64_t seed) {
   program p = {.seed = seed, .arena = g.arena, .num_settings = g.num_settings, .steps = STEPS};
   p.text = msc_print_text(g.m, g.arena, &(size_t){0});
   memcpy(p.setting, g.setting, sizeof p.setting);
-  for (int i = 0; i < 2; i++) p.cpu[i] = cpus[below(&g, 5)];
+  for (int i = 0; i < 2; i++) {
+    int pick = below(&g, 7);
+    p.code[i].cpu = pick == 5 ? "x86-64" : pick == 6 ? "x86-64-v3" : NULL;
+    p.code[i].vector_bytes = pick < 4 ? (int[]){16, 32, 64, 64}[pick] : 0;
+  }
   msc_clear_diags(ctx); /* of ops that did not fit */
   return p;
 }

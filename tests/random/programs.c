@@ -72,7 +72,8 @@ static distance distance_of(const problem *q, int step, const numbers *want, con
   distance d = {.off = apart(want, have), .size = largest_of(want, before)};
   double rounding = 0;
   for (int i = 0; i < NUM_SAMPLES; i++) rounding = fmax(rounding, apart(want, numbers_named(&q->rounded[i].at[step], want->name)));
-  d.allowed = want->is_float ? 30 * rounding + 0x1p-19 * d.size + 0x1p-22 * largest_of(want, NULL) : 0;
+  double kept = is_narrow(&q->p) ? 0x1p-7 : 0x1p-19; /* kernels may keep more digits between ops than a narrow type has */
+  d.allowed = want->is_float ? 30 * rounding + kept * d.size + 0x1p-22 * largest_of(want, NULL) : 0;
   return d;
 }
 
@@ -124,7 +125,7 @@ static bool agrees_with_recorded(problem *q) {
 /* ---- one program ---- */
 
 static bool ask_oracle(problem *q, bool ranks) {
-  oracle o = {.p = &q->p, .ctx = q->ctx};
+  oracle o = {.p = &q->p, .ctx = q->ctx, .written = q->f};
   bool narrow = is_narrow(&q->p);
   doing(q, "interpreter");
   if (!tell(&o, q->arena, ranks, !narrow, &q->exact)) return false;
@@ -179,10 +180,14 @@ static void check_program(problem *q) {
 
 /* ---- files ---- */
 
+static const char *const who_runs[] = {"one", "all"};
+
 static void write_program(const program *p, FILE *out) {
   fprintf(out, "// RUN: build/tests/random/programs case %%s\n// seed: %" PRIu64 "\n", p->seed);
-  for (int i = 0; i < 2; i++)
-    if (p->cpu[i]) fprintf(out, "// cpu%d: %s\n", i, p->cpu[i]);
+  for (int i = 0; i < 2; i++) {
+    if (p->code[i].cpu) fprintf(out, "// %s cpu: %s\n", who_runs[i], p->code[i].cpu);
+    if (p->code[i].vector_bytes) fprintf(out, "// %s vectors: %d\n", who_runs[i], p->code[i].vector_bytes);
+  }
   for (int i = 0; i < p->num_settings; i++) fprintf(out, "// set: %s\n", p->setting[i]);
   fputs(p->text, out);
 }
@@ -199,7 +204,10 @@ static bool read_program(msc_context *ctx, const char *path, program *out) {
   const char *at = text;
   for (const char *end; !strncmp(at, "//", 2) && (end = strchr(at, '\n')); at = end + 1) {
     if (!strncmp(at, "// seed: ", 9)) out->seed = strtoull(at + 9, NULL, 10);
-    if (!strncmp(at, "// cpu", 6) && (at[6] == '0' || at[6] == '1')) out->cpu[at[6] - '0'] = line_of(ctx, at + 9, end);
+    for (int i = 0; i < 2; i++) {
+      if (!strncmp(at + 6, " cpu: ", 6) && !strncmp(at + 3, who_runs[i], 3)) out->code[i].cpu = line_of(ctx, at + 12, end);
+      if (!strncmp(at + 6, " vectors: ", 10) && !strncmp(at + 3, who_runs[i], 3)) out->code[i].vector_bytes = atoi(at + 16);
+    }
     if (!strncmp(at, "// set: ", 8) && out->num_settings < MAX_SETTINGS) out->setting[out->num_settings++] = line_of(ctx, at + 8, end);
   }
   out->text = msc_intern(ctx, at);
@@ -258,7 +266,7 @@ static verdict *shared_verdict(void) {
 static const char *const words[] = {"passed", "passed, vague", "refused", "failed"};
 
 /* Faults that are known and not mended yet: no part of the test. */
-static const uint64_t open_seeds[] = {9, 17};
+static const uint64_t open_seeds[] = {69, 241};
 
 static bool is_open(uint64_t seed) {
   for (size_t i = 0; i < sizeof open_seeds / sizeof *open_seeds; i++)

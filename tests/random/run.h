@@ -29,11 +29,8 @@ static inline bool holds_on_one_rank(const char *setting) {
   return false;
 }
 
-static inline const char *supported_cpu(const char *cpu) {
-  if (cpu && !strcmp(cpu, "x86-64-v4") && !__builtin_cpu_supports("avx512f")) return NULL;
-  if (cpu && !strcmp(cpu, "x86-64-v3") && !__builtin_cpu_supports("avx2")) return NULL;
-  return cpu;
-}
+/* A machine that has less compiles for itself. */
+static inline const char *supported_cpu(const char *cpu) { return cpu && !strcmp(cpu, "x86-64-v3") && !__builtin_cpu_supports("avx2") ? NULL : cpu; }
 
 /* What one rank is compiled with, or all. */
 static inline msc_config *configured(msc_context *ctx, const program *p, bool ranks) {
@@ -61,9 +58,11 @@ static inline made_plan compiled(msc_context *ctx, const program *p, bool ranks)
   made_plan made = {0};
   msc_compiled c;
   msc_compile_options o = {.config = configured(ctx, p, ranks), .verify = MSC_VERIFY_IR, .model = "random"};
-  msc_target_words words = {.cpu = supported_cpu(p->cpu[ranks])};
+  msc_target_words words = {.cpu = supported_cpu(p->code[ranks].cpu)};
   msc_model_bytes model = {.name = "random.mlir", .data = p->text, .bytes = strlen(p->text)};
-  if (o.config && msc_code_target_of(ctx, &words, &o.target) && msc_compile_model(ctx, &model, &o, &c) && !msc_num_errors(ctx)) {
+  bool ok = o.config && msc_code_target_of(ctx, &words, &o.target);
+  o.target.vector_bytes = p->code[ranks].vector_bytes;
+  if (ok && msc_compile_model(ctx, &model, &o, &c) && !msc_num_errors(ctx)) {
     made.bytes = c.bytes, made.num_bytes = c.num_bytes;
     made.rank_bytes = msc_plan_rank_bytes(c.plan);
   } else {

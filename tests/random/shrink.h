@@ -60,7 +60,7 @@ static inline bool drop_op(msc_func *f, int at) {
       return true;
     }
     if (op->kind == OP_constant || !op->num_in || !msc_is_float(op->out[0].type->dtype) || !take_at(&at)) continue;
-    const char *name = msc_intern(ctx, msc_arena_printf(msc_context_arena(ctx), "s%zu", f->body->num_args));
+    const char *name = msc_intern(ctx, msc_arena_printf(msc_context_arena(ctx), "of_%s", op->name ? op->name : "op"));
     const msc_type *t = op->out[0].type, *first = f->body->args[0]->type;
     msc_value *v = msc_add_arg(f->body, t, name);
     msc_arg_set(f, v->index, "msc.name", msc_str(ctx, name));
@@ -144,12 +144,19 @@ static inline const char *changed_text(msc_arena *keep, const program *p, change
   return text && strcmp(text, p->text) ? text : NULL;
 }
 
+static inline int num_ops_of(const char *text) {
+  int n = 0;
+  while ((text = strstr(text, "\"msc."))) text++, n++;
+  return n;
+}
+
+/* No change makes more ops: else losses of losses would follow each other for ever. */
 static inline bool shrink_by(program *p, change_fn *change, still_fails *fails, void *user) {
   bool smaller = false, more = true;
   for (int at = 0; more;) {
     program less = *p;
     less.text = changed_text(p->arena, p, change, at, &more);
-    bool taken = less.text && fails(user, &less);
+    bool taken = less.text && (num_ops_of(less.text) < num_ops_of(p->text) || change == drop_hint || change == use_sgd || change == drop_result) && fails(user, &less);
     if (taken) *p = less, smaller = true;
     at += !taken;
   }
@@ -166,8 +173,8 @@ static inline bool shrink_settings(program *p, still_fails *fails, void *user) {
   }
   for (int i = 0; i < 2; i++) {
     program less = *p;
-    less.cpu[i] = NULL;
-    if (p->cpu[i] && fails(user, &less)) *p = less, smaller = true;
+    memset(&less.code[i], 0, sizeof less.code[i]);
+    if ((p->code[i].cpu || p->code[i].vector_bytes) && fails(user, &less)) *p = less, smaller = true;
   }
   return smaller;
 }
