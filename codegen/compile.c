@@ -11,6 +11,7 @@
 #include "codegen/ptxas.h"
 #include "ir/mailbox.h"
 #include "ir/pools.h"
+#include "passes/2_train/train.h"
 #include "passes/3_shard/strategy_file.h"
 
 /* ---- decisions ---- */
@@ -455,6 +456,31 @@ static bool finish_plan(msc_context *ctx, const msc_compile_options *o, msc_comp
   return out->bytes != NULL;
 }
 
+/* Matrices that start as zeros learn nothing, mostly. */
+static void warn_of_zeros(msc_context *ctx, const msc_func *f) {
+  const msc_value *first = NULL;
+  size_t num = 0;
+  for (size_t i = 0; i < f->body->num_args; i++) {
+    const msc_value *v = f->body->args[i];
+    bool told = msc_arg_role(f, i) != MSC_ROLE_PARAMETER || msc_arg_attr(f, i, "msc.init") || msc_arg_attr(f, i, "msc.weights");
+    if (told || v->type->rank < 2) continue;
+    first = first ? first : v;
+    num++;
+  }
+  if (!num) return;
+  const char *more = num > 1 ? msc_arena_printf(msc_context_arena(ctx), " and %zu more have", num - 1) : " has";
+  msc_warning(ctx, MSC_E_NONE, f->loc, "parameter %s%s no init and no weights: zeros, unless `msc run --init` gives them", first->name ? first->name : "", more);
+}
+
+/* What a model leaves out, silently wrong where it was forgotten. */
+static void warn_of_absent(msc_context *ctx, const msc_module *m) {
+  const msc_func *f = msc_find_func(m, "forward");
+  if (!f) return;
+  warn_of_zeros(ctx, f);
+  if (msc_func_attr(f, "loss") && !msc_func_attr(f, "optimizer"))
+    msc_warning(ctx, MSC_E_OPTIMIZER, f->loc, "the model has a loss and no optimizer: the plan evaluates and does not train");
+}
+
 bool msc_compile_model(msc_context *ctx, const msc_model_bytes *model, msc_compile_options *options, msc_compiled *out) {
   msc_module *m = msc_read_model(ctx, model);
   if (!m) return false;
@@ -463,6 +489,9 @@ bool msc_compile_model(msc_context *ctx, const msc_model_bytes *model, msc_compi
   options->model_hash = XXH3_64bits(model->data, model->bytes);
   if (!options->cluster && options->target.target == MSC_TARGET_CUDA) options->cluster = msc_cluster_named(ctx, "h100");
   *out = (msc_compiled){.num_ops = count_ops(m)};
+  warn_of_absent(ctx, m);
+  const msc_attr_value *micro = msc_training_func(m) ? msc_func_attr(msc_training_func(m), "micro_size") : NULL;
+  if (micro && micro->kind == MSC_ATTR_INT) options->config = msc_config_with(options->config, MSC_KEY_micro_size, micro);
   out->plan = msc_compile(ctx, m, options);
   return out->plan && finish_plan(ctx, options, out);
 }

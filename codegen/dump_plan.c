@@ -1,4 +1,6 @@
 /* dump_plan.c: a verified plan.bin -> text for people: what every rank holds, calls and sends, in order. */
+#include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "codegen/dump_plan.h"
@@ -91,6 +93,19 @@ static void put_header(const dumping *d) {
     put(d, "  image sm_%u %s %u bytes, by %s\n", plan_image_arch(m), plan_image_kind(m) == PLAN_IMAGE_KIND_PTX ? "ptx" : "cubin", plan_image_code_num(m), text(plan_image_made_by(m)));
   }
   if (plan_plan_engines_version(d->root)) put(d, "  engines of cuDNN %" PRIu64 " for sm_%u\n", plan_plan_engines_version(d->root), plan_plan_engines_arch(d->root));
+}
+
+/* What somebody had set; of a key that nobody set the default of this version says nothing about the plan. */
+static void put_config(const dumping *d) {
+  json_t *all = json_loads(text(plan_plan_config(d->root)), 0, NULL), *one;
+  const char *key;
+  json_object_foreach(all, key, one) {
+    const char *from = json_string_value(json_object_get(one, "from"));
+    char *value = json_dumps(json_object_get(one, "value"), JSON_ENCODE_ANY | JSON_COMPACT);
+    if (from && value && strcmp(from, "default")) put(d, "  set %s=%s (%s)\n", key, value, from);
+    free(value);
+  }
+  json_decref(all);
 }
 
 static void put_variables(const dumping *d) {
@@ -222,6 +237,7 @@ static void put_section(const dumping *d, plan_section s) {
 void msc_dump_plan(const void *file, msc_write_fn *write, void *user) {
   dumping d = {plan_plan_root(file), write, user};
   put_header(&d);
+  put_config(&d);
   put_variables(&d);
   for (uint32_t i = 0; i < plan_plan_decisions_num(d.root); i++) {
     plan_decision v = plan_plan_decisions(d.root, i);
@@ -229,3 +245,6 @@ void msc_dump_plan(const void *file, msc_write_fn *write, void *user) {
   }
   for (uint32_t i = 0; i < plan_plan_sections_num(d.root); i++) put_section(&d, plan_plan_sections(d.root, i));
 }
+
+const char *msc_plan_config_text(const void *file) { return text(plan_plan_config(plan_plan_root(file))); }
+const char *msc_plan_model_name(const void *file) { return text(plan_plan_model(plan_plan_root(file))); }

@@ -94,6 +94,17 @@ bool msc_config_put(msc_config *config, const char *name, const json_t *json, ms
   return false;
 }
 
+const msc_config *msc_config_with(const msc_config *config, msc_key key, const msc_attr_value *of_model) {
+  if (msc_config_is_set(config, key)) return config;
+  msc_arena *arena = msc_context_arena(config->ctx);
+  msc_config *with = msc_new(arena, msc_config);
+  msc_attr_value *value = msc_new(arena, msc_attr_value);
+  *with = *config;
+  *value = *of_model;
+  with->slot[key] = (msc_config_slot){.value = value, .origin = MSC_ORIGIN_MODEL};
+  return with;
+}
+
 static const msc_loc *command_line(msc_context *ctx, const char *assignment) {
   char text[80];
   snprintf(text, sizeof text, "--set %.*s", (int)strcspn(assignment, "="), assignment);
@@ -352,6 +363,7 @@ const char *msc_config_origin_text(const msc_config *config, msc_key key, msc_ar
   if (!msc_config_is_set(config, key)) return "default";
   const msc_config_slot *slot = &config->slot[key];
   if (slot->origin == MSC_ORIGIN_COMMAND_LINE) return "command line";
+  if (slot->origin == MSC_ORIGIN_MODEL) return "model";
   return msc_arena_printf(arena, "%s:%u", slot->loc->file, slot->loc->line);
 }
 

@@ -26,7 +26,7 @@ typedef enum { MSC_DYNAMIC_PROGRAMMING, MSC_RECURSIVE_PROGRAMMING, MSC_SHARDING_
 typedef enum { MSC_INPUT_DATA_PARALLEL, MSC_INPUT_FULL_BATCH, MSC_INPUT_TUPLES } msc_input_mode;
 
 /* Who gave a value; a later one wins. */
-typedef enum { MSC_ORIGIN_DEFAULT, MSC_ORIGIN_FILE, MSC_ORIGIN_ENVIRONMENT, MSC_ORIGIN_COMMAND_LINE } msc_origin;
+typedef enum { MSC_ORIGIN_DEFAULT, MSC_ORIGIN_MODEL, MSC_ORIGIN_FILE, MSC_ORIGIN_ENVIRONMENT, MSC_ORIGIN_COMMAND_LINE } msc_origin;
 
 /* ---- config.c ---- */
 
@@ -35,6 +35,9 @@ msc_config *msc_config_new(msc_context *ctx);
 bool msc_config_set(msc_config *config, const char *assignment);
 /* A row of env.def and its value. */
 bool msc_config_env(msc_config *config, const char *name, const char *text);
+
+/* The same configuration with what a model says of a key; itself where somebody else has set it. */
+const msc_config *msc_config_with(const msc_config *config, msc_key key, const msc_attr_value *of_model);
 
 bool msc_config_bool(const msc_config *config, msc_key key);
 int64_t msc_config_int(const msc_config *config, msc_key key);     /* -1: absent */
@@ -77,6 +80,7 @@ const char *msc_config_value_text(const msc_config *config, msc_key key, msc_are
 const char *msc_config_origin_text(const msc_config *config, msc_key key, msc_arena *arena);
 const char *msc_key_name(msc_key key);
 const char *msc_key_meaning(msc_key key);
+const char *msc_key_values(msc_key key, msc_arena *arena); /* those that are legal: "true or false" */
 
 /* ---- config_read.c ---- */
 

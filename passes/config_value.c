@@ -68,6 +68,22 @@ const char *msc_config_range_text(msc_arena *arena, const char *kind, const char
   return text;
 }
 
+/* What a key or a field may be, for messages and for `msc config`. */
+static const char *legal(msc_arena *arena, msc_config_type type, const char *range) {
+  switch (type) {
+    case MSC_CONFIG_BOOL: return "true or false";
+    case MSC_CONFIG_INT: return msc_config_range_text(arena, "a whole number", range);
+    case MSC_CONFIG_NUMBER: return msc_config_range_text(arena, "a number", range);
+    case MSC_CONFIG_CHOICE: return msc_config_range_text(arena, "", range);
+    case MSC_CONFIG_TEXT: return "a text";
+    case MSC_CONFIG_INTS: return "a list of whole numbers, each larger than the one before, such as [20, 35]";
+    case MSC_CONFIG_MESH: return "1 to 8 axes with their sizes, such as {\"dp\": 2, \"tp\": 4}";
+    case MSC_CONFIG_STRATEGY: return "data_parallel, full_batch or one list of parts per input, such as [[8, 1], [8]]";
+    case MSC_CONFIG_FUSION: return "an object with the keys allreduce, allgather, reducescatter or openstate";
+    default: return "an object";
+  }
+}
+
 static void check_choice(checker *c, const char *range, const json_t *json) {
   const char *words[16];
   size_t num = 0;
@@ -76,20 +92,19 @@ static void check_choice(checker *c, const char *range, const json_t *json) {
   const char *word = json_is_string(json) ? json_string_value(json) : "", *near = *word ? msc_nearest(word, words, num) : NULL;
   for (size_t i = 0; i < num && !near && *word; i++)
     if (!strncmp(words[i], word, strlen(word))) near = words[i];
-  const char *all = msc_config_range_text(msc_context_arena(c->ctx), "", range);
+  const char *all = legal(msc_context_arena(c->ctx), MSC_CONFIG_CHOICE, range);
   if (near) all = msc_arena_printf(msc_context_arena(c->ctx), "%s (did you mean %s?)", all, near);
   if (!json_is_string(json) || !msc_config_in_range(range, json)) bad(c, all, json);
 }
 
 static void check_scalar(checker *c, msc_config_type type, const char *range, const json_t *json) {
-  msc_arena *arena = msc_context_arena(c->ctx);
-  if (type == MSC_CONFIG_BOOL && !json_is_boolean(json)) bad(c, "true or false", json);
-  if (type == MSC_CONFIG_INT && (json_is_real(json) || json_is_boolean(json) || json_is_null(json) || !msc_config_in_range(range, json)))
-    bad(c, msc_config_range_text(arena, "a whole number", range), json);
-  if (type == MSC_CONFIG_NUMBER && (json_is_boolean(json) || json_is_null(json) || !msc_config_in_range(range, json)))
-    bad(c, msc_config_range_text(arena, "a number", range), json);
+  bool ok = true, no_number = json_is_boolean(json) || json_is_null(json);
+  if (type == MSC_CONFIG_BOOL) ok = json_is_boolean(json);
+  if (type == MSC_CONFIG_INT) ok = !json_is_real(json) && !no_number && msc_config_in_range(range, json);
+  if (type == MSC_CONFIG_NUMBER) ok = !no_number && msc_config_in_range(range, json);
   if (type == MSC_CONFIG_CHOICE) check_choice(c, range, json);
-  if (type == MSC_CONFIG_TEXT && !(json_is_string(json) && *json_string_value(json))) bad(c, "a text", json);
+  if (type == MSC_CONFIG_TEXT) ok = json_is_string(json) && *json_string_value(json);
+  if (!ok) bad(c, legal(msc_context_arena(c->ctx), type, range), json);
 }
 
 /* ---- values with a shape of their own ---- */
@@ -102,12 +117,12 @@ static void check_ascending(checker *c, const json_t *json) {
     ok = json_is_integer(item) && json_integer_value(item) > last;
     last = json_integer_value(item);
   }
-  if (!ok) bad(c, "a list of whole numbers, each larger than the one before, such as [20, 35]", json);
+  if (!ok) bad(c, legal(msc_context_arena(c->ctx), MSC_CONFIG_INTS, ""), json);
 }
 
 static void check_mesh(checker *c, const json_t *json) {
   if (!json_is_object(json) || !json_object_size(json) || json_object_size(json) > MSC_MAX_AXES) {
-    bad(c, "1 to 8 axes with their sizes, such as {\"dp\": 2, \"tp\": 4}", json);
+    bad(c, legal(msc_context_arena(c->ctx), MSC_CONFIG_MESH, ""), json);
     return;
   }
   const char *name;
@@ -134,7 +149,7 @@ static bool is_tuple(const json_t *tuple) {
 static void check_strategy(checker *c, const char *range, const json_t *json) {
   bool ok = json_is_array(json) ? json_array_size(json) > 0 : json_is_string(json) && msc_config_in_range(range, json);
   for (size_t i = 0; json_is_array(json) && i < json_array_size(json); i++) ok = ok && is_tuple(json_array_get(json, i));
-  if (!ok) bad(c, "data_parallel, full_batch or one list of parts per input, such as [[8, 1], [8]]", json);
+  if (!ok) bad(c, legal(msc_context_arena(c->ctx), MSC_CONFIG_STRATEGY, range), json);
 }
 
 static void unknown_field(checker *c, const char *name, const char *const *names, size_t num) {
@@ -179,7 +194,7 @@ static void check_fusion_operator(checker *c, bool may_index, const json_t *json
 static void check_fusion(checker *c, const json_t *json) {
   static const char *const operators[] = {"allreduce", "allgather", "reducescatter", "openstate"};
   if (!json_is_object(json)) {
-    bad(c, "an object with the keys allreduce, allgather, reducescatter or openstate", json);
+    bad(c, legal(msc_context_arena(c->ctx), MSC_CONFIG_FUSION, ""), json);
     return;
   }
   const char *name;
@@ -227,6 +242,22 @@ static void check_dict(checker *c, msc_key key, const json_t *json) {
     else check_scalar(&field, fields[i].type, fields[i].range, item);
     c->ok = c->ok && field.ok;
   }
+}
+
+/* "an object with threshold (a whole number, at least 0)" */
+static const char *legal_fields(msc_arena *arena, msc_key key) {
+  const char *text = "";
+  for (size_t i = 0; i < NUM_FIELDS; i++)
+    if (fields[i].key == key) text = msc_arena_printf(arena, "%s%s%s (%s)", text, *text ? ", " : " with ", fields[i].name, legal(arena, fields[i].type, fields[i].range));
+  return msc_arena_printf(arena, "an object%s", text);
+}
+
+const char *msc_key_values(msc_key key, msc_arena *arena) {
+  const msc_config_row *row = &msc_config_rows[key];
+  const char *text = row->type == MSC_CONFIG_DICT ? legal_fields(arena, key) : legal(arena, row->type, row->range);
+  if (!strcmp(row->fallback, "null")) text = msc_arena_printf(arena, "%s, or null", text);
+  if (strcmp(row->supported, "*")) text = msc_arena_printf(arena, "%s; so far only %s", text, msc_config_range_text(arena, "", row->supported));
+  return text;
 }
 
 bool msc_config_check_value(msc_context *ctx, const msc_loc *loc, msc_key key, const json_t *json) {

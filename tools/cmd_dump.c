@@ -1,7 +1,11 @@
 /* cmd_dump.c: model.fbs or plan.bin in, checked; text out: IR of a model, a plan's calls in order. */
+#include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "codegen/dump_plan.h"
+#include "ir/text.h"
+#include "ir/text.h"
 #include "runtime/mscrt.h"
 #include "tools/cli.h"
 
@@ -15,22 +19,43 @@ static bool check_plan(cli *c, const char *path, const cli_bytes *file) {
   return ok;
 }
 
+/* {"kind":"plan","model":"net","config":{...},"text":"..."}: the text is what is printed without --json. */
+static int write_json(cli *c, const char *kind, const char *model, const char *config, const msc_text *text) {
+  char *clean = cli_printable(model), *again = NULL;
+  json_t *lines = json_stringn(text->text, text->num);
+  if (!lines) lines = json_string(again = cli_printable(text->text)); /* names that are no UTF-8 */
+  json_t *set = config ? json_loads(config, 0, NULL) : NULL;
+  json_t *all = json_pack("{s:s, s:s, s:o*, s:o}", "kind", kind, "model", clean ? clean : "?", "config", set, "text", lines ? lines : json_string("?"));
+  char *dump = json_dumps(all, JSON_COMPACT);
+  free(clean);
+  free(again);
+  json_decref(all);
+  cli_output *out = dump ? cli_open(c, cli_text(c, "o")) : NULL;
+  if (out) cli_printf(out, "%s\n", dump);
+  free(dump);
+  return out ? cli_close(c, out) : CLI_INPUT;
+}
+
+/* The text, which is in the arena, as it is or within JSON. */
+static int write_text(cli *c, const char *kind, const char *model, const char *config, const msc_text *text) {
+  return c->json ? write_json(c, kind, model, config, text) : cli_write_file(c, cli_text(c, "o"), text->text, text->num);
+}
+
 static int dump_plan(cli *c, const char *path, const cli_bytes *file) {
   if (!check_plan(c, path, file)) return CLI_INPUT;
-  cli_output *out = cli_open(c, cli_text(c, "o"));
-  if (!out) return CLI_INPUT;
-  msc_dump_plan(file->data, cli_write, out);
-  return cli_close(c, out);
+  msc_text text = {.arena = msc_context_arena(c->ctx)};
+  msc_dump_plan(file->data, msc_text_write, &text);
+  return write_text(c, "plan", msc_plan_model_name(file->data), msc_plan_config_text(file->data), &text);
 }
 
 static int dump_model(cli *c, const char *path) {
   int code;
   msc_module *m = cli_read_model(c, path, &code);
   if (!m) return code;
-  cli_output *out = cli_open(c, cli_text(c, "o"));
-  if (!out) return CLI_INPUT;
-  msc_print_module(m, cli_write, out);
-  return cli_close(c, out);
+  msc_text text = {.arena = msc_context_arena(c->ctx)};
+  msc_print_module(m, msc_text_write, &text);
+  const msc_attr_value *name = msc_find_attr(m->attrs, m->num_attrs, "msc.name");
+  return write_text(c, "model", name && name->kind == MSC_ATTR_STR ? name->s : path, NULL, &text);
 }
 
 static int run(cli *c) {

@@ -50,6 +50,10 @@ expect(["config", "--set", "full_batch=\x1b[2J"], 1,
        '--set full_batch: error: full_batch: must be true or false, not "\\u001B[2J" [E0110]\n')
 expect(["config", "--config", "a\x1b\nb"], 1, "a\\x1b\nb: error: cannot read: No such file or directory [E0112]\n")
 expect(["config", "--set", "device_num=8", "--set", "parallel_mode=data_parallel", "device_num", "parallel_mode"], 0, "", '8\n"data_parallel"\n')
+LEGAL = {"zero": "[a whole number from 0 to 3]", "overlap": "[true or false]", "recompute": "[manual or auto]", "prefetch_depth": "[a whole number, at least 0; so far only 2]",
+         "parallel_optimizer_config": "[an object with gradient_accumulation_shard (true or false), parallel_optimizer_threshold (a whole number, at least 0), or null]"}
+listed = {line.split()[0]: line for line in expect("config", 0, "", None).stdout.decode().splitlines()}
+expect.check("every key's legal values", all(listed[key].endswith(" " + legal) for key, legal in LEGAL.items()))
 expect("config devicenum", 1, "msc: error: unknown key 'devicenum'; did you mean 'device_num'? [E0110]\n")
 expect("config --config - device_num", 0, "", "2\n", b'{"device_num": 2, "parallel_mode": "data_parallel",} // two')
 expect("config --config - --max-memory 1M", 1, "msc: error: out of memory: the bound on the compiler's memory was reached [E0116]\n", None, b" " * (4 << 20))

@@ -208,6 +208,30 @@ for target in ("cpu", "cuda"):
 
 expect("dump plain.fbs -o net.mlir", 0)
 TEXT = open("net.mlir").read()
+
+# A plan says with what it was compiled, what the model says of itself included.
+write("micro.mlir", TEXT.replace("loss = 0 : i64,", "loss = 0 : i64, micro_size = 2 : i64,"))
+for more, said in (("", "2 (model)"), (" --set micro_size=4", "4 (command line)")):
+    expect(f"compile micro.mlir -o c.bin --set device_num=2 --set parallel_mode=data_parallel{more}", 0, quiet, "")
+    expect("dump c.bin", 0, "", lambda text: "" if f"\n  set micro_size={said}\n" in text and '\n  set parallel_mode="data_parallel" (command line)\n' in text else "set")
+    dumped = json.loads(expect("dump c.bin --json", 0, "", None).stdout)
+    config = dumped["config"]
+    expect.check(f"the whole configuration: {config['micro_size']}", f"{config['micro_size']['value']} ({config['micro_size']['from']})" == said
+                 and config["overlap"] == {"value": True, "from": "default"} and dumped["kind"] == "plan" and dumped["model"] == "ffn")
+    expect.check("the text is the one without --json", dumped["text"] == expect("dump c.bin", 0, "", None).stdout.decode())
+dumped = json.loads(expect("dump net.mlir --json", 0, "", None).stdout)
+expect.check("a model as JSON", dumped == {"kind": "model", "model": "ffn", "text": TEXT})
+os.unlink("micro.mlir")
+
+# What was forgotten, most likely.
+INIT = re.compile(r'msc.init = "[^"]*", (?=msc.name = "dense[12].weight")')
+write("zeros.mlir", INIT.sub("", TEXT))
+expect("compile zeros.mlir -o c.bin", 0, lambda text: "" if "warning: parameter dense1.weight and 1 more have no init and no weights: zeros" in text else "zeros", "")
+write("zeros.mlir", re.sub(r'msc.init = "[^"]*", (?=msc.name = "dense1.bias")', "", TEXT))
+expect("compile zeros.mlir -o c.bin", 0, lambda text: "a bias" if "warning" in text else "", "")
+write("zeros.mlir", re.sub(r"\n *optimizer = .*", "", TEXT))
+expect("compile zeros.mlir -o c.bin", 0, lambda text: "" if "warning: the model has a loss and no optimizer: the plan evaluates and does not train [E0119]" in text else "optimizer", "")
+os.unlink("zeros.mlir")
 write("bad.mlir", TEXT.replace("msc.relu", "msc.relo").replace('"msc.flatten"', '"msc.flatten2"'))
 refused("bad.mlir",
         "bad.mlir:4:10: error: unknown ops: 'msc.flatten2' (1, first at line 4; did you mean msc.flatten?), "

@@ -177,8 +177,9 @@ class Graph:
         self._inputs.append({"name": name, "value": t.number, "role": file.ROLES.index(role), "batch_dim": batch_dim})
         return t
 
-    def parameter(self, name, dtype, shape, init="zeros", weights=None, **marks):
-        """init: zeros, ones, constant:V, normal:STD, uniform:BOUND.  weights=(path, tensor) takes it from a safetensors file.
+    def parameter(self, name, dtype, shape, init=None, weights=None, **marks):
+        """init: zeros, ones, constant:V, normal:STD, uniform:BOUND; absent: zeros, of which `msc compile` warns where the
+        parameter has two dimensions or more.  weights=(path, tensor) takes it from a safetensors file.
         Marks: trainable, layerwise_parallel, parallel_optimizer, comm_fusion, layout, parameter_server, cache_rows."""
         known = ("trainable", "layerwise_parallel", "parallel_optimizer", "comm_fusion", "layout", "parameter_server", "cache_rows")
         for mark in marks:
@@ -186,6 +187,8 @@ class Graph:
                 raise Error(f"a parameter has no mark {mark}{_nearest(mark, known)}")
         t = self._value(dtype, shape)
         fields = dict(marks, name=name, value=t.number, loc=self._loc(), block=self._scope())
+        if init is None and not weights and len(shape) < 2:
+            init = "zeros"
         if init is not None:
             fields["init"] = _init_fields(init)
         if weights:
