@@ -247,7 +247,8 @@ static msc_plan_call *new_call(calling *c, uint8_t kind, const msc_op *op) {
 
 /* ---- kernels ---- */
 
-static plan_ref *kernel_buffers(calling *c, const msc_op *op, const msc_kernel_call *k, size_t *out_num) {
+/* Of all launches: operands, results, working memory, flag. */
+static const plan_ref *kernel_buffers(calling *c, const msc_op *op, const msc_kernel_call *k) {
   plan_ref *b = msc_new_array(c->p->arena, plan_ref, op->num_in + op->num_out + 2);
   size_t num = 0;
   for (size_t i = 0; i < op->num_in; i++) b[num++] = ref_of(c, op->in[i].value, false);
@@ -255,17 +256,14 @@ static plan_ref *kernel_buffers(calling *c, const msc_op *op, const msc_kernel_c
   if (k->scratch_bytes)
     b[num++] = (plan_ref){.offset = (uint64_t)msc_op_int(op, "work"), .bytes = k->scratch_bytes, .space = PLAN_SPACE_SCRATCH, .written = true};
   if (k->checks) b[num++] = (plan_ref){.offset = c->scratch, .bytes = 4, .space = PLAN_SPACE_SCRATCH, .written = true};
-  *out_num = num;
   return b;
 }
 
-static void fill_launch(calling *c, msc_plan_call *call, const msc_op *op, const msc_kernel_call *k, const msc_launch *l) {
+static void fill_launch(calling *c, msc_plan_call *call, const msc_op *op, const plan_ref *all, const msc_launch *l) {
   call->kind = PLAN_CALL_KIND_KERNEL;
   call->op = op;
   call->index = l->kernel;
   call->launch = l;
-  size_t num;
-  const plan_ref *all = kernel_buffers(c, op, k, &num);
   call->buffer = msc_new_array(c->p->arena, plan_ref, l->num_buffers + 1);
   call->num_buffers = l->num_buffers;
   for (size_t i = 0; i < l->num_buffers; i++) call->buffer[i] = all[l->buffer[i]];
@@ -277,7 +275,8 @@ static void fill_launch(calling *c, msc_plan_call *call, const msc_op *op, const
 static bool call_kernel(calling *c, const msc_op *op) {
   msc_kernel_call k;
   MSC_TRY(msc_codegen_add(c->cg, op, &k));
-  for (size_t i = 0; i < k.num_launches; i++) fill_launch(c, new_call(c, PLAN_CALL_KIND_KERNEL, op), op, &k, &k.launch[i]);
+  const plan_ref *all = kernel_buffers(c, op, &k);
+  for (size_t i = 0; i < k.num_launches; i++) fill_launch(c, new_call(c, PLAN_CALL_KIND_KERNEL, op), op, all, &k.launch[i]);
   return true;
 }
 
@@ -321,7 +320,7 @@ static bool call_matmul(calling *c, const msc_op *op) {
   msc_kernel_call k;
   MSC_TRY(msc_codegen_add(c->cg, op->next, &k));
   call->epilogue = msc_new(c->p->arena, msc_plan_call);
-  fill_launch(c, call->epilogue, op->next, &k, &k.launch[0]);
+  fill_launch(c, call->epilogue, op->next, kernel_buffers(c, op->next, &k), &k.launch[0]);
   return true;
 }
 

@@ -319,31 +319,25 @@ static bool build_region(msc_nester *n, msc_arena *arena, const msc_op *op, msc_
   return !n->failed;
 }
 
-/* Operand i of a concat goes to its place in the result. */
-static bool build_concat_part(msc_nester *n, const msc_op *op, int part, int64_t before, msc_nest_info *out_info) {
-  const msc_value *x = op->in[part].value;
-  msc_nest_region r = {.num_in = 1, .in = &x};
-  uint16_t extra;
-  reset(n, &r);
-  MSC_TRY(add_operands(n, &r) && add_buffer(n, x->type->dtype, msc_type_elems(op->out[0].type), true));
-  n->buffer_number[0] = part, n->buffer_number[1] = op->num_in;
-  msc_view view = msc_nest_natural_view(n, 0);
-  uint16_t v = msc_nest_eval(n, 0, &view);
-  msc_coord moved = n->coord[view.at[msc_op_int(op, "dim")]];
-  moved.a.c0 = before;
-  view.at[msc_op_int(op, "dim")] = msc_nest_coord(n, &moved);
-  msc_affine at = msc_nest_offset(n, op->out[0].type, &view, &extra);
-  msc_nest_add(n, (msc_instr){.code = NEST_STORE, .dtype = n->instr[v].dtype, .buffer = 1, .arg = {v}}, &at, 0);
+/* Operand `part` of a concat goes to its place in the result, or result `part` of a split comes from its place in the operand: `before`
+ * elements of the dimension from the begin. */
+static bool build_part(msc_nester *n, const msc_op *op, int part, int64_t before, msc_nest_info *out_info) {
+  bool joins = op->kind == OP_concat;
+  const msc_value *piece = joins ? op->in[part].value : &op->out[part], *whole = joins ? &op->out[0] : op->in[0].value;
+  const msc_type *from = joins ? piece->type : whole->type, *to = joins ? whole->type : piece->type;
+  int64_t dim = msc_op_int(op, "dim");
+  uint16_t none;
+  reset(n, &(msc_nest_region){0});
+  MSC_TRY(add_buffer(n, from->dtype, msc_type_elems(from), false) && add_buffer(n, to->dtype, msc_type_elems(to), true));
+  n->buffer_number[0] = joins ? part : 0, n->buffer_number[1] = joins ? op->num_in : 1 + part;
+  msc_view own = msc_nest_natural_view(n, msc_nest_add_value(n, piece, NULL)), moved = own;
+  moved.at[dim] = msc_nest_moved(n, own.at[dim], 1, before);
+  msc_affine in_piece = msc_nest_offset(n, piece->type, &own, &none), in_whole = msc_nest_offset(n, whole->type, &moved, &none);
+  uint8_t dtype = (uint8_t)msc_compute_dtype(from->dtype);
+  uint16_t v = msc_nest_add(n, (msc_instr){.code = NEST_LOAD, .dtype = dtype, .buffer = 0}, joins ? &in_piece : &in_whole, 0);
+  msc_nest_add(n, (msc_instr){.code = NEST_STORE, .dtype = dtype, .buffer = 1, .arg = {v}}, joins ? &in_whole : &in_piece, 0);
   *out_info = (msc_nest_info){.kind = MSC_NEST_MAP, .num_launches = 1};
   return !n->failed && msc_nest_choose_walk(n);
-}
-
-static bool build_split_part(msc_nester *n, const msc_op *op, int part, msc_nest_info *out_info) {
-  const msc_value *x = op->in[0].value, *y = &op->out[part];
-  msc_nest_region r = {.num_ops = 1, .ops = &op, .num_in = 1, .in = &x, .num_out = 1, .out = &y};
-  MSC_TRY(build(n, &r, out_info));
-  n->buffer_number[1] = 1 + part;
-  return true;
 }
 
 /* A concat or split by itself: one copy per part, so that each is a plain one. */
@@ -355,7 +349,7 @@ static bool build_parts(msc_nester *n, msc_arena *arena, const msc_op *op, msc_n
   for (int i = 0; i < num; i++) {
     const msc_type *t = op->kind == OP_concat ? op->in[i].value->type : op->out[i].type;
     if (msc_type_elems(t) == 0) continue;
-    MSC_TRY(op->kind == OP_concat ? build_concat_part(n, op, i, before, &info) : build_split_part(n, op, i, &info));
+    MSC_TRY(build_part(n, op, i, before, &info));
     msc_nest_launch *l = &(*out_launch)[whole.num_launches++];
     msc_nest_finish(n, arena, l);
     l->suffix = "";

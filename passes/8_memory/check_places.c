@@ -95,7 +95,7 @@ static range place_of(const msc_value *v) {
   int64_t bytes = msc_type_bytes(v->type);
   if (!has_place(v)) return (range){.space = NOWHERE};
   if (!v->def) return (range){v->index, 0, bytes};
-  int64_t place = place_attr(v->def)->list.v[v->index].i;
+  int64_t place = msc_op_attr(v->def, "place")->list.v[v->index].i; /* all are there: check_each */
   return place < 0 ? (range){-1 - place, 0, bytes} : span(place, bytes);
 }
 

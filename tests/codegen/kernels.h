@@ -18,6 +18,8 @@
 #include "tests/cuda/emulator/emulator.h"
 #include "tests/ir/one_op.h"
 
+enum { MOST_OPERANDS = 300, MOST_BUFFERS = MOST_OPERANDS + 20 };
+
 typedef struct {
   const char *what;
   msc_func *func;
@@ -26,7 +28,7 @@ typedef struct {
   bool unordered;     /* and another in each run */
   const msc_op *op;
   msc_kernel_call call;
-  msc_tensor in[32], expected[32];
+  msc_tensor in[MOST_OPERANDS], expected[MOST_OPERANDS];
   int faults;         /* expected in the flag */
 } kernel_case;
 
@@ -350,7 +352,7 @@ static inline void compare_runs(kernel_case *c, const fenced *whole, const fence
 static inline void kernels_check(kernel_run *k) {
   for (size_t i = 0; i < k->num; i++) {
     kernel_case *c = k->cases[i];
-    fenced whole[80] = {{0}}, parts[80] = {{0}}, over[80] = {{0}}, ties[80] = {{0}};
+    fenced whole[MOST_BUFFERS] = {{0}}, parts[MOST_BUFFERS] = {{0}}, over[MOST_BUFFERS] = {{0}}, ties[MOST_BUFFERS] = {{0}};
     run_case(k, c, 0, APART, whole);
     if (!c->faults) compare_case(c, whole);
     run_case(k, c, 1, APART, parts);

@@ -56,6 +56,34 @@ static void test_moves(void **state) {
   kernels_free(k);
 }
 
+/* Far more parts than a kernel has buffers: a copy for each. */
+static void test_many_parts(void **state) {
+  kernel_run *k = kernels_new(NULL);
+  msc_value *part[MOST_OPERANDS];
+  int64_t size[MOST_OPERANDS];
+  (void)state;
+  for (int joins = 0; joins < 2; joins++) {
+    msc_func *f = msc_func_new(msc_module_new(k->ctx), "f");
+    msc_builder b = {.func = f, .block = f->body};
+    msc_attr attr[2] = {msc_named(k->ctx, "dim", msc_int(1))};
+    for (int i = 0; i < MOST_OPERANDS; i++) {
+      size[i] = 1 + i % 3;
+      if (joins) part[i] = msc_add_arg(f->body, msc_type_of(k->ctx, MSC_F32, 2, (int64_t[]){5, size[i]}, NULL), NULL);
+    }
+    attr[1] = msc_named(k->ctx, "sizes", msc_ints(k->ctx, MOST_OPERANDS, size));
+    msc_value *whole = joins ? NULL : msc_add_arg(f->body, msc_type_of(k->ctx, MSC_F32, 2, (int64_t[]){5, 2 * MOST_OPERANDS}, NULL), NULL);
+    msc_op *op = joins ? msc_build_with(&b, OP_concat, MOST_OPERANDS, part, 1, 1, attr)
+                       : msc_build_with(&b, OP_split, 1, &whole, MOST_OPERANDS, 2, attr);
+    assert_non_null(op);
+    for (int i = 0; i < op->num_out; i++) part[i] = &op->out[i];
+    msc_append(f->body, msc_op_new(f, OP_return, op->num_out, part, 0, NULL));
+    kernels_add(k, joins ? "concat of many" : "split into many", f, false, -9, 9);
+  }
+  kernels_finish(k);
+  kernels_check(k);
+  kernels_free(k);
+}
+
 static void test_sources(void **state) {
   kernel_run *k = kernels_new(NULL);
   (void)state;
@@ -299,8 +327,9 @@ static void test_parts(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_moves),     cmocka_unit_test(test_sources),           cmocka_unit_test(test_indexed),
-      cmocka_unit_test(test_unordered), cmocka_unit_test(test_indexed_elements),  cmocka_unit_test(test_ordered),
-      cmocka_unit_test(test_cumulated), cmocka_unit_test(test_bad_index_is_told), cmocka_unit_test(test_parts)};
+      cmocka_unit_test(test_moves),   cmocka_unit_test(test_many_parts), cmocka_unit_test(test_sources),
+      cmocka_unit_test(test_indexed), cmocka_unit_test(test_unordered),  cmocka_unit_test(test_indexed_elements),
+      cmocka_unit_test(test_ordered), cmocka_unit_test(test_cumulated),  cmocka_unit_test(test_bad_index_is_told),
+      cmocka_unit_test(test_parts)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
