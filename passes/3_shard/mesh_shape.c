@@ -5,7 +5,7 @@
 
 #include "passes/cost.h"
 
-static int count_primes(int64_t n) {
+int shard_count_primes(int64_t n) {
   int num = 0;
   for (int64_t p = 2; n > 1; p++) {
     if (p * p > n) p = n;
@@ -61,7 +61,7 @@ bool shard_are_all_shapes(int64_t devices) { return devices <= SHARD_MOST_IN_ALL
 
 int shard_mesh_shapes(const msc_cluster *cluster, int64_t devices, shard_mesh_shape *out_shape) {
   shard_mesh_shape s;
-  int primes = count_primes(devices), most = primes < 1 ? 1 : primes < SHARD_MESH_AXES ? primes : SHARD_MESH_AXES, num = 0;
+  int primes = shard_count_primes(devices), most = primes < 1 ? 1 : primes < SHARD_MESH_AXES ? primes : SHARD_MESH_AXES, num = 0;
   memset(&s, 0, sizeof s);
   s.num = most;
   if (!shard_are_all_shapes(devices)) {

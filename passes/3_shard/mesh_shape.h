@@ -16,5 +16,7 @@ typedef struct {
  * in descending order, and those that straddle the end of a level are left out where others exist.  Returns how many. */
 int shard_mesh_shapes(const msc_cluster *cluster, int64_t devices, shard_mesh_shape *out_shape);
 bool shard_are_all_shapes(int64_t devices);
+/* Prime factors, each as often as it divides. */
+int shard_count_primes(int64_t n);
 
 #endif

@@ -1,4 +1,5 @@
 /* pieces.c: model, mesh -> runs of digits that a search assigns as a whole, and their prices (see space.h). */
+#include "passes/3_shard/mesh_shape.h"
 #include "passes/3_shard/space.h"
 
 /* Marks borders around the atoms of an ordered list: neighbours of an axis that are not neighbours in it come apart. */
@@ -38,6 +39,14 @@ static bool pieces_of(const shard_model *m, int *out_num, shard_piece *out_piece
   return true;
 }
 
+/* Few pieces that cannot be cut: what a search finds then is the best of all strategies, so prices are the planner's own, exchanges
+ * and all. */
+static bool is_finest(const shard_space_options *o) {
+  for (int p = 0; p < o->num_pieces; p++)
+    if (shard_count_primes(o->piece[p].size) > 1) return false;
+  return o->num_pieces <= SHARD_MESH_AXES;
+}
+
 bool shard_price_mesh(const shard_model *m, const msc_cost *cost, bool no_alltoall, int64_t bucket, shard_space_options *o) {
   msc_subaxis digit[SHARD_MAX_PIECES];
   MSC_TRY(pieces_of(m, &o->num_pieces, o->piece));
@@ -48,6 +57,6 @@ bool shard_price_mesh(const shard_model *m, const msc_cost *cost, bool no_alltoa
   o->cost = cost;
   o->prices = shard_prices_new(m->g->ctx, m->g->arena, cost, no_alltoall, bucket);
   o->expansions = shard_expansions_new(m->g->ctx, m->g->arena, cost, o->prices);
-  shard_prices_digits(o->prices, o->num_pieces, digit);
+  if (!is_finest(o)) shard_prices_digits(o->prices, o->num_pieces, digit);
   return true;
 }

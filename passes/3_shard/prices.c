@@ -165,14 +165,31 @@ static int64_t *row_of(shard_prices *p, price_type *t, int place) {
   return t->row[place];
 }
 
-/* By rows.h; false: they do not know all of these layouts. */
-static bool rows_know(shard_prices *p, const msc_type *type, int64_t bucket, int from, int num, const int *to, int64_t *out_ns,
-                      int *state) {
+/* By rows.h, as far as they know the layouts: SHARD_UNEVEN where they do not.  So a price never depends on what else is asked. */
+static void ask_rows(shard_prices *p, const msc_type *type, int64_t bucket, int from, int num, const int *to, int64_t *out_ns, int *state) {
+  int known = 0;
+  int64_t *ns = out_ns + num;
   for (int i = 0; i < num; i++) {
-    state[i] = p->state[to[i]];
-    if (state[i] == SHARD_NO_STATE) return false;
+    out_ns[i] = SHARD_UNEVEN;
+    if (p->state[to[i]] != SHARD_NO_STATE) state[known++] = p->state[to[i]];
   }
-  return p->state[from] != SHARD_NO_STATE && shard_rows_costs(p->rows, type, bucket, p->state[from], num, state, out_ns);
+  if (p->state[from] == SHARD_NO_STATE || !known || !shard_rows_costs(p->rows, type, bucket, p->state[from], known, state, ns)) return;
+  for (int i = 0, k = 0; i < num; i++)
+    if (p->state[to[i]] != SHARD_NO_STATE) out_ns[i] = ns[k++];
+}
+
+/* By the planner, those that are SHARD_UNEVEN. */
+static void ask_planner(shard_prices *p, const msc_type *type, bool is_gradient, int from, int num, const int *to, int64_t *ns,
+                        msc_arena *a) {
+  int open = 0;
+  const msc_layout **want = msc_new_array(a, const msc_layout *, num);
+  for (int i = 0; i < num; i++)
+    if (ns[i] == SHARD_UNEVEN) want[open++] = p->layout[to[i]];
+  if (!open) return;
+  int64_t *cost = msc_new_array(a, int64_t, open);
+  msc_reshard_costs(p->planner[is_gradient], type, 1, &p->layout[from], open, want, cost);
+  for (int i = 0, k = 0; i < num; i++)
+    if (ns[i] == SHARD_UNEVEN) ns[i] = cost[k++];
 }
 
 /* Those of to[0..num) that the row does not have. */
@@ -181,12 +198,10 @@ static void fill_row(shard_prices *p, price_type *t, bool is_gradient, int from,
   int missing = 0, *number = msc_new_array(a, int, num);
   for (int i = 0; i < num; i++)
     if (row[t->place[to[i]] - 1] == UNKNOWN) number[missing++] = to[i];
-  int64_t *cost = msc_new_array(a, int64_t, missing);
-  if (missing && !rows_know(p, t->type, is_gradient ? p->bucket : 1, from, missing, number, cost, msc_new_array(a, int, missing))) {
-    const msc_layout **want = msc_new_array(a, const msc_layout *, missing);
-    for (int i = 0; i < missing; i++) want[i] = p->layout[number[i]];
-    msc_reshard_costs(p->planner[is_gradient], t->type, 1, &p->layout[from], missing, want, cost);
-  }
+  int64_t *cost = msc_new_array(a, int64_t, 2 * (size_t)missing);
+  if (p->rows) ask_rows(p, t->type, is_gradient ? p->bucket : 1, from, missing, number, cost, msc_new_array(a, int, missing));
+  for (int i = 0; i < missing && !p->rows; i++) cost[i] = SHARD_UNEVEN;
+  ask_planner(p, t->type, is_gradient, from, missing, number, cost, a);
   for (int i = 0; i < missing; i++) row[t->place[number[i]] - 1] = cost[i] < 0 ? SHARD_IMPOSSIBLE : cost[i];
   msc_arena_free(a);
 }

@@ -421,8 +421,8 @@ bool shard_rows_costs(shard_rows *r, const msc_type *type, int64_t bucket, int f
   row known = row_of(r, v->of, least, partial);
   for (int i = 0; i < num; i++) {
     uint32_t at = turned(r, v, t, (uint32_t)to[i]);
-    MSC_TRY(v->of->fits[at] >= 0);
-    out_ns[i] = at < known.num && known.ns[at] < INT64_MAX ? known.ns[at] : -1;
+    if (v->of->fits[at] < 0) out_ns[i] = SHARD_UNEVEN;
+    else out_ns[i] = at < known.num && known.ns[at] < INT64_MAX ? known.ns[at] : -1;
   }
   return true;
 }

@@ -14,11 +14,12 @@ typedef struct shard_rows shard_rows;
 /* NULL: too many digits.  Lives in `arena`. */
 shard_rows *shard_rows_new(msc_arena *arena, const msc_cost *cost, bool no_alltoall, int num, const msc_subaxis *digit);
 
-enum { SHARD_NO_STATE = -1 };
+enum { SHARD_NO_STATE = -1, SHARD_UNEVEN = -2 };
 
 /* A small number for a layout among those of its rank; SHARD_NO_STATE: it is cut otherwise. */
 int shard_rows_state(shard_rows *r, const msc_layout *l);
-/* In ns, launch and latencies shared by `bucket`; -1: no plan.  False: a layout cuts the shape unevenly. */
+/* In ns, launch and latencies shared by `bucket`; -1: no plan; SHARD_UNEVEN: for a layout that cuts the shape unevenly.  False:
+ * the first does. */
 bool shard_rows_costs(shard_rows *r, const msc_type *type, int64_t bucket, int from, int num, const int *to, int64_t *out_ns);
 
 #endif

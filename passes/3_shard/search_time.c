@@ -9,7 +9,7 @@
 #include "passes/3_shard/time_state.h"
 #include "passes/config.h"
 
-enum { MAX_STATES = 4096, MAX_WORK = 1 << 28, MAX_WORK_OF_SHAPE = 1 << 26 };
+enum { MAX_STATES = 4096, MAX_WORK = 1 << 28, MAX_WORK_OF_SHAPE = 1 << 27 };
 
 static double now_s(void) {
   struct timespec t;
@@ -45,8 +45,12 @@ static bool look_at_mesh(shard_timing *t) {
   shard_forget_strategies(t);
   msc_cost_of(msc_pass_cluster(t->pass), t->g.mesh, &t->cost);
   t->o.max_states = MAX_STATES;
+  t->compared.whole_axes = false;
   t->o.zero = shard_zero_of(t->pass->config);
-  if (shard_price_mesh(&t->m, &t->cost, !msc_config_bool(t->pass->config, MSC_KEY_enable_alltoall), t->bucket, &t->o)) return true;
+  if (shard_price_mesh(&t->m, &t->cost, !msc_config_bool(t->pass->config, MSC_KEY_enable_alltoall), t->bucket, &t->o)) {
+    for (int p = 0; p < t->o.num_pieces; p++) t->compared.whole_axes |= shard_count_primes(t->o.piece[p].size) > 1;
+    return true;
+  }
   return msc_error(t->g.ctx, MSC_E_UNSUPPORTED, t->f->loc, "strategies cut the mesh into more than %d pieces", SHARD_MAX_PIECES);
 }
 
@@ -90,8 +94,12 @@ static bool search_mesh(shard_timing *t, bool exact, shard_cost *out_least) {
 
 /* Those that the bound speaks of; NULL: all. */
 static const char *what_was_compared(const shard_timing *t) {
-  if (t->compared.even_only) return t->compared.some_meshes ? "even parts on the meshes that were compared" : "even parts";
-  return t->compared.some_meshes ? "the meshes that were compared" : NULL;
+  const shard_compared *c = &t->compared;
+  const char *text = c->even_only ? "even parts" : NULL,
+             *parts[2] = {c->whole_axes ? "whole axes" : NULL, c->some_meshes ? "the meshes that were tried" : NULL};
+  for (int i = 0; i < 2; i++)
+    if (parts[i]) text = text ? msc_arena_printf(t->g.arena, "%s and %s", text, parts[i]) : parts[i];
+  return text;
 }
 
 static void warn_of_gap(const shard_timing *t) {
@@ -100,7 +108,7 @@ static void warn_of_gap(const shard_timing *t) {
   const char *of = what_was_compared(t);
   if (t->bound > 0)
     msc_warning(t->g.ctx, MSC_E_SEARCH, t->f->loc, "%s: the best strategy found takes %.3f ms; none%s%s takes less than %.3f ms", why,
-                (double)t->found.ns / 1e6, of ? " of " : "", of ? of : "", (double)t->bound / 1e6);
+                (double)t->found.ns / 1e6, of ? " of strategies with " : "", of ? of : "", (double)t->bound / 1e6);
   else
     msc_warning(t->g.ctx, MSC_E_SEARCH, t->f->loc,
                 "%s: the best strategy found takes %.3f ms, with digits placed one after the other as in recursive_programming", why,
@@ -174,8 +182,10 @@ static bool search_all_meshes(shard_timing *t) {
   set_mesh(t, &shape[best]);
   t->found = of_best.cost, t->bound = bound;
   t->chosen = of_best.chosen;
+  MSC_TRY(look_at_mesh(t));
+  t->compared.whole_axes = shard_count_primes(msc_mesh_size(t->g.mesh)) > SHARD_MESH_AXES;
   if (exact) warn_of_gap(t);
-  return look_at_mesh(t);
+  return true;
 }
 
 bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
@@ -199,12 +209,12 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   msc_func_set(f, "step_ns", msc_int(t.found.ns));
   msc_func_set(f, "least_step_ns", msc_int(t.bound));
   msc_drop_attr(f->attrs, &f->num_attrs, "compared");
-  if (what_was_compared(&t)) msc_func_set(f, "compared", msc_str(t.g.ctx, what_was_compared(&t)));
+  if (t.bound && what_was_compared(&t)) msc_func_set(f, "compared", msc_str(t.g.ctx, what_was_compared(&t)));
   msc_stat(pass, "variables", (int64_t)t.m.num_vars);
   msc_stat(pass, "work", (int64_t)t.work);
   msc_stat(pass, "ns", t.found.ns);
   msc_stat(pass, "ns at least", t.bound);
-  if (what_was_compared(&t)) msc_stat(pass, "not compared", t.compared.even_only + t.compared.some_meshes);
+  if (what_was_compared(&t)) msc_stat(pass, "not compared", t.compared.even_only + 2 * t.compared.some_meshes + 4 * t.compared.whole_axes);
   msc_stat(pass, "bytes kept", t.found.bytes);
   return true;
 }

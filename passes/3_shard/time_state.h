@@ -19,7 +19,7 @@ static const shard_cost SHARD_NO_STRATEGY = {SHARD_IMPOSSIBLE, INT64_MAX, 0, INT
 
 /* What the bound speaks of, if not of all strategies on all meshes that are open to choice. */
 typedef struct {
-  bool even_only, some_meshes;
+  bool even_only, some_meshes, whole_axes;
 } shard_compared;
 
 typedef struct {

@@ -86,7 +86,41 @@ static void test_against_planner(void **state) {
   }
 }
 
+/* One target at a time or all at once, uneven ones among them: the same prices. */
+static bool ask_both_ways(msc_context *ctx, void *arg) {
+  (void)arg;
+  msc_mesh mesh;
+  msc_cost cost;
+  const msc_layout *layout[MOST];
+  const msc_subaxis digit[] = {{0, 1, 4}, {1, 1, 2}};
+  int64_t ns[MOST];
+  int number[2][MOST], differ = 0;
+  assert_true(msc_mesh_parse(ctx, NULL, "x=4,y=2", &mesh));
+  msc_cost_of(msc_cluster_named(ctx, "a100"), &mesh, &cost);
+  const msc_type *type = msc_type_of(ctx, MSC_F32, 3, (int64_t[]){64, 14, 6}, NULL);
+  shard_prices *p[2];
+  int num = collect(ctx, &mesh, 3, layout);
+  for (int k = 0; k < 2; k++) {
+    p[k] = shard_prices_new(ctx, msc_context_arena(ctx), &cost, false, 1);
+    shard_prices_digits(p[k], 2, digit);
+    for (int i = 0; i < num; i++) number[k][i] = shard_layout_number(p[k], layout[i]);
+  }
+  for (int i = 0; i < num; i++) {
+    shard_price_row(p[0], type, false, number[0][i], num, number[0], ns);
+    for (int j = 0; j < num; j++) differ += ns[j] != shard_price(p[1], type, false, number[1][i], number[1][j]);
+  }
+  assert_int_equal(differ, 0);
+  return true;
+}
+
+static void test_asked_together(void **state) {
+  (void)state;
+  msc_context *ctx = msc_context_new(NULL, NULL);
+  assert_true(msc_protect(ctx, ask_both_ways, NULL));
+  msc_context_free(ctx);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_planner)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_planner), cmocka_unit_test(test_asked_together)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

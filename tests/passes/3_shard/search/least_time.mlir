@@ -26,6 +26,7 @@ module attributes {msc.mesh = #msc.mesh<"dp=2,tp=4">} {
                    {msc.name = "w", msc.role = "parameter"},
                    {msc.name = "b", msc.role = "parameter"},
                    {msc.name = "v", msc.role = "parameter"}],
+      compared = "whole axes",
       least_step_ns = 49543 : i64,
       searched = true,
       step_ns = 49543 : i64,
