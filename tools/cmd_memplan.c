@@ -2,16 +2,10 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "ir/clock.h"
 #include "passes/8_memory/buffer_file.h"
 #include "tools/cli.h"
-
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static int print_json(cli *c, const msc_buffer_file *f, const msc_place_result *r, const uint64_t *offset) {
   cli_output *out = cli_open(c, NULL);
@@ -62,7 +56,7 @@ static msc_place_result plan(cli *c, const msc_buffer_file *f, const msc_place_o
 }
 
 static int run(cli *c) {
-  double begin = now();
+  double begin = msc_cpu_seconds();
   int64_t capacity = cli_int(c, "capacity", -1);
   bool given = cli_text(c, "capacity");
   double limit = cli_number(c, "time-limit", given ? 3 : 2);
@@ -72,7 +66,7 @@ static int run(cli *c) {
   if (!(limit >= 0 && limit < 1e9)) return cli_usage(c, "--time-limit must be a number of seconds from 0 on");
   if (!cli_read(c, c->operands[0], &text) || !msc_buffers_read(c->ctx, c->operands[0], text.data, text.size, &f)) return CLI_INPUT;
   uint64_t *offset = msc_new_array(msc_context_arena(c->ctx), uint64_t, f.num);
-  double left = 0.95 * limit - (now() - begin); /* the rest is for stopping and printing */
+  double left = 0.95 * limit - (msc_cpu_seconds() - begin); /* the rest is for stopping and printing */
   msc_place_options o = {.capacity = (uint64_t)(given && capacity > 0 ? capacity : 0), .time_limit_s = left > 1e-6 ? left : 1e-6};
   msc_place_result r = plan(c, &f, &o, offset);
   int code = c->json ? print_json(c, &f, &r, offset) : print_table(c, &f, &r, offset);
@@ -84,7 +78,8 @@ static int run(cli *c) {
   return CLI_INPUT;
 }
 
-static const cli_option options[] = {{"capacity", CLI_BYTES, "N", "done at the first plan of at most N bytes; exit code 1 when none is found"},
-                                     {"time-limit", CLI_NUMBER, "S", "seconds to look for it; default 3 with --capacity, else 2"},
-                                     {0}};
+static const cli_option options[] = {
+    {"capacity", CLI_BYTES, "N", "done at the first plan of at most N bytes; exit code 1 when none is found"},
+    {"time-limit", CLI_NUMBER, "S", "seconds of CPU time to look for it; default 3 with --capacity, else 2"},
+    {0}};
 const cli_command cmd_memplan = {"FILE.csv", 1, 1, options, run};

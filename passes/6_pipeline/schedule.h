@@ -42,7 +42,7 @@ typedef struct {
   const msc_section_cost *cost; /* of every virtual stage; NULL: 1 ns each, no hop, 1 byte each */
   const int64_t *limit;         /* zb-auto: of every stage, in the bytes of `cost`; NULL: what `stages` micro-batches take */
   int64_t nodes;                /* zb-auto: entries the search may look at, which makes it the same everywhere; 0: 5,000,000 */
-  double seconds;               /* zb-auto: time after which it ends instead; 0: none.  The order then depends on the machine */
+  double seconds;               /* zb-auto: CPU time after which it ends instead; 0: none.  The order then depends on the machine */
 } msc_schedule_options;
 
 typedef struct {

@@ -4,7 +4,8 @@
 #include "passes/6_pipeline/zero_bubble.h"
 
 #include <string.h>
-#include <time.h>
+
+#include "ir/clock.h"
 
 /* ---- plans ---- */
 
@@ -32,15 +33,9 @@ bool zb_fits(const zb_problem *z, int stage, const uint8_t *work) {
   return true;
 }
 
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 bool zb_is_over(const zb_problem *z, const zb_plan *best) {
   if (best->makespan == INT64_MAX) return false; /* the first list schedule is always made */
-  return best->makespan <= z->bound || z->budget <= 0 || (z->until > 0 && now() >= z->until);
+  return best->makespan <= z->bound || z->budget <= 0 || (z->until > 0 && msc_cpu_seconds() >= z->until);
 }
 
 /* ---- time ---- */
@@ -140,7 +135,7 @@ static bool start(msc_orders *b, zb_problem *z) {
   z->backward_end = msc_new_array(b->scratch, int64_t, num);
   z->at = msc_new_array(b->scratch, int, 6 * o->stages);
   z->bound = zb_bound(z, b->scratch);
-  if (o->seconds > 0) z->until = now() + o->seconds, z->budget = INT64_MAX;
+  if (o->seconds > 0) z->until = msc_cpu_seconds() + o->seconds, z->budget = INT64_MAX;
   return true;
 }
 

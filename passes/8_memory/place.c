@@ -1,25 +1,21 @@
 /* place.c: buffers with lifetimes -> offsets: orders first, then the exact search while limits allow; what is found is kept. */
 #include <string.h>
-#include <time.h>
 
+#include "ir/clock.h"
 #include "passes/8_memory/placing.h"
 
 enum { SEARCHED = 1500, STEPS = 4000000 };
 
 /* ---- what every way of looking needs ---- */
 
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 bool msc_placing_done(const msc_placing *z) { return z->height <= z->goal || z->proven; }
 
-bool msc_placing_spent(const msc_placing *z) { return (z->node_limit && z->nodes >= z->node_limit) || (z->deadline > 0 && now() >= z->deadline); }
+bool msc_placing_spent(const msc_placing *z) {
+  return (z->node_limit && z->nodes >= z->node_limit) || (z->deadline > 0 && msc_cpu_seconds() >= z->deadline);
+}
 
 double msc_placing_left(const msc_placing *z) {
-  double left = z->deadline - now();
+  double left = z->deadline - msc_cpu_seconds();
   return z->deadline <= 0 ? 0 : left > 1e-6 ? left : 1e-6;
 }
 
@@ -64,7 +60,7 @@ static void set_limits(msc_placing *z) {
   const msc_place_options *o = z->options;
   int64_t capacity = o->capacity / (uint64_t)z->unit < INT64_MAX ? (int64_t)(o->capacity / (uint64_t)z->unit) : INT64_MAX - 1;
   z->goal = capacity > z->bound ? capacity : z->bound;
-  z->deadline = o->time_limit_s > 0 ? now() + o->time_limit_s : 0;
+  z->deadline = o->time_limit_s > 0 ? msc_cpu_seconds() + o->time_limit_s : 0;
   z->node_limit = o->node_limit ? o->node_limit : o->time_limit_s > 0 ? 0 : STEPS / z->num + 1;
 }
 

@@ -27,7 +27,7 @@ typedef struct {
   uint64_t align;            /* of every offset outside groups; 0: 1 */
   uint64_t capacity;         /* done at the first plan that is no larger; 0: as small as possible */
   uint64_t node_limit;       /* of the search, so that a plan is the same on every machine; 0: 20,000 without a time limit, none with one */
-  double time_limit_s;       /* 0: none; with one, a plan may depend on the machine's speed */
+  double time_limit_s;       /* of CPU; 0: none; with one, a plan may depend on the machine's speed */
   size_t num_groups;
   const msc_place_group *group;
   const uint64_t *fixed;     /* by buffer: its offset, a multiple of `align`, or MSC_PLACE_FREE; NULL: all are free.  Of a

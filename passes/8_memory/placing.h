@@ -33,7 +33,7 @@ typedef struct {
   int64_t height;         /* its height; INT64_MAX: none yet */
   bool proven;            /* nothing is smaller than `height` */
   uint64_t nodes, node_limit;
-  double deadline;        /* seconds of CLOCK_MONOTONIC; 0: none */
+  double deadline; /* of msc_cpu_seconds; 0: none */
 } msc_placing;
 
 /* ---- place_sections.c ---- */
