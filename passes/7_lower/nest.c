@@ -370,7 +370,7 @@ bool msc_nest_launches(msc_nester *n, msc_arena *arena, const msc_op *op, msc_ne
 /* One launch goes over the operand: the only one, or that of rows whose partial sums the second adds up. */
 static bool goes_over_once(const msc_nester *n) {
   const msc_nest_walk *w = &n->walk;
-  if (w->tail || w->kind == MSC_NEST_SCATTER || w->kind == MSC_NEST_TRANSPOSE) return false;
+  if (w->tail || w->kind == MSC_NEST_SCATTER) return false;
   return w->num_launches == 1 || (w->num_launches == 2 && w->kind == MSC_NEST_ROW && w->chunk_axis < 0);
 }
 
@@ -382,7 +382,7 @@ static bool reads_only_its_own(const msc_nester *n, int in, int out, bool once) 
   for (int i = 1; i < n->num_instrs; i++)
     if (n->instr[i].buffer == out && ((n->live[i] && n->instr[i].code == NEST_STORE) || (once && n->instr[i].code == NEST_NONE)))
       store = &n->instr[i], place = i; /* NONE: in the second launch */
-  if (!store || n->walk.kind == MSC_NEST_SCATTER || n->walk.kind == MSC_NEST_TRANSPOSE) return false;
+  if (!store || n->walk.kind == MSC_NEST_SCATTER) return false;
   bool reduced = n->walk.reduced && !(store->axes & n->walk.reduced) &&
                  !(store->level && store->axes & n->walk.tail); /* stored once, when what it is made of is whole */
   if (!(once && reduced)) {
