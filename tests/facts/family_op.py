@@ -310,7 +310,7 @@ def halo(given, expected, feature):
     net.hints = {"op": {"in_strategy": [parts]}}
     if "w" in given:
         net.hints["op"]["in_strategy"].append([(strategy_of(given)[1:] or [[1, 1]])[0][0], parts[1], 1, 1])
-        w = net.g.parameter("w", "f32", [given["w"][0], shape[1], *kernel])
+        w = net.g.parameter("w", "f32", [given["w"][0], shape[1], *kernel], init="zeros")
         y = net.op("conv2d", net.tensor("x"), w, name="op", **attrs)
     else:
         y = net.op("avg_pool", net.tensor("x"), name="op", kernel=kernel, **attrs)

@@ -28,7 +28,7 @@ def one_matrix(elements, batch):
     from msc import Graph
     rows = max(n for n in range(1, 16001) if elements % n == 0)
     g = Graph()
-    x, s, w = g.input("x", "f32", [batch, rows]), g.parameter("s", "f32", [rows]), g.parameter("w", "f32", [rows, elements // rows])
+    x, s, w = g.input("x", "f32", [batch, rows]), g.parameter("s", "f32", [rows]), g.parameter("w", "f32", [rows, elements // rows], init="zeros")
     y = g.matmul(g.mul(x, s), w)
     g.loss(g.reduce_mean(g.mul(y, y), [0, 1]))
     g.optimizer("adam", lr=0.1)

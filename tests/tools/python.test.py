@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 
 from expect import MSC, Expect
 
@@ -64,11 +65,11 @@ g = msc.Graph("everything")
 g.mesh(a=2, b=4)
 x = g.input("x", "f32", [8, 4, 6])
 i = g.input("i", "i32", [8, 4], role="mask", batch_dim=-1)
-m, n = g.parameter("m", "f32", [6, 5], init="normal:0.5"), g.parameter("n", "f32", [5, 6], trainable=False)
+m, n = g.parameter("m", "f32", [6, 5], init="normal:0.5"), g.parameter("n", "f32", [5, 6], init="zeros", trainable=False)
 row, one = g.constant([1, 2, 3, 4, 5, 6.5]), g.constant(-0.0)
 scalar = g.constant(1.0)
 yes = g.compare(x, row, "lt")
-images, kernels = g.reshape(x, [2, 4, 4, 6]), g.parameter("k", "f32", [6, 2, 3, 2])
+images, kernels = g.reshape(x, [2, 4, 4, 6]), g.parameter("k", "f32", [6, 2, 3, 2], init="zeros")
 y = g.conv2d(images, kernels, stride=[2, 1], padding=[1, 0, 0, 1], groups=2)
 position = g.max_pool_index(images, [2, 2], stride=[2, 2])
 one4 = g.constant([1, 2, 3, 4.5])
@@ -176,6 +177,17 @@ def mistake(make, text):
     else:
         expect.check(f"no error: {text}", False)
 
+
+# Matrices of zeros were forgotten, most likely; what says so is meant.
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    g = msc.Graph()
+    g.parameter("b", "f32", [3])
+    g.parameter("z", "f32", [3, 4], init="zeros")
+    g.parameter("f", "f32", [3, 4], weights=("w.safetensors", "f"), init=None)
+    g.parameter("w", "f32", [3, 4])
+expect.check(f"warned of zeros: {[str(w.message) for w in told]}", [str(w.message) for w in told] ==
+             ["parameter w has no init and no weights: zeros, unless `msc run --init` gives them"] and told[0].filename == __file__)
 
 mistake(lambda g, x: g.matmul(x, x), "matmul 'matmul1': inner sizes differ: 8 and 4")
 mistake(lambda g, x: g.add(x, g.constant([1, 2, 3])), "add 'add1': shapes [4, 8] and [3] do not broadcast")

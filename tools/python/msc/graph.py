@@ -4,6 +4,7 @@ import inspect
 import os
 import struct
 import sys
+import warnings
 from contextlib import contextmanager
 from math import prod, sqrt
 
@@ -178,7 +179,7 @@ class Graph:
         return t
 
     def parameter(self, name, dtype, shape, init=None, weights=None, **marks):
-        """init: zeros, ones, constant:V, normal:STD, uniform:BOUND; absent: zeros, of which `msc compile` warns where the
+        """init: zeros, ones, constant:V, normal:STD, uniform:BOUND; absent, and no weights: zeros, with a warning where the
         parameter has two dimensions or more.  weights=(path, tensor) takes it from a safetensors file.
         Marks: trainable, layerwise_parallel, parallel_optimizer, comm_fusion, layout, parameter_server, cache_rows."""
         known = ("trainable", "layerwise_parallel", "parallel_optimizer", "comm_fusion", "layout", "parameter_server", "cache_rows")
@@ -187,8 +188,10 @@ class Graph:
                 raise Error(f"a parameter has no mark {mark}{_nearest(mark, known)}")
         t = self._value(dtype, shape)
         fields = dict(marks, name=name, value=t.number, loc=self._loc(), block=self._scope())
-        if init is None and not weights and len(shape) < 2:
+        if init is None and not weights:
             init = "zeros"
+            if len(shape) > 1:
+                warnings.warn(f"parameter {name} has no init and no weights: zeros, unless `msc run --init` gives them", stacklevel=2)
         if init is not None:
             fields["init"] = _init_fields(init)
         if weights:
