@@ -84,7 +84,7 @@ def step(n, build, shapes, trained=()):
     g = msc.Graph("memory")
     c = every(n, lambda i, j: random.uniform(-1, 1))
     kept = {name: every(n, lambda i, j: random.uniform(-1, 1)) for name in shapes}
-    p = {name: g.parameter(name, "f32", shape, trainable=name in trained) for name, shape in shapes.items()}
+    p = {name: g.parameter(name, "f32", shape, init="zeros", trainable=name in trained) for name, shape in shapes.items()}
     one = g.parameter("one", "f32", [], init="ones")
     x = g.input("x", "f32", [1])
     y = build(g, p, g.constant(c))
