@@ -367,10 +367,12 @@ bool msc_nest_launches(msc_nester *n, msc_arena *arena, const msc_op *op, msc_ne
   return build_region(n, arena, op, out_info, out_launch);
 }
 
-/* One launch goes over the operand: the only one, or that of rows whose partial sums the second adds up. */
-static bool goes_over_once(const msc_nester *n) {
+/* One launch goes over the operand: the only one, or that of rows whose partial sums the second adds up.  Nothing that varies along rows waits
+ * for a sum of all rows (check_reductions): what a row stores is stored while it is gone over. */
+static bool goes_over_once(const msc_nester *n, const msc_instr *store) {
   const msc_nest_walk *w = &n->walk;
-  if (w->tail || w->kind == MSC_NEST_SCATTER) return false;
+  if (w->tail && (store->level || w->kind != MSC_NEST_ROW || w->num_launches > 1)) return false;
+  if (w->kind == MSC_NEST_SCATTER) return false;
   return w->num_launches == 1 || (w->num_launches == 2 && w->kind == MSC_NEST_ROW && w->chunk_axis < 0);
 }
 
@@ -386,7 +388,7 @@ static bool reads_only_its_own(const msc_nester *n, int in, int out, bool once) 
   bool reduced = n->walk.reduced && !(store->axes & n->walk.reduced) &&
                  !(store->level && store->axes & n->walk.tail); /* stored once, when what it is made of is whole */
   if (!(once && reduced)) {
-    if (!goes_over_once(n)) return false;
+    if (!goes_over_once(n, store)) return false;
     if ((store->axes & n->walk.reduced) ? store->phase != n->walk.num_phases : n->walk.reduced != 0) return false;
   }
   for (int i = 1; i < n->num_instrs; i++) {

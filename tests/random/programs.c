@@ -266,7 +266,7 @@ static verdict *shared_verdict(void) {
 static const char *const words[] = {"passed", "passed, vague", "refused", "failed"};
 
 /* Faults that are known and not mended yet: no part of the test. */
-static const uint64_t open_seeds[] = {69, 241};
+static const uint64_t open_seeds[] = {0};
 
 static bool is_open(uint64_t seed) {
   for (size_t i = 0; i < sizeof open_seeds / sizeof *open_seeds; i++)
