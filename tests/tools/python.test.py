@@ -178,6 +178,37 @@ def mistake(make, text):
         expect.check(f"no error: {text}", False)
 
 
+# Which dimension is said alike everywhere: axis, dim, axes or dims, from the end where it is negative.
+
+
+def said(kind, word, value, shape, **more):
+    """The op's attribute and the shapes of its results."""
+    g = msc.Graph()
+    x = g.input("x", "f32", shape)
+    operands = {"concat": [[x, x]], "stack": [[x, x]], "gather": [x, g.input("i", "i32", [2])], "scatter_add": [g.input("i", "i32", [2]), x],
+                "scatter_update": [x, g.input("i", "i32", [2]), g.input("u", "f32", [*shape[:1], 2, *shape[2:]])]}.get(kind, [x])
+    out = getattr(g, kind)(*operands, **{word: value}, **more)
+    attrs = {a["name"]: list(a["value"][1].values())[0] for a in g._ops[-1]["attrs"] or []}
+    return attrs, [t.shape for t in (out if isinstance(out, list) else [out])]
+
+
+SAYS = {"concat": ("dim", {}), "split": ("dim", {"sizes": [1, 2]}), "roll": ("dim", {"shift": 1}), "stack": ("axis", {}), "expand_dims": ("axis", {}), "flatten": ("axis", {}),
+        "gather": ("axis", {}), "scatter_add": ("axis", {"rows": 5}), "scatter_update": ("axis", {}), "softmax": ("axis", {}), "cumsum": ("axis", {}), "argmax": ("axis", {}),
+        "sort": ("axis", {}), "reduce_sum": ("dims", {}), "reduce_mean": ("dims", {}), "reduce_any": ("dims", {}), "reverse": ("dims", {}), "layer_norm": ("axis", {})}
+for kind, (own, more) in SAYS.items():
+    rank = 4 if kind in ("stack", "expand_dims") else 3
+    plain = [1] if own == "dims" else 1
+    wanted = said(kind, own, plain, [2, 3, 4], **more)
+    for word in ("axis", "dim", "axes", "dims"):
+        expect.check(f"{kind} {word}", said(kind, word, plain, [2, 3, 4], **more) == wanted)
+        attrs, shapes = said(kind, word, 1 - rank, [2, 3, 4], **more)
+        expect.check(f"{kind} {word} from the end: {attrs} {shapes}, {wanted}", shapes == wanted[1] and attrs.get(own) in (wanted[0].get(own), 1 - rank))
+    if own == "dims":
+        expect.check(f"{kind} of one", said(kind, "axis", 1, [2, 3, 4]) == wanted)
+expect.check("squeeze", said("squeeze", "axis", -2, [2, 1, 4])[1] == [(2, 4)])
+g = msc.Graph()
+expect.check("transpose", g.transpose(g.input("x", "f32", [2, 3, 4]), perm=[-1, 0, 1]).shape == (4, 2, 3))
+
 # Matrices of zeros were forgotten, most likely; what says so is meant.
 with warnings.catch_warnings(record=True) as told:
     warnings.simplefilter("always")
@@ -189,6 +220,8 @@ with warnings.catch_warnings(record=True) as told:
 expect.check(f"warned of zeros: {[str(w.message) for w in told]}", [str(w.message) for w in told] ==
              ["parameter w has no init and no weights: zeros, unless `msc run --init` gives them"] and told[0].filename == __file__)
 
+mistake(lambda g, x: g.reduce_sum(x, dims=[0], axis=1), "reduce_sum: dims and axis both say which dimension; one of them is enough")
+mistake(lambda g, x: g.concat([x, x], axis=-3), "concat: dim -3 is not one of 2 dimensions")
 mistake(lambda g, x: g.matmul(x, x), "matmul 'matmul1': inner sizes differ: 8 and 4")
 mistake(lambda g, x: g.add(x, g.constant([1, 2, 3])), "add 'add1': shapes [4, 8] and [3] do not broadcast")
 mistake(lambda g, x: g.relu(x, name="a") + g.relu(x, name="a"), "two ops are called a")

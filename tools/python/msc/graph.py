@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from math import prod, sqrt
 
 from msc import file
-from msc.ops import ROWS, Error, Type
+from msc.ops import ROWS, Error, Type, counted, dimension_of, respelled
 
 HINTS = ("in_strategy", "out_strategy", "in_layout", "out_layout", "pipeline_stage", "recompute", "mp_comm_recompute",
          "parallel_optimizer_comm_recompute", "comm_fusion", "manual_split", "primitive_target", "cross_batch", "max_bytes",
@@ -237,12 +237,17 @@ class Graph:
         for t in operands:
             if not isinstance(t, Tensor) or t.graph is not self:
                 raise Error(f"{row.name}: operands must be tensors of this graph, not {t!r}")
+        operand_types = [Type(t.dtype, t.shape) for t in operands]
+        try:
+            attrs = counted(row, attrs, operand_types)
+        except Error as e:
+            raise Error(f"{row.name}: {e}") from None
         op = {"kind": row.name, "name": self._unique(row.name, name), "operands": [t.number for t in operands], "loc": self._loc(), "block": self._scope()}
         op["attrs"] = [{"name": s.name, "value": self._attr(s, attrs[s.name])} for s in row.attrs if attrs.get(s.name) is not None and attrs[s.name] != s.default] or None
         op["hints"] = _hint_fields(hints)
         given = {k: v for k, v in attrs.items() if v is not None}
         try:
-            types = row.infer([Type(t.dtype, t.shape) for t in operands], given, self._mesh)
+            types = row.infer(operand_types, given, self._mesh)
         except Error as e:
             raise Error(f"{row.name} '{op['name']}': {e}") from None
         if not row.results[0].endswith("*"):
@@ -405,7 +410,7 @@ def _method(row):
     signature = inspect.Signature(params)
 
     def method(*args, **kwargs):
-        bound = signature.bind(*args, **kwargs)
+        bound = signature.bind(*args, **respelled(row, kwargs))
         bound.apply_defaults()
         values = bound.arguments
         self = values["self"]
@@ -417,6 +422,8 @@ def _method(row):
     method.__name__ = method.__qualname__ = row.name
     method.__signature__ = signature
     method.__doc__ = f"Op {row.name}: {' '.join(row.operands)} -> {' '.join(row.results)}"
+    if dimension_of(row):
+        method.__doc__ += f"\n\n{dimension_of(row)} may be called axis, dim, axes or dims; negative ones count from the end."
     return method
 
 

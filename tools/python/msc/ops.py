@@ -165,6 +165,52 @@ def _rows():
     return rows
 
 
+# ---- which dimension: axis, dim, axes or dims, from the end where it is negative, for every op ----
+
+_SPELLINGS = ("axis", "dim", "axes", "dims")
+
+
+def dimension_of(row):
+    """The row's own word for the dimension, or dimensions, that its op is about; None: it is about none."""
+    own = [a for a in row.attrs if a.name in _SPELLINGS and a.kind in ("int", "ints")]
+    return own[0].name if own else None
+
+
+def respelled(row, words):
+    """What an op is told, with any of the words for its dimension as the row's own."""
+    own = dimension_of(row)
+    others = [w for w in _SPELLINGS if own and w in words and w != own and all(a.name != w for a in row.attrs)]
+    for other in others:
+        if own in words:
+            raise Error(f"{row.name}: {own} and {other} both say which dimension; one of them is enough")
+        words[own] = words.pop(other)
+    return words
+
+
+def _rank(row, attrs, types):
+    if row.name == "iota":
+        return len(attrs["type"][1])
+    if row.name == "scatter_add":
+        return len(types[1].dims) - len(types[0].dims) + 1
+    return len(types[0].dims) + (row.name in ("expand_dims", "stack"))
+
+
+def counted(row, attrs, types):
+    """Dimensions counted from the first; one number where a list is wanted is a list of one."""
+    own, out = dimension_of(row), dict(attrs)
+    for name in (own, "perm"):
+        spec = next((a for a in row.attrs if a.name == name), None)
+        value = out.get(name)
+        if spec is None or value is None or (spec.default is not None and spec.default < 0):
+            continue  # the op itself counts from the end
+        rank, each = _rank(row, attrs, types), list(value) if hasattr(value, "__len__") else [value]
+        if any(d < -rank for d in each):
+            raise Error(f"{name} {min(each)} is not one of {rank} dimensions")
+        each = [d + rank if d < 0 else d for d in each]
+        out[name] = each if spec.kind == "ints" else each[0]
+    return out
+
+
 # ---- result types: (operand types, attributes, mesh) -> list of types ----
 
 def _total(dims):
