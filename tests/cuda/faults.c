@@ -56,14 +56,17 @@ static void machines_that_lack_something(void **state) {
   (void)state;
   expect_failure(&shrinking, five_steps, 3, "the driver finds none", WITH("MSC_STANDIN_GPUS=0"));
   expect_failure(&shrinking, five_steps, 3, "the plan's code is for sm_80 and later; GPU 0, stand-in 0, is sm_75, and no plan is for one that is older than sm_80", WITH("MSC_STANDIN_ARCH=75"));
-  expect_failure(&shrinking, five_steps, 3, "rank 0 needs 17664 bytes of the memory of GPU 0, stand-in 0: 9000 are free of 9000", WITH("MSC_STANDIN_MEMORY=9000"));
+  expect_failure(&shrinking, five_steps, 3, "rank 0 needs 13824 bytes of the memory of GPU 0, stand-in 0: 9000 are free of 9000",
+                 WITH("MSC_STANDIN_MEMORY=9000"));
   expect_failure(&shrinking, five_steps, 3, "the GPU was lost while it worked: CUDA_ERROR_ILLEGAL_ADDRESS", WITH("MSC_STANDIN_FAIL=cuEventQuery:5:700"));
   expect_failure(&shrinking, five_steps, 3, "update: the GPU's driver refused cuLaunchKernel", WITH("MSC_STANDIN_FAIL=cuLaunchKernel:3:1"));
   expect_failure(&shrinking, five_steps, 3, "the GPU was lost while it worked: CUDA_ERROR_LAUNCH_FAILED", WITH("MSC_STANDIN_FAIL=cuGraphLaunch:2:719"));
   expect_failure(&shrinking, five_steps, 3, "libcuda.so.1 is no driver that works (error 34): the toolkit has one to link with alone; install NVIDIA's driver", WITH("MSC_STANDIN_FAIL=cuDriverGetVersion:1:34"));
   expect_failure(&shrinking, five_steps, 3, "the GPU's driver refused cuInit: ", WITH("MSC_STANDIN_FAIL=cuInit:1:803"));
   expect_failure(&shrinking, five_steps, 3, "the GPU's driver refused cuDevicePrimaryCtxRetain: CUDA_ERROR_DEVICE_UNAVAILABLE", WITH("MSC_STANDIN_FAIL=cuDevicePrimaryCtxRetain:1:46"));
-  expect_failure(&shrinking, five_steps, 3, "rank 0 needs 17664 bytes of the memory of GPU 0, stand-in 0: 17179869184 are free of 17179869184, but not in one piece", WITH("MSC_STANDIN_FAIL=cuMemAlloc_v2:1:2"));
+  expect_failure(&shrinking, five_steps, 3,
+                 "rank 0 needs 13824 bytes of the memory of GPU 0, stand-in 0: 17179869184 are free of 17179869184, but not in one piece",
+                 WITH("MSC_STANDIN_FAIL=cuMemAlloc_v2:1:2"));
   expect_failure(&shrinking, five_steps, 3, "the host has no memory left that a GPU's driver could pin (cuMemHostAlloc)", WITH("MSC_STANDIN_FAIL=cuMemHostAlloc:1:2"));
 }
 
