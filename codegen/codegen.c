@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include "codegen/emit.h"
+#include "ir/sanitized.h"
 #include "passes/7_lower/builtin.h"
 #include "passes/7_lower/nester.h"
 
@@ -253,11 +254,20 @@ static bool finish_gpu(msc_codegen *cg, msc_machine_code *out) {
   return ok;
 }
 
+static void set_features(msc_codegen *cg, msc_machine_code *out) {
+  size_t num;
+  const char *const *cpu = msc_cpu_features(cg->llvm.cpu.level, &num);
+  const char **all = msc_new_array(cg->arena, const char *, num + 1);
+  if (MSC_SANITIZED) all[out->num_features++] = "address-sanitizer"; /* the process's, see sanitize.c */
+  for (size_t i = 0; i < num; i++) all[out->num_features++] = cpu[i];
+  out->feature = all;
+}
+
 bool msc_codegen_finish(msc_codegen *cg, msc_machine_code *out) {
   if (cg->llvm.gpu) return finish_gpu(cg, out);
   *out = (msc_machine_code){.cpu = cg->llvm.cpu.name};
   if (cg->out_text) *cg->out_text = text_of(cg);
-  out->feature = msc_cpu_features(cg->llvm.cpu.level, &out->num_features);
+  set_features(cg, out);
   linking l = {.cg = cg, .out = out};
   bool ok = msc_parts_assemble(&cg->llvm, &l.num, l.object) && msc_protect(cg->ctx, link_kernels, &l); /* the objects are not the arena's: they are freed in any case */
   for (size_t i = 0; i < l.num; i++)

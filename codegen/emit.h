@@ -55,6 +55,12 @@ static inline int msc_product_width(const msc_llvm *l, msc_dtype d) {
 static inline int msc_product_height(const msc_llvm *l) { return l->product_bytes == 64 ? MSC_PRODUCT_MAX_HEIGHT : 6; }
 extern const char msc_llvm_pipeline[];
 
+/* ---- sanitize.c ---- */
+
+/* Has the address sanitizer watch what the module's kernels touch; their code needs a process with the sanitizer.  False: see
+ * msc_llvm_report. */
+bool msc_sanitize(msc_llvm *l);
+
 /* ---- parts.c ---- */
 
 enum { MSC_MAX_PARTS = 4 };

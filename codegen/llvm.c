@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "codegen/emit.h"
+#include "ir/sanitized.h"
 
 /* The emitter writes vectors and loops itself; what is left is to clean up and to hoist addresses. */
 const char msc_llvm_pipeline[] = "function(early-cse,loop-mssa(licm),early-cse)";
@@ -154,5 +155,6 @@ LLVMMemoryBufferRef msc_llvm_emit(msc_llvm *l, LLVMTargetMachineRef machine, LLV
 }
 
 LLVMMemoryBufferRef msc_llvm_assemble(msc_llvm *l) {
-  return msc_llvm_run(l, msc_llvm_pipeline) ? msc_llvm_emit(l, l->machine, l->module, LLVMObjectFile) : NULL;
+  return msc_llvm_run(l, msc_llvm_pipeline) && (!MSC_SANITIZED || msc_sanitize(l)) ? msc_llvm_emit(l, l->machine, l->module, LLVMObjectFile)
+                                                                                   : NULL;
 }

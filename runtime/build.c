@@ -54,6 +54,7 @@ static void put_buffers(const mscrt_context *c, block *b, plan_call call, mscrt_
   for (uint32_t i = 0; i < num && moves; i++) space[i] = plan_call_buffers(call, i).space;
   r->buffers = buffers;
   r->space = space;
+  r->ref = plan_call_buffers_data(call);
   r->num_buffers = num;
 }
 
@@ -296,9 +297,11 @@ static mscrt_status *make_programs(mscrt_context *c) {
 
 /* ---- workers ---- */
 
+/* No byte more: the sanitizer sees what is written beyond. */
 static mscrt_status *make_room(uint64_t bytes, void **out) {
-  *out = aligned_alloc(64, (size_t)(bytes + 64) / 64 * 64);
-  return *out ? NULL : mscrt_fail(MSCRT_NO_MEMORY, "no memory for tiles of %" PRIu64 " bytes", bytes);
+  *out = NULL;
+  return !bytes || !posix_memalign(out, 64, (size_t)bytes) ? NULL
+                                                           : mscrt_fail(MSCRT_NO_MEMORY, "no memory for tiles of %" PRIu64 " bytes", bytes);
 }
 
 /* What products and their epilogues need in every worker. */

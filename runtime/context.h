@@ -28,6 +28,7 @@ typedef struct mscrt_record {
   void **buffers;                /* in slot 0 */
   uint32_t num_buffers;
   const uint8_t *space;          /* of each buffer; NULL: all lie where they lie */
+  const plan_ref *ref;           /* of each buffer */
   const int64_t *dims;
   const double *scalars;
   int64_t extent, grain, units;

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "runtime/context.h"
+#include "runtime/guard.h"
 
 /* ---- addresses ---- */
 
@@ -43,8 +43,11 @@ static void run_units(mscrt_context *c, const mscrt_record *r, mscrt_work *work,
 static mscrt_status *run_kernel(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, int64_t step) {
   void *const *buffers = mscrt_buffers_of(c, r, slots, 0);
   int32_t *flag = r->checks ? buffers[r->num_buffers - 1] : NULL;
+  mscrt_guard *guard = NULL;
   if (flag) *flag = 0;
-  run_units(c, r, run_unit, &(kernel_job){r, buffers});
+  if (MSC_SANITIZED) MSCRT_CHECK(mscrt_guard_open(r, buffers, NULL, &guard));
+  run_units(c, r, run_unit, &(kernel_job){r, MSC_SANITIZED ? mscrt_guard_buffers(guard) : buffers});
+  if (MSC_SANITIZED) MSCRT_CHECK(mscrt_guard_close(guard, c, step));
   return flag ? mscrt_fault(c, r, step, *flag) : NULL;
 }
 
@@ -126,8 +129,15 @@ static void run_tile(void *arg, int64_t unit, int worker) {
 }
 
 static mscrt_status *run_matmul(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, int64_t step) {
+  matmul_job job = {c, r, mscrt_buffers_of(c, r, slots, 0), r->epilogue ? mscrt_buffers_of(c, r->epilogue, slots, 1) : NULL};
+  mscrt_guard *guard = NULL;
   c->products++;
-  run_units(c, r, run_tile, &(matmul_job){c, r, mscrt_buffers_of(c, r, slots, 0), r->epilogue ? mscrt_buffers_of(c, r->epilogue, slots, 1) : NULL});
+  if (MSC_SANITIZED) {
+    MSCRT_CHECK(mscrt_guard_open(r, job.buffers, job.epilogue, &guard));
+    job.buffers = mscrt_guard_buffers(guard), job.epilogue = mscrt_guard_epilogue(guard);
+  }
+  run_units(c, r, run_tile, &job);
+  if (MSC_SANITIZED) MSCRT_CHECK(mscrt_guard_close(guard, c, step));
   if (!atomic_load_explicit(&c->tile_failed, memory_order_relaxed)) return NULL;
   return mscrt_fail(MSCRT_ENVIRONMENT, "rank %d: step %" PRId64 ": %s: oneDNN failed", c->o.rank, step, r->name ? r->name : "matmul");
 }

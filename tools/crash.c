@@ -2,6 +2,10 @@
  * does this; the libraries never touch signals. */
 #include <fcntl.h>
 #include <signal.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#include <ucontext.h>
+#endif
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -84,6 +88,17 @@ static void on_crash(int number) {
   _exit(CLI_BUG);
 }
 
+#ifdef __SANITIZE_ADDRESS__
+/* Where checked code of a plan stops (codegen/sanitize.c). */
+static void on_bad_access(int number, siginfo_t *info, void *context) {
+  const ucontext_t *u = context;
+  (void)info;
+  put(STDERR_FILENO, "a kernel touches memory that is no buffer of its call:\n");
+  __asan_describe_address((void *)u->uc_mcontext.gregs[REG_RAX]);
+  on_crash(number);
+}
+#endif
+
 void cli_catch_crashes(int argc, char **argv) {
   crash.argc = argc;
   crash.argv = argv;
@@ -95,6 +110,7 @@ void cli_catch_crashes(int argc, char **argv) {
   const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
   for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) sigaction(signals[i], &action, NULL);
 #else
-  (void)on_crash;
+  struct sigaction action = {.sa_sigaction = on_bad_access, .sa_flags = SA_SIGINFO | (int)SA_RESETHAND};
+  sigaction(SIGILL, &action, NULL);
 #endif
 }

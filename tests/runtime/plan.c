@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "ir/product.h"
+#include "ir/sanitized.h"
 #include "tests/runtime/expect.h"
 #include "tests/runtime/make_plan.h"
 
@@ -79,6 +80,8 @@ static void foreign_plans_are_refused(void **state) {
   t = everything();
   t.feature = "amx-avx1024";
   expect_text(open_text(&t), MSCRT_ENVIRONMENT, "made for CPU test; this one lacks: amx-avx1024.");
+  t.feature = "address-sanitizer";
+  if (!MSC_SANITIZED) expect_text(open_text(&t), MSCRT_ENVIRONMENT, "this one lacks: address-sanitizer");
   t.feature = "+sse2";
   expect_ok(open_text(&t));
 }

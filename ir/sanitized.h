@@ -1,0 +1,17 @@
+/* sanitized.h: is this a build with the address sanitizer?  Then kernels are made with checked accesses, and run on memory that is guarded. */
+#ifndef MSC_IR_SANITIZED_H
+#define MSC_IR_SANITIZED_H
+
+#if defined(__SANITIZE_ADDRESS__)
+enum { MSC_SANITIZED = 1 };
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+enum { MSC_SANITIZED = 1 };
+#else
+enum { MSC_SANITIZED = 0 };
+#endif
+#else
+enum { MSC_SANITIZED = 0 };
+#endif
+
+#endif
