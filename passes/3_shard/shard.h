@@ -138,6 +138,9 @@ int64_t shard_zero_ranks(const shard_zero *z, const msc_op *update, int operand,
 /* Parts of every letter, from the leader's in_strategy: they divide the sizes, and together the devices.  False after a
  * report with a legal strategy. */
 bool shard_tuple_parts(const shard_graph *g, int group, int64_t *out_parts);
+/* The op's device matrix: which letter stands at each place, and each at which.  It is the rule's order, but for a first operand
+ * that is stored transposed: [..., m, k, n] all the same. */
+void shard_matrix_order(const msc_op *op, const msc_rule *rule, uint8_t *out_letter);
 
 /* ---- manual_split.c ---- */
 

@@ -74,15 +74,15 @@ static void put_prime_digits(msc_atoms *digits, uint16_t axis, uint32_t *pre, in
 
 /* Prime digits of every axis.  Without a user's mesh the one axis is cut as the first strategy deals its parts, the
  * device-matrix order, so that a lone op is placed as its author expects. */
-static void digits_of_parts(annotating *an, const int64_t *first_parts, int num_parts) {
+static void digits_of_parts(annotating *an, const int64_t *first_parts, const uint8_t *order, int num_parts) {
   const msc_mesh *mesh = an->g.mesh;
   memset(&an->g.atoms, 0, sizeof an->g.atoms);
   for (int a = 0; a < mesh->num_axes; a++) {
     uint32_t pre = 1;
     int64_t left = mesh->axis[a].size;
     for (int l = 0; mesh->num_axes == 1 && l < num_parts; l++) {
-      put_prime_digits(&an->g.atoms, 0, &pre, first_parts[l]);
-      left /= first_parts[l];
+      put_prime_digits(&an->g.atoms, 0, &pre, first_parts[order[l]]);
+      left /= first_parts[order[l]];
     }
     put_prime_digits(&an->g.atoms, (uint16_t)a, &pre, left);
   }
@@ -121,7 +121,10 @@ static bool choose_digits(annotating *an) {
       layout[num++] = an->layout[i][t];
     }
   if (num) return digits_of_layouts(an, num, layout, op);
-  digits_of_parts(an, first < g->num_groups ? an->parts[first] : NULL, first < g->num_groups ? g->group[first].rule.num_letters : 0);
+  uint8_t order[MSC_MAX_LETTERS];
+  bool any = first < g->num_groups;
+  if (any) shard_matrix_order(g->group[first].leader, &g->group[first].rule, order);
+  digits_of_parts(an, any ? an->parts[first] : NULL, order, any ? g->group[first].rule.num_letters : 0);
   return true;
 }
 
@@ -129,9 +132,13 @@ static bool deal_digits(annotating *an, int group) {
   uint32_t used = 0;
   shard_group *of = &an->g.group[group];
   msc_assignment *a = &of->digits;
+  uint8_t order[MSC_MAX_LETTERS];
   memset(a, 0, sizeof *a);
-  for (int l = 0; l < of->rule.num_letters; l++)
+  shard_matrix_order(of->leader, &of->rule, order);
+  for (int i = 0, l = 0; i < of->rule.num_letters; i++) {
+    l = order[i];
     if (!shard_take_parts(&an->g, an->parts[group][l], &used, a->atom[l], &a->num[l])) return msc_op_error(of->leader, MSC_E_INTERNAL, "no digits for letter '%c'", of->rule.letter[l].name);
+  }
   of->closed = (1u << of->rule.num_letters) - 1;
   return shard_check_digits(&an->g, group, "in_strategy");
 }

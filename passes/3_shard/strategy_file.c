@@ -11,6 +11,7 @@
 
 #include "ir/grid.h"
 #include "ir/symbols.h"
+#include "passes/3_shard/shard.h"
 #include "passes/3_shard/strategy_file.h"
 
 enum { FILE_VERSION = 1, MAX_BYTES = 1 << 30 };
@@ -97,12 +98,13 @@ static void split_parts(const msc_rule *rule, const msc_dim_letters *dim, int64_
 }
 
 /* tensor map of one tensor: the letters' places counted from the right. */
-static json_t *letters_map(const msc_tensor_letters *t, int num_axes) {
+static json_t *letters_map(const msc_tensor_letters *t, const uint8_t *place, int num_axes) {
   json_t *map = json_array();
   for (int d = 0; d < t->rank; d++) {
     json_t *list = json_array();
-    for (int i = 0; i < t->dim[d].num; i++) json_array_append_new(list, json_integer(num_axes - 1 - t->dim[d].letter[i]));
-    json_array_append_new(map, t->dim[d].num > 1 ? json_incref(list) : json_integer(t->dim[d].num ? num_axes - 1 - t->dim[d].letter[0] : -1));
+    for (int i = 0; i < t->dim[d].num; i++) json_array_append_new(list, json_integer(num_axes - 1 - place[t->dim[d].letter[i]]));
+    json_array_append_new(
+        map, t->dim[d].num > 1 ? json_incref(list) : json_integer(t->dim[d].num ? num_axes - 1 - place[t->dim[d].letter[0]] : -1));
     json_decref(list);
   }
   return map;
@@ -110,7 +112,8 @@ static json_t *letters_map(const msc_tensor_letters *t, int num_axes) {
 
 static void put_matrix(json_t *to, const msc_op *op, msc_arena *a, const msc_layout *const *in) {
   msc_rule rule;
-  int64_t axis[MSC_MAX_LETTERS + 1], devices = msc_mesh_size(&op->block->func->module->mesh), cut = 1;
+  uint8_t place[MSC_MAX_LETTERS];
+  int64_t axis[MSC_MAX_LETTERS + 1], matrix[MSC_MAX_LETTERS + 1], devices = msc_mesh_size(&op->block->func->module->mesh), cut = 1;
   if (!msc_rule_of(op, a, &rule)) return;
   for (int l = 0; l < rule.num_letters; l++) axis[l] = 1;
   for (int t = 0; t < rule.num_tensors; t++) {
@@ -120,10 +123,12 @@ static void put_matrix(json_t *to, const msc_op *op, msc_arena *a, const msc_lay
   for (int l = 0; l < rule.num_letters; l++) cut *= axis[l];
   if (devices % cut) return;
   int num = rule.num_letters;
-  if (devices > cut) axis[num++] = devices / cut;
+  shard_matrix_order(op, &rule, place);
+  for (int l = 0; l < num; l++) matrix[place[l]] = axis[l];
+  if (devices > cut) matrix[num++] = devices / cut;
   json_t *ins = json_array(), *outs = json_array();
-  for (int t = 0; t < rule.num_tensors; t++) json_array_append_new(t < rule.num_in ? ins : outs, letters_map(&rule.tensor[t], num));
-  json_object_set_new(to, "device_matrix", sizes_json(num, axis));
+  for (int t = 0; t < rule.num_tensors; t++) json_array_append_new(t < rule.num_in ? ins : outs, letters_map(&rule.tensor[t], place, num));
+  json_object_set_new(to, "device_matrix", sizes_json(num, matrix));
   json_object_set_new(to, "in_tensor_map", ins);
   json_object_set_new(to, "out_tensor_map", outs);
 }

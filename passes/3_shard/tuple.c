@@ -202,3 +202,11 @@ bool shard_tuple_parts(const shard_graph *g, int group, int64_t *out_parts) {
   note_transposed(&d);
   return false;
 }
+
+void shard_matrix_order(const msc_op *op, const msc_rule *rule, uint8_t *out_letter) {
+  for (int l = 0; l < rule->num_letters; l++) out_letter[l] = (uint8_t)l;
+  if ((op->kind != OP_matmul && op->kind != OP_batch_matmul) || !msc_op_bool(op, "transpose_a")) return;
+  const msc_dim_letters *last = &rule->tensor[0].dim[rule->tensor[0].rank - 2];
+  int k = last[0].letter[0], m = last[1].letter[0];
+  out_letter[k] = (uint8_t)m, out_letter[m] = (uint8_t)k;
+}
