@@ -99,6 +99,7 @@ static const char *next_text(cli *c, const json_t *op) {
   double more = number(op, "next_costs_ns") / 1e3;
   if (json_is_true(json_object_get(op, "own_order")))
     return "its digits are in an order that only its user can give: no other way is compared";
+  if (!next && number(op, "ways") < 0) return "it is put as no search would put it: other ways were not compared";
   if (!next) return number(op, "ways") ? "no other way is allowed" : "too many ways to compare";
   return msc_arena_printf(msc_context_arena(c->ctx),
                           "next best: %s, would take %.1f us %s (work %+.1f, layout changes %+.1f), %.0f bytes kept", text(next, "cuts"),

@@ -8,6 +8,7 @@
 
 #include "passes/3_shard/minimum.h"
 #include "passes/3_shard/space.h"
+#include "passes/3_shard/states.h"
 #include "passes/config.h"
 #include "passes/direction.h"
 
@@ -45,11 +46,35 @@ static bool is_in_mesh_order(const msc_assignment *a, int num_letters) {
   return true;
 }
 
+static bool same_digits(const msc_assignment *a, const msc_assignment *b, int num_letters) {
+  for (int l = 0; l < num_letters; l++)
+    if (a->num[l] != b->num[l] || memcmp(a->atom[l], b->atom[l], a->num[l]) != 0) return false;
+  return true;
+}
+
+/* Is what was decided among the states that the variable may have? */
+static bool is_a_state(const explaining *e, const shard_space_options *o, const shard_variable *v) {
+  shard_variable open = *v;
+  memset(&open.fixed, 0, sizeof open.fixed);
+  open.closed = 0;
+  msc_arena *a = msc_arena_new(e->g.ctx);
+  shard_states all = shard_states_of(&e->g, o, &open, a);
+  bool found = false;
+  for (int s = 0; s < all.num && !found; s++) {
+    msc_assignment digits;
+    shard_put_state(o, &all.state[s], &digits);
+    found = same_digits(&digits, &v->fixed, v->rule->num_letters);
+  }
+  msc_arena_free(a);
+  return found;
+}
+
+/* An op that was put where no search would put it stays there; the others may be compared all the same. */
 static bool open_space(explaining *e) {
   shard_space_options o = {.free_pieces = UINT32_MAX, .max_states = MAX_WAYS, .zero = shard_zero_of(e->pass->config)};
   MSC_TRY(shard_price_mesh(&e->m, &e->cost, !msc_config_bool(e->pass->config, MSC_KEY_enable_alltoall), shard_bucket_of(e->g.func), &o));
   for (size_t v = 0; v < e->m.num_vars; v++) {
-    if (!is_in_mesh_order(&e->m.var[v].fixed, e->m.var[v].rule->num_letters)) continue;
+    if (!is_a_state(e, &o, &e->m.var[v])) continue;
     memset(&e->m.var[v].fixed, 0, sizeof e->m.var[v].fixed);
     e->m.var[v].closed = 0;
   }
@@ -73,12 +98,6 @@ static void index_tables(explaining *e) {
 }
 
 /* ---- where everything is ---- */
-
-static bool same_digits(const msc_assignment *a, const msc_assignment *b, int num_letters) {
-  for (int l = 0; l < num_letters; l++)
-    if (a->num[l] != b->num[l] || memcmp(a->atom[l], b->atom[l], a->num[l]) != 0) return false;
-  return true;
-}
 
 static int64_t entry(const explaining *e, const shard_table *t, int a, int b) { return t->b < 0 ? t->cost[a] : t->cost[a * e->p.num_states[t->b] + b]; }
 
@@ -255,7 +274,7 @@ static int other_states(const explaining *e, int v, int *out_state) {
 static void compare(explaining *e, int v, shard_reason *r) {
   int *other = msc_new_array(e->g.arena, int, e->p.num_states[v]), num = other_states(e, v, other), next, same;
   int64_t now_ns = decided_move_ns(e, v);
-  r->num_ways = e->p.num_states[v];
+  r->num_ways = e->m.var[v].closed ? -1 : e->p.num_states[v];
   r->chosen = way_of(e, v, e->state[v], now_ns);
   if (!num) return;
   int64_t decided = least_around(e, v, e->decided.num[v], e->decided.state[v], &same), ns = least_around(e, v, num, other, &next);

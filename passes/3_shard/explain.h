@@ -31,7 +31,7 @@ typedef struct {
   double imbalance;        /* its largest part by the mean one: 1 where all are equal */
   size_t num_others;       /* gradient and update ops that share its choice */
   shard_way chosen, next;  /* next.cuts NULL: there is no other way */
-  int num_ways;            /* that its rule, sizes and the mesh allow; 0: too many to compare */
+  int num_ways;            /* that its rule, sizes and the mesh allow; 0: too many to compare; -1: the one that it has is none of them */
   bool own_order;          /* its digits are in an order that only the user can give: it is not compared with others */
   size_t num_chains, num_conflicts;
   shard_chain *chain;       /* digits that propagation brought, from where and by which way */

@@ -78,6 +78,22 @@ expect('compile uneven.mlir -o uneven.bin --set parallel_mode=auto_parallel --se
 expect.check(f"unequal {explained('uneven.bin')['warnings']}",
              explained("uneven.bin")["warnings"] == ["the parts of product are unequal: the largest is 60 % above the mean; mk,kn->mn, m 5 in 4 parts, k 4, n 8"])
 
+# An op that is put as no search would put it: the others are compared all the same.
+with open("odd.mlir", "w") as file:
+    file.write("""module {
+  "msc.func"() ({
+  ^bb0(%x: tensor<64x30xf32>, %w: tensor<30x30xf32>, %v: tensor<30x16xf32>):
+    %0 = "msc.matmul"(%x, %w) {in_layout = ["[{},{}]", "[{},{b}]"]} : (tensor<64x30xf32>, tensor<30x30xf32>) -> tensor<64x30xf32> loc("up")
+    %1 = "msc.relu"(%0) : (tensor<64x30xf32>) -> tensor<64x30xf32> loc("relu")
+    %2 = "msc.matmul"(%1, %v) : (tensor<64x30xf32>, tensor<30x16xf32>) -> tensor<64x16xf32> loc("down")
+    "msc.return"(%2) : (tensor<64x16xf32>) -> ()
+  }) {arg_attrs = [{msc.name = "x", msc.role = "data"}, {msc.name = "w", msc.role = "parameter", msc.init = "normal:1"}, {msc.name = "v", msc.role = "parameter", msc.init = "normal:1"}], sym_name = "forward"} : () -> ()
+}
+""")
+expect('compile odd.mlir -o odd.bin --set parallel_mode=auto_parallel --set mesh={"a":2,"b":4}', 0, lambda text: "", None)
+ways = {o["op"]: o["ways"] for o in explained("odd.bin")["ops"]}
+expect.check(f"ways {ways}", ways["up"] == -1 and ways["relu"] > 1 and ways["down"] > 1)
+
 # Layers that are alike are told of once.
 subprocess.run([sys.executable, "-m", "msc.models", *"gpt --layers 3 --hidden 64 --heads 4 --seq 16 --batch 8 --vocab 64 -o layers.fbs".split()], check=True)
 expect("compile layers.fbs -o layers.bin --set device_num=2 --set parallel_mode=semi_auto_parallel", 0, lambda text: "", None)
@@ -168,5 +184,5 @@ data[len(data) // 2] ^= 1
 with open("damaged.bin", "wb") as file:
     file.write(data)
 expect("explain damaged.bin", 1, lambda text: "" if text.startswith("damaged.bin: error: ") else text, "")
-expect.no_files("ffn.fbs", "kept.bin", "mean.bin", "least.bin", "state.bin", "hasty.bin", "damaged.bin", "whole.fbs", "whole.bin", "uneven.mlir", "uneven.bin", "free.fbs", "free.bin", "pairs.fbs", "pairs.bin", "forced.mlir", "forced.bin", "layers.fbs", "layers.bin")
+expect.no_files("ffn.fbs", "kept.bin", "mean.bin", "least.bin", "state.bin", "hasty.bin", "damaged.bin", "whole.fbs", "whole.bin", "uneven.mlir", "uneven.bin", "odd.mlir", "odd.bin", "free.fbs", "free.bin", "pairs.fbs", "pairs.bin", "forced.mlir", "forced.bin", "layers.fbs", "layers.bin")
 expect.done()
