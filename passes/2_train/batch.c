@@ -253,8 +253,12 @@ bool msc_sees_part(const msc_op *op) {
   return v && ((v->kind == MSC_ATTR_BOOL && v->b) || (v->kind == MSC_ATTR_INT && v->i));
 }
 
-/* Statistics of one part: what has the batch is that part's, the rest is taken as it is. */
+/* Normalised by statistics that are given: every sample by itself. */
+static bool has_fixed_statistics(const msc_op *op) { return op->kind == OP_batch_norm && !msc_op_bool(op, "training"); }
+
+/* Statistics of one part, or none: what has the batch is that part's, the rest is taken as it is. */
 static bool sees_part_alone(const reading *r, const msc_op *op) {
+  if (has_fixed_statistics(op)) return true;
   if (r->view != MSC_BATCH_MARKED) return r->view == MSC_BATCH_ANYHOW;
   return msc_sees_part(op) || (op->kind == OP_batch_norm && msc_op_bool(op, "training"));
 }
