@@ -4,12 +4,14 @@
 #include <string.h>
 
 #include "codegen/dump_plan.h"
+#include "ir/box.h"
 #include "plan_fbs.h"
 
 typedef struct {
   plan_plan root;
   msc_write_fn *write;
   void *user;
+  int64_t rank; /* -1: none */
 } dumping;
 
 static const char *text(const char *s) { return s ? s : ""; }
@@ -108,6 +110,61 @@ static void put_config(const dumping *d) {
   json_decref(all);
 }
 
+/* ---- one rank ---- */
+
+static msc_box_mesh box_mesh(const dumping *d) {
+  msc_box_mesh mesh = {.num_axes = (int)plan_plan_mesh_num(d->root)};
+  for (int i = 0; i < mesh.num_axes; i++) mesh.size[i] = plan_axis_size(plan_plan_mesh(d->root, (uint32_t)i));
+  return mesh;
+}
+
+/* Where it is in the mesh. */
+static void put_place(const dumping *d) {
+  msc_box_mesh mesh = box_mesh(d);
+  if (d->rank < 0) return;
+  put(d, "  rank %" PRId64 " is at", d->rank);
+  for (int i = 0; i < mesh.num_axes; i++)
+    put(d, " %s=%" PRId64, plan_axis_name(plan_plan_mesh(d->root, (uint32_t)i)),
+        msc_digit_of(&mesh, (msc_digit){(uint32_t)i, 1, (uint32_t)mesh.size[i]}, d->rank));
+  put(d, "\n");
+}
+
+/* Borders of the parts of the dimensions that have some, in the order of the list. */
+static void split_of(plan_layout l, const msc_box_layout *layout, const int64_t **out_split) {
+  uint64_t at = 0;
+  for (int i = 0; i < layout->rank; i++) {
+    bool has = plan_layout_split_dims(l) >> i & 1;
+    out_split[i] = has ? plan_layout_split_data(l) + at : NULL;
+    if (has) at += (uint64_t)msc_box_parts(layout, i) + 1;
+  }
+}
+
+/* " rank 3 [16:32,0:8]": the elements that the rank has; of another stage's value none. */
+static void put_part(const dumping *d, uint32_t index, uint32_t rank, const uint64_t *dim, bool here) {
+  if (d->rank < 0) return;
+  plan_layout l = plan_plan_layouts(d->root, index);
+  msc_box_mesh mesh = box_mesh(d);
+  const int64_t *split[MSC_BOX_RANK];
+  msc_box_layout layout = {(int)rank, (int)plan_layout_sub_num(l), plan_layout_first_data(l),
+                           (const msc_digit *)(const void *)plan_layout_sub_data(l), NULL};
+  int64_t shape[MSC_BOX_RANK];
+  msc_box box;
+  split_of(l, &layout, split);
+  if (plan_layout_split_dims(l)) layout.split = split;
+  for (uint32_t i = 0; i < rank; i++) shape[i] = (int64_t)dim[i];
+  msc_box_of(&mesh, &layout, shape, d->rank, &box);
+  put(d, here ? " rank %" PRId64 " [" : " not of rank %" PRId64, d->rank);
+  for (uint32_t i = 0; here && i < rank; i++) put(d, "%s%" PRId64 ":%" PRId64, i ? "," : "", box.begin[i], box.begin[i] + box.size[i]);
+  if (here) put(d, "]");
+}
+
+/* Is the rank one of the stage's? */
+static bool is_in_stage(const dumping *d, uint32_t stage) {
+  msc_box_mesh mesh = box_mesh(d);
+  uint32_t stages = plan_plan_stages_num(d->root);
+  return stages < 2 || d->rank < 0 || d->rank / (msc_box_mesh_size(&mesh) / stages) == stage;
+}
+
 static void put_variables(const dumping *d) {
   for (uint32_t i = 0; i < plan_plan_parameters_num(d->root); i++) {
     plan_parameter p = plan_plan_parameters(d->root, i);
@@ -118,6 +175,8 @@ static void put_variables(const dumping *d) {
     if (plan_parameter_model_shape_num(p)) put_type(d, plan_parameter_dtype(p), plan_parameter_model_shape_num(p), plan_parameter_model_shape_data(p)), put(d, " ");
     put_layout(d, plan_parameter_layout(p));
     put_ref(d, plan_parameter_ref(p));
+    put_part(d, plan_parameter_layout(p), plan_parameter_shape_num(p), plan_parameter_shape_data(p),
+             is_in_stage(d, plan_parameter_stage(p)));
     put(d, " init %s\n", text(plan_parameter_init(p)));
   }
   for (uint32_t i = 0; i < plan_plan_inputs_num(d->root); i++) {
@@ -127,6 +186,9 @@ static void put_variables(const dumping *d) {
     put(d, " ");
     put_layout(d, plan_input_layout(p));
     put_ref(d, plan_input_ref(p));
+    bool here = plan_input_stages_num(p) == 0;
+    for (uint32_t k = 0; k < plan_input_stages_num(p); k++) here |= is_in_stage(d, plan_input_stages(p, k));
+    if (!plan_input_whole(p)) put_part(d, plan_input_layout(p), plan_input_shape_num(p), plan_input_shape_data(p), here);
     put(d, "%s\n", plan_input_whole(p) ? " whole" : "");
   }
   for (uint32_t i = 0; i < plan_plan_outputs_num(d->root); i++) {
@@ -234,10 +296,11 @@ static void put_section(const dumping *d, plan_section s) {
   }
 }
 
-void msc_dump_plan(const void *file, msc_write_fn *write, void *user) {
-  dumping d = {plan_plan_root(file), write, user};
+void msc_dump_plan(const void *file, int64_t rank, msc_write_fn *write, void *user) {
+  dumping d = {plan_plan_root(file), write, user, rank};
   put_header(&d);
   put_config(&d);
+  put_place(&d);
   put_variables(&d);
   for (uint32_t i = 0; i < plan_plan_decisions_num(d.root); i++) {
     plan_decision v = plan_plan_decisions(d.root, i);

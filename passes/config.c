@@ -223,6 +223,11 @@ msc_input_mode msc_config_input_mode(const msc_config *config) {
   return whole ? MSC_INPUT_FULL_BATCH : MSC_INPUT_DATA_PARALLEL;
 }
 
+bool msc_config_cuts_batch(const msc_config *config) {
+  bool said = msc_config_value(config, MSC_KEY_dataset_strategy) || msc_config_value(config, MSC_KEY_full_batch);
+  return said && msc_config_input_mode(config) == MSC_INPUT_DATA_PARALLEL;
+}
+
 /* A member of a DICT; NULL: not given. */
 static const msc_attr_value *detail(const msc_config *config, msc_key key, const char *name) {
   const msc_attr_value *v = msc_config_value(config, key);

@@ -61,6 +61,9 @@ static bool check_inputs(msc_config *config) {
   if (!strategy) return true;
   const msc_loc *loc = msc_config_loc(config, MSC_KEY_dataset_strategy);
   bool whole = strategy->kind == MSC_ATTR_STR && !strcmp(strategy->s, "full_batch"), ok = true;
+  if (strategy->kind == MSC_ATTR_LIST && msc_config_parallel_mode(config) == MSC_HYBRID_PARALLEL)
+    return msc_error(ctx, MSC_E_CONFIG, loc, "dataset_strategy: a list says nothing with %s, where shapes are those of one rank's part",
+                     shown(config, MSC_KEY_parallel_mode));
   if (msc_config_value(config, MSC_KEY_full_batch) && msc_config_bool(config, MSC_KEY_full_batch) != whole)
     ok = msc_error(ctx, MSC_E_CONFIG, loc, "%s contradicts %s; give one of them", shown(config, MSC_KEY_dataset_strategy), shown(config, MSC_KEY_full_batch));
   int64_t parts[MSC_MAX_RANK], ranks = msc_config_int(config, MSC_KEY_device_num);
@@ -109,6 +112,38 @@ static bool check_parallel_optimizer(msc_config *config) {
   if (msc_config_zero(config) && msc_config_parallel_mode(config) == MSC_HYBRID_PARALLEL) {
     msc_key key = zero ? MSC_KEY_zero : MSC_KEY_enable_parallel_optimizer;
     ok = msc_error(ctx, MSC_E_UNSUPPORTED, msc_config_loc(config, key), "%s: not supported yet with %s, whose program is one rank's", shown(config, key), shown(config, MSC_KEY_parallel_mode));
+  }
+  return ok;
+}
+
+/* ---- keys that say nothing without another ---- */
+
+static bool has_pipeline(const msc_config *c) { return msc_config_int(c, MSC_KEY_pipeline_stages) > 1; }
+static bool has_mean(const msc_config *c) {
+  return msc_config_bool(c, MSC_KEY_gradients_mean) && msc_config_parallel_mode(c) >= MSC_SEMI_AUTO_PARALLEL;
+}
+static bool has_dynamic_scale(const msc_config *c) { return msc_config_loss_scale(c).dynamic; }
+
+static const struct {
+  msc_key key;
+  bool (*is_there)(const msc_config *config);
+  const char *what;
+} needs[] = {
+    {MSC_KEY_pipeline_chunks, has_pipeline, "pipeline_stages of 2 and more"},
+    {MSC_KEY_gradients_mean_of, has_mean, "gradients_mean in semi_auto_parallel or auto_parallel"},
+    {MSC_KEY_loss_scale_config, has_dynamic_scale, "loss_scale dynamic"},
+};
+
+/* A value other than the default's is refused if what it needs is not there. */
+static bool check_needs(msc_config *config) {
+  bool ok = true;
+  for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
+    msc_key key = needs[i].key;
+    if (!msc_config_value(config, key) || needs[i].is_there(config)) continue;
+    const char *text = msc_config_value_text(config, key, msc_context_arena(config->ctx)), *fallback = msc_config_rows[key].fallback;
+    size_t n = strlen(fallback);
+    if (!strcmp(text, fallback) || (text[0] == '"' && strlen(text) == n + 2 && !strncmp(text + 1, fallback, n))) continue;
+    ok = msc_error(config->ctx, MSC_E_CONFIG, msc_config_loc(config, key), "%s says nothing without %s", msc_key_name(key), needs[i].what);
   }
   return ok;
 }
@@ -166,6 +201,7 @@ bool msc_config_check(msc_config *config) {
     ok = check_inputs(config) && ok;
     ok = check_fusion(config) && ok;
     ok = check_parallel_optimizer(config) && ok;
+    ok = check_needs(config) && ok;
     if (ok) complete_fusion(config);
   }
   for (int key = 0; key < MSC_NUM_KEYS; key++) ok = check_supported(config, (msc_key)key) && ok;

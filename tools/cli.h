@@ -121,6 +121,11 @@ const char *cli_repeated_flags(cli *c);
 
 /* The configuration of passes/config.h from --config, the environment and --set, checked; NULL after reports. */
 struct msc_config *cli_config(cli *c);
+/* The rank that a plan for so many is asked about: the key global_rank as given now, else as recorded in the plan (-1: it was not
+ * set).  false after a report: there is no such rank. */
+bool cli_rank(cli *c, int64_t recorded, int64_t ranks, int64_t *out_rank);
+/* What a plan records of a key that is a whole number: -1 where it was not set. */
+int64_t cli_recorded(const char *config, const char *key);
 /* --cluster, a name or a file; NULL: not given.  False after a report. */
 bool cli_cluster(cli *c, const msc_cluster **out_cluster);
 

@@ -5,7 +5,7 @@
 
 #include "codegen/dump_plan.h"
 #include "ir/text.h"
-#include "ir/text.h"
+#include "plan_fbs.h"
 #include "runtime/mscrt.h"
 #include "tools/cli.h"
 
@@ -43,8 +43,12 @@ static int write_text(cli *c, const char *kind, const char *model, const char *c
 
 static int dump_plan(cli *c, const char *path, const cli_bytes *file) {
   if (!check_plan(c, path, file)) return CLI_INPUT;
+  plan_plan root = plan_plan_root(file->data);
+  int64_t ranks = 1, rank;
+  for (uint32_t i = 0; i < plan_plan_mesh_num(root); i++) ranks *= plan_axis_size(plan_plan_mesh(root, i));
+  if (!cli_rank(c, plan_plan_config(root) ? cli_recorded(plan_plan_config(root), "global_rank") : -1, ranks, &rank)) return CLI_INPUT;
   msc_text text = {.arena = msc_context_arena(c->ctx)};
-  msc_dump_plan(file->data, msc_text_write, &text);
+  msc_dump_plan(file->data, rank, msc_text_write, &text);
   return write_text(c, "plan", msc_plan_model_name(file->data), msc_plan_config_text(file->data), &text);
 }
 

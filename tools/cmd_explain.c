@@ -280,11 +280,27 @@ static void print_mean(cli_output *out, const json_t *all) {
                json_integer_value(over));
 }
 
+static void print_rank(cli_output *out, const json_t *all) {
+  const json_t *rank = json_object_get(all, "rank"), *digit, *one;
+  const char *axis;
+  size_t i;
+  if (!rank) return;
+  cli_printf(out, "rank %.0f", number(rank, "rank"));
+  if (number(all, "ranks") <= number(rank, "rank") || number(rank, "stage") > 0) cli_printf(out, ", stage %.0f", number(rank, "stage"));
+  json_object_foreach(json_object_get(rank, "at"), axis, digit) {
+    cli_printf(out, "; %s %" JSON_INTEGER_FORMAT ", with ranks", axis, json_integer_value(digit));
+    json_array_foreach(json_object_get(json_object_get(rank, "with"), axis), i, one)
+        cli_printf(out, " %" JSON_INTEGER_FORMAT, json_integer_value(one));
+  }
+  cli_printf(out, "\n");
+}
+
 static void print_plan(cli *c, cli_output *out, const json_t *all, const char *op) {
   const json_t *one;
   size_t i;
   sayings ops = new_sayings(c), conflicts = new_sayings(c), changes = new_sayings(c), warnings = new_sayings(c);
   print_head(out, all);
+  print_rank(out, all);
   print_figures(c, out, all);
   print_mean(out, all);
   json_array_foreach(json_object_get(all, "ops"), i, one) if (!op || !strcmp(text(one, "op"), op)) say_op(&ops, all, one);

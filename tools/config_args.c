@@ -17,7 +17,8 @@ static bool read_environment(msc_config *config) {
   return ok;
 }
 
-msc_config *cli_config(cli *c) {
+/* As given, not checked; ok: nothing was reported. */
+static msc_config *given_config(cli *c, bool *out_ok) {
   msc_config *config = msc_config_new(c->ctx);
   bool ok = read_environment(config);
   const char *path = cli_text(c, "config");
@@ -28,7 +29,24 @@ msc_config *cli_config(cli *c) {
   const char *const *assignments;
   size_t num = cli_texts(c, "set", &assignments);
   for (size_t i = 0; i < num; i++) ok = msc_config_set(config, assignments[i]) && ok;
+  *out_ok = ok;
+  return config;
+}
+
+msc_config *cli_config(cli *c) {
+  bool ok;
+  msc_config *config = given_config(c, &ok);
   return msc_config_check(config) && ok ? config : NULL;
+}
+
+bool cli_rank(cli *c, int64_t recorded, int64_t ranks, int64_t *out_rank) {
+  bool ok;
+  const msc_config *config = given_config(c, &ok);
+  MSC_TRY(ok);
+  bool given = msc_config_is_set(config, MSC_KEY_global_rank);
+  *out_rank = given ? msc_config_int(config, MSC_KEY_global_rank) : recorded;
+  return *out_rank < ranks || msc_error(c->ctx, MSC_E_CONFIG, given ? msc_config_loc(config, MSC_KEY_global_rank) : NULL,
+                                        "global_rank %" PRId64 ": the plan is for ranks 0 to %" PRId64, *out_rank, ranks - 1);
 }
 
 const char *cli_repeated_flags(cli *c) {

@@ -46,6 +46,14 @@ static bool read_program(explained *e, plan_plan root, msc_module **out_m) {
   return *out_m && msc_verify(*out_m);
 }
 
+int64_t cli_recorded(const char *config, const char *key) {
+  json_t *all = json_loads(config, 0, NULL), *one = json_object_get(all, key), *value = json_object_get(one, "value");
+  const char *from = json_string_value(json_object_get(one, "from"));
+  int64_t number = from && strcmp(from, "default") && json_is_integer(value) ? json_integer_value(value) : -1;
+  json_decref(all);
+  return number;
+}
+
 /* {"key": {"value": v, "from": text}, ...}: what was set, set again. */
 static bool read_config(explained *e, const char *text) {
   json_t *all = json_loads(text, 0, NULL), *one;
@@ -374,6 +382,25 @@ json_t *cli_redundancy(cli *c, const char *path) {
 
 /* ---- the whole ---- */
 
+/* {"rank", "stage", "at": {axis: coordinate}, "with": {axis: [first ranks of its group]}}: where a rank is, and along each axis who
+ * is there with it. */
+static json_t *rank_json(const explained *e, int64_t rank) {
+  enum { MOST = 64 };
+  const msc_mesh *mesh = &e->m->mesh;
+  int64_t devices = msc_mesh_size(mesh), first = rank / devices * devices, stride = devices;
+  json_t *at = json_object(), *with = json_object();
+  for (int a = 0; a < mesh->num_axes; a++) {
+    json_t *group = json_array();
+    stride /= mesh->axis[a].size;
+    int64_t digit = (rank - first) / stride % mesh->axis[a].size;
+    for (int64_t i = 0; i < mesh->axis[a].size && i < MOST; i++)
+      json_array_append_new(group, json_integer((json_int_t)(rank + (i - digit) * stride)));
+    json_object_set_new(at, mesh->axis[a].name, json_integer((json_int_t)digit));
+    json_object_set_new(with, mesh->axis[a].name, group);
+  }
+  return json_pack("{s:I, s:I, s:o, s:o}", "rank", (json_int_t)rank, "stage", (json_int_t)(rank / devices), "at", at, "with", with);
+}
+
 json_t *cli_explain_plan(cli *c, const char *path, const char *op, const char *cuts) {
   explained e = {.c = c, .path = path, .op = op, .cuts = cuts, .ctx = c->ctx, .arena = msc_context_arena(c->ctx)};
   plan_plan root;
@@ -395,6 +422,10 @@ json_t *cli_explain_plan(cli *c, const char *path, const char *op, const char *c
     json_object_set_new(all, "search",
                         json_pack("{s:I, s:I, s:s}", "step_ns", (json_int_t)ns->i, "at_least_ns", (json_int_t)least->i, "compared",
                                   compared && compared->kind == MSC_ATTR_STR ? compared->s : "all"));
+  int64_t rank = -1;
+  ok = ok && cli_rank(c, cli_recorded(text_of(plan_plan_config(root)), "global_rank"),
+                      msc_mesh_size(&e.m->mesh) * msc_config_int(e.config, MSC_KEY_pipeline_stages), &rank);
+  if (ok && rank >= 0) json_object_set_new(all, "rank", rank_json(&e, rank));
   const msc_func *train = ok ? msc_find_func(e.m, "train") : NULL;
   const msc_attr_value *over = train ? msc_func_attr(train, "gradients_over") : NULL;
   if (over) json_object_set_new(all, "gradients_over", json_integer((json_int_t)over->i));

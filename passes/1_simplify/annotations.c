@@ -4,9 +4,25 @@
 #include <strings.h>
 
 #include "passes/7_lower/target.h"
+#include "passes/config.h"
 #include "passes/pass.h"
 
-typedef enum { ALL, FALSE_ONLY, ZERO_ONLY, GROUP, BYTES, ROUND, TRUTH, ON_CPU, IN_F32, A_BLOCK, A_LIMIT, OP_OR_BLOCK, NONE } honoured;
+typedef enum {
+  ALL,
+  FALSE_ONLY,
+  ZERO_ONLY,
+  GROUP,
+  BYTES,
+  ROUND,
+  STAGE,
+  TRUTH,
+  ON_CPU,
+  IN_F32,
+  A_BLOCK,
+  A_LIMIT,
+  OP_OR_BLOCK,
+  NONE
+} honoured;
 
 typedef struct {
   const char *name;
@@ -14,18 +30,16 @@ typedef struct {
 } annotation;
 
 static const annotation of_ops[] = {
-  {"in_strategy", ALL}, {"out_strategy", ALL}, {"in_layout", ALL}, {"out_layout", ALL},
-  {"pipeline_stage", ALL},
-  {"recompute", OP_OR_BLOCK},
-  {"mp_comm_recompute", ALL}, {"parallel_optimizer_comm_recompute", ALL}, /* say more about recompute */
-  {"comm_fusion", GROUP}, {"fusion", GROUP},
-  {"manual_split", ALL}, {"aligned", ALL},
-  {"compute_type", IN_F32},
-  {"primitive_target", ON_CPU},
-  {"cross_batch", ALL}, {"shard", A_BLOCK},
-  {"memory_limit", A_LIMIT},
-  {"max_bytes", BYTES}, {"deny_replicate", TRUTH},
-  {"priority", ROUND},
+    {"in_strategy", ALL},         {"out_strategy", ALL},
+    {"in_layout", ALL},           {"out_layout", ALL},
+    {"pipeline_stage", STAGE},    {"recompute", OP_OR_BLOCK},
+    {"mp_comm_recompute", TRUTH}, {"parallel_optimizer_comm_recompute", TRUTH}, /* say more about recompute */
+    {"comm_fusion", GROUP},       {"fusion", GROUP},
+    {"manual_split", ALL},        {"aligned", ALL},
+    {"compute_type", IN_F32},     {"primitive_target", ON_CPU},
+    {"cross_batch", ALL},         {"shard", A_BLOCK},
+    {"memory_limit", A_LIMIT},    {"max_bytes", BYTES},
+    {"deny_replicate", TRUTH},    {"priority", ROUND},
 };
 
 static const annotation of_args[] = {
@@ -77,6 +91,7 @@ static bool is_honoured(honoured which, const msc_attr_value *v, msc_target targ
     case FALSE_ONLY: return v->kind == MSC_ATTR_BOOL ? !v->b : v->kind == MSC_ATTR_INT && v->i == 0;
     case GROUP: case BYTES: return is_within(v, 0, INT64_MAX);
     case ROUND: return is_within(v, 0, UINT8_MAX);
+    case STAGE: return is_within(v, 0, UINT16_MAX);
     case TRUTH: return v->kind == MSC_ATTR_BOOL;
     case ZERO_ONLY: return is_within(v, 0, 0);
     case ON_CPU: return target == MSC_TARGET_CPU && v->kind == MSC_ATTR_STR && !strcasecmp(v->s, "cpu"); /* where all is */
@@ -117,6 +132,7 @@ static const char *what_it_is(honoured which) {
     case GROUP: return "must be a whole number: 0 for never, or what a group has in common";
     case BYTES: return "must be a number of bytes";
     case ROUND: return "must be a whole number from 0, first, to 255";
+    case STAGE: return "must be the number of a stage, from 0 on";
     case TRUTH: return "must be true or false";
     case A_LIMIT: return "must be {bytes = N, name = BLOCK}, of a block: an op has no limit of its own";
     default: return NULL;
@@ -139,6 +155,16 @@ static bool check_op(const msc_op *op, msc_arena *arena) {
                         msc_attr_text(arena, &op->block->func->module->mesh, &a->value), what_is_wrong(row->which));
   }
   return ok;
+}
+
+/* What says more about recompute, of an op that is not computed again. */
+static void warn_of_recompute(const msc_pass_ctx *pass, const msc_op *op) {
+  static const char *const more[] = {"mp_comm_recompute", "parallel_optimizer_comm_recompute"};
+  bool chosen = msc_op_attr(op, "recompute") || msc_op_attr(op, "memory_limit") || msc_config_choice(pass->config, MSC_KEY_recompute) == 1;
+  for (int i = 0; i < 2 && !chosen; i++)
+    if (msc_op_attr(op, more[i]) && !(i == 1 && msc_config_zero(pass->config) == 3))
+      msc_warning(pass->ctx, MSC_E_ROW, op->loc, "%s: %s says nothing of an op that is not marked recompute%s", msc_info(op)->name, more[i],
+                  i == 1 ? ", without zero 3" : "");
 }
 
 static bool check_arg(const msc_func *f, size_t arg, msc_arena *arena) {
@@ -199,6 +225,7 @@ bool pass_annotations(msc_pass_ctx *pass, msc_module *m) {
     for (size_t i = 0; i < f->body->num_args; i++) ok &= check_arg(f, i, pass->scratch);
     for (msc_op *op = f->body->first; op; op = op->next) {
       ok &= check_op(op, pass->scratch);
+      warn_of_recompute(pass, op);
       align_columns(op);
     }
     mark_outside(f);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "passes/2_train/batch.h"
 #include "passes/3_shard/shard.h"
 #include "passes/3_shard/strategy_file.h"
 #include "passes/config.h"
@@ -337,6 +338,27 @@ static bool lay_whole(annotating *an, size_t arg) {
   return true;
 }
 
+/* Its batch over all devices, as many parts as there are. */
+static bool lay_batch(annotating *an, size_t arg) {
+  const msc_value *v = an->g.func->body->args[arg];
+  int dim = msc_batch_dim(an->g.func, arg);
+  msc_layout raw;
+  if (dim < 0 || an->devices == 1) return true;
+  if (v->type->dim[dim] < an->devices)
+    return msc_error(an->g.ctx, MSC_E_STRATEGY,
+                     msc_config_loc(an->pass->config, msc_config_is_set(an->pass->config, MSC_KEY_full_batch) ? MSC_KEY_full_batch
+                                                                                                              : MSC_KEY_dataset_strategy),
+                     "input %s: its batch of %" PRId64 " cannot be cut into %" PRId64 " parts, one for each rank", v->name ? v->name : "",
+                     v->type->dim[dim], an->devices);
+  memset(&raw, 0, sizeof raw);
+  raw.rank = (uint8_t)v->type->rank;
+  for (int a = 0; a < an->g.mesh->num_axes; a++) raw.sub[a] = (msc_subaxis){(uint32_t)a, 1, (uint32_t)an->g.mesh->axis[a].size};
+  for (int d = 0; d < v->type->rank; d++) raw.first[d + 1] = (uint8_t)(d < dim ? 0 : an->g.mesh->num_axes);
+  msc_arg_set(an->g.func, arg, "msc.layout",
+              msc_str(an->g.ctx, msc_layout_print(an->g.arena, an->g.mesh, msc_layout_of(an->g.ctx, an->g.mesh, &raw))));
+  return true;
+}
+
 static size_t num_entries(const annotating *an) {
   int64_t parts[MSC_MAX_RANK];
   size_t n = 0;
@@ -349,8 +371,10 @@ static bool lay_inputs(annotating *an) {
   msc_input_mode mode = msc_config_input_mode(an->pass->config);
   size_t input = 0;
   bool ok = true;
-  for (size_t i = 0; i < f->body->num_args && mode != MSC_INPUT_DATA_PARALLEL; i++)
-    if (msc_arg_role(f, i) <= MSC_ROLE_MASK) ok &= mode == MSC_INPUT_TUPLES ? lay_input(an, i, input++) : lay_whole(an, i);
+  bool batch = msc_config_cuts_batch(an->pass->config);
+  for (size_t i = 0; i < f->body->num_args && (batch || mode != MSC_INPUT_DATA_PARALLEL); i++)
+    if (msc_arg_role(f, i) <= MSC_ROLE_MASK)
+      ok &= batch ? lay_batch(an, i) : mode == MSC_INPUT_TUPLES ? lay_input(an, i, input++) : lay_whole(an, i);
   if (mode != MSC_INPUT_TUPLES || num_entries(an) == input) return ok;
   return msc_error(an->g.ctx, MSC_E_STRATEGY, msc_config_loc(an->pass->config, MSC_KEY_dataset_strategy), "dataset_strategy has %zu entries for the %zu inputs of the model", num_entries(an), input);
 }

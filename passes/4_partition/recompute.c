@@ -2,8 +2,8 @@
  *
  * `recompute = true` is an op's own mark; a name is that of the block whose ops all carry it: what leaves the block stays, the rest is
  * computed again from what came into it.  A change of layout belongs to the block of the op whose result it changes, or else of
- * those it serves; it is repeated unless `mp_comm_recompute = false`, of a parameter only with `parallel_optimizer_comm_recompute`,
- * or `msc.gathered`, as of zero 3.  A copy carries `recompute = true`, the originals no mark: so nobody takes one for the other, and
+ * those it serves; it is repeated unless `mp_comm_recompute = false`, of a parameter only with `parallel_optimizer_comm_recompute`, whose
+ * default is whether it is `msc.gathered`, as of zero 3.  A copy carries `recompute = true`, the originals no mark: so nobody takes one for the other, and
  * lowering leaves it where it stands.  With `recompute_saving = N` on the function, ops without a mark get one where that saves about
  * N bytes for the least time, and before that those of blocks that have a `memory_limit` (recompute.h).  Random numbers are those of salt, seed and step: the same again. */
 #include <stdlib.h>
@@ -82,7 +82,7 @@ static bool is_repeated_move(const recomputing *r, const msc_op *op, const msc_o
   if (op->kind == OP_shard) return true;
   const msc_value *arg = op->num_in ? moved_argument(op) : NULL;
   if (!arg || msc_arg_role(r->f, arg->index) != MSC_ROLE_PARAMETER) return says(mark, "mp_comm_recompute", true);
-  return is_gathered(r, arg) || says(mark, "parallel_optimizer_comm_recompute", false);
+  return says(mark, "parallel_optimizer_comm_recompute", is_gathered(r, arg));
 }
 
 /* Is it what its block hands on?  A change of layout inside is not yet outside. */

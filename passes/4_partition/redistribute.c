@@ -176,9 +176,15 @@ static bool is_gathered(const redistributing *r, const msc_value *v) {
   return a && a->kind == MSC_ATTR_BOOL && a->b;
 }
 
+/* Did the user say of the op that the backward takes the parameters that the forward gathered? */
+static bool keeps_gathered(const msc_op *forward) {
+  const msc_attr_value *v = msc_op_attr(forward, "parallel_optimizer_comm_recompute");
+  return v && v->kind == MSC_ATTR_BOOL && !v->b;
+}
+
 static msc_value *brought(redistributing *r, msc_op *user, msc_value *v, const msc_layout *want) {
   moved **list = v->id < r->num_values ? &r->by_value[v->id] : NULL;
-  bool backward = user->forward && is_gathered(r, v);
+  bool backward = user->forward && is_gathered(r, v) && !keeps_gathered(user->forward);
   for (moved *m = list ? *list : NULL; m; m = m->next)
     if (m->layout == want && m->backward == backward) return m->value;
   bool is_gradient = v->def && (msc_info(user)->flags & MSC_UPDATE || (user->id < r->num_ops && r->is_optimizers[user->id]));

@@ -175,6 +175,13 @@ static const struct {
     {"{\"device_num\": 8}",
      "c.json:1:2: parallel_mode \"stand_alone\" (default) is for one device and contradicts device_num 8 (c.json:1); choose data_parallel, "
      "semi_auto_parallel or auto_parallel [110]\n"},
+    {"{\"pipeline_chunks\": 2, \"gradients_mean_of\": \"parameter\", \"loss_scale_config\": {\"init\": 2}}",
+     "c.json:1:2: pipeline_chunks says nothing without pipeline_stages of 2 and more [110]\n"
+     "c.json:1:24: gradients_mean_of says nothing without gradients_mean in semi_auto_parallel or auto_parallel [110]\n"
+     "c.json:1:58: loss_scale_config says nothing without loss_scale dynamic [110]\n"},
+    {"{\"device_num\": 2, \"parallel_mode\": \"hybrid_parallel\", \"dataset_strategy\": [[2]]}",
+     "c.json:1:55: dataset_strategy: a list says nothing with parallel_mode \"hybrid_parallel\" (c.json:1), where shapes are those of one "
+     "rank's part [110]\n"},
     {"{\"device_num\": 8, \"parallel_mode\": \"data_parallel\",\n \"global_rank\": 8}",
      "c.json:2:2: global_rank 8 (c.json:2) must be below device_num 8 (c.json:1) [110]\n"},
     {"{\"device_num\": 8, \"parallel_mode\": \"data_parallel\", \"mesh\": {\"dp\": 4}}",

@@ -48,6 +48,12 @@ expect("explain mean.bin", 0, "", lambda text: "" if f"\ngradients_mean: all gra
 compiled("mean.bin", "--set", "search_mode=sharding_propagation", "--set", "gradients_mean=true", "--set", "gradients_mean_of=parameter")
 expect.check("each its own", "gradients_over" not in explained("mean.bin") and "gradients_over" not in kept)
 
+# The rank that is asked about: where it is, who is there with it, what it holds; what there is none of is an error.
+expect("explain kept.bin --set global_rank=5", 0, "", lambda text: "" if "\nrank 5; d 5, with ranks 0 1 2 3 4 5 6 7\n" in text else text)
+expect("dump kept.bin --set global_rank=5", 0, "", lambda text: "" if "\n  rank 5 is at d=5\n" in text and " rank 5 [196:392,0:512]" in text else text)
+for command in ("explain", "dump"):
+    expect(f"{command} kept.bin --set global_rank=9999", 1, "--set global_rank: error: global_rank 9999: the plan is for ranks 0 to 7 [E0110]\n", "")
+
 # Where propagated digits come from, by which way, and where they met others.
 chains = {n: [(c["digits"], c["from"], c["through"]) for c in ops[n]["inherited"]] for n in ("dense1", "relu1", "dense2")}
 expect.check(f"chains {chains}", chains == {"dense1": [], "relu1": [("{d:(1)2}", "dense1", ["dense1.bias_add"])], "dense2": [("{d:(1)2}", "dense1", ["dense1.bias_add", "relu1"])]})

@@ -226,6 +226,8 @@ mistake(lambda g, x: g.matmul(x, x), "matmul 'matmul1': inner sizes differ: 8 an
 mistake(lambda g, x: g.add(x, g.constant([1, 2, 3])), "add 'add1': shapes [4, 8] and [3] do not broadcast")
 mistake(lambda g, x: g.relu(x, name="a") + g.relu(x, name="a"), "two ops are called a")
 mistake(lambda g, x: g.relu(x, pipeline_stag=1), "there is no hint pipeline_stag; did you mean pipeline_stage?")
+mistake(lambda g, x: g.relu(x, pipeline_stage=-1), "pipeline_stage=-1 must be a whole number from 0 on")
+mistake(lambda g, x: g.parameter("w", "f32", [2], comm_fusion=-1), "comm_fusion=-1 must be a whole number from 0 on")
 mistake(lambda g, x: g.relu(3), "relu: operands must be tensors of this graph, not 3")
 mistake(lambda g, x: g.reshape(x), "missing a required argument: 'shape'")
 mistake(lambda g, x: g.input("y", "float32", [1]), "there is no element type float32; did you mean f32?")

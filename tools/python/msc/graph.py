@@ -101,8 +101,15 @@ def _hint_fields(hints, known=HINTS):
         elif name in ("recompute", "mp_comm_recompute", "parallel_optimizer_comm_recompute"):
             fields[name] = int(value)
         else:
+            _check_number(name, value)
             fields[name] = value
     return fields
+
+
+def _check_number(name, value):
+    """In a file -1 stands for what is not given; whoever says it means something else."""
+    if name in ("pipeline_stage", "comm_fusion", "memory_limit", "max_bytes", "priority", "cache_rows") and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+        raise Error(f"{name}={value!r} must be a whole number from 0 on")
 
 
 def _init_fields(init):
@@ -186,6 +193,8 @@ class Graph:
         for mark in marks:
             if mark not in known:
                 raise Error(f"a parameter has no mark {mark}{_nearest(mark, known)}")
+            if marks[mark] is not None:
+                _check_number(mark, _plain(marks[mark]))
         t = self._value(dtype, shape)
         fields = dict(marks, name=name, value=t.number, loc=self._loc(), block=self._scope())
         if init is None and not weights:
