@@ -9,6 +9,7 @@
  * A block with a limit is a group of its own, of which the first choice is made that keeps little enough. */
 #include <string.h>
 
+#include "ir/alias.h"
 #include "ir/conv.h"
 #include "passes/4_partition/recompute.h"
 #include "passes/cost.h"
@@ -64,13 +65,8 @@ static int64_t time_of(const choosing *c, const msc_op *op) {
 
 /* ---- what the backward reads ---- */
 
-static bool is_view(const msc_op *op) { return op->kind == OP_reshape || op->kind == OP_flatten; }
-
 /* Whose memory a value lies in; NULL: an argument's. */
-static msc_op *maker(const msc_value *v) {
-  while (v->def && is_view(v->def)) v = v->def->in[0].value;
-  return v->def;
-}
+static msc_op *maker(const msc_value *v) { return msc_memory_of(v).root->def; }
 
 static void find_saved(choosing *c) {
   for (size_t i = 0; i < c->num_ops; i++)
