@@ -1,9 +1,10 @@
 """torch_gpt: sizes of a GPT-2 in; the milliseconds of a training step of the same network by torch.compile, in bf16, and its bytes of GPU
 memory out."""
+WARM_UP = 3  # steps that compile, tune and fill caches: neither their time nor their memory counts
 
 
-def torch_step(layers, hidden, heads, seq, batch, vocab, steps):
-    """The same network by torch.compile; None: torch is not there or sees no GPU."""
+def torch_step(layers, hidden, heads, seq, batch, vocab, steps, mode="default"):
+    """The same network by torch.compile, which tunes with the mode "max-autotune"; None: torch is not there or sees no GPU."""
     try:
         import torch
     except ImportError:
@@ -37,12 +38,12 @@ def torch_step(layers, hidden, heads, seq, batch, vocab, steps):
             return f.cross_entropy(self.head(self.norm(h)).view(-1, vocab), y.view(-1))
 
     model = Gpt().cuda()
-    step = torch.compile(model, mode="max-autotune")
+    step = torch.compile(model, mode=mode)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
     x, y = (torch.randint(vocab, (batch, seq), device="cuda") for _ in range(2))
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    times = []
-    for _ in range(steps):
+
+    def milliseconds():
         begin.record()
         with torch.autocast("cuda", torch.bfloat16):
             loss = step(x, y)
@@ -51,5 +52,10 @@ def torch_step(layers, hidden, heads, seq, batch, vocab, steps):
         optimizer.zero_grad(set_to_none=True)
         end.record()
         torch.cuda.synchronize()
-        times.append(begin.elapsed_time(end))
-    return sorted(times)[steps // 2], torch.cuda.max_memory_allocated()
+        return begin.elapsed_time(end)
+
+    for _ in range(WARM_UP):
+        milliseconds()
+    torch.cuda.reset_peak_memory_stats()
+    times = sorted(milliseconds() for _ in range(steps))
+    return times[steps // 2], torch.cuda.max_memory_allocated()

@@ -5,9 +5,9 @@ import subprocess
 import sys
 
 
-def call(*words, env=None, timeout=300):
-    """env: what the environment has in addition; timeout: seconds."""
-    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, **(env or {})}, timeout=timeout)
+def call(*words, env=None, timeout=300, cwd=None):
+    """env: what the environment has in addition; timeout: seconds; cwd: where, if not here."""
+    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, **(env or {})}, timeout=timeout, cwd=cwd)
     if done.returncode:
         sys.exit(f"{' '.join(words)}: exit code {done.returncode}\n{done.stderr}")
     return done.stdout
