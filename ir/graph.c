@@ -98,6 +98,7 @@ void msc_set_operands(msc_op *op, size_t num, msc_value *const *in) {
 }
 
 void msc_replace_uses(msc_value *old, msc_value *new_value) {
+  if (!new_value->whole && new_value->def && new_value->type == old->type) new_value->whole = old->whole;
   while (old->uses && old != new_value) {
     msc_use *u = old->uses;
     unlink_use(u);
@@ -224,6 +225,7 @@ static void clone_op(cloning *c, const msc_op *op, msc_block *to) {
   msc_set_operands(n, op->num_in, in);
   for (size_t i = 0; i < op->num_out; i++) {
     n->out[i].type = op->out[i].type;
+    n->out[i].whole = op->out[i].whole;
     c->value[op->out[i].id] = &n->out[i];
   }
   n->attrs = msc_arena_copy(a, op->attrs, op->num_attrs * sizeof *op->attrs);
@@ -262,7 +264,7 @@ msc_func *msc_func_clone(msc_func *f, const char *name) {
 
 msc_op *msc_op_copy(msc_func *f, const msc_op *op, msc_value *const *in) {
   msc_op *n = msc_op_new(f, (msc_op_kind)op->kind, op->num_in, in, op->num_out, op->loc);
-  for (size_t i = 0; i < op->num_out; i++) n->out[i].type = op->out[i].type;
+  for (size_t i = 0; i < op->num_out; i++) n->out[i].type = op->out[i].type, n->out[i].whole = op->out[i].whole;
   n->attrs = msc_arena_copy(arena_of(f), op->attrs, op->num_attrs * sizeof *op->attrs);
   n->num_attrs = op->num_attrs;
   n->name = op->name;

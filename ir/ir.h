@@ -188,6 +188,7 @@ struct msc_value {
   uint32_t id;        /* dense number, set by msc_number */
   msc_use *uses;
   const char *name;   /* of an argument: interned, or NULL */
+  const msc_type *whole; /* of a result after lowering: the tensor of which it is one rank's part, with its layout; NULL: nobody says */
 };
 
 struct msc_op {
@@ -205,6 +206,7 @@ struct msc_op {
   const char *letters;   /* with forward: character i is the forward op's letter for own letter i, '.' none */
   uint32_t id;        /* dense number, set by msc_number */
   uint64_t verified;  /* verify.c: what it found right, as a number; 0: nothing yet */
+  uint64_t fits;      /* likewise of passes/7_lower/check_layouts.c */
 };
 
 struct msc_block {
@@ -418,7 +420,7 @@ void msc_op_unlink(msc_op *op);             /* out of its block, operands kept *
 void msc_op_erase(msc_op *op);              /* results must have no uses */
 void msc_set_operand(msc_op *op, size_t i, msc_value *v);
 void msc_set_operands(msc_op *op, size_t num, msc_value *const *in);
-void msc_replace_uses(msc_value *old, msc_value *new_value);
+void msc_replace_uses(msc_value *old, msc_value *new_value); /* which is a part of the same whole, if nobody says of what */
 bool msc_has_uses(const msc_value *v);
 bool msc_has_one_use(const msc_value *v);
 msc_op *msc_only_user(const msc_value *v, msc_op_kind kind); /* NULL: there is none, or another, or it is of another kind */

@@ -211,6 +211,21 @@ static bool parse_signature(reader *r, op_text *op) {
 
 /* ---- making the op ---- */
 
+/* `part_of` says what each result is a part of, or "". */
+static bool take_wholes(reader *r, const op_text *t, msc_op *op) {
+  const msc_attr_value *v = msc_op_attr(op, "part_of");
+  if (!v) return true;
+  bool ok = v->kind == MSC_ATTR_LIST && v->list.num == op->num_out;
+  for (size_t i = 0; ok && i < v->list.num; i++) {
+    const msc_attr_value *one = &v->list.v[i];
+    ok = one->kind == MSC_ATTR_TYPE || (one->kind == MSC_ATTR_STR && !*one->s);
+    if (one->kind == MSC_ATTR_TYPE) op->out[i].whole = one->type;
+  }
+  msc_op_unset(op, "part_of");
+  return ok || msc_error(r->p.ctx, MSC_E_ROW, msc_loc_at(&r->p, t->attrs_at),
+                         "attribute part_of must be a list of a type, or \"\", for every result");
+}
+
 /* `forward` and `letters` are fields of the op; `forward` names an op or, as %3, the op of a value. */
 static bool take_links(reader *r, const op_text *t, msc_op *op) {
   op->attrs = msc_arena_copy(msc_context_arena(r->p.ctx), t->attrs.attrs, t->attrs.num * sizeof *op->attrs);
@@ -225,7 +240,7 @@ static bool take_links(reader *r, const op_text *t, msc_op *op) {
     else op->letters = v->s;
     msc_op_unset(op, links[i]);
   }
-  return true;
+  return take_wholes(r, t, op);
 }
 
 static bool check_operand(reader *r, const op_text *t, size_t i) {

@@ -126,23 +126,39 @@ static const char *forward_text(writer *r, const msc_op *op) {
   return clear ? op->forward->name : msc_arena_printf(r->w.scratch, "%%%u", id->number);
 }
 
-static size_t sorted_in(msc_attr *attrs, size_t num, const char *name, const char *text) {
+static size_t sorted_in(msc_attr *attrs, size_t num, const char *name, msc_attr_value v) {
   size_t at = num;
   for (; at > 0 && strcmp(attrs[at - 1].name, name) > 0; at--) attrs[at] = attrs[at - 1];
-  attrs[at] = (msc_attr){name, {.kind = MSC_ATTR_STR, .s = text}};
+  attrs[at] = (msc_attr){name, v};
   return num + 1;
+}
+
+static msc_attr_value text_value(const char *text) { return (msc_attr_value){.kind = MSC_ATTR_STR, .s = text}; }
+
+/* What its results are parts of, "" where nobody says; false: nobody says it of any. */
+static bool wholes_of(writer *r, const msc_op *op, msc_attr_value *out) {
+  bool any = false;
+  for (size_t i = 0; i < op->num_out; i++) any |= op->out[i].whole != NULL;
+  if (!any) return false;
+  msc_attr_value *v = msc_new_array(r->w.scratch, msc_attr_value, op->num_out);
+  for (size_t i = 0; i < op->num_out; i++) v[i] = op->out[i].whole ? msc_type_attr(op->out[i].whole) : text_value("");
+  *out = (msc_attr_value){.kind = MSC_ATTR_LIST, .list = {op->num_out, v}};
+  return true;
 }
 
 static void put_op_attrs(writer *r, const msc_op *op) {
   const char *forward = forward_text(r, op);
   const msc_attr *attrs = op->attrs;
   size_t num = op->num_attrs;
-  if (forward) {
-    msc_attr *all = msc_new_array(r->w.scratch, msc_attr, num + 2);
+  msc_attr_value wholes;
+  bool has_wholes = wholes_of(r, op, &wholes);
+  if (forward || has_wholes) {
+    msc_attr *all = msc_new_array(r->w.scratch, msc_attr, num + 3);
     if (num) memcpy(all, attrs, num * sizeof *all);
     attrs = all;
-    num = sorted_in(all, num, "forward", forward);
-    if (op->letters) num = sorted_in(all, num, "letters", op->letters);
+    if (forward) num = sorted_in(all, num, "forward", text_value(forward));
+    if (forward && op->letters) num = sorted_in(all, num, "letters", text_value(op->letters));
+    if (has_wholes) num = sorted_in(all, num, "part_of", wholes);
   }
   if (num == 0) return;
   msc_puts(&r->w, " ");
@@ -216,7 +232,7 @@ static msc_attr_array arg_attrs(writer *r, const msc_func *f, size_t i) {
   if (!arg->name || id->text == arg->name || msc_arg_attr(f, i, "msc.name")) return all;
   msc_attr *attrs = msc_new_array(r->w.scratch, msc_attr, all.num + 1);
   if (all.num) memcpy(attrs, all.attrs, all.num * sizeof *attrs);
-  return (msc_attr_array){attrs, sorted_in(attrs, all.num, "msc.name", arg->name)};
+  return (msc_attr_array){attrs, sorted_in(attrs, all.num, "msc.name", text_value(arg->name))};
 }
 
 /* The attributes' dictionaries as a list; empty when no argument has any. */
@@ -245,8 +261,8 @@ static void put_func_attrs(writer *r, const msc_func *f) {
   msc_attr_value args = all_arg_attrs(r, f);
   msc_attr *attrs = msc_new_array(r->w.scratch, msc_attr, f->num_attrs + 2);
   if (f->num_attrs) memcpy(attrs, f->attrs, f->num_attrs * sizeof *attrs);
-  size_t num = sorted_in(attrs, f->num_attrs, "sym_name", f->name);
-  if (args.list.num) num = sorted_in(attrs, num, "arg_attrs", NULL);
+  size_t num = sorted_in(attrs, f->num_attrs, "sym_name", text_value(f->name));
+  if (args.list.num) num = sorted_in(attrs, num, "arg_attrs", text_value(NULL));
   for (size_t i = 0; i < num; i++) {
     msc_puts(&r->w, i ? ",\n      " : "{");
     if (args.list.num && strcmp(attrs[i].name, "arg_attrs") == 0) put_arg_attrs(&r->w, &args);

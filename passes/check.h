@@ -16,6 +16,11 @@ bool msc_check_module(msc_module *m);
  * each other somebody sets.  Functions of no program pass. */
 bool msc_check_messages(msc_module *m);
 
+/* ---- 7_lower/check_layouts.c ---- */
+
+/* After pass localize: shapes, collectives, arguments and results are still those of the layouts. */
+bool msc_check_layouts(msc_module *m);
+
 /* ---- 8_memory/check_places.c ---- */
 
 /* Every value lies inside its space, apart from all that is still to be read; so whoever

@@ -23,9 +23,7 @@ static bool same_loc(const msc_loc *a, const msc_loc *b) {
   return a == b;
 }
 
-static bool same_value(const msc_value *a, const msc_value *b) {
-  return a->id == b->id && a->type == b->type;
-}
+static bool same_value(const msc_value *a, const msc_value *b) { return a->id == b->id && a->type == b->type && a->whole == b->whole; }
 
 static const char *op_differs(const msc_op *a, const msc_op *b) {
   if (a->kind != b->kind) return "kinds";

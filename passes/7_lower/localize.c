@@ -238,6 +238,7 @@ static void slice_constant(localizing *z, msc_op *op) {
   }
   if (msc_layout_is_replicated(t->layout)) return;
   op->out[0].type = msc_type_with_layout(z->pass->ctx, t, NULL);
+  z->global[op->out[0].id] = msc_type_with_layout(z->pass->ctx, t, msc_layout_replicated(z->pass->ctx, t->rank));
   msc_op *comm = comm_before(z, op->next, &op->out[0], "shard");
   set_layouts(z, comm, msc_layout_replicated(z->pass->ctx, t->rank), t->layout, t->dim);
   finish_comm(z, comm, t, local);
@@ -534,6 +535,8 @@ static bool copy_operand(const localizing *z, msc_op *user, size_t i) {
   msc_attr shape = msc_named(z->pass->ctx, "shape", dims_attr(z, v->type));
   msc_op *copy = msc_build_with(&b, OP_broadcast_to, 1, &v, 1, 1, &shape);
   MSC_TRY(copy);
+  const msc_type *whole = v->def ? v->whole : msc_mesh_size(z->mesh) > 1 ? global_of(z, v) : NULL;
+  copy->out[0].whole = whole && whole->layout ? whole : NULL;
   msc_set_operand(user, i, &copy->out[0]);
   return true;
 }
@@ -562,6 +565,13 @@ static bool copy_results(const localizing *z) {
   return true;
 }
 
+/* What check_layouts goes by: every result is a part of the value that stood there. */
+static void say_wholes(const localizing *z) {
+  for (msc_op *op = msc_mesh_size(z->mesh) > 1 ? z->f->body->first : NULL; op; op = op->next)
+    for (size_t i = 0; i < op->num_out; i++)
+      if (global_of(z, &op->out[i])->layout) op->out[i].whole = global_of(z, &op->out[i]);
+}
+
 static bool localize_func(msc_pass_ctx *pass, msc_func *f) {
   localizing z = {.pass = pass, .f = f, .mesh = &f->module->mesh, .deterministic = msc_is_deterministic(f->module, pass->config)};
   msc_numbering n = msc_number(f->body);
@@ -579,6 +589,7 @@ static bool localize_func(msc_pass_ctx *pass, msc_func *f) {
     else localize_op(&z, op);
   }
   if (z.num_starts) msc_func_set(f, "starts", msc_list(pass->ctx, z.num_starts, z.starts));
+  say_wholes(&z);
   return ok && copy_constants(&z) && copy_results(&z);
 }
 

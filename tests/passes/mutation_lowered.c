@@ -4,6 +4,7 @@
  *
  *   LOWERED=1000 build/tests/passes/mutation_lowered        that many programs
  *   LOWERED_SEED=17 build/tests/passes/mutation_lowered     one of them, with its text and what was not refused */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +24,7 @@
 enum { QUICK_PROGRAMS = 60, SLOW_PROGRAMS = 1500, MAX_SCRATCH = 1 << 20 };
 
 typedef struct {
-  int programs, bugs, mutants, accepted, wrong, needless;
+  int programs, bugs, mutants, accepted, wrong, needless, comms, kept_comms;
 } tally;
 
 static bool is_refused(msc_module *m) {
@@ -217,6 +218,158 @@ static void shrink(tally *t, msc_func *f) {
   msc_func_set(f, "scratch", msc_int(scratch));
 }
 
+/* ---- mutants of collectives ---- */
+
+/* What all ranks together have of it. */
+static const msc_type *global_type(random_graph *g, const msc_func *f, size_t arg) {
+  const msc_type *t = f->body->args[arg]->type;
+  const msc_attr_value *shape = msc_arg_attr(f, arg, "msc.shape");
+  int64_t dim[MSC_MAX_RANK];
+  for (int d = 0; d < t->rank; d++) dim[d] = shape ? shape->list.v[d].i : t->dim[d];
+  return msc_type_of(g->ctx, t->dtype, t->rank, dim, NULL);
+}
+
+/* Integers are indices: the number in their name tells how large they may be. */
+static msc_tensor input(random_graph *g, msc_arena *a, const msc_func *f, size_t arg) {
+  msc_tensor x = msc_tensor_new(a, global_type(g, f, arg));
+  random_graph r = {.state = arg + 1};
+  const char *name = f->body->args[arg]->name;
+  size_t number = name && name[0] == 'i' ? strtoul(name + 1, NULL, 10) : MAX_ARGS;
+  int64_t max = number < MAX_ARGS && g->max_int[number] ? g->max_int[number] : 2;
+  for (int64_t i = 0, n = msc_type_elems(x.type); i < n; i++) {
+    double unit = (double)(random_bits(&r) >> 11) * 0x1p-53;
+    msc_tensor_set(&x, i, msc_is_float(x.type->dtype) ? 0.25 + unit : floor(unit * (double)max));
+  }
+  return x;
+}
+
+/* NULL: it does not run. */
+static const msc_tensor *results(random_graph *g, msc_arena *a, msc_func *f) {
+  msc_tensor *args = msc_new_array(a, msc_tensor, f->body->num_args + 1), *out = msc_new_array(a, msc_tensor, f->body->last->num_in + 1);
+  for (size_t i = 0; i < f->body->num_args; i++) args[i] = input(g, a, f, i);
+  return msc_interpret_ranks(f, a, args, out) ? out : NULL;
+}
+
+static bool near(const msc_tensor *x, const msc_tensor *y, double tolerance) {
+  for (int64_t i = 0, n = msc_type_elems(x->type); i < n; i++) {
+    double a = msc_tensor_get(x, i), b = msc_tensor_get(y, i);
+    if (a != b && !(a != a && b != b) && !(fabs(a - b) <= tolerance * fmax(1, fabs(a)))) return false;
+  }
+  return true;
+}
+
+static bool same_results(random_graph *g, const msc_func *f, const msc_tensor *x, const msc_tensor *y) {
+  for (size_t i = 0; x && y && i < f->body->last->num_in; i++)
+    if (!near(&x[i], &y[i], g->narrow ? 0.05 : g->dtype == MSC_F64 ? 1e-10 : 1e-3)) return false;
+  return x && y;
+}
+
+/* A changed module; `undo` makes it as it was.  What is accepted gives the same numbers. */
+typedef void undo_fn(void *change);
+
+static void judge_numbers(tally *t, random_graph *g, msc_op *op, const char *what, undo_fn *undo, void *change) {
+  msc_func *f = op->block->func;
+  bool accepted = !is_refused(f->module);
+  msc_arena *a = msc_arena_new(g->ctx);
+  const msc_tensor *mutated = accepted ? results(g, a, f) : NULL;
+  undo(change);
+  t->comms++;
+  if (accepted) t->kept_comms++;
+  const msc_tensor *right = accepted ? results(g, a, f) : NULL; /* what gets messages does not run by itself */
+  if (right && !same_results(g, f, right, mutated)) {
+    t->wrong++;
+    print_message("%s: %s of %s, %s, is not refused\n", f->name, what,
+                  msc_op_attr(op, "verb") ? msc_op_str(op, "verb") : msc_kind_name(op->kind), op->name ? op->name : "");
+  }
+  msc_clear_diags(g->ctx);
+  msc_arena_free(a);
+}
+
+enum { MAX_USES = 64 };
+
+typedef struct {
+  msc_value *value;
+  size_t num;
+  struct {
+    msc_op *user;
+    size_t operand;
+  } use[MAX_USES];
+} redirection;
+
+static void put_back(void *change) {
+  const redirection *r = change;
+  for (size_t i = 0; i < r->num; i++) msc_set_operand(r->use[i].user, r->use[i].operand, r->value);
+}
+
+/* All who read result i read operand i instead. */
+static void without_comm(tally *t, random_graph *g, msc_op *op, size_t i) {
+  redirection r = {.value = &op->out[i]};
+  if (op->out[i].type != op->in[i].value->type || !msc_has_uses(&op->out[i])) return;
+  for (const msc_use *u = op->out[i].uses; u; u = u->next, r.num++) {
+    if (r.num == MAX_USES) return;
+    r.use[r.num].user = u->user, r.use[r.num].operand = (size_t)(u - u->user->in);
+  }
+  for (size_t k = 0; k < r.num; k++) msc_set_operand(r.use[k].user, r.use[k].operand, op->in[i].value);
+  judge_numbers(t, g, op, "removal", put_back, &r);
+}
+
+typedef struct {
+  msc_op *op;
+  size_t num;
+  msc_attr *attrs;
+} attributes;
+
+static void put_attributes(void *change) {
+  attributes *c = change;
+  c->op->attrs = c->attrs, c->op->num_attrs = c->num;
+}
+
+static attributes attributes_of(random_graph *g, msc_op *op) {
+  attributes c = {op, op->num_attrs, op->attrs};
+  op->attrs = msc_arena_copy(g->arena, op->attrs, op->num_attrs * sizeof *op->attrs);
+  return c;
+}
+
+static void set_text(random_graph *g, msc_op *op, const char *name, const char *text) { msc_op_set(op, name, msc_str(g->ctx, text)); }
+
+static void change_comm(tally *t, random_graph *g, msc_op *op) {
+  static const char *const verbs[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute", "exchange", "shard"};
+  attributes c = attributes_of(g, op);
+  if (strstr(msc_op_str(op, "from"), "partial")) { /* elsewhere nothing is reduced */
+    set_text(g, op, "reduction", strcmp(msc_op_str(op, "reduction"), "max") ? "max" : "sum");
+    judge_numbers(t, g, op, "another reduction", put_attributes, &c);
+    c = attributes_of(g, op);
+  }
+  set_text(g, op, "from", msc_op_str(op, "to"));
+  judge_numbers(t, g, op, "from what it makes", put_attributes, &c);
+  c = attributes_of(g, op);
+  set_text(g, op, "to", msc_op_str(op, "from"));
+  judge_numbers(t, g, op, "to what it has", put_attributes, &c);
+  c = attributes_of(g, op);
+  set_text(g, op, "verb", verbs[below(g, sizeof verbs / sizeof *verbs)]);
+  judge_numbers(t, g, op, "another verb", put_attributes, &c);
+}
+
+/* Another collective of the function says what it changes into what. */
+static void exchange_layouts(tally *t, random_graph *g, msc_op *op) {
+  for (msc_op *other = op->block->first; other; other = other->next) {
+    if (other->kind != OP_comm || !msc_op_attr(other, "from") || !strcmp(msc_op_str(other, "from"), msc_op_str(op, "from"))) continue;
+    attributes c = attributes_of(g, op);
+    set_text(g, op, "from", msc_op_str(other, "from"));
+    set_text(g, op, "to", msc_op_str(other, "to"));
+    judge_numbers(t, g, op, "other layouts", put_attributes, &c);
+    return;
+  }
+}
+
+static void mutate_comm(tally *t, random_graph *g, msc_op *op) {
+  if (op->kind != OP_comm || !msc_op_attr(op, "from")) return;
+  for (size_t i = 0; i < op->num_in; i++) without_comm(t, g, op, i);
+  if (msc_op_attr(op, "halo")) return;
+  change_comm(t, g, op);
+  exchange_layouts(t, g, op);
+}
+
 /* ---- mutants of messages ---- */
 
 /* What cannot be right. */
@@ -346,6 +499,7 @@ static void one_program(tally *t, uint64_t seed, bool show) {
     if (verdict_of(arena, f) == WRONG) fail_msg("seed %" PRIu64 ": %s is wrong", seed, f->name);
     msc_arena_free(arena);
     shrink(t, f);
+    for (msc_op *op = f->body->first; op; op = op->next) mutate_comm(t, &g, op);
     for (msc_op *op = f->body->first; op; op = op->next)
       if (is_message(op)) mutate_message(t, &g, op);
     for (msc_op *op = f->body->first; op; op = op->next)
@@ -365,7 +519,10 @@ static void mutants_are_refused(void **state) {
   tally t = {0};
   if (only) one_program(&t, strtoull(only, NULL, 10), true);
   for (uint64_t seed = 1; !only && t.programs < programs; seed++) one_program(&t, seed, false);
-  print_message("%d programs, %d mutants, %d not refused, %d of them wrong; %d refused though right\n", t.programs, t.mutants, t.accepted, t.wrong, t.needless);
+  print_message(
+      "%d programs; %d mutants of places and messages, %d not refused; %d of collectives, %d not refused; of all %d wrong; %d refused "
+      "though right\n",
+      t.programs, t.mutants, t.accepted, t.comms, t.kept_comms, t.wrong, t.needless);
   assert_int_equal(t.bugs, 0);
   assert_int_equal(t.wrong, 0);
   assert_int_equal(t.needless, 0);

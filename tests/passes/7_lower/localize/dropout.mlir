@@ -13,7 +13,7 @@ module attributes {msc.mesh = #msc.mesh<"x=2,y=2">} {
 module attributes {msc.mesh = #msc.mesh<"x=2,y=2">} {
   "msc.func"() ({
   ^bb0(%a: tensor<3x4x5xf32>, %seed: tensor<i64>, %step: tensor<i64>):
-    %0 = "msc.dropout"(%a, %seed, %step) {rate = 2.5e-01 : f64, salt = 3 : i64, starts = [0, -1, 1], whole_shape = [6, 4, 10]} : (tensor<3x4x5xf32>, tensor<i64>, tensor<i64>) -> tensor<3x4x5xf32>
+    %0 = "msc.dropout"(%a, %seed, %step) {part_of = [tensor<6x4x10xf32, #msc.layout<"[{y},{},{x}]">>], rate = 2.5e-01 : f64, salt = 3 : i64, starts = [0, -1, 1], whole_shape = [6, 4, 10]} : (tensor<3x4x5xf32>, tensor<i64>, tensor<i64>) -> tensor<3x4x5xf32>
     "msc.return"(%0) : (tensor<3x4x5xf32>) -> ()
   }) {arg_attrs = [{msc.layout = "[{y},{},{x}]", msc.name = "a", msc.role = "data", msc.shape = [6, 4, 10]},
                    {msc.layout = "[]", msc.name = "seed", msc.role = "state", msc.shape = []},

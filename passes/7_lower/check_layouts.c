@@ -1,0 +1,299 @@
+/* check_layouts: functions with one rank's shapes in; true, or what does not fit the layouts reported, out.
+ *
+ * Pass localize leaves at every result what it is a part of (msc_value.whole), at arguments `msc.layout` and `msc.shape`, at the
+ * function `result_layouts`.  So each op is held against its sharding rule once more, as it would be with shapes of wholes: one that
+ * lacks a collective in front of it gets an operand in a layout that its rule does not allow.  A collective must change what its
+ * operand is into what its result is.  Of values that passes made since nobody says what they are parts of: ops between them pass. */
+#include <string.h>
+
+#include "ir/comm.h"
+#include "ir/conv.h"
+#include "ir/gemm.h"
+#include "ir/verify.h"
+#include "passes/check.h"
+
+typedef struct {
+  msc_func *f;
+  msc_context *ctx;
+  const msc_mesh *mesh;
+  msc_arena *arena;
+  const msc_type **whole; /* by value id; NULL: not known */
+} checking;
+
+static const char *text_of(const checking *z, const msc_type *t) { return t ? msc_type_text(z->arena, z->mesh, t) : "nothing that is known"; }
+
+static const msc_type *whole_of(const checking *z, const msc_value *v) { return z->whole[v->id]; }
+
+/* ---- what is said ---- */
+
+/* From texts of a layout and a shape: the type of elements is v's. */
+static const msc_type *said(const checking *z, const msc_loc *loc, const msc_value *v, const msc_attr_value *layout, const msc_attr_value *shape) {
+  const msc_layout *l = NULL;
+  int64_t dim[MSC_MAX_RANK];
+  if (!layout || layout->kind != MSC_ATTR_STR || !shape || shape->kind != MSC_ATTR_LIST || (int)shape->list.num != v->type->rank) return NULL;
+  if (!msc_layout_parse(z->ctx, z->mesh, loc, layout->s, &l) || l->rank != v->type->rank) return NULL;
+  for (int d = 0; d < v->type->rank; d++) dim[d] = shape->list.v[d].i;
+  return msc_type_of(z->ctx, v->type->dtype, v->type->rank, dim, l);
+}
+
+/* A part is as large as the layout makes the largest; its elements may have been made wider since. */
+static bool is_part(const msc_value *v, const msc_type *whole) {
+  int64_t dim[MSC_MAX_RANK];
+  if (whole->rank != v->type->rank || !whole->layout) return false;
+  msc_local_dims(whole, whole->layout, dim);
+  return !memcmp(dim, v->type->dim, sizeof *dim * (size_t)whole->rank);
+}
+
+static bool is_halo(const msc_op *op) { return op && op->kind == OP_comm && msc_op_attr(op, "halo"); }
+
+static const msc_type *replicated(const checking *z, const msc_type *t) { return msc_type_with_layout(z->ctx, t, msc_layout_replicated(z->ctx, t->rank)); }
+
+static bool note(checking *z, const msc_op *op, const msc_value *v, const msc_type *whole) {
+  if (!whole) return true;
+  z->whole[v->id] = msc_type_of(z->ctx, v->type->dtype, whole->rank, whole->dim, whole->layout);
+  if (is_part(v, whole)) return true;
+  return msc_op_error(op, MSC_E_SHARDING, "%s: result %u, %s, is no part of %s", msc_kind_name(op->kind), v->index, text_of(z, v->type), text_of(z, whole));
+}
+
+static bool note_arguments(checking *z) {
+  bool ok = true;
+  for (size_t i = 0; i < z->f->body->num_args; i++) {
+    const msc_value *v = z->f->body->args[i];
+    const msc_type *t = z->whole[v->id] = said(z, z->f->loc, v, msc_arg_attr(z->f, i, "msc.layout"), msc_arg_attr(z->f, i, "msc.shape"));
+    if (!t || (msc_verify_type(z->f->module, z->f->loc, t) && is_part(v, t))) continue;
+    ok = msc_error(z->ctx, MSC_E_SHARDING, z->f->loc, "%s: argument %zu, %s, is no part of %s", z->f->name, i, text_of(z, v->type), text_of(z, t));
+  }
+  return ok;
+}
+
+/* ---- an op as it would be with wholes ---- */
+
+/* Windows look at a part with rows of its neighbours: what the part is of. */
+static const msc_type *operand_whole(const checking *z, const msc_op *op, size_t i) {
+  const msc_value *v = op->in[i].value;
+  if (!v->def && v->block->parent) v = v->block->parent->in[v->index].value;
+  while (msc_is_windowed(op) && is_halo(v->def)) v = v->def->in[0].value;
+  return whole_of(z, v);
+}
+
+typedef struct {
+  msc_op op;
+  msc_value *in, *out;
+} lifted;
+
+static void lift(const checking *z, const msc_op *op, lifted *l) {
+  l->op = *op;
+  l->op.in = msc_new_array(z->arena, msc_use, op->num_in);
+  l->op.out = l->out = msc_new_array(z->arena, msc_value, op->num_out);
+  l->in = msc_new_array(z->arena, msc_value, op->num_in);
+  for (size_t i = 0; i < op->num_in; i++) {
+    l->in[i] = *op->in[i].value;
+    l->in[i].type = operand_whole(z, op, i);
+    l->op.in[i].value = &l->in[i];
+  }
+  for (size_t i = 0; i < op->num_out; i++) {
+    l->out[i] = op->out[i];
+    l->out[i].def = &l->op;
+    l->out[i].type = whole_of(z, &op->out[i]);
+  }
+}
+
+static void set_attr(const checking *z, msc_op *op, const char *name, msc_attr_value v) {
+  op->attrs = msc_arena_copy(z->arena, op->attrs, op->num_attrs * sizeof *op->attrs);
+  for (size_t i = 0; i < op->num_attrs; i++)
+    if (!strcmp(op->attrs[i].name, name)) op->attrs[i].value = v;
+}
+
+static bool is_cut(const msc_type *t, int dim) { return t->layout->first[dim + 1] > t->layout->first[dim]; }
+
+/* Windows have what they see beyond their part, so along a cut dimension there is no padding that they would stop at.  Groups of
+ * channels are cut with the channels. */
+static void lift_windows(const checking *z, msc_op *op) {
+  bool of_x = op->kind == OP_conv2d_transpose || op->kind == OP_max_pool_grad || op->kind == OP_avg_pool_grad || op->kind == OP_fold;
+  const msc_type *x = of_x ? op->out[0].type : op->in[0].value->type, *w = op->kind == OP_conv2d_weight_grad ? op->out[0].type : op->num_in > 1 ? op->in[1].value->type : NULL;
+  int64_t padding[4];
+  msc_attr_value *v = msc_new_array(z->arena, msc_attr_value, 4);
+  if (msc_op_attr(op, "groups") && w && w->rank > 1 && w->dim[1]) set_attr(z, op, "groups", msc_int(x->dim[1] / w->dim[1]));
+  if (msc_op_ints(op, "padding", padding, 4) != 4 || x->rank != 4) return;
+  for (int i = 0; i < 4; i++) v[i] = msc_int(is_cut(x, 2 + i / 2) ? 0 : padding[i]);
+  set_attr(z, op, "padding", (msc_attr_value){.kind = MSC_ATTR_LIST, .list = {4, v}});
+}
+
+/* Rows of an aligned table: what strategies said of its parts is in its layout. */
+static void lift_rows(const checking *z, msc_op *op) {
+  const msc_type *table = op->kind == OP_gather ? op->in[0].value->type : op->out[0].type;
+  int64_t axis = msc_op_int(op, "axis");
+  if (axis < 0) axis += table->rank;
+  const int64_t *border = table->layout->split[axis], n = table->dim[axis], num = msc_layout_parts(table->layout, (int)axis), part = n / num + (n % num != 0);
+  if (!msc_op_bool(op, "aligned") || num < 2) return;
+  msc_attr_value *v = msc_new_array(z->arena, msc_attr_value, num);
+  for (int64_t i = 0; i < num; i++) v[i] = msc_int(border ? border[i + 1] - border[i] : i * part < n ? (n - i * part < part ? n - i * part : part) : 0);
+  op->attrs = msc_arena_copy(z->arena, op->attrs, op->num_attrs * sizeof *op->attrs);
+  msc_put_attr(z->ctx, &op->attrs, &op->num_attrs, "manual_split", (msc_attr_value){.kind = MSC_ATTR_LIST, .list = {(size_t)num, v}});
+}
+
+static bool is_known(const checking *z, const msc_op *op) {
+  for (size_t i = 0; i < op->num_in; i++)
+    if (!operand_whole(z, op, i)) return false;
+  for (size_t i = 0; i < op->num_out; i++)
+    if (!whole_of(z, &op->out[i])) return false;
+  return true;
+}
+
+/* A product whose sums were kept wide for a library: each rank rounds its own, as the product itself would, and what is then there is
+ * said to be partial. */
+static bool rounds_sums(const checking *z, const msc_op *op) { return op->kind == OP_cast && whole_of(z, op->in[0].value)->layout == whole_of(z, &op->out[0])->layout; }
+
+static bool check_rule(const checking *z, const msc_op *op) {
+  lifted l;
+  if (!is_known(z, op)) return true;
+  if (rounds_sums(z, op)) return true;
+  lift(z, op, &l);
+  if (msc_is_windowed(op)) lift_windows(z, &l.op);
+  if (op->kind == OP_gather || op->kind == OP_scatter_add) lift_rows(z, &l.op);
+  return msc_rule_check(&l.op, z->arena);
+}
+
+/* What stands behind a and b in a product is added to whole sums only, or is cut and partial as the result is. */
+static bool check_behind(const checking *z, const msc_op *op, const msc_type *y) {
+  const msc_value *bias = msc_gemm_operand(op, "bias"), *add = msc_gemm_operand(op, "add");
+  const msc_type *b = bias ? whole_of(z, bias) : NULL, *a = add ? whole_of(z, add) : NULL;
+  if (y->layout->num_partial && (bias || msc_op_bool(op, "relu") || msc_op_bool(op, "gelu")))
+    return msc_op_error(op, MSC_E_SHARDING, "gemm: its sums are partial, %s; a bias, relu or gelu needs them whole", text_of(z, y));
+  if (a && a->layout != y->layout) return msc_op_error(op, MSC_E_SHARDING, "gemm: what is added is a part of %s, the result of %s", text_of(z, a), text_of(z, y));
+  bool same = !b || (b->layout->num_partial == 0 && b->dim[b->rank - 1] == y->dim[y->rank - 1]);
+  return same || msc_op_error(op, MSC_E_SHARDING, "gemm: the bias is a part of %s, the result of %s", text_of(z, b), text_of(z, y));
+}
+
+/* As the product that it is. */
+static bool check_gemm(const checking *z, const msc_op *op) {
+  lifted l;
+  const msc_type *y = whole_of(z, &op->out[0]);
+  if (!whole_of(z, op->in[0].value) || !whole_of(z, op->in[1].value) || !y) return true;
+  lift(z, op, &l);
+  l.op.kind = op->in[1].value->type->rank == 2 ? OP_matmul : OP_batch_matmul;
+  l.op.num_in = 2, l.op.num_out = 1;
+  return msc_rule_check(&l.op, z->arena) && check_behind(z, op, y);
+}
+
+/* ---- collectives ---- */
+
+static bool is_same(const msc_type *t, const msc_layout *l, const int64_t *shape) { return t->layout == l && !memcmp(t->dim, shape, sizeof *shape * (size_t)t->rank); }
+
+/* Rows of neighbours come to what its operand is, as if its parts were equal: whatever of them is padding. */
+static bool check_halo(const checking *z, const msc_op *op, const msc_comm_part *p) {
+  const msc_value *x = op->in[0].value;
+  while (is_halo(x->def)) x = x->def->in[0].value;
+  const msc_type *have = whole_of(z, x);
+  if (!have) return true;
+  msc_layout equal = *have->layout;
+  memset(equal.split, 0, sizeof equal.split);
+  if (msc_layout_of(z->ctx, z->mesh, &equal) == p->from) return true;
+  return msc_op_error(op, MSC_E_SHARDING, "comm: halo of %s, but its operand is a part of %s", msc_layout_print(z->arena, z->mesh, p->from), text_of(z, have));
+}
+
+static bool check_change(const checking *z, const msc_op *op, size_t i, const msc_comm_part *p) {
+  static const char *const names[MSC_NUM_REDUCTIONS] = {"sum", "max", "min", "prod"};
+  const msc_type *have = whole_of(z, op->in[i].value), *makes = whole_of(z, &op->out[i]);
+  if (is_halo(op)) return check_halo(z, op, p);
+  const char *verb = msc_op_str(op, "verb");
+  if (have && !is_same(have, p->from, p->shape)) return msc_op_error(op, MSC_E_SHARDING, "comm: %s from %s, but operand %zu is a part of %s", verb, msc_layout_print(z->arena, z->mesh, p->from), i, text_of(z, have));
+  if (makes && !is_same(makes, p->to, p->shape)) return msc_op_error(op, MSC_E_SHARDING, "comm: %s to %s, but result %zu is a part of %s", verb, msc_layout_print(z->arena, z->mesh, p->to), i, text_of(z, makes));
+  if (p->from->num_partial && strcmp(msc_op_str(op, "reduction"), names[p->from->reduction]))
+    return msc_op_error(op, MSC_E_SHARDING, "comm: reduces by %s, but operand %zu is a partial %s", msc_op_str(op, "reduction"), i, names[p->from->reduction]);
+  return true;
+}
+
+static bool check_comm(checking *z, const msc_op *op) {
+  if (msc_op_attr(op, "axes")) return true;
+  const msc_comm_part *p = msc_comm_parts(op, z->arena);
+  for (size_t i = 0; p && i < op->num_in; i++) MSC_TRY(check_change(z, op, i, &p[i]));
+  return p != NULL;
+}
+
+/* ---- op by op ---- */
+
+static bool check_ops(checking *z, const msc_block *b);
+
+static bool check_fused(checking *z, const msc_op *op) {
+  for (size_t i = 0; i < op->num_in; i++) z->whole[op->body->args[i]->id] = whole_of(z, op->in[i].value);
+  MSC_TRY(check_ops(z, op->body));
+  for (size_t i = 0; i < op->num_out; i++) {
+    const msc_type *made = whole_of(z, op->body->last->in[i].value), **mine = &z->whole[op->out[i].id];
+    if (!*mine) *mine = made;
+    if (made && made != *mine) return msc_op_error(op, MSC_E_SHARDING, "fused: result %zu is a part of %s, not of %s", i, text_of(z, made), text_of(z, *mine));
+  }
+  return true;
+}
+
+/* All that it is held against, as a number. */
+static uint64_t number_of(const checking *z, const msc_op *op) {
+  uint64_t h = msc_mix_attrs(msc_mix_pointer(op->kind, z->f->module), op->attrs, op->num_attrs);
+  for (size_t i = 0; i < op->num_in; i++) h = msc_mix_pointer(h, operand_whole(z, op, i));
+  for (size_t i = 0; i < op->num_out; i++) h = msc_mix_pointer(h, whole_of(z, &op->out[i]));
+  return h ? h : 1;
+}
+
+/* Most passes leave most ops as they are: what was found right once is not looked at again. */
+static bool check_known(checking *z, msc_op *op) {
+  uint64_t number = number_of(z, op);
+  if (op->fits == number) return true;
+  bool ok = op->kind == OP_comm ? check_comm(z, op) : op->kind == OP_gemm ? check_gemm(z, op) : check_rule(z, op);
+  op->fits = ok ? number : 0;
+  return ok;
+}
+
+static bool check_op(checking *z, msc_op *op) {
+  for (size_t i = 0; i < op->num_out; i++) MSC_TRY(note(z, op, &op->out[i], op->out[i].whole));
+  if (msc_info(op)->flags & MSC_TERMINATOR) return true;
+  if (op->kind == OP_constant && op->out[0].type->rank == 0 && !whole_of(z, &op->out[0])) return note(z, op, &op->out[0], replicated(z, op->out[0].type));
+  switch (op->kind) {
+    case OP_fused: return check_fused(z, op);
+    case OP_stage_send:
+    case OP_stage_recv: return true;
+    default: return check_known(z, op);
+  }
+}
+
+static bool check_ops(checking *z, const msc_block *b) {
+  bool ok = true;
+  for (msc_op *op = b->first; op; op = op->next) ok &= check_op(z, op);
+  return ok;
+}
+
+/* ---- results ---- */
+
+static const msc_attr_value *entry(const msc_attr_value *list, size_t i) { return list && list->kind == MSC_ATTR_LIST && i < list->list.num ? &list->list.v[i] : NULL; }
+
+static bool check_results(const checking *z) {
+  const msc_op *ret = z->f->body->last;
+  const msc_attr_value *ties = msc_func_attr(z->f, "ties");
+  bool ok = true;
+  for (size_t i = 0; i < ret->num_in; i++) {
+    const msc_value *v = ret->in[i].value;
+    const msc_type *t = whole_of(z, v), *want = said(z, ret->loc, v, entry(msc_func_attr(z->f, "result_layouts"), i), entry(msc_func_attr(z->f, "result_shapes"), i));
+    const msc_attr_value *tie = entry(ties, i);
+    bool tied = tie && tie->kind == MSC_ATTR_INT && tie->i >= 0 && tie->i < (int64_t)z->f->body->num_args;
+    const msc_type *arg = tied ? whole_of(z, z->f->body->args[tie->i]) : NULL;
+    if (t && want && t != want) ok = msc_op_error(ret, MSC_E_SHARDING, "return: result %zu is a part of %s, and must be of %s", i, text_of(z, t), text_of(z, want));
+    if (t && arg && t != arg) ok = msc_op_error(ret, MSC_E_SHARDING, "return: result %zu is a part of %s, but argument %" PRId64 ", which it becomes, of %s", i, text_of(z, t), tie->i, text_of(z, arg));
+  }
+  return ok;
+}
+
+static bool check_func(msc_func *f, msc_arena *arena) {
+  checking z = {f, f->module->ctx, &f->module->mesh, arena, NULL};
+  z.whole = msc_new_array(arena, const msc_type *, msc_number(f->body).num_values);
+  return note_arguments(&z) && (check_ops(&z, f->body) & check_results(&z));
+}
+
+/* Programs of one rank say what they say; those that are on one device have no layouts. */
+bool msc_check_layouts(msc_module *m) {
+  bool ok = true;
+  for (msc_func *f = m->first; f; f = f->next) {
+    msc_arena *arena = msc_arena_new(m->ctx);
+    if (msc_func_attr(f, "result_layouts") && !msc_func_attr(f, "manual") && msc_mesh_size(&m->mesh) > 1) ok &= check_func(f, arena);
+    msc_arena_free(arena);
+  }
+  return ok;
+}
