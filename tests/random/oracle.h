@@ -95,10 +95,11 @@ static inline void fill_argument(const program *p, const msc_func *f, size_t arg
   }
 }
 
+/* The seed of every run is 1. */
 static inline double initial_state(const msc_func *f, size_t arg) {
   const msc_attr_value *init = msc_arg_attr(f, arg, "msc.init");
   const char *text = init && init->kind == MSC_ATTR_STR ? init->s : "zeros";
-  return !strncmp(text, "constant:", 9) ? strtod(text + 9, NULL) : !strcmp(text, "ones") ? 1 : 0;
+  return !strncmp(text, "constant:", 9) ? strtod(text + 9, NULL) : !strcmp(text, "ones") || !strcmp(text, "seed") ? 1 : 0;
 }
 
 /* ---- f32 as f64 ---- */

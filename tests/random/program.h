@@ -23,14 +23,13 @@ typedef struct {
 
 /* ---- ops ---- */
 
-/* Nothing random at run time, no f16: both have tests of their own. */
 static random_maker *const program_makers[] = {
   make_unary, make_unary, make_binary, make_binary, make_binary, make_matmul, make_matmul, make_einsum, make_reshape, make_transpose, make_concat, make_split, make_slice, make_pad,
   make_broadcast, make_gather, make_one_hot, make_source, make_reduce, make_reduce, make_softmax, make_select, make_cast, make_scores, make_windows, make_norm, make_indexed, make_along,
   make_written_norm, make_written_norm, make_batch_norm, make_batch_norm, make_group_norm, make_written_activation, make_written_activation, make_gated, make_feed_forward, make_feed_forward,
   make_class_token, make_class_token, make_first_to_all, make_first_to_all, make_rotary, make_rotary, make_roll, make_shifted_sum, make_recurrence, make_attention, make_attention, make_attention,
   make_convolved, make_convolved, make_convolved, make_pooled, make_pooled, make_squeezed, make_windowed, make_reformed_parameter, make_reformed_parameter, make_constant_product, make_constant_product,
-  make_merged_rows, make_embedded, make_one_token, make_mixture,
+  make_merged_rows, make_embedded, make_one_token, make_mixture, make_dropout,
 };
 
 static inline void add_program_op(random_graph *g) {
@@ -149,8 +148,8 @@ static inline void configure_program(random_graph *g) {
   set_mesh(g, alone ? 1 : configure_pipeline(g));
   if (chance(g, 30)) set(g, "overlap=false");
   if (g->trains && chance(g, 20)) mark_recomputed(g);
-  if (g->narrow) set(g, "compute_type=bf16");
-  if (g->trains && chance(g, 10)) set(g, "loss_scale=8");
+  if (g->narrow) set(g, chance(g, 75) ? "compute_type=bf16" : "compute_type=f16");
+  if (g->trains && chance(g, 10)) set(g, chance(g, 60) ? "loss_scale=8" : "loss_scale=dynamic");
   if (alone) return;
   if (automatic) set(g, msc_arena_printf(g->arena, "search_mode=%s", searches[below(g, 3)]));
   if (!strcmp(g->mode, "data_parallel") && chance(g, 40)) set(g, "gradients_mean=true");

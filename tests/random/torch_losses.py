@@ -339,7 +339,7 @@ def main():
     while recorded < count:
         seed += 1
         p = json.loads(subprocess.run([program, "describe", str(seed)], capture_output=True, check=True).stdout)
-        if "compute_type=bf16" in p["settings"]:
+        if any(s.startswith("compute_type=") for s in p["settings"]):
             continue
         try:
             losses = losses_of(p)
