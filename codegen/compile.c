@@ -188,7 +188,8 @@ static void tell_what_helps(const msc_plan *p, const msc_config *config, const m
   uint64_t all = total_of(m), kept = m->parameters + m->state + m->sums, batch = m->scratch + m->inputs;
   bool recomputes = !strcmp(msc_config_text(config, MSC_KEY_recompute), "auto");
   if (recomputes) msc_note(p->ctx, NULL, "as much as can be is computed again; a memory_limit of %" PRIu64 " would do", all);
-  else if (searches_time(config)) msc_note(p->ctx, NULL, "of the strategies that keep less over a step this one needs least; a memory_limit of %" PRIu64 " would do", all);
+  else if (searches_time(config))
+    msc_note(p->ctx, NULL, "of the strategies that were tried this one needs least; a memory_limit of %" PRIu64 " would do", all);
   const char *text = "";
   if (!recomputes && m->scratch >= all / 4 && msc_find_func(p->module, "train")) text = "recompute=auto";
   if (!msc_config_zero(config) && msc_config_devices(config) > 1 && kept >= all / 4) text = msc_arena_printf(p->arena, "%s%szero=3", text, *text ? ", " : "");
@@ -314,13 +315,16 @@ static msc_module *parse_again(msc_context *ctx, const char *text, size_t bytes)
 }
 
 /* From pass number `at`, the search, on, with strategies that keep no more than `room` over a step, as nearly as can be; 0: whatever they keep. */
-static msc_plan *plan_within(msc_context *ctx, const msc_compile_options *o, msc_module *m, size_t at, int64_t room, int64_t *out_kept) {
+static msc_plan *plan_within(msc_context *ctx, const msc_compile_options *o, msc_module *m, size_t at, int64_t room, int64_t *out_kept,
+                             bool *out_limited) {
   msc_func *f = msc_find_func(m, "train");
   if (!f) f = msc_find_func(m, "forward");
   if (f) msc_func_set(f, "search_room", msc_int(room));
   msc_plan *p = plan_from_search(ctx, m, o, at);
   const msc_attr_value *kept = p ? msc_func_attr(f, "kept_bytes") : NULL;
+  const msc_attr_value *limited = p ? msc_func_attr(f, "limited") : NULL;
   *out_kept = kept ? kept->i : INT64_MAX;
+  *out_limited = limited && limited->b;
   return p;
 }
 
@@ -329,11 +333,12 @@ static msc_plan *plan_within(msc_context *ctx, const msc_compile_options *o, msc
 static msc_plan *make_fit(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes, size_t at, msc_plan *best,
                           int64_t kept) {
   int64_t limit = limit_of(ctx, o);
+  bool limited;
   while (msc_plan_rank_bytes(best) > (uint64_t)limit && kept > 1) {
     int64_t room = next_room(kept);
     if (room > limit) room = limit;
     msc_module *again = parse_again(ctx, text, bytes);
-    msc_plan *p = again ? plan_within(ctx, o, again, at, room, &kept) : NULL;
+    msc_plan *p = again ? plan_within(ctx, o, again, at, room, &kept, &limited) : NULL;
     if (!p) return NULL;
     if (msc_plan_rank_bytes(p) >= msc_plan_rank_bytes(best)) break;
     best = p;
@@ -342,13 +347,30 @@ static msc_plan *make_fit(msc_context *ctx, const msc_compile_options *o, const 
   return best;
 }
 
-/* The fastest of the plans that fit.  What is kept is known well enough before to leave out what is far too much. */
+static bool is_better_plan(int64_t limit, const msc_plan *a, const msc_plan *b) {
+  uint64_t bytes = msc_plan_rank_bytes(a), others = msc_plan_rank_bytes(b), most = (uint64_t)limit;
+  if (bytes > most || others > most) return bytes < others;
+  return a->predicted_step_ns < b->predicted_step_ns;
+}
+
+/* The fastest of the plans that fit.  What is kept is known well enough before to leave out what is far too much; but not where the
+ * backward may compute it again, and what is kept is not all: where it decided and nothing fits, or all can be computed again, the
+ * strategies that take least without a limit are tried as well. */
 static msc_plan *search_plan(msc_context *ctx, msc_module *m, const msc_compile_options *o, size_t at) {
   msc_arena *scratch = msc_arena_new(ctx);
   size_t bytes = 0;
   int64_t kept, limit = limit_of(ctx, o), room = limit < INT64_MAX / 2 ? limit + limit / 8 : 0;
+  bool limited, recomputes = !strcmp(msc_config_text(o->config, MSC_KEY_recompute), "auto");
   const char *text = msc_print_text(m, scratch, &bytes);
-  msc_plan *p = plan_within(ctx, o, m, at, room, &kept);
+  msc_plan *p = plan_within(ctx, o, m, at, room, &kept, &limited);
+  if (p && room && limited && (recomputes || msc_plan_rank_bytes(p) > (uint64_t)limit)) {
+    int64_t other_kept;
+    msc_diag_mark before = msc_mark_diags(ctx);
+    msc_module *again = parse_again(ctx, text, bytes);
+    msc_plan *other = again ? plan_within(ctx, o, again, at, 0, &other_kept, &limited) : NULL;
+    if (other && is_better_plan(limit, other, p)) p = other, kept = other_kept;
+    else msc_forget_diags(ctx, before);
+  }
   if (p) p = make_fit(ctx, o, text, bytes, at, p, kept);
   msc_arena_free(scratch);
   return p;

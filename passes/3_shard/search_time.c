@@ -203,7 +203,7 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   for (size_t v = 0; v < t.m.num_vars; v++) t.given[v] = t.m.var[v].fixed;
   MSC_TRY(is_free_mesh(&t) ? search_all_meshes(&t) : search_given_mesh(&t));
   msc_drop_attr(f->attrs, &f->num_attrs, "free_mesh");
-  if (room) msc_func_set(f, "kept_bytes", msc_int(t.found.bytes));
+  if (room) msc_func_set(f, "kept_bytes", msc_int(t.found.bytes)), msc_func_set(f, "limited", msc_bool(t.limited || t.charge > 0));
   shard_store_strategy(&t);
   msc_func_set(f, "searched", msc_bool(true));
   msc_func_set(f, "step_ns", msc_int(t.found.ns));

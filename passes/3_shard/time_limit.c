@@ -210,6 +210,7 @@ bool shard_solve_within_limit(shard_timing *t, bool exact) {
   MSC_TRY(shard_solve_time(t, exact, guess));
   if (is_beaten(t, exact) || (!guess && fits(t, &t->found))) return true; /* mostly: memory is no matter */
   strategy faster = strategy_of(t), smaller = strategy_of(t), best = strategy_of(t);
+  t->limited |= !fits(t, &t->found);
   take(t, fits(t, &t->found) ? &smaller : &faster);
   MSC_TRY(enclose(t, exact, &faster, &smaller));
   copy_strategy(t, &best, fits(t, &faster.cost) ? &faster : &smaller);

@@ -34,6 +34,7 @@ typedef struct {
   int *state;                     /* by variable: the state of the last exact solution */
   shard_cost found;               /* the best */
   int64_t limit;                  /* bytes per rank */
+  bool limited;                   /* what takes least keeps more */
   bool yields;                    /* where nothing stays within the limit, what is smallest will do */
   int64_t bound;                  /* no strategy within the limit takes less, of those compared; 0: not known */
   shard_compared compared;
