@@ -1,10 +1,11 @@
 /* cmd_schedule.c: a kind of pipeline schedule and times in; its order, idle share and memory out, as a chart or as JSON.  Or
- * layers in, and which of them each stage should hold. */
+ * layers in, and which of them each stage should hold; or a chain of steps and checkpoints in, and what is computed again when. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "passes/6_pipeline/schedule.h"
 #include "tools/cli.h"
+#include "tools/schedule_chain.h"
 #include "tools/schedule_layers.h"
 
 /* Times are whole ticks inside, so that sums are exact; a tick is a power of ten of the user's unit, or that over the chunks. */
@@ -168,6 +169,7 @@ static int print_text(cli *c, const request *q, const msc_schedule *s) {
 static int run(cli *c) {
   static const char *const needed[] = {"stages", "micro-batches", "kind", "tf", "tb"};
   bool by_layers = cli_text(c, "layers");
+  if (cli_text(c, "checkpoints") || cli_text(c, "chain") || cli_text(c, "repeats")) return schedule_chain(c);
   request q;
   msc_schedule s;
   for (size_t i = 0; i < (by_layers ? 2 : sizeof needed / sizeof *needed); i++)
@@ -195,6 +197,9 @@ static const cli_option options[] = {
     {"borders", CLI_TEXT, "TIMES", "with --layers: time that a message after each layer takes, there and back"},
     {"fixed", CLI_TEXT, "BYTES", "with --layers: bytes of parameters and state of each"},
     {"kept", CLI_TEXT, "BYTES", "with --layers: bytes each keeps for a micro-batch in flight"},
+    {"checkpoints", CLI_INT, "C", "instead of a pipeline: the backward of a chain of steps, with room for so many states"},
+    {"chain", CLI_INT, "N", "with --checkpoints: its steps"},
+    {"repeats", CLI_INT, "R", "with --checkpoints: the longest chain of which no step runs forward more often"},
     {0},
 };
 const cli_command cmd_schedule = {"", 0, 0, options, run};

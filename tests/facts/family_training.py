@@ -4,7 +4,7 @@ import math
 import os
 import re
 
-from facts import FOLDER, Reference, Unsupported, family, msc
+from facts import FOLDER, Answer, Reference, Unsupported, family, msc
 from family_fusion import buckets
 
 
@@ -129,11 +129,38 @@ def in_segments(num, segments):
     return round(report["memory"]["scratch"] / unit), again
 
 
+def wrong_with_chain(said, repeats):
+    """Runs the order: what is wrong with it, or None."""
+    state, held, ran, back = 0, set(), [0] * said["steps"], []
+    for entry in said["order"]:
+        kind, step = entry["kind"], entry["step"]
+        if kind == "restore" and step in held:
+            state = step
+        elif kind == "free" and step in held:
+            held.remove(step)
+        elif kind == "restore" or kind == "free" or state != step:
+            return f"{kind} of step {step} in state {state}, with {sorted(held)} stored"
+        elif kind == "store":
+            held.add(step)
+        elif kind == "F":
+            state, ran[step] = step + 1, ran[step] + 1
+        else:
+            back.append(step)
+        if len(held) > said["checkpoints"]:
+            return f"{len(held)} states are stored"
+    if back != list(range(said["steps"]))[::-1] or max(ran) > repeats or sum(ran) != said["forwards"]:
+        return f"backward of {back}, forwards {ran}"
+    return None
+
+
 @family("recompute.chain")
 def chain_again(given, expected):
-    """The best of all segments of equal length."""
-    if "n" not in given or given["unit_act"] != 1:
-        raise Unsupported("what is computed again is computed again once, not from other values that are")
+    """The best of all segments of equal length; or the longest chain for so many checkpoints, whose order is run."""
+    if "checkpoints" in given:
+        said = msc("schedule", "--checkpoints", given["checkpoints"], "--repeats", given["max_repeats"])
+        return Answer({"max_steps": said["max_steps"]}, wrong=wrong_with_chain(said, given["max_repeats"]))
+    if given["unit_act"] != 1:
+        raise Unsupported("layers that keep values of several sizes")
     num = given["n"]
     said = {k: in_segments(num, k) for k in range(1, num + 1) if num % k == 0}
     best = min(said, key=lambda k: said[k])

@@ -124,6 +124,31 @@ refused("--time-limit: error:", "zb-auto", 2, 2, 1, 2, 1, time_limit=-1)
 for tiny, huge in ((1e-310, 0), (1e-200, 1e-201), (1e100, 1e100), (0, 0)):
     expect([*arguments("zb-h2", 3, 4, huge, tiny, huge), "--json"], 0, "", lambda out: "" if json.loads(out)["makespan"] >= 0 else "a makespan")
 
+# A chain's backward with few checkpoints.
+expect("schedule --checkpoints 2 --chain 4", 0, "", """\
+store 0
+F 0
+F 1
+store 2
+F 2
+B 3
+restore 2
+B 2
+free 2
+restore 0
+F 0
+B 1
+restore 0
+B 0
+free 0
+4 steps, 2 checkpoints: 4 forwards, 2 at most of one step, which is enough for 6 steps
+""")
+expect("schedule --checkpoints 3 --repeats 2 --json", 0, "", lambda text: "" if json.loads(text)["max_steps"] == json.loads(text)["steps"] == 10 else "10 steps")
+for wrong in ("--checkpoints 2", "--chain 5", "--repeats 2", "--checkpoints 2 --chain 5 --repeats 1"):
+    expect(f"schedule {wrong}", 2, lambda err: "" if "--checkpoints goes with either --chain or --repeats" in err else "what goes with what")
+expect("schedule --checkpoints 0 --chain 1048577", 1, lambda err: "" if "--checkpoints: error: from 1 to 4096, not 0" in err and "--chain: error: from 1 to 1048576, not 1048577" in err else "counts")
+expect("schedule --checkpoints 1 --chain 100000", 1, lambda err: "" if "--chain: error: 100000 steps: their order is longer" in err else "too long")
+
 # Layers for stages (Zheng et al. 2022, eq. 2).
 LAYERS = ["schedule", "--stages", "4", "--micro-batches", "8", "--layers"]
 expect([*LAYERS, "3,5,4,4", "--json"], 0, "", '{"total":51,"proven":true,"stage_times":[3,5,4,4],"first_layer":[0,1,2,3]}\n')
