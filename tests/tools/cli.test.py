@@ -50,7 +50,7 @@ expect(["config", "--set", "full_batch=\x1b[2J"], 1,
        '--set full_batch: error: full_batch: must be true or false, not "\\u001B[2J" [E0110]\n')
 expect(["config", "--config", "a\x1b\nb"], 1, "a\\x1b\nb: error: cannot read: No such file or directory [E0112]\n")
 expect(["config", "--set", "device_num=8", "--set", "parallel_mode=data_parallel", "device_num", "parallel_mode"], 0, "", '8\n"data_parallel"\n')
-LEGAL = {"zero": "[a whole number from 0 to 3]", "overlap": "[true or false]", "recompute": "[manual or auto]", "prefetch_depth": "[a whole number, at least 0; so far only 2]",
+LEGAL = {"zero": "[a whole number from 0 to 3]", "overlap": "[true or false]", "recompute": "[manual or auto]", "prefetch_depth": "[a whole number, at least 0]", "post_validation": "[true or false; so far only true]",
          "parallel_optimizer_config": "[an object with gradient_accumulation_shard (true or false), parallel_optimizer_threshold (a whole number, at least 0), or null]"}
 listed = {line.split()[0]: line for line in expect("config", 0, "", None).stdout.decode().splitlines()}
 expect.check("every key's legal values", all(listed[key].endswith(" " + legal) for key, legal in LEGAL.items()))
