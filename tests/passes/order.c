@@ -42,7 +42,7 @@ static const struct { const char *folder, *allowed; } directions[] = {
 /* The dependency-free files that both libraries compile in. */
 static bool is_shared(const char *path) {
   static const char *const shared[] = {"ir/flatbuf.h", "ir/box.h",     "ir/philox.h", "ir/builtin.h",
-                                       "ir/hazard.h",  "ir/mailbox.h", "ir/pools.h",  "ir/product.h"};
+                                       "ir/hazard.h",  "ir/mailbox.h", "ir/pools.h",  "ir/product.h", "ir/sanitized.h"};
   for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
     if (!strcmp(path, shared[i])) return true;
   return false;
