@@ -3,7 +3,8 @@
  * Pass localize leaves at every result what it is a part of (msc_value.whole), at arguments `msc.layout` and `msc.shape`, at the
  * function `result_layouts`.  So each op is held against its sharding rule once more, as it would be with shapes of wholes: one that
  * lacks a collective in front of it gets an operand in a layout that its rule does not allow.  A collective must change what its
- * operand is into what its result is.  Of values that passes made since nobody says what they are parts of: ops between them pass. */
+ * operand is into what its result is.  Of values that passes made since nobody says what they are parts of; what an op that makes
+ * such a one was made to read is its attribute `reads`. */
 #include <string.h>
 
 #include "ir/comm.h"
@@ -211,6 +212,35 @@ static bool check_comm(checking *z, const msc_op *op) {
   return p != NULL;
 }
 
+/* ---- what ops were made to read ---- */
+
+/* A type for every operand, or "". */
+static bool check_reads(const checking *z, const msc_op *op) {
+  const msc_attr_value *v = msc_op_attr(op, "reads");
+  for (size_t i = 0; v && v->kind == MSC_ATTR_LIST && i < v->list.num && i < op->num_in; i++) {
+    const msc_type *want = v->list.v[i].kind == MSC_ATTR_TYPE ? v->list.v[i].type : NULL, *have = operand_whole(z, op, i);
+    if (want && have && !(want->layout == have->layout && is_same(have, want->layout, want->dim)))
+      return msc_op_error(op, MSC_E_SHARDING, "%s: operand %zu is a part of %s, and must be of %s", msc_kind_name(op->kind), i,
+                          text_of(z, have), text_of(z, want));
+  }
+  return true;
+}
+
+/* Is it made of what is known, and nobody says what it is a part of? */
+static bool must_say(const checking *z, const msc_op *op) {
+  bool known = false, said = msc_op_attr(op, "reads") != NULL;
+  for (size_t i = 0; i < op->num_in; i++) known |= operand_whole(z, op, i) != NULL;
+  for (size_t i = 0; i < op->num_out; i++) known &= whole_of(z, &op->out[i]) == NULL;
+  return known && !said && op->num_out && op->kind != OP_fused && op->kind != OP_comm;
+}
+
+static void say_reads(checking *z, msc_op *op) {
+  msc_attr_value *v = msc_new_array(z->arena, msc_attr_value, op->num_in);
+  if (!must_say(z, op)) return;
+  for (size_t i = 0; i < op->num_in; i++) v[i] = operand_whole(z, op, i) ? msc_type_attr(operand_whole(z, op, i)) : msc_str(z->ctx, "");
+  msc_op_set(op, "reads", msc_list(z->ctx, op->num_in, v));
+}
+
 /* ---- op by op ---- */
 
 static bool check_ops(checking *z, const msc_block *b);
@@ -238,7 +268,10 @@ static uint64_t number_of(const checking *z, const msc_op *op) {
 static bool check_known(checking *z, msc_op *op) {
   uint64_t number = number_of(z, op);
   if (op->fits == number) return true;
-  bool ok = op->kind == OP_comm ? check_comm(z, op) : op->kind == OP_gemm ? check_gemm(z, op) : check_rule(z, op);
+  bool ok = !check_reads(z, op)   ? false
+            : op->kind == OP_comm ? check_comm(z, op)
+            : op->kind == OP_gemm ? check_gemm(z, op)
+                                  : check_rule(z, op);
   op->fits = ok ? number : 0;
   return ok;
 }
@@ -281,19 +314,41 @@ static bool check_results(const checking *z) {
   return ok;
 }
 
-static bool check_func(msc_func *f, msc_arena *arena) {
+static checking look_at(msc_func *f, msc_arena *arena) {
   checking z = {f, f->module->ctx, &f->module->mesh, arena, NULL};
   z.whole = msc_new_array(arena, const msc_type *, msc_number(f->body).num_values);
+  return z;
+}
+
+static bool check_func(msc_func *f, msc_arena *arena) {
+  checking z = look_at(f, arena);
   return note_arguments(&z) && (check_ops(&z, f->body) & check_results(&z));
 }
 
 /* Programs of one rank say what they say; those that are on one device have no layouts. */
+static bool has_layouts(const msc_func *f) {
+  return msc_func_attr(f, "result_layouts") && !msc_func_attr(f, "manual") && msc_mesh_size(&f->module->mesh) > 1;
+}
+
 bool msc_check_layouts(msc_module *m) {
   bool ok = true;
   for (msc_func *f = m->first; f; f = f->next) {
     msc_arena *arena = msc_arena_new(m->ctx);
-    if (msc_func_attr(f, "result_layouts") && !msc_func_attr(f, "manual") && msc_mesh_size(&m->mesh) > 1) ok &= check_func(f, arena);
+    if (has_layouts(f)) ok &= check_func(f, arena);
     msc_arena_free(arena);
   }
   return ok;
+}
+
+void msc_say_reads(msc_module *m) {
+  for (msc_func *f = m->first; f; f = f->next) {
+    msc_arena *arena = msc_arena_new(m->ctx);
+    checking z = look_at(f, arena);
+    bool known = has_layouts(f) && note_arguments(&z);
+    for (msc_op *op = known ? f->body->first : NULL; op; op = op->next) {
+      for (size_t i = 0; i < op->num_out; i++) note(&z, op, &op->out[i], op->out[i].whole);
+      say_reads(&z, op);
+    }
+    msc_arena_free(arena);
+  }
 }

@@ -3,6 +3,7 @@
  * Letters of a product stand in groups, and the dimensions of a group become one.  Of a whole tensor that would keep the minor ones from
  * being cut: so it is done here, where every rank's part is a tensor of its own. */
 #include "ir/formula.h"
+#include "passes/check.h"
 #include "passes/pass.h"
 
 /* Products sum in the blocks that the einsum was given. */
@@ -61,5 +62,6 @@ static bool contract_func(msc_pass_ctx *pass, msc_func *f) {
 
 bool pass_contract(msc_pass_ctx *pass, msc_module *m) {
   for (msc_func *f = m->first; f; f = f->next) MSC_TRY(contract_func(pass, f));
+  msc_say_reads(m);
   return true;
 }

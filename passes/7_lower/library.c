@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "passes/7_lower/choose.h"
+#include "passes/check.h"
 #include "passes/pass.h"
 
 /* The other operand of `add` when it is one row [n] that stretches over x's rows; NULL otherwise. */
@@ -101,5 +102,6 @@ bool pass_library(msc_pass_ctx *pass, msc_module *m) {
     }
   msc_stat(pass, "products by generated code", generated);
   msc_stat(pass, "products by a library", by_library);
+  msc_say_reads(m);
   return true;
 }

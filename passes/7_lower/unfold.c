@@ -9,6 +9,7 @@
 #include "ir/conv.h"
 #include "passes/7_lower/choose.h"
 #include "passes/7_lower/graph.h"
+#include "passes/check.h"
 #include "passes/pass.h"
 
 typedef struct {
@@ -114,5 +115,6 @@ bool pass_unfold(msc_pass_ctx *pass, msc_module *m) {
       MSC_TRY(unfold_op(op));
       msc_stat(pass, "convolutions as products", 1);
     }
+  msc_say_reads(m);
   return true;
 }
