@@ -413,10 +413,58 @@ static int64_t choose_copies(msc_context *ctx, const msc_module *m, const msc_co
   return best;
 }
 
+/* ---- dimensions that a reshape made one ---- */
+
+static const char *const MERGED = "msc.merged";
+
+/* What a trial of the first passes tells. */
+typedef struct {
+  int64_t apart, ns; /* ops that pass unmerge changed; of a step, by the search */
+} first_passes;
+
+static void note_first_passes(void *user, const msc_pass_report *r) {
+  first_passes *t = user;
+  for (const msc_pass_stat *s = r->stats; s; s = s->next)
+    if (!strcmp(s->what, "ops on dimensions apart")) t->apart = s->count;
+    else if (!strcmp(s->what, "ns")) t->ns = s->count;
+}
+
+static first_passes try_first_passes(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes, bool merged,
+                                     const char *until) {
+  first_passes t = {0, INT64_MAX};
+  msc_diag_mark before = msc_mark_diags(ctx);
+  msc_pass_options p = {.until = until,
+                        .verify = MSC_VERIFY_OFF,
+                        .config = o->config,
+                        .cluster = o->cluster,
+                        .time_limit_s = o->time_limit_s,
+                        .cpu_level = msc_cpu_level(o->target.cpu),
+                        .user = &t,
+                        .after = note_first_passes};
+  msc_module *m = parse_again(ctx, text, bytes);
+  if (m && merged) msc_put_attr(ctx, &m->attrs, &m->num_attrs, MERGED, msc_bool(true));
+  if (!m || !msc_run_passes(ctx, m, &p)) t.ns = INT64_MAX;
+  msc_forget_diags(ctx, before);
+  return t;
+}
+
+/* Does a step take less, by the search, where pass unmerge leaves everything as it is? */
+static bool is_better_merged(msc_context *ctx, const msc_module *m, const msc_compile_options *o) {
+  msc_arena *scratch = msc_arena_new(ctx);
+  size_t bytes = 0;
+  const char *text = msc_print_text(m, scratch, &bytes);
+  bool better = try_first_passes(ctx, o, text, bytes, false, "unmerge").apart > 0 &&
+                try_first_passes(ctx, o, text, bytes, true, "search").ns < try_first_passes(ctx, o, text, bytes, false, "search").ns;
+  msc_arena_free(scratch);
+  return better;
+}
+
 msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
   if (chooses_copies(m, options->config)) msc_put_attr(ctx, &m->attrs, &m->num_attrs, COPIES, msc_int(choose_copies(ctx, m, options)));
   if (options->target.target != MSC_TARGET_CPU)
     msc_put_attr(ctx, &m->attrs, &m->num_attrs, "msc.target", msc_str(ctx, msc_target_name(options->target.target)));
+  if (searches_time(options->config) && msc_config_devices(options->config) > 1 && is_better_merged(ctx, m, options))
+    msc_put_attr(ctx, &m->attrs, &m->num_attrs, MERGED, msc_bool(true));
   size_t at = 0;
   if (!run_until(ctx, m, options, &at, "propagate")) return NULL;
   msc_plan *p = searches_time(options->config) ? search_plan(ctx, m, options, at) : plan_from_search(ctx, m, options, at);

@@ -2,7 +2,8 @@
  * goes behind the op, op after op, until another one takes it back or something needs it.
  *
  * A dimension of b*s elements can be cut along b and s at once only where b is cut down to single elements.  Apart they are cut by any
- * axes, and nothing has to be gathered for the reshape.  On one device nothing is gained, and the pass does nothing. */
+ * axes, and nothing has to be gathered for the reshape.  On one device nothing is gained, and the pass does nothing; nor where
+ * the module has msc.merged: a search found that a step takes less so. */
 #include <string.h>
 
 #include "passes/config.h"
@@ -205,7 +206,8 @@ static bool try_op(msc_op *op, msc_arena *arena) {
 
 bool pass_unmerge(msc_pass_ctx *pass, msc_module *m) {
   int64_t num = 0;
-  if (!pass->config || msc_config_devices(pass->config) == 1) return msc_not_asked_for(pass);
+  if (!pass->config || msc_config_devices(pass->config) == 1 || msc_find_attr(m->attrs, m->num_attrs, "msc.merged"))
+    return msc_not_asked_for(pass);
   for (msc_func *f = m->first; f; f = f->next)
     for (msc_op *op = f->body->first, *next; op; op = next) {
       next = op->next;
