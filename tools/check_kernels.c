@@ -14,14 +14,14 @@
 enum { BESIDE = 256, FILLING = 0xA5 }; /* bytes around a buffer, which no kernel may write */
 
 static const int64_t MOST_WORK = 50000000; /* scalar operations of the interpreter: about a second */
-static const double TOLERANCE = 1e-5;      /* of the largest element, beside what changes of the operands' last place do */
+static const double TOLERANCE = 1e-5; /* of the largest element, beside what changes of the operands' last place do */
 
 typedef struct {
   msc_context *ctx;
   msc_arena *arena;
-  msc_func *func;       /* the op and nothing else */
+  msc_func *func; /* the op and nothing else */
   const msc_op *op;
-  const msc_loc *loc;   /* and what it is called, in the module */
+  const msc_loc *loc; /* and what it is called, in the module */
   const char *name;
   msc_kernel_call call;
 } kernel_case;
@@ -83,11 +83,13 @@ static bool load(msc_context *ctx, const msc_machine_code *code, loaded *out) {
   if (!out->bytes) return true; /* kernels of the runtime only */
   size_t text = ((size_t)code->text_bytes + 4095) / 4096 * 4096;
   out->memory = mmap(NULL, out->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (out->memory == MAP_FAILED) return msc_error(ctx, MSC_E_OUT_OF_MEMORY, NULL, "check-numerics: no memory for kernels: %s", strerror(errno));
+  if (out->memory == MAP_FAILED)
+    return msc_error(ctx, MSC_E_OUT_OF_MEMORY, NULL, "check-numerics: no memory for kernels: %s", strerror(errno));
   memcpy(out->memory, code->bytes, code->num_bytes);
   if (mprotect(out->memory, text, PROT_READ | PROT_EXEC) == 0) return true;
   munmap(out->memory, out->bytes);
-  return msc_error(ctx, MSC_E_UNSUPPORTED, NULL, "check-numerics: generated code cannot be executed here: %s", strerror(errno));
+  return msc_error(ctx, MSC_E_UNSUPPORTED, NULL, "check-numerics: generated code cannot be executed here: %s",
+                   strerror(errno));
 }
 
 static mscrt_kernel *entry_of(const loaded *l, uint32_t number) {
@@ -145,7 +147,9 @@ static bool execute(const kernel_case *k, const loaded *l, const msc_tensor *arg
   memset(list[num - 1].data, 0, 4);
   for (size_t i = 0; i < k->call.num_launches; i++) launch(l, &k->call.launch[i], list);
   for (size_t i = 0; i < num; i++)
-    if (!is_clean(&list[i])) return msc_error(k->ctx, MSC_E_INTERNAL, k->loc, "check-numerics: %s: its kernel writes beside buffer %zu", k->name ? k->name : "fused", i);
+    if (!is_clean(&list[i]))
+      return msc_error(k->ctx, MSC_E_INTERNAL, k->loc, "check-numerics: %s: its kernel writes beside buffer %zu",
+                       k->name ? k->name : "fused", i);
   return true;
 }
 
@@ -187,7 +191,10 @@ static double sensitivity(const kernel_case *k, const msc_tensor *args, const ms
       bool exact = !msc_is_float(t->dtype);
       double step = t->dtype == MSC_F64 ? 0x1p-51 : t->dtype == MSC_F32 ? 0x1p-22 : 0x1p-8;
       other[i] = msc_tensor_new(k->arena, t);
-      for (int64_t e = 0; e < msc_type_elems(t); e++) msc_tensor_set(&other[i], e, msc_tensor_get(&args[i], e) * (exact ? 1 : 1 + step * (double)((e * 7 + turn * 5 + (int64_t)i) % 3 - 1)));
+      for (int64_t e = 0; e < msc_type_elems(t); e++)
+        msc_tensor_set(
+            &other[i], e,
+            msc_tensor_get(&args[i], e) * (exact ? 1 : 1 + step * (double)((e * 7 + turn * 5 + (int64_t)i) % 3 - 1)));
     }
     int64_t at;
     const msc_tensor *got = interpreted(k, other);
@@ -213,8 +220,9 @@ static bool check_case(const kernel_case *k, const loaded *l) {
     int64_t at = 0;
     double off = apart(&want[i], &got[i], &at), allowed = (is_narrow(k) ? 0.05 : TOLERANCE) * largest(&want[i]);
     if (off <= allowed || off <= allowed + 50 * sensitivity(k, args, want, i)) continue;
-    ok = msc_error(k->ctx, MSC_E_INTERNAL, k->loc, "check-numerics: %s: element %" PRId64 " of result %zu is %.9g, its kernel computes %.9g", k->name ? k->name : "fused", at, i,
-                   msc_tensor_get(&want[i], at), msc_tensor_get(&got[i], at));
+    ok = msc_error(k->ctx, MSC_E_INTERNAL, k->loc,
+                   "check-numerics: %s: element %" PRId64 " of result %zu is %.9g, its kernel computes %.9g",
+                   k->name ? k->name : "fused", at, i, msc_tensor_get(&want[i], at), msc_tensor_get(&got[i], at));
   }
   return ok;
 }

@@ -94,8 +94,10 @@ static inline json_t *op_json(msc_arena *a, const msc_op *op) {
   json_t *in = json_array(), *out = json_array();
   for (size_t i = 0; i < op->num_in; i++) json_array_append_new(in, json_integer(op->in[i].value->id));
   for (size_t i = 0; i < op->num_out; i++)
-    json_array_append_new(out, json_pack("{s:I, s:s, s:o}", "id", (json_int_t)op->out[i].id, "dtype", msc_dtype_name(op->out[i].type->dtype), "shape", shape_json(op->out[i].type)));
-  return json_pack("{s:s, s:o, s:o, s:o}", "op", msc_kind_name(op->kind), "in", in, "out", out, "attrs", dict_json(a, op->attrs, op->num_attrs));
+    json_array_append_new(out, json_pack("{s:I, s:s, s:o}", "id", (json_int_t)op->out[i].id, "dtype",
+                                         msc_dtype_name(op->out[i].type->dtype), "shape", shape_json(op->out[i].type)));
+  return json_pack("{s:s, s:o, s:o, s:o}", "op", msc_kind_name(op->kind), "in", in, "out", out, "attrs",
+                   dict_json(a, op->attrs, op->num_attrs));
 }
 
 static inline json_t *described(msc_context *ctx, const program *p) {
@@ -111,7 +113,8 @@ static inline json_t *described(msc_context *ctx, const program *p) {
   }
   for (const msc_op *op = f->body->first; op; op = op->next) json_array_append_new(ops, op_json(a, op));
   for (int i = 0; i < p->num_settings; i++) json_array_append_new(settings, json_string(p->setting[i]));
-  return json_pack("{s:I, s:s, s:i, s:o, s:o, s:o, s:o}", "seed", (json_int_t)p->seed, "hash", msc_arena_printf(a, "%08" PRIx64, hash_of_program(p)), "steps", p->steps, "args", args, "ops", ops,
+  return json_pack("{s:I, s:s, s:i, s:o, s:o, s:o, s:o}", "seed", (json_int_t)p->seed, "hash",
+                   msc_arena_printf(a, "%08" PRIx64, hash_of_program(p)), "steps", p->steps, "args", args, "ops", ops,
                    "settings", settings, "attrs", dict_json(a, f->attrs, f->num_attrs));
 }
 

@@ -78,7 +78,9 @@ static inline int64_t wide_size(random_graph *g) {
 
 /* x w + b, w stored either way. */
 static inline msc_value *linear(random_graph *g, msc_value *x, int64_t n) {
-  if (!x || x->type->rank < 2 || x->type->rank > 4 || width_of(x) * n > 2 * MAX_ELEMS || msc_type_elems(x->type) / width_of(x) * n > 2 * MAX_ELEMS) return NULL;
+  if (!x || x->type->rank < 2 || x->type->rank > 4 || width_of(x) * n > 2 * MAX_ELEMS ||
+      msc_type_elems(x->type) / width_of(x) * n > 2 * MAX_ELEMS)
+    return NULL;
   bool tb = chance(g, 40);
   msc_attr transpose = boolean(g, "transpose_b", tb);
   msc_op_kind kind = x->type->rank == 2 ? OP_matmul : OP_batch_matmul;
@@ -115,16 +117,21 @@ static inline msc_value *as_image(random_graph *g, msc_value *x) {
 
 /* ---- norms ---- */
 
-static inline msc_value *with_eps(random_graph *g, msc_value *x) { return raised(g, x, (double[]){1e-5, 1e-3, 0.125}[below(g, 3)]); }
+static inline msc_value *with_eps(random_graph *g, msc_value *x) {
+  return raised(g, x, (double[]){1e-5, 1e-3, 0.125}[below(g, 3)]);
+}
 
 static inline msc_value *rms_norm(random_graph *g, msc_value *x) {
   int d = last_of(x);
   msc_value *mean = reduced_along(g, OP_reduce_mean, times(g, x, x), d, true);
-  msc_value *y = chance(g, 60) ? times(g, x, unary(g, OP_rsqrt, with_eps(g, mean))) : over(g, x, unary(g, OP_sqrt, with_eps(g, mean)));
+  msc_value *y = chance(g, 60) ? times(g, x, unary(g, OP_rsqrt, with_eps(g, mean)))
+                               : over(g, x, unary(g, OP_sqrt, with_eps(g, mean)));
   return chance(g, 60) ? times(g, y, new_parameter(g, 1, &x->type->dim[d])) : y;
 }
 
-static inline msc_value *centred(random_graph *g, msc_value *x, int d) { return minus(g, x, reduced_along(g, OP_reduce_mean, x, d, true)); }
+static inline msc_value *centred(random_graph *g, msc_value *x, int d) {
+  return minus(g, x, reduced_along(g, OP_reduce_mean, x, d, true));
+}
 
 static inline msc_value *layer_norm(random_graph *g, msc_value *x) {
   int d = last_of(x);
@@ -159,7 +166,8 @@ static inline msc_value *batch_norm(random_graph *g, msc_value *x, bool training
   for (int i = 1; i < 5; i++) in[i] = new_parameter(g, 1, &x->type->dim[1]);
   if (!in[1] || !in[2] || !in[3] || !in[4]) return NULL;
   for (int i = 3; i < 5; i++) msc_arg_set(g->f, in[i]->index, "msc.trainable", msc_bool(false));
-  msc_attr attrs[] = {msc_named(g->ctx, "eps", msc_float(chance(g, 50) ? 1e-5 : 0.125)), boolean(g, "training", training)};
+  msc_attr attrs[] = {msc_named(g->ctx, "eps", msc_float(chance(g, 50) ? 1e-5 : 0.125)),
+                      boolean(g, "training", training)};
   msc_op *op = built(g, OP_batch_norm, 5, in, 3, 2, attrs);
   for (int i = 1; op && training && i < 3 && g->num_renewed < 8; i++) {
     g->renewed[g->num_renewed].parameter = in[i + 2];
@@ -226,7 +234,8 @@ static inline msc_value *make_feed_forward(random_graph *g, msc_value *x) {
 static inline msc_value *make_class_token(random_graph *g, msc_value *x) {
   if (!(x = as_tokens(g, x))) return NULL;
   const msc_type *t = x->type;
-  msc_value *token = new_parameter(g, 3, (int64_t[]){1, 1, t->dim[2]}), *all = token ? broadcast(g, token, 3, (int64_t[]){t->dim[0], 1, t->dim[2]}) : NULL;
+  msc_value *token = new_parameter(g, 3, (int64_t[]){1, 1, t->dim[2]}),
+            *all = token ? broadcast(g, token, 3, (int64_t[]){t->dim[0], 1, t->dim[2]}) : NULL;
   return chance(g, 50) ? joined(g, all, x, 1) : joined(g, x, all, 1);
 }
 
@@ -257,7 +266,8 @@ static inline msc_value *written_rotary(random_graph *g, msc_value *x) {
   int d = last_of(x), from = x->type->rank > 2 ? d - 1 : d;
   int64_t n = width_of(x);
   if (n % 2) return x;
-  msc_value *c = table(g, x->type->rank - from, x->type->dim + from), *s = table(g, x->type->rank - from, x->type->dim + from);
+  msc_value *c = table(g, x->type->rank - from, x->type->dim + from),
+            *s = table(g, x->type->rank - from, x->type->dim + from);
   msc_value *turn = times(g, rolled(g, x, d, n / 2, chance(g, 80)), s), *y = times(g, x, c);
   return plus(g, y, turn);
 }
@@ -282,7 +292,10 @@ static inline msc_value *make_shifted_sum(random_graph *g, msc_value *x) {
   msc_value *w = new_parameter(g, 2, (int64_t[]){k, x->type->dim[2]}), *sum = NULL, *all = padded(g, x, 1, k - 1, 0);
   for (int64_t i = 0; w && i < k; i++) {
     msc_value *factor = shaped(g, sliced(g, w, 0, i, i + 1), 1, (int64_t[]){x->type->dim[2]});
-    msc_value *term = times(g, chance(g, 70) ? sliced(g, all, 1, i, i + n) : padded(g, sliced(g, x, 1, 0, n - (k - 1 - i)), 1, k - 1 - i, 0), factor);
+    msc_value *term = times(
+        g,
+        chance(g, 70) ? sliced(g, all, 1, i, i + n) : padded(g, sliced(g, x, 1, 0, n - (k - 1 - i)), 1, k - 1 - i, 0),
+        factor);
     sum = sum ? plus(g, sum, term) : term;
   }
   return sum;
@@ -324,7 +337,9 @@ static inline msc_value *heads_of(random_graph *g, msc_value *x, int64_t heads, 
 static inline msc_value *causal_mask(random_graph *g, int64_t s) {
   msc_tensor t = msc_tensor_new(g->arena, float_type(g, 2, (int64_t[]){s, s}));
   for (int64_t i = 0; i < s * s; i++) msc_tensor_set(&t, i, i % s > i / s ? -1e4 : 0);
-  msc_attr value = msc_named(g->ctx, "value", (msc_attr_value){.kind = MSC_ATTR_DENSE, .dense = {t.type, t.data, (size_t)msc_type_bytes(t.type)}});
+  msc_attr value =
+      msc_named(g->ctx, "value",
+                (msc_attr_value){.kind = MSC_ATTR_DENSE, .dense = {t.type, t.data, (size_t)msc_type_bytes(t.type)}});
   return op_with(g, OP_constant, 0, NULL, 1, &value);
 }
 
@@ -332,7 +347,8 @@ static inline msc_value *attended(random_graph *g, msc_value *q, msc_value *k, m
   msc_attr tb = boolean(g, "transpose_b", true), causal = boolean(g, "causal", chance(g, 50));
   if (!q || !k || !v) return NULL;
   if (chance(g, 25)) return op_with(g, OP_attention, 3, (msc_value *[]){q, k, v}, 1, &causal);
-  msc_value *s = chance(g, 60) ? op_with(g, OP_batch_matmul, 2, (msc_value *[]){q, k}, 1, &tb) : op_with(g, OP_batch_matmul, 2, (msc_value *[]){q, swapped(g, k, 2, 3)}, 0, NULL);
+  msc_value *s = chance(g, 60) ? op_with(g, OP_batch_matmul, 2, (msc_value *[]){q, k}, 1, &tb)
+                               : op_with(g, OP_batch_matmul, 2, (msc_value *[]){q, swapped(g, k, 2, 3)}, 0, NULL);
   s = s ? scaled(g, s, 0.5) : NULL;
   if (s && chance(g, 50)) s = plus(g, s, causal_mask(g, width_of(s)));
   return s ? op_with(g, OP_batch_matmul, 2, (msc_value *[]){written_softmax(g, s), v}, 0, NULL) : NULL;
@@ -358,21 +374,25 @@ static inline msc_value *make_attention(random_graph *g, msc_value *x) {
 static inline msc_value *make_convolved(random_graph *g, msc_value *x) {
   if (!(x = as_image(g, x)) || x->type->dim[2] * x->type->dim[3] > 150) return NULL;
   const int64_t *d = x->type->dim;
-  int64_t k = (int64_t[]){1, 1, 2, 3, 3}[below(g, 5)], step = k > 1 && chance(g, 25) ? 2 : 1, pad = k / 2, o = (int64_t[]){1, 2, 3, 4, 6, 8}[below(g, 6)];
+  int64_t k = (int64_t[]){1, 1, 2, 3, 3}[below(g, 5)], step = k > 1 && chance(g, 25) ? 2 : 1, pad = k / 2,
+          o = (int64_t[]){1, 2, 3, 4, 6, 8}[below(g, 6)];
   bool each = chance(g, 20);
   if (each) o = d[1];
   if (d[2] + 2 * pad < k || d[3] + 2 * pad < k) return NULL;
   int64_t stride[2] = {step, step}, padding[4] = {pad, pad, pad, pad}, w[4] = {o, each ? 1 : d[1], k, k};
-  msc_attr attrs[] = {ints(g, "stride", 2, stride), ints(g, "padding", 4, padding), integer(g, "groups", each ? d[1] : 1)};
+  msc_attr attrs[] = {ints(g, "stride", 2, stride), ints(g, "padding", 4, padding),
+                      integer(g, "groups", each ? d[1] : 1)};
   msc_value *y = op_with(g, OP_conv2d, 2, (msc_value *[]){x, new_parameter(g, 4, w)}, 3, attrs);
   return y && chance(g, 40) ? plus(g, y, shaped(g, new_parameter(g, 1, &o), 4, (int64_t[]){1, o, 1, 1})) : y;
 }
 
 static inline msc_value *make_pooled(random_graph *g, msc_value *x) {
   if (!(x = as_image(g, x)) || x->type->dim[2] < 2 || x->type->dim[3] < 2) return NULL;
-  int64_t k = x->type->dim[2] > 2 && x->type->dim[3] > 2 && chance(g, 40) ? 3 : 2, pad = k == 3 && chance(g, 50), step = 1 + chance(g, 60);
+  int64_t k = x->type->dim[2] > 2 && x->type->dim[3] > 2 && chance(g, 40) ? 3 : 2, pad = k == 3 && chance(g, 50),
+          step = 1 + chance(g, 60);
   int64_t kernel[2] = {k, k}, stride[2] = {step, step}, padding[4] = {pad, pad, pad, pad};
-  msc_attr attrs[] = {ints(g, "kernel", 2, kernel), ints(g, "stride", 2, stride), ints(g, "padding", 4, padding), boolean(g, "count_include_pad", chance(g, 60))};
+  msc_attr attrs[] = {ints(g, "kernel", 2, kernel), ints(g, "stride", 2, stride), ints(g, "padding", 4, padding),
+                      boolean(g, "count_include_pad", chance(g, 60))};
   bool max = chance(g, 50);
   return op_with(g, max ? OP_max_pool : OP_avg_pool, 1, &x, max ? 3 : 4, attrs);
 }
@@ -385,7 +405,8 @@ static inline msc_value *make_squeezed(random_graph *g, msc_value *x) {
   msc_attr attrs[] = {ints(g, "dims", 2, dims), boolean(g, "keep_dims", by_convolution)};
   msc_value *mean = op_with(g, OP_reduce_mean, 1, &x, 2, attrs), *y;
   if (by_convolution) {
-    y = unary(g, OP_relu, op_with(g, OP_conv2d, 2, (msc_value *[]){mean, new_parameter(g, 4, (int64_t[]){few, c, 1, 1})}, 0, NULL));
+    y = unary(g, OP_relu,
+              op_with(g, OP_conv2d, 2, (msc_value *[]){mean, new_parameter(g, 4, (int64_t[]){few, c, 1, 1})}, 0, NULL));
     y = op_with(g, OP_conv2d, 2, (msc_value *[]){y, new_parameter(g, 4, (int64_t[]){c, few, 1, 1})}, 0, NULL);
   } else {
     y = linear(g, unary(g, OP_silu, linear(g, mean, few)), c);
@@ -419,7 +440,9 @@ static inline msc_value *make_reformed_parameter(random_graph *g, msc_value *x) 
     case 1: w = shaped(g, new_parameter(g, 1, (int64_t[]){k * n}), 2, (int64_t[]){k, n}); break;
     case 2: w = swapped(g, new_parameter(g, 2, (int64_t[]){n, k}), 0, 1); break;
     case 3: w = sliced(g, new_parameter(g, 2, (int64_t[]){k + 2, n}), 0, 1, k + 1); break;
-    case 4: w = unary(g, OP_tanh, shaped(g, new_parameter(g, 2, (int64_t[]){k * n / 2, 2}), 2, (int64_t[]){k, n})); break;
+    case 4:
+      w = unary(g, OP_tanh, shaped(g, new_parameter(g, 2, (int64_t[]){k * n / 2, 2}), 2, (int64_t[]){k, n}));
+      break;
     default:
       w = new_parameter(g, 2, (int64_t[]){k, n});
       w = over(g, w, unary(g, OP_sqrt, raised(g, reduced_along(g, OP_reduce_sum, times(g, w, w), 1, true), 0.125)));
@@ -430,10 +453,13 @@ static inline msc_value *make_reformed_parameter(random_graph *g, msc_value *x) 
 /* A constant that meets a product: as its operand, or reshaped. */
 static inline msc_value *make_constant_product(random_graph *g, msc_value *x) {
   if (x->type->rank < 2) return NULL;
-  int64_t k = width_of(x), n = (int64_t[]){2, 4, 8}[below(g, 3)], m = 2 + 2 * below(g, 8), rows = x->type->dim[x->type->rank - 2];
+  int64_t k = width_of(x), n = (int64_t[]){2, 4, 8}[below(g, 3)], m = 2 + 2 * below(g, 8),
+          rows = x->type->dim[x->type->rank - 2];
   msc_op_kind kind = x->type->rank == 2 ? OP_matmul : OP_batch_matmul;
   int pick = below(g, 4);
-  if (pick == 0) return op_with(g, kind, 2, (msc_value *[]){x, shaped(g, table(g, 3, (int64_t[]){k, 2, n / 2}), 2, (int64_t[]){k, n})}, 0, NULL);
+  if (pick == 0)
+    return op_with(g, kind, 2,
+                   (msc_value *[]){x, shaped(g, table(g, 3, (int64_t[]){k, 2, n / 2}), 2, (int64_t[]){k, n})}, 0, NULL);
   if (pick == 3) return times(g, x, shaped(g, table(g, 2, (int64_t[]){1, k}), 1, &k));
   msc_value *w = new_parameter(g, 2, (int64_t[]){m, k}), *c, *p;
   if (pick == 1 && x->type->rank == 3) { /* the positions' own part */
@@ -451,7 +477,10 @@ static inline msc_value *make_merged_rows(random_graph *g, msc_value *x) {
   const int64_t *d = x->type->dim;
   msc_value *y = shaped(g, x, 2, (int64_t[]){d[0] * d[1], d[2]});
   bool keep = g->keep_batch;
-  y = y ? chance(g, 50) ? linear(g, y, chance(g, 50) ? d[2] : wide_size(g)) : chance(g, 50) || keep ? make_written_norm(g, y) : make_batch_norm(g, y) : NULL;
+  y = y ? chance(g, 50)           ? linear(g, y, chance(g, 50) ? d[2] : wide_size(g))
+                    : chance(g, 50) || keep ? make_written_norm(g, y)
+                                  : make_batch_norm(g, y)
+        : NULL;
   return y ? shaped(g, y, 3, (int64_t[]){d[0], d[1], width_of(y)}) : NULL;
 }
 
@@ -488,13 +517,16 @@ static inline msc_value *make_mixture(random_graph *g, msc_value *x) {
 
 /* ---- losses ---- */
 
-static inline msc_value *all_reduced(random_graph *g, msc_op_kind kind, msc_value *x) { return x ? reduced(g, kind, x) : NULL; }
+static inline msc_value *all_reduced(random_graph *g, msc_op_kind kind, msc_value *x) {
+  return x ? reduced(g, kind, x) : NULL;
+}
 
 /* The mean as people write it. */
 static inline msc_value *written_mean(random_graph *g, msc_value *x) {
   if (!x || chance(g, 60)) return all_reduced(g, OP_reduce_mean, x);
   double n = (double)msc_type_elems(x->type);
-  return chance(g, 50) ? over(g, all_reduced(g, OP_reduce_sum, x), scalar(g, n)) : scaled(g, all_reduced(g, OP_reduce_sum, x), 1 / n);
+  return chance(g, 50) ? over(g, all_reduced(g, OP_reduce_sum, x), scalar(g, n))
+                       : scaled(g, all_reduced(g, OP_reduce_sum, x), 1 / n);
 }
 
 static inline msc_value *log_likelihoods(random_graph *g, msc_value *x) {
@@ -511,7 +543,8 @@ static inline msc_value *log_likelihoods(random_graph *g, msc_value *x) {
 static inline msc_value *written_loss(random_graph *g, msc_value *x) {
   msc_value *d, *y;
   int pick = x->type->rank > 1 ? below(g, 5) : 2 + below(g, 3);
-  if (pick == 0) return unary(g, OP_neg, written_mean(g, reduced_along(g, OP_reduce_sum, log_likelihoods(g, x), last_of(x), false)));
+  if (pick == 0)
+    return unary(g, OP_neg, written_mean(g, reduced_along(g, OP_reduce_sum, log_likelihoods(g, x), last_of(x), false)));
   if (pick == 1 && width_of(x) > 1) return unary(g, OP_neg, written_mean(g, log_likelihoods(g, x)));
   y = new_arg(g, x->type, "y", "label");
   if (!y) return NULL;
@@ -523,7 +556,8 @@ static inline msc_value *written_loss(random_graph *g, msc_value *x) {
   }
   if (pick == 4) {
     msc_attr predicate = text(g, "predicate", "lt");
-    msc_value *size = unary(g, OP_abs, d), *near = op_with(g, OP_compare, 2, (msc_value *[]){size, scalar(g, 0.5)}, 1, &predicate);
+    msc_value *size = unary(g, OP_abs, d),
+              *near = op_with(g, OP_compare, 2, (msc_value *[]){size, scalar(g, 0.5)}, 1, &predicate);
     msc_value *square = times(g, d, d), *line = raised(g, size, -0.25);
     return written_mean(g, op_with(g, OP_select, 3, (msc_value *[]){near, square, line}, 0, NULL));
   }

@@ -45,7 +45,9 @@ static inline int64_t integers_below(const msc_func *f, size_t arg) {
   for (const msc_use *u = f->body->args[arg]->uses; u; u = u->next) {
     const msc_op *op = u->user;
     const msc_type *x = op->in[0].value->type;
-    int64_t axis = op->kind == OP_gather || op->kind == OP_take_along || op->kind == OP_scatter_update ? msc_op_int(op, "axis") : 0;
+    int64_t axis = op->kind == OP_gather || op->kind == OP_take_along || op->kind == OP_scatter_update
+                       ? msc_op_int(op, "axis")
+                       : 0;
     axis += axis < 0 ? x->rank : 0;
     switch (op->kind) {
       case OP_gather:
@@ -99,17 +101,22 @@ static inline void fill_argument(const program *p, const msc_func *f, size_t arg
 static inline double initial_state(const msc_func *f, size_t arg) {
   const msc_attr_value *init = msc_arg_attr(f, arg, "msc.init");
   const char *text = init && init->kind == MSC_ATTR_STR ? init->s : "zeros";
-  return !strncmp(text, "constant:", 9) ? strtod(text + 9, NULL) : !strcmp(text, "ones") || !strcmp(text, "seed") ? 1 : 0;
+  return !strncmp(text, "constant:", 9)                   ? strtod(text + 9, NULL)
+         : !strcmp(text, "ones") || !strcmp(text, "seed") ? 1
+                                                          : 0;
 }
 
 /* ---- f32 as f64 ---- */
 
-static inline const msc_type *widened(msc_context *ctx, const msc_type *t) { return t->dtype == MSC_F32 ? msc_type_with_dtype(ctx, t, MSC_F64) : t; }
+static inline const msc_type *widened(msc_context *ctx, const msc_type *t) {
+  return t->dtype == MSC_F32 ? msc_type_with_dtype(ctx, t, MSC_F64) : t;
+}
 
 static inline void widen_attrs(msc_context *ctx, msc_arena *a, msc_op *op) {
   for (size_t i = 0; i < op->num_attrs; i++) {
     msc_attr_value *v = &op->attrs[i].value;
-    if (v->kind == MSC_ATTR_STR && !strcmp(op->attrs[i].name, "dtype") && !strcmp(v->s, "f32")) *v = msc_str(ctx, "f64");
+    if (v->kind == MSC_ATTR_STR && !strcmp(op->attrs[i].name, "dtype") && !strcmp(v->s, "f32"))
+      *v = msc_str(ctx, "f64");
     if (v->kind == MSC_ATTR_TYPE) v->type = widened(ctx, v->type);
     if (v->kind != MSC_ATTR_DENSE || v->dense.type->dtype != MSC_F32) continue;
     msc_tensor from = {v->dense.type, (void *)v->dense.data}, to;
@@ -164,7 +171,10 @@ static inline msc_tensor argument(const oracle *o, const msc_func *f, size_t i) 
 }
 
 static inline numbers numbers_of(msc_arena *a, const char *name, const msc_tensor *t, bool is_variable) {
-  numbers n = {.name = name, .is_variable = is_variable, .is_float = msc_is_float(t->type->dtype), .num = msc_type_elems(t->type)};
+  numbers n = {.name = name,
+               .is_variable = is_variable,
+               .is_float = msc_is_float(t->type->dtype),
+               .num = msc_type_elems(t->type)};
   n.v = msc_new_array(a, double, n.num + 1);
   for (int64_t i = 0; i < n.num; i++) n.v[i] = msc_tensor_get(t, i);
   return n;
@@ -187,7 +197,8 @@ static inline snapshot taken(msc_arena *a, const msc_func *f, const msc_tensor *
 static inline bool interpret_steps(const oracle *o, msc_func *f, msc_arena *keep, story *out) {
   size_t num = f->body->num_args, num_results = f->body->last->num_in;
   const msc_attr_value *ties = msc_func_attr(f, "ties");
-  msc_tensor *args = msc_new_array(o->arena, msc_tensor, num + 1), *results = msc_new_array(o->arena, msc_tensor, num_results + 1);
+  msc_tensor *args = msc_new_array(o->arena, msc_tensor, num + 1),
+             *results = msc_new_array(o->arena, msc_tensor, num_results + 1);
   for (size_t i = 0; i < num; i++) args[i] = argument(o, f, i);
   out->at[0] = taken(keep, f, args, NULL);
   for (int s = 1; s <= o->p->steps; s++) {
@@ -203,7 +214,8 @@ static inline bool interpret_steps(const oracle *o, msc_func *f, msc_arena *keep
 
 /* Keys that change numbers. */
 static inline bool has_meaning(const char *setting, bool ranks) {
-  static const char *const words[] = {"compute_type=", "loss_scale", "device_num=", "parallel_mode=data_parallel", "gradients_mean="};
+  static const char *const words[] = {"compute_type=", "loss_scale", "device_num=", "parallel_mode=data_parallel",
+                                      "gradients_mean="};
   for (int i = 0; i < (ranks ? 5 : 2); i++)
     if (!strncmp(setting, words[i], strlen(words[i]))) return true;
   return false;
@@ -219,9 +231,12 @@ static inline msc_module *training_of(const oracle *o, bool ranks, bool wide) {
   msc_config *config = msc_config_new(o->ctx);
   msc_module *m = msc_parse(o->ctx, "program", o->p->text, strlen(o->p->text));
   for (int i = 0; m && i < o->p->num_settings; i++)
-    if (has_meaning(o->p->setting[i], ranks && is_data_parallel(o->p)) && !msc_config_set(config, o->p->setting[i])) return NULL;
+    if (has_meaning(o->p->setting[i], ranks && is_data_parallel(o->p)) && !msc_config_set(config, o->p->setting[i]))
+      return NULL;
   if (m && wide) widen(m, o->arena);
-  msc_pass_options options = {.passes = "cross_batch,random,replica_objective,precision,loss_scale,autodiff,optimizer", .verify = MSC_VERIFY_IR, .config = config};
+  msc_pass_options options = {.passes = "cross_batch,random,replica_objective,precision,loss_scale,autodiff,optimizer",
+                              .verify = MSC_VERIFY_IR,
+                              .config = config};
   return m && msc_config_check(config) && msc_run_passes(o->ctx, m, &options) ? m : NULL;
 }
 

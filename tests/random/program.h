@@ -8,43 +8,107 @@
 enum { STEPS = 3 };
 
 typedef struct {
-  uint64_t seed;       /* of the values, too */
-  msc_arena *arena;    /* where the texts are */
-  const char *text;    /* of the model */
+  uint64_t seed;    /* of the values, too */
+  msc_arena *arena; /* where the texts are */
+  const char *text; /* of the model */
   int num_settings;
   const char *setting[MAX_SETTINGS]; /* KEY=VALUE, of the job of several ranks */
   int ranks;
   int steps;
   struct {
-    const char *cpu;   /* that code is made for; NULL: this machine's */
-    int vector_bytes;  /* 0: what is fastest there */
-  } code[2];           /* of one rank, and of all */
+    const char *cpu;  /* that code is made for; NULL: this machine's */
+    int vector_bytes; /* 0: what is fastest there */
+  } code[2];          /* of one rank, and of all */
 } program;
 
 /* ---- ops ---- */
 
 static random_maker *const program_makers[] = {
-  make_unary, make_unary, make_binary, make_binary, make_binary, make_matmul, make_matmul, make_einsum, make_reshape, make_transpose, make_concat, make_split, make_slice, make_pad,
-  make_broadcast, make_gather, make_one_hot, make_source, make_reduce, make_reduce, make_softmax, make_select, make_cast, make_scores, make_windows, make_norm, make_indexed, make_along,
-  make_written_norm, make_written_norm, make_batch_norm, make_batch_norm, make_group_norm, make_written_activation, make_written_activation, make_gated, make_feed_forward, make_feed_forward,
-  make_class_token, make_class_token, make_first_to_all, make_first_to_all, make_rotary, make_rotary, make_roll, make_shifted_sum, make_recurrence, make_attention, make_attention, make_attention,
-  make_convolved, make_convolved, make_convolved, make_pooled, make_pooled, make_squeezed, make_windowed, make_reformed_parameter, make_reformed_parameter, make_constant_product, make_constant_product,
-  make_merged_rows, make_embedded, make_one_token, make_mixture, make_dropout,
+    make_unary,
+    make_unary,
+    make_binary,
+    make_binary,
+    make_binary,
+    make_matmul,
+    make_matmul,
+    make_einsum,
+    make_reshape,
+    make_transpose,
+    make_concat,
+    make_split,
+    make_slice,
+    make_pad,
+    make_broadcast,
+    make_gather,
+    make_one_hot,
+    make_source,
+    make_reduce,
+    make_reduce,
+    make_softmax,
+    make_select,
+    make_cast,
+    make_scores,
+    make_windows,
+    make_norm,
+    make_indexed,
+    make_along,
+    make_written_norm,
+    make_written_norm,
+    make_batch_norm,
+    make_batch_norm,
+    make_group_norm,
+    make_written_activation,
+    make_written_activation,
+    make_gated,
+    make_feed_forward,
+    make_feed_forward,
+    make_class_token,
+    make_class_token,
+    make_first_to_all,
+    make_first_to_all,
+    make_rotary,
+    make_rotary,
+    make_roll,
+    make_shifted_sum,
+    make_recurrence,
+    make_attention,
+    make_attention,
+    make_attention,
+    make_convolved,
+    make_convolved,
+    make_convolved,
+    make_pooled,
+    make_pooled,
+    make_squeezed,
+    make_windowed,
+    make_reformed_parameter,
+    make_reformed_parameter,
+    make_constant_product,
+    make_constant_product,
+    make_merged_rows,
+    make_embedded,
+    make_one_token,
+    make_mixture,
+    make_dropout,
 };
 
 static inline void add_program_op(random_graph *g) {
   msc_value *x = picked(g), *v = program_makers[below(g, sizeof program_makers / sizeof *program_makers)](g, x);
-  if (v && v->type->dtype == g->dtype && small(v) && v->type->rank <= 5 && g->num_pool < MAX_POOL) g->pool[g->num_pool++] = v;
+  if (v && v->type->dtype == g->dtype && small(v) && v->type->rank <= 5 && g->num_pool < MAX_POOL)
+    g->pool[g->num_pool++] = v;
 }
 
 static inline void add_program_inputs(random_graph *g) {
   static const int64_t batches[] = {1, 2, 3, 4, 4, 6, 8, 8, 12, 16, 24};
-  g->batch = g->keep_batch ? (int64_t[]){4, 8, 8, 12, 24}[below(g, 5)] : batches[below(g, sizeof batches / sizeof *batches)];
+  g->batch =
+      g->keep_batch ? (int64_t[]){4, 8, 8, 12, 24}[below(g, 5)] : batches[below(g, sizeof batches / sizeof *batches)];
   int form = below(g, 3);
-  int64_t two[2] = {g->batch, wide_size(g)}, three[3] = {g->batch, 2 + below(g, 7), random_size(g)}, four[4] = {g->batch, 1 + below(g, 4), 4 + 2 * below(g, 3), 4 + 2 * below(g, 3)};
+  int64_t two[2] = {g->batch, wide_size(g)}, three[3] = {g->batch, 2 + below(g, 7), random_size(g)},
+          four[4] = {g->batch, 1 + below(g, 4), 4 + 2 * below(g, 3), 4 + 2 * below(g, 3)};
   const int64_t *dim = form == 0 ? two : form == 1 ? three : four;
   g->pool[g->num_pool++] = new_arg(g, float_type(g, form + 2, dim), "x", "data");
-  if (chance(g, 20)) g->pool[g->num_pool++] = new_arg(g, float_type(g, 2, (int64_t[]){g->batch, random_size(g)}), "x", "data");
+  if (chance(g, 20))
+    g->pool[g->num_pool++] = new_arg(g, float_type(g, 2, (int64_t[]){g->batch, random_size(g)}), "x", "data");
 }
 
 /* ---- the optimizer and results ---- */
@@ -80,7 +144,8 @@ static inline void finish_program(random_graph *g, msc_value *loss) {
   msc_value *result[16] = {loss};
   msc_attr_value name[16] = {msc_str(g->ctx, "loss")}, tie[16] = {msc_int(-1)};
   size_t num = 1 + (size_t)shown_values(g, result + 1);
-  for (size_t i = 1; i < num; i++) name[i] = msc_str(g->ctx, msc_arena_printf(g->arena, "out%zu", i)), tie[i] = msc_int(-1);
+  for (size_t i = 1; i < num; i++)
+    name[i] = msc_str(g->ctx, msc_arena_printf(g->arena, "out%zu", i)), tie[i] = msc_int(-1);
   for (int i = 0; i < g->num_renewed && num < 16; i++) {
     msc_value *p = g->renewed[i].parameter;
     name[num] = msc_str(g->ctx, p->name), tie[num] = msc_int(p->index), result[num++] = g->renewed[i].by;
@@ -92,7 +157,8 @@ static inline void finish_program(random_graph *g, msc_value *loss) {
   if (g->trains) set_program_optimizer(g);
   for (size_t i = 0; i < g->f->body->num_args; i++) {
     const msc_type *t = g->f->body->args[i]->type;
-    if (msc_arg_role(g->f, i) != MSC_ROLE_PARAMETER) msc_arg_set(g->f, i, "msc.batch_dim", msc_int(t->rank && t->dim[0] == g->batch ? 0 : -1));
+    if (msc_arg_role(g->f, i) != MSC_ROLE_PARAMETER)
+      msc_arg_set(g->f, i, "msc.batch_dim", msc_int(t->rank && t->dim[0] == g->batch ? 0 : -1));
   }
 }
 
@@ -104,17 +170,22 @@ static inline msc_value *program_loss(random_graph *g, msc_value *x) {
 
 /* Of data_parallel most batches divide among its ranks. */
 static inline void choose_program_mesh(random_graph *g) {
-  static const char *const meshes[] = {"d=2", "d=3", "d=4", "d=5", "d=6", "d=8", "dp=2,tp=2", "dp=2,tp=3", "dp=2,tp=2,sp=2", "d=12", "dp=2,tp=4", "tp=3,dp=2", "d=2", "d=4", "dp=2,tp=2"};
+  static const char *const meshes[] = {
+      "d=2",  "d=3",       "d=4",       "d=5", "d=6", "d=8",      "dp=2,tp=2", "dp=2,tp=3", "dp=2,tp=2,sp=2",
+      "d=12", "dp=2,tp=4", "tp=3,dp=2", "d=2", "d=4", "dp=2,tp=2"};
   const char *text = strcmp(g->mode, "stand_alone") ? meshes[below(g, sizeof meshes / sizeof *meshes)] : "d=1";
   msc_mesh_parse(g->ctx, NULL, text, &g->mesh);
-  if (!strcmp(g->mode, "data_parallel") && g->batch % msc_mesh_size(&g->mesh) && chance(g, 90)) msc_mesh_parse(g->ctx, NULL, chance(g, 50) ? "d=2" : "d=4", &g->mesh);
+  if (!strcmp(g->mode, "data_parallel") && g->batch % msc_mesh_size(&g->mesh) && chance(g, 90))
+    msc_mesh_parse(g->ctx, NULL, chance(g, 50) ? "d=2" : "d=4", &g->mesh);
   g->named_mesh = g->mesh.num_axes > 1 && strcmp(g->mode, "data_parallel");
 }
 
 static inline void set_mesh(random_graph *g, int64_t stages) {
   const char *json = "";
   set(g, msc_arena_printf(g->arena, "device_num=%" PRId64, stages * msc_mesh_size(&g->mesh)));
-  for (int i = 0; i < g->mesh.num_axes; i++) json = msc_arena_printf(g->arena, "%s%s\"%s\":%" PRId64, json, i ? "," : "", g->mesh.axis[i].name, g->mesh.axis[i].size);
+  for (int i = 0; i < g->mesh.num_axes; i++)
+    json = msc_arena_printf(g->arena, "%s%s\"%s\":%" PRId64, json, i ? "," : "", g->mesh.axis[i].name,
+                            g->mesh.axis[i].size);
   if (g->named_mesh) set(g, msc_arena_printf(g->arena, "mesh={%s}", json));
 }
 
@@ -137,12 +208,14 @@ static inline int64_t configure_pipeline(random_graph *g) {
 static inline void mark_recomputed(random_graph *g) {
   int percent = 10 + below(g, 60);
   for (msc_op *op = g->f->body->first; op && op->kind != OP_return; op = op->next)
-    if (op->kind != OP_constant && op->kind != OP_iota && chance(g, percent)) msc_op_set(op, "recompute", msc_bool(true));
+    if (op->kind != OP_constant && op->kind != OP_iota && chance(g, percent))
+      msc_op_set(op, "recompute", msc_bool(true));
 }
 
 static inline void configure_program(random_graph *g) {
   static const char *const searches[] = {"sharding_propagation", "dynamic_programming", "recursive_programming"};
-  bool alone = !strcmp(g->mode, "stand_alone"), automatic = !strcmp(g->mode, "auto_parallel"), semi = !strcmp(g->mode, "semi_auto_parallel");
+  bool alone = !strcmp(g->mode, "stand_alone"), automatic = !strcmp(g->mode, "auto_parallel"),
+       semi = !strcmp(g->mode, "semi_auto_parallel");
   int layouts = chance(g, 60) ? 0 : 70;
   set(g, msc_arena_printf(g->arena, "parallel_mode=%s", g->mode));
   set_mesh(g, alone ? 1 : configure_pipeline(g));
@@ -155,13 +228,17 @@ static inline void configure_program(random_graph *g) {
   if (!strcmp(g->mode, "data_parallel") && chance(g, 40)) set(g, "gradients_mean=true");
   if (chance(g, 15)) set(g, "gradient_fp32_sync=false");
   if (chance(g, 15)) set(g, "enable_alltoall=false");
-  if (chance(g, 15)) set(g, chance(g, 50) ? "comm_fusion={\"allreduce\":{\"mode\":\"size\",\"config\":1}}" : "all_reduce_fusion_config=[]");
+  if (chance(g, 15))
+    set(g,
+        chance(g, 50) ? "comm_fusion={\"allreduce\":{\"mode\":\"size\",\"config\":1}}" : "all_reduce_fusion_config=[]");
   if (semi && chance(g, 90)) set(g, "strict_parameter_layout=false");
   if (g->trains) configure_optimizer(g);
   if (!automatic && !semi) return;
   if (!g->keep_batch) configure_inputs(g);
   if (chance(g, 8)) mark_block(g, "first");
-  int percent = chance(g, g->keep_batch ? 80 : 40) ? 0 : below(g, 50); /* a micro-batch may be too small for what the batch allows */
+  int percent = chance(g, g->keep_batch ? 80 : 40)
+                    ? 0
+                    : below(g, 50); /* a micro-batch may be too small for what the batch allows */
   for (msc_op *op = g->f->body->first; op && op->kind != OP_return; op = op->next)
     if (op->kind != OP_constant && op->kind != OP_iota && chance(g, percent)) annotate(g, op, !chance(g, layouts));
 }
@@ -169,7 +246,9 @@ static inline void configure_program(random_graph *g) {
 /* ---- all ---- */
 
 static inline void start_program(random_graph *g, msc_context *ctx, uint64_t seed) {
-  static const char *const modes[] = {"stand_alone", "data_parallel", "semi_auto_parallel", "semi_auto_parallel", "auto_parallel", "auto_parallel", "stand_alone", "data_parallel", "semi_auto_parallel", "auto_parallel"};
+  static const char *const modes[] = {"stand_alone",        "data_parallel", "semi_auto_parallel", "semi_auto_parallel",
+                                      "auto_parallel",      "auto_parallel", "stand_alone",        "data_parallel",
+                                      "semi_auto_parallel", "auto_parallel"};
   memset(g, 0, sizeof *g);
   g->state = seed * 0x632be59bd9b4e019u + 17; /* other draws than random_graph_make's */
   g->ctx = ctx, g->arena = msc_context_arena(ctx);
@@ -180,7 +259,9 @@ static inline void start_program(random_graph *g, msc_context *ctx, uint64_t see
   g->dtype = MSC_F32;
   g->m = msc_module_new(ctx);
   g->f = msc_func_new(g->m, "forward");
-  g->b = (msc_builder){.func = g->f, .block = g->f->body, .loc = msc_loc_of(ctx, &(msc_loc){.file = msc_intern(ctx, "random"), .line = 1})};
+  g->b = (msc_builder){.func = g->f,
+                       .block = g->f->body,
+                       .loc = msc_loc_of(ctx, &(msc_loc){.file = msc_intern(ctx, "random"), .line = 1})};
 }
 
 static inline program random_program(msc_context *ctx, uint64_t seed) {

@@ -36,7 +36,7 @@ typedef struct {
   program p;
   msc_context *ctx;
   msc_arena *arena;
-  msc_module *m;  /* as written */
+  msc_module *m; /* as written */
   msc_func *f;
   verdict *v;
   story exact, rounded[NUM_SAMPLES];
@@ -71,8 +71,10 @@ static distance distance_of(const problem *q, int step, const numbers *want, con
   const numbers *before = want->is_variable ? numbers_named(&q->exact.at[step - 1], want->name) : NULL;
   distance d = {.off = apart(want, have), .size = largest_of(want, before)};
   double rounding = 0;
-  for (int i = 0; i < NUM_SAMPLES; i++) rounding = fmax(rounding, apart(want, numbers_named(&q->rounded[i].at[step], want->name)));
-  double kept = is_narrow(&q->p) ? 0x1p-6 : 0x1p-19; /* kernels may keep more digits between ops than a narrow type has */
+  for (int i = 0; i < NUM_SAMPLES; i++)
+    rounding = fmax(rounding, apart(want, numbers_named(&q->rounded[i].at[step], want->name)));
+  double kept =
+      is_narrow(&q->p) ? 0x1p-6 : 0x1p-19; /* kernels may keep more digits between ops than a narrow type has */
   d.allowed = want->is_float ? 30 * rounding + kept * d.size + 0x1p-22 * largest_of(want, NULL) : 0;
   return d;
 }
@@ -93,9 +95,12 @@ static bool compare_step(problem *q, int step, const story *have, const char *wh
     if (!other) continue; /* dropped, as nobody needs it */
     distance d = distance_of(q, step, n, other);
     bool clear = n->is_float ? says_something(&d) || d.size == 0 : same_integers(n, q, step);
-    if (!clear && !q->vague) ended(q, VAGUE, "%s, step %d: of %s, of %.3g, rounding allows %.2g", who, step, n->name, d.size, d.allowed);
+    if (!clear && !q->vague)
+      ended(q, VAGUE, "%s, step %d: of %s, of %.3g, rounding allows %.2g", who, step, n->name, d.size, d.allowed);
     if (!clear) q->vague = true;
-    if (clear && !(d.off <= d.allowed)) return ended(q, FAILED, "%s, step %d: %s is off by %.3g, of %.3g; rounding allows %.2g", who, step, n->name, d.off, d.size, d.allowed);
+    if (clear && !(d.off <= d.allowed))
+      return ended(q, FAILED, "%s, step %d: %s is off by %.3g, of %.3g; rounding allows %.2g", who, step, n->name,
+                   d.off, d.size, d.allowed);
   }
   return true;
 }
@@ -112,12 +117,16 @@ static bool agrees_with_recorded(problem *q) {
   double loss[STEPS];
   uint64_t hash;
   if (!q->by_seed || !recorded_losses(q->p.seed, &hash, loss)) return true;
-  if (hash != hash_of_program(&q->p)) return ended(q, FAILED, "the program is not the one whose losses were recorded: run tests/random/torch_losses.py again");
+  if (hash != hash_of_program(&q->p))
+    return ended(q, FAILED,
+                 "the program is not the one whose losses were recorded: run tests/random/torch_losses.py again");
   for (int s = 1; s <= q->p.steps; s++) {
     const numbers *n = numbers_named(&q->exact.at[s], "loss");
     double rounding = 0, off = fabs(n->v[0] - loss[s - 1]);
-    for (int i = 0; i < NUM_SAMPLES; i++) rounding = fmax(rounding, apart(n, numbers_named(&q->rounded[i].at[s], "loss")));
-    if (!(off <= 1e-9 * fabs(loss[s - 1]) + 0x1p-18 * rounding)) return ended(q, FAILED, "PyTorch, step %d: loss is %.12g, recorded is %.12g", s, n->v[0], loss[s - 1]);
+    for (int i = 0; i < NUM_SAMPLES; i++)
+      rounding = fmax(rounding, apart(n, numbers_named(&q->rounded[i].at[s], "loss")));
+    if (!(off <= 1e-9 * fabs(loss[s - 1]) + 0x1p-18 * rounding))
+      return ended(q, FAILED, "PyTorch, step %d: loss is %.12g, recorded is %.12g", s, n->v[0], loss[s - 1]);
   }
   return true;
 }
@@ -211,7 +220,9 @@ static void write_program(const program *p, FILE *out) {
   fputs(p->text, out);
 }
 
-static const char *line_of(msc_context *ctx, const char *from, const char *to) { return msc_intern_n(ctx, from, (size_t)(to - from)); }
+static const char *line_of(msc_context *ctx, const char *from, const char *to) {
+  return msc_intern_n(ctx, from, (size_t)(to - from));
+}
 
 static bool read_program(msc_context *ctx, const char *path, program *out) {
   FILE *f = fopen(path, "r");
@@ -224,10 +235,13 @@ static bool read_program(msc_context *ctx, const char *path, program *out) {
   for (const char *end; !strncmp(at, "//", 2) && (end = strchr(at, '\n')); at = end + 1) {
     if (!strncmp(at, "// seed: ", 9)) out->seed = strtoull(at + 9, NULL, 10);
     for (int i = 0; i < 2; i++) {
-      if (!strncmp(at + 6, " cpu: ", 6) && !strncmp(at + 3, who_runs[i], 3)) out->code[i].cpu = line_of(ctx, at + 12, end);
-      if (!strncmp(at + 6, " vectors: ", 10) && !strncmp(at + 3, who_runs[i], 3)) out->code[i].vector_bytes = atoi(at + 16);
+      if (!strncmp(at + 6, " cpu: ", 6) && !strncmp(at + 3, who_runs[i], 3))
+        out->code[i].cpu = line_of(ctx, at + 12, end);
+      if (!strncmp(at + 6, " vectors: ", 10) && !strncmp(at + 3, who_runs[i], 3))
+        out->code[i].vector_bytes = atoi(at + 16);
     }
-    if (!strncmp(at, "// set: ", 8) && out->num_settings < MAX_SETTINGS) out->setting[out->num_settings++] = line_of(ctx, at + 8, end);
+    if (!strncmp(at, "// set: ", 8) && out->num_settings < MAX_SETTINGS)
+      out->setting[out->num_settings++] = line_of(ctx, at + 8, end);
   }
   out->text = msc_intern(ctx, at);
   return true;
@@ -265,7 +279,9 @@ static void ask(const question *k, verdict *v) {
   waitpid(pid, &status, 0);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && v->outcome != NUM_OUTCOMES) return;
   v->outcome = FAILED;
-  if (WIFSIGNALED(status)) snprintf(v->why, sizeof v->why, "%s: %s", (char *)v->doing, WTERMSIG(status) == SIGALRM ? "it does not end" : strsignal(WTERMSIG(status)));
+  if (WIFSIGNALED(status))
+    snprintf(v->why, sizeof v->why, "%s: %s", (char *)v->doing,
+             WTERMSIG(status) == SIGALRM ? "it does not end" : strsignal(WTERMSIG(status)));
   else snprintf(v->why, sizeof v->why, "%s: it ends with %d", (char *)v->doing, WEXITSTATUS(status));
 }
 
@@ -273,7 +289,9 @@ static void ask(const question *k, verdict *v) {
 static void judge(const question *k, verdict *v) {
   question again = *k;
   ask(k, v);
-  for (again.values = 1; again.values < NUM_VALUES && v->outcome == FAILED && strstr(v->why, "rounding allows"); again.values++) ask(&again, v);
+  for (again.values = 1; again.values < NUM_VALUES && v->outcome == FAILED && strstr(v->why, "rounding allows");
+       again.values++)
+    ask(&again, v);
 }
 
 static verdict *shared_verdict(void) {
@@ -290,10 +308,12 @@ static int run_seeds(uint64_t first, uint64_t last, bool all) {
   for (uint64_t seed = first; seed < last; seed++) {
     judge(&(question){.seed = seed}, v);
     count[v->outcome]++;
-    if (v->outcome == FAILED || (all && v->outcome != PASSED)) printf("%s %" PRIu64 ": %s\n", words[v->outcome], seed, v->why);
+    if (v->outcome == FAILED || (all && v->outcome != PASSED))
+      printf("%s %" PRIu64 ": %s\n", words[v->outcome], seed, v->why);
     fflush(stdout);
   }
-  printf("%d passed, %d of them vague, %d refused, %d failed\n", count[PASSED] + count[VAGUE], count[VAGUE], count[REFUSED], count[FAILED]);
+  printf("%d passed, %d of them vague, %d refused, %d failed\n", count[PASSED] + count[VAGUE], count[VAGUE],
+         count[REFUSED], count[FAILED]);
   return count[FAILED];
 }
 
@@ -386,6 +406,7 @@ int main(int argc, char **argv) {
   if (argc == 3 && !strcmp(argv[1], "describe")) return describe_program(argv[2]);
   if (argc == 3 && !strcmp(argv[1], "case")) return run_case(argv[2]);
   if (argc == 3 && !strcmp(argv[1], "shrink")) return shrink_program(argv[2]);
-  if (argc >= 4 && !strcmp(argv[1], "run")) return run_seeds(strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10), argc > 4) > 0;
+  if (argc >= 4 && !strcmp(argv[1], "run"))
+    return run_seeds(strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10), argc > 4) > 0;
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,7 +18,7 @@ typedef struct {
   const void *bytes; /* NULL: refused */
   size_t num_bytes;
   uint64_t rank_bytes; /* what a rank needs, as the plan says */
-  bool is_bug;       /* it was refused, but not for what the user says */
+  bool is_bug;         /* it was refused, but not for what the user says */
   const char *why;
 } made_plan;
 
@@ -30,7 +30,9 @@ static inline bool holds_on_one_rank(const char *setting) {
 }
 
 /* A machine that has less compiles for itself. */
-static inline const char *supported_cpu(const char *cpu) { return cpu && !strcmp(cpu, "x86-64-v3") && !__builtin_cpu_supports("avx2") ? NULL : cpu; }
+static inline const char *supported_cpu(const char *cpu) {
+  return cpu && !strcmp(cpu, "x86-64-v3") && !__builtin_cpu_supports("avx2") ? NULL : cpu;
+}
 
 /* What one rank is compiled with, or all. */
 static inline msc_config *configured(msc_context *ctx, const program *p, bool ranks) {
@@ -42,7 +44,8 @@ static inline msc_config *configured(msc_context *ctx, const program *p, bool ra
 
 /* The user's fault, as far as he can be told. */
 static inline bool is_refusal(msc_code code) {
-  return code == MSC_E_STRATEGY || code == MSC_E_UNSUPPORTED || code == MSC_E_GRADIENT || code == MSC_E_OPTIMIZER || code == MSC_E_CONFIG || code == MSC_E_INFEASIBLE;
+  return code == MSC_E_STRATEGY || code == MSC_E_UNSUPPORTED || code == MSC_E_GRADIENT || code == MSC_E_OPTIMIZER ||
+         code == MSC_E_CONFIG || code == MSC_E_INFEASIBLE;
 }
 
 static inline void explain(msc_context *ctx, made_plan *out) {
@@ -85,12 +88,16 @@ static inline memory_file memory_file_of(const char *head, size_t head_bytes, co
   return f;
 }
 
-static inline const char *npy_type(msc_dtype d) { return d == MSC_I32 ? "<i4" : d == MSC_I64 ? "<i8" : d == MSC_F64 ? "<f8" : "<f4"; }
+static inline const char *npy_type(msc_dtype d) {
+  return d == MSC_I32 ? "<i4" : d == MSC_I64 ? "<i8" : d == MSC_F64 ? "<f8" : "<f4";
+}
 
 static inline memory_file npy_of(const msc_type *t, const void *data) {
   char head[256], shape[128] = "";
-  for (int d = 0; d < t->rank; d++) snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%" PRId64 ",", t->dim[d]);
-  int n = snprintf(head + 10, sizeof head - 10, "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", npy_type(t->dtype), shape);
+  for (int d = 0; d < t->rank; d++)
+    snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%" PRId64 ",", t->dim[d]);
+  int n = snprintf(head + 10, sizeof head - 10, "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }",
+                   npy_type(t->dtype), shape);
   int bytes = (n + 10 + 1 + 63) / 64 * 64 - 10;
   memcpy(head, "\x93NUMPY\x01\x00", 8);
   head[8] = (char)(bytes & 255), head[9] = (char)(bytes >> 8);
@@ -123,7 +130,8 @@ static inline memory_file weights_of(msc_arena *a, const program *p, const msc_f
     if (msc_arg_role(f, i) != MSC_ROLE_PARAMETER) continue;
     for (int d = 0; d < t->rank; d++) shape = msc_arena_printf(a, "%s%s%" PRId64, shape, d ? "," : "", t->dim[d]);
     size_t bytes = (size_t)msc_type_bytes(t);
-    json = msc_arena_printf(a, "%s%s\"%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%zu,%zu]}", json, end ? "," : "", f->body->args[i]->name, shape, end, end + bytes);
+    json = msc_arena_printf(a, "%s%s\"%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%zu,%zu]}", json,
+                            end ? "," : "", f->body->args[i]->name, shape, end, end + bytes);
     end += bytes;
   }
   char *data = msc_arena_alloc(a, end + 1), *head = msc_arena_printf(a, "12345678{%s}", json);
@@ -166,8 +174,8 @@ typedef struct {
   int ranks;
   mscrt_overlap overlap;
   char address[48];
-  story *told;               /* rank 0's */
-  msc_arena *arena;          /* used by rank 0 alone */
+  story *told;      /* rank 0's */
+  msc_arena *arena; /* used by rank 0 alone */
   uint64_t mapped[MAX_RANKS];
   char failed[MAX_RANKS][512];
 } running;
@@ -200,14 +208,19 @@ static inline size_t bytes_of(mscrt_dtype d) {
 }
 
 /* Every rank calls it, rank 0 keeps the numbers. */
-static inline mscrt_status *read_one(const one_rank *r, mscrt_context *ctx, const mscrt_tensor *t, bool is_variable, snapshot *out) {
+static inline mscrt_status *read_one(const one_rank *r, mscrt_context *ctx, const mscrt_tensor *t, bool is_variable,
+                                     snapshot *out) {
   int64_t num = 1;
   for (int d = 0; d < t->rank; d++) num *= t->shape[d];
   size_t bytes = (size_t)num * bytes_of(t->dtype);
   void *data = r->rank ? NULL : malloc(bytes + 1);
   mscrt_status *s = mscrt_read(ctx, t->name, data, bytes);
   if (!s && data) {
-    numbers n = {.name = msc_arena_printf(r->job->arena, "%s", t->name), .is_variable = is_variable, .is_float = t->dtype <= MSCRT_F64, .num = num, .v = msc_new_array(r->job->arena, double, num + 1)};
+    numbers n = {.name = msc_arena_printf(r->job->arena, "%s", t->name),
+                 .is_variable = is_variable,
+                 .is_float = t->dtype <= MSCRT_F64,
+                 .num = num,
+                 .v = msc_new_array(r->job->arena, double, num + 1)};
     for (int64_t i = 0; i < num; i++) n.v[i] = number_at(t, data, i);
     out->of[out->num++] = n;
   }
@@ -216,7 +229,8 @@ static inline mscrt_status *read_one(const one_rank *r, mscrt_context *ctx, cons
 }
 
 static inline mscrt_status *read_all(const one_rank *r, mscrt_context *ctx, const char *section, snapshot *out) {
-  size_t num = mscrt_plan_num_parameters(r->job->plan), num_outputs = section ? mscrt_plan_num_outputs(r->job->plan) : 0;
+  size_t num = mscrt_plan_num_parameters(r->job->plan),
+         num_outputs = section ? mscrt_plan_num_outputs(r->job->plan) : 0;
   mscrt_tensor t;
   bool is_state;
   const char *of;
@@ -235,7 +249,14 @@ static inline mscrt_status *read_all(const one_rank *r, mscrt_context *ctx, cons
 
 static inline mscrt_status *run_steps(one_rank *r, mscrt_context **ctx) {
   running *j = r->job;
-  mscrt_options o = {.struct_size = sizeof o, .rank = r->rank, .ranks = j->ranks, .address = j->ranks > 1 ? j->address : NULL, .threads = 1, .seed = 1, .timeout_ms = TIMEOUT_MS, .overlap = j->overlap};
+  mscrt_options o = {.struct_size = sizeof o,
+                     .rank = r->rank,
+                     .ranks = j->ranks,
+                     .address = j->ranks > 1 ? j->address : NULL,
+                     .threads = 1,
+                     .seed = 1,
+                     .timeout_ms = TIMEOUT_MS,
+                     .overlap = j->overlap};
   const char *section = mscrt_plan_has(j->plan, "train") ? "train" : "forward";
   snapshot nowhere = {0};
   mscrt_status *s = mscrt_open(j->plan, &o, ctx);
@@ -311,7 +332,9 @@ static inline const char *ran(const made_plan *made, const program *p, const msc
   for (int r = 0; r < j.ranks && !why; r++)
     if (j.failed[r][0]) why = msc_arena_printf(a, "rank %d: %s", r, j.failed[r]);
   for (int r = 0; r < j.ranks && !why; r++)
-    if (j.mapped[r] > made->rank_bytes) why = msc_arena_printf(a, "rank %d maps %" PRIu64 " bytes, the plan says %" PRIu64, r, j.mapped[r], made->rank_bytes);
+    if (j.mapped[r] > made->rank_bytes)
+      why = msc_arena_printf(a, "rank %d maps %" PRIu64 " bytes, the plan says %" PRIu64, r, j.mapped[r],
+                             made->rank_bytes);
   mscrt_data_close(j.data);
   mscrt_plan_close(j.plan);
   drop_files(&files);

@@ -139,7 +139,8 @@ static inline const char *changed_text(msc_arena *keep, const program *p, change
   const char *text = NULL;
   *out_more = f && change(f, at);
   if (*out_more) remove_unused(f);
-  if (*out_more && f->body->num_args && msc_verify(m)) text = msc_arena_printf(keep, "%s", msc_print_text(m, msc_context_arena(ctx), &(size_t){0}));
+  if (*out_more && f->body->num_args && msc_verify(m))
+    text = msc_arena_printf(keep, "%s", msc_print_text(m, msc_context_arena(ctx), &(size_t){0}));
   msc_context_free(ctx);
   return text && strcmp(text, p->text) ? text : NULL;
 }
@@ -156,7 +157,10 @@ static inline bool shrink_by(program *p, change_fn *change, still_fails *fails, 
   for (int at = 0; more;) {
     program less = *p;
     less.text = changed_text(p->arena, p, change, at, &more);
-    bool taken = less.text && (num_ops_of(less.text) < num_ops_of(p->text) || change == drop_hint || change == use_sgd || change == drop_result) && fails(user, &less);
+    bool taken = less.text &&
+                 (num_ops_of(less.text) < num_ops_of(p->text) || change == drop_hint || change == use_sgd ||
+                  change == drop_result) &&
+                 fails(user, &less);
     if (taken) *p = less, smaller = true;
     at += !taken;
   }
