@@ -195,7 +195,7 @@ static void add_counter(const shortening *s) {
 static bool note_loss(const shortening *s) {
   const msc_value *loss = msc_loss_of(s->f);
   MSC_TRY(loss);
-  if (s->fact[loss->id].meaning == MSC_BATCH_SUM) return true;
+  if (s->fact[loss->id].meaning == MSC_BATCH_SUM || s->fact[loss->id].meaning == MSC_BATCH_SAME) return true; /* SAME: computed once */
   msc_func_set(s->f, "micro_mean", msc_bool(true));
   msc_func_set(s->f, "loss_seed", msc_float(1.0 / (double)s->k));
   return true;
