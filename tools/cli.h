@@ -98,6 +98,8 @@ bool cli_read(cli *c, const char *path, cli_bytes *out_bytes);
 void cli_note_input(cli *c, const char *path);
 /* False after a report: the file is an input of this command, or was written by it already.  cli_open asks by itself. */
 bool cli_may_write(cli *c, const char *path);
+/* The same of the folder of --dump-dir, where a file that was dumped before may be the input. */
+bool cli_may_dump(cli *c, const char *folder);
 
 typedef struct cli_output cli_output;
 

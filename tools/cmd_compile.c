@@ -293,7 +293,7 @@ static int run(cli *c) {
   msc_model_bytes model;
   msc_compiled made;
   if (!cli_read_model_bytes(c, c->operands[0], &model, &read_code)) return read_code;
-  if (!cli_may_write(c, cli_text(c, "o"))) return CLI_INPUT;
+  if (!cli_may_write(c, cli_text(c, "o")) || (o.dump_dir && !cli_may_dump(c, o.dump_dir))) return CLI_INPUT;
   bool ok = msc_compile_model(c->ctx, &model, &o, &made);
   cli_progress_done(c);
   if (!ok) return CLI_INPUT;

@@ -229,6 +229,7 @@ static int run(cli *c) {
   msc_config *config = cli_config(c);
   if (!config || !make_options(&o, config)) return msc_num_errors(c->ctx) ? CLI_INPUT : CLI_USAGE;
   if (!cli_read(c, o.path, &text)) return CLI_INPUT;
+  if (cli_text(c, "dump-dir") && !cli_may_dump(c, cli_text(c, "dump-dir"))) return CLI_INPUT;
   const char *end = text.data, *all_end = text.data + text.size;
   while (end < all_end && !is_line(end, all_end, "// EXPECT")) end = line_end(end, all_end);
   bool ok = cli_flag(c, "split-input-file") ? run_parts(&o, text.data, end) : run_part(&o, 1, text.data, (size_t)(end - text.data));

@@ -44,6 +44,21 @@ bool cli_may_write(cli *c, const char *path) {
   return true;
 }
 
+/* A dump's files are called 017-dce.mlir. */
+static bool is_dumped(const char *name) { return strspn(name, "0123456789") == 3 && name[3] == '-'; }
+
+bool cli_may_dump(cli *c, const char *folder) {
+  struct stat into, from;
+  if (stat(folder, &into) != 0) return true;
+  for (const cli_known_file *f = c->state->known; f; f = f->next) {
+    const char *slash = strrchr(f->path, '/'), *name = slash ? slash + 1 : f->path;
+    const char *parent = slash ? msc_arena_printf(msc_context_arena(c->ctx), "%.*s", (int)(slash - f->path) + 1, f->path) : ".";
+    if (!is_dumped(name) || stat(parent, &from) != 0 || from.st_dev != into.st_dev || from.st_ino != into.st_ino) continue;
+    return msc_error(c->ctx, MSC_E_FILE, cli_loc(c, folder), "cannot dump here: '%s', the input of this command, is one of an earlier dump", f->path);
+  }
+  return true;
+}
+
 /* ---- reading ---- */
 
 enum { WRITER_WAIT_MS = 5000, WRITER_POLL_MS = 20 };

@@ -36,6 +36,10 @@ expect("opt dead.mlir --passes=cse,dce --print-ir-after-all", 0, "// ---- after 
 expect("opt dead.mlir --passes=dce --timing", 0, lambda text: "" if text.startswith("        ms  verify ms  pass\n") and "  dce: " in text and text.endswith("  all\n") else "table", module(""))
 expect("opt dead.mlir --passes=dce --dump-dir=dump", 0, "", module(""))
 expect.check("dump", sorted(os.listdir("dump")) == ["000-input.mlir", "001-dce.mlir"] and open("dump/001-dce.mlir").read() == module(""))
+before = open("dump/001-dce.mlir").read()
+expect("opt dump/001-dce.mlir --passes=dce --dump-dir=./dump", 1,
+       "./dump: error: cannot dump here: 'dump/001-dce.mlir', the input of this command, is one of an earlier dump [E0112]\n", "")
+expect.check("the dumped file is as it was", open("dump/001-dce.mlir").read() == before)
 expect("opt dead.mlir --passes=dce --dump-dir=dead.mlir/x", 1, "dead.mlir/x: error: cannot make the folder: Not a directory [E0112]\n", "")
 run = expect("opt dead.mlir --passes=dce --json")
 printed = json.loads(run.stdout)
