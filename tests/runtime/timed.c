@@ -120,7 +120,7 @@ static int fail_in_order(const place *p) {
 }
 
 static void wrong_orders_are_found(void **state) {
-  static const fault faults[] = {{"update at net.py:7 begins before its operands are there", forget_the_wait}, {"step 0: sum ", overwrite_the_source}};
+  static const fault faults[] = {{"update at net.py:7 begins before its operands are there", forget_the_wait}, {": sum ", overwrite_the_source}};
   (void)state;
   mscrt_plan *plan = open_plan(BYTES);
   the_plan = plan;
