@@ -32,13 +32,42 @@ static bool is_alone(const msc_op *op) {
   return op->num_in == 1 || msc_op_error(op, MSC_E_GRADIENT, "%s: of several values at once it has no gradient; write one for each", msc_kind_name(op->kind));
 }
 
-/* sum: dx = sum of dy over the group.  max, min: those that equal the extremum share that. */
+/* x == 0 as a number of x's type, and as an i1. */
+static msc_value *is_zero(msc_grad_ctx *g, msc_value *x, msc_value **out_number) {
+  msc_context *ctx = ctx_of(g);
+  msc_attr as_x = msc_named(ctx, "dtype", msc_str(ctx, msc_dtype_name(x->type->dtype))),
+           equal = msc_named(ctx, "predicate", msc_str(ctx, "eq"));
+  msc_op *compare = msc_build_with(&g->b, OP_compare, 2, (msc_value *[]){x, msc_build_scalar(&g->b, x->type->dtype, 0)}, 1, 1, &equal);
+  msc_value *hit = compare ? &compare->out[0] : NULL;
+  *out_number = with_attrs(g, OP_cast, hit, 1, &as_x);
+  return hit;
+}
+
+/* dx = total times the product of the others, as grad_reduce_prod has it: of no zero what x divides out, of one what all others are. */
+static msc_value *times_others(msc_grad_ctx *g, const msc_op *op, msc_value *total) {
+  msc_context *ctx = ctx_of(g);
+  msc_value *x = op->in[0].value, *number, *hit = is_zero(g, x, &number), *zero = msc_build_scalar(&g->b, x->type->dtype, 0),
+            *one = msc_build_scalar(&g->b, x->type->dtype, 1);
+  msc_attr prod = msc_named(ctx, "reduction", msc_str(ctx, "prod")), equal = msc_named(ctx, "predicate", msc_str(ctx, "eq"));
+  msc_value *filled = msc_build(&g->b, OP_select, 3, (msc_value *[]){hit, one, x}),
+            *zeros = in_group(g, op, OP_all_reduce, number, 0, NULL);
+  msc_value *rest = msc_build(&g->b, OP_mul, 2, (msc_value *[]){total, in_group(g, op, OP_all_reduce, filled, 1, &prod)});
+  msc_op *none = msc_build_with(&g->b, OP_compare, 2, (msc_value *[]){zeros, zero}, 1, 1, &equal),
+         *single = msc_build_with(&g->b, OP_compare, 2, (msc_value *[]){zeros, one}, 1, 1, &equal);
+  if (!none || !single || !rest) return NULL;
+  msc_value *usual =
+      msc_build(&g->b, OP_div, 2, (msc_value *[]){msc_build(&g->b, OP_select, 3, (msc_value *[]){&none->out[0], rest, zero}), filled});
+  return msc_build(&g->b, OP_select, 3,
+                   (msc_value *[]){hit, msc_build(&g->b, OP_select, 3, (msc_value *[]){&single->out[0], rest, zero}), usual});
+}
+
+/* sum: dx = sum of dy over the group.  max, min: those that equal the extremum share that.  prod: times the others. */
 bool grad_all_reduce(msc_grad_ctx *g, msc_op *op) {
   MSC_TRY(is_alone(op));
   const char *reduction = msc_op_str(op, "reduction");
   msc_value *x = op->in[0].value, *total = in_group(g, op, OP_all_reduce, g->dresult[0], 0, NULL);
   if (!strcmp(reduction, "sum")) return give(g, total);
-  if (!strcmp(reduction, "prod")) return msc_op_error(op, MSC_E_GRADIENT, "all_reduce: the reduction \"prod\" has no gradient");
+  if (!strcmp(reduction, "prod")) return give(g, times_others(g, op, total));
   msc_context *ctx = ctx_of(g);
   msc_attr as_x = msc_named(ctx, "dtype", msc_str(ctx, msc_dtype_name(x->type->dtype))), equal = msc_named(ctx, "predicate", msc_str(ctx, "eq"));
   msc_op *compare = msc_build_with(&g->b, OP_compare, 2, (msc_value *[]){x, &op->out[0]}, 1, 1, &equal);

@@ -150,6 +150,8 @@ static const instance collectives[] = {
     {"all_reduce", "4xT", "axes={x}", "d", 1, 0},
     {"all_reduce", "4xT", "axes={y} reduction=max", "d", 1, 0},
     {"all_reduce", "4xT", "axes={x,y} reduction=min", "d", 1, 0},
+    {"all_reduce", "4xT", "axes={x,y} reduction=prod", "d", 1, 0},
+    {"all_reduce", "4xT", "axes={y} reduction=prod", "d", 1, 0},
     {"all_gather", "2x4xT", "axes={y} dim=1", "d", 1, 0},
     {"reduce_scatter", "2x6xT", "axes={y} dim=1", "d", 1, 0},
     {"all_to_all", "4x3xT", "axes={x} split_dim=0 concat_dim=1", "d", 1, 0},
