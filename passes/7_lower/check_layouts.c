@@ -212,6 +212,69 @@ static bool check_comm(checking *z, const msc_op *op) {
   return p != NULL;
 }
 
+/* ---- offsets ---- */
+
+static const msc_attr_value *entry(const msc_attr_value *list, size_t i) {
+  return list && list->kind == MSC_ATTR_LIST && i < list->list.num ? &list->list.v[i] : NULL;
+}
+
+/* Is it where the part of this whole begins, in a dimension of it? */
+static bool is_start_of(const checking *z, const msc_attr_value *start, const msc_type *t) {
+  const msc_attr_value *layout = msc_find_attr(start->dict.a, start->dict.num, "layout"),
+                       *shape = msc_find_attr(start->dict.a, start->dict.num, "shape");
+  bool same = layout && layout->kind == MSC_ATTR_STR && shape && shape->kind == MSC_ATTR_LIST && (int)shape->list.num == t->rank &&
+              !strcmp(layout->s, msc_layout_print(z->arena, z->mesh, t->layout));
+  for (int d = 0; same && d < t->rank; d++) same = shape->list.v[d].i == t->dim[d];
+  return same;
+}
+
+/* The dimension that its `start` is of, in the tensor that it indexes; -1: not known. */
+static int64_t indexed_dim(const msc_op *op) {
+  switch (op->kind) {
+    case OP_iota: return msc_op_int(op, "dim");
+    case OP_one_hot: return op->out[0].type->rank - 1;
+    case OP_gather_nd:
+    case OP_scatter_nd_add: return 0;
+    case OP_gather:
+    case OP_take_along:
+    case OP_add_along:
+    case OP_scatter_add:
+    case OP_scatter_update: {
+      bool reads = op->kind == OP_gather || op->kind == OP_take_along;
+      int64_t axis = msc_op_int(op, "axis");
+      return axis < 0 ? axis + (reads ? op->in[0].value : &op->out[0])->type->rank : axis;
+    }
+    default: return -1;
+  }
+}
+
+/* An offset that a rank computes is of what the op reads or makes; `behind`: it is minus the size of the part (of iota it may be). */
+static bool check_start(const checking *z, const msc_op *op, int64_t number, int64_t dim, bool behind) {
+  const msc_attr_value *start = number < 0 ? NULL : entry(msc_func_attr(z->f, "starts"), (size_t)number);
+  bool ok = number < 0;
+  const msc_attr_value *of = start && start->kind == MSC_ATTR_DICT ? msc_find_attr(start->dict.a, start->dict.num, "dim") : NULL;
+  if (!of || of->kind != MSC_ATTR_INT || (dim >= 0 && of->i != dim)) start = NULL;
+  if (start && op->kind != OP_iota && behind != (msc_find_attr(start->dict.a, start->dict.num, "behind") != NULL)) start = NULL;
+  for (size_t i = 0; start && !ok && i < (size_t)op->num_in + op->num_out; i++) {
+    const msc_type *t = i < op->num_in ? operand_whole(z, op, i) : whole_of(z, &op->out[i - op->num_in]);
+    ok = !t || is_start_of(z, start, t);
+  }
+  return ok || msc_op_error(op, MSC_E_SHARDING, "%s: offset %" PRId64 " of `starts` is of nothing that it reads or makes",
+                            msc_kind_name(op->kind), number);
+}
+
+static bool check_starts(const checking *z, const msc_op *op) {
+  static const char *const names[] = {"start", "part"};
+  int64_t starts[MSC_MAX_RANK];
+  for (int i = 0; i < 2; i++) {
+    const msc_attr_value *v = msc_op_attr(op, names[i]);
+    if (v && v->kind == MSC_ATTR_INT) MSC_TRY(check_start(z, op, v->i, indexed_dim(op), i == 1));
+  }
+  for (int d = msc_op_attr(op, "starts") ? msc_op_ints(op, "starts", starts, MSC_MAX_RANK) : 0; d-- > 0;)
+    MSC_TRY(check_start(z, op, starts[d], d, false));
+  return true;
+}
+
 /* ---- what ops were made to read ---- */
 
 /* A type for every operand, or "". */
@@ -258,7 +321,9 @@ static bool check_fused(checking *z, const msc_op *op) {
 
 /* All that it is held against, as a number. */
 static uint64_t number_of(const checking *z, const msc_op *op) {
+  const msc_attr_value *starts = msc_func_attr(z->f, "starts");
   uint64_t h = msc_mix_attrs(msc_mix_pointer(op->kind, z->f->module), op->attrs, op->num_attrs);
+  if (starts && starts->kind == MSC_ATTR_LIST) h = msc_mix_pointer(h, starts->list.v);
   for (size_t i = 0; i < op->num_in; i++) h = msc_mix_pointer(h, operand_whole(z, op, i));
   for (size_t i = 0; i < op->num_out; i++) h = msc_mix_pointer(h, whole_of(z, &op->out[i]));
   return h ? h : 1;
@@ -268,10 +333,10 @@ static uint64_t number_of(const checking *z, const msc_op *op) {
 static bool check_known(checking *z, msc_op *op) {
   uint64_t number = number_of(z, op);
   if (op->fits == number) return true;
-  bool ok = !check_reads(z, op)   ? false
-            : op->kind == OP_comm ? check_comm(z, op)
-            : op->kind == OP_gemm ? check_gemm(z, op)
-                                  : check_rule(z, op);
+  bool ok = check_reads(z, op) && check_starts(z, op) &&
+            (op->kind == OP_comm   ? check_comm(z, op)
+             : op->kind == OP_gemm ? check_gemm(z, op)
+                                   : check_rule(z, op));
   op->fits = ok ? number : 0;
   return ok;
 }
@@ -295,8 +360,6 @@ static bool check_ops(checking *z, const msc_block *b) {
 }
 
 /* ---- results ---- */
-
-static const msc_attr_value *entry(const msc_attr_value *list, size_t i) { return list && list->kind == MSC_ATTR_LIST && i < list->list.num ? &list->list.v[i] : NULL; }
 
 static bool check_results(const checking *z) {
   const msc_op *ret = z->f->body->last;

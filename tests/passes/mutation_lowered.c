@@ -362,6 +362,29 @@ static void exchange_layouts(tally *t, random_graph *g, msc_op *op) {
   }
 }
 
+typedef struct {
+  msc_func *f;
+  msc_attr_value old;
+} offsets;
+
+static void put_offsets(void *change) {
+  const offsets *c = change;
+  msc_func_set(c->f, "starts", c->old);
+}
+
+/* Two that change places: each op that uses one gets the other's. */
+static void exchange_offsets(tally *t, random_graph *g, msc_func *f) {
+  const msc_attr_value *starts = msc_func_attr(f, "starts");
+  for (size_t i = 1; starts && i < starts->list.num; i++) {
+    offsets c = {f, *starts};
+    msc_attr_value *v = msc_arena_copy(g->arena, c.old.list.v, c.old.list.num * sizeof *v);
+    v[i - 1] = c.old.list.v[i], v[i] = c.old.list.v[i - 1];
+    msc_func_set(f, "starts", msc_list(g->ctx, c.old.list.num, v));
+    judge_numbers(t, g, f->body->last, "other offsets", put_offsets, &c);
+    starts = msc_func_attr(f, "starts");
+  }
+}
+
 static void mutate_comm(tally *t, random_graph *g, msc_op *op) {
   if (op->kind != OP_comm || !msc_op_attr(op, "from")) return;
   for (size_t i = 0; i < op->num_in; i++) without_comm(t, g, op, i);
@@ -504,6 +527,7 @@ static void one_program(tally *t, uint64_t seed, bool show) {
     msc_arena_free(arena);
     shrink(t, f);
     for (msc_op *op = f->body->first; op; op = op->next) mutate_comm(t, &g, op);
+    exchange_offsets(t, &g, f);
     for (msc_op *op = f->body->first; op; op = op->next)
       if (is_message(op)) mutate_message(t, &g, op);
     for (msc_op *op = f->body->first; op; op = op->next)
