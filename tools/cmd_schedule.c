@@ -1,5 +1,6 @@
-/* cmd_schedule.c: a kind of pipeline schedule and times in; its order, idle share and memory out, as a chart or as JSON.  Or
- * layers in, and which of them each stage should hold; or a chain of steps and checkpoints in, and what is computed again when. */
+/* cmd_schedule.c: a kind of pipeline schedule and times in; its order, idle share and memory out, as a chart or as JSON;
+ * with a transformer's sizes, memory in bytes too.  Or layers in, and which of them each stage should hold; or a chain of
+ * steps and checkpoints in, and what is computed again when. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -7,6 +8,7 @@
 #include "tools/cli.h"
 #include "tools/schedule_chain.h"
 #include "tools/schedule_layers.h"
+#include "tools/schedule_transformer.h"
 
 /* Times are whole ticks inside, so that sums are exact; a tick is a power of ten of the user's unit, or that over the chunks. */
 typedef struct {
@@ -14,6 +16,7 @@ typedef struct {
   double forward, backward, weight, hop; /* of one stage and micro-batch, as given */
   double ticks;                          /* in one unit of time */
   double mem_w, limit;                   /* R and L */
+  schedule_transformer model;
 } request;
 
 static const double BYTES = 1e12; /* what the activations of one micro-batch on one stage count as; the chunks share them */
@@ -27,8 +30,8 @@ static bool read_count(cli *c, const char *option, int64_t absent, int64_t most,
   return true;
 }
 
-static bool read_time(cli *c, const char *option, double *out) {
-  *out = cli_number(c, option + 2, 0);
+static bool read_time(cli *c, const char *option, double absent, double *out) {
+  *out = cli_number(c, option + 2, absent);
   return (*out >= 0 && *out <= 1e100) || msc_error(c->ctx, MSC_E_CONFIG, cli_loc(c, option), "a time is from 0 to 1e100, not %g", *out);
 }
 
@@ -68,10 +71,10 @@ static bool read_sizes_of(cli *c, request *q) {
 
 static bool read_request(cli *c, request *q) {
   bool ok = read_sizes_of(c, q);
-  ok = read_time(c, "--tf", &q->forward) && ok;
-  ok = read_time(c, "--tb", &q->backward) && ok;
-  ok = read_time(c, "--tw", &q->weight) && ok;
-  ok = read_time(c, "--tcomm", &q->hop) && ok;
+  ok = read_time(c, "--tf", 1, &q->forward) && ok;
+  ok = read_time(c, "--tb", 2, &q->backward) && ok;
+  ok = read_time(c, "--tw", 0, &q->weight) && ok;
+  ok = read_time(c, "--tcomm", 0, &q->hop) && ok;
   MSC_TRY(ok && read_memory(c, q));
   if ((int64_t)q->o.stages * q->o.chunks > MSC_MAX_ENTRIES) return msc_error(c->ctx, MSC_E_CONFIG, cli_loc(c, "--chunks"), "%d stages of %d chunks are too many", q->o.stages, q->o.chunks);
   q->o.seconds = cli_number(c, "time-limit", 0.9);
@@ -83,6 +86,12 @@ static bool read_request(cli *c, request *q) {
 }
 
 /* ---- telling ---- */
+
+static double memory_of(const msc_stage_list *l) { return (double)l->memory / BYTES; }
+
+static double activation_bytes(const request *q, const msc_stage_list *l) {
+  return round(memory_of(l) * q->model.layers * q->model.layer_bytes);
+}
 
 static double in_units(const request *q, int64_t ticks) { return (double)ticks / q->ticks; }
 
@@ -104,6 +113,13 @@ static bool is_round_robin(const msc_schedule *s) {
   return true;
 }
 
+static void print_bytes(cli_output *out, const request *q, const msc_schedule *s) {
+  const schedule_transformer *m = &q->model;
+  cli_printf(out, ",\"layer_bytes\":%.15g,\"state_bytes\":%.15g,\"activation_bytes\":[", m->layer_bytes, m->state_bytes);
+  for (int i = 0; i < s->stages; i++) cli_printf(out, "%s%.15g", i ? "," : "", activation_bytes(q, &s->stage[i]));
+  cli_printf(out, "]");
+}
+
 static int print_json(cli *c, const request *q, const msc_schedule *s) {
   cli_output *out = cli_open(c, NULL);
   if (!out) return CLI_ENVIRONMENT;
@@ -111,8 +127,9 @@ static int print_json(cli *c, const request *q, const msc_schedule *s) {
   cli_printf(out, ",\"in_flight\":[");
   for (int i = 0; i < s->stages; i++) cli_printf(out, "%s%d", i ? "," : "", s->stage[i].in_flight);
   cli_printf(out, "],\"memory\":[");
-  for (int i = 0; i < s->stages; i++) cli_printf(out, "%s%.12g", i ? "," : "", (double)s->stage[i].memory / BYTES);
+  for (int i = 0; i < s->stages; i++) cli_printf(out, "%s%.12g", i ? "," : "", memory_of(&s->stage[i]));
   cli_printf(out, "]");
+  if (q->model.is_given) print_bytes(out, q, s);
   if (s->kind == MSC_SCHEDULE_ZB_AUTO) cli_printf(out, ",\"lower_bound\":%.15g", in_units(q, s->bound));
   if (!is_round_robin(s)) {
     cli_printf(out, ",\"place\":[");
@@ -158,10 +175,18 @@ static int print_text(cli *c, const request *q, const msc_schedule *s) {
   print_chart(out, s);
   cli_printf(out, "makespan %.10g, bubble %.4f %%", in_units(q, s->makespan), 100 * bubble_of(q, s));
   if (s->kind == MSC_SCHEDULE_ZB_AUTO) cli_printf(out, "%s", s->makespan == s->bound ? "; no order does better" : "");
-  cli_printf(out, "\nstage  in flight    memory  slots FB  FW  BW\n");
+  cli_printf(out, "\n");
+  if (q->model.is_given) {
+    cli_printf(out, "%.10g bytes kept by a layer for a micro-batch; ", q->model.layer_bytes);
+    cli_printf(out, "on a stage %.2f GiB of parameters, gradients and optimizer\n", q->model.state_bytes / (1 << 30));
+  }
+  cli_printf(out, "stage  in flight    memory  slots FB  FW  BW%s\n", q->model.is_given ? "  activations GiB" : "");
   for (int i = 0; i < s->stages; i++) {
     const msc_stage_list *l = &s->stage[i];
-    cli_printf(out, "%5d %10d %9.2f %9d %3d %3d\n", i, l->in_flight, (double)l->memory / BYTES, l->num_slots[MSC_SLOT_FB], l->num_slots[MSC_SLOT_FW], l->num_slots[MSC_SLOT_BW]);
+    cli_printf(out, "%5d %10d %9.2f %9d %3d %3d", i, l->in_flight, memory_of(l), l->num_slots[MSC_SLOT_FB], l->num_slots[MSC_SLOT_FW],
+               l->num_slots[MSC_SLOT_BW]);
+    if (q->model.is_given) cli_printf(out, " %16.2f", activation_bytes(q, l) / (1 << 30));
+    cli_printf(out, "\n");
   }
   return cli_close(c, out);
 }
@@ -169,14 +194,22 @@ static int print_text(cli *c, const request *q, const msc_schedule *s) {
 static int run(cli *c) {
   static const char *const needed[] = {"stages", "micro-batches", "kind", "tf", "tb"};
   bool by_layers = cli_text(c, "layers");
-  if (cli_text(c, "checkpoints") || cli_text(c, "chain") || cli_text(c, "repeats")) return schedule_chain(c);
+  int num_needed = by_layers ? 2 : cli_text(c, "transformer") ? 3 : 5;
+  bool by_chain = cli_text(c, "checkpoints") || cli_text(c, "chain") || cli_text(c, "repeats");
+  const char *sized = schedule_transformer_option(c);
+  if (sized && (by_layers || by_chain || !cli_text(c, "transformer")))
+    return cli_usage(c, "--%s belongs to a schedule with --transformer", sized);
+  if (by_chain) return schedule_chain(c);
   request q;
   msc_schedule s;
-  for (size_t i = 0; i < (by_layers ? 2 : sizeof needed / sizeof *needed); i++)
+  for (int i = 0; i < num_needed; i++)
     if (!cli_text(c, needed[i])) return cli_usage(c, "--%s is missing", needed[i]);
   if (!by_layers && (cli_text(c, "borders") || cli_text(c, "fixed") || cli_text(c, "kept"))) return cli_usage(c, "--borders, --fixed and --kept belong to --layers");
   if (by_layers) return read_sizes_of(c, &q) ? schedule_layers(c, q.o.kind, q.o.stages, q.o.chunks, q.o.micro_batches) : CLI_INPUT;
-  if (!read_request(c, &q) || !msc_schedule_make(c->ctx, cli_loc(c, "--kind"), &q.o, &s)) return CLI_INPUT;
+  if (!read_request(c, &q)) return CLI_INPUT;
+  int code = schedule_transformer_read(c, q.o.stages, q.o.chunks, &q.model);
+  if (code != CLI_OK) return code;
+  if (!msc_schedule_make(c->ctx, cli_loc(c, "--kind"), &q.o, &s)) return CLI_INPUT;
   return c->json ? print_json(c, &q, &s) : print_text(c, &q, &s);
 }
 
@@ -192,6 +225,16 @@ static const cli_option options[] = {
     {"memory-limit", CLI_NUMBER, "L", "zb-auto: activations of so many micro-batches on every stage, P; with --layers bytes"},
     {"mem-w", CLI_NUMBER, "R", "the part of the activations that stays until W, 1"},
     {"time-limit", CLI_NUMBER, "S", "zb-auto: seconds of CPU time to search, 0.9"},
+    {"transformer", CLI_INT, "L",
+     "tell bytes too: of L layers, cut evenly (values of 2 bytes, Korthikanti et al. 2022); --tf 1, --tb 2 if absent"},
+    {"sequence", CLI_INT, "S", "with --transformer: its tokens"},
+    {"hidden", CLI_INT, "H", "with --transformer: its width"},
+    {"heads", CLI_INT, "A", "with --transformer: of its attention"},
+    {"samples", CLI_INT, "B", "with --transformer: of a micro-batch, 1"},
+    {"tensor-parallel", CLI_INT, "T", "with --transformer: ranks that share a layer, 1"},
+    {"sequence-parallel", CLI_FLAG, NULL, "with --transformer: they share its norms and dropouts too"},
+    {"recompute", CLI_CHOICE, "none|selective|full",
+     "with --transformer: what is computed again: nothing, attention's scores, all but a layer's input"},
     {"layers", CLI_TEXT, "TIMES",
      "instead of an order: which layers each stage should hold, from their times, 3,5,4,4; 1f1b unless --kind says otherwise"},
     {"borders", CLI_TEXT, "TIMES", "with --layers: time that a message after each layer takes, there and back"},

@@ -96,7 +96,22 @@ def fusion(given, expected):
 
 @family("memory.activation")
 def activations(given, expected):
-    raise Unsupported("the tables count values of 2 bytes and kept masks of dropout; msc keeps values of 4 bytes and makes masks anew")
+    """The first stage's, in GiB; without layers, the bytes that one layer keeps.  "_sel" computes scores again, "_sp" cuts norms too."""
+    p, v, layers = given.get("p", 1), given.get("v", 1), given.get("layers", 1)
+    if "gpus" in given and given["gpus"] != p * given["t"]:
+        raise Unsupported("ranks that are no part of tensor or pipeline parallelism")
+
+    def told(t, *more):
+        sizes = {"stages": p, "micro-batches": 2 * p, "chunks": v, "transformer": layers, "sequence": given["s"], "samples": given["b"], "hidden": given["h"], "heads": given["a"], "tensor-parallel": t}
+        return msc("schedule", "--kind", "interleaved" if v > 1 else "1f1b", *(word for k, size in sizes.items() for word in (f"--{k}", size)), *more)
+    got = {}
+    for key in expected:
+        words, t = key.removesuffix("_gib").split("_"), given["t"] if key != "none" else 1
+        more = ["--sequence-parallel"] if {"sp", "seq"} & set(words) else []
+        more += ["--recompute", "full"] if "full" in words else ["--recompute", "selective"] if {"sel", "selective"} & set(words) else []
+        said = told(t, *more)
+        got[key] = said["state_bytes"] / 2**30 if key == "param_opt_gib" else said["activation_bytes"][0] / 2**30 if key.endswith("_gib") else said["layer_bytes"]
+    return got
 
 
 def layers(num, segments, rows=4096, columns=16):

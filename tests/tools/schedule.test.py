@@ -124,6 +124,47 @@ refused("--time-limit: error:", "zb-auto", 2, 2, 1, 2, 1, time_limit=-1)
 for tiny, huge in ((1e-310, 0), (1e-200, 1e-201), (1e100, 1e100), (0, 0)):
     expect([*arguments("zb-h2", 3, 4, huge, tiny, huge), "--json"], 0, "", lambda out: "" if json.loads(out)["makespan"] >= 0 else "a makespan")
 
+# Bytes of a transformer's layers (Korthikanti et al. 2022, table 2), from the order itself.
+GPT = dict(layers=24, s=1024, b=2, h=2048, a=16, t=4)
+AGAIN = {"none": lambda h, whole, cut, scores: whole + cut + scores, "selective": lambda h, whole, cut, scores: whole + cut, "full": lambda h, whole, cut, scores: 2}
+
+
+def sized(kind, p, m, again, together, layers, s, b, h, a, t, **more):
+    """The plan's bytes against sums over its own entries; with zb kinds half of the memory stays until W."""
+    words = ["--transformer", layers, "--sequence", s, "--samples", b, "--hidden", h, "--heads", a, "--tensor-parallel", t, "--recompute", again]
+    words += ["--sequence-parallel"] if together else []
+    j = json.loads(expect([*arguments(kind, p, m, 1, 2, 1, mem_w=0.5, **more), *map(str, words), "--json"]).stdout)
+    kept = s * b * h * AGAIN[again](h, 10 / t if together else 10, 24 / t, 5 * a * s / h / t)
+    peaks = [used(l, 0.5, more.get("chunks", 1))[1] * layers / p * kept for l in j["order"]]
+    name = f"{kind} p={p} m={m} {again} {together} {more}"
+    expect.check(f"{name}: a layer keeps {kept}, not {j['layer_bytes']}", abs(j["layer_bytes"] - kept) <= 1e-9 * kept)
+    expect.check(f"{name}: {peaks}, not {j['activation_bytes']}", all(abs(x - y) <= 1 + 1e-9 * x for x, y in zip(peaks, j["activation_bytes"], strict=True)))
+    expect.check(f"{name}: state", abs(j["state_bytes"] - 18 * 12 * h * h * layers / p / t) < 1)
+
+
+for again, together in itertools.product(AGAIN, (False, True)):
+    sized("1f1b", 4, 8, again, together, **GPT)
+sized("gpipe", 4, 7, "none", True, **GPT)
+sized("1f1b", 4, 2, "none", True, **GPT)
+sized("interleaved", 4, 8, "none", False, chunks=3, **GPT)
+sized("zb-h1", 4, 8, "none", False, **GPT)
+sized("zb-h2", 4, 8, "selective", True, **GPT)
+sized("zb-auto", 4, 8, "none", False, chunks=2, time_limit=0.1, **GPT)
+SIZES = "--transformer 4 --sequence 1024 --hidden 1024 --heads 8".split()
+STAGES = "schedule --kind 1f1b --stages 2 --micro-batches 2".split()
+expect([*STAGES, *SIZES], 0, "", lambda text: "" if text.endswith("""
+77594624 bytes kept by a layer for a micro-batch; on a stage 0.42 GiB of parameters, gradients and optimizer
+stage  in flight    memory  slots FB  FW  BW  activations GiB
+    0          2      2.00         2   0   0             0.29
+    1          1      1.00         1   0   0             0.14
+""") else text)
+for i in range(2, len(SIZES), 2):
+    expect([*STAGES, *SIZES[:i], *SIZES[i + 2:]], 2, lambda err, name=SIZES[i]: "" if f"{name} is missing" in err else f"{name} is missing")
+expect([*STAGES, *SIZES, "--heads", "0", "--samples", "-1"], 1, lambda err: "" if "--heads: error: from 1 to" in err and "--samples: error: from 1 to" in err else "sizes")
+expect([*STAGES, *SIZES, "--stages", "3"], 1, lambda err: "" if "4 layers cannot be cut evenly into 3 stages of 1 chunks" in err else "even parts")
+for wrong in ("--kind 1f1b --stages 2 --micro-batches 2 --tf 1 --tb 2 --hidden 8", "--stages 2 --micro-batches 2 --layers 1,2 --transformer 2", "--checkpoints 2 --chain 4 --sequence-parallel"):
+    expect(f"schedule {wrong}", 2, lambda err: "" if "belongs to a schedule with --transformer" in err else "what belongs to what")
+
 # A chain's backward with few checkpoints.
 expect("schedule --checkpoints 2 --chain 4", 0, "", """\
 store 0

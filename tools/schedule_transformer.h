@@ -1,0 +1,19 @@
+/* schedule_transformer.h: `msc schedule --transformer`: what the layers of a transformer keep. */
+#ifndef MSC_TOOLS_SCHEDULE_TRANSFORMER_H
+#define MSC_TOOLS_SCHEDULE_TRANSFORMER_H
+
+#include "tools/cli.h"
+
+typedef struct {
+  bool is_given;
+  double layers;      /* of one stage */
+  double layer_bytes; /* that a layer keeps for a micro-batch between its forward and its backward */
+  double state_bytes; /* of one stage's parameters, their gradients and the optimizer's state */
+} schedule_transformer;
+
+/* The first of its options that is there, or NULL. */
+const char *schedule_transformer_option(cli *c);
+/* What they say; CLI_OK, or an exit code after a report.  All is 0 without --transformer. */
+int schedule_transformer_read(cli *c, int stages, int chunks, schedule_transformer *out);
+
+#endif
