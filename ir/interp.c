@@ -153,15 +153,25 @@ static int64_t start_of(const msc_interp *in, const msc_op *op, int64_t rank) {
   return number && number->kind == MSC_ATTR_INT ? start_number(in, number->i, rank) : MSC_NO_START;
 }
 
-/* Attributes `starts` and `whole_shape` of a lowered random op. */
+/* Attributes `starts` and `whole_shape` of a lowered random op, or before lowering `whole_layout`, which says the same. */
 static void set_begin(const msc_interp *in, msc_eval *e, int64_t rank) {
   int64_t number[MSC_MAX_RANK], *begin, *whole;
-  int num = msc_op_ints(e->op, "starts", number, MSC_MAX_RANK);
-  if (num < 0) return;
+  const msc_attr_value *told = msc_op_attr(e->op, "whole_layout");
+  const msc_layout *l = told ? layout_of_text(in, told) : NULL;
+  int num = l ? l->rank : msc_op_ints(e->op, "starts", number, MSC_MAX_RANK);
+  if (num < 0 || (l && num != e->op->out[0].type->rank)) return;
   begin = msc_new_array(in->arena, int64_t, MSC_MAX_RANK);
   whole = msc_new_array(in->arena, int64_t, MSC_MAX_RANK);
-  msc_op_ints(e->op, "whole_shape", whole, MSC_MAX_RANK);
-  for (int d = 0; d < num; d++) begin[d] = number[d] < 0 ? 0 : start_number(in, number[d], rank);
+  if (l) {
+    msc_box_layout cuts = msc_layout_cuts(l);
+    msc_box box;
+    for (int d = 0; d < num; d++) whole[d] = e->op->out[0].type->dim[d] * msc_layout_parts(l, d);
+    msc_box_of(&in->mesh, &cuts, whole, rank, &box);
+    memcpy(begin, box.begin, sizeof box.begin);
+  } else {
+    msc_op_ints(e->op, "whole_shape", whole, MSC_MAX_RANK);
+    for (int d = 0; d < num; d++) begin[d] = number[d] < 0 ? 0 : start_number(in, number[d], rank);
+  }
   e->begin = begin, e->whole = whole;
 }
 

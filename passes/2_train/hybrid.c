@@ -3,8 +3,8 @@
  *
  * The objective is the sum of the losses of all r ranks.  A parameter is equal on all ranks, so its gradient is summed over them
  * (gradients_mean: averaged); one marked layerwise_parallel is r parameters, one per rank, and its gradient stays.  Results are
- * shown as the ranks together have them: numbers as their mean, others one after the other along dimension 0.  localize gives
- * the arguments their places. */
+ * shown as the ranks together have them: numbers as their mean, others one after the other along dimension 0.  draws.c says what
+ * masks are drawn for, localize gives the arguments their places. */
 #include <string.h>
 
 #include "passes/2_train/train.h"
@@ -33,28 +33,28 @@ static bool set_mesh(hybrid *h) {
 
 /* ---- what cannot be said in this mode ---- */
 
-static bool check_op(hybrid *h, msc_op *op) {
+static void forget_strategy(const hybrid *h, msc_op *op) {
   static const char *const strategies[] = {"in_strategy", "out_strategy", "in_layout", "out_layout"};
   bool any = false;
   for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
     any |= msc_op_attr(op, strategies[i]) != NULL;
     msc_op_unset(op, strategies[i]);
   }
-  if (any) msc_warning(h->pass->ctx, MSC_E_STRATEGY, op->loc, "the strategy of %s is ignored: parallel_mode is hybrid_parallel", op->name ? op->name : msc_kind_name(op->kind));
-  if (!(msc_info(op)->flags & MSC_RANDOM)) return true;
-  return msc_op_error(op, MSC_E_UNSUPPORTED, "%s in hybrid_parallel: masks that differ between ranks are not supported yet", msc_kind_name(op->kind));
+  if (any)
+    msc_warning(h->pass->ctx, MSC_E_STRATEGY, op->loc, "the strategy of %s is ignored: parallel_mode is hybrid_parallel",
+                op->name ? op->name : msc_kind_name(op->kind));
 }
 
-static bool is_layerwise(const msc_func *f, size_t arg) {
+bool msc_is_layerwise(const msc_func *f, size_t arg) {
   const msc_attr_value *v = msc_arg_attr(f, arg, "msc.layerwise_parallel");
   return v && v->kind == MSC_ATTR_BOOL && v->b;
 }
 
 static bool check(hybrid *h) {
   bool ok = true;
-  for (msc_op *op = h->f->body->first; op; op = op->next) ok &= check_op(h, op);
+  for (msc_op *op = h->f->body->first; op; op = op->next) forget_strategy(h, op);
   for (size_t i = 0; i < h->f->body->num_args; i++)
-    if (is_layerwise(h->f, i) && h->f->body->args[i]->type->rank == 0)
+    if (msc_is_layerwise(h->f, i) && h->f->body->args[i]->type->rank == 0)
       ok = msc_error(h->pass->ctx, MSC_E_UNSUPPORTED, h->f->loc, "parameter '%s': layerwise_parallel of a single number is not supported yet; give it shape [1]", msc_arg_name(h->f, i));
   return ok;
 }
@@ -104,7 +104,7 @@ static bool collect(hybrid *h) {
   bool ok = true;
   for (size_t i = 0; i < first; i++) ok &= show(h, i);
   for (size_t i = 0; i < num; i++)
-    if (!is_layerwise(h->f, (size_t)gradients->list.v[i].i)) ok &= sum_gradient(h, first + i, factor);
+    if (!msc_is_layerwise(h->f, (size_t)gradients->list.v[i].i)) ok &= sum_gradient(h, first + i, factor);
   return ok;
 }
 
@@ -112,9 +112,12 @@ bool pass_hybrid(msc_pass_ctx *pass, msc_module *m) {
   hybrid h = {.pass = pass, .f = msc_find_func(m, "forward"), .ranks = msc_config_devices(pass->config)};
   bool is_mode = msc_config_parallel_mode(pass->config) == MSC_HYBRID_PARALLEL;
   for (size_t i = 0; h.f && !is_mode && i < h.f->body->num_args; i++)
-    if (is_layerwise(h.f, i)) msc_warning(pass->ctx, MSC_E_STRATEGY, h.f->loc, "parameter '%s': layerwise_parallel says something in hybrid_parallel only", msc_arg_name(h.f, i));
+    if (msc_is_layerwise(h.f, i))
+      msc_warning(pass->ctx, MSC_E_STRATEGY, h.f->loc, "parameter '%s': layerwise_parallel says something in hybrid_parallel only",
+                  msc_arg_name(h.f, i));
   if (!h.f || !is_mode || msc_func_attr(h.f, "manual")) return msc_not_asked_for(pass);
-  MSC_TRY(set_mesh(&h) && check(&h) && collect(&h));
+  bool full_batch = msc_config_input_mode(pass->config) == MSC_INPUT_FULL_BATCH;
+  MSC_TRY(set_mesh(&h) && check(&h) && msc_place_draws(h.f, pass->scratch, full_batch) && collect(&h));
   msc_func_set(h.f, "manual", msc_bool(true));
   pass->changes_meaning = true;
   return true;

@@ -57,6 +57,14 @@ bool msc_gradients_finite(msc_builder *b, size_t num, msc_value *const *gradient
 /* New values of the dynamic loss_scale's two arguments. */
 bool msc_next_scale(msc_builder *b, const msc_loss_scale *s, msc_value *ok, msc_value **new_value);
 
+/* ---- hybrid.c, draws.c ---- */
+
+/* Is this argument a parameter of which every rank has one of its own? */
+bool msc_is_layerwise(const msc_func *f, size_t arg);
+/* f is one rank's program, full_batch: every rank gets the same inputs.  Sets `whole_layout` of its random ops: of the tensor, by
+ * whose elements their numbers go, which part is this rank's.  Absent: all ranks draw the same. */
+bool msc_place_draws(msc_func *f, msc_arena *arena, bool full_batch);
+
 /* ---- letters.c: which letter of the forward op a letter of a gradient op is ---- */
 
 typedef struct msc_letter_map msc_letter_map;

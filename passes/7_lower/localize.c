@@ -277,6 +277,21 @@ static void place_in_whole(localizing *z, msc_op *op, const msc_type *t) {
   msc_op_set(op, "whole_shape", dims_attr(z, t));
 }
 
+/* The same in one rank's program, which says what its part is of. */
+static bool place_as_told(localizing *z, msc_op *op) {
+  const msc_attr_value *told = msc_op_attr(op, "whole_layout");
+  if (!told) return true;
+  msc_type whole = *op->out[0].type;
+  if (told->kind != MSC_ATTR_STR) return msc_op_error(op, MSC_E_ROW, "%s: whole_layout must be str", msc_kind_name(op->kind));
+  MSC_TRY(msc_layout_parse(z->pass->ctx, z->mesh, op->loc, told->s, &whole.layout));
+  if (whole.layout->rank != whole.rank)
+    return msc_op_error(op, MSC_E_LAYOUT, "%s: whole_layout %s is not of rank %d", msc_kind_name(op->kind), told->s, whole.rank);
+  for (int d = 0; d < whole.rank; d++) whole.dim[d] *= msc_layout_parts(whole.layout, d);
+  place_in_whole(z, op, &whole);
+  msc_op_unset(op, "whole_layout");
+  return true;
+}
+
 /* ---- windows that slide over parts ---- */
 
 /* The value with rows of the neighbours; what was fetched for another op, before this one, serves again. */
@@ -586,7 +601,7 @@ static bool localize_func(msc_pass_ctx *pass, msc_func *f) {
     forget_strategy(op);
     bool message = op->kind == OP_stage_send || op->kind == OP_stage_recv, moves = (msc_info(op)->flags & MSC_COLLECTIVE && !message) || op->kind == OP_shard;
     if (moves) ok &= localize_collective(&z, op);
-    else localize_op(&z, op);
+    else ok &= place_as_told(&z, op), localize_op(&z, op);
   }
   if (z.num_starts) msc_func_set(f, "starts", msc_list(pass->ctx, z.num_starts, z.starts));
   say_wholes(&z);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """hybrid_parallel: a model of one rank's batch trains as the whole batch does in data_parallel; a layerwise parameter, behind a
-collective of the user's, trains as a simulation of the ranks says."""
+collective of the user's, trains as a simulation of the ranks says; masks are those that one device draws for the whole batch, where
+ranks hold parts of it, and the same where they hold the same."""
 import json
 import os
 import random
@@ -71,4 +72,65 @@ for _ in range(STEPS):
 expect(f"compile layerwise.mlir -o layerwise.bin --set device_num={RANKS} --set parallel_mode=hybrid_parallel", 0, None)
 got = losses("layerwise.bin", ["x=u.npy", "y=v.npy"])
 expect.check(f"layerwise: {got} {wanted}", all(abs(a - c) < 1e-5 * abs(c) for a, c in zip(got, wanted)))
+
+# ---- masks ----
+
+MASKED = """module {
+  "msc.func"() ({
+  ^bb0(%x: tensor<Nx6xf32>, %y: tensor<Nx3xf32>, %w: tensor<6x8xf32>, %v: tensor<8x3xf32>):
+    %0 = "msc.matmul"(%x, %w) : (tensor<Nx6xf32>, tensor<6x8xf32>) -> tensor<Nx8xf32>
+    %1 = "msc.dropout"(%0) {rate = RATE : f64} : (tensor<Nx8xf32>) -> tensor<Nx8xf32>
+    %2 = "msc.transpose"(%1) {perm = [1, 0]} : (tensor<Nx8xf32>) -> tensor<8xNxf32>
+    %3 = "msc.dropout"(%2) {rate = RATE : f64} : (tensor<8xNxf32>) -> tensor<8xNxf32>
+    %4 = "msc.dropout"(%v) {rate = RATE : f64} : (tensor<8x3xf32>) -> tensor<8x3xf32>
+    %5 = "msc.matmul"(%3, %4) {transpose_a = true} : (tensor<8xNxf32>, tensor<8x3xf32>) -> tensor<Nx3xf32>
+    %6 = "msc.constant"() {value = dense<1.0> : tensor<Nx3xf32>} : () -> tensor<Nx3xf32>
+    %7 = "msc.dropout"(%6) {rate = RATE : f64} : (tensor<Nx3xf32>) -> tensor<Nx3xf32>
+    %8 = "msc.mul"(%5, %7) : (tensor<Nx3xf32>, tensor<Nx3xf32>) -> tensor<Nx3xf32>
+    %9 = "msc.mean_absolute_error"(%8, %y) : (tensor<Nx3xf32>, tensor<Nx3xf32>) -> tensor<f32>
+    "msc.return"(%9) : (tensor<f32>) -> ()
+  }) {arg_attrs = [{msc.name = "x", msc.role = "data"}, {msc.name = "y", msc.role = "label"},
+                   {msc.init = "normal:0.3", msc.name = "w", msc.role = "parameter"}, {msc.init = "normal:0.3", msc.name = "v", msc.role = "parameter"}],
+      loss = 0 : i64, optimizer = {kind = "sgd", lr = 1.0e-01 : f64}, results = ["loss"], sym_name = "forward"} : () -> ()
+}
+"""
+# Every rank has a w of its own and all samples; their sum is the same everywhere, and so is what is dropped of it.
+ALIKE = """module {
+  "msc.func"() ({
+  ^bb0(%x: tensor<8x6xf32>, %y: tensor<8x3xf32>, %w: tensor<6x3xf32>):
+    %0 = "msc.matmul"(%x, %w) : (tensor<8x6xf32>, tensor<6x3xf32>) -> tensor<8x3xf32>
+    SUM
+    %3 = "msc.dropout"(%2) {rate = 0.5 : f64} : (tensor<8x3xf32>) -> tensor<8x3xf32>
+    %4 = "msc.mean_absolute_error"(%3, %y) : (tensor<8x3xf32>, tensor<8x3xf32>) -> tensor<f32>
+    "msc.return"(%4) : (tensor<f32>) -> ()
+  }) {arg_attrs = [{msc.name = "x", msc.role = "data"}, {msc.name = "y", msc.role = "label"},
+                   {msc.init = "ones", LAYERWISE msc.name = "w", msc.role = "parameter"}],
+      loss = 0 : i64, optimizer = {kind = "sgd", lr = 1.0e-02 : f64}, results = ["loss"], sym_name = "forward"} : () -> ()
+}
+"""
+
+
+def close(a, b):
+    return len(a) == len(b) == STEPS and all(abs(p - q) <= 1e-5 * abs(q) for p, q in zip(a, b))
+
+
+npy("p.npy", "f4", [8 * STEPS, 6], [random.random() for _ in range(8 * STEPS * 6)])
+npy("q.npy", "f4", [8 * STEPS, 3], [random.random() for _ in range(8 * STEPS * 3)])
+got = {}
+for name, ranks, rows, rate in (("one", 1, 8, "0.5"), ("four", RANKS, 2, "0.5"), ("whole", 1, 8, "0.0")):
+    write(f"{name}.mlir", MASKED.replace("N", str(rows)).replace("RATE", rate))
+    expect(f"compile {name}.mlir -o {name}.bin --set device_num={ranks} --set parallel_mode={'stand_alone' if ranks == 1 else 'hybrid_parallel'} --set gradients_mean={'true' if ranks > 1 else 'false'}", 0, None)
+    got[name] = losses(f"{name}.bin", ["x=p.npy", "y=q.npy"], ranks)
+expect.check(f"masks of the whole batch: {got}", close(got["four"], got["one"]) and not close(got["one"], got["whole"]))
+expect.check("the same masks again", losses("four.bin", ["x=p.npy", "y=q.npy"]) == got["four"])
+
+# The gradient of each w comes through the sum from four equal losses: four times that of one, as that of w in 4 x w.
+SUM = {1: """%1 = "msc.constant"() {value = dense<4.0> : tensor<f32>} : () -> tensor<f32>
+    %2 = "msc.mul"(%0, %1) : (tensor<8x3xf32>, tensor<f32>) -> tensor<8x3xf32>""",
+       RANKS: """%2 = "msc.all_reduce"(%0) {axes = "{d}"} : (tensor<8x3xf32>) -> tensor<8x3xf32>"""}
+for ranks, mode, attributes, layerwise in (1, "stand_alone", "", ""), (RANKS, "hybrid_parallel", 'attributes {msc.mesh = #msc.mesh<"d=4">} ', "msc.layerwise_parallel = true,"):
+    write(f"alike{ranks}.mlir", ALIKE.replace("module {", f"module {attributes}{{").replace("SUM", SUM[ranks]).replace("LAYERWISE", layerwise))
+    expect(f"compile alike{ranks}.mlir -o alike{ranks}.bin --set full_batch=true --set device_num={ranks} --set parallel_mode={mode}", 0, None)
+    got[ranks] = losses(f"alike{ranks}.bin", ["x=p.npy", "y=q.npy"], ranks)
+expect.check(f"masks of what is alike: {got}", close(got[RANKS], got[1]))
 expect.done()
