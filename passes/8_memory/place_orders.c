@@ -114,17 +114,39 @@ static void stack_long(filling *f) {
   if (fill(f, num_long, false, z->height)) msc_placing_keep(z, f->offset);
 }
 
-/* Larger ones first, of about the same size those that are nearer to the peak, where nothing must be wasted. */
-static void fill_outward(filling *f, double alike) {
+/* Larger ones first, of about the same size those that are nearer to the peak, where nothing must be wasted; or what is live there
+ * before all others. */
+static void sort_outward(filling *f, uint32_t peak, double alike, bool peak_first) {
   msc_placing *z = f->z;
-  uint32_t peak = msc_placing_peak(z, 0, (uint32_t)z->num_sections);
   for (uint32_t i = 0; i < z->num; i++) {
     const msc_body *b = &z->body[i];
-    f->order[i] = (turn){floor(log2((double)b->height) * alike) * (double)z->num_sections - msc_placing_away(peak, b), i};
+    uint32_t away = msc_placing_away(peak, b);
+    double kind = floor(log2((double)b->height) * alike) + (peak_first && !away ? 64 * alike : 0);
+    f->order[i] = (turn){kind * (double)z->num_sections - away, i};
   }
   qsort(f->order, z->num, sizeof *f->order, by_rank);
+}
+
+static void fill_outward(filling *f, double alike) {
+  msc_placing *z = f->z;
+  sort_outward(f, msc_placing_peak(z, 0, (uint32_t)z->num_sections), alike, false);
   msc_shelf_clear(f->shelf);
   if (fill(f, 0, false, z->height)) msc_placing_keep(z, f->offset);
+}
+
+/* What stuck out of the goal takes its turn earlier: at this part of its way from the front, where what is before stays.
+ * False: nothing could. */
+static bool move_up(filling *f, double front, double part) {
+  const msc_placing *z = f->z;
+  bool moved = false;
+  for (size_t k = 0; k < z->num; k++) {
+    uint32_t i = f->order[k].body;
+    bool out = (double)k > front && f->offset[i] + z->body[i].height > z->goal;
+    f->order[k].rank = -(out ? front + ((double)k - front) * part : (double)k);
+    moved |= out && (double)k > front + 0.5;
+  }
+  qsort(f->order, z->num, sizeof *f->order, by_rank);
+  return moved;
 }
 
 static size_t num_at_peak(const msc_placing *z) {
@@ -134,8 +156,23 @@ static size_t num_at_peak(const msc_placing *z) {
   return num;
 }
 
+/* What is live at the peak in one stack, then the rest.  What sticks out then is often little: short-lived ones that found no room
+ * beside larger ones, which begin where the peak's contents end.  These take their turn before the larger ones. */
+static void fill_behind_peak(filling *f) {
+  enum { ROUNDS = 12 };
+  msc_placing *z = f->z;
+  uint32_t peak = msc_placing_peak(z, 0, (uint32_t)z->num_sections);
+  double front = (double)num_at_peak(z) - 0.5;
+  sort_outward(f, peak, 4, true);
+  for (int k = 0; k < ROUNDS && !msc_placing_done(z) && !must_stop(f) && (k == 0 || move_up(f, front, 0.125)); k++) {
+    msc_shelf_clear(f->shelf);
+    if (!fill(f, 0, false, INT64_MAX)) return;
+    msc_placing_keep(z, f->offset);
+  }
+}
+
 /* What is tried with very many, in this order. */
-typedef enum { SWEEP, LONG_FIRST, OUTWARD_4, PEAK, OUTWARD_2, OUTWARD_1, SWEEPS, CORE, WAYS } way;
+typedef enum { SWEEP, LONG_FIRST, OUTWARD_4, PEAK, OUTWARD_2, OUTWARD_1, SWEEPS, CORE, BEHIND_PEAK, WAYS } way;
 
 static void place_in_way(filling *f, way w) {
   msc_placing *z = f->z;
@@ -147,7 +184,8 @@ static void place_in_way(filling *f, way w) {
     case OUTWARD_2: fill_outward(f, 2); break;
     case OUTWARD_1: fill_outward(f, 1); break;
     case SWEEPS: msc_place_by_sweep(z, true); break;
-    default: msc_place_around_core(z); break;
+    case CORE: msc_place_around_core(z); break;
+    default: fill_behind_peak(f); break;
   }
 }
 
@@ -157,7 +195,7 @@ static void place_many(filling *f) {
   bool dense = num_at_peak(z) >= z->num / 8; /* there the shelf is slow */
   for (way w = SWEEP; w < WAYS && !msc_placing_done(z) && !must_stop(f); w++) {
     int64_t before = z->height;
-    if (dense && (w == OUTWARD_4 || w == OUTWARD_2 || w == OUTWARD_1)) continue;
+    if (dense && (w == OUTWARD_4 || w == OUTWARD_2 || w == OUTWARD_1 || w == BEHIND_PEAK)) continue;
     place_in_way(f, w);
     if (z->height < before && !msc_placing_done(z)) msc_place_by_windows(z);
   }
@@ -185,20 +223,6 @@ void msc_place_orders(msc_placing *z) {
 
 enum { REPAIRS = 64 };
 
-/* What stuck out of the goal takes its turn earlier: half way to the front. */
-static bool move_up(filling *f) {
-  const msc_placing *z = f->z;
-  bool moved = false;
-  for (size_t k = 0; k < z->num; k++) {
-    uint32_t i = f->order[k].body;
-    bool out = f->offset[i] + z->body[i].height > z->goal;
-    f->order[k].rank = -(double)k * (out ? 0.5 : 1);
-    moved |= out && k;
-  }
-  qsort(f->order, z->num, sizeof *f->order, by_rank);
-  return moved;
-}
-
 static void sort_by_offset(filling *f, const int64_t *offset) {
   for (uint32_t i = 0; i < f->z->num; i++) f->order[i] = (turn){-(double)offset[i], i};
   qsort(f->order, f->z->num, sizeof *f->order, by_rank);
@@ -209,7 +233,7 @@ void msc_place_repair(msc_placing *z) {
   filling f = start(z);
   memcpy(f.offset, z->best, z->num * sizeof *z->best);
   sort_by_offset(&f, z->best);
-  for (int k = 0; k < REPAIRS && !msc_placing_done(z) && !must_stop(&f) && move_up(&f); k++) {
+  for (int k = 0; k < REPAIRS && !msc_placing_done(z) && !must_stop(&f) && move_up(&f, 0, 0.5); k++) {
     msc_shelf_clear(f.shelf);
     if (!fill(&f, 0, k % 2, INT64_MAX)) return;
     msc_placing_keep(z, f.offset);

@@ -53,6 +53,26 @@ static msc_buffer of_a_pipeline(void) {
   return (msc_buffer){begin + i, begin + 2 * KEPT * IN_FLIGHT + 2 * KEPT - i, 1 + i * i * 7919 % 65536};
 }
 
+/* A step with a large vocabulary: nothing is to spare while the loss is computed, short-lived ones among large ones; two large gradients
+ * begin where these end and stay.  Around it layers keep something until their backward, and much comes and goes. */
+static msc_buffer of_a_step(void) {
+  enum { MIDDLE = TIME / 2, KEPT = 520 };
+  static const struct {
+    int32_t from, to, size; /* from the middle; in KiB */
+  } loss[] = {{-MIDDLE, 5, 625}, {-105, 6, 64}, {-85, 4, 64},  {-9, -5, 250}, {-8, -4, 250}, {-7, -2, 125},     {-6, 0, 125},
+              {-4, 1, 1000},     {-2, 2, 1000}, {-1, 4, 1000}, {0, 6, 1000},  {1, 8, 64},    {2, MIDDLE, 1250}, {3, 10, 64},
+              {4, MIDDLE, 1250}, {5, 13, 64},   {6, 238, 128}, {7, 18, 64},   {8, 180, 128}, {9, 21, 64},       {11, 23, 64}};
+  static const uint32_t kept[] = {64, 20, 5, 2, 64, 5, 128};
+  size_t num_loss = sizeof loss / sizeof *loss, k = num_made - num_loss;
+  if (num_made < num_loss)
+    return (msc_buffer){(uint64_t)(MIDDLE + loss[num_made].from), (uint64_t)(MIDDLE + loss[num_made].to),
+                        (uint64_t)loss[num_made].size << 10};
+  if (k < KEPT) return (msc_buffer){18 * k, TIME - 18 * k, (uint64_t)kept[k % 7] << 10};
+  bool behind = draw() < 0.5;
+  double at = draw() * 0.49, time = behind ? exponential(65) : fmin(exponential(8), 100);
+  return living(behind ? 1 - at : at, time, (1 << 10) * floor(pow(2, 1 + floor(draw() * 7))) - 1);
+}
+
 /* ---- judging ---- */
 
 static int by_lower(const void *a, const void *b) {
@@ -88,7 +108,8 @@ static const struct {
   double most; /* times the bound */
 } kinds[] = {{"unordered", unordered, 1.001},     {"long-lived", long_lived, 1.03},     {"short-lived", short_lived, 1.0005},
              {"of ten sizes", ten_sizes, 1.0005}, {"heavy-tailed", heavy, 1.0005},      {"spread", spread, 1.003},
-             {"in bursts", bursts, 1.0005},       {"few at once", few_at_once, 1.0005}, {"of a pipeline", of_a_pipeline, 1.0005}};
+             {"in bursts", bursts, 1.0005},       {"few at once", few_at_once, 1.0005}, {"of a pipeline", of_a_pipeline, 1.0005},
+             {"of a step", of_a_step, 1.0005}};
 
 static void test_kinds(void **state) {
   for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
