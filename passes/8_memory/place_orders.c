@@ -156,6 +156,8 @@ static size_t num_at_peak(const msc_placing *z) {
   return num;
 }
 
+static bool is_dense(const msc_placing *z) { return num_at_peak(z) >= z->num / 8; } /* there the shelf is slow */
+
 /* What is live at the peak in one stack, then the rest.  What sticks out then is often little: short-lived ones that found no room
  * beside larger ones, which begin where the peak's contents end.  These take their turn before the larger ones. */
 static void fill_behind_peak(filling *f) {
@@ -172,7 +174,7 @@ static void fill_behind_peak(filling *f) {
 }
 
 /* What is tried with very many, in this order. */
-typedef enum { SWEEP, LONG_FIRST, OUTWARD_4, PEAK, OUTWARD_2, OUTWARD_1, SWEEPS, CORE, BEHIND_PEAK, WAYS } way;
+typedef enum { SWEEP, LONG_FIRST, OUTWARD_4, PEAK, OUTWARD_2, OUTWARD_1, SWEEPS, CORE, WAYS } way;
 
 static void place_in_way(filling *f, way w) {
   msc_placing *z = f->z;
@@ -184,18 +186,17 @@ static void place_in_way(filling *f, way w) {
     case OUTWARD_2: fill_outward(f, 2); break;
     case OUTWARD_1: fill_outward(f, 1); break;
     case SWEEPS: msc_place_by_sweep(z, true); break;
-    case CORE: msc_place_around_core(z); break;
-    default: fill_behind_peak(f); break;
+    default: msc_place_around_core(z); break;
   }
 }
 
 /* Whatever is better than what there was may be good but for a few places. */
 static void place_many(filling *f) {
   msc_placing *z = f->z;
-  bool dense = num_at_peak(z) >= z->num / 8; /* there the shelf is slow */
+  bool dense = is_dense(z);
   for (way w = SWEEP; w < WAYS && !msc_placing_done(z) && !must_stop(f); w++) {
     int64_t before = z->height;
-    if (dense && (w == OUTWARD_4 || w == OUTWARD_2 || w == OUTWARD_1 || w == BEHIND_PEAK)) continue;
+    if (dense && (w == OUTWARD_4 || w == OUTWARD_2 || w == OUTWARD_1)) continue;
     place_in_way(f, w);
     if (z->height < before && !msc_placing_done(z)) msc_place_by_windows(z);
   }
@@ -217,6 +218,7 @@ void msc_place_orders(msc_placing *z) {
   if (z->num > MANY) place_many(&f);
   place_by_rank(&f);
   if (z->num > SEVERAL && z->num <= MANY) place_many(&f);
+  if (z->num > SEVERAL && !is_dense(z)) fill_behind_peak(&f);
 }
 
 /* ---- repair ---- */
