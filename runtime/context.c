@@ -237,9 +237,25 @@ static mscrt_status *has_values(const mscrt_context *c) {
 
 static mscrt_status *usable(const mscrt_context *c) { return c->broken ? mscrt_fail(MSCRT_ARGUMENT, "this context failed before and cannot go on") : NULL; }
 
+/* Data in parts: of this rank, and as many batches as the other ranks have. */
+static mscrt_status *same_batches(mscrt_context *c, const mscrt_data *data) {
+  uint64_t mine = (uint64_t)data->count, most, least;
+  if (data->o.rank != c->o.rank)
+    return mscrt_fail(MSCRT_ARGUMENT, "the data set holds the parts of rank %d, this is rank %d", data->o.rank, c->o.rank);
+  bool reads = mine != (uint64_t)(INT64_MAX / data->batch * data->batch); /* the batch of any input */
+  MSCRT_CHECK(mscrt_max(c, reads ? mine : 0, &most));
+  MSCRT_CHECK(mscrt_max(c, UINT64_MAX - mine, &least));
+  least = UINT64_MAX - least;
+  if (least == most || !most) return NULL;
+  return mscrt_fail(MSCRT_INPUT,
+                    "the files of this rank hold the parts of %" PRId64 " batches; of all ranks, some hold %" PRIu64 " and some %" PRIu64,
+                    data->count / data->batch, least / (uint64_t)data->batch, most / (uint64_t)data->batch);
+}
+
 mscrt_status *mscrt_set_data(mscrt_context *c, const mscrt_data *data) {
   MSCRT_CHECK(has_values(c));
   if (data->plan != c->plan) return mscrt_fail(MSCRT_ARGUMENT, "the data set was opened for another plan");
+  if (data->o.parts) MSCRT_CHECK(same_batches(c, data));
   mscrt_feed *feed;
   MSCRT_CHECK(mscrt_feed_new(c, data, &feed));
   mscrt_feed_free(c->feed);
@@ -249,20 +265,48 @@ mscrt_status *mscrt_set_data(mscrt_context *c, const mscrt_data *data) {
   return NULL;
 }
 
-mscrt_status *mscrt_set_input(mscrt_context *c, const char *name, const void *batch, size_t bytes) {
+/* `bytes` bytes of the whole input, or of the part of it that this rank reads. */
+static mscrt_status *set_input(mscrt_context *c, const char *name, const void *data, size_t bytes, bool is_part) {
   MSCRT_CHECK(has_values(c));
   const mscrt_variable *v = mscrt_find_variable(c->plan->num_inputs, c->plan->input, name);
   if (!v) return mscrt_fail(MSCRT_ARGUMENT, "the model has no input '%s'", name);
   if (c->feed) return mscrt_fail(MSCRT_ARGUMENT, "inputs come from a data set already");
-  msc_box box, buffer, whole = {0};
+  msc_box box, buffer, given = {0};
   uint64_t need = 0;
-  mscrt_shape_bytes(v->rank, v->shape, mscrt_dtype_bytes(v->dtype), &need);
-  if (bytes != need) return mscrt_fail(MSCRT_ARGUMENT, "input '%s' has %" PRIu64 " bytes, not %zu", name, need, bytes);
-  memcpy(whole.size, v->shape, sizeof whole.size);
+  memcpy(given.size, v->shape, sizeof given.size);
   mscrt_variable_box(c->plan, v, c->o.rank, &box, &buffer);
-  for (uint32_t slot = 0; slot < c->plan->copies; slot++) msc_box_copy(v->rank, &box, &buffer, mscrt_at(c, v->ref, (int)slot), &whole, batch, mscrt_dtype_bytes(v->dtype));
+  if (is_part) given = box;
+  mscrt_shape_bytes(v->rank, given.size, mscrt_dtype_bytes(v->dtype), &need);
+  if (bytes != need)
+    return mscrt_fail(MSCRT_ARGUMENT, "%sinput '%s' has %" PRIu64 " bytes, not %zu", is_part ? "this rank's part of " : "", name, need,
+                      bytes);
+  for (uint32_t slot = 0; slot < c->plan->copies; slot++)
+    msc_box_copy(v->rank, &box, &buffer, mscrt_at(c, v->ref, (int)slot), &given, data, mscrt_dtype_bytes(v->dtype));
   c->has_input[v - c->plan->input] = true;
   return c->device->store ? c->device->store(c, c->space_at[PLAN_SPACE_INPUT] + v->ref.offset, mscrt_variable_bytes(v)) : NULL;
+}
+
+mscrt_status *mscrt_set_input(mscrt_context *c, const char *name, const void *batch, size_t bytes) {
+  return set_input(c, name, batch, bytes, false);
+}
+
+mscrt_status *mscrt_set_part(mscrt_context *c, const char *name, const void *part, size_t bytes) {
+  return set_input(c, name, part, bytes, true);
+}
+
+mscrt_status *mscrt_plan_part(const mscrt_plan *plan, int rank, const char *name, mscrt_tensor *out_tensor) {
+  const mscrt_variable *v = mscrt_find_variable(plan->num_inputs, plan->input, name);
+  if (!v) return mscrt_fail(MSCRT_ARGUMENT, "the model has no input '%s'", name);
+  if (rank < 0 || rank >= mscrt_plan_ranks(plan))
+    return mscrt_fail(MSCRT_ARGUMENT, "there is no rank %d: the plan is for %d", rank, mscrt_plan_ranks(plan));
+  msc_box box, buffer;
+  mscrt_variable_box(plan, v, rank, &box, &buffer);
+  *out_tensor = (mscrt_tensor){.name = v->name, .dtype = v->dtype, .rank = v->rank};
+  memcpy(out_tensor->shape, v->shape, sizeof v->shape);
+  memcpy(out_tensor->begin, box.begin, sizeof box.begin);
+  memcpy(out_tensor->size, box.size, sizeof box.size);
+  memcpy(out_tensor->room, buffer.size, sizeof buffer.size);
+  return NULL;
 }
 
 static mscrt_status *check_inputs(const mscrt_context *c) {

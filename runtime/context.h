@@ -241,6 +241,10 @@ struct mscrt_data {
   mscrt_data_options o;
 };
 
+/* What the file of an input holds per batch: the input, or the part of it that the data set's rank reads, which may be nothing. */
+mscrt_wanted mscrt_data_wanted(const mscrt_data *d, uint32_t input);
+bool mscrt_data_needs(const mscrt_data *d, uint32_t input);
+
 mscrt_status *mscrt_feed_new(const mscrt_context *c, const mscrt_data *data, mscrt_feed **out_feed);
 void mscrt_feed_free(mscrt_feed *f);
 /* Batch number `index` of training or evaluation into its input slot; the next ones are read meanwhile. */

@@ -7,6 +7,33 @@
 
 static bool is_bound(const mscrt_samples *s) { return s->blob.path != NULL; }
 
+mscrt_wanted mscrt_data_wanted(const mscrt_data *d, uint32_t input) {
+  const mscrt_variable *v = &d->plan->input[input];
+  mscrt_wanted w = mscrt_wanted_of(v);
+  msc_box box, buffer;
+  if (!d->o.parts) return w;
+  mscrt_variable_box(d->plan, v, d->o.rank, &box, &buffer);
+  memcpy(w.shape, box.size, sizeof w.shape);
+  return w;
+}
+
+bool mscrt_data_needs(const mscrt_data *d, uint32_t input) {
+  if (!d->o.parts) return true;
+  mscrt_wanted w = mscrt_data_wanted(d, input);
+  bool any = mscrt_stage_reads(d->plan, mscrt_stage_of(d->plan, d->o.rank), input);
+  for (int i = 0; i < w.rank; i++) any &= w.shape[i] > 0;
+  return any;
+}
+
+/* Tokens are read in windows of a sample: a part of one has no token after it. */
+static mscrt_status *check_windows(const mscrt_data *d, const mscrt_variable *v, const mscrt_samples *s, const mscrt_wanted *w) {
+  for (int i = 0; s->kind == MSCRT_TOKENS && i < v->rank; i++)
+    if (i != v->batch_dim && w->shape[i] != v->shape[i])
+      return mscrt_bad_file(&s->blob, "raw tokens hold whole samples, but rank %d reads a part of each sample of input '%s'", d->o.rank,
+                            v->name);
+  return NULL;
+}
+
 static mscrt_status *bind_file(mscrt_data *d, const mscrt_source *source) {
   const mscrt_plan *p = d->plan;
   const mscrt_variable *v = mscrt_find_variable(p->num_inputs, p->input, source->input);
@@ -18,8 +45,10 @@ static mscrt_status *bind_file(mscrt_data *d, const mscrt_source *source) {
   }
   mscrt_samples *s = &d->samples[v - p->input];
   if (is_bound(s)) return mscrt_fail(MSCRT_INPUT, "input '%s' is given twice", v->name);
-  mscrt_wanted w = mscrt_wanted_of(v);
+  if (!mscrt_data_needs(d, (uint32_t)(v - p->input))) return NULL;
+  mscrt_wanted w = mscrt_data_wanted(d, (uint32_t)(v - p->input));
   MSCRT_CHECK(mscrt_samples_open(&w, source->file, s));
+  MSCRT_CHECK(check_windows(d, v, s, &w));
   return mscrt_blob_keep(&s->blob);
 }
 
@@ -39,13 +68,27 @@ static mscrt_status *bind_next_tokens(mscrt_data *d, uint32_t num, const mscrt_s
   return NULL;
 }
 
+/* Samples of whole batches; of parts as many as there are parts of batches. */
+static mscrt_status *count_samples(const mscrt_data *d, uint32_t input, int64_t *out_count) {
+  const mscrt_variable *v = &d->plan->input[input];
+  int64_t count = mscrt_samples_count(&d->samples[input]), rows = mscrt_data_wanted(d, input).shape[v->batch_dim];
+  if (d->o.parts && count % rows)
+    return mscrt_bad_file(&d->samples[input].blob,
+                          "%" PRId64 " samples are no whole number of parts: of every batch rank %d reads %" PRId64 " of input '%s'", count,
+                          d->o.rank, rows, v->name);
+  *out_count = d->o.parts ? count / rows * v->shape[v->batch_dim] : count;
+  return NULL;
+}
+
 static mscrt_status *check_counts(mscrt_data *d) {
   const char *first = NULL;
   for (uint32_t i = 0; i < d->plan->num_inputs; i++) {
     const mscrt_variable *v = &d->plan->input[i];
+    if (!mscrt_data_needs(d, i)) continue;
     if (!is_bound(&d->samples[i])) return mscrt_fail(MSCRT_INPUT, "input '%s' has no data: give a file for it", v->name);
     if (v->batch_dim < 0) continue;
-    int64_t count = mscrt_samples_count(&d->samples[i]);
+    int64_t count = 0;
+    MSCRT_CHECK(count_samples(d, i, &count));
     if (first && count != d->count)
       return mscrt_fail(MSCRT_INPUT, "input '%s' has %" PRId64 " samples, but '%s' has %" PRId64, first, d->count, v->name, count);
     first = v->name;
@@ -53,6 +96,12 @@ static mscrt_status *check_counts(mscrt_data *d) {
     d->batch = v->shape[v->batch_dim];
   }
   if (!first) d->count = d->batch = 1; /* nothing changes from step to step */
+  for (uint32_t i = 0; i < d->plan->num_inputs && !first && d->o.parts; i++) { /* on this rank; it follows the others */
+    const mscrt_variable *v = &d->plan->input[i];
+    if (v->batch_dim < 0) continue;
+    d->batch = v->shape[v->batch_dim];
+    d->count = INT64_MAX / d->batch * d->batch;
+  }
   return NULL;
 }
 
@@ -61,11 +110,21 @@ static mscrt_status *check_range(const mscrt_data *d, const char *what, int64_t 
     return mscrt_fail(MSCRT_INPUT, "the %s range %" PRId64 ":%" PRId64 " does not lie inside the %" PRId64 " samples", what, begin, end, d->count);
   if (end - begin < d->batch)
     return mscrt_fail(MSCRT_INPUT, "the %s range %" PRId64 ":%" PRId64 " has %" PRId64 " samples, fewer than one batch of %" PRId64, what, begin, end, end - begin, d->batch);
+  if (d->o.parts && (begin % d->batch || end % d->batch))
+    return mscrt_fail(MSCRT_INPUT,
+                      "the %s range %" PRId64 ":%" PRId64 " cuts a batch of %" PRId64
+                      " samples, which lie in the files as parts of whole batches",
+                      what, begin, end, d->batch);
   return NULL;
 }
 
-static mscrt_status *set_ranges(mscrt_data *d, const mscrt_data_options *options) {
+static mscrt_status *take_options(mscrt_data *d, const mscrt_data_options *options) {
   if (options) memcpy(&d->o, options, options->struct_size < sizeof d->o ? options->struct_size : sizeof d->o);
+  if (!d->o.parts || (d->o.rank >= 0 && d->o.rank < mscrt_plan_ranks(d->plan))) return NULL;
+  return mscrt_fail(MSCRT_ARGUMENT, "there is no rank %d: the plan is for %d", d->o.rank, mscrt_plan_ranks(d->plan));
+}
+
+static mscrt_status *set_ranges(mscrt_data *d) {
   if (d->o.train_begin == 0 && d->o.train_end == 0) d->o.train_end = d->count;
   MSCRT_CHECK(check_range(d, "training", d->o.train_begin, d->o.train_end));
   bool none = d->o.eval_begin == 0 && d->o.eval_end == 0;
@@ -80,10 +139,11 @@ mscrt_status *mscrt_data_open(const mscrt_plan *plan, size_t num, const mscrt_so
   d->plan = plan;
   MSCRT_GOTO(mscrt_new_array(&d->samples, plan->num_inputs));
   for (uint32_t i = 0; i < plan->num_inputs; i++) d->samples[i].blob.fd = -1;
+  MSCRT_GOTO(take_options(d, options));
   for (size_t i = 0; i < num; i++) MSCRT_GOTO(bind_file(d, &sources[i]));
   MSCRT_GOTO(bind_next_tokens(d, (uint32_t)num, sources));
   MSCRT_GOTO(check_counts(d));
-  MSCRT_GOTO(set_ranges(d, options));
+  MSCRT_GOTO(set_ranges(d));
   *out_data = d;
   return NULL;
 fail:

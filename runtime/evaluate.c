@@ -88,7 +88,7 @@ mscrt_status *mscrt_evaluate(mscrt_context *c, mscrt_evaluation *out_evaluation)
   const mscrt_data *d = c->feed ? mscrt_feed_data(c->feed) : NULL;
   if (!d || d->o.eval_end == 0) return mscrt_fail(MSCRT_ARGUMENT, "there is no evaluation range");
   e.batch = d->batch;
-  find_accuracy(&e);
+  if (!d->o.parts) find_accuracy(&e); /* else no rank has all labels */
   mscrt_status *s = make_room(&e);
   if (!s) s = evaluate(&e, (d->o.eval_end - d->o.eval_begin) / d->batch, &result);
   free(e.logits_data);

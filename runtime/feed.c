@@ -14,6 +14,7 @@ struct mscrt_feed {
   const mscrt_data *data;
   msc_box *box, *buffer;   /* per input: this rank's part, and what its buffer has room for */
   uint64_t *sample;        /* numbers of a batch's samples; the reader's */
+  uint64_t *part_sample;   /* numbers of its files' samples, of data in parts; the reader's */
   uint64_t *whole_sample;  /* the caller's, for mscrt_feed_whole */
   void *line, *whole_line;
   mscrt_order order;       /* of epoch `order_epoch` */
@@ -33,31 +34,41 @@ static int slot_of(const mscrt_feed *f, int64_t index) { return (int)(index % (i
 
 /* ---- one batch ---- */
 
+/* Numbers of the samples that batch `index` is made of; of data in parts sample[0], the number of the batch that it is. */
 static void choose_samples(mscrt_feed *f, bool train, int64_t index, uint64_t *sample) {
   const mscrt_data *d = f->data;
-  int64_t batch = d->batch;
+  int64_t batch = d->o.parts ? 1 : d->batch, unit = d->batch / batch;
   if (!train) {
-    for (int64_t i = 0; i < batch; i++) sample[i] = (uint64_t)(d->o.eval_begin + index * batch + i);
+    for (int64_t i = 0; i < batch; i++) sample[i] = (uint64_t)(d->o.eval_begin / unit + index * batch + i);
     return;
   }
   int64_t per_epoch = mscrt_data_steps_per_epoch(d) * mscrt_train_micro(f->c->plan), epoch = index / per_epoch, first = index % per_epoch * batch;
   if (f->order_epoch != epoch) {
-    f->order = mscrt_order_of(f->c->o.seed, (uint64_t)epoch, (uint64_t)(d->o.train_end - d->o.train_begin));
+    f->order = mscrt_order_of(f->c->o.seed, (uint64_t)epoch, (uint64_t)((d->o.train_end - d->o.train_begin) / unit));
     f->order_epoch = epoch;
   }
   for (int64_t i = 0; i < batch; i++) {
     uint64_t at = (uint64_t)(first + i);
-    sample[i] = (uint64_t)d->o.train_begin + (d->o.in_order ? at : mscrt_order_at(&f->order, at));
+    sample[i] = (uint64_t)(d->o.train_begin / unit) + (d->o.in_order ? at : mscrt_order_at(&f->order, at));
   }
+}
+
+/* The samples of its files that an input's part of a batch is. */
+static const uint64_t *samples_of(mscrt_feed *f, const mscrt_wanted *w) {
+  if (!f->data->o.parts || w->batch_dim < 0) return f->sample;
+  uint64_t rows = (uint64_t)w->shape[w->batch_dim];
+  for (uint64_t i = 0; i < rows; i++) f->part_sample[i] = f->sample[0] * rows + i;
+  return f->part_sample;
 }
 
 static mscrt_status *read_batch(mscrt_feed *f, bool train, int64_t index) {
   const mscrt_plan *p = f->c->plan;
   choose_samples(f, train, index, f->sample);
   for (uint32_t i = 0; i < p->num_inputs; i++) {
-    if (!mscrt_stage_reads(p, f->c->stage, i)) continue;
-    mscrt_wanted w = mscrt_wanted_of(&p->input[i]);
-    MSCRT_CHECK(mscrt_samples_read(&f->data->samples[i], &w, f->sample, &f->box[i], &f->buffer[i], f->line, mscrt_at(f->c, p->input[i].ref, slot_of(f, index))));
+    if (!mscrt_stage_reads(p, f->c->stage, i) || !mscrt_data_needs(f->data, i)) continue;
+    mscrt_wanted w = mscrt_data_wanted(f->data, i);
+    MSCRT_CHECK(mscrt_samples_read(&f->data->samples[i], &w, samples_of(f, &w), &f->box[i], &f->buffer[i], f->line,
+                                   mscrt_at(f->c, p->input[i].ref, slot_of(f, index))));
   }
   return NULL;
 }
@@ -171,15 +182,18 @@ static mscrt_status *make_buffers(mscrt_feed *f) {
   MSCRT_CHECK(mscrt_new_array(&f->box, p->num_inputs));
   MSCRT_CHECK(mscrt_new_array(&f->buffer, p->num_inputs));
   for (uint32_t i = 0; i < p->num_inputs; i++) {
-    mscrt_wanted w = mscrt_wanted_of(&p->input[i]);
+    if (!mscrt_data_needs(f->data, i)) continue;
+    mscrt_wanted w = mscrt_data_wanted(f->data, i);
     size_t need = mscrt_samples_line(&f->data->samples[i], &w);
     if (need > line) line = need;
     kept &= f->data->samples[i].blob.fd < 0;
     mscrt_variable_box(p, &p->input[i], f->c->o.rank, &f->box[i], &f->buffer[i]);
+    if (f->data->o.parts) memset(f->box[i].begin, 0, sizeof f->box[i].begin);
     bytes += (size_t)msc_box_elems(p->input[i].rank, &f->box[i]) * mscrt_dtype_bytes(p->input[i].dtype);
   }
   f->threaded = bytes > (kept ? THREAD_KEPT_BYTES : THREAD_BYTES);
   MSCRT_CHECK(mscrt_new_array(&f->sample, f->data->batch));
+  MSCRT_CHECK(mscrt_new_array(&f->part_sample, f->data->batch));
   MSCRT_CHECK(mscrt_new_array(&f->whole_sample, f->data->batch));
   MSCRT_CHECK(mscrt_allocate(&f->line, line, 1));
   return mscrt_allocate(&f->whole_line, line, 1);
@@ -228,6 +242,7 @@ void mscrt_feed_free(mscrt_feed *f) {
   free(f->box);
   free(f->buffer);
   free(f->sample);
+  free(f->part_sample);
   free(f->whole_sample);
   free(f->line);
   free(f->whole_line);

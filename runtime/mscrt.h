@@ -142,6 +142,10 @@ typedef struct {
   int64_t train_begin, train_end; /* samples; 0, 0: all */
   int64_t eval_begin, eval_end;   /* 0, 0: none */
   bool in_order;                  /* every epoch in file order instead of permuted by (seed, epoch) */
+  /* The files hold only what rank `rank` reads: of every batch its part of the input (mscrt_plan_part), one behind the other.  Ranges
+   * are counted in samples of whole batches; what is permuted are batches.  Inputs that the rank does not read need no file. */
+  bool parts;
+  int rank;
 } mscrt_data_options;
 
 /* Opens the files and checks kinds, shapes and counts against the plan's inputs.  options may be NULL. */
@@ -190,10 +194,15 @@ MSCRT_API mscrt_status *mscrt_open(const mscrt_plan *plan, const mscrt_options *
 /* Tells the other ranks when the work is not finished.  Accepts NULL. */
 MSCRT_API void mscrt_close(mscrt_context *ctx);
 
-/* The data set must stay open as long as the context.  `step` of the first run is 0 and starts epoch 0. */
+/* The data set must stay open as long as the context.  `step` of the first run is 0 and starts epoch 0.  With `parts` every rank
+ * calls it, with a data set of its own; all must have as many batches. */
 MSCRT_API mscrt_status *mscrt_set_data(mscrt_context *ctx, const mscrt_data *data);
 /* Without a data set: the whole batch of one input for the next step, in the input's element type; this rank takes its box. */
 MSCRT_API mscrt_status *mscrt_set_input(mscrt_context *ctx, const char *name, const void *batch, size_t bytes);
+/* The same with no more than this rank's box, row major. */
+MSCRT_API mscrt_status *mscrt_set_part(mscrt_context *ctx, const char *name, const void *part, size_t bytes);
+/* Which box of an input a rank reads; data is NULL. */
+MSCRT_API mscrt_status *mscrt_plan_part(const mscrt_plan *plan, int rank, const char *name, mscrt_tensor *out_tensor);
 
 /* Runs a section `steps` times; sections whose name is not "train" run on the samples of the evaluation range, from its
  * start.  out_loss (may be NULL): the last step's, NaN when the section has no loss. */
@@ -202,7 +211,7 @@ MSCRT_API mscrt_status *mscrt_run(mscrt_context *ctx, const char *section, int64
 typedef struct {
   size_t struct_size;
   double loss;        /* mean over the batches; NaN: the plan has none */
-  double accuracy;    /* share of labels that have the largest output; NaN: no integer labels or no [batch, classes] output */
+  double accuracy; /* share of labels that have the largest output; NaN: no integer labels, no [batch, classes] output, or data in parts */
   int64_t samples;    /* seen: whole batches only */
 } mscrt_evaluation;
 

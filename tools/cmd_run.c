@@ -29,6 +29,7 @@ typedef struct {
   cli *c;
   mscrt_plan *plan;
   mscrt_data *data;     /* NULL: the plan has no inputs */
+  mscrt_data_options data_options;
   int ranks;
   char address[48], choices_path[4200];
   const char *choices;  /* NULL: nothing was ever measured here */
@@ -137,27 +138,55 @@ static void note_data(cli *c, const char *file) {
   if (colon) cli_note_input(c, msc_arena_printf(msc_context_arena(c->ctx), "%.*s", (int)(colon - file), file));
 }
 
+/* With the rank's number where it says %r. */
+static const char *file_of(const cli *c, const char *file, int rank) {
+  const char *text = "", *mark;
+  msc_arena *a = msc_context_arena(c->ctx);
+  for (; (mark = strstr(file, "%r")); file = mark + 2) text = msc_arena_printf(a, "%s%.*s%d", text, (int)(mark - file), file, rank);
+  return msc_arena_printf(a, "%s%s", text, file);
+}
+
+/* Every rank's own, if a name says %r; else there are only those of rank 0, for all. */
+static mscrt_source *sources_of(const cli *c, int rank, size_t *out_num, bool *out_parts) {
+  const char *const *pairs;
+  *out_num = cli_texts(c, "data", &pairs);
+  *out_parts = false;
+  mscrt_source *sources = msc_new_array(msc_context_arena(c->ctx), mscrt_source, *out_num + 1);
+  for (size_t i = 0; i < *out_num; i++) {
+    const char *equals = strchr(pairs[i], '=');
+    *out_parts |= strstr(equals + 1, "%r") != NULL;
+    sources[i] = (mscrt_source){msc_arena_printf(msc_context_arena(c->ctx), "%.*s", (int)(equals - pairs[i]), pairs[i]),
+                                file_of(c, equals + 1, rank)};
+  }
+  return sources;
+}
+
+static void note_sources(training *t) {
+  bool parts = true;
+  for (int r = 0; r < t->ranks && parts; r++) {
+    size_t num;
+    mscrt_source *sources = sources_of(t->c, r, &num, &parts);
+    for (size_t i = 0; i < num; i++) note_data(t->c, sources[i].file);
+  }
+}
+
 static int open_data(training *t) {
   cli *c = t->c;
-  const char *const *pairs;
-  size_t num = cli_texts(c, "data", &pairs);
   bool train_open = false, eval_open = false;
   mscrt_data_options o = {.struct_size = sizeof o, .in_order = cli_flag(c, "in-order")};
+  size_t num;
+  mscrt_source *sources = sources_of(c, 0, &num, &o.parts);
   if (!parse_range(c, "train", &o.train_begin, &o.train_end, &train_open) || !parse_range(c, "eval", &o.eval_begin, &o.eval_end, &eval_open)) return CLI_INPUT;
   t->evaluates = cli_text(c, "eval") != NULL;
   if (t->timed || (mscrt_plan_num_inputs(t->plan) == 0 && num == 0)) {
     t->per_epoch = 1;
     return CLI_OK;
   }
-  mscrt_source *sources = msc_new_array(msc_context_arena(c->ctx), mscrt_source, num + 1);
-  for (size_t i = 0; i < num; i++) {
-    const char *equals = strchr(pairs[i], '=');
-    note_data(c, equals + 1);
-    sources[i] = (mscrt_source){msc_arena_printf(msc_context_arena(c->ctx), "%.*s", (int)(equals - pairs[i]), pairs[i]), equals + 1};
-  }
+  note_sources(t);
   if (train_open || eval_open) { /* an open end is known only after the files are */
     mscrt_data *all;
-    int code = report(c, NULL, MSC_E_DATA, mscrt_data_open(t->plan, num, sources, NULL, &all));
+    mscrt_data_options every = {.struct_size = sizeof every, .parts = o.parts};
+    int code = report(c, NULL, MSC_E_DATA, mscrt_data_open(t->plan, num, sources, &every, &all));
     if (code) return code;
     if (train_open) o.train_end = mscrt_data_samples(all);
     if (eval_open) o.eval_end = mscrt_data_samples(all);
@@ -165,7 +194,19 @@ static int open_data(training *t) {
   }
   int code = report(c, NULL, MSC_E_DATA, mscrt_data_open(t->plan, num, sources, &o, &t->data));
   if (!code) t->per_epoch = mscrt_data_steps_per_epoch(t->data);
+  t->data_options = o;
   return code;
+}
+
+/* The files of this rank, in place of those of rank 0. */
+static mscrt_status *open_own_data(training *t) {
+  size_t num;
+  mscrt_source *sources = sources_of(t->c, t->rank, &num, &t->data_options.parts);
+  if (!t->data || !t->data_options.parts || t->rank == 0) return NULL;
+  mscrt_data_close(t->data);
+  t->data = NULL;
+  t->data_options.rank = t->rank;
+  return mscrt_data_open(t->plan, num, sources, &t->data_options, &t->data);
 }
 
 static int count_steps(training *t) {
@@ -340,6 +381,7 @@ static mscrt_status *work(training *t) {
     .seed = (uint64_t)cli_int(c, "seed", 0), .timeout_ms = (int)(cli_number(c, "timeout", 0) * 1000), .perf_map = cli_flag(c, "perf-map"),
     .device = cli_text(c, "device"), .comm = cli_text(c, "comm"), .choices = t->choices, .tune = cli_flag(c, "autotune"), .time_scale = t->time_scale, .overlap = overlap_of(c), .measure = t->measured != NULL, .events = cli_text(c, "trace") ? TRACE_EVENTS : 0, .log = on_log, .log_user = t};
   mscrt_status *s = mscrt_open(t->plan, &o, &t->ctx);
+  if (!s) s = open_own_data(t);
   if (!s && t->data) s = mscrt_set_data(t->ctx, t->data);
   if (!s && cli_text(c, "init")) s = mscrt_load(t->ctx, cli_text(c, "init"));
   double begin = now_ms();
@@ -424,7 +466,9 @@ static int run(cli *c) {
 
 static const cli_option options[] = {
   {"n", CLI_INT, "RANKS", "local ranks to start; absent: as many as the plan is for"},
-  {"data", CLI_PAIRS, "INPUT=FILE", "data of an input: idx (.gz), .npy, safetensors (FILE:TENSOR), raw tokens (FILE:u8|u16|i32)"},
+  {"data", CLI_PAIRS, "INPUT=FILE",
+   "data of an input: idx (.gz), .npy, safetensors (FILE:TENSOR), raw tokens (FILE:u8|u16|i32); with %r for the rank's number: its part of every batch, "
+   "one behind the other"},
   {"train", CLI_TEXT, "A:B", "samples to train on; absent: all"},
   {"eval", CLI_TEXT, "A:B", "samples to evaluate on after training; absent: none"},
   {"steps", CLI_INT, "K", "training steps"},

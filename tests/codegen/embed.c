@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 /* y = x w: the least squares find w = (1, 2). */
@@ -25,20 +26,21 @@ static const char model[] =
     "                   {msc.name = \"y\", msc.role = \"data\"}]} : () -> ()\n"
     "}\n";
 
+static const float all_x[8] = {1, 0, 0, 1, 1, 1, 1, -1}, all_y[4] = {1, 2, 3, -1};
+
 static void expect_ok(mscrt_status *s) {
   if (s) fail_msg("%s\n%s", mscrt_status_text(s), mscrt_status_trail(s));
 }
 
 static void train(const void *bytes, size_t size) {
-  static const float x[8] = {1, 0, 0, 1, 1, 1, 1, -1}, y[4] = {1, 2, 3, -1};
   mscrt_plan *plan;
   mscrt_context *ctx;
   double first, last;
   float w[2];
   expect_ok(mscrt_plan_open(bytes, size, &(mscrt_plan_options){sizeof(mscrt_plan_options), true}, &plan));
   expect_ok(mscrt_open(plan, &(mscrt_options){.struct_size = sizeof(mscrt_options), .threads = 1}, &ctx));
-  expect_ok(mscrt_set_input(ctx, "x", x, sizeof x));
-  expect_ok(mscrt_set_input(ctx, "y", y, sizeof y));
+  expect_ok(mscrt_set_input(ctx, "x", all_x, sizeof all_x));
+  expect_ok(mscrt_set_input(ctx, "y", all_y, sizeof all_y));
   expect_ok(mscrt_run(ctx, "train", 1, &first));
   expect_ok(mscrt_run(ctx, "train", 100, &last));
   expect_ok(mscrt_read(ctx, "w", w, sizeof w));
@@ -68,6 +70,75 @@ static void compiles_and_trains(void **state) {
   assert_false(msc_compiler_compile(c, "model.mlir", model, strlen(model), &plan, &size));
   msc_compiler_free(c);
   msc_compiler_free(second);
+}
+
+/* Two ranks, each of which has never seen the other's samples. */
+typedef struct {
+  const mscrt_plan *plan;
+  const char *address;
+  int rank;
+  float w[2];
+} rank_thread;
+
+static void *train_part(void *arg) {
+  rank_thread *t = arg;
+  mscrt_options o = {.struct_size = sizeof o, .rank = t->rank, .ranks = 2, .address = t->address, .threads = 1, .timeout_ms = 60000};
+  mscrt_context *ctx = NULL;
+  mscrt_tensor x, y;
+  float mine_x[4], mine_y[2];
+  mscrt_status *s = mscrt_plan_part(t->plan, t->rank, "x", &x);
+  if (!s) s = mscrt_plan_part(t->plan, t->rank, "y", &y);
+  if (s || x.size[0] != 2 || x.size[1] != 2 || y.size[0] != 2 || x.begin[0] != y.begin[0]) return s;
+  memcpy(mine_x, all_x + 2 * x.begin[0], sizeof mine_x);
+  memcpy(mine_y, all_y + y.begin[0], sizeof mine_y);
+  s = mscrt_open(t->plan, &o, &ctx);
+  if (!s) s = mscrt_set_part(ctx, "x", mine_x, sizeof mine_x);
+  if (!s) s = mscrt_set_part(ctx, "y", mine_y, sizeof mine_y);
+  if (!s) s = mscrt_run(ctx, "train", 101, NULL);
+  if (!s) s = mscrt_read(ctx, "w", t->w, sizeof t->w);
+  mscrt_close(ctx);
+  return s;
+}
+
+static void parts_of_ranks(void **state) {
+  static const char keys[] = "{\"device_num\": 2, \"parallel_mode\": \"semi_auto_parallel\", \"dataset_strategy\": [[2, 1], [2, 1]]}";
+  const void *bytes;
+  size_t size;
+  mscrt_plan *plan;
+  mscrt_context *ctx;
+  mscrt_tensor part;
+  char address[64];
+  pthread_t id[2];
+  rank_thread t[2];
+  (void)state;
+  msc_compiler *c = msc_compiler_new(NULL);
+  snprintf(address, sizeof address, "@msc-embed-%d", (int)getpid());
+  assert_true(msc_compiler_configure(c, "keys", keys, strlen(keys)) &&
+              msc_compiler_compile(c, "model.mlir", model, strlen(model), &bytes, &size));
+  expect_ok(mscrt_plan_open(bytes, size, &(mscrt_plan_options){sizeof(mscrt_plan_options), true}, &plan));
+  for (int r = 0; r < 2; r++) t[r] = (rank_thread){.plan = plan, .address = address, .rank = r};
+  for (int r = 0; r < 2; r++) assert_int_equal(pthread_create(&id[r], NULL, train_part, &t[r]), 0);
+  for (int r = 0; r < 2; r++) {
+    void *s;
+    pthread_join(id[r], &s);
+    expect_ok(s);
+    assert_true(t[r].w[0] > 0.999f && t[r].w[0] < 1.001f && t[r].w[1] > 1.999f && t[r].w[1] < 2.001f);
+  }
+  mscrt_status *s = mscrt_plan_part(plan, 2, "x", &part);
+  assert_string_equal(mscrt_status_text(s), "there is no rank 2: the plan is for 2");
+  mscrt_status_free(s);
+  mscrt_plan_close(plan);
+  msc_compiler_free(c);
+  c = msc_compiler_new(NULL);
+  assert_true(msc_compiler_compile(c, "model.mlir", model, strlen(model), &bytes, &size));
+  expect_ok(mscrt_plan_open(bytes, size, &(mscrt_plan_options){sizeof(mscrt_plan_options), true}, &plan));
+  expect_ok(mscrt_open(plan, &(mscrt_options){.struct_size = sizeof(mscrt_options), .threads = 1}, &ctx));
+  s = mscrt_set_part(ctx, "x", all_x, 16);
+  assert_string_equal(mscrt_status_text(s), "this rank's part of input 'x' has 32 bytes, not 16");
+  mscrt_status_free(s);
+  mscrt_close(ctx);
+  mscrt_plan_close(plan);
+  msc_compiler_free(c);
 }
 
 typedef struct {
@@ -133,6 +204,7 @@ static void wrong_models(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(several_at_once), cmocka_unit_test(compiles_and_trains), cmocka_unit_test(wrong_keys), cmocka_unit_test(wrong_models)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(several_at_once), cmocka_unit_test(compiles_and_trains),
+                                     cmocka_unit_test(parts_of_ranks), cmocka_unit_test(wrong_keys), cmocka_unit_test(wrong_models)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
