@@ -177,6 +177,7 @@ static section *section_at(splitting *s, place at) {
   msc_func_set(n->f, "stage", msc_int(at.stage));
   msc_func_set(n->f, "micro", msc_int(s->count));
   if (at.kind != MSC_SECTION_U) msc_func_set(n->f, "chunk", msc_int(at.chunk));
+  if (msc_func_attr(s->f, "manual")) msc_func_set(n->f, "manual", msc_bool(true));
   return *slot = n;
 }
 

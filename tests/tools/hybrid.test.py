@@ -42,7 +42,7 @@ for mean in ("true", "false"):
 
 # ---- a parameter of every rank: out = sum over the ranks of x w_r, loss of a rank = mean |out + b - y| ----
 
-write("layerwise.mlir", """module attributes {msc.mesh = #msc.mesh<"d=4">} {
+LAYERWISE = """module attributes {msc.mesh = #msc.mesh<"d=4">} {
   "msc.func"() ({
   ^bb0(%x: tensor<2x3xf32>, %y: tensor<2x1xf32>, %w: tensor<3x1xf32>, %b: tensor<1xf32>):
     %0 = "msc.matmul"(%x, %w) : (tensor<2x3xf32>, tensor<3x1xf32>) -> tensor<2x1xf32> loc("dense")
@@ -55,7 +55,8 @@ write("layerwise.mlir", """module attributes {msc.mesh = #msc.mesh<"d=4">} {
                    {msc.init = "zeros", msc.name = "b", msc.role = "parameter"}],
       loss = 0 : i64, optimizer = {kind = "sgd", lr = 1.0e-02 : f64}, results = ["loss"], sym_name = "forward"} : () -> ()
 }
-""")
+"""
+write("layerwise.mlir", LAYERWISE)
 x = [[random.random() for _ in range(3)] for _ in range(2 * RANKS)]
 y = [4 * random.random() for _ in range(2 * RANKS)]
 npy("u.npy", "f4", [2 * RANKS * STEPS, 3], [v for row in x for v in row] * STEPS)
@@ -72,6 +73,13 @@ for _ in range(STEPS):
 expect(f"compile layerwise.mlir -o layerwise.bin --set device_num={RANKS} --set parallel_mode=hybrid_parallel", 0, None)
 got = losses("layerwise.bin", ["x=u.npy", "y=v.npy"])
 expect.check(f"layerwise: {got} {wanted}", all(abs(a - c) < 1e-5 * abs(c) for a, c in zip(got, wanted)))
+# A sample of every rank at a time: the file lists first the first of each, then the others.
+order = [2 * r + i for i in range(2) for r in range(RANKS)]
+npy("u.npy", "f4", [2 * RANKS * STEPS, 3], [v for i in order for v in x[i]] * STEPS)
+npy("v.npy", "f4", [2 * RANKS * STEPS, 1], [y[i] for i in order] * STEPS)
+expect(f"compile layerwise.mlir -o micro.bin --set micro_size=2 --set device_num={RANKS} --set parallel_mode=hybrid_parallel", 0, None)
+got = losses("micro.bin", ["x=u.npy", "y=v.npy"])
+expect.check(f"layerwise, in micro-batches: {got} {wanted}", all(abs(a - c) < 1e-5 * abs(c) for a, c in zip(got, wanted)))
 
 # ---- masks ----
 
@@ -122,6 +130,11 @@ for name, ranks, rows, rate in (("one", 1, 8, "0.5"), ("four", RANKS, 2, "0.5"),
     expect(f"compile {name}.mlir -o {name}.bin --set device_num={ranks} --set parallel_mode={'stand_alone' if ranks == 1 else 'hybrid_parallel'} --set gradients_mean={'true' if ranks > 1 else 'false'}", 0, None)
     got[name] = losses(f"{name}.bin", ["x=p.npy", "y=q.npy"], ranks)
 expect.check(f"masks of the whole batch: {got}", close(got["four"], got["one"]) and not close(got["one"], got["whole"]))
+for name, ranks, rows in ("one", 1, 8), ("four", RANKS, 2):  # without a mask made of a constant: micro-batches refuse it
+    write(f"{name}.micro.mlir", MASKED.replace('"msc.dropout"(%6)', '"msc.dropout"(%5)').replace("N", str(rows)).replace("RATE", "0.5"))
+    expect(f"compile {name}.micro.mlir -o {name}.micro.bin --set micro_size=2 --set device_num={ranks} --set parallel_mode={'stand_alone' if ranks == 1 else 'hybrid_parallel'} --set gradients_mean={'true' if ranks > 1 else 'false'}", 0, None)
+    got[name + ".micro"] = losses(f"{name}.micro.bin", ["x=p.npy", "y=q.npy"], ranks)
+expect.check(f"masks of the whole micro-batch: {got}", close(got["four.micro"], got["one.micro"]) and not close(got["one.micro"], got["one"]))
 expect.check("the same masks again", losses("four.bin", ["x=p.npy", "y=q.npy"]) == got["four"])
 
 # The gradient of each w comes through the sum from four equal losses: four times that of one, as that of w in 4 x w.
