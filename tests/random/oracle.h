@@ -148,7 +148,7 @@ typedef struct {
   msc_arena *arena;
   double noise; /* relative, on inputs and parameters; 0: none */
   int number;   /* of the noise */
-  bool narrow;
+  bool unrounded; /* without compute_type */
 } oracle;
 
 static inline size_t argument_named(const msc_func *f, const char *name) {
@@ -232,7 +232,8 @@ static inline msc_module *training_of(const oracle *o, bool ranks, bool wide) {
   msc_config *config = msc_config_new(o->ctx);
   msc_module *m = msc_parse(o->ctx, "program", o->p->text, strlen(o->p->text));
   for (int i = 0; m && i < o->p->num_settings; i++)
-    if (has_meaning(o->p->setting[i], ranks && is_data_parallel(o->p)) && !msc_config_set(config, o->p->setting[i]))
+    if (!(o->unrounded && !strncmp(o->p->setting[i], "compute_type=", 13)) &&
+        has_meaning(o->p->setting[i], ranks && is_data_parallel(o->p)) && !msc_config_set(config, o->p->setting[i]))
       return NULL;
   if (m && wide) widen(m, o->arena);
   msc_pass_options options = {.passes = "dce,cross_batch,random,replica_objective,precision,loss_scale,autodiff,optimizer",
