@@ -190,17 +190,27 @@ static mscrt_status *end_of_links(const char *path, char **out_path) {
   return *out_path ? NULL : mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
 }
 
+/* An empty file beside the one that it will replace.  After a failure nothing is kept. */
+static mscrt_status *begin_temporary(const char *path, file_out *f) {
+  *f = (file_out){.fd = -1};
+  mscrt_status *s = end_of_links(path, &f->path);
+  if (!s && asprintf(&f->temporary, "%s.%d.tmp", f->path, getpid()) < 0) {
+    f->temporary = NULL;
+    s = mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
+  }
+  if (!s) f->fd = open(f->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (!s && f->fd < 0) s = mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot create: %s", path, strerror(errno));
+  if (!s) return NULL;
+  free(f->temporary);
+  free(f->path);
+  *f = (file_out){.fd = -1};
+  return s;
+}
+
 static mscrt_status *begin_file(const mscrt_plan *p, const char *path, file_out *f) {
   char *header = NULL;
   size_t bytes = 0;
-  *f = (file_out){.fd = -1};
-  MSCRT_CHECK(end_of_links(path, &f->path));
-  if (asprintf(&f->temporary, "%s.%d.tmp", f->path, getpid()) < 0) {
-    f->temporary = NULL;
-    return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
-  }
-  f->fd = open(f->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (f->fd < 0) return mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot create: %s", path, strerror(errno));
+  MSCRT_CHECK(begin_temporary(path, f));
   mscrt_status *s = make_header(p, &header, &bytes);
   if (!s) s = write_all(f->fd, path, header, bytes);
   free(header);
@@ -229,6 +239,16 @@ static mscrt_status *end_file(file_out *f, mscrt_status *s) {
   free(f->temporary);
   free(f->path);
   return s;
+}
+
+mscrt_status *mscrt_check_save(const char *path) {
+  file_out f = {.fd = -1};
+  MSCRT_CHECK(begin_temporary(path, &f));
+  close(f.fd);
+  unlink(f.temporary);
+  free(f.temporary);
+  free(f.path);
+  return NULL;
 }
 
 /* A failure of rank 0 must not leave the others waiting: it goes on taking part, and all hear of it at the end. */

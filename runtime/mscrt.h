@@ -227,6 +227,8 @@ MSCRT_API mscrt_status *mscrt_read(mscrt_context *ctx, const char *name, void *o
 MSCRT_API mscrt_status *mscrt_load(mscrt_context *ctx, const char *path);
 /* Parameters, whole, to a safetensors file: every rank calls it, rank 0 writes; the old file stays until the new one is complete. */
 MSCRT_API mscrt_status *mscrt_save(mscrt_context *ctx, const char *path);
+/* Whether mscrt_save could write there now: asked before training, an error costs no weights.  Nothing is left behind. */
+MSCRT_API mscrt_status *mscrt_check_save(const char *path);
 
 typedef struct {
   size_t struct_size;

@@ -228,6 +228,10 @@ static int check_files(training *t) {
   const char *const outputs[] = {cli_text(c, "save"), cli_text(c, "trace")};
   for (int i = 0; i < 2; i++)
     if (outputs[i] && !cli_may_write(c, outputs[i])) return CLI_INPUT;
+  if (outputs[0] && outputs[1] && !strcmp(outputs[0], outputs[1]))
+    return cli_usage(c, "--save and --trace write to the same file, %s", outputs[0]);
+  int code = outputs[0] ? report(c, NULL, MSC_E_DATA, mscrt_check_save(outputs[0])) : CLI_OK;
+  if (code != CLI_OK) return code;
   if (cli_text(c, "init")) return report(c, NULL, MSC_E_DATA, mscrt_plan_check_weights(t->plan, cli_text(c, "init")));
   return CLI_OK;
 }

@@ -66,7 +66,11 @@ for option in ("--save", "--trace"):
         expect(f"run plan.bin {DATA} {option} {path}", 1, f"{path}: error: cannot write: it is the input '{path}' of this command [E0112]\n")
 expect.check("zero is still a device", stat.S_ISCHR(os.stat("/dev/zero").st_mode))
 os.symlink("w.safetensors", "link")
-expect(f"run plan.bin {DATA} --save link", 1, "msc: error: link: a link to nothing; give the file [E0114]\n", None)
+# What could not be written in the end is told before anything is trained.
+expect(f"run plan.bin {DATA} --save link", 1, "msc: error: link: a link to nothing; give the file [E0114]\n", "")
+expect(f"run plan.bin {DATA} --save nodir/w.st", 3, "msc: error: nodir/w.st: cannot create: No such file or directory [E0117]\n", "")
+expect(f"run plan.bin {DATA} --save tt --trace tt", 2,
+       "msc run: error: --save and --trace write to the same file, tt (msc run --help)\n", "")
 write("w.safetensors", "")
 expect(f"run plan.bin {DATA} --save link", 0, "", None)
 expect.check("weights go where a link leads", os.path.islink("link") and os.path.getsize("w.safetensors") > 784 * 40)
