@@ -277,6 +277,9 @@ static bool build(msc_nester *n, const msc_nest_region *r, msc_nest_info *out_in
   msc_nest_estimate(n, &out_info->bytes, &out_info->flops);
   out_info->scratch_bytes = msc_nest_choose_split(n);
   out_info->num_launches = n->walk.num_launches;
+  int more = (out_info->scratch_bytes > 0) + out_info->checks; /* see finish */
+  if (n->num_buffers + more > MSC_NEST_BUFFERS)
+    return msc_nest_refuse(n, "more than %d operands, results and places of its own", MSC_NEST_BUFFERS);
   return !n->failed;
 }
 

@@ -154,7 +154,7 @@ static void share_dying_operands(allocating *z) {
 
 /* Does result o lie right where its operand i does, while the op reads that? */
 static bool works_in_place(allocating *z, const msc_op *op, size_t i, size_t o) {
-  if (msc_tied_result(op, i) == (int)o) return true;
+  if (!op->body && msc_tied_result(op, i) == (int)o) return true; /* what a kernel of several ops reads when, the nest knows */
   if (op->kind == OP_comm) return is_sum_over_ranks(op) && i == o;
   if (op->kind == OP_gemm) return o == 0 && op->in[i].value == msc_gemm_operand(op, "add");
   return msc_nest_can_fuse(op) && msc_may_update(z->nester, op, i, o);

@@ -8,6 +8,7 @@
  *   build/tests/random/programs describe SEED      the same in JSON, with the values of its arguments, for tests/random/torch_losses.py
  *   build/tests/random/programs case FILE          such a file
  *   build/tests/random/programs shrink SEED|FILE   a smaller one that fails alike */
+#include <glob.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -354,13 +355,7 @@ static int run_seeds(uint64_t first, uint64_t last, bool all) {
   return count[FAILED];
 }
 
-/* ---- the test, and the program ---- */
-
-static void programs_are_right(void **state) {
-  (void)state;
-  int failed = run_seeds(1, getenv("MSC_TEST_SLOW") ? SLOW + 1 : QUICK + 1, false);
-  assert_int_equal(failed, 0);
-}
+/* ---- the tests, and the program ---- */
 
 /* By the name of a file, or a seed. */
 static program named_program(msc_context *ctx, const char *name) {
@@ -397,6 +392,22 @@ static int run_case(const char *name) {
   printf("%s%s%s\n", words[v->outcome], *v->why ? ": " : "", v->why);
   msc_context_free(ctx);
   return v->outcome == FAILED;
+}
+
+static void programs_are_right(void **state) {
+  (void)state;
+  int failed = run_seeds(1, getenv("MSC_TEST_SLOW") ? SLOW + 1 : QUICK + 1, false);
+  assert_int_equal(failed, 0);
+}
+
+/* Those that once were wrong: files of tests/random/programs. */
+static void cases_are_right(void **state) {
+  glob_t files;
+  (void)state;
+  assert_int_equal(glob("tests/random/programs/*.mlir", 0, NULL, &files), 0);
+  for (size_t i = 0; i < files.gl_pathc; i++)
+    if (run_case(files.gl_pathv[i])) fail_msg("%s", files.gl_pathv[i]);
+  globfree(&files);
 }
 
 /* What must stay as it is for a failure to be the same one: all but numbers and names of numbers. */
@@ -438,7 +449,7 @@ static int shrink_program(const char *name) {
 }
 
 int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(programs_are_right)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(programs_are_right), cmocka_unit_test(cases_are_right)};
   if (argc == 3 && !strcmp(argv[1], "print")) return print_program(argv[2]);
   if (argc == 3 && !strcmp(argv[1], "describe")) return describe_program(argv[2]);
   if (argc == 3 && !strcmp(argv[1], "case")) return run_case(argv[2]);
