@@ -8,9 +8,9 @@
 
 #include <string.h>
 
-#include "codegen/emit.h"
+#include "codegen/emit/emit.h"
 #include "passes/8_memory/overlap.h"
-#include "passes/8_memory/place.h"
+#include "passes/8_memory/place/place.h"
 #include "passes/direction.h"
 
 enum { MOST_UNITS = 20, ALL_UNITS = 8, MOST_SETS = 400, LARGE = 3000 };

@@ -4,10 +4,10 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "codegen/emit.h"
+#include "codegen/emit/emit.h"
 #include "ir/sanitized.h"
 #include "passes/7_lower/builtin.h"
-#include "passes/7_lower/nester.h"
+#include "passes/7_lower/nest/nester.h"
 
 enum { BUCKETS = 1024 };
 

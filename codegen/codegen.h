@@ -13,8 +13,8 @@
 #ifndef MSC_CODEGEN_CODEGEN_H
 #define MSC_CODEGEN_CODEGEN_H
 
-#include "ir/builtin.h"
-#include "passes/7_lower/program.h"
+#include "ir/abi/builtin.h"
+#include "passes/7_lower/nest/program.h"
 #include "ir/ir.h"
 
 typedef struct msc_codegen msc_codegen;
@@ -85,8 +85,8 @@ typedef struct {
  *   pack      buffers b, panels;                 dims columns, k, step of b;   items: panels of `width` columns
  *   multiply  buffers a, panels, c, room, bias;  dims columns, k, step of a, step of c, blocks, a is transposed, relu;   items: rows of c
  * a, b, c and bias (NULL: none) start where the tile does; a step is the distance of rows in elements.  `blocks` parts of k are summed
- * one by one and added as a tree (see emit_product.c): a power of two that divides k, MSC_MAX_SUM_BLOCKS at most.  Panels and room are written
- * as far as ir/product.h says.  Of f16 and bf16 there are only a and b: panels, room, c and bias are f32. */
+ * one by one and added as a tree (see emit/product.c): a power of two that divides k, MSC_MAX_SUM_BLOCKS at most.  Panels and room are written
+ * as far as ir/abi/product.h says.  Of f16 and bf16 there are only a and b: panels, room, c and bias are f32. */
 typedef struct {
   uint32_t pack, multiply; /* into msc_machine_code.kernel */
   int width, height;       /* columns of a panel; rows that are done together */

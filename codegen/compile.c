@@ -7,12 +7,12 @@
 
 #include "codegen/compile.h"
 #include "codegen/choose_recompute.h"
-#include "codegen/emit.h"
+#include "codegen/emit/emit.h"
 #include "codegen/ptxas.h"
-#include "ir/mailbox.h"
-#include "ir/pools.h"
+#include "ir/abi/mailbox.h"
+#include "ir/abi/pools.h"
 #include "passes/2_train/train.h"
-#include "passes/3_shard/strategy_file.h"
+#include "passes/3_shard/strategy/strategy_file.h"
 
 /* ---- decisions ---- */
 
@@ -82,7 +82,7 @@ static uint64_t arena_bytes(const msc_plan_memory *m, uint64_t persistent, const
   return msc_pools_lay_out(pool, at);
 }
 
-/* As the runtime lays it out (ir/pools.h). */
+/* As the runtime lays it out (ir/abi/pools.h). */
 static msc_plan_memory memory_of_stage(const msc_plan *p, uint32_t stage) {
   const msc_plan_stage *s = &p->stage[stage];
   msc_plan_memory m = {.sums = s->sum_bytes,

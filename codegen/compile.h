@@ -2,9 +2,9 @@
 #ifndef MSC_CODEGEN_COMPILE_H
 #define MSC_CODEGEN_COMPILE_H
 
-#include "codegen/plan.h"
+#include "codegen/plan/plan.h"
 #include "passes/8_memory/peak.h"
-#include "passes/config.h"
+#include "passes/config/config.h"
 #include "passes/pass.h"
 
 typedef struct {

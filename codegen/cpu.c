@@ -2,7 +2,7 @@
  * Code uses exactly the features of the level, so that a plan can say what it needs; the name itself only tunes. */
 #include <string.h>
 
-#include "codegen/emit.h"
+#include "codegen/emit/emit.h"
 
 static const msc_cpu cpus[] = {
 #define CPU(name, level) {name, level},

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "codegen/emit.h"
+#include "codegen/emit/emit.h"
 #include "ir/sanitized.h"
 
 /* The emitter writes vectors and loops itself; what is left is to clean up and to hoist addresses. */

@@ -3,7 +3,7 @@
 #include <llvm-c/BitWriter.h>
 #include <string.h>
 
-#include "codegen/emit.h"
+#include "codegen/emit/emit.h"
 
 const char msc_nvptx_triple[] = "nvptx64-nvidia-cuda";
 const char msc_nvptx_pipeline[] = "globaldce,default<O3>";

@@ -4,7 +4,7 @@
 #include <elf.h>
 #include <string.h>
 
-#include "codegen/emit.h"
+#include "codegen/emit/emit.h"
 
 enum { PAGE = 4096 };
 

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "codegen/emit.h"
+#include "codegen/emit/emit.h"
 
 enum {
   MIN_INSTRUCTIONS = 1500, /* of a part, on average: reading the module again takes a while too */

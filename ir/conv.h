@@ -18,7 +18,7 @@ typedef struct {
   bool of_x_result;    /* x is what the op makes (conv2d_transpose and the gradients of pools) */
 } msc_conv;
 
-/* ---- shape_conv.c ---- */
+/* ---- shape/conv.c ---- */
 
 bool msc_is_windowed(const msc_op *op);
 /* Of an op whose types are there, global or local. */

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "ir/formula.h"
-#include "ir/grad.h"
+#include "ir/grad/grad.h"
 #include "ir/op_table.h"
-#include "ir/shape.h"
+#include "ir/shape/shape.h"
 
 /* The letters of one tensor's dimensions. */
 typedef struct {

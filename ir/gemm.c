@@ -4,9 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "ir/interp_kernel.h"
+#include "ir/interp/kernel.h"
 #include "ir/op_table.h"
-#include "ir/shape.h"
+#include "ir/shape/shape.h"
 
 /* ---- words ---- */
 

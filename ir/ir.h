@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "ir/box.h"
+#include "ir/layout/box.h"
 
 #define MSC_MAX_RANK 8      /* dimensions of a tensor                                       */
 #define MSC_MAX_AXES 8      /* axes of a mesh                                               */
@@ -554,7 +554,7 @@ int msc_atoms_in(const msc_atoms *atoms, int num, const msc_subaxis *s, uint8_t 
 bool msc_rule_of(const msc_op *op, msc_arena *arena, msc_rule *out_rule);
 const char *msc_rule_print(msc_arena *arena, const msc_rule *rule); /* "Amk,kn->Amn ; k:sum ; lin 0|1"; a dimension without letter is "." */
 
-/* ---- rule_digits.c ---- */
+/* ---- rule/digits.c ---- */
 
 /* Layouts of all tensors from one list of atoms per letter; `pass` are partial atoms that go through a linear op. */
 typedef struct {
@@ -589,7 +589,7 @@ bool msc_must_expand(const msc_op *op, const msc_layout *const *in_layout);
 /* Dimensions of an einsum's first operand that a product with the second one sums; 0 where there are more operands, or fewer. */
 unsigned msc_einsum_summed(const msc_op *op);
 
-/* ---- rule_check.c ---- */
+/* ---- rule/check.c ---- */
 
 /* The type check of an op whose tensors all carry layouts (none: nothing to check); reports with both tensors named. */
 bool msc_rule_check(const msc_op *op, msc_arena *arena);

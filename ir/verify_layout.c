@@ -1,5 +1,5 @@
 /* verify_layout.c: an op whose tensors carry layouts in; true, or what does not fit reported, out.
- * Layouts must exist on the mesh and obey the op's rule (rule_check.c); manual collectives must name members of a group. */
+ * Layouts must exist on the mesh and obey the op's rule (rule/check.c); manual collectives must name members of a group. */
 #include <string.h>
 
 #include "ir/comm.h"

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 #include "passes/check.h"
-#include "passes/config.h"
+#include "passes/config/config.h"
 
 static const msc_pass_info passes[] = {
 #define PASS(stage, name, line) {#stage, #name, line, pass_##name},

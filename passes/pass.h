@@ -4,7 +4,7 @@
 
 #include "passes/cluster.h"
 
-typedef struct msc_config msc_config; /* passes/config.h */
+typedef struct msc_config msc_config; /* passes/config/config.h */
 typedef struct msc_pass_ctx msc_pass_ctx;
 typedef bool msc_pass_fn(msc_pass_ctx *pass, msc_module *m);
 

@@ -1,4 +1,4 @@
-/* builtin.c: kernels that go along a dimension in order: scan, sort, unique, update (see ir/builtin.h). */
+/* builtin.c: kernels that go along a dimension in order: scan, sort, unique, update (see ir/abi/builtin.h). */
 #include <math.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
-/* builtin.h: the kernels of ir/builtin.h, called as those of a plan are. */
+/* builtin.h: the kernels of ir/abi/builtin.h, called as those of a plan are. */
 #ifndef MSCRT_BUILTIN_H
 #define MSCRT_BUILTIN_H
 
-#include "ir/builtin.h"
-#include "runtime/plan.h"
+#include "ir/abi/builtin.h"
+#include "runtime/plan/plan.h"
 
 mscrt_kernel *mscrt_builtin(uint32_t number);
 /* Do the buffers hold what the kernel touches?  Their bytes, in its order; `items` is the call's extent.  False: no such call is

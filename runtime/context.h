@@ -2,11 +2,11 @@
 #ifndef MSCRT_CONTEXT_H
 #define MSCRT_CONTEXT_H
 
-#include "ir/hazard.h"
-#include "ir/pools.h"
-#include "runtime/comm.h"
-#include "runtime/library.h"
-#include "runtime/plan.h"
+#include "ir/abi/hazard.h"
+#include "ir/abi/pools.h"
+#include "runtime/comm/comm.h"
+#include "runtime/onednn.h"
+#include "runtime/plan/plan.h"
 #include "runtime/pool.h"
 
 typedef struct mscrt_feed mscrt_feed;
@@ -226,7 +226,7 @@ uint64_t mscrt_tags_bytes(const mscrt_context *c);
 
 extern const mscrt_device mscrt_device_cuda;
 
-/* ---- gather.c ---- */
+/* ---- data/checkpoint.c ---- */
 
 /* A collective of all ranks: the whole of a variable into out; out NULL: only takes part. */
 mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out);

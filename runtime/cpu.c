@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ir/sanitized.h"
-#include "runtime/plan.h"
+#include "runtime/plan/plan.h"
 
 typedef enum { EAX, EBX, ECX, EDX } reg;
 typedef enum { ALWAYS, AVX_STATE, AVX512_STATE, AMX_STATE } state; /* registers that the operating system must save */

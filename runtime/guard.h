@@ -1,6 +1,6 @@
 /* guard.h: in a build with the address sanitizer every call of a CPU works on copies of its buffers, each in memory of its own, so that the
  * sanitizer sees what a kernel touches beside them, whatever else the plan lays there; the compiler of that build makes kernels
- * whose accesses are checked (codegen/sanitize.c).  Elsewhere calls work where their buffers lie. */
+ * whose accesses are checked (codegen/emit/sanitize.c).  Elsewhere calls work where their buffers lie. */
 #ifndef MSC_RUNTIME_GUARD_H
 #define MSC_RUNTIME_GUARD_H
 

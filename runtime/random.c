@@ -1,5 +1,5 @@
 /* random.c: random numbers that depend on a counter only, and permutations made of them: any rank can compute any element. */
-#include "ir/philox.h"
+#include "ir/abi/philox.h"
 #include "runtime/runtime.h"
 
 void mscrt_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) { msc_philox(counter, key, out); }

@@ -51,7 +51,7 @@ static mscrt_status *run_kernel(mscrt_context *c, const mscrt_record *r, const m
   return flag ? mscrt_fault(c, r, step, *flag) : NULL;
 }
 
-/* The numbers are those of passes/7_lower/nest.h. */
+/* The numbers are those of passes/7_lower/nest/nest.h. */
 mscrt_status *mscrt_fault(const mscrt_context *c, const mscrt_record *r, int64_t step, int32_t flag) {
   if (flag == 0) return NULL;
   return mscrt_fail(MSCRT_INPUT, "rank %d: step %" PRId64 ": %s%s%s: %s", c->o.rank, step, r->name ? r->name : "a call", r->loc ? " at " : "", r->loc ? r->loc : "",

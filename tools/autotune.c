@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "codegen/plan.h"
+#include "codegen/plan/plan.h"
 #include "runtime/mscrt.h"
 #include "tools/status.h"
 #include "tools/trust.h"

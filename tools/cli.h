@@ -121,7 +121,7 @@ void cli_progress_done(cli *c);
 /* The flags that a reproducer must repeat: every --set. */
 const char *cli_repeated_flags(cli *c);
 
-/* The configuration of passes/config.h from --config, the environment and --set, checked; NULL after reports. */
+/* The configuration of passes/config/config.h from --config, the environment and --set, checked; NULL after reports. */
 struct msc_config *cli_config(cli *c);
 /* The rank that a plan for so many is asked about: the key global_rank as given now, else as recorded in the plan (-1: it was not
  * set).  false after a report: there is no such rank. */

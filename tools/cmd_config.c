@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "passes/config.h"
+#include "passes/config/config.h"
 #include "tools/cli.h"
 
 static void print_key(cli *c, const msc_config *config, msc_key key) {
@@ -45,7 +45,7 @@ static int run(cli *c) {
   if (c->num_operands) return ok ? CLI_OK : CLI_INPUT;
   for (int key = 0; key < MSC_NUM_KEYS; key++) print_key(c, config, (msc_key)key);
 #define ENV(name, meaning) print_environment(#name, meaning);
-#include "passes/env.def"
+#include "passes/config/env.def"
 #undef ENV
   return CLI_OK;
 }

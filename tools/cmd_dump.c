@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/dump_plan.h"
-#include "ir/text.h"
+#include "codegen/plan/dump_plan.h"
+#include "ir/text/text.h"
 #include "plan_fbs.h"
 #include "runtime/mscrt.h"
 #include "tools/cli.h"

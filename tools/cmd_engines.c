@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "runtime/cuda_dnn.h"
+#include "runtime/cuda/cudnn.h"
 #include "tools/cli.h"
 #include "tools/engines.h"
 #include "tools/status.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ir/clock.h"
-#include "passes/8_memory/buffer_file.h"
+#include "passes/8_memory/place/buffer_file.h"
 #include "tools/cli.h"
 
 static int print_json(cli *c, const msc_buffer_file *f, const msc_place_result *r, const uint64_t *offset) {

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/text.h"
-#include "passes/3_shard/strategy_file.h"
-#include "passes/config.h"
+#include "ir/text/text.h"
+#include "passes/3_shard/strategy/strategy_file.h"
+#include "passes/config/config.h"
 #include "passes/pass.h"
 #include "tools/check_kernels.h"
 #include "tools/cli.h"

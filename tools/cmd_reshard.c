@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "passes/3_shard/reshard.h"
-#include "passes/config.h"
+#include "passes/3_shard/reshard/reshard.h"
+#include "passes/config/config.h"
 #include "tools/cli.h"
 #include "tools/read_grid.h"
 #include "tools/reshard_ranks.h"

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "passes/6_pipeline/schedule.h"
+#include "passes/6_pipeline/schedule/schedule.h"
 #include "tools/cli.h"
 #include "tools/schedule_chain.h"
 #include "tools/schedule_layers.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "passes/check.h"
-#include "runtime/data.h"
+#include "runtime/data/data.h"
 #include "tools/cli.h"
 
 /* A failure of the runtime as a diagnostic of the file; its text names the file already. */

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "passes/config.h"
+#include "passes/config/config.h"
 #include "tools/cli.h"
 
 static bool read_environment(msc_config *config) {
@@ -12,7 +12,7 @@ static bool read_environment(msc_config *config) {
     const char *text = getenv(#name);                                                            \
     if (text) ok = msc_config_env(config, #name, text) && ok;                                    \
   } while (0);
-#include "passes/env.def"
+#include "passes/config/env.def"
 #undef ENV
   return ok;
 }

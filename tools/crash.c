@@ -89,7 +89,7 @@ static void on_crash(int number) {
 }
 
 #ifdef __SANITIZE_ADDRESS__
-/* Where checked code of a plan stops (codegen/sanitize.c). */
+/* Where checked code of a plan stops (codegen/emit/sanitize.c). */
 static void on_bad_access(int number, siginfo_t *info, void *context) {
   const ucontext_t *u = context;
   (void)info;

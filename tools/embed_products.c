@@ -2,7 +2,7 @@
  * PRODUCT(level, part, dtype, bytes, the bytes of an ELF relocatable) out. */
 #include <stdio.h>
 
-#include "codegen/emit.h"
+#include "codegen/emit/emit.h"
 
 static bool write_product(msc_context *ctx, FILE *out, int level, msc_product_part part, msc_dtype dtype) {
   static const char *const dtypes[] = {[MSC_F32] = "MSC_F32", [MSC_F16] = "MSC_F16", [MSC_BF16] = "MSC_BF16", [MSC_F64] = "MSC_F64"};

@@ -6,10 +6,10 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "passes/3_shard/explain.h"
-#include "passes/3_shard/reshard.h"
+#include "passes/3_shard/explain/explain.h"
+#include "passes/3_shard/reshard/reshard.h"
 #include "passes/7_lower/transfer.h"
-#include "passes/config.h"
+#include "passes/config/config.h"
 #include "passes/cost.h"
 #include "plan_fbs.h"
 #include "runtime/mscrt.h"

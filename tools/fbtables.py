@@ -315,13 +315,13 @@ class Writer:
     def write(self):
         guard = f"MSC_{self.prefix.upper()}_FBS_H"
         self.emit(f"/* made from {self.prefix}.fbs by tools/fbtables.py */")
-        self.emit(f"#ifndef {guard}\n#define {guard}\n\n#include \"ir/flatbuf.h\"\n")
+        self.emit(f"#ifndef {guard}\n#define {guard}\n\n#include \"ir/fbs/flatbuf.h\"\n")
         self.write_schema()
         self.write_enums()
         self.write_structs()
         for i, t in enumerate(self.tables):
             self.write_table(i, t)
-        self.emit("/* ---- writing: for files that include ir/flatbuf_build.h before this one ---- */")
+        self.emit("/* ---- writing: for files that include ir/fbs/flatbuf_build.h before this one ---- */")
         self.emit("#ifdef MSC_IR_FLATBUF_BUILD_H\n")
         self.lines += self.writers
         self.emit("\n#endif\n#endif")

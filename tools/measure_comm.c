@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 
-#include "runtime/comm.h"
+#include "runtime/comm/comm.h"
 #include "runtime/wait.h"
 #include "tools/launch.h"
 #include "tools/measure.h"

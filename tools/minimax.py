@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""minimax: the polynomial coefficients of codegen/math.c, by Remez' exchange in 60 digits (needs mpmath; not part of the build).
+"""minimax: the polynomial coefficients of codegen/emit/math.c, by Remez' exchange in 60 digits (needs mpmath; not part of the build).
 
 Prints C tables, lowest power first.  Each row of FITS: name, function of t, weight, degree, interval of t."""
 import sys

@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "ir/grid.h"
+#include "ir/layout/grid.h"
 #include "tools/cli.h"
 
 /* Each reports at the option and returns false. */

@@ -2,7 +2,7 @@
 #ifndef MSC_TOOLS_SCHEDULE_LAYERS_H
 #define MSC_TOOLS_SCHEDULE_LAYERS_H
 
-#include "passes/6_pipeline/schedule.h"
+#include "passes/6_pipeline/schedule/schedule.h"
 #include "tools/cli.h"
 
 /* Reads --layers and what belongs to it, prints the runs; an exit code. */

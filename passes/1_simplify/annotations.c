@@ -4,7 +4,7 @@
 #include <strings.h>
 
 #include "passes/7_lower/target.h"
-#include "passes/config.h"
+#include "passes/config/config.h"
 #include "passes/pass.h"
 
 typedef enum {

@@ -7,7 +7,7 @@
  * the pass does nothing. */
 #include <string.h>
 
-#include "passes/config.h"
+#include "passes/config/config.h"
 #include "passes/pass.h"
 
 enum { MAX_LINKS = 8 };

@@ -9,7 +9,7 @@
  * An op with letters (of a gradient) keeps them, so its operands only change where the letters of its own rule do not. */
 #include <string.h>
 
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 #include "passes/pass.h"
 
 enum { MAX_ELEMS = 1 << 14 /* of a constant made here */, MAX_OPERANDS = 8 };

@@ -6,7 +6,7 @@
  * the module has msc.merged: a search found that a step takes less so. */
 #include <string.h>
 
-#include "passes/config.h"
+#include "passes/config/config.h"
 #include "passes/pass.h"
 
 typedef struct {

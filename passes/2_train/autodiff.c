@@ -2,7 +2,7 @@
  * results, named in the attribute `gradients`.
  *
  * One walk forward marks what depends on a trained parameter, one walk backward builds gradients of just that. */
-#include "ir/reverse.h"
+#include "ir/grad/reverse.h"
 #include "passes/2_train/train.h"
 #include "passes/pass.h"
 

@@ -9,7 +9,7 @@
 
 #include "passes/2_train/parts.h"
 #include "passes/2_train/train.h"
-#include "passes/config.h"
+#include "passes/config/config.h"
 #include "passes/pass.h"
 
 typedef struct {

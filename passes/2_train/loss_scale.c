@@ -6,7 +6,7 @@
  * of it is ops of the step: nobody waits for the host, and sums over ranks and stages make them agree.  The function's attribute
  * `loss_scale` is the number, or the argument's number, until pass optimizer has used it. */
 #include "passes/2_train/train.h"
-#include "passes/config.h"
+#include "passes/config/config.h"
 #include "passes/pass.h"
 
 #define LARGEST 0x1p96 /* of a dynamic scale: where nothing overflows it would end as infinity, which never shrinks */

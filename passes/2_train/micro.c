@@ -9,7 +9,7 @@
 
 #include "passes/2_train/batch.h"
 #include "passes/2_train/train.h"
-#include "passes/config.h"
+#include "passes/config/config.h"
 #include "passes/pass.h"
 
 #define MICRO_BATCHES "micro-batches of micro_size"

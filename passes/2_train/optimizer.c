@@ -4,7 +4,7 @@
 
 #include "ir/alias.h"
 #include "passes/2_train/train.h"
-#include "passes/config.h"
+#include "passes/config/config.h"
 #include "passes/pass.h"
 
 typedef struct {

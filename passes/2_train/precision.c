@@ -4,7 +4,7 @@
  * Only casts are inserted, one per value and type, so parameters stay f32: autodiff makes of a parameter's cast the one that
  * widens its gradient.  Results of the function keep their types.  An op with `compute_type = "f32"` stays in f32. */
 #include "passes/2_train/train.h"
-#include "passes/config.h"
+#include "passes/config/config.h"
 #include "passes/pass.h"
 
 typedef enum { POLICY_WIDE, POLICY_FOLLOW, POLICY_LOWER } policy;

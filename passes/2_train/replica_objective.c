@@ -9,7 +9,7 @@
  * Whatever mixes samples in another way was made another op by cross_batch, or is refused. */
 #include "passes/2_train/batch.h"
 #include "passes/2_train/train.h"
-#include "passes/config.h"
+#include "passes/config/config.h"
 #include "passes/pass.h"
 
 typedef struct {

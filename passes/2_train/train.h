@@ -3,7 +3,7 @@
 #define MSC_PASSES_2_TRAIN_TRAIN_H
 
 #include "ir/ir.h"
-#include "passes/config.h"
+#include "passes/config/config.h"
 
 /* ---- groups.c: the attribute `optimizer` of a function, checked ---- */
 

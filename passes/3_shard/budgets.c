@@ -3,9 +3,9 @@
  *
  * For an op are received: its operands in the layouts that it wants them in, once each; the sums that it leaves unfinished, in all
  * layouts they are wanted in; and both for its gradient.  Once per micro-batch, or per step where that is enough. */
-#include "passes/3_shard/reshard.h"
+#include "passes/3_shard/reshard/reshard.h"
 #include "passes/3_shard/shard.h"
-#include "passes/config.h"
+#include "passes/config/config.h"
 #include "passes/pass.h"
 
 typedef struct {

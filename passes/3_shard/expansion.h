@@ -2,7 +2,7 @@
 #ifndef MSC_PASSES_3_SHARD_EXPANSION_H
 #define MSC_PASSES_3_SHARD_EXPANSION_H
 
-#include "passes/3_shard/prices.h"
+#include "passes/3_shard/reshard/prices.h"
 #include "passes/cost.h"
 #include "passes/pass.h"
 

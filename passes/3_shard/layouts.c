@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "passes/3_shard/shard.h"
-#include "passes/config.h"
+#include "passes/config/config.h"
 
 typedef struct {
   msc_pass_ctx *pass;

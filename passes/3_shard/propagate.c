@@ -9,9 +9,9 @@
  * a conflict the one of the earlier round wins (rounds as in Shardy's user priorities). */
 #include <string.h>
 
-#include "passes/3_shard/origins.h"
+#include "passes/3_shard/explain/origins.h"
 #include "passes/3_shard/shard.h"
-#include "passes/config.h"
+#include "passes/config/config.h"
 
 typedef struct {
   uint8_t num[MSC_MAX_RANK];

@@ -10,11 +10,11 @@
  * product takes all devices that it can have, and behind ops whose batch the user keeps whole it stays whole. */
 #include <string.h>
 
-#include "passes/3_shard/eliminate.h"
-#include "passes/3_shard/reshard.h"
-#include "passes/3_shard/search_time.h"
+#include "passes/3_shard/search_time/eliminate.h"
+#include "passes/3_shard/reshard/reshard.h"
+#include "passes/3_shard/search_time/search_time.h"
 #include "passes/3_shard/shard.h"
-#include "passes/config.h"
+#include "passes/config/config.h"
 
 enum {
   MAX_STATES = 128,           /* of one group, when all digits are free at once */

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "passes/3_shard/shard.h"
-#include "passes/config.h"
+#include "passes/config/config.h"
 
 msc_func *shard_func(msc_module *m) {
   msc_func *f = msc_find_func(m, "train");

@@ -4,8 +4,8 @@
 
 #include "passes/2_train/batch.h"
 #include "passes/3_shard/shard.h"
-#include "passes/3_shard/strategy_file.h"
-#include "passes/config.h"
+#include "passes/3_shard/strategy/strategy_file.h"
+#include "passes/config/config.h"
 
 typedef struct {
   msc_pass_ctx *pass;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "passes/3_shard/shard.h"
-#include "passes/config.h"
+#include "passes/config/config.h"
 #include "passes/direction.h"
 #include "passes/pass.h"
 

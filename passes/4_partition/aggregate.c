@@ -7,7 +7,7 @@
 
 #include "passes/2_train/batch.h"
 #include "passes/3_shard/shard.h"
-#include "passes/config.h"
+#include "passes/config/config.h"
 #include "passes/pass.h"
 
 typedef struct {

@@ -4,10 +4,10 @@
  * op passes the sharding type check, and the results are as `in_layout` of return says. */
 #include <string.h>
 
-#include "passes/3_shard/prices.h"
-#include "passes/3_shard/reshard.h"
+#include "passes/3_shard/reshard/prices.h"
+#include "passes/3_shard/reshard/reshard.h"
 #include "passes/3_shard/shard.h"
-#include "passes/config.h"
+#include "passes/config/config.h"
 #include "passes/pass.h"
 
 /* A value that was already brought into a layout. */

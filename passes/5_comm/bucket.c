@@ -13,7 +13,7 @@
 #include "passes/5_comm/gradients.h"
 #include "passes/5_comm/timing.h"
 #include "passes/7_lower/depend.h"
-#include "passes/config.h"
+#include "passes/config/config.h"
 #include "passes/pass.h"
 
 typedef enum { ALONE, OPTIMAL, BY_BYTES, BY_INDEX } way;
@@ -56,7 +56,7 @@ static const msc_attr_value *field(const msc_attr_value *dict, const char *name)
   return NULL;
 }
 
-/* config_check.c has filled in the operators that comm_fusion leaves out. */
+/* config/check.c has filled in the operators that comm_fusion leaves out. */
 static rule rule_of(const bucketing *z, msc_op_kind kind) {
   static const int64_t automatic = 64 << 20;
   msc_arena *arena = z->pass->scratch;

@@ -2,8 +2,8 @@
 #ifndef MSC_PASSES_6_PIPELINE_H
 #define MSC_PASSES_6_PIPELINE_H
 
-#include "passes/6_pipeline/schedule.h"
-#include "passes/config.h"
+#include "passes/6_pipeline/schedule/schedule.h"
+#include "passes/config/config.h"
 
 typedef struct {
   msc_schedule_kind kind;

@@ -4,7 +4,7 @@
  *   relu(conv2d(x, w) + bias)   ->  the same, with relu */
 #include "ir/formula.h"
 #include "passes/7_lower/graph.h"
-#include "passes/config.h"
+#include "passes/config/config.h"
 
 /* What is added to y, one number for each channel; NULL: something else is. */
 static msc_value *bias_of(const msc_op *add, const msc_value *y) {

@@ -2,8 +2,8 @@
 #ifndef MSC_PASSES_BUILTIN_H
 #define MSC_PASSES_BUILTIN_H
 
-#include "ir/builtin.h"
-#include "passes/7_lower/program.h"
+#include "ir/abi/builtin.h"
+#include "passes/7_lower/nest/program.h"
 
 /* The one launch of such an op; its buffers are the op's operands and results, then the error flag if it checks. */
 typedef struct {

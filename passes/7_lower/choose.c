@@ -3,7 +3,7 @@
 
 #include "ir/conv.h"
 #include "passes/7_lower/builtin.h"
-#include "passes/config.h"
+#include "passes/config/config.h"
 
 typedef struct {
   msc_arena *arena;
@@ -17,7 +17,7 @@ static int64_t inner_size(const msc_op *op) {
   return a->dim[a->rank - 1 - msc_op_bool(op, "transpose_a")];
 }
 
-/* Generated tiles; codegen/emit_product.c.  Of f16 and bf16 in f32, since widen.c wants the result so. */
+/* Generated tiles; codegen/emit/product.c.  Of f16 and bf16 in f32, since widen.c wants the result so. */
 static const char *decline_product(const choosing *c, const msc_op *op) {
   const msc_type *t = op->out[0].type;
   if (msc_type_elems(t) == 0 || inner_size(op) == 0) return "nothing to multiply";

@@ -13,10 +13,10 @@
 #include <string.h>
 
 #include "ir/gemm.h"
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 #include "passes/7_lower/match_gradient.h"
 #include "passes/7_lower/target.h"
-#include "passes/config.h"
+#include "passes/config/config.h"
 #include "passes/pass.h"
 
 typedef struct {

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "passes/7_lower/depend.h"
-#include "passes/7_lower/nest.h"
+#include "passes/7_lower/nest/nest.h"
 #include "passes/direction.h"
 #include "passes/pass.h"
 

@@ -7,7 +7,7 @@
 #include "ir/comm.h"
 #include "ir/conv.h"
 #include "passes/7_lower/target.h"
-#include "passes/config.h"
+#include "passes/config/config.h"
 #include "passes/pass.h"
 
 typedef struct {

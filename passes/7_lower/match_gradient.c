@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "ir/grad.h"
+#include "ir/grad/grad.h"
 
 enum { X, Y, DY, NUM_PLACES };
 

@@ -10,7 +10,7 @@
 #include "ir/formula.h"
 #include "ir/gemm.h"
 #include "passes/7_lower/target.h"
-#include "passes/config.h"
+#include "passes/config/config.h"
 #include "passes/pass.h"
 
 enum { MOST_OPS = 64, MOST_PORTIONS = 8, LEAST_ROWS = 4096, LARGE = 256 << 20 /* bytes */ };

@@ -3,7 +3,7 @@
 #define MSC_PASSES_TARGET_H
 
 #include "ir/ir.h"
-#include "passes/config.h"
+#include "passes/config/config.h"
 
 typedef enum { MSC_TARGET_CPU, MSC_TARGET_CUDA, MSC_NUM_TARGETS } msc_target;
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "ir/alias.h"
-#include "passes/7_lower/nest.h"
+#include "passes/7_lower/nest/nest.h"
 #include "passes/pass.h"
 
 enum {

@@ -9,9 +9,9 @@
 #include "ir/alias.h"
 #include "ir/gemm.h"
 #include "passes/7_lower/graph.h"
-#include "passes/7_lower/nest.h"
+#include "passes/7_lower/nest/nest.h"
 #include "passes/8_memory/peak.h"
-#include "passes/8_memory/place.h"
+#include "passes/8_memory/place/place.h"
 #include "passes/check.h"
 
 enum { SCRATCH = -1, NOWHERE = -2 }; /* spaces; the others are numbers of arguments */

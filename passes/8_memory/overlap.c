@@ -14,14 +14,14 @@
 #include "passes/2_train/train.h"
 #include "passes/7_lower/depend.h"
 #include "passes/7_lower/graph.h"
-#include "passes/7_lower/nest.h"
+#include "passes/7_lower/nest/nest.h"
 #include "passes/7_lower/transfer.h"
 #include "passes/8_memory/allocate.h"
 #include "passes/8_memory/overlap.h"
 #include "passes/8_memory/peak.h"
 #include "passes/8_memory/stage_costs.h"
 #include "passes/8_memory/streams.h"
-#include "passes/config.h"
+#include "passes/config/config.h"
 #include "passes/pass.h"
 
 /* A piece of work is an op, or a product with the op that takes its tiles, which stay together. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "ir/alias.h"
-#include "passes/7_lower/nest.h"
+#include "passes/7_lower/nest/nest.h"
 
 bool msc_runs_in_tiles(const msc_op *op) { return op && op->kind == OP_gemm && msc_op_int(op, "tile"); }
 

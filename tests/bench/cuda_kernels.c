@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "codegen/compile.h"
-#include "runtime/cuda_api.h"
+#include "runtime/cuda/api.h"
 
 enum { ROUNDS = 20, WIDTH = 4096, MOST_BUFFERS = 32, MOST_PARAMETERS = 160 };
 

@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "codegen/emit.h"
+#include "codegen/emit/emit.h"
 #include "ir/sanitized.h"
 #include "tests/codegen/kernels.h"
 

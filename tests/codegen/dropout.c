@@ -1,5 +1,5 @@
 /* Random ops: the published numbers of Philox, kernels against the interpreter bit for bit, and how many elements stay. */
-#include "ir/philox.h"
+#include "ir/abi/philox.h"
 #include "tests/codegen/kernels.h"
 
 /* Random123's known answers */

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "codegen/codegen.h"
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 #include "passes/7_lower/builtin.h"
 #include "runtime/builtin.h"
 #include "tests/cuda/emulator/emulator.h"

@@ -1,5 +1,5 @@
 /* Accuracy of the generated functions against the C library in a wider type: the largest error in units of the last place
- * stays below what codegen/math.c states, on a grid of all f32 bit patterns and on f64 numbers of every exponent. */
+ * stays below what codegen/emit/math.c states, on a grid of all f32 bit patterns and on f64 numbers of every exponent. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "codegen/emit.h"
+#include "codegen/emit/emit.h"
 
 enum { BLOCK = 4096, STEP = 3001 /* of the f32 bit patterns */, F64_POINTS = 150000 };
 

@@ -1,7 +1,7 @@
-/* product.c: matrix products by generated code; every bit as a plain loop makes it that adds in the order of emit_product.c. */
+/* product.c: matrix products by generated code; every bit as a plain loop makes it that adds in the order of emit/product.c. */
 #include <stdlib.h>
 
-#include "codegen/emit.h"
+#include "codegen/emit/emit.h"
 #include "tests/codegen/kernels.h"
 
 enum { FORMS = 32 };

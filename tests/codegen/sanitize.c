@@ -4,7 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "codegen/emit.h"
+#include "codegen/emit/emit.h"
 #include "ir/sanitized.h"
 #include "tests/codegen/kernels.h"
 

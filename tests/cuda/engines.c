@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "ir/msc.h"
-#include "runtime/cuda_dnn.h"
+#include "runtime/cuda/cudnn.h"
 
 static const mscrt_gpu h200 = {.name = "NVIDIA H200", .arch = 90, .multiprocessors = 132, .clock_hz = 1980000000, .memory_clock_hz = 3201000000, .memory_bytes = 150754820096,
                                .cache_bytes = 62914560, .shared_bytes = 233472, .threads = 2048, .blocks = 32};

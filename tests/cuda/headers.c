@@ -19,7 +19,7 @@
 #define HAS_NCCL 1
 #endif
 
-#include "runtime/cudnn_api.h"
+#include "runtime/cuda/cudnn_api.h"
 
 #pragma GCC diagnostic error "-Wincompatible-pointer-types"
 #define VALUE(name, value) _Static_assert((int)name == value, #name);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/data.h"
+#include "runtime/data/data.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

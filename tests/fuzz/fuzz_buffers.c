@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "passes/8_memory/buffer_file.h"
+#include "passes/8_memory/place/buffer_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

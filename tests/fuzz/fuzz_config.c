@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "passes/config.h"
+#include "passes/config/config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/flatbuf_build.h"
+#include "ir/fbs/flatbuf_build.h"
 #include "ir/ir.h"
 
 #include "model_fbs.h"

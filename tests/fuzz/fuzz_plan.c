@@ -4,7 +4,7 @@
 
 #include <xxhash.h>
 
-#include "runtime/plan.h"
+#include "runtime/plan/plan.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "passes/3_shard/strategy_file.h"
+#include "passes/3_shard/strategy/strategy_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "ir/box.h"
+#include "ir/layout/box.h"
 
 #define MAX_RANKS 64
 #define MAX_ELEMS 4096

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 
 static msc_module *parse(msc_context *ctx, const char *mesh, const char *body, const char *arg_attrs) {
   msc_arena *a = msc_context_arena(ctx);

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "ir/conv.h"
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 #include "tests/ir/one_op.h"
 
 static const struct {

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 
 #define Q "tensor<2x4x5x8xf64>"
 #define K "tensor<2x2x6x8xf64>"

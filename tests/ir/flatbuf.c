@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "ir/flatbuf_build.h"
+#include "ir/fbs/flatbuf_build.h"
 
 #include "model_fbs.h"
 #include "plan_fbs.h"

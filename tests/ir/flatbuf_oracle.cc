@@ -18,7 +18,7 @@
 
 #define _Static_assert static_assert
 extern "C" {
-#include "ir/flatbuf_build.h"
+#include "ir/fbs/flatbuf_build.h"
 
 #include "model_fbs.h"
 #include "plan_fbs.h"

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 #include "tests/ir/gradient.h"
 #include "tests/ir/instances.h"
 #include "tests/ir/one_op.h"

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "ir/grid.h"
+#include "ir/layout/grid.h"
 
 enum { CASES = 400, MAX_ELEMS = 1 << 12 };
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "ir/hazard.h"
+#include "ir/abi/hazard.h"
 
 enum { CALLS = 40, SPANS = 3 };
 

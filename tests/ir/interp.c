@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "ir/interp.h"
-#include "ir/interp_kernel.h"
+#include "ir/interp/interp.h"
+#include "ir/interp/kernel.h"
 #include "tests/ir/one_op.h"
 
 typedef struct {
@@ -203,7 +203,7 @@ static const run_case cases[] = {
     {"mean_absolute_error", "2x2xf32 2x2xf32", "", "1,2,3,4;2,0,3,8", "1.75"},
     {"mean_absolute_error", "2xf32 2xf32", "reduction=none", "1,2;2,0", "1,2"},
 #include "tests/ir/torch_values.h"
-    /* w 1, g 0.5: by the formulas in interp_update.c */
+    /* w 1, g 0.5: by the formulas in interp/update.c */
     {"sgd", "f64 f64", "lr=0.1", "1;0.5", "0.95"},
     {"sgd", "f64 f64", "lr=0.1 weight_decay=0.5", "1;0.5", "0.9"},
     {"sgd", "f64 f64 i1", "lr=0.1", "1;0.5;1", "0.95"},

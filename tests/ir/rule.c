@@ -1,4 +1,4 @@
-/* rule.c and rule_check.c: the rule of every op as text, layouts from assignments, and every report of the type check. */
+/* rule.c and rule/check.c: the rule of every op as text, layouts from assignments, and every report of the type check. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

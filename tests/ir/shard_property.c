@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 #include "passes/pass.h"
 #include "tests/ir/gradient.h"
 #include "tests/ir/instances.h"

@@ -1,5 +1,5 @@
 /* Configuration: JSON and assignments in; values, origins and exact messages out. */
-#include "passes/config.h"
+#include "passes/config/config.h"
 
 #include <setjmp.h>
 #include <stdlib.h>

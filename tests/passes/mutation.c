@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "passes/config.h"
+#include "passes/config/config.h"
 #include "passes/pass.h"
 #include "tests/passes/random_graph.h"
 

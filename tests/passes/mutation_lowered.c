@@ -13,11 +13,11 @@
 #include <cmocka.h>
 
 #include "passes/6_pipeline/pipeline.h"
-#include "passes/7_lower/nest.h"
+#include "passes/7_lower/nest/nest.h"
 #include "passes/8_memory/peak.h"
-#include "passes/8_memory/place.h"
+#include "passes/8_memory/place/place.h"
 #include "passes/check.h"
-#include "passes/config.h"
+#include "passes/config/config.h"
 #include "passes/pass.h"
 #include "tests/passes/random_graph.h"
 

@@ -41,8 +41,8 @@ static const struct { const char *folder, *allowed; } directions[] = {
 
 /* The dependency-free files that both libraries compile in. */
 static bool is_shared(const char *path) {
-  static const char *const shared[] = {"ir/flatbuf.h", "ir/box.h",     "ir/philox.h", "ir/builtin.h",
-                                       "ir/hazard.h",  "ir/mailbox.h", "ir/pools.h",  "ir/product.h", "ir/sanitized.h"};
+  static const char *const shared[] = {"ir/fbs/flatbuf.h", "ir/layout/box.h",     "ir/abi/philox.h", "ir/abi/builtin.h",
+                                       "ir/abi/hazard.h",  "ir/abi/mailbox.h", "ir/abi/pools.h",  "ir/abi/product.h", "ir/sanitized.h"};
   for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
     if (!strcmp(path, shared[i])) return true;
   return false;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 
 #ifndef RANDOM_GRAPH_ELEMS /* elements of a value, at most */
 #define RANDOM_GRAPH_ELEMS 1536

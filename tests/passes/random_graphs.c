@@ -14,8 +14,8 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "ir/interp.h"
-#include "passes/config.h"
+#include "ir/interp/interp.h"
+#include "passes/config/config.h"
 #include "passes/pass.h"
 #include "tests/passes/random_graph.h"
 

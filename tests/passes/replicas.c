@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/interp.h"
-#include "passes/config.h"
+#include "ir/interp/interp.h"
+#include "passes/config/config.h"
 #include "passes/pass.h"
 #include <cmocka.h>
 

@@ -7,8 +7,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "ir/interp.h"
-#include "passes/config.h"
+#include "ir/interp/interp.h"
+#include "passes/config/config.h"
 #include "passes/pass.h"
 #include "tests/random/program.h"
 

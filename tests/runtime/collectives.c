@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/comm.h"
+#include "runtime/comm/comm.h"
 #include "runtime/wait.h"
 #include "tests/runtime/job.h"
 

@@ -8,9 +8,9 @@
 
 #include <xxhash.h>
 
-#include "ir/flatbuf_build.h"
+#include "ir/fbs/flatbuf_build.h"
 #include "plan_fbs.h"
-#include "runtime/plan.h"
+#include "runtime/plan/plan.h"
 
 #define KERNEL __attribute__((section("kernels"), noinline, no_sanitize("address", "undefined", "thread"), optimize("no-tree-vectorize")))
 extern const char __start_kernels[] __attribute__((weak)), __stop_kernels[] __attribute__((weak)); /* not there without KERNELs */

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "runtime/cuda_moves.h"
-#include "runtime/plan.h"
+#include "runtime/cuda/moves.h"
+#include "runtime/plan/plan.h"
 
 enum { MAX_RANKS = 8, CASES = 600, ROOM = 4096 };
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "ir/product.h"
+#include "ir/abi/product.h"
 #include "ir/sanitized.h"
 #include "tests/runtime/expect.h"
 #include "tests/runtime/make_plan.h"
@@ -179,7 +179,7 @@ static const false_case false_cases[] = {
   {"two sections are called 'train'", two_sections}, {"parameter 'w0': it is a partial result", parameter_partial},
 };
 
-/* Generated kernels write as far as ir/product.h says: whatever their vectors, a plan with a byte less is refused. */
+/* Generated kernels write as far as ir/abi/product.h says: whatever their vectors, a plan with a byte less is refused. */
 static void products_have_room(void **state) {
   (void)state;
   static const mscrt_dtype dtypes[] = {MSCRT_F32, MSCRT_F64, MSCRT_BF16};

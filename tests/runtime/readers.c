@@ -12,7 +12,7 @@
 #include <cmocka.h>
 #include <zlib.h>
 
-#include "runtime/data.h"
+#include "runtime/data/data.h"
 
 static char folder[64];
 

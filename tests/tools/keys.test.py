@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Nothing is accepted without effect: for every row of passes/config.def and of the tables of annotations a value other than the
+"""Nothing is accepted without effect: for every row of passes/config/config.def and of the tables of annotations a value other than the
 default's changes the plan (its text, its memory or time), or what is told of it, or is refused in words that name it.  A row that
 has no line here fails the test."""
 import json

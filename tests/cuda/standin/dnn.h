@@ -2,7 +2,7 @@
 #ifndef MSC_TESTS_STANDIN_DNN_H
 #define MSC_TESTS_STANDIN_DNN_H
 
-#include "runtime/cudnn_api.h"
+#include "runtime/cuda/cudnn_api.h"
 #include "tests/cuda/standin/standin.h"
 
 enum { DNN_TENSORS = 64, DNN_BYTES = 8 * DNN_TENSORS /* of an attribute */ };

@@ -17,7 +17,7 @@
 #ifndef MSC_TESTS_STANDIN_H
 #define MSC_TESTS_STANDIN_H
 
-#include "runtime/cudnn_api.h"
+#include "runtime/cuda/cudnn_api.h"
 
 #define API __attribute__((visibility("default")))
 

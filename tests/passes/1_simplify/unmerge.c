@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "passes/config.h"
+#include "passes/config/config.h"
 #include "passes/pass.h"
 #include "tests/ir/instances.h"
 #include "tests/ir/one_op.h"

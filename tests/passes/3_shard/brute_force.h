@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "passes/3_shard/reshard.h"
+#include "passes/3_shard/reshard/reshard.h"
 
 #define MAX_STATES 540
 #define MAX_RANKS 16

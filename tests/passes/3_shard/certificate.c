@@ -6,7 +6,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "passes/config.h"
+#include "passes/config/config.h"
 #include "passes/pass.h"
 
 enum { MOST_VALUES = 512, MOST_AXES = 4, NUM_GRAPHS = 24, NUM_WAYS = 24, SLOW_GRAPHS = 120, SLOW_WAYS = 60 };

@@ -6,9 +6,9 @@
 
 #include <cmocka.h>
 
-#include "passes/3_shard/minimum.h"
-#include "passes/3_shard/splice.h"
-#include "passes/3_shard/within.h"
+#include "passes/3_shard/search_time/minimum.h"
+#include "passes/3_shard/search_time/splice.h"
+#include "passes/3_shard/search_time/within.h"
 
 enum { MOST_VARS = 7, MOST_STATES = 4, MOST_TABLES = 20 };
 

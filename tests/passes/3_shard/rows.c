@@ -5,8 +5,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "passes/3_shard/prices.h"
-#include "passes/3_shard/rows.h"
+#include "passes/3_shard/reshard/prices.h"
+#include "passes/3_shard/reshard/rows.h"
 
 enum { MOST = 700 };
 

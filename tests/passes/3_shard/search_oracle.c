@@ -5,8 +5,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "passes/3_shard/explain.h"
-#include "passes/config.h"
+#include "passes/3_shard/explain/explain.h"
+#include "passes/config/config.h"
 #include "passes/pass.h"
 
 enum { NUM_OPS = 3, MOST = 32 };

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "passes/3_shard/strategy_file.h"
-#include "passes/config.h"
+#include "passes/3_shard/strategy/strategy_file.h"
+#include "passes/config/config.h"
 #include "passes/pass.h"
 #include "tests/passes/random_graph.h"
 

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "passes/3_shard/minimum.h"
-#include "passes/3_shard/space.h"
-#include "passes/config.h"
+#include "passes/3_shard/search_time/minimum.h"
+#include "passes/3_shard/search_time/space.h"
+#include "passes/config/config.h"
 
 static const char network[] =
   "module {\n"

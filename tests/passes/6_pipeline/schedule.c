@@ -1,5 +1,5 @@
 /* schedule.c: every kind of schedule for all small sizes: closed forms, slots, and the proof against the graph of all waits. */
-#include "passes/6_pipeline/schedule.h"
+#include "passes/6_pipeline/schedule/schedule.h"
 #include "tests/passes/6_pipeline/fresh.h"
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }

@@ -1,5 +1,5 @@
 /* zero_bubble.c: zb-auto against every order there is, where there are few; never worse than the rules; published settings. */
-#include "passes/6_pipeline/schedule.h"
+#include "passes/6_pipeline/schedule/schedule.h"
 #include "tests/passes/6_pipeline/fresh.h"
 
 enum { MAX_STAGES = 32, MOST = 4 }; /* micro-batches for which all orders are tried */

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "passes/8_memory/place.h"
+#include "passes/8_memory/place/place.h"
 
 enum { MOST = 100 };
 

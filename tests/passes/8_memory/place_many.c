@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "passes/8_memory/place.h"
+#include "passes/8_memory/place/place.h"
 
 enum { MANY = 10000, TIME = 2 * MANY };
 

@@ -1,6 +1,6 @@
 """Nested dictionaries in, the bytes of a model.fbs out.
 
-SCHEMA repeats ir/model.fbs: per table its fields as (id, name, kind).  A kind is a scalar (u8 i8 i32 u32 i64 u64 f64 bool),
+SCHEMA repeats ir/fbs/model.fbs: per table its fields as (id, name, kind).  A kind is a scalar (u8 i8 i32 u32 i64 u64 f64 bool),
 "str", a table's name, one of these in a list, or "AttrValue", the union, whose value is a pair (table's name, dictionary).
 A field that is absent from a dictionary, or None, is not written."""
 import flatbuffers

@@ -1,0 +1,209 @@
+/* emit.h: from programs to LLVM IR to machine code.  The one header that shows LLVM's types. */
+#ifndef MSC_CODEGEN_EMIT_H
+#define MSC_CODEGEN_EMIT_H
+
+#include <llvm-c/Core.h>
+#include <llvm-c/TargetMachine.h>
+
+#include "codegen/codegen.h"
+#include "ir/abi/product.h"
+#include "passes/7_lower/builtin.h"
+#include "passes/7_lower/nest/program.h"
+
+/* ---- llvm.c: one module for one target ---- */
+
+typedef struct {
+  const char *name;
+  int level; /* of the x86-64 psABI, 1 to 4 */
+} msc_cpu;
+
+typedef struct {
+  msc_context *ctx;
+  msc_cpu cpu;
+  int vector_bytes, product_bytes;   /* of vectors in kernels, and in those of products */
+  bool has_fma, has_f16c, has_masks; /* masks: loads and stores of any element size */
+  bool gpu;                          /* buffers are in address space 1, vectors are aligned */
+  LLVMContextRef llvm;
+  LLVMModuleRef module;
+  LLVMBuilderRef builder;
+  LLVMTargetMachineRef machine;
+  bool failed;
+  char why[256]; /* when failed */
+} msc_llvm;
+
+bool msc_llvm_open(msc_context *ctx, const msc_code_target *target, msc_llvm *out_llvm);
+/* For the same target, in an LLVM context of its own; false: see msc_llvm_report. */
+bool msc_llvm_open_like(const msc_llvm *other, LLVMMemoryBufferRef bitcode, msc_llvm *out_llvm);
+void msc_llvm_close(msc_llvm *l);
+/* True, or what failed, reported. */
+bool msc_llvm_report(const msc_llvm *l, msc_context *ctx);
+LLVMTargetRef msc_llvm_target(msc_llvm *l, const char *triple);
+void msc_llvm_set_attribute(msc_llvm *l, LLVMValueRef fn, const char *name, const char *value);
+void msc_llvm_set_flag(msc_llvm *l, LLVMValueRef fn, const char *name);
+/* LLVM's own passes over the module; false: see msc_llvm_report. */
+bool msc_llvm_run(msc_llvm *l, const char *pipeline);
+/* Uses the module up.  NULL: see msc_llvm_report. */
+LLVMMemoryBufferRef msc_llvm_emit(msc_llvm *l, LLVMTargetMachineRef machine, LLVMModuleRef module, LLVMCodeGenFileType type);
+/* An empty kernel with the target's attributes. */
+LLVMValueRef msc_llvm_kernel(msc_llvm *l, const char *name);
+/* Optimises and assembles; an ELF relocatable, or NULL: see msc_llvm_report. */
+LLVMMemoryBufferRef msc_llvm_assemble(msc_llvm *l);
+/* Columns of a panel, as many as vectors of the sums hold; rows that are done together, as sums fit the registers that come with such vectors. */
+static inline int msc_product_width(const msc_llvm *l, msc_dtype d) {
+  return MSC_PRODUCT_VECTORS * l->product_bytes / (int)msc_product_bytes(msc_dtype_bytes(d));
+}
+static inline int msc_product_height(const msc_llvm *l) { return l->product_bytes == 64 ? MSC_PRODUCT_MAX_HEIGHT : 6; }
+extern const char msc_llvm_pipeline[];
+
+/* ---- sanitize.c ---- */
+
+/* Has the address sanitizer watch what the module's kernels touch; their code needs a process with the sanitizer.  False: see
+ * msc_llvm_report. */
+bool msc_sanitize(msc_llvm *l);
+
+/* ---- parts.c ---- */
+
+enum { MSC_MAX_PARTS = 4 };
+/* make(user, i) for each i < num, by as many threads as there are CPUs for. */
+void msc_side_by_side(size_t num, void (*make)(void *user, size_t piece), void *user);
+/* msc_llvm_assemble of each part, at the same time.  The objects are the caller's, NULL where there is none; false after a report. */
+bool msc_parts_assemble(msc_llvm *l, size_t *out_num, LLVMMemoryBufferRef out_object[MSC_MAX_PARTS]);
+
+/* ---- cpu.c ---- */
+
+size_t msc_cpu_count(void);
+msc_cpu msc_cpu_row(size_t i);
+/* NULL or "native": this machine.  False after an error that names what is near. */
+bool msc_cpu_choose(msc_context *ctx, const char *name, msc_cpu *out_cpu);
+/* Level of a name of cpu.def; NULL or "native": of this machine; 1 for what is not known. */
+int msc_cpu_level(const char *name);
+/* The name that stands for all CPUs of a level. */
+const char *msc_cpu_plain(int level);
+/* Features of a level, LLVM's names, sorted. */
+const char *const *msc_cpu_features(int level, size_t *out_num);
+
+/* ---- nvptx.c ---- */
+
+enum { MSC_LEAST_ARCH = 80 };
+extern const char msc_nvptx_triple[], msc_nvptx_pipeline[];
+LLVMTargetMachineRef msc_nvptx_machine(msc_llvm *l, int arch);
+/* An empty kernel that takes the program's buffers, the extent, dims and scalars, each by itself. */
+LLVMValueRef msc_nvptx_kernel(msc_llvm *l, const char *name, const msc_program_head *h);
+/* Allows all kernels so far what a GPU computes faster than IEEE would have it. */
+void msc_nvptx_relax(msc_llvm *l);
+/* The module as images: PTX for every generation of GPUs, the newest first. */
+bool msc_nvptx_images(msc_llvm *l, msc_arena *arena, msc_machine_code *out_code);
+
+/* ---- object.c ---- */
+
+typedef struct {
+  const char *name;
+  uint64_t entry, bytes;
+} msc_symbol;
+
+typedef struct {
+  const void *elf; /* a relocatable */
+  size_t bytes;
+} msc_object;
+
+/* ELF relocatables -> one position-independent blob: text, then read-only data from the next page on.  Fails on a symbol or
+ * relocation that would need a loader. */
+bool msc_object_link(msc_context *ctx, msc_arena *arena, size_t num, const msc_object *object, msc_machine_code *out_code, size_t *out_num, msc_symbol **out_symbol);
+
+/* ---- emit/body.c: the value of an instruction at the current point; shared by targets ---- */
+
+enum { MSC_COPIES = MSC_COLUMN_VECTORS };
+
+typedef struct {
+  msc_llvm *l;
+  LLVMBuilderRef b;
+  LLVMValueRef fn;
+  const msc_program *p;
+  LLVMValueRef buffer[MSC_NEST_BUFFERS], dim[MSC_NEST_DIMS];
+  LLVMValueRef scalars;             /* where they are in memory; NULL: ... */
+  LLVMValueRef scalar[MSC_NEST_SCALARS]; /* ... here they are */
+  LLVMValueRef axis[MSC_NEST_AXES]; /* i64: where we are; of the lane axis: its first lane less lane_offset */
+  int lane_offset;
+  LLVMValueRef mask;                /* <lanes x i1> of lanes that exist; NULL: all */
+  LLVMValueRef spare;               /* 256 bytes on the stack: zeros to load where a guard is false; not on a GPU */
+  LLVMValueRef sink;                /* 256 bytes on the stack: where what must not be stored goes */
+  int copy;                         /* which of the vectors side by side */
+  LLVMValueRef value[MSC_NEST_INSTRS][MSC_COPIES];
+} msc_emit;
+
+bool msc_emit_varies(const msc_emit *e, int instr); /* along the lanes */
+LLVMTypeRef msc_emit_type(const msc_emit *e, msc_dtype dtype, int lanes);
+LLVMValueRef msc_emit_int(const msc_emit *e, int64_t v); /* i64 */
+LLVMValueRef msc_emit_size(const msc_emit *e, int axis);
+/* Value of instruction i, made a vector if `vector` and it is none. */
+LLVMValueRef msc_emit_get(msc_emit *e, int i, bool vector);
+/* Computes instruction i from its arguments and keeps it. */
+void msc_emit_instr(msc_emit *e, int i);
+LLVMValueRef msc_emit_identity(const msc_emit *e, int kind, msc_dtype dtype, int lanes);
+LLVMValueRef msc_emit_combine(msc_emit *e, int kind, msc_dtype dtype, LLVMValueRef a, LLVMValueRef b);
+/* All lanes into one, in a fixed order. */
+LLVMValueRef msc_emit_horizontal(msc_emit *e, int kind, msc_dtype dtype, LLVMValueRef v);
+LLVMValueRef msc_emit_splat(const msc_emit *e, LLVMValueRef v, int lanes);
+LLVMValueRef msc_emit_unmasked(msc_emit *e, LLVMValueRef v, LLVMValueRef identity); /* identity where no lane exists */
+
+/* ---- emit/memory.c ---- */
+
+LLVMValueRef msc_emit_load(msc_emit *e, int i);
+/* The elements from the first lane's place on, side by side, whatever the lanes lie along. */
+LLVMValueRef msc_emit_load_run(msc_emit *e, int i);
+void msc_emit_store(msc_emit *e, int i);
+void msc_emit_scatter(msc_emit *e, int i);
+void msc_emit_fill(msc_emit *e, int i);
+void msc_emit_check(msc_emit *e, int i);
+LLVMValueRef msc_emit_place(msc_emit *e, int i); /* element number of the first lane */
+LLVMValueRef msc_emit_index(msc_emit *e, int i); /* a NEST_INDEX */
+/* Between an element as stored and as computed. */
+LLVMValueRef msc_emit_widen(msc_emit *e, LLVMValueRef stored, msc_dtype memory);
+LLVMValueRef msc_emit_narrow(msc_emit *e, LLVMValueRef value, msc_dtype memory);
+LLVMTypeRef msc_emit_stored_type(const msc_emit *e, msc_dtype memory, int lanes);
+
+/* ---- math.c: vectors or scalars of f32 or f64 ---- */
+
+LLVMValueRef msc_math_exp(msc_emit *e, LLVMValueRef x);
+LLVMValueRef msc_math_log(msc_emit *e, LLVMValueRef x);
+LLVMValueRef msc_math_tanh(msc_emit *e, LLVMValueRef x);
+LLVMValueRef msc_math_erf(msc_emit *e, LLVMValueRef x);
+LLVMValueRef msc_math_pow(msc_emit *e, LLVMValueRef x, LLVMValueRef y);
+LLVMValueRef msc_math_sin(msc_emit *e, LLVMValueRef x);
+LLVMValueRef msc_math_cos(msc_emit *e, LLVMValueRef x);
+
+/* ---- emit/product.c ---- */
+
+typedef enum { MSC_PACK, MSC_PACK_TRANSPOSED, MSC_MULTIPLY, MSC_NUM_PRODUCT_PARTS } msc_product_part;
+
+/* "multiply_f32" */
+const char *msc_product_name(msc_context *ctx, msc_product_part part, msc_dtype dtype);
+/* The kernel, in the module. */
+void msc_product_emit(msc_llvm *l, const char *name, msc_product_part part, msc_dtype dtype);
+/* The kernel as an ELF relocatable for all CPUs of a level that has fused multiply-add; NULL after a report. */
+LLVMMemoryBufferRef msc_product_assemble(msc_context *ctx, int level, msc_product_part part, msc_dtype dtype);
+
+/* ---- products.c ---- */
+
+/* What msc_product_assemble gives, made when msc was built: it takes longer than all other kernels of a small network. */
+msc_object msc_product_object(int level, msc_product_part part, msc_dtype dtype);
+
+/* ---- emit/cpu.c ---- */
+
+/* Loops around the body; the function is complete afterwards. */
+void msc_emit_cpu(msc_llvm *l, const msc_program *p, LLVMValueRef fn);
+
+/* ---- emit/cuda.c ---- */
+
+/* The same for a GPU: blocks and threads around the body. */
+void msc_emit_cuda(msc_llvm *l, const msc_program *p, LLVMValueRef fn);
+
+/* ---- emit/cuda_order.c ---- */
+
+enum { MSC_ORDER_THREADS = 128, MSC_UNIQUE_THREADS = 1024 };
+/* A kernel of ir/abi/builtin.h; element types and kinds are part of the code. */
+void msc_emit_cuda_order(msc_llvm *l, const msc_builtin_launch *launch, unsigned num_buffers, LLVMValueRef fn);
+uint64_t msc_cuda_order_items(const msc_builtin_launch *l);
+int msc_cuda_order_threads(const msc_builtin_launch *l); /* of a block, which has as many items */
+
+#endif

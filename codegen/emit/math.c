@@ -1,0 +1,269 @@
+/* math.c: exp, log, tanh, erf, pow, sin and cos as straight-line IR on scalars or vectors of f32 or f64, without calls.
+ * Coefficients are tools/minimax.py's.  Largest errors against the exact value, in units of the last place, measured by
+ * tests/codegen/math.c over the whole range (with FMA; without it up to 1.5 more):
+ *
+ *          exp   log   tanh  erf   pow   sin, cos (f32: |x| < 1e5; f64: |x| < 1e6)
+ *   f32    1.1   0.8   2.4   1.6   0.6   1.6
+ *   f64    1.1   0.8   2.5   3.5   8     1.6
+ *
+ * Infinities, NaN, zeros and subnormal numbers follow IEEE 754 and C's Annex F. */
+#include "codegen/emit/build.h"
+
+static const double exp_f32[] = {5.00000003e-1, 1.66665766e-1, 4.16663741e-2, 8.36323507e-3, 1.39412183e-3};
+static const double exp_f64[] = {5.000000000000001e-1, 1.6666666666666675e-1, 4.1666666666623816e-2, 8.333333333322126e-3, 1.3888888917368819e-3,
+                                 1.9841269886838665e-4, 2.4801521055556845e-5, 2.7557242057117816e-6, 2.762020255128818e-7, 2.5110155079157526e-8};
+static const double log_f32[] = {3.33333313e-1, -2.49999812e-1, 2.00006881e-1, -1.6669151e-1, 1.42511557e-1, -1.23966997e-1, 1.16346612e-1, -1.16599336e-1, 7.33253845e-2};
+static const double log_f64[] = {6.6666666666666666e-1, 4.0000000000000899e-1, 2.8571428570790872e-1, 2.2222222394483007e-1,
+                                 1.8181795354676336e-1, 1.5386254754876503e-1, 1.3268380816089824e-1, 1.3090632000907951e-1};
+static const double erf_f32[] = {0.12837917, -3.76126271e-1, 1.12836002e-1, -2.68544447e-2, 5.18953546e-3, -8.02084236e-4, 7.88912316e-5};
+static const double erf_f64[] = {0.1283791670955126, -3.7612638903183748e-1, 1.1283791670954884e-1, -2.686617064507787e-2, 5.2239776248283897e-3, -8.548326981423647e-4, 1.2055331132901249e-4,
+                                 -1.4925595771175465e-5, 1.6461008465981548e-6, -1.6350396137750286e-7, 1.4660328388975171e-8, -1.1374955262337606e-9, 5.9606857614188804e-11};
+static const double erfc_f32[] = {-7.8068153, -5.35268069, -9.43892337e-1, -1.08542574e-2, 2.16709157e-3, -4.28181243e-4, 6.48052684e-5, -2.02667491e-5, 2.5526946e-7};
+static const double erfc_f64[] = {-1.4112437402147226e+1, -7.2660995883712571, -9.6675305485470342e-1, -5.2256586062440189e-3, 8.7368723928883094e-4, -1.4729559962994879e-4, 2.4391533322133361e-5,
+                                  -3.8856332897776622e-6, 5.8243395141699948e-7, -9.0328348515559216e-8, 7.3634399792258565e-10, -3.4670636777197151e-9, 2.0853810898740643e-9, 2.9938280594358249e-9,
+                                  1.7351124062786894e-9, 6.2103787903082394e-10, 1.3719847530595978e-10, 1.7940860817569913e-11, 1.0389487076546329e-12};
+static const double sin_f32[] = {-1.66666647e-1, 8.33274667e-3, -1.95875055e-4};
+static const double cos_f32[] = {4.16666647e-2, -1.38883013e-3, 2.45475361e-5};
+static const double sin_f64[] = {-1.6666666666666665e-1, 8.3333333333309265e-3, -1.9841269836724877e-4, 2.7557316084930361e-6, -2.50511281499847e-8, 1.5917861853805865e-10};
+static const double cos_f64[] = {4.1666666666666665e-2, -1.3888888888887383e-3, 2.4801587298744437e-5, -2.755731726062817e-7, 2.0876143942503466e-9, -1.1382464188417552e-11};
+
+#define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
+#define POLY(e, t, name) (is_f64(t) ? horner(e, t, name##_f64, COUNT(name##_f64)) : horner(e, t, name##_f32, COUNT(name##_f32)))
+
+static bool is_f64(LLVMValueRef x) { return LLVMGetTypeKind(msc_ir_element(x)) == LLVMDoubleTypeKind; }
+static int bits_of(LLVMValueRef x) { return is_f64(x) ? 64 : 32; }
+static int fraction_bits(LLVMValueRef x) { return is_f64(x) ? 52 : 23; }
+static int bias_of(LLVMValueRef x) { return is_f64(x) ? 1023 : 127; }
+
+static LLVMValueRef add(msc_emit *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFAdd(e->b, a, b, ""); }
+static LLVMValueRef sub(msc_emit *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFSub(e->b, a, b, ""); }
+static LLVMValueRef mul(msc_emit *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFMul(e->b, a, b, ""); }
+static LLVMValueRef choose(msc_emit *e, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildSelect(e->b, c, a, b, ""); }
+static LLVMValueRef is(msc_emit *e, LLVMRealPredicate p, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFCmp(e->b, p, a, b, ""); }
+
+/* a b + c, rounded once where the CPU can. */
+static LLVMValueRef fma_(msc_emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c) {
+  LLVMTypeRef t = LLVMTypeOf(a);
+  LLVMValueRef arg[] = {a, b, c};
+  return e->l->has_fma ? msc_ir_call(e, "llvm.fma", 1, &t, 3, arg) : add(e, mul(e, a, b), c);
+}
+
+static LLVMValueRef horner(msc_emit *e, LLVMValueRef t, const double *c, int num) {
+  LLVMValueRef p = msc_ir_real(t, c[num - 1]);
+  for (int i = num - 2; i >= 0; i--) p = fma_(e, p, t, msc_ir_real(t, c[i]));
+  return p;
+}
+
+static LLVMValueRef to_bits(msc_emit *e, LLVMValueRef x) { return LLVMBuildBitCast(e->b, x, msc_ir_int_type(e, x, bits_of(x)), ""); }
+
+/* Least and most keep NaN. */
+static LLVMValueRef clamp(msc_emit *e, LLVMValueRef x, double low, double high) {
+  x = choose(e, is(e, LLVMRealOGT, x, msc_ir_real(x, high)), msc_ir_real(x, high), x);
+  return choose(e, is(e, LLVMRealOLT, x, msc_ir_real(x, low)), msc_ir_real(x, low), x);
+}
+
+static LLVMValueRef with_sign_of(msc_emit *e, LLVMValueRef magnitude, LLVMValueRef x) {
+  LLVMTypeRef t = LLVMTypeOf(x);
+  LLVMValueRef arg[] = {magnitude, x};
+  return msc_ir_call(e, "llvm.copysign", 1, &t, 2, arg);
+}
+
+/* ---- exp ---- */
+
+/* Nearest integer of a small x: as a float, and in *out_int as an integer, from the bits of x + 1.5 2^52. */
+static LLVMValueRef nearest(msc_emit *e, LLVMValueRef x, LLVMValueRef *out_int) {
+  LLVMValueRef magic = msc_ir_real(x, is_f64(x) ? 0x1.8p52 : 0x1.8p23), t = add(e, x, magic);
+  *out_int = LLVMBuildSub(e->b, to_bits(e, t), to_bits(e, magic), "");
+  return sub(e, t, magic);
+}
+
+/* x 2^n for |n| within twice the exponent's range: two factors, so that results may be subnormal or overflow. */
+static LLVMValueRef scale(msc_emit *e, LLVMValueRef x, LLVMValueRef n) {
+  LLVMValueRef half = LLVMBuildAShr(e->b, n, msc_ir_int(n, 1), ""), rest = LLVMBuildSub(e->b, n, half, "");
+  LLVMValueRef shift = msc_ir_int(n, fraction_bits(x)), bias = msc_ir_int(n, bias_of(x));
+  LLVMValueRef a = LLVMBuildShl(e->b, LLVMBuildAdd(e->b, half, bias, ""), shift, ""), b = LLVMBuildShl(e->b, LLVMBuildAdd(e->b, rest, bias, ""), shift, "");
+  return mul(e, mul(e, x, LLVMBuildBitCast(e->b, a, LLVMTypeOf(x), "")), LLVMBuildBitCast(e->b, b, LLVMTypeOf(x), ""));
+}
+
+/* x = n ln 2 + r; returns exp(r) - 1.  `low` is a correction of x, or NULL. */
+static LLVMValueRef reduced_expm1(msc_emit *e, LLVMValueRef x, LLVMValueRef low, LLVMValueRef *out_n) {
+  bool wide = is_f64(x);
+  LLVMValueRef n = nearest(e, mul(e, x, msc_ir_real(x, 1.4426950408889634074)), out_n);
+  /* the first part of ln 2 has so few bits that its product with n is exact */
+  LLVMValueRef r = fma_(e, n, msc_ir_real(x, wide ? -0x1.62e42feep-1 : -0x1.62e4p-1), x);
+  r = fma_(e, n, msc_ir_real(x, wide ? -0x1.a39ef35793c76p-33 : -0x1.7f7d1cp-20), r);
+  if (low) r = add(e, r, low);
+  return fma_(e, mul(e, r, r), POLY(e, r, exp), r);
+}
+
+static LLVMValueRef exp_of_sum(msc_emit *e, LLVMValueRef x, LLVMValueRef low) {
+  LLVMValueRef n;
+  x = is_f64(x) ? clamp(e, x, -746, 710) : clamp(e, x, -104, 89);
+  LLVMValueRef p = reduced_expm1(e, x, low, &n);
+  return scale(e, add(e, p, msc_ir_real(x, 1)), n);
+}
+
+LLVMValueRef msc_math_exp(msc_emit *e, LLVMValueRef x) { return exp_of_sum(e, x, NULL); }
+
+/* ---- tanh = t / (t + 2), t = exp(2|x|) - 1 = 2^n (exp(r) - 1) + (2^n - 1) ---- */
+
+LLVMValueRef msc_math_tanh(msc_emit *e, LLVMValueRef x) {
+  LLVMValueRef n, a = clamp(e, msc_ir_unary(e, "llvm.fabs", x), 0, is_f64(x) ? 20 : 10), y = add(e, a, a);
+  LLVMValueRef p = reduced_expm1(e, y, NULL, &n);
+  LLVMValueRef power = LLVMBuildShl(e->b, LLVMBuildAdd(e->b, n, msc_ir_int(n, bias_of(x)), ""), msc_ir_int(n, fraction_bits(x)), "");
+  power = LLVMBuildBitCast(e->b, power, LLVMTypeOf(x), "");
+  LLVMValueRef t = fma_(e, power, p, sub(e, power, msc_ir_real(x, 1)));
+  return with_sign_of(e, LLVMBuildFDiv(e->b, t, add(e, t, msc_ir_real(x, 2)), ""), x);
+}
+
+/* ---- log ---- */
+
+/* x = 2^n (1 + f), sqrt(1/2) <= 1 + f < sqrt(2), for positive finite x; subnormal numbers are lifted first. */
+static LLVMValueRef split_exponent(msc_emit *e, LLVMValueRef x, LLVMValueRef *out_n) {
+  int fraction = fraction_bits(x);
+  LLVMValueRef tiny = is(e, LLVMRealOLT, x, msc_ir_real(x, is_f64(x) ? 0x1p-1022 : 0x1p-126));
+  LLVMValueRef lifted = choose(e, tiny, mul(e, x, msc_ir_real(x, is_f64(x) ? 0x1p52 : 0x1p23)), x), w = to_bits(e, lifted);
+  LLVMValueRef root = to_bits(e, msc_ir_real(x, 0.70710678118654752440));
+  LLVMValueRef n = LLVMBuildAShr(e->b, LLVMBuildSub(e->b, w, root, ""), msc_ir_int(w, fraction), "");
+  LLVMValueRef m = LLVMBuildBitCast(e->b, LLVMBuildSub(e->b, w, LLVMBuildShl(e->b, n, msc_ir_int(w, fraction), ""), ""), LLVMTypeOf(x), "");
+  n = LLVMBuildSub(e->b, n, LLVMBuildSelect(e->b, tiny, msc_ir_int(w, fraction), msc_ir_int(w, 0), ""), "");
+  /* to a float without a conversion of 64-bit integers, which AVX2 lacks: through the low bits of 1.5 2^52 */
+  LLVMValueRef magic = msc_ir_real(x, is_f64(x) ? 0x1.8p52 : 0x1.8p23);
+  *out_n = sub(e, LLVMBuildBitCast(e->b, LLVMBuildAdd(e->b, n, to_bits(e, magic), ""), LLVMTypeOf(x), ""), magic);
+  return sub(e, m, msc_ir_real(x, 1));
+}
+
+static LLVMValueRef log_special(msc_emit *e, LLVMValueRef x, LLVMValueRef y) {
+  double infinity = __builtin_inf();
+  y = choose(e, is(e, LLVMRealOEQ, x, msc_ir_real(x, infinity)), x, y);
+  y = choose(e, is(e, LLVMRealOEQ, x, msc_ir_real(x, 0)), msc_ir_real(x, -infinity), y);
+  return choose(e, is(e, LLVMRealULT, x, msc_ir_real(x, 0)), msc_ir_real(x, __builtin_nan("")), y);
+}
+
+LLVMValueRef msc_math_log(msc_emit *e, LLVMValueRef x) {
+  bool wide = is_f64(x);
+  LLVMValueRef n, f = split_exponent(e, x, &n), half_square = mul(e, mul(e, f, f), msc_ir_real(x, 0.5)), small;
+  LLVMValueRef low = mul(e, n, msc_ir_real(x, wide ? 0x1.a39ef35793c76p-33 : 0x1.7f7d1cp-20));
+  if (wide) { /* s (f^2/2 + R), R = log(1 + f) / s - 2 */
+    LLVMValueRef s = LLVMBuildFDiv(e->b, f, add(e, f, msc_ir_real(x, 2)), ""), u = mul(e, s, s);
+    LLVMValueRef rest = mul(e, u, POLY(e, u, log));
+    small = fma_(e, s, add(e, half_square, rest), low);
+  } else {
+    LLVMValueRef cube = mul(e, mul(e, f, f), f);
+    small = fma_(e, cube, POLY(e, f, log), low);
+  }
+  LLVMValueRef y = sub(e, f, sub(e, half_square, small));
+  y = fma_(e, n, msc_ir_real(x, wide ? 0x1.62e42feep-1 : 0x1.62e4p-1), y);
+  return log_special(e, x, y);
+}
+
+/* ---- erf ---- */
+
+/* |x| < 1: x + x P(x^2); beyond, 1 - exp(P(|x| - middle)). */
+LLVMValueRef msc_math_erf(msc_emit *e, LLVMValueRef x) {
+  bool wide = is_f64(x);
+  LLVMValueRef n, a = msc_ir_unary(e, "llvm.fabs", x), near = fma_(e, x, POLY(e, mul(e, x, x), erf), x);
+  LLVMValueRef t = sub(e, clamp(e, a, 1, wide ? 6 : 4), msc_ir_real(x, wide ? 3.5 : 2.5)), y = POLY(e, t, erfc);
+  LLVMValueRef p = reduced_expm1(e, y, NULL, &n), far = sub(e, msc_ir_real(x, 1), scale(e, add(e, p, msc_ir_real(x, 1)), n));
+  return choose(e, is(e, LLVMRealOLT, a, msc_ir_real(x, 1)), near, with_sign_of(e, far, x));
+}
+
+/* ---- pow = exp(y log|x|) with log in two parts ---- */
+
+typedef struct {
+  LLVMValueRef high, low;
+} pair;
+
+static pair two_sum(msc_emit *e, LLVMValueRef a, LLVMValueRef b) { /* |a| >= |b| */
+  LLVMValueRef s = add(e, a, b);
+  return (pair){s, sub(e, b, sub(e, s, a))};
+}
+
+static pair two_product(msc_emit *e, LLVMValueRef a, LLVMValueRef b) {
+  LLVMValueRef p = mul(e, a, b);
+  if (e->l->has_fma) return (pair){p, fma_(e, a, b, LLVMBuildFNeg(e->b, p, ""))};
+  LLVMValueRef big = msc_ir_real(a, 0x1.000002p27), ta = mul(e, a, big), tb = mul(e, b, big);
+  LLVMValueRef ah = sub(e, ta, sub(e, ta, a)), bh = sub(e, tb, sub(e, tb, b)), al = sub(e, a, ah), bl = sub(e, b, bh);
+  LLVMValueRef low = add(e, sub(e, mul(e, ah, bh), p), add(e, mul(e, ah, bl), mul(e, al, bh)));
+  return (pair){p, add(e, low, mul(e, al, bl))};
+}
+
+/* log x = n ln 2 + 2s + s^3 P(s^2), s = f / (2 + f), to about 2^-63 */
+static pair log_pair(msc_emit *e, LLVMValueRef x) {
+  LLVMValueRef n, f = split_exponent(e, x, &n), two = msc_ir_real(x, 2);
+  pair d = two_sum(e, two, f);
+  LLVMValueRef s = LLVMBuildFDiv(e->b, f, d.high, "");
+  pair back = two_product(e, s, d.high); /* s d = f - error */
+  LLVMValueRef error = sub(e, sub(e, sub(e, f, back.high), back.low), mul(e, s, d.low));
+  LLVMValueRef s_low = LLVMBuildFDiv(e->b, error, d.high, ""), u = mul(e, s, s);
+  pair square = two_product(e, s, s), cube = two_product(e, square.high, s);
+  LLVMValueRef cube_low = add(e, cube.low, add(e, mul(e, square.low, s), mul(e, msc_ir_real(x, 3), mul(e, u, s_low)))), factor = POLY(e, u, log);
+  pair rest = two_product(e, cube.high, factor);
+  rest.low = fma_(e, cube_low, factor, rest.low);
+  pair first = two_sum(e, mul(e, n, msc_ir_real(x, 0x1.62e42feep-1)), add(e, s, s));
+  /* when n is 0 the first term is, and the order of the sum does not matter */
+  LLVMValueRef low = add(e, add(e, s_low, s_low), add(e, first.low, fma_(e, n, msc_ir_real(x, 0x1.a39ef35793c76p-33), rest.low)));
+  pair second = two_sum(e, first.high, rest.high);
+  return two_sum(e, second.high, add(e, second.low, low));
+}
+
+static LLVMValueRef pow_special(msc_emit *e, LLVMValueRef x, LLVMValueRef y, LLVMValueRef r) {
+  LLVMValueRef zero = msc_ir_real(x, 0), one = msc_ir_real(x, 1), a = msc_ir_unary(e, "llvm.fabs", x), b = msc_ir_unary(e, "llvm.fabs", y);
+  /* whole numbers: adding and taking away 2^52 changes nothing; odd ones: half of it is not whole */
+  LLVMValueRef big = msc_ir_real(x, 0x1p52), huge = is(e, LLVMRealOGE, b, big), half = mul(e, b, msc_ir_real(x, 0.5));
+  LLVMValueRef whole = LLVMBuildOr(e->b, huge, is(e, LLVMRealOEQ, sub(e, add(e, b, big), big), b), "");
+  LLVMValueRef half_whole = LLVMBuildOr(e->b, is(e, LLVMRealOGE, half, big), is(e, LLVMRealOEQ, sub(e, add(e, half, big), big), half), "");
+  LLVMValueRef odd = LLVMBuildAnd(e->b, whole, LLVMBuildNot(e->b, half_whole, ""), "");
+  LLVMValueRef negative = LLVMBuildICmp(e->b, LLVMIntSLT, to_bits(e, x), msc_ir_int(to_bits(e, x), 0), "");
+  r = choose(e, LLVMBuildAnd(e->b, odd, negative, ""), LLVMBuildFNeg(e->b, r, ""), r);
+  LLVMValueRef bad = LLVMBuildAnd(e->b, is(e, LLVMRealOLT, x, zero), LLVMBuildNot(e->b, whole, ""), "");
+  bad = LLVMBuildAnd(e->b, bad, is(e, LLVMRealOLT, a, msc_ir_real(x, __builtin_inf())), "");
+  r = choose(e, bad, msc_ir_real(x, __builtin_nan("")), r);
+  LLVMValueRef unit = LLVMBuildAnd(e->b, is(e, LLVMRealOEQ, a, one), is(e, LLVMRealOEQ, b, msc_ir_real(x, __builtin_inf())), "");
+  unit = LLVMBuildOr(e->b, LLVMBuildOr(e->b, unit, is(e, LLVMRealOEQ, x, one), ""), is(e, LLVMRealOEQ, y, zero), "");
+  return choose(e, unit, one, r);
+}
+
+static LLVMValueRef pow_f64(msc_emit *e, LLVMValueRef x, LLVMValueRef y) {
+  double infinity = __builtin_inf();
+  LLVMValueRef a = msc_ir_unary(e, "llvm.fabs", x), zero = msc_ir_real(x, 0);
+  pair l = log_pair(e, a), p = two_product(e, l.high, y);
+  LLVMValueRef low = fma_(e, l.low, y, p.low), high = p.high;
+  /* far outside the range of exp, or at 0 and infinity, only the sign of the exponent counts */
+  LLVMValueRef plain = mul(e, log_special(e, a, l.high), y);
+  LLVMValueRef edge = LLVMBuildNot(e->b, is(e, LLVMRealOLT, msc_ir_unary(e, "llvm.fabs", plain), msc_ir_real(x, 800)), "");
+  edge = LLVMBuildOr(e->b, edge, LLVMBuildNot(e->b, is(e, LLVMRealOLT, msc_ir_unary(e, "llvm.fabs", low), msc_ir_real(x, infinity)), ""), "");
+  LLVMValueRef r = exp_of_sum(e, choose(e, edge, plain, high), choose(e, edge, zero, low));
+  return pow_special(e, x, y, r);
+}
+
+LLVMValueRef msc_math_pow(msc_emit *e, LLVMValueRef x, LLVMValueRef y) {
+  LLVMTypeRef t = LLVMTypeOf(x), f64 = msc_ir_real_type(e, x, 64);
+  if (is_f64(x)) return pow_f64(e, x, y);
+  x = LLVMBuildFPExt(e->b, x, f64, ""), y = LLVMBuildFPExt(e->b, y, f64, "");
+  LLVMValueRef a = msc_ir_unary(e, "llvm.fabs", x); /* f64's own rounding is far below f32's */
+  return LLVMBuildFPTrunc(e->b, pow_special(e, x, y, msc_math_exp(e, mul(e, y, msc_math_log(e, a)))), t, "");
+}
+
+/* ---- sin, cos: x = n pi/2 + r ---- */
+
+static LLVMValueRef quadrant(msc_emit *e, LLVMValueRef x, int turn) {
+  bool wide = is_f64(x);
+  LLVMTypeRef t = LLVMTypeOf(x);
+  LLVMValueRef q, wide_x = wide ? x : LLVMBuildFPExt(e->b, x, msc_ir_real_type(e, x, 64), "");
+  LLVMValueRef n = nearest(e, mul(e, wide_x, msc_ir_real(wide_x, 0.63661977236758134308)), &q);
+  /* pi/2 in parts of 33 bits: products with n below 2^20 are exact */
+  LLVMValueRef r = fma_(e, n, msc_ir_real(wide_x, -0x1.921fb544p+0), wide_x);
+  r = fma_(e, n, msc_ir_real(wide_x, -0x1.0b4611a6p-34), r);
+  r = fma_(e, n, msc_ir_real(wide_x, -0x1.3198a2e037073p-69), r);
+  if (!wide) r = LLVMBuildFPTrunc(e->b, r, t, ""), q = LLVMBuildTrunc(e->b, q, msc_ir_int_type(e, x, 32), "");
+  q = LLVMBuildAdd(e->b, q, msc_ir_int(q, turn), "");
+  LLVMValueRef u = mul(e, r, r), sine = fma_(e, mul(e, u, r), POLY(e, u, sin), r);
+  LLVMValueRef cosine = fma_(e, mul(e, u, u), POLY(e, u, cos), sub(e, msc_ir_real(x, 1), mul(e, u, msc_ir_real(x, 0.5))));
+  LLVMValueRef zero = msc_ir_int(q, 0), use_cosine = LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildAnd(e->b, q, msc_ir_int(q, 1), ""), zero, "");
+  LLVMValueRef flip = LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildAnd(e->b, q, msc_ir_int(q, 2), ""), zero, ""), v = choose(e, use_cosine, cosine, sine);
+  return choose(e, flip, LLVMBuildFNeg(e->b, v, ""), v);
+}
+
+LLVMValueRef msc_math_sin(msc_emit *e, LLVMValueRef x) { return quadrant(e, x, 0); }
+LLVMValueRef msc_math_cos(msc_emit *e, LLVMValueRef x) { return quadrant(e, x, 1); }

@@ -1,0 +1,449 @@
+/* phases.c: an item of a program whose axes are known, in; its phases over the reduced axes, and the tail around them, out.
+ * An instruction is computed in the outermost loop in which everything it varies along is known, once. */
+#include "codegen/emit/walk.h"
+
+static bool is_root(const msc_instr *in) { return in->code == NEST_STORE || in->code == NEST_SCATTER || in->code == NEST_FILL; }
+
+static void forget(msc_walk *w, uint16_t axes) {
+  for (int i = 1; i < w->h->num_instrs; i++)
+    for (int u = 0; u < MSC_COPIES && (w->e.p->instr[i].axes & axes); u++) w->e.value[i][u] = NULL;
+}
+
+/* What is computed before, at the new position, is no longer it. */
+void msc_walk_bind(msc_walk *w, int axis, LLVMValueRef at) {
+  w->e.axis[axis] = at;
+  w->bound |= msc_bit(axis);
+  forget(w, msc_bit(axis));
+}
+
+/* Positions of the axes from one number, innermost last. */
+void msc_walk_bind_items(msc_walk *w, LLVMValueRef number, uint16_t axes) {
+  msc_emit *e = &w->e;
+  for (int a = w->h->num_axes - 1; a >= 0; a--) {
+    if (!(axes >> a & 1)) continue;
+    if (!(axes & (msc_bit(a) - 1))) {
+      msc_walk_bind(w, a, number);
+      return;
+    }
+    LLVMValueRef size = msc_emit_size(e, a), rest = msc_walk_divide(w, number, size);
+    msc_walk_bind(w, a, LLVMBuildSub(e->b, number, LLVMBuildMul(e->b, rest, size, ""), ""));
+    number = rest;
+  }
+}
+
+/* Of numbers that are not negative; a GPU divides 32 bits far faster than 64. */
+LLVMValueRef msc_walk_divide(msc_walk *w, LLVMValueRef a, LLVMValueRef b) {
+  LLVMBuilderRef B = w->e.b;
+  LLVMTypeRef i32 = LLVMInt32TypeInContext(w->e.l->llvm);
+  if (!w->h->narrow) return LLVMBuildUDiv(B, a, b, "");
+  return LLVMBuildZExt(B, LLVMBuildUDiv(B, LLVMBuildTrunc(B, a, i32, ""), LLVMBuildTrunc(B, b, i32, ""), ""), LLVMTypeOf(a), "");
+}
+
+static LLVMValueRef kept_place(msc_walk *w, int i) {
+  msc_emit *e = &w->e;
+  LLVMValueRef at = LLVMBuildAdd(e->b, e->axis[w->h->lane], msc_emit_int(e, e->lane_offset), "");
+  return LLVMBuildInBoundsGEP2(e->b, msc_emit_type(e, (msc_dtype)e->p->instr[i].dtype, 1), w->kept[i], &at, 1, "");
+}
+
+/* Whole vectors, also at the end of the row: there is room behind it. */
+static void emit_kept(msc_walk *w, int i) {
+  msc_emit *e = &w->e;
+  if (w->phase == w->kept_from[i]) {
+    msc_emit_instr(e, i);
+    LLVMSetAlignment(LLVMBuildStore(e->b, e->value[i][0], kept_place(w, i)), 4);
+  } else {
+    e->value[i][0] = LLVMBuildLoad2(e->b, msc_emit_type(e, (msc_dtype)e->p->instr[i].dtype, w->h->lanes), kept_place(w, i), "");
+    LLVMSetAlignment(e->value[i][0], 4);
+  }
+}
+
+/* Who stores?  NULL: everybody; what a team knows together, its first thread. */
+static LLVMValueRef stores(const msc_walk *w, const msc_instr *in) {
+  const msc_team *t = &w->team;
+  bool own = t->size == 1 || (in->axes & msc_bit(w->h->team_axis));
+  if (!is_root(in) || (own && !t->active)) return NULL;
+  if (own) return t->active;
+  return t->active ? LLVMBuildAnd(w->e.b, t->first, t->active, "") : t->first;
+}
+
+static void emit_if(msc_walk *w, LLVMValueRef condition, int i) {
+  msc_emit *e = &w->e;
+  LLVMBasicBlockRef then = msc_ir_block(e), after = msc_ir_block(e);
+  LLVMBuildCondBr(e->b, condition, then, after);
+  LLVMPositionBuilderAtEnd(e->b, then);
+  msc_emit_instr(e, i);
+  LLVMBuildBr(e->b, after);
+  LLVMPositionBuilderAtEnd(e->b, after);
+}
+
+static void emit_copies(msc_walk *w, int i) {
+  msc_emit *e = &w->e;
+  bool varies = msc_emit_varies(e, i);
+  int first = e->lane_offset;
+  for (int u = 0; u < (varies ? w->copies : 1); u++) {
+    e->copy = u;
+    if (e->value[i][u]) continue;
+    e->lane_offset = first + u * w->h->lanes;
+    LLVMValueRef condition = stores(w, &e->p->instr[i]);
+    if (w->kept[i]) emit_kept(w, i);
+    else if (condition) emit_if(w, condition, i);
+    else msc_emit_instr(e, i);
+  }
+  e->copy = 0, e->lane_offset = first;
+}
+
+/* All that can be computed now; results are stored after everything is loaded, because they may lie on operands. */
+void msc_walk_ready(msc_walk *w, const bool *needed) {
+  for (int roots = 0; roots < 2; roots++)
+    for (int i = 1; i < w->h->num_instrs; i++) {
+      const msc_instr *in = &w->e.p->instr[i];
+      if (in->code == NEST_REDUCE || is_root(in) != roots || (needed && !needed[i])) continue;
+      if ((in->axes & (uint16_t)~w->bound) || in->level > w->level || (!needed && in->phase > w->phases_done)) continue;
+      if (roots && !(w->bound & MSC_INSIDE_ITEMS)) continue; /* outside the items nothing is stored */
+      emit_copies(w, i);
+    }
+}
+
+/* ---- phases ---- */
+
+/* Instructions it becomes, roughly. */
+static int weight_of(const msc_instr *in) {
+  switch (in->code) {
+    case NEST_LOAD: return 0;
+    case NEST_EXP: case NEST_LOG: case NEST_TANH: case NEST_ERF: case NEST_POW: case NEST_SIN: case NEST_COS: return 20;
+    case NEST_PHILOX: return 100;
+    default: return 1;
+  }
+}
+
+static void find_phase(const msc_walk *w, int number, msc_phase *ph) {
+  const msc_instr *instr = w->e.p->instr;
+  memset(ph, 0, sizeof *ph);
+  for (int i = w->h->num_instrs - 1; i > 0; i--) {
+    const msc_instr *in = &instr[i];
+    bool reduce = in->code == NEST_REDUCE && !in->level && in->phase == number;
+    bool root = (is_root(in) || in->code == NEST_CHECK) && (in->axes & w->h->reduced) && in->phase == number;
+    if (reduce) ph->reduce[ph->num_reduces++] = i;
+    if (root) ph->needed[i] = true;
+    if (!reduce && !ph->needed[i]) continue;
+    if (w->kept[i] && number > w->kept_from[i]) continue;
+    for (int k = 0; k < 3; k++) /* some have gaps: instruction 0 varies along nothing */
+      if (instr[in->arg[k]].axes & w->h->reduced) ph->needed[in->arg[k]] = true;
+    ph->weight += weight_of(in);
+  }
+}
+
+/* Room for rows of expensive values that more than one phase needs. */
+void msc_walk_keep_rows(msc_walk *w) {
+  msc_emit *e = &w->e;
+  uint8_t needed_in[MSC_NEST_INSTRS] = {0}, first[MSC_NEST_INSTRS] = {0};
+  msc_phase ph;
+  if (!w->h->keeps_row || w->h->lanes == 1) return;
+  for (int number = 1; number <= w->h->num_phases; number++) {
+    find_phase(w, number, &ph);
+    for (int i = 1; i < w->h->num_instrs; i++)
+      if (ph.needed[i] && !needed_in[i]++) first[i] = (uint8_t)number;
+  }
+  for (int i = 1, num = 0; i < w->h->num_instrs && num < 4; i++) { /* 4 rows of f64 are 67 KB of stack */
+    if (needed_in[i] < 2 || weight_of(&e->p->instr[i]) < 10) continue;
+    num++;
+    w->kept[i] = LLVMBuildArrayAlloca(e->b, msc_emit_type(e, (msc_dtype)e->p->instr[i].dtype, 1), msc_emit_int(e, MSC_KEPT_ROW + 64), "");
+    LLVMSetAlignment(w->kept[i], 64);
+    w->kept_from[i] = first[i];
+  }
+}
+
+static int kind_of(const msc_walk *w, int i) { return w->e.p->instr[i].imm; }
+static msc_dtype dtype_of(const msc_walk *w, int i) { return (msc_dtype)w->e.p->instr[i].dtype; }
+
+static bool lanes_reduced(const msc_walk *w) { return w->h->lanes > 1 && (w->h->reduced & msc_bit(w->h->lane)); }
+
+static void start_phase(msc_walk *w, msc_phase *ph, int accumulators) {
+  ph->accumulators = accumulators;
+  for (int r = 0; r < ph->num_reduces; r++) {
+    int i = ph->reduce[r];
+    bool vector = lanes_reduced(w) || msc_emit_varies(&w->e, i);
+    for (int u = 0; u < accumulators; u++) ph->carried[r * accumulators + u] = msc_emit_identity(&w->e, kind_of(w, i), dtype_of(w, i), vector ? w->h->lanes : 1);
+  }
+}
+
+/* The body at the bound position; accumulator `to` takes it where lanes are reduced, else each copy has its own. */
+static void emit_point(msc_walk *w, msc_phase *ph, int to) {
+  msc_emit *e = &w->e;
+  msc_walk_ready(w, ph->needed);
+  for (int r = 0; r < ph->num_reduces; r++) {
+    int i = ph->reduce[r], x = e->p->instr[i].arg[0];
+    bool inside = lanes_reduced(w), varies = msc_emit_varies(e, i);
+    for (int u = 0; u < (varies ? w->copies : 1); u++) {
+      e->copy = u;
+      LLVMValueRef v = msc_emit_get(e, x, inside || varies);
+      if (inside) v = msc_emit_unmasked(e, v, msc_emit_identity(e, kind_of(w, i), dtype_of(w, i), w->h->lanes));
+      LLVMValueRef *acc = &ph->carried[r * ph->accumulators + (inside ? to : u)];
+      *acc = msc_emit_combine(e, kind_of(w, i), dtype_of(w, i), *acc, v);
+    }
+  }
+  e->copy = 0;
+}
+
+LLVMValueRef msc_walk_mask(msc_walk *w, LLVMValueRef first, LLVMValueRef to) {
+  msc_emit *e = &w->e;
+  /* 32-bit numbers compare in one vector as wide as the data's; what is left is cut to fit */
+  LLVMTypeRef i32 = LLVMInt32TypeInContext(e->l->llvm);
+  LLVMValueRef k[64];
+  LLVMValueRef few = LLVMBuildSub(e->b, to, first, ""), most = msc_emit_int(e, w->h->lanes);
+  few = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, few, most, ""), few, most, "");
+  LLVMValueRef left = msc_emit_splat(e, LLVMBuildTrunc(e->b, few, i32, ""), w->h->lanes);
+  for (int i = 0; i < w->h->lanes; i++) k[i] = LLVMConstInt(i32, (unsigned)i, false);
+  return LLVMBuildICmp(e->b, LLVMIntSLT, LLVMConstVector(k, (unsigned)w->h->lanes), left, "");
+}
+
+/* From `from` on, in steps of whole vectors: the end of those, given `width` lanes per step. */
+LLVMValueRef msc_walk_whole(msc_walk *w, LLVMValueRef from, LLVMValueRef to, int width) {
+  msc_emit *e = &w->e;
+  LLVMValueRef n = LLVMBuildAnd(e->b, LLVMBuildSub(e->b, to, from, ""), msc_emit_int(e, -width), "");
+  return LLVMBuildAdd(e->b, from, n, "");
+}
+
+/* One accumulator per reduction becomes several, the new ones empty; and back. */
+static void spread_accumulators(msc_walk *w, msc_phase *ph, int num) {
+  for (int r = ph->num_reduces - 1; r >= 0; r--) {
+    int i = ph->reduce[r];
+    ph->carried[r * num] = ph->carried[r];
+    for (int u = 1; u < num; u++) ph->carried[r * num + u] = msc_emit_identity(&w->e, kind_of(w, i), dtype_of(w, i), w->h->lanes);
+  }
+  ph->accumulators = num;
+}
+
+static void fold_accumulators(msc_walk *w, msc_phase *ph) {
+  for (int r = 0; r < ph->num_reduces; r++) {
+    LLVMValueRef *acc = &ph->carried[r * ph->accumulators];
+    int i = ph->reduce[r];
+    for (int num = ph->accumulators; num > 1; num /= 2)
+      for (int u = 0; u < num / 2; u++) acc[u] = msc_emit_combine(&w->e, kind_of(w, i), dtype_of(w, i), acc[u], acc[u + num / 2]);
+    ph->carried[r] = acc[0];
+  }
+  ph->accumulators = 1;
+}
+
+/* Vectors along the lane axis from `from` to `to`: `unroll` at a time, then one at a time under a mask. */
+void msc_walk_lanes(msc_walk *w, msc_phase *ph, LLVMValueRef from, LLVMValueRef to, int unroll, msc_point_fn *point) {
+  msc_emit *e = &w->e;
+  msc_ir_loop loop;
+  int lane = w->h->lane, width = w->h->lanes * unroll;
+  int64_t baked = w->h->axis[lane].baked_size;
+  if (!baked || baked >= width) {
+    LLVMValueRef end = msc_walk_whole(w, from, to, width);
+    spread_accumulators(w, ph, unroll);
+    msc_ir_loop_open(e, &loop, from, end, width, ph->num_reduces * unroll, ph->carried);
+    for (int u = 0; u < unroll; u++) {
+      msc_walk_bind(w, lane, loop.index);
+      e->lane_offset = u * w->h->lanes;
+      point(w, ph, u);
+    }
+    e->lane_offset = 0;
+    msc_ir_loop_close(e, &loop, ph->carried);
+    fold_accumulators(w, ph);
+    from = end;
+  }
+  msc_ir_loop_open(e, &loop, from, to, w->h->lanes, ph->num_reduces, ph->carried);
+  e->mask = msc_walk_mask(w, loop.index, to);
+  msc_walk_bind(w, lane, loop.index);
+  point(w, ph, 0);
+  e->mask = NULL;
+  msc_ir_loop_close(e, &loop, ph->carried);
+}
+
+/* A short lane axis of known size: no loop at all. */
+static void lane_row(msc_walk *w, msc_phase *ph, int64_t size) {
+  msc_emit *e = &w->e;
+  for (int64_t at = 0; at < size; at += w->h->lanes) {
+    LLVMValueRef k[64], bits = NULL;
+    for (int i = 0; i < w->h->lanes; i++) k[i] = LLVMConstInt(LLVMInt1TypeInContext(e->l->llvm), at + i < size, false);
+    if (at + w->h->lanes > size) bits = LLVMConstVector(k, (unsigned)w->h->lanes);
+    e->mask = bits;
+    msc_walk_bind(w, w->h->lane, msc_emit_int(e, at));
+    emit_point(w, ph, 0);
+    e->mask = NULL;
+  }
+}
+
+/* Where the order of sums counts it must not depend on what else the kernel computes. */
+static int unroll_for(const msc_walk *w, const msc_phase *ph) {
+  if (w->h->blocks) return 4;
+  return ph->weight <= 4 ? 4 : ph->weight <= 8 ? 2 : 1;
+}
+
+/* An axis and those inside it; `to` NULL: all of it.  A team shares one axis, in whole vectors. */
+static void reduced_loops(msc_walk *w, msc_phase *ph, int axis, LLVMValueRef from, LLVMValueRef to) {
+  msc_emit *e = &w->e;
+  msc_ir_loop loop;
+  while (!(w->h->reduced >> axis & 1)) axis++;
+  bool last = !(w->h->reduced >> (axis + 1)), vectors = last && lanes_reduced(w), team = w->team.size > 1;
+  int64_t baked = to ? 0 : w->h->axis[axis].baked_size, step = vectors ? w->h->lanes : 1;
+  if (!to) from = msc_emit_int(e, 0), to = msc_emit_size(e, axis);
+  if (vectors && !team) {
+    if (baked && baked * ph->weight <= 64 * w->h->lanes) lane_row(w, ph, baked);
+    else msc_walk_lanes(w, ph, from, to, unroll_for(w, ph), emit_point);
+    return;
+  }
+  if (team && axis == w->h->team_axis) {
+    from = LLVMBuildAdd(e->b, from, LLVMBuildMul(e->b, w->team.rank, msc_emit_int(e, step), ""), "");
+    step *= w->team.size;
+  }
+  msc_ir_loop_open(e, &loop, from, to, step, ph->num_reduces * ph->accumulators, ph->carried);
+  msc_walk_bind(w, axis, loop.index);
+  if (last) {
+    emit_point(w, ph, 0);
+  } else {
+    msc_walk_ready(w, ph->needed);
+    reduced_loops(w, ph, axis + 1, NULL, NULL);
+  }
+  msc_ir_loop_close(e, &loop, ph->carried);
+}
+
+static void sum_lanes(msc_walk *w, msc_phase *ph) {
+  for (int r = 0; r < ph->num_reduces && lanes_reduced(w); r++)
+    ph->carried[r] = msc_emit_horizontal(&w->e, kind_of(w, ph->reduce[r]), dtype_of(w, ph->reduce[r]), ph->carried[r]);
+  for (int r = 0; r < ph->num_reduces && w->team.size > 1; r++) ph->carried[r] = w->team.join(w, kind_of(w, ph->reduce[r]), dtype_of(w, ph->reduce[r]), ph->carried[r]);
+}
+
+/* ---- sums in blocks ---- */
+
+/* Reductions whose blocks are done one by one: accumulators[i] belongs to reduction i / apart. */
+typedef struct {
+  msc_ir_loop loop;
+  LLVMValueRef blocks, from, to, waiting[MAX_CARRIED], total[MAX_CARRIED];
+  const msc_walk *w;
+  const msc_phase *ph;
+  int num, apart;
+} block_loop;
+
+static LLVMValueRef combine_sums(msc_emit *e, const void *user, int i, LLVMValueRef a, LLVMValueRef b) {
+  const block_loop *l = user;
+  int r = l->ph->reduce[i / l->apart];
+  return msc_emit_combine(e, kind_of(l->w, r), dtype_of(l->w, r), a, b);
+}
+
+/* `like`: values of the types that the sums of a block will have. */
+static void open_blocks(msc_walk *w, block_loop *l, uint8_t slot, int axis, const LLVMValueRef *like) {
+  msc_emit *e = &w->e;
+  l->blocks = slot < 2 ? msc_emit_int(e, slot) : e->dim[slot - 2];
+  LLVMValueRef size = LLVMBuildUDiv(e->b, msc_emit_size(e, axis), l->blocks, "");
+  for (int i = 0; i < l->num; i++) l->total[i] = like[i], l->waiting[i] = msc_ir_stack(e, LLVMTypeOf(like[i]), MSC_SUM_LEVELS);
+  msc_ir_loop_open(e, &l->loop, msc_emit_int(e, 0), l->blocks, 1, l->num, l->total);
+  l->from = LLVMBuildMul(e->b, l->loop.index, size, ""), l->to = LLVMBuildAdd(e->b, l->from, size, "");
+}
+
+static void close_blocks(msc_walk *w, block_loop *l, LLVMValueRef *sums) {
+  msc_ir_fold(&w->e, l->loop.index, l->blocks, l->num, sums, l->waiting, combine_sums, l);
+  msc_ir_loop_close(&w->e, &l->loop, sums);
+}
+
+static void run_phase(msc_walk *w, msc_phase *ph) {
+  int axis = __builtin_ctz(w->h->reduced), accumulators = lanes_reduced(w) ? 1 : w->copies;
+  block_loop l = {.w = w, .ph = ph, .num = ph->num_reduces * accumulators, .apart = accumulators};
+  LLVMValueRef like[MAX_CARRIED];
+  start_phase(w, ph, accumulators);
+  if (!w->h->blocks || !ph->num_reduces) {
+    reduced_loops(w, ph, axis, NULL, NULL);
+    sum_lanes(w, ph);
+    return;
+  }
+  for (int r = 0; r < ph->num_reduces; r++)
+    for (int u = 0; u < accumulators; u++) {
+      int i = ph->reduce[r];
+      like[r * accumulators + u] = msc_emit_identity(&w->e, kind_of(w, i), dtype_of(w, i), !lanes_reduced(w) && msc_emit_varies(&w->e, i) ? w->h->lanes : 1);
+    }
+  open_blocks(w, &l, w->h->blocks, axis, like);
+  reduced_loops(w, ph, axis, l.from, l.to);
+  sum_lanes(w, ph);
+  close_blocks(w, &l, ph->carried);
+}
+
+static void end_phase(msc_walk *w, msc_phase *ph) {
+  msc_emit *e = &w->e;
+  for (int r = 0; r < ph->num_reduces; r++) {
+    int i = ph->reduce[r];
+    if (lanes_reduced(w)) e->value[i][0] = ph->carried[r];
+    else
+      for (int u = 0; u < (msc_emit_varies(e, i) ? w->copies : 1); u++) e->value[i][u] = ph->carried[r * ph->accumulators + u];
+  }
+}
+
+static void emit_phases(msc_walk *w) {
+  msc_phase ph;
+  msc_walk_ready(w, NULL);
+  for (int number = 1; number <= w->h->num_phases; number++) {
+    uint16_t outside = w->bound;
+    w->phase = (uint8_t)number;
+    find_phase(w, number, &ph);
+    run_phase(w, &ph);
+    w->bound = outside;
+    end_phase(w, &ph);
+    w->phases_done = (uint8_t)number;
+    msc_walk_ready(w, NULL);
+  }
+  w->phases_done = 0;
+}
+
+/* ---- the tail: reductions over the rows of one item ---- */
+
+static void tail_loops(msc_walk *w, msc_phase *tail, int axis, LLVMValueRef from, LLVMValueRef to) {
+  msc_emit *e = &w->e;
+  msc_ir_loop loop;
+  while (!(w->h->tail >> axis & 1)) axis++;
+  if (!to) from = msc_emit_int(e, 0), to = msc_emit_size(e, axis);
+  msc_ir_loop_open(e, &loop, from, to, 1, tail->num_reduces * w->copies, tail->carried);
+  msc_walk_bind(w, axis, loop.index);
+  if (w->h->tail >> (axis + 1)) {
+    tail_loops(w, tail, axis + 1, NULL, NULL);
+  } else {
+    emit_phases(w);
+    for (int r = 0; r < tail->num_reduces; r++) {
+      int i = tail->reduce[r];
+      for (int u = 0; u < (msc_emit_varies(e, i) ? w->copies : 1); u++) {
+        LLVMValueRef *acc = &tail->carried[r * w->copies + u];
+        e->copy = u;
+        *acc = msc_emit_combine(e, kind_of(w, i), dtype_of(w, i), *acc, msc_emit_get(e, e->p->instr[i].arg[0], msc_emit_varies(e, i)));
+      }
+      e->copy = 0;
+    }
+  }
+  msc_ir_loop_close(e, &loop, tail->carried);
+}
+
+static void run_tail(msc_walk *w, msc_phase *tail) {
+  int axis = __builtin_ctz(w->h->tail);
+  block_loop l = {.w = w, .ph = tail, .num = tail->num_reduces * w->copies, .apart = w->copies};
+  for (int k = 0; k < l.num; k++) {
+    int i = tail->reduce[k / w->copies];
+    tail->carried[k] = msc_emit_identity(&w->e, kind_of(w, i), dtype_of(w, i), msc_emit_varies(&w->e, i) ? w->h->lanes : 1);
+  }
+  if (!w->h->tail_blocks || !tail->num_reduces) {
+    tail_loops(w, tail, axis, NULL, NULL);
+    return;
+  }
+  open_blocks(w, &l, w->h->tail_blocks, axis, tail->carried);
+  tail_loops(w, tail, axis, l.from, l.to);
+  close_blocks(w, &l, tail->carried);
+}
+
+/* Everything of one item, whose axes are bound. */
+void msc_walk_item(msc_walk *w) {
+  msc_phase tail = {0};
+  uint16_t outside = w->bound;
+  if (!w->h->tail) {
+    emit_phases(w);
+    return;
+  }
+  msc_walk_ready(w, NULL);
+  for (int i = 1; i < w->h->num_instrs; i++)
+    if (w->e.p->instr[i].code == NEST_REDUCE && w->e.p->instr[i].level) tail.reduce[tail.num_reduces++] = i;
+  run_tail(w, &tail);
+  w->bound = outside;
+  for (int r = 0; r < tail.num_reduces; r++)
+    for (int u = 0; u < w->copies; u++) w->e.value[tail.reduce[r]][u] = tail.carried[r * w->copies + u];
+  w->level = 1, w->phases_done = UINT8_MAX;
+  msc_walk_ready(w, NULL);
+  w->level = 0, w->phases_done = 0;
+}

@@ -1,0 +1,65 @@
+/* walk.h: a program on its way to a kernel: what is known at this point of the loops, and the loops that all skeletons share. */
+#ifndef MSC_CODEGEN_EMIT_WALK_H
+#define MSC_CODEGEN_EMIT_WALK_H
+
+#include "codegen/emit/build.h"
+
+typedef struct msc_walk msc_walk;
+
+/* On a GPU: the threads that share an item.  Each has a part of the positions along head.team_axis, and what they have reduced is
+ * joined. */
+typedef struct {
+  int size;                 /* 1: nobody shares */
+  LLVMValueRef rank;        /* i64: 0 .. size - 1 */
+  LLVMValueRef first;       /* i1: it stores what all of them know */
+  LLVMValueRef active;      /* i1: the thread's lanes exist; NULL: all do */
+  LLVMValueRef memory;      /* of the block, what `join` needs */
+  LLVMValueRef (*join)(msc_walk *w, int kind, msc_dtype dtype, LLVMValueRef v); /* the same for all of the team */
+} msc_team;
+
+struct msc_walk {
+  msc_emit e;
+  const msc_program_head *h;
+  msc_team team;
+  uint16_t bound;           /* axes whose position is known */
+  int copies;               /* vectors side by side */
+  uint8_t phases_done, level, phase;
+  LLVMValueRef kept[MSC_NEST_INSTRS]; /* on the stack: a row of values that several phases need; NULL: computed in each */
+  uint8_t kept_from[MSC_NEST_INSTRS]; /* the phase that computes them */
+};
+
+/* One run through the reduced axes. */
+typedef struct {
+  int num_reduces, reduce[MAX_CARRIED];
+  bool needed[MSC_NEST_INSTRS];
+  int weight;               /* instructions per point */
+  int accumulators;         /* per reduction */
+  LLVMValueRef carried[MAX_CARRIED];
+} msc_phase;
+
+enum { MSC_INSIDE_ITEMS = 0x8000 }; /* in `bound`; not an axis: results are stored from here on */
+
+static inline uint16_t msc_bit(int axis) { return axis >= 0 ? (uint16_t)(1u << axis) : 0; }
+
+/* ---- emit/phases.c ---- */
+
+/* The position along an axis; what was computed at another one is forgotten. */
+void msc_walk_bind(msc_walk *w, int axis, LLVMValueRef at);
+/* The positions along several axes, from their number in row-major order. */
+void msc_walk_bind_items(msc_walk *w, LLVMValueRef number, uint16_t axes);
+LLVMValueRef msc_walk_divide(msc_walk *w, LLVMValueRef a, LLVMValueRef b);
+/* Emits all that can be computed now and is not yet; `needed` NULL: everything outside the reduced axes. */
+void msc_walk_ready(msc_walk *w, const bool *needed);
+/* Everything of one item, whose axes are bound: phases, and the tail around them. */
+void msc_walk_item(msc_walk *w);
+/* Stack for rows that several phases need; before the loops. */
+void msc_walk_keep_rows(msc_walk *w);
+/* <lanes x i1>: lanes of a vector at `first` that lie below `to`. */
+LLVMValueRef msc_walk_mask(msc_walk *w, LLVMValueRef first, LLVMValueRef to);
+/* The last position after `from` that steps of `width` reach without passing `to`. */
+LLVMValueRef msc_walk_whole(msc_walk *w, LLVMValueRef from, LLVMValueRef to, int width);
+/* Vectors along the lane axis: `unroll` at a time, then one at a time under a mask; `point` emits at the bound position. */
+typedef void msc_point_fn(msc_walk *w, msc_phase *ph, int accumulator);
+void msc_walk_lanes(msc_walk *w, msc_phase *ph, LLVMValueRef from, LLVMValueRef to, int unroll, msc_point_fn *point);
+
+#endif

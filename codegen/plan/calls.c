@@ -1,0 +1,596 @@
+/* calls.c: a lowered function -> a section of calls with places in memory, and the code they call. */
+#include <string.h>
+
+#include "codegen/plan/plan.h"
+#include "ir/alias.h"
+#include "ir/comm.h"
+#include "ir/gemm.h"
+#include "ir/text/symbols.h"
+#include "passes/6_pipeline/pipeline.h"
+#include "passes/7_lower/graph.h"
+#include "passes/7_lower/transfer.h"
+
+enum {
+  PRODUCT_WORKSPACE = 32 << 20, /* what cuBLASLt wants for its best algorithms on an H100 */
+  DEPTH = 2,                    /* of messages: one is on its way while the one before it is used */
+};
+
+/* Where a sum or a carried value of a stage lies. */
+typedef struct {
+  const char *name; /* interned */
+  uint32_t stage;
+  int64_t chunk;
+  plan_ref ref;
+} inner_place;
+
+struct msc_plan_calls {
+  msc_plan *p;
+  msc_codegen *cg;
+  const msc_func *f;
+  msc_plan_section *section;
+  plan_ref *arg;       /* by argument number */
+  uint64_t *constant;  /* by op id: offset in the constants */
+  size_t room_constants;
+  uint32_t program;    /* number of the section's */
+  uint64_t scratch;    /* of the section, as allocated */
+  size_t num_inner;
+  inner_place *inner;
+  msc_facts kept; /* by name: 1 + index of the last parameter or state of that name */
+};
+
+typedef struct msc_plan_calls calling;
+
+static uint64_t aligned(uint64_t n) { return (n + 63) / 64 * 64; }
+
+uint32_t msc_plan_layout(msc_plan *p, const msc_layout *l) {
+  for (size_t i = 0; i < p->num_layouts; i++)
+    if (p->layout[i] == l) return (uint32_t)i;
+  msc_grow(p->arena, p->layout, p->num_layouts);
+  p->layout[p->num_layouts] = l;
+  return (uint32_t)p->num_layouts++;
+}
+
+const msc_layout *msc_plan_layout_of(const msc_plan *p, const msc_attr_value *text, int rank) {
+  const msc_layout *l = NULL;
+  if (text && msc_layout_parse(p->ctx, &p->module->mesh, NULL, text->s, &l)) return l;
+  return msc_layout_replicated(p->ctx, rank);
+}
+
+static const msc_type *global_type(const msc_plan *p, const msc_type *local, const msc_attr_value *shape, const msc_attr_value *layout) {
+  int64_t dim[MSC_MAX_RANK];
+  for (int d = 0; d < local->rank; d++) dim[d] = shape ? shape->list.v[d].i : local->dim[d];
+  return msc_type_of(p->ctx, local->dtype, local->rank, dim, msc_plan_layout_of(p, layout, local->rank));
+}
+
+/* ---- arguments ---- */
+
+static msc_plan_variable *find_input(const msc_plan *p, const char *name) {
+  for (size_t i = 0; i < p->num_inputs; i++)
+    if (p->input[i].name == name) return &p->input[i];
+  return NULL;
+}
+
+/* Interned. */
+static const char *arg_name(const msc_plan *p, const msc_func *f, size_t i) {
+  const msc_attr_value *v = msc_arg_attr(f, i, "msc.name");
+  if (v) return msc_intern(p->ctx, v->s);
+  return msc_intern(p->ctx, f->body->args[i]->name ? f->body->args[i]->name : msc_arena_printf(p->arena, "arg%zu", i));
+}
+
+/* The parameter or state of this name on the section's stage, or NULL. */
+static msc_plan_variable *find_kept(calling *c, const char *name) {
+  for (size_t k = msc_fact_of(&c->kept, name)->number; k; k = c->p->parameter[k - 1].same)
+    if (c->p->parameter[k - 1].stage == c->section->stage) return &c->p->parameter[k - 1];
+  return NULL;
+}
+
+static plan_ref take_room(uint64_t *end, uint64_t bytes, uint8_t space) {
+  plan_ref ref = {.offset = *end, .bytes = bytes, .space = space};
+  *end = aligned(*end + bytes);
+  return ref;
+}
+
+static msc_plan_variable *list_variable(calling *c, bool kept, size_t i, const char *name, plan_ref ref) {
+  msc_plan *p = c->p;
+  const msc_func *f = c->f;
+  msc_plan_variable **list = kept ? &p->parameter : &p->input;
+  size_t *num = kept ? &p->num_parameters : &p->num_inputs;
+  msc_grow(p->arena, *list, *num);
+  msc_plan_variable *v = &(*list)[(*num)++];
+  *v = (msc_plan_variable){.name = name, .func = f, .arg = i, .ref = ref, .stage = kept ? c->section->stage : 0};
+  if (kept) {
+    msc_fact *known = msc_fact_of(&c->kept, name);
+    v->same = known->number, v->copy = known->number > 0;
+    known->number = (uint32_t)*num;
+  }
+  v->global = global_type(p, f->body->args[i]->type, msc_arg_attr(f, i, "msc.shape"), msc_arg_attr(f, i, "msc.layout"));
+  return v;
+}
+
+static void note_reader(msc_plan *p, msc_plan_variable *v, uint32_t stage) {
+  if (v->num_readers && v->reader[v->num_readers - 1] == stage) return;
+  for (uint32_t i = 0; i < v->num_readers; i++)
+    if (v->reader[i] == stage) return;
+  msc_grow(p->arena, v->reader, v->num_readers);
+  v->reader[v->num_readers++] = stage;
+}
+
+/* Bytes of all inputs: how far the next micro-batch's are. */
+static uint64_t input_stride(const msc_plan *p) {
+  uint64_t bytes = 0;
+  size_t num = 0;
+  for (const msc_func *f = p->module->first; f; f = f->next) num += f->body->num_args;
+  const char **seen = msc_new_array(p->arena, const char *, num + 1);
+  num = 0;
+  for (const msc_func *f = p->module->first; f; f = f->next)
+    for (size_t i = 0; i < f->body->num_args; i++) {
+      size_t k = 0;
+      if (msc_arg_role(f, i) > MSC_ROLE_MASK) continue;
+      while (k < num && strcmp(seen[k], arg_name(p, f, i))) k++;
+      if (k < num) continue;
+      seen[num++] = arg_name(p, f, i);
+      bytes = aligned(bytes + (uint64_t)msc_type_bytes(f->body->args[i]->type));
+    }
+  return bytes;
+}
+
+static plan_ref place_input(calling *c, size_t i, const char *name, uint64_t bytes) {
+  msc_plan *p = c->p;
+  msc_plan_variable *v = find_input(p, name);
+  if (!v) v = list_variable(c, false, i, name, take_room(&p->input_stride, bytes, PLAN_SPACE_INPUT));
+  note_reader(p, v, c->section->stage);
+  c->section->inputs = true;
+  const msc_attr_value *copy = msc_arg_attr(c->f, i, "msc.copy");
+  plan_ref ref = v->ref;
+  if (copy) ref.offset += (uint64_t)copy->i * input_stride(p);
+  return ref;
+}
+
+static int64_t chunk_of(const msc_func *f) {
+  const msc_attr_value *v = msc_func_attr(f, "chunk");
+  return v ? v->i : 0;
+}
+
+/* Sums over micro-batches and carried values: by name, unlisted. */
+static plan_ref place_inner(calling *c, const char *name, uint64_t bytes, uint64_t *end, uint8_t space) {
+  for (size_t k = 0; k < c->num_inner; k++)
+    if (c->inner[k].name == name && c->inner[k].stage == c->section->stage) return c->inner[k].ref;
+  msc_grow(c->p->arena, c->inner, c->num_inner);
+  inner_place *v = &c->inner[c->num_inner++];
+  *v = (inner_place){name, c->section->stage, chunk_of(c->f), take_room(end, bytes, space)};
+  return v->ref;
+}
+
+/* A slot is one micro-batch's in one chunk, so chunks lie over each other. */
+static plan_ref place_carried(calling *c, size_t i, const char *name, uint64_t bytes, msc_plan_stage *stage) {
+  msc_slot_class k = msc_slot_class_of(msc_arg_attr(c->f, i, "msc.class")->s);
+  uint8_t space = (uint8_t)(PLAN_SPACE_CARRIED_FB + (int)k);
+  uint64_t end = 0;
+  for (size_t n = 0; n < c->num_inner; n++) {
+    const inner_place *v = &c->inner[n];
+    uint64_t its = aligned(v->ref.offset + v->ref.bytes);
+    if (v->ref.space == space && v->stage == c->section->stage && v->chunk == chunk_of(c->f) && its > end) end = its;
+  }
+  plan_ref ref = place_inner(c, name, bytes, &end, space);
+  if (end > stage->carried_stride[k]) stage->carried_stride[k] = end;
+  return ref;
+}
+
+static plan_ref place_argument(calling *c, size_t i) {
+  msc_plan *p = c->p;
+  const char *name = arg_name(p, c->f, i);
+  uint64_t bytes = (uint64_t)msc_type_bytes(c->f->body->args[i]->type);
+  msc_plan_stage *stage = &p->stage[c->section->stage];
+  msc_role role = msc_arg_role(c->f, i);
+  if (role == MSC_ROLE_CARRIED) return place_carried(c, i, name, bytes, stage);
+  if (role == MSC_ROLE_SUM) {
+    uint64_t before = stage->persistent_bytes;
+    plan_ref ref = place_inner(c, name, bytes, &stage->persistent_bytes, PLAN_SPACE_PERSISTENT);
+    if (stage->persistent_bytes > before) stage->sum_bytes += bytes;
+    return ref;
+  }
+  if (role == MSC_ROLE_MICRO) {
+    if (stage->micro == UINT64_MAX) stage->micro = take_room(&stage->persistent_bytes, bytes, PLAN_SPACE_PERSISTENT).offset;
+    return (plan_ref){.offset = stage->micro, .bytes = bytes, .space = PLAN_SPACE_PERSISTENT};
+  }
+  if (role != MSC_ROLE_PARAMETER && role != MSC_ROLE_STATE) return place_input(c, i, name, bytes);
+  msc_plan_variable *old = find_kept(c, name);
+  if (old) return old->ref;
+  return list_variable(c, true, i, name, take_room(&stage->persistent_bytes, bytes, PLAN_SPACE_PERSISTENT))->ref;
+}
+
+/* ---- values ---- */
+
+static uint64_t put_constant(calling *c, const msc_op *op) {
+  msc_plan *p = c->p;
+  const msc_attr_value *v = msc_op_attr(op, "value");
+  uint64_t bytes = (uint64_t)msc_type_bytes(op->out[0].type), at = p->constant_bytes, end = aligned(at + bytes);
+  if (end > c->room_constants) {
+    c->room_constants = 2 * end;
+    unsigned char *more = msc_arena_alloc(p->arena, c->room_constants);
+    if (at) memcpy(more, p->constants, at);
+    p->constants = more;
+  }
+  for (uint64_t i = 0; i < bytes; i += v->dense.bytes) memcpy(p->constants + at + i, v->dense.data, v->dense.bytes);
+  p->constant_bytes = end;
+  return at;
+}
+
+static plan_ref ref_of(calling *c, const msc_value *v, bool written) {
+  plan_ref ref;
+  if (!v->def) {
+    ref = c->arg[v->index];
+  } else if (msc_is_constant(v)) {
+    msc_memory m = msc_memory_of(v);
+    uint64_t offset = c->constant[m.root->def->id] + (uint64_t)(m.shift * msc_dtype_bytes(v->type->dtype));
+    ref = (plan_ref){.offset = offset, .bytes = (uint64_t)msc_type_bytes(v->type), .space = PLAN_SPACE_CONSTANT};
+  } else if (v->def->kind == OP_gemm && msc_op_int(v->def, "tile")) {
+    ref = (plan_ref){.bytes = (uint64_t)msc_dtype_bytes(v->type->dtype), .space = PLAN_SPACE_TILE};
+  } else {
+    int64_t place = msc_op_attr(v->def, "place")->list.v[v->index].i;
+    if (place < 0) ref = c->arg[-1 - place];
+    else ref = (plan_ref){.offset = (uint64_t)place, .bytes = (uint64_t)msc_type_bytes(v->type), .space = PLAN_SPACE_SCRATCH};
+  }
+  ref.written = written;
+  return ref;
+}
+
+static msc_plan_call *new_call(calling *c, uint8_t kind, const msc_op *op) {
+  msc_plan_section *s = c->section;
+  msc_grow(c->p->arena, s->call, s->num_calls);
+  msc_plan_call *call = &s->call[s->num_calls++];
+  memset(call, 0, sizeof *call);
+  call->kind = kind;
+  call->op = op;
+  return call;
+}
+
+/* ---- kernels ---- */
+
+/* Of all launches: operands, results, working memory, flag. */
+static const plan_ref *kernel_buffers(calling *c, const msc_op *op, const msc_kernel_call *k) {
+  plan_ref *b = msc_new_array(c->p->arena, plan_ref, op->num_in + op->num_out + 2);
+  size_t num = 0;
+  for (size_t i = 0; i < op->num_in; i++) b[num++] = ref_of(c, op->in[i].value, false);
+  for (size_t i = 0; i < op->num_out; i++) b[num++] = ref_of(c, &op->out[i], true);
+  if (k->scratch_bytes)
+    b[num++] = (plan_ref){.offset = (uint64_t)msc_op_int(op, "work"), .bytes = k->scratch_bytes, .space = PLAN_SPACE_SCRATCH, .written = true};
+  if (k->checks) b[num++] = (plan_ref){.offset = c->scratch, .bytes = 4, .space = PLAN_SPACE_SCRATCH, .written = true};
+  return b;
+}
+
+static void fill_launch(calling *c, msc_plan_call *call, const msc_op *op, const plan_ref *all, const msc_launch *l) {
+  call->kind = PLAN_CALL_KIND_KERNEL;
+  call->op = op;
+  call->index = l->kernel;
+  call->launch = l;
+  call->buffer = msc_new_array(c->p->arena, plan_ref, l->num_buffers + 1);
+  call->num_buffers = l->num_buffers;
+  for (size_t i = 0; i < l->num_buffers; i++) call->buffer[i] = all[l->buffer[i]];
+  call->bytes = l->bytes;
+  call->flops = l->flops;
+  call->checks = l->checks;
+}
+
+static bool call_kernel(calling *c, const msc_op *op) {
+  msc_kernel_call k;
+  MSC_TRY(msc_codegen_add(c->cg, op, &k));
+  const plan_ref *all = kernel_buffers(c, op, &k);
+  for (size_t i = 0; i < k.num_launches; i++) fill_launch(c, new_call(c, PLAN_CALL_KIND_KERNEL, op), op, all, &k.launch[i]);
+  return true;
+}
+
+/* ---- products ---- */
+
+/* Operands and results behind the product's own, as the plan has them. */
+static const char *const behind[] = {"bias", "add", "aux", "sum_a", "sum_b"};
+
+static void put_behind(calling *c, const msc_op *op, msc_plan_call *call) {
+  for (size_t i = 0; i < sizeof behind / sizeof *behind; i++) {
+    const msc_value *read = msc_gemm_operand(op, behind[i]), *written = msc_gemm_result(op, behind[i]);
+    if (read || written) call->buffer[call->num_buffers++] = ref_of(c, read ? read : written, !read);
+  }
+}
+
+static uint32_t number_matmul(msc_plan *p, const msc_plan_matmul *m) {
+  for (size_t i = 0; i < p->num_matmuls; i++)
+    if (memcmp(&p->matmul[i], m, sizeof *m) == 0) return (uint32_t)i;
+  msc_grow(p->arena, p->matmul, p->num_matmuls);
+  p->matmul[p->num_matmuls] = *m;
+  return (uint32_t)p->num_matmuls++;
+}
+
+static bool call_matmul(calling *c, const msc_op *op) {
+  msc_plan_matmul m;
+  msc_target target = msc_target_of(c->p->module);
+  memset(&m, 0, sizeof m); /* padding: equal ones are found by their bytes */
+  MSC_TRY(msc_plan_product(c->cg, op, target, &m));
+  if (target == MSC_TARGET_CUDA && c->p->workspace_bytes < PRODUCT_WORKSPACE) c->p->workspace_bytes = PRODUCT_WORKSPACE;
+  msc_plan_call *call = new_call(c, PLAN_CALL_KIND_MATMUL, op);
+  call->index = number_matmul(c->p, &m);
+  call->buffer = msc_new_array(c->p->arena, plan_ref, op->num_in + op->num_out);
+  for (size_t i = 0; i < 2; i++) call->buffer[i] = ref_of(c, op->in[i].value, false);
+  call->buffer[2] = ref_of(c, &op->out[0], true);
+  if (m.tile_bytes) call->buffer[2].bytes = m.tile_bytes;
+  call->num_buffers = 3;
+  put_behind(c, op, call);
+  call->flops = 2 * m.batch * m.m * m.n * m.k;
+  call->bytes = (m.batch * m.m * m.k + m.batch * m.k * m.n + m.batch * m.m * m.n) * (uint64_t)msc_dtype_bytes(m.dtype);
+  if (!m.tile_bytes) return true;
+  msc_kernel_call k;
+  MSC_TRY(msc_codegen_add(c->cg, op->next, &k));
+  call->epilogue = msc_new(c->p->arena, msc_plan_call);
+  fill_launch(c, call->epilogue, op->next, kernel_buffers(c, op->next, &k), &k.launch[0]);
+  return true;
+}
+
+/* ---- graphs of a GPU's library ---- */
+
+static uint32_t number_graph(msc_plan *p, const msc_plan_graph *g) {
+  for (size_t i = 0; i < p->num_graphs; i++)
+    if (memcmp(&p->graph[i], g, sizeof *g) == 0) return (uint32_t)i;
+  msc_grow(p->arena, p->graph, p->num_graphs);
+  p->graph[p->num_graphs] = *g;
+  return (uint32_t)p->num_graphs++;
+}
+
+/* Bytes from its first element to its last: others may lie between. */
+static uint64_t span_of(const msc_plan_operand *o) {
+  uint64_t last = 0;
+  for (int d = 0; d < 4; d++) last += (o->shape[d] - 1) * o->stride[d];
+  return (last + 1) * (uint64_t)msc_dtype_bytes(o->dtype);
+}
+
+static void call_graph(calling *c, const msc_op *op) {
+  msc_plan_graph g;
+  msc_plan_graph_of(op, &g);
+  if (c->p->workspace_bytes < g.bytes) c->p->workspace_bytes = g.bytes;
+  msc_plan_call *call = new_call(c, PLAN_CALL_KIND_GRAPH, op);
+  call->index = number_graph(c->p, &g);
+  call->buffer = msc_new_array(c->p->arena, plan_ref, op->num_in + op->num_out);
+  for (size_t i = 0; i < op->num_in; i++) call->buffer[call->num_buffers++] = ref_of(c, op->in[i].value, false);
+  for (size_t i = 0; i < op->num_out; i++) call->buffer[call->num_buffers++] = ref_of(c, &op->out[i], true);
+  for (size_t i = 0; i < call->num_buffers; i++) call->buffer[i].bytes = span_of(&g.operand[i]);
+  call->flops = (uint64_t)msc_graph_flops(op);
+  call->bytes = (uint64_t)msc_graph_bytes(op);
+}
+
+/* ---- collectives ---- */
+
+static uint8_t verb_of(const char *name) {
+  static const struct {
+    const char *name;
+    uint8_t verb;
+  } verbs[] = {{"all_reduce", PLAN_VERB_ALL_REDUCE}, {"all_gather", PLAN_VERB_ALL_GATHER}, {"reduce_scatter", PLAN_VERB_REDUCE_SCATTER},
+               {"all_to_all", PLAN_VERB_ALL_TO_ALL}, {"permute", PLAN_VERB_PERMUTE},       {"exchange", PLAN_VERB_EXCHANGE},
+               {"shard", PLAN_VERB_EXCHANGE},        {"broadcast", PLAN_VERB_BROADCAST},   {"pairs", PLAN_VERB_PAIRS},
+               {"halo", PLAN_VERB_HALO}};
+  for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
+    if (strcmp(verbs[i].name, name) == 0) return verbs[i].verb;
+  return PLAN_VERB_EXCHANGE;
+}
+
+static msc_reduction reduction_of(const char *name) {
+  static const char *const names[] = {"sum", "max", "min", "prod"};
+  for (int r = 0; r < MSC_NUM_REDUCTIONS; r++)
+    if (strcmp(names[r], name) == 0) return (msc_reduction)r;
+  return MSC_SUM;
+}
+
+static void set_axes(msc_plan *p, msc_plan_collective *v, const char *digits) {
+  msc_attr_value text = msc_str(p->ctx, msc_arena_printf(p->arena, "[%s]", digits));
+  const msc_layout *group = msc_plan_layout_of(p, &text, 1);
+  v->num_axes = group->first[1];
+  for (size_t i = 0; i < v->num_axes; i++) v->axis[i] = (plan_sub_axis){group->sub[i].axis, group->sub[i].pre, group->sub[i].size};
+}
+
+static msc_plan_collective verb_alone(const msc_op *op) {
+  return (msc_plan_collective){.verb = verb_of(msc_op_str(op, "verb")), .dtype = op->in[0].value->type->dtype, .from = UINT32_MAX, .to = UINT32_MAX,
+                               .reduction = reduction_of(msc_op_str(op, "reduction"))};
+}
+
+static msc_plan_collective relayout_of(msc_plan *p, const msc_op *op, const msc_comm_part *part) {
+  msc_plan_collective v = verb_alone(op);
+  int64_t halo[3] = {0};
+  v.rank = part->from->rank;
+  for (int d = 0; d < v.rank; d++) v.shape[d] = (uint64_t)part->shape[d];
+  v.from = msc_plan_layout(p, part->from);
+  v.to = msc_plan_layout(p, part->to);
+  if (part->order) set_axes(p, &v, part->order);
+  msc_op_ints(op, "halo", halo, 3);
+  v.halo_dim = (uint32_t)halo[0], v.halo_lo = (uint64_t)halo[1], v.halo_hi = (uint64_t)halo[2];
+  return v;
+}
+
+/* broadcast and pairs */
+static msc_plan_collective in_group_of(msc_plan *p, const msc_op *op) {
+  msc_plan_collective v = verb_alone(op);
+  const msc_type *x = op->in[0].value->type;
+  v.rank = x->rank;
+  for (int d = 0; d < v.rank; d++) v.shape[d] = (uint64_t)x->dim[d];
+  v.root = (uint32_t)msc_op_int(op, "root");
+  set_axes(p, &v, msc_op_str(op, "axes"));
+  int n = msc_op_ints(op, "pairs", NULL, 0);
+  v.num_pairs = n < 0 ? 0 : (size_t)n;
+  v.pair = msc_new_array(p->arena, uint32_t, v.num_pairs);
+  for (size_t i = 0; i < v.num_pairs; i++) v.pair[i] = (uint32_t)msc_op_attr(op, "pairs")->list.v[i].i;
+  return v;
+}
+
+static bool same_collective(const msc_plan_collective *a, const msc_plan_collective *b) {
+  return a->verb == b->verb && a->dtype == b->dtype && a->rank == b->rank && a->from == b->from && a->to == b->to && a->reduction == b->reduction &&
+         a->root == b->root && a->halo_dim == b->halo_dim && a->halo_lo == b->halo_lo && a->halo_hi == b->halo_hi && a->num_axes == b->num_axes && a->num_pairs == b->num_pairs && memcmp(a->shape, b->shape, sizeof a->shape) == 0 &&
+         memcmp(a->axis, b->axis, sizeof a->axis) == 0 && (a->num_pairs == 0 || memcmp(a->pair, b->pair, a->num_pairs * sizeof *a->pair) == 0) &&
+         a->num_members == b->num_members && (a->num_members == 0 || memcmp(a->member, b->member, a->num_members * sizeof *a->member) == 0);
+}
+
+/* Equal collectives share one entry: the plan grows with distinct work. */
+static uint32_t number_collective(msc_plan *p, const msc_plan_collective *v) {
+  for (size_t i = 0; i < p->num_collectives; i++)
+    if (same_collective(&p->collective[i], v)) return (uint32_t)i;
+  msc_grow(p->arena, p->collective, p->num_collectives);
+  p->collective[p->num_collectives] = *v;
+  return (uint32_t)p->num_collectives++;
+}
+
+static const char *moved_axes(const msc_plan *p, const msc_layout *from, const msc_layout *to) {
+  msc_subaxis digit[MSC_MAX_SUBAXES];
+  int num = msc_moved_digits(p->ctx, &p->module->mesh, from, to, digit);
+  return msc_subaxis_print(p->arena, &p->module->mesh, num, digit);
+}
+
+static const char *axes_of(const msc_plan *p, const msc_layout *l, int dim) {
+  return msc_subaxis_print(p->arena, &p->module->mesh, l->first[dim + 1] - l->first[dim], l->sub + l->first[dim]);
+}
+
+/* One entry for what the op does; of several values one for each, and one for all of them. */
+static bool number_op(calling *c, const msc_op *op, msc_plan_call *call) {
+  msc_plan *p = c->p;
+  if (msc_op_attr(op, "axes")) {
+    msc_plan_collective v = in_group_of(p, op);
+    call->bytes = (uint64_t)msc_received_bytes(op, 0, NULL, NULL);
+    call->index = number_collective(p, &v);
+    return true;
+  }
+  const msc_comm_part *part = msc_comm_parts(op, p->arena);
+  MSC_TRY(part);
+  uint32_t *member = msc_new_array(p->arena, uint32_t, op->num_in);
+  for (size_t i = 0; i < op->num_in; i++) {
+    msc_plan_collective v = relayout_of(p, op, &part[i]);
+    call->bytes += (uint64_t)msc_received_bytes(op, i, part[i].from, part[i].to);
+    member[i] = number_collective(p, &v);
+  }
+  msc_plan_collective all = verb_alone(op);
+  all.num_members = op->num_in, all.member = member;
+  call->index = op->num_in == 1 ? member[0] : number_collective(p, &all);
+  return true;
+}
+
+static void note_transfer(calling *c, const msc_op *op, const msc_plan_call *call) {
+  msc_plan *p = c->p;
+  const msc_plan_collective *v = &p->collective[call->index], *first = v->num_members ? &p->collective[v->member[0]] : v;
+  const msc_layout *from = first->from == UINT32_MAX ? NULL : p->layout[first->from], *to = from ? p->layout[first->to] : NULL;
+  msc_grow(p->arena, p->transfer, p->num_transfers);
+  msc_plan_transfer *t = &p->transfer[p->num_transfers++];
+  *t = (msc_plan_transfer){.section = (uint32_t)(c->section - p->section), .call = (uint32_t)c->section->num_calls - 1, .verb = v->verb, .bytes = call->bytes};
+  if (v->verb == PLAN_VERB_HALO) t->axes = axes_of(p, from, (int)v->halo_dim);
+  else t->axes = from ? moved_axes(p, from, to) : msc_op_str(op, "axes");
+  t->from = from ? msc_layout_print(p->arena, &p->module->mesh, from) : "";
+  t->to = to ? msc_layout_print(p->arena, &p->module->mesh, to) : "";
+  t->value = op->name ? op->name : "";
+}
+
+static bool call_collective(calling *c, const msc_op *op) {
+  msc_plan_call *call = new_call(c, PLAN_CALL_KIND_COLLECTIVE, op);
+  MSC_TRY(number_op(c, op, call));
+  call->num_buffers = 2 * (size_t)op->num_in;
+  call->buffer = msc_new_array(c->p->arena, plan_ref, call->num_buffers);
+  for (size_t i = 0; i < op->num_in; i++) {
+    call->buffer[2 * i] = ref_of(c, op->in[i].value, false);
+    call->buffer[2 * i + 1] = ref_of(c, &op->out[i], true);
+  }
+  if (strcmp(msc_op_str(op, "verb"), "shard") != 0) note_transfer(c, op, call);
+  return true;
+}
+
+/* ---- sections ---- */
+
+static bool call_message(calling *c, const msc_op *op) {
+  msc_plan *p = c->p;
+  bool sends = op->kind == OP_stage_send;
+  uint32_t number = (uint32_t)msc_op_int(op, "message"), other = (uint32_t)msc_op_int(op, "stage"), own = c->section->stage;
+  const msc_value *v = sends ? op->in[0].value : &op->out[0];
+  while (p->num_messages <= number) {
+    msc_grow(p->arena, p->message, p->num_messages);
+    p->message[p->num_messages++] = (msc_plan_message){0};
+  }
+  p->message[number] = (msc_plan_message){sends ? own : other, sends ? other : own, DEPTH, (uint64_t)msc_type_bytes(v->type)};
+  msc_plan_call *call = new_call(c, PLAN_CALL_KIND_MESSAGE, op);
+  call->index = number;
+  call->buffer = msc_new_array(p->arena, plan_ref, 1);
+  call->buffer[0] = ref_of(c, v, !sends);
+  call->num_buffers = 1;
+  call->bytes = (uint64_t)msc_type_bytes(v->type);
+  return true;
+}
+
+static bool call_op(calling *c, const msc_op *op) {
+  if (msc_is_graph(op)) return call_graph(c, op), true;
+  if (msc_is_view(op) || msc_moves_nothing(op)) return true;
+  switch (op->kind) {
+    case OP_return: return true;
+    case OP_constant: c->constant[op->id] = put_constant(c, op); return true;
+    case OP_comm: return call_collective(c, op);
+    case OP_stage_send:
+    case OP_stage_recv: return call_message(c, op);
+    case OP_gemm: return call_matmul(c, op);
+    default: break;
+  }
+  bool epilogue = op->prev && op->prev->kind == OP_gemm && msc_op_int(op->prev, "tile");
+  return epilogue || call_kernel(c, op);
+}
+
+/* A result whose place is not where it must be: the new value of an argument that could not be made in place. */
+static void copy_ties(calling *c) {
+  const msc_op *ret = c->f->body->last;
+  for (size_t i = 0; i < ret->num_in; i++) {
+    int64_t arg = msc_tied_argument(c->f, i);
+    if (arg < 0) continue;
+    plan_ref from = ref_of(c, ret->in[i].value, false), to = c->arg[arg];
+    if (from.space == to.space && from.offset == to.offset) continue;
+    const msc_type *t = ret->in[i].value->type;
+    msc_plan_collective v = {.verb = PLAN_VERB_EXCHANGE, .dtype = t->dtype, .rank = t->rank};
+    for (int d = 0; d < t->rank; d++) v.shape[d] = (uint64_t)t->dim[d];
+    v.from = v.to = msc_plan_layout(c->p, msc_layout_replicated(c->p->ctx, t->rank));
+    msc_plan_call *call = new_call(c, PLAN_CALL_KIND_COLLECTIVE, ret);
+    call->index = number_collective(c->p, &v);
+    call->buffer = msc_new_array(c->p->arena, plan_ref, 2);
+    call->buffer[0] = from;
+    call->buffer[1] = to;
+    call->buffer[1].written = true;
+    call->num_buffers = 2;
+  }
+}
+
+static void note_outputs(calling *c) {
+  msc_plan *p = c->p;
+  const msc_op *ret = c->f->body->last;
+  const msc_attr_value *names = msc_func_attr(c->f, "results"), *loss = msc_func_attr(c->f, "loss");
+  const msc_attr_value *layouts = msc_func_attr(c->f, "result_layouts"), *shapes = msc_func_attr(c->f, "result_shapes");
+  for (size_t i = 0; i < ret->num_in; i++) {
+    if (msc_tied_argument(c->f, i) >= 0) continue;
+    msc_grow(p->arena, p->output, p->num_outputs);
+    msc_plan_output *o = &p->output[p->num_outputs++];
+    o->name = names && i < names->list.num ? names->list.v[i].s : msc_arena_printf(p->arena, "result%zu", i);
+    o->program = c->program;
+    o->stage = c->section->stage;
+    o->global = global_type(p, ret->in[i].value->type, shapes ? &shapes->list.v[i] : NULL, layouts ? &layouts->list.v[i] : NULL);
+    o->ref = ref_of(c, ret->in[i].value, false);
+    o->loss = loss && (size_t)loss->i == i;
+  }
+}
+
+msc_plan_calls *msc_plan_calls_begin(msc_plan *p, msc_codegen *cg) {
+  calling *c = msc_new(p->arena, calling);
+  c->p = p, c->cg = cg, c->kept.arena = p->arena;
+  return c;
+}
+
+bool msc_plan_add_section(msc_plan_calls *c, msc_func *f, uint32_t program) {
+  msc_plan *p = c->p;
+  msc_numbering n = msc_number(f->body);
+  const msc_attr_value *stage = msc_func_attr(f, "stage"), *scratch = msc_func_attr(f, "scratch"), *copies = msc_func_attr(f, "copies");
+  msc_grow(p->arena, p->section, p->num_sections);
+  c->f = f, c->program = program;
+  c->section = &p->section[p->num_sections++];
+  *c->section = (msc_plan_section){.func = f, .name = f->name, .stage = stage ? (uint32_t)stage->i : 0, .copies = copies ? (uint32_t)copies->i : 1};
+  c->arg = msc_new_array(p->arena, plan_ref, f->body->num_args);
+  c->constant = msc_new_array(p->arena, uint64_t, n.num_ops);
+  c->scratch = scratch ? (uint64_t)scratch->i : 0;
+  c->section->scratch_bytes = c->scratch + MSC_FLAG_BYTES;
+  for (size_t i = 0; i < f->body->num_args; i++) c->arg[i] = place_argument(c, i);
+  for (const msc_op *op = f->body->first; op; op = op->next) MSC_TRY(call_op(c, op));
+  copy_ties(c);
+  note_outputs(c);
+  return true;
+}

@@ -1,0 +1,72 @@
+/* graphs.c: an op that a GPU's library computes in; the graph of the plan that it is, with a bound for its workspace, out. */
+#include <math.h>
+#include <string.h>
+
+#include "codegen/plan/plan.h"
+#include "ir/alias.h"
+#include "ir/conv.h"
+#include "passes/7_lower/graph.h"
+
+static void put_operand(msc_plan_graph *g, const msc_value *v) {
+  msc_plan_operand *o = &g->operand[g->num_operands++];
+  int64_t stride[MSC_MAX_RANK];
+  msc_strides(v, stride);
+  o->dtype = v->type->dtype;
+  for (int d = 0; d < 4; d++) {
+    o->shape[d] = d < v->type->rank ? (uint64_t)v->type->dim[d] : 1;
+    o->stride[d] = d < v->type->rank ? (uint64_t)stride[d] : 1;
+  }
+}
+
+static uint64_t aligned(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit * unit; }
+
+/* What cuDNN 9.19 and 9.26 use for sm_80, sm_90 and sm_100: with the order of sums fixed the slopes of all scores, else once more what
+ * the runtime keeps of dq in f32; and in f32 the gradients that heads which share keys and values add up. */
+static uint64_t attention_workspace(const msc_plan_graph *g) {
+  enum { BLOCK = 128, SLACK = 1 << 20 };
+  const uint64_t *q = g->operand[0].shape, *k = g->operand[1].shape, *v = g->operand[2].shape;
+  uint64_t heads = q[0] * q[1], rows = aligned(q[2], BLOCK);
+  if (g->num_operands < 9) return SLACK; /* forward */
+  uint64_t sums = 4 * heads * rows, dq = 4 * heads * rows * q[3], keys = aligned(k[2], BLOCK);
+  uint64_t shared = q[1] == k[1] ? 0 : 4 * heads * keys * (k[3] + v[3]);
+  return sums + shared + (g->deterministic ? 2 * heads * rows * keys : 2 * dq) + SLACK;
+}
+
+/* Operands in another order of dimensions; seen: up to 1.4 of their bytes. */
+static uint64_t convolution_workspace(const msc_plan_graph *g) {
+  enum { SLACK = 32 << 20 };
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < g->num_operands; i++) {
+    const msc_plan_operand *o = &g->operand[i];
+    bytes += (uint64_t)msc_dtype_bytes(o->dtype) * o->shape[0] * o->stride[0];
+  }
+  return bytes + bytes / 2 + SLACK;
+}
+
+static void set_attention(msc_plan_graph *g, const msc_op *op) {
+  int64_t e = op->in[0].value->type->dim[3];
+  bool is_grad = op->kind == OP_flash_attention_grad, has_extra = op->num_in == (is_grad ? 7 : 4);
+  g->kind = !has_extra ? PLAN_GRAPH_KIND_ATTENTION : msc_op_bool(op, "masked") ? PLAN_GRAPH_KIND_MASKED_ATTENTION : PLAN_GRAPH_KIND_DROPPED_ATTENTION;
+  if (is_grad) g->kind++; /* each kind's gradient follows it */
+  g->causal = msc_op_bool(op, "causal");
+  g->scale = msc_op_float(op, "scale");
+  if (g->scale == 0) g->scale = 1 / sqrt((double)e);
+  g->bytes = attention_workspace(g);
+}
+
+static void set_convolution(msc_plan_graph *g, const msc_op *op) {
+  msc_conv c = msc_conv_of(op);
+  g->relu = op->kind == OP_biased_conv2d && msc_op_bool(op, "relu");
+  g->kind = op->kind == OP_conv2d ? PLAN_GRAPH_KIND_CONV : op->kind == OP_biased_conv2d ? PLAN_GRAPH_KIND_BIASED_CONV : op->kind == OP_conv2d_transpose ? PLAN_GRAPH_KIND_CONV_DATA : PLAN_GRAPH_KIND_CONV_WEIGHT;
+  for (int i = 0; i < 2; i++) g->step[i] = (uint64_t)c.dim[i].stride, g->dilation[i] = (uint64_t)c.dim[i].dilation, g->padding[i] = (uint64_t)c.dim[i].low;
+  g->bytes = convolution_workspace(g);
+}
+
+void msc_plan_graph_of(const msc_op *op, msc_plan_graph *out) {
+  memset(out, 0, sizeof *out); /* padding: equal ones are found by their bytes */
+  for (size_t i = 0; i < op->num_in; i++) put_operand(out, op->in[i].value);
+  for (size_t i = 0; i < op->num_out; i++) put_operand(out, &op->out[i]);
+  out->deterministic = !msc_op_bool(op, "any_order");
+  if (op->kind == OP_flash_attention || op->kind == OP_flash_attention_grad) set_attention(out, op);
+  else set_convolution(out, op);
+}

@@ -1,0 +1,202 @@
+/* plan.h: a lowered module as a plan: the records that plan.fbs holds, in memory, and their bytes. */
+#ifndef MSC_CODEGEN_PLAN_H
+#define MSC_CODEGEN_PLAN_H
+
+#include "codegen/codegen.h"
+#include "ir/ir.h"
+#include "passes/6_pipeline/schedule/schedule.h"
+#include "passes/cluster.h"
+#include "plan_fbs.h"
+
+enum { MSC_FLAG_BYTES = 64 }; /* behind a section's scratch: the error flag of kernels that check indices */
+
+/* Strategy of one op, for people: layouts in -> out, and who decided. */
+typedef struct {
+  const char *op, *text, *by;
+} msc_decision;
+
+typedef struct {
+  uint64_t batch, m, n, k, stride_a, stride_b, tile_m, tile_n, tile_bytes;
+  msc_dtype dtype;
+  bool transpose_a, transpose_b, bias, relu, generated, wide, gelu, slope, add, after_first, aux, sum_a, sum_b;
+  uint32_t pack, multiply, width, blocks; /* generated only */
+  uint64_t panel_bytes, room_bytes;
+} msc_plan_matmul;
+
+enum { MSC_PLAN_OPERANDS = 10 };
+
+typedef struct {
+  msc_dtype dtype;
+  uint64_t shape[4], stride[4];
+} msc_plan_operand;
+
+/* What a GPU's library computes as a graph; see plan.fbs. */
+typedef struct {
+  uint8_t kind;
+  bool causal, deterministic, relu;
+  size_t num_operands;
+  msc_plan_operand operand[MSC_PLAN_OPERANDS];
+  double scale;
+  uint64_t step[2], dilation[2], padding[2], bytes;
+} msc_plan_graph;
+
+typedef struct {
+  uint8_t verb;
+  msc_dtype dtype;
+  int rank;
+  uint64_t shape[MSC_MAX_RANK];
+  uint32_t from, to; /* into layouts; UINT32_MAX: none */
+  msc_reduction reduction;
+  uint32_t halo_dim;
+  uint64_t halo_lo, halo_hi;
+  size_t num_axes, num_pairs;
+  plan_sub_axis axis[MSC_MAX_SUBAXES];
+  uint32_t root;
+  uint32_t *pair;
+  size_t num_members; /* > 0: all of these at once */
+  uint32_t *member;
+} msc_plan_collective;
+
+typedef struct msc_plan_call {
+  uint8_t kind;   /* PLAN_CALL_KIND_... */
+  uint32_t index; /* into kernels, matmuls, collectives, messages or graphs */
+  size_t num_buffers;
+  plan_ref *buffer;
+  const msc_launch *launch; /* of a kernel */
+  struct msc_plan_call *epilogue;
+  const msc_op *op;
+  uint64_t bytes, flops, predicted_ns;
+  bool checks;
+} msc_plan_call;
+
+/* A layout change, for people and for the counts of `msc compile --json`. */
+typedef struct {
+  uint32_t section, call;
+  uint8_t verb;
+  const char *axes, *from, *to, *value;
+  uint64_t bytes; /* received by one device */
+} msc_plan_transfer;
+
+typedef struct {
+  const msc_func *func;
+  const char *name;
+  size_t num_calls;
+  msc_plan_call *call;
+  uint64_t scratch_bytes;
+  uint32_t stage;
+  bool inputs; /* a call reads one */
+  uint32_t copies; /* micro-batches side by side */
+} msc_plan_section;
+
+typedef struct {
+  uint64_t persistent_bytes, sum_bytes /* of these, for sums over micro-batches */, carried_stride[MSC_NUM_SLOTS]; /* by class: spaces carried_fb, carried_fw, carried_bw */
+  uint32_t carried_slots[MSC_NUM_SLOTS];
+  uint64_t micro; /* where in persistent the number of the micro-batch is; UINT64_MAX: nowhere */
+} msc_plan_stage;
+
+typedef struct {
+  const char *name;
+  uint32_t micro, *num_entries; /* per stage, so is entry */
+  plan_entry **entry;
+} msc_plan_program;
+
+typedef struct {
+  uint32_t from, to; /* stages */
+  uint32_t depth;    /* messages under way at most */
+  uint64_t bytes;
+} msc_plan_message;
+
+typedef struct {
+  const char *name;
+  const msc_type *global; /* with its layout */
+  const msc_func *func;   /* where its attributes are */
+  size_t arg;
+  plan_ref ref;
+  uint32_t stage;         /* of what is kept: whose ranks hold it */
+  bool copy;              /* another stage's is the first */
+  size_t same;            /* of what is kept: 1 + index of the one of this name before it; 0: none */
+  uint32_t num_readers, *reader; /* of an input: stages, ascending */
+} msc_plan_variable;
+
+typedef struct {
+  const char *name;
+  uint32_t program, stage;
+  const msc_type *global;
+  plan_ref ref;
+  bool loss;
+} msc_plan_output;
+
+typedef struct msc_plan {
+  msc_context *ctx;
+  msc_arena *arena;
+  const msc_module *module;
+  size_t num_layouts, num_matmuls, num_graphs, num_collectives, num_sections, num_parameters, num_inputs, num_outputs, num_transfers, num_decisions;
+  const msc_layout **layout;
+  msc_plan_matmul *matmul;
+  msc_plan_graph *graph;
+  msc_plan_collective *collective;
+  msc_plan_section *section;
+  uint32_t num_stages, num_programs, num_messages, input_slots;
+  msc_plan_stage *stage;
+  msc_plan_program *program;  /* without lanes, one section each */
+  msc_plan_message *message;  /* by number */
+  msc_plan_variable *parameter, *input;
+  msc_plan_output *output;
+  msc_plan_transfer *transfer;
+  const msc_decision *decision;
+  unsigned char *constants;
+  uint64_t constant_bytes, persistent_bytes, input_stride, predicted_step_ns, exposed_comm_ns;
+  msc_machine_code code;
+  uint64_t workspace_bytes;   /* of a GPU's libraries */
+  uint64_t memory_bytes;      /* of a rank in all */
+  const char **engine;        /* of each graph, in the words of the library; NULL: none, of all or of one */
+  uint64_t engines_version;   /* of that library */
+  int engines_arch;           /* of the GPU, as 90 */
+  const char *config, *model; /* JSON; name */
+  const char *strategies;     /* JSON of strategy_ckpt_save_file; not in plan.bin */
+  const char *cluster;        /* JSON */
+  const void *searched;       /* the program as it went into `layouts`, text packed by zlib */
+  size_t searched_packed, searched_bytes;
+  uint64_t model_hash;
+} msc_plan;
+
+/* ---- plan/programs.c ---- */
+
+/* From a module whose passes have all run.  Makes the machine code for the target; its LLVM IR goes to *out_code unless that is NULL
+ * (see msc_codegen_want_text).  NULL after reporting. */
+msc_plan *msc_plan_of(msc_context *ctx, const msc_module *m, const msc_code_target *target, const char **out_code);
+
+/* ---- plan/products.c ---- */
+
+/* What `gemm` is to the plan, which has room for it, cleared; false after a report. */
+bool msc_plan_product(msc_codegen *cg, const msc_op *gemm, msc_target target, msc_plan_matmul *out);
+
+/* ---- plan/graphs.c ---- */
+
+/* What an op that a GPU's library computes is to the plan. */
+void msc_plan_graph_of(const msc_op *op, msc_plan_graph *out);
+
+/* ---- plan/calls.c ---- */
+
+/* What the sections of one plan share while they are made; in the plan's arena, as they are. */
+typedef struct msc_plan_calls msc_plan_calls;
+msc_plan_calls *msc_plan_calls_begin(msc_plan *p, msc_codegen *cg);
+/* One more section, with its parameters, inputs, outputs, collectives and messages; `program`: its number.  false after reporting. */
+bool msc_plan_add_section(msc_plan_calls *c, msc_func *f, uint32_t program);
+uint32_t msc_plan_layout(msc_plan *p, const msc_layout *l); /* its number, added when new */
+const msc_layout *msc_plan_layout_of(const msc_plan *p, const msc_attr_value *text, int rank); /* NULL or wrong: replicated */
+
+/* ---- predict.c ---- */
+
+/* The predicted time of every call, and of a step: whole, and of it what communication adds; depths of messages.  False after
+ * reporting that stages wait for each other, which is a bug. */
+bool msc_plan_predict(msc_plan *p, const msc_cluster *cluster);
+/* How often a section runs in one step of the first program, train where there is one. */
+uint64_t msc_plan_uses(const msc_plan *p, uint32_t section);
+
+/* ---- write_plan.c ---- */
+
+/* The file's bytes, in the context's arena; the same plan gives the same bytes.  NULL after reporting. */
+const void *msc_plan_bytes(const msc_plan *p, size_t *out_bytes);
+
+#endif

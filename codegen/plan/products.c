@@ -1,0 +1,104 @@
+/* products.c: a gemm in; the product of the plan that it is, with its tiles, out. */
+#include "codegen/plan/plan.h"
+#include "ir/gemm.h"
+#include "ir/abi/product.h"
+
+static uint64_t aligned(uint64_t n) { return (n + 63) / 64 * 64; }
+
+static uint64_t rounded(uint64_t n, uint64_t parts, uint64_t unit) {
+  uint64_t part = (n + parts - 1) / parts;
+  part = (part + unit - 1) / unit * unit;
+  return part < n ? part : n;
+}
+
+/* The library: work items of about two million operations, enough for the call's overhead, few enough for two to sixteen threads. */
+static void choose_library_tiles(msc_plan_matmul *m) {
+  uint64_t parts = 2 * m->m * m->n * m->k / 2000000;
+  if (parts < 1) parts = 1;
+  if (parts > 16) parts = 16;
+  m->tile_m = m->m;
+  m->tile_n = m->n;
+  if (m->n >= m->m) m->tile_n = rounded(m->n, parts, 64);
+  else m->tile_m = rounded(m->m, parts, 16);
+}
+
+static uint64_t sum_bytes(const msc_plan_matmul *m) { return (uint64_t)msc_product_bytes(msc_dtype_bytes(m->dtype)); }
+
+/* Generated code: b's columns of a tile packed in half the level-2 cache, a's rows in a quarter of it; halved while there are too few
+ * for the threads of a small machine and what remains is worth a call. */
+static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels) {
+  enum { PANELS = 256 * 1024, ROWS = 128 * 1024, FEW = 8, LEAST = 200000 };
+  uint64_t bytes = sum_bytes(m), width = (uint64_t)kernels->width, height = (uint64_t)kernels->height;
+  uint64_t columns = PANELS / (m->k * bytes) / width * width, rows = ROWS / (m->k * bytes) / height * height;
+  if (columns < width) columns = width;
+  if (rows < 8 * height) rows = 8 * height;
+  uint64_t parts = (m->n + columns - 1) / columns;
+  m->tile_n = rounded(m->n, parts > 1 && parts < FEW ? FEW : parts, width); /* two threads share seven parts badly */
+  m->tile_m = rounded(m->m, (m->m + rows - 1) / rows, 2);
+  while (m->batch * ((m->m + m->tile_m - 1) / m->tile_m) * ((m->n + m->tile_n - 1) / m->tile_n) < FEW && 2 * m->tile_m * m->tile_n * m->k >= 2 * LEAST) {
+    bool narrow = m->tile_n >= 4 * width || m->tile_m <= 2 * height;
+    if (narrow && m->tile_n <= width) break;
+    if (narrow) m->tile_n = rounded(m->tile_n, 2, width);
+    else m->tile_m = rounded(m->tile_m, 2, 2);
+  }
+}
+
+static uint64_t aligned_bytes(const msc_plan_matmul *m, int64_t elems) { return aligned((uint64_t)elems * sum_bytes(m)); }
+
+static void set_rooms(msc_plan_matmul *m) {
+  bool packed = msc_product_packs_rows(msc_dtype_bytes(m->dtype), m->transpose_a);
+  m->panel_bytes = aligned_bytes(m, msc_product_panel_elems((int64_t)m->tile_n, (int64_t)m->k, m->width));
+  m->room_bytes = packed ? aligned_bytes(m, msc_product_room_elems((int64_t)m->tile_m, (int64_t)m->k)) : 0;
+}
+
+static uint64_t lead_elems(const msc_type *t) {
+  uint64_t n = 1;
+  for (int d = 0; d + 2 < t->rank; d++) n *= (uint64_t)t->dim[d];
+  return n;
+}
+
+static bool generate(msc_codegen *cg, const msc_op *op, msc_plan_matmul *m) {
+  msc_product_kernels kernels;
+  if (!msc_codegen_product(cg, m->dtype, m->transpose_b, &kernels)) return msc_op_error(op, MSC_E_INTERNAL, "gemm: no fused multiply-add for generated code");
+  m->generated = true;
+  m->pack = kernels.pack, m->multiply = kernels.multiply, m->width = (uint32_t)kernels.width;
+  m->blocks = (uint32_t)msc_op_int(op, "blocks");
+  if (!m->tile_bytes) choose_tiles(m, &kernels);
+  set_rooms(m);
+  return true;
+}
+
+static void set_function(msc_plan_matmul *m, const msc_op *op) {
+  m->bias = msc_gemm_operand(op, "bias"), m->add = msc_gemm_operand(op, "add"), m->aux = msc_gemm_operand(op, "aux") || msc_gemm_result(op, "aux");
+  m->after_first = msc_gemm_operand(op, "unless");
+  m->sum_a = msc_gemm_result(op, "sum_a"), m->sum_b = msc_gemm_result(op, "sum_b");
+  m->relu = msc_op_bool(op, "relu"), m->gelu = msc_op_bool(op, "gelu"), m->slope = msc_op_bool(op, "slope");
+  m->wide = op->out[0].type->dtype != m->dtype;
+}
+
+static msc_plan_matmul matmul_of(const msc_op *op, msc_target target) {
+  const msc_type *a = op->in[0].value->type, *b = op->in[1].value->type, *y = op->out[0].type;
+  msc_plan_matmul m = {.dtype = a->dtype, .transpose_a = msc_op_bool(op, "transpose_a"), .transpose_b = msc_op_bool(op, "transpose_b")};
+  bool rows = b->rank == 2 && !m.transpose_a; /* leading dimensions that only `a` has are more rows */
+  m.batch = rows ? 1 : lead_elems(y);
+  m.m = (uint64_t)y->dim[y->rank - 2] * (rows ? lead_elems(y) : 1);
+  m.n = (uint64_t)y->dim[y->rank - 1];
+  m.k = (uint64_t)a->dim[a->rank - (m.transpose_a ? 2 : 1)];
+  m.stride_a = rows || lead_elems(a) == 1 ? 0 : m.m * m.k;
+  m.stride_b = lead_elems(b) == 1 ? 0 : m.k * m.n;
+  set_function(&m, op);
+  if (target == MSC_TARGET_CUDA) m.tile_m = m.m, m.tile_n = m.n;
+  else choose_library_tiles(&m);
+  int64_t tile = msc_op_int(op, "tile");
+  if (tile) {
+    m.tile_m = (uint64_t)tile;
+    m.tile_n = m.n;
+    m.tile_bytes = m.tile_m * m.n * (uint64_t)msc_dtype_bytes(y->dtype);
+  }
+  return m;
+}
+
+bool msc_plan_product(msc_codegen *cg, const msc_op *op, msc_target target, msc_plan_matmul *out) {
+  *out = matmul_of(op, target);
+  return !msc_op_bool(op, "generated") || generate(cg, op, out);
+}

@@ -1,0 +1,140 @@
+/* programs.c: a lowered module -> a plan: the sections of its programs, what every stage runs when, their machine code. */
+#include <string.h>
+
+#include "codegen/plan/plan.h"
+#include "passes/6_pipeline/pipeline.h"
+
+/* Batches that are in use at once on a stage, and what is read ahead: another one for each copy. */
+static uint32_t batches_in_use(const msc_plan *p, uint32_t micro, uint32_t num, const plan_entry *e) {
+  uint32_t most = 0, released = 0, taken = 0, copies = 1;
+  uint32_t *last = msc_new_array(p->arena, uint32_t, micro + 1);
+  for (uint32_t i = 0; i < num; i++) {
+    const msc_plan_section *s = &p->section[e[i].section];
+    for (uint32_t k = 0; s->inputs && k < s->copies; k++) last[e[i].micro + k] = i;
+    if (s->copies > copies) copies = s->copies;
+  }
+  for (uint32_t i = 0; i < num; i++) {
+    const msc_plan_section *s = &p->section[e[i].section];
+    if (!s->inputs) continue;
+    if (e[i].micro + s->copies > taken) taken = e[i].micro + s->copies;
+    if (taken - released > most) most = taken - released;
+    while (released < taken && last[released] <= i) released++;
+  }
+  return (most + copies - 1) / copies * copies + copies;
+}
+
+static uint32_t number_of(const msc_plan *p, const msc_func *f) {
+  for (uint32_t i = 0; i < p->num_sections; i++)
+    if (f && p->section[i].func == f) return i;
+  return UINT32_MAX;
+}
+
+static uint16_t slot(const msc_attr_value *entry, msc_slot_class class) {
+  int64_t s = entry[MSC_LANE_SLOTS + (int)class].i;
+  return (uint16_t)(s < 0 ? 0 : s);
+}
+
+static bool fill_lane(msc_plan *p, const char *program, const msc_attr_value *lane, uint32_t stage, plan_entry *out) {
+  for (size_t i = 0; i < lane->list.num / MSC_LANE_FIELDS; i++) {
+    const msc_attr_value *v = lane->list.v + i * MSC_LANE_FIELDS;
+    msc_section_kind kind = (msc_section_kind)v[MSC_LANE_SECTION].i;
+    const msc_func *f = msc_find_section(p->module, program, kind, stage, v[MSC_LANE_CHUNK].i);
+    uint32_t section = number_of(p, f);
+    if (section > UINT16_MAX) return msc_error(p->ctx, MSC_E_INTERNAL, NULL, "the schedule names section %s of stage %u, which does not exist", msc_section_names[kind], stage);
+    out[i] = (plan_entry){.micro = (uint32_t)v[MSC_LANE_MICRO].i, .section = (uint16_t)section, .fb = slot(v, MSC_SLOT_FB), .fw = slot(v, MSC_SLOT_FW), .bw = slot(v, MSC_SLOT_BW)};
+  }
+  return true;
+}
+
+static bool add_lanes(msc_plan *p, msc_plan_program *g, const msc_attr_value *lanes) {
+  g->num_entries = msc_new_array(p->arena, uint32_t, p->num_stages);
+  g->entry = msc_new_array(p->arena, plan_entry *, p->num_stages);
+  for (uint32_t i = 0; i < p->num_stages; i++) {
+    g->num_entries[i] = (uint32_t)(lanes->list.v[i].list.num / MSC_LANE_FIELDS);
+    g->entry[i] = msc_new_array(p->arena, plan_entry, g->num_entries[i]);
+    MSC_TRY(fill_lane(p, g->name, &lanes->list.v[i], i, g->entry[i]));
+    uint32_t slots = batches_in_use(p, g->micro, g->num_entries[i], g->entry[i]);
+    if (slots > p->input_slots) p->input_slots = slots;
+  }
+  return true;
+}
+
+static bool is_of(const msc_func *f, const char *program) {
+  const msc_attr_value *own = msc_func_attr(f, "program");
+  return !strcmp(own ? own->s : f->name, program);
+}
+
+/* Its sections, and what runs when; a program that is one function needs no schedule. */
+static bool add_program(msc_plan *p, msc_plan_calls *calls, const char *name, const msc_attr_value *lanes) {
+  const msc_attr_value *micro = NULL;
+  bool any = false, ok = true;
+  msc_grow(p->arena, p->program, p->num_programs);
+  for (msc_func *f = p->module->first; f; f = f->next) {
+    if (!is_of(f, name)) continue;
+    any = true;
+    if (msc_func_attr(f, "program")) micro = msc_func_attr(f, "micro");
+    ok &= msc_plan_add_section(calls, f, p->num_programs);
+  }
+  if (!any || !ok) return ok;
+  msc_plan_program *g = &p->program[p->num_programs++];
+  *g = (msc_plan_program){.name = name, .micro = micro ? (uint32_t)micro->i : 1};
+  return !lanes || add_lanes(p, g, lanes);
+}
+
+static void make_stages(msc_plan *p, const msc_attr_value *lanes) {
+  const msc_attr_value *slots = lanes ? msc_find_attr(lanes->dict.a, lanes->dict.num, "slots") : NULL;
+  p->input_slots = 2;
+  p->num_stages = slots ? (uint32_t)slots->list.num / MSC_NUM_SLOTS : 1;
+  p->stage = msc_new_array(p->arena, msc_plan_stage, p->num_stages);
+  for (uint32_t i = 0; i < p->num_stages; i++) p->stage[i].micro = UINT64_MAX;
+  for (size_t i = 0; slots && i < slots->list.num; i++) p->stage[i / MSC_NUM_SLOTS].carried_slots[i % MSC_NUM_SLOTS] = (uint32_t)slots->list.v[i].i;
+}
+
+/* Layout numbers must be known before the file is written. */
+static void number_layouts(msc_plan *p) {
+  for (size_t i = 0; i < p->num_parameters; i++) msc_plan_layout(p, p->parameter[i].global->layout);
+  for (size_t i = 0; i < p->num_inputs; i++) msc_plan_layout(p, p->input[i].global->layout);
+  for (size_t i = 0; i < p->num_outputs; i++) msc_plan_layout(p, p->output[i].global->layout);
+  for (size_t s = 0; s < p->num_sections; s++) {
+    const msc_attr_value *starts = msc_func_attr(p->section[s].func, "starts");
+    for (size_t i = 0; starts && i < starts->list.num; i++) {
+      const msc_attr_value *d = &starts->list.v[i];
+      msc_plan_layout(p, msc_plan_layout_of(p, msc_find_attr(d->dict.a, d->dict.num, "layout"), 1));
+    }
+  }
+}
+
+typedef struct {
+  msc_plan *p;
+  msc_codegen *cg;
+} making;
+
+/* The calls of all sections and their code. */
+static bool make_programs(msc_context *ctx, void *arg) {
+  static const char *const names[] = {"train", "forward"};
+  making *m = arg;
+  msc_plan *p = m->p;
+  const msc_attr_value *lanes = msc_find_attr(p->module->attrs, p->module->num_attrs, "msc.lanes");
+  msc_plan_calls *calls = msc_plan_calls_begin(p, m->cg);
+  bool ok = true;
+  (void)ctx;
+  make_stages(p, lanes);
+  for (int i = 0; i < 2; i++) ok &= add_program(p, calls, names[i], lanes ? msc_find_attr(lanes->dict.a, lanes->dict.num, names[i]) : NULL);
+  if (!ok) return false;
+  for (uint32_t i = 0; i < p->num_stages; i++)
+    if (p->stage[i].persistent_bytes > p->persistent_bytes) p->persistent_bytes = p->stage[i].persistent_bytes;
+  number_layouts(p);
+  return msc_codegen_finish(m->cg, &p->code);
+}
+
+msc_plan *msc_plan_of(msc_context *ctx, const msc_module *m, const msc_code_target *target, const char **out_code) {
+  msc_arena *arena = msc_context_arena(ctx);
+  msc_plan *p = msc_new(arena, msc_plan);
+  *p = (msc_plan){.ctx = ctx, .arena = arena, .module = m};
+  making making_it = {p, msc_codegen_begin(ctx, target)};
+  if (!making_it.cg) return NULL;
+  if (out_code) msc_codegen_want_text(making_it.cg, out_code);
+  if (msc_protect(ctx, make_programs, &making_it)) return p;
+  msc_codegen_abandon(making_it.cg); /* LLVM's memory is not the arena's: it is freed in any case */
+  return NULL;
+}

@@ -1,0 +1,121 @@
+/* attention.c: expansions of attention, rotary positions and gated activations. */
+#include <math.h>
+#include <string.h>
+
+#include "ir/formula.h"
+#include "ir/op_table.h"
+
+/* ---- gated activations ---- */
+
+static msc_value *activated(msc_builder *b, const char *how, msc_value *x) {
+  if (!strcmp(how, "none")) return x;
+  if (!strcmp(how, "gelu")) return with_word(b, OP_gelu, 1, &x, "form", "erf");
+  if (!strcmp(how, "gelu_tanh")) return with_word(b, OP_gelu, 1, &x, "form", "tanh");
+  static const struct {
+    const char *name;
+    msc_op_kind kind;
+  } kinds[] = {{"silu", OP_silu}, {"sigmoid", OP_sigmoid}, {"relu", OP_relu}, {"tanh", OP_tanh}};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    if (!strcmp(how, kinds[i].name)) return unary(b, kinds[i].kind, x);
+  return NULL;
+}
+
+/* One half of the last dimension, activated, times the other. */
+bool expand_glu(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  int last = in[0]->type->rank - 1;
+  int64_t n = in[0]->type->dim[last];
+  msc_value *first = part_of(b, in[0], last, 0, n / 2), *second = part_of(b, in[0], last, n / 2, n);
+  bool gate_first = msc_op_bool(op, "gate_first");
+  msc_value *gate = activated(b, msc_op_str(op, "activation"), gate_first ? first : second);
+  out_result[0] = times(b, gate, gate_first ? second : first);
+  return out_result[0] != NULL;
+}
+
+/* ---- rotary positions ---- */
+
+/* The angle of position p and pair i is p base^(-2i / n): [s,1..,n/2], aligned with x [.., s, .., n]. */
+static msc_value *angles(msc_builder *b, const msc_op *op, const msc_type *x, msc_dtype dtype) {
+  int axis = axis_of(op, "axis", x->rank), rank = x->rank - axis;
+  int64_t n = x->dim[x->rank - 1], dim[MSC_MAX_RANK];
+  for (int d = 0; d < rank; d++) dim[d] = d == 0 ? x->dim[axis] : 1;
+  msc_value *position = reshape(b, count_up(b, dtype, x->dim[axis]), rank, dim);
+  msc_value *pair = count_up(b, dtype, n / 2);
+  msc_value *frequency = unary(b, OP_exp, times(b, pair, number(b, pair, -2 * log(msc_op_float(op, "base")) / (double)n)));
+  return times(b, position, frequency);
+}
+
+/* Pairs (a, c) become (a cos - c sin, c cos + a sin): element i and i + n/2, or neighbours when they are interleaved. */
+bool expand_rotary(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  const msc_type *t = in[0]->type;
+  bool neighbours = msc_op_bool(op, "interleaved");
+  int last = t->rank - 1, split = neighbours ? t->rank : last; /* the dimension of two */
+  int64_t n = t->dim[last], dim[MSC_MAX_RANK + 1], single[MSC_MAX_RANK];
+  if (t->rank == MSC_MAX_RANK) return msc_op_error(op, MSC_E_UNSUPPORTED, "rotary: rank %d is not supported, %d at most", t->rank, MSC_MAX_RANK - 1);
+  memcpy(dim, t->dim, sizeof t->dim);
+  memcpy(single, t->dim, sizeof single);
+  dim[neighbours ? last : t->rank] = n / 2, dim[split] = 2;
+  single[last] = n / 2;
+  msc_dtype dtype = wide(t->dtype);
+  msc_value *x = reshape(b, cast(b, in[0], dtype), t->rank + 1, dim), *angle = angles(b, op, t, dtype);
+  msc_value *a = reshape(b, part_of(b, x, split, 0, 1), t->rank, single), *c = reshape(b, part_of(b, x, split, 1, 2), t->rank, single);
+  msc_value *cosine = unary(b, OP_cos, angle), *sine = unary(b, OP_sin, angle);
+  msc_value *c_sine = times(b, c, sine), *turned_a = minus(b, times(b, a, cosine), c_sine);
+  msc_value *a_sine = times(b, a, sine), *turned_c = plus(b, times(b, c, cosine), a_sine);
+  dim[split] = 1;
+  turned_c = reshape(b, turned_c, t->rank + 1, dim);
+  x = joined(b, split, 2, (msc_value *[]){reshape(b, turned_a, t->rank + 1, dim), turned_c});
+  out_result[0] = cast(b, reshape(b, x, t->rank, t->dim), t->dtype);
+  return out_result[0] != NULL;
+}
+
+/* ---- attention ---- */
+
+static msc_value *product(msc_builder *b, msc_value *x, msc_value *y, bool transpose) {
+  msc_attr attr = msc_named(formula_ctx(b), "transpose_b", msc_bool(true));
+  return with_attrs(b, OP_batch_matmul, 2, (msc_value *[]){x, y}, transpose, &attr);
+}
+
+/* -infinity where a position may not be seen. */
+static msc_value *hidden(msc_builder *b, msc_value *seen, msc_value *scores) { return scores ? choose(b, seen, scores, number(b, scores, -INFINITY)) : NULL; }
+
+/* Position i sees 0 .. i. */
+static msc_value *causal(msc_builder *b, msc_value *scores, int64_t s, int64_t t) {
+  msc_value *row = reshape(b, count_up(b, MSC_I32, s), 2, (int64_t[]){s, 1});
+  return hidden(b, compare(b, "ge", row, count_up(b, MSC_I32, t)), scores);
+}
+
+static msc_value *masked(msc_builder *b, msc_value *mask, msc_value *scores) {
+  return mask->type->dtype == MSC_I1 || !scores ? hidden(b, mask, scores) : plus(b, scores, cast(b, mask, scores->type->dtype));
+}
+
+/* softmax(scale q k^T + mask) [b,h,s,t]; of f16 and bf16 it is f32.  Heads that share keys and values stand one below the other, as more positions of one head. */
+static msc_value *weights_of(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value *mask) {
+  const int64_t *q = in[0]->type->dim, *v = in[2]->type->dim;
+  int64_t groups = v[1], members = q[1] / groups, t = v[2];
+  double scale = msc_op_float(op, "scale");
+  msc_value *scores = product(b, reshape(b, in[0], 4, (int64_t[]){q[0], groups, members * q[2], q[3]}), in[1], true);
+  scores = cast(b, scores, wide(in[0]->type->dtype));
+  if (scale == 0 && q[3]) scale = 1 / sqrt((double)q[3]);
+  scores = reshape(b, scores, 4, (int64_t[]){q[0], q[1], q[2], t});
+  if (scores) scores = times(b, scores, number(b, scores, scale));
+  if (mask) scores = masked(b, mask, scores);
+  if (msc_op_bool(op, "causal")) scores = causal(b, scores, q[2], t);
+  return unary(b, OP_softmax, scores);
+}
+
+/* weights v */
+static msc_value *attended(msc_builder *b, msc_value *weights, msc_value *const *in) {
+  const int64_t *q = in[0]->type->dim, *v = in[2]->type->dim;
+  weights = reshape(b, cast(b, weights, in[0]->type->dtype), 4, (int64_t[]){q[0], v[1], q[1] / v[1] * q[2], v[2]});
+  return reshape(b, product(b, weights, in[2], false), 4, (int64_t[]){q[0], q[1], q[2], v[3]});
+}
+
+bool expand_attention(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  return (out_result[0] = attended(b, weights_of(b, op, in, op->num_in > 3 ? in[3] : NULL), in)) != NULL;
+}
+
+bool expand_dropped_attention(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  msc_value *weights = weights_of(b, op, in, NULL);
+  if (weights) weights = times(b, weights, cast(b, in[3], weights->type->dtype));
+  return (out_result[0] = attended(b, weights, in)) != NULL;
+}

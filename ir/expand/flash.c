@@ -1,0 +1,80 @@
+/* flash.c: expansions of flash_attention and its gradient: what a machine without a library for them computes.  Heads that share
+ * keys and values stand one below the other in products, as more positions of one head. */
+#include <math.h>
+
+#include "ir/formula.h"
+#include "ir/op_table.h"
+
+typedef struct {
+  int64_t batch, heads, groups, rows /* of a group: its heads' positions */, positions, keys;
+  double scale;
+} sizes;
+
+static sizes sizes_of(const msc_op *op, msc_value *const *in) {
+  const int64_t *q = in[0]->type->dim, *k = in[1]->type->dim;
+  double scale = msc_op_float(op, "scale");
+  if (scale == 0) scale = q[3] ? 1 / sqrt((double)q[3]) : 1;
+  return (sizes){q[0], q[1], k[1], k[1] ? q[1] / k[1] * q[2] : 0, q[2], k[2], scale};
+}
+
+static msc_value *product(msc_builder *b, msc_value *x, msc_value *y, const char *transposed) {
+  msc_attr attr = msc_named(formula_ctx(b), transposed ? transposed : "", msc_bool(true));
+  return with_attrs(b, OP_batch_matmul, 2, (msc_value *[]){x, y}, transposed != NULL, &attr);
+}
+
+/* [b,h,s,n] <-> [b,g,rows,n] */
+static msc_value *by_group(msc_builder *b, const sizes *z, msc_value *x) { return x ? reshape(b, x, 4, (int64_t[]){z->batch, z->groups, z->rows, x->type->dim[3]}) : NULL; }
+static msc_value *by_head(msc_builder *b, const sizes *z, msc_value *x) { return x ? reshape(b, x, 4, (int64_t[]){z->batch, z->heads, z->positions, x->type->dim[3]}) : NULL; }
+
+/* The mask, which is operand i where there is one: -infinity where a position is not seen, or what is added. */
+static msc_value *masked(msc_builder *b, const msc_op *op, msc_value *const *in, size_t i, msc_value *scores) {
+  if (!scores || !msc_op_bool(op, "masked")) return scores;
+  return in[i]->type->dtype == MSC_I1 ? choose(b, in[i], scores, number(b, scores, -INFINITY)) : plus(b, scores, cast(b, in[i], scores->type->dtype));
+}
+
+/* scale q k^T [b,h,s,t] in f32 at least; -infinity where a position is not seen. */
+static msc_value *scores_of(msc_builder *b, const msc_op *op, const sizes *z, msc_value *const *in, size_t mask) {
+  msc_value *scores = by_head(b, z, product(b, by_group(b, z, in[0]), in[1], "transpose_b"));
+  if (scores) scores = cast(b, scores, wide(scores->type->dtype));
+  scores = masked(b, op, in, mask, times(b, scores, number(b, scores, z->scale)));
+  if (!scores || !msc_op_bool(op, "causal")) return scores;
+  msc_value *row = reshape(b, count_up(b, MSC_I32, z->positions), 2, (int64_t[]){z->positions, 1});
+  msc_value *seen = compare(b, "ge", row, count_up(b, MSC_I32, z->keys));
+  return choose(b, seen, scores, number(b, scores, -INFINITY));
+}
+
+/* x keep, in x's type; x where nothing is dropped. */
+static msc_value *kept(msc_builder *b, const msc_op *op, msc_value *const *in, size_t i, msc_value *x) {
+  return x && op->num_in > i && !msc_op_bool(op, "masked") ? times(b, x, cast(b, in[i], x->type->dtype)) : x;
+}
+
+/* stats = max + log(sum of exp(scores - max)) */
+bool expand_flash_attention(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  sizes z = sizes_of(op, in);
+  const int64_t last = 3, stats_dim[] = {z.batch, z.heads, z.positions};
+  msc_value *scores = scores_of(b, op, &z, in, 3), *most = scores ? reduce(b, OP_reduce_max, scores, 1, &last, true) : NULL;
+  msc_value *e = unary(b, OP_exp, minus(b, scores, most)), *sum = e ? reduce(b, OP_reduce_sum, e, 1, &last, true) : NULL;
+  msc_value *weights = by_group(b, &z, cast(b, kept(b, op, in, 3, over(b, e, sum)), in[2]->type->dtype));
+  msc_value *y = product(b, weights, in[2], NULL), *log = unary(b, OP_log, sum), *stats = plus(b, most, log);
+  out_result[0] = by_head(b, &z, y);
+  out_result[1] = stats ? cast(b, reshape(b, stats, 3, stats_dim), MSC_F32) : NULL;
+  return out_result[0] && out_result[1];
+}
+
+/* p = exp(scores - stats); dv = (p keep)^T dy; ds = p (keep dy v^T - sum of dy y); dq = scale ds k; dk = scale ds^T q */
+bool expand_flash_attention_grad(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  sizes z = sizes_of(op, in);
+  msc_dtype narrow = in[0]->type->dtype, dtype = wide(narrow);
+  const int64_t last = 3, column[] = {z.batch, z.heads, z.positions, 1};
+  msc_value *scores = scores_of(b, op, &z, in, 6), *stats = reshape(b, cast(b, in[4], dtype), 4, column);
+  msc_value *p = unary(b, OP_exp, minus(b, scores, stats)), *dy = by_group(b, &z, in[5]);
+  msc_value *wide_dy = cast(b, in[5], dtype), *part = times(b, wide_dy, cast(b, in[3], dtype));
+  msc_value *sum = part ? reduce(b, OP_reduce_sum, part, 1, &last, true) : NULL;
+  msc_value *dp = by_head(b, &z, product(b, dy, in[2], "transpose_b"));
+  msc_value *ds = dp ? times(b, p, minus(b, kept(b, op, in, 6, cast(b, dp, dtype)), sum)) : NULL;
+  ds = ds ? by_group(b, &z, cast(b, times(b, ds, number(b, ds, z.scale)), narrow)) : NULL;
+  out_result[0] = by_head(b, &z, product(b, ds, in[1], NULL));
+  out_result[1] = product(b, ds, by_group(b, &z, in[0]), "transpose_a");
+  out_result[2] = p ? product(b, by_group(b, &z, cast(b, kept(b, op, in, 6, p), narrow)), dy, "transpose_a") : NULL;
+  return out_result[0] && out_result[1] && out_result[2];
+}

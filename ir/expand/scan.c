@@ -1,0 +1,109 @@
+/* scan.c: expansions of ops along a dimension that is cut: cumsum, cumprod, topk.
+ *
+ * The dimension becomes blocks, as many as any even cut of it needs: what each block comes to is worked out where it lies, only
+ * that is gathered, and then joined. */
+#include <string.h>
+
+#include "ir/formula.h"
+#include "ir/op_table.h"
+#include "ir/rule/rule.h"
+
+/* Every number of parts that divides the dimension and the devices divides this one too. */
+int64_t msc_num_blocks(const msc_op *op, int64_t n) {
+  int64_t a = n, b = msc_mesh_size(&op->block->func->module->mesh);
+  while (b) {
+    int64_t rest = a % b;
+    a = b, b = rest;
+  }
+  return a;
+}
+
+/* [.., n, ..] as [.., blocks, n / blocks, ..] */
+static msc_value *in_blocks(msc_builder *b, msc_value *x, int axis, int64_t blocks) {
+  int64_t dim[MSC_MAX_RANK + 1];
+  if (!x) return NULL;
+  const msc_type *t = x->type;
+  for (int d = 0; d <= t->rank; d++) dim[d] = t->dim[d <= axis ? d : d - 1];
+  dim[axis] = blocks, dim[axis + 1] = t->dim[axis] / blocks;
+  return reshape(b, x, t->rank + 1, dim);
+}
+
+/* 0, 1, 2 .. along dimension d of a tensor of this rank whose other dimensions are 1. */
+static msc_value *places(msc_builder *b, int64_t n, int rank, int d) {
+  int64_t dim[MSC_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
+  dim[0] = n;
+  return reshape(b, count_up(b, MSC_I32, n), rank - d, dim);
+}
+
+/* ---- cumsum, cumprod ---- */
+
+/* total [.., blocks, 1, ..] -> of each block, what all before it (behind it in reverse) come to. */
+static msc_value *of_others(msc_builder *b, msc_op_kind kind, msc_value *total, int axis, bool reverse) {
+  if (!total) return NULL;
+  int rank = total->type->rank;
+  int64_t blocks = total->type->dim[axis], dim[MSC_MAX_RANK];
+  memcpy(dim, total->type->dim, sizeof dim);
+  dim[axis] = 1, dim[axis + 1] = blocks;
+  msc_value *block = places(b, blocks, rank, axis), *other = places(b, blocks, rank, axis + 1);
+  msc_value *counts = compare(b, reverse ? "gt" : "lt", other, block), *none = number(b, total, kind == OP_reduce_prod);
+  return along(b, kind, choose(b, counts, reshape(b, total, rank, dim), none), axis + 1);
+}
+
+bool expand_cumulate(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  const msc_type *t = in[0]->type;
+  int axis = axis_of(op, "axis", t->rank);
+  bool sum = op->kind == OP_cumsum, reverse = msc_op_bool(op, "reverse");
+  msc_context *ctx = formula_ctx(b);
+  msc_attr attrs[] = {msc_named(ctx, "axis", msc_int(axis + 1)), msc_named(ctx, "exclusive", msc_bool(msc_op_bool(op, "exclusive"))),
+                      msc_named(ctx, "reverse", msc_bool(reverse))};
+  msc_value *x = in_blocks(b, cast(b, in[0], wide(t->dtype)), axis, msc_num_blocks(op, t->dim[axis]));
+  msc_op_kind all = sum ? OP_reduce_sum : OP_reduce_prod;
+  msc_value *within = x ? with_attrs(b, op->kind, 1, &x, 3, attrs) : NULL, *total = x ? along(b, all, x, axis + 1) : NULL;
+  msc_value *others = of_others(b, all, total, axis, reverse), *y = binary(b, sum ? OP_add : OP_mul, within, others);
+  out_result[0] = y ? cast(b, reshape(b, y, t->rank, t->dim), t->dtype) : NULL;
+  return out_result[0] != NULL;
+}
+
+/* ---- topk ---- */
+
+/* Values and places of the first k along an axis. */
+typedef struct {
+  msc_value *value, *place;
+} ranked;
+
+static ranked ranked_by(msc_builder *b, msc_op_kind kind, msc_value *x, size_t num_attrs, const msc_attr *attrs) {
+  msc_op *op = x ? msc_build_with(b, kind, 1, &x, 2, num_attrs, attrs) : NULL;
+  return op ? (ranked){&op->out[0], &op->out[1]} : (ranked){NULL, NULL};
+}
+
+/* The best of each block, in order, with their places in the whole: [.., candidates, ..] */
+static ranked candidates(msc_builder *b, const msc_op *op, msc_value *x, int axis, int64_t k) {
+  const msc_type *t = x->type;
+  int64_t blocks = msc_num_blocks(op, t->dim[axis]), each = t->dim[axis] / blocks, dim[MSC_MAX_RANK];
+  msc_dtype dtype = op->out[1].type->dtype;
+  msc_context *ctx = formula_ctx(b);
+  msc_attr attrs[] = {msc_named(ctx, "k", msc_int(k < each ? k : each)), msc_named(ctx, "axis", msc_int(axis + 1)),
+                      msc_named(ctx, "largest", msc_bool(msc_op_bool(op, "largest"))), msc_named(ctx, "dtype", msc_str(ctx, msc_dtype_name(dtype)))};
+  ranked best = ranked_by(b, OP_topk, in_blocks(b, x, axis, blocks), 4, attrs);
+  msc_value *block = cast(b, places(b, blocks, t->rank + 1, axis), dtype), *begin = times(b, block, number(b, block, (double)each));
+  best.place = plus(b, best.place, begin);
+  if (!best.place) return best;
+  memcpy(dim, t->dim, sizeof dim);
+  dim[axis] = blocks * (k < each ? k : each);
+  return (ranked){reshape(b, best.value, t->rank, dim), reshape(b, best.place, t->rank, dim)};
+}
+
+/* Equal elements stay in the order of their places: candidates are, block by block. */
+bool expand_topk(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  int axis = axis_of(op, "axis", in[0]->type->rank);
+  int64_t k = msc_op_int(op, "k");
+  ranked all = candidates(b, op, in[0], axis, k);
+  msc_context *ctx = formula_ctx(b);
+  msc_attr attrs[] = {msc_named(ctx, "axis", msc_int(axis)), msc_named(ctx, "descending", msc_bool(msc_op_bool(op, "largest"))),
+                      msc_named(ctx, "dtype", msc_str(ctx, msc_dtype_name(op->out[1].type->dtype)))};
+  ranked sorted = ranked_by(b, OP_sort, all.value, 3, attrs);
+  msc_value *taken = part_of(b, sorted.place, axis, 0, k);
+  out_result[0] = part_of(b, sorted.value, axis, 0, k);
+  out_result[1] = taken ? with_attrs(b, OP_take_along, 2, (msc_value *[]){all.place, taken}, 1, &attrs[0]) : NULL;
+  return out_result[0] != NULL && out_result[1] != NULL;
+}

@@ -1,0 +1,102 @@
+/* fbs.h: what the files that turn model.fbs into IR and back share.  Public entries are in ir.h. */
+#ifndef MSC_IR_FBS_H
+#define MSC_IR_FBS_H
+
+#include "ir/fbs/flatbuf_build.h"
+#include "ir/ir.h"
+#include "model_fbs.h"
+
+enum {
+  FBS_VERSION = 1,
+  FBS_MAX_TABLES = 16 << 20,  /* 10^6 ops with a few attributes each */
+  FBS_MAX_CONSTANT = 1 << 20, /* larger ones belong into a weight file */
+  FBS_MAX_BLOCK_DEPTH = 64,
+  FBS_MAX_BLOCK_PATH = 1024,
+  FBS_MAX_ERRORS = 1000, /* then the rest of the file is not looked at */
+};
+
+/* Where something stands, for messages: a location, the name of the op or parameter, and words such as "op 3 (matmul)". */
+typedef struct {
+  const msc_loc *loc;
+  const char *name;
+  const char *what;
+} fbs_place;
+
+/* ---- read_fbs.c ---- */
+
+typedef struct {
+  const char *path; /* "blocks.3.attn"; NULL: the root */
+  int depth;
+  msc_attr *attrs; /* hints that ops inside inherit, sorted */
+  size_t num_attrs;
+} fbs_block;
+
+typedef struct {
+  msc_context *ctx;
+  msc_arena *scratch;
+  const msc_loc *file; /* the file as a whole */
+  model_model model;
+  msc_module *module;
+  msc_func *func;
+  int num_errors;
+  size_t num_dims;
+  const msc_dim_size *dim;
+  bool *dim_used;
+  bool resized;          /* a size the file states was changed by the user: declared types no longer bind */
+  const msc_type **type; /* by type number; NULL: bad and reported */
+  const msc_loc **loc;   /* by location number */
+  const char **node;     /* likewise: the exporter's name for it */
+  fbs_block *block;
+  const char *named; /* the last block whose ops name it, */
+  int num_named;     /* and how many there were */
+  uint32_t num_values;
+  const msc_type **declared; /* by value number; NULL: bad and reported */
+  msc_value **value;         /* once defined */
+} fbs_reader;
+
+/* Reports at p; false.  Counts towards FBS_MAX_ERRORS. */
+bool fbs_error(fbs_reader *r, msc_code code, fbs_place p, const char *fmt, ...) MSC_PRINTF(4, 5);
+/* The place called `fmt` without a location of its own. */
+fbs_place fbs_at_file(fbs_reader *r, const char *fmt, ...) MSC_PRINTF(2, 3);
+/* An interned copy; reports and NULL for text with a NUL inside. */
+const char *fbs_text(fbs_reader *r, fbs_place p, const char *text, uint32_t bytes);
+
+/* ---- fbs/types.c: types, locations, blocks ---- */
+
+bool fbs_read_types(fbs_reader *r);
+bool fbs_read_locs(fbs_reader *r);
+bool fbs_read_blocks(fbs_reader *r);
+/* Location of a field `loc`; reports when it is out of range. */
+const msc_loc *fbs_loc_of(fbs_reader *r, uint32_t number, const char *what);
+const fbs_block *fbs_block_of(fbs_reader *r, uint32_t number, fbs_place p);
+/* The type of input `in` with sizes from --dim in place of -1. */
+const msc_type *fbs_input_type(fbs_reader *r, model_input in, fbs_place p, const msc_type *declared);
+bool fbs_check_dims_used(fbs_reader *r);
+const char *fbs_type_text(fbs_reader *r, const msc_type *t); /* "[2,?]f32" */
+
+/* ---- fbs/attrs.c: attributes and hints, both ways ---- */
+
+bool fbs_read_attr(fbs_reader *r, fbs_place p, model_attr a, msc_attr_value *out_value);
+/* Hints as attributes, over those already in the array.  Whether strategies fit is known with the mesh: the pass strategies says. */
+bool fbs_read_hints(fbs_reader *r, fbs_place p, model_hints h, msc_attr **attrs, size_t *num_attrs);
+/* The same of a block; `path` is its name. */
+bool fbs_read_block_hints(fbs_reader *r, fbs_place p, model_hints h, const char *path, msc_attr **attrs, size_t *num_attrs);
+bool fbs_is_hint(const char *name);
+/* False when v cannot be said in model.fbs; the builder is then of no more use.  type_number: of a type. */
+bool fbs_put_attr(flatbuf_builder *b, msc_arena *a, const char *name, const msc_attr_value *v, uint32_t type_number);
+bool fbs_put_hint(flatbuf_builder *b, msc_arena *a, const char *name, const msc_attr_value *v);
+
+/* ---- fbs/args.c: inputs, parameters, constants, outputs, training ---- */
+
+bool fbs_read_args(fbs_reader *r);
+bool fbs_read_constants(fbs_reader *r);
+bool fbs_read_outputs(fbs_reader *r);
+bool fbs_read_optimizers(fbs_reader *r);
+/* Relative, without empty, "." or ".." components: what lies beside the model, or below. */
+bool fbs_is_weight_path(const char *path);
+/* Makes `v` the definition of value `number`; reports a second one. */
+bool fbs_define(fbs_reader *r, fbs_place p, uint32_t number, msc_value *v);
+/* A defined value, or NULL after a report: "USEis value 7, ..."; `use` ends with a blank or is empty. */
+msc_value *fbs_value(fbs_reader *r, fbs_place p, uint32_t number, const char *use);
+
+#endif

@@ -1,0 +1,183 @@
+/* vjp.c: op vjp, the gradient of any composite: its shape, rule and expansion follow from those of the composite that its
+ * attribute `op` names.
+ *
+ *   dx, dw = vjp(x, w, dy) {op = "rms_norm", of = [0], wrt = [0, 1], eps = ...}       y = rms_norm(x, w) {eps = ...}
+ *
+ * It holds no result of the forward op: its expansion computes again what it needs. */
+#include <string.h>
+
+#include "ir/formula.h"
+#include "ir/grad/grad.h"
+#include "ir/op_table.h"
+#include "ir/grad/reverse.h"
+#include "ir/shape/shape.h"
+
+/* ---- the forward op ---- */
+
+/* The composite as an op of its own, in no block's list and no value's uses. */
+static msc_op *forward_of(const msc_op *op, msc_arena *arena) {
+  msc_op_kind kind;
+  const char *name = msc_op_str(op, "op");
+  int num_of = msc_op_ints(op, "of", NULL, 0);
+  if (!msc_kind_parse(name, &kind) || kind == OP_vjp || !msc_op_info_of(msc_op_ctx(op), kind)->expand) {
+    shape_wrong(op, "op '%s' is not a composite", name);
+    return NULL;
+  }
+  if (num_of > op->num_in) {
+    shape_wrong(op, "'of' names %d results, but there are %d operands", num_of, op->num_in);
+    return NULL;
+  }
+  msc_op *f = msc_arena_copy(arena, op, sizeof *op);
+  f->kind = (uint16_t)kind;
+  f->num_in = (uint16_t)(op->num_in - num_of);
+  f->num_out = (uint16_t)msc_op_info_of(msc_op_ctx(op), kind)->min_out;
+  f->out = msc_new_array(arena, msc_value, f->num_out + 1);
+  for (size_t i = 0; i < f->num_out; i++) f->out[i].def = f, f->out[i].index = (uint32_t)i;
+  return msc_infer(f) ? f : NULL;
+}
+
+/* List `name` of numbers below `limit`, ascending; their count or -1 after a report. */
+static int numbers(const msc_op *op, const char *name, int limit, int64_t *out_v) {
+  int num = msc_op_ints(op, name, out_v, limit);
+  for (int i = 0; i < num; i++)
+    if (i >= limit || out_v[i] < 0 || out_v[i] >= limit || (i && out_v[i] <= out_v[i - 1])) {
+      shape_wrong(op, "'%s' must name some of 0..%d, ascending", name, limit - 1);
+      return -1;
+    }
+  return num;
+}
+
+typedef struct {
+  msc_op *forward;
+  int num_of, num_wrt;
+  int64_t *of, *wrt;
+} parts;
+
+static bool parts_of(const msc_op *op, msc_arena *arena, parts *out) {
+  MSC_TRY((out->forward = forward_of(op, arena)));
+  out->of = msc_new_array(arena, int64_t, out->forward->num_out + 1);
+  out->wrt = msc_new_array(arena, int64_t, out->forward->num_in + 1);
+  out->num_of = numbers(op, "of", out->forward->num_out, out->of);
+  out->num_wrt = numbers(op, "wrt", out->forward->num_in, out->wrt);
+  return out->num_of >= 0 && out->num_wrt >= 0;
+}
+
+/* ---- shape ---- */
+
+static bool check_operands(msc_op *op, const parts *p) {
+  for (int i = 0; i < p->num_of; i++) {
+    const msc_type *have = shape_in(op, (size_t)(p->forward->num_in + i)), *want = p->forward->out[p->of[i]].type;
+    bool same = have->dtype == want->dtype && have->rank == want->rank && !memcmp(have->dim, want->dim, sizeof *have->dim * (size_t)have->rank);
+    if (!same) return shape_wrong(op, "the gradient of result %d is %s, the result %s", (int)p->of[i], shape_text(op, have), shape_text(op, want));
+  }
+  if (p->num_wrt != op->num_out) return shape_wrong(op, "'wrt' names %d operands for %d results", p->num_wrt, op->num_out);
+  for (int i = 0; i < p->num_wrt; i++) {
+    const msc_type *x = shape_in(op, (size_t)p->wrt[i]);
+    if (!msc_is_float(x->dtype)) return shape_wrong(op, "operand %d is %s and has no gradient", (int)p->wrt[i], shape_text(op, x));
+    MSC_TRY(msc_result(op, (size_t)i, x->dtype, x->rank, x->dim));
+  }
+  return true;
+}
+
+bool shape_vjp(msc_op *op) {
+  msc_arena *arena = msc_arena_new(msc_op_ctx(op));
+  parts p;
+  bool ok = parts_of(op, arena, &p) && check_operands(op, &p);
+  msc_arena_free(arena);
+  return ok;
+}
+
+/* ---- rule: an operand's gradient has the operand's letters, the others are summed ---- */
+
+static void set_tensor(msc_rule *rule, size_t tensor, const msc_tensor_letters *as) {
+  memcpy(rule->tensor[tensor].dim, as->dim, as->rank * sizeof *as->dim);
+}
+
+static void set_tensors(const msc_op *op, const parts *p, const msc_rule *forward, msc_rule *rule) {
+  size_t num = p->forward->num_in;
+  for (size_t i = 0; i < num; i++) set_tensor(rule, i, &forward->tensor[i]);
+  for (int i = 0; i < p->num_of; i++) set_tensor(rule, num + (size_t)i, &forward->tensor[num + (size_t)p->of[i]]);
+  for (int i = 0; i < p->num_wrt; i++) set_tensor(rule, (size_t)(op->num_in + i), &forward->tensor[p->wrt[i]]);
+}
+
+bool rule_vjp(const msc_op *op, msc_rule *rule) {
+  msc_arena *arena = msc_arena_new(msc_op_ctx(op));
+  parts p;
+  msc_rule forward;
+  bool ok = parts_of(op, arena, &p) && msc_rule_of(p.forward, arena, &forward);
+  if (ok) {
+    set_tensors(op, &p, &forward, rule);
+    rule->num_letters = forward.num_letters;
+    memcpy(rule->letter, forward.letter, forward.num_letters * sizeof *rule->letter);
+    for (int l = 0; l < rule->num_letters; l++)
+      if (rule->letter[l].role == MSC_PAR || rule->letter[l].role == MSC_RED) rule->letter[l].role = MSC_RED, rule->letter[l].reduction = MSC_SUM;
+  }
+  msc_arena_free(arena);
+  return ok;
+}
+
+/* ---- expansion ---- */
+
+static msc_value *zeros_like(msc_builder *b, const msc_value *x) {
+  msc_value *zero = number(b, x, 0);
+  return x->type->rank ? with_ints(b, OP_broadcast_to, zero, "shape", x->type->rank, x->type->dim) : zero;
+}
+
+static bool walk_back(msc_builder *b, const parts *p, msc_value *const *in, msc_value *const *result, msc_arena *arena, msc_value **out_result) {
+  msc_numbering n = msc_number(b->func->body);
+  msc_reverse r = {.f = b->func, .arena = arena, .next_id = n.num_values};
+  r.active = msc_new_array(arena, bool, n.num_values);
+  r.grad = msc_new_array(arena, msc_value *, n.num_values);
+  for (int i = 0; i < p->num_wrt; i++) r.active[in[p->wrt[i]]->id] = true;
+  msc_mark_active(&r, NULL);
+  msc_op *last = b->func->body->last;
+  for (int i = 0; i < p->num_of; i++) {
+    msc_value **grad = &r.grad[result[p->of[i]]->id], *more = in[p->forward->num_in + i];
+    *grad = *grad ? plus(b, *grad, more) : more;
+  }
+  MSC_TRY(msc_reverse_walk(&r, last));
+  for (int i = 0; i < p->num_wrt; i++) {
+    out_result[i] = r.grad[in[p->wrt[i]]->id];
+    if (!out_result[i]) MSC_TRY((out_result[i] = zeros_like(b, in[p->wrt[i]])));
+  }
+  return true;
+}
+
+bool expand_vjp(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  msc_arena *arena = msc_arena_new(msc_op_ctx(op));
+  parts p;
+  bool ok = parts_of(op, arena, &p);
+  if (ok) {
+    msc_value **result = msc_new_array(arena, msc_value *, p.forward->num_out + 1);
+    ok = msc_info(p.forward)->expand(b, p.forward, in, result) && walk_back(b, &p, in, result, arena, out_result);
+  }
+  msc_arena_free(arena);
+  return ok;
+}
+
+/* ---- the gradient function of composites that have none ---- */
+
+bool grad_composite(msc_grad_ctx *g, msc_op *op) {
+  const msc_op_info *info = msc_info(op);
+  msc_context *ctx = msc_op_ctx(op);
+  msc_arena *arena = msc_context_arena(ctx);
+  msc_value **in = msc_new_array(arena, msc_value *, op->num_in + op->num_out);
+  int64_t *of = msc_new_array(arena, int64_t, op->num_out), *wrt = msc_new_array(arena, int64_t, op->num_in);
+  msc_attr *attrs = msc_new_array(arena, msc_attr, info->num_attrs + 3);
+  size_t num = op->num_in, num_of = 0, num_wrt = 0, num_attrs = 0;
+  for (size_t i = 0; i < num; i++) in[i] = op->in[i].value;
+  for (size_t i = 0; i < op->num_out; i++)
+    if (g->dresult[i]) in[num + num_of] = g->dresult[i], of[num_of++] = (int64_t)i;
+  for (size_t i = 0; i < num; i++)
+    if (g->wanted[i]) wrt[num_wrt++] = (int64_t)i;
+  attrs[num_attrs++] = msc_named(ctx, "op", msc_str(ctx, info->name));
+  attrs[num_attrs++] = msc_named(ctx, "of", msc_ints(ctx, num_of, of));
+  attrs[num_attrs++] = msc_named(ctx, "wrt", msc_ints(ctx, num_wrt, wrt));
+  for (int i = 0; i < info->num_attrs; i++) {
+    const msc_attr_value *v = msc_op_attr(op, info->attr[i].name);
+    if (v) attrs[num_attrs++] = msc_named(ctx, info->attr[i].name, *v);
+  }
+  msc_op *vjp = msc_build_with(&g->b, OP_vjp, num + num_of, in, num_wrt, num_attrs, attrs);
+  for (size_t i = 0; vjp && i < num_wrt; i++) g->doperand[wrt[i]] = &vjp->out[i];
+  return vjp != NULL;
+}

@@ -1,0 +1,279 @@
+/* check_numerics.c: two modules in; true when the functions they have in common give the same numbers on random inputs. */
+#include <math.h>
+#include <string.h>
+
+#include "ir/interp/interp.h"
+
+/* ---- what kind of run a function needs ---- */
+
+typedef enum { ONE_DEVICE, ALL_RANKS, PARTS } run_kind;
+
+/* How many of the function's values carry a layout. */
+static size_t num_layouts(const msc_func *f, size_t *out_num_values) {
+  size_t num = 0;
+  *out_num_values = f->body->num_args;
+  for (size_t i = 0; i < f->body->num_args; i++) num += f->body->args[i]->type->layout != NULL;
+  for (const msc_op *op = f->body->first; op; op = op->next) {
+    *out_num_values += op->num_out;
+    for (size_t i = 0; i < op->num_out; i++) num += op->out[i].type->layout != NULL;
+  }
+  return num;
+}
+
+/* An operand that still waits for the layout change which `in_layout` asks for. */
+static bool waits(const msc_op *op) {
+  const msc_attr_value *want = msc_op_attr(op, "in_layout");
+  const msc_func *f = op->block->func;
+  for (size_t i = 0; want && want->kind == MSC_ATTR_LIST && i < op->num_in && i < want->list.num; i++) {
+    const msc_layout *l, *have = op->in[i].value->type->layout;
+    if (want->list.v[i].kind == MSC_ATTR_STR && msc_layout_parse(f->module->ctx, &f->module->mesh, op->loc, want->list.v[i].s, &l) &&
+        l != have)
+      return true;
+  }
+  return false;
+}
+
+static bool is_partitioned(const msc_func *f) {
+  size_t num_values, num = num_layouts(f, &num_values);
+  if (!num || num != num_values) return false; /* annotations of the user's may wait for a mesh */
+  for (const msc_op *op = f->body->first; op; op = op->next)
+    if (waits(op)) return false;
+  return true;
+}
+
+static bool is_lowered(const msc_func *f) { return msc_func_attr(f, "result_layouts") != NULL; }
+
+/* A function of one rank's shapes, whose arguments nothing says how to cut. */
+static bool is_manual(const msc_func *f) {
+  bool communicates = false;
+  size_t num_values;
+  for (size_t i = 0; i < f->body->num_args; i++)
+    if (msc_arg_attr(f, i, "msc.layout")) return false;
+  for (const msc_op *op = f->body->first; op; op = op->next) communicates |= (msc_info(op)->flags & MSC_COLLECTIVE) != 0;
+  return communicates && !num_layouts(f, &num_values);
+}
+
+/* ---- which functions and results to compare ---- */
+
+/* The type of argument i before lowering. */
+static const msc_type *arg_type(const msc_func *f, size_t i) {
+  const msc_type *t = f->body->args[i]->type;
+  const msc_attr_value *shape = msc_arg_attr(f, i, "msc.shape");
+  int64_t dim[MSC_MAX_RANK];
+  int rank = 0;
+  if (!shape || shape->kind != MSC_ATTR_LIST) return msc_type_with_layout(f->module->ctx, t, NULL);
+  for (; rank < MSC_MAX_RANK && (size_t)rank < shape->list.num; rank++) dim[rank] = shape->list.v[rank].i;
+  return msc_type_of(f->module->ctx, t->dtype, rank, dim, NULL);
+}
+
+static bool same_type(const msc_type *a, const msc_type *b) {
+  return a->dtype == b->dtype && a->rank == b->rank && memcmp(a->dim, b->dim, sizeof *a->dim * (size_t)a->rank) == 0;
+}
+
+static bool same_args(const msc_func *f, const msc_func *g) {
+  if (f->body->num_args != g->body->num_args) return false;
+  for (size_t i = 0; i < f->body->num_args; i++)
+    if (!same_type(arg_type(f, i), arg_type(g, i))) return false;
+  return true;
+}
+
+static const char *result_name(const msc_func *f, size_t i) {
+  const msc_attr_value *names = msc_func_attr(f, "results");
+  return names && names->kind == MSC_ATTR_LIST && i < names->list.num && names->list.v[i].kind == MSC_ATTR_STR ? names->list.v[i].s : NULL;
+}
+
+/* g's result that stands for result i of f: by name where both are named; -1 none. */
+static int64_t matching_result(const msc_func *f, size_t i, const msc_func *g) {
+  const char *name = result_name(f, i);
+  size_t num = g->body->last->num_in;
+  if (!name || !result_name(g, 0)) return f->body->last->num_in == num ? (int64_t)i : -1;
+  for (size_t j = 0; j < num; j++)
+    if (result_name(g, j) && strcmp(name, result_name(g, j)) == 0) return (int64_t)j;
+  return -1;
+}
+
+/* ---- random inputs ---- */
+
+/* Steele et al. 2014, splitmix64: a number for each state. */
+static uint64_t mixed(uint64_t x) {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+  return x ^ x >> 31;
+}
+
+typedef struct {
+  int64_t max_int; /* integers are 0 .. max_int - 1: in range wherever one is used as an index */
+  bool positive;   /* for log and roots */
+  bool narrow;     /* f16 or bf16 occurs */
+} traits;
+
+static void see_type(traits *t, const msc_type *type) { t->narrow |= type->dtype == MSC_F16 || type->dtype == MSC_BF16; }
+
+static void see_limit(traits *t, int64_t rows) {
+  if (rows < t->max_int) t->max_int = rows > 0 ? rows : 1;
+}
+
+static int64_t axis_of(const msc_op *op) {
+  int64_t axis = msc_op_int(op, "axis");
+  return axis < 0 ? axis + op->in[0].value->type->rank : axis;
+}
+
+/* Numbers of the last dimension of `indices` name leading dimensions of t. */
+static void see_named(traits *t, const msc_type *named, const msc_type *indices) {
+  for (int d = 0; d < indices->dim[indices->rank - 1]; d++) see_limit(t, named->dim[d]);
+}
+
+static void see_op(traits *t, const msc_op *op) {
+  const msc_type *x = op->num_in ? op->in[0].value->type : NULL;
+  for (size_t i = 0; i < op->num_out; i++) see_type(t, op->out[i].type);
+  switch (op->kind) {
+    case OP_gather: see_limit(t, x->dim[msc_op_int(op, "axis")]); break;
+    case OP_scatter_add: see_limit(t, msc_op_int(op, "rows")); break;
+    case OP_take_along: see_limit(t, x->dim[axis_of(op)]); break;
+    case OP_add_along: see_limit(t, msc_op_int(op, "rows")); break;
+    case OP_scatter_update: see_limit(t, x->dim[msc_op_int(op, "axis")]); break;
+    case OP_gather_nd: see_named(t, x, op->in[1].value->type); break;
+    case OP_scatter_nd_add: see_named(t, op->out[0].type, x); break;
+    case OP_one_hot: see_limit(t, msc_op_int(op, "depth")); break;
+    case OP_softmax_cross_entropy:
+    case OP_softmax_cross_entropy_grad: see_limit(t, x->dim[x->rank - 1]); break;
+    case OP_log:
+    case OP_sqrt:
+    case OP_rsqrt:
+    case OP_pow: t->positive = true; break;
+    default: break;
+  }
+}
+
+static traits traits_of(const msc_func *f) {
+  traits t = {.max_int = 8};
+  for (size_t i = 0; i < f->body->num_args; i++) see_type(&t, f->body->args[i]->type);
+  for (const msc_op *op = f->body->first; op; op = op->next) {
+    see_op(&t, op);
+    for (const msc_op *inner = op->body ? op->body->first : NULL; inner; inner = inner->next) see_op(&t, inner);
+  }
+  return t;
+}
+
+/* State is positive (second moments), a scalar one a small step number. */
+static msc_tensor random_tensor(msc_arena *arena, const traits *t, const msc_type *type, msc_role role, uint64_t seed) {
+  msc_tensor x = msc_tensor_new(arena, type);
+  bool state = role == MSC_ROLE_STATE;
+  for (int64_t i = 0, n = msc_type_elems(type); i < n; i++) {
+    uint64_t bits = mixed(seed + (uint64_t)i);
+    double unit = (double)(bits >> 11) * 0x1p-53; /* [0, 1) */
+    double v = state || t->positive ? 0.25 + unit : 2 * unit - 1;
+    if (state && type->rank == 0) v = 3;
+    if (!msc_is_float(type->dtype)) v = type->dtype == MSC_I1 ? (double)(bits & 1) : (double)(bits % (uint64_t)t->max_int);
+    msc_tensor_set(&x, i, v);
+  }
+  return x;
+}
+
+/* One set of arguments, or one per rank: then only parameters and state are equal everywhere. */
+static msc_tensor *random_args(msc_arena *arena, const traits *t, const msc_func *f, int64_t num_ranks, uint64_t seed) {
+  size_t num = f->body->num_args;
+  msc_tensor *args = msc_new_array(arena, msc_tensor, num * (size_t)num_ranks + 1);
+  for (size_t r = 0; r < (size_t)num_ranks; r++)
+    for (size_t i = 0; i < num; i++) {
+      msc_role role = msc_arg_role(f, i);
+      bool shared = role == MSC_ROLE_PARAMETER || role == MSC_ROLE_STATE;
+      args[r * num + i] = random_tensor(arena, t, arg_type(f, i), role, mixed(mixed(seed) + i * 1000 + (shared ? 0 : r)));
+    }
+  return args;
+}
+
+msc_tensor *msc_random_args(msc_arena *arena, const msc_func *f, uint64_t seed) {
+  traits t = traits_of(f);
+  return random_args(arena, &t, f, 1, seed);
+}
+
+/* ---- comparing ---- */
+
+static double largest(const msc_tensor *t) {
+  double most = 0;
+  for (int64_t i = 0, n = msc_type_elems(t->type); i < n; i++) {
+    double v = fabs(msc_tensor_get(t, i));
+    if (v > most && v < INFINITY) most = v;
+  }
+  return most;
+}
+
+static bool same_element(const msc_tensor *a, const msc_tensor *b, int64_t i, double allowed) {
+  double x = msc_tensor_get(a, i), y = msc_tensor_get(b, i);
+  if (!msc_is_float(a->type->dtype))
+    return memcmp((char *)a->data + i * msc_dtype_bytes(a->type->dtype), (char *)b->data + i * msc_dtype_bytes(b->type->dtype),
+                  (size_t)msc_dtype_bytes(a->type->dtype)) == 0;
+  return x == y || (x != x && y != y) || fabs(x - y) <= allowed;
+}
+
+/* `b` is result i of f, `a` the one that stood for it before. */
+static bool compare(const msc_func *f, size_t i, const msc_tensor *a, const msc_tensor *b, double tolerance, const char *how) {
+  msc_context *ctx = f->module->ctx;
+  const char *name = result_name(f, i);
+  name = name ? msc_arena_printf(msc_context_arena(ctx), " (%s)", name) : "";
+  if (!same_type(a->type, b->type))
+    return msc_error(ctx, MSC_E_INTERNAL, f->loc, "check-numerics: %s%s: result %zu%s has another shape than before", f->name, how, i,
+                     name);
+  double allowed = tolerance * largest(a);
+  for (int64_t k = 0, n = msc_type_elems(a->type); k < n; k++)
+    if (!same_element(a, b, k, allowed))
+      return msc_error(ctx, MSC_E_INTERNAL, f->loc,
+                       "check-numerics: %s%s: element %" PRId64 " of result %zu%s is %.9g before and %.9g after", f->name, how, k, i, name,
+                       msc_tensor_get(a, k), msc_tensor_get(b, k));
+  return true;
+}
+
+typedef struct {
+  msc_arena *arena;
+  const msc_tensor *args;
+  double tolerance;
+} checking;
+
+static bool run(msc_func *f, run_kind kind, const checking *c, msc_tensor **out_results) {
+  int64_t num_ranks = msc_mesh_size(&f->module->mesh);
+  *out_results = msc_new_array(c->arena, msc_tensor, f->body->last->num_in * (size_t)num_ranks + 1);
+  if (kind == PARTS) return msc_interpret_parts(f, c->arena, c->args, *out_results);
+  return kind == ALL_RANKS ? msc_interpret_ranks(f, c->arena, c->args, *out_results) : msc_interpret(f, c->arena, c->args, *out_results);
+}
+
+static bool check_run(const checking *c, msc_func *f, const msc_tensor *before, msc_func *g, run_kind kind, const char *how) {
+  msc_tensor *after;
+  size_t num_f = f->body->last->num_in, num_g = g->body->last->num_in;
+  bool ok = true;
+  MSC_TRY(run(g, kind, c, &after));
+  for (size_t r = 0; r < (kind == PARTS ? (size_t)msc_mesh_size(&g->module->mesh) : 1); r++)
+    for (size_t i = 0; i < num_f; i++) {
+      int64_t j = matching_result(f, i, g);
+      if (j >= 0) ok &= compare(g, (size_t)j, &before[r * num_f + i], &after[r * num_g + (size_t)j], c->tolerance, how);
+    }
+  return ok;
+}
+
+static bool check_func(msc_arena *arena, msc_func *f, msc_func *g, uint64_t seed, double tolerance) {
+  traits t = traits_of(f);
+  bool narrow = t.narrow || traits_of(g).narrow;
+  bool manual = is_manual(f);
+  if (manual && msc_mesh_size(&f->module->mesh) != msc_mesh_size(&g->module->mesh)) return true;
+  checking c = {arena, random_args(arena, &t, f, manual ? msc_mesh_size(&f->module->mesh) : 1, seed), tolerance};
+  if (narrow && c.tolerance < 0.05) c.tolerance = 0.05; /* bf16 has 8 bits, and other orders of rounding add up */
+  msc_tensor *before;
+  MSC_TRY(run(f, manual ? PARTS : is_lowered(f) ? ALL_RANKS : ONE_DEVICE, &c, &before));
+  if (manual) return check_run(&c, f, before, g, PARTS, " by ranks");
+  bool ok = is_lowered(g) || check_run(&c, f, before, g, ONE_DEVICE, "");
+  if (is_lowered(g) || is_partitioned(g)) ok &= check_run(&c, f, before, g, ALL_RANKS, " on all ranks");
+  return ok;
+}
+
+bool msc_check_numerics(msc_module *before, msc_module *after, uint64_t seed, double tolerance) {
+  bool ok = true;
+  for (msc_func *f = before->first; f; f = f->next) {
+    msc_func *g = msc_find_func(after, f->name);
+    if (!g || !same_args(f, g)) continue;
+    msc_arena *arena = msc_arena_new(after->ctx);
+    ok &= check_func(arena, f, g, seed, tolerance);
+    msc_arena_free(arena);
+  }
+  return ok;
+}

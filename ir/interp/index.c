@@ -1,0 +1,141 @@
+/* index.c: ops that pick elements, or add to them, by index.  What ranks share rows of counts as zero elsewhere. */
+#include <string.h>
+
+#include "ir/interp/kernel.h"
+
+/* An index of gather or scatter_add, checked against the `rows` of the whole tensor. */
+static int64_t checked_index(msc_eval *e, size_t operand, const int64_t *index, int64_t rows) {
+  const msc_attr_value *whole = msc_op_attr(e->op, "whole");
+  if (whole) rows = whole->i;
+  int64_t k = msc_piece_get(e, operand, index).i;
+  if (k >= 0 && k < rows) return k;
+  msc_fault(e, "index %" PRId64 " is not in 0..%" PRId64, k, rows - 1);
+  return 0;
+}
+
+/* Is the indexed dimension cut between ranks, so that rows of others count as zeros? */
+static bool is_part(const msc_eval *e, const msc_piece *p, int64_t axis) { return e->start >= 0 || p->box.size[axis] < p->full[axis]; }
+
+void msc_run_gather(msc_eval *e) {
+  const msc_piece *table = &e->in[0], *indices = &e->in[1], *y = &e->out[0];
+  int64_t axis = msc_op_int(e->op, "axis"), first = e->start > 0 ? e->start : 0, index[MSC_MAX_RANK], from[MSC_MAX_RANK];
+  for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index)) {
+    int64_t row = checked_index(e, 1, index + axis, table->full[axis]) - first;
+    for (int d = 0; d < axis; d++) from[d] = index[d];
+    for (int d = (int)axis + 1; d < table->rank; d++) from[d] = index[d + indices->rank - 1];
+    from[axis] = row;
+    bool mine = row >= table->box.begin[axis] && row < table->box.begin[axis] + table->box.size[axis];
+    if (!mine && msc_op_bool(e->op, "aligned")) msc_fault(e, "row %" PRId64 " is not in the part of the table that its column belongs to", row + first);
+    msc_piece_put(e, 0, index, mine || !is_part(e, table, axis) ? msc_piece_get(e, 0, from) : (msc_scalar){.u = 0});
+  }
+}
+
+/* Sums in double or 64 bits and rounds at the end, in order of position. */
+void msc_run_scatter_add(msc_eval *e) {
+  const msc_piece *indices = &e->in[0], *updates = &e->in[1], *y = &e->out[0];
+  int64_t axis = msc_op_int(e->op, "axis"), first = e->start > 0 ? e->start : 0, index[MSC_MAX_RANK], to[MSC_MAX_RANK];
+  msc_scalar *sum = msc_new_array(e->arena, msc_scalar, msc_piece_elems(y));
+  for (bool more = msc_first_index(updates, index); more; more = msc_next_index(updates, index)) {
+    for (int d = 0; d < axis; d++) to[d] = index[d];
+    for (int d = (int)axis + 1; d < y->rank; d++) to[d] = index[d + indices->rank - 1];
+    to[axis] = checked_index(e, 0, index + axis, y->full[axis]) - first;
+    int64_t at = msc_piece_offset(y, to);
+    if (at >= 0) sum[at] = msc_arithmetic(OP_add, y->dtype, sum[at], msc_piece_get(e, 1, index));
+    else if (!is_part(e, y, axis)) msc_fault(e, "the rank does not hold the part of the result that its updates go to");
+  }
+  for (int64_t i = 0; i < msc_piece_elems(y); i++) msc_store(y->dtype, y->data, i, sum[i]);
+}
+
+static int64_t axis_of(const msc_eval *e, int rank) {
+  int64_t axis = msc_op_int(e->op, "axis");
+  return axis < 0 ? axis + rank : axis;
+}
+
+static bool holds(const msc_piece *p, int64_t dim, int64_t i) { return i >= p->box.begin[dim] && i < p->box.begin[dim] + p->box.size[dim]; }
+
+void msc_run_take_along(msc_eval *e) {
+  const msc_piece *x = &e->in[0], *y = &e->out[0];
+  int64_t axis = axis_of(e, y->rank), first = e->start > 0 ? e->start : 0, index[MSC_MAX_RANK], from[MSC_MAX_RANK];
+  for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index)) {
+    memcpy(from, index, sizeof from);
+    from[axis] = checked_index(e, 1, index, x->full[axis]) - first;
+    bool mine = holds(x, axis, from[axis]);
+    msc_piece_put(e, 0, index, mine || !is_part(e, x, axis) ? msc_piece_get(e, 0, from) : (msc_scalar){.u = 0});
+  }
+}
+
+/* Adds update `index` of operand 1 to element `to` of the result; axis: the dimension that ranks may share. */
+static void add_to(msc_eval *e, msc_scalar *sum, int64_t axis, const int64_t *to, const int64_t *index) {
+  const msc_piece *y = &e->out[0];
+  int64_t at = msc_piece_offset(y, to);
+  if (at >= 0) sum[at] = msc_arithmetic(OP_add, y->dtype, sum[at], msc_piece_get(e, 1, index));
+  else if (!is_part(e, y, axis)) msc_fault(e, "the rank does not hold the part of the result that its updates go to");
+}
+
+static void store_sums(msc_eval *e, const msc_scalar *sum) {
+  const msc_piece *y = &e->out[0];
+  for (int64_t i = 0; i < msc_piece_elems(y); i++) msc_store(y->dtype, y->data, i, sum[i]);
+}
+
+void msc_run_add_along(msc_eval *e) {
+  const msc_piece *updates = &e->in[1], *y = &e->out[0];
+  int64_t axis = axis_of(e, y->rank), first = e->start > 0 ? e->start : 0, index[MSC_MAX_RANK], to[MSC_MAX_RANK];
+  msc_scalar *sum = msc_new_array(e->arena, msc_scalar, msc_piece_elems(y));
+  for (bool more = msc_first_index(updates, index); more; more = msc_next_index(updates, index)) {
+    memcpy(to, index, sizeof to);
+    to[axis] = checked_index(e, 0, index, y->full[axis]) - first;
+    add_to(e, sum, axis, to, index);
+  }
+  store_sums(e, sum);
+}
+
+/* The place in `t` that the numbers of operand `indices` at [lead of index, :] name, and the rest of index. */
+static void named_place(msc_eval *e, const msc_piece *t, size_t indices, const int64_t *index, int64_t *out_place) {
+  const msc_piece *p = &e->in[indices];
+  int lead = p->rank - 1, depth = (int)p->full[lead];
+  int64_t at[MSC_MAX_RANK];
+  memcpy(at, index, sizeof at);
+  for (int d = 0; d < depth; d++) {
+    at[lead] = d;
+    const msc_attr_value *whole = d == 0 ? msc_op_attr(e->op, "whole") : NULL;
+    int64_t k = msc_piece_get(e, indices, at).i, size = whole ? whole->i : t->full[d];
+    if (k < 0 || k >= size) msc_fault(e, "index %" PRId64 " is not in 0..%" PRId64, k, size - 1), k = 0;
+    out_place[d] = d == 0 && e->start > 0 ? k - e->start : k;
+  }
+  for (int d = depth; d < t->rank; d++) out_place[d] = index[lead + d - depth];
+}
+
+void msc_run_gather_nd(msc_eval *e) {
+  const msc_piece *x = &e->in[0], *y = &e->out[0];
+  int64_t index[MSC_MAX_RANK], from[MSC_MAX_RANK];
+  for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index)) {
+    named_place(e, x, 1, index, from);
+    bool mine = holds(x, 0, from[0]);
+    msc_piece_put(e, 0, index, mine || !is_part(e, x, 0) ? msc_piece_get(e, 0, from) : (msc_scalar){.u = 0});
+  }
+}
+
+void msc_run_scatter_nd_add(msc_eval *e) {
+  const msc_piece *updates = &e->in[1], *y = &e->out[0];
+  int64_t index[MSC_MAX_RANK], to[MSC_MAX_RANK];
+  msc_scalar *sum = msc_new_array(e->arena, msc_scalar, msc_piece_elems(y));
+  for (bool more = msc_first_index(updates, index); more; more = msc_next_index(updates, index)) {
+    named_place(e, y, 0, index, to);
+    add_to(e, sum, 0, to, index);
+  }
+  store_sums(e, sum);
+}
+
+/* Over all updates in order, so that the last one stays. */
+void msc_run_scatter_update(msc_eval *e) {
+  const msc_piece *indices = &e->in[1], *updates = &e->in[2], *y = &e->out[0];
+  int64_t axis = msc_op_int(e->op, "axis"), first = e->start > 0 ? e->start : 0, index[MSC_MAX_RANK], to[MSC_MAX_RANK];
+  for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index)) msc_piece_put(e, 0, index, msc_piece_get(e, 0, index));
+  for (bool more = msc_first_index(updates, index); more; more = msc_next_index(updates, index)) {
+    for (int d = 0; d < axis; d++) to[d] = index[d];
+    for (int d = (int)axis + 1; d < y->rank; d++) to[d] = index[d + indices->rank - 1];
+    to[axis] = checked_index(e, 1, index + axis, y->full[axis]) - first;
+    if (msc_piece_offset(y, to) >= 0) msc_piece_put(e, 0, to, msc_piece_get(e, 2, index));
+    else if (!is_part(e, y, axis)) msc_fault(e, "the rank does not hold the part of the result that its updates go to");
+  }
+}

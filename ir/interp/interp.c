@@ -1,0 +1,367 @@
+/* interp.c: runs a function op by op on every rank in step.  Kernels and collectives are in the files beside it. */
+#include "ir/interp/interp.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "ir/conv.h"
+#include "ir/interp/kernel.h"
+#include "ir/verify.h"
+
+static msc_interp_fn *const kernels[OP_COUNT] = {
+    [OP_constant] = msc_run_constant,
+    [OP_iota] = msc_run_iota,
+    [OP_add] = msc_run_binary,
+    [OP_sub] = msc_run_binary,
+    [OP_mul] = msc_run_binary,
+    [OP_div] = msc_run_binary,
+    [OP_max] = msc_run_binary,
+    [OP_min] = msc_run_binary,
+    [OP_pow] = msc_run_binary,
+    [OP_compare] = msc_run_compare,
+    [OP_select] = msc_run_select,
+    [OP_cast] = msc_run_cast,
+    [OP_accumulate] = msc_run_accumulate,
+    [OP_neg] = msc_run_unary,
+    [OP_exp] = msc_run_unary,
+    [OP_log] = msc_run_unary,
+    [OP_sqrt] = msc_run_unary,
+    [OP_rsqrt] = msc_run_unary,
+    [OP_tanh] = msc_run_unary,
+    [OP_erf] = msc_run_unary,
+    [OP_sin] = msc_run_unary,
+    [OP_cos] = msc_run_unary,
+    [OP_floor] = msc_run_unary,
+    [OP_ceil] = msc_run_unary,
+    [OP_round] = msc_run_unary,
+    [OP_sigmoid] = msc_run_unary,
+    [OP_relu] = msc_run_unary,
+    [OP_gelu] = msc_run_unary,
+    [OP_silu] = msc_run_unary,
+    [OP_abs] = msc_run_unary,
+    [OP_sign] = msc_run_unary,
+    [OP_broadcast_to] = msc_run_broadcast_to,
+    [OP_reshape] = msc_run_reshape,
+    [OP_flatten] = msc_run_reshape,
+    [OP_transpose] = msc_run_transpose,
+    [OP_concat] = msc_run_concat,
+    [OP_split] = msc_run_split,
+    [OP_slice] = msc_run_slice,
+    [OP_pad] = msc_run_pad,
+    [OP_gather] = msc_run_gather,
+    [OP_scatter_add] = msc_run_scatter_add,
+    [OP_one_hot] = msc_run_one_hot,
+    [OP_take_along] = msc_run_take_along,
+    [OP_add_along] = msc_run_add_along,
+    [OP_gather_nd] = msc_run_gather_nd,
+    [OP_scatter_nd_add] = msc_run_scatter_nd_add,
+    [OP_scatter_update] = msc_run_scatter_update,
+    [OP_sort] = msc_run_sort,
+    [OP_topk] = msc_run_sort,
+    [OP_unique] = msc_run_unique,
+    [OP_cumsum] = msc_run_cumulate,
+    [OP_cumprod] = msc_run_cumulate,
+    [OP_cumprod_grad] = msc_run_cumulate,
+    [OP_dropout] = msc_run_dropout,
+    [OP_matmul] = msc_run_matmul,
+    [OP_batch_matmul] = msc_run_matmul,
+    [OP_matmul_weight_grad] = msc_run_weight_grad,
+    [OP_gemm] = msc_run_gemm,
+    [OP_conv2d] = msc_run_conv2d,
+    [OP_conv2d_transpose] = msc_run_conv2d_transpose,
+    [OP_conv2d_weight_grad] = msc_run_conv2d_weight_grad,
+    [OP_max_pool] = msc_run_max_pool,
+    [OP_max_pool_index] = msc_run_max_pool,
+    [OP_max_pool_grad] = msc_run_max_pool_grad,
+    [OP_avg_pool] = msc_run_avg_pool,
+    [OP_avg_pool_grad] = msc_run_avg_pool_grad,
+    [OP_unfold] = msc_run_unfold,
+    [OP_fold] = msc_run_fold,
+    [OP_reduce_sum] = msc_run_reduce,
+    [OP_reduce_mean] = msc_run_reduce,
+    [OP_reduce_max] = msc_run_reduce,
+    [OP_reduce_min] = msc_run_reduce,
+    [OP_reduce_prod] = msc_run_reduce,
+    [OP_softmax] = msc_run_softmax,
+    [OP_log_softmax] = msc_run_softmax,
+    [OP_softmax_cross_entropy] = msc_run_cross_entropy,
+    [OP_softmax_cross_entropy_grad] = msc_run_cross_entropy_grad,
+    [OP_sgd] = msc_run_update,
+    [OP_assign] = msc_run_update,
+    [OP_momentum] = msc_run_update,
+    [OP_adam] = msc_run_update,
+    [OP_adamw] = msc_run_update,
+    [OP_lamb_moments] = msc_run_update,
+    [OP_lamb_apply] = msc_run_update,
+};
+
+msc_interp_fn *msc_interp_kernel(msc_op_kind kind) { return kernels[kind]; }
+
+/* ---- lowered functions: arguments and results carry text that says what part of what tensor they are ---- */
+
+static const msc_layout *layout_of_text(const msc_interp *in, const msc_attr_value *text) {
+  const msc_layout *l = NULL;
+  if (!text || text->kind != MSC_ATTR_STR) return NULL;
+  return msc_layout_parse(in->m->ctx, &in->m->mesh, in->f->loc, text->s, &l) ? l : NULL;
+}
+
+static int dims_of_list(const msc_attr_value *list, int64_t *out_dim) {
+  int n = 0;
+  for (; list && list->kind == MSC_ATTR_LIST && n < (int)list->list.num && n < MSC_MAX_RANK; n++) out_dim[n] = list->list.v[n].i;
+  return n;
+}
+
+/* The global type, with its layout, of a part whose layout and shape are written down; `local` itself when they are not. */
+static const msc_type *whole_type(const msc_interp *in, const msc_type *local, const msc_attr_value *layout, const msc_attr_value *shape) {
+  int64_t dim[MSC_MAX_RANK];
+  const msc_layout *l = layout_of_text(in, layout);
+  if (!l || !shape) return local;
+  const msc_type *t = msc_type_of(in->m->ctx, local->dtype, dims_of_list(shape, dim), dim, l);
+  return msc_verify_type(in->m, in->f->loc, t) ? t : local;
+}
+
+static const msc_type *arg_type(const msc_interp *in, size_t i) {
+  return whole_type(in, in->f->body->args[i]->type, msc_arg_attr(in->f, i, "msc.layout"), msc_arg_attr(in->f, i, "msc.shape"));
+}
+
+static const msc_type *result_type(const msc_interp *in, size_t i) {
+  const msc_attr_value *layouts = msc_func_attr(in->f, "result_layouts"), *shapes = msc_func_attr(in->f, "result_shapes");
+  const msc_type *local = in->f->body->last->in[i].value->type;
+  if (!layouts || !shapes || i >= layouts->list.num || i >= shapes->list.num) return local;
+  return whole_type(in, local, &layouts->list.v[i], &shapes->list.v[i]);
+}
+
+/* Entry `number` of the function's `starts`: the first element of this rank's part of a dimension, or (`behind`) minus the
+ * number of its elements; MSC_NO_START: there is none. */
+static int64_t start_number(const msc_interp *in, int64_t number, int64_t rank) {
+  const msc_attr_value *starts = msc_func_attr(in->f, "starts");
+  if (!starts || number < 0 || (size_t)number >= starts->list.num) return MSC_NO_START;
+  const msc_attr_value *s = &starts->list.v[number];
+  const msc_attr_value *dim = msc_find_attr(s->dict.a, s->dict.num, "dim");
+  int64_t shape[MSC_MAX_RANK];
+  msc_box box;
+  const msc_layout *l = layout_of_text(in, msc_find_attr(s->dict.a, s->dict.num, "layout"));
+  if (!l || !dim || dims_of_list(msc_find_attr(s->dict.a, s->dict.num, "shape"), shape) != l->rank) return MSC_NO_START;
+  msc_box_layout cuts = msc_layout_cuts(l);
+  if (!msc_box_shape_ok(&cuts, shape)) return MSC_NO_START;
+  msc_box_of(&in->mesh, &cuts, shape, rank, &box);
+  return msc_find_attr(s->dict.a, s->dict.num, "behind") ? -box.size[dim->i] : box.begin[dim->i];
+}
+
+static int64_t start_of(const msc_interp *in, const msc_op *op, int64_t rank) {
+  const msc_attr_value *number = msc_op_attr(op, "start");
+  return number && number->kind == MSC_ATTR_INT ? start_number(in, number->i, rank) : MSC_NO_START;
+}
+
+/* Attributes `starts` and `whole_shape` of a lowered random op, or before lowering `whole_layout`, which says the same. */
+static void set_begin(const msc_interp *in, msc_eval *e, int64_t rank) {
+  int64_t number[MSC_MAX_RANK], *begin, *whole;
+  const msc_attr_value *told = msc_op_attr(e->op, "whole_layout");
+  const msc_layout *l = told ? layout_of_text(in, told) : NULL;
+  int num = l ? l->rank : msc_op_ints(e->op, "starts", number, MSC_MAX_RANK);
+  if (num < 0 || (l && num != e->op->out[0].type->rank)) return;
+  begin = msc_new_array(in->arena, int64_t, MSC_MAX_RANK);
+  whole = msc_new_array(in->arena, int64_t, MSC_MAX_RANK);
+  if (l) {
+    msc_box_layout cuts = msc_layout_cuts(l);
+    msc_box box;
+    for (int d = 0; d < num; d++) whole[d] = e->op->out[0].type->dim[d] * msc_layout_parts(l, d);
+    msc_box_of(&in->mesh, &cuts, whole, rank, &box);
+    memcpy(begin, box.begin, sizeof box.begin);
+  } else {
+    msc_op_ints(e->op, "whole_shape", whole, MSC_MAX_RANK);
+    for (int d = 0; d < num; d++) begin[d] = number[d] < 0 ? 0 : start_number(in, number[d], rank);
+  }
+  e->begin = begin, e->whole = whole;
+}
+
+/* ---- running ---- */
+
+static void new_pieces(const msc_interp *in, const msc_value *v) {
+  const msc_type *t = v->type;
+  for (int64_t r = 0; r < in->num_ranks; r++)
+    *msc_piece_of(in, v, r) = msc_piece_of_layout(&in->mesh, in->arena, t->dtype, t->rank, t->dim, in->one_device ? NULL : t->layout, r);
+}
+
+static bool run_kernel(const msc_interp *in, const msc_op *op, msc_interp_fn *kernel) {
+  for (int64_t r = 0; r < in->num_ranks; r++) {
+    msc_eval e = {.op = op, .arena = in->arena, .start = start_of(in, op, r)};
+    e.in = msc_new_array(in->arena, msc_piece, op->num_in + 1);
+    e.out = msc_new_array(in->arena, msc_piece, op->num_out + 1);
+    set_begin(in, &e, r);
+    for (size_t i = 0; i < op->num_in; i++) e.in[i] = msc_piece_with_halo(in, op, i, r);
+    for (size_t i = 0; i < op->num_out; i++) e.out[i] = *msc_piece_of(in, &op->out[i], r);
+    kernel(&e);
+    if (!e.fault) continue;
+    if (in->one_device) return msc_op_error(op, MSC_E_DATA, "%s: %s", msc_kind_name(op->kind), e.fault);
+    return msc_op_error(op, MSC_E_SHARDING, "%s on rank %" PRId64 ": %s", msc_kind_name(op->kind), r, e.fault);
+  }
+  return true;
+}
+
+static bool run_block(const msc_interp *in, const msc_block *b);
+
+static bool run_region(const msc_interp *in, const msc_op *op) {
+  const msc_block *b = op->body;
+  for (int64_t r = 0; r < in->num_ranks; r++)
+    for (size_t i = 0; i < b->num_args; i++) *msc_piece_of(in, b->args[i], r) = *msc_piece_of(in, op->in[i].value, r);
+  MSC_TRY(run_block(in, b));
+  for (int64_t r = 0; r < in->num_ranks; r++)
+    for (size_t i = 0; i < op->num_out; i++) *msc_piece_of(in, &op->out[i], r) = *msc_piece_of(in, b->last->in[i].value, r);
+  return true;
+}
+
+static msc_tensor tensor_of(const msc_interp *in, const msc_piece *p) {
+  return (msc_tensor){msc_type_of(in->m->ctx, p->dtype, p->rank, p->box.size, NULL), p->data};
+}
+
+static bool run_expansion(const msc_interp *in, const msc_op *op, const msc_tensor *arg, msc_tensor *out_result) {
+  msc_func *f = msc_expansion_of(op);
+  return f && msc_interpret(f, in->arena, arg, out_result);
+}
+
+/* A composite whose operands are whole, on one rank. */
+static bool run_whole(const msc_interp *in, const msc_op *op, int64_t rank) {
+  msc_tensor *arg = msc_new_array(in->arena, msc_tensor, op->num_in + 1), *result = msc_new_array(in->arena, msc_tensor, op->num_out + 1);
+  for (size_t i = 0; i < op->num_in; i++) arg[i] = tensor_of(in, msc_piece_of(in, op->in[i].value, rank));
+  MSC_TRY(run_expansion(in, op, arg, result));
+  for (size_t i = 0; i < op->num_out; i++) msc_piece_of(in, &op->out[i], rank)->data = result[i].data;
+  return true;
+}
+
+/* A composite that is cut means what it does on whole tensors until it is expanded: those are joined, the results cut. */
+static bool run_joined(const msc_interp *in, const msc_op *op) {
+  msc_tensor *arg = msc_new_array(in->arena, msc_tensor, op->num_in + 1), *result = msc_new_array(in->arena, msc_tensor, op->num_out + 1);
+  msc_tensor *part = msc_new_array(in->arena, msc_tensor, in->num_ranks);
+  for (size_t i = 0; i < op->num_in; i++) {
+    const msc_type *t = op->in[i].value->type;
+    for (int64_t r = 0; r < in->num_ranks; r++) part[r] = tensor_of(in, msc_piece_of(in, op->in[i].value, r));
+    const char *differ = msc_tensor_join(in->m, in->arena, t, t->layout, part, &arg[i]);
+    if (differ) return msc_op_error(op, MSC_E_SHARDING, "%s: operand %zu: %s", msc_kind_name(op->kind), i, differ);
+    arg[i].type = msc_type_with_layout(in->m->ctx, t, NULL);
+  }
+  MSC_TRY(run_expansion(in, op, arg, result));
+  for (size_t i = 0; i < op->num_out; i++)
+    for (int64_t r = 0; r < in->num_ranks; r++)
+      msc_piece_of(in, &op->out[i], r)->data = msc_tensor_part(in->m, in->arena, &result[i], op->out[i].type->layout, r).data;
+  return true;
+}
+
+/* By its expansion, which says nothing about parts. */
+static bool run_composite(const msc_interp *in, const msc_op *op) {
+  if (!in->one_device && op->num_in && op->in[0].value->type->layout) return run_joined(in, op);
+  for (int64_t r = 0; r < in->num_ranks; r++) MSC_TRY(run_whole(in, op, r));
+  return true;
+}
+
+static bool run_op(const msc_interp *in, const msc_op *op) {
+  unsigned flags = msc_info(op)->flags;
+  if (flags & MSC_TERMINATOR) return true;
+  if (op->body) return run_region(in, op);
+  for (size_t i = 0; i < op->num_out; i++) new_pieces(in, &op->out[i]);
+  if (flags & MSC_COLLECTIVE || op->kind == OP_shard) return msc_run_collective(in, op);
+  msc_interp_fn *kernel = msc_interp_kernel((msc_op_kind)op->kind);
+  if (msc_must_expand(op, NULL) || (!kernel && msc_info(op)->expand)) return run_composite(in, op);
+  return kernel ? run_kernel(in, op, kernel)
+                : msc_op_error(op, MSC_E_UNSUPPORTED, "%s: the interpreter has no kernel for it", msc_kind_name(op->kind));
+}
+
+static bool run_block(const msc_interp *in, const msc_block *b) {
+  for (const msc_op *op = b->first; op; op = op->next) MSC_TRY(run_op(in, op));
+  return true;
+}
+
+static msc_interp begin(msc_func *f, msc_arena *arena, bool one_device) {
+  msc_interp in = {.f = f, .m = f->module, .arena = arena, .mesh = msc_mesh_sizes(&f->module->mesh), .one_device = one_device};
+  in.num_ranks = one_device ? 1 : msc_mesh_size(&f->module->mesh);
+  in.piece = msc_new_array(arena, msc_piece, msc_number(f->body).num_values * in.num_ranks);
+  return in;
+}
+
+/* Argument i is this rank's part; its shape must be that of the part. */
+static bool set_arg(const msc_interp *in, size_t i, int64_t rank, const msc_tensor *t) {
+  const msc_value *v = in->f->body->args[i];
+  msc_piece *p = msc_piece_of(in, v, rank);
+  if (t->type->dtype != p->dtype || t->type->rank != p->rank || memcmp(t->type->dim, p->box.size, sizeof *t->type->dim * (size_t)p->rank))
+    return msc_error(in->m->ctx, MSC_E_DATA, in->f->loc, "%s: argument %zu is given a tensor of another type than its own", in->f->name, i);
+  memcpy(p->data, t->data, (size_t)msc_type_bytes(t->type));
+  return true;
+}
+
+static bool run_parts(const msc_interp *in, const msc_tensor *args, msc_tensor *out_results) {
+  const msc_block *b = in->f->body;
+  const msc_op *end = b->last;
+  for (size_t i = 0; i < b->num_args; i++) {
+    new_pieces(in, b->args[i]);
+    for (int64_t r = 0; r < in->num_ranks; r++) MSC_TRY(set_arg(in, i, r, &args[(size_t)r * b->num_args + i]));
+  }
+  MSC_TRY(run_block(in, b));
+  for (int64_t r = 0; r < in->num_ranks; r++)
+    for (size_t i = 0; i < end->num_in; i++) {
+      const msc_piece *p = msc_piece_of(in, end->in[i].value, r);
+      out_results[(size_t)r * end->num_in + i] = (msc_tensor){msc_type_of(in->m->ctx, p->dtype, p->rank, p->box.size, NULL), p->data};
+    }
+  return true;
+}
+
+bool msc_interpret(msc_func *f, msc_arena *arena, const msc_tensor *args, msc_tensor *out_results) {
+  msc_interp in = begin(f, arena, true);
+  return run_parts(&in, args, out_results);
+}
+
+bool msc_interpret_parts(msc_func *f, msc_arena *arena, const msc_tensor *args, msc_tensor *out_results) {
+  msc_interp in = begin(f, arena, false);
+  return run_parts(&in, args, out_results);
+}
+
+/* Lowered values have padding behind their part; others are just the part. */
+static msc_tensor lowered_arg(const msc_interp *in, size_t i, int64_t rank, msc_tensor part) {
+  return in->f->body->args[i]->type->layout ? part : msc_tensor_pad(in->m, in->arena, arg_type(in, i), rank, &part);
+}
+
+static msc_tensor lowered_result(const msc_interp *in, size_t i, int64_t rank, msc_tensor t) {
+  const msc_type *local = in->f->body->last->in[i].value->type;
+  return local->layout ? t : msc_tensor_unpad(in->m, in->arena, result_type(in, i), rank, &t);
+}
+
+bool msc_interpret_ranks(msc_func *f, msc_arena *arena, const msc_tensor *args, msc_tensor *out_results) {
+  msc_interp in = begin(f, arena, false);
+  size_t num_args = f->body->num_args, num_results = f->body->last->num_in, num = (size_t)in.num_ranks;
+  msc_tensor *arg = msc_new_array(arena, msc_tensor, num * num_args), *result = msc_new_array(arena, msc_tensor, num * num_results);
+  msc_tensor *part = msc_new_array(arena, msc_tensor, num);
+  for (size_t r = 0; r < num; r++)
+    for (size_t i = 0; i < num_args; i++)
+      arg[r * num_args + i] = lowered_arg(&in, i, (int64_t)r, msc_tensor_part(in.m, arena, &args[i], arg_type(&in, i)->layout, (int64_t)r));
+  MSC_TRY(run_parts(&in, arg, result));
+  for (size_t i = 0; i < num_results; i++) {
+    const msc_type *t = result_type(&in, i);
+    for (size_t r = 0; r < num; r++) part[r] = lowered_result(&in, i, (int64_t)r, result[r * num_results + i]);
+    const char *differ = msc_tensor_join(in.m, arena, t, t->layout, part, &out_results[i]);
+    if (differ) return msc_op_error(f->body->last, MSC_E_SHARDING, "%s: result %zu: %s", f->name, i, differ);
+  }
+  return true;
+}
+
+/* ---- how much work ---- */
+
+/* As doubles: sizes of any model fit, and their sums. */
+static double op_work(const msc_op *op) {
+  double most = 1;
+  for (size_t i = 0; i < op->num_in; i++) most = fmax(most, (double)msc_type_elems(op->in[i].value->type));
+  for (size_t i = 0; i < op->num_out; i++) most = fmax(most, (double)msc_type_elems(op->out[i].type));
+  if (msc_is_windowed(op)) return fmax(most, msc_conv_work(op));
+  if (msc_info(op)->cost != MSC_COST_FLOPS) return most;
+  const msc_type *a = op->in[0].value->type;
+  return (double)msc_type_elems(op->out[0].type) * (double)a->dim[a->rank - 1 - msc_op_bool(op, "transpose_a")];
+}
+
+static double block_work(const msc_block *b) {
+  double work = 0;
+  for (const msc_op *op = b->first; op; op = op->next) work += op->body ? block_work(op->body) : op_work(op);
+  return work;
+}
+
+int64_t msc_interpret_work(msc_func *f) {
+  double work = block_work(f->body) * (double)msc_mesh_size(&f->module->mesh);
+  return work < 0x1p62 ? (int64_t)work : INT64_C(1) << 62;
+}

@@ -1,0 +1,118 @@
+/* kernel.h: what the interpreter's kernels see: the pieces of its operands that one rank holds, and the piece of
+ * each result that it must fill. */
+#ifndef MSC_IR_INTERP_KERNEL_H
+#define MSC_IR_INTERP_KERNEL_H
+
+#include "ir/interp/interp.h"
+
+/* The elements `box` of a tensor of `full` elements per dimension, row-major. */
+typedef struct {
+  msc_dtype dtype;
+  int rank;
+  int64_t full[MSC_MAX_RANK];
+  msc_box box;
+  char *data;
+} msc_piece;
+
+/* One number: f of float types, i of bool and signed ones, u of unsigned ones. */
+typedef union {
+  double f;
+  int64_t i;
+  uint64_t u;
+} msc_scalar;
+
+/* One run of a function on all ranks in step. */
+typedef struct {
+  msc_func *f;
+  const msc_module *m;
+  msc_arena *arena;
+  msc_box_mesh mesh;
+  int64_t num_ranks;
+  bool one_device;  /* layouts are ignored */
+  msc_piece *piece; /* of value v on rank r: [v->id * num_ranks + r] */
+} msc_interp;
+
+static inline msc_piece *msc_piece_of(const msc_interp *in, const msc_value *v, int64_t rank) {
+  return &in->piece[v->id * in->num_ranks + rank];
+}
+
+#define MSC_NO_START INT64_MIN
+
+/* One op on one rank. */
+typedef struct {
+  const msc_op *op;
+  msc_arena *arena;
+  msc_piece *in, *out;
+  int64_t start;     /* of a lowered op: where this rank's part of the indexed dimension begins; MSC_NO_START: the dimension is whole */
+  const int64_t *begin, *whole; /* of a lowered random op: this rank's first element and the whole size, per dimension; NULL: of the shape */
+  const char *fault; /* the first thing that went wrong; the kernel goes on */
+} msc_eval;
+
+typedef void msc_interp_fn(msc_eval *e);
+msc_interp_fn *msc_interp_kernel(msc_op_kind kind); /* NULL: does not compute on one rank alone */
+
+/* ---- interp/piece.c ---- */
+
+msc_piece msc_piece_whole(const msc_type *t, void *data);
+int64_t msc_piece_elems(const msc_piece *p);
+int64_t msc_piece_offset(const msc_piece *p, const int64_t *index); /* -1: it does not hold the index */
+msc_scalar msc_load(msc_dtype dtype, const void *data, int64_t offset);
+void msc_store(msc_dtype dtype, void *data, int64_t offset, msc_scalar v); /* rounds, wraps */
+
+/* for (bool more = msc_first_index(p, index); more; more = msc_next_index(p, index)) goes over global indexes in order. */
+bool msc_first_index(const msc_piece *p, int64_t *out_index);
+bool msc_next_index(const msc_piece *p, int64_t *index);
+
+void msc_fault(msc_eval *e, const char *fmt, ...) MSC_PRINTF(2, 3);
+/* Operand i at a global index; a fault and 0 when the rank does not hold it. */
+msc_scalar msc_piece_get(msc_eval *e, size_t i, const int64_t *index);
+/* The same where `index` is one of a tensor of rank `rank` that the operand is broadcast to. */
+msc_scalar msc_piece_get_stretched(msc_eval *e, size_t i, int rank, const int64_t *index);
+void msc_piece_put(msc_eval *e, size_t i, const int64_t *index, msc_scalar v);
+
+/* ---- interp/elementwise.c ---- */
+
+msc_scalar msc_scalar_of(msc_dtype dtype, double v);
+msc_scalar msc_arithmetic(msc_op_kind kind, msc_dtype dtype, msc_scalar a, msc_scalar b); /* add sub mul div max min pow */
+msc_scalar msc_reduce(msc_reduction r, msc_dtype dtype, msc_scalar a, msc_scalar b);
+/* `num` terms as ranks combine them: ((0+1)+(2+3))+(4+5). */
+msc_scalar msc_reduce_tree(msc_reduction r, msc_dtype dtype, int64_t num, const msc_scalar *term);
+msc_scalar msc_identity(msc_reduction r, msc_dtype dtype); /* changes nothing: 0, 1, or an infinity */
+
+/* ---- interp/collective.c: results of a collective on all ranks ---- */
+
+bool msc_run_collective(const msc_interp *in, const msc_op *op);
+
+/* ---- interp/parts.c ---- */
+
+/* Fills it with what no op may count on: NaN, or an index that nothing has.  Padding starts like that. */
+void msc_poison(msc_piece *p);
+/* Allocated; `l` NULL: whole. */
+msc_piece msc_piece_of_layout(const msc_box_mesh *mesh, msc_arena *arena, msc_dtype dtype, int rank_of_tensor, const int64_t *shape,
+                              const msc_layout *l, int64_t rank);
+
+/* ---- interp/halo.c ---- */
+
+/* Operand i as the op's windows need it on this rank: with rows of its neighbours. */
+msc_piece msc_piece_with_halo(const msc_interp *in, const msc_op *op, size_t i, int64_t rank);
+/* The comm that fetches them after lowering. */
+bool msc_run_halo(const msc_interp *in, const msc_op *op, const msc_layout *l, const int64_t *shape, msc_reduction beside);
+
+/* ---- interp/rows.c ---- */
+
+msc_scalar msc_product_at(msc_eval *e, const int64_t *index); /* element of the first result of a matrix product, nothing else done to it */
+
+/* ---- kernels: gemm.c, interp/conv.c, interp/elementwise.c, interp/move.c, interp/index.c, interp/order.c, interp/rows.c, interp/update.c, interp/random.c ---- */
+
+msc_interp_fn msc_run_unary, msc_run_binary, msc_run_compare, msc_run_select, msc_run_cast, msc_run_accumulate;
+msc_interp_fn msc_run_constant, msc_run_iota, msc_run_broadcast_to, msc_run_reshape, msc_run_transpose, msc_run_concat;
+msc_interp_fn msc_run_split, msc_run_slice, msc_run_pad, msc_run_gather, msc_run_scatter_add, msc_run_one_hot;
+msc_interp_fn msc_run_gemm, msc_run_matmul, msc_run_weight_grad, msc_run_reduce, msc_run_softmax, msc_run_cross_entropy,
+    msc_run_cross_entropy_grad;
+msc_interp_fn msc_run_conv2d, msc_run_conv2d_transpose, msc_run_conv2d_weight_grad, msc_run_max_pool, msc_run_max_pool_grad, msc_run_avg_pool, msc_run_avg_pool_grad, msc_run_unfold, msc_run_fold;
+msc_interp_fn msc_run_update;
+msc_interp_fn msc_run_take_along, msc_run_add_along, msc_run_gather_nd, msc_run_scatter_nd_add, msc_run_scatter_update;
+msc_interp_fn msc_run_sort, msc_run_unique, msc_run_cumulate;
+msc_interp_fn msc_run_dropout;
+
+#endif

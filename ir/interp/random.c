@@ -1,0 +1,30 @@
+/* random.c: ops of random numbers; an element's number depends on its place in the whole tensor. */
+#include "ir/interp/kernel.h"
+#include "ir/abi/philox.h"
+
+/* Place of an element of result 0 in the whole tensor, row-major. */
+static int64_t place_of(const msc_eval *e, const int64_t *index) {
+  const msc_piece *y = &e->out[0];
+  int64_t place = 0;
+  for (int d = 0; d < y->rank; d++) place = place * (e->whole ? e->whole[d] : y->full[d]) + index[d] + (e->begin ? e->begin[d] : 0);
+  return place;
+}
+
+static uint32_t word_of(msc_eval *e, size_t key, const int64_t *index) {
+  uint64_t seed = msc_piece_get(e, key, NULL).u, step = msc_piece_get(e, key + 1, NULL).u;
+  return msc_philox_element(seed, place_of(e, index), (uint32_t)step, (uint32_t)msc_op_int(e->op, "salt"));
+}
+
+/* Multiplies as kernels do: in the precision that they compute in. */
+void msc_run_dropout(msc_eval *e) {
+  const msc_piece *y = &e->out[0];
+  double rate = msc_op_float(e->op, "rate"), scale = 1 / (1 - rate);
+  bool wide = y->dtype == MSC_F64;
+  int64_t index[MSC_MAX_RANK];
+  for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index)) {
+    msc_scalar x = msc_piece_get(e, 0, index);
+    if (e->op->num_in > 1 && word_of(e, 1, index) < msc_dropout_threshold(rate)) x.f = 0;
+    else if (e->op->num_in > 1) x.f = wide ? x.f * scale : (double)((float)x.f * (float)scale);
+    msc_piece_put(e, 0, index, x);
+  }
+}

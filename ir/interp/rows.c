@@ -1,0 +1,200 @@
+/* rows.c: ops that go over a dimension: matrix products, reductions, softmax, losses.
+ * Over a dimension that is cut, a rank adds up what it holds: a partial result. */
+#include <math.h>
+#include <string.h>
+
+#include "ir/interp/kernel.h"
+
+/* ---- matrix products ---- */
+
+/* Element of a b: the sum over the k that the rank holds of a and b alike; leading dimensions broadcast. */
+msc_scalar msc_product_at(msc_eval *e, const int64_t *index) {
+  const msc_piece *a = &e->in[0], *y = &e->out[0];
+  bool ta = msc_op_bool(e->op, "transpose_a"), tb = msc_op_bool(e->op, "transpose_b");
+  int r = y->rank, ka = a->rank - 1 - ta;
+  int64_t begin = a->box.begin[ka], end = begin + a->box.size[ka];
+  msc_scalar sum = {.u = 0};
+  for (int64_t k = begin; k < end; k++) {
+    int64_t ia[MSC_MAX_RANK], ib[MSC_MAX_RANK];
+    memcpy(ia, index, sizeof ia);
+    memcpy(ib, index, sizeof ib);
+    ia[r - 2 + ta] = ta ? index[r - 2] : ia[r - 2];
+    ia[r - 1 - ta] = k;
+    ib[r - 1 - tb] = index[r - 1];
+    ib[r - 2 + tb] = k;
+    msc_scalar product = msc_arithmetic(OP_mul, y->dtype, msc_piece_get_stretched(e, 0, r, ia), msc_piece_get_stretched(e, 1, r, ib));
+    sum = msc_arithmetic(OP_add, y->dtype, sum, product);
+  }
+  return sum;
+}
+
+void msc_run_matmul(msc_eval *e) {
+  const msc_piece *a = &e->in[0], *b = &e->in[1], *y = &e->out[0];
+  int ka = a->rank - 1 - msc_op_bool(e->op, "transpose_a"), kb = b->rank - 2 + msc_op_bool(e->op, "transpose_b");
+  int64_t index[MSC_MAX_RANK];
+  if (b->box.begin[kb] != a->box.begin[ka] || b->box.size[kb] != a->box.size[ka])
+    msc_fault(e, "the rank holds other inner elements of 'a' than of 'b'");
+  for (bool more = msc_first_index(y, index); more && !e->fault; more = msc_next_index(y, index))
+    msc_piece_put(e, 0, index, msc_product_at(e, index));
+}
+
+/* dw[k,n] = sum of x[*,k] dy[*,n] over the leading elements that the rank holds. */
+void msc_run_weight_grad(msc_eval *e) {
+  const msc_piece *x = &e->in[0], *dw = &e->out[0];
+  int last = x->rank - 1;
+  int64_t index[MSC_MAX_RANK], at[MSC_MAX_RANK];
+  for (int d = 0; d < last; d++)
+    if (x->box.begin[d] != e->in[1].box.begin[d] || x->box.size[d] != e->in[1].box.size[d]) msc_fault(e, "the rank holds other elements of 'x' than of 'dy'");
+  for (bool more = msc_first_index(dw, index); more && !e->fault; more = msc_next_index(dw, index)) {
+    msc_scalar sum = {.u = 0};
+    msc_piece column = *x; /* the elements with this k */
+    column.box.begin[last] = index[0], column.box.size[last] = 1;
+    for (bool in_column = msc_first_index(&column, at); in_column; in_column = msc_next_index(&column, at)) {
+      msc_scalar a = msc_piece_get(e, 0, at);
+      at[last] = index[1];
+      sum = msc_arithmetic(OP_add, dw->dtype, sum, msc_arithmetic(OP_mul, dw->dtype, a, msc_piece_get(e, 1, at)));
+      at[last] = index[0];
+    }
+    msc_piece_put(e, 0, index, sum);
+  }
+}
+
+/* ---- reductions ---- */
+
+/* The divisor of a mean: of the whole tensor, whatever the rank holds; lowering leaves it in `count`. */
+static double mean_count(const msc_eval *e, int64_t of_shape) {
+  const msc_attr_value *count = msc_op_attr(e->op, "count");
+  return (double)(count ? count->i : of_shape);
+}
+
+static msc_reduction reduction_of(msc_op_kind kind) {
+  return kind == OP_reduce_max ? MSC_MAX : kind == OP_reduce_min ? MSC_MIN : kind == OP_reduce_prod ? MSC_PROD : MSC_SUM;
+}
+
+void msc_run_reduce(msc_eval *e) {
+  const msc_piece *x = &e->in[0], *y = &e->out[0];
+  msc_reduction r = reduction_of((msc_op_kind)e->op->kind);
+  int64_t dims[MSC_MAX_RANK], index[MSC_MAX_RANK], from[MSC_MAX_RANK], count = 1;
+  int num = msc_op_ints(e->op, "dims", dims, MSC_MAX_RANK);
+  unsigned gone = 0;
+  for (int i = 0; i < num; i++) gone |= 1u << dims[i], count *= x->full[dims[i]];
+  for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index)) {
+    msc_piece row = *x; /* the elements of x that become this one */
+    for (int d = 0, at = 0; d < x->rank; d++) {
+      bool is_gone = gone >> d & 1;
+      if (!is_gone) row.box.begin[d] = index[at], row.box.size[d] = 1;
+      at += !is_gone || y->rank == x->rank;
+    }
+    msc_scalar sum = msc_identity(r, y->dtype);
+    for (bool in_row = msc_first_index(&row, from); in_row; in_row = msc_next_index(&row, from))
+      sum = msc_reduce(r, y->dtype, sum, msc_piece_get(e, 0, from));
+    if (e->op->kind == OP_reduce_mean) sum.f /= mean_count(e, count);
+    msc_piece_put(e, 0, index, sum);
+  }
+}
+
+/* ---- softmax ---- */
+
+typedef struct {
+  double max, log_sum; /* log of the sum of exp(x - max) */
+} row_stats;
+
+/* Over all of dimension `axis` of operand 0; index[axis] is changed. */
+static row_stats stats_of_row(msc_eval *e, int64_t *index, int axis) {
+  row_stats s = {-INFINITY, 0};
+  int64_t n = e->in[0].full[axis];
+  double sum = 0;
+  for (index[axis] = 0; index[axis] < n; index[axis]++)
+    s.max = msc_arithmetic(OP_max, MSC_F64, (msc_scalar){.f = s.max}, msc_piece_get(e, 0, index)).f;
+  for (index[axis] = 0; index[axis] < n; index[axis]++) sum += exp(msc_piece_get(e, 0, index).f - s.max);
+  s.log_sum = log(sum);
+  return s;
+}
+
+void msc_run_softmax(msc_eval *e) {
+  const msc_piece *y = &e->out[0];
+  int64_t index[MSC_MAX_RANK], axis = msc_op_int(e->op, "axis");
+  if (axis < 0) axis += y->rank;
+  msc_piece rows = *y; /* one element of each row */
+  rows.box.size[axis] = y->box.size[axis] > 0;
+  rows.box.begin[axis] = 0;
+  for (bool more = msc_first_index(&rows, index); more; more = msc_next_index(&rows, index)) {
+    row_stats s = stats_of_row(e, index, (int)axis);
+    for (index[axis] = 0; index[axis] < y->full[axis]; index[axis]++) {
+      double v = msc_piece_get(e, 0, index).f - s.max - s.log_sum;
+      msc_piece_put(e, 0, index, (msc_scalar){.f = e->op->kind == OP_softmax ? exp(v) : v});
+    }
+    index[axis] = 0;
+  }
+}
+
+/* ---- losses ---- */
+
+/* Weight of class c in the label of this row: a probability, or 1 for the class named. */
+static double label(msc_eval *e, const int64_t *index, int64_t c) {
+  int last = e->in[0].rank - 1;
+  int64_t at[MSC_MAX_RANK];
+  memcpy(at, index, sizeof at);
+  at[last] = c;
+  if (msc_is_float(e->in[1].dtype)) return msc_piece_get(e, 1, at).f;
+  int64_t k = msc_piece_get(e, 1, index).i;
+  if (k < 0 || k >= e->in[0].full[last]) msc_fault(e, "label %" PRId64 " is not in 0..%" PRId64, k, e->in[0].full[last] - 1);
+  return k == c;
+}
+
+static const char *reduction_word(const msc_eval *e) { return msc_op_str(e->op, "reduction"); }
+static bool is_mean(const msc_eval *e) { return strcmp(reduction_word(e), "mean") == 0; }
+static bool is_none(const msc_eval *e) { return strcmp(reduction_word(e), "none") == 0; }
+
+/* One index per row that the rank holds of operand 0; the count of all rows of the whole tensor. */
+static msc_piece rows_of(const msc_piece *x, int64_t *out_count) {
+  msc_piece rows = *x;
+  int last = x->rank - 1;
+  *out_count = 1;
+  for (int d = 0; d < last; d++) *out_count *= x->full[d];
+  rows.box.begin[last] = 0;
+  rows.box.size[last] = 1;
+  return rows;
+}
+
+/* -sum(label * log_softmax(logits)) of one row */
+static double row_loss(msc_eval *e, int64_t *index) {
+  int last = e->in[0].rank - 1;
+  row_stats s = stats_of_row(e, index, last);
+  double loss = 0;
+  for (index[last] = 0; index[last] < e->in[0].full[last]; index[last]++) {
+    double weight = label(e, index, index[last]);
+    if (weight != 0) loss -= weight * (msc_piece_get(e, 0, index).f - s.max - s.log_sum);
+  }
+  index[last] = 0;
+  return loss;
+}
+
+void msc_run_cross_entropy(msc_eval *e) {
+  int64_t index[MSC_MAX_RANK], count;
+  msc_piece rows = rows_of(&e->in[0], &count);
+  double sum = 0;
+  for (bool more = msc_first_index(&rows, index); more; more = msc_next_index(&rows, index)) {
+    double loss = row_loss(e, index);
+    if (is_none(e)) msc_piece_put(e, 0, index, (msc_scalar){.f = loss});
+    sum += loss;
+  }
+  if (is_mean(e)) sum /= mean_count(e, count);
+  if (!is_none(e)) msc_piece_put(e, 0, index, (msc_scalar){.f = sum});
+}
+
+void msc_run_cross_entropy_grad(msc_eval *e) {
+  int last = e->in[0].rank - 1;
+  int64_t index[MSC_MAX_RANK], count, n = e->in[0].full[last];
+  msc_piece rows = rows_of(&e->out[0], &count);
+  for (bool more = msc_first_index(&rows, index); more; more = msc_next_index(&rows, index)) {
+    row_stats s = stats_of_row(e, index, last);
+    double scale = msc_piece_get(e, 2, index).f / (is_mean(e) ? mean_count(e, count) : 1), total = 0; /* dloss is a scalar or one per row */
+    for (int64_t c = 0; c < n; c++) total += label(e, index, c);
+    for (index[last] = 0; index[last] < n; index[last]++) {
+      double p = exp(msc_piece_get(e, 0, index).f - s.max - s.log_sum);
+      msc_piece_put(e, 0, index, (msc_scalar){.f = (p * total - label(e, index, index[last])) * scale});
+    }
+    index[last] = 0;
+  }
+}

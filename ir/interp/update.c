@@ -1,0 +1,68 @@
+/* update.c: one step of an optimizer on the elements that a rank holds.
+ *
+ * sgd       torch.optim.SGD with momentum 0:  g' = g + wd w;  w -= lr g'
+ * momentum  torch.optim.SGD:  g' = g + wd w;  m = mu m + (1 - dampening) g';  w -= lr (nesterov ? g' + mu m : m)
+ *           m starts as zeros, so the first m is (1 - dampening) g'.  torch starts with m = g' whatever the dampening: the
+ *           same for dampening 0, its default; with another, the first step is smaller here by that factor.
+ * adam      torch.optim.Adam (Kingma and Ba 2015, algorithm 1; wd added to the gradient):  g' = g + wd w;
+ *           m = b1 m + (1 - b1) g';  v = b2 v + (1 - b2) g'^2;  w -= lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
+ * adamw     torch.optim.AdamW (Loshchilov and Hutter 2019):  w *= 1 - lr wd;  then adam's step without wd
+ * lamb      You et al. 2020, algorithm 2:  m, v as adam's without wd;  r = m^ / (sqrt(v^) + eps) + wd w;  w -= lr trust r
+ * t is the number of this step, from 1; with ok = false all stays as it was. */
+#include <math.h>
+
+#include "ir/interp/kernel.h"
+
+static double attr(const msc_eval *e, const char *name) { return msc_op_float(e->op, name); }
+static void put(msc_eval *e, size_t i, const int64_t *index, double v) { msc_piece_put(e, i, index, (msc_scalar){.f = v}); }
+static double get(msc_eval *e, size_t i, const int64_t *index) { return msc_piece_get(e, i, index).f; }
+
+static void momentum(msc_eval *e, const int64_t *index) {
+  double w = get(e, 0, index), mu = attr(e, "momentum");
+  double g = get(e, 2, index) + attr(e, "weight_decay") * w;
+  double m = mu * get(e, 1, index) + (1 - attr(e, "dampening")) * g;
+  put(e, 0, index, w - attr(e, "lr") * (msc_op_bool(e->op, "nesterov") ? g + mu * m : m));
+  put(e, 1, index, m);
+}
+
+/* Moments of the gradient g into results 1 and 2; the step along them, bias corrected. */
+static double moments(msc_eval *e, const int64_t *index, double g) {
+  double b1 = attr(e, "beta1"), b2 = attr(e, "beta2"), t = get(e, 4, index);
+  double m = b1 * get(e, 1, index) + (1 - b1) * g;
+  double v = b2 * get(e, 2, index) + (1 - b2) * g * g;
+  put(e, 1, index, m);
+  put(e, 2, index, v);
+  return m / (1 - pow(b1, t)) / (sqrt(v / (1 - pow(b2, t))) + attr(e, "eps"));
+}
+
+static void update(msc_eval *e, const int64_t *index) {
+  double w = get(e, 0, index);
+  switch (e->op->kind) {
+    case OP_sgd: put(e, 0, index, w - attr(e, "lr") * (get(e, 1, index) + attr(e, "weight_decay") * w)); break;
+    case OP_momentum: momentum(e, index); break;
+    case OP_assign: put(e, 0, index, get(e, 1, index)); break;
+    case OP_adam: put(e, 0, index, w - attr(e, "lr") * moments(e, index, get(e, 3, index) + attr(e, "weight_decay") * w)); break;
+    case OP_adamw:
+      put(e, 0, index, w * (1 - attr(e, "lr") * attr(e, "weight_decay")) - attr(e, "lr") * moments(e, index, get(e, 3, index)));
+      break;
+    case OP_lamb_moments: put(e, 0, index, moments(e, index, get(e, 3, index)) + attr(e, "weight_decay") * w); break;
+    default: put(e, 0, index, w - attr(e, "lr") * get(e, 2, index) * get(e, 1, index)); /* lamb_apply */
+  }
+}
+
+/* Results that are new values of operands, as those were. */
+static void keep(msc_eval *e, const int64_t *index) {
+  const msc_op_info *info = msc_info(e->op);
+  for (int i = 0; i < info->num_operands; i++)
+    if (info->operand[i].tied >= 0) put(e, (size_t)info->operand[i].tied, index, get(e, (size_t)i, index));
+}
+
+void msc_run_update(msc_eval *e) {
+  size_t last = (size_t)msc_info(e->op)->num_operands - 1;
+  bool has_ok = e->op->num_in > last;
+  int64_t index[MSC_MAX_RANK];
+  for (bool more = msc_first_index(&e->out[0], index); more; more = msc_next_index(&e->out[0], index)) {
+    update(e, index);
+    if (has_ok && !msc_piece_get(e, last, index).i) keep(e, index);
+  }
+}

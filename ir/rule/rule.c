@@ -1,0 +1,576 @@
+/* rule.c: an op and its row's rule text in; the rule with the op's actual ranks, sizes and attributes out.
+ *
+ * The functions named in op.def (rule_...) replace the row's dimensions for ops whose attributes move them; roles and
+ * linearity of the row then apply by letter name.  Dimensions of size 1 that broadcast have no letter. */
+#include <string.h>
+
+#include "ir/ir.h"
+#include "ir/op_table.h"
+#include "ir/rule/rule.h"
+
+/* ---- building ---- */
+
+static const msc_type *tensor_type(const msc_op *op, size_t tensor) {
+  return tensor < op->num_in ? op->in[tensor].value->type : op->out[tensor - op->num_in].type;
+}
+
+static int find_letter(const msc_rule *rule, char name) {
+  for (int i = 0; i < rule->num_letters; i++)
+    if (rule->letter[i].name == name) return i;
+  return -1;
+}
+
+/* New letters come at the end of the list. */
+void msc_rule_give(msc_rule *rule, size_t tensor, int dim, char name, int64_t size) {
+  int i = find_letter(rule, name);
+  if (i < 0) {
+    i = rule->num_letters++;
+    rule->letter[i] = (msc_letter){.name = name, .role = MSC_PAR, .size = size};
+  }
+  msc_dim_letters *d = &rule->tensor[tensor].dim[dim];
+  d->letter[d->num++] = (uint8_t)i;
+}
+
+static void give(msc_rule *rule, size_t tensor, int dim, char name, int64_t size) { msc_rule_give(rule, tensor, dim, name, size); }
+
+void msc_rule_least(msc_rule *rule, char name, int64_t least) {
+  int i = find_letter(rule, name);
+  if (i >= 0) rule->letter[i].least = least;
+}
+
+static void set_role(msc_rule *rule, char name, msc_letter_role role, msc_reduction reduction) {
+  int i = find_letter(rule, name);
+  if (i < 0) return;
+  rule->letter[i].role = (uint8_t)role;
+  rule->letter[i].reduction = (uint8_t)reduction;
+}
+
+static char star(int i) { return (char)('A' + i); }
+
+/* Letters A, B, C ... under dimensions [from, to) of a tensor. */
+static void give_stars(const msc_op *op, msc_rule *rule, size_t tensor, int from, int to) {
+  for (int d = from; d < to; d++) give(rule, tensor, d, star(d - from), tensor_type(op, tensor)->dim[d]);
+}
+
+/* ---- the rule text ---- */
+
+/* A tensor's part of the text: "*mk" is {"*mk", 3}. */
+typedef struct {
+  const char *text;
+  size_t num;
+} pattern;
+
+static size_t pattern_dims(pattern p) {
+  size_t n = 0, depth = 0;
+  for (size_t i = 0; i < p.num; i++) {
+    if (p.text[i] == '(') depth++;
+    if (p.text[i] == ')') depth--, n++;
+    else if (!depth && p.text[i] != '*' && p.text[i] != '(') n++;
+  }
+  return n;
+}
+
+/* `*` stands for the dimensions that the pattern does not name; they are aligned from the right over all tensors. */
+static void give_pattern(const msc_op *op, msc_rule *rule, size_t tensor, pattern p, int num_stars) {
+  const msc_type *t = tensor_type(op, tensor);
+  int stars = t->rank - (int)pattern_dims(p), d = 0;
+  for (size_t i = 0; i < p.num && d < t->rank; i++) {
+    if (p.text[i] == '*') {
+      for (int s = 0; s < stars; s++, d++) give(rule, tensor, d, star(num_stars - stars + s), t->dim[d]);
+    } else {
+      give(rule, tensor, d, p.text[i], t->dim[d]);
+      d++;
+    }
+  }
+}
+
+/* Pattern i of a comma-separated list; the last one serves all further tensors. */
+static pattern pattern_at(const char *text, size_t num, size_t i) {
+  const char *end = text + num;
+  for (;;) {
+    const char *comma = memchr(text, ',', (size_t)(end - text));
+    size_t n = (size_t)((comma ? comma : end) - text);
+    if (i == 0 || !comma) return (pattern){text, n};
+    text = comma + 1;
+    i--;
+  }
+}
+
+static void give_text(const msc_op *op, msc_rule *rule, const char *text) {
+  const char *arrow = strstr(text, "->");
+  if (!arrow) return;
+  pattern p[2] = {{text, (size_t)(arrow - text)}, {arrow + 2, strcspn(arrow + 2, " ;")}};
+  int num_stars = 0;
+  for (size_t i = 0; i < rule->num_tensors; i++) {
+    bool out = i >= rule->num_in;
+    pattern q = pattern_at(p[out].text, p[out].num, out ? i - rule->num_in : i);
+    int stars = tensor_type(op, i)->rank - (int)pattern_dims(q);
+    if (memchr(q.text, '*', q.num) && stars > num_stars) num_stars = stars;
+  }
+  for (size_t i = 0; i < rule->num_tensors; i++) {
+    bool out = i >= rule->num_in;
+    give_pattern(op, rule, i, pattern_at(p[out].text, p[out].num, out ? i - rule->num_in : i), num_stars);
+  }
+}
+
+static void set_word_role(msc_rule *rule, char name, const char *word) {
+  int i = find_letter(rule, name);
+  if (i >= 0 && !strncmp(word, "expand", 6) && rule->letter[i].role != MSC_REP) rule->letter[i].expands = true;
+  if (!strncmp(word, "rep", 3)) set_role(rule, name, MSC_REP, MSC_SUM);
+  else if (!strncmp(word, "sum", 3)) set_role(rule, name, MSC_RED, MSC_SUM);
+  else if (!strncmp(word, "max", 3)) set_role(rule, name, MSC_RED, MSC_MAX);
+  else if (!strncmp(word, "min", 3)) set_role(rule, name, MSC_RED, MSC_MIN);
+  else if (!strncmp(word, "halo", 4) && find_letter(rule, name) >= 0) rule->letter[find_letter(rule, name)].halo = true;
+}
+
+/* " ; k:sum c:rep" */
+static void set_roles(msc_rule *rule, const char *text) {
+  for (const char *p = strchr(text, ':'); p; p = strchr(p + 1, ':')) set_word_role(rule, p[-1], p + 1);
+}
+
+/* " ; lin 0|1" or " ; lin 1+2" */
+static void set_linear(msc_rule *rule, const char *text) {
+  const char *p = strstr(text, "lin ");
+  if (!p) return;
+  rule->linear = true;
+  for (p += 4; *p; p++) {
+    if (*p == '+') rule->joint = true;
+    if (*p >= '0' && *p <= '9') rule->linear_in |= 1u << (*p - '0');
+  }
+}
+
+/* Without letters yet. */
+static msc_tensor_letters *new_tensors(const msc_op *op, msc_arena *arena, size_t num) {
+  msc_tensor_letters *tensor = msc_new_array(arena, msc_tensor_letters, num);
+  size_t num_dims = 0;
+  for (size_t i = 0; i < num; i++) num_dims += (size_t)tensor_type(op, i)->rank;
+  msc_dim_letters *dim = msc_new_array(arena, msc_dim_letters, num_dims);
+  for (size_t i = 0; i < num; dim += tensor[i++].rank) tensor[i] = (msc_tensor_letters){(uint8_t)tensor_type(op, i)->rank, dim};
+  return tensor;
+}
+
+/* Truth values have no sums: rows of them that indices name must be there. */
+static void keep_truth_whole(const msc_op *op, msc_rule *rule) {
+  if (!(msc_info(op)->flags & MSC_CHECKED) || op->out[0].type->dtype != MSC_I1) return;
+  rule->linear = false, rule->linear_in = 0;
+  for (int i = 0; i < rule->num_letters; i++)
+    if (rule->letter[i].role == MSC_RED) rule->letter[i].role = MSC_REP;
+}
+
+bool msc_rule_of(const msc_op *op, msc_arena *arena, msc_rule *out_rule) {
+  const msc_op_info *info = msc_info(op);
+  msc_rule *rule = out_rule;
+  msc_letter letters[MSC_MAX_LETTERS];
+  memset(rule, 0, sizeof *rule);
+  rule->num_in = op->num_in;
+  rule->num_tensors = (uint16_t)(op->num_in + op->num_out);
+  rule->tensor = new_tensors(op, arena, rule->num_tensors);
+  rule->letter = letters;
+  set_linear(rule, info->rule);
+  if (info->rule_fn) MSC_TRY(info->rule_fn(op, rule));
+  else give_text(op, rule, info->rule);
+  set_roles(rule, info->rule);
+  keep_truth_whole(op, rule);
+  rule->letter = msc_arena_copy(arena, letters, rule->num_letters * sizeof *letters);
+  return true;
+}
+
+/* ---- functions of op.def ---- */
+
+/* Letters by result dimension; an operand has those of the dimensions in which it is as large as the result. */
+bool rule_broadcast(const msc_op *op, msc_rule *rule) {
+  const msc_type *y = op->out[0].type;
+  for (size_t i = 0; i < rule->num_tensors; i++) {
+    const msc_type *t = tensor_type(op, i);
+    for (int d = 0; d < t->rank; d++) {
+      int at = y->rank - t->rank + d;
+      if (t->dim[d] == y->dim[at] && t->dim[d] != 1) give(rule, i, d, star(at), t->dim[d]);
+    }
+  }
+  if (msc_op_attr(op, "pinned")) rule->linear = false, rule->linear_in = 0; /* sums are finished here */
+  return true;
+}
+
+/* Widening a float keeps sums; narrowing rounds each term. */
+bool rule_cast(const msc_op *op, msc_rule *rule) {
+  const msc_type *x = op->in[0].value->type, *y = op->out[0].type;
+  bool f64 = y->dtype == MSC_F64, f32 = y->dtype == MSC_F32;
+  rule->linear = msc_is_float(x->dtype) && (f64 || (f32 && x->dtype != MSC_F64) || x->dtype == y->dtype);
+  rule->linear_in = rule->linear;
+  give_stars(op, rule, 0, 0, x->rank);
+  give_stars(op, rule, 1, 0, x->rank);
+  return true;
+}
+
+/* Leading letters of all tensors, then m and k of a, k and n of b, in the order that the transposes ask for. */
+bool rule_matmul(const msc_op *op, msc_rule *rule) {
+  bool ta = msc_op_bool(op, "transpose_a"), tb = msc_op_bool(op, "transpose_b");
+  int lead = op->out[0].type->rank - 2;
+  const int64_t *y = op->out[0].type->dim;
+  const char *const last[3] = {ta ? "km" : "mk", tb ? "nk" : "kn", "mn"};
+  for (size_t i = 0; i < 3; i++) {
+    const msc_type *t = tensor_type(op, i);
+    int own = t->rank - 2;
+    for (int d = 0; d < own; d++) {
+      int at = lead - own + d;
+      if (t->dim[d] == y[at] && t->dim[d] != 1) give(rule, i, d, star(at), t->dim[d]);
+    }
+  }
+  for (size_t i = 0; i < 3; i++) {
+    const msc_type *t = tensor_type(op, i);
+    for (int d = 0; d < 2; d++) give(rule, i, t->rank - 2 + d, last[i][d], t->dim[t->rank - 2 + d]);
+  }
+  return true;
+}
+
+/* All dimensions but the last are summed over. */
+bool rule_weight_grad(const msc_op *op, msc_rule *rule) {
+  int lead = op->in[0].value->type->rank - 1;
+  for (size_t i = 0; i < 2; i++) {
+    give_stars(op, rule, i, 0, lead);
+    give(rule, i, lead, "kn"[i], tensor_type(op, i)->dim[lead]);
+    give(rule, 2, (int)i, "kn"[i], tensor_type(op, i)->dim[lead]);
+  }
+  for (int d = 0; d < lead; d++) set_role(rule, star(d), MSC_RED, MSC_SUM);
+  return true;
+}
+
+bool rule_transpose(const msc_op *op, msc_rule *rule) {
+  const msc_type *x = op->in[0].value->type;
+  int64_t perm[MSC_MAX_RANK];
+  msc_op_ints(op, "perm", perm, MSC_MAX_RANK);
+  give_stars(op, rule, 0, 0, x->rank);
+  for (int d = 0; d < x->rank; d++) give(rule, 1, d, star((int)perm[d]), x->dim[perm[d]]);
+  return true;
+}
+
+bool rule_reduce(const msc_op *op, msc_rule *rule) {
+  const msc_type *x = op->in[0].value->type;
+  int64_t dims[MSC_MAX_RANK];
+  int num = msc_op_ints(op, "dims", dims, MSC_MAX_RANK), at = 0;
+  bool keep = msc_op_bool(op, "keep_dims");
+  bool max = op->kind == OP_reduce_max || op->kind == OP_reduce_any, min = op->kind == OP_reduce_min || op->kind == OP_reduce_all;
+  msc_reduction how = max ? MSC_MAX : min ? MSC_MIN : op->kind == OP_reduce_prod ? MSC_PROD : MSC_SUM;
+  unsigned gone = 0;
+  for (int i = 0; i < num; i++) gone |= 1u << dims[i];
+  give_stars(op, rule, 0, 0, x->rank);
+  for (int d = 0; d < x->rank; d++) {
+    if (gone >> d & 1) {
+      set_role(rule, star(d), MSC_RED, how);
+      at += keep;
+    } else {
+      give(rule, 1, at++, star(d), x->dim[d]);
+    }
+  }
+  return true;
+}
+
+/* c is the axis, wherever it stands. */
+bool rule_axis(const msc_op *op, msc_rule *rule) {
+  const msc_type *x = op->in[0].value->type;
+  int64_t axis = msc_op_int(op, "axis");
+  if (axis < 0) axis += x->rank;
+  for (size_t i = 0; i < 2; i++)
+    for (int d = 0, s = 0; d < x->rank; d++) give(rule, i, d, d == axis ? 'c' : star(s++), x->dim[d]);
+  return true;
+}
+
+static int64_t gcd(int64_t a, int64_t b) {
+  while (b) {
+    int64_t r = a % b;
+    a = b, b = r;
+  }
+  return a;
+}
+
+/* One side of a reshape: the dimension that is being cut into letters, and what is left of it. */
+typedef struct {
+  const msc_type *t;
+  int dim;
+  int64_t left;
+} walk;
+
+static void skip_done(walk *w) {
+  while (w->left == 1 && w->dim < w->t->rank)
+    if (++w->dim < w->t->rank) w->left = w->t->dim[w->dim];
+}
+
+static walk walk_of(const msc_type *t) {
+  walk w = {t, -1, 1};
+  skip_done(&w);
+  return w;
+}
+
+/* Whatever no common letter was found for is whole. */
+static void give_rest(msc_rule *rule, size_t tensor, walk *w, int *num) {
+  while (w->dim < w->t->rank) {
+    char name = star((*num)++);
+    give(rule, tensor, w->dim, name, w->left);
+    set_role(rule, name, MSC_REP, MSC_SUM);
+    w->left = 1;
+    skip_done(w);
+  }
+}
+
+/* Walks both shapes from the major end: each common factor is a letter of both, [4,6]->[24] is a,b->(ab).  Where the
+ * rest has no common factor, as 3 and 4 in [12,8]->[16,6], it stays whole. */
+bool rule_reshape(const msc_op *op, msc_rule *rule) {
+  walk x = walk_of(op->in[0].value->type), y = walk_of(op->out[0].type);
+  int num = 0;
+  if (msc_type_elems(x.t) == 0) return true;
+  while (x.dim < x.t->rank && y.dim < y.t->rank) {
+    int64_t common = gcd(x.left, y.left);
+    if (common == 1) break;
+    char name = star(num++);
+    give(rule, 0, x.dim, name, common);
+    give(rule, 1, y.dim, name, common);
+    x.left /= common, y.left /= common;
+    skip_done(&x);
+    skip_done(&y);
+  }
+  give_rest(rule, 0, &x, &num);
+  give_rest(rule, 1, &y, &num);
+  return true;
+}
+
+/* All dimensions but those in `whole` keep their letter; those have none. */
+static bool give_untouched(const msc_op *op, msc_rule *rule, unsigned whole) {
+  for (size_t i = 0; i < rule->num_tensors; i++)
+    for (int d = 0; d < rule->tensor[i].rank; d++)
+      if (!(whole >> d & 1)) give(rule, i, d, star(d), tensor_type(op, i)->dim[d]);
+  return true;
+}
+
+bool rule_concat(const msc_op *op, msc_rule *rule) {
+  rule->linear_in = op->num_in < 32 ? (1u << op->num_in) - 1 : ~0u;
+  rule->linear = op->num_in <= 32;
+  return give_untouched(op, rule, 1u << msc_op_int(op, "dim"));
+}
+
+bool rule_split(const msc_op *op, msc_rule *rule) { return give_untouched(op, rule, 1u << msc_op_int(op, "dim")); }
+
+bool rule_slice(const msc_op *op, msc_rule *rule) {
+  const msc_type *x = op->in[0].value->type, *y = op->out[0].type;
+  unsigned whole = 0;
+  for (int d = 0; d < x->rank; d++) whole |= (unsigned)(x->dim[d] != y->dim[d]) << d;
+  return give_untouched(op, rule, whole);
+}
+
+/* Linear when what it puts in is zero. */
+bool rule_pad(const msc_op *op, msc_rule *rule) {
+  rule->linear = msc_op_float(op, "value") == 0;
+  rule->linear_in = rule->linear;
+  return rule_slice(op, rule);
+}
+
+/* `manual_split`: rows per part, of an `aligned` table. */
+static void split_rows(const msc_op *op, msc_dim_letters *dim) {
+  int num = msc_op_ints(op, "manual_split", NULL, 0);
+  if (num < 2 || !msc_op_bool(op, "aligned")) return;
+  msc_arena *scratch = msc_arena_new(msc_op_ctx(op));
+  int64_t *size = msc_new_array(scratch, int64_t, num);
+  msc_op_ints(op, "manual_split", size, num);
+  dim->split = msc_split_of(msc_op_ctx(op), (size_t)num, size);
+  dim->num_split = (uint32_t)num;
+  msc_arena_free(scratch);
+}
+
+/* Part i of the rows belongs to part i of the indices' columns when these are `aligned`: both are one letter, and nothing is
+ * summed. */
+static char rows_letter(const msc_op *op, int num_index_dims) { return msc_op_bool(op, "aligned") && msc_op_attr(op, "manual_split") && num_index_dims > 0 ? star(num_index_dims - 1) : 'v'; }
+
+/* Letters before (p, q ...) and after (d, e ...) the row dimension of a table. */
+static void give_table(const msc_op *op, msc_rule *rule, size_t tensor, int axis, int row_dims, char rows) {
+  const msc_type *t = tensor_type(op, tensor);
+  for (int d = 0; d < axis; d++) give(rule, tensor, d, (char)('p' + d), t->dim[d]);
+  if (row_dims < 0) give(rule, tensor, axis, rows, t->dim[axis]);
+  if (row_dims < 0) split_rows(op, &rule->tensor[tensor].dim[axis]);
+  int skip = row_dims < 0 ? 1 : row_dims;
+  for (int d = 0; d < row_dims; d++) give(rule, tensor, axis + d, star(d), t->dim[axis + d]);
+  for (int d = axis + skip; d < t->rank; d++) give(rule, tensor, d, (char)('d' + d - axis - skip), t->dim[d]);
+}
+
+/* table [p,v,d], indices [*] -> [p,*,d]: a rank with some of the rows gives zeros for the others, hence v:sum. */
+bool rule_gather(const msc_op *op, msc_rule *rule) {
+  int axis = (int)msc_op_int(op, "axis"), num = tensor_type(op, 1)->rank;
+  give_stars(op, rule, 1, 0, num); /* first: strategies and device matrices name the indices' letters before the table's */
+  give_table(op, rule, 0, axis, -1, rows_letter(op, num));
+  give_table(op, rule, 2, axis, num, 0);
+  return true;
+}
+
+/* indices [*], updates [p,*,d] -> [p,v,d] */
+bool rule_scatter_add(const msc_op *op, msc_rule *rule) {
+  int axis = (int)msc_op_int(op, "axis"), num = tensor_type(op, 0)->rank;
+  give_stars(op, rule, 0, 0, num);
+  give_table(op, rule, 1, axis, num, 0);
+  give_table(op, rule, 2, axis, -1, rows_letter(op, num));
+  for (int d = 0; d < num; d++)
+    if (rows_letter(op, num) != star(d)) set_role(rule, star(d), MSC_RED, MSC_SUM);
+  return true;
+}
+
+/* A tensor's last letter in the row's text is that of dimension `axis`, wherever that stands. */
+bool rule_along(const msc_op *op, msc_rule *rule) {
+  const char *text = msc_info(op)->rule, *out = strstr(text, "->") + 2;
+  int64_t axis = msc_op_int(op, "axis");
+  if (axis < 0) axis += tensor_type(op, 0)->rank;
+  for (size_t i = 0; i < rule->num_tensors; i++) {
+    bool is_out = i >= rule->num_in;
+    pattern p = is_out ? pattern_at(out, strcspn(out, " ;"), i - rule->num_in) : pattern_at(text, (size_t)(out - 2 - text), i);
+    const msc_type *t = tensor_type(op, i);
+    for (int d = 0, s = 0; d < t->rank; d++) give(rule, i, d, d == axis ? p.text[p.num - 1] : star(s++), t->dim[d]);
+  }
+  return true;
+}
+
+/* The same for an op that is worked out in blocks where the axis is cut (expand/scan.c): whole where there are none. */
+bool rule_blocks(const msc_op *op, msc_rule *rule) {
+  const msc_type *x = tensor_type(op, 0);
+  int64_t axis = msc_op_int(op, "axis"), n = x->dim[axis < 0 ? axis + x->rank : axis];
+  rule_along(op, rule);
+  if (x->rank == MSC_MAX_RANK || msc_num_blocks(op, n) == 1) set_role(rule, msc_info(op)->rule[1], MSC_REP, MSC_SUM);
+  return true;
+}
+
+/* n is the axis, which the result lacks or has with size 1. */
+bool rule_argmax(const msc_op *op, msc_rule *rule) {
+  const msc_type *x = op->in[0].value->type;
+  int64_t axis = msc_op_int(op, "axis");
+  if (axis < 0) axis += x->rank;
+  for (int d = 0, s = 0, at = 0; d < x->rank; d++) {
+    char name = d == axis ? 'n' : star(s++);
+    give(rule, 0, d, name, x->dim[d]);
+    if (d != axis) give(rule, 1, at++, name, x->dim[d]);
+    else at += msc_op_bool(op, "keep_dims");
+  }
+  return true;
+}
+
+/* Dimensions that indices name: v, which ranks may share as in gather, then whole ones p, q ...; the others d, e ... */
+static void give_named(const msc_op *op, msc_rule *rule, size_t tensor, int depth) {
+  const msc_type *t = tensor_type(op, tensor);
+  for (int d = 0; d < t->rank; d++) {
+    char name = (char)(d >= depth ? 'd' + d - depth : d ? 'p' + d - 1 : 'v');
+    give(rule, tensor, d, name, t->dim[d]);
+    if (d && d < depth) set_role(rule, name, MSC_REP, MSC_SUM);
+  }
+}
+
+/* Leading letters A, B ... and those behind, d, e ... */
+static void give_blocks(const msc_op *op, msc_rule *rule, size_t tensor, int lead) {
+  const msc_type *t = tensor_type(op, tensor);
+  give_stars(op, rule, tensor, 0, lead);
+  for (int d = lead; d < t->rank; d++) give(rule, tensor, d, (char)('d' + d - lead), t->dim[d]);
+}
+
+/* The last dimension of indices has no letter. */
+bool rule_gather_nd(const msc_op *op, msc_rule *rule) {
+  const msc_type *indices = tensor_type(op, 1);
+  int lead = indices->rank - 1;
+  give_named(op, rule, 0, (int)indices->dim[lead]);
+  give_stars(op, rule, 1, 0, lead);
+  give_blocks(op, rule, 2, lead);
+  return true;
+}
+
+bool rule_scatter_nd_add(const msc_op *op, msc_rule *rule) {
+  const msc_type *indices = tensor_type(op, 0);
+  int lead = indices->rank - 1;
+  give_stars(op, rule, 0, 0, lead);
+  give_blocks(op, rule, 1, lead);
+  give_named(op, rule, 2, (int)indices->dim[lead]);
+  for (int d = 0; d < lead; d++) set_role(rule, star(d), MSC_RED, MSC_SUM);
+  return true;
+}
+
+/* Ranks do not know who is last, so each sees all updates. */
+bool rule_scatter_update(const msc_op *op, msc_rule *rule) {
+  int axis = (int)msc_op_int(op, "axis"), num = tensor_type(op, 1)->rank;
+  give_table(op, rule, 0, axis, -1, 'v');
+  give_stars(op, rule, 1, 0, num);
+  give_table(op, rule, 2, axis, num, 0);
+  give_table(op, rule, 3, axis, -1, 'v');
+  for (int d = 0; d < num; d++) set_role(rule, star(d), MSC_REP, MSC_SUM);
+  return true;
+}
+
+/* Each rank compares with the classes of its own part. */
+bool rule_one_hot(const msc_op *op, msc_rule *rule) {
+  int rank = tensor_type(op, 0)->rank;
+  give_stars(op, rule, 0, 0, rank);
+  give_stars(op, rule, 1, 0, rank);
+  give(rule, 1, rank, 'c', op->out[0].type->dim[rank]);
+  return true;
+}
+
+/* Logits and whatever is shaped like them have c; a scalar loss is reduced over the rows. */
+static bool give_rows(const msc_op *op, msc_rule *rule) {
+  int rank = tensor_type(op, 0)->rank;
+  for (size_t i = 0; i < rule->num_tensors; i++) {
+    const msc_type *t = tensor_type(op, i);
+    give_stars(op, rule, i, 0, t->rank < rank ? t->rank : rank - 1);
+    if (t->rank == rank) give(rule, i, rank - 1, 'c', t->dim[rank - 1]);
+  }
+  return true;
+}
+
+bool rule_cross_entropy(const msc_op *op, msc_rule *rule) {
+  give_rows(op, rule);
+  for (int d = 0; op->out[0].type->rank == 0 && d < tensor_type(op, 0)->rank - 1; d++) set_role(rule, star(d), MSC_RED, MSC_SUM);
+  return true;
+}
+
+bool rule_cross_entropy_grad(const msc_op *op, msc_rule *rule) { return give_rows(op, rule); }
+
+bool rule_elements_loss(const msc_op *op, msc_rule *rule) {
+  int rank = tensor_type(op, 0)->rank;
+  for (size_t i = 0; i < rule->num_tensors; i++) give_stars(op, rule, i, 0, tensor_type(op, i)->rank);
+  for (int d = 0; op->out[0].type->rank == 0 && d < rank; d++) set_role(rule, star(d), MSC_RED, MSC_SUM);
+  return true;
+}
+
+/* Everything is shaped like the parameter, or a scalar. */
+bool rule_update(const msc_op *op, msc_rule *rule) {
+  for (size_t i = 0; i < rule->num_tensors; i++) give_stars(op, rule, i, 0, tensor_type(op, i)->rank);
+  return true;
+}
+
+/* ---- writing ---- */
+
+static const char *append(msc_arena *arena, const char *text, const char *more) { return msc_arena_printf(arena, "%s%s", text, more); }
+
+static const char *print_tensor(msc_arena *arena, const msc_rule *rule, const char *text, size_t tensor) {
+  for (int d = 0; d < rule->tensor[tensor].rank; d++) {
+    const msc_dim_letters *l = &rule->tensor[tensor].dim[d];
+    if (l->num == 0) text = append(arena, text, ".");
+    if (l->num > 1) text = append(arena, text, "(");
+    for (int i = 0; i < l->num; i++) text = msc_arena_printf(arena, "%s%c", text, rule->letter[l->letter[i]].name);
+    if (l->num > 1) text = append(arena, text, ")");
+  }
+  return text;
+}
+
+const char *msc_rule_print(msc_arena *arena, const msc_rule *rule) {
+  static const char *const words[MSC_NUM_REDUCTIONS] = {"sum", "max", "min", "prod"};
+  const char *text = "", *before = " ; ";
+  for (size_t i = 0; i < rule->num_tensors || i <= rule->num_in; i++) {
+    if (i == rule->num_in) text = append(arena, text, "->");
+    else if (i) text = append(arena, text, ",");
+    if (i < rule->num_tensors) text = print_tensor(arena, rule, text, i);
+  }
+  for (int i = 0; i < rule->num_letters; i++) {
+    const msc_letter *l = &rule->letter[i];
+    if (l->expands) text = msc_arena_printf(arena, "%s%s%c:expand", text, before, l->name), before = " ";
+    if (l->role != MSC_PAR) text = msc_arena_printf(arena, "%s%s%c:%s", text, before, l->name, l->role == MSC_REP ? "rep" : words[l->reduction]), before = " ";
+    if (l->halo) text = msc_arena_printf(arena, "%s%s%c:halo", text, before, l->name), before = " ";
+  }
+  if (!rule->linear) return text;
+  before = " ; lin ";
+  for (int i = 0; i < 32; i++)
+    if (rule->linear_in >> i & 1) {
+      text = msc_arena_printf(arena, "%s%s%d", text, before, i);
+      before = rule->joint ? "+" : "|";
+    }
+  return text;
+}

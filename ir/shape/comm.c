@@ -1,0 +1,121 @@
+/* comm.c: shapes of collectives and of the ops that exist only after lowering.
+ * With `axes` (manual) a collective's shape is one rank's and changes; without it stays global and the layout changes. */
+#include <string.h>
+
+#include "ir/ir.h"
+#include "ir/op_table.h"
+#include "ir/shape/shape.h"
+
+/* Number of members of the group named by `axes`, 0 when there is none: the layout changes, not the shape. */
+static bool group_size(msc_op *op, int64_t *out_num) {
+  *out_num = 0;
+  if (!msc_op_attr(op, "axes")) return true;
+  int num;
+  msc_subaxis digit[MSC_MAX_SUBAXES];
+  MSC_TRY(msc_subaxis_parse(msc_op_ctx(op), &op->block->func->module->mesh, op->loc, msc_op_str(op, "axes"), &num, digit));
+  *out_num = msc_group_size(num, digit);
+  return true;
+}
+
+static bool divide(msc_op *op, int64_t *dim, int64_t at, int64_t num) {
+  if (dim[at] % num)
+    return shape_wrong(op, "dimension %" D " of %" D " elements does not divide among the %" D " members of %s", at, dim[at], num,
+                       msc_op_str(op, "axes"));
+  dim[at] /= num;
+  return true;
+}
+
+static bool multiply(msc_op *op, int64_t *dim, int64_t at, int64_t num) {
+  return !__builtin_mul_overflow(dim[at], num, &dim[at]) || shape_wrong(op, "dimension %" D " would have 2^63 elements or more", at);
+}
+
+static bool check_reduction(msc_op *op) {
+  MSC_TRY(shape_word_attr(op, "reduction", "sum max min prod"));
+  bool orders = strcmp(msc_op_str(op, "reduction"), "sum") && strcmp(msc_op_str(op, "reduction"), "prod");
+  return orders || shape_must_be_number(op, 0);
+}
+
+bool shape_relayout(msc_op *op) {
+  for (size_t i = 0; i < op->num_in; i++) MSC_TRY(shape_set_like(op, i, shape_in(op, i)));
+  return true;
+}
+
+/* Several values at once: as many results, all of one element type. */
+static bool check_members(msc_op *op) {
+  if (op->num_in != op->num_out) return shape_wrong(op, "has %d operands and %d results", op->num_in, op->num_out);
+  for (size_t i = 1; i < op->num_in; i++) MSC_TRY(shape_same_dtype(op, 0, i));
+  return true;
+}
+
+bool shape_all_reduce(msc_op *op) {
+  int64_t num;
+  return check_members(op) && check_reduction(op) && group_size(op, &num) && shape_relayout(op);
+}
+
+/* Dimension `dim` of every member grows or shrinks by the size of the group. */
+static bool resize(msc_op *op, bool grow) {
+  int64_t num, at, dim[MSC_MAX_RANK];
+  MSC_TRY(check_members(op) && group_size(op, &num));
+  if (!num) return shape_relayout(op);
+  for (size_t i = 0; i < op->num_in; i++) {
+    const msc_type *x = shape_in(op, i);
+    memcpy(dim, x->dim, sizeof dim);
+    MSC_TRY(shape_dim_attr(op, "dim", x->rank, &at) && (grow ? multiply : divide)(op, dim, at, num));
+    MSC_TRY(shape_set(op, i, x->dtype, x->rank, dim));
+  }
+  return true;
+}
+
+bool shape_all_gather(msc_op *op) { return resize(op, true); }
+bool shape_reduce_scatter(msc_op *op) { return check_reduction(op) && resize(op, false); }
+
+bool shape_all_to_all(msc_op *op) {
+  const msc_type *x = shape_in(op, 0);
+  int64_t num, from, to, dim[MSC_MAX_RANK];
+  MSC_TRY(group_size(op, &num));
+  if (!num) return shape_relayout(op);
+  memcpy(dim, x->dim, sizeof dim);
+  MSC_TRY(shape_dim_attr(op, "split_dim", x->rank, &from) && shape_dim_attr(op, "concat_dim", x->rank, &to));
+  MSC_TRY(divide(op, dim, from, num) && multiply(op, dim, to, num));
+  return shape_set(op, 0, x->dtype, x->rank, dim);
+}
+
+/* pairs: source, destination, ...; a member sends once and receives once at most. */
+bool shape_permute(msc_op *op) {
+  int64_t num;
+  MSC_TRY(group_size(op, &num));
+  if (!num) return shape_relayout(op);
+  int n = msc_op_ints(op, "pairs", NULL, 0);
+  if (n < 0 || n % 2) return shape_wrong(op, "pairs must be a list of source, destination, ...");
+  msc_arena *arena = msc_context_arena(msc_op_ctx(op));
+  int64_t *pair = msc_new_array(arena, int64_t, n + 1);
+  uint8_t *used = msc_new_array(arena, uint8_t, num);
+  msc_op_ints(op, "pairs", pair, n);
+  for (int i = 0; i < n; i++) {
+    if (pair[i] < 0 || pair[i] >= num)
+      return shape_wrong(op, "entry %d of pairs is %" D "; the group %s has members 0..%" D, i, pair[i], msc_op_str(op, "axes"), num - 1);
+    uint8_t bit = i % 2 ? 2 : 1;
+    if (used[pair[i]] & bit)
+      return shape_wrong(op, "entry %d of pairs: member %" D " is a %s twice", i, pair[i], i % 2 ? "destination" : "source");
+    used[pair[i]] |= bit;
+  }
+  return shape_relayout(op);
+}
+
+/* ---- after lowering: one rank's shapes ---- */
+
+bool shape_comm(msc_op *op) {
+  const msc_attr_value *dims = msc_op_attr(op, "dims");
+  int rank = 0, num_shape = msc_op_ints(op, "shape", NULL, 0);
+  MSC_TRY(check_members(op));
+  for (size_t i = 0; i < op->num_in; i++) rank += shape_in(op, i)->rank;
+  if ((int)dims->list.num != rank) return shape_wrong(op, "dims has %d entries, the operand %d dimensions", (int)dims->list.num, rank);
+  if (num_shape >= 0 && num_shape != rank) return shape_wrong(op, "shape has %d entries, the operand %d dimensions", num_shape, rank);
+  for (size_t i = 0, at = 0; i < op->num_in; i++) {
+    const msc_type *x = shape_in(op, i);
+    int64_t dim[MSC_MAX_RANK];
+    for (int d = 0; d < x->rank; d++) dim[d] = dims->list.v[at++].i;
+    MSC_TRY(shape_set(op, i, x->dtype, x->rank, dim));
+  }
+  return true;
+}

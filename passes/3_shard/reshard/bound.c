@@ -1,0 +1,360 @@
+/* bound.c: a state in; what any way from it to the target must cost out.  The search is only as fast as these bounds
+ * are tight: where sizes divide and nothing is partial the byte bound is what a direct exchange pays, so the search keeps to
+ * the states that lie on a best path. */
+#include <string.h>
+
+#include "passes/3_shard/reshard/graph.h"
+
+enum { MOST_SIZES = 16 }; /* that parts of a dimension have */
+
+static bool starts_with(const reshard_state *longer, const reshard_state *shorter, int d) {
+  return shorter->num[d] <= longer->num[d] && memcmp(longer->atom[d], shorter->atom[d], shorter->num[d]) == 0;
+}
+
+/* ---- what a device needs and does not hold ---- */
+
+/* Bytes of its part of `to` that every device holds at least.  Where neither list of a dimension continues the other,
+ * some device holds nothing: its first differing digit can be the lowest here and the highest there. */
+static int64_t held_everywhere(const reshard_problem *p, const reshard_state *s, const reshard_state *to) {
+  int64_t bytes = p->elem_bytes;
+  for (int d = 0; d < p->rank; d++) {
+    bool finer = starts_with(s, to, d);
+    if (!finer && !starts_with(to, s, d)) return 0;
+    bytes *= p->type->dim[d] / msc_reshard_parts(p, finer ? s : to, d);
+  }
+  return bytes;
+}
+
+/* From the boxes of all devices, for sizes that do not divide. */
+static int64_t lacking_by_boxes(const reshard_problem *p, const reshard_state *s, const reshard_state *to, int64_t terms, bool own) {
+  const msc_layout *from = msc_reshard_layout(p, s), *into = msc_reshard_layout(p, to);
+  const void **known = msc_known(p->ctx, from, msc_type_with_layout(p->ctx, p->type, into)); /* digits count, not the mesh around them */
+  if (*known) return (int64_t)(uintptr_t)*known - 1;
+  msc_box_mesh mesh = msc_mesh_sizes(p->mesh);
+  msc_box_layout cuts = msc_layout_cuts(from), to_cuts = msc_layout_cuts(into);
+  int64_t worst = 0;
+  for (int64_t r = 0; r < msc_box_mesh_size(&mesh); r++) {
+    msc_box a, b, both;
+    msc_box_of(&mesh, &cuts, p->type->dim, r, &a);
+    msc_box_of(&mesh, &to_cuts, p->type->dim, r, &b);
+    int64_t elems = terms * msc_box_elems(p->rank, &b);
+    if (own && msc_box_intersect(p->rank, &a, &b, &both)) elems -= msc_box_elems(p->rank, &both);
+    if (elems > worst) worst = elems;
+  }
+  *known = (const void *)(uintptr_t)(worst * p->elem_bytes + 1);
+  return worst * p->elem_bytes;
+}
+
+/* Sizes that parts of some dimensions have: before and after a gather.  `block`: of the largest of the one cut last, by which the next
+ * digits cut all of them. */
+typedef struct {
+  int num;
+  int64_t block;
+  struct {
+    int64_t from, to;
+  } at[MOST_SIZES];
+} part_sizes;
+
+static bool add_sizes(part_sizes *s, int64_t from, int64_t to) {
+  for (int i = 0; i < s->num; i++)
+    if (s->at[i].from == from && s->at[i].to == to) return true;
+  if (s->num == MOST_SIZES) return false;
+  s->at[s->num].from = from, s->at[s->num++].to = to;
+  return true;
+}
+
+/* Of whole dimensions those that grow more count: any that is as small before and as large after does for both. */
+static void drop_dominated(part_sizes *s) {
+  int kept = 0;
+  for (int i = 0; i < s->num; i++) {
+    bool needed = true;
+    for (int k = 0; k < s->num && needed; k++) needed = k == i || s->at[k].from > s->at[i].from || s->at[k].to < s->at[i].to;
+    if (needed) s->at[kept++] = s->at[i];
+  }
+  s->num = kept;
+}
+
+/* What becomes of parts when each is cut into `parts` again: full ones, a rest, and none. */
+static bool cut_sizes(part_sizes *s, int64_t parts, bool both) {
+  part_sizes old = *s;
+  int64_t block = s->block = old.block / parts + (old.block % parts != 0);
+  s->num = 0;
+  for (int i = 0; i < old.num; i++) {
+    int64_t n = old.at[i].from, full = block ? n / block : 0, rest = block ? n % block : 0;
+    int64_t size[3] = {block, rest, 0};
+    bool there[3] = {full > 0, rest > 0 && full < parts, full + (rest > 0) < parts};
+    for (int k = 0; k < 3; k++)
+      if (there[k] && !add_sizes(s, size[k], both ? size[k] : old.at[i].to)) return false;
+  }
+  return true;
+}
+
+/* One dimension's digits from atom `first` to `end`: neighbours of one axis are one cut. */
+static bool cut_by_atoms(const reshard_problem *p, const reshard_state *s, int d, int first, int end, bool both, part_sizes *sizes) {
+  int64_t parts = 1;
+  uint32_t axis = UINT32_MAX;
+  for (int i = first; i < end; i++)
+    for (int k = 0, a = s->atom[d][i]; k < p->num_digits[a]; k++) {
+      if (p->digit[a][k].axis != axis && !cut_sizes(sizes, parts, both)) return false;
+      parts = p->digit[a][k].axis == axis ? parts * p->digit[a][k].size : p->digit[a][k].size;
+      axis = p->digit[a][k].axis;
+    }
+  return cut_sizes(sizes, parts, both);
+}
+
+/* By gathering, which takes digits off minor ends and keeps runs: dimensions do not depend on each other, and parts have few sizes. */
+bool msc_reshard_gathered(const reshard_problem *p, const reshard_state *s, const reshard_state *to, int64_t *out_bytes) {
+  part_sizes all = {.num = 1, .at = {{1, 1}}};
+  for (int d = 0; d < p->rank; d++) {
+    part_sizes own = {.num = 1, .block = p->type->dim[d], .at = {{p->type->dim[d], p->type->dim[d]}}}, before = all;
+    if (msc_reshard_is_even(p, s, d)) {
+      own.at[0].from /= msc_reshard_parts(p, s, d), own.at[0].to /= msc_reshard_parts(p, to, d);
+    } else if (!cut_by_atoms(p, s, d, 0, to->num[d], true, &own) || !cut_by_atoms(p, s, d, to->num[d], s->num[d], false, &own)) {
+      return false;
+    }
+    drop_dominated(&own);
+    all.num = 0;
+    for (int i = 0; i < before.num; i++)
+      for (int k = 0; k < own.num; k++)
+        if (!add_sizes(&all, before.at[i].from * own.at[k].from, before.at[i].to * own.at[k].to)) return false;
+  }
+  int64_t worst = 0;
+  for (int i = 0; i < all.num; i++) worst = all.at[i].to - all.at[i].from > worst ? all.at[i].to - all.at[i].from : worst;
+  *out_bytes = worst * p->elem_bytes;
+  return true;
+}
+
+bool msc_reshard_terms(const reshard_problem *p, const reshard_state *s, const reshard_state *to, int64_t *out_terms) {
+  uint32_t lost = s->partial & ~to->partial, gained = to->partial & ~s->partial;
+  int64_t terms = msc_reshard_atoms_size(p, lost);
+  *out_terms = gained ? 1 : terms; /* they only move */
+  return !gained || terms == msc_reshard_atoms_size(p, gained);
+}
+
+bool msc_reshard_direct(const reshard_problem *p, const reshard_state *s, const reshard_state *to, int64_t *out_bytes) {
+  bool gained = to->partial & ~s->partial; /* then some device has none of the terms that it needs */
+  int64_t terms;
+  MSC_TRY(msc_reshard_terms(p, s, to, &terms));
+  if (p->uneven) {
+    *out_bytes = lacking_by_boxes(p, s, to, terms, !gained);
+    return true;
+  }
+  __int128 bytes = (__int128)terms * msc_reshard_local(p, to) - (gained ? 0 : held_everywhere(p, s, to));
+  *out_bytes = bytes < INT64_MAX / 4 ? (int64_t)bytes : INT64_MAX / 4;
+  return true;
+}
+
+int64_t msc_reshard_lower_bound(const reshard_problem *p) {
+  int64_t bytes;
+  if (p->from.partial || p->to.partial) return -1;
+  msc_reshard_direct(p, &p->from, &p->to, &bytes);
+  return bytes;
+}
+
+/* ---- bytes that any path receives ---- */
+
+/* How a state lies to the target. */
+typedef struct {
+  bool contrary; /* some dimension holds an atom where the target has another, or partial atoms must move: atoms have to leave */
+  bool blocked;  /* a dimension lacks an atom that cuts another one */
+  bool one_off;  /* a single atom of two parts at the end of one dimension is all that is contrary */
+  int off;       /* that atom */
+  bool covers;   /* slices can make at least the target's parts of every dimension; false only if that is certain */
+} relation;
+
+static int count_kind(const reshard_problem *p, int num, const uint8_t *atom, int64_t size) {
+  int n = 0;
+  for (int i = 0; i < num; i++) n += p->size[atom[i]] == size;
+  return n;
+}
+
+/* Are there enough atoms of each size for the larger of both cuts in every dimension?  `slack`: fewer atoms of size 2 may do. */
+static bool can_cover(const reshard_problem *p, const reshard_state *s, int slack) {
+  for (int a = 0; a < p->num_atoms; a++) {
+    int needed = 0, there = 0;
+    if (!p->prime[a]) return true;
+    for (int b = 0; b < p->num_atoms; b++) there += p->size[b] == p->size[a] && (p->options->free_partial || !(p->to.partial >> b & 1));
+    for (int d = 0; d < p->rank; d++) {
+      int x = count_kind(p, s->num[d], s->atom[d], p->size[a]), y = count_kind(p, p->to.num[d], p->to.atom[d], p->size[a]);
+      needed += x > y ? x : y;
+    }
+    if (needed > there + (p->size[a] == 2 ? slack : 0)) return false;
+  }
+  return true;
+}
+
+static relation relation_of(const reshard_problem *p, const reshard_state *s) {
+  relation r = {.covers = true};
+  const reshard_state *to = &p->to;
+  uint32_t cuts = msc_reshard_used(p, s) & ~s->partial;
+  int contrary = 0;
+  for (int d = 0; d < p->rank; d++) {
+    int same = 0;
+    while (same < s->num[d] && same < to->num[d] && s->atom[d][same] == to->atom[d][same]) same++;
+    if (same < s->num[d] && same < to->num[d]) {
+      contrary++;
+      r.off = s->atom[d][same];
+      r.one_off = same == s->num[d] - 1 && p->size[r.off] == 2;
+    } else {
+      for (int i = same; i < to->num[d]; i++) r.blocked |= cuts >> to->atom[d][i] & 1;
+    }
+  }
+  r.contrary = contrary > 0;
+  r.one_off = r.one_off && contrary == 1;
+  if ((to->partial & ~s->partial) && !p->options->free_partial) r.contrary = true, r.one_off = false;
+  if (r.contrary) r.covers = can_cover(p, s, r.one_off ? 2 : 0);
+  return r;
+}
+
+/* Terms that are to be added to one; 1: none, or others take their place. */
+static int64_t lost_terms(const reshard_problem *p, uint32_t partial) {
+  int64_t terms = msc_reshard_atoms_size(p, partial) / p->to_terms;
+  bool gains = p->to.partial & ~partial;
+  return terms < 1 || (gains && p->options->free_partial) ? 1 : terms;
+}
+
+/* k terms are added to one, and it is spread: no step brings more.  Proof: every step costs at least as much as it lowers
+ * this number.  e = bytes of the finest possible part; a state with k terms has parts of at least k e.
+ *   a reduce_scatter by m costs (1-1/m) k e at least, as much as k falls; the last of them leaves L/k of the target at most
+ *   what makes a contrary or a blocked state another costs e at least: half of 2 e, or more
+ * And the number is reached only by ways with as many steps as given: from a contrary state a reduce_scatter of the
+ * finest parts, a permute into parts of the target's parts, a gather. */
+static reshard_cost sum_bound(const reshard_problem *p, int64_t terms, const relation *r) {
+  int64_t finest = p->to_local / p->to_copies, extra;
+  if (__builtin_mul_overflow(finest, terms - 2, &extra) || extra > INT64_MAX / 4) extra = INT64_MAX / 4;
+  int64_t bytes = p->to_local + extra + (r->contrary ? finest : r->blocked ? finest / 2 : 0);
+  int gathers = p->to_local > finest;
+  if (!r->contrary) return msc_reshard_cost_of(bytes, 0, 1 + (terms > 2 && gathers));
+  if (!r->covers) return msc_reshard_cost_of(bytes, 1, 1);
+  return msc_reshard_cost_of(bytes, 0, r->one_off ? 2 : 2 + gathers);
+}
+
+/* A dimension of the target is cut less than that of s: one permute, or one all_to_all of the atom that is off, is not enough. */
+static bool exceeds(const reshard_problem *p, const reshard_state *s, const relation *r) {
+  for (int d = 0; d < p->rank; d++) {
+    int64_t parts = msc_reshard_parts(p, s, d);
+    if (r->one_off && s->num[d] && s->atom[d][s->num[d] - 1] == r->off) parts /= 2;
+    if (msc_reshard_parts(p, &p->to, d) % parts) return true;
+  }
+  return r->one_off && !((msc_reshard_used(p, &p->to) & ~p->to.partial) >> r->off & 1) && exceeds(p, s, &(relation){0});
+}
+
+/* Bytes, exchanges and steps of the cheapest path, at least. */
+static reshard_cost bytes_bound(const reshard_problem *p, const reshard_state *s) {
+  relation r = relation_of(p, s);
+  int64_t terms = lost_terms(p, s->partial);
+  uint32_t lost = s->partial & ~p->to.partial;
+  if (lost && terms > 1) return sum_bound(p, terms, &r);
+  if (lost) return msc_reshard_cost_of(p->to_local, 0, 1);
+  if (!r.contrary) return msc_reshard_cost_of(p->to_local - held_everywhere(p, s, &p->to), 0, 1);
+  return msc_reshard_cost_of(p->to_local, !r.covers, r.covers && exceeds(p, s, &r) ? 2 : 1);
+}
+
+int64_t msc_reshard_least_bytes(const reshard_problem *p) {
+  if (p->uneven) return msc_reshard_lower_bound(p);
+  return msc_reshard_only_sliced(p, &p->from, &p->to) ? 0 : (int64_t)(bytes_bound(p, &p->from) >> RESHARD_MINOR_BITS);
+}
+
+static bool is_finished(const reshard_problem *p, uint32_t partial) {
+  return partial == p->to.partial || (p->options->free_partial && !(partial & ~p->to.partial));
+}
+
+/* Of any state with these partial atoms. */
+static int64_t partial_bytes(const reshard_problem *p, uint32_t partial) {
+  relation none = {0};
+  int64_t terms = lost_terms(p, partial);
+  if (terms > 1) return (int64_t)(sum_bound(p, terms, &none) >> RESHARD_MINOR_BITS);
+  return partial & ~p->to.partial ? p->to_local : 0;
+}
+
+/* ---- bytes that must cross slow links ---- */
+
+/* Positions in a dimension's index that slow atoms fix: `weight` parts before it, `size` of them. */
+typedef struct {
+  int num;
+  struct { int64_t weight; int atom; } at[2 * RESHARD_ATOMS];
+} fixed_digits;
+
+static void add_fixed(const reshard_problem *p, const reshard_state *s, int d, uint32_t slow, fixed_digits *f) {
+  int64_t weight = 1;
+  for (int i = 0; i < s->num[d]; weight *= p->size[s->atom[d][i++]])
+    if (slow >> s->atom[d][i] & 1) f->at[f->num].weight = weight, f->at[f->num++].atom = s->atom[d][i];
+}
+
+/* How many times smaller than the dimension what two nodes' unions have in common is; 0: some node has nothing in common.
+ * A node is a set of devices that only differ in fast atoms, so its union is everything that the slow atoms leave. */
+static double common_divisor(const reshard_problem *p, const reshard_state *s, int d, uint32_t slow, double *out_own) {
+  fixed_digits f;
+  f.num = 0;
+  add_fixed(p, &p->to, d, slow, &f);
+  int of_target = f.num;
+  double both = 1;
+  *out_own = 1;
+  for (int i = 0; i < of_target; i++) both *= (double)p->size[f.at[i].atom];
+  *out_own = both;
+  add_fixed(p, s, d, slow, &f);
+  for (int i = of_target; i < f.num; i++) {
+    int64_t begin = f.at[i].weight, end = begin * p->size[f.at[i].atom];
+    bool shared = false;
+    for (int j = 0; j < of_target; j++) {
+      int64_t other = f.at[j].weight, other_end = other * p->size[f.at[j].atom];
+      if (begin == other && end == other_end) {
+        if (f.at[i].atom != f.at[j].atom) return 0; /* a node with different digits */
+        shared = true;
+      } else if (!(other % end == 0 || begin % other_end == 0)) {
+        shared = true; /* they overlap in part: count nothing */
+      }
+    }
+    if (!shared) both *= (double)p->size[f.at[i].atom];
+  }
+  return both;
+}
+
+/* Bytes the average device of some node receives from other nodes. */
+static double slow_bytes(const reshard_problem *p, const reshard_state *s, const reshard_links *l) {
+  double needed = (double)p->total_bytes, common = needed, own;
+  uint32_t lost = s->partial & ~p->to.partial & l->slow;
+  if ((p->to.partial & ~s->partial) || p->uneven) return 0;
+  for (int d = 0; d < p->rank; d++) {
+    double both = common_divisor(p, s, d, l->slow, &own);
+    needed /= own;
+    common = both > 0 ? common / both : 0;
+  }
+  if (!lost) return (needed - common) / (double)l->devices;
+  double terms = (double)msc_reshard_atoms_size(p, lost), copies = (double)l->to_copies;
+  double average = needed * (terms + copies - 2) / copies;
+  return (average > needed ? average : needed) / (double)l->devices;
+}
+
+/* ---- estimates ---- */
+
+static int64_t least_ns(const reshard_problem *p, double alpha_ns, double ns) {
+  double fixed_ns = p->options->launch_ns + alpha_ns;
+  if (p->options->shared_by) fixed_ns /= (double)p->options->shared_by;
+  return msc_reshard_whole_ns((fixed_ns + ns) * (1 - 1e-9) - 0.5); /* below what rounding of the costs may give */
+}
+
+int64_t msc_reshard_least_cost(const reshard_problem *p, int64_t bytes) {
+  if (!p->options->time) return bytes;
+  return least_ns(p, p->fastest_alpha, p->fastest > 0 ? (double)bytes / p->fastest : 0);
+}
+
+reshard_cost msc_reshard_estimate(const reshard_problem *p, const reshard_state *s) {
+  reshard_cost bound = p->uneven ? msc_reshard_cost_of(0, 0, 1) : bytes_bound(p, s);
+  if (!p->options->time) return bound;
+  int64_t bytes = (int64_t)(bound >> RESHARD_MINOR_BITS), best = msc_reshard_least_cost(p, bytes);
+  for (int i = 0; i < p->num_links; i++) {
+    const reshard_links *l = &p->links[i];
+    double slow = slow_bytes(p, s, l);
+    if (slow <= 0) continue;
+    int64_t ns = least_ns(p, l->alpha_ns, slow / l->rate + ((double)bytes > slow ? ((double)bytes - slow) / p->fastest : 0));
+    if (ns > best) best = ns;
+  }
+  return msc_reshard_cost_of(best, 0, 1);
+}
+
+reshard_hope msc_reshard_hope(const reshard_problem *p, uint32_t partial, int64_t budget) {
+  if (p->uneven) return HOPE_ANY;
+  if (!is_finished(p, partial)) return msc_reshard_least_cost(p, partial_bytes(p, partial)) <= budget ? HOPE_ANY : HOPE_NONE;
+  return msc_reshard_least_cost(p, p->to_local) <= budget ? HOPE_ANY : HOPE_NESTED;
+}

@@ -1,0 +1,526 @@
+/* graph.c: a state in; the states one collective away, and what each costs, out.  The rules are the edge table of
+ * the redistribution chapter: L = local bytes before, k = size of the group.
+ *
+ *   slice           append free atoms at the minor end of any dimension      0
+ *   all_gather      remove minor suffixes of any dimensions                  (k-1) L
+ *   all_to_all      suffixes of some dimensions join other dimensions        (k-1)/k L
+ *   reduce_scatter  partial atoms join minor ends                            (k-1)/k L
+ *   all_reduce      partial atoms become free                                2 (k-1)/k L
+ *   permute         same parts per dimension, same number of partial terms   L
+ *   exchange        into the target, point to point                          what the worst device lacks
+ */
+#include <string.h>
+
+#include "passes/3_shard/reshard/graph.h"
+#include "passes/cost.h"
+
+/* ---- states ---- */
+
+/* 15; per dimension its atoms, then 15; then the partial set. */
+reshard_key msc_reshard_key(const reshard_problem *p, const reshard_state *s) {
+  reshard_key key = RESHARD_ATOMS;
+  for (int d = 0; d < p->rank; d++) {
+    for (int i = 0; i < s->num[d]; i++) key = key << 4 | s->atom[d][i];
+    key = key << 4 | RESHARD_ATOMS;
+  }
+  return key << 16 | s->partial;
+}
+
+void msc_reshard_state_of(const reshard_problem *p, reshard_key key, reshard_state *out_state) {
+  memset(out_state->num, 0, sizeof out_state->num);
+  out_state->partial = (uint32_t)(key & 0xffff);
+  key >>= 16;
+  for (int d = p->rank - 1; d >= 0; d--) {
+    uint8_t list[RESHARD_ATOMS];
+    int num = 0;
+    for (key >>= 4; (key & 15) != RESHARD_ATOMS; key >>= 4) list[num++] = (uint8_t)(key & 15);
+    for (int i = 0; i < num; i++) out_state->atom[d][i] = list[num - 1 - i];
+    out_state->num[d] = (uint8_t)num;
+  }
+}
+
+/* Atoms of a class are numbered in the order in which the dimensions use them, then the partial ones, then the free. */
+void msc_reshard_canonical(const reshard_problem *p, reshard_state *s) {
+  uint32_t left = (1u << p->num_atoms) - 1, partial = 0, members[RESHARD_ATOMS] = {0};
+  for (int a = 0; a < p->num_atoms; a++) members[p->class_of[a]] |= 1u << a;
+  for (int d = 0; d < p->rank; d++)
+    for (int i = 0; i < s->num[d]; i++) {
+      int a = __builtin_ctz(members[p->class_of[s->atom[d][i]]] & left);
+      s->atom[d][i] = (uint8_t)a;
+      left &= ~(1u << a);
+    }
+  for (uint32_t m = s->partial; m; m &= m - 1) {
+    int a = __builtin_ctz(members[p->class_of[__builtin_ctz(m)]] & left);
+    partial |= 1u << a;
+    left &= ~(1u << a);
+  }
+  s->partial = partial;
+}
+
+int64_t msc_reshard_parts(const reshard_problem *p, const reshard_state *s, int dim) {
+  int64_t parts = 1;
+  for (int i = 0; i < s->num[dim]; i++) parts *= p->size[s->atom[dim][i]];
+  return parts;
+}
+
+int64_t msc_reshard_atoms_size(const reshard_problem *p, uint32_t atoms) {
+  int64_t n = 1;
+  for (; atoms; atoms &= atoms - 1) n *= p->size[__builtin_ctz(atoms)];
+  return n;
+}
+
+uint32_t msc_reshard_used(const reshard_problem *p, const reshard_state *s) {
+  uint32_t used = s->partial;
+  for (int d = 0; d < p->rank; d++)
+    for (int i = 0; i < s->num[d]; i++) used |= 1u << s->atom[d][i];
+  return used;
+}
+
+/* Largest part of a dimension: digits of one axis that are neighbours cut as one. */
+static int64_t largest_part(const reshard_problem *p, const reshard_state *s, int d) {
+  int64_t block = p->type->dim[d], run = 1;
+  uint32_t axis = UINT32_MAX;
+  for (int i = 0; i < s->num[d]; i++)
+    for (int j = 0; j < p->num_digits[s->atom[d][i]]; j++) {
+      msc_subaxis x = p->digit[s->atom[d][i]][j];
+      if (x.axis != axis) block = (block + run - 1) / run, run = 1;
+      axis = x.axis;
+      run *= x.size;
+    }
+  return (block + run - 1) / run;
+}
+
+int64_t msc_reshard_local(const reshard_problem *p, const reshard_state *s) {
+  int64_t bytes = p->uneven ? p->elem_bytes : p->total_bytes;
+  for (int d = 0; d < p->rank; d++) {
+    if (p->uneven) bytes *= largest_part(p, s, d);
+    else bytes /= msc_reshard_parts(p, s, d);
+  }
+  return bytes;
+}
+
+static bool starts_with(const reshard_state *longer, const reshard_state *shorter, int d) {
+  return shorter->num[d] <= longer->num[d] && memcmp(longer->atom[d], shorter->atom[d], shorter->num[d]) == 0;
+}
+
+static bool same_dim(const reshard_state *a, const reshard_state *b, int d) { return a->num[d] == b->num[d] && starts_with(a, b, d); }
+
+bool msc_reshard_is_even(const reshard_problem *p, const reshard_state *s, int d) {
+  return p->type->dim[d] % msc_reshard_parts(p, s, d) == 0;
+}
+
+/* A dimension divides, or is on its way from or to one that does not. */
+static bool dim_allowed(const reshard_problem *p, const reshard_state *s, int d) {
+  return msc_reshard_is_even(p, s, d) || (p->uneven && (starts_with(&p->from, s, d) || starts_with(&p->to, s, d)));
+}
+
+bool msc_reshard_only_sliced(const reshard_problem *p, const reshard_state *a, const reshard_state *b) {
+  if (a->partial & ~b->partial) return false;
+  for (int d = 0; d < p->rank; d++)
+    if (!starts_with(b, a, d)) return false;
+  return true;
+}
+
+/* ---- edges ---- */
+
+/* Where every atom cuts: the dimension, and the parts before it. */
+typedef struct {
+  int8_t dim[RESHARD_ATOMS];
+  int64_t before[RESHARD_ATOMS];
+} places;
+
+static places places_of(const reshard_problem *p, const reshard_state *s) {
+  places at;
+  memset(at.dim, -1, sizeof at.dim);
+  for (int d = 0; d < p->rank; d++) {
+    int64_t before = 1;
+    for (int i = 0; i < s->num[d]; before *= p->size[s->atom[d][i++]]) at.dim[s->atom[d][i]] = (int8_t)d, at.before[s->atom[d][i]] = before;
+  }
+  return at;
+}
+
+typedef struct {
+  const reshard_problem *p;
+  const reshard_state *from;
+  reshard_state s;             /* the neighbour being made */
+  int64_t parts[MSC_MAX_RANK]; /* of s */
+  int64_t local, budget;
+  uint32_t gains;              /* dimensions that may get atoms */
+  reshard_edge edge;
+  bool nested;                 /* only states that do not contradict the target can pay */
+  uint32_t movable;            /* by permutes */
+  uint32_t twins[RESHARD_ATOMS]; /* lower atoms of the same class that `from` does not tell apart either */
+  places places;               /* of the atoms in `from` */
+  reshard_emit *emit;
+  void *user;
+} expansion;
+
+/* Rounds of messages one after another. */
+static int64_t rounds(reshard_verb verb, int64_t k) {
+  int64_t log = 0;
+  while ((int64_t)1 << log < k) log++;
+  if (verb == PERMUTE) return 1;
+  return verb == ALL_REDUCE ? 2 * log : k - 1;
+}
+
+msc_op_kind msc_reshard_kind(reshard_verb verb) {
+  static const msc_op_kind kinds[] = {OP_shard, OP_all_gather, OP_all_to_all, OP_reduce_scatter, OP_all_reduce, OP_permute, OP_exchange};
+  return kinds[verb];
+}
+
+double msc_reshard_own_ns(const msc_reshard_options *o, msc_op_kind verb, double fixed_ns) {
+  return o->shared_by && msc_cost_is_shared(verb) ? fixed_ns / (double)o->shared_by : fixed_ns;
+}
+
+int64_t msc_reshard_whole_ns(double ns) { return ns < 1e17 ? (int64_t)(ns + 0.5) : (int64_t)1e17; }
+
+double msc_reshard_fixed_ns(const reshard_problem *p, reshard_verb verb, uint32_t atoms, int64_t k) {
+  double alpha = 0;
+  for (uint32_t m = atoms; m; m &= m - 1)
+    if (p->alpha_ns[__builtin_ctz(m)] > alpha) alpha = p->alpha_ns[__builtin_ctz(m)];
+  return msc_reshard_own_ns(p->options, msc_reshard_kind(verb), p->options->launch_ns + (double)rounds(verb, k) * alpha);
+}
+
+int64_t msc_reshard_ns(const reshard_problem *p, reshard_verb verb, uint32_t atoms, int64_t k, int64_t bytes) {
+  double rate = 0;
+  for (uint32_t m = atoms; m; m &= m - 1) {
+    double own = p->bytes_per_ns[__builtin_ctz(m)];
+    if (own > 0 && (rate == 0 || own < rate)) rate = own;
+  }
+  return msc_reshard_whole_ns(msc_reshard_fixed_ns(p, verb, atoms, k) + (rate > 0 ? (double)bytes / rate : 0));
+}
+
+/* Sets the cost of an edge over a group; false when it is over the budget. */
+static bool price(expansion *x, reshard_verb verb, uint32_t atoms, int64_t k, int64_t bytes) {
+  x->edge = (reshard_edge){verb, bytes, 0, atoms};
+  if (x->p->options->time) x->edge.ns = msc_reshard_ns(x->p, verb, atoms, k, bytes);
+  return (x->p->options->time ? x->edge.ns : bytes) <= x->budget;
+}
+
+int64_t msc_reshard_all_reduce_bytes(int64_t k, int64_t local) { return (int64_t)((2 * (__int128)(k - 1) * local + k - 1) / k); }
+
+void msc_reshard_price(const reshard_problem *p, reshard_verb verb, const reshard_state *from, const reshard_state *to, reshard_edge *out_edge) {
+  expansion x = {.p = p, .budget = INT64_MAX};
+  uint32_t atoms = msc_reshard_used(p, from) & ~msc_reshard_used(p, to);
+  int64_t k = msc_reshard_atoms_size(p, atoms), local = msc_reshard_local(p, from);
+  price(&x, verb, atoms, k, verb == ALL_REDUCE ? msc_reshard_all_reduce_bytes(k, local) : (k - 1) * local);
+  *out_edge = x.edge;
+}
+
+int64_t msc_reshard_peak(const reshard_problem *p, reshard_verb verb, const reshard_state *from, const reshard_state *to) {
+  int64_t in = msc_reshard_local(p, from);
+  return verb == SLICE ? in : in + msc_reshard_local(p, to);
+}
+
+static bool peak_allows(const expansion *x, int64_t out) { return !x->p->options->peak || x->local + out <= x->p->options->peak; }
+
+/* Where a dimension does not divide, parts of neighbouring digits of one axis do not nest: such a run joins or leaves as a
+ * whole. */
+static bool keeps_runs(const reshard_problem *p, const reshard_state *a, const reshard_state *b) {
+  for (int d = 0; d < p->rank; d++) {
+    const reshard_state *longer = a->num[d] > b->num[d] ? a : b;
+    int n = a->num[d] > b->num[d] ? b->num[d] : a->num[d];
+    if (a->num[d] == b->num[d] || n == 0 || msc_reshard_is_even(p, longer, d)) continue;
+    int before = longer->atom[d][n - 1], after = longer->atom[d][n];
+    if (p->digit[before][p->num_digits[before] - 1].axis == p->digit[after][0].axis) return false;
+  }
+  return true;
+}
+
+static bool nests(const reshard_problem *p, const reshard_state *s, int d) { return starts_with(s, &p->to, d) || starts_with(&p->to, s, d); }
+
+/* Can any state that this edge makes by appending atoms to x->s be on a path within the budget? */
+static bool is_hopeful(expansion *x) {
+  const reshard_problem *p = x->p;
+  reshard_hope hope = msc_reshard_hope(p, x->s.partial, x->budget - (p->options->time ? x->edge.ns : x->edge.bytes));
+  x->nested = hope == HOPE_NESTED;
+  for (int d = 0; d < p->rank && x->nested; d++)
+    if (!nests(p, &x->s, d)) return false;
+  return hope != HOPE_NONE;
+}
+
+static void emit(expansion *x) {
+  if (x->p->uneven && x->edge.verb <= REDUCE_SCATTER && !keeps_runs(x->p, x->from, &x->s)) return;
+  if (x->p->options->peak && x->p->uneven && !peak_allows(x, msc_reshard_local(x->p, &x->s))) return;
+  x->emit(x->user, &x->s, &x->edge);
+}
+
+static void push(expansion *x, int d, int atom) {
+  x->s.atom[d][x->s.num[d]++] = (uint8_t)atom;
+  x->parts[d] *= x->p->size[atom];
+}
+
+static void pop(expansion *x, int d) { x->parts[d] /= x->p->size[x->s.atom[d][--x->s.num[d]]]; }
+
+static bool pushed_allowed(const expansion *x, int d) {
+  int last = x->s.num[d] - 1;
+  if (x->nested && last < x->p->to.num[d] && x->s.atom[d][last] != x->p->to.atom[d][last]) return false;
+  if (x->p->type->dim[d] % x->parts[d] == 0) return true;
+  return x->edge.verb != ALL_TO_ALL && dim_allowed(x->p, &x->s, d);
+}
+
+static void emit_exchanged(expansion *x);
+
+static void emit_arranged(expansion *x) {
+  if (x->edge.verb == EXCHANGE) {
+    emit_exchanged(x);
+    x->edge.verb = EXCHANGE;
+    return;
+  }
+  if (x->edge.verb == REDUCE_SCATTER && x->p->uneven) { /* padded to the largest part */
+    uint32_t atoms = x->from->partial & ~x->s.partial;
+    int64_t k = msc_reshard_atoms_size(x->p, atoms);
+    if (!price(x, REDUCE_SCATTER, atoms, k, (k - 1) * msc_reshard_local(x->p, &x->s))) return;
+  }
+  emit(x);
+}
+
+/* Deals the atoms to the minor ends of the gaining dimensions in every order: dimension by dimension, so that each
+ * result comes once. */
+static void arrange(expansion *x, uint32_t atoms, int first_dim) {
+  if (!atoms) {
+    emit_arranged(x);
+    return;
+  }
+  for (int d = first_dim; d < x->p->rank; d++) {
+    if (!(x->gains >> d & 1)) continue;
+    for (uint32_t m = atoms; m; m &= m - 1) {
+      int a = __builtin_ctz(m);
+      if (x->twins[a] & atoms) continue;
+      push(x, d, a);
+      if (pushed_allowed(x, d)) arrange(x, atoms & ~(1u << a), d);
+      pop(x, d);
+    }
+  }
+}
+
+/* Only what is there travels: parts at the end of an uneven dimension are smaller, or empty. */
+static int64_t gathered_bytes(const expansion *x, int64_t k) {
+  int64_t padded = (k - 1) * x->local, bytes;
+  if (!x->p->uneven || !keeps_runs(x->p, x->from, &x->s)) return padded;
+  return msc_reshard_gathered(x->p, x->from, &x->s, &bytes) && bytes < padded ? bytes : padded;
+}
+
+/* All ways to drop minor suffixes: gathered, or moved to dimensions that drop nothing. */
+static void drop_suffixes(expansion *x, int d, uint32_t dropped, uint32_t losers) {
+  const reshard_problem *p = x->p;
+  if (d < p->rank) {
+    drop_suffixes(x, d + 1, dropped, losers);
+    int num = x->s.num[d];
+    int64_t parts = x->parts[d];
+    while (x->s.num[d]) {
+      pop(x, d);
+      dropped |= 1u << x->s.atom[d][x->s.num[d]];
+      drop_suffixes(x, d + 1, dropped, losers | 1u << d);
+    }
+    x->s.num[d] = (uint8_t)num;
+    x->parts[d] = parts;
+    return;
+  }
+  if (!dropped) return;
+  int64_t k = msc_reshard_atoms_size(p, dropped);
+  if (peak_allows(x, p->uneven ? 0 : x->local * k) && price(x, ALL_GATHER, dropped, k, gathered_bytes(x, k)) && is_hopeful(x)) emit(x);
+  x->gains = ((1u << p->rank) - 1) & ~losers;
+  if (p->options->no_alltoall || !x->gains || !peak_allows(x, x->local)) return;
+  for (int e = 0; e < p->rank; e++)
+    if ((losers >> e & 1) && p->uneven && (!msc_reshard_is_even(p, x->from, e) || !msc_reshard_is_even(p, &x->s, e))) return;
+  if (price(x, ALL_TO_ALL, dropped, k, x->local - x->local / k) && is_hopeful(x)) arrange(x, dropped, 0);
+}
+
+/* Does the choice `chosen` of atoms from `all` take a twin and leave a lower one? */
+static bool skips_twin(const expansion *x, uint32_t chosen, uint32_t all) {
+  if (!x->p->has_classes) return false;
+  for (uint32_t m = chosen; m; m &= m - 1)
+    if (x->twins[__builtin_ctz(m)] & all & ~chosen) return true;
+  return false;
+}
+
+static void reduce(expansion *x) {
+  const reshard_problem *p = x->p;
+  x->s = *x->from;
+  for (uint32_t m = x->from->partial; m; m = (m - 1) & x->from->partial) {
+    if (skips_twin(x, m, x->from->partial)) continue;
+    int64_t k = msc_reshard_atoms_size(p, m);
+    x->s.partial = x->from->partial & ~m;
+    if (peak_allows(x, x->local) && price(x, ALL_REDUCE, m, k, msc_reshard_all_reduce_bytes(k, x->local)) && is_hopeful(x)) emit(x);
+    x->gains = (1u << p->rank) - 1;
+    if (!peak_allows(x, p->uneven ? 0 : x->local / k)) continue;
+    if (price(x, REDUCE_SCATTER, m, k, p->uneven ? 0 : x->local - x->local / k) && is_hopeful(x)) arrange(x, m, 0);
+  }
+  x->s.partial = x->from->partial;
+}
+
+static void slice(expansion *x) {
+  const reshard_problem *p = x->p;
+  uint32_t used = msc_reshard_used(p, x->from);
+  if (p->options->peak && x->local > p->options->peak) return;
+  x->edge = (reshard_edge){.verb = SLICE};
+  if (!is_hopeful(x)) return;
+  for (int a = 0; a < p->num_atoms; a++) {
+    if ((used >> a & 1) || (x->twins[a] & ~used)) continue;
+    for (int d = 0; d < p->rank; d++) {
+      push(x, d, a);
+      if (pushed_allowed(x, d) && (!p->uneven || keeps_runs(p, x->from, &x->s))) x->emit(x->user, &x->s, &x->edge);
+      pop(x, d);
+    }
+    if (!p->options->free_partial || !(p->to.partial >> a & 1)) continue;
+    x->s.partial |= 1u << a;
+    x->emit(x->user, &x->s, &x->edge);
+    x->s.partial = x->from->partial;
+  }
+}
+
+/* Atoms that do not stay where they are. */
+static uint32_t moved_atoms(const reshard_problem *p, const places *from, const reshard_state *a, const reshard_state *b) {
+  places to = places_of(p, b);
+  uint32_t moved = a->partial ^ b->partial;
+  for (int i = 0; i < p->num_atoms; i++)
+    if (from->dim[i] != to.dim[i] || (to.dim[i] >= 0 && from->before[i] != to.before[i])) moved |= 1u << i;
+  return moved;
+}
+
+static void emit_permuted(expansion *x) {
+  const reshard_problem *p = x->p;
+  uint32_t moved = moved_atoms(p, &x->places, x->from, &x->s);
+  if (!moved) return;
+  for (int d = 0; d < p->rank && p->uneven; d++)
+    if (!same_dim(x->from, &x->s, d) && !msc_reshard_is_even(p, &x->s, d)) return;
+  if (price(x, PERMUTE, moved, 2, x->local)) emit(x);
+}
+
+/* Fills the dimensions from d on with the given atoms to the parts that the source has. */
+static void fill_dims(expansion *x, int d, uint32_t atoms, int64_t left) {
+  const reshard_problem *p = x->p;
+  const places *at_first = &x->places;
+  if (d == p->rank) {
+    emit_permuted(x);
+    return;
+  }
+  if (left == 1) {
+    if (d + 1 < p->rank) x->s.num[d + 1] = 0;
+    fill_dims(x, d + 1, atoms, d + 1 < p->rank ? msc_reshard_parts(p, x->from, d + 1) : 1);
+    return;
+  }
+  for (uint32_t m = atoms; m; m &= m - 1) {
+    int a = __builtin_ctz(m), at = x->s.num[d];
+    if (left % p->size[a] || (x->twins[a] & atoms) || (x->nested && at < p->to.num[d] && p->to.atom[d][at] != a)) continue;
+    if (!(x->movable >> a & 1) && (at_first->dim[a] != d || at_first->before[a] * left != msc_reshard_parts(p, x->from, d))) continue;
+    x->s.atom[d][x->s.num[d]++] = (uint8_t)a;
+    fill_dims(x, d, atoms & ~(1u << a), left / p->size[a]);
+    x->s.num[d]--;
+  }
+}
+
+static void permute(expansion *x) {
+  const reshard_problem *p = x->p;
+  uint32_t all = (1u << p->num_atoms) - 1;
+  int64_t terms = msc_reshard_atoms_size(p, x->from->partial);
+  double least_ns = p->options->launch_ns + p->fastest_alpha + (p->fastest > 0 ? (double)x->local / p->fastest : 0);
+  for (uint32_t partial = 0; partial <= (terms > 1 ? all : 0); partial++) {
+    if (msc_reshard_atoms_size(p, partial) != terms || ((partial ^ x->from->partial) & ~x->movable)) continue;
+    if (skips_twin(x, partial, all)) continue;
+    x->s = *x->from;
+    x->s.partial = partial;
+    x->edge = (reshard_edge){PERMUTE, x->local, msc_reshard_whole_ns(least_ns - 1), 0};
+    if (p->rank) x->s.num[0] = 0;
+    reshard_hope hope = msc_reshard_hope(p, partial, x->budget - (p->options->time ? x->edge.ns : x->edge.bytes));
+    x->nested = hope == HOPE_NESTED;
+    if (hope != HOPE_NONE) fill_dims(x, 0, all & ~partial, p->rank ? msc_reshard_parts(p, x->from, 0) : 1);
+  }
+}
+
+/* Both measured in their common divisor: a block of `to` may begin anywhere in a block of s. */
+static int64_t even_pieces(int64_t parts, int64_t to_parts) {
+  int64_t a = parts, b = to_parts;
+  while (b) {
+    int64_t rest = a % b;
+    a = b, b = rest;
+  }
+  int64_t block = to_parts / a, to_block = parts / a;
+  return (block - 1 + to_block + block - 1) / block;
+}
+
+/* Blocks of s that a block of `to` meets, at most. */
+static int64_t pieces_in_dim(const reshard_problem *p, const reshard_state *s, const reshard_state *to, int d) {
+  int64_t n = p->type->dim[d], parts = msc_reshard_parts(p, s, d), to_parts = msc_reshard_parts(p, to, d), most = 1;
+  if (n % parts == 0 && n % to_parts == 0) return even_pieces(parts, to_parts);
+  int64_t block = (n + parts - 1) / parts, to_block = (n + to_parts - 1) / to_parts;
+  for (int64_t i = 0; i < to_parts && to_block; i++) {
+    int64_t begin = i * to_block, end = begin + to_block < n ? begin + to_block : n;
+    if (begin < end && (end - 1) / block - begin / block + 1 > most) most = (end - 1) / block - begin / block + 1;
+  }
+  return most;
+}
+
+/* Atoms whose links an exchange uses.  Where no atom becomes free, the peers have the same digits as before of all atoms that
+ * were free (box.h). */
+static uint32_t exchanged_atoms(const expansion *x) {
+  uint32_t used = msc_reshard_used(x->p, x->from), moved = moved_atoms(x->p, &x->places, x->from, &x->s);
+  return used & ~msc_reshard_used(x->p, &x->s) ? moved : moved & used;
+}
+
+static bool price_exchange(expansion *x) {
+  const reshard_problem *p = x->p;
+  int64_t bytes, terms, peers = 1;
+  uint32_t atoms = exchanged_atoms(x);
+  if (!msc_reshard_terms(p, x->from, &x->s, &terms)) return false;
+  for (int d = 0; d < p->rank && p->options->time; d++) peers *= pieces_in_dim(p, x->from, &x->s, d);
+  int64_t least =
+      msc_reshard_local(p, &x->s) - x->local; /* who needs the largest part holds no more than this of it; to count takes longer */
+  if (!price(x, EXCHANGE, atoms, peers * terms + 1, least > 0 ? least : 0)) return false;
+  return msc_reshard_direct(p, x->from, &x->s, &bytes) && price(x, EXCHANGE, atoms, peers * terms + 1, bytes);
+}
+
+static void emit_exchanged(expansion *x) {
+  if (price_exchange(x) && peak_allows(x, msc_reshard_local(x->p, &x->s))) emit(x);
+}
+
+bool msc_reshard_exchange(const reshard_problem *p, const reshard_state *from, const reshard_state *to, reshard_edge *out_edge) {
+  expansion x = {.p = p, .from = from, .s = *to, .local = msc_reshard_local(p, from), .budget = INT64_MAX, .places = places_of(p, from)};
+  bool ok = price_exchange(&x);
+  *out_edge = x.edge;
+  return ok;
+}
+
+/* Into the target.  A sum is also brought into parts of the target's parts, which are gathered afterwards: then devices that
+ * would all compute the same sums share the work.  (Not with time: one message per peer is dear there.) */
+static void exchange(expansion *x) {
+  const reshard_problem *p = x->p;
+  bool many = p->uneven && msc_mesh_size(p->mesh) > 256 && msc_reshard_key(p, x->from) != msc_reshard_key(p, &p->from);
+  if (p->options->no_alltoall || many) return;
+  x->s = p->to;
+  x->edge.verb = EXCHANGE;
+  x->nested = false;
+  emit_exchanged(x);
+  if (p->uneven || p->options->time || !(x->from->partial & ~p->to.partial) || (p->to.partial & ~x->from->partial)) return;
+  uint32_t spare = ((1u << p->num_atoms) - 1) & ~msc_reshard_used(p, &p->to);
+  x->gains = (1u << p->rank) - 1;
+  for (int d = 0; d < p->rank; d++) x->parts[d] = msc_reshard_parts(p, &p->to, d);
+  for (uint32_t m = spare; m; m = (m - 1) & spare) {
+    if (skips_twin(x, m, spare)) continue;
+    x->edge.verb = EXCHANGE;
+    arrange(x, m, 0);
+  }
+}
+
+static void put_twins(expansion *x) {
+  uint32_t used = msc_reshard_used(x->p, x->from), partial = x->from->partial;
+  for (int a = 0; a < x->p->num_atoms && x->p->has_classes; a++) {
+    uint32_t alike = partial >> a & 1 ? partial : used >> a & 1 ? 0 : ~used;
+    for (int b = 0; b < a; b++)
+      if (x->p->class_of[a] == x->p->class_of[b] && (alike >> b & 1)) x->twins[a] |= 1u << b;
+  }
+}
+
+void msc_reshard_expand(const reshard_problem *p, const reshard_state *s, const reshard_wanted *wanted, reshard_emit *emit_to, void *user) {
+  expansion x = {.p = p, .from = s, .s = *s, .local = msc_reshard_local(p, s), .budget = wanted->budget, .movable = wanted->movable, .emit = emit_to, .user = user};
+  for (int d = 0; d < p->rank; d++) x.parts[d] = msc_reshard_parts(p, s, d);
+  x.places = places_of(p, s);
+  if (!wanted->twins) put_twins(&x);
+  slice(&x);
+  if (wanted->only_slices) return;
+  drop_suffixes(&x, 0, 0, 0);
+  reduce(&x);
+  if (!wanted->no_exchange) exchange(&x);
+  if (wanted->movable && peak_allows(&x, x.local)) permute(&x);
+}

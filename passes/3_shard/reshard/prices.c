@@ -1,0 +1,236 @@
+/* prices.c: (type, layout, layout) -> ns, from the planner, by rows (see prices.h). */
+#include "passes/3_shard/reshard/prices.h"
+
+#include <string.h>
+
+#include "passes/3_shard/reshard/rows.h"
+
+/* The layouts that values of one type have had, in the order in which they came, and the costs between them. */
+typedef struct price_type {
+  const msc_type *type;
+  int num, room;
+  int *place, num_places; /* by number of the layout: where it stands here, plus one; 0: nowhere */
+  int64_t **row;          /* by place of the layout that is left; each `width` long, UNKNOWN where it was not asked for */
+  int *width;
+  struct price_type *next;
+} price_type;
+
+static const int64_t UNKNOWN = -1;
+
+enum { NUM_SLOTS = 1024 };
+
+struct shard_prices {
+  msc_context *ctx;
+  msc_arena *arena;
+  const msc_cost *cost;
+  bool no_alltoall;
+  int64_t bucket;
+  shard_rows *rows;        /* NULL: too many digits */
+  msc_reshard *planner[2]; /* of gradients: the second */
+  price_type *slot[2][NUM_SLOTS];
+  int num, room;
+  const msc_layout **layout; /* by number */
+  int *state;                /* of `rows`, by number */
+  int *numbers;              /* open addressing, number + 1 */
+  size_t mask;
+};
+
+void shard_reshard_options(const msc_cost *cost, int64_t bucket, msc_reshard_options *out_options) {
+  msc_reshard_options *o = out_options;
+  memset(o, 0, sizeof *o);
+  o->time = true;
+  o->launch_ns = (double)cost->cluster->launch_ns;
+  o->shared_by = bucket;
+  for (int a = 0; a < cost->mesh->num_axes; a++) {
+    int64_t size = cost->mesh->axis[a].size, inner = msc_cost_inner_parts(cost, a);
+    msc_subaxis part[2] = {{(uint16_t)a, 1, (uint32_t)(size / inner)}, {(uint16_t)a, (uint32_t)(size / inner), (uint32_t)inner}};
+    for (int k = 0; k < 2; k++) {
+      if (part[k].size == 1) continue;
+      const msc_cluster_level *l = &cost->cluster->level[msc_cost_level(cost, part[k])];
+      o->link[o->num_links++] = (msc_link){part[k], (double)l->latency_ns, l->bytes_per_s / 1e9};
+    }
+  }
+}
+
+shard_prices *shard_prices_new(msc_context *ctx, msc_arena *arena, const msc_cost *cost, bool no_alltoall, int64_t bucket) {
+  shard_prices *p = msc_new(arena, shard_prices);
+  p->ctx = ctx;
+  p->arena = arena;
+  p->cost = cost, p->no_alltoall = no_alltoall, p->bucket = bucket;
+  for (int k = 0; k < 2; k++) {
+    msc_reshard_options o;
+    shard_reshard_options(cost, k ? bucket : 1, &o);
+    o.no_alltoall = no_alltoall;
+    p->planner[k] = msc_reshard_new(ctx, cost->mesh, &o);
+  }
+  return p;
+}
+
+/* Digits that straddle the end of a level come apart there. */
+void shard_prices_digits(shard_prices *p, int num, const msc_subaxis *digit) {
+  msc_subaxis part[2 * MSC_MAX_SUBAXES];
+  int parts = 0;
+  for (int i = 0; i < num; i++) {
+    int64_t border = p->cost->mesh->axis[digit[i].axis].size / msc_cost_inner_parts(p->cost, digit[i].axis);
+    int64_t end = (int64_t)digit[i].pre * digit[i].size;
+    part[parts] = digit[i];
+    if (border > digit[i].pre && border < end && end % border == 0 && border % digit[i].pre == 0) {
+      part[parts++].size = (uint32_t)(border / digit[i].pre);
+      part[parts] = (msc_subaxis){digit[i].axis, (uint32_t)border, (uint32_t)(end / border)};
+    }
+    parts++;
+  }
+  p->rows = shard_rows_new(p->arena, p->cost, p->no_alltoall, parts, part);
+}
+
+/* ---- numbers ---- */
+
+static size_t hash_of(const void *pointer) { return (size_t)((uint64_t)(uintptr_t)pointer * 0x9E3779B97F4A7C15u >> 20); }
+
+static void make_room(shard_prices *p) {
+  if (p->num < p->room) return;
+  const msc_layout **old = p->layout;
+  p->room = p->room ? 2 * p->room : 256;
+  p->layout = msc_new_array(p->arena, const msc_layout *, p->room);
+  if (old) memcpy(p->layout, old, (size_t)p->num * sizeof *old);
+  int *states = p->state;
+  p->state = msc_new_array(p->arena, int, p->room);
+  if (states) memcpy(p->state, states, (size_t)p->num * sizeof *states);
+  p->mask = 4 * (size_t)p->room - 1;
+  p->numbers = msc_new_array(p->arena, int, p->mask + 1);
+  for (int i = 0; i < p->num; i++) {
+    size_t at = hash_of(p->layout[i]);
+    while (p->numbers[at & p->mask]) at++;
+    p->numbers[at & p->mask] = i + 1;
+  }
+}
+
+int shard_layout_number(shard_prices *p, const msc_layout *l) {
+  make_room(p);
+  for (size_t at = hash_of(l);; at++) {
+    int *n = &p->numbers[at & p->mask];
+    if (*n && p->layout[*n - 1] != l) continue;
+    if (!*n) {
+      p->layout[p->num] = l;
+      p->state[p->num] = p->rows ? shard_rows_state(p->rows, l) : SHARD_NO_STATE;
+      *n = ++p->num;
+    }
+    return *n - 1;
+  }
+}
+
+const msc_layout *shard_numbered_layout(const shard_prices *p, int number) { return p->layout[number]; }
+
+/* ---- rows ---- */
+
+static price_type *type_of(shard_prices *p, const msc_type *type, bool is_gradient) {
+  price_type **slot = &p->slot[is_gradient][hash_of(type) % NUM_SLOTS];
+  for (price_type *t = *slot; t; t = t->next)
+    if (t->type == type) return t;
+  price_type *t = msc_new(p->arena, price_type);
+  t->type = type;
+  t->next = *slot;
+  return *slot = t;
+}
+
+static void *more_room(msc_arena *arena, const void *array, int num, int room, size_t bytes) {
+  void *p = msc_arena_alloc(arena, (size_t)room * bytes);
+  if (num) memcpy(p, array, (size_t)num * bytes);
+  return p;
+}
+
+static int place_of(shard_prices *p, price_type *t, int number) {
+  if (number >= t->num_places) {
+    t->place = more_room(p->arena, t->place, t->num_places, p->room, sizeof *t->place);
+    t->num_places = p->room;
+  }
+  if (t->place[number]) return t->place[number] - 1;
+  if (t->num == t->room) {
+    int room = t->room ? 2 * t->room : 16;
+    t->row = more_room(p->arena, t->row, t->num, room, sizeof *t->row);
+    t->width = more_room(p->arena, t->width, t->num, room, sizeof *t->width);
+    t->room = room;
+  }
+  t->place[number] = ++t->num;
+  return t->num - 1;
+}
+
+static int64_t *row_of(shard_prices *p, price_type *t, int place) {
+  int width = t->width[place];
+  if (width < t->num) {
+    t->row[place] = more_room(p->arena, t->row[place], width, t->room, sizeof **t->row);
+    t->width[place] = t->room;
+    for (int i = width; i < t->room; i++) t->row[place][i] = UNKNOWN;
+  }
+  return t->row[place];
+}
+
+/* By rows.h, as far as they know the layouts: SHARD_UNEVEN where they do not.  So a price never depends on what else is asked. */
+static void ask_rows(shard_prices *p, const msc_type *type, int64_t bucket, int from, int num, const int *to, int64_t *out_ns, int *state) {
+  int known = 0;
+  int64_t *ns = out_ns + num;
+  for (int i = 0; i < num; i++) {
+    out_ns[i] = SHARD_UNEVEN;
+    if (p->state[to[i]] != SHARD_NO_STATE) state[known++] = p->state[to[i]];
+  }
+  if (p->state[from] == SHARD_NO_STATE || !known || !shard_rows_costs(p->rows, type, bucket, p->state[from], known, state, ns)) return;
+  for (int i = 0, k = 0; i < num; i++)
+    if (p->state[to[i]] != SHARD_NO_STATE) out_ns[i] = ns[k++];
+}
+
+/* By the planner, those that are SHARD_UNEVEN. */
+static void ask_planner(shard_prices *p, const msc_type *type, bool is_gradient, int from, int num, const int *to, int64_t *ns,
+                        msc_arena *a) {
+  int open = 0;
+  const msc_layout **want = msc_new_array(a, const msc_layout *, num);
+  for (int i = 0; i < num; i++)
+    if (ns[i] == SHARD_UNEVEN) want[open++] = p->layout[to[i]];
+  if (!open) return;
+  int64_t *cost = msc_new_array(a, int64_t, open);
+  msc_reshard_costs(p->planner[is_gradient], type, 1, &p->layout[from], open, want, cost);
+  for (int i = 0, k = 0; i < num; i++)
+    if (ns[i] == SHARD_UNEVEN) ns[i] = cost[k++];
+}
+
+/* Those of to[0..num) that the row does not have. */
+static void fill_row(shard_prices *p, price_type *t, bool is_gradient, int from, int num, const int *to, int64_t *row) {
+  msc_arena *a = msc_arena_new(p->ctx);
+  int missing = 0, *number = msc_new_array(a, int, num);
+  for (int i = 0; i < num; i++)
+    if (row[t->place[to[i]] - 1] == UNKNOWN) number[missing++] = to[i];
+  int64_t *cost = msc_new_array(a, int64_t, 2 * (size_t)missing);
+  if (p->rows) ask_rows(p, t->type, is_gradient ? p->bucket : 1, from, missing, number, cost, msc_new_array(a, int, missing));
+  for (int i = 0; i < missing && !p->rows; i++) cost[i] = SHARD_UNEVEN;
+  ask_planner(p, t->type, is_gradient, from, missing, number, cost, a);
+  for (int i = 0; i < missing; i++) row[t->place[number[i]] - 1] = cost[i] < 0 ? SHARD_IMPOSSIBLE : cost[i];
+  msc_arena_free(a);
+}
+
+void shard_price_row(shard_prices *p, const msc_type *type, bool is_gradient, int from, int num, const int *to, int64_t *out_ns) {
+  price_type *t = type_of(p, msc_type_with_layout(p->ctx, type, NULL), is_gradient);
+  int at = place_of(p, t, from);
+  for (int i = 0; i < num; i++) place_of(p, t, to[i]);
+  int64_t *row = row_of(p, t, at);
+  bool whole = true;
+  for (int i = 0; i < num && whole; i++) whole = row[t->place[to[i]] - 1] != UNKNOWN;
+  if (!whole) fill_row(p, t, is_gradient, from, num, to, row);
+  for (int i = 0; i < num; i++) out_ns[i] = row[t->place[to[i]] - 1];
+}
+
+int64_t shard_price(shard_prices *p, const msc_type *type, bool is_gradient, int from, int to) {
+  int64_t ns;
+  shard_price_row(p, type, is_gradient, from, 1, &to, &ns);
+  return ns;
+}
+
+int64_t shard_bucket_of(const msc_func *f) {
+  const int64_t bucket_bytes = 64 << 20;
+  int64_t num = 0, bytes = 0;
+  for (const msc_op *op = f->body->first; op; op = op->next) {
+    if (!(msc_info(op)->flags & MSC_UPDATE)) continue;
+    num++;
+    bytes += msc_type_bytes(op->in[0].value->type);
+  }
+  int64_t buckets = 1 + bytes / bucket_bytes;
+  return num > buckets ? num / buckets : 1;
+}

@@ -1,0 +1,308 @@
+/* reshard.c: type, from and to in; the plan, or its remembered cost, out. */
+#include "passes/3_shard/reshard/reshard.h"
+
+#include <string.h>
+
+#include "passes/3_shard/reshard/graph.h"
+
+typedef struct {
+  const msc_type *type; /* without layout: shape and element type are what counts; stands for its multiples, see representative */
+  const msc_layout *from, *to;
+  int64_t cost;
+} memo;
+
+struct msc_reshard {
+  msc_context *ctx;
+  msc_arena *arena;
+  msc_mesh mesh;
+  msc_reshard_options options;
+  reshard_net *nets;
+  memo *memo; /* open addressing; type NULL: empty */
+  size_t num, cap;
+};
+
+msc_reshard *msc_reshard_new(msc_context *ctx, const msc_mesh *mesh, const msc_reshard_options *options) {
+  msc_reshard *r = msc_new(msc_context_arena(ctx), msc_reshard);
+  r->ctx = ctx;
+  r->arena = msc_context_arena(ctx);
+  r->mesh = *mesh;
+  if (options) r->options = *options;
+  return r;
+}
+
+/* ---- the plan ---- */
+
+static void put_step(msc_reshard_plan *plan, const reshard_problem *p, const reshard_state *before, const reshard_state *after,
+                     reshard_edge edge) {
+  msc_reshard_step *s = &plan->step[plan->num_steps++];
+  *s = (msc_reshard_step){msc_reshard_kind(edge.verb), msc_reshard_layout(p, after), edge.bytes, edge.ns,
+                          msc_reshard_peak(p, edge.verb, before, after)};
+  plan->bytes += edge.bytes;
+  plan->ns += edge.ns;
+  if (plan->num_steps == 1 || s->peak_bytes > plan->peak_bytes) plan->peak_bytes = s->peak_bytes;
+}
+
+static void put_path(msc_reshard *r, const reshard_problem *p, const reshard_path *path, msc_reshard_plan *plan) {
+  plan->step = msc_new_array(r->arena, msc_reshard_step, path->num);
+  for (int i = 0; i < path->num; i++) put_step(plan, p, i ? &path->state[i - 1] : &p->from, &path->state[i], path->edge[i]);
+  plan->lower_bound = msc_reshard_lower_bound(p);
+}
+
+/* Finish every sum, gather everything, take one's part: for layouts that have no atoms in common or too many of them, or
+ * that the search finds no way between.
+ * Each step is planned by itself, because its two layouts do have common atoms. */
+static const msc_layout *whole(msc_reshard *r, const msc_layout *l, bool keep_cuts) {
+  msc_layout raw = *l;
+  raw.num_partial = 0;
+  if (!keep_cuts) memset(raw.first, 0, sizeof raw.first);
+  return msc_layout_of(r->ctx, &r->mesh, &raw);
+}
+
+static bool plan_through_whole(msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to, msc_reshard_plan *out_plan) {
+  const msc_layout *via[4] = {from, whole(r, from, true), whole(r, from, false), to};
+  memset(out_plan, 0, sizeof *out_plan);
+  out_plan->lower_bound = -1;
+  out_plan->step = msc_new_array(r->arena, msc_reshard_step, 3);
+  for (int i = 1; i < 4; i++) {
+    reshard_problem p;
+    if (via[i] == via[i - 1]) continue;
+    if (!msc_reshard_problem_of(r->ctx, &r->mesh, &r->options, type, via[i - 1], via[i], &p)) return false;
+    reshard_verb verb = i == 1 ? ALL_REDUCE : i == 2 ? ALL_GATHER : SLICE;
+    reshard_edge edge = {.verb = verb};
+    if (verb != SLICE) msc_reshard_price(&p, verb, &p.from, &p.to, &edge);
+    put_step(out_plan, &p, &p.from, &p.to, edge);
+  }
+  return !r->options.peak || out_plan->peak_bytes <= r->options.peak;
+}
+
+static bool gains_partial(const msc_reshard *r, const reshard_problem *p) {
+  int64_t from = msc_reshard_atoms_size(p, p->from.partial), to = msc_reshard_atoms_size(p, p->to.partial);
+  return !r->options.free_partial && from % to != 0;
+}
+
+static bool search_plan(msc_reshard *r, const reshard_problem *p, msc_arena *scratch, bool cost_only, msc_reshard_plan *out_plan) {
+  reshard_path path;
+  bool complete;
+  memset(out_plan, 0, sizeof *out_plan);
+  if (gains_partial(r, p)) return false;
+  int64_t local = msc_reshard_local(p, &p->from);
+  bool fits = !r->options.peak || local <= r->options.peak;
+  if (!fits || !msc_reshard_search(p, scratch, cost_only, &path, &complete)) {
+    if (r->options.peak) out_plan->needed_peak = msc_reshard_least_peak(p, scratch);
+    return false;
+  }
+  if (cost_only) {
+    for (int i = 0; i < path.num; i++) out_plan->bytes += path.edge[i].bytes, out_plan->ns += path.edge[i].ns;
+    return true;
+  }
+  put_path(r, p, &path, out_plan);
+  if (!path.num) out_plan->peak_bytes = local;
+  out_plan->proven = (complete && !p->coarse && !p->uneven) || (!r->options.time && out_plan->bytes == msc_reshard_least_bytes(p));
+  return true;
+}
+
+static bool plan_in(msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to, bool cost_only, msc_reshard_plan *out_plan) {
+  reshard_problem p;
+  if (msc_layout_has_split(from) || msc_layout_has_split(to)) return msc_reshard_split_plan(r->ctx, r->arena, &r->mesh, &r->options, type, from, to, out_plan);
+  if (!msc_reshard_problem_of(r->ctx, &r->mesh, &r->options, type, from, to, &p)) return plan_through_whole(r, type, from, to, out_plan);
+  p.nets = &r->nets, p.nets_arena = r->arena;
+  msc_arena *scratch = msc_arena_new(r->ctx);
+  bool ok = search_plan(r, &p, scratch, cost_only, out_plan);
+  msc_arena_free(scratch);
+  if (ok || r->options.peak || gains_partial(r, &p)) return ok;
+  return plan_through_whole(r, type, from, to, out_plan);
+}
+
+bool msc_reshard_plan_of(msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to, msc_reshard_plan *out_plan) {
+  return plan_in(r, type, from, to, false, out_plan);
+}
+
+/* ---- remembered costs ---- */
+
+static size_t hash_of(const memo *m) {
+  uint64_t h = (uint64_t)(uintptr_t)m->type * 0x9E3779B97F4A7C15u;
+  h = (h ^ (uint64_t)(uintptr_t)m->from) * 0xD6E8FEB86659FD93u;
+  h = (h ^ (uint64_t)(uintptr_t)m->to) * 0x9E3779B97F4A7C15u;
+  return (size_t)(h >> 20);
+}
+
+static memo *find_memo(const msc_reshard *r, const memo *m) {
+  size_t at = hash_of(m) & (r->cap - 1);
+  while (r->memo[at].type && (r->memo[at].type != m->type || r->memo[at].from != m->from || r->memo[at].to != m->to)) at = (at + 1) & (r->cap - 1);
+  return &r->memo[at];
+}
+
+static void grow_memo(msc_reshard *r) {
+  memo *old = r->memo;
+  size_t cap = r->cap;
+  r->cap = cap ? cap * 2 : 256;
+  r->memo = msc_new_array(r->arena, memo, r->cap);
+  for (size_t i = 0; i < cap; i++)
+    if (old[i].type) *find_memo(r, &old[i]) = old[i];
+}
+
+static int64_t common_divisor(int64_t a, int64_t b) {
+  while (b) {
+    int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+/* Bytes are proportional to the tensor as long as every part of every layout divides: what a mesh of n devices can cut a
+ * dimension into depends on gcd(size, n) alone.  So types share their remembered costs; `scale` brings one back.  Small
+ * tensors, whose bytes do not divide by n twice, stand for themselves. */
+static const msc_type *representative(const msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to, int64_t *out_scale) {
+  int64_t devices = msc_mesh_size(&r->mesh), dim[MSC_MAX_RANK], elems = 1, scale = 1;
+  *out_scale = 1;
+  if (!msc_layout_fits(from, type) || !msc_layout_fits(to, type)) return msc_type_with_layout(r->ctx, type, NULL);
+  if (r->options.time || r->options.peak || devices > 4096) return msc_type_with_layout(r->ctx, type, NULL);
+  for (int d = 0; d < type->rank; d++) {
+    int64_t want = common_divisor(type->dim[d], devices * devices);
+    dim[d] = want;
+    elems *= want;
+    if (want == 0 || __builtin_mul_overflow(scale, type->dim[d] / want, &scale)) return msc_type_with_layout(r->ctx, type, NULL);
+  }
+  if (elems % (devices * devices)) return msc_type_with_layout(r->ctx, type, NULL);
+  *out_scale = scale;
+  return msc_type_of(r->ctx, type->dtype, type->rank, dim, NULL);
+}
+
+/* ---- digits by another name ---- */
+
+/* Bytes do not depend on which of several digits of one size does what: a pair of layouts is remembered with its digits
+ * renamed in the order in which they appear. */
+typedef struct {
+  msc_atoms atoms;
+  int8_t name[MSC_MAX_SUBAXES]; /* -1: not seen yet */
+  uint32_t taken;
+} renaming;
+
+static void rename_atom(renaming *n, int atom) {
+  for (int k = 0; n->name[atom] < 0 && k < n->atoms.num; k++)
+    if (!(n->taken >> k & 1) && n->atoms.atom[k].size == n->atoms.atom[atom].size) {
+      n->name[atom] = (int8_t)k;
+      n->taken |= 1u << k;
+    }
+}
+
+/* Atoms of one digit of a layout, major first, from *pre on; -1 at its end. */
+static int next_atom(const msc_atoms *atoms, msc_subaxis s, uint32_t *pre) {
+  if (*pre >= s.pre * s.size) return -1;
+  for (int a = 0; a < atoms->num; a++)
+    if (atoms->atom[a].axis == s.axis && atoms->atom[a].pre == *pre) {
+      *pre *= atoms->atom[a].size;
+      return a;
+    }
+  return -1;
+}
+
+static void see_digits(renaming *n, const msc_layout *l, int begin, int end) {
+  for (int i = begin; i < end; i++) {
+    uint32_t pre = l->sub[i].pre;
+    for (int a; (a = next_atom(&n->atoms, l->sub[i], &pre)) >= 0;) rename_atom(n, a);
+  }
+}
+
+static const msc_layout *renamed(const msc_reshard *r, const renaming *n, const msc_layout *l) {
+  msc_layout raw;
+  memset(&raw, 0, sizeof raw);
+  raw.rank = l->rank;
+  raw.reduction = l->reduction;
+  int num = 0;
+  for (int d = 0; d <= l->rank; d++) {
+    int end = d < l->rank ? l->first[d + 1] : l->first[d] + l->num_partial, before = num;
+    for (int i = l->first[d]; i < end; i++) {
+      uint32_t pre = l->sub[i].pre;
+      for (int a; (a = next_atom(&n->atoms, l->sub[i], &pre)) >= 0 && num < MSC_MAX_SUBAXES;) raw.sub[num++] = n->atoms.atom[n->name[a]];
+    }
+    if (d < l->rank) raw.first[d + 1] = (uint8_t)num;
+    else raw.num_partial = (uint8_t)(num - before);
+  }
+  return msc_layout_of(r->ctx, &r->mesh, &raw);
+}
+
+static void rename_digits(const msc_reshard *r, const msc_type *type, const msc_layout **from, const msc_layout **to) {
+  renaming n = {.taken = 0};
+  const msc_layout *both[2] = {*from, *to};
+  if (r->options.time || !msc_layout_fits(*from, type) || !msc_layout_fits(*to, type) || !msc_atoms_of(&r->mesh, 2, both, &n.atoms)) return;
+  if (n.atoms.num > msc_reshard_max_atoms(&r->options)) return; /* some stay together, by axis */
+  memset(n.name, -1, sizeof n.name);
+  for (int k = 0; k < 2; k++) see_digits(&n, both[k], 0, both[k]->first[both[k]->rank]);
+  for (int k = 0; k < 2; k++) see_digits(&n, both[k], both[k]->first[both[k]->rank], both[k]->first[both[k]->rank] + both[k]->num_partial);
+  *from = renamed(r, &n, both[0]);
+  *to = renamed(r, &n, both[1]);
+}
+
+static void remember(msc_reshard *r, memo m) {
+  if (r->num * 2 >= r->cap) grow_memo(r);
+  memo *at = find_memo(r, &m);
+  r->num += !at->type;
+  *at = m;
+}
+
+/* Of a pair with renamed digits. */
+static int64_t renamed_cost(msc_reshard *r, memo m) {
+  const memo *known = find_memo(r, &m);
+  if (known->type) return known->cost;
+  msc_reshard_plan plan;
+  if (plan_in(r, m.type, m.from, m.to, true, &plan)) m.cost = r->options.time ? plan.ns : plan.bytes;
+  remember(r, m);
+  return m.cost;
+}
+
+int64_t msc_reshard_cost(msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to) {
+  if (from == to) return 0;
+  int64_t scale;
+  memo m = {representative(r, type, from, to, &scale), from, to, -1};
+  if (!r->cap) grow_memo(r);
+  const memo *known = find_memo(r, &m);
+  if (known->type) return known->cost < 0 ? -1 : known->cost * scale;
+  memo other = m;
+  rename_digits(r, type, &other.from, &other.to);
+  m.cost = other.from == other.to ? 0 : renamed_cost(r, other);
+  remember(r, m);
+  return m.cost < 0 ? -1 : m.cost * scale;
+}
+
+/* ---- rows ---- */
+
+static reshard_net *net_of(msc_reshard *r, const msc_type *type, int num, const msc_layout *const *layout, reshard_problem *out_problem) {
+  msc_atoms digits;
+  if (!r->options.time) return NULL;
+  msc_reshard_digits(&r->mesh, &r->options, num, layout, &digits);
+  if (digits.num > RESHARD_ATOMS) return NULL;
+  msc_reshard_problem_with(r->ctx, &r->mesh, &r->options, type, &digits, out_problem);
+  return msc_reshard_net_for(&r->nets, r->arena, out_problem);
+}
+
+/* One pass for all targets that have places in the net; the others one by one. */
+static void put_row(msc_reshard *r, reshard_net *net, reshard_problem *p, const msc_layout *from, int num, const msc_layout *const *to, int64_t *out_cost) {
+  msc_arena *scratch = msc_arena_new(r->ctx);
+  reshard_state source, *state = msc_new_array(scratch, reshard_state, num);
+  int *place = msc_new_array(scratch, int, num), found = 0;
+  int64_t *ns = msc_new_array(scratch, int64_t, num);
+  bool known = net && msc_layout_fits(from, p->type) && msc_reshard_state_with(p, from, &source);
+  for (int j = 0; j < num; j++) {
+    place[j] = -1;
+    if (known && msc_layout_fits(to[j], p->type) && msc_reshard_state_with(p, to[j], &state[found])) place[j] = found++;
+  }
+  if (found) {
+    msc_reshard_aim(p, from, from, &source, &source);
+    msc_reshard_net_costs(net, p, scratch, found, state, ns);
+  }
+  for (int j = 0; j < num; j++) out_cost[j] = place[j] >= 0 ? ns[place[j]] : msc_reshard_cost(r, p->type, from, to[j]);
+  msc_arena_free(scratch);
+}
+
+void msc_reshard_costs(msc_reshard *r, const msc_type *type, int num_from, const msc_layout *const *from, int num_to, const msc_layout *const *to, int64_t *out_cost) {
+  msc_arena *scratch = msc_arena_new(r->ctx);
+  const msc_layout **all = msc_new_array(scratch, const msc_layout *, num_from + num_to);
+  reshard_problem p = {.type = type};
+  for (int i = 0; i < num_from; i++) all[i] = from[i];
+  for (int j = 0; j < num_to; j++) all[num_from + j] = to[j];
+  reshard_net *net = net_of(r, type, num_from + num_to, all, &p);
+  for (int i = 0; i < num_from; i++) put_row(r, net, &p, from[i], num_to, to, out_cost + (size_t)i * (size_t)num_to);
+  msc_arena_free(scratch);
+}

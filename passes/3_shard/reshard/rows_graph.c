@@ -1,0 +1,314 @@
+/* rows_graph.c: digits, rank -> numbered states and the edges out of them (see rows_graph.h). */
+#include "passes/3_shard/reshard/rows_graph.h"
+
+#include <string.h>
+
+enum { END = 15 };
+
+struct rows_shared {
+  uint64_t key;
+  uint32_t number; /* 0: empty */
+  uint32_t first, end;
+};
+
+struct rows_permute {
+  uint32_t to;
+  uint8_t moved;
+};
+
+int64_t rows_size(const rows_digits *d, unsigned set) {
+  int64_t n = 1;
+  for (int a = 0; a < d->num; a++)
+    if (set >> a & 1) n *= d->size[a];
+  return n;
+}
+
+int64_t rows_parts(const rows_digits *d, const rows_place *s, int dim) {
+  int64_t n = 1;
+  for (int i = 0; i < s->num[dim]; i++) n *= d->size[s->digit[dim][i]];
+  return n;
+}
+
+int rows_level(const rows_digits *d, unsigned set) {
+  int level = 0;
+  for (int a = 0; a < d->num; a++)
+    if (set >> a & 1 && d->level[a] > level) level = d->level[a];
+  return level;
+}
+
+/* ---- states ---- */
+
+static uint64_t key_of(int rank, const rows_place *s) {
+  uint64_t k = 0; /* 13 groups of four bits at most */
+  for (int d = 0; d < rank; d++) {
+    for (int i = 0; i < s->num[d]; i++) k = k << 4 | (uint64_t)(s->digit[d][i] + 1);
+    k = k << 4 | END;
+  }
+  return k | (uint64_t)s->partial << 56;
+}
+
+void *rows_grown(msc_arena *a, const void *old, size_t num, size_t room, size_t bytes) {
+  void *p = msc_arena_alloc(a, room * bytes);
+  if (num) memcpy(p, old, num * bytes);
+  return p;
+}
+
+static size_t hash_of(uint64_t key) { return (size_t)(key * 0x9E3779B97F4A7C15u >> 20); }
+
+static void rehash(rows_graph *g) {
+  g->mask = 4 * g->room - 1;
+  g->slot = msc_new_array(g->arena, uint32_t, g->mask + 1);
+  for (size_t i = 0; i < g->num; i++) {
+    size_t at = hash_of(g->key[i]);
+    while (g->slot[at & g->mask]) at++;
+    g->slot[at & g->mask] = (uint32_t)i + 1;
+  }
+}
+
+rows_graph *rows_graph_new(msc_arena *arena, const rows_digits *digits, int rank) {
+  rows_graph *g = msc_new(arena, rows_graph);
+  g->arena = arena, g->digits = digits, g->rank = rank;
+  g->room = 64;
+  g->state = msc_new_array(arena, rows_place, g->room);
+  g->key = msc_new_array(arena, uint64_t, g->room);
+  g->leaving = msc_new_array(arena, rows_leaving, g->room);
+  rehash(g);
+  return g;
+}
+
+uint32_t rows_state(rows_graph *g, const rows_place *s) {
+  uint64_t key = key_of(g->rank, s);
+  size_t at = hash_of(key);
+  for (; g->slot[at & g->mask]; at++)
+    if (g->key[g->slot[at & g->mask] - 1] == key) return g->slot[at & g->mask] - 1;
+  if (g->num == g->room) {
+    g->room *= 2;
+    g->state = rows_grown(g->arena, g->state, g->num, g->room, sizeof *g->state);
+    g->key = rows_grown(g->arena, g->key, g->num, g->room, sizeof *g->key);
+    g->leaving = rows_grown(g->arena, g->leaving, g->num, g->room, sizeof *g->leaving);
+    rehash(g);
+    for (at = hash_of(key); g->slot[at & g->mask];) at++;
+  }
+  g->slot[at & g->mask] = (uint32_t)g->num + 1;
+  g->state[g->num] = *s;
+  g->key[g->num] = key;
+  for (int d = 0; d < g->rank; d++)
+    for (int i = 0; i < s->num[d]; i++) g->leaving[g->num].used |= (uint8_t)(1u << s->digit[d][i]);
+  return (uint32_t)g->num++;
+}
+
+/* ---- edges ---- */
+
+typedef struct {
+  const rows_digits *r;
+  rows_graph *g;
+  rows_place from, s;
+  uint8_t group, lose;  /* digits that move; dimensions that lose some */
+  uint32_t least;       /* of the states that are a permute away, and itself */
+} expansion;
+
+static void add_target(rows_graph *g, uint32_t to) {
+  if (g->num_to == g->room_to) {
+    g->room_to = g->room_to ? 2 * g->room_to : 1024;
+    g->to = rows_grown(g->arena, g->to, g->num_to, g->room_to, sizeof *g->to);
+  }
+  g->to[g->num_to++] = to;
+}
+
+static void add_here(expansion *x) {
+  uint32_t to = rows_state(x->g, &x->s);
+  add_target(x->g, to);
+}
+
+static void grow_shared(rows_graph *g) {
+  struct rows_shared *old = g->shared;
+  size_t room = g->room_shared;
+  g->room_shared = room ? 4 * room : 256;
+  g->shared = msc_new_array(g->arena, struct rows_shared, g->room_shared);
+  for (size_t i = 0; i < room; i++) {
+    if (!old[i].number) continue;
+    size_t at = hash_of(old[i].key);
+    while (g->shared[at & (g->room_shared - 1)].number) at++;
+    g->shared[at & (g->room_shared - 1)] = old[i];
+  }
+}
+
+/* The targets with this key; *out_new: they are still to be added. */
+static struct rows_shared *shared_targets(rows_graph *g, uint64_t key, bool *out_new) {
+  if (2 * g->num_shared >= g->room_shared) grow_shared(g);
+  for (size_t at = hash_of(key);; at++) {
+    struct rows_shared *t = &g->shared[at & (g->room_shared - 1)];
+    if (t->number && t->key != key) continue;
+    *out_new = !t->number;
+    if (*out_new) *t = (struct rows_shared){key, (uint32_t)++g->num_shared, (uint32_t)g->num_to, 0};
+    return t;
+  }
+}
+
+static void add_batch(rows_graph *g, rows_batch b) {
+  if (g->num_batches == g->room_batches) {
+    g->room_batches = g->room_batches ? 2 * g->room_batches : 256;
+    g->batch = rows_grown(g->arena, g->batch, g->num_batches, g->room_batches, sizeof *g->batch);
+  }
+  g->batch[g->num_batches++] = b;
+}
+
+/* The targets from `first` on. */
+static void add_own_batch(expansion *x, int verb, uint8_t group, size_t first) {
+  if (x->g->num_to > first) add_batch(x->g, (rows_batch){(uint8_t)verb, group, 0, (uint32_t)first, (uint32_t)x->g->num_to});
+}
+
+static void add_shared_batch(expansion *x, int verb, uint8_t group, const struct rows_shared *t) {
+  add_batch(x->g, (rows_batch){(uint8_t)verb, group, t->number, t->first, t->end});
+}
+
+/* Appends the digits of `left` to dimensions from d on that lose none, in any order.  Depth is bounded by the digits. */
+static void append_digits(expansion *x, uint8_t left, int d) {
+  if (!left) {
+    add_here(x);
+    return;
+  }
+  for (; d < x->g->rank; d++)
+    for (int a = 0; a < x->r->num && !(x->lose >> d & 1); a++) {
+      if (!(left >> a & 1)) continue;
+      x->s.digit[d][x->s.num[d]++] = (uint8_t)a;
+      append_digits(x, (uint8_t)(left & ~(1u << a)), d);
+      x->s.num[d]--;
+    }
+}
+
+/* The group's digits are taken off, and gathered or put to dimensions that lost none: wherever they stood. */
+static void move_group(expansion *x) {
+  rows_graph *g = x->g;
+  size_t first = g->num_to;
+  bool fresh;
+  uint32_t rest = rows_state(g, &x->s);
+  add_target(g, rest);
+  add_own_batch(x, ROWS_GATHER, x->group, first);
+  if (x->r->no_alltoall) return;
+  struct rows_shared *t = shared_targets(g, (uint64_t)rest << 16 | (uint64_t)x->group << 8 | x->lose, &fresh);
+  if (fresh) append_digits(x, x->group, 0), t->end = (uint32_t)g->num_to;
+  if (t->end > t->first) add_shared_batch(x, ROWS_TO_ALL, x->group, t);
+}
+
+/* Takes suffixes off dimensions from d on. */
+static void take_suffixes(expansion *x, int d) {
+  if (d == x->g->rank) {
+    if (x->group) move_group(x);
+    return;
+  }
+  take_suffixes(x, d + 1);
+  int num = x->s.num[d];
+  uint8_t group = x->group;
+  x->lose |= (uint8_t)(1u << d);
+  while (x->s.num[d] > 0) {
+    x->group |= (uint8_t)(1u << x->s.digit[d][--x->s.num[d]]);
+    take_suffixes(x, d + 1);
+  }
+  x->s.num[d] = (uint8_t)num;
+  x->group = group;
+  x->lose &= (uint8_t) ~(1u << d);
+}
+
+/* Where a digit is: dimension, how many parts are before it; partial or whole. */
+static int64_t spot(const rows_digits *r, int rank, const rows_place *s, int digit) {
+  for (int d = 0; d < rank; d++) {
+    int64_t before = 1;
+    for (int i = 0; i < s->num[d]; i++) {
+      if (s->digit[d][i] == digit) return before * 16 + d;
+      before *= r->size[s->digit[d][i]];
+    }
+  }
+  return s->partial >> digit & 1 ? 14 : 15;
+}
+
+static void add_permute(expansion *x) {
+  rows_graph *g = x->g;
+  uint8_t moved = 0;
+  for (int a = 0; a < x->r->num; a++)
+    if (spot(x->r, g->rank, &x->from, a) != spot(x->r, g->rank, &x->s, a)) moved |= (uint8_t)(1u << a);
+  uint32_t to = rows_state(g, &x->s);
+  if (to < x->least) x->least = to;
+  if (g->num_permutes == g->room_permutes) {
+    size_t room = 2 * g->room_permutes + 64;
+    g->permute = rows_grown(g->arena, g->permute, g->num_permutes, room, sizeof *g->permute);
+    g->room_permutes = room;
+  }
+  g->permute[g->num_permutes++] = (struct rows_permute){to, moved};
+}
+
+/* All states with as many parts per dimension, and as many terms, as x->from: whole blocks change places. */
+static void permute_digits(expansion *x, int d, uint8_t left, int64_t parts) {
+  const rows_place *from = &x->from;
+  if (d == x->g->rank) {
+    int64_t terms = rows_size(x->r, from->partial);
+    for (unsigned p = left;; p = (p - 1) & left) {
+      x->s.partial = (uint8_t)p;
+      if (rows_size(x->r, p) == terms) add_permute(x);
+      if (!p) break;
+    }
+    return;
+  }
+  if (parts == 1) {
+    permute_digits(x, d + 1, left, d + 1 < x->g->rank ? rows_parts(x->r, from, d + 1) : 1);
+    return;
+  }
+  for (int a = 0; a < x->r->num; a++) {
+    if (!(left >> a & 1) || parts % x->r->size[a]) continue;
+    x->s.digit[d][x->s.num[d]++] = (uint8_t)a;
+    permute_digits(x, d, (uint8_t)(left & ~(1u << a)), parts / x->r->size[a]);
+    x->s.num[d]--;
+  }
+}
+
+/* Permutes by the digits that move.  Those over the outermost links cost the same out of all states between which there are
+ * permutes, and no others more: they have their targets in common. */
+static void expand_permutes(expansion *x) {
+  rows_graph *g = x->g;
+  bool fresh, far = false;
+  x->least = UINT32_MAX;
+  g->num_permutes = 0;
+  memset(&x->s, 0, sizeof x->s);
+  permute_digits(x, 0, (uint8_t)((1u << x->r->num) - 1), g->rank ? rows_parts(x->r, &x->from, 0) : 1);
+  for (unsigned m = 1; m < 1u << x->r->num; m++) {
+    bool outermost = x->r->orderly && rows_level(x->r, m) == x->r->outermost;
+    size_t first = g->num_to, num = 0;
+    for (size_t i = 0; i < g->num_permutes; i++) {
+      if (g->permute[i].moved != m) continue;
+      num++;
+      if (!outermost) add_target(g, g->permute[i].to);
+    }
+    if (!outermost) add_own_batch(x, ROWS_PERMUTE, (uint8_t)m, first);
+    if (!outermost || !num || far) continue;
+    far = true;
+    struct rows_shared *t = shared_targets(g, (uint64_t)1 << 63 | x->least, &fresh);
+    for (size_t i = 0; fresh && i < g->num_permutes; i++) add_target(g, g->permute[i].to);
+    if (fresh) t->end = (uint32_t)g->num_to;
+    add_shared_batch(x, ROWS_PERMUTE, (uint8_t)m, t);
+  }
+}
+
+void rows_need_edges(rows_graph *g, uint32_t state) {
+  if (g->leaving[state].end) return;
+  expansion x = {.r = g->digits, .g = g, .from = g->state[state]};
+  uint8_t all = (uint8_t)((1u << x.r->num) - 1), free = (uint8_t)(all & ~g->leaving[state].used & ~x.from.partial);
+  size_t first = g->num_to;
+  uint32_t first_batch = (uint32_t)g->num_batches;
+  x.s = x.from;
+  for (int a = 0; a < x.r->num; a++)
+    if (free >> a & 1) append_digits(&x, (uint8_t)(1u << a), 0);
+  add_batch(g, (rows_batch){ROWS_SLICE, 0, 0, (uint32_t)first, (uint32_t)g->num_to}); /* there is always one batch */
+  take_suffixes(&x, 0);
+  for (unsigned p = x.from.partial; p; p = (p - 1) & x.from.partial) {
+    x.s.partial = (uint8_t)(x.from.partial & ~p);
+    x.group = (uint8_t)p;
+    first = g->num_to;
+    add_here(&x);
+    add_own_batch(&x, ROWS_REDUCE, x.group, first);
+    first = g->num_to;
+    append_digits(&x, x.group, 0);
+    add_own_batch(&x, ROWS_SCATTER, x.group, first);
+  }
+  expand_permutes(&x);
+  g->leaving[state].first = first_batch, g->leaving[state].end = (uint32_t)g->num_batches;
+}

@@ -1,0 +1,544 @@
+/* search.c: a problem in; its best path out.
+ *
+ * A* over states, with the bytes that some device must still receive as the estimate.  The objective is compared in this
+ * order: bytes (or ns); no exchange; fewest steps with traffic; least peak; the first step's verb and layout text (shorter
+ * first), then the second's.  The first three add up along a path and are the cost of the search, which then has every state and edge of
+ * every path of least cost; among those paths the other two are decided afterwards. */
+#include <string.h>
+
+#include "passes/3_shard/reshard/graph.h"
+
+typedef reshard_cost cost;
+
+/* Edges to look at in search of the least cost, and for the best of equal paths after it is known. */
+enum { EASY_WORK = 2000, MOST_WORK = 2000000, MOST_WORK_TIME = 500000, HASTY_WORK = 300000, TIE_WORK = 2000, SMALL_ATOMS = 3, MAX_SLICED = 1000, MAX_LINKS = 2000000 };
+
+static int64_t major_of(cost c) { return (int64_t)(c >> RESHARD_MINOR_BITS); }
+
+static const cost NO_COST = MSC_RESHARD_NO_COST;
+
+typedef struct {
+  int from, next; /* index of a node; of the next edge into the same node, -1: none */
+  cost cost;
+  reshard_edge edge;
+} link;
+
+typedef struct {
+  reshard_key key;
+  cost g, h;
+  int links; /* into this node, with the least cost; -1: none */
+  bool closed;
+} node;
+
+typedef struct {
+  cost f;
+  int node;
+} entry;
+
+/* States that permute into each other: the same parts everywhere. */
+typedef struct {
+  int64_t parts[MSC_MAX_RANK], terms;
+  cost least; /* of the members that were expanded */
+} class;
+
+typedef struct {
+  const reshard_problem *p;
+  msc_arena *arena;
+  bool cost_only;
+  node *node;
+  int num_nodes, cap_nodes;
+  int *table; /* open addressing: node index + 1 */
+  uint32_t table_size;
+  entry *heap;
+  int heap_num, heap_cap;
+  link *link;
+  int num_links, cap_links;
+  class *class;
+  int num_classes, cap_classes;
+  int current, target;
+  cost limit; /* paths above it are of no interest */
+  int64_t peak; /* of a best path, once one is known: its equals with more are of no interest; 0: none is */
+  reshard_state at; /* the state of `current` */
+  int64_t work, most_work; /* edges looked at; when to stop */
+  int haste;   /* weight of the estimates: 1 finds the best path, more finds some path sooner */
+  reshard_tallies *tallies; /* better bounds, for what is not easy; or NULL */
+  bool proven; /* no path costs less than the target's */
+} search;
+
+/* ---- tables ---- */
+
+static void *grown(msc_arena *arena, void *array, int num, int *cap, size_t item_bytes) {
+  if (num < *cap) return array;
+  *cap = *cap ? *cap * 2 : 64;
+  void *p = msc_arena_alloc(arena, (size_t)*cap * item_bytes);
+  if (num) memcpy(p, array, (size_t)num * item_bytes);
+  return p;
+}
+
+static uint32_t hash_of(reshard_key key) {
+  uint64_t h = ((uint64_t)key ^ (uint64_t)(key >> 64) * 0x9E3779B97F4A7C15u) * 0xD6E8FEB86659FD93u;
+  return (uint32_t)(h >> 32);
+}
+
+static void rehash(search *s) {
+  s->table_size = s->table_size ? s->table_size * 4 : 256;
+  s->table = msc_new_array(s->arena, int, s->table_size);
+  for (int i = 0; i < s->num_nodes; i++) {
+    uint32_t at = hash_of(s->node[i].key) & (s->table_size - 1);
+    while (s->table[at]) at = (at + 1) & (s->table_size - 1);
+    s->table[at] = i + 1;
+  }
+}
+
+static int find_node(const search *s, reshard_key key) {
+  if (!s->table_size) return -1;
+  uint32_t at = hash_of(key) & (s->table_size - 1);
+  for (; s->table[at]; at = (at + 1) & (s->table_size - 1))
+    if (s->node[s->table[at] - 1].key == key) return s->table[at] - 1;
+  return -1;
+}
+
+static int add_node(search *s, reshard_key key, cost h) {
+  if ((uint32_t)s->num_nodes * 2 >= s->table_size) rehash(s);
+  uint32_t at = hash_of(key) & (s->table_size - 1);
+  while (s->table[at]) at = (at + 1) & (s->table_size - 1);
+  s->node = grown(s->arena, s->node, s->num_nodes, &s->cap_nodes, sizeof *s->node);
+  s->node[s->num_nodes] = (node){.key = key, .g = NO_COST, .h = h, .links = -1};
+  s->table[at] = s->num_nodes + 1;
+  return s->num_nodes++;
+}
+
+/* Of equal estimates the one that is nearer to the target: the least cost is known before its equals are looked at. */
+static bool comes_first(const search *s, entry a, entry b) {
+  return a.f != b.f ? a.f < b.f : s->node[a.node].h != s->node[b.node].h ? s->node[a.node].h < s->node[b.node].h : a.node > b.node;
+}
+
+static void push(search *s, cost f, int node_index) {
+  s->heap = grown(s->arena, s->heap, s->heap_num, &s->heap_cap, sizeof *s->heap);
+  int i = s->heap_num++;
+  for (; i && comes_first(s, (entry){f, node_index}, s->heap[(i - 1) / 2]); i = (i - 1) / 2) s->heap[i] = s->heap[(i - 1) / 2];
+  s->heap[i] = (entry){f, node_index};
+}
+
+static entry pop(search *s) {
+  entry top = s->heap[0], last = s->heap[--s->heap_num];
+  int i = 0;
+  for (int child; (child = 2 * i + 1) < s->heap_num; i = child) {
+    if (child + 1 < s->heap_num && comes_first(s, s->heap[child + 1], s->heap[child])) child++;
+    if (!comes_first(s, s->heap[child], last)) break;
+    s->heap[i] = s->heap[child];
+  }
+  s->heap[i] = last;
+  return top;
+}
+
+/* ---- the search ---- */
+
+/* What every path from here costs at least. */
+static cost estimate(search *s, const reshard_state *state) {
+  if (msc_reshard_only_sliced(s->p, state, &s->p->to)) return 0;
+  cost bound = msc_reshard_estimate(s->p, state);
+  cost better = s->tallies && bound <= s->limit ? msc_reshard_tally_bound(s->tallies, state, s->limit) : 0;
+  return (better > bound ? better : bound) * (unsigned)s->haste;
+}
+
+static reshard_key canonical_key(const reshard_problem *p, const reshard_state *state, reshard_state *spare) {
+  if (!p->has_classes) return msc_reshard_key(p, state);
+  *spare = *state;
+  msc_reshard_canonical(p, spare);
+  return msc_reshard_key(p, spare);
+}
+
+static void relax(void *user, const reshard_state *state, const reshard_edge *edge) {
+  search *s = user;
+  cost c = edge->verb == SLICE ? 0 : msc_reshard_cost_of(s->p->options->time ? edge->ns : edge->bytes, edge->verb == EXCHANGE, 1);
+  cost g = s->node[s->current].g + c;
+  s->work++;
+  if (g > s->limit || (s->peak && msc_reshard_peak(s->p, edge->verb, &s->at, state) > s->peak)) return;
+  reshard_state canonical;
+  reshard_key key = canonical_key(s->p, state, &canonical);
+  int i = find_node(s, key);
+  if (i < 0) i = add_node(s, key, estimate(s, state));
+  node *n = &s->node[i];
+  if (g > n->g || g + n->h / (unsigned)s->haste > s->limit || (g == n->g && s->cost_only)) return;
+  if (g < n->g) {
+    n->g = g, n->links = -1, n->closed = false;
+    push(s, g + n->h, i);
+    if (i == s->target) s->limit = g;
+  }
+  s->link = grown(s->arena, s->link, s->num_links, &s->cap_links, sizeof *s->link);
+  s->link[s->num_links] = (link){s->current, n->links, c, *edge};
+  n->links = s->num_links++;
+}
+
+static class *class_of(search *s, const reshard_state *state) {
+  class c = {.terms = msc_reshard_atoms_size(s->p, state->partial), .least = NO_COST};
+  for (int d = 0; d < s->p->rank; d++) c.parts[d] = msc_reshard_parts(s->p, state, d);
+  for (int i = 0; i < s->num_classes; i++)
+    if (s->class[i].terms == c.terms && !memcmp(s->class[i].parts, c.parts, sizeof c.parts)) return &s->class[i];
+  s->class = grown(s->arena, s->class, s->num_classes, &s->cap_classes, sizeof *s->class);
+  s->class[s->num_classes] = c;
+  return &s->class[s->num_classes++];
+}
+
+/* Atoms that may move in permutes out of a state.  Without `time` a permute costs the same from every state of a class, so
+ * only its cheapest members need it.  With `time` the axes that move decide, and what moves a slowest one is cheapest
+ * from the same members. */
+static uint32_t permuted_atoms(search *s, const reshard_state *state, cost g) {
+  class *c = class_of(s, state);
+  if (g > c->least) return s->p->options->time ? s->p->not_slowest : 0;
+  c->least = g;
+  return (1u << s->p->num_atoms) - 1;
+}
+
+/* The largest step of the path to the target that was found first. */
+static int64_t peak_found(search *s) {
+  int64_t peak = 1;
+  reshard_state from, to;
+  for (int n = s->target; s->node[n].links >= 0; n = s->link[s->node[n].links].from) {
+    const link *l = &s->link[s->node[n].links];
+    msc_reshard_state_of(s->p, s->node[l->from].key, &from);
+    msc_reshard_state_of(s->p, s->node[n].key, &to);
+    int64_t own = msc_reshard_peak(s->p, l->edge.verb, &from, &to);
+    if (own > peak) peak = own;
+  }
+  return peak;
+}
+
+static void run(search *s) {
+  while (s->heap_num) {
+    entry e = pop(s);
+    node *n = &s->node[e.node];
+    if (n->closed || e.f != n->g + n->h) continue;
+    if (e.f > s->limit && s->haste == 1) return;
+    n->closed = true;
+    if (e.node == s->target) {
+      s->proven = s->haste == 1;
+      s->most_work = s->work + (s->p->num_atoms > SMALL_ATOMS ? TIE_WORK : MOST_WORK); /* small graphs end before that */
+      if (s->cost_only || !s->proven) return;
+      s->peak = peak_found(s);
+      continue;
+    }
+    if (s->work > s->most_work || s->num_links > MAX_LINKS) return;
+    msc_reshard_state_of(s->p, n->key, &s->at);
+    s->current = e.node;
+    cost g = n->g;
+    reshard_wanted wanted = {.budget = major_of(s->limit - g), .movable = permuted_atoms(s, &s->at, g)};
+    msc_reshard_expand(s->p, &s->at, &wanted, relax, s);
+  }
+}
+
+/* ---- among the paths of least cost ---- */
+
+typedef struct {
+  int from, to;
+  reshard_edge edge;
+  int64_t peak;
+  int next; /* edge out of the same state */
+} arc;
+
+/* The states and edges of all paths of least cost; states are numbered so that edges go to higher numbers. */
+typedef struct {
+  search *s;
+  int num, num_arcs, cap_arcs;
+  int *node;         /* of state i */
+  int *number;       /* of a node, -1: on no path */
+  reshard_state *state;
+  arc *arc;
+  int *first;        /* arc out of state i */
+  int64_t *peak;     /* least peak of a path from the source */
+  bool *leads;       /* to the target within the least peak */
+} ways;
+
+static void collect_nodes(ways *w) {
+  search *s = w->s;
+  int *stack = msc_new_array(s->arena, int, s->num_nodes), depth = 0;
+  w->node = msc_new_array(s->arena, int, s->num_nodes);
+  w->number = msc_new_array(s->arena, int, s->num_nodes);
+  for (int i = 0; i < s->num_nodes; i++) w->number[i] = -1;
+  stack[depth++] = s->target;
+  w->number[s->target] = 0;
+  while (depth) {
+    int n = stack[--depth];
+    w->node[w->num++] = n;
+    for (int l = s->node[n].links; l >= 0; l = s->link[l].next) {
+      int from = s->link[l].from;
+      if (w->number[from] >= 0 || s->node[from].g + s->link[l].cost != s->node[n].g) continue;
+      w->number[from] = 0;
+      stack[depth++] = from;
+    }
+  }
+}
+
+/* Costs grow along edges; slices cost nothing, but use more atoms. */
+static bool comes_before(const ways *w, int a, int b) {
+  const node *x = &w->s->node[a], *y = &w->s->node[b];
+  if (x->g != y->g) return x->g < y->g;
+  reshard_state p, q;
+  msc_reshard_state_of(w->s->p, x->key, &p);
+  msc_reshard_state_of(w->s->p, y->key, &q);
+  int used_p = __builtin_popcount(msc_reshard_used(w->s->p, &p)), used_q = __builtin_popcount(msc_reshard_used(w->s->p, &q));
+  return used_p != used_q ? used_p < used_q : x->key < y->key;
+}
+
+/* Merge sort: there may be thousands. */
+static void sort_nodes(ways *w, int *a, int *spare, int num) {
+  if (num < 2) return;
+  int half = num / 2, i = 0, j = half;
+  sort_nodes(w, a, spare, half);
+  sort_nodes(w, a + half, spare, num - half);
+  for (int k = 0; k < num; k++) spare[k] = j >= num || (i < half && !comes_before(w, a[j], a[i])) ? a[i++] : a[j++];
+  memcpy(a, spare, (size_t)num * sizeof *a);
+}
+
+static void collect_arcs(ways *w) {
+  search *s = w->s;
+  for (int i = 0; i < w->num; i++) w->number[w->node[i]] = i, msc_reshard_state_of(s->p, s->node[w->node[i]].key, &w->state[i]), w->first[i] = -1;
+  for (int i = 0; i < w->num; i++)
+    for (int l = s->node[w->node[i]].links; l >= 0; l = s->link[l].next) {
+      const link *k = &s->link[l];
+      int from = w->number[k->from];
+      if (from < 0 || s->node[k->from].g + k->cost != s->node[w->node[i]].g) continue;
+      w->arc = grown(s->arena, w->arc, w->num_arcs, &w->cap_arcs, sizeof *w->arc);
+      w->arc[w->num_arcs] = (arc){from, i, k->edge, msc_reshard_peak(s->p, k->edge.verb, &w->state[from], &w->state[i]), w->first[from]};
+      w->first[from] = w->num_arcs++;
+    }
+}
+
+static void keep_least_peak(ways *w) {
+  int target = w->number[w->s->target];
+  for (int i = 0; i < w->num; i++) w->peak[i] = INT64_MAX;
+  w->peak[0] = 0;
+  for (int i = 0; i < w->num; i++)
+    for (int a = w->first[i]; a >= 0; a = w->arc[a].next) {
+      int64_t peak = w->arc[a].peak > w->peak[i] ? w->arc[a].peak : w->peak[i];
+      if (peak < w->peak[w->arc[a].to]) w->peak[w->arc[a].to] = peak;
+    }
+  w->leads[target] = true;
+  for (int i = w->num - 1; i >= 0; i--)
+    for (int a = w->first[i]; a >= 0; a = w->arc[a].next)
+      if (w->leads[w->arc[a].to] && w->arc[a].peak <= w->peak[target]) w->leads[i] = true;
+}
+
+static ways ways_of(search *s) {
+  ways w = {.s = s};
+  collect_nodes(&w);
+  sort_nodes(&w, w.node, msc_new_array(s->arena, int, w.num), w.num);
+  w.state = msc_new_array(s->arena, reshard_state, w.num);
+  w.first = msc_new_array(s->arena, int, w.num);
+  w.peak = msc_new_array(s->arena, int64_t, w.num);
+  w.leads = msc_new_array(s->arena, bool, w.num);
+  collect_arcs(&w);
+  keep_least_peak(&w);
+  return w;
+}
+
+static bool usable(const ways *w, const arc *a) { return w->leads[a->to] && a->peak <= w->peak[w->number[w->s->target]]; }
+
+static bool has_traffic_out(const ways *w, int i) {
+  for (int a = w->first[i]; a >= 0; a = w->arc[a].next)
+    if (w->arc[a].edge.verb != SLICE && usable(w, &w->arc[a])) return true;
+  return false;
+}
+
+/* A place on the walk: states of the ways stand for all swaps within classes, the walk itself has real atoms. */
+typedef struct {
+  int state;
+  reshard_key real;
+} stop;
+
+typedef struct {
+  ways *w;
+  stop at;
+  bool slices;               /* what is looked for */
+  stop *sliced;              /* where slices lead, the start first */
+  int num_sliced, cap_sliced;
+  const char *best_text;
+  reshard_edge best_edge;
+  stop best;
+} stepping;
+
+/* Shorter texts first: of equal plans the one that leaves axes whole. */
+static void offer(stepping *t, stop to, const reshard_edge *edge) {
+  reshard_state real;
+  msc_reshard_state_of(t->w->s->p, to.real, &real);
+  const char *text = msc_reshard_text(t->w->s->p, t->w->s->arena, &real);
+  if (t->best_text) {
+    size_t len = strlen(text), best_len = strlen(t->best_text);
+    if (edge->verb != t->best_edge.verb ? edge->verb > t->best_edge.verb : len != best_len ? len > best_len : strcmp(text, t->best_text) >= 0) return;
+  }
+  t->best_text = text, t->best_edge = *edge, t->best = to;
+}
+
+static bool is_way(const ways *w, int from, int to, reshard_verb verb) {
+  for (int a = w->first[from]; a >= 0; a = w->arc[a].next)
+    if (w->arc[a].to == to && w->arc[a].edge.verb == verb && usable(w, &w->arc[a])) return true;
+  return false;
+}
+
+static void consider(void *user, const reshard_state *state, const reshard_edge *edge) {
+  stepping *t = user;
+  const reshard_problem *p = t->w->s->p;
+  reshard_state spare;
+  if ((edge->verb == SLICE) != t->slices) return;
+  int found = find_node(t->w->s, canonical_key(p, state, &spare));
+  stop to = {found < 0 ? -1 : t->w->number[found], msc_reshard_key(p, state)};
+  if (to.state < 0 || !is_way(t->w, t->at.state, to.state, edge->verb)) return;
+  if (!t->slices) {
+    offer(t, to, edge);
+    return;
+  }
+  for (int i = 0; i < t->num_sliced; i++)
+    if (t->sliced[i].real == to.real) return;
+  if (t->num_sliced == MAX_SLICED) return;
+  t->sliced = grown(t->w->s->arena, t->sliced, t->num_sliced, &t->cap_sliced, sizeof *t->sliced);
+  t->sliced[t->num_sliced++] = to;
+}
+
+static void consider_from(stepping *t, stop at, bool slices) {
+  const search *s = t->w->s;
+  reshard_wanted wanted = {.budget = major_of(s->limit - s->node[t->w->node[at.state]].g), .movable = (1u << s->p->num_atoms) - 1, .only_slices = slices, .twins = true};
+  reshard_state real;
+  msc_reshard_state_of(s->p, at.real, &real);
+  t->at = at, t->slices = slices;
+  msc_reshard_expand(s->p, &real, &wanted, consider, t);
+}
+
+/* Slices that follow each other are one step: to any state from which the path goes on otherwise, or ends. */
+static void consider_slices(stepping *t, stop at) {
+  int target = t->w->number[t->w->s->target];
+  t->sliced = grown(t->w->s->arena, t->sliced, 0, &t->cap_sliced, sizeof *t->sliced);
+  t->sliced[0] = at, t->num_sliced = 1;
+  int *stack = msc_new_array(t->w->s->arena, int, MAX_SLICED), depth = 1;
+  while (depth) { /* deep ones first: the ends are found even if not all are */
+    int before = t->num_sliced;
+    consider_from(t, t->sliced[stack[--depth]], true);
+    for (int i = before; i < t->num_sliced; i++) stack[depth++] = i;
+  }
+  for (int i = 1; i < t->num_sliced; i++)
+    if (t->sliced[i].state == target || has_traffic_out(t->w, t->sliced[i].state)) offer(t, t->sliced[i], &(reshard_edge){.verb = SLICE});
+}
+
+static bool walk(ways *w, reshard_path *path) {
+  const reshard_problem *p = w->s->p;
+  stop at = {0, msc_reshard_key(p, &p->from)};
+  path->state = msc_new_array(w->s->arena, reshard_state, 2 * w->num);
+  path->edge = msc_new_array(w->s->arena, reshard_edge, 2 * w->num);
+  while (at.state != w->number[w->s->target]) {
+    stepping t = {.w = w};
+    if (!path->num || path->edge[path->num - 1].verb != SLICE) consider_slices(&t, at);
+    if (!t.best_text) consider_from(&t, at, false);
+    if (!t.best_text) return false;
+    at = t.best;
+    msc_reshard_state_of(p, at.real, &path->state[path->num]);
+    path->edge[path->num++] = t.best_edge;
+  }
+  return true;
+}
+
+/* Any path of least cost, for its cost. */
+static void walk_back(search *s, reshard_path *path) {
+  int num = 0;
+  for (int n = s->target; s->node[n].links >= 0; n = s->link[s->node[n].links].from) num++;
+  path->state = msc_new_array(s->arena, reshard_state, num + 1);
+  path->edge = msc_new_array(s->arena, reshard_edge, num + 1);
+  path->num = num;
+  for (int n = s->target; num-- > 0; n = s->link[s->node[n].links].from) {
+    msc_reshard_state_of(s->p, s->node[n].key, &path->state[num]);
+    path->edge[num] = s->link[s->node[n].links].edge;
+  }
+}
+
+static void open_search(search *s, const reshard_problem *p, msc_arena *arena, int haste, int64_t most_work, reshard_tallies *tallies, cost limit) {
+  *s = (search){.p = p, .arena = arena, .limit = limit, .haste = haste, .most_work = most_work, .tallies = tallies};
+  reshard_state spare;
+  s->target = add_node(s, canonical_key(p, &p->to, &spare), 0);
+  reshard_key from = canonical_key(p, &p->from, &spare);
+  int source = from == s->node[s->target].key ? s->target : add_node(s, from, estimate(s, &p->from));
+  s->node[source].g = 0;
+  push(s, s->node[source].h, source);
+}
+
+bool msc_reshard_search(const reshard_problem *p, msc_arena *arena, bool cost_only, reshard_path *out_path, bool *out_proven) {
+  search s, hasty;
+  memset(out_path, 0, sizeof *out_path);
+  open_search(&s, p, arena, 1, EASY_WORK, NULL, NO_COST);
+  s.cost_only = cost_only;
+  run(&s);
+  reshard_net *net = !s.proven && s.work > s.most_work && p->nets ? msc_reshard_net_for(p->nets, p->nets_arena, p) : NULL;
+  if (net) return *out_proven = true, msc_reshard_net_path(net, p, arena, out_path);
+  if (!s.proven && s.work > s.most_work) {
+    if (p->options->peak && s.node[s.target].g == NO_COST && msc_reshard_least_peak(p, arena) > p->options->peak) return false;
+    cost limit = s.limit;
+    open_search(&s, p, arena, 1, p->options->time ? MOST_WORK_TIME : MOST_WORK, msc_reshard_tallies_new(p, arena), limit);
+    s.cost_only = cost_only;
+    run(&s);
+  }
+  *out_proven = s.proven;
+  if (!s.proven && s.work > s.most_work) { /* too large: what a search that hurries finds may be better */
+    open_search(&hasty, p, arena, 3, HASTY_WORK, NULL, NO_COST);
+    hasty.cost_only = cost_only;
+    run(&hasty);
+    if (hasty.node[hasty.target].g < s.node[s.target].g) s = hasty;
+  }
+  if (s.node[s.target].g == NO_COST) return false;
+  if (cost_only) {
+    walk_back(&s, out_path);
+    return true;
+  }
+  ways w = ways_of(&s);
+  return walk(&w, out_path);
+}
+
+/* ---- least peak ---- */
+
+/* Of any path that needs traffic: what arrives in the target, and the least that can be there before. */
+static cost least_arrival(const reshard_problem *p) {
+  int64_t parts = p->to_copies * (p->options->free_partial ? p->to_terms : 1);
+  return p->uneven || msc_reshard_only_sliced(p, &p->from, &p->to) ? 0 : (cost)(p->to_local + p->to_local / parts);
+}
+
+static void relax_peak(void *user, const reshard_state *state, const reshard_edge *edge) {
+  search *s = user;
+  reshard_state from;
+  msc_reshard_state_of(s->p, s->node[s->current].key, &from);
+  cost peak = (cost)msc_reshard_peak(s->p, edge->verb, &from, state);
+  cost g = peak > s->node[s->current].g ? peak : s->node[s->current].g;
+  if (g >= s->limit) return;
+  reshard_state spare;
+  s->work++;
+  reshard_key key = canonical_key(s->p, state, &spare);
+  int i = find_node(s, key);
+  if (i < 0) i = add_node(s, key, s->p->uneven ? 0 : msc_reshard_estimate(s->p, state)); /* of equal peaks what is nearer first */
+  if (g >= s->node[i].g) return;
+  s->node[i].g = g;
+  if (i == s->target) s->limit = g;
+  cost least = least_arrival(s->p);
+  push(s, g > least ? g : least, i);
+}
+
+int64_t msc_reshard_least_peak(const reshard_problem *p, msc_arena *arena) {
+  search s;
+  reshard_problem free_of_limit = *p;
+  msc_reshard_options options = *p->options;
+  options.peak = 0;
+  free_of_limit.options = &options;
+  open_search(&s, &free_of_limit, arena, 1, MOST_WORK, NULL, NO_COST);
+  s.heap[0].f = least_arrival(p);
+  if (s.heap[0].node == s.target) return msc_reshard_local(p, &p->from);
+  while (s.heap_num && s.work < MOST_WORK) {
+    entry e = pop(&s);
+    cost g = s.node[e.node].g, least = least_arrival(p);
+    if (e.f != (g > least ? g : least)) continue;
+    if (e.node == s.target || e.f >= s.limit) break;
+    reshard_state state;
+    msc_reshard_state_of(p, s.node[e.node].key, &state);
+    s.current = e.node;
+    class *c = class_of(&s, &state);
+    bool first = c->least == NO_COST; /* states come in the order of their peaks, and a permute's is that of its class */
+    c->least = 0;
+    reshard_wanted wanted = {.budget = INT64_MAX, .movable = first ? (1u << p->num_atoms) - 1 : 0};
+    msc_reshard_expand(&free_of_limit, &state, &wanted, relax_peak, &s);
+  }
+  return s.node[s.target].g == NO_COST ? 0 : (int64_t)s.node[s.target].g;
+}

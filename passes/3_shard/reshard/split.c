@@ -1,0 +1,108 @@
+/* split.c: type, from and to in, of which one has parts of chosen sizes; the plan out.
+ *
+ * Such parts nest in the whole dimension only, so there is little to search: one collective where one can do it, else a direct
+ * exchange, which may also finish sums; without exchange by way of the whole tensor. */
+#include <string.h>
+
+#include "passes/3_shard/reshard/graph.h"
+
+typedef struct {
+  msc_context *ctx;
+  msc_arena *arena;
+  const msc_mesh *mesh;
+  const msc_reshard_options *options;
+  const msc_type *type;
+  msc_reshard_plan *plan;
+} splitting;
+
+static int64_t local_bytes(const splitting *s, const msc_layout *l) { return msc_local_bytes(msc_type_with_layout(s->ctx, s->type, l)); }
+
+static void *pull_memory(void *arena, size_t bytes) { return msc_arena_alloc(arena, bytes); }
+
+/* Bytes that the worst device receives, and from how many others. */
+static int64_t worst_received(const splitting *s, const msc_layout *from, const msc_layout *to, int64_t *out_peers) {
+  msc_box_mesh mesh = msc_mesh_sizes(s->mesh);
+  msc_box_layout a = msc_layout_cuts(from), b = msc_layout_cuts(to);
+  int64_t worst = 0;
+  *out_peers = 0;
+  for (int64_t r = 0; r < msc_box_mesh_size(&mesh); r++) {
+    msc_arena *scratch = msc_arena_new(s->ctx);
+    msc_pull pull;
+    if (msc_pull_of(&mesh, &a, &b, s->type->dim, r, pull_memory, scratch, &pull) == MSC_PULL_OK) {
+      int64_t elems = msc_pull_received(&pull, s->type->rank, r), peers = pull.num_pieces * pull.num_terms;
+      if (elems > worst) worst = elems;
+      if (peers > *out_peers) *out_peers = peers;
+    }
+    msc_arena_free(scratch);
+  }
+  return worst * msc_dtype_bytes(s->type->dtype);
+}
+
+static int64_t partial_terms(const msc_layout *l) { return msc_group_size(l->num_partial, l->sub + l->first[l->rank]); }
+
+/* Parts of such sizes lie across all digits of a dimension: the slowest link counts. */
+static int64_t time_of(const splitting *s, msc_op_kind verb, int64_t rounds, int64_t bytes) {
+  double alpha = 0, rate = 0;
+  for (int i = 0; i < s->options->num_links; i++) {
+    const msc_link *l = &s->options->link[i];
+    if (l->alpha_ns > alpha) alpha = l->alpha_ns;
+    if (rate == 0 || l->bytes_per_ns < rate) rate = l->bytes_per_ns;
+  }
+  double fixed_ns = msc_reshard_own_ns(s->options, verb, s->options->launch_ns + (double)rounds * alpha);
+  return bytes ? (int64_t)(fixed_ns + (rate > 0 ? (double)bytes / rate : 0) + 0.5) : 0;
+}
+
+static void put_step(splitting *s, msc_op_kind verb, const msc_layout *from, const msc_layout *to) {
+  int64_t peers = 0, in = local_bytes(s, from), out = local_bytes(s, to), k = partial_terms(from) / partial_terms(to);
+  int64_t bytes = verb == OP_shard ? 0 : verb == OP_all_reduce ? 2 * (in - in / k) : worst_received(s, from, to, &peers);
+  if (verb == OP_all_reduce) peers = 2 * (k - 1);
+  msc_reshard_step *step = &s->plan->step[s->plan->num_steps++];
+  *step = (msc_reshard_step){.verb = verb, .to = to, .bytes = bytes, .peak_bytes = verb == OP_shard ? in : in + out};
+  if (s->options->time) step->ns = time_of(s, verb, peers, bytes);
+  s->plan->bytes += step->bytes;
+  s->plan->ns += step->ns;
+  if (step->peak_bytes > s->plan->peak_bytes) s->plan->peak_bytes = step->peak_bytes;
+}
+
+static const msc_layout *finished(const splitting *s, const msc_layout *l, bool keep_cuts) {
+  msc_layout raw = *l;
+  raw.num_partial = 0;
+  if (!keep_cuts) memset(raw.first, 0, sizeof raw.first);
+  return msc_layout_of(s->ctx, s->mesh, &raw);
+}
+
+/* The first verb that makes the change at once. */
+static bool at_once(splitting *s, const msc_layout *from, const msc_layout *to) {
+  static const msc_op_kind verbs[] = {OP_shard, OP_all_reduce, OP_all_gather, OP_reduce_scatter, OP_permute, OP_exchange};
+  for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
+    if (verbs[i] == OP_exchange && s->options->no_alltoall) return false;
+    if (msc_relayout_wrong(s->mesh, s->type, verbs[i], from, to)) continue;
+    put_step(s, verbs[i], from, to);
+    return true;
+  }
+  return false;
+}
+
+bool msc_reshard_split_plan(msc_context *ctx, msc_arena *arena, const msc_mesh *mesh, const msc_reshard_options *options, const msc_type *type,
+                            const msc_layout *from, const msc_layout *to, msc_reshard_plan *out_plan) {
+  splitting s = {ctx, arena, mesh, options, msc_type_with_layout(ctx, type, NULL), out_plan};
+  const msc_layout *via[4] = {from, finished(&s, from, true), finished(&s, from, false), to};
+  memset(out_plan, 0, sizeof *out_plan);
+  out_plan->lower_bound = -1;
+  out_plan->peak_bytes = local_bytes(&s, from);
+  out_plan->step = msc_new_array(arena, msc_reshard_step, 3);
+  bool ok = from == to || at_once(&s, from, to);
+  for (int i = 1; i < 4 && !ok && !to->num_partial; i++) {
+    if (via[i] != via[i - 1] && !at_once(&s, via[i - 1], via[i])) return false;
+    ok = i == 3;
+  }
+  if (ok && !from->num_partial && !to->num_partial) {
+    out_plan->lower_bound = from == to ? 0 : worst_received(&s, from, to, &(int64_t){0});
+    out_plan->proven = !options->time && out_plan->bytes == out_plan->lower_bound;
+  }
+  if (ok && options->peak && out_plan->peak_bytes > options->peak) {
+    out_plan->needed_peak = out_plan->peak_bytes;
+    return false;
+  }
+  return ok;
+}

@@ -1,0 +1,62 @@
+/* pieces.c: model, mesh -> runs of digits that a search assigns as a whole, and their prices (see space.h). */
+#include "passes/3_shard/search_time/mesh_shape.h"
+#include "passes/3_shard/search_time/space.h"
+
+/* Marks borders around the atoms of an ordered list: neighbours of an axis that are not neighbours in it come apart. */
+static void mark_borders(const msc_atoms *atoms, int num, const uint8_t *atom, bool *border) {
+  uint32_t in = 0, joined = 0;
+  for (int i = 0; i < num; i++) {
+    in |= 1u << atom[i];
+    if (i && atom[i] == atom[i - 1] + 1) joined |= 1u << atom[i];
+  }
+  for (int a = 1; a < atoms->num; a++)
+    if ((in >> a & 1) != (in >> (a - 1) & 1) || ((in >> a & 1) && !(joined >> a & 1))) border[a] = true;
+}
+
+static void mark_layout(const msc_atoms *atoms, const msc_layout *l, bool *border) {
+  uint8_t atom[MSC_MAX_SUBAXES];
+  for (int d = 0; l && d < l->rank; d++) {
+    int num = msc_atoms_in(atoms, l->first[d + 1] - l->first[d], l->sub + l->first[d], atom);
+    if (num > 0) mark_borders(atoms, num, atom, border);
+  }
+}
+
+static bool pieces_of(const shard_model *m, int *out_num, shard_piece *out_piece) {
+  const msc_atoms *atoms = &m->g->atoms;
+  bool border[MSC_MAX_SUBAXES] = {true};
+  for (int a = 1; a < atoms->num; a++) border[a] = atoms->atom[a].axis != atoms->atom[a - 1].axis;
+  for (size_t i = 0; i < m->num_vars; i++)
+    for (int l = 0; l < m->var[i].rule->num_letters; l++)
+      if (m->var[i].fixed.num[l]) mark_borders(atoms, m->var[i].fixed.num[l], m->var[i].fixed.atom[l], border);
+  for (size_t i = 0; i < m->g->func->body->num_args; i++) mark_layout(atoms, m->g->given[i], border);
+  *out_num = 0;
+  for (int a = 0; a < atoms->num; a++) {
+    if (border[a] && *out_num == SHARD_MAX_PIECES) return false;
+    if (border[a]) out_piece[(*out_num)++] = (shard_piece){(uint8_t)a, 0, 1};
+    out_piece[*out_num - 1].num++;
+    out_piece[*out_num - 1].size *= atoms->atom[a].size;
+  }
+  return true;
+}
+
+/* Few pieces that cannot be cut: what a search finds then is the best of all strategies, so prices are the planner's own, exchanges
+ * and all. */
+static bool is_finest(const shard_space_options *o) {
+  for (int p = 0; p < o->num_pieces; p++)
+    if (shard_count_primes(o->piece[p].size) > 1) return false;
+  return o->num_pieces <= SHARD_MESH_AXES;
+}
+
+bool shard_price_mesh(const shard_model *m, const msc_cost *cost, bool no_alltoall, int64_t bucket, shard_space_options *o) {
+  msc_subaxis digit[SHARD_MAX_PIECES];
+  MSC_TRY(pieces_of(m, &o->num_pieces, o->piece));
+  for (int i = 0; i < o->num_pieces; i++) {
+    const msc_subaxis *first = &m->g->atoms.atom[o->piece[i].first];
+    digit[i] = (msc_subaxis){first->axis, first->pre, (uint32_t)o->piece[i].size};
+  }
+  o->cost = cost;
+  o->prices = shard_prices_new(m->g->ctx, m->g->arena, cost, no_alltoall, bucket);
+  o->expansions = shard_expansions_new(m->g->ctx, m->g->arena, cost, o->prices);
+  if (!is_finest(o)) shard_prices_digits(o->prices, o->num_pieces, digit);
+  return true;
+}

@@ -1,0 +1,220 @@
+/* search_time.c: a function whose ops are free or fixed -> digits of every letter, so that a step takes the least time on the
+ * described cluster (see search_time.h). */
+#include "passes/3_shard/search_time/search_time.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "passes/3_shard/search_time/mesh_shape.h"
+#include "passes/3_shard/search_time/state.h"
+#include "passes/config/config.h"
+
+enum { MAX_STATES = 4096, MAX_WORK = 1 << 28, MAX_WORK_OF_SHAPE = 1 << 27 };
+
+static double now_s(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static bool is_possible(const shard_timing *t) { return t->found.ns < SHARD_IMPOSSIBLE && t->found.bytes <= t->limit; }
+
+/* The limit is as high as it must be. */
+static bool yields_to(shard_timing *t, shard_cost least) {
+  if (!t->yields || least.ns >= SHARD_IMPOSSIBLE || least.bytes <= t->limit) return false;
+  t->limit = least.bytes;
+  return true;
+}
+
+static bool nothing_fits(const shard_timing *t, shard_cost least) {
+  if (least.ns >= SHARD_IMPOSSIBLE) return msc_error(t->g.ctx, MSC_E_INFEASIBLE, t->f->loc, "no sequence of layout changes connects the given strategies");
+  const msc_loc *loc = msc_config_loc(t->pass->config, MSC_KEY_memory_limit);
+  msc_error(t->g.ctx, MSC_E_INFEASIBLE, loc ? loc : t->f->loc,
+            "no strategy stays within %" PRId64 " bytes per rank: the smallest keeps %" PRId64 ", of them %" PRId64
+            " for parameters with optimizer state and gradients and %" PRId64
+            " for what the backward reads again; what comes and goes within a step needs room besides",
+            t->limit, least.bytes, least.parameter_bytes, least.bytes - least.parameter_bytes);
+  if (!loc) msc_note(t->g.ctx, NULL, "the limit is the memory of the described device, %s; the key memory_limit sets another", msc_pass_cluster(t->pass)->device);
+  return false;
+}
+
+/* ---- the search ---- */
+
+/* Atoms, pieces and prices of the mesh as it is now. */
+static bool look_at_mesh(shard_timing *t) {
+  shard_forget_strategies(t);
+  msc_cost_of(msc_pass_cluster(t->pass), t->g.mesh, &t->cost);
+  t->o.max_states = MAX_STATES;
+  t->compared.whole_axes = false;
+  t->o.zero = shard_zero_of(t->pass->config);
+  if (shard_price_mesh(&t->m, &t->cost, !msc_config_bool(t->pass->config, MSC_KEY_enable_alltoall), t->bucket, &t->o)) {
+    for (int p = 0; p < t->o.num_pieces; p++) t->compared.whole_axes |= shard_count_primes(t->o.piece[p].size) > 1;
+    return true;
+  }
+  return msc_error(t->g.ctx, MSC_E_UNSUPPORTED, t->f->loc, "strategies cut the mesh into more than %d pieces", SHARD_MAX_PIECES);
+}
+
+/* What was found is `best`'s, or better. */
+typedef struct {
+  shard_cost cost;
+  msc_assignment *chosen;
+} candidate;
+
+static void keep_candidate(shard_timing *t, candidate *best) {
+  if (!is_possible(t) || (best->chosen && t->found.ns >= best->cost.ns)) return;
+  best->cost = t->found;
+  best->chosen = msc_arena_copy(t->g.arena, t->chosen, t->m.num_vars * sizeof *t->chosen);
+}
+
+/* One way to search the mesh as it is.  False: too large. */
+static bool search_in(shard_timing *t, bool all_at_once, candidate *best, shard_cost *out_least) {
+  MSC_TRY(shard_solve_within_limit(t, all_at_once));
+  keep_candidate(t, best);
+  if (t->found.bytes < out_least->bytes) *out_least = t->found;
+  return true;
+}
+
+/* On the mesh as it is, all strategies at once where that is asked for and possible; where the network is too wide for that,
+ * digit by digit as well, and where time is short, that first.  False: the network is too large even for that. */
+static bool search_mesh(shard_timing *t, bool exact, shard_cost *out_least) {
+  candidate best = {SHARD_NO_STRATEGY, NULL};
+  bool by_digits = false, found = false;
+  MSC_TRY(look_at_mesh(t));
+  t->bound = 0, t->was_too_wide = false;
+  if (!exact || t->deadline_s > 0) by_digits = true, found = search_in(t, false, &best, out_least);
+  if (exact && !shard_out_of_time(t)) found |= search_in(t, true, &best, out_least);
+  if (!by_digits && (!found || t->was_too_wide)) found |= search_in(t, false, &best, out_least);
+  if (!found) return false;
+  if (best.chosen) memcpy(t->chosen, best.chosen, t->m.num_vars * sizeof *best.chosen);
+  t->found = best.cost;
+  if (t->bound > t->found.ns) t->bound = t->found.ns;
+  shard_forget_strategies(t);
+  return true;
+}
+
+/* Those that the bound speaks of; NULL: all. */
+static const char *what_was_compared(const shard_timing *t) {
+  const shard_compared *c = &t->compared;
+  const char *text = c->even_only ? "even parts" : NULL,
+             *parts[2] = {c->whole_axes ? "whole axes" : NULL, c->some_meshes ? "the meshes that were tried" : NULL};
+  for (int i = 0; i < 2; i++)
+    if (parts[i]) text = text ? msc_arena_printf(t->g.arena, "%s and %s", text, parts[i]) : parts[i];
+  return text;
+}
+
+static void warn_of_gap(const shard_timing *t) {
+  if (t->bound >= t->found.ns || t->yields) return; /* it was said before */
+  const char *why = t->deadline_s > 0 ? "time is up" : "the exact search would take too long";
+  const char *of = what_was_compared(t);
+  if (t->bound > 0)
+    msc_warning(t->g.ctx, MSC_E_SEARCH, t->f->loc, "%s: the best strategy found takes %.3f ms; none%s%s takes less than %.3f ms", why,
+                (double)t->found.ns / 1e6, of ? " of strategies with " : "", of ? of : "", (double)t->bound / 1e6);
+  else
+    msc_warning(t->g.ctx, MSC_E_SEARCH, t->f->loc,
+                "%s: the best strategy found takes %.3f ms, with digits placed one after the other as in recursive_programming", why,
+                (double)t->found.ns / 1e6);
+}
+
+static bool search_given_mesh(shard_timing *t) {
+  shard_cost least = SHARD_NO_STRATEGY;
+  bool exact = msc_config_search_mode(t->pass->config) == MSC_DYNAMIC_PROGRAMMING;
+  if (!search_mesh(t, exact, &least))
+    return msc_num_errors(t->g.ctx)
+               ? false
+               : msc_error(t->g.ctx, MSC_E_UNSUPPORTED, t->f->loc, "the network is too large for this search on this mesh");
+  if (!is_possible(t)) return yields_to(t, least) ? search_given_mesh(t) : nothing_fits(t, least);
+  if (exact) warn_of_gap(t);
+  return true;
+}
+
+/* ---- the mesh ---- */
+
+/* Nothing was said about the mesh: no axis, no digit of one. */
+static bool is_free_mesh(const shard_timing *t) {
+  bool is_free = msc_func_attr(t->f, "free_mesh") != NULL;
+  for (size_t v = 0; v < t->m.num_vars && is_free; v++)
+    for (int l = 0; l < t->m.var[v].rule->num_letters; l++) is_free &= !t->given[v].num[l];
+  for (size_t i = 0; i < t->f->body->num_args && is_free; i++) {
+    const msc_layout *l = t->g.given[i];
+    is_free = !l || msc_layout_is_replicated(l);
+  }
+  return is_free && msc_mesh_size(t->g.mesh) > 1;
+}
+
+static void set_mesh(shard_timing *t, const shard_mesh_shape *s) {
+  static const char *const names[SHARD_MESH_AXES] = {"x", "y", "z"};
+  msc_mesh *mesh = &t->f->module->mesh;
+  mesh->num_axes = s->num;
+  for (int a = 0; a < s->num; a++) mesh->axis[a] = (msc_axis){msc_intern(t->g.ctx, names[a]), s->size[a]};
+  msc_atoms_of(mesh, 0, NULL, &t->g.atoms);
+}
+
+/* Every shape, until time is up. */
+static bool search_all_meshes(shard_timing *t) {
+  shard_mesh_shape *shape = msc_new_array(t->g.arena, shard_mesh_shape, SHARD_MAX_SHAPES);
+  int num = shard_mesh_shapes(msc_pass_cluster(t->pass), msc_mesh_size(t->g.mesh), shape), best = -1;
+  bool exact = msc_config_search_mode(t->pass->config) == MSC_DYNAMIC_PROGRAMMING;
+  candidate of_best = {SHARD_NO_STRATEGY, NULL};
+  shard_cost least = SHARD_NO_STRATEGY, of_shape;
+  int64_t bound = INT64_MAX, charge = 0;
+  t->max_work = MAX_WORK_OF_SHAPE;
+  for (int i = 0; i < num; i++) {
+    if (best >= 0 && shard_out_of_time(t)) bound = 0;
+    if (best >= 0 && shard_out_of_time(t)) break;
+    shard_fix_digits(t, t->given);
+    set_mesh(t, &shape[i]);
+    of_shape = SHARD_NO_STRATEGY;
+    t->charge = charge;
+    t->beaten = best >= 0 ? of_best.cost.ns : INT64_MAX;
+    if (!search_mesh(t, exact, &of_shape)) {
+      if (msc_num_errors(t->g.ctx)) return false;
+      continue;
+    }
+    if (of_shape.bytes < least.bytes) least = of_shape;
+    if (is_possible(t) && t->found.ns < of_best.cost.ns) best = i, charge = t->charge;
+    if (is_possible(t)) bound = t->bound < bound ? t->bound : bound;
+    keep_candidate(t, &of_best);
+  }
+  t->compared.some_meshes = !shard_are_all_shapes(msc_mesh_size(t->g.mesh));
+  msc_stat(t->pass, "meshes", num);
+  if (best < 0) return yields_to(t, least) ? search_all_meshes(t) : nothing_fits(t, least);
+  shard_fix_digits(t, t->given);
+  set_mesh(t, &shape[best]);
+  t->found = of_best.cost, t->bound = bound;
+  t->chosen = of_best.chosen;
+  MSC_TRY(look_at_mesh(t));
+  t->compared.whole_axes = shard_count_primes(msc_mesh_size(t->g.mesh)) > SHARD_MESH_AXES;
+  if (exact) warn_of_gap(t);
+  return true;
+}
+
+bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
+  shard_timing t = {.pass = pass, .f = f, .found = SHARD_NO_STRATEGY, .max_work = MAX_WORK, .beaten = INT64_MAX};
+  MSC_TRY(shard_graph_of(pass, f, &t.g));
+  shard_model_of(&t.g, &t.m);
+  t.bucket = shard_bucket_of(t.g.func);
+  t.limit = msc_memory_limit(pass->config, msc_pass_cluster(pass));
+  const msc_attr_value *room = msc_func_attr(f, "search_room");
+  if (room) t.limit = room->i ? room->i : INT64_MAX, t.yields = room->i > 0;
+  if (pass->options && pass->options->time_limit_s > 0) t.deadline_s = now_s() + pass->options->time_limit_s;
+  t.given = msc_new_array(t.g.arena, msc_assignment, t.m.num_vars);
+  t.chosen = msc_new_array(t.g.arena, msc_assignment, t.m.num_vars);
+  t.state = msc_new_array(t.g.arena, int, t.m.num_vars);
+  for (size_t v = 0; v < t.m.num_vars; v++) t.given[v] = t.m.var[v].fixed;
+  MSC_TRY(is_free_mesh(&t) ? search_all_meshes(&t) : search_given_mesh(&t));
+  msc_drop_attr(f->attrs, &f->num_attrs, "free_mesh");
+  if (room) msc_func_set(f, "kept_bytes", msc_int(t.found.bytes)), msc_func_set(f, "limited", msc_bool(t.limited || t.charge > 0));
+  shard_store_strategy(&t);
+  msc_func_set(f, "searched", msc_bool(true));
+  msc_func_set(f, "step_ns", msc_int(t.found.ns));
+  msc_func_set(f, "least_step_ns", msc_int(t.bound));
+  msc_drop_attr(f->attrs, &f->num_attrs, "compared");
+  if (t.bound && what_was_compared(&t)) msc_func_set(f, "compared", msc_str(t.g.ctx, what_was_compared(&t)));
+  msc_stat(pass, "variables", (int64_t)t.m.num_vars);
+  msc_stat(pass, "work", (int64_t)t.work);
+  msc_stat(pass, "ns", t.found.ns);
+  msc_stat(pass, "ns at least", t.bound);
+  if (what_was_compared(&t)) msc_stat(pass, "not compared", t.compared.even_only + 2 * t.compared.some_meshes + 4 * t.compared.whole_axes);
+  msc_stat(pass, "bytes kept", t.found.bytes);
+  return true;
+}

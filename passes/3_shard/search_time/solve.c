@@ -1,0 +1,165 @@
+/* solve.c: a mesh, and what memory is charged -> the strategy of least time, of all at once or piece by piece (see search_time/state.h). */
+#include <string.h>
+
+#include "passes/3_shard/search_time/minimum.h"
+#include "passes/3_shard/search_time/state.h"
+
+enum { MAX_SWEEPS = 6 };
+
+/* ---- one exact solution ---- */
+
+/* The best strategy of a space, and what none costs less than. */
+static bool solve_space(shard_timing *t, shard_space *space, msc_arena *a, msc_assignment *out_digits, shard_cost *out_cost,
+                        int64_t *out_bound) {
+  shard_problem p;
+  shard_effort effort = {0};
+  shard_cost cost = {0};
+  int *state = t->state;
+  MSC_TRY(shard_space_problem(space, &p));
+  for (size_t v = 0; v < t->m.num_vars; v++) state[v] = shard_plainest_state(space, (int)v);
+  shard_minimum(a, &p, t->max_work, state, &cost.charged, out_bound, &effort);
+  cost.ns = cost.charged;
+  for (size_t v = 0; v < t->m.num_vars; v++) {
+    const shard_class *c = shard_class_of(space, (int)v);
+    shard_state_digits(space, (int)v, state[v], &out_digits[v]);
+    cost.ns -= shard_charge(space, c->bytes[state[v]]);
+    cost.bytes += c->bytes[state[v]];
+    cost.parameter_bytes += c->parameter_bytes[state[v]];
+  }
+  *out_cost = cost;
+  t->work += effort.entries;
+  return true;
+}
+
+/* The best way that is found to place the free pieces while the variables' fixed digits stay; false: too large.  Digits of all
+ * variables. */
+static bool solve(shard_timing *t, uint32_t free_pieces, msc_assignment *out_digits, shard_cost *out_cost) {
+  msc_arena *a = msc_arena_new(t->g.ctx);
+  shard_space *space;
+  int64_t bound = 0;
+  t->o.free_pieces = free_pieces;
+  bool ok = shard_space_of(&t->m, &t->o, a, &space) && solve_space(t, space, a, out_digits, out_cost, &bound);
+  msc_arena_free(a);
+  return ok;
+}
+
+void shard_fix_digits(shard_timing *t, const msc_assignment *digits) {
+  for (size_t v = 0; v < t->m.num_vars; v++) t->m.var[v].fixed = digits[v];
+}
+
+static void keep_if_better(shard_timing *t, const msc_assignment *digits, shard_cost cost) {
+  if (cost.charged >= t->found.charged) return;
+  t->found = cost;
+  memcpy(t->chosen, digits, t->m.num_vars * sizeof *digits);
+}
+
+void shard_forget_strategies(shard_timing *t) {
+  if (t->full_arena) msc_arena_free(t->full_arena);
+  t->full_arena = NULL, t->full = NULL;
+}
+
+/* All strategies on this mesh, their tables shared by all that is asked about them; NULL: too many. */
+shard_space *shard_all_strategies(shard_timing *t) {
+  if (t->full_arena) return t->full;
+  t->full_arena = msc_arena_new(t->g.ctx);
+  shard_fix_digits(t, t->given);
+  t->o.free_pieces = UINT32_MAX;
+  t->o.deadline_s = t->deadline_s;
+  if (!shard_space_of(&t->m, &t->o, t->full_arena, &t->full)) t->full = NULL;
+  t->o.deadline_s = 0;
+  return t->full;
+}
+
+/* What is found is the best where the bound says so.  False: too large. */
+static bool search_all(shard_timing *t, int64_t ns_per_gib) {
+  shard_cost cost;
+  int64_t bound = 0;
+  MSC_TRY(shard_all_strategies(t));
+  msc_arena *a = msc_arena_new(t->g.ctx);
+  shard_space_charge(t->full, ns_per_gib);
+  bool ok = solve_space(t, t->full, a, t->chosen, &cost, &bound);
+  msc_arena_free(a);
+  int64_t least = bound - shard_charge_for(ns_per_gib, t->limit) - 1; /* Lagrange's bound: of the charge, what fits pays the limit's at most */
+  if (!ns_per_gib) least = bound;
+  if (ok && bound < SHARD_IMPOSSIBLE && least > t->bound) t->bound = least, t->charge = ns_per_gib;
+  t->compared.even_only |= shard_space_leaves_out(t->full);
+  if (ok) t->found = cost, t->was_too_wide |= bound < cost.charged;
+  return ok;
+}
+
+/* ---- digit by digit ---- */
+
+/* Takes pieces off every letter that was not given with them. */
+static void release(shard_timing *t, uint32_t pieces) {
+  uint32_t atoms = 0;
+  for (int p = 0; p < t->o.num_pieces; p++)
+    for (int i = 0; i < t->o.piece[p].num && pieces >> p & 1; i++) atoms |= 1u << (t->o.piece[p].first + i);
+  for (size_t v = 0; v < t->m.num_vars; v++) {
+    msc_assignment *a = &t->m.var[v].fixed, *given = &t->given[v];
+    a->pass = (a->pass & ~atoms) | given->pass;
+    for (int l = 0; l < t->m.var[v].rule->num_letters; l++) {
+      int num = 0;
+      for (int k = 0; k < a->num[l]; k++) {
+        bool stays = !(atoms >> a->atom[l][k] & 1);
+        for (int i = 0; i < given->num[l]; i++) stays |= given->atom[l][i] == a->atom[l][k];
+        if (stays) a->atom[l][num++] = a->atom[l][k];
+      }
+      a->num[l] = (uint8_t)num;
+    }
+  }
+}
+
+/* Frees the pieces for all variables while every other digit stays; false: nothing better. */
+static bool improve(shard_timing *t, uint32_t pieces, msc_assignment *digits) {
+  int64_t before = t->found.charged;
+  shard_cost cost;
+  shard_fix_digits(t, t->chosen);
+  release(t, pieces);
+  if (!solve(t, pieces, digits, &cost)) return false;
+  keep_if_better(t, digits, cost);
+  return t->found.charged < before;
+}
+
+/* Pieces by the speed of their links, minor ones first. */
+static void order_pieces(const shard_timing *t, int *out_order) {
+  int level[SHARD_MAX_PIECES];
+  for (int p = 0; p < t->o.num_pieces; p++) {
+    const msc_subaxis *first = &t->g.atoms.atom[t->o.piece[p].first];
+    level[p] = msc_cost_level(&t->cost, (msc_subaxis){first->axis, first->pre, (uint32_t)t->o.piece[p].size});
+    int at = p;
+    for (; at > 0 && level[out_order[at - 1]] >= level[p]; at--) out_order[at] = out_order[at - 1];
+    out_order[at] = p;
+  }
+}
+
+/* One piece at a time, the fastest link first; then each again while the others stay, and pairs, until nothing improves. */
+static bool search_by_pieces(shard_timing *t) {
+  msc_assignment *digits = msc_new_array(t->g.arena, msc_assignment, t->m.num_vars);
+  int order[SHARD_MAX_PIECES], n = t->o.num_pieces;
+  shard_cost cost = SHARD_NO_STRATEGY;
+  order_pieces(t, order);
+  shard_fix_digits(t, t->given);
+  for (int i = 0; i < n || (n == 0 && i == 0); i++) {
+    MSC_TRY(solve(t, n ? 1u << order[i] : 0, digits, &cost));
+    shard_fix_digits(t, digits);
+  }
+  keep_if_better(t, digits, cost);
+  bool better = true;
+  for (int round = 0; round < MAX_SWEEPS && better && !shard_out_of_time(t); round++) {
+    better = false;
+    for (int i = 0; i < n && !shard_out_of_time(t); i++) better |= improve(t, 1u << order[i], digits);
+    for (int i = 0; i < n && !better; i++)
+      for (int k = 0; k < i && !shard_out_of_time(t); k++) better |= improve(t, 1u << order[i] | 1u << order[k], digits);
+  }
+  return true;
+}
+
+/* ---- either ---- */
+
+bool shard_solve_time(shard_timing *t, bool exact, int64_t ns_per_gib) {
+  t->found = SHARD_NO_STRATEGY;
+  t->o.ns_per_gib = ns_per_gib;
+  bool ok = exact ? search_all(t, ns_per_gib) : search_by_pieces(t);
+  t->o.ns_per_gib = 0;
+  return ok;
+}

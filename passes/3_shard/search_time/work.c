@@ -1,0 +1,101 @@
+/* work.c: a member under a choice of parts -> time of its kernel and bytes that it keeps (see work.h). */
+#include "passes/3_shard/search_time/work.h"
+
+#include "ir/conv.h"
+
+const msc_type *shard_tensor_type(msc_context *ctx, const shard_variable *v, const shard_member *m, int tensor) {
+  if (!m->op) return msc_type_with_layout(ctx, v->copied->type, NULL);
+  return tensor < m->op->num_in ? m->op->in[tensor].value->type : m->op->out[tensor - m->op->num_in].type;
+}
+
+/* The part of one device, dimension by dimension: the largest. */
+static double local_elems(const msc_tensor_letters *t, const msc_type *type, const int64_t *part) {
+  double n = 1;
+  for (int d = 0; d < t->rank; d++) {
+    double of_dim = t->dim[d].num ? 1 : (double)type->dim[d];
+    for (int i = 0; i < t->dim[d].num; i++) of_dim *= (double)part[t->dim[d].letter[i]];
+    n *= of_dim;
+  }
+  return n;
+}
+
+/* Sizes of the member's letters on one device. */
+static void local_sizes(const shard_member *m, const int64_t *parts, int64_t *out_size) {
+  for (int l = 0; l < m->rule->num_letters; l++) {
+    int64_t k = m->to_variable[l] < 0 ? 1 : parts[m->to_variable[l]];
+    out_size[l] = (m->rule->letter[l].size + k - 1) / k;
+  }
+}
+
+/* Rows of neighbours that windows see: of each operand, along each dimension that is cut.  They cross the ends of the slowest
+ * level, as some neighbours of a cut over all ranks do. */
+static int64_t halo_ns(const shard_model *of, const msc_cost *cost, const shard_variable *v, const shard_member *m, const int64_t *size) {
+  int64_t ns = 0;
+  int level = 0;
+  for (int a = 0; a < of->g->mesh->num_axes; a++) {
+    int l = msc_cost_level(cost, (msc_subaxis){(uint32_t)a, 1, (uint32_t)of->g->mesh->axis[a].size});
+    if (l > level) level = l;
+  }
+  for (size_t t = 0; t < m->op->num_in; t++) {
+    const msc_tensor_letters *own = &m->rule->tensor[t];
+    for (int d = 2; d < own->rank; d++) {
+      int64_t lo, hi;
+      int l = own->dim[d].num ? own->dim[d].letter[0] : -1;
+      if (l < 0 || size[l] == m->rule->letter[l].size || !msc_halo_of(m->op, t, d, &lo, &hi)) continue;
+      const msc_type *type = shard_tensor_type(of->g->ctx, v, m, (int)t);
+      double rows = (double)size[l] * (double)type->dim[d] / (double)m->rule->letter[l].size;
+      double bytes = local_elems(own, type, size) / rows * (double)(lo + hi) * (double)msc_dtype_bytes(type->dtype);
+      int64_t peers = (lo > 0) + (hi > 0);
+      ns += msc_cost_collective(cost, &(msc_cost_transfer){OP_exchange, level, peers + 1, (int64_t)bytes, peers});
+    }
+  }
+  return ns;
+}
+
+int64_t shard_work_ns(const shard_model *of, const msc_cost *cost, const shard_variable *v, const shard_member *m, const int64_t *parts) {
+  msc_cost_class class = m->op ? msc_info(m->op)->cost : MSC_COST_NONE;
+  if (m->op && msc_info(m->op)->flags & MSC_COMPOSITE) return 0; /* priced as its expansion */
+  if (!m->op || !m->rule || class == MSC_COST_NONE || class == MSC_COST_COMM) return 0;
+  int64_t size[MSC_MAX_LETTERS];
+  double flops = 0, bytes = 0;
+  local_sizes(m, parts, size);
+  for (int t = 0; t < m->rule->num_tensors; t++) {
+    const msc_type *type = shard_tensor_type(of->g->ctx, v, m, t);
+    bytes += local_elems(&m->rule->tensor[t], type, size) * (double)msc_dtype_bytes(type->dtype);
+  }
+  bool windows = msc_is_windowed(m->op);
+  if (class == MSC_COST_FLOPS) {
+    flops = windows ? 2 * msc_conv_work(m->op) : 2;
+    for (int l = 0; l < m->rule->num_letters; l++) flops *= (double)size[l] / (windows ? (double)m->rule->letter[l].size : 1);
+  }
+  return msc_cost_work(cost, shard_tensor_type(of->g->ctx, v, m, 0)->dtype, flops, bytes) + (windows ? halo_ns(of, cost, v, m, size) : 0);
+}
+
+/* Ranks that share an operand of an update, of those that hold the same part of it. */
+static int64_t sharing(const shard_model *of, const shard_zero *zero, const shard_member *m, int operand, const int64_t *size) {
+  const msc_tensor_letters *t = &m->rule->tensor[operand];
+  int64_t repeats = msc_mesh_size(of->g->mesh);
+  for (int d = 0; d < t->rank; d++)
+    for (int i = 0; i < t->dim[d].num; i++) {
+      int64_t whole = m->rule->letter[t->dim[d].letter[i]].size, part = size[t->dim[d].letter[i]];
+      if (part > 0) repeats /= (whole + part - 1) / part;
+    }
+  return repeats > 1 ? shard_zero_ranks(zero, m->op, operand, repeats) : 1;
+}
+
+double shard_kept_bytes(const shard_model *of, const shard_zero *zero, const shard_variable *v, const shard_member *m, const int64_t *parts, bool *out_parameters) {
+  *out_parameters = m->op && msc_info(m->op)->flags & MSC_UPDATE;
+  if (!m->kept) return 0;
+  const msc_op_info *info = m->op ? msc_info(m->op) : NULL;
+  int64_t size[MSC_MAX_LETTERS];
+  double bytes = 0;
+  local_sizes(m, parts, size);
+  for (int t = 0; t < 64 && m->kept >> t; t++) {
+    if (!(m->kept >> t & 1)) continue;
+    const msc_type *type = shard_tensor_type(of->g->ctx, v, m, t);
+    double own = local_elems(&m->rule->tensor[t], type, size) * (double)msc_dtype_bytes(type->dtype);
+    bool tied = *out_parameters && t < info->num_operands && info->operand[t].tied >= 0;
+    bytes += tied && zero->stage ? own / (double)sharing(of, zero, m, t, size) : own;
+  }
+  return bytes;
+}

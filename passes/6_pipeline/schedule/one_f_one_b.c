@@ -1,0 +1,49 @@
+/* one_f_one_b.c: the schedules that are a rule: gpipe, 1f1b, zb-h1, zb-h2.  Stage i of p, m micro-batches. */
+#include "passes/6_pipeline/schedule/order.h"
+
+static int least(int a, int b) { return a < b ? a : b; }
+
+bool order_gpipe(msc_orders *b) {
+  for (int i = 0; i < b->o->stages; i++) {
+    for (int j = 0; j < b->o->micro_batches; j++) msc_order_put(b, i, MSC_FORWARD, 0);
+    for (int j = 0; j < b->o->micro_batches; j++) msc_order_put(b, i, MSC_BACKWARD, 0);
+  }
+  return true;
+}
+
+/* p - i - 1 forwards, then F and B in turn: the last stage begins with B at once, so at most p - i are in flight. */
+bool order_1f1b(msc_orders *b) {
+  int m = b->o->micro_batches;
+  for (int i = 0; i < b->o->stages; i++) {
+    int ahead = least(b->o->stages - i - 1, m);
+    for (int j = 0; j < ahead; j++) msc_order_put(b, i, MSC_FORWARD, 0);
+    for (int j = 0; j < m; j++) {
+      if (ahead + j < m) msc_order_put(b, i, MSC_FORWARD, 0);
+      msc_order_put(b, i, MSC_BACKWARD, 0);
+    }
+  }
+  return true;
+}
+
+/* `ahead` forwards, then B, W, F in turn, with W `late` micro-batches behind B. */
+static void put_split(msc_orders *b, int stage, int ahead, int late) {
+  int m = b->o->micro_batches;
+  ahead = least(ahead, m);
+  for (int j = 0; j < ahead; j++) msc_order_put(b, stage, MSC_FORWARD, 0);
+  for (int j = 0; j < m; j++) {
+    msc_order_put(b, stage, MSC_BACKWARD, 0);
+    if (j >= late) msc_order_put(b, stage, MSC_WEIGHT, 0);
+    if (ahead + j < m) msc_order_put(b, stage, MSC_FORWARD, 0);
+  }
+  for (int j = 0; j < least(late, m); j++) msc_order_put(b, stage, MSC_WEIGHT, 0);
+}
+
+bool order_zb_h1(msc_orders *b) {
+  for (int i = 0; i < b->o->stages; i++) put_split(b, i, b->o->stages - i, i);
+  return true;
+}
+
+bool order_zb_h2(msc_orders *b) {
+  for (int i = 0; i < b->o->stages; i++) put_split(b, i, 2 * (b->o->stages - i) - 1, 2 * i);
+  return true;
+}

@@ -1,0 +1,118 @@
+/* schedule.c: from the kind of a schedule to lists that are timed, have slots and are proved not to block. */
+#include "passes/6_pipeline/schedule/schedule.h"
+
+#include <string.h>
+
+#include "passes/6_pipeline/schedule/order.h"
+
+static const struct {
+  const char *name;
+  bool split;
+  bool (*generator)(msc_orders *b);
+  const char *order;
+} kinds[] = {
+#define SCHEDULE(name, text, split, generator, order) {text, split, generator, order},
+#include "passes/6_pipeline/schedule/schedule.def"
+#undef SCHEDULE
+};
+
+const char *msc_schedule_name(msc_schedule_kind kind) { return kinds[kind].name; }
+const char *msc_schedule_order(msc_schedule_kind kind) { return kinds[kind].order; }
+bool msc_schedule_is_split(msc_schedule_kind kind) { return kinds[kind].split; }
+
+bool msc_schedule_of_name(const char *name, msc_schedule_kind *out_kind) {
+  for (int k = 0; k < MSC_NUM_SCHEDULES; k++) {
+    if (strcmp(name, kinds[k].name)) continue;
+    *out_kind = (msc_schedule_kind)k;
+    return true;
+  }
+  return false;
+}
+
+static bool is_v(msc_schedule_kind kind, int chunks) { return kind == MSC_SCHEDULE_ZB_AUTO && chunks == 2; }
+
+void msc_schedule_place(msc_schedule_kind kind, int stages, int chunks, int *out_place) {
+  for (int k = 0; k < stages * chunks; k++) out_place[k] = is_v(kind, chunks) && k >= stages ? 2 * stages - 1 - k : k % stages;
+}
+
+int msc_virtual_stage(const msc_schedule *s, int stage, int chunk) {
+  return is_v(s->kind, s->chunks) && chunk ? 2 * s->stages - 1 - stage : chunk * s->stages + stage;
+}
+
+/* ---- lists ---- */
+
+static int *turn_of(msc_orders *b, int stage, msc_work work, int chunk) { return &b->next[(stage * b->s->chunks + chunk) * MSC_NUM_WORKS + (int)work]; }
+
+void msc_order_put(msc_orders *b, int stage, msc_work work, int chunk) {
+  msc_stage_list *l = &b->s->stage[stage];
+  l->entry[l->num_entries++] = (msc_entry){.work = work, .chunk = chunk, .micro_batch = (*turn_of(b, stage, work, chunk))++, .slot = {-1, -1, -1}};
+}
+
+void msc_order_clear(msc_orders *b) {
+  for (int i = 0; i < b->s->stages; i++) b->s->stage[i].num_entries = 0;
+  memset(b->next, 0, sizeof *b->next * (size_t)(b->s->stages * b->s->chunks * MSC_NUM_WORKS));
+}
+
+/* ---- making ---- */
+
+static bool check_options(msc_context *ctx, const msc_loc *loc, const msc_schedule_options *o) {
+  if (o->stages < 1 || o->stages > MSC_MAX_STAGES) return msc_error(ctx, MSC_E_CONFIG, loc, "a pipeline has 1 to %d stages, not %d", MSC_MAX_STAGES, o->stages);
+  if (o->micro_batches < 1) return msc_error(ctx, MSC_E_CONFIG, loc, "a step has at least one micro-batch, not %d", o->micro_batches);
+  if (o->chunks < 1 || o->chunks > MSC_MAX_CHUNKS) return msc_error(ctx, MSC_E_CONFIG, loc, "a stage has 1 to %d chunks, not %d", MSC_MAX_CHUNKS, o->chunks);
+  int most = o->kind == MSC_SCHEDULE_INTERLEAVED ? MSC_MAX_CHUNKS : o->kind == MSC_SCHEDULE_ZB_AUTO ? 2 : 1;
+  if (o->chunks > most)
+    return msc_error(ctx, MSC_E_CONFIG, loc, "%s has at most %d chunk%s per stage, not %d; interleaved has any number", kinds[o->kind].name, most, most > 1 ? "s" : "", o->chunks);
+  int64_t entries = (int64_t)o->stages * o->chunks * MSC_NUM_WORKS;
+  if (entries > MSC_MAX_ENTRIES / o->micro_batches)
+    return msc_error(ctx, MSC_E_CONFIG, loc, "%d stages of %d chunks and %d micro-batches are more than %" PRId64 " entries", o->stages, o->chunks, o->micro_batches, MSC_MAX_ENTRIES);
+  return true;
+}
+
+/* The same with everything given. */
+static msc_schedule_options completed(msc_arena *scratch, const msc_schedule_options *given) {
+  msc_schedule_options o = *given;
+  int num = o.stages * o.chunks;
+  if (!o.cost) {
+    msc_section_cost *cost = msc_new_array(scratch, msc_section_cost, num);
+    for (int k = 0; k < num; k++) cost[k] = (msc_section_cost){1, 1, 1, 0, 1, 1};
+    o.cost = cost;
+  }
+  if (!o.limit) {
+    int64_t *limit = msc_new_array(scratch, int64_t, o.stages);
+    int *place = msc_new_array(scratch, int, num);
+    msc_schedule_place(o.kind, o.stages, o.chunks, place);
+    for (int k = 0; k < num; k++) limit[place[k]] += o.stages * o.cost[k].kept;
+    o.limit = limit;
+  }
+  if (!o.nodes) o.nodes = 5000000;
+  return o;
+}
+
+static void new_lists(msc_arena *arena, const msc_schedule_options *o, msc_schedule *s) {
+  int per_stage = o->micro_batches * o->chunks * (kinds[o->kind].split ? 3 : 2);
+  *s = (msc_schedule){.kind = o->kind, .stages = o->stages, .chunks = o->chunks, .micro_batches = o->micro_batches};
+  s->place = msc_new_array(arena, int, o->stages * o->chunks);
+  msc_schedule_place(o->kind, o->stages, o->chunks, s->place);
+  s->stage = msc_new_array(arena, msc_stage_list, o->stages);
+  for (int i = 0; i < o->stages; i++) s->stage[i].entry = msc_new_array(arena, msc_entry, per_stage);
+}
+
+static bool finish(msc_orders *b) {
+  const char *why;
+  msc_schedule *s = b->s;
+  if (!msc_schedule_time(b->scratch, s, b->o->cost)) return msc_error(b->ctx, MSC_E_INTERNAL, b->loc, "%s: the stages wait for each other", kinds[s->kind].name);
+  msc_schedule_slots(b->scratch, s, b->o->cost);
+  msc_schedule_channels(msc_context_arena(b->ctx), s, b->o->cost);
+  return msc_schedule_check(b->scratch, s, &why) || msc_error(b->ctx, MSC_E_INTERNAL, b->loc, "%s: %s", kinds[s->kind].name, why);
+}
+
+bool msc_schedule_make(msc_context *ctx, const msc_loc *loc, const msc_schedule_options *given, msc_schedule *out_schedule) {
+  MSC_TRY(check_options(ctx, loc, given));
+  msc_arena *scratch = msc_arena_new(ctx);
+  msc_schedule_options o = completed(scratch, given);
+  new_lists(msc_context_arena(ctx), &o, out_schedule);
+  msc_orders b = {ctx, scratch, loc, &o, out_schedule, msc_new_array(scratch, int, o.stages *o.chunks *MSC_NUM_WORKS)};
+  bool ok = kinds[o.kind].generator(&b) && finish(&b);
+  msc_arena_free(scratch);
+  return ok;
+}

@@ -1,0 +1,83 @@
+/* slots.c: lists in; which buffer of its class each entry uses, how many there are, and the bytes they stand for.  A list runs
+ * in order, so the lifetimes of a class are intervals: the lowest free slot for each is a colouring with as few as can be. */
+#include "passes/6_pipeline/schedule/schedule.h"
+
+/* Free slots of one class as a heap: the least number on top. */
+typedef struct {
+  int num_free, num; /* free ones; all there are */
+  int *free;
+} pool;
+
+static int take(pool *p) {
+  if (!p->num_free) return p->num++;
+  int slot = p->free[0], last = p->free[--p->num_free], at = 0;
+  for (int child; (child = 2 * at + 1) < p->num_free; at = child) {
+    if (child + 1 < p->num_free && p->free[child + 1] < p->free[child]) child++;
+    if (p->free[child] >= last) break;
+    p->free[at] = p->free[child];
+  }
+  p->free[at] = last;
+  return slot;
+}
+
+static void give(pool *p, int slot) {
+  int at = p->num_free++;
+  for (; at && p->free[(at - 1) / 2] > slot; at = (at - 1) / 2) p->free[at] = p->free[(at - 1) / 2];
+  p->free[at] = slot;
+}
+
+/* What each work does with the slots of each class. */
+static const struct {
+  bool takes[MSC_NUM_SLOTS], uses[MSC_NUM_SLOTS], gives[MSC_NUM_SLOTS];
+} of_work[MSC_NUM_WORKS] = {
+  [MSC_FORWARD] = {{true, true, false}, {true, true, false}, {false, false, false}},
+  [MSC_BACKWARD] = {{false, false, true}, {true, true, true}, {true, false, false}},
+  [MSC_WEIGHT] = {{false, false, false}, {false, true, true}, {false, true, true}},
+};
+
+static void color_stage(msc_schedule *s, int stage, pool *pools, int *slot_of) {
+  msc_stage_list *l = &s->stage[stage];
+  int classes = msc_schedule_is_split(s->kind) ? MSC_NUM_SLOTS : 1;
+  for (int i = 0; i < l->num_entries; i++) {
+    msc_entry *e = &l->entry[i];
+    int *held = &slot_of[((int64_t)e->chunk * s->micro_batches + e->micro_batch) * MSC_NUM_SLOTS];
+    for (int c = 0; c < classes; c++) {
+      if (of_work[e->work].takes[c]) held[c] = take(&pools[c]);
+      e->slot[c] = of_work[e->work].uses[c] ? held[c] : -1;
+      if (of_work[e->work].gives[c]) give(&pools[c], held[c]);
+    }
+  }
+  for (int c = 0; c < MSC_NUM_SLOTS; c++) {
+    l->num_slots[c] = pools[c].num;
+    pools[c].num = pools[c].num_free = 0;
+  }
+}
+
+static void count_stage(msc_schedule *s, int stage, const msc_section_cost *cost) {
+  msc_stage_list *l = &s->stage[stage];
+  bool split = msc_schedule_is_split(s->kind);
+  int in_flight = 0;
+  int64_t bytes = 0;
+  l->in_flight = 0, l->memory = 0;
+  for (int i = 0; i < l->num_entries; i++) {
+    const msc_section_cost *c = &cost[msc_virtual_stage(s, stage, l->entry[i].chunk)];
+    switch (l->entry[i].work) {
+      case MSC_FORWARD: in_flight++, bytes += c->kept; break;
+      case MSC_BACKWARD: in_flight--, bytes += (split ? c->kept_for_weight : 0) - c->kept; break;
+      default: bytes -= c->kept_for_weight;
+    }
+    if (in_flight > l->in_flight) l->in_flight = in_flight;
+    if (bytes > l->memory) l->memory = bytes;
+  }
+}
+
+void msc_schedule_slots(msc_arena *scratch, msc_schedule *s, const msc_section_cost *cost) {
+  int per_stage = s->chunks * s->micro_batches;
+  int *slot_of = msc_new_array(scratch, int, per_stage *MSC_NUM_SLOTS);
+  pool pools[MSC_NUM_SLOTS] = {0};
+  for (int c = 0; c < MSC_NUM_SLOTS; c++) pools[c].free = msc_new_array(scratch, int, per_stage);
+  for (int i = 0; i < s->stages; i++) {
+    color_stage(s, i, pools, slot_of);
+    count_stage(s, i, cost);
+  }
+}

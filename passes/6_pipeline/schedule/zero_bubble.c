@@ -1,0 +1,158 @@
+/* zero_bubble.c: zb-auto: times, and bytes per stage in; an order of F, B and W with little idle time out.  With one chunk it starts
+ * from zb-h1 and zb-h2 where they fit, so it is never worse than they are; then list schedules, then local improvement; ends at
+ * the bound.  With two chunks in a V (Qi et al. 2024, Pipeline Parallelism with Controllable Memory) it takes the best list schedule. */
+#include "passes/6_pipeline/schedule/zero_bubble.h"
+
+#include <string.h>
+
+#include "ir/clock.h"
+
+/* ---- plans ---- */
+
+zb_plan zb_new_plan(msc_arena *arena, const zb_problem *z) {
+  return (zb_plan){msc_new_array(arena, uint8_t, (int64_t)z->stages * z->length), INT64_MAX};
+}
+
+uint8_t *zb_string(const zb_problem *z, const zb_plan *p, int stage) { return p->work + (int64_t)stage * z->length; }
+
+void zb_copy(const zb_problem *z, zb_plan *to, const zb_plan *from) {
+  memcpy(to->work, from->work, (size_t)z->stages * (size_t)z->length);
+  to->makespan = from->makespan;
+}
+
+bool zb_fits(const zb_problem *z, int stage, const uint8_t *work) {
+  const msc_section_cost *c = &z->cost[stage];
+  int64_t bytes = 0, change[] = {c->kept, c->kept_for_weight - c->kept, -c->kept_for_weight};
+  int done[MSC_NUM_WORKS] = {0};
+  for (int i = 0; i < z->length; i++) {
+    if (work[i] != MSC_FORWARD && done[work[i]] == done[work[i] - 1]) return false;
+    done[work[i]]++;
+    bytes += change[work[i]];
+    if (bytes > z->limit[stage]) return false;
+  }
+  return true;
+}
+
+bool zb_is_over(const zb_problem *z, const zb_plan *best) {
+  if (best->makespan == INT64_MAX) return false; /* the first list schedule is always made */
+  return best->makespan <= z->bound || z->budget <= 0 || (z->until > 0 && msc_cpu_seconds() >= z->until);
+}
+
+/* ---- time ---- */
+
+/* The stages that can go on, as a stack; each is on it once. */
+typedef struct {
+  int *stage, num;
+  int *is_in;
+} ready_set;
+
+static void add(ready_set *r, int stage) {
+  if (r->is_in[stage]) return;
+  r->is_in[stage] = 1;
+  r->stage[r->num++] = stage;
+}
+
+/* Runs a stage until its data is missing. */
+static void run_stage(zb_problem *z, const uint8_t *work, int i, int *next, int64_t *first, int64_t *free_at, ready_set *r) {
+  const msc_section_cost *c = &z->cost[i];
+  int m = z->micro_batches, last = z->stages - 1, at = next[0], f = next[1], b = next[2];
+  int64_t *fe = z->forward_end + (int64_t)i * m, *be = z->backward_end + (int64_t)i * m, t = *free_at, ready;
+  for (; at < z->length; at++) {
+    if (work[at] == MSC_FORWARD) {
+      if (i && fe[f - m] < 0) break;
+      ready = i ? fe[f - m] + c[-1].hop : 0;
+      if (ready > t) t = ready;
+      if (!at) *first = t;
+      fe[f++] = t += c->forward;
+      if (i < last) add(r, i + 1);
+    } else if (work[at] == MSC_BACKWARD) {
+      if (f <= b || (i < last && be[b + m] < 0)) break;
+      ready = i < last ? be[b + m] + c->hop : 0;
+      if (ready > t) t = ready;
+      be[b++] = t += c->backward;
+      if (i) add(r, i - 1);
+    } else {
+      t += c->weight;
+    }
+  }
+  next[0] = at, next[1] = f, next[2] = b, *free_at = t;
+}
+
+bool zb_run(zb_problem *z, zb_plan *p) {
+  int n = z->stages;
+  size_t bytes = sizeof(int64_t) * (size_t)n * (size_t)z->micro_batches;
+  int *next = z->at, *is_in = z->at + 4 * n;
+  ready_set r = {z->at + 5 * n, 0, is_in};
+  int64_t first[MSC_MAX_STAGES], free_at[MSC_MAX_STAGES];
+  memset(z->forward_end, -1, bytes);
+  memset(z->backward_end, -1, bytes);
+  memset(z->at, 0, sizeof(int) * 6 * (size_t)n);
+  memset(free_at, 0, sizeof *free_at * (size_t)n);
+  z->budget -= (int64_t)n * z->length;
+  for (int i = n - 1; i >= 0; i--) add(&r, i);
+  while (r.num) {
+    int i = r.stage[--r.num];
+    is_in[i] = 0;
+    run_stage(z, zb_string(z, p, i), i, next + 4 * i, &first[i], &free_at[i], &r);
+  }
+  p->makespan = 0;
+  for (int i = 0; i < n; i++) {
+    if (next[4 * i] < z->length) return false;
+    if (free_at[i] - first[i] > p->makespan) p->makespan = free_at[i] - first[i];
+  }
+  return true;
+}
+
+/* ---- the search ---- */
+
+/* What a rule's generator put into the lists, if it fits and is faster. */
+static void take_rule(msc_orders *b, zb_problem *z, bool (*generator)(msc_orders *b), zb_plan *best, zb_plan *p) {
+  bool fits = true;
+  generator(b);
+  for (int i = 0; i < z->stages; i++) {
+    uint8_t *work = zb_string(z, p, i);
+    for (int n = 0; n < z->length; n++) work[n] = (uint8_t)b->s->stage[i].entry[n].work;
+    fits = fits && zb_fits(z, i, work);
+  }
+  if (fits && zb_run(z, p) && p->makespan < best->makespan) zb_copy(z, best, p);
+  msc_order_clear(b);
+}
+
+static bool start(msc_orders *b, zb_problem *z) {
+  const msc_schedule_options *o = b->o;
+  for (int i = 0; i < o->stages; i++) {
+    int64_t least = 0;
+    for (int c = 0; c < o->chunks; c++) {
+      const msc_section_cost *cost = &o->cost[msc_virtual_stage(b->s, i, c)];
+      least += cost->kept > cost->kept_for_weight ? cost->kept : cost->kept_for_weight;
+    }
+    if (o->limit[i] < least)
+      return msc_error(b->ctx, MSC_E_INFEASIBLE, b->loc, "stage %d: one micro-batch takes %" PRId64 " bytes and the limit is %" PRId64, i, least, o->limit[i]);
+  }
+  int64_t num = (int64_t)o->stages * o->chunks * o->micro_batches;
+  *z = (zb_problem){.stages = o->stages, .chunks = o->chunks, .micro_batches = o->micro_batches, .length = 3 * o->chunks * o->micro_batches, .cost = o->cost, .limit = o->limit, .budget = o->nodes};
+  z->forward_end = msc_new_array(b->scratch, int64_t, num);
+  z->backward_end = msc_new_array(b->scratch, int64_t, num);
+  z->at = msc_new_array(b->scratch, int, 6 * o->stages);
+  z->bound = zb_bound(z, b->scratch);
+  if (o->seconds > 0) z->until = msc_cpu_seconds() + o->seconds, z->budget = INT64_MAX;
+  return true;
+}
+
+bool order_zb_auto(msc_orders *b) {
+  zb_problem z;
+  MSC_TRY(start(b, &z));
+  zb_plan best = zb_new_plan(b->scratch, &z), p = zb_new_plan(b->scratch, &z);
+  bool is_v = z.chunks > 1;
+  if (!is_v) take_rule(b, &z, order_zb_h1, &best, &p);
+  if (!is_v) take_rule(b, &z, order_zb_h2, &best, &p);
+  zb_sweep(&z, b->scratch, &best, &p);
+  if (!is_v) zb_improve(&z, b->scratch, &best);
+  for (int i = 0; i < z.stages; i++)
+    for (int n = 0; n < z.length; n++) {
+      int work = zb_string(&z, &best, i)[n];
+      msc_order_put(b, i, (msc_work)(work % MSC_NUM_WORKS), work / MSC_NUM_WORKS);
+    }
+  b->s->bound = z.bound;
+  return true;
+}

@@ -1,0 +1,271 @@
+/* axes.c: ops of a region in; which dimensions of their values run in one loop, out.
+ * Every dimension of size other than 1 is a node of a union-find; each op joins the nodes that its row says agree.
+ * A join that would put two dimensions of one value into one loop (x + transpose(x)) is not made: the value is then
+ * computed once for each way it is looked at. */
+#include <stdarg.h>
+#include <string.h>
+
+#include "ir/conv.h"
+#include "passes/7_lower/nest/nester.h"
+
+uint16_t msc_nest_refuse(msc_nester *n, const char *fmt, ...) {
+  va_list ap;
+  if (n->failed) return 0;
+  va_start(ap, fmt);
+  vsnprintf(n->why, sizeof n->why, fmt, ap);
+  va_end(ap);
+  n->failed = true;
+  return 0;
+}
+
+/* ---- values ---- */
+
+static size_t slot_of(const msc_nester *n, const msc_value *v) {
+  size_t s = ((uintptr_t)v >> 4) * 0x9E3779B97F4A7C15u >> 40;
+  for (s %= VALUE_SLOTS; n->slot[s] && n->value[n->slot[s] - 1].value != v;) s = (s + 1) % VALUE_SLOTS;
+  return s;
+}
+
+int msc_nest_find_value(const msc_nester *n, const msc_value *v) { return (int)n->slot[slot_of(n, v)] - 1; }
+
+int msc_nest_add_value(msc_nester *n, const msc_value *v, const msc_op *def) {
+  size_t s = slot_of(n, v);
+  if (n->slot[s]) return n->slot[s] - 1;
+  if (n->num_values == MAX_VALUES) return msc_nest_refuse(n, "more than %d values", MAX_VALUES);
+  msc_nest_value *w = &n->value[n->num_values];
+  *w = (msc_nest_value){.value = v, .def = def, .buffer = -1};
+  for (int d = 0; d < v->type->rank; d++) {
+    if (v->type->dim[d] == 1) continue;
+    int c = ++n->num_classes;
+    n->parent[c] = (uint16_t)c, n->size[c] = v->type->dim[d], n->axis_of[c] = -1;
+    w->dim_class[d] = (uint16_t)c;
+  }
+  n->slot[s] = (uint16_t)(n->num_values + 1);
+  return n->num_values++;
+}
+
+/* ---- classes ---- */
+
+static int root(msc_nester *n, int c) {
+  while (n->parent[c] != c) c = n->parent[c] = n->parent[n->parent[c]];
+  return c;
+}
+
+static bool joins_one_value(msc_nester *n, int a, int b) {
+  for (int v = 0; v < n->num_values; v++) {
+    bool has_a = false, has_b = false;
+    for (int d = 0; d < n->value[v].value->type->rank; d++) {
+      int c = n->value[v].dim_class[d];
+      if (!c) continue;
+      c = root(n, c);
+      has_a |= c == a, has_b |= c == b;
+    }
+    if (has_a && has_b) return true;
+  }
+  return false;
+}
+
+/* Two of size 1 stand for the same reduced one; one of size 1 and another go together with what the former was reduced from: of
+ * y = g * rsqrt(mean(x * x)) the rows of g and x are one loop, though no op has both. */
+static void join(msc_nester *n, int v, int vd, int w, int wd) {
+  uint16_t *once_a = &n->value[v].once_class[vd], *once_b = &n->value[w].once_class[wd];
+  int a = n->value[v].dim_class[vd], b = n->value[w].dim_class[wd];
+  if (!a && !b) {
+    *once_a = *once_b = *once_a ? *once_a : *once_b;
+    return;
+  }
+  if (!a) a = *once_a;
+  if (!b) b = *once_b;
+  if (!a || !b) return;
+  a = root(n, a), b = root(n, b);
+  if (a == b || n->size[a] != n->size[b] || joins_one_value(n, a, b)) return;
+  n->parent[a > b ? a : b] = (uint16_t)(a < b ? a : b);
+}
+
+static int rank_of(const msc_nester *n, int v) { return n->value[v].value->type->rank; }
+
+/* Dimensions aligned from the right. */
+static void join_right(msc_nester *n, int v, int w) {
+  for (int i = 1; i <= rank_of(n, v) && i <= rank_of(n, w); i++) join(n, v, rank_of(n, v) - i, w, rank_of(n, w) - i);
+}
+
+static void join_left(msc_nester *n, int v, int w) {
+  for (int i = 0; i < rank_of(n, v) && i < rank_of(n, w); i++) join(n, v, i, w, i);
+}
+
+static void join_reduce(msc_nester *n, const msc_op *op, int x, int y) {
+  int64_t dims[MSC_MAX_RANK];
+  int num = msc_op_ints(op, "dims", dims, MSC_MAX_RANK);
+  bool keep = msc_op_bool(op, "keep_dims");
+  for (int d = 0, at = 0; d < rank_of(n, x); d++) {
+    bool gone = false;
+    for (int i = 0; i < num; i++) gone |= dims[i] == d;
+    if (!gone) join(n, x, d, y, at);
+    else if (keep) n->value[y].once_class[at] = n->value[x].dim_class[d];
+    at += !gone || keep;
+  }
+}
+
+/* Dimensions that a reshape leaves alone: equal sizes after equal numbers of elements. */
+static void join_reshape(msc_nester *n, int x, int y) {
+  const msc_type *a = n->value[x].value->type, *b = n->value[y].value->type;
+  int64_t before_a = 1, before_b = 1;
+  for (int i = 0, j = 0; i < a->rank && j < b->rank;) {
+    if (a->dim[i] == 1) i++;
+    else if (b->dim[j] == 1) j++;
+    else if (before_a == before_b && a->dim[i] == b->dim[j]) {
+      join(n, x, i, y, j);
+      before_a *= a->dim[i++], before_b *= b->dim[j++];
+    } else if (before_a <= before_b) before_a *= a->dim[i++];
+    else before_b *= b->dim[j++];
+  }
+}
+
+/* table [pre, v, post], indices [*], y [pre, *, post]. */
+static void join_gather(msc_nester *n, int axis, int table, int indices, int y) {
+  int r = rank_of(n, indices);
+  for (int d = 0; d < axis; d++) join(n, table, d, y, d);
+  for (int d = 0; d < r; d++) join(n, indices, d, y, axis + d);
+  for (int d = axis + 1; d < rank_of(n, table); d++) join(n, table, d, y, d - 1 + r);
+}
+
+static void join_matmul(msc_nester *n, const msc_op *op, int a, int b, int y) {
+  bool ta = msc_op_bool(op, "transpose_a"), tb = msc_op_bool(op, "transpose_b");
+  int ra = rank_of(n, a), rb = rank_of(n, b), ry = rank_of(n, y);
+  for (int i = 3; i <= ry; i++) {
+    if (i <= ra) join(n, a, ra - i, y, ry - i);
+    if (i <= rb) join(n, b, rb - i, y, ry - i);
+  }
+  join(n, a, ra - 2 + ta, y, ry - 2);
+  join(n, b, rb - 1 - tb, y, ry - 1);
+  join(n, a, ra - 1 - ta, b, rb - 2 + tb);
+}
+
+static void join_along(msc_nester *n, int x, int y, int64_t but) {
+  for (int d = 0; d < rank_of(n, x); d++)
+    if (d != but) join(n, x, d, y, d);
+}
+
+/* Images with images, pooled channels with channels; what windows see runs along other loops than they.  Pools of one image
+ * run along the same windows. */
+static void join_windowed(msc_nester *n, const msc_op *op, int y) {
+  bool pools = op->kind != OP_conv2d && op->kind != OP_conv2d_transpose && op->kind != OP_conv2d_weight_grad && op->kind != OP_unfold;
+  if (op->kind == OP_unfold) {
+    int x = msc_nest_find_value(n, op->in[0].value), image = msc_op_bool(op, "images_last") ? 3 : 0;
+    join(n, x, 0, y, image), join(n, x, 1, y, image ? 0 : 1);
+    return;
+  }
+  for (int i = 0; i < op->num_in; i++) {
+    int x = msc_nest_find_value(n, op->in[i].value);
+    if (pools || (i == 0 && op->kind != OP_conv2d_weight_grad)) join(n, x, 0, y, 0);
+    if (pools) join(n, x, 1, y, 1);
+  }
+  for (size_t i = 0; pools && i < n->num_ops && n->ops[i] != op; i++) {
+    bool alike = msc_is_windowed(n->ops[i]) && n->ops[i]->in[0].value == op->in[0].value;
+    for (int d = 2; alike && d < 4; d++) join(n, msc_nest_find_value(n, &n->ops[i]->out[0]), d, y, d);
+  }
+}
+
+static int64_t axis_of(const msc_op *op) {
+  int64_t axis = msc_op_int(op, "axis");
+  return axis < 0 ? axis + op->out[0].type->rank : axis;
+}
+
+/* x [named, post], indices [*, m], blocks [*, post]. */
+static void join_named(msc_nester *n, int x, int indices, int blocks) {
+  int lead = rank_of(n, indices) - 1, depth = (int)n->value[indices].value->type->dim[lead];
+  for (int d = 0; d < lead; d++) join(n, indices, d, blocks, d);
+  for (int d = depth; d < rank_of(n, x); d++) join(n, x, d, blocks, lead + d - depth);
+}
+
+static void join_op(msc_nester *n, const msc_op *op) {
+  int in[8], y = op->num_out ? msc_nest_find_value(n, &op->out[0]) : -1;
+  int64_t v[MSC_MAX_RANK];
+  for (int i = 0; i < op->num_in && i < 8; i++) in[i] = msc_nest_find_value(n, op->in[i].value);
+  switch (op->kind) {
+    case OP_constant: case OP_iota: break;
+    case OP_transpose:
+      msc_op_ints(op, "perm", v, MSC_MAX_RANK);
+      for (int d = 0; d < rank_of(n, y); d++) join(n, in[0], (int)v[d], y, d);
+      break;
+    case OP_reshape: case OP_flatten: join_reshape(n, in[0], y); break;
+    case OP_concat:
+      for (int i = 0; i < op->num_in; i++) join_along(n, msc_nest_find_value(n, op->in[i].value), y, msc_op_int(op, "dim"));
+      break;
+    case OP_split:
+      for (int i = 0; i < op->num_out; i++) join_along(n, in[0], msc_nest_find_value(n, &op->out[i]), msc_op_int(op, "dim"));
+      break;
+    case OP_slice: case OP_pad: /* cut dimensions differ in size, or shift: those that stay whole agree */
+      msc_op_ints(op, op->kind == OP_pad ? "low" : "start", v, MSC_MAX_RANK);
+      for (int d = 0; d < rank_of(n, y); d++)
+        if (v[d] == 0) join(n, in[0], d, y, d);
+      break;
+    case OP_gather: join_gather(n, (int)msc_op_int(op, "axis"), in[0], in[1], y); break;
+    case OP_scatter_add: {
+      int axis = (int)msc_op_int(op, "axis"), r = rank_of(n, in[0]);
+      for (int d = 0; d < r; d++) join(n, in[0], d, in[1], axis + d);
+      for (int d = 0; d < rank_of(n, y); d++)
+        if (d != axis) join(n, y, d, in[1], d < axis ? d : d - 1 + r);
+      break;
+    }
+    case OP_take_along: join_along(n, in[1], y, -1), join_along(n, in[0], y, axis_of(op)); break;
+    case OP_add_along: join_along(n, in[0], in[1], -1), join_along(n, y, in[1], axis_of(op)); break;
+    case OP_gather_nd: join_named(n, in[0], in[1], y); break;
+    case OP_scatter_nd_add: join_named(n, y, in[0], in[1]); break;
+    case OP_one_hot: join_left(n, in[0], y); break;
+    case OP_matmul: case OP_batch_matmul: join_matmul(n, op, in[0], in[1], y); break;
+    case OP_conv2d: case OP_conv2d_transpose: case OP_conv2d_weight_grad: case OP_max_pool: case OP_max_pool_index: case OP_max_pool_grad: case OP_avg_pool:
+    case OP_avg_pool_grad: case OP_unfold: case OP_fold: join_windowed(n, op, y); break;
+    case OP_reduce_sum: case OP_reduce_mean: case OP_reduce_max: case OP_reduce_min: case OP_reduce_prod: join_reduce(n, op, in[0], y); break;
+    case OP_softmax_cross_entropy: join_left(n, in[0], in[1]), join_left(n, in[0], y); break;
+    case OP_softmax_cross_entropy_grad: join_left(n, in[0], in[1]), join_left(n, in[0], in[2]), join_left(n, in[0], y); break;
+    default: /* elementwise, softmax, optimizers: all operands broadcast to all results */
+      for (int j = 0; j < op->num_out; j++)
+        for (int i = 0; i < op->num_in && i < 8; i++) join_right(n, in[i], msc_nest_find_value(n, &op->out[j]));
+  }
+}
+
+static int new_axis(msc_nester *n, int64_t extent) {
+  if (n->num_axes == MSC_NEST_AXES) return msc_nest_refuse(n, "more than %d loops", MSC_NEST_AXES);
+  n->extent[n->num_axes] = extent;
+  return n->num_axes++;
+}
+
+int msc_nest_axis(msc_nester *n, int v, int d) {
+  int c = n->value[v].dim_class[d];
+  if (!c) return -1;
+  c = root(n, c);
+  if (n->axis_of[c] < 0) n->axis_of[c] = (int8_t)new_axis(n, n->size[c]);
+  return n->axis_of[c];
+}
+
+int msc_nest_own_axis(msc_nester *n, int v, int k, int64_t extent) {
+  if (extent == 1) return -1;
+  uint8_t *own = &n->value[v].own_axis[k];
+  if (!*own || n->extent[*own - 1] != extent) *own = (uint8_t)(new_axis(n, extent) + 1);
+  return *own - 1;
+}
+
+/* Ops of one kind and shape that nothing connects, as updates beside each other, run in the same loops; so do some ops again and again,
+ * as sums over micro-batches. */
+static void join_alike(msc_nester *n) {
+  const msc_op *first = n->ops[0];
+  size_t period = 1;
+  while (period < n->num_ops && n->ops[period]->kind != first->kind) period++;
+  if (n->num_ops % period) return;
+  for (size_t i = 1; i < n->num_ops; i++)
+    if (n->ops[i]->kind != n->ops[i % period]->kind || n->ops[i]->out[0].type != first->out[0].type) return;
+  for (size_t i = period; i < n->num_ops; i += period) join_left(n, msc_nest_find_value(n, &first->out[0]), msc_nest_find_value(n, &n->ops[i]->out[0]));
+}
+
+bool msc_nest_values(msc_nester *n) {
+  for (size_t i = 0; i < n->num_ops; i++) {
+    const msc_op *op = n->ops[i];
+    for (int k = 0; k < op->num_in; k++) msc_nest_add_value(n, op->in[k].value, NULL);
+    for (int k = 0; k < op->num_out; k++) msc_nest_add_value(n, &op->out[k], op);
+    if (n->failed) return false;
+  }
+  for (size_t i = 0; i < n->num_ops; i++) join_op(n, n->ops[i]);
+  if (n->num_ops > 1 && n->ops[0]->num_out) join_alike(n);
+  return true;
+}

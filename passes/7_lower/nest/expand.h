@@ -1,0 +1,68 @@
+/* expand.h: what nest_expand*.c share: making instructions and coordinates. */
+#ifndef MSC_PASSES_EXPAND_H
+#define MSC_PASSES_EXPAND_H
+
+#include <math.h>
+
+#include "passes/7_lower/nest/nester.h"
+
+/* ---- nest/expand.c: an equal instruction is found instead of made again ---- */
+
+uint16_t msc_nest_add(msc_nester *n, msc_instr in, const msc_affine *at, uint16_t over);
+uint16_t msc_nest_op(msc_nester *n, msc_nest_code code, uint16_t a, uint16_t b); /* element type of a */
+uint16_t msc_nest_number(msc_nester *n, msc_dtype dtype, double v);
+uint16_t msc_nest_scalar(msc_nester *n, msc_dtype dtype, double v);
+uint16_t msc_nest_dim(msc_nester *n, int64_t v);
+int msc_nest_dim_slot(msc_nester *n, int64_t v);
+uint16_t msc_nest_start(msc_nester *n, int64_t number);
+uint16_t msc_nest_compare(msc_nester *n, msc_nest_predicate p, uint16_t a, uint16_t b);
+uint16_t msc_nest_select(msc_nester *n, uint16_t c, uint16_t a, uint16_t b);
+uint16_t msc_nest_cast(msc_nester *n, uint16_t a, msc_dtype dtype);
+void msc_nest_check(msc_nester *n, msc_kernel_fault fault, uint16_t ok);
+bool msc_nest_splat(const msc_nester *n, int v, double *out_number);
+
+uint16_t msc_nest_coord(msc_nester *n, const msc_coord *c);
+uint16_t msc_nest_coord_of(msc_nester *n, uint16_t instr);
+uint16_t msc_nest_coord_value(msc_nester *n, uint16_t c);
+uint16_t msc_nest_natural(msc_nester *n, int v, int d);
+uint16_t msc_nest_moved(msc_nester *n, uint16_t c, int64_t factor, int64_t add);   /* coordinate c * factor + add */
+uint16_t msc_nest_inside(msc_nester *n, uint16_t c, int64_t size);                 /* is it one of a dimension of this size? */
+uint16_t msc_nest_both(msc_nester *n, uint16_t a, uint16_t b);                     /* a and b; 0: nothing to ask */
+uint16_t msc_nest_guarded(msc_nester *n, uint16_t ok, int v, const msc_view *view); /* v where ok holds */
+msc_view msc_nest_stretch(const msc_nester *n, int v, const msc_view *view, int w);
+
+/* ---- nest/expand.c: reductions ---- */
+
+/* Begins to look at what is reduced over these axes, for a result that is wanted at the view: within, they run by themselves.  Refuses
+ * where the view, but for the dimensions `but`, varies along them.  Returns what msc_nest_close takes. */
+msc_inside msc_nest_open(msc_nester *n, uint16_t over, const msc_view *view, int rank, unsigned but);
+void msc_nest_close(msc_nester *n, msc_inside outer);
+/* x, of which axes `over` are reduced; they are open. */
+uint16_t msc_nest_reduce(msc_nester *n, int kind, uint16_t x, uint16_t over);
+
+/* ---- nest/expand_conv.c ---- */
+
+uint16_t msc_nest_windowed(msc_nester *n, const msc_op *op, const msc_view *view);
+
+/* ---- nest/expand_index.c ---- */
+
+uint16_t msc_nest_row(msc_nester *n, const msc_op *op, uint16_t index, int64_t rows, uint16_t *out_ok);
+/* Number of the block of t that the numbers at the view's first coordinates name, and whether it is there. */
+uint16_t msc_nest_named_offset(msc_nester *n, const msc_op *op, int indices, const msc_view *view, const msc_type *t, uint16_t *out_ok);
+uint16_t msc_nest_gather(msc_nester *n, const msc_op *op, int table, int indices, const msc_view *view);
+uint16_t msc_nest_take_along(msc_nester *n, const msc_op *op, int x, int indices, const msc_view *view);
+uint16_t msc_nest_gather_nd(msc_nester *n, const msc_op *op, int x, int indices, const msc_view *view);
+uint16_t msc_nest_one_hot(msc_nester *n, const msc_op *op, int x, const msc_type *t, const msc_view *view);
+uint16_t msc_nest_iota(msc_nester *n, const msc_op *op, const msc_type *t, const msc_view *view);
+uint16_t msc_nest_dropout(msc_nester *n, const msc_op *op, int x, const msc_view *view);
+
+/* ---- nest/expand_rows.c ---- */
+
+uint16_t msc_nest_matmul(msc_nester *n, const msc_op *op, int y, const msc_view *view);
+uint16_t msc_nest_reduce_op(msc_nester *n, const msc_op *op, int y, const msc_view *view);
+uint16_t msc_nest_softmax(msc_nester *n, const msc_op *op, const msc_view *view);
+uint16_t msc_nest_cross_entropy(msc_nester *n, const msc_op *op, const msc_view *view);
+uint16_t msc_nest_cross_entropy_grad(msc_nester *n, const msc_op *op, const msc_view *view);
+uint16_t msc_nest_update(msc_nester *n, const msc_op *op, int y, const msc_view *view);
+
+#endif

@@ -1,0 +1,293 @@
+/* expand/conv.c: ops whose windows slide over h and w, in; instructions, out.  The elements of a window are axes of their
+ * own: those of the weights, or of the op alone.  What is loaded beside the image is 0 and is passed over. */
+#include "ir/conv.h"
+#include "passes/7_lower/nest/expand.h"
+
+typedef struct {
+  msc_conv c;
+  int kernel[2];   /* axes; -1: one element */
+  uint16_t over;   /* their mask */
+} sliding;
+
+static uint16_t bit(int axis) { return axis >= 0 ? (uint16_t)(1u << axis) : 0; }
+
+static bool is_outside(msc_nester *n, int v) {
+  if (!n->value[v].def) return true;
+  msc_nest_refuse(n, "what windows see would be computed again for each of them");
+  return false;
+}
+
+static uint16_t coord_of_axis(msc_nester *n, int axis) {
+  msc_coord c = {0};
+  if (axis >= 0) c.a.coef[axis] = 1;
+  return msc_nest_coord(n, &c);
+}
+
+/* c + factor * axis */
+static uint16_t along(msc_nester *n, uint16_t c, int axis, int64_t factor) {
+  msc_coord m = n->coord[c];
+  if (axis >= 0) m.a.coef[axis] += factor;
+  return msc_nest_coord(n, &m);
+}
+
+/* Where element k of window o is in x; *ok is false where that is beside it. */
+static uint16_t under(msc_nester *n, const msc_window *w, int axis, uint16_t o, uint16_t *ok) {
+  uint16_t c = along(n, msc_nest_moved(n, o, w->stride, -w->low), axis, w->dilation);
+  bool beyond = (w->y - 1) * w->stride + (w->kernel - 1) * w->dilation - w->low >= w->x;
+  if (w->low || beyond) *ok = msc_nest_both(n, *ok, msc_nest_inside(n, c, w->x));
+  return c;
+}
+
+/* The window whose element k is i; *ok is false where there is none. */
+static uint16_t over(msc_nester *n, const msc_window *w, int axis, uint16_t i, uint16_t *ok) {
+  uint16_t c = along(n, msc_nest_moved(n, i, 1, w->low), axis, -w->dilation);
+  if (w->stride > 1) {
+    uint16_t at = msc_nest_coord_value(n, c), s = msc_nest_dim(n, w->stride);
+    *ok = msc_nest_both(n, *ok, msc_nest_compare(n, NEST_BELOW, at, msc_nest_dim(n, (w->y - 1) * w->stride + 1)));
+    *ok = msc_nest_both(n, *ok, msc_nest_compare(n, NEST_EQ, msc_nest_op(n, NEST_REM, at, s), msc_nest_number(n, MSC_I64, 0)));
+    return msc_nest_coord_of(n, msc_nest_op(n, NEST_DIV, at, s));
+  }
+  *ok = msc_nest_both(n, *ok, msc_nest_inside(n, c, w->y));
+  return c;
+}
+
+/* Value v, or `fill` where ok is false. */
+static uint16_t seen(msc_nester *n, int v, const msc_view *view, uint16_t ok, double fill) {
+  uint16_t x = msc_nest_guarded(n, ok, v, view);
+  if (!ok || fill == 0) return x; /* such loads are 0 */
+  return msc_nest_select(n, ok, x, msc_nest_number(n, (msc_dtype)n->instr[x].dtype, fill));
+}
+
+/* ---- convolutions ---- */
+
+/* c / per as a coordinate. */
+static uint16_t divided(msc_nester *n, uint16_t c, int64_t per) {
+  return per == 1 ? c : msc_nest_coord_of(n, msc_nest_op(n, NEST_DIV, msc_nest_coord_value(n, c), msc_nest_dim(n, per)));
+}
+
+static uint16_t remainder_of(msc_nester *n, uint16_t c, int64_t per) {
+  if (per == 1) return 0;
+  return msc_nest_coord_of(n, msc_nest_op(n, NEST_REM, msc_nest_coord_value(n, c), msc_nest_dim(n, per)));
+}
+
+/* Channel number `at` of channel o's group, as a channel of the whole image with `per` in each group. */
+static uint16_t channel(msc_nester *n, const msc_conv *c, uint16_t o, int64_t per_o, int64_t per, int axis) {
+  if (c->groups == 1) return coord_of_axis(n, axis);
+  return along(n, msc_nest_moved(n, divided(n, o, per_o), per, 0), axis, 1);
+}
+
+/* The sum over these axes of x where ok holds, times w, for a result that is wanted at the view. */
+static uint16_t product(msc_nester *n, const msc_view *view, uint16_t over, int x, const msc_view *at, uint16_t ok, int w,
+                        const msc_view *at_w) {
+  msc_inside outer = msc_nest_open(n, over, view, 4, 0);
+  uint16_t a = seen(n, x, at, ok, 0), b = msc_nest_eval(n, w, at_w);
+  if (n->failed) return 0;
+  uint16_t sum = msc_nest_reduce(n, MSC_SUM, msc_nest_op(n, NEST_MUL, a, b), over);
+  msc_nest_close(n, outer);
+  return sum;
+}
+
+static sliding slide_over(msc_nester *n, const msc_op *op, int weights) {
+  sliding s = {.c = msc_conv_of(op)};
+  for (int i = 0; i < 2; i++) {
+    s.kernel[i] = msc_nest_axis(n, weights, 2 + i);
+    s.over |= bit(s.kernel[i]);
+  }
+  return s;
+}
+
+/* y[n,o,h,w] = sum over c and the window of x[n, group's c, h.., w..] weights[o,c,..] */
+static uint16_t conv2d(msc_nester *n, const msc_op *op, const msc_view *view) {
+  int x = msc_nest_find_value(n, op->in[0].value), w = msc_nest_find_value(n, op->in[1].value);
+  if (!is_outside(n, x) || !is_outside(n, w)) return 0;
+  sliding s = slide_over(n, op, w);
+  int c = msc_nest_axis(n, w, 1);
+  uint16_t ok = 0;
+  msc_view at = {.at = {view->at[0], channel(n, &s.c, view->at[1], s.c.o / s.c.groups, s.c.c / s.c.groups, c)}};
+  msc_view at_w = {.at = {view->at[1], coord_of_axis(n, c), coord_of_axis(n, s.kernel[0]), coord_of_axis(n, s.kernel[1])}};
+  for (int i = 0; i < 2; i++) at.at[2 + i] = under(n, &s.c.dim[i], s.kernel[i], view->at[2 + i], &ok);
+  return product(n, view, s.over | bit(c), x, &at, ok, w, &at_w);
+}
+
+/* x[n,c,i,j] = sum over o of the group and the windows over i, j of y[n,o,..] weights[o,c,..] */
+static uint16_t conv2d_transpose(msc_nester *n, const msc_op *op, const msc_view *view) {
+  int y = msc_nest_find_value(n, op->in[0].value), w = msc_nest_find_value(n, op->in[1].value);
+  if (!is_outside(n, y) || !is_outside(n, w)) return 0;
+  sliding s = slide_over(n, op, w);
+  int64_t per_c = s.c.c / s.c.groups, per_o = s.c.o / s.c.groups;
+  int o = s.c.groups == 1 ? msc_nest_axis(n, w, 0) : msc_nest_own_axis(n, y, 0, per_o);
+  uint16_t ok = 0, from = channel(n, &s.c, view->at[1], per_c, per_o, o);
+  msc_view at = {.at = {view->at[0], from}};
+  msc_view at_w = {.at = {from, s.c.groups == 1 ? view->at[1] : remainder_of(n, view->at[1], per_c), coord_of_axis(n, s.kernel[0]), coord_of_axis(n, s.kernel[1])}};
+  for (int i = 0; i < 2; i++) at.at[2 + i] = over(n, &s.c.dim[i], s.kernel[i], view->at[2 + i], &ok);
+  return product(n, view, s.over | bit(o), y, &at, ok, w, &at_w);
+}
+
+/* dw[o,c,k,l] = sum over images and windows of x[n, group's c, ..] dy[n,o,..] */
+static uint16_t conv2d_weight_grad(msc_nester *n, const msc_op *op, const msc_view *view) {
+  int x = msc_nest_find_value(n, op->in[0].value), dy = msc_nest_find_value(n, op->in[1].value);
+  if (!is_outside(n, x) || !is_outside(n, dy)) return 0;
+  msc_conv c = msc_conv_of(op);
+  uint16_t ok = 0, reduced = 0, image = msc_nest_natural(n, dy, 0), from = view->at[1];
+  if (c.groups > 1) {
+    msc_coord sum = n->coord[msc_nest_moved(n, divided(n, view->at[1 - 1], c.o / c.groups), c.c / c.groups, 0)], own = n->coord[view->at[1]];
+    for (int i = 0; i < MSC_NEST_AXES; i++) sum.a.coef[i] += own.a.coef[i];
+    sum.a.c0 += own.a.c0;
+    if (own.instr) sum.instr = sum.instr ? msc_nest_op(n, NEST_ADD, sum.instr, own.instr) : own.instr;
+    from = msc_nest_coord(n, &sum);
+  }
+  msc_view at = {.at = {image, from}}, at_dy = {.at = {image, view->at[0]}};
+  reduced |= bit(msc_nest_axis(n, dy, 0));
+  for (int i = 0; i < 2; i++) {
+    const msc_window *w = &c.dim[i];
+    uint16_t o = msc_nest_natural(n, dy, 2 + i), k = msc_nest_moved(n, view->at[2 + i], w->dilation, -w->low);
+    int axis = msc_nest_axis(n, dy, 2 + i);
+    bool beyond = (w->y - 1) * w->stride + (w->kernel - 1) * w->dilation - w->low >= w->x;
+    at.at[2 + i] = along(n, k, axis, w->stride), at_dy.at[2 + i] = o;
+    if (w->low || beyond) ok = msc_nest_both(n, ok, msc_nest_inside(n, at.at[2 + i], w->x));
+    reduced |= bit(axis);
+  }
+  return product(n, view, reduced, x, &at, ok, dy, &at_dy);
+}
+
+/* ---- pools ---- */
+
+static sliding slide_pool(msc_nester *n, const msc_op *op, int seen_value) {
+  sliding s = {.c = msc_conv_of(op)};
+  for (int i = 0; i < 2; i++) {
+    s.kernel[i] = msc_nest_own_axis(n, seen_value, i, s.c.dim[i].kernel);
+    s.over |= bit(s.kernel[i]);
+  }
+  return s;
+}
+
+static double lowest(msc_dtype d) {
+  int bits = (int)msc_dtype_bytes(d) * 8;
+  if (msc_is_float(d)) return -(double)INFINITY;
+  return msc_dtype_class_of(d) == MSC_CLASS_INT ? -ldexp(1, bits - 1) : 0;
+}
+
+/* Element number in the window, as i64. */
+static uint16_t position(msc_nester *n, const sliding *s) {
+  msc_affine a = {0};
+  if (s->kernel[0] >= 0) a.coef[s->kernel[0]] = s->c.dim[1].kernel;
+  if (s->kernel[1] >= 0) a.coef[s->kernel[1]] = 1;
+  return msc_nest_add(n, (msc_instr){.code = NEST_INDEX, .dtype = MSC_I64}, &a, 0);
+}
+
+/* The first element that is the largest, or NaN. */
+static uint16_t first_largest(msc_nester *n, const sliding *s, uint16_t x, uint16_t ok) {
+  uint16_t most = msc_nest_reduce(n, MSC_MAX, x, s->over), at = position(n, s);
+  uint16_t none = msc_nest_dim(n, s->c.dim[0].kernel * s->c.dim[1].kernel);
+  uint16_t first = msc_nest_select(n, msc_nest_compare(n, NEST_EQ, x, most), at, none);
+  if (msc_is_float((msc_dtype)n->instr[x].dtype)) first = msc_nest_select(n, msc_nest_compare(n, NEST_NE, x, x), at, first);
+  if (ok) first = msc_nest_select(n, ok, first, none);
+  return msc_nest_cast(n, msc_nest_reduce(n, MSC_MIN, first, s->over), MSC_I32);
+}
+
+/* Elements of window o, of the dimension alone, that lie inside: from the first one that is not before it to the last. */
+static uint16_t inside(msc_nester *n, const msc_window *w, uint16_t o) {
+  uint16_t at = msc_nest_coord_value(n, msc_nest_moved(n, o, w->stride, -w->low)), d = msc_nest_dim(n, w->dilation);
+  uint16_t before = msc_nest_op(n, NEST_SUB, msc_nest_dim(n, w->dilation - 1), at);
+  uint16_t first = msc_nest_op(n, NEST_MAX, msc_nest_op(n, NEST_DIV, before, d), msc_nest_number(n, MSC_I64, 0));
+  uint16_t room = msc_nest_op(n, NEST_DIV, msc_nest_op(n, NEST_SUB, msc_nest_dim(n, w->x - 1), at), d);
+  uint16_t last = msc_nest_op(n, NEST_MIN, room, msc_nest_dim(n, w->kernel - 1));
+  return msc_nest_op(n, NEST_ADD, msc_nest_op(n, NEST_SUB, last, first), msc_nest_number(n, MSC_I64, 1));
+}
+
+static uint16_t pool(msc_nester *n, const msc_op *op, const msc_view *view) {
+  int x = msc_nest_find_value(n, op->in[0].value);
+  if (!is_outside(n, x)) return 0;
+  sliding s = slide_pool(n, op, x);
+  uint16_t ok = 0;
+  msc_view at = *view;
+  for (int i = 0; i < 2; i++) at.at[2 + i] = under(n, &s.c.dim[i], s.kernel[i], view->at[2 + i], &ok);
+  msc_dtype dtype = n->value[x].value->type->dtype;
+  msc_inside outer = msc_nest_open(n, s.over, view, 4, 0);
+  uint16_t v = seen(n, x, &at, ok, op->kind == OP_avg_pool ? 0 : lowest(dtype));
+  if (n->failed) return 0;
+  uint16_t found = op->kind == OP_max_pool_index ? first_largest(n, &s, v, ok)
+                                                 : msc_nest_reduce(n, op->kind == OP_max_pool ? MSC_MAX : MSC_SUM, v, s.over);
+  msc_nest_close(n, outer);
+  if (op->kind != OP_avg_pool) return found;
+  msc_dtype d = (msc_dtype)n->instr[found].dtype;
+  if (!ok || msc_op_bool(op, "count_include_pad"))
+    return msc_nest_op(n, NEST_DIV, found, msc_nest_scalar(n, d, (double)(s.c.dim[0].kernel * s.c.dim[1].kernel)));
+  uint16_t count = msc_nest_op(n, NEST_MUL, inside(n, &s.c.dim[0], view->at[2]), inside(n, &s.c.dim[1], view->at[3]));
+  return msc_nest_op(n, NEST_DIV, found, msc_nest_cast(n, count, d));
+}
+
+static uint16_t unpool(msc_nester *n, const msc_op *op, const msc_view *view) {
+  bool by_index = op->kind == OP_max_pool_grad;
+  int index = msc_nest_find_value(n, op->in[0].value), dy = msc_nest_find_value(n, op->in[by_index].value);
+  if (!is_outside(n, dy) || !is_outside(n, index)) return 0;
+  sliding s = slide_pool(n, op, index);
+  uint16_t ok = 0;
+  msc_view at = *view;
+  for (int i = 0; i < 2; i++) at.at[2 + i] = over(n, &s.c.dim[i], s.kernel[i], view->at[2 + i], &ok);
+  msc_inside outer = msc_nest_open(n, s.over, view, 4, 0);
+  uint16_t v = seen(n, dy, &at, ok, 0);
+  if (n->failed) return 0;
+  msc_dtype d = (msc_dtype)n->instr[v].dtype;
+  if (by_index) {
+    uint16_t own = msc_nest_cast(n, seen(n, index, &at, ok, 0), MSC_I64);
+    v = msc_nest_select(n, msc_nest_compare(n, NEST_EQ, own, position(n, &s)), v, msc_nest_number(n, d, 0));
+  }
+  uint16_t sum = msc_nest_reduce(n, MSC_SUM, v, s.over);
+  msc_nest_close(n, outer);
+  return by_index ? sum : msc_nest_op(n, NEST_DIV, sum, msc_nest_scalar(n, d, (double)(s.c.dim[0].kernel * s.c.dim[1].kernel)));
+}
+
+/* ---- windows in memory ---- */
+
+static uint16_t unfold(msc_nester *n, const msc_op *op, const msc_view *view) {
+  int x = msc_nest_find_value(n, op->in[0].value), image = msc_op_bool(op, "images_last") ? 3 : 0, ch = image ? 0 : 1;
+  if (!is_outside(n, x)) return 0;
+  msc_conv c = msc_conv_of(op);
+  msc_view at = {.at = {view->at[image], view->at[ch]}};
+  uint16_t ok = 0;
+  for (int i = 0; i < 2; i++) {
+    const msc_window *w = &c.dim[i];
+    uint16_t o = msc_nest_moved(n, view->at[4 + i], w->stride, 0), k = msc_nest_moved(n, view->at[ch + 1 + i], w->dilation, -w->low);
+    msc_coord sum = n->coord[o], more = n->coord[k];
+    for (int a = 0; a < MSC_NEST_AXES; a++) sum.a.coef[a] += more.a.coef[a];
+    sum.a.c0 += more.a.c0;
+    if (more.instr) sum.instr = sum.instr ? msc_nest_op(n, NEST_ADD, sum.instr, more.instr) : more.instr;
+    at.at[2 + i] = msc_nest_coord(n, &sum);
+    bool beyond = (w->y - 1) * w->stride + (w->kernel - 1) * w->dilation - w->low >= w->x;
+    if (w->low || beyond) ok = msc_nest_both(n, ok, msc_nest_inside(n, at.at[2 + i], w->x));
+  }
+  return seen(n, x, &at, ok, 0);
+}
+
+static uint16_t fold(msc_nester *n, const msc_op *op, const msc_view *view) {
+  int y = msc_nest_find_value(n, op->in[0].value);
+  if (!is_outside(n, y)) return 0;
+  msc_conv c = msc_conv_of(op);
+  msc_view at = {.at = {view->at[0], view->at[1]}};
+  uint16_t ok = 0, reduced = 0;
+  for (int i = 0; i < 2; i++) {
+    int axis = msc_nest_axis(n, y, 2 + i);
+    at.at[2 + i] = coord_of_axis(n, axis);
+    at.at[4 + i] = over(n, &c.dim[i], axis, view->at[2 + i], &ok);
+    reduced |= bit(axis);
+  }
+  msc_inside outer = msc_nest_open(n, reduced, view, 4, 0);
+  uint16_t v = seen(n, y, &at, ok, 0);
+  if (n->failed) return 0;
+  v = msc_nest_reduce(n, MSC_SUM, v, reduced);
+  msc_nest_close(n, outer);
+  return v;
+}
+
+uint16_t msc_nest_windowed(msc_nester *n, const msc_op *op, const msc_view *view) {
+  switch (op->kind) {
+    case OP_conv2d: return conv2d(n, op, view);
+    case OP_conv2d_transpose: return conv2d_transpose(n, op, view);
+    case OP_conv2d_weight_grad: return conv2d_weight_grad(n, op, view);
+    case OP_max_pool_grad: case OP_avg_pool_grad: return unpool(n, op, view);
+    case OP_unfold: return unfold(n, op, view);
+    case OP_fold: return fold(n, op, view);
+    default: return pool(n, op, view);
+  }
+}

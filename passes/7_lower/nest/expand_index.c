@@ -1,0 +1,141 @@
+/* expand_index.c: the part of nest/expand.c that looks elements up by index, compares with one, or draws by one. */
+#include <string.h>
+
+#include "ir/abi/philox.h"
+#include "passes/7_lower/nest/expand.h"
+
+/* Row number of an index value in this rank's part, and whether it lies there; checks it against the whole. */
+uint16_t msc_nest_row(msc_nester *n, const msc_op *op, uint16_t index, int64_t rows, uint16_t *out_ok) {
+  const msc_attr_value *start = msc_op_attr(op, "start"), *whole = msc_op_attr(op, "whole");
+  uint16_t row = msc_nest_cast(n, index, MSC_I64);
+  if (whole) msc_nest_check(n, MSC_FAULT_INDEX, msc_nest_compare(n, NEST_BELOW, row, msc_nest_dim(n, whole->i)));
+  if (start) row = msc_nest_op(n, NEST_SUB, row, msc_nest_start(n, start->i));
+  const msc_attr_value *part = msc_op_attr(op, "part");
+  uint16_t limit = part ? msc_nest_op(n, NEST_SUB, msc_nest_number(n, MSC_I64, 0), msc_nest_start(n, part->i)) : msc_nest_dim(n, rows);
+  *out_ok = msc_nest_compare(n, NEST_BELOW, row, limit);
+  if (!whole) msc_nest_check(n, MSC_FAULT_INDEX, *out_ok);
+  return row;
+}
+
+/* Where x is looked at through `at`, which is valid where `ok`; zeros elsewhere. */
+static uint16_t looked_up(msc_nester *n, uint16_t ok, int x, const msc_view *at) {
+  uint16_t v = msc_nest_guarded(n, ok, x, at);
+  if (!n->value[x].def) return v; /* loads give 0 elsewhere */
+  return msc_nest_select(n, ok, v, msc_nest_number(n, (msc_dtype)n->instr[v].dtype, 0));
+}
+
+uint16_t msc_nest_gather(msc_nester *n, const msc_op *op, int table, int indices, const msc_view *view) {
+  int axis = (int)msc_op_int(op, "axis"), r = n->value[indices].value->type->rank;
+  const msc_type *t = n->value[table].value->type;
+  msc_view at_index = {0}, at = {0};
+  uint16_t ok;
+  for (int d = 0; d < r; d++) at_index.at[d] = view->at[axis + d];
+  uint16_t row = msc_nest_row(n, op, msc_nest_eval(n, indices, &at_index), t->dim[axis], &ok);
+  for (int d = 0; d < t->rank; d++) at.at[d] = d == axis ? msc_nest_coord_of(n, row) : view->at[d < axis ? d : d - 1 + r];
+  return looked_up(n, ok, table, &at);
+}
+
+uint16_t msc_nest_take_along(msc_nester *n, const msc_op *op, int x, int indices, const msc_view *view) {
+  const msc_type *t = n->value[x].value->type;
+  int64_t axis = msc_op_int(op, "axis");
+  msc_view at = *view;
+  uint16_t ok;
+  if (axis < 0) axis += t->rank;
+  uint16_t row = msc_nest_row(n, op, msc_nest_eval(n, indices, view), t->dim[axis], &ok);
+  at.at[axis] = msc_nest_coord_of(n, row);
+  return looked_up(n, ok, x, &at);
+}
+
+/* Number k of the place that indices [*, m] name at the view's first coordinates; only the first one is cut between ranks. */
+static uint16_t named(msc_nester *n, const msc_op *op, int indices, const msc_view *view, int k, int64_t size, uint16_t *out_ok) {
+  int lead = n->value[indices].value->type->rank - 1;
+  msc_view at = {0};
+  for (int d = 0; d < lead; d++) at.at[d] = view->at[d];
+  at.at[lead] = msc_nest_coord(n, &(msc_coord){.a = {.c0 = k}});
+  uint16_t index = msc_nest_eval(n, indices, &at);
+  if (k == 0) return msc_nest_row(n, op, index, size, out_ok);
+  uint16_t row = msc_nest_cast(n, index, MSC_I64);
+  *out_ok = msc_nest_compare(n, NEST_BELOW, row, msc_nest_dim(n, size));
+  msc_nest_check(n, MSC_FAULT_INDEX, *out_ok);
+  return row;
+}
+
+uint16_t msc_nest_named_offset(msc_nester *n, const msc_op *op, int indices, const msc_view *view, const msc_type *t, uint16_t *out_ok) {
+  const msc_type *i = n->value[indices].value->type;
+  int depth = (int)i->dim[i->rank - 1];
+  uint16_t sum = 0, ok;
+  *out_ok = 0;
+  for (int k = 0; k < depth && !n->failed; k++) {
+    uint16_t row = named(n, op, indices, view, k, t->dim[k], &ok);
+    sum = sum ? msc_nest_op(n, NEST_ADD, msc_nest_op(n, NEST_MUL, sum, msc_nest_dim(n, t->dim[k])), row) : row;
+    *out_ok = msc_nest_both(n, *out_ok, ok);
+  }
+  return sum;
+}
+
+uint16_t msc_nest_gather_nd(msc_nester *n, const msc_op *op, int x, int indices, const msc_view *view) {
+  const msc_type *t = n->value[x].value->type, *i = n->value[indices].value->type;
+  int lead = i->rank - 1, depth = (int)i->dim[lead];
+  msc_view at = {0};
+  uint16_t all = 0, ok;
+  for (int d = 0; d < t->rank && !n->failed; d++) {
+    at.at[d] = d < depth ? msc_nest_coord_of(n, named(n, op, indices, view, d, t->dim[d], &ok)) : view->at[lead + d - depth];
+    if (d < depth) all = msc_nest_both(n, all, ok);
+  }
+  return looked_up(n, all, x, &at);
+}
+
+uint16_t msc_nest_one_hot(msc_nester *n, const msc_op *op, int x, const msc_type *t, const msc_view *view) {
+  const msc_attr_value *start = msc_op_attr(op, "start");
+  uint16_t row = msc_nest_cast(n, msc_nest_eval(n, x, view), MSC_I64);
+  if (start) row = msc_nest_op(n, NEST_SUB, row, msc_nest_start(n, start->i));
+  uint16_t hit = msc_nest_compare(n, NEST_EQ, row, msc_nest_coord_value(n, view->at[t->rank - 1]));
+  msc_dtype number = msc_is_float(t->dtype) ? t->dtype : MSC_F64;
+  uint16_t on = msc_nest_scalar(n, number, msc_op_float(op, "on")), off = msc_nest_scalar(n, number, msc_op_float(op, "off"));
+  return msc_nest_select(n, hit, msc_nest_cast(n, on, t->dtype), msc_nest_cast(n, off, t->dtype));
+}
+
+uint16_t msc_nest_iota(msc_nester *n, const msc_op *op, const msc_type *t, const msc_view *view) {
+  const msc_attr_value *start = msc_op_attr(op, "start");
+  uint16_t v = msc_nest_coord_value(n, view->at[msc_op_int(op, "dim")]);
+  if (start) v = msc_nest_op(n, NEST_ADD, v, msc_nest_start(n, start->i));
+  return msc_nest_cast(n, v, t->dtype);
+}
+
+/* ---- random ---- */
+
+/* Element k of a scalar operand. */
+static uint16_t scalar_operand(msc_nester *n, const msc_op *op, int k) {
+  msc_view none = {0};
+  return msc_nest_eval(n, msc_nest_find_value(n, op->in[k].value), &none);
+}
+
+/* The random word of the element of t at the view; operand `key` is the seed, the next one the step. */
+static uint16_t random_word(msc_nester *n, const msc_op *op, int key, const msc_type *t, const msc_view *view) {
+  msc_type whole = *t;
+  int64_t number[MSC_MAX_RANK], stride = 1;
+  uint16_t offset, seed = scalar_operand(n, op, key), step = scalar_operand(n, op, key + 1);
+  bool parts = msc_op_ints(op, "starts", number, MSC_MAX_RANK) >= 0;
+  if (parts) msc_op_ints(op, "whole_shape", whole.dim, MSC_MAX_RANK);
+  msc_affine at = msc_nest_offset(n, &whole, view, &offset);
+  for (int d = t->rank - 1; d >= 0; stride *= whole.dim[d] ? whole.dim[d] : 1, d--) {
+    if (!parts || number[d] < 0) continue;
+    uint16_t term = msc_nest_op(n, NEST_MUL, msc_nest_start(n, number[d]), msc_nest_dim(n, stride));
+    offset = offset ? msc_nest_op(n, NEST_ADD, offset, term) : term;
+  }
+  if (!offset) offset = msc_nest_number(n, MSC_I64, 0);
+  uint16_t upper = msc_nest_op(n, NEST_AND, step, msc_nest_dim(n, UINT32_MAX));
+  upper = msc_nest_op(n, NEST_ADD, upper, msc_nest_dim(n, (int64_t)((uint64_t)msc_op_int(op, "salt") << 32)));
+  return msc_nest_add(n, (msc_instr){.code = NEST_PHILOX, .dtype = MSC_U32, .arg = {offset, seed, upper}}, &at, 0);
+}
+
+uint16_t msc_nest_dropout(msc_nester *n, const msc_op *op, int x, const msc_view *view) {
+  const msc_type *t = n->value[x].value->type;
+  uint16_t v = msc_nest_eval(n, x, view);
+  double rate = msc_op_float(op, "rate");
+  if (op->num_in == 1 || n->failed) return v;
+  uint16_t threshold = msc_nest_cast(n, msc_nest_dim(n, msc_dropout_threshold(rate)), MSC_U32);
+  uint16_t stays = msc_nest_compare(n, NEST_GE, random_word(n, op, 1, t, view), threshold);
+  uint16_t scaled = msc_nest_op(n, NEST_MUL, v, msc_nest_scalar(n, t->dtype, 1 / (1 - rate)));
+  return msc_nest_select(n, stays, scaled, msc_nest_number(n, (msc_dtype)n->instr[v].dtype, 0));
+}

@@ -1,0 +1,303 @@
+/* expand_rows.c: ops with reductions inside and optimizer steps, in; instructions, out.
+ * A reduced dimension becomes an axis of its own; what is looked at on it and on the result's axes shares its loop. */
+#include <string.h>
+
+#include "passes/7_lower/nest/expand.h"
+
+static msc_dtype dtype_of(const msc_nester *n, uint16_t x) { return (msc_dtype)n->instr[x].dtype; }
+
+/* A sum over what may be cut: in the order that the op's `blocks` says. */
+static uint16_t reduce_in_order(msc_nester *n, const msc_op *op, int kind, uint16_t x, uint16_t over) {
+  const msc_attr_value *blocks = kind == MSC_SUM ? msc_op_attr(op, "blocks") : NULL;
+  n->op_blocks = (uint8_t)(blocks && blocks->i > 0 && blocks->i <= MSC_MAX_SUM_BLOCKS ? blocks->i : 0);
+  uint16_t y = msc_nest_reduce(n, kind, x, over);
+  n->op_blocks = 0;
+  return y;
+}
+
+/* Makes dimensions `dims` of the view of v run along their own axes; their mask. */
+static uint16_t own_axes(msc_nester *n, int v, unsigned dims, msc_view *view) {
+  uint16_t over = 0;
+  for (int d = 0; d < n->value[v].value->type->rank; d++) {
+    if (!(dims >> d & 1)) continue;
+    int axis = msc_nest_axis(n, v, d);
+    if (axis >= 0) over |= (uint16_t)(1u << axis);
+    view->at[d] = msc_nest_natural(n, v, d);
+  }
+  return over;
+}
+
+static int64_t count_of(const msc_op *op, int64_t local) {
+  const msc_attr_value *count = msc_op_attr(op, "count");
+  return count ? count->i : local;
+}
+
+/* x / count; a scalar, so that batch sizes share a kernel. */
+static uint16_t divided(msc_nester *n, uint16_t x, int64_t count) {
+  return msc_nest_op(n, NEST_DIV, x, msc_nest_scalar(n, dtype_of(n, x), (double)count));
+}
+
+uint16_t msc_nest_reduce_op(msc_nester *n, const msc_op *op, int y, const msc_view *view) {
+  int x = msc_nest_find_value(n, op->in[0].value);
+  const msc_type *t = n->value[x].value->type;
+  int64_t dims[MSC_MAX_RANK], local = 1;
+  int num = msc_op_ints(op, "dims", dims, MSC_MAX_RANK);
+  bool keep = msc_op_bool(op, "keep_dims");
+  unsigned gone = 0;
+  msc_view at = {0};
+  (void)y;
+  for (int i = 0; i < num; i++) gone |= 1u << dims[i], local *= t->dim[dims[i]];
+  for (int d = 0, from = 0; d < t->rank; d++) {
+    if (!(gone >> d & 1)) at.at[d] = view->at[from++];
+    else from += keep;
+  }
+  uint16_t over = own_axes(n, x, gone, &at);
+  msc_inside outer = msc_nest_open(n, over, &at, t->rank, gone);
+  uint16_t v = msc_nest_eval(n, x, &at);
+  if (n->failed) return 0;
+  msc_reduction kind = op->kind == OP_reduce_max ? MSC_MAX : op->kind == OP_reduce_min ? MSC_MIN : op->kind == OP_reduce_prod ? MSC_PROD : MSC_SUM;
+  v = reduce_in_order(n, op, kind, v, over);
+  msc_nest_close(n, outer);
+  return op->kind == OP_reduce_mean ? divided(n, v, count_of(op, local)) : v;
+}
+
+uint16_t msc_nest_matmul(msc_nester *n, const msc_op *op, int y, const msc_view *view) {
+  int a = msc_nest_find_value(n, op->in[0].value), b = msc_nest_find_value(n, op->in[1].value);
+  int ra = n->value[a].value->type->rank, rb = n->value[b].value->type->rank, ry = n->value[y].value->type->rank;
+  bool ta = msc_op_bool(op, "transpose_a"), tb = msc_op_bool(op, "transpose_b");
+  msc_view at_a = {0}, at_b = {0};
+  if (n->value[a].def || n->value[b].def) return msc_nest_refuse(n, "operands of a product would be computed again for every row or column");
+  for (int i = 3; i <= ry; i++) {
+    if (i <= ra && n->value[a].value->type->dim[ra - i] != 1) at_a.at[ra - i] = view->at[ry - i];
+    if (i <= rb && n->value[b].value->type->dim[rb - i] != 1) at_b.at[rb - i] = view->at[ry - i];
+  }
+  at_a.at[ra - 2 + ta] = view->at[ry - 2];
+  at_b.at[rb - 1 - tb] = view->at[ry - 1];
+  uint16_t over = own_axes(n, a, 1u << (ra - 1 - ta), &at_a);
+  at_b.at[rb - 2 + tb] = at_a.at[ra - 1 - ta];
+  msc_inside outer = msc_nest_open(n, over, view, ry, 0);
+  uint16_t u = msc_nest_eval(n, a, &at_a), v = msc_nest_eval(n, b, &at_b);
+  if (n->failed) return 0;
+  uint16_t sum = msc_nest_reduce(n, MSC_SUM, msc_nest_op(n, NEST_MUL, u, v), over);
+  msc_nest_close(n, outer);
+  return sum;
+}
+
+/* ---- softmax and its losses: m = max x, s = sum exp(x - m) ---- */
+
+typedef struct {
+  uint16_t x;      /* where it is looked at */
+  uint16_t inner;  /* along the axis */
+  uint16_t shift;  /* x - m */
+  uint16_t m, s, over;
+  msc_view along;
+  msc_inside inside; /* the reductions over the axis */
+} rows;
+
+static rows rows_of(msc_nester *n, int x, int axis, const msc_view *view) {
+  rows r = {.along = *view};
+  r.over = own_axes(n, x, 1u << axis, &r.along);
+  msc_inside outer = msc_nest_open(n, r.over, view, n->value[x].value->type->rank, 1u << axis);
+  r.inside = n->inside;
+  r.inner = msc_nest_eval(n, x, &r.along);
+  if (n->failed) return r;
+  r.m = msc_nest_reduce(n, NEST_LOOSE_MAX, r.inner, r.over);
+  r.shift = msc_nest_op(n, NEST_SUB, r.inner, r.m);
+  r.s = msc_nest_reduce(n, MSC_SUM, msc_nest_op(n, NEST_EXP, r.shift, 0), r.over);
+  msc_nest_close(n, outer);
+  return r;
+}
+
+/* For more reductions over the axis; what it returns is for msc_nest_close. */
+static msc_inside open_again(msc_nester *n, const rows *r) {
+  msc_inside outer = n->inside;
+  n->inside = r->inside;
+  return outer;
+}
+
+uint16_t msc_nest_softmax(msc_nester *n, const msc_op *op, const msc_view *view) {
+  int x = msc_nest_find_value(n, op->in[0].value), axis = (int)msc_op_int(op, "axis");
+  if (axis < 0) axis += n->value[x].value->type->rank;
+  rows r = rows_of(n, x, axis, view);
+  if (n->failed) return 0;
+  uint16_t shift = msc_nest_op(n, NEST_SUB, msc_nest_eval(n, x, view), r.m);
+  if (op->kind == OP_log_softmax) return msc_nest_op(n, NEST_SUB, shift, msc_nest_op(n, NEST_LOG, r.s, 0));
+  return msc_nest_op(n, NEST_DIV, msc_nest_op(n, NEST_EXP, shift, 0), r.s);
+}
+
+/* x[label], of which `ok` says whether it is there. */
+static uint16_t read_label(msc_nester *n, int x, const msc_view *view, uint16_t row, uint16_t ok) {
+  msc_view at = *view;
+  at.at[n->value[x].value->type->rank - 1] = msc_nest_coord_of(n, row);
+  return msc_nest_guarded(n, ok, x, &at);
+}
+
+/* The same as a sum over the row, which a GPU's threads read anyway: none of them reads what another's result may lie on. */
+static uint16_t find_label(msc_nester *n, const rows *r, uint16_t column, uint16_t row) {
+  uint16_t is_it = msc_nest_compare(n, NEST_EQ, row, msc_nest_coord_value(n, column));
+  msc_inside outer = open_again(n, r);
+  uint16_t hit = msc_nest_reduce(n, MSC_SUM, msc_nest_select(n, is_it, r->inner, msc_nest_number(n, dtype_of(n, r->inner), 0)), r->over);
+  msc_nest_close(n, outer);
+  return hit;
+}
+
+/* The loss of a row.  Class numbers: log s + m - x[label].  Probabilities: sum of label (log s + m - x), as two sums of
+ * terms that are not negative. */
+static uint16_t row_loss(msc_nester *n, const msc_op *op, int x, int labels, const msc_view *view) {
+  const msc_type *t = n->value[x].value->type;
+  rows r = rows_of(n, x, t->rank - 1, view);
+  if (n->failed) return 0;
+  uint16_t log_s = msc_nest_op(n, NEST_LOG, r.s, 0);
+  if (msc_is_float(n->value[labels].value->type->dtype)) {
+    msc_inside outer = open_again(n, &r);
+    uint16_t label = msc_nest_eval(n, labels, &r.along);
+    uint16_t apart = msc_nest_reduce(n, MSC_SUM, msc_nest_op(n, NEST_MUL, label, msc_nest_op(n, NEST_SUB, r.m, r.inner)), r.over);
+    uint16_t all = msc_nest_reduce(n, MSC_SUM, label, r.over);
+    msc_nest_close(n, outer);
+    return msc_nest_op(n, NEST_ADD, msc_nest_op(n, NEST_MUL, log_s, all), apart);
+  }
+  uint16_t ok, row = msc_nest_row(n, op, msc_nest_eval(n, labels, view), t->dim[t->rank - 1], &ok);
+  uint16_t hit = n->target == MSC_TARGET_CUDA ? find_label(n, &r, r.along.at[t->rank - 1], row) : read_label(n, x, view, row, ok);
+  return msc_nest_op(n, NEST_ADD, log_s, msc_nest_op(n, NEST_SUB, r.m, hit));
+}
+
+uint16_t msc_nest_cross_entropy(msc_nester *n, const msc_op *op, const msc_view *view) {
+  int x = msc_nest_find_value(n, op->in[0].value), labels = msc_nest_find_value(n, op->in[1].value);
+  const msc_type *t = n->value[x].value->type;
+  const char *how = msc_op_str(op, "reduction");
+  bool each = !strcmp(how, "none");
+  unsigned dims = each ? 0 : (1u << (t->rank - 1)) - 1;
+  int64_t count = 1;
+  msc_view at = *view;
+  uint16_t over = own_axes(n, x, dims, &at);
+  at.at[t->rank - 1] = msc_nest_natural(n, x, t->rank - 1);
+  msc_inside outer = msc_nest_open(n, over, view, each ? t->rank - 1 : 0, 0);
+  uint16_t loss = row_loss(n, op, x, labels, &at);
+  if (n->failed) return 0;
+  if (!each) loss = reduce_in_order(n, op, MSC_SUM, loss, over);
+  msc_nest_close(n, outer);
+  for (int d = 0; d < t->rank - 1; d++) count *= t->dim[d];
+  return strcmp(how, "mean") ? loss : divided(n, loss, count_of(op, count));
+}
+
+/* (softmax(x) sum(labels) - labels) dloss, / rows for mean */
+uint16_t msc_nest_cross_entropy_grad(msc_nester *n, const msc_op *op, const msc_view *view) {
+  int x = msc_nest_find_value(n, op->in[0].value), labels = msc_nest_find_value(n, op->in[1].value);
+  const msc_type *t = n->value[x].value->type;
+  const char *how = msc_op_str(op, "reduction");
+  msc_view scalar = {0};
+  rows r = rows_of(n, x, t->rank - 1, view);
+  uint16_t dloss = msc_nest_eval(n, msc_nest_find_value(n, op->in[2].value), strcmp(how, "none") ? &scalar : view);
+  if (n->failed) return 0;
+  uint16_t p = msc_nest_op(n, NEST_DIV, msc_nest_op(n, NEST_EXP, msc_nest_op(n, NEST_SUB, msc_nest_eval(n, x, view), r.m), 0), r.s), label;
+  if (msc_is_float(n->value[labels].value->type->dtype)) {
+    label = msc_nest_eval(n, labels, view);
+    msc_inside outer = open_again(n, &r);
+    uint16_t all = msc_nest_reduce(n, MSC_SUM, msc_nest_eval(n, labels, &r.along), r.over);
+    msc_nest_close(n, outer);
+    p = msc_nest_op(n, NEST_MUL, p, all);
+  } else {
+    uint16_t ok, row = msc_nest_row(n, op, msc_nest_eval(n, labels, view), t->dim[t->rank - 1], &ok);
+    uint16_t hit = msc_nest_compare(n, NEST_EQ, row, msc_nest_coord_value(n, view->at[t->rank - 1]));
+    msc_dtype d = dtype_of(n, p);
+    label = msc_nest_select(n, hit, msc_nest_number(n, d, 1), msc_nest_number(n, d, 0));
+  }
+  int64_t count = 1;
+  for (int d = 0; d < t->rank - 1; d++) count *= t->dim[d];
+  if (!strcmp(how, "mean")) dloss = divided(n, dloss, count_of(op, count));
+  return msc_nest_op(n, NEST_MUL, msc_nest_op(n, NEST_SUB, p, label), dloss);
+}
+
+/* ---- optimizers, PyTorch's formulas ---- */
+
+typedef struct {
+  msc_nester *n;
+  const msc_op *op;
+  msc_dtype dtype;
+  uint16_t in[6];
+} update;
+
+static uint16_t attr(const update *u, const char *name) { return msc_nest_scalar(u->n, u->dtype, msc_op_float(u->op, name)); }
+static uint16_t attr64(const update *u, const char *name) { return msc_nest_scalar(u->n, MSC_F64, msc_op_float(u->op, name)); }
+static uint16_t less(const update *u, const char *name) { return msc_nest_scalar(u->n, u->dtype, 1 - msc_op_float(u->op, name)); }
+static bool has(const update *u, const char *name) { return msc_op_float(u->op, name) != 0; }
+static uint16_t mul(const update *u, uint16_t a, uint16_t b) { return msc_nest_op(u->n, NEST_MUL, a, b); }
+static uint16_t add(const update *u, uint16_t a, uint16_t b) { return msc_nest_op(u->n, NEST_ADD, a, b); }
+static uint16_t sub(const update *u, uint16_t a, uint16_t b) { return msc_nest_op(u->n, NEST_SUB, a, b); }
+static uint16_t quotient(const update *u, uint16_t a, uint16_t b) { return msc_nest_op(u->n, NEST_DIV, a, b); }
+static uint16_t root(const update *u, uint16_t a) { return msc_nest_op(u->n, NEST_SQRT, a, 0); }
+
+/* g + weight_decay w */
+static uint16_t decayed(const update *u, uint16_t g, uint16_t w) { return has(u, "weight_decay") ? add(u, g, mul(u, attr(u, "weight_decay"), w)) : g; }
+
+/* b m + (1 - b) x */
+static uint16_t average(const update *u, const char *b, uint16_t m, uint16_t x) { return add(u, mul(u, attr(u, b), m), mul(u, less(u, b), x)); }
+
+/* 1 - b^t = 1 - exp(t log b) in f64: at the first steps nearly everything cancels */
+static uint16_t correction(const update *u, const char *b) {
+  uint16_t t = msc_nest_cast(u->n, u->in[4], MSC_F64), log_b = msc_nest_scalar(u->n, MSC_F64, log(msc_op_float(u->op, b)));
+  return sub(u, msc_nest_number(u->n, MSC_F64, 1), msc_nest_op(u->n, NEST_EXP, mul(u, t, log_b), 0));
+}
+
+static uint16_t momentum(const update *u, size_t result) {
+  uint16_t w = u->in[0], g = decayed(u, u->in[2], w), old = mul(u, attr(u, "momentum"), u->in[1]);
+  uint16_t m = add(u, old, has(u, "dampening") ? mul(u, less(u, "dampening"), g) : g);
+  if (result == 1) return m;
+  if (msc_op_bool(u->op, "nesterov")) m = add(u, g, mul(u, attr(u, "momentum"), m));
+  return sub(u, w, mul(u, attr(u, "lr"), m));
+}
+
+/* adam: weight_decay in the gradient; adamw: w (1 - lr weight_decay) first */
+static uint16_t adam(const update *u, size_t result) {
+  bool apart = u->op->kind == OP_adamw;
+  uint16_t w = u->in[0], g = apart ? u->in[3] : decayed(u, u->in[3], w);
+  uint16_t m = average(u, "beta1", u->in[1], g), v = average(u, "beta2", u->in[2], mul(u, g, g));
+  if (result == 1) return m;
+  if (result == 2) return v;
+  uint16_t step = msc_nest_cast(u->n, quotient(u, attr64(u, "lr"), correction(u, "beta1")), u->dtype);
+  uint16_t scale = msc_nest_cast(u->n, root(u, correction(u, "beta2")), u->dtype);
+  if (apart && has(u, "weight_decay")) w = mul(u, w, msc_nest_scalar(u->n, u->dtype, 1 - msc_op_float(u->op, "lr") * msc_op_float(u->op, "weight_decay")));
+  return sub(u, w, mul(u, step, quotient(u, m, add(u, quotient(u, root(u, v), scale), attr(u, "eps")))));
+}
+
+static uint16_t lamb_moments(const update *u, size_t result) {
+  uint16_t g = u->in[3], m = average(u, "beta1", u->in[1], g), v = average(u, "beta2", u->in[2], mul(u, g, g));
+  if (result == 1) return m;
+  if (result == 2) return v;
+  uint16_t bias1 = msc_nest_cast(u->n, correction(u, "beta1"), u->dtype), bias2 = msc_nest_cast(u->n, correction(u, "beta2"), u->dtype);
+  uint16_t r = quotient(u, quotient(u, m, bias1), add(u, root(u, quotient(u, v, bias2)), attr(u, "eps")));
+  return has(u, "weight_decay") ? add(u, r, mul(u, attr(u, "weight_decay"), u->in[0])) : r;
+}
+
+static uint16_t new_value(const update *u, size_t result) {
+  switch (u->op->kind) {
+    case OP_sgd: return sub(u, u->in[0], mul(u, attr(u, "lr"), decayed(u, u->in[1], u->in[0])));
+    case OP_momentum: return momentum(u, result);
+    case OP_assign: return u->in[1];
+    case OP_lamb_moments: return lamb_moments(u, result);
+    case OP_lamb_apply: return sub(u, u->in[0], mul(u, mul(u, attr(u, "lr"), u->in[2]), u->in[1]));
+    default: return adam(u, result);
+  }
+}
+
+/* The operand whose new value is the result; -1: none. */
+static int old_value(const msc_op *op, size_t result) {
+  const msc_op_info *info = msc_info(op);
+  for (int i = 0; i < info->num_operands; i++)
+    if (info->operand[i].tied == (int)result) return i;
+  return -1;
+}
+
+uint16_t msc_nest_update(msc_nester *n, const msc_op *op, int y, const msc_view *view) {
+  update u = {.n = n, .op = op, .dtype = msc_compute_dtype(n->value[y].value->type->dtype)};
+  size_t result = n->value[y].value->index;
+  for (int i = 0; i < op->num_in && i < 6; i++) {
+    int v = msc_nest_find_value(n, op->in[i].value);
+    msc_view at = msc_nest_stretch(n, y, view, v);
+    u.in[i] = msc_nest_eval(n, v, &at);
+  }
+  if (n->failed) return 0;
+  int ok = msc_info(op)->num_operands - 1, old = old_value(op, result);
+  uint16_t fresh = new_value(&u, result);
+  return op->num_in > ok && old >= 0 ? msc_nest_select(n, u.in[ok], fresh, u.in[old]) : fresh;
+}

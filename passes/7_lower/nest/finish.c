@@ -1,0 +1,167 @@
+/* finish.c: instructions and their walk in; a launch out: the program with slots for its sizes, the sizes, the items. */
+#include <string.h>
+
+#include "passes/7_lower/nest/expand.h"
+
+static int bytes_of(const msc_instr *in) {
+  if (in->dtype == MSC_I1) return 1;
+  if (in->code == NEST_INDEX || in->code == NEST_DIM || in->code == NEST_CHECK) return 1; /* addresses, not data */
+  return (int)msc_dtype_bytes((msc_dtype)in->dtype);
+}
+
+/* Elements of a vector: the widest values that vary along the lanes fill it. */
+int msc_nest_lanes(const msc_nester *n) {
+  int widest = 0;
+  if (n->target == MSC_TARGET_CUDA) return msc_nest_gpu_lanes(n);
+  if (n->walk.lane < 0) return 1;
+  for (int i = 1; i < n->num_instrs; i++)
+    if (n->live[i] && (n->instr[i].axes >> n->walk.lane & 1) && bytes_of(&n->instr[i]) > widest) widest = bytes_of(&n->instr[i]);
+  return n->vector_bytes / (widest < 4 ? 4 : widest);
+}
+
+static uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
+
+uint64_t msc_nest_items(const msc_nester *n) {
+  const msc_nest_walk *w = &n->walk;
+  if (n->target == MSC_TARGET_CUDA) return msc_nest_gpu_items(n);
+  uint16_t lane = w->lane >= 0 ? (uint16_t)(1u << w->lane) : 0;
+  if (w->kind == MSC_NEST_TRANSPOSE)
+    return msc_nest_points(n, w->items & (uint16_t)~(lane | 1u << w->across)) * ceil_div((uint64_t)n->extent[w->across], MSC_TRANSPOSE_ROWS);
+  if ((w->kind == MSC_NEST_COLUMN || w->kind == MSC_NEST_SCATTER) && lane)
+    return msc_nest_points(n, w->items & (uint16_t)~lane) * ceil_div((uint64_t)n->extent[w->lane], (uint64_t)msc_nest_lanes(n) * MSC_COLUMN_VECTORS);
+  return msc_nest_points(n, w->items);
+}
+
+static bool touches_memory(const msc_instr *in) {
+  return in->code == NEST_LOAD || in->code == NEST_STORE || in->code == NEST_SCATTER || in->code == NEST_FILL;
+}
+
+/* ---- estimates ---- */
+
+static uint64_t weight_of(const msc_instr *in) {
+  switch (in->code) {
+    case NEST_LOAD: case NEST_STORE: case NEST_CONST: case NEST_SCALAR: case NEST_DIM: case NEST_INDEX: case NEST_FILL: return 0;
+    case NEST_DIV: case NEST_REM: case NEST_SQRT: return 4;
+    case NEST_EXP: case NEST_LOG: return 10;
+    case NEST_TANH: case NEST_ERF: case NEST_SIN: case NEST_COS: return 15;
+    case NEST_POW: case NEST_PHILOX: return 40;
+    default: return 1;
+  }
+}
+
+static uint64_t place_bytes(const msc_nester *n, int i) {
+  const msc_instr *in = &n->instr[i];
+  uint8_t dtype = n->buffer[in->buffer].dtype;
+  uint64_t points = msc_nest_points(n, in->axes), elems = (uint64_t)n->buffer_elems[in->buffer];
+  return (points < elems ? points : elems) * (uint64_t)msc_dtype_bytes(dtype == MSC_NUM_DTYPES ? in->dtype : dtype);
+}
+
+void msc_nest_estimate(const msc_nester *n, uint64_t *out_bytes, uint64_t *out_flops) {
+  uint32_t counted = 0;
+  *out_bytes = *out_flops = 0;
+  for (int i = 1; i < n->num_instrs; i++) {
+    const msc_instr *in = &n->instr[i];
+    if (!n->live[i]) continue;
+    *out_flops += weight_of(in) * msc_nest_points(n, in->axes | n->over[i]);
+    bool moves = in->code == NEST_LOAD || in->code == NEST_STORE || in->code == NEST_SCATTER;
+    if (!moves || (in->code == NEST_LOAD && (counted >> in->buffer & 1))) continue;
+    if (in->code == NEST_LOAD) counted |= 1u << in->buffer;
+    *out_bytes += place_bytes(n, i);
+  }
+}
+
+/* ---- the program ---- */
+
+static msc_slots slots_of(msc_nester *n, const msc_affine *a) {
+  msc_slots s = {.c0 = (uint8_t)msc_nest_dim_slot(n, a->c0)};
+  for (int i = 0; i < n->num_axes; i++) s.coef[i] = (uint8_t)msc_nest_dim_slot(n, a->coef[i]);
+  return s;
+}
+
+/* The outermost item axis needs no size: it ends where the items end. */
+static bool needs_size(const msc_nester *n, int axis) {
+  const msc_nest_walk *w = &n->walk;
+  if (axis == w->clipped || axis == w->lane || axis == w->across) return w->kind != MSC_NEST_MAP || n->num_axes > 1;
+  return axis != 0 || !(w->items & 1);
+}
+
+static void set_axes(msc_nester *n, msc_program_head *h) {
+  const msc_nest_walk *w = &n->walk;
+  for (int i = 0; i < n->num_axes; i++) {
+    if (!needs_size(n, i)) continue;
+    bool baked = i == w->lane && n->extent[i] <= MSC_BAKED_SIZE && n->extent[i] > 0 && i != w->clipped && !(w->blocks && (w->reduced >> i & 1));
+    /* without items nothing divides by this size */
+    if (n->extent[i] == 0 && (w->items >> i & 1)) h->axis[i].size = 1;
+    else if (baked) h->axis[i].baked_size = n->extent[i];
+    else h->axis[i].size = (uint8_t)msc_nest_dim_slot(n, n->extent[i]);
+  }
+}
+
+static msc_instr *set_instrs(msc_nester *n, msc_arena *arena, msc_program_head *h) {
+  msc_instr *out = msc_new_array(arena, msc_instr, n->num_instrs);
+  uint16_t number[MSC_NEST_INSTRS] = {0};
+  h->num_instrs = 1;
+  for (int i = 1; i < n->num_instrs; i++) {
+    if (!n->live[i]) continue;
+    number[i] = h->num_instrs;
+    msc_instr in = n->instr[i];
+    for (int k = 0; k < 3; k++) in.arg[k] = number[in.arg[k]];
+    in.at = slots_of(n, &n->at[i]);
+    out[h->num_instrs++] = in;
+  }
+  return out;
+}
+
+/* Only buffers that are used are handed over. */
+static void set_buffers(const msc_nester *n, msc_arena *arena, msc_nest_launch *out) {
+  msc_program_head *h = &out->program.head;
+  uint32_t used = n->checks ? 1u << (n->num_buffers - 1) : 0, *number = msc_new_array(arena, uint32_t, n->num_buffers);
+  uint8_t place[MSC_NEST_BUFFERS];
+  for (int i = 1; i < n->num_instrs; i++)
+    if (n->live[i] && touches_memory(&n->instr[i])) used |= 1u << n->instr[i].buffer;
+  for (int b = 0; b < n->num_buffers; b++) {
+    if (!(used >> b & 1)) continue;
+    place[b] = h->num_buffers;
+    number[h->num_buffers] = (uint32_t)n->buffer_number[b];
+    h->buffer[h->num_buffers++] = n->buffer[b];
+  }
+  for (int i = 1; i < h->num_instrs; i++)
+    if (touches_memory(&out->program.instr[i])) out->program.instr[i].buffer = place[out->program.instr[i].buffer];
+  h->flag = (int8_t)(n->checks ? h->num_buffers - 1 : -1);
+  out->buffer = number;
+}
+
+/* Items per work unit: about 64 KB or as much arithmetic, so that handing out work costs little. */
+static uint64_t grain_of(const msc_nester *n, const msc_nest_launch *l) {
+  uint64_t work = l->bytes + l->flops, unit = 65536, grain;
+  if (!l->extent || !work) return 1;
+  grain = (uint64_t)((double)unit * (double)l->extent / (double)work);
+  if (n->walk.kind == MSC_NEST_MAP && grain > 64) grain = grain / 64 * 64;
+  return grain < 1 ? 1 : grain > l->extent ? l->extent : grain;
+}
+
+void msc_nest_finish(msc_nester *n, msc_arena *arena, msc_nest_launch *out) {
+  const msc_nest_walk *w = &n->walk;
+  msc_program_head *h = &out->program.head;
+  memset(h, 0, sizeof *h);
+  h->kind = (uint8_t)w->kind, h->num_axes = (uint8_t)n->num_axes;
+  h->num_phases = (uint8_t)w->num_phases;
+  h->lane = (int8_t)w->lane, h->across = (int8_t)w->across, h->lanes = (uint8_t)msc_nest_lanes(n);
+  h->keeps_row = n->target == MSC_TARGET_CPU && w->kind == MSC_NEST_ROW && w->num_phases > 1 && w->reduced == 1u << w->lane && n->extent[w->lane] <= MSC_KEPT_ROW;
+  h->chunk_axis = (int8_t)w->chunk_axis, h->clipped = (int8_t)w->clipped;
+  h->items = w->items, h->reduced = w->reduced, h->tail = w->tail;
+  set_axes(n, h);
+  if (w->blocks) h->blocks = (uint8_t)msc_nest_dim_slot(n, w->blocks);
+  if (w->tail_blocks) h->tail_blocks = (uint8_t)msc_nest_dim_slot(n, w->tail_blocks);
+  if (w->clipped >= 0) h->chunk = (uint8_t)msc_nest_dim_slot(n, w->chunk_total);
+  out->program.instr = set_instrs(n, arena, h);
+  set_buffers(n, arena, out);
+  h->num_dims = (uint8_t)n->num_dims, h->num_scalars = (uint8_t)n->num_scalars;
+  out->dims = msc_arena_copy(arena, n->dims, sizeof *n->dims * (size_t)n->num_dims);
+  out->scalars = msc_arena_copy(arena, n->scalars, sizeof *n->scalars * (size_t)n->num_scalars);
+  out->start = msc_arena_copy(arena, n->start, sizeof *n->start * (size_t)n->num_starts);
+  out->num_starts = (size_t)n->num_starts;
+  msc_nest_estimate(n, &out->bytes, &out->flops);
+  if (n->target == MSC_TARGET_CUDA) msc_nest_gpu_shape(n, out);
+  else out->extent = msc_nest_items(n), out->grain = grain_of(n, out);
+}

@@ -1,0 +1,203 @@
+/* nester.h: working memory of this folder: from ops to the program of program.h. */
+#ifndef MSC_PASSES_NESTER_H
+#define MSC_PASSES_NESTER_H
+
+#include "passes/7_lower/nest/program.h"
+
+enum {
+  MAX_VALUES = 256,  /* operands and results of the ops of a region */
+  MAX_COORDS = 600,
+  MAX_MEMO = 1024,
+  VALUE_SLOTS = 512, /* hash table */
+};
+
+/* One coordinate of a tensor: an affine form of the axes plus the value of an instruction (i64), or 0. */
+typedef struct {
+  msc_affine a;
+  uint16_t instr;
+} msc_coord;
+
+/* Where a value is looked at: a coordinate number per dimension. */
+typedef struct {
+  uint16_t at[MSC_MAX_RANK];
+} msc_view;
+
+typedef struct {
+  const msc_value *value;
+  const msc_op *def;       /* op of the region, or NULL: comes from outside */
+  int buffer;              /* outside or result: its buffer, else -1 */
+  uint16_t dim_class[MSC_MAX_RANK]; /* nodes of the union-find, 0: size 1, no axis */
+  uint16_t once_class[MSC_MAX_RANK]; /* of size 1 since it was reduced: the node it had before; else 0 */
+  uint8_t own_axis[2];     /* axis + 1 of a loop that is no dimension of any value; 0: none yet */
+} msc_nest_value;
+
+typedef struct {
+  uint16_t value, guard, instr;
+  msc_view view;
+} msc_memo;
+
+/* Where instructions are made for. */
+typedef struct {
+  uint16_t guard; /* loads are made where this is true; 0: everywhere */
+  uint16_t open;  /* axes of the reductions around: mask */
+} msc_inside;
+
+/* How the iteration space is run through. */
+typedef struct {
+  msc_nest_kind kind;
+  uint16_t items, reduced, tail; /* masks of axes */
+  int lane;                      /* -1: no vectors */
+  int across;                    /* TRANSPOSE: the axis along which its operand is contiguous */
+  int chunk_axis, clipped;       /* extent of `clipped` = min(itself, chunk_total - chunk_axis * itself); -1: none */
+  int64_t chunk_total;
+  int64_t blocks, tail_blocks;   /* of sums over reduced, over tail; 0: in whatever order */
+  int num_phases;
+  int num_launches;
+} msc_nest_walk;
+
+struct msc_nester {
+  msc_context *ctx;
+  msc_target target;
+  int vector_bytes; /* of the target */
+  msc_arena *arena;
+  char why[256];
+  bool failed;
+
+  size_t num_ops;
+  const msc_op *const *ops;
+  int num_values;
+  msc_nest_value value[MAX_VALUES];
+  uint16_t slot[VALUE_SLOTS]; /* value number + 1, by hash of the pointer */
+  int num_results;
+  uint16_t result[MSC_NEST_BUFFERS];
+
+  int num_classes; /* union-find of dimensions: which are one loop */
+  uint16_t parent[MAX_VALUES * MSC_MAX_RANK + 1];
+  int64_t size[MAX_VALUES * MSC_MAX_RANK + 1];
+  int8_t axis_of[MAX_VALUES * MSC_MAX_RANK + 1]; /* of a root, -1: none yet */
+
+  int num_axes;
+  int64_t extent[MSC_NEST_AXES];
+  bool used[MSC_NEST_AXES];
+
+  int num_coords;
+  msc_coord coord[MAX_COORDS];
+  int num_memo;
+  msc_memo memo[MAX_MEMO];
+  msc_inside inside;
+
+  int num_instrs;
+  msc_instr instr[MSC_NEST_INSTRS];
+  msc_affine at[MSC_NEST_INSTRS];
+  uint16_t over[MSC_NEST_INSTRS]; /* REDUCE: mask of axes */
+  uint8_t blocks[MSC_NEST_INSTRS]; /* REDUCE: of the op's attribute */
+  uint8_t op_blocks;              /* those of the op that is being expanded */
+  bool live[MSC_NEST_INSTRS];
+
+  int num_buffers;
+  msc_nest_buffer buffer[MSC_NEST_BUFFERS];
+  int64_t buffer_elems[MSC_NEST_BUFFERS];
+  int buffer_number[MSC_NEST_BUFFERS]; /* in the list of msc_kernel_call */
+  uint8_t lies_on[MSC_NEST_BUFFERS];   /* a result that is the new value of an operand: that one's buffer + 1; else 0 */
+  uint8_t memory[MSC_NEST_BUFFERS];    /* of an operand: the first buffer in the same memory */
+  bool checks;
+
+  int num_dims, num_scalars, num_starts;
+  int64_t dims[MSC_NEST_DIMS];
+  double scalars[MSC_NEST_SCALARS];
+  msc_start start[16];
+
+  msc_nest_walk walk;
+};
+
+/* Fails the region with a reason; returns 0 so that evaluation can go on harmlessly. */
+uint16_t msc_nest_refuse(msc_nester *n, const char *fmt, ...) MSC_PRINTF(2, 3);
+
+/* ---- nest/axes.c ---- */
+
+/* Collects the values of the ops and finds which of their dimensions are one loop. */
+bool msc_nest_values(msc_nester *n);
+int msc_nest_add_value(msc_nester *n, const msc_value *v, const msc_op *def);
+int msc_nest_find_value(const msc_nester *n, const msc_value *v);
+/* Axis of dimension d of value v, made on first use; -1: size 1. */
+int msc_nest_axis(msc_nester *n, int v, int d);
+/* Axis k of so many elements that looking at v runs along and that is no dimension of any value; -1: one element.  Ops that
+ * look at v alike share it. */
+int msc_nest_own_axis(msc_nester *n, int v, int k, int64_t extent);
+
+/* ---- nest/expand.c ---- */
+
+/* Instruction that computes value v at the view, expanding ops into scalar arithmetic. */
+uint16_t msc_nest_eval(msc_nester *n, int v, const msc_view *view);
+msc_view msc_nest_natural_view(msc_nester *n, int v);
+/* Element number of a view of a row-major tensor: affine part, and the instruction to add or 0. */
+msc_affine msc_nest_offset(msc_nester *n, const msc_type *t, const msc_view *view, uint16_t *out_instr);
+uint16_t msc_affine_axes(const msc_affine *a);
+msc_dtype msc_compute_dtype(msc_dtype d);
+
+/* ---- nest/walk.c ---- */
+
+/* Chooses kind, axis groups, lanes and phases for the instructions, orders the axes outer to inner and merges neighbours. */
+bool msc_nest_choose_walk(msc_nester *n);
+void msc_nest_mark_live(msc_nester *n);
+void msc_nest_set_phases(msc_nester *n);
+void msc_nest_split_double_reductions(msc_nester *n);
+void msc_nest_order_axes(msc_nester *n);
+/* axis i becomes axis number[i] of `num`; -1: no longer there */
+void msc_nest_renumber(msc_nester *n, const int8_t *number, int num);
+uint64_t msc_nest_points(const msc_nester *n, uint16_t axes);
+/* The instruction that adds to places by index; 0: there is none. */
+int msc_nest_scatter(const msc_nester *n);
+
+/* ---- nest/finish.c ---- */
+
+/* One launch from the instructions and the walk. */
+void msc_nest_finish(msc_nester *n, msc_arena *arena, msc_nest_launch *out_launch);
+void msc_nest_estimate(const msc_nester *n, uint64_t *out_bytes, uint64_t *out_flops);
+int msc_nest_lanes(const msc_nester *n);
+uint64_t msc_nest_items(const msc_nester *n);
+
+/* ---- nest/gpu.c ---- */
+
+int msc_nest_gpu_lanes(const msc_nester *n);
+uint64_t msc_nest_gpu_items(const msc_nester *n);
+/* Items, items of a block, threads and teams; from the lanes. */
+void msc_nest_gpu_shape(const msc_nester *n, msc_nest_launch *l);
+
+/* Positions of a part of the reduced axis when too few blocks would share its items. */
+int64_t msc_nest_gpu_part(const msc_nester *n, int axis);
+
+/* ---- nest/split.c ---- */
+
+/* Reductions too long for few items run in two launches with scratch between; what is added to, in whatever order, is zeros before.
+ * Decides and changes the walk; the scratch. */
+uint64_t msc_nest_choose_split(msc_nester *n);
+
+typedef struct {
+  msc_nester *nester;
+  const char *suffix; /* as msc_nest_launch */
+} msc_nest_part;
+/* The walk's launches in order; n becomes one of them, the others are the arena's. */
+void msc_nest_split(msc_nester *n, msc_arena *arena, msc_nest_part out_part[MSC_NEST_LAUNCHES]);
+
+/* ---- nest/known.c ---- */
+
+/* What shall be one kernel. */
+typedef struct {
+  size_t num_ops, num_in, num_out;
+  const msc_op *const *ops;
+  const msc_value *const *in;  /* buffers 0 ..; NULL: values from outside in the order they are met */
+  const msc_value *const *out; /* buffers after them; NULL: results used outside the ops */
+} msc_nest_region;
+
+/* Where the answer to the question about regions just like this one is kept, in the context; *it is NULL when nobody asked before.
+ * NULL: the region is too large to compare. */
+const void **msc_nest_known(const msc_nester *n, const msc_nest_region *r, uint32_t question);
+
+/* ---- nest.c ---- */
+
+bool msc_nest_used_outside(const msc_nest_region *r, const msc_value *v);
+/* The launches of an op, fused or single, in the arena.  False: the op cannot be a kernel, n->why says why. */
+bool msc_nest_launches(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nest_info *out_info, msc_nest_launch **out_launch);
+
+#endif

@@ -1,0 +1,139 @@
+/* program.h: the program of a kernel, as this folder makes it and codegen/emit reads it.
+ *
+ * Axes are loops.  An item is one point of the item axes (kind MAP: of all axes); per item the `reduced` axes are run
+ * through once per phase, and if `tail` axes exist, that whole is run through once per point of them.  Lanes of vectors lie
+ * along `lane`.  Example, softmax of [r, c]: item axis r, reduced and lane axis c, three phases: max, sum of exp, store.
+ *
+ *   %1 load b0[r*C + c]   %2 reduce max %1 (phase 1)   %3 sub %1 %2   %4 exp %3   %5 reduce sum %4 (phase 2)
+ *   %6 div %4 %5          store b1[r*C + c] %6 (phase 3)
+ *
+ * Sizes and strides other than 0 and 1 are dims of the launch, so programs of equal form are equal bytes. */
+#ifndef MSC_PASSES_PROGRAM_H
+#define MSC_PASSES_PROGRAM_H
+
+#include "passes/7_lower/nest/nest.h"
+
+/*         name     operands */
+#define MSC_NEST_CODES(X)                                                                                                              \
+  X(NONE, 0)                                                                                                                           \
+  X(LOAD, 2)    /* buffer[at + a], 0 where b (i1) is false */                                                                          \
+  X(STORE, 1)   /* buffer[at] = a */                                                                                                   \
+  X(SCATTER, 3) /* buffer[at + a] += b where c; imm: others may add there meanwhile */                                                 \
+  X(FILL, 2)    /* buffer[at + i * b] = 0 for i < a */                                                                                 \
+  X(CHECK, 2)   /* the error flag becomes imm where a is false and b true */                                                           \
+  X(INDEX, 0)   /* at, as i64 */                                                                                                       \
+  X(PHILOX, 3)  /* random word of element at + a, key b, the upper half of the counter c: philox.h */                                  \
+  X(DIM, 0)     /* dims[imm], as i64 */                                                                                                \
+  X(CONST, 0)   /* number, part of the code */                                                                                         \
+  X(SCALAR, 0)  /* scalars[imm], converted */                                                                                          \
+  X(REDUCE, 1)  /* imm: msc_reduction or NEST_LOOSE_MAX; over `reduced` axes in its phase, or over tail axes */                        \
+  X(ADD, 2)                                                                                                                            \
+  X(SUB, 2) X(MUL, 2) X(DIV, 2) X(REM, 2) X(MAX, 2) X(MIN, 2) X(POW, 2) X(AND, 2) X(NEG, 1) X(ABS, 1) X(SIGN, 1) X(RELU, 1) X(SQRT, 1) \
+      X(EXP, 1) X(LOG, 1) X(TANH, 1) X(ERF, 1) X(SIN, 1) X(COS, 1) X(FLOOR, 1) X(CEIL, 1)                                              \
+          X(NEAREST, 1) /* to a whole number; halves to even */                                                                        \
+      X(COMPARE, 2)     /* imm: msc_nest_predicate */                                                                                  \
+      X(SELECT, 3)      /* a ? b : c */                                                                                                \
+      X(CAST, 1)        /* to dtype */                                                                                                 \
+      X(ROUND, 1)       /* f32 to the nearest value of element type imm, f16 or bf16 */
+
+typedef enum {
+#define X(name, arity) NEST_##name,
+  MSC_NEST_CODES(X)
+#undef X
+  NEST_CODE_COUNT
+} msc_nest_code;
+
+enum { NEST_LOOSE_MAX = MSC_NUM_REDUCTIONS }; /* may pass over NaN: for the shift of a softmax, whose sum finds it anyway */
+
+typedef enum { NEST_EQ, NEST_NE, NEST_LT, NEST_LE, NEST_GT, NEST_GE, NEST_BELOW /* unsigned < */ } msc_nest_predicate;
+
+/* c0 + sum of coef[axis] * axis, in elements. */
+typedef struct {
+  int64_t c0, coef[MSC_NEST_AXES];
+} msc_affine;
+
+/* The same by dims of the launch: 0 and 1 are the numbers, k + 2 is dims[k]. */
+typedef struct {
+  uint8_t c0, coef[MSC_NEST_AXES];
+} msc_slots;
+
+typedef struct {
+  uint8_t code, dtype;  /* element type of the value as computed: f32 for f16 and bf16 */
+  uint8_t buffer;
+  uint8_t phase;        /* REDUCE and STORE inside the reduced axes: loop number from 1; else: phases to wait for */
+  uint8_t level;        /* REDUCE: 0 over reduced, 1 over tail; else 1: after the tail axes */
+  int8_t imm;
+  uint16_t arg[3];      /* instruction numbers; 0: none */
+  uint16_t axes;        /* it varies along: mask */
+  msc_slots at;
+  double number;
+} msc_instr;
+
+typedef struct {
+  uint8_t size;        /* slot; 0: not needed or baked */
+  int64_t baked_size;  /* > 0: the size is part of the code */
+} msc_nest_extent;
+
+typedef struct {
+  uint8_t dtype;  /* in memory; MSC_NUM_DTYPES: scratch, each access has its own */
+  bool is_out;
+} msc_nest_buffer;
+
+/* Everything the code depends on; compared as bytes. */
+typedef struct {
+  uint8_t kind, num_axes, num_buffers, num_dims, num_scalars;
+  uint8_t num_phases;
+  int8_t lane;          /* axis, or -1: no vectors */
+  uint8_t lanes;        /* elements of a vector; 1: none */
+  bool keeps_row;       /* ROW: the lane axis is at most MSC_KEPT_ROW: expensive values of one phase are kept for the next */
+  int8_t across;        /* TRANSPOSE: axis along which its operands are contiguous */
+  uint8_t blocks, tail_blocks; /* slot of a number: as many parts of the outermost reduced (tail) axis are summed one by one and
+                         * added as a tree, so that the order of sums is fixed.  0: they are not */
+  uint8_t chunk;        /* slot of the total size of axis `clipped`, which holds the part that axis `chunk_axis` says */
+  int8_t chunk_axis, clipped; /* -1: none.  size(clipped) = min(its size, total - chunk_axis * its size) */
+  int8_t flag;          /* buffer of the error flag, or -1 */
+  uint16_t items, reduced, tail; /* masks; outer to inner is the order of numbers */
+  uint16_t threads;     /* of a block of a GPU; 0: the program is for a CPU */
+  uint16_t team;        /* of them, so many share an item: each takes every team-th position ... */
+  int8_t team_axis;     /* ... along this axis; -1: a thread has its items to itself */
+  uint16_t per_block;   /* items of a block */
+  bool narrow;          /* numbers of points fit 32 bits */
+  uint16_t num_instrs;
+  msc_nest_extent axis[MSC_NEST_AXES];
+  msc_nest_buffer buffer[MSC_NEST_BUFFERS];
+} msc_program_head;
+
+typedef struct {
+  msc_program_head head;
+  msc_instr *instr;     /* from 1 */
+} msc_program;
+
+/* dims[index] is the first element of this rank's part; `number` is the op's attribute `start`. */
+typedef struct {
+  uint32_t index;
+  int64_t number;
+} msc_start;
+
+/* One launch of a program. */
+typedef struct {
+  const char *suffix; /* to the op's name: "", "_total" or "_zeros" */
+  msc_program program;
+  uint64_t extent, grain, bytes, flops; /* on a GPU `grain` items are a block's */
+  const int64_t *dims;
+  const double *scalars;
+  size_t num_starts;
+  const msc_start *start;
+  const uint32_t *buffer; /* per buffer of the program: its number in the list of msc_kernel_call */
+} msc_nest_launch;
+
+enum {
+  MSC_COLUMN_VECTORS = 4,  /* vectors side by side in one item of a COLUMN or SCATTER */
+  MSC_TRANSPOSE_ROWS = 16, /* of the axis `across` in one item of a TRANSPOSE */
+  MSC_SQUARE = 32,         /* on a GPU: the side of an item, ... */
+  MSC_SQUARE_ROWS = 8,     /* ... of which so many rows are moved at once */
+  MSC_BAKED_SIZE = 64,     /* lane axes up to this size are part of the code */
+  MSC_KEPT_ROW = 2048,     /* elements */
+  MSC_NEST_REDUCTIONS = 16,
+  MSC_NEST_LAUNCHES = 3, /* of one op that is no concat or split */
+};
+#endif

@@ -1,0 +1,107 @@
+/* place.c: buffers with lifetimes -> offsets: orders first, then the exact search while limits allow; what is found is kept. */
+#include <string.h>
+
+#include "ir/clock.h"
+#include "passes/8_memory/place/placing.h"
+
+enum { SEARCHED = 1500, STEPS = 4000000 };
+
+/* ---- what every way of looking needs ---- */
+
+bool msc_placing_done(const msc_placing *z) { return z->height <= z->goal || z->proven; }
+
+bool msc_placing_spent(const msc_placing *z) {
+  return (z->node_limit && z->nodes >= z->node_limit) || (z->deadline > 0 && msc_cpu_seconds() >= z->deadline);
+}
+
+double msc_placing_left(const msc_placing *z) {
+  double left = z->deadline - msc_cpu_seconds();
+  return z->deadline <= 0 ? 0 : left > 1e-6 ? left : 1e-6;
+}
+
+uint32_t msc_placing_peak(const msc_placing *z, uint32_t from, uint32_t to) {
+  uint32_t peak = from;
+  for (uint32_t s = from; s < to; s++)
+    if (z->live[s] > z->live[peak]) peak = s;
+  return peak;
+}
+
+uint32_t msc_placing_away(uint32_t section, const msc_body *b) {
+  return b->to <= section ? section - b->to + 1 : b->from > section ? b->from - section : 0;
+}
+
+static bool is_plain(const msc_body *b) {
+  return b->fixed < 0 && b->num_parts == 1 && b->part[0].low == 0 && b->part[0].high == b->height && b->to <= INT32_MAX;
+}
+
+bool msc_placing_is_plain(const msc_placing *z) {
+  for (size_t i = 0; i < z->num; i++) MSC_TRY(is_plain(&z->body[i]));
+  return true;
+}
+
+int64_t msc_placing_height(const msc_placing *z, const int64_t *offset) {
+  int64_t height = 0;
+  for (size_t i = 0; i < z->num; i++)
+    if (offset[i] + z->body[i].height > height) height = offset[i] + z->body[i].height;
+  return height;
+}
+
+void msc_placing_keep(msc_placing *z, const int64_t *offset) {
+  int64_t height = msc_placing_height(z, offset);
+  if (height >= z->height) return;
+  z->height = height;
+  memcpy(z->best, offset, z->num * sizeof *offset);
+  if (height == z->bound) z->proven = true;
+}
+
+/* ---- the whole ---- */
+
+static void set_limits(msc_placing *z) {
+  const msc_place_options *o = z->options;
+  int64_t capacity = o->capacity / (uint64_t)z->unit < INT64_MAX ? (int64_t)(o->capacity / (uint64_t)z->unit) : INT64_MAX - 1;
+  z->goal = capacity > z->bound ? capacity : z->bound;
+  z->deadline = o->time_limit_s > 0 ? msc_cpu_seconds() + o->time_limit_s : 0;
+  z->node_limit = o->node_limit ? o->node_limit : o->time_limit_s > 0 ? 0 : STEPS / z->num + 1;
+}
+
+/* Rounded down to units, which leaves apart what was: heights are whole units.  A group that is torn is no plan. */
+static void try_candidate(msc_placing *z, size_t num, const uint32_t *body_of, const int64_t *low) {
+  const uint64_t *offset = z->options->candidate;
+  int64_t *of_body = msc_new_array(z->arena, int64_t, z->num);
+  for (size_t i = 0; i < z->num; i++) of_body[i] = -1;
+  for (size_t i = 0; i < num; i++) {
+    if (body_of[i] == UINT32_MAX) continue;
+    if (offset[i] >= MSC_PLACE_MOST || (int64_t)offset[i] < low[i]) return;
+    int64_t at = (int64_t)offset[i] - low[i], *of = &of_body[body_of[i]];
+    if (*of >= 0 && *of != at) return;
+    *of = at;
+  }
+  for (size_t i = 0; i < z->num; i++) of_body[i] /= z->unit;
+  msc_place_settle(z, of_body);
+}
+
+static msc_place_result place(msc_arena *arena, size_t num, const msc_buffer *buffer, const msc_place_options *options,
+                              uint64_t *out_offset) {
+  msc_placing z;
+  uint32_t *body_of = msc_new_array(arena, uint32_t, num);
+  int64_t *low = msc_new_array(arena, int64_t, num);
+  for (size_t i = 0; i < num; i++) out_offset[i] = 0;
+  if (!msc_placing_of(&z, arena, num, buffer, options, body_of, low)) return (msc_place_result){.proven = true};
+  set_limits(&z);
+  z.best = msc_new_array(arena, int64_t, z.num);
+  if (z.options->candidate) try_candidate(&z, num, body_of, low);
+  if (!msc_placing_done(&z)) msc_place_orders(&z);
+  if (!msc_placing_done(&z)) msc_place_repair(&z);
+  if (!msc_placing_done(&z) && z.num <= SEARCHED) msc_place_search(&z);
+  for (size_t i = 0; i < num; i++)
+    if (body_of[i] != UINT32_MAX) out_offset[i] = (uint64_t)(z.best[body_of[i]] * z.unit + low[i]);
+  return (msc_place_result){(uint64_t)(z.height * z.unit), (uint64_t)(z.bound * z.unit), z.proven, z.nodes};
+}
+
+msc_place_result msc_place(msc_arena *arena, size_t num, const msc_buffer *buffer, const msc_place_options *options, uint64_t *out_offset) {
+  static const msc_place_options none = {0};
+  msc_arena *scratch = msc_arena_beside(arena);
+  msc_place_result r = place(scratch, num, buffer, options ? options : &none, out_offset);
+  msc_arena_free(scratch);
+  return r;
+}

@@ -1,0 +1,301 @@
+/* exchange.c: a collective as one rank sees it: which boxes it takes from whom, in which order, and with whom it must meet. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/comm/comm.h"
+
+#define CUT_BYTES (256 << 10) /* of work of one thread: half a second-level cache */
+
+const char *mscrt_verb_name(mscrt_verb v) {
+  static const char *const names[MSCRT_NUM_VERBS] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute", "exchange", "broadcast", "pairs", "halo"};
+  return names[v];
+}
+
+static void *allocate(void *user, size_t bytes) {
+  (void)user;
+  return malloc(bytes ? bytes : 1);
+}
+
+static mscrt_status *no_memory(void) { return mscrt_fail(MSCRT_NO_MEMORY, "out of memory for the lists of collectives"); }
+
+/* ---- what a rank takes: for every verb a list of boxes with their peers ---- */
+
+typedef struct {
+  msc_pull pull;
+  msc_box to_box;
+  bool by_layout;
+} taken;
+
+/* broadcast: everybody takes the root's tensor; pairs: the source's, or zeros. */
+static mscrt_status *take_whole(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, taken *t) {
+  int64_t index = msc_group_index(mesh, c->num_axes, c->axes, rank), source = -1;
+  for (int d = 0; d < c->rank; d++) t->to_box.size[d] = c->shape[d];
+  if (c->verb == MSCRT_BROADCAST) source = c->root;
+  for (uint32_t i = 0; i < c->num_pairs; i++)
+    if (c->pairs[2 * i + 1] == (uint64_t)index) source = c->pairs[2 * i];
+  if (source < 0) {
+    t->pull.identity = true;
+    return NULL;
+  }
+  t->pull.piece = malloc(sizeof *t->pull.piece + sizeof *t->pull.peer);
+  if (!t->pull.piece) return no_memory();
+  t->pull.num_pieces = t->pull.num_terms = 1;
+  t->pull.piece[0] = t->to_box;
+  t->pull.peer = (int64_t *)(t->pull.piece + 1);
+  t->pull.peer[0] = msc_group_member(mesh, c->num_axes, c->axes, rank, source);
+  return NULL;
+}
+
+/* The own part, and rows of the parts before and behind. */
+static mscrt_status *take_halo(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, taken *t) {
+  const msc_box_layout *l = c->from;
+  int d = c->halo_dim, num = l->first[d + 1] - l->first[d];
+  const msc_digit *digit = l->digit + l->first[d];
+  int64_t index = msc_group_index(mesh, num, digit, rank), parts = msc_group_size(num, digit), rows[3] = {c->lo, 0, c->hi};
+  msc_box own;
+  msc_box_of(mesh, l, c->shape, rank, &own);
+  msc_box_buffer(mesh, l, c->shape, rank, &t->to_box);
+  t->to_box.begin[d] -= c->lo, t->to_box.size[d] += c->lo + c->hi;
+  t->pull.piece = malloc(3 * (sizeof *t->pull.piece + sizeof *t->pull.peer));
+  if (!t->pull.piece) return no_memory();
+  t->pull.peer = (int64_t *)(t->pull.piece + 3);
+  t->pull.num_terms = 1;
+  rows[1] = own.size[d];
+  if (msc_box_elems(l->rank, &own) == 0) return NULL; /* an empty part of another dimension */
+  for (int64_t i = 0, begin = t->to_box.begin[d]; i < 3; begin += rows[i++]) {
+    if (!rows[i]) continue;
+    if (index + i - 1 < 0 || index + i - 1 >= parts) {
+      t->pull.identity = true;
+      continue;
+    }
+    msc_box *piece = &t->pull.piece[t->pull.num_pieces];
+    *piece = own;
+    piece->begin[d] = begin, piece->size[d] = rows[i];
+    t->pull.peer[t->pull.num_pieces++] = msc_group_member(mesh, num, digit, rank, index + i - 1);
+  }
+  return NULL;
+}
+
+static mscrt_status *take(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, taken *t) {
+  *t = (taken){.by_layout = c->from != NULL};
+  if (!t->by_layout) return take_whole(mesh, rank, c, t);
+  if (c->verb == MSCRT_HALO) return take_halo(mesh, rank, c, t);
+  msc_box_buffer(mesh, c->to, c->shape, rank, &t->to_box);
+  msc_pull_status s = msc_pull_of(mesh, c->from, c->to, c->shape, rank, allocate, NULL, &t->pull);
+  if (s == MSC_PULL_NO_MEMORY) return no_memory();
+  if (s != MSC_PULL_OK) return mscrt_fail(MSCRT_INPUT, "%s between layouts that have no common digits", mscrt_verb_name(c->verb));
+  return NULL;
+}
+
+/* ---- groups ---- */
+
+static int32_t find(int32_t *group_of, int32_t r) {
+  while (group_of[r] != r) r = group_of[r] = group_of[group_of[r]];
+  return r;
+}
+
+static void join(int32_t *group_of, int32_t a, int32_t b) {
+  a = find(group_of, a);
+  b = find(group_of, b);
+  if (a < b) group_of[b] = a;
+  else group_of[a] = b;
+}
+
+/* Who must meet: those that take from each other, directly or through others. */
+static mscrt_status *part(const msc_box_mesh *mesh, const mscrt_collective *c, int32_t *group_of) {
+  int32_t ranks = (int32_t)msc_box_mesh_size(mesh);
+  for (int32_t r = 0; r < ranks; r++) group_of[r] = r;
+  for (int32_t r = 0; r < ranks; r++) {
+    taken t;
+    mscrt_status *s = take(mesh, r, c, &t);
+    for (int64_t i = 0; !s && i < t.pull.num_pieces * t.pull.num_terms; i++) join(group_of, r, (int32_t)t.pull.peer[i]);
+    free(t.pull.piece);
+    if (s) return s;
+  }
+  for (int32_t r = 0; r < ranks; r++) group_of[r] = find(group_of, r);
+  return NULL;
+}
+
+mscrt_status *mscrt_partitions_new(int ranks, mscrt_partitions *out_partitions) {
+  *out_partitions = (mscrt_partitions){.ranks = ranks, .num = 1};
+  return mscrt_new_array(&out_partitions->group_of, ranks);
+}
+
+void mscrt_partitions_free(mscrt_partitions *p) {
+  free(p->group_of);
+  *p = (mscrt_partitions){0};
+}
+
+static mscrt_status *number_partition(mscrt_partitions *p, const int32_t *group_of, uint32_t *out_number) {
+  size_t bytes = sizeof *group_of * (size_t)p->ranks;
+  for (uint32_t i = 0; i < p->num; i++)
+    if (!memcmp(p->group_of + (size_t)i * (size_t)p->ranks, group_of, bytes)) {
+      *out_number = i;
+      return NULL;
+    }
+  int32_t *more = realloc(p->group_of, (p->num + 1) * bytes);
+  if (!more) return no_memory();
+  p->group_of = more;
+  memcpy(more + (size_t)p->num * (size_t)p->ranks, group_of, bytes);
+  *out_number = p->num++;
+  return NULL;
+}
+
+static mscrt_status *set_group(mscrt_group *g, int rank, int ranks, const int32_t *group_of) {
+  MSCRT_CHECK(mscrt_new_array(&g->member, ranks));
+  for (int32_t r = 0; r < ranks; r++) {
+    if (group_of[r] != group_of[rank]) continue;
+    if (r == rank) g->index = g->num;
+    g->member[g->num++] = r;
+  }
+  return NULL;
+}
+
+/* ---- cuts ---- */
+
+/* A piece is cut along its outermost dimension that has more than one element. */
+static int64_t rows_per_cut(int rank, const msc_box *piece, size_t elem_bytes, int *out_dim) {
+  int d = 0;
+  while (d < rank && piece->size[d] == 1) d++;
+  *out_dim = d;
+  if (d == rank) return 1;
+  int64_t row_bytes = msc_box_elems(rank, piece) / piece->size[d] * (int64_t)elem_bytes;
+  int64_t rows = CUT_BYTES / (row_bytes > 0 ? row_bytes : 1);
+  return rows > 0 ? rows : 1;
+}
+
+static int64_t cuts_of(int rank, const msc_box *piece, size_t elem_bytes) {
+  int d;
+  int64_t rows = rows_per_cut(rank, piece, elem_bytes, &d);
+  return d == rank ? 1 : (piece->size[d] + rows - 1) / rows;
+}
+
+static mscrt_cut *put_cuts(mscrt_cut *cut, int rank, const msc_box *piece, const msc_box *from_box, size_t elem_bytes, const int64_t *peer) {
+  int d;
+  int64_t rows = rows_per_cut(rank, piece, elem_bytes, &d);
+  if (d == rank) {
+    *cut = (mscrt_cut){.box = *piece, .from_box = *from_box, .peer = peer};
+    return cut + 1;
+  }
+  for (int64_t at = 0; at < piece->size[d]; at += rows, cut++) {
+    *cut = (mscrt_cut){.box = *piece, .from_box = *from_box, .peer = peer};
+    cut->box.begin[d] += at;
+    cut->box.size[d] = piece->size[d] - at < rows ? piece->size[d] - at : rows;
+  }
+  return cut;
+}
+
+static mscrt_status *set_cuts(mscrt_exchange *e, const msc_box_mesh *mesh, const mscrt_collective *c, const taken *t) {
+  const msc_pull *p = &t->pull;
+  size_t elem_bytes = mscrt_dtype_bytes(c->dtype);
+  e->num_terms = (int)p->num_terms;
+  for (int64_t i = 0; i < p->num_pieces; i++) e->num_cuts += cuts_of(c->rank, &p->piece[i], elem_bytes);
+  MSCRT_CHECK(mscrt_new_array(&e->cut, e->num_cuts));
+  MSCRT_CHECK(mscrt_new_array(&e->peers, p->num_pieces * p->num_terms));
+  if (p->num_pieces) memcpy(e->peers, p->peer, (size_t)(p->num_pieces * p->num_terms) * sizeof *e->peers);
+  mscrt_cut *cut = e->cut;
+  for (int64_t i = 0; i < p->num_pieces; i++) {
+    const int64_t *peer = e->peers + i * p->num_terms;
+    msc_box from_box = t->to_box;
+    if (t->by_layout) msc_box_buffer(mesh, c->from, c->shape, peer[0], &from_box);
+    cut = put_cuts(cut, c->rank, &p->piece[i], &from_box, elem_bytes, peer);
+  }
+  return NULL;
+}
+
+void mscrt_widest(const mscrt_collective *c, int64_t *out_size) {
+  if (c->to) msc_box_largest(c->to, c->shape, out_size);
+  else memcpy(out_size, c->shape, sizeof c->shape);
+  if (c->verb == MSCRT_HALO) out_size[c->halo_dim] += c->lo + c->hi;
+}
+
+static uint64_t largest_bytes(const mscrt_collective *c, const msc_box_layout *l) {
+  int64_t size[MSCRT_MAX_RANK];
+  uint64_t bytes = 0;
+  if (l) msc_box_largest(l, c->shape, size);
+  else memcpy(size, c->shape, sizeof size);
+  mscrt_shape_bytes(c->rank, size, mscrt_dtype_bytes(c->dtype), &bytes);
+  return bytes;
+}
+
+/* A reduction in which every member wants all of what every member has. */
+static bool is_sliceable(const mscrt_exchange *e, const mscrt_collective *c, const taken *t) {
+  if (c->verb == MSCRT_ALL_REDUCE && t->pull.num_pieces == 0) return true; /* nothing to reduce */
+  if (c->verb != MSCRT_ALL_REDUCE || e->num_terms < 2 || e->num_terms != e->group.num || t->pull.num_pieces != 1) return false;
+  for (int i = 0; i < e->num_terms; i++)
+    if (e->peers[i] != e->group.member[i]) return false;
+  return !memcmp(e->cut[0].from_box.size, e->to_box.size, sizeof(int64_t) * (size_t)c->rank);
+}
+
+/* Terms by the collective's own order.  They are few: by insertion. */
+static void order_terms(mscrt_exchange *e, const msc_box_mesh *mesh, const mscrt_collective *c, int64_t num_pieces) {
+  for (int64_t i = 0; i < num_pieces && c->from && c->num_axes; i++)
+    for (int64_t *peer = e->peers + i * e->num_terms, t = 1; t < e->num_terms; t++) {
+      int64_t moved = peer[t], at = t;
+      for (; at > 0 && msc_group_index(mesh, c->num_axes, c->axes, peer[at - 1]) > msc_group_index(mesh, c->num_axes, c->axes, moved); at--) peer[at] = peer[at - 1];
+      peer[at] = moved;
+    }
+}
+
+mscrt_status *mscrt_exchange_make(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, mscrt_partitions *p, mscrt_exchange *out_exchange) {
+  mscrt_status *s = NULL;
+  int32_t *group_of = NULL;
+  int ranks = (int)msc_box_mesh_size(mesh);
+  mscrt_exchange *e = out_exchange;
+  *e = (mscrt_exchange){.verb = c->verb, .dtype = c->dtype, .reduction = c->reduction, .rank = c->rank};
+  taken t = {0};
+  MSCRT_GOTO(mscrt_new_array(&group_of, ranks));
+  if (p) {
+    MSCRT_GOTO(part(mesh, c, group_of));
+    MSCRT_GOTO(number_partition(p, group_of, &e->group.partition));
+  }
+  MSCRT_GOTO(set_group(&e->group, rank, ranks, group_of));
+  MSCRT_GOTO(take(mesh, rank, c, &t));
+  e->to_box = t.to_box;
+  e->elems = msc_box_elems(c->rank, &t.to_box);
+  e->fill = t.pull.identity;
+  e->src_bytes = largest_bytes(c, c->from);
+  e->dst_bytes = largest_bytes(c, c->to);
+  if (c->verb == MSCRT_HALO) e->dst_bytes = (uint64_t)e->elems * mscrt_dtype_bytes(c->dtype); /* parts are equal */
+  e->received = (uint64_t)msc_pull_received(&t.pull, c->rank, rank) * mscrt_dtype_bytes(c->dtype);
+  MSCRT_GOTO(set_cuts(e, mesh, c, &t));
+  e->slices = is_sliceable(e, c, &t);
+  order_terms(e, mesh, c, t.pull.num_pieces);
+  if (e->slices) e->received = 2 * e->received / (uint64_t)e->group.num;
+fail:
+  free(group_of);
+  free(t.pull.piece);
+  if (s) mscrt_exchange_free(e);
+  return s;
+}
+
+mscrt_status *mscrt_exchanges_join(uint32_t num, const uint32_t *member, int rank, mscrt_partitions *p, mscrt_exchange *exchange, bool *out_ok) {
+  mscrt_status *s = NULL;
+  int32_t *group_of = NULL;
+  uint32_t number;
+  *out_ok = true;
+  MSCRT_GOTO(mscrt_new_array(&group_of, p->ranks));
+  for (int32_t r = 0; r < p->ranks; r++) group_of[r] = r;
+  for (uint32_t m = 0; m < num; m++)
+    for (int32_t r = 0; r < p->ranks; r++) join(group_of, r, p->group_of[(size_t)exchange[member[m]].group.partition * (size_t)p->ranks + (size_t)r]);
+  for (int32_t r = 0; r < p->ranks; r++) group_of[r] = find(group_of, r);
+  MSCRT_GOTO(number_partition(p, group_of, &number));
+  for (uint32_t m = 0; m < num; m++) {
+    mscrt_exchange *e = &exchange[member[m]];
+    if (e->group.partition == number) continue;
+    free(e->group.member);
+    e->group = (mscrt_group){.partition = number};
+    MSCRT_GOTO(set_group(&e->group, rank, p->ranks, group_of));
+    *out_ok &= !e->slices || !e->num_cuts || e->num_terms == e->group.num;
+  }
+fail:
+  free(group_of);
+  return s;
+}
+
+void mscrt_exchange_free(mscrt_exchange *e) {
+  free(e->cut);
+  free(e->peers);
+  free(e->group.member);
+  *e = (mscrt_exchange){0};
+}

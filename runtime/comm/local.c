@@ -1,0 +1,477 @@
+/* local.c: ranks that are processes (or threads) of one host.  Every rank's memory is one anonymous file that all map:
+ *
+ *   control | staging | arena        control: who, how far, why it stopped; the barriers of the groups that this rank leads
+ *
+ * so a rank takes what it needs from its peers' buffers itself, and nothing is sent.  A collective has one of three forms:
+ *   staged   small: the source is copied to staging, barrier, peers read there.  Nothing lingers: a staging slot is written
+ *            again two rounds later, after a barrier that everybody reached with the first round read.
+ *   direct   barrier, peers read the source where it lies; it must stay until all have arrived at the second barrier.
+ *   slices   an all_reduce: barrier, each member reduces its slice of the elements, barrier, each takes the others' slices.
+ * Several values go together: one set of barriers, one staging slot; slices are of all their elements, one value after the other.
+ * The order of operands is the rank order in all three, so they give the same bits.
+ * How ranks wait for each other: comm/local_wait.c. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "runtime/comm/local.h"
+
+#define STAGE_BYTES ((uint64_t)32 << 10) /* of one slot; each group has two */
+#define STAGE_READ ((uint64_t)128 << 10) /* what a member may have to read for a staged collective */
+#define PAGE ((uint64_t)4096)
+
+typedef enum { ENTER, MIDDLE, LEAVE } stage_of_collective;
+typedef enum { ALONE, STAGED, DIRECT, SLICES } form;
+
+static uint64_t staged_bytes(const mscrt_exchange *e) { return (e->src_bytes + 63) / 64 * 64; }
+
+static form form_of(uint32_t num, const mscrt_part *part) {
+  uint64_t bytes = 0, members = (uint64_t)part[0].e->group.num;
+  bool slices = true;
+  if (members == 1) return ALONE;
+  for (uint32_t i = 0; i < num; i++) {
+    bytes += staged_bytes(part[i].e);
+    slices = slices && part[i].e->slices;
+  }
+  if (bytes <= STAGE_BYTES && bytes * members <= STAGE_READ) return STAGED;
+  return slices ? SLICES : DIRECT;
+}
+
+/* ---- memory ---- */
+
+static uint64_t pages(uint64_t bytes) { return (bytes + PAGE - 1) / PAGE * PAGE; }
+
+static void lay_out(struct mscrt_comm *c) {
+  c->stage_at = pages(sizeof(control) + 2 * sizeof(barrier) * c->o.num_partitions);
+  c->arena_at = c->stage_at + (c->o.ranks > 1 ? 2 * STAGE_BYTES * c->o.num_partitions : 0);
+  c->segment_bytes = c->arena_at + pages(c->o.arena_bytes);
+}
+
+static mscrt_status *no_arena(const struct mscrt_comm *c, const char *what) {
+  return mscrt_fail(MSCRT_NO_MEMORY, "no memory for an arena of %" PRIu64 " bytes (%s: %s)", c->o.arena_bytes, what, strerror(errno));
+}
+
+/* Pages are reserved at once and the size is sealed: touching a shared file that shrank, or that finds no page, kills. */
+static mscrt_status *make_file(const struct mscrt_comm *c, int *out_fd) {
+  int fd = memfd_create("msc-rank", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  *out_fd = fd;
+  if (fd < 0) return no_arena(c, "memfd_create");
+  if (ftruncate(fd, (off_t)c->segment_bytes) != 0) return no_arena(c, "ftruncate");
+  int error = 0;
+  do error = c->o.sparse ? 0 : posix_fallocate(fd, 0, (off_t)c->segment_bytes);
+  while (error == EINTR);
+  if (error) {
+    errno = error;
+    return no_arena(c, "fallocate");
+  }
+  return fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0 ? NULL : no_arena(c, "seal");
+}
+
+/* A file that becomes readable when this process ends.  Kernels before 5.3 have no pidfd: there the end of a pipe serves,
+ * which also stays open in children of the process. */
+static mscrt_status *make_alive(struct mscrt_comm *c, int *out_fd) {
+  int pipes[2];
+  *out_fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+  if (*out_fd >= 0) return NULL;
+  if (pipe2(pipes, O_CLOEXEC) != 0) return mscrt_fail(MSCRT_ENVIRONMENT, "no pipe: %s", strerror(errno));
+  *out_fd = pipes[0];
+  c->own_alive_fd = pipes[1];
+  return NULL;
+}
+
+static mscrt_status *map_segment(struct mscrt_comm *c, int rank, int fd) {
+  struct stat st;
+  if (fstat(fd, &st) != 0 || (uint64_t)st.st_size != c->segment_bytes || (fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK) == 0)
+    return mscrt_fail(MSCRT_PEER, "the memory of rank %d is not what was agreed", rank);
+  void *base = mmap(NULL, (size_t)c->segment_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (base == MAP_FAILED) return no_arena(c, "mmap");
+  c->segment[rank].base = base;
+  c->segment[rank].control = base;
+  return NULL;
+}
+
+static mscrt_status *map_private(struct mscrt_comm *c) {
+  void *base = mmap(NULL, (size_t)c->segment_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | (c->o.sparse ? MAP_NORESERVE : 0), -1, 0);
+  if (base == MAP_FAILED) return no_arena(c, "mmap");
+  c->segment[0].base = base;
+  c->segment[0].control = base;
+  return NULL;
+}
+
+static control *own_control(const struct mscrt_comm *c) { return c->segment[c->o.rank].control; }
+static uint8_t *arena_of(const struct mscrt_comm *c, int64_t rank) { return c->segment[rank].base + c->arena_at; }
+
+static uint8_t *stage_of(const struct mscrt_comm *c, int64_t rank, uint32_t partition, uint32_t parity) {
+  return c->segment[rank].base + c->stage_at + (2 * (uint64_t)partition + parity) * STAGE_BYTES;
+}
+
+/* ---- waiting ---- */
+
+static void group_text(const mscrt_group *g, char *out, size_t room) {
+  size_t n = 0;
+  for (int i = 0; i < g->num && n + 16 < room; i++) n += (size_t)snprintf(out + n, room - n, "%s%d", i ? "," : "", g->member[i]);
+  if (!g->num) out[0] = 0;
+}
+
+/* Members of a group that have not come to `place`. */
+typedef struct {
+  const mscrt_exchange *e;
+  const mscrt_site *site;
+  uint64_t place;
+} meeting;
+
+static mscrt_status *lost(const struct mscrt_comm *c, const meeting *m, const char *why) {
+  char group[160];
+  const mscrt_site *site = m->site;
+  group_text(&m->e->group, group, sizeof group);
+  return mscrt_fail(MSCRT_PEER, "rank %d: step %" PRId64 ": %s %s%s%s (ranks %s): %s", c->o.rank, site->step, mscrt_verb_name(m->e->verb), site->name ? site->name : "",
+                    site->loc ? " at " : "", site->loc ? site->loc : "", group, why);
+}
+
+static void name_missing(const struct mscrt_comm *c, const meeting *m, mscrt_loss *loss) {
+  size_t n = 0, room = sizeof loss->why;
+  loss->culprit = c->o.rank;
+  for (int i = 0; i < m->e->group.num && n + 80 < room; i++) {
+    int member = m->e->group.member[i];
+    const control *k = c->segment[member].control;
+    if (atomic_load(&k->place) >= m->place) continue;
+    if (n == 0) loss->culprit = member;
+    n += (size_t)snprintf(loss->why + n, room - n, "%srank %d is missing (at step %" PRId64 ")", n ? ", " : "", member, atomic_load(&k->step));
+  }
+  if (n == 0) n = (size_t)snprintf(loss->why, room, "all have arrived, but the last wake was lost");
+  snprintf(loss->why + n, room - n, ", waited %d ms", c->o.timeout_ms);
+}
+
+static mscrt_status *look_around(const struct mscrt_comm *c, const void *of, bool late, mscrt_loss *loss) {
+  const meeting *m = of;
+  for (int i = 0; i < m->e->group.num; i++) {
+    int member = m->e->group.member[i];
+    if (atomic_load(&c->segment[member].control->place) >= m->place && member != c->o.rank) continue;
+    if (member == c->o.rank && atomic_load(&own_control(c)->state) == RUNNING) continue; /* else another thread of it gave up */
+    if (mscrt_local_is_lost(c, member, loss)) return lost(c, m, loss->why);
+  }
+  if (!late) return NULL;
+  name_missing(c, m, loss);
+  return lost(c, m, loss->why);
+}
+
+/* The group's barrier, in the memory of its first member. */
+static barrier *barrier_of(const struct mscrt_comm *c, const mscrt_exchange *e, bool soft) {
+  return &c->segment[e->group.member[0]].control->barrier[e->group.partition][soft];
+}
+
+static mscrt_status *wait_for(struct mscrt_comm *c, barrier *b, uint32_t generation, uint64_t place, const mscrt_exchange *e, const mscrt_site *site) {
+  meeting m = {e, site, place};
+  return mscrt_local_wait(c, &b->generation, generation, look_around, &m);
+}
+
+/* The last one to arrive lets all go on. */
+static void arrive(barrier *b, int members) {
+  if (atomic_fetch_add(&b->arrived, 1) + 1 != (uint32_t)members) return;
+  atomic_store(&b->arrived, 0);
+  mscrt_local_count(&b->generation);
+}
+
+static mscrt_status *meet_all(struct mscrt_comm *c, const mscrt_exchange *e, stage_of_collective stage, const mscrt_site *site) {
+  meeting_point *m = &c->point[e->group.partition];
+  c->place = (c->place & ~(uint64_t)3) + stage;
+  atomic_store(&own_control(c)->place, c->place);
+  barrier *b = barrier_of(c, e, false);
+  arrive(b, e->group.num);
+  return wait_for(c, b, ++m->hard_generation, c->place, e, site);
+}
+
+/* ---- moving ---- */
+
+typedef struct {
+  const struct mscrt_comm *c;
+  const mscrt_exchange *e;
+  uint64_t src;          /* offset in peers' segments */
+  uint8_t *dst;
+} job;
+
+typedef struct {
+  const job *j;
+  const mscrt_cut *cut;
+} cut_run;
+
+static const uint8_t *peer_source(const job *j, int64_t peer) { return j->c->segment[peer].base + j->src; }
+
+static void combine_run(void *user, int64_t to, int64_t from, int64_t num) {
+  const cut_run *r = user;
+  const mscrt_exchange *e = r->j->e;
+  size_t bytes = mscrt_dtype_bytes(e->dtype);
+  const void *src[MSCRT_MAX_LOCAL];
+  uint8_t *dst = r->j->dst + (size_t)to * bytes;
+  if (e->num_terms == 1) {
+    memcpy(dst, peer_source(r->j, r->cut->peer[0]) + (size_t)from * bytes, (size_t)num * bytes);
+    return;
+  }
+  for (int t = 0; t < e->num_terms; t++) src[t] = peer_source(r->j, r->cut->peer[t]) + (size_t)from * bytes;
+  mscrt_combine(e->dtype, e->reduction, e->num_terms, src, dst, num);
+}
+
+static void work_on_cut(void *arg, int64_t unit, int worker) {
+  const job *j = arg;
+  const mscrt_cut *cut = &j->e->cut[unit];
+  (void)worker;
+  msc_box_runs(j->e->rank, &cut->box, &j->e->to_box, &cut->from_box, combine_run, &(cut_run){j, cut});
+}
+
+static void take(const struct mscrt_comm *c, mscrt_pool *pool, const mscrt_exchange *e, uint64_t src, void *dst) {
+  job j = {.c = c, .e = e, .src = src, .dst = dst};
+  if (e->fill) mscrt_fill_identity(e->dtype, e->reduction, dst, e->elems);
+  mscrt_pool_run(pool, work_on_cut, &j, e->num_cuts);
+}
+
+/* ---- slices: the elements of all parts in a row, a slice for each member ---- */
+
+typedef struct {
+  const struct mscrt_comm *c;
+  uint32_t num;
+  const mscrt_part *part;
+  int64_t elems, slice;  /* of all, of each member */
+} slicing;
+
+/* Whole cache lines, so that no two ranks write to one, as far as parts begin with one. */
+static slicing slicing_of(const struct mscrt_comm *c, uint32_t num, const mscrt_part *part) {
+  const mscrt_exchange *e = part[0].e;
+  int64_t line = 64 / (int64_t)mscrt_dtype_bytes(e->dtype), elems = part[num - 1].at + part[num - 1].e->elems, n = (elems + e->group.num - 1) / e->group.num;
+  return (slicing){.c = c, .num = num, .part = part, .elems = elems, .slice = (n + line - 1) / line * line};
+}
+
+static int64_t slice_begin(const slicing *s, int64_t member) { return member * s->slice < s->elems ? member * s->slice : s->elems; }
+
+/* The part that holds element `at` of all; parts without elements are none's. */
+static const mscrt_part *part_at(const slicing *s, int64_t at) {
+  uint32_t low = 0, high = s->num;
+  while (high - low > 1) {
+    uint32_t middle = (low + high) / 2;
+    if (s->part[middle].at <= at) low = middle;
+    else high = middle;
+  }
+  return &s->part[low];
+}
+
+/* What of [begin, end) lies in the part that holds `begin`. */
+static int64_t run_of(const mscrt_part *p, int64_t begin, int64_t end) {
+  int64_t last = p->at + p->e->elems;
+  return (end < last ? end : last) - begin;
+}
+
+#define REDUCE_ELEMS 16384 /* per unit */
+
+static void reduce_slice(void *arg, int64_t unit, int worker) {
+  const slicing *s = arg;
+  int64_t member = s->part[0].e->group.index, begin = slice_begin(s, member) + unit * REDUCE_ELEMS, end = slice_begin(s, member + 1);
+  (void)worker;
+  if (end - begin > REDUCE_ELEMS) end = begin + REDUCE_ELEMS;
+  while (begin < end) {
+    const mscrt_part *p = part_at(s, begin);
+    int64_t num = run_of(p, begin, end);
+    job j = {.c = s->c, .e = p->e, .src = s->c->arena_at + p->src, .dst = p->dst};
+    combine_run(&(cut_run){&j, &(mscrt_cut){.peer = p->e->peers}}, begin - p->at, begin - p->at, num);
+    begin += num;
+  }
+}
+
+static void take_slice(void *arg, int64_t unit, int worker) {
+  const slicing *s = arg;
+  (void)worker;
+  if (unit == s->part[0].e->group.index) return;
+  const uint8_t *own = s->c->segment[s->c->o.rank].base, *peer = s->c->segment[s->part[0].e->group.member[unit]].base;
+  size_t bytes = mscrt_dtype_bytes(s->part[0].e->dtype);
+  int64_t begin = slice_begin(s, unit), end = slice_begin(s, unit + 1);
+  while (begin < end) {
+    const mscrt_part *p = part_at(s, begin);
+    int64_t num = run_of(p, begin, end);
+    uint8_t *to = (uint8_t *)p->dst + (size_t)(begin - p->at) * bytes;
+    memcpy(to, peer + (to - own), (size_t)num * bytes);
+    begin += num;
+  }
+}
+
+static mscrt_status *run_slices(struct mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part, const mscrt_site *site) {
+  const mscrt_exchange *e = part[0].e;
+  slicing s = slicing_of(c, num, part);
+  int64_t own = slice_begin(&s, e->group.index + 1) - slice_begin(&s, e->group.index);
+  MSCRT_CHECK(meet_all(c, e, ENTER, site));
+  mscrt_pool_run(pool, reduce_slice, &s, (own + REDUCE_ELEMS - 1) / REDUCE_ELEMS);
+  MSCRT_CHECK(meet_all(c, e, MIDDLE, site));
+  mscrt_pool_run(pool, take_slice, &s, e->group.num);
+  return NULL;
+}
+
+/* ---- the table ---- */
+
+static mscrt_ticket leave(struct mscrt_comm *c, const mscrt_exchange *e) {
+  meeting_point *m = &c->point[e->group.partition];
+  c->place = (c->place & ~(uint64_t)3) + LEAVE;
+  atomic_store(&own_control(c)->place, c->place);
+  m->soft_generation++;
+  arrive(barrier_of(c, e, true), e->group.num);
+  return (mscrt_ticket){m->soft_generation, c->place};
+}
+
+/* Sources into this rank's slot, one behind the other; meet; peers' slots look alike. */
+static mscrt_status *run_staged(struct mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part, const mscrt_site *site) {
+  const mscrt_exchange *e = part[0].e;
+  uint32_t parity = c->point[e->group.partition].parity ^= 1;
+  uint8_t *stage = stage_of(c, c->o.rank, e->group.partition, parity), *at = stage;
+  for (uint32_t i = 0; i < num; at += staged_bytes(part[i++].e)) memcpy(at, arena_of(c, c->o.rank) + part[i].src, (size_t)part[i].e->src_bytes);
+  MSCRT_CHECK(meet_all(c, e, ENTER, site));
+  uint64_t src = (uint64_t)(stage - c->segment[c->o.rank].base);
+  for (uint32_t i = 0; i < num; src += staged_bytes(part[i++].e)) take(c, pool, part[i].e, src, part[i].dst);
+  return NULL;
+}
+
+static void take_all(struct mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part) {
+  for (uint32_t i = 0; i < num; i++)
+    if (part[i].dst != arena_of(c, c->o.rank) + part[i].src) take(c, pool, part[i].e, c->arena_at + part[i].src, part[i].dst);
+}
+
+static mscrt_status *run_local(struct mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part, const mscrt_site *site, mscrt_ticket *out_ticket) {
+  const mscrt_exchange *e = part[0].e;
+  c->place = (c->place | 3) + 1;
+  atomic_store_explicit(&own_control(c)->step, site->step, memory_order_relaxed);
+  switch (form_of(num, part)) {
+    case ALONE: take_all(c, pool, num, part); return NULL;
+    case STAGED: return run_staged(c, pool, num, part, site);
+    case SLICES: MSCRT_CHECK(run_slices(c, pool, num, part, site)); break;
+    case DIRECT:
+      MSCRT_CHECK(meet_all(c, e, ENTER, site));
+      take_all(c, pool, num, part);
+      break;
+  }
+  *out_ticket = leave(c, e);
+  return NULL;
+}
+
+static mscrt_lingering lingers_local(uint32_t num, const mscrt_part *part) {
+  form f = form_of(num, part);
+  return f == DIRECT ? MSCRT_LINGERS_SOURCE : f == SLICES ? MSCRT_LINGERS_DESTINATION : MSCRT_LINGERS_NOT;
+}
+
+static mscrt_status *finish_local(struct mscrt_comm *c, const mscrt_exchange *e, mscrt_ticket ticket, const mscrt_site *site) {
+  return wait_for(c, barrier_of(c, e, true), ticket.generation, ticket.place, e, site);
+}
+
+static mscrt_status *lost_local(struct mscrt_comm *c, const char *waited_for) {
+  mscrt_loss loss;
+  for (int r = 0; r < c->o.ranks; r++)
+    if (r != c->o.rank && atomic_load(&c->segment[r].control->state) != CLOSED && mscrt_local_is_lost(c, r, &loss))
+      return mscrt_fail(MSCRT_PEER, "%s: %s", waited_for, loss.why);
+  return NULL;
+}
+
+static void abort_local(struct mscrt_comm *c, const char *reason) { mscrt_local_give_up(c, c->o.rank, reason); }
+
+/* Everybody, without data. */
+static mscrt_status *world_barrier(struct mscrt_comm *c, const mscrt_site *site) {
+  if (c->o.ranks == 1) return NULL;
+  int32_t *all;
+  mscrt_exchange e = {.verb = MSCRT_ALL_REDUCE, .group = {.num = c->o.ranks, .index = c->o.rank}};
+  MSCRT_CHECK(mscrt_new_array(&all, c->o.ranks));
+  for (int r = 0; r < c->o.ranks; r++) all[r] = r;
+  e.group.member = all;
+  c->place = (c->place | 3) + 1;
+  mscrt_status *s = meet_all(c, &e, ENTER, site);
+  free(all);
+  return s;
+}
+
+static mscrt_status *max_local(struct mscrt_comm *c, uint64_t value, uint64_t *out_max, const mscrt_site *site) {
+  atomic_store(&own_control(c)->value, value);
+  MSCRT_CHECK(world_barrier(c, site));
+  *out_max = 0;
+  for (int r = 0; r < c->o.ranks; r++) {
+    uint64_t v = atomic_load(&c->segment[r].control->value);
+    if (v > *out_max) *out_max = v;
+  }
+  return world_barrier(c, site);
+}
+
+static void close_local(struct mscrt_comm *c) {
+  if (!c) return;
+  if (c->segment) {
+    control *own = own_control(c);
+    if (own && atomic_load(&own->state) == RUNNING) {
+      atomic_store(&own->state, CLOSED);
+      mscrt_local_wake_all(c);
+    }
+    for (int r = 0; r < c->o.ranks; r++) {
+      if (c->segment[r].base) munmap(c->segment[r].base, (size_t)c->segment_bytes);
+      if (c->segment[r].alive_fd >= 0) close(c->segment[r].alive_fd);
+    }
+  }
+  if (c->own_alive_fd >= 0) close(c->own_alive_fd);
+  free(c->segment);
+  free(c->point);
+  free(c);
+}
+
+static void *arena_local(struct mscrt_comm *c) { return arena_of(c, c->o.rank); }
+
+static uint64_t beside_local(const struct mscrt_comm *c) { return c->arena_at; }
+
+static mscrt_status *join_others(struct mscrt_comm *c) {
+  int own[2] = {-1, -1}, *fds = NULL;
+  mscrt_status *s = NULL;
+  MSCRT_GOTO(mscrt_new_array(&fds, 2 * c->o.ranks));
+  MSCRT_GOTO(make_file(c, &own[0]));
+  MSCRT_GOTO(make_alive(c, &own[1]));
+  MSCRT_GOTO(map_segment(c, c->o.rank, own[0]));
+  s = mscrt_meet(&c->o, c->segment_bytes, own, fds);
+  for (int r = 0; r < c->o.ranks; r++) {
+    if (!s && r != c->o.rank) s = map_segment(c, r, fds[2 * r]);
+    if (r == c->o.rank) continue;
+    if (fds[2 * r] >= 0) close(fds[2 * r]);
+    c->segment[r].alive_fd = fds[2 * r + 1];
+  }
+fail:
+  if (own[0] >= 0) close(own[0]);
+  if (own[1] >= 0) close(own[1]);
+  free(fds);
+  return s;
+}
+
+static mscrt_status *open_local(const mscrt_comm_options *o, struct mscrt_comm **out_comm) {
+  struct mscrt_comm *c = NULL;
+  mscrt_status *s = NULL;
+  if (o->ranks > MSCRT_MAX_LOCAL) return mscrt_fail(MSCRT_UNSUPPORTED, "%d ranks on one host: at most %d are supported", o->ranks, MSCRT_MAX_LOCAL);
+  MSCRT_CHECK(mscrt_new_array(&c, 1));
+  c->o = *o;
+  c->own_alive_fd = -1;
+  lay_out(c);
+  MSCRT_GOTO(mscrt_new_array(&c->segment, o->ranks));
+  for (int r = 0; r < o->ranks; r++) c->segment[r].alive_fd = -1;
+  MSCRT_GOTO(mscrt_new_array(&c->point, o->num_partitions));
+  MSCRT_GOTO(o->ranks > 1 ? join_others(c) : map_private(c));
+  *out_comm = c;
+  return NULL;
+fail:
+  close_local(c);
+  *out_comm = NULL;
+  return s;
+}
+
+const mscrt_transport mscrt_comm_local = {
+    .name = "local",
+    .open = open_local,
+    .arena = arena_local,
+    .beside = beside_local,
+    .run = run_local,
+    .lingers = lingers_local,
+    .finish = finish_local,
+    .send = mscrt_local_send,
+    .receive = mscrt_local_receive,
+    .max = max_local,
+    .lost = lost_local,
+    .abort = abort_local,
+    .close = close_local,
+};

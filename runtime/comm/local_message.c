@@ -1,0 +1,59 @@
+/* local_message.c: messages between ranks of one host, through a mailbox in the receiver's memory:
+ *
+ *   sent, taken | slot 0 | slot 1 ...
+ *
+ * The sender copies into slot sent % depth while fewer than that are under way, the receiver copies out of slot taken % depth. */
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/comm/local.h"
+
+typedef struct {
+  _Alignas(MSC_MAILBOX_LINE) mscrt_counter sent;
+  _Alignas(MSC_MAILBOX_LINE) mscrt_counter taken;
+} mailbox;
+
+_Static_assert(sizeof(mailbox) == MSC_MAILBOX_COUNTERS, "the compiler plans room for it");
+
+static mailbox *mailbox_of(const struct mscrt_comm *c, int rank, const mscrt_channel *m) { return (mailbox *)(void *)(c->segment[rank].base + c->arena_at + m->mailbox); }
+
+static uint8_t *slot_of(mailbox *b, const mscrt_channel *m, uint32_t number) { return (uint8_t *)(b + 1) + number % m->depth * msc_mailbox_slot_bytes(m->bytes); }
+
+typedef struct {
+  const mscrt_channel *channel;
+  const mscrt_site *site;
+  bool sends;
+} passing;
+
+static mscrt_status *look_around(const struct mscrt_comm *c, const void *of, bool late, mscrt_loss *loss) {
+  const passing *p = of;
+  const mscrt_site *site = p->site;
+  int peer = p->channel->peer;
+  if (!mscrt_local_is_lost(c, peer, loss)) {
+    if (!late) return NULL;
+    loss->culprit = peer;
+    snprintf(loss->why, sizeof loss->why, "rank %d is missing (at step %" PRId64 "), waited %d ms", peer, atomic_load(&c->segment[peer].control->step), c->o.timeout_ms);
+  }
+  return mscrt_fail(MSCRT_PEER, "rank %d: step %" PRId64 ": message %s%s%s %s rank %d: %s", c->o.rank, site->step, site->name ? site->name : "", site->loc ? " at " : "",
+                    site->loc ? site->loc : "", p->sends ? "to" : "from", peer, loss->why);
+}
+
+mscrt_status *mscrt_local_send(struct mscrt_comm *c, const mscrt_channel *m, const void *src, const mscrt_site *site) {
+  mailbox *b = mailbox_of(c, m->peer, m);
+  uint32_t number = atomic_load(&b->sent.count);
+  atomic_store_explicit(&c->segment[c->o.rank].control->step, site->step, memory_order_relaxed);
+  MSCRT_CHECK(mscrt_local_wait(c, &b->taken, number + 1 - m->depth, look_around, &(passing){m, site, true}));
+  memcpy(slot_of(b, m, number), src, (size_t)m->bytes);
+  mscrt_local_count(&b->sent);
+  return NULL;
+}
+
+mscrt_status *mscrt_local_receive(struct mscrt_comm *c, const mscrt_channel *m, void *dst, const mscrt_site *site) {
+  mailbox *b = mailbox_of(c, c->o.rank, m);
+  uint32_t number = atomic_load(&b->taken.count);
+  atomic_store_explicit(&c->segment[c->o.rank].control->step, site->step, memory_order_relaxed);
+  MSCRT_CHECK(mscrt_local_wait(c, &b->sent, number + 1, look_around, &(passing){m, site, false}));
+  memcpy(dst, slot_of(b, m, number), (size_t)m->bytes);
+  mscrt_local_count(&b->taken);
+  return NULL;
+}

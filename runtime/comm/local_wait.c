@@ -1,0 +1,94 @@
+/* local_wait.c: waiting for another rank of the host, by a counter in shared memory; in: who is waited for, out: whether it
+ * came, or who stopped and why, which all others are told. */
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/comm/local.h"
+
+#define SPIN_NS 50000
+#define LOOK_AROUND_NS 100000000
+
+void mscrt_local_wake_all(struct mscrt_comm *c) {
+  for (int r = 0; r < c->o.ranks; r++)
+    for (uint32_t p = 0; c->segment[r].control && p < c->o.num_partitions; p++)
+      for (int i = 0; i < 2; i++) mscrt_futex_wake(&c->segment[r].control->barrier[p][i].generation.count, INT_MAX, true);
+}
+
+void mscrt_local_give_up(struct mscrt_comm *c, int culprit, const char *reason) {
+  control *own = c->segment[c->o.rank].control;
+  if (!own || atomic_load(&own->state) != RUNNING || atomic_flag_test_and_set(&c->gave_up)) return;
+  own->culprit = culprit;
+  mscrt_clean(reason, strlen(reason), own->reason, sizeof own->reason);
+  atomic_store(&own->state, FAILED);
+  mscrt_local_wake_all(c);
+}
+
+static void say_failed(const control *k, int rank, mscrt_loss *loss) {
+  char reason[sizeof k->reason + 4];
+  mscrt_clean(k->reason, sizeof k->reason, reason, sizeof reason);
+  loss->culprit = k->culprit;
+  snprintf(loss->why, sizeof loss->why, "rank %d %s: %s", rank, k->culprit == rank ? "failed" : "gave up", reason);
+}
+
+bool mscrt_local_is_lost(const struct mscrt_comm *c, int rank, mscrt_loss *out_loss) {
+  const segment *s = &c->segment[rank];
+  uint32_t state = atomic_load(&s->control->state);
+  struct pollfd p = {.fd = s->alive_fd, .events = POLLIN};
+  out_loss->culprit = rank;
+  if (state == FAILED) {
+    say_failed(s->control, rank, out_loss);
+  } else if (state == CLOSED) {
+    snprintf(out_loss->why, sizeof out_loss->why, "rank %d has ended at step %" PRId64, rank, atomic_load(&s->control->step));
+  } else {
+    if (poll(&p, 1, 0) != 1) return false;
+    snprintf(out_loss->why, sizeof out_loss->why, "rank %d is gone (its process ended at step %" PRId64 ")", rank, atomic_load(&s->control->step));
+  }
+  return true;
+}
+
+static bool has_come(mscrt_counter *k, uint32_t least) { return (int32_t)(atomic_load_explicit(&k->count, memory_order_acquire) - least) >= 0; }
+
+static bool spin_until(mscrt_counter *k, uint32_t least) {
+  int64_t end = mscrt_now_ns() + SPIN_NS;
+  do {
+    for (int i = 0; i < 64; i++) {
+      if (has_come(k, least)) return true;
+      mscrt_pause();
+    }
+  } while (mscrt_now_ns() < end);
+  return false;
+}
+
+/* The reason why it does not come; or it came while we looked: a rank may do its last part and end at once. */
+static mscrt_status *look_around(struct mscrt_comm *c, mscrt_counter *k, uint32_t least, bool late, mscrt_look *look, const void *of) {
+  mscrt_loss loss;
+  mscrt_status *s = look(c, of, late, &loss);
+  if (s && has_come(k, least)) {
+    mscrt_status_free(s);
+    return NULL;
+  }
+  if (s) mscrt_local_give_up(c, loss.culprit, loss.why);
+  return s;
+}
+
+mscrt_status *mscrt_local_wait(struct mscrt_comm *c, mscrt_counter *k, uint32_t least, mscrt_look *look, const void *of) {
+  if (has_come(k, least) || (c->o.spin && spin_until(k, least))) return NULL;
+  int64_t deadline = mscrt_now_ns() + (int64_t)c->o.timeout_ms * 1000000;
+  mscrt_status *s = NULL;
+  atomic_fetch_add(&k->sleepers, 1);
+  while (!s) {
+    uint32_t seen = atomic_load(&k->count);
+    if ((int32_t)(seen - least) >= 0) break;
+    mscrt_futex_wait(&k->count, seen, LOOK_AROUND_NS, true);
+    if (!has_come(k, least)) s = look_around(c, k, least, mscrt_now_ns() >= deadline, look, of);
+  }
+  atomic_fetch_sub(&k->sleepers, 1);
+  return s;
+}
+
+void mscrt_local_count(mscrt_counter *k) {
+  atomic_fetch_add(&k->count, 1);
+  if (atomic_load(&k->sleepers)) mscrt_futex_wake(&k->count, INT_MAX, true);
+}

@@ -1,0 +1,232 @@
+/* collective.c: collectives and messages between GPUs, issued to streams of their own; and what has become of them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/cuda/nccl.h"
+
+/* ---- names ---- */
+
+/* "all_reduce grad at net.py:7 (ranks 0,1)" */
+static const char *describe(const mscrt_record *r, char text[MSCRT_LINKS_TEXT]) {
+  bool message = r->kind == PLAN_CALL_KIND_MESSAGE;
+  const char *what = message ? r->receives ? "the receipt of" : "the sending of" : mscrt_verb_name(r->part[0].e->verb);
+  size_t n = (size_t)snprintf(text, MSCRT_LINKS_TEXT, "%s %s%s%s", what, r->name ? r->name : "", r->loc ? " at " : "", r->loc ? r->loc : "");
+  if (message && n < MSCRT_LINKS_TEXT) snprintf(text + n, MSCRT_LINKS_TEXT - n, " (rank %d)", r->channel.peer);
+  for (int i = 0; !message && i < r->part[0].e->group.num && n + 16 < MSCRT_LINKS_TEXT; i++)
+    n += (size_t)snprintf(text + n, MSCRT_LINKS_TEXT - n, "%s%d%s", i ? "," : " (ranks ", r->part[0].e->group.member[i], i + 1 == r->part[0].e->group.num ? ")" : "");
+  return text;
+}
+
+/* ---- order ---- */
+
+/* The other stream goes on where the stream of calls is now. */
+static mscrt_status *follow_calls(mscrt_context *c, cu_stream s) {
+  MSCRT_CUDA(&c->cuda->cu, cuEventRecord, c->cuda->links->issued, c->cuda->stream);
+  MSCRT_CUDA(&c->cuda->cu, cuStreamWaitEvent, s, c->cuda->links->issued, 0);
+  return NULL;
+}
+
+mscrt_status *mscrt_links_wait_for(mscrt_context *c, uint32_t upto) {
+  mscrt_links *l = c->cuda->links;
+  if (upto <= l->waited) return NULL;
+  MSCRT_CUDA(&c->cuda->cu, cuStreamWaitEvent, c->cuda->stream, l->ran[upto - 1], 0);
+  l->waited = upto;
+  return NULL;
+}
+
+/* The GPU tells what it has come to. */
+static mscrt_status *tell_begun(mscrt_context *c, const mscrt_record *r, cu_stream s) {
+  mscrt_links *l = c->cuda->links;
+  MSCRT_CUDA(&c->cuda->cu, cuMemcpyDtoHAsync_v2, l->begun, l->numbers + sizeof(uint32_t) * r->watched, sizeof(uint32_t), s);
+  return NULL;
+}
+
+/* ---- collectives ---- */
+
+/* Truth values are bytes; of types that NCCL does not have only bytes move. */
+static bool type_of(mscrt_dtype d, unsigned *out_type) {
+  static const struct { mscrt_dtype d; unsigned type; } types[] = {
+    {MSCRT_F32, MSCRT_ncclFloat32}, {MSCRT_F16, MSCRT_ncclFloat16}, {MSCRT_BF16, MSCRT_ncclBfloat16}, {MSCRT_F64, MSCRT_ncclFloat64}, {MSCRT_I8, MSCRT_ncclInt8}, {MSCRT_I1, MSCRT_ncclUint8},
+    {MSCRT_U8, MSCRT_ncclUint8}, {MSCRT_I32, MSCRT_ncclInt32}, {MSCRT_U32, MSCRT_ncclUint32}, {MSCRT_I64, MSCRT_ncclInt64}, {MSCRT_U64, MSCRT_ncclUint64}};
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+    if (types[i].d == d) return *out_type = types[i].type, true;
+  return false;
+}
+
+/* Of truth values a sum is "any", a product "all". */
+static unsigned op_of(const mscrt_exchange *e) {
+  static const unsigned ops[] = {[MSCRT_SUM] = MSCRT_ncclSum, [MSCRT_MAX] = MSCRT_ncclMax, [MSCRT_MIN] = MSCRT_ncclMin, [MSCRT_PROD] = MSCRT_ncclProd};
+  if (e->dtype == MSCRT_I1) return e->reduction == MSCRT_SUM || e->reduction == MSCRT_MAX ? MSCRT_ncclMax : MSCRT_ncclMin;
+  return ops[e->reduction];
+}
+
+/* Where a value of a collective lies on the GPU. */
+typedef struct {
+  const mscrt_moves *m;
+  cu_address src, dst, staging;
+} value;
+
+static value value_of(mscrt_context *c, const mscrt_record *r, const mscrt_part *part, uint32_t i) {
+  const mscrt_collective *k = &c->plan->collective[r->index];
+  value v = {.m = &c->cuda->moves[k->num_members ? k->members[i] : r->index], .staging = c->cuda->links ? c->cuda->links->staging : 0};
+  for (uint32_t before = 0; before < i; before++) v.staging += c->cuda->moves[k->members[before]].staging_bytes;
+  v.src = (cu_address)(uintptr_t)(c->memory + part[i].src);
+  v.dst = (cu_address)(uintptr_t)(c->memory + ((uint8_t *)part[i].dst - c->arena));
+  return v;
+}
+
+static mscrt_status *prepare(const mscrt_cuda_api *cu, const value *v, cu_stream s) {
+  if (v->m->e->fill) MSCRT_CHECK(mscrt_identity_issue(cu, v->m->e, (uint64_t)v->m->e->elems, v->dst, s));
+  if (v->m->identity) MSCRT_CHECK(mscrt_identity_issue(cu, v->m->e, v->m->identity, v->staging, s));
+  if (v->src != v->dst) MSCRT_CHECK(mscrt_copies_issue(cu, &v->m->local, v->dst, v->src, s));
+  MSCRT_CHECK(mscrt_copies_issue(cu, &v->m->pack, v->staging, v->src, s));
+  return mscrt_widen_issue(cu, v->m, v->staging, v->src, s);
+}
+
+static mscrt_status *finish(const mscrt_cuda_api *cu, const value *v, cu_stream s) {
+  MSCRT_CHECK(mscrt_narrow_issue(cu, v->m, v->dst, v->staging, s));
+  return mscrt_copies_issue(cu, &v->m->unpack, v->dst, v->staging, s);
+}
+
+static void *source_of(const value *v, const mscrt_move *m) { return (void *)(uintptr_t)((m->direct ? v->src : v->staging) + m->at); }
+static void *destination_of(const value *v, const mscrt_move *m) { return (void *)(uintptr_t)((m->direct ? v->dst : v->staging) + m->at); }
+
+static nccl_result exchange_messages(const mscrt_links *l, const value *v, nccl_comm comm, cu_stream s) {
+  nccl_result r = 0;
+  for (uint32_t i = 0; i < v->m->num_sends && !r; i++) r = l->nccl.ncclSend(source_of(v, &v->m->send[i]), v->m->send[i].bytes, MSCRT_ncclUint8, v->m->send[i].peer, comm, s);
+  for (uint32_t i = 0; i < v->m->num_receives && !r; i++) r = l->nccl.ncclRecv(destination_of(v, &v->m->receive[i]), v->m->receive[i].bytes, MSCRT_ncclUint8, v->m->receive[i].peer, comm, s);
+  return r;
+}
+
+static nccl_result exchange(const mscrt_links *l, const value *v, nccl_comm comm, cu_stream s) {
+  const mscrt_moves *m = v->m;
+  unsigned type = MSCRT_ncclUint8, op = op_of(m->e);
+  uint64_t count = m->count;
+  if (m->form == MSCRT_BY_MOVES) return exchange_messages(l, v, comm, s);
+  if (!count) return 0;
+  if (m->wide_elems) type = m->e->dtype == MSCRT_I16 ? MSCRT_ncclInt32 : MSCRT_ncclUint32;
+  else if (!type_of(m->e->dtype, &type)) count *= mscrt_dtype_bytes(m->e->dtype);
+  void *src = m->wide_elems ? (void *)(uintptr_t)(v->staging + m->wide_at) : source_of(v, &m->send[0]);
+  void *dst = m->wide_elems ? (void *)(uintptr_t)(v->staging + m->wide_result) : destination_of(v, &m->receive[0]);
+  if (m->form == MSCRT_BY_ALL_REDUCE) return l->nccl.ncclAllReduce(src, dst, count, type, op, comm, s);
+  if (m->form == MSCRT_BY_ALL_GATHER) return l->nccl.ncclAllGather(src, dst, count, type, comm, s);
+  return l->nccl.ncclReduceScatter(src, dst, count, type, op, comm, s);
+}
+
+/* Values of a collective are one group of NCCL's: it fuses them. */
+static mscrt_status *exchange_all(mscrt_context *c, const mscrt_record *r, const mscrt_part *part) {
+  mscrt_links *l = c->cuda->links;
+  nccl_comm comm = l->comm[part[0].e->group.partition];
+  nccl_result s = l->nccl.ncclGroupStart();
+  for (uint32_t i = 0; i < r->num_parts && !s; i++) {
+    value v = value_of(c, r, part, i);
+    s = exchange(l, &v, comm, l->stream);
+  }
+  nccl_result end = l->nccl.ncclGroupEnd();
+  return mscrt_links_check(c, comm, s && s != MSCRT_ncclInProgress ? s : end, mscrt_verb_name(part[0].e->verb));
+}
+
+static mscrt_status *issue_beside(mscrt_context *c, const mscrt_turn *t, const mscrt_part *part) {
+  const mscrt_cuda_api *cu = &c->cuda->cu;
+  mscrt_links *l = c->cuda->links;
+  const mscrt_record *r = t->record;
+  MSCRT_CHECK(follow_calls(c, l->stream));
+  if (t->number == 1) l->waited = 0;
+  MSCRT_CHECK(tell_begun(c, r, l->stream));
+  for (uint32_t i = 0; i < r->num_parts; i++) {
+    value v = value_of(c, r, part, i);
+    MSCRT_CHECK(prepare(cu, &v, l->stream));
+  }
+  MSCRT_CHECK(exchange_all(c, r, part));
+  for (uint32_t i = 0; i < r->num_parts; i++) {
+    value v = value_of(c, r, part, i);
+    MSCRT_CHECK(finish(cu, &v, l->stream));
+  }
+  MSCRT_CUDA(cu, cuEventRecord, l->ran[t->number - 1], l->stream);
+  return NULL;
+}
+
+mscrt_status *mscrt_links_collective(mscrt_context *c, const mscrt_turn *t) {
+  char text[MSCRT_LINKS_TEXT];
+  mscrt_status *s = issue_beside(c, t, mscrt_parts_of(c, t->record, t->slots, false));
+  if (s) return mscrt_within(s, "rank %d: step %" PRId64 ": %s", c->o.rank, t->step, describe(t->record, text));
+  if (!c->timeline) return NULL;
+  MSCRT_CHECK(mscrt_links_wait_for(c, t->number)); /* else only the launch would be measured */
+  return mscrt_cuda_wait_alone(c, t->record);
+}
+
+mscrt_status *mscrt_cuda_alone(mscrt_context *c, const mscrt_turn *t) {
+  const mscrt_part *part = mscrt_parts_of(c, t->record, t->slots, false);
+  for (uint32_t i = 0; i < t->record->num_parts; i++) {
+    value v = value_of(c, t->record, part, i);
+    MSCRT_CHECK(prepare(&c->cuda->cu, &v, c->cuda->stream));
+  }
+  return NULL;
+}
+
+/* ---- messages ---- */
+
+/* From a copy: the sender goes on, as far as there are slots. */
+static mscrt_status *send(mscrt_context *c, mscrt_channel_link *k, const mscrt_record *r, cu_address from) {
+  const mscrt_cuda_api *cu = &c->cuda->cu;
+  uint32_t slot = k->under_way++ % k->depth;
+  cu_address copy = k->slots + slot * k->slot_bytes;
+  if (k->under_way > k->depth) MSCRT_CUDA(cu, cuStreamWaitEvent, c->cuda->stream, k->moved[slot], 0);
+  MSCRT_CUDA(cu, cuMemcpyDtoDAsync_v2, copy, from, r->channel.bytes, c->cuda->stream);
+  MSCRT_CHECK(follow_calls(c, k->stream));
+  MSCRT_CHECK(tell_begun(c, r, k->stream));
+  MSCRT_CHECK(mscrt_links_check(c, k->comm, c->cuda->links->nccl.ncclSend((void *)(uintptr_t)copy, r->channel.bytes, MSCRT_ncclUint8, k->peer, k->comm, k->stream), "sending"));
+  MSCRT_CUDA(cu, cuEventRecord, k->moved[slot], k->stream);
+  return NULL;
+}
+
+static mscrt_status *receive(mscrt_context *c, mscrt_channel_link *k, const mscrt_record *r, cu_address to) {
+  const mscrt_cuda_api *cu = &c->cuda->cu;
+  MSCRT_CHECK(follow_calls(c, k->stream));
+  MSCRT_CHECK(tell_begun(c, r, k->stream));
+  MSCRT_CHECK(mscrt_links_check(c, k->comm, c->cuda->links->nccl.ncclRecv((void *)(uintptr_t)to, r->channel.bytes, MSCRT_ncclUint8, k->peer, k->comm, k->stream), "receiving"));
+  MSCRT_CUDA(cu, cuEventRecord, k->moved[0], k->stream);
+  MSCRT_CUDA(cu, cuStreamWaitEvent, c->cuda->stream, k->moved[0], 0);
+  return NULL;
+}
+
+mscrt_status *mscrt_links_message(mscrt_context *c, const mscrt_turn *t) {
+  const mscrt_record *r = t->record;
+  mscrt_channel_link *k = &c->cuda->links->channel[r->index];
+  cu_address at = (cu_address)(uintptr_t)mscrt_moved(r, 0, t->slots);
+  return r->receives ? receive(c, k, r, at) : send(c, k, r, at);
+}
+
+void mscrt_links_begin(mscrt_links *l) {
+  for (uint32_t i = 0; i < l->num_channels; i++) l->channel[i].under_way = 0;
+}
+
+/* A stream's last event stands for all before it. */
+mscrt_status *mscrt_links_join(mscrt_context *c) {
+  mscrt_links *l = c->cuda->links;
+  for (uint32_t i = 0; i < l->num_channels; i++) {
+    mscrt_channel_link *k = &l->channel[i];
+    if (k->under_way) MSCRT_CUDA(&c->cuda->cu, cuStreamWaitEvent, c->cuda->stream, k->moved[(k->under_way - 1) % k->depth], 0);
+  }
+  return NULL;
+}
+
+/* ---- for the watch ---- */
+
+/* The GPU writes it meanwhile. */
+uint32_t mscrt_links_begun(const mscrt_links *l) { return *(volatile uint32_t *)l->begun; }
+
+const char *mscrt_links_last(const mscrt_links *l, char text[MSCRT_LINKS_TEXT]) {
+  uint32_t begun = mscrt_links_begun(l);
+  return begun && begun <= l->num_watched ? describe(l->watched[begun], text) : NULL;
+}
+
+mscrt_status *mscrt_links_look(mscrt_context *c) {
+  mscrt_links *l = c->cuda->links;
+  mscrt_status *s = NULL;
+  for (uint32_t i = 0; i < l->num_comms && !s; i++)
+    if (l->comm[i]) s = mscrt_links_check(c, l->comm[i], MSCRT_ncclInProgress, "collectives");
+  for (uint32_t i = 0; i < l->num_channels && !s; i++)
+    if (l->channel[i].comm) s = mscrt_links_check(c, l->channel[i].comm, MSCRT_ncclInProgress, "messages");
+  return s;
+}

@@ -1,0 +1,389 @@
+/* device_cuda.c: one NVIDIA GPU as what runs a plan's calls: its code and memory at load, launches afterwards. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/cuda/nccl.h"
+
+#define QUEUE 256
+
+/* ---- finding it ---- */
+
+mscrt_status *mscrt_cuda_enter(mscrt_cuda *g) {
+  MSCRT_CUDA(&g->cu, cuCtxPushCurrent_v2, g->context);
+  return NULL;
+}
+
+void mscrt_cuda_leave(mscrt_cuda *g) {
+  cu_context own;
+  g->cu.cuCtxPopCurrent_v2(&own);
+}
+
+static mscrt_status *find_device(mscrt_context *c) {
+  mscrt_cuda *g = c->cuda;
+  int num = 0, major = 0, minor = 0;
+  cu_result r = g->cu.cuInit(0);
+  if (!r) r = g->cu.cuDeviceGetCount(&num);
+  if (r == MSCRT_CUDA_ERROR_NO_DEVICE || (!r && num < 1)) return mscrt_fail(MSCRT_ENVIRONMENT, "the plan is for GPUs, but the driver finds none (see also CUDA_VISIBLE_DEVICES)");
+  if (r) return mscrt_cuda_failure(&g->cu, r, "cuInit");
+  g->num_devices = num;
+  g->ordinal = c->o.rank % num; /* more ranks than GPUs share them */
+  MSCRT_CUDA(&g->cu, cuDeviceGet, &g->device, g->ordinal);
+  MSCRT_CUDA(&g->cu, cuDeviceGetName, g->name, sizeof g->name, g->device);
+  MSCRT_CUDA(&g->cu, cuDeviceGetAttribute, &major, MSCRT_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, g->device);
+  MSCRT_CUDA(&g->cu, cuDeviceGetAttribute, &minor, MSCRT_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, g->device);
+  g->arch = 10 * major + minor;
+  MSCRT_CUDA(&g->cu, cuDevicePrimaryCtxRetain, &g->context, g->device);
+  g->retained = true;
+  return NULL;
+}
+
+/* ---- code ---- */
+
+/* All plans have PTX for sm_80.  PTX is for its architecture and later ones, machine code for one generation. */
+static bool fits(const mscrt_cuda *g, plan_image m) {
+  int arch = (int)plan_image_arch(m);
+  return plan_image_kind(m) == PLAN_IMAGE_KIND_PTX ? arch <= g->arch : arch / 10 == g->arch / 10 && arch <= g->arch;
+}
+
+static mscrt_status *no_image(const mscrt_context *c) {
+  char list[160] = "";
+  size_t n = 0;
+  for (uint32_t i = 0; i < plan_plan_images_num(c->plan->root) && n + 24 < sizeof list; i++) {
+    plan_image m = plan_plan_images(c->plan->root, i);
+    n += (size_t)snprintf(list + n, sizeof list - n, "%ssm_%u%s", n ? ", " : "", plan_image_arch(m), plan_image_kind(m) == PLAN_IMAGE_KIND_PTX ? " and later" : "");
+  }
+  return mscrt_fail(MSCRT_ENVIRONMENT, "the plan's code is for %s; GPU %d, %s, is sm_%d, and no plan is for one that is older than sm_80", list, c->cuda->ordinal, c->cuda->name, c->cuda->arch);
+}
+
+/* The image lies in memory of its own: the driver wants it aligned. */
+static mscrt_status *load_image(mscrt_cuda *g, plan_image m, cu_result *out_result, char *log, size_t log_room) {
+  uint32_t bytes = plan_image_code_num(m);
+  void *copy, *values[] = {log, (void *)(uintptr_t)log_room};
+  unsigned options[] = {MSCRT_CU_JIT_ERROR_LOG_BUFFER, MSCRT_CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  MSCRT_CHECK(mscrt_allocate(&copy, bytes + 1, 1));
+  memcpy(copy, plan_image_code_data(m), bytes);
+  *out_result = g->cu.cuModuleLoadDataEx(&g->module, copy, 2, options, values);
+  free(copy);
+  return NULL;
+}
+
+/* What the driver has against the last of the plan's images. */
+static mscrt_status *refused(const mscrt_cuda *g, cu_result r, char *log, size_t log_room) {
+  char clean[256];
+  const char *why = r == MSCRT_CUDA_ERROR_UNSUPPORTED_PTX_VERSION  ? "are in a version of PTX that the driver is too old for: install a newer one"
+                    : r == MSCRT_CUDA_ERROR_JIT_COMPILER_NOT_FOUND ? "are PTX, which the driver cannot compile: install its library libnvidia-ptxjitcompiler.so.1"
+                    : r == MSCRT_CUDA_ERROR_JIT_COMPILATION_DISABLED ? "are PTX, which the driver may not compile: CUDA_DISABLE_PTX_JIT is set"
+                    : r == MSCRT_CUDA_ERROR_NO_BINARY_FOR_GPU      ? "are not for this GPU, the driver says"
+                                                                   : NULL;
+  if (why) return mscrt_fail(MSCRT_ENVIRONMENT, "the plan's kernels %s, or compile with --target cuda:sm_%d where ptxas is (GPU %d, %s, driver for CUDA %d.%d)", why, g->arch, g->ordinal, g->name, g->driver / 1000, g->driver % 1000 / 10);
+  return mscrt_within(mscrt_cuda_failure(&g->cu, r, "cuModuleLoadDataEx"), "the plan's kernels%s%s", *log ? ": " : "", mscrt_clean(log, log_room, clean, sizeof clean));
+}
+
+/* The first image that this driver takes: machine code may be newer than it, and so may PTX. */
+static mscrt_status *load_module(mscrt_context *c) {
+  mscrt_cuda *g = c->cuda;
+  char log[512] = "";
+  const char *name = NULL; /* of an image's refusal */
+  cu_result r = MSCRT_CUDA_ERROR_NOT_FOUND;
+  bool tried = false;
+  for (uint32_t i = 0; i < plan_plan_images_num(c->plan->root) && r; i++) {
+    plan_image m = plan_plan_images(c->plan->root, i);
+    if (!fits(g, m)) continue;
+    if (tried && g->cu.cuGetErrorName(r, &name)) name = "an error that it does not name";
+    if (tried) mscrt_tell(c, MSCRT_LOG_WARNING, "rank %d: the driver of GPU %d refuses the plan's machine code (%s); it compiles the PTX", c->o.rank, g->ordinal, name);
+    tried = true;
+    *log = 0;
+    MSCRT_CHECK(load_image(g, m, &r, log, sizeof log));
+  }
+  if (!tried) return no_image(c);
+  return r ? refused(g, r, log, sizeof log) : NULL;
+}
+
+static mscrt_status *find_kernels(mscrt_context *c) {
+  mscrt_cuda *g = c->cuda;
+  uint32_t num = plan_plan_kernels_num(c->plan->root);
+  if (num == 0) return NULL;
+  MSCRT_CHECK(load_module(c));
+  MSCRT_CHECK(mscrt_new_array(&g->kernel, num));
+  for (uint32_t i = 0; i < num; i++) {
+    const char *name = plan_kernel_name(plan_plan_kernels(c->plan->root, i));
+    cu_result r = g->cu.cuModuleGetFunction(&g->kernel[i], g->module, name);
+    if (r == MSCRT_CUDA_ERROR_NOT_FOUND) return mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: its code has no kernel %s", name);
+    if (r) return mscrt_cuda_failure(&g->cu, r, "cuModuleGetFunction");
+  }
+  return NULL;
+}
+
+/* ---- memory ---- */
+
+static uint64_t aligned(uint64_t bytes) { return (bytes + MSCRT_CUDA_ALIGN - 1) / MSCRT_CUDA_ALIGN * MSCRT_CUDA_ALIGN; }
+
+static uint32_t count_checking_calls(const mscrt_context *c) {
+  uint32_t num = 0;
+  for (uint32_t i = 0; i < plan_plan_sections_num(c->plan->root); i++) {
+    plan_section s = plan_plan_sections(c->plan->root, i);
+    for (uint32_t k = 0; k < plan_section_calls_num(s); k++) num += plan_call_checks(plan_section_calls(s, k)) != 0;
+  }
+  return num;
+}
+
+/* Of collectives that stay on GPUs. */
+static mscrt_status *make_moves(mscrt_context *c, bool linked) {
+  MSCRT_CHECK(mscrt_new_array(&c->cuda->moves, c->plan->num_collectives));
+  for (uint32_t i = 0; i < c->plan->num_collectives; i++)
+    if (!c->plan->collective[i].num_members && (linked || c->exchange[i].group.num == 1)) MSCRT_CHECK(mscrt_moves_make(c, i, &c->cuda->moves[i]));
+  return NULL;
+}
+
+/* By NCCL where every rank has a GPU of its own, else through the host; or as the caller says. */
+static mscrt_status *connect(mscrt_context *c) {
+  const char *comm = c->o.comm;
+  bool enough = c->cuda->num_devices >= c->o.ranks, linked = c->o.ranks > 1 && (comm ? !strcmp(comm, "nccl") : enough);
+  if (linked && !enough) return mscrt_fail(MSCRT_ENVIRONMENT, "NCCL connects ranks that have a GPU each: %d ranks, %d GPU%s; run with --comm local", c->o.ranks, c->cuda->num_devices, c->cuda->num_devices == 1 ? "" : "s");
+  MSCRT_CHECK(make_moves(c, linked));
+  return linked ? mscrt_links_open(c) : NULL;
+}
+
+static mscrt_status *too_little(const mscrt_context *c, size_t free_bytes, size_t all) {
+  const mscrt_cuda *g = c->cuda;
+  return mscrt_fail(MSCRT_NO_MEMORY, "rank %d needs %" PRIu64 " bytes of the memory of GPU %d, %s: %zu are free of %zu%s", c->o.rank, g->memory_bytes, g->ordinal, g->name, free_bytes, all,
+                    g->memory_bytes > free_bytes ? "" : ", but not in one piece");
+}
+
+/* Another rank, or another program, may take what was free a moment ago. */
+static mscrt_status *allocate(mscrt_context *c) {
+  mscrt_cuda *g = c->cuda;
+  uint64_t values = aligned(c->arena_bytes - c->mailbox_bytes), constants = aligned(plan_plan_constants_num(c->plan->root)), flags = aligned(sizeof(int32_t) * (count_checking_calls(c) + 1));
+  size_t free_bytes = 0, all = 0;
+  g->workspace_bytes = plan_plan_workspace_bytes(c->plan->root);
+  g->memory_bytes = values + constants + flags + aligned(g->workspace_bytes) + (g->links ? mscrt_links_bytes(g->links) : 0);
+  MSCRT_CUDA(&g->cu, cuMemGetInfo_v2, &free_bytes, &all);
+  if (g->memory_bytes > free_bytes) return too_little(c, free_bytes, all);
+  cu_result r = g->cu.cuMemAlloc_v2(&g->memory, g->memory_bytes);
+  if (r == MSCRT_CUDA_ERROR_OUT_OF_MEMORY && !g->cu.cuMemGetInfo_v2(&free_bytes, &all)) return too_little(c, free_bytes, all);
+  if (r) return mscrt_cuda_failure(&g->cu, r, "cuMemAlloc");
+  c->memory = (uint8_t *)(uintptr_t)(g->memory - c->mailbox_bytes);
+  c->constants = (uint8_t *)(uintptr_t)(g->memory + values);
+  g->flags = g->memory + values + constants;
+  g->workspace = g->flags + flags;
+  if (g->links) mscrt_links_place(g->links, g->workspace + aligned(g->workspace_bytes));
+  return NULL;
+}
+
+/* So that copies of inputs go on by themselves.  Where the system does not let it be they do not, and no more is lost. */
+static void pin_inputs(mscrt_context *c, uint64_t bytes) {
+  mscrt_cuda *g = c->cuda;
+  const char *name = "an error that the driver does not name";
+  cu_result r = g->cu.cuMemHostRegister_v2(c->arena + c->space_at[PLAN_SPACE_INPUT], bytes, 0);
+  g->inputs_pinned = !r;
+  if (!r) return;
+  g->cu.cuGetErrorName(r, &name);
+  mscrt_tell(c, MSCRT_LOG_WARNING, "rank %d: the memory of inputs cannot be pinned (%s): they go to the GPU more slowly", c->o.rank, name);
+}
+
+/* Constants, once. */
+static mscrt_status *prepare_memory(mscrt_context *c) {
+  mscrt_cuda *g = c->cuda;
+  uint64_t inputs = c->input_slots * c->input_stride;
+  if (plan_plan_constants_num(c->plan->root))
+    MSCRT_CUDA(&g->cu, cuMemcpyHtoDAsync_v2, (cu_address)(uintptr_t)c->constants, plan_plan_constants_data(c->plan->root), plan_plan_constants_num(c->plan->root), g->stream);
+  MSCRT_CUDA(&g->cu, cuMemHostAlloc, (void **)&g->results, sizeof(int32_t) * (count_checking_calls(c) + 1) + 16, 0);
+  if (inputs) pin_inputs(c, inputs);
+  return mscrt_cuda_wait(c);
+}
+
+static mscrt_status *open_here(mscrt_context *c) {
+  mscrt_cuda *g = c->cuda;
+  MSCRT_CUDA(&g->cu, cuStreamCreate, &g->stream, MSCRT_CU_STREAM_NON_BLOCKING);
+  MSCRT_CUDA(&g->cu, cuEventCreate, &g->done, MSCRT_CU_EVENT_DISABLE_TIMING);
+  MSCRT_CUDA(&g->cu, cuStreamCreate, &g->upload, MSCRT_CU_STREAM_NON_BLOCKING);
+  MSCRT_CUDA(&g->cu, cuEventCreate, &g->uploaded, MSCRT_CU_EVENT_DISABLE_TIMING);
+  MSCRT_CHECK(find_kernels(c));
+  if (c->plan->num_matmuls) MSCRT_CHECK(mscrt_products_open(c));
+  if (c->plan->num_graphs) MSCRT_CHECK(mscrt_dnn_open(c));
+  MSCRT_CHECK(connect(c));
+  MSCRT_CHECK(allocate(c));
+  return prepare_memory(c);
+}
+
+static mscrt_status *open_cuda(mscrt_context *c) {
+  MSCRT_CHECK(mscrt_new_array(&c->cuda, 1));
+  mscrt_cuda *g = c->cuda;
+  MSCRT_CHECK(mscrt_cuda_load(&g->cu, &g->driver));
+  MSCRT_CHECK(find_device(c));
+  MSCRT_CHECK(mscrt_cuda_enter(g));
+  mscrt_status *s = mscrt_cuda_give_up(c, open_here(c));
+  mscrt_cuda_leave(g);
+  return s;
+}
+
+/* ---- calls ---- */
+
+/* Flags of checking calls lie in a row, to be cleared and read at once, instead of where the plan has each. */
+static mscrt_status *collect_flags(mscrt_context *c, uint32_t *out_parameters) {
+  mscrt_cuda *g = c->cuda;
+  MSCRT_CHECK(mscrt_new_array(&g->checked, count_checking_calls(c)));
+  for (uint32_t i = 0; i < c->plan->num_sections; i++)
+    for (uint32_t k = 0; k < c->section[i].num_calls; k++) {
+      mscrt_record *r = &c->section[i].call[k];
+      if (r->kind != PLAN_CALL_KIND_KERNEL) continue;
+      plan_kernel kernel = plan_plan_kernels(c->plan->root, r->index);
+      uint32_t parameters = r->num_buffers + 1 + plan_kernel_num_dims(kernel) + plan_kernel_num_scalars(kernel);
+      if (parameters > *out_parameters) *out_parameters = parameters;
+      if (!r->checks) continue;
+      r->buffers[r->num_buffers - 1] = (void *)(uintptr_t)(g->flags + sizeof(int32_t) * g->num_flags);
+      g->checked[g->num_flags++] = r;
+    }
+  return NULL;
+}
+
+uint64_t mscrt_cuda_low_bits(const mscrt_context *c, const mscrt_record *r, uint32_t buffer) {
+  uint8_t space = r->space ? r->space[buffer] : PLAN_SPACE_SCRATCH;
+  uint64_t stride = space == PLAN_SPACE_INPUT ? c->input_stride : space > PLAN_SPACE_TILE ? c->plan->stage[c->stage].bytes[space] : 0;
+  return (uint64_t)(uintptr_t)r->buffers[buffer] | stride;
+}
+
+static mscrt_status *ready_cuda(mscrt_context *c) {
+  mscrt_cuda *g = c->cuda;
+  uint32_t parameters = 0;
+  MSCRT_CHECK(collect_flags(c, &parameters));
+  MSCRT_CHECK(mscrt_new_array(&g->parameters, parameters + 1));
+  MSCRT_CHECK(mscrt_new_array(&g->warm, c->plan->num_programs));
+  MSCRT_CHECK(mscrt_new_array(&g->graph, c->plan->num_programs * c->input_slots));
+  MSCRT_CHECK(mscrt_cuda_enter(g));
+  mscrt_status *s = g->products ? mscrt_products_ready(c) : NULL;
+  if (!s && g->dnn) s = mscrt_dnn_ready(c);
+  if (!s && g->links) s = mscrt_links_ready(c);
+  s = mscrt_cuda_give_up(c, s);
+  mscrt_cuda_leave(g);
+  return s;
+}
+
+static mscrt_status *launch(mscrt_context *c, const mscrt_turn *t) {
+  mscrt_cuda *g = c->cuda;
+  const mscrt_record *r = t->record;
+  plan_kernel kernel = plan_plan_kernels(c->plan->root, r->index);
+  void *const *buffers = mscrt_buffers_of(c, r, t->slots, 0);
+  unsigned blocks = r->units < INT32_MAX ? (unsigned)r->units : INT32_MAX;
+  uint32_t n = 0;
+  if (blocks == 0) return NULL;
+  for (uint32_t i = 0; i < r->num_buffers; i++) g->parameters[n++] = (void *)(uintptr_t)&buffers[i];
+  g->parameters[n++] = (void *)(uintptr_t)&r->extent;
+  for (uint32_t i = 0; i < plan_kernel_num_dims(kernel); i++) g->parameters[n++] = (void *)(uintptr_t)&r->dims[i];
+  for (uint32_t i = 0; i < plan_kernel_num_scalars(kernel); i++) g->parameters[n++] = (void *)(uintptr_t)&r->scalars[i];
+  MSCRT_CUDA(&g->cu, cuLaunchKernel, g->kernel[r->index], blocks, 1, 1, plan_kernel_threads(kernel), 1, 1, 0, g->stream, g->parameters, NULL);
+  return NULL;
+}
+
+static mscrt_status *issue(mscrt_context *c, const mscrt_turn *t) {
+  switch (t->record->kind) {
+    case PLAN_CALL_KIND_KERNEL: return launch(c, t);
+    case PLAN_CALL_KIND_MATMUL: return mscrt_product_issue(c, t);
+    case PLAN_CALL_KIND_GRAPH: return mscrt_dnn_issue(c, t);
+    default: return mscrt_cuda_alone(c, t);
+  }
+}
+
+/* The driver's queue holds some thousand calls: who issues more waits in the driver. */
+static bool is_full(mscrt_cuda *g) { return !g->capturing && ++g->issued % QUEUE == 0; }
+
+/* Each call is waited for where calls are measured: else only the launch would be. */
+static mscrt_status *compute(mscrt_context *c, const mscrt_turn *t) {
+  MSCRT_CHECK(mscrt_within(issue(c, t), "rank %d: step %" PRId64 ": %s%s%s", c->o.rank, t->step, t->record->name ? t->record->name : "a call", t->record->loc ? " at " : "", t->record->loc ? t->record->loc : ""));
+  if (c->timeline) return mscrt_cuda_wait_alone(c, t->record);
+  return is_full(c->cuda) ? mscrt_cuda_wait(c) : NULL;
+}
+
+static mscrt_status *collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, mscrt_ticket *out_ticket) {
+  return c->cuda->links ? mscrt_links_collective(c, t) : mscrt_cuda_host_collective(c, pool, t, out_ticket);
+}
+
+static mscrt_status *message(mscrt_context *c, const mscrt_turn *t) { return c->cuda->links ? mscrt_links_message(c, t) : mscrt_cuda_host_message(c, t); }
+
+static mscrt_status *wait_for(mscrt_context *c, const mscrt_turn *t, uint32_t upto) {
+  (void)t;
+  return c->cuda->links ? mscrt_links_wait_for(c, upto) : NULL;
+}
+
+/* ---- values ---- */
+
+/* The host's memory is not pinned there, so the driver may wait for the stream: only when that is empty. */
+static mscrt_status *down(mscrt_context *c, uint64_t offset, uint64_t bytes) {
+  MSCRT_CHECK(mscrt_cuda_wait(c));
+  MSCRT_CUDA(&c->cuda->cu, cuMemcpyDtoHAsync_v2, c->arena + offset, (cu_address)(uintptr_t)(c->memory + offset), bytes, c->cuda->stream);
+  return mscrt_cuda_wait(c);
+}
+
+static mscrt_status *up(mscrt_context *c, uint64_t offset, uint64_t bytes) {
+  MSCRT_CHECK(mscrt_cuda_wait(c));
+  MSCRT_CUDA(&c->cuda->cu, cuMemcpyHtoDAsync_v2, (cu_address)(uintptr_t)(c->memory + offset), c->arena + offset, bytes, c->cuda->stream);
+  return mscrt_cuda_wait(c);
+}
+
+static mscrt_status *copied(mscrt_context *c, mscrt_status *(*copy)(mscrt_context *, uint64_t, uint64_t), uint64_t offset, uint64_t bytes) {
+  if (!bytes) return NULL;
+  if (c->cuda->stuck) return mscrt_fail(MSCRT_STUCK, "rank %d: the GPU does not come to its end", c->o.rank);
+  MSCRT_CHECK(mscrt_cuda_enter(c->cuda));
+  mscrt_status *s = mscrt_cuda_give_up(c, copy(c, offset, bytes));
+  mscrt_cuda_leave(c->cuda);
+  return s;
+}
+
+static mscrt_status *fetch(mscrt_context *c, uint64_t offset, uint64_t bytes) { return copied(c, down, offset, bytes); }
+static mscrt_status *store(mscrt_context *c, uint64_t offset, uint64_t bytes) { return copied(c, up, offset, bytes); }
+
+/* An i64 as two words. */
+static mscrt_status *set_micro(mscrt_context *c, uint64_t offset, uint32_t micro) {
+  cu_address at = (cu_address)(uintptr_t)(c->memory + offset);
+  MSCRT_CUDA(&c->cuda->cu, cuMemsetD32Async, at, micro, 1, c->cuda->stream);
+  MSCRT_CUDA(&c->cuda->cu, cuMemsetD32Async, at + 4, 0, 1, c->cuda->stream);
+  return NULL;
+}
+
+/* ---- the end ---- */
+
+static void release(mscrt_context *c) {
+  mscrt_cuda *g = c->cuda;
+  mscrt_cuda_free_graphs(c);
+  mscrt_links_close(c);
+  mscrt_products_close(c);
+  mscrt_dnn_close(c);
+  if (g->inputs_pinned) g->cu.cuMemHostUnregister(c->arena + c->space_at[PLAN_SPACE_INPUT]);
+  if (g->results) g->cu.cuMemFreeHost(g->results);
+  if (g->memory) g->cu.cuMemFree_v2(g->memory);
+  if (g->module) g->cu.cuModuleUnload(g->module);
+  if (g->uploaded) g->cu.cuEventDestroy_v2(g->uploaded);
+  if (g->upload) g->cu.cuStreamDestroy_v2(g->upload);
+  if (g->done) g->cu.cuEventDestroy_v2(g->done);
+  if (g->stream) g->cu.cuStreamDestroy_v2(g->stream);
+}
+
+/* Returns whether all is given back. */
+static bool release_all(mscrt_context *c) {
+  mscrt_cuda *g = c->cuda;
+  mscrt_status *s = mscrt_cuda_enter(g);
+  bool stuck = !s && mscrt_cuda_is_stuck(c);
+  if (!s && !stuck) release(c);
+  if (!s) mscrt_cuda_leave(g);
+  mscrt_status_free(s);
+  if (!stuck) g->cu.cuDevicePrimaryCtxRelease_v2(g->device);
+  return !stuck;
+}
+
+static void close_cuda(mscrt_context *c) {
+  mscrt_cuda *g = c->cuda;
+  if (!g || (g->retained && !release_all(c))) return;
+  for (uint32_t i = 0; g->moves && i < c->plan->num_collectives; i++) mscrt_moves_free(&g->moves[i]);
+  free(g->moves);
+  free(g->kernel);
+  free(g->checked);
+  free(g->parameters);
+  free(g->warm);
+  free(g->graph);
+  free(g);
+}
+
+const mscrt_device mscrt_device_cuda = {
+  .name = "cuda", .holds_values = true, .open = open_cuda, .ready = ready_cuda, .close = close_cuda, .fetch = fetch, .store = store, .set_micro = set_micro,
+  .run = mscrt_cuda_run, .wait = wait_for, .compute = compute, .message = message, .collective = collective};

@@ -1,0 +1,126 @@
+/* watch.c: the host's waits for its GPU, of which none is for ever; and what becomes of a GPU that does not come to its end.
+ *
+ * Calls of the driver that wait by themselves are not made before a wait of ours: copies of memory that is not pinned, and all that
+ * gives something back.  After a failure kernels of NCCL's are ended.  If the GPU then still works it is stuck: nothing of it is
+ * touched any more, for the driver would never return, and all is given back when the process ends. */
+#include <pthread.h>
+#include <sched.h>
+
+#include "runtime/cuda/nccl.h"
+#include "runtime/wait.h"
+
+#define LOOK_AROUND_NS 10000000
+#define PATIENCE_MS 2000 /* after a failure; launch.c ends ranks 5 s after the first one has failed */
+
+/* ---- waiting ---- */
+
+static mscrt_status *too_late(const mscrt_context *c) {
+  const mscrt_record *r = c->cuda->alone;
+  mscrt_status *s = mscrt_fail(c->cuda->links ? MSCRT_PEER : MSCRT_ENVIRONMENT, "the GPU has not come to the end within %d ms%s", c->o.timeout_ms, c->cuda->links || r ? "" : "; --trace names the call");
+  return r ? mscrt_within(s, "%s%s%s", r->name ? r->name : "a call", r->loc ? " at " : "", r->loc ? r->loc : "") : s;
+}
+
+static mscrt_status *look_around(mscrt_context *c, bool late) {
+  char text[MSCRT_LINKS_TEXT];
+  const char *last = c->cuda->links ? mscrt_links_last(c->cuda->links, text) : NULL;
+  mscrt_status *s = c->transport->lost(c->comm, "waiting for the GPU");
+  if (!s && c->cuda->links) s = mscrt_links_look(c);
+  if (!s && late) s = too_late(c);
+  if (c->cuda->links) s = mscrt_within(s, "%s%s", last ? "the last it began is " : "no collective has begun", last ? last : "");
+  return mscrt_within(s, "rank %d: step %" PRId64, c->o.rank, c->step);
+}
+
+/* Whoever begins another collective has not stopped. */
+static bool goes_on(const mscrt_links *l, uint32_t *begun) {
+  uint32_t before = *begun;
+  return l && before != (*begun = mscrt_links_begun(l));
+}
+
+mscrt_status *mscrt_cuda_wait(mscrt_context *c) {
+  mscrt_cuda *g = c->cuda;
+  int64_t begin = mscrt_now_ns(), looked = begin;
+  uint32_t begun = 0;
+  MSCRT_CUDA(&g->cu, cuEventRecord, g->done, g->stream);
+  for (;;) {
+    cu_result r = g->cu.cuEventQuery(g->done);
+    if (!r) return NULL;
+    if (r != MSCRT_CUDA_ERROR_NOT_READY) return mscrt_cuda_failure(&g->cu, r, "cuEventQuery");
+    int64_t now = mscrt_now_ns();
+    if (now - looked > LOOK_AROUND_NS) {
+      looked = now;
+      if (goes_on(g->links, &begun)) begin = now;
+      MSCRT_CHECK(look_around(c, now - begin > (int64_t)c->o.timeout_ms * 1000000));
+    }
+    sched_yield();
+  }
+}
+
+mscrt_status *mscrt_cuda_wait_alone(mscrt_context *c, const mscrt_record *r) {
+  c->cuda->alone = r;
+  mscrt_status *s = mscrt_cuda_wait(c);
+  c->cuda->alone = NULL;
+  return s;
+}
+
+/* ---- giving up ---- */
+
+static int64_t deadline(const mscrt_context *c) {
+  return mscrt_now_ns() + (int64_t)(c->o.timeout_ms < PATIENCE_MS ? c->o.timeout_ms : PATIENCE_MS) * 1000000;
+}
+
+static void *abort_links(void *arg) {
+  mscrt_cuda *g = arg;
+  mscrt_status *s = mscrt_cuda_enter(g);
+  if (!s) {
+    mscrt_links_abort(g->links);
+    mscrt_cuda_leave(g);
+  }
+  mscrt_status_free(s);
+  atomic_store(&g->aborted, 1);
+  mscrt_futex_wake(&g->aborted, 1, false);
+  return NULL;
+}
+
+/* NCCL's abort waits for all that runs, so a thread does it that can be left behind. */
+static bool end_links(mscrt_context *c) {
+  mscrt_cuda *g = c->cuda;
+  int64_t end = deadline(c);
+  pthread_t thread;
+  if (!g->links) return true;
+  if (pthread_create(&thread, NULL, abort_links, g)) {
+    abort_links(g);
+    return true;
+  }
+  for (int64_t left = 1; left > 0 && !atomic_load(&g->aborted); left = end - mscrt_now_ns()) mscrt_futex_wait(&g->aborted, 0, left, false);
+  if (!atomic_load(&g->aborted)) return pthread_detach(thread), false;
+  return pthread_join(thread, NULL), true;
+}
+
+/* A GPU that is lost has ended too. */
+static bool has_ended(const mscrt_cuda *g) {
+  const mscrt_links *l = g->links;
+  if (g->stream && g->cu.cuStreamQuery(g->stream) == MSCRT_CUDA_ERROR_NOT_READY) return false;
+  if (g->upload && g->cu.cuStreamQuery(g->upload) == MSCRT_CUDA_ERROR_NOT_READY) return false;
+  if (l && l->stream && g->cu.cuStreamQuery(l->stream) == MSCRT_CUDA_ERROR_NOT_READY) return false;
+  for (uint32_t i = 0; l && l->channel && i < l->num_channels; i++)
+    if (l->channel[i].stream && g->cu.cuStreamQuery(l->channel[i].stream) == MSCRT_CUDA_ERROR_NOT_READY) return false;
+  return true;
+}
+
+bool mscrt_cuda_is_stuck(mscrt_context *c) {
+  mscrt_cuda *g = c->cuda;
+  if (g->stuck || (c->broken && !g->gave_up && !end_links(c))) return g->gave_up = g->stuck = true;
+  g->gave_up = c->broken;
+  for (int64_t end = deadline(c); !has_ended(g);) {
+    if (mscrt_now_ns() > end) return g->stuck = true;
+    sched_yield();
+  }
+  return false;
+}
+
+mscrt_status *mscrt_cuda_give_up(mscrt_context *c, mscrt_status *s) {
+  if (!s) return NULL;
+  c->broken = true;
+  c->transport->abort(c->comm, mscrt_status_text(s));
+  return mscrt_cuda_is_stuck(c) ? mscrt_as(s, MSCRT_STUCK) : s;
+}

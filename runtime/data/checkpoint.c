@@ -1,0 +1,280 @@
+/* checkpoint.c: whole tensors out of their parts, and files of parameters into parts. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/context.h"
+
+/* ---- one tensor, from all ranks ---- */
+
+static uint64_t whole_bytes(const mscrt_variable *v) {
+  uint64_t bytes = 0;
+  mscrt_shape_bytes(v->rank, v->shape, mscrt_dtype_bytes(v->dtype), &bytes);
+  return bytes;
+}
+
+mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out) {
+  static const uint8_t uncut[MSCRT_MAX_RANK + 1];
+  const void *own = v->stage == c->stage ? mscrt_at(c, v->ref, c->last_slot) : NULL;
+  uint64_t at[MSCRT_NUM_SPACES];
+  mscrt_lay_out(c, v->stage, at);
+  uint64_t there = at[v->ref.space] + v->ref.offset + (v->ref.space == PLAN_SPACE_INPUT ? (uint64_t)c->last_slot * c->input_stride : 0);
+  bool one_stage = c->plan->num_stages == 1;
+  if (c->device->fetch && own && v->ref.space != PLAN_SPACE_CONSTANT) MSCRT_CHECK(c->device->fetch(c, there, mscrt_variable_bytes(v)));
+  if (one_stage && (!v->layout || v->layout->num == 0 || v->ref.space == PLAN_SPACE_CONSTANT)) {
+    if (out) memcpy(out, own, (size_t)whole_bytes(v));
+    return NULL;
+  }
+  msc_box_layout to = {v->rank, 0, uncut, NULL, NULL};
+  mscrt_collective k = {.verb = MSCRT_ALL_GATHER, .dtype = v->dtype, .rank = v->rank, .from = v->layout, .to = &to};
+  mscrt_exchange e;
+  memcpy(k.shape, v->shape, sizeof k.shape);
+  MSCRT_CHECK(mscrt_exchange_make(&c->plan->mesh, c->o.rank, &k, NULL, &e));
+  if (!out) e.num_cuts = 0;
+  int per_stage = c->plan->ranks / (int)c->plan->num_stages;
+  for (int64_t i = 0; i < e.num_cuts; i++) { /* from a rank that holds it */
+    int64_t *peer = &e.peers[e.cut[i].peer - e.peers];
+    *peer = v->stage * per_stage + *peer % per_stage;
+  }
+  mscrt_site site = {.name = v->name, .step = c->step};
+  mscrt_ticket ticket;
+  mscrt_part part = {.e = &e, .src = there, .dst = out};
+  mscrt_status *s = c->transport->run(c->comm, c->pool, 1, &part, &site, &ticket);
+  if (!s && c->transport->lingers(1, &part) != MSCRT_LINGERS_NOT) s = c->transport->finish(c->comm, &e, ticket, &site);
+  mscrt_exchange_free(&e);
+  if (s) c->broken = true;
+  return s;
+}
+
+/* ---- loading ---- */
+
+static mscrt_status *check_one(const mscrt_blob *b, const mscrt_named_array *n, const mscrt_variable *v) {
+  char have[MSCRT_SHAPE_TEXT], want[MSCRT_SHAPE_TEXT];
+  const mscrt_array *a = &n->array;
+  if (!n->known) return mscrt_bad_file(b, "tensor '%s': its element type or rank is not supported", v->name);
+  if (a->rank != v->model_rank || memcmp(a->dim, v->model_shape, sizeof *a->dim * (size_t)v->model_rank))
+    return mscrt_bad_file(b, "tensor '%s' has shape %s, the model's parameter %s", v->name, mscrt_shape_text(a->rank, a->dim, have), mscrt_shape_text(v->model_rank, v->model_shape, want));
+  if (!mscrt_converts(a->dtype, v->dtype) || mscrt_is_float(a->dtype) != mscrt_is_float(v->dtype))
+    return mscrt_bad_file(b, "tensor '%s' has %s elements, the model's parameter %s", v->name, mscrt_dtype_name(a->dtype), mscrt_dtype_name(v->dtype));
+  return NULL;
+}
+
+static mscrt_status *check_all(const mscrt_plan *p, const mscrt_blob *b, const mscrt_safetensors *t) {
+  char missing[256] = "";
+  size_t n = 0;
+  for (uint32_t i = 0; i < p->num_parameters; i++) {
+    const mscrt_variable *v = &p->parameter[i];
+    const mscrt_named_array *a = mscrt_safetensors_find(t, v->name);
+    if (a) MSCRT_CHECK(check_one(b, a, v));
+    else if (!v->state && n + 2 < sizeof missing) n += (size_t)snprintf(missing + n, sizeof missing - n, "%s%s", n ? ", " : "", v->name);
+    if (n >= sizeof missing) n = sizeof missing - 1;
+  }
+  return n ? mscrt_bad_file(b, "lacks parameters of the model: %s", missing) : NULL;
+}
+
+static mscrt_status *open_weights(const mscrt_plan *p, const char *path, mscrt_blob *b, mscrt_safetensors *t) {
+  *t = (mscrt_safetensors){0};
+  MSCRT_CHECK(mscrt_blob_open(path, b));
+  mscrt_status *s = mscrt_safetensors_parse(b, t);
+  return s ? s : check_all(p, b, t);
+}
+
+static void close_weights(mscrt_blob *b, mscrt_safetensors *t) {
+  mscrt_safetensors_free(t);
+  mscrt_blob_close(b);
+}
+
+mscrt_status *mscrt_plan_check_weights(const mscrt_plan *p, const char *path) {
+  mscrt_blob b;
+  mscrt_safetensors t;
+  mscrt_status *s = open_weights(p, path, &b, &t);
+  close_weights(&b, &t);
+  return s;
+}
+
+static mscrt_status *load_one(mscrt_context *c, const mscrt_blob *b, const mscrt_named_array *n, const mscrt_variable *v) {
+  mscrt_samples s = {.blob = *b, .kind = MSCRT_SAFETENSORS, .array = n->array};
+  mscrt_wanted w = mscrt_wanted_of(v);
+  w.batch_dim = -1;
+  w.role = MSCRT_MASK; /* values as they are, not scaled */
+  msc_box box, buffer;
+  void *line;
+  mscrt_variable_box(c->plan, v, c->o.rank, &box, &buffer);
+  MSCRT_CHECK(mscrt_allocate(&line, mscrt_samples_line(&s, &w) + 1, 1));
+  void *data = mscrt_at(c, v->ref, 0);
+  mscrt_status *status = mscrt_samples_read(&s, &w, NULL, &box, &buffer, line, data);
+  free(line);
+  if (!status && c->device->store) status = c->device->store(c, (uint64_t)((uint8_t *)data - c->arena), mscrt_variable_bytes(v));
+  return status;
+}
+
+mscrt_status *mscrt_load(mscrt_context *c, const char *path) {
+  if (!c->device->holds_values) return mscrt_fail(MSCRT_ARGUMENT, "the device '%s' has no values", c->device->name);
+  mscrt_blob b;
+  mscrt_safetensors t;
+  mscrt_status *s = open_weights(c->plan, path, &b, &t);
+  for (uint32_t i = 0; i < c->plan->num_parameters && !s; i++) {
+    const mscrt_named_array *a = mscrt_safetensors_find(&t, c->plan->parameter[i].name);
+    if (a && c->plan->parameter[i].stage == c->stage) s = load_one(c, &b, a, &c->plan->parameter[i]);
+  }
+  close_weights(&b, &t);
+  return s;
+}
+
+/* ---- saving ---- */
+
+static const char *const type_names[MSCRT_NUM_DTYPES] = {"F32", "F16", "BF16", "F64", "BOOL", "I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64"};
+
+static void put_json_string(FILE *f, const char *text) {
+  fputc('"', f);
+  for (; *text; text++) {
+    if (*text == '"' || *text == '\\') fprintf(f, "\\%c", *text);
+    else if ((unsigned char)*text < 0x20) fprintf(f, "\\u%04x", *text);
+    else fputc(*text, f);
+  }
+  fputc('"', f);
+}
+
+/* u64 length, then one line of JSON that ends on a multiple of 8. */
+static mscrt_status *make_header(const mscrt_plan *p, char **out_text, size_t *out_bytes) {
+  FILE *f = open_memstream(out_text, out_bytes);
+  if (!f) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
+  uint64_t at = 0;
+  fwrite((char[8]){0}, 1, 8, f);
+  fputc('{', f);
+  for (uint32_t i = 0; i < p->num_parameters; i++) {
+    const mscrt_variable *v = &p->parameter[i];
+    if (v->state || v->copy) continue;
+    if (ftell(f) > 9) fputc(',', f);
+    put_json_string(f, v->name);
+    fprintf(f, ":{\"dtype\":\"%s\",\"shape\":[", type_names[v->dtype]);
+    for (int d = 0; d < v->model_rank; d++) fprintf(f, "%s%" PRId64, d ? "," : "", v->model_shape[d]);
+    fprintf(f, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", at, at + whole_bytes(v));
+    at += whole_bytes(v);
+  }
+  fputc('}', f);
+  while (ftell(f) % 8) fputc(' ', f);
+  if (fclose(f) != 0 || !*out_text) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
+  uint64_t length = *out_bytes - 8;
+  memcpy(*out_text, &length, 8);
+  return NULL;
+}
+
+static mscrt_status *write_all(int fd, const char *path, const void *data, size_t bytes) {
+  for (size_t done = 0; done < bytes;) {
+    ssize_t n = write(fd, (const char *)data + done, bytes - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot write: %s", path, strerror(errno));
+    done += (size_t)n;
+  }
+  return NULL;
+}
+
+typedef struct {
+  char *path;      /* with links followed */
+  char *temporary;
+  int fd;
+} file_out;
+
+/* A link is followed, and nothing but a file is replaced. */
+static mscrt_status *end_of_links(const char *path, char **out_path) {
+  struct stat st;
+  *out_path = realpath(path, NULL);
+  if (!*out_path && lstat(path, &st) == 0) return mscrt_fail(MSCRT_INPUT, "%s: a link to nothing; give the file", path);
+  if (*out_path && (stat(*out_path, &st) != 0 || !S_ISREG(st.st_mode))) return mscrt_fail(MSCRT_INPUT, "%s: not a regular file", path);
+  if (!*out_path) *out_path = strdup(path);
+  return *out_path ? NULL : mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
+}
+
+/* An empty file beside the one that it will replace.  After a failure nothing is kept. */
+static mscrt_status *begin_temporary(const char *path, file_out *f) {
+  *f = (file_out){.fd = -1};
+  mscrt_status *s = end_of_links(path, &f->path);
+  if (!s && asprintf(&f->temporary, "%s.%d.tmp", f->path, getpid()) < 0) {
+    f->temporary = NULL;
+    s = mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
+  }
+  if (!s) f->fd = open(f->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (!s && f->fd < 0) s = mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot create: %s", path, strerror(errno));
+  if (!s) return NULL;
+  free(f->temporary);
+  free(f->path);
+  *f = (file_out){.fd = -1};
+  return s;
+}
+
+static mscrt_status *begin_file(const mscrt_plan *p, const char *path, file_out *f) {
+  char *header = NULL;
+  size_t bytes = 0;
+  MSCRT_CHECK(begin_temporary(path, f));
+  mscrt_status *s = make_header(p, &header, &bytes);
+  if (!s) s = write_all(f->fd, path, header, bytes);
+  free(header);
+  return s;
+}
+
+/* The folder is made durable too, else the name might be lost where the data is not. */
+static void sync_folder(const char *path) {
+  const char *slash = strrchr(path, '/');
+  char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+  int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+  if (fd >= 0) {
+    (void)fsync(fd);
+    close(fd);
+  }
+  free(folder);
+}
+
+/* The new file takes the name, or goes away. */
+static mscrt_status *end_file(file_out *f, mscrt_status *s) {
+  if (!s && f->fd >= 0 && fsync(f->fd) != 0) s = mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot write: %s", f->path, strerror(errno));
+  if (f->fd >= 0 && close(f->fd) != 0 && !s) s = mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot write: %s", f->path, strerror(errno));
+  if (!s && rename(f->temporary, f->path) != 0) s = mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot rename: %s", f->path, strerror(errno));
+  if (s && f->temporary && f->fd >= 0) unlink(f->temporary);
+  if (!s) sync_folder(f->path);
+  free(f->temporary);
+  free(f->path);
+  return s;
+}
+
+mscrt_status *mscrt_check_save(const char *path) {
+  file_out f = {.fd = -1};
+  MSCRT_CHECK(begin_temporary(path, &f));
+  close(f.fd);
+  unlink(f.temporary);
+  free(f.temporary);
+  free(f.path);
+  return NULL;
+}
+
+/* A failure of rank 0 must not leave the others waiting: it goes on taking part, and all hear of it at the end. */
+mscrt_status *mscrt_save(mscrt_context *c, const char *path) {
+  if (!c->device->holds_values) return mscrt_fail(MSCRT_ARGUMENT, "the device '%s' has no values", c->device->name);
+  file_out f = {.fd = -1};
+  mscrt_status *s = NULL, *lost = NULL;
+  bool writes = c->o.rank == 0;
+  if (writes) s = begin_file(c->plan, path, &f);
+  for (uint32_t i = 0; i < c->plan->num_parameters && !lost; i++) {
+    const mscrt_variable *v = &c->plan->parameter[i];
+    void *whole = NULL;
+    if (v->state || v->copy) continue;
+    if (writes && !s) s = mscrt_allocate(&whole, (size_t)whole_bytes(v), 1);
+    lost = mscrt_gather(c, v, whole);
+    if (whole && !lost && !s) s = write_all(f.fd, path, whole, (size_t)whole_bytes(v));
+    free(whole);
+  }
+  if (writes) s = end_file(&f, s ? s : mscrt_passed(lost, __FILE__, __LINE__));
+  if (lost) {
+    if (s != lost) mscrt_status_free(lost);
+    return s;
+  }
+  uint64_t failed = 0;
+  lost = mscrt_max(c, s != NULL, &failed);
+  if (s) mscrt_status_free(lost);
+  if (s || lost) return s ? s : lost;
+  return failed ? mscrt_fail(MSCRT_PEER, "rank 0 could not save %s", path) : NULL;
+}

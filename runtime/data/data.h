@@ -1,0 +1,105 @@
+/* data.h: files of tensors and samples, from bytes to what inputs and parameters need. */
+#ifndef MSCRT_DATA_H
+#define MSCRT_DATA_H
+
+#include "ir/layout/box.h"
+#include "runtime/runtime.h"
+
+/* ---- data/blob.c: bytes of a file or of memory ---- */
+
+typedef struct {
+  const char *path;      /* for messages; owned */
+  int fd;                /* -1: in memory */
+  const uint8_t *memory; /* owned when `own` is it */
+  uint8_t *own;
+  uint64_t bytes;
+  bool cut;              /* only the beginning is here */
+} mscrt_blob;
+
+mscrt_status *mscrt_blob_open(const char *path, mscrt_blob *out_blob);
+/* Borrowed bytes: for tests and fuzzing. */
+mscrt_status *mscrt_blob_of(const void *data, size_t bytes, mscrt_blob *out_blob);
+void mscrt_blob_close(mscrt_blob *b);
+/* Exactly num bytes; short only when somebody cuts the file meanwhile, which is a status. */
+mscrt_status *mscrt_blob_read(const mscrt_blob *b, uint64_t at, void *out, size_t num);
+/* Replaces a gzip file by what is in it, in memory: at most this many bytes. */
+mscrt_status *mscrt_blob_inflate(mscrt_blob *b, uint64_t most);
+/* What it begins with: enough for any header. */
+#define MSCRT_HEAD_BYTES ((size_t)128 << 10)
+mscrt_status *mscrt_blob_inflate_head(const mscrt_blob *b, mscrt_blob *out_head);
+/* A file of at most this many bytes into memory: a sample then costs no call of the system. */
+#define MSCRT_KEPT_BYTES ((uint64_t)16 << 20)
+mscrt_status *mscrt_blob_keep(mscrt_blob *b);
+/* A failure that names the file. */
+#define mscrt_bad_file(b, fmt, ...) mscrt_fail(MSCRT_INPUT, "%s: " fmt, (b)->path, __VA_ARGS__)
+
+/* ---- an array in a blob: row major, `bytes` long from `at` ---- */
+
+typedef struct {
+  mscrt_dtype dtype;
+  bool big_endian;
+  int rank;                     /* dimensions above MSCRT_MAX_RANK are not in dim: such an array cannot be used */
+  int64_t dim[MSCRT_MAX_RANK];
+  uint64_t at, bytes;
+} mscrt_array;
+
+/* The array's data lie in the file, and nothing behind them; of what is cut anything may follow. */
+mscrt_status *mscrt_array_fills(const mscrt_blob *b, const char *format, const mscrt_array *a);
+
+bool mscrt_is_idx(const uint8_t *head, size_t bytes);
+bool mscrt_is_npy(const uint8_t *head, size_t bytes);
+bool mscrt_is_safetensors(const uint8_t *head, size_t bytes, uint64_t file_bytes);
+bool mscrt_is_gzip(const uint8_t *head, size_t bytes);
+
+mscrt_status *mscrt_idx_parse(const mscrt_blob *b, mscrt_array *out_array);         /* data/idx.c */
+mscrt_status *mscrt_npy_parse(const mscrt_blob *b, mscrt_array *out_array);         /* data/npy.c */
+
+/* data/safetensors.c */
+typedef struct {
+  char *name;    /* in `text` */
+  bool known;    /* an element type that we have; others may stand in a file, unused */
+  mscrt_array array;
+} mscrt_named_array;
+
+typedef struct {
+  size_t num;
+  mscrt_named_array *tensor; /* sorted by name */
+  char *text;
+} mscrt_safetensors;
+
+mscrt_status *mscrt_safetensors_parse(const mscrt_blob *b, mscrt_safetensors *out_tensors);
+void mscrt_safetensors_free(mscrt_safetensors *t);
+const mscrt_named_array *mscrt_safetensors_find(const mscrt_safetensors *t, const char *name);
+
+/* ---- data/samples.c: one input's file as samples ---- */
+
+typedef enum { MSCRT_IDX, MSCRT_NPY, MSCRT_SAFETENSORS, MSCRT_TOKENS } mscrt_file_kind;
+
+typedef struct {
+  mscrt_blob blob;
+  mscrt_file_kind kind;
+  mscrt_array array;
+  int64_t window;   /* tokens: length of a sample; sample i starts at token i * window */
+  bool next;        /* tokens: a label, which is the next token */
+} mscrt_samples;
+
+/* What an input wants: its global shape, of which dimension batch_dim counts samples (-1: the file is the whole tensor). */
+typedef struct {
+  const char *name;
+  mscrt_role role;
+  mscrt_dtype dtype;
+  int rank, batch_dim;
+  int64_t shape[MSCRT_MAX_RANK];
+} mscrt_wanted;
+
+/* `file` may end in :u8, :u16, :i32 (raw tokens) or :TENSOR (safetensors).  Checks kind, element type and sample shape. */
+mscrt_status *mscrt_samples_open(const mscrt_wanted *w, const char *file, mscrt_samples *out_samples);
+void mscrt_samples_close(mscrt_samples *s);
+int64_t mscrt_samples_count(const mscrt_samples *s);
+/* Reads `box` of a batch, row major, converted, into dst, which has room for dst_box and the box at its beginning; sample[i] is the number of the batch's i-th sample (unused when
+ * batch_dim is -1).  `line` is room for one sample of the file: mscrt_samples_line bytes. */
+mscrt_status *mscrt_samples_read(const mscrt_samples *s, const mscrt_wanted *w, const uint64_t *sample, const msc_box *box, const msc_box *dst_box, void *line,
+                                void *dst);
+size_t mscrt_samples_line(const mscrt_samples *s, const mscrt_wanted *w);
+
+#endif

@@ -1,0 +1,499 @@
+/* check_plan.c: is what a plan says about mesh, layouts, kernels, matmuls, collectives and variables possible?  The structure
+ * of the file was checked before; here nothing that it says is believed. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/abi/product.h"
+#include "runtime/builtin.h"
+#include "runtime/plan/plan.h"
+
+#define MAX_BYTES ((uint64_t)1 << 46) /* of a space: sums of offsets cannot overflow */
+#define MAX_RANKS 65536
+
+#define bad_plan(...) mscrt_fail(MSCRT_INPUT, __VA_ARGS__)
+
+static mscrt_status *read_shape(uint32_t num, const uint64_t *v, int *out_rank, int64_t *out_shape) {
+  uint64_t bytes;
+  if (num > MSCRT_MAX_RANK) return bad_plan("%u dimensions, at most %d are possible", num, MSCRT_MAX_RANK);
+  for (uint32_t d = 0; d < num; d++) {
+    if (v[d] > INT64_MAX) return bad_plan("a dimension of %" PRIu64, v[d]);
+    out_shape[d] = (int64_t)v[d];
+  }
+  *out_rank = (int)num;
+  return mscrt_shape_bytes((int)num, out_shape, 8, &bytes) && bytes <= MAX_BYTES ? NULL : bad_plan("the shape is too large");
+}
+
+/* ---- mesh and layouts ---- */
+
+static mscrt_status *check_mesh(mscrt_plan *p) {
+  uint32_t num = plan_plan_mesh_num(p->root);
+  if (num > MSC_BOX_AXES) return bad_plan("the mesh has %u axes, at most %d are possible", num, MSC_BOX_AXES);
+  p->mesh.num_axes = (int)num;
+  for (uint32_t i = 0; i < num; i++) p->mesh.size[i] = plan_axis_size(plan_plan_mesh(p->root, i));
+  if (!msc_box_mesh_ok(&p->mesh) || msc_box_mesh_size(&p->mesh) > MAX_RANKS) return bad_plan("the mesh's sizes are not possible");
+  p->ranks = (int)msc_box_mesh_size(&p->mesh);
+  return NULL;
+}
+
+/* SubAxis of the schema and msc_digit are the same bytes, so digits are used where they lie. */
+_Static_assert(sizeof(plan_sub_axis) == sizeof(msc_digit) && offsetof(plan_sub_axis, size) == offsetof(msc_digit, size), "one struct, two names");
+
+/* Points at the borders of each dimension that has some; exactly as many must be there. */
+static mscrt_status *check_splits(mscrt_plan *p, plan_layout l, uint32_t i) {
+  const uint32_t given = plan_layout_split_num(l), mask = plan_layout_split_dims(l);
+  msc_box_layout *layout = &p->layout[i];
+  uint64_t at = 0;
+  if (!mask && !given) return NULL;
+  for (int d = 0; d < layout->rank; d++) {
+    if (!(mask >> d & 1)) continue;
+    uint64_t need = (uint64_t)msc_box_parts(layout, d) + 1;
+    if (need > given - at) return bad_plan("layout %u: it lacks borders of parts", i);
+    p->split[i][d] = plan_layout_split_data(l) + at;
+    at += need;
+  }
+  if (at != given || mask >> layout->rank) return bad_plan("layout %u: it has borders of no parts", i);
+  layout->split = p->split[i];
+  return msc_box_layout_ok(&p->mesh, layout) ? NULL : bad_plan("layout %u: its borders of parts are impossible", i);
+}
+
+static mscrt_status *check_layouts(mscrt_plan *p) {
+  MSCRT_CHECK(mscrt_new_array(&p->layout, p->num_layouts));
+  MSCRT_CHECK(mscrt_new_array(&p->split, p->num_layouts));
+  for (uint32_t i = 0; i < p->num_layouts; i++) {
+    plan_layout l = plan_plan_layouts(p->root, i);
+    uint32_t num_first = plan_layout_first_num(l), num = plan_layout_sub_num(l);
+    if (num_first < 1 || num_first > MSCRT_MAX_RANK + 1 || num > MSC_BOX_DIGITS) return bad_plan("layout %u: its lists have impossible lengths", i);
+    p->layout[i] = (msc_box_layout){(int)num_first - 1, (int)num, plan_layout_first_data(l), (const msc_digit *)(const void *)plan_layout_sub_data(l), NULL};
+    if (!msc_box_layout_ok(&p->mesh, &p->layout[i])) return bad_plan("layout %u: its digits do not fit the mesh", i);
+    MSCRT_CHECK(check_splits(p, l, i));
+    if (plan_layout_reduction(l) >= MSCRT_NUM_REDUCTIONS) return bad_plan("layout %u: unknown reduction %d", i, plan_layout_reduction(l));
+  }
+  return NULL;
+}
+
+static bool is_partial(const msc_box_layout *l) { return l->num > l->first[l->rank]; }
+
+static mscrt_status *layout_at(const mscrt_plan *p, uint32_t index, int rank, const int64_t *shape, const msc_box_layout **out_layout) {
+  if (index >= p->num_layouts) return bad_plan("layout %u of %u", index, p->num_layouts);
+  if (p->layout[index].rank != rank) return bad_plan("a layout of %d dimensions for %d", p->layout[index].rank, rank);
+  if (!msc_box_shape_ok(&p->layout[index], shape)) return bad_plan("a layout whose parts do not add up to the shape");
+  *out_layout = &p->layout[index];
+  return NULL;
+}
+
+/* ---- memory ---- */
+
+static mscrt_status *check_spaces(mscrt_plan *p) {
+  uint64_t scratch = 0;
+  for (uint32_t i = 0; i < p->num_sections; i++) {
+    uint64_t bytes = plan_section_scratch_bytes(plan_plan_sections(p->root, i));
+    if (bytes > scratch) scratch = bytes;
+  }
+  p->space_bytes[PLAN_SPACE_SCRATCH] = scratch;
+  p->space_bytes[PLAN_SPACE_INPUT] = plan_plan_input_stride(p->root);
+  p->space_bytes[PLAN_SPACE_CONSTANT] = plan_plan_constants_num(p->root);
+  for (int i = 0; i < PLAN_SPACE_TILE; i++)
+    if (p->space_bytes[i] > MAX_BYTES) return bad_plan("a memory of %" PRIu64 " bytes", p->space_bytes[i]);
+  return NULL;
+}
+
+/* ---- kernels and matmuls ---- */
+
+static mscrt_status *check_images(const mscrt_plan *p) {
+  if (plan_plan_code_num(p->root) || !plan_plan_images_num(p->root) != !plan_plan_kernels_num(p->root)) return bad_plan("a plan for GPUs has its kernels in images, and only there");
+  if (plan_plan_workspace_bytes(p->root) > MAX_BYTES) return bad_plan("a workspace of %" PRIu64 " bytes", plan_plan_workspace_bytes(p->root));
+  for (uint32_t i = 0; i < plan_plan_images_num(p->root); i++) {
+    plan_image m = plan_plan_images(p->root, i);
+    uint32_t bytes = plan_image_code_num(m);
+    bool text = plan_image_kind(m) == PLAN_IMAGE_KIND_PTX;
+    if (plan_image_kind(m) > PLAN_IMAGE_KIND_CUBIN || plan_image_arch(m) < 10 || plan_image_arch(m) > 1000) return bad_plan("image %u is of kind %d for architecture %u", i, plan_image_kind(m), plan_image_arch(m));
+    if (bytes < 64 || (text && plan_image_code_data(m)[bytes - 1])) return bad_plan("image %u has no end", i); /* 64: an ELF header, which says how long it is */
+  }
+  return NULL;
+}
+
+static mscrt_status *check_gpu_kernel(plan_kernel k) {
+  uint32_t threads = plan_kernel_threads(k);
+  if (plan_kernel_entry(k) || plan_kernel_bytes(k) || plan_kernel_builtin(k)) return bad_plan("kernel %s is CPU code in a plan for GPUs", plan_kernel_name(k));
+  return threads >= 1 && threads <= 1024 ? NULL : bad_plan("kernel %s has blocks of %u threads", plan_kernel_name(k), threads);
+}
+
+static mscrt_status *check_kernels(const mscrt_plan *p) {
+  uint64_t text = plan_plan_code_text(p->root), code = plan_plan_code_num(p->root);
+  if (p->on_gpu) MSCRT_CHECK(check_images(p));
+  if (text > code) return bad_plan("%" PRIu64 " bytes of text in %" PRIu64 " bytes of code", text, code);
+  for (uint32_t i = 0; i < plan_plan_kernels_num(p->root); i++) {
+    plan_kernel k = plan_plan_kernels(p->root, i);
+    uint64_t entry = plan_kernel_entry(k), bytes = plan_kernel_bytes(k);
+    uint8_t builtin = plan_kernel_builtin(k);
+    if (builtin >= MSC_NUM_BUILTINS) return bad_plan("kernel %s is number %d of the runtime's", plan_kernel_name(k), builtin);
+    if (p->on_gpu) MSCRT_CHECK(check_gpu_kernel(k));
+    else if (!builtin && (entry >= text || bytes > text - entry)) return bad_plan("kernel %s lies outside the code", plan_kernel_name(k));
+    if (plan_kernel_num_buffers(k) > MSCRT_MAX_DIMS || plan_kernel_num_dims(k) > MSCRT_MAX_DIMS || plan_kernel_num_scalars(k) > MSCRT_MAX_DIMS)
+      return bad_plan("kernel %s has more than %d arguments of a kind", plan_kernel_name(k), MSCRT_MAX_DIMS);
+  }
+  return NULL;
+}
+
+/* rows * columns * batch fits, so that offsets inside an operand do. */
+static bool product_fits(uint64_t a, uint64_t b, uint64_t c) {
+  uint64_t v;
+  return a && b && c && !__builtin_mul_overflow(a, b, &v) && !__builtin_mul_overflow(v, c, &v) && v <= MAX_BYTES;
+}
+
+static bool stride_fits(uint64_t batch, uint64_t stride, uint64_t matrix) {
+  return (stride == 0 || stride >= matrix) && (stride == 0 || product_fits(batch, stride, 1));
+}
+
+static bool takes(const mscrt_plan *p, uint32_t kernel, uint32_t buffers, uint32_t dims) {
+  if (kernel >= plan_plan_kernels_num(p->root)) return false;
+  plan_kernel k = plan_plan_kernels(p->root, kernel);
+  return plan_kernel_num_buffers(k) == buffers && plan_kernel_num_dims(k) == dims && plan_kernel_num_scalars(k) == 0;
+}
+
+/* Numbers of elements fit: those of the operands do, and a panel's width is small. */
+static mscrt_status *check_product(const mscrt_plan *p, const mscrt_matmul *m) {
+  int64_t operand_bytes = (int64_t)mscrt_dtype_bytes(m->dtype);
+  uint64_t bytes = (uint64_t)msc_product_bytes(operand_bytes);
+  if ((operand_bytes < 4) != m->wide) return bad_plan("kernels give f32 for %s, and nothing else", mscrt_dtype_name(m->dtype));
+  if (!takes(p, m->pack, 2, 3) || !takes(p, m->multiply, 5, 7)) return bad_plan("its kernels do not take what a product gives");
+  if (m->width < MSC_PRODUCT_VECTORS || m->width > 1024 || m->width % MSC_PRODUCT_VECTORS || (m->tile_n % m->width && m->tile_n != m->n))
+    return bad_plan("panels of %" PRId64 " columns for tiles of %" PRId64, m->width, m->tile_n);
+  if (m->blocks < 1 || m->k % m->blocks) return bad_plan("%" PRId64 " blocks of %" PRId64 " terms", m->blocks, m->k);
+  uint64_t panels = (uint64_t)msc_product_panel_elems(m->tile_n, m->k, m->width) * bytes;
+  bool packed = msc_product_packs_rows(operand_bytes, m->transpose_a);
+  uint64_t room = packed ? (uint64_t)msc_product_room_elems(m->tile_m, m->k) * bytes : 0;
+  if (m->panel_bytes < panels || m->panel_bytes > MAX_BYTES || m->room_bytes < room || m->room_bytes > MAX_BYTES)
+    return bad_plan("%" PRIu64 " and %" PRIu64 " bytes for packed operands of %" PRIu64 " and %" PRIu64, m->panel_bytes, m->room_bytes,
+                    panels, room);
+  return NULL;
+}
+
+/* What a GPU's library can do to a product. */
+static mscrt_status *check_function(const mscrt_plan *p, const mscrt_matmul *m) {
+  bool sum = m->sum_a || m->sum_b, function = m->relu || m->gelu;
+  bool more_than_wide = m->gelu || m->slope || m->add || m->after_first || m->aux || sum;
+  if (!m->wide && !more_than_wide) return NULL;
+  if (!p->on_gpu && more_than_wide) return bad_plan("a product on a CPU does no more than bias and relu");
+  if (!p->on_gpu && m->multiply == MSCRT_BY_LIBRARY) return bad_plan("the library of a CPU does not widen");
+  if (m->wide && m->dtype != MSCRT_F16 && m->dtype != MSCRT_BF16) return bad_plan("%s is not widened", mscrt_dtype_name(m->dtype));
+  if (m->dtype == MSCRT_F64 && (function || sum)) return bad_plan("functions of f64");
+  if ((m->relu && m->gelu) || (m->aux && !function) || (m->slope && (!m->aux || m->bias || m->add)) || (m->sum_a && m->sum_b) ||
+      (sum && (function || m->bias)) || (m->batch > 1 && (m->aux || sum)) || (m->aux && m->gelu && m->n % 8) || (m->after_first && !m->add))
+    return bad_plan("a product that no call of the library is");
+  return NULL;
+}
+
+static void number_operands(mscrt_matmul *m) {
+  const bool has[] = {[MSCRT_AT_BIAS] = m->bias, [MSCRT_AT_ADD] = m->add, [MSCRT_AT_AUX] = m->aux, [MSCRT_AT_SUM] = m->sum_a || m->sum_b};
+  m->num_operands = 3;
+  for (int i = 0; i < MSCRT_NUM_BEHIND; i++)
+    if (has[i]) m->at[i] = m->num_operands++;
+}
+
+static mscrt_status *check_matmul(mscrt_plan *p, plan_matmul t, mscrt_matmul *out) {
+  uint64_t batch = plan_matmul_batch(t), m = plan_matmul_m(t), n = plan_matmul_n(t), k = plan_matmul_k(t);
+  uint64_t tile_m = plan_matmul_tile_m(t), tile_n = plan_matmul_tile_n(t);
+  uint8_t dtype = plan_matmul_dtype(t);
+  bool library = plan_matmul_multiply(t) == MSCRT_BY_LIBRARY;
+  if (p->on_gpu && (!library || tile_m != m || tile_n != n || plan_matmul_tile_bytes(t))) return bad_plan("a product on a GPU is one call of its library");
+  if (library && dtype != MSCRT_F32 && !(dtype == MSCRT_F64 && p->on_gpu) && dtype != MSCRT_BF16 && dtype != MSCRT_F16) return bad_plan("element type %d: the library has f32, bf16 and f16", dtype);
+  if (!library && dtype > MSCRT_F64) return bad_plan("element type %d: kernels multiply floats", dtype);
+  if (!product_fits(batch, m, n) || !product_fits(batch, m, k) || !product_fits(batch, n, k)) return bad_plan("impossible sizes");
+  if (!stride_fits(batch, plan_matmul_batch_stride_a(t), m * k) || !stride_fits(batch, plan_matmul_batch_stride_b(t), n * k))
+    return bad_plan("matrices of a batch overlap");
+  if (tile_m < 1 || tile_m > m || tile_n < 1 || tile_n > n) return bad_plan("tiles of %" PRIu64 " x %" PRIu64 " for a result of %" PRIu64 " x %" PRIu64, tile_m, tile_n, m, n);
+  *out = (mscrt_matmul){.dtype = (mscrt_dtype)dtype,
+                        .batch = (int64_t)batch,
+                        .m = (int64_t)m,
+                        .n = (int64_t)n,
+                        .k = (int64_t)k,
+                        .stride_a = (int64_t)plan_matmul_batch_stride_a(t),
+                        .stride_b = (int64_t)plan_matmul_batch_stride_b(t),
+                        .tile_m = (int64_t)tile_m,
+                        .tile_n = (int64_t)tile_n,
+                        .tile_bytes = plan_matmul_tile_bytes(t),
+                        .transpose_a = plan_matmul_transpose_a(t),
+                        .transpose_b = plan_matmul_transpose_b(t),
+                        .bias = plan_matmul_bias(t),
+                        .relu = plan_matmul_relu(t),
+                        .pack = plan_matmul_pack(t),
+                        .multiply = plan_matmul_multiply(t),
+                        .width = plan_matmul_width(t),
+                        .blocks = plan_matmul_blocks(t),
+                        .panel_bytes = plan_matmul_panel_bytes(t),
+                        .room_bytes = plan_matmul_room_bytes(t),
+                        .wide = plan_matmul_wide(t),
+                        .gelu = plan_matmul_gelu(t),
+                        .slope = plan_matmul_slope(t),
+                        .add = plan_matmul_add(t),
+                        .after_first = plan_matmul_after_first(t),
+                        .aux = plan_matmul_aux(t),
+                        .sum_a = plan_matmul_sum_a(t),
+                        .sum_b = plan_matmul_sum_b(t)};
+  number_operands(out);
+  MSCRT_CHECK(check_function(p, out));
+  out->tiles_m = (int64_t)((m + tile_m - 1) / tile_m);
+  out->tiles_n = (int64_t)((n + tile_n - 1) / tile_n);
+  if (!product_fits(batch, (uint64_t)out->tiles_m, (uint64_t)out->tiles_n) || (out->tiles = out->batch * out->tiles_m * out->tiles_n) >= UINT32_MAX)
+    return bad_plan("more than 2^32 tiles");
+  if (out->tile_bytes && (out->tile_bytes < tile_m * tile_n * mscrt_dtype_bytes(mscrt_result_dtype(out)) || out->tile_bytes > (64 << 20)))
+    return bad_plan("%" PRIu64 " bytes for a tile of %" PRIu64 " x %" PRIu64, out->tile_bytes, tile_m, tile_n);
+  if (!library) MSCRT_CHECK(check_product(p, out));
+  if (out->tile_bytes > p->space_bytes[PLAN_SPACE_TILE]) p->space_bytes[PLAN_SPACE_TILE] = out->tile_bytes;
+  return NULL;
+}
+
+static mscrt_status *check_matmuls(mscrt_plan *p) {
+  MSCRT_CHECK(mscrt_new_array(&p->matmul, p->num_matmuls));
+  for (uint32_t i = 0; i < p->num_matmuls; i++) {
+    mscrt_status *s = check_matmul(p, plan_plan_matmuls(p->root, i), &p->matmul[i]);
+    if (s) return mscrt_within(s, "matmul %u", i);
+  }
+  return NULL;
+}
+
+/* ---- collectives ---- */
+
+/* Digits of the mesh, none twice. */
+static mscrt_status *check_axes(const mscrt_plan *p, plan_collective t, mscrt_collective *c) {
+  uint8_t first[1] = {0};
+  uint32_t num = plan_collective_axes_num(t);
+  c->axes = (const msc_digit *)(const void *)plan_collective_axes_data(t);
+  c->num_axes = (int)num;
+  if (num > MSC_BOX_DIGITS || !msc_box_layout_ok(&p->mesh, &(msc_box_layout){0, (int)num, first, c->axes, NULL})) return bad_plan("its axes do not fit the mesh");
+  return NULL;
+}
+
+/* The group of broadcast and pairs. */
+static mscrt_status *check_group(const mscrt_plan *p, plan_collective t, mscrt_collective *c) {
+  MSCRT_CHECK(check_axes(p, t, c));
+  uint64_t members = (uint64_t)msc_group_size(c->num_axes, c->axes);
+  c->root = plan_collective_root(t);
+  if (c->root >= members) return bad_plan("root %u in a group of %" PRIu64, c->root, members);
+  c->num_pairs = plan_collective_pairs_num(t) / 2;
+  c->pairs = plan_collective_pairs_data(t);
+  if (plan_collective_pairs_num(t) % 2 || c->num_pairs > members) return bad_plan("%u numbers are no pairs of a group of %" PRIu64, plan_collective_pairs_num(t), members);
+  uint8_t *receives;
+  mscrt_status *s = NULL;
+  MSCRT_CHECK(mscrt_new_array(&receives, members));
+  for (uint32_t i = 0; i < c->num_pairs && !s; i++) {
+    if (c->pairs[2 * i] >= members || c->pairs[2 * i + 1] >= members) s = bad_plan("pair %u names a member that the group does not have", i);
+    else if (receives[c->pairs[2 * i + 1]]++) s = bad_plan("member %u receives twice", c->pairs[2 * i + 1]);
+  }
+  free(receives);
+  return s;
+}
+
+static void *no_memory(void *user, size_t bytes) {
+  (void)user, (void)bytes;
+  return NULL;
+}
+
+static mscrt_status *check_layout_change(const mscrt_plan *p, plan_collective t, mscrt_collective *c) {
+  MSCRT_CHECK(layout_at(p, plan_collective_from(t), c->rank, c->shape, &c->from));
+  MSCRT_CHECK(layout_at(p, plan_collective_to(t), c->rank, c->shape, &c->to));
+  MSCRT_CHECK(check_axes(p, t, c));
+  msc_pull pull;
+  if (msc_pull_of(&p->mesh, c->from, c->to, c->shape, 0, no_memory, NULL, &pull) == MSC_PULL_NO_DIGITS)
+    return bad_plan("its layouts cut an axis at places that have no common refinement");
+  return NULL;
+}
+
+/* Every rank has neighbours with as many rows as it takes of them. */
+static mscrt_status *check_halo(const mscrt_plan *p, plan_collective t, mscrt_collective *c) {
+  MSCRT_CHECK(layout_at(p, plan_collective_from(t), c->rank, c->shape, &c->from));
+  c->to = c->from;
+  if (plan_collective_to(t) != plan_collective_from(t)) return bad_plan("a halo changes its layout");
+  if (plan_collective_halo_dim(t) >= (uint32_t)c->rank) return bad_plan("a halo along dimension %u of %d", plan_collective_halo_dim(t), c->rank);
+  int d = c->halo_dim = (int)plan_collective_halo_dim(t);
+  int64_t parts = msc_group_size(c->from->first[d + 1] - c->from->first[d], c->from->digit + c->from->first[d]), rows = c->shape[d] / parts;
+  uint64_t lo = plan_collective_halo_lo(t), hi = plan_collective_halo_hi(t), bytes;
+  if (c->shape[d] % parts || lo > (uint64_t)rows || hi > (uint64_t)rows) return bad_plan("a halo of %" PRIu64 " and %" PRIu64 " rows of parts of %" PRId64, lo, hi, rows);
+  c->lo = (int64_t)lo, c->hi = (int64_t)hi;
+  int64_t wide[MSCRT_MAX_RANK];
+  mscrt_widest(c, wide);
+  return mscrt_shape_bytes(c->rank, wide, mscrt_dtype_bytes(c->dtype), &bytes) ? NULL : bad_plan("a halo is too large");
+}
+
+/* Several at once: entries before this one, alike, none of which stands for several itself.  That the same ranks meet for all is
+ * seen when the groups are made. */
+static mscrt_status *check_members(const mscrt_plan *p, plan_collective t, uint32_t number, mscrt_collective *c) {
+  c->num_members = plan_collective_members_num(t);
+  c->members = plan_collective_members_data(t);
+  if (c->verb != MSCRT_ALL_REDUCE && c->verb != MSCRT_ALL_GATHER && c->verb != MSCRT_REDUCE_SCATTER) return bad_plan("%s is of one value", mscrt_verb_name(c->verb));
+  for (uint32_t i = 0; i < c->num_members; i++) {
+    const mscrt_collective *m = &p->collective[c->members[i] < number ? c->members[i] : 0];
+    if (c->members[i] >= number || m->num_members) return bad_plan("member %u is entry %u, which is none before it", i, c->members[i]);
+    if (m->verb != c->verb || m->dtype != c->dtype || m->reduction != c->reduction) return bad_plan("member %u is of another kind", i);
+  }
+  return NULL;
+}
+
+static mscrt_status *check_collective(const mscrt_plan *p, plan_collective t, uint32_t number, mscrt_collective *c) {
+  if (plan_collective_verb(t) >= MSCRT_NUM_VERBS || plan_collective_dtype(t) >= MSCRT_NUM_DTYPES || plan_collective_reduction(t) >= MSCRT_NUM_REDUCTIONS)
+    return bad_plan("unknown verb, element type or reduction");
+  *c = (mscrt_collective){.verb = (mscrt_verb)plan_collective_verb(t), .dtype = (mscrt_dtype)plan_collective_dtype(t), .reduction = (mscrt_reduction)plan_collective_reduction(t)};
+  if (plan_collective_members_num(t)) return check_members(p, t, number, c);
+  MSCRT_CHECK(read_shape(plan_collective_shape_num(t), plan_collective_shape_data(t), &c->rank, c->shape));
+  if (c->verb == MSCRT_HALO) return check_halo(p, t, c);
+  return c->verb == MSCRT_BROADCAST || c->verb == MSCRT_PAIRS ? check_group(p, t, c) : check_layout_change(p, t, c);
+}
+
+static mscrt_status *check_collectives(mscrt_plan *p) {
+  MSCRT_CHECK(mscrt_new_array(&p->collective, p->num_collectives));
+  for (uint32_t i = 0; i < p->num_collectives; i++) {
+    mscrt_status *s = check_collective(p, plan_plan_collectives(p->root, i), i, &p->collective[i]);
+    if (s) return mscrt_within(s, "collective %u", i);
+  }
+  return NULL;
+}
+
+/* ---- parameters, inputs, outputs ---- */
+
+static mscrt_status *check_variable(const mscrt_plan *p, mscrt_variable *v, uint8_t dtype, uint32_t layout, bool local) {
+  if (dtype >= MSCRT_NUM_DTYPES) return bad_plan("element type %d", dtype);
+  v->dtype = (mscrt_dtype)dtype;
+  if (!local) MSCRT_CHECK(layout_at(p, layout, v->rank, v->shape, &v->layout));
+  if (v->layout && is_partial(v->layout)) return bad_plan("it is a partial result");
+  if (v->ref.space >= PLAN_SPACE_TILE) return bad_plan("space %d", v->ref.space);
+  if (v->stage >= p->num_stages) return bad_plan("stage %u of %u", v->stage, p->num_stages);
+  uint64_t room = mscrt_room(p, v->stage, v->ref.space), need = mscrt_variable_bytes(v);
+  if (v->ref.offset > room || v->ref.bytes > room - v->ref.offset) return bad_plan("bytes %" PRIu64 " + %" PRIu64 " of a space of %" PRIu64, v->ref.offset, v->ref.bytes, room);
+  if (need > v->ref.bytes) return bad_plan("%" PRIu64 " bytes where %" PRIu64 " are needed", v->ref.bytes, need);
+  if (v->ref.offset % mscrt_dtype_bytes(v->dtype)) return bad_plan("its address is not aligned");
+  return NULL;
+}
+
+static int by_name(const void *a, const void *b) {
+  const mscrt_variable *x = *(const mscrt_variable *const *)a, *y = *(const mscrt_variable *const *)b;
+  int order = strcmp(x->name, y->name);
+  if (!order) order = (x->program > y->program) - (x->program < y->program);
+  return order ? order : (x->stage > y->stage) - (x->stage < y->stage);
+}
+
+static mscrt_status *check_names(uint32_t num, const mscrt_variable *v, const char *what) {
+  const mscrt_variable **sorted;
+  mscrt_status *s = NULL;
+  MSCRT_CHECK(mscrt_new_array(&sorted, num));
+  for (uint32_t i = 0; i < num; i++) sorted[i] = &v[i];
+  qsort(sorted, num, sizeof *sorted, by_name);
+  for (uint32_t i = 1; i < num && !s; i++)
+    if (!by_name(&sorted[i - 1], &sorted[i])) s = bad_plan("two %ss are called '%s'", what, sorted[i]->name);
+  free(sorted);
+  return s;
+}
+
+static mscrt_status *check_model_shape(mscrt_variable *v, plan_parameter t) {
+  uint64_t own = 0, models = 0;
+  v->model_rank = v->rank;
+  memcpy(v->model_shape, v->shape, sizeof v->shape);
+  if (!plan_parameter_model_shape_num(t)) return NULL;
+  memset(v->model_shape, 0, sizeof v->model_shape);
+  MSCRT_CHECK(read_shape(plan_parameter_model_shape_num(t), plan_parameter_model_shape_data(t), &v->model_rank, v->model_shape));
+  mscrt_shape_bytes(v->rank, v->shape, 1, &own);
+  if (!mscrt_shape_bytes(v->model_rank, v->model_shape, 1, &models) || own != models) return bad_plan("the model's shape has other elements");
+  return NULL;
+}
+
+static mscrt_status *check_parameters(mscrt_plan *p) {
+  MSCRT_CHECK(mscrt_new_array(&p->parameter, p->num_parameters));
+  for (uint32_t i = 0; i < p->num_parameters; i++) {
+    plan_parameter t = plan_plan_parameters(p->root, i);
+    mscrt_variable *v = &p->parameter[i];
+    *v = (mscrt_variable){.name = plan_parameter_name(t), .init = plan_parameter_init(t), .state = plan_parameter_state(t), .ref = plan_parameter_ref(t), .stage = plan_parameter_stage(t), .copy = plan_parameter_copy(t)};
+    mscrt_status *s = read_shape(plan_parameter_shape_num(t), plan_parameter_shape_data(t), &v->rank, v->shape);
+    if (!s) s = check_variable(p, v, plan_parameter_dtype(t), plan_parameter_layout(t), false);
+    if (!s) s = check_model_shape(v, t);
+    if (!s && v->ref.space != PLAN_SPACE_PERSISTENT) s = bad_plan("it is not in the persistent space");
+    if (!s && !mscrt_init_ok(v->init, v->dtype)) s = bad_plan("initial values '%.32s' of %s", v->init ? v->init : "", mscrt_dtype_name(v->dtype));
+    if (s) return mscrt_within(s, "parameter '%s'", v->name);
+  }
+  return check_names(p->num_parameters, p->parameter, "parameter");
+}
+
+static mscrt_status *check_batch(const mscrt_plan *p, const mscrt_variable *v) {
+  if (v->batch_dim < -1 || v->batch_dim >= v->rank) return bad_plan("batch dimension %d of %d", v->batch_dim, v->rank);
+  if (v->batch_dim < 0) return NULL;
+  if (v->shape[v->batch_dim] < 1) return bad_plan("an empty batch");
+  for (const mscrt_variable *other = p->input; other < v; other++)
+    if (other->batch_dim >= 0 && other->shape[other->batch_dim] != v->shape[v->batch_dim])
+      return bad_plan("a batch of %" PRId64 ", but '%s' has %" PRId64 "; in the model what has no batch is given batch_dim = -1", v->shape[v->batch_dim], other->name, other->shape[other->batch_dim]);
+  return NULL;
+}
+
+static mscrt_status *check_inputs(mscrt_plan *p) {
+  MSCRT_CHECK(mscrt_new_array(&p->input, p->num_inputs));
+  for (uint32_t i = 0; i < p->num_inputs; i++) {
+    plan_input t = plan_plan_inputs(p->root, i);
+    mscrt_variable *v = &p->input[i];
+    *v = (mscrt_variable){.name = plan_input_name(t), .ref = plan_input_ref(t), .batch_dim = plan_input_batch_dim(t), .whole = plan_input_whole(t)};
+    mscrt_status *s = read_shape(plan_input_shape_num(t), plan_input_shape_data(t), &v->rank, v->shape);
+    if (!s) s = check_variable(p, v, plan_input_dtype(t), plan_input_layout(t), v->whole);
+    if (!s && v->ref.space != PLAN_SPACE_INPUT) s = bad_plan("it is not in the input space");
+    if (!s && plan_input_role(t) > MSCRT_MASK) s = bad_plan("role %d", plan_input_role(t));
+    v->role = (mscrt_role)plan_input_role(t);
+    if (!s) s = check_batch(p, v);
+    if (s) return mscrt_within(s, "input '%s'", v->name);
+  }
+  return check_names(p->num_inputs, p->input, "input");
+}
+
+static mscrt_status *check_outputs(mscrt_plan *p) {
+  MSCRT_CHECK(mscrt_new_array(&p->output, p->num_outputs));
+  for (uint32_t i = 0; i < p->num_outputs; i++) {
+    plan_output t = plan_plan_outputs(p->root, i);
+    mscrt_variable *v = &p->output[i];
+    *v = (mscrt_variable){.name = plan_output_name(t), .ref = plan_output_ref(t), .program = plan_output_program(t), .stage = plan_output_stage(t), .loss = plan_output_loss(t)};
+    mscrt_status *s = read_shape(plan_output_shape_num(t), plan_output_shape_data(t), &v->rank, v->shape);
+    if (!s) s = check_variable(p, v, plan_output_dtype(t), plan_output_layout(t), false);
+    if (!s && v->program >= p->num_programs) s = bad_plan("program %u of %u", v->program, p->num_programs);
+    uint64_t bytes = 0;
+    mscrt_shape_bytes(v->rank, v->shape, 1, &bytes);
+    if (!s && v->loss && (bytes != 1 || !mscrt_is_float(v->dtype))) s = bad_plan("a loss must be one float");
+    for (uint32_t j = 0; !s && v->loss && j < i; j++)
+      if (p->output[j].loss && p->output[j].program == v->program) s = bad_plan("a second loss");
+    if (s) return mscrt_within(s, "output '%s'", v->name);
+  }
+  return check_names(p->num_outputs, p->output, "output");
+}
+
+/* ---- all ---- */
+
+static mscrt_status *check_header(mscrt_plan *p) {
+  const char *target = plan_plan_target(p->root);
+  char clean[32];
+  if (!target || (strcmp(target, "cpu") && strcmp(target, "cuda"))) return mscrt_fail(MSCRT_UNSUPPORTED, "the plan is for target '%s', this runtime executes 'cpu' and 'cuda'", mscrt_clean(target ? target : "", SIZE_MAX, clean, sizeof clean));
+  p->on_gpu = !strcmp(target, "cuda");
+  for (uint32_t i = 0; i < plan_plan_sections_num(p->root); i++)
+    for (uint32_t j = 0; j < i; j++)
+      if (!strcmp(plan_section_name(plan_plan_sections(p->root, i)), plan_section_name(plan_plan_sections(p->root, j)))) return bad_plan("two sections are called '%s'", plan_section_name(plan_plan_sections(p->root, i)));
+  return NULL;
+}
+
+mscrt_status *mscrt_check_plan(mscrt_plan *p) {
+  p->num_layouts = plan_plan_layouts_num(p->root);
+  p->num_matmuls = plan_plan_matmuls_num(p->root);
+  p->num_collectives = plan_plan_collectives_num(p->root);
+  p->num_sections = plan_plan_sections_num(p->root);
+  p->num_parameters = plan_plan_parameters_num(p->root);
+  p->num_inputs = plan_plan_inputs_num(p->root);
+  p->num_outputs = plan_plan_outputs_num(p->root);
+  if (p->num_sections > UINT16_MAX) return bad_plan("%u sections", p->num_sections);
+  MSCRT_CHECK(check_header(p));
+  MSCRT_CHECK(check_mesh(p));
+  MSCRT_CHECK(check_layouts(p));
+  MSCRT_CHECK(mscrt_check_stages(p));
+  MSCRT_CHECK(mscrt_check_programs(p));
+  MSCRT_CHECK(mscrt_check_messages(p));
+  MSCRT_CHECK(check_spaces(p));
+  MSCRT_CHECK(check_kernels(p));
+  MSCRT_CHECK(check_matmuls(p));
+  MSCRT_CHECK(mscrt_check_graphs(p));
+  MSCRT_CHECK(check_collectives(p));
+  MSCRT_CHECK(check_parameters(p));
+  MSCRT_CHECK(check_inputs(p));
+  MSCRT_CHECK(check_outputs(p));
+  MSCRT_CHECK(mscrt_check_calls(p));
+  return mscrt_check_deadlock(p);
+}

@@ -1,0 +1,164 @@
+/* plan.h: a verified plan.  Names, calls, code and constants stay where they are in the file's bytes; what is asked for often
+ * is unpacked once.  Everything here was checked: users of this header may follow any index and offset in it. */
+#ifndef MSCRT_PLAN_H
+#define MSCRT_PLAN_H
+
+#include "ir/layout/box.h"
+#include "plan_fbs.h"
+#include "runtime/comm/comm.h"
+#include "runtime/data/data.h"
+#include "runtime/runtime.h"
+
+#define MSCRT_MAX_DIMS 1024      /* of a kernel; also buffers and scalars */
+#define MSCRT_NUM_SPACES 8
+#define MSCRT_NUM_CARRIED 3      /* spaces from PLAN_SPACE_CARRIED_FB on */
+#define MSCRT_BY_LIBRARY UINT32_MAX
+
+/* A tensor between plan and memory: parameter, state, input or output. */
+typedef struct {
+  const char *name;
+  mscrt_dtype dtype;
+  int rank;
+  int64_t shape[MSCRT_MAX_RANK];
+  const msc_box_layout *layout;
+  plan_ref ref;
+  /* parameters */
+  int model_rank;                       /* what the model and files call it: the same elements in the same order, */
+  int64_t model_shape[MSCRT_MAX_RANK];  /* mostly in the same shape */
+  const char *init;
+  bool state;
+  /* inputs */
+  mscrt_role role;
+  int batch_dim;
+  bool whole;
+  /* outputs */
+  uint32_t program;
+  bool loss;
+  /* parameters and outputs: the stage whose ranks hold it */
+  uint32_t stage;
+  bool copy;                     /* of another stage's parameter */
+} mscrt_variable;
+
+typedef enum { MSCRT_AT_BIAS, MSCRT_AT_ADD, MSCRT_AT_AUX, MSCRT_AT_SUM, MSCRT_NUM_BEHIND } mscrt_behind;
+
+typedef struct {
+  mscrt_dtype dtype;
+  int64_t batch, m, n, k, stride_a, stride_b, tile_m, tile_n, tiles_m, tiles_n, tiles;
+  uint64_t tile_bytes;
+  bool transpose_a, transpose_b, bias, relu;
+  bool wide, gelu, slope, add, after_first, aux, sum_a, sum_b; /* on a GPU; see Matmul in plan.fbs */
+  uint8_t num_operands, at[MSCRT_NUM_BEHIND];     /* operand numbers of what stands behind c; 0: nothing */
+  uint32_t pack, multiply;       /* kernels; MSCRT_BY_LIBRARY: both by oneDNN */
+  int64_t width, blocks;         /* columns of a panel; parts of k that are summed one by one */
+  uint64_t panel_bytes, room_bytes;
+} mscrt_matmul;
+
+/* Of c and all that is added to it. */
+static inline mscrt_dtype mscrt_result_dtype(const mscrt_matmul *m) { return m->wide ? MSCRT_F32 : m->dtype; }
+
+#define MSCRT_GRAPH_OPERANDS 10
+
+/* Four dimensions; strides in elements. */
+typedef struct {
+  mscrt_dtype dtype;
+  int64_t dim[4], stride[4];
+} mscrt_graph_tensor;
+
+/* See Graph in plan.fbs. */
+typedef struct {
+  uint8_t kind, num_operands, num_results;
+  bool deterministic, causal, relu;
+  mscrt_graph_tensor operand[MSCRT_GRAPH_OPERANDS];
+  float scale;
+  int64_t step[2], dilation[2], padding[2];
+  uint64_t bytes;                /* of the workspace */
+  const char *engine;            /* in the plan's bytes, of so many before its final 0; NULL: none */
+  uint32_t engine_bytes;
+} mscrt_graph;
+
+static inline bool mscrt_is_attention(const mscrt_graph *g) { return g->kind < PLAN_GRAPH_KIND_CONV; }
+
+/* Memory of a stage by space (persistent; a slot of carried ones; scratch of its largest section), and slots of the carried spaces. */
+typedef struct {
+  uint64_t bytes[MSCRT_NUM_SPACES], micro;
+  uint32_t slots[MSCRT_NUM_CARRIED];
+} mscrt_stage;
+
+struct mscrt_plan {
+  uint8_t *bytes;               /* FLATBUF_ALIGN-ed */
+  size_t size;
+  uint64_t hash;
+  plan_plan root;
+  msc_box_mesh mesh;
+  int ranks;
+  bool on_gpu;                  /* its code is in images, and nothing of it for this machine's CPU */
+  uint32_t num_layouts, num_matmuls, num_graphs, num_collectives, num_sections, num_parameters, num_inputs, num_outputs, num_stages, num_programs, input_slots, copies;
+  mscrt_stage *stage;
+  plan_entry *only;             /* of plans without programs: each section is one */
+  msc_box_layout *layout;
+  const int64_t *(*split)[MSC_BOX_RANK]; /* of each layout: borders of parts, in the plan's bytes */
+  mscrt_matmul *matmul;
+  mscrt_graph *graph;
+  mscrt_collective *collective;
+  mscrt_variable *parameter, *input, *output;
+  uint64_t space_bytes[MSCRT_NUM_SPACES]; /* what a ref may reach where stages do not differ; of input: one slot; of tile: the largest tile */
+  uint8_t *code;                /* mapped executable; NULL: the plan has none */
+  size_t code_bytes;
+};
+
+typedef void mscrt_kernel(void *const *buffers, int64_t begin, int64_t end, const int64_t *dims, const double *scalars);
+
+/* plan.c */
+mscrt_kernel *mscrt_plan_kernel(const mscrt_plan *p, uint32_t index);
+const mscrt_variable *mscrt_find_variable(uint32_t num, const mscrt_variable *v, const char *name);
+bool mscrt_find_program(const mscrt_plan *p, const char *name, uint32_t *out_program);
+const char *mscrt_program_name(const mscrt_plan *p, uint32_t program);
+uint32_t mscrt_program_micro(const mscrt_plan *p, uint32_t program); /* batches of one run */
+/* What the ranks of a stage run, in order. */
+const plan_entry *mscrt_program_lane(const mscrt_plan *p, uint32_t program, uint32_t stage, uint32_t *out_num);
+static inline uint32_t mscrt_stage_of(const mscrt_plan *p, int rank) { return (uint32_t)rank / ((uint32_t)p->ranks / p->num_stages); }
+bool mscrt_stage_reads(const mscrt_plan *p, uint32_t stage, uint32_t input);
+/* Box of a variable that a rank holds, the box its memory has room for, and the bytes of that, the same for all ranks. */
+void mscrt_variable_box(const mscrt_plan *p, const mscrt_variable *v, int rank, msc_box *out_box, msc_box *out_buffer);
+uint64_t mscrt_variable_bytes(const mscrt_variable *v);
+mscrt_wanted mscrt_wanted_of(const mscrt_variable *input);
+
+/* What a ref of a section of this stage may reach. */
+static inline uint64_t mscrt_room(const mscrt_plan *p, uint32_t stage, uint8_t space) {
+  bool own = space == PLAN_SPACE_PERSISTENT || space > PLAN_SPACE_TILE;
+  return own ? p->stage[stage].bytes[space] : p->space_bytes[space];
+}
+
+/* check_plan.c: unpacks into p while it checks; everything in p is valid afterwards. */
+mscrt_status *mscrt_check_plan(mscrt_plan *p);
+/* Batches of one training step. */
+int64_t mscrt_train_micro(const mscrt_plan *p);
+
+/* check_schedule.c, in this order; the last one after the calls. */
+mscrt_status *mscrt_check_stages(mscrt_plan *p);
+mscrt_status *mscrt_check_programs(mscrt_plan *p);
+mscrt_status *mscrt_check_messages(mscrt_plan *p);
+mscrt_status *mscrt_check_deadlock(const mscrt_plan *p);
+
+/* check_graph.c */
+mscrt_status *mscrt_check_graphs(mscrt_plan *p);
+uint64_t mscrt_graph_span(const mscrt_graph_tensor *t); /* elements from its first to its last in memory */
+
+/* check_call.c */
+mscrt_status *mscrt_check_calls(const mscrt_plan *p);
+
+/* cpu.c: refuses code for features that this CPU, or its operating system, does not have; all of them are named. */
+mscrt_status *mscrt_check_cpu(const mscrt_plan *p);
+
+/* code.c: machine code in pages of its own, never writable and executable at once. */
+mscrt_status *mscrt_map_code(const uint8_t *code, size_t bytes, size_t text_bytes, uint8_t **out_code);
+void mscrt_unmap_code(uint8_t *code, size_t bytes);
+/* /tmp/perf-PID.map */
+mscrt_status *mscrt_write_perf_map(const mscrt_plan *p);
+
+/* init.c */
+bool mscrt_init_ok(const char *init, mscrt_dtype dtype);
+/* The box of a tensor, from (seed, name, element number), into memory with room for out_box; the rest of that is zeros. */
+void mscrt_init_box(const mscrt_variable *v, uint64_t seed, const msc_box *box, const msc_box *out_box, void *out);
+
+#endif
