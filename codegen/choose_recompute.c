@@ -1,9 +1,9 @@
 /* choose_recompute.c: recompute=auto: trials of the passes that follow -> what the backward computes again.
  *
- * What memory a choice saves, and what time it costs, is known when kernels are fused and values placed: so these passes run for every
- * choice.  Pass recompute chooses by a count of its own (passes/4_partition/choose_again.c); how many bytes it is to save is found
- * here.  Of a small model any set of ops is a choice: all sets are tried, or, where they are too many, one op or two less than all
- * and more than none, again and again. */
+ * What memory a choice saves, and what time it costs, is known when kernels are fused and values placed: so these
+ * passes run for every choice.  Pass recompute chooses by a count of its own (passes/4_partition/choose_again.c); how
+ * many bytes it is to save is found here.  Of a small model any set of ops is a choice: all sets are tried, or, where
+ * they are too many, one op or two less than all and more than none, again and again. */
 #include "codegen/choose_recompute.h"
 
 #include <string.h>
@@ -46,7 +46,8 @@ static int64_t on_lines(int64_t bytes) { return (bytes + MSC_ALIGN - 1) / MSC_AL
 /* With two batches of inputs. */
 static int64_t argument_bytes(const msc_func *f) {
   int64_t bytes = 0;
-  for (size_t i = 0; i < f->body->num_args; i++) bytes += (msc_arg_role(f, i) <= MSC_ROLE_MASK ? 2 : 1) * on_lines(msc_local_bytes(f->body->args[i]->type));
+  for (size_t i = 0; i < f->body->num_args; i++)
+    bytes += (msc_arg_role(f, i) <= MSC_ROLE_MASK ? 2 : 1) * on_lines(msc_local_bytes(f->body->args[i]->type));
   return bytes;
 }
 
@@ -58,7 +59,9 @@ static int64_t constant_bytes(const msc_func *f) {
   return bytes;
 }
 
-static bool is_unit(const msc_op *op) { return op->name && op->kind != OP_constant && !msc_op_attr(op, "recompute") && msc_info(op)->flags & MSC_PURE; }
+static bool is_unit(const msc_op *op) {
+  return op->name && op->kind != OP_constant && !msc_op_attr(op, "recompute") && msc_info(op)->flags & MSC_PURE;
+}
 
 /* The unit's number, or num_units. */
 static size_t unit_of(const trials *t, const char *name) {
@@ -69,7 +72,9 @@ static size_t unit_of(const trials *t, const char *name) {
 
 static void tell(const trials *t, msc_func *train, const choice *c) {
   if (c->saving > 0) msc_func_set(train, "recompute_saving", msc_int(c->saving));
-  if (c->saving > 0 && c->group) msc_func_set(train, "recompute_group", msc_int(c->group)), msc_func_set(train, "recompute_shift", msc_int(c->shift));
+  if (c->saving > 0 && c->group)
+    msc_func_set(train, "recompute_group", msc_int(c->group)),
+        msc_func_set(train, "recompute_shift", msc_int(c->shift));
   if (!c->set) return;
   const bool *forward = msc_forward_ops(msc_context_arena(t->ctx), train);
   for (msc_op *op = train->body->first; op; op = op->next) {
@@ -125,9 +130,10 @@ static trial try(trials *t, choice c) {
 
 static int64_t bytes_with(trials *t, int64_t saving) { return try(t, (choice){.saving = saving}).bytes; }
 
-/* In steps of what is needed without, by the pass's own count, which may be wrong by a factor: more by what is missing, then halfway
- * between too little and enough.  What saves a little more may yet take less time, as other ops are fused then: that is tried too.
- * The steps do not depend on the limit: what one limit finds, those above it meet as well.  Of a large model near is enough. */
+/* In steps of what is needed without, by the pass's own count, which may be wrong by a factor: more by what is missing,
+ * then halfway between too little and enough.  What saves a little more may yet take less time, as other ops are fused
+ * then: that is tried too.  The steps do not depend on the limit: what one limit finds, those above it meet as well.
+ * Of a large model near is enough. */
 static void find_saving(trials *t) {
   enum { STEPS = 256, MOST = 4 * STEPS, GUESSES = 3, BEYOND = 24, NEXT = 4, NEAR = 64, MOST_GROUP = 4 };
   int64_t top = bytes_with(t, 0), missing = top - t->room, too_little = 0, enough = missing > 0 ? MOST + 1 : 0, at = 0;
@@ -141,9 +147,11 @@ static void find_saving(trials *t) {
     else too_little = at;
     if (t->is_large && missing <= 0 && -missing <= t->room / NEAR) return;
   }
-  for (int64_t k = enough + NEXT; !t->is_large && k <= enough + BEYOND && k <= MOST; k += NEXT) bytes_with(t, top / STEPS * k);
+  for (int64_t k = enough + NEXT; !t->is_large && k <= enough + BEYOND && k <= MOST; k += NEXT)
+    bytes_with(t, top / STEPS * k);
   for (int64_t group = 1; enough > MOST && group <= MOST_GROUP; group *= 2)
-    for (int64_t shift = 0; shift < group && t->best.bytes > t->room; shift++) try(t, (choice){INT64_MAX / 4, group, shift, 0});
+    for (int64_t shift = 0; shift < group && t->best.bytes > t->room; shift++)
+      try(t, (choice){INT64_MAX / 4, group, shift, 0});
 }
 
 /* ---- sets of ops ---- */

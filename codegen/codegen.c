@@ -48,7 +48,8 @@ static uint64_t hash_of(const msc_program *p) {
 }
 
 static bool same_program(const msc_program *a, const msc_program *b) {
-  return !memcmp(&a->head, &b->head, sizeof a->head) && !memcmp(a->instr, b->instr, sizeof *a->instr * a->head.num_instrs);
+  return !memcmp(&a->head, &b->head, sizeof a->head) &&
+         !memcmp(a->instr, b->instr, sizeof *a->instr * a->head.num_instrs);
 }
 
 /* "fused_mul_add": the ops inside, as far as 40 letters go. */
@@ -67,7 +68,8 @@ static const char *unique_name(msc_codegen *cg, const char *base) {
   const char *separator = cg->llvm.gpu ? "__" : "."; /* in PTX there are no dots in names */
   int taken = 0;
   size_t n = strlen(base);
-  for (const entry *k = cg->first; k; k = k->next_made) taken += !strncmp(k->name, base, n) && (!k->name[n] || !strncmp(k->name + n, separator, strlen(separator)));
+  for (const entry *k = cg->first; k; k = k->next_made)
+    taken += !strncmp(k->name, base, n) && (!k->name[n] || !strncmp(k->name + n, separator, strlen(separator)));
   return taken ? msc_arena_printf(cg->arena, "%s%s%d", base, separator, taken + 1) : base;
 }
 
@@ -90,18 +92,22 @@ static entry *find_or_make(msc_codegen *cg, const msc_program *p, const msc_op *
   entry **at = &cg->bucket[hash % BUCKETS];
   for (entry *k = *at; k; k = k->next)
     if (k->hash == hash && same_program(&k->program, p)) return k;
-  entry *k = *at = add_entry(cg, &(entry){.program = *p, .hash = hash, .name = unique_name(cg, base_name(cg, op, suffix)), .next = *at});
+  entry *k = *at = add_entry(
+      cg, &(entry){.program = *p, .hash = hash, .name = unique_name(cg, base_name(cg, op, suffix)), .next = *at});
   if (cg->llvm.gpu) msc_emit_cuda(&cg->llvm, &k->program, msc_nvptx_kernel(&cg->llvm, k->name, &k->program.head));
   else msc_emit_cpu(&cg->llvm, &k->program, msc_llvm_kernel(&cg->llvm, k->name));
   return k;
 }
 
 /* The first dim of each is its element type, the second one of all but scans that of its indices. */
-_Static_assert(!MSC_SCAN_DTYPE && !MSC_SORT_DTYPE && !MSC_UNIQUE_DTYPE && !MSC_UPDATE_DTYPE && MSC_SORT_INDEX_DTYPE == 1 && MSC_UNIQUE_INDEX_DTYPE == 1 && MSC_UPDATE_INDEX_DTYPE == 1, "types of values, of indices");
+_Static_assert(!MSC_SCAN_DTYPE && !MSC_SORT_DTYPE && !MSC_UNIQUE_DTYPE && !MSC_UPDATE_DTYPE &&
+                   MSC_SORT_INDEX_DTYPE == 1 && MSC_UNIQUE_INDEX_DTYPE == 1 && MSC_UPDATE_INDEX_DTYPE == 1,
+               "types of values, of indices");
 
 /* "sort_f32_i64": all that its code depends on. */
 static const char *builtin_name(msc_codegen *cg, const msc_builtin_launch *b) {
-  static const char *const names[MSC_NUM_BUILTINS] = {"", "scan", "sort", "unique", "update"}, *const scans[MSC_NUM_SCANS] = {"scan_sum", "scan_prod", "scan_prod_grad"};
+  static const char *const names[MSC_NUM_BUILTINS] = {"", "scan", "sort", "unique", "update"},
+                           *const scans[MSC_NUM_SCANS] = {"scan_sum", "scan_prod", "scan_prod_grad"};
   const char *dtype = msc_dtype_name((msc_dtype)b->dims[0]);
   if (b->number == MSC_BUILTIN_SCAN) return msc_arena_printf(cg->arena, "%s_%s", scans[b->dims[MSC_SCAN_KIND]], dtype);
   return msc_arena_printf(cg->arena, "%s_%s_%s", names[b->number], dtype, msc_dtype_name((msc_dtype)b->dims[1]));
@@ -110,7 +116,8 @@ static const char *builtin_name(msc_codegen *cg, const msc_builtin_launch *b) {
 /* A kernel that the runtime brings along, by its number; on a GPU it is generated. */
 static entry *find_or_make_builtin(msc_codegen *cg, const msc_builtin_launch *b, uint8_t num_buffers) {
   const char *name = builtin_name(cg, b);
-  entry *k = find_named(cg, name), fresh = {.program.head = {.num_buffers = num_buffers, .num_dims = (uint8_t)b->num_dims}, .name = name};
+  entry *k = find_named(cg, name),
+        fresh = {.program.head = {.num_buffers = num_buffers, .num_dims = (uint8_t)b->num_dims}, .name = name};
   if (k) return k;
   if (cg->llvm.gpu) fresh.program.head.threads = (uint16_t)msc_cuda_order_threads(b);
   else fresh.builtin = b->number;
@@ -169,7 +176,10 @@ bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out) {
                              .bytes = nest[i].bytes,
                              .flops = nest[i].flops};
   }
-  *out = (msc_kernel_call){.num_launches = (size_t)info.num_launches, .launch = launch, .scratch_bytes = info.scratch_bytes, .checks = info.checks,
+  *out = (msc_kernel_call){.num_launches = (size_t)info.num_launches,
+                           .launch = launch,
+                           .scratch_bytes = info.scratch_bytes,
+                           .checks = info.checks,
                            .is_map = info.kind == MSC_NEST_MAP && info.num_launches == 1};
   return msc_llvm_report(&cg->llvm, cg->ctx);
 }
@@ -218,8 +228,13 @@ static bool list_kernels(msc_codegen *cg, const msc_symbol *symbol, size_t num, 
   for (const entry *k = cg->first; k; k = k->next_made) {
     const msc_symbol none = {0}, *s = k->builtin || cg->llvm.gpu ? &none : find_symbol(symbol, num, k->name);
     if (!s) return msc_error(cg->ctx, MSC_E_INTERNAL, NULL, "object: kernel %s is missing", k->name);
-    list[k->number] = (msc_kernel){.name = k->name, .entry = s->entry, .bytes = s->bytes, .num_buffers = k->program.head.num_buffers,
-                                   .num_dims = k->program.head.num_dims, .num_scalars = k->program.head.num_scalars, .threads = k->program.head.threads,
+    list[k->number] = (msc_kernel){.name = k->name,
+                                   .entry = s->entry,
+                                   .bytes = s->bytes,
+                                   .num_buffers = k->program.head.num_buffers,
+                                   .num_dims = k->program.head.num_dims,
+                                   .num_scalars = k->program.head.num_scalars,
+                                   .threads = k->program.head.threads,
                                    .builtin = k->builtin};
   }
   out->kernel = list, out->num_kernels = cg->num;
@@ -238,10 +253,12 @@ static bool link_kernels(msc_context *ctx, void *arg) {
   size_t num = 0, symbols = 0;
   msc_symbol *symbol = NULL;
   msc_object *object = msc_new_array(l->cg->arena, msc_object, l->num + l->cg->num);
-  for (; num < l->num; num++) object[num] = (msc_object){LLVMGetBufferStart(l->object[num]), LLVMGetBufferSize(l->object[num])};
+  for (; num < l->num; num++)
+    object[num] = (msc_object){LLVMGetBufferStart(l->object[num]), LLVMGetBufferSize(l->object[num])};
   for (const entry *k = l->cg->first; k; k = k->next_made)
     if (k->object.elf) object[num++] = k->object;
-  return msc_object_link(ctx, l->cg->arena, num, object, l->out, &symbols, &symbol) && list_kernels(l->cg, symbol, symbols, l->out);
+  return msc_object_link(ctx, l->cg->arena, num, object, l->out, &symbols, &symbol) &&
+         list_kernels(l->cg, symbol, symbols, l->out);
 }
 
 static bool finish_gpu(msc_codegen *cg, msc_machine_code *out) {
@@ -249,7 +266,8 @@ static bool finish_gpu(msc_codegen *cg, msc_machine_code *out) {
   msc_nvptx_relax(&cg->llvm);
   bool ok = msc_llvm_run(&cg->llvm, msc_nvptx_pipeline) || msc_llvm_report(&cg->llvm, cg->ctx);
   if (ok && cg->out_text) *cg->out_text = text_of(cg);
-  if (cg->num) ok = ok && msc_nvptx_images(&cg->llvm, cg->arena, out) && list_kernels(cg, NULL, 0, out); /* else libraries do it all */
+  /* else libraries do it all */
+  if (cg->num) ok = ok && msc_nvptx_images(&cg->llvm, cg->arena, out) && list_kernels(cg, NULL, 0, out);
   msc_codegen_abandon(cg);
   return ok;
 }
@@ -269,7 +287,8 @@ bool msc_codegen_finish(msc_codegen *cg, msc_machine_code *out) {
   if (cg->out_text) *cg->out_text = text_of(cg);
   set_features(cg, out);
   linking l = {.cg = cg, .out = out};
-  bool ok = msc_parts_assemble(&cg->llvm, &l.num, l.object) && msc_protect(cg->ctx, link_kernels, &l); /* the objects are not the arena's: they are freed in any case */
+  /* the objects are not the arena's: they are freed in any case */
+  bool ok = msc_parts_assemble(&cg->llvm, &l.num, l.object) && msc_protect(cg->ctx, link_kernels, &l);
   for (size_t i = 0; i < l.num; i++)
     if (l.object[i]) LLVMDisposeMemoryBuffer(l.object[i]);
   msc_codegen_abandon(cg);

@@ -1,9 +1,10 @@
 /* codegen.h: from ops with local shapes to machine code: what the kernels of a plan are and how they are called.
  *
- * A kernel of a CPU is  void kernel(void *const *buffers, int64_t begin, int64_t end, const int64_t *dims, const double *scalars)
- * and does items [begin, end) of its launch's extent.  Its results never depend on how the extent is cut into items.
- * A kernel of a GPU takes the same one by one: its buffers, each a pointer aligned to 16 bytes; the extent as int64_t; its dims as
- * int64_t; its scalars as double.  It is launched as ceil(extent / grain) blocks of msc_kernel.threads threads, in one dimension.
+ * A kernel of a CPU is  void kernel(void *const *buffers, int64_t begin, int64_t end, const int64_t *dims, const double
+ * *scalars) and does items [begin, end) of its launch's extent.  Its results never depend on how the extent is cut into
+ * items.  A kernel of a GPU takes the same one by one: its buffers, each a pointer aligned to 16 bytes; the extent as
+ * int64_t; its dims as int64_t; its scalars as double.  It is launched as ceil(extent / grain) blocks of
+ * msc_kernel.threads threads, in one dimension.
  *
  *   msc_codegen *cg = msc_codegen_begin(ctx, &(msc_code_target){0}); // this machine; or a CPU's name; or CUDA
  *   msc_kernel_call call;
@@ -83,10 +84,11 @@ typedef struct {
 
 /* Kernels of a product c = op(a) op(b), its operands row major:
  *   pack      buffers b, panels;                 dims columns, k, step of b;   items: panels of `width` columns
- *   multiply  buffers a, panels, c, room, bias;  dims columns, k, step of a, step of c, blocks, a is transposed, relu;   items: rows of c
- * a, b, c and bias (NULL: none) start where the tile does; a step is the distance of rows in elements.  `blocks` parts of k are summed
- * one by one and added as a tree (see emit/product.c): a power of two that divides k, MSC_MAX_SUM_BLOCKS at most.  Panels and room are written
- * as far as ir/abi/product.h says.  Of f16 and bf16 there are only a and b: panels, room, c and bias are f32. */
+ *   multiply  buffers a, panels, c, room, bias;  dims columns, k, step of a, step of c, blocks, a is transposed, relu;
+ * items: rows of c a, b, c and bias (NULL: none) start where the tile does; a step is the distance of rows in elements.
+ * `blocks` parts of k are summed one by one and added as a tree (see emit/product.c): a power of two that divides k,
+ * MSC_MAX_SUM_BLOCKS at most.  Panels and room are written as far as ir/abi/product.h says.  Of f16 and bf16 there are
+ * only a and b: panels, room, c and bias are f32. */
 typedef struct {
   uint32_t pack, multiply; /* into msc_machine_code.kernel */
   int width, height;       /* columns of a panel; rows that are done together */

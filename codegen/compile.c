@@ -18,18 +18,23 @@
 
 static const char *join_layouts(msc_arena *a, const msc_attr_value *list) {
   const char *text = "";
-  for (size_t i = 0; list && i < list->list.num; i++) text = msc_arena_printf(a, "%s%s%s", text, i ? " " : "", list->list.v[i].s);
+  for (size_t i = 0; list && i < list->list.num; i++)
+    text = msc_arena_printf(a, "%s%s%s", text, i ? " " : "", list->list.v[i].s);
   return text;
 }
 
 static const char *result_layouts(msc_arena *a, const msc_mesh *mesh, const msc_op *op) {
   const char *text = "";
   for (int i = 0; i < op->num_out; i++)
-    if (op->out[i].type->layout) text = msc_arena_printf(a, "%s%s%s", text, i ? " " : "", msc_layout_print(a, mesh, op->out[i].type->layout));
+    if (op->out[i].type->layout)
+      text = msc_arena_printf(a, "%s%s%s", text, i ? " " : "", msc_layout_print(a, mesh, op->out[i].type->layout));
   return text;
 }
 
-static bool decided(const msc_op *op) { return op->name && !op->forward && msc_op_attr(op, "by") && strcmp(msc_op_str(op, "by"), "copy") != 0 && msc_op_attr(op, "in_layout"); }
+static bool decided(const msc_op *op) {
+  return op->name && !op->forward && msc_op_attr(op, "by") && strcmp(msc_op_str(op, "by"), "copy") != 0 &&
+         msc_op_attr(op, "in_layout");
+}
 
 /* Who decided what about each op the user named. */
 static const msc_decision *note_decisions(msc_context *ctx, const msc_func *f, size_t *out_num) {
@@ -49,7 +54,10 @@ static const msc_decision *note_decisions(msc_context *ctx, const msc_func *f, s
 
 /* ---- memory ---- */
 
-static uint64_t total_of(const msc_plan_memory *m) { return m->parameters + m->state + m->sums + m->carried + m->messages + m->alignment + m->inputs + m->scratch + m->constants + m->workspace; }
+static uint64_t total_of(const msc_plan_memory *m) {
+  return m->parameters + m->state + m->sums + m->carried + m->messages + m->alignment + m->inputs + m->scratch +
+         m->constants + m->workspace;
+}
 
 static uint64_t mailbox_bytes(const msc_plan *p, uint32_t stage) {
   uint64_t bytes = 0;
@@ -94,9 +102,11 @@ static msc_plan_memory memory_of_stage(const msc_plan *p, uint32_t stage) {
   uint64_t carried[MSC_NUM_SLOTS];
   for (size_t i = 0; i < p->num_parameters; i++) {
     const msc_plan_variable *v = &p->parameter[i];
-    if (v->stage == stage) *(msc_arg_role(v->func, v->arg) == MSC_ROLE_STATE ? &m.state : &m.parameters) += v->ref.bytes;
+    if (v->stage == stage)
+      *(msc_arg_role(v->func, v->arg) == MSC_ROLE_STATE ? &m.state : &m.parameters) += v->ref.bytes;
   }
-  for (int k = 0; k < MSC_NUM_SLOTS; k++) m.carried += carried[k] = msc_pool_slots_bytes(s->carried_stride[k], s->carried_slots[k]);
+  for (int k = 0; k < MSC_NUM_SLOTS; k++)
+    m.carried += carried[k] = msc_pool_slots_bytes(s->carried_stride[k], s->carried_slots[k]);
   m.alignment = arena_bytes(&m, s->persistent_bytes, carried) - (total_of(&m) - m.constants - m.workspace);
   return m;
 }
@@ -127,12 +137,20 @@ const char *msc_plan_memory_text(const msc_plan *p) {
     const char *name;
     uint64_t bytes;
     bool always;
-  } part[] = {{"parameters", m.parameters, true}, {"state", m.state, true}, {"sums over micro-batches", m.sums, false}, {"values carried to later sections", m.carried, false},
-              {"messages", m.messages, false}, {msc_arena_printf(p->arena, "%u %s", p->input_slots, parts_batches(p) ? "micro-batches" : "batches"), m.inputs, true}, {"constants", m.constants, true},
-              {"workspace of libraries", m.workspace, false}, {"values of a step", m.scratch, true}};
+  } part[] = {{"parameters", m.parameters, true},
+              {"state", m.state, true},
+              {"sums over micro-batches", m.sums, false},
+              {"values carried to later sections", m.carried, false},
+              {"messages", m.messages, false},
+              {msc_arena_printf(p->arena, "%u %s", p->input_slots, parts_batches(p) ? "micro-batches" : "batches"),
+               m.inputs, true},
+              {"constants", m.constants, true},
+              {"workspace of libraries", m.workspace, false},
+              {"values of a step", m.scratch, true}};
   const char *text = "";
   for (size_t i = 0; i < sizeof part / sizeof *part; i++)
-    if (part[i].bytes || part[i].always) text = msc_arena_printf(p->arena, "%s%s%s %" PRIu64, text, *text ? ", " : "", part[i].name, part[i].bytes);
+    if (part[i].bytes || part[i].always)
+      text = msc_arena_printf(p->arena, "%s%s%s %" PRIu64, text, *text ? ", " : "", part[i].name, part[i].bytes);
   return text;
 }
 
@@ -176,23 +194,31 @@ msc_peak msc_plan_peak_of(const msc_plan *p) {
 enum { TOLD = 5 };
 
 static bool searches_time(const msc_config *config) {
-  return msc_config_parallel_mode(config) == MSC_AUTO_PARALLEL && msc_config_search_mode(config) != MSC_SHARDING_PROPAGATION;
+  return msc_config_parallel_mode(config) == MSC_AUTO_PARALLEL &&
+         msc_config_search_mode(config) != MSC_SHARDING_PROPAGATION;
 }
 
-static const msc_cluster *described(msc_context *ctx, const msc_compile_options *o) { return o->cluster ? o->cluster : msc_cluster_named(ctx, "cpu"); }
+static const msc_cluster *described(msc_context *ctx, const msc_compile_options *o) {
+  return o->cluster ? o->cluster : msc_cluster_named(ctx, "cpu");
+}
 
-static int64_t limit_of(msc_context *ctx, const msc_compile_options *o) { return msc_memory_limit(o->config, described(ctx, o)); }
+static int64_t limit_of(msc_context *ctx, const msc_compile_options *o) {
+  return msc_memory_limit(o->config, described(ctx, o));
+}
 
 /* What the user has not asked for yet and would change a quarter of it at least. */
 static void tell_what_helps(const msc_plan *p, const msc_config *config, const msc_plan_memory *m) {
   uint64_t all = total_of(m), kept = m->parameters + m->state + m->sums, batch = m->scratch + m->inputs;
   bool recomputes = !strcmp(msc_config_text(config, MSC_KEY_recompute), "auto");
-  if (recomputes) msc_note(p->ctx, NULL, "as much as can be is computed again; a memory_limit of %" PRIu64 " would do", all);
+  if (recomputes)
+    msc_note(p->ctx, NULL, "as much as can be is computed again; a memory_limit of %" PRIu64 " would do", all);
   else if (searches_time(config))
-    msc_note(p->ctx, NULL, "of the strategies that were tried this one needs least; a memory_limit of %" PRIu64 " would do", all);
+    msc_note(p->ctx, NULL,
+             "of the strategies that were tried this one needs least; a memory_limit of %" PRIu64 " would do", all);
   const char *text = "";
   if (!recomputes && m->scratch >= all / 4 && msc_find_func(p->module, "train")) text = "recompute=auto";
-  if (!msc_config_zero(config) && msc_config_devices(config) > 1 && kept >= all / 4) text = msc_arena_printf(p->arena, "%s%szero=3", text, *text ? ", " : "");
+  if (!msc_config_zero(config) && msc_config_devices(config) > 1 && kept >= all / 4)
+    text = msc_arena_printf(p->arena, "%s%szero=3", text, *text ? ", " : "");
   if (batch >= all / 4) text = msc_arena_printf(p->arena, "%s%sa larger micro_size", text, *text ? ", " : "");
   if (*text) msc_note(p->ctx, NULL, "what makes it less: %s", text);
 }
@@ -200,21 +226,27 @@ static void tell_what_helps(const msc_plan *p, const msc_config *config, const m
 static void tell_memory(const msc_plan *p) {
   msc_peak peak = msc_plan_peak_of(p);
   msc_note(p->ctx, NULL, "%s", msc_plan_memory_text(p));
-  if (peak.at) msc_note(p->ctx, peak.at->loc, "most values live at once, %" PRIu64 " bytes, are at %s", peak.live, msc_peak_name(peak.at));
+  if (peak.at)
+    msc_note(p->ctx, peak.at->loc, "most values live at once, %" PRIu64 " bytes, are at %s", peak.live,
+             msc_peak_name(peak.at));
   for (size_t i = 0; i < peak.num && i < TOLD; i++)
-    msc_note(p->ctx, peak.use[i].op->loc, "%" PRIu64 " bytes of them are %s%s", peak.use[i].bytes, peak.use[i].work ? "working memory of " : "the result of ", msc_peak_name(peak.use[i].op));
+    msc_note(p->ctx, peak.use[i].op->loc, "%" PRIu64 " bytes of them are %s%s", peak.use[i].bytes,
+             peak.use[i].work ? "working memory of " : "the result of ", msc_peak_name(peak.use[i].op));
 }
 
-/* The limit is a bound, not a wish, whoever chose the layouts.  But a shipped description is of no machine in particular: there the
- * plan is made all the same, and who runs it will see.  What fills the memory is said. */
+/* The limit is a bound, not a wish, whoever chose the layouts.  But a shipped description is of no machine in
+ * particular: there the plan is made all the same, and who runs it will see.  What fills the memory is said. */
 static bool fits_memory(const msc_plan *p, const msc_compile_options *o) {
   msc_plan_memory m = msc_plan_memory_of(p);
   int64_t limit = limit_of(p->ctx, o);
   uint64_t bytes = total_of(&m), kept = m.parameters + m.state;
   if (bytes <= (uint64_t)limit) return true;
-  const char *of = msc_config_is_set(o->config, MSC_KEY_memory_limit) ? "memory_limit is" : msc_arena_printf(p->arena, "the described device, %s, has", described(p->ctx, o)->device);
+  const char *of = msc_config_is_set(o->config, MSC_KEY_memory_limit)
+                       ? "memory_limit is"
+                       : msc_arena_printf(p->arena, "the described device, %s, has", described(p->ctx, o)->device);
   bool is_bound = !described(p->ctx, o)->is_shipped || msc_config_is_set(o->config, MSC_KEY_memory_limit);
-  static const char form[] = "the plan needs %" PRIu64 " bytes per rank, of them %" PRIu64 " for parameters and state; %s %" PRId64;
+  static const char form[] =
+      "the plan needs %" PRIu64 " bytes per rank, of them %" PRIu64 " for parameters and state; %s %" PRId64;
   const msc_loc *loc = msc_config_loc(o->config, MSC_KEY_memory_limit);
   if (is_bound) msc_error(p->ctx, MSC_E_INFEASIBLE, loc, form, bytes, kept, of, limit);
   else msc_warning(p->ctx, MSC_E_INFEASIBLE, loc, form, bytes, kept, of, limit);
@@ -227,7 +259,8 @@ static bool fits_memory(const msc_plan *p, const msc_compile_options *o) {
 
 static const char *pass_name(size_t at) { return msc_pass_at(at)->name; }
 
-/* Runs the passes from number *at of the pipeline on, until the named one is done (NULL: all), and puts the number behind it into
+/* Runs the passes from number *at of the pipeline on, until the named one is done (NULL: all), and puts the number
+ * behind it into
  * *at.  Who goes on with the same `at` leaves out none. */
 static bool run_until(msc_context *ctx, msc_module *m, const msc_compile_options *o, size_t *at, const char *until) {
   msc_pass_options p = {.from = pass_name(*at),
@@ -270,7 +303,8 @@ static msc_plan *plan_from_search(msc_context *ctx, msc_module *m, const msc_com
     return NULL;
   }
   size_t num_decisions = 0;
-  const char *strategies = msc_strategy_file(f, msc_context_arena(ctx)); /* of the model's ops: without what zero cuts further */
+  /* of the model's ops: without what zero cuts further */
+  const char *strategies = msc_strategy_file(f, msc_context_arena(ctx));
   if (!run_until(ctx, m, options, &at, "zero")) return NULL;
   const msc_decision *decision = note_decisions(ctx, f, &num_decisions);
   if (!run_until(ctx, m, options, &at, "redistribute")) return NULL;
@@ -314,9 +348,10 @@ static msc_module *parse_again(msc_context *ctx, const char *text, size_t bytes)
   return m;
 }
 
-/* From pass number `at`, the search, on, with strategies that keep no more than `room` over a step, as nearly as can be; 0: whatever they keep. */
-static msc_plan *plan_within(msc_context *ctx, const msc_compile_options *o, msc_module *m, size_t at, int64_t room, int64_t *out_kept,
-                             bool *out_limited) {
+/* From pass number `at`, the search, on, with strategies that keep no more than `room` over a step, as nearly as can
+ * be; 0: whatever they keep. */
+static msc_plan *plan_within(msc_context *ctx, const msc_compile_options *o, msc_module *m, size_t at, int64_t room,
+                             int64_t *out_kept, bool *out_limited) {
   msc_func *f = msc_find_func(m, "train");
   if (!f) f = msc_find_func(m, "forward");
   if (f) msc_func_set(f, "search_room", msc_int(room));
@@ -328,10 +363,10 @@ static msc_plan *plan_within(msc_context *ctx, const msc_compile_options *o, msc
   return p;
 }
 
-/* What a step needs in all is known when there is a plan: where it is too much, less may be kept over the step, as long as that makes
- * it less.  Every limit tries the same bounds, and itself: what one takes, no higher one refuses. */
-static msc_plan *make_fit(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes, size_t at, msc_plan *best,
-                          int64_t kept) {
+/* What a step needs in all is known when there is a plan: where it is too much, less may be kept over the step, as long
+ * as that makes it less.  Every limit tries the same bounds, and itself: what one takes, no higher one refuses. */
+static msc_plan *make_fit(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes, size_t at,
+                          msc_plan *best, int64_t kept) {
   int64_t limit = limit_of(ctx, o);
   bool limited;
   while (msc_plan_rank_bytes(best) > (uint64_t)limit && kept > 1) {
@@ -353,9 +388,9 @@ static bool is_better_plan(int64_t limit, const msc_plan *a, const msc_plan *b) 
   return a->predicted_step_ns < b->predicted_step_ns;
 }
 
-/* The fastest of the plans that fit.  What is kept is known well enough before to leave out what is far too much; but not where the
- * backward may compute it again, and what is kept is not all: where it decided and nothing fits, or all can be computed again, the
- * strategies that take least without a limit are tried as well. */
+/* The fastest of the plans that fit.  What is kept is known well enough before to leave out what is far too much; but
+ * not where the backward may compute it again, and what is kept is not all: where it decided and nothing fits, or all
+ * can be computed again, the strategies that take least without a limit are tried as well. */
 static msc_plan *search_plan(msc_context *ctx, msc_module *m, const msc_compile_options *o, size_t at) {
   msc_arena *scratch = msc_arena_new(ctx);
   size_t bytes = 0;
@@ -386,8 +421,13 @@ static bool chooses_copies(const msc_module *m, const msc_config *config) {
 }
 
 /* NULL: with so many there is no plan. */
-static const msc_plan *plan_with_copies(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes, int64_t n) {
-  const msc_compile_options quiet = {.config = o->config, .target = o->target, .cluster = o->cluster, .time_limit_s = o->time_limit_s, .verify = MSC_VERIFY_OFF};
+static const msc_plan *plan_with_copies(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes,
+                                        int64_t n) {
+  const msc_compile_options quiet = {.config = o->config,
+                                     .target = o->target,
+                                     .cluster = o->cluster,
+                                     .time_limit_s = o->time_limit_s,
+                                     .verify = MSC_VERIFY_OFF};
   msc_diag_mark before = msc_mark_diags(ctx);
   msc_module *m = parse_again(ctx, text, bytes);
   if (m) msc_put_attr(ctx, &m->attrs, &m->num_attrs, COPIES, msc_int(n));
@@ -429,8 +469,8 @@ static void note_first_passes(void *user, const msc_pass_report *r) {
     else if (!strcmp(s->what, "ns")) t->ns = s->count;
 }
 
-static first_passes try_first_passes(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes, bool merged,
-                                     const char *until) {
+static first_passes try_first_passes(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes,
+                                     bool merged, const char *until) {
   first_passes t = {0, INT64_MAX};
   msc_diag_mark before = msc_mark_diags(ctx);
   msc_pass_options p = {.until = until,
@@ -454,20 +494,23 @@ static bool is_better_merged(msc_context *ctx, const msc_module *m, const msc_co
   size_t bytes = 0;
   const char *text = msc_print_text(m, scratch, &bytes);
   bool better = try_first_passes(ctx, o, text, bytes, false, "unmerge").apart > 0 &&
-                try_first_passes(ctx, o, text, bytes, true, "search").ns < try_first_passes(ctx, o, text, bytes, false, "search").ns;
+                try_first_passes(ctx, o, text, bytes, true, "search").ns <
+                    try_first_passes(ctx, o, text, bytes, false, "search").ns;
   msc_arena_free(scratch);
   return better;
 }
 
 msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
-  if (chooses_copies(m, options->config)) msc_put_attr(ctx, &m->attrs, &m->num_attrs, COPIES, msc_int(choose_copies(ctx, m, options)));
+  if (chooses_copies(m, options->config))
+    msc_put_attr(ctx, &m->attrs, &m->num_attrs, COPIES, msc_int(choose_copies(ctx, m, options)));
   if (options->target.target != MSC_TARGET_CPU)
     msc_put_attr(ctx, &m->attrs, &m->num_attrs, "msc.target", msc_str(ctx, msc_target_name(options->target.target)));
   if (searches_time(options->config) && msc_config_devices(options->config) > 1 && is_better_merged(ctx, m, options))
     msc_put_attr(ctx, &m->attrs, &m->num_attrs, MERGED, msc_bool(true));
   size_t at = 0;
   if (!run_until(ctx, m, options, &at, "propagate")) return NULL;
-  msc_plan *p = searches_time(options->config) ? search_plan(ctx, m, options, at) : plan_from_search(ctx, m, options, at);
+  msc_plan *p =
+      searches_time(options->config) ? search_plan(ctx, m, options, at) : plan_from_search(ctx, m, options, at);
   return p && fits_memory(p, options) ? p : NULL;
 }
 
@@ -483,12 +526,19 @@ bool msc_code_target_of(msc_context *ctx, const msc_target_words *w, msc_code_ta
   const char *name = msc_intern_n(ctx, text, arch ? (size_t)(arch - text) : strlen(text));
   char *end = NULL;
   *out = (msc_code_target){.cpu = w->cpu};
-  if (!msc_target_named(name, &out->target)) return msc_error(ctx, MSC_E_CONFIG, w->target_loc, "there is no target '%s'; there are cpu, cuda and, with machine code for one GPU, cuda:sm_90", name);
+  if (!msc_target_named(name, &out->target))
+    return msc_error(ctx, MSC_E_CONFIG, w->target_loc,
+                     "there is no target '%s'; there are cpu, cuda and, with machine code for one GPU, cuda:sm_90",
+                     name);
   if (arch && !strncmp(arch, ":sm_", 4)) out->arch = (int)strtol(arch + 4, &end, 10);
   if (end && (*end == 'a' || *end == 'f')) end++; /* what is particular to one GPU, or to a family, libraries use */
   if (arch && (out->target != MSC_TARGET_CUDA || !end || *end || out->arch < 80 || out->arch > 999))
-    return msc_error(ctx, MSC_E_CONFIG, w->target_loc, "'%s' is no architecture of %s; cuda:sm_80 is the least, others are cuda:sm_90 and later", arch + 1, name);
-  if (out->cpu && out->target != MSC_TARGET_CPU) return msc_error(ctx, MSC_E_CONFIG, w->cpu_loc, "it is for --target cpu; of %s the architecture is said as cuda:sm_90", name);
+    return msc_error(ctx, MSC_E_CONFIG, w->target_loc,
+                     "'%s' is no architecture of %s; cuda:sm_80 is the least, others are cuda:sm_90 and later",
+                     arch + 1, name);
+  if (out->cpu && out->target != MSC_TARGET_CPU)
+    return msc_error(ctx, MSC_E_CONFIG, w->cpu_loc,
+                     "it is for --target cpu; of %s the architecture is said as cuda:sm_90", name);
   return true;
 }
 
@@ -532,14 +582,17 @@ static void warn_of_zeros(msc_context *ctx, const msc_func *f) {
   size_t num = 0;
   for (size_t i = 0; i < f->body->num_args; i++) {
     const msc_value *v = f->body->args[i];
-    bool told = msc_arg_role(f, i) != MSC_ROLE_PARAMETER || msc_arg_attr(f, i, "msc.init") || msc_arg_attr(f, i, "msc.weights");
+    bool told =
+        msc_arg_role(f, i) != MSC_ROLE_PARAMETER || msc_arg_attr(f, i, "msc.init") || msc_arg_attr(f, i, "msc.weights");
     if (told || v->type->rank < 2) continue;
     first = first ? first : v;
     num++;
   }
   if (!num) return;
   const char *more = num > 1 ? msc_arena_printf(msc_context_arena(ctx), " and %zu more have", num - 1) : " has";
-  msc_warning(ctx, MSC_E_NONE, f->loc, "parameter %s%s no init and no weights: zeros, unless `msc run --init` gives them", first->name ? first->name : "", more);
+  msc_warning(ctx, MSC_E_NONE, f->loc,
+              "parameter %s%s no init and no weights: zeros, unless `msc run --init` gives them",
+              first->name ? first->name : "", more);
 }
 
 /* What a model leaves out, silently wrong where it was forgotten. */
@@ -548,10 +601,12 @@ static void warn_of_absent(msc_context *ctx, const msc_module *m) {
   if (!f) return;
   warn_of_zeros(ctx, f);
   if (msc_func_attr(f, "loss") && !msc_func_attr(f, "optimizer"))
-    msc_warning(ctx, MSC_E_OPTIMIZER, f->loc, "the model has a loss and no optimizer: the plan evaluates and does not train");
+    msc_warning(ctx, MSC_E_OPTIMIZER, f->loc,
+                "the model has a loss and no optimizer: the plan evaluates and does not train");
 }
 
-bool msc_compile_model(msc_context *ctx, const msc_model_bytes *model, msc_compile_options *options, msc_compiled *out) {
+bool msc_compile_model(msc_context *ctx, const msc_model_bytes *model, msc_compile_options *options,
+                       msc_compiled *out) {
   msc_module *m = msc_read_model(ctx, model);
   if (!m) return false;
   const msc_attr_value *name = msc_find_attr(m->attrs, m->num_attrs, "msc.name");
@@ -561,7 +616,8 @@ bool msc_compile_model(msc_context *ctx, const msc_model_bytes *model, msc_compi
   *out = (msc_compiled){.num_ops = count_ops(m)};
   warn_of_absent(ctx, m);
   const msc_attr_value *micro = msc_training_func(m) ? msc_func_attr(msc_training_func(m), "micro_size") : NULL;
-  if (micro && micro->kind == MSC_ATTR_INT) options->config = msc_config_with(options->config, MSC_KEY_micro_size, micro);
+  if (micro && micro->kind == MSC_ATTR_INT)
+    options->config = msc_config_with(options->config, MSC_KEY_micro_size, micro);
   out->plan = msc_compile(ctx, m, options);
   return out->plan && finish_plan(ctx, options, out);
 }

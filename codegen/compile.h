@@ -24,7 +24,8 @@ typedef struct {
   void (*before)(void *user, const msc_pass_info *pass, const char *line, const char *text, size_t bytes);
   void (*reproducer)(void *user, const msc_pass_info *pass, const char *text, size_t bytes);
   void (*emitted)(void *user, const char *name, const char *text, size_t bytes); /* generated code, as "kernels.ll" */
-  bool (*meanwhile)(void *user, msc_plan *p); /* beside the making of machine code for one GPU: the plan has no image of it yet; false after a report */
+  /* beside the making of machine code for one GPU: the plan has no image of it yet; false after a report */
+  bool (*meanwhile)(void *user, msc_plan *p);
 } msc_compile_options;
 
 /* Rewrites m in place.  NULL after reporting; the plan and its bytes (msc_plan_bytes) live in the context's arena. */
@@ -37,7 +38,8 @@ typedef struct {
   size_t num_ops;    /* of the model */
 } msc_compiled;
 
-/* How a user says what code is made for: "cpu", "cuda" or "cuda:sm_90", and the name of a CPU; NULL: this machine's.  And where. */
+/* How a user says what code is made for: "cpu", "cuda" or "cuda:sm_90", and the name of a CPU; NULL: this
+ * machine's. And where. */
 typedef struct {
   const char *target, *cpu;
   const msc_loc *target_loc, *cpu_loc;
@@ -45,8 +47,8 @@ typedef struct {
 
 bool msc_code_target_of(msc_context *ctx, const msc_target_words *words, msc_code_target *out);
 
-/* From the model to the bytes of the plan, all in the context's arena.  Fills the options' model and model_hash, and the cluster
- * where there is none. */
+/* From the model to the bytes of the plan, all in the context's arena.  Fills the options' model and model_hash, and
+ * the cluster where there is none. */
 bool msc_compile_model(msc_context *ctx, const msc_model_bytes *model, msc_compile_options *options, msc_compiled *out);
 
 /* Bytes that one rank allocates, on the stage that needs most. */

@@ -16,8 +16,11 @@ msc_cpu msc_cpu_row(size_t i) { return cpus[i]; }
 /* Sorted; a level has the features of those below. */
 const char *const *msc_cpu_features(int level, size_t *out_num) {
   static const char *const v2[] = {"popcnt", "sse3", "sse4.1", "sse4.2", "ssse3"};
-  static const char *const v3[] = {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3"};
-  static const char *const v4[] = {"avx", "avx2", "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3"};
+  static const char *const v3[] = {"avx",   "avx2",   "bmi",  "bmi2",   "f16c",   "fma",  "lzcnt",
+                                   "movbe", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3"};
+  static const char *const v4[] = {"avx",      "avx2",   "avx512bw", "avx512cd", "avx512dq", "avx512f",
+                                   "avx512vl", "bmi",    "bmi2",     "f16c",     "fma",      "lzcnt",
+                                   "movbe",    "popcnt", "sse3",     "sse4.1",   "sse4.2",   "ssse3"};
   switch (level) {
     case 1: *out_num = 0; return v2;
     case 2: *out_num = sizeof v2 / sizeof *v2; return v2;
@@ -89,5 +92,7 @@ bool msc_cpu_choose(msc_context *ctx, const char *name, msc_cpu *out_cpu) {
   for (size_t i = 0; i < msc_cpu_count(); i++) known[i] = cpus[i].name;
   const char *near = msc_nearest(name, known, msc_cpu_count());
   if (near) return msc_error(ctx, MSC_E_TARGET, NULL, "unknown CPU name \"%s\"; did you mean \"%s\"?", name, near);
-  return msc_error(ctx, MSC_E_TARGET, NULL, "unknown CPU name \"%s\"; \"native\" is this machine, others are \"x86-64-v3\" or \"skylake-avx512\"", name);
+  return msc_error(
+      ctx, MSC_E_TARGET, NULL,
+      "unknown CPU name \"%s\"; \"native\" is this machine, others are \"x86-64-v3\" or \"skylake-avx512\"", name);
 }

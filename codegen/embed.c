@@ -42,7 +42,8 @@ static bool start(msc_context *ctx, void *arg) {
   c->words = (msc_target_words){.target = copied(ctx, o->target), .cpu = copied(ctx, o->cpu)};
   c->num_dims = o->num_sizes;
   c->dim = msc_new_array(msc_context_arena(ctx), msc_dim_size, o->num_sizes + 1);
-  for (size_t i = 0; i < o->num_sizes; i++) c->dim[i] = (msc_dim_size){msc_intern(ctx, o->sizes[i].name), o->sizes[i].size};
+  for (size_t i = 0; i < o->num_sizes; i++)
+    c->dim[i] = (msc_dim_size){msc_intern(ctx, o->sizes[i].name), o->sizes[i].size};
   return true;
 }
 
@@ -79,7 +80,8 @@ bool msc_compiler_configure(msc_compiler *c, const char *name, const char *json,
 static bool find_value(msc_context *ctx, void *arg) {
   embedded_call *k = arg;
   for (int key = 0; key < MSC_NUM_KEYS && !k->text; key++)
-    if (!strcmp(msc_key_name((msc_key)key), k->name)) k->text = msc_config_value_text(k->c->config, (msc_key)key, msc_context_arena(ctx));
+    if (!strcmp(msc_key_name((msc_key)key), k->name))
+      k->text = msc_config_value_text(k->c->config, (msc_key)key, msc_context_arena(ctx));
   return true;
 }
 
@@ -93,26 +95,34 @@ const char *msc_compiler_value(msc_compiler *c, const char *key) {
 static bool sizes_are_right(const msc_compiler *c) {
   bool ok = true;
   for (size_t i = 0; i < c->num_dims; i++)
-    if (c->dim[i].size < 1) ok = msc_error(c->ctx, MSC_E_SHAPE, NULL, "size %" PRId64 " of %s: at least 1", c->dim[i].size, c->dim[i].name);
+    if (c->dim[i].size < 1)
+      ok = msc_error(c->ctx, MSC_E_SHAPE, NULL, "size %" PRId64 " of %s: at least 1", c->dim[i].size, c->dim[i].name);
   return ok;
 }
 
 static bool find_cluster(msc_compiler *c) {
   if (!c->cluster) return true;
   c->o.cluster = msc_cluster_named(c->ctx, c->cluster);
-  return c->o.cluster || msc_error(c->ctx, MSC_E_CLUSTER, NULL, "there is no description '%s' of a cluster; there are %s", c->cluster, msc_cluster_names(msc_context_arena(c->ctx)));
+  return c->o.cluster ||
+         msc_error(c->ctx, MSC_E_CLUSTER, NULL, "there is no description '%s' of a cluster; there are %s", c->cluster,
+                   msc_cluster_names(msc_context_arena(c->ctx)));
 }
 
 static bool compile(msc_context *ctx, void *arg) {
   embedded_call *k = arg;
   msc_compiler *c = k->c;
-  const msc_model_bytes model = {.name = msc_intern(ctx, k->name), .data = msc_arena_copy(msc_context_arena(ctx), k->data, k->bytes), .bytes = k->bytes, .num_dims = c->num_dims, .dim = c->dim};
+  const msc_model_bytes model = {.name = msc_intern(ctx, k->name),
+                                 .data = msc_arena_copy(msc_context_arena(ctx), k->data, k->bytes),
+                                 .bytes = k->bytes,
+                                 .num_dims = c->num_dims,
+                                 .dim = c->dim};
   bool ok = msc_config_check(c->config);
   ok = find_cluster(c) && msc_code_target_of(ctx, &c->words, &c->o.target) && ok;
   return sizes_are_right(c) && ok && msc_compile_model(ctx, &model, &c->o, &k->compiled);
 }
 
-bool msc_compiler_compile(msc_compiler *c, const char *name, const void *model, size_t bytes, const void **out_plan, size_t *out_bytes) {
+bool msc_compiler_compile(msc_compiler *c, const char *name, const void *model, size_t bytes, const void **out_plan,
+                          size_t *out_bytes) {
   embedded_call k = {.c = c, .name = name, .data = model, .bytes = bytes};
   if (c->used) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "a compiler compiles one model: make another one");
   c->used = true;

@@ -1,5 +1,6 @@
 /* llvm.c: a target in; an LLVM module for it, and from the module an object file, out.
- * What LLVM has to say against it is kept, and reported when the owner of the context asks: LLVM works in several threads. */
+ * What LLVM has to say against it is kept, and reported when the owner of the context asks: LLVM works
+ * in several threads. */
 #include <llvm-c/BitReader.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 #include <pthread.h>
@@ -24,7 +25,9 @@ static void fail_with(msc_llvm *l, char *message) {
   LLVMDisposeMessage(message);
 }
 
-bool msc_llvm_report(const msc_llvm *l, msc_context *ctx) { return !l->failed || msc_error(ctx, MSC_E_INTERNAL, NULL, "LLVM: %s", l->why); }
+bool msc_llvm_report(const msc_llvm *l, msc_context *ctx) {
+  return !l->failed || msc_error(ctx, MSC_E_INTERNAL, NULL, "LLVM: %s", l->why);
+}
 
 static void on_diagnostic(LLVMDiagnosticInfoRef info, void *user) {
   if (LLVMGetDiagInfoSeverity(info) <= LLVMDSWarning) fail_with(user, LLVMGetDiagInfoDescription(info));
@@ -32,7 +35,8 @@ static void on_diagnostic(LLVMDiagnosticInfoRef info, void *user) {
 
 static void list_targets(void) {
   LLVMInitializeX86TargetInfo(), LLVMInitializeX86Target(), LLVMInitializeX86TargetMC(), LLVMInitializeX86AsmPrinter();
-  LLVMInitializeNVPTXTargetInfo(), LLVMInitializeNVPTXTarget(), LLVMInitializeNVPTXTargetMC(), LLVMInitializeNVPTXAsmPrinter();
+  LLVMInitializeNVPTXTargetInfo(), LLVMInitializeNVPTXTarget(), LLVMInitializeNVPTXTargetMC(),
+      LLVMInitializeNVPTXAsmPrinter();
 }
 
 /* LLVM's list of targets is the process's, and compilers may begin in several threads at once. */
@@ -52,7 +56,9 @@ static LLVMTargetMachineRef x86_machine(msc_llvm *l, const char *triple) {
   const char *const *feature = msc_cpu_features(l->cpu.level, &num);
   for (size_t i = 0; i < num; i++) strcat(strcat(features, i ? ",+" : "+"), feature[i]);
   LLVMTargetRef target = msc_llvm_target(l, triple);
-  return target ? LLVMCreateTargetMachine(target, triple, "x86-64", features, LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall) : NULL;
+  return target ? LLVMCreateTargetMachine(target, triple, "x86-64", features, LLVMCodeGenLevelDefault, LLVMRelocPIC,
+                                          LLVMCodeModelSmall)
+                : NULL;
 }
 
 static bool open_machine(msc_llvm *l) {
@@ -70,7 +76,8 @@ static bool describe_machine(msc_llvm *l, const msc_code_target *target) {
   l->gpu = target->target == MSC_TARGET_CUDA;
   if (l->gpu) l->cpu = (msc_cpu){"", 4}; /* it rounds, and loads any element */
   else MSC_TRY(msc_cpu_choose(l->ctx, target->cpu, &l->cpu));
-  l->vector_bytes = l->cpu.level >= 3 && !l->gpu ? 32 : 16; /* 512-bit vectors gain little here and cost clock on many machines */
+  /* 512-bit vectors gain little here and cost clock on many machines */
+  l->vector_bytes = l->cpu.level >= 3 && !l->gpu ? 32 : 16;
   l->product_bytes = l->cpu.level >= 4 ? 64 : 32;           /* but not in products */
   if (target->vector_bytes && !l->gpu) l->vector_bytes = l->product_bytes = target->vector_bytes;
   l->has_fma = l->has_f16c = l->cpu.level >= 3;
@@ -118,7 +125,8 @@ void msc_llvm_set_attribute(msc_llvm *l, LLVMValueRef fn, const char *name, cons
 
 void msc_llvm_set_flag(msc_llvm *l, LLVMValueRef fn, const char *name) {
   unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
-  LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(l->llvm, kind, 0));
+  LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                          LLVMCreateEnumAttribute(l->llvm, kind, 0));
 }
 
 LLVMValueRef msc_llvm_kernel(msc_llvm *l, const char *name) {
@@ -135,7 +143,8 @@ LLVMValueRef msc_llvm_kernel(msc_llvm *l, const char *name) {
 
 bool msc_llvm_run(msc_llvm *l, const char *pipeline) {
   LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-  LLVMPassBuilderOptionsSetLoopVectorization(options, false), LLVMPassBuilderOptionsSetSLPVectorization(options, false); /* vectors are written */
+  /* vectors are written */
+  LLVMPassBuilderOptionsSetLoopVectorization(options, false), LLVMPassBuilderOptionsSetSLPVectorization(options, false);
   LLVMErrorRef error = LLVMRunPasses(l->module, pipeline, l->machine, options);
   LLVMDisposePassBuilderOptions(options);
   if (error) {
@@ -146,7 +155,8 @@ bool msc_llvm_run(msc_llvm *l, const char *pipeline) {
   return !l->failed;
 }
 
-LLVMMemoryBufferRef msc_llvm_emit(msc_llvm *l, LLVMTargetMachineRef machine, LLVMModuleRef module, LLVMCodeGenFileType type) {
+LLVMMemoryBufferRef msc_llvm_emit(msc_llvm *l, LLVMTargetMachineRef machine, LLVMModuleRef module,
+                                  LLVMCodeGenFileType type) {
   LLVMMemoryBufferRef out = NULL;
   char *message = NULL;
   if (LLVMTargetMachineEmitToMemoryBuffer(machine, module, type, &message, &out)) fail_with(l, message);
@@ -155,6 +165,7 @@ LLVMMemoryBufferRef msc_llvm_emit(msc_llvm *l, LLVMTargetMachineRef machine, LLV
 }
 
 LLVMMemoryBufferRef msc_llvm_assemble(msc_llvm *l) {
-  return msc_llvm_run(l, msc_llvm_pipeline) && (!MSC_SANITIZED || msc_sanitize(l)) ? msc_llvm_emit(l, l->machine, l->module, LLVMObjectFile)
-                                                                                   : NULL;
+  return msc_llvm_run(l, msc_llvm_pipeline) && (!MSC_SANITIZED || msc_sanitize(l))
+             ? msc_llvm_emit(l, l->machine, l->module, LLVMObjectFile)
+             : NULL;
 }

@@ -1,5 +1,5 @@
-/* nvptx.c: a module of kernels in; images for NVIDIA GPUs out: PTX that every later GPU takes, and machine code for a named one.
- * Needs nothing of NVIDIA's; LLVM 19 knows GPUs up to sm_90. */
+/* nvptx.c: a module of kernels in; images for NVIDIA GPUs out: PTX that every later GPU takes, and machine code for a
+ * named one.  Needs nothing of NVIDIA's; LLVM 19 knows GPUs up to sm_90. */
 #include <llvm-c/BitWriter.h>
 #include <string.h>
 
@@ -20,7 +20,9 @@ LLVMTargetMachineRef msc_nvptx_machine(msc_llvm *l, int arch) {
   size_t i = 0;
   while (generations[i].arch != arch) i++;
   LLVMTargetRef target = msc_llvm_target(l, msc_nvptx_triple);
-  return target ? LLVMCreateTargetMachine(target, msc_nvptx_triple, generations[i].cpu, generations[i].features, LLVMCodeGenLevelAggressive, LLVMRelocDefault, LLVMCodeModelDefault) : NULL;
+  return target ? LLVMCreateTargetMachine(target, msc_nvptx_triple, generations[i].cpu, generations[i].features,
+                                          LLVMCodeGenLevelAggressive, LLVMRelocDefault, LLVMCodeModelDefault)
+                : NULL;
 }
 
 /* ---- kernels ---- */
@@ -28,7 +30,8 @@ LLVMTargetMachineRef msc_nvptx_machine(msc_llvm *l, int arch) {
 static void annotate(msc_llvm *l, LLVMValueRef fn, const char *key, unsigned value) {
   LLVMMetadataRef part[3] = {LLVMValueAsMetadata(fn), LLVMMDStringInContext2(l->llvm, key, strlen(key)),
                              LLVMValueAsMetadata(LLVMConstInt(LLVMInt32TypeInContext(l->llvm), value, false))};
-  LLVMAddNamedMetadataOperand(l->module, "nvvm.annotations", LLVMMetadataAsValue(l->llvm, LLVMMDNodeInContext2(l->llvm, part, 3)));
+  LLVMAddNamedMetadataOperand(l->module, "nvvm.annotations",
+                              LLVMMetadataAsValue(l->llvm, LLVMMDNodeInContext2(l->llvm, part, 3)));
 }
 
 /* Buffers may overlap, as a result does that takes its operand's place: nothing says noalias. */
@@ -39,7 +42,8 @@ LLVMValueRef msc_nvptx_kernel(msc_llvm *l, const char *name, const msc_program_h
   for (int i = 0; i < 1 + h->num_dims; i++) arg[num++] = i64;
   for (int i = 0; i < h->num_scalars; i++) arg[num++] = LLVMDoubleTypeInContext(l->llvm);
   LLVMValueRef fn = LLVMAddFunction(l->module, name, LLVMFunctionType(LLVMVoidTypeInContext(l->llvm), arg, num, false));
-  for (int i = 0; i < h->num_buffers; i++) LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)i + 1, LLVMCreateEnumAttribute(l->llvm, align, 16));
+  for (int i = 0; i < h->num_buffers; i++)
+    LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)i + 1, LLVMCreateEnumAttribute(l->llvm, align, 16));
   msc_llvm_set_flag(l, fn, "nounwind");
   msc_llvm_set_attribute(l, fn, "no-builtins", "");
   msc_llvm_set_attribute(l, fn, "denormal-fp-math-f32", "preserve-sign,preserve-sign");
@@ -49,13 +53,15 @@ LLVMValueRef msc_nvptx_kernel(msc_llvm *l, const char *name, const msc_program_h
   return fn;
 }
 
-/* What every operation on floats of a kernel may be: part of a fused multiply-add, times a reciprocal, approximated, blind to the sign
- * of zero.  NaN and infinity are what they are. */
+/* What every operation on floats of a kernel may be: part of a fused multiply-add, times a reciprocal, approximated,
+ * blind to the sign of zero.  NaN and infinity are what they are. */
 void msc_nvptx_relax(msc_llvm *l) {
   for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f))
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
       for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
-        if (LLVMCanValueUseFastMathFlags(i)) LLVMSetFastMathFlags(i, LLVMFastMathAllowContract | LLVMFastMathNoSignedZeros | LLVMFastMathAllowReciprocal | LLVMFastMathApproxFunc);
+        if (LLVMCanValueUseFastMathFlags(i))
+          LLVMSetFastMathFlags(i, LLVMFastMathAllowContract | LLVMFastMathNoSignedZeros | LLVMFastMathAllowReciprocal |
+                                      LLVMFastMathApproxFunc);
 }
 
 /* ---- images ---- */
@@ -80,7 +86,8 @@ static msc_image image_of(msc_arena *arena, size_t i, LLVMMemoryBufferRef text) 
   size_t bytes = LLVMGetBufferSize(text);
   char *ptx = msc_arena_alloc(arena, bytes + 1);
   memcpy(ptx, LLVMGetBufferStart(text), bytes);
-  return (msc_image){.arch = generations[i].arch, .bytes = ptx, .num_bytes = bytes + 1, .made_by = "LLVM " LLVM_VERSION_STRING};
+  return (msc_image){
+      .arch = generations[i].arch, .bytes = ptx, .num_bytes = bytes + 1, .made_by = "LLVM " LLVM_VERSION_STRING};
 }
 
 /* For all generations at the same time. */

@@ -1,5 +1,5 @@
-/* object.c: ELF relocatables of x86-64 kernels in; one blob out that runs wherever it is mapped: text, then read-only data
- * from the next page border on, so that the loader can make the first executable and the second not.
+/* object.c: ELF relocatables of x86-64 kernels in; one blob out that runs wherever it is mapped: text, then read-only
+ * data from the next page border on, so that the loader can make the first executable and the second not.
  * Only relocations relative to their own place are allowed: they are applied here and the loader has none to do. */
 #include <elf.h>
 #include <string.h>
@@ -34,7 +34,8 @@ static const void *content(const linker *k, const Elf64_Shdr *s) { return k->elf
 static void lay_out(linker *k, bool executed, uint64_t *size) {
   for (int i = 0; i < k->head->e_shnum; i++) {
     const Elf64_Shdr *s = &k->section[i];
-    if (!(s->sh_flags & SHF_ALLOC) || s->sh_type != SHT_PROGBITS || !(s->sh_flags & SHF_EXECINSTR) == executed) continue;
+    if (!(s->sh_flags & SHF_ALLOC) || s->sh_type != SHT_PROGBITS || !(s->sh_flags & SHF_EXECINSTR) == executed)
+      continue;
     uint64_t align = s->sh_addralign ? s->sh_addralign : 1;
     *size = (*size + align - 1) / align * align;
     k->place[i] = *size;
@@ -45,8 +46,10 @@ static void lay_out(linker *k, bool executed, uint64_t *size) {
 static bool check_sections(const linker *k) {
   for (int i = 0; i < k->head->e_shnum; i++) {
     const Elf64_Shdr *s = &k->section[i];
-    if (s->sh_type != SHT_NOBITS && (s->sh_offset > k->bytes || s->sh_size > k->bytes - s->sh_offset)) return broken(k, "object: section %d lies outside the file", i);
-    if ((s->sh_flags & SHF_ALLOC) && (s->sh_flags & SHF_WRITE) && s->sh_size) return broken(k, "object: kernels must not have writable data");
+    if (s->sh_type != SHT_NOBITS && (s->sh_offset > k->bytes || s->sh_size > k->bytes - s->sh_offset))
+      return broken(k, "object: section %d lies outside the file", i);
+    if ((s->sh_flags & SHF_ALLOC) && (s->sh_flags & SHF_WRITE) && s->sh_size)
+      return broken(k, "object: kernels must not have writable data");
   }
   return true;
 }
@@ -62,7 +65,8 @@ static bool relocate(const linker *k, const Elf64_Shdr *table) {
     uint32_t type = ELF64_R_TYPE(r[i].r_info);
     if (s->st_shndx == SHN_UNDEF || s->st_shndx >= k->head->e_shnum || k->place[s->st_shndx] == NOWHERE)
       return broken(k, "object: kernels refer to \"%s\", which is not among them", names + s->st_name);
-    if (type != R_X86_64_PC32 && type != R_X86_64_PLT32) return broken(k, "object: relocation type %u needs a loader", type);
+    if (type != R_X86_64_PC32 && type != R_X86_64_PLT32)
+      return broken(k, "object: relocation type %u needs a loader", type);
     uint64_t at = base + r[i].r_offset;
     int64_t value = (int64_t)(k->place[s->st_shndx] + s->st_value) + r[i].r_addend - (int64_t)at;
     int32_t word = (int32_t)value;
@@ -77,12 +81,15 @@ static void read_symbols(const linker *k, const Elf64_Shdr *table, msc_symbol *s
   const char *names = content(k, &k->section[table->sh_link]);
   for (size_t i = 0; i < table->sh_size / sizeof *s; i++) {
     if (ELF64_ST_TYPE(s[i].st_info) != STT_FUNC || s[i].st_shndx == SHN_UNDEF) continue;
-    symbol[(*num)++] = (msc_symbol){.name = msc_intern(k->ctx, names + s[i].st_name), .entry = k->place[s[i].st_shndx] + s[i].st_value, .bytes = s[i].st_size};
+    symbol[(*num)++] = (msc_symbol){.name = msc_intern(k->ctx, names + s[i].st_name),
+                                    .entry = k->place[s[i].st_shndx] + s[i].st_value,
+                                    .bytes = s[i].st_size};
   }
 }
 
 static bool open_object(linker *k, msc_arena *arena) {
-  if (k->bytes < sizeof *k->head || memcmp(k->head->e_ident, ELFMAG, SELFMAG) || k->head->e_machine != EM_X86_64) return broken(k, "object: not an x86-64 ELF file");
+  if (k->bytes < sizeof *k->head || memcmp(k->head->e_ident, ELFMAG, SELFMAG) || k->head->e_machine != EM_X86_64)
+    return broken(k, "object: not an x86-64 ELF file");
   k->section = (const void *)(k->elf + k->head->e_shoff);
   MSC_TRY(check_sections(k));
   k->place = msc_new_array(arena, uint64_t, k->head->e_shnum);
@@ -107,7 +114,8 @@ static bool fill(const linker *k, msc_symbol *symbol, size_t *num) {
   return true;
 }
 
-bool msc_object_link(msc_context *ctx, msc_arena *arena, size_t num, const msc_object *object, msc_machine_code *out_code, size_t *out_num, msc_symbol **out_symbol) {
+bool msc_object_link(msc_context *ctx, msc_arena *arena, size_t num, const msc_object *object,
+                     msc_machine_code *out_code, size_t *out_num, msc_symbol **out_symbol) {
   linker *k = msc_new_array(arena, linker, num);
   uint64_t size = 0;
   size_t symbols = 0;

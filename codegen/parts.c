@@ -34,7 +34,8 @@ void msc_side_by_side(size_t num, void (*make)(void *user, size_t piece), void *
   size_t others = 0, most = sched_getaffinity(0, sizeof cpus, &cpus) ? 1 : (size_t)CPU_COUNT(&cpus);
   if (most > num) most = num;
   if (most > MSC_MAX_PARTS) most = MSC_MAX_PARTS;
-  while (others + 1 < most && !pthread_create(&thread[others], NULL, make_pieces, &p)) others++; /* where no thread can be had the others do its work */
+  /* where no thread can be had the others do its work */
+  while (others + 1 < most && !pthread_create(&thread[others], NULL, make_pieces, &p)) others++;
   make_pieces(&p);
   while (others) pthread_join(thread[--others], NULL);
 }

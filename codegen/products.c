@@ -1,7 +1,8 @@
 /* products.c: the kernels of matrix products as tools/embed_products.c made them when msc was built. */
 #include "codegen/emit/emit.h"
 
-#define PRODUCT(level, part, dtype, num, ...) static const _Alignas(8) uint8_t object_##level##_##part##_##dtype[num] = {__VA_ARGS__};
+#define PRODUCT(level, part, dtype, num, ...) \
+  static const _Alignas(8) uint8_t object_##level##_##part##_##dtype[num] = {__VA_ARGS__};
 #include "products.h"
 #undef PRODUCT
 

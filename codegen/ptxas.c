@@ -38,8 +38,11 @@ static bool is_known(int arch) {
 
 /* PTX is enough: the GPU's driver compiles it. */
 static bool do_without(msc_context *ctx, int arch, const char *why) {
-  if (!is_known(arch)) return msc_error(ctx, MSC_E_TARGET, NULL, "no architecture sm_%d is known; there are %s (%s)", arch, known, why);
-  msc_warning(ctx, MSC_E_TARGET, NULL, "the plan has no machine code for sm_%d, only PTX, which the GPU's driver compiles when it is loaded: %s", arch, why);
+  if (!is_known(arch))
+    return msc_error(ctx, MSC_E_TARGET, NULL, "no architecture sm_%d is known; there are %s (%s)", arch, known, why);
+  msc_warning(ctx, MSC_E_TARGET, NULL,
+              "the plan has no machine code for sm_%d, only PTX, which the GPU's driver compiles when it is loaded: %s",
+              arch, why);
   return true;
 }
 
@@ -75,7 +78,8 @@ static char *read_all(msc_arena *arena, int fd, size_t *out_num) {
   if (fstat(fd, &s) || lseek(fd, 0, SEEK_SET)) return NULL;
   char *bytes = msc_arena_alloc(arena, (size_t)s.st_size + 1);
   size_t num = 0;
-  for (ssize_t n; num < (size_t)s.st_size && (n = read(fd, bytes + num, (size_t)s.st_size - num)) > 0;) num += (size_t)n;
+  for (ssize_t n; num < (size_t)s.st_size && (n = read(fd, bytes + num, (size_t)s.st_size - num)) > 0;)
+    num += (size_t)n;
   bytes[num] = 0;
   *out_num = num;
   return bytes;
@@ -106,7 +110,8 @@ static int wait_for(pid_t child) {
 static const char *version_of(msc_arena *arena, const char *program, int log) {
   char *argument[] = {(char *)(uintptr_t)program, (char *)(uintptr_t) "--version", NULL};
   size_t bytes;
-  const char *text = wait_for(start(program, argument, log)) == 0 ? read_all(arena, log, &bytes) : NULL, *release = text ? strstr(text, "release ") : NULL;
+  const char *text = wait_for(start(program, argument, log)) == 0 ? read_all(arena, log, &bytes) : NULL,
+             *release = text ? strstr(text, "release ") : NULL;
   const char *version = release ? strstr(release, ", V") : NULL;
   return version ? msc_arena_printf(arena, "%.*s", (int)strcspn(version + 3, " \n"), version + 3) : "of no version";
 }
@@ -115,10 +120,12 @@ static const char *version_of(msc_arena *arena, const char *program, int log) {
 static const char *told(msc_arena *arena, const char *program, int log, int code) {
   size_t bytes = 0;
   const char *text = read_all(arena, log, &bytes);
-  return msc_arena_printf(arena, "%s failed with exit code %d%s%.*s", program, code, bytes ? ": " : "", (int)strcspn(text ? text : "", "\n"), text ? text : "");
+  return msc_arena_printf(arena, "%s failed with exit code %d%s%.*s", program, code, bytes ? ": " : "",
+                          (int)strcspn(text ? text : "", "\n"), text ? text : "");
 }
 
-/* Kernels are compiled in so many threads; a number of its own, as the bytes depend on it.  Older ones have one thread. */
+/* Kernels are compiled in so many threads; a number of its own, as the bytes depend on it.  Older ones
+ * have one thread. */
 static const char *threads_of(const char *version) {
   int major = 0, minor = 0;
   return sscanf(version, "%d.%d", &major, &minor) == 2 && 100 * major + minor >= 1202 ? "4" : "1";
@@ -137,11 +144,16 @@ struct msc_ptxas {
 
 static bool assemble(msc_ptxas *a, const msc_image *ptx) {
   const char *version = version_of(a->arena, a->program, a->file[VERSION].fd), *threads = threads_of(version);
-  const char *option = msc_arena_printf(a->arena, "-arch=sm_%d", a->arch), *split = msc_arena_printf(a->arena, "--split-compile=%s", threads);
-  char *argument[] = {(char *)(uintptr_t)a->program, (char *)(uintptr_t)option, (char *)(uintptr_t) "-O3", a->file[TEXT].path, (char *)(uintptr_t) "-o", a->file[CODE].path, (char *)(uintptr_t)split, NULL};
+  const char *option = msc_arena_printf(a->arena, "-arch=sm_%d", a->arch),
+             *split = msc_arena_printf(a->arena, "--split-compile=%s", threads);
+  char *argument[] = {
+      (char *)(uintptr_t)a->program, (char *)(uintptr_t)option, (char *)(uintptr_t) "-O3", a->file[TEXT].path,
+      (char *)(uintptr_t) "-o",      a->file[CODE].path,        (char *)(uintptr_t)split,  NULL};
   if (!strcmp(threads, "1")) argument[6] = NULL; /* it may not know the option */
-  a->made_by = msc_arena_printf(a->arena, "%s, ptxas %s -O3 in %s thread%s", ptx->made_by, version, threads, strcmp(threads, "1") ? "s" : "");
-  if (!write_all(a->file[TEXT].fd, ptx->bytes, ptx->num_bytes - 1)) return msc_error(a->ctx, MSC_E_TARGET, NULL, "ptxas: %s: %s", a->file[TEXT].path, strerror(errno));
+  a->made_by = msc_arena_printf(a->arena, "%s, ptxas %s -O3 in %s thread%s", ptx->made_by, version, threads,
+                                strcmp(threads, "1") ? "s" : "");
+  if (!write_all(a->file[TEXT].fd, ptx->bytes, ptx->num_bytes - 1))
+    return msc_error(a->ctx, MSC_E_TARGET, NULL, "ptxas: %s: %s", a->file[TEXT].path, strerror(errno));
   a->child = start(a->program, argument, a->file[MESSAGES].fd);
   return true;
 }
@@ -152,7 +164,12 @@ static void close_all(msc_ptxas *a) {
 
 bool msc_ptxas_begin(msc_context *ctx, msc_arena *arena, const msc_image *ptx, int arch, msc_ptxas **out) {
   msc_ptxas *a = msc_new(arena, msc_ptxas);
-  *a = (msc_ptxas){.ctx = ctx, .arena = arena, .program = find_ptxas(arena), .arch = arch, .child = -1, .file = {{.fd = -1}, {.fd = -1}, {.fd = -1}, {.fd = -1}}};
+  *a = (msc_ptxas){.ctx = ctx,
+                   .arena = arena,
+                   .program = find_ptxas(arena),
+                   .arch = arch,
+                   .child = -1,
+                   .file = {{.fd = -1}, {.fd = -1}, {.fd = -1}, {.fd = -1}}};
   *out = NULL;
   if (!a->program) return do_without(ctx, arch, "there is no ptxas in PATH, nor in CUDA_HOME/bin");
   bool ok = true;

@@ -1,4 +1,5 @@
-/* ptxas.h: PTX -> machine code for one GPU, by NVIDIA's assembler where it is installed, while the caller does something else. */
+/* ptxas.h: PTX -> machine code for one GPU, by NVIDIA's assembler where it is installed, while the caller
+ * does something else. */
 #ifndef MSC_CODEGEN_PTXAS_H
 #define MSC_CODEGEN_PTXAS_H
 
@@ -6,10 +7,11 @@
 
 typedef struct msc_ptxas msc_ptxas;
 
-/* It lives in the arena, and must be ended.  *out NULL, after a warning: there is no ptxas in PATH or in the toolkit's folder
- * (CUDA_HOME).  False after a report: nobody knows such a GPU. */
+/* It lives in the arena, and must be ended.  *out NULL, after a warning: there is no ptxas in PATH or in the toolkit's
+ * folder (CUDA_HOME).  False after a report: nobody knows such a GPU. */
 bool msc_ptxas_begin(msc_context *ctx, msc_arena *arena, const msc_image *ptx, int arch, msc_ptxas **out);
-/* *out_made false: there was none, or, after a warning, it is too old for this GPU or does not work; a plan then has the PTX alone. */
+/* *out_made false: there was none, or, after a warning, it is too old for this GPU or does not work; a plan then has
+ * the PTX alone. */
 bool msc_ptxas_end(msc_ptxas *assembler, msc_image *out_cubin, bool *out_made);
 
 #endif

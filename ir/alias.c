@@ -5,9 +5,13 @@ static bool is_marked(const msc_op *op, msc_op_kind kind) { return op && op->kin
 
 static bool is_turned(const msc_op *op) { return is_marked(op, OP_transpose); }
 
-bool msc_is_view(const msc_op *op) { return op->kind == OP_reshape || op->kind == OP_flatten || is_turned(op) || is_marked(op, OP_slice); }
+bool msc_is_view(const msc_op *op) {
+  return op->kind == OP_reshape || op->kind == OP_flatten || is_turned(op) || is_marked(op, OP_slice);
+}
 
-bool msc_moves_nothing(const msc_op *op) { return is_turned(op) || is_marked(op, OP_slice) || is_marked(op, OP_concat); }
+bool msc_moves_nothing(const msc_op *op) {
+  return is_turned(op) || is_marked(op, OP_slice) || is_marked(op, OP_concat);
+}
 
 static void row_major(const msc_type *t, int64_t *out_stride) {
   int64_t stride = 1;
@@ -37,7 +41,8 @@ static int64_t start_of(const msc_op *slice) {
   return at;
 }
 
-/* How v, or its transpose that is one, enters a concat that lies where its operands do; NULL: in none.  A number is part of nothing. */
+/* How v, or its transpose that is one, enters a concat that lies where its operands do; NULL: in none.  A number is
+ * part of nothing. */
 static const msc_use *part_of(const msc_value *v) {
   if (!v->def || v->type->rank == 0) return NULL;
   const msc_op *behind = turned_by(v);
@@ -74,7 +79,10 @@ msc_memory msc_memory_of(const msc_value *v) {
 /* Of what v is a slice or a part of, if it is. */
 static void strides_in_whole(const msc_value *v, int64_t *out_stride) {
   const msc_use *part = used_by_view(v, OP_concat);
-  row_major(is_marked(v->def, OP_slice) ? v->def->in[0].value->type : part ? part->user->out[0].type : v->type, out_stride);
+  row_major(is_marked(v->def, OP_slice) ? v->def->in[0].value->type
+            : part                      ? part->user->out[0].type
+                                        : v->type,
+            out_stride);
 }
 
 void msc_strides(const msc_value *v, int64_t out_stride[MSC_MAX_RANK]) {

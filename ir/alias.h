@@ -1,4 +1,5 @@
-/* alias.h: whose memory a value lies in.  Who moves ops, places values or overwrites them asks here, so that all agree. */
+/* alias.h: whose memory a value lies in.  Who moves ops, places values or overwrites them asks here, so
+ * that all agree. */
 #ifndef MSC_ALIAS_H
 #define MSC_ALIAS_H
 
@@ -9,10 +10,13 @@ typedef struct {
   int64_t shift;         /* in elements: where in it the value begins */
 } msc_memory;
 
-/* The memory that v is stored in, through all that moves nothing: a reshape lies in its operand, an argument of a region in the
- * operand that it stands for; with the attribute `view`, a transpose and a slice in their operand, and operands of a concat in its result. */
+/* The memory that v is stored in, through all that moves nothing: a reshape lies in its operand, an argument of a
+ * region in the operand that it stands for; with the attribute `view`, a transpose and a slice in their operand, and
+ * operands of a concat in its result. */
 msc_memory msc_memory_of(const msc_value *v);
-static inline bool msc_share_memory(const msc_value *a, const msc_value *b) { return msc_memory_of(a).root == msc_memory_of(b).root; }
+static inline bool msc_share_memory(const msc_value *a, const msc_value *b) {
+  return msc_memory_of(a).root == msc_memory_of(b).root;
+}
 /* It lies in memory that holds a constant: nobody may write there. */
 static inline bool msc_is_constant(const msc_value *v) {
   const msc_op *def = msc_memory_of(v).root->def;
@@ -26,7 +30,8 @@ bool msc_moves_nothing(const msc_op *op);
 /* Elements between neighbours in each dimension of a value in its memory. */
 void msc_strides(const msc_value *v, int64_t out_stride[MSC_MAX_RANK]);
 
-/* The result whose memory is operand i's, as its new value; -1: none.  A region overwrites what an update inside it does. */
+/* The result whose memory is operand i's, as its new value; -1: none.  A region overwrites what an update
+ * inside it does. */
 int msc_tied_result(const msc_op *op, size_t i);
 /* The argument whose new value the function's result i is; -1: none. */
 int64_t msc_tied_argument(const msc_func *f, size_t i);

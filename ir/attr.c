@@ -8,11 +8,14 @@
 msc_attr_value msc_int(int64_t v) { return (msc_attr_value){.kind = MSC_ATTR_INT, .dtype = MSC_I64, .i = v}; }
 msc_attr_value msc_float(double v) { return (msc_attr_value){.kind = MSC_ATTR_FLOAT, .dtype = MSC_F64, .f = v}; }
 msc_attr_value msc_bool(bool v) { return (msc_attr_value){.kind = MSC_ATTR_BOOL, .b = v}; }
-msc_attr_value msc_str(msc_context *ctx, const char *s) { return (msc_attr_value){.kind = MSC_ATTR_STR, .s = msc_intern(ctx, s)}; }
+msc_attr_value msc_str(msc_context *ctx, const char *s) {
+  return (msc_attr_value){.kind = MSC_ATTR_STR, .s = msc_intern(ctx, s)};
+}
 msc_attr_value msc_type_attr(const msc_type *t) { return (msc_attr_value){.kind = MSC_ATTR_TYPE, .type = t}; }
 
 msc_attr_value msc_list(msc_context *ctx, size_t num, const msc_attr_value *v) {
-  return (msc_attr_value){.kind = MSC_ATTR_LIST, .list = {num, msc_arena_copy(msc_context_arena(ctx), v, num * sizeof *v)}};
+  return (msc_attr_value){.kind = MSC_ATTR_LIST,
+                          .list = {num, msc_arena_copy(msc_context_arena(ctx), v, num * sizeof *v)}};
 }
 
 msc_attr_value msc_ints(msc_context *ctx, size_t num, const int64_t *v) {
@@ -21,18 +24,22 @@ msc_attr_value msc_ints(msc_context *ctx, size_t num, const int64_t *v) {
   return (msc_attr_value){.kind = MSC_ATTR_LIST, .list = {num, item}};
 }
 
-msc_attr msc_named(msc_context *ctx, const char *name, msc_attr_value v) { return (msc_attr){msc_intern(ctx, name), v}; }
+msc_attr msc_named(msc_context *ctx, const char *name, msc_attr_value v) {
+  return (msc_attr){msc_intern(ctx, name), v};
+}
 
 bool msc_attr_equal(const msc_attr_value *a, const msc_attr_value *b) {
   if (a->kind != b->kind) return false;
   switch (a->kind) {
     case MSC_ATTR_INT: return a->i == b->i && a->dtype == b->dtype;
-    case MSC_ATTR_FLOAT: return memcmp(&a->f, &b->f, sizeof a->f) == 0 && a->dtype == b->dtype; /* as bits: -0 and NaN */
+    /* as bits: -0 and NaN */
+    case MSC_ATTR_FLOAT: return memcmp(&a->f, &b->f, sizeof a->f) == 0 && a->dtype == b->dtype;
     case MSC_ATTR_BOOL: return a->b == b->b;
     case MSC_ATTR_STR: return a->s == b->s;
     case MSC_ATTR_TYPE: return a->type == b->type;
     case MSC_ATTR_DENSE:
-      return a->dense.type == b->dense.type && a->dense.bytes == b->dense.bytes && memcmp(a->dense.data, b->dense.data, a->dense.bytes) == 0;
+      return a->dense.type == b->dense.type && a->dense.bytes == b->dense.bytes &&
+             memcmp(a->dense.data, b->dense.data, a->dense.bytes) == 0;
     case MSC_ATTR_LIST:
       if (a->list.num != b->list.num) return false;
       for (size_t i = 0; i < a->list.num; i++)
@@ -41,7 +48,8 @@ bool msc_attr_equal(const msc_attr_value *a, const msc_attr_value *b) {
     case MSC_ATTR_DICT:
       if (a->dict.num != b->dict.num) return false;
       for (size_t i = 0; i < a->dict.num; i++)
-        if (a->dict.a[i].name != b->dict.a[i].name || !msc_attr_equal(&a->dict.a[i].value, &b->dict.a[i].value)) return false;
+        if (a->dict.a[i].name != b->dict.a[i].name || !msc_attr_equal(&a->dict.a[i].value, &b->dict.a[i].value))
+          return false;
       return true;
   }
   return false;
@@ -109,8 +117,12 @@ void msc_drop_attr(msc_attr *attrs, size_t *num, const char *name) {
 
 /* ---- of ops ---- */
 
-const msc_attr_value *msc_op_attr(const msc_op *op, const char *name) { return msc_find_attr(op->attrs, op->num_attrs, name); }
-void msc_op_set(msc_op *op, const char *name, msc_attr_value v) { msc_put_attr(msc_op_ctx(op), &op->attrs, &op->num_attrs, name, v); }
+const msc_attr_value *msc_op_attr(const msc_op *op, const char *name) {
+  return msc_find_attr(op->attrs, op->num_attrs, name);
+}
+void msc_op_set(msc_op *op, const char *name, msc_attr_value v) {
+  msc_put_attr(msc_op_ctx(op), &op->attrs, &op->num_attrs, name, v);
+}
 void msc_op_unset(msc_op *op, const char *name) { msc_drop_attr(op->attrs, &op->num_attrs, name); }
 
 /* The default written in the op's row, or NULL. */
@@ -152,7 +164,8 @@ const char *msc_op_str(const msc_op *op, const char *name) {
 int msc_op_ints(const msc_op *op, const char *name, int64_t *out_v, int max) {
   const msc_attr_value *v = msc_op_attr(op, name);
   if (!v || v->kind != MSC_ATTR_LIST) return -1;
-  for (size_t i = 0; i < v->list.num && i < (size_t)max; i++) out_v[i] = v->list.v[i].kind == MSC_ATTR_INT ? v->list.v[i].i : 0;
+  for (size_t i = 0; i < v->list.num && i < (size_t)max; i++)
+    out_v[i] = v->list.v[i].kind == MSC_ATTR_INT ? v->list.v[i].i : 0;
   return (int)v->list.num;
 }
 
@@ -177,5 +190,9 @@ msc_role msc_arg_role(const msc_func *f, size_t arg) {
   return MSC_ROLE_NONE;
 }
 
-const msc_attr_value *msc_func_attr(const msc_func *f, const char *name) { return msc_find_attr(f->attrs, f->num_attrs, name); }
-void msc_func_set(msc_func *f, const char *name, msc_attr_value v) { msc_put_attr(f->module->ctx, &f->attrs, &f->num_attrs, name, v); }
+const msc_attr_value *msc_func_attr(const msc_func *f, const char *name) {
+  return msc_find_attr(f->attrs, f->num_attrs, name);
+}
+void msc_func_set(msc_func *f, const char *name, msc_attr_value v) {
+  msc_put_attr(f->module->ctx, &f->attrs, &f->num_attrs, name, v);
+}

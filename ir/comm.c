@@ -1,4 +1,5 @@
-/* comm.c: the attributes from, to, shape and order of a `comm` in; the same for each of its values, out (see comm.h). */
+/* comm.c: the attributes from, to, shape and order of a `comm` in; the same for each of its values,
+ * out (see comm.h). */
 #include "ir/comm.h"
 
 #include <string.h>
@@ -12,7 +13,8 @@ static const char *next_entry(msc_context *ctx, const char **at) {
   return text ? msc_intern_n(ctx, text, end ? (size_t)(end - text) : strlen(text)) : NULL;
 }
 
-static bool read_part(const msc_op *comm, const msc_type *x, const char **from, const char **to, const char **order, const int64_t *shape, msc_comm_part *out_part) {
+static bool read_part(const msc_op *comm, const msc_type *x, const char **from, const char **to, const char **order,
+                      const int64_t *shape, msc_comm_part *out_part) {
   msc_context *ctx = msc_op_ctx(comm);
   const msc_mesh *mesh = &comm->block->func->module->mesh;
   const char *text[2] = {next_entry(ctx, from), next_entry(ctx, to)};
@@ -20,7 +22,8 @@ static bool read_part(const msc_op *comm, const msc_type *x, const char **from, 
   memcpy(out_part->shape, shape, sizeof *shape * (size_t)x->rank);
   out_part->order = next_entry(ctx, order);
   if (out_part->order && !*out_part->order) out_part->order = NULL;
-  MSC_TRY(msc_layout_parse(ctx, mesh, comm->loc, text[0], &out_part->from) && msc_layout_parse(ctx, mesh, comm->loc, text[1], &out_part->to));
+  MSC_TRY(msc_layout_parse(ctx, mesh, comm->loc, text[0], &out_part->from) &&
+          msc_layout_parse(ctx, mesh, comm->loc, text[1], &out_part->to));
   if (out_part->from->rank == x->rank && out_part->to->rank == x->rank) return true;
   return msc_op_error(comm, MSC_E_SHARDING, "comm: a layout has another rank than its value");
 }

@@ -10,7 +10,8 @@
 
 enum {
   FIRST_CHUNK = 64 * 1024,
-  LARGE_CHUNK = 2 * 1024 * 1024, /* one huge page where the system has them: most of a short compile would go into page faults */
+  /* one huge page where the system has them: most of a short compile would go into page faults */
+  LARGE_CHUNK = 2 * 1024 * 1024,
   FIRST_BUCKETS = 256
 };
 
@@ -47,7 +48,8 @@ struct msc_context {
   int num_errors;
   jmp_buf *recovery;
   const msc_op_info **info; /* op.c's table, made on first use */
-  const msc_layout *replicated[MSC_MAX_RANK + 1]; /* by rank, made on first use: most tensors are whole on most meshes */
+  /* by rank, made on first use: most tensors are whole on most meshes */
+  const msc_layout *replicated[MSC_MAX_RANK + 1];
 };
 
 static void *libc_realloc(void *user, void *ptr, size_t old_bytes, size_t bytes) {
@@ -252,7 +254,12 @@ bool msc_protect(msc_context *ctx, bool (*fn)(msc_context *, void *), void *arg)
   if (setjmp(here)) {
     msc_diag *d = &ctx->exhausted; /* the record itself must not need memory */
     if (ctx->last != d) {
-      *d = (msc_diag){MSC_DIAG_ERROR, MSC_E_OUT_OF_MEMORY, NULL, NULL, "out of memory: the bound on the compiler's memory was reached", NULL};
+      *d = (msc_diag){MSC_DIAG_ERROR,
+                      MSC_E_OUT_OF_MEMORY,
+                      NULL,
+                      NULL,
+                      "out of memory: the bound on the compiler's memory was reached",
+                      NULL};
       if (ctx->last) ctx->last->next = d;
       else ctx->first = d;
       ctx->last = d;
@@ -306,7 +313,9 @@ static const void *intern(msc_context *ctx, const void *data, size_t bytes, size
 
 const void *msc_intern_bytes(msc_context *ctx, const void *data, size_t bytes) { return intern(ctx, data, bytes, 0); }
 const char *msc_intern_n(msc_context *ctx, const char *text, size_t n) { return intern(ctx, text, n, 1); }
-const char *msc_intern(msc_context *ctx, const char *text) { return text ? msc_intern_n(ctx, text, strlen(text)) : NULL; }
+const char *msc_intern(msc_context *ctx, const char *text) {
+  return text ? msc_intern_n(ctx, text, strlen(text)) : NULL;
+}
 
 const void **msc_known(msc_context *ctx, const void *a, const void *b) {
   const void *pair[] = {a, b};
@@ -395,7 +404,8 @@ bool msc_dtype_parse(const char *text, msc_dtype *out_dtype) {
 
 /* ---- diagnostics ---- */
 
-bool msc_verror(msc_context *ctx, msc_severity s, msc_code code, const msc_loc *loc, const char *op_name, const char *fmt, va_list ap) {
+bool msc_verror(msc_context *ctx, msc_severity s, msc_code code, const msc_loc *loc, const char *op_name,
+                const char *fmt, va_list ap) {
   msc_diag *d = msc_new(ctx->arena, msc_diag);
   d->severity = s;
   d->code = code;
@@ -418,10 +428,18 @@ bool msc_verror(msc_context *ctx, msc_severity s, msc_code code, const msc_loc *
     return false;                                                            \
   } while (0)
 
-bool msc_error(msc_context *ctx, msc_code code, const msc_loc *loc, const char *fmt, ...) { REPORT(ctx, MSC_DIAG_ERROR, code, loc, NULL); }
-bool msc_warning(msc_context *ctx, msc_code code, const msc_loc *loc, const char *fmt, ...) { REPORT(ctx, MSC_DIAG_WARNING, code, loc, NULL); }
-bool msc_note(msc_context *ctx, const msc_loc *loc, const char *fmt, ...) { REPORT(ctx, MSC_DIAG_NOTE, MSC_E_NONE, loc, NULL); }
-bool msc_op_error(const msc_op *op, msc_code code, const char *fmt, ...) { REPORT(msc_op_ctx(op), MSC_DIAG_ERROR, code, op->loc, op->name); }
+bool msc_error(msc_context *ctx, msc_code code, const msc_loc *loc, const char *fmt, ...) {
+  REPORT(ctx, MSC_DIAG_ERROR, code, loc, NULL);
+}
+bool msc_warning(msc_context *ctx, msc_code code, const msc_loc *loc, const char *fmt, ...) {
+  REPORT(ctx, MSC_DIAG_WARNING, code, loc, NULL);
+}
+bool msc_note(msc_context *ctx, const msc_loc *loc, const char *fmt, ...) {
+  REPORT(ctx, MSC_DIAG_NOTE, MSC_E_NONE, loc, NULL);
+}
+bool msc_op_error(const msc_op *op, msc_code code, const char *fmt, ...) {
+  REPORT(msc_op_ctx(op), MSC_DIAG_ERROR, code, op->loc, op->name);
+}
 
 const msc_diag *msc_diags(const msc_context *ctx) { return ctx->first; }
 int msc_num_errors(const msc_context *ctx) { return ctx->num_errors; }

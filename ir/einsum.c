@@ -1,8 +1,9 @@
 /* einsum.c: op einsum: an equation such as "bsd,df->bsf" and its operands in; shape, rule, gradient and expansion out.
- * A letter of two operands that the result lacks is summed, one that only the rule of the result names is an error.  The expansion
- * joins two operands at a time from the left: each becomes [letters of both that stay, own ones, summed ones], or with the last two
- * changed about where it lies like that already; the product is a batch_matmul, or a mul where nothing is summed.  It merges
- * letters, so the op is cut along any of them, and expanded when shapes are one rank's (passes/7_lower/contract.c). */
+ * A letter of two operands that the result lacks is summed, one that only the rule of the result names is an error.
+ * The expansion joins two operands at a time from the left: each becomes [letters of both that stay, own ones, summed
+ * ones], or with the last two changed about where it lies like that already; the product is a batch_matmul, or a mul
+ * where nothing is summed.  It merges letters, so the op is cut along any of them, and expanded when shapes are
+ * one rank's (passes/7_lower/contract.c). */
 #include <ctype.h>
 #include <string.h>
 
@@ -23,8 +24,11 @@ static bool read_term(msc_op *op, const char **text, term *out) {
   out->num = 0;
   for (; **text && **text != ',' && **text != '-'; (*text)++) {
     if (**text == ' ') continue;
-    if (!isalpha((unsigned char)**text)) return shape_wrong(op, "equation \"%s\": '%c' is no letter", msc_op_str(op, "equation"), **text);
-    if (out->num == MSC_MAX_RANK) return shape_wrong(op, "equation \"%s\": a tensor has more than %d letters", msc_op_str(op, "equation"), MSC_MAX_RANK);
+    if (!isalpha((unsigned char)**text))
+      return shape_wrong(op, "equation \"%s\": '%c' is no letter", msc_op_str(op, "equation"), **text);
+    if (out->num == MSC_MAX_RANK)
+      return shape_wrong(op, "equation \"%s\": a tensor has more than %d letters", msc_op_str(op, "equation"),
+                         MSC_MAX_RANK);
     out->letter[out->num++] = **text;
   }
   out->letter[out->num] = 0;
@@ -52,10 +56,13 @@ static bool has(const term *t, char letter) { return memchr(t->letter, letter, (
 static bool check_operand(msc_op *op, size_t i, const term *t, int64_t *size) {
   const msc_type *x = shape_in(op, i);
   MSC_TRY(shape_same_dtype(op, 0, i));
-  if (x->rank != t->num) return shape_wrong(op, "operand %zu has rank %d and %d letters, \"%s\"", i, x->rank, t->num, t->letter);
+  if (x->rank != t->num)
+    return shape_wrong(op, "operand %zu has rank %d and %d letters, \"%s\"", i, x->rank, t->num, t->letter);
   for (int d = 0; d < t->num; d++) {
     int64_t *known = &size[(int)t->letter[d]];
-    if (*known >= 0 && *known != x->dim[d]) return shape_wrong(op, "letter '%c' is %" D " before and %" D " in operand %zu", t->letter[d], *known, x->dim[d], i);
+    if (*known >= 0 && *known != x->dim[d])
+      return shape_wrong(op, "letter '%c' is %" D " before and %" D " in operand %zu", t->letter[d], *known, x->dim[d],
+                         i);
     *known = x->dim[d];
   }
   return true;
@@ -66,7 +73,8 @@ static bool check_letters(msc_op *op, const char *equation) {
   int num = 0;
   for (const char *p = equation; *p; p++)
     if (isalpha((unsigned char)*p) && !seen[(int)*p]) seen[(int)*p] = true, num++;
-  return num <= MSC_MAX_LETTERS || shape_wrong(op, "equation \"%s\" has more than %d letters", equation, MSC_MAX_LETTERS);
+  return num <= MSC_MAX_LETTERS ||
+         shape_wrong(op, "equation \"%s\" has more than %d letters", equation, MSC_MAX_LETTERS);
 }
 
 bool shape_einsum(msc_op *op) {
@@ -78,15 +86,18 @@ bool shape_einsum(msc_op *op) {
   MSC_TRY(shape_must_be_number(op, 0) && check_letters(op, equation));
   for (size_t i = 0; i < op->num_in; i++) {
     MSC_TRY(read_term(op, &text, &t) && check_operand(op, i, &t, size));
-    if (i + 1 < op->num_in && *text++ != ',') return shape_wrong(op, "equation \"%s\" has %zu operands, not %d", equation, i + 1, op->num_in);
+    if (i + 1 < op->num_in && *text++ != ',')
+      return shape_wrong(op, "equation \"%s\" has %zu operands, not %d", equation, i + 1, op->num_in);
   }
-  if (strncmp(text, "->", 2)) return shape_wrong(op, "equation \"%s\" needs -> behind the letters of %d operands", equation, op->num_in);
+  if (strncmp(text, "->", 2))
+    return shape_wrong(op, "equation \"%s\" needs -> behind the letters of %d operands", equation, op->num_in);
   text += 2;
   MSC_TRY(read_term(op, &text, &t));
   if (*text) return shape_wrong(op, "equation \"%s\" has more than one result", equation);
   for (int d = 0; d < t.num; d++) {
     if (size[(int)t.letter[d]] < 0) return shape_wrong(op, "letter '%c' of the result is in no operand", t.letter[d]);
-    if (memchr(t.letter, t.letter[d], (size_t)d)) return shape_wrong(op, "letter '%c' is twice in the result", t.letter[d]);
+    if (memchr(t.letter, t.letter[d], (size_t)d))
+      return shape_wrong(op, "letter '%c' is twice in the result", t.letter[d]);
     dim[d] = size[(int)t.letter[d]];
   }
   return shape_set(op, 0, shape_in(op, 0)->dtype, t.num, dim);
@@ -97,7 +108,8 @@ bool shape_einsum(msc_op *op) {
 static int letter_number(msc_rule *rule, char name, int64_t size) {
   int i = 0;
   while (i < rule->num_letters && rule->letter[i].name != name) i++;
-  if (i == rule->num_letters) rule->letter[rule->num_letters++] = (msc_letter){.name = name, .role = MSC_RED, .reduction = MSC_SUM, .size = size};
+  if (i == rule->num_letters)
+    rule->letter[rule->num_letters++] = (msc_letter){.name = name, .role = MSC_RED, .reduction = MSC_SUM, .size = size};
   return i;
 }
 
@@ -146,7 +158,9 @@ static msc_value *spread(msc_builder *b, msc_value *v, const msc_type *like, con
   int64_t dim[MSC_MAX_RANK];
   for (int d = 0; d < like->rank; d++) dim[d] = is_own[d] ? 1 : like->dim[d];
   v = v ? reshape(b, v, like->rank, dim) : NULL;
-  return v && memcmp(dim, like->dim, sizeof *dim * (size_t)like->rank) ? with_ints(b, OP_broadcast_to, v, "shape", like->rank, like->dim) : v;
+  return v && memcmp(dim, like->dim, sizeof *dim * (size_t)like->rank)
+             ? with_ints(b, OP_broadcast_to, v, "shape", like->rank, like->dim)
+             : v;
 }
 
 static msc_value *grad_of_operand(msc_grad_ctx *g, const msc_op *op, size_t operand) {
@@ -191,7 +205,9 @@ typedef struct {
   term t;
 } labelled;
 
-static int place_in(const term *t, char letter) { return (int)((const char *)memchr(t->letter, letter, (size_t)t->num) - t->letter); }
+static int place_in(const term *t, char letter) {
+  return (int)((const char *)memchr(t->letter, letter, (size_t)t->num) - t->letter);
+}
 
 static void drop(term *t, int d) {
   memmove(t->letter + d, t->letter + d + 1, (size_t)(t->num - d));
@@ -256,7 +272,8 @@ static msc_value *grouped(msc_builder *b, const labelled *x, const term *lead, c
   for (int d = 0; d < lead->num; d++) dim[d] = size_of(x, lead->letter[d]);
   for (int g = 0; g < 2; g++) {
     dim[lead->num + g] = 1;
-    for (int d = 0; d < group[g]->num; d++) append(&order, group[g]->letter[d]), dim[lead->num + g] *= size_of(x, group[g]->letter[d]);
+    for (int d = 0; d < group[g]->num; d++)
+      append(&order, group[g]->letter[d]), dim[lead->num + g] *= size_of(x, group[g]->letter[d]);
   }
   msc_value *v = in_order(b, x, &order);
   return v ? reshape(b, v, lead->num + 2, dim) : NULL;
@@ -264,11 +281,13 @@ static msc_value *grouped(msc_builder *b, const labelled *x, const term *lead, c
 
 /* Its letters are those of a, b and c, in this order. */
 static bool is_in_order(const term *t, const term *a, const term *b, const term *c) {
-  return t->num == a->num + b->num + c->num && !memcmp(t->letter, a->letter, (size_t)a->num) && !memcmp(t->letter + a->num, b->letter, (size_t)b->num) &&
+  return t->num == a->num + b->num + c->num && !memcmp(t->letter, a->letter, (size_t)a->num) &&
+         !memcmp(t->letter + a->num, b->letter, (size_t)b->num) &&
          !memcmp(t->letter + a->num + b->num, c->letter, (size_t)c->num);
 }
 
-static msc_value *product(msc_builder *b, bool batched, msc_value *x, bool transpose_x, msc_value *y, bool transpose_y) {
+static msc_value *product(msc_builder *b, bool batched, msc_value *x, bool transpose_x, msc_value *y,
+                          bool transpose_y) {
   msc_context *ctx = formula_ctx(b);
   msc_attr attrs[2];
   size_t num = 0;
@@ -282,22 +301,26 @@ static bool join(msc_builder *b, labelled *x, labelled *y, const bool *later) {
   term both = {0}, summed = {0}, mine = {0}, theirs = {0}, all;
   int64_t dim[2 * MSC_MAX_RANK];
   MSC_TRY(sum_own(b, x, &y->t, later) && sum_own(b, y, &x->t, later));
-  for (int d = 0; d < x->t.num; d++) append(!has(&y->t, x->t.letter[d]) ? &mine : later[(int)x->t.letter[d]] ? &both : &summed, x->t.letter[d]);
+  for (int d = 0; d < x->t.num; d++)
+    append(!has(&y->t, x->t.letter[d]) ? &mine : later[(int)x->t.letter[d]] ? &both : &summed, x->t.letter[d]);
   for (int d = 0; d < y->t.num; d++)
     if (!has(&x->t, y->t.letter[d])) append(&theirs, y->t.letter[d]);
   all = both;
   for (int d = 0; d < mine.num; d++) append(&all, mine.letter[d]);
   for (int d = 0; d < theirs.num; d++) append(&all, theirs.letter[d]);
   if (all.num > MSC_MAX_RANK || both.num + 2 > MSC_MAX_RANK) {
-    msc_error(b->func->module->ctx, MSC_E_UNSUPPORTED, b->loc, "einsum: a product on the way would have more than %d dimensions", MSC_MAX_RANK);
+    msc_error(b->func->module->ctx, MSC_E_UNSUPPORTED, b->loc,
+              "einsum: a product on the way would have more than %d dimensions", MSC_MAX_RANK);
     return false;
   }
   for (int d = 0; d < all.num; d++) dim[d] = size_of(has(&x->t, all.letter[d]) ? x : y, all.letter[d]);
-  bool turned_x = summed.num && mine.num && is_in_order(&x->t, &both, &summed, &mine), turned_y = summed.num && theirs.num && is_in_order(&y->t, &both, &theirs, &summed);
+  bool turned_x = summed.num && mine.num && is_in_order(&x->t, &both, &summed, &mine),
+       turned_y = summed.num && theirs.num && is_in_order(&y->t, &both, &theirs, &summed);
   msc_value *p = turned_x ? grouped(b, x, &both, &summed, &mine) : grouped(b, x, &both, &mine, &summed);
   msc_value *q = turned_y ? grouped(b, y, &both, &theirs, &summed) : grouped(b, y, &both, &summed, &theirs);
   if (!p || !q) return false;
-  msc_value *v = summed.num ? product(b, both.num > 0, p, turned_x, q, turned_y) : times(b, p, q); /* [both, mine, 1] and [both, 1, theirs] */
+  /* [both, mine, 1] and [both, 1, theirs] */
+  msc_value *v = summed.num ? product(b, both.num > 0, p, turned_x, q, turned_y) : times(b, p, q);
   *x = (labelled){v ? reshape(b, v, all.num, dim) : NULL, all};
   return x->v != NULL;
 }

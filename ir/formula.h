@@ -1,6 +1,6 @@
 /* formula.h: short words for building arithmetic: values in, a value out.  NULL, after a report, passes through.
- * Each call emits an op, and C leaves open in which order the arguments of one call are evaluated: of two arguments that emit, one
- * has a name, so that a program does not depend on the compiler that compiled msc. */
+ * Each call emits an op, and C leaves open in which order the arguments of one call are evaluated: of two arguments
+ * that emit, one has a name, so that a program does not depend on the compiler that compiled msc. */
 #ifndef MSC_IR_FORMULA_H
 #define MSC_IR_FORMULA_H
 
@@ -20,19 +20,24 @@ static inline msc_value *times(msc_builder *b, msc_value *x, msc_value *y) { ret
 static inline msc_value *over(msc_builder *b, msc_value *x, msc_value *y) { return binary(b, OP_div, x, y); }
 
 /* The constant c, of x's element type. */
-static inline msc_value *number(msc_builder *b, const msc_value *x, double c) { return x ? msc_build_scalar(b, x->type->dtype, c) : NULL; }
+static inline msc_value *number(msc_builder *b, const msc_value *x, double c) {
+  return x ? msc_build_scalar(b, x->type->dtype, c) : NULL;
+}
 
-static inline msc_value *with_attrs(msc_builder *b, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_attrs, const msc_attr *attrs) {
+static inline msc_value *with_attrs(msc_builder *b, msc_op_kind kind, size_t num_in, msc_value *const *in,
+                                    size_t num_attrs, const msc_attr *attrs) {
   msc_op *op = msc_build_with(b, kind, num_in, in, 1, num_attrs, attrs);
   return op ? &op->out[0] : NULL;
 }
 
-static inline msc_value *with_ints(msc_builder *b, msc_op_kind kind, msc_value *x, const char *name, int num, const int64_t *v) {
+static inline msc_value *with_ints(msc_builder *b, msc_op_kind kind, msc_value *x, const char *name, int num,
+                                   const int64_t *v) {
   msc_attr attr = msc_named(formula_ctx(b), name, msc_ints(formula_ctx(b), (size_t)num, v));
   return with_attrs(b, kind, 1, &x, 1, &attr);
 }
 
-static inline msc_value *with_word(msc_builder *b, msc_op_kind kind, size_t num_in, msc_value *const *in, const char *name, const char *word) {
+static inline msc_value *with_word(msc_builder *b, msc_op_kind kind, size_t num_in, msc_value *const *in,
+                                   const char *name, const char *word) {
   msc_attr attr = msc_named(formula_ctx(b), name, msc_str(formula_ctx(b), word));
   return with_attrs(b, kind, num_in, in, 1, &attr);
 }
@@ -45,7 +50,9 @@ static inline msc_value *compare(msc_builder *b, const char *predicate, msc_valu
   return with_word(b, OP_compare, 2, (msc_value *[]){x, y}, "predicate", predicate);
 }
 
-static inline msc_value *choose(msc_builder *b, msc_value *c, msc_value *x, msc_value *y) { return msc_build(b, OP_select, 3, (msc_value *[]){c, x, y}); }
+static inline msc_value *choose(msc_builder *b, msc_value *c, msc_value *x, msc_value *y) {
+  return msc_build(b, OP_select, 3, (msc_value *[]){c, x, y});
+}
 
 static inline msc_value *reshape(msc_builder *b, msc_value *x, int rank, const int64_t *dim) {
   bool same = x && x->type->rank == rank;
@@ -60,7 +67,8 @@ static inline msc_value *part_of(msc_builder *b, msc_value *x, int dim, int64_t 
   for (int d = 0; d < x->type->rank; d++) limit[d] = x->type->dim[d];
   start[dim] = from, limit[dim] = to;
   size_t rank = (size_t)x->type->rank;
-  msc_attr attrs[] = {msc_named(formula_ctx(b), "start", msc_ints(formula_ctx(b), rank, start)), msc_named(formula_ctx(b), "limit", msc_ints(formula_ctx(b), rank, limit))};
+  msc_attr attrs[] = {msc_named(formula_ctx(b), "start", msc_ints(formula_ctx(b), rank, start)),
+                      msc_named(formula_ctx(b), "limit", msc_ints(formula_ctx(b), rank, limit))};
   return with_attrs(b, OP_slice, 1, &x, 2, attrs);
 }
 
@@ -70,14 +78,18 @@ static inline msc_value *joined(msc_builder *b, int dim, size_t num, msc_value *
   return with_attrs(b, OP_concat, num, x, 1, &attr);
 }
 
-static inline msc_value *reduce(msc_builder *b, msc_op_kind kind, msc_value *x, int num, const int64_t *dims, bool keep) {
+static inline msc_value *reduce(msc_builder *b, msc_op_kind kind, msc_value *x, int num, const int64_t *dims,
+                                bool keep) {
   msc_context *ctx = formula_ctx(b);
-  msc_attr attrs[] = {msc_named(ctx, "dims", msc_ints(ctx, (size_t)num, dims)), msc_named(ctx, "keep_dims", msc_bool(true))};
+  msc_attr attrs[] = {msc_named(ctx, "dims", msc_ints(ctx, (size_t)num, dims)),
+                      msc_named(ctx, "keep_dims", msc_bool(true))};
   return with_attrs(b, kind, 1, &x, keep ? 2 : 1, attrs);
 }
 
 /* Over one dimension, which stays with size 1. */
-static inline msc_value *along(msc_builder *b, msc_op_kind kind, msc_value *x, int64_t dim) { return reduce(b, kind, x, 1, &dim, true); }
+static inline msc_value *along(msc_builder *b, msc_op_kind kind, msc_value *x, int64_t dim) {
+  return reduce(b, kind, x, 1, &dim, true);
+}
 
 /* Over all dimensions. */
 static inline msc_value *total(msc_builder *b, msc_op_kind kind, msc_value *x) {
@@ -97,7 +109,8 @@ static inline msc_value *count_up(msc_builder *b, msc_dtype dtype, int64_t n) {
   return with_attrs(b, OP_iota, 0, NULL, 1, &attr);
 }
 
-/* log(1 + exp(x)) = m + log(exp(-m) + exp(x - m)), m = max(x, 0): nothing overflows, and m itself has no part in the slope. */
+/* log(1 + exp(x)) = m + log(exp(-m) + exp(x - m)), m = max(x, 0): nothing overflows, and m itself has no part
+ * in the slope. */
 static inline msc_value *soft_plus(msc_builder *b, msc_value *x) {
   msc_value *m = x ? binary(b, OP_max, x, number(b, x, 0)) : NULL;
   msc_value *above = unary(b, OP_exp, minus(b, x, m)), *sum = plus(b, unary(b, OP_exp, unary(b, OP_neg, m)), above);

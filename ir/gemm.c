@@ -1,4 +1,5 @@
-/* gemm.c: op gemm, a product with what is done to it before it is stored: its shape, its operands by name, and what it computes. */
+/* gemm.c: op gemm, a product with what is done to it before it is stored: its shape, its operands by name, and
+ * what it computes. */
 #include "ir/gemm.h"
 
 #include <math.h>
@@ -63,7 +64,8 @@ static void aux_type(const msc_op *op, msc_dtype *out_dtype, int64_t *out_dim) {
 static bool must_be(msc_op *op, int i, const char *word, msc_dtype dtype, int rank, const int64_t *dim) {
   if (i < 0) return true;
   const msc_type *t = shape_in(op, (size_t)i), *wanted = msc_type_of(msc_op_ctx(op), dtype, rank, dim, NULL);
-  bool same = t->dtype == dtype && t->rank == rank && (rank == 0 || !memcmp(t->dim, dim, sizeof *dim * (size_t)rank)); /* of a scalar, dim is NULL */
+  /* of a scalar, dim is NULL */
+  bool same = t->dtype == dtype && t->rank == rank && (rank == 0 || !memcmp(t->dim, dim, sizeof *dim * (size_t)rank));
   return same || shape_wrong(op, "'%s' must be %s, not %s", word, shape_text(op, wanted), shape_text(op, t));
 }
 
@@ -72,16 +74,20 @@ static bool check_operands(msc_op *op) {
   int64_t dim[MSC_MAX_RANK];
   msc_dtype aux;
   int bias = operand_of(op, "bias");
-  if (op->num_in > 2 && count_of(msc_op_str(op, "takes")) != op->num_in - 2) return shape_wrong(op, "%d operands behind 'b' for takes = \"%s\"", op->num_in - 2, msc_op_str(op, "takes"));
+  if (op->num_in > 2 && count_of(msc_op_str(op, "takes")) != op->num_in - 2)
+    return shape_wrong(op, "%d operands behind 'b' for takes = \"%s\"", op->num_in - 2, msc_op_str(op, "takes"));
   if (bias >= 0) {
     const msc_type *t = shape_in(op, (size_t)bias);
     if (t->dtype != y->dtype) return must_be(op, bias, "bias", y->dtype, 1, &y->dim[y->rank - 1]);
     if (t->rank != 1 || t->dim[0] != y->dim[y->rank - 1])
-      return shape_wrong(op, "'bias' must have the %" D " columns of the result, not shape %s", y->dim[y->rank - 1], shape_text(op, t));
+      return shape_wrong(op, "'bias' must have the %" D " columns of the result, not shape %s", y->dim[y->rank - 1],
+                         shape_text(op, t));
   }
   aux_type(op, &aux, dim);
-  if (operand_of(op, "unless") >= 0 && operand_of(op, "add") < 0) return shape_wrong(op, "'unless' is said of 'add', which it has not");
-  return must_be(op, operand_of(op, "add"), "add", y->dtype, y->rank, y->dim) && must_be(op, operand_of(op, "unless"), "unless", MSC_I1, 0, NULL) &&
+  if (operand_of(op, "unless") >= 0 && operand_of(op, "add") < 0)
+    return shape_wrong(op, "'unless' is said of 'add', which it has not");
+  return must_be(op, operand_of(op, "add"), "add", y->dtype, y->rank, y->dim) &&
+         must_be(op, operand_of(op, "unless"), "unless", MSC_I1, 0, NULL) &&
          must_be(op, operand_of(op, "aux"), "aux", aux, y->rank, dim);
 }
 
@@ -91,8 +97,10 @@ static bool set_results(msc_op *op) {
   int64_t dim[MSC_MAX_RANK];
   msc_dtype dtype;
   int aux = result_of(op, "aux"), sum_a = result_of(op, "sum_a"), sum_b = result_of(op, "sum_b");
-  if (count_of(gives ? gives->s : NULL) != op->num_out - 1) return shape_wrong(op, "%d results behind 'y' for gives = \"%s\"", op->num_out - 1, gives ? gives->s : "");
-  if ((aux > 0) + (sum_a > 0) + (sum_b > 0) != op->num_out - 1 || op->num_out > 2) return shape_wrong(op, "gives = \"%s\": there are aux, sum_a and sum_b, one at most", gives->s);
+  if (count_of(gives ? gives->s : NULL) != op->num_out - 1)
+    return shape_wrong(op, "%d results behind 'y' for gives = \"%s\"", op->num_out - 1, gives ? gives->s : "");
+  if ((aux > 0) + (sum_a > 0) + (sum_b > 0) != op->num_out - 1 || op->num_out > 2)
+    return shape_wrong(op, "gives = \"%s\": there are aux, sum_a and sum_b, one at most", gives->s);
   aux_type(op, &dtype, dim);
   if (aux > 0) return shape_set(op, (size_t)aux, dtype, y->rank, dim);
   if (op->num_out > 1 && y->rank != 2) return shape_wrong(op, "sums of matrices of a batch");
@@ -103,7 +111,8 @@ static bool set_results(msc_op *op) {
 static bool check_function(msc_op *op) {
   bool relu = msc_op_bool(op, "relu"), gelu = msc_op_bool(op, "gelu"), slope = msc_op_bool(op, "slope");
   if (relu && gelu) return shape_wrong(op, "relu and gelu at once");
-  if (slope != (operand_of(op, "aux") >= 0)) return shape_wrong(op, "a slope is taken at 'aux', and 'aux' is for a slope");
+  if (slope != (operand_of(op, "aux") >= 0))
+    return shape_wrong(op, "a slope is taken at 'aux', and 'aux' is for a slope");
   if ((slope || result_of(op, "aux") >= 0) && !relu && !gelu) return shape_wrong(op, "neither relu nor gelu");
   return true;
 }
@@ -114,7 +123,8 @@ static bool set_dtype(msc_op *op) {
   if (!name) return true;
   MSC_TRY(shape_dtype_attr(op, &dtype));
   const msc_type *y = op->out[0].type;
-  if (dtype != MSC_F32 || msc_dtype_bytes(y->dtype) > 4) return shape_wrong(op, "a product of %s in %s", msc_dtype_name(y->dtype), msc_dtype_name(dtype));
+  if (dtype != MSC_F32 || msc_dtype_bytes(y->dtype) > 4)
+    return shape_wrong(op, "a product of %s in %s", msc_dtype_name(y->dtype), msc_dtype_name(dtype));
   return shape_set(op, 0, dtype, y->rank, y->dim);
 }
 
@@ -125,7 +135,8 @@ bool shape_gemm(msc_op *op) {
   const msc_type *a = shape_in(op, 0);
   int64_t blocks = msc_op_int(op, "blocks"), inner = a->dim[a->rank - 1 - msc_op_bool(op, "transpose_a")];
   if (blocks < 1 || blocks > MSC_MAX_SUM_BLOCKS || (blocks & (blocks - 1)) || inner % blocks)
-    return shape_wrong(op, "blocks %" D " is not a power of two up to %d that divides the inner size %" D, blocks, MSC_MAX_SUM_BLOCKS, inner);
+    return shape_wrong(op, "blocks %" D " is not a power of two up to %d that divides the inner size %" D, blocks,
+                       MSC_MAX_SUM_BLOCKS, inner);
   return check_operands(op) && check_function(op) && set_results(op);
 }
 
@@ -175,7 +186,8 @@ static void clear_aux(msc_eval *e) {
   int64_t index[MSC_MAX_RANK];
   int place = result_of(e->op, "aux");
   if (place < 0) return;
-  for (bool more = msc_first_index(&e->out[place], index); more; more = msc_next_index(&e->out[place], index)) msc_piece_put(e, (size_t)place, index, msc_scalar_of(e->out[place].dtype, 0));
+  for (bool more = msc_first_index(&e->out[place], index); more; more = msc_next_index(&e->out[place], index))
+    msc_piece_put(e, (size_t)place, index, msc_scalar_of(e->out[place].dtype, 0));
 }
 
 /* Operand i with dimension `inner` summed up. */
@@ -197,7 +209,8 @@ static msc_scalar finished(msc_eval *e, const int64_t *index, msc_scalar v) {
   const msc_piece *y = &e->out[0];
   bool relu = msc_op_bool(e->op, "relu"), is_gelu = msc_op_bool(e->op, "gelu");
   int add = operand_of(e->op, "add"), bias = operand_of(e->op, "bias"), unless = operand_of(e->op, "unless");
-  if (add >= 0 && (unless < 0 || !msc_piece_get(e, (size_t)unless, NULL).u)) v = msc_arithmetic(OP_add, y->dtype, v, msc_piece_get(e, (size_t)add, index));
+  if (add >= 0 && (unless < 0 || !msc_piece_get(e, (size_t)unless, NULL).u))
+    v = msc_arithmetic(OP_add, y->dtype, v, msc_piece_get(e, (size_t)add, index));
   if (bias >= 0) v = msc_arithmetic(OP_add, y->dtype, v, msc_piece_get(e, (size_t)bias, &index[y->rank - 1]));
   if (msc_op_bool(e->op, "slope")) return (msc_scalar){.f = v.f * slope_at(e, index, relu)};
   keep_aux(e, index, v.f, relu);
@@ -210,7 +223,8 @@ void msc_run_gemm(msc_eval *e) {
   int64_t index[MSC_MAX_RANK];
   int sum_a = result_of(e->op, "sum_a"), sum_b = result_of(e->op, "sum_b");
   clear_aux(e);
-  for (bool more = msc_first_index(y, index); more && !e->fault; more = msc_next_index(y, index)) msc_piece_put(e, 0, index, finished(e, index, msc_product_at(e, index)));
+  for (bool more = msc_first_index(y, index); more && !e->fault; more = msc_next_index(y, index))
+    msc_piece_put(e, 0, index, finished(e, index, msc_product_at(e, index)));
   if (sum_a > 0) add_up(e, 0, msc_op_bool(e->op, "transpose_a") ? 0 : 1, (size_t)sum_a);
   if (sum_b > 0) add_up(e, 1, msc_op_bool(e->op, "transpose_b") ? 1 : 0, (size_t)sum_b);
 }

@@ -108,11 +108,14 @@ void msc_replace_uses(msc_value *old, msc_value *new_value) {
 
 bool msc_has_uses(const msc_value *v) { return v->uses != NULL; }
 bool msc_has_one_use(const msc_value *v) { return v->uses && !v->uses->next; }
-msc_op *msc_only_user(const msc_value *v, msc_op_kind kind) { return msc_has_one_use(v) && v->uses->user->kind == kind ? v->uses->user : NULL; }
+msc_op *msc_only_user(const msc_value *v, msc_op_kind kind) {
+  return msc_has_one_use(v) && v->uses->user->kind == kind ? v->uses->user : NULL;
+}
 
 /* ---- ops ---- */
 
-msc_op *msc_op_new(msc_func *f, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_out, const msc_loc *loc) {
+msc_op *msc_op_new(msc_func *f, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_out,
+                   const msc_loc *loc) {
   msc_arena *a = arena_of(f);
   msc_op *op = msc_new(a, msc_op);
   op->kind = (uint16_t)kind;
@@ -273,7 +276,8 @@ msc_op *msc_op_copy(msc_func *f, const msc_op *op, msc_value *const *in) {
 
 /* ---- building ---- */
 
-msc_op *msc_build_with(msc_builder *b, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_out, size_t num_attrs, const msc_attr *attrs) {
+msc_op *msc_build_with(msc_builder *b, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_out,
+                       size_t num_attrs, const msc_attr *attrs) {
   for (size_t i = 0; i < num_in; i++)
     if (!in[i]) return NULL; /* an operand's own build failed and was reported */
   msc_op *op = msc_op_new(b->func, kind, num_in, in, num_out, b->loc);
@@ -317,8 +321,9 @@ msc_value *msc_build_scalar(msc_builder *b, msc_dtype dtype, double v) {
   msc_context *ctx = b->func->module->ctx;
   unsigned char data[8];
   size_t bytes = element(dtype, v, data);
-  msc_attr_value value = {.kind = MSC_ATTR_DENSE,
-                          .dense = {msc_type_of(ctx, dtype, 0, NULL, NULL), msc_arena_copy(msc_context_arena(ctx), data, bytes), bytes}};
+  msc_attr_value value = {
+      .kind = MSC_ATTR_DENSE,
+      .dense = {msc_type_of(ctx, dtype, 0, NULL, NULL), msc_arena_copy(msc_context_arena(ctx), data, bytes), bytes}};
   msc_attr attr = msc_named(ctx, "value", value);
   msc_op *op = msc_build_with(b, OP_constant, 0, NULL, 1, 1, &attr);
   return op ? &op->out[0] : NULL;

@@ -2,7 +2,8 @@
  *
  * A module holds a device mesh and functions; a function is one block: arguments and an ordered list of SSA ops.
  * Everything lives in the arena of one msc_context and is freed with it; strings, types and layouts are interned, so
- * equal means same pointer.  Arena exhaustion never returns NULL: it leaves through the context's one recovery point. */
+ * equal means same pointer.  Arena exhaustion never returns NULL: it leaves through the context's
+ * one recovery point. */
 #ifndef MSC_IR_IR_H
 #define MSC_IR_IR_H
 
@@ -92,8 +93,8 @@ typedef enum { MSC_SUM, MSC_MAX, MSC_MIN, MSC_PROD, MSC_NUM_REDUCTIONS } msc_red
 /* Where the parts of a tensor are.  Dimension d is cut by sub[first[d]] .. sub[first[d+1]-1], major first; the value is
  * an unfinished reduction over sub[first[rank]] .. ; on every other digit of the mesh it is replicated.  Always in
  * normal form: no size-1 digits, neighbouring digits of one axis merged, partial digits in mesh order.  Interned.
- * Part i of k of a dimension of n elements starts at i * ceil(n / k), or at split[dim][i] where the parts have chosen sizes
- * (interned, see box.h; in normal form only where they are not those of the rule). */
+ * Part i of k of a dimension of n elements starts at i * ceil(n / k), or at split[dim][i] where the parts have chosen
+ * sizes (interned, see box.h; in normal form only where they are not those of the rule). */
 typedef struct msc_layout {
   uint8_t rank, num_partial, reduction;
   uint8_t first[MSC_MAX_RANK + 1];
@@ -188,7 +189,8 @@ struct msc_value {
   uint32_t id;        /* dense number, set by msc_number */
   msc_use *uses;
   const char *name;   /* of an argument: interned, or NULL */
-  const msc_type *whole; /* of a result after lowering: the tensor of which it is one rank's part, with its layout; NULL: nobody says */
+  /* of a result after lowering: the tensor of which it is one rank's part, with its layout; NULL: nobody says */
+  const msc_type *whole;
 };
 
 struct msc_op {
@@ -218,7 +220,17 @@ struct msc_block {
 };
 
 /* What an argument is for. */
-typedef enum { MSC_ROLE_DATA, MSC_ROLE_LABEL, MSC_ROLE_MASK, MSC_ROLE_PARAMETER, MSC_ROLE_STATE, MSC_ROLE_MICRO, MSC_ROLE_SUM, MSC_ROLE_CARRIED, MSC_ROLE_NONE } msc_role;
+typedef enum {
+  MSC_ROLE_DATA,
+  MSC_ROLE_LABEL,
+  MSC_ROLE_MASK,
+  MSC_ROLE_PARAMETER,
+  MSC_ROLE_STATE,
+  MSC_ROLE_MICRO,
+  MSC_ROLE_SUM,
+  MSC_ROLE_CARRIED,
+  MSC_ROLE_NONE
+} msc_role;
 
 struct msc_func {
   msc_module *module;
@@ -314,7 +326,8 @@ typedef struct {
 
 typedef struct {
   uint8_t num;
-  uint8_t letter[MSC_MAX_RANK]; /* major first; (ij) is {2, {i, j}}: a reshape merges no more than there are dimensions */
+  /* major first; (ij) is {2, {i, j}}: a reshape merges no more than there are dimensions */
+  uint8_t letter[MSC_MAX_RANK];
   uint32_t num_split;           /* with split: the parts it is cut into, if at all */
   const int64_t *split;         /* chosen borders of its parts (msc_split_of), or NULL */
 } msc_dim_letters;
@@ -324,7 +337,8 @@ typedef struct {
   msc_dim_letters *dim; /* num 0: this dimension has no letter and is whole */
 } msc_tensor_letters;
 
-/* The rule of one op instance; its arrays are in the arena given to msc_rule_of.  Tensors: operands first, then results. */
+/* The rule of one op instance; its arrays are in the arena given to msc_rule_of.  Tensors: operands
+ * first, then results. */
 struct msc_rule {
   uint8_t num_letters;        /* in the order of the row's text; a star's are A, B ... by position */
   bool linear;                /* sum-partials may pass: see `joint` */
@@ -357,7 +371,8 @@ void *msc_arena_alloc(msc_arena *arena, size_t bytes); /* zeroed, 16-byte aligne
 void *msc_arena_copy(msc_arena *arena, const void *data, size_t bytes);
 char *msc_arena_printf(msc_arena *arena, const char *fmt, ...) MSC_PRINTF(2, 3);
 char *msc_arena_vprintf(msc_arena *arena, const char *fmt, va_list ap);
-/* Room for one more of `num` items: the array itself, or its copy with twice the room; capacity is the next power of two. */
+/* Room for one more of `num` items: the array itself, or its copy with twice the room; capacity is the next
+ * power of two. */
 void *msc_arena_grown(msc_arena *arena, void *array, size_t num, size_t item_bytes);
 size_t msc_arena_bytes(const msc_arena *arena);
 #define msc_grow(arena, array, num) ((array) = msc_arena_grown((arena), (array), (num), sizeof *(array)))
@@ -380,10 +395,13 @@ const msc_loc *msc_loc_of(msc_context *ctx, const msc_loc *loc); /* interned cop
 
 /* Diagnostics are collected, in order.  All return false, so `return msc_error(...)` reads well. */
 bool msc_error(msc_context *ctx, msc_code code, const msc_loc *loc, const char *fmt, ...) MSC_PRINTF(4, 5);
-bool msc_verror(msc_context *ctx, msc_severity s, msc_code code, const msc_loc *loc, const char *op_name, const char *fmt, va_list ap);
+bool msc_verror(msc_context *ctx, msc_severity s, msc_code code, const msc_loc *loc, const char *op_name,
+                const char *fmt, va_list ap);
 bool msc_warning(msc_context *ctx, msc_code code, const msc_loc *loc, const char *fmt, ...) MSC_PRINTF(4, 5);
-bool msc_note(msc_context *ctx, const msc_loc *loc, const char *fmt, ...) MSC_PRINTF(3, 4); /* belongs to the one before */
-bool msc_op_error(const msc_op *op, msc_code code, const char *fmt, ...) MSC_PRINTF(3, 4);  /* at op->loc, with op->name */
+/* belongs to the one before */
+bool msc_note(msc_context *ctx, const msc_loc *loc, const char *fmt, ...) MSC_PRINTF(3, 4);
+/* at op->loc, with op->name */
+bool msc_op_error(const msc_op *op, msc_code code, const char *fmt, ...) MSC_PRINTF(3, 4);
 const msc_diag *msc_diags(const msc_context *ctx); /* first; follow ->next */
 int msc_num_errors(const msc_context *ctx);
 void msc_clear_diags(msc_context *ctx);
@@ -410,7 +428,8 @@ msc_block *msc_block_new(msc_func *f, msc_op *parent);
 msc_value *msc_add_arg(msc_block *b, const msc_type *type, const char *name);
 
 /* A detached op with untyped results; insert it, then let msc_infer set the result types. */
-msc_op *msc_op_new(msc_func *f, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_out, const msc_loc *loc);
+msc_op *msc_op_new(msc_func *f, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_out,
+                   const msc_loc *loc);
 /* A detached copy of op, without regions, on other operands: attributes, name, place in the source and result types. */
 msc_op *msc_op_copy(msc_func *f, const msc_op *op, msc_value *const *in);
 void msc_append(msc_block *b, msc_op *op);
@@ -420,10 +439,12 @@ void msc_op_unlink(msc_op *op);             /* out of its block, operands kept *
 void msc_op_erase(msc_op *op);              /* results must have no uses */
 void msc_set_operand(msc_op *op, size_t i, msc_value *v);
 void msc_set_operands(msc_op *op, size_t num, msc_value *const *in);
-void msc_replace_uses(msc_value *old, msc_value *new_value); /* which is a part of the same whole, if nobody says of what */
+/* which is a part of the same whole, if nobody says of what */
+void msc_replace_uses(msc_value *old, msc_value *new_value);
 bool msc_has_uses(const msc_value *v);
 bool msc_has_one_use(const msc_value *v);
-msc_op *msc_only_user(const msc_value *v, msc_op_kind kind); /* NULL: there is none, or another, or it is of another kind */
+/* NULL: there is none, or another, or it is of another kind */
+msc_op *msc_only_user(const msc_value *v, msc_op_kind kind);
 /* Runs the row's shape function: sets result types, or reports and returns false. */
 bool msc_infer(msc_op *op);
 /* Called by shape functions; keeps a layout the result already has when the rest of the type agrees. */
@@ -431,7 +452,8 @@ bool msc_result(msc_op *op, size_t i, msc_dtype dtype, int rank, const int64_t *
 /* Numbers values and ops of a block densely in order, regions included; returns how many. */
 typedef struct { uint32_t num_values, num_ops; } msc_numbering;
 msc_numbering msc_number(msc_block *b);
-/* Deep copy of f under another name.  `map`, if not NULL, receives an array old value id -> new value (after msc_number). */
+/* Deep copy of f under another name.  `map`, if not NULL, receives an array old value id -> new
+ * value (after msc_number). */
 msc_func *msc_func_clone(msc_func *f, const char *name);
 
 /* Insertion point for passes that build many ops. */
@@ -446,7 +468,8 @@ struct msc_builder {
 
 /* Builds, inserts and infers; NULL after a reported error.  Attributes are set before inference by the _with form. */
 msc_value *msc_build(msc_builder *b, msc_op_kind kind, size_t num_in, msc_value *const *in);
-msc_op *msc_build_with(msc_builder *b, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_out, size_t num_attrs, const msc_attr *attrs);
+msc_op *msc_build_with(msc_builder *b, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_out,
+                       size_t num_attrs, const msc_attr *attrs);
 msc_value *msc_build_scalar(msc_builder *b, msc_dtype dtype, double v); /* rank-0 constant */
 
 /* ---- attr.c ---- */
@@ -461,7 +484,8 @@ msc_attr_value msc_list(msc_context *ctx, size_t num, const msc_attr_value *v);
 msc_attr msc_named(msc_context *ctx, const char *name, msc_attr_value v);
 bool msc_attr_equal(const msc_attr_value *a, const msc_attr_value *b);
 
-/* Hashes of contents, equal for what is equal; interned things count by their pointers, so the numbers order nothing. */
+/* Hashes of contents, equal for what is equal; interned things count by their pointers, so the
+ * numbers order nothing. */
 static inline uint64_t msc_mix(uint64_t h, uint64_t v) {
   h = (h ^ v) * 0x9e3779b97f4a7c15u;
   return h ^ h >> 32;
@@ -501,19 +525,23 @@ bool msc_check_row(const msc_op *op);
 
 /* ---- layout.c ---- */
 
-const msc_layout *msc_layout_of(msc_context *ctx, const msc_mesh *mesh, const msc_layout *raw); /* normal form, interned */
-void msc_layout_normalize(const msc_layout *raw, msc_layout *out_layout);                                  /* the same, not interned */
+/* normal form, interned */
+const msc_layout *msc_layout_of(msc_context *ctx, const msc_mesh *mesh, const msc_layout *raw);
+/* the same, not interned */
+void msc_layout_normalize(const msc_layout *raw, msc_layout *out_layout);
 const msc_layout *msc_layout_replicated(msc_context *ctx, int rank);
-bool msc_layout_parse(msc_context *ctx, const msc_mesh *mesh, const msc_loc *loc, const char *text, const msc_layout **out_layout);
+bool msc_layout_parse(msc_context *ctx, const msc_mesh *mesh, const msc_loc *loc, const char *text,
+                      const msc_layout **out_layout);
 const char *msc_layout_print(msc_arena *arena, const msc_mesh *mesh, const msc_layout *l);
 bool msc_mesh_parse(msc_context *ctx, const msc_loc *loc, const char *text, msc_mesh *out_mesh); /* "dp=2,tp=4" */
 const char *msc_mesh_print(msc_arena *arena, const msc_mesh *mesh);
 int64_t msc_mesh_size(const msc_mesh *mesh);
 int64_t msc_layout_parts(const msc_layout *l, int dim);
 
-/* Sums over a dimension of n elements are made in blocks: the largest power of two of them that divides n, 8 at most, or 64 for a long one,
- * and none shorter than `least`; each is summed by itself and they are added as a balanced tree, ((0+1)+(2+3))+((4+5)+(6+7)).  Ranks that hold aligned groups
- * of blocks have subtrees, and collectives add ranks as a tree: so the sum has the same bits however the dimension is cut. */
+/* Sums over a dimension of n elements are made in blocks: the largest power of two of them that divides n, 8 at most,
+ * or 64 for a long one, and none shorter than `least`; each is summed by itself and they are added as a balanced tree,
+ * ((0+1)+(2+3))+((4+5)+(6+7)).  Ranks that hold aligned groups of blocks have subtrees, and collectives add ranks as a
+ * tree: so the sum has the same bits however the dimension is cut. */
 enum { MSC_MAX_SUM_BLOCKS = 64 };
 int64_t msc_sum_blocks(int64_t n, int64_t least);
 /* Blocks of the part that one of `parts` ranks holds; the part's own where it is no aligned group. */
@@ -530,9 +558,12 @@ void msc_local_dims(const msc_type *t, const msc_layout *l, int64_t *out_dim);
 int64_t msc_local_bytes(const msc_type *t); /* by t->layout; global when NULL */
 int64_t msc_subaxis_digit(const msc_mesh *mesh, msc_subaxis s, int64_t rank);
 const char *msc_subaxis_print(msc_arena *arena, const msc_mesh *mesh, int num, const msc_subaxis *s); /* "{x,y:(1)2}" */
-bool msc_subaxis_parse(msc_context *ctx, const msc_mesh *mesh, const msc_loc *loc, const char *text, int *out_num, msc_subaxis *out_s); /* at most MSC_MAX_SUBAXES */
+/* at most MSC_MAX_SUBAXES */
+bool msc_subaxis_parse(msc_context *ctx, const msc_mesh *mesh, const msc_loc *loc, const char *text, int *out_num,
+                       msc_subaxis *out_s);
 /* The box of elements rank holds: begin and size per dimension; sizes may be 0 at the end of an uneven dimension. */
-void msc_layout_box(const msc_mesh *mesh, const msc_type *t, const msc_layout *l, int64_t rank, int64_t *out_begin, int64_t *out_size);
+void msc_layout_box(const msc_mesh *mesh, const msc_type *t, const msc_layout *l, int64_t rank, int64_t *out_begin,
+                    int64_t *out_size);
 /* The same mesh and layout as box.h sees them; the layout's memory is shared. */
 msc_box_mesh msc_mesh_sizes(const msc_mesh *mesh);
 msc_box_layout msc_layout_cuts(const msc_layout *l);
@@ -552,7 +583,8 @@ int msc_atoms_in(const msc_atoms *atoms, int num, const msc_subaxis *s, uint8_t 
 
 /* The rule of this op with its actual ranks and attributes, in `arena`.  An op without a rule gets REP letters. */
 bool msc_rule_of(const msc_op *op, msc_arena *arena, msc_rule *out_rule);
-const char *msc_rule_print(msc_arena *arena, const msc_rule *rule); /* "Amk,kn->Amn ; k:sum ; lin 0|1"; a dimension without letter is "." */
+/* "Amk,kn->Amn ; k:sum ; lin 0|1"; a dimension without letter is "." */
+const char *msc_rule_print(msc_arena *arena, const msc_rule *rule);
 
 /* ---- rule/digits.c ---- */
 
@@ -563,13 +595,15 @@ typedef struct {
   uint32_t pass;                                  /* mask of atoms */
   uint8_t pass_in;                                /* the operand they are in, when the op is linear in each alone */
 } msc_assignment;
-const msc_layout *msc_rule_layout(msc_context *ctx, const msc_mesh *mesh, const msc_atoms *atoms, const msc_rule *rule, const msc_assignment *a, size_t tensor);
-/* May this letter be cut into so many parts?  (at least one element for each; halo letters: equal ones, no smaller than what
- * neighbours need of them) */
+const msc_layout *msc_rule_layout(msc_context *ctx, const msc_mesh *mesh, const msc_atoms *atoms, const msc_rule *rule,
+                                  const msc_assignment *a, size_t tensor);
+/* May this letter be cut into so many parts?  (at least one element for each; halo letters: equal ones, no smaller than
+ * what neighbours need of them) */
 bool msc_letter_allows(const msc_letter *letter, int64_t parts);
 /* May the letters be cut like this?  (each letter, compound order)  Parts need not be equal. */
 bool msc_rule_allows(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms);
-/* Are the parts of this letter equal?  Or nearly: does padding add an eighth at most?  (who chooses freely takes no others) */
+/* Are the parts of this letter equal?  Or nearly: does padding add an eighth at most?  (who chooses freely
+ * takes no others) */
 bool msc_rule_divides(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms, int letter);
 bool msc_rule_fills(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms, int letter);
 
@@ -586,7 +620,8 @@ void msc_copy_marks(const msc_op *from, msc_op *to);
 /* Is it only its expansion that can be computed?  It has no kernel, or a letter is cut that the kernel needs whole.
  * in_layout: of the operands; NULL: those they have. */
 bool msc_must_expand(const msc_op *op, const msc_layout *const *in_layout);
-/* Dimensions of an einsum's first operand that a product with the second one sums; 0 where there are more operands, or fewer. */
+/* Dimensions of an einsum's first operand that a product with the second one sums; 0 where there are more
+ * operands, or fewer. */
 unsigned msc_einsum_summed(const msc_op *op);
 
 /* ---- rule/check.c ---- */
@@ -594,7 +629,8 @@ unsigned msc_einsum_summed(const msc_op *op);
 /* The type check of an op whose tensors all carry layouts (none: nothing to check); reports with both tensors named. */
 bool msc_rule_check(const msc_op *op, msc_arena *arena);
 /* Why this verb (OP_all_gather ...) cannot change `from` into `to`, or NULL: it can. */
-const char *msc_relayout_wrong(const msc_mesh *mesh, const msc_type *t, msc_op_kind verb, const msc_layout *from, const msc_layout *to);
+const char *msc_relayout_wrong(const msc_mesh *mesh, const msc_type *t, msc_op_kind verb, const msc_layout *from,
+                               const msc_layout *to);
 
 /* ---- print.c, parse.c ---- */
 
@@ -616,9 +652,10 @@ typedef struct {
   int64_t size; /* >= 1 */
 } msc_dim_size;
 
-/* The bytes of a model.fbs, in private memory; verified in structure and meaning, and not needed afterwards.  `name` is the
- * file's, for messages.  NULL after reporting every fault. */
-msc_module *msc_read_fbs(msc_context *ctx, const char *name, const void *data, size_t bytes, size_t num_dims, const msc_dim_size *dim);
+/* The bytes of a model.fbs, in private memory; verified in structure and meaning, and not needed afterwards.  `name` is
+ * the file's, for messages.  NULL after reporting every fault. */
+msc_module *msc_read_fbs(msc_context *ctx, const char *name, const void *data, size_t bytes, size_t num_dims,
+                         const msc_dim_size *dim);
 /* The inverse, for a module with the function "forward" as its user wrote it; in `arena`.  NULL after reporting what
  * cannot be said in a model.fbs. */
 const void *msc_write_fbs(const msc_module *m, msc_arena *arena, size_t *out_bytes);

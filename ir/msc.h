@@ -1,9 +1,11 @@
 /* msc.h: the compiler of msc as a library: a model in memory in, the bytes of plan.bin out.  C11, also C++.
  *
- * A model that a program holds, compiled for eight ranks; runtime/mscrt.h executes the plan, in this process or another:
+ * A model that a program holds, compiled for eight ranks; runtime/mscrt.h executes the plan, in this process or
+ * another:
  *
  *   static bool compile(const char *name, const void *model, size_t bytes) {
- *     static const char keys[] = "{\"device_num\": 8, \"parallel_mode\": \"auto_parallel\", \"search_mode\": \"sharding_propagation\"}";
+ *     static const char keys[] = "{\"device_num\": 8, \"parallel_mode\": \"auto_parallel\", "
+ *                                "\"search_mode\": \"sharding_propagation\"}";
  *     msc_compiler *c = msc_compiler_new(NULL);
  *     const void *plan;
  *     size_t plan_bytes;
@@ -12,17 +14,19 @@
  *     ok = ok && msc_compiler_compile(c, name, model, bytes, &plan, &plan_bytes);
  *     for (size_t i = 0; i < msc_compiler_num_messages(c); i++) {
  *       msc_message m = msc_compiler_message(c, i);
- *       fprintf(stderr, "%s:%u:%u: %s%s%s\n", m.file ? m.file : "msc", m.line, m.column, m.text, *m.code ? " " : "", m.code);
+ *       fprintf(stderr, "%s:%u:%u: %s%s%s\n", m.file ? m.file : "msc", m.line, m.column, m.text, *m.code ? " " : "",
+ *               m.code);
  *     }
  *     ok = ok && execute(plan, plan_bytes);
  *     msc_compiler_free(c); // and the plan
  *     return ok;
  *   }
  *
- * Rules.  A compiler compiles one model; any number of compilers may exist, each used by one thread at a time.  What a compiler
- * gives out is its own and lives until it is freed; what it is given is copied.  The library has no global state, reads no
- * environment variable, and never prints or exits: a call that fails returns false, and the messages say why.  Only a bug in
- * msc aborts.  Option structs start with struct_size, so they can grow; what is zero is the default. */
+ * Rules.  A compiler compiles one model; any number of compilers may exist, each used by one thread at a time.  What a
+ * compiler gives out is its own and lives until it is freed; what it is given is copied.  The library has no global
+ * state, reads no environment variable, and never prints or exits: a call that fails returns false, and the messages
+ * say why.  Only a bug in msc aborts.  Option structs start with struct_size, so they can grow; what is zero
+ * is the default. */
 #ifndef MSC_H
 #define MSC_H
 
@@ -52,9 +56,11 @@ typedef struct {
 typedef struct {
   size_t struct_size;
   size_t max_bytes;    /* bound of the memory for programs and plans; 0: none */
-  const char *target;  /* what the plan runs on: "cpu", "cuda", or with machine code for one GPU "cuda:sm_90"; NULL: "cpu" */
+  /* what the plan runs on: "cpu", "cuda", or with machine code for one GPU "cuda:sm_90"; NULL: "cpu" */
+  const char *target;
   const char *cpu;     /* that it runs on, as "znver3" or "x86-64-v4"; NULL: this machine's */
-  const char *cluster; /* devices and links that costs are computed for: a shipped description, as "a100"; NULL: "cpu", for cuda "h100" */
+  /* devices and links that costs are computed for: a shipped description, as "a100"; NULL: "cpu", for cuda "h100" */
+  const char *cluster;
   double time_limit_s; /* of the search for strategies; 0: none */
   size_t num_sizes;
   const msc_open_size *sizes;
@@ -66,17 +72,18 @@ MSC_API void msc_compiler_free(msc_compiler *c); /* accepts NULL */
 
 /* ---- configuration ---- */
 
-/* The keys of `msc config` in one JSON object; a later call wins over an earlier one.  `name` stands for the text in messages.
- * false after reporting every bad key. */
+/* The keys of `msc config` in one JSON object; a later call wins over an earlier one.  `name` stands for the text in
+ * messages.  false after reporting every bad key. */
 MSC_API bool msc_compiler_configure(msc_compiler *c, const char *name, const char *json, size_t bytes);
 /* The value of a key as JSON, its default where none was given; NULL: there is no such key, or no memory. */
 MSC_API const char *msc_compiler_value(msc_compiler *c, const char *key);
 
 /* ---- compiling ---- */
 
-/* The bytes of a model.fbs or IR text, told apart by their content.  Once per compiler.  false after reporting everything that is
- * wrong with the model or with the configuration. */
-MSC_API bool msc_compiler_compile(msc_compiler *c, const char *name, const void *model, size_t bytes, const void **out_plan, size_t *out_bytes);
+/* The bytes of a model.fbs or IR text, told apart by their content.  Once per compiler.  false after reporting
+ * everything that is wrong with the model or with the configuration. */
+MSC_API bool msc_compiler_compile(msc_compiler *c, const char *name, const void *model, size_t bytes,
+                                  const void **out_plan, size_t *out_bytes);
 
 /* ---- messages ---- */
 

@@ -79,7 +79,8 @@ static void parse_kind(msc_attr_spec *s, const char *kind) {
                {"str", MSC_ATTR_STR, 0, 0},       {"ints", MSC_ATTR_INT, 1, 0},    {"floats", MSC_ATTR_FLOAT, 1, 0},
                {"splits", MSC_ATTR_INT, 1, 1},    {"type", MSC_ATTR_TYPE, 0, 0},   {"dense", MSC_ATTR_DENSE, 0, 0}};
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-    if (strcmp(kind, kinds[i].name) == 0) s->kind = kinds[i].kind, s->is_list = kinds[i].list, s->is_nested = kinds[i].nested;
+    if (strcmp(kind, kinds[i].name) == 0)
+      s->kind = kinds[i].kind, s->is_list = kinds[i].list, s->is_nested = kinds[i].nested;
 }
 
 /* "dim:int=0", "stride:ints?", "shape:ints" */
@@ -118,7 +119,8 @@ const msc_op_info *msc_info(const msc_op *op) { return msc_op_info_of(msc_op_ctx
 /* ---- the check ---- */
 
 static const char *kind_text(const msc_attr_spec *s) {
-  static const char *const scalar[] = {"an integer", "a float", "a bool", "a string", "a list", "a dictionary", "a type", "dense elements"};
+  static const char *const scalar[] = {"an integer", "a float",      "a bool", "a string",
+                                       "a list",     "a dictionary", "a type", "dense elements"};
   if (s->is_nested) return "a list of lists of integers";
   if (s->is_list) return s->kind == MSC_ATTR_FLOAT ? "a list of floats" : "a list of integers";
   return scalar[s->kind];
@@ -160,8 +162,10 @@ bool msc_check_row(const msc_op *op) {
   msc_arena *a = msc_context_arena(msc_op_ctx(op));
   bool ok = true;
   if (op->num_in < info->min_in || (info->max_in >= 0 && op->num_in > info->max_in))
-    ok = msc_op_error(op, MSC_E_ROW, "%s: takes %s operands, not %d", info->name, count_text(a, info->min_in, info->max_in), op->num_in);
+    ok = msc_op_error(op, MSC_E_ROW, "%s: takes %s operands, not %d", info->name,
+                      count_text(a, info->min_in, info->max_in), op->num_in);
   if (op->num_out < info->min_out || (info->max_out >= 0 && op->num_out > info->max_out))
-    ok = msc_op_error(op, MSC_E_ROW, "%s: has %s results, not %d", info->name, count_text(a, info->min_out, info->max_out), op->num_out);
+    ok = msc_op_error(op, MSC_E_ROW, "%s: has %s results, not %d", info->name,
+                      count_text(a, info->min_out, info->max_out), op->num_out);
   return check_attrs(op, info) && ok;
 }

@@ -1,5 +1,6 @@
-/* op_table.h: prototypes of the functions that op.def names, made from op.def itself: a row cannot name a function of the
- * wrong kind, and no list of prototypes has to be kept.  A row's NULL declares the unused name no_rule or no_grad. */
+/* op_table.h: prototypes of the functions that op.def names, made from op.def itself: a row cannot name a function of
+ * the wrong kind, and no list of prototypes has to be kept.  A row's NULL declares the unused name
+ * no_rule or no_grad. */
 #ifndef MSC_IR_OP_TABLE_H
 #define MSC_IR_OP_TABLE_H
 
@@ -21,7 +22,8 @@
 #undef NULL
 #pragma pop_macro("NULL")
 #define OP(name, operands, results, attrs, flags, shape, rule, rule_fn, grad, cost)
-#define COMPOSITE(name, operands, results, attrs, flags, shape, rule, rule_fn, grad, cost, expansion) msc_expand_fn expansion;
+#define COMPOSITE(name, operands, results, attrs, flags, shape, rule, rule_fn, grad, cost, expansion) \
+  msc_expand_fn expansion;
 #include "ir/op.def"
 #undef OP
 

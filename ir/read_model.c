@@ -11,10 +11,14 @@ static bool ends_with(const char *text, const char *end) {
 msc_module *msc_read_model(msc_context *ctx, const msc_model_bytes *b) {
   static const char *const other[] = {".onnx", ".stablehlo"};
   const msc_loc here = {.file = msc_intern(ctx, b->name)};
-  if (ends_with(b->name, ".fbs") || (b->bytes >= 8 && !memcmp((const char *)b->data + 4, "MSC", 3))) return msc_read_fbs(ctx, b->name, b->data, b->bytes, b->num_dims, b->dim);
+  if (ends_with(b->name, ".fbs") || (b->bytes >= 8 && !memcmp((const char *)b->data + 4, "MSC", 3)))
+    return msc_read_fbs(ctx, b->name, b->data, b->bytes, b->num_dims, b->dim);
   for (size_t i = 0; i < sizeof other / sizeof *other; i++)
-    if (ends_with(b->name, other[i])) return msc_error(ctx, MSC_E_UNSUPPORTED, msc_loc_of(ctx, &here), "reading %s is not supported yet", other[i] + 1), NULL;
-  if (b->num_dims) return msc_error(ctx, MSC_E_SHAPE, msc_loc_of(ctx, &here), "--dim: IR text states all of its sizes"), NULL;
+    if (ends_with(b->name, other[i]))
+      return msc_error(ctx, MSC_E_UNSUPPORTED, msc_loc_of(ctx, &here), "reading %s is not supported yet", other[i] + 1),
+             NULL;
+  if (b->num_dims)
+    return msc_error(ctx, MSC_E_SHAPE, msc_loc_of(ctx, &here), "--dim: IR text states all of its sizes"), NULL;
   msc_module *m = msc_parse(ctx, b->name, b->data, b->bytes);
   return m && msc_verify(m) ? m : NULL;
 }

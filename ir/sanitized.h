@@ -1,4 +1,5 @@
-/* sanitized.h: is this a build with the address sanitizer?  Then kernels are made with checked accesses, and run on memory that is guarded. */
+/* sanitized.h: is this a build with the address sanitizer?  Then kernels are made with checked accesses, and run on
+ * memory that is guarded. */
 #ifndef MSC_IR_SANITIZED_H
 #define MSC_IR_SANITIZED_H
 

@@ -1,12 +1,15 @@
 /* verify.c: a module in; true, or every fault of it reported, out.
- * Structure, SSA, rows, types against re-run shape functions, tied operands, functions; layouts are in verify_layout.c. */
+ * Structure, SSA, rows, types against re-run shape functions, tied operands, functions; layouts
+ * are in verify_layout.c. */
 #include "ir/verify.h"
 
 #include <string.h>
 
 #include "ir/alias.h"
 
-static bool bug(const msc_op *op, const char *what) { return msc_op_error(op, MSC_E_INTERNAL, "%s: %s", msc_kind_name(op->kind), what); }
+static bool bug(const msc_op *op, const char *what) {
+  return msc_op_error(op, MSC_E_INTERNAL, "%s: %s", msc_kind_name(op->kind), what);
+}
 
 /* ---- structure: what the functions of graph.c keep true ---- */
 
@@ -25,7 +28,8 @@ static bool check_links(const msc_block *b) {
       if (op->out[i].def != op || op->out[i].index != i) ok = bug(op, "a result does not belong to its op");
   }
   if (b->last != prev)
-    ok = msc_error(b->func->module->ctx, MSC_E_INTERNAL, b->func->loc, "%s: the block's last op is not its last", b->func->name);
+    ok = msc_error(b->func->module->ctx, MSC_E_INTERNAL, b->func->loc, "%s: the block's last op is not its last",
+                   b->func->name);
   return ok;
 }
 
@@ -55,14 +59,16 @@ static bool check_operands(const ssa *s, const msc_op *op) {
     const msc_value *v = op->in[i].value;
     const msc_block *home = v->def ? v->def->block : v->block;
     if (home != op->block)
-      ok = msc_op_error(op, MSC_E_SSA, "%s: operand %zu is defined in another block; a region sees its own arguments only",
+      ok = msc_op_error(op, MSC_E_SSA,
+                        "%s: operand %zu is defined in another block; a region sees its own arguments only",
                         msc_kind_name(op->kind), i);
     else if (v->id >= s->num.num_values || s->defined[v->id] != v)
       ok = msc_op_error(op, MSC_E_SSA, "%s: operand %zu is used before its definition, or its definition was removed",
                         msc_kind_name(op->kind), i);
   }
   if (op->forward && (op->forward->id >= s->num.num_ops || s->passed[op->forward->id] != op->forward))
-    ok = msc_op_error(op, MSC_E_SSA, "%s: the forward op it belongs to does not stand before it", msc_kind_name(op->kind));
+    ok = msc_op_error(op, MSC_E_SSA, "%s: the forward op it belongs to does not stand before it",
+                      msc_kind_name(op->kind));
   return ok;
 }
 
@@ -117,26 +123,31 @@ static bool check_tied(const msc_op *op) {
     int result = msc_tied_result(op, i);
     if (result < 0) continue;
     const msc_value *old = op->in[i].value;
-    bool moves = msc_op_attr(op, "in_layout") && same_shape(old->type, op->out[result].type); /* will get it in another layout */
+    /* will get it in another layout */
+    bool moves = msc_op_attr(op, "in_layout") && same_shape(old->type, op->out[result].type);
     if (old->type != op->out[result].type && !moves)
-      ok = msc_op_error(op, MSC_E_TYPE, "%s: result %d takes the buffer of operand %zu, so both must have the same type and layout",
+      ok = msc_op_error(op, MSC_E_TYPE,
+                        "%s: result %d takes the buffer of operand %zu, so both must have the same type and layout",
                         msc_kind_name(op->kind), result, i);
   }
   return ok;
 }
 
 /* Of a region, what its arguments stand for is not asked: a kernel reads and writes element by element. */
-static const msc_value *memory_in(const msc_block *b, const msc_value *v) { return b->parent ? v : msc_memory_of(v).root; }
+static const msc_value *memory_in(const msc_block *b, const msc_value *v) {
+  return b->parent ? v : msc_memory_of(v).root;
+}
 
-/* What an update has overwritten is read no more, not as another shape either.  `thief`, by value id: who overwrote the memory. */
+/* What an update has overwritten is read no more, not as another shape either.  `thief`, by value id: who
+ * overwrote the memory. */
 static bool check_overwritten(const msc_block *b, const msc_op **thief) {
   bool ok = true;
   for (const msc_op *op = b->first; op; op = op->next) {
     for (size_t i = 0; i < op->num_in; i++) {
       const msc_op *by = thief[memory_in(b, op->in[i].value)->id];
       if (!by) continue;
-      ok = msc_op_error(op, MSC_E_SSA, "%s: reads a value that %s has overwritten; use its result", msc_kind_name(op->kind),
-                        msc_kind_name(by->kind));
+      ok = msc_op_error(op, MSC_E_SSA, "%s: reads a value that %s has overwritten; use its result",
+                        msc_kind_name(op->kind), msc_kind_name(by->kind));
       msc_note(msc_op_ctx(op), by->loc, "overwritten here");
     }
     if (op->body) ok &= check_overwritten(op->body, thief);
@@ -158,8 +169,8 @@ static bool check_region(const msc_op *op) {
   return check_links(op->body) && check_end(op->body, OP_yield);
 }
 
-/* All that makes an op right on its own, its row, types and layouts, as a number.  The forward op counts with its own, which was
- * found just before. */
+/* All that makes an op right on its own, its row, types and layouts, as a number.  The forward op counts with its own,
+ * which was found just before. */
 static uint64_t number_of(const msc_op *op, uint64_t mesh) {
   uint64_t h = msc_mix(mesh, (uint64_t)op->kind << 32 | (uint64_t)op->num_in << 16 | op->num_out);
   for (size_t i = 0; i < op->num_in; i++) h = msc_mix_pointer(h, op->in[i].value->type);
@@ -167,7 +178,8 @@ static uint64_t number_of(const msc_op *op, uint64_t mesh) {
   h = msc_mix_attrs(h, op->attrs, op->num_attrs);
   if (op->forward) h = msc_mix_pointer(msc_mix(h, op->forward->verified), op->letters);
   for (size_t i = 0; op->body && i < op->body->num_args; i++) h = msc_mix_pointer(h, op->body->args[i]->type);
-  for (const msc_op *inner = op->body ? op->body->first : NULL; inner; inner = inner->next) h = msc_mix(h, inner->verified);
+  for (const msc_op *inner = op->body ? op->body->first : NULL; inner; inner = inner->next)
+    h = msc_mix(h, inner->verified);
   return h ? h : 1;
 }
 
@@ -175,7 +187,8 @@ static uint64_t number_of(const msc_op *op, uint64_t mesh) {
 static bool check_op(msc_op *op, uint64_t mesh, msc_arena *arena) {
   bool ok = true;
   if (!has_types(op)) return false;
-  for (msc_op *inner = op->body ? op->body->first : NULL; inner; inner = inner->next) ok &= check_op(inner, mesh, arena);
+  for (msc_op *inner = op->body ? op->body->first : NULL; inner; inner = inner->next)
+    ok &= check_op(inner, mesh, arena);
   if (!ok) return false;
   uint64_t number = number_of(op, mesh);
   bool known = number == op->verified;
@@ -199,9 +212,11 @@ static bool check_args(const msc_func *f) {
       continue;
     }
     ok &= msc_verify_type(f->module, f->loc, v->type);
-    bool inner = msc_arg_role(f, i) == MSC_ROLE_SUM || msc_arg_role(f, i) == MSC_ROLE_CARRIED; /* from another section of the step */
+    /* from another section of the step */
+    bool inner = msc_arg_role(f, i) == MSC_ROLE_SUM || msc_arg_role(f, i) == MSC_ROLE_CARRIED;
     if (v->type->layout && v->type->layout->num_partial && !inner)
-      ok = msc_error(ctx, MSC_E_LAYOUT, f->loc, "%s: argument %zu is partial; what comes from outside is finished", f->name, i);
+      ok = msc_error(ctx, MSC_E_LAYOUT, f->loc, "%s: argument %zu is partial; what comes from outside is finished",
+                     f->name, i);
     if (role && (role->kind != MSC_ATTR_STR || msc_arg_role(f, i) == MSC_ROLE_NONE))
       ok = msc_error(ctx, MSC_E_CONFIG, f->loc, "%s: argument %zu has an unknown msc.role", f->name, i);
   }
@@ -215,14 +230,17 @@ static bool check_results(const msc_func *f) {
   const msc_attr_value *names = msc_func_attr(f, "results"), *loss = msc_func_attr(f, "loss");
   bool ok = true;
   if (names && (names->kind != MSC_ATTR_LIST || names->list.num != end->num_in))
-    ok = msc_error(ctx, MSC_E_ROW, f->loc, "%s: results must be a list of %d names, one for each value returned", f->name, end->num_in);
+    ok = msc_error(ctx, MSC_E_ROW, f->loc, "%s: results must be a list of %d names, one for each value returned",
+                   f->name, end->num_in);
   if (!loss) return ok;
   if (loss->kind != MSC_ATTR_INT || loss->i < 0 || loss->i >= end->num_in)
-    return msc_error(ctx, MSC_E_ROW, f->loc, "%s: loss must be the number of a value returned, 0..%d", f->name, end->num_in - 1);
+    return msc_error(ctx, MSC_E_ROW, f->loc, "%s: loss must be the number of a value returned, 0..%d", f->name,
+                     end->num_in - 1);
   const msc_type *t = end->in[loss->i].value->type;
   if (t && (t->rank != 0 || !msc_is_float(t->dtype)))
-    ok = msc_error(ctx, MSC_E_SHAPE, end->loc, "%s: the loss must be a floating-point scalar, not rank %d of %s; reduce it first", f->name,
-                   t->rank, msc_dtype_name(t->dtype));
+    ok = msc_error(ctx, MSC_E_SHAPE, end->loc,
+                   "%s: the loss must be a floating-point scalar, not rank %d of %s; reduce it first", f->name, t->rank,
+                   msc_dtype_name(t->dtype));
   return ok;
 }
 
@@ -245,9 +263,11 @@ static bool check_mesh(const msc_module *m) {
   int64_t devices = 1;
   const msc_mesh *mesh = &m->mesh;
   for (int i = 0; i < mesh->num_axes; i++) {
-    if (mesh->axis[i].size < 1 || mesh->axis[i].size > MSC_MAX_DEVICES || (devices *= mesh->axis[i].size) > MSC_MAX_DEVICES)
-      return msc_error(m->ctx, MSC_E_LAYOUT, NULL, "mesh axis %s has size %" PRId64 "; the mesh may have 1 to %d devices",
-                       mesh->axis[i].name, mesh->axis[i].size, MSC_MAX_DEVICES);
+    if (mesh->axis[i].size < 1 || mesh->axis[i].size > MSC_MAX_DEVICES ||
+        (devices *= mesh->axis[i].size) > MSC_MAX_DEVICES)
+      return msc_error(m->ctx, MSC_E_LAYOUT, NULL,
+                       "mesh axis %s has size %" PRId64 "; the mesh may have 1 to %d devices", mesh->axis[i].name,
+                       mesh->axis[i].size, MSC_MAX_DEVICES);
     for (int j = 0; j < i; j++)
       if (strcmp(mesh->axis[i].name, mesh->axis[j].name) == 0)
         return msc_error(m->ctx, MSC_E_LAYOUT, NULL, "mesh has two axes named %s", mesh->axis[i].name);
@@ -258,10 +278,12 @@ static bool check_mesh(const msc_module *m) {
 bool msc_verify(msc_module *m) {
   bool ok = check_mesh(m);
   uint64_t mesh = msc_mix(0, (uint64_t)m->mesh.num_axes);
-  for (int i = 0; i < m->mesh.num_axes; i++) mesh = msc_mix_pointer(msc_mix(mesh, (uint64_t)m->mesh.axis[i].size), m->mesh.axis[i].name);
+  for (int i = 0; i < m->mesh.num_axes; i++)
+    mesh = msc_mix_pointer(msc_mix(mesh, (uint64_t)m->mesh.axis[i].size), m->mesh.axis[i].name);
   msc_arena *arena = msc_arena_new(m->ctx);
   for (msc_func *f = m->first; ok && f; f = f->next)
-    if (msc_find_func(m, f->name) != f) ok = msc_error(m->ctx, MSC_E_ROW, f->loc, "two functions are named %s", f->name);
+    if (msc_find_func(m, f->name) != f)
+      ok = msc_error(m->ctx, MSC_E_ROW, f->loc, "two functions are named %s", f->name);
   if (ok)
     for (msc_func *f = m->first; f; f = f->next) ok &= verify_func(f, mesh, arena);
   msc_arena_free(arena);

@@ -1,5 +1,6 @@
 /* verify_layout.c: an op whose tensors carry layouts in; true, or what does not fit reported, out.
- * Layouts must exist on the mesh and obey the op's rule (rule/check.c); manual collectives must name members of a group. */
+ * Layouts must exist on the mesh and obey the op's rule (rule/check.c); manual collectives must name members
+ * of a group. */
 #include <string.h>
 
 #include "ir/comm.h"
@@ -28,21 +29,23 @@ bool msc_verify_type(const msc_module *m, const msc_loc *loc, const msc_type *t)
 static bool member_attr(const msc_op *op, const char *attr, int64_t num) {
   int64_t v = msc_op_int(op, attr);
   if (v >= 0 && v < num) return true;
-  return msc_op_error(op, MSC_E_ROW, "%s: %s is %" PRId64 "; the group %s has members 0..%" PRId64, msc_kind_name(op->kind), attr, v,
-                      msc_op_str(op, "axes"), num - 1);
+  return msc_op_error(op, MSC_E_ROW, "%s: %s is %" PRId64 "; the group %s has members 0..%" PRId64,
+                      msc_kind_name(op->kind), attr, v, msc_op_str(op, "axes"), num - 1);
 }
 
 static bool check_group(const msc_op *op) {
   int num_digits;
   msc_subaxis digit[MSC_MAX_SUBAXES];
-  MSC_TRY(msc_subaxis_parse(msc_op_ctx(op), &op->block->func->module->mesh, op->loc, msc_op_str(op, "axes"), &num_digits, digit));
+  MSC_TRY(msc_subaxis_parse(msc_op_ctx(op), &op->block->func->module->mesh, op->loc, msc_op_str(op, "axes"),
+                            &num_digits, digit));
   int64_t num = msc_group_size(num_digits, digit);
   if (op->kind == OP_broadcast) return member_attr(op, "root", num);
   return member_attr(op, "from", num) & member_attr(op, "to", num);
 }
 
 /* The largest part of `shape` under a layout is what the value is. */
-static bool check_part(const msc_op *op, const msc_type *whole, const msc_layout *l, const msc_type *part, const char *what) {
+static bool check_part(const msc_op *op, const msc_type *whole, const msc_layout *l, const msc_type *part,
+                       const char *what) {
   int64_t dim[MSC_MAX_RANK];
   msc_local_dims(whole, l, dim);
   if (memcmp(dim, part->dim, sizeof *dim * (size_t)part->rank) == 0) return true;
@@ -55,23 +58,28 @@ static bool check_halo(const msc_op *op, const msc_type *whole, const msc_layout
   const msc_type *x = op->in[0].value->type;
   if (msc_op_ints(op, "halo", halo, 3) != 3 || halo[0] < 0 || halo[0] >= x->rank || halo[1] < 0 || halo[2] < 0)
     return msc_op_error(op, MSC_E_ROW, "comm: halo must be a dimension and two numbers of rows");
-  if (strcmp(msc_op_str(op, "verb"), "halo") || from != to) return msc_op_error(op, MSC_E_SHARDING, "comm: with a halo its verb is halo, and the layout stays");
+  if (strcmp(msc_op_str(op, "verb"), "halo") || from != to)
+    return msc_op_error(op, MSC_E_SHARDING, "comm: with a halo its verb is halo, and the layout stays");
   int64_t parts = msc_layout_parts(from, (int)halo[0]), n = whole->dim[halo[0]];
   if (parts < 2 || n % parts || from->split[halo[0]] || halo[1] > n / parts || halo[2] > n / parts)
     return msc_op_error(op, MSC_E_SHARDING, "comm: a halo needs equal parts that are no smaller than it");
   MSC_TRY(check_part(op, whole, from, x, "operand"));
   msc_type wide = *x;
   wide.dim[halo[0]] += halo[1] + halo[2];
-  return !memcmp(wide.dim, op->out[0].type->dim, sizeof *wide.dim * (size_t)wide.rank) || msc_op_error(op, MSC_E_SHARDING, "comm: its result is not its operand with the halo");
+  return !memcmp(wide.dim, op->out[0].type->dim, sizeof *wide.dim * (size_t)wide.rank) ||
+         msc_op_error(op, MSC_E_SHARDING, "comm: its result is not its operand with the halo");
 }
 
 static const char *fits(const msc_type *whole, const msc_layout *from, const msc_layout *to) {
   msc_box_layout a = msc_layout_cuts(from), b = msc_layout_cuts(to);
   if (from->rank != whole->rank || to->rank != whole->rank) return "the rank differs";
-  return msc_box_shape_ok(&a, whole->dim) && msc_box_shape_ok(&b, whole->dim) ? NULL : "the sizes of parts do not add up to the shape";
+  return msc_box_shape_ok(&a, whole->dim) && msc_box_shape_ok(&b, whole->dim)
+             ? NULL
+             : "the sizes of parts do not add up to the shape";
 }
 
-/* A lowered layout change: its verb can do it, and operand and result are the parts that its layouts make of the shape. */
+/* A lowered layout change: its verb can do it, and operand and result are the parts that its layouts make
+ * of the shape. */
 static bool check_comm_of(const msc_op *op, size_t i, const msc_comm_part *p) {
   const msc_module *m = op->block->func->module;
   const msc_type *x = op->in[i].value->type;
@@ -82,16 +90,20 @@ static bool check_comm_of(const msc_op *op, size_t i, const msc_comm_part *p) {
   if (!why && msc_op_attr(op, "halo")) return check_halo(op, whole, p->from, p->to);
   if (!why && !msc_kind_parse(verb, &kind)) why = "there is no such verb";
   if (!why && p->from != p->to) why = msc_relayout_wrong(&m->mesh, whole, kind, p->from, p->to);
-  if (!why) return check_part(op, whole, p->from, x, "operand") & check_part(op, whole, p->to, op->out[i].type, "result");
+  if (!why)
+    return check_part(op, whole, p->from, x, "operand") & check_part(op, whole, p->to, op->out[i].type, "result");
   msc_arena *arena = msc_context_arena(m->ctx);
-  return msc_op_error(op, MSC_E_SHARDING, "comm: %s cannot make %s from %s: %s", verb, msc_layout_print(arena, &m->mesh, p->to),
-                      msc_layout_print(arena, &m->mesh, p->from), why);
+  return msc_op_error(op, MSC_E_SHARDING, "comm: %s cannot make %s from %s: %s", verb,
+                      msc_layout_print(arena, &m->mesh, p->to), msc_layout_print(arena, &m->mesh, p->from), why);
 }
 
-static bool may_carry_several(const char *verb) { return !strcmp(verb, "all_reduce") || !strcmp(verb, "all_gather") || !strcmp(verb, "reduce_scatter"); }
+static bool may_carry_several(const char *verb) {
+  return !strcmp(verb, "all_reduce") || !strcmp(verb, "all_gather") || !strcmp(verb, "reduce_scatter");
+}
 
 static bool check_comm(const msc_op *op, msc_arena *arena) {
-  if (op->num_in > 1 && !may_carry_several(msc_op_str(op, "verb"))) return msc_op_error(op, MSC_E_ROW, "comm: %s is of one value", msc_op_str(op, "verb"));
+  if (op->num_in > 1 && !may_carry_several(msc_op_str(op, "verb")))
+    return msc_op_error(op, MSC_E_ROW, "comm: %s is of one value", msc_op_str(op, "verb"));
   const msc_comm_part *p = msc_comm_parts(op, arena);
   for (size_t i = 0; p && i < op->num_in; i++) MSC_TRY(check_comm_of(op, i, &p[i]));
   return p != NULL;
@@ -103,14 +115,16 @@ static bool check_pair(const msc_op *op) {
   if (op->kind == OP_send) {
     for (const msc_use *u = op->out[0].uses; u; u = u->next)
       if (u->user->kind != OP_recv)
-        return msc_op_error(u->user, MSC_E_ROW, "%s: uses the token of a send; only recv may", msc_kind_name(u->user->kind));
+        return msc_op_error(u->user, MSC_E_ROW, "%s: uses the token of a send; only recv may",
+                            msc_kind_name(u->user->kind));
     return true;
   }
   const msc_op *send = op->in[0].value->def;
-  if (!send || send->kind != OP_send) return msc_op_error(op, MSC_E_ROW, "recv: its operand must be the token of a send");
+  if (!send || send->kind != OP_send)
+    return msc_op_error(op, MSC_E_ROW, "recv: its operand must be the token of a send");
   for (size_t i = 0; i < sizeof attrs / sizeof *attrs; i++) {
-    bool same =
-        i == 0 ? strcmp(msc_op_str(op, "axes"), msc_op_str(send, "axes")) == 0 : msc_op_int(op, attrs[i]) == msc_op_int(send, attrs[i]);
+    bool same = i == 0 ? strcmp(msc_op_str(op, "axes"), msc_op_str(send, "axes")) == 0
+                       : msc_op_int(op, attrs[i]) == msc_op_int(send, attrs[i]);
     if (!same) return msc_op_error(op, MSC_E_ROW, "recv: %s differs from that of its send", attrs[i]);
   }
   return true;
@@ -145,8 +159,8 @@ static bool is_layout_change(const msc_op *op) {
   }
 }
 
-/* Between sharding and partitioning an op says in `in_layout` how it wants its operands; the layout changes that make them
- * so are still to be inserted.  A copy of the op whose operands are as wanted. */
+/* Between sharding and partitioning an op says in `in_layout` how it wants its operands; the layout changes that make
+ * them so are still to be inserted.  A copy of the op whose operands are as wanted. */
 static bool as_wanted(const msc_op *op, msc_arena *arena, msc_op *out_op) {
   const msc_attr_value *list = msc_op_attr(op, "in_layout");
   msc_context *ctx = msc_op_ctx(op);
@@ -161,8 +175,8 @@ static bool as_wanted(const msc_op *op, msc_arena *arena, msc_op *out_op) {
     if (list->list.v[i].kind != MSC_ATTR_STR) continue;
     MSC_TRY(msc_layout_parse(ctx, &op->block->func->module->mesh, op->loc, list->list.v[i].s, &l));
     if (l->rank != value[i].type->rank)
-      return msc_op_error(op, MSC_E_LAYOUT, "%s: entry %zu of in_layout has rank %d, the operand %d", msc_kind_name(op->kind), i, l->rank,
-                          value[i].type->rank);
+      return msc_op_error(op, MSC_E_LAYOUT, "%s: entry %zu of in_layout has rank %d, the operand %d",
+                          msc_kind_name(op->kind), i, l->rank, value[i].type->rank);
     value[i].type = msc_type_with_layout(ctx, value[i].type, l);
     MSC_TRY(msc_verify_type(op->block->func->module, op->loc, value[i].type));
   }
@@ -175,14 +189,18 @@ bool msc_verify_layouts(const msc_op *op, msc_arena *arena) {
   msc_op wanted;
   MSC_TRY(own_layouts(op));
   if (manual && any)
-    return msc_op_error(op, MSC_E_SHARDING, "%s: with axes it works on one rank's shapes, so its tensors cannot have layouts", info->name);
+    return msc_op_error(op, MSC_E_SHARDING,
+                        "%s: with axes it works on one rank's shapes, so its tensors cannot have layouts", info->name);
   if (op->kind == OP_send || op->kind == OP_recv) MSC_TRY(check_group(op) && check_pair(op));
   if (op->kind == OP_broadcast) MSC_TRY(check_group(op));
-  if (op->kind == OP_comm && !any) return manual ? op->num_in == 1 || msc_op_error(op, MSC_E_ROW, "comm: with axes it is of one value") : check_comm(op, arena);
+  if (op->kind == OP_comm && !any)
+    return manual ? op->num_in == 1 || msc_op_error(op, MSC_E_ROW, "comm: with axes it is of one value")
+                  : check_comm(op, arena);
   if (!any && !manual && is_layout_change(op))
     return msc_op_error(op, MSC_E_SHARDING, "%s: needs axes, or layouts on operand and result", info->name);
   if (!any || (info->flags & MSC_TERMINATOR)) return true;
-  if (op->kind == OP_stage_send || op->kind == OP_stage_recv) return true; /* what a rank holds, partial or not, to a rank that holds the same */
+  /* what a rank holds, partial or not, to a rank that holds the same */
+  if (op->kind == OP_stage_send || op->kind == OP_stage_recv) return true;
   return as_wanted(op, arena, &wanted) && msc_rule_check(&wanted, arena);
 }
 
@@ -193,15 +211,17 @@ bool msc_verify_partitioned(const msc_func *f, msc_arena *arena) {
   const msc_op *ret = f->body->last;
   msc_op wanted;
   bool ok = true;
-  if (!partitioned || partitioned->kind != MSC_ATTR_BOOL || !partitioned->b || !as_wanted(ret, arena, &wanted)) return true;
+  if (!partitioned || partitioned->kind != MSC_ATTR_BOOL || !partitioned->b || !as_wanted(ret, arena, &wanted))
+    return true;
   for (size_t i = 0; i < ret->num_in; i++) {
     const msc_layout *l = ret->in[i].value->type->layout, *want = wanted.in[i].value->type->layout;
     if (l == want || !l || !want) continue;
-    ok = msc_op_error(ret, MSC_E_SHARDING, "return: result %zu is %s, and must be %s", i, msc_layout_print(arena, &f->module->mesh, l),
-                      msc_layout_print(arena, &f->module->mesh, want));
+    ok = msc_op_error(ret, MSC_E_SHARDING, "return: result %zu is %s, and must be %s", i,
+                      msc_layout_print(arena, &f->module->mesh, l), msc_layout_print(arena, &f->module->mesh, want));
   }
   for (const msc_op *op = f->body->first; op; op = op->next)
     if (msc_info(op)->expand && msc_must_expand(op, NULL))
-      ok = msc_op_error(op, MSC_E_SHARDING, "%s: only its expansion can work on operands that are cut like this", msc_kind_name(op->kind));
+      ok = msc_op_error(op, MSC_E_SHARDING, "%s: only its expansion can work on operands that are cut like this",
+                        msc_kind_name(op->kind));
   return ok;
 }

@@ -1,5 +1,5 @@
-/* check.h: what holds between any two passes: what the verifier of ir/ knows of any module, and what was decided since, while
- * lowering it: who sends what to whom, and where everything lies. */
+/* check.h: what holds between any two passes: what the verifier of ir/ knows of any module, and what was decided since,
+ * while lowering it: who sends what to whom, and where everything lies. */
 #ifndef MSC_PASSES_CHECK_H
 #define MSC_PASSES_CHECK_H
 
@@ -12,15 +12,16 @@ bool msc_check_module(msc_module *m);
 
 /* ---- 6_pipeline/check_messages.c ---- */
 
-/* What one section sends another one receives: the same value of the same micro-batch, in the same order; what sections leave for
- * each other somebody sets.  Functions of no program pass. */
+/* What one section sends another one receives: the same value of the same micro-batch, in the same order; what sections
+ * leave for each other somebody sets.  Functions of no program pass. */
 bool msc_check_messages(msc_module *m);
 
 /* ---- 7_lower/check_layouts.c ---- */
 
 /* After pass localize: shapes, collectives, arguments and results are still those of the layouts. */
 bool msc_check_layouts(msc_module *m);
-/* For passes that replace an op by several: those that make what nobody says a whole of keep what they read, in `reads`. */
+/* For passes that replace an op by several: those that make what nobody says a whole of keep what they
+ * read, in `reads`. */
 void msc_say_reads(msc_module *m);
 
 /* ---- 8_memory/check_places.c ---- */

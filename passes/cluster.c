@@ -144,7 +144,8 @@ static void check_members(reading *r, const json_t *object, const char *path, si
     bool found = false;
     for (size_t i = 0; i < num; i++) found |= !strcmp(known[i], name);
     if (found) continue;
-    const char *near = msc_nearest(name, known, num), *full = msc_arena_printf(msc_context_arena(r->ctx), "%s%s%s", path, *path ? "." : "", name);
+    const char *near = msc_nearest(name, known, num),
+               *full = msc_arena_printf(msc_context_arena(r->ctx), "%s%s%s", path, *path ? "." : "", name);
     if (near) wrong(r, full, "unknown key '%s'; did you mean '%s'?", full, near);
     else wrong(r, full, "unknown key '%s'", full);
   }
@@ -153,15 +154,18 @@ static void check_members(reading *r, const json_t *object, const char *path, si
 /* ---- parts ---- */
 
 static void read_gpu(reading *r, const json_t *gpu) {
-  static const char *const known[] = {"arch", "multiprocessors", "clock_hz", "memory_clock_hz", "cache_bytes", "shared_bytes", "threads", "blocks"};
+  static const char *const known[] = {"arch",        "multiprocessors", "clock_hz", "memory_clock_hz",
+                                      "cache_bytes", "shared_bytes",    "threads",  "blocks"};
   msc_cluster_gpu *g = &r->out->gpu;
-  int64_t *const figures[] = {&g->arch, &g->multiprocessors, &g->clock_hz, &g->memory_clock_hz, &g->cache_bytes, &g->shared_bytes, &g->threads, &g->blocks};
+  int64_t *const figures[] = {&g->arch,        &g->multiprocessors, &g->clock_hz, &g->memory_clock_hz,
+                              &g->cache_bytes, &g->shared_bytes,    &g->threads,  &g->blocks};
   if (!json_is_object(gpu)) {
     wrong(r, "device.gpu", "device.gpu must be an object");
     return;
   }
   check_members(r, gpu, "device.gpu", sizeof known / sizeof *known, known);
-  for (size_t i = 0; i < sizeof known / sizeof *known; i++) *figures[i] = whole(r, gpu, msc_arena_printf(msc_context_arena(r->ctx), "device.gpu.%s", known[i]), true);
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    *figures[i] = whole(r, gpu, msc_arena_printf(msc_context_arena(r->ctx), "device.gpu.%s", known[i]), true);
 }
 
 static void read_device(reading *r) {
@@ -180,7 +184,9 @@ static void read_device(reading *r) {
   if (json_object_get(device, "gpu")) read_gpu(r, json_object_get(device, "gpu"));
   const json_t *flops = json_object_get(device, "flops_per_s");
   if (!json_is_object(flops)) {
-    wrong(r, "device.flops_per_s", flops ? "device.flops_per_s must be an object with a number per element type" : "device.flops_per_s is missing");
+    wrong(r, "device.flops_per_s",
+          flops ? "device.flops_per_s must be an object with a number per element type"
+                : "device.flops_per_s is missing");
     return;
   }
   const char *types[MSC_NUM_DTYPES];
@@ -188,7 +194,10 @@ static void read_device(reading *r) {
   check_members(r, flops, "device.flops_per_s", MSC_NUM_DTYPES, types);
   double usual = figure(r, flops, "device.flops_per_s.f32", true);
   for (int d = 0; d < MSC_NUM_DTYPES; d++) {
-    double own = d == MSC_F32 ? 0 : figure(r, flops, msc_arena_printf(msc_context_arena(r->ctx), "device.flops_per_s.%s", types[d]), false);
+    double own =
+        d == MSC_F32
+            ? 0
+            : figure(r, flops, msc_arena_printf(msc_context_arena(r->ctx), "device.flops_per_s.%s", types[d]), false);
     c->flops_per_s[d] = own > 0 ? own : usual;
   }
 }
@@ -211,14 +220,19 @@ static void read_level(reading *r, size_t i, const json_t *level, bool last) {
   const char *size_path = msc_arena_printf(a, "%s.size", path);
   l->size = whole(r, level, size_path, !last);
   if (last || l->size == 0) l->size = INT64_MAX;
-  else if (i && l[-1].size && l->size % l[-1].size) wrong(r, size_path, "%s is %" PRId64 "; it must be a multiple of the level inside it, %" PRId64, size_path, l->size, l[-1].size);
+  else if (i && l[-1].size && l->size % l[-1].size)
+    wrong(r, size_path, "%s is %" PRId64 "; it must be a multiple of the level inside it, %" PRId64, size_path, l->size,
+          l[-1].size);
 }
 
 static void read_levels(reading *r) {
   const json_t *levels = json_object_get(r->json, "levels");
   size_t num = json_array_size(levels);
   if (!json_is_array(levels) || num < 1 || num > MSC_MAX_LEVELS) {
-    wrong(r, "levels", levels ? "levels must be a list of 1 to %d objects, innermost first" : "levels is missing, a list of 1 to %d objects", MSC_MAX_LEVELS);
+    wrong(r, "levels",
+          levels ? "levels must be a list of 1 to %d objects, innermost first"
+                 : "levels is missing, a list of 1 to %d objects",
+          MSC_MAX_LEVELS);
     return;
   }
   r->out->num_levels = (int)num;
@@ -252,7 +266,9 @@ static void read_measures(reading *r) {
     const char *verb = words_of(r, row, msc_arena_printf(a, "%s.op", path));
     size_t v = 0;
     while (v < sizeof verbs / sizeof *verbs && strcmp(msc_kind_name(verbs[v]), verb)) v++;
-    if (v == sizeof verbs / sizeof *verbs) wrong(r, msc_arena_printf(a, "%s.op", path), "%s.op must be all_reduce, all_gather, reduce_scatter, all_to_all or permute", path);
+    if (v == sizeof verbs / sizeof *verbs)
+      wrong(r, msc_arena_printf(a, "%s.op", path),
+            "%s.op must be all_reduce, all_gather, reduce_scatter, all_to_all or permute", path);
     else m->verb = verbs[v];
     m->ranks = whole(r, row, msc_arena_printf(a, "%s.ranks", path), true);
     m->bytes = whole(r, row, msc_arena_printf(a, "%s.bytes", path), true);
@@ -287,7 +303,9 @@ const msc_cluster *msc_cluster_read(msc_context *ctx, const char *name, const ch
   }
   r.json = json;
   bool ok = json_is_object(json);
-  if (!ok) msc_error(ctx, MSC_E_CLUSTER, msc_loc_of(ctx, &loc), "a cluster description must be one JSON object with device and levels");
+  if (!ok)
+    msc_error(ctx, MSC_E_CLUSTER, msc_loc_of(ctx, &loc),
+              "a cluster description must be one JSON object with device and levels");
   ok = ok && msc_protect(ctx, read_all, &r); /* json is not the arena's: it must be freed in any case */
   json_decref(json);
   if (ok) r.out->text = msc_intern_n(ctx, text, bytes);
@@ -297,7 +315,8 @@ const msc_cluster *msc_cluster_read(msc_context *ctx, const char *name, const ch
 const msc_cluster *msc_cluster_named(msc_context *ctx, const char *name) {
   for (size_t i = 0; i < NUM_SHIPPED; i++)
     if (!strcmp(shipped[i].name, name)) {
-      msc_cluster *c = msc_arena_copy(msc_context_arena(ctx), msc_cluster_read(ctx, name, shipped[i].text, strlen(shipped[i].text)), sizeof *c);
+      msc_cluster *c = msc_arena_copy(msc_context_arena(ctx),
+                                      msc_cluster_read(ctx, name, shipped[i].text, strlen(shipped[i].text)), sizeof *c);
       c->is_shipped = true;
       return c;
     }
@@ -306,6 +325,7 @@ const msc_cluster *msc_cluster_named(msc_context *ctx, const char *name) {
 
 const char *msc_cluster_names(msc_arena *arena) {
   const char *text = "";
-  for (size_t i = 0; i < NUM_SHIPPED; i++) text = msc_arena_printf(arena, "%s%s%s", text, i ? ", " : "", shipped[i].name);
+  for (size_t i = 0; i < NUM_SHIPPED; i++)
+    text = msc_arena_printf(arena, "%s%s%s", text, i ? ", " : "", shipped[i].name);
   return text;
 }

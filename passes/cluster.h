@@ -1,10 +1,12 @@
-/* cluster.h: a described cluster: what its devices and links can do.  One description serves search, partitioner, the compile
- * report and the simulator.  The file is JSON, units stand in the names (tools/clusters/h100.json is a whole one):
+/* cluster.h: a described cluster: what its devices and links can do.  One description serves search, partitioner, the
+ * compile report and the simulator.  The file is JSON, units stand in the names (tools/clusters/h100.json is a whole
+ * one):
  *
  *   {"device": {"name": "H100", "flops_per_s": {"f32": 67e12, "bf16": 989e12}, "memory_bytes": 80000000000,
  *               "bytes_per_s": 3.35e12, "launch_ns": 3000,
  *               "gpu": {"arch": 90, ...}},                                                   see below; may be absent
- *    "levels": [{"name": "node", "size": 8, "latency_ns": 3000, "bytes_per_s": 450e9},    innermost first; size in devices
+ *    "levels": [{"name": "node", "size": 8, "latency_ns": 3000, "bytes_per_s": 450e9},    innermost first; size in
+ * devices
  *               {"name": "fabric", "latency_ns": 15000, "bytes_per_s": 50e9}],            the last one has no end
  *    "collectives": [{"op": "all_reduce", "ranks": 8, "bytes": 1048576, "ns": 41000}]}    measured; may be absent
  *
@@ -29,7 +31,8 @@ typedef struct {
   int64_t ranks, bytes, ns;
 } msc_cluster_measure;
 
-/* What NVIDIA's libraries choose by, of a GPU that is not at hand.  The last three are of one multiprocessor, at most. */
+/* What NVIDIA's libraries choose by, of a GPU that is not at hand.  The last three are of one
+ * multiprocessor, at most. */
 typedef struct {
   int64_t arch; /* 90 is compute capability 9.0; 0: the device is no such GPU, or nobody said */
   int64_t multiprocessors, clock_hz, memory_clock_hz, cache_bytes, shared_bytes, threads, blocks;

@@ -23,7 +23,9 @@ static bool same_loc(const msc_loc *a, const msc_loc *b) {
   return a == b;
 }
 
-static bool same_value(const msc_value *a, const msc_value *b) { return a->id == b->id && a->type == b->type && a->whole == b->whole; }
+static bool same_value(const msc_value *a, const msc_value *b) {
+  return a->id == b->id && a->type == b->type && a->whole == b->whole;
+}
 
 static const char *op_differs(const msc_op *a, const msc_op *b) {
   if (a->kind != b->kind) return "kinds";
@@ -82,7 +84,8 @@ static const char *funcs_differ(const msc_func *a, const msc_func *b, msc_arena 
   msc_number(b->body);
   const char *why = blocks_differ(a->body, b->body, arena);
   if (why) return msc_arena_printf(arena, "function '%s': %s", a->name, why);
-  if (!same_attrs(a->attrs, a->num_attrs, b->attrs, b->num_attrs)) return msc_arena_printf(arena, "function '%s': attributes differ", a->name);
+  if (!same_attrs(a->attrs, a->num_attrs, b->attrs, b->num_attrs))
+    return msc_arena_printf(arena, "function '%s': attributes differ", a->name);
   for (size_t i = 0; i < a->body->num_args; i++)
     if (!same_attrs(a->arg[i].attrs, a->arg[i].num_attrs, b->arg[i].attrs, b->arg[i].num_attrs))
       return msc_arena_printf(arena, "function '%s': attributes of argument %zu differ", a->name, i);

@@ -39,7 +39,8 @@ int msc_cost_level(const msc_cost *c, msc_subaxis digit) {
 int msc_cost_level_between(const msc_cost *c, int64_t a, int64_t b, int64_t num) {
   int l = 0;
   for (int64_t i = 0; i < num; i++)
-    while (l + 1 < c->cluster->num_levels && (a + i) / c->cluster->level[l].size != (b + i) / c->cluster->level[l].size) l++;
+    while (l + 1 < c->cluster->num_levels && (a + i) / c->cluster->level[l].size != (b + i) / c->cluster->level[l].size)
+      l++;
   return l;
 }
 
@@ -71,8 +72,8 @@ static double table_bytes(const msc_cost_transfer *t) {
   return (double)t->bytes / (t->verb == OP_all_reduce ? 2 * share : share);
 }
 
-/* Log-log between the two measured sizes around; beyond the table in proportion.  0: not measured.  out_least: the smallest size's,
- * which is latency. */
+/* Log-log between the two measured sizes around; beyond the table in proportion.  0: not measured.  out_least: the
+ * smallest size's, which is latency. */
 static double measured_ns(const msc_cost *c, const msc_cost_transfer *t, double *out_least) {
   const msc_cluster_measure *below = NULL, *above = NULL;
   *out_least = 0;
@@ -91,7 +92,9 @@ static double measured_ns(const msc_cost *c, const msc_cost_transfer *t, double 
   return (double)below->ns * pow((double)above->ns / (double)below->ns, at);
 }
 
-bool msc_cost_is_shared(msc_op_kind verb) { return verb == OP_all_reduce || verb == OP_reduce_scatter || verb == OP_all_gather; }
+bool msc_cost_is_shared(msc_op_kind verb) {
+  return verb == OP_all_reduce || verb == OP_reduce_scatter || verb == OP_all_gather;
+}
 
 int64_t msc_cost_shared(const msc_cost *c, const msc_cost_transfer *t, int64_t num) {
   if (t->ranks <= 1 || t->verb == OP_shard) return 0;

@@ -1,14 +1,14 @@
-/* cost.h: what things cost on a described cluster: kernels and collectives, in whole nanoseconds.  Search, compile report and
- * simulator ask the same functions.
+/* cost.h: what things cost on a described cluster: kernels and collectives, in whole nanoseconds.  Search, compile
+ * report and simulator ask the same functions.
  *
  *   msc_cost cost;
  *   msc_cost_of(cluster, &module->mesh, &cost);
  *   int64_t ns = msc_cost_work(&cost, MSC_BF16, flops, bytes);
  *
- * A group of a collective is a set of digits of the mesh.  Ranks count row-major, so a digit is the faster the more minor it
- * is: its level is the innermost whose devices differ in no other digit than it and what is minor to it.  An axis that
- * straddles the end of a level has digits on both sides.  A group is as fast as the slowest of its digits; that a
- * hierarchical path is faster is for the planner to find, step by step.  Overlap with compute is not assumed. */
+ * A group of a collective is a set of digits of the mesh.  Ranks count row-major, so a digit is the faster the more
+ * minor it is: its level is the innermost whose devices differ in no other digit than it and what is minor to it.  An
+ * axis that straddles the end of a level has digits on both sides.  A group is as fast as the slowest of its digits;
+ * that a hierarchical path is faster is for the planner to find, step by step.  Overlap with compute is not assumed. */
 #ifndef MSC_PASSES_COST_H
 #define MSC_PASSES_COST_H
 
@@ -29,12 +29,12 @@ int64_t msc_cost_work(const msc_cost *c, msc_dtype dtype, double flops, double b
 int msc_cost_level(const msc_cost *c, msc_subaxis digit);
 /* The level over which each of `num` ranks from `a` on talks to its like from `b` on: one for all. */
 int msc_cost_level_between(const msc_cost *c, int64_t a, int64_t b, int64_t num);
-/* How many parts of the axis, at its minor end, stay within the level inside the one that the whole axis needs; 1: none, or
- * the axis has one level only. */
+/* How many parts of the axis, at its minor end, stay within the level inside the one that the whole axis needs; 1:
+ * none, or the axis has one level only. */
 int64_t msc_cost_inner_parts(const msc_cost *c, int axis);
 
-/* One collective over a group of `ranks` devices whose slowest link is of `level`.  `bytes`: received by each (exchange: by the
- * worst device); `peers`: of an exchange. */
+/* One collective over a group of `ranks` devices whose slowest link is of `level`.  `bytes`: received by each
+ * (exchange: by the worst device); `peers`: of an exchange. */
 typedef struct {
   msc_op_kind verb;
   int level;
@@ -44,7 +44,8 @@ int64_t msc_cost_collective(const msc_cost *c, const msc_cost_transfer *t);
 
 /* Do such collectives of several gradients go in one bucket (5_comm/bucket.c)? */
 bool msc_cost_is_shared(msc_op_kind verb);
-/* The same with its latency and launch shared by `num` transfers that go in one bucket; what goes alone pays all of it. */
+/* The same with its latency and launch shared by `num` transfers that go in one bucket; what goes alone pays
+ * all of it. */
 int64_t msc_cost_shared(const msc_cost *c, const msc_cost_transfer *t, int64_t num);
 
 #endif

@@ -1,4 +1,5 @@
-/* direction.c: function -> which of its ops are forward, which backward; which values are one micro-batch's (see direction.h). */
+/* direction.c: function -> which of its ops are forward, which backward; which values are one
+ * micro-batch's (see direction.h). */
 #include "passes/direction.h"
 
 #include <string.h>
@@ -15,7 +16,9 @@ const msc_op *msc_sum_of_loss(const msc_func *f) {
 static bool is_gradient(const msc_func *f, const msc_use *u) {
   size_t i = (size_t)(u - u->user->in);
   const msc_attr_value *section = msc_func_attr(f, "section"), *ties = msc_func_attr(f, "ties");
-  if (u->user != f->body->last || !section || strcmp(section->s, "FB") || !ties || i >= ties->list.num || ties->list.v[i].i < 0) return false;
+  if (u->user != f->body->last || !section || strcmp(section->s, "FB") || !ties || i >= ties->list.num ||
+      ties->list.v[i].i < 0)
+    return false;
   size_t arg = (size_t)ties->list.v[i].i;
   return msc_arg_role(f, arg) == MSC_ROLE_SUM && !msc_arg_attr(f, arg, "msc.loss");
 }
@@ -27,7 +30,8 @@ bool *msc_forward_ops(msc_arena *arena, msc_func *f) {
     bool ends = msc_info(op)->flags & MSC_UPDATE || (op->kind == OP_accumulate && op != loss);
     forward[op->id] = op == f->body->last;
     for (size_t i = 0; i < op->num_out && !ends; i++)
-      for (const msc_use *u = op->out[i].uses; u; u = u->next) forward[op->id] |= forward[u->user->id] && !is_gradient(f, u);
+      for (const msc_use *u = op->out[i].uses; u; u = u->next)
+        forward[op->id] |= forward[u->user->id] && !is_gradient(f, u);
   }
   return forward;
 }

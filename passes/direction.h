@@ -1,17 +1,17 @@
-/* direction.h: which ops of func train are forward: the loss, or whatever else is kept of the forward, depends on them; and which
- * values belong to one micro-batch. */
+/* direction.h: which ops of func train are forward: the loss, or whatever else is kept of the forward, depends on them;
+ * and which values belong to one micro-batch. */
 #ifndef MSC_PASSES_DIRECTION_H
 #define MSC_PASSES_DIRECTION_H
 
 #include "ir/ir.h"
 
-/* By op id, after numbering f: forward, or else backward, or an update.  Of a section of one micro-batch too, where the gradients go
- * into sums. */
+/* By op id, after numbering f: forward, or else backward, or an update.  Of a section of one micro-batch too, where the
+ * gradients go into sums. */
 bool *msc_forward_ops(msc_arena *arena, msc_func *f);
 /* The `accumulate` that the loss of all micro-batches comes from, or NULL. */
 const msc_op *msc_sum_of_loss(const msc_func *f);
-/* By value id, after numbering f: an input of the micro-batch, or its number, enters it.  Sums over micro-batches and what updates
- * make are the step's. */
+/* By value id, after numbering f: an input of the micro-batch, or its number, enters it.  Sums over micro-batches and
+ * what updates make are the step's. */
 bool *msc_micro_values(msc_arena *arena, msc_func *f);
 
 #endif

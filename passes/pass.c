@@ -119,7 +119,8 @@ typedef struct {
   size_t at;               /* the current pass */
   bool wants_text;         /* of every pass */
   bool wants_case;         /* for a reproducer */
-  /* Text before and after the current pass, each in its arena; they change places after each pass.  NULL when nobody wants it. */
+  /* Text before and after the current pass, each in its arena; they change places after each pass.  NULL when
+   * nobody wants it. */
   msc_arena *arena[2];
   const char *text[2];
   size_t bytes[2];
@@ -188,7 +189,8 @@ static bool has_internal_error(const msc_diag *d) {
 /* What a reproducer of this pass begins with. */
 static const char *run_line(const pass_run *r, msc_pass_ctx *pass) {
   const char *flags = r->options->flags ? r->options->flags : "";
-  return msc_arena_printf(pass->scratch, "// RUN: msc opt --passes=%s%s%s %%s\n", pass->info->name, *flags ? " " : "", flags);
+  return msc_arena_printf(pass->scratch, "// RUN: msc opt --passes=%s%s%s %%s\n", pass->info->name, *flags ? " " : "",
+                          flags);
 }
 
 static bool bug(pass_run *r, msc_pass_ctx *pass, const char *what) {
@@ -217,8 +219,8 @@ static bool is_large(const msc_module *m) {
   return num >= many;
 }
 
-/* The text of a large module takes longer than most passes, be it of ops, constants or names: there the user's own command is
- * the test case. */
+/* The text of a large module takes longer than most passes, be it of ops, constants or names: there the user's own
+ * command is the test case. */
 static void take_case(pass_run *r, int side) {
   const size_t much = 1 << 20;
   if (!r->wants_text && (!r->wants_case || is_large(r->m))) return;
@@ -240,15 +242,21 @@ static bool report(pass_run *r, msc_pass_ctx *pass, msc_pass_report *report) {
 }
 
 static bool run_one(pass_run *r, const msc_pass_info *info, int number) {
-  msc_pass_ctx pass = {.ctx = r->ctx, .scratch = msc_arena_new(r->ctx), .config = r->options->config, .options = r->options, .info = info};
+  msc_pass_ctx pass = {.ctx = r->ctx,
+                       .scratch = msc_arena_new(r->ctx),
+                       .config = r->options->config,
+                       .options = r->options,
+                       .info = info};
   msc_pass_report done = {.pass = info, .number = number, .module = r->m};
   int errors = msc_num_errors(r->ctx);
-  if (r->options->before && r->text[0]) r->options->before(r->options->user, info, run_line(r, &pass), r->text[0], r->bytes[0]);
+  if (r->options->before && r->text[0])
+    r->options->before(r->options->user, info, run_line(r, &pass), r->text[0], r->bytes[0]);
   uint64_t start = now_ns();
   bool ok = info->run(&pass, r->m);
   uint64_t mid = now_ns();
   if (ok && msc_num_errors(r->ctx) > errors) ok = bug(r, &pass, "reported an error but went on");
-  else if (!ok && (msc_num_errors(r->ctx) == errors || has_internal_error(msc_diags(r->ctx)))) ok = bug(r, &pass, "failed");
+  else if (!ok && (msc_num_errors(r->ctx) == errors || has_internal_error(msc_diags(r->ctx))))
+    ok = bug(r, &pass, "failed");
   else if (ok && !verified(r, &pass)) ok = bug(r, &pass, "left a module that does not verify or gives other numbers");
   done.pass_ns = mid - start;
   done.verify_ns = now_ns() - mid;

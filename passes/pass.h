@@ -50,14 +50,16 @@ typedef struct {
   const msc_cluster *cluster; /* what is compiled for; NULL: the shipped description `cpu` */
   double time_limit_s;       /* of the search for strategies; 0: none */
   int cpu_level;             /* x86-64 level of the machine, 1 to 4; 0: 3 */
-  const char *dump_dir;      /* existing folder that gets 000-input.mlir and 017-dce.mlir after each pass that changed it; or NULL */
+  /* existing folder that gets 000-input.mlir and 017-dce.mlir after each pass that changed it; or NULL */
+  const char *dump_dir;
   bool want_text;            /* reports carry the IR; implied by dump_dir */
   const char *flags;         /* of the command line, to be repeated in a reproducer's first line; or NULL */
   void *user;                /* of the functions below; each may be NULL */
   void (*after)(void *user, const msc_pass_report *report);
   void (*remark)(void *user, const msc_pass_info *pass, const msc_op *op, const char *text);
-  /* Before each pass: a test case, IR and the line to run it, for who wants to tell of a crash; after it, with NULLs: the texts go.
-   * Not for a large module, unless there is text anyway (want_text): the command that began it all is its test case. */
+  /* Before each pass: a test case, IR and the line to run it, for who wants to tell of a crash; after it, with NULLs:
+   * the texts go.  Not for a large module, unless there is text anyway (want_text): the command that began it all is
+   * its test case. */
   void (*before)(void *user, const msc_pass_info *pass, const char *line, const char *text, size_t bytes);
   /* A pass hit a bug: `text` is a complete test case, its first line is how to run it; NULL of a large module. */
   void (*reproducer)(void *user, const msc_pass_info *pass, const char *text, size_t bytes);
@@ -83,7 +85,8 @@ static inline bool msc_not_asked_for(msc_pass_ctx *pass) { return pass->unchange
 
 /* ---- 1_simplify/annotations.c ---- */
 
-/* Did the user say how this op is cut, or what it sees of the batch?  Then it stays: that could not be honoured otherwise. */
+/* Did the user say how this op is cut, or what it sees of the batch?  Then it stays: that could not
+ * be honoured otherwise. */
 bool msc_is_told(const msc_op *op);
 
 /* ---- pass.c ---- */

@@ -1,4 +1,5 @@
-/* build.c: calls of a verified plan become flat records: every address, size and primitive is looked up once, at load. */
+/* build.c: calls of a verified plan become flat records: every address, size and primitive is looked up
+ * once, at load. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +39,8 @@ void *mscrt_at(const mscrt_context *c, plan_ref r, int slot) {
 /* Where calls find it: not always where the host does. */
 static void *place_of(const mscrt_context *c, plan_ref r) {
   if (r.space == PLAN_SPACE_TILE) return NULL;
-  return r.space == PLAN_SPACE_CONSTANT ? (void *)(uintptr_t)(c->constants + r.offset) : c->memory + arena_offset(c, r, 0);
+  return r.space == PLAN_SPACE_CONSTANT ? (void *)(uintptr_t)(c->constants + r.offset)
+                                        : c->memory + arena_offset(c, r, 0);
 }
 
 static bool has_slots(uint8_t space) { return space == PLAN_SPACE_INPUT || space > PLAN_SPACE_TILE; }
@@ -91,10 +93,12 @@ static void put_kernel(const mscrt_context *c, block *b, plan_call call, mscrt_r
 
 static mscrt_status *put_tiles(mscrt_context *c, mscrt_record *r) {
   const mscrt_matmul *m = r->matmul;
-  int64_t rows[2] = {m->tile_m, m->m - (m->tiles_m - 1) * m->tile_m}, columns[2] = {m->tile_n, m->n - (m->tiles_n - 1) * m->tile_n};
+  int64_t rows[2] = {m->tile_m, m->m - (m->tiles_m - 1) * m->tile_m},
+          columns[2] = {m->tile_n, m->n - (m->tiles_n - 1) * m->tile_n};
   for (int i = 0; i < 2; i++)
     for (int j = 0; j < 2; j++)
-      MSCRT_CHECK(mscrt_library_tile(c->library, m, rows[i], columns[j], m->tile_bytes ? columns[j] : m->n, &r->tile[i][j]));
+      MSCRT_CHECK(
+          mscrt_library_tile(c->library, m, rows[i], columns[j], m->tile_bytes ? columns[j] : m->n, &r->tile[i][j]));
   return NULL;
 }
 
@@ -118,7 +122,9 @@ static mscrt_part part_of(const mscrt_context *c, plan_call call, uint32_t i) {
   uint32_t index = plan_call_index(call);
   const mscrt_collective *k = &c->plan->collective[index];
   plan_ref src = plan_call_buffers(call, 2 * i), dst = plan_call_buffers(call, 2 * i + 1);
-  return (mscrt_part){.e = &c->exchange[k->num_members ? k->members[i] : index], .src = arena_offset(c, src, 0), .dst = mscrt_at(c, dst, 0)};
+  return (mscrt_part){.e = &c->exchange[k->num_members ? k->members[i] : index],
+                      .src = arena_offset(c, src, 0),
+                      .dst = mscrt_at(c, dst, 0)};
 }
 
 /* Peers would read what this rank has written already. */
@@ -148,7 +154,8 @@ static mscrt_status *put_collective(const mscrt_context *c, block *b, plan_call 
   r->num_parts = num;
   r->beside = r->part[0].e->group.num > 1;
   if (!spoils_itself(c, r)) return NULL;
-  return mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: %s %s cannot be done in place", mscrt_verb_name(r->part[0].e->verb), r->name ? r->name : "");
+  return mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: %s %s cannot be done in place",
+                    mscrt_verb_name(r->part[0].e->verb), r->name ? r->name : "");
 }
 
 /* ---- messages ---- */
@@ -165,14 +172,16 @@ static void put_message(const mscrt_context *c, block *b, plan_call call, mscrt_
   r->channel.peer = (int)(r->receives ? plan_message_from(m) : plan_message_to(m)) * per_stage + c->o.rank % per_stage;
   for (uint32_t i = 0; i < plan_call_index(call); i++) {
     plan_message before = plan_plan_messages(c->plan->root, i);
-    if (plan_message_to(before) == plan_message_to(m)) r->channel.mailbox += msc_mailbox_bytes(mscrt_message_bytes(c, before), plan_message_depth(before));
+    if (plan_message_to(before) == plan_message_to(m))
+      r->channel.mailbox += msc_mailbox_bytes(mscrt_message_bytes(c, before), plan_message_depth(before));
   }
 }
 
 /* ---- waits ---- */
 
 /* Memory that a call touches; a tile is a worker's own, and constants are never written. */
-static void add_spans(const mscrt_context *c, plan_call call, mscrt_record *r, msc_span *span, mscrt_lingering lingers) {
+static void add_spans(const mscrt_context *c, plan_call call, mscrt_record *r, msc_span *span,
+                      mscrt_lingering lingers) {
   for (uint32_t i = 0; i < plan_call_buffers_num(call); i++) {
     plan_ref ref = plan_call_buffers(call, i);
     if (ref.space == PLAN_SPACE_TILE || ref.space == PLAN_SPACE_CONSTANT || !ref.bytes) continue;
@@ -187,7 +196,8 @@ static void put_spans(const mscrt_context *c, block *b, plan_call call, mscrt_re
   uint32_t most = plan_call_buffers_num(call) + (epilogue ? plan_call_buffers_num(plan_call_epilogue(call)) : 0);
   msc_span *span = take(b, most * sizeof *span);
   if (!span) return;
-  mscrt_lingering lingers = r->beside && !c->device->wait ? c->transport->lingers(r->num_parts, r->part) : MSCRT_LINGERS_NOT;
+  mscrt_lingering lingers =
+      r->beside && !c->device->wait ? c->transport->lingers(r->num_parts, r->part) : MSCRT_LINGERS_NOT;
   r->span = span;
   r->lingers = lingers != MSCRT_LINGERS_NOT;
   add_spans(c, call, r, span, lingers);
@@ -219,7 +229,11 @@ static mscrt_status *put_waits(mscrt_section *s) {
 static mscrt_status *put_call(mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
   if (b->at) {
     uint64_t ns = plan_call_bytes(call) / 8 + plan_call_flops(call) / 16;
-    *r = (mscrt_record){.kind = plan_call_kind(call), .index = plan_call_index(call), .name = plan_call_name(call), .loc = plan_call_loc(call), .alone = ns > 0 && ns < ALONE_NS,
+    *r = (mscrt_record){.kind = plan_call_kind(call),
+                        .index = plan_call_index(call),
+                        .name = plan_call_name(call),
+                        .loc = plan_call_loc(call),
+                        .alone = ns > 0 && ns < ALONE_NS,
                         .predicted_ns = (int64_t)plan_call_predicted_ns(call)};
   }
   switch (plan_call_kind(call)) {
@@ -249,7 +263,12 @@ static mscrt_status *put_section(mscrt_context *c, block *b, uint32_t index) {
   plan_section section = plan_plan_sections(c->plan->root, index);
   uint32_t num = plan_section_stage(section) == c->stage ? plan_section_calls_num(section) : 0;
   mscrt_record *calls = take(b, num * sizeof *calls);
-  if (b->at) c->section[index] = (mscrt_section){.name = plan_section_name(section), .num_calls = num, .call = calls, .inputs = reads_inputs(section), .copies = plan_section_copies(section)};
+  if (b->at)
+    c->section[index] = (mscrt_section){.name = plan_section_name(section),
+                                        .num_calls = num,
+                                        .call = calls,
+                                        .inputs = reads_inputs(section),
+                                        .copies = plan_section_copies(section)};
   for (uint32_t i = 0; i < num; i++) {
     mscrt_status *s = put_call(c, b, plan_section_calls(section, i), calls ? &calls[i] : NULL);
     if (s) return mscrt_within(s, "section '%s', call %u", plan_section_name(section), i);
@@ -265,17 +284,22 @@ static mscrt_status *plan_releases(const mscrt_context *c, mscrt_program *g) {
   MSCRT_CHECK(mscrt_new_array(&g->release, g->num + 1));
   MSCRT_CHECK(mscrt_new_array(&last, g->micro));
   for (uint32_t i = 0; i < g->num; i++)
-    for (uint32_t k = 0; c->section[g->entry[i].section].inputs && k < c->section[g->entry[i].section].copies; k++) last[g->entry[i].micro + k] = i;
+    for (uint32_t k = 0; c->section[g->entry[i].section].inputs && k < c->section[g->entry[i].section].copies; k++)
+      last[g->entry[i].micro + k] = i;
   mscrt_status *s = NULL;
   for (uint32_t i = 0; i < g->num && !s; i++) {
     const mscrt_section *section = &c->section[g->entry[i].section];
     if (!section->inputs) continue;
-    if (g->entry[i].micro > used || g->entry[i].micro < done) s = mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: micro-batches of a stage are out of order");
+    if (g->entry[i].micro > used || g->entry[i].micro < done)
+      s = mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: micro-batches of a stage are out of order");
     if (g->entry[i].micro == used) used += section->copies;
-    if (used - done > c->input_slots) s = mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: %u micro-batches in use with %" PRIu64 " slots", used - done, c->input_slots);
+    if (used - done > c->input_slots)
+      s = mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: %u micro-batches in use with %" PRIu64 " slots",
+                     used - done, c->input_slots);
     for (; !s && done < used && last[done] <= i; done++) g->release[i]++;
   }
-  if (!s && used && used != g->micro) s = mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: %u of %u micro-batches are read", used, g->micro);
+  if (!s && used && used != g->micro)
+    s = mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: %u of %u micro-batches are read", used, g->micro);
   free(last);
   return s;
 }
@@ -300,8 +324,9 @@ static mscrt_status *make_programs(mscrt_context *c) {
 /* No byte more: the sanitizer sees what is written beyond. */
 static mscrt_status *make_room(uint64_t bytes, void **out) {
   *out = NULL;
-  return !bytes || !posix_memalign(out, 64, (size_t)bytes) ? NULL
-                                                           : mscrt_fail(MSCRT_NO_MEMORY, "no memory for tiles of %" PRIu64 " bytes", bytes);
+  return !bytes || !posix_memalign(out, 64, (size_t)bytes)
+             ? NULL
+             : mscrt_fail(MSCRT_NO_MEMORY, "no memory for tiles of %" PRIu64 " bytes", bytes);
 }
 
 /* What products and their epilogues need in every worker. */

@@ -179,11 +179,18 @@ static void sort(void *const *b, int64_t begin, int64_t end, const int64_t *d, c
   bool wide = d[MSC_SORT_INDEX_DTYPE] == MSCRT_I64;
   (void)scalars;
   for (int64_t item = begin; item < end; item++) {
-    int64_t from = item / inner * n * inner + item % inner, to = item / inner * k * inner + item % inner, index_bytes = wide ? 8 : 4;
-    sorting s = {.x = (const char *)b[0] + from * bytes, .index = (char *)b[2] + to * index_bytes, .step = inner * bytes, .index_step = inner * index_bytes,
-                 .dtype = dtype, .wide = wide, .flip = d[MSC_SORT_DESCENDING] ? UINT64_MAX : 0};
+    int64_t from = item / inner * n * inner + item % inner, to = item / inner * k * inner + item % inner,
+            index_bytes = wide ? 8 : 4;
+    sorting s = {.x = (const char *)b[0] + from * bytes,
+                 .index = (char *)b[2] + to * index_bytes,
+                 .step = inner * bytes,
+                 .index_step = inner * index_bytes,
+                 .dtype = dtype,
+                 .wide = wide,
+                 .flip = d[MSC_SORT_DESCENDING] ? UINT64_MAX : 0};
     select_sorted(&s, n, k);
-    for (int64_t i = 0; i < k; i++) memcpy((char *)b[1] + (to + i * inner) * bytes, s.x + get(&s, i) * s.step, (size_t)bytes);
+    for (int64_t i = 0; i < k; i++)
+      memcpy((char *)b[1] + (to + i * inner) * bytes, s.x + get(&s, i) * s.step, (size_t)bytes);
   }
 }
 
@@ -204,16 +211,19 @@ static void unique(void *const *b, int64_t begin, int64_t end, const int64_t *d,
   mscrt_dtype dtype = (mscrt_dtype)d[MSC_UNIQUE_DTYPE];
   int64_t n = d[MSC_UNIQUE_N], bytes = (int64_t)mscrt_dtype_bytes(dtype), count = 0;
   bool wide = d[MSC_UNIQUE_INDEX_DTYPE] == MSCRT_I64;
-  sorting s = {.x = b[0], .index = b[2], .step = bytes, .index_step = wide ? 8 : 4, .dtype = dtype, .wide = wide}, values = s, out = s;
+  sorting s = {.x = b[0], .index = b[2], .step = bytes, .index_step = wide ? 8 : 4, .dtype = dtype, .wide = wide},
+          values = s, out = s;
   (void)scalars;
   if (begin == end) return;
   values.x = b[1], out.index = b[3];
   select_sorted(&s, n, n);
   for (int64_t i = 0; i < n; i++) {
     const char *v = s.x + get(&s, i) * bytes;
-    if (!i || key_at(&s, get(&s, i)) != key_at(&values, count - 1)) memcpy((char *)b[1] + count++ * bytes, v, (size_t)bytes);
+    if (!i || key_at(&s, get(&s, i)) != key_at(&values, count - 1))
+      memcpy((char *)b[1] + count++ * bytes, v, (size_t)bytes);
   }
-  for (int64_t i = count; i < n; i++) memcpy((char *)b[1] + i * bytes, (char *)b[1] + (count - 1) * bytes, (size_t)bytes);
+  for (int64_t i = count; i < n; i++)
+    memcpy((char *)b[1] + i * bytes, (char *)b[1] + (count - 1) * bytes, (size_t)bytes);
   for (int64_t i = 0; i < n; i++) put(&s, i, place_of(&values, count, key_at(&s, i)));
   put(&out, 0, count);
 }
@@ -223,7 +233,9 @@ static void unique(void *const *b, int64_t begin, int64_t end, const int64_t *d,
 static void update(void *const *b, int64_t begin, int64_t end, const int64_t *d, const double *scalars) {
   int64_t n = d[MSC_UPDATE_N], num = d[MSC_UPDATE_NUM], start = d[MSC_UPDATE_START];
   size_t row_bytes = (size_t)d[MSC_UPDATE_INNER] * mscrt_dtype_bytes((mscrt_dtype)d[MSC_UPDATE_DTYPE]);
-  sorting indices = {.index = b[1], .index_step = d[MSC_UPDATE_INDEX_DTYPE] == MSCRT_I64 ? 8 : 4, .wide = d[MSC_UPDATE_INDEX_DTYPE] == MSCRT_I64};
+  sorting indices = {.index = b[1],
+                     .index_step = d[MSC_UPDATE_INDEX_DTYPE] == MSCRT_I64 ? 8 : 4,
+                     .wide = d[MSC_UPDATE_INDEX_DTYPE] == MSCRT_I64};
   (void)scalars;
   for (int64_t item = begin; item < end; item++) {
     char *y = (char *)b[3] + (size_t)(item * n) * row_bytes;
@@ -239,7 +251,8 @@ static void update(void *const *b, int64_t begin, int64_t end, const int64_t *d,
 
 /* ---- all ---- */
 
-static mscrt_kernel *const builtins[MSC_NUM_BUILTINS] = {[MSC_BUILTIN_SCAN] = scan, [MSC_BUILTIN_SORT] = sort, [MSC_BUILTIN_UNIQUE] = unique, [MSC_BUILTIN_UPDATE] = update};
+static mscrt_kernel *const builtins[MSC_NUM_BUILTINS] = {
+    [MSC_BUILTIN_SCAN] = scan, [MSC_BUILTIN_SORT] = sort, [MSC_BUILTIN_UNIQUE] = unique, [MSC_BUILTIN_UPDATE] = update};
 
 mscrt_kernel *mscrt_builtin(uint32_t number) { return builtins[number]; }
 
@@ -248,13 +261,15 @@ static bool holds(uint64_t bytes, int64_t dtype, int64_t a, int64_t b, int64_t c
   int64_t need;
   if (dtype < 0 || dtype >= MSCRT_NUM_DTYPES || a < 0 || b < 0 || c < 0) return false;
   return !__builtin_mul_overflow(a, b, &need) && !__builtin_mul_overflow(need, c, &need) &&
-         !__builtin_mul_overflow(need, (int64_t)mscrt_dtype_bytes((mscrt_dtype)dtype), &need) && (uint64_t)need <= bytes;
+         !__builtin_mul_overflow(need, (int64_t)mscrt_dtype_bytes((mscrt_dtype)dtype), &need) &&
+         (uint64_t)need <= bytes;
 }
 
 static bool is_index(int64_t dtype) { return dtype == MSCRT_I32 || dtype == MSCRT_I64; }
 
 static bool scan_fits(uint32_t num, const uint64_t *bytes, const int64_t *d, int64_t items) {
-  bool ok = d[MSC_SCAN_KIND] >= 0 && d[MSC_SCAN_KIND] < MSC_NUM_SCANS && d[MSC_SCAN_INNER] > 0 && num == (d[MSC_SCAN_KIND] == MSC_SCAN_PROD_GRAD ? 3u : 2u);
+  bool ok = d[MSC_SCAN_KIND] >= 0 && d[MSC_SCAN_KIND] < MSC_NUM_SCANS && d[MSC_SCAN_INNER] > 0 &&
+            num == (d[MSC_SCAN_KIND] == MSC_SCAN_PROD_GRAD ? 3u : 2u);
   for (uint32_t i = 0; i < num && ok; i++) ok = holds(bytes[i], d[MSC_SCAN_DTYPE], items, d[MSC_SCAN_N], 1);
   return ok;
 }
@@ -262,25 +277,29 @@ static bool scan_fits(uint32_t num, const uint64_t *bytes, const int64_t *d, int
 static bool sort_fits(uint32_t num, const uint64_t *bytes, const int64_t *d, int64_t items) {
   int64_t n = d[MSC_SORT_N], k = d[MSC_SORT_K];
   if (num != 3 || !is_index(d[MSC_SORT_INDEX_DTYPE]) || d[MSC_SORT_INNER] <= 0 || k > n) return false;
-  return holds(bytes[0], d[MSC_SORT_DTYPE], items, n, 1) && holds(bytes[1], d[MSC_SORT_DTYPE], items, k, 1) && holds(bytes[2], d[MSC_SORT_INDEX_DTYPE], items, k, 1);
+  return holds(bytes[0], d[MSC_SORT_DTYPE], items, n, 1) && holds(bytes[1], d[MSC_SORT_DTYPE], items, k, 1) &&
+         holds(bytes[2], d[MSC_SORT_INDEX_DTYPE], items, k, 1);
 }
 
 static bool unique_fits(uint32_t num, const uint64_t *bytes, const int64_t *d, int64_t items) {
   int64_t n = d[MSC_UNIQUE_N], dtype = d[MSC_UNIQUE_DTYPE], index = d[MSC_UNIQUE_INDEX_DTYPE];
   if (num != 4 || !is_index(index) || items > 1) return false;
-  return holds(bytes[0], dtype, n, 1, 1) && holds(bytes[1], dtype, n, 1, 1) && holds(bytes[2], index, n, 1, 1) && holds(bytes[3], index, 1, 1, 1);
+  return holds(bytes[0], dtype, n, 1, 1) && holds(bytes[1], dtype, n, 1, 1) && holds(bytes[2], index, n, 1, 1) &&
+         holds(bytes[3], index, 1, 1, 1);
 }
 
 static bool update_fits(uint32_t num, const uint64_t *bytes, const int64_t *d, int64_t items) {
   int64_t dtype = d[MSC_UPDATE_DTYPE], inner = d[MSC_UPDATE_INNER], n = d[MSC_UPDATE_N], count = d[MSC_UPDATE_NUM];
   if (num != 5 || !is_index(d[MSC_UPDATE_INDEX_DTYPE]) || bytes[4] < 4) return false;
-  return holds(bytes[0], dtype, items, n, inner) && holds(bytes[3], dtype, items, n, inner) && holds(bytes[2], dtype, items, count, inner) &&
-         holds(bytes[1], d[MSC_UPDATE_INDEX_DTYPE], count, 1, 1);
+  return holds(bytes[0], dtype, items, n, inner) && holds(bytes[3], dtype, items, n, inner) &&
+         holds(bytes[2], dtype, items, count, inner) && holds(bytes[1], d[MSC_UPDATE_INDEX_DTYPE], count, 1, 1);
 }
 
-bool mscrt_builtin_fits(uint32_t number, uint32_t num_buffers, const uint64_t *bytes, uint32_t num_dims, const int64_t *dims, uint64_t items) {
+bool mscrt_builtin_fits(uint32_t number, uint32_t num_buffers, const uint64_t *bytes, uint32_t num_dims,
+                        const int64_t *dims, uint64_t items) {
   static const uint32_t wanted[MSC_NUM_BUILTINS] = {0, MSC_SCAN_DIMS, MSC_SORT_DIMS, MSC_UNIQUE_DIMS, MSC_UPDATE_DIMS};
-  if (number == MSC_BUILTIN_NONE || number >= MSC_NUM_BUILTINS || num_dims != wanted[number] || items > INT64_MAX) return false;
+  if (number == MSC_BUILTIN_NONE || number >= MSC_NUM_BUILTINS || num_dims != wanted[number] || items > INT64_MAX)
+    return false;
   switch (number) {
     case MSC_BUILTIN_SCAN: return scan_fits(num_buffers, bytes, dims, (int64_t)items);
     case MSC_BUILTIN_SORT: return sort_fits(num_buffers, bytes, dims, (int64_t)items);

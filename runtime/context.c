@@ -18,7 +18,8 @@ static mscrt_status *choose_device(mscrt_context *c) {
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (!strcmp(name, all[i]->name)) c->device = all[i];
   if (!c->device) return mscrt_fail(MSCRT_UNSUPPORTED, "there is no device '%s', only cpu, cuda and timed", name);
-  if (c->device->holds_values && strcmp(name, target)) return mscrt_fail(MSCRT_INPUT, "the plan was compiled for the device '%s', not for '%s'", target, name);
+  if (c->device->holds_values && strcmp(name, target))
+    return mscrt_fail(MSCRT_INPUT, "the plan was compiled for the device '%s', not for '%s'", target, name);
   return NULL;
 }
 
@@ -26,12 +27,19 @@ static mscrt_status *read_options(mscrt_context *c, const mscrt_options *o) {
   if (o) memcpy(&c->o, o, o->struct_size < sizeof c->o ? o->struct_size : sizeof c->o);
   if (c->o.ranks == 0) c->o.ranks = 1;
   if (c->o.timeout_ms <= 0) c->o.timeout_ms = TIMEOUT_MS;
-  if (c->o.ranks != c->plan->ranks) return mscrt_fail(MSCRT_INPUT, "the plan is for %d rank%s, not for %d", c->plan->ranks, c->plan->ranks == 1 ? "" : "s", c->o.ranks);
-  if (c->o.rank < 0 || c->o.rank >= c->o.ranks) return mscrt_fail(MSCRT_ARGUMENT, "rank %d of %d", c->o.rank, c->o.ranks);
+  if (c->o.ranks != c->plan->ranks)
+    return mscrt_fail(MSCRT_INPUT, "the plan is for %d rank%s, not for %d", c->plan->ranks,
+                      c->plan->ranks == 1 ? "" : "s", c->o.ranks);
+  if (c->o.rank < 0 || c->o.rank >= c->o.ranks)
+    return mscrt_fail(MSCRT_ARGUMENT, "rank %d of %d", c->o.rank, c->o.ranks);
   MSCRT_CHECK(choose_device(c));
-  if (c->o.comm && strcmp(c->o.comm, "local") && strcmp(c->o.comm, "nccl")) return mscrt_fail(MSCRT_UNSUPPORTED, "ranks are connected by local or nccl, not by '%s'", c->o.comm);
-  if (c->o.comm && !strcmp(c->o.comm, "nccl") && c->device != &mscrt_device_cuda) return mscrt_fail(MSCRT_UNSUPPORTED, "nccl connects GPUs, and the device is '%s'", c->device->name);
-  if (c->o.tune && c->device != &mscrt_device_cuda) return mscrt_fail(MSCRT_UNSUPPORTED, "only matrix products of a GPU are measured, and the device is '%s'", c->device->name);
+  if (c->o.comm && strcmp(c->o.comm, "local") && strcmp(c->o.comm, "nccl"))
+    return mscrt_fail(MSCRT_UNSUPPORTED, "ranks are connected by local or nccl, not by '%s'", c->o.comm);
+  if (c->o.comm && !strcmp(c->o.comm, "nccl") && c->device != &mscrt_device_cuda)
+    return mscrt_fail(MSCRT_UNSUPPORTED, "nccl connects GPUs, and the device is '%s'", c->device->name);
+  if (c->o.tune && c->device != &mscrt_device_cuda)
+    return mscrt_fail(MSCRT_UNSUPPORTED, "only matrix products of a GPU are measured, and the device is '%s'",
+                      c->device->name);
   if (c->o.tune && !c->o.choices) return mscrt_fail(MSCRT_ARGUMENT, "what is measured needs a file to be kept in");
   if (c->o.time_scale < 0) return mscrt_fail(MSCRT_ARGUMENT, "time scale %g", c->o.time_scale);
   if (c->o.threads < 0 || c->o.threads > MAX_THREADS) return mscrt_fail(MSCRT_ARGUMENT, "%d threads", c->o.threads);
@@ -77,10 +85,12 @@ static uint64_t count_input_slots(const mscrt_context *c) {
 /* A plan's word is kept. */
 static mscrt_status *keep_to_plan(const mscrt_context *c) {
   uint64_t planned = plan_plan_memory_bytes(c->plan->root),
-           needed = c->arena_bytes + c->plan->space_bytes[PLAN_SPACE_CONSTANT] + plan_plan_workspace_bytes(c->plan->root);
+           needed =
+               c->arena_bytes + c->plan->space_bytes[PLAN_SPACE_CONSTANT] + plan_plan_workspace_bytes(c->plan->root);
   return !planned || needed <= planned
              ? NULL
-             : mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: a rank needs %" PRIu64 " bytes, not %" PRIu64, needed, planned);
+             : mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: a rank needs %" PRIu64 " bytes, not %" PRIu64,
+                          needed, planned);
 }
 
 /* Arenas of all ranks have one size. */
@@ -101,10 +111,14 @@ static mscrt_status *make_exchanges(mscrt_context *c) {
   MSCRT_CHECK(mscrt_new_array(&c->exchange, c->plan->num_collectives));
   for (uint32_t i = 0; i < c->plan->num_collectives; i++) {
     const mscrt_collective *k = &c->plan->collective[i];
-    if (!k->num_members) MSCRT_CHECK(mscrt_exchange_make(&c->plan->mesh, c->o.rank, k, &c->partitions, &c->exchange[i]));
+    if (!k->num_members)
+      MSCRT_CHECK(mscrt_exchange_make(&c->plan->mesh, c->o.rank, k, &c->partitions, &c->exchange[i]));
     bool ok = true;
-    if (k->num_members) MSCRT_CHECK(mscrt_exchanges_join(k->num_members, k->members, c->o.rank, &c->partitions, c->exchange, &ok));
-    if (!ok) return mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: collective %u puts some together for which other ranks meet", i);
+    if (k->num_members)
+      MSCRT_CHECK(mscrt_exchanges_join(k->num_members, k->members, c->o.rank, &c->partitions, c->exchange, &ok));
+    if (!ok)
+      return mscrt_fail(MSCRT_INPUT,
+                        "the plan contradicts itself: collective %u puts some together for which other ranks meet", i);
   }
   return NULL;
 }
@@ -117,7 +131,8 @@ static void enter_library(void *arg) {
 /* The library first: new threads tell it at once that it has no threads of its own. */
 static mscrt_status *start_threads(mscrt_context *c) {
   bool library = false;
-  for (uint32_t i = 0; i < c->plan->num_matmuls && c->device == &mscrt_device_cpu; i++) library = library || c->plan->matmul[i].multiply == MSCRT_BY_LIBRARY;
+  for (uint32_t i = 0; i < c->plan->num_matmuls && c->device == &mscrt_device_cpu; i++)
+    library = library || c->plan->matmul[i].multiply == MSCRT_BY_LIBRARY;
   if (library) MSCRT_CHECK(mscrt_library_open(c->threads, &c->library));
   return mscrt_pool_new(c->threads, c->threads * c->o.ranks <= mscrt_cores(), enter_library, c, &c->pool);
 }
@@ -126,9 +141,12 @@ static mscrt_status *meet(mscrt_context *c) {
   c->transport = &mscrt_comm_local;
   MSCRT_CHECK(lay_out(c));
   mscrt_comm_options o = {
-    .rank = c->o.rank, .ranks = c->o.ranks, .address = c->o.address, .timeout_ms = c->o.timeout_ms, .spin = c->o.ranks <= mscrt_cores(),
-    .plan_hash = c->plan->hash, .arena_bytes = c->device->holds_values ? c->arena_bytes : mscrt_tags_bytes(c), .num_partitions = c->partitions.num, .sparse = c->device->fetch != NULL};
-  if (c->o.ranks > 1 && !c->o.address) return mscrt_fail(MSCRT_ARGUMENT, "%d ranks need an address to meet at", c->o.ranks);
+    .rank = c->o.rank, .ranks = c->o.ranks, .address = c->o.address, .timeout_ms = c->o.timeout_ms,
+        .spin = c->o.ranks <= mscrt_cores(),
+    .plan_hash = c->plan->hash, .arena_bytes = c->device->holds_values ? c->arena_bytes : mscrt_tags_bytes(c),
+        .num_partitions = c->partitions.num, .sparse = c->device->fetch != NULL};
+  if (c->o.ranks > 1 && !c->o.address)
+    return mscrt_fail(MSCRT_ARGUMENT, "%d ranks need an address to meet at", c->o.ranks);
   MSCRT_CHECK(c->transport->open(&o, &c->comm));
   c->memory = c->arena = c->transport->arena(c->comm);
   c->constants = plan_plan_constants_data(c->plan->root);
@@ -180,9 +198,12 @@ mscrt_status *mscrt_open(const mscrt_plan *plan, const mscrt_options *options, m
   if (c->o.measure) MSCRT_GOTO(mscrt_timeline_new(c->o.events, &c->timeline));
   MSCRT_GOTO(start_stream(c));
   if (!c->o.no_init && c->device->holds_values) mscrt_pool_run(c->pool, init_parameter, c, plan->num_parameters);
-  if (c->device->store) MSCRT_GOTO(c->device->store(c, c->space_at[PLAN_SPACE_PERSISTENT], plan->stage[c->stage].bytes[PLAN_SPACE_PERSISTENT]));
+  if (c->device->store)
+    MSCRT_GOTO(
+        c->device->store(c, c->space_at[PLAN_SPACE_PERSISTENT], plan->stage[c->stage].bytes[PLAN_SPACE_PERSISTENT]));
   if (c->o.perf_map && plan->code) MSCRT_GOTO(mscrt_write_perf_map(plan));
-  mscrt_tell(c, MSCRT_LOG_INFO, "rank %d of %d: %d threads, arena of %" PRIu64 " bytes, plan %016" PRIx64, c->o.rank, c->o.ranks, c->threads, c->arena_bytes, plan->hash);
+  mscrt_tell(c, MSCRT_LOG_INFO, "rank %d of %d: %d threads, arena of %" PRIu64 " bytes, plan %016" PRIx64, c->o.rank,
+             c->o.ranks, c->threads, c->arena_bytes, plan->hash);
   *out_ctx = c;
   return NULL;
 fail:
@@ -235,20 +256,24 @@ static mscrt_status *has_values(const mscrt_context *c) {
   return c->device->holds_values ? NULL : mscrt_fail(MSCRT_ARGUMENT, "the device '%s' has no values", c->device->name);
 }
 
-static mscrt_status *usable(const mscrt_context *c) { return c->broken ? mscrt_fail(MSCRT_ARGUMENT, "this context failed before and cannot go on") : NULL; }
+static mscrt_status *usable(const mscrt_context *c) {
+  return c->broken ? mscrt_fail(MSCRT_ARGUMENT, "this context failed before and cannot go on") : NULL;
+}
 
 /* Data in parts: of this rank, and as many batches as the other ranks have. */
 static mscrt_status *same_batches(mscrt_context *c, const mscrt_data *data) {
   uint64_t mine = (uint64_t)data->count, most, least;
   if (data->o.rank != c->o.rank)
-    return mscrt_fail(MSCRT_ARGUMENT, "the data set holds the parts of rank %d, this is rank %d", data->o.rank, c->o.rank);
+    return mscrt_fail(MSCRT_ARGUMENT, "the data set holds the parts of rank %d, this is rank %d", data->o.rank,
+                      c->o.rank);
   bool reads = mine != (uint64_t)(INT64_MAX / data->batch * data->batch); /* the batch of any input */
   MSCRT_CHECK(mscrt_max(c, reads ? mine : 0, &most));
   MSCRT_CHECK(mscrt_max(c, UINT64_MAX - mine, &least));
   least = UINT64_MAX - least;
   if (least == most || !most) return NULL;
   return mscrt_fail(MSCRT_INPUT,
-                    "the files of this rank hold the parts of %" PRId64 " batches; of all ranks, some hold %" PRIu64 " and some %" PRIu64,
+                    "the files of this rank hold the parts of %" PRId64 " batches; of all ranks, some hold %" PRIu64
+                    " and some %" PRIu64,
                     data->count / data->batch, least / (uint64_t)data->batch, most / (uint64_t)data->batch);
 }
 
@@ -260,8 +285,11 @@ mscrt_status *mscrt_set_data(mscrt_context *c, const mscrt_data *data) {
   MSCRT_CHECK(mscrt_feed_new(c, data, &feed));
   mscrt_feed_free(c->feed);
   c->feed = feed;
-  int64_t batch = data->batch * mscrt_train_micro(c->plan), left_out = (data->o.train_end - data->o.train_begin) % batch;
-  if (left_out) mscrt_tell(c, MSCRT_LOG_INFO, "%" PRId64 " samples of every epoch are left out: they fill no batch of %" PRId64, left_out, batch);
+  int64_t batch = data->batch * mscrt_train_micro(c->plan),
+          left_out = (data->o.train_end - data->o.train_begin) % batch;
+  if (left_out)
+    mscrt_tell(c, MSCRT_LOG_INFO, "%" PRId64 " samples of every epoch are left out: they fill no batch of %" PRId64,
+               left_out, batch);
   return NULL;
 }
 
@@ -278,12 +306,13 @@ static mscrt_status *set_input(mscrt_context *c, const char *name, const void *d
   if (is_part) given = box;
   mscrt_shape_bytes(v->rank, given.size, mscrt_dtype_bytes(v->dtype), &need);
   if (bytes != need)
-    return mscrt_fail(MSCRT_ARGUMENT, "%sinput '%s' has %" PRIu64 " bytes, not %zu", is_part ? "this rank's part of " : "", name, need,
-                      bytes);
+    return mscrt_fail(MSCRT_ARGUMENT, "%sinput '%s' has %" PRIu64 " bytes, not %zu",
+                      is_part ? "this rank's part of " : "", name, need, bytes);
   for (uint32_t slot = 0; slot < c->plan->copies; slot++)
     msc_box_copy(v->rank, &box, &buffer, mscrt_at(c, v->ref, (int)slot), &given, data, mscrt_dtype_bytes(v->dtype));
   c->has_input[v - c->plan->input] = true;
-  return c->device->store ? c->device->store(c, c->space_at[PLAN_SPACE_INPUT] + v->ref.offset, mscrt_variable_bytes(v)) : NULL;
+  return c->device->store ? c->device->store(c, c->space_at[PLAN_SPACE_INPUT] + v->ref.offset, mscrt_variable_bytes(v))
+                          : NULL;
 }
 
 mscrt_status *mscrt_set_input(mscrt_context *c, const char *name, const void *batch, size_t bytes) {
@@ -319,7 +348,8 @@ mscrt_status *mscrt_run(mscrt_context *c, const char *section, int64_t steps, do
   uint32_t index;
   bool train = !strcmp(section, "train");
   MSCRT_CHECK(usable(c));
-  if (!mscrt_find_program(c->plan, section, &index)) return mscrt_fail(MSCRT_INPUT, "the plan has no section '%s'", section);
+  if (!mscrt_find_program(c->plan, section, &index))
+    return mscrt_fail(MSCRT_INPUT, "the plan has no section '%s'", section);
   MSCRT_CHECK(check_inputs(c));
   for (int64_t i = 0; i < steps; i++) {
     MSCRT_CHECK(mscrt_run_program(c, index, train ? c->step : i));
@@ -337,7 +367,8 @@ static mscrt_status *find(const mscrt_context *c, const char *name, const mscrt_
   *out = mscrt_find_variable(p->num_parameters, p->parameter, name);
   for (uint32_t i = 0; i < p->num_outputs && !*out; i++)
     if (p->output[i].program == c->last_program && !strcmp(p->output[i].name, name)) *out = &p->output[i];
-  return *out ? NULL : mscrt_fail(MSCRT_ARGUMENT, "there is no parameter or output '%s' of the section that ran last", name);
+  return *out ? NULL
+              : mscrt_fail(MSCRT_ARGUMENT, "there is no parameter or output '%s' of the section that ran last", name);
 }
 
 mscrt_status *mscrt_local(mscrt_context *c, const char *name, mscrt_tensor *out_tensor) {
@@ -345,13 +376,15 @@ mscrt_status *mscrt_local(mscrt_context *c, const char *name, mscrt_tensor *out_
   msc_box box, buffer;
   MSCRT_CHECK(find(c, name, &v));
   mscrt_variable_box(c->plan, v, c->o.rank, &box, &buffer);
-  *out_tensor = (mscrt_tensor){.name = v->name, .dtype = v->dtype, .rank = v->rank, .data = mscrt_at(c, v->ref, c->last_slot)};
+  *out_tensor =
+      (mscrt_tensor){.name = v->name, .dtype = v->dtype, .rank = v->rank, .data = mscrt_at(c, v->ref, c->last_slot)};
   memcpy(out_tensor->shape, v->shape, sizeof v->shape);
   memcpy(out_tensor->begin, box.begin, sizeof box.begin);
   memcpy(out_tensor->size, box.size, sizeof box.size);
   memcpy(out_tensor->room, buffer.size, sizeof buffer.size);
   bool fetched = c->device->fetch && v->stage == c->stage && v->ref.space != PLAN_SPACE_CONSTANT;
-  return fetched ? c->device->fetch(c, (uint64_t)((uint8_t *)out_tensor->data - c->arena), mscrt_variable_bytes(v)) : NULL;
+  return fetched ? c->device->fetch(c, (uint64_t)((uint8_t *)out_tensor->data - c->arena), mscrt_variable_bytes(v))
+                 : NULL;
 }
 
 mscrt_status *mscrt_read(mscrt_context *c, const char *name, void *out_data, size_t bytes) {
@@ -360,12 +393,17 @@ mscrt_status *mscrt_read(mscrt_context *c, const char *name, void *out_data, siz
   MSCRT_CHECK(usable(c));
   MSCRT_CHECK(find(c, name, &v));
   mscrt_shape_bytes(v->rank, v->shape, mscrt_dtype_bytes(v->dtype), &need);
-  if (out_data && bytes != need) return mscrt_fail(MSCRT_ARGUMENT, "'%s' has %" PRIu64 " bytes, not %zu", name, need, bytes);
+  if (out_data && bytes != need)
+    return mscrt_fail(MSCRT_ARGUMENT, "'%s' has %" PRIu64 " bytes, not %zu", name, need, bytes);
   return mscrt_gather(c, v, out_data);
 }
 
 void mscrt_get_stats(const mscrt_context *c, mscrt_stats *out_stats) {
-  mscrt_stats s = {.struct_size = sizeof s, .steps = c->step, .threads = c->threads, .arena_bytes = c->arena_bytes, .received_bytes = c->received_bytes};
+  mscrt_stats s = {.struct_size = sizeof s,
+                   .steps = c->step,
+                   .threads = c->threads,
+                   .arena_bytes = c->arena_bytes,
+                   .received_bytes = c->received_bytes};
   s.compute_ns = mscrt_event_ns(c, MSCRT_EVENT_COMPUTE);
   s.collective_ns = mscrt_event_ns(c, MSCRT_EVENT_COLLECTIVE);
   s.exposed_ns = mscrt_event_ns(c, MSCRT_EVENT_WAIT);

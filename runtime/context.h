@@ -42,7 +42,8 @@ typedef struct mscrt_record {
   const uint8_t *part_space;     /* of source and destination of each part; NULL: they lie where they lie */
   mscrt_channel channel;         /* of a message */
   bool receives;
-  bool beside, lingers;          /* a collective with other ranks: the stream's work; they may read on when it has run here */
+  /* a collective with other ranks: the stream's work; they may read on when it has run here */
+  bool beside, lingers;
   uint32_t num_spans;
   const msc_span *span;          /* what it touches, as offsets in the arena, in slot 0 */
   msc_waits waits;               /* for the section's collectives with other ranks, numbered from 1 */
@@ -92,7 +93,8 @@ typedef struct {
 typedef struct {
   const char *name;
   bool holds_values;             /* there is memory behind the arena */
-  /* Its memory and code, before calls are looked up; what it knows of calls, after; the end, also after a failure of these. */
+  /* Its memory and code, before calls are looked up; what it knows of calls, after; the end, also after a
+   * failure of these. */
   mscrt_status *(*open)(mscrt_context *c);
   mscrt_status *(*ready)(mscrt_context *c);
   void (*close)(mscrt_context *c);
@@ -126,7 +128,8 @@ struct mscrt_context {
   const mscrt_transport *transport;
   mscrt_comm *comm;
   mscrt_library *library;        /* NULL: the plan does not need it */
-  uint8_t *arena;                /* this rank's values; where the device has memory of its own, room for what the host reads or writes of them */
+  /* this rank's values; where the device has memory of its own, room for what the host reads or writes of them */
+  uint8_t *arena;
   uint8_t *memory;               /* what calls find at offset 0 of the arena: itself, or the device's */
   const uint8_t *constants;      /* what they find at offset 0 of the plan's constants */
   uint64_t *mailboxes;           /* by stage: bytes; of this one: */
@@ -160,7 +163,9 @@ struct mscrt_context {
 uint64_t mscrt_lay_out(const mscrt_context *c, uint32_t stage, uint64_t *out_at);
 
 /* Bytes that travel of a message. */
-static inline uint64_t mscrt_message_bytes(const mscrt_context *c, plan_message m) { return c->device->holds_values ? plan_message_bytes(m) : c->device->message_bytes(plan_message_bytes(m)); }
+static inline uint64_t mscrt_message_bytes(const mscrt_context *c, plan_message m) {
+  return c->device->holds_values ? plan_message_bytes(m) : c->device->message_bytes(plan_message_bytes(m));
+}
 
 /* ---- build.c ---- */
 
@@ -174,7 +179,8 @@ void *mscrt_at(const mscrt_context *c, plan_ref r, int slot);
 extern const mscrt_device mscrt_device_cpu;
 /* All entries of a program. */
 mscrt_status *mscrt_run_entries(mscrt_context *c, uint32_t program, bool train, int64_t step);
-/* Sources and destinations of a collective in these slots; `stream`: for the thread of collectives, which has room of its own. */
+/* Sources and destinations of a collective in these slots; `stream`: for the thread of collectives, which has room
+ * of its own. */
 const mscrt_part *mscrt_parts_of(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, bool stream);
 /* The address of a call's buffer, or of all, in these slots; `room` 0: of the call, 1: of its epilogue. */
 void *mscrt_moved(const mscrt_record *r, uint32_t buffer, const mscrt_slots *slots);
@@ -185,8 +191,8 @@ void mscrt_tell(const mscrt_context *c, mscrt_log_level level, const char *fmt, 
 int64_t mscrt_cuda_launch_ns(const mscrt_context *c);
 /* What a kernel's error flag says. */
 mscrt_status *mscrt_fault(const mscrt_context *c, const mscrt_record *r, int64_t step, int32_t flag);
-/* Waits until all members have passed the section's collectives up to number `upto`; they have run here.  *released: how many
- * this thread knows of. */
+/* Waits until all members have passed the section's collectives up to number `upto`; they have run here.  *released:
+ * how many this thread knows of. */
 mscrt_status *mscrt_release(mscrt_context *c, const mscrt_turn *t, uint32_t upto, uint32_t *released);
 /* A collective with other ranks, here and now: what it overwrites is released first. */
 mscrt_status *mscrt_run_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, uint32_t *released);
@@ -241,7 +247,8 @@ struct mscrt_data {
   mscrt_data_options o;
 };
 
-/* What the file of an input holds per batch: the input, or the part of it that the data set's rank reads, which may be nothing. */
+/* What the file of an input holds per batch: the input, or the part of it that the data set's rank reads, which
+ * may be nothing. */
 mscrt_wanted mscrt_data_wanted(const mscrt_data *d, uint32_t input);
 bool mscrt_data_needs(const mscrt_data *d, uint32_t input);
 
@@ -249,7 +256,8 @@ mscrt_status *mscrt_feed_new(const mscrt_context *c, const mscrt_data *data, msc
 void mscrt_feed_free(mscrt_feed *f);
 /* Batch number `index` of training or evaluation into its input slot; the next ones are read meanwhile. */
 mscrt_status *mscrt_feed_take(mscrt_feed *f, bool train, int64_t index, int *out_slot);
-/* The same for one that is not needed yet; false, without waiting, when it is not there, cannot be read or does not exist. */
+/* The same for one that is not needed yet; false, without waiting, when it is not there, cannot be read or
+ * does not exist. */
 bool mscrt_feed_ahead(mscrt_feed *f, bool train, int64_t index, int *out_slot);
 /* Is a batch in the slots of a device with memory of its own too, as its caller has noted since it was read? */
 bool mscrt_feed_is_up(const mscrt_feed *f, int64_t index);

@@ -1,4 +1,5 @@
-/* cpu.c: the CPU features that a plan's code needs, by LLVM's names, against those that CPU and operating system offer. */
+/* cpu.c: the CPU features that a plan's code needs, by LLVM's names, against those that CPU and
+ * operating system offer. */
 #include <cpuid.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,29 +16,50 @@ static const struct {
   uint32_t leaf, subleaf;
   uint8_t reg, bit, state;
 } rows[] = {
-  {"x87", 1, 0, EDX, 0, ALWAYS}, {"cx8", 1, 0, EDX, 8, ALWAYS}, {"cmov", 1, 0, EDX, 15, ALWAYS}, {"mmx", 1, 0, EDX, 23, ALWAYS},
+  {"x87", 1, 0, EDX, 0, ALWAYS}, {"cx8", 1, 0, EDX, 8, ALWAYS}, {"cmov", 1, 0, EDX, 15, ALWAYS}, {"mmx", 1, 0, EDX, 23,
+   ALWAYS},
   {"fxsr", 1, 0, EDX, 24, ALWAYS}, {"sse", 1, 0, EDX, 25, ALWAYS}, {"sse2", 1, 0, EDX, 26, ALWAYS},
-  {"sse3", 1, 0, ECX, 0, ALWAYS}, {"pclmul", 1, 0, ECX, 1, ALWAYS}, {"ssse3", 1, 0, ECX, 9, ALWAYS}, {"fma", 1, 0, ECX, 12, AVX_STATE},
-  {"cx16", 1, 0, ECX, 13, ALWAYS}, {"sse4.1", 1, 0, ECX, 19, ALWAYS}, {"sse4.2", 1, 0, ECX, 20, ALWAYS}, {"crc32", 1, 0, ECX, 20, ALWAYS},
-  {"movbe", 1, 0, ECX, 22, ALWAYS}, {"popcnt", 1, 0, ECX, 23, ALWAYS}, {"aes", 1, 0, ECX, 25, ALWAYS}, {"xsave", 1, 0, ECX, 27, ALWAYS},
+  {"sse3", 1, 0, ECX, 0, ALWAYS}, {"pclmul", 1, 0, ECX, 1, ALWAYS}, {"ssse3", 1, 0, ECX, 9, ALWAYS}, {"fma", 1, 0, ECX,
+   12, AVX_STATE},
+  {"cx16", 1, 0, ECX, 13, ALWAYS}, {"sse4.1", 1, 0, ECX, 19, ALWAYS}, {"sse4.2", 1, 0, ECX, 20, ALWAYS}, {"crc32", 1, 0,
+   ECX, 20, ALWAYS},
+  {"movbe", 1, 0, ECX, 22, ALWAYS}, {"popcnt", 1, 0, ECX, 23, ALWAYS}, {"aes", 1, 0, ECX, 25, ALWAYS}, {"xsave", 1, 0,
+   ECX, 27, ALWAYS},
   {"avx", 1, 0, ECX, 28, AVX_STATE}, {"f16c", 1, 0, ECX, 29, AVX_STATE}, {"rdrnd", 1, 0, ECX, 30, ALWAYS},
-  {"fsgsbase", 7, 0, EBX, 0, ALWAYS}, {"bmi", 7, 0, EBX, 3, ALWAYS}, {"avx2", 7, 0, EBX, 5, AVX_STATE}, {"bmi2", 7, 0, EBX, 8, ALWAYS},
-  {"invpcid", 7, 0, EBX, 10, ALWAYS}, {"rtm", 7, 0, EBX, 11, ALWAYS}, {"avx512f", 7, 0, EBX, 16, AVX512_STATE}, {"avx512dq", 7, 0, EBX, 17, AVX512_STATE},
-  {"rdseed", 7, 0, EBX, 18, ALWAYS}, {"adx", 7, 0, EBX, 19, ALWAYS}, {"avx512ifma", 7, 0, EBX, 21, AVX512_STATE}, {"clflushopt", 7, 0, EBX, 23, ALWAYS},
-  {"clwb", 7, 0, EBX, 24, ALWAYS}, {"avx512cd", 7, 0, EBX, 28, AVX512_STATE}, {"sha", 7, 0, EBX, 29, ALWAYS}, {"avx512bw", 7, 0, EBX, 30, AVX512_STATE},
-  {"avx512vl", 7, 0, EBX, 31, AVX512_STATE}, {"avx512vbmi", 7, 0, ECX, 1, AVX512_STATE}, {"pku", 7, 0, ECX, 4, ALWAYS}, {"waitpkg", 7, 0, ECX, 5, ALWAYS},
-  {"avx512vbmi2", 7, 0, ECX, 6, AVX512_STATE}, {"shstk", 7, 0, ECX, 7, ALWAYS}, {"gfni", 7, 0, ECX, 8, ALWAYS}, {"vaes", 7, 0, ECX, 9, AVX_STATE},
-  {"vpclmulqdq", 7, 0, ECX, 10, AVX_STATE}, {"avx512vnni", 7, 0, ECX, 11, AVX512_STATE}, {"avx512bitalg", 7, 0, ECX, 12, AVX512_STATE},
-  {"avx512vpopcntdq", 7, 0, ECX, 14, AVX512_STATE}, {"rdpid", 7, 0, ECX, 22, ALWAYS}, {"cldemote", 7, 0, ECX, 25, ALWAYS}, {"movdiri", 7, 0, ECX, 27, ALWAYS},
-  {"movdir64b", 7, 0, ECX, 28, ALWAYS}, {"enqcmd", 7, 0, ECX, 29, ALWAYS}, {"avx512vp2intersect", 7, 0, EDX, 8, AVX512_STATE}, {"serialize", 7, 0, EDX, 14, ALWAYS},
-  {"tsxldtrk", 7, 0, EDX, 16, ALWAYS}, {"pconfig", 7, 0, EDX, 18, ALWAYS}, {"amx-bf16", 7, 0, EDX, 22, AMX_STATE}, {"avx512fp16", 7, 0, EDX, 23, AVX512_STATE},
-  {"amx-tile", 7, 0, EDX, 24, AMX_STATE}, {"amx-int8", 7, 0, EDX, 25, AMX_STATE}, {"avxvnni", 7, 1, EAX, 4, AVX_STATE}, {"avx512bf16", 7, 1, EAX, 5, AVX512_STATE},
-  {"amx-fp16", 7, 1, EAX, 21, AMX_STATE}, {"avxifma", 7, 1, EAX, 23, AVX_STATE}, {"avxvnniint8", 7, 1, EDX, 4, AVX_STATE}, {"avxneconvert", 7, 1, EDX, 5, AVX_STATE},
-  {"avxvnniint16", 7, 1, EDX, 10, AVX_STATE}, {"prefetchi", 7, 1, EDX, 14, ALWAYS}, {"xsaveopt", 13, 1, EAX, 0, ALWAYS}, {"xsavec", 13, 1, EAX, 1, ALWAYS},
-  {"xsaves", 13, 1, EAX, 3, ALWAYS}, {"ptwrite", 20, 0, EBX, 4, ALWAYS}, {"64bit", 0x80000001, 0, EDX, 29, ALWAYS}, {"sahf", 0x80000001, 0, ECX, 0, ALWAYS},
-  {"lzcnt", 0x80000001, 0, ECX, 5, ALWAYS}, {"sse4a", 0x80000001, 0, ECX, 6, ALWAYS}, {"prfchw", 0x80000001, 0, ECX, 8, ALWAYS}, {"xop", 0x80000001, 0, ECX, 11, AVX_STATE},
-  {"fma4", 0x80000001, 0, ECX, 16, AVX_STATE}, {"tbm", 0x80000001, 0, ECX, 21, ALWAYS}, {"mwaitx", 0x80000001, 0, ECX, 29, ALWAYS},
-  {"clzero", 0x80000008, 0, EBX, 0, ALWAYS}, {"rdpru", 0x80000008, 0, EBX, 4, ALWAYS}, {"wbnoinvd", 0x80000008, 0, EBX, 9, ALWAYS},
+  {"fsgsbase", 7, 0, EBX, 0, ALWAYS}, {"bmi", 7, 0, EBX, 3, ALWAYS}, {"avx2", 7, 0, EBX, 5, AVX_STATE}, {"bmi2", 7, 0,
+   EBX, 8, ALWAYS},
+  {"invpcid", 7, 0, EBX, 10, ALWAYS}, {"rtm", 7, 0, EBX, 11, ALWAYS}, {"avx512f", 7, 0, EBX, 16, AVX512_STATE},
+   {"avx512dq", 7, 0, EBX, 17, AVX512_STATE},
+  {"rdseed", 7, 0, EBX, 18, ALWAYS}, {"adx", 7, 0, EBX, 19, ALWAYS}, {"avx512ifma", 7, 0, EBX, 21, AVX512_STATE},
+   {"clflushopt", 7, 0, EBX, 23, ALWAYS},
+  {"clwb", 7, 0, EBX, 24, ALWAYS}, {"avx512cd", 7, 0, EBX, 28, AVX512_STATE}, {"sha", 7, 0, EBX, 29, ALWAYS},
+   {"avx512bw", 7, 0, EBX, 30, AVX512_STATE},
+  {"avx512vl", 7, 0, EBX, 31, AVX512_STATE}, {"avx512vbmi", 7, 0, ECX, 1, AVX512_STATE}, {"pku", 7, 0, ECX, 4, ALWAYS},
+   {"waitpkg", 7, 0, ECX, 5, ALWAYS},
+  {"avx512vbmi2", 7, 0, ECX, 6, AVX512_STATE}, {"shstk", 7, 0, ECX, 7, ALWAYS}, {"gfni", 7, 0, ECX, 8, ALWAYS}, {"vaes",
+   7, 0, ECX, 9, AVX_STATE},
+  {"vpclmulqdq", 7, 0, ECX, 10, AVX_STATE}, {"avx512vnni", 7, 0, ECX, 11, AVX512_STATE}, {"avx512bitalg", 7, 0, ECX, 12,
+   AVX512_STATE},
+  {"avx512vpopcntdq", 7, 0, ECX, 14, AVX512_STATE}, {"rdpid", 7, 0, ECX, 22, ALWAYS}, {"cldemote", 7, 0, ECX, 25,
+   ALWAYS}, {"movdiri", 7, 0, ECX, 27, ALWAYS},
+  {"movdir64b", 7, 0, ECX, 28, ALWAYS}, {"enqcmd", 7, 0, ECX, 29, ALWAYS}, {"avx512vp2intersect", 7, 0, EDX, 8,
+   AVX512_STATE}, {"serialize", 7, 0, EDX, 14, ALWAYS},
+  {"tsxldtrk", 7, 0, EDX, 16, ALWAYS}, {"pconfig", 7, 0, EDX, 18, ALWAYS}, {"amx-bf16", 7, 0, EDX, 22, AMX_STATE},
+   {"avx512fp16", 7, 0, EDX, 23, AVX512_STATE},
+  {"amx-tile", 7, 0, EDX, 24, AMX_STATE}, {"amx-int8", 7, 0, EDX, 25, AMX_STATE}, {"avxvnni", 7, 1, EAX, 4, AVX_STATE},
+   {"avx512bf16", 7, 1, EAX, 5, AVX512_STATE},
+  {"amx-fp16", 7, 1, EAX, 21, AMX_STATE}, {"avxifma", 7, 1, EAX, 23, AVX_STATE}, {"avxvnniint8", 7, 1, EDX, 4,
+   AVX_STATE}, {"avxneconvert", 7, 1, EDX, 5, AVX_STATE},
+  {"avxvnniint16", 7, 1, EDX, 10, AVX_STATE}, {"prefetchi", 7, 1, EDX, 14, ALWAYS}, {"xsaveopt", 13, 1, EAX, 0, ALWAYS},
+   {"xsavec", 13, 1, EAX, 1, ALWAYS},
+  {"xsaves", 13, 1, EAX, 3, ALWAYS}, {"ptwrite", 20, 0, EBX, 4, ALWAYS}, {"64bit", 0x80000001, 0, EDX, 29, ALWAYS},
+   {"sahf", 0x80000001, 0, ECX, 0, ALWAYS},
+  {"lzcnt", 0x80000001, 0, ECX, 5, ALWAYS}, {"sse4a", 0x80000001, 0, ECX, 6, ALWAYS}, {"prfchw", 0x80000001, 0, ECX, 8,
+   ALWAYS}, {"xop", 0x80000001, 0, ECX, 11, AVX_STATE},
+  {"fma4", 0x80000001, 0, ECX, 16, AVX_STATE}, {"tbm", 0x80000001, 0, ECX, 21, ALWAYS}, {"mwaitx", 0x80000001, 0, ECX,
+   29, ALWAYS},
+  {"clzero", 0x80000008, 0, EBX, 0, ALWAYS}, {"rdpru", 0x80000008, 0, EBX, 4, ALWAYS}, {"wbnoinvd", 0x80000008, 0, EBX,
+   9, ALWAYS},
 };
 
 /* Which register files the operating system saves: bits of XCR0. */
@@ -71,10 +93,12 @@ mscrt_status *mscrt_check_cpu(const mscrt_plan *p) {
     const char *name = plan_plan_features(p->root, i);
     if (name[0] == '+') name++;
     if (offered(name) || n + 48 > sizeof missing) continue;
-    n += (size_t)snprintf(missing + n, sizeof missing - n, "%s%s", n ? ", " : "", mscrt_clean(name, SIZE_MAX, clean, sizeof clean));
+    n += (size_t)snprintf(missing + n, sizeof missing - n, "%s%s", n ? ", " : "",
+                          mscrt_clean(name, SIZE_MAX, clean, sizeof clean));
   }
   if (!n) return NULL;
   const char *cpu = plan_plan_cpu(p->root);
-  return mscrt_fail(MSCRT_ENVIRONMENT, "the plan was made for CPU %s; this one lacks: %s.  Compile on this machine, or with --mcpu",
+  return mscrt_fail(MSCRT_ENVIRONMENT,
+                    "the plan was made for CPU %s; this one lacks: %s.  Compile on this machine, or with --mcpu",
                     cpu ? mscrt_clean(cpu, SIZE_MAX, clean, sizeof clean) : "(unnamed)", missing);
 }

@@ -1,11 +1,11 @@
-/* device_timed.c: a device without values: every call sleeps for its predicted time, so that many ranks run a real plan on few
- * cores.  What it checks is order.
+/* device_timed.c: a device without values: every call sleeps for its predicted time, so that many ranks run a real plan
+ * on few cores.  What it checks is order.
  *
- * Each range of memory that calls tell apart has a tag.  When a call is issued, in program order, its results get new tags made
- * from those of its operands: these are the expected ones.  When it runs, which may be later and beside others, the actual tags
- * of its operands must be the expected ones, at its begin and at its end, and nobody may have written to its results
- * meanwhile: so a wait too few shows.  The ranks of a collective give each other their tags through the real transport; they
- * must agree, since all ranks run the same calls. */
+ * Each range of memory that calls tell apart has a tag.  When a call is issued, in program order, its results get new
+ * tags made from those of its operands: these are the expected ones.  When it runs, which may be later and beside
+ * others, the actual tags of its operands must be the expected ones, at its begin and at its end, and nobody may have
+ * written to its results meanwhile: so a wait too few shows.  The ranks of a collective give each other their tags
+ * through the real transport; they must agree, since all ranks run the same calls. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,8 @@ struct mscrt_tags {
   uint64_t *expected, *actual;
   mscrt_exchange *exchange;      /* for each one of the context: its tags */
   uint64_t *peer;                /* tags of a group's members */
-  int64_t issued, late;          /* of the caller's thread: when the call was issued; how long after its time the last sleep ended */
+  /* of the caller's thread: when the call was issued; how long after its time the last sleep ended */
+  int64_t issued, late;
   int64_t late_step;
 };
 
@@ -105,11 +106,13 @@ static void issue(mscrt_context *c, mscrt_turn *t) {
 }
 
 static mscrt_status *wrong(const mscrt_context *c, const mscrt_turn *t, const char *what) {
-  return mscrt_fail(MSCRT_BUG, "rank %d: step %" PRId64 ": %s%s%s %s: an order of calls is wrong", c->o.rank, t->step, t->record->name ? t->record->name : "a call", t->record->loc ? " at " : "",
+  return mscrt_fail(MSCRT_BUG, "rank %d: step %" PRId64 ": %s%s%s %s: an order of calls is wrong", c->o.rank, t->step,
+                    t->record->name ? t->record->name : "a call", t->record->loc ? " at " : "",
                     t->record->loc ? t->record->loc : "", what);
 }
 
-/* While it runs its results are busy; *out_during: the tags of its operands meanwhile, which are results too when it works in place. */
+/* While it runs its results are busy; *out_during: the tags of its operands meanwhile, which are results too when it
+ * works in place. */
 static mscrt_status *enter(mscrt_context *c, const mscrt_turn *t, uint64_t *out_during) {
   mscrt_tags *g = c->tags;
   pthread_mutex_lock(&g->lock);
@@ -132,7 +135,9 @@ static mscrt_status *leave(mscrt_context *c, const mscrt_turn *t, uint64_t durin
 
 /* ---- time ---- */
 
-static int64_t scaled(const mscrt_context *c, int64_t ns) { return (int64_t)((double)ns * (c->o.time_scale > 0 ? c->o.time_scale : 1)); }
+static int64_t scaled(const mscrt_context *c, int64_t ns) {
+  return (int64_t)((double)ns * (c->o.time_scale > 0 ? c->o.time_scale : 1));
+}
 
 /* Returns how late it woke up. */
 static int64_t sleep_until(int64_t end) {
@@ -145,8 +150,8 @@ static int64_t sleep_until(int64_t end) {
   return late > 0 ? late : 0;
 }
 
-/* The time by a clock of a device that wakes in time: what the last sleep of the caller's thread was late is no work of the
- * executor, unless others were waited for meanwhile. */
+/* The time by a clock of a device that wakes in time: what the last sleep of the caller's thread was late is no work of
+ * the executor, unless others were waited for meanwhile. */
 static int64_t device_now(const mscrt_tags *g) {
   int64_t now = mscrt_now_ns(), credit = g->late - (now - g->issued);
   return credit > 0 ? now - credit : now;
@@ -165,10 +170,12 @@ static mscrt_status *compute(mscrt_context *c, const mscrt_turn *t) {
 static mscrt_status *collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, mscrt_ticket *out_ticket) {
   const mscrt_record *r = t->record;
   const mscrt_exchange *e = &c->tags->exchange[r->index];
-  uint64_t during, at = c->mailbox_bytes + (uint64_t)(t->number - 1) * TAG_ROOM, *own = (uint64_t *)((char *)c->transport->arena(c->comm) + at);
+  uint64_t during, at = c->mailbox_bytes + (uint64_t)(t->number - 1) * TAG_ROOM,
+                   *own = (uint64_t *)((char *)c->transport->arena(c->comm) + at);
   MSCRT_CHECK(enter(c, t, &during));
   *own = t->expected;
-  MSCRT_CHECK(c->transport->run(c->comm, pool, 1, &(mscrt_part){.e = e, .src = at, .dst = c->tags->peer}, &(mscrt_site){r->name, r->loc, t->step}, out_ticket));
+  MSCRT_CHECK(c->transport->run(c->comm, pool, 1, &(mscrt_part){.e = e, .src = at, .dst = c->tags->peer},
+                                &(mscrt_site){r->name, r->loc, t->step}, out_ticket));
   int64_t begin = mscrt_now_ns();
   for (int i = 0; i < e->group.num; i++)
     if (c->tags->peer[i] != t->expected) return wrong(c, t, "meets another rank that gives something else");
@@ -210,7 +217,13 @@ static mscrt_status *make_exchange(const mscrt_context *c, uint32_t number, mscr
   const mscrt_exchange *real = part[0].e;
   bool lingers = c->transport->lingers(num, part) != MSCRT_LINGERS_NOT;
   free(part);
-  *e = (mscrt_exchange){.verb = real->verb, .dtype = MSCRT_U64, .rank = 1, .num_terms = 1, .group = real->group, .num_cuts = real->group.num, .elems = real->group.num};
+  *e = (mscrt_exchange){.verb = real->verb,
+                        .dtype = MSCRT_U64,
+                        .rank = 1,
+                        .num_terms = 1,
+                        .group = real->group,
+                        .num_cuts = real->group.num,
+                        .elems = real->group.num};
   e->to_box.size[0] = real->group.num;
   e->src_bytes = lingers ? UINT32_MAX : sizeof(uint64_t);
   e->dst_bytes = (uint64_t)e->elems * sizeof(uint64_t);
@@ -220,7 +233,8 @@ static mscrt_status *make_exchange(const mscrt_context *c, uint32_t number, mscr
   MSCRT_CHECK(mscrt_new_array(&e->group.member, e->num_cuts));
   for (int i = 0; i < real->group.num; i++) {
     e->peers[i] = e->group.member[i] = real->group.member[i];
-    e->cut[i] = (mscrt_cut){.box = {.begin = {i}, .size = {1}}, .from_box = {.begin = {i}, .size = {1}}, .peer = &e->peers[i]};
+    e->cut[i] =
+        (mscrt_cut){.box = {.begin = {i}, .size = {1}}, .from_box = {.begin = {i}, .size = {1}}, .peer = &e->peers[i]};
   }
   return NULL;
 }
@@ -230,7 +244,8 @@ uint64_t mscrt_tags_bytes(const mscrt_context *c) {
   for (uint32_t i = 0; i < c->plan->num_sections; i++) {
     plan_section s = plan_plan_sections(c->plan->root, i);
     uint64_t num = 0;
-    for (uint32_t k = 0; k < plan_section_calls_num(s); k++) num += plan_call_kind(plan_section_calls(s, k)) == PLAN_CALL_KIND_COLLECTIVE;
+    for (uint32_t k = 0; k < plan_section_calls_num(s); k++)
+      num += plan_call_kind(plan_section_calls(s, k)) == PLAN_CALL_KIND_COLLECTIVE;
     if (num > most) most = num;
   }
   for (uint32_t i = 0; i < c->plan->num_stages; i++)
@@ -246,18 +261,23 @@ static mscrt_status *open_timed(mscrt_context *c) {
   g->address_bytes = (size_t)c->arena_bytes + 1;
   g->addresses = mmap(NULL, g->address_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (g->addresses == MAP_FAILED) g->addresses = NULL;
-  if (!g->addresses) return mscrt_fail(MSCRT_NO_MEMORY, "no addresses for an arena of %" PRIu64 " bytes", c->arena_bytes);
+  if (!g->addresses)
+    return mscrt_fail(MSCRT_NO_MEMORY, "no addresses for an arena of %" PRIu64 " bytes", c->arena_bytes);
   c->memory = c->arena = g->addresses;
   return NULL;
 }
 
 static uint64_t num_slots(const mscrt_context *c, uint32_t space) {
   if (space == PLAN_SPACE_INPUT) return c->input_slots;
-  return space > PLAN_SPACE_TILE && c->plan->stage[c->stage].slots[space - PLAN_SPACE_CARRIED_FB] ? c->plan->stage[c->stage].slots[space - PLAN_SPACE_CARRIED_FB] : 1;
+  return space > PLAN_SPACE_TILE && c->plan->stage[c->stage].slots[space - PLAN_SPACE_CARRIED_FB]
+             ? c->plan->stage[c->stage].slots[space - PLAN_SPACE_CARRIED_FB]
+             : 1;
 }
 
 static uint64_t stride(const mscrt_context *c, uint32_t space) {
-  return space == PLAN_SPACE_INPUT ? c->input_stride : space > PLAN_SPACE_TILE ? c->plan->stage[c->stage].bytes[space] : 0;
+  return space == PLAN_SPACE_INPUT ? c->input_stride
+         : space > PLAN_SPACE_TILE ? c->plan->stage[c->stage].bytes[space]
+                                   : 0;
 }
 
 /* The ends of a call's spans in all slots; border NULL: only counts them. */
@@ -279,7 +299,8 @@ static mscrt_status *find_borders(mscrt_context *c) {
     if (fill) MSCRT_CHECK(mscrt_new_array(&g->border, num + 1));
     num = 0;
     for (uint32_t i = 0; i < c->plan->num_sections; i++)
-      for (uint32_t k = 0; k < c->section[i].num_calls; k++) num += add_borders(c, &c->section[i].call[k], fill ? g->border + num : NULL);
+      for (uint32_t k = 0; k < c->section[i].num_calls; k++)
+        num += add_borders(c, &c->section[i].call[k], fill ? g->border + num : NULL);
   }
   qsort(g->border, num, sizeof *g->border, by_number);
   for (size_t i = 0; i < num; i++)
@@ -313,5 +334,12 @@ static void close_timed(mscrt_context *c) {
   free(g);
 }
 
-const mscrt_device mscrt_device_timed = {.name = "timed", .open = open_timed, .ready = ready_timed, .close = close_timed, .issue = issue, .compute = compute, .message = message,
-                                         .message_bytes = message_bytes, .collective = collective};
+const mscrt_device mscrt_device_timed = {.name = "timed",
+                                         .open = open_timed,
+                                         .ready = ready_timed,
+                                         .close = close_timed,
+                                         .issue = issue,
+                                         .compute = compute,
+                                         .message = message,
+                                         .message_bytes = message_bytes,
+                                         .collective = collective};

@@ -89,7 +89,8 @@ static wide load_wide(mscrt_dtype d, const uint8_t *p, bool big_endian) {
     case MSCRT_BF16: w.is_float = true; w.f = (double)mscrt_from_bf16((uint16_t)bits); break;
     case MSCRT_F64: w.is_float = true; memcpy(&w.f, &bits, 8); break;
     default:
-      if (dtypes[d].class == SIGNED && bytes < 8) bits = (uint64_t)((int64_t)(bits << (64 - 8 * bytes)) >> (64 - 8 * bytes));
+      if (dtypes[d].class == SIGNED && bytes < 8)
+        bits = (uint64_t)((int64_t)(bits << (64 - 8 * bytes)) >> (64 - 8 * bytes));
       w.i = (int64_t)bits;
       w.high = dtypes[d].class == UNSIGNED && w.i < 0;
   }
@@ -140,7 +141,8 @@ static void bytes_to_f32(uint8_t *dst, int64_t stride, const uint8_t *src, float
   }
 }
 
-int64_t mscrt_convert(mscrt_dtype to, void *dst, int64_t dst_stride, mscrt_dtype from, const void *src, bool big_endian, bool scale, int64_t num) {
+int64_t mscrt_convert(mscrt_dtype to, void *dst, int64_t dst_stride, mscrt_dtype from, const void *src, bool big_endian,
+                      bool scale, int64_t num) {
   uint8_t *d = dst;
   const uint8_t *s = src;
   size_t to_bytes = dtypes[to].bytes, from_bytes = dtypes[from].bytes;

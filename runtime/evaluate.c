@@ -28,7 +28,9 @@ static void find_accuracy(evaluation *e) {
   }
   for (uint32_t i = 0; label && i < p->num_outputs && !e->logits; i++) {
     const mscrt_variable *v = &p->output[i];
-    if (v->program != e->program || v->rank != 2 || v->shape[0] != e->batch || v->shape[1] < 2 || !mscrt_is_float(v->dtype)) continue;
+    if (v->program != e->program || v->rank != 2 || v->shape[0] != e->batch || v->shape[1] < 2 ||
+        !mscrt_is_float(v->dtype))
+      continue;
     e->logits = v;
     e->classes = v->shape[1];
   }
@@ -46,7 +48,9 @@ static int64_t best_class(const evaluation *e, int64_t sample) {
   double largest = 0;
   for (int64_t i = 0; i < e->classes; i++) {
     double v;
-    mscrt_convert(MSCRT_F64, &v, 1, d, (const char *)e->logits_data + (size_t)(sample * e->classes + i) * mscrt_dtype_bytes(d), false, false, 1);
+    mscrt_convert(MSCRT_F64, &v, 1, d,
+                  (const char *)e->logits_data + (size_t)(sample * e->classes + i) * mscrt_dtype_bytes(d), false, false,
+                  1);
     if (v == v && (best < 0 || v > largest)) {
       best = i;
       largest = v;
@@ -61,7 +65,8 @@ static mscrt_status *count_right(evaluation *e, int64_t index, int64_t *right) {
   MSCRT_CHECK(mscrt_feed_whole(e->c->feed, index, e->label, e->label_data));
   for (int64_t i = 0; i < e->batch; i++) {
     int64_t label;
-    mscrt_convert(MSCRT_I64, &label, 1, d, (const char *)e->label_data + (size_t)i * mscrt_dtype_bytes(d), false, false, 1);
+    mscrt_convert(MSCRT_I64, &label, 1, d, (const char *)e->label_data + (size_t)i * mscrt_dtype_bytes(d), false, false,
+                  1);
     *right += best_class(e, i) == label;
   }
   return NULL;
@@ -84,7 +89,8 @@ static mscrt_status *evaluate(evaluation *e, int64_t batches, mscrt_evaluation *
 mscrt_status *mscrt_evaluate(mscrt_context *c, mscrt_evaluation *out_evaluation) {
   mscrt_evaluation result = {.struct_size = sizeof result};
   evaluation e = {.c = c};
-  if (!mscrt_find_program(c->plan, "forward", &e.program)) return mscrt_fail(MSCRT_INPUT, "the plan has no section 'forward' to evaluate with");
+  if (!mscrt_find_program(c->plan, "forward", &e.program))
+    return mscrt_fail(MSCRT_INPUT, "the plan has no section 'forward' to evaluate with");
   const mscrt_data *d = c->feed ? mscrt_feed_data(c->feed) : NULL;
   if (!d || d->o.eval_end == 0) return mscrt_fail(MSCRT_ARGUMENT, "there is no evaluation range");
   e.batch = d->batch;

@@ -45,7 +45,8 @@ static mscrt_status *copy_regions(mscrt_guard *g) {
   for (uint32_t i = 0; i < g->num_regions; i++) {
     region *r = &g->region[i];
     size_t bytes = (size_t)(r->end - r->begin);
-    if (posix_memalign((void **)&r->copy, 64, bytes ? bytes : 1)) return mscrt_fail(MSCRT_NO_MEMORY, "no memory for a copy of %zu bytes", bytes);
+    if (posix_memalign((void **)&r->copy, 64, bytes ? bytes : 1))
+      return mscrt_fail(MSCRT_NO_MEMORY, "no memory for a copy of %zu bytes", bytes);
     if (bytes) memcpy(r->copy, r->begin, bytes);
   }
   return NULL;
@@ -105,7 +106,8 @@ mscrt_status *mscrt_guard_close(mscrt_guard *g, const mscrt_context *c, int64_t 
     if (g->place[i] && g->ref[i]->written) memcpy(g->place[i], g->copy[i], g->ref[i]->bytes);
   for (uint32_t i = 0; i < g->num && !s; i++)
     if (g->place[i] && memcmp(g->place[i], g->copy[i], g->ref[i]->bytes))
-      s = mscrt_fail(MSCRT_INPUT, "rank %d: step %" PRId64 ": %s: it wrote to buffer %u, which it only reads", c->o.rank, step, r->name ? r->name : "a call", i);
+      s = mscrt_fail(MSCRT_INPUT, "rank %d: step %" PRId64 ": %s: it wrote to buffer %u, which it only reads",
+                     c->o.rank, step, r->name ? r->name : "a call", i);
   free_guard(g);
   return s;
 }

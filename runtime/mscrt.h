@@ -7,7 +7,8 @@
  *     mscrt_data *data = NULL;
  *     mscrt_context *ctx = NULL;
  *     mscrt_plan_options trust = {.struct_size = sizeof trust, .trust_native = true};
- *     mscrt_options options = {.struct_size = sizeof options, .rank = rank, .ranks = ranks, .address = address, .seed = 1};
+ *     mscrt_options options = {.struct_size = sizeof options, .rank = rank, .ranks = ranks, .address = address,
+ *                                .seed = 1};
  *     mscrt_source files[] = {{"x", "images.idx.gz"}, {"y", "labels.idx.gz"}};
  *     double loss;
  *     mscrt_status *s = mscrt_plan_read("plan.bin", &trust, &plan);
@@ -26,10 +27,11 @@
  *   if (s) fprintf(stderr, "%s\n%s", mscrt_status_text(s), mscrt_status_trail(s));
  *   mscrt_status_free(s);
  *
- * Rules.  Every call that can fail returns NULL or a status, which its receiver frees.  Contexts are independent: any number
- * per process, each used by one thread at a time; a plan and a data set may be shared and outlive their contexts.  The library
- * has no global state, installs no signal handler, never exits, aborts or prints.  Option structs start with struct_size, so
- * they can grow; what is zero is the default.  A plan holds native code: it is executed only when the caller says trust_native. */
+ * Rules.  Every call that can fail returns NULL or a status, which its receiver frees.  Contexts are independent: any
+ * number per process, each used by one thread at a time; a plan and a data set may be shared and outlive their
+ * contexts.  The library has no global state, installs no signal handler, never exits, aborts or prints.  Option
+ * structs start with struct_size, so they can grow; what is zero is the default.  A plan holds native code: it is
+ * executed only when the caller says trust_native. */
 #ifndef MSCRT_H
 #define MSCRT_H
 
@@ -56,7 +58,7 @@ extern "C" {
   X(ENVIRONMENT, 3)  /* file system, CPU, missing library */ \
   X(NO_MEMORY,   3)  \
   X(PEER,        3)  /* another rank is gone, failed or does not answer */ \
-  X(STUCK,       3)  /* a GPU does not come to its end; what it has is given back with the process, which should end by _exit */ \
+  X(STUCK,       3)  /* a GPU does not come to its end; its memory goes with the process, which should end by _exit */ \
   X(BUG,         70)
 
 typedef enum {
@@ -90,11 +92,13 @@ typedef struct {
   int64_t shape[MSCRT_MAX_RANK];        /* of the whole tensor */
   int64_t begin[MSCRT_MAX_RANK];        /* the box this rank holds; of a plan: the whole tensor */
   int64_t size[MSCRT_MAX_RANK];
-  int64_t room[MSCRT_MAX_RANK];         /* what data has room for: the box begins it, padding may follow in every dimension */
+  /* what data has room for: the box begins it, padding may follow in every dimension */
+  int64_t room[MSCRT_MAX_RANK];
   void *data;                           /* row major, in the rank's memory; of a plan: NULL */
 } mscrt_tensor;
 
-/* Parameters of a plan have the model's shape.  Ranks may see more dimensions: a weight [k, 3n] whose product is split in three is
+/* Parameters of a plan have the model's shape.  Ranks may see more dimensions: a weight [k, 3n] whose product is split
+ * in three is
  * [k, 3, n] in mscrt_local, the same elements in the same order. */
 
 /* ---- plans ---- */
@@ -107,7 +111,8 @@ typedef struct {
 } mscrt_plan_options;
 
 /* Copies the bytes and verifies all of them; nothing of a plan is used before.  options may be NULL. */
-MSCRT_API mscrt_status *mscrt_plan_open(const void *bytes, size_t size, const mscrt_plan_options *options, mscrt_plan **out_plan);
+MSCRT_API mscrt_status *mscrt_plan_open(const void *bytes, size_t size, const mscrt_plan_options *options,
+                                        mscrt_plan **out_plan);
 MSCRT_API mscrt_status *mscrt_plan_read(const char *path, const mscrt_plan_options *options, mscrt_plan **out_plan);
 MSCRT_API void mscrt_plan_close(mscrt_plan *plan);
 /* Only the verification: of plans that are not to be executed, or not on this machine. */
@@ -117,7 +122,8 @@ MSCRT_API mscrt_status *mscrt_plan_check_weights(const mscrt_plan *plan, const c
 
 MSCRT_API int mscrt_plan_ranks(const mscrt_plan *plan);
 MSCRT_API const char *mscrt_plan_model(const mscrt_plan *plan); /* name of the model */
-MSCRT_API const char *mscrt_plan_config(const mscrt_plan *plan); /* the configuration it was compiled with, JSON: {"KEY": {"value": V, "from": ORIGIN}, ...} */
+/* the configuration it was compiled with, JSON: {"KEY": {"value": V, "from": ORIGIN}, ...} */
+MSCRT_API const char *mscrt_plan_config(const mscrt_plan *plan);
 /* Of a training step on the cluster the plan was compiled for; of it what communication adds. */
 MSCRT_API int64_t mscrt_plan_predicted_ns(const mscrt_plan *plan, int64_t *out_exposed_ns);
 MSCRT_API bool mscrt_plan_has(const mscrt_plan *plan, const char *section);
@@ -142,14 +148,16 @@ typedef struct {
   int64_t train_begin, train_end; /* samples; 0, 0: all */
   int64_t eval_begin, eval_end;   /* 0, 0: none */
   bool in_order;                  /* every epoch in file order instead of permuted by (seed, epoch) */
-  /* The files hold only what rank `rank` reads: of every batch its part of the input (mscrt_plan_part), one behind the other.  Ranges
-   * are counted in samples of whole batches; what is permuted are batches.  Inputs that the rank does not read need no file. */
+  /* The files hold only what rank `rank` reads: of every batch its part of the input (mscrt_plan_part), one behind the
+   * other.  Ranges are counted in samples of whole batches; what is permuted are batches.  Inputs that the rank does
+   * not read need no file. */
   bool parts;
   int rank;
 } mscrt_data_options;
 
 /* Opens the files and checks kinds, shapes and counts against the plan's inputs.  options may be NULL. */
-MSCRT_API mscrt_status *mscrt_data_open(const mscrt_plan *plan, size_t num, const mscrt_source *sources, const mscrt_data_options *options, mscrt_data **out_data);
+MSCRT_API mscrt_status *mscrt_data_open(const mscrt_plan *plan, size_t num, const mscrt_source *sources,
+                                        const mscrt_data_options *options, mscrt_data **out_data);
 MSCRT_API void mscrt_data_close(mscrt_data *data);
 MSCRT_API int64_t mscrt_data_samples(const mscrt_data *data);         /* in the files */
 MSCRT_API int64_t mscrt_data_steps_per_epoch(const mscrt_data *data); /* whole batches of the training range */
@@ -179,13 +187,19 @@ typedef struct {
   void *log_user;
   bool perf_map;        /* write /tmp/perf-PID.map, where `perf` looks for names of generated code */
   bool no_init;         /* leave parameters zero: they will be loaded */
-  const char *device;   /* NULL: what the plan was compiled for, "cpu" or "cuda".  "timed": no values; every call sleeps for the time the plan predicts, and the order is checked */
+  /* NULL: what the plan was compiled for, "cpu" or "cuda".  "timed": no values; every call sleeps for the time the plan
+   * predicts, and the order is checked */
+  const char *device;
   double time_scale;    /* of these times; 0: 1 */
   mscrt_overlap overlap;
   bool measure;         /* times of calls, for mscrt_get_stats and ... */
   uint32_t events;      /* ... the newest of them, of each thread, for mscrt_event_at */
-  const char *choices;  /* a file that keeps the fastest way of each matrix product on a GPU, as it was measured once; what is not in it, or NULL: the library's first guess */
-  const char *comm;     /* between GPUs: "nccl", which wants one for every rank, or "local", through the host; NULL: nccl where there are enough */
+  /* a file that keeps the fastest way of each matrix product on a GPU, as it was measured once; what is not in it, or
+   * NULL: the library's first guess */
+  const char *choices;
+  /* between GPUs: "nccl", which wants one for every rank, or "local", through the host; NULL: nccl where
+   * there are enough */
+  const char *comm;
   bool tune;            /* what is not in `choices` is measured, and added to it; the same on all ranks */
 } mscrt_options;
 
@@ -194,10 +208,11 @@ MSCRT_API mscrt_status *mscrt_open(const mscrt_plan *plan, const mscrt_options *
 /* Tells the other ranks when the work is not finished.  Accepts NULL. */
 MSCRT_API void mscrt_close(mscrt_context *ctx);
 
-/* The data set must stay open as long as the context.  `step` of the first run is 0 and starts epoch 0.  With `parts` every rank
- * calls it, with a data set of its own; all must have as many batches. */
+/* The data set must stay open as long as the context.  `step` of the first run is 0 and starts epoch 0.  With `parts`
+ * every rank calls it, with a data set of its own; all must have as many batches. */
 MSCRT_API mscrt_status *mscrt_set_data(mscrt_context *ctx, const mscrt_data *data);
-/* Without a data set: the whole batch of one input for the next step, in the input's element type; this rank takes its box. */
+/* Without a data set: the whole batch of one input for the next step, in the input's element type; this rank
+ * takes its box. */
 MSCRT_API mscrt_status *mscrt_set_input(mscrt_context *ctx, const char *name, const void *batch, size_t bytes);
 /* The same with no more than this rank's box, row major. */
 MSCRT_API mscrt_status *mscrt_set_part(mscrt_context *ctx, const char *name, const void *part, size_t bytes);
@@ -211,23 +226,28 @@ MSCRT_API mscrt_status *mscrt_run(mscrt_context *ctx, const char *section, int64
 typedef struct {
   size_t struct_size;
   double loss;        /* mean over the batches; NaN: the plan has none */
-  double accuracy; /* share of labels that have the largest output; NaN: no integer labels, no [batch, classes] output, or data in parts */
+  /* share of labels that have the largest output; NaN: no integer labels, no [batch, classes] output, or
+   * data in parts */
+  double accuracy;
   int64_t samples;    /* seen: whole batches only */
 } mscrt_evaluation;
 
 /* Section "forward" over the evaluation range of the data set.  Every rank calls it and gets the same numbers. */
 MSCRT_API mscrt_status *mscrt_evaluate(mscrt_context *ctx, mscrt_evaluation *out_evaluation);
 
-/* A parameter, state, or an output of the section that ran last: this rank's part, in place; of a GPU a copy, until the next call. */
+/* A parameter, state, or an output of the section that ran last: this rank's part, in place; of a GPU a copy, until
+ * the next call. */
 MSCRT_API mscrt_status *mscrt_local(mscrt_context *ctx, const char *name, mscrt_tensor *out_tensor);
 /* The whole tensor, gathered from all ranks: every rank calls it; those that pass NULL get nothing. */
 MSCRT_API mscrt_status *mscrt_read(mscrt_context *ctx, const char *name, void *out_data, size_t bytes);
 
 /* Parameters (and state, where the file has it) from a safetensors file; a rank reads its own boxes only. */
 MSCRT_API mscrt_status *mscrt_load(mscrt_context *ctx, const char *path);
-/* Parameters, whole, to a safetensors file: every rank calls it, rank 0 writes; the old file stays until the new one is complete. */
+/* Parameters, whole, to a safetensors file: every rank calls it, rank 0 writes; the old file stays until the new
+ * one is complete. */
 MSCRT_API mscrt_status *mscrt_save(mscrt_context *ctx, const char *path);
-/* Whether mscrt_save could write there now: asked before training, an error costs no weights.  Nothing is left behind. */
+/* Whether mscrt_save could write there now: asked before training, an error costs no weights.  Nothing
+ * is left behind. */
 MSCRT_API mscrt_status *mscrt_check_save(const char *path);
 
 typedef struct {
@@ -236,13 +256,14 @@ typedef struct {
   int threads;
   uint64_t arena_bytes;    /* parameters, state, inputs and scratch of this rank */
   uint64_t received_bytes; /* by collectives, from other ranks */
-  /* With `measure`, of all sections run so far: calls; collectives, waiting for other ranks included; how long nothing but
-   * collectives was done; from begin to end. */
+  /* With `measure`, of all sections run so far: calls; collectives, waiting for other ranks included; how long nothing
+   * but collectives was done; from begin to end. */
   int64_t compute_ns, collective_ns, exposed_ns, section_ns;
   /* Of a GPU: the host's time to issue the last step, which then runs by itself; 0 elsewhere. */
   int64_t launch_ns;
-  /* What the plan says of a rank's memory, 0: nothing; of it the arena, the constants and the workspace of libraries.  Beside it, as
-   * threads and ranks ask for: what products use in every thread, and what ranks of a host share to meet and to exchange little. */
+  /* What the plan says of a rank's memory, 0: nothing; of it the arena, the constants and the workspace of libraries.
+   * Beside it, as threads and ranks ask for: what products use in every thread, and what ranks of a host share to meet
+   * and to exchange little. */
   uint64_t planned_bytes, constant_bytes, thread_bytes, link_bytes;
 } mscrt_stats;
 
@@ -250,9 +271,16 @@ MSCRT_API void mscrt_get_stats(const mscrt_context *ctx, mscrt_stats *out_stats)
 
 /* ---- what ran when ---- */
 
-typedef enum { MSCRT_EVENT_SECTION, MSCRT_EVENT_COMPUTE, MSCRT_EVENT_WAIT, MSCRT_EVENT_COLLECTIVE, MSCRT_NUM_EVENT_KINDS } mscrt_event_kind;
+typedef enum {
+  MSCRT_EVENT_SECTION,
+  MSCRT_EVENT_COMPUTE,
+  MSCRT_EVENT_WAIT,
+  MSCRT_EVENT_COLLECTIVE,
+  MSCRT_NUM_EVENT_KINDS
+} mscrt_event_kind;
 
-/* WAIT: for collectives, before the call of this name; a collective may run in a thread of its own, beside the others. */
+/* WAIT: for collectives, before the call of this name; a collective may run in a thread of its own,
+ * beside the others. */
 typedef struct {
   mscrt_event_kind kind;
   const char *name, *loc; /* the plan's */

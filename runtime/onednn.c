@@ -1,5 +1,5 @@
-/* onednn.c: oneDNN behind dlopen.  One primitive per distinct tile shape, made at load; one set of memory objects per worker,
- * since a call sets the addresses in them; scratch is ours, so the library does not keep any. */
+/* onednn.c: oneDNN behind dlopen.  One primitive per distinct tile shape, made at load; one set of memory objects per
+ * worker, since a call sets the addresses in them; scratch is ours, so the library does not keep any. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,7 +63,10 @@ static mscrt_status *find_functions(mscrt_library *l) {
   l->handle = dlopen(NAME, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!l->handle) {
     const char *why = dlerror();
-    return mscrt_fail(MSCRT_ENVIRONMENT, "the plan multiplies matrices with oneDNN, but %s cannot be loaded; install the package libdnnl2 (%s)", NAME, why ? why : "unknown reason");
+    return mscrt_fail(
+        MSCRT_ENVIRONMENT,
+        "the plan multiplies matrices with oneDNN, but %s cannot be loaded; install the package libdnnl2 (%s)", NAME,
+        why ? why : "unknown reason");
   }
 #define X(f)                                                                                        \
   *(void **)&l->f = dlsym(l->handle, #f);                                                           \
@@ -71,7 +74,8 @@ static mscrt_status *find_functions(mscrt_library *l) {
   FUNCTIONS(X)
 #undef X
   const dnnl_version_t *v = l->dnnl_version();
-  if (v->major != 2) return mscrt_fail(MSCRT_ENVIRONMENT, "%s is oneDNN %d.%d, version 2 is needed", NAME, v->major, v->minor);
+  if (v->major != 2)
+    return mscrt_fail(MSCRT_ENVIRONMENT, "%s is oneDNN %d.%d, version 2 is needed", NAME, v->major, v->minor);
   /* Already loaded as the library's own dependency; a build of it without OpenMP has no threads to restrain. */
   l->threads = dlopen("libgomp.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
   if (l->threads) {
@@ -96,7 +100,9 @@ mscrt_status *mscrt_library_open(int workers, mscrt_library **out_library) {
   MSCRT_GOTO(find_functions(l));
   MSCRT_GOTO(check(l->dnnl_engine_create(&l->engine, dnnl_cpu, 0), "dnnl_engine_create"));
   MSCRT_GOTO(mscrt_new_array(&l->worker, workers));
-  for (int i = 0; i < workers; i++) MSCRT_GOTO(check(l->dnnl_stream_create(&l->worker[i].stream, l->engine, dnnl_stream_default_flags), "dnnl_stream_create"));
+  for (int i = 0; i < workers; i++)
+    MSCRT_GOTO(
+        check(l->dnnl_stream_create(&l->worker[i].stream, l->engine, dnnl_stream_default_flags), "dnnl_stream_create"));
   *out_library = l;
   return NULL;
 fail:
@@ -155,8 +161,10 @@ static mscrt_status *describe(const mscrt_tile *t, descs *d) {
   dnnl_dims_t src_step = {t->lda, 1}, weights_step = {t->ldb, 1}, dst_step = {t->row_stride, 1}, bias_step = {k->n, 1};
   if (k->transpose_a) src_step[0] = 1, src_step[1] = t->lda;
   if (k->transpose_b) weights_step[0] = 1, weights_step[1] = t->ldb;
-  MSCRT_CHECK(check(l->dnnl_memory_desc_init_by_strides(&d->src, 2, src, type, src_step), "describing the first operand"));
-  MSCRT_CHECK(check(l->dnnl_memory_desc_init_by_strides(&d->weights, 2, weights, type, weights_step), "describing the second operand"));
+  MSCRT_CHECK(
+      check(l->dnnl_memory_desc_init_by_strides(&d->src, 2, src, type, src_step), "describing the first operand"));
+  MSCRT_CHECK(check(l->dnnl_memory_desc_init_by_strides(&d->weights, 2, weights, type, weights_step),
+                    "describing the second operand"));
   MSCRT_CHECK(check(l->dnnl_memory_desc_init_by_strides(&d->dst, 2, dst, type, dst_step), "describing the result"));
   return check(l->dnnl_memory_desc_init_by_strides(&d->bias, 2, bias, type, bias_step), "describing the bias");
 }
@@ -165,7 +173,8 @@ static mscrt_status *make_attr(const mscrt_library *l, bool relu, dnnl_primitive
   dnnl_post_ops_t ops = NULL;
   mscrt_status *s = check(l->dnnl_primitive_attr_create(out_attr), "dnnl_primitive_attr_create");
   if (s) return s;
-  s = check(l->dnnl_primitive_attr_set_scratchpad_mode(*out_attr, dnnl_scratchpad_mode_user), "asking for our own scratch");
+  s = check(l->dnnl_primitive_attr_set_scratchpad_mode(*out_attr, dnnl_scratchpad_mode_user),
+            "asking for our own scratch");
   if (!s && relu) s = check(l->dnnl_post_ops_create(&ops), "dnnl_post_ops_create");
   if (!s && relu) s = check(l->dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_relu, 0, 0), "adding relu");
   if (!s && relu) s = check(l->dnnl_primitive_attr_set_post_ops(*out_attr, ops), "adding relu");
@@ -180,7 +189,8 @@ static mscrt_status *make_primitive(mscrt_tile *t, const descs *d, dnnl_memory_d
   dnnl_primitive_desc_t pd = NULL;
   mscrt_status *s = NULL;
   MSCRT_GOTO(make_attr(l, t->key.relu, &attr));
-  MSCRT_GOTO(check(l->dnnl_matmul_desc_init(&op, &d->src, &d->weights, t->key.bias ? &d->bias : NULL, &d->dst), "dnnl_matmul_desc_init"));
+  MSCRT_GOTO(check(l->dnnl_matmul_desc_init(&op, &d->src, &d->weights, t->key.bias ? &d->bias : NULL, &d->dst),
+                   "dnnl_matmul_desc_init"));
   if (l->dnnl_primitive_desc_create(&pd, &op, attr, l->engine, NULL) != dnnl_success) {
     s = mscrt_fail(MSCRT_ENVIRONMENT, "oneDNN has no %s matmul for this CPU", mscrt_dtype_name(t->key.dtype));
     goto fail;
@@ -196,14 +206,16 @@ fail:
 
 static mscrt_status *make_args(mscrt_tile *t, const descs *d, const dnnl_memory_desc_t *scratch) {
   static const int names[NUM_ARGS] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS, DNNL_ARG_SCRATCHPAD};
-  const dnnl_memory_desc_t *desc[NUM_ARGS] = {&d->src, &d->weights, &d->dst, t->key.bias ? &d->bias : NULL, t->scratch_bytes ? scratch : NULL};
+  const dnnl_memory_desc_t *desc[NUM_ARGS] = {&d->src, &d->weights, &d->dst, t->key.bias ? &d->bias : NULL,
+                                              t->scratch_bytes ? scratch : NULL};
   const mscrt_library *l = t->library;
   MSCRT_CHECK(mscrt_new_array(&t->args, l->workers));
   for (int w = 0; w < l->workers; w++) {
     t->num_args = 0;
     for (int i = 0; i < NUM_ARGS; i++) {
       if (!desc[i]) continue;
-      MSCRT_CHECK(check(l->dnnl_memory_create(&t->args[w].memory[i], desc[i], l->engine, DNNL_MEMORY_NONE), "dnnl_memory_create"));
+      MSCRT_CHECK(check(l->dnnl_memory_create(&t->args[w].memory[i], desc[i], l->engine, DNNL_MEMORY_NONE),
+                        "dnnl_memory_create"));
       t->args[w].arg[t->num_args++] = (dnnl_exec_arg_t){names[i], t->args[w].memory[i]};
     }
   }
@@ -212,11 +224,13 @@ static mscrt_status *make_args(mscrt_tile *t, const descs *d, const dnnl_memory_
 
 static bool same_tile(const mscrt_tile *a, const mscrt_tile *b) {
   const mscrt_matmul *x = &a->key, *y = &b->key;
-  return x->dtype == y->dtype && x->m == y->m && x->n == y->n && x->k == y->k && x->transpose_a == y->transpose_a && x->transpose_b == y->transpose_b &&
-         x->bias == y->bias && x->relu == y->relu && a->lda == b->lda && a->ldb == b->ldb && a->row_stride == b->row_stride;
+  return x->dtype == y->dtype && x->m == y->m && x->n == y->n && x->k == y->k && x->transpose_a == y->transpose_a &&
+         x->transpose_b == y->transpose_b && x->bias == y->bias && x->relu == y->relu && a->lda == b->lda &&
+         a->ldb == b->ldb && a->row_stride == b->row_stride;
 }
 
-mscrt_status *mscrt_library_tile(mscrt_library *l, const mscrt_matmul *m, int64_t rows, int64_t columns, int64_t row_stride, const mscrt_tile **out_tile) {
+mscrt_status *mscrt_library_tile(mscrt_library *l, const mscrt_matmul *m, int64_t rows, int64_t columns,
+                                 int64_t row_stride, const mscrt_tile **out_tile) {
   mscrt_tile *t, *known;
   descs d;
   dnnl_memory_desc_t scratch;
@@ -256,7 +270,8 @@ static mscrt_status *warm_up(mscrt_library *l) {
   int before = mscrt_library_enter(l);
   for (mscrt_tile *t = l->tiles; t && !s; t = t->next) {
     const mscrt_matmul *k = &t->key;
-    size_t a = extent(k->transpose_a, k->m, k->k, t->lda), b = extent(k->transpose_b, k->k, k->n, t->ldb), c = extent(false, k->m, k->n, t->row_stride);
+    size_t a = extent(k->transpose_a, k->m, k->k, t->lda), b = extent(k->transpose_b, k->k, k->n, t->ldb),
+           c = extent(false, k->m, k->n, t->row_stride);
     size_t elems = a > b ? a : b;
     float *in = calloc(elems > (size_t)k->n ? elems : (size_t)k->n, sizeof *in), *out = calloc(c, sizeof *out);
     if (!in || !out) s = mscrt_fail(MSCRT_NO_MEMORY, "no memory to try a matmul");
@@ -277,7 +292,9 @@ mscrt_status *mscrt_library_ready(mscrt_library *l) {
     l->worker[w].scratch = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
     if (!l->worker[w].scratch) return mscrt_fail(MSCRT_NO_MEMORY, "no memory for %zu bytes of oneDNN's scratch", bytes);
     for (mscrt_tile *t = l->tiles; t; t = t->next)
-      if (t->args[w].memory[SCRATCH]) MSCRT_CHECK(check(l->dnnl_memory_set_data_handle(t->args[w].memory[SCRATCH], l->worker[w].scratch), "giving scratch"));
+      if (t->args[w].memory[SCRATCH])
+        MSCRT_CHECK(
+            check(l->dnnl_memory_set_data_handle(t->args[w].memory[SCRATCH], l->worker[w].scratch), "giving scratch"));
   }
   return warm_up(l);
 }
@@ -287,6 +304,8 @@ bool mscrt_tile_run(const mscrt_tile *t, int worker, const void *a, const void *
   dnnl_memory_t *memory = t->args[worker].memory;
   const void *data[BIAS + 1] = {a, b, c, bias};
   for (int i = SRC; i <= BIAS; i++)
-    if (memory[i] && l->dnnl_memory_set_data_handle(memory[i], (void *)(uintptr_t)data[i]) != dnnl_success) return false;
-  return l->dnnl_primitive_execute(t->primitive, l->worker[worker].stream, t->num_args, t->args[worker].arg) == dnnl_success;
+    if (memory[i] && l->dnnl_memory_set_data_handle(memory[i], (void *)(uintptr_t)data[i]) != dnnl_success)
+      return false;
+  return l->dnnl_primitive_execute(t->primitive, l->worker[worker].stream, t->num_args, t->args[worker].arg) ==
+         dnnl_success;
 }

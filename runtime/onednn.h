@@ -10,8 +10,10 @@ typedef struct mscrt_tile mscrt_tile;
 /* Finds the library and makes what each of the workers needs.  A missing library is a status that names its package. */
 mscrt_status *mscrt_library_open(int workers, mscrt_library **out_library);
 void mscrt_library_close(mscrt_library *l);
-/* rows x columns of the product, `row_stride` elements between rows of c.  Owned by the library; asked twice, made once. */
-mscrt_status *mscrt_library_tile(mscrt_library *l, const mscrt_matmul *m, int64_t rows, int64_t columns, int64_t row_stride, const mscrt_tile **out_tile);
+/* rows x columns of the product, `row_stride` elements between rows of c.  Owned by the library; asked
+ * twice, made once. */
+mscrt_status *mscrt_library_tile(mscrt_library *l, const mscrt_matmul *m, int64_t rows, int64_t columns,
+                                 int64_t row_stride, const mscrt_tile **out_tile);
 /* Scratch of the largest tile, for every worker; after the last tile was asked for. */
 mscrt_status *mscrt_library_ready(mscrt_library *l);
 /* Does not allocate on our side; single-threaded in threads that are inside mscrt_library_enter. */

@@ -1,5 +1,5 @@
-/* pool.c: one team of threads per rank.  Work is cut into numbered units before it comes here, so results do not depend on
- * how many threads there are, nor on who does what. */
+/* pool.c: one team of threads per rank.  Work is cut into numbered units before it comes here, so results do not depend
+ * on how many threads there are, nor on who does what. */
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
@@ -36,8 +36,8 @@ struct mscrt_pool {
   _Atomic bool stop;
 };
 
-/* Takes a unit of the job, false when there is none or the job is another one.  The exchange succeeds only when the cursor
- * did not move since it was read, so what was read in between belongs to this job. */
+/* Takes a unit of the job, false when there is none or the job is another one.  The exchange succeeds only when the
+ * cursor did not move since it was read, so what was read in between belongs to this job. */
 static bool take_unit(mscrt_pool *p, uint32_t job, mscrt_work **fn, void **arg, uint32_t *unit, uint32_t *units) {
   uint64_t c = atomic_load_explicit(&p->cursor, memory_order_acquire);
   for (;;) {
@@ -47,7 +47,8 @@ static bool take_unit(mscrt_pool *p, uint32_t job, mscrt_work **fn, void **arg, 
     *arg = atomic_load_explicit(&p->arg, memory_order_relaxed);
     *unit = (uint32_t)c;
     if (*unit >= *units) return false;
-    if (atomic_compare_exchange_weak_explicit(&p->cursor, &c, c + 1, memory_order_acq_rel, memory_order_acquire)) return true;
+    if (atomic_compare_exchange_weak_explicit(&p->cursor, &c, c + 1, memory_order_acq_rel, memory_order_acquire))
+      return true;
   }
 }
 
@@ -57,7 +58,8 @@ static void work_on(mscrt_pool *p, uint32_t job, int number) {
   uint32_t unit, units;
   while (take_unit(p, job, &fn, &arg, &unit, &units)) {
     fn(arg, unit, number);
-    if (atomic_fetch_add(&p->done, 1) + 1 == units && atomic_load(&p->caller_sleeps)) mscrt_futex_wake(&p->done, 1, false);
+    if (atomic_fetch_add(&p->done, 1) + 1 == units && atomic_load(&p->caller_sleeps))
+      mscrt_futex_wake(&p->done, 1, false);
   }
 }
 
@@ -93,7 +95,8 @@ static void wait_done(mscrt_pool *p, uint32_t units) {
   int64_t end = p->spin ? mscrt_now_ns() + SPIN_NS : 0;
   for (uint32_t done; (done = atomic_load(&p->done)) != units;) {
     if (p->spin && mscrt_now_ns() < end) {
-      for (int i = 0; i < 32 && atomic_load_explicit(&p->done, memory_order_relaxed) != units; i++) mscrt_pause(); /* one may last 140 cycles */
+      /* one may last 140 cycles */
+      for (int i = 0; i < 32 && atomic_load_explicit(&p->done, memory_order_relaxed) != units; i++) mscrt_pause();
       continue;
     }
     atomic_store(&p->caller_sleeps, 1);

@@ -1,11 +1,13 @@
-/* random.c: random numbers that depend on a counter only, and permutations made of them: any rank can compute any element. */
+/* random.c: random numbers that depend on a counter only, and permutations made of them: any rank can
+ * compute any element. */
 #include "ir/abi/philox.h"
 #include "runtime/runtime.h"
 
 void mscrt_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) { msc_philox(counter, key, out); }
 
-/* A Feistel network permutes 2^(2 * bits) numbers; walking its cycles until the number is below num permutes num of them
- * (Black and Rogaway, 2002).  The domain is less than four times num, so a walk has four steps on average at most. */
+/* A Feistel network permutes 2^(2 * bits) numbers; walking its cycles until the number is below num permutes num of
+ * them (Black and Rogaway, 2002).  The domain is less than four times num, so a walk has four steps on
+ * average at most. */
 mscrt_order mscrt_order_of(uint64_t seed, uint64_t epoch, uint64_t num) {
   mscrt_order o = {.num = num, .bits = 1};
   while (o.bits < 32 && (uint64_t)1 << 2 * o.bits < num) o.bits++;

@@ -1,5 +1,5 @@
-/* run.c: executes the calls of a section, in order; collectives beside them where there is a stream.  Work is cut into units by
- * the plan, never by the number of threads. */
+/* run.c: executes the calls of a section, in order; collectives beside them where there is a stream.  Work is cut into
+ * units by the plan, never by the number of threads. */
 #include <math.h>
 #include <string.h>
 
@@ -54,7 +54,8 @@ static mscrt_status *run_kernel(mscrt_context *c, const mscrt_record *r, const m
 /* The numbers are those of passes/7_lower/nest/nest.h. */
 mscrt_status *mscrt_fault(const mscrt_context *c, const mscrt_record *r, int64_t step, int32_t flag) {
   if (flag == 0) return NULL;
-  return mscrt_fail(MSCRT_INPUT, "rank %d: step %" PRId64 ": %s%s%s: %s", c->o.rank, step, r->name ? r->name : "a call", r->loc ? " at " : "", r->loc ? r->loc : "",
+  return mscrt_fail(MSCRT_INPUT, "rank %d: step %" PRId64 ": %s%s%s: %s", c->o.rank, step, r->name ? r->name : "a call",
+                    r->loc ? " at " : "", r->loc ? r->loc : "",
                     flag == 2 ? "an integer is divided by zero" : "an index is out of range");
 }
 
@@ -66,9 +67,10 @@ typedef struct {
   void *const *buffers, *const *epilogue; /* their addresses */
 } matmul_job;
 
-/* Items are numbers of elements of the result, and buffers are addressed by them; a tile is moved to where its first item
- * would lie. */
-static void run_epilogue_items(const mscrt_record *e, mscrt_worker *w, void *const *buffers, const void *tile, size_t elem_bytes, int64_t first, int64_t num) {
+/* Items are numbers of elements of the result, and buffers are addressed by them; a tile is moved to where its first
+ * item would lie. */
+static void run_epilogue_items(const mscrt_record *e, mscrt_worker *w, void *const *buffers, const void *tile,
+                               size_t elem_bytes, int64_t first, int64_t num) {
   for (uint32_t i = 0; i < e->num_buffers; i++) {
     void *buffer = buffers[i];
     w->buffers[i] = buffer ? buffer : (void *)((uintptr_t)tile - (uintptr_t)first * elem_bytes);
@@ -76,14 +78,16 @@ static void run_epilogue_items(const mscrt_record *e, mscrt_worker *w, void *con
   e->kernel(w->buffers, first, first + num, e->dims, e->scalars);
 }
 
-static void run_epilogue(const mscrt_record *e, mscrt_worker *w, void *const *buffers, const mscrt_matmul *m, int64_t first_row, int64_t rows, int64_t column, int64_t columns) {
+static void run_epilogue(const mscrt_record *e, mscrt_worker *w, void *const *buffers, const mscrt_matmul *m,
+                         int64_t first_row, int64_t rows, int64_t column, int64_t columns) {
   size_t bytes = mscrt_dtype_bytes(mscrt_result_dtype(m));
   if (columns == m->n) {
     run_epilogue_items(e, w, buffers, w->tile, bytes, first_row * m->n, rows * m->n);
     return;
   }
   for (int64_t i = 0; i < rows; i++)
-    run_epilogue_items(e, w, buffers, (char *)w->tile + (size_t)(i * columns) * bytes, bytes, (first_row + i) * m->n + column, columns);
+    run_epilogue_items(e, w, buffers, (char *)w->tile + (size_t)(i * columns) * bytes, bytes,
+                       (first_row + i) * m->n + column, columns);
 }
 
 /* Part of the result that a unit makes: neighbours in number share columns, so that a worker packs them once. */
@@ -94,22 +98,31 @@ typedef struct {
 
 static tile_place place_of(const mscrt_matmul *m, int64_t unit) {
   int64_t i = unit % m->tiles_m, j = unit / m->tiles_m % m->tiles_n;
-  tile_place p = {.batch = unit / (m->tiles_m * m->tiles_n), .row = i * m->tile_m, .column = j * m->tile_n, .last_row = i == m->tiles_m - 1, .last_column = j == m->tiles_n - 1};
+  tile_place p = {.batch = unit / (m->tiles_m * m->tiles_n),
+                  .row = i * m->tile_m,
+                  .column = j * m->tile_n,
+                  .last_row = i == m->tiles_m - 1,
+                  .last_column = j == m->tiles_n - 1};
   p.rows = p.last_row ? m->m - p.row : m->tile_m;
   p.columns = p.last_column ? m->n - p.column : m->tile_n;
   return p;
 }
 
 /* a, b, c and bias start where the tile does. */
-static void run_product(const mscrt_record *r, mscrt_worker *w, uint64_t job, const tile_place *t, const char *a, const char *b, char *c, const char *bias) {
+static void run_product(const mscrt_record *r, mscrt_worker *w, uint64_t job, const tile_place *t, const char *a,
+                        const char *b, char *c, const char *bias) {
   const mscrt_matmul *m = r->matmul;
   int64_t columns = t->batch * m->tiles_n + t->column / m->tile_n;
   if (w->job != job || w->packed != columns) {
-    r->pack((void *[]){(void *)(uintptr_t)b, w->panels}, 0, (t->columns + m->width - 1) / m->width, (int64_t[]){t->columns, m->k, m->transpose_b ? m->k : m->n}, NULL);
+    r->pack((void *[]){(void *)(uintptr_t)b, w->panels}, 0, (t->columns + m->width - 1) / m->width,
+            (int64_t[]){t->columns, m->k, m->transpose_b ? m->k : m->n}, NULL);
     w->job = job, w->packed = columns;
   }
   void *buffers[5] = {(void *)(uintptr_t)a, w->panels, c, w->room, (void *)(uintptr_t)bias};
-  r->multiply(buffers, 0, t->rows, (int64_t[]){t->columns, m->k, m->transpose_a ? m->m : m->k, m->tile_bytes ? t->columns : m->n, m->blocks, m->transpose_a, m->relu}, NULL);
+  r->multiply(buffers, 0, t->rows,
+              (int64_t[]){t->columns, m->k, m->transpose_a ? m->m : m->k, m->tile_bytes ? t->columns : m->n, m->blocks,
+                          m->transpose_a, m->relu},
+              NULL);
 }
 
 static void run_tile(void *arg, int64_t unit, int worker) {
@@ -119,17 +132,23 @@ static void run_tile(void *arg, int64_t unit, int worker) {
   void *const *buffers = j->buffers;
   size_t bytes = mscrt_dtype_bytes(m->dtype), result_bytes = mscrt_dtype_bytes(mscrt_result_dtype(m));
   tile_place t = place_of(m, unit);
-  const char *a = (const char *)buffers[0] + (size_t)(t.batch * m->stride_a + t.row * (m->transpose_a ? 1 : m->k)) * bytes;
-  const char *b = (const char *)buffers[1] + (size_t)(t.batch * m->stride_b + t.column * (m->transpose_b ? m->k : 1)) * bytes;
-  char *c = m->tile_bytes ? w->tile : (char *)buffers[2] + (size_t)((t.batch * m->m + t.row) * m->n + t.column) * result_bytes;
+  const char *a =
+      (const char *)buffers[0] + (size_t)(t.batch * m->stride_a + t.row * (m->transpose_a ? 1 : m->k)) * bytes;
+  const char *b =
+      (const char *)buffers[1] + (size_t)(t.batch * m->stride_b + t.column * (m->transpose_b ? m->k : 1)) * bytes;
+  char *c = m->tile_bytes ? w->tile
+                          : (char *)buffers[2] + (size_t)((t.batch * m->m + t.row) * m->n + t.column) * result_bytes;
   const char *bias = m->bias ? (const char *)buffers[3] + (size_t)t.column * result_bytes : NULL;
   if (j->r->multiply) run_product(j->r, w, j->c->products, &t, a, b, c, bias);
-  else if (!mscrt_tile_run(j->r->tile[t.last_row][t.last_column], worker, a, b, c, bias)) atomic_store(&j->c->tile_failed, true);
-  if (j->r->epilogue) run_epilogue(j->r->epilogue, w, j->epilogue, m, t.batch * m->m + t.row, t.rows, t.column, t.columns);
+  else if (!mscrt_tile_run(j->r->tile[t.last_row][t.last_column], worker, a, b, c, bias))
+    atomic_store(&j->c->tile_failed, true);
+  if (j->r->epilogue)
+    run_epilogue(j->r->epilogue, w, j->epilogue, m, t.batch * m->m + t.row, t.rows, t.column, t.columns);
 }
 
 static mscrt_status *run_matmul(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, int64_t step) {
-  matmul_job job = {c, r, mscrt_buffers_of(c, r, slots, 0), r->epilogue ? mscrt_buffers_of(c, r->epilogue, slots, 1) : NULL};
+  matmul_job job = {c, r, mscrt_buffers_of(c, r, slots, 0),
+                    r->epilogue ? mscrt_buffers_of(c, r->epilogue, slots, 1) : NULL};
   mscrt_guard *guard = NULL;
   c->products++;
   if (MSC_SANITIZED) {
@@ -139,7 +158,8 @@ static mscrt_status *run_matmul(mscrt_context *c, const mscrt_record *r, const m
   run_units(c, r, run_tile, &job);
   if (MSC_SANITIZED) MSCRT_CHECK(mscrt_guard_close(guard, c, step));
   if (!atomic_load_explicit(&c->tile_failed, memory_order_relaxed)) return NULL;
-  return mscrt_fail(MSCRT_ENVIRONMENT, "rank %d: step %" PRId64 ": %s: oneDNN failed", c->o.rank, step, r->name ? r->name : "matmul");
+  return mscrt_fail(MSCRT_ENVIRONMENT, "rank %d: step %" PRId64 ": %s: oneDNN failed", c->o.rank, step,
+                    r->name ? r->name : "matmul");
 }
 
 /* ---- the device ---- */
@@ -157,7 +177,8 @@ const mscrt_part *mscrt_parts_of(mscrt_context *c, const mscrt_record *r, const 
 
 static mscrt_status *run_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, mscrt_ticket *out_ticket) {
   const mscrt_record *r = t->record;
-  return c->transport->run(c->comm, pool, r->num_parts, mscrt_parts_of(c, r, t->slots, pool != c->pool), &(mscrt_site){r->name, r->loc, t->step}, out_ticket);
+  return c->transport->run(c->comm, pool, r->num_parts, mscrt_parts_of(c, r, t->slots, pool != c->pool),
+                           &(mscrt_site){r->name, r->loc, t->step}, out_ticket);
 }
 
 static mscrt_status *run_call(mscrt_context *c, const mscrt_turn *t) {
@@ -173,17 +194,22 @@ static mscrt_status *run_message(mscrt_context *c, const mscrt_turn *t) {
   const mscrt_record *r = t->record;
   mscrt_site site = {r->name, r->loc, t->step};
   void *buffer = mscrt_moved(r, 0, t->slots);
-  return r->receives ? c->transport->receive(c->comm, &r->channel, buffer, &site) : c->transport->send(c->comm, &r->channel, buffer, &site);
+  return r->receives ? c->transport->receive(c->comm, &r->channel, buffer, &site)
+                     : c->transport->send(c->comm, &r->channel, buffer, &site);
 }
 
-const mscrt_device mscrt_device_cpu = {.name = "cpu", .holds_values = true, .compute = run_call, .message = run_message, .collective = run_collective};
+const mscrt_device mscrt_device_cpu = {
+    .name = "cpu", .holds_values = true, .compute = run_call, .message = run_message, .collective = run_collective};
 
 /* ---- collectives ---- */
 
 mscrt_status *mscrt_release(mscrt_context *c, const mscrt_turn *t, uint32_t upto, uint32_t *released) {
   for (; *released < upto; ++*released) {
     const mscrt_record *r = t->section->beside[*released];
-    if (r->lingers) MSCRT_CHECK(c->transport->finish(c->comm, r->part[0].e, c->ticket[*released], &(mscrt_site){t->record ? t->record->name : "the end of the step", NULL, t->step}));
+    if (r->lingers)
+      MSCRT_CHECK(
+          c->transport->finish(c->comm, r->part[0].e, c->ticket[*released],
+                               &(mscrt_site){t->record ? t->record->name : "the end of the step", NULL, t->step}));
   }
   return NULL;
 }
@@ -239,7 +265,8 @@ static mscrt_status *pass_message(mscrt_context *c, const mscrt_turn *t) {
   return NULL;
 }
 
-static mscrt_status *run_calls(mscrt_context *c, const mscrt_section *s, const mscrt_slots *slots, int64_t step, uint32_t micro) {
+static mscrt_status *run_calls(mscrt_context *c, const mscrt_section *s, const mscrt_slots *slots, int64_t step,
+                               uint32_t micro) {
   mscrt_turn t = {.section = s, .slots = slots, .step = step, .micro = micro};
   uint32_t started = 0;
   c->released = 0;
@@ -314,7 +341,8 @@ static mscrt_status *run_entry(mscrt_context *c, const mscrt_program *g, uint32_
   MSCRT_CHECK(tell_micro(c, e->micro));
   int64_t begin = mscrt_timeline_now(c->timeline);
   MSCRT_CHECK(run_calls(c, s, &slots, step, e->micro));
-  mscrt_timeline_put(c->timeline, MSCRT_EVENT_SECTION, &(mscrt_turn){.section = s, .step = step, .micro = e->micro}, begin);
+  mscrt_timeline_put(c->timeline, MSCRT_EVENT_SECTION, &(mscrt_turn){.section = s, .step = step, .micro = e->micro},
+                     begin);
   if (s->inputs) c->last_slot = input_slot;
   for (uint32_t k = 0; c->feed && !c->device->run && k < g->release[index]; k++) mscrt_feed_release(c->feed);
   return NULL;
@@ -329,7 +357,8 @@ mscrt_status *mscrt_run_entries(mscrt_context *c, uint32_t program, bool train, 
 mscrt_status *mscrt_run_program(mscrt_context *c, uint32_t program, int64_t step) {
   bool train = !strcmp(mscrt_program_name(c->plan, program), "train");
   int before = c->library ? mscrt_library_enter(c->library) : 0;
-  mscrt_status *s = c->device->run ? c->device->run(c, program, train, step) : mscrt_run_entries(c, program, train, step);
+  mscrt_status *s =
+      c->device->run ? c->device->run(c, program, train, step) : mscrt_run_entries(c, program, train, step);
   if (c->library) mscrt_library_leave(c->library, before);
   c->last_program = program;
   return failed(c, s);
@@ -338,6 +367,7 @@ mscrt_status *mscrt_run_program(mscrt_context *c, uint32_t program, int64_t step
 double mscrt_loss_of(const mscrt_context *c, uint32_t program) {
   const mscrt_variable *v = c->program[program].loss;
   double loss = (double)NAN;
-  if (v && c->device->holds_values) mscrt_convert(MSCRT_F64, &loss, 1, v->dtype, mscrt_at(c, v->ref, 0), false, false, 1);
+  if (v && c->device->holds_values)
+    mscrt_convert(MSCRT_F64, &loss, 1, v->dtype, mscrt_at(c, v->ref, 0), false, false, 1);
   return loss;
 }

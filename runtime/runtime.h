@@ -59,7 +59,8 @@ uint16_t mscrt_to_bf16(float v);
 bool mscrt_converts(mscrt_dtype from, mscrt_dtype to);
 /* num elements; `scale`: u8 to a float is divided by 255; big_endian: of src.  Neither needs alignment.  Returns
  * MSCRT_CONVERTED, or the first element whose value does not fit. */
-int64_t mscrt_convert(mscrt_dtype to, void *dst, int64_t dst_stride, mscrt_dtype from, const void *src, bool big_endian, bool scale, int64_t num);
+int64_t mscrt_convert(mscrt_dtype to, void *dst, int64_t dst_stride, mscrt_dtype from, const void *src, bool big_endian,
+                      bool scale, int64_t num);
 /* "[32,784]", in buffer. */
 #define MSCRT_SHAPE_TEXT 192
 const char *mscrt_shape_text(int rank, const int64_t *shape, char buffer[MSCRT_SHAPE_TEXT]);

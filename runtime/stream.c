@@ -57,7 +57,8 @@ static void run_turn(mscrt_stream *s, const mscrt_turn *t) {
 static void *stream_main(void *arg) {
   mscrt_stream *s = arg;
   for (uint32_t ended = 0;; ended++) {
-    while (atomic_load(&s->started) == ended && !atomic_load(&s->stop)) sleep_on(s, &s->started, ended, &s->thread_sleeps);
+    while (atomic_load(&s->started) == ended && !atomic_load(&s->stop))
+      sleep_on(s, &s->started, ended, &s->thread_sleeps);
     if (atomic_load(&s->stop)) return NULL;
     run_turn(s, &s->turn[ended - s->before]);
     advance(&s->ended, &s->caller_sleeps);
@@ -71,16 +72,19 @@ void mscrt_stream_start(mscrt_stream *s, const mscrt_turn *t) {
 }
 
 mscrt_status *mscrt_stream_wait(mscrt_stream *s, uint32_t upto) {
-  for (uint32_t ended; (int32_t)((ended = atomic_load(&s->ended)) - (s->before + upto)) < 0;) sleep_on(s, &s->ended, ended, &s->caller_sleeps);
+  for (uint32_t ended; (int32_t)((ended = atomic_load(&s->ended)) - (s->before + upto)) < 0;)
+    sleep_on(s, &s->ended, ended, &s->caller_sleeps);
   if (!atomic_load(&s->failed)) return NULL;
   mscrt_status *status = s->status;
   s->status = NULL;
-  return status ? mscrt_passed(status, __FILE__, __LINE__) : mscrt_fail(MSCRT_ENVIRONMENT, "a collective failed before");
+  return status ? mscrt_passed(status, __FILE__, __LINE__)
+                : mscrt_fail(MSCRT_ENVIRONMENT, "a collective failed before");
 }
 
 void mscrt_stream_stop(mscrt_stream *s) {
   atomic_store(&s->failed, true);
-  for (uint32_t ended, started = atomic_load(&s->started); (ended = atomic_load(&s->ended)) != started;) sleep_on(s, &s->ended, ended, &s->caller_sleeps);
+  for (uint32_t ended, started = atomic_load(&s->started); (ended = atomic_load(&s->ended)) != started;)
+    sleep_on(s, &s->ended, ended, &s->caller_sleeps);
 }
 
 static uint32_t most_beside(const mscrt_context *c) {

@@ -44,12 +44,20 @@ void mscrt_timeline_put(mscrt_timeline *t, mscrt_event_kind kind, const mscrt_tu
   if (!t->room) return;
   lane *l = &t->lane[kind == MSCRT_EVENT_COLLECTIVE ? STREAM : CALLER];
   const mscrt_record *r = turn->record;
-  l->event[l->num++ % t->room] = (mscrt_event){.kind = kind, .name = r && r->name ? r->name : turn->section->name, .loc = r ? r->loc : NULL, .step = turn->step, .begin_ns = begin_ns, .end_ns = end_ns};
+  l->event[l->num++ % t->room] = (mscrt_event){.kind = kind,
+                                               .name = r && r->name ? r->name : turn->section->name,
+                                               .loc = r ? r->loc : NULL,
+                                               .step = turn->step,
+                                               .begin_ns = begin_ns,
+                                               .end_ns = end_ns};
 }
 
 static size_t kept(const mscrt_timeline *t, const lane *l) { return l->num < t->room ? (size_t)l->num : t->room; }
 
-size_t mscrt_num_events(const mscrt_context *c) { return c->timeline ? kept(c->timeline, &c->timeline->lane[CALLER]) + kept(c->timeline, &c->timeline->lane[STREAM]) : 0; }
+size_t mscrt_num_events(const mscrt_context *c) {
+  return c->timeline ? kept(c->timeline, &c->timeline->lane[CALLER]) + kept(c->timeline, &c->timeline->lane[STREAM])
+                     : 0;
+}
 
 mscrt_event mscrt_event_at(const mscrt_context *c, size_t i) {
   const mscrt_timeline *t = c->timeline;
@@ -58,4 +66,6 @@ mscrt_event mscrt_event_at(const mscrt_context *c, size_t i) {
   return l->event[(l->num - kept(t, l) + i) % t->room];
 }
 
-int64_t mscrt_event_ns(const mscrt_context *c, mscrt_event_kind kind) { return c->timeline ? c->timeline->total_ns[kind] : 0; }
+int64_t mscrt_event_ns(const mscrt_context *c, mscrt_event_kind kind) {
+  return c->timeline ? c->timeline->total_ns[kind] : 0;
+}

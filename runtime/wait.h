@@ -16,7 +16,8 @@ static inline int64_t mscrt_now_ns(void) {
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Returns when the word is not `seen`, when woken, after the time (ns < 0: none), or for no reason.  `shared`: by processes. */
+/* Returns when the word is not `seen`, when woken, after the time (ns < 0: none), or for no reason.
+ * `shared`: by processes. */
 static inline void mscrt_futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t ns, bool shared) {
   struct timespec t = {ns / 1000000000, ns % 1000000000};
   syscall(SYS_futex, word, shared ? FUTEX_WAIT : FUTEX_WAIT_PRIVATE, seen, ns < 0 ? NULL : &t, NULL, 0);

@@ -1,5 +1,5 @@
-/* autotune.c: a plan for a GPU in; the fastest algorithms of its products, measured here, out: in the user's cache folder, where
- * every `msc run` finds them. */
+/* autotune.c: a plan for a GPU in; the fastest algorithms of its products, measured here, out: in the user's cache
+ * folder, where every `msc run` finds them. */
 #include "tools/autotune.h"
 
 #include <stdio.h>
@@ -11,7 +11,8 @@
 
 bool autotune_file(cli *c, char out_path[4200]) {
   char folder[4096];
-  if (!trust_folder("products", true, folder)) return msc_error(c->ctx, MSC_E_TARGET, NULL, "--autotune: there is no cache folder that only you can write to");
+  if (!trust_folder("products", true, folder))
+    return msc_error(c->ctx, MSC_E_TARGET, NULL, "--autotune: there is no cache folder that only you can write to");
   snprintf(out_path, 4200, "%s/choices", folder);
   return true;
 }
@@ -31,7 +32,9 @@ static int measure(cli *c, const mscrt_plan *plan) {
   mscrt_options o = {.struct_size = sizeof o, .ranks = 1, .choices = choices, .tune = true};
   mscrt_context *ctx = NULL;
   if (mscrt_plan_ranks(plan) > 1) {
-    msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--autotune: a plan for %d ranks is not supported yet here: msc run --autotune measures when they begin", mscrt_plan_ranks(plan));
+    msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL,
+              "--autotune: a plan for %d ranks is not supported yet here: msc run --autotune measures when they begin",
+              mscrt_plan_ranks(plan));
     return CLI_INPUT;
   }
   if (!autotune_file(c, choices)) return CLI_ENVIRONMENT;

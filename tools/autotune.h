@@ -9,8 +9,8 @@
 bool autotune_file(cli *c, char out_path[4200]);
 /* The same, to be read: NULL where nothing was ever measured. */
 const char *autotune_measured(char path[4200]);
-/* Measures the products of a compiled plan that are not in the file, on this machine's GPU; returns the exit code.  CPUs have
- * nothing to measure, which is told. */
+/* Measures the products of a compiled plan that are not in the file, on this machine's GPU; returns the exit code.
+ * CPUs have nothing to measure, which is told. */
 int autotune_plan(cli *c, const msc_compiled *made);
 
 #endif

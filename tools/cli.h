@@ -78,11 +78,13 @@ int cli_usage(const cli *c, const char *fmt, ...) MSC_PRINTF(2, 3);
 
 /* ---- render.c ---- */
 
-/* Prints what was reported so far (long commands call it before they go on); with json and sarif it waits for the end. */
+/* Prints what was reported so far (long commands call it before they go on); with json and sarif it waits
+ * for the end. */
 void cli_flush_diags(cli *c);
 /* The location of a file as a whole. */
 const msc_loc *cli_loc(cli *c, const char *path);
-/* Text of unknown origin made printable: control characters and broken UTF-8 become \xNN.  The caller frees it; NULL: no memory. */
+/* Text of unknown origin made printable: control characters and broken UTF-8 become \xNN.  The caller frees it;
+ * NULL: no memory. */
 char *cli_printable(const char *text);
 
 /* ---- output.c ---- */
@@ -96,7 +98,8 @@ typedef struct {
 bool cli_read(cli *c, const char *path, cli_bytes *out_bytes);
 /* A file that something else reads: what cli_read and this were given is never written. */
 void cli_note_input(cli *c, const char *path);
-/* False after a report: the file is an input of this command, or was written by it already.  cli_open asks by itself. */
+/* False after a report: the file is an input of this command, or was written by it already.  cli_open
+ * asks by itself. */
 bool cli_may_write(cli *c, const char *path);
 /* The same of the folder of --dump-dir, where a file that was dumped before may be the input. */
 bool cli_may_dump(cli *c, const char *folder);
@@ -105,7 +108,8 @@ typedef struct cli_output cli_output;
 
 /* NULL or "-" is stdout, else a temporary name in the same folder until cli_close.  NULL after a report. */
 cli_output *cli_open(cli *c, const char *path);
-void cli_write(void *output, const char *data, size_t bytes); /* a msc_write_fn; the first failure is reported by cli_close */
+/* a msc_write_fn; the first failure is reported by cli_close */
+void cli_write(void *output, const char *data, size_t bytes);
 void cli_printf(cli_output *out, const char *fmt, ...) MSC_PRINTF(2, 3);
 int cli_close(cli *c, cli_output *out); /* an exit code */
 /* The whole of cli_open, cli_write, cli_close. */
@@ -123,8 +127,8 @@ const char *cli_repeated_flags(cli *c);
 
 /* The configuration of passes/config/config.h from --config, the environment and --set, checked; NULL after reports. */
 struct msc_config *cli_config(cli *c);
-/* The rank that a plan for so many is asked about: the key global_rank as given now, else as recorded in the plan (-1: it was not
- * set).  false after a report: there is no such rank. */
+/* The rank that a plan for so many is asked about: the key global_rank as given now, else as recorded in the plan (-1:
+ * it was not set).  false after a report: there is no such rank. */
 bool cli_rank(cli *c, int64_t recorded, int64_t ranks, int64_t *out_rank);
 /* What a plan records of a key that is a whole number: -1 where it was not set. */
 int64_t cli_recorded(const char *config, const char *key);
@@ -143,8 +147,8 @@ bool cli_read_model_bytes(cli *c, const char *path, msc_model_bytes *out, int *o
 
 #define CLI_REPRODUCER "msc-repro.mlir"
 
-/* What to save as CLI_REPRODUCER should msc crash from here on: a first line and the IR text; NULL forgets them.  Not copied.
- * Without it the command itself is saved, as msc-repro.sh. */
+/* What to save as CLI_REPRODUCER should msc crash from here on: a first line and the IR text; NULL forgets them.  Not
+ * copied.  Without it the command itself is saved, as msc-repro.sh. */
 void cli_keep_reproducer(const char *line, const char *text, size_t bytes);
 /* A pass's bug: its case, or without a text the command, goes to a file whose name is told. */
 void cli_write_reproducer(cli *c, const char *pass, const char *text, size_t bytes);

@@ -34,7 +34,8 @@ static int64_t number_in(const char *path) {
 }
 
 static int64_t memory_of_host(void) {
-  int64_t bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE), limit = number_in("/sys/fs/cgroup/memory.max");
+  int64_t bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE),
+          limit = number_in("/sys/fs/cgroup/memory.max");
   if (!limit) limit = number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes");
   return limit && limit < bytes ? limit : bytes;
 }
@@ -96,18 +97,28 @@ static double rounded(double v) {
 }
 
 static const char *description(msc_arena *a, const measured *m, int64_t comm_ranks) {
-  const char *text = msc_arena_printf(a, "{\n  \"device\": {\n    \"name\": \"%s, %d of %d core%s\",\n    \"flops_per_s\": {", cpu_name(a), m->threads, mscrt_cores(), mscrt_cores() == 1 ? "" : "s");
+  const char *text =
+      msc_arena_printf(a, "{\n  \"device\": {\n    \"name\": \"%s, %d of %d core%s\",\n    \"flops_per_s\": {",
+                       cpu_name(a), m->threads, mscrt_cores(), mscrt_cores() == 1 ? "" : "s");
   const char *before = "";
   for (int d = 0; d < MSC_NUM_DTYPES; d++) {
     if (!(m->flops_per_s[d] > 0)) continue;
-    text = msc_arena_printf(a, "%s%s\"%s\": %g", text, before, msc_dtype_name((msc_dtype)d), rounded(m->flops_per_s[d]));
+    text =
+        msc_arena_printf(a, "%s%s\"%s\": %g", text, before, msc_dtype_name((msc_dtype)d), rounded(m->flops_per_s[d]));
     before = ", ";
   }
-  text = msc_arena_printf(a, "%s},\n    \"memory_bytes\": %" PRId64 ",\n    \"bytes_per_s\": %g,\n    \"launch_ns\": %.0f\n  },\n", text, m->memory_bytes, rounded(m->bytes_per_s), fmax(1, m->launch_ns));
-  text = msc_arena_printf(a, "%s  \"levels\": [\n    {\"name\": \"host\", \"latency_ns\": %.0f, \"bytes_per_s\": %g}\n  ],\n  \"collectives\": [", text, latency_ns(m, comm_ranks), rounded(link_bytes_per_s(m, comm_ranks)));
+  text = msc_arena_printf(
+      a, "%s},\n    \"memory_bytes\": %" PRId64 ",\n    \"bytes_per_s\": %g,\n    \"launch_ns\": %.0f\n  },\n", text,
+      m->memory_bytes, rounded(m->bytes_per_s), fmax(1, m->launch_ns));
+  text = msc_arena_printf(a,
+                          "%s  \"levels\": [\n    {\"name\": \"host\", \"latency_ns\": %.0f, \"bytes_per_s\": %g}\n  "
+                          "],\n  \"collectives\": [",
+                          text, latency_ns(m, comm_ranks), rounded(link_bytes_per_s(m, comm_ranks)));
   for (size_t i = 0; i < m->num_collectives; i++) {
     const msc_cluster_measure *x = &m->collective[i];
-    text = msc_arena_printf(a, "%s%s\n    {\"op\": \"%s\", \"ranks\": %" PRId64 ", \"bytes\": %" PRId64 ", \"ns\": %" PRId64 "}", text, i ? "," : "", msc_kind_name(x->verb), x->ranks, x->bytes, x->ns);
+    text = msc_arena_printf(
+        a, "%s%s\n    {\"op\": \"%s\", \"ranks\": %" PRId64 ", \"bytes\": %" PRId64 ", \"ns\": %" PRId64 "}", text,
+        i ? "," : "", msc_kind_name(x->verb), x->ranks, x->bytes, x->ns);
   }
   return msc_arena_printf(a, "%s\n  ]\n}\n", text);
 }
@@ -120,7 +131,10 @@ static int run(cli *c) {
     msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--target %s is not supported yet; cpu is", target);
     return CLI_INPUT;
   }
-  measured m = {.ranks = ranks, .threads = cores / ranks > 0 ? cores / ranks : 1, .quick = cli_flag(c, "quick"), .memory_bytes = memory_of_host() / ranks};
+  measured m = {.ranks = ranks,
+                .threads = cores / ranks > 0 ? cores / ranks : 1,
+                .quick = cli_flag(c, "quick"),
+                .memory_bytes = memory_of_host() / ranks};
   int comm_ranks = ranks > 1 ? ranks : 2, code = measure_device(c, &m);
   if (!code) code = measure_collectives(c, comm_ranks, &m);
   if (code) return code;

@@ -46,13 +46,15 @@ static void after_pass(void *user, const msc_pass_report *r) {
     if (!strcmp(s->what, "ns at least")) k->least_step_ns = s->count;
     if (!strcmp(s->what, "not compared")) k->compared_some = true;
   }
-  for (const msc_pass_stat *s = r->stats; s && k->debug >= 2; s = s->next) fprintf(stderr, "%s: %s %" PRId64 "\n", r->pass->name, s->what, s->count);
+  for (const msc_pass_stat *s = r->stats; s && k->debug >= 2; s = s->next)
+    fprintf(stderr, "%s: %s %" PRId64 "\n", r->pass->name, s->what, s->count);
   if (k->debug >= 4 && r->changed) fprintf(stderr, "// ---- after %s ----\n%s", r->pass->name, r->text);
 }
 
 static void remark(void *user, const msc_pass_info *pass, const msc_op *op, const char *text) {
   compiling *k = user;
-  if (k->debug >= 3) fprintf(stderr, "%s: %s: %s\n", pass->name, op && op->name ? op->name : op ? msc_kind_name(op->kind) : "-", text);
+  if (k->debug >= 3)
+    fprintf(stderr, "%s: %s: %s\n", pass->name, op && op->name ? op->name : op ? msc_kind_name(op->kind) : "-", text);
 }
 
 static void before_pass(void *user, const msc_pass_info *pass, const char *line, const char *text, size_t bytes) {
@@ -82,7 +84,8 @@ typedef struct {
   int count;
 } kind_of_transfer;
 
-static const char *const verb_names[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute", "exchange", "broadcast", "pairs", "halo", "message"};
+static const char *const verb_names[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute",
+                                         "exchange",   "broadcast",  "pairs",          "halo",       "message"};
 
 typedef struct {
   const msc_plan *p;
@@ -96,7 +99,8 @@ static void count_kind(counting *c, uint32_t section, uint8_t verb, const char *
   size_t k = 0;
   if (!uses) return;
   c->total[c->p->section[section].stage] += uses * bytes;
-  while (k < c->num && !(c->kind[k].verb == verb && c->kind[k].bytes == bytes && strcmp(c->kind[k].axes, axes) == 0)) k++;
+  while (k < c->num && !(c->kind[k].verb == verb && c->kind[k].bytes == bytes && strcmp(c->kind[k].axes, axes) == 0))
+    k++;
   if (k == c->num) c->kind[c->num++] = (kind_of_transfer){verb, axes, bytes, 0};
   c->kind[k].count += (int)uses;
 }
@@ -105,12 +109,16 @@ enum { MESSAGE = PLAN_VERB_HALO + 1 }; /* between stages: the last of verb_names
 
 /* What the ranks of the busiest stage receive goes to *out_total. */
 static kind_of_transfer *count_transfers(const msc_plan *p, size_t *out_num, uint64_t *out_total) {
-  counting c = {.p = p, .kind = msc_new_array(p->arena, kind_of_transfer, p->num_transfers + p->num_messages), .total = msc_new_array(p->arena, uint64_t, p->num_stages)};
-  for (size_t i = 0; i < p->num_transfers; i++) count_kind(&c, p->transfer[i].section, p->transfer[i].verb, p->transfer[i].axes, p->transfer[i].bytes);
+  counting c = {.p = p,
+                .kind = msc_new_array(p->arena, kind_of_transfer, p->num_transfers + p->num_messages),
+                .total = msc_new_array(p->arena, uint64_t, p->num_stages)};
+  for (size_t i = 0; i < p->num_transfers; i++)
+    count_kind(&c, p->transfer[i].section, p->transfer[i].verb, p->transfer[i].axes, p->transfer[i].bytes);
   for (uint32_t s = 0; s < p->num_sections; s++)
     for (size_t i = 0; i < p->section[s].num_calls; i++) {
       const msc_plan_call *call = &p->section[s].call[i];
-      if (call->kind == PLAN_CALL_KIND_MESSAGE && call->buffer[0].written) count_kind(&c, s, MESSAGE, "{stage}", call->bytes);
+      if (call->kind == PLAN_CALL_KIND_MESSAGE && call->buffer[0].written)
+        count_kind(&c, s, MESSAGE, "{stage}", call->bytes);
     }
   *out_total = 0;
   for (uint32_t i = 0; i < p->num_stages; i++)
@@ -119,8 +127,8 @@ static kind_of_transfer *count_transfers(const msc_plan *p, size_t *out_num, uin
   return c.kind;
 }
 
-/* Collectives that serve parameters, in the order in which they run: what is sent together, of each rank's own; the number of the
- * bucket, of a kind in the order in which gradients are ready. */
+/* Collectives that serve parameters, in the order in which they run: what is sent together, of each rank's own; the
+ * number of the bucket, of a kind in the order in which gradients are ready. */
 static void print_buckets(cli_output *out, const msc_plan *p) {
   bool any = false;
   cli_printf(out, "\"buckets\":[");
@@ -131,7 +139,8 @@ static void print_buckets(cli_output *out, const msc_plan *p) {
     const msc_attr_value *number = msc_op_attr(c->op, "bucket");
     if (!number) continue;
     for (size_t k = t->verb == PLAN_VERB_ALL_GATHER; k < c->num_buffers; k += 2) bytes += c->buffer[k].bytes;
-    cli_printf(out, "%s{\"number\":%" PRId64 ",\"op\":\"%s\",\"axes\":\"%s\",\"members\":%zu,\"bytes\":%" PRIu64 "}", any ? "," : "", number->i, verb_names[t->verb], t->axes, c->num_buffers / 2, bytes);
+    cli_printf(out, "%s{\"number\":%" PRId64 ",\"op\":\"%s\",\"axes\":\"%s\",\"members\":%zu,\"bytes\":%" PRIu64 "}",
+               any ? "," : "", number->i, verb_names[t->verb], t->axes, c->num_buffers / 2, bytes);
     any = true;
   }
   cli_printf(out, "],");
@@ -162,7 +171,9 @@ static void print_peak_json(cli_output *out, const msc_plan *p) {
   if (!peak.at) return;
   json_t *uses = json_array();
   for (size_t i = 0; i < peak.num && i < MOST_USES; i++)
-    json_array_append_new(uses, json_pack("{s:o, s:s, s:I}", "op", name_json(peak.use[i].op), "what", peak.use[i].work ? "work" : "result", "bytes", (json_int_t)peak.use[i].bytes));
+    json_array_append_new(uses,
+                          json_pack("{s:o, s:s, s:I}", "op", name_json(peak.use[i].op), "what",
+                                    peak.use[i].work ? "work" : "result", "bytes", (json_int_t)peak.use[i].bytes));
   json_t *j = json_pack("{s:o, s:I, s:o}", "op", name_json(peak.at), "live", (json_int_t)peak.live, "uses", uses);
   char *text = json_dumps(j, JSON_COMPACT);
   if (text) cli_printf(out, "\"peak\":%s,", text);
@@ -175,23 +186,32 @@ static int print_json(const compiling *k, const msc_plan *p, size_t ops, double 
   size_t num;
   const kind_of_transfer *kind = count_transfers(p, &num, &total);
   cli_output *out = cli_open(k->c, NULL);
-  cli_printf(out, "{\"ops\":%zu,\"ranks\":%" PRId64 ",\"stages\":%u,\"compile_ms\":%.3f,\"passes\":[", ops, msc_mesh_size(&p->module->mesh), p->num_stages, ms);
-  for (int i = 0; i < k->num_passes; i++) cli_printf(out, "%s{\"name\":\"%s\",\"ms\":%.3f}", i ? "," : "", k->pass[i].name, (double)k->pass[i].ns / 1e6);
+  cli_printf(out, "{\"ops\":%zu,\"ranks\":%" PRId64 ",\"stages\":%u,\"compile_ms\":%.3f,\"passes\":[", ops,
+             msc_mesh_size(&p->module->mesh), p->num_stages, ms);
+  for (int i = 0; i < k->num_passes; i++)
+    cli_printf(out, "%s{\"name\":\"%s\",\"ms\":%.3f}", i ? "," : "", k->pass[i].name, (double)k->pass[i].ns / 1e6);
   msc_plan_memory m = msc_plan_memory_of(p);
-  cli_printf(out, "],\"memory_bytes_per_rank\":%" PRIu64 ",\"memory\":{\"parameters\":%" PRIu64 ",\"state\":%" PRIu64 ",\"sums\":%" PRIu64 ",\"carried\":%" PRIu64 ",\"messages\":%" PRIu64 ",\"alignment\":%" PRIu64 ",\"inputs\":%" PRIu64 ",\"scratch\":%" PRIu64
-             ",\"constants\":%" PRIu64 ",\"workspace\":%" PRIu64 "},\"collectives\":[", msc_plan_rank_bytes(p), m.parameters, m.state, m.sums, m.carried, m.messages, m.alignment, m.inputs, m.scratch, m.constants, m.workspace);
+  cli_printf(out,
+             "],\"memory_bytes_per_rank\":%" PRIu64 ",\"memory\":{\"parameters\":%" PRIu64 ",\"state\":%" PRIu64
+             ",\"sums\":%" PRIu64 ",\"carried\":%" PRIu64 ",\"messages\":%" PRIu64 ",\"alignment\":%" PRIu64
+             ",\"inputs\":%" PRIu64 ",\"scratch\":%" PRIu64 ",\"constants\":%" PRIu64 ",\"workspace\":%" PRIu64
+             "},\"collectives\":[",
+             msc_plan_rank_bytes(p), m.parameters, m.state, m.sums, m.carried, m.messages, m.alignment, m.inputs,
+             m.scratch, m.constants, m.workspace);
   for (size_t i = 0; i < num; i++)
-    cli_printf(out, "%s{\"op\":\"%s\",\"axes\":\"%s\",\"bytes\":%" PRIu64 ",\"count\":%d}", i ? "," : "", verb_names[kind[i].verb], kind[i].axes, kind[i].bytes, kind[i].count);
+    cli_printf(out, "%s{\"op\":\"%s\",\"axes\":\"%s\",\"bytes\":%" PRIu64 ",\"count\":%d}", i ? "," : "",
+               verb_names[kind[i].verb], kind[i].axes, kind[i].bytes, kind[i].count);
   cli_printf(out, "],");
   print_buckets(out, p);
   print_peak_json(out, p);
   if (k->step_ns >= 0)
-    cli_printf(out, "\"search\":{\"step_ms\":%.6f,\"%sat_least_ms\":%.6f},", (double)k->step_ns / 1e6, k->compared_some ? "compared_" : "",
-               (double)k->least_step_ns / 1e6);
+    cli_printf(out, "\"search\":{\"step_ms\":%.6f,\"%sat_least_ms\":%.6f},", (double)k->step_ns / 1e6,
+               k->compared_some ? "compared_" : "", (double)k->least_step_ns / 1e6);
   cli_printf(out,
              "\"comm_subgraphs\":{\"distinct\":%zu,\"uses\":%zu},\"comm_bytes_per_rank\":%" PRIu64
              ",\"predicted_step_ms\":%.6f,\"exposed_comm_ms\":%.6f}\n",
-             count_subgraphs(p), p->num_transfers, total, (double)p->predicted_step_ns / 1e6, (double)p->exposed_comm_ns / 1e6);
+             count_subgraphs(p), p->num_transfers, total, (double)p->predicted_step_ns / 1e6,
+             (double)p->exposed_comm_ns / 1e6);
   return cli_close(k->c, out);
 }
 
@@ -201,7 +221,8 @@ static void print_peak(const msc_plan *p) {
   if (!peak.at) return;
   fprintf(stderr, "  at %s %" PRIu64 " of them are in use:", msc_peak_name(peak.at), peak.live);
   for (size_t i = 0; i < peak.num && i < SHOWN_USES; i++)
-    fprintf(stderr, "%s %s%s %" PRIu64, i ? "," : "", msc_peak_name(peak.use[i].op), peak.use[i].work ? "'s work" : "", peak.use[i].bytes);
+    fprintf(stderr, "%s %s%s %" PRIu64, i ? "," : "", msc_peak_name(peak.use[i].op), peak.use[i].work ? "'s work" : "",
+            peak.use[i].bytes);
   fprintf(stderr, "%s\n", peak.num > SHOWN_USES ? ", ..." : "");
 }
 
@@ -212,7 +233,8 @@ static void tell_decisions(const msc_plan *p) {
     fprintf(stderr, "%zu ops were given layouts; `msc explain` tells of each\n", p->num_decisions);
     return;
   }
-  for (size_t i = 0; i < p->num_decisions; i++) fprintf(stderr, "%-24s %s (%s)\n", p->decision[i].op, p->decision[i].text, p->decision[i].by);
+  for (size_t i = 0; i < p->num_decisions; i++)
+    fprintf(stderr, "%-24s %s (%s)\n", p->decision[i].op, p->decision[i].text, p->decision[i].by);
 }
 
 static void print_text(const compiling *k, const msc_plan *p, size_t bytes, double ms) {
@@ -222,14 +244,18 @@ static void print_text(const compiling *k, const msc_plan *p, size_t bytes, doub
   (void)k;
   tell_decisions(p);
   for (size_t i = 0; i < num; i++)
-    fprintf(stderr, "%-16s over %-16s %10" PRIu64 " bytes x %d\n", verb_names[kind[i].verb], kind[i].axes, kind[i].bytes, kind[i].count);
+    fprintf(stderr, "%-16s over %-16s %10" PRIu64 " bytes x %d\n", verb_names[kind[i].verb], kind[i].axes,
+            kind[i].bytes, kind[i].count);
   print_peak(p);
-  fprintf(stderr, "%" PRId64 " ranks, %" PRIu64 " bytes per rank, %" PRIu64 " bytes received per rank and step; plan of %zu bytes in %.0f ms\n",
+  fprintf(stderr,
+          "%" PRId64 " ranks, %" PRIu64 " bytes per rank, %" PRIu64
+          " bytes received per rank and step; plan of %zu bytes in %.0f ms\n",
           msc_mesh_size(&p->module->mesh), msc_plan_rank_bytes(p), total, bytes, ms);
 }
 
 static void print_timing(const compiling *k, double ms) {
-  for (int i = 0; i < k->num_passes; i++) fprintf(stderr, "%9.3f ms  %s\n", (double)k->pass[i].ns / 1e6, k->pass[i].name);
+  for (int i = 0; i < k->num_passes; i++)
+    fprintf(stderr, "%9.3f ms  %s\n", (double)k->pass[i].ns / 1e6, k->pass[i].name);
   if (k->engines_ns) fprintf(stderr, "%9.3f ms  engines\n", (double)k->engines_ns / 1e6);
   fprintf(stderr, "%9.3f ms  in all\n", ms);
 }
@@ -238,7 +264,8 @@ static void print_timing(const compiling *k, double ms) {
 static int write_depfile(cli *c, const char *plan) {
   const char *path = cli_text(c, "depfile"), *config = cli_text(c, "config");
   if (!path) return CLI_OK;
-  const char *text = msc_arena_printf(msc_context_arena(c->ctx), "%s: %s%s%s\n", plan, c->operands[0], config ? " " : "", config ? config : "");
+  const char *text = msc_arena_printf(msc_context_arena(c->ctx), "%s: %s%s%s\n", plan, c->operands[0],
+                                      config ? " " : "", config ? config : "");
   return cli_write_file(c, path, text, strlen(text));
 }
 
@@ -246,7 +273,8 @@ static int write_depfile(cli *c, const char *plan) {
 
 static bool check_options(cli *c) {
   double limit = cli_number(c, "time-limit", 0);
-  if (!(limit >= 0 && limit < 1e9)) return msc_error(c->ctx, MSC_E_CONFIG, cli_loc(c, "--time-limit"), "seconds, from 0 on, not %g", limit);
+  if (!(limit >= 0 && limit < 1e9))
+    return msc_error(c->ctx, MSC_E_CONFIG, cli_loc(c, "--time-limit"), "seconds, from 0 on, not %g", limit);
   return true;
 }
 
@@ -279,7 +307,8 @@ static int run(cli *c) {
                            .meanwhile = put_engines,
                            .reproducer = on_bug,
                            .flags = cli_repeated_flags(c)};
-  const msc_target_words words = {cli_text(c, "target"), cli_text(c, "mcpu"), cli_loc(c, "--target"), cli_loc(c, "--mcpu")};
+  const msc_target_words words = {cli_text(c, "target"), cli_text(c, "mcpu"), cli_loc(c, "--target"),
+                                  cli_loc(c, "--mcpu")};
   is_legal &= msc_code_target_of(c->ctx, &words, &o.target);
   is_legal &= cli_cluster(c, &o.cluster);
   if (!is_legal) return CLI_INPUT;
@@ -316,9 +345,11 @@ static const cli_option options[] = {
     {"o", CLI_TEXT, "FILE", "the plan"},
     {"target", CLI_TEXT, "cpu|cuda[:sm_90]", "what the plan runs on"},
     {"mcpu", CLI_TEXT, "CPU", "make code for this CPU instead of this machine's"},
-    {"cluster", CLI_TEXT, "FILE|NAME", "description of the devices and links: a100, h100, h200, cpu (default) or a file"},
+    {"cluster", CLI_TEXT, "FILE|NAME",
+     "description of the devices and links: a100, h100, h200, cpu (default) or a file"},
     {"dim", CLI_PAIRS, "NAME=SIZE", "size of a dimension that the model leaves open: batch, or x.1"},
-    {"autotune", CLI_FLAG, NULL, "measure matrix products on this machine's GPU, for later runs; nothing of a CPU is measured"},
+    {"autotune", CLI_FLAG, NULL,
+     "measure matrix products on this machine's GPU, for later runs; nothing of a CPU is measured"},
     {"time-limit", CLI_NUMBER, "S", "seconds after which the search for strategies takes the best so far; 0: no limit"},
     {"dump-dir", CLI_TEXT, "DIR", "IR after every pass that changed it, and the generated LLVM IR"},
     {"depfile", CLI_TEXT, "FILE", "what the plan was made from, for build systems"},

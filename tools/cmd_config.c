@@ -9,7 +9,8 @@ static void print_key(cli *c, const msc_config *config, msc_key key) {
   msc_arena *arena = msc_context_arena(c->ctx);
   const char *value = msc_config_value_text(config, key, arena), *origin = msc_config_origin_text(config, key, arena);
   char *clean = cli_printable(value);
-  printf("%-28s %-22s %-14s %s [%s]\n", msc_key_name(key), clean ? clean : "?", origin, msc_key_meaning(key), msc_key_values(key, arena));
+  printf("%-28s %-22s %-14s %s [%s]\n", msc_key_name(key), clean ? clean : "?", origin, msc_key_meaning(key),
+         msc_key_values(key, arena));
   free(clean);
 }
 

@@ -25,7 +25,8 @@ static int write_json(cli *c, const char *kind, const char *model, const char *c
   json_t *lines = json_stringn(text->text, text->num);
   if (!lines) lines = json_string(again = cli_printable(text->text)); /* names that are no UTF-8 */
   json_t *set = config ? json_loads(config, 0, NULL) : NULL;
-  json_t *all = json_pack("{s:s, s:s, s:o*, s:o}", "kind", kind, "model", clean ? clean : "?", "config", set, "text", lines ? lines : json_string("?"));
+  json_t *all = json_pack("{s:s, s:s, s:o*, s:o}", "kind", kind, "model", clean ? clean : "?", "config", set, "text",
+                          lines ? lines : json_string("?"));
   char *dump = json_dumps(all, JSON_COMPACT);
   free(clean);
   free(again);
@@ -38,7 +39,8 @@ static int write_json(cli *c, const char *kind, const char *model, const char *c
 
 /* The text, which is in the arena, as it is or within JSON. */
 static int write_text(cli *c, const char *kind, const char *model, const char *config, const msc_text *text) {
-  return c->json ? write_json(c, kind, model, config, text) : cli_write_file(c, cli_text(c, "o"), text->text, text->num);
+  return c->json ? write_json(c, kind, model, config, text)
+                 : cli_write_file(c, cli_text(c, "o"), text->text, text->num);
 }
 
 static int dump_plan(cli *c, const char *path, const cli_bytes *file) {
@@ -46,7 +48,8 @@ static int dump_plan(cli *c, const char *path, const cli_bytes *file) {
   plan_plan root = plan_plan_root(file->data);
   int64_t ranks = 1, rank;
   for (uint32_t i = 0; i < plan_plan_mesh_num(root); i++) ranks *= plan_axis_size(plan_plan_mesh(root, i));
-  if (!cli_rank(c, plan_plan_config(root) ? cli_recorded(plan_plan_config(root), "global_rank") : -1, ranks, &rank)) return CLI_INPUT;
+  if (!cli_rank(c, plan_plan_config(root) ? cli_recorded(plan_plan_config(root), "global_rank") : -1, ranks, &rank))
+    return CLI_INPUT;
   msc_text text = {.arena = msc_context_arena(c->ctx)};
   msc_dump_plan(file->data, rank, msc_text_write, &text);
   return write_text(c, "plan", msc_plan_model_name(file->data), msc_plan_config_text(file->data), &text);

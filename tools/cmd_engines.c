@@ -1,5 +1,6 @@
-/* cmd_engines.c: a plan in; a line for every graph of it, out: the engine that cuDNN has for it on the GPU of the plan's cluster, or
- * why there is none.  msc compile runs it, as a program of its own: NVIDIA's libraries stay out of the compiler. */
+/* cmd_engines.c: a plan in; a line for every graph of it, out: the engine that cuDNN has for it on the GPU of the
+ * plan's cluster, or why there is none.  msc compile runs it, as a program of its own: NVIDIA's libraries stay out
+ * of the compiler. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -33,7 +34,8 @@ static void *print_all(void *user) {
   return NULL;
 }
 
-/* The library writes into the text what was on its stack, addresses of it too: the main thread's depend on the environment. */
+/* The library writes into the text what was on its stack, addresses of it too: the main thread's depend
+ * on the environment. */
 static void print_on_a_stack_of_its_own(engines *e) {
   pthread_t thread;
   if (pthread_create(&thread, NULL, print_all, e)) print_all(e);
@@ -42,7 +44,9 @@ static void print_on_a_stack_of_its_own(engines *e) {
 
 static int print_engines(cli *c, const mscrt_plan *plan, const msc_cluster *cluster) {
   const msc_cluster_gpu *g = &cluster->gpu;
-  engines e = {.plan = plan, .gpu = {cluster->device, (int)g->arch, g->multiprocessors, g->clock_hz, g->memory_clock_hz, cluster->memory_bytes, g->cache_bytes, g->shared_bytes, g->threads, g->blocks}};
+  engines e = {.plan = plan,
+               .gpu = {cluster->device, (int)g->arch, g->multiprocessors, g->clock_hz, g->memory_clock_hz,
+                       cluster->memory_bytes, g->cache_bytes, g->shared_bytes, g->threads, g->blocks}};
   mscrt_status *s = mscrt_dnn_describe(&e.gpu, &e.dnn);
   int code = s ? status_report(c, c->operands[0], "", s) : CLI_INPUT;
   e.out = s ? NULL : cli_open(c, cli_text(c, "o"));
@@ -56,7 +60,9 @@ static const msc_cluster *cluster_of(cli *c, const mscrt_plan *plan) {
   const char *text = plan_plan_cluster(plan->root);
   const msc_cluster *cluster = text ? msc_cluster_read(c->ctx, c->operands[0], text, strlen(text)) : NULL;
   if (cluster && cluster->gpu.arch) return cluster;
-  if (cluster || !text) msc_error(c->ctx, MSC_E_PLAN, cli_loc(c, c->operands[0]), "the cluster it was compiled for describes no GPU; compile with --cluster h100, or one with device.gpu");
+  if (cluster || !text)
+    msc_error(c->ctx, MSC_E_PLAN, cli_loc(c, c->operands[0]),
+              "the cluster it was compiled for describes no GPU; compile with --cluster h100, or one with device.gpu");
   return NULL;
 }
 
@@ -65,7 +71,9 @@ static int run(cli *c) {
   mscrt_plan *plan;
   const char *path = c->operands[0];
   if (!cli_read(c, path, &file)) return CLI_INPUT;
-  mscrt_status *s = mscrt_plan_open(file.data, file.size, &(mscrt_plan_options){sizeof(mscrt_plan_options), true}, &plan); /* nothing of it is executed */
+  /* nothing of it is executed */
+  mscrt_status *s =
+      mscrt_plan_open(file.data, file.size, &(mscrt_plan_options){sizeof(mscrt_plan_options), true}, &plan);
   if (s) return status_report(c, path, "", s);
   const msc_cluster *cluster = cluster_of(c, plan);
   int code = cluster ? print_engines(c, plan, cluster) : CLI_INPUT;

@@ -1,4 +1,5 @@
-/* cmd_explain.c: a diagnostic code in, its story out; or a plan in, why every op is cut as it is and what that costs out. */
+/* cmd_explain.c: a diagnostic code in, its story out; or a plan in, why every op is cut as it is and what
+ * that costs out. */
 #include <ctype.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -88,8 +89,11 @@ static void print_sayings(cli_output *out, sayings *s, const char *before, const
   json_t *said;
   json_object_foreach(s->said, key, said) {
     size_t last = json_array_size(said) - 1;
-    cli_printf(out, "%s%s%s\n", before, json_string_value(json_array_get(said, 1)), json_string_value(json_array_get(said, 0)));
-    if (last > 1) cli_printf(out, "%s%zu more, the last of them: %s\n", others, last - 1, json_string_value(json_array_get(said, last)));
+    cli_printf(out, "%s%s%s\n", before, json_string_value(json_array_get(said, 1)),
+               json_string_value(json_array_get(said, 0)));
+    if (last > 1)
+      cli_printf(out, "%s%zu more, the last of them: %s\n", others, last - 1,
+                 json_string_value(json_array_get(said, last)));
   }
   json_decref(s->said);
 }
@@ -102,9 +106,10 @@ static const char *next_text(cli *c, const json_t *op) {
   if (!next && number(op, "ways") < 0) return "it is put as no search would put it: other ways were not compared";
   if (!next) return number(op, "ways") ? "no other way is allowed" : "too many ways to compare";
   return msc_arena_printf(msc_context_arena(c->ctx),
-                          "next best: %s, would take %.1f us %s (work %+.1f, layout changes %+.1f), %.0f bytes kept", text(next, "cuts"),
-                          more < 0 ? -more : more, more < 0 ? "less" : "more", us(next, "work_ns") - us(chosen, "work_ns"),
-                          us(next, "move_ns") - us(chosen, "move_ns"), number(next, "bytes"));
+                          "next best: %s, would take %.1f us %s (work %+.1f, layout changes %+.1f), %.0f bytes kept",
+                          text(next, "cuts"), more < 0 ? -more : more, more < 0 ? "less" : "more",
+                          us(next, "work_ns") - us(chosen, "work_ns"), us(next, "move_ns") - us(chosen, "move_ns"),
+                          number(next, "bytes"));
 }
 
 /* "{d} from dense1 (net.py:3) through relu1, add": the last ops of a long way. */
@@ -138,13 +143,15 @@ static void say_conflict(sayings *s, const json_t *one) {
   const json_t *here = json_object_get(one, "here"), *there = json_object_get(one, "there");
   bool elsewhere = !strcmp(text(there, "digits"), "{}"); /* it is in another dimension of the value */
   char *place = msc_arena_printf(msc_context_arena(s->c->ctx), ": at dimension %.0f of ", number(one, "dim"));
-  say_with(s, text(one, "op"), place,
-           msc_arena_printf(msc_context_arena(s->c->ctx), "%s, %s, but %s%s; the search decided", text(one, "value"), way_text(s->c, here),
-                            elsewhere ? "there in another dimension, " : "", way_text(s->c, there)));
+  say_with(
+      s, text(one, "op"), place,
+      msc_arena_printf(msc_context_arena(s->c->ctx), "%s, %s, but %s%s; the search decided", text(one, "value"),
+                       way_text(s->c, here), elsewhere ? "there in another dimension, " : "", way_text(s->c, there)));
 }
 
 static const char *percent_text(cli *c, double ns, double of) {
-  return msc_arena_printf(msc_context_arena(c->ctx), "%+.1f us (%+.2f %%)", (ns - of) / 1e3, of > 0 ? 100 * (ns - of) / of : 0);
+  return msc_arena_printf(msc_context_arena(c->ctx), "%+.1f us (%+.2f %%)", (ns - of) / 1e3,
+                          of > 0 ? 100 * (ns - of) / of : 0);
 }
 
 /* What the whole step costs with the op cut otherwise. */
@@ -157,9 +164,10 @@ static const char *instead_text(cli *c, const json_t *all, const json_t *op) {
   json_array_foreach(json_object_get(op, "instead"), i, one) {
     const json_t *changed = json_object_get(one, "changed");
     size_t num = json_array_size(changed);
-    lines = msc_arena_printf(a, "%s\n    with %s: the step %s: work %+.1f, layout changes %+.1f, %+.0f bytes kept; ", lines,
-                             text(json_object_get(one, "way"), "cuts"), percent_text(c, number(one, "step_ns"), number(figures, "step_ns")),
-                             us(one, "work_ns"), us(one, "move_ns"), number(one, "bytes") - number(figures, "bytes"));
+    lines = msc_arena_printf(a, "%s\n    with %s: the step %s: work %+.1f, layout changes %+.1f, %+.0f bytes kept; ",
+                             lines, text(json_object_get(one, "way"), "cuts"),
+                             percent_text(c, number(one, "step_ns"), number(figures, "step_ns")), us(one, "work_ns"),
+                             us(one, "move_ns"), number(one, "bytes") - number(figures, "bytes"));
     lines = num ? msc_arena_printf(a, "%s%zu other %s", lines, num, num > 1 ? "ops change" : "op changes")
                 : msc_arena_printf(a, "%sno other op changes", lines);
     for (size_t k = 0; k < num && k < MOST_NAMED; k++)
@@ -171,22 +179,26 @@ static const char *instead_text(cli *c, const json_t *all, const json_t *op) {
 
 static void say_op(sayings *s, const json_t *all, const json_t *op) {
   const json_t *chosen = json_object_get(op, "chosen");
-  say_with(s, text(op, "op"),
-           msc_arena_printf(msc_context_arena(s->c->ctx),
-                            ": %s (%s)%s%s\n    %s %s\n    %s\n    work %.1f us, layout changes %.1f us, %.0f bytes kept\n    %s",
-                            text(chosen, "cuts"), text(op, "by"), *text(op, "loc") ? " at " : "", text(op, "loc"), text(op, "kind"),
-                            text(op, "letters"), text(chosen, "layouts"), us(chosen, "work_ns"), us(chosen, "move_ns"),
-                            number(chosen, "bytes"), next_text(s->c, op)),
-           msc_arena_printf(msc_context_arena(s->c->ctx), "%s%s", inherited_text(s->c, op), instead_text(s->c, all, op)));
+  say_with(
+      s, text(op, "op"),
+      msc_arena_printf(
+          msc_context_arena(s->c->ctx),
+          ": %s (%s)%s%s\n    %s %s\n    %s\n    work %.1f us, layout changes %.1f us, %.0f bytes kept\n    %s",
+          text(chosen, "cuts"), text(op, "by"), *text(op, "loc") ? " at " : "", text(op, "loc"), text(op, "kind"),
+          text(op, "letters"), text(chosen, "layouts"), us(chosen, "work_ns"), us(chosen, "move_ns"),
+          number(chosen, "bytes"), next_text(s->c, op)),
+      msc_arena_printf(msc_context_arena(s->c->ctx), "%s%s", inherited_text(s->c, op), instead_text(s->c, all, op)));
 }
 
 static void say_collective(sayings *s, const json_t *c) {
   msc_arena *a = msc_context_arena(s->c->ctx);
   const json_t *bound = json_object_get(c, "lower_bound"), *step;
   size_t i;
-  const char *what = msc_arena_printf(a, ": %s %s -> %s, %.1f us, %.0f bytes", text(c, "shape"), text(c, "from"), text(c, "to"), us(c, "ns"), number(c, "bytes"));
+  const char *what = msc_arena_printf(a, ": %s %s -> %s, %.1f us, %.0f bytes", text(c, "shape"), text(c, "from"),
+                                      text(c, "to"), us(c, "ns"), number(c, "bytes"));
   if (bound && json_is_integer(bound)) what = msc_arena_printf(a, "%s (at least %.0f)", what, json_number_value(bound));
-  json_array_foreach(json_object_get(c, "steps"), i, step) what = msc_arena_printf(a, "%s%s %s", what, i ? "," : ":", text(step, "op"));
+  json_array_foreach(json_object_get(c, "steps"), i, step) what =
+      msc_arena_printf(a, "%s%s %s", what, i ? "," : ":", text(step, "op"));
   say(s, msc_arena_printf(a, "%s -> %s", text(c, "from_op"), text(c, "to_op")), what);
 }
 
@@ -194,10 +206,13 @@ static void say_collective(sayings *s, const json_t *c) {
 static bool belongs(const char *name, const char *op) {
   size_t n = strlen(op);
   const char *rest = strncmp(name, op, n) ? NULL : name + n;
-  return rest && (!*rest || !strcmp(rest, ".grad") || (*rest == '.' && strlen(rest) > 7 && !strcmp(rest + strlen(rest) - 7, ".update")));
+  return rest && (!*rest || !strcmp(rest, ".grad") ||
+                  (*rest == '.' && strlen(rest) > 7 && !strcmp(rest + strlen(rest) - 7, ".update")));
 }
 
-static bool touches(const json_t *c, const char *op) { return !op || belongs(text(c, "from_op"), op) || belongs(text(c, "to_op"), op); }
+static bool touches(const json_t *c, const char *op) {
+  return !op || belongs(text(c, "from_op"), op) || belongs(text(c, "to_op"), op);
+}
 
 static int by_time(const void *a, const void *b) {
   double x = number(*(json_t *const *)a, "ns"), y = number(*(json_t *const *)b, "ns");
@@ -206,7 +221,8 @@ static int by_time(const void *a, const void *b) {
 
 /* What they are for, and those that take longest. */
 static void print_causes(cli_output *out, const json_t *all) {
-  static const char *const causes[] = {"forward", "backward", "gradients of parameters", "parameters and inputs", "results"};
+  static const char *const causes[] = {"forward", "backward", "gradients of parameters", "parameters and inputs",
+                                       "results"};
   enum { DEAREST = 10 };
   const json_t *changes = json_object_get(all, "collectives");
   json_t *one, *dearest[DEAREST + 1];
@@ -224,8 +240,8 @@ static void print_causes(cli_output *out, const json_t *all) {
     if (kept > DEAREST) kept = DEAREST;
   }
   for (i = 0; i < kept; i++)
-    cli_printf(out, "%s%s -> %s %.1f us", i ? ", " : "    the dearest: ", text(dearest[i], "from_op"), text(dearest[i], "to_op"),
-               number(dearest[i], "ns") / 1e3);
+    cli_printf(out, "%s%s -> %s %.1f us", i ? ", " : "    the dearest: ", text(dearest[i], "from_op"),
+               text(dearest[i], "to_op"), number(dearest[i], "ns") / 1e3);
   cli_printf(out, "\n");
 }
 
@@ -238,13 +254,18 @@ static void print_changes(cli_output *out, const json_t *all, const char *op) {
     if (!touches(one, op)) continue;
     num++, ns += number(one, "ns"), bytes += number(one, "bytes");
   }
-  if (num) cli_printf(out, "layout changes: %zu, %.0f bytes, %.1f us one after the other; gradients travel together, and some wait beside other work\n", num, bytes, ns / 1e3);
+  if (num)
+    cli_printf(out,
+               "layout changes: %zu, %.0f bytes, %.1f us one after the other; gradients travel together, and some wait "
+               "beside other work\n",
+               num, bytes, ns / 1e3);
   else cli_printf(out, "layout changes: none\n");
   if (num && !op) print_causes(out, all);
 }
 
 static void print_head(cli_output *out, const json_t *all) {
-  cli_printf(out, "%s for %.0f ranks, mesh %s; a step takes %.3f ms on the described cluster\n", text(all, "plan"), number(all, "ranks"), text(all, "mesh"), number(all, "predicted_step_ms"));
+  cli_printf(out, "%s for %.0f ranks, mesh %s; a step takes %.3f ms on the described cluster\n", text(all, "plan"),
+             number(all, "ranks"), text(all, "mesh"), number(all, "predicted_step_ms"));
   const json_t *search = json_object_get(all, "search");
   double ns = number(search, "step_ns"), least = number(search, "at_least_ns");
   if (!search) return;
@@ -269,7 +290,8 @@ static void print_figures(cli *c, cli_output *out, const json_t *all) {
                percent_text(c, least, step), number(figures, "least_bytes"), number(figures, "bytes"));
   }
   if (free_ns > 0 && free_ns < least)
-    cli_printf(out, "without the strategies that the user gave it could be %.3f ms, %s\n", free_ns / 1e6, percent_text(c, free_ns, step));
+    cli_printf(out, "without the strategies that the user gave it could be %.3f ms, %s\n", free_ns / 1e6,
+               percent_text(c, free_ns, step));
 }
 
 /* What gradients_mean makes of one loss. */
@@ -286,7 +308,8 @@ static void print_rank(cli_output *out, const json_t *all) {
   size_t i;
   if (!rank) return;
   cli_printf(out, "rank %.0f", number(rank, "rank"));
-  if (number(all, "ranks") <= number(rank, "rank") || number(rank, "stage") > 0) cli_printf(out, ", stage %.0f", number(rank, "stage"));
+  if (number(all, "ranks") <= number(rank, "rank") || number(rank, "stage") > 0)
+    cli_printf(out, ", stage %.0f", number(rank, "stage"));
   json_object_foreach(json_object_get(rank, "at"), axis, digit) {
     cli_printf(out, "; %s %" JSON_INTEGER_FORMAT ", with ranks", axis, json_integer_value(digit));
     json_array_foreach(json_object_get(json_object_get(rank, "with"), axis), i, one)
@@ -303,9 +326,11 @@ static void print_plan(cli *c, cli_output *out, const json_t *all, const char *o
   print_rank(out, all);
   print_figures(c, out, all);
   print_mean(out, all);
-  json_array_foreach(json_object_get(all, "ops"), i, one) if (!op || !strcmp(text(one, "op"), op)) say_op(&ops, all, one);
+  json_array_foreach(json_object_get(all, "ops"), i, one) if (!op || !strcmp(text(one, "op"), op))
+      say_op(&ops, all, one);
   print_sayings(out, &ops, "", "    the same for ");
-  json_array_foreach(json_object_get(all, "conflicts"), i, one) if (!op || !strcmp(text(one, "op"), op)) say_conflict(&conflicts, one);
+  json_array_foreach(json_object_get(all, "conflicts"), i, one) if (!op || !strcmp(text(one, "op"), op))
+      say_conflict(&conflicts, one);
   print_sayings(out, &conflicts, "conflict: ", "    the same for ");
   json_array_foreach(json_object_get(all, "parameters"), i, one)
     if (!op) cli_printf(out, "%s: %s\n", text(one, "parameter"), text(one, "optimizer"));
@@ -344,7 +369,8 @@ static json_t *difference(const json_t *a, const json_t *b) {
   json_array_foreach(json_object_get(a, "ops"), i, one) {
     const json_t *other = find_op(b, text(one, "op"));
     if (!other) json_array_append_new(only_a, json_string(text(one, "op")));
-    else if (strcmp(text(json_object_get(one, "chosen"), "layouts"), text(json_object_get(other, "chosen"), "layouts"))) {
+    else if (strcmp(text(json_object_get(one, "chosen"), "layouts"),
+                    text(json_object_get(other, "chosen"), "layouts"))) {
       json_t *pair = sides(json_object_get(one, "chosen"), json_object_get(other, "chosen"));
       json_object_set_new(pair, "op", json_string(text(one, "op")));
       json_array_append_new(ops, pair);
@@ -352,8 +378,10 @@ static json_t *difference(const json_t *a, const json_t *b) {
   }
   json_array_foreach(json_object_get(b, "ops"), i, one)
     if (!find_op(a, text(one, "op"))) json_array_append_new(only_b, json_string(text(one, "op")));
-  return json_pack("{s:o, s:o, s:o, s:o, s:{s:f, s:f}}", "ops", ops, "only_a", only_a, "only_b", only_b, "predicted_step_ms",
-                   sides(json_object_get(a, "predicted_step_ms"), json_object_get(b, "predicted_step_ms")), "moved_bytes", "a", moved_bytes(a), "b", moved_bytes(b));
+  return json_pack("{s:o, s:o, s:o, s:o, s:{s:f, s:f}}", "ops", ops, "only_a", only_a, "only_b", only_b,
+                   "predicted_step_ms",
+                   sides(json_object_get(a, "predicted_step_ms"), json_object_get(b, "predicted_step_ms")),
+                   "moved_bytes", "a", moved_bytes(a), "b", moved_bytes(b));
 }
 
 static void print_difference(cli_output *out, const json_t *d, const char *op) {
@@ -362,13 +390,15 @@ static void print_difference(cli_output *out, const json_t *d, const char *op) {
   json_array_foreach(json_object_get(d, "ops"), i, one) {
     const json_t *a = json_object_get(one, "a"), *b = json_object_get(one, "b");
     if (op && strcmp(text(one, "op"), op)) continue;
-    cli_printf(out, "%s\n  - %s, work %.1f us, layout changes %.1f us\n  + %s, work %.1f us, layout changes %.1f us\n", text(one, "op"), text(a, "layouts"), us(a, "work_ns"),
-               us(a, "move_ns"), text(b, "layouts"), us(b, "work_ns"), us(b, "move_ns"));
+    cli_printf(out, "%s\n  - %s, work %.1f us, layout changes %.1f us\n  + %s, work %.1f us, layout changes %.1f us\n",
+               text(one, "op"), text(a, "layouts"), us(a, "work_ns"), us(a, "move_ns"), text(b, "layouts"),
+               us(b, "work_ns"), us(b, "move_ns"));
   }
   json_array_foreach(json_object_get(d, "only_a"), i, one) cli_printf(out, "- %s\n", json_string_value(one));
   json_array_foreach(json_object_get(d, "only_b"), i, one) cli_printf(out, "+ %s\n", json_string_value(one));
-  cli_printf(out, "%zu ops are cut differently; a step takes %.3f and %.3f ms, a rank receives %.0f and %.0f bytes\n", json_array_size(json_object_get(d, "ops")), number(ms, "a"),
-             number(ms, "b"), number(bytes, "a"), number(bytes, "b"));
+  cli_printf(out, "%zu ops are cut differently; a step takes %.3f and %.3f ms, a rank receives %.0f and %.0f bytes\n",
+             json_array_size(json_object_get(d, "ops")), number(ms, "a"), number(ms, "b"), number(bytes, "a"),
+             number(bytes, "b"));
 }
 
 /* ---- the command ---- */
@@ -386,8 +416,8 @@ static bool known_op(cli *c, const json_t *all, const char *op) {
 
 static int explain_plans(cli *c, const char *path, const char *op) {
   const char *other = cli_text(c, "diff");
-  json_t *a = cli_explain_plan(c, path, op, cli_text(c, "instead")), *b = a && other ? cli_explain_plan(c, other, NULL, NULL) : NULL,
-         *d = a && b ? difference(a, b) : NULL;
+  json_t *a = cli_explain_plan(c, path, op, cli_text(c, "instead")),
+         *b = a && other ? cli_explain_plan(c, other, NULL, NULL) : NULL, *d = a && b ? difference(a, b) : NULL;
   int code = CLI_INPUT;
   if (a && (!other || b) && known_op(c, a, op)) {
     cli_output *out = cli_open(c, NULL);
@@ -413,9 +443,12 @@ static int explain_redundancy(cli *c, const char *path) {
   json_array_foreach(dumped ? NULL : json_object_get(told, "redundancy"), i, group) {
     size_t num = json_array_size(group);
     cli_printf(out, num > 1 ? "ranks" : "rank");
-    for (k = 0; k < num && k < MOST_NAMED; k++) cli_printf(out, " %" JSON_INTEGER_FORMAT, json_integer_value(json_array_get(group, k)));
-    if (num > MOST_NAMED) cli_printf(out, " ... %" JSON_INTEGER_FORMAT, json_integer_value(json_array_get(group, num - 1)));
-    cli_printf(out, num > 1 ? ": each of these %zu can restore the others\n" : ": nobody else holds all that it holds\n", num);
+    for (k = 0; k < num && k < MOST_NAMED; k++)
+      cli_printf(out, " %" JSON_INTEGER_FORMAT, json_integer_value(json_array_get(group, k)));
+    if (num > MOST_NAMED)
+      cli_printf(out, " ... %" JSON_INTEGER_FORMAT, json_integer_value(json_array_get(group, num - 1)));
+    cli_printf(
+        out, num > 1 ? ": each of these %zu can restore the others\n" : ": nobody else holds all that it holds\n", num);
   }
   if (!dumped && !json_is_true(json_object_get(told, "recoverable")))
     cli_printf(out, "not recoverable from peers; %s\n", text(told, "change"));
@@ -428,7 +461,8 @@ static int run(cli *c) {
   const char *what = c->operands[0];
   unsigned number = code_number(what);
   if (number) return explain_code(c, what, number);
-  if ((*what == 'E' || *what == 'e') && strspn(what + 1, "0123456789") == strlen(what + 1)) return unknown_code(c, what);
+  if ((*what == 'E' || *what == 'e') && strspn(what + 1, "0123456789") == strlen(what + 1))
+    return unknown_code(c, what);
   if (cli_flag(c, "redundancy")) return explain_redundancy(c, what);
   if (cli_text(c, "instead") && c->num_operands < 2)
     return msc_error(c->ctx, MSC_E_NONE, NULL, "--instead needs the op that is to be cut otherwise"), CLI_USAGE;
@@ -438,7 +472,8 @@ static int run(cli *c) {
 static const cli_option options[] = {
     {"diff", CLI_TEXT, "PLAN", "what another plan does differently"},
     {"instead", CLI_TEXT, "CUTS", "what the whole step would cost with OP cut like this: 'm {dp}, k {tp}'"},
-    {"redundancy", CLI_FLAG, NULL, "for every rank who could restore it: who holds the same parts of all parameters and their state"},
+    {"redundancy", CLI_FLAG, NULL,
+     "for every rank who could restore it: who holds the same parts of all parameters and their state"},
     {0},
 };
 const cli_command cmd_explain = {"PLAN|CODE [OP]", 1, 2, options, run};

@@ -11,7 +11,8 @@ static int run(cli *c) {
   if (!m) return code;
   size_t bytes;
   const void *data = msc_write_fbs(m, msc_context_arena(c->ctx), &bytes);
-  /* what is written can be read: rules of the file that the text did not have to keep show here, not at the user's compile */
+  /* what is written can be read: rules of the file that the text did not have to keep show here, not at
+   * the user's compile */
   if (!data || !msc_read_fbs(c->ctx, c->operands[0], data, bytes, 0, NULL)) return CLI_INPUT;
   return cli_write_file(c, to, data, bytes);
 }

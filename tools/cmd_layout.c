@@ -1,5 +1,6 @@
-/* cmd_layout.c: a layout, as mesh and text or as device matrix and tensor map, in; what the layout algebra says of it out:
- * slices, groups, equal holders, normal form, refinements.  With a shape alone: arithmetic of shapes; with ranks alone: stages. */
+/* cmd_layout.c: a layout, as mesh and text or as device matrix and tensor map, in; what the layout algebra says of it
+ * out: slices, groups, equal holders, normal form, refinements.  With a shape alone: arithmetic of shapes; with
+ * ranks alone: stages. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,9 +40,13 @@ static bool read_named(asking *q) {
   MSC_TRY(msc_mesh_parse(c->ctx, cli_loc(c, "--mesh"), cli_text(c, "mesh"), &q->mesh));
   MSC_TRY(msc_layout_parse(c->ctx, &q->mesh, cli_loc(c, "--layout"), cli_text(c, "layout"), &q->layout));
   MSC_TRY(read_sizes(c, "--shape", cli_text(c, "shape"), MSC_MAX_RANK, &rank, dim));
-  if (rank != q->layout->rank) return msc_error(c->ctx, MSC_E_LAYOUT, cli_loc(c, "--layout"), "layout \"%s\" has %d dimensions and the shape %d", cli_text(c, "layout"), q->layout->rank, rank);
+  if (rank != q->layout->rank)
+    return msc_error(c->ctx, MSC_E_LAYOUT, cli_loc(c, "--layout"), "layout \"%s\" has %d dimensions and the shape %d",
+                     cli_text(c, "layout"), q->layout->rank, rank);
   msc_box_layout cuts = msc_layout_cuts(q->layout);
-  if (!msc_box_shape_ok(&cuts, dim)) return msc_error(c->ctx, MSC_E_LAYOUT, cli_loc(c, "--layout"), "layout \"%s\": the sizes of parts do not add up to the shape", cli_text(c, "layout"));
+  if (!msc_box_shape_ok(&cuts, dim))
+    return msc_error(c->ctx, MSC_E_LAYOUT, cli_loc(c, "--layout"),
+                     "layout \"%s\": the sizes of parts do not add up to the shape", cli_text(c, "layout"));
   MSC_TRY(set_type(q, rank, dim));
   msc_grid_of(&q->mesh, q->layout, rank, dim, &q->grid);
   return true;
@@ -60,16 +65,20 @@ static bool place_ranks(asking *q) {
   cli *c = q->c;
   int64_t devices = msc_mesh_size(&q->mesh);
   const char *text = cli_text(c, "ranks");
-  MSC_TRY(read_ranks(c, "--ranks", text ? text : msc_arena_printf(msc_context_arena(c->ctx), "0..%" PRId64, devices - 1), &q->num_ranks, &q->rank));
+  MSC_TRY(read_ranks(c, "--ranks",
+                     text ? text : msc_arena_printf(msc_context_arena(c->ctx), "0..%" PRId64, devices - 1),
+                     &q->num_ranks, &q->rank));
   if (q->num_ranks == devices) return true;
-  return msc_error(c->ctx, MSC_E_LAYOUT, cli_loc(c, "--ranks"), "%" PRId64 " ranks are listed, the device matrix has %" PRId64 " devices", q->num_ranks, devices);
+  return msc_error(c->ctx, MSC_E_LAYOUT, cli_loc(c, "--ranks"),
+                   "%" PRId64 " ranks are listed, the device matrix has %" PRId64 " devices", q->num_ranks, devices);
 }
 
 static bool find_rank(asking *q, int64_t *out_at) {
   int64_t wanted = cli_int(q->c, "rank", 0);
   for (*out_at = 0; *out_at < q->num_ranks; ++*out_at)
     if (q->rank[*out_at] == wanted) return true;
-  return msc_error(q->c->ctx, MSC_E_LAYOUT, cli_loc(q->c, "--rank"), "rank %" PRId64 " is not among the %" PRId64 " ranks", wanted, q->num_ranks);
+  return msc_error(q->c->ctx, MSC_E_LAYOUT, cli_loc(q->c, "--rank"),
+                   "rank %" PRId64 " is not among the %" PRId64 " ranks", wanted, q->num_ranks);
 }
 
 /* ---- what a layout means ---- */
@@ -78,14 +87,16 @@ static json_t *slice_json(const asking *q, int64_t at) {
   int64_t begin[MSC_MAX_RANK], end[MSC_MAX_RANK];
   msc_layout_box(&q->mesh, &q->type, q->layout, at, begin, end);
   for (int d = 0; d < q->type.rank; d++) end[d] += begin[d];
-  return json_pack("{s:I, s:o, s:o}", "rank", (json_int_t)q->rank[at], "begin", sizes_json(q->type.rank, begin), "end", sizes_json(q->type.rank, end));
+  return json_pack("{s:I, s:o, s:o}", "rank", (json_int_t)q->rank[at], "begin", sizes_json(q->type.rank, begin), "end",
+                   sizes_json(q->type.rank, end));
 }
 
 /* Ranks that differ from the one at `at` in this axis only. */
 static json_t *group_json(const asking *q, msc_subaxis axis, int64_t at) {
   msc_box_mesh mesh = msc_mesh_sizes(&q->mesh);
   json_t *group = json_array();
-  for (int64_t i = 0; i < (int64_t)axis.size; i++) json_array_append_new(group, json_integer(q->rank[msc_group_member(&mesh, 1, &axis, at, i)]));
+  for (int64_t i = 0; i < (int64_t)axis.size; i++)
+    json_array_append_new(group, json_integer(q->rank[msc_group_member(&mesh, 1, &axis, at, i)]));
   return group;
 }
 
@@ -94,7 +105,8 @@ static json_t *same_slice_json(const asking *q, int64_t at) {
   int num = q->layout->first[q->layout->rank] + q->layout->num_partial;
   for (int64_t i = 0; i < q->num_ranks; i++) {
     bool equal = true;
-    for (int k = 0; equal && k < num; k++) equal = msc_subaxis_digit(&q->mesh, q->layout->sub[k], i) == msc_subaxis_digit(&q->mesh, q->layout->sub[k], at);
+    for (int k = 0; equal && k < num; k++)
+      equal = msc_subaxis_digit(&q->mesh, q->layout->sub[k], i) == msc_subaxis_digit(&q->mesh, q->layout->sub[k], at);
     if (equal) json_array_append_new(same, json_integer(q->rank[i]));
   }
   return same;
@@ -104,8 +116,10 @@ static json_t *same_slice_json(const asking *q, int64_t at) {
 static int user_axes(const asking *q, msc_subaxis *out_axis) {
   uint32_t pre = 1;
   if (!cli_text(q->c, "mesh"))
-    for (int i = 0; i < q->grid.num_axes; pre *= (uint32_t)q->grid.axis[i++]) out_axis[i] = (msc_subaxis){0, pre, (uint32_t)q->grid.axis[i]};
-  for (int a = 0; pre == 1 && a < q->mesh.num_axes; a++) out_axis[a] = (msc_subaxis){(uint32_t)a, 1, (uint32_t)q->mesh.axis[a].size};
+    for (int i = 0; i < q->grid.num_axes; pre *= (uint32_t)q->grid.axis[i++])
+      out_axis[i] = (msc_subaxis){0, pre, (uint32_t)q->grid.axis[i]};
+  for (int a = 0; pre == 1 && a < q->mesh.num_axes; a++)
+    out_axis[a] = (msc_subaxis){(uint32_t)a, 1, (uint32_t)q->mesh.axis[a].size};
   return cli_text(q->c, "mesh") ? q->mesh.num_axes : q->grid.num_axes;
 }
 
@@ -117,7 +131,8 @@ static bool tell_rank(asking *q) {
   MSC_TRY(find_rank(q, &at));
   for (int i = 0; i < num; i++) json_array_append_new(groups, group_json(q, axis[i], at));
   json_array_append_new(slices, slice_json(q, at));
-  return put(q, "slices", slices) && put(q, "group_per_axis", groups) && put(q, "ranks_with_same_slice", same_slice_json(q, at));
+  return put(q, "slices", slices) && put(q, "group_per_axis", groups) &&
+         put(q, "ranks_with_same_slice", same_slice_json(q, at));
 }
 
 /* Parts of chosen sizes and pending sums have no device matrix. */
@@ -147,18 +162,23 @@ static bool no_refinement(asking *q, const char *option, const char *what) {
 
 static bool unify_layouts(asking *q, msc_grid *other) {
   msc_grid both[2] = {q->grid, *other};
-  if (!msc_grid_refine(2, both, (msc_grid_sizes){0}, (msc_grid_sizes){0})) return no_refinement(q, "--unify-with", "the other layout");
-  return put(q, "unified_device_matrix", sizes_json(both[0].num_axes, both[0].axis)) && put(q, "unified_from_map", map_json(&both[0])) &&
-         put(q, "unified_to_map", map_json(&both[1])) && put(q, "unified_shape", sizes_json(both[0].num_dims, both[0].dim));
+  if (!msc_grid_refine(2, both, (msc_grid_sizes){0}, (msc_grid_sizes){0}))
+    return no_refinement(q, "--unify-with", "the other layout");
+  return put(q, "unified_device_matrix", sizes_json(both[0].num_axes, both[0].axis)) &&
+         put(q, "unified_from_map", map_json(&both[0])) && put(q, "unified_to_map", map_json(&both[1])) &&
+         put(q, "unified_shape", sizes_json(both[0].num_dims, both[0].dim));
 }
 
-/* Another layout: {"device_matrix": ...}, the text of a layout on the same mesh, or another shape that this one becomes. */
+/* Another layout: {"device_matrix": ...}, the text of a layout on the same mesh, or another shape that
+ * this one becomes. */
 static bool unify(asking *q, const char *text) {
   cli *c = q->c;
   msc_grid other;
   if (*text == '{') {
     json_t *j = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
-    if (!j) return msc_error(c->ctx, MSC_E_LAYOUT, cli_loc(c, "--unify-with"), "\"%s\" is not an object such as {\"device_matrix\": [2, 4], \"tensor_map\": [1, 0]}", text);
+    if (!j)
+      return msc_error(c->ctx, MSC_E_LAYOUT, cli_loc(c, "--unify-with"),
+                       "\"%s\" is not an object such as {\"device_matrix\": [2, 4], \"tensor_map\": [1, 0]}", text);
     bool ok = read_grid_json(c, "--unify-with", j, &q->grid, &other);
     json_decref(j);
     return ok && unify_layouts(q, &other);
@@ -166,7 +186,9 @@ static bool unify(asking *q, const char *text) {
   if (*text == '[') {
     const msc_layout *l;
     MSC_TRY(msc_layout_parse(c->ctx, &q->mesh, cli_loc(c, "--unify-with"), text, &l));
-    if (l->rank != q->type.rank) return msc_error(c->ctx, MSC_E_LAYOUT, cli_loc(c, "--unify-with"), "layout \"%s\" has %d dimensions and the shape %d", text, l->rank, q->type.rank);
+    if (l->rank != q->type.rank)
+      return msc_error(c->ctx, MSC_E_LAYOUT, cli_loc(c, "--unify-with"),
+                       "layout \"%s\" has %d dimensions and the shape %d", text, l->rank, q->type.rank);
     msc_grid_of(&q->mesh, l, q->type.rank, q->type.dim, &other);
     return unify_layouts(q, &other);
   }
@@ -194,9 +216,13 @@ static bool shard_further(asking *q) {
   int64_t ways = cli_int(q->c, "shard-copies", -1), local[MSC_GRID_DIMS];
   msc_grid g = q->grid;
   if (!text) return true;
-  if (ways == 0 || ways < -1) return msc_error(q->c->ctx, MSC_E_LAYOUT, cli_loc(q->c, "--shard-copies"), "the number of parts must be at least 1, or -1 for as many as there are copies");
+  if (ways == 0 || ways < -1)
+    return msc_error(q->c->ctx, MSC_E_LAYOUT, cli_loc(q->c, "--shard-copies"),
+                     "the number of parts must be at least 1, or -1 for as many as there are copies");
   if (!msc_grid_cut_copies(&g, ways))
-    return msc_error(q->c->ctx, MSC_E_INFEASIBLE, cli_loc(q->c, "--shard-copies"), "dimension 0 cannot be cut further: the layout has no such number of copies, or they do not divide its slice");
+    return msc_error(
+        q->c->ctx, MSC_E_INFEASIBLE, cli_loc(q->c, "--shard-copies"),
+        "dimension 0 cannot be cut further: the layout has no such number of copies, or they do not divide its slice");
   for (int d = 0; d < q->grid.num_dims; d++) { /* what was dimension 0 is now several */
     int at = d + (d ? g.num_dims - q->grid.num_dims : 0);
     local[d] = g.dim[at];
@@ -226,7 +252,9 @@ static bool tell_shapes(asking *q) {
     if (!text) continue;
     MSC_TRY(read_sizes(c, option[i], text, MSC_MAX_RANK, &num_b, b));
     int num = msc_sizes_refine((msc_grid_sizes){num_a, a}, (msc_grid_sizes){num_b, b}, all);
-    if (!num) return msc_error(c->ctx, MSC_E_SHAPE, cli_loc(c, option[i]), "%s and %s have no common refinement", cli_text(c, "shape"), text);
+    if (!num)
+      return msc_error(c->ctx, MSC_E_SHAPE, cli_loc(c, option[i]), "%s and %s have no common refinement",
+                       cli_text(c, "shape"), text);
     put(q, key[i], sizes_json(num, all));
   }
   return true;
@@ -241,11 +269,15 @@ static bool tell_stages(asking *q) {
   MSC_TRY(read_ranks(c, "--ranks", cli_text(c, "ranks"), &q->num_ranks, &q->rank));
   MSC_TRY(read_sizes(c, "--stages", cli_text(c, "stages"), 256, &num, size));
   for (int s = 0; s < num; s++) {
-    if (size[s] > q->num_ranks - at) return msc_error(c->ctx, MSC_E_LAYOUT, cli_loc(c, "--stages"), "the stages need more ranks than the %" PRId64 " listed", q->num_ranks);
+    if (size[s] > q->num_ranks - at)
+      return msc_error(c->ctx, MSC_E_LAYOUT, cli_loc(c, "--stages"),
+                       "the stages need more ranks than the %" PRId64 " listed", q->num_ranks);
     json_array_append_new(stages, sizes_json((int)size[s], q->rank + at));
     at += size[s];
   }
-  if (at != q->num_ranks) return msc_error(c->ctx, MSC_E_LAYOUT, cli_loc(c, "--stages"), "the stages have %" PRId64 " ranks together, %" PRId64 " are listed", at, q->num_ranks);
+  if (at != q->num_ranks)
+    return msc_error(c->ctx, MSC_E_LAYOUT, cli_loc(c, "--stages"),
+                     "the stages have %" PRId64 " ranks together, %" PRId64 " are listed", at, q->num_ranks);
   if (cli_text(c, "rank")) {
     int64_t mine, first = 0;
     int s = 0;
@@ -266,7 +298,10 @@ static bool tell(asking *q) {
   MSC_TRY(read_layout(q) && place_ranks(q) && tell_layout(q));
   static const char *const refining[] = {"unify-with", "expand-device-matrix", "expand-shape", "shard-copies"};
   for (size_t i = 0; i < sizeof refining / sizeof *refining && !has_grid(q); i++)
-    if (cli_text(c, refining[i])) return msc_error(c->ctx, MSC_E_LAYOUT, cli_loc(c, "--layout"), "layout \"%s\" has no device matrix, which --%s needs: parts of chosen sizes, or pending sums", cli_text(c, "layout"), refining[i]);
+    if (cli_text(c, refining[i]))
+      return msc_error(c->ctx, MSC_E_LAYOUT, cli_loc(c, "--layout"),
+                       "layout \"%s\" has no device matrix, which --%s needs: parts of chosen sizes, or pending sums",
+                       cli_text(c, "layout"), refining[i]);
   bool ok = !cli_text(c, "unify-with") || unify(q, cli_text(c, "unify-with"));
   ok = expand(q, "--expand-device-matrix", false) && ok;
   ok = expand(q, "--expand-shape", true) && ok;
@@ -292,13 +327,17 @@ static void print_lines(json_t *j) {
 }
 
 static int check_usage(cli *c) {
-  bool named = cli_text(c, "mesh") || cli_text(c, "layout"), grid = cli_text(c, "device-matrix") || cli_text(c, "tensor-map");
+  bool named = cli_text(c, "mesh") || cli_text(c, "layout"),
+       grid = cli_text(c, "device-matrix") || cli_text(c, "tensor-map");
   if (cli_text(c, "stages")) return cli_text(c, "ranks") ? CLI_OK : cli_usage(c, "--stages needs --ranks");
   if (!cli_text(c, "shape")) return cli_usage(c, "--shape is missing");
   if (named && grid) return cli_usage(c, "--mesh and --layout, or --device-matrix and --tensor-map: not both");
-  if (named && !(cli_text(c, "mesh") && cli_text(c, "layout"))) return cli_usage(c, "--mesh and --layout belong together");
-  if (grid && !(cli_text(c, "device-matrix") && cli_text(c, "tensor-map"))) return cli_usage(c, "--device-matrix and --tensor-map belong together");
-  if (!named && !grid && !cli_text(c, "unify-with") && !cli_text(c, "expand-shape")) return cli_usage(c, "needs --mesh and --layout, or --device-matrix and --tensor-map");
+  if (named && !(cli_text(c, "mesh") && cli_text(c, "layout")))
+    return cli_usage(c, "--mesh and --layout belong together");
+  if (grid && !(cli_text(c, "device-matrix") && cli_text(c, "tensor-map")))
+    return cli_usage(c, "--device-matrix and --tensor-map belong together");
+  if (!named && !grid && !cli_text(c, "unify-with") && !cli_text(c, "expand-shape"))
+    return cli_usage(c, "needs --mesh and --layout, or --device-matrix and --tensor-map");
   return CLI_OK;
 }
 
@@ -321,14 +360,17 @@ static const cli_option options[] = {
   {"mesh", CLI_TEXT, "AXES", "the devices, first axis major: x=2,y=4"},
   {"layout", CLI_TEXT, "LAYOUT", "on that mesh: [{x},{y}]"},
   {"device-matrix", CLI_TEXT, "SIZES", "instead of both: 2,1,4"},
-  {"tensor-map", CLI_TEXT, "AXES", "with it, by dimension the axis counted from the right, -1 whole, a list for several: 1,[2,0]"},
+  {"tensor-map", CLI_TEXT, "AXES",
+   "with it, by dimension the axis counted from the right, -1 whole, a list for several: 1,[2,0]"},
   {"shape", CLI_TEXT, "SIZES", "the tensor's global shape: 32,784"},
   {"ranks", CLI_TEXT, "RANKS", "who the devices are, in order: 0..7, or 5,3,1,0"},
   {"rank", CLI_INT, "R", "slice, groups per axis and ranks with the same slice for this one"},
-  {"unify-with", CLI_TEXT, "LAYOUT|SHAPE", "common refinement with {\"device_matrix\":..,\"tensor_map\":..,\"shape\":..}, a layout on the mesh, or a shape"},
+  {"unify-with", CLI_TEXT, "LAYOUT|SHAPE",
+   "common refinement with {\"device_matrix\":..,\"tensor_map\":..,\"shape\":..}, a layout on the mesh, or a shape"},
   {"expand-device-matrix", CLI_TEXT, "SIZES", "the layout on a finer device matrix"},
   {"expand-shape", CLI_TEXT, "SIZES", "the layout of a finer shape; without a layout: both shapes' refinement"},
-  {"shard-copies", CLI_INT, "N", "dimension 0 cut N times further along axes that hold copies (-1: all), as an optimizer shards"},
+  {"shard-copies", CLI_INT, "N",
+   "dimension 0 cut N times further along axes that hold copies (-1: all), as an optimizer shards"},
   {"stages", CLI_TEXT, "SIZES", "with --ranks: the ranks of stages of these sizes"},
   {0},
 };

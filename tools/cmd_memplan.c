@@ -9,7 +9,8 @@
 
 static int print_json(cli *c, const msc_buffer_file *f, const msc_place_result *r, const uint64_t *offset) {
   cli_output *out = cli_open(c, NULL);
-  cli_printf(out, "{\"lower_bound\":%" PRIu64 ",\"size\":%" PRIu64 ",\"proven\":%s,\"offsets\":{", r->bound, r->bytes, r->proven ? "true" : "false");
+  cli_printf(out, "{\"lower_bound\":%" PRIu64 ",\"size\":%" PRIu64 ",\"proven\":%s,\"offsets\":{", r->bound, r->bytes,
+             r->proven ? "true" : "false");
   for (size_t i = 0; i < f->num; i++) {
     json_t *id = json_string(f->id[i]);
     char *text = json_dumps(id, JSON_ENCODE_ANY);
@@ -28,9 +29,11 @@ static int print_table(cli *c, const msc_buffer_file *f, const msc_place_result 
   cli_printf(out, "id,lower,upper,size,offset\n");
   for (size_t i = 0; i < f->num; i++) {
     const msc_buffer *b = &f->buffer[i];
-    cli_printf(out, "%s,%" PRId64 ",%" PRId64 ",%" PRIu64 ",%" PRIu64 "\n", f->id[i], (int64_t)(b->lower ^ bias), (int64_t)(b->upper ^ bias), b->bytes, offset[i]);
+    cli_printf(out, "%s,%" PRId64 ",%" PRId64 ",%" PRIu64 ",%" PRIu64 "\n", f->id[i], (int64_t)(b->lower ^ bias),
+               (int64_t)(b->upper ^ bias), b->bytes, offset[i]);
   }
-  fprintf(stderr, "%zu buffers in %" PRIu64 " bytes, %" PRIu64 " of them live at once%s\n", f->num, r->bytes, r->bound, r->proven ? ": no plan is smaller" : "");
+  fprintf(stderr, "%zu buffers in %" PRIu64 " bytes, %" PRIu64 " of them live at once%s\n", f->num, r->bytes, r->bound,
+          r->proven ? ": no plan is smaller" : "");
   return cli_close(c, out);
 }
 
@@ -64,17 +67,28 @@ static int run(cli *c) {
   msc_buffer_file f;
   if (given && capacity < 0) return cli_usage(c, "--capacity must not be negative");
   if (!(limit >= 0 && limit < 1e9)) return cli_usage(c, "--time-limit must be a number of seconds from 0 on");
-  if (!cli_read(c, c->operands[0], &text) || !msc_buffers_read(c->ctx, c->operands[0], text.data, text.size, &f)) return CLI_INPUT;
+  if (!cli_read(c, c->operands[0], &text) || !msc_buffers_read(c->ctx, c->operands[0], text.data, text.size, &f))
+    return CLI_INPUT;
   uint64_t *offset = msc_new_array(msc_context_arena(c->ctx), uint64_t, f.num);
   double left = 0.95 * limit - (msc_cpu_seconds() - begin); /* the rest is for stopping and printing */
-  msc_place_options o = {.capacity = (uint64_t)(given && capacity > 0 ? capacity : 0), .time_limit_s = left > 1e-6 ? left : 1e-6};
+  msc_place_options o = {.capacity = (uint64_t)(given && capacity > 0 ? capacity : 0),
+                         .time_limit_s = left > 1e-6 ? left : 1e-6};
   msc_place_result r = plan(c, &f, &o, offset);
   int code = c->json ? print_json(c, &f, &r, offset) : print_table(c, &f, &r, offset);
   if (code != CLI_OK || !given || r.bytes <= (uint64_t)capacity) return code;
   const msc_loc *loc = cli_loc(c, c->operands[0]);
-  if (r.proven) msc_error(c->ctx, MSC_E_INFEASIBLE, loc, "no plan fits into %" PRId64 " bytes; the smallest needs %" PRIu64, capacity, r.bytes);
-  else if (r.bound > (uint64_t)capacity) msc_error(c->ctx, MSC_E_INFEASIBLE, loc, "no plan fits into %" PRId64 " bytes: %" PRIu64 " are live at once; the best one found needs %" PRIu64, capacity, r.bound, r.bytes);
-  else msc_error(c->ctx, MSC_E_INFEASIBLE, loc, "no plan within %" PRId64 " bytes was found; the best one needs %" PRIu64 ", and %" PRIu64 " are live at once", capacity, r.bytes, r.bound);
+  if (r.proven)
+    msc_error(c->ctx, MSC_E_INFEASIBLE, loc, "no plan fits into %" PRId64 " bytes; the smallest needs %" PRIu64,
+              capacity, r.bytes);
+  else if (r.bound > (uint64_t)capacity)
+    msc_error(c->ctx, MSC_E_INFEASIBLE, loc,
+              "no plan fits into %" PRId64 " bytes: %" PRIu64 " are live at once; the best one found needs %" PRIu64,
+              capacity, r.bound, r.bytes);
+  else
+    msc_error(c->ctx, MSC_E_INFEASIBLE, loc,
+              "no plan within %" PRId64 " bytes was found; the best one needs %" PRIu64 ", and %" PRIu64
+              " are live at once",
+              capacity, r.bytes, r.bound);
   return CLI_INPUT;
 }
 

@@ -35,7 +35,8 @@ typedef struct {
 static const struct {
   const char *name, *operands, *results, *attrs, *flags, *rule, *grad;
 } ops[] = {
-#define OP(name, operands, results, attrs, flags, shape, rule, rule_fn, grad, cost) {#name, operands, results, attrs, #flags, rule, #grad},
+#define OP(name, operands, results, attrs, flags, shape, rule, rule_fn, grad, cost) {#name, operands, results, attrs, \
+  #flags, rule, #grad},
 #include "ir/op.def"
 #undef OP
 };
@@ -159,16 +160,19 @@ static bool make_options(opt *o, msc_config *config) {
   cli *c = o->c;
   msc_pass_options *p = &o->options;
   p->passes = cli_text(c, "passes"), p->from = cli_text(c, "from"), p->until = cli_text(c, "until");
-  if (p->passes && (p->from || p->until)) return cli_usage(c, "--passes names all passes; --from and --until cannot be added"), false;
+  if (p->passes && (p->from || p->until))
+    return cli_usage(c, "--passes names all passes; --from and --until cannot be added"), false;
   if (!p->from && !p->until && !p->passes) p->passes = "";
   int64_t verify = cli_int(c, "verify", MSC_VERIFY_IR);
-  if (verify < MSC_VERIFY_OFF || verify > MSC_VERIFY_NUMERICS) return cli_usage(c, "--verify: levels are %d to %d", MSC_VERIFY_OFF, MSC_VERIFY_NUMERICS), false;
+  if (verify < MSC_VERIFY_OFF || verify > MSC_VERIFY_NUMERICS)
+    return cli_usage(c, "--verify: levels are %d to %d", MSC_VERIFY_OFF, MSC_VERIFY_NUMERICS), false;
   p->verify = cli_flag(c, "check-numerics") ? MSC_VERIFY_NUMERICS : (int)verify;
   p->config = config;
   if (!cli_cluster(c, &p->cluster)) return false;
   p->dump_dir = cli_text(c, "dump-dir");
   p->want_text = o->after_all || o->after_change;
-  p->flags = msc_arena_printf(msc_context_arena(c->ctx), "%s%s", cli_flag(c, "check-numerics") ? "--check-numerics " : "", cli_repeated_flags(c));
+  p->flags = msc_arena_printf(msc_context_arena(c->ctx), "%s%s",
+                              cli_flag(c, "check-numerics") ? "--check-numerics " : "", cli_repeated_flags(c));
   p->user = o;
   p->after = after_pass;
   p->before = before_pass;
@@ -190,7 +194,8 @@ static void print_timing(const opt *o) {
 static int print_json(opt *o, cli_output *out) {
   json_t *passes = json_array();
   for (const timing *t = o->first; t; t = t->next)
-    json_array_append_new(passes, json_pack("{s:s, s:f, s:f, s:s}", "name", t->pass, "ms", t->ms, "verify_ms", t->verify_ms, "stats", t->stats));
+    json_array_append_new(passes, json_pack("{s:s, s:f, s:f, s:s}", "name", t->pass, "ms", t->ms, "verify_ms",
+                                            t->verify_ms, "stats", t->stats));
   json_t *all = json_pack("{s:o, s:s#}", "passes", passes, "module", o->ir.text ? o->ir.text : "", (int)o->ir.num);
   char *text = json_dumps(all, JSON_COMPACT);
   cli_printf(out, "%s\n", text ? text : "{}");
@@ -219,7 +224,8 @@ static int write_strategies(cli *c, const msc_config *config, const msc_module *
 
 static int run(cli *c) {
   opt o = {.c = c, .ir.arena = msc_context_arena(c->ctx)};
-  o.after_all = cli_flag(c, "print-ir-after-all"), o.after_change = cli_flag(c, "print-ir-after-change") || debug_level() >= 4;
+  o.after_all = cli_flag(c, "print-ir-after-all"),
+  o.after_change = cli_flag(c, "print-ir-after-change") || debug_level() >= 4;
   o.timing = cli_flag(c, "timing") || debug_level() >= 1;
   if (cli_flag(c, "list-ops")) return list_ops(c);
   if (cli_flag(c, "list-passes")) return list_passes(c);
@@ -232,7 +238,8 @@ static int run(cli *c) {
   if (cli_text(c, "dump-dir") && !cli_may_dump(c, cli_text(c, "dump-dir"))) return CLI_INPUT;
   const char *end = text.data, *all_end = text.data + text.size;
   while (end < all_end && !is_line(end, all_end, "// EXPECT")) end = line_end(end, all_end);
-  bool ok = cli_flag(c, "split-input-file") ? run_parts(&o, text.data, end) : run_part(&o, 1, text.data, (size_t)(end - text.data));
+  bool ok = cli_flag(c, "split-input-file") ? run_parts(&o, text.data, end)
+                                            : run_part(&o, 1, text.data, (size_t)(end - text.data));
   if (o.timing) print_timing(&o);
   if (cli_flag(c, "verify-diagnostics")) ok = expect_reported(c, o.path, text.data, (size_t)(end - text.data));
   int code = ok ? write_strategies(c, config, o.module) : CLI_INPUT;
@@ -248,8 +255,10 @@ static const cli_option options[] = {
   {"print-ir-after-change", CLI_FLAG, NULL, "the same, only after passes that changed it"},
   {"timing", CLI_FLAG, NULL, "print time and statistics of every pass to stderr"},
   {"verify-diagnostics", CLI_FLAG, NULL, "compare what is reported with comments // expected-error @+1 {{text}}"},
-  {"check-numerics", CLI_FLAG, NULL, "execute the module before and after every pass and compare, and in the end its kernels (as --verify=3)"},
-  {"verify", CLI_INT, "N", "after every pass: 0 nothing, 1 the verifier (default), 2 and print and parse, 3 and execute"},
+  {"check-numerics", CLI_FLAG, NULL,
+   "execute the module before and after every pass and compare, and in the end its kernels (as --verify=3)"},
+  {"verify", CLI_INT, "N",
+   "after every pass: 0 nothing, 1 the verifier (default), 2 and print and parse, 3 and execute"},
   {"cluster", CLI_TEXT, "FILE|NAME", "description of the devices and links; default cpu"},
   {"dump-dir", CLI_TEXT, "DIR", "write the IR after every pass that changed it into this folder"},
   {"list-ops", CLI_FLAG, NULL, "print the op table"},

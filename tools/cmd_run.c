@@ -1,5 +1,5 @@
-/* cmd_run.c: msc run plan.bin: trains and evaluates on local ranks.  Plan, data and weights are opened and checked once, here;
- * ranks are forked afterwards and share them. */
+/* cmd_run.c: msc run plan.bin: trains and evaluates on local ranks.  Plan, data and weights are opened and checked
+ * once, here; ranks are forked afterwards and share them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -61,7 +61,8 @@ static int report(cli *c, const launch_line *line, msc_code code, mscrt_status *
 
 /* What mpirun, torchrun and srun tell a process that they started as one of several. */
 static const struct { const char *rank, *ranks; } launchers[] = {
-  {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMI_RANK", "PMI_SIZE"}, {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"},
+  {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMI_RANK", "PMI_SIZE"}, {"MV2_COMM_WORLD_RANK",
+   "MV2_COMM_WORLD_SIZE"},
   {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}, {"RANK", "WORLD_SIZE"},
 };
 
@@ -71,8 +72,10 @@ static bool check_alone(cli *c) {
     const char *rank = getenv(launchers[i].rank), *ranks = getenv(launchers[i].ranks);
     if (!rank || !ranks || atoll(ranks) <= 1) continue;
     return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL,
-                     "this process is rank %s of %s of a job that something else started (%s, %s); jobs of several hosts or launchers are not supported yet: "
-                     "msc run starts all ranks itself, so start it once, or unset these variables", rank, ranks, launchers[i].rank, launchers[i].ranks);
+                     "this process is rank %s of %s of a job that something else started (%s, %s); jobs of several "
+                     "hosts or launchers are not supported yet: "
+                     "msc run starts all ranks itself, so start it once, or unset these variables",
+                     rank, ranks, launchers[i].rank, launchers[i].ranks);
   }
   return true;
 }
@@ -81,7 +84,8 @@ static bool check_options(training *t) {
   cli *c = t->c;
   MSC_TRY(check_alone(c));
   const char *comm = cli_text(c, "comm");
-  if (comm && strcmp(comm, "local") && strcmp(comm, "nccl")) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--comm %s is not supported yet; local and nccl are", comm);
+  if (comm && strcmp(comm, "local") && strcmp(comm, "nccl"))
+    return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--comm %s is not supported yet; local and nccl are", comm);
   t->choices = autotune_measured(t->choices_path);
   if (cli_flag(c, "autotune")) {
     if (!autotune_file(c, t->choices_path)) return false;
@@ -91,10 +95,12 @@ static bool check_options(training *t) {
   char *end = NULL;
   t->timed = cli_text(c, "device") && !strcmp(cli_text(c, "device"), "timed");
   t->time_scale = scale ? strtod(scale, &end) : 1;
-  if (scale && (*end || end == scale || !(t->time_scale > 0) || !isfinite(t->time_scale))) return msc_error(c->ctx, MSC_E_DATA, NULL, "MSC_TIME_SCALE: '%s' is no positive number", scale);
+  if (scale && (*end || end == scale || !(t->time_scale > 0) || !isfinite(t->time_scale)))
+    return msc_error(c->ctx, MSC_E_DATA, NULL, "MSC_TIME_SCALE: '%s' is no positive number", scale);
   static const char *const of_values[] = {"data", "eval", "init", "save"};
   for (size_t i = 0; t->timed && i < sizeof of_values / sizeof *of_values; i++)
-    if (cli_text(c, of_values[i])) return msc_error(c->ctx, MSC_E_DATA, NULL, "--%s: the device timed has no values", of_values[i]);
+    if (cli_text(c, of_values[i]))
+      return msc_error(c->ctx, MSC_E_DATA, NULL, "--%s: the device timed has no values", of_values[i]);
   return true;
 }
 
@@ -102,17 +108,22 @@ static int open_plan(training *t) {
   cli *c = t->c;
   cli_bytes bytes;
   if (!cli_read(c, c->operands[0], &bytes)) return CLI_INPUT;
-  mscrt_plan_options o = {.struct_size = sizeof o, .trust_native = cli_flag(c, "trust-native") || trust_known(bytes.data, bytes.size)};
+  mscrt_plan_options o = {.struct_size = sizeof o,
+                          .trust_native = cli_flag(c, "trust-native") || trust_known(bytes.data, bytes.size)};
   mscrt_status *s = mscrt_plan_open(bytes.data, bytes.size, &o, &t->plan);
   if (mscrt_status_code(s) == MSCRT_UNTRUSTED) {
     mscrt_status_free(s);
-    msc_error(c->ctx, MSC_E_PLAN, cli_loc(c, c->operands[0]), "this plan holds native code and was not compiled by you on this host; if you know where it comes from, add --trust-native");
+    msc_error(c->ctx, MSC_E_PLAN, cli_loc(c, c->operands[0]),
+              "this plan holds native code and was not compiled by you on this host; if you know where it comes from, "
+              "add --trust-native");
     return CLI_INPUT;
   }
   if (s) return status_report(c, c->operands[0], "", s);
   t->ranks = (int)cli_int(c, "n", mscrt_plan_ranks(t->plan));
   if (t->ranks == mscrt_plan_ranks(t->plan)) return CLI_OK;
-  msc_error(c->ctx, MSC_E_PLAN, cli_loc(c, c->operands[0]), "the plan is for %d rank%s, not for %d: compile with --set device_num=%d", mscrt_plan_ranks(t->plan), mscrt_plan_ranks(t->plan) == 1 ? "" : "s", t->ranks, t->ranks);
+  msc_error(c->ctx, MSC_E_PLAN, cli_loc(c, c->operands[0]),
+            "the plan is for %d rank%s, not for %d: compile with --set device_num=%d", mscrt_plan_ranks(t->plan),
+            mscrt_plan_ranks(t->plan) == 1 ? "" : "s", t->ranks, t->ranks);
   return CLI_INPUT;
 }
 
@@ -126,7 +137,8 @@ static bool parse_range(cli *c, const char *option, int64_t *out_begin, int64_t 
   if (*colon == ':') {
     *out_open = !colon[1];
     *out_end = strtoll(colon + 1, &end, 10);
-    if (!*end && *out_begin >= 0 && (*out_open || *out_end > *out_begin) && strspn(text, "0123456789:") == strlen(text)) return true;
+    if (!*end && *out_begin >= 0 && (*out_open || *out_end > *out_begin) && strspn(text, "0123456789:") == strlen(text))
+      return true;
   }
   return msc_error(c->ctx, MSC_E_DATA, NULL, "--%s: '%s' is no range of samples such as 0:9000", option, text);
 }
@@ -142,7 +154,8 @@ static void note_data(cli *c, const char *file) {
 static const char *file_of(const cli *c, const char *file, int rank) {
   const char *text = "", *mark;
   msc_arena *a = msc_context_arena(c->ctx);
-  for (; (mark = strstr(file, "%r")); file = mark + 2) text = msc_arena_printf(a, "%s%.*s%d", text, (int)(mark - file), file, rank);
+  for (; (mark = strstr(file, "%r")); file = mark + 2)
+    text = msc_arena_printf(a, "%s%.*s%d", text, (int)(mark - file), file, rank);
   return msc_arena_printf(a, "%s%s", text, file);
 }
 
@@ -176,7 +189,9 @@ static int open_data(training *t) {
   mscrt_data_options o = {.struct_size = sizeof o, .in_order = cli_flag(c, "in-order")};
   size_t num;
   mscrt_source *sources = sources_of(c, 0, &num, &o.parts);
-  if (!parse_range(c, "train", &o.train_begin, &o.train_end, &train_open) || !parse_range(c, "eval", &o.eval_begin, &o.eval_end, &eval_open)) return CLI_INPUT;
+  if (!parse_range(c, "train", &o.train_begin, &o.train_end, &train_open) ||
+      !parse_range(c, "eval", &o.eval_begin, &o.eval_end, &eval_open))
+    return CLI_INPUT;
   t->evaluates = cli_text(c, "eval") != NULL;
   if (t->timed || (mscrt_plan_num_inputs(t->plan) == 0 && num == 0)) {
     t->per_epoch = 1;
@@ -213,10 +228,12 @@ static int count_steps(training *t) {
   cli *c = t->c;
   int64_t steps = cli_int(c, "steps", -1), epochs = cli_int(c, "epochs", -1);
   if (steps >= 0 && epochs >= 0) return cli_usage(c, "--steps and --epochs exclude each other");
-  if ((cli_text(c, "steps") && steps < 0) || (cli_text(c, "epochs") && epochs < 0)) return cli_usage(c, "--steps and --epochs are not negative");
+  if ((cli_text(c, "steps") && steps < 0) || (cli_text(c, "epochs") && epochs < 0))
+    return cli_usage(c, "--steps and --epochs are not negative");
   bool trains = mscrt_plan_has(t->plan, "train");
   if (!trains && (steps > 0 || epochs > 0)) {
-    msc_error(c->ctx, MSC_E_PLAN, cli_loc(c, c->operands[0]), "the plan has no training section: its model has no optimizer");
+    msc_error(c->ctx, MSC_E_PLAN, cli_loc(c, c->operands[0]),
+              "the plan has no training section: its model has no optimizer");
     return CLI_INPUT;
   }
   t->steps = !trains ? 0 : steps >= 0 ? steps : (epochs >= 0 ? epochs : 1) * t->per_epoch;
@@ -286,7 +303,8 @@ static void print_evaluation(const training *t, const mscrt_evaluation *e) {
 
 static void print_series(const training *t, const char *key, size_t offset) {
   printf(",\"%s\":[", key);
-  for (int r = 0; r < t->ranks; r++) printf("%s%.4f", r ? "," : "", *(const double *)((const char *)&t->measured[r] + offset));
+  for (int r = 0; r < t->ranks; r++)
+    printf("%s%.4f", r ? "," : "", *(const double *)((const char *)&t->measured[r] + offset));
   printf("]");
 }
 
@@ -295,7 +313,8 @@ static void print_measured(const training *t) {
   measured mean = {0};
   int64_t exposed_ns, step_ns = mscrt_plan_predicted_ns(t->plan, &exposed_ns);
   if (t->c->json) {
-    printf(",\"predicted_step_ms\":%.6f,\"predicted_exposed_comm_ms\":%.6f,\"time_scale\":%.9g", (double)step_ns / 1e6, (double)exposed_ns / 1e6, t->timed ? t->time_scale : 1);
+    printf(",\"predicted_step_ms\":%.6f,\"predicted_exposed_comm_ms\":%.6f,\"time_scale\":%.9g", (double)step_ns / 1e6,
+           (double)exposed_ns / 1e6, t->timed ? t->time_scale : 1);
     print_series(t, "compute_ms", offsetof(measured, compute_ms));
     print_series(t, "comm_ms", offsetof(measured, comm_ms));
     print_series(t, "exposed_comm_ms", offsetof(measured, exposed_ms));
@@ -307,8 +326,11 @@ static void print_measured(const training *t) {
     mean.comm_ms += t->measured[r].comm_ms / t->ranks;
     mean.exposed_ms += t->measured[r].exposed_ms / t->ranks;
   }
-  printf("per step and rank: %.3f ms in calls, %.3f ms in collectives, %.3f ms waiting for them\n", mean.compute_ms, mean.comm_ms, mean.exposed_ms);
-  if (t->timed) printf("predicted: %.3f ms per step, of it %.3f ms waiting for collectives; times %g\n", (double)step_ns / 1e6, (double)exposed_ns / 1e6, t->time_scale);
+  printf("per step and rank: %.3f ms in calls, %.3f ms in collectives, %.3f ms waiting for them\n", mean.compute_ms,
+         mean.comm_ms, mean.exposed_ms);
+  if (t->timed)
+    printf("predicted: %.3f ms per step, of it %.3f ms waiting for collectives; times %g\n", (double)step_ns / 1e6,
+           (double)exposed_ns / 1e6, t->time_scale);
 }
 
 static void print_totals(const training *t, double total_ms, uint64_t resident) {
@@ -317,14 +339,17 @@ static void print_totals(const training *t, double total_ms, uint64_t resident) 
   double step_ms = median(t->ms, t->steps);
   uint64_t received = t->steps ? s.received_bytes / (uint64_t)t->steps : 0;
   if (t->c->json)
-    printf("{\"steps\":%" PRId64 ",\"total_ms\":%.3f,\"step_ms\":%.4f,\"ranks\":%d,\"threads\":%d,\"rss_bytes\":%" PRIu64
-           ",\"arena_bytes\":%" PRIu64 ",\"constant_bytes\":%" PRIu64 ",\"thread_bytes\":%" PRIu64 ",\"link_bytes\":%" PRIu64
-           ",\"planned_bytes\":%" PRIu64 ",\"comm_bytes_per_step\":%" PRIu64,
-           t->steps, total_ms, step_ms, t->ranks, s.threads, resident, s.arena_bytes, s.constant_bytes, s.thread_bytes, s.link_bytes,
-           s.planned_bytes, received);
+    printf("{\"steps\":%" PRId64
+           ",\"total_ms\":%.3f,\"step_ms\":%.4f,\"ranks\":%d,\"threads\":%d,\"rss_bytes\":%" PRIu64
+           ",\"arena_bytes\":%" PRIu64 ",\"constant_bytes\":%" PRIu64 ",\"thread_bytes\":%" PRIu64
+           ",\"link_bytes\":%" PRIu64 ",\"planned_bytes\":%" PRIu64 ",\"comm_bytes_per_step\":%" PRIu64,
+           t->steps, total_ms, step_ms, t->ranks, s.threads, resident, s.arena_bytes, s.constant_bytes, s.thread_bytes,
+           s.link_bytes, s.planned_bytes, received);
   else
-    printf("%" PRId64 " steps in %.2f s, median %.3f ms; %d rank%s of %d thread%s; %.1f MB resident, %.2f MB arena per rank\n", t->steps, total_ms / 1e3, step_ms, t->ranks,
-           t->ranks == 1 ? "" : "s", s.threads, s.threads == 1 ? "" : "s", (double)resident / 1e6, (double)s.arena_bytes / 1e6);
+    printf("%" PRId64
+           " steps in %.2f s, median %.3f ms; %d rank%s of %d thread%s; %.1f MB resident, %.2f MB arena per rank\n",
+           t->steps, total_ms / 1e3, step_ms, t->ranks, t->ranks == 1 ? "" : "s", s.threads, s.threads == 1 ? "" : "s",
+           (double)resident / 1e6, (double)s.arena_bytes / 1e6);
   if (t->c->json && s.launch_ns) printf(",\"launch_us\":%.3f", (double)s.launch_ns / 1e3);
   if (t->measured) print_measured(t);
   if (t->c->json) printf("}\n");
@@ -364,12 +389,15 @@ static void note_measured(training *t) {
   mscrt_stats s = {.struct_size = sizeof s};
   mscrt_get_stats(t->ctx, &s);
   double steps = 1e6 * (double)(t->steps ? t->steps : 1);
-  t->measured[t->rank] = (measured){(double)s.compute_ns / steps, (double)s.collective_ns / steps, (double)s.exposed_ns / steps, (double)s.section_ns / steps};
+  t->measured[t->rank] = (measured){(double)s.compute_ns / steps, (double)s.collective_ns / steps,
+                                    (double)s.exposed_ns / steps, (double)s.section_ns / steps};
 }
 
 static mscrt_overlap overlap_of(const cli *c) {
   const char *text = cli_text(c, "overlap");
-  return !text || !strcmp(text, "idle") ? MSCRT_OVERLAP_IDLE : !strcmp(text, "always") ? MSCRT_OVERLAP_ALWAYS : MSCRT_OVERLAP_NEVER;
+  return !text || !strcmp(text, "idle") ? MSCRT_OVERLAP_IDLE
+         : !strcmp(text, "always")      ? MSCRT_OVERLAP_ALWAYS
+                                        : MSCRT_OVERLAP_NEVER;
 }
 
 static void on_log(void *user, mscrt_log_level level, const char *text) {
@@ -381,9 +409,13 @@ static void on_log(void *user, mscrt_log_level level, const char *text) {
 static mscrt_status *work(training *t) {
   cli *c = t->c;
   mscrt_options o = {
-    .struct_size = sizeof o, .rank = t->rank, .ranks = t->ranks, .address = t->ranks > 1 ? t->address : NULL, .threads = (int)cli_int(c, "threads", 0),
-    .seed = (uint64_t)cli_int(c, "seed", 0), .timeout_ms = (int)(cli_number(c, "timeout", 0) * 1000), .perf_map = cli_flag(c, "perf-map"),
-    .device = cli_text(c, "device"), .comm = cli_text(c, "comm"), .choices = t->choices, .tune = cli_flag(c, "autotune"), .time_scale = t->time_scale, .overlap = overlap_of(c), .measure = t->measured != NULL, .events = cli_text(c, "trace") ? TRACE_EVENTS : 0, .log = on_log, .log_user = t};
+    .struct_size = sizeof o, .rank = t->rank, .ranks = t->ranks, .address = t->ranks > 1 ? t->address : NULL,
+        .threads = (int)cli_int(c, "threads", 0),
+    .seed = (uint64_t)cli_int(c, "seed", 0), .timeout_ms = (int)(cli_number(c, "timeout", 0) * 1000),
+        .perf_map = cli_flag(c, "perf-map"),
+    .device = cli_text(c, "device"), .comm = cli_text(c, "comm"), .choices = t->choices, .tune = cli_flag(c,
+        "autotune"), .time_scale = t->time_scale, .overlap = overlap_of(c), .measure = t->measured != NULL,
+        .events = cli_text(c, "trace") ? TRACE_EVENTS : 0, .log = on_log, .log_user = t};
   mscrt_status *s = mscrt_open(t->plan, &o, &t->ctx);
   if (!s) s = open_own_data(t);
   if (!s && t->data) s = mscrt_set_data(t->ctx, t->data);
@@ -404,10 +436,12 @@ static mscrt_status *work(training *t) {
   return s;
 }
 
-/* Sums of NCCL's in an order of its own choice, but always the same: not by the switch between GPUs.  Its own variable wins. */
+/* Sums of NCCL's in an order of its own choice, but always the same: not by the switch between GPUs.  Its
+ * own variable wins. */
 static void pin_order(const training *t) {
   json_t *config = json_loads(mscrt_plan_config(t->plan), 0, NULL);
-  if (json_is_true(json_object_get(json_object_get(config, "deterministic"), "value"))) setenv("NCCL_ALGO", "Ring,Tree", 0);
+  if (json_is_true(json_object_get(json_object_get(config, "deterministic"), "value")))
+    setenv("NCCL_ALGO", "Ring,Tree", 0);
   json_decref(config);
 }
 
@@ -445,7 +479,8 @@ static int run_ranks(training *t) {
 
 static int share_measured(training *t) {
   if (!t->timed && !cli_text(t->c, "trace")) return CLI_OK;
-  void *memory = mmap(NULL, (size_t)t->ranks * sizeof *t->measured, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void *memory =
+      mmap(NULL, (size_t)t->ranks * sizeof *t->measured, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return CLI_ENVIRONMENT;
   t->measured = memory;
   t->begin_ns = (int64_t)(now_ms() * 1e6);
@@ -471,7 +506,8 @@ static int run(cli *c) {
 static const cli_option options[] = {
   {"n", CLI_INT, "RANKS", "local ranks to start; absent: as many as the plan is for"},
   {"data", CLI_PAIRS, "INPUT=FILE",
-   "data of an input: idx (.gz), .npy, safetensors (FILE:TENSOR), raw tokens (FILE:u8|u16|i32); with %r for the rank's number: its part of every batch, "
+   "data of an input: idx (.gz), .npy, safetensors (FILE:TENSOR), raw tokens (FILE:u8|u16|i32); with %r for the rank's "
+       "number: its part of every batch, "
    "one behind the other"},
   {"train", CLI_TEXT, "A:B", "samples to train on; absent: all"},
   {"eval", CLI_TEXT, "A:B", "samples to evaluate on after training; absent: none"},
@@ -485,10 +521,17 @@ static const cli_option options[] = {
   {"timeout", CLI_NUMBER, "S", "seconds that a rank waits for another, or for its GPU; default 300"},
   {"trust-native", CLI_FLAG, NULL, "run the plan's native code although it was not compiled here"},
   {"perf-map", CLI_FLAG, NULL, "write /tmp/perf-PID.map, the names of generated code for perf"},
-  {"comm", CLI_CHOICE, "local|tcp|mpi|nccl", "transport between ranks; default: nccl where every rank has a GPU of its own, else local; tcp and mpi are not supported yet"},
-  {"device", CLI_CHOICE, "cpu|cuda|timed", "what runs the calls; default: what the plan was compiled for; timed: no values, each sleeps for its predicted time (times MSC_TIME_SCALE) and order is checked"},
-  {"autotune", CLI_FLAG, NULL, "measure the matrix products of a GPU that were not measured yet; the fastest ways are kept in the user's cache folder, for every later run"},
-  {"overlap", CLI_CHOICE, "idle|always|never", "collectives in a thread of their own; default idle: when a core is free for it"},
+  {"comm", CLI_CHOICE, "local|tcp|mpi|nccl",
+   "transport between ranks; default: nccl where every rank has a GPU of its own, else local; tcp and mpi are not "
+   "supported yet"},
+  {"device", CLI_CHOICE, "cpu|cuda|timed",
+   "what runs the calls; default: what the plan was compiled for; timed: no values, each sleeps for its predicted time "
+   "(times MSC_TIME_SCALE) and order is checked"},
+  {"autotune", CLI_FLAG, NULL,
+   "measure the matrix products of a GPU that were not measured yet; the fastest ways are kept in the user's cache "
+   "folder, for every later run"},
+  {"overlap", CLI_CHOICE, "idle|always|never",
+   "collectives in a thread of their own; default idle: when a core is free for it"},
   {"ckpt-dir", CLI_TEXT | CLI_LATER, "DIR", "where checkpoints are written"},
   {"ckpt-every", CLI_INT | CLI_LATER, "K", "steps between checkpoints"},
   {"ckpt-keep", CLI_INT | CLI_LATER, "N", "checkpoints to keep"},

@@ -62,8 +62,9 @@ static bool verify(cli *c, const char *path, const char **out_kind) {
   } else if (ok) {
     bool is_model = (num >= 8 && !memcmp(head + 4, "MSCM", 4)) || ends_with(path, ".fbs");
     *out_kind = is_model ? "model" : "IR text";
-    ok = !is_model && memchr(head, 0, num) ? msc_error(c->ctx, MSC_E_FORMAT, cli_loc(c, path), "neither a model, a plan, IR text nor safetensors")
-                                           : verify_model(c, path);
+    ok = !is_model && memchr(head, 0, num)
+             ? msc_error(c->ctx, MSC_E_FORMAT, cli_loc(c, path), "neither a model, a plan, IR text nor safetensors")
+             : verify_model(c, path);
   }
   mscrt_blob_close(&blob);
   return ok;

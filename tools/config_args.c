@@ -1,4 +1,5 @@
-/* config_args.c: --config, the environment and --set in, one checked configuration out; --cluster in, its figures out. */
+/* config_args.c: --config, the environment and --set in, one checked configuration out; --cluster in,
+ * its figures out. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,8 +46,9 @@ bool cli_rank(cli *c, int64_t recorded, int64_t ranks, int64_t *out_rank) {
   MSC_TRY(ok);
   bool given = msc_config_is_set(config, MSC_KEY_global_rank);
   *out_rank = given ? msc_config_int(config, MSC_KEY_global_rank) : recorded;
-  return *out_rank < ranks || msc_error(c->ctx, MSC_E_CONFIG, given ? msc_config_loc(config, MSC_KEY_global_rank) : NULL,
-                                        "global_rank %" PRId64 ": the plan is for ranks 0 to %" PRId64, *out_rank, ranks - 1);
+  return *out_rank < ranks ||
+         msc_error(c->ctx, MSC_E_CONFIG, given ? msc_config_loc(config, MSC_KEY_global_rank) : NULL,
+                   "global_rank %" PRId64 ": the plan is for ranks 0 to %" PRId64, *out_rank, ranks - 1);
 }
 
 const char *cli_repeated_flags(cli *c) {
@@ -63,8 +65,9 @@ bool cli_cluster(cli *c, const msc_cluster **out_cluster) {
   if (!given) return true;
   if (!strpbrk(given, "./")) {
     *out_cluster = msc_cluster_named(c->ctx, given);
-    return *out_cluster || msc_error(c->ctx, MSC_E_CLUSTER, NULL, "--cluster: there is no description '%s'; there are %s, or give a file, c.json", given,
-                                     msc_cluster_names(msc_context_arena(c->ctx)));
+    return *out_cluster || msc_error(c->ctx, MSC_E_CLUSTER, NULL,
+                                     "--cluster: there is no description '%s'; there are %s, or give a file, c.json",
+                                     given, msc_cluster_names(msc_context_arena(c->ctx)));
   }
   cli_bytes text;
   if (!cli_read(c, given, &text)) return false;

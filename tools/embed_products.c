@@ -5,7 +5,8 @@
 #include "codegen/emit/emit.h"
 
 static bool write_product(msc_context *ctx, FILE *out, int level, msc_product_part part, msc_dtype dtype) {
-  static const char *const dtypes[] = {[MSC_F32] = "MSC_F32", [MSC_F16] = "MSC_F16", [MSC_BF16] = "MSC_BF16", [MSC_F64] = "MSC_F64"};
+  static const char *const dtypes[] = {
+      [MSC_F32] = "MSC_F32", [MSC_F16] = "MSC_F16", [MSC_BF16] = "MSC_BF16", [MSC_F64] = "MSC_F64"};
   static const char *const parts[MSC_NUM_PRODUCT_PARTS] = {"MSC_PACK", "MSC_PACK_TRANSPOSED", "MSC_MULTIPLY"};
   LLVMMemoryBufferRef object = msc_product_assemble(ctx, level, part, dtype);
   if (!object) return false;
@@ -31,7 +32,8 @@ int main(int num, char **arg) {
   FILE *out = num == 2 ? fopen(arg[1], "w") : NULL;
   msc_context *ctx = msc_context_new(NULL, NULL);
   bool ok = out && ctx && msc_protect(ctx, write_all, out);
-  for (const msc_diag *d = ctx ? msc_diags(ctx) : NULL; d; d = d->next) fprintf(stderr, "embed_products: %s\n", d->text);
+  for (const msc_diag *d = ctx ? msc_diags(ctx) : NULL; d; d = d->next)
+    fprintf(stderr, "embed_products: %s\n", d->text);
   ok = (!out || fclose(out) == 0) && ok;
   if (ctx) msc_context_free(ctx);
   return ok ? 0 : 1;

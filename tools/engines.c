@@ -1,4 +1,5 @@
-/* engines.c: see engines.h.  `msc engines` makes them in a process of its own: the plan is its input, memory files pass both on. */
+/* engines.c: see engines.h.  `msc engines` makes them in a process of its own: the plan is its input, memory files
+ * pass both on. */
 #include "tools/engines.h"
 
 #include <errno.h>
@@ -18,8 +19,8 @@ enum { LIMIT_S = 120 }; /* for all graphs of a plan */
 
 /* ---- the other process ---- */
 
-/* cuDNN writes into an engine's text what lay in its memory, addresses too: with the same addresses every time, where a sandbox does
- * not forbid that, it is the same text. */
+/* cuDNN writes into an engine's text what lay in its memory, addresses too: with the same addresses every time, where a
+ * sandbox does not forbid that, it is the same text. */
 static void begin(int plan, int text) {
   char *argument[] = {(char *)(uintptr_t) "msc", (char *)(uintptr_t) "engines", (char *)(uintptr_t) "/dev/stdin", NULL};
   prctl(PR_SET_PDEATHSIG, SIGTERM);

@@ -21,7 +21,8 @@ typedef struct {
   size_t num, room;
 } expectations;
 
-static const char *const words[] = {[MSC_DIAG_ERROR] = "error", [MSC_DIAG_WARNING] = "warning", [MSC_DIAG_NOTE] = "note", [MSC_DIAG_REMARK] = "remark"};
+static const char *const words[] = {
+    [MSC_DIAG_ERROR] = "error", [MSC_DIAG_WARNING] = "warning", [MSC_DIAG_NOTE] = "note", [MSC_DIAG_REMARK] = "remark"};
 
 static void split_lines(expectations *e, const char *text, size_t bytes) {
   msc_arena *a = msc_context_arena(e->c->ctx);
@@ -101,7 +102,9 @@ static expectation *matching(expectations *e, const msc_diag *d) {
   snprintf(code, sizeof code, "[E%04d]", d->code);
   for (size_t i = 0; i < e->num; i++) {
     expectation *x = &e->list[i];
-    if (!x->found && x->severity == d->severity && x->line == (here ? d->loc->line : 0) && (strstr(d->text, x->text) || !strcmp(code, x->text))) return x;
+    if (!x->found && x->severity == d->severity && x->line == (here ? d->loc->line : 0) &&
+        (strstr(d->text, x->text) || !strcmp(code, x->text)))
+      return x;
   }
   return NULL;
 }
@@ -115,13 +118,15 @@ bool expect_reported(cli *c, const char *path, const char *text, size_t bytes) {
   for (const msc_diag *d = reported; d; d = d->next) {
     expectation *x = matching(&e, d);
     if (x) x->found = true;
-    else if (d->severity <= MSC_DIAG_WARNING) ok = msc_error(c->ctx, d->code, d->loc, "unexpected %s: %s", words[d->severity], d->text);
+    else if (d->severity <= MSC_DIAG_WARNING)
+      ok = msc_error(c->ctx, d->code, d->loc, "unexpected %s: %s", words[d->severity], d->text);
   }
   for (size_t i = 0; i < e.num; i++) {
     const expectation *x = &e.list[i];
     if (x->found) continue;
     msc_loc loc = {.file = msc_intern(c->ctx, e.path), .line = x->at_line, .col = x->at_col};
-    ok = msc_error(c->ctx, MSC_E_NONE, msc_loc_of(c->ctx, &loc), "this %s was not reported%s: %s", words[x->severity], x->line ? "" : " (without a place in this file)", x->text);
+    ok = msc_error(c->ctx, MSC_E_NONE, msc_loc_of(c->ctx, &loc), "this %s was not reported%s: %s", words[x->severity],
+                   x->line ? "" : " (without a place in this file)", x->text);
   }
   return ok;
 }

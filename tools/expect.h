@@ -4,7 +4,8 @@
 
 #include "tools/cli.h"
 
-/* Compares the context's diagnostics with the comments and replaces them by an error per difference; true: there are none.
+/* Compares the context's diagnostics with the comments and replaces them by an error per difference; true: there are
+ * none.
  *
  *   // expected-error {{text}}        error, warning, note or remark; on this line; its text or [E0102] contains `text`
  *   // expected-error @+1 {{text}}    so many lines below; @-1 above

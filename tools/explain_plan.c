@@ -1,5 +1,5 @@
-/* explain_plan.c: the program that a plan carries, its strategies decided, in; reasons, collectives with their causes and
- * warnings out (see explain_plan.h). */
+/* explain_plan.c: the program that a plan carries, its strategies decided, in; reasons, collectives with their causes
+ * and warnings out (see explain_plan.h). */
 #include "tools/explain_plan.h"
 
 #include <stdlib.h>
@@ -37,7 +37,8 @@ static const char *text_of(const char *s) { return s ? s : ""; }
 static bool read_program(explained *e, plan_plan root, msc_module **out_m) {
   size_t packed = plan_plan_searched_num(root), bytes = plan_plan_searched_bytes(root);
   const uint8_t *data = plan_plan_searched_data(root);
-  if (!packed || bytes > (size_t)1 << 31) return msc_error(e->ctx, MSC_E_PLAN, cli_loc(e->c, e->path), "the plan does not carry its program");
+  if (!packed || bytes > (size_t)1 << 31)
+    return msc_error(e->ctx, MSC_E_PLAN, cli_loc(e->c, e->path), "the plan does not carry its program");
   char *text = msc_arena_alloc(e->arena, bytes + 1);
   uLongf unpacked = (uLongf)bytes;
   if (uncompress((Bytef *)text, &unpacked, data, (uLong)packed) != Z_OK || unpacked != bytes)
@@ -81,7 +82,8 @@ static bool open_plan(explained *e, plan_plan *out_root) {
   MSC_TRY(ok);
   *out_root = plan_plan_root(file.data);
   const char *cluster = text_of(plan_plan_cluster(*out_root));
-  e->cluster = *cluster ? msc_cluster_read(e->ctx, e->path, cluster, strlen(cluster)) : msc_cluster_named(e->ctx, "cpu");
+  e->cluster =
+      *cluster ? msc_cluster_read(e->ctx, e->path, cluster, strlen(cluster)) : msc_cluster_named(e->ctx, "cpu");
   MSC_TRY(e->cluster && read_program(e, *out_root, &e->m) && read_config(e, text_of(plan_plan_config(*out_root))));
   msc_cost_of(e->cluster, &e->m->mesh, &e->cost);
   e->planner = msc_reshard_new(e->ctx, &e->m->mesh, NULL);
@@ -95,16 +97,16 @@ static const char *place_of(const explained *e, const msc_loc *loc) {
 }
 
 static json_t *way_json(const shard_way *w) {
-  return json_pack("{s:s, s:s, s:I, s:I, s:I}", "cuts", w->cuts, "layouts", w->layouts, "work_ns", (json_int_t)w->work_ns, "move_ns", (json_int_t)w->move_ns, "bytes",
-                   (json_int_t)w->bytes);
+  return json_pack("{s:s, s:s, s:I, s:I, s:I}", "cuts", w->cuts, "layouts", w->layouts, "work_ns",
+                   (json_int_t)w->work_ns, "move_ns", (json_int_t)w->move_ns, "bytes", (json_int_t)w->bytes);
 }
 
 /* {"digits", "from", "loc", "through"}: of digits that were handed on. */
 static json_t *chain_of_digits(const explained *e, const shard_chain *c) {
   json_t *through = json_array();
   for (size_t i = 0; i < c->num; i++) json_array_append_new(through, json_string(c->through[i]));
-  return json_pack("{s:s, s:s, s:s, s:I, s:o}", "digits", c->digits, "from", c->origin, "loc", place_of(e, c->loc), "left_out",
-                   (json_int_t)c->left_out, "through", through);
+  return json_pack("{s:s, s:s, s:s, s:I, s:o}", "digits", c->digits, "from", c->origin, "loc", place_of(e, c->loc),
+                   "left_out", (json_int_t)c->left_out, "through", through);
 }
 
 static json_t *chains_json(const explained *e, const shard_reason *r) {
@@ -121,14 +123,16 @@ static json_t *conflict_json(const explained *e, const shard_conflict *c) {
 static json_t *instead_json(const shard_instead *i) {
   json_t *changed = json_array();
   for (size_t k = 0; k < i->num_changed; k++) json_array_append_new(changed, json_string(i->changed[k]));
-  return json_pack("{s:o, s:I, s:I, s:I, s:I, s:o}", "way", way_json(&i->way), "step_ns", (json_int_t)i->step_ns, "bytes",
-                   (json_int_t)i->bytes, "work_ns", (json_int_t)i->work_ns, "move_ns", (json_int_t)i->move_ns, "changed", changed);
+  return json_pack("{s:o, s:I, s:I, s:I, s:I, s:o}", "way", way_json(&i->way), "step_ns", (json_int_t)i->step_ns,
+                   "bytes", (json_int_t)i->bytes, "work_ns", (json_int_t)i->work_ns, "move_ns", (json_int_t)i->move_ns,
+                   "changed", changed);
 }
 
 static json_t *reason_json(const explained *e, const shard_reason *r) {
-  json_t *j = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:b, s:o, s:o}", "op", r->op->name, "kind", msc_kind_name(r->op->kind), "letters",
-                        r->letters, "loc", place_of(e, r->op->loc), "by", r->by, "ways", (json_int_t)r->num_ways, "own_order", r->own_order,
-                        "chosen", way_json(&r->chosen), "inherited", chains_json(e, r));
+  json_t *j =
+      json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:b, s:o, s:o}", "op", r->op->name, "kind", msc_kind_name(r->op->kind),
+                "letters", r->letters, "loc", place_of(e, r->op->loc), "by", r->by, "ways", (json_int_t)r->num_ways,
+                "own_order", r->own_order, "chosen", way_json(&r->chosen), "inherited", chains_json(e, r));
   if (r->num_instead) {
     json_t *instead = json_array();
     for (size_t i = 0; i < r->num_instead; i++) json_array_append_new(instead, instead_json(&r->instead[i]));
@@ -136,7 +140,9 @@ static json_t *reason_json(const explained *e, const shard_reason *r) {
   }
   if (!r->next.cuts) return j;
   json_object_set_new(j, "next", way_json(&r->next));
-  json_object_set_new(j, "next_costs_ns", json_integer((json_int_t)(r->next.work_ns + r->next.move_ns - r->chosen.work_ns - r->chosen.move_ns)));
+  json_object_set_new(
+      j, "next_costs_ns",
+      json_integer((json_int_t)(r->next.work_ns + r->next.move_ns - r->chosen.work_ns - r->chosen.move_ns)));
   return j;
 }
 
@@ -144,20 +150,23 @@ static void warn(explained *e, const char *text) { json_array_append_new(e->warn
 
 /* Work that every rank repeats. */
 static void warn_whole(explained *e, const shard_reason *r) {
-  if (msc_mesh_size(&e->m->mesh) == 1 || msc_info(r->op)->cost != MSC_COST_FLOPS || strcmp(r->chosen.cuts, "whole") != 0) return;
+  if (msc_mesh_size(&e->m->mesh) == 1 || msc_info(r->op)->cost != MSC_COST_FLOPS ||
+      strcmp(r->chosen.cuts, "whole") != 0)
+    return;
   warn(e, msc_arena_printf(e->arena, "%s is not cut: every rank computes all of it", r->op->name));
 }
 
 /* Ranks that wait for the one with the largest part. */
 static void warn_imbalance(explained *e, const shard_reason *r) {
   if (msc_info(r->op)->cost == MSC_COST_FLOPS && r->imbalance >= UNEQUAL)
-    warn(e, msc_arena_printf(e->arena, "the parts of %s are unequal: the largest is %.0f %% above the mean; %s", r->op->name,
-                             100 * (r->imbalance - 1), r->letters));
+    warn(e, msc_arena_printf(e->arena, "the parts of %s are unequal: the largest is %.0f %% above the mean; %s",
+                             r->op->name, 100 * (r->imbalance - 1), r->letters));
 }
 
 static json_t *figures_json(const shard_figures *f) {
-  return json_pack("{s:I, s:I, s:I, s:I, s:I}", "step_ns", (json_int_t)f->step_ns, "bytes", (json_int_t)f->bytes, "least_ns",
-                   (json_int_t)f->kept_ns, "least_bytes", (json_int_t)f->kept_bytes, "free_ns", (json_int_t)f->free_ns);
+  return json_pack("{s:I, s:I, s:I, s:I, s:I}", "step_ns", (json_int_t)f->step_ns, "bytes", (json_int_t)f->bytes,
+                   "least_ns", (json_int_t)f->kept_ns, "least_bytes", (json_int_t)f->kept_bytes, "free_ns",
+                   (json_int_t)f->free_ns);
 }
 
 static msc_func *func_of(const msc_module *m) {
@@ -167,7 +176,8 @@ static msc_func *func_of(const msc_module *m) {
 
 static bool explain_ops(explained *e, msc_module *m, json_t *all) {
   msc_pass_options options = {.config = e->config, .cluster = e->cluster};
-  msc_pass_ctx pass = {.ctx = e->ctx, .scratch = e->arena, .config = e->config, .options = &options, .info = msc_find_pass("search")};
+  msc_pass_ctx pass = {
+      .ctx = e->ctx, .scratch = e->arena, .config = e->config, .options = &options, .info = msc_find_pass("search")};
   json_t *ops = json_array(), *conflicts = json_array();
   shard_explanation x;
   json_object_set_new(all, "ops", ops);
@@ -186,7 +196,9 @@ static bool explain_ops(explained *e, msc_module *m, json_t *all) {
 
 /* ---- collectives ---- */
 
-static bool moves(const msc_op *op) { return op && (msc_info(op)->flags & MSC_COLLECTIVE || op->kind == OP_shard) && op->out[0].type->layout; }
+static bool moves(const msc_op *op) {
+  return op && (msc_info(op)->flags & MSC_COLLECTIVE || op->kind == OP_shard) && op->out[0].type->layout;
+}
 
 static const char *op_text(const msc_op *op) { return !op ? "" : op->name ? op->name : msc_kind_name(op->kind); }
 
@@ -212,9 +224,12 @@ static int64_t step_ns(explained *e, const msc_op *op, int64_t bytes) {
 static json_t *step_json(explained *e, const msc_op *op) {
   const msc_type *from = op->in[0].value->type, *to = op->out[0].type;
   msc_reshard_plan p;
-  int64_t bytes = msc_reshard_plan_of(e->planner, msc_type_with_layout(e->ctx, to, NULL), from->layout, to->layout, &p) ? p.bytes : 0;
-  return json_pack("{s:s, s:s, s:I, s:I}", "op", op->kind == OP_shard ? "slice" : msc_kind_name(op->kind), "to", msc_layout_print(e->arena, &e->m->mesh, to->layout), "bytes",
-                   (json_int_t)bytes, "ns", (json_int_t)step_ns(e, op, bytes));
+  int64_t bytes = msc_reshard_plan_of(e->planner, msc_type_with_layout(e->ctx, to, NULL), from->layout, to->layout, &p)
+                      ? p.bytes
+                      : 0;
+  return json_pack("{s:s, s:s, s:I, s:I}", "op", op->kind == OP_shard ? "slice" : msc_kind_name(op->kind), "to",
+                   msc_layout_print(e->arena, &e->m->mesh, to->layout), "bytes", (json_int_t)bytes, "ns",
+                   (json_int_t)step_ns(e, op, bytes));
 }
 
 static const char *shape_text(const explained *e, const msc_type *t) {
@@ -226,7 +241,8 @@ static const char *shape_text(const explained *e, const msc_type *t) {
 /* A sum that is finished where it is: level by level it may take several collectives, and is cheaper so. */
 static bool is_sum(const msc_layout *from, const msc_layout *to) {
   int num = from->first[from->rank];
-  return from->num_partial && !to->num_partial && num == to->first[to->rank] && !memcmp(from->first, to->first, sizeof from->first) &&
+  return from->num_partial && !to->num_partial && num == to->first[to->rank] &&
+         !memcmp(from->first, to->first, sizeof from->first) &&
          !memcmp(from->sub, to->sub, (size_t)num * sizeof *from->sub);
 }
 
@@ -257,16 +273,18 @@ static json_t *chain_json(explained *e, const msc_op *first) {
   const msc_value *value = first->in[0].value;
   const msc_op *user = last->out[0].uses ? last->out[0].uses->user : NULL;
   msc_reshard_plan p = {.lower_bound = -1};
-  msc_reshard_plan_of(e->planner, msc_type_with_layout(e->ctx, value->type, NULL), value->type->layout, last->out[0].type->layout, &p);
+  msc_reshard_plan_of(e->planner, msc_type_with_layout(e->ctx, value->type, NULL), value->type->layout,
+                      last->out[0].type->layout, &p);
   const char *from = value->def ? op_text(value->def) : value->name ? value->name : "";
   if (num > LONG_CHAIN && bytes >= CHAIN_BYTES && !is_sum(value->type->layout, last->out[0].type->layout))
     warn(e, msc_arena_printf(e->arena, "%d collectives in a row bring %s to %s", num, from, op_text(user)));
-  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:o}", "cause", cause_of(value, user), "from_op", from,
-                   "from_loc", place_of(e, value->def ? value->def->loc : first->loc), "to_op", op_text(user), "to_loc",
-                   place_of(e, user ? user->loc : NULL), "shape", shape_text(e, value->type), "from",
-                   msc_layout_print(e->arena, &e->m->mesh, value->type->layout), "to",
-                   msc_layout_print(e->arena, &e->m->mesh, last->out[0].type->layout), "bytes", (json_int_t)bytes, "ns", (json_int_t)ns,
-                   "lower_bound", p.lower_bound < 0 ? json_null() : json_integer((json_int_t)p.lower_bound), "steps", steps);
+  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:o}", "cause", cause_of(value, user),
+                   "from_op", from, "from_loc", place_of(e, value->def ? value->def->loc : first->loc), "to_op",
+                   op_text(user), "to_loc", place_of(e, user ? user->loc : NULL), "shape", shape_text(e, value->type),
+                   "from", msc_layout_print(e->arena, &e->m->mesh, value->type->layout), "to",
+                   msc_layout_print(e->arena, &e->m->mesh, last->out[0].type->layout), "bytes", (json_int_t)bytes, "ns",
+                   (json_int_t)ns, "lower_bound",
+                   p.lower_bound < 0 ? json_null() : json_integer((json_int_t)p.lower_bound), "steps", steps);
 }
 
 static void list_chains(explained *e, const msc_func *f, json_t *collectives) {
@@ -281,7 +299,8 @@ static void list_chains(explained *e, const msc_func *f, json_t *collectives) {
 }
 
 static bool is_whole_and_large(const explained *e, const msc_type *t) {
-  return msc_mesh_size(&e->m->mesh) > 1 && t->layout && msc_layout_is_replicated(t->layout) && msc_type_bytes(t) >= LARGE_BYTES;
+  return msc_mesh_size(&e->m->mesh) > 1 && t->layout && msc_layout_is_replicated(t->layout) &&
+         msc_type_bytes(t) >= LARGE_BYTES;
 }
 
 /* Parameters, and what ops of the model make, that every rank holds whole. */
@@ -290,8 +309,8 @@ static void warn_replicated(explained *e, const msc_func *f) {
     const msc_value *v = f->body->args[i];
     const msc_attr_value *role = msc_find_attr(f->arg[i].attrs, f->arg[i].num_attrs, "msc.role");
     if (role && !strcmp(role->s, "parameter") && is_whole_and_large(e, v->type))
-      warn(e, msc_arena_printf(e->arena, "parameter %s, %" PRId64 " bytes, is held whole by every rank", v->name ? v->name : "",
-                               msc_type_bytes(v->type)));
+      warn(e, msc_arena_printf(e->arena, "parameter %s, %" PRId64 " bytes, is held whole by every rank",
+                               v->name ? v->name : "", msc_type_bytes(v->type)));
   }
   for (const msc_op *op = f->body->first; op; op = op->next)
     if (op->name && op->num_in && op->num_out && !op->forward && !moves(op) && !(msc_info(op)->flags & MSC_UPDATE) &&
@@ -304,12 +323,14 @@ static void warn_replicated(explained *e, const msc_func *f) {
 static void list_parameters(const msc_func *f, json_t *parameters) {
   for (size_t i = 0; i < f->body->num_args; i++) {
     const msc_attr_value *zero = msc_arg_attr(f, i, "msc.zero"), *name = msc_arg_attr(f, i, "msc.name");
-    if (zero && name) json_array_append_new(parameters, json_pack("{s:s, s:s}", "parameter", name->s, "optimizer", zero->s));
+    if (zero && name)
+      json_array_append_new(parameters, json_pack("{s:s, s:s}", "parameter", name->s, "optimizer", zero->s));
   }
 }
 
 static bool explain_collectives(explained *e, json_t *collectives, json_t *parameters) {
-  msc_pass_options o = {.from = "layouts", .until = "redistribute", .config = e->config, .cluster = e->cluster, .verify = MSC_VERIFY_IR};
+  msc_pass_options o = {
+      .from = "layouts", .until = "redistribute", .config = e->config, .cluster = e->cluster, .verify = MSC_VERIFY_IR};
   MSC_TRY(msc_run_passes(e->ctx, e->m, &o));
   const msc_func *f = func_of(e->m);
   list_chains(e, f, collectives);
@@ -344,7 +365,8 @@ static uint64_t held_by(const explained *e, const msc_func *f, int64_t rank) {
   return held;
 }
 
-/* [[RANK ...] ...]: ranks whose parts of all parameters and states are the same, each of which can restore the others. */
+/* [[RANK ...] ...]: ranks whose parts of all parameters and states are the same, each of which can
+ * restore the others. */
 static json_t *redundancy_json(const explained *e, const msc_func *f) {
   int64_t num = msc_mesh_size(&e->m->mesh);
   holding *of = msc_new_array(e->arena, holding, num);
@@ -368,8 +390,11 @@ json_t *cli_redundancy(cli *c, const char *path) {
   plan_plan root;
   if (!open_plan(&e, &root)) return NULL;
   if (plan_plan_stages_num(root) > 1)
-    return msc_error(c->ctx, MSC_E_UNSUPPORTED, cli_loc(c, path), "--redundancy of a plan with several stages is not supported yet"), NULL;
-  msc_pass_options o = {.from = "layouts", .until = "redistribute", .config = e.config, .cluster = e.cluster, .verify = MSC_VERIFY_IR};
+    return msc_error(c->ctx, MSC_E_UNSUPPORTED, cli_loc(c, path),
+                     "--redundancy of a plan with several stages is not supported yet"),
+           NULL;
+  msc_pass_options o = {
+      .from = "layouts", .until = "redistribute", .config = e.config, .cluster = e.cluster, .verify = MSC_VERIFY_IR};
   if (!msc_run_passes(e.ctx, e.m, &o)) return NULL;
   json_t *groups = redundancy_json(&e, func_of(e.m)), *group;
   bool alone = false;
@@ -382,8 +407,8 @@ json_t *cli_redundancy(cli *c, const char *path) {
 
 /* ---- the whole ---- */
 
-/* {"rank", "stage", "at": {axis: coordinate}, "with": {axis: [first ranks of its group]}}: where a rank is, and along each axis who
- * is there with it. */
+/* {"rank", "stage", "at": {axis: coordinate}, "with": {axis: [first ranks of its group]}}: where a rank is, and along
+ * each axis who is there with it. */
 static json_t *rank_json(const explained *e, int64_t rank) {
   enum { MOST = 64 };
   const msc_mesh *mesh = &e->m->mesh;
@@ -398,7 +423,8 @@ static json_t *rank_json(const explained *e, int64_t rank) {
     json_object_set_new(at, mesh->axis[a].name, json_integer((json_int_t)digit));
     json_object_set_new(with, mesh->axis[a].name, group);
   }
-  return json_pack("{s:I, s:I, s:o, s:o}", "rank", (json_int_t)rank, "stage", (json_int_t)(rank / devices), "at", at, "with", with);
+  return json_pack("{s:I, s:I, s:o, s:o}", "rank", (json_int_t)rank, "stage", (json_int_t)(rank / devices), "at", at,
+                   "with", with);
 }
 
 json_t *cli_explain_plan(cli *c, const char *path, const char *op, const char *cuts) {
@@ -409,19 +435,21 @@ json_t *cli_explain_plan(cli *c, const char *path, const char *op, const char *c
   e.warnings = json_array();
   msc_func *f = func_of(e.m);
   msc_module *again; /* explaining ops changes what it looks at */
-  json_t *all =
-      json_pack("{s:s, s:I, s:s, s:f}", "plan", text_of(plan_plan_model(root)), "ranks", (json_int_t)msc_mesh_size(&e.m->mesh), "mesh",
-                msc_mesh_print(e.arena, &e.m->mesh), "predicted_step_ms", (double)plan_plan_predicted_step_ns(root) / 1e6);
-  bool ok = f && read_program(&e, root, &again) && explain_ops(&e, again, all) && explain_collectives(&e, collectives, parameters);
+  json_t *all = json_pack("{s:s, s:I, s:s, s:f}", "plan", text_of(plan_plan_model(root)), "ranks",
+                          (json_int_t)msc_mesh_size(&e.m->mesh), "mesh", msc_mesh_print(e.arena, &e.m->mesh),
+                          "predicted_step_ms", (double)plan_plan_predicted_step_ns(root) / 1e6);
+  bool ok = f && read_program(&e, root, &again) && explain_ops(&e, again, all) &&
+            explain_collectives(&e, collectives, parameters);
   json_object_set_new(all, "parameters", parameters);
   json_object_set_new(all, "collectives", collectives);
   json_object_set_new(all, "warnings", e.warnings);
-  const msc_attr_value *ns = f ? msc_func_attr(f, "step_ns") : NULL, *least = f ? msc_func_attr(f, "least_step_ns") : NULL;
+  const msc_attr_value *ns = f ? msc_func_attr(f, "step_ns") : NULL,
+                       *least = f ? msc_func_attr(f, "least_step_ns") : NULL;
   const msc_attr_value *compared = f ? msc_func_attr(f, "compared") : NULL;
   if (ns && least && ns->kind == MSC_ATTR_INT && least->kind == MSC_ATTR_INT)
     json_object_set_new(all, "search",
-                        json_pack("{s:I, s:I, s:s}", "step_ns", (json_int_t)ns->i, "at_least_ns", (json_int_t)least->i, "compared",
-                                  compared && compared->kind == MSC_ATTR_STR ? compared->s : "all"));
+                        json_pack("{s:I, s:I, s:s}", "step_ns", (json_int_t)ns->i, "at_least_ns", (json_int_t)least->i,
+                                  "compared", compared && compared->kind == MSC_ATTR_STR ? compared->s : "all"));
   int64_t rank = -1;
   ok = ok && cli_rank(c, cli_recorded(text_of(plan_plan_config(root)), "global_rank"),
                       msc_mesh_size(&e.m->mesh) * msc_config_int(e.config, MSC_KEY_pipeline_stages), &rank);

@@ -1,16 +1,23 @@
 /* explain_plan.h: why a plan is as it is: plan.bin in, JSON out that `msc explain` prints.
  *
  *   {"plan": NAME, "ranks": n, "mesh": "dp=2,tp=4", "predicted_step_ms": x,
- *    "search": {"step_ns", "at_least_ns", "compared"},    of the searches for the least time: what it found, what no strategy can better (0:
+ *    "search": {"step_ns", "at_least_ns", "compared"},    of the searches for the least time: what it found, what no
+ * strategy can better (0:
  *             not known) of those compared: "all", or which
- *    "figures": {"step_ns", "bytes", "least_ns", "least_bytes", "free_ns"}    by the same prices: as it is, the least with the user's strategies,
+ *    "figures": {"step_ns", "bytes", "least_ns", "least_bytes", "free_ns"}    by the same prices: as it is, the least
+ * with the user's strategies,
  *                                             and the least without them, whatever memory is kept
- *    "ops": [{"op", "loc", "by", "ways", "own_order", "inherited": [DIGITS], "chosen": WAY, "next": WAY or null, "next_costs_ns": n,
- *             "instead": [{"way": WAY, "step_ns", "bytes", "work_ns", "move_ns", "changed": [TEXT]}]}],    of the op asked for: the whole step with it
- *    "conflicts": [{"op", "value", "dim", "here": DIGITS, "there": DIGITS}],   propagation met others there, and the search decided
- *    "collectives": [{"cause", "from_op", "from_loc", "to_op", "to_loc", "shape", "from", "to", "bytes", "ns", "lower_bound", "steps": [{"op", "to", "bytes", "ns"}]}],
+ *    "ops": [{"op", "loc", "by", "ways", "own_order", "inherited": [DIGITS], "chosen": WAY, "next": WAY or null,
+ * "next_costs_ns": n,
+ *             "instead": [{"way": WAY, "step_ns", "bytes", "work_ns", "move_ns", "changed": [TEXT]}]}],    of the op
+ * asked for: the whole step with it
+ *    "conflicts": [{"op", "value", "dim", "here": DIGITS, "there": DIGITS}],   propagation met others there, and the
+ * search decided
+ *    "collectives": [{"cause", "from_op", "from_loc", "to_op", "to_loc", "shape", "from", "to", "bytes", "ns",
+ * "lower_bound", "steps": [{"op", "to", "bytes", "ns"}]}],
  *    "warnings": [TEXT]}                      WAY: {"cuts", "layouts", "work_ns", "move_ns", "bytes"}
- *                                             DIGITS: {"digits", "from", "loc", "left_out", "through": [NAME]}, by which ops they came from whom;
+ *                                             DIGITS: {"digits", "from", "loc", "left_out", "through": [NAME]}, by
+ * which ops they came from whom;
  *                                             of a long way the last, and how many are left out before them */
 #ifndef MSC_TOOLS_EXPLAIN_PLAN_H
 #define MSC_TOOLS_EXPLAIN_PLAN_H
@@ -19,12 +26,12 @@
 
 #include "tools/cli.h"
 
-/* The caller's to free; NULL after reports.  `op`: of this one also what the whole step would cost if it were cut otherwise; `cuts`: only
- * like this; either may be NULL. */
+/* The caller's to free; NULL after reports.  `op`: of this one also what the whole step would cost if it were cut
+ * otherwise; `cuts`: only like this; either may be NULL. */
 json_t *cli_explain_plan(cli *c, const char *path, const char *op, const char *cuts);
 
-/* {"redundancy": [[RANK ...] ...], "recoverable": b, "change": TEXT}: ranks that hold the same parts of all parameters and states: each can
- * restore the others; is there one for everybody, and what would change it where there is none. */
+/* {"redundancy": [[RANK ...] ...], "recoverable": b, "change": TEXT}: ranks that hold the same parts of all parameters
+ * and states: each can restore the others; is there one for everybody, and what would change it where there is none. */
 json_t *cli_redundancy(cli *c, const char *path);
 
 #endif

@@ -89,7 +89,8 @@ static void allow_descriptors(void) {
 
 static bool start(watch *w, const sigset_t *mask, launch_rank *fn, void *arg) {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return msc_error(w->c->ctx, MSC_E_TARGET, NULL, "cannot start ranks: %s", strerror(errno));
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    return msc_error(w->c->ctx, MSC_E_TARGET, NULL, "cannot start ranks: %s", strerror(errno));
   w->pipe = ends[0];
   fcntl(w->pipe, F_SETFL, O_NONBLOCK);
   pid_t self = getpid();
@@ -184,7 +185,8 @@ static void put_messages(watch *w) {
       alike++;
     }
     if (!first) continue;
-    if (alike == w->ranks || !strncmp(m[i].text, "rank ", 5)) msc_error(w->c->ctx, (msc_code)m[i].code, NULL, "%s", m[i].text);
+    if (alike == w->ranks || !strncmp(m[i].text, "rank ", 5))
+      msc_error(w->c->ctx, (msc_code)m[i].code, NULL, "%s", m[i].text);
     else msc_error(w->c->ctx, (msc_code)m[i].code, NULL, "rank%s %s: %s", alike > 1 ? "s" : "", who, m[i].text);
   }
 }
@@ -193,9 +195,11 @@ static int exit_code(const watch *w) {
   int code = CLI_OK;
   for (int r = 0; r < w->ranks; r++) {
     int status = w->status[r];
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE && r == 0) return 128 + SIGPIPE; /* nobody reads our output */
+    /* nobody reads our output */
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE && r == 0) return 128 + SIGPIPE;
     if (WIFSIGNALED(status)) {
-      msc_error(w->c->ctx, MSC_E_PEER, NULL, "rank %d (process %d) was ended by signal %d (%s)", r, (int)w->pid[r], WTERMSIG(status), strsignal(WTERMSIG(status)));
+      msc_error(w->c->ctx, MSC_E_PEER, NULL, "rank %d (process %d) was ended by signal %d (%s)", r, (int)w->pid[r],
+                WTERMSIG(status), strsignal(WTERMSIG(status)));
       code = CLI_ENVIRONMENT;
     }
   }

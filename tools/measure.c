@@ -1,4 +1,5 @@
-/* measure.c: small plans compiled and run by all ranks of this machine at once -> arithmetic, memory bandwidth, launch cost. */
+/* measure.c: small plans compiled and run by all ranks of this machine at once -> arithmetic, memory
+ * bandwidth, launch cost. */
 #include "tools/measure.h"
 
 #include <pthread.h>
@@ -53,10 +54,15 @@ static int add_program(measuring *g, const char *text, int after, double times) 
 /* %w0 and %w1 of one type, `body` from them to %y. */
 static int add_body(measuring *g, const char *type, const char *body, int after, double times) {
   msc_arena *a = msc_context_arena(g->c->ctx);
-  return add_program(g, msc_arena_printf(a,
-    "\"builtin.module\"() ({\n  \"msc.func\"() ({\n  ^bb0(%%w0: %s, %%w1: %s):\n%s    \"msc.return\"(%%y) : (%s) -> ()\n  }) {sym_name = \"forward\", results = [\"y\"], arg_attrs = "
-    "[{msc.name = \"w0\", msc.role = \"parameter\", msc.init = \"normal:0.1\"}, {msc.name = \"w1\", msc.role = \"parameter\", msc.init = \"normal:0.1\"}]} : () -> ()\n}) : () -> ()\n",
-    type, type, body, type), after, times);
+  return add_program(
+      g,
+      msc_arena_printf(a,
+                       "\"builtin.module\"() ({\n  \"msc.func\"() ({\n  ^bb0(%%w0: %s, %%w1: %s):\n%s    "
+                       "\"msc.return\"(%%y) : (%s) -> ()\n  }) {sym_name = \"forward\", results = [\"y\"], arg_attrs = "
+                       "[{msc.name = \"w0\", msc.role = \"parameter\", msc.init = \"normal:0.1\"}, {msc.name = \"w1\", "
+                       "msc.role = \"parameter\", msc.init = \"normal:0.1\"}]} : () -> ()\n}) : () -> ()\n",
+                       type, type, body, type),
+      after, times);
 }
 
 static const char *line_of(msc_arena *a, const char *to, const char *op, const char *x, const char *type) {
@@ -87,8 +93,8 @@ static double now_ns(void) {
   return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* Nanoseconds of a step, the best of some windows: what disturbs only adds.  Ranks that share a core disturb each other always:
- * theirs is a mean over what is long against the slices of time that they get. */
+/* Nanoseconds of a step, the best of some windows: what disturbs only adds.  Ranks that share a core disturb each other
+ * always: theirs is a mean over what is long against the slices of time that they get. */
 static mscrt_status *time_steps(const measured *m, mscrt_context *ctx, double *out_ns) {
   double best = 0, total = 0, window = m->quick ? QUICK_NS : WINDOW_NS;
   int64_t done = 0;
@@ -133,7 +139,8 @@ static int run_rank(void *arg, int rank, const launch_line *line) {
   measuring *g = arg;
   for (int i = 0; i < g->num; i++) {
     const probe *p = &g->probe[i];
-    if (p->after >= 0 && (g->m->quick || slowest(g, p->after) * p->times > TOO_LONG_NS)) continue; /* all ranks see the same */
+    /* all ranks see the same */
+    if (p->after >= 0 && (g->m->quick || slowest(g, p->after) * p->times > TOO_LONG_NS)) continue;
     mscrt_status *s = run_probe(g, p, &g->board->ns[i][rank]);
     if (!s) continue;
     return status_of_rank(g->c, line, MSC_E_TARGET, s);

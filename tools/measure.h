@@ -1,7 +1,7 @@
 /* measure.h: what this machine does, in the units of a cluster description (passes/cluster.h).
  *
- * A device is one of `ranks` processes of `threads` threads.  All of them work at once, as they do in a job, and the slowest
- * one's figure is taken: memory and caches are shared. */
+ * A device is one of `ranks` processes of `threads` threads.  All of them work at once, as they do in a job, and the
+ * slowest one's figure is taken: memory and caches are shared. */
 #ifndef MSC_TOOLS_MEASURE_H
 #define MSC_TOOLS_MEASURE_H
 

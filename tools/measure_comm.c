@@ -1,4 +1,5 @@
-/* measure_comm.c: collectives of local ranks, of all and of groups, through the runtime's transport -> nanoseconds of each. */
+/* measure_comm.c: collectives of local ranks, of all and of groups, through the runtime's transport ->
+ * nanoseconds of each. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -10,7 +11,13 @@
 #include "tools/measure.h"
 #include "tools/status.h"
 
-enum { NUM_VERBS = 5, NUM_SIZES = 4, MAX_GROUPS = 4, MAX_CASES = NUM_VERBS * NUM_SIZES * MAX_GROUPS, TIMEOUT_MS = 60000 };
+enum {
+  NUM_VERBS = 5,
+  NUM_SIZES = 4,
+  MAX_GROUPS = 4,
+  MAX_CASES = NUM_VERBS * NUM_SIZES * MAX_GROUPS,
+  TIMEOUT_MS = 60000
+};
 static const int64_t WINDOW_NS = 15000000, QUICK_NS = 1000000;
 static const int64_t sizes[NUM_SIZES] = {1 << 10, 1 << 15, 1 << 20, 1 << 23}; /* bytes */
 
@@ -20,7 +27,8 @@ static const struct {
   mscrt_verb verb;
   int from, to;
 } verbs[NUM_VERBS] = {
-  {OP_all_reduce, MSCRT_ALL_REDUCE, 2, -1}, {OP_all_gather, MSCRT_ALL_GATHER, 0, -1}, {OP_reduce_scatter, MSCRT_REDUCE_SCATTER, 2, 0},
+  {OP_all_reduce, MSCRT_ALL_REDUCE, 2, -1}, {OP_all_gather, MSCRT_ALL_GATHER, 0, -1}, {OP_reduce_scatter,
+   MSCRT_REDUCE_SCATTER, 2, 0},
   {OP_all_to_all, MSCRT_ALL_TO_ALL, 0, 1}, {OP_permute, MSCRT_PAIRS, -1, -1},
 };
 
@@ -75,11 +83,16 @@ static const msc_box_layout *layout_of(one_cut *room, int64_t group, int place) 
   return &room->layout;
 }
 
-static mscrt_status *make_exchange(const comm_job *j, int rank, const comm_case *k, mscrt_partitions *parts, mscrt_exchange *out_e) {
+static mscrt_status *make_exchange(const comm_job *j, int rank, const comm_case *k, mscrt_partitions *parts,
+                                   mscrt_exchange *out_e) {
   msc_box_mesh mesh = {.num_axes = 2, .size = {j->ranks / k->group, k->group}};
   one_cut from, to;
   uint32_t ring[2 * MEASURE_MAX_RANKS];
-  mscrt_collective c = {.verb = verbs[k->verb].verb, .dtype = MSCRT_F32, .reduction = MSCRT_SUM, .rank = 2, .shape = {k->rows, k->columns}};
+  mscrt_collective c = {.verb = verbs[k->verb].verb,
+                        .dtype = MSCRT_F32,
+                        .reduction = MSCRT_SUM,
+                        .rank = 2,
+                        .shape = {k->rows, k->columns}};
   msc_digit axis = {1, 1, (uint32_t)k->group};
   if (c.verb == MSCRT_PAIRS) {
     for (uint32_t i = 0; i < k->group; i++) ring[2 * i] = i, ring[2 * i + 1] = (i + 1) % (uint32_t)k->group;
@@ -130,10 +143,17 @@ static mscrt_status *time_exchange(wire *l, const mscrt_exchange *e, uint64_t ha
 
 static mscrt_status *open_link(const comm_job *j, int rank, uint32_t partitions, wire *l) {
   bool spin = j->ranks <= mscrt_cores();
-  mscrt_comm_options o = {.rank = rank, .ranks = j->ranks, .address = j->address, .timeout_ms = TIMEOUT_MS, .spin = spin, .plan_hash = 1,
-                          .arena_bytes = j->arena_bytes, .num_partitions = partitions};
+  mscrt_comm_options o = {.rank = rank,
+                          .ranks = j->ranks,
+                          .address = j->address,
+                          .timeout_ms = TIMEOUT_MS,
+                          .spin = spin,
+                          .plan_hash = 1,
+                          .arena_bytes = j->arena_bytes,
+                          .num_partitions = partitions};
   int threads = mscrt_cores() / j->ranks;
-  *l = (wire){.api = &mscrt_comm_local, .site = {.name = "calibrate"}, .windows = j->windows, .window_ns = j->window_ns};
+  *l =
+      (wire){.api = &mscrt_comm_local, .site = {.name = "calibrate"}, .windows = j->windows, .window_ns = j->window_ns};
   MSCRT_CHECK(mscrt_pool_new(threads > 0 ? threads : 1, threads > 0, NULL, NULL, &l->pool));
   return l->api->open(&o, &l->comm);
 }
@@ -174,7 +194,8 @@ int measure_collectives(cli *c, int ranks, measured *m) {
   if (getrandom(name, sizeof name, 0) != sizeof name) return CLI_ENVIRONMENT;
   snprintf(j.address, sizeof j.address, "@msc-%016" PRIx64 "%016" PRIx64, name[0], name[1]);
   list_cases(&j, m->quick);
-  j.arena_bytes = 2 * ((uint64_t)sizes[NUM_SIZES - 1] + 4096) * 2; /* a source and a destination, each with the rounding of groups */
+  /* a source and a destination, each with the rounding of groups */
+  j.arena_bytes = 2 * ((uint64_t)sizes[NUM_SIZES - 1] + 4096) * 2;
   j.ns = mmap(NULL, sizeof *j.ns * MAX_CASES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (j.ns == MAP_FAILED) {
     msc_error(c->ctx, MSC_E_OUT_OF_MEMORY, NULL, "out of memory");
@@ -183,7 +204,8 @@ int measure_collectives(cli *c, int ranks, measured *m) {
   int code = launch(c, ranks, run_rank, &j);
   m->collective = msc_new_array(msc_context_arena(c->ctx), msc_cluster_measure, j.num);
   for (int i = 0; i < j.num && !code; i++)
-    m->collective[m->num_collectives++] = (msc_cluster_measure){verbs[j.cases[i].verb].kind, j.cases[i].group, j.cases[i].bytes, j.ns[i]};
+    m->collective[m->num_collectives++] =
+        (msc_cluster_measure){verbs[j.cases[i].verb].kind, j.cases[i].group, j.cases[i].bytes, j.ns[i]};
   munmap(j.ns, sizeof *j.ns * MAX_CASES);
   return code;
 }

@@ -116,15 +116,16 @@ static int run_row(const row *r, int argc, char **argv) {
   return code;
 }
 
-/* The stack of this thread and of later ones, as deep as the system lets it be where it is small; false after an error. */
+/* The stack of this thread and of later ones, as deep as the system lets it be where it is small; false
+ * after an error. */
 static bool deepen_stack(void) {
   const rlim_t wanted = 8 << 20, needed = 1 << 20;
   struct rlimit l;
   if (getrlimit(RLIMIT_STACK, &l) != 0 || l.rlim_cur >= wanted) return true;
   l.rlim_cur = l.rlim_max < wanted ? l.rlim_max : wanted;
   if (l.rlim_cur < needed) {
-    fprintf(stderr, "msc: error: the stack may have only %lu KiB, msc needs %lu KiB: ulimit -s %lu\n", (unsigned long)(l.rlim_cur >> 10), (unsigned long)(needed >> 10),
-            (unsigned long)(wanted >> 10));
+    fprintf(stderr, "msc: error: the stack may have only %lu KiB, msc needs %lu KiB: ulimit -s %lu\n",
+            (unsigned long)(l.rlim_cur >> 10), (unsigned long)(needed >> 10), (unsigned long)(wanted >> 10));
     return false;
   }
   pthread_attr_t attr;

@@ -267,7 +267,8 @@ static void print_options(const cli_option *options) {
 
 void cli_print_help(const cli *c) {
   const cli_command *command = c->state->command;
-  printf("usage: msc %s [OPTION ...]%s%s\n%s\n", c->state->name, *command->operands ? " " : "", command->operands, c->state->help);
+  printf("usage: msc %s [OPTION ...]%s%s\n%s\n", c->state->name, *command->operands ? " " : "", command->operands,
+         c->state->help);
   if (command->options && command->options->name) {
     printf("\noptions:\n");
     print_options(command->options);

@@ -39,7 +39,8 @@ bool cli_may_write(cli *c, const char *path) {
   if (stat(path, &info) != 0) return true;
   for (const cli_known_file *f = c->state->known; f; f = f->next) {
     if (f->device != info.st_dev || f->number != info.st_ino) continue;
-    return msc_error(c->ctx, MSC_E_FILE, cli_loc(c, path), "cannot write: it is %s '%s' of this command", f->written ? "the output" : "the input", f->path);
+    return msc_error(c->ctx, MSC_E_FILE, cli_loc(c, path), "cannot write: it is %s '%s' of this command",
+                     f->written ? "the output" : "the input", f->path);
   }
   return true;
 }
@@ -52,9 +53,12 @@ bool cli_may_dump(cli *c, const char *folder) {
   if (stat(folder, &into) != 0) return true;
   for (const cli_known_file *f = c->state->known; f; f = f->next) {
     const char *slash = strrchr(f->path, '/'), *name = slash ? slash + 1 : f->path;
-    const char *parent = slash ? msc_arena_printf(msc_context_arena(c->ctx), "%.*s", (int)(slash - f->path) + 1, f->path) : ".";
-    if (!is_dumped(name) || stat(parent, &from) != 0 || from.st_dev != into.st_dev || from.st_ino != into.st_ino) continue;
-    return msc_error(c->ctx, MSC_E_FILE, cli_loc(c, folder), "cannot dump here: '%s', the input of this command, is one of an earlier dump", f->path);
+    const char *parent =
+        slash ? msc_arena_printf(msc_context_arena(c->ctx), "%.*s", (int)(slash - f->path) + 1, f->path) : ".";
+    if (!is_dumped(name) || stat(parent, &from) != 0 || from.st_dev != into.st_dev || from.st_ino != into.st_ino)
+      continue;
+    return msc_error(c->ctx, MSC_E_FILE, cli_loc(c, folder),
+                     "cannot dump here: '%s', the input of this command, is one of an earlier dump", f->path);
   }
   return true;
 }
@@ -77,7 +81,8 @@ static bool read_failed(cli *c, const char *path, const char *reason) {
   return msc_error(c->ctx, MSC_E_FILE, cli_loc(c, path), "cannot read: %s", reason);
 }
 
-/* What read gives, -1 with errno; 0 at the end.  Of a named pipe that nobody has opened to write, after some seconds. */
+/* What read gives, -1 with errno; 0 at the end.  Of a named pipe that nobody has opened to write,
+ * after some seconds. */
 static ssize_t read_some(const source *s, char *data, size_t room, bool first) {
   for (int waited = 0;;) {
     ssize_t n = read(s->fd, data, room);
@@ -110,7 +115,8 @@ static bool read_all(const source *s, cli_bytes *out_bytes) {
     if (n < 0) return read_failed(s->c, s->path, errno == ETIMEDOUT ? "nobody writes into this pipe" : strerror(errno));
     if (n == 0) break;
     size += (size_t)n;
-    if (size > s->most) return read_failed(s->c, s->path, msc_arena_printf(msc_context_arena(s->c->ctx), "more than %zu bytes", s->most));
+    if (size > s->most)
+      return read_failed(s->c, s->path, msc_arena_printf(msc_context_arena(s->c->ctx), "more than %zu bytes", s->most));
     if (size < room) continue;
     char *more = room_for(s->c, room * 2);
     memcpy(more, data, size);
@@ -128,10 +134,12 @@ static bool read_source(source *s, cli_bytes *out_bytes) {
   if (fstat(s->fd, &info) != 0) return read_failed(s->c, s->path, strerror(errno));
   if (S_ISDIR(info.st_mode)) return read_failed(s->c, s->path, "it is a folder");
   bool regular = S_ISREG(info.st_mode), device = S_ISCHR(info.st_mode);
-  if (!regular && !device && !S_ISFIFO(info.st_mode) && s->fd != STDIN_FILENO) return read_failed(s->c, s->path, "it is neither a file nor a pipe");
+  if (!regular && !device && !S_ISFIFO(info.st_mode) && s->fd != STDIN_FILENO)
+    return read_failed(s->c, s->path, "it is neither a file nor a pipe");
   s->most = device ? MAX_DEVICE_BYTES : MAX_FILE_BYTES;
   if (regular && (size_t)info.st_size > s->most)
-    return read_failed(s->c, s->path, msc_arena_printf(msc_context_arena(s->c->ctx), "it has more than %zu bytes", s->most));
+    return read_failed(s->c, s->path,
+                       msc_arena_printf(msc_context_arena(s->c->ctx), "it has more than %zu bytes", s->most));
   s->guess = regular ? (size_t)info.st_size : 64 * 1024;
   s->pipe = S_ISFIFO(info.st_mode) && s->fd != STDIN_FILENO;
   note_file(s->c, s->path, &info, false);
@@ -188,7 +196,8 @@ static void catch_end(void) {
 }
 
 static bool write_failed(cli *c, const char *path, int error) {
-  return msc_error(c->ctx, MSC_E_FILE, path ? cli_loc(c, path) : NULL, "cannot write%s: %s", path ? "" : " to stdout", strerror(error));
+  return msc_error(c->ctx, MSC_E_FILE, path ? cli_loc(c, path) : NULL, "cannot write%s: %s", path ? "" : " to stdout",
+                   strerror(error));
 }
 
 static int take_slot(const char *temporary) {

@@ -1,4 +1,5 @@
-/* read_grid.h: how commands read (device matrix, tensor map), shapes and rank lists from options, and print them as JSON. */
+/* read_grid.h: how commands read (device matrix, tensor map), shapes and rank lists from options, and print
+ * them as JSON. */
 #ifndef MSC_TOOLS_READ_GRID_H
 #define MSC_TOOLS_READ_GRID_H
 

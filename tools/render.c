@@ -87,7 +87,8 @@ static char *source_line(const char *path, uint32_t number) {
   int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   struct stat info;
   if (fd < 0) return NULL;
-  FILE *file = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size <= MAX_SOURCE_BYTES ? fdopen(fd, "r") : NULL;
+  FILE *file =
+      fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size <= MAX_SOURCE_BYTES ? fdopen(fd, "r") : NULL;
   if (!file) {
     close(fd);
     return NULL;
@@ -150,7 +151,8 @@ static void print_place(const msc_loc *loc) {
 static void print_diag(const cli *c, const msc_diag *d) {
   bool colour = c->state->colour;
   print_place(d->loc);
-  fprintf(stderr, "%s%s:%s ", colour ? severities[d->severity].colour : "", severities[d->severity].word, colour ? "\033[0m" : "");
+  fprintf(stderr, "%s%s:%s ", colour ? severities[d->severity].colour : "", severities[d->severity].word,
+          colour ? "\033[0m" : "");
   if (d->op_name) {
     fprintf(stderr, "op '");
     put(d->op_name);
@@ -241,14 +243,15 @@ static json_t *sarif_location(const msc_diag *d) {
     }
     json_object_set_new(location, "physicalLocation", place);
   }
-  if (d->op_name) json_object_set_new(location, "logicalLocations", json_pack("[{s:o}]", "name", json_text(d->op_name)));
+  if (d->op_name)
+    json_object_set_new(location, "logicalLocations", json_pack("[{s:o}]", "name", json_text(d->op_name)));
   return location;
 }
 
 static json_t *sarif_rules(void) {
   json_t *rules = json_array();
-#define DIAG(id, number, title, story)                                                                                         \
-  json_array_append_new(rules, json_pack("{s:o, s:s, s:{s:s}, s:{s:s}}", "id", code_text(number), "name", #id,                 \
+#define DIAG(id, number, title, story)                                                                         \
+  json_array_append_new(rules, json_pack("{s:o, s:s, s:{s:s}, s:{s:s}}", "id", code_text(number), "name", #id, \
                                          "shortDescription", "text", title, "fullDescription", "text", story));
 #include "ir/diag.def"
 #undef DIAG
@@ -273,8 +276,8 @@ static json_t *all_as_sarif(const cli *c) {
     json_array_append_new(results, last);
   }
   json_t *driver = json_pack("{s:s, s:s, s:o}", "name", "msc", "version", msc_version(), "rules", sarif_rules());
-  return json_pack("{s:s, s:s, s:[{s:{s:o}, s:o}]}", "$schema", "https://json.schemastore.org/sarif-2.1.0.json", "version", "2.1.0", "runs",
-                   "tool", "driver", driver, "results", results);
+  return json_pack("{s:s, s:s, s:[{s:{s:o}, s:o}]}", "$schema", "https://json.schemastore.org/sarif-2.1.0.json",
+                   "version", "2.1.0", "runs", "tool", "driver", driver, "results", results);
 }
 
 void cli_flush_diags(cli *c) {

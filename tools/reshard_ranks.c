@@ -12,9 +12,14 @@ bool reshard_read_grids(cli *c, const char *shape, reshard_side *from, reshard_s
   MSC_TRY(read_grid(c, cli_text(c, "from-device-matrix"), cli_text(c, "from-tensor-map"), shape, &a));
   MSC_TRY(read_grid(c, cli_text(c, "to-device-matrix"), cli_text(c, "to-tensor-map"), shape, &b));
   int64_t na = msc_grid_devices(&a), nb = msc_grid_devices(&b), all = na > nb ? na : nb;
-  if (cli_text(c, "from-ranks")) return msc_grid_layout(c->ctx, &a, na, &from->mesh, &from->layout) && msc_grid_layout(c->ctx, &b, nb, &to->mesh, &to->layout);
-  if (all % na || all % nb) return msc_error(c->ctx, MSC_E_LAYOUT, cli_loc(c, "--to-device-matrix"), "%" PRId64 " devices and %" PRId64 " devices: one number must divide the other", na, nb);
-  return msc_grid_layout(c->ctx, &a, all, &from->mesh, &from->layout) && msc_grid_layout(c->ctx, &b, all, &to->mesh, &to->layout);
+  if (cli_text(c, "from-ranks"))
+    return msc_grid_layout(c->ctx, &a, na, &from->mesh, &from->layout) &&
+           msc_grid_layout(c->ctx, &b, nb, &to->mesh, &to->layout);
+  if (all % na || all % nb)
+    return msc_error(c->ctx, MSC_E_LAYOUT, cli_loc(c, "--to-device-matrix"),
+                     "%" PRId64 " devices and %" PRId64 " devices: one number must divide the other", na, nb);
+  return msc_grid_layout(c->ctx, &a, all, &from->mesh, &from->layout) &&
+         msc_grid_layout(c->ctx, &b, all, &to->mesh, &to->layout);
 }
 
 static bool read_list(cli *c, const char *option, reshard_side *side) {
@@ -23,7 +28,8 @@ static bool read_list(cli *c, const char *option, reshard_side *side) {
   if (!text) text = msc_arena_printf(msc_context_arena(c->ctx), "0..%" PRId64, devices - 1);
   MSC_TRY(read_ranks(c, option, text, &side->num_ranks, &side->rank));
   if (side->num_ranks == devices) return true;
-  return msc_error(c->ctx, MSC_E_LAYOUT, cli_loc(c, option), "%" PRId64 " ranks are listed for %" PRId64 " devices", side->num_ranks, devices);
+  return msc_error(c->ctx, MSC_E_LAYOUT, cli_loc(c, option), "%" PRId64 " ranks are listed for %" PRId64 " devices",
+                   side->num_ranks, devices);
 }
 
 bool reshard_read_ranks(cli *c, reshard_side *from, reshard_side *to) {
@@ -39,7 +45,8 @@ bool reshard_find_rank(cli *c, const reshard_side *to, int64_t *out_at) {
   int64_t wanted = cli_int(c, "rank", 0);
   for (*out_at = 0; *out_at < to->num_ranks; ++*out_at)
     if (to->rank[*out_at] == wanted) return true;
-  return msc_error(c->ctx, MSC_E_LAYOUT, cli_loc(c, "--rank"), "rank %" PRId64 " is not among the %" PRId64 " ranks", wanted, to->num_ranks);
+  return msc_error(c->ctx, MSC_E_LAYOUT, cli_loc(c, "--rank"), "rank %" PRId64 " is not among the %" PRId64 " ranks",
+                   wanted, to->num_ranks);
 }
 
 /* ---- who is needed ---- */
@@ -51,9 +58,10 @@ static msc_box box_at(const msc_type *t, const reshard_side *s, int64_t at) {
   return b;
 }
 
-/* The parts of one layout are equal or disjoint, so the blocks that meet the wanted one are all needed, each once: from the
- * rank itself if it has it, else from the first that does. */
-json_t *reshard_needed(const msc_type *t, const reshard_side *from, const reshard_side *to, int64_t at, int64_t *out_elems) {
+/* The parts of one layout are equal or disjoint, so the blocks that meet the wanted one are all needed, each once: from
+ * the rank itself if it has it, else from the first that does. */
+json_t *reshard_needed(const msc_type *t, const reshard_side *from, const reshard_side *to, int64_t at,
+                       int64_t *out_elems) {
   msc_box wanted = box_at(t, to, at), piece, *seen = calloc((size_t)from->num_ranks, sizeof *seen);
   json_t *needed = json_array();
   int64_t num = 0, own = 0;
@@ -82,12 +90,14 @@ static int by_value(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-json_t *reshard_step_ranks(cli *c, const msc_type *t, const reshard_side *on, const msc_layout *from, const msc_layout *to, int64_t at) {
+json_t *reshard_step_ranks(cli *c, const msc_type *t, const reshard_side *on, const msc_layout *from,
+                           const msc_layout *to, int64_t at) {
   msc_box_mesh mesh = msc_mesh_sizes(&on->mesh);
   msc_box_layout a = msc_layout_cuts(from), b = msc_layout_cuts(to);
   msc_pull pull;
   json_t *ranks = json_array();
-  if (msc_pull_of(&mesh, &a, &b, t->dim, at, arena_alloc, msc_context_arena(c->ctx), &pull) != MSC_PULL_OK) return ranks;
+  if (msc_pull_of(&mesh, &a, &b, t->dim, at, arena_alloc, msc_context_arena(c->ctx), &pull) != MSC_PULL_OK)
+    return ranks;
   int64_t num = pull.num_pieces * pull.num_terms, last = -1;
   for (int64_t i = 0; i < num; i++) pull.peer[i] = on->rank[pull.peer[i]];
   if (num) qsort(pull.peer, (size_t)num, sizeof *pull.peer, by_value);

@@ -1,4 +1,5 @@
-/* reshard_ranks.h: what msc reshard says of single ranks: from and to as device matrices, lists of ranks, whom a rank needs. */
+/* reshard_ranks.h: what msc reshard says of single ranks: from and to as device matrices, lists of ranks, whom
+ * a rank needs. */
 #ifndef MSC_TOOLS_RESHARD_RANKS_H
 #define MSC_TOOLS_RESHARD_RANKS_H
 
@@ -13,17 +14,20 @@ typedef struct {
   int64_t num_ranks, *rank;
 } reshard_side;
 
-/* --from-device-matrix and its three like; both sides on a mesh of the larger number of devices.  `shape` is --shape's. */
+/* --from-device-matrix and its three like; both sides on a mesh of the larger number of devices.
+ * `shape` is --shape's. */
 bool reshard_read_grids(cli *c, const char *shape, reshard_side *from, reshard_side *to);
 /* --ranks, or --from-ranks and --to-ranks; without them position i is rank i. */
 bool reshard_read_ranks(cli *c, reshard_side *from, reshard_side *to);
 bool reshard_same_ranks(const reshard_side *from, const reshard_side *to);
-/* The fewest ranks of `from` that hold, together with what rank at position `at` of `to` holds itself, all it shall hold;
- * NULL: it has no such position.  *out_elems: elements that it receives. */
-json_t *reshard_needed(const msc_type *t, const reshard_side *from, const reshard_side *to, int64_t at, int64_t *out_elems);
+/* The fewest ranks of `from` that hold, together with what rank at position `at` of `to` holds itself, all it shall
+ * hold; NULL: it has no such position.  *out_elems: elements that it receives. */
+json_t *reshard_needed(const msc_type *t, const reshard_side *from, const reshard_side *to, int64_t at,
+                       int64_t *out_elems);
 /* Position of --rank in `to`; false after a report. */
 bool reshard_find_rank(cli *c, const reshard_side *to, int64_t *out_at);
 /* From whom the rank at this position gets its part in one step, itself included where it keeps some. */
-json_t *reshard_step_ranks(cli *c, const msc_type *t, const reshard_side *on, const msc_layout *from, const msc_layout *to, int64_t at);
+json_t *reshard_step_ranks(cli *c, const msc_type *t, const reshard_side *on, const msc_layout *from,
+                           const msc_layout *to, int64_t at);
 
 #endif

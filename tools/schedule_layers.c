@@ -22,12 +22,14 @@ static bool read_numbers(cli *c, const char *option, int num, int *out_num, doub
     char *end;
     number[found] = strtod(at, &end);
     if (end == at || (*end && *end != ',') || !(number[found] >= 0 && number[found] <= 1e15))
-      return msc_error(c->ctx, MSC_E_CONFIG, cli_loc(c, option), "number %d of \"%s\" is not one from 0 to 1e15", found + 1, text);
+      return msc_error(c->ctx, MSC_E_CONFIG, cli_loc(c, option), "number %d of \"%s\" is not one from 0 to 1e15",
+                       found + 1, text);
     found++;
     at = end;
     if (!*at) break;
   }
-  if (num && found != num) return msc_error(c->ctx, MSC_E_CONFIG, cli_loc(c, option), "%d numbers for %d layers", found, num);
+  if (num && found != num)
+    return msc_error(c->ctx, MSC_E_CONFIG, cli_loc(c, option), "%d numbers for %d layers", found, num);
   *out_num = found, *out_number = number;
   return true;
 }
@@ -60,12 +62,14 @@ static bool read_layers(cli *c, request *q) {
 /* What a stage keeps at once is a matter of the order. */
 static bool count_in_flight(cli *c, request *q) {
   msc_schedule s;
-  msc_schedule_options o = {.kind = q->kind, .stages = q->o.stages, .chunks = q->o.chunks, .micro_batches = q->o.micro_batches};
+  msc_schedule_options o = {
+      .kind = q->kind, .stages = q->o.stages, .chunks = q->o.chunks, .micro_batches = q->o.micro_batches};
   MSC_TRY(msc_schedule_make(c->ctx, cli_loc(c, "--kind"), &o, &s));
   int *in_flight = msc_new_array(msc_context_arena(c->ctx), int, s.stages);
   int64_t *limit = msc_new_array(msc_context_arena(c->ctx), int64_t, s.stages);
   double bytes = cli_number(c, "memory-limit", -1);
-  if (cli_text(c, "memory-limit") && !(bytes >= 0)) return msc_error(c->ctx, MSC_E_CONFIG, cli_loc(c, "--memory-limit"), "bytes of a stage, from 0 on, not %g", bytes);
+  if (cli_text(c, "memory-limit") && !(bytes >= 0))
+    return msc_error(c->ctx, MSC_E_CONFIG, cli_loc(c, "--memory-limit"), "bytes of a stage, from 0 on, not %g", bytes);
   for (int i = 0; i < s.stages; i++) {
     const int *slots = s.stage[i].num_slots;
     in_flight[i] = slots[MSC_SLOT_FW] > slots[MSC_SLOT_FB] ? slots[MSC_SLOT_FW] : slots[MSC_SLOT_FB];
@@ -81,7 +85,8 @@ static int print(cli *c, const request *q, const msc_balance *b) {
   if (!out) return CLI_ENVIRONMENT;
   int num = q->o.stages * q->o.chunks;
   if (c->json) {
-    cli_printf(out, "{\"total\":%.15g,\"proven\":%s,\"stage_times\":[", (double)b->total / q->ticks, b->is_least ? "true" : "false");
+    cli_printf(out, "{\"total\":%.15g,\"proven\":%s,\"stage_times\":[", (double)b->total / q->ticks,
+               b->is_least ? "true" : "false");
     for (int i = 0; i < q->o.stages; i++) cli_printf(out, "%s%.15g", i ? "," : "", (double)b->time[i] / q->ticks);
     cli_printf(out, "],\"first_layer\":[");
     for (int k = 0; k < num; k++) cli_printf(out, "%s%d", k ? "," : "", b->first[k]);
@@ -102,6 +107,7 @@ static int print(cli *c, const request *q, const msc_balance *b) {
 int schedule_layers(cli *c, msc_schedule_kind kind, int stages, int chunks, int micro_batches) {
   request q = {.kind = kind, .o = {.stages = stages, .chunks = chunks, .micro_batches = micro_batches}};
   msc_balance b;
-  if (!read_layers(c, &q) || !count_in_flight(c, &q) || !msc_balance_make(c->ctx, cli_loc(c, "--layers"), &q.o, &b)) return CLI_INPUT;
+  if (!read_layers(c, &q) || !count_in_flight(c, &q) || !msc_balance_make(c->ctx, cli_loc(c, "--layers"), &q.o, &b))
+    return CLI_INPUT;
   return print(c, &q, &b);
 }

@@ -44,7 +44,8 @@ static bool read_sizes(cli *c, int stages, int chunks, sizes *m) {
 }
 
 const char *schedule_transformer_option(cli *c) {
-  static const char *const taking[] = {"transformer", "hidden", "heads", "sequence", "samples", "tensor-parallel", "recompute"};
+  static const char *const taking[] = {"transformer", "hidden",          "heads",    "sequence",
+                                       "samples",     "tensor-parallel", "recompute"};
   for (size_t i = 0; i < sizeof taking / sizeof *taking; i++)
     if (cli_text(c, taking[i])) return taking[i];
   return cli_flag(c, "sequence-parallel") ? "sequence-parallel" : NULL;

@@ -20,12 +20,15 @@ static json_t *text(const char *s) {
 static json_t *event_json(const mscrt_event *e, int rank, int64_t begin_ns) {
   static const char *const kinds[MSCRT_NUM_EVENT_KINDS] = {"section", "call", "wait", "collective"};
   json_t *name = e->kind == MSCRT_EVENT_WAIT ? json_sprintf("wait: %s", e->name) : text(e->name);
-  return json_pack("{s:s, s:o, s:s, s:i, s:i, s:f, s:f, s:{s:I, s:o}}", "ph", "X", "name", name ? name : text("wait"), "cat", kinds[e->kind], "pid", rank, "tid", e->kind == MSCRT_EVENT_COLLECTIVE,
-                   "ts", (double)(e->begin_ns - begin_ns) / 1e3, "dur", (double)(e->end_ns - e->begin_ns) / 1e3, "args", "step", (json_int_t)e->step, "loc", text(e->loc));
+  return json_pack("{s:s, s:o, s:s, s:i, s:i, s:f, s:f, s:{s:I, s:o}}", "ph", "X", "name", name ? name : text("wait"),
+                   "cat", kinds[e->kind], "pid", rank, "tid", e->kind == MSCRT_EVENT_COLLECTIVE, "ts",
+                   (double)(e->begin_ns - begin_ns) / 1e3, "dur", (double)(e->end_ns - e->begin_ns) / 1e3, "args",
+                   "step", (json_int_t)e->step, "loc", text(e->loc));
 }
 
 static json_t *label(const char *what, int rank, int thread, const char *name) {
-  return json_pack("{s:s, s:s, s:i, s:i, s:{s:s}}", "ph", "M", "name", what, "pid", rank, "tid", thread, "args", "name", name);
+  return json_pack("{s:s, s:s, s:i, s:i, s:{s:s}}", "ph", "M", "name", what, "pid", rank, "tid", thread, "args", "name",
+                   name);
 }
 
 bool trace_part(const char *path, int rank, const mscrt_context *ctx, int64_t begin_ns) {

@@ -18,11 +18,15 @@ LLVMTypeRef msc_emit_type(const msc_emit *e, msc_dtype dtype, int lanes) {
   return lanes > 1 ? LLVMVectorType(t, (unsigned)lanes) : t;
 }
 
-LLVMValueRef msc_emit_int(const msc_emit *e, int64_t v) { return LLVMConstInt(LLVMInt64TypeInContext(e->l->llvm), (unsigned long long)v, true); }
+LLVMValueRef msc_emit_int(const msc_emit *e, int64_t v) {
+  return LLVMConstInt(LLVMInt64TypeInContext(e->l->llvm), (unsigned long long)v, true);
+}
 
 bool msc_ir_is_vector(LLVMValueRef v) { return LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind; }
 int msc_ir_lanes(LLVMValueRef v) { return msc_ir_is_vector(v) ? (int)LLVMGetVectorSize(LLVMTypeOf(v)) : 1; }
-LLVMTypeRef msc_ir_element(LLVMValueRef v) { return msc_ir_is_vector(v) ? LLVMGetElementType(LLVMTypeOf(v)) : LLVMTypeOf(v); }
+LLVMTypeRef msc_ir_element(LLVMValueRef v) {
+  return msc_ir_is_vector(v) ? LLVMGetElementType(LLVMTypeOf(v)) : LLVMTypeOf(v);
+}
 
 static LLVMValueRef repeat(LLVMValueRef v, int lanes) {
   LLVMValueRef all[64];
@@ -31,8 +35,12 @@ static LLVMValueRef repeat(LLVMValueRef v, int lanes) {
   return LLVMConstVector(all, (unsigned)lanes);
 }
 
-LLVMValueRef msc_ir_real(LLVMValueRef like, double v) { return repeat(LLVMConstReal(msc_ir_element(like), v), msc_ir_lanes(like)); }
-LLVMValueRef msc_ir_int(LLVMValueRef like, int64_t v) { return repeat(LLVMConstInt(msc_ir_element(like), (unsigned long long)v, true), msc_ir_lanes(like)); }
+LLVMValueRef msc_ir_real(LLVMValueRef like, double v) {
+  return repeat(LLVMConstReal(msc_ir_element(like), v), msc_ir_lanes(like));
+}
+LLVMValueRef msc_ir_int(LLVMValueRef like, int64_t v) {
+  return repeat(LLVMConstInt(msc_ir_element(like), (unsigned long long)v, true), msc_ir_lanes(like));
+}
 
 LLVMTypeRef msc_ir_int_type(const msc_emit *e, LLVMValueRef like, int bits) {
   LLVMTypeRef t = LLVMIntTypeInContext(e->l->llvm, (unsigned)bits);
@@ -44,10 +52,12 @@ LLVMTypeRef msc_ir_real_type(const msc_emit *e, LLVMValueRef like, int bits) {
   return msc_ir_is_vector(like) ? LLVMVectorType(t, LLVMGetVectorSize(LLVMTypeOf(like))) : t;
 }
 
-LLVMValueRef msc_ir_call(const msc_emit *e, const char *name, int num_types, LLVMTypeRef *types, int num, LLVMValueRef *arg) {
+LLVMValueRef msc_ir_call(const msc_emit *e, const char *name, int num_types, LLVMTypeRef *types, int num,
+                         LLVMValueRef *arg) {
   unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
   LLVMValueRef fn = LLVMGetIntrinsicDeclaration(e->l->module, id, types, (size_t)num_types);
-  return LLVMBuildCall2(e->b, LLVMIntrinsicGetType(e->l->llvm, id, types, (size_t)num_types), fn, arg, (unsigned)num, "");
+  return LLVMBuildCall2(e->b, LLVMIntrinsicGetType(e->l->llvm, id, types, (size_t)num_types), fn, arg, (unsigned)num,
+                        "");
 }
 
 LLVMValueRef msc_ir_unary(const msc_emit *e, const char *name, LLVMValueRef x) {
@@ -57,7 +67,8 @@ LLVMValueRef msc_ir_unary(const msc_emit *e, const char *name, LLVMValueRef x) {
 
 LLVMValueRef msc_emit_splat(const msc_emit *e, LLVMValueRef v, int lanes) {
   if (lanes == 1 || msc_ir_is_vector(v)) return v;
-  LLVMTypeRef t = LLVMVectorType(LLVMTypeOf(v), (unsigned)lanes), i32 = LLVMVectorType(LLVMInt32TypeInContext(e->l->llvm), (unsigned)lanes);
+  LLVMTypeRef t = LLVMVectorType(LLVMTypeOf(v), (unsigned)lanes),
+              i32 = LLVMVectorType(LLVMInt32TypeInContext(e->l->llvm), (unsigned)lanes);
   if (LLVMIsConstant(v)) return repeat(v, lanes);
   LLVMValueRef one = LLVMBuildInsertElement(e->b, LLVMGetPoison(t), v, msc_emit_int(e, 0), "");
   return LLVMBuildShuffleVector(e->b, one, LLVMGetPoison(t), LLVMConstNull(i32), "");
@@ -101,7 +112,9 @@ static LLVMValueRef integer_divide(const msc_emit *e, msc_dtype d, bool remainde
   if (is_signed(d)) unsafe = LLVMBuildOr(e->b, none, LLVMBuildICmp(e->b, LLVMIntEQ, b, msc_ir_int(b, -1), ""), "");
   LLVMValueRef by = LLVMBuildSelect(e->b, unsafe, msc_ir_int(b, 1), b, "");
   LLVMValueRef q = is_signed(d) ? LLVMBuildSDiv(e->b, a, by, "") : LLVMBuildUDiv(e->b, a, by, "");
-  if (is_signed(d)) q = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, b, msc_ir_int(b, -1), ""), LLVMBuildNeg(e->b, a, ""), q, "");
+  if (is_signed(d))
+    q = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, b, msc_ir_int(b, -1), ""), LLVMBuildNeg(e->b, a, ""), q,
+                        "");
   q = LLVMBuildSelect(e->b, none, zero, q, "");
   return remainder ? LLVMBuildSub(e->b, a, LLVMBuildMul(e->b, q, b, ""), "") : q;
 }
@@ -134,22 +147,30 @@ static LLVMValueRef absolute(const msc_emit *e, msc_dtype d, LLVMValueRef x) {
 
 /* 1, -1 or 0, which NaN is too */
 static LLVMValueRef sign(const msc_emit *e, msc_dtype d, LLVMValueRef x) {
-  LLVMValueRef zero = is_float(d) ? msc_ir_real(x, 0) : msc_ir_int(x, 0), one = is_float(d) ? msc_ir_real(x, 1) : msc_ir_int(x, 1);
+  LLVMValueRef zero = is_float(d) ? msc_ir_real(x, 0) : msc_ir_int(x, 0),
+               one = is_float(d) ? msc_ir_real(x, 1) : msc_ir_int(x, 1);
   LLVMValueRef minus = is_float(d) ? msc_ir_real(x, -1) : msc_ir_int(x, -1);
   LLVMValueRef low = LLVMBuildSelect(e->b, less(e, d, x, zero), minus, zero, "");
   return LLVMBuildSelect(e->b, less(e, d, zero, x), one, low, "");
 }
 
-/* To a whole number.  Without SSE4.1: to the nearest by adding what leaves no bits for a fraction, then one up or down. */
+/* To a whole number.  Without SSE4.1: to the nearest by adding what leaves no bits for a fraction, then one
+ * up or down. */
 static LLVMValueRef whole(msc_emit *e, msc_nest_code code, LLVMValueRef x) {
   static const char *const names[] = {"llvm.floor", "llvm.ceil", "llvm.roundeven"};
   if (e->l->cpu.level >= 2) return msc_ir_unary(e, names[code - NEST_FLOOR], x);
   LLVMTypeRef t = LLVMTypeOf(x);
-  LLVMValueRef large = msc_ir_real(x, LLVMGetTypeKind(msc_ir_element(x)) == LLVMDoubleTypeKind ? 0x1p52 : 0x1p23), one = msc_ir_real(x, 1);
-  LLVMValueRef size = msc_ir_unary(e, "llvm.fabs", x), near = LLVMBuildFSub(e->b, LLVMBuildFAdd(e->b, size, large, ""), large, "");
+  LLVMValueRef large = msc_ir_real(x, LLVMGetTypeKind(msc_ir_element(x)) == LLVMDoubleTypeKind ? 0x1p52 : 0x1p23),
+               one = msc_ir_real(x, 1);
+  LLVMValueRef size = msc_ir_unary(e, "llvm.fabs", x),
+               near = LLVMBuildFSub(e->b, LLVMBuildFAdd(e->b, size, large, ""), large, "");
   near = msc_ir_call(e, "llvm.copysign", 1, &t, 2, (LLVMValueRef[]){near, x});
-  if (code == NEST_FLOOR) near = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOGT, near, x, ""), LLVMBuildFSub(e->b, near, one, ""), near, "");
-  if (code == NEST_CEIL) near = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOLT, near, x, ""), LLVMBuildFAdd(e->b, near, one, ""), near, "");
+  if (code == NEST_FLOOR)
+    near = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOGT, near, x, ""), LLVMBuildFSub(e->b, near, one, ""),
+                           near, "");
+  if (code == NEST_CEIL)
+    near = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOLT, near, x, ""), LLVMBuildFAdd(e->b, near, one, ""),
+                           near, "");
   near = msc_ir_call(e, "llvm.copysign", 1, &t, 2, (LLVMValueRef[]){near, x}); /* -0.5 goes up to -0 */
   return LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOLT, size, large, ""), near, x, "");
 }
@@ -161,7 +182,8 @@ static LLVMValueRef unary(msc_emit *e, msc_nest_code code, msc_dtype d, LLVMValu
     case NEST_SIGN: return sign(e, d, x);
     case NEST_RELU:
       if (!is_float(d) && !is_signed(d)) return x;
-      return LLVMBuildSelect(e->b, less(e, d, x, is_float(d) ? msc_ir_real(x, 0) : msc_ir_int(x, 0)), is_float(d) ? msc_ir_real(x, 0) : msc_ir_int(x, 0), x, "");
+      return LLVMBuildSelect(e->b, less(e, d, x, is_float(d) ? msc_ir_real(x, 0) : msc_ir_int(x, 0)),
+                             is_float(d) ? msc_ir_real(x, 0) : msc_ir_int(x, 0), x, "");
     case NEST_SQRT: return msc_ir_unary(e, "llvm.sqrt", x);
     case NEST_FLOOR: case NEST_CEIL: case NEST_NEAREST: return whole(e, code, x);
     case NEST_EXP: return msc_math_exp(e, x);
@@ -174,9 +196,12 @@ static LLVMValueRef unary(msc_emit *e, msc_nest_code code, msc_dtype d, LLVMValu
 }
 
 static LLVMValueRef compare(const msc_emit *e, int p, msc_dtype d, LLVMValueRef a, LLVMValueRef b) {
-  static const LLVMRealPredicate real[] = {LLVMRealOEQ, LLVMRealUNE, LLVMRealOLT, LLVMRealOLE, LLVMRealOGT, LLVMRealOGE};
-  static const LLVMIntPredicate with_sign[] = {LLVMIntEQ, LLVMIntNE, LLVMIntSLT, LLVMIntSLE, LLVMIntSGT, LLVMIntSGE, LLVMIntULT};
-  static const LLVMIntPredicate without[] = {LLVMIntEQ, LLVMIntNE, LLVMIntULT, LLVMIntULE, LLVMIntUGT, LLVMIntUGE, LLVMIntULT};
+  static const LLVMRealPredicate real[] = {LLVMRealOEQ, LLVMRealUNE, LLVMRealOLT,
+                                           LLVMRealOLE, LLVMRealOGT, LLVMRealOGE};
+  static const LLVMIntPredicate with_sign[] = {LLVMIntEQ,  LLVMIntNE,  LLVMIntSLT, LLVMIntSLE,
+                                               LLVMIntSGT, LLVMIntSGE, LLVMIntULT};
+  static const LLVMIntPredicate without[] = {LLVMIntEQ,  LLVMIntNE,  LLVMIntULT, LLVMIntULE,
+                                             LLVMIntUGT, LLVMIntUGE, LLVMIntULT};
   if (is_float(d)) return LLVMBuildFCmp(e->b, real[p], a, b, "");
   return LLVMBuildICmp(e->b, is_signed(d) ? with_sign[p] : without[p], a, b, "");
 }
@@ -184,11 +209,15 @@ static LLVMValueRef compare(const msc_emit *e, int p, msc_dtype d, LLVMValueRef 
 /* Floats to integers toward zero, saturating; NaN is 0. */
 static LLVMValueRef cast(const msc_emit *e, msc_dtype from, msc_dtype to, LLVMValueRef x) {
   LLVMTypeRef t = msc_emit_type(e, to, msc_ir_lanes(x)), types[2] = {t, LLVMTypeOf(x)};
-  if (to == MSC_I1) return is_float(from) ? LLVMBuildFCmp(e->b, LLVMRealUNE, x, msc_ir_real(x, 0), "") : LLVMBuildICmp(e->b, LLVMIntNE, x, msc_ir_int(x, 0), "");
-  if (is_float(from) && is_float(to)) return to == MSC_F64 ? LLVMBuildFPExt(e->b, x, t, "") : LLVMBuildFPTrunc(e->b, x, t, "");
+  if (to == MSC_I1)
+    return is_float(from) ? LLVMBuildFCmp(e->b, LLVMRealUNE, x, msc_ir_real(x, 0), "")
+                          : LLVMBuildICmp(e->b, LLVMIntNE, x, msc_ir_int(x, 0), "");
+  if (is_float(from) && is_float(to))
+    return to == MSC_F64 ? LLVMBuildFPExt(e->b, x, t, "") : LLVMBuildFPTrunc(e->b, x, t, "");
   if (is_float(from)) return msc_ir_call(e, is_signed(to) ? "llvm.fptosi.sat" : "llvm.fptoui.sat", 2, types, 1, &x);
   if (is_float(to)) return is_signed(from) ? LLVMBuildSIToFP(e->b, x, t, "") : LLVMBuildUIToFP(e->b, x, t, "");
-  if (from == MSC_I1 || msc_dtype_bytes(to) > msc_dtype_bytes(from)) return is_signed(from) ? LLVMBuildSExt(e->b, x, t, "") : LLVMBuildZExt(e->b, x, t, "");
+  if (from == MSC_I1 || msc_dtype_bytes(to) > msc_dtype_bytes(from))
+    return is_signed(from) ? LLVMBuildSExt(e->b, x, t, "") : LLVMBuildZExt(e->b, x, t, "");
   return msc_dtype_bytes(to) < msc_dtype_bytes(from) ? LLVMBuildTrunc(e->b, x, t, "") : x;
 }
 
@@ -200,7 +229,8 @@ LLVMValueRef msc_emit_identity(const msc_emit *e, int kind, msc_dtype d, int lan
   uint64_t most = is_signed(d) ? (UINT64_C(1) << (bits - 1)) - 1 : bits == 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
   uint64_t least = is_signed(d) ? UINT64_C(1) << (bits - 1) : 0;
   LLVMValueRef v;
-  if (kind == MSC_SUM || kind == MSC_PROD) v = is_float(d) ? LLVMConstReal(t, kind == MSC_PROD) : LLVMConstInt(t, kind == MSC_PROD, false);
+  if (kind == MSC_SUM || kind == MSC_PROD)
+    v = is_float(d) ? LLVMConstReal(t, kind == MSC_PROD) : LLVMConstInt(t, kind == MSC_PROD, false);
   else if (is_float(d)) v = LLVMConstReal(t, kind != MSC_MIN ? -(double)INFINITY : (double)INFINITY);
   else v = LLVMConstInt(t, kind != MSC_MIN ? least : most, false);
   return repeat(v, lanes);
@@ -216,9 +246,12 @@ LLVMValueRef msc_emit_horizontal(msc_emit *e, int kind, msc_dtype d, LLVMValueRe
   LLVMTypeRef i32 = LLVMInt32TypeInContext(e->l->llvm);
   for (int half = msc_ir_lanes(v) / 2; half >= 1; half /= 2) {
     LLVMValueRef low[32], high[32], poison = LLVMGetPoison(LLVMTypeOf(v));
-    for (int i = 0; i < half; i++) low[i] = LLVMConstInt(i32, (unsigned)i, false), high[i] = LLVMConstInt(i32, (unsigned)(i + half), false);
-    LLVMValueRef a = half > 1 ? LLVMBuildShuffleVector(e->b, v, poison, LLVMConstVector(low, (unsigned)half), "") : LLVMBuildExtractElement(e->b, v, low[0], "");
-    LLVMValueRef b = half > 1 ? LLVMBuildShuffleVector(e->b, v, poison, LLVMConstVector(high, (unsigned)half), "") : LLVMBuildExtractElement(e->b, v, high[0], "");
+    for (int i = 0; i < half; i++)
+      low[i] = LLVMConstInt(i32, (unsigned)i, false), high[i] = LLVMConstInt(i32, (unsigned)(i + half), false);
+    LLVMValueRef a = half > 1 ? LLVMBuildShuffleVector(e->b, v, poison, LLVMConstVector(low, (unsigned)half), "")
+                              : LLVMBuildExtractElement(e->b, v, low[0], "");
+    LLVMValueRef b = half > 1 ? LLVMBuildShuffleVector(e->b, v, poison, LLVMConstVector(high, (unsigned)half), "")
+                              : LLVMBuildExtractElement(e->b, v, high[0], "");
     v = msc_emit_combine(e, kind, d, a, b);
   }
   return v;
@@ -246,7 +279,8 @@ static LLVMValueRef philox(msc_emit *e, int i) {
   for (int k = 0; k < 3; k++) x[k] = msc_emit_splat(e, msc_emit_get(e, in->arg[k], false), lanes);
   element = LLVMBuildAdd(B, element, x[0], "");
   LLVMValueRef low = msc_ir_int(element, UINT32_MAX), half = msc_ir_int(element, 32);
-  LLVMValueRef c[4] = {LLVMBuildAnd(B, element, low, ""), LLVMBuildLShr(B, element, half, ""), LLVMBuildAnd(B, x[2], low, ""), LLVMBuildLShr(B, x[2], half, "")};
+  LLVMValueRef c[4] = {LLVMBuildAnd(B, element, low, ""), LLVMBuildLShr(B, element, half, ""),
+                       LLVMBuildAnd(B, x[2], low, ""), LLVMBuildLShr(B, x[2], half, "")};
   LLVMValueRef k[2] = {x[1], LLVMBuildLShr(B, x[1], half, "")};
   for (int round = 0; round < 10; round++) {
     LLVMValueRef a = LLVMBuildMul(B, LLVMBuildAnd(B, c[0], low, ""), msc_ir_int(element, 0xd2511f53), "");
@@ -270,7 +304,9 @@ static LLVMValueRef value_of(msc_emit *e, int i) {
     case NEST_INDEX: return msc_emit_index(e, i);
     case NEST_PHILOX: return philox(e, i);
     case NEST_DIM: return e->dim[(int)in->imm];
-    case NEST_CONST: return is_float(d) ? LLVMConstReal(msc_emit_type(e, d, 1), in->number) : LLVMConstInt(msc_emit_type(e, d, 1), (unsigned long long)(int64_t)in->number, true);
+    case NEST_CONST:
+      return is_float(d) ? LLVMConstReal(msc_emit_type(e, d, 1), in->number)
+                         : LLVMConstInt(msc_emit_type(e, d, 1), (unsigned long long)(int64_t)in->number, true);
     case NEST_SCALAR: return scalar_argument(e, in);
     default: break;
   }
@@ -281,7 +317,8 @@ static LLVMValueRef value_of(msc_emit *e, int i) {
     case NEST_CAST: return cast(e, from, d, x[0]);
     case NEST_ROUND: return msc_emit_widen(e, msc_emit_narrow(e, x[0], (msc_dtype)in->imm), (msc_dtype)in->imm);
     case NEST_POW: return msc_math_pow(e, x[0], x[1]);
-    default: return x[1] ? binary(e, (msc_nest_code)in->code, d, x[0], x[1]) : unary(e, (msc_nest_code)in->code, d, x[0]);
+    default:
+      return x[1] ? binary(e, (msc_nest_code)in->code, d, x[0], x[1]) : unary(e, (msc_nest_code)in->code, d, x[0]);
   }
 }
 

@@ -18,7 +18,8 @@ LLVMValueRef msc_ir_int(LLVMValueRef like, int64_t v);
 LLVMTypeRef msc_ir_int_type(const msc_emit *e, LLVMValueRef like, int bits);
 LLVMTypeRef msc_ir_real_type(const msc_emit *e, LLVMValueRef like, int bits);
 /* Calls of LLVM's intrinsics. */
-LLVMValueRef msc_ir_call(const msc_emit *e, const char *name, int num_types, LLVMTypeRef *types, int num, LLVMValueRef *arg);
+LLVMValueRef msc_ir_call(const msc_emit *e, const char *name, int num_types, LLVMTypeRef *types, int num,
+                         LLVMValueRef *arg);
 LLVMValueRef msc_ir_unary(const msc_emit *e, const char *name, LLVMValueRef x);
 
 /* ---- emit/loops.c: loops that test at their end, with values carried from turn to turn ---- */
@@ -34,20 +35,23 @@ typedef struct {
 } msc_ir_loop;
 
 /* for (index = from; index < to; index += step): carried[] are the values at the start of a turn afterwards. */
-void msc_ir_loop_open(msc_emit *e, msc_ir_loop *loop, LLVMValueRef from, LLVMValueRef to, int64_t step, int num, LLVMValueRef *carried);
+void msc_ir_loop_open(msc_emit *e, msc_ir_loop *loop, LLVMValueRef from, LLVMValueRef to, int64_t step, int num,
+                      LLVMValueRef *carried);
 /* carried[] in: at the end of a turn; out: after the loop. */
 void msc_ir_loop_close(msc_emit *e, msc_ir_loop *loop, LLVMValueRef *carried);
 LLVMBasicBlockRef msc_ir_block(msc_emit *e);
 /* Room on the stack for `num` values, made once per call of the kernel. */
 LLVMValueRef msc_ir_stack(msc_emit *e, LLVMTypeRef type, int64_t num);
 
-/* Sums of blocks, added as a balanced tree: each meets as many waiting ones as its number has ones at the end, and then waits itself.
- * `waiting` is an array of MSC_SUM_LEVELS values per sum. */
+/* Sums of blocks, added as a balanced tree: each meets as many waiting ones as its number has ones at the end, and then
+ * waits itself.  `waiting` is an array of MSC_SUM_LEVELS values per sum. */
 enum { MSC_SUM_LEVELS = 8 };
 typedef LLVMValueRef msc_ir_combine(msc_emit *e, const void *user, int i, LLVMValueRef a, LLVMValueRef b);
-void msc_ir_fold(msc_emit *e, LLVMValueRef block, LLVMValueRef blocks, int num, LLVMValueRef *sums, const LLVMValueRef *waiting, msc_ir_combine *combine, const void *user);
+void msc_ir_fold(msc_emit *e, LLVMValueRef block, LLVMValueRef blocks, int num, LLVMValueRef *sums,
+                 const LLVMValueRef *waiting, msc_ir_combine *combine, const void *user);
 
-/* num vectors of num elements become the columns of what they were the rows of: exchanges between vectors 1, 2, 4 ... apart. */
+/* num vectors of num elements become the columns of what they were the rows of: exchanges between vectors 1, 2,
+ * 4 ... apart. */
 void msc_ir_turn(msc_emit *e, int num, LLVMValueRef *v);
 
 #endif

@@ -1,5 +1,5 @@
-/* cpu.c: a program in; a complete kernel for the CPU out: loops over items around the phases of emit/phases.c, vectors along the
- * lanes with a masked one at the end. */
+/* cpu.c: a program in; a complete kernel for the CPU out: loops over items around the phases of emit/phases.c, vectors
+ * along the lanes with a masked one at the end. */
 #include "codegen/emit/walk.h"
 
 /* ---- items ---- */
@@ -44,7 +44,8 @@ static void emit_map(msc_walk *w, LLVMValueRef begin, LLVMValueRef end) {
   LLVMValueRef first = LLVMBuildUDiv(e->b, begin, size, "");
   LLVMValueRef rows = LLVMBuildUDiv(e->b, LLVMBuildSub(e->b, LLVMBuildAdd(e->b, end, size, ""), one, ""), size, "");
   msc_ir_loop_open(e, &loop, first, rows, 1, 0, NULL);
-  LLVMValueRef start = LLVMBuildMul(e->b, loop.index, size, ""), from = LLVMBuildSub(e->b, begin, start, ""), to = LLVMBuildSub(e->b, end, start, ""), zero = msc_emit_int(e, 0);
+  LLVMValueRef start = LLVMBuildMul(e->b, loop.index, size, ""), from = LLVMBuildSub(e->b, begin, start, ""),
+               to = LLVMBuildSub(e->b, end, start, ""), zero = msc_emit_int(e, 0);
   from = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSGT, from, zero, ""), from, zero, "");
   to = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, to, size, ""), to, size, "");
   msc_walk_bind_items(w, loop.index, w->h->items & (uint16_t)~msc_bit(last));
@@ -116,7 +117,9 @@ static void emit_square(msc_walk *w, LLVMValueRef row, LLVMValueRef column, LLVM
   msc_walk_bind(w, w->h->across, LLVMBuildAdd(e->b, row, loop.index, ""));
   msc_walk_bind(w, w->h->lane, column);
   for (int i = 1; i < w->h->num_instrs; i++)
-    if (is_turned(w, i)) e->value[i][0] = LLVMBuildLoad2(e->b, vector[i], LLVMBuildInBoundsGEP2(e->b, vector[i], tile[i], &loop.index, 1, ""), "");
+    if (is_turned(w, i))
+      e->value[i][0] =
+          LLVMBuildLoad2(e->b, vector[i], LLVMBuildInBoundsGEP2(e->b, vector[i], tile[i], &loop.index, 1, ""), "");
   msc_walk_ready(w, NULL);
   msc_ir_loop_close(e, &loop, NULL);
 }
@@ -148,12 +151,17 @@ static void emit_rows(msc_walk *w, LLVMValueRef from, LLVMValueRef to, LLVMValue
 static void emit_turned(msc_walk *w, LLVMValueRef begin, LLVMValueRef end) {
   msc_emit *e = &w->e;
   msc_ir_loop loop;
-  LLVMValueRef tile[MSC_NEST_INSTRS] = {0}, height = msc_emit_int(e, MSC_TRANSPOSE_ROWS), size = msc_emit_size(e, w->h->across);
+  LLVMValueRef tile[MSC_NEST_INSTRS] = {0}, height = msc_emit_int(e, MSC_TRANSPOSE_ROWS),
+               size = msc_emit_size(e, w->h->across);
   for (int i = 1; i < w->h->num_instrs; i++)
-    if (is_turned(w, i)) tile[i] = LLVMBuildArrayAlloca(e->b, msc_emit_type(e, (msc_dtype)e->p->instr[i].dtype, w->h->lanes), msc_emit_int(e, w->h->lanes), "");
+    if (is_turned(w, i))
+      tile[i] = LLVMBuildArrayAlloca(e->b, msc_emit_type(e, (msc_dtype)e->p->instr[i].dtype, w->h->lanes),
+                                     msc_emit_int(e, w->h->lanes), "");
   msc_ir_loop_open(e, &loop, begin, end, 1, 0, NULL);
-  LLVMValueRef num = LLVMBuildUDiv(e->b, LLVMBuildAdd(e->b, size, msc_emit_int(e, MSC_TRANSPOSE_ROWS - 1), ""), height, "");
-  LLVMValueRef outer = LLVMBuildUDiv(e->b, loop.index, num, ""), block = LLVMBuildSub(e->b, loop.index, LLVMBuildMul(e->b, outer, num, ""), "");
+  LLVMValueRef num =
+      LLVMBuildUDiv(e->b, LLVMBuildAdd(e->b, size, msc_emit_int(e, MSC_TRANSPOSE_ROWS - 1), ""), height, "");
+  LLVMValueRef outer = LLVMBuildUDiv(e->b, loop.index, num, ""),
+               block = LLVMBuildSub(e->b, loop.index, LLVMBuildMul(e->b, outer, num, ""), "");
   msc_walk_bind_items(w, outer, w->h->items & (uint16_t)~(msc_bit(w->h->lane) | msc_bit(w->h->across)));
   LLVMValueRef from = LLVMBuildMul(e->b, block, height, ""), to = LLVMBuildAdd(e->b, from, height, "");
   to = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, to, size, ""), to, size, "");
@@ -172,8 +180,10 @@ static void emit_items(msc_walk *w, LLVMValueRef begin, LLVMValueRef end) {
   } else {
     int64_t width = w->h->lanes * MSC_COLUMN_VECTORS;
     LLVMValueRef size = msc_emit_size(e, w->h->lane), number = loop.index;
-    LLVMValueRef num = LLVMBuildUDiv(e->b, LLVMBuildAdd(e->b, size, msc_emit_int(e, width - 1), ""), msc_emit_int(e, width), "");
-    LLVMValueRef outer = LLVMBuildUDiv(e->b, number, num, ""), block = LLVMBuildSub(e->b, number, LLVMBuildMul(e->b, outer, num, ""), "");
+    LLVMValueRef num =
+        LLVMBuildUDiv(e->b, LLVMBuildAdd(e->b, size, msc_emit_int(e, width - 1), ""), msc_emit_int(e, width), "");
+    LLVMValueRef outer = LLVMBuildUDiv(e->b, number, num, ""),
+                 block = LLVMBuildSub(e->b, number, LLVMBuildMul(e->b, outer, num, ""), "");
     msc_walk_bind_items(w, outer, w->h->items & (uint16_t)~msc_bit(w->h->lane));
     emit_block(w, LLVMBuildMul(e->b, block, msc_emit_int(e, width), ""));
   }
@@ -201,7 +211,9 @@ static bool needs_spare(const msc_program *p) {
     const msc_instr *in = &p->instr[i];
     if (in->code == NEST_SCATTER || (in->code == NEST_LOAD && (in->arg[0] || in->arg[1]))) return true;
     if (in->code != NEST_LOAD && in->code != NEST_STORE && in->code != NEST_FILL) continue;
-    if (msc_dtype_bytes(p->head.buffer[in->buffer].dtype == MSC_NUM_DTYPES ? in->dtype : p->head.buffer[in->buffer].dtype) < 4) return true;
+    if (msc_dtype_bytes(p->head.buffer[in->buffer].dtype == MSC_NUM_DTYPES ? in->dtype
+                                                                           : p->head.buffer[in->buffer].dtype) < 4)
+      return true;
     if (p->head.lane >= 0 && in->at.coef[p->head.lane] > 1) return true;
   }
   return false;

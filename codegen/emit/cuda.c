@@ -1,6 +1,6 @@
 /* cuda.c: a program in; a complete kernel for a GPU out: blocks, teams and threads around the phases of emit/phases.c.
- * The grid has a place for every item, and no thread goes on to a second one: loops around it would only cost registers.  How
- * threads are dealt: passes/7_lower/nest/gpu.c. */
+ * The grid has a place for every item, and no thread goes on to a second one: loops around it would only cost
+ * registers.  How threads are dealt: passes/7_lower/nest/gpu.c. */
 #include "codegen/emit/walk.h"
 
 enum { WARP = 32 };
@@ -17,8 +17,12 @@ static LLVMValueRef special(msc_walk *w, const char *name) {
 static LLVMValueRef thread_number(msc_walk *w) { return special(w, "tid.x"); }
 static void barrier(msc_walk *w) { msc_ir_call(&w->e, "llvm.nvvm.barrier0", 0, NULL, 0, NULL); }
 static LLVMValueRef sum(msc_walk *w, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildAdd(w->e.b, a, b, ""); }
-static LLVMValueRef times(msc_walk *w, LLVMValueRef a, int64_t b) { return LLVMBuildMul(w->e.b, a, msc_emit_int(&w->e, b), ""); }
-static LLVMValueRef below(msc_walk *w, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildICmp(w->e.b, LLVMIntSLT, a, b, ""); }
+static LLVMValueRef times(msc_walk *w, LLVMValueRef a, int64_t b) {
+  return LLVMBuildMul(w->e.b, a, msc_emit_int(&w->e, b), "");
+}
+static LLVMValueRef below(msc_walk *w, LLVMValueRef a, LLVMValueRef b) {
+  return LLVMBuildICmp(w->e.b, LLVMIntSLT, a, b, "");
+}
 static LLVMValueRef split(msc_walk *w, LLVMValueRef a, int64_t by, LLVMValueRef *out_rest) { /* by a power of two */
   *out_rest = LLVMBuildAnd(w->e.b, a, msc_emit_int(&w->e, by - 1), "");
   return LLVMBuildLShr(w->e.b, a, msc_emit_int(&w->e, __builtin_ctzll((unsigned long long)by)), "");
@@ -34,7 +38,9 @@ static LLVMValueRef shared_memory(msc_walk *w, int64_t bytes) {
   return v;
 }
 
-static LLVMValueRef place_in(msc_walk *w, LLVMTypeRef type, LLVMValueRef array, LLVMValueRef at) { return LLVMBuildInBoundsGEP2(w->e.b, type, array, &at, 1, ""); }
+static LLVMValueRef place_in(msc_walk *w, LLVMTypeRef type, LLVMValueRef array, LLVMValueRef at) {
+  return LLVMBuildInBoundsGEP2(w->e.b, type, array, &at, 1, "");
+}
 
 static void branch_open(msc_walk *w, LLVMValueRef condition, LLVMBasicBlockRef *out_after) {
   LLVMBasicBlockRef then = msc_ir_block(&w->e);
@@ -59,15 +65,18 @@ static LLVMValueRef begin_item(msc_walk *w, LLVMValueRef own, LLVMBasicBlockRef 
 
 static LLVMValueRef exchange_word(msc_walk *w, LLVMValueRef v, int distance) {
   LLVMTypeRef i32 = LLVMInt32TypeInContext(w->e.l->llvm);
-  LLVMValueRef arg[] = {LLVMConstInt(i32, UINT32_MAX, false), v, LLVMConstInt(i32, (unsigned)distance, false), LLVMConstInt(i32, WARP - 1, false)};
+  LLVMValueRef arg[] = {LLVMConstInt(i32, UINT32_MAX, false), v, LLVMConstInt(i32, (unsigned)distance, false),
+                        LLVMConstInt(i32, WARP - 1, false)};
   return msc_ir_call(&w->e, "llvm.nvvm.shfl.sync.bfly.i32", 0, NULL, 4, arg);
 }
 
 /* The value of the thread whose number differs in one bit: of 32 bits or less, or as two words. */
 static LLVMValueRef exchange(msc_walk *w, LLVMValueRef v, int distance) {
   LLVMBuilderRef b = w->e.b;
-  LLVMTypeRef type = LLVMTypeOf(v), i32 = LLVMInt32TypeInContext(w->e.l->llvm), i64 = LLVMInt64TypeInContext(w->e.l->llvm);
-  bool real = LLVMGetTypeKind(type) != LLVMIntegerTypeKind, wide = real ? LLVMGetTypeKind(type) == LLVMDoubleTypeKind : LLVMGetIntTypeWidth(type) == 64;
+  LLVMTypeRef type = LLVMTypeOf(v), i32 = LLVMInt32TypeInContext(w->e.l->llvm),
+              i64 = LLVMInt64TypeInContext(w->e.l->llvm);
+  bool real = LLVMGetTypeKind(type) != LLVMIntegerTypeKind,
+       wide = real ? LLVMGetTypeKind(type) == LLVMDoubleTypeKind : LLVMGetIntTypeWidth(type) == 64;
   LLVMTypeRef bits = real ? wide ? i64 : i32 : type;
   v = LLVMBuildBitCast(b, v, bits, "");
   if (!wide) {
@@ -81,13 +90,16 @@ static LLVMValueRef exchange(msc_walk *w, LLVMValueRef v, int distance) {
 }
 
 static LLVMValueRef join_lanes(msc_walk *w, int kind, msc_dtype dtype, LLVMValueRef v, int num) {
-  for (int distance = num / 2; distance; distance /= 2) v = msc_emit_combine(&w->e, kind, dtype, v, exchange(w, v, distance));
+  for (int distance = num / 2; distance; distance /= 2)
+    v = msc_emit_combine(&w->e, kind, dtype, v, exchange(w, v, distance));
   return v;
 }
 
 /* ---- rows ---- */
 
-static LLVMValueRef join_warp(msc_walk *w, int kind, msc_dtype dtype, LLVMValueRef v) { return join_lanes(w, kind, dtype, v, WARP); }
+static LLVMValueRef join_warp(msc_walk *w, int kind, msc_dtype dtype, LLVMValueRef v) {
+  return join_lanes(w, kind, dtype, v, WARP);
+}
 
 /* Each warp's value goes through shared memory to all warps. */
 static LLVMValueRef join_block(msc_walk *w, int kind, msc_dtype dtype, LLVMValueRef v) {
@@ -143,10 +155,13 @@ static void emit_columns(msc_walk *w) {
   int lane = w->h->lane;
   int64_t columns = w->h->threads / w->h->team, width = columns * w->h->lanes;
   LLVMValueRef column, rank = split(w, thread_number(w), columns, &column), zero = msc_emit_int(e, 0);
-  w->team = (msc_team){.size = w->h->team, .rank = rank, .first = LLVMBuildICmp(e->b, LLVMIntEQ, rank, zero, ""), .join = join_columns};
+  w->team = (msc_team){
+      .size = w->h->team, .rank = rank, .first = LLVMBuildICmp(e->b, LLVMIntEQ, rank, zero, ""), .join = join_columns};
   if (w->team.size > 1) w->team.memory = shared_memory(w, w->h->threads * w->h->lanes * 8);
-  LLVMValueRef size = msc_emit_size(e, lane), blocks = LLVMBuildUDiv(e->b, sum(w, size, msc_emit_int(e, width - 1)), msc_emit_int(e, width), "");
-  LLVMValueRef item = begin_item(w, zero, &after), outer = msc_walk_divide(w, item, blocks), block = LLVMBuildSub(e->b, item, LLVMBuildMul(e->b, outer, blocks, ""), "");
+  LLVMValueRef size = msc_emit_size(e, lane),
+               blocks = LLVMBuildUDiv(e->b, sum(w, size, msc_emit_int(e, width - 1)), msc_emit_int(e, width), "");
+  LLVMValueRef item = begin_item(w, zero, &after), outer = msc_walk_divide(w, item, blocks),
+               block = LLVMBuildSub(e->b, item, LLVMBuildMul(e->b, outer, blocks, ""), "");
   LLVMValueRef at = sum(w, times(w, block, width), times(w, column, w->h->lanes));
   w->team.active = below(w, at, size);
   msc_walk_bind_items(w, outer, w->h->items & (uint16_t)~msc_bit(lane));
@@ -188,12 +203,14 @@ typedef struct {
 } square;
 
 /* Place of (along, across) in the tile; an element more per row keeps threads off each other's banks. */
-static LLVMValueRef tile_place(msc_walk *w, LLVMTypeRef type, LLVMValueRef tile, LLVMValueRef along, LLVMValueRef across) {
+static LLVMValueRef tile_place(msc_walk *w, LLVMTypeRef type, LLVMValueRef tile, LLVMValueRef along,
+                               LLVMValueRef across) {
   return place_in(w, type, tile, sum(w, times(w, along, MSC_SQUARE + 1), across));
 }
 
 /* At a position that exists: what `then` emits. */
-static void at_position(msc_walk *w, square *s, LLVMValueRef across, LLVMValueRef along, void (*then)(msc_walk *w, square *s, int j), int j) {
+static void at_position(msc_walk *w, square *s, LLVMValueRef across, LLVMValueRef along,
+                        void (*then)(msc_walk *w, square *s, int j), int j) {
   LLVMBasicBlockRef after;
   uint16_t outside = w->bound;
   branch_open(w, LLVMBuildAnd(w->e.b, below(w, across, s->rows), below(w, along, s->columns), ""), &after);
@@ -232,8 +249,10 @@ static void emit_squares(msc_walk *w) {
   LLVMValueRef side = msc_emit_int(e, MSC_SQUARE), more = msc_emit_int(e, MSC_SQUARE - 1), rest;
   s.y = split(w, thread_number(w), MSC_SQUARE, &s.x);
   for (int i = 1; i < w->h->num_instrs; i++)
-    if (is_turned(w, i)) s.tile[i] = shared_memory(w, MSC_SQUARE * (MSC_SQUARE + 1) * msc_dtype_bytes((msc_dtype)e->p->instr[i].dtype));
-  LLVMValueRef rows = LLVMBuildUDiv(e->b, sum(w, s.rows, more), side, ""), columns = LLVMBuildUDiv(e->b, sum(w, s.columns, more), side, "");
+    if (is_turned(w, i))
+      s.tile[i] = shared_memory(w, MSC_SQUARE * (MSC_SQUARE + 1) * msc_dtype_bytes((msc_dtype)e->p->instr[i].dtype));
+  LLVMValueRef rows = LLVMBuildUDiv(e->b, sum(w, s.rows, more), side, ""),
+               columns = LLVMBuildUDiv(e->b, sum(w, s.columns, more), side, "");
   LLVMValueRef item = begin_item(w, msc_emit_int(e, 0), &after);
   rest = msc_walk_divide(w, item, columns);
   s.column = LLVMBuildMul(e->b, LLVMBuildSub(e->b, item, LLVMBuildMul(e->b, rest, columns, ""), ""), side, "");
@@ -241,9 +260,11 @@ static void emit_squares(msc_walk *w) {
   s.row = LLVMBuildMul(e->b, LLVMBuildSub(e->b, rest, LLVMBuildMul(e->b, outer, rows, ""), ""), side, "");
   msc_walk_bind_items(w, outer, w->h->items & (uint16_t)~(msc_bit(w->h->lane) | msc_bit(w->h->across)));
   msc_walk_ready(w, NULL);
-  for (int j = 0; j < MSC_SQUARE; j += MSC_SQUARE_ROWS) at_position(w, &s, sum(w, s.row, s.x), sum(w, s.column, own_row(w, &s, j)), load_turned, j);
+  for (int j = 0; j < MSC_SQUARE; j += MSC_SQUARE_ROWS)
+    at_position(w, &s, sum(w, s.row, s.x), sum(w, s.column, own_row(w, &s, j)), load_turned, j);
   barrier(w);
-  for (int j = 0; j < MSC_SQUARE; j += MSC_SQUARE_ROWS) at_position(w, &s, sum(w, s.row, own_row(w, &s, j)), sum(w, s.column, s.x), compute_turned, j);
+  for (int j = 0; j < MSC_SQUARE; j += MSC_SQUARE_ROWS)
+    at_position(w, &s, sum(w, s.row, own_row(w, &s, j)), sum(w, s.column, s.x), compute_turned, j);
   branch_close(w, after);
 }
 

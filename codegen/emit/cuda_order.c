@@ -1,5 +1,6 @@
-/* cuda_order.c: a kernel of ir/abi/builtin.h in; the same for a GPU out, where the runtime brings none along.  Right rather than fast:
- * a scan goes along a row in one thread, a sort counts for every element who stands before it, and so does `unique`, in one block. */
+/* cuda_order.c: a kernel of ir/abi/builtin.h in; the same for a GPU out, where the runtime brings none along.  Right
+ * rather than fast: a scan goes along a row in one thread, a sort counts for every element who stands before it, and so
+ * does `unique`, in one block. */
 #include "codegen/emit/build.h"
 
 typedef struct {
@@ -19,8 +20,12 @@ static LLVMValueRef mul(const ordering *o, LLVMValueRef a, LLVMValueRef b) { ret
 static LLVMValueRef both(const ordering *o, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildAnd(o->b, a, b, ""); }
 static LLVMValueRef either(const ordering *o, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildOr(o->b, a, b, ""); }
 static LLVMValueRef no(const ordering *o, LLVMValueRef a) { return LLVMBuildNot(o->b, a, ""); }
-static LLVMValueRef is_set(const ordering *o, LLVMValueRef v) { return LLVMBuildICmp(o->b, LLVMIntNE, v, num(o, 0), ""); }
-static LLVMValueRef choose(const ordering *o, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildSelect(o->b, c, a, b, ""); }
+static LLVMValueRef is_set(const ordering *o, LLVMValueRef v) {
+  return LLVMBuildICmp(o->b, LLVMIntNE, v, num(o, 0), "");
+}
+static LLVMValueRef choose(const ordering *o, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b) {
+  return LLVMBuildSelect(o->b, c, a, b, "");
+}
 static LLVMValueRef divide(const ordering *o, LLVMValueRef a, LLVMValueRef b, LLVMValueRef *out_rest) {
   LLVMValueRef q = LLVMBuildUDiv(o->b, a, b, "");
   *out_rest = LLVMBuildSub(o->b, a, mul(o, q, b), "");
@@ -33,7 +38,9 @@ static LLVMValueRef place(const ordering *o, msc_dtype d, LLVMValueRef array, LL
   return LLVMBuildInBoundsGEP2(o->b, msc_emit_stored_type(&o->e, d, 1), array, &at, 1, "");
 }
 
-static LLVMValueRef get(ordering *o, msc_dtype d, LLVMValueRef p) { return LLVMBuildLoad2(o->b, msc_emit_stored_type(&o->e, d, 1), p, ""); }
+static LLVMValueRef get(ordering *o, msc_dtype d, LLVMValueRef p) {
+  return LLVMBuildLoad2(o->b, msc_emit_stored_type(&o->e, d, 1), p, "");
+}
 static LLVMValueRef value(ordering *o, msc_dtype d, LLVMValueRef p) { return msc_emit_widen(&o->e, get(o, d, p), d); }
 
 static LLVMValueRef index_at(ordering *o, msc_dtype d, LLVMValueRef array, LLVMValueRef at) {
@@ -44,7 +51,9 @@ static LLVMValueRef index_at(ordering *o, msc_dtype d, LLVMValueRef array, LLVMV
 static LLVMValueRef own_item(ordering *o) {
   static const char *const names[] = {"llvm.nvvm.read.ptx.sreg.ctaid.x", "llvm.nvvm.read.ptx.sreg.tid.x"};
   LLVMValueRef own[2];
-  for (int i = 0; i < 2; i++) own[i] = LLVMBuildZExt(o->b, msc_ir_call(&o->e, names[i], 0, NULL, 0, NULL), LLVMInt64TypeInContext(o->e.l->llvm), "");
+  for (int i = 0; i < 2; i++)
+    own[i] =
+        LLVMBuildZExt(o->b, msc_ir_call(&o->e, names[i], 0, NULL, 0, NULL), LLVMInt64TypeInContext(o->e.l->llvm), "");
   return add(o, mul(o, own[0], num(o, MSC_ORDER_THREADS)), own[1]);
 }
 
@@ -86,8 +95,10 @@ typedef struct {
 
 static scanned_row scanned(ordering *o, LLVMValueRef item) {
   scanned_row r = {.d = (msc_dtype)o->l->dims[MSC_SCAN_DTYPE], .n = dim(o, MSC_SCAN_N)};
-  LLVMValueRef inner = dim(o, MSC_SCAN_INNER), column, outer = divide(o, item, inner, &column), reverse = is_set(o, dim(o, MSC_SCAN_REVERSE));
-  LLVMValueRef first = add(o, mul(o, mul(o, outer, r.n), inner), column), last = add(o, first, mul(o, LLVMBuildSub(o->b, r.n, num(o, 1), ""), inner));
+  LLVMValueRef inner = dim(o, MSC_SCAN_INNER), column, outer = divide(o, item, inner, &column),
+               reverse = is_set(o, dim(o, MSC_SCAN_REVERSE));
+  LLVMValueRef first = add(o, mul(o, mul(o, outer, r.n), inner), column),
+               last = add(o, first, mul(o, LLVMBuildSub(o->b, r.n, num(o, 1), ""), inner));
   r.real = msc_is_float(r.d);
   r.first = choose(o, reverse, last, first), r.step = choose(o, reverse, LLVMBuildNeg(o->b, inner, ""), inner);
   r.exclusive = is_set(o, dim(o, MSC_SCAN_EXCLUSIVE));
@@ -95,14 +106,17 @@ static scanned_row scanned(ordering *o, LLVMValueRef item) {
   return r;
 }
 
-static LLVMValueRef row_place(const ordering *o, const scanned_row *r, LLVMValueRef i) { return add(o, r->first, mul(o, i, r->step)); }
+static LLVMValueRef row_place(const ordering *o, const scanned_row *r, LLVMValueRef i) {
+  return add(o, r->first, mul(o, i, r->step));
+}
 
 /* y[i] = x[0] op .. op x[i], or of all before i. */
 static void emit_sums(ordering *o, const scanned_row *r, bool product, LLVMValueRef exclusive, LLVMValueRef y) {
   msc_ir_loop loop;
   LLVMValueRef all = r->start[product];
   msc_ir_loop_open(&o->e, &loop, num(o, 0), r->n, 1, 1, &all);
-  LLVMValueRef at = row_place(o, r, loop.index), with = combined(o, r->real, product, all, wide(o, r->d, place(o, r->d, buffer(o, 0), at)));
+  LLVMValueRef at = row_place(o, r, loop.index),
+               with = combined(o, r->real, product, all, wide(o, r->d, place(o, r->d, buffer(o, 0), at)));
   LLVMBuildStore(o->b, rounded(o, r->d, choose(o, exclusive, all, with)), place(o, r->d, y, at));
   all = with;
   msc_ir_loop_close(&o->e, &loop, &all);
@@ -115,7 +129,8 @@ static void emit_product_slopes(ordering *o, const scanned_row *r) {
   emit_sums(o, r, true, yes, buffer(o, 2));
   msc_ir_loop_open(&o->e, &loop, num(o, 0), r->n, 1, 1, &slope);
   LLVMValueRef at = row_place(o, r, LLVMBuildSub(o->b, LLVMBuildSub(o->b, r->n, num(o, 1), ""), loop.index, ""));
-  LLVMValueRef x = wide(o, r->d, place(o, r->d, buffer(o, 0), at)), dy = wide(o, r->d, place(o, r->d, buffer(o, 1), at)), to = place(o, r->d, buffer(o, 2), at);
+  LLVMValueRef x = wide(o, r->d, place(o, r->d, buffer(o, 0), at)),
+               dy = wide(o, r->d, place(o, r->d, buffer(o, 1), at)), to = place(o, r->d, buffer(o, 2), at);
   LLVMValueRef here = choose(o, r->exclusive, slope, combined(o, r->real, false, slope, dy));
   LLVMBuildStore(o->b, rounded(o, r->d, combined(o, r->real, true, wide(o, r->d, to), here)), to);
   LLVMValueRef next = combined(o, r->real, true, x, here);
@@ -133,43 +148,53 @@ static void emit_scan(ordering *o, LLVMValueRef item) {
 /* ---- sort: an item is an element; as many stand before it as it has places before its own ---- */
 
 static LLVMValueRef less(ordering *o, msc_dtype d, LLVMValueRef a, LLVMValueRef b) {
-  if (!msc_is_float(d)) return LLVMBuildICmp(o->b, msc_dtype_class_of(d) == MSC_CLASS_INT ? LLVMIntSLT : LLVMIntULT, a, b, "");
+  if (!msc_is_float(d))
+    return LLVMBuildICmp(o->b, msc_dtype_class_of(d) == MSC_CLASS_INT ? LLVMIntSLT : LLVMIntULT, a, b, "");
   LLVMValueRef a_nan = LLVMBuildFCmp(o->b, LLVMRealUNO, a, a, ""), b_nan = LLVMBuildFCmp(o->b, LLVMRealUNO, b, b, "");
   return either(o, LLVMBuildFCmp(o->b, LLVMRealOLT, a, b, ""), both(o, b_nan, no(o, a_nan)));
 }
 
 static void emit_sort(ordering *o, LLVMValueRef item) {
   msc_dtype d = (msc_dtype)o->l->dims[MSC_SORT_DTYPE], index = (msc_dtype)o->l->dims[MSC_SORT_INDEX_DTYPE];
-  LLVMValueRef n = dim(o, MSC_SORT_N), inner = dim(o, MSC_SORT_INNER), k = dim(o, MSC_SORT_K), down = is_set(o, dim(o, MSC_SORT_DESCENDING)), i, column;
+  LLVMValueRef n = dim(o, MSC_SORT_N), inner = dim(o, MSC_SORT_INNER), k = dim(o, MSC_SORT_K),
+               down = is_set(o, dim(o, MSC_SORT_DESCENDING)), i, column;
   LLVMValueRef row = divide(o, item, n, &i), outer = divide(o, row, inner, &column), before = num(o, 0);
-  LLVMValueRef from = add(o, mul(o, mul(o, outer, n), inner), column), to = add(o, mul(o, mul(o, outer, k), inner), column);
-  LLVMValueRef raw = get(o, d, place(o, d, buffer(o, 0), add(o, from, mul(o, i, inner)))), own = msc_emit_widen(&o->e, raw, d);
+  LLVMValueRef from = add(o, mul(o, mul(o, outer, n), inner), column),
+               to = add(o, mul(o, mul(o, outer, k), inner), column);
+  LLVMValueRef raw = get(o, d, place(o, d, buffer(o, 0), add(o, from, mul(o, i, inner)))),
+               own = msc_emit_widen(&o->e, raw, d);
   msc_ir_loop loop;
   msc_ir_loop_open(&o->e, &loop, num(o, 0), n, 1, 1, &before);
   LLVMValueRef other = value(o, d, place(o, d, buffer(o, 0), add(o, from, mul(o, loop.index, inner))));
   LLVMValueRef up = less(o, d, other, own), over = less(o, d, own, other), equal = no(o, either(o, up, over));
-  LLVMValueRef stands = either(o, choose(o, down, over, up), both(o, equal, LLVMBuildICmp(o->b, LLVMIntSLT, loop.index, i, "")));
+  LLVMValueRef stands =
+      either(o, choose(o, down, over, up), both(o, equal, LLVMBuildICmp(o->b, LLVMIntSLT, loop.index, i, "")));
   before = add(o, before, LLVMBuildZExt(o->b, stands, LLVMInt64TypeInContext(o->e.l->llvm), ""));
   msc_ir_loop_close(&o->e, &loop, &before);
-  LLVMValueRef at = add(o, to, mul(o, before, inner)), number = LLVMBuildTruncOrBitCast(o->b, i, msc_emit_stored_type(&o->e, index, 1), "");
-  store_if(o, LLVMBuildICmp(o->b, LLVMIntSLT, before, k, ""), 2, (LLVMValueRef[]){raw, number}, (LLVMValueRef[]){place(o, d, buffer(o, 1), at), place(o, index, buffer(o, 2), at)});
+  LLVMValueRef at = add(o, to, mul(o, before, inner)),
+               number = LLVMBuildTruncOrBitCast(o->b, i, msc_emit_stored_type(&o->e, index, 1), "");
+  store_if(o, LLVMBuildICmp(o->b, LLVMIntSLT, before, k, ""), 2, (LLVMValueRef[]){raw, number},
+           (LLVMValueRef[]){place(o, d, buffer(o, 1), at), place(o, index, buffer(o, 2), at)});
 }
 
 /* ---- update: an item is an element of the result; the last position that names its row wins ---- */
 
 static void emit_update(ordering *o, LLVMValueRef item) {
   msc_dtype d = (msc_dtype)o->l->dims[MSC_UPDATE_DTYPE], index = (msc_dtype)o->l->dims[MSC_UPDATE_INDEX_DTYPE];
-  LLVMValueRef n = dim(o, MSC_UPDATE_N), inner = dim(o, MSC_UPDATE_INNER), count = dim(o, MSC_UPDATE_NUM), column, r, last = num(o, -1);
+  LLVMValueRef n = dim(o, MSC_UPDATE_N), inner = dim(o, MSC_UPDATE_INNER), count = dim(o, MSC_UPDATE_NUM), column, r,
+               last = num(o, -1);
   LLVMValueRef outer = divide(o, divide(o, item, inner, &column), n, &r), wanted = add(o, r, dim(o, MSC_UPDATE_START));
   LLVMValueRef fault = LLVMConstInt(LLVMInt32TypeInContext(o->e.l->llvm), MSC_FAULT_INDEX, false);
   msc_ir_loop loop;
   msc_ir_loop_open(&o->e, &loop, num(o, 0), count, 1, 1, &last);
   LLVMValueRef named = index_at(o, index, buffer(o, 1), loop.index);
   last = choose(o, LLVMBuildICmp(o->b, LLVMIntEQ, named, wanted, ""), loop.index, last);
-  store_if(o, LLVMBuildICmp(o->b, LLVMIntUGE, named, dim(o, MSC_UPDATE_WHOLE), ""), 1, &fault, (LLVMValueRef[]){buffer(o, 4)});
+  store_if(o, LLVMBuildICmp(o->b, LLVMIntUGE, named, dim(o, MSC_UPDATE_WHOLE), ""), 1, &fault,
+           (LLVMValueRef[]){buffer(o, 4)});
   msc_ir_loop_close(&o->e, &loop, &last);
   LLVMValueRef at = add(o, mul(o, add(o, mul(o, outer, count), last), inner), column);
-  LLVMValueRef source = choose(o, LLVMBuildICmp(o->b, LLVMIntSLT, last, num(o, 0), ""), place(o, d, buffer(o, 0), item), place(o, d, buffer(o, 2), at));
+  LLVMValueRef source = choose(o, LLVMBuildICmp(o->b, LLVMIntSLT, last, num(o, 0), ""), place(o, d, buffer(o, 0), item),
+                               place(o, d, buffer(o, 2), at));
   LLVMBuildStore(o->b, get(o, d, source), place(o, d, buffer(o, 3), item));
 }
 
@@ -187,14 +212,16 @@ static LLVMValueRef is_repeated(ordering *o, msc_dtype d, LLVMValueRef i, LLVMVa
 }
 
 /* How many first ones there are, and how many of them are less: inverse[j] is negative for these. */
-static void count_first(ordering *o, msc_dtype d, msc_dtype index, LLVMValueRef own, LLVMValueRef *out_all, LLVMValueRef *out_less) {
+static void count_first(ordering *o, msc_dtype d, msc_dtype index, LLVMValueRef own, LLVMValueRef *out_all,
+                        LLVMValueRef *out_less) {
   msc_ir_loop loop;
   LLVMTypeRef i64 = LLVMInt64TypeInContext(o->e.l->llvm);
   LLVMValueRef count[2] = {num(o, 0), num(o, 0)};
   msc_ir_loop_open(&o->e, &loop, num(o, 0), dim(o, MSC_UNIQUE_N), 1, 2, count);
   LLVMValueRef first = LLVMBuildICmp(o->b, LLVMIntSLT, index_at(o, index, buffer(o, 2), loop.index), num(o, 0), "");
   LLVMValueRef before = both(o, first, less(o, d, value(o, d, place(o, d, buffer(o, 0), loop.index)), own));
-  count[0] = add(o, count[0], LLVMBuildZExt(o->b, first, i64, "")), count[1] = add(o, count[1], LLVMBuildZExt(o->b, before, i64, ""));
+  count[0] = add(o, count[0], LLVMBuildZExt(o->b, first, i64, "")),
+  count[1] = add(o, count[1], LLVMBuildZExt(o->b, before, i64, ""));
   msc_ir_loop_close(&o->e, &loop, count);
   *out_all = count[0], *out_less = count[1];
 }
@@ -203,8 +230,8 @@ static void store_index(ordering *o, msc_dtype index, LLVMValueRef v, LLVMValueR
   LLVMBuildStore(o->b, LLVMBuildTruncOrBitCast(o->b, v, msc_emit_stored_type(&o->e, index, 1), ""), p);
 }
 
-/* Three rounds with barriers between.  inverse[i] is first -1 for the first of its value, else 0; then -1 - place or place, so that
- * whoever looks sees the sign he needs before and after; then place. */
+/* Three rounds with barriers between.  inverse[i] is first -1 for the first of its value, else 0; then -1 - place or
+ * place, so that whoever looks sees the sign he needs before and after; then place. */
 static void emit_unique(ordering *o, LLVMValueRef thread) {
   msc_dtype d = (msc_dtype)o->l->dims[MSC_UNIQUE_DTYPE], index = (msc_dtype)o->l->dims[MSC_UNIQUE_INDEX_DTYPE];
   LLVMValueRef n = dim(o, MSC_UNIQUE_N), all = num(o, 0), place_less;
@@ -226,10 +253,12 @@ static void emit_unique(ordering *o, LLVMValueRef thread) {
 
   msc_ir_loop_open(&o->e, &loop, thread, n, MSC_UNIQUE_THREADS, 0, NULL);
   LLVMValueRef named = index_at(o, index, buffer(o, 2), loop.index);
-  named = choose(o, LLVMBuildICmp(o->b, LLVMIntSLT, named, num(o, 0), ""), LLVMBuildSub(o->b, num(o, -1), named, ""), named);
+  named = choose(o, LLVMBuildICmp(o->b, LLVMIntSLT, named, num(o, 0), ""), LLVMBuildSub(o->b, num(o, -1), named, ""),
+                 named);
   store_index(o, index, named, place(o, index, buffer(o, 2), loop.index));
   LLVMValueRef last = get(o, d, place(o, d, buffer(o, 1), LLVMBuildSub(o->b, all, num(o, 1), "")));
-  store_if(o, LLVMBuildICmp(o->b, LLVMIntSGE, loop.index, all, ""), 1, &last, (LLVMValueRef[]){place(o, d, buffer(o, 1), loop.index)});
+  store_if(o, LLVMBuildICmp(o->b, LLVMIntSGE, loop.index, all, ""), 1, &last,
+           (LLVMValueRef[]){place(o, d, buffer(o, 1), loop.index)});
   msc_ir_loop_close(&o->e, &loop, NULL);
   LLVMValueRef total = LLVMBuildTruncOrBitCast(o->b, all, msc_emit_stored_type(&o->e, index, 1), "");
   store_if(o, LLVMBuildICmp(o->b, LLVMIntEQ, thread, num(o, 0), ""), 1, &total, (LLVMValueRef[]){buffer(o, 3)});
@@ -237,7 +266,9 @@ static void emit_unique(ordering *o, LLVMValueRef thread) {
 
 /* ---- the function ---- */
 
-int msc_cuda_order_threads(const msc_builtin_launch *l) { return l->number == MSC_BUILTIN_UNIQUE ? MSC_UNIQUE_THREADS : MSC_ORDER_THREADS; }
+int msc_cuda_order_threads(const msc_builtin_launch *l) {
+  return l->number == MSC_BUILTIN_UNIQUE ? MSC_UNIQUE_THREADS : MSC_ORDER_THREADS;
+}
 
 uint64_t msc_cuda_order_items(const msc_builtin_launch *l) {
   switch (l->number) {

@@ -43,12 +43,14 @@ void msc_llvm_set_flag(msc_llvm *l, LLVMValueRef fn, const char *name);
 /* LLVM's own passes over the module; false: see msc_llvm_report. */
 bool msc_llvm_run(msc_llvm *l, const char *pipeline);
 /* Uses the module up.  NULL: see msc_llvm_report. */
-LLVMMemoryBufferRef msc_llvm_emit(msc_llvm *l, LLVMTargetMachineRef machine, LLVMModuleRef module, LLVMCodeGenFileType type);
+LLVMMemoryBufferRef msc_llvm_emit(msc_llvm *l, LLVMTargetMachineRef machine, LLVMModuleRef module,
+                                  LLVMCodeGenFileType type);
 /* An empty kernel with the target's attributes. */
 LLVMValueRef msc_llvm_kernel(msc_llvm *l, const char *name);
 /* Optimises and assembles; an ELF relocatable, or NULL: see msc_llvm_report. */
 LLVMMemoryBufferRef msc_llvm_assemble(msc_llvm *l);
-/* Columns of a panel, as many as vectors of the sums hold; rows that are done together, as sums fit the registers that come with such vectors. */
+/* Columns of a panel, as many as vectors of the sums hold; rows that are done together, as sums fit the registers that
+ * come with such vectors. */
 static inline int msc_product_width(const msc_llvm *l, msc_dtype d) {
   return MSC_PRODUCT_VECTORS * l->product_bytes / (int)msc_product_bytes(msc_dtype_bytes(d));
 }
@@ -57,8 +59,8 @@ extern const char msc_llvm_pipeline[];
 
 /* ---- sanitize.c ---- */
 
-/* Has the address sanitizer watch what the module's kernels touch; their code needs a process with the sanitizer.  False: see
- * msc_llvm_report. */
+/* Has the address sanitizer watch what the module's kernels touch; their code needs a process with the sanitizer.
+ * False: see msc_llvm_report. */
 bool msc_sanitize(msc_llvm *l);
 
 /* ---- parts.c ---- */
@@ -66,7 +68,8 @@ bool msc_sanitize(msc_llvm *l);
 enum { MSC_MAX_PARTS = 4 };
 /* make(user, i) for each i < num, by as many threads as there are CPUs for. */
 void msc_side_by_side(size_t num, void (*make)(void *user, size_t piece), void *user);
-/* msc_llvm_assemble of each part, at the same time.  The objects are the caller's, NULL where there is none; false after a report. */
+/* msc_llvm_assemble of each part, at the same time.  The objects are the caller's, NULL where there is none; false
+ * after a report. */
 bool msc_parts_assemble(msc_llvm *l, size_t *out_num, LLVMMemoryBufferRef out_object[MSC_MAX_PARTS]);
 
 /* ---- cpu.c ---- */
@@ -106,9 +109,10 @@ typedef struct {
   size_t bytes;
 } msc_object;
 
-/* ELF relocatables -> one position-independent blob: text, then read-only data from the next page on.  Fails on a symbol or
- * relocation that would need a loader. */
-bool msc_object_link(msc_context *ctx, msc_arena *arena, size_t num, const msc_object *object, msc_machine_code *out_code, size_t *out_num, msc_symbol **out_symbol);
+/* ELF relocatables -> one position-independent blob: text, then read-only data from the next page on.  Fails on a
+ * symbol or relocation that would need a loader. */
+bool msc_object_link(msc_context *ctx, msc_arena *arena, size_t num, const msc_object *object,
+                     msc_machine_code *out_code, size_t *out_num, msc_symbol **out_symbol);
 
 /* ---- emit/body.c: the value of an instruction at the current point; shared by targets ---- */
 
@@ -185,7 +189,8 @@ LLVMMemoryBufferRef msc_product_assemble(msc_context *ctx, int level, msc_produc
 
 /* ---- products.c ---- */
 
-/* What msc_product_assemble gives, made when msc was built: it takes longer than all other kernels of a small network. */
+/* What msc_product_assemble gives, made when msc was built: it takes longer than all other kernels of
+ * a small network. */
 msc_object msc_product_object(int level, msc_product_part part, msc_dtype dtype);
 
 /* ---- emit/cpu.c ---- */

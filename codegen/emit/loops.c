@@ -4,8 +4,15 @@
 
 LLVMBasicBlockRef msc_ir_block(msc_emit *e) { return LLVMAppendBasicBlockInContext(e->l->llvm, e->fn, ""); }
 
-void msc_ir_loop_open(msc_emit *e, msc_ir_loop *loop, LLVMValueRef from, LLVMValueRef to, int64_t step, int num, LLVMValueRef *carried) {
-  *loop = (msc_ir_loop){.before = LLVMGetInsertBlock(e->b), .body = msc_ir_block(e), .after = msc_ir_block(e), .to = to, .from = from, .step = step, .num = num};
+void msc_ir_loop_open(msc_emit *e, msc_ir_loop *loop, LLVMValueRef from, LLVMValueRef to, int64_t step, int num,
+                      LLVMValueRef *carried) {
+  *loop = (msc_ir_loop){.before = LLVMGetInsertBlock(e->b),
+                        .body = msc_ir_block(e),
+                        .after = msc_ir_block(e),
+                        .to = to,
+                        .from = from,
+                        .step = step,
+                        .num = num};
   LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, from, to, ""), loop->body, loop->after);
   LLVMPositionBuilderAtEnd(e->b, loop->body);
   loop->index = LLVMBuildPhi(e->b, LLVMInt64TypeInContext(e->l->llvm), "");
@@ -44,13 +51,18 @@ LLVMValueRef msc_ir_stack(msc_emit *e, LLVMTypeRef type, int64_t num) {
   return place;
 }
 
-static LLVMValueRef level_of(msc_emit *e, LLVMTypeRef type, LLVMValueRef waiting, LLVMValueRef level) { return LLVMBuildInBoundsGEP2(e->b, type, waiting, &level, 1, ""); }
+static LLVMValueRef level_of(msc_emit *e, LLVMTypeRef type, LLVMValueRef waiting, LLVMValueRef level) {
+  return LLVMBuildInBoundsGEP2(e->b, type, waiting, &level, 1, "");
+}
 
-void msc_ir_fold(msc_emit *e, LLVMValueRef block, LLVMValueRef blocks, int num, LLVMValueRef *sums, const LLVMValueRef *waiting, msc_ir_combine *combine, const void *user) {
+void msc_ir_fold(msc_emit *e, LLVMValueRef block, LLVMValueRef blocks, int num, LLVMValueRef *sums,
+                 const LLVMValueRef *waiting, msc_ir_combine *combine, const void *user) {
   msc_ir_loop loop;
   LLVMTypeRef i64 = LLVMInt64TypeInContext(e->l->llvm);
-  LLVMValueRef one = msc_emit_int(e, 1), next = LLVMBuildNSWAdd(e->b, block, one, ""), args[2] = {next, LLVMConstInt(LLVMInt1TypeInContext(e->l->llvm), 0, false)};
-  LLVMValueRef ones = msc_ir_call(e, "llvm.cttz", 1, &i64, 2, args), depth = msc_ir_call(e, "llvm.ctpop", 1, &i64, 1, &block);
+  LLVMValueRef one = msc_emit_int(e, 1), next = LLVMBuildNSWAdd(e->b, block, one, ""),
+               args[2] = {next, LLVMConstInt(LLVMInt1TypeInContext(e->l->llvm), 0, false)};
+  LLVMValueRef ones = msc_ir_call(e, "llvm.cttz", 1, &i64, 2, args),
+               depth = msc_ir_call(e, "llvm.ctpop", 1, &i64, 1, &block);
   msc_ir_loop_open(e, &loop, msc_emit_int(e, 0), ones, 1, num, sums);
   LLVMValueRef level = LLVMBuildNSWSub(e->b, LLVMBuildNSWSub(e->b, depth, one, ""), loop.index, "");
   for (int i = 0; i < num; i++) {

@@ -10,25 +10,39 @@
 #include "codegen/emit/build.h"
 
 static const double exp_f32[] = {5.00000003e-1, 1.66665766e-1, 4.16663741e-2, 8.36323507e-3, 1.39412183e-3};
-static const double exp_f64[] = {5.000000000000001e-1, 1.6666666666666675e-1, 4.1666666666623816e-2, 8.333333333322126e-3, 1.3888888917368819e-3,
-                                 1.9841269886838665e-4, 2.4801521055556845e-5, 2.7557242057117816e-6, 2.762020255128818e-7, 2.5110155079157526e-8};
-static const double log_f32[] = {3.33333313e-1, -2.49999812e-1, 2.00006881e-1, -1.6669151e-1, 1.42511557e-1, -1.23966997e-1, 1.16346612e-1, -1.16599336e-1, 7.33253845e-2};
-static const double log_f64[] = {6.6666666666666666e-1, 4.0000000000000899e-1, 2.8571428570790872e-1, 2.2222222394483007e-1,
-                                 1.8181795354676336e-1, 1.5386254754876503e-1, 1.3268380816089824e-1, 1.3090632000907951e-1};
-static const double erf_f32[] = {0.12837917, -3.76126271e-1, 1.12836002e-1, -2.68544447e-2, 5.18953546e-3, -8.02084236e-4, 7.88912316e-5};
-static const double erf_f64[] = {0.1283791670955126, -3.7612638903183748e-1, 1.1283791670954884e-1, -2.686617064507787e-2, 5.2239776248283897e-3, -8.548326981423647e-4, 1.2055331132901249e-4,
-                                 -1.4925595771175465e-5, 1.6461008465981548e-6, -1.6350396137750286e-7, 1.4660328388975171e-8, -1.1374955262337606e-9, 5.9606857614188804e-11};
-static const double erfc_f32[] = {-7.8068153, -5.35268069, -9.43892337e-1, -1.08542574e-2, 2.16709157e-3, -4.28181243e-4, 6.48052684e-5, -2.02667491e-5, 2.5526946e-7};
-static const double erfc_f64[] = {-1.4112437402147226e+1, -7.2660995883712571, -9.6675305485470342e-1, -5.2256586062440189e-3, 8.7368723928883094e-4, -1.4729559962994879e-4, 2.4391533322133361e-5,
-                                  -3.8856332897776622e-6, 5.8243395141699948e-7, -9.0328348515559216e-8, 7.3634399792258565e-10, -3.4670636777197151e-9, 2.0853810898740643e-9, 2.9938280594358249e-9,
-                                  1.7351124062786894e-9, 6.2103787903082394e-10, 1.3719847530595978e-10, 1.7940860817569913e-11, 1.0389487076546329e-12};
+static const double exp_f64[] = {
+    5.000000000000001e-1,  1.6666666666666675e-1, 4.1666666666623816e-2, 8.333333333322126e-3, 1.3888888917368819e-3,
+    1.9841269886838665e-4, 2.4801521055556845e-5, 2.7557242057117816e-6, 2.762020255128818e-7, 2.5110155079157526e-8};
+static const double log_f32[] = {3.33333313e-1,  -2.49999812e-1, 2.00006881e-1,  -1.6669151e-1, 1.42511557e-1,
+                                 -1.23966997e-1, 1.16346612e-1,  -1.16599336e-1, 7.33253845e-2};
+static const double log_f64[] = {6.6666666666666666e-1, 4.0000000000000899e-1, 2.8571428570790872e-1,
+                                 2.2222222394483007e-1, 1.8181795354676336e-1, 1.5386254754876503e-1,
+                                 1.3268380816089824e-1, 1.3090632000907951e-1};
+static const double erf_f32[] = {0.12837917,    -3.76126271e-1, 1.12836002e-1, -2.68544447e-2,
+                                 5.18953546e-3, -8.02084236e-4, 7.88912316e-5};
+static const double erf_f64[] = {0.1283791670955126,     -3.7612638903183748e-1, 1.1283791670954884e-1,
+                                 -2.686617064507787e-2,  5.2239776248283897e-3,  -8.548326981423647e-4,
+                                 1.2055331132901249e-4,  -1.4925595771175465e-5, 1.6461008465981548e-6,
+                                 -1.6350396137750286e-7, 1.4660328388975171e-8,  -1.1374955262337606e-9,
+                                 5.9606857614188804e-11};
+static const double erfc_f32[] = {-7.8068153,     -5.35268069,   -9.43892337e-1, -1.08542574e-2, 2.16709157e-3,
+                                  -4.28181243e-4, 6.48052684e-5, -2.02667491e-5, 2.5526946e-7};
+static const double erfc_f64[] = {
+    -1.4112437402147226e+1, -7.2660995883712571,    -9.6675305485470342e-1, -5.2256586062440189e-3,
+    8.7368723928883094e-4,  -1.4729559962994879e-4, 2.4391533322133361e-5,  -3.8856332897776622e-6,
+    5.8243395141699948e-7,  -9.0328348515559216e-8, 7.3634399792258565e-10, -3.4670636777197151e-9,
+    2.0853810898740643e-9,  2.9938280594358249e-9,  1.7351124062786894e-9,  6.2103787903082394e-10,
+    1.3719847530595978e-10, 1.7940860817569913e-11, 1.0389487076546329e-12};
 static const double sin_f32[] = {-1.66666647e-1, 8.33274667e-3, -1.95875055e-4};
 static const double cos_f32[] = {4.16666647e-2, -1.38883013e-3, 2.45475361e-5};
-static const double sin_f64[] = {-1.6666666666666665e-1, 8.3333333333309265e-3, -1.9841269836724877e-4, 2.7557316084930361e-6, -2.50511281499847e-8, 1.5917861853805865e-10};
-static const double cos_f64[] = {4.1666666666666665e-2, -1.3888888888887383e-3, 2.4801587298744437e-5, -2.755731726062817e-7, 2.0876143942503466e-9, -1.1382464188417552e-11};
+static const double sin_f64[] = {-1.6666666666666665e-1, 8.3333333333309265e-3, -1.9841269836724877e-4,
+                                 2.7557316084930361e-6,  -2.50511281499847e-8,  1.5917861853805865e-10};
+static const double cos_f64[] = {4.1666666666666665e-2, -1.3888888888887383e-3, 2.4801587298744437e-5,
+                                 -2.755731726062817e-7, 2.0876143942503466e-9,  -1.1382464188417552e-11};
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
-#define POLY(e, t, name) (is_f64(t) ? horner(e, t, name##_f64, COUNT(name##_f64)) : horner(e, t, name##_f32, COUNT(name##_f32)))
+#define POLY(e, t, name) \
+  (is_f64(t) ? horner(e, t, name##_f64, COUNT(name##_f64)) : horner(e, t, name##_f32, COUNT(name##_f32)))
 
 static bool is_f64(LLVMValueRef x) { return LLVMGetTypeKind(msc_ir_element(x)) == LLVMDoubleTypeKind; }
 static int bits_of(LLVMValueRef x) { return is_f64(x) ? 64 : 32; }
@@ -38,8 +52,12 @@ static int bias_of(LLVMValueRef x) { return is_f64(x) ? 1023 : 127; }
 static LLVMValueRef add(msc_emit *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFAdd(e->b, a, b, ""); }
 static LLVMValueRef sub(msc_emit *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFSub(e->b, a, b, ""); }
 static LLVMValueRef mul(msc_emit *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFMul(e->b, a, b, ""); }
-static LLVMValueRef choose(msc_emit *e, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildSelect(e->b, c, a, b, ""); }
-static LLVMValueRef is(msc_emit *e, LLVMRealPredicate p, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFCmp(e->b, p, a, b, ""); }
+static LLVMValueRef choose(msc_emit *e, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b) {
+  return LLVMBuildSelect(e->b, c, a, b, "");
+}
+static LLVMValueRef is(msc_emit *e, LLVMRealPredicate p, LLVMValueRef a, LLVMValueRef b) {
+  return LLVMBuildFCmp(e->b, p, a, b, "");
+}
 
 /* a b + c, rounded once where the CPU can. */
 static LLVMValueRef fma_(msc_emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c) {
@@ -54,7 +72,9 @@ static LLVMValueRef horner(msc_emit *e, LLVMValueRef t, const double *c, int num
   return p;
 }
 
-static LLVMValueRef to_bits(msc_emit *e, LLVMValueRef x) { return LLVMBuildBitCast(e->b, x, msc_ir_int_type(e, x, bits_of(x)), ""); }
+static LLVMValueRef to_bits(msc_emit *e, LLVMValueRef x) {
+  return LLVMBuildBitCast(e->b, x, msc_ir_int_type(e, x, bits_of(x)), "");
+}
 
 /* Least and most keep NaN. */
 static LLVMValueRef clamp(msc_emit *e, LLVMValueRef x, double low, double high) {
@@ -81,7 +101,8 @@ static LLVMValueRef nearest(msc_emit *e, LLVMValueRef x, LLVMValueRef *out_int) 
 static LLVMValueRef scale(msc_emit *e, LLVMValueRef x, LLVMValueRef n) {
   LLVMValueRef half = LLVMBuildAShr(e->b, n, msc_ir_int(n, 1), ""), rest = LLVMBuildSub(e->b, n, half, "");
   LLVMValueRef shift = msc_ir_int(n, fraction_bits(x)), bias = msc_ir_int(n, bias_of(x));
-  LLVMValueRef a = LLVMBuildShl(e->b, LLVMBuildAdd(e->b, half, bias, ""), shift, ""), b = LLVMBuildShl(e->b, LLVMBuildAdd(e->b, rest, bias, ""), shift, "");
+  LLVMValueRef a = LLVMBuildShl(e->b, LLVMBuildAdd(e->b, half, bias, ""), shift, ""),
+               b = LLVMBuildShl(e->b, LLVMBuildAdd(e->b, rest, bias, ""), shift, "");
   return mul(e, mul(e, x, LLVMBuildBitCast(e->b, a, LLVMTypeOf(x), "")), LLVMBuildBitCast(e->b, b, LLVMTypeOf(x), ""));
 }
 
@@ -110,7 +131,8 @@ LLVMValueRef msc_math_exp(msc_emit *e, LLVMValueRef x) { return exp_of_sum(e, x,
 LLVMValueRef msc_math_tanh(msc_emit *e, LLVMValueRef x) {
   LLVMValueRef n, a = clamp(e, msc_ir_unary(e, "llvm.fabs", x), 0, is_f64(x) ? 20 : 10), y = add(e, a, a);
   LLVMValueRef p = reduced_expm1(e, y, NULL, &n);
-  LLVMValueRef power = LLVMBuildShl(e->b, LLVMBuildAdd(e->b, n, msc_ir_int(n, bias_of(x)), ""), msc_ir_int(n, fraction_bits(x)), "");
+  LLVMValueRef power =
+      LLVMBuildShl(e->b, LLVMBuildAdd(e->b, n, msc_ir_int(n, bias_of(x)), ""), msc_ir_int(n, fraction_bits(x)), "");
   power = LLVMBuildBitCast(e->b, power, LLVMTypeOf(x), "");
   LLVMValueRef t = fma_(e, power, p, sub(e, power, msc_ir_real(x, 1)));
   return with_sign_of(e, LLVMBuildFDiv(e->b, t, add(e, t, msc_ir_real(x, 2)), ""), x);
@@ -122,10 +144,12 @@ LLVMValueRef msc_math_tanh(msc_emit *e, LLVMValueRef x) {
 static LLVMValueRef split_exponent(msc_emit *e, LLVMValueRef x, LLVMValueRef *out_n) {
   int fraction = fraction_bits(x);
   LLVMValueRef tiny = is(e, LLVMRealOLT, x, msc_ir_real(x, is_f64(x) ? 0x1p-1022 : 0x1p-126));
-  LLVMValueRef lifted = choose(e, tiny, mul(e, x, msc_ir_real(x, is_f64(x) ? 0x1p52 : 0x1p23)), x), w = to_bits(e, lifted);
+  LLVMValueRef lifted = choose(e, tiny, mul(e, x, msc_ir_real(x, is_f64(x) ? 0x1p52 : 0x1p23)), x),
+               w = to_bits(e, lifted);
   LLVMValueRef root = to_bits(e, msc_ir_real(x, 0.70710678118654752440));
   LLVMValueRef n = LLVMBuildAShr(e->b, LLVMBuildSub(e->b, w, root, ""), msc_ir_int(w, fraction), "");
-  LLVMValueRef m = LLVMBuildBitCast(e->b, LLVMBuildSub(e->b, w, LLVMBuildShl(e->b, n, msc_ir_int(w, fraction), ""), ""), LLVMTypeOf(x), "");
+  LLVMValueRef m = LLVMBuildBitCast(e->b, LLVMBuildSub(e->b, w, LLVMBuildShl(e->b, n, msc_ir_int(w, fraction), ""), ""),
+                                    LLVMTypeOf(x), "");
   n = LLVMBuildSub(e->b, n, LLVMBuildSelect(e->b, tiny, msc_ir_int(w, fraction), msc_ir_int(w, 0), ""), "");
   /* to a float without a conversion of 64-bit integers, which AVX2 lacks: through the low bits of 1.5 2^52 */
   LLVMValueRef magic = msc_ir_real(x, is_f64(x) ? 0x1.8p52 : 0x1.8p23);
@@ -164,7 +188,8 @@ LLVMValueRef msc_math_erf(msc_emit *e, LLVMValueRef x) {
   bool wide = is_f64(x);
   LLVMValueRef n, a = msc_ir_unary(e, "llvm.fabs", x), near = fma_(e, x, POLY(e, mul(e, x, x), erf), x);
   LLVMValueRef t = sub(e, clamp(e, a, 1, wide ? 6 : 4), msc_ir_real(x, wide ? 3.5 : 2.5)), y = POLY(e, t, erfc);
-  LLVMValueRef p = reduced_expm1(e, y, NULL, &n), far = sub(e, msc_ir_real(x, 1), scale(e, add(e, p, msc_ir_real(x, 1)), n));
+  LLVMValueRef p = reduced_expm1(e, y, NULL, &n),
+               far = sub(e, msc_ir_real(x, 1), scale(e, add(e, p, msc_ir_real(x, 1)), n));
   return choose(e, is(e, LLVMRealOLT, a, msc_ir_real(x, 1)), near, with_sign_of(e, far, x));
 }
 
@@ -197,29 +222,34 @@ static pair log_pair(msc_emit *e, LLVMValueRef x) {
   LLVMValueRef error = sub(e, sub(e, sub(e, f, back.high), back.low), mul(e, s, d.low));
   LLVMValueRef s_low = LLVMBuildFDiv(e->b, error, d.high, ""), u = mul(e, s, s);
   pair square = two_product(e, s, s), cube = two_product(e, square.high, s);
-  LLVMValueRef cube_low = add(e, cube.low, add(e, mul(e, square.low, s), mul(e, msc_ir_real(x, 3), mul(e, u, s_low)))), factor = POLY(e, u, log);
+  LLVMValueRef cube_low = add(e, cube.low, add(e, mul(e, square.low, s), mul(e, msc_ir_real(x, 3), mul(e, u, s_low)))),
+               factor = POLY(e, u, log);
   pair rest = two_product(e, cube.high, factor);
   rest.low = fma_(e, cube_low, factor, rest.low);
   pair first = two_sum(e, mul(e, n, msc_ir_real(x, 0x1.62e42feep-1)), add(e, s, s));
   /* when n is 0 the first term is, and the order of the sum does not matter */
-  LLVMValueRef low = add(e, add(e, s_low, s_low), add(e, first.low, fma_(e, n, msc_ir_real(x, 0x1.a39ef35793c76p-33), rest.low)));
+  LLVMValueRef low =
+      add(e, add(e, s_low, s_low), add(e, first.low, fma_(e, n, msc_ir_real(x, 0x1.a39ef35793c76p-33), rest.low)));
   pair second = two_sum(e, first.high, rest.high);
   return two_sum(e, second.high, add(e, second.low, low));
 }
 
 static LLVMValueRef pow_special(msc_emit *e, LLVMValueRef x, LLVMValueRef y, LLVMValueRef r) {
-  LLVMValueRef zero = msc_ir_real(x, 0), one = msc_ir_real(x, 1), a = msc_ir_unary(e, "llvm.fabs", x), b = msc_ir_unary(e, "llvm.fabs", y);
+  LLVMValueRef zero = msc_ir_real(x, 0), one = msc_ir_real(x, 1), a = msc_ir_unary(e, "llvm.fabs", x),
+               b = msc_ir_unary(e, "llvm.fabs", y);
   /* whole numbers: adding and taking away 2^52 changes nothing; odd ones: half of it is not whole */
   LLVMValueRef big = msc_ir_real(x, 0x1p52), huge = is(e, LLVMRealOGE, b, big), half = mul(e, b, msc_ir_real(x, 0.5));
   LLVMValueRef whole = LLVMBuildOr(e->b, huge, is(e, LLVMRealOEQ, sub(e, add(e, b, big), big), b), "");
-  LLVMValueRef half_whole = LLVMBuildOr(e->b, is(e, LLVMRealOGE, half, big), is(e, LLVMRealOEQ, sub(e, add(e, half, big), big), half), "");
+  LLVMValueRef half_whole =
+      LLVMBuildOr(e->b, is(e, LLVMRealOGE, half, big), is(e, LLVMRealOEQ, sub(e, add(e, half, big), big), half), "");
   LLVMValueRef odd = LLVMBuildAnd(e->b, whole, LLVMBuildNot(e->b, half_whole, ""), "");
   LLVMValueRef negative = LLVMBuildICmp(e->b, LLVMIntSLT, to_bits(e, x), msc_ir_int(to_bits(e, x), 0), "");
   r = choose(e, LLVMBuildAnd(e->b, odd, negative, ""), LLVMBuildFNeg(e->b, r, ""), r);
   LLVMValueRef bad = LLVMBuildAnd(e->b, is(e, LLVMRealOLT, x, zero), LLVMBuildNot(e->b, whole, ""), "");
   bad = LLVMBuildAnd(e->b, bad, is(e, LLVMRealOLT, a, msc_ir_real(x, __builtin_inf())), "");
   r = choose(e, bad, msc_ir_real(x, __builtin_nan("")), r);
-  LLVMValueRef unit = LLVMBuildAnd(e->b, is(e, LLVMRealOEQ, a, one), is(e, LLVMRealOEQ, b, msc_ir_real(x, __builtin_inf())), "");
+  LLVMValueRef unit =
+      LLVMBuildAnd(e->b, is(e, LLVMRealOEQ, a, one), is(e, LLVMRealOEQ, b, msc_ir_real(x, __builtin_inf())), "");
   unit = LLVMBuildOr(e->b, LLVMBuildOr(e->b, unit, is(e, LLVMRealOEQ, x, one), ""), is(e, LLVMRealOEQ, y, zero), "");
   return choose(e, unit, one, r);
 }
@@ -231,8 +261,11 @@ static LLVMValueRef pow_f64(msc_emit *e, LLVMValueRef x, LLVMValueRef y) {
   LLVMValueRef low = fma_(e, l.low, y, p.low), high = p.high;
   /* far outside the range of exp, or at 0 and infinity, only the sign of the exponent counts */
   LLVMValueRef plain = mul(e, log_special(e, a, l.high), y);
-  LLVMValueRef edge = LLVMBuildNot(e->b, is(e, LLVMRealOLT, msc_ir_unary(e, "llvm.fabs", plain), msc_ir_real(x, 800)), "");
-  edge = LLVMBuildOr(e->b, edge, LLVMBuildNot(e->b, is(e, LLVMRealOLT, msc_ir_unary(e, "llvm.fabs", low), msc_ir_real(x, infinity)), ""), "");
+  LLVMValueRef edge =
+      LLVMBuildNot(e->b, is(e, LLVMRealOLT, msc_ir_unary(e, "llvm.fabs", plain), msc_ir_real(x, 800)), "");
+  edge = LLVMBuildOr(
+      e->b, edge,
+      LLVMBuildNot(e->b, is(e, LLVMRealOLT, msc_ir_unary(e, "llvm.fabs", low), msc_ir_real(x, infinity)), ""), "");
   LLVMValueRef r = exp_of_sum(e, choose(e, edge, plain, high), choose(e, edge, zero, low));
   return pow_special(e, x, y, r);
 }
@@ -259,9 +292,12 @@ static LLVMValueRef quadrant(msc_emit *e, LLVMValueRef x, int turn) {
   if (!wide) r = LLVMBuildFPTrunc(e->b, r, t, ""), q = LLVMBuildTrunc(e->b, q, msc_ir_int_type(e, x, 32), "");
   q = LLVMBuildAdd(e->b, q, msc_ir_int(q, turn), "");
   LLVMValueRef u = mul(e, r, r), sine = fma_(e, mul(e, u, r), POLY(e, u, sin), r);
-  LLVMValueRef cosine = fma_(e, mul(e, u, u), POLY(e, u, cos), sub(e, msc_ir_real(x, 1), mul(e, u, msc_ir_real(x, 0.5))));
-  LLVMValueRef zero = msc_ir_int(q, 0), use_cosine = LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildAnd(e->b, q, msc_ir_int(q, 1), ""), zero, "");
-  LLVMValueRef flip = LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildAnd(e->b, q, msc_ir_int(q, 2), ""), zero, ""), v = choose(e, use_cosine, cosine, sine);
+  LLVMValueRef cosine =
+      fma_(e, mul(e, u, u), POLY(e, u, cos), sub(e, msc_ir_real(x, 1), mul(e, u, msc_ir_real(x, 0.5))));
+  LLVMValueRef zero = msc_ir_int(q, 0),
+               use_cosine = LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildAnd(e->b, q, msc_ir_int(q, 1), ""), zero, "");
+  LLVMValueRef flip = LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildAnd(e->b, q, msc_ir_int(q, 2), ""), zero, ""),
+               v = choose(e, use_cosine, cosine, sine);
   return choose(e, flip, LLVMBuildFNeg(e->b, v, ""), v);
 }
 

@@ -25,11 +25,13 @@ static LLVMValueRef f16_to_f32(const msc_emit *e, LLVMValueRef h) {
   LLVMValueRef w = LLVMBuildZExt(e->b, h, i32, ""), magnitude = LLVMBuildAnd(e->b, w, msc_ir_int(w, 0x7fff), "");
   LLVMValueRef sign = shifted(e, LLVMBuildAnd(e->b, w, msc_ir_int(w, 0x8000), ""), 16);
   LLVMValueRef normal = LLVMBuildAdd(e->b, shifted(e, magnitude, 13), msc_ir_int(w, 112 << 23), "");
-  LLVMValueRef special = LLVMBuildICmp(e->b, LLVMIntSGE, magnitude, msc_ir_int(w, 0x7c00), ""), small = LLVMBuildICmp(e->b, LLVMIntSLT, magnitude, msc_ir_int(w, 0x400), "");
+  LLVMValueRef special = LLVMBuildICmp(e->b, LLVMIntSGE, magnitude, msc_ir_int(w, 0x7c00), ""),
+               small = LLVMBuildICmp(e->b, LLVMIntSLT, magnitude, msc_ir_int(w, 0x400), "");
   normal = LLVMBuildSelect(e->b, special, LLVMBuildAdd(e->b, normal, msc_ir_int(w, 112 << 23), ""), normal, "");
   LLVMValueRef subnormal = LLVMBuildSIToFP(e->b, magnitude, f32, "");
   subnormal = LLVMBuildBitCast(e->b, LLVMBuildFMul(e->b, subnormal, msc_ir_real(subnormal, 0x1p-24), ""), i32, "");
-  return LLVMBuildBitCast(e->b, LLVMBuildOr(e->b, LLVMBuildSelect(e->b, small, subnormal, normal, ""), sign, ""), f32, "");
+  return LLVMBuildBitCast(e->b, LLVMBuildOr(e->b, LLVMBuildSelect(e->b, small, subnormal, normal, ""), sign, ""), f32,
+                          "");
 }
 
 static LLVMValueRef f32_to_f16(const msc_emit *e, LLVMValueRef f) {
@@ -38,13 +40,16 @@ static LLVMValueRef f32_to_f16(const msc_emit *e, LLVMValueRef f) {
   LLVMValueRef sign = shifted(e, LLVMBuildAnd(e->b, w, msc_ir_int(w, 0x80000000), ""), -16);
   /* to nearest, ties to even: half of the last kept bit less one, plus that bit */
   LLVMValueRef odd = LLVMBuildAnd(e->b, shifted(e, a, -13), msc_ir_int(w, 1), "");
-  LLVMValueRef normal = LLVMBuildAdd(e->b, LLVMBuildSub(e->b, a, msc_ir_int(w, 112 << 23), ""), LLVMBuildAdd(e->b, odd, msc_ir_int(w, 0xfff), ""), "");
+  LLVMValueRef normal = LLVMBuildAdd(e->b, LLVMBuildSub(e->b, a, msc_ir_int(w, 112 << 23), ""),
+                                     LLVMBuildAdd(e->b, odd, msc_ir_int(w, 0xfff), ""), "");
   normal = shifted(e, normal, -13);
   /* below 2^-14: adding 1/2 leaves the value in units of 2^-24 in the last bits */
-  LLVMValueRef half = msc_ir_real(f, 0.5), lifted = LLVMBuildFAdd(e->b, LLVMBuildBitCast(e->b, a, LLVMTypeOf(f), ""), half, "");
+  LLVMValueRef half = msc_ir_real(f, 0.5),
+               lifted = LLVMBuildFAdd(e->b, LLVMBuildBitCast(e->b, a, LLVMTypeOf(f), ""), half, "");
   LLVMValueRef subnormal = LLVMBuildSub(e->b, LLVMBuildBitCast(e->b, lifted, i32, ""), msc_ir_int(w, 0x3f000000), "");
   LLVMValueRef small = LLVMBuildICmp(e->b, LLVMIntSLT, a, msc_ir_int(w, 113 << 23), "");
-  LLVMValueRef big = LLVMBuildICmp(e->b, LLVMIntSGE, a, msc_ir_int(w, 0x477ff000), ""), nan = LLVMBuildICmp(e->b, LLVMIntSGT, a, msc_ir_int(w, 0x7f800000), "");
+  LLVMValueRef big = LLVMBuildICmp(e->b, LLVMIntSGE, a, msc_ir_int(w, 0x477ff000), ""),
+               nan = LLVMBuildICmp(e->b, LLVMIntSGT, a, msc_ir_int(w, 0x7f800000), "");
   LLVMValueRef h = LLVMBuildSelect(e->b, small, subnormal, normal, "");
   h = LLVMBuildSelect(e->b, big, LLVMBuildSelect(e->b, nan, msc_ir_int(w, 0x7e00), msc_ir_int(w, 0x7c00), ""), h, "");
   return LLVMBuildTrunc(e->b, LLVMBuildOr(e->b, h, sign, ""), msc_ir_int_type(e, f, 16), "");
@@ -54,14 +59,17 @@ static LLVMValueRef f32_to_bf16(const msc_emit *e, LLVMValueRef f) {
   LLVMValueRef w = LLVMBuildBitCast(e->b, f, msc_ir_int_type(e, f, 32), ""), top = shifted(e, w, -16);
   LLVMValueRef odd = LLVMBuildAnd(e->b, top, msc_ir_int(w, 1), "");
   LLVMValueRef rounded = shifted(e, LLVMBuildAdd(e->b, w, LLVMBuildAdd(e->b, odd, msc_ir_int(w, 0x7fff), ""), ""), -16);
-  LLVMValueRef quiet = LLVMBuildOr(e->b, top, msc_ir_int(w, 0x40), ""), nan = LLVMBuildFCmp(e->b, LLVMRealUNO, f, f, "");
+  LLVMValueRef quiet = LLVMBuildOr(e->b, top, msc_ir_int(w, 0x40), ""),
+               nan = LLVMBuildFCmp(e->b, LLVMRealUNO, f, f, "");
   return LLVMBuildTrunc(e->b, LLVMBuildSelect(e->b, nan, quiet, rounded, ""), msc_ir_int_type(e, f, 16), "");
 }
 
 LLVMValueRef msc_emit_widen(msc_emit *e, LLVMValueRef v, msc_dtype memory) {
   LLVMTypeRef half = LLVMHalfTypeInContext(e->l->llvm);
   if (memory == MSC_I1) return LLVMBuildICmp(e->b, LLVMIntNE, v, msc_ir_int(v, 0), "");
-  if (memory == MSC_BF16) return LLVMBuildBitCast(e->b, shifted(e, LLVMBuildZExt(e->b, v, msc_ir_int_type(e, v, 32), ""), 16), msc_ir_real_type(e, v, 32), "");
+  if (memory == MSC_BF16)
+    return LLVMBuildBitCast(e->b, shifted(e, LLVMBuildZExt(e->b, v, msc_ir_int_type(e, v, 32), ""), 16),
+                            msc_ir_real_type(e, v, 32), "");
   if (memory != MSC_F16) return v;
   if (!e->l->has_f16c) return f16_to_f32(e, v);
   if (msc_ir_is_vector(v)) half = LLVMVectorType(half, (unsigned)msc_ir_lanes(v));
@@ -118,7 +126,8 @@ LLVMValueRef msc_emit_place(msc_emit *e, int i) {
 }
 
 static LLVMValueRef lane_places(msc_emit *e, const msc_instr *in, LLVMValueRef first, int lanes) {
-  LLVMValueRef all = msc_emit_splat(e, first, lanes), step = msc_emit_splat(e, slot(e, in->at.coef[e->p->head.lane]), lanes);
+  LLVMValueRef all = msc_emit_splat(e, first, lanes),
+               step = msc_emit_splat(e, slot(e, in->at.coef[e->p->head.lane]), lanes);
   return LLVMBuildAdd(e->b, all, LLVMBuildMul(e->b, lane_numbers(e, lanes), step, ""), "");
 }
 
@@ -130,7 +139,8 @@ LLVMValueRef msc_emit_index(msc_emit *e, int i) {
 static access access_of(msc_emit *e, int i, uint16_t offset) {
   const msc_instr *in = &e->p->instr[i];
   uint8_t stored = e->p->head.buffer[in->buffer].dtype;
-  access a = {.memory = (msc_dtype)(stored == MSC_NUM_DTYPES ? in->dtype : stored), .lanes = msc_emit_varies(e, i) ? e->p->head.lanes : 1};
+  access a = {.memory = (msc_dtype)(stored == MSC_NUM_DTYPES ? in->dtype : stored),
+              .lanes = msc_emit_varies(e, i) ? e->p->head.lanes : 1};
   a.bytes = (int)msc_dtype_bytes(a.memory);
   a.element = msc_emit_stored_type(e, a.memory, 1), a.vector = msc_emit_stored_type(e, a.memory, a.lanes);
   a.buffer = e->buffer[in->buffer];
@@ -144,11 +154,15 @@ static access access_of(msc_emit *e, int i, uint16_t offset) {
 }
 
 static LLVMValueRef place_of_lane(msc_emit *e, const access *a, int k) {
-  LLVMValueRef place = k ? LLVMBuildAdd(e->b, a->place, LLVMBuildMul(e->b, a->step, msc_emit_int(e, k), ""), "") : a->place;
-  return a->offset ? LLVMBuildAdd(e->b, place, LLVMBuildExtractElement(e->b, a->offset, msc_emit_int(e, k), ""), "") : place;
+  LLVMValueRef place =
+      k ? LLVMBuildAdd(e->b, a->place, LLVMBuildMul(e->b, a->step, msc_emit_int(e, k), ""), "") : a->place;
+  return a->offset ? LLVMBuildAdd(e->b, place, LLVMBuildExtractElement(e->b, a->offset, msc_emit_int(e, k), ""), "")
+                   : place;
 }
 
-static LLVMValueRef pointer(msc_emit *e, const access *a, LLVMValueRef place) { return LLVMBuildInBoundsGEP2(e->b, a->element, a->buffer, &place, 1, ""); }
+static LLVMValueRef pointer(msc_emit *e, const access *a, LLVMValueRef place) {
+  return LLVMBuildInBoundsGEP2(e->b, a->element, a->buffer, &place, 1, "");
+}
 
 /* On a GPU a vector lies on a multiple of its size, or of 16 bytes. */
 static unsigned alignment(const msc_emit *e, const access *a) {
@@ -174,7 +188,8 @@ static LLVMValueRef guarded_read(msc_emit *e, const access *a, LLVMValueRef guar
   return e->l->gpu ? LLVMBuildSelect(e->b, guard, v, LLVMConstNull(a->vector), "") : v;
 }
 
-/* The lanes that exist and pass the guard; NULL: all.  A guard that is the same for all lanes is left to the address. */
+/* The lanes that exist and pass the guard; NULL: all.  A guard that is the same for all lanes is left
+ * to the address. */
 static LLVMValueRef lanes_wanted(msc_emit *e, uint16_t guard) {
   if (!guard || !msc_emit_varies(e, guard)) return e->mask;
   LLVMValueRef ok = msc_emit_get(e, guard, true);
@@ -185,7 +200,8 @@ static bool can_mask(const msc_emit *e, const access *a) { return e->l->has_mask
 
 static LLVMValueRef masked_read(msc_emit *e, const access *a, LLVMValueRef p, LLVMValueRef mask) {
   LLVMTypeRef types[] = {a->vector, LLVMPointerTypeInContext(e->l->llvm, 0)};
-  LLVMValueRef arg[] = {p, LLVMConstInt(LLVMInt32TypeInContext(e->l->llvm), (unsigned)a->bytes, false), mask, LLVMConstNull(a->vector)};
+  LLVMValueRef arg[] = {p, LLVMConstInt(LLVMInt32TypeInContext(e->l->llvm), (unsigned)a->bytes, false), mask,
+                        LLVMConstNull(a->vector)};
   return msc_ir_call(e, "llvm.masked.load", 2, types, 4, arg);
 }
 
@@ -211,7 +227,8 @@ LLVMValueRef msc_emit_load(msc_emit *e, int i) {
   const msc_instr *in = &e->p->instr[i];
   access a = access_of(e, i, in->arg[0]);
   LLVMValueRef guard = in->arg[1] && !msc_emit_varies(e, in->arg[1]) ? msc_emit_get(e, in->arg[1], false) : NULL;
-  if (a.lanes == 1 || (!a.apart && !lanes_wanted(e, in->arg[1]))) return msc_emit_widen(e, guarded_read(e, &a, guard), a.memory);
+  if (a.lanes == 1 || (!a.apart && !lanes_wanted(e, in->arg[1])))
+    return msc_emit_widen(e, guarded_read(e, &a, guard), a.memory);
   LLVMValueRef mask = lanes_wanted(e, in->arg[1]);
   if (a.apart || !can_mask(e, &a)) return msc_emit_widen(e, read_apart(e, &a, mask, guard), a.memory);
   LLVMValueRef p = pointer(e, &a, a.place);
@@ -250,8 +267,8 @@ static LLVMValueRef added(msc_emit *e, const access *a, msc_dtype d, LLVMValueRe
 static void add_at_once(msc_emit *e, const access *a, msc_dtype d, LLVMValueRef x) {
   for (int k = 0; k < a->lanes; k++) {
     LLVMValueRef own = a->lanes > 1 ? LLVMBuildExtractElement(e->b, x, msc_emit_int(e, k), "") : x;
-    LLVMBuildAtomicRMW(e->b, msc_is_float(d) ? LLVMAtomicRMWBinOpFAdd : LLVMAtomicRMWBinOpAdd, pointer(e, a, place_of_lane(e, a, k)), own,
-                       LLVMAtomicOrderingMonotonic, false);
+    LLVMBuildAtomicRMW(e->b, msc_is_float(d) ? LLVMAtomicRMWBinOpFAdd : LLVMAtomicRMWBinOpAdd,
+                       pointer(e, a, place_of_lane(e, a, k)), own, LLVMAtomicOrderingMonotonic, false);
   }
 }
 

@@ -1,8 +1,10 @@
-/* phases.c: an item of a program whose axes are known, in; its phases over the reduced axes, and the tail around them, out.
- * An instruction is computed in the outermost loop in which everything it varies along is known, once. */
+/* phases.c: an item of a program whose axes are known, in; its phases over the reduced axes, and the tail around them,
+ * out.  An instruction is computed in the outermost loop in which everything it varies along is known, once. */
 #include "codegen/emit/walk.h"
 
-static bool is_root(const msc_instr *in) { return in->code == NEST_STORE || in->code == NEST_SCATTER || in->code == NEST_FILL; }
+static bool is_root(const msc_instr *in) {
+  return in->code == NEST_STORE || in->code == NEST_SCATTER || in->code == NEST_FILL;
+}
 
 static void forget(msc_walk *w, uint16_t axes) {
   for (int i = 1; i < w->h->num_instrs; i++)
@@ -36,7 +38,8 @@ LLVMValueRef msc_walk_divide(msc_walk *w, LLVMValueRef a, LLVMValueRef b) {
   LLVMBuilderRef B = w->e.b;
   LLVMTypeRef i32 = LLVMInt32TypeInContext(w->e.l->llvm);
   if (!w->h->narrow) return LLVMBuildUDiv(B, a, b, "");
-  return LLVMBuildZExt(B, LLVMBuildUDiv(B, LLVMBuildTrunc(B, a, i32, ""), LLVMBuildTrunc(B, b, i32, ""), ""), LLVMTypeOf(a), "");
+  return LLVMBuildZExt(B, LLVMBuildUDiv(B, LLVMBuildTrunc(B, a, i32, ""), LLVMBuildTrunc(B, b, i32, ""), ""),
+                       LLVMTypeOf(a), "");
 }
 
 static LLVMValueRef kept_place(msc_walk *w, int i) {
@@ -52,7 +55,8 @@ static void emit_kept(msc_walk *w, int i) {
     msc_emit_instr(e, i);
     LLVMSetAlignment(LLVMBuildStore(e->b, e->value[i][0], kept_place(w, i)), 4);
   } else {
-    e->value[i][0] = LLVMBuildLoad2(e->b, msc_emit_type(e, (msc_dtype)e->p->instr[i].dtype, w->h->lanes), kept_place(w, i), "");
+    e->value[i][0] =
+        LLVMBuildLoad2(e->b, msc_emit_type(e, (msc_dtype)e->p->instr[i].dtype, w->h->lanes), kept_place(w, i), "");
     LLVMSetAlignment(e->value[i][0], 4);
   }
 }
@@ -147,7 +151,8 @@ void msc_walk_keep_rows(msc_walk *w) {
   for (int i = 1, num = 0; i < w->h->num_instrs && num < 4; i++) { /* 4 rows of f64 are 67 KB of stack */
     if (needed_in[i] < 2 || weight_of(&e->p->instr[i]) < 10) continue;
     num++;
-    w->kept[i] = LLVMBuildArrayAlloca(e->b, msc_emit_type(e, (msc_dtype)e->p->instr[i].dtype, 1), msc_emit_int(e, MSC_KEPT_ROW + 64), "");
+    w->kept[i] = LLVMBuildArrayAlloca(e->b, msc_emit_type(e, (msc_dtype)e->p->instr[i].dtype, 1),
+                                      msc_emit_int(e, MSC_KEPT_ROW + 64), "");
     LLVMSetAlignment(w->kept[i], 64);
     w->kept_from[i] = first[i];
   }
@@ -163,7 +168,9 @@ static void start_phase(msc_walk *w, msc_phase *ph, int accumulators) {
   for (int r = 0; r < ph->num_reduces; r++) {
     int i = ph->reduce[r];
     bool vector = lanes_reduced(w) || msc_emit_varies(&w->e, i);
-    for (int u = 0; u < accumulators; u++) ph->carried[r * accumulators + u] = msc_emit_identity(&w->e, kind_of(w, i), dtype_of(w, i), vector ? w->h->lanes : 1);
+    for (int u = 0; u < accumulators; u++)
+      ph->carried[r * accumulators + u] =
+          msc_emit_identity(&w->e, kind_of(w, i), dtype_of(w, i), vector ? w->h->lanes : 1);
   }
 }
 
@@ -209,7 +216,8 @@ static void spread_accumulators(msc_walk *w, msc_phase *ph, int num) {
   for (int r = ph->num_reduces - 1; r >= 0; r--) {
     int i = ph->reduce[r];
     ph->carried[r * num] = ph->carried[r];
-    for (int u = 1; u < num; u++) ph->carried[r * num + u] = msc_emit_identity(&w->e, kind_of(w, i), dtype_of(w, i), w->h->lanes);
+    for (int u = 1; u < num; u++)
+      ph->carried[r * num + u] = msc_emit_identity(&w->e, kind_of(w, i), dtype_of(w, i), w->h->lanes);
   }
   ph->accumulators = num;
 }
@@ -219,7 +227,8 @@ static void fold_accumulators(msc_walk *w, msc_phase *ph) {
     LLVMValueRef *acc = &ph->carried[r * ph->accumulators];
     int i = ph->reduce[r];
     for (int num = ph->accumulators; num > 1; num /= 2)
-      for (int u = 0; u < num / 2; u++) acc[u] = msc_emit_combine(&w->e, kind_of(w, i), dtype_of(w, i), acc[u], acc[u + num / 2]);
+      for (int u = 0; u < num / 2; u++)
+        acc[u] = msc_emit_combine(&w->e, kind_of(w, i), dtype_of(w, i), acc[u], acc[u + num / 2]);
     ph->carried[r] = acc[0];
   }
   ph->accumulators = 1;
@@ -304,7 +313,8 @@ static void reduced_loops(msc_walk *w, msc_phase *ph, int axis, LLVMValueRef fro
 static void sum_lanes(msc_walk *w, msc_phase *ph) {
   for (int r = 0; r < ph->num_reduces && lanes_reduced(w); r++)
     ph->carried[r] = msc_emit_horizontal(&w->e, kind_of(w, ph->reduce[r]), dtype_of(w, ph->reduce[r]), ph->carried[r]);
-  for (int r = 0; r < ph->num_reduces && w->team.size > 1; r++) ph->carried[r] = w->team.join(w, kind_of(w, ph->reduce[r]), dtype_of(w, ph->reduce[r]), ph->carried[r]);
+  for (int r = 0; r < ph->num_reduces && w->team.size > 1; r++)
+    ph->carried[r] = w->team.join(w, kind_of(w, ph->reduce[r]), dtype_of(w, ph->reduce[r]), ph->carried[r]);
 }
 
 /* ---- sums in blocks ---- */
@@ -329,7 +339,8 @@ static void open_blocks(msc_walk *w, block_loop *l, uint8_t slot, int axis, cons
   msc_emit *e = &w->e;
   l->blocks = slot < 2 ? msc_emit_int(e, slot) : e->dim[slot - 2];
   LLVMValueRef size = LLVMBuildUDiv(e->b, msc_emit_size(e, axis), l->blocks, "");
-  for (int i = 0; i < l->num; i++) l->total[i] = like[i], l->waiting[i] = msc_ir_stack(e, LLVMTypeOf(like[i]), MSC_SUM_LEVELS);
+  for (int i = 0; i < l->num; i++)
+    l->total[i] = like[i], l->waiting[i] = msc_ir_stack(e, LLVMTypeOf(like[i]), MSC_SUM_LEVELS);
   msc_ir_loop_open(e, &l->loop, msc_emit_int(e, 0), l->blocks, 1, l->num, l->total);
   l->from = LLVMBuildMul(e->b, l->loop.index, size, ""), l->to = LLVMBuildAdd(e->b, l->from, size, "");
 }
@@ -352,7 +363,8 @@ static void run_phase(msc_walk *w, msc_phase *ph) {
   for (int r = 0; r < ph->num_reduces; r++)
     for (int u = 0; u < accumulators; u++) {
       int i = ph->reduce[r];
-      like[r * accumulators + u] = msc_emit_identity(&w->e, kind_of(w, i), dtype_of(w, i), !lanes_reduced(w) && msc_emit_varies(&w->e, i) ? w->h->lanes : 1);
+      like[r * accumulators + u] = msc_emit_identity(&w->e, kind_of(w, i), dtype_of(w, i),
+                                                     !lanes_reduced(w) && msc_emit_varies(&w->e, i) ? w->h->lanes : 1);
     }
   open_blocks(w, &l, w->h->blocks, axis, like);
   reduced_loops(w, ph, axis, l.from, l.to);
@@ -366,7 +378,8 @@ static void end_phase(msc_walk *w, msc_phase *ph) {
     int i = ph->reduce[r];
     if (lanes_reduced(w)) e->value[i][0] = ph->carried[r];
     else
-      for (int u = 0; u < (msc_emit_varies(e, i) ? w->copies : 1); u++) e->value[i][u] = ph->carried[r * ph->accumulators + u];
+      for (int u = 0; u < (msc_emit_varies(e, i) ? w->copies : 1); u++)
+        e->value[i][u] = ph->carried[r * ph->accumulators + u];
   }
 }
 
@@ -404,7 +417,8 @@ static void tail_loops(msc_walk *w, msc_phase *tail, int axis, LLVMValueRef from
       for (int u = 0; u < (msc_emit_varies(e, i) ? w->copies : 1); u++) {
         LLVMValueRef *acc = &tail->carried[r * w->copies + u];
         e->copy = u;
-        *acc = msc_emit_combine(e, kind_of(w, i), dtype_of(w, i), *acc, msc_emit_get(e, e->p->instr[i].arg[0], msc_emit_varies(e, i)));
+        *acc = msc_emit_combine(e, kind_of(w, i), dtype_of(w, i), *acc,
+                                msc_emit_get(e, e->p->instr[i].arg[0], msc_emit_varies(e, i)));
       }
       e->copy = 0;
     }
@@ -417,7 +431,8 @@ static void run_tail(msc_walk *w, msc_phase *tail) {
   block_loop l = {.w = w, .ph = tail, .num = tail->num_reduces * w->copies, .apart = w->copies};
   for (int k = 0; k < l.num; k++) {
     int i = tail->reduce[k / w->copies];
-    tail->carried[k] = msc_emit_identity(&w->e, kind_of(w, i), dtype_of(w, i), msc_emit_varies(&w->e, i) ? w->h->lanes : 1);
+    tail->carried[k] =
+        msc_emit_identity(&w->e, kind_of(w, i), dtype_of(w, i), msc_emit_varies(&w->e, i) ? w->h->lanes : 1);
   }
   if (!w->h->tail_blocks || !tail->num_reduces) {
     tail_loops(w, tail, axis, NULL, NULL);

@@ -1,15 +1,15 @@
-/* product.c: the element type of a and b in; the two kernels of their matrix products out.  `pack` brings columns of b into panels, `multiply` makes rows of
- * c from rows of a and packed panels.
+/* product.c: the element type of a and b in; the two kernels of their matrix products out.  `pack` brings columns of b
+ * into panels, `multiply` makes rows of c from rows of a and packed panels.
  *
- * Every element of c has one accumulator per block of k, which takes its terms in ascending order by fma; blocks are added as a
- * balanced tree: ((0+1)+(2+3))+((4+5)+(6+7)).  So an element's bits depend neither on tiles nor on registers, and a rank that holds an
- * aligned part of the blocks has a subtree of the whole sum.
+ * Every element of c has one accumulator per block of k, which takes its terms in ascending order by fma; blocks are
+ * added as a balanced tree: ((0+1)+(2+3))+((4+5)+(6+7)).  So an element's bits depend neither on tiles nor on
+ * registers, and a rank that holds an aligned part of the blocks has a subtree of the whole sum.
  *
  *   panel p of b: [k][width] elements, columns p * width and following, the last panel filled with what is never stored
  *   panel of rows of a, when a is transposed and long: [k][rows]; else a is read where it lies
  *
- * f16 and bf16 are widened where they are packed, which is exact, and a is packed then in any case, its rows as they lie unless it is
- * transposed; c and bias are f32. */
+ * f16 and bf16 are widened where they are packed, which is exact, and a is packed then in any case, its rows as they
+ * lie unless it is transposed; c and bias are f32. */
 #include <math.h>
 #include <string.h>
 
@@ -34,7 +34,8 @@ typedef struct {
 
 static product product_of(msc_llvm *l, msc_dtype dtype, LLVMValueRef fn) {
   int64_t operand_bytes = msc_dtype_bytes(dtype);
-  product p = {.e = {.l = l, .b = l->builder, .fn = fn}, .b = l->builder, .operand = dtype, .operand_bytes = operand_bytes};
+  product p = {
+      .e = {.l = l, .b = l->builder, .fn = fn}, .b = l->builder, .operand = dtype, .operand_bytes = operand_bytes};
   p.bytes = msc_product_bytes(operand_bytes);
   p.width = msc_product_width(l, dtype), p.lanes = (int)msc_product_lanes(p.width), p.height = msc_product_height(l);
   p.elem = msc_emit_type(&p.e, dtype, 1), p.vector = msc_emit_type(&p.e, dtype, p.lanes);
@@ -48,9 +49,13 @@ static LLVMValueRef i64(product *p, int64_t v) { return msc_emit_int(&p->e, v); 
 static LLVMValueRef add(product *p, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildNSWAdd(p->b, a, b, ""); }
 static LLVMValueRef mul(product *p, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildNSWMul(p->b, a, b, ""); }
 static LLVMValueRef sub(product *p, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildNSWSub(p->b, a, b, ""); }
-static LLVMValueRef least(product *p, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildSelect(p->b, LLVMBuildICmp(p->b, LLVMIntSLT, a, b, ""), a, b, ""); }
+static LLVMValueRef least(product *p, LLVMValueRef a, LLVMValueRef b) {
+  return LLVMBuildSelect(p->b, LLVMBuildICmp(p->b, LLVMIntSLT, a, b, ""), a, b, "");
+}
 
-static LLVMValueRef at(product *p, LLVMValueRef base, LLVMValueRef index) { return LLVMBuildInBoundsGEP2(p->b, p->elem, base, &index, 1, ""); }
+static LLVMValueRef at(product *p, LLVMValueRef base, LLVMValueRef index) {
+  return LLVMBuildInBoundsGEP2(p->b, p->elem, base, &index, 1, "");
+}
 
 static LLVMValueRef load(product *p, LLVMValueRef place) {
   LLVMValueRef v = LLVMBuildLoad2(p->b, p->vector, place, "");
@@ -58,7 +63,9 @@ static LLVMValueRef load(product *p, LLVMValueRef place) {
   return v;
 }
 
-static void store(product *p, LLVMValueRef v, LLVMValueRef place) { LLVMSetAlignment(LLVMBuildStore(p->b, v, place), (unsigned)p->bytes); }
+static void store(product *p, LLVMValueRef v, LLVMValueRef place) {
+  LLVMSetAlignment(LLVMBuildStore(p->b, v, place), (unsigned)p->bytes);
+}
 
 static LLVMValueRef argument(product *p, unsigned from, LLVMTypeRef type, int i) {
   LLVMValueRef index = i64(p, i);
@@ -76,9 +83,11 @@ static LLVMValueRef below(product *p, LLVMValueRef count) {
   return LLVMBuildICmp(p->b, LLVMIntSLT, LLVMConstVector(k, (unsigned)p->lanes), n, "");
 }
 
-static LLVMValueRef load_masked_as(product *p, LLVMTypeRef vector, int64_t bytes, LLVMValueRef place, LLVMValueRef mask) {
+static LLVMValueRef load_masked_as(product *p, LLVMTypeRef vector, int64_t bytes, LLVMValueRef place,
+                                   LLVMValueRef mask) {
   LLVMTypeRef types[2] = {vector, LLVMPointerTypeInContext(p->e.l->llvm, 0)};
-  LLVMValueRef args[4] = {place, LLVMConstInt(LLVMInt32TypeInContext(p->e.l->llvm), (unsigned)bytes, false), mask, LLVMConstNull(vector)};
+  LLVMValueRef args[4] = {place, LLVMConstInt(LLVMInt32TypeInContext(p->e.l->llvm), (unsigned)bytes, false), mask,
+                          LLVMConstNull(vector)};
   return msc_ir_call(&p->e, "llvm.masked.load", 2, types, 4, args);
 }
 
@@ -93,7 +102,8 @@ static LLVMValueRef at_operand(product *p, LLVMValueRef base, LLVMValueRef index
 
 /* A vector of a or b, in the sums' type; mask NULL: whole. */
 static LLVMValueRef load_operand(product *p, LLVMValueRef place, LLVMValueRef mask) {
-  if (mask) return msc_emit_widen(&p->e, load_masked_as(p, p->operand_vector, p->operand_bytes, place, mask), p->operand);
+  if (mask)
+    return msc_emit_widen(&p->e, load_masked_as(p, p->operand_vector, p->operand_bytes, place, mask), p->operand);
   LLVMValueRef v = LLVMBuildLoad2(p->b, p->operand_vector, place, "");
   LLVMSetAlignment(v, (unsigned)p->operand_bytes);
   return msc_emit_widen(&p->e, v, p->operand);
@@ -101,7 +111,8 @@ static LLVMValueRef load_operand(product *p, LLVMValueRef place, LLVMValueRef ma
 
 static void store_masked(product *p, LLVMValueRef v, LLVMValueRef place, LLVMValueRef mask) {
   LLVMTypeRef types[2] = {p->vector, LLVMPointerTypeInContext(p->e.l->llvm, 0)};
-  LLVMValueRef args[4] = {v, place, LLVMConstInt(LLVMInt32TypeInContext(p->e.l->llvm), (unsigned)p->bytes, false), mask};
+  LLVMValueRef args[4] = {v, place, LLVMConstInt(LLVMInt32TypeInContext(p->e.l->llvm), (unsigned)p->bytes, false),
+                          mask};
   msc_ir_call(&p->e, "llvm.masked.store", 2, types, 4, args);
 }
 
@@ -114,39 +125,47 @@ typedef struct {
 /* Row after row of b, so that memory is read in long runs. */
 static void pack_rows(product *p, const packing *g, LLVMValueRef begin, LLVMValueRef end) {
   msc_ir_loop rows, panels;
-  LLVMValueRef whole = LLVMBuildSDiv(p->b, g->columns, i64(p, p->width), ""), left = sub(p, g->columns, mul(p, whole, i64(p, p->width)));
+  LLVMValueRef whole = LLVMBuildSDiv(p->b, g->columns, i64(p, p->width), ""),
+               left = sub(p, g->columns, mul(p, whole, i64(p, p->width)));
   LLVMValueRef mask[VECTORS], last = least(p, end, whole);
   for (int v = 0; v < VECTORS; v++) mask[v] = below(p, sub(p, left, i64(p, v * p->lanes)));
   msc_ir_loop_open(&p->e, &rows, i64(p, 0), g->k, 1, 0, NULL);
-  LLVMValueRef from = at_operand(p, g->b, mul(p, rows.index, g->step)), to = at(p, g->room, mul(p, rows.index, i64(p, p->width)));
+  LLVMValueRef from = at_operand(p, g->b, mul(p, rows.index, g->step)),
+               to = at(p, g->room, mul(p, rows.index, i64(p, p->width)));
   LLVMValueRef size = mul(p, g->k, i64(p, p->width));
   for (int masked = 0; masked < 2; masked++) {
     msc_ir_loop_open(&p->e, &panels, masked ? last : begin, masked ? end : last, 1, 0, NULL);
     for (int v = 0; v < VECTORS; v++) {
       LLVMValueRef place = at_operand(p, from, add(p, mul(p, panels.index, i64(p, p->width)), i64(p, v * p->lanes)));
-      store(p, load_operand(p, place, masked ? mask[v] : NULL), at(p, to, add(p, mul(p, panels.index, size), i64(p, v * p->lanes))));
+      store(p, load_operand(p, place, masked ? mask[v] : NULL),
+            at(p, to, add(p, mul(p, panels.index, size), i64(p, v * p->lanes))));
     }
     msc_ir_loop_close(&p->e, &panels, NULL);
   }
   msc_ir_loop_close(&p->e, &rows, NULL);
 }
 
-/* Squares turned in registers.  The last one of a panel may write behind it, where panels come later, or what msc_product_panel_elems has room for. */
+/* Squares turned in registers.  The last one of a panel may write behind it, where panels come later, or what
+ * msc_product_panel_elems has room for. */
 static void pack_columns(product *p, const packing *g, LLVMValueRef begin, LLVMValueRef end) {
   msc_ir_loop panels, squares;
   LLVMValueRef last = sub(p, g->columns, i64(p, 1)), size = mul(p, g->k, i64(p, p->width));
   msc_ir_loop_open(&p->e, &panels, begin, end, 1, 0, NULL);
-  LLVMValueRef to = at(p, g->room, mul(p, panels.index, size)), first = mul(p, panels.index, i64(p, p->width)), row[VECTORS * 64];
-  for (int c = 0; c < p->width; c++) row[c] = at_operand(p, g->b, mul(p, least(p, add(p, first, i64(p, c)), last), g->step));
+  LLVMValueRef to = at(p, g->room, mul(p, panels.index, size)), first = mul(p, panels.index, i64(p, p->width)),
+               row[VECTORS * 64];
+  for (int c = 0; c < p->width; c++)
+    row[c] = at_operand(p, g->b, mul(p, least(p, add(p, first, i64(p, c)), last), g->step));
   LLVMValueRef whole = LLVMBuildAnd(p->b, g->k, i64(p, -p->lanes), "");
   for (int masked = 0; masked < 2; masked++) {
     msc_ir_loop_open(&p->e, &squares, masked ? whole : i64(p, 0), masked ? g->k : whole, p->lanes, 0, NULL);
     LLVMValueRef mask = masked ? below(p, sub(p, g->k, squares.index)) : NULL;
     for (int v = 0; v < VECTORS; v++) {
       LLVMValueRef x[64];
-      for (int c = 0; c < p->lanes; c++) x[c] = load_operand(p, at_operand(p, row[v * p->lanes + c], squares.index), mask);
+      for (int c = 0; c < p->lanes; c++)
+        x[c] = load_operand(p, at_operand(p, row[v * p->lanes + c], squares.index), mask);
       msc_ir_turn(&p->e, p->lanes, x);
-      for (int k = 0; k < p->lanes; k++) store(p, x[k], at(p, to, add(p, mul(p, squares.index, i64(p, p->width)), i64(p, k * p->width + v * p->lanes))));
+      for (int k = 0; k < p->lanes; k++)
+        store(p, x[k], at(p, to, add(p, mul(p, squares.index, i64(p, p->width)), i64(p, k * p->width + v * p->lanes))));
     }
     msc_ir_loop_close(&p->e, &squares, NULL);
   }
@@ -162,15 +181,17 @@ static void emit_pack(msc_llvm *l, msc_dtype dtype, bool transposed, LLVMValueRe
 
 /* ---- multiply ---- */
 
-/* How many blocks straight code sums, as a power of two.  Two blocks grow side by side, a term of each per turn; the sum of
- * the first pair waits in registers for that of the second, so that of four blocks only one sum is stored. */
+/* How many blocks straight code sums, as a power of two.  Two blocks grow side by side, a term of each per turn; the
+ * sum of the first pair waits in registers for that of the second, so that of four blocks only one sum is stored. */
 typedef enum { SINGLE, PAIRS, QUADS, NUM_FORMS } sum_form;
 
 typedef struct {
   LLVMValueRef a, b, c, bias, room;                /* room: for panels of rows of a */
   LLVMValueRef columns, k, step_c, blocks, block;  /* block: its terms */
-  LLVMValueRef row_a, term_a, panel_a;             /* elements of a from row to row, term to term, panel to panel of rows */
-  LLVMValueRef term_b, column_b;                   /* elements of b from term to term, from column to column of panels */
+  /* elements of a from row to row, term to term, panel to panel of rows */
+  LLVMValueRef row_a, term_a, panel_a;
+  /* elements of b from term to term, from column to column of panels */
+  LLVMValueRef term_b, column_b;
   LLVMValueRef floor;                              /* of what is stored */
   LLVMValueRef has_bias;                           /* i64, 0 or 1 */
   LLVMValueRef waiting;                            /* sums of blocks */
@@ -185,8 +206,8 @@ static int panel_rows(const product *p, sum_form form) {
   return form == SINGLE ? MAX_HEIGHT : MSC_PRODUCT_PANEL_ROWS;
 }
 
-/* Heights of groups for which there is code, descending.  The registers hold the sums of one such group, and of the lower
- * groups of other forms two or three sets. */
+/* Heights of groups for which there is code, descending.  The registers hold the sums of one such group, and of the
+ * lower groups of other forms two or three sets. */
 static const int *heights_of(const product *p, sum_form form) {
   static const int three[] = {3, 2, 1, 0}, four[] = {4, 3, 2, 1, 0};
   static const int six[] = {6, 4, 2, 1, 0}, twelve[] = {12, 8, 4, 2, 1, 0};
@@ -194,13 +215,16 @@ static const int *heights_of(const product *p, sum_form form) {
   return form == SINGLE ? six : three;
 }
 
-/* Rows of the group at the start of `left`: the largest that leaves none, or enough for a high one, which keeps the arithmetic busy. */
+/* Rows of the group at the start of `left`: the largest that leaves none, or enough for a high one, which keeps
+ * the arithmetic busy. */
 static LLVMValueRef height_of(product *p, const int *h, LLVMValueRef left) {
   int num = 0;
   while (h[num]) num++;
   LLVMValueRef rows = i64(p, 1);
-  for (int i = num - 2; i >= 0; i--) rows = LLVMBuildSelect(p->b, LLVMBuildICmp(p->b, LLVMIntSGE, left, i64(p, h[i]), ""), i64(p, h[i]), rows, "");
-  LLVMValueRef between = LLVMBuildAnd(p->b, LLVMBuildICmp(p->b, LLVMIntSGT, left, i64(p, h[0]), ""), LLVMBuildICmp(p->b, LLVMIntSLT, left, i64(p, h[0] + h[1]), ""), "");
+  for (int i = num - 2; i >= 0; i--)
+    rows = LLVMBuildSelect(p->b, LLVMBuildICmp(p->b, LLVMIntSGE, left, i64(p, h[i]), ""), i64(p, h[i]), rows, "");
+  LLVMValueRef between = LLVMBuildAnd(p->b, LLVMBuildICmp(p->b, LLVMIntSGT, left, i64(p, h[0]), ""),
+                                      LLVMBuildICmp(p->b, LLVMIntSLT, left, i64(p, h[0] + h[1]), ""), "");
   return LLVMBuildSelect(p->b, between, i64(p, h[1]), rows, "");
 }
 
@@ -216,19 +240,22 @@ static void pack_groups(product *p, const multiplying *x, LLVMValueRef step, LLV
   for (int v = 0; v < num; v++) mask[v] = below(p, sub(p, left, i64(p, v * p->lanes)));
   msc_ir_loop_open(&p->e, &terms, i64(p, 0), x->k, 1, 0, NULL);
   for (int v = 0; v < num; v++) {
-    LLVMValueRef got = load_operand(p, at_operand(p, from, add(p, mul(p, terms.index, step), i64(p, v * p->lanes))), mask[v]);
+    LLVMValueRef got =
+        load_operand(p, at_operand(p, from, add(p, mul(p, terms.index, step), i64(p, v * p->lanes))), mask[v]);
     store(p, got, at(p, to, add(p, mul(p, terms.index, i64(p, rows)), i64(p, v * p->lanes))));
   }
   msc_ir_loop_close(&p->e, &terms, NULL);
   msc_ir_loop_close(&p->e, &panels, NULL);
 }
 
-/* Rows of a, which are widened, as they lie; a vector may write behind its row, where the next one, or nothing, comes later. */
+/* Rows of a, which are widened, as they lie; a vector may write behind its row, where the next one, or
+ * nothing, comes later. */
 static void widen_rows(product *p, const multiplying *x, LLVMValueRef step, LLVMValueRef begin, LLVMValueRef end) {
   msc_ir_loop rows, terms;
   LLVMValueRef whole = LLVMBuildAnd(p->b, x->k, i64(p, -p->lanes), ""), mask = below(p, sub(p, x->k, whole));
   msc_ir_loop_open(&p->e, &rows, begin, end, 1, 0, NULL);
-  LLVMValueRef from = at_operand(p, x->a, mul(p, rows.index, step)), to = at(p, x->room, mul(p, sub(p, rows.index, begin), x->k));
+  LLVMValueRef from = at_operand(p, x->a, mul(p, rows.index, step)),
+               to = at(p, x->room, mul(p, sub(p, rows.index, begin), x->k));
   for (int masked = 0; masked < 2; masked++) {
     msc_ir_loop_open(&p->e, &terms, masked ? whole : i64(p, 0), masked ? x->k : whole, p->lanes, 0, NULL);
     store(p, load_operand(p, at_operand(p, from, terms.index), masked ? mask : NULL), at(p, to, terms.index));
@@ -245,8 +272,8 @@ enum {
 };
 _Static_assert((int)CARRIED <= (int)MAX_CARRIED, "a loop carries the sums of two blocks and the pointers");
 
-/* A group of rows and where its next terms are.  Pointers walk on from term to term: of addresses that can be computed from a
- * counter LLVM keeps many copies. */
+/* A group of rows and where its next terms are.  Pointers walk on from term to term: of addresses that can be computed
+ * from a counter LLVM keeps many copies. */
 typedef struct {
   int height;
   LLVMValueRef row[ROWS_APART]; /* elements from a pointer's row to those behind it */
@@ -256,15 +283,17 @@ typedef struct {
 static int num_sums(const walk *w) { return w->height * VECTORS; }
 static int num_pointers(const walk *w) { return (w->height + ROWS_APART - 1) / ROWS_APART; }
 
-/* The same pointer, of which LLVM does not know where it comes from: else it takes apart the sums that the machine's addressing
- * does for nothing, and spills what it makes of them. */
+/* The same pointer, of which LLVM does not know where it comes from: else it takes apart the sums that the machine's
+ * addressing does for nothing, and spills what it makes of them. */
 static LLVMValueRef hide(product *p, LLVMValueRef pointer) {
   LLVMTypeRef type = LLVMTypeOf(pointer), fn = LLVMFunctionType(type, &type, 1, false);
   LLVMValueRef asm_ = LLVMGetInlineAsm(fn, "", 0, "=r,0", 4, false, false, LLVMInlineAsmDialectATT, false);
   return LLVMBuildCall2(p->b, fn, asm_, &pointer, 1, "");
 }
 
-static LLVMValueRef step_on(product *p, LLVMValueRef pointer, LLVMValueRef elems) { return hide(p, at(p, pointer, elems)); }
+static LLVMValueRef step_on(product *p, LLVMValueRef pointer, LLVMValueRef elems) {
+  return hide(p, at(p, pointer, elems));
+}
 
 /* One term of all sums of a block. */
 static void multiply_term(product *p, const walk *w, const LLVMValueRef *a, LLVMValueRef b, LLVMValueRef *acc) {
@@ -329,19 +358,23 @@ static void sum_blocks_of_form(product *p, const multiplying *x, walk *w, sum_fo
   }
 }
 
-/* Sums of blocks, added as a balanced tree: each meets as many waiting ones as its number has ones at the end, the last of them first,
- * and then waits itself.  `top` is where the next ones will wait.  As msc_ir_fold, with all sums of a block side by side. */
-static LLVMValueRef fold(product *p, int num, LLVMValueRef block, LLVMValueRef blocks, LLVMValueRef top, LLVMValueRef *acc) {
+/* Sums of blocks, added as a balanced tree: each meets as many waiting ones as its number has ones at the end, the last
+ * of them first, and then waits itself.  `top` is where the next ones will wait.  As msc_ir_fold, with all sums of a
+ * block side by side. */
+static LLVMValueRef fold(product *p, int num, LLVMValueRef block, LLVMValueRef blocks, LLVMValueRef top,
+                         LLVMValueRef *acc) {
   msc_ir_loop meet;
   LLVMTypeRef i64_type = LLVMInt64TypeInContext(p->e.l->llvm);
-  LLVMValueRef kept[SUMS + 1], next = add(p, block, i64(p, 1)), args[2] = {next, LLVMConstInt(LLVMInt1TypeInContext(p->e.l->llvm), 0, false)};
+  LLVMValueRef kept[SUMS + 1], next = add(p, block, i64(p, 1)),
+                               args[2] = {next, LLVMConstInt(LLVMInt1TypeInContext(p->e.l->llvm), 0, false)};
   LLVMValueRef ones = msc_ir_call(&p->e, "llvm.cttz", 1, &i64_type, 2, args);
   LLVMBasicBlockRef from[2], wait = msc_ir_block(&p->e), done = msc_ir_block(&p->e);
   memcpy(kept, acc, sizeof *acc * (size_t)num);
   kept[num] = top;
   msc_ir_loop_open(&p->e, &meet, i64(p, 0), ones, 1, num + 1, kept);
   kept[num] = at(p, kept[num], i64(p, -num * p->lanes));
-  for (int i = 0; i < num; i++) kept[i] = LLVMBuildFAdd(p->b, load(p, at(p, kept[num], i64(p, i * p->lanes))), kept[i], "");
+  for (int i = 0; i < num; i++)
+    kept[i] = LLVMBuildFAdd(p->b, load(p, at(p, kept[num], i64(p, i * p->lanes))), kept[i], "");
   msc_ir_loop_close(&p->e, &meet, kept);
   from[0] = LLVMGetInsertBlock(p->b), from[1] = wait;
   LLVMBuildCondBr(p->b, LLVMBuildICmp(p->b, LLVMIntSLT, next, blocks, ""), wait, done);
@@ -376,15 +409,18 @@ static LLVMValueRef finished(product *p, const multiplying *x, LLVMValueRef v, L
   return LLVMBuildSelect(p->b, LLVMBuildFCmp(p->b, LLVMRealOLT, v, x->floor, ""), x->floor, v, "");
 }
 
-static void store_group(product *p, const multiplying *x, int height, LLVMValueRef row, LLVMValueRef column, LLVMValueRef *acc) {
+static void store_group(product *p, const multiplying *x, int height, LLVMValueRef row, LLVMValueRef column,
+                        LLVMValueRef *acc) {
   LLVMBasicBlockRef part = msc_ir_block(&p->e), whole = msc_ir_block(&p->e), done = msc_ir_block(&p->e);
   LLVMValueRef left = sub(p, x->columns, column);
   LLVMBuildCondBr(p->b, LLVMBuildICmp(p->b, LLVMIntSLT, left, i64(p, p->width), ""), part, whole);
   for (int masked = 0; masked < 2; masked++) {
     LLVMPositionBuilderAtEnd(p->b, masked ? part : whole);
     for (int v = 0; v < VECTORS; v++) {
-      LLVMValueRef mask = masked ? below(p, sub(p, left, i64(p, v * p->lanes))) : NULL, here = add(p, column, i64(p, v * p->lanes));
-      LLVMValueRef place = at(p, x->bias, mul(p, here, x->has_bias)), bias = masked ? load_masked(p, place, mask) : load(p, place);
+      LLVMValueRef mask = masked ? below(p, sub(p, left, i64(p, v * p->lanes))) : NULL,
+                   here = add(p, column, i64(p, v * p->lanes));
+      LLVMValueRef place = at(p, x->bias, mul(p, here, x->has_bias)),
+                   bias = masked ? load_masked(p, place, mask) : load(p, place);
       for (int r = 0; r < height; r++) {
         LLVMValueRef y = finished(p, x, acc[r * VECTORS + v], bias);
         place = at(p, x->c, add(p, mul(p, add(p, row, i64(p, r)), x->step_c), here));
@@ -398,7 +434,8 @@ static void store_group(product *p, const multiplying *x, int height, LLVMValueR
 }
 
 /* height rows of a times one panel of b: rows `row` and following of c. */
-static void multiply_group(product *p, const multiplying *x, int height, LLVMValueRef a, LLVMValueRef row, LLVMValueRef column) {
+static void multiply_group(product *p, const multiplying *x, int height, LLVMValueRef a, LLVMValueRef row,
+                           LLVMValueRef column) {
   LLVMValueRef acc[SUMS];
   walk w = {.a = a, .b = at(p, x->b, mul(p, column, x->column_b)), .height = height};
   for (int r = 0; r < ROWS_APART; r++) w.row[r] = mul(p, x->row_a, i64(p, r));
@@ -407,14 +444,17 @@ static void multiply_group(product *p, const multiplying *x, int height, LLVMVal
 }
 
 /* Groups of the rows first .. last - 1, which are in one panel of rows. */
-static void multiply_rows(product *p, const multiplying *x, LLVMValueRef panel, LLVMValueRef first, LLVMValueRef last, LLVMValueRef column) {
+static void multiply_rows(product *p, const multiplying *x, LLVMValueRef panel, LLVMValueRef first, LLVMValueRef last,
+                          LLVMValueRef column) {
   const int *heights = heights_of(p, x->form);
-  LLVMBasicBlockRef before = LLVMGetInsertBlock(p->b), body = msc_ir_block(&p->e), none = msc_ir_block(&p->e), next = msc_ir_block(&p->e), after = msc_ir_block(&p->e);
+  LLVMBasicBlockRef before = LLVMGetInsertBlock(p->b), body = msc_ir_block(&p->e), none = msc_ir_block(&p->e),
+                    next = msc_ir_block(&p->e), after = msc_ir_block(&p->e);
   LLVMBuildBr(p->b, body);
   LLVMPositionBuilderAtEnd(p->b, body);
   LLVMValueRef row = LLVMBuildPhi(p->b, LLVMInt64TypeInContext(p->e.l->llvm), "");
   LLVMAddIncoming(row, &first, &before, 1);
-  LLVMValueRef height = height_of(p, heights, sub(p, last, row)), a = at(p, panel, mul(p, sub(p, row, first), x->row_a));
+  LLVMValueRef height = height_of(p, heights, sub(p, last, row)),
+               a = at(p, panel, mul(p, sub(p, row, first), x->row_a));
   LLVMValueRef choice = LLVMBuildSwitch(p->b, height, none, 5);
   for (const int *h = heights; *h; h++) {
     LLVMBasicBlockRef here = msc_ir_block(&p->e);
@@ -447,7 +487,8 @@ static void multiply_all(product *p, const multiplying *x, LLVMValueRef begin, L
 
 /* Without a bias zeros are added, from one place for all columns. */
 static void read_bias(product *p, multiplying *x) {
-  LLVMValueRef zeros = msc_ir_stack(&p->e, p->vector, 1), given = buffer(p, 4), has = LLVMBuildIsNotNull(p->b, given, "");
+  LLVMValueRef zeros = msc_ir_stack(&p->e, p->vector, 1), given = buffer(p, 4),
+               has = LLVMBuildIsNotNull(p->b, given, "");
   store(p, LLVMConstNull(p->vector), zeros);
   x->bias = LLVMBuildSelect(p->b, has, given, zeros, "");
   x->has_bias = LLVMBuildZExt(p->b, has, LLVMInt64TypeInContext(p->e.l->llvm), "");
@@ -457,7 +498,8 @@ static LLVMValueRef is_set(product *p, int i) { return LLVMBuildICmp(p->b, LLVMI
 
 /* x->room gets rows of a where `wanted`. */
 static void pack_if(product *p, const multiplying *x, LLVMValueRef wanted, LLVMValueRef begin, LLVMValueRef end,
-                    void (*pack)(product *, const multiplying *, LLVMValueRef step, LLVMValueRef begin, LLVMValueRef end)) {
+                    void (*pack)(product *, const multiplying *, LLVMValueRef step, LLVMValueRef begin,
+                                 LLVMValueRef end)) {
   LLVMBasicBlockRef here = msc_ir_block(&p->e), after = msc_ir_block(&p->e);
   LLVMBuildCondBr(p->b, wanted, here, after);
   LLVMPositionBuilderAtEnd(p->b, here);
@@ -466,13 +508,15 @@ static void pack_if(product *p, const multiplying *x, LLVMValueRef wanted, LLVMV
   LLVMPositionBuilderAtEnd(p->b, after);
 }
 
-/* Where rows of a begin and how they lie.  Transposed: as they are if there are few terms, else packed.  Not transposed: as they are.
- * What is narrow is packed in any case. */
+/* Where rows of a begin and how they lie.  Transposed: as they are if there are few terms, else packed.  Not
+ * transposed: as they are.  What is narrow is packed in any case. */
 static void read_rows(product *p, multiplying *x, LLVMValueRef begin, LLVMValueRef end) {
   enum { FEW = 128 };
   bool narrow = msc_product_packs_rows(p->operand_bytes, false);
-  LLVMValueRef given = buffer(p, 0), step = dim(p, 2), one = i64(p, 1), rows = i64(p, panel_rows(p, x->form)), turned = is_set(p, 5);
-  LLVMValueRef many = narrow ? turned : LLVMBuildAnd(p->b, turned, LLVMBuildICmp(p->b, LLVMIntSGT, x->k, i64(p, FEW), ""), "");
+  LLVMValueRef given = buffer(p, 0), step = dim(p, 2), one = i64(p, 1), rows = i64(p, panel_rows(p, x->form)),
+               turned = is_set(p, 5);
+  LLVMValueRef many =
+      narrow ? turned : LLVMBuildAnd(p->b, turned, LLVMBuildICmp(p->b, LLVMIntSGT, x->k, i64(p, FEW), ""), "");
   x->a = given;
   pack_if(p, x, many, begin, end, pack_groups);
   if (narrow) pack_if(p, x, LLVMBuildNot(p->b, turned, ""), begin, end, widen_rows);
@@ -483,23 +527,33 @@ static void read_rows(product *p, multiplying *x, LLVMValueRef begin, LLVMValueR
   x->a = narrow ? x->room : LLVMBuildSelect(p->b, many, x->room, at(p, given, mul(p, begin, x->row_a)), "");
 }
 
-/* What is stored of each block costs little where blocks are long, and then high groups, which read b seldom, are best unless the
- * nearest cache holds the panel.  With 16 registers pairs halve the rows of a group, which pays for the shortest blocks only. */
+/* What is stored of each block costs little where blocks are long, and then high groups, which read b seldom, are best
+ * unless the nearest cache holds the panel.  With 16 registers pairs halve the rows of a group, which pays for the
+ * shortest blocks only. */
 static LLVMValueRef form_of(product *p, const multiplying *x) {
   enum { CLOSE = 32 * 1024, LONG = 32, SHORT = 8 };
   LLVMValueRef one = i64(p, SINGLE), is_short = LLVMBuildICmp(p->b, LLVMIntSLE, x->block, i64(p, SHORT), "");
-  LLVMValueRef pairs = LLVMBuildICmp(p->b, LLVMIntSGE, x->blocks, i64(p, 2), ""), quads = LLVMBuildICmp(p->b, LLVMIntSGE, x->blocks, i64(p, 4), "");
-  if (!has_32_registers(p)) return LLVMBuildSelect(p->b, LLVMBuildAnd(p->b, pairs, is_short, ""), i64(p, PAIRS), one, "");
+  LLVMValueRef pairs = LLVMBuildICmp(p->b, LLVMIntSGE, x->blocks, i64(p, 2), ""),
+               quads = LLVMBuildICmp(p->b, LLVMIntSGE, x->blocks, i64(p, 4), "");
+  if (!has_32_registers(p))
+    return LLVMBuildSelect(p->b, LLVMBuildAnd(p->b, pairs, is_short, ""), i64(p, PAIRS), one, "");
   LLVMValueRef is_long = LLVMBuildICmp(p->b, LLVMIntSGE, x->block, i64(p, LONG), "");
   LLVMValueRef is_far = LLVMBuildICmp(p->b, LLVMIntSGT, x->k, i64(p, CLOSE / (p->width * p->bytes)), "");
-  LLVMValueRef near = LLVMBuildSelect(p->b, quads, i64(p, QUADS), LLVMBuildSelect(p->b, pairs, i64(p, PAIRS), one, ""), "");
+  LLVMValueRef near =
+      LLVMBuildSelect(p->b, quads, i64(p, QUADS), LLVMBuildSelect(p->b, pairs, i64(p, PAIRS), one, ""), "");
   return LLVMBuildSelect(p->b, LLVMBuildAnd(p->b, is_long, is_far, ""), one, near, "");
 }
 
 static void emit_multiply(msc_llvm *l, msc_dtype dtype, LLVMValueRef fn) {
   product p = product_of(l, dtype, fn);
   LLVMValueRef begin = LLVMGetParam(fn, 1), end = LLVMGetParam(fn, 2);
-  multiplying x = {.b = buffer(&p, 1), .c = buffer(&p, 2), .room = buffer(&p, 3), .columns = dim(&p, 0), .k = dim(&p, 1), .step_c = dim(&p, 3), .blocks = dim(&p, 4)};
+  multiplying x = {.b = buffer(&p, 1),
+                   .c = buffer(&p, 2),
+                   .room = buffer(&p, 3),
+                   .columns = dim(&p, 0),
+                   .k = dim(&p, 1),
+                   .step_c = dim(&p, 3),
+                   .blocks = dim(&p, 4)};
   x.block = LLVMBuildSDiv(p.b, x.k, x.blocks, "");
   x.term_b = i64(&p, p.width), x.column_b = x.k;
   LLVMValueRef zero = LLVMConstReal(p.elem, 0), lowest = LLVMConstReal(p.elem, -(double)INFINITY);

@@ -1,6 +1,6 @@
-/* sanitize.c: a module of kernels in; the same out with every access checked against the address sanitizer's shadow memory, which is where it is
- * in any process on x86-64 Linux.  Code of a plan can call nobody, so a bad access ends in an instruction that is none, with the address
- * in rax: tools/crash.c tells of it. */
+/* sanitize.c: a module of kernels in; the same out with every access checked against the address sanitizer's shadow
+ * memory, which is where it is in any process on x86-64 Linux.  Code of a plan can call nobody, so a bad access ends in
+ * an instruction that is none, with the address in rax: tools/crash.c tells of it. */
 #include <llvm-c/Support.h>
 #include <pthread.h>
 #include <string.h>
@@ -15,13 +15,16 @@ static void set_options(void) {
 
 /* What LLVM calls to report a bad access, with its address. */
 static void make_trap(msc_llvm *l, LLVMValueRef fn) {
-  LLVMTypeRef i64 = LLVMInt64TypeInContext(l->llvm), type = LLVMFunctionType(LLVMVoidTypeInContext(l->llvm), &i64, 1, false);
-  LLVMValueRef keep = LLVMGetInlineAsm(type, "", 0, "{ax}", 4, true, false, LLVMInlineAsmDialectATT, false), address = LLVMGetParam(fn, 0);
+  LLVMTypeRef i64 = LLVMInt64TypeInContext(l->llvm),
+              type = LLVMFunctionType(LLVMVoidTypeInContext(l->llvm), &i64, 1, false);
+  LLVMValueRef keep = LLVMGetInlineAsm(type, "", 0, "{ax}", 4, true, false, LLVMInlineAsmDialectATT, false),
+               address = LLVMGetParam(fn, 0);
   unsigned trap = LLVMLookupIntrinsicID("llvm.trap", 9);
   LLVMBuilderRef b = LLVMCreateBuilderInContext(l->llvm);
   LLVMPositionBuilderAtEnd(b, LLVMAppendBasicBlockInContext(l->llvm, fn, ""));
   LLVMBuildCall2(b, type, keep, &address, 1, "");
-  LLVMBuildCall2(b, LLVMIntrinsicGetType(l->llvm, trap, NULL, 0), LLVMGetIntrinsicDeclaration(l->module, trap, NULL, 0), NULL, 0, "");
+  LLVMBuildCall2(b, LLVMIntrinsicGetType(l->llvm, trap, NULL, 0), LLVMGetIntrinsicDeclaration(l->module, trap, NULL, 0),
+                 NULL, 0, "");
   LLVMBuildUnreachable(b);
   LLVMDisposeBuilder(b);
   LLVMSetLinkage(fn, LLVMInternalLinkage);

@@ -1,4 +1,5 @@
-/* walk.h: a program on its way to a kernel: what is known at this point of the loops, and the loops that all skeletons share. */
+/* walk.h: a program on its way to a kernel: what is known at this point of the loops, and the loops that
+ * all skeletons share. */
 #ifndef MSC_CODEGEN_EMIT_WALK_H
 #define MSC_CODEGEN_EMIT_WALK_H
 
@@ -6,8 +7,8 @@
 
 typedef struct msc_walk msc_walk;
 
-/* On a GPU: the threads that share an item.  Each has a part of the positions along head.team_axis, and what they have reduced is
- * joined. */
+/* On a GPU: the threads that share an item.  Each has a part of the positions along head.team_axis, and what they have
+ * reduced is joined. */
 typedef struct {
   int size;                 /* 1: nobody shares */
   LLVMValueRef rank;        /* i64: 0 .. size - 1 */
@@ -24,7 +25,8 @@ struct msc_walk {
   uint16_t bound;           /* axes whose position is known */
   int copies;               /* vectors side by side */
   uint8_t phases_done, level, phase;
-  LLVMValueRef kept[MSC_NEST_INSTRS]; /* on the stack: a row of values that several phases need; NULL: computed in each */
+  /* on the stack: a row of values that several phases need; NULL: computed in each */
+  LLVMValueRef kept[MSC_NEST_INSTRS];
   uint8_t kept_from[MSC_NEST_INSTRS]; /* the phase that computes them */
 };
 
@@ -58,7 +60,8 @@ void msc_walk_keep_rows(msc_walk *w);
 LLVMValueRef msc_walk_mask(msc_walk *w, LLVMValueRef first, LLVMValueRef to);
 /* The last position after `from` that steps of `width` reach without passing `to`. */
 LLVMValueRef msc_walk_whole(msc_walk *w, LLVMValueRef from, LLVMValueRef to, int width);
-/* Vectors along the lane axis: `unroll` at a time, then one at a time under a mask; `point` emits at the bound position. */
+/* Vectors along the lane axis: `unroll` at a time, then one at a time under a mask; `point` emits at
+ * the bound position. */
 typedef void msc_point_fn(msc_walk *w, msc_phase *ph, int accumulator);
 void msc_walk_lanes(msc_walk *w, msc_phase *ph, LLVMValueRef from, LLVMValueRef to, int unroll, msc_point_fn *point);
 

@@ -56,7 +56,8 @@ const msc_layout *msc_plan_layout_of(const msc_plan *p, const msc_attr_value *te
   return msc_layout_replicated(p->ctx, rank);
 }
 
-static const msc_type *global_type(const msc_plan *p, const msc_type *local, const msc_attr_value *shape, const msc_attr_value *layout) {
+static const msc_type *global_type(const msc_plan *p, const msc_type *local, const msc_attr_value *shape,
+                                   const msc_attr_value *layout) {
   int64_t dim[MSC_MAX_RANK];
   for (int d = 0; d < local->rank; d++) dim[d] = shape ? shape->list.v[d].i : local->dim[d];
   return msc_type_of(p->ctx, local->dtype, local->rank, dim, msc_plan_layout_of(p, layout, local->rank));
@@ -190,7 +191,8 @@ static plan_ref place_argument(calling *c, size_t i) {
     return ref;
   }
   if (role == MSC_ROLE_MICRO) {
-    if (stage->micro == UINT64_MAX) stage->micro = take_room(&stage->persistent_bytes, bytes, PLAN_SPACE_PERSISTENT).offset;
+    if (stage->micro == UINT64_MAX)
+      stage->micro = take_room(&stage->persistent_bytes, bytes, PLAN_SPACE_PERSISTENT).offset;
     return (plan_ref){.offset = stage->micro, .bytes = bytes, .space = PLAN_SPACE_PERSISTENT};
   }
   if (role != MSC_ROLE_PARAMETER && role != MSC_ROLE_STATE) return place_input(c, i, name, bytes);
@@ -229,7 +231,9 @@ static plan_ref ref_of(calling *c, const msc_value *v, bool written) {
   } else {
     int64_t place = msc_op_attr(v->def, "place")->list.v[v->index].i;
     if (place < 0) ref = c->arg[-1 - place];
-    else ref = (plan_ref){.offset = (uint64_t)place, .bytes = (uint64_t)msc_type_bytes(v->type), .space = PLAN_SPACE_SCRATCH};
+    else
+      ref = (plan_ref){
+          .offset = (uint64_t)place, .bytes = (uint64_t)msc_type_bytes(v->type), .space = PLAN_SPACE_SCRATCH};
   }
   ref.written = written;
   return ref;
@@ -254,7 +258,10 @@ static const plan_ref *kernel_buffers(calling *c, const msc_op *op, const msc_ke
   for (size_t i = 0; i < op->num_in; i++) b[num++] = ref_of(c, op->in[i].value, false);
   for (size_t i = 0; i < op->num_out; i++) b[num++] = ref_of(c, &op->out[i], true);
   if (k->scratch_bytes)
-    b[num++] = (plan_ref){.offset = (uint64_t)msc_op_int(op, "work"), .bytes = k->scratch_bytes, .space = PLAN_SPACE_SCRATCH, .written = true};
+    b[num++] = (plan_ref){.offset = (uint64_t)msc_op_int(op, "work"),
+                          .bytes = k->scratch_bytes,
+                          .space = PLAN_SPACE_SCRATCH,
+                          .written = true};
   if (k->checks) b[num++] = (plan_ref){.offset = c->scratch, .bytes = 4, .space = PLAN_SPACE_SCRATCH, .written = true};
   return b;
 }
@@ -276,7 +283,8 @@ static bool call_kernel(calling *c, const msc_op *op) {
   msc_kernel_call k;
   MSC_TRY(msc_codegen_add(c->cg, op, &k));
   const plan_ref *all = kernel_buffers(c, op, &k);
-  for (size_t i = 0; i < k.num_launches; i++) fill_launch(c, new_call(c, PLAN_CALL_KIND_KERNEL, op), op, all, &k.launch[i]);
+  for (size_t i = 0; i < k.num_launches; i++)
+    fill_launch(c, new_call(c, PLAN_CALL_KIND_KERNEL, op), op, all, &k.launch[i]);
   return true;
 }
 
@@ -361,9 +369,15 @@ static uint8_t verb_of(const char *name) {
   static const struct {
     const char *name;
     uint8_t verb;
-  } verbs[] = {{"all_reduce", PLAN_VERB_ALL_REDUCE}, {"all_gather", PLAN_VERB_ALL_GATHER}, {"reduce_scatter", PLAN_VERB_REDUCE_SCATTER},
-               {"all_to_all", PLAN_VERB_ALL_TO_ALL}, {"permute", PLAN_VERB_PERMUTE},       {"exchange", PLAN_VERB_EXCHANGE},
-               {"shard", PLAN_VERB_EXCHANGE},        {"broadcast", PLAN_VERB_BROADCAST},   {"pairs", PLAN_VERB_PAIRS},
+  } verbs[] = {{"all_reduce", PLAN_VERB_ALL_REDUCE},
+               {"all_gather", PLAN_VERB_ALL_GATHER},
+               {"reduce_scatter", PLAN_VERB_REDUCE_SCATTER},
+               {"all_to_all", PLAN_VERB_ALL_TO_ALL},
+               {"permute", PLAN_VERB_PERMUTE},
+               {"exchange", PLAN_VERB_EXCHANGE},
+               {"shard", PLAN_VERB_EXCHANGE},
+               {"broadcast", PLAN_VERB_BROADCAST},
+               {"pairs", PLAN_VERB_PAIRS},
                {"halo", PLAN_VERB_HALO}};
   for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
     if (strcmp(verbs[i].name, name) == 0) return verbs[i].verb;
@@ -381,11 +395,15 @@ static void set_axes(msc_plan *p, msc_plan_collective *v, const char *digits) {
   msc_attr_value text = msc_str(p->ctx, msc_arena_printf(p->arena, "[%s]", digits));
   const msc_layout *group = msc_plan_layout_of(p, &text, 1);
   v->num_axes = group->first[1];
-  for (size_t i = 0; i < v->num_axes; i++) v->axis[i] = (plan_sub_axis){group->sub[i].axis, group->sub[i].pre, group->sub[i].size};
+  for (size_t i = 0; i < v->num_axes; i++)
+    v->axis[i] = (plan_sub_axis){group->sub[i].axis, group->sub[i].pre, group->sub[i].size};
 }
 
 static msc_plan_collective verb_alone(const msc_op *op) {
-  return (msc_plan_collective){.verb = verb_of(msc_op_str(op, "verb")), .dtype = op->in[0].value->type->dtype, .from = UINT32_MAX, .to = UINT32_MAX,
+  return (msc_plan_collective){.verb = verb_of(msc_op_str(op, "verb")),
+                               .dtype = op->in[0].value->type->dtype,
+                               .from = UINT32_MAX,
+                               .to = UINT32_MAX,
                                .reduction = reduction_of(msc_op_str(op, "reduction"))};
 }
 
@@ -418,10 +436,13 @@ static msc_plan_collective in_group_of(msc_plan *p, const msc_op *op) {
 }
 
 static bool same_collective(const msc_plan_collective *a, const msc_plan_collective *b) {
-  return a->verb == b->verb && a->dtype == b->dtype && a->rank == b->rank && a->from == b->from && a->to == b->to && a->reduction == b->reduction &&
-         a->root == b->root && a->halo_dim == b->halo_dim && a->halo_lo == b->halo_lo && a->halo_hi == b->halo_hi && a->num_axes == b->num_axes && a->num_pairs == b->num_pairs && memcmp(a->shape, b->shape, sizeof a->shape) == 0 &&
-         memcmp(a->axis, b->axis, sizeof a->axis) == 0 && (a->num_pairs == 0 || memcmp(a->pair, b->pair, a->num_pairs * sizeof *a->pair) == 0) &&
-         a->num_members == b->num_members && (a->num_members == 0 || memcmp(a->member, b->member, a->num_members * sizeof *a->member) == 0);
+  return a->verb == b->verb && a->dtype == b->dtype && a->rank == b->rank && a->from == b->from && a->to == b->to &&
+         a->reduction == b->reduction && a->root == b->root && a->halo_dim == b->halo_dim && a->halo_lo == b->halo_lo &&
+         a->halo_hi == b->halo_hi && a->num_axes == b->num_axes && a->num_pairs == b->num_pairs &&
+         memcmp(a->shape, b->shape, sizeof a->shape) == 0 && memcmp(a->axis, b->axis, sizeof a->axis) == 0 &&
+         (a->num_pairs == 0 || memcmp(a->pair, b->pair, a->num_pairs * sizeof *a->pair) == 0) &&
+         a->num_members == b->num_members &&
+         (a->num_members == 0 || memcmp(a->member, b->member, a->num_members * sizeof *a->member) == 0);
 }
 
 /* Equal collectives share one entry: the plan grows with distinct work. */
@@ -468,11 +489,16 @@ static bool number_op(calling *c, const msc_op *op, msc_plan_call *call) {
 
 static void note_transfer(calling *c, const msc_op *op, const msc_plan_call *call) {
   msc_plan *p = c->p;
-  const msc_plan_collective *v = &p->collective[call->index], *first = v->num_members ? &p->collective[v->member[0]] : v;
-  const msc_layout *from = first->from == UINT32_MAX ? NULL : p->layout[first->from], *to = from ? p->layout[first->to] : NULL;
+  const msc_plan_collective *v = &p->collective[call->index],
+                            *first = v->num_members ? &p->collective[v->member[0]] : v;
+  const msc_layout *from = first->from == UINT32_MAX ? NULL : p->layout[first->from],
+                   *to = from ? p->layout[first->to] : NULL;
   msc_grow(p->arena, p->transfer, p->num_transfers);
   msc_plan_transfer *t = &p->transfer[p->num_transfers++];
-  *t = (msc_plan_transfer){.section = (uint32_t)(c->section - p->section), .call = (uint32_t)c->section->num_calls - 1, .verb = v->verb, .bytes = call->bytes};
+  *t = (msc_plan_transfer){.section = (uint32_t)(c->section - p->section),
+                           .call = (uint32_t)c->section->num_calls - 1,
+                           .verb = v->verb,
+                           .bytes = call->bytes};
   if (v->verb == PLAN_VERB_HALO) t->axes = axes_of(p, from, (int)v->halo_dim);
   else t->axes = from ? moved_axes(p, from, to) : msc_op_str(op, "axes");
   t->from = from ? msc_layout_print(p->arena, &p->module->mesh, from) : "";
@@ -498,13 +524,15 @@ static bool call_collective(calling *c, const msc_op *op) {
 static bool call_message(calling *c, const msc_op *op) {
   msc_plan *p = c->p;
   bool sends = op->kind == OP_stage_send;
-  uint32_t number = (uint32_t)msc_op_int(op, "message"), other = (uint32_t)msc_op_int(op, "stage"), own = c->section->stage;
+  uint32_t number = (uint32_t)msc_op_int(op, "message"), other = (uint32_t)msc_op_int(op, "stage"),
+           own = c->section->stage;
   const msc_value *v = sends ? op->in[0].value : &op->out[0];
   while (p->num_messages <= number) {
     msc_grow(p->arena, p->message, p->num_messages);
     p->message[p->num_messages++] = (msc_plan_message){0};
   }
-  p->message[number] = (msc_plan_message){sends ? own : other, sends ? other : own, DEPTH, (uint64_t)msc_type_bytes(v->type)};
+  p->message[number] =
+      (msc_plan_message){sends ? own : other, sends ? other : own, DEPTH, (uint64_t)msc_type_bytes(v->type)};
   msc_plan_call *call = new_call(c, PLAN_CALL_KIND_MESSAGE, op);
   call->index = number;
   call->buffer = msc_new_array(p->arena, plan_ref, 1);
@@ -564,7 +592,8 @@ static void note_outputs(calling *c) {
     o->name = names && i < names->list.num ? names->list.v[i].s : msc_arena_printf(p->arena, "result%zu", i);
     o->program = c->program;
     o->stage = c->section->stage;
-    o->global = global_type(p, ret->in[i].value->type, shapes ? &shapes->list.v[i] : NULL, layouts ? &layouts->list.v[i] : NULL);
+    o->global = global_type(p, ret->in[i].value->type, shapes ? &shapes->list.v[i] : NULL,
+                            layouts ? &layouts->list.v[i] : NULL);
     o->ref = ref_of(c, ret->in[i].value, false);
     o->loss = loss && (size_t)loss->i == i;
   }
@@ -579,11 +608,13 @@ msc_plan_calls *msc_plan_calls_begin(msc_plan *p, msc_codegen *cg) {
 bool msc_plan_add_section(msc_plan_calls *c, msc_func *f, uint32_t program) {
   msc_plan *p = c->p;
   msc_numbering n = msc_number(f->body);
-  const msc_attr_value *stage = msc_func_attr(f, "stage"), *scratch = msc_func_attr(f, "scratch"), *copies = msc_func_attr(f, "copies");
+  const msc_attr_value *stage = msc_func_attr(f, "stage"), *scratch = msc_func_attr(f, "scratch"),
+                       *copies = msc_func_attr(f, "copies");
   msc_grow(p->arena, p->section, p->num_sections);
   c->f = f, c->program = program;
   c->section = &p->section[p->num_sections++];
-  *c->section = (msc_plan_section){.func = f, .name = f->name, .stage = stage ? (uint32_t)stage->i : 0, .copies = copies ? (uint32_t)copies->i : 1};
+  *c->section = (msc_plan_section){
+      .func = f, .name = f->name, .stage = stage ? (uint32_t)stage->i : 0, .copies = copies ? (uint32_t)copies->i : 1};
   c->arg = msc_new_array(p->arena, plan_ref, f->body->num_args);
   c->constant = msc_new_array(p->arena, uint64_t, n.num_ops);
   c->scratch = scratch ? (uint64_t)scratch->i : 0;

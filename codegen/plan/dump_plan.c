@@ -26,8 +26,10 @@ static void put(const dumping *d, const char *fmt, ...) {
   if (n > 0) d->write(d->user, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
 }
 
-static const char *const verbs[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute", "exchange", "broadcast", "pairs", "halo"};
-static const char *const spaces[] = {"persistent", "scratch", "input", "constant", "tile", "carried_fb", "carried_fw", "carried_bw"};
+static const char *const verbs[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute",
+                                    "exchange",   "broadcast",  "pairs",          "halo"};
+static const char *const spaces[] = {"persistent", "scratch",    "input",      "constant",
+                                     "tile",       "carried_fb", "carried_fw", "carried_bw"};
 static const char *const reductions[] = {"sum", "max", "min", "prod"};
 
 /* ---- layouts and types ---- */
@@ -49,9 +51,11 @@ static void put_digits(const dumping *d, plan_layout l, uint32_t from, uint32_t 
 /* Sizes of the parts of a dimension, whose borders begin at number `at`; where the next ones begin. */
 static uint64_t put_split(const dumping *d, plan_layout l, uint32_t dim, uint64_t at) {
   uint64_t parts = 1;
-  for (uint32_t i = plan_layout_first(l, dim); i < plan_layout_first(l, dim + 1); i++) parts *= plan_layout_sub(l, i).size;
+  for (uint32_t i = plan_layout_first(l, dim); i < plan_layout_first(l, dim + 1); i++)
+    parts *= plan_layout_sub(l, i).size;
   for (uint64_t i = 0; i < parts; i++)
-    put(d, "%s%" PRId64, i ? "," : "/(", plan_layout_split(l, (uint32_t)(at + i + 1)) - plan_layout_split(l, (uint32_t)(at + i)));
+    put(d, "%s%" PRId64, i ? "," : "/(",
+        plan_layout_split(l, (uint32_t)(at + i + 1)) - plan_layout_split(l, (uint32_t)(at + i)));
   put(d, ")");
   return at + parts + 1;
 }
@@ -68,7 +72,8 @@ static void put_layout(const dumping *d, uint32_t index) {
   }
   put(d, "]");
   if (end == plan_layout_sub_num(l)) return;
-  put(d, " partial%s%s=", plan_layout_reduction(l) ? "_" : "", plan_layout_reduction(l) ? reductions[plan_layout_reduction(l)] : "");
+  put(d, " partial%s%s=", plan_layout_reduction(l) ? "_" : "",
+      plan_layout_reduction(l) ? reductions[plan_layout_reduction(l)] : "");
   put_digits(d, l, end, plan_layout_sub_num(l));
 }
 
@@ -78,7 +83,9 @@ static void put_type(const dumping *d, uint8_t dtype, uint32_t rank, const uint6
   put(d, "]");
 }
 
-static void put_ref(const dumping *d, plan_ref r) { put(d, " %s+%" PRIu64 ":%" PRIu64 "%s", spaces[r.space], r.offset, r.bytes, r.written ? "w" : ""); }
+static void put_ref(const dumping *d, plan_ref r) {
+  put(d, " %s+%" PRIu64 ":%" PRIu64 "%s", spaces[r.space], r.offset, r.bytes, r.written ? "w" : "");
+}
 
 /* ---- header ---- */
 
@@ -87,14 +94,20 @@ static void put_header(const dumping *d) {
       text(plan_plan_compiler(d->root)), text(plan_plan_target(d->root)), text(plan_plan_cpu(d->root)));
   for (uint32_t i = 0; i < plan_plan_features_num(d->root); i++) put(d, " %s", plan_plan_features(d->root, i));
   put(d, "\n  mesh");
-  for (uint32_t i = 0; i < plan_plan_mesh_num(d->root); i++) put(d, " %s=%u", plan_axis_name(plan_plan_mesh(d->root, i)), plan_axis_size(plan_plan_mesh(d->root, i)));
-  put(d, "\n  persistent %" PRIu64 " bytes, input slot %" PRIu64 " bytes, constants %u bytes, code %u bytes\n", plan_plan_persistent_bytes(d->root), plan_plan_input_stride(d->root),
-      plan_plan_constants_num(d->root), plan_plan_code_num(d->root));
+  for (uint32_t i = 0; i < plan_plan_mesh_num(d->root); i++)
+    put(d, " %s=%u", plan_axis_name(plan_plan_mesh(d->root, i)), plan_axis_size(plan_plan_mesh(d->root, i)));
+  put(d, "\n  persistent %" PRIu64 " bytes, input slot %" PRIu64 " bytes, constants %u bytes, code %u bytes\n",
+      plan_plan_persistent_bytes(d->root), plan_plan_input_stride(d->root), plan_plan_constants_num(d->root),
+      plan_plan_code_num(d->root));
   for (uint32_t i = 0; i < plan_plan_images_num(d->root); i++) {
     plan_image m = plan_plan_images(d->root, i);
-    put(d, "  image sm_%u %s %u bytes, by %s\n", plan_image_arch(m), plan_image_kind(m) == PLAN_IMAGE_KIND_PTX ? "ptx" : "cubin", plan_image_code_num(m), text(plan_image_made_by(m)));
+    put(d, "  image sm_%u %s %u bytes, by %s\n", plan_image_arch(m),
+        plan_image_kind(m) == PLAN_IMAGE_KIND_PTX ? "ptx" : "cubin", plan_image_code_num(m),
+        text(plan_image_made_by(m)));
   }
-  if (plan_plan_engines_version(d->root)) put(d, "  engines of cuDNN %" PRIu64 " for sm_%u\n", plan_plan_engines_version(d->root), plan_plan_engines_arch(d->root));
+  if (plan_plan_engines_version(d->root))
+    put(d, "  engines of cuDNN %" PRIu64 " for sm_%u\n", plan_plan_engines_version(d->root),
+        plan_plan_engines_arch(d->root));
 }
 
 /* What somebody had set; of a key that nobody set the default of this version says nothing about the plan. */
@@ -154,7 +167,8 @@ static void put_part(const dumping *d, uint32_t index, uint32_t rank, const uint
   for (uint32_t i = 0; i < rank; i++) shape[i] = (int64_t)dim[i];
   msc_box_of(&mesh, &layout, shape, d->rank, &box);
   put(d, here ? " rank %" PRId64 " [" : " not of rank %" PRId64, d->rank);
-  for (uint32_t i = 0; here && i < rank; i++) put(d, "%s%" PRId64 ":%" PRId64, i ? "," : "", box.begin[i], box.begin[i] + box.size[i]);
+  for (uint32_t i = 0; here && i < rank; i++)
+    put(d, "%s%" PRId64 ":%" PRId64, i ? "," : "", box.begin[i], box.begin[i] + box.size[i]);
   if (here) put(d, "]");
 }
 
@@ -172,7 +186,9 @@ static void put_variables(const dumping *d) {
     put_type(d, plan_parameter_dtype(p), plan_parameter_shape_num(p), plan_parameter_shape_data(p));
     put(d, " ");
     if (plan_parameter_model_shape_num(p)) put(d, "of the model's ");
-    if (plan_parameter_model_shape_num(p)) put_type(d, plan_parameter_dtype(p), plan_parameter_model_shape_num(p), plan_parameter_model_shape_data(p)), put(d, " ");
+    if (plan_parameter_model_shape_num(p))
+      put_type(d, plan_parameter_dtype(p), plan_parameter_model_shape_num(p), plan_parameter_model_shape_data(p)),
+          put(d, " ");
     put_layout(d, plan_parameter_layout(p));
     put_ref(d, plan_parameter_ref(p));
     put_part(d, plan_parameter_layout(p), plan_parameter_shape_num(p), plan_parameter_shape_data(p),
@@ -188,12 +204,14 @@ static void put_variables(const dumping *d) {
     put_ref(d, plan_input_ref(p));
     bool here = plan_input_stages_num(p) == 0;
     for (uint32_t k = 0; k < plan_input_stages_num(p); k++) here |= is_in_stage(d, plan_input_stages(p, k));
-    if (!plan_input_whole(p)) put_part(d, plan_input_layout(p), plan_input_shape_num(p), plan_input_shape_data(p), here);
+    if (!plan_input_whole(p))
+      put_part(d, plan_input_layout(p), plan_input_shape_num(p), plan_input_shape_data(p), here);
     put(d, "%s\n", plan_input_whole(p) ? " whole" : "");
   }
   for (uint32_t i = 0; i < plan_plan_outputs_num(d->root); i++) {
     plan_output p = plan_plan_outputs(d->root, i);
-    put(d, "output %s of %s ", text(plan_output_name(p)), text(plan_program_name(plan_plan_programs(d->root, plan_output_program(p)))));
+    put(d, "output %s of %s ", text(plan_output_name(p)),
+        text(plan_program_name(plan_plan_programs(d->root, plan_output_program(p)))));
     put_type(d, plan_output_dtype(p), plan_output_shape_num(p), plan_output_shape_data(p));
     put_ref(d, plan_output_ref(p));
     put(d, "%s\n", plan_output_loss(p) ? " loss" : "");
@@ -204,17 +222,28 @@ static void put_variables(const dumping *d) {
 
 static void put_matmul(const dumping *d, plan_call c) {
   plan_matmul m = plan_plan_matmuls(d->root, plan_call_index(c));
-  put(d, "matmul %s %" PRIu64 "x%" PRIu64 "x%" PRIu64, msc_dtype_name((msc_dtype)plan_matmul_dtype(m)), plan_matmul_m(m), plan_matmul_n(m), plan_matmul_k(m));
+  put(d, "matmul %s %" PRIu64 "x%" PRIu64 "x%" PRIu64, msc_dtype_name((msc_dtype)plan_matmul_dtype(m)),
+      plan_matmul_m(m), plan_matmul_n(m), plan_matmul_k(m));
   if (plan_matmul_batch(m) > 1) put(d, " batch %" PRIu64, plan_matmul_batch(m));
-  put(d, "%s%s%s%s tile %" PRIu64 "x%" PRIu64, plan_matmul_transpose_a(m) ? " a^T" : "", plan_matmul_transpose_b(m) ? " b^T" : "", plan_matmul_bias(m) ? " +bias" : "",
-      plan_matmul_relu(m) ? " relu" : "", plan_matmul_tile_m(m), plan_matmul_tile_n(m));
+  put(d, "%s%s%s%s tile %" PRIu64 "x%" PRIu64, plan_matmul_transpose_a(m) ? " a^T" : "",
+      plan_matmul_transpose_b(m) ? " b^T" : "", plan_matmul_bias(m) ? " +bias" : "", plan_matmul_relu(m) ? " relu" : "",
+      plan_matmul_tile_m(m), plan_matmul_tile_n(m));
   if (plan_matmul_multiply(m) == UINT32_MAX) put(d, " by the library");
   else if (plan_matmul_blocks(m) > 1) put(d, " in %u blocks", plan_matmul_blocks(m));
 }
 
 /* "attention bf16[8,12,1024,64] bf16[8,12,1024,64] bf16[8,12,1024,64] causal by the library" */
 static void put_graph(const dumping *d, plan_call c) {
-  static const char *const kinds[] = {"attention", "attention_grad", "dropped_attention", "dropped_attention_grad", "masked_attention", "masked_attention_grad", "conv", "conv_data", "conv_weight", "biased_conv"};
+  static const char *const kinds[] = {"attention",
+                                      "attention_grad",
+                                      "dropped_attention",
+                                      "dropped_attention_grad",
+                                      "masked_attention",
+                                      "masked_attention_grad",
+                                      "conv",
+                                      "conv_data",
+                                      "conv_weight",
+                                      "biased_conv"};
   plan_graph g = plan_plan_graphs(d->root, plan_call_index(c));
   bool is_attention = plan_graph_kind(g) < PLAN_GRAPH_KIND_CONV;
   put(d, "%s", kinds[plan_graph_kind(g)]);
@@ -225,10 +254,12 @@ static void put_graph(const dumping *d, plan_call c) {
   }
   if (is_attention) put(d, "%s scale %g", plan_graph_causal(g) ? " causal" : "", plan_graph_scale(g));
   else
-    put(d, " step %" PRIu64 "x%" PRIu64 " dilation %" PRIu64 "x%" PRIu64 " padding %" PRIu64 "x%" PRIu64, plan_graph_step(g, 0), plan_graph_step(g, 1), plan_graph_dilation(g, 0), plan_graph_dilation(g, 1),
+    put(d, " step %" PRIu64 "x%" PRIu64 " dilation %" PRIu64 "x%" PRIu64 " padding %" PRIu64 "x%" PRIu64,
+        plan_graph_step(g, 0), plan_graph_step(g, 1), plan_graph_dilation(g, 0), plan_graph_dilation(g, 1),
         plan_graph_padding(g, 0), plan_graph_padding(g, 1));
   if (plan_graph_relu(g)) put(d, " relu");
-  put(d, "%s by the library, workspace %" PRIu64, plan_graph_deterministic(g) ? "" : " in any order", plan_graph_bytes(g));
+  put(d, "%s by the library, workspace %" PRIu64, plan_graph_deterministic(g) ? "" : " in any order",
+      plan_graph_bytes(g));
   if (plan_graph_engine(g)) put(d, ", engine of %zu bytes", strlen(plan_graph_engine(g)));
 }
 
@@ -246,7 +277,8 @@ static void put_change(const dumping *d, plan_collective v) {
   put(d, " ");
   put_layout(d, plan_collective_from(v));
   if (plan_collective_verb(v) == PLAN_VERB_HALO) {
-    put(d, " rows of dimension %u: %" PRIu64 " before, %" PRIu64 " behind", plan_collective_halo_dim(v), plan_collective_halo_lo(v), plan_collective_halo_hi(v));
+    put(d, " rows of dimension %u: %" PRIu64 " before, %" PRIu64 " behind", plan_collective_halo_dim(v),
+        plan_collective_halo_lo(v), plan_collective_halo_hi(v));
     return;
   }
   put(d, " -> ");
@@ -272,11 +304,13 @@ static void put_kernel(const dumping *d, plan_call c) {
 static void put_message(const dumping *d, plan_call c) {
   plan_message m = plan_plan_messages(d->root, plan_call_index(c));
   bool receives = plan_call_buffers(c, 0).written;
-  put(d, "%s message %u %s stage %u, %" PRIu64 " bytes", receives ? "receive" : "send", plan_call_index(c), receives ? "from" : "to", receives ? plan_message_from(m) : plan_message_to(m), plan_message_bytes(m));
+  put(d, "%s message %u %s stage %u, %" PRIu64 " bytes", receives ? "receive" : "send", plan_call_index(c),
+      receives ? "from" : "to", receives ? plan_message_from(m) : plan_message_to(m), plan_message_bytes(m));
 }
 
 static void put_call(const dumping *d, plan_call c) {
-  static void (*const put_kind[])(const dumping *, plan_call) = {put_kernel, put_matmul, put_collective, put_message, put_graph};
+  static void (*const put_kind[])(const dumping *, plan_call) = {put_kernel, put_matmul, put_collective, put_message,
+                                                                 put_graph};
   put_kind[plan_call_kind(c)](d, c);
   if (plan_call_name(c)) put(d, "  (%s)", plan_call_name(c));
   put(d, "\n       ");
@@ -285,7 +319,8 @@ static void put_call(const dumping *d, plan_call c) {
 }
 
 static void put_section(const dumping *d, plan_section s) {
-  put(d, "section %s: %u calls, scratch %" PRIu64 " bytes\n", text(plan_section_name(s)), plan_section_calls_num(s), plan_section_scratch_bytes(s));
+  put(d, "section %s: %u calls, scratch %" PRIu64 " bytes\n", text(plan_section_name(s)), plan_section_calls_num(s),
+      plan_section_scratch_bytes(s));
   for (uint32_t i = 0; i < plan_section_calls_num(s); i++) {
     plan_call c = plan_section_calls(s, i);
     put(d, "%5u  ", i);
@@ -304,7 +339,8 @@ void msc_dump_plan(const void *file, int64_t rank, msc_write_fn *write, void *us
   put_variables(&d);
   for (uint32_t i = 0; i < plan_plan_decisions_num(d.root); i++) {
     plan_decision v = plan_plan_decisions(d.root, i);
-    put(&d, "strategy %s: %s (%s)\n", text(plan_decision_op(v)), text(plan_decision_text(v)), text(plan_decision_by(v)));
+    put(&d, "strategy %s: %s (%s)\n", text(plan_decision_op(v)), text(plan_decision_text(v)),
+        text(plan_decision_by(v)));
   }
   for (uint32_t i = 0; i < plan_plan_sections_num(d.root); i++) put_section(&d, plan_plan_sections(d.root, i));
 }

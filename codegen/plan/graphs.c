@@ -1,4 +1,5 @@
-/* graphs.c: an op that a GPU's library computes in; the graph of the plan that it is, with a bound for its workspace, out. */
+/* graphs.c: an op that a GPU's library computes in; the graph of the plan that it is, with a bound for
+ * its workspace, out. */
 #include <math.h>
 #include <string.h>
 
@@ -20,8 +21,9 @@ static void put_operand(msc_plan_graph *g, const msc_value *v) {
 
 static uint64_t aligned(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit * unit; }
 
-/* What cuDNN 9.19 and 9.26 use for sm_80, sm_90 and sm_100: with the order of sums fixed the slopes of all scores, else once more what
- * the runtime keeps of dq in f32; and in f32 the gradients that heads which share keys and values add up. */
+/* What cuDNN 9.19 and 9.26 use for sm_80, sm_90 and sm_100: with the order of sums fixed the slopes of all scores, else
+ * once more what the runtime keeps of dq in f32; and in f32 the gradients that heads which share keys and
+ * values add up. */
 static uint64_t attention_workspace(const msc_plan_graph *g) {
   enum { BLOCK = 128, SLACK = 1 << 20 };
   const uint64_t *q = g->operand[0].shape, *k = g->operand[1].shape, *v = g->operand[2].shape;
@@ -46,7 +48,9 @@ static uint64_t convolution_workspace(const msc_plan_graph *g) {
 static void set_attention(msc_plan_graph *g, const msc_op *op) {
   int64_t e = op->in[0].value->type->dim[3];
   bool is_grad = op->kind == OP_flash_attention_grad, has_extra = op->num_in == (is_grad ? 7 : 4);
-  g->kind = !has_extra ? PLAN_GRAPH_KIND_ATTENTION : msc_op_bool(op, "masked") ? PLAN_GRAPH_KIND_MASKED_ATTENTION : PLAN_GRAPH_KIND_DROPPED_ATTENTION;
+  g->kind = !has_extra                  ? PLAN_GRAPH_KIND_ATTENTION
+            : msc_op_bool(op, "masked") ? PLAN_GRAPH_KIND_MASKED_ATTENTION
+                                        : PLAN_GRAPH_KIND_DROPPED_ATTENTION;
   if (is_grad) g->kind++; /* each kind's gradient follows it */
   g->causal = msc_op_bool(op, "causal");
   g->scale = msc_op_float(op, "scale");
@@ -57,8 +61,13 @@ static void set_attention(msc_plan_graph *g, const msc_op *op) {
 static void set_convolution(msc_plan_graph *g, const msc_op *op) {
   msc_conv c = msc_conv_of(op);
   g->relu = op->kind == OP_biased_conv2d && msc_op_bool(op, "relu");
-  g->kind = op->kind == OP_conv2d ? PLAN_GRAPH_KIND_CONV : op->kind == OP_biased_conv2d ? PLAN_GRAPH_KIND_BIASED_CONV : op->kind == OP_conv2d_transpose ? PLAN_GRAPH_KIND_CONV_DATA : PLAN_GRAPH_KIND_CONV_WEIGHT;
-  for (int i = 0; i < 2; i++) g->step[i] = (uint64_t)c.dim[i].stride, g->dilation[i] = (uint64_t)c.dim[i].dilation, g->padding[i] = (uint64_t)c.dim[i].low;
+  g->kind = op->kind == OP_conv2d             ? PLAN_GRAPH_KIND_CONV
+            : op->kind == OP_biased_conv2d    ? PLAN_GRAPH_KIND_BIASED_CONV
+            : op->kind == OP_conv2d_transpose ? PLAN_GRAPH_KIND_CONV_DATA
+                                              : PLAN_GRAPH_KIND_CONV_WEIGHT;
+  for (int i = 0; i < 2; i++)
+    g->step[i] = (uint64_t)c.dim[i].stride, g->dilation[i] = (uint64_t)c.dim[i].dilation,
+    g->padding[i] = (uint64_t)c.dim[i].low;
   g->bytes = convolution_workspace(g);
 }
 

@@ -89,7 +89,8 @@ typedef struct {
 } msc_plan_section;
 
 typedef struct {
-  uint64_t persistent_bytes, sum_bytes /* of these, for sums over micro-batches */, carried_stride[MSC_NUM_SLOTS]; /* by class: spaces carried_fb, carried_fw, carried_bw */
+  uint64_t persistent_bytes, sum_bytes /* of these, for sums over micro-batches */,
+      carried_stride[MSC_NUM_SLOTS]; /* by class: spaces carried_fb, carried_fw, carried_bw */
   uint32_t carried_slots[MSC_NUM_SLOTS];
   uint64_t micro; /* where in persistent the number of the micro-batch is; UINT64_MAX: nowhere */
 } msc_plan_stage;
@@ -130,7 +131,8 @@ typedef struct msc_plan {
   msc_context *ctx;
   msc_arena *arena;
   const msc_module *module;
-  size_t num_layouts, num_matmuls, num_graphs, num_collectives, num_sections, num_parameters, num_inputs, num_outputs, num_transfers, num_decisions;
+  size_t num_layouts, num_matmuls, num_graphs, num_collectives, num_sections, num_parameters, num_inputs, num_outputs,
+      num_transfers, num_decisions;
   const msc_layout **layout;
   msc_plan_matmul *matmul;
   msc_plan_graph *graph;
@@ -162,8 +164,8 @@ typedef struct msc_plan {
 
 /* ---- plan/programs.c ---- */
 
-/* From a module whose passes have all run.  Makes the machine code for the target; its LLVM IR goes to *out_code unless that is NULL
- * (see msc_codegen_want_text).  NULL after reporting. */
+/* From a module whose passes have all run.  Makes the machine code for the target; its LLVM IR goes to *out_code unless
+ * that is NULL (see msc_codegen_want_text).  NULL after reporting. */
 msc_plan *msc_plan_of(msc_context *ctx, const msc_module *m, const msc_code_target *target, const char **out_code);
 
 /* ---- plan/products.c ---- */
@@ -181,15 +183,17 @@ void msc_plan_graph_of(const msc_op *op, msc_plan_graph *out);
 /* What the sections of one plan share while they are made; in the plan's arena, as they are. */
 typedef struct msc_plan_calls msc_plan_calls;
 msc_plan_calls *msc_plan_calls_begin(msc_plan *p, msc_codegen *cg);
-/* One more section, with its parameters, inputs, outputs, collectives and messages; `program`: its number.  false after reporting. */
+/* One more section, with its parameters, inputs, outputs, collectives and messages; `program`: its number.
+ * false after reporting. */
 bool msc_plan_add_section(msc_plan_calls *c, msc_func *f, uint32_t program);
 uint32_t msc_plan_layout(msc_plan *p, const msc_layout *l); /* its number, added when new */
-const msc_layout *msc_plan_layout_of(const msc_plan *p, const msc_attr_value *text, int rank); /* NULL or wrong: replicated */
+/* NULL or wrong: replicated */
+const msc_layout *msc_plan_layout_of(const msc_plan *p, const msc_attr_value *text, int rank);
 
 /* ---- predict.c ---- */
 
-/* The predicted time of every call, and of a step: whole, and of it what communication adds; depths of messages.  False after
- * reporting that stages wait for each other, which is a bug. */
+/* The predicted time of every call, and of a step: whole, and of it what communication adds; depths of messages.  False
+ * after reporting that stages wait for each other, which is a bug. */
 bool msc_plan_predict(msc_plan *p, const msc_cluster *cluster);
 /* How often a section runs in one step of the first program, train where there is one. */
 uint64_t msc_plan_uses(const msc_plan *p, uint32_t section);

@@ -1,11 +1,12 @@
-/* predict.c: calls of a section and a described cluster -> the time of every call, of the whole, and what of it nothing hides; how
- * deep mailboxes must be.
+/* predict.c: calls of a section and a described cluster -> the time of every call, of the whole, and what of it nothing
+ * hides; how deep mailboxes must be.
  *
- * Two streams: kernels and products one after the other, collectives one after the other beside them.  A collective starts when
- * all calls before it have run and the link is free; a call waits for the collectives whose memory it touches, as the runtime
- * does (ir/abi/hazard.h).  Of a pipeline all stages run side by side, with a message there as long after it is sent as its link
- * takes; a mailbox has room for what is under way at once, so that no sender waits, and the prediction, since it ends, is the proof
- * that the plan does.  Exposed is the time in which only a link works. */
+ * Two streams: kernels and products one after the other, collectives one after the other beside them.  A collective
+ * starts when all calls before it have run and the link is free; a call waits for the collectives whose memory it
+ * touches, as the runtime does (ir/abi/hazard.h).  Of a pipeline all stages run side by side, with a message there as
+ * long after it is sent as its link takes; a mailbox has room for what is under way at once, so that no sender waits,
+ * and the prediction, since it ends, is the proof that the plan does.  Exposed is the time in which only
+ * a link works. */
 #include <string.h>
 
 #include "codegen/plan/plan.h"
@@ -23,7 +24,9 @@ static uint64_t message_ns(const msc_plan *p, const msc_cost *cost, const msc_pl
   const msc_plan_message *m = &p->message[c->index];
   if (m->from == m->to) return 0;
   int level = msc_cost_level_between(cost, m->from * cost->stride[0], m->to * cost->stride[0], cost->stride[0]);
-  return (uint64_t)msc_cost_collective(cost, &(msc_cost_transfer){.verb = OP_permute, .level = level, .ranks = 2, .bytes = (int64_t)m->bytes, .peers = 1});
+  return (uint64_t)msc_cost_collective(
+      cost,
+      &(msc_cost_transfer){.verb = OP_permute, .level = level, .ranks = 2, .bytes = (int64_t)m->bytes, .peers = 1});
 }
 
 static void price_calls(msc_plan *p, const msc_cost *cost) {
@@ -31,7 +34,8 @@ static void price_calls(msc_plan *p, const msc_cost *cost) {
     for (size_t i = 0; i < p->section[s].num_calls; i++) {
       msc_plan_call *c = &p->section[s].call[i];
       msc_dtype dtype = c->op->num_out ? c->op->out[0].type->dtype : MSC_F32;
-      if (c->kind == PLAN_CALL_KIND_MATMUL) dtype = c->op->in[0].value->type->dtype; /* a weight's gradient is f32 of products in bf16 */
+      /* a weight's gradient is f32 of products in bf16 */
+      if (c->kind == PLAN_CALL_KIND_MATMUL) dtype = c->op->in[0].value->type->dtype;
       if (c->kind == PLAN_CALL_KIND_COLLECTIVE) c->predicted_ns = transfer_ns(p, cost, c->op);
       else if (c->kind == PLAN_CALL_KIND_MESSAGE) c->predicted_ns = message_ns(p, cost, c);
       else c->predicted_ns = (uint64_t)msc_cost_work(cost, dtype, (double)c->flops, (double)c->bytes);
@@ -51,7 +55,9 @@ typedef struct {
 static size_t put_spans(const msc_plan_call *c, msc_span *span) {
   size_t num = 0;
   for (size_t i = 0; i < c->num_buffers; i++)
-    if (c->buffer[i].bytes) span[num++] = (msc_span){c->buffer[i].offset, c->buffer[i].offset + c->buffer[i].bytes, c->buffer[i].space, c->buffer[i].written, false};
+    if (c->buffer[i].bytes)
+      span[num++] = (msc_span){c->buffer[i].offset, c->buffer[i].offset + c->buffer[i].bytes, c->buffer[i].space,
+                               c->buffer[i].written, false};
   return c->epilogue ? num + put_spans(c->epilogue, span + num) : num;
 }
 
@@ -69,7 +75,8 @@ static timeline new_timeline(const msc_plan *p) {
     if (pending > most_pending) most_pending = pending;
     if (s->num_calls > most_calls) most_calls = s->num_calls;
   }
-  timeline t = {.span = msc_new_array(p->arena, msc_span, most + 1), .ends = msc_new_array(p->arena, uint64_t, most_calls + 1)};
+  timeline t = {.span = msc_new_array(p->arena, msc_span, most + 1),
+                .ends = msc_new_array(p->arena, uint64_t, most_calls + 1)};
   t.hazards.pending = msc_new_array(p->arena, msc_pending, most_pending + 1);
   return t;
 }
@@ -220,14 +227,18 @@ static void deepen_mailboxes(const lanes *l) {
 
 static bool all_ended(const lanes *l) {
   for (uint32_t i = 0; i < l->p->num_stages; i++)
-    if (l->lane[i].step < l->steps) return msc_error(l->p->ctx, MSC_E_INTERNAL, NULL, "program '%s': stage %u waits for ever at its entry %u", l->g->name, i, l->lane[i].entry);
+    if (l->lane[i].step < l->steps)
+      return msc_error(l->p->ctx, MSC_E_INTERNAL, NULL, "program '%s': stage %u waits for ever at its entry %u",
+                       l->g->name, i, l->lane[i].entry);
   return true;
 }
 
-/* Of the step when it is the first program: what one adds to those before it, since stages that end early begin the next. */
+/* Of the step when it is the first program: what one adds to those before it, since stages that end early
+ * begin the next. */
 static bool predict_program(msc_plan *p, const msc_plan_program *g) {
   enum { STEPS = 4 }; /* until all are alike */
-  lanes l = {.p = p, .g = g, .steps = g == p->program ? STEPS : 1, .lane = msc_new_array(p->arena, lane, p->num_stages)};
+  lanes l = {
+      .p = p, .g = g, .steps = g == p->program ? STEPS : 1, .lane = msc_new_array(p->arena, lane, p->num_stages)};
   uint64_t now = 0, before = 0;
   new_mailboxes(&l);
   for (uint32_t i = 0; i < p->num_stages; i++) l.lane[i].t = new_timeline(p);

@@ -11,7 +11,8 @@ static uint64_t rounded(uint64_t n, uint64_t parts, uint64_t unit) {
   return part < n ? part : n;
 }
 
-/* The library: work items of about two million operations, enough for the call's overhead, few enough for two to sixteen threads. */
+/* The library: work items of about two million operations, enough for the call's overhead, few enough for two
+ * to sixteen threads. */
 static void choose_library_tiles(msc_plan_matmul *m) {
   uint64_t parts = 2 * m->m * m->n * m->k / 2000000;
   if (parts < 1) parts = 1;
@@ -24,8 +25,8 @@ static void choose_library_tiles(msc_plan_matmul *m) {
 
 static uint64_t sum_bytes(const msc_plan_matmul *m) { return (uint64_t)msc_product_bytes(msc_dtype_bytes(m->dtype)); }
 
-/* Generated code: b's columns of a tile packed in half the level-2 cache, a's rows in a quarter of it; halved while there are too few
- * for the threads of a small machine and what remains is worth a call. */
+/* Generated code: b's columns of a tile packed in half the level-2 cache, a's rows in a quarter of it; halved while
+ * there are too few for the threads of a small machine and what remains is worth a call. */
 static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels) {
   enum { PANELS = 256 * 1024, ROWS = 128 * 1024, FEW = 8, LEAST = 200000 };
   uint64_t bytes = sum_bytes(m), width = (uint64_t)kernels->width, height = (uint64_t)kernels->height;
@@ -35,7 +36,8 @@ static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels)
   uint64_t parts = (m->n + columns - 1) / columns;
   m->tile_n = rounded(m->n, parts > 1 && parts < FEW ? FEW : parts, width); /* two threads share seven parts badly */
   m->tile_m = rounded(m->m, (m->m + rows - 1) / rows, 2);
-  while (m->batch * ((m->m + m->tile_m - 1) / m->tile_m) * ((m->n + m->tile_n - 1) / m->tile_n) < FEW && 2 * m->tile_m * m->tile_n * m->k >= 2 * LEAST) {
+  while (m->batch * ((m->m + m->tile_m - 1) / m->tile_m) * ((m->n + m->tile_n - 1) / m->tile_n) < FEW &&
+         2 * m->tile_m * m->tile_n * m->k >= 2 * LEAST) {
     bool narrow = m->tile_n >= 4 * width || m->tile_m <= 2 * height;
     if (narrow && m->tile_n <= width) break;
     if (narrow) m->tile_n = rounded(m->tile_n, 2, width);
@@ -43,7 +45,9 @@ static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels)
   }
 }
 
-static uint64_t aligned_bytes(const msc_plan_matmul *m, int64_t elems) { return aligned((uint64_t)elems * sum_bytes(m)); }
+static uint64_t aligned_bytes(const msc_plan_matmul *m, int64_t elems) {
+  return aligned((uint64_t)elems * sum_bytes(m));
+}
 
 static void set_rooms(msc_plan_matmul *m) {
   bool packed = msc_product_packs_rows(msc_dtype_bytes(m->dtype), m->transpose_a);
@@ -59,7 +63,8 @@ static uint64_t lead_elems(const msc_type *t) {
 
 static bool generate(msc_codegen *cg, const msc_op *op, msc_plan_matmul *m) {
   msc_product_kernels kernels;
-  if (!msc_codegen_product(cg, m->dtype, m->transpose_b, &kernels)) return msc_op_error(op, MSC_E_INTERNAL, "gemm: no fused multiply-add for generated code");
+  if (!msc_codegen_product(cg, m->dtype, m->transpose_b, &kernels))
+    return msc_op_error(op, MSC_E_INTERNAL, "gemm: no fused multiply-add for generated code");
   m->generated = true;
   m->pack = kernels.pack, m->multiply = kernels.multiply, m->width = (uint32_t)kernels.width;
   m->blocks = (uint32_t)msc_op_int(op, "blocks");
@@ -69,7 +74,8 @@ static bool generate(msc_codegen *cg, const msc_op *op, msc_plan_matmul *m) {
 }
 
 static void set_function(msc_plan_matmul *m, const msc_op *op) {
-  m->bias = msc_gemm_operand(op, "bias"), m->add = msc_gemm_operand(op, "add"), m->aux = msc_gemm_operand(op, "aux") || msc_gemm_result(op, "aux");
+  m->bias = msc_gemm_operand(op, "bias"), m->add = msc_gemm_operand(op, "add"),
+  m->aux = msc_gemm_operand(op, "aux") || msc_gemm_result(op, "aux");
   m->after_first = msc_gemm_operand(op, "unless");
   m->sum_a = msc_gemm_result(op, "sum_a"), m->sum_b = msc_gemm_result(op, "sum_b");
   m->relu = msc_op_bool(op, "relu"), m->gelu = msc_op_bool(op, "gelu"), m->slope = msc_op_bool(op, "slope");
@@ -78,7 +84,8 @@ static void set_function(msc_plan_matmul *m, const msc_op *op) {
 
 static msc_plan_matmul matmul_of(const msc_op *op, msc_target target) {
   const msc_type *a = op->in[0].value->type, *b = op->in[1].value->type, *y = op->out[0].type;
-  msc_plan_matmul m = {.dtype = a->dtype, .transpose_a = msc_op_bool(op, "transpose_a"), .transpose_b = msc_op_bool(op, "transpose_b")};
+  msc_plan_matmul m = {
+      .dtype = a->dtype, .transpose_a = msc_op_bool(op, "transpose_a"), .transpose_b = msc_op_bool(op, "transpose_b")};
   bool rows = b->rank == 2 && !m.transpose_a; /* leading dimensions that only `a` has are more rows */
   m.batch = rows ? 1 : lead_elems(y);
   m.m = (uint64_t)y->dim[y->rank - 2] * (rows ? lead_elems(y) : 1);

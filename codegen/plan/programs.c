@@ -1,4 +1,5 @@
-/* programs.c: a lowered module -> a plan: the sections of its programs, what every stage runs when, their machine code. */
+/* programs.c: a lowered module -> a plan: the sections of its programs, what every stage runs when,
+ * their machine code. */
 #include <string.h>
 
 #include "codegen/plan/plan.h"
@@ -40,8 +41,14 @@ static bool fill_lane(msc_plan *p, const char *program, const msc_attr_value *la
     msc_section_kind kind = (msc_section_kind)v[MSC_LANE_SECTION].i;
     const msc_func *f = msc_find_section(p->module, program, kind, stage, v[MSC_LANE_CHUNK].i);
     uint32_t section = number_of(p, f);
-    if (section > UINT16_MAX) return msc_error(p->ctx, MSC_E_INTERNAL, NULL, "the schedule names section %s of stage %u, which does not exist", msc_section_names[kind], stage);
-    out[i] = (plan_entry){.micro = (uint32_t)v[MSC_LANE_MICRO].i, .section = (uint16_t)section, .fb = slot(v, MSC_SLOT_FB), .fw = slot(v, MSC_SLOT_FW), .bw = slot(v, MSC_SLOT_BW)};
+    if (section > UINT16_MAX)
+      return msc_error(p->ctx, MSC_E_INTERNAL, NULL, "the schedule names section %s of stage %u, which does not exist",
+                       msc_section_names[kind], stage);
+    out[i] = (plan_entry){.micro = (uint32_t)v[MSC_LANE_MICRO].i,
+                          .section = (uint16_t)section,
+                          .fb = slot(v, MSC_SLOT_FB),
+                          .fw = slot(v, MSC_SLOT_FW),
+                          .bw = slot(v, MSC_SLOT_BW)};
   }
   return true;
 }
@@ -87,7 +94,8 @@ static void make_stages(msc_plan *p, const msc_attr_value *lanes) {
   p->num_stages = slots ? (uint32_t)slots->list.num / MSC_NUM_SLOTS : 1;
   p->stage = msc_new_array(p->arena, msc_plan_stage, p->num_stages);
   for (uint32_t i = 0; i < p->num_stages; i++) p->stage[i].micro = UINT64_MAX;
-  for (size_t i = 0; slots && i < slots->list.num; i++) p->stage[i / MSC_NUM_SLOTS].carried_slots[i % MSC_NUM_SLOTS] = (uint32_t)slots->list.v[i].i;
+  for (size_t i = 0; slots && i < slots->list.num; i++)
+    p->stage[i / MSC_NUM_SLOTS].carried_slots[i % MSC_NUM_SLOTS] = (uint32_t)slots->list.v[i].i;
 }
 
 /* Layout numbers must be known before the file is written. */
@@ -119,7 +127,8 @@ static bool make_programs(msc_context *ctx, void *arg) {
   bool ok = true;
   (void)ctx;
   make_stages(p, lanes);
-  for (int i = 0; i < 2; i++) ok &= add_program(p, calls, names[i], lanes ? msc_find_attr(lanes->dict.a, lanes->dict.num, names[i]) : NULL);
+  for (int i = 0; i < 2; i++)
+    ok &= add_program(p, calls, names[i], lanes ? msc_find_attr(lanes->dict.a, lanes->dict.num, names[i]) : NULL);
   if (!ok) return false;
   for (uint32_t i = 0; i < p->num_stages; i++)
     if (p->stage[i].persistent_bytes > p->persistent_bytes) p->persistent_bytes = p->stage[i].persistent_bytes;

@@ -191,7 +191,8 @@ static void put_collectives(flatbuf_builder *b, const msc_plan *p) {
 static const char *loc_text(const msc_plan *p, const msc_op *op) {
   const msc_loc *l = op->loc;
   if (!l || !l->file) return NULL;
-  return l->scope ? msc_arena_printf(p->arena, "%s:%u in %s", l->file, l->line, l->scope) : msc_arena_printf(p->arena, "%s:%u", l->file, l->line);
+  return l->scope ? msc_arena_printf(p->arena, "%s:%u in %s", l->file, l->line, l->scope)
+                  : msc_arena_printf(p->arena, "%s:%u", l->file, l->line);
 }
 
 static void put_starts(flatbuf_builder *b, const msc_plan *p, const msc_func *f, const msc_launch *l) {
@@ -199,7 +200,8 @@ static void put_starts(flatbuf_builder *b, const msc_plan *p, const msc_func *f,
   plan_call_begin_starts(b);
   for (size_t i = 0; i < l->num_starts; i++) {
     const msc_attr_value *d = &starts->list.v[l->start[i].number];
-    const msc_attr_value *layout = msc_find_attr(d->dict.a, d->dict.num, "layout"), *shape = msc_find_attr(d->dict.a, d->dict.num, "shape");
+    const msc_attr_value *layout = msc_find_attr(d->dict.a, d->dict.num, "layout"),
+                         *shape = msc_find_attr(d->dict.a, d->dict.num, "shape");
     const msc_layout *parsed = NULL;
     uint64_t dim[MSC_MAX_RANK];
     for (size_t k = 0; k < shape->list.num; k++) dim[k] = (uint64_t)shape->list.v[k].i;
@@ -336,7 +338,9 @@ static bool is_shape_of(const msc_attr_value *v, const msc_type *t) {
   int64_t elems = 1;
   if (!v || v->kind != MSC_ATTR_LIST || v->list.num > MSC_MAX_RANK) return false;
   for (size_t i = 0; i < v->list.num; i++)
-    if (v->list.v[i].kind != MSC_ATTR_INT || v->list.v[i].i < 0 || __builtin_mul_overflow(elems, v->list.v[i].i, &elems)) return false;
+    if (v->list.v[i].kind != MSC_ATTR_INT || v->list.v[i].i < 0 ||
+        __builtin_mul_overflow(elems, v->list.v[i].i, &elems))
+      return false;
   return elems == msc_type_elems(t);
 }
 
@@ -502,7 +506,8 @@ const void *msc_plan_bytes(const msc_plan *p, size_t *out_bytes) {
     seal(copy, *out_bytes);
     result = copy;
   } else {
-    msc_error(p->ctx, MSC_E_INTERNAL, NULL, "the plan could not be written: %s", b ? flatbuf_builder_fault(b) : "out of memory");
+    msc_error(p->ctx, MSC_E_INTERNAL, NULL, "the plan could not be written: %s",
+              b ? flatbuf_builder_fault(b) : "out of memory");
   }
   flatbuf_builder_free(b);
   return result;

@@ -1,8 +1,8 @@
-/* builtin.h: kernels that no loop nest expresses and that the runtime therefore brings along.  Compiler and runtime share what their
- * `dims` mean; they are called as generated kernels are, and need no memory but their buffers.
+/* builtin.h: kernels that no loop nest expresses and that the runtime therefore brings along.  Compiler and runtime
+ * share what their `dims` mean; they are called as generated kernels are, and need no memory but their buffers.
  *
- * Tensors are seen as [outer, n, inner], n along the op's axis; a row is one (outer, inner).  Order of elements: NaN is the
- * largest, -0 equals 0, equal ones go by index. */
+ * Tensors are seen as [outer, n, inner], n along the op's axis; a row is one (outer, inner).  Order of elements: NaN is
+ * the largest, -0 equals 0, equal ones go by index. */
 #ifndef MSC_IR_BUILTIN_H
 #define MSC_IR_BUILTIN_H
 
@@ -16,10 +16,28 @@ typedef enum {
 } msc_builtin;
 
 enum { MSC_SCAN_DTYPE, MSC_SCAN_N, MSC_SCAN_INNER, MSC_SCAN_KIND, MSC_SCAN_EXCLUSIVE, MSC_SCAN_REVERSE, MSC_SCAN_DIMS };
-enum { MSC_SCAN_SUM, MSC_SCAN_PROD, MSC_SCAN_PROD_GRAD, MSC_NUM_SCANS }; /* MSC_SCAN_KIND; the last one has operand dy */
-enum { MSC_SORT_DTYPE, MSC_SORT_INDEX_DTYPE, MSC_SORT_N, MSC_SORT_INNER, MSC_SORT_K, MSC_SORT_DESCENDING, MSC_SORT_DIMS };
+/* MSC_SCAN_KIND; the last one has operand dy */
+enum { MSC_SCAN_SUM, MSC_SCAN_PROD, MSC_SCAN_PROD_GRAD, MSC_NUM_SCANS };
+enum {
+  MSC_SORT_DTYPE,
+  MSC_SORT_INDEX_DTYPE,
+  MSC_SORT_N,
+  MSC_SORT_INNER,
+  MSC_SORT_K,
+  MSC_SORT_DESCENDING,
+  MSC_SORT_DIMS
+};
 enum { MSC_UNIQUE_DTYPE, MSC_UNIQUE_INDEX_DTYPE, MSC_UNIQUE_N, MSC_UNIQUE_DIMS };
 /* x has n rows of inner elements, which begin at row `start` of `whole`; rows of other ranks are left out. */
-enum { MSC_UPDATE_DTYPE, MSC_UPDATE_INDEX_DTYPE, MSC_UPDATE_N, MSC_UPDATE_INNER, MSC_UPDATE_NUM, MSC_UPDATE_START, MSC_UPDATE_WHOLE, MSC_UPDATE_DIMS };
+enum {
+  MSC_UPDATE_DTYPE,
+  MSC_UPDATE_INDEX_DTYPE,
+  MSC_UPDATE_N,
+  MSC_UPDATE_INNER,
+  MSC_UPDATE_NUM,
+  MSC_UPDATE_START,
+  MSC_UPDATE_WHOLE,
+  MSC_UPDATE_DIMS
+};
 
 #endif

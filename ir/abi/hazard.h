@@ -1,11 +1,12 @@
-/* hazard.h: calls in program order, collectives among them that run beside the others -> what a call must wait for.  Pure, for
- * compiler and runtime: the one predicts with it what the other does.
+/* hazard.h: calls in program order, collectives among them that run beside the others -> what a call must wait for.
+ * Pure, for compiler and runtime: the one predicts with it what the other does.
  *
- * Collectives are numbered from 1 and run one after the other on a stream of their own, each no earlier than all calls before it
- * have run.  So what a call waits for is one number: this collective and all before it have run.  Two things may follow a start:
+ * Collectives are numbered from 1 and run one after the other on a stream of their own, each no earlier than all calls
+ * before it have run.  So what a call waits for is one number: this collective and all before it have run.  Two things
+ * may follow a start:
  *   run      a call reads what the collective writes, or writes what it reads or writes
- *   release  a call overwrites what other ranks may still be reading although the collective has run here: a lingering span
- * Collectives wait for earlier ones by their order alone; only releases are theirs to ask for. */
+ *   release  a call overwrites what other ranks may still be reading although the collective has run here: a lingering
+ * span Collectives wait for earlier ones by their order alone; only releases are theirs to ask for. */
 #ifndef MSC_HAZARD_H
 #define MSC_HAZARD_H
 
@@ -37,7 +38,9 @@ typedef struct {
   uint32_t run, release;
 } msc_waits;
 
-static inline bool msc_spans_meet(const msc_span *a, const msc_span *b) { return a->space == b->space && a->begin < b->end && b->begin < a->end; }
+static inline bool msc_spans_meet(const msc_span *a, const msc_span *b) {
+  return a->space == b->space && a->begin < b->end && b->begin < a->end;
+}
 
 static inline void msc_hazard_of(const msc_hazards *h, const msc_span *s, msc_waits *w) {
   for (size_t i = 0; i < h->num_pending; i++) {

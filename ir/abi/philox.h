@@ -1,7 +1,9 @@
-/* philox.h: random numbers that depend on a counter only: any rank computes any element.  Compiler and runtime share it.
+/* philox.h: random numbers that depend on a counter only: any rank computes any element.  Compiler and runtime share
+ * it.
  *
- * Random ops use key = the run's seed and counter = (element number in the whole tensor, number of the step, number of the op):
- * a mask is the same for every layout, number of ranks and number of threads, and when it is computed again. */
+ * Random ops use key = the run's seed and counter = (element number in the whole tensor, number of the step, number of
+ * the op): a mask is the same for every layout, number of ranks and number of threads, and when it
+ * is computed again. */
 #ifndef MSC_IR_PHILOX_H
 #define MSC_IR_PHILOX_H
 

@@ -1,5 +1,5 @@
-/* pools.h: where the pools of a rank's memory lie: the compiler counts with it, the runtime lays out by it, so that what a plan says
- * is what a rank has. */
+/* pools.h: where the pools of a rank's memory lie: the compiler counts with it, the runtime lays out by it, so that
+ * what a plan says is what a rank has. */
 #ifndef MSC_IR_POOLS_H
 #define MSC_IR_POOLS_H
 
@@ -17,10 +17,14 @@ typedef enum {
 
 enum { MSC_POOL_LINE = 64 };
 
-static inline uint64_t msc_pool_lines(uint64_t bytes) { return (bytes + MSC_POOL_LINE - 1) / MSC_POOL_LINE * MSC_POOL_LINE; }
+static inline uint64_t msc_pool_lines(uint64_t bytes) {
+  return (bytes + MSC_POOL_LINE - 1) / MSC_POOL_LINE * MSC_POOL_LINE;
+}
 
 /* Of so many slots; entries of what carries nothing name slot 0. */
-static inline uint64_t msc_pool_slots_bytes(uint64_t slot_bytes, uint32_t slots) { return slot_bytes * (slots ? slots : 1); }
+static inline uint64_t msc_pool_slots_bytes(uint64_t slot_bytes, uint32_t slots) {
+  return slot_bytes * (slots ? slots : 1);
+}
 
 /* One behind the other, each from a line on; returns the bytes of all. */
 static inline uint64_t msc_pools_lay_out(const uint64_t *bytes, uint64_t *out_at) {

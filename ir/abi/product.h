@@ -1,5 +1,5 @@
-/* product.h: how much memory the kernels of a generated product write.  The compiler, which emits the kernels and plans their memory, and the
- * runtime, which checks the plan, share these functions, so that none of them can be wrong alone.
+/* product.h: how much memory the kernels of a generated product write.  The compiler, which emits the kernels and plans
+ * their memory, and the runtime, which checks the plan, share these functions, so that none of them can be wrong alone.
  *
  * A panel has `width` columns: MSC_PRODUCT_VECTORS vectors of as many lanes. */
 #ifndef MSC_IR_PRODUCT_H
@@ -19,14 +19,15 @@ static inline int64_t msc_product_whole(int64_t n, int64_t width) {
   return (n + lanes - 1) / lanes * lanes;
 }
 
-/* Elements that packing of columns of b with k terms writes: panels one behind the other, and behind the last of them rows of the squares
- * that are turned whole when b is transposed. */
+/* Elements that packing of columns of b with k terms writes: panels one behind the other, and behind the last of them
+ * rows of the squares that are turned whole when b is transposed. */
 static inline int64_t msc_product_panel_elems(int64_t columns, int64_t k, int64_t width) {
   int64_t panels = (columns + width - 1) / width;
   return panels ? ((panels - 1) * k + msc_product_whole(k, width)) * width : 0;
 }
 
-/* Elements that packing of rows of a writes, at most: of a transposed a whole panels of rows, and whole vectors behind the last term. */
+/* Elements that packing of rows of a writes, at most: of a transposed a whole panels of rows, and whole vectors behind
+ * the last term. */
 static inline int64_t msc_product_room_elems(int64_t rows, int64_t k) {
   return rows && k ? (rows + MSC_PRODUCT_PANEL_ROWS - 1) * k + MSC_PRODUCT_PANEL_ROWS : 0;
 }
@@ -35,6 +36,8 @@ static inline int64_t msc_product_room_elems(int64_t rows, int64_t k) {
 static inline int64_t msc_product_bytes(int64_t operand_bytes) { return operand_bytes < 4 ? 4 : operand_bytes; }
 
 /* May rows of a be packed, or are all read where they lie? */
-static inline bool msc_product_packs_rows(int64_t operand_bytes, bool transpose_a) { return transpose_a || operand_bytes < 4; }
+static inline bool msc_product_packs_rows(int64_t operand_bytes, bool transpose_a) {
+  return transpose_a || operand_bytes < 4;
+}
 
 #endif

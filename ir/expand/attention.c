@@ -40,24 +40,29 @@ static msc_value *angles(msc_builder *b, const msc_op *op, const msc_type *x, ms
   for (int d = 0; d < rank; d++) dim[d] = d == 0 ? x->dim[axis] : 1;
   msc_value *position = reshape(b, count_up(b, dtype, x->dim[axis]), rank, dim);
   msc_value *pair = count_up(b, dtype, n / 2);
-  msc_value *frequency = unary(b, OP_exp, times(b, pair, number(b, pair, -2 * log(msc_op_float(op, "base")) / (double)n)));
+  msc_value *frequency =
+      unary(b, OP_exp, times(b, pair, number(b, pair, -2 * log(msc_op_float(op, "base")) / (double)n)));
   return times(b, position, frequency);
 }
 
-/* Pairs (a, c) become (a cos - c sin, c cos + a sin): element i and i + n/2, or neighbours when they are interleaved. */
+/* Pairs (a, c) become (a cos - c sin, c cos + a sin): element i and i + n/2, or neighbours when
+ * they are interleaved. */
 bool expand_rotary(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   const msc_type *t = in[0]->type;
   bool neighbours = msc_op_bool(op, "interleaved");
   int last = t->rank - 1, split = neighbours ? t->rank : last; /* the dimension of two */
   int64_t n = t->dim[last], dim[MSC_MAX_RANK + 1], single[MSC_MAX_RANK];
-  if (t->rank == MSC_MAX_RANK) return msc_op_error(op, MSC_E_UNSUPPORTED, "rotary: rank %d is not supported, %d at most", t->rank, MSC_MAX_RANK - 1);
+  if (t->rank == MSC_MAX_RANK)
+    return msc_op_error(op, MSC_E_UNSUPPORTED, "rotary: rank %d is not supported, %d at most", t->rank,
+                        MSC_MAX_RANK - 1);
   memcpy(dim, t->dim, sizeof t->dim);
   memcpy(single, t->dim, sizeof single);
   dim[neighbours ? last : t->rank] = n / 2, dim[split] = 2;
   single[last] = n / 2;
   msc_dtype dtype = wide(t->dtype);
   msc_value *x = reshape(b, cast(b, in[0], dtype), t->rank + 1, dim), *angle = angles(b, op, t, dtype);
-  msc_value *a = reshape(b, part_of(b, x, split, 0, 1), t->rank, single), *c = reshape(b, part_of(b, x, split, 1, 2), t->rank, single);
+  msc_value *a = reshape(b, part_of(b, x, split, 0, 1), t->rank, single),
+            *c = reshape(b, part_of(b, x, split, 1, 2), t->rank, single);
   msc_value *cosine = unary(b, OP_cos, angle), *sine = unary(b, OP_sin, angle);
   msc_value *c_sine = times(b, c, sine), *turned_a = minus(b, times(b, a, cosine), c_sine);
   msc_value *a_sine = times(b, a, sine), *turned_c = plus(b, times(b, c, cosine), a_sine);
@@ -76,7 +81,9 @@ static msc_value *product(msc_builder *b, msc_value *x, msc_value *y, bool trans
 }
 
 /* -infinity where a position may not be seen. */
-static msc_value *hidden(msc_builder *b, msc_value *seen, msc_value *scores) { return scores ? choose(b, seen, scores, number(b, scores, -INFINITY)) : NULL; }
+static msc_value *hidden(msc_builder *b, msc_value *seen, msc_value *scores) {
+  return scores ? choose(b, seen, scores, number(b, scores, -INFINITY)) : NULL;
+}
 
 /* Position i sees 0 .. i. */
 static msc_value *causal(msc_builder *b, msc_value *scores, int64_t s, int64_t t) {
@@ -85,10 +92,12 @@ static msc_value *causal(msc_builder *b, msc_value *scores, int64_t s, int64_t t
 }
 
 static msc_value *masked(msc_builder *b, msc_value *mask, msc_value *scores) {
-  return mask->type->dtype == MSC_I1 || !scores ? hidden(b, mask, scores) : plus(b, scores, cast(b, mask, scores->type->dtype));
+  return mask->type->dtype == MSC_I1 || !scores ? hidden(b, mask, scores)
+                                                : plus(b, scores, cast(b, mask, scores->type->dtype));
 }
 
-/* softmax(scale q k^T + mask) [b,h,s,t]; of f16 and bf16 it is f32.  Heads that share keys and values stand one below the other, as more positions of one head. */
+/* softmax(scale q k^T + mask) [b,h,s,t]; of f16 and bf16 it is f32.  Heads that share keys and values stand one below
+ * the other, as more positions of one head. */
 static msc_value *weights_of(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value *mask) {
   const int64_t *q = in[0]->type->dim, *v = in[2]->type->dim;
   int64_t groups = v[1], members = q[1] / groups, t = v[2];

@@ -6,14 +6,20 @@
 
 static bool give_result(msc_value *y, msc_value **out_result) { return (out_result[0] = y) != NULL; }
 
-static msc_value *below(msc_builder *b, msc_value *x, double most) { return x ? binary(b, OP_min, x, number(b, x, most)) : NULL; }
-static msc_value *above(msc_builder *b, msc_value *x, double least) { return x ? binary(b, OP_max, x, number(b, x, least)) : NULL; }
+static msc_value *below(msc_builder *b, msc_value *x, double most) {
+  return x ? binary(b, OP_min, x, number(b, x, most)) : NULL;
+}
+static msc_value *above(msc_builder *b, msc_value *x, double least) {
+  return x ? binary(b, OP_max, x, number(b, x, least)) : NULL;
+}
 static msc_value *scaled(msc_builder *b, msc_value *x, double c) { return x ? times(b, x, number(b, x, c)) : NULL; }
 static msc_value *moved(msc_builder *b, msc_value *x, double c) { return x ? plus(b, x, number(b, x, c)) : NULL; }
 static msc_value *is_positive(msc_builder *b, msc_value *x) { return compare(b, "gt", x, number(b, x, 0)); }
 
 /* x > 0 ? x : other */
-static msc_value *positive_or(msc_builder *b, msc_value *x, msc_value *other) { return choose(b, is_positive(b, x), x, other); }
+static msc_value *positive_or(msc_builder *b, msc_value *x, msc_value *other) {
+  return choose(b, is_positive(b, x), x, other);
+}
 
 /* ---- activations; slopes at the kinks are PyTorch's, whose kinks belong to the left side ---- */
 
@@ -24,7 +30,8 @@ bool expand_leaky_relu(msc_builder *b, const msc_op *op, msc_value *const *in, m
 /* alpha (exp(x) - 1) where x <= 0; exp sees no positive x, which would overflow in the branch not taken */
 bool expand_elu(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   msc_value *x = in[0], *zero = number(b, x, 0), *low = choose(b, is_positive(b, x), zero, x);
-  return give_result(positive_or(b, x, scaled(b, moved(b, unary(b, OP_exp, low), -1), msc_op_float(op, "alpha"))), out_result);
+  return give_result(positive_or(b, x, scaled(b, moved(b, unary(b, OP_exp, low), -1), msc_op_float(op, "alpha"))),
+                     out_result);
 }
 
 /* One slope, or one per channel, which is dimension 1. */
@@ -37,13 +44,21 @@ bool expand_prelu(msc_builder *b, const msc_op *op, msc_value *const *in, msc_va
   return give_result(positive_or(b, in[0], times(b, in[0], slope)), out_result);
 }
 
-bool expand_softplus(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) { return (void)op, give_result(soft_plus(b, in[0]), out_result); }
+bool expand_softplus(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  return (void)op, give_result(soft_plus(b, in[0]), out_result);
+}
 
 /* relu6(x + 3) / 6 */
-static msc_value *hard_step(msc_builder *b, msc_value *x) { return scaled(b, below(b, above(b, moved(b, x, 3), 0), 6), 1.0 / 6); }
+static msc_value *hard_step(msc_builder *b, msc_value *x) {
+  return scaled(b, below(b, above(b, moved(b, x, 3), 0), 6), 1.0 / 6);
+}
 
-bool expand_hard_sigmoid(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) { return (void)op, give_result(hard_step(b, in[0]), out_result); }
-bool expand_hard_swish(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) { return (void)op, give_result(times(b, in[0], hard_step(b, in[0])), out_result); }
+bool expand_hard_sigmoid(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  return (void)op, give_result(hard_step(b, in[0]), out_result);
+}
+bool expand_hard_swish(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  return (void)op, give_result(times(b, in[0], hard_step(b, in[0])), out_result);
+}
 
 /* x tanh(softplus(x)) */
 bool expand_mish(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
@@ -75,7 +90,9 @@ bool expand_is_finite(msc_builder *b, const msc_op *op, msc_value *const *in, ms
 bool expand_reduce_logical(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   int64_t dims[MSC_MAX_RANK];
   int num = msc_op_ints(op, "dims", dims, MSC_MAX_RANK);
-  return give_result(reduce(b, op->kind == OP_reduce_any ? OP_reduce_max : OP_reduce_min, in[0], num, dims, msc_op_bool(op, "keep_dims")), out_result);
+  return give_result(reduce(b, op->kind == OP_reduce_any ? OP_reduce_max : OP_reduce_min, in[0], num, dims,
+                            msc_op_bool(op, "keep_dims")),
+                     out_result);
 }
 
 /* ---- remainder ---- */

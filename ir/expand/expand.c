@@ -1,5 +1,5 @@
-/* expand.c: a composite op in; the primitives that it stands for out, as a function.  The rows' functions for softmax and
- * losses are here. */
+/* expand.c: a composite op in; the primitives that it stands for out, as a function.  The rows' functions for softmax
+ * and losses are here. */
 #include <string.h>
 
 #include "ir/formula.h"
@@ -9,7 +9,8 @@ static bool check_results(const msc_op *op, msc_value *const *result) {
   for (size_t i = 0; i < op->num_out; i++) {
     const msc_type *want = msc_type_with_layout(msc_op_ctx(op), op->out[i].type, NULL);
     if (result[i] && result[i]->type == want) continue;
-    msc_op_error(op, MSC_E_INTERNAL, "%s: the expansion computes another result %zu than the op", msc_kind_name(op->kind), i);
+    msc_op_error(op, MSC_E_INTERNAL, "%s: the expansion computes another result %zu than the op",
+                 msc_kind_name(op->kind), i);
     return false;
   }
   return true;
@@ -30,7 +31,8 @@ msc_func *msc_expansion_of(const msc_op *op) {
   msc_func *f = msc_func_new(op->block->func->module, msc_kind_name(op->kind));
   msc_func_remove(f);
   f->loc = op->loc;
-  for (size_t i = 0; i < op->num_in; i++) msc_add_arg(f->body, msc_type_with_layout(ctx, op->in[i].value->type, NULL), NULL);
+  for (size_t i = 0; i < op->num_in; i++)
+    msc_add_arg(f->body, msc_type_with_layout(ctx, op->in[i].value->type, NULL), NULL);
   msc_value **result = msc_new_array(arena, msc_value *, op->num_out + 1);
   msc_builder b = {.func = f, .block = f->body, .loc = op->loc, .name = op->name};
   if (!msc_info(op)->expand(&b, op, f->body->args, result) || !check_results(op, result)) return NULL;
@@ -41,7 +43,8 @@ msc_func *msc_expansion_of(const msc_op *op) {
 
 /* What is computed again is so in all its parts. */
 void msc_copy_marks(const msc_op *op, msc_op *part) {
-  static const char *const marks[] = {"recompute", "mp_comm_recompute", "parallel_optimizer_comm_recompute", "memory_limit", "stage"};
+  static const char *const marks[] = {"recompute", "mp_comm_recompute", "parallel_optimizer_comm_recompute",
+                                      "memory_limit", "stage"};
   for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
     if (msc_op_attr(op, marks[i])) msc_op_set(part, marks[i], *msc_op_attr(op, marks[i]));
 }
@@ -79,7 +82,8 @@ bool msc_must_expand(const msc_op *op, const msc_layout *const *in_layout) {
   msc_rule rule;
   cut = false;
   if (msc_rule_of(op, arena, &rule))
-    for (size_t i = 0; i < op->num_in && !cut; i++) cut = cuts_expanding(&rule, i, in_layout ? in_layout[i] : op->in[i].value->type->layout);
+    for (size_t i = 0; i < op->num_in && !cut; i++)
+      cut = cuts_expanding(&rule, i, in_layout ? in_layout[i] : op->in[i].value->type->layout);
   msc_arena_free(arena);
   return cut;
 }
@@ -87,14 +91,17 @@ bool msc_must_expand(const msc_op *op, const msc_layout *const *in_layout) {
 /* ---- softmax ---- */
 
 /* x less its maximum along dimension c: what exp is taken of. */
-static msc_value *shifted(msc_builder *b, msc_value *x, int64_t c) { return minus(b, x, along(b, OP_reduce_max, x, c)); }
+static msc_value *shifted(msc_builder *b, msc_value *x, int64_t c) {
+  return minus(b, x, along(b, OP_reduce_max, x, c));
+}
 
 static msc_value *sum_along(msc_builder *b, msc_value *x, int64_t c) { return along(b, OP_reduce_sum, x, c); }
 
 bool expand_softmax(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   msc_dtype dtype = in[0]->type->dtype;
   int c = axis_of(op, "axis", in[0]->type->rank);
-  msc_value *shift = shifted(b, cast(b, in[0], wide(dtype)), c), *e = unary(b, OP_exp, shift), *sum = sum_along(b, e, c);
+  msc_value *shift = shifted(b, cast(b, in[0], wide(dtype)), c), *e = unary(b, OP_exp, shift),
+            *sum = sum_along(b, e, c);
   out_result[0] = cast(b, op->kind == OP_log_softmax ? minus(b, shift, unary(b, OP_log, sum)) : over(b, e, sum), dtype);
   return out_result[0] != NULL;
 }
@@ -103,7 +110,8 @@ bool expand_softmax(msc_builder *b, const msc_op *op, msc_value *const *in, msc_
 
 /* The labels of the rows, which reports at run time one that names no class: zeros are looked up by them. */
 static msc_value *checked(msc_builder *b, msc_value *labels, int64_t num_classes) {
-  msc_value *zeros = with_ints(b, OP_broadcast_to, msc_build_scalar(b, labels->type->dtype, 0), "shape", 1, &num_classes);
+  msc_value *zeros =
+      with_ints(b, OP_broadcast_to, msc_build_scalar(b, labels->type->dtype, 0), "shape", 1, &num_classes);
   return plus(b, labels, binary(b, OP_gather, zeros, labels));
 }
 
@@ -118,7 +126,9 @@ static msc_value *hits(msc_builder *b, msc_value *labels, const msc_type *logits
   return compare(b, "eq", reshape(b, labels, logits->rank, dim), classes);
 }
 
-static msc_value *without_last(msc_builder *b, msc_value *x) { return x ? reshape(b, x, x->type->rank - 1, x->type->dim) : NULL; }
+static msc_value *without_last(msc_builder *b, msc_value *x) {
+  return x ? reshape(b, x, x->type->rank - 1, x->type->dim) : NULL;
+}
 
 bool expand_cross_entropy(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   int64_t c = in[0]->type->rank - 1;
@@ -179,7 +189,8 @@ bool expand_argmax(msc_builder *b, const msc_op *op, msc_value *const *in, msc_v
   int axis = axis_of(op, "axis", x->rank);
   int64_t dim[MSC_MAX_RANK] = {x->dim[axis], 1, 1, 1, 1, 1, 1, 1}, gone = axis;
   msc_value *most = along(b, op->kind == OP_argmax ? OP_reduce_max : OP_reduce_min, in[0], axis);
-  msc_value *hit = most ? compare(b, "eq", in[0], most) : NULL, *place = count_up(b, op->out[0].type->dtype, x->dim[axis]);
+  msc_value *hit = most ? compare(b, "eq", in[0], most) : NULL,
+            *place = count_up(b, op->out[0].type->dtype, x->dim[axis]);
   if (!hit || !place) return false;
   if (msc_is_float(x->dtype)) hit = binary(b, OP_max, hit, compare(b, "ne", in[0], in[0]));
   place = reshape(b, place, x->rank - axis, dim);

@@ -1,5 +1,5 @@
-/* flash.c: expansions of flash_attention and its gradient: what a machine without a library for them computes.  Heads that share
- * keys and values stand one below the other in products, as more positions of one head. */
+/* flash.c: expansions of flash_attention and its gradient: what a machine without a library for them computes.  Heads
+ * that share keys and values stand one below the other in products, as more positions of one head. */
 #include <math.h>
 
 #include "ir/formula.h"
@@ -23,13 +23,18 @@ static msc_value *product(msc_builder *b, msc_value *x, msc_value *y, const char
 }
 
 /* [b,h,s,n] <-> [b,g,rows,n] */
-static msc_value *by_group(msc_builder *b, const sizes *z, msc_value *x) { return x ? reshape(b, x, 4, (int64_t[]){z->batch, z->groups, z->rows, x->type->dim[3]}) : NULL; }
-static msc_value *by_head(msc_builder *b, const sizes *z, msc_value *x) { return x ? reshape(b, x, 4, (int64_t[]){z->batch, z->heads, z->positions, x->type->dim[3]}) : NULL; }
+static msc_value *by_group(msc_builder *b, const sizes *z, msc_value *x) {
+  return x ? reshape(b, x, 4, (int64_t[]){z->batch, z->groups, z->rows, x->type->dim[3]}) : NULL;
+}
+static msc_value *by_head(msc_builder *b, const sizes *z, msc_value *x) {
+  return x ? reshape(b, x, 4, (int64_t[]){z->batch, z->heads, z->positions, x->type->dim[3]}) : NULL;
+}
 
 /* The mask, which is operand i where there is one: -infinity where a position is not seen, or what is added. */
 static msc_value *masked(msc_builder *b, const msc_op *op, msc_value *const *in, size_t i, msc_value *scores) {
   if (!scores || !msc_op_bool(op, "masked")) return scores;
-  return in[i]->type->dtype == MSC_I1 ? choose(b, in[i], scores, number(b, scores, -INFINITY)) : plus(b, scores, cast(b, in[i], scores->type->dtype));
+  return in[i]->type->dtype == MSC_I1 ? choose(b, in[i], scores, number(b, scores, -INFINITY))
+                                      : plus(b, scores, cast(b, in[i], scores->type->dtype));
 }
 
 /* scale q k^T [b,h,s,t] in f32 at least; -infinity where a position is not seen. */
@@ -52,8 +57,10 @@ static msc_value *kept(msc_builder *b, const msc_op *op, msc_value *const *in, s
 bool expand_flash_attention(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   sizes z = sizes_of(op, in);
   const int64_t last = 3, stats_dim[] = {z.batch, z.heads, z.positions};
-  msc_value *scores = scores_of(b, op, &z, in, 3), *most = scores ? reduce(b, OP_reduce_max, scores, 1, &last, true) : NULL;
-  msc_value *e = unary(b, OP_exp, minus(b, scores, most)), *sum = e ? reduce(b, OP_reduce_sum, e, 1, &last, true) : NULL;
+  msc_value *scores = scores_of(b, op, &z, in, 3),
+            *most = scores ? reduce(b, OP_reduce_max, scores, 1, &last, true) : NULL;
+  msc_value *e = unary(b, OP_exp, minus(b, scores, most)),
+            *sum = e ? reduce(b, OP_reduce_sum, e, 1, &last, true) : NULL;
   msc_value *weights = by_group(b, &z, cast(b, kept(b, op, in, 3, over(b, e, sum)), in[2]->type->dtype));
   msc_value *y = product(b, weights, in[2], NULL), *log = unary(b, OP_log, sum), *stats = plus(b, most, log);
   out_result[0] = by_head(b, &z, y);
@@ -61,7 +68,8 @@ bool expand_flash_attention(msc_builder *b, const msc_op *op, msc_value *const *
   return out_result[0] && out_result[1];
 }
 
-/* p = exp(scores - stats); dv = (p keep)^T dy; ds = p (keep dy v^T - sum of dy y); dq = scale ds k; dk = scale ds^T q */
+/* p = exp(scores - stats); dv = (p keep)^T dy; ds = p (keep dy v^T - sum of dy y); dq = scale ds k; dk =
+ * scale ds^T q */
 bool expand_flash_attention_grad(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   sizes z = sizes_of(op, in);
   msc_dtype narrow = in[0]->type->dtype, dtype = wide(narrow);

@@ -30,7 +30,8 @@ bool expand_tile(msc_builder *b, const msc_op *op, msc_value *const *in, msc_val
   for (int d = 0; x && d < rank; d++) {
     if (repeats[d] == 1) continue;
     const msc_type *t = x->type;
-    if (rank == MSC_MAX_RANK) return msc_op_error(op, MSC_E_UNSUPPORTED, "tile: rank %d is not supported, %d at most", rank, MSC_MAX_RANK - 1);
+    if (rank == MSC_MAX_RANK)
+      return msc_op_error(op, MSC_E_UNSUPPORTED, "tile: rank %d is not supported, %d at most", rank, MSC_MAX_RANK - 1);
     for (int k = 0; k <= rank; k++) dim[k] = k == d ? 1 : t->dim[k < d ? k : k - 1];
     x = reshape(b, x, rank + 1, dim);
     dim[d] = repeats[d];
@@ -51,14 +52,16 @@ bool expand_reverse(msc_builder *b, const msc_op *op, msc_value *const *in, msc_
     int64_t n = x->type->dim[dims[i]];
     msc_value *up = count_up(b, MSC_I64, n);
     msc_attr axis = msc_named(formula_ctx(b), "axis", msc_int(dims[i]));
-    x = up ? with_attrs(b, OP_gather, 2, (msc_value *[]){x, minus(b, number(b, up, (double)(n - 1)), up)}, 1, &axis) : NULL;
+    x = up ? with_attrs(b, OP_gather, 2, (msc_value *[]){x, minus(b, number(b, up, (double)(n - 1)), up)}, 1, &axis)
+           : NULL;
   }
   return give_result(x, out_result);
 }
 
 /* The last `shift` elements come first. */
 bool expand_roll(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
-  int64_t dim = axis_of(op, "dim", in[0]->type->rank), n = in[0]->type->dim[dim], shift = n ? msc_op_int(op, "shift") % n : 0;
+  int64_t dim = axis_of(op, "dim", in[0]->type->rank), n = in[0]->type->dim[dim],
+          shift = n ? msc_op_int(op, "shift") % n : 0;
   if (shift < 0) shift += n;
   if (shift == 0) return give_result(reshape(b, in[0], in[0]->type->rank, in[0]->type->dim), out_result);
   msc_value *last = part_of(b, in[0], dim, n - shift, n), *first = part_of(b, in[0], dim, 0, n - shift);

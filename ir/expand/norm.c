@@ -1,5 +1,5 @@
-/* norm.c: expansions of norms.  Statistics of f16 and bf16 are computed in f32; a variance is that of what is left after
- * the mean is taken away, which loses no digits to a large mean. */
+/* norm.c: expansions of norms.  Statistics of f16 and bf16 are computed in f32; a variance is that of what is left
+ * after the mean is taken away, which loses no digits to a large mean. */
 #include <string.h>
 
 #include "ir/formula.h"
@@ -17,7 +17,9 @@ static msc_value *centered(msc_builder *b, msc_value *x, int num, const int64_t 
   return minus(b, x, *out_mean);
 }
 
-static msc_value *mean_square(msc_builder *b, msc_value *x, int num, const int64_t *dims) { return reduce(b, OP_reduce_mean, times(b, x, x), num, dims, true); }
+static msc_value *mean_square(msc_builder *b, msc_value *x, int num, const int64_t *dims) {
+  return reduce(b, OP_reduce_mean, times(b, x, x), num, dims, true);
+}
 
 /* x / sqrt(variance + eps) */
 static msc_value *scaled(msc_builder *b, msc_value *x, msc_value *variance, double eps) {
@@ -42,7 +44,9 @@ bool expand_layer_norm(msc_builder *b, const msc_op *op, msc_value *const *in, m
   return out_result[0] != NULL;
 }
 
-bool expand_rms_norm(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) { return expand_layer_norm(b, op, in, out_result); }
+bool expand_rms_norm(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  return expand_layer_norm(b, op, in, out_result);
+}
 
 /* x / sqrt(max(sum x^2, eps)) over the dimensions from axis on */
 bool expand_l2_normalize(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
@@ -60,8 +64,11 @@ bool expand_group_norm(msc_builder *b, const msc_op *op, msc_value *const *in, m
   const msc_type *t = in[0]->type;
   int64_t groups = msc_op_int(op, "groups"), dim[MSC_MAX_RANK + 1], at[MSC_MAX_RANK + 1], dims[MSC_MAX_RANK];
   int rank = t->rank + 1, num;
-  if (rank > MSC_MAX_RANK) return msc_op_error(op, MSC_E_UNSUPPORTED, "group_norm: rank %d is not supported, %d at most", t->rank, MSC_MAX_RANK - 1);
-  for (int d = 0; d < rank; d++) dim[d] = d == 1 ? groups : d == 2 ? t->dim[1] / groups : t->dim[d < 1 ? d : d - 1], at[d] = 1;
+  if (rank > MSC_MAX_RANK)
+    return msc_op_error(op, MSC_E_UNSUPPORTED, "group_norm: rank %d is not supported, %d at most", t->rank,
+                        MSC_MAX_RANK - 1);
+  for (int d = 0; d < rank; d++)
+    dim[d] = d == 1 ? groups : d == 2 ? t->dim[1] / groups : t->dim[d < 1 ? d : d - 1], at[d] = 1;
   at[1] = dim[1], at[2] = dim[2];
   num = dims_from(2, rank, dims);
   msc_value *x = reshape(b, cast(b, in[0], wide(t->dtype)), rank, dim), *mean;
@@ -79,7 +86,8 @@ static msc_value *moving(msc_builder *b, const msc_op *op, msc_value *old, msc_v
   return plus(b, times(b, old, number(b, old, 1 - momentum)), fresh);
 }
 
-/* Training: statistics of this batch, and running ones that take them up (the variance unbiased, as PyTorch's).  Evaluation: the running ones. */
+/* Training: statistics of this batch, and running ones that take them up (the variance unbiased, as PyTorch's).
+ * Evaluation: the running ones. */
 bool expand_batch_norm(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   const msc_type *t = in[0]->type;
   int axis = axis_of(op, "axis", t->rank), num = 0;
@@ -94,7 +102,8 @@ bool expand_batch_norm(msc_builder *b, const msc_op *op, msc_value *const *in, m
     x = centered(b, x, num, dims, &mean);
     variance = mean_square(b, x, num, dims);
     out_result[1] = mean ? moving(b, op, in[3], mean) : NULL;
-    msc_value *unbiased = variance ? times(b, variance, number(b, variance, count > 1 ? (double)count / (double)(count - 1) : 1)) : NULL;
+    msc_value *unbiased =
+        variance ? times(b, variance, number(b, variance, count > 1 ? (double)count / (double)(count - 1) : 1)) : NULL;
     out_result[2] = unbiased ? moving(b, op, in[4], unbiased) : NULL;
   } else {
     x = minus(b, x, reshape(b, cast(b, in[3], dtype), t->rank, at));

@@ -1,13 +1,13 @@
-/* resize.c: resize -> two products with constant matrices: row o of a matrix says of which elements, and in which parts,
- * element o of the result is made.  So gradients and cut dimensions are those of products. */
+/* resize.c: resize -> two products with constant matrices: row o of a matrix says of which elements, and in which
+ * parts, element o of the result is made.  So gradients and cut dimensions are those of products. */
 #include <math.h>
 
 #include "ir/formula.h"
 #include "ir/interp/kernel.h"
 #include "ir/op_table.h"
 
-/* Elements are squares beside each other: the middle of o lies at (o + 0.5) * in / out - 0.5 of x, and what lies before the first
- * middle is the first element.  nearest: the element that o's beginning lies in. */
+/* Elements are squares beside each other: the middle of o lies at (o + 0.5) * in / out - 0.5 of x, and what lies before
+ * the first middle is the first element.  nearest: the element that o's beginning lies in. */
 static void weigh(msc_tensor *matrix, int64_t in, int64_t out, bool transposed, bool nearest) {
   for (int64_t o = 0; o < out; o++) {
     double middle = fmax(0, ((double)o + 0.5) * (double)in / (double)out - 0.5);
@@ -35,8 +35,10 @@ bool expand_resize(msc_builder *b, const msc_op *op, msc_value *const *in, msc_v
   const msc_type *x = op->in[0].value->type, *y = op->out[0].type;
   bool nearest = msc_op_str(op, "mode")[0] == 'n';
   msc_value *v = in[0];
-  if (x->dim[3] != y->dim[3]) v = binary(b, OP_batch_matmul, v, matrix_of(b, x->dtype, x->dim[3], y->dim[3], true, nearest));
-  if (x->dim[2] != y->dim[2]) v = binary(b, OP_batch_matmul, matrix_of(b, x->dtype, x->dim[2], y->dim[2], false, nearest), v);
+  if (x->dim[3] != y->dim[3])
+    v = binary(b, OP_batch_matmul, v, matrix_of(b, x->dtype, x->dim[3], y->dim[3], true, nearest));
+  if (x->dim[2] != y->dim[2])
+    v = binary(b, OP_batch_matmul, matrix_of(b, x->dtype, x->dim[2], y->dim[2], false, nearest), v);
   if (v == in[0]) v = reshape(b, binary(b, OP_mul, v, number(b, v, 1)), 4, y->dim);
   out_result[0] = v;
   return v != NULL;

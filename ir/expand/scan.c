@@ -1,7 +1,7 @@
 /* scan.c: expansions of ops along a dimension that is cut: cumsum, cumprod, topk.
  *
- * The dimension becomes blocks, as many as any even cut of it needs: what each block comes to is worked out where it lies, only
- * that is gathered, and then joined. */
+ * The dimension becomes blocks, as many as any even cut of it needs: what each block comes to is worked out where it
+ * lies, only that is gathered, and then joined. */
 #include <string.h>
 
 #include "ir/formula.h"
@@ -54,11 +54,13 @@ bool expand_cumulate(msc_builder *b, const msc_op *op, msc_value *const *in, msc
   int axis = axis_of(op, "axis", t->rank);
   bool sum = op->kind == OP_cumsum, reverse = msc_op_bool(op, "reverse");
   msc_context *ctx = formula_ctx(b);
-  msc_attr attrs[] = {msc_named(ctx, "axis", msc_int(axis + 1)), msc_named(ctx, "exclusive", msc_bool(msc_op_bool(op, "exclusive"))),
+  msc_attr attrs[] = {msc_named(ctx, "axis", msc_int(axis + 1)),
+                      msc_named(ctx, "exclusive", msc_bool(msc_op_bool(op, "exclusive"))),
                       msc_named(ctx, "reverse", msc_bool(reverse))};
   msc_value *x = in_blocks(b, cast(b, in[0], wide(t->dtype)), axis, msc_num_blocks(op, t->dim[axis]));
   msc_op_kind all = sum ? OP_reduce_sum : OP_reduce_prod;
-  msc_value *within = x ? with_attrs(b, op->kind, 1, &x, 3, attrs) : NULL, *total = x ? along(b, all, x, axis + 1) : NULL;
+  msc_value *within = x ? with_attrs(b, op->kind, 1, &x, 3, attrs) : NULL,
+            *total = x ? along(b, all, x, axis + 1) : NULL;
   msc_value *others = of_others(b, all, total, axis, reverse), *y = binary(b, sum ? OP_add : OP_mul, within, others);
   out_result[0] = y ? cast(b, reshape(b, y, t->rank, t->dim), t->dtype) : NULL;
   return out_result[0] != NULL;
@@ -83,9 +85,11 @@ static ranked candidates(msc_builder *b, const msc_op *op, msc_value *x, int axi
   msc_dtype dtype = op->out[1].type->dtype;
   msc_context *ctx = formula_ctx(b);
   msc_attr attrs[] = {msc_named(ctx, "k", msc_int(k < each ? k : each)), msc_named(ctx, "axis", msc_int(axis + 1)),
-                      msc_named(ctx, "largest", msc_bool(msc_op_bool(op, "largest"))), msc_named(ctx, "dtype", msc_str(ctx, msc_dtype_name(dtype)))};
+                      msc_named(ctx, "largest", msc_bool(msc_op_bool(op, "largest"))),
+                      msc_named(ctx, "dtype", msc_str(ctx, msc_dtype_name(dtype)))};
   ranked best = ranked_by(b, OP_topk, in_blocks(b, x, axis, blocks), 4, attrs);
-  msc_value *block = cast(b, places(b, blocks, t->rank + 1, axis), dtype), *begin = times(b, block, number(b, block, (double)each));
+  msc_value *block = cast(b, places(b, blocks, t->rank + 1, axis), dtype),
+            *begin = times(b, block, number(b, block, (double)each));
   best.place = plus(b, best.place, begin);
   if (!best.place) return best;
   memcpy(dim, t->dim, sizeof dim);
@@ -99,7 +103,8 @@ bool expand_topk(msc_builder *b, const msc_op *op, msc_value *const *in, msc_val
   int64_t k = msc_op_int(op, "k");
   ranked all = candidates(b, op, in[0], axis, k);
   msc_context *ctx = formula_ctx(b);
-  msc_attr attrs[] = {msc_named(ctx, "axis", msc_int(axis)), msc_named(ctx, "descending", msc_bool(msc_op_bool(op, "largest"))),
+  msc_attr attrs[] = {msc_named(ctx, "axis", msc_int(axis)),
+                      msc_named(ctx, "descending", msc_bool(msc_op_bool(op, "largest"))),
                       msc_named(ctx, "dtype", msc_str(ctx, msc_dtype_name(op->out[1].type->dtype)))};
   ranked sorted = ranked_by(b, OP_sort, all.value, 3, attrs);
   msc_value *taken = part_of(b, sorted.place, axis, 0, k);

@@ -22,7 +22,8 @@ static bool check_distinct(fbs_reader *r, const char *what, const char **name, s
 
 /* ---- arguments ---- */
 
-static msc_value *add_arg(fbs_reader *r, fbs_place p, uint32_t number, const msc_type *type, const char *name, const char *role) {
+static msc_value *add_arg(fbs_reader *r, fbs_place p, uint32_t number, const msc_type *type, const char *name,
+                          const char *role) {
   msc_value *v = msc_add_arg(r->func->body, type, name);
   fbs_define(r, p, number, v);
   msc_arg_set(r->func, v->index, "msc.name", msc_str(r->ctx, name));
@@ -49,7 +50,8 @@ static const char *read_input(fbs_reader *r, uint32_t i, model_input in) {
   const msc_type *type = declared_type(r, p, model_input_value(in));
   int32_t batch = model_input_batch_dim(in);
   if (!*name) fbs_error(r, MSC_E_FORMAT, p, "has no name");
-  if (model_input_role(in) > MODEL_ROLE_MASK) return fbs_error(r, MSC_E_FORMAT, p, "unknown role %u", model_input_role(in)), NULL;
+  if (model_input_role(in) > MODEL_ROLE_MASK)
+    return fbs_error(r, MSC_E_FORMAT, p, "unknown role %u", model_input_role(in)), NULL;
   if (!type) return NULL;
   if (batch < -1 || (batch > 0 && batch >= type->rank))
     fbs_error(r, MSC_E_SHAPE, p, "batch_dim %d is not a dimension of %s", batch, fbs_type_text(r, type));
@@ -75,7 +77,11 @@ static bool read_init(fbs_reader *r, fbs_place p, model_op o, size_t arg) {
   static const struct {
     const char *kind, *attr;
     double low;
-  } inits[] = {{"zeros", NULL, 0}, {"ones", NULL, 0}, {"constant", "value", -1e300}, {"normal", "std", 0}, {"uniform", "bound", 0}};
+  } inits[] = {{"zeros", NULL, 0},
+               {"ones", NULL, 0},
+               {"constant", "value", -1e300},
+               {"normal", "std", 0},
+               {"uniform", "bound", 0}};
   const char *kind = model_op_kind(o);
   for (size_t i = 0; i < sizeof inits / sizeof *inits; i++) {
     if (strcmp(kind, inits[i].kind)) continue;
@@ -91,7 +97,8 @@ static bool read_init(fbs_reader *r, fbs_place p, model_op o, size_t arg) {
     if ((v.kind != MSC_ATTR_FLOAT && v.kind != MSC_ATTR_INT) || !(number >= inits[i].low && number <= 1e300))
       return fbs_error(r, MSC_E_FORMAT, p, "init %s: %s must be a finite number%s", kind, inits[i].attr,
                        inits[i].low < 0 ? "" : " of at least 0");
-    msc_arg_set(r->func, arg, "msc.init", msc_str(r->ctx, msc_arena_printf(r->scratch, "%s:%s", kind, number_text(r, number))));
+    msc_arg_set(r->func, arg, "msc.init",
+                msc_str(r->ctx, msc_arena_printf(r->scratch, "%s:%s", kind, number_text(r, number))));
     return true;
   }
   return fbs_error(r, MSC_E_FORMAT, p, "unknown init %s; it is one of zeros, ones, constant, normal, uniform", kind);
@@ -109,7 +116,8 @@ bool fbs_is_weight_path(const char *path) {
 /* msc.weights = {file, tensor[, bytes, xxh3]} */
 static bool read_weights(fbs_reader *r, fbs_place p, model_weights w, size_t arg) {
   uint32_t number = model_weights_file(w), num = model_model_weight_files_num(r->model);
-  if (number >= num) return fbs_error(r, MSC_E_FORMAT, p, "its weights are in file %u, but the model lists %u", number, num);
+  if (number >= num)
+    return fbs_error(r, MSC_E_FORMAT, p, "its weights are in file %u, but the model lists %u", number, num);
   model_weight_file f = model_model_weight_files(r->model, number);
   const char *path = fbs_text(r, p, model_weight_file_path(f), model_weight_file_path_len(f));
   const char *tensor = fbs_text(r, p, model_weights_tensor(w), model_weights_tensor_len(w));
@@ -119,8 +127,10 @@ static bool read_weights(fbs_reader *r, fbs_place p, model_weights w, size_t arg
   size_t num_attrs = 0;
   msc_put_attr(r->ctx, &attrs, &num_attrs, "file", msc_str(r->ctx, path));
   msc_put_attr(r->ctx, &attrs, &num_attrs, "tensor", msc_str(r->ctx, tensor));
-  if (model_weight_file_bytes(f)) msc_put_attr(r->ctx, &attrs, &num_attrs, "bytes", msc_int((int64_t)model_weight_file_bytes(f)));
-  if (model_weight_file_xxh3(f)) msc_put_attr(r->ctx, &attrs, &num_attrs, "xxh3", msc_int((int64_t)model_weight_file_xxh3(f)));
+  if (model_weight_file_bytes(f))
+    msc_put_attr(r->ctx, &attrs, &num_attrs, "bytes", msc_int((int64_t)model_weight_file_bytes(f)));
+  if (model_weight_file_xxh3(f))
+    msc_put_attr(r->ctx, &attrs, &num_attrs, "xxh3", msc_int((int64_t)model_weight_file_xxh3(f)));
   msc_attr_value v = {.kind = MSC_ATTR_DICT, .dict = {num_attrs, attrs}};
   msc_arg_set(r->func, arg, "msc.weights", v);
   return true;
@@ -148,7 +158,8 @@ static void read_marks(fbs_reader *r, fbs_place p, model_parameter t, msc_value 
   else if (fusion >= 0) msc_arg_set(f, arg, "msc.comm_fusion", msc_int(fusion));
   const char *layout = fbs_text(r, p, model_parameter_layout(t), model_parameter_layout_len(t));
   const msc_layout *parsed = NULL;
-  if (layout && r->module->mesh.num_axes && !msc_layout_parse(r->ctx, &r->module->mesh, p.loc, layout, &parsed)) r->num_errors++;
+  if (layout && r->module->mesh.num_axes && !msc_layout_parse(r->ctx, &r->module->mesh, p.loc, layout, &parsed))
+    r->num_errors++;
   if (parsed && parsed->rank != v->type->rank)
     fbs_error(r, MSC_E_LAYOUT, p, "its layout has %d dimensions, its rank is %d", parsed->rank, v->type->rank);
   if (layout) msc_arg_set(f, arg, "msc.layout", msc_str(r->ctx, layout));
@@ -169,12 +180,14 @@ static const char *read_parameter(fbs_reader *r, uint32_t i, model_parameter t) 
   if (!*name) fbs_error(r, MSC_E_FORMAT, p, "has no name");
   for (int d = 0; type && d < type->rank; d++)
     if (type->dim[d] < 1) {
-      fbs_error(r, MSC_E_SHAPE, p, "dimension %d has size %" PRId64 "; sizes of parameters are fixed and at least 1", d, type->dim[d]);
+      fbs_error(r, MSC_E_SHAPE, p, "dimension %d has size %" PRId64 "; sizes of parameters are fixed and at least 1", d,
+                type->dim[d]);
       type = NULL;
     }
   if (!type) return NULL;
   msc_value *v = add_arg(r, p, model_parameter_value(t), type, name, "parameter");
-  if (!has_model_parameter_init(t) && !has_model_parameter_weights(t)) fbs_error(r, MSC_E_FORMAT, p, "has neither weights nor init");
+  if (!has_model_parameter_init(t) && !has_model_parameter_weights(t))
+    fbs_error(r, MSC_E_FORMAT, p, "has neither weights nor init");
   if (has_model_parameter_init(t)) read_init(r, p, model_parameter_init(t), v->index);
   if (has_model_parameter_weights(t)) read_weights(r, p, model_parameter_weights(t), v->index);
   read_marks(r, p, t, v);
@@ -192,7 +205,8 @@ static void check_body_args(fbs_reader *r) {
     same = model_graph_args(body, i) == number;
   }
   if (has_model_graph_args(body) && !same)
-    fbs_error(r, MSC_E_FORMAT, (fbs_place){r->file, NULL, "body"}, "its arguments are not the inputs followed by the parameters");
+    fbs_error(r, MSC_E_FORMAT, (fbs_place){r->file, NULL, "body"},
+              "its arguments are not the inputs followed by the parameters");
 }
 
 bool fbs_read_args(fbs_reader *r) {
@@ -223,14 +237,16 @@ static void read_constant(fbs_reader *r, uint32_t i, model_constant c) {
   for (int d = 0; d < t->rank; d++)
     if (t->dim[d] < 0) return (void)fbs_error(r, MSC_E_SHAPE, p, "dimension %d has no size", d);
   if (bytes > FBS_MAX_CONSTANT)
-    return (void)fbs_error(r, MSC_E_FORMAT, p, "has %u bytes; more than %d belong into a weight file, as a parameter", bytes,
-                           FBS_MAX_CONSTANT);
+    return (void)fbs_error(r, MSC_E_FORMAT, p, "has %u bytes; more than %d belong into a weight file, as a parameter",
+                           bytes, FBS_MAX_CONSTANT);
   if (!bytes || (bytes != whole && bytes != element))
-    return (void)fbs_error(r, MSC_E_FORMAT, p, "has %u bytes; %s needs %" PRId64 ", or %" PRId64 " to repeat one element", bytes,
+    return (void)fbs_error(r, MSC_E_FORMAT, p,
+                           "has %u bytes; %s needs %" PRId64 ", or %" PRId64 " to repeat one element", bytes,
                            fbs_type_text(r, t), whole, element);
   for (uint32_t k = 0; t->dtype == MSC_I1 && k < bytes; k++)
     if (data[k] > 1) return (void)fbs_error(r, MSC_E_FORMAT, p, "byte %u is %u; an i1 is 0 or 1", k, data[k]);
-  msc_attr_value v = {.kind = MSC_ATTR_DENSE, .dense = {t, msc_arena_copy(msc_context_arena(r->ctx), data, bytes), bytes}};
+  msc_attr_value v = {.kind = MSC_ATTR_DENSE,
+                      .dense = {t, msc_arena_copy(msc_context_arena(r->ctx), data, bytes), bytes}};
   msc_op *op = msc_op_new(r->func, OP_constant, 0, NULL, 1, r->file);
   msc_append(r->func->body, op);
   msc_op_set(op, "value", v);
@@ -252,13 +268,14 @@ static void check_body_results(fbs_reader *r) {
   model_graph body = model_model_body(r->model);
   uint32_t num = model_model_outputs_num(r->model);
   bool same = model_graph_results_num(body) == num;
-  for (uint32_t i = 0; same && i < num; i++) same = model_graph_results(body, i) == model_output_value(model_model_outputs(r->model, i));
+  for (uint32_t i = 0; same && i < num; i++)
+    same = model_graph_results(body, i) == model_output_value(model_model_outputs(r->model, i));
   if (has_model_graph_results(body) && !same)
     fbs_error(r, MSC_E_FORMAT, (fbs_place){r->file, NULL, "body"}, "its results are not the outputs");
 }
 
-/* New values of parameters that forward itself computes, as running statistics: results behind the outputs, named and tied by
- * `ties` to the parameters. */
+/* New values of parameters that forward itself computes, as running statistics: results behind the outputs, named and
+ * tied by `ties` to the parameters. */
 static size_t read_state(fbs_reader *r, msc_value **in, const char **name, size_t num) {
   uint32_t num_state = model_model_state_num(r->model);
   size_t first = num;
@@ -272,12 +289,17 @@ static size_t read_state(fbs_reader *r, msc_value **in, const char **name, size_
     const msc_block *b = r->func->body;
     size_t arg = 0;
     if (!of || !v) continue;
-    while (arg < b->num_args && (!b->args[arg]->name || strcmp(b->args[arg]->name, of) || msc_arg_role(r->func, arg) != MSC_ROLE_PARAMETER)) arg++;
+    while (arg < b->num_args &&
+           (!b->args[arg]->name || strcmp(b->args[arg]->name, of) || msc_arg_role(r->func, arg) != MSC_ROLE_PARAMETER))
+      arg++;
     const msc_attr_value *trainable = arg < b->num_args ? msc_arg_attr(r->func, arg, "msc.trainable") : NULL;
     if (arg == b->num_args) fbs_error(r, MSC_E_FORMAT, p, "'%s' is no parameter", of);
-    else if (!trainable || trainable->b) fbs_error(r, MSC_E_FORMAT, p, "parameter '%s' is trained; only a parameter with trainable = false has a value from forward", of);
+    else if (!trainable || trainable->b)
+      fbs_error(r, MSC_E_FORMAT, p,
+                "parameter '%s' is trained; only a parameter with trainable = false has a value from forward", of);
     else if (v->type && v->type != b->args[arg]->type)
-      fbs_error(r, MSC_E_TYPE, p, "the new value of '%s' is %s, the parameter %s", of, fbs_type_text(r, v->type), fbs_type_text(r, b->args[arg]->type));
+      fbs_error(r, MSC_E_TYPE, p, "the new value of '%s' is %s, the parameter %s", of, fbs_type_text(r, v->type),
+                fbs_type_text(r, b->args[arg]->type));
     tie[num] = msc_int((int64_t)arg), in[num] = v, name[num++] = of;
   }
   if (num > first && !r->num_errors) msc_func_set(r->func, "ties", msc_list(r->ctx, num, tie));
@@ -310,12 +332,15 @@ static size_t place_loss(fbs_reader *r, msc_value **in, const char **name, size_
 
 bool fbs_read_outputs(fbs_reader *r) {
   uint32_t num_outputs = model_model_outputs_num(r->model), num_state = model_model_state_num(r->model);
-  if (num_state > UINT16_MAX) return fbs_error(r, MSC_E_FORMAT, (fbs_place){r->file, NULL, "state"}, "%u entries; at most %d are possible", num_state, UINT16_MAX);
+  if (num_state > UINT16_MAX)
+    return fbs_error(r, MSC_E_FORMAT, (fbs_place){r->file, NULL, "state"}, "%u entries; at most %d are possible",
+                     num_state, UINT16_MAX);
   msc_value **in = msc_new_array(r->scratch, msc_value *, (size_t)num_outputs + num_state + 1);
   const char **name = msc_new_array(r->scratch, const char *, (size_t)num_outputs + num_state + 1);
   size_t num = 0;
   if (num_outputs >= UINT16_MAX)
-    return fbs_error(r, MSC_E_FORMAT, (fbs_place){r->file, NULL, ""}, "%u outputs; at most %d are possible", num_outputs, UINT16_MAX - 1);
+    return fbs_error(r, MSC_E_FORMAT, (fbs_place){r->file, NULL, ""}, "%u outputs; at most %d are possible",
+                     num_outputs, UINT16_MAX - 1);
   for (uint32_t i = 0; i < num_outputs && r->num_errors < FBS_MAX_ERRORS; i++) {
     model_output o = model_model_outputs(r->model, i);
     fbs_place p = fbs_at_file(r, "output %u", i);
@@ -326,7 +351,8 @@ bool fbs_read_outputs(fbs_reader *r) {
   }
   check_body_results(r);
   num = place_loss(r, in, name, num);
-  if (!num && !r->num_errors) fbs_error(r, MSC_E_FORMAT, (fbs_place){r->file, NULL, ""}, "the model has neither outputs nor a loss");
+  if (!num && !r->num_errors)
+    fbs_error(r, MSC_E_FORMAT, (fbs_place){r->file, NULL, ""}, "the model has neither outputs nor a loss");
   num = read_state(r, in, name, num);
   if (!check_distinct(r, "outputs", name, num) || r->num_errors) return false;
   msc_append(r->func->body, msc_op_new(r->func, OP_return, num, in, 0, r->file));
@@ -376,7 +402,8 @@ bool fbs_read_optimizers(fbs_reader *r) {
   model_train train = model_model_train(r->model);
   uint32_t num = model_train_optimizers_num(train);
   msc_attr_value *item = msc_new_array(r->scratch, msc_attr_value, num + 1);
-  for (uint32_t i = 0; i < num && r->num_errors < FBS_MAX_ERRORS; i++) read_optimizer(r, i, model_train_optimizers(train, i), &item[i]);
+  for (uint32_t i = 0; i < num && r->num_errors < FBS_MAX_ERRORS; i++)
+    read_optimizer(r, i, model_train_optimizers(train, i), &item[i]);
   if (num && !r->num_errors) msc_func_set(r->func, "optimizer", num == 1 ? item[0] : msc_list(r->ctx, num, item));
   return true;
 }

@@ -24,10 +24,12 @@ static bool read_strs(fbs_reader *r, fbs_place p, model_strs strs, msc_attr_valu
 static bool read_type_ref(fbs_reader *r, fbs_place p, model_attr a, msc_attr_value *out_value) {
   uint32_t number = model_type_ref_v(model_attr_value_type_ref(a)), num = model_model_types_num(r->model);
   const char *name = model_attr_name(a);
-  if (number >= num) return fbs_error(r, MSC_E_FORMAT, p, "attribute %s is type %u, but the file has %u types", name, number, num);
+  if (number >= num)
+    return fbs_error(r, MSC_E_FORMAT, p, "attribute %s is type %u, but the file has %u types", name, number, num);
   const msc_type *t = r->type[number];
   for (int d = 0; t && d < t->rank; d++)
-    if (t->dim[d] < 0) return fbs_error(r, MSC_E_SHAPE, p, "attribute %s: dimension %d of the type has no size", name, d);
+    if (t->dim[d] < 0)
+      return fbs_error(r, MSC_E_SHAPE, p, "attribute %s: dimension %d of the type has no size", name, d);
   if (t) *out_value = msc_type_attr(t);
   return t != NULL;
 }
@@ -69,11 +71,14 @@ typedef struct {
   bool ok;
 } hints;
 
-static void give(hints *h, const char *name, msc_attr_value v) { msc_put_attr(h->r->ctx, h->attrs, h->num_attrs, name, v); }
+static void give(hints *h, const char *name, msc_attr_value v) {
+  msc_put_attr(h->r->ctx, h->attrs, h->num_attrs, name, v);
+}
 
 /* `absent` is the value that says nothing was given; smaller ones are wrong. */
 static void give_int(hints *h, const char *name, int64_t v, int64_t absent) {
-  if (v < absent) h->ok = fbs_error(h->r, MSC_E_FORMAT, h->p, "%s is %" PRId64 "; it is at least %" PRId64, name, v, absent + 1);
+  if (v < absent)
+    h->ok = fbs_error(h->r, MSC_E_FORMAT, h->p, "%s is %" PRId64 "; it is at least %" PRId64, name, v, absent + 1);
   else if (v > absent) give(h, name, msc_int(v));
 }
 
@@ -87,7 +92,8 @@ static void give_flag(hints *h, const char *name, bool v) {
 }
 
 /* The splits of in_strategy or out_strategy. */
-static void give_splits(hints *h, const char *name, model_split (*split)(model_hints, uint32_t), model_hints t, uint32_t num) {
+static void give_splits(hints *h, const char *name, model_split (*split)(model_hints, uint32_t), model_hints t,
+                        uint32_t num) {
   msc_attr_value *entry, v = list_of(h->r, num, &entry);
   for (uint32_t i = 0; i < num; i++) {
     model_split s = split(t, i);
@@ -98,8 +104,8 @@ static void give_splits(hints *h, const char *name, model_split (*split)(model_h
   give(h, name, v);
 }
 
-static void give_layouts(hints *h, const char *name, const char *(*text)(model_hints, uint32_t), uint32_t (*len)(model_hints, uint32_t),
-                         model_hints t, uint32_t num) {
+static void give_layouts(hints *h, const char *name, const char *(*text)(model_hints, uint32_t),
+                         uint32_t (*len)(model_hints, uint32_t), model_hints t, uint32_t num) {
   msc_attr_value *item, v = list_of(h->r, num, &item);
   for (uint32_t i = 0; i < num; i++) {
     const char *layout = fbs_text(h->r, h->p, text(t, i), len(t, i));
@@ -112,12 +118,15 @@ static void give_layouts(hints *h, const char *name, const char *(*text)(model_h
 bool fbs_read_hints(fbs_reader *r, fbs_place p, model_hints t, msc_attr **attrs, size_t *num_attrs) {
   hints h = {r, p, attrs, num_attrs, true};
   if (!t.at) return true;
-  if (has_model_hints_in_strategy(t)) give_splits(&h, "in_strategy", model_hints_in_strategy, t, model_hints_in_strategy_num(t));
-  if (has_model_hints_out_strategy(t)) give_splits(&h, "out_strategy", model_hints_out_strategy, t, model_hints_out_strategy_num(t));
+  if (has_model_hints_in_strategy(t))
+    give_splits(&h, "in_strategy", model_hints_in_strategy, t, model_hints_in_strategy_num(t));
+  if (has_model_hints_out_strategy(t))
+    give_splits(&h, "out_strategy", model_hints_out_strategy, t, model_hints_out_strategy_num(t));
   if (has_model_hints_in_layout(t))
     give_layouts(&h, "in_layout", model_hints_in_layout, model_hints_in_layout_len, t, model_hints_in_layout_num(t));
   if (has_model_hints_out_layout(t))
-    give_layouts(&h, "out_layout", model_hints_out_layout, model_hints_out_layout_len, t, model_hints_out_layout_num(t));
+    give_layouts(&h, "out_layout", model_hints_out_layout, model_hints_out_layout_len, t,
+                 model_hints_out_layout_num(t));
   give_int(&h, "pipeline_stage", model_hints_pipeline_stage(t), -1);
   give_tri(&h, "recompute", model_hints_recompute(t));
   give_tri(&h, "mp_comm_recompute", model_hints_mp_comm_recompute(t));
@@ -137,10 +146,11 @@ bool fbs_read_hints(fbs_reader *r, fbs_place p, model_hints t, msc_attr **attrs,
   return h.ok;
 }
 
-static const char *const hint_names[] = {"in_strategy",    "out_strategy", "in_layout",         "out_layout",
-                                         "pipeline_stage", "recompute",    "mp_comm_recompute", "parallel_optimizer_comm_recompute",
-                                         "comm_fusion",    "manual_split", "primitive_target",  "cross_batch",
-                                         "memory_limit",   "max_bytes",    "deny_replicate",    "priority"};
+static const char *const hint_names[] = {
+    "in_strategy",    "out_strategy", "in_layout",         "out_layout",
+    "pipeline_stage", "recompute",    "mp_comm_recompute", "parallel_optimizer_comm_recompute",
+    "comm_fusion",    "manual_split", "primitive_target",  "cross_batch",
+    "memory_limit",   "max_bytes",    "deny_replicate",    "priority"};
 
 bool fbs_is_hint(const char *name) {
   for (size_t i = 0; i < sizeof hint_names / sizeof *hint_names; i++)
@@ -157,7 +167,9 @@ static bool check_block_hints(fbs_reader *r, fbs_place p, model_hints t) {
   const char *const names[] = {"in_strategy", "out_strategy", "in_layout", "out_layout", "manual_split"};
   for (int i = 0; i < 5; i++)
     if (given[i] && !(i < 4 && model_hints_shard(t)))
-      return fbs_error(r, MSC_E_STRATEGY, p, "%s belongs on an op, or on a block with shard; a block's hints are inherited by all ops inside", names[i]);
+      return fbs_error(r, MSC_E_STRATEGY, p,
+                       "%s belongs on an op, or on a block with shard; a block's hints are inherited by all ops inside",
+                       names[i]);
   return true;
 }
 
@@ -184,9 +196,10 @@ static void give_name(fbs_reader *r, model_hints t, const char *path, msc_attr *
   msc_put_attr(r->ctx, attrs, num_attrs, "memory_limit", (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, of}});
 }
 
-/* What speaks of the arguments and results of a block with shard goes into the attribute `shard`, which its ops inherit; with
- * recompute or memory_limit they inherit its name. */
-bool fbs_read_block_hints(fbs_reader *r, fbs_place p, model_hints t, const char *path, msc_attr **attrs, size_t *num_attrs) {
+/* What speaks of the arguments and results of a block with shard goes into the attribute `shard`, which its ops
+ * inherit; with recompute or memory_limit they inherit its name. */
+bool fbs_read_block_hints(fbs_reader *r, fbs_place p, model_hints t, const char *path, msc_attr **attrs,
+                          size_t *num_attrs) {
   msc_attr *read = NULL, *own = NULL;
   size_t num_read = 0, num_own = 0;
   MSC_TRY(check_block_hints(r, p, t) && fbs_read_hints(r, p, t, &read, &num_read));
@@ -232,7 +245,8 @@ static bool put_list(flatbuf_builder *b, msc_arena *a, const msc_attr_value *v) 
     model_strs_put_v(b, v->list.num, strs_of(a, v));
   } else if (all_of(v, MSC_ATTR_FLOAT, MSC_ATTR_INT)) {
     double *f = msc_new_array(a, double, v->list.num);
-    for (size_t i = 0; i < v->list.num; i++) f[i] = v->list.v[i].kind == MSC_ATTR_INT ? (double)v->list.v[i].i : v->list.v[i].f;
+    for (size_t i = 0; i < v->list.num; i++)
+      f[i] = v->list.v[i].kind == MSC_ATTR_INT ? (double)v->list.v[i].i : v->list.v[i].f;
     model_attr_begin_value_floats(b);
     model_floats_put_v(b, v->list.num, f);
   } else {
@@ -266,7 +280,8 @@ static bool put_splits(flatbuf_builder *b, msc_arena *a, const msc_attr_value *v
     const msc_attr_value *entry = &v->list.v[i];
     uint32_t *parts = msc_new_array(a, uint32_t, entry->list.num + 1);
     for (size_t d = 0; d < entry->list.num; d++) {
-      if (entry->list.v[d].kind != MSC_ATTR_INT || entry->list.v[d].i < 0 || entry->list.v[d].i > UINT32_MAX) return false;
+      if (entry->list.v[d].kind != MSC_ATTR_INT || entry->list.v[d].i < 0 || entry->list.v[d].i > UINT32_MAX)
+        return false;
       parts[d] = (uint32_t)entry->list.v[d].i;
     }
     model_split_begin(b);
@@ -284,7 +299,9 @@ static bool put_layouts(flatbuf_builder *b, msc_arena *a, const msc_attr_value *
   return true;
 }
 
-static bool int_fits(const msc_attr_value *v, int64_t low, int64_t high) { return v->kind == MSC_ATTR_INT && v->i >= low && v->i <= high; }
+static bool int_fits(const msc_attr_value *v, int64_t low, int64_t high) {
+  return v->kind == MSC_ATTR_INT && v->i >= low && v->i <= high;
+}
 
 /* Rows of the hints that are one number or one truth value. */
 static bool put_scalar_hint(flatbuf_builder *b, const char *name, const msc_attr_value *v) {
@@ -327,6 +344,7 @@ bool fbs_put_hint(flatbuf_builder *b, msc_arena *a, const char *name, const msc_
     model_hints_put_manual_split(b, v->list.num, ints_of(a, v));
     return true;
   }
-  if (!strcmp(name, "primitive_target")) return v->kind == MSC_ATTR_STR && (model_hints_put_primitive_target(b, v->s), true);
+  if (!strcmp(name, "primitive_target"))
+    return v->kind == MSC_ATTR_STR && (model_hints_put_primitive_target(b, v->s), true);
   return put_scalar_hint(b, name, v);
 }

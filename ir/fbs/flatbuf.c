@@ -72,7 +72,8 @@ static bool check_elements(verifier *v, place p, uint64_t at, int depth) {
   for (uint32_t i = 0; i < num; i++) {
     uint64_t target;
     if (!target_of(v, p, at + 4 + 4 * (uint64_t)i, &target)) return false;
-    bool good = p.field->kind == FLATBUF_STRINGS ? check_string(v, p, target) : check_table(v, p.field->target, target, depth);
+    bool good =
+        p.field->kind == FLATBUF_STRINGS ? check_string(v, p, target) : check_table(v, p.field->target, target, depth);
     if (!good) return false;
   }
   return true;
@@ -104,8 +105,8 @@ static bool check_field(verifier *v, place p, uint64_t at, int depth) {
   }
 }
 
-/* Table and vtable heads at `at`.  The size of the table that a vtable states is not looked at: writers that share vtables
- * leave another table's there. */
+/* Table and vtable heads at `at`.  The size of the table that a vtable states is not looked at: writers that share
+ * vtables leave another table's there. */
 static bool check_head(verifier *v, place p, uint64_t at, uint64_t *out_vtable, unsigned *out_vtable_bytes) {
   if (at % 4 || at + 4 > v->bytes) return fault(v, p, at, "table outside the file or misaligned");
   int64_t vtable = (int64_t)at - flatbuf_load_i32(v->data + at);
@@ -130,7 +131,9 @@ static bool check_table(verifier *v, unsigned number, uint64_t at, int depth) {
     unsigned slot = 4 + 2 * i;
     unsigned offset = slot + 2 <= vtable_bytes ? flatbuf_load_u16(v->data + vtable + slot) : 0;
     uint64_t here = offset ? at + offset : 0;
-    unsigned align = f->kind == FLATBUF_SCALAR || f->kind == FLATBUF_STRUCT ? f->align : f->kind == FLATBUF_UNION_TYPE ? 1 : 4;
+    unsigned align = f->kind == FLATBUF_SCALAR || f->kind == FLATBUF_STRUCT ? f->align
+                     : f->kind == FLATBUF_UNION_TYPE                        ? 1
+                                                                            : 4;
     unsigned bytes = f->kind == FLATBUF_SCALAR || f->kind == FLATBUF_STRUCT ? f->bytes : align;
     if (!offset && f->required) return fault(v, p, at, "required field is missing");
     if (offset && (offset < 4 || at + offset + bytes > v->bytes)) return fault(v, p, at, "field outside the file");
@@ -145,7 +148,8 @@ static bool check_table(verifier *v, unsigned number, uint64_t at, int depth) {
   return true;
 }
 
-bool flatbuf_verify(const flatbuf_schema *schema, const void *data, size_t bytes, uint32_t max_tables, flatbuf_fault *out_fault) {
+bool flatbuf_verify(const flatbuf_schema *schema, const void *data, size_t bytes, uint32_t max_tables,
+                    flatbuf_fault *out_fault) {
   verifier v = {schema, data, bytes, max_tables, SHARED_BYTES * (uint64_t)bytes + SHARED_SLACK, out_fault};
   place p = {NULL, NULL};
   uint64_t root;

@@ -71,7 +71,8 @@ typedef struct {
 
 /* Structure only: after true every accessor stays inside the buffer.  Does not allocate; visits at most max_tables
  * tables, counted by visit, to FLATBUF_MAX_DEPTH.  `data` must be private memory: nobody may change it afterwards. */
-bool flatbuf_verify(const flatbuf_schema *schema, const void *data, size_t bytes, uint32_t max_tables, flatbuf_fault *out_fault);
+bool flatbuf_verify(const flatbuf_schema *schema, const void *data, size_t bytes, uint32_t max_tables,
+                    flatbuf_fault *out_fault);
 
 /* ---- reading: what the generated accessors are made of ---- */
 
@@ -95,7 +96,9 @@ FLATBUF_READ(float, load_f32)
 FLATBUF_READ(double, load_f64)
 #undef FLATBUF_READ
 
-static inline const uint8_t *flatbuf_root(const void *data) { return (const uint8_t *)data + flatbuf_load_u32((const uint8_t *)data); }
+static inline const uint8_t *flatbuf_root(const void *data) {
+  return (const uint8_t *)data + flatbuf_load_u32((const uint8_t *)data);
+}
 
 /* The inline value of field `id`, NULL when it is absent. */
 static inline const uint8_t *flatbuf_inline(const uint8_t *table, unsigned id) {

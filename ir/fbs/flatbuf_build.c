@@ -83,7 +83,9 @@ static void *push(flatbuf_builder *b, stack *s, size_t size, size_t num) {
 }
 
 static void *item(const stack *s, size_t size, size_t i) { return s->items ? (uint8_t *)s->items + i * size : NULL; }
-static frame *top(const flatbuf_builder *b) { return b->frames.num ? item(&b->frames, sizeof(frame), b->frames.num - 1) : NULL; }
+static frame *top(const flatbuf_builder *b) {
+  return b->frames.num ? item(&b->frames, sizeof(frame), b->frames.num - 1) : NULL;
+}
 static uint8_t *at_ref(const flatbuf_builder *b, uint32_t ref) { return b->data + b->capacity - ref; }
 
 /* ---- bytes ---- */
@@ -202,7 +204,8 @@ static bool complete(flatbuf_builder *b, const flatbuf_table *t, const pending *
 }
 
 /* Offsets of the fields given, large alignments first: no holes.  Returns the bytes of the inline part. */
-static unsigned lay_out(const flatbuf_table *t, const pending *given, size_t num, uint8_t *vtable, unsigned *out_align) {
+static unsigned lay_out(const flatbuf_table *t, const pending *given, size_t num, uint8_t *vtable,
+                        unsigned *out_align) {
   unsigned end = 4;
   *out_align = 4;
   for (unsigned align = 16; align; align /= 2)
@@ -249,7 +252,9 @@ static uint32_t write_table(flatbuf_builder *b, const flatbuf_table *t, const pe
 /* ---- the open document ---- */
 
 /* Tables are known by number: every file that includes the schema's header has a copy of its own. */
-static const flatbuf_field *field_of(const flatbuf_builder *b, unsigned in, unsigned id) { return &b->schema->table[in].field[id]; }
+static const flatbuf_field *field_of(const flatbuf_builder *b, unsigned in, unsigned id) {
+  return &b->schema->table[in].field[id];
+}
 
 /* May field `id` of table `in` be given now? */
 static bool accepts(flatbuf_builder *b, unsigned in, unsigned id) {
@@ -360,7 +365,8 @@ void flatbuf_end(flatbuf_builder *b) {
 }
 
 void *flatbuf_finish(flatbuf_builder *b, size_t *out_bytes) {
-  if (b->status == FLATBUF_OK && (b->frames.num || !b->root)) fail(b, FLATBUF_MISUSE, "", "finish before the root was closed");
+  if (b->status == FLATBUF_OK && (b->frames.num || !b->root))
+    fail(b, FLATBUF_MISUSE, "", "finish before the root was closed");
   uint8_t *p = b->status == FLATBUF_OK ? prepend(b, 8, 0, b->align) : NULL;
   if (!p) return NULL;
   store_u32(p, (uint32_t)b->used - b->root);

@@ -46,7 +46,8 @@ void flatbuf_builder_reset(flatbuf_builder *b);
 
 /* ---- what the generated functions are made of; `in` and `table` are numbers of tables of the root's schema ---- */
 
-void flatbuf_begin(flatbuf_builder *b, const flatbuf_schema *schema, unsigned table);   /* the root, or an element of the open list */
+/* the root, or an element of the open list */
+void flatbuf_begin(flatbuf_builder *b, const flatbuf_schema *schema, unsigned table);
 void flatbuf_begin_field(flatbuf_builder *b, unsigned in, unsigned id, unsigned table); /* a table inside a table */
 void flatbuf_begin_list(flatbuf_builder *b, unsigned in, unsigned id);                  /* a list of tables */
 void flatbuf_put(flatbuf_builder *b, unsigned in, unsigned id, const void *value);      /* scalar or struct */

@@ -1,6 +1,6 @@
-/* read_fbs.c: the bytes of a model.fbs in; a module with the function "forward", or every fault of the file reported, out.
- * First the structure (flatbuf.c), then the meaning: numbers in range, values defined once and before use, ops as their
- * rows say, shapes computed again and compared with the declared ones, hints that fit. */
+/* read_fbs.c: the bytes of a model.fbs in; a module with the function "forward", or every fault of the file reported,
+ * out.  First the structure (flatbuf.c), then the meaning: numbers in range, values defined once and before use, ops as
+ * their rows say, shapes computed again and compared with the declared ones, hints that fit. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,15 +42,18 @@ const char *fbs_text(fbs_reader *r, fbs_place p, const char *text, uint32_t byte
 /* ---- values ---- */
 
 bool fbs_define(fbs_reader *r, fbs_place p, uint32_t number, msc_value *v) {
-  if (number >= r->num_values) return fbs_error(r, MSC_E_SSA, p, "defines value %u, but the file has %u values", number, r->num_values);
+  if (number >= r->num_values)
+    return fbs_error(r, MSC_E_SSA, p, "defines value %u, but the file has %u values", number, r->num_values);
   if (r->value[number]) return fbs_error(r, MSC_E_SSA, p, "defines value %u a second time", number);
   r->value[number] = v;
   return true;
 }
 
 msc_value *fbs_value(fbs_reader *r, fbs_place p, uint32_t number, const char *use) {
-  if (number >= r->num_values) fbs_error(r, MSC_E_SSA, p, "%sis value %u, but the file has %u values", use, number, r->num_values);
-  else if (!r->value[number]) fbs_error(r, MSC_E_SSA, p, "%sis value %u, which is not defined before this use", use, number);
+  if (number >= r->num_values)
+    fbs_error(r, MSC_E_SSA, p, "%sis value %u, but the file has %u values", use, number, r->num_values);
+  else if (!r->value[number])
+    fbs_error(r, MSC_E_SSA, p, "%sis value %u, which is not defined before this use", use, number);
   else return r->value[number];
   return NULL;
 }
@@ -64,7 +67,9 @@ static bool read_values(fbs_reader *r) {
   for (uint32_t i = 0; i < r->num_values && r->num_errors < FBS_MAX_ERRORS; i++) {
     uint32_t number = model_model_value_types(m, i);
     if (number < num_types) r->declared[i] = r->type[number];
-    else fbs_error(r, MSC_E_FORMAT, fbs_at_file(r, "value %u", i), "has type %u, but the file has %u types", number, num_types);
+    else
+      fbs_error(r, MSC_E_FORMAT, fbs_at_file(r, "value %u", i), "has type %u, but the file has %u types", number,
+                num_types);
   }
   return true;
 }
@@ -115,15 +120,17 @@ static void report_unknown(fbs_reader *r, unknown_ops *u) {
     const char *near = msc_nearest(o->kind, words, OP_COUNT);
     text = msc_arena_printf(r->scratch, "%s%s%s (%u", text, i ? ", " : "", o->kind, o->count);
     if (o->first->line)
-      text = msc_arena_printf(r->scratch, "%s, first at %s:%u", text, o->first->file ? o->first->file : "?", o->first->line);
+      text = msc_arena_printf(r->scratch, "%s, first at %s:%u", text, o->first->file ? o->first->file : "?",
+                              o->first->line);
     text = msc_arena_printf(r->scratch, "%s%s%s)", text, near ? "; nearest: " : "", near ? near : "");
   }
   if (u->num > 50) text = msc_arena_printf(r->scratch, "%s and %zu more", text, u->num - 50);
-  fbs_error(r, MSC_E_UNKNOWN_OP, (fbs_place){r->file, NULL, ""}, "unknown op%s: %s", u->num > 1 || u->item[0].count > 1 ? "s" : "", text);
+  fbs_error(r, MSC_E_UNKNOWN_OP, (fbs_place){r->file, NULL, ""}, "unknown op%s: %s",
+            u->num > 1 || u->item[0].count > 1 ? "s" : "", text);
 }
 
-/* Stands for a result whose op is faulty, so that the ops after it can still be looked at; without a type, when the file
- * does not know all sizes, their uses are passed over in silence. */
+/* Stands for a result whose op is faulty, so that the ops after it can still be looked at; without a type, when the
+ * file does not know all sizes, their uses are passed over in silence. */
 static msc_value *stand_in(fbs_reader *r, const msc_type *type) {
   msc_value *v = msc_new(r->scratch, msc_value);
   bool known = type != NULL;
@@ -150,7 +157,8 @@ static bool unknown_attr(fbs_reader *r, fbs_place p, const msc_op_info *info, co
   for (int i = 0; i < info->num_attrs; i++) words[i] = info->attr[i].name;
   const char *near = msc_nearest(name, words, (size_t)info->num_attrs);
   if (fbs_is_hint(name)) return fbs_error(r, MSC_E_ROW, p, "%s is a hint, not an attribute", name);
-  return fbs_error(r, MSC_E_ROW, p, "has no attribute %s%s%s%s", name, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+  return fbs_error(r, MSC_E_ROW, p, "has no attribute %s%s%s%s", name, near ? "; did you mean " : "", near ? near : "",
+                   near ? "?" : "");
 }
 
 /* The op's attributes and hints, those of its block first. */
@@ -163,8 +171,10 @@ static bool read_op_attrs(fbs_reader *r, fbs_place p, model_op o, msc_op *op) {
     op->num_attrs = block->num_attrs;
   }
   ok &= fbs_read_hints(r, p, model_op_hints(o), &op->attrs, &op->num_attrs);
-  if (model_op_hints(o).at && model_hints_shard(model_op_hints(o))) ok = fbs_error(r, MSC_E_STRATEGY, p, "shard belongs on a block; an op has strategies of its own");
-  if (model_op_hints(o).at && model_hints_memory_limit(model_op_hints(o)) != -1) ok = fbs_error(r, MSC_E_ROW, p, "memory_limit belongs on a block; an op has none of its own");
+  if (model_op_hints(o).at && model_hints_shard(model_op_hints(o)))
+    ok = fbs_error(r, MSC_E_STRATEGY, p, "shard belongs on a block; an op has strategies of its own");
+  if (model_op_hints(o).at && model_hints_memory_limit(model_op_hints(o)) != -1)
+    ok = fbs_error(r, MSC_E_ROW, p, "memory_limit belongs on a block; an op has none of its own");
   for (uint32_t i = 0; i < model_op_attrs_num(o); i++) {
     model_attr a = model_op_attrs(o, i);
     const char *name = fbs_text(r, p, model_attr_name(a), model_attr_name_len(a));
@@ -179,7 +189,8 @@ static bool read_op_attrs(fbs_reader *r, fbs_place p, model_op o, msc_op *op) {
 
 static bool may_stand_in_file(fbs_reader *r, fbs_place p, msc_op_kind kind, model_op o) {
   unsigned flags = msc_op_info_of(r->ctx, kind)->flags;
-  if (kind == OP_constant) return fbs_error(r, MSC_E_ROW, p, "constants of a model file stand in its list of constants");
+  if (kind == OP_constant)
+    return fbs_error(r, MSC_E_ROW, p, "constants of a model file stand in its list of constants");
   if (flags & (MSC_LOCAL | MSC_TERMINATOR)) return fbs_error(r, MSC_E_ROW, p, "cannot stand in a model file");
   if (model_op_regions_num(o)) return fbs_error(r, MSC_E_ROW, p, "has a region, which no op of a model file takes");
   if (model_op_operands_num(o) > UINT16_MAX || model_op_results_num(o) > UINT16_MAX)
@@ -197,7 +208,8 @@ static bool check_results(fbs_reader *r, fbs_place p, model_op o, const msc_op *
     bool same = said->dtype == is->dtype && said->rank == is->rank;
     for (int d = 0; same && !r->resized && d < is->rank; d++) same = said->dim[d] == is->dim[d] || said->dim[d] == -1;
     if (same) continue;
-    ok = fbs_error(r, MSC_E_TYPE, p, "result %u is declared as %s, but computes %s", i, fbs_type_text(r, said), fbs_type_text(r, is));
+    ok = fbs_error(r, MSC_E_TYPE, p, "result %u is declared as %s, but computes %s", i, fbs_type_text(r, said),
+                   fbs_type_text(r, is));
   }
   return ok;
 }
@@ -255,7 +267,8 @@ static bool read_ops(fbs_reader *r) {
   for (uint32_t i = r->num_values; i-- > 0;)
     if (!r->value[i]) missing++, first = i;
   if (missing && !r->num_errors)
-    fbs_error(r, MSC_E_SSA, (fbs_place){r->file, NULL, ""}, "%u values are never defined, the first is value %u", missing, first);
+    fbs_error(r, MSC_E_SSA, (fbs_place){r->file, NULL, ""}, "%u values are never defined, the first is value %u",
+              missing, first);
   return true;
 }
 
@@ -265,7 +278,8 @@ static bool read_mesh(fbs_reader *r) {
   msc_mesh *mesh = &r->module->mesh;
   uint32_t num = model_model_mesh_num(r->model);
   fbs_place p = {r->file, NULL, "mesh"};
-  if (num > MSC_MAX_AXES) return fbs_error(r, MSC_E_FORMAT, p, "has %u axes, at most %d are possible", num, MSC_MAX_AXES);
+  if (num > MSC_MAX_AXES)
+    return fbs_error(r, MSC_E_FORMAT, p, "has %u axes, at most %d are possible", num, MSC_MAX_AXES);
   int64_t devices = 1;
   for (uint32_t i = 0; i < num; i++) {
     model_axis a = model_model_mesh(r->model, i);
@@ -276,7 +290,8 @@ static bool read_mesh(fbs_reader *r) {
     uint32_t size = model_axis_size(a);
     devices *= size;
     if (!size || devices > MSC_MAX_DEVICES)
-      return fbs_error(r, MSC_E_FORMAT, p, "axis %s: sizes must be at least 1 and multiply to at most %d", name, MSC_MAX_DEVICES);
+      return fbs_error(r, MSC_E_FORMAT, p, "axis %s: sizes must be at least 1 and multiply to at most %d", name,
+                       MSC_MAX_DEVICES);
     mesh->axis[mesh->num_axes++] = (msc_axis){name, size};
   }
   return true;
@@ -292,24 +307,29 @@ static bool read_name(fbs_reader *r) {
 static msc_module *read_model(fbs_reader *r) {
   uint32_t version = model_model_version(r->model);
   if (version != FBS_VERSION) {
-    fbs_error(r, MSC_E_FORMAT, (fbs_place){r->file, NULL, ""}, "format version %u; this msc reads version %d", version, FBS_VERSION);
+    fbs_error(r, MSC_E_FORMAT, (fbs_place){r->file, NULL, ""}, "format version %u; this msc reads version %d", version,
+              FBS_VERSION);
     return NULL;
   }
   bool (*const steps[])(fbs_reader *) = {read_name,       read_mesh,        fbs_read_types,      fbs_read_locs,
                                          fbs_read_blocks, read_values,      fbs_read_args,       fbs_read_constants,
                                          read_ops,        fbs_read_outputs, fbs_read_optimizers, fbs_check_dims_used};
   for (size_t i = 0; i < sizeof steps / sizeof *steps && r->num_errors < FBS_MAX_ERRORS; i++) steps[i](r);
-  return r->num_errors || !msc_verify(r->module) ? NULL : r->module; /* tied operands and what else is a rule of all IR */
+  /* tied operands and what else is a rule of all IR */
+  return r->num_errors || !msc_verify(r->module) ? NULL : r->module;
 }
 
-static bool report_damage(msc_context *ctx, const msc_loc *file, const void *data, size_t bytes, const flatbuf_fault *f) {
-  if (bytes >= 8 && !memcmp((const char *)data + 4, "MSCP", 4)) return msc_error(ctx, MSC_E_FORMAT, file, "this is a plan, not a model");
+static bool report_damage(msc_context *ctx, const msc_loc *file, const void *data, size_t bytes,
+                          const flatbuf_fault *f) {
+  if (bytes >= 8 && !memcmp((const char *)data + 4, "MSCP", 4))
+    return msc_error(ctx, MSC_E_FORMAT, file, "this is a plan, not a model");
   if (!f->table) return msc_error(ctx, MSC_E_FORMAT, file, "not a model file: %s", f->what);
-  return msc_error(ctx, MSC_E_FORMAT, file, "damaged: %s%s%s: %s (at byte %u)", f->table, f->field ? "." : "", f->field ? f->field : "",
-                   f->what, f->at);
+  return msc_error(ctx, MSC_E_FORMAT, file, "damaged: %s%s%s: %s (at byte %u)", f->table, f->field ? "." : "",
+                   f->field ? f->field : "", f->what, f->at);
 }
 
-msc_module *msc_read_fbs(msc_context *ctx, const char *name, const void *data, size_t bytes, size_t num_dims, const msc_dim_size *dim) {
+msc_module *msc_read_fbs(msc_context *ctx, const char *name, const void *data, size_t bytes, size_t num_dims,
+                         const msc_dim_size *dim) {
   const msc_loc *file = msc_loc_of(ctx, &(msc_loc){.file = msc_intern(ctx, name), .implied = true});
   flatbuf_fault fault;
   if (!flatbuf_verify(&model_schema, data, bytes, FBS_MAX_TABLES, &fault)) {

@@ -11,8 +11,10 @@ static const msc_type *read_type(fbs_reader *r, uint32_t i, model_type t) {
   uint32_t rank = model_type_dims_num(t);
   fbs_place p = fbs_at_file(r, "type %u", i);
   int64_t dim[MSC_MAX_RANK] = {0};
-  if (model_type_dtype(t) >= MSC_NUM_DTYPES) return fbs_error(r, MSC_E_FORMAT, p, "unknown element type %u", model_type_dtype(t)), NULL;
-  if (rank > MSC_MAX_RANK) return fbs_error(r, MSC_E_FORMAT, p, "has rank %u, at most %d is possible", rank, MSC_MAX_RANK), NULL;
+  if (model_type_dtype(t) >= MSC_NUM_DTYPES)
+    return fbs_error(r, MSC_E_FORMAT, p, "unknown element type %u", model_type_dtype(t)), NULL;
+  if (rank > MSC_MAX_RANK)
+    return fbs_error(r, MSC_E_FORMAT, p, "has rank %u, at most %d is possible", rank, MSC_MAX_RANK), NULL;
   int64_t elems = 1;
   for (uint32_t d = 0; d < rank; d++) {
     dim[d] = model_type_dims(t, d);
@@ -26,7 +28,8 @@ static const msc_type *read_type(fbs_reader *r, uint32_t i, model_type t) {
 bool fbs_read_types(fbs_reader *r) {
   uint32_t num = model_model_types_num(r->model);
   r->type = msc_new_array(r->scratch, const msc_type *, num + 1);
-  for (uint32_t i = 0; i < num && r->num_errors < FBS_MAX_ERRORS; i++) r->type[i] = read_type(r, i, model_model_types(r->model, i));
+  for (uint32_t i = 0; i < num && r->num_errors < FBS_MAX_ERRORS; i++)
+    r->type[i] = read_type(r, i, model_model_types(r->model, i));
   return true;
 }
 
@@ -41,7 +44,8 @@ const char *fbs_type_text(fbs_reader *r, const msc_type *t) {
 
 /* ---- sizes given by the user ---- */
 
-/* The size given for dimension d of an input, 0: none.  "batch" is every input's batch dimension, "x.1" one dimension. */
+/* The size given for dimension d of an input, 0: none.  "batch" is every input's batch dimension,
+ * "x.1" one dimension. */
 static int64_t given_size(fbs_reader *r, const char *input, int d, bool is_batch) {
   const char *own = msc_arena_printf(r->scratch, "%s.%d", input, d);
   int64_t size = 0;
@@ -65,8 +69,10 @@ const msc_type *fbs_input_type(fbs_reader *r, model_input in, fbs_place p, const
     if (is_batch && dim[d] == -1)
       ok = fbs_error(r, MSC_E_SHAPE, p, "dimension %d, the batch, has no size; give it with --dim batch=SIZE", d);
     else if (dim[d] == -1)
-      ok = fbs_error(r, MSC_E_SHAPE, p, "dimension %d has no size; give it with --dim %s.%d=SIZE", d, model_input_name(in), d);
-    else if (dim[d] < 1) ok = fbs_error(r, MSC_E_SHAPE, p, "dimension %d has size %" PRId64 "; sizes are at least 1", d, dim[d]);
+      ok = fbs_error(r, MSC_E_SHAPE, p, "dimension %d has no size; give it with --dim %s.%d=SIZE", d,
+                     model_input_name(in), d);
+    else if (dim[d] < 1)
+      ok = fbs_error(r, MSC_E_SHAPE, p, "dimension %d has size %" PRId64 "; sizes are at least 1", d, dim[d]);
   }
   const msc_type *t = msc_type_of(r->ctx, declared->dtype, declared->rank, dim, NULL);
   if (ok && msc_type_bytes(t) < 0) ok = fbs_error(r, MSC_E_SHAPE, p, "has 2^63 bytes or more");
@@ -80,7 +86,8 @@ static const char *dim_names(fbs_reader *r) {
     model_input in = model_model_inputs(r->model, i);
     const msc_type *t = model_input_value(in) < r->num_values ? r->declared[model_input_value(in)] : NULL;
     for (int d = 0; t && d < t->rank; d++)
-      if (d != model_input_batch_dim(in)) text = msc_arena_printf(r->scratch, "%s, %s.%d", text, model_input_name(in), d);
+      if (d != model_input_batch_dim(in))
+        text = msc_arena_printf(r->scratch, "%s, %s.%d", text, model_input_name(in), d);
     if (strlen(text) > 200) return msc_arena_printf(r->scratch, "%s, ...", text);
   }
   return text;
@@ -89,8 +96,8 @@ static const char *dim_names(fbs_reader *r) {
 bool fbs_check_dims_used(fbs_reader *r) {
   for (size_t i = 0; i < r->num_dims; i++)
     if (!r->dim_used[i])
-      fbs_error(r, MSC_E_SHAPE, (fbs_place){r->file, NULL, ""}, "--dim %s: no input has a dimension of this name; they are %s",
-                r->dim[i].name, dim_names(r));
+      fbs_error(r, MSC_E_SHAPE, (fbs_place){r->file, NULL, ""},
+                "--dim %s: no input has a dimension of this name; they are %s", r->dim[i].name, dim_names(r));
   return true;
 }
 
@@ -106,8 +113,10 @@ bool fbs_read_locs(fbs_reader *r) {
     fbs_place p = fbs_at_file(r, "location %u", i);
     uint32_t caller = model_loc_caller(l);
     r->loc[i] = r->file;
-    if (caller > i) fbs_error(r, MSC_E_FORMAT, p, "its caller is location %u, which does not stand before it", caller - 1);
-    else if (caller && depth[caller - 1] >= MAX_CALLERS) fbs_error(r, MSC_E_FORMAT, p, "has more than %d callers", MAX_CALLERS);
+    if (caller > i)
+      fbs_error(r, MSC_E_FORMAT, p, "its caller is location %u, which does not stand before it", caller - 1);
+    else if (caller && depth[caller - 1] >= MAX_CALLERS)
+      fbs_error(r, MSC_E_FORMAT, p, "has more than %d callers", MAX_CALLERS);
     if (caller > i || (caller && depth[caller - 1] >= MAX_CALLERS)) continue;
     depth[i] = caller ? (uint8_t)(depth[caller - 1] + 1) : 0;
     msc_loc loc = {.line = model_loc_line(l), .col = model_loc_col(l)};
@@ -137,18 +146,21 @@ static bool read_block(fbs_reader *r, uint32_t i, model_block b) {
   fbs_block *own = &r->block[i];
   const char *name = fbs_text(r, p, model_block_name(b), model_block_name_len(b));
   if (!name) return false;
-  if (i && parent >= i) return fbs_error(r, MSC_E_FORMAT, p, "its parent is block %u, which does not stand before it", parent);
+  if (i && parent >= i)
+    return fbs_error(r, MSC_E_FORMAT, p, "its parent is block %u, which does not stand before it", parent);
   if (i) *own = r->block[parent];
   if (i && ++own->depth > FBS_MAX_BLOCK_DEPTH)
     return fbs_error(r, MSC_E_FORMAT, p, "blocks are nested deeper than %d", FBS_MAX_BLOCK_DEPTH);
   if (i && *name) {
     size_t bytes = (own->path ? strlen(own->path) : 0) + strlen(name);
-    if (bytes > FBS_MAX_BLOCK_PATH) return fbs_error(r, MSC_E_FORMAT, p, "its path is longer than %d bytes", FBS_MAX_BLOCK_PATH);
+    if (bytes > FBS_MAX_BLOCK_PATH)
+      return fbs_error(r, MSC_E_FORMAT, p, "its path is longer than %d bytes", FBS_MAX_BLOCK_PATH);
     own->path = own->path ? msc_arena_printf(r->scratch, "%s.%s", own->path, name) : name;
   }
   model_hints h = model_block_hints(b);
   if (!h.at) return true;
-  own->attrs = msc_arena_copy(r->scratch, own->attrs, own->num_attrs * sizeof *own->attrs); /* the parent's stay as they are */
+  /* the parent's stay as they are */
+  own->attrs = msc_arena_copy(r->scratch, own->attrs, own->num_attrs * sizeof *own->attrs);
   p.what = msc_arena_printf(r->scratch, "block %s", own->path ? own->path : "0");
   return fbs_read_block_hints(r, p, h, own->path, &own->attrs, &own->num_attrs);
 }
@@ -157,7 +169,8 @@ static bool read_block(fbs_reader *r, uint32_t i, model_block b) {
 bool fbs_read_blocks(fbs_reader *r) {
   uint32_t num = model_model_blocks_num(r->model);
   r->block = msc_new_array(r->scratch, fbs_block, num + 1);
-  for (uint32_t i = 0; i < num && r->num_errors < FBS_MAX_ERRORS; i++) read_block(r, i, model_model_blocks(r->model, i));
+  for (uint32_t i = 0; i < num && r->num_errors < FBS_MAX_ERRORS; i++)
+    read_block(r, i, model_model_blocks(r->model, i));
   return true;
 }
 

@@ -107,7 +107,8 @@ static void number_all(writer *w) {
   }
   for (const msc_op *op = body->first; op; op = op->next) {
     unsigned flags = msc_info(op)->flags;
-    if (op->body || flags & MSC_LOCAL) refuse(w, op, "ops with a region are made by msc and have no place in a model file");
+    if (op->body || flags & MSC_LOCAL)
+      refuse(w, op, "ops with a region are made by msc and have no place in a model file");
     if (op->forward) refuse(w, op, "a gradient op with a link to its forward op has no place in a model file");
     for (size_t i = 0; i < op->num_out; i++) number_value(w, op, &op->out[i]);
     for (size_t i = 0; i < op->num_attrs; i++)
@@ -177,13 +178,16 @@ static const char *block_name(const msc_op *op) {
 
 /* The hint of op stands at its block. */
 static bool is_of_block(const msc_op *op, const char *hint) {
-  const char *block = !strcmp(hint, "recompute") ? recomputed_block(op) : !strcmp(hint, "memory_limit") ? limited_block(op) : NULL;
+  const char *block = !strcmp(hint, "recompute")      ? recomputed_block(op)
+                      : !strcmp(hint, "memory_limit") ? limited_block(op)
+                                                      : NULL;
   return block && block == block_name(op);
 }
 
 static void put_limit(writer *w, const msc_op *op) {
   const msc_attr_value *v = msc_op_attr(op, "memory_limit"), *bytes = msc_find_attr(v->dict.a, v->dict.num, "bytes");
-  if (!bytes || bytes->kind != MSC_ATTR_INT || bytes->i < 0) refuse(w, op, "memory_limit of block %s is no number of bytes", limited_block(op));
+  if (!bytes || bytes->kind != MSC_ATTR_INT || bytes->i < 0)
+    refuse(w, op, "memory_limit of block %s is no number of bytes", limited_block(op));
   else model_hints_put_memory_limit(w->b, bytes->i);
 }
 
@@ -196,7 +200,8 @@ static void put_block(writer *w, const char *name) {
   model_block_begin_hints(w->b);
   for (size_t i = 0; v && i < v->dict.num && w->ok; i++) {
     const msc_attr *a = &v->dict.a[i];
-    if (strcmp(a->name, "name") && !fbs_put_hint(w->b, w->arena, a->name, &a->value)) refuse(w, op, "%s of block %s has a value of the wrong kind or range", a->name, name);
+    if (strcmp(a->name, "name") && !fbs_put_hint(w->b, w->arena, a->name, &a->value))
+      refuse(w, op, "%s of block %s has a value of the wrong kind or range", a->name, name);
   }
   if (!w->ok) return;
   if (recomputed_block(op) == name) model_hints_put_recompute(w->b, 1);
@@ -248,7 +253,8 @@ static void put_attrs(writer *w, const msc_op *op) {
     if (!open) model_op_begin_attrs(w->b);
     open = true;
     if (!is_in_row(op, a->name)) refuse(w, op, "attribute %s is neither in the op's row nor a hint", a->name);
-    else if (!fbs_put_attr(w->b, w->arena, a->name, &a->value, a->value.kind == MSC_ATTR_TYPE ? type_number(w, a->value.type) : 0))
+    else if (!fbs_put_attr(w->b, w->arena, a->name, &a->value,
+                           a->value.kind == MSC_ATTR_TYPE ? type_number(w, a->value.type) : 0))
       refuse(w, op, "attribute %s has a value that a model file cannot hold", a->name);
   }
   if (open && w->ok) flatbuf_end(w->b);
@@ -334,7 +340,8 @@ static void put_inputs(writer *w) {
     model_input_put_role(b, (uint8_t)msc_arg_role(w->func, w->input[i]));
     for (size_t k = 0; k < info->num_attrs; k++) {
       const msc_attr *a = &info->attrs[k];
-      if (!strcmp(a->name, "msc.batch_dim") && a->value.kind == MSC_ATTR_INT && a->value.i >= -1 && a->value.i < MSC_MAX_RANK)
+      if (!strcmp(a->name, "msc.batch_dim") && a->value.kind == MSC_ATTR_INT && a->value.i >= -1 &&
+          a->value.i < MSC_MAX_RANK)
         model_input_put_batch_dim(b, (int32_t)a->value.i);
       else if (strcmp(a->name, "msc.name") && strcmp(a->name, "msc.role"))
         refuse(w, NULL, "argument %u: attribute %s is unknown or has a wrong value", w->input[i], a->name);
@@ -346,7 +353,9 @@ static void put_inputs(writer *w) {
 
 /* "normal:0.02" as an op of kind normal with the attribute std. */
 static bool put_init(writer *w, const msc_attr_value *v) {
-  static const struct { const char *kind, *attr; } inits[] = {{"constant", "value"}, {"normal", "std"}, {"uniform", "bound"}};
+  static const struct {
+    const char *kind, *attr;
+  } inits[] = {{"constant", "value"}, {"normal", "std"}, {"uniform", "bound"}};
   if (v->kind != MSC_ATTR_STR) return false;
   const char *colon = strchr(v->s, ':');
   model_parameter_begin_init(w->b);
@@ -356,7 +365,8 @@ static bool put_init(writer *w, const msc_attr_value *v) {
     double number = strtod(colon + 1, &end);
     const char *attr = NULL;
     for (int i = 0; i < 3; i++)
-      if (strlen(inits[i].kind) == (size_t)(colon - v->s) && !strncmp(v->s, inits[i].kind, (size_t)(colon - v->s))) attr = inits[i].attr;
+      if (strlen(inits[i].kind) == (size_t)(colon - v->s) && !strncmp(v->s, inits[i].kind, (size_t)(colon - v->s)))
+        attr = inits[i].attr;
     if (!attr || end == colon + 1 || *end) return false;
     msc_attr_value value = msc_float(number);
     model_op_begin_attrs(w->b);
@@ -391,12 +401,16 @@ static bool put_parameter_attr(writer *w, const msc_attr *a) {
   if (!strcmp(a->name, "msc.init")) return put_init(w, v);
   if (!strcmp(a->name, "msc.weights")) return put_weights(w, v);
   if (!strcmp(a->name, "msc.trainable")) return is_bool(v) && (model_parameter_put_trainable(b, v->b), true);
-  if (!strcmp(a->name, "msc.layerwise_parallel")) return is_bool(v) && (model_parameter_put_layerwise_parallel(b, v->b), true);
-  if (!strcmp(a->name, "msc.parallel_optimizer")) return is_bool(v) && (model_parameter_put_parallel_optimizer(b, v->b), true);
-  if (!strcmp(a->name, "msc.parameter_server")) return is_bool(v) && (model_parameter_put_parameter_server(b, v->b), true);
+  if (!strcmp(a->name, "msc.layerwise_parallel"))
+    return is_bool(v) && (model_parameter_put_layerwise_parallel(b, v->b), true);
+  if (!strcmp(a->name, "msc.parallel_optimizer"))
+    return is_bool(v) && (model_parameter_put_parallel_optimizer(b, v->b), true);
+  if (!strcmp(a->name, "msc.parameter_server"))
+    return is_bool(v) && (model_parameter_put_parameter_server(b, v->b), true);
   if (!strcmp(a->name, "msc.layout")) return v->kind == MSC_ATTR_STR && (model_parameter_put_layout(b, v->s), true);
   bool natural = v->kind == MSC_ATTR_INT && v->i >= 0;
-  if (!strcmp(a->name, "msc.comm_fusion")) return natural && v->i <= INT32_MAX && (model_parameter_put_comm_fusion(b, (int32_t)v->i), true);
+  if (!strcmp(a->name, "msc.comm_fusion"))
+    return natural && v->i <= INT32_MAX && (model_parameter_put_comm_fusion(b, (int32_t)v->i), true);
   if (!strcmp(a->name, "msc.cache_rows")) return natural && (model_parameter_put_cache_rows(b, v->i), true);
   return false;
 }
@@ -411,7 +425,8 @@ static void put_parameters(writer *w) {
     model_parameter_put_value(b, w->func->body->args[w->parameter[i]]->id);
     for (size_t k = 0; k < info->num_attrs && w->ok; k++)
       if (!put_parameter_attr(w, &info->attrs[k]))
-        refuse(w, NULL, "argument %u: attribute %s is unknown or has a wrong value", w->parameter[i], info->attrs[k].name);
+        refuse(w, NULL, "argument %u: attribute %s is unknown or has a wrong value", w->parameter[i],
+               info->attrs[k].name);
     if (w->ok) flatbuf_end(b);
   }
   if (w->ok) flatbuf_end(b);
@@ -469,7 +484,8 @@ static bool put_group_parameters(writer *w, const msc_attr_value *names) {
   uint32_t *number = msc_new_array(w->arena, uint32_t, names->list.num + 1);
   for (size_t i = 0; i < names->list.num; i++) {
     size_t k = 0;
-    while (k < w->num_parameters && (names->list.v[i].kind != MSC_ATTR_STR || strcmp(names->list.v[i].s, arg_name(w, w->parameter[k]))))
+    while (k < w->num_parameters &&
+           (names->list.v[i].kind != MSC_ATTR_STR || strcmp(names->list.v[i].s, arg_name(w, w->parameter[k]))))
       k++;
     if (k == w->num_parameters) return false;
     number[i] = (uint32_t)k;
@@ -488,7 +504,8 @@ static void put_optimizer(writer *w, const msc_attr_value *group) {
   model_optimizer_begin(b);
   model_optimizer_put_kind(b, kind->s);
   const msc_attr_value *names = msc_find_attr(group->dict.a, group->dict.num, "parameters");
-  if (names && !put_group_parameters(w, names)) refuse(w, NULL, "optimizer: 'parameters' must be a list of parameters' names");
+  if (names && !put_group_parameters(w, names))
+    refuse(w, NULL, "optimizer: 'parameters' must be a list of parameters' names");
   model_optimizer_begin_attrs(b);
   for (size_t i = 0; i < group->dict.num && w->ok; i++) {
     const msc_attr *a = &group->dict.a[i];
@@ -507,7 +524,8 @@ static void put_train(writer *w) {
   const msc_op *ret = w->func->body->last;
   for (size_t i = 0; i < w->func->num_attrs; i++) {
     const char *name = w->func->attrs[i].name;
-    if (strcmp(name, "loss") && strcmp(name, "optimizer") && strcmp(name, "micro_size") && strcmp(name, "results") && strcmp(name, "ties"))
+    if (strcmp(name, "loss") && strcmp(name, "optimizer") && strcmp(name, "micro_size") && strcmp(name, "results") &&
+        strcmp(name, "ties"))
       refuse(w, NULL, "attribute %s of forward has no place in a model file", name);
   }
   if (!loss && !optimizer) return;
@@ -521,7 +539,8 @@ static void put_train(writer *w) {
   if (optimizer) {
     bool list = optimizer->kind == MSC_ATTR_LIST;
     model_train_begin_optimizers(b);
-    for (size_t i = 0; i < (list ? optimizer->list.num : 1) && w->ok; i++) put_optimizer(w, list ? &optimizer->list.v[i] : optimizer);
+    for (size_t i = 0; i < (list ? optimizer->list.num : 1) && w->ok; i++)
+      put_optimizer(w, list ? &optimizer->list.v[i] : optimizer);
     if (w->ok) flatbuf_end(b);
   }
   if (w->ok) flatbuf_end(b);
@@ -549,8 +568,9 @@ static void *in_arena(void *user, void *ptr, size_t old_bytes, size_t bytes) {
 }
 
 const void *msc_write_fbs(const msc_module *m, msc_arena *arena, size_t *out_bytes) {
-  static void (*const parts[])(writer *) = {put_types,      put_locs,      put_blocks,       put_body,  put_inputs, put_outputs,
-                                            put_parameters, put_constants, put_weight_files, put_train, put_mesh};
+  static void (*const parts[])(writer *) = {put_types,        put_locs,    put_blocks,     put_body,
+                                            put_inputs,       put_outputs, put_parameters, put_constants,
+                                            put_weight_files, put_train,   put_mesh};
   writer w = {.ctx = m->ctx, .arena = arena, .module = m, .func = msc_find_func(m, "forward"), .ok = true};
   if (!w.func || !w.func->body->last || w.func->body->last->kind != OP_return) {
     msc_error(m->ctx, MSC_E_UNSUPPORTED, NULL, "only a module with a function called forward can become a model file");

@@ -1,5 +1,5 @@
-/* comm.c: collectives of manual functions and the gradients of their results in; ops that compute those of their operands out.
- * The objective is the sum of the losses of all ranks. */
+/* comm.c: collectives of manual functions and the gradients of their results in; ops that compute those of their
+ * operands out.  The objective is the sum of the losses of all ranks. */
 #include <string.h>
 
 #include "ir/grad/grad.h"
@@ -13,7 +13,8 @@ static msc_value *with_attrs(msc_grad_ctx *g, msc_op_kind kind, msc_value *x, si
 }
 
 /* `kind` over the same group as op, with up to two more attributes. */
-static msc_value *in_group(msc_grad_ctx *g, const msc_op *op, msc_op_kind kind, msc_value *x, size_t num, const msc_attr *more) {
+static msc_value *in_group(msc_grad_ctx *g, const msc_op *op, msc_op_kind kind, msc_value *x, size_t num,
+                           const msc_attr *more) {
   msc_attr attrs[4];
   size_t n = 0;
   const msc_attr_value *axes = msc_op_attr(op, "axes");
@@ -29,7 +30,9 @@ static bool give(msc_grad_ctx *g, msc_value *dx) {
 
 /* Collectives are put together after the gradients are there. */
 static bool is_alone(const msc_op *op) {
-  return op->num_in == 1 || msc_op_error(op, MSC_E_GRADIENT, "%s: of several values at once it has no gradient; write one for each", msc_kind_name(op->kind));
+  return op->num_in == 1 ||
+         msc_op_error(op, MSC_E_GRADIENT, "%s: of several values at once it has no gradient; write one for each",
+                      msc_kind_name(op->kind));
 }
 
 /* x == 0 as a number of x's type, and as an i1. */
@@ -37,28 +40,34 @@ static msc_value *is_zero(msc_grad_ctx *g, msc_value *x, msc_value **out_number)
   msc_context *ctx = ctx_of(g);
   msc_attr as_x = msc_named(ctx, "dtype", msc_str(ctx, msc_dtype_name(x->type->dtype))),
            equal = msc_named(ctx, "predicate", msc_str(ctx, "eq"));
-  msc_op *compare = msc_build_with(&g->b, OP_compare, 2, (msc_value *[]){x, msc_build_scalar(&g->b, x->type->dtype, 0)}, 1, 1, &equal);
+  msc_op *compare = msc_build_with(&g->b, OP_compare, 2, (msc_value *[]){x, msc_build_scalar(&g->b, x->type->dtype, 0)},
+                                   1, 1, &equal);
   msc_value *hit = compare ? &compare->out[0] : NULL;
   *out_number = with_attrs(g, OP_cast, hit, 1, &as_x);
   return hit;
 }
 
-/* dx = total times the product of the others, as grad_reduce_prod has it: of no zero what x divides out, of one what all others are. */
+/* dx = total times the product of the others, as grad_reduce_prod has it: of no zero what x divides out, of one what
+ * all others are. */
 static msc_value *times_others(msc_grad_ctx *g, const msc_op *op, msc_value *total) {
   msc_context *ctx = ctx_of(g);
-  msc_value *x = op->in[0].value, *number, *hit = is_zero(g, x, &number), *zero = msc_build_scalar(&g->b, x->type->dtype, 0),
-            *one = msc_build_scalar(&g->b, x->type->dtype, 1);
-  msc_attr prod = msc_named(ctx, "reduction", msc_str(ctx, "prod")), equal = msc_named(ctx, "predicate", msc_str(ctx, "eq"));
+  msc_value *x = op->in[0].value, *number, *hit = is_zero(g, x, &number),
+            *zero = msc_build_scalar(&g->b, x->type->dtype, 0), *one = msc_build_scalar(&g->b, x->type->dtype, 1);
+  msc_attr prod = msc_named(ctx, "reduction", msc_str(ctx, "prod")),
+           equal = msc_named(ctx, "predicate", msc_str(ctx, "eq"));
   msc_value *filled = msc_build(&g->b, OP_select, 3, (msc_value *[]){hit, one, x}),
             *zeros = in_group(g, op, OP_all_reduce, number, 0, NULL);
-  msc_value *rest = msc_build(&g->b, OP_mul, 2, (msc_value *[]){total, in_group(g, op, OP_all_reduce, filled, 1, &prod)});
+  msc_value *rest =
+      msc_build(&g->b, OP_mul, 2, (msc_value *[]){total, in_group(g, op, OP_all_reduce, filled, 1, &prod)});
   msc_op *none = msc_build_with(&g->b, OP_compare, 2, (msc_value *[]){zeros, zero}, 1, 1, &equal),
          *single = msc_build_with(&g->b, OP_compare, 2, (msc_value *[]){zeros, one}, 1, 1, &equal);
   if (!none || !single || !rest) return NULL;
   msc_value *usual =
-      msc_build(&g->b, OP_div, 2, (msc_value *[]){msc_build(&g->b, OP_select, 3, (msc_value *[]){&none->out[0], rest, zero}), filled});
-  return msc_build(&g->b, OP_select, 3,
-                   (msc_value *[]){hit, msc_build(&g->b, OP_select, 3, (msc_value *[]){&single->out[0], rest, zero}), usual});
+      msc_build(&g->b, OP_div, 2,
+                (msc_value *[]){msc_build(&g->b, OP_select, 3, (msc_value *[]){&none->out[0], rest, zero}), filled});
+  return msc_build(
+      &g->b, OP_select, 3,
+      (msc_value *[]){hit, msc_build(&g->b, OP_select, 3, (msc_value *[]){&single->out[0], rest, zero}), usual});
 }
 
 /* sum: dx = sum of dy over the group.  max, min: those that equal the extremum share that.  prod: times the others. */
@@ -69,10 +78,12 @@ bool grad_all_reduce(msc_grad_ctx *g, msc_op *op) {
   if (!strcmp(reduction, "sum")) return give(g, total);
   if (!strcmp(reduction, "prod")) return give(g, times_others(g, op, total));
   msc_context *ctx = ctx_of(g);
-  msc_attr as_x = msc_named(ctx, "dtype", msc_str(ctx, msc_dtype_name(x->type->dtype))), equal = msc_named(ctx, "predicate", msc_str(ctx, "eq"));
+  msc_attr as_x = msc_named(ctx, "dtype", msc_str(ctx, msc_dtype_name(x->type->dtype))),
+           equal = msc_named(ctx, "predicate", msc_str(ctx, "eq"));
   msc_op *compare = msc_build_with(&g->b, OP_compare, 2, (msc_value *[]){x, &op->out[0]}, 1, 1, &equal);
   msc_value *hit = compare ? &compare->out[0] : NULL;
-  msc_value *ties = in_group(g, op, OP_all_reduce, with_attrs(g, OP_cast, hit, 1, &as_x), 0, NULL), *zero = msc_build_scalar(&g->b, x->type->dtype, 0);
+  msc_value *ties = in_group(g, op, OP_all_reduce, with_attrs(g, OP_cast, hit, 1, &as_x), 0, NULL),
+            *zero = msc_build_scalar(&g->b, x->type->dtype, 0);
   msc_value *share = msc_build(&g->b, OP_div, 2, (msc_value *[]){total, ties});
   return give(g, msc_build(&g->b, OP_select, 3, (msc_value *[]){hit, share, zero}));
 }
@@ -86,14 +97,16 @@ bool grad_all_gather(msc_grad_ctx *g, msc_op *op) {
 bool grad_reduce_scatter(msc_grad_ctx *g, msc_op *op) {
   MSC_TRY(is_alone(op));
   const char *reduction = msc_op_str(op, "reduction");
-  if (strcmp(reduction, "sum")) return msc_op_error(op, MSC_E_GRADIENT, "reduce_scatter: the reduction \"%s\" has no gradient", reduction);
+  if (strcmp(reduction, "sum"))
+    return msc_op_error(op, MSC_E_GRADIENT, "reduce_scatter: the reduction \"%s\" has no gradient", reduction);
   msc_attr attr = msc_named(ctx_of(g), "dim", msc_int(msc_op_int(op, "dim")));
   return give(g, in_group(g, op, OP_all_gather, g->dresult[0], 1, &attr));
 }
 
 bool grad_all_to_all(msc_grad_ctx *g, msc_op *op) {
   msc_context *ctx = ctx_of(g);
-  msc_attr attrs[] = {msc_named(ctx, "split_dim", msc_int(msc_op_int(op, "concat_dim"))), msc_named(ctx, "concat_dim", msc_int(msc_op_int(op, "split_dim")))};
+  msc_attr attrs[] = {msc_named(ctx, "split_dim", msc_int(msc_op_int(op, "concat_dim"))),
+                      msc_named(ctx, "concat_dim", msc_int(msc_op_int(op, "split_dim")))};
   return give(g, in_group(g, op, OP_all_to_all, g->dresult[0], 2, attrs));
 }
 
@@ -113,7 +126,8 @@ bool grad_permute(msc_grad_ctx *g, msc_op *op) {
   return give(g, in_group(g, op, OP_permute, g->dresult[0], 1, &attr));
 }
 
-/* The sum of all goes to the root; the others' operands were not looked at: a permute of the root to itself leaves them zeros. */
+/* The sum of all goes to the root; the others' operands were not looked at: a permute of the root to itself
+ * leaves them zeros. */
 bool grad_broadcast(msc_grad_ctx *g, msc_op *op) {
   int64_t root = msc_op_int(op, "root");
   msc_attr attr = msc_named(ctx_of(g), "pairs", msc_ints(ctx_of(g), 2, (int64_t[]){root, root}));
@@ -123,7 +137,9 @@ bool grad_broadcast(msc_grad_ctx *g, msc_op *op) {
 /* y = recv(send(x)): the receiver sends dy back. */
 static bool grad_transfer(msc_grad_ctx *g, msc_op *op, msc_op_kind kind) {
   msc_context *ctx = ctx_of(g);
-  msc_attr attrs[] = {msc_named(ctx, "from", msc_int(msc_op_int(op, "to"))), msc_named(ctx, "to", msc_int(msc_op_int(op, "from"))), msc_named(ctx, "channel", msc_int(msc_op_int(op, "channel")))};
+  msc_attr attrs[] = {msc_named(ctx, "from", msc_int(msc_op_int(op, "to"))),
+                      msc_named(ctx, "to", msc_int(msc_op_int(op, "from"))),
+                      msc_named(ctx, "channel", msc_int(msc_op_int(op, "channel")))};
   return give(g, in_group(g, op, kind, g->dresult[0], 3, attrs));
 }
 

@@ -1,4 +1,5 @@
-/* conv.c: convolutions and pools and the gradients of their results in; ops that compute those of their operands out. */
+/* conv.c: convolutions and pools and the gradients of their results in; ops that compute those of
+ * their operands out. */
 #include <string.h>
 
 #include "ir/grad/grad.h"
@@ -7,7 +8,8 @@
 static msc_context *ctx_of(const msc_grad_ctx *g) { return g->b.func->module->ctx; }
 
 /* An op over the same windows as `op`; `sizes` is one more attribute, the two sizes of t's dimensions 2 and 3. */
-static msc_value *windowed(msc_grad_ctx *g, const msc_op *op, msc_op_kind kind, size_t num_in, msc_value *const *in, const char *sizes, const msc_type *t) {
+static msc_value *windowed(msc_grad_ctx *g, const msc_op *op, msc_op_kind kind, size_t num_in, msc_value *const *in,
+                           const char *sizes, const msc_type *t) {
   static const char *const names[] = {"kernel", "stride", "dilation", "padding", "groups"};
   msc_attr attrs[8];
   size_t num = 0;
@@ -25,8 +27,10 @@ static msc_value *windowed(msc_grad_ctx *g, const msc_op *op, msc_op_kind kind, 
 
 bool grad_conv2d(msc_grad_ctx *g, msc_op *op) {
   msc_value *x = op->in[0].value, *w = op->in[1].value, *dy = g->dresult[0];
-  if (g->wanted[0]) MSC_TRY(g->doperand[0] = windowed(g, op, OP_conv2d_transpose, 2, (msc_value *[]){dy, w}, "size", x->type));
-  if (g->wanted[1]) MSC_TRY(g->doperand[1] = windowed(g, op, OP_conv2d_weight_grad, 2, (msc_value *[]){x, dy}, "kernel", w->type));
+  if (g->wanted[0])
+    MSC_TRY(g->doperand[0] = windowed(g, op, OP_conv2d_transpose, 2, (msc_value *[]){dy, w}, "size", x->type));
+  if (g->wanted[1])
+    MSC_TRY(g->doperand[1] = windowed(g, op, OP_conv2d_weight_grad, 2, (msc_value *[]){x, dy}, "kernel", w->type));
   return true;
 }
 
@@ -34,7 +38,8 @@ bool grad_conv2d(msc_grad_ctx *g, msc_op *op) {
 bool grad_conv2d_transpose(msc_grad_ctx *g, msc_op *op) {
   msc_value *y = op->in[0].value, *w = op->in[1].value, *dx = g->dresult[0];
   if (g->wanted[0]) MSC_TRY(g->doperand[0] = windowed(g, op, OP_conv2d, 2, (msc_value *[]){dx, w}, NULL, NULL));
-  if (g->wanted[1]) MSC_TRY(g->doperand[1] = windowed(g, op, OP_conv2d_weight_grad, 2, (msc_value *[]){dx, y}, "kernel", w->type));
+  if (g->wanted[1])
+    MSC_TRY(g->doperand[1] = windowed(g, op, OP_conv2d_weight_grad, 2, (msc_value *[]){dx, y}, "kernel", w->type));
   return true;
 }
 

@@ -17,11 +17,14 @@ static msc_value *binary(msc_grad_ctx *g, msc_op_kind kind, msc_value *a, msc_va
 static msc_value *mul(msc_grad_ctx *g, msc_value *a, msc_value *b) { return binary(g, OP_mul, a, b); }
 
 /* The constant c, of x's element type. */
-static msc_value *scalar(msc_grad_ctx *g, const msc_value *x, double c) { return msc_build_scalar(&g->b, x->type->dtype, c); }
+static msc_value *scalar(msc_grad_ctx *g, const msc_value *x, double c) {
+  return msc_build_scalar(&g->b, x->type->dtype, c);
+}
 
 static msc_value *scaled(msc_grad_ctx *g, msc_value *x, double c) { return x ? mul(g, x, scalar(g, x, c)) : NULL; }
 
-static msc_value *with_attrs(msc_grad_ctx *g, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_attrs, const msc_attr *attrs) {
+static msc_value *with_attrs(msc_grad_ctx *g, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_attrs,
+                             const msc_attr *attrs) {
   msc_op *op = msc_build_with(&g->b, kind, num_in, in, 1, num_attrs, attrs);
   return op ? &op->out[0] : NULL;
 }
@@ -52,14 +55,16 @@ static msc_value *reshaped(msc_builder *b, msc_value *x, int rank, const int64_t
 }
 
 static msc_value *stretched(msc_grad_ctx *g, msc_value *x, const msc_type *like) {
-  return !x || same_dims(x->type, like->rank, like->dim) ? x : with_shape(&g->b, OP_broadcast_to, x, like->rank, like->dim);
+  return !x || same_dims(x->type, like->rank, like->dim) ? x
+                                                         : with_shape(&g->b, OP_broadcast_to, x, like->rank, like->dim);
 }
 
 static msc_value *zeros_like(msc_grad_ctx *g, const msc_value *x) { return stretched(g, scalar(g, x, 0), x->type); }
 
 static msc_value *sum(msc_builder *b, msc_value *x, int num, const int64_t *dims, bool keep) {
   msc_context *ctx = ctx_of(b);
-  msc_attr attrs[] = {msc_named(ctx, "dims", msc_ints(ctx, (size_t)num, dims)), msc_named(ctx, "keep_dims", msc_bool(keep))};
+  msc_attr attrs[] = {msc_named(ctx, "dims", msc_ints(ctx, (size_t)num, dims)),
+                      msc_named(ctx, "keep_dims", msc_bool(keep))};
   msc_op *op = msc_build_with(b, OP_reduce_sum, 1, &x, 1, keep ? 2 : 1, attrs);
   return op ? &op->out[0] : NULL;
 }
@@ -119,7 +124,8 @@ static bool grad_extremum(msc_grad_ctx *g, msc_op *op, const char *wins) {
   msc_value *equal = compare(g, "eq", in(op, 0), in(op, 1));
   for (size_t i = 0; i < 2; i++) {
     if (!g->wanted[i]) continue;
-    msc_value *zero = scalar(g, dy_of(g), 0), *all = choose(g, compare(g, wins, in(op, i), in(op, 1 - i)), dy_of(g), zero);
+    msc_value *zero = scalar(g, dy_of(g), 0),
+              *all = choose(g, compare(g, wins, in(op, i), in(op, 1 - i)), dy_of(g), zero);
     MSC_TRY(give(g, op, i, choose(g, equal, half, all)));
   }
   return true;
@@ -153,7 +159,9 @@ bool grad_select(msc_grad_ctx *g, msc_op *op) {
 bool grad_neg(msc_grad_ctx *g, msc_op *op) { return give(g, op, 0, unary(g, OP_neg, dy_of(g))); }
 bool grad_exp(msc_grad_ctx *g, msc_op *op) { return give(g, op, 0, mul(g, dy_of(g), &op->out[0])); }
 bool grad_log(msc_grad_ctx *g, msc_op *op) { return give(g, op, 0, binary(g, OP_div, dy_of(g), in(op, 0))); }
-bool grad_sqrt(msc_grad_ctx *g, msc_op *op) { return give(g, op, 0, binary(g, OP_div, scaled(g, dy_of(g), 0.5), &op->out[0])); }
+bool grad_sqrt(msc_grad_ctx *g, msc_op *op) {
+  return give(g, op, 0, binary(g, OP_div, scaled(g, dy_of(g), 0.5), &op->out[0]));
+}
 bool grad_abs(msc_grad_ctx *g, msc_op *op) { return give(g, op, 0, mul(g, dy_of(g), unary(g, OP_sign, in(op, 0)))); }
 
 bool grad_rsqrt(msc_grad_ctx *g, msc_op *op) {
@@ -162,7 +170,9 @@ bool grad_rsqrt(msc_grad_ctx *g, msc_op *op) {
 }
 
 bool grad_sin(msc_grad_ctx *g, msc_op *op) { return give(g, op, 0, mul(g, dy_of(g), unary(g, OP_cos, in(op, 0)))); }
-bool grad_cos(msc_grad_ctx *g, msc_op *op) { return give(g, op, 0, unary(g, OP_neg, mul(g, dy_of(g), unary(g, OP_sin, in(op, 0))))); }
+bool grad_cos(msc_grad_ctx *g, msc_op *op) {
+  return give(g, op, 0, unary(g, OP_neg, mul(g, dy_of(g), unary(g, OP_sin, in(op, 0)))));
+}
 
 /* dy (1 - y^2) */
 bool grad_tanh(msc_grad_ctx *g, msc_op *op) {
@@ -285,7 +295,9 @@ bool grad_slice(msc_grad_ctx *g, msc_op *op) {
   per_dim(op, "stride", x->rank, 1, stride);
   for (int d = 0; d < x->rank; d++) high[d] = x->dim[d] - start[d] - span(y->dim[d], stride[d]);
   size_t rank = (size_t)x->rank;
-  msc_attr attrs[] = {msc_named(ctx, "low", msc_ints(ctx, rank, start)), msc_named(ctx, "high", msc_ints(ctx, rank, high)), msc_named(ctx, "stride", msc_ints(ctx, rank, stride))};
+  msc_attr attrs[] = {msc_named(ctx, "low", msc_ints(ctx, rank, start)),
+                      msc_named(ctx, "high", msc_ints(ctx, rank, high)),
+                      msc_named(ctx, "stride", msc_ints(ctx, rank, stride))};
   msc_value *dy = dy_of(g);
   return give(g, op, 0, with_attrs(g, OP_pad, 1, &dy, msc_op_attr(op, "stride") ? 3 : 2, attrs));
 }
@@ -298,7 +310,9 @@ bool grad_pad(msc_grad_ctx *g, msc_op *op) {
   per_dim(op, "stride", x->rank, 1, stride);
   for (int d = 0; d < x->rank; d++) limit[d] = low[d] + span(x->dim[d], stride[d]);
   size_t rank = (size_t)x->rank;
-  msc_attr attrs[] = {msc_named(ctx, "start", msc_ints(ctx, rank, low)), msc_named(ctx, "limit", msc_ints(ctx, rank, limit)), msc_named(ctx, "stride", msc_ints(ctx, rank, stride))};
+  msc_attr attrs[] = {msc_named(ctx, "start", msc_ints(ctx, rank, low)),
+                      msc_named(ctx, "limit", msc_ints(ctx, rank, limit)),
+                      msc_named(ctx, "stride", msc_ints(ctx, rank, stride))};
   msc_value *dy = dy_of(g);
   return give(g, op, 0, with_attrs(g, OP_slice, 1, &dy, msc_op_attr(op, "stride") ? 3 : 2, attrs));
 }
@@ -330,7 +344,8 @@ static msc_attr axis_of(const msc_grad_ctx *g, const msc_op *op) {
 static bool give_back(msc_grad_ctx *g, msc_op *op, msc_value *indices) {
   const msc_type *x = in(op, 0)->type;
   int64_t axis = msc_op_int(op, "axis");
-  msc_attr attrs[] = {msc_named(ctx_of(&g->b), "rows", msc_int(x->dim[axis < 0 ? axis + x->rank : axis])), axis_of(g, op)};
+  msc_attr attrs[] = {msc_named(ctx_of(&g->b), "rows", msc_int(x->dim[axis < 0 ? axis + x->rank : axis])),
+                      axis_of(g, op)};
   return give(g, op, 0, with_attrs(g, OP_add_along, 2, (msc_value *[]){indices, dy_of(g)}, 2, attrs));
 }
 
@@ -351,7 +366,8 @@ bool grad_scatter_nd_add(msc_grad_ctx *g, msc_op *op) {
   return give(g, op, 1, binary(g, OP_gather_nd, dy_of(g), in(op, 0)));
 }
 
-/* Which updates were the last of their row, shaped to be broadcast: the row's last position is written down and read again. */
+/* Which updates were the last of their row, shaped to be broadcast: the row's last position is written down
+ * and read again. */
 static msc_value *last_of_rows(msc_grad_ctx *g, const msc_op *op) {
   msc_context *ctx = ctx_of(&g->b);
   const msc_type *x = in(op, 0)->type, *indices = in(op, 1)->type;
@@ -374,7 +390,8 @@ bool grad_scatter_update(msc_grad_ctx *g, msc_op *op) {
   msc_value *dy = dy_of(g), *zero = scalar(g, dy, 0);
   if (g->wanted[0]) {
     msc_value *zeros = stretched(g, zero, in(op, 2)->type);
-    MSC_TRY(zeros && give(g, op, 0, with_attrs(g, OP_scatter_update, 3, (msc_value *[]){dy, in(op, 1), zeros}, 1, &axis)));
+    MSC_TRY(zeros &&
+            give(g, op, 0, with_attrs(g, OP_scatter_update, 3, (msc_value *[]){dy, in(op, 1), zeros}, 1, &axis)));
   }
   if (!g->wanted[2]) return true;
   msc_value *rows = with_attrs(g, OP_gather, 2, (msc_value *[]){dy, in(op, 1)}, 1, &axis), *mine = last_of_rows(g, op);
@@ -386,9 +403,11 @@ bool grad_scatter_update(msc_grad_ctx *g, msc_op *op) {
 /* sort and topk: the values were taken from x by the indices. */
 bool grad_sort(msc_grad_ctx *g, msc_op *op) { return !g->dresult[0] || give_back(g, op, &op->out[1]); }
 
-static msc_value *cumulated(msc_grad_ctx *g, const msc_op *op, msc_op_kind kind, size_t num, msc_value *const *operands, bool reverse) {
+static msc_value *cumulated(msc_grad_ctx *g, const msc_op *op, msc_op_kind kind, size_t num, msc_value *const *operands,
+                            bool reverse) {
   msc_context *ctx = ctx_of(&g->b);
-  msc_attr attrs[] = {axis_of(g, op), msc_named(ctx, "exclusive", msc_bool(msc_op_bool(op, "exclusive"))), msc_named(ctx, "reverse", msc_bool(reverse))};
+  msc_attr attrs[] = {axis_of(g, op), msc_named(ctx, "exclusive", msc_bool(msc_op_bool(op, "exclusive"))),
+                      msc_named(ctx, "reverse", msc_bool(reverse))};
   return with_attrs(g, kind, num, operands, 3, attrs);
 }
 
@@ -398,7 +417,8 @@ bool grad_cumsum(msc_grad_ctx *g, msc_op *op) {
 }
 
 bool grad_cumprod(msc_grad_ctx *g, msc_op *op) {
-  return give(g, op, 0, cumulated(g, op, OP_cumprod_grad, 2, (msc_value *[]){in(op, 0), dy_of(g)}, msc_op_bool(op, "reverse")));
+  return give(g, op, 0,
+              cumulated(g, op, OP_cumprod_grad, 2, (msc_value *[]){in(op, 0), dy_of(g)}, msc_op_bool(op, "reverse")));
 }
 
 /* ---- random ---- */
@@ -407,7 +427,8 @@ bool grad_cumprod(msc_grad_ctx *g, msc_op *op) {
 bool grad_dropout(msc_grad_ctx *g, msc_op *op) {
   msc_context *ctx = ctx_of(&g->b);
   if (op->num_in == 1) return give(g, op, 0, dy_of(g));
-  msc_attr attrs[] = {msc_named(ctx, "rate", msc_float(msc_op_float(op, "rate"))), msc_named(ctx, "salt", msc_int(msc_op_int(op, "salt")))};
+  msc_attr attrs[] = {msc_named(ctx, "rate", msc_float(msc_op_float(op, "rate"))),
+                      msc_named(ctx, "salt", msc_int(msc_op_int(op, "salt")))};
   return give(g, op, 0, with_attrs(g, OP_dropout, 3, (msc_value *[]){dy_of(g), in(op, 1), in(op, 2)}, 2, attrs));
 }
 
@@ -422,13 +443,15 @@ static bool again(msc_grad_ctx *g, msc_op *op, const char *name, msc_attr_value 
 
 bool grad_reverse(msc_grad_ctx *g, msc_op *op) { return again(g, op, "dims", *msc_op_attr(op, "dims"), NULL); }
 bool grad_roll(msc_grad_ctx *g, msc_op *op) {
-  int64_t n = in(op, 0)->type->dim[msc_op_int(op, "dim") < 0 ? msc_op_int(op, "dim") + in(op, 0)->type->rank : msc_op_int(op, "dim")];
+  int64_t n = in(op, 0)->type->dim[msc_op_int(op, "dim") < 0 ? msc_op_int(op, "dim") + in(op, 0)->type->rank
+                                                             : msc_op_int(op, "dim")];
   return again(g, op, "shift", msc_int(n ? -(msc_op_int(op, "shift") % n) : 0), "dim");
 }
 
 /* ---- matrix products ---- */
 
-static msc_value *product(msc_grad_ctx *g, msc_op_kind kind, msc_value *a, bool transpose_a, msc_value *b, bool transpose_b) {
+static msc_value *product(msc_grad_ctx *g, msc_op_kind kind, msc_value *a, bool transpose_a, msc_value *b,
+                          bool transpose_b) {
   msc_context *ctx = ctx_of(&g->b);
   msc_attr attrs[2];
   size_t num = 0;
@@ -442,8 +465,10 @@ bool grad_matmul(msc_grad_ctx *g, msc_op *op) {
   msc_value *a = in(op, 0), *b = in(op, 1), *dy = dy_of(g);
   bool ta = msc_op_bool(op, "transpose_a"), tb = msc_op_bool(op, "transpose_b");
   msc_op_kind kind = (msc_op_kind)op->kind;
-  bool sums = a->type->rank > 2 && b->type->rank == 2 && !ta; /* over all dimensions that only `a` has, in one product */
-  if (g->wanted[0]) MSC_TRY(give(g, op, 0, ta ? product(g, kind, b, tb, dy, true) : product(g, kind, dy, false, b, !tb)));
+  /* over all dimensions that only `a` has, in one product */
+  bool sums = a->type->rank > 2 && b->type->rank == 2 && !ta;
+  if (g->wanted[0])
+    MSC_TRY(give(g, op, 0, ta ? product(g, kind, b, tb, dy, true) : product(g, kind, dy, false, b, !tb)));
   if (!g->wanted[1]) return true;
   if (sums) return give(g, op, 1, product(g, OP_matmul_weight_grad, tb ? dy : a, false, tb ? a : dy, false));
   return give(g, op, 1, tb ? product(g, kind, dy, true, a, ta) : product(g, kind, a, !ta, dy, false));
@@ -507,7 +532,8 @@ bool grad_reduce_max(msc_grad_ctx *g, msc_op *op) {
   return give(g, op, 0, choose(g, hit, share, scalar(g, x, 0)));
 }
 
-/* dy times the product of the others: y / x without zeros; with one zero, the product of the rest, for that element alone. */
+/* dy times the product of the others: y / x without zeros; with one zero, the product of the rest, for
+ * that element alone. */
 bool grad_reduce_prod(msc_grad_ctx *g, msc_op *op) {
   msc_context *ctx = ctx_of(&g->b);
   msc_value *x = in(op, 0), *zero = scalar(g, x, 0), *one = scalar(g, x, 1), *hit = compare(g, "eq", x, zero);
@@ -515,9 +541,11 @@ bool grad_reduce_prod(msc_grad_ctx *g, msc_op *op) {
   int num = msc_op_ints(op, "dims", dims, MSC_MAX_RANK);
   bool keep = msc_op_bool(op, "keep_dims");
   msc_value *filled = choose(g, hit, one, x), *num_zeros = sum(&g->b, choose(g, hit, one, zero), num, dims, keep);
-  msc_attr attrs[] = {msc_named(ctx, "dims", msc_ints(ctx, (size_t)num, dims)), msc_named(ctx, "keep_dims", msc_bool(keep))};
+  msc_attr attrs[] = {msc_named(ctx, "dims", msc_ints(ctx, (size_t)num, dims)),
+                      msc_named(ctx, "keep_dims", msc_bool(keep))};
   msc_value *rest = mul(g, dy_of(g), with_attrs(g, OP_reduce_prod, 1, &filled, keep ? 2 : 1, attrs));
-  msc_value *without = choose(g, compare(g, "eq", num_zeros, zero), rest, zero), *with_one = choose(g, compare(g, "eq", num_zeros, one), rest, zero);
+  msc_value *without = choose(g, compare(g, "eq", num_zeros, zero), rest, zero),
+            *with_one = choose(g, compare(g, "eq", num_zeros, one), rest, zero);
   msc_value *usual = binary(g, OP_div, unreduced(g, op, without), filled);
   return give(g, op, 0, choose(g, hit, unreduced(g, op, with_one), usual));
 }
@@ -561,7 +589,8 @@ bool grad_cross_entropy(msc_grad_ctx *g, msc_op *op) {
     const char *reduction = msc_op_str(op, "reduction");
     msc_attr attr = msc_named(ctx, "reduction", msc_str(ctx, reduction));
     msc_value *operands[] = {in(op, 0), in(op, 1), dy_of(g)};
-    MSC_TRY(give(g, op, 0, with_attrs(g, OP_softmax_cross_entropy_grad, 3, operands, strcmp(reduction, "mean") != 0, &attr)));
+    MSC_TRY(give(g, op, 0,
+                 with_attrs(g, OP_softmax_cross_entropy_grad, 3, operands, strcmp(reduction, "mean") != 0, &attr)));
   }
   return !g->wanted[1] || give(g, op, 1, label_gradient(g, op));
 }

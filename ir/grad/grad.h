@@ -1,5 +1,5 @@
-/* grad.h: what a gradient function of op.def gets and gives.  It appends ops that compute, from the gradients of an op's
- * results, those of the operands that are wanted. */
+/* grad.h: what a gradient function of op.def gets and gives.  It appends ops that compute, from the gradients of an
+ * op's results, those of the operands that are wanted. */
 #ifndef MSC_IR_GRAD_H
 #define MSC_IR_GRAD_H
 

@@ -1,4 +1,5 @@
-/* reverse.c: ops and the gradients of some of their results in; ops that compute the gradients of what those depend on, out. */
+/* reverse.c: ops and the gradients of some of their results in; ops that compute the gradients of what those
+ * depend on, out. */
 #include "ir/grad/reverse.h"
 
 #include "ir/grad/grad.h"
@@ -13,7 +14,8 @@ void msc_mark_active(const msc_reverse *r, const msc_op *end) {
   for (const msc_op *op = r->f->body->first; op != end; op = op->next) {
     bool active = false;
     for (size_t i = 0; i < op->num_in && !active; i++) active = r->active[op->in[i].value->id];
-    for (size_t i = 0; i < op->num_out && active && flows(op); i++) r->active[op->out[i].id] = msc_is_float(op->out[i].type->dtype);
+    for (size_t i = 0; i < op->num_out && active && flows(op); i++)
+      r->active[op->out[i].id] = msc_is_float(op->out[i].type->dtype);
   }
 }
 
@@ -51,7 +53,12 @@ static msc_value *sum_of(const msc_builder *b, const msc_value *v, msc_value *ol
 static bool differentiate(msc_reverse *r, msc_op *op) {
   msc_block *block = r->f->body;
   msc_op *before = r->before ? r->before->prev : block->last;
-  msc_builder b = {.func = r->f, .block = block, .before = r->before, .loc = op->loc, .name = op->name, .forward = r->built ? op : NULL};
+  msc_builder b = {.func = r->f,
+                   .block = block,
+                   .before = r->before,
+                   .loc = op->loc,
+                   .name = op->name,
+                   .forward = r->built ? op : NULL};
   if (op->name && r->built) b.name = msc_intern(r->f->module->ctx, msc_arena_printf(r->arena, "%s.grad", op->name));
   msc_grad_ctx g = {b, r->dresult, r->wanted, r->doperand};
   msc_grad_fn *grad = msc_info(op)->grad;
@@ -71,7 +78,8 @@ bool msc_reverse_walk(msc_reverse *r, msc_op *last) {
   for (msc_op *op = last; op; op = op->prev) {
     if (!prepare(r, op)) continue;
     const msc_op_info *info = msc_info(op);
-    if (!info->grad && !info->expand) return r->refuse ? r->refuse(r->user, op) : msc_op_error(op, MSC_E_GRADIENT, "%s: has no gradient", info->name);
+    if (!info->grad && !info->expand)
+      return r->refuse ? r->refuse(r->user, op) : msc_op_error(op, MSC_E_GRADIENT, "%s: has no gradient", info->name);
     MSC_TRY(differentiate(r, op));
   }
   return true;

@@ -1,5 +1,5 @@
-/* vjp.c: op vjp, the gradient of any composite: its shape, rule and expansion follow from those of the composite that its
- * attribute `op` names.
+/* vjp.c: op vjp, the gradient of any composite: its shape, rule and expansion follow from those of the composite that
+ * its attribute `op` names.
  *
  *   dx, dw = vjp(x, w, dy) {op = "rms_norm", of = [0], wrt = [0, 1], eps = ...}       y = rms_norm(x, w) {eps = ...}
  *
@@ -67,13 +67,18 @@ static bool parts_of(const msc_op *op, msc_arena *arena, parts *out) {
 static bool check_operands(msc_op *op, const parts *p) {
   for (int i = 0; i < p->num_of; i++) {
     const msc_type *have = shape_in(op, (size_t)(p->forward->num_in + i)), *want = p->forward->out[p->of[i]].type;
-    bool same = have->dtype == want->dtype && have->rank == want->rank && !memcmp(have->dim, want->dim, sizeof *have->dim * (size_t)have->rank);
-    if (!same) return shape_wrong(op, "the gradient of result %d is %s, the result %s", (int)p->of[i], shape_text(op, have), shape_text(op, want));
+    bool same = have->dtype == want->dtype && have->rank == want->rank &&
+                !memcmp(have->dim, want->dim, sizeof *have->dim * (size_t)have->rank);
+    if (!same)
+      return shape_wrong(op, "the gradient of result %d is %s, the result %s", (int)p->of[i], shape_text(op, have),
+                         shape_text(op, want));
   }
-  if (p->num_wrt != op->num_out) return shape_wrong(op, "'wrt' names %d operands for %d results", p->num_wrt, op->num_out);
+  if (p->num_wrt != op->num_out)
+    return shape_wrong(op, "'wrt' names %d operands for %d results", p->num_wrt, op->num_out);
   for (int i = 0; i < p->num_wrt; i++) {
     const msc_type *x = shape_in(op, (size_t)p->wrt[i]);
-    if (!msc_is_float(x->dtype)) return shape_wrong(op, "operand %d is %s and has no gradient", (int)p->wrt[i], shape_text(op, x));
+    if (!msc_is_float(x->dtype))
+      return shape_wrong(op, "operand %d is %s and has no gradient", (int)p->wrt[i], shape_text(op, x));
     MSC_TRY(msc_result(op, (size_t)i, x->dtype, x->rank, x->dim));
   }
   return true;
@@ -110,7 +115,8 @@ bool rule_vjp(const msc_op *op, msc_rule *rule) {
     rule->num_letters = forward.num_letters;
     memcpy(rule->letter, forward.letter, forward.num_letters * sizeof *rule->letter);
     for (int l = 0; l < rule->num_letters; l++)
-      if (rule->letter[l].role == MSC_PAR || rule->letter[l].role == MSC_RED) rule->letter[l].role = MSC_RED, rule->letter[l].reduction = MSC_SUM;
+      if (rule->letter[l].role == MSC_PAR || rule->letter[l].role == MSC_RED)
+        rule->letter[l].role = MSC_RED, rule->letter[l].reduction = MSC_SUM;
   }
   msc_arena_free(arena);
   return ok;
@@ -123,7 +129,8 @@ static msc_value *zeros_like(msc_builder *b, const msc_value *x) {
   return x->type->rank ? with_ints(b, OP_broadcast_to, zero, "shape", x->type->rank, x->type->dim) : zero;
 }
 
-static bool walk_back(msc_builder *b, const parts *p, msc_value *const *in, msc_value *const *result, msc_arena *arena, msc_value **out_result) {
+static bool walk_back(msc_builder *b, const parts *p, msc_value *const *in, msc_value *const *result, msc_arena *arena,
+                      msc_value **out_result) {
   msc_numbering n = msc_number(b->func->body);
   msc_reverse r = {.f = b->func, .arena = arena, .next_id = n.num_values};
   r.active = msc_new_array(arena, bool, n.num_values);

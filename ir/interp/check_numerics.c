@@ -1,4 +1,5 @@
-/* check_numerics.c: two modules in; true when the functions they have in common give the same numbers on random inputs. */
+/* check_numerics.c: two modules in; true when the functions they have in common give the same numbers
+ * on random inputs. */
 #include <math.h>
 #include <string.h>
 
@@ -26,8 +27,8 @@ static bool waits(const msc_op *op) {
   const msc_func *f = op->block->func;
   for (size_t i = 0; want && want->kind == MSC_ATTR_LIST && i < op->num_in && i < want->list.num; i++) {
     const msc_layout *l, *have = op->in[i].value->type->layout;
-    if (want->list.v[i].kind == MSC_ATTR_STR && msc_layout_parse(f->module->ctx, &f->module->mesh, op->loc, want->list.v[i].s, &l) &&
-        l != have)
+    if (want->list.v[i].kind == MSC_ATTR_STR &&
+        msc_layout_parse(f->module->ctx, &f->module->mesh, op->loc, want->list.v[i].s, &l) && l != have)
       return true;
   }
   return false;
@@ -49,7 +50,8 @@ static bool is_manual(const msc_func *f) {
   size_t num_values;
   for (size_t i = 0; i < f->body->num_args; i++)
     if (msc_arg_attr(f, i, "msc.layout")) return false;
-  for (const msc_op *op = f->body->first; op; op = op->next) communicates |= (msc_info(op)->flags & MSC_COLLECTIVE) != 0;
+  for (const msc_op *op = f->body->first; op; op = op->next)
+    communicates |= (msc_info(op)->flags & MSC_COLLECTIVE) != 0;
   return communicates && !num_layouts(f, &num_values);
 }
 
@@ -79,7 +81,9 @@ static bool same_args(const msc_func *f, const msc_func *g) {
 
 static const char *result_name(const msc_func *f, size_t i) {
   const msc_attr_value *names = msc_func_attr(f, "results");
-  return names && names->kind == MSC_ATTR_LIST && i < names->list.num && names->list.v[i].kind == MSC_ATTR_STR ? names->list.v[i].s : NULL;
+  return names && names->kind == MSC_ATTR_LIST && i < names->list.num && names->list.v[i].kind == MSC_ATTR_STR
+             ? names->list.v[i].s
+             : NULL;
 }
 
 /* g's result that stands for result i of f: by name where both are named; -1 none. */
@@ -108,7 +112,9 @@ typedef struct {
   bool narrow;     /* f16 or bf16 occurs */
 } traits;
 
-static void see_type(traits *t, const msc_type *type) { t->narrow |= type->dtype == MSC_F16 || type->dtype == MSC_BF16; }
+static void see_type(traits *t, const msc_type *type) {
+  t->narrow |= type->dtype == MSC_F16 || type->dtype == MSC_BF16;
+}
 
 static void see_limit(traits *t, int64_t rows) {
   if (rows < t->max_int) t->max_int = rows > 0 ? rows : 1;
@@ -165,7 +171,8 @@ static msc_tensor random_tensor(msc_arena *arena, const traits *t, const msc_typ
     double unit = (double)(bits >> 11) * 0x1p-53; /* [0, 1) */
     double v = state || t->positive ? 0.25 + unit : 2 * unit - 1;
     if (state && type->rank == 0) v = 3;
-    if (!msc_is_float(type->dtype)) v = type->dtype == MSC_I1 ? (double)(bits & 1) : (double)(bits % (uint64_t)t->max_int);
+    if (!msc_is_float(type->dtype))
+      v = type->dtype == MSC_I1 ? (double)(bits & 1) : (double)(bits % (uint64_t)t->max_int);
     msc_tensor_set(&x, i, v);
   }
   return x;
@@ -179,7 +186,8 @@ static msc_tensor *random_args(msc_arena *arena, const traits *t, const msc_func
     for (size_t i = 0; i < num; i++) {
       msc_role role = msc_arg_role(f, i);
       bool shared = role == MSC_ROLE_PARAMETER || role == MSC_ROLE_STATE;
-      args[r * num + i] = random_tensor(arena, t, arg_type(f, i), role, mixed(mixed(seed) + i * 1000 + (shared ? 0 : r)));
+      args[r * num + i] =
+          random_tensor(arena, t, arg_type(f, i), role, mixed(mixed(seed) + i * 1000 + (shared ? 0 : r)));
     }
   return args;
 }
@@ -203,25 +211,26 @@ static double largest(const msc_tensor *t) {
 static bool same_element(const msc_tensor *a, const msc_tensor *b, int64_t i, double allowed) {
   double x = msc_tensor_get(a, i), y = msc_tensor_get(b, i);
   if (!msc_is_float(a->type->dtype))
-    return memcmp((char *)a->data + i * msc_dtype_bytes(a->type->dtype), (char *)b->data + i * msc_dtype_bytes(b->type->dtype),
-                  (size_t)msc_dtype_bytes(a->type->dtype)) == 0;
+    return memcmp((char *)a->data + i * msc_dtype_bytes(a->type->dtype),
+                  (char *)b->data + i * msc_dtype_bytes(b->type->dtype), (size_t)msc_dtype_bytes(a->type->dtype)) == 0;
   return x == y || (x != x && y != y) || fabs(x - y) <= allowed;
 }
 
 /* `b` is result i of f, `a` the one that stood for it before. */
-static bool compare(const msc_func *f, size_t i, const msc_tensor *a, const msc_tensor *b, double tolerance, const char *how) {
+static bool compare(const msc_func *f, size_t i, const msc_tensor *a, const msc_tensor *b, double tolerance,
+                    const char *how) {
   msc_context *ctx = f->module->ctx;
   const char *name = result_name(f, i);
   name = name ? msc_arena_printf(msc_context_arena(ctx), " (%s)", name) : "";
   if (!same_type(a->type, b->type))
-    return msc_error(ctx, MSC_E_INTERNAL, f->loc, "check-numerics: %s%s: result %zu%s has another shape than before", f->name, how, i,
-                     name);
+    return msc_error(ctx, MSC_E_INTERNAL, f->loc, "check-numerics: %s%s: result %zu%s has another shape than before",
+                     f->name, how, i, name);
   double allowed = tolerance * largest(a);
   for (int64_t k = 0, n = msc_type_elems(a->type); k < n; k++)
     if (!same_element(a, b, k, allowed))
       return msc_error(ctx, MSC_E_INTERNAL, f->loc,
-                       "check-numerics: %s%s: element %" PRId64 " of result %zu%s is %.9g before and %.9g after", f->name, how, k, i, name,
-                       msc_tensor_get(a, k), msc_tensor_get(b, k));
+                       "check-numerics: %s%s: element %" PRId64 " of result %zu%s is %.9g before and %.9g after",
+                       f->name, how, k, i, name, msc_tensor_get(a, k), msc_tensor_get(b, k));
   return true;
 }
 
@@ -235,10 +244,12 @@ static bool run(msc_func *f, run_kind kind, const checking *c, msc_tensor **out_
   int64_t num_ranks = msc_mesh_size(&f->module->mesh);
   *out_results = msc_new_array(c->arena, msc_tensor, f->body->last->num_in * (size_t)num_ranks + 1);
   if (kind == PARTS) return msc_interpret_parts(f, c->arena, c->args, *out_results);
-  return kind == ALL_RANKS ? msc_interpret_ranks(f, c->arena, c->args, *out_results) : msc_interpret(f, c->arena, c->args, *out_results);
+  return kind == ALL_RANKS ? msc_interpret_ranks(f, c->arena, c->args, *out_results)
+                           : msc_interpret(f, c->arena, c->args, *out_results);
 }
 
-static bool check_run(const checking *c, msc_func *f, const msc_tensor *before, msc_func *g, run_kind kind, const char *how) {
+static bool check_run(const checking *c, msc_func *f, const msc_tensor *before, msc_func *g, run_kind kind,
+                      const char *how) {
   msc_tensor *after;
   size_t num_f = f->body->last->num_in, num_g = g->body->last->num_in;
   bool ok = true;

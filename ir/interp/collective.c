@@ -26,7 +26,8 @@ static bool overlap(msc_subaxis a, msc_subaxis b) {
   return a.axis == b.axis && a.pre < (uint64_t)b.pre * b.size && b.pre < (uint64_t)a.pre * a.size;
 }
 
-/* Where the atom stands in the layout: dimension, and into how many parts the digits before it cut that; -1 nowhere.  In
+/* Where the atom stands in the layout: dimension, and into how many parts the digits before it cut that; -1 nowhere.
+ * In
  * {b,c,a} and {a,c,b} of sizes a = 3, b = 2 the digit c stands second, but for other elements. */
 static int64_t place_of(const msc_atoms *atoms, const msc_layout *l, int atom) {
   for (int d = 0; d <= l->rank; d++) {
@@ -44,7 +45,8 @@ static int64_t place_of(const msc_atoms *atoms, const msc_layout *l, int atom) {
 
 static bool same_cuts(const msc_layout *a, const msc_layout *b, int d) {
   int num = a->first[d + 1] - a->first[d];
-  return num == b->first[d + 1] - b->first[d] && a->split[d] == b->split[d] && !memcmp(a->sub + a->first[d], b->sub + b->first[d], (size_t)num * sizeof *a->sub);
+  return num == b->first[d + 1] - b->first[d] && a->split[d] == b->split[d] &&
+         !memcmp(a->sub + a->first[d], b->sub + b->first[d], (size_t)num * sizeof *a->sub);
 }
 
 static bool cuts_with(const msc_layout *l, int d, msc_subaxis atom) {
@@ -62,12 +64,14 @@ static bool borders_move(const msc_type *t, const msc_layout *from, const msc_la
   return false;
 }
 
-static bool touched_atoms(const msc_module *m, const msc_type *t, const msc_layout *from, const msc_layout *to, msc_atoms *out) {
+static bool touched_atoms(const msc_module *m, const msc_type *t, const msc_layout *from, const msc_layout *to,
+                          msc_atoms *out) {
   msc_atoms atoms;
   out->num = 0;
   MSC_TRY(msc_atoms_of(&m->mesh, 2, (const msc_layout *[]){from, to}, &atoms));
   for (int a = 0; a < atoms.num; a++)
-    if (place_of(&atoms, from, a) != place_of(&atoms, to, a) || borders_move(t, from, to, atoms.atom[a])) out->atom[out->num++] = atoms.atom[a];
+    if (place_of(&atoms, from, a) != place_of(&atoms, to, a) || borders_move(t, from, to, atoms.atom[a]))
+      out->atom[out->num++] = atoms.atom[a];
   return true;
 }
 
@@ -76,13 +80,15 @@ static bool in_group(const change *c, int64_t rank, int64_t peer) {
   if (c->no_traffic) return rank == peer;
   for (int i = 0; i < c->touched.num; i++) {
     int64_t stride = msc_digit_stride(&c->in->mesh, c->touched.atom[i]);
-    peer += (msc_digit_of(&c->in->mesh, c->touched.atom[i], rank) - msc_digit_of(&c->in->mesh, c->touched.atom[i], peer)) * stride;
+    peer +=
+        (msc_digit_of(&c->in->mesh, c->touched.atom[i], rank) - msc_digit_of(&c->in->mesh, c->touched.atom[i], peer)) *
+        stride;
   }
   return rank == peer;
 }
 
-/* What a value's rank has room for, as a piece of the global tensor whatever the value's own shape is: lowered values have
- * padding behind their part. */
+/* What a value's rank has room for, as a piece of the global tensor whatever the value's own shape is: lowered values
+ * have padding behind their part. */
 static msc_piece placed(const change *c, const msc_box_layout *l, const msc_value *v, int64_t rank) {
   msc_piece p = *msc_piece_of(c->in, v, rank);
   bool lowered = c->op->kind == OP_comm;
@@ -102,10 +108,12 @@ static bool fill_piece(const change *c, int64_t rank, const msc_box *box, const 
     for (int64_t t = 0; t < num_terms; t++) {
       msc_piece from = placed(c, &c->from, x, peer[t]);
       int64_t at = msc_piece_offset(&from, index);
-      if (at < 0) return msc_op_error(c->op, MSC_E_INTERNAL, "rank %" PRId64 " is to send an element it does not hold", peer[t]);
+      if (at < 0)
+        return msc_op_error(c->op, MSC_E_INTERNAL, "rank %" PRId64 " is to send an element it does not hold", peer[t]);
       term[t] = msc_load(to.dtype, from.data, at);
     }
-    msc_store(to.dtype, to.data, msc_piece_offset(&to, index), msc_reduce_tree(c->reduction, to.dtype, num_terms, term));
+    msc_store(to.dtype, to.data, msc_piece_offset(&to, index),
+              msc_reduce_tree(c->reduction, to.dtype, num_terms, term));
   }
   return true;
 }
@@ -116,7 +124,8 @@ static void *pull_memory(void *arena, size_t bytes) { return msc_arena_alloc(are
 static void order_terms(const change *c, int64_t num, int64_t *peer) {
   for (int64_t t = 1; t < num && c->num_order; t++) {
     int64_t moved = peer[t], at = t, number = msc_group_index(&c->in->mesh, c->num_order, c->order, moved);
-    for (; at > 0 && msc_group_index(&c->in->mesh, c->num_order, c->order, peer[at - 1]) > number; at--) peer[at] = peer[at - 1];
+    for (; at > 0 && msc_group_index(&c->in->mesh, c->num_order, c->order, peer[at - 1]) > number; at--)
+      peer[at] = peer[at - 1];
     peer[at] = moved;
   }
 }
@@ -125,26 +134,37 @@ static bool pull_rank(const change *c, int64_t rank) {
   msc_pull pull;
   msc_piece to = placed(c, &c->to, &c->op->out[c->member], rank);
   if (msc_pull_of(&c->in->mesh, &c->from, &c->to, c->shape, rank, pull_memory, c->in->arena, &pull) != MSC_PULL_OK)
-    return msc_op_error(c->op, MSC_E_SHARDING, "%s: the two layouts cut a mesh axis at places without a common refinement",
+    return msc_op_error(c->op, MSC_E_SHARDING,
+                        "%s: the two layouts cut a mesh axis at places without a common refinement",
                         msc_kind_name(c->op->kind));
   if (c->op->kind == OP_comm) msc_poison(&to);
   if (pull.identity)
-    for (int64_t i = 0; i < msc_piece_elems(&to); i++) msc_store(to.dtype, to.data, i, msc_identity(c->reduction, to.dtype));
+    for (int64_t i = 0; i < msc_piece_elems(&to); i++)
+      msc_store(to.dtype, to.data, i, msc_identity(c->reduction, to.dtype));
   for (int64_t i = 0; i < pull.num_pieces; i++) {
     int64_t *peer = pull.peer + i * pull.num_terms;
     order_terms(c, pull.num_terms, peer);
     for (int64_t t = 0; t < pull.num_terms; t++)
       if (!in_group(c, rank, peer[t]))
-        return msc_op_error(c->op, MSC_E_SHARDING, "%s: rank %" PRId64 " would need data of rank %" PRId64 ", which is not of its group",
+        return msc_op_error(c->op, MSC_E_SHARDING,
+                            "%s: rank %" PRId64 " would need data of rank %" PRId64 ", which is not of its group",
                             msc_kind_name(c->op->kind), rank, peer[t]);
     MSC_TRY(fill_piece(c, rank, &pull.piece[i], peer, pull.num_terms));
   }
   return true;
 }
 
-static bool change_layout(const msc_interp *in, const msc_op *op, size_t member, const msc_comm_part *p, bool no_traffic) {
-  change c = {.in = in, .op = op, .member = member, .from = msc_layout_cuts(p->from), .to = msc_layout_cuts(p->to), .rank_of_tensor = p->from->rank,
-              .shape = p->shape, .reduction = p->from->num_partial ? p->from->reduction : p->to->reduction, .no_traffic = no_traffic};
+static bool change_layout(const msc_interp *in, const msc_op *op, size_t member, const msc_comm_part *p,
+                          bool no_traffic) {
+  change c = {.in = in,
+              .op = op,
+              .member = member,
+              .from = msc_layout_cuts(p->from),
+              .to = msc_layout_cuts(p->to),
+              .rank_of_tensor = p->from->rank,
+              .shape = p->shape,
+              .reduction = p->from->num_partial ? p->from->reduction : p->to->reduction,
+              .no_traffic = no_traffic};
   if (p->order) MSC_TRY(msc_subaxis_parse(in->m->ctx, &in->m->mesh, op->loc, p->order, &c.num_order, c.order));
   const msc_type *whole = msc_type_of(in->m->ctx, op->in[member].value->type->dtype, p->from->rank, p->shape, NULL);
   if (!touched_atoms(in->m, whole, p->from, p->to, &c.touched))
@@ -191,7 +211,8 @@ static int64_t sender_to(const group *g, int64_t me) {
   return -1;
 }
 
-static source source_of(const group *g, const msc_piece *x, const msc_piece *y, int64_t me, int64_t sender, const int64_t *index) {
+static source source_of(const group *g, const msc_piece *x, const msc_piece *y, int64_t me, int64_t sender,
+                        const int64_t *index) {
   source s = {.first = 0, .num = g->size};
   memcpy(s.index, index, sizeof *index * (size_t)y->rank);
   if (is(g, "all_reduce")) return s;
@@ -207,7 +228,8 @@ static source source_of(const group *g, const msc_piece *x, const msc_piece *y, 
     return one_member(s, index[d] / x->full[d]);
   }
   if (is(g, "all_to_all")) { /* member j's block number `me` of split_dim becomes block number j of concat_dim */
-    int64_t split = msc_op_int(g->op, "split_dim"), concat = msc_op_int(g->op, "concat_dim"), block = y->full[concat] / g->size;
+    int64_t split = msc_op_int(g->op, "split_dim"), concat = msc_op_int(g->op, "concat_dim"),
+            block = y->full[concat] / g->size;
     s.index[concat] = index[concat] % block;
     s.index[split] += me * (x->full[split] / g->size);
     return one_member(s, index[concat] / block);
@@ -228,13 +250,15 @@ static msc_reduction reduction_of(const msc_op *op) {
 static void run_member(const group *g, int64_t rank) {
   const msc_value *v = g->op->in[g->member].value;
   const msc_piece *y = msc_piece_of(g->in, &g->op->out[g->member], rank), *x = msc_piece_of(g->in, v, rank);
-  int64_t me = msc_group_index(&g->in->mesh, g->num_digits, g->digit, rank), sender = sender_to(g, me), index[MSC_MAX_RANK];
+  int64_t me = msc_group_index(&g->in->mesh, g->num_digits, g->digit, rank), sender = sender_to(g, me),
+          index[MSC_MAX_RANK];
   msc_reduction r = reduction_of(g->op);
   msc_scalar *term = msc_new_array(g->in->arena, msc_scalar, g->size + 1);
   for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index)) {
     source s = source_of(g, x, y, me, sender, index);
     for (int64_t i = 0; i < s.num; i++) {
-      const msc_piece *from = msc_piece_of(g->in, v, msc_group_member(&g->in->mesh, g->num_digits, g->digit, rank, s.first + i));
+      const msc_piece *from =
+          msc_piece_of(g->in, v, msc_group_member(&g->in->mesh, g->num_digits, g->digit, rank, s.first + i));
       term[i] = msc_load(y->dtype, from->data, msc_piece_offset(from, s.index));
     }
     msc_scalar sum = s.num ? msc_reduce_tree(r, y->dtype, s.num, term) : (msc_scalar){.u = 0};
@@ -269,7 +293,8 @@ static bool run_comm(const msc_interp *in, const msc_op *op) {
   if (msc_op_attr(op, "axes")) return run_group(in, op, msc_op_str(op, "verb"));
   const msc_comm_part *p = msc_comm_parts(op, in->arena);
   for (size_t i = 0; p && i < op->num_in; i++)
-    MSC_TRY(msc_op_attr(op, "halo") ? msc_run_halo(in, op, p[i].from, p[i].shape, reduction_of(op)) : change_layout(in, op, i, &p[i], no_traffic));
+    MSC_TRY(msc_op_attr(op, "halo") ? msc_run_halo(in, op, p[i].from, p[i].shape, reduction_of(op))
+                                    : change_layout(in, op, i, &p[i], no_traffic));
   return p != NULL;
 }
 
@@ -278,7 +303,9 @@ static bool run_relayout(const msc_interp *in, const msc_op *op) {
   MSC_TRY(msc_verify_layouts(op, in->arena));
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_type *x = op->in[i].value->type, *y = op->out[i].type;
-    if (!x->layout || !y->layout) return msc_op_error(op, MSC_E_SHARDING, "%s: needs axes, or layouts on operand and result", msc_kind_name(op->kind));
+    if (!x->layout || !y->layout)
+      return msc_op_error(op, MSC_E_SHARDING, "%s: needs axes, or layouts on operand and result",
+                          msc_kind_name(op->kind));
     msc_comm_part p = {.from = x->layout, .to = y->layout};
     memcpy(p.shape, x->dim, sizeof p.shape);
     MSC_TRY(change_layout(in, op, i, &p, op->kind == OP_shard));
@@ -289,7 +316,8 @@ static bool run_relayout(const msc_interp *in, const msc_op *op) {
 bool msc_run_collective(const msc_interp *in, const msc_op *op) {
   bool manual = msc_op_attr(op, "axes") != NULL || op->kind == OP_comm;
   if (in->one_device && manual)
-    return msc_op_error(op, MSC_E_UNSUPPORTED, "%s: works on one rank's shapes, so one device cannot run it", msc_kind_name(op->kind));
+    return msc_op_error(op, MSC_E_UNSUPPORTED, "%s: works on one rank's shapes, so one device cannot run it",
+                        msc_kind_name(op->kind));
   if (in->one_device || op->kind == OP_send) return copy(in, op);
   if (op->kind == OP_comm) return run_comm(in, op);
   if (manual) return run_group(in, op, msc_kind_name(op->kind));

@@ -31,14 +31,18 @@ static msc_conv conv_of(const msc_eval *e) {
 static int64_t next_under(const msc_conv *c, int64_t k, const int64_t *y, int64_t *out_x) {
   int64_t num = c->dim[0].kernel * c->dim[1].kernel;
   while (++k < num)
-    if (under(&c->dim[0], y[2], k / c->dim[1].kernel, &out_x[2]) && under(&c->dim[1], y[3], k % c->dim[1].kernel, &out_x[3])) return k;
+    if (under(&c->dim[0], y[2], k / c->dim[1].kernel, &out_x[2]) &&
+        under(&c->dim[1], y[3], k % c->dim[1].kernel, &out_x[3]))
+      return k;
   return -1;
 }
 
 static int64_t next_over(const msc_conv *c, int64_t k, const int64_t *x, int64_t *out_y) {
   int64_t num = c->dim[0].kernel * c->dim[1].kernel;
   while (++k < num)
-    if (over(&c->dim[0], x[2], k / c->dim[1].kernel, &out_y[2]) && over(&c->dim[1], x[3], k % c->dim[1].kernel, &out_y[3])) return k;
+    if (over(&c->dim[0], x[2], k / c->dim[1].kernel, &out_y[2]) &&
+        over(&c->dim[1], x[3], k % c->dim[1].kernel, &out_y[3]))
+      return k;
   return -1;
 }
 
@@ -48,7 +52,8 @@ static msc_scalar product(const msc_eval *e, msc_scalar sum, msc_scalar a, msc_s
 }
 
 /* Channels of group g that the rank holds of a tensor's dimension 1: reduced letters may be cut. */
-static void channels_in(const msc_piece *p, int dim, int64_t g, int64_t per_group, int64_t *out_begin, int64_t *out_end) {
+static void channels_in(const msc_piece *p, int dim, int64_t g, int64_t per_group, int64_t *out_begin,
+                        int64_t *out_end) {
   int64_t begin = g * per_group, end = begin + per_group, have = p->box.begin[dim], have_end = have + p->box.size[dim];
   *out_begin = begin > have ? begin : have;
   *out_end = end < have_end ? end : have_end;
@@ -150,7 +155,8 @@ void msc_run_avg_pool(msc_eval *e) {
   for (bool more = msc_first_index(&e->out[0], y); more && !e->fault; more = msc_next_index(&e->out[0], y)) {
     int64_t x[4] = {y[0], y[1]}, count = 0;
     msc_scalar sum = {.f = 0};
-    for (int64_t k = -1; (k = next_under(&c, k, y, x)) >= 0; count++) sum = msc_arithmetic(OP_add, e->out[0].dtype, sum, msc_piece_get(e, 0, x));
+    for (int64_t k = -1; (k = next_under(&c, k, y, x)) >= 0; count++)
+      sum = msc_arithmetic(OP_add, e->out[0].dtype, sum, msc_piece_get(e, 0, x));
     sum.f /= (double)(all ? c.dim[0].kernel * c.dim[1].kernel : count);
     msc_piece_put(e, 0, y, sum);
   }
@@ -162,7 +168,8 @@ void msc_run_avg_pool_grad(msc_eval *e) {
   for (bool more = msc_first_index(&e->out[0], x); more && !e->fault; more = msc_next_index(&e->out[0], x)) {
     int64_t y[4] = {x[0], x[1]};
     msc_scalar sum = {.f = 0};
-    for (int64_t k = -1; (k = next_over(&c, k, x, y)) >= 0;) sum = msc_arithmetic(OP_add, e->out[0].dtype, sum, msc_piece_get(e, 0, y));
+    for (int64_t k = -1; (k = next_over(&c, k, x, y)) >= 0;)
+      sum = msc_arithmetic(OP_add, e->out[0].dtype, sum, msc_piece_get(e, 0, y));
     sum.f /= (double)(c.dim[0].kernel * c.dim[1].kernel);
     msc_piece_put(e, 0, x, sum);
   }

@@ -86,9 +86,12 @@ msc_scalar msc_arithmetic(msc_op_kind kind, msc_dtype d, msc_scalar a, msc_scala
   }
 }
 
-static const msc_op_kind reduction_kinds[] = {[MSC_SUM] = OP_add, [MSC_MAX] = OP_max, [MSC_MIN] = OP_min, [MSC_PROD] = OP_mul};
+static const msc_op_kind reduction_kinds[] = {
+    [MSC_SUM] = OP_add, [MSC_MAX] = OP_max, [MSC_MIN] = OP_min, [MSC_PROD] = OP_mul};
 
-msc_scalar msc_reduce(msc_reduction r, msc_dtype d, msc_scalar a, msc_scalar b) { return msc_arithmetic(reduction_kinds[r], d, a, b); }
+msc_scalar msc_reduce(msc_reduction r, msc_dtype d, msc_scalar a, msc_scalar b) {
+  return msc_arithmetic(reduction_kinds[r], d, a, b);
+}
 
 msc_scalar msc_reduce_tree(msc_reduction r, msc_dtype d, int64_t num, const msc_scalar *term) {
   int64_t left = 1;

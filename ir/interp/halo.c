@@ -9,7 +9,8 @@
 static bool differ_only_in(const msc_interp *in, const msc_layout *l, unsigned dims, int64_t rank, int64_t peer) {
   for (int d = 0; d < l->rank; d++)
     for (int i = l->first[d]; (dims >> d & 1) && i < l->first[d + 1]; i++)
-      peer += (msc_digit_of(&in->mesh, l->sub[i], rank) - msc_digit_of(&in->mesh, l->sub[i], peer)) * msc_digit_stride(&in->mesh, l->sub[i]);
+      peer += (msc_digit_of(&in->mesh, l->sub[i], rank) - msc_digit_of(&in->mesh, l->sub[i], peer)) *
+              msc_digit_stride(&in->mesh, l->sub[i]);
   return rank == peer;
 }
 
@@ -23,7 +24,8 @@ static void copy_common(const msc_piece *from, const msc_piece *to) {
     common.box.begin[d] = begin, common.box.size[d] = end > begin ? end - begin : 0;
   }
   for (bool more = msc_first_index(&common, index); more; more = msc_next_index(&common, index))
-    memcpy(to->data + msc_piece_offset(to, index) * bytes, from->data + msc_piece_offset(from, index) * bytes, (size_t)bytes);
+    memcpy(to->data + msc_piece_offset(to, index) * bytes, from->data + msc_piece_offset(from, index) * bytes,
+           (size_t)bytes);
 }
 
 msc_piece msc_piece_with_halo(const msc_interp *in, const msc_op *op, size_t i, int64_t rank) {
@@ -45,7 +47,8 @@ msc_piece msc_piece_with_halo(const msc_interp *in, const msc_op *op, size_t i, 
   return wide;
 }
 
-bool msc_run_halo(const msc_interp *in, const msc_op *op, const msc_layout *l, const int64_t *shape, msc_reduction beside) {
+bool msc_run_halo(const msc_interp *in, const msc_op *op, const msc_layout *l, const int64_t *shape,
+                  msc_reduction beside) {
   msc_box_layout cuts = msc_layout_cuts(l);
   int64_t halo[3], num = in->num_ranks;
   if (msc_op_ints(op, "halo", halo, 3) != 3 || halo[0] < 0 || halo[0] >= l->rank || halo[1] < 0 || halo[2] < 0)
@@ -61,7 +64,8 @@ bool msc_run_halo(const msc_interp *in, const msc_op *op, const msc_layout *l, c
     int64_t elems = msc_piece_elems(&to);
     to.box = from[r].box;
     to.box.begin[halo[0]] -= halo[1], to.box.size[halo[0]] += halo[1] + halo[2];
-    if (msc_piece_elems(&to) != elems) return msc_op_error(op, MSC_E_SHARDING, "comm: its result is not its operand with the halo");
+    if (msc_piece_elems(&to) != elems)
+      return msc_op_error(op, MSC_E_SHARDING, "comm: its result is not its operand with the halo");
     for (int64_t i = 0; i < elems; i++) msc_store(to.dtype, to.data, i, msc_identity(beside, to.dtype));
     for (int64_t peer = 0; peer < num; peer++)
       if (differ_only_in(in, l, 1u << halo[0], r, peer)) copy_common(&from[peer], &to);

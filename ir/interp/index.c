@@ -14,18 +14,22 @@ static int64_t checked_index(msc_eval *e, size_t operand, const int64_t *index, 
 }
 
 /* Is the indexed dimension cut between ranks, so that rows of others count as zeros? */
-static bool is_part(const msc_eval *e, const msc_piece *p, int64_t axis) { return e->start >= 0 || p->box.size[axis] < p->full[axis]; }
+static bool is_part(const msc_eval *e, const msc_piece *p, int64_t axis) {
+  return e->start >= 0 || p->box.size[axis] < p->full[axis];
+}
 
 void msc_run_gather(msc_eval *e) {
   const msc_piece *table = &e->in[0], *indices = &e->in[1], *y = &e->out[0];
-  int64_t axis = msc_op_int(e->op, "axis"), first = e->start > 0 ? e->start : 0, index[MSC_MAX_RANK], from[MSC_MAX_RANK];
+  int64_t axis = msc_op_int(e->op, "axis"), first = e->start > 0 ? e->start : 0, index[MSC_MAX_RANK],
+          from[MSC_MAX_RANK];
   for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index)) {
     int64_t row = checked_index(e, 1, index + axis, table->full[axis]) - first;
     for (int d = 0; d < axis; d++) from[d] = index[d];
     for (int d = (int)axis + 1; d < table->rank; d++) from[d] = index[d + indices->rank - 1];
     from[axis] = row;
     bool mine = row >= table->box.begin[axis] && row < table->box.begin[axis] + table->box.size[axis];
-    if (!mine && msc_op_bool(e->op, "aligned")) msc_fault(e, "row %" PRId64 " is not in the part of the table that its column belongs to", row + first);
+    if (!mine && msc_op_bool(e->op, "aligned"))
+      msc_fault(e, "row %" PRId64 " is not in the part of the table that its column belongs to", row + first);
     msc_piece_put(e, 0, index, mine || !is_part(e, table, axis) ? msc_piece_get(e, 0, from) : (msc_scalar){.u = 0});
   }
 }
@@ -51,7 +55,9 @@ static int64_t axis_of(const msc_eval *e, int rank) {
   return axis < 0 ? axis + rank : axis;
 }
 
-static bool holds(const msc_piece *p, int64_t dim, int64_t i) { return i >= p->box.begin[dim] && i < p->box.begin[dim] + p->box.size[dim]; }
+static bool holds(const msc_piece *p, int64_t dim, int64_t i) {
+  return i >= p->box.begin[dim] && i < p->box.begin[dim] + p->box.size[dim];
+}
 
 void msc_run_take_along(msc_eval *e) {
   const msc_piece *x = &e->in[0], *y = &e->out[0];
@@ -130,7 +136,8 @@ void msc_run_scatter_nd_add(msc_eval *e) {
 void msc_run_scatter_update(msc_eval *e) {
   const msc_piece *indices = &e->in[1], *updates = &e->in[2], *y = &e->out[0];
   int64_t axis = msc_op_int(e->op, "axis"), first = e->start > 0 ? e->start : 0, index[MSC_MAX_RANK], to[MSC_MAX_RANK];
-  for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index)) msc_piece_put(e, 0, index, msc_piece_get(e, 0, index));
+  for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index))
+    msc_piece_put(e, 0, index, msc_piece_get(e, 0, index));
   for (bool more = msc_first_index(updates, index); more; more = msc_next_index(updates, index)) {
     for (int d = 0; d < axis; d++) to[d] = index[d];
     for (int d = (int)axis + 1; d < y->rank; d++) to[d] = index[d + indices->rank - 1];

@@ -107,12 +107,15 @@ static const msc_layout *layout_of_text(const msc_interp *in, const msc_attr_val
 
 static int dims_of_list(const msc_attr_value *list, int64_t *out_dim) {
   int n = 0;
-  for (; list && list->kind == MSC_ATTR_LIST && n < (int)list->list.num && n < MSC_MAX_RANK; n++) out_dim[n] = list->list.v[n].i;
+  for (; list && list->kind == MSC_ATTR_LIST && n < (int)list->list.num && n < MSC_MAX_RANK; n++)
+    out_dim[n] = list->list.v[n].i;
   return n;
 }
 
-/* The global type, with its layout, of a part whose layout and shape are written down; `local` itself when they are not. */
-static const msc_type *whole_type(const msc_interp *in, const msc_type *local, const msc_attr_value *layout, const msc_attr_value *shape) {
+/* The global type, with its layout, of a part whose layout and shape are written down; `local` itself when
+ * they are not. */
+static const msc_type *whole_type(const msc_interp *in, const msc_type *local, const msc_attr_value *layout,
+                                  const msc_attr_value *shape) {
   int64_t dim[MSC_MAX_RANK];
   const msc_layout *l = layout_of_text(in, layout);
   if (!l || !shape) return local;
@@ -121,18 +124,20 @@ static const msc_type *whole_type(const msc_interp *in, const msc_type *local, c
 }
 
 static const msc_type *arg_type(const msc_interp *in, size_t i) {
-  return whole_type(in, in->f->body->args[i]->type, msc_arg_attr(in->f, i, "msc.layout"), msc_arg_attr(in->f, i, "msc.shape"));
+  return whole_type(in, in->f->body->args[i]->type, msc_arg_attr(in->f, i, "msc.layout"),
+                    msc_arg_attr(in->f, i, "msc.shape"));
 }
 
 static const msc_type *result_type(const msc_interp *in, size_t i) {
-  const msc_attr_value *layouts = msc_func_attr(in->f, "result_layouts"), *shapes = msc_func_attr(in->f, "result_shapes");
+  const msc_attr_value *layouts = msc_func_attr(in->f, "result_layouts"),
+                       *shapes = msc_func_attr(in->f, "result_shapes");
   const msc_type *local = in->f->body->last->in[i].value->type;
   if (!layouts || !shapes || i >= layouts->list.num || i >= shapes->list.num) return local;
   return whole_type(in, local, &layouts->list.v[i], &shapes->list.v[i]);
 }
 
-/* Entry `number` of the function's `starts`: the first element of this rank's part of a dimension, or (`behind`) minus the
- * number of its elements; MSC_NO_START: there is none. */
+/* Entry `number` of the function's `starts`: the first element of this rank's part of a dimension, or (`behind`) minus
+ * the number of its elements; MSC_NO_START: there is none. */
 static int64_t start_number(const msc_interp *in, int64_t number, int64_t rank) {
   const msc_attr_value *starts = msc_func_attr(in->f, "starts");
   if (!starts || number < 0 || (size_t)number >= starts->list.num) return MSC_NO_START;
@@ -153,7 +158,8 @@ static int64_t start_of(const msc_interp *in, const msc_op *op, int64_t rank) {
   return number && number->kind == MSC_ATTR_INT ? start_number(in, number->i, rank) : MSC_NO_START;
 }
 
-/* Attributes `starts` and `whole_shape` of a lowered random op, or before lowering `whole_layout`, which says the same. */
+/* Attributes `starts` and `whole_shape` of a lowered random op, or before lowering `whole_layout`, which
+ * says the same. */
 static void set_begin(const msc_interp *in, msc_eval *e, int64_t rank) {
   int64_t number[MSC_MAX_RANK], *begin, *whole;
   const msc_attr_value *told = msc_op_attr(e->op, "whole_layout");
@@ -180,7 +186,8 @@ static void set_begin(const msc_interp *in, msc_eval *e, int64_t rank) {
 static void new_pieces(const msc_interp *in, const msc_value *v) {
   const msc_type *t = v->type;
   for (int64_t r = 0; r < in->num_ranks; r++)
-    *msc_piece_of(in, v, r) = msc_piece_of_layout(&in->mesh, in->arena, t->dtype, t->rank, t->dim, in->one_device ? NULL : t->layout, r);
+    *msc_piece_of(in, v, r) =
+        msc_piece_of_layout(&in->mesh, in->arena, t->dtype, t->rank, t->dim, in->one_device ? NULL : t->layout, r);
 }
 
 static bool run_kernel(const msc_interp *in, const msc_op *op, msc_interp_fn *kernel) {
@@ -207,7 +214,8 @@ static bool run_region(const msc_interp *in, const msc_op *op) {
     for (size_t i = 0; i < b->num_args; i++) *msc_piece_of(in, b->args[i], r) = *msc_piece_of(in, op->in[i].value, r);
   MSC_TRY(run_block(in, b));
   for (int64_t r = 0; r < in->num_ranks; r++)
-    for (size_t i = 0; i < op->num_out; i++) *msc_piece_of(in, &op->out[i], r) = *msc_piece_of(in, b->last->in[i].value, r);
+    for (size_t i = 0; i < op->num_out; i++)
+      *msc_piece_of(in, &op->out[i], r) = *msc_piece_of(in, b->last->in[i].value, r);
   return true;
 }
 
@@ -222,16 +230,19 @@ static bool run_expansion(const msc_interp *in, const msc_op *op, const msc_tens
 
 /* A composite whose operands are whole, on one rank. */
 static bool run_whole(const msc_interp *in, const msc_op *op, int64_t rank) {
-  msc_tensor *arg = msc_new_array(in->arena, msc_tensor, op->num_in + 1), *result = msc_new_array(in->arena, msc_tensor, op->num_out + 1);
+  msc_tensor *arg = msc_new_array(in->arena, msc_tensor, op->num_in + 1),
+             *result = msc_new_array(in->arena, msc_tensor, op->num_out + 1);
   for (size_t i = 0; i < op->num_in; i++) arg[i] = tensor_of(in, msc_piece_of(in, op->in[i].value, rank));
   MSC_TRY(run_expansion(in, op, arg, result));
   for (size_t i = 0; i < op->num_out; i++) msc_piece_of(in, &op->out[i], rank)->data = result[i].data;
   return true;
 }
 
-/* A composite that is cut means what it does on whole tensors until it is expanded: those are joined, the results cut. */
+/* A composite that is cut means what it does on whole tensors until it is expanded: those are joined,
+ * the results cut. */
 static bool run_joined(const msc_interp *in, const msc_op *op) {
-  msc_tensor *arg = msc_new_array(in->arena, msc_tensor, op->num_in + 1), *result = msc_new_array(in->arena, msc_tensor, op->num_out + 1);
+  msc_tensor *arg = msc_new_array(in->arena, msc_tensor, op->num_in + 1),
+             *result = msc_new_array(in->arena, msc_tensor, op->num_out + 1);
   msc_tensor *part = msc_new_array(in->arena, msc_tensor, in->num_ranks);
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_type *t = op->in[i].value->type;
@@ -243,7 +254,8 @@ static bool run_joined(const msc_interp *in, const msc_op *op) {
   MSC_TRY(run_expansion(in, op, arg, result));
   for (size_t i = 0; i < op->num_out; i++)
     for (int64_t r = 0; r < in->num_ranks; r++)
-      msc_piece_of(in, &op->out[i], r)->data = msc_tensor_part(in->m, in->arena, &result[i], op->out[i].type->layout, r).data;
+      msc_piece_of(in, &op->out[i], r)->data =
+          msc_tensor_part(in->m, in->arena, &result[i], op->out[i].type->layout, r).data;
   return true;
 }
 
@@ -262,8 +274,9 @@ static bool run_op(const msc_interp *in, const msc_op *op) {
   if (flags & MSC_COLLECTIVE || op->kind == OP_shard) return msc_run_collective(in, op);
   msc_interp_fn *kernel = msc_interp_kernel((msc_op_kind)op->kind);
   if (msc_must_expand(op, NULL) || (!kernel && msc_info(op)->expand)) return run_composite(in, op);
-  return kernel ? run_kernel(in, op, kernel)
-                : msc_op_error(op, MSC_E_UNSUPPORTED, "%s: the interpreter has no kernel for it", msc_kind_name(op->kind));
+  return kernel
+             ? run_kernel(in, op, kernel)
+             : msc_op_error(op, MSC_E_UNSUPPORTED, "%s: the interpreter has no kernel for it", msc_kind_name(op->kind));
 }
 
 static bool run_block(const msc_interp *in, const msc_block *b) {
@@ -272,7 +285,8 @@ static bool run_block(const msc_interp *in, const msc_block *b) {
 }
 
 static msc_interp begin(msc_func *f, msc_arena *arena, bool one_device) {
-  msc_interp in = {.f = f, .m = f->module, .arena = arena, .mesh = msc_mesh_sizes(&f->module->mesh), .one_device = one_device};
+  msc_interp in = {
+      .f = f, .m = f->module, .arena = arena, .mesh = msc_mesh_sizes(&f->module->mesh), .one_device = one_device};
   in.num_ranks = one_device ? 1 : msc_mesh_size(&f->module->mesh);
   in.piece = msc_new_array(arena, msc_piece, msc_number(f->body).num_values * in.num_ranks);
   return in;
@@ -282,8 +296,10 @@ static msc_interp begin(msc_func *f, msc_arena *arena, bool one_device) {
 static bool set_arg(const msc_interp *in, size_t i, int64_t rank, const msc_tensor *t) {
   const msc_value *v = in->f->body->args[i];
   msc_piece *p = msc_piece_of(in, v, rank);
-  if (t->type->dtype != p->dtype || t->type->rank != p->rank || memcmp(t->type->dim, p->box.size, sizeof *t->type->dim * (size_t)p->rank))
-    return msc_error(in->m->ctx, MSC_E_DATA, in->f->loc, "%s: argument %zu is given a tensor of another type than its own", in->f->name, i);
+  if (t->type->dtype != p->dtype || t->type->rank != p->rank ||
+      memcmp(t->type->dim, p->box.size, sizeof *t->type->dim * (size_t)p->rank))
+    return msc_error(in->m->ctx, MSC_E_DATA, in->f->loc,
+                     "%s: argument %zu is given a tensor of another type than its own", in->f->name, i);
   memcpy(p->data, t->data, (size_t)msc_type_bytes(t->type));
   return true;
 }
@@ -299,7 +315,8 @@ static bool run_parts(const msc_interp *in, const msc_tensor *args, msc_tensor *
   for (int64_t r = 0; r < in->num_ranks; r++)
     for (size_t i = 0; i < end->num_in; i++) {
       const msc_piece *p = msc_piece_of(in, end->in[i].value, r);
-      out_results[(size_t)r * end->num_in + i] = (msc_tensor){msc_type_of(in->m->ctx, p->dtype, p->rank, p->box.size, NULL), p->data};
+      out_results[(size_t)r * end->num_in + i] =
+          (msc_tensor){msc_type_of(in->m->ctx, p->dtype, p->rank, p->box.size, NULL), p->data};
     }
   return true;
 }
@@ -327,11 +344,13 @@ static msc_tensor lowered_result(const msc_interp *in, size_t i, int64_t rank, m
 bool msc_interpret_ranks(msc_func *f, msc_arena *arena, const msc_tensor *args, msc_tensor *out_results) {
   msc_interp in = begin(f, arena, false);
   size_t num_args = f->body->num_args, num_results = f->body->last->num_in, num = (size_t)in.num_ranks;
-  msc_tensor *arg = msc_new_array(arena, msc_tensor, num * num_args), *result = msc_new_array(arena, msc_tensor, num * num_results);
+  msc_tensor *arg = msc_new_array(arena, msc_tensor, num * num_args),
+             *result = msc_new_array(arena, msc_tensor, num * num_results);
   msc_tensor *part = msc_new_array(arena, msc_tensor, num);
   for (size_t r = 0; r < num; r++)
     for (size_t i = 0; i < num_args; i++)
-      arg[r * num_args + i] = lowered_arg(&in, i, (int64_t)r, msc_tensor_part(in.m, arena, &args[i], arg_type(&in, i)->layout, (int64_t)r));
+      arg[r * num_args + i] =
+          lowered_arg(&in, i, (int64_t)r, msc_tensor_part(in.m, arena, &args[i], arg_type(&in, i)->layout, (int64_t)r));
   MSC_TRY(run_parts(&in, arg, result));
   for (size_t i = 0; i < num_results; i++) {
     const msc_type *t = result_type(&in, i);

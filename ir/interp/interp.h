@@ -1,4 +1,5 @@
-/* interp.h: the reference interpreter: a function and tensors in, tensors out.  Plain loops, no cleverness: it is the oracle.
+/* interp.h: the reference interpreter: a function and tensors in, tensors out.  Plain loops, no cleverness: it is the
+ * oracle.
  *
  *   msc_tensor args[2] = {x, w}, out[1];
  *   msc_interpret(f, arena, args, out);        // one device: layouts are ignored, layout changes copy
@@ -23,13 +24,14 @@ typedef struct {
 } msc_tensor;
 
 msc_tensor msc_tensor_new(msc_arena *arena, const msc_type *type); /* zeros */
-double msc_tensor_get(const msc_tensor *t, int64_t i);             /* element i as a double; 64-bit integers may round */
+/* element i as a double; 64-bit integers may round */
+double msc_tensor_get(const msc_tensor *t, int64_t i);
 /* Is v a constant whose elements are all the number c, held as one? */
 bool msc_is_splat(const msc_value *v, double c);
 void msc_tensor_set(msc_tensor *t, int64_t i, double v);
 
-/* All false after a reported error; the out tensors live in `arena`.  args has one tensor per argument, out_results one per
- * operand of the return op. */
+/* All false after a reported error; the out tensors live in `arena`.  args has one tensor per argument, out_results one
+ * per operand of the return op. */
 bool msc_interpret(msc_func *f, msc_arena *arena, const msc_tensor *args, msc_tensor *out_results);
 
 /* Global tensors: cut by the arguments' layouts (whole where there is none), results joined by theirs: replicas must
@@ -39,14 +41,19 @@ bool msc_interpret_ranks(msc_func *f, msc_arena *arena, const msc_tensor *args, 
 /* One rank's parts: args[rank * number of arguments + i], results likewise.  Manual functions have no other form. */
 bool msc_interpret_parts(msc_func *f, msc_arena *arena, const msc_tensor *args, msc_tensor *out_results);
 
-/* The part of a global tensor that a rank holds; of a partial value the ranks with a digit above 0 hold the identity. */
-msc_tensor msc_tensor_part(const msc_module *m, msc_arena *arena, const msc_tensor *whole, const msc_layout *layout, int64_t rank);
-/* The same in a buffer as large as the largest part (box.h), and out of it again; `whole`: the global type, with its layout. */
-msc_tensor msc_tensor_pad(const msc_module *m, msc_arena *arena, const msc_type *whole, int64_t rank, const msc_tensor *part);
-msc_tensor msc_tensor_unpad(const msc_module *m, msc_arena *arena, const msc_type *whole, int64_t rank, const msc_tensor *padded);
+/* The part of a global tensor that a rank holds; of a partial value the ranks with a digit above 0
+ * hold the identity. */
+msc_tensor msc_tensor_part(const msc_module *m, msc_arena *arena, const msc_tensor *whole, const msc_layout *layout,
+                           int64_t rank);
+/* The same in a buffer as large as the largest part (box.h), and out of it again; `whole`: the global type,
+ * with its layout. */
+msc_tensor msc_tensor_pad(const msc_module *m, msc_arena *arena, const msc_type *whole, int64_t rank,
+                          const msc_tensor *part);
+msc_tensor msc_tensor_unpad(const msc_module *m, msc_arena *arena, const msc_type *whole, int64_t rank,
+                            const msc_tensor *padded);
 /* The reverse of msc_tensor_part; part[rank].  NULL, or in `arena` how replicas differ. */
-const char *msc_tensor_join(const msc_module *m, msc_arena *arena, const msc_type *type, const msc_layout *layout, const msc_tensor *part,
-                            msc_tensor *out_whole);
+const char *msc_tensor_join(const msc_module *m, msc_arena *arena, const msc_type *type, const msc_layout *layout,
+                            const msc_tensor *part, msc_tensor *out_whole);
 
 /* Roughly how many scalar operations one run takes, for all ranks: a bound before running it. */
 int64_t msc_interpret_work(msc_func *f);
@@ -58,7 +65,8 @@ int64_t msc_interpret_work(msc_func *f);
  * carry layouts run on every rank of the mesh too. */
 bool msc_check_numerics(msc_module *before, msc_module *after, uint64_t seed, double tolerance);
 
-/* One device's arguments of f, in `arena`: random, in range where they are indices, positive where roots and logarithms may need it. */
+/* One device's arguments of f, in `arena`: random, in range where they are indices, positive where roots and logarithms
+ * may need it. */
 msc_tensor *msc_random_args(msc_arena *arena, const msc_func *f, uint64_t seed);
 
 #endif

@@ -43,8 +43,10 @@ typedef struct {
   const msc_op *op;
   msc_arena *arena;
   msc_piece *in, *out;
-  int64_t start;     /* of a lowered op: where this rank's part of the indexed dimension begins; MSC_NO_START: the dimension is whole */
-  const int64_t *begin, *whole; /* of a lowered random op: this rank's first element and the whole size, per dimension; NULL: of the shape */
+  /* of a lowered op: where this rank's part of the indexed dimension begins; MSC_NO_START: the dimension is whole */
+  int64_t start;
+  /* of a lowered random op: this rank's first element and the whole size, per dimension; NULL: of the shape */
+  const int64_t *begin, *whole;
   const char *fault; /* the first thing that went wrong; the kernel goes on */
 } msc_eval;
 
@@ -59,7 +61,8 @@ int64_t msc_piece_offset(const msc_piece *p, const int64_t *index); /* -1: it do
 msc_scalar msc_load(msc_dtype dtype, const void *data, int64_t offset);
 void msc_store(msc_dtype dtype, void *data, int64_t offset, msc_scalar v); /* rounds, wraps */
 
-/* for (bool more = msc_first_index(p, index); more; more = msc_next_index(p, index)) goes over global indexes in order. */
+/* for (bool more = msc_first_index(p, index); more; more = msc_next_index(p, index)) goes over global
+ * indexes in order. */
 bool msc_first_index(const msc_piece *p, int64_t *out_index);
 bool msc_next_index(const msc_piece *p, int64_t *index);
 
@@ -73,7 +76,8 @@ void msc_piece_put(msc_eval *e, size_t i, const int64_t *index, msc_scalar v);
 /* ---- interp/elementwise.c ---- */
 
 msc_scalar msc_scalar_of(msc_dtype dtype, double v);
-msc_scalar msc_arithmetic(msc_op_kind kind, msc_dtype dtype, msc_scalar a, msc_scalar b); /* add sub mul div max min pow */
+/* add sub mul div max min pow */
+msc_scalar msc_arithmetic(msc_op_kind kind, msc_dtype dtype, msc_scalar a, msc_scalar b);
 msc_scalar msc_reduce(msc_reduction r, msc_dtype dtype, msc_scalar a, msc_scalar b);
 /* `num` terms as ranks combine them: ((0+1)+(2+3))+(4+5). */
 msc_scalar msc_reduce_tree(msc_reduction r, msc_dtype dtype, int64_t num, const msc_scalar *term);
@@ -88,28 +92,32 @@ bool msc_run_collective(const msc_interp *in, const msc_op *op);
 /* Fills it with what no op may count on: NaN, or an index that nothing has.  Padding starts like that. */
 void msc_poison(msc_piece *p);
 /* Allocated; `l` NULL: whole. */
-msc_piece msc_piece_of_layout(const msc_box_mesh *mesh, msc_arena *arena, msc_dtype dtype, int rank_of_tensor, const int64_t *shape,
-                              const msc_layout *l, int64_t rank);
+msc_piece msc_piece_of_layout(const msc_box_mesh *mesh, msc_arena *arena, msc_dtype dtype, int rank_of_tensor,
+                              const int64_t *shape, const msc_layout *l, int64_t rank);
 
 /* ---- interp/halo.c ---- */
 
 /* Operand i as the op's windows need it on this rank: with rows of its neighbours. */
 msc_piece msc_piece_with_halo(const msc_interp *in, const msc_op *op, size_t i, int64_t rank);
 /* The comm that fetches them after lowering. */
-bool msc_run_halo(const msc_interp *in, const msc_op *op, const msc_layout *l, const int64_t *shape, msc_reduction beside);
+bool msc_run_halo(const msc_interp *in, const msc_op *op, const msc_layout *l, const int64_t *shape,
+                  msc_reduction beside);
 
 /* ---- interp/rows.c ---- */
 
-msc_scalar msc_product_at(msc_eval *e, const int64_t *index); /* element of the first result of a matrix product, nothing else done to it */
+/* element of the first result of a matrix product, nothing else done to it */
+msc_scalar msc_product_at(msc_eval *e, const int64_t *index);
 
-/* ---- kernels: gemm.c, interp/conv.c, interp/elementwise.c, interp/move.c, interp/index.c, interp/order.c, interp/rows.c, interp/update.c, interp/random.c ---- */
+/* ---- kernels: gemm.c, interp/conv.c, interp/elementwise.c, interp/move.c, interp/index.c, interp/order.c,
+ * interp/rows.c, interp/update.c, interp/random.c ---- */
 
 msc_interp_fn msc_run_unary, msc_run_binary, msc_run_compare, msc_run_select, msc_run_cast, msc_run_accumulate;
 msc_interp_fn msc_run_constant, msc_run_iota, msc_run_broadcast_to, msc_run_reshape, msc_run_transpose, msc_run_concat;
 msc_interp_fn msc_run_split, msc_run_slice, msc_run_pad, msc_run_gather, msc_run_scatter_add, msc_run_one_hot;
 msc_interp_fn msc_run_gemm, msc_run_matmul, msc_run_weight_grad, msc_run_reduce, msc_run_softmax, msc_run_cross_entropy,
     msc_run_cross_entropy_grad;
-msc_interp_fn msc_run_conv2d, msc_run_conv2d_transpose, msc_run_conv2d_weight_grad, msc_run_max_pool, msc_run_max_pool_grad, msc_run_avg_pool, msc_run_avg_pool_grad, msc_run_unfold, msc_run_fold;
+msc_interp_fn msc_run_conv2d, msc_run_conv2d_transpose, msc_run_conv2d_weight_grad, msc_run_max_pool,
+    msc_run_max_pool_grad, msc_run_avg_pool, msc_run_avg_pool_grad, msc_run_unfold, msc_run_fold;
 msc_interp_fn msc_run_update;
 msc_interp_fn msc_run_take_along, msc_run_add_along, msc_run_gather_nd, msc_run_scatter_nd_add, msc_run_scatter_update;
 msc_interp_fn msc_run_sort, msc_run_unique, msc_run_cumulate;

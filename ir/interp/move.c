@@ -16,7 +16,9 @@ void msc_run_constant(msc_eval *e) {
     msc_piece_put(e, 0, index, msc_load(whole.dtype, whole.data, splat ? 0 : msc_piece_offset(&whole, index)));
 }
 
-static msc_scalar number_of(msc_dtype d, int64_t v) { return msc_is_float(d) ? (msc_scalar){.f = (double)v} : (msc_scalar){.i = v}; }
+static msc_scalar number_of(msc_dtype d, int64_t v) {
+  return msc_is_float(d) ? (msc_scalar){.f = (double)v} : (msc_scalar){.i = v};
+}
 
 void msc_run_iota(msc_eval *e) {
   const msc_piece *y = &e->out[0];
@@ -114,7 +116,8 @@ void msc_run_split(msc_eval *e) {
 
 void msc_run_one_hot(msc_eval *e) {
   const msc_piece *y = &e->out[0];
-  msc_scalar on = msc_scalar_of(y->dtype, msc_op_float(e->op, "on")), off = msc_scalar_of(y->dtype, msc_op_float(e->op, "off"));
+  msc_scalar on = msc_scalar_of(y->dtype, msc_op_float(e->op, "on")),
+             off = msc_scalar_of(y->dtype, msc_op_float(e->op, "off"));
   int64_t first = e->start > 0 ? e->start : 0, index[MSC_MAX_RANK];
   for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index))
     msc_piece_put(e, 0, index, msc_piece_get(e, 0, index).i - first == index[y->rank - 1] ? on : off);

@@ -26,7 +26,8 @@ static bool below(msc_dtype dtype, msc_scalar a, msc_scalar b) {
 static void order_of(msc_dtype dtype, bool descending, int64_t n, const msc_scalar *x, int64_t *order) {
   for (int64_t i = 0; i < n; i++) {
     int64_t at = i;
-    while (at > 0 && (descending ? below(dtype, x[order[at - 1]], x[i]) : below(dtype, x[i], x[order[at - 1]]))) order[at] = order[at - 1], at--;
+    while (at > 0 && (descending ? below(dtype, x[order[at - 1]], x[i]) : below(dtype, x[i], x[order[at - 1]])))
+      order[at] = order[at - 1], at--;
     order[at] = i;
   }
 }
@@ -34,7 +35,8 @@ static void order_of(msc_dtype dtype, bool descending, int64_t n, const msc_scal
 /* sort and topk */
 void msc_run_sort(msc_eval *e) {
   const msc_piece *x = &e->in[0], *y = &e->out[0];
-  int64_t axis = axis_of(e, x->rank), n = x->full[axis], index[MSC_MAX_RANK], *order = msc_new_array(e->arena, int64_t, n + 1);
+  int64_t axis = axis_of(e, x->rank), n = x->full[axis], index[MSC_MAX_RANK],
+          *order = msc_new_array(e->arena, int64_t, n + 1);
   bool descending = msc_op_bool(e->op, e->op->kind == OP_topk ? "largest" : "descending");
   msc_scalar *row = msc_new_array(e->arena, msc_scalar, n + 1);
   msc_piece rows = rows_along(x, axis);
@@ -79,7 +81,8 @@ static msc_scalar product_slope(const msc_scalar *x, const msc_scalar *dy, int64
 void msc_run_cumulate(msc_eval *e) {
   const msc_piece *y = &e->out[0];
   int64_t axis = axis_of(e, y->rank), n = y->full[axis], index[MSC_MAX_RANK];
-  bool exclusive = msc_op_bool(e->op, "exclusive"), reverse = msc_op_bool(e->op, "reverse"), sums = e->op->kind == OP_cumsum;
+  bool exclusive = msc_op_bool(e->op, "exclusive"), reverse = msc_op_bool(e->op, "reverse"),
+       sums = e->op->kind == OP_cumsum;
   msc_scalar *x = msc_new_array(e->arena, msc_scalar, n + 1), *dy = msc_new_array(e->arena, msc_scalar, n + 1);
   msc_piece rows = rows_along(y, axis);
   for (bool more = msc_first_index(&rows, index); more; more = msc_next_index(&rows, index)) {

@@ -3,8 +3,8 @@
 
 #include "ir/interp/kernel.h"
 
-msc_piece msc_piece_of_layout(const msc_box_mesh *mesh, msc_arena *arena, msc_dtype dtype, int rank_of_tensor, const int64_t *shape,
-                              const msc_layout *l, int64_t rank) {
+msc_piece msc_piece_of_layout(const msc_box_mesh *mesh, msc_arena *arena, msc_dtype dtype, int rank_of_tensor,
+                              const int64_t *shape, const msc_layout *l, int64_t rank) {
   msc_piece p = {.dtype = dtype, .rank = rank_of_tensor};
   memcpy(p.full, shape, sizeof *shape * (size_t)rank_of_tensor);
   memcpy(p.box.size, shape, sizeof *shape * (size_t)rank_of_tensor);
@@ -16,7 +16,9 @@ msc_piece msc_piece_of_layout(const msc_box_mesh *mesh, msc_arena *arena, msc_dt
   return p;
 }
 
-void msc_poison(msc_piece *p) { memset(p->data, p->dtype == MSC_I1 ? 1 : 0xff, (size_t)(msc_piece_elems(p) * msc_dtype_bytes(p->dtype))); }
+void msc_poison(msc_piece *p) {
+  memset(p->data, p->dtype == MSC_I1 ? 1 : 0xff, (size_t)(msc_piece_elems(p) * msc_dtype_bytes(p->dtype)));
+}
 
 static const msc_type *type_of_piece(const msc_module *m, const msc_piece *p) {
   return msc_type_of(m->ctx, p->dtype, p->rank, p->box.size, NULL);
@@ -29,14 +31,17 @@ static bool holds_identity(const msc_box_mesh *mesh, const msc_layout *l, int64_
   return false;
 }
 
-msc_tensor msc_tensor_part(const msc_module *m, msc_arena *arena, const msc_tensor *whole, const msc_layout *layout, int64_t rank) {
+msc_tensor msc_tensor_part(const msc_module *m, msc_arena *arena, const msc_tensor *whole, const msc_layout *layout,
+                           int64_t rank) {
   msc_box_mesh mesh = msc_mesh_sizes(&m->mesh);
   const msc_type *t = whole->type;
-  msc_piece from = msc_piece_whole(t, whole->data), to = msc_piece_of_layout(&mesh, arena, t->dtype, t->rank, t->dim, layout, rank);
+  msc_piece from = msc_piece_whole(t, whole->data),
+            to = msc_piece_of_layout(&mesh, arena, t->dtype, t->rank, t->dim, layout, rank);
   bool identity = layout && holds_identity(&mesh, layout, rank);
   int64_t index[MSC_MAX_RANK];
   for (bool more = msc_first_index(&to, index); more; more = msc_next_index(&to, index)) {
-    msc_scalar v = identity ? msc_identity(layout->reduction, t->dtype) : msc_load(t->dtype, from.data, msc_piece_offset(&from, index));
+    msc_scalar v = identity ? msc_identity(layout->reduction, t->dtype)
+                            : msc_load(t->dtype, from.data, msc_piece_offset(&from, index));
     msc_store(t->dtype, to.data, msc_piece_offset(&to, index), v);
   }
   return (msc_tensor){type_of_piece(m, &to), to.data};
@@ -51,7 +56,8 @@ static int64_t first_replica(const msc_box_mesh *mesh, const msc_layout *l, int6
 }
 
 /* A rank's part, as a piece of the whole; `padded`: of what it has room for. */
-static msc_piece placed(const msc_box_mesh *mesh, const msc_type *type, const msc_layout *l, int64_t rank, void *data, bool padded) {
+static msc_piece placed(const msc_box_mesh *mesh, const msc_type *type, const msc_layout *l, int64_t rank, void *data,
+                        bool padded) {
   msc_piece p = msc_piece_whole(type, data);
   msc_box_layout cuts = msc_layout_cuts(l);
   (padded ? msc_box_buffer : msc_box_of)(mesh, &cuts, type->dim, rank, &p.box);
@@ -62,28 +68,33 @@ static void move_box(const msc_box *box, const msc_piece *to, const msc_piece *f
   msc_box_copy(to->rank, box, &to->box, to->data, &from->box, from->data, (size_t)msc_dtype_bytes(to->dtype));
 }
 
-msc_tensor msc_tensor_pad(const msc_module *m, msc_arena *arena, const msc_type *whole, int64_t rank, const msc_tensor *part) {
+msc_tensor msc_tensor_pad(const msc_module *m, msc_arena *arena, const msc_type *whole, int64_t rank,
+                          const msc_tensor *part) {
   msc_box_mesh mesh = msc_mesh_sizes(&m->mesh);
   if (!whole->layout) return *part;
-  msc_piece from = placed(&mesh, whole, whole->layout, rank, part->data, false), to = placed(&mesh, whole, whole->layout, rank, NULL, true);
+  msc_piece from = placed(&mesh, whole, whole->layout, rank, part->data, false),
+            to = placed(&mesh, whole, whole->layout, rank, NULL, true);
   to.data = msc_arena_alloc(arena, (size_t)(msc_piece_elems(&to) * msc_dtype_bytes(to.dtype)));
   msc_poison(&to);
   move_box(&from.box, &to, &from);
   return (msc_tensor){type_of_piece(m, &to), to.data};
 }
 
-msc_tensor msc_tensor_unpad(const msc_module *m, msc_arena *arena, const msc_type *whole, int64_t rank, const msc_tensor *padded) {
+msc_tensor msc_tensor_unpad(const msc_module *m, msc_arena *arena, const msc_type *whole, int64_t rank,
+                            const msc_tensor *padded) {
   msc_box_mesh mesh = msc_mesh_sizes(&m->mesh);
   if (!whole->layout) return *padded;
-  msc_piece from = placed(&mesh, whole, whole->layout, rank, padded->data, true), to = placed(&mesh, whole, whole->layout, rank, NULL, false);
+  msc_piece from = placed(&mesh, whole, whole->layout, rank, padded->data, true),
+            to = placed(&mesh, whole, whole->layout, rank, NULL, false);
   to.data = msc_arena_alloc(arena, (size_t)(msc_piece_elems(&to) * msc_dtype_bytes(to.dtype)));
   move_box(&to.box, &to, &from);
   return (msc_tensor){type_of_piece(m, &to), to.data};
 }
 
-/* Of an unfinished reduction the whole holds the identity first, and every term is combined in rank order, in double. */
-const char *msc_tensor_join(const msc_module *m, msc_arena *arena, const msc_type *type, const msc_layout *layout, const msc_tensor *part,
-                            msc_tensor *out_whole) {
+/* Of an unfinished reduction the whole holds the identity first, and every term is combined in rank
+ * order, in double. */
+const char *msc_tensor_join(const msc_module *m, msc_arena *arena, const msc_type *type, const msc_layout *layout,
+                            const msc_tensor *part, msc_tensor *out_whole) {
   msc_box_mesh mesh = msc_mesh_sizes(&m->mesh);
   if (!layout) layout = msc_layout_replicated(m->ctx, type->rank);
   *out_whole = msc_tensor_new(arena, msc_type_with_layout(m->ctx, type, NULL));
@@ -95,11 +106,12 @@ const char *msc_tensor_join(const msc_module *m, msc_arena *arena, const msc_typ
     msc_piece p = placed(&mesh, type, layout, r, part[r].data, false);
     int64_t first = first_replica(&mesh, layout, r), elems = msc_piece_elems(&p);
     if (msc_type_elems(part[r].type) != elems)
-      return msc_arena_printf(arena, "rank %" PRId64 " has %" PRId64 " elements of a part of %" PRId64, r, msc_type_elems(part[r].type),
-                              elems);
+      return msc_arena_printf(arena, "rank %" PRId64 " has %" PRId64 " elements of a part of %" PRId64, r,
+                              msc_type_elems(part[r].type), elems);
     if (first != r) {
       if (memcmp(part[first].data, p.data, (size_t)(elems * msc_dtype_bytes(type->dtype))))
-        return msc_arena_printf(arena, "ranks %" PRId64 " and %" PRId64 " hold the same part with different bits", first, r);
+        return msc_arena_printf(arena, "ranks %" PRId64 " and %" PRId64 " hold the same part with different bits",
+                                first, r);
       continue;
     }
     for (bool more = msc_first_index(&p, index); more; more = msc_next_index(&p, index)) {

@@ -64,7 +64,8 @@ msc_scalar msc_load(msc_dtype dtype, const void *data, int64_t offset) {
   uint64_t v = 0;
   memcpy(&v, p, (size_t)bytes);
   int unused = 64 - 8 * (int)bytes;
-  return msc_dtype_class_of(dtype) == MSC_CLASS_UINT ? (msc_scalar){.u = v} : (msc_scalar){.i = (int64_t)(v << unused) >> unused};
+  return msc_dtype_class_of(dtype) == MSC_CLASS_UINT ? (msc_scalar){.u = v}
+                                                     : (msc_scalar){.i = (int64_t)(v << unused) >> unused};
 }
 
 void msc_store(msc_dtype dtype, void *data, int64_t offset, msc_scalar v) {
@@ -89,11 +90,14 @@ double msc_tensor_get(const msc_tensor *t, int64_t i) {
 bool msc_is_splat(const msc_value *v, double c) {
   const msc_attr_value *value = v->def && v->def->kind == OP_constant ? msc_op_attr(v->def, "value") : NULL;
   if (!value || value->dense.bytes != (size_t)msc_dtype_bytes(value->dense.type->dtype)) return false;
-  msc_tensor one = {msc_type_of(msc_op_ctx(v->def), value->dense.type->dtype, 0, NULL, NULL), (void *)(uintptr_t)value->dense.data};
+  msc_tensor one = {msc_type_of(msc_op_ctx(v->def), value->dense.type->dtype, 0, NULL, NULL),
+                    (void *)(uintptr_t)value->dense.data};
   return msc_tensor_get(&one, 0) == c;
 }
 
-void msc_tensor_set(msc_tensor *t, int64_t i, double v) { msc_store(t->type->dtype, t->data, i, msc_scalar_of(t->type->dtype, v)); }
+void msc_tensor_set(msc_tensor *t, int64_t i, double v) {
+  msc_store(t->type->dtype, t->data, i, msc_scalar_of(t->type->dtype, v));
+}
 
 /* ---- pieces ---- */
 
@@ -143,7 +147,8 @@ void msc_fault(msc_eval *e, const char *fmt, ...) {
 
 static void not_held(msc_eval *e, const char *which, size_t i, const msc_piece *p, const int64_t *index) {
   char text[MSC_MAX_RANK * 21 + 1] = "";
-  for (int d = 0, n = 0; d < p->rank; d++) n += snprintf(text + n, sizeof text - (size_t)n, "%s%" PRId64, d ? "," : "", index[d]);
+  for (int d = 0, n = 0; d < p->rank; d++)
+    n += snprintf(text + n, sizeof text - (size_t)n, "%s%" PRId64, d ? "," : "", index[d]);
   msc_fault(e, "%s %zu: the rank does not hold element [%s]", which, i, text);
 }
 

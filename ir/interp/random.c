@@ -6,7 +6,8 @@
 static int64_t place_of(const msc_eval *e, const int64_t *index) {
   const msc_piece *y = &e->out[0];
   int64_t place = 0;
-  for (int d = 0; d < y->rank; d++) place = place * (e->whole ? e->whole[d] : y->full[d]) + index[d] + (e->begin ? e->begin[d] : 0);
+  for (int d = 0; d < y->rank; d++)
+    place = place * (e->whole ? e->whole[d] : y->full[d]) + index[d] + (e->begin ? e->begin[d] : 0);
   return place;
 }
 

@@ -22,7 +22,8 @@ msc_scalar msc_product_at(msc_eval *e, const int64_t *index) {
     ia[r - 1 - ta] = k;
     ib[r - 1 - tb] = index[r - 1];
     ib[r - 2 + tb] = k;
-    msc_scalar product = msc_arithmetic(OP_mul, y->dtype, msc_piece_get_stretched(e, 0, r, ia), msc_piece_get_stretched(e, 1, r, ib));
+    msc_scalar product =
+        msc_arithmetic(OP_mul, y->dtype, msc_piece_get_stretched(e, 0, r, ia), msc_piece_get_stretched(e, 1, r, ib));
     sum = msc_arithmetic(OP_add, y->dtype, sum, product);
   }
   return sum;
@@ -44,7 +45,8 @@ void msc_run_weight_grad(msc_eval *e) {
   int last = x->rank - 1;
   int64_t index[MSC_MAX_RANK], at[MSC_MAX_RANK];
   for (int d = 0; d < last; d++)
-    if (x->box.begin[d] != e->in[1].box.begin[d] || x->box.size[d] != e->in[1].box.size[d]) msc_fault(e, "the rank holds other elements of 'x' than of 'dy'");
+    if (x->box.begin[d] != e->in[1].box.begin[d] || x->box.size[d] != e->in[1].box.size[d])
+      msc_fault(e, "the rank holds other elements of 'x' than of 'dy'");
   for (bool more = msc_first_index(dw, index); more && !e->fault; more = msc_next_index(dw, index)) {
     msc_scalar sum = {.u = 0};
     msc_piece column = *x; /* the elements with this k */
@@ -68,7 +70,10 @@ static double mean_count(const msc_eval *e, int64_t of_shape) {
 }
 
 static msc_reduction reduction_of(msc_op_kind kind) {
-  return kind == OP_reduce_max ? MSC_MAX : kind == OP_reduce_min ? MSC_MIN : kind == OP_reduce_prod ? MSC_PROD : MSC_SUM;
+  return kind == OP_reduce_max    ? MSC_MAX
+         : kind == OP_reduce_min  ? MSC_MIN
+         : kind == OP_reduce_prod ? MSC_PROD
+                                  : MSC_SUM;
 }
 
 void msc_run_reduce(msc_eval *e) {
@@ -138,7 +143,8 @@ static double label(msc_eval *e, const int64_t *index, int64_t c) {
   at[last] = c;
   if (msc_is_float(e->in[1].dtype)) return msc_piece_get(e, 1, at).f;
   int64_t k = msc_piece_get(e, 1, index).i;
-  if (k < 0 || k >= e->in[0].full[last]) msc_fault(e, "label %" PRId64 " is not in 0..%" PRId64, k, e->in[0].full[last] - 1);
+  if (k < 0 || k >= e->in[0].full[last])
+    msc_fault(e, "label %" PRId64 " is not in 0..%" PRId64, k, e->in[0].full[last] - 1);
   return k == c;
 }
 
@@ -189,7 +195,8 @@ void msc_run_cross_entropy_grad(msc_eval *e) {
   msc_piece rows = rows_of(&e->out[0], &count);
   for (bool more = msc_first_index(&rows, index); more; more = msc_next_index(&rows, index)) {
     row_stats s = stats_of_row(e, index, last);
-    double scale = msc_piece_get(e, 2, index).f / (is_mean(e) ? mean_count(e, count) : 1), total = 0; /* dloss is a scalar or one per row */
+    /* dloss is a scalar or one per row */
+    double scale = msc_piece_get(e, 2, index).f / (is_mean(e) ? mean_count(e, count) : 1), total = 0;
     for (int64_t c = 0; c < n; c++) total += label(e, index, c);
     for (index[last] = 0; index[last] < n; index[last]++) {
       double p = exp(msc_piece_get(e, 0, index).f - s.max - s.log_sum);

@@ -2,19 +2,22 @@
  *
  * sgd       torch.optim.SGD with momentum 0:  g' = g + wd w;  w -= lr g'
  * momentum  torch.optim.SGD:  g' = g + wd w;  m = mu m + (1 - dampening) g';  w -= lr (nesterov ? g' + mu m : m)
- *           m starts as zeros, so the first m is (1 - dampening) g'.  torch starts with m = g' whatever the dampening: the
+ *           m starts as zeros, so the first m is (1 - dampening) g'.  torch starts with m = g' whatever the dampening:
+ * the
  *           same for dampening 0, its default; with another, the first step is smaller here by that factor.
  * adam      torch.optim.Adam (Kingma and Ba 2015, algorithm 1; wd added to the gradient):  g' = g + wd w;
  *           m = b1 m + (1 - b1) g';  v = b2 v + (1 - b2) g'^2;  w -= lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
  * adamw     torch.optim.AdamW (Loshchilov and Hutter 2019):  w *= 1 - lr wd;  then adam's step without wd
- * lamb      You et al. 2020, algorithm 2:  m, v as adam's without wd;  r = m^ / (sqrt(v^) + eps) + wd w;  w -= lr trust r
- * t is the number of this step, from 1; with ok = false all stays as it was. */
+ * lamb      You et al. 2020, algorithm 2:  m, v as adam's without wd;  r = m^ / (sqrt(v^) + eps) + wd w;  w -= lr trust
+ * r t is the number of this step, from 1; with ok = false all stays as it was. */
 #include <math.h>
 
 #include "ir/interp/kernel.h"
 
 static double attr(const msc_eval *e, const char *name) { return msc_op_float(e->op, name); }
-static void put(msc_eval *e, size_t i, const int64_t *index, double v) { msc_piece_put(e, i, index, (msc_scalar){.f = v}); }
+static void put(msc_eval *e, size_t i, const int64_t *index, double v) {
+  msc_piece_put(e, i, index, (msc_scalar){.f = v});
+}
 static double get(msc_eval *e, size_t i, const int64_t *index) { return msc_piece_get(e, i, index).f; }
 
 static void momentum(msc_eval *e, const int64_t *index) {
@@ -41,9 +44,12 @@ static void update(msc_eval *e, const int64_t *index) {
     case OP_sgd: put(e, 0, index, w - attr(e, "lr") * (get(e, 1, index) + attr(e, "weight_decay") * w)); break;
     case OP_momentum: momentum(e, index); break;
     case OP_assign: put(e, 0, index, get(e, 1, index)); break;
-    case OP_adam: put(e, 0, index, w - attr(e, "lr") * moments(e, index, get(e, 3, index) + attr(e, "weight_decay") * w)); break;
+    case OP_adam:
+      put(e, 0, index, w - attr(e, "lr") * moments(e, index, get(e, 3, index) + attr(e, "weight_decay") * w));
+      break;
     case OP_adamw:
-      put(e, 0, index, w * (1 - attr(e, "lr") * attr(e, "weight_decay")) - attr(e, "lr") * moments(e, index, get(e, 3, index)));
+      put(e, 0, index,
+          w * (1 - attr(e, "lr") * attr(e, "weight_decay")) - attr(e, "lr") * moments(e, index, get(e, 3, index)));
       break;
     case OP_lamb_moments: put(e, 0, index, moments(e, index, get(e, 3, index)) + attr(e, "weight_decay") * w); break;
     default: put(e, 0, index, w - attr(e, "lr") * get(e, 2, index) * get(e, 1, index)); /* lamb_apply */

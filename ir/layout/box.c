@@ -124,7 +124,8 @@ static int64_t cut_size(int64_t block, int64_t parts) { return block / parts + (
 
 static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 
-void msc_box_of(const msc_box_mesh *mesh, const msc_box_layout *l, const int64_t *shape, int64_t rank, msc_box *out_box) {
+void msc_box_of(const msc_box_mesh *mesh, const msc_box_layout *l, const int64_t *shape, int64_t rank,
+                msc_box *out_box) {
   for (int d = 0; d < l->rank; d++) {
     int64_t begin = 0, end = shape[d], block = shape[d];
     const int64_t *split = split_of(l, d);
@@ -161,7 +162,8 @@ void msc_box_largest(const msc_box_layout *l, const int64_t *shape, int64_t *out
   }
 }
 
-void msc_box_buffer(const msc_box_mesh *mesh, const msc_box_layout *l, const int64_t *shape, int64_t rank, msc_box *out_box) {
+void msc_box_buffer(const msc_box_mesh *mesh, const msc_box_layout *l, const int64_t *shape, int64_t rank,
+                    msc_box *out_box) {
   msc_box_of(mesh, l, shape, rank, out_box);
   msc_box_largest(l, shape, out_box->size);
 }
@@ -189,7 +191,8 @@ static int64_t offset_in(int rank, const msc_box *b, const int64_t *at) {
   return offset;
 }
 
-void msc_box_runs(int rank, const msc_box *piece, const msc_box *box_a, const msc_box *box_b, msc_box_run_fn *fn, void *user) {
+void msc_box_runs(int rank, const msc_box *piece, const msc_box *box_a, const msc_box *box_b, msc_box_run_fn *fn,
+                  void *user) {
   if (msc_box_elems(rank, piece) == 0) return;
   /* Trailing dimensions that are whole in both buffers belong to one run, and so does one dimension before them. */
   int outer = rank;
@@ -220,10 +223,12 @@ typedef struct {
 
 static void copy_run(void *user, int64_t dst_offset, int64_t src_offset, int64_t num) {
   const copy_args *c = user;
-  memcpy(c->dst + (size_t)dst_offset * c->elem_bytes, c->src + (size_t)src_offset * c->elem_bytes, (size_t)num * c->elem_bytes);
+  memcpy(c->dst + (size_t)dst_offset * c->elem_bytes, c->src + (size_t)src_offset * c->elem_bytes,
+         (size_t)num * c->elem_bytes);
 }
 
-void msc_box_copy(int rank, const msc_box *piece, const msc_box *dst_box, void *dst, const msc_box *src_box, const void *src, size_t elem_bytes) {
+void msc_box_copy(int rank, const msc_box *piece, const msc_box *dst_box, void *dst, const msc_box *src_box,
+                  const void *src, size_t elem_bytes) {
   copy_args c = {dst, src, elem_bytes};
   msc_box_runs(rank, piece, dst_box, src_box, copy_run, &c);
 }
@@ -263,7 +268,8 @@ static bool common_digits(const msc_box_mesh *mesh, const msc_box_layout *a, con
     if (!add_borders(a, axis, border, &num) || !add_borders(b, axis, border, &num)) return false;
     for (int i = 1; i < num; i++) {
       if (border[i] % border[i - 1] || out->num == MSC_BOX_DIGITS) return false;
-      out->digit[out->num++] = (msc_digit){(uint32_t)axis, (uint32_t)border[i - 1], (uint32_t)(border[i] / border[i - 1])};
+      out->digit[out->num++] =
+          (msc_digit){(uint32_t)axis, (uint32_t)border[i - 1], (uint32_t)(border[i] / border[i - 1])};
     }
   }
   return true;
@@ -314,7 +320,8 @@ static bool change_of(change *c, const msc_box_layout *to) {
   c->far_taken = c->own_taken;
   if (c->freed.num) {
     int64_t share = msc_group_index(c->mesh, c->freed.num, c->freed.digit, c->rank);
-    c->far_taken = member_offset(c->mesh, c->taken.num, c->taken.digit, share % msc_group_size(c->taken.num, c->taken.digit));
+    c->far_taken =
+        member_offset(c->mesh, c->taken.num, c->taken.digit, share % msc_group_size(c->taken.num, c->taken.digit));
   }
   return true;
 }

@@ -1,5 +1,6 @@
-/* box.h: layouts as boxes of elements.  In: mesh sizes, layouts, a shape and a rank; out: which elements the rank holds,
- * and from whom it gets the elements of another layout.  Needs the C library only: the compiler and the runtime share it.
+/* box.h: layouts as boxes of elements.  In: mesh sizes, layouts, a shape and a rank; out: which elements the rank
+ * holds, and from whom it gets the elements of another layout.  Needs the C library only: the compiler and the runtime
+ * share it.
  *
  * Example, mesh x=2,y=2, shape 4: from [{x}] to [{y}].  Rank (0,1) holds elements 0..1 and wants 2..3, which (1,0) and
  * (1,1) hold: its pull list is one piece {begin 2, size 2} with the peer (1,0). */
@@ -33,7 +34,8 @@ typedef struct {
   int rank, num;
   const uint8_t *first; /* rank + 1 numbers */
   const msc_digit *digit;
-  const int64_t *const *split; /* by dimension: one number more than parts, from 0 to the dimension's size; NULL: none */
+  /* by dimension: one number more than parts, from 0 to the dimension's size; NULL: none */
+  const int64_t *const *split;
 } msc_box_layout;
 
 /* Elements begin[d] .. begin[d]+size[d]-1 of every dimension d. */
@@ -60,22 +62,26 @@ int64_t msc_group_index(const msc_box_mesh *mesh, int num, const msc_digit *digi
 int64_t msc_group_member(const msc_box_mesh *mesh, int num, const msc_digit *digit, int64_t rank, int64_t index);
 
 /* Elements the rank holds.  A part at the end of an uneven dimension may be empty (size 0). */
-void msc_box_of(const msc_box_mesh *mesh, const msc_box_layout *l, const int64_t *shape, int64_t rank, msc_box *out_box);
+void msc_box_of(const msc_box_mesh *mesh, const msc_box_layout *l, const int64_t *shape, int64_t rank,
+                msc_box *out_box);
 /* Sizes of the largest part, which buffers are made for. */
 void msc_box_largest(const msc_box_layout *l, const int64_t *shape, int64_t *out_size);
-/* The box of memory the rank's part lies in: it begins where the part does and is as large as the largest part.  What it
- * has behind the part is padding. */
-void msc_box_buffer(const msc_box_mesh *mesh, const msc_box_layout *l, const int64_t *shape, int64_t rank, msc_box *out_box);
+/* The box of memory the rank's part lies in: it begins where the part does and is as large as the largest part.  What
+ * it has behind the part is padding. */
+void msc_box_buffer(const msc_box_mesh *mesh, const msc_box_layout *l, const int64_t *shape, int64_t rank,
+                    msc_box *out_box);
 int64_t msc_box_elems(int rank, const msc_box *b);
 /* False when the boxes share no element; a scalar (rank 0) is one element. */
 bool msc_box_intersect(int rank, const msc_box *a, const msc_box *b, msc_box *out_box);
 
-/* Calls fn for every run of elements of `piece` that is contiguous in two row-major buffers, which have room for box_a and
- * box_b.
+/* Calls fn for every run of elements of `piece` that is contiguous in two row-major buffers, which have room for box_a
+ * and box_b.
  * Offsets and num are in elements. */
 typedef void msc_box_run_fn(void *user, int64_t offset_a, int64_t offset_b, int64_t num);
-void msc_box_runs(int rank, const msc_box *piece, const msc_box *box_a, const msc_box *box_b, msc_box_run_fn *fn, void *user);
-void msc_box_copy(int rank, const msc_box *piece, const msc_box *dst_box, void *dst, const msc_box *src_box, const void *src, size_t elem_bytes);
+void msc_box_runs(int rank, const msc_box *piece, const msc_box *box_a, const msc_box *box_b, msc_box_run_fn *fn,
+                  void *user);
+void msc_box_copy(int rank, const msc_box *piece, const msc_box *dst_box, void *dst, const msc_box *src_box,
+                  const void *src, size_t elem_bytes);
 
 /* What one rank gets in a change of layout: every element of its `to` box is in exactly one piece.  A piece's value is
  * the reduction, in this order, of the values its `num_terms` peers hold under `from`; one term: a copy.
@@ -84,8 +90,8 @@ void msc_box_copy(int rank, const msc_box *piece, const msc_box *dst_box, void *
  *   partial in `to`, not in `from`   digit 0 gets the value, the others the identity (identity true, no pieces)
  *   as many digits lost as gained    term number t of the lost digits moves to number t of the gained ones (permute)
  * A rank that holds a piece is its own peer.  Else the peer has the rank's digits wherever `from` and `to` are both
- * replicated, and, when `to` is replicated over no digit that `from` uses, wherever `from` is.  Else the replicas of a block
- * share its readers evenly: in a permute every block is read once. */
+ * replicated, and, when `to` is replicated over no digit that `from` uses, wherever `from` is.  Else the replicas of a
+ * block share its readers evenly: in a permute every block is read once. */
 typedef struct {
   bool identity;
   int64_t num_pieces, num_terms;

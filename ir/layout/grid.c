@@ -10,13 +10,20 @@ const char *msc_grid_fault(msc_context *ctx, const msc_grid *g) {
   int64_t devices = 1;
   uint32_t used = 0;
   for (int i = 0; i < g->num_axes; i++) {
-    if (g->axis[i] < 1) return msc_arena_printf(a, "axis %d of the device matrix has %" PRId64 " devices", i, g->axis[i]);
-    if (g->axis[i] > MSC_MAX_DEVICES || (devices *= g->axis[i]) > MSC_MAX_DEVICES) return msc_arena_printf(a, "the device matrix has more than %d devices", MSC_MAX_DEVICES);
+    if (g->axis[i] < 1)
+      return msc_arena_printf(a, "axis %d of the device matrix has %" PRId64 " devices", i, g->axis[i]);
+    if (g->axis[i] > MSC_MAX_DEVICES || (devices *= g->axis[i]) > MSC_MAX_DEVICES)
+      return msc_arena_printf(a, "the device matrix has more than %d devices", MSC_MAX_DEVICES);
   }
   for (int d = 0; d < g->num_dims; d++)
     for (int i = 0; i < g->num[d]; i++) {
-      if (g->on[d][i] >= g->num_axes) return msc_arena_printf(a, "entry %d of the tensor map names an axis that a device matrix of %d axes does not have", d, g->num_axes);
-      if (used >> g->on[d][i] & 1) return msc_arena_printf(a, "axis %d of the device matrix, counted from the right, is used twice", g->num_axes - 1 - g->on[d][i]);
+      if (g->on[d][i] >= g->num_axes)
+        return msc_arena_printf(
+            a, "entry %d of the tensor map names an axis that a device matrix of %d axes does not have", d,
+            g->num_axes);
+      if (used >> g->on[d][i] & 1)
+        return msc_arena_printf(a, "axis %d of the device matrix, counted from the right, is used twice",
+                                g->num_axes - 1 - g->on[d][i]);
       used |= 1u << g->on[d][i];
     }
   return NULL;
@@ -62,18 +69,21 @@ void msc_grid_of(const msc_mesh *mesh, const msc_layout *l, int rank, const int6
     out_grid->dim[d] = dim[d];
     for (int i = l->first[d]; i < l->first[d + 1]; i++)
       for (int k = 0; k < out_grid->num_axes; k++)
-        if (digit[k].axis == l->sub[i].axis && digit[k].pre >= l->sub[i].pre && digit[k].pre < l->sub[i].pre * l->sub[i].size)
+        if (digit[k].axis == l->sub[i].axis && digit[k].pre >= l->sub[i].pre &&
+            digit[k].pre < l->sub[i].pre * l->sub[i].size)
           out_grid->on[d][out_grid->num[d]++] = (uint8_t)k;
   }
 }
 
-bool msc_grid_layout(msc_context *ctx, const msc_grid *g, int64_t devices, msc_mesh *out_mesh, const msc_layout **out_layout) {
+bool msc_grid_layout(msc_context *ctx, const msc_grid *g, int64_t devices, msc_mesh *out_mesh,
+                     const msc_layout **out_layout) {
   msc_layout raw;
   msc_subaxis digit[MSC_GRID_AXES];
   uint32_t pre = (uint32_t)(devices / msc_grid_devices(g));
   int num = 0;
   if (g->num_dims > MSC_MAX_RANK) return false;
-  for (int i = 0; i < g->num_axes; pre *= (uint32_t)g->axis[i++]) digit[i] = (msc_subaxis){0, pre, (uint32_t)g->axis[i]};
+  for (int i = 0; i < g->num_axes; pre *= (uint32_t)g->axis[i++])
+    digit[i] = (msc_subaxis){0, pre, (uint32_t)g->axis[i]};
   memset(&raw, 0, sizeof raw);
   raw.rank = (uint8_t)g->num_dims;
   for (int d = 0; d < g->num_dims; d++) {
@@ -157,7 +167,9 @@ int msc_sizes_refine(msc_grid_sizes a, msc_grid_sizes b, int64_t *out_size) {
   int64_t na = product(a), nb = product(b), all = na > nb ? na : nb;
   borders all_of = {0};
   if (na < 1 || nb < 1 || all % na || all % nb) return 0;
-  if (!put_sizes(&all_of, a, all / na) || !put_sizes(&all_of, b, all / nb) || !put_border(&all_of, all / na) || !put_border(&all_of, all / nb)) return 0;
+  if (!put_sizes(&all_of, a, all / na) || !put_sizes(&all_of, b, all / nb) || !put_border(&all_of, all / na) ||
+      !put_border(&all_of, all / nb))
+    return 0;
   return border_sizes(&all_of, out_size);
 }
 
@@ -184,8 +196,9 @@ static int axis_digits(const refinement *r, const msc_grid *g, int of, int *out_
   return find_border(&r->axes, before * g->axis[of]) - *out_first;
 }
 
-/* Deals the digits of dimension d to the factors that it became, majors first, one to each: out[i] is the axis of factor i
- * or -1.  Adds the borders that are missing for that and returns false when some are, or when there is no way (*out_none). */
+/* Deals the digits of dimension d to the factors that it became, majors first, one to each: out[i] is the axis of
+ * factor i or -1.  Adds the borders that are missing for that and returns false when some are, or when there is
+ * no way (*out_none). */
 static bool deal_dim(refinement *r, const msc_grid *g, int d, int64_t before, int *out_axis, bool *out_none) {
   int64_t axis[MSC_GRID_AXES], factor[MSC_GRID_DIMS];
   int first = find_border(&r->dims, before), last = find_border(&r->dims, before * g->dim[d]), at = first;
@@ -222,7 +235,8 @@ static bool deal_all(refinement *r, int num, const msc_grid *g, int (*out_axis)[
   bool ok = true;
   for (int n = 0; n < num; n++) {
     int64_t before = 1;
-    for (int d = 0; d < g[n].num_dims && !*out_none; before *= g[n].dim[d++]) ok &= deal_dim(r, &g[n], d, before, out_axis[n], out_none);
+    for (int d = 0; d < g[n].num_dims && !*out_none; before *= g[n].dim[d++])
+      ok &= deal_dim(r, &g[n], d, before, out_axis[n], out_none);
   }
   return ok;
 }
@@ -246,8 +260,11 @@ bool msc_grid_refine(int num, msc_grid *g, msc_grid_sizes axes, msc_grid_sizes d
     if (devices % msc_grid_devices(&g[n]) || g[n].num_axes == MSC_GRID_AXES) return false;
     prepend(&g[n], devices / msc_grid_devices(&g[n]));
     msc_grid_drop_ones(&g[n]);
-    if (product((msc_grid_sizes){g[n].num_dims, g[n].dim}) != product((msc_grid_sizes){g[0].num_dims, g[0].dim})) return false;
-    if (!put_sizes(&r.axes, (msc_grid_sizes){g[n].num_axes, g[n].axis}, 1) || !put_sizes(&r.dims, (msc_grid_sizes){g[n].num_dims, g[n].dim}, 1)) return false;
+    if (product((msc_grid_sizes){g[n].num_dims, g[n].dim}) != product((msc_grid_sizes){g[0].num_dims, g[0].dim}))
+      return false;
+    if (!put_sizes(&r.axes, (msc_grid_sizes){g[n].num_axes, g[n].axis}, 1) ||
+        !put_sizes(&r.dims, (msc_grid_sizes){g[n].num_dims, g[n].dim}, 1))
+      return false;
   }
   if (!put_sizes(&r.axes, axes, 1) || !put_sizes(&r.dims, dims, 1)) return false;
   if (r.axes.num && r.axes.at[r.axes.num - 1] != devices) return false;

@@ -1,7 +1,8 @@
 /* grid.h: a layout in the form of import and export: (device matrix, tensor map, shape).
  *
- * tensor map entry k of dimension i: the dimension is cut along axis k of the device matrix, counted from the right (0 is the
- * last); -1: whole; a list of axes, outermost first, where several cut it.  Inside msc there are mesh and layout only. */
+ * tensor map entry k of dimension i: the dimension is cut along axis k of the device matrix, counted from the right (0
+ * is the last); -1: whole; a list of axes, outermost first, where several cut it.  Inside msc there are mesh
+ * and layout only. */
 #ifndef MSC_IR_GRID_H
 #define MSC_IR_GRID_H
 
@@ -21,26 +22,29 @@ typedef struct {
 const char *msc_grid_fault(msc_context *ctx, const msc_grid *g);
 /* A layout without partial sums: its mesh is cut just where the layout cuts it. */
 void msc_grid_of(const msc_mesh *mesh, const msc_layout *l, int rank, const int64_t *dim, msc_grid *out_grid);
-/* The inverse, on the mesh d=devices, a multiple of the grid's, which is repeated; false when there are more dimensions than
- * a tensor can have, or more cuts than a layout. */
-bool msc_grid_layout(msc_context *ctx, const msc_grid *g, int64_t devices, msc_mesh *out_mesh, const msc_layout **out_layout);
+/* The inverse, on the mesh d=devices, a multiple of the grid's, which is repeated; false when there are more dimensions
+ * than a tensor can have, or more cuts than a layout. */
+bool msc_grid_layout(msc_context *ctx, const msc_grid *g, int64_t devices, msc_mesh *out_mesh,
+                     const msc_layout **out_layout);
 int64_t msc_grid_devices(const msc_grid *g);
 
 /* Axes of size 1 are gone; what they cut is whole. */
 void msc_grid_drop_ones(msc_grid *g);
 /* Every dimension cut along at most one axis, all grids with the same device matrix and the same shape: axes and
  * dimensions are cut at the places that any of the grids, `axes` (a finer device matrix) or `dims` (a finer shape) asks
- * for, and no finer than that needs.  A smaller device matrix is repeated in front.  False: there is no common refinement. */
+ * for, and no finer than that needs.  A smaller device matrix is repeated in front.  False: there is
+ * no common refinement. */
 typedef struct {
   int num;
   const int64_t *size;
 } msc_grid_sizes;
 bool msc_grid_refine(int num, msc_grid *g, msc_grid_sizes axes, msc_grid_sizes dims);
-/* Common refinement of two lists of sizes, aligned at the right; products divide each other.  Returns how many; 0: none. */
+/* Common refinement of two lists of sizes, aligned at the right; products divide each other.  Returns how
+ * many; 0: none. */
 int msc_sizes_refine(msc_grid_sizes a, msc_grid_sizes b, int64_t *out_size);
-/* Cuts dimension 0 further along axes that hold copies, minor ones first, `ways` times in all (-1: along all of them): how
- * an optimizer shards what replicas share.  The dimension becomes one per cut.  False: too few copies, or sizes that do not
- * divide. */
+/* Cuts dimension 0 further along axes that hold copies, minor ones first, `ways` times in all (-1: along all of them):
+ * how an optimizer shards what replicas share.  The dimension becomes one per cut.  False: too few copies, or sizes
+ * that do not divide. */
 bool msc_grid_cut_copies(msc_grid *g, int64_t ways);
 
 #endif

@@ -4,7 +4,8 @@
 
 #include "ir/ir.h"
 
-_Static_assert(sizeof(msc_layout) == 3 + MSC_MAX_RANK + 1 + MSC_MAX_SUBAXES * sizeof(msc_subaxis) + 4 + MSC_MAX_RANK * sizeof(int64_t *),
+_Static_assert(sizeof(msc_layout) ==
+                   3 + MSC_MAX_RANK + 1 + MSC_MAX_SUBAXES * sizeof(msc_subaxis) + 4 + MSC_MAX_RANK * sizeof(int64_t *),
                "layouts are interned as bytes: no padding");
 _Static_assert(MSC_MAX_RANK == MSC_BOX_RANK && MSC_MAX_AXES == MSC_BOX_AXES && MSC_MAX_SUBAXES <= MSC_BOX_DIGITS,
                "every layout is one that box.h can read");
@@ -50,7 +51,8 @@ const int64_t *msc_split_of(msc_context *ctx, size_t num, const int64_t *size) {
 
 /* Are the chosen parts of a dimension those that the rule makes? */
 static bool is_usual_split(const msc_layout *l, int dim) {
-  msc_box_mesh own = {0}; /* a mesh of this dimension's digits, each an axis of its own where the layout has another axis */
+  /* a mesh of this dimension's digits, each an axis of its own where the layout has another axis */
+  msc_box_mesh own = {0};
   msc_digit digit[MSC_MAX_SUBAXES];
   int64_t parts = msc_layout_parts(l, dim), n = l->split[dim][parts];
   uint8_t first[2] = {0, (uint8_t)(l->first[dim + 1] - l->first[dim])};
@@ -244,7 +246,9 @@ static bool scan_count(scanner *s, int64_t max, int64_t *out_v) {
   if (!is_digit(*start)) return unexpected(s, "a number");
   for (; is_digit(*s->at); s->at++)
     if (v <= max) v = v * 10 + (*s->at - '0');
-  if (v < 1 || v > max) return fail(s, s->code, "%.*s is not between 1 and %" PRId64, (int)(s->at - start < 30 ? s->at - start : 30), start, max);
+  if (v < 1 || v > max)
+    return fail(s, s->code, "%.*s is not between 1 and %" PRId64, (int)(s->at - start < 30 ? s->at - start : 30), start,
+                max);
   *out_v = v;
   return true;
 }
@@ -260,7 +264,8 @@ static bool unknown_axis(scanner *s, const char *name, size_t n) {
   for (int a = 0; a < s->mesh->num_axes; a++) known[a] = s->mesh->axis[a].name;
   if (!s->mesh->num_axes) return fail(s, s->code, "axis '%.*s' is used, but there is no mesh", (int)n, name);
   const char *near = msc_nearest(msc_intern_n(s->ctx, name, n), known, (size_t)s->mesh->num_axes);
-  return fail(s, s->code, "the mesh has no axis '%.*s'%s%s%s", (int)(n < 60 ? n : 60), name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+  return fail(s, s->code, "the mesh has no axis '%.*s'%s%s%s", (int)(n < 60 ? n : 60), name,
+              near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
 /* axis or axis:(pre)size */
@@ -277,7 +282,9 @@ static bool scan_digit(scanner *s, msc_subaxis *out) {
     if (!accept(s, ')')) return unexpected(s, "')'");
     MSC_TRY(scan_count(s, MSC_MAX_DEVICES, &size));
     if (whole % (pre * size))
-      return fail(s, s->code, "%.*s:(%" PRId64 ")%" PRId64 " does not exist: %" PRId64 " times %" PRId64 " does not divide the axis, which has %" PRId64 " parts",
+      return fail(s, s->code,
+                  "%.*s:(%" PRId64 ")%" PRId64 " does not exist: %" PRId64 " times %" PRId64
+                  " does not divide the axis, which has %" PRId64 " parts",
                   (int)n, name, pre, size, pre, size, whole);
   }
   *out = (msc_subaxis){(uint32_t)axis, (uint32_t)pre, (uint32_t)size};
@@ -326,11 +333,13 @@ static bool scan_split(scanner *s, msc_layout *l, int dim) {
     int64_t n = 0;
     ok = scan_size(s, &n);
     if (ok && num < parts) size[num] = n;
-    if (ok && __builtin_add_overflow(total, n, &total)) ok = fail(s, s->code, "the parts of dimension %d have 2^63 elements or more", dim);
+    if (ok && __builtin_add_overflow(total, n, &total))
+      ok = fail(s, s->code, "the parts of dimension %d have 2^63 elements or more", dim);
     num++;
   } while (ok && accept(s, ','));
   if (ok) ok = accept(s, ')') || unexpected(s, "',' or ')'");
-  if (ok && num != parts) ok = fail(s, s->code, "dimension %d has %" PRId64 " parts, but %" PRId64 " sizes are given", dim, parts, num);
+  if (ok && num != parts)
+    ok = fail(s, s->code, "dimension %d has %" PRId64 " parts, but %" PRId64 " sizes are given", dim, parts, num);
   if (ok) l->split[dim] = msc_split_of(s->ctx, (size_t)parts, size);
   msc_arena_free(scratch);
   return ok;
@@ -341,7 +350,8 @@ static bool scan_dims(scanner *s, msc_layout *l, int *num) {
   if (accept(s, ']')) return true;
   do {
     if (l->rank == MSC_MAX_RANK) return fail(s, s->code, "more than %d dimensions", MSC_MAX_RANK);
-    if (peek(s) == '(') return fail(s, MSC_E_UNSUPPORTED, "a dimension that is a product, ({x}2,{y}3), is not supported yet");
+    if (peek(s) == '(')
+      return fail(s, MSC_E_UNSUPPORTED, "a dimension that is a product, ({x}2,{y}3), is not supported yet");
     MSC_TRY(scan_axes(s, l->sub, num));
     l->rank++;
     l->first[l->rank] = (uint8_t)*num;
@@ -383,7 +393,8 @@ static bool scan_partial(scanner *s, msc_layout *l, int *num) {
   return !peek(s) || unexpected(s, "the end");
 }
 
-bool msc_layout_parse(msc_context *ctx, const msc_mesh *mesh, const msc_loc *loc, const char *text, const msc_layout **out_layout) {
+bool msc_layout_parse(msc_context *ctx, const msc_mesh *mesh, const msc_loc *loc, const char *text,
+                      const msc_layout **out_layout) {
   scanner s = {ctx, mesh, loc, "layout", text, text, MSC_E_LAYOUT};
   msc_layout l;
   const void **known = msc_known(ctx, msc_intern_bytes(ctx, mesh, sizeof *mesh), msc_intern(ctx, text));
@@ -398,7 +409,8 @@ bool msc_layout_parse(msc_context *ctx, const msc_mesh *mesh, const msc_loc *loc
   return true;
 }
 
-bool msc_subaxis_parse(msc_context *ctx, const msc_mesh *mesh, const msc_loc *loc, const char *text, int *out_num, msc_subaxis *out_s) {
+bool msc_subaxis_parse(msc_context *ctx, const msc_mesh *mesh, const msc_loc *loc, const char *text, int *out_num,
+                       msc_subaxis *out_s) {
   scanner s = {ctx, mesh, loc, "axes", text, text, MSC_E_LAYOUT};
   *out_num = 0;
   return scan_axes(&s, out_s, out_num) && (!peek(&s) || unexpected(&s, "the end"));
@@ -414,7 +426,8 @@ bool msc_mesh_parse(msc_context *ctx, const msc_loc *loc, const char *text, msc_
     size_t n;
     int64_t size;
     MSC_TRY(scan_name(&s, &name, &n));
-    if (find_axis(&mesh, name, n) >= 0) return fail(&s, s.code, "two axes are called '%.*s'", (int)(n < 60 ? n : 60), name);
+    if (find_axis(&mesh, name, n) >= 0)
+      return fail(&s, s.code, "two axes are called '%.*s'", (int)(n < 60 ? n : 60), name);
     if (!accept(&s, '=')) return unexpected(&s, "'='");
     MSC_TRY(scan_count(&s, MSC_MAX_DEVICES, &size));
     if (mesh.num_axes == MSC_MAX_AXES) return fail(&s, s.code, "more than %d axes", MSC_MAX_AXES);
@@ -442,7 +455,9 @@ int64_t msc_layout_parts(const msc_layout *l, int dim) {
 int64_t msc_sum_blocks(int64_t n, int64_t least) {
   enum { FEW = 8, LONG = 32 };
   int64_t blocks = 1;
-  while (blocks < MSC_MAX_SUM_BLOCKS && n > 0 && n % (2 * blocks) == 0 && n / (2 * blocks) >= least && (blocks < FEW || n / (2 * blocks) >= LONG)) blocks *= 2;
+  while (blocks < MSC_MAX_SUM_BLOCKS && n > 0 && n % (2 * blocks) == 0 && n / (2 * blocks) >= least &&
+         (blocks < FEW || n / (2 * blocks) >= LONG))
+    blocks *= 2;
   return blocks;
 }
 
@@ -453,7 +468,9 @@ int64_t msc_sum_blocks_of_part(int64_t n, int64_t parts, int64_t least) {
 
 bool msc_layout_is_replicated(const msc_layout *l) { return num_digits(l) == 0; }
 
-bool msc_dim_is_even(const msc_layout *l, const msc_type *t, int dim) { return !l->split[dim] && t->dim[dim] % msc_layout_parts(l, dim) == 0; }
+bool msc_dim_is_even(const msc_layout *l, const msc_type *t, int dim) {
+  return !l->split[dim] && t->dim[dim] % msc_layout_parts(l, dim) == 0;
+}
 
 bool msc_layout_has_split(const msc_layout *l) {
   for (int d = 0; d < l->rank; d++)
@@ -486,7 +503,8 @@ int64_t msc_subaxis_digit(const msc_mesh *mesh, msc_subaxis s, int64_t rank) {
   return msc_digit_of(&m, s, rank);
 }
 
-void msc_layout_box(const msc_mesh *mesh, const msc_type *t, const msc_layout *l, int64_t rank, int64_t *out_begin, int64_t *out_size) {
+void msc_layout_box(const msc_mesh *mesh, const msc_type *t, const msc_layout *l, int64_t rank, int64_t *out_begin,
+                    int64_t *out_size) {
   msc_box_mesh m = msc_mesh_sizes(mesh);
   msc_box_layout cuts = msc_layout_cuts(l);
   msc_box box;
@@ -549,7 +567,8 @@ int msc_atoms_in(const msc_atoms *atoms, int num, const msc_subaxis *s, uint8_t 
   for (int i = 0; i < num; i++)
     for (int a = 0; a < atoms->num; a++) {
       msc_subaxis x = atoms->atom[a];
-      if (x.axis == s[i].axis && x.pre >= s[i].pre && x.pre * x.size <= s[i].pre * s[i].size) out_atom[n++] = (uint8_t)a;
+      if (x.axis == s[i].axis && x.pre >= s[i].pre && x.pre * x.size <= s[i].pre * s[i].size)
+        out_atom[n++] = (uint8_t)a;
     }
   return n;
 }

@@ -19,7 +19,9 @@ typedef struct {
   letter_cut cut[MSC_MAX_LETTERS];
 } check;
 
-static const msc_type *type_at(const msc_op *op, size_t tensor) { return tensor < op->num_in ? op->in[tensor].value->type : op->out[tensor - op->num_in].type; }
+static const msc_type *type_at(const msc_op *op, size_t tensor) {
+  return tensor < op->num_in ? op->in[tensor].value->type : op->out[tensor - op->num_in].type;
+}
 
 static const msc_layout *layout_at(const msc_op *op, size_t tensor) { return type_at(op, tensor)->layout; }
 
@@ -32,7 +34,8 @@ static const char *describe(const check *c, size_t tensor) {
   }
   const msc_op_info *info = msc_info(c->op);
   size_t last = (size_t)info->num_operands - 1;
-  if (info->operand[last].variadic && tensor >= last) return msc_arena_printf(c->arena, "operand %zu %s", tensor, layout);
+  if (info->operand[last].variadic && tensor >= last)
+    return msc_arena_printf(c->arena, "operand %zu %s", tensor, layout);
   return msc_arena_printf(c->arena, "operand '%s' %s", info->operand[tensor].name, layout);
 }
 
@@ -45,7 +48,9 @@ static MSC_PRINTF(2, 3) bool misfit(const check *c, const char *fmt, ...) {
   return msc_op_error(c->op, MSC_E_SHARDING, "%s: %s", msc_kind_name(c->op->kind), text);
 }
 
-static const char *axes(const check *c, int num, const msc_subaxis *s) { return msc_subaxis_print(c->arena, c->mesh, num, s); }
+static const char *axes(const check *c, int num, const msc_subaxis *s) {
+  return msc_subaxis_print(c->arena, c->mesh, num, s);
+}
 
 static int64_t gcd(int64_t a, int64_t b) {
   while (b) {
@@ -70,7 +75,8 @@ static bool deal(const check *c, size_t tensor, int dim, letter_cut *out_part) {
   msc_subaxis rest = at < end ? l->sub[at] : (msc_subaxis){0};
   bool even = msc_dim_is_even(l, type_at(c->op, tensor), dim);
   if (letters->num > 1 && at < end && !even)
-    return misfit(c, "dimension %d of %s merges others in %s, and its parts must be equal", dim, describe(c, tensor), msc_rule_print(c->arena, &c->rule));
+    return misfit(c, "dimension %d of %s merges others in %s, and its parts must be equal", dim, describe(c, tensor),
+                  msc_rule_print(c->arena, &c->rule));
   for (int i = 0; i < letters->num; i++) {
     bool last = i == letters->num - 1;
     const msc_letter *letter = &c->rule.letter[letters->letter[i]];
@@ -80,8 +86,10 @@ static bool deal(const check *c, size_t tensor, int dim, letter_cut *out_part) {
     while (at < end && (last || left > 1)) {
       int64_t take = last ? rest.size : gcd(left, rest.size);
       if (take == 1)
-        return misfit(c, "dimension %d of %s cannot be cut by %s: the parts do not divide its factor %c of %" PRId64 " in %s", dim, describe(c, tensor),
-                      axes(c, end - l->first[dim], l->sub + l->first[dim]), letter->name, letter->size, msc_rule_print(c->arena, &c->rule));
+        return misfit(
+            c, "dimension %d of %s cannot be cut by %s: the parts do not divide its factor %c of %" PRId64 " in %s",
+            dim, describe(c, tensor), axes(c, end - l->first[dim], l->sub + l->first[dim]), letter->name, letter->size,
+            msc_rule_print(c->arena, &c->rule));
       push(&out_part[i], (msc_subaxis){rest.axis, rest.pre, (uint32_t)take});
       left = last ? left : left / take;
       rest.pre *= (uint32_t)take, rest.size /= (uint32_t)take;
@@ -95,7 +103,8 @@ static bool note_letter(check *c, int letter, const letter_cut *part, size_t ten
   const msc_letter *l = &c->rule.letter[letter];
   letter_cut *known = &c->cut[letter];
   if (l->role == MSC_REP && part->num)
-    return misfit(c, "dimension %d of %s must be whole: %c may not be cut in %s", dim, describe(c, tensor), l->name, msc_rule_print(c->arena, &c->rule));
+    return misfit(c, "dimension %d of %s must be whole: %c may not be cut in %s", dim, describe(c, tensor), l->name,
+                  msc_rule_print(c->arena, &c->rule));
   if (known->tensor < 0) {
     *known = *part;
     known->tensor = (int)tensor, known->dim = dim;
@@ -103,8 +112,9 @@ static bool note_letter(check *c, int letter, const letter_cut *part, size_t ten
   }
   bool same = known->num == part->num && memcmp(known->sub, part->sub, (size_t)part->num * sizeof *part->sub) == 0;
   if (same && known->split == part->split) return true;
-  return misfit(c, "dimension %d of %s is cut by %s and dimension %d of %s by %s; both are %c of %s", known->dim, describe(c, (size_t)known->tensor),
-                axes(c, known->num, known->sub), dim, describe(c, tensor), axes(c, part->num, part->sub), l->name, msc_rule_print(c->arena, &c->rule));
+  return misfit(c, "dimension %d of %s is cut by %s and dimension %d of %s by %s; both are %c of %s", known->dim,
+                describe(c, (size_t)known->tensor), axes(c, known->num, known->sub), dim, describe(c, tensor),
+                axes(c, part->num, part->sub), l->name, msc_rule_print(c->arena, &c->rule));
 }
 
 /* Where the op itself says how large the parts are, the layout must say the same. */
@@ -115,7 +125,8 @@ static bool check_split(const check *c, size_t tensor, int dim, letter_cut *part
   want.split[dim] = letters->split;
   part->split = NULL; /* the letter's other dimensions have sizes of their own */
   if (msc_layout_parts(have, dim) == letters->num_split && msc_layout_of(c->ctx, c->mesh, &want) == have) return true;
-  return misfit(c, "dimension %d of %s must have the parts that %s says", dim, describe(c, tensor), msc_kind_name(c->op->kind));
+  return misfit(c, "dimension %d of %s must have the parts that %s says", dim, describe(c, tensor),
+                msc_kind_name(c->op->kind));
 }
 
 static bool check_dim(check *c, size_t tensor, int dim) {
@@ -124,7 +135,8 @@ static bool check_dim(check *c, size_t tensor, int dim) {
   letter_cut part[MSC_MAX_LETTERS];
   if (letters->num == 0) {
     if (l->first[dim] == l->first[dim + 1]) return true;
-    return misfit(c, "dimension %d of %s must be whole: it may not be cut in %s", dim, describe(c, tensor), msc_rule_print(c->arena, &c->rule));
+    return misfit(c, "dimension %d of %s must be whole: it may not be cut in %s", dim, describe(c, tensor),
+                  msc_rule_print(c->arena, &c->rule));
   }
   MSC_TRY(deal(c, tensor, dim, part));
   if (letters->split && part[0].num) MSC_TRY(check_split(c, tensor, dim, &part[0]));
@@ -150,8 +162,9 @@ static bool check_letters_apart(const check *c) {
       const letter_cut *a = &c->cut[j], *b = &c->cut[i];
       const msc_subaxis *s = common(a->num, a->sub, b->num, b->sub);
       if (s)
-        return misfit(c, "axis '%s' cuts dimension %d of %s and dimension %d of %s, which are different letters of %s", c->mesh->axis[s->axis].name, a->dim,
-                      describe(c, (size_t)a->tensor), b->dim, describe(c, (size_t)b->tensor), msc_rule_print(c->arena, &c->rule));
+        return misfit(c, "axis '%s' cuts dimension %d of %s and dimension %d of %s, which are different letters of %s",
+                      c->mesh->axis[s->axis].name, a->dim, describe(c, (size_t)a->tensor), b->dim,
+                      describe(c, (size_t)b->tensor), msc_rule_print(c->arena, &c->rule));
     }
   return true;
 }
@@ -166,17 +179,22 @@ static bool check_partial_operands(const check *c, letter_cut *out_pass) {
     const msc_subaxis *p = l->sub + l->first[l->rank];
     bool is_linear = r->linear && t < 32 && (r->linear_in >> t & 1);
     if (l->num_partial && (!is_linear || l->reduction != MSC_SUM))
-      return misfit(c, "%s is partial, and %s is not linear in it: reduce it first", describe(c, t), msc_kind_name(c->op->kind));
+      return misfit(c, "%s is partial, and %s is not linear in it: reduce it first", describe(c, t),
+                    msc_kind_name(c->op->kind));
     for (int i = 0; i < r->num_letters && l->num_partial; i++)
       if (common(l->num_partial, p, c->cut[i].num, c->cut[i].sub))
-        return misfit(c, "%s is partial over digits that cut dimension %d of %s", describe(c, t), c->cut[i].dim, describe(c, (size_t)c->cut[i].tensor));
+        return misfit(c, "%s is partial over digits that cut dimension %d of %s", describe(c, t), c->cut[i].dim,
+                      describe(c, (size_t)c->cut[i].tensor));
     if (r->joint && is_linear) {
-      if (first >= 0 && (out_pass->num != l->num_partial || memcmp(out_pass->sub, p, (size_t)l->num_partial * sizeof *p)))
+      if (first >= 0 &&
+          (out_pass->num != l->num_partial || memcmp(out_pass->sub, p, (size_t)l->num_partial * sizeof *p)))
         return misfit(c, "%s and %s must be partial over the same axes", describe(c, (size_t)first), describe(c, t));
       if (first >= 0) continue;
       first = (int)t;
     } else if (common(l->num_partial, p, out_pass->num, out_pass->sub)) {
-      return misfit(c, "%s and %s are partial over the same axes; their product would count terms that do not belong together", describe(c, (size_t)first), describe(c, t));
+      return misfit(
+          c, "%s and %s are partial over the same axes; their product would count terms that do not belong together",
+          describe(c, (size_t)first), describe(c, t));
     }
     if (l->num_partial && first < 0) first = (int)t;
     for (int i = 0; i < l->num_partial; i++) out_pass->sub[out_pass->num++] = p[i];
@@ -200,12 +218,15 @@ static bool check_partial_result(const check *c, size_t tensor, const letter_cut
   for (int l = 0; l < c->rule.num_letters; l++) {
     if (c->rule.letter[l].role != MSC_RED || !c->cut[l].num || has_letter(&c->rule.tensor[tensor], l)) continue;
     want.reduction = c->rule.letter[l].reduction;
-    if (want.reduction != MSC_SUM && pass->num) return misfit(c, "a sum that is partial over %s cannot go through a %s", axes(c, pass->num, pass->sub), msc_kind_name(c->op->kind));
+    if (want.reduction != MSC_SUM && pass->num)
+      return misfit(c, "a sum that is partial over %s cannot go through a %s", axes(c, pass->num, pass->sub),
+                    msc_kind_name(c->op->kind));
     for (int i = 0; i < c->cut[l].num; i++) want.sub[num++] = c->cut[l].sub[i];
   }
   want.num_partial = (uint8_t)(num - want.first[want.rank]);
   const msc_layout *made = msc_layout_of(c->ctx, c->mesh, &want);
-  return made == have || misfit(c, "%s must be %s: that is what the operands' layouts make of it", describe(c, tensor), msc_layout_print(c->arena, c->mesh, made));
+  return made == have || misfit(c, "%s must be %s: that is what the operands' layouts make of it", describe(c, tensor),
+                                msc_layout_print(c->arena, c->mesh, made));
 }
 
 /* ---- collectives ---- */
@@ -257,7 +278,9 @@ static int64_t product(const msc_atoms *atoms, uint32_t mask) {
   return n;
 }
 
-static bool is_even(const msc_type *t, const msc_atoms *atoms, const dealt *x, int d) { return !x->split[d] && t->dim[d] % product(atoms, x->cut[d]) == 0; }
+static bool is_even(const msc_type *t, const msc_atoms *atoms, const dealt *x, int d) {
+  return !x->split[d] && t->dim[d] % product(atoms, x->cut[d]) == 0;
+}
 
 /* Does a dimension that does not divide change inside a run of digits of one axis?  Their parts do not nest. */
 static bool cuts_run(const msc_type *t, const msc_atoms *atoms, const dealt *longer, const dealt *shorter) {
@@ -273,7 +296,8 @@ static const char *all_to_all_wrong(const msc_type *t, const msc_atoms *atoms, c
   if (from->partial != to->partial) return "partial axes must stay";
   if (from->cuts != to->cuts) return "the axes that leave dimensions must be those that join others";
   for (int d = 0; d < t->rank; d++) {
-    if (!starts_with(to, from, d) && !starts_with(from, to, d)) return "axes may only leave or join at the minor end of a dimension";
+    if (!starts_with(to, from, d) && !starts_with(from, to, d))
+      return "axes may only leave or join at the minor end of a dimension";
     if (from->num[d] != to->num[d] && !(is_even(t, atoms, from, d) && is_even(t, atoms, to, d)))
       return "its pieces must be equal, and a size does not divide";
   }
@@ -286,7 +310,8 @@ static const char *permute_wrong(const msc_type *t, const msc_atoms *atoms, cons
     int64_t parts = product(atoms, from->cut[d]);
     if (parts != product(atoms, to->cut[d])) return "the number of parts of every dimension must stay";
     bool same = from->num[d] == to->num[d] && starts_with(from, to, d);
-    if (!same && !(is_even(t, atoms, from, d) && is_even(t, atoms, to, d))) return "its blocks must be equal, and a size does not divide";
+    if (!same && !(is_even(t, atoms, from, d) && is_even(t, atoms, to, d)))
+      return "its blocks must be equal, and a size does not divide";
   }
   return NULL;
 }
@@ -296,7 +321,8 @@ static const char *exchange_wrong(const msc_atoms *atoms, const dealt *from, con
   return (to->partial & ~from->partial) && !moves ? "it cannot make a value partial" : NULL;
 }
 
-const char *msc_relayout_wrong(const msc_mesh *mesh, const msc_type *t, msc_op_kind verb, const msc_layout *from, const msc_layout *to) {
+const char *msc_relayout_wrong(const msc_mesh *mesh, const msc_type *t, msc_op_kind verb, const msc_layout *from,
+                               const msc_layout *to) {
   msc_atoms atoms;
   const msc_layout *both[2] = {from, to};
   if (from->rank != t->rank || to->rank != t->rank) return "the rank differs";
@@ -304,9 +330,12 @@ const char *msc_relayout_wrong(const msc_mesh *mesh, const msc_type *t, msc_op_k
   dealt a = dealt_of(&atoms, from), b = dealt_of(&atoms, to);
   uint32_t joined = b.cuts & ~a.cuts;
   if (from == to) return "nothing changes";
-  bool leaves = verb == OP_all_gather && all_start_with(&a, &b, t->rank), joins = (verb == OP_reduce_scatter || verb == OP_shard) && all_start_with(&b, &a, t->rank);
-  if ((leaves && cuts_run(t, &atoms, &a, &b)) || (joins && cuts_run(t, &atoms, &b, &a))) return "the parts do not nest, because a size does not divide";
-  if (from->num_partial && to->num_partial && from->reduction != to->reduction) return "the reduction of a partial value must stay";
+  bool leaves = verb == OP_all_gather && all_start_with(&a, &b, t->rank),
+       joins = (verb == OP_reduce_scatter || verb == OP_shard) && all_start_with(&b, &a, t->rank);
+  if ((leaves && cuts_run(t, &atoms, &a, &b)) || (joins && cuts_run(t, &atoms, &b, &a)))
+    return "the parts do not nest, because a size does not divide";
+  if (from->num_partial && to->num_partial && from->reduction != to->reduction)
+    return "the reduction of a partial value must stay";
   switch (verb) {
     case OP_all_to_all: return all_to_all_wrong(t, &atoms, &a, &b);
     case OP_permute: return permute_wrong(t, &atoms, &a, &b);
@@ -320,7 +349,9 @@ const char *msc_relayout_wrong(const msc_mesh *mesh, const msc_type *t, msc_op_k
     case OP_reduce_scatter:
       if (!all_start_with(&b, &a, t->rank)) return "axes may only join at the minor end of a dimension";
       if (joined & ~a.partial) return "the axes that join a dimension must have been partial";
-      return b.partial != (a.partial & ~joined) ? "the axes that join dimensions must be those that are no longer partial" : NULL;
+      return b.partial != (a.partial & ~joined)
+                 ? "the axes that join dimensions must be those that are no longer partial"
+                 : NULL;
     case OP_shard:
       if (!all_start_with(&b, &a, t->rank)) return "axes may only join at the minor end of a dimension";
       return a.partial & ~b.partial ? "it cannot reduce a partial value" : NULL;
@@ -330,7 +361,13 @@ const char *msc_relayout_wrong(const msc_mesh *mesh, const msc_type *t, msc_op_k
 
 static bool is_relayout(const msc_op *op) {
   switch (op->kind) {
-    case OP_all_reduce: case OP_all_gather: case OP_reduce_scatter: case OP_all_to_all: case OP_permute: case OP_exchange: case OP_shard: return true;
+    case OP_all_reduce:
+    case OP_all_gather:
+    case OP_reduce_scatter:
+    case OP_all_to_all:
+    case OP_permute:
+    case OP_exchange:
+    case OP_shard: return true;
     default: return false;
   }
 }
@@ -344,7 +381,8 @@ static bool check_relayout(const check *c, size_t i) {
   if (why) return misfit(c, "cannot make %s from %s: %s", describe(c, op->num_in + i), describe(c, i), why);
   bool reduces = op->kind == OP_all_reduce || op->kind == OP_reduce_scatter;
   if (reduces && strcmp(msc_op_str(op, "reduction"), names[from->reduction]))
-    return misfit(c, "reduces by %s, but %s is a partial %s", msc_op_str(op, "reduction"), describe(c, i), names[from->reduction]);
+    return misfit(c, "reduces by %s, but %s is a partial %s", msc_op_str(op, "reduction"), describe(c, i),
+                  names[from->reduction]);
   return true;
 }
 

@@ -155,6 +155,8 @@ bool rule_reverse(const msc_op *op, msc_rule *rule) {
   return give_others(op, rule, moved);
 }
 
-bool rule_roll(const msc_op *op, msc_rule *rule) { return give_others(op, rule, 1u << axis_of(op, "dim", tensor_type(op, 0)->rank)); }
+bool rule_roll(const msc_op *op, msc_rule *rule) {
+  return give_others(op, rule, 1u << axis_of(op, "dim", tensor_type(op, 0)->rank));
+}
 
 bool rule_nll_loss(const msc_op *op, msc_rule *rule) { return rule_cross_entropy(op, rule); }

@@ -1,7 +1,7 @@
 /* conv.c: letters of the ops whose windows slide over h and w.
- * Where x is exactly y's size times the stride, parts of both begin at the same windows: x's dimension is (hs), s the stride
- * and whole, and h may be cut into equal parts that are no smaller than what is needed of a neighbour.  Elsewhere x and y
- * do not part at the same windows: their dimensions have no letter. */
+ * Where x is exactly y's size times the stride, parts of both begin at the same windows: x's dimension is (hs), s the
+ * stride and whole, and h may be cut into equal parts that are no smaller than what is needed of a neighbour.
+ * Elsewhere x and y do not part at the same windows: their dimensions have no letter. */
 #include "ir/conv.h"
 #include "ir/op_table.h"
 #include "ir/rule/rule.h"
@@ -12,7 +12,8 @@ static void give_two(msc_rule *rule, size_t tensor, int dim, char major, int64_t
   if (minor_size > 1) msc_rule_give(rule, tensor, dim, minor, minor_size);
 }
 
-static void give_windows(msc_rule *rule, const msc_conv *c, size_t num_x, const size_t *x, size_t num_y, const size_t *y) {
+static void give_windows(msc_rule *rule, const msc_conv *c, size_t num_x, const size_t *x, size_t num_y,
+                         const size_t *y) {
   for (int i = 0; i < 2; i++) {
     const msc_window *w = &c->dim[i];
     int64_t least;

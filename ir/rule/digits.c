@@ -1,5 +1,5 @@
-/* digits.c: a rule and mesh digits for its letters in; the layout that each tensor of the op has then, and whether the op can
- * be cut so, out. */
+/* digits.c: a rule and mesh digits for its letters in; the layout that each tensor of the op has then, and whether the
+ * op can be cut so, out. */
 #include <string.h>
 
 #include "ir/ir.h"
@@ -17,7 +17,8 @@ static bool has_letter(const msc_tensor_letters *t, int letter) {
   return false;
 }
 
-/* Does this operand carry the partial sums that pass through the op?  Of operands that are linear each alone, one does. */
+/* Does this operand carry the partial sums that pass through the op?  Of operands that are linear each
+ * alone, one does. */
 static bool carries_pass(const msc_rule *rule, const msc_assignment *a, size_t tensor) {
   if (tensor >= 32 || !(rule->linear_in >> tensor & 1)) return false;
   bool named = a->pass_in < 32 && (rule->linear_in >> a->pass_in & 1);
@@ -37,7 +38,8 @@ static uint32_t partial_atoms(const msc_rule *rule, const msc_assignment *a, siz
   return mask | a->pass;
 }
 
-const msc_layout *msc_rule_layout(msc_context *ctx, const msc_mesh *mesh, const msc_atoms *atoms, const msc_rule *rule, const msc_assignment *a, size_t tensor) {
+const msc_layout *msc_rule_layout(msc_context *ctx, const msc_mesh *mesh, const msc_atoms *atoms, const msc_rule *rule,
+                                  const msc_assignment *a, size_t tensor) {
   const msc_tensor_letters *t = &rule->tensor[tensor];
   msc_layout raw;
   memset(&raw, 0, sizeof raw);
@@ -80,13 +82,14 @@ static bool splits_allow(const msc_rule *rule, const msc_assignment *a, const ms
   for (size_t t = 0; t < rule->num_tensors; t++)
     for (int d = 0; d < rule->tensor[t].rank; d++) {
       const msc_dim_letters *l = &rule->tensor[t].dim[d];
-      if (l->split && (l->num != 1 || (a->num[l->letter[0]] && letter_parts(a, atoms, l->letter[0]) != l->num_split))) return false;
+      if (l->split && (l->num != 1 || (a->num[l->letter[0]] && letter_parts(a, atoms, l->letter[0]) != l->num_split)))
+        return false;
     }
   return true;
 }
 
-/* In (ij) a cut of j is a cut into neighbouring elements only when i is cut down to single ones, and the parts of the whole
- * dimension are those of its letters only when they divide them. */
+/* In (ij) a cut of j is a cut into neighbouring elements only when i is cut down to single ones, and the parts of the
+ * whole dimension are those of its letters only when they divide them. */
 static bool compounds_allow(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms) {
   for (size_t t = 0; t < rule->num_tensors; t++)
     for (int d = 0; d < rule->tensor[t].rank; d++) {
@@ -94,7 +97,8 @@ static bool compounds_allow(const msc_rule *rule, const msc_assignment *a, const
       for (int i = 0; i < l->num && l->num > 1; i++)
         if (!msc_rule_divides(rule, a, atoms, l->letter[i])) return false;
       for (int i = 1; i < l->num; i++)
-        if (a->num[l->letter[i]] && letter_parts(a, atoms, l->letter[i - 1]) != rule->letter[l->letter[i - 1]].size) return false;
+        if (a->num[l->letter[i]] && letter_parts(a, atoms, l->letter[i - 1]) != rule->letter[l->letter[i - 1]].size)
+          return false;
     }
   return true;
 }

@@ -31,7 +31,9 @@ void msc_rule_give(msc_rule *rule, size_t tensor, int dim, char name, int64_t si
   d->letter[d->num++] = (uint8_t)i;
 }
 
-static void give(msc_rule *rule, size_t tensor, int dim, char name, int64_t size) { msc_rule_give(rule, tensor, dim, name, size); }
+static void give(msc_rule *rule, size_t tensor, int dim, char name, int64_t size) {
+  msc_rule_give(rule, tensor, dim, name, size);
+}
 
 void msc_rule_least(msc_rule *rule, char name, int64_t least) {
   int i = find_letter(rule, name);
@@ -145,7 +147,8 @@ static msc_tensor_letters *new_tensors(const msc_op *op, msc_arena *arena, size_
   size_t num_dims = 0;
   for (size_t i = 0; i < num; i++) num_dims += (size_t)tensor_type(op, i)->rank;
   msc_dim_letters *dim = msc_new_array(arena, msc_dim_letters, num_dims);
-  for (size_t i = 0; i < num; dim += tensor[i++].rank) tensor[i] = (msc_tensor_letters){(uint8_t)tensor_type(op, i)->rank, dim};
+  for (size_t i = 0; i < num; dim += tensor[i++].rank)
+    tensor[i] = (msc_tensor_letters){(uint8_t)tensor_type(op, i)->rank, dim};
   return tensor;
 }
 
@@ -249,7 +252,8 @@ bool rule_reduce(const msc_op *op, msc_rule *rule) {
   int64_t dims[MSC_MAX_RANK];
   int num = msc_op_ints(op, "dims", dims, MSC_MAX_RANK), at = 0;
   bool keep = msc_op_bool(op, "keep_dims");
-  bool max = op->kind == OP_reduce_max || op->kind == OP_reduce_any, min = op->kind == OP_reduce_min || op->kind == OP_reduce_all;
+  bool max = op->kind == OP_reduce_max || op->kind == OP_reduce_any,
+       min = op->kind == OP_reduce_min || op->kind == OP_reduce_all;
   msc_reduction how = max ? MSC_MAX : min ? MSC_MIN : op->kind == OP_reduce_prod ? MSC_PROD : MSC_SUM;
   unsigned gone = 0;
   for (int i = 0; i < num; i++) gone |= 1u << dims[i];
@@ -375,9 +379,12 @@ static void split_rows(const msc_op *op, msc_dim_letters *dim) {
   msc_arena_free(scratch);
 }
 
-/* Part i of the rows belongs to part i of the indices' columns when these are `aligned`: both are one letter, and nothing is
- * summed. */
-static char rows_letter(const msc_op *op, int num_index_dims) { return msc_op_bool(op, "aligned") && msc_op_attr(op, "manual_split") && num_index_dims > 0 ? star(num_index_dims - 1) : 'v'; }
+/* Part i of the rows belongs to part i of the indices' columns when these are `aligned`: both are one letter, and
+ * nothing is summed. */
+static char rows_letter(const msc_op *op, int num_index_dims) {
+  return msc_op_bool(op, "aligned") && msc_op_attr(op, "manual_split") && num_index_dims > 0 ? star(num_index_dims - 1)
+                                                                                             : 'v';
+}
 
 /* Letters before (p, q ...) and after (d, e ...) the row dimension of a table. */
 static void give_table(const msc_op *op, msc_rule *rule, size_t tensor, int axis, int row_dims, char rows) {
@@ -393,7 +400,8 @@ static void give_table(const msc_op *op, msc_rule *rule, size_t tensor, int axis
 /* table [p,v,d], indices [*] -> [p,*,d]: a rank with some of the rows gives zeros for the others, hence v:sum. */
 bool rule_gather(const msc_op *op, msc_rule *rule) {
   int axis = (int)msc_op_int(op, "axis"), num = tensor_type(op, 1)->rank;
-  give_stars(op, rule, 1, 0, num); /* first: strategies and device matrices name the indices' letters before the table's */
+  /* first: strategies and device matrices name the indices' letters before the table's */
+  give_stars(op, rule, 1, 0, num);
   give_table(op, rule, 0, axis, -1, rows_letter(op, num));
   give_table(op, rule, 2, axis, num, 0);
   return true;
@@ -417,7 +425,8 @@ bool rule_along(const msc_op *op, msc_rule *rule) {
   if (axis < 0) axis += tensor_type(op, 0)->rank;
   for (size_t i = 0; i < rule->num_tensors; i++) {
     bool is_out = i >= rule->num_in;
-    pattern p = is_out ? pattern_at(out, strcspn(out, " ;"), i - rule->num_in) : pattern_at(text, (size_t)(out - 2 - text), i);
+    pattern p =
+        is_out ? pattern_at(out, strcspn(out, " ;"), i - rule->num_in) : pattern_at(text, (size_t)(out - 2 - text), i);
     const msc_type *t = tensor_type(op, i);
     for (int d = 0, s = 0; d < t->rank; d++) give(rule, i, d, d == axis ? p.text[p.num - 1] : star(s++), t->dim[d]);
   }
@@ -517,7 +526,8 @@ static bool give_rows(const msc_op *op, msc_rule *rule) {
 
 bool rule_cross_entropy(const msc_op *op, msc_rule *rule) {
   give_rows(op, rule);
-  for (int d = 0; op->out[0].type->rank == 0 && d < tensor_type(op, 0)->rank - 1; d++) set_role(rule, star(d), MSC_RED, MSC_SUM);
+  for (int d = 0; op->out[0].type->rank == 0 && d < tensor_type(op, 0)->rank - 1; d++)
+    set_role(rule, star(d), MSC_RED, MSC_SUM);
   return true;
 }
 
@@ -538,7 +548,9 @@ bool rule_update(const msc_op *op, msc_rule *rule) {
 
 /* ---- writing ---- */
 
-static const char *append(msc_arena *arena, const char *text, const char *more) { return msc_arena_printf(arena, "%s%s", text, more); }
+static const char *append(msc_arena *arena, const char *text, const char *more) {
+  return msc_arena_printf(arena, "%s%s", text, more);
+}
 
 static const char *print_tensor(msc_arena *arena, const msc_rule *rule, const char *text, size_t tensor) {
   for (int d = 0; d < rule->tensor[tensor].rank; d++) {
@@ -562,7 +574,10 @@ const char *msc_rule_print(msc_arena *arena, const msc_rule *rule) {
   for (int i = 0; i < rule->num_letters; i++) {
     const msc_letter *l = &rule->letter[i];
     if (l->expands) text = msc_arena_printf(arena, "%s%s%c:expand", text, before, l->name), before = " ";
-    if (l->role != MSC_PAR) text = msc_arena_printf(arena, "%s%s%c:%s", text, before, l->name, l->role == MSC_REP ? "rep" : words[l->reduction]), before = " ";
+    if (l->role != MSC_PAR)
+      text =
+          msc_arena_printf(arena, "%s%s%c:%s", text, before, l->name, l->role == MSC_REP ? "rep" : words[l->reduction]),
+      before = " ";
     if (l->halo) text = msc_arena_printf(arena, "%s%s%c:halo", text, before, l->name), before = " ";
   }
   if (!rule->linear) return text;

@@ -1,5 +1,6 @@
 /* comm.c: shapes of collectives and of the ops that exist only after lowering.
- * With `axes` (manual) a collective's shape is one rank's and changes; without it stays global and the layout changes. */
+ * With `axes` (manual) a collective's shape is one rank's and changes; without it stays global and
+ * the layout changes. */
 #include <string.h>
 
 #include "ir/ir.h"
@@ -12,21 +13,23 @@ static bool group_size(msc_op *op, int64_t *out_num) {
   if (!msc_op_attr(op, "axes")) return true;
   int num;
   msc_subaxis digit[MSC_MAX_SUBAXES];
-  MSC_TRY(msc_subaxis_parse(msc_op_ctx(op), &op->block->func->module->mesh, op->loc, msc_op_str(op, "axes"), &num, digit));
+  MSC_TRY(
+      msc_subaxis_parse(msc_op_ctx(op), &op->block->func->module->mesh, op->loc, msc_op_str(op, "axes"), &num, digit));
   *out_num = msc_group_size(num, digit);
   return true;
 }
 
 static bool divide(msc_op *op, int64_t *dim, int64_t at, int64_t num) {
   if (dim[at] % num)
-    return shape_wrong(op, "dimension %" D " of %" D " elements does not divide among the %" D " members of %s", at, dim[at], num,
-                       msc_op_str(op, "axes"));
+    return shape_wrong(op, "dimension %" D " of %" D " elements does not divide among the %" D " members of %s", at,
+                       dim[at], num, msc_op_str(op, "axes"));
   dim[at] /= num;
   return true;
 }
 
 static bool multiply(msc_op *op, int64_t *dim, int64_t at, int64_t num) {
-  return !__builtin_mul_overflow(dim[at], num, &dim[at]) || shape_wrong(op, "dimension %" D " would have 2^63 elements or more", at);
+  return !__builtin_mul_overflow(dim[at], num, &dim[at]) ||
+         shape_wrong(op, "dimension %" D " would have 2^63 elements or more", at);
 }
 
 static bool check_reduction(msc_op *op) {
@@ -93,10 +96,12 @@ bool shape_permute(msc_op *op) {
   msc_op_ints(op, "pairs", pair, n);
   for (int i = 0; i < n; i++) {
     if (pair[i] < 0 || pair[i] >= num)
-      return shape_wrong(op, "entry %d of pairs is %" D "; the group %s has members 0..%" D, i, pair[i], msc_op_str(op, "axes"), num - 1);
+      return shape_wrong(op, "entry %d of pairs is %" D "; the group %s has members 0..%" D, i, pair[i],
+                         msc_op_str(op, "axes"), num - 1);
     uint8_t bit = i % 2 ? 2 : 1;
     if (used[pair[i]] & bit)
-      return shape_wrong(op, "entry %d of pairs: member %" D " is a %s twice", i, pair[i], i % 2 ? "destination" : "source");
+      return shape_wrong(op, "entry %d of pairs: member %" D " is a %s twice", i, pair[i],
+                         i % 2 ? "destination" : "source");
     used[pair[i]] |= bit;
   }
   return shape_relayout(op);
@@ -109,8 +114,10 @@ bool shape_comm(msc_op *op) {
   int rank = 0, num_shape = msc_op_ints(op, "shape", NULL, 0);
   MSC_TRY(check_members(op));
   for (size_t i = 0; i < op->num_in; i++) rank += shape_in(op, i)->rank;
-  if ((int)dims->list.num != rank) return shape_wrong(op, "dims has %d entries, the operand %d dimensions", (int)dims->list.num, rank);
-  if (num_shape >= 0 && num_shape != rank) return shape_wrong(op, "shape has %d entries, the operand %d dimensions", num_shape, rank);
+  if ((int)dims->list.num != rank)
+    return shape_wrong(op, "dims has %d entries, the operand %d dimensions", (int)dims->list.num, rank);
+  if (num_shape >= 0 && num_shape != rank)
+    return shape_wrong(op, "shape has %d entries, the operand %d dimensions", num_shape, rank);
   for (size_t i = 0, at = 0; i < op->num_in; i++) {
     const msc_type *x = shape_in(op, i);
     int64_t dim[MSC_MAX_RANK];

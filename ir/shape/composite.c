@@ -10,7 +10,8 @@ static const char *operand(const msc_op *op, size_t i) { return msc_info(op)->op
 static bool axis_attr(msc_op *op, const char *name, int *out_axis) {
   const msc_type *x = shape_in(op, 0);
   int64_t axis = msc_op_int(op, name);
-  if (axis < -x->rank || axis >= x->rank) return shape_wrong(op, "%s %" D " is not a dimension of a tensor of rank %d", name, axis, x->rank);
+  if (axis < -x->rank || axis >= x->rank)
+    return shape_wrong(op, "%s %" D " is not a dimension of a tensor of rank %d", name, axis, x->rank);
   *out_axis = (int)(axis < 0 ? axis + x->rank : axis);
   return true;
 }
@@ -35,11 +36,13 @@ static bool is_reduced(const msc_op *op) { return strcmp(msc_op_str(op, "reducti
 /* Two tensors of one shape, element by element. */
 bool shape_elements_loss(msc_op *op) {
   const msc_type *x = shape_in(op, 0);
-  MSC_TRY(shape_must_be_float(op, 0) && shape_same_dtype(op, 0, 1) && shape_word_attr(op, "reduction", "mean sum none"));
+  MSC_TRY(shape_must_be_float(op, 0) && shape_same_dtype(op, 0, 1) &&
+          shape_word_attr(op, "reduction", "mean sum none"));
   const msc_type *y = shape_in(op, 1);
   for (int d = 0; d < x->rank && x->rank == y->rank; d++)
     if (x->dim[d] != y->dim[d])
-      return shape_wrong(op, "dimension %d of '%s' and '%s' differs: %" D " and %" D, d, operand(op, 0), operand(op, 1), x->dim[d], y->dim[d]);
+      return shape_wrong(op, "dimension %d of '%s' and '%s' differs: %" D " and %" D, d, operand(op, 0), operand(op, 1),
+                         x->dim[d], y->dim[d]);
   MSC_TRY(must_have_dims(op, 1, x->rank, x->dim));
   return shape_set(op, 0, x->dtype, is_reduced(op) ? 0 : x->rank, x->dim);
 }
@@ -48,7 +51,8 @@ bool shape_nll_loss(msc_op *op) {
   const msc_type *x = shape_in(op, 0), *labels = shape_in(op, 1);
   MSC_TRY(shape_must_be_float(op, 0) && shape_word_attr(op, "reduction", "mean sum none"));
   if (x->rank < 1) return shape_wrong(op, "'%s' must have rank 1 or more", operand(op, 0));
-  if (labels->dtype != MSC_I32 && labels->dtype != MSC_I64) return shape_wrong(op, "'labels' must be i32 or i64, not %s", msc_dtype_name(labels->dtype));
+  if (labels->dtype != MSC_I32 && labels->dtype != MSC_I64)
+    return shape_wrong(op, "'labels' must be i32 or i64, not %s", msc_dtype_name(labels->dtype));
   MSC_TRY(must_have_dims(op, 1, x->rank - 1, x->dim));
   return shape_set(op, 0, x->dtype, is_reduced(op) ? 0 : x->rank - 1, x->dim);
 }
@@ -60,7 +64,8 @@ bool shape_norm(msc_op *op) {
   const msc_type *x = shape_in(op, 0);
   int axis;
   MSC_TRY(shape_must_be_float(op, 0) && axis_attr(op, "axis", &axis) && must_be_at_least(op, "eps", 0));
-  for (size_t i = 1; i < op->num_in; i++) MSC_TRY(shape_same_dtype(op, 0, i) && must_have_dims(op, i, x->rank - axis, x->dim + axis));
+  for (size_t i = 1; i < op->num_in; i++)
+    MSC_TRY(shape_same_dtype(op, 0, i) && must_have_dims(op, i, x->rank - axis, x->dim + axis));
   return shape_set_like(op, 0, x);
 }
 
@@ -71,7 +76,8 @@ bool shape_group_norm(msc_op *op) {
   int64_t groups = msc_op_int(op, "groups");
   MSC_TRY(shape_must_be_float(op, 0) && must_be_at_least(op, "eps", 0));
   if (x->rank < 2) return shape_wrong(op, "'x' must have rank 2 or more: samples, channels, places");
-  if (groups < 1 || x->dim[1] % groups) return shape_wrong(op, "%" D " channels do not divide into %" D " groups", x->dim[1], groups);
+  if (groups < 1 || x->dim[1] % groups)
+    return shape_wrong(op, "%" D " channels do not divide into %" D " groups", x->dim[1], groups);
   for (size_t i = 1; i < op->num_in; i++) MSC_TRY(shape_same_dtype(op, 0, i) && must_have_dims(op, i, 1, &x->dim[1]));
   return shape_set_like(op, 0, x);
 }
@@ -79,8 +85,10 @@ bool shape_group_norm(msc_op *op) {
 bool shape_batch_norm(msc_op *op) {
   const msc_type *x = shape_in(op, 0);
   int axis;
-  MSC_TRY(shape_must_be_float(op, 0) && axis_attr(op, "axis", &axis) && must_be_at_least(op, "eps", 0) && must_be_at_least(op, "momentum", 0));
-  for (size_t i = 1; i < op->num_in; i++) MSC_TRY(shape_must_be_float(op, i) && must_have_dims(op, i, 1, &x->dim[axis]));
+  MSC_TRY(shape_must_be_float(op, 0) && axis_attr(op, "axis", &axis) && must_be_at_least(op, "eps", 0) &&
+          must_be_at_least(op, "momentum", 0));
+  for (size_t i = 1; i < op->num_in; i++)
+    MSC_TRY(shape_must_be_float(op, i) && must_have_dims(op, i, 1, &x->dim[axis]));
   MSC_TRY(shape_same_dtype(op, 0, 1) && shape_same_dtype(op, 0, 2) && shape_same_dtype(op, 3, 4));
   MSC_TRY(shape_set_like(op, 0, x) && shape_set_like(op, 1, shape_in(op, 3)));
   return shape_set_like(op, 2, shape_in(op, 4));
@@ -91,8 +99,10 @@ bool shape_batch_norm(msc_op *op) {
 bool shape_glu(msc_op *op) {
   const msc_type *x = shape_in(op, 0);
   int64_t dim[MSC_MAX_RANK];
-  MSC_TRY(shape_must_be_float(op, 0) && shape_word_attr(op, "activation", "silu gelu gelu_tanh sigmoid relu tanh none"));
-  if (x->rank < 1 || x->dim[x->rank - 1] % 2) return shape_wrong(op, "the last dimension of 'x' %s must be two halves", shape_text(op, x));
+  MSC_TRY(shape_must_be_float(op, 0) &&
+          shape_word_attr(op, "activation", "silu gelu gelu_tanh sigmoid relu tanh none"));
+  if (x->rank < 1 || x->dim[x->rank - 1] % 2)
+    return shape_wrong(op, "the last dimension of 'x' %s must be two halves", shape_text(op, x));
   memcpy(dim, x->dim, sizeof dim);
   dim[x->rank - 1] /= 2;
   return shape_set(op, 0, x->dtype, x->rank, dim);
@@ -104,8 +114,11 @@ bool shape_rotary(msc_op *op) {
   const msc_type *x = shape_in(op, 0);
   int axis;
   MSC_TRY(shape_must_be_float(op, 0) && axis_attr(op, "axis", &axis));
-  if (axis == x->rank - 1) return shape_wrong(op, "axis %d is the last dimension, whose elements are turned; it must be that of positions", axis);
-  if (x->dim[x->rank - 1] % 2) return shape_wrong(op, "the last dimension of 'x' %s must be even: pairs are turned", shape_text(op, x));
+  if (axis == x->rank - 1)
+    return shape_wrong(op, "axis %d is the last dimension, whose elements are turned; it must be that of positions",
+                       axis);
+  if (x->dim[x->rank - 1] % 2)
+    return shape_wrong(op, "the last dimension of 'x' %s must be even: pairs are turned", shape_text(op, x));
   return msc_op_float(op, "base") > 0 ? shape_set_like(op, 0, x) : shape_wrong(op, "base must be positive");
 }
 
@@ -118,7 +131,8 @@ static bool check_mask(msc_op *op, size_t i) {
   for (int d = 0; d < mask->rank; d++) {
     int64_t want = scores[4 - mask->rank + d];
     if (mask->dim[d] != 1 && mask->dim[d] != want)
-      return shape_wrong(op, "dimension %d of '%s' %s must be 1 or %" D ", that of the scores", d, operand(op, i), shape_text(op, mask), want);
+      return shape_wrong(op, "dimension %d of '%s' %s must be 1 or %" D ", that of the scores", d, operand(op, i),
+                         shape_text(op, mask), want);
   }
   return true;
 }
@@ -128,12 +142,19 @@ static bool check_attention(msc_op *op) {
   const msc_type *q = shape_in(op, 0), *k = shape_in(op, 1), *v = shape_in(op, 2);
   MSC_TRY(shape_must_be_float(op, 0) && shape_same_dtype(op, 0, 1) && shape_same_dtype(op, 0, 2));
   for (size_t i = 0; i < 3; i++)
-    if (shape_in(op, i)->rank != 4) return shape_wrong(op, "'%s' must be [batch, heads, positions, size], not %s", operand(op, i), shape_text(op, shape_in(op, i)));
-  if (q->dim[0] != k->dim[0] || k->dim[0] != v->dim[0]) return shape_wrong(op, "the batches of 'q', 'k' and 'v' differ: %" D ", %" D " and %" D, q->dim[0], k->dim[0], v->dim[0]);
+    if (shape_in(op, i)->rank != 4)
+      return shape_wrong(op, "'%s' must be [batch, heads, positions, size], not %s", operand(op, i),
+                         shape_text(op, shape_in(op, i)));
+  if (q->dim[0] != k->dim[0] || k->dim[0] != v->dim[0])
+    return shape_wrong(op, "the batches of 'q', 'k' and 'v' differ: %" D ", %" D " and %" D, q->dim[0], k->dim[0],
+                       v->dim[0]);
   if (k->dim[1] != v->dim[1] || k->dim[1] == 0 || q->dim[1] % k->dim[1])
-    return shape_wrong(op, "the heads of 'q' must be a multiple of those of 'k' and 'v', not %" D ", %" D " and %" D, q->dim[1], k->dim[1], v->dim[1]);
-  if (k->dim[2] != v->dim[2]) return shape_wrong(op, "the positions of 'k' and 'v' differ: %" D " and %" D, k->dim[2], v->dim[2]);
-  if (q->dim[3] != k->dim[3]) return shape_wrong(op, "the sizes of 'q' and 'k' differ: %" D " and %" D, q->dim[3], k->dim[3]);
+    return shape_wrong(op, "the heads of 'q' must be a multiple of those of 'k' and 'v', not %" D ", %" D " and %" D,
+                       q->dim[1], k->dim[1], v->dim[1]);
+  if (k->dim[2] != v->dim[2])
+    return shape_wrong(op, "the positions of 'k' and 'v' differ: %" D " and %" D, k->dim[2], v->dim[2]);
+  if (q->dim[3] != k->dim[3])
+    return shape_wrong(op, "the sizes of 'q' and 'k' differ: %" D " and %" D, q->dim[3], k->dim[3]);
   return true;
 }
 
@@ -153,7 +174,8 @@ static bool must_be_like(msc_op *op, size_t i, msc_dtype dtype, int rank, const 
 /* Operand i, if it is there: what weights are multiplied by. */
 static bool keep_fits(msc_op *op, size_t i) {
   const msc_type *q = shape_in(op, 0);
-  return op->num_in <= i || must_be_like(op, i, q->dtype, 4, (int64_t[]){q->dim[0], q->dim[1], q->dim[2], shape_in(op, 1)->dim[2]});
+  return op->num_in <= i ||
+         must_be_like(op, i, q->dtype, 4, (int64_t[]){q->dim[0], q->dim[1], q->dim[2], shape_in(op, 1)->dim[2]});
 }
 
 /* Operand i, if it is there: the same, or a mask. */
@@ -169,13 +191,17 @@ static bool set_attended(msc_op *op) {
 
 bool shape_dropped_attention(msc_op *op) { return check_attention(op) && keep_fits(op, 3) && set_attended(op); }
 
-bool shape_flash_attention(msc_op *op) { return check_attention(op) && extra_fits(op, 3) && set_attended(op) && shape_set(op, 1, MSC_F32, 3, shape_in(op, 0)->dim); }
+bool shape_flash_attention(msc_op *op) {
+  return check_attention(op) && extra_fits(op, 3) && set_attended(op) &&
+         shape_set(op, 1, MSC_F32, 3, shape_in(op, 0)->dim);
+}
 
 bool shape_flash_attention_grad(msc_op *op) {
   MSC_TRY(check_attention(op));
   const msc_type *q = shape_in(op, 0), *v = shape_in(op, 2);
   const int64_t y[] = {q->dim[0], q->dim[1], q->dim[2], v->dim[3]};
-  MSC_TRY(must_be_like(op, 3, q->dtype, 4, y) && must_be_like(op, 4, MSC_F32, 3, q->dim) && must_be_like(op, 5, q->dtype, 4, y) && extra_fits(op, 6));
+  MSC_TRY(must_be_like(op, 3, q->dtype, 4, y) && must_be_like(op, 4, MSC_F32, 3, q->dim) &&
+          must_be_like(op, 5, q->dtype, 4, y) && extra_fits(op, 6));
   for (size_t i = 0; i < 3; i++) MSC_TRY(shape_set_like(op, i, shape_in(op, i)));
   return true;
 }
@@ -186,7 +212,8 @@ bool shape_prelu(msc_op *op) {
   MSC_TRY(shape_must_be_float(op, 0) && shape_same_dtype(op, 0, 1));
   int64_t channels = x->rank > 1 ? x->dim[1] : 1;
   if (slope->rank != 1 || (slope->dim[0] != 1 && slope->dim[0] != channels))
-    return shape_wrong(op, "'slope' is %s, but must be [1], or [%" D "] as there are channels", shape_text(op, slope), channels);
+    return shape_wrong(op, "'slope' is %s, but must be [1], or [%" D "] as there are channels", shape_text(op, slope),
+                       channels);
   return shape_set_like(op, 0, x);
 }
 
@@ -200,7 +227,9 @@ bool shape_clamp(msc_op *op) {
 
 static bool must_be_logical(msc_op *op, size_t i) {
   const msc_type *t = shape_in(op, i);
-  return t->dtype == MSC_I1 ? true : shape_wrong(op, "'%s' must be i1, not %s; compare it with something", operand(op, i), msc_dtype_name(t->dtype));
+  return t->dtype == MSC_I1 ? true
+                            : shape_wrong(op, "'%s' must be i1, not %s; compare it with something", operand(op, i),
+                                          msc_dtype_name(t->dtype));
 }
 
 bool shape_logical(msc_op *op) {
@@ -221,7 +250,8 @@ bool shape_is_finite(msc_op *op) {
 bool shape_expand_dims(msc_op *op) {
   const msc_type *x = shape_in(op, 0);
   int64_t axis = msc_op_int(op, "axis"), dim[MSC_MAX_RANK + 1];
-  if (axis < -x->rank - 1 || axis > x->rank) return shape_wrong(op, "axis %" D " is not a dimension of a result of rank %d", axis, x->rank + 1);
+  if (axis < -x->rank - 1 || axis > x->rank)
+    return shape_wrong(op, "axis %" D " is not a dimension of a result of rank %d", axis, x->rank + 1);
   if (axis < 0) axis += x->rank + 1;
   for (int d = 0; d <= x->rank; d++) dim[d] = d == axis ? 1 : x->dim[d < axis ? d : d - 1];
   return shape_set(op, 0, x->dtype, x->rank + 1, dim);
@@ -234,7 +264,8 @@ static int named_dims(msc_op *op, int64_t *out_dims, unsigned *out_mask) {
   *out_mask = 0;
   for (int i = 0; i < num; i++) {
     if (i >= x->rank || out_dims[i] < 0 || out_dims[i] >= x->rank || *out_mask >> out_dims[i] & 1) {
-      shape_wrong(op, "dims must name dimensions of 0..%d once; entry %d is %" D, x->rank - 1, i, i < MSC_MAX_RANK ? out_dims[i] : 0);
+      shape_wrong(op, "dims must name dimensions of 0..%d once; entry %d is %" D, x->rank - 1, i,
+                  i < MSC_MAX_RANK ? out_dims[i] : 0);
       return -1;
     }
     *out_mask |= 1u << out_dims[i];
@@ -262,7 +293,8 @@ bool shape_tile(msc_op *op) {
   if (num != x->rank) return shape_wrong(op, "repeats must have one entry per dimension: %d, not %d", x->rank, num);
   for (int d = 0; d < num; d++) {
     if (repeats[d] < 1) return shape_wrong(op, "repeats must be 1 or more; entry %d is %" D, d, repeats[d]);
-    if (__builtin_mul_overflow(x->dim[d], repeats[d], &dim[d])) return shape_wrong(op, "result dimension %d would not fit 63 bits", d);
+    if (__builtin_mul_overflow(x->dim[d], repeats[d], &dim[d]))
+      return shape_wrong(op, "result dimension %d would not fit 63 bits", d);
   }
   return shape_set(op, 0, x->dtype, num, dim);
 }
@@ -276,7 +308,8 @@ bool shape_stack(msc_op *op) {
     bool same = t->dtype == x->dtype && t->rank == x->rank && !memcmp(t->dim, x->dim, sizeof *t->dim * (size_t)t->rank);
     if (!same) return shape_wrong(op, "operand %zu is %s, but operand 0 %s", i, shape_text(op, t), shape_text(op, x));
   }
-  if (axis < -x->rank - 1 || axis > x->rank) return shape_wrong(op, "axis %" D " is not a dimension of a result of rank %d", axis, x->rank + 1);
+  if (axis < -x->rank - 1 || axis > x->rank)
+    return shape_wrong(op, "axis %" D " is not a dimension of a result of rank %d", axis, x->rank + 1);
   if (axis < 0) axis += x->rank + 1;
   for (int d = 0; d <= x->rank; d++) dim[d] = d == axis ? op->num_in : x->dim[d < axis ? d : d - 1];
   return shape_set(op, 0, x->dtype, x->rank + 1, dim);

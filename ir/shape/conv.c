@@ -8,7 +8,12 @@
 
 bool msc_is_windowed(const msc_op *op) {
   switch (op->kind) {
-    case OP_conv2d: case OP_conv2d_transpose: case OP_conv2d_weight_grad: case OP_max_pool: case OP_max_pool_index: case OP_max_pool_grad:
+    case OP_conv2d:
+    case OP_conv2d_transpose:
+    case OP_conv2d_weight_grad:
+    case OP_max_pool:
+    case OP_max_pool_index:
+    case OP_max_pool_grad:
     case OP_avg_pool: case OP_avg_pool_grad: case OP_unfold: case OP_fold: return true;
     default: return false;
   }
@@ -34,7 +39,8 @@ msc_conv msc_conv_of(const msc_op *op) {
   const msc_type *x = op->in[0].value->type, *y = op->out[0].type;
   bool weights = op->kind == OP_conv2d || op->kind == OP_conv2d_transpose || op->kind == OP_biased_conv2d;
   int64_t kernel[2] = {1, 1};
-  c.of_x_result = op->kind == OP_conv2d_transpose || op->kind == OP_max_pool_grad || op->kind == OP_avg_pool_grad || op->kind == OP_fold;
+  c.of_x_result = op->kind == OP_conv2d_transpose || op->kind == OP_max_pool_grad || op->kind == OP_avg_pool_grad ||
+                  op->kind == OP_fold;
   if (op->kind == OP_conv2d_weight_grad) y = op->in[1].value->type;
   if (c.of_x_result) y = op->in[0].value->type, x = op->out[0].type;
   read_windows(op, &c);
@@ -106,7 +112,8 @@ static bool ints_in(msc_op *op, const char *name, int num, int64_t least) {
   if (n < 0) return true;
   if (n != num) return shape_wrong(op, "%s must have %d entries, not %d", name, num, n);
   for (int i = 0; i < n; i++)
-    if (v[i] < least || v[i] > LARGEST) return shape_wrong(op, "%s %" D " is not in %" D "..%" D, name, v[i], least, LARGEST);
+    if (v[i] < least || v[i] > LARGEST)
+      return shape_wrong(op, "%s %" D " is not in %" D "..%" D, name, v[i], least, LARGEST);
   return true;
 }
 
@@ -129,8 +136,9 @@ static bool windows_in(msc_op *op, msc_window *w, int i) {
   int64_t rest = w->x + w->low + w->high - reach(w) - 1;
   w->y = rest / w->stride + 1;
   if (rest >= 0 && w->kernel > 0) return true;
-  return shape_wrong(op, "a window of %" D " elements %" D " apart does not fit into %s %" D " with padding %" D " and %" D, w->kernel, w->dilation, names[i], w->x, w->low,
-                     w->high);
+  return shape_wrong(op,
+                     "a window of %" D " elements %" D " apart does not fit into %s %" D " with padding %" D " and %" D,
+                     w->kernel, w->dilation, names[i], w->x, w->low, w->high);
 }
 
 /* Attribute `size` as x's height and width, which the windows must map to what y has. */
@@ -143,7 +151,8 @@ static bool size_attr(msc_op *op, msc_conv *c, const int64_t *windows) {
     w->x = size[i];
     if (size[i] < 0) return shape_wrong(op, "size %" D " is negative", size[i]);
     MSC_TRY(windows_in(op, w, i));
-    if (w->y != windows[i]) return shape_wrong(op, "windows over size %" D " are %" D ", not %" D, size[i], w->y, windows[i]);
+    if (w->y != windows[i])
+      return shape_wrong(op, "windows over size %" D " are %" D ", not %" D, size[i], w->y, windows[i]);
   }
   return true;
 }
@@ -151,10 +160,13 @@ static bool size_attr(msc_op *op, msc_conv *c, const int64_t *windows) {
 /* Weights [o, c/groups, h, w] against the channels that the images have; a count < 0 is not known yet. */
 static bool check_channels(msc_op *op, const msc_type *w, int64_t c, int64_t o, int64_t groups) {
   if (groups < 1 || groups > LARGEST) return shape_wrong(op, "groups %" D " is not in 1..%" D, groups, LARGEST);
-  if (w->dim[0] % groups) return shape_wrong(op, "%" D " output channels do not divide into %" D " groups", w->dim[0], groups);
-  if (o >= 0 && w->dim[0] != o) return shape_wrong(op, "the weights have %" D " output channels, the images %" D, w->dim[0], o);
+  if (w->dim[0] % groups)
+    return shape_wrong(op, "%" D " output channels do not divide into %" D " groups", w->dim[0], groups);
+  if (o >= 0 && w->dim[0] != o)
+    return shape_wrong(op, "the weights have %" D " output channels, the images %" D, w->dim[0], o);
   if (c >= 0 && (c % groups || w->dim[1] != c / groups))
-    return shape_wrong(op, "the weights have %" D " channels in each of %" D " groups, the images %" D " in all", w->dim[1], groups, c);
+    return shape_wrong(op, "the weights have %" D " channels in each of %" D " groups, the images %" D " in all",
+                       w->dim[1], groups, c);
   if (c < 0 && w->dim[1] > LARGEST) return shape_wrong(op, "%" D " channels are too many", w->dim[1]);
   return true;
 }
@@ -162,7 +174,8 @@ static bool check_channels(msc_op *op, const msc_type *w, int64_t c, int64_t o, 
 /* ---- functions of op.def ---- */
 
 bool shape_conv2d(msc_op *op) {
-  MSC_TRY(shape_must_be_float(op, 0) && shape_same_dtype(op, 0, 1) && must_be_image(op, 0, "images [n,c,h,w]") && must_be_image(op, 1, "weights [o,c,h,w]") && check_attrs(op));
+  MSC_TRY(shape_must_be_float(op, 0) && shape_same_dtype(op, 0, 1) && must_be_image(op, 0, "images [n,c,h,w]") &&
+          must_be_image(op, 1, "weights [o,c,h,w]") && check_attrs(op));
   const msc_type *x = shape_in(op, 0), *w = shape_in(op, 1);
   msc_conv c = {0};
   read_windows(op, &c);
@@ -182,7 +195,8 @@ bool shape_biased_conv2d(msc_op *op) {
 }
 
 bool shape_conv2d_transpose(msc_op *op) {
-  MSC_TRY(shape_must_be_float(op, 0) && shape_same_dtype(op, 0, 1) && must_be_image(op, 0, "images [n,o,h,w]") && must_be_image(op, 1, "weights [o,c,h,w]") && check_attrs(op));
+  MSC_TRY(shape_must_be_float(op, 0) && shape_same_dtype(op, 0, 1) && must_be_image(op, 0, "images [n,o,h,w]") &&
+          must_be_image(op, 1, "weights [o,c,h,w]") && check_attrs(op));
   const msc_type *y = shape_in(op, 0), *w = shape_in(op, 1);
   int64_t groups = msc_op_int(op, "groups");
   msc_conv c = {0};
@@ -194,19 +208,23 @@ bool shape_conv2d_transpose(msc_op *op) {
 }
 
 bool shape_conv2d_weight_grad(msc_op *op) {
-  MSC_TRY(shape_must_be_float(op, 0) && shape_same_dtype(op, 0, 1) && must_be_image(op, 0, "images [n,c,h,w]") && must_be_image(op, 1, "gradients [n,o,h,w]") && check_attrs(op));
+  MSC_TRY(shape_must_be_float(op, 0) && shape_same_dtype(op, 0, 1) && must_be_image(op, 0, "images [n,c,h,w]") &&
+          must_be_image(op, 1, "gradients [n,o,h,w]") && check_attrs(op));
   const msc_type *x = shape_in(op, 0), *y = shape_in(op, 1);
   int64_t groups = msc_op_int(op, "groups"), kernel[2];
   msc_conv c = {0};
   read_windows(op, &c);
   if (msc_op_ints(op, "kernel", kernel, 2) != 2) return shape_wrong(op, "kernel must have 2 entries, height and width");
-  if (groups < 1 || x->dim[1] % groups) return shape_wrong(op, "%" D " channels do not divide into %" D " groups", x->dim[1], groups);
-  if (y->dim[1] % groups) return shape_wrong(op, "%" D " output channels do not divide into %" D " groups", y->dim[1], groups);
+  if (groups < 1 || x->dim[1] % groups)
+    return shape_wrong(op, "%" D " channels do not divide into %" D " groups", x->dim[1], groups);
+  if (y->dim[1] % groups)
+    return shape_wrong(op, "%" D " output channels do not divide into %" D " groups", y->dim[1], groups);
   if (x->dim[0] != y->dim[0]) return shape_wrong(op, "operands have %" D " and %" D " images", x->dim[0], y->dim[0]);
   for (int i = 0; i < 2; i++) {
     c.dim[i].kernel = kernel[i], c.dim[i].x = x->dim[2 + i];
     MSC_TRY(windows_in(op, &c.dim[i], i));
-    if (c.dim[i].y != y->dim[2 + i]) return shape_wrong(op, "windows over size %" D " are %" D ", not %" D, c.dim[i].x, c.dim[i].y, y->dim[2 + i]);
+    if (c.dim[i].y != y->dim[2 + i])
+      return shape_wrong(op, "windows over size %" D " are %" D ", not %" D, c.dim[i].x, c.dim[i].y, y->dim[2 + i]);
   }
   return shape_set(op, 0, x->dtype, 4, (int64_t[]){y->dim[1], x->dim[1] / groups, kernel[0], kernel[1]});
 }
@@ -221,7 +239,8 @@ static bool pooled(msc_op *op, msc_dtype dtype) {
   for (int i = 0; i < 2; i++) {
     c.dim[i].kernel = kernel[i], c.dim[i].x = x->dim[2 + i];
     MSC_TRY(windows_in(op, &c.dim[i], i));
-    if (c.dim[i].low > reach(&c.dim[i]) || c.dim[i].high > reach(&c.dim[i])) return shape_wrong(op, "padding must be smaller than the window: some would see nothing else");
+    if (c.dim[i].low > reach(&c.dim[i]) || c.dim[i].high > reach(&c.dim[i]))
+      return shape_wrong(op, "padding must be smaller than the window: some would see nothing else");
   }
   return shape_set(op, 0, dtype, 4, (int64_t[]){x->dim[0], x->dim[1], c.dim[0].y, c.dim[1].y});
 }
@@ -247,14 +266,19 @@ static bool unpooled(msc_op *op, const msc_type *y) {
   return shape_set(op, 0, y->dtype, 4, (int64_t[]){y->dim[0], y->dim[1], c.dim[0].x, c.dim[1].x});
 }
 
-bool shape_avg_pool_grad(msc_op *op) { return shape_must_be_float(op, 0) && must_be_image(op, 0, "images [n,c,h,w]") && unpooled(op, shape_in(op, 0)); }
+bool shape_avg_pool_grad(msc_op *op) {
+  return shape_must_be_float(op, 0) && must_be_image(op, 0, "images [n,c,h,w]") && unpooled(op, shape_in(op, 0));
+}
 
 bool shape_max_pool_grad(msc_op *op) {
   const msc_type *index = shape_in(op, 0), *dy = shape_in(op, 1);
-  MSC_TRY(must_be_image(op, 0, "positions [n,c,h,w]") && must_be_image(op, 1, "gradients [n,c,h,w]") && shape_must_be_float(op, 1));
-  if (index->dtype != MSC_I32) return shape_wrong(op, "'index' must have i32 elements, not %s", msc_dtype_name(index->dtype));
+  MSC_TRY(must_be_image(op, 0, "positions [n,c,h,w]") && must_be_image(op, 1, "gradients [n,c,h,w]") &&
+          shape_must_be_float(op, 1));
+  if (index->dtype != MSC_I32)
+    return shape_wrong(op, "'index' must have i32 elements, not %s", msc_dtype_name(index->dtype));
   for (int d = 0; d < 4; d++)
-    if (index->dim[d] != dy->dim[d]) return shape_wrong(op, "dimension %d of the operands differs: %" D " and %" D, d, index->dim[d], dy->dim[d]);
+    if (index->dim[d] != dy->dim[d])
+      return shape_wrong(op, "dimension %d of the operands differs: %" D " and %" D, d, index->dim[d], dy->dim[d]);
   return unpooled(op, dy);
 }
 
@@ -281,17 +305,21 @@ bool shape_fold(msc_op *op) {
   if (y->rank != 6) return shape_wrong(op, "operand 0 must be [n,c,k,l,h,w], not %s", shape_text(op, y));
   read_windows(op, &c);
   for (int i = 0; i < 2; i++) c.dim[i].kernel = y->dim[2 + i];
-  return size_attr(op, &c, y->dim + 4) && shape_set(op, 0, y->dtype, 4, (int64_t[]){y->dim[0], y->dim[1], c.dim[0].x, c.dim[1].x});
+  return size_attr(op, &c, y->dim + 4) &&
+         shape_set(op, 0, y->dtype, 4, (int64_t[]){y->dim[0], y->dim[1], c.dim[0].x, c.dim[1].x});
 }
 
 bool shape_resize(msc_op *op) {
   const msc_type *x = shape_in(op, 0);
   int64_t size[2];
-  MSC_TRY(shape_must_be_float(op, 0) && must_be_image(op, 0, "images [n,c,h,w]") && shape_word_attr(op, "mode", "nearest bilinear"));
+  MSC_TRY(shape_must_be_float(op, 0) && must_be_image(op, 0, "images [n,c,h,w]") &&
+          shape_word_attr(op, "mode", "nearest bilinear"));
   if (msc_op_ints(op, "size", size, 2) != 2) return shape_wrong(op, "size must have 2 entries, height and width");
   for (int i = 0; i < 2; i++) {
-    if (size[i] < 1 || x->dim[2 + i] < 1) return shape_wrong(op, "nothing can be made of %" D " elements, or of others %" D, x->dim[2 + i], size[i]);
-    if (x->dim[2 + i] > LARGEST || size[i] > LARGEST || x->dim[2 + i] * size[i] > 1 << 26) return shape_wrong(op, "from %" D " to %" D " is too far", x->dim[2 + i], size[i]);
+    if (size[i] < 1 || x->dim[2 + i] < 1)
+      return shape_wrong(op, "nothing can be made of %" D " elements, or of others %" D, x->dim[2 + i], size[i]);
+    if (x->dim[2 + i] > LARGEST || size[i] > LARGEST || x->dim[2 + i] * size[i] > 1 << 26)
+      return shape_wrong(op, "from %" D " to %" D " is too far", x->dim[2 + i], size[i]);
   }
   return shape_set(op, 0, x->dtype, 4, (int64_t[]){x->dim[0], x->dim[1], size[0], size[1]});
 }

@@ -22,12 +22,16 @@ static bool check_rows(msc_op *op, int64_t rows) {
   const msc_attr_value *v = msc_op_attr(op, "manual_split");
   int64_t sum = 0;
   if (!v || !msc_op_bool(op, "aligned")) return true;
-  if (v->kind != MSC_ATTR_LIST || v->list.num < 2) return shape_wrong(op, "manual_split must be a list with the rows of each part");
+  if (v->kind != MSC_ATTR_LIST || v->list.num < 2)
+    return shape_wrong(op, "manual_split must be a list with the rows of each part");
   for (size_t i = 0; i < v->list.num; i++) {
-    if (v->list.v[i].kind != MSC_ATTR_INT || v->list.v[i].i < 1) return shape_wrong(op, "manual_split: part %zu must have at least 1 row", i);
-    if (__builtin_add_overflow(sum, v->list.v[i].i, &sum)) return shape_wrong(op, "manual_split: the parts have 2^63 rows or more");
+    if (v->list.v[i].kind != MSC_ATTR_INT || v->list.v[i].i < 1)
+      return shape_wrong(op, "manual_split: part %zu must have at least 1 row", i);
+    if (__builtin_add_overflow(sum, v->list.v[i].i, &sum))
+      return shape_wrong(op, "manual_split: the parts have 2^63 rows or more");
   }
-  return sum == rows || shape_wrong(op, "manual_split: the parts have %" D " rows together, the table has %" D, sum, rows);
+  return sum == rows ||
+         shape_wrong(op, "manual_split: the parts have %" D " rows together, the table has %" D, sum, rows);
 }
 
 bool shape_gather(msc_op *op) {
@@ -37,7 +41,8 @@ bool shape_gather(msc_op *op) {
   MSC_TRY(shape_must_be_index(op, 1) && shape_dim_attr(op, "axis", table->rank, &axis));
   if (!push_dims(dim, &n, table, 0, (int)axis) || !push_dims(dim, &n, indices, 0, indices->rank) ||
       !push_dims(dim, &n, table, (int)axis + 1, table->rank))
-    return shape_wrong(op, "result would have rank %d, at most %d is possible", table->rank + indices->rank - 1, MSC_MAX_RANK);
+    return shape_wrong(op, "result would have rank %d, at most %d is possible", table->rank + indices->rank - 1,
+                       MSC_MAX_RANK);
   return check_rows(op, table->dim[axis]) && shape_set(op, 0, table->dtype, n, dim);
 }
 
@@ -49,12 +54,14 @@ bool shape_scatter_add(msc_op *op) {
   MSC_TRY(shape_must_be_index(op, 0) && shape_must_be_number(op, 1));
   if (rows < 0) return shape_wrong(op, "rows %" D " must not be negative", rows);
   if (axis < 0 || axis + r > updates->rank)
-    return shape_wrong(op, "axis %" D ": updates of rank %d have no room for the %d dimensions of indices there", axis, updates->rank, r);
+    return shape_wrong(op, "axis %" D ": updates of rank %d have no room for the %d dimensions of indices there", axis,
+                       updates->rank, r);
   if (updates->rank - r + 1 > MSC_MAX_RANK)
     return shape_wrong(op, "result would have rank %d, at most %d is possible", updates->rank - r + 1, MSC_MAX_RANK);
   for (int d = 0; d < r; d++)
     if (indices->dim[d] != updates->dim[axis + d])
-      return shape_wrong(op, "dimension %d of indices is %" D " and dimension %" D " of updates %" D "; they must agree", d,
+      return shape_wrong(op,
+                         "dimension %d of indices is %" D " and dimension %" D " of updates %" D "; they must agree", d,
                          indices->dim[d], axis + d, updates->dim[axis + d]);
   push_dims(dim, &n, updates, 0, (int)axis);
   dim[n++] = rows;
@@ -66,11 +73,12 @@ bool shape_scatter_add(msc_op *op) {
 static bool same_but_axis(msc_op *op, size_t i, size_t j, int axis) {
   const msc_type *a = shape_in(op, i), *b = shape_in(op, j);
   if (a->rank != b->rank)
-    return shape_wrong(op, "'%s' has rank %d and '%s' rank %d; they must be equal", shape_operand_name(op, i), a->rank, shape_operand_name(op, j), b->rank);
+    return shape_wrong(op, "'%s' has rank %d and '%s' rank %d; they must be equal", shape_operand_name(op, i), a->rank,
+                       shape_operand_name(op, j), b->rank);
   for (int d = 0; d < a->rank; d++)
     if (d != axis && a->dim[d] != b->dim[d])
-      return shape_wrong(op, "dimension %d of '%s' and '%s' differs: %" D " and %" D, d, shape_operand_name(op, i), shape_operand_name(op, j),
-                         a->dim[d], b->dim[d]);
+      return shape_wrong(op, "dimension %d of '%s' and '%s' differs: %" D " and %" D, d, shape_operand_name(op, i),
+                         shape_operand_name(op, j), a->dim[d], b->dim[d]);
   return true;
 }
 
@@ -85,7 +93,8 @@ bool shape_add_along(msc_op *op) {
   const msc_type *updates = shape_in(op, 1);
   int64_t rows = msc_op_int(op, "rows"), dim[MSC_MAX_RANK];
   int axis;
-  MSC_TRY(shape_must_be_index(op, 0) && shape_must_be_number(op, 1) && shape_axis_attr(op, updates, &axis) && same_but_axis(op, 0, 1, -1));
+  MSC_TRY(shape_must_be_index(op, 0) && shape_must_be_number(op, 1) && shape_axis_attr(op, updates, &axis) &&
+          same_but_axis(op, 0, 1, -1));
   if (rows < 0) return shape_wrong(op, "rows %" D " must not be negative", rows);
   memcpy(dim, updates->dim, sizeof dim);
   dim[axis] = rows;
@@ -98,7 +107,9 @@ static bool index_depth(msc_op *op, size_t i, int rank, int *out_depth) {
   MSC_TRY(shape_must_be_index(op, i));
   if (indices->rank < 1) return shape_wrong(op, "'indices' must have rank 1 or more");
   int64_t depth = indices->dim[indices->rank - 1];
-  if (depth < 1 || depth > rank) return shape_wrong(op, "the last dimension of 'indices' is %" D ", not one of 1..%d, the rank of the tensor", depth, rank);
+  if (depth < 1 || depth > rank)
+    return shape_wrong(op, "the last dimension of 'indices' is %" D ", not one of 1..%d, the rank of the tensor", depth,
+                       rank);
   *out_depth = (int)depth;
   return true;
 }
@@ -109,7 +120,8 @@ bool shape_gather_nd(msc_op *op) {
   int depth, n = 0;
   MSC_TRY(index_depth(op, 1, x->rank, &depth));
   if (!push_dims(dim, &n, indices, 0, indices->rank - 1) || !push_dims(dim, &n, x, depth, x->rank))
-    return shape_wrong(op, "result would have rank %d, at most %d is possible", indices->rank - 1 + x->rank - depth, MSC_MAX_RANK);
+    return shape_wrong(op, "result would have rank %d, at most %d is possible", indices->rank - 1 + x->rank - depth,
+                       MSC_MAX_RANK);
   return shape_set(op, 0, x->dtype, n, dim);
 }
 
@@ -117,12 +129,15 @@ bool shape_scatter_nd_add(msc_op *op) {
   const msc_type *indices = shape_in(op, 0), *updates = shape_in(op, 1);
   int64_t dim[MSC_MAX_RANK];
   int rank = msc_op_ints(op, "shape", dim, MSC_MAX_RANK), depth, lead = indices->rank - 1;
-  if (rank > MSC_MAX_RANK) return shape_wrong(op, "shape has %d dimensions, at most %d are possible", rank, MSC_MAX_RANK);
+  if (rank > MSC_MAX_RANK)
+    return shape_wrong(op, "shape has %d dimensions, at most %d are possible", rank, MSC_MAX_RANK);
   MSC_TRY(index_depth(op, 0, rank, &depth) && shape_must_be_number(op, 1));
-  if (updates->rank != lead + rank - depth) return shape_wrong(op, "'updates' has rank %d, not %d", updates->rank, lead + rank - depth);
+  if (updates->rank != lead + rank - depth)
+    return shape_wrong(op, "'updates' has rank %d, not %d", updates->rank, lead + rank - depth);
   for (int d = 0; d < updates->rank; d++) {
     int64_t want = d < lead ? indices->dim[d] : dim[depth + d - lead];
-    if (updates->dim[d] != want) return shape_wrong(op, "dimension %d of 'updates' is %" D ", not %" D, d, updates->dim[d], want);
+    if (updates->dim[d] != want)
+      return shape_wrong(op, "dimension %d of 'updates' is %" D ", not %" D, d, updates->dim[d], want);
   }
   return shape_set(op, 0, updates->dtype, rank, dim);
 }
@@ -132,10 +147,12 @@ bool shape_scatter_update(msc_op *op) {
   int64_t axis;
   MSC_TRY(shape_must_be_index(op, 1) && shape_same_dtype(op, 0, 2) && shape_dim_attr(op, "axis", x->rank, &axis));
   int r = indices->rank;
-  if (updates->rank != x->rank - 1 + r) return shape_wrong(op, "'updates' has rank %d, not %d", updates->rank, x->rank - 1 + r);
+  if (updates->rank != x->rank - 1 + r)
+    return shape_wrong(op, "'updates' has rank %d, not %d", updates->rank, x->rank - 1 + r);
   for (int d = 0; d < updates->rank; d++) {
     int64_t want = d < axis ? x->dim[d] : d < axis + r ? indices->dim[d - axis] : x->dim[d - r + 1];
-    if (updates->dim[d] != want) return shape_wrong(op, "dimension %d of 'updates' is %" D ", not %" D, d, updates->dim[d], want);
+    if (updates->dim[d] != want)
+      return shape_wrong(op, "dimension %d of 'updates' is %" D ", not %" D, d, updates->dim[d], want);
   }
   return shape_set_like(op, 0, x);
 }
@@ -157,7 +174,8 @@ bool shape_one_hot(msc_op *op) {
 static bool index_dtype_attr(msc_op *op, int64_t n, msc_dtype *out_dtype) {
   MSC_TRY(shape_word_attr(op, "dtype", "i32 i64"));
   *out_dtype = strcmp(msc_op_str(op, "dtype"), "i32") ? MSC_I64 : MSC_I32;
-  return *out_dtype == MSC_I64 || n <= INT32_MAX || shape_wrong(op, "indices below %" D " do not fit dtype \"i32\"; take \"i64\"", n);
+  return *out_dtype == MSC_I64 || n <= INT32_MAX ||
+         shape_wrong(op, "indices below %" D " do not fit dtype \"i32\"; take \"i64\"", n);
 }
 
 static bool set_ordered(msc_op *op, int axis, int64_t k) {
@@ -180,7 +198,8 @@ bool shape_topk(msc_op *op) {
   int64_t k = msc_op_int(op, "k");
   int axis;
   MSC_TRY(shape_axis_attr(op, shape_in(op, 0), &axis));
-  if (k < 0 || k > shape_in(op, 0)->dim[axis]) return shape_wrong(op, "k %" D " is not in 0..%" D, k, shape_in(op, 0)->dim[axis]);
+  if (k < 0 || k > shape_in(op, 0)->dim[axis])
+    return shape_wrong(op, "k %" D " is not in 0..%" D, k, shape_in(op, 0)->dim[axis]);
   return set_ordered(op, axis, k);
 }
 
@@ -220,7 +239,8 @@ static bool check_key(msc_op *op, size_t first) {
   if (op->num_in == first + 1) return shape_wrong(op, "'seed' is given without 'step'");
   for (size_t i = first; i < op->num_in; i++) {
     const msc_type *t = shape_in(op, i);
-    if (t->rank || t->dtype != MSC_I64) return shape_wrong(op, "'%s' must be one i64, not %s", i > first ? "step" : "seed", shape_text(op, t));
+    if (t->rank || t->dtype != MSC_I64)
+      return shape_wrong(op, "'%s' must be one i64, not %s", i > first ? "step" : "seed", shape_text(op, t));
   }
   int64_t salt = msc_op_int(op, "salt");
   return (salt >= 0 && salt <= UINT32_MAX) || shape_wrong(op, "salt %" D " is not in 0..2^32-1", salt);

@@ -1,6 +1,7 @@
 /* shape.c: operand types and attributes of an op in; result types, or one report at the op, out.
  * The functions named in op.def.  They see rows that msc_check_row has accepted.  Operands of one op have equal element
- * types: nothing is promoted silently.  Broadcasting is numpy's: dimensions aligned from the right, size 1 stretches. */
+ * types: nothing is promoted silently.  Broadcasting is numpy's: dimensions aligned from the right,
+ * size 1 stretches. */
 #include <string.h>
 
 #include "ir/ir.h"
@@ -35,7 +36,8 @@ const char *shape_text(const msc_op *op, const msc_type *t) {
 
 bool shape_set(msc_op *op, size_t i, msc_dtype dtype, int rank, const int64_t *dim) {
   int64_t bytes = msc_dtype_bytes(dtype);
-  if (rank > MSC_MAX_RANK) return shape_wrong(op, "result would have rank %d, at most %d is possible", rank, MSC_MAX_RANK);
+  if (rank > MSC_MAX_RANK)
+    return shape_wrong(op, "result would have rank %d, at most %d is possible", rank, MSC_MAX_RANK);
   for (int d = 0; d < rank; d++) {
     if (dim[d] < 0) return shape_wrong(op, "result dimension %d would be %" D, d, dim[d]);
     if (__builtin_mul_overflow(bytes, dim[d], &bytes)) return shape_wrong(op, "result would have 2^63 bytes or more");
@@ -48,27 +50,28 @@ bool shape_set_like(msc_op *op, size_t i, const msc_type *t) { return shape_set(
 bool shape_same_dtype(msc_op *op, size_t i, size_t j) {
   msc_dtype a = shape_in(op, i)->dtype, b = shape_in(op, j)->dtype;
   if (a == b) return true;
-  return shape_wrong(op, "element types of '%s' and '%s' differ: %s and %s; cast one of them", shape_operand_name(op, i), shape_operand_name(op, j),
-                     msc_dtype_name(a), msc_dtype_name(b));
+  return shape_wrong(op, "element types of '%s' and '%s' differ: %s and %s; cast one of them",
+                     shape_operand_name(op, i), shape_operand_name(op, j), msc_dtype_name(a), msc_dtype_name(b));
 }
 
 bool shape_same_type(msc_op *op, size_t i, size_t j) {
   const msc_type *a = shape_in(op, i), *b = shape_in(op, j);
   MSC_TRY(shape_same_dtype(op, i, j));
   if (a->rank != b->rank)
-    return shape_wrong(op, "'%s' has rank %d and '%s' rank %d; both must be the same shape", shape_operand_name(op, i), a->rank,
-                       shape_operand_name(op, j), b->rank);
+    return shape_wrong(op, "'%s' has rank %d and '%s' rank %d; both must be the same shape", shape_operand_name(op, i),
+                       a->rank, shape_operand_name(op, j), b->rank);
   for (int d = 0; d < a->rank; d++)
     if (a->dim[d] != b->dim[d])
-      return shape_wrong(op, "dimension %d of '%s' and '%s' differs: %" D " and %" D, d, shape_operand_name(op, i), shape_operand_name(op, j),
-                         a->dim[d], b->dim[d]);
+      return shape_wrong(op, "dimension %d of '%s' and '%s' differs: %" D " and %" D, d, shape_operand_name(op, i),
+                         shape_operand_name(op, j), a->dim[d], b->dim[d]);
   return true;
 }
 
 bool shape_must_be_float(msc_op *op, size_t i) {
   msc_dtype t = shape_in(op, i)->dtype;
   if (msc_is_float(t)) return true;
-  return shape_wrong(op, "'%s' must have floating-point elements, not %s", shape_operand_name(op, i), msc_dtype_name(t));
+  return shape_wrong(op, "'%s' must have floating-point elements, not %s", shape_operand_name(op, i),
+                     msc_dtype_name(t));
 }
 
 bool shape_must_be_number(msc_op *op, size_t i) {
@@ -90,7 +93,8 @@ bool shape_dim_attr(msc_op *op, const char *name, int rank, int64_t *out_dim) {
 
 bool shape_axis_attr(msc_op *op, const msc_type *t, int *out_axis) {
   int64_t axis = msc_op_int(op, "axis");
-  if (axis < -t->rank || axis >= t->rank) return shape_wrong(op, "axis %" D " is not a dimension of a tensor of rank %d", axis, t->rank);
+  if (axis < -t->rank || axis >= t->rank)
+    return shape_wrong(op, "axis %" D " is not a dimension of a tensor of rank %d", axis, t->rank);
   *out_axis = (int)(axis < 0 ? axis + t->rank : axis);
   return true;
 }
@@ -124,9 +128,10 @@ static bool broadcast_in(msc_op *op, size_t i, int *rank, int64_t *dim) {
     int at = d - (r - t->rank), have = d - (r - *rank);
     int64_t a = have < 0 ? 1 : dim[have], b = at < 0 ? 1 : t->dim[at];
     if (a != b && a != 1 && b != 1)
-      return shape_wrong(
-          op, "dimension %d of '%s' is %" D " where the other operands have %" D "; sizes must be equal or 1, aligned from the right", at,
-          shape_operand_name(op, i), b, a);
+      return shape_wrong(op,
+                         "dimension %d of '%s' is %" D " where the other operands have %" D
+                         "; sizes must be equal or 1, aligned from the right",
+                         at, shape_operand_name(op, i), b, a);
     out[d] = a == 1 ? b : a;
   }
   *rank = r;
@@ -185,7 +190,8 @@ bool shape_compare(msc_op *op) {
 }
 
 bool shape_select(msc_op *op) {
-  if (shape_in(op, 0)->dtype != MSC_I1) return shape_wrong(op, "'c' must have i1 elements, not %s", msc_dtype_name(shape_in(op, 0)->dtype));
+  if (shape_in(op, 0)->dtype != MSC_I1)
+    return shape_wrong(op, "'c' must have i1 elements, not %s", msc_dtype_name(shape_in(op, 0)->dtype));
   return broadcast_operands(op, 1, shape_in(op, 1)->dtype);
 }
 
@@ -218,7 +224,8 @@ bool shape_broadcast_to(msc_op *op) {
   int64_t dim[MSC_MAX_RANK];
   int rank = msc_op_ints(op, "shape", dim, MSC_MAX_RANK);
   if (rank > MSC_MAX_RANK || rank < x->rank)
-    return shape_wrong(op, "shape has %d dimensions, the operand %d, at most %d are possible", rank, x->rank, MSC_MAX_RANK);
+    return shape_wrong(op, "shape has %d dimensions, the operand %d, at most %d are possible", rank, x->rank,
+                       MSC_MAX_RANK);
   for (int d = 0; d < x->rank; d++) {
     int64_t want = dim[rank - x->rank + d];
     if (x->dim[d] != want && x->dim[d] != 1)
@@ -231,12 +238,14 @@ bool shape_reshape(msc_op *op) {
   const msc_type *x = shape_in(op, 0);
   int64_t dim[MSC_MAX_RANK], elems = msc_type_elems(x), known = 1;
   int rank = msc_op_ints(op, "shape", dim, MSC_MAX_RANK), open = -1;
-  if (rank > MSC_MAX_RANK) return shape_wrong(op, "shape has %d dimensions, at most %d are possible", rank, MSC_MAX_RANK);
+  if (rank > MSC_MAX_RANK)
+    return shape_wrong(op, "shape has %d dimensions, at most %d are possible", rank, MSC_MAX_RANK);
   for (int d = 0; d < rank; d++) {
     if (dim[d] < -1 || (dim[d] == -1 && open >= 0))
       return shape_wrong(op, "entry %d of shape is %" D "; sizes are 0 or more, and one entry may be -1", d, dim[d]);
     if (dim[d] == -1) open = d;
-    else if (__builtin_mul_overflow(known, dim[d], &known)) return shape_wrong(op, "shape would have 2^63 elements or more");
+    else if (__builtin_mul_overflow(known, dim[d], &known))
+      return shape_wrong(op, "shape would have 2^63 elements or more");
   }
   if (open >= 0) {
     if (known == 0 || elems % known)
@@ -254,7 +263,8 @@ bool shape_flatten(msc_op *op) {
   if (axis < 0 || axis > x->rank) return shape_wrong(op, "axis %" D " is not in 0..%d", axis, x->rank);
   for (int d = 0; d < axis; d++) dim[d] = x->dim[d];
   for (int d = (int)axis; d < x->rank; d++)
-    if (__builtin_mul_overflow(rest, x->dim[d], &rest)) return shape_wrong(op, "dimension would have 2^63 elements or more");
+    if (__builtin_mul_overflow(rest, x->dim[d], &rest))
+      return shape_wrong(op, "dimension would have 2^63 elements or more");
   dim[axis] = rest;
   return shape_set(op, 0, x->dtype, (int)axis + 1, dim);
 }
@@ -282,13 +292,16 @@ bool shape_concat(msc_op *op) {
   for (size_t i = 1; i < op->num_in; i++) {
     const msc_type *t = shape_in(op, i);
     if (t->dtype != x->dtype || t->rank != x->rank)
-      return shape_wrong(op, "operand %zu is %s and operand 0 %s; they may differ in dimension %" D " only", i, shape_text(op, t),
-                         shape_text(op, x), at);
+      return shape_wrong(op, "operand %zu is %s and operand 0 %s; they may differ in dimension %" D " only", i,
+                         shape_text(op, t), shape_text(op, x), at);
     for (int d = 0; d < x->rank; d++)
       if (d != at && t->dim[d] != x->dim[d])
-        return shape_wrong(op, "dimension %d of operand %zu is %" D " and of operand 0 %" D "; they may differ in dimension %" D " only", d,
-                           i, t->dim[d], x->dim[d], at);
-    if (__builtin_add_overflow(dim[at], t->dim[at], &dim[at])) return shape_wrong(op, "dimension would have 2^63 elements or more");
+        return shape_wrong(op,
+                           "dimension %d of operand %zu is %" D " and of operand 0 %" D
+                           "; they may differ in dimension %" D " only",
+                           d, i, t->dim[d], x->dim[d], at);
+    if (__builtin_add_overflow(dim[at], t->dim[at], &dim[at]))
+      return shape_wrong(op, "dimension would have 2^63 elements or more");
   }
   return shape_set(op, 0, x->dtype, x->rank, dim);
 }
@@ -304,13 +317,14 @@ bool shape_split(msc_op *op) {
   left = x->dim[at];
   for (int i = 0; i < num; i++) {
     if (size[i] < 0 || size[i] > left)
-      return shape_wrong(op, "entry %d of sizes is %" D "; %" D " of the %" D " elements of dimension %" D " are left", i, size[i], left,
-                         x->dim[at], at);
+      return shape_wrong(op, "entry %d of sizes is %" D "; %" D " of the %" D " elements of dimension %" D " are left",
+                         i, size[i], left, x->dim[at], at);
     left -= size[i];
     dim[at] = size[i];
     MSC_TRY(shape_set(op, (size_t)i, x->dtype, x->rank, dim));
   }
-  return left == 0 || shape_wrong(op, "sizes leave %" D " of the %" D " elements of dimension %" D " over", left, x->dim[at], at);
+  return left == 0 ||
+         shape_wrong(op, "sizes leave %" D " of the %" D " elements of dimension %" D " over", left, x->dim[at], at);
 }
 
 /* The optional attribute `stride`: 1 everywhere when absent. */
@@ -319,17 +333,20 @@ static bool stride_attr(msc_op *op, int rank, int64_t *out_stride) {
   if (!msc_op_attr(op, "stride")) return true;
   MSC_TRY(ints_attr(op, "stride", rank, out_stride));
   for (int d = 0; d < rank; d++)
-    if (out_stride[d] < 1) return shape_wrong(op, "entry %d of stride is %" D "; strides are at least 1", d, out_stride[d]);
+    if (out_stride[d] < 1)
+      return shape_wrong(op, "entry %d of stride is %" D "; strides are at least 1", d, out_stride[d]);
   return true;
 }
 
 bool shape_slice(msc_op *op) {
   const msc_type *x = shape_in(op, 0);
   int64_t start[MSC_MAX_RANK], limit[MSC_MAX_RANK], stride[MSC_MAX_RANK], dim[MSC_MAX_RANK];
-  MSC_TRY(ints_attr(op, "start", x->rank, start) && ints_attr(op, "limit", x->rank, limit) && stride_attr(op, x->rank, stride));
+  MSC_TRY(ints_attr(op, "start", x->rank, start) && ints_attr(op, "limit", x->rank, limit) &&
+          stride_attr(op, x->rank, stride));
   for (int d = 0; d < x->rank; d++) {
     if (start[d] < 0 || start[d] > limit[d] || limit[d] > x->dim[d])
-      return shape_wrong(op, "start %" D " and limit %" D " of dimension %d are not within 0..%" D, start[d], limit[d], d, x->dim[d]);
+      return shape_wrong(op, "start %" D " and limit %" D " of dimension %d are not within 0..%" D, start[d], limit[d],
+                         d, x->dim[d]);
     int64_t span = limit[d] - start[d];
     dim[d] = span / stride[d] + (span % stride[d] != 0);
   }
@@ -339,7 +356,8 @@ bool shape_slice(msc_op *op) {
 bool shape_pad(msc_op *op) {
   const msc_type *x = shape_in(op, 0);
   int64_t low[MSC_MAX_RANK], high[MSC_MAX_RANK], stride[MSC_MAX_RANK], dim[MSC_MAX_RANK];
-  MSC_TRY(ints_attr(op, "low", x->rank, low) && ints_attr(op, "high", x->rank, high) && stride_attr(op, x->rank, stride));
+  MSC_TRY(ints_attr(op, "low", x->rank, low) && ints_attr(op, "high", x->rank, high) &&
+          stride_attr(op, x->rank, stride));
   for (int d = 0; d < x->rank; d++) {
     if (low[d] < 0 || high[d] < 0)
       return shape_wrong(op, "low %" D " and high %" D " of dimension %d must not be negative", low[d], high[d], d);
@@ -360,8 +378,8 @@ static bool product(msc_op *op, int lead, int64_t *dim) {
   const int64_t *am = a->dim + a->rank - 2, *bk = b->dim + b->rank - 2;
   MSC_TRY(shape_same_dtype(op, 0, 1) && shape_must_be_number(op, 0));
   if (am[!ta] != bk[tb])
-    return shape_wrong(op, "inner sizes differ: %" D " (dimension %d of 'a' %s) and %" D " (dimension %d of 'b' %s)", am[!ta],
-                       a->rank - 1 - ta, shape_text(op, a), bk[tb], b->rank - 2 + tb, shape_text(op, b));
+    return shape_wrong(op, "inner sizes differ: %" D " (dimension %d of 'a' %s) and %" D " (dimension %d of 'b' %s)",
+                       am[!ta], a->rank - 1 - ta, shape_text(op, a), bk[tb], b->rank - 2 + tb, shape_text(op, b));
   dim[lead] = am[ta];
   dim[lead + 1] = bk[!tb];
   return shape_set(op, 0, a->dtype, lead + 2, dim);
@@ -370,20 +388,24 @@ static bool product(msc_op *op, int lead, int64_t *dim) {
 bool shape_matmul(msc_op *op) {
   const msc_type *a = shape_in(op, 0), *b = shape_in(op, 1);
   int64_t dim[2];
-  if (a->rank != 2 || b->rank != 2) return shape_wrong(op, "operands must have rank 2, not %d and %d", a->rank, b->rank);
+  if (a->rank != 2 || b->rank != 2)
+    return shape_wrong(op, "operands must have rank 2, not %d and %d", a->rank, b->rank);
   return product(op, 0, dim);
 }
 
 bool shape_batch_matmul(msc_op *op) {
   const msc_type *a = shape_in(op, 0), *b = shape_in(op, 1);
   int64_t dim[MSC_MAX_RANK];
-  if (a->rank < 2 || b->rank < 2) return shape_wrong(op, "operands must have rank 2 or more, not %d and %d", a->rank, b->rank);
+  if (a->rank < 2 || b->rank < 2)
+    return shape_wrong(op, "operands must have rank 2 or more, not %d and %d", a->rank, b->rank);
   int lead = (a->rank > b->rank ? a->rank : b->rank) - 2;
   for (int d = 0; d < lead; d++) {
     int da = d - lead + a->rank - 2, db = d - lead + b->rank - 2;
     int64_t na = da < 0 ? 1 : a->dim[da], nb = db < 0 ? 1 : b->dim[db];
     if (na != nb && na != 1 && nb != 1)
-      return shape_wrong(op, "leading sizes differ: %" D " (dimension %d of 'a') and %" D " (dimension %d of 'b'); they must be equal or 1",
+      return shape_wrong(op,
+                         "leading sizes differ: %" D " (dimension %d of 'a') and %" D
+                         " (dimension %d of 'b'); they must be equal or 1",
                          na, da, nb, db);
     dim[d] = na == 1 ? nb : na;
   }
@@ -394,9 +416,11 @@ bool shape_batch_matmul(msc_op *op) {
 bool shape_weight_grad(msc_op *op) {
   const msc_type *x = shape_in(op, 0), *dy = shape_in(op, 1);
   MSC_TRY(shape_same_dtype(op, 0, 1) && shape_must_be_number(op, 0));
-  if (x->rank < 2 || x->rank != dy->rank) return shape_wrong(op, "operands must have the same rank of 2 or more, not %d and %d", x->rank, dy->rank);
+  if (x->rank < 2 || x->rank != dy->rank)
+    return shape_wrong(op, "operands must have the same rank of 2 or more, not %d and %d", x->rank, dy->rank);
   for (int d = 0; d + 1 < x->rank; d++)
-    if (x->dim[d] != dy->dim[d]) return shape_wrong(op, "dimension %d differs: %" D " of 'x' and %" D " of 'dy'", d, x->dim[d], dy->dim[d]);
+    if (x->dim[d] != dy->dim[d])
+      return shape_wrong(op, "dimension %d differs: %" D " of 'x' and %" D " of 'dy'", d, x->dim[d], dy->dim[d]);
   return shape_set(op, 0, x->dtype, 2, (int64_t[]){x->dim[x->rank - 1], dy->dim[x->rank - 1]});
 }
 
@@ -435,10 +459,12 @@ static bool check_labels(msc_op *op) {
   if (msc_is_float(labels->dtype)) return shape_same_type(op, 0, 1);
   MSC_TRY(shape_must_be_index(op, 1));
   if (labels->rank != logits->rank - 1)
-    return shape_wrong(op, "class labels %s must have one dimension less than logits %s", shape_text(op, labels), shape_text(op, logits));
+    return shape_wrong(op, "class labels %s must have one dimension less than logits %s", shape_text(op, labels),
+                       shape_text(op, logits));
   for (int d = 0; d < labels->rank; d++)
     if (labels->dim[d] != logits->dim[d])
-      return shape_wrong(op, "dimension %d of 'logits' and 'labels' differs: %" D " and %" D, d, logits->dim[d], labels->dim[d]);
+      return shape_wrong(op, "dimension %d of 'logits' and 'labels' differs: %" D " and %" D, d, logits->dim[d],
+                         labels->dim[d]);
   return true;
 }
 
@@ -455,10 +481,12 @@ bool shape_cross_entropy_grad(msc_op *op) {
   MSC_TRY(check_labels(op) && shape_same_dtype(op, 0, 2));
   int rank = reduces_to_scalar(op) ? 0 : logits->rank - 1;
   if (dloss->rank != rank)
-    return shape_wrong(op, "'dloss' %s must have rank %d for reduction \"%s\"", shape_text(op, dloss), rank, msc_op_str(op, "reduction"));
+    return shape_wrong(op, "'dloss' %s must have rank %d for reduction \"%s\"", shape_text(op, dloss), rank,
+                       msc_op_str(op, "reduction"));
   for (int d = 0; d < rank; d++)
     if (dloss->dim[d] != logits->dim[d])
-      return shape_wrong(op, "dimension %d of 'logits' and 'dloss' differs: %" D " and %" D, d, logits->dim[d], dloss->dim[d]);
+      return shape_wrong(op, "dimension %d of 'logits' and 'dloss' differs: %" D " and %" D, d, logits->dim[d],
+                         dloss->dim[d]);
   return shape_set_like(op, 0, logits);
 }
 
@@ -491,12 +519,14 @@ bool shape_lamb_moments(msc_op *op) { return shape_update(op); }
 bool shape_fused(msc_op *op) {
   const msc_block *b = op->body;
   if (!b || !b->last || b->last->kind != OP_yield) return shape_wrong(op, "needs a region that ends with yield");
-  if (b->num_args != op->num_in) return shape_wrong(op, "region has %zu arguments for %d operands", b->num_args, op->num_in);
+  if (b->num_args != op->num_in)
+    return shape_wrong(op, "region has %zu arguments for %d operands", b->num_args, op->num_in);
   for (size_t i = 0; i < b->num_args; i++)
     if (b->args[i]->type != shape_in(op, i))
       return shape_wrong(op, "region argument %zu is %s and its operand %s", i, shape_text(op, b->args[i]->type),
                          shape_text(op, shape_in(op, i)));
-  if (b->last->num_in != op->num_out) return shape_wrong(op, "region yields %d values for %d results", b->last->num_in, op->num_out);
+  if (b->last->num_in != op->num_out)
+    return shape_wrong(op, "region yields %d values for %d results", b->last->num_in, op->num_out);
   for (size_t i = 0; i < op->num_out; i++) MSC_TRY(shape_set_like(op, i, shape_in(b->last, i)));
   return true;
 }

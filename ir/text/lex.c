@@ -109,8 +109,18 @@ static int lex(msc_lexer *x) {
     case '-':
       if (peek(x, 1) == '>') return x->p += 2, MSC_TOK_ARROW;
       break;
-    case '(': case ')': case '[': case ']': case '{': case '}': case '<': case '>': case ',': case ':': case '=': case '?':
-      return x->p++, c;
+    case '(':
+    case ')':
+    case '[':
+    case ']':
+    case '{':
+    case '}':
+    case '<':
+    case '>':
+    case ',':
+    case ':':
+    case '=':
+    case '?': return x->p++, c;
   }
   x->p++;
   return bad(x, "a character that has no meaning here");
@@ -168,7 +178,8 @@ bool msc_syntax(msc_parser *p, msc_token at, const char *fmt, ...) {
   if (p->num_syntax_errors > MSC_MAX_SYNTAX_ERRORS) return false;
   if (p->num_syntax_errors++ == MSC_MAX_SYNTAX_ERRORS) { /* not the text it should be: the rest is not worth a look */
     p->lex.p = p->lex.end;
-    return msc_error(p->ctx, MSC_E_SYNTAX, msc_loc_at(p, at), "more than %d syntax errors: reading stops here", MSC_MAX_SYNTAX_ERRORS);
+    return msc_error(p->ctx, MSC_E_SYNTAX, msc_loc_at(p, at), "more than %d syntax errors: reading stops here",
+                     MSC_MAX_SYNTAX_ERRORS);
   }
   va_list ap;
   va_start(ap, fmt);

@@ -17,7 +17,8 @@ static uint64_t float_bits(msc_dtype dtype, double v) {
   } else {
     float f = (float)v;
     memcpy(&bits, &f, 4);
-    if (dtype == MSC_BF16) bits = f != f ? bits >> 16 | 0x40 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16; /* to nearest even */
+    /* to nearest even */
+    if (dtype == MSC_BF16) bits = f != f ? bits >> 16 | 0x40 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
   }
   return bits;
 }
@@ -62,7 +63,9 @@ static void float_text(msc_dtype dtype, uint64_t bits, char *out) {
   }
 }
 
-void msc_float_text(msc_dtype dtype, double v, char out[MSC_NUMBER_TEXT]) { float_text(dtype, float_bits(dtype, v), out); }
+void msc_float_text(msc_dtype dtype, double v, char out[MSC_NUMBER_TEXT]) {
+  float_text(dtype, float_bits(dtype, v), out);
+}
 
 void msc_int_text(msc_dtype dtype, int64_t v, char out[MSC_NUMBER_TEXT]) {
   bool minus = v < 0 && dtype != MSC_U64;
@@ -127,7 +130,8 @@ static bool too_big(msc_parser *p, msc_token t, msc_dtype dtype) {
 bool msc_read_int(msc_parser *p, msc_token t, msc_dtype dtype, int64_t *out_v) {
   bool negative, hex;
   uint64_t v;
-  if (t.kind != MSC_TOK_INT) return msc_syntax(p, t, "expected an integer for %s, not %s", msc_dtype_name(dtype), msc_token_text(p, t));
+  if (t.kind != MSC_TOK_INT)
+    return msc_syntax(p, t, "expected an integer for %s, not %s", msc_dtype_name(dtype), msc_token_text(p, t));
   if (!magnitude(t, &negative, &hex, &v)) return too_big(p, t, dtype);
   int bits = dtype == MSC_I1 ? 1 : 8 * (int)msc_dtype_bytes(dtype);
   uint64_t most = UINT64_MAX >> (64 - bits); /* hexadecimal text gives the bits themselves */
@@ -143,11 +147,14 @@ static bool read_float_bits(msc_parser *p, msc_token t, msc_dtype dtype, uint64_
   if (t.num > MSC_MAX_NUMBER) return msc_syntax(p, t, "a number of more than %d characters", MSC_MAX_NUMBER);
   if (t.kind == MSC_TOK_INT) {
     if (!magnitude(t, &negative, &hex, out_bits) && hex) return too_big(p, t, dtype);
-    if (!hex) return msc_syntax(p, t, "a number of type %s needs a point, as in %.*s.0", msc_dtype_name(dtype), (int)t.num, t.at);
+    if (!hex)
+      return msc_syntax(p, t, "a number of type %s needs a point, as in %.*s.0", msc_dtype_name(dtype), (int)t.num,
+                        t.at);
     if (negative || (dtype != MSC_F64 && *out_bits >> (8 * msc_dtype_bytes(dtype)))) return too_big(p, t, dtype);
     return true;
   }
-  if (t.kind != MSC_TOK_FLOAT) return msc_syntax(p, t, "expected a number for %s, not %s", msc_dtype_name(dtype), msc_token_text(p, t));
+  if (t.kind != MSC_TOK_FLOAT)
+    return msc_syntax(p, t, "expected a number for %s, not %s", msc_dtype_name(dtype), msc_token_text(p, t));
   *out_bits = float_bits(dtype, read_decimal(t.at, t.num));
   return isinf(float_of_bits(dtype, *out_bits)) ? too_big(p, t, dtype) : true;
 }

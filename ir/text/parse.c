@@ -116,10 +116,13 @@ static bool parse_operand(reader *r) {
   MSC_TRY(msc_expect(p, MSC_TOK_VALUE, "a value") && parse_result_number(r, &number));
   msc_symbol *s = msc_symbol_find(&r->values, o.at.at, o.at.num);
   if (!s) {
-    if (!r->args_lost) msc_error(p->ctx, MSC_E_SSA, msc_loc_at(p, o.at), "value %.*s is not defined before this use", (int)o.at.num, o.at.at);
+    if (!r->args_lost)
+      msc_error(p->ctx, MSC_E_SSA, msc_loc_at(p, o.at), "value %.*s is not defined before this use", (int)o.at.num,
+                o.at.at);
     s = msc_symbol_add(&r->values, o.at.at, o.at.num); /* said once */
   } else if (s->values && number >= s->count) {
-    msc_error(p->ctx, MSC_E_SSA, msc_loc_at(p, o.at), "value %.*s has no result %" PRId64 ", only 0 to %" PRId64, (int)o.at.num, o.at.at, number, s->count - 1);
+    msc_error(p->ctx, MSC_E_SSA, msc_loc_at(p, o.at), "value %.*s has no result %" PRId64 ", only 0 to %" PRId64,
+              (int)o.at.num, o.at.at, number, s->count - 1);
   } else if (s->values) {
     o.value = &s->values[number];
   }
@@ -142,7 +145,8 @@ static bool parse_result_names(reader *r, op_text *op) {
       count = p->tok;
       MSC_TRY(msc_expect(p, MSC_TOK_INT, "a number of results") && msc_read_int(p, count, MSC_I64, &n.count));
     }
-    if (n.count < 1 || n.count > MAX_PER_OP || (total += n.count) > MAX_PER_OP) return msc_syntax(p, count, "a number of results is 1 to %d", MAX_PER_OP);
+    if (n.count < 1 || n.count > MAX_PER_OP || (total += n.count) > MAX_PER_OP)
+      return msc_syntax(p, count, "a number of results is 1 to %d", MAX_PER_OP);
     MSC_PUSH(p, r->names, n, n);
   } while (msc_take(p, ','));
   op->start = r->names.n[op->names].at;
@@ -154,7 +158,8 @@ static bool parse_operands(reader *r, const op_text *op) {
   MSC_TRY(msc_expect(p, '(', "'('"));
   if (msc_take(p, ')')) return true;
   do {
-    if (r->operands.num - op->operands == MAX_PER_OP) return msc_syntax(p, p->tok, "an op has at most %d operands", MAX_PER_OP);
+    if (r->operands.num - op->operands == MAX_PER_OP)
+      return msc_syntax(p, p->tok, "an op has at most %d operands", MAX_PER_OP);
     MSC_TRY(parse_operand(r));
   } while (msc_take(p, ','));
   return msc_expect(p, ')', "',' or ')'");
@@ -234,7 +239,8 @@ static bool take_links(reader *r, const op_text *t, msc_op *op) {
   for (int i = 0; i < 2; i++) {
     const msc_attr_value *v = msc_op_attr(op, links[i]);
     if (!v) continue;
-    if (v->kind != MSC_ATTR_STR) return msc_error(r->p.ctx, MSC_E_ROW, msc_loc_at(&r->p, t->attrs_at), "attribute %s must be a string", links[i]);
+    if (v->kind != MSC_ATTR_STR)
+      return msc_error(r->p.ctx, MSC_E_ROW, msc_loc_at(&r->p, t->attrs_at), "attribute %s must be a string", links[i]);
     pending f = {op, t->start, v->s};
     if (i == 0) MSC_PUSH(&r->p, r->pendings, f, f);
     else op->letters = v->s;
@@ -249,8 +255,9 @@ static bool check_operand(reader *r, const op_text *t, size_t i) {
   if (!o->value || o->value->type == type->type) return true;
   msc_arena *a = r->p.scratch;
   const msc_mesh *mesh = &r->p.module->mesh;
-  return msc_error(r->p.ctx, MSC_E_TYPE, msc_loc_at(&r->p, type->at), "operand %zu, %.*s, is %s, not %s", i, (int)o->at.num, o->at.at,
-                   msc_type_text(a, mesh, o->value->type), msc_type_text(a, mesh, type->type));
+  return msc_error(r->p.ctx, MSC_E_TYPE, msc_loc_at(&r->p, type->at), "operand %zu, %.*s, is %s, not %s", i,
+                   (int)o->at.num, o->at.at, msc_type_text(a, mesh, o->value->type),
+                   msc_type_text(a, mesh, type->type));
 }
 
 /* Operands as values; one that is missing is stood in for by a value of the type written. */
@@ -284,8 +291,8 @@ static void check_results(reader *r, const op_text *t, const msc_op *op) {
   for (size_t i = 0; i < op->num_out; i++) {
     const typed *type = &r->types.t[t->types + t->in_types + i];
     if (op->out[i].type == type->type) continue;
-    msc_error(r->p.ctx, MSC_E_TYPE, msc_loc_at(&r->p, type->at), "result %zu of %s is %s, not %s", i, msc_kind_name(op->kind),
-              msc_type_text(a, mesh, op->out[i].type), msc_type_text(a, mesh, type->type));
+    msc_error(r->p.ctx, MSC_E_TYPE, msc_loc_at(&r->p, type->at), "result %zu of %s is %s, not %s", i,
+              msc_kind_name(op->kind), msc_type_text(a, mesh, op->out[i].type), msc_type_text(a, mesh, type->type));
   }
 }
 
@@ -301,7 +308,8 @@ static void count_unknown(reader *r, const op_text *t) {
 }
 
 static bool find_kind(const reader *r, msc_token name, msc_op_kind *out_kind) {
-  const msc_symbol *s = name.num > 6 && memcmp(name.at, "\"msc.", 5) == 0 ? msc_symbol_find(&r->kinds, name.at + 5, name.num - 6) : NULL;
+  const msc_symbol *s =
+      name.num > 6 && memcmp(name.at, "\"msc.", 5) == 0 ? msc_symbol_find(&r->kinds, name.at + 5, name.num - 6) : NULL;
   if (s) *out_kind = (msc_op_kind)s->count;
   return s;
 }
@@ -352,7 +360,8 @@ static bool parse_op(reader *r, msc_block *b) {
 static void parse_op_or_skip(reader *r, msc_block *b) {
   msc_parser *p = &r->p;
   msc_token start = p->tok;
-  size_t names = r->names.num, operands = r->operands.num, types = r->types.num, values = p->values.num, entries = p->entries.num;
+  size_t names = r->names.num, operands = r->operands.num, types = r->types.num, values = p->values.num,
+         entries = p->entries.num;
   int depth = p->depth;
   const msc_symbol *outside = r->values.last;
   if (!parse_op(r, b)) {
@@ -374,7 +383,8 @@ static bool parse_argument(reader *r, msc_block *b) {
   const msc_type *type;
   const msc_loc *loc;
   const char *name;
-  MSC_TRY(msc_expect(p, MSC_TOK_VALUE, "an argument") && msc_expect(p, ':', "':' and the argument's type") && msc_parse_type(p, &type));
+  MSC_TRY(msc_expect(p, MSC_TOK_VALUE, "an argument") && msc_expect(p, ':', "':' and the argument's type") &&
+          msc_parse_type(p, &type));
   MSC_TRY(msc_parse_loc(p, t, &loc, &name)); /* arguments have no place of their own */
   bool named = b == r->func->body && !is_number_name(t);
   define(r, t, msc_add_arg(b, type, named ? msc_intern_n(p->ctx, t.at + 1, t.num - 1) : NULL), 1);
@@ -423,7 +433,8 @@ static void find_forward_op(reader *r, const pending *f, const msc_facts *named)
   if (s) f->op->forward = s->values->def;
   else if (fact) f->op->forward = fact->about;
   if (f->op->forward) return;
-  msc_error(r->p.ctx, MSC_E_SSA, msc_loc_at(&r->p, f->at), "there is no op \"%s\" in this function to be the forward op", f->forward);
+  msc_error(r->p.ctx, MSC_E_SSA, msc_loc_at(&r->p, f->at),
+            "there is no op \"%s\" in this function to be the forward op", f->forward);
 }
 
 static void find_forward_ops(reader *r) {
@@ -457,12 +468,14 @@ static bool take_func_attrs(reader *r, msc_token at, msc_attr_array attrs) {
   f->attrs = msc_arena_copy(msc_context_arena(p->ctx), attrs.attrs, attrs.num * sizeof *f->attrs);
   f->num_attrs = attrs.num;
   const msc_attr_value *name = msc_func_attr(f, "sym_name"), *args = msc_func_attr(f, "arg_attrs");
-  if (!name || name->kind != MSC_ATTR_STR) return msc_syntax(p, at, "a function needs its name, as in {sym_name = \"forward\"}");
+  if (!name || name->kind != MSC_ATTR_STR)
+    return msc_syntax(p, at, "a function needs its name, as in {sym_name = \"forward\"}");
   f->name = name->s;
   if (args) MSC_TRY(take_arg_attrs(r, at, args));
   msc_drop_attr(f->attrs, &f->num_attrs, "sym_name");
   msc_drop_attr(f->attrs, &f->num_attrs, "arg_attrs");
-  if (msc_symbol_find(&r->functions, f->name, strlen(f->name))) return msc_syntax(p, at, "function %s is defined twice", f->name);
+  if (msc_symbol_find(&r->functions, f->name, strlen(f->name)))
+    return msc_syntax(p, at, "function %s is defined twice", f->name);
   msc_symbol_add(&r->functions, f->name, strlen(f->name));
   return true;
 }
@@ -576,7 +589,8 @@ static bool parse_module(reader *r) {
     if (!msc_take_word(p, "module")) return msc_unexpected(p, "a module");
     MSC_TRY(parse_short_module(r));
   }
-  return msc_parse_loc(p, start, &loc, &name) && (p->tok.kind == MSC_TOK_END || msc_unexpected(p, "the end of the text: it holds one module"));
+  return msc_parse_loc(p, start, &loc, &name) &&
+         (p->tok.kind == MSC_TOK_END || msc_unexpected(p, "the end of the text: it holds one module"));
 }
 
 static void report_unknown(reader *r) {
@@ -587,18 +601,25 @@ static void report_unknown(reader *r) {
     bool ours = strncmp(u->name, "msc.", 4) == 0;
     msc_token bare = {.at = u->at.at + 1, .num = u->at.num - 2};
     const char *near = msc_nearest(u->name + (ours ? 4 : 0), names, OP_COUNT);
-    text = msc_arena_printf(r->p.scratch, "%s%s%s (%zu, first at line %u%s%s%s)", text, i ? ", " : "", msc_token_text(&r->p, bare), u->count, u->at.line,
-                            near ? "; did you mean msc." : "", near ? near : "", near ? "?" : "");
+    text = msc_arena_printf(r->p.scratch, "%s%s%s (%zu, first at line %u%s%s%s)", text, i ? ", " : "",
+                            msc_token_text(&r->p, bare), u->count, u->at.line, near ? "; did you mean msc." : "",
+                            near ? near : "", near ? "?" : "");
   }
-  if (r->unknowns.num > MAX_UNKNOWN_LISTED) text = msc_arena_printf(r->p.scratch, "%s and %zu more", text, r->unknowns.num - MAX_UNKNOWN_LISTED);
-  if (r->unknowns.num) msc_error(r->p.ctx, MSC_E_UNKNOWN_OP, msc_loc_at(&r->p, r->unknowns.u[0].at), "unknown ops: %s", text);
+  if (r->unknowns.num > MAX_UNKNOWN_LISTED)
+    text = msc_arena_printf(r->p.scratch, "%s and %zu more", text, r->unknowns.num - MAX_UNKNOWN_LISTED);
+  if (r->unknowns.num)
+    msc_error(r->p.ctx, MSC_E_UNKNOWN_OP, msc_loc_at(&r->p, r->unknowns.u[0].at), "unknown ops: %s", text);
 }
 
 msc_module *msc_parse_part(msc_context *ctx, const char *name, uint32_t first_line, const char *text, size_t bytes) {
   msc_arena *scratch = msc_arena_new(ctx);
   reader *r = msc_new(scratch, reader);
   int errors = msc_num_errors(ctx);
-  r->p = (msc_parser){.ctx = ctx, .scratch = scratch, .module = msc_module_new(ctx), .file = msc_intern(ctx, name), .lex = msc_lexer_of(text, bytes)};
+  r->p = (msc_parser){.ctx = ctx,
+                      .scratch = scratch,
+                      .module = msc_module_new(ctx),
+                      .file = msc_intern(ctx, name),
+                      .lex = msc_lexer_of(text, bytes)};
   r->p.lex.line = first_line;
   r->values.arena = r->functions.arena = r->kinds.arena = r->unknown_index.arena = scratch;
   msc_make_room(&r->p, &r->p.values.v, 0, &r->p.values.room, sizeof *r->p.values.v); /* these are added to when empty */
@@ -616,4 +637,6 @@ msc_module *msc_parse_part(msc_context *ctx, const char *name, uint32_t first_li
   return m;
 }
 
-msc_module *msc_parse(msc_context *ctx, const char *name, const char *text, size_t bytes) { return msc_parse_part(ctx, name, 1, text, bytes); }
+msc_module *msc_parse(msc_context *ctx, const char *name, const char *text, size_t bytes) {
+  return msc_parse_part(ctx, name, 1, text, bytes);
+}

@@ -31,7 +31,8 @@ static bool parse_dims(msc_parser *p, int *out_rank, int64_t *dim) {
     if (*s == '?') n = -1, s++;
     else
       for (const char *first = s; s < end && *s >= '0' && *s <= '9'; s++)
-        if (__builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, *s - '0', &n)) return bad_char(p, first, "a dimension that fits 63 bits");
+        if (__builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, *s - '0', &n))
+          return bad_char(p, first, "a dimension that fits 63 bits");
     if (s == end || *s != 'x') return bad_char(p, s, "'x' after a dimension");
     dim[(*out_rank)++] = n;
   }
@@ -42,7 +43,8 @@ static bool parse_dims(msc_parser *p, int *out_rank, int64_t *dim) {
 
 /* `#name<"text">`; the token of the text. */
 static bool parse_quoted(msc_parser *p, const char *name, msc_token *out_text) {
-  if (p->tok.kind != MSC_TOK_HASH || p->tok.num != strlen(name) || memcmp(p->tok.at, name, p->tok.num) != 0) return msc_unexpected(p, name);
+  if (p->tok.kind != MSC_TOK_HASH || p->tok.num != strlen(name) || memcmp(p->tok.at, name, p->tok.num) != 0)
+    return msc_unexpected(p, name);
   msc_advance(p);
   MSC_TRY(msc_expect(p, '<', "'<'"));
   *out_text = p->tok;
@@ -57,7 +59,8 @@ static const msc_layout *find_layout(msc_parser *p, msc_token t) {
   if (p->layouts[slot].num != t.num || memcmp(p->layouts[slot].text, t.at, t.num) != 0) {
     p->layouts[slot].text = t.at, p->layouts[slot].num = t.num, p->layouts[slot].layout = NULL;
     const msc_layout *layout = NULL;
-    if (msc_layout_parse(p->ctx, &p->module->mesh, msc_loc_at(p, t), msc_token_string(p, t), &layout)) p->layouts[slot].layout = layout;
+    if (msc_layout_parse(p->ctx, &p->module->mesh, msc_loc_at(p, t), msc_token_string(p, t), &layout))
+      p->layouts[slot].layout = layout;
   }
   return p->layouts[slot].layout;
 }
@@ -68,7 +71,8 @@ static bool parse_layout(msc_parser *p, int rank, const msc_layout **out_layout)
   *out_layout = find_layout(p, text);
   MSC_TRY(*out_layout);
   if ((*out_layout)->rank == rank) return true;
-  return msc_error(p->ctx, MSC_E_LAYOUT, msc_loc_at(p, text), "the layout is for %d dimensions, the tensor has %d", (*out_layout)->rank, rank);
+  return msc_error(p->ctx, MSC_E_LAYOUT, msc_loc_at(p, text), "the layout is for %d dimensions, the tensor has %d",
+                   (*out_layout)->rank, rank);
 }
 
 bool msc_parse_type(msc_parser *p, const msc_type **out_type) {
@@ -126,7 +130,8 @@ static bool parse_hex(msc_parser *p, elements *e) {
   if (e->type->dtype == MSC_I1) return msc_syntax(p, t, "elements of type i1 are written as true and false");
   if (s[0] != '0' || s[1] != 'x' || num % 2 != 0 || strspn(s + 2, "0123456789abcdefABCDEF") != num - 2)
     return msc_syntax(p, t, "expected pairs of hexadecimal digits after 0x");
-  if (bytes != whole && bytes != e->element_bytes) return msc_syntax(p, t, "%zu bytes of elements where the type has %zu", bytes, whole);
+  if (bytes != whole && bytes != e->element_bytes)
+    return msc_syntax(p, t, "%zu bytes of elements where the type has %zu", bytes, whole);
   e->num = bytes / e->element_bytes;
   e->data = msc_arena_alloc(p->scratch, bytes);
   for (size_t i = 0; i < bytes; i++) {
@@ -138,7 +143,8 @@ static bool parse_hex(msc_parser *p, elements *e) {
 }
 
 static bool is_element_token(int kind) {
-  return kind == '[' || kind == ']' || kind == ',' || kind == MSC_TOK_INT || kind == MSC_TOK_FLOAT || kind == MSC_TOK_WORD || kind == MSC_TOK_STRING;
+  return kind == '[' || kind == ']' || kind == ',' || kind == MSC_TOK_INT || kind == MSC_TOK_FLOAT ||
+         kind == MSC_TOK_WORD || kind == MSC_TOK_STRING;
 }
 
 /* `dense<...> : type`.  The type stands behind the elements: it is read first, then the elements with it. */
@@ -163,7 +169,8 @@ static bool parse_dense(msc_parser *p, msc_attr_value *out) {
   MSC_TRY(p->tok.kind == '>' || msc_unexpected(p, "'>'"));
   p->tok = next, p->lex = after;
   size_t bytes = e.num * e.element_bytes;
-  *out = (msc_attr_value){.kind = MSC_ATTR_DENSE, .dense = {e.type, msc_arena_copy(msc_context_arena(p->ctx), e.data, bytes), bytes}};
+  *out = (msc_attr_value){.kind = MSC_ATTR_DENSE,
+                          .dense = {e.type, msc_arena_copy(msc_context_arena(p->ctx), e.data, bytes), bytes}};
   return true;
 }
 
@@ -230,7 +237,9 @@ bool msc_parse_value(msc_parser *p, msc_attr_value *out) {
 
 /* ---- dictionaries ---- */
 
-static int by_name(const void *a, const void *b) { return strcmp(((const msc_entry *)a)->attr.name, ((const msc_entry *)b)->attr.name); }
+static int by_name(const void *a, const void *b) {
+  return strcmp(((const msc_entry *)a)->attr.name, ((const msc_entry *)b)->attr.name);
+}
 
 static bool is_later(msc_token a, msc_token b) { return a.line != b.line ? a.line > b.line : a.col > b.col; }
 
@@ -242,7 +251,8 @@ static bool parse_mesh(msc_parser *p) {
 
 static bool parse_entry(msc_parser *p, bool module) {
   msc_token t = p->tok;
-  if (t.kind != MSC_TOK_WORD && (t.kind != MSC_TOK_STRING || t.num == 2)) return msc_unexpected(p, "an attribute's name");
+  if (t.kind != MSC_TOK_WORD && (t.kind != MSC_TOK_STRING || t.num == 2))
+    return msc_unexpected(p, "an attribute's name");
   msc_entry e = {.at = t};
   e.attr.name = t.kind == MSC_TOK_WORD ? msc_intern_n(p->ctx, t.at, t.num) : msc_token_string(p, t);
   msc_advance(p);
@@ -268,7 +278,8 @@ bool msc_parse_dict(msc_parser *p, bool module, msc_attr_array *out_attrs) {
   for (size_t i = 0; i < num; i++) {
     attrs[i] = e[i].attr;
     if (i && e[i].attr.name == e[i - 1].attr.name)
-      return msc_syntax(p, is_later(e[i].at, e[i - 1].at) ? e[i].at : e[i - 1].at, "attribute %s is given twice", e[i].attr.name);
+      return msc_syntax(p, is_later(e[i].at, e[i - 1].at) ? e[i].at : e[i - 1].at, "attribute %s is given twice",
+                        e[i].attr.name);
   }
   *out_attrs = (msc_attr_array){attrs, num};
   p->entries.num = base;
@@ -358,10 +369,12 @@ static bool parse_place(msc_parser *p, place *out) {
 
 bool msc_parse_loc(msc_parser *p, msc_token at, const msc_loc **out_loc, const char **out_name) {
   place at_op = {0};
-  if (msc_take_word(p, "loc")) MSC_TRY(msc_expect(p, '(', "'('") && parse_place(p, &at_op) && msc_expect(p, ')', "')'"));
+  if (msc_take_word(p, "loc"))
+    MSC_TRY(msc_expect(p, '(', "'('") && parse_place(p, &at_op) && msc_expect(p, ')', "')'"));
   *out_name = at_op.inner && *at_op.inner ? at_op.inner : NULL;
   at_op.loc.scope = at_op.outer && *at_op.outer ? at_op.outer : NULL;
-  if (!at_op.loc.file) at_op.loc.file = p->file, at_op.loc.line = at.line, at_op.loc.col = at.col, at_op.loc.implied = true;
+  if (!at_op.loc.file)
+    at_op.loc.file = p->file, at_op.loc.line = at.line, at_op.loc.col = at.col, at_op.loc.implied = true;
   *out_loc = msc_loc_of(p->ctx, &at_op.loc);
   return true;
 }

@@ -1,4 +1,5 @@
-/* print.c: a module to IR text.  One spelling for everything: reading the text and printing it again changes no byte. */
+/* print.c: a module to IR text.  One spelling for everything: reading the text and printing it again
+ * changes no byte. */
 #include <string.h>
 
 #include "ir/text/text.h"
@@ -94,7 +95,8 @@ static void put_calls(msc_printer *w, const msc_loc *l) {
   while (open--) msc_puts(w, ")");
 }
 
-/* ` loc("scope"("name"(place)))`: what is not known is left out; a scope keeps the place of a name that is not there. */
+/* ` loc("scope"("name"(place)))`: what is not known is left out; a scope keeps the place of a name that
+ * is not there. */
 static void put_loc(msc_printer *w, const msc_loc *l, const char *name) {
   bool placed = (l->file && !l->implied) || l->caller;
   if (!name && !l->scope && !placed) return;
@@ -114,7 +116,8 @@ static void put_loc(msc_printer *w, const msc_loc *l, const char *name) {
 
 static void put_indent(msc_printer *w, int indent) {
   static const char blanks[] = "                                ";
-  for (; indent > 0; indent -= (int)sizeof blanks - 1) msc_put(w, blanks, (size_t)(indent < (int)sizeof blanks - 1 ? indent : (int)sizeof blanks - 1));
+  for (; indent > 0; indent -= (int)sizeof blanks - 1)
+    msc_put(w, blanks, (size_t)(indent < (int)sizeof blanks - 1 ? indent : (int)sizeof blanks - 1));
 }
 
 /* The op's name, or its value's when others have the same name; NULL when it is no longer in the function. */
@@ -256,7 +259,8 @@ static void put_arg_attrs(msc_printer *w, const msc_attr_value *list) {
   msc_puts(w, "]");
 }
 
-/* One attribute a line, sorted by name as everywhere: the function's name and its arguments' attributes in their places. */
+/* One attribute a line, sorted by name as everywhere: the function's name and its arguments' attributes
+ * in their places. */
 static void put_func_attrs(writer *r, const msc_func *f) {
   msc_attr_value args = all_arg_attrs(r, f);
   msc_attr *attrs = msc_new_array(r->w.scratch, msc_attr, f->num_attrs + 2);

@@ -55,7 +55,9 @@ static size_t utf8_bytes(const unsigned char *s) {
   size_t n = s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
   for (size_t i = 1; i < n; i++)
     if (s[i] < 0x80 || s[i] > 0xbf) return 0;
-  if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f)) return 0;
+  if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
+      (s[0] == 0xf4 && s[1] > 0x8f))
+    return 0;
   return n;
 }
 
@@ -83,7 +85,8 @@ const char *msc_type_text(msc_arena *arena, const msc_mesh *mesh, const msc_type
   for (int i = 0; i < t->rank; i++) d += t->dim[i] < 0 ? sprintf(d, "?x") : sprintf(d, "%" PRId64 "x", t->dim[i]);
   *d = 0;
   if (!t->layout) return msc_arena_printf(arena, "tensor<%s%s>", dims, msc_dtype_name(t->dtype));
-  return msc_arena_printf(arena, "tensor<%s%s, #msc.layout<\"%s\">>", dims, msc_dtype_name(t->dtype), msc_layout_print(arena, mesh, t->layout));
+  return msc_arena_printf(arena, "tensor<%s%s, #msc.layout<\"%s\">>", dims, msc_dtype_name(t->dtype),
+                          msc_layout_print(arena, mesh, t->layout));
 }
 
 void msc_put_type(msc_printer *w, const msc_type *t) {
@@ -122,7 +125,8 @@ static void put_dense(msc_printer *w, const msc_attr_value *v) {
   msc_puts(w, "dense<");
   if (v->dense.bytes == (size_t)bytes) {
     put_element(w, t->dtype, v->dense.data);
-  } else if (whole && (num <= MSC_MAX_LISTED || t->dtype == MSC_I1)) { /* MLIR packs the bits of i1 in its hexadecimal form */
+  } else if (whole &&
+             (num <= MSC_MAX_LISTED || t->dtype == MSC_I1)) { /* MLIR packs the bits of i1 in its hexadecimal form */
     put_elements(w, t, v->dense.data, num);
   } else {
     msc_puts(w, "\"0x");
@@ -144,7 +148,8 @@ static void put_number(msc_printer *w, const msc_attr_value *v, bool in_list) {
   else msc_float_text(v->dtype, v->f, text);
   msc_puts(w, text);
   bool hex = v->kind == MSC_ATTR_FLOAT && text[0] == '0' && text[1] == 'x';
-  if (!in_list || hex || v->dtype != (v->kind == MSC_ATTR_INT ? MSC_I64 : MSC_F64)) msc_puts(w, " : "), msc_puts(w, msc_dtype_name(v->dtype));
+  if (!in_list || hex || v->dtype != (v->kind == MSC_ATTR_INT ? MSC_I64 : MSC_F64))
+    msc_puts(w, " : "), msc_puts(w, msc_dtype_name(v->dtype));
 }
 
 static void put_list(msc_printer *w, const msc_attr_value *v) {

@@ -43,7 +43,8 @@ static const annotation of_ops[] = {
 };
 
 static const annotation of_args[] = {
-  {"msc.name", ALL}, {"msc.role", ALL}, {"msc.init", ALL}, {"msc.weights", ALL}, {"msc.trainable", ALL}, {"msc.batch_dim", ALL},
+  {"msc.name", ALL}, {"msc.role", ALL}, {"msc.init", ALL}, {"msc.weights", ALL}, {"msc.trainable", ALL},
+   {"msc.batch_dim", ALL},
   {"msc.owner", ALL}, {"msc.layout", ALL}, {"msc.shape", ALL}, {"msc.model_shape", ALL}, {"msc.whole", ALL},
   {"msc.parallel_optimizer", ALL}, /* opts out of what is off */
   {"msc.layerwise_parallel", ALL},
@@ -70,13 +71,16 @@ static bool is_block(const msc_attr_value *v) {
   for (size_t i = 0; ok && i < v->dict.num; i++) {
     const msc_attr *a = &v->dict.a[i];
     bool known = false;
-    for (int k = 0; k < 5; k++) known |= !strcmp(members[k], a->name) && a->value.kind == (k ? MSC_ATTR_LIST : MSC_ATTR_STR);
+    for (int k = 0; k < 5; k++)
+      known |= !strcmp(members[k], a->name) && a->value.kind == (k ? MSC_ATTR_LIST : MSC_ATTR_STR);
     ok = known;
   }
   return ok || (v->kind == MSC_ATTR_BOOL && !v->b);
 }
 
-static bool is_within(const msc_attr_value *v, int64_t least, int64_t most) { return v->kind == MSC_ATTR_INT && v->i >= least && v->i <= most; }
+static bool is_within(const msc_attr_value *v, int64_t least, int64_t most) {
+  return v->kind == MSC_ATTR_INT && v->i >= least && v->i <= most;
+}
 
 /* {bytes = 1000000, name = "encoder"} */
 static bool is_limit(const msc_attr_value *v) {
@@ -94,7 +98,8 @@ static bool is_honoured(honoured which, const msc_attr_value *v, msc_target targ
     case STAGE: return is_within(v, 0, UINT16_MAX);
     case TRUTH: return v->kind == MSC_ATTR_BOOL;
     case ZERO_ONLY: return is_within(v, 0, 0);
-    case ON_CPU: return target == MSC_TARGET_CPU && v->kind == MSC_ATTR_STR && !strcasecmp(v->s, "cpu"); /* where all is */
+    /* where all is */
+    case ON_CPU: return target == MSC_TARGET_CPU && v->kind == MSC_ATTR_STR && !strcasecmp(v->s, "cpu");
     case IN_F32: return v->kind == MSC_ATTR_STR && !strcmp(v->s, "f32");
     case A_BLOCK: return is_block(v);
     case A_LIMIT: return is_limit(v);
@@ -111,7 +116,8 @@ static const annotation *named(const annotation *rows, size_t num, const char *n
 }
 
 /* ", did you mean ..." among the annotations and the attributes of the op's row (NULL: of no op). */
-static const char *hint(msc_arena *arena, const char *name, const annotation *rows, size_t num, const msc_op_info *info) {
+static const char *hint(msc_arena *arena, const char *name, const annotation *rows, size_t num,
+                        const msc_op_info *info) {
   const char *words[64];
   size_t n = 0;
   for (size_t i = 0; i < num; i++) words[n++] = rows[i].name;
@@ -139,7 +145,9 @@ static const char *what_it_is(honoured which) {
   }
 }
 
-static const char *what_is_wrong(honoured which) { return what_it_is(which) ? what_it_is(which) : "is not supported yet"; }
+static const char *what_is_wrong(honoured which) {
+  return what_it_is(which) ? what_it_is(which) : "is not supported yet";
+}
 static msc_code code_of(honoured which) { return what_it_is(which) ? MSC_E_ROW : MSC_E_UNSUPPORTED; }
 
 static bool check_op(const msc_op *op, msc_arena *arena) {
@@ -149,7 +157,9 @@ static bool check_op(const msc_op *op, msc_arena *arena) {
     const msc_attr *a = &op->attrs[i];
     if (is_own(info, a->name)) continue;
     const annotation *row = named(of_ops, NUM_OF_OPS, a->name);
-    if (!row) ok = msc_op_error(op, MSC_E_ROW, "%s: there is no attribute or annotation '%s'%s", info->name, a->name, hint(arena, a->name, of_ops, NUM_OF_OPS, info));
+    if (!row)
+      ok = msc_op_error(op, MSC_E_ROW, "%s: there is no attribute or annotation '%s'%s", info->name, a->name,
+                        hint(arena, a->name, of_ops, NUM_OF_OPS, info));
     else if (!is_honoured(row->which, &a->value, msc_target_of(op->block->func->module)))
       ok = msc_op_error(op, code_of(row->which), "%s: annotation %s = %s %s", info->name, a->name,
                         msc_attr_text(arena, &op->block->func->module->mesh, &a->value), what_is_wrong(row->which));
@@ -160,11 +170,12 @@ static bool check_op(const msc_op *op, msc_arena *arena) {
 /* What says more about recompute, of an op that is not computed again. */
 static void warn_of_recompute(const msc_pass_ctx *pass, const msc_op *op) {
   static const char *const more[] = {"mp_comm_recompute", "parallel_optimizer_comm_recompute"};
-  bool chosen = msc_op_attr(op, "recompute") || msc_op_attr(op, "memory_limit") || msc_config_choice(pass->config, MSC_KEY_recompute) == 1;
+  bool chosen = msc_op_attr(op, "recompute") || msc_op_attr(op, "memory_limit") ||
+                msc_config_choice(pass->config, MSC_KEY_recompute) == 1;
   for (int i = 0; i < 2 && !chosen; i++)
     if (msc_op_attr(op, more[i]) && !(i == 1 && msc_config_zero(pass->config) == 3))
-      msc_warning(pass->ctx, MSC_E_ROW, op->loc, "%s: %s says nothing of an op that is not marked recompute%s", msc_info(op)->name, more[i],
-                  i == 1 ? ", without zero 3" : "");
+      msc_warning(pass->ctx, MSC_E_ROW, op->loc, "%s: %s says nothing of an op that is not marked recompute%s",
+                  msc_info(op)->name, more[i], i == 1 ? ", without zero 3" : "");
 }
 
 static bool check_arg(const msc_func *f, size_t arg, msc_arena *arena) {
@@ -176,7 +187,9 @@ static bool check_arg(const msc_func *f, size_t arg, msc_arena *arena) {
   for (size_t i = 0; i < f->arg[arg].num_attrs; i++) {
     const msc_attr *a = &f->arg[arg].attrs[i];
     const annotation *row = named(of_args, NUM_OF_ARGS, a->name);
-    if (!row) ok = msc_error(ctx, MSC_E_ROW, f->loc, "argument '%s': there is no annotation '%s'%s", what, a->name, hint(arena, a->name, of_args, NUM_OF_ARGS, NULL));
+    if (!row)
+      ok = msc_error(ctx, MSC_E_ROW, f->loc, "argument '%s': there is no annotation '%s'%s", what, a->name,
+                     hint(arena, a->name, of_args, NUM_OF_ARGS, NULL));
     else if (!is_honoured(row->which, &a->value, msc_target_of(f->module)))
       ok = msc_error(ctx, code_of(row->which), f->loc, "argument '%s': annotation %s = %s %s", what, a->name,
                      msc_attr_text(arena, &f->module->mesh, &a->value), what_is_wrong(row->which));
@@ -184,14 +197,18 @@ static bool check_arg(const msc_func *f, size_t arg, msc_arena *arena) {
   return ok;
 }
 
-/* A table's parts and the columns of the indices that look into them are cut alike: column i only names rows of part i. */
+/* A table's parts and the columns of the indices that look into them are cut alike: column i only names rows
+ * of part i. */
 static void align_columns(msc_op *op) {
   const msc_attr_value *s = msc_op_attr(op, "in_strategy");
   int parts = msc_op_ints(op, "manual_split", NULL, 0);
   if (parts < 2) msc_op_unset(op, "aligned");
-  if (op->kind != OP_gather || parts < 2 || !s || s->kind != MSC_ATTR_LIST || s->list.num != 2 || s->list.v[1].kind != MSC_ATTR_LIST) return;
+  if (op->kind != OP_gather || parts < 2 || !s || s->kind != MSC_ATTR_LIST || s->list.num != 2 ||
+      s->list.v[1].kind != MSC_ATTR_LIST)
+    return;
   size_t rank = s->list.v[1].list.num;
-  if (rank && s->list.v[1].list.v[rank - 1].kind == MSC_ATTR_INT && s->list.v[1].list.v[rank - 1].i == parts) msc_op_set(op, "aligned", msc_bool(true));
+  if (rank && s->list.v[1].list.v[rank - 1].kind == MSC_ATTR_INT && s->list.v[1].list.v[rank - 1].i == parts)
+    msc_op_set(op, "aligned", msc_bool(true));
 }
 
 /* Where a block is sharded by itself, the user's other ops are outside; those that passes make are not marked. */
@@ -202,11 +219,12 @@ static void mark_outside(msc_func *f) {
     any = v && v->kind == MSC_ATTR_DICT;
   }
   for (msc_op *op = f->body->first; op && any; op = op->next)
-    if (op->num_in && !(msc_info(op)->flags & MSC_TERMINATOR) && !msc_op_attr(op, "shard")) msc_op_set(op, "shard", msc_bool(false));
+    if (op->num_in && !(msc_info(op)->flags & MSC_TERMINATOR) && !msc_op_attr(op, "shard"))
+      msc_op_set(op, "shard", msc_bool(false));
 }
 
-/* An op, or its block, says with what the collectives of its parameters are fused; a parameter's own word counts more, and the
- * last op's of several. */
+/* An op, or its block, says with what the collectives of its parameters are fused; a parameter's own word counts more,
+ * and the last op's of several. */
 static void tell_parameters(msc_op *op) {
   msc_func *f = op->block->func;
   if (msc_op_attr(op, "fusion")) msc_op_set(op, "comm_fusion", *msc_op_attr(op, "fusion"));
@@ -214,7 +232,8 @@ static void tell_parameters(msc_op *op) {
   const msc_attr_value *id = msc_op_attr(op, "comm_fusion");
   for (size_t i = 0; id && i < op->num_in; i++) {
     const msc_value *v = op->in[i].value;
-    if (!v->def && msc_arg_role(f, v->index) == MSC_ROLE_PARAMETER && !msc_arg_attr(f, v->index, "msc.comm_fusion")) msc_arg_set(f, v->index, "msc.comm_fusion", *id);
+    if (!v->def && msc_arg_role(f, v->index) == MSC_ROLE_PARAMETER && !msc_arg_attr(f, v->index, "msc.comm_fusion"))
+      msc_arg_set(f, v->index, "msc.comm_fusion", *id);
   }
   if (!(msc_info(op)->flags & MSC_COLLECTIVE)) msc_op_unset(op, "comm_fusion");
 }

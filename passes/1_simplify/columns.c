@@ -1,10 +1,11 @@
-/* columns: a product that is split into equal parts, [b,s,k] x [k,3n] -> + bias -> split in 3, has its columns on two dimensions,
+/* columns: a product that is split into equal parts, [b,s,k] x [k,3n] -> + bias -> split in 3, has its columns on two
+ * dimensions,
  * [b,s,k] x [k,3,n] -> [b,s,3,n], and the parts are taken off the first of them.
  *
- * A cut of 3n would give some ranks queries and others values, and the split would need all of them; n is cut in every part alike
- * (as Megatron-LM lays out fused projections, Shoeybi et al. 2019).  Weight and bias become parameters of one dimension more, with
- * the same elements in the same order; model_shape says what the model and files call them.  On one device nothing is gained, and
- * the pass does nothing. */
+ * A cut of 3n would give some ranks queries and others values, and the split would need all of them; n is cut in every
+ * part alike (as Megatron-LM lays out fused projections, Shoeybi et al. 2019).  Weight and bias become parameters of
+ * one dimension more, with the same elements in the same order; model_shape says what the model and files call them.
+ * On one device nothing is gained, and the pass does nothing. */
 #include <string.h>
 
 #include "passes/config/config.h"
@@ -39,7 +40,9 @@ static int comes_from(const msc_op *op) {
   if (op->kind == OP_reshape) return last_dim(op->in[0].value) == width ? 0 : -1;
   if (is_product(op)) return !msc_op_bool(op, "transpose_a") && is_free_parameter(f, op->in[1].value, 2) ? 0 : -1;
   for (int i = 0; op->kind == OP_add && i < 2; i++)
-    if (is_free_parameter(f, op->in[1 - i].value, 1) && last_dim(op->in[1 - i].value) == width && op->in[i].value->type->rank == op->out[0].type->rank) return i;
+    if (is_free_parameter(f, op->in[1 - i].value, 1) && last_dim(op->in[1 - i].value) == width &&
+        op->in[i].value->type->rank == op->out[0].type->rank)
+      return i;
   return -1;
 }
 
@@ -96,7 +99,8 @@ static msc_op *product_apart(msc_op *op, const columns *c) {
   int lead = op->in[0].value->type->rank - 1;
   msc_value *in[2] = {op->in[0].value, parameter_apart(op->block->func, op->in[1].value, !turned, c)};
   msc_op *made = beside(op, OP_einsum, 2, in, 1);
-  const char *form = msc_arena_printf(msc_context_arena(ctx), "%.*sk,%s->%.*syz", lead, "abcdefgh", turned ? "yzk" : "kyz", lead, "abcdefgh");
+  const char *form = msc_arena_printf(msc_context_arena(ctx), "%.*sk,%s->%.*syz", lead, "abcdefgh",
+                                      turned ? "yzk" : "kyz", lead, "abcdefgh");
   msc_op_set(made, "equation", msc_str(ctx, form));
   return made;
 }

@@ -26,7 +26,8 @@ static uint64_t hash_op(const msc_op *op) {
 }
 
 static bool same_op(const msc_op *a, const msc_op *b) {
-  if (a->kind != b->kind || a->num_in != b->num_in || a->num_out != b->num_out || a->num_attrs != b->num_attrs) return false;
+  if (a->kind != b->kind || a->num_in != b->num_in || a->num_out != b->num_out || a->num_attrs != b->num_attrs)
+    return false;
   for (size_t i = 0; i < a->num_in; i++)
     if (operand(a, i) != operand(b, i)) return false;
   for (size_t i = 0; i < a->num_out; i++)

@@ -6,7 +6,8 @@
  *   reshape of reshape, transpose of transpose, broadcast_to of broadcast_to -> one of them
  *   f(a, broadcast_to x) -> f(a, x) where f broadcasts by itself
  *
- * An op with letters (of a gradient) keeps them, so its operands only change where the letters of its own rule do not. */
+ * An op with letters (of a gradient) keeps them, so its operands only change where the letters of its own
+ * rule do not. */
 #include <string.h>
 
 #include "ir/interp/interp.h"
@@ -15,7 +16,9 @@
 enum { MAX_ELEMS = 1 << 14 /* of a constant made here */, MAX_OPERANDS = 8 };
 
 static msc_value *in(const msc_op *op, size_t i) { return op->in[i].value; }
-static const msc_op *def_of(const msc_value *v, msc_op_kind kind) { return v->def && v->def->kind == kind ? v->def : NULL; }
+static const msc_op *def_of(const msc_value *v, msc_op_kind kind) {
+  return v->def && v->def->kind == kind ? v->def : NULL;
+}
 
 /* ---- constants ---- */
 
@@ -80,7 +83,8 @@ static msc_value *same_as(const msc_op *op) {
     case OP_reshape: case OP_flatten: case OP_broadcast_to: return in(op, 0);
     case OP_transpose: return is_identity_perm(op) ? in(op, 0) : NULL;
     case OP_slice: return all_ints(op, "start", 0) && all_ints(op, "stride", 1) ? in(op, 0) : NULL;
-    case OP_pad: return all_ints(op, "low", 0) && all_ints(op, "high", 0) && all_ints(op, "stride", 1) ? in(op, 0) : NULL;
+    case OP_pad:
+      return all_ints(op, "low", 0) && all_ints(op, "high", 0) && all_ints(op, "stride", 1) ? in(op, 0) : NULL;
     case OP_concat: case OP_split: return op->num_in == 1 && op->num_out == 1 ? in(op, 0) : NULL;
     case OP_reduce_sum: case OP_reduce_mean: case OP_reduce_max: case OP_reduce_min: case OP_reduce_prod: {
       int64_t dims[MSC_MAX_RANK];
@@ -130,7 +134,15 @@ static bool through_broadcasts(msc_op *op) {
 
 static bool broadcasts(const msc_op *op) {
   switch (op->kind) {
-    case OP_add: case OP_sub: case OP_mul: case OP_div: case OP_max: case OP_min: case OP_pow: case OP_compare: case OP_select: return true;
+    case OP_add:
+    case OP_sub:
+    case OP_mul:
+    case OP_div:
+    case OP_max:
+    case OP_min:
+    case OP_pow:
+    case OP_compare:
+    case OP_select: return true;
     default: return false;
   }
 }
@@ -188,8 +200,12 @@ static bool may_fault(const msc_op *op) {
 
 /* A broadcast stays one: it is cheaper than its elements. */
 static bool is_computable(const msc_op *op) {
-  if (may_fault(op) || !(msc_info(op)->flags & MSC_PURE) || (msc_info(op)->flags & (MSC_COLLECTIVE | MSC_LOCAL | MSC_RANDOM)) || op->body) return false;
-  if (op->kind == OP_constant || op->kind == OP_broadcast_to || op->num_out != 1 || !op->num_in || op->num_in > MAX_OPERANDS || op->out[0].type->layout) return false;
+  if (may_fault(op) || !(msc_info(op)->flags & MSC_PURE) ||
+      (msc_info(op)->flags & (MSC_COLLECTIVE | MSC_LOCAL | MSC_RANDOM)) || op->body)
+    return false;
+  if (op->kind == OP_constant || op->kind == OP_broadcast_to || op->num_out != 1 || !op->num_in ||
+      op->num_in > MAX_OPERANDS || op->out[0].type->layout)
+    return false;
   int64_t elems = msc_type_elems(op->out[0].type);
   for (size_t i = 0; i < op->num_in && elems <= MAX_ELEMS; i++) {
     if (!dense_of(in(op, i))) return false;
@@ -202,7 +218,8 @@ static msc_tensor tensor_of(msc_arena *arena, const msc_value *v) {
   const msc_attr_value *value = dense_of(v);
   msc_tensor t = msc_tensor_new(arena, v->type);
   int64_t bytes = msc_type_bytes(v->type);
-  for (int64_t at = 0; at < bytes; at += (int64_t)value->dense.bytes) memcpy((char *)t.data + at, value->dense.data, value->dense.bytes);
+  for (int64_t at = 0; at < bytes; at += (int64_t)value->dense.bytes)
+    memcpy((char *)t.data + at, value->dense.data, value->dense.bytes);
   return t;
 }
 
@@ -246,7 +263,9 @@ static bool computed(msc_op *op) {
 /* ---- the walk ---- */
 
 static bool fold_op(msc_op *op) {
-  if (op->num_out != 1 || !(msc_info(op)->flags & MSC_PURE) || op->body || !msc_has_uses(&op->out[0]) || msc_is_told(op)) return false;
+  if (op->num_out != 1 || !(msc_info(op)->flags & MSC_PURE) || op->body || !msc_has_uses(&op->out[0]) ||
+      msc_is_told(op))
+    return false;
   if (is_computable(op)) return computed(op);
   bool changed = combined(op);
   msc_value *v = same_as(op);

@@ -1,9 +1,9 @@
-/* unmerge: ops on leading dimensions that a reshape made one, [b,s,h] -> [bs,h] -> matmul -> relu, work on them apart: the reshape
- * goes behind the op, op after op, until another one takes it back or something needs it.
+/* unmerge: ops on leading dimensions that a reshape made one, [b,s,h] -> [bs,h] -> matmul -> relu, work on them apart:
+ * the reshape goes behind the op, op after op, until another one takes it back or something needs it.
  *
- * A dimension of b*s elements can be cut along b and s at once only where b is cut down to single elements.  Apart they are cut by any
- * axes, and nothing has to be gathered for the reshape.  On one device nothing is gained, and the pass does nothing; nor where
- * the module has msc.merged: a search found that a step takes less so. */
+ * A dimension of b*s elements can be cut along b and s at once only where b is cut down to single elements.  Apart they
+ * are cut by any axes, and nothing has to be gathered for the reshape.  On one device nothing is gained, and the pass
+ * does nothing; nor where the module has msc.merged: a search found that a step takes less so. */
 #include <string.h>
 
 #include "passes/config/config.h"
@@ -31,7 +31,9 @@ static merge merge_of(const msc_value *v) {
   return kept ? (merge){x, by, num} : none;
 }
 
-static bool same_leads(const merge *a, const merge *b) { return a->num == b->num && !memcmp(a->apart->type->dim, b->apart->type->dim, (size_t)a->num * sizeof(int64_t)); }
+static bool same_leads(const merge *a, const merge *b) {
+  return a->num == b->num && !memcmp(a->apart->type->dim, b->apart->type->dim, (size_t)a->num * sizeof(int64_t));
+}
 
 /* ---- may the op work on them apart? ---- */
 
@@ -45,7 +47,14 @@ static bool has_axis(const msc_op *op) {
 /* Attributes that speak of places or dimensions; `axis` of the first operand alone is moved. */
 static bool speaks_of_dims(const msc_op *op) {
   switch (op->kind) {
-    case OP_gather: case OP_take_along: case OP_add_along: case OP_concat: case OP_stack: case OP_roll: case OP_expand_dims: case OP_flatten: return true;
+    case OP_gather:
+    case OP_take_along:
+    case OP_add_along:
+    case OP_concat:
+    case OP_stack:
+    case OP_roll:
+    case OP_expand_dims:
+    case OP_flatten: return true;
     default: break;
   }
   for (size_t i = 0; i < op->num_attrs; i++)
@@ -59,8 +68,8 @@ static bool has_letter(const msc_tensor_letters *t, int letter, int from_dim) {
   return false;
 }
 
-/* The letter of dimension 0 of a tensor, if any number of dimensions may stand there: A, B .. are made by '*', and rows of a product
- * become a batch of them.  -1: no. */
+/* The letter of dimension 0 of a tensor, if any number of dimensions may stand there: A, B .. are made by '*', and rows
+ * of a product become a batch of them.  -1: no. */
 static int lead_letter(const msc_op *op, const msc_rule *rule, size_t tensor) {
   const msc_dim_letters *dim = &rule->tensor[tensor].dim[0];
   int letter = dim->num == 1 ? dim->letter[0] : -1;
@@ -72,7 +81,8 @@ static int lead_letter(const msc_op *op, const msc_rule *rule, size_t tensor) {
 
 /* Blocks that the op and the reshape are in say the same. */
 static bool same_block(const msc_op *a, const msc_op *b) {
-  static const char *const names[] = {"pipeline_stage", "recompute", "shard", "mp_comm_recompute", "parallel_optimizer_comm_recompute", "memory_limit"};
+  static const char *const names[] = {
+      "pipeline_stage", "recompute", "shard", "mp_comm_recompute", "parallel_optimizer_comm_recompute", "memory_limit"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     const msc_attr_value *x = msc_op_attr(a, names[i]), *y = msc_op_attr(b, names[i]);
     if (!x != !y || (x && !msc_attr_equal(x, y))) return false;
@@ -105,47 +115,56 @@ static bool results_follow(const msc_op *op, const msc_rule *rule, int letter, i
 
 /* ---- the rewrite ---- */
 
-/* Has one dimension the letters of another?  other: by letter of `rule` the one of `as_rule` that stands for it; UINT8_MAX: none was met. */
-static bool same_letters(const msc_dim_letters *d, const msc_dim_letters *as, const msc_rule *rule, const msc_rule *as_rule,
-                         uint8_t *other) {
+/* Has one dimension the letters of another?  other: by letter of `rule` the one of `as_rule` that stands for it;
+ * UINT8_MAX: none was met. */
+static bool same_letters(const msc_dim_letters *d, const msc_dim_letters *as, const msc_rule *rule,
+                         const msc_rule *as_rule, uint8_t *other) {
   if (d->num != as->num) return false;
   for (int l = 0; l < d->num; l++) {
     uint8_t *met = &other[d->letter[l]];
     const msc_letter *a = &rule->letter[d->letter[l]], *b = &as_rule->letter[as->letter[l]];
     if (*met == UINT8_MAX) *met = as->letter[l];
-    if (*met != as->letter[l] || a->role != b->role || a->size != b->size || a->expands != b->expands || a->reduction != b->reduction)
+    if (*met != as->letter[l] || a->role != b->role || a->size != b->size || a->expands != b->expands ||
+        a->reduction != b->reduction)
       return false;
   }
   return true;
 }
 
-/* Have dimensions 0 to num - 1 letters of their own, those of `lead` (-1: none was met), that may be cut as the merged one may? */
-static bool leads_are_free(const msc_tensor_letters *t, int num, const msc_letter *merged, const msc_rule *rule, int *lead) {
+/* Have dimensions 0 to num - 1 letters of their own, those of `lead` (-1: none was met), that may be cut as the
+ * merged one may? */
+static bool leads_are_free(const msc_tensor_letters *t, int num, const msc_letter *merged, const msc_rule *rule,
+                           int *lead) {
   for (int d = 0; d < num; d++) {
     if (t->rank < num || t->dim[d].num != 1) return false;
     int letter = t->dim[d].letter[0];
     const msc_letter *l = &rule->letter[letter];
     if (lead[d] < 0) lead[d] = letter;
-    if (lead[d] != letter || l->role != merged->role || l->expands != merged->expands || l->reduction != merged->reduction ||
-        has_letter(t, letter, d + 1))
+    if (lead[d] != letter || l->role != merged->role || l->expands != merged->expands ||
+        l->reduction != merged->reduction || has_letter(t, letter, d + 1))
       return false;
   }
   return true;
 }
 
-/* Does `copy` do along every other dimension what op does?  Its rule must be op's, with `num` letters instead of `letter`: ops that
- * count their dimensions from the first, as batch_norm its channels, do otherwise on more of them. */
+/* Does `copy` do along every other dimension what op does?  Its rule must be op's, with `num` letters instead of
+ * `letter`: ops that count their dimensions from the first, as batch_norm its channels, do otherwise on
+ * more of them. */
 static bool means_the_same(const msc_op *copy, const msc_rule *was, int letter, int num, msc_arena *arena) {
   msc_rule now;
   uint8_t other[MSC_MAX_LETTERS];
   int lead[MSC_MAX_RANK];
-  if (!msc_rule_of(copy, arena, &now) || now.num_tensors != was->num_tensors || now.num_letters != was->num_letters + num - 1) return false;
+  if (!msc_rule_of(copy, arena, &now) || now.num_tensors != was->num_tensors ||
+      now.num_letters != was->num_letters + num - 1)
+    return false;
   memset(other, UINT8_MAX, sizeof other);
   for (int i = 0; i < num; i++) lead[i] = -1;
   for (size_t i = 0; i < was->num_tensors; i++) {
     const msc_tensor_letters *a = &was->tensor[i], *b = &now.tensor[i];
     bool leads = has_letter(a, letter, 0);
-    if (a->rank + (leads ? num - 1 : 0) != b->rank || (leads && !leads_are_free(b, num, &was->letter[letter], &now, lead))) return false;
+    if (a->rank + (leads ? num - 1 : 0) != b->rank ||
+        (leads && !leads_are_free(b, num, &was->letter[letter], &now, lead)))
+      return false;
     for (int d = leads; d < a->rank; d++)
       if (!same_letters(&a->dim[d], &b->dim[leads ? d + num - 1 : d], was, &now, other)) return false;
   }
@@ -196,7 +215,8 @@ static bool unmerged(msc_op *op, msc_arena *arena, const merge *first, size_t op
 }
 
 static bool try_op(msc_op *op, msc_arena *arena) {
-  if (!(msc_info(op)->flags & MSC_PURE) || op->body || op->letters || msc_is_told(op) || op->kind == OP_reshape) return false;
+  if (!(msc_info(op)->flags & MSC_PURE) || op->body || op->letters || msc_is_told(op) || op->kind == OP_reshape)
+    return false;
   for (size_t i = 0; i < op->num_in; i++) {
     merge m = merge_of(op->in[i].value);
     if (m.apart) return unmerged(op, arena, &m, i);

@@ -1,5 +1,5 @@
-/* autodiff: func "forward" with a loss and an optimizer -> the same with the gradients of its trained parameters as further
- * results, named in the attribute `gradients`.
+/* autodiff: func "forward" with a loss and an optimizer -> the same with the gradients of its trained parameters as
+ * further results, named in the attribute `gradients`.
  *
  * One walk forward marks what depends on a trained parameter, one walk backward builds gradients of just that. */
 #include "ir/grad/reverse.h"
@@ -30,12 +30,15 @@ static void note_path(const autodiff *a, const msc_op *op) {
       return;
     }
     op = v->def;
-    if (steps < 8) msc_note(ctx, op->loc, "through %s%s%s", msc_kind_name(op->kind), op->name ? " " : "", op->name ? op->name : "");
+    if (steps < 8)
+      msc_note(ctx, op->loc, "through %s%s%s", msc_kind_name(op->kind), op->name ? " " : "", op->name ? op->name : "");
   }
 }
 
 static bool not_differentiable(const autodiff *a, const msc_op *op) {
-  msc_op_error(op, MSC_E_GRADIENT, "%s: the loss depends on a trainable parameter through this op, which has no gradient", msc_kind_name(op->kind));
+  msc_op_error(op, MSC_E_GRADIENT,
+               "%s: the loss depends on a trainable parameter through this op, which has no gradient",
+               msc_kind_name(op->kind));
   note_path(a, op);
   return false;
 }
@@ -44,7 +47,8 @@ static bool refuse(void *user, const msc_op *op) { return not_differentiable(use
 
 /* ---- the walk ---- */
 
-static bool map_letters(void *user, msc_op *forward, msc_op *first, msc_op *last, msc_value *const *dresult, msc_value *const *doperand) {
+static bool map_letters(void *user, msc_op *forward, msc_op *first, msc_op *last, msc_value *const *dresult,
+                        msc_value *const *doperand) {
   const autodiff *a = user;
   return msc_map_letters(a->map, forward, first, last, dresult, doperand);
 }
@@ -66,7 +70,8 @@ static bool walk(autodiff *a, msc_value *loss) {
 
 static void mark(autodiff *a) {
   for (size_t g = 0; g < a->groups.num; g++)
-    for (size_t i = 0; i < a->groups.group[g].num_args; i++) a->walk.active[a->f->body->args[a->groups.group[g].arg[i]]->id] = true;
+    for (size_t i = 0; i < a->groups.group[g].num_args; i++)
+      a->walk.active[a->f->body->args[a->groups.group[g].arg[i]]->id] = true;
   msc_mark_active(&a->walk, a->ret);
 }
 
@@ -80,7 +85,8 @@ static bool warn_of_others(const autodiff *a) {
   if (!num) return msc_error(a->pass->ctx, MSC_E_GRADIENT, a->f->loc, "the loss depends on no trainable parameter");
   for (size_t i = 0; i < a->f->body->num_args; i++)
     if (is_trained(a, i) && !a->walk.grad[a->f->body->args[i]->id])
-      msc_warning(a->pass->ctx, MSC_E_GRADIENT, a->f->loc, "parameter '%s' does not influence the loss; it stays as it is", msc_arg_name(a->f, i));
+      msc_warning(a->pass->ctx, MSC_E_GRADIENT, a->f->loc,
+                  "parameter '%s' does not influence the loss; it stays as it is", msc_arg_name(a->f, i));
   return true;
 }
 
@@ -101,7 +107,9 @@ static bool give_results(autodiff *a) {
     names[num_grads] = msc_arena_printf(a->pass->scratch, "%s.grad", msc_arg_name(a->f, i));
     args[num_grads++] = msc_int((int64_t)i);
   }
-  if (num + num_grads > UINT16_MAX) return msc_error(ctx, MSC_E_UNSUPPORTED, a->f->loc, "more than %d parameters and outputs together: not supported yet", UINT16_MAX);
+  if (num + num_grads > UINT16_MAX)
+    return msc_error(ctx, MSC_E_UNSUPPORTED, a->f->loc,
+                     "more than %d parameters and outputs together: not supported yet", UINT16_MAX);
   msc_set_operands(a->ret, num + num_grads, results);
   msc_add_result_names(a->f, num_grads, names);
   msc_func_set(a->f, "gradients", msc_list(ctx, num_grads, args));
@@ -116,7 +124,13 @@ bool pass_autodiff(msc_pass_ctx *pass, msc_module *m) {
   msc_value *loss = msc_loss_of(a.f);
   if (!loss || !msc_read_optimizer(a.f, pass->scratch, &a.groups)) return false;
   msc_numbering n = msc_number(a.f->body);
-  a.walk = (msc_reverse){.f = a.f, .arena = pass->scratch, .before = a.ret, .next_id = n.num_values, .built = map_letters, .refuse = refuse, .user = &a};
+  a.walk = (msc_reverse){.f = a.f,
+                         .arena = pass->scratch,
+                         .before = a.ret,
+                         .next_id = n.num_values,
+                         .built = map_letters,
+                         .refuse = refuse,
+                         .user = &a};
   a.walk.active = msc_new_array(pass->scratch, bool, n.num_values);
   a.walk.grad = msc_new_array(pass->scratch, msc_value *, n.num_values);
   a.map = msc_letter_map_new(pass->ctx, pass->scratch);

@@ -1,7 +1,8 @@
-/* batch.c: a function and the dimensions of its inputs that are the batch in; for each value what the batch is to it, out.
+/* batch.c: a function and the dimensions of its inputs that are the batch in; for each value what the batch is to it,
+ * out.
  *
- * Read as if the batch came in several parts: a value is the same for all parts, has its part of a dimension, or is the mean or the
- * sum over the parts of what each has.  Whatever mixes samples in another way has no such form. */
+ * Read as if the batch came in several parts: a value is the same for all parts, has its part of a dimension, or is the
+ * mean or the sum over the parts of what each has.  Whatever mixes samples in another way has no such form. */
 #include <string.h>
 
 #include "passes/2_train/batch.h"
@@ -38,7 +39,11 @@ bool msc_batch_divides(const msc_func *f, int64_t parts, const char *whose) {
   for (size_t i = 0; i < f->body->num_args; i++) {
     int dim = msc_batch_dim(f, i);
     int64_t n = dim < 0 ? 0 : f->body->args[i]->type->dim[dim];
-    if (n % parts) ok = msc_error(f->module->ctx, MSC_E_CONFIG, f->loc, "input '%s': its batch of %" PRId64 " samples in dimension %d does not divide among the %" PRId64 " %s", msc_arg_name(f, i), n, dim, parts, whose);
+    if (n % parts)
+      ok = msc_error(f->module->ctx, MSC_E_CONFIG, f->loc,
+                     "input '%s': its batch of %" PRId64 " samples in dimension %d does not divide among the %" PRId64
+                     " %s",
+                     msc_arg_name(f, i), n, dim, parts, whose);
   }
   return ok;
 }
@@ -75,7 +80,8 @@ bool msc_is_elementwise(const msc_op *op) {
     fits |= !strncmp(info->rule, rules[i], strlen(rules[i])) && strchr(" ", info->rule[strlen(rules[i])]);
   for (int i = 0; i < info->num_attrs; i++)
     fits &= !info->attr[i].is_list && info->attr[i].kind != MSC_ATTR_INT && strcmp(info->attr[i].name, "reduction");
-  return fits && info->flags & MSC_PURE && !(info->flags & (MSC_RANDOM | MSC_COLLECTIVE)) && op->num_out == 1 && op->kind != OP_prelu;
+  return fits && info->flags & MSC_PURE && !(info->flags & (MSC_RANDOM | MSC_COLLECTIVE)) && op->num_out == 1 &&
+         op->kind != OP_prelu;
 }
 
 int msc_batch_source(const msc_op *op, size_t operand, int dim) {
@@ -84,8 +90,10 @@ int msc_batch_source(const msc_op *op, size_t operand, int dim) {
     int at = dim - (y->rank - x->rank);
     return at >= 0 && (x->dim[at] != 1 || y->dim[dim] == 1) ? at : -1;
   }
-  if (op->kind == OP_gather) return operand == 1 && msc_op_int(op, "axis") == 0 && dim < x->rank ? dim : operand == 1 ? -2 : -1;
-  if (op->kind != OP_reshape && op->kind != OP_expand_dims && op->kind != OP_squeeze && op->kind != OP_flatten) return -2;
+  if (op->kind == OP_gather)
+    return operand == 1 && msc_op_int(op, "axis") == 0 && dim < x->rank ? dim : operand == 1 ? -2 : -1;
+  if (op->kind != OP_reshape && op->kind != OP_expand_dims && op->kind != OP_squeeze && op->kind != OP_flatten)
+    return -2;
   int64_t before = 1, at = 1;
   for (int d = 0; d < dim; d++) before *= y->dim[d];
   for (int d = 0; d < x->rank; at *= x->dim[d++])
@@ -110,12 +118,14 @@ bool msc_batch_is_uniform(const msc_value *v, int dim) {
   const msc_op *op = v->def;
   if (op && op->kind == OP_reshape && dim == 0) { /* (r, c) -> r * c: the parts are those along r */
     const msc_type *x = op->in[0].value->type;
-    if (x->rank == v->type->rank + 1 && x->dim[0] * x->dim[1] == v->type->dim[0]) return msc_batch_is_uniform(op->in[0].value, 0);
+    if (x->rank == v->type->rank + 1 && x->dim[0] * x->dim[1] == v->type->dim[0])
+      return msc_batch_is_uniform(op->in[0].value, 0);
   }
   return is_uniform(v, dim, 12);
 }
 
-/* Letters of the rule that the batch is cut along: the major letter of each operand's batch dimension.  false: mixes. */
+/* Letters of the rule that the batch is cut along: the major letter of each operand's batch
+ * dimension. false: mixes. */
 static bool batch_letters(const reading *r, const msc_op *op, const msc_rule *rule, uint32_t *out_letters) {
   *out_letters = 0;
   for (size_t i = 0; i < op->num_in; i++) {
@@ -132,9 +142,11 @@ static bool batch_letters(const reading *r, const msc_op *op, const msc_rule *ru
 /* Numbers 0, 1 .. n - 1 along dimension 0, which has n, and alike along all others. */
 static bool counts_samples(const msc_value *v, int64_t n) {
   const msc_op *op = v->def;
-  while (op && (op->kind == OP_broadcast_to || op->kind == OP_cast || op->kind == OP_reshape || op->kind == OP_expand_dims)) {
+  while (op &&
+         (op->kind == OP_broadcast_to || op->kind == OP_cast || op->kind == OP_reshape || op->kind == OP_expand_dims)) {
     const msc_value *x = op->in[0].value;
-    if (v->type->rank == 0 || x->type->rank == 0 || x->type->dim[0] != n || (op->kind == OP_broadcast_to && x->type->rank != v->type->rank))
+    if (v->type->rank == 0 || x->type->rank == 0 || x->type->dim[0] != n ||
+        (op->kind == OP_broadcast_to && x->type->rank != v->type->rank))
       return false;
     v = x, op = v->def;
   }
@@ -150,15 +162,18 @@ static bool counts_samples(const msc_value *v, int64_t n) {
 
 /* gather_nd whose first number is that of the sample itself: every sample reads its own. */
 static bool reads_own_sample(const reading *r, const msc_op *op) {
-  if (op->kind != OP_gather_nd || r->view == MSC_BATCH_MARKED) return false; /* not where constants are shortened to a part */
+  /* not where constants are shortened to a part */
+  if (op->kind != OP_gather_nd || r->view == MSC_BATCH_MARKED) return false;
   const msc_value *x = op->in[0].value, *indices = op->in[1].value;
   const msc_batch_fact *f = of(r, x);
   bool joined = indices->def && (indices->def->kind == OP_stack || indices->def->kind == OP_concat);
   if (f->meaning != MSC_BATCH_PART || f->dim != 0 || of(r, indices)->meaning != MSC_BATCH_SAME || !joined) return false;
   const msc_value *first = indices->def->in[0].value;
-  bool last = msc_op_int(indices->def, indices->def->kind == OP_stack ? "axis" : "dim") % indices->type->rank ==
-              (msc_op_int(indices->def, indices->def->kind == OP_stack ? "axis" : "dim") < 0 ? -1 : indices->type->rank - 1);
-  return last && indices->type->rank > 1 && (indices->def->kind == OP_stack || first->type->dim[first->type->rank - 1] == 1) &&
+  bool last =
+      msc_op_int(indices->def, indices->def->kind == OP_stack ? "axis" : "dim") % indices->type->rank ==
+      (msc_op_int(indices->def, indices->def->kind == OP_stack ? "axis" : "dim") < 0 ? -1 : indices->type->rank - 1);
+  return last && indices->type->rank > 1 &&
+         (indices->def->kind == OP_stack || first->type->dim[first->type->rank - 1] == 1) &&
          counts_samples(first, x->type->dim[0]);
 }
 
@@ -193,7 +208,9 @@ static msc_batch_meaning reduction_of(const msc_op *op, const msc_letter *letter
 }
 
 /* Do indices name elements along this letter?  They count all samples. */
-static bool is_by_number(const msc_op *op, const msc_letter *letter) { return msc_info(op)->flags & MSC_CHECKED && letter->name == 'v'; }
+static bool is_by_number(const msc_op *op, const msc_letter *letter) {
+  return msc_info(op)->flags & MSC_CHECKED && letter->name == 'v';
+}
 
 static msc_batch_fact result_fact(const msc_op *op, const msc_rule *rule, size_t tensor, uint32_t letters) {
   msc_batch_fact f = {.meaning = MSC_BATCH_SAME};
@@ -208,10 +225,12 @@ static msc_batch_fact result_fact(const msc_op *op, const msc_rule *rule, size_t
     }
   for (int i = 0; i < rule->num_letters; i++) {
     if (!(letters >> i & 1)) continue;
-    if (rule->letter[i].role == MSC_REP || rule->letter[i].expands || is_by_number(op, &rule->letter[i])) return (msc_batch_fact){.meaning = MSC_BATCH_MIXED, .mixer = op};
+    if (rule->letter[i].role == MSC_REP || rule->letter[i].expands || is_by_number(op, &rule->letter[i]))
+      return (msc_batch_fact){.meaning = MSC_BATCH_MIXED, .mixer = op};
     if (seen >> i & 1) continue;
     msc_batch_meaning m = reduction_of(op, &rule->letter[i]);
-    if (f.meaning != MSC_BATCH_SAME || m == MSC_BATCH_MIXED) return (msc_batch_fact){.meaning = MSC_BATCH_MIXED, .mixer = op};
+    if (f.meaning != MSC_BATCH_SAME || m == MSC_BATCH_MIXED)
+      return (msc_batch_fact){.meaning = MSC_BATCH_MIXED, .mixer = op};
     f.meaning = (uint8_t)m;
   }
   return f;
@@ -266,7 +285,8 @@ static bool sees_part_alone(const reading *r, const msc_op *op) {
 static msc_batch_fact part_alone(const msc_rule *rule, size_t tensor, uint32_t letters) {
   const msc_tensor_letters *t = &rule->tensor[tensor];
   for (int d = 0; d < t->rank; d++)
-    if (t->dim[d].num && letters >> t->dim[d].letter[0] & 1) return (msc_batch_fact){.meaning = MSC_BATCH_PART, .dim = (uint8_t)d};
+    if (t->dim[d].num && letters >> t->dim[d].letter[0] & 1)
+      return (msc_batch_fact){.meaning = MSC_BATCH_PART, .dim = (uint8_t)d};
   return (msc_batch_fact){.meaning = MSC_BATCH_SAME};
 }
 
@@ -282,7 +302,8 @@ static bool read_op(reading *r, const msc_op *op, msc_arena *arena) {
   }
   MSC_TRY(msc_rule_of(op, arena, &rule));
   bool mixed = present >> MSC_BATCH_MIXED & 1;
-  if (!mixed && present >> MSC_BATCH_PART & 1) mixed = !batch_letters(r, op, &rule, &letters) || !others_fit(r, op, &rule, letters);
+  if (!mixed && present >> MSC_BATCH_PART & 1)
+    mixed = !batch_letters(r, op, &rule, &letters) || !others_fit(r, op, &rule, letters);
   for (size_t i = 0; i < op->num_out; i++) {
     msc_batch_fact *f = of(r, &op->out[i]);
     if (mixed) f->meaning = MSC_BATCH_MIXED;

@@ -22,7 +22,8 @@ typedef struct {
 typedef enum {
   MSC_BATCH_WHOLE,  /* all samples */
   MSC_BATCH_MARKED, /* one part alone where it is marked cross_batch, or is batch_norm in training; else all samples */
-  MSC_BATCH_ANYHOW, /* which of the two is not asked: a result without the batch dimension counts as the same for all parts */
+  /* which of the two is not asked: a result without the batch dimension counts as the same for all parts */
+  MSC_BATCH_ANYHOW,
 } msc_batch_view;
 
 /* A walk over f's ops in program order; facts are by value id, and f's values keep the ids they get here. */
@@ -48,8 +49,8 @@ int msc_batch_dim(const msc_func *f, size_t arg);
 bool msc_batch_is_uniform(const msc_value *v, int dim);
 /* Does every element of op's one result come from those of its operands at the same place, counted from the right? */
 bool msc_is_elementwise(const msc_op *op);
-/* The operand's dimension that the result's dimension dim is; -1: it has none, all its elements serve every slice; -2: unknown.  Of
- * what msc_batch_is_uniform looks through. */
+/* The operand's dimension that the result's dimension dim is; -1: it has none, all its elements serve every slice; -2:
+ * unknown.  Of what msc_batch_is_uniform looks through. */
 int msc_batch_source(const msc_op *op, size_t operand, int dim);
 /* Is the op marked to see one part alone? */
 bool msc_sees_part(const msc_op *op);

@@ -1,10 +1,11 @@
-/* cross_batch: ops that shall see one replica's part of the batch only -> the same on all parts, side by side (parts.h).
+/* cross_batch: ops that shall see one replica's part of the batch only -> the same on all parts, side by side
+ * (parts.h).
  *
- * An op so annotated, and in data_parallel every op that mixes samples otherwise than by a mean or a sum, computes over n/r samples, r
- * the parts of its batch; so does what reads its result, until what it computes has samples again.  The graph stays one that a
- * single device can run: the batch n becomes (r, n/r), and r is a dimension that nothing mixes.  batch_norm keeps r in front of its
- * channels, as r times as many channels.  In running statistics and results stands the mean over r.  Example, r = 2: max of
- * (1, 5, 2, 3) becomes (5, 3); x - max is (-4, 0, -1, 0), shown is 4. */
+ * An op so annotated, and in data_parallel every op that mixes samples otherwise than by a mean or a sum, computes over
+ * n/r samples, r the parts of its batch; so does what reads its result, until what it computes has samples again.  The
+ * graph stays one that a single device can run: the batch n becomes (r, n/r), and r is a dimension that nothing mixes.
+ * batch_norm keeps r in front of its channels, as r times as many channels.  In running statistics and results stands
+ * the mean over r.  Example, r = 2: max of (1, 5, 2, 3) becomes (5, 3); x - max is (-4, 0, -1, 0), shown is 4. */
 #include <string.h>
 
 #include "passes/2_train/parts.h"
@@ -34,8 +35,12 @@ static msc_value *with_ints(rewriting *w, msc_op_kind kind, msc_value *x, const 
   return op ? &op->out[0] : NULL;
 }
 
-static msc_value *reshaped(rewriting *w, msc_value *x, int rank, const int64_t *dim) { return with_ints(w, OP_reshape, x, "shape", rank, dim); }
-static msc_value *transposed(rewriting *w, msc_value *x, int rank, const int64_t *perm) { return with_ints(w, OP_transpose, x, "perm", rank, perm); }
+static msc_value *reshaped(rewriting *w, msc_value *x, int rank, const int64_t *dim) {
+  return with_ints(w, OP_reshape, x, "shape", rank, dim);
+}
+static msc_value *transposed(rewriting *w, msc_value *x, int rank, const int64_t *perm) {
+  return with_ints(w, OP_transpose, x, "perm", rank, perm);
+}
 
 /* [n, ...] as [r, n/r, ...]; out_dim has the new sizes. */
 static msc_value *split_batch(rewriting *w, msc_value *x, int64_t *out_dim) {
@@ -100,7 +105,8 @@ static bool rewrite_norm(rewriting *w) {
 /* ---- which ops ---- */
 
 static bool is_norm(const msc_op *op) {
-  return op->kind == OP_batch_norm && msc_op_bool(op, "training") && msc_op_int(op, "axis") % op->in[0].value->type->rank != 0;
+  return op->kind == OP_batch_norm && msc_op_bool(op, "training") &&
+         msc_op_int(op, "axis") % op->in[0].value->type->rank != 0;
 }
 
 /* Parts of the batch: of the op's tuple, else all devices. */
@@ -115,7 +121,8 @@ static int64_t parts_of(const walk *w, const msc_op *op) {
 static int64_t own_parts(const walk *w, const msc_op *op) {
   int64_t r = 0;
   for (size_t i = 0; i < op->num_in && !r; i++)
-    if (msc_batch_of(&w->parts.facts, op->in[i].value)->meaning == MSC_BATCH_OWN) r = w->parts.own[op->in[i].value->id].r;
+    if (msc_batch_of(&w->parts.facts, op->in[i].value)->meaning == MSC_BATCH_OWN)
+      r = w->parts.own[op->in[i].value->id].r;
   return r;
 }
 
@@ -128,7 +135,8 @@ static bool any_operand(const walk *w, const msc_op *op, msc_batch_meaning meani
 /* Do all results have the batch, or nothing of it? */
 static bool keeps_samples(const walk *w, const msc_op *op) {
   bool keeps = true;
-  for (size_t i = 0; i < op->num_out; i++) keeps &= msc_batch_of(&w->parts.facts, &op->out[i])->meaning <= MSC_BATCH_PART;
+  for (size_t i = 0; i < op->num_out; i++)
+    keeps &= msc_batch_of(&w->parts.facts, &op->out[i])->meaning <= MSC_BATCH_PART;
   return keeps;
 }
 
@@ -141,15 +149,19 @@ static void mark_mixed(walk *w, const msc_op *op) {
 /* ---- one op ---- */
 
 static bool see_norm(walk *w, msc_op *op) {
-  rewriting z = {.walk = w, .op = op, .b = {.func = w->parts.facts.f, .block = op->block, .before = op, .loc = op->loc, .name = op->name}};
+  rewriting z = {.walk = w,
+                 .op = op,
+                 .b = {.func = w->parts.facts.f, .block = op->block, .before = op, .loc = op->loc, .name = op->name}};
   const msc_type *t = op->in[0].value->type;
   z.r = parts_of(w, op);
   z.n = t->dim[0];
   if (z.r <= 1) return msc_batch_read(&w->parts.facts, op);
   if (z.n % z.r)
-    return msc_op_error(op, MSC_E_STRATEGY, "cross_batch: the batch of %" PRId64 " samples does not divide into %" PRId64 " parts", z.n,
+    return msc_op_error(op, MSC_E_STRATEGY,
+                        "cross_batch: the batch of %" PRId64 " samples does not divide into %" PRId64 " parts", z.n,
                         z.r);
-  if (t->rank == MSC_MAX_RANK) return msc_op_error(op, MSC_E_UNSUPPORTED, "cross_batch: %d dimensions are not supported yet", t->rank);
+  if (t->rank == MSC_MAX_RANK)
+    return msc_op_error(op, MSC_E_UNSUPPORTED, "cross_batch: %d dimensions are not supported yet", t->rank);
   msc_op_unset(op, "in_strategy"); /* said how many parts; the dimensions are others now */
   msc_op_unset(op, "cross_batch");
   w->pass->changes_meaning = true;
@@ -171,7 +183,8 @@ static bool see_own(walk *w, msc_op *op) {
 static bool see_marked(walk *w, msc_op *op) {
   int64_t r = parts_of(w, op);
   if (any_operand(w, op, MSC_BATCH_MIXED))
-    return msc_op_error(op, MSC_E_UNSUPPORTED, "cross_batch: which dimension of %s's operands is the batch is not known",
+    return msc_op_error(op, MSC_E_UNSUPPORTED,
+                        "cross_batch: which dimension of %s's operands is the batch is not known",
                         msc_kind_name(op->kind));
   w->parts.facts.view = MSC_BATCH_WHOLE;
   MSC_TRY(msc_batch_read(&w->parts.facts, op));
@@ -183,7 +196,8 @@ static bool see_marked(walk *w, msc_op *op) {
     const msc_value *v = op->in[i].value;
     const msc_batch_fact *f = msc_batch_of(&w->parts.facts, v);
     if (f->meaning == MSC_BATCH_PART && v->type->dim[f->dim] % r)
-      return msc_op_error(op, MSC_E_STRATEGY, "cross_batch: the batch of %" PRId64 " samples does not divide into %" PRId64 " parts",
+      return msc_op_error(op, MSC_E_STRATEGY,
+                          "cross_batch: the batch of %" PRId64 " samples does not divide into %" PRId64 " parts",
                           v->type->dim[f->dim], r);
   }
   w->pass->changes_meaning = true;
@@ -221,7 +235,8 @@ static bool set_results(walk *w, msc_op *ret) {
     const msc_batch_fact *f = msc_batch_of(&w->parts.facts, v);
     if (f->meaning == MSC_BATCH_MIXED && w->replicas && w->why && w->trained)
       return msc_op_error(f->mixer, MSC_E_UNSUPPORTED,
-                          "%s: mixes samples of the batch; every replica of parallel_mode data_parallel mixes those of its part, but %s",
+                          "%s: mixes samples of the batch; every replica of parallel_mode data_parallel mixes those of "
+                          "its part, but %s",
                           msc_kind_name(f->mixer->kind), w->why);
     if (f->meaning != MSC_BATCH_OWN) continue;
     msc_value *mean = msc_mean_of_parts(&w->parts, v, ret);

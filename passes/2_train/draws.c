@@ -1,10 +1,11 @@
 /* draws: one rank's program in; for every random op of it, what its numbers are drawn for, out.
  *
- * Numbers go by an element's place in a whole tensor.  Here nobody wrote down of which: so each value gets, for every digit of a
- * rank's place in the mesh, whether ranks that differ in it hold the same value, a part each of one dimension, or a value of their
- * own.  Inputs begin, rules of ops and collectives go on.  A mask is then alike where what it is applied to is alike, another one
- * where ranks hold other samples, and where these are parts of a batch, the part that one device would draw for the whole batch.
- * A constant is alike everywhere, so a mask made of one goes by what it meets later. */
+ * Numbers go by an element's place in a whole tensor.  Here nobody wrote down of which: so each value gets, for every
+ * digit of a rank's place in the mesh, whether ranks that differ in it hold the same value, a part each of one
+ * dimension, or a value of their own.  Inputs begin, rules of ops and collectives go on.  A mask is then alike where
+ * what it is applied to is alike, another one where ranks hold other samples, and where these are parts of a batch, the
+ * part that one device would draw for the whole batch.  A constant is alike everywhere, so a mask made of one goes by
+ * what it meets later. */
 #include <string.h>
 
 #include "passes/2_train/batch.h"
@@ -51,7 +52,8 @@ static bool find_atoms(draws *s) {
   }
   return msc_atoms_of(s->mesh, num, group, &s->atoms) ||
          msc_error(s->f->module->ctx, MSC_E_UNSUPPORTED, s->f->loc,
-                   "random ops beside collectives over digits of an axis that have no common refinement are not supported yet");
+                   "random ops beside collectives over digits of an axis that have no common refinement are not "
+                   "supported yet");
 }
 
 /* ---- forward ---- */
@@ -210,7 +212,8 @@ static bool place(draws *s, msc_op *op) {
                             msc_kind_name(op->kind));
   if (num)
     msc_op_set(op, "whole_layout",
-               msc_str(s->f->module->ctx, msc_layout_print(s->arena, s->mesh, msc_layout_of(s->f->module->ctx, s->mesh, &raw))));
+               msc_str(s->f->module->ctx,
+                       msc_layout_print(s->arena, s->mesh, msc_layout_of(s->f->module->ctx, s->mesh, &raw))));
   return true;
 }
 

@@ -1,4 +1,5 @@
-/* groups.c: a function with the attribute `optimizer` in; its parameter groups, checked, or every fault reported, out. */
+/* groups.c: a function with the attribute `optimizer` in; its parameter groups, checked, or every
+ * fault reported, out. */
 #include "passes/2_train/train.h"
 
 #include <math.h>
@@ -63,7 +64,9 @@ msc_value *msc_loss_of(msc_func *f) {
   }
   msc_value *v = ret->in[loss->i].value;
   if (v->type->rank == 0 && msc_is_float(v->type->dtype)) return v;
-  msc_error(ctx, MSC_E_GRADIENT, v->def ? v->def->loc : f->loc, "the loss must be one floating-point number, not a tensor of rank %d of %s; reduce it to its mean or sum", v->type->rank, msc_dtype_name(v->type->dtype));
+  msc_error(ctx, MSC_E_GRADIENT, v->def ? v->def->loc : f->loc,
+            "the loss must be one floating-point number, not a tensor of rank %d of %s; reduce it to its mean or sum",
+            v->type->rank, msc_dtype_name(v->type->dtype));
   return NULL;
 }
 
@@ -99,7 +102,8 @@ void msc_add_result_names(msc_func *f, size_t num, const char *const *names) {
 static int kind_of(const reading *r, const msc_attr_value *group) {
   const msc_attr_value *kind = msc_find_attr(group->dict.a, group->dict.num, "kind");
   const char *names[NUM_KINDS];
-  if (!kind || kind->kind != MSC_ATTR_STR) return wrong(r, "optimizer: 'kind' is missing; it is one of sgd, momentum, adam, adamw, lamb"), -1;
+  if (!kind || kind->kind != MSC_ATTR_STR)
+    return wrong(r, "optimizer: 'kind' is missing; it is one of sgd, momentum, adam, adamw, lamb"), -1;
   for (int i = 0; i < NUM_KINDS; i++) {
     names[i] = kinds[i].name;
     if (!strcmp(kind->s, names[i])) return i;
@@ -135,7 +139,8 @@ static bool unknown_hyper(const reading *r, int kind, const char *name) {
   words[num++] = "parameters";
   words[num++] = clip_norm.name;
   const char *near = msc_nearest(name, words, num);
-  if (near) return wrong(r, "optimizer %s: unknown hyper-parameter '%s'; did you mean '%s'?", kinds[kind].name, name, near);
+  if (near)
+    return wrong(r, "optimizer %s: unknown hyper-parameter '%s'; did you mean '%s'?", kinds[kind].name, name, near);
   return wrong(r, "optimizer %s: unknown hyper-parameter '%s'", kinds[kind].name, name);
 }
 
@@ -151,7 +156,9 @@ static bool check_range(const reading *r, int kind, const char *name, double v) 
 static bool check_hyper(const reading *r, int kind, const msc_attr *a) {
   const msc_attr_spec *spec = hyper_spec(r, kind, a->name);
   if (!spec) return unknown_hyper(r, kind, a->name);
-  if (spec->kind == MSC_ATTR_BOOL) return a->value.kind == MSC_ATTR_BOOL || wrong(r, "optimizer %s: %s must be true or false", kinds[kind].name, a->name);
+  if (spec->kind == MSC_ATTR_BOOL)
+    return a->value.kind == MSC_ATTR_BOOL ||
+           wrong(r, "optimizer %s: %s must be true or false", kinds[kind].name, a->name);
   if (a->value.kind == MSC_ATTR_FLOAT) return check_range(r, kind, a->name, a->value.f);
   if (a->value.kind == MSC_ATTR_INT) return check_range(r, kind, a->name, (double)a->value.i);
   return wrong(r, "optimizer %s: %s must be a number", kinds[kind].name, a->name);
@@ -219,7 +226,8 @@ static bool take_named(reading *r, const char *name, msc_optimizer_group *out) {
   named_arg key = {name, 0};
   const named_arg *found = bsearch(&key, r->by_name, r->f->body->num_args, sizeof key, by_pointer);
   if (!found) return unknown_parameter(r, name);
-  if (!is_trainable(r->f, found->arg)) return wrong(r, "optimizer: '%s' is not a trainable floating-point parameter", name);
+  if (!is_trainable(r->f, found->arg))
+    return wrong(r, "optimizer: '%s' is not a trainable floating-point parameter", name);
   if (r->taken[found->arg]) return wrong(r, "optimizer: parameter '%s' is named twice", name);
   r->taken[found->arg] = true;
   out->arg[out->num_args++] = found->arg;
@@ -268,7 +276,9 @@ static bool read_clip_norm(const reading *r, msc_optimizer_groups *out) {
   out->clip_norm = out->num ? number_or(out->group[0].values, clip_norm.name, 0) : 0;
   for (size_t i = 1; i < out->num; i++) {
     double other = number_or(out->group[i].values, clip_norm.name, 0);
-    if (other != out->clip_norm) return wrong(r, "optimizer: clip_norm is of all gradients together; group 0 says %g, group %zu says %g", out->clip_norm, i, other);
+    if (other != out->clip_norm)
+      return wrong(r, "optimizer: clip_norm is of all gradients together; group 0 says %g, group %zu says %g",
+                   out->clip_norm, i, other);
   }
   return true;
 }

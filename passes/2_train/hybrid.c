@@ -1,10 +1,10 @@
-/* hybrid: parallel_mode hybrid_parallel: the function is one rank's program, with the collectives its user wrote -> the same,
- * marked `manual`, with what the mode adds.
+/* hybrid: parallel_mode hybrid_parallel: the function is one rank's program, with the collectives its user wrote -> the
+ * same, marked `manual`, with what the mode adds.
  *
- * The objective is the sum of the losses of all r ranks.  A parameter is equal on all ranks, so its gradient is summed over them
- * (gradients_mean: averaged); one marked layerwise_parallel is r parameters, one per rank, and its gradient stays.  Results are
- * shown as the ranks together have them: numbers as their mean, others one after the other along dimension 0.  draws.c says what
- * masks are drawn for, localize gives the arguments their places. */
+ * The objective is the sum of the losses of all r ranks.  A parameter is equal on all ranks, so its gradient is summed
+ * over them (gradients_mean: averaged); one marked layerwise_parallel is r parameters, one per rank, and its gradient
+ * stays.  Results are shown as the ranks together have them: numbers as their mean, others one after the other along
+ * dimension 0.  draws.c says what masks are drawn for, localize gives the arguments their places. */
 #include <string.h>
 
 #include "passes/2_train/train.h"
@@ -25,7 +25,8 @@ static bool set_mesh(hybrid *h) {
   msc_config_mesh(h->pass->config, ctx, &m->mesh);
   if (m->mesh.num_axes == 0) m->mesh = (msc_mesh){.num_axes = 1, .axis = {{msc_intern(ctx, "d"), h->ranks}}};
   if (msc_mesh_size(&m->mesh) != h->ranks)
-    return msc_error(ctx, MSC_E_CONFIG, h->f->loc, "the mesh %s has %" PRId64 " devices, device_num is %" PRId64, msc_mesh_print(h->pass->scratch, &m->mesh), msc_mesh_size(&m->mesh), h->ranks);
+    return msc_error(ctx, MSC_E_CONFIG, h->f->loc, "the mesh %s has %" PRId64 " devices, device_num is %" PRId64,
+                     msc_mesh_print(h->pass->scratch, &m->mesh), msc_mesh_size(&m->mesh), h->ranks);
   for (int a = 0; a < m->mesh.num_axes; a++) every[a] = (msc_subaxis){(uint32_t)a, 1, (uint32_t)m->mesh.axis[a].size};
   h->axes = msc_subaxis_print(h->pass->scratch, &m->mesh, m->mesh.num_axes, every);
   return true;
@@ -41,7 +42,8 @@ static void forget_strategy(const hybrid *h, msc_op *op) {
     msc_op_unset(op, strategies[i]);
   }
   if (any)
-    msc_warning(h->pass->ctx, MSC_E_STRATEGY, op->loc, "the strategy of %s is ignored: parallel_mode is hybrid_parallel",
+    msc_warning(h->pass->ctx, MSC_E_STRATEGY, op->loc,
+                "the strategy of %s is ignored: parallel_mode is hybrid_parallel",
                 op->name ? op->name : msc_kind_name(op->kind));
 }
 
@@ -55,14 +57,20 @@ static bool check(hybrid *h) {
   for (msc_op *op = h->f->body->first; op; op = op->next) forget_strategy(h, op);
   for (size_t i = 0; i < h->f->body->num_args; i++)
     if (msc_is_layerwise(h->f, i) && h->f->body->args[i]->type->rank == 0)
-      ok = msc_error(h->pass->ctx, MSC_E_UNSUPPORTED, h->f->loc, "parameter '%s': layerwise_parallel of a single number is not supported yet; give it shape [1]", msc_arg_name(h->f, i));
+      ok = msc_error(h->pass->ctx, MSC_E_UNSUPPORTED, h->f->loc,
+                     "parameter '%s': layerwise_parallel of a single number is not supported yet; give it shape [1]",
+                     msc_arg_name(h->f, i));
   return ok;
 }
 
 /* ---- results ---- */
 
 static msc_value *collected(hybrid *h, msc_value *v, msc_op_kind verb, double factor) {
-  msc_builder b = {.func = h->f, .block = h->f->body, .before = h->f->body->last, .loc = v->def ? v->def->loc : h->f->loc, .name = v->def ? v->def->name : NULL};
+  msc_builder b = {.func = h->f,
+                   .block = h->f->body,
+                   .before = h->f->body->last,
+                   .loc = v->def ? v->def->loc : h->f->loc,
+                   .name = v->def ? v->def->name : NULL};
   msc_attr axes = msc_named(h->pass->ctx, "axes", msc_str(h->pass->ctx, h->axes));
   msc_op *op = msc_build_with(&b, verb, 1, &v, 1, 1, &axes);
   if (!op || factor == 1) return op ? &op->out[0] : NULL;
@@ -81,7 +89,8 @@ static bool set_result(hybrid *h, size_t i, msc_op_kind verb, double factor) {
 static bool sum_gradient(hybrid *h, size_t i, double factor) {
   msc_value *g = h->f->body->last->in[i].value;
   msc_op *cast = g->def && g->def->kind == OP_cast && g->def->forward ? g->def : NULL;
-  if (!cast || msc_config_bool(h->pass->config, MSC_KEY_gradient_fp32_sync)) return set_result(h, i, OP_all_reduce, factor);
+  if (!cast || msc_config_bool(h->pass->config, MSC_KEY_gradient_fp32_sync))
+    return set_result(h, i, OP_all_reduce, factor);
   msc_value *sum = collected(h, cast->in[0].value, OP_all_reduce, factor);
   MSC_TRY(sum);
   msc_op_unlink(cast);
@@ -94,7 +103,9 @@ static bool show(hybrid *h, size_t i) {
   const msc_type *t = h->f->body->last->in[i].value->type;
   if (t->rank > 0) return set_result(h, i, OP_all_gather, 1);
   if (msc_is_float(t->dtype)) return set_result(h, i, OP_all_reduce, 1.0 / (double)h->ranks);
-  return msc_error(h->pass->ctx, MSC_E_UNSUPPORTED, h->f->loc, "hybrid_parallel: result %zu is a whole number, which has no mean over the ranks: not supported yet", i);
+  return msc_error(h->pass->ctx, MSC_E_UNSUPPORTED, h->f->loc,
+                   "hybrid_parallel: result %zu is a whole number, which has no mean over the ranks: not supported yet",
+                   i);
 }
 
 static bool collect(hybrid *h) {
@@ -113,8 +124,8 @@ bool pass_hybrid(msc_pass_ctx *pass, msc_module *m) {
   bool is_mode = msc_config_parallel_mode(pass->config) == MSC_HYBRID_PARALLEL;
   for (size_t i = 0; h.f && !is_mode && i < h.f->body->num_args; i++)
     if (msc_is_layerwise(h.f, i))
-      msc_warning(pass->ctx, MSC_E_STRATEGY, h.f->loc, "parameter '%s': layerwise_parallel says something in hybrid_parallel only",
-                  msc_arg_name(h.f, i));
+      msc_warning(pass->ctx, MSC_E_STRATEGY, h.f->loc,
+                  "parameter '%s': layerwise_parallel says something in hybrid_parallel only", msc_arg_name(h.f, i));
   if (!h.f || !is_mode || msc_func_attr(h.f, "manual")) return msc_not_asked_for(pass);
   bool full_batch = msc_config_input_mode(pass->config) == MSC_INPUT_FULL_BATCH;
   MSC_TRY(set_mesh(&h) && check(&h) && msc_place_draws(h.f, pass->scratch, full_batch) && collect(&h));

@@ -3,8 +3,9 @@
  * The forward op's rule gives letters to the dimensions of its operands and results, and so to their gradients, which
  * have the same shapes.  A letter of a gradient op is the forward letter of a dimension that it stands for.  Two walks,
  * forward from the known tensors and backward from the operands' gradients, settle what lies between.  Worked example,
- * y = matmul(a, b), letters mk,kn->mn: db = matmul(a, dy, transpose_a) has own letters km,kn->mn with k: a's m, m: a's k,
- * n: dy's n.  So its letters are "kmn": cutting the forward op along m leaves db partial, without a word about matmul. */
+ * y = matmul(a, b), letters mk,kn->mn: db = matmul(a, dy, transpose_a) has own letters km,kn->mn with k: a's m, m: a's
+ * k, n: dy's n.  So its letters are "kmn": cutting the forward op along m leaves db partial, without a
+ * word about matmul. */
 #include <string.h>
 
 #include "passes/2_train/train.h"
@@ -86,7 +87,8 @@ static void add_candidate(msc_letter_map *map, const msc_value *v, msc_tensor_le
 /* ---- one tensor against one candidate ---- */
 
 /* Own letters of one dimension stand for the candidate's, one by one.  false: they cannot. */
-static bool match_dim(const msc_letter_map *map, mapped_op *m, const msc_dim_letters *own, const msc_dim_letters *theirs) {
+static bool match_dim(const msc_letter_map *map, mapped_op *m, const msc_dim_letters *own,
+                      const msc_dim_letters *theirs) {
   if (own->num != theirs->num) return false;
   for (int i = 0; i < own->num; i++) {
     uint8_t mine = own->letter[i], other = theirs->letter[i];
@@ -100,7 +102,8 @@ static bool match_dim(const msc_letter_map *map, mapped_op *m, const msc_dim_let
 }
 
 /* All dimensions that fit are taken; true: all did. */
-static bool match(const msc_letter_map *map, mapped_op *m, const msc_tensor_letters *own, const msc_tensor_letters *theirs) {
+static bool match(const msc_letter_map *map, mapped_op *m, const msc_tensor_letters *own,
+                  const msc_tensor_letters *theirs) {
   bool all = own->rank == theirs->rank;
   for (int d = 0; d < own->rank && own->rank == theirs->rank; d++) {
     mapped_op before = *m;
@@ -155,13 +158,15 @@ static bool is_complete(const mapped_op *m) {
 
 static void settle(msc_letter_map *map, mapped_op *m) {
   for (int ambiguous = 0; ambiguous < 2; ambiguous++)
-    for (size_t i = 0; i < m->rule.num_tensors && !is_complete(m); i++) match_value(map, m, tensor_of(m, i), i, ambiguous != 0);
+    for (size_t i = 0; i < m->rule.num_tensors && !is_complete(m); i++)
+      match_value(map, m, tensor_of(m, i), i, ambiguous != 0);
   for (size_t i = 0; i < m->rule.num_tensors; i++) tell(map, m, i);
 }
 
 static void write_letters(msc_letter_map *map, const mapped_op *m) {
   char text[MSC_MAX_LETTERS + 1] = {0};
-  for (int i = 0; i < m->rule.num_letters; i++) text[i] = m->to[i] == UNKNOWN ? '.' : map->forward.letter[m->to[i]].name;
+  for (int i = 0; i < m->rule.num_letters; i++)
+    text[i] = m->to[i] == UNKNOWN ? '.' : map->forward.letter[m->to[i]].name;
   m->op->letters = msc_intern(map->ctx, text);
 }
 
@@ -175,7 +180,8 @@ static bool begin(msc_letter_map *map, const msc_op *forward, msc_value *const *
   MSC_TRY(msc_rule_of(forward, map->scratch, &map->forward));
   for (size_t i = 0; i < forward->num_in; i++) {
     add_candidate(map, forward->in[i].value, &map->forward.tensor[i], false);
-    if (doperand[i] && doperand[i] != forward->in[i].value) add_candidate(map, doperand[i], &map->forward.tensor[i], false);
+    if (doperand[i] && doperand[i] != forward->in[i].value)
+      add_candidate(map, doperand[i], &map->forward.tensor[i], false);
   }
   for (size_t i = 0; i < forward->num_out; i++) {
     add_candidate(map, &forward->out[i], &map->forward.tensor[forward->num_in + i], false);
@@ -191,7 +197,8 @@ static bool map_sum(msc_letter_map *map, msc_op *sum) {
   const msc_op *by = sum->forward;
   size_t out = 0;
   MSC_TRY(msc_rule_of(sum, map->scratch, &own) && msc_rule_of(by, map->scratch, &made));
-  while (out + 1 < by->num_out && memcmp(by->out[out].type->dim, sum->out[0].type->dim, sizeof by->out[out].type->dim)) out++;
+  while (out + 1 < by->num_out && memcmp(by->out[out].type->dim, sum->out[0].type->dim, sizeof by->out[out].type->dim))
+    out++;
   memset(text, '.', own.num_letters);
   for (int d = 0; d < own.tensor[0].rank; d++) {
     const msc_dim_letters *mine = &own.tensor[own.num_in].dim[d], *theirs = &made.tensor[made.num_in + out].dim[d];
@@ -201,7 +208,8 @@ static bool map_sum(msc_letter_map *map, msc_op *sum) {
   return true;
 }
 
-bool msc_map_letters(msc_letter_map *map, const msc_op *forward, msc_op *first, msc_op *last, msc_value *const *dresult, msc_value *const *doperand) {
+bool msc_map_letters(msc_letter_map *map, const msc_op *forward, msc_op *first, msc_op *last, msc_value *const *dresult,
+                     msc_value *const *doperand) {
   MSC_TRY(begin(map, forward, dresult, doperand));
   size_t num = 1;
   for (msc_op *op = first; op != last; op = op->next) num++;
@@ -217,7 +225,8 @@ bool msc_map_letters(msc_letter_map *map, const msc_op *forward, msc_op *first, 
     ops[i].op = first;
     memset(ops[i].to, UNKNOWN, sizeof ops[i].to);
     MSC_TRY(msc_rule_of(first, map->scratch, &ops[i].rule));
-    for (int l = 0; first->kind == OP_vjp && l < ops[i].rule.num_letters; l++) ops[i].to[l] = (uint8_t)l; /* has the forward op's */
+    /* has the forward op's */
+    for (int l = 0; first->kind == OP_vjp && l < ops[i].rule.num_letters; l++) ops[i].to[l] = (uint8_t)l;
     settle(map, &ops[i]);
   }
   for (size_t i = num; i-- > 0;) settle(map, &ops[i]);

@@ -1,10 +1,11 @@
 /* micro: func "forward" over a whole batch, and micro_size = k -> the same over one of the k micro-batches of a step.
  *
- * Attribute `micro = k` says so from here on; the steps in which sums over micro-batches are finished come with 4_partition.
- * Every dimension that is the batch becomes a k-th of it.  A loss that is a mean over the batch is the mean of those of the
- * micro-batches: its own gradient, the attribute `loss_seed`, is 1/k, and `micro_mean` is set; one that is a sum is their sum.
- * micro_batch_interleaved = n: n times as many.  A new argument of the role `micro` is the number of the micro-batch in its step.
- * batch_norm, and ops marked cross_batch, take their statistics of one micro-batch; whatever else mixes samples is refused. */
+ * Attribute `micro = k` says so from here on; the steps in which sums over micro-batches are finished come with
+ * 4_partition.  Every dimension that is the batch becomes a k-th of it.  A loss that is a mean over the batch is the
+ * mean of those of the micro-batches: its own gradient, the attribute `loss_seed`, is 1/k, and `micro_mean` is set; one
+ * that is a sum is their sum.  micro_batch_interleaved = n: n times as many.  A new argument of the role `micro` is the
+ * number of the micro-batch in its step.  batch_norm, and ops marked cross_batch, take their statistics of one
+ * micro-batch; whatever else mixes samples is refused. */
 #include <string.h>
 
 #include "passes/2_train/batch.h"
@@ -23,7 +24,9 @@ typedef struct {
   uint8_t *others;            /* see note_others */
 } shortening;
 
-static bool has_batch(const shortening *s, const msc_value *v) { return v->id < s->num_facts && s->fact[v->id].meaning == MSC_BATCH_PART; }
+static bool has_batch(const shortening *s, const msc_value *v) {
+  return v->id < s->num_facts && s->fact[v->id].meaning == MSC_BATCH_PART;
+}
 
 static const msc_type *part_type(const shortening *s, const msc_type *t, int dim) {
   msc_type part = *t;
@@ -31,7 +34,9 @@ static const msc_type *part_type(const shortening *s, const msc_type *t, int dim
   return msc_type_of(s->pass->ctx, t->dtype, t->rank, part.dim, NULL);
 }
 
-static void set_dims(msc_op *op, const char *attr, const msc_type *t) { msc_op_set(op, attr, msc_ints(msc_op_ctx(op), (size_t)t->rank, t->dim)); }
+static void set_dims(msc_op *op, const char *attr, const msc_type *t) {
+  msc_op_set(op, attr, msc_ints(msc_op_ctx(op), (size_t)t->rank, t->dim));
+}
 
 /* ---- values that are as large as the batch, and alike all along it ---- */
 
@@ -46,7 +51,8 @@ static msc_attr_value first_part(const shortening *s, const msc_op *constant, co
   for (int d = 0; d < dim; d++) outer *= (size_t)t->dim[d];
   for (int d = dim; d < t->rank; d++) bytes *= (size_t)t->dim[d];
   char *part = msc_arena_alloc(msc_context_arena(s->pass->ctx), outer * bytes + 1);
-  for (size_t o = 0; o < outer; o++) memcpy(part + o * bytes, data + o * bytes / (size_t)t->dim[dim] * (size_t)whole->dim[dim], bytes);
+  for (size_t o = 0; o < outer; o++)
+    memcpy(part + o * bytes, data + o * bytes / (size_t)t->dim[dim] * (size_t)whole->dim[dim], bytes);
   v.dense.data = part, v.dense.bytes = outer * bytes;
   return v;
 }
@@ -67,7 +73,8 @@ static msc_value *shorter(shortening *s, msc_op *user, msc_value *v, int dim) {
     return noted(msc_build_with(&b, op->kind, 0, NULL, 1, 1, &a));
   }
   bool merged =
-      op->kind == OP_reshape && dim == 0 && op->in[0].value->type->rank == v->type->rank + 1; /* (r, c) -> r * c of what is alike along r */
+      /* (r, c) -> r * c of what is alike along r */
+      op->kind == OP_reshape && dim == 0 && op->in[0].value->type->rank == v->type->rank + 1;
   msc_value *in[8];
   for (size_t i = 0; i < op->num_in && i < 8; i++) {
     int from = merged ? 0 : msc_batch_source(op, i, dim);
@@ -96,7 +103,8 @@ static size_t num_operands(const msc_func *f) {
   return num;
 }
 
-/* Dimensions of operands that have no batch but are as long as it: a mask for each, in the order of ops and operands. */
+/* Dimensions of operands that have no batch but are as long as it: a mask for each, in the order of
+ * ops and operands. */
 static bool note_others(shortening *s) {
   uint8_t *mask = s->others;
   for (const msc_op *op = s->f->body->first; op->next; mask += op->num_in, op = op->next) {
@@ -128,7 +136,8 @@ static bool shorten_others(shortening *s, msc_op *op, const uint8_t *mask) {
 
 /* Attributes that repeat the sizes of operand or result. */
 static void shorten_attrs(const shortening *s, msc_op *op) {
-  const msc_type *y = op->num_out && has_batch(s, &op->out[0]) ? part_type(s, op->out[0].type, s->fact[op->out[0].id].dim) : NULL;
+  const msc_type *y =
+      op->num_out && has_batch(s, &op->out[0]) ? part_type(s, op->out[0].type, s->fact[op->out[0].id].dim) : NULL;
   if (y && (op->kind == OP_reshape || op->kind == OP_broadcast_to)) set_dims(op, "shape", y);
   if (op->kind != OP_slice || !has_batch(s, op->in[0].value)) return;
   int64_t limit[MSC_MAX_RANK];
@@ -146,7 +155,10 @@ static bool sees_batch(const shortening *s, const msc_op *op) {
 /* ---- the function ---- */
 
 static bool refuse(const msc_op *mixer) {
-  return msc_op_error(mixer, MSC_E_UNSUPPORTED, "%s: mixes samples of the batch, which micro-batches (micro_size) do not see together; mark it cross_batch to have it see one micro-batch", msc_kind_name(mixer->kind));
+  return msc_op_error(mixer, MSC_E_UNSUPPORTED,
+                      "%s: mixes samples of the batch, which micro-batches (micro_size) do not see together; mark it "
+                      "cross_batch to have it see one micro-batch",
+                      msc_kind_name(mixer->kind));
 }
 
 static bool check(const shortening *s) {
@@ -195,7 +207,8 @@ static void add_counter(const shortening *s) {
 static bool note_loss(const shortening *s) {
   const msc_value *loss = msc_loss_of(s->f);
   MSC_TRY(loss);
-  if (s->fact[loss->id].meaning == MSC_BATCH_SUM || s->fact[loss->id].meaning == MSC_BATCH_SAME) return true; /* SAME: computed once */
+  /* SAME: computed once */
+  if (s->fact[loss->id].meaning == MSC_BATCH_SUM || s->fact[loss->id].meaning == MSC_BATCH_SAME) return true;
   msc_func_set(s->f, "micro_mean", msc_bool(true));
   msc_func_set(s->f, "loss_seed", msc_float(1.0 / (double)s->k));
   return true;
@@ -210,7 +223,8 @@ static int64_t micro_size(const msc_pass_ctx *pass, const msc_func *f) {
 
 static bool refuse_copies(msc_pass_ctx *pass, const msc_module *m) {
   return msc_copies_of(pass, m) == 1 ||
-         msc_error(pass->ctx, MSC_E_UNSUPPORTED, msc_config_loc(pass->config, MSC_KEY_micro_batch_interleaved), "micro_batch_interleaved: not supported yet for what is not trained");
+         msc_error(pass->ctx, MSC_E_UNSUPPORTED, msc_config_loc(pass->config, MSC_KEY_micro_batch_interleaved),
+                   "micro_batch_interleaved: not supported yet for what is not trained");
 }
 
 static bool shorten(shortening *s) {
@@ -227,7 +241,8 @@ bool pass_micro(msc_pass_ctx *pass, msc_module *m) {
   shortening s = {.pass = pass, .f = msc_training_func(m)};
   const msc_func *forward = msc_find_func(m, "forward");
   if (!s.f && forward) MSC_TRY(refuse_copies(pass, m));
-  if (!s.f) return !forward || msc_batch_divides(forward, msc_config_int(pass->config, MSC_KEY_micro_size), MICRO_BATCHES);
+  if (!s.f)
+    return !forward || msc_batch_divides(forward, msc_config_int(pass->config, MSC_KEY_micro_size), MICRO_BATCHES);
   if (msc_func_attr(s.f, "micro")) return true;
   s.k = micro_size(pass, s.f) * msc_copies_of(pass, m);
   msc_drop_attr(s.f->attrs, &s.f->num_attrs, "micro_size");

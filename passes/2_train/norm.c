@@ -1,7 +1,7 @@
 /* norm: tensors in; ops that sum their squares, and that shorten gradients together to a norm, out (see train.h).
  *
- * Squares of f32 are exact in f64 and are summed there: what is left of the order of the sum does not reach the bits of an f32.  So
- * the norm is the same however parameters are cut, and parts that several ranks hold count once. */
+ * Squares of f32 are exact in f64 and are summed there: what is left of the order of the sum does not reach the bits of
+ * an f32.  So the norm is the same however parameters are cut, and parts that several ranks hold count once. */
 #include "passes/2_train/train.h"
 
 msc_value *msc_value_in(msc_builder *b, msc_value *v, msc_dtype dtype) {
@@ -27,7 +27,8 @@ msc_value *msc_sum_of_squares(msc_builder *b, msc_value *v) {
 static msc_value *clip_factor(msc_builder *b, msc_value *squares, double limit) {
   msc_value *norm = msc_build(b, OP_sqrt, 1, &squares);
   msc_value *above = norm ? msc_build(b, OP_add, 2, (msc_value *[]){norm, msc_build_scalar(b, MSC_F64, 1e-6)}) : NULL;
-  msc_value *ratio = above ? msc_build(b, OP_div, 2, (msc_value *[]){msc_build_scalar(b, MSC_F64, limit), above}) : NULL;
+  msc_value *ratio =
+      above ? msc_build(b, OP_div, 2, (msc_value *[]){msc_build_scalar(b, MSC_F64, limit), above}) : NULL;
   return ratio ? msc_build(b, OP_min, 2, (msc_value *[]){ratio, msc_build_scalar(b, MSC_F64, 1)}) : NULL;
 }
 

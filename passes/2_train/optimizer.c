@@ -1,5 +1,6 @@
-/* optimizer: func "forward" with the gradients of its parameters -> func "train": an update op per parameter, new values
- * of parameters and optimizer state as results in place of the gradients.  README.md tells what is left behind. */
+/* optimizer: func "forward" with the gradients of its parameters -> func "train": an update op per parameter, new
+ * values of parameters and optimizer state as results in place of the gradients.  README.md tells what
+ * is left behind. */
 #include <string.h>
 
 #include "ir/alias.h"
@@ -51,7 +52,8 @@ static bool ends_with(const char *name, const char *suffix) {
 /* `suffix`, longer as long as a name of the user's ends so: then no name made with it is taken. */
 static const char *free_suffix(const inserting *s, const char *suffix) {
   for (size_t i = 0; i < s->f->body->num_args; i++)
-    if (ends_with(msc_arg_name(s->f, i), suffix)) return free_suffix(s, msc_arena_printf(s->pass->scratch, "%s_", suffix));
+    if (ends_with(msc_arg_name(s->f, i), suffix))
+      return free_suffix(s, msc_arena_printf(s->pass->scratch, "%s_", suffix));
   return suffix;
 }
 
@@ -61,7 +63,8 @@ static bool count_steps(inserting *s) {
   msc_value *before = add_state(s, msc_type_of(ctx_of(s), MSC_F32, 0, NULL, NULL), name, NULL);
   s->b.name = msc_intern(ctx_of(s), name);
   s->step = msc_build(&s->b, OP_add, 2, (msc_value *[]){before, msc_build_scalar(&s->b, MSC_F32, 1)});
-  msc_value *after = s->step && s->ok ? msc_build(&s->b, OP_assign, 3, (msc_value *[]){before, s->step, s->ok}) : s->step;
+  msc_value *after =
+      s->step && s->ok ? msc_build(&s->b, OP_assign, 3, (msc_value *[]){before, s->step, s->ok}) : s->step;
   s->new_value[before->index] = after;
   return after != NULL;
 }
@@ -72,7 +75,8 @@ static bool count_random_steps(inserting *s) {
   if (!arg || arg->kind != MSC_ATTR_INT || arg->i < 0 || (uint64_t)arg->i >= s->f->body->num_args) return true;
   msc_value *before = s->f->body->args[arg->i];
   s->b.name = msc_intern(ctx_of(s), msc_arg_name(s->f, before->index));
-  msc_value *after = msc_build(&s->b, OP_add, 2, (msc_value *[]){before, msc_build_scalar(&s->b, before->type->dtype, 1)});
+  msc_value *after =
+      msc_build(&s->b, OP_add, 2, (msc_value *[]){before, msc_build_scalar(&s->b, before->type->dtype, 1)});
   s->new_value[before->index] = after;
   return after != NULL;
 }
@@ -92,7 +96,8 @@ static size_t hypers(const inserting *s, const msc_optimizer_group *group, msc_o
   return num;
 }
 
-static msc_op *update(inserting *s, const msc_optimizer_group *group, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_out) {
+static msc_op *update(inserting *s, const msc_optimizer_group *group, msc_op_kind kind, size_t num_in,
+                      msc_value *const *in, size_t num_out) {
   msc_attr attrs[12];
   size_t num = hypers(s, group, kind, attrs);
   msc_value *with_ok[6];
@@ -116,9 +121,11 @@ static msc_value *trust_ratio(inserting *s, msc_value *w, msc_value *r) {
   msc_value *smaller = msc_build(&s->b, OP_min, 2, (msc_value *[]){w_norm, r_norm});
   msc_value *ratio = msc_build(&s->b, OP_div, 2, (msc_value *[]){w_norm, r_norm});
   msc_attr above = msc_named(ctx, "predicate", msc_str(ctx, "gt"));
-  msc_op *both = msc_build_with(&s->b, OP_compare, 2, (msc_value *[]){smaller, msc_build_scalar(&s->b, MSC_F64, 0)}, 1, 1, &above);
+  msc_op *both =
+      msc_build_with(&s->b, OP_compare, 2, (msc_value *[]){smaller, msc_build_scalar(&s->b, MSC_F64, 0)}, 1, 1, &above);
   if (!both) return NULL;
-  msc_value *trust = msc_build(&s->b, OP_select, 3, (msc_value *[]){&both->out[0], ratio, msc_build_scalar(&s->b, MSC_F64, 1)});
+  msc_value *trust =
+      msc_build(&s->b, OP_select, 3, (msc_value *[]){&both->out[0], ratio, msc_build_scalar(&s->b, MSC_F64, 1)});
   if (!trust || w->type->dtype == MSC_F64) return trust;
   msc_attr narrow = msc_named(ctx, "dtype", msc_str(ctx, msc_dtype_name(w->type->dtype)));
   msc_op *cast = msc_build_with(&s->b, OP_cast, 1, &trust, 1, 1, &narrow);
@@ -149,12 +156,15 @@ static bool update_one(inserting *s, const msc_optimizer_group *group, msc_value
   return keep(s, update(s, group, OP_momentum, 3, args, 2), 2, args);
 }
 
-static bool counts_steps(msc_op_kind update) { return update == OP_adam || update == OP_adamw || update == OP_lamb_moments; }
+static bool counts_steps(msc_op_kind update) {
+  return update == OP_adam || update == OP_adamw || update == OP_lamb_moments;
+}
 
 /* Gradients as the updates take them: of their own size, and no longer together than asked for. */
 static bool prepare_gradients(inserting *s, double clip_norm) {
   s->b.name = msc_intern(ctx_of(s), "loss_scale");
-  MSC_TRY(msc_unscale_gradients(&s->b, s->num_grads, s->grad) && msc_gradients_finite(&s->b, s->num_grads, s->grad, &s->ok));
+  MSC_TRY(msc_unscale_gradients(&s->b, s->num_grads, s->grad) &&
+          msc_gradients_finite(&s->b, s->num_grads, s->grad, &s->ok));
   s->b.name = clip_norm > 0 ? msc_intern(ctx_of(s), "clip_norm") : NULL;
   return clip_norm <= 0 || msc_clip_gradients(&s->b, clip_norm, s->num_grads, s->grad);
 }
@@ -166,7 +176,8 @@ static bool scale_next_step(inserting *s) {
 }
 
 static bool update_all(inserting *s, const msc_optimizer_groups *groups) {
-  MSC_TRY(prepare_gradients(s, groups->clip_norm) && scale_next_step(s)); /* new values in the order of their arguments */
+  /* new values in the order of their arguments */
+  MSC_TRY(prepare_gradients(s, groups->clip_norm) && scale_next_step(s));
   for (size_t g = 0; g < groups->num && !s->step; g++)
     if (counts_steps(groups->group[g].update)) MSC_TRY(count_steps(s));
   for (size_t g = 0; g < groups->num; g++) {
@@ -188,7 +199,10 @@ static bool check_outputs(const inserting *s, size_t num) {
   for (size_t i = 0; i < num; i++) {
     const msc_value *v = msc_memory_of(s->ret->in[i].value).root;
     if (!v->def && s->grad[v->index])
-      ok = msc_error(ctx_of(s), MSC_E_UNSUPPORTED, s->f->loc, "output %zu is the trained parameter '%s' itself: not supported yet; a checkpoint holds its values", i, msc_arg_name(s->f, v->index));
+      ok =
+          msc_error(ctx_of(s), MSC_E_UNSUPPORTED, s->f->loc,
+                    "output %zu is the trained parameter '%s' itself: not supported yet; a checkpoint holds its values",
+                    i, msc_arg_name(s->f, v->index));
   }
   return ok;
 }
@@ -196,7 +210,8 @@ static bool check_outputs(const inserting *s, size_t num) {
 /* Names of results from `num` on are dropped. */
 static void cut_result_names(msc_func *f, size_t num) {
   const msc_attr_value *names = msc_func_attr(f, "results");
-  if (names && names->kind == MSC_ATTR_LIST && names->list.num > num) msc_func_set(f, "results", msc_list(f->module->ctx, num, names->list.v));
+  if (names && names->kind == MSC_ATTR_LIST && names->list.num > num)
+    msc_func_set(f, "results", msc_list(f->module->ctx, num, names->list.v));
 }
 
 static void drop_attr(msc_func *f, const char *name) { msc_drop_attr(f->attrs, &f->num_attrs, name); }
@@ -221,7 +236,9 @@ static bool give_results(inserting *s, size_t num) {
     ties[num++] = msc_int((int64_t)i);
     names[num_names++] = msc_arg_name(s->f, i);
   }
-  if (num > UINT16_MAX) return msc_error(ctx, MSC_E_UNSUPPORTED, s->f->loc, "more than %d parameters, states and outputs together: not supported yet", UINT16_MAX);
+  if (num > UINT16_MAX)
+    return msc_error(ctx, MSC_E_UNSUPPORTED, s->f->loc,
+                     "more than %d parameters, states and outputs together: not supported yet", UINT16_MAX);
   msc_set_operands(s->ret, num, results);
   msc_add_result_names(s->f, num_names, names);
   msc_func_set(s->f, "ties", msc_list(ctx, num, ties));
@@ -245,12 +262,15 @@ static bool read_gradients(inserting *s, const msc_attr_value *gradients, size_t
     if (ok) s->grad[v->i] = s->ret->in[s->ret->num_in - num + i].value;
     ok = ok && s->grad[v->i]->type == s->f->body->args[v->i]->type;
   }
-  if (!ok) return msc_error(ctx_of(s), MSC_E_GRADIENT, s->f->loc, "'gradients' must list the arguments whose gradients the last results are");
+  if (!ok)
+    return msc_error(ctx_of(s), MSC_E_GRADIENT, s->f->loc,
+                     "'gradients' must list the arguments whose gradients the last results are");
   *out_num = s->ret->num_in - num;
   return true;
 }
 
-/* Without gradient_fp32_sync the cast that widens a gradient is the optimizer's: what is added up before it is narrow. */
+/* Without gradient_fp32_sync the cast that widens a gradient is the optimizer's: what is added up before
+ * it is narrow. */
 static void widen_late(const inserting *s) {
   for (size_t i = 0; i < s->num_grads; i++) {
     msc_op *op = s->grad[i] ? s->grad[i]->def : NULL;
@@ -273,5 +293,6 @@ bool pass_optimizer(msc_pass_ctx *pass, msc_module *m) {
   s.new_value = msc_new_array(pass->scratch, msc_value *, 3 * num_args + 1); /* two states each at most, and the step */
   MSC_TRY(read_gradients(&s, gradients, &num_results) && msc_read_optimizer(f, pass->scratch, &groups));
   if (!msc_config_bool(pass->config, MSC_KEY_gradient_fp32_sync)) widen_late(&s);
-  return check_outputs(&s, num_results) && update_all(&s, &groups) && count_random_steps(&s) && give_results(&s, num_results);
+  return check_outputs(&s, num_results) && update_all(&s, &groups) && count_random_steps(&s) &&
+         give_results(&s, num_results);
 }

@@ -1,5 +1,5 @@
-/* parts.c: one op on parts of the batch side by side (see parts.h): attributes that name dimensions name the next one, those that
- * name sizes have the parts' ones, and operands of lower rank get ones behind r. */
+/* parts.c: one op on parts of the batch side by side (see parts.h): attributes that name dimensions name the next one,
+ * those that name sizes have the parts' ones, and operands of lower rank get ones behind r. */
 #include <string.h>
 
 #include "passes/2_train/parts.h"
@@ -27,7 +27,9 @@ static msc_value *with_ints(building *z, msc_op_kind kind, msc_value *x, const c
   return op ? &op->out[0] : NULL;
 }
 
-static msc_value *reshaped(building *z, msc_value *x, int rank, const int64_t *dim) { return with_ints(z, OP_reshape, x, "shape", rank, dim); }
+static msc_value *reshaped(building *z, msc_value *x, int rank, const int64_t *dim) {
+  return with_ints(z, OP_reshape, x, "shape", rank, dim);
+}
 
 /* ---- from the whole batch to parts, and back ---- */
 
@@ -36,7 +38,8 @@ static msc_value *cut(building *z, msc_value *v, int dim) {
   int64_t size[MSC_MAX_RANK], perm[MSC_MAX_RANK] = {dim};
   const msc_type *t = v->type;
   if (t->rank == MSC_MAX_RANK || t->dim[dim] % z->r) return NULL;
-  for (int d = 0; d <= t->rank; d++) size[d] = d < dim ? t->dim[d] : d == dim ? z->r : d == dim + 1 ? t->dim[dim] / z->r : t->dim[d - 1];
+  for (int d = 0; d <= t->rank; d++)
+    size[d] = d < dim ? t->dim[d] : d == dim ? z->r : d == dim + 1 ? t->dim[dim] / z->r : t->dim[d - 1];
   for (int d = 1; d <= t->rank; d++) perm[d] = d <= dim ? d - 1 : d;
   msc_value *x = reshaped(z, v, t->rank + 1, size);
   return dim && x ? with_ints(z, OP_transpose, x, "perm", t->rank + 1, perm) : x;
@@ -114,7 +117,8 @@ static const char *take_operand(building *z, size_t i) {
   z->parted[i] = f->meaning != MSC_BATCH_SAME;
   if (f->meaning == MSC_BATCH_PART || (f->meaning == MSC_BATCH_SAME && batch_of(z, i) >= 0)) {
     int dim = f->meaning == MSC_BATCH_PART ? f->dim : batch_of(z, i);
-    if (f->meaning == MSC_BATCH_SAME && z->p->facts.view == MSC_BATCH_WHOLE && !msc_batch_is_uniform(v, dim)) return "an operand that is no input differs from sample to sample";
+    if (f->meaning == MSC_BATCH_SAME && z->p->facts.view == MSC_BATCH_WHOLE && !msc_batch_is_uniform(v, dim))
+      return "an operand that is no input differs from sample to sample";
     z->parted[i] = true;
     z->in[i] = cut(z, v, dim);
     return z->in[i] ? NULL : "its batch does not divide into the parts";
@@ -127,8 +131,10 @@ static const char *take_operand(building *z, size_t i) {
 
 static const char *start(building *z, msc_parts *p, msc_op *op, const msc_op *before, int64_t r) {
   *z = (building){.p = p, .op = op, .r = r, .arena = p->facts.arena, .num_in = op->num_in};
-  z->b = (msc_builder){.func = p->facts.f, .block = op->block, .before = (msc_op *)(uintptr_t)before, .loc = op->loc, .name = op->name};
-  if (op->num_in > sizeof z->in / sizeof *z->in || !(msc_info(op)->flags & MSC_PURE) || op->body) return "it cannot be computed by parts yet";
+  z->b = (msc_builder){
+      .func = p->facts.f, .block = op->block, .before = (msc_op *)(uintptr_t)before, .loc = op->loc, .name = op->name};
+  if (op->num_in > sizeof z->in / sizeof *z->in || !(msc_info(op)->flags & MSC_PURE) || op->body)
+    return "it cannot be computed by parts yet";
   if (!msc_rule_of(op, z->arena, &z->rule)) return "it has no rule";
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_batch_fact *f = msc_batch_of(&p->facts, op->in[i].value);
@@ -170,7 +176,8 @@ static bool part_all(building *z) {
 static int part_dims(const building *z, size_t result, int64_t *out_dim) {
   const msc_type *t = z->op->out[result].type;
   out_dim[0] = z->r;
-  for (int d = 0; d < t->rank; d++) out_dim[d + 1] = t->dim[d] / (major_letter(z, z->op->num_in + result, d) & z->letters ? z->r : 1);
+  for (int d = 0; d < t->rank; d++)
+    out_dim[d + 1] = t->dim[d] / (major_letter(z, z->op->num_in + result, d) & z->letters ? z->r : 1);
   return t->rank + 1;
 }
 
@@ -243,7 +250,8 @@ static bool build_loss(building *z, msc_value **out) {
   if (!strcmp(reduction, "none")) return true;
   int64_t dims[MSC_MAX_RANK];
   for (int d = 1; d < out[0]->type->rank; d++) dims[d - 1] = d;
-  out[0] = with_ints(z, strcmp(reduction, "mean") ? OP_reduce_sum : OP_reduce_mean, out[0], "dims", out[0]->type->rank - 1, dims);
+  out[0] = with_ints(z, strcmp(reduction, "mean") ? OP_reduce_sum : OP_reduce_mean, out[0], "dims",
+                     out[0]->type->rank - 1, dims);
   return out[0] != NULL;
 }
 
@@ -253,12 +261,22 @@ static bool build_attrs(building *z, msc_value **out) {
   int rank = z->op->in[0].value->type->rank;
   switch (z->op->kind) {
     case OP_transpose: shift_dims(z, op, "perm", true); break;
-    case OP_slice: lengthen(z, op, "start", 0, false), lengthen(z, op, "limit", z->r, true), lengthen(z, op, "stride", 1, false); break;
-    case OP_pad: lengthen(z, op, "low", 0, false), lengthen(z, op, "high", 0, false), lengthen(z, op, "stride", 1, false); break;
+    case OP_slice:
+      lengthen(z, op, "start", 0, false), lengthen(z, op, "limit", z->r, true), lengthen(z, op, "stride", 1, false);
+      break;
+    case OP_pad:
+      lengthen(z, op, "low", 0, false), lengthen(z, op, "high", 0, false), lengthen(z, op, "stride", 1, false);
+      break;
     case OP_concat: case OP_split: shift_axis(z, op, "dim", rank); break;
     case OP_stack: shift_axis(z, op, "axis", rank + 1); break;
     case OP_gather: case OP_one_hot: break;
-    case OP_reduce_sum: case OP_reduce_mean: case OP_reduce_max: case OP_reduce_min: case OP_reduce_prod: case OP_reduce_any: case OP_reduce_all: shift_dims(z, op, "dims", false); break;
+    case OP_reduce_sum:
+    case OP_reduce_mean:
+    case OP_reduce_max:
+    case OP_reduce_min:
+    case OP_reduce_prod:
+    case OP_reduce_any:
+    case OP_reduce_all: shift_dims(z, op, "dims", false); break;
     default: shift_axis(z, op, "axis", rank);
   }
   return placed(z, op, out);
@@ -277,12 +295,29 @@ static build_fn *builder_of(const building *z) {
   switch (z->op->kind) {
     case OP_matmul: case OP_batch_matmul: return build_product;
     case OP_reshape: case OP_flatten: case OP_expand_dims: case OP_squeeze: case OP_broadcast_to: return build_shape;
-    case OP_softmax_cross_entropy: case OP_nll_loss: case OP_mean_squared_error: case OP_mean_absolute_error: case OP_sigmoid_cross_entropy: return build_loss;
+    case OP_softmax_cross_entropy:
+    case OP_nll_loss:
+    case OP_mean_squared_error:
+    case OP_mean_absolute_error:
+    case OP_sigmoid_cross_entropy: return build_loss;
     case OP_gather: return only(z, 1) && msc_op_int(z->op, "axis") == 0 ? build_attrs : NULL;
-    case OP_softmax: case OP_log_softmax: case OP_layer_norm: case OP_rms_norm: case OP_l2_normalize: case OP_cumsum: case OP_cumprod: case OP_sort: case OP_topk:
+    case OP_softmax:
+    case OP_log_softmax:
+    case OP_layer_norm:
+    case OP_rms_norm:
+    case OP_l2_normalize:
+    case OP_cumsum:
+    case OP_cumprod:
+    case OP_sort:
+    case OP_topk:
     case OP_argmax: case OP_argmin: case OP_one_hot: case OP_transpose: case OP_slice: case OP_pad: case OP_split:
-    case OP_reduce_sum: case OP_reduce_mean: case OP_reduce_max: case OP_reduce_min: case OP_reduce_prod: case OP_reduce_any: case OP_reduce_all:
-      return only(z, 0) ? build_attrs : NULL;
+    case OP_reduce_sum:
+    case OP_reduce_mean:
+    case OP_reduce_max:
+    case OP_reduce_min:
+    case OP_reduce_prod:
+    case OP_reduce_any:
+    case OP_reduce_all: return only(z, 0) ? build_attrs : NULL;
     case OP_concat: case OP_stack: return build_attrs;
     default: return msc_is_elementwise(z->op) ? build_elementwise : NULL;
   }
@@ -292,7 +327,8 @@ static const char *build(building *z, msc_value **out) {
   build_fn *fn = builder_of(z);
   if (!fn) return "it cannot be computed by parts yet";
   for (size_t i = 0; i < z->op->num_out; i++)
-    if (z->op->out[i].type->rank == MSC_MAX_RANK || batch_of(z, z->op->num_in + i) == -2) return "it has too many dimensions";
+    if (z->op->out[i].type->rank == MSC_MAX_RANK || batch_of(z, z->op->num_in + i) == -2)
+      return "it has too many dimensions";
   return fn(z, out) ? NULL : "it cannot be computed by parts yet";
 }
 
@@ -322,10 +358,13 @@ const char *msc_compute_by_parts(msc_parts *p, msc_op *op, int64_t r) {
 msc_value *msc_mean_of_parts(msc_parts *p, const msc_value *v, msc_op *before) {
   msc_value *own = own_of(p, v)->value;
   msc_context *ctx = p->facts.f->module->ctx;
-  msc_builder b = {.func = p->facts.f, .block = before->block, .before = before, .loc = v->def->loc, .name = v->def->name};
+  msc_builder b = {
+      .func = p->facts.f, .block = before->block, .before = before, .loc = v->def->loc, .name = v->def->name};
   msc_attr a = msc_named(ctx, "dims", msc_ints(ctx, 1, (int64_t[]){0}));
   if (!msc_is_float(v->type->dtype)) {
-    msc_op_error(v->def, MSC_E_UNSUPPORTED, "%s: a result of whole numbers of which every part of the batch has its own: they have no mean", msc_kind_name(v->def->kind));
+    msc_op_error(v->def, MSC_E_UNSUPPORTED,
+                 "%s: a result of whole numbers of which every part of the batch has its own: they have no mean",
+                 msc_kind_name(v->def->kind));
     return NULL;
   }
   msc_op *mean = msc_build_with(&b, OP_reduce_mean, 1, &own, 1, 1, &a);

@@ -1,8 +1,9 @@
-/* precision: compute_type bf16 or f16: func forward in f32 -> matrix products and what lies between them in the narrow type, by
- * the rows of precision.def.
+/* precision: compute_type bf16 or f16: func forward in f32 -> matrix products and what lies between them in the narrow
+ * type, by the rows of precision.def.
  *
- * Only casts are inserted, one per value and type, so parameters stay f32: autodiff makes of a parameter's cast the one that
- * widens its gradient.  Results of the function keep their types.  An op with `compute_type = "f32"` stays in f32. */
+ * Only casts are inserted, one per value and type, so parameters stay f32: autodiff makes of a parameter's cast the one
+ * that widens its gradient.  Results of the function keep their types.  An op with `compute_type = "f32"`
+ * stays in f32. */
 #include "passes/2_train/train.h"
 #include "passes/config/config.h"
 #include "passes/pass.h"
@@ -31,20 +32,24 @@ static policy policy_of(const msc_op *op) {
 
 /* ---- values ---- */
 
-static bool is_either(const lowering *l, const msc_value *v) { return v->type->dtype == MSC_F32 || v->type->dtype == l->narrow; }
+static bool is_either(const lowering *l, const msc_value *v) {
+  return v->type->dtype == MSC_F32 || v->type->dtype == l->narrow;
+}
 
-/* The annotation `shard` of a cast: that of the block which makes v and takes it, else outside of all blocks, so that blocks keep their borders;
- * none of a parameter, or in a model without blocks. */
+/* The annotation `shard` of a cast: that of the block which makes v and takes it, else outside of all blocks, so that
+ * blocks keep their borders; none of a parameter, or in a model without blocks. */
 static bool mark_of_block(const lowering *l, const msc_op *user, const msc_value *v, msc_attr_value *out_mark) {
   const msc_attr_value *takes = msc_op_attr(user, "shard"), *makes = v->def ? msc_op_attr(v->def, "shard") : NULL;
-  bool same = takes && makes && msc_attr_equal(takes, makes), is_input = !v->def && msc_arg_role(l->f, v->index) <= MSC_ROLE_MASK;
+  bool same = takes && makes && msc_attr_equal(takes, makes),
+       is_input = !v->def && msc_arg_role(l->f, v->index) <= MSC_ROLE_MASK;
   *out_mark = same ? *takes : msc_bool(false);
   return v->def ? takes || makes : takes && is_input;
 }
 
 /* What is said of the op holds for the cast that serves it; that of a parameter lives as long as the parameter. */
 static void mark_like(msc_op *cast, const msc_op *user) {
-  static const char *const names[] = {"pipeline_stage", "recompute", "mp_comm_recompute", "parallel_optimizer_comm_recompute", "memory_limit"};
+  static const char *const names[] = {"pipeline_stage", "recompute", "mp_comm_recompute",
+                                      "parallel_optimizer_comm_recompute", "memory_limit"};
   for (size_t i = 0; i < sizeof names / sizeof *names && cast->in[0].value->def; i++) {
     const msc_attr_value *v = msc_op_attr(user, names[i]);
     if (v) msc_op_set(cast, names[i], *v);
@@ -84,7 +89,8 @@ static bool has_own_type(const lowering *l, const msc_op *op) {
   return false;
 }
 
-/* With one operand that is f32 for a reason its result is so too: what is left of a value less its mean keeps the mean's digits. */
+/* With one operand that is f32 for a reason its result is so too: what is left of a value less its mean keeps
+ * the mean's digits. */
 static bool meets_narrow(const lowering *l, const msc_op *op) {
   bool narrow = false;
   for (size_t i = 0; i < op->num_in; i++) {
@@ -106,7 +112,8 @@ static bool lower(lowering *l, msc_op *op) {
     MSC_TRY(cast);
     if (cast != v) msc_set_operand(op, i, cast);
   }
-  for (size_t i = 0; i < op->num_out; i++) l->wide[op->out[i].id] = wide && op->num_in && msc_is_float(op->out[i].type->dtype);
+  for (size_t i = 0; i < op->num_out; i++)
+    l->wide[op->out[i].id] = wide && op->num_in && msc_is_float(op->out[i].type->dtype);
   return msc_infer(op);
 }
 
@@ -127,7 +134,8 @@ static bool lower_all(lowering *l) {
   l->num_values = msc_number(l->f->body).num_values;
   l->other = msc_new_array(l->pass->scratch, msc_value *, l->num_values + 1);
   l->wide = msc_new_array(l->pass->scratch, bool, l->num_values + 1);
-  for (size_t i = 0; i < l->f->body->num_args; i++) l->wide[l->f->body->args[i]->id] = msc_arg_role(l->f, i) == MSC_ROLE_LABEL;
+  for (size_t i = 0; i < l->f->body->num_args; i++)
+    l->wide[l->f->body->args[i]->id] = msc_arg_role(l->f, i) == MSC_ROLE_LABEL;
   for (msc_op *op = l->f->body->first; op != ret; op = op->next) MSC_TRY(lower(l, op));
   MSC_TRY(keep_results(l, was));
   msc_stat(l->pass, "casts", l->num_casts);
@@ -140,7 +148,9 @@ static void forget_annotations(msc_func *f) {
 
 bool pass_precision(msc_pass_ctx *pass, msc_module *m) {
   static const msc_dtype types[] = {MSC_F32, MSC_BF16, MSC_F16}; /* as in config.def */
-  lowering l = {.pass = pass, .f = msc_find_func(m, "forward"), .narrow = types[msc_config_choice(pass->config, MSC_KEY_compute_type)]};
+  lowering l = {.pass = pass,
+                .f = msc_find_func(m, "forward"),
+                .narrow = types[msc_config_choice(pass->config, MSC_KEY_compute_type)]};
   if (!l.f || msc_func_attr(l.f, "gradients")) return msc_not_asked_for(pass);
   bool ok = l.narrow == MSC_F32 || lower_all(&l);
   forget_annotations(l.f);

@@ -1,5 +1,6 @@
-/* random: random ops -> the same with a number each, `salt`, and as operands the run's seed and the number of the step, which are
- * state of the function; its attribute `random_step` names the latter for pass optimizer, which counts it.  What a function that is not trained drops goes: dropout is for training. */
+/* random: random ops -> the same with a number each, `salt`, and as operands the run's seed and the number of the step,
+ * which are state of the function; its attribute `random_step` names the latter for pass optimizer, which counts it.
+ * What a function that is not trained drops goes: dropout is for training. */
 #include <string.h>
 
 #include "passes/2_train/train.h"
@@ -48,7 +49,8 @@ static msc_value *draw_of(msc_func *f, msc_value *step) {
 
 static bool give_keys(msc_pass_ctx *pass, msc_func *f) {
   number_ops(f);
-  msc_value *seed = add_state(f, pass->scratch, "random.seed", "seed"), *step = add_state(f, pass->scratch, "random.step", "zeros");
+  msc_value *seed = add_state(f, pass->scratch, "random.seed", "seed"),
+            *step = add_state(f, pass->scratch, "random.step", "zeros");
   msc_value *draw = draw_of(f, step);
   MSC_TRY(draw);
   for (msc_op *op = f->body->first; op; op = op->next) {

@@ -1,12 +1,12 @@
-/* replica_objective: func "forward" compiled for parallel_mode data_parallel -> the same, meaning what r replicas do that
- * each see one r-th of the batch.  The objective is the sum of their losses (gradients_mean: the mean); what is shown of a
- * loss, or of another result without batch, is the mean over the replicas.
+/* replica_objective: func "forward" compiled for parallel_mode data_parallel -> the same, meaning what r replicas do
+ * that each see one r-th of the batch.  The objective is the sum of their losses (gradients_mean: the mean); what is
+ * shown of a loss, or of another result without batch, is the mean over the replicas.
  *
- * The graph is written for the whole batch, so a mean over the batch is the mean over the replicas of their means, and a
- * sum r times that: sums get the factor 1/r, and the loss's own gradient, the attribute `loss_seed`, is r (gradients_mean:
- * 1).  Example, r = 2, batch 4, loss = mean of e: the replicas have (e0+e1)/2 and (e2+e3)/2, their sum is 2 * loss.
- * Where the batch does not divide, replicas have a sample more or less than others, and every sample counts alike.
- * Whatever mixes samples in another way was made another op by cross_batch, or is refused. */
+ * The graph is written for the whole batch, so a mean over the batch is the mean over the replicas of their means, and
+ * a sum r times that: sums get the factor 1/r, and the loss's own gradient, the attribute `loss_seed`, is r
+ * (gradients_mean: 1).  Example, r = 2, batch 4, loss = mean of e: the replicas have (e0+e1)/2 and (e2+e3)/2, their sum
+ * is 2 * loss.  Where the batch does not divide, replicas have a sample more or less than others, and every sample
+ * counts alike.  Whatever mixes samples in another way was made another op by cross_batch, or is refused. */
 #include "passes/2_train/batch.h"
 #include "passes/2_train/train.h"
 #include "passes/config/config.h"
@@ -21,7 +21,10 @@ typedef struct {
 /* ---- results ---- */
 
 static bool refuse(const msc_op *mixer) {
-  msc_op_error(mixer, MSC_E_UNSUPPORTED, "%s: mixes samples of the batch, which the replicas of parallel_mode data_parallel do not see together: not supported yet; use semi_auto_parallel or auto_parallel", msc_kind_name(mixer->kind));
+  msc_op_error(mixer, MSC_E_UNSUPPORTED,
+               "%s: mixes samples of the batch, which the replicas of parallel_mode data_parallel do not see together: "
+               "not supported yet; use semi_auto_parallel or auto_parallel",
+               msc_kind_name(mixer->kind));
   return false;
 }
 
@@ -29,7 +32,8 @@ static bool scale_result(reading *r, msc_op *ret, size_t i, int64_t replicas) {
   msc_value *v = ret->in[i].value;
   msc_builder b = {.func = r->f, .block = r->f->body, .before = ret, .loc = v->def->loc, .name = v->def->name};
   if (!msc_is_float(v->type->dtype)) return refuse(v->def); /* a mean of counts is no whole number */
-  msc_value *mean = msc_build(&b, OP_mul, 2, (msc_value *[]){v, msc_build_scalar(&b, v->type->dtype, 1.0 / (double)replicas)});
+  msc_value *mean =
+      msc_build(&b, OP_mul, 2, (msc_value *[]){v, msc_build_scalar(&b, v->type->dtype, 1.0 / (double)replicas)});
   if (!mean) return false;
   msc_set_operand(ret, i, mean);
   r->pass->changes_meaning = true;

@@ -47,12 +47,13 @@ bool msc_clip_gradients(msc_builder *b, double limit, size_t num, msc_value **gr
 
 /* ---- loss_scale.c ---- */
 
-/* The argument that is a dynamic loss_scale, which the loss's own gradient is multiplied by; its count of finite steps is the next
- * one.  NULL: there is none. */
+/* The argument that is a dynamic loss_scale, which the loss's own gradient is multiplied by; its count of finite steps
+ * is the next one.  NULL: there is none. */
 msc_value *msc_dynamic_scale(const msc_func *f);
 /* Gradients (NULL: none) divided by the loss_scale, if there is one. */
 bool msc_unscale_gradients(msc_builder *b, size_t num, msc_value **gradient);
-/* *out_ok: an i1, whether all elements of all gradients are finite, alike on all ranks; NULL without a dynamic loss_scale. */
+/* *out_ok: an i1, whether all elements of all gradients are finite, alike on all ranks; NULL without
+ * a dynamic loss_scale. */
 bool msc_gradients_finite(msc_builder *b, size_t num, msc_value *const *gradient, msc_value **out_ok);
 /* New values of the dynamic loss_scale's two arguments. */
 bool msc_next_scale(msc_builder *b, const msc_loss_scale *s, msc_value *ok, msc_value **new_value);
@@ -61,8 +62,8 @@ bool msc_next_scale(msc_builder *b, const msc_loss_scale *s, msc_value *ok, msc_
 
 /* Is this argument a parameter of which every rank has one of its own? */
 bool msc_is_layerwise(const msc_func *f, size_t arg);
-/* f is one rank's program, full_batch: every rank gets the same inputs.  Sets `whole_layout` of its random ops: of the tensor, by
- * whose elements their numbers go, which part is this rank's.  Absent: all ranks draw the same. */
+/* f is one rank's program, full_batch: every rank gets the same inputs.  Sets `whole_layout` of its random ops: of the
+ * tensor, by whose elements their numbers go, which part is this rank's.  Absent: all ranks draw the same. */
 bool msc_place_draws(msc_func *f, msc_arena *arena, bool full_batch);
 
 /* ---- letters.c: which letter of the forward op a letter of a gradient op is ---- */
@@ -71,7 +72,8 @@ typedef struct msc_letter_map msc_letter_map;
 
 msc_letter_map *msc_letter_map_new(msc_context *ctx, msc_arena *arena);
 /* Sets `letters` of the ops from `first` to `last`, which are the gradient of `forward`.  `doperand` as in grad.h. */
-bool msc_map_letters(msc_letter_map *map, const msc_op *forward, msc_op *first, msc_op *last, msc_value *const *dresult, msc_value *const *doperand);
+bool msc_map_letters(msc_letter_map *map, const msc_op *forward, msc_op *first, msc_op *last, msc_value *const *dresult,
+                     msc_value *const *doperand);
 void msc_letter_map_free(msc_letter_map *map);
 
 #endif

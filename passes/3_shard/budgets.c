@@ -1,8 +1,9 @@
 /* budgets: what the model allows, against what was decided: `max_bytes`, bytes that a rank may receive for an op, and
  * `deny_replicate`, that its results are cut -> errors where more is taken; the annotations are spent.
  *
- * For an op are received: its operands in the layouts that it wants them in, once each; the sums that it leaves unfinished, in all
- * layouts they are wanted in; and both for its gradient.  Once per micro-batch, or per step where that is enough. */
+ * For an op are received: its operands in the layouts that it wants them in, once each; the sums that it leaves
+ * unfinished, in all layouts they are wanted in; and both for its gradient.  Once per micro-batch, or per step where
+ * that is enough. */
 #include "passes/3_shard/reshard/reshard.h"
 #include "passes/3_shard/shard.h"
 #include "passes/config/config.h"
@@ -62,7 +63,9 @@ static void charge_value(budget *b, const msc_value *v) {
   }
 }
 
-static const char *text_of(const budget *b, const msc_layout *l) { return msc_layout_print(b->pass->scratch, &b->f->module->mesh, l); }
+static const char *text_of(const budget *b, const msc_layout *l) {
+  return msc_layout_print(b->pass->scratch, &b->f->module->mesh, l);
+}
 
 static bool check_bytes(const budget *b, const msc_op *op) {
   const msc_attr_value *most = msc_op_attr(op, "max_bytes");
@@ -70,10 +73,15 @@ static bool check_bytes(const budget *b, const msc_op *op) {
   if (!most || b->bytes[op->id] <= most->i) return true;
   const msc_op *from = u->value->def, *to = u->user;
   return msc_op_error(op, MSC_E_INFEASIBLE,
-                      "%s: max_bytes is %" PRId64 ", and each rank receives %" PRId64 " bytes for it; most, %" PRId64 ", to bring %s from %s to %s for %s",
+                      "%s: max_bytes is %" PRId64 ", and each rank receives %" PRId64 " bytes for it; most, %" PRId64
+                      ", to bring %s from %s to %s for %s",
                       msc_kind_name(op->kind), most->i, b->bytes[op->id], b->largest[op->id],
-                      from && from->name ? from->name : from ? msc_kind_name(from->kind) : u->value->name ? u->value->name : "an argument",
-                      text_of(b, u->value->type->layout), text_of(b, wanted(b, u)), to->name ? to->name : msc_kind_name(to->kind));
+                      from && from->name ? from->name
+                      : from             ? msc_kind_name(from->kind)
+                      : u->value->name   ? u->value->name
+                                         : "an argument",
+                      text_of(b, u->value->type->layout), text_of(b, wanted(b, u)),
+                      to->name ? to->name : msc_kind_name(to->kind));
 }
 
 /* ---- deny_replicate ---- */
@@ -84,7 +92,9 @@ static bool check_whole(const budget *b, const msc_op *op) {
   for (size_t i = 0; i < op->num_out; i++) {
     const msc_type *t = op->out[i].type;
     if (t->layout && msc_layout_is_replicated(t->layout))
-      return msc_op_error(op, MSC_E_REPLICATED, "%s: deny_replicate, and every rank holds all %" PRId64 " bytes of its result %zu; a strategy of its own would cut it",
+      return msc_op_error(op, MSC_E_REPLICATED,
+                          "%s: deny_replicate, and every rank holds all %" PRId64
+                          " bytes of its result %zu; a strategy of its own would cut it",
                           msc_kind_name(op->kind), msc_type_bytes(t), i);
   }
   return true;
@@ -99,7 +109,8 @@ static bool is_asked(const msc_func *f) {
 }
 
 static bool check(msc_pass_ctx *pass, msc_func *f) {
-  msc_reshard_options options = {.free_partial = true, .no_alltoall = !msc_config_bool(pass->config, MSC_KEY_enable_alltoall)};
+  msc_reshard_options options = {.free_partial = true,
+                                 .no_alltoall = !msc_config_bool(pass->config, MSC_KEY_enable_alltoall)};
   budget b = {.pass = pass, .f = f, .planner = msc_reshard_new(pass->ctx, &f->module->mesh, &options)};
   size_t n = msc_number(f->body).num_ops;
   b.want = msc_new_array(pass->scratch, const msc_layout **, n);

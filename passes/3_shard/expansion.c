@@ -1,5 +1,5 @@
-/* expansion.c: a composite op and what its operands are wanted in -> the layouts of the primitives that it stands for, and what
- * it costs then. */
+/* expansion.c: a composite op and what its operands are wanted in -> the layouts of the primitives that it stands for,
+ * and what it costs then. */
 #include "passes/3_shard/expansion.h"
 
 #include <string.h>
@@ -15,7 +15,8 @@ static bool place(msc_pass_ctx *pass, shard_graph *g, const msc_layout *const *i
     g->given[i] = in_layout[i];
   }
   if (!msc_atoms_of(g->mesh, f->body->num_args, g->given, &g->atoms))
-    return msc_error(pass->ctx, MSC_E_LAYOUT, f->loc, "layouts cut a mesh axis at places that have no common refinement");
+    return msc_error(pass->ctx, MSC_E_LAYOUT, f->loc,
+                     "layouts cut a mesh axis at places that have no common refinement");
   shard_propagate(pass, g, false, &conflicts);
   return true;
 }
@@ -29,7 +30,11 @@ static bool is_laid(const msc_func *f, const msc_layout *const *in_layout) {
 bool shard_lay_expansion(msc_pass_ctx *pass, msc_func *f, const msc_layout *const *in_layout) {
   shard_graph g;
   if (!is_laid(f, in_layout)) return true;
-  msc_pass_ctx own = {.ctx = pass->ctx, .config = pass->config, .options = pass->options, .info = pass->info, .scratch = msc_arena_new(pass->ctx)};
+  msc_pass_ctx own = {.ctx = pass->ctx,
+                      .config = pass->config,
+                      .options = pass->options,
+                      .info = pass->info,
+                      .scratch = msc_arena_new(pass->ctx)};
   bool ok = shard_graph_of(&own, f, &g) && place(&own, &g, in_layout);
   if (ok) shard_lay_ops(&own, &g);
   msc_arena_free(own.scratch); /* there are many expansions in a function */
@@ -197,7 +202,8 @@ int64_t shard_expansion_ns(shard_expansions *x, const msc_op *op, const msc_layo
   for (const answer *a = *slot; a; a = a->next)
     if (a->hash == hash && a->with_work == with_work && !memcmp(a->in, in_layout, bytes)) return a->ns;
   answer *a = msc_new(x->arena, answer);
-  *a = (answer){hash, msc_arena_copy(x->arena, in_layout, bytes), with_work, expansion_ns(x, e, in_layout, with_work), *slot};
+  *a = (answer){hash, msc_arena_copy(x->arena, in_layout, bytes), with_work, expansion_ns(x, e, in_layout, with_work),
+                *slot};
   *slot = a;
   return a->ns;
 }

@@ -1,9 +1,10 @@
-/* functional: ops of blocks with `shard` -> the same between borders that have the layouts of the block's strategies; the rest whole.
+/* functional: ops of blocks with `shard` -> the same between borders that have the layouts of the block's strategies;
+ * the rest whole.
  *
- * A marked block is a function of its own: its arguments are the values that come into it, in the order of their first use
- * (parameters are its own), its results what others use of it, in the order in which they are made.  A border is a broadcast_to that
- * changes nothing and has the strategy given for that argument or result, or is whole.  Inside, propagation and search run as
- * always; outside every rank computes everything. */
+ * A marked block is a function of its own: its arguments are the values that come into it, in the order of their first
+ * use (parameters are its own), its results what others use of it, in the order in which they are made.  A border is a
+ * broadcast_to that changes nothing and has the strategy given for that argument or result, or is whole.  Inside,
+ * propagation and search run as always; outside every rank computes everything. */
 #include <string.h>
 
 #include "passes/3_shard/shard.h"
@@ -30,7 +31,9 @@ static const char *block_of(const msc_op *op) {
   return name && name->kind == MSC_ATTR_STR ? name->s : NULL;
 }
 
-static bool is_users(const msc_op *op) { return msc_op_attr(leader_of(op), "shard") || msc_info(op)->flags & MSC_TERMINATOR; }
+static bool is_users(const msc_op *op) {
+  return msc_op_attr(leader_of(op), "shard") || msc_info(op)->flags & MSC_TERMINATOR;
+}
 
 /* ---- arguments and results ---- */
 
@@ -93,17 +96,24 @@ static bool check_entries(const bordering *b, const char *annotation, const char
   for (size_t i = 0; i < b->num; i++) {
     const msc_value *v = b->value[i];
     const char *name = v->def ? v->def->name : v->name;
-    text = msc_arena_printf(b->pass->scratch, "%s%s%s", text, i ? ", " : "", name ? name : v->def ? msc_kind_name(v->def->kind) : "an argument");
+    text = msc_arena_printf(b->pass->scratch, "%s%s%s", text, i ? ", " : "",
+                            name     ? name
+                            : v->def ? msc_kind_name(v->def->kind)
+                                     : "an argument");
   }
-  return msc_error(b->pass->ctx, MSC_E_STRATEGY, b->func->loc, "block %s: %s must have one entry for each of its %zu %ss: %s", b->name, annotation, b->num, what, text);
+  return msc_error(b->pass->ctx, MSC_E_STRATEGY, b->func->loc,
+                   "block %s: %s must have one entry for each of its %zu %ss: %s", b->name, annotation, b->num, what,
+                   text);
 }
 
 static msc_op *border(bordering *b, msc_value *v, const char *side, size_t i, const msc_loc *loc) {
   msc_context *ctx = b->pass->ctx;
-  const char *strategy = *side == 'i' ? "in_strategy" : "out_strategy", *layout = *side == 'i' ? "in_layout" : "out_layout";
+  const char *strategy = *side == 'i' ? "in_strategy" : "out_strategy",
+             *layout = *side == 'i' ? "in_layout" : "out_layout";
   const msc_attr_value *parts = entry(b, strategy, i), *text = entry(b, layout, i);
   msc_op *op = msc_op_new(b->func, OP_broadcast_to, 1, &v, 1, loc);
-  const char *whole = msc_layout_print(b->pass->scratch, &b->func->module->mesh, msc_layout_replicated(ctx, v->type->rank));
+  const char *whole =
+      msc_layout_print(b->pass->scratch, &b->func->module->mesh, msc_layout_replicated(ctx, v->type->rank));
   op->name = msc_intern(ctx, msc_arena_printf(b->pass->scratch, "%s.%s%zu", b->name, side, i));
   msc_op_set(op, "shape", msc_ints(ctx, (size_t)v->type->rank, v->type->dim));
   msc_op_set(op, "pinned", msc_bool(true));
@@ -156,7 +166,8 @@ static msc_attr_value whole_layouts(const bordering *b, size_t num, const msc_op
   msc_attr_value *text = msc_new_array(b->pass->scratch, msc_attr_value, num + 1);
   for (size_t i = 0; i < num; i++) {
     int rank = in ? op->in[i].value->type->rank : op->out[i].type->rank;
-    text[i] = msc_str(b->pass->ctx, msc_layout_print(b->pass->scratch, &b->func->module->mesh, msc_layout_replicated(b->pass->ctx, rank)));
+    text[i] = msc_str(b->pass->ctx, msc_layout_print(b->pass->scratch, &b->func->module->mesh,
+                                                     msc_layout_replicated(b->pass->ctx, rank)));
   }
   return msc_list(b->pass->ctx, num, text);
 }
@@ -175,7 +186,8 @@ static bool shard_blocks(bordering *b) {
   for (msc_op *op = b->func->body->first; op; op = op->next) {
     const char *name = op->forward || msc_op_attr(op, "pinned") ? NULL : block_of(op);
     bool seen = false;
-    for (const msc_op *p = b->func->body->first; name && p != op && !seen; p = p->next) seen = !msc_op_attr(p, "pinned") && block_of(p) == name;
+    for (const msc_op *p = b->func->body->first; name && p != op && !seen; p = p->next)
+      seen = !msc_op_attr(p, "pinned") && block_of(p) == name;
     if (!name || seen) continue;
     b->name = name, b->block = msc_op_attr(op, "shard");
     ok &= put_borders(b);
@@ -198,7 +210,8 @@ bool pass_functional(msc_pass_ctx *pass, msc_module *m) {
   if (!marked) return msc_not_asked_for(pass);
   bool shards = finds_places(pass->config);
   if (!shards && msc_config_devices(pass->config) > 1)
-    msc_warning(pass->ctx, MSC_E_STRATEGY, marked->loc, "shard of block %s is ignored: parallel_mode is %s", block_of(marked), msc_config_text(pass->config, MSC_KEY_parallel_mode));
+    msc_warning(pass->ctx, MSC_E_STRATEGY, marked->loc, "shard of block %s is ignored: parallel_mode is %s",
+                block_of(marked), msc_config_text(pass->config, MSC_KEY_parallel_mode));
   if (shards) ok = shard_blocks(&b);
   for (msc_op *op = b.func->body->first; op; op = op->next) {
     const msc_attr_value *v = msc_op_attr(op, "shard");

@@ -1,7 +1,8 @@
 /* layouts: the digits of every letter -> the layout of every value, and what every operand is wanted in (`in_layout`).
  *
- * A sum-partial value goes through a linear op unfinished when nobody else needs it and the result is no larger: the sum
- * is then finished once, later, and on fewer bytes (gradients of a parameter used twice are added before they are summed). */
+ * A sum-partial value goes through a linear op unfinished when nobody else needs it and the result is no larger: the
+ * sum is then finished once, later, and on fewer bytes (gradients of a parameter used twice are added before
+ * they are summed). */
 #include <string.h>
 
 #include "passes/3_shard/shard.h"
@@ -21,7 +22,8 @@ static uint32_t partial_atoms(const shard_graph *g, const msc_layout *l) {
   for (int i = l->first[l->rank]; i < l->first[l->rank] + l->num_partial; i++)
     for (int a = 0; a < g->atoms.num; a++) {
       const msc_subaxis *atom = &g->atoms.atom[a];
-      if (atom->axis == l->sub[i].axis && atom->pre >= l->sub[i].pre && atom->pre < l->sub[i].pre * l->sub[i].size) mask |= 1u << a;
+      if (atom->axis == l->sub[i].axis && atom->pre >= l->sub[i].pre && atom->pre < l->sub[i].pre * l->sub[i].size)
+        mask |= 1u << a;
     }
   return mask;
 }
@@ -56,7 +58,9 @@ static uint32_t passing(const laying *y, const shard_op *o, msc_assignment *a) {
   const msc_op *op = o->op;
   uint32_t pass = 0;
   if (msc_func_attr(y->g->func, "searched") && !shard_widens_gradient(op)) return searched_pass(y, op);
-  if (!o->rule.linear || msc_info(op)->cost == MSC_COST_FLOPS || msc_info(op)->flags & (MSC_UPDATE | MSC_COLLECTIVE) || op->num_out != 1) return 0;
+  if (!o->rule.linear || msc_info(op)->cost == MSC_COST_FLOPS || msc_info(op)->flags & (MSC_UPDATE | MSC_COLLECTIVE) ||
+      op->num_out != 1)
+    return 0;
   for (int t = 0; t < op->num_in; t++) {
     const msc_layout *have = op->in[t].value->type->layout;
     uint32_t here = have && have->num_partial ? partial_atoms(y->g, have) : 0;
@@ -88,7 +92,8 @@ static void lay_results(laying *y, const shard_op *o) {
 static void want_operands(laying *y, const shard_op *o) {
   msc_context *ctx = y->g->ctx;
   msc_attr_value *text = msc_new_array(y->g->arena, msc_attr_value, o->op->num_in);
-  for (int t = 0; t < o->op->num_in; t++) text[t] = msc_str(ctx, msc_layout_print(y->g->arena, y->g->mesh, wanted(y, o, (size_t)t)));
+  for (int t = 0; t < o->op->num_in; t++)
+    text[t] = msc_str(ctx, msc_layout_print(y->g->arena, y->g->mesh, wanted(y, o, (size_t)t)));
   if (o->op->num_in) msc_op_set(o->op, "in_layout", msc_list(ctx, o->op->num_in, text));
 }
 
@@ -108,7 +113,8 @@ static void want_results(laying *y, msc_op *ret) {
   msc_attr_value *text = msc_new_array(y->g->arena, msc_attr_value, ret->num_in);
   for (size_t t = 0; t < ret->num_in; t++) {
     int64_t tie = ties && t < ties->list.num ? ties->list.v[t].i : -1;
-    const msc_layout *want = tie >= 0 ? y->g->func->body->args[tie]->type->layout : without_partial(y, ret->in[t].value->type);
+    const msc_layout *want =
+        tie >= 0 ? y->g->func->body->args[tie]->type->layout : without_partial(y, ret->in[t].value->type);
     text[t] = msc_str(ctx, msc_layout_print(y->g->arena, y->g->mesh, want));
   }
   if (ret->num_in) msc_op_set(ret, "in_layout", msc_list(ctx, ret->num_in, text));
@@ -121,7 +127,8 @@ static void note_first_users(laying *y) {
     const shard_op *o = &y->g->op[i];
     for (int t = 0; o->group >= 0 && t < o->op->num_in; t++) {
       const msc_value *v = o->op->in[t].value;
-      bool owner = msc_info(o->op)->flags & MSC_UPDATE && t < msc_info(o->op)->num_operands && msc_info(o->op)->operand[t].tied >= 0;
+      bool owner = msc_info(o->op)->flags & MSC_UPDATE && t < msc_info(o->op)->num_operands &&
+                   msc_info(o->op)->operand[t].tied >= 0;
       if (v->def || (y->first_want[v->id] && !owner)) continue;
       y->first_want[v->id] = wanted(y, o, (size_t)t);
     }
@@ -143,16 +150,19 @@ static const msc_use *behind_cast(const msc_use *use) {
 }
 
 static bool report_shared(laying *y, const msc_value *w, const msc_use *first, const msc_use *other) {
-  const msc_layout *there = wanted(y, &y->g->op[first->user->id], (size_t)(first - first->user->in)), *here = wanted(y, &y->g->op[other->user->id], (size_t)(other - other->user->in));
+  const msc_layout *there = wanted(y, &y->g->op[first->user->id], (size_t)(first - first->user->in)),
+                   *here = wanted(y, &y->g->op[other->user->id], (size_t)(other - other->user->in));
   if (here == there) return true;
-  msc_op_error(other->user, MSC_E_STRATEGY, "parameter %s is used in two layouts: %s wants %s, %s wants %s", w->name ? w->name : "", named(first->user),
-               msc_layout_print(y->g->arena, y->g->mesh, there), named(other->user), msc_layout_print(y->g->arena, y->g->mesh, here));
-  msc_note(y->g->ctx, first->user->loc, "the other use is here; set strict_parameter_layout to false to redistribute instead");
+  msc_op_error(other->user, MSC_E_STRATEGY, "parameter %s is used in two layouts: %s wants %s, %s wants %s",
+               w->name ? w->name : "", named(first->user), msc_layout_print(y->g->arena, y->g->mesh, there),
+               named(other->user), msc_layout_print(y->g->arena, y->g->mesh, here));
+  msc_note(y->g->ctx, first->user->loc,
+           "the other use is here; set strict_parameter_layout to false to redistribute instead");
   return false;
 }
 
-/* Every use of a parameter in the model, or of its cast v, must want it in one layout: the reference's rule, kept where the user asked
- * for it. */
+/* Every use of a parameter in the model, or of its cast v, must want it in one layout: the reference's rule, kept where
+ * the user asked for it. */
 static bool check_uses(laying *y, const msc_value *w, const msc_value *v, const bool *is_optimizers) {
   const msc_use *first = NULL;
   for (const msc_use *u = v->uses; u; u = u->next)
@@ -179,7 +189,9 @@ static bool lay_arguments(laying *y) {
     const msc_layout *want = y->first_want[v->id], *fixed = y->g->given[i];
     if (!fixed) fixed = want ? want : msc_layout_replicated(y->g->ctx, v->type->rank);
     v->type = msc_type_with_layout(y->g->ctx, v->type, fixed);
-    if (msc_arg_role(y->g->func, i) == MSC_ROLE_PARAMETER && want && msc_config_bool(y->pass->config, MSC_KEY_strict_parameter_layout)) ok &= check_shared(y, v, is_optimizers);
+    if (msc_arg_role(y->g->func, i) == MSC_ROLE_PARAMETER && want &&
+        msc_config_bool(y->pass->config, MSC_KEY_strict_parameter_layout))
+      ok &= check_shared(y, v, is_optimizers);
   }
   return ok;
 }

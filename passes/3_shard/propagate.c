@@ -1,12 +1,14 @@
-/* propagate: digits of decided letters -> every letter that follows without a choice, through values in both directions.
+/* propagate: digits of decided letters -> every letter that follows without a choice, through values in both
+ * directions.
  *
- * State: an ordered digit list per letter of a group and per dimension of a value.  A sweep visits every op whose group or values
- * changed since its last visit, and extends the shorter of the two lists to the longer where one is a prefix of the other; forward
- * and backward sweeps alternate until nothing changes.  Lists that disagree are a conflict: the group gives up what it took, and the search decides.  That
- * happens once to a group, and else lists only grow, so this ends.
+ * State: an ordered digit list per letter of a group and per dimension of a value.  A sweep visits every op whose group
+ * or values changed since its last visit, and extends the shorter of the two lists to the longer where one is a prefix
+ * of the other; forward and backward sweeps alternate until nothing changes.  Lists that disagree are a conflict: the
+ * group gives up what it took, and the search decides.  That happens once to a group, and else lists only grow, so this
+ * ends.
  *
- * Annotation `priority` says in which round an op takes part, 0 first: what spread before stands, so that of two strategies that lead to
- * a conflict the one of the earlier round wins (rounds as in Shardy's user priorities). */
+ * Annotation `priority` says in which round an op takes part, 0 first: what spread before stands, so that of two
+ * strategies that lead to a conflict the one of the earlier round wins (rounds as in Shardy's user priorities). */
 #include <string.h>
 
 #include "passes/3_shard/explain/origins.h"
@@ -96,12 +98,16 @@ static void note_conflict(propagation *p, const shard_op *o, const msc_value *va
   if (p->origins) shard_origins_conflict(p->origins, o, value, d, own, (shard_digit_list){v->num[d], v->atom[d]});
   const char *here = o->op->name ? o->op->name : msc_kind_name(o->op->kind);
   const msc_op *def = value->def;
-  msc_remark(p->pass, o->op, "conflict: dimension %d of %s reaches %s with other digits than it has there; the search decides", d,
-             def && def->name ? def->name : value->name ? value->name : "a value", here);
+  msc_remark(p->pass, o->op,
+             "conflict: dimension %d of %s reaches %s with other digits than it has there; the search decides", d,
+             def && def->name ? def->name
+             : value->name    ? value->name
+                              : "a value",
+             here);
 }
 
-/* Where lists disagree, the group's letters other than the user's are left to the search: the one at hand keeps what the
- * lists share, the others nothing, for what they took may be what it needs. */
+/* Where lists disagree, the group's letters other than the user's are left to the search: the one at hand keeps what
+ * the lists share, the others nothing, for what they took may be what it needs. */
 static void free_group(propagation *p, const shard_op *o, const msc_dim_letters *dim, int common) {
   shard_group *group = &p->g->group[o->group];
   int here = dim->num == 1 ? o->to_group[dim->letter[0]] : -1;
@@ -122,7 +128,9 @@ static void meet_split(propagation *p, const shard_op *o, const msc_value *value
   dim_lists *v = &p->value[value->id];
   int l = dim->num == 1 ? o->to_group[dim->letter[0]] : -1;
   const shard_group *group = &p->g->group[o->group];
-  if (l < 0 || dim->split == v->split[d] || group->digits.num[l] != v->num[d] || memcmp(group->digits.atom[l], v->atom[d], v->num[d])) return;
+  if (l < 0 || dim->split == v->split[d] || group->digits.num[l] != v->num[d] ||
+      memcmp(group->digits.atom[l], v->atom[d], v->num[d]))
+    return;
   if (!v->split[d]) {
     v->split[d] = dim->split;
     changed_value(p, value);
@@ -218,7 +226,8 @@ static int sweep(propagation *p) {
 
 int shard_propagate(msc_pass_ctx *pass, shard_graph *g, bool search_follows, int64_t *out_conflicts) {
   propagation p = {.pass = pass, .g = g, .search_follows = search_follows};
-  bool recorded = msc_config_is_set(pass->config, MSC_KEY_strategy_ckpt_load_file); /* the file says where digits come from */
+  /* the file says where digits come from */
+  bool recorded = msc_config_is_set(pass->config, MSC_KEY_strategy_ckpt_load_file);
   if (search_follows && !recorded) p.origins = shard_origins_new(g);
   p.value = msc_new_array(g->arena, dim_lists, g->num_values);
   p.used = msc_new_array(g->arena, uint32_t, g->num_groups);

@@ -1,13 +1,14 @@
 /* search: letters that propagation left free -> digits with the least redistribution; what is decided stays.
  *
- * Variables are the groups, their states the ways to put unused digits on free letters; the cost is the bytes of every edge
- * between what a group yields and what another wants, as the planner prices it.  A strategy tuple says how many parts, not which
- * digit comes first: its groups may reorder the digits of a letter.  Small spaces are solved at once and exactly;
- * larger ones digit by digit: each digit is freed for all groups while the others stay, and solved exactly, until no digit
- * moves.  Among equals the choice that cuts the work further wins.
+ * Variables are the groups, their states the ways to put unused digits on free letters; the cost is the bytes of every
+ * edge between what a group yields and what another wants, as the planner prices it.  A strategy tuple says how many
+ * parts, not which digit comes first: its groups may reorder the digits of a letter.  Small spaces are solved at once
+ * and exactly; larger ones digit by digit: each digit is freed for all groups while the others stay, and solved
+ * exactly, until no digit moves.  Among equals the choice that cuts the work further wins.
  *
- * Two things come before bytes, or the cheapest would be to do all work everywhere, and to go back from model to data parallel: a
- * product takes all devices that it can have, and behind ops whose batch the user keeps whole it stays whole. */
+ * Two things come before bytes, or the cheapest would be to do all work everywhere, and to go back from model to data
+ * parallel: a product takes all devices that it can have, and behind ops whose batch the user keeps whole
+ * it stays whole. */
 #include <string.h>
 
 #include "passes/3_shard/search_time/eliminate.h"
@@ -75,7 +76,8 @@ static bool producer_of(const shard_graph *g, const msc_value *v, uint32_t *out_
     }
   const msc_use *first = NULL;
   for (const msc_use *u = v->uses; u; u = u->next)
-    if (u->user->block == g->func->body && g->op[u->user->id].group >= 0 && (!first || u->user->id < first->user->id)) first = u;
+    if (u->user->block == g->func->body && g->op[u->user->id].group >= 0 && (!first || u->user->id < first->user->id))
+      first = u;
   if (!first) return false;
   *out_op = first->user->id;
   *out_tensor = (uint16_t)(first - first->user->in);
@@ -158,12 +160,14 @@ static int64_t edge_cost(searching *s, const edge *e, int i, int j) {
   return bytes || e->fixed ? bytes * BYTE + EDGE : 0; /* what the user cut so is used so, although a slice is free */
 }
 
-/* A redistribution is paid once per value and target: edges of one pair that bring the same value in the same layout count once. */
+/* A redistribution is paid once per value and target: edges of one pair that bring the same value in the same
+ * layout count once. */
 static int64_t pair_cost(searching *s, const edge *first, int i, int j) {
   int64_t sum = 0;
   for (const edge *e = first; e; e = e->next) {
     bool repeated = false;
-    for (const edge *b = first; b != e && !repeated; b = b->next) repeated = b->value == e->value && b->want[j] == e->want[j];
+    for (const edge *b = first; b != e && !repeated; b = b->next)
+      repeated = b->value == e->value && b->want[j] == e->want[j];
     if (!repeated) sum += edge_cost(s, e, i, j);
   }
   return sum;
@@ -208,7 +212,8 @@ static uint32_t used_atoms(const shard_group *group) {
 
 typedef enum { UNKNOWN, WHOLE, CUT } batch_state;
 
-/* What the configured ops before it say about the batch of the group's leader: cut on one way to it, or whole on all that say. */
+/* What the configured ops before it say about the batch of the group's leader: cut on one way to it, or whole on
+ * all that say. */
 static batch_state batch_before(const batch_state *of_op, const msc_op *op) {
   batch_state seen = UNKNOWN;
   for (size_t i = 0; i < op->num_in; i++) {
@@ -232,7 +237,8 @@ static uint32_t letters_of_data(const shard_graph *g, const shard_op *o) {
   return data == all ? 0 : data;
 }
 
-/* Where the user keeps the batch whole, it stays whole in what follows: the way from data to model parallel is one way. */
+/* Where the user keeps the batch whole, it stays whole in what follows: the way from data to model parallel
+ * is one way. */
 static void keep_batches(searching *s) {
   const shard_graph *g = &s->g;
   const int8_t *batch = shard_batch_letters(g);
@@ -256,10 +262,12 @@ static void place_atom(searching *s, int group, int atom, states *out) {
   int num = out->num;
   for (int i = 0; i < num; i++)
     for (int l = 0; l < of->rule.num_letters; l++) {
-      if ((of->closed | s->kept[group]) >> l & 1 || of->rule.letter[l].role == MSC_REP || out->num == MAX_STATES) continue;
+      if ((of->closed | s->kept[group]) >> l & 1 || of->rule.letter[l].role == MSC_REP || out->num == MAX_STATES)
+        continue;
       msc_assignment next = out->a[i];
       next.atom[l][next.num[l]++] = (uint8_t)atom;
-      if (msc_rule_fills(&of->rule, &next, &s->g.atoms, l) && shard_allows(&s->g, group, &next)) out->a[out->num++] = next;
+      if (msc_rule_fills(&of->rule, &next, &s->g.atoms, l) && shard_allows(&s->g, group, &next))
+        out->a[out->num++] = next;
     }
 }
 
@@ -279,7 +287,8 @@ static void reorder_letter(states *out, int letter, int at) {
 
 static void reorder_digits(states *out, const shard_group *group) {
   for (int l = 0; l < group->rule.num_letters; l++)
-    for (int at = 0; at + 1 < group->digits.num[l] && group->digits.num[l] <= MAX_ORDERED; at++) reorder_letter(out, l, at);
+    for (int at = 0; at + 1 < group->digits.num[l] && group->digits.num[l] <= MAX_ORDERED; at++)
+      reorder_letter(out, l, at);
 }
 
 static void draw_states(searching *s, int group, uint32_t mask) {
@@ -297,7 +306,8 @@ static void drop_copies(const searching *s, int group, states *drawn) {
   int64_t most = 1;
   int num = 0;
   if (msc_info(s->g.group[group].leader)->cost != MSC_COST_FLOPS) return;
-  for (int i = 0; i < drawn->num; i++) most = parts_of(&s->g, group, &drawn->a[i]) > most ? parts_of(&s->g, group, &drawn->a[i]) : most;
+  for (int i = 0; i < drawn->num; i++)
+    most = parts_of(&s->g, group, &drawn->a[i]) > most ? parts_of(&s->g, group, &drawn->a[i]) : most;
   for (int i = 0; i < drawn->num; i++)
     if (parts_of(&s->g, group, &drawn->a[i]) == most) drawn->a[num++] = drawn->a[i];
   drawn->num = num;

@@ -13,11 +13,13 @@ msc_func *shard_func(msc_module *m) {
 const msc_layout *shard_fixed_layout(const msc_func *f, size_t arg) {
   const msc_attr_value *v = msc_arg_attr(f, arg, "msc.layout");
   const msc_layout *l = NULL;
-  return v && v->kind == MSC_ATTR_STR && msc_layout_parse(f->module->ctx, &f->module->mesh, f->loc, v->s, &l) ? l : NULL;
+  return v && v->kind == MSC_ATTR_STR && msc_layout_parse(f->module->ctx, &f->module->mesh, f->loc, v->s, &l) ? l
+                                                                                                              : NULL;
 }
 
 bool shard_searches_time(const msc_config *config) {
-  return msc_config_parallel_mode(config) == MSC_AUTO_PARALLEL && msc_config_search_mode(config) != MSC_SHARDING_PROPAGATION;
+  return msc_config_parallel_mode(config) == MSC_AUTO_PARALLEL &&
+         msc_config_search_mode(config) != MSC_SHARDING_PROPAGATION;
 }
 
 int shard_letter(const msc_rule *rule, char name) {
@@ -65,8 +67,12 @@ bool shard_check_digits(const shard_graph *g, int group, const char *annotation)
   const shard_group *of = &g->group[group];
   const char *kind = msc_kind_name(of->leader->kind);
   if (shard_allows(g, group, &of->digits)) return true;
-  if (msc_rule_allows(&g->op[of->leader->id].rule, &of->digits, &g->atoms)) return msc_op_error(of->leader, MSC_E_STRATEGY, "%s: the gradient of %s cannot be cut like that", annotation, kind);
-  return msc_op_error(of->leader, MSC_E_STRATEGY, "%s: %s cannot be cut like that: of dimensions that it merges, a minor one is cut only when those before it are cut into single elements", annotation, kind);
+  if (msc_rule_allows(&g->op[of->leader->id].rule, &of->digits, &g->atoms))
+    return msc_op_error(of->leader, MSC_E_STRATEGY, "%s: the gradient of %s cannot be cut like that", annotation, kind);
+  return msc_op_error(of->leader, MSC_E_STRATEGY,
+                      "%s: %s cannot be cut like that: of dimensions that it merges, a minor one is cut only when "
+                      "those before it are cut into single elements",
+                      annotation, kind);
 }
 
 /* Its results go to updates and to new values of arguments only. */
@@ -91,7 +97,8 @@ const bool *shard_optimizer_ops(msc_arena *arena, const msc_func *f) {
 }
 
 bool shard_widens_gradient(const msc_op *op) {
-  return op->kind == OP_cast && op->forward && op->forward->kind == OP_cast && !op->forward->in[0].value->def && op->out[0].type->dtype == MSC_F32;
+  return op->kind == OP_cast && op->forward && op->forward->kind == OP_cast && !op->forward->in[0].value->def &&
+         op->out[0].type->dtype == MSC_F32;
 }
 
 /* ---- texts ---- */
@@ -101,7 +108,8 @@ const char *shard_tensor_text(const shard_graph *g, const msc_op *op, int tensor
   if (tensor >= op->num_in) return msc_arena_printf(g->arena, "result %d", tensor - op->num_in);
   int last = info->num_operands - 1;
   const char *name = tensor < last || !info->operand[last].variadic ? info->operand[tensor].name : NULL;
-  return name ? msc_arena_printf(g->arena, "operand %d (%s)", tensor, name) : msc_arena_printf(g->arena, "operand %d", tensor);
+  return name ? msc_arena_printf(g->arena, "operand %d (%s)", tensor, name)
+              : msc_arena_printf(g->arena, "operand %d", tensor);
 }
 
 int shard_annotated_operands(const msc_op *op) {
@@ -112,7 +120,8 @@ int shard_annotated_operands(const msc_op *op) {
 const char *shard_gradient_text(const shard_graph *g, const msc_op *op, const msc_dim_letters *dim) {
   const msc_rule *own = &g->op[op->id].rule, *of_group = &g->group[g->op[op->id].group].rule;
   for (int i = 0; i < dim->num; i++)
-    if (of_group->letter[dim->letter[i]].role == MSC_REP && own->letter[dim->letter[i]].role != MSC_REP) return " because of its gradient";
+    if (of_group->letter[dim->letter[i]].role == MSC_REP && own->letter[dim->letter[i]].role != MSC_REP)
+      return " because of its gradient";
   return "";
 }
 
@@ -133,14 +142,17 @@ static const char *letter_text(const shard_graph *g, const shard_group *group, i
   const int64_t *split = group->split[letter];
   const char *text = shard_digits_text(g, a->num[letter], a->atom[letter]);
   int64_t parts = split ? shard_parts(&g->atoms, a->num[letter], a->atom[letter]) : 0;
-  for (int64_t i = 0; i < parts; i++) text = msc_arena_printf(g->arena, "%s%s%" PRId64, text, i ? "," : "/(", split[i + 1] - split[i]);
+  for (int64_t i = 0; i < parts; i++)
+    text = msc_arena_printf(g->arena, "%s%s%" PRId64, text, i ? "," : "/(", split[i + 1] - split[i]);
   return parts ? msc_arena_printf(g->arena, "%s)", text) : text;
 }
 
 /* The layout [digits] of a letter's text. */
 static const msc_layout *digits_layout(shard_graph *g, const msc_op *op, const char *text) {
   const msc_layout *l = NULL;
-  return msc_layout_parse(g->ctx, g->mesh, op->loc, msc_arena_printf(g->arena, "[%s]", text), &l) && l->rank == 1 ? l : NULL;
+  return msc_layout_parse(g->ctx, g->mesh, op->loc, msc_arena_printf(g->arena, "[%s]", text), &l) && l->rank == 1
+             ? l
+             : NULL;
 }
 
 /* ---- reading ---- */
@@ -171,7 +183,8 @@ static bool find_atoms(shard_graph *g) {
     if (g->given[i]) layout[num++] = g->given[i];
   }
   if (msc_atoms_of(g->mesh, num, layout, &g->atoms)) return true;
-  return msc_error(g->ctx, MSC_E_LAYOUT, g->func->loc, "layouts cut a mesh axis at places that have no common refinement");
+  return msc_error(g->ctx, MSC_E_LAYOUT, g->func->loc,
+                   "layouts cut a mesh axis at places that have no common refinement");
 }
 
 void shard_set_split(shard_graph *g, int group, int letter, const int64_t *split) {
@@ -185,7 +198,9 @@ void shard_set_split(shard_graph *g, int group, int letter, const int64_t *split
       for (int d = 0; d < o->rule.tensor[t].rank; d++) {
         msc_dim_letters *dim = &o->rule.tensor[t].dim[d];
         const msc_type *type = t < o->op->num_in ? o->op->in[t].value->type : o->op->out[t - o->op->num_in].type;
-        if (dim->num != 1 || o->to_group[dim->letter[0]] != letter || (split ? type->dim[d] != split[parts] : dim->split != old)) continue;
+        if (dim->num != 1 || o->to_group[dim->letter[0]] != letter ||
+            (split ? type->dim[d] != split[parts] : dim->split != old))
+          continue;
         dim->split = split, dim->num_split = (uint32_t)parts;
       }
   }
@@ -218,7 +233,8 @@ static void tie_letters(const shard_graph *g, shard_op *o) {
   }
 }
 
-/* Parts of chosen sizes follow other parts of the letter, whatever their sizes: rows of a table those of its columns. */
+/* Parts of chosen sizes follow other parts of the letter, whatever their sizes: rows of a table those
+ * of its columns. */
 static bool has_split(const msc_rule *rule, int letter) {
   for (size_t t = 0; t < rule->num_tensors; t++)
     for (int d = 0; d < rule->tensor[t].rank; d++) {
@@ -297,14 +313,18 @@ static bool has_strategy(const msc_op *op) {
   return any;
 }
 
-/* The op that a cast between floats is laid like, so that changes of layout find the narrower type: what made its operand when it
- * narrows; what takes its result when it widens, or narrows an argument, as a parameter for its products.  NULL: none. */
+/* The op that a cast between floats is laid like, so that changes of layout find the narrower type: what made its
+ * operand when it narrows; what takes its result when it widens, or narrows an argument, as a parameter for its
+ * products.  NULL: none. */
 static msc_op *kin_of(const msc_op *op) {
   if (op->kind != OP_cast || op->forward || has_strategy(op)) return NULL;
   const msc_value *x = op->in[0].value;
   if (!msc_is_float(x->type->dtype) || !msc_is_float(op->out[0].type->dtype)) return NULL;
-  msc_op *kin = x->def && msc_dtype_bytes(op->out[0].type->dtype) < msc_dtype_bytes(x->type->dtype) ? x->def : first_of(&op->out[0]);
-  bool fits = kin && kin->block == op->block && !kin->forward && kin->kind != OP_cast && !(msc_info(kin)->flags & (MSC_TERMINATOR | MSC_UPDATE));
+  msc_op *kin = x->def && msc_dtype_bytes(op->out[0].type->dtype) < msc_dtype_bytes(x->type->dtype)
+                    ? x->def
+                    : first_of(&op->out[0]);
+  bool fits = kin && kin->block == op->block && !kin->forward && kin->kind != OP_cast &&
+              !(msc_info(kin)->flags & (MSC_TERMINATOR | MSC_UPDATE));
   return fits ? kin : NULL;
 }
 

@@ -1,9 +1,9 @@
 /* shard.h: a function seen by its rules: groups of ops that share one choice of mesh digits per letter.
  *
  * The passes of this folder talk through one op attribute, `sharding`: a dictionary letter -> digits, as
- * {k = "{d:(2)4}", m = "{d:(1)2}"}; "{}" is whole, a letter that is absent is still free.  Only leaders carry it: a forward op,
- * or an op that belongs to none; gradient ops follow their forward op through their `letters`, update ops the first user of
- * their parameter.  `by` says who decided:
+ * {k = "{d:(2)4}", m = "{d:(1)2}"}; "{}" is whole, a letter that is absent is still free.  Only leaders carry it: a
+ * forward op, or an op that belongs to none; gradient ops follow their forward op through their `letters`, update ops
+ * the first user of their parameter.  `by` says who decided:
  *   strategies   annotations and the mode's default          by = user, default
  *   propagate    what follows without a choice               by = propagation
  *   search       the free letters, least redistribution      by = search
@@ -44,8 +44,8 @@ typedef struct {
   shard_group *group;
 } shard_graph;
 
-/* Numbers f and reads rules, ties and `sharding`.  The atoms are the prime digits of the mesh refined by the cuts in use.
- * False after reporting. */
+/* Numbers f and reads rules, ties and `sharding`.  The atoms are the prime digits of the mesh refined by the cuts in
+ * use.  False after reporting. */
 bool shard_graph_of(msc_pass_ctx *pass, msc_func *f, shard_graph *out_g);
 /* Writes the groups' digits and `by` back to the leaders' attributes: all letters of groups with `by`. */
 void shard_graph_store(shard_graph *g);
@@ -58,7 +58,8 @@ bool shard_allows(const shard_graph *g, int group, const msc_assignment *a);
 bool shard_check_digits(const shard_graph *g, int group, const char *annotation);
 /* Does the mode search for the least time of a step? */
 bool shard_searches_time(const msc_config *config);
-/* The parts of a letter, whose digits are chosen, have these borders in every dimension of that size; NULL: none any more. */
+/* The parts of a letter, whose digits are chosen, have these borders in every dimension of that size; NULL:
+ * none any more. */
 void shard_set_split(shard_graph *g, int group, int letter, const int64_t *split);
 /* Product of the sizes of a list of atoms. */
 int64_t shard_parts(const msc_atoms *atoms, int num, const uint8_t *atom);
@@ -69,10 +70,11 @@ int shard_letter(const msc_rule *rule, char name);
 const msc_layout *shard_fixed_layout(const msc_func *f, size_t arg);
 /* The function that is sharded: train, or forward of a model without training; NULL: none, or one rank's program. */
 msc_func *shard_func(msc_module *m);
-/* Of a numbered function, by op id: does it only serve the optimizer, as the norms of lamb?  Such an op has no batch. */
+/* Of a numbered function, by op id: does it only serve the optimizer, as the norms of lamb?  Such an op
+ * has no batch. */
 const bool *shard_optimizer_ops(msc_arena *arena, const msc_func *f);
-/* Is it the cast that widens the gradient of a parameter which the model sees narrowed?  Sums over ranks go through it unfinished
- * (gradient_fp32_sync; without it such a cast is the optimizer's). */
+/* Is it the cast that widens the gradient of a parameter which the model sees narrowed?  Sums over ranks go through it
+ * unfinished (gradient_fp32_sync; without it such a cast is the optimizer's). */
 bool shard_widens_gradient(const msc_op *op);
 /* "operand 1 (b)" or "result 0" for messages; operands are numbered first. */
 const char *shard_tensor_text(const shard_graph *g, const msc_op *op, int tensor);
@@ -83,7 +85,8 @@ const char *shard_gradient_text(const shard_graph *g, const msc_op *op, const ms
 
 /* ---- strategies.c ---- */
 
-/* Takes unused digits whose sizes multiply to `parts`, whole axes before parts of axes, first ones first; false: there are none. */
+/* Takes unused digits whose sizes multiply to `parts`, whole axes before parts of axes, first ones first; false:
+ * there are none. */
 bool shard_take_parts(const shard_graph *g, int64_t parts, uint32_t *used, uint8_t *atom, uint8_t *num);
 
 /* By group: the letter of its leader that carries the batch of the inputs, or -1. */
@@ -106,9 +109,9 @@ void shard_insert_pins(shard_graph *g, const shard_pin *list);
 
 /* ---- propagate.c ---- */
 
-/* Digits of decided letters and of fixed arguments spread to every letter that follows without a choice; the number of sweeps.
- * Where they disagree a group is left to the search that follows, or keeps what came first; before a search it is written down where
- * digits come from, too (origins.h). */
+/* Digits of decided letters and of fixed arguments spread to every letter that follows without a choice; the number of
+ * sweeps.  Where they disagree a group is left to the search that follows, or keeps what came first; before a search it
+ * is written down where digits come from, too (origins.h). */
 int shard_propagate(msc_pass_ctx *pass, shard_graph *g, bool search_follows, int64_t *out_conflicts);
 
 /* ---- layouts.c ---- */
@@ -138,8 +141,8 @@ int64_t shard_zero_ranks(const shard_zero *z, const msc_op *update, int operand,
 /* Parts of every letter, from the leader's in_strategy: they divide the sizes, and together the devices.  False after a
  * report with a legal strategy. */
 bool shard_tuple_parts(const shard_graph *g, int group, int64_t *out_parts);
-/* The op's device matrix: which letter stands at each place, and each at which.  It is the rule's order, but for a first operand
- * that is stored transposed: [..., m, k, n] all the same. */
+/* The op's device matrix: which letter stands at each place, and each at which.  It is the rule's order, but for a
+ * first operand that is stored transposed: [..., m, k, n] all the same. */
 void shard_matrix_order(const msc_op *op, const msc_rule *rule, uint8_t *out_letter);
 
 /* ---- manual_split.c ---- */

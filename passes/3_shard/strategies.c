@@ -1,4 +1,5 @@
-/* strategies: in_strategy, in_layout and the mode's default -> `sharding` of the ops they speak of; the mesh when none is given. */
+/* strategies: in_strategy, in_layout and the mode's default -> `sharding` of the ops they speak of; the mesh when
+ * none is given. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +24,8 @@ enum { NUM_ANNOTATIONS = 5 };
 
 /* ---- parts to digits ---- */
 
-/* Takes whole unused axes whose sizes multiply to `parts`, first ones first.  Depth is bounded by the number of axes. */
+/* Takes whole unused axes whose sizes multiply to `parts`, first ones first.  Depth is bounded by the
+ * number of axes. */
 static bool take_axes(const shard_graph *g, int64_t parts, int axis, uint32_t *used, uint8_t *atom, uint8_t *num) {
   const msc_atoms *digits = &g->atoms;
   if (parts == 1) return true;
@@ -100,8 +102,14 @@ static bool digits_of_layouts(annotating *an, size_t num, const msc_layout *cons
   }
   const msc_layout *l = layout[bad - 1];
   const char *text = msc_layout_print(an->g.arena, an->g.mesh, l);
-  if (op[bad - 1]) return msc_op_error(op[bad - 1], MSC_E_STRATEGY, "layout %s cuts an axis at a place that has no common refinement with the layouts given before it", text);
-  return msc_error(an->g.ctx, MSC_E_STRATEGY, an->g.func->loc, "layout %s of an argument cuts an axis at a place that has no common refinement with the layouts given before it", text);
+  if (op[bad - 1])
+    return msc_op_error(
+        op[bad - 1], MSC_E_STRATEGY,
+        "layout %s cuts an axis at a place that has no common refinement with the layouts given before it", text);
+  return msc_error(
+      an->g.ctx, MSC_E_STRATEGY, an->g.func->loc,
+      "layout %s of an argument cuts an axis at a place that has no common refinement with the layouts given before it",
+      text);
 }
 
 static bool choose_digits(annotating *an) {
@@ -138,7 +146,8 @@ static bool deal_digits(annotating *an, int group) {
   shard_matrix_order(of->leader, &of->rule, order);
   for (int i = 0, l = 0; i < of->rule.num_letters; i++) {
     l = order[i];
-    if (!shard_take_parts(&an->g, an->parts[group][l], &used, a->atom[l], &a->num[l])) return msc_op_error(of->leader, MSC_E_INTERNAL, "no digits for letter '%c'", of->rule.letter[l].name);
+    if (!shard_take_parts(&an->g, an->parts[group][l], &used, a->atom[l], &a->num[l]))
+      return msc_op_error(of->leader, MSC_E_INTERNAL, "no digits for letter '%c'", of->rule.letter[l].name);
   }
   of->closed = (1u << of->rule.num_letters) - 1;
   return shard_check_digits(&an->g, group, "in_strategy");
@@ -164,8 +173,10 @@ const int8_t *shard_batch_letters(const shard_graph *g) {
     for (int t = 0; t < o->rule.num_in && letter < 0; t++) {
       int d = dim[o->op->in[t].value->id];
       int l = d >= 0 && o->rule.tensor[t].dim[d].num ? o->rule.tensor[t].dim[d].letter[0] : -1;
-      bool kept = l >= 0 && o->rule.letter[l].expands && !(msc_info(o->op)->flags & MSC_COMPOSITE); /* its kernel wants it whole */
-      if (l >= 0 && o->rule.letter[l].role != MSC_REP && !kept) letter = l; /* else another operand may have a batch to cut */
+      /* its kernel wants it whole */
+      bool kept = l >= 0 && o->rule.letter[l].expands && !(msc_info(o->op)->flags & MSC_COMPOSITE);
+      /* else another operand may have a batch to cut */
+      if (l >= 0 && o->rule.letter[l].role != MSC_REP && !kept) letter = l;
     }
     if (g->group[o->group].leader == o->op) letter_of_group[o->group] = (int8_t)letter;
     for (int t = 0; letter >= 0 && t < o->op->num_out; t++) {
@@ -195,8 +206,8 @@ static int64_t largest_part(const annotating *an, const shard_group *group, int 
   return (size + parts - 1) / parts;
 }
 
-/* The digits on the batch letter that divide its size, or all that fit where the largest part is smaller then: 12 samples on 5 ranks
- * are 3, 3, 2, 2 and 2; the other letters whole. */
+/* The digits on the batch letter that divide its size, or all that fit where the largest part is smaller then: 12
+ * samples on 5 ranks are 3, 3, 2, 2 and 2; the other letters whole. */
 static void cut_batch(annotating *an, shard_group *group, int letter) {
   if (letter >= 0) {
     give_digits(an, group, letter, true);
@@ -217,7 +228,8 @@ static void apply_default(annotating *an) {
     shard_group *group = &an->g.group[i];
     if (!group->by && !is_optimizers[group->leader->id]) cut_batch(an, group, letter[i]);
     else continue;
-    bool whole = letter[i] >= 0 && an->devices > 1 && !group->digits.num[letter[i]] && msc_info(group->leader)->cost == MSC_COST_FLOPS;
+    bool whole = letter[i] >= 0 && an->devices > 1 && !group->digits.num[letter[i]] &&
+                 msc_info(group->leader)->cost == MSC_COST_FLOPS;
     if (whole && !first) first = group, size = group->rule.letter[letter[i]].size;
     num += whole;
   }
@@ -272,7 +284,9 @@ static bool read_strategies(annotating *an) {
 
 static void check_results(annotating *an) {
   for (size_t i = 0; i < an->g.num_groups; i++)
-    if (!an->wrong[i] && !(shard_pin_results(&an->g, (int)i, "out_strategy", &an->pins) & shard_pin_results(&an->g, (int)i, "out_layout", &an->pins))) an->ok = false;
+    if (!an->wrong[i] && !(shard_pin_results(&an->g, (int)i, "out_strategy", &an->pins) &
+                           shard_pin_results(&an->g, (int)i, "out_layout", &an->pins)))
+      an->ok = false;
 }
 
 static void ignore_strategies(annotating *an, const char *mode) {
@@ -287,7 +301,9 @@ static void ignore_strategies(annotating *an, const char *mode) {
       msc_op *member = an->g.op[an->g.group[i].member[k]].op;
       msc_op_unset(member, "aligned"), msc_op_unset(member, "manual_split");
     }
-    if (any) msc_warning(an->g.ctx, MSC_E_STRATEGY, op->loc, "the strategy of %s is ignored: parallel_mode is %s", op->name ? op->name : msc_kind_name(op->kind), mode);
+    if (any)
+      msc_warning(an->g.ctx, MSC_E_STRATEGY, op->loc, "the strategy of %s is ignored: parallel_mode is %s",
+                  op->name ? op->name : msc_kind_name(op->kind), mode);
   }
 }
 
@@ -312,7 +328,9 @@ static bool lay_input(annotating *an, size_t arg, size_t input) {
   int64_t parts[MSC_MAX_RANK];
   int rank = msc_config_input_parts(an->pass->config, input, parts);
   if (rank < 0) return true; /* reported with the number of entries */
-  if (rank != v->type->rank) return msc_error(ctx, MSC_E_STRATEGY, loc, "dataset_strategy: input %s has rank %d, its entry has %d numbers", name, v->type->rank, rank);
+  if (rank != v->type->rank)
+    return msc_error(ctx, MSC_E_STRATEGY, loc, "dataset_strategy: input %s has rank %d, its entry has %d numbers", name,
+                     v->type->rank, rank);
   msc_layout raw;
   uint32_t used = 0;
   uint8_t num = 0;
@@ -321,13 +339,21 @@ static bool lay_input(annotating *an, size_t arg, size_t input) {
   for (int d = 0; d < rank; d++) {
     uint8_t atom[MSC_MAX_SUBAXES], own = 0;
     if (parts[d] < 1 || v->type->dim[d] % parts[d] || an->devices % parts[d])
-      return msc_error(ctx, MSC_E_STRATEGY, loc, "dataset_strategy: dimension %d of input %s has %" PRId64 " elements, which cannot be cut into %" PRId64 " parts on %" PRId64 " devices; nearest legal: %s", d, name,
-                       v->type->dim[d], parts[d], an->devices, nearest_parts(an->g.arena, v->type->dim[d], an->devices, parts[d]));
-    if (!shard_take_parts(&an->g, parts[d], &used, atom, &own)) return msc_error(ctx, MSC_E_STRATEGY, loc, "dataset_strategy: input %s is cut into more parts than there are devices, %" PRId64, name, an->devices);
+      return msc_error(ctx, MSC_E_STRATEGY, loc,
+                       "dataset_strategy: dimension %d of input %s has %" PRId64
+                       " elements, which cannot be cut into %" PRId64 " parts on %" PRId64
+                       " devices; nearest legal: %s",
+                       d, name, v->type->dim[d], parts[d], an->devices,
+                       nearest_parts(an->g.arena, v->type->dim[d], an->devices, parts[d]));
+    if (!shard_take_parts(&an->g, parts[d], &used, atom, &own))
+      return msc_error(ctx, MSC_E_STRATEGY, loc,
+                       "dataset_strategy: input %s is cut into more parts than there are devices, %" PRId64, name,
+                       an->devices);
     for (int i = 0; i < own; i++) raw.sub[num++] = an->g.atoms.atom[atom[i]];
     raw.first[d + 1] = num;
   }
-  msc_arg_set(an->g.func, arg, "msc.layout", msc_str(ctx, msc_layout_print(an->g.arena, an->g.mesh, msc_layout_of(ctx, an->g.mesh, &raw))));
+  msc_arg_set(an->g.func, arg, "msc.layout",
+              msc_str(ctx, msc_layout_print(an->g.arena, an->g.mesh, msc_layout_of(ctx, an->g.mesh, &raw))));
   return true;
 }
 
@@ -346,16 +372,19 @@ static bool lay_batch(annotating *an, size_t arg) {
   if (dim < 0 || an->devices == 1) return true;
   if (v->type->dim[dim] < an->devices)
     return msc_error(an->g.ctx, MSC_E_STRATEGY,
-                     msc_config_loc(an->pass->config, msc_config_is_set(an->pass->config, MSC_KEY_full_batch) ? MSC_KEY_full_batch
-                                                                                                              : MSC_KEY_dataset_strategy),
-                     "input %s: its batch of %" PRId64 " cannot be cut into %" PRId64 " parts, one for each rank", v->name ? v->name : "",
-                     v->type->dim[dim], an->devices);
+                     msc_config_loc(an->pass->config, msc_config_is_set(an->pass->config, MSC_KEY_full_batch)
+                                                          ? MSC_KEY_full_batch
+                                                          : MSC_KEY_dataset_strategy),
+                     "input %s: its batch of %" PRId64 " cannot be cut into %" PRId64 " parts, one for each rank",
+                     v->name ? v->name : "", v->type->dim[dim], an->devices);
   memset(&raw, 0, sizeof raw);
   raw.rank = (uint8_t)v->type->rank;
-  for (int a = 0; a < an->g.mesh->num_axes; a++) raw.sub[a] = (msc_subaxis){(uint32_t)a, 1, (uint32_t)an->g.mesh->axis[a].size};
+  for (int a = 0; a < an->g.mesh->num_axes; a++)
+    raw.sub[a] = (msc_subaxis){(uint32_t)a, 1, (uint32_t)an->g.mesh->axis[a].size};
   for (int d = 0; d < v->type->rank; d++) raw.first[d + 1] = (uint8_t)(d < dim ? 0 : an->g.mesh->num_axes);
-  msc_arg_set(an->g.func, arg, "msc.layout",
-              msc_str(an->g.ctx, msc_layout_print(an->g.arena, an->g.mesh, msc_layout_of(an->g.ctx, an->g.mesh, &raw))));
+  msc_arg_set(
+      an->g.func, arg, "msc.layout",
+      msc_str(an->g.ctx, msc_layout_print(an->g.arena, an->g.mesh, msc_layout_of(an->g.ctx, an->g.mesh, &raw))));
   return true;
 }
 
@@ -376,7 +405,8 @@ static bool lay_inputs(annotating *an) {
     if (msc_arg_role(f, i) <= MSC_ROLE_MASK)
       ok &= batch ? lay_batch(an, i) : mode == MSC_INPUT_TUPLES ? lay_input(an, i, input++) : lay_whole(an, i);
   if (mode != MSC_INPUT_TUPLES || num_entries(an) == input) return ok;
-  return msc_error(an->g.ctx, MSC_E_STRATEGY, msc_config_loc(an->pass->config, MSC_KEY_dataset_strategy), "dataset_strategy has %zu entries for the %zu inputs of the model", num_entries(an), input);
+  return msc_error(an->g.ctx, MSC_E_STRATEGY, msc_config_loc(an->pass->config, MSC_KEY_dataset_strategy),
+                   "dataset_strategy has %zu entries for the %zu inputs of the model", num_entries(an), input);
 }
 
 /* Finished, of this rank, and with at least one element for each part. */
@@ -396,10 +426,13 @@ static bool check_arguments(msc_func *f, msc_arena *arena) {
     const msc_attr_value *given = msc_arg_attr(f, i, "msc.layout");
     const msc_layout *l = NULL;
     if (!given || given->kind != MSC_ATTR_STR) continue;
-    bool is_read = msc_layout_parse(f->module->ctx, &f->module->mesh, f->loc, given->s, &l), fits = is_read && is_possible(l, v->type);
+    bool is_read = msc_layout_parse(f->module->ctx, &f->module->mesh, f->loc, given->s, &l),
+         fits = is_read && is_possible(l, v->type);
     ok &= fits;
     if (is_read && !fits)
-      msc_error(f->module->ctx, MSC_E_STRATEGY, f->loc, "argument %s is %s and cannot have the layout %s", v->name ? v->name : "", msc_type_text(arena, &f->module->mesh, msc_type_with_layout(f->module->ctx, v->type, NULL)), given->s);
+      msc_error(f->module->ctx, MSC_E_STRATEGY, f->loc, "argument %s is %s and cannot have the layout %s",
+                v->name ? v->name : "",
+                msc_type_text(arena, &f->module->mesh, msc_type_with_layout(f->module->ctx, v->type, NULL)), given->s);
     if (!fits) msc_drop_attr(f->arg[i].attrs, &f->arg[i].num_attrs, "msc.layout"); /* what else is wrong is told, too */
   }
   return ok;
@@ -422,7 +455,8 @@ static bool choose_mesh(msc_pass_ctx *pass, msc_module *m, msc_func *f, int64_t 
              *text = file ? msc_strategy_mesh(pass->scratch, file) : NULL;
   msc_mesh of_file = {0};
   if (text)
-    MSC_TRY(msc_mesh_parse(pass->ctx, msc_loc_of(pass->ctx, &(msc_loc){.file = msc_intern(pass->ctx, file), .line = 1}), text, &of_file));
+    MSC_TRY(msc_mesh_parse(pass->ctx, msc_loc_of(pass->ctx, &(msc_loc){.file = msc_intern(pass->ctx, file), .line = 1}),
+                           text, &of_file));
   if (text && msc_mesh_size(&of_file) == devices) {
     m->mesh = of_file;
     return true;
@@ -439,7 +473,8 @@ static bool set_mesh(msc_pass_ctx *pass, msc_module *m, msc_func *f) {
   msc_config_mesh(pass->config, pass->ctx, &m->mesh);
   if (m->mesh.num_axes == 0) MSC_TRY(choose_mesh(pass, m, f, devices));
   if (msc_mesh_size(&m->mesh) == devices) return true;
-  return msc_error(pass->ctx, MSC_E_CONFIG, loc, "the mesh %s has %" PRId64 " devices, device_num is %" PRId64, msc_mesh_print(pass->scratch, &m->mesh), msc_mesh_size(&m->mesh), devices);
+  return msc_error(pass->ctx, MSC_E_CONFIG, loc, "the mesh %s has %" PRId64 " devices, device_num is %" PRId64,
+                   msc_mesh_print(pass->scratch, &m->mesh), msc_mesh_size(&m->mesh), devices);
 }
 
 /* Ops that no rule applies to have nothing to cut. */
@@ -447,7 +482,9 @@ static bool check_others(const annotating *an) {
   bool ok = true;
   for (size_t i = 0; i < an->g.num_ops; i++)
     for (int k = 0; an->g.op[i].group < 0 && k < NUM_ANNOTATIONS; k++)
-      if (msc_op_attr(an->g.op[i].op, annotations[k])) ok = msc_op_error(an->g.op[i].op, MSC_E_STRATEGY, "%s: a %s has nothing to be cut", annotations[k], msc_kind_name(an->g.op[i].op->kind));
+      if (msc_op_attr(an->g.op[i].op, annotations[k]))
+        ok = msc_op_error(an->g.op[i].op, MSC_E_STRATEGY, "%s: a %s has nothing to be cut", annotations[k],
+                          msc_kind_name(an->g.op[i].op->kind));
   return ok;
 }
 
@@ -472,7 +509,8 @@ bool pass_strategies(msc_pass_ctx *pass, msc_module *m) {
   MSC_TRY(set_mesh(pass, m, f));
   an.ok = check_arguments(f, pass->scratch);
   MSC_TRY(shard_graph_of(pass, f, &an.g));
-  if (mode == MSC_DATA_PARALLEL || mode == MSC_STAND_ALONE) ignore_strategies(&an, msc_config_text(pass->config, MSC_KEY_parallel_mode));
+  if (mode == MSC_DATA_PARALLEL || mode == MSC_STAND_ALONE)
+    ignore_strategies(&an, msc_config_text(pass->config, MSC_KEY_parallel_mode));
   an.ok &= shard_manual_splits(&an.g);
   const char *file = msc_config_text(pass->config, MSC_KEY_strategy_ckpt_load_file);
   bool adds = mode == MSC_AUTO_PARALLEL && msc_config_search_mode(pass->config) == MSC_SHARDING_PROPAGATION;

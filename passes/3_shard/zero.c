@@ -1,11 +1,11 @@
-/* zero: the parallel optimizer.  Parameters that several ranks hold alike, their layouts decided -> update and optimizer state, with
- * stage 3 the parameter itself too, cut over these ranks.
+/* zero: the parallel optimizer.  Parameters that several ranks hold alike, their layouts decided -> update and
+ * optimizer state, with stage 3 the parameter itself too, cut over these ranks.
  *
- * Only layouts change: what an update wants, and where new values live.  Redistribution makes of it the reduce_scatter of the
- * gradient and the all_gather of the parameter: after the update, or with stage 3 before each use, forward and backward
- * (`msc.gathered` tells it not to keep the whole parameter in between).  What is narrowed for compute_type is gathered narrow.
- * The forward pass and the gradients stay as they are.  With or without it, what an optimizer computes besides updates, as norms,
- * is cut as the update is.
+ * Only layouts change: what an update wants, and where new values live.  Redistribution makes of it the reduce_scatter
+ * of the gradient and the all_gather of the parameter: after the update, or with stage 3 before each use, forward and
+ * backward (`msc.gathered` tells it not to keep the whole parameter in between).  What is narrowed for compute_type is
+ * gathered narrow.  The forward pass and the gradients stay as they are.  With or without it, what an optimizer
+ * computes besides updates, as norms, is cut as the update is.
  * What was chosen for a parameter, and why, stands in its attribute `msc.zero`. */
 #include <string.h>
 
@@ -23,21 +23,25 @@ typedef struct {
   const bool *is_optimizers;
 } zeroing;
 
-static const char *layout_text(const zeroing *z, const msc_layout *l) { return msc_layout_print(z->pass->scratch, z->g.mesh, l); }
+static const char *layout_text(const zeroing *z, const msc_layout *l) {
+  return msc_layout_print(z->pass->scratch, z->g.mesh, l);
+}
 
 /* ---- what is configured ---- */
 
 shard_zero shard_zero_of(const msc_config *config) {
-  return (shard_zero){msc_config_zero(config), msc_config_optimizer_threshold(config) * 1024, msc_config_int(config, MSC_KEY_optimizer_weight_shard_size)};
+  return (shard_zero){msc_config_zero(config), msc_config_optimizer_threshold(config) * 1024,
+                      msc_config_int(config, MSC_KEY_optimizer_weight_shard_size)};
 }
 
 /* Is it an argument's cast to fewer bytes, as of a parameter for products of compute_type? */
 static bool narrows(const msc_op *op) {
-  return op->kind == OP_cast && !op->forward && !op->in[0].value->def && msc_dtype_bytes(op->out[0].type->dtype) < msc_dtype_bytes(op->in[0].value->type->dtype);
+  return op->kind == OP_cast && !op->forward && !op->in[0].value->def &&
+         msc_dtype_bytes(op->out[0].type->dtype) < msc_dtype_bytes(op->in[0].value->type->dtype);
 }
 
-/* A parameter that the model sees only narrowed rests cut from stage 1 on, where a step has one micro-batch: what is gathered is the narrow
- * copy, half the bytes of a new parameter. */
+/* A parameter that the model sees only narrowed rests cut from stage 1 on, where a step has one micro-batch: what is
+ * gathered is the narrow copy, half the bytes of a new parameter. */
 static bool is_seen_narrow(const msc_op *update) {
   const msc_value *w = update->in[0].value;
   bool any = false;
@@ -58,15 +62,16 @@ int64_t shard_zero_ranks(const shard_zero *z, const msc_op *update, int operand,
   const msc_value *w = update->in[0].value;
   int64_t ranks = z->most < 0 || z->most > repeats ? repeats : z->most;
   int64_t from = operand || is_seen_narrow(update) ? 1 : 3; /* the stage that cuts it */
-  if (z->stage < from || w->def || opted_out(update->block->func, w->index) || msc_type_bytes(w->type) <= z->threshold) return 1;
+  if (z->stage < from || w->def || opted_out(update->block->func, w->index) || msc_type_bytes(w->type) <= z->threshold)
+    return 1;
   while (repeats % ranks) ranks--;
   return ranks;
 }
 
 /* ---- the ranks that hold the same ---- */
 
-/* Of the digits that do not cut it, those that the update is cut by: all of them, or the largest group of at most `most` ranks, near
- * ones first.  In mesh order, but those of `last` behind the others. */
+/* Of the digits that do not cut it, those that the update is cut by: all of them, or the largest group of at most
+ * `most` ranks, near ones first.  In mesh order, but those of `last` behind the others. */
 static int repeats(const zeroing *z, const msc_layout *l, uint32_t last, uint8_t *out_atom) {
   const msc_atoms *atoms = &z->g.atoms;
   uint8_t used[MSC_MAX_SUBAXES], free_atom[MSC_MAX_SUBAXES];
@@ -108,7 +113,8 @@ static const int64_t *finer_split(const zeroing *z, const int64_t *split, int64_
 }
 
 /* l with dimension d cut further, its digits then minor ones.  NULL: the parts would not lie within those of l. */
-static const msc_layout *cut_further(const zeroing *z, const msc_type *t, const msc_layout *l, int d, int num, const uint8_t *atom) {
+static const msc_layout *cut_further(const zeroing *z, const msc_type *t, const msc_layout *l, int d, int num,
+                                     const uint8_t *atom) {
   msc_layout raw = *l;
   int at = l->first[d + 1];
   int64_t parts = msc_layout_parts(l, d), into = shard_parts(&z->g.atoms, num, atom);
@@ -116,13 +122,16 @@ static const msc_layout *cut_further(const zeroing *z, const msc_type *t, const 
   for (int i = 0; i < num; i++) raw.sub[at + i] = z->g.atoms.atom[atom[i]];
   for (int e = d + 1; e <= l->rank; e++) raw.first[e] = (uint8_t)(raw.first[e] + num);
   if (l->split[d]) raw.split[d] = finer_split(z, l->split[d], parts, into);
-  bool merges = at > l->first[d] && raw.sub[at - 1].axis == raw.sub[at].axis && raw.sub[at - 1].pre * raw.sub[at - 1].size == raw.sub[at].pre;
+  bool merges = at > l->first[d] && raw.sub[at - 1].axis == raw.sub[at].axis &&
+                raw.sub[at - 1].pre * raw.sub[at - 1].size == raw.sub[at].pre;
   if (merges && !l->split[d] && t->dim[d] % (parts * into)) return NULL;
   return msc_layout_of(z->g.ctx, z->g.mesh, &raw);
 }
 
-/* Of all dimensions that whose largest part is the smallest; the outermost of equals.  NULL: none has parts left to cut. */
-static const msc_layout *best_cut(const zeroing *z, const msc_type *t, const msc_layout *l, int num, const uint8_t *atom, int *out_dim) {
+/* Of all dimensions that whose largest part is the smallest; the outermost of equals.  NULL: none has parts
+ * left to cut. */
+static const msc_layout *best_cut(const zeroing *z, const msc_type *t, const msc_layout *l, int num,
+                                  const uint8_t *atom, int *out_dim) {
   const msc_layout *best = NULL;
   int64_t least = msc_local_bytes(msc_type_with_layout(z->g.ctx, t, l));
   for (int d = 0; d < t->rank; d++) {
@@ -135,7 +144,8 @@ static const msc_layout *best_cut(const zeroing *z, const msc_type *t, const msc
 
 /* ---- one parameter ---- */
 
-/* Digits that an update's gradient is partial over: where they are minor, only the part of it that is needed is summed. */
+/* Digits that an update's gradient is partial over: where they are minor, only the part of it that is
+ * needed is summed. */
 static uint32_t summed_digits(const zeroing *z, const msc_op *update) {
   const msc_op_info *info = msc_info(update);
   const msc_value *g = NULL;
@@ -164,25 +174,36 @@ static const msc_layout *choose(const zeroing *z, const msc_op *update, const ch
   if (opted_out(z->f, w->index)) return *out_why = "whole: its parallel_optimizer is false", NULL;
   if (!repeats(&unlimited, l, 0, atom)) return *out_why = "whole: no two ranks hold the same part", NULL;
   if (msc_type_bytes(w->type) <= z->o.threshold)
-    return *out_why = msc_arena_printf(a, "whole: %" PRId64 " bytes are not more than parallel_optimizer_threshold, %" PRId64 " KB", msc_type_bytes(w->type), z->o.threshold / 1024), NULL;
+    return *out_why = msc_arena_printf(
+               a, "whole: %" PRId64 " bytes are not more than parallel_optimizer_threshold, %" PRId64 " KB",
+               msc_type_bytes(w->type), z->o.threshold / 1024),
+           NULL;
   int num = repeats(z, l, last, atom);
-  if (!num) return *out_why = msc_arena_printf(a, "whole: no group of ranks is as small as optimizer_weight_shard_size, %" PRId64, z->o.most), NULL;
+  if (!num)
+    return *out_why = msc_arena_printf(
+               a, "whole: no group of ranks is as small as optimizer_weight_shard_size, %" PRId64, z->o.most),
+           NULL;
   const msc_layout *cut = best_cut(z, w->type, l, num, atom, &dim);
   if (!cut) return *out_why = "whole: no dimension can be cut further", NULL;
-  int64_t part = msc_local_bytes(msc_type_with_layout(z->g.ctx, w->type, cut)), ranks = shard_parts(&z->g.atoms, num, atom);
-  *out_why = msc_arena_printf(a, "%s in %s: dimension %d over %" PRId64 " ranks, %" PRId64 " of %" PRId64 " bytes%s", z->o.stage == 3 || is_seen_narrow(update) ? "parameter, update and state" : "update and state",
-                              layout_text(z, cut), dim, ranks, part, bytes, part * ranks == bytes ? "" : ", parts are not equal");
+  int64_t part = msc_local_bytes(msc_type_with_layout(z->g.ctx, w->type, cut)),
+          ranks = shard_parts(&z->g.atoms, num, atom);
+  *out_why = msc_arena_printf(
+      a, "%s in %s: dimension %d over %" PRId64 " ranks, %" PRId64 " of %" PRId64 " bytes%s",
+      z->o.stage == 3 || is_seen_narrow(update) ? "parameter, update and state" : "update and state",
+      layout_text(z, cut), dim, ranks, part, bytes, part * ranks == bytes ? "" : ", parts are not equal");
   return cut;
 }
 
 /* ---- ops of the optimizer ---- */
 
 static void set_dim(const zeroing *z, const msc_rule *rule, const msc_layout *l, int d, int letter, msc_assignment *a) {
-  a->num[letter] = (uint8_t)msc_atoms_in(&z->g.atoms, l->first[d + 1] - l->first[d], &l->sub[l->first[d]], a->atom[letter]);
+  a->num[letter] =
+      (uint8_t)msc_atoms_in(&z->g.atoms, l->first[d + 1] - l->first[d], &l->sub[l->first[d]], a->atom[letter]);
   for (int t = 0; t < rule->num_tensors; t++)
     for (int e = 0; e < rule->tensor[t].rank; e++) {
       msc_dim_letters *dim = &rule->tensor[t].dim[e];
-      if (dim->num == 1 && dim->letter[0] == letter) dim->split = l->split[d], dim->num_split = (uint32_t)msc_layout_parts(l, d);
+      if (dim->num == 1 && dim->letter[0] == letter)
+        dim->split = l->split[d], dim->num_split = (uint32_t)msc_layout_parts(l, d);
     }
 }
 
@@ -283,7 +304,8 @@ static void move_arguments(zeroing *z, const msc_layout *const *cut) {
     if (!w || w->def || !cut[w->index]) continue;
     for (int t = 1; t < op->num_in && t < msc_info(op)->num_operands; t++)
       if (msc_info(op)->operand[t].tied >= 0 && !op->in[t].value->def) move_argument(z, op->in[t].value, cut[w->index]);
-    if ((z->o.stage == 3 || is_seen_narrow(op)) && w->type->layout != cut[w->index]) move_parameter(z, op->in[0].value, cut[w->index]);
+    if ((z->o.stage == 3 || is_seen_narrow(op)) && w->type->layout != cut[w->index])
+      move_parameter(z, op->in[0].value, cut[w->index]);
   }
   move_results(z);
 }
@@ -299,7 +321,8 @@ static bool find_digits(zeroing *z) {
   for (size_t i = 0; i < z->g.num_ops; i++)
     for (int k = 0; k < z->g.op[i].op->num_out; k++) layout[num++] = z->g.op[i].op->out[k].type->layout;
   if (msc_atoms_of(z->g.mesh, num, layout, &z->g.atoms)) return true;
-  return msc_error(z->g.ctx, MSC_E_LAYOUT, z->f->loc, "layouts cut a mesh axis at places that have no common refinement");
+  return msc_error(z->g.ctx, MSC_E_LAYOUT, z->f->loc,
+                   "layouts cut a mesh axis at places that have no common refinement");
 }
 
 bool pass_zero(msc_pass_ctx *pass, msc_module *m) {

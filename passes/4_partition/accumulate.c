@@ -1,9 +1,10 @@
-/* accumulate: func train over one micro-batch, with layouts -> `accumulate` between what runs for every micro-batch and what
- * runs once per step: in front of the updates and what serves them alone, and of the loss.
+/* accumulate: func train over one micro-batch, with layouts -> `accumulate` between what runs for every micro-batch and
+ * what runs once per step: in front of the updates and what serves them alone, and of the loss.
  *
- * The sum over micro-batches is taken in the layout that the gradient has, partial or not, so what the update wants beyond that
- * is one collective per step; from zero 2 on in the layout that the update wants, for less memory and one collective per
- * micro-batch.  With gradient_fp32_sync a cast that widens the gradient comes before it: the sum is f32. */
+ * The sum over micro-batches is taken in the layout that the gradient has, partial or not, so what the update wants
+ * beyond that is one collective per step; from zero 2 on in the layout that the update wants, for less memory and one
+ * collective per micro-batch.  With gradient_fp32_sync a cast that widens the gradient comes before it: the
+ * sum is f32. */
 #include <string.h>
 
 #include "passes/3_shard/shard.h"
@@ -22,7 +23,9 @@ typedef struct {
   msc_value **sum; /* by value id */
 } accumulating;
 
-static bool widens(const msc_op *op) { return op->kind == OP_cast && op->out[0].type->dtype == MSC_F32 && msc_dtype_bytes(op->in[0].value->type->dtype) < 4; }
+static bool widens(const msc_op *op) {
+  return op->kind == OP_cast && op->out[0].type->dtype == MSC_F32 && msc_dtype_bytes(op->in[0].value->type->dtype) < 4;
+}
 
 /* Gradient ops know their forward op; what has none and is used by updates only came with the optimizer. */
 static bool serves_updates(const accumulating *a, const msc_op *op) {
@@ -88,7 +91,8 @@ static void drop_sums(const accumulating *a) {
 /* In the layout `want`; NULL: in its own.  `mean`: divided by the number of micro-batches. */
 static msc_value *sum_where_made(accumulating *a, msc_value *v, const msc_layout *want, bool mean) {
   msc_builder b = {.func = a->f, .block = a->f->body, .before = v->def->next, .loc = v->def->loc, .name = v->def->name};
-  msc_attr attrs[2] = {msc_named(a->pass->ctx, "count", msc_int(a->count)), msc_named(a->pass->ctx, "mean", msc_bool(true))};
+  msc_attr attrs[2] = {msc_named(a->pass->ctx, "count", msc_int(a->count)),
+                       msc_named(a->pass->ctx, "mean", msc_bool(true))};
   msc_op *op = msc_build_with(&b, OP_accumulate, 1, &v, 1, mean ? 2 : 1, attrs);
   if (!op) return NULL;
   op->out[0].type = v->type;
@@ -120,7 +124,8 @@ static msc_value *sum_of_stages(accumulating *a, msc_op *user, const msc_op *add
 
 /* Of a gradient. */
 static msc_value *sum_of(accumulating *a, msc_op *user, msc_value *v, const msc_layout *want) {
-  if (!a->sum[v->id]) a->sum[v->id] = is_sum_of_stages(v) ? sum_of_stages(a, user, v->def, want) : sum_where_made(a, v, want, false);
+  if (!a->sum[v->id])
+    a->sum[v->id] = is_sum_of_stages(v) ? sum_of_stages(a, user, v->def, want) : sum_where_made(a, v, want, false);
   return a->sum[v->id];
 }
 
@@ -138,12 +143,13 @@ static bool serve_update(accumulating *a, msc_op *op, size_t operand) {
   return sum != NULL;
 }
 
-/* One sum whoever makes its terms; the first stage tells it: it adds up what every micro-batch had, so that no stage waits for the
- * last one's update. */
+/* One sum whoever makes its terms; the first stage tells it: it adds up what every micro-batch had, so that no stage
+ * waits for the last one's update. */
 static bool sum_loss(accumulating *a, msc_op *ret, size_t operand) {
   msc_value *v = ret->in[operand].value;
   if (!is_summed(a, v)) return true;
-  msc_value *sum = a->sum[v->id] ? a->sum[v->id] : sum_where_made(a, v, NULL, msc_func_attr(a->f, "micro_mean") != NULL);
+  msc_value *sum =
+      a->sum[v->id] ? a->sum[v->id] : sum_where_made(a, v, NULL, msc_func_attr(a->f, "micro_mean") != NULL);
   if (!sum) return false;
   msc_set_operand(ret, operand, sum);
   if (sum->def->kind == OP_accumulate && stage_of(sum)) msc_op_set(sum->def, "stage", msc_int(0));
@@ -152,7 +158,8 @@ static bool sum_loss(accumulating *a, msc_op *ret, size_t operand) {
 
 bool pass_accumulate(msc_pass_ctx *pass, msc_module *m) {
   accumulating a = {.pass = pass, .f = msc_find_func(m, "train")};
-  const msc_attr_value *micro = a.f ? msc_func_attr(a.f, "micro") : NULL, *loss = a.f ? msc_func_attr(a.f, "loss") : NULL;
+  const msc_attr_value *micro = a.f ? msc_func_attr(a.f, "micro") : NULL,
+                       *loss = a.f ? msc_func_attr(a.f, "loss") : NULL;
   if (!micro || !loss || msc_func_attr(a.f, "accumulated")) return msc_not_asked_for(pass);
   a.count = micro->i;
   a.cuts = msc_config_zero(pass->config) >= 2;
@@ -164,7 +171,8 @@ bool pass_accumulate(msc_pass_ctx *pass, msc_module *m) {
   a.sum = msc_new_array(pass->scratch, msc_value *, n.num_values);
   for (msc_op *op = a.f->body->last; op; op = op->prev) a.per_step[op->id] = serves_updates(&a, op);
   for (msc_op *op = a.f->body->first; op; op = op->next)
-    for (size_t i = 0; i < op->num_in && op->kind != OP_accumulate && a.per_step[op->id]; i++) MSC_TRY(serve_update(&a, op, i));
+    for (size_t i = 0; i < op->num_in && op->kind != OP_accumulate && a.per_step[op->id]; i++)
+      MSC_TRY(serve_update(&a, op, i));
   MSC_TRY(sum_loss(&a, a.f->body->last, (size_t)loss->i));
   drop_sums(&a);
   msc_func_set(a.f, "accumulated", msc_bool(true));

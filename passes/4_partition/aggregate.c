@@ -1,8 +1,9 @@
-/* aggregate: what a gradient meets between its sum over the replicas and the optimizer: gradients_mean, gradient_fp32_sync.
+/* aggregate: what a gradient meets between its sum over the replicas and the optimizer: gradients_mean,
+ * gradient_fp32_sync.
  *
- * gradients_mean divides every gradient by one number, the parts that the batch is cut into (the function's attribute gradients_over),
- * so that together they are the gradient of one loss.  gradients_mean_of parameter: each by the ranks that it is summed over, which
- * differ where layouts do. */
+ * gradients_mean divides every gradient by one number, the parts that the batch is cut into (the function's attribute
+ * gradients_over), so that together they are the gradient of one loss.  gradients_mean_of parameter: each by the ranks
+ * that it is summed over, which differ where layouts do. */
 #include <string.h>
 
 #include "passes/2_train/batch.h"
@@ -51,16 +52,19 @@ static int64_t parts_of_batch(msc_func *f, msc_arena *arena) {
 /* Is the operand a gradient, and not of the optimizer's making? */
 static bool is_gradient(const aggregating *a, const msc_op *op, size_t at) {
   const msc_value *v = op->in[at].value;
-  if (!v->def || a->is_optimizers[v->def->id] || msc_info(v->def)->flags & MSC_UPDATE || !msc_is_float(v->type->dtype)) return false;
+  if (!v->def || a->is_optimizers[v->def->id] || msc_info(v->def)->flags & MSC_UPDATE || !msc_is_float(v->type->dtype))
+    return false;
   if (!(msc_info(op)->flags & MSC_UPDATE)) return v->def->kind != OP_constant;
   return at < (size_t)msc_info(op)->num_operands && !strcmp(msc_info(op)->operand[at].name, "g");
 }
 
 /* A new op before the update whose operands are wanted as given and whose result lies in `layout`. */
-static msc_value *build(aggregating *a, msc_op *update, msc_op_kind kind, size_t num, msc_value **in, const msc_layout **want, const msc_layout *layout, const char *dtype) {
+static msc_value *build(aggregating *a, msc_op *update, msc_op_kind kind, size_t num, msc_value **in,
+                        const msc_layout **want, const msc_layout *layout, const char *dtype) {
   msc_context *ctx = a->pass->ctx;
   msc_attr_value *text = msc_new_array(a->pass->scratch, msc_attr_value, num);
-  for (size_t i = 0; i < num; i++) text[i] = msc_str(ctx, msc_layout_print(a->pass->scratch, &a->f->module->mesh, want[i]));
+  for (size_t i = 0; i < num; i++)
+    text[i] = msc_str(ctx, msc_layout_print(a->pass->scratch, &a->f->module->mesh, want[i]));
   msc_builder b = {.func = a->f, .before = update, .loc = update->loc, .name = update->name};
   msc_attr attrs[2] = {msc_named(ctx, "in_layout", msc_list(ctx, num, text))};
   if (dtype) attrs[1] = msc_named(ctx, "dtype", msc_str(ctx, dtype));
@@ -80,8 +84,8 @@ static msc_value *scaled(aggregating *a, msc_op *update, msc_value *g, const msc
   return build(a, update, OP_mul, 2, (msc_value *[]){g, c}, (const msc_layout *[]){want, whole}, want, NULL);
 }
 
-/* Operand `at` of an op of the optimizer: is it a gradient that is not added up yet, or one to be divided?  One is brought once for all
- * who want it alike. */
+/* Operand `at` of an op of the optimizer: is it a gradient that is not added up yet, or one to be divided?  One is
+ * brought once for all who want it alike. */
 static bool aggregate(aggregating *a, msc_op *op, size_t at) {
   msc_value *v = op->in[at].value, *g = v;
   const msc_layout *have = g->type->layout, *want = have;
@@ -121,6 +125,7 @@ bool pass_aggregate(msc_pass_ctx *pass, msc_module *m) {
   for (msc_op *o = f->body->first; o; o = o->next) op[o->id] = o;
   for (uint32_t i = 0; i < n.num_ops; i++)
     for (size_t t = 0; t < op[i]->num_in; t++)
-      if (op[i]->in[t].value->def && (msc_info(op[i])->flags & MSC_UPDATE || a.is_optimizers[i])) MSC_TRY(aggregate(&a, op[i], t));
+      if (op[i]->in[t].value->def && (msc_info(op[i])->flags & MSC_UPDATE || a.is_optimizers[i]))
+        MSC_TRY(aggregate(&a, op[i], t));
   return true;
 }

@@ -1,7 +1,8 @@
 /* chain.c: the binomial order of a chain's backward (see chain.h).
  *
- * With c checkpoints and r forwards of a step at most, (c + r choose c) steps can be reversed: a checkpoint behind the first k of
- * them leaves the rest to c - 1 checkpoints and r forwards, and the first k, which ran once by then, to c and r - 1. */
+ * With c checkpoints and r forwards of a step at most, (c + r choose c) steps can be reversed: a checkpoint behind the
+ * first k of them leaves the rest to c - 1 checkpoints and r forwards, and the first k, which ran once by then, to c
+ * and r - 1. */
 #include "passes/4_partition/chain.h"
 
 int64_t msc_chain_most(int64_t checkpoints, int64_t repeats) {
@@ -50,7 +51,8 @@ static void put(reversing *z, msc_chain_work work, int64_t step) {
 
 /* Steps before the next checkpoint: both sides can be done with as many forwards as they may have. */
 static int64_t split(int64_t steps, int64_t checkpoints) {
-  int64_t r = repeats_for(steps, checkpoints), most = msc_chain_most(checkpoints, r - 1), rest = steps - msc_chain_most(checkpoints - 1, r - 1);
+  int64_t r = repeats_for(steps, checkpoints), most = msc_chain_most(checkpoints, r - 1),
+          rest = steps - msc_chain_most(checkpoints - 1, r - 1);
   int64_t k = rest < most ? rest : most;
   return k > 1 ? k : 1;
 }

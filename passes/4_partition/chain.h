@@ -1,5 +1,5 @@
-/* chain.h: a chain of steps whose backward needs every step's state, with room for few of them -> what is computed again when
- * (Griewank and Walther 2000, revolve). */
+/* chain.h: a chain of steps whose backward needs every step's state, with room for few of them -> what is computed
+ * again when (Griewank and Walther 2000, revolve). */
 #ifndef MSC_PASSES_4_PARTITION_CHAIN_H
 #define MSC_PASSES_4_PARTITION_CHAIN_H
 

@@ -1,10 +1,11 @@
-/* choose_again: bytes to save at the peak, or to keep of a block at most -> which parts of the forward the backward computes again
- * (see recompute.h).
+/* choose_again: bytes to save at the peak, or to keep of a block at most -> which parts of the forward the backward
+ * computes again (see recompute.h).
  *
- * The forward falls into pieces where one value alone crosses; 1, 2, 4 ... neighbours are a group.  A group keeps what the backward
- * reads, or computes again what is cheap (no products, no collectives), or everything but what it hands on.  While the backward is in
- * group g, what the groups before it keep is there, and all that g itself needs: the largest such sum is the peak.  For each size of
- * groups the cheapest choices are made until the peak is low enough, and those undone that were not needed after all.
+ * The forward falls into pieces where one value alone crosses; 1, 2, 4 ... neighbours are a group.  A group keeps what
+ * the backward reads, or computes again what is cheap (no products, no collectives), or everything but what it hands
+ * on.  While the backward is in group g, what the groups before it keep is there, and all that g itself needs: the
+ * largest such sum is the peak.  For each size of groups the cheapest choices are made until the peak is low enough,
+ * and those undone that were not needed after all.
  *
  * A block with a limit is a group of its own, of which the first choice is made that keeps little enough. */
 #include <string.h>
@@ -40,7 +41,10 @@ static bool is_cheap(const msc_op *op) {
   return flags & MSC_PURE && !(flags & MSC_COLLECTIVE) && msc_info(op)->cost != MSC_COST_FLOPS;
 }
 
-static bool is_free(const msc_op *op, const msc_attr_value *mark) { return !mark && op->kind != OP_constant && (msc_info(op)->flags & (MSC_PURE | MSC_COLLECTIVE) || op->kind == OP_shard); }
+static bool is_free(const msc_op *op, const msc_attr_value *mark) {
+  return !mark && op->kind != OP_constant &&
+         (msc_info(op)->flags & (MSC_PURE | MSC_COLLECTIVE) || op->kind == OP_shard);
+}
 
 /* ---- what ops cost ---- */
 
@@ -60,7 +64,8 @@ static int64_t time_of(const choosing *c, const msc_op *op) {
   if (msc_info(op)->cost == MSC_COST_NONE || !op->num_out) return 0;
   for (size_t i = 0; i < op->num_in; i++) bytes += (double)msc_local_bytes(op->in[i].value->type);
   for (size_t i = 0; i < op->num_out; i++) bytes += (double)msc_local_bytes(op->out[i].type);
-  return msc_cost_work(&c->cost, op->out[0].type->dtype, flops_of(op), msc_info(op)->flags & MSC_COLLECTIVE ? LINK * bytes : bytes);
+  return msc_cost_work(&c->cost, op->out[0].type->dtype, flops_of(op),
+                       msc_info(op)->flags & MSC_COLLECTIVE ? LINK * bytes : bytes);
 }
 
 /* ---- what the backward reads ---- */
@@ -75,7 +80,8 @@ static void find_saved(choosing *c) {
       bool read = false;
       for (const msc_use *u = v->uses; u && !read; u = u->next) read = !c->forward[u->user->id];
       const msc_op *m = read ? maker(v) : NULL;
-      if (m && c->forward[m->id] && m->kind != OP_constant && !c->saved[m->id]) c->saved[m->id] = msc_local_bytes(v->type);
+      if (m && c->forward[m->id] && m->kind != OP_constant && !c->saved[m->id])
+        c->saved[m->id] = msc_local_bytes(v->type);
     }
 }
 
@@ -141,11 +147,12 @@ static bool is_again(const choosing *c, const msc_op *op) {
 }
 
 static bool may_be_again(const choosing *c, const msc_op *op, choice k) {
-  return k != KEEP && group_of(c, op->id) >= c->first && is_free(op, msc_op_attr(op, "recompute")) && !leaves(c, op) && (k == FULL || is_cheap(op));
+  return k != KEEP && group_of(c, op->id) >= c->first && is_free(op, msc_op_attr(op, "recompute")) && !leaves(c, op) &&
+         (k == FULL || is_cheap(op));
 }
 
-/* Backward over the ops: one is computed again if the backward reads its result, or one that is computed again does; what is not and
- * yet is wanted is kept, for the group that wants it. */
+/* Backward over the ops: one is computed again if the backward reads its result, or one that is computed again does;
+ * what is not and yet is wanted is kept, for the group that wants it. */
 static void describe(const choosing *c, group *g, choice k) {
   uint32_t *wanted = msc_new_array(c->arena, uint32_t, c->num_ops); /* 1 + the group that wants it, or 0 */
   for (size_t i = c->num_ops; i-- > 0;) {
@@ -160,7 +167,8 @@ static void describe(const choosing *c, group *g, choice k) {
     }
     own->ns[k] += time_of(c, op);
     for (size_t in = 0; in < op->num_in; in++)
-      if (op->in[in].value->def && !wanted[op->in[in].value->def->id]) wanted[op->in[in].value->def->id] = group_of(c, i) + 1;
+      if (op->in[in].value->def && !wanted[op->in[in].value->def->id])
+        wanted[op->in[in].value->def->id] = group_of(c, i) + 1;
   }
 }
 
@@ -204,7 +212,8 @@ static int64_t solve(group *g, size_t num, int64_t target, int64_t *out_peak) {
   while (peak_of(g, num, &at) > target && save_more(g, at)) continue;
   *out_peak = peak_of(g, num, &at);
   if (*out_peak <= target) undo_needless(g, num, target);
-  for (size_t i = 0; i < num && *out_peak > target; i++) g[i].now = FULL; /* the peak has more than is counted here: as little as can be */
+  /* the peak has more than is counted here: as little as can be */
+  for (size_t i = 0; i < num && *out_peak > target; i++) g[i].now = FULL;
   for (size_t i = 0; i < num; i++) ns += g[i].ns[g[i].now];
   return ns;
 }
@@ -234,7 +243,8 @@ static choosing choosing_of(msc_pass_ctx *pass, msc_func *f, const bool *forward
   return c;
 }
 
-int64_t recompute_choose(msc_pass_ctx *pass, msc_func *f, const bool *forward, int64_t saving, size_t only, size_t shift) {
+int64_t recompute_choose(msc_pass_ctx *pass, msc_func *f, const bool *forward, int64_t saving, size_t only,
+                         size_t shift) {
   enum { MOST_GROUPS = 512, MOST_SHIFTS = 4 };
   msc_arena *a = pass->scratch;
   choosing c = choosing_of(pass, f, forward);
@@ -248,7 +258,8 @@ int64_t recompute_choose(msc_pass_ctx *pass, msc_func *f, const bool *forward, i
       if (num > MOST_GROUPS || (only && (c.size != only || c.shift != shift))) continue;
       group *g = msc_new_array(a, group, num);
       for (int k = 0; k < NUM_CHOICES; k++) describe(&c, g, (choice)k);
-      int64_t target = peak_of(g, num, &at) - saving, peak = 0, ns = solve(g, num, target, &peak), missed = peak > target ? peak - target : 0;
+      int64_t target = peak_of(g, num, &at) - saving, peak = 0, ns = solve(g, num, target, &peak),
+              missed = peak > target ? peak - target : 0;
       if (best && (missed > best_missed || (missed == best_missed && ns >= best_ns))) continue;
       best = g, best_size = c.size, best_shift = c.shift, best_ns = ns, best_missed = missed;
     }
@@ -262,7 +273,9 @@ int64_t recompute_choose(msc_pass_ctx *pass, msc_func *f, const bool *forward, i
 /* {bytes = N, name = "block"}, which the ops of the block share; NULL: no limit. */
 static const msc_attr_value *limit_of(const msc_op *op) { return msc_op_attr(op, "memory_limit"); }
 
-static int64_t bytes_of_limit(const msc_attr_value *limit) { return msc_find_attr(limit->dict.a, limit->dict.num, "bytes")->i; }
+static int64_t bytes_of_limit(const msc_attr_value *limit) {
+  return msc_find_attr(limit->dict.a, limit->dict.num, "bytes")->i;
+}
 
 /* Pieces are blocks, from 1; 0 is all else.  Returns the first op of each. */
 static const msc_op **find_blocks(choosing *c) {
@@ -283,7 +296,9 @@ static bool keep_within(group *g, const msc_op *block) {
   int64_t most = bytes_of_limit(limit);
   while (g->bytes[g->now] > most)
     if (++g->now == NUM_CHOICES)
-      return msc_op_error(block, MSC_E_INFEASIBLE, "memory_limit of block '%s' is %" PRId64 " bytes, and it keeps at least %" PRId64 " for the backward of a micro-batch",
+      return msc_op_error(block, MSC_E_INFEASIBLE,
+                          "memory_limit of block '%s' is %" PRId64 " bytes, and it keeps at least %" PRId64
+                          " for the backward of a micro-batch",
                           msc_find_attr(limit->dict.a, limit->dict.num, "name")->s, most, g->bytes[FULL]);
   return true;
 }

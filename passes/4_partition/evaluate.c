@@ -1,5 +1,6 @@
-/* evaluate: func train -> the same without the model's outputs, and func forward with loss and outputs only, without dropout and with running statistics.
- * Layouts are those of training, so that one plan trains and evaluates on the same parameters. */
+/* evaluate: func train -> the same without the model's outputs, and func forward with loss and outputs only, without
+ * dropout and with running statistics.  Layouts are those of training, so that one plan trains and evaluates on
+ * the same parameters. */
 #include <string.h>
 
 #include "passes/pass.h"

@@ -1,9 +1,10 @@
-/* expand: composite ops -> the primitives they stand for; ops with a kernel of their own only where a letter is cut that the
- * kernel needs whole.
+/* expand: composite ops -> the primitives they stand for; ops with a kernel of their own only where a letter is cut
+ * that the kernel needs whole.
  *
- * In a function with layouts the expansion is laid out like a small function of its own: its arguments are what the op wanted
- * its operands in, digits spread from them through the rules of the primitives, and a sum that is partial is finished where
- * an op is not linear in it.  Whatever the users of the results want beyond that is redistributed later, as everywhere. */
+ * In a function with layouts the expansion is laid out like a small function of its own: its arguments are what the op
+ * wanted its operands in, digits spread from them through the rules of the primitives, and a sum that is partial is
+ * finished where an op is not linear in it.  Whatever the users of the results want beyond that is redistributed
+ * later, as everywhere. */
 #include "passes/3_shard/expansion.h"
 #include "passes/3_shard/shard.h"
 #include "passes/4_partition/flash.h"
@@ -34,11 +35,12 @@ static void untie(msc_func *f, const bool *is_gone) {
     if (op->forward && is_gone[op->forward->id]) op->forward = NULL, op->letters = NULL;
 }
 
-/* Sums over micro-batches lie as what they add up: what an expansion leaves partial, though its composite was not, is finished
- * once per step.  One that is cut among ranks says in_layout what it takes. */
+/* Sums over micro-batches lie as what they add up: what an expansion leaves partial, though its composite was not, is
+ * finished once per step.  One that is cut among ranks says in_layout what it takes. */
 static void follow_sums(msc_func *f) {
   for (msc_op *op = f->body->first; op; op = op->next)
-    if (op->kind == OP_accumulate && !msc_op_attr(op, "in_layout")) op->out[0].type = msc_type_with_layout(f->module->ctx, op->out[0].type, op->in[0].value->type->layout);
+    if (op->kind == OP_accumulate && !msc_op_attr(op, "in_layout"))
+      op->out[0].type = msc_type_with_layout(f->module->ctx, op->out[0].type, op->in[0].value->type->layout);
 }
 
 static bool expand_func(msc_pass_ctx *pass, msc_func *f) {

@@ -1,5 +1,6 @@
-/* flash.c: attention, masked, dropped or neither, and its vjp, cut along batch and heads alone -> flash_attention, whose statistics the gradient
- * takes.  What is dropped is not kept for the gradient: it is drawn again, from the same counters. */
+/* flash.c: attention, masked, dropped or neither, and its vjp, cut along batch and heads alone -> flash_attention,
+ * whose statistics the gradient takes.  What is dropped is not kept for the gradient: it is drawn again, from
+ * the same counters. */
 #include "passes/4_partition/flash.h"
 
 #include <string.h>
@@ -11,7 +12,8 @@
 /* Whole but for batch and heads, both cut like q's. */
 static bool is_cut_like(const msc_layout *l, const msc_layout *q) {
   if (!l || !q) return l == q;
-  if (l->num_partial || l->first[2] != l->first[l->rank] || q->first[2] != q->first[q->rank] || msc_layout_has_split(l)) return false;
+  if (l->num_partial || l->first[2] != l->first[l->rank] || q->first[2] != q->first[q->rank] || msc_layout_has_split(l))
+    return false;
   return !memcmp(l->first, q->first, 3) && !memcmp(l->sub, q->sub, l->first[2] * sizeof *l->sub);
 }
 
@@ -20,8 +22,10 @@ static bool is_mask_cut_like(const msc_type *mask, const msc_layout *l, const ms
   if (!l || !q) return l == q;
   if (l->num_partial || msc_layout_has_split(l)) return false;
   for (int d = 0; d < l->rank; d++) {
-    int at = 4 - l->rank + d, num = l->first[d + 1] - l->first[d], wanted = at < 2 && mask->dim[d] > 1 ? q->first[at + 1] - q->first[at] : 0;
-    if (num != wanted || (num && memcmp(l->sub + l->first[d], q->sub + q->first[at], (size_t)num * sizeof *l->sub))) return false;
+    int at = 4 - l->rank + d, num = l->first[d + 1] - l->first[d],
+        wanted = at < 2 && mask->dim[d] > 1 ? q->first[at + 1] - q->first[at] : 0;
+    if (num != wanted || (num && memcmp(l->sub + l->first[d], q->sub + q->first[at], (size_t)num * sizeof *l->sub)))
+      return false;
   }
   return true;
 }
@@ -32,17 +36,23 @@ static bool is_narrow(const msc_op *op) { return msc_dtype_bytes(op->in[0].value
 enum { EXTRA = 3 }; /* which operand the mask is, or what weights are multiplied by */
 
 /* Attention, or its vjp: the name. */
-static const char *name_of(const msc_op *op) { return op->kind == OP_vjp ? msc_op_str(op, "op") : msc_kind_name(op->kind); }
+static const char *name_of(const msc_op *op) {
+  return op->kind == OP_vjp ? msc_op_str(op, "op") : msc_kind_name(op->kind);
+}
 
 /* Without dy. */
 static size_t operands_of(const msc_op *op) { return op->num_in - (op->kind == OP_vjp); }
 
-static bool is_masked(const msc_op *op) { return operands_of(op) > EXTRA && !strcmp(name_of(op), msc_kind_name(OP_attention)); }
+static bool is_masked(const msc_op *op) {
+  return operands_of(op) > EXTRA && !strcmp(name_of(op), msc_kind_name(OP_attention));
+}
 
 static bool is_possible(const msc_op *op, const msc_layout *const *in_layout) {
   if (msc_target_of(op->block->func->module) != MSC_TARGET_CUDA || !is_narrow(op)) return false;
   for (size_t i = 0; i < op->num_in; i++)
-    if (i == EXTRA && is_masked(op) ? !is_mask_cut_like(op->in[i].value->type, in_layout[i], in_layout[0]) : !is_cut_like(in_layout[i], in_layout[0])) return false;
+    if (i == EXTRA && is_masked(op) ? !is_mask_cut_like(op->in[i].value->type, in_layout[i], in_layout[0])
+                                    : !is_cut_like(in_layout[i], in_layout[0]))
+      return false;
   for (size_t i = 0; i < op->num_out; i++)
     if (!is_cut_like(op->out[i].type->layout, in_layout[0])) return false;
   return true;
@@ -71,7 +81,8 @@ static void want(msc_pass_ctx *pass, msc_op *op, const msc_layout *l, const msc_
 }
 
 /* With the attributes of `old`, in front of it; its results are untyped. */
-static msc_op *new_op(msc_pass_ctx *pass, msc_op *old, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_out, const msc_layout *const *in_layout) {
+static msc_op *new_op(msc_pass_ctx *pass, msc_op *old, msc_op_kind kind, size_t num_in, msc_value *const *in,
+                      size_t num_out, const msc_layout *const *in_layout) {
   msc_op *op = msc_op_new(old->block->func, kind, num_in, in, num_out, old->loc);
   op->name = old->name, op->id = old->id;
   msc_op_set(op, "causal", msc_bool(msc_op_bool(old, "causal")));
@@ -83,7 +94,9 @@ static msc_op *new_op(msc_pass_ctx *pass, msc_op *old, msc_op_kind kind, size_t 
   return op;
 }
 
-static void set_layout(msc_op *op, size_t i, const msc_layout *l) { op->out[i].type = msc_type_with_layout(msc_op_ctx(op), op->out[i].type, l); }
+static void set_layout(msc_op *op, size_t i, const msc_layout *l) {
+  op->out[i].type = msc_type_with_layout(msc_op_ctx(op), op->out[i].type, l);
+}
 
 static bool replace_attention(msc_pass_ctx *pass, flash_memo *memo, msc_op *old, const msc_layout *const *in_layout) {
   msc_value *in[4];
@@ -103,14 +116,16 @@ static msc_op *forward_of(const flash_memo *memo, const msc_op *vjp) {
   size_t num = operands_of(vjp);
   for (size_t i = memo->num; i-- > 0;) {
     const msc_op *f = memo->op[i];
-    bool same = msc_op_bool(f, "causal") == msc_op_bool(vjp, "causal") && msc_op_float(f, "scale") == msc_op_float(vjp, "scale") && msc_op_bool(f, "masked") == is_masked(vjp);
+    bool same = msc_op_bool(f, "causal") == msc_op_bool(vjp, "causal") &&
+                msc_op_float(f, "scale") == msc_op_float(vjp, "scale") && msc_op_bool(f, "masked") == is_masked(vjp);
     for (size_t k = 0; k < num && same; k++) same = f->num_in == num && f->in[k].value == vjp->in[k].value;
     if (same) return memo->op[i];
   }
   return NULL;
 }
 
-/* The same numbers once more, made in front of `before`: dropout of a constant, through casts.  What else there may be is kept. */
+/* The same numbers once more, made in front of `before`: dropout of a constant, through casts.  What else there may
+ * be is kept. */
 static msc_value *drawn_again(msc_op *before, msc_value *keep) {
   msc_op *op = keep->def;
   if (!op || (op->kind != OP_cast && op->kind != OP_dropout)) return keep;
@@ -123,12 +138,19 @@ static msc_value *drawn_again(msc_op *before, msc_value *keep) {
   return &copy->out[0];
 }
 
-static bool replace_gradient(msc_pass_ctx *pass, const flash_memo *memo, msc_op *old, const msc_layout *const *in_layout) {
+static bool replace_gradient(msc_pass_ctx *pass, const flash_memo *memo, msc_op *old,
+                             const msc_layout *const *in_layout) {
   int64_t wrt[4];
   msc_op *forward = forward_of(memo, old);
   if (!forward) return false;
   size_t num_in = forward->num_in;
-  msc_value *in[] = {old->in[0].value, old->in[1].value, old->in[2].value, &forward->out[0], &forward->out[1], old->in[num_in].value, NULL};
+  msc_value *in[] = {old->in[0].value,
+                     old->in[1].value,
+                     old->in[2].value,
+                     &forward->out[0],
+                     &forward->out[1],
+                     old->in[num_in].value,
+                     NULL};
   if (num_in > EXTRA) in[6] = is_masked(old) ? old->in[EXTRA].value : drawn_again(old, old->in[EXTRA].value);
   msc_op *op = new_op(pass, old, OP_flash_attention_grad, num_in > EXTRA ? 7 : 6, in, 3, in_layout);
   if (!msc_infer(op)) return false;
@@ -139,7 +161,9 @@ static bool replace_gradient(msc_pass_ctx *pass, const flash_memo *memo, msc_op 
   return true;
 }
 
-static bool is_attention(const msc_op *op) { return !strcmp(name_of(op), msc_kind_name(OP_attention)) || !strcmp(name_of(op), msc_kind_name(OP_dropped_attention)); }
+static bool is_attention(const msc_op *op) {
+  return !strcmp(name_of(op), msc_kind_name(OP_attention)) || !strcmp(name_of(op), msc_kind_name(OP_dropped_attention));
+}
 
 static bool wants_extras_gradient(const msc_op *vjp) {
   int64_t wrt[4];

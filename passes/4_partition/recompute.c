@@ -1,11 +1,14 @@
-/* recompute: ops marked `recompute`, whose results the backward uses -> a copy of each just before its first backward user.
+/* recompute: ops marked `recompute`, whose results the backward uses -> a copy of each just before its first backward
+ * user.
  *
- * `recompute = true` is an op's own mark; a name is that of the block whose ops all carry it: what leaves the block stays, the rest is
- * computed again from what came into it.  A change of layout belongs to the block of the op whose result it changes, or else of
- * those it serves; it is repeated unless `mp_comm_recompute = false`, of a parameter only with `parallel_optimizer_comm_recompute`, whose
- * default is whether it is `msc.gathered`, as of zero 3.  A copy carries `recompute = true`, the originals no mark: so nobody takes one for the other, and
- * lowering leaves it where it stands.  With `recompute_saving = N` on the function, ops without a mark get one where that saves about
- * N bytes for the least time, and before that those of blocks that have a `memory_limit` (recompute.h).  Random numbers are those of salt, seed and step: the same again. */
+ * `recompute = true` is an op's own mark; a name is that of the block whose ops all carry it: what leaves the block
+ * stays, the rest is computed again from what came into it.  A change of layout belongs to the block of the op whose
+ * result it changes, or else of those it serves; it is repeated unless `mp_comm_recompute = false`, of a parameter only
+ * with `parallel_optimizer_comm_recompute`, whose default is whether it is `msc.gathered`, as of zero 3.  A copy
+ * carries `recompute = true`, the originals no mark: so nobody takes one for the other, and lowering leaves it where it
+ * stands.  With `recompute_saving = N` on the function, ops without a mark get one where that saves about N bytes for
+ * the least time, and before that those of blocks that have a `memory_limit` (recompute.h).  Random numbers are those
+ * of salt, seed and step: the same again. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,7 +61,8 @@ static void find_marks(recomputing *r) {
     r->mark[op->id] = is_marked(op) ? op : maker ? r->mark[maker->id] : NULL;
   }
   for (const msc_op *op = r->f->body->last; op; op = op->prev)
-    if (r->forward[op->id] && is_move(op) && !r->mark[op->id] && op->num_out == 1) r->mark[op->id] = mark_of_users(r, op);
+    if (r->forward[op->id] && is_move(op) && !r->mark[op->id] && op->num_out == 1)
+      r->mark[op->id] = mark_of_users(r, op);
 }
 
 static bool says(const msc_op *mark, const char *name, bool absent) {
@@ -103,8 +107,8 @@ static bool reads_what_changed(const recomputing *r, const msc_op *op, const msc
   return false;
 }
 
-/* A stage computes again what it computed itself, from what it received: what crosses to another is sent once, in the forward.
- * Backwards that wait for each other's copies have no order. */
+/* A stage computes again what it computed itself, from what it received: what crosses to another is sent once, in the
+ * forward.  Backwards that wait for each other's copies have no order. */
 static bool in_same_stage(const msc_op *op, const msc_op *user) {
   const msc_attr_value *a = msc_op_attr(op, "stage"), *b = msc_op_attr(user, "stage");
   return !a || !b || a->i == b->i;
@@ -124,7 +128,8 @@ static msc_op *backward_move(const recomputing *r, const msc_op *op) {
   const msc_op *maker = op->num_in == 1 ? op->in[0].value->def : op;
   if (!is_move(op) || (maker && maker->kind != OP_cast)) return NULL;
   for (const msc_use *u = op->in[0].value->uses; u; u = u->next)
-    if (u->user->kind == op->kind && !r->forward[u->user->id] && u->user->out[0].type == op->out[0].type) return u->user;
+    if (u->user->kind == op->kind && !r->forward[u->user->id] && u->user->out[0].type == op->out[0].type)
+      return u->user;
   return NULL;
 }
 
@@ -144,7 +149,9 @@ static bool use_backward_move(recomputing *r, const msc_op *op, msc_op *user) {
 /* Note the op of v if it has to be computed again for `user`; returns how many are noted. */
 static size_t need(recomputing *r, const msc_value *v, msc_op *user, size_t num) {
   const msc_op *op = v->def;
-  if (!op || op->id >= user->id || !r->forward[op->id] || r->copy[op->id] || r->needed[op->id] || !is_repeated(r, op, user)) return num;
+  if (!op || op->id >= user->id || !r->forward[op->id] || r->copy[op->id] || r->needed[op->id] ||
+      !is_repeated(r, op, user))
+    return num;
   if (use_backward_move(r, op, user)) return num;
   r->needed[op->id] = true;
   r->found[num] = op->id;
@@ -157,7 +164,8 @@ static msc_value *again(const recomputing *r, msc_value *v, const msc_op *user) 
 }
 
 static void drop_marks_of(msc_op *op) {
-  static const char *const marks[] = {"recompute", "mp_comm_recompute", "parallel_optimizer_comm_recompute", "memory_limit"};
+  static const char *const marks[] = {"recompute", "mp_comm_recompute", "parallel_optimizer_comm_recompute",
+                                      "memory_limit"};
   for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) msc_op_unset(op, marks[i]);
 }
 
@@ -227,7 +235,10 @@ static bool recompute(msc_pass_ctx *pass, msc_func *f) {
   for (msc_op *op = f->body->first; op; op = op->next) r.op[op->id] = op;
   MSC_TRY(recompute_limit_blocks(pass, f, r.forward));
   size_t saving = told(f, "recompute_saving");
-  if (saving) msc_stat(pass, "ns for what is computed again", recompute_choose(pass, f, r.forward, (int64_t)saving, told(f, "recompute_group"), told(f, "recompute_shift")));
+  if (saving)
+    msc_stat(
+        pass, "ns for what is computed again",
+        recompute_choose(pass, f, r.forward, (int64_t)saving, told(f, "recompute_group"), told(f, "recompute_shift")));
   find_writers(&r);
   find_marks(&r);
   for (size_t i = 0; i < n; i++)

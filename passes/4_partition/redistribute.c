@@ -1,7 +1,7 @@
 /* redistribute: where an operand's layout is not the one its op wants -> the planner's sequence of layout changes.
- * Each (value, wanted layout) is made once, before its first user, from whichever layout of the value that is there already
- * costs least; a parameter with `msc.gathered`, as of zero 3, once for the forward and once for the backward pass.  Afterwards every
- * op passes the sharding type check, and the results are as `in_layout` of return says. */
+ * Each (value, wanted layout) is made once, before its first user, from whichever layout of the value that is there
+ * already costs least; a parameter with `msc.gathered`, as of zero 3, once for the forward and once for the backward
+ * pass.  Afterwards every op passes the sharding type check, and the results are as `in_layout` of return says. */
 #include <string.h>
 
 #include "passes/3_shard/reshard/prices.h"
@@ -72,14 +72,17 @@ static int traffic_steps(const msc_reshard_plan *p) {
 
 static int sums(const msc_reshard_plan *p) {
   int num = 0;
-  for (int i = 0; i < p->num_steps; i++) num += p->step[i].verb == OP_all_reduce || p->step[i].verb == OP_reduce_scatter;
+  for (int i = 0; i < p->num_steps; i++)
+    num += p->step[i].verb == OP_all_reduce || p->step[i].verb == OP_reduce_scatter;
   return num;
 }
 
 /* A sum made in one step has the order that it has on one rank; in several it has another. */
 static void take_faster(known_plans *k, const msc_type *from, const msc_layout *to, msc_reshard_plan *plan) {
   msc_reshard_plan other;
-  if (k->faster && traffic_steps(plan) > 1 && msc_reshard_plan_of(k->faster, from, from->layout, to, &other) && sums(&other) <= sums(plan)) *plan = other;
+  if (k->faster && traffic_steps(plan) > 1 && msc_reshard_plan_of(k->faster, from, from->layout, to, &other) &&
+      sums(&other) <= sums(plan))
+    *plan = other;
 }
 
 /* NULL: there is none. */
@@ -105,7 +108,8 @@ static msc_value *emit_steps(redistributing *r, msc_op *user, msc_value *v, cons
     msc_op *op = msc_op_new(r->f, s->verb, 1, &v, 1, user->loc);
     op->name = user->name;
     msc_insert_before(user, op);
-    const msc_op *in_stage = msc_op_attr(user, "stage") || !v->def ? user : v->def; /* results of the function: where they were made */
+    /* results of the function: where they were made */
+    const msc_op *in_stage = msc_op_attr(user, "stage") || !v->def ? user : v->def;
     if (msc_op_attr(in_stage, "stage")) msc_op_set(op, "stage", *msc_op_attr(in_stage, "stage"));
     if ((s->verb == OP_reduce_scatter || s->verb == OP_all_reduce) && v->type->layout->reduction != MSC_SUM)
       msc_op_set(op, "reduction", msc_str(ctx, reduction_name((msc_reduction)v->type->layout->reduction)));
@@ -121,7 +125,8 @@ static msc_value *emit_steps(redistributing *r, msc_op *user, msc_value *v, cons
 
 static int64_t replicas_of(const msc_layout *l) { return msc_group_size(l->num_partial, &l->sub[l->first[l->rank]]); }
 
-/* `want` before the terms of `from` are added: uncut by their digits, partial over them.  NULL: its parts have chosen sizes. */
+/* `want` before the terms of `from` are added: uncut by their digits, partial over them.  NULL: its parts
+ * have chosen sizes. */
 static const msc_layout *before_sum(const redistributing *r, const msc_layout *from, const msc_layout *want) {
   const msc_mesh *mesh = &r->f->module->mesh;
   msc_atoms atoms;
@@ -143,8 +148,10 @@ static const msc_layout *before_sum(const redistributing *r, const msc_layout *f
   return msc_layout_of(r->pass->ctx, mesh, &raw);
 }
 
-/* A gradient is added up in one step, so that its bits do not depend on how the update is cut.  False: there is no such step. */
-static bool sum_at_once(const redistributing *r, const msc_value *v, const msc_layout *want, msc_reshard_plan *out_plan) {
+/* A gradient is added up in one step, so that its bits do not depend on how the update is cut.  False: there is
+ * no such step. */
+static bool sum_at_once(const redistributing *r, const msc_value *v, const msc_layout *want,
+                        msc_reshard_plan *out_plan) {
   const msc_layout *from = v->type->layout;
   const msc_mesh *mesh = &r->f->module->mesh;
   if (r->time || !from->num_partial || want->num_partial) return false;
@@ -152,19 +159,24 @@ static bool sum_at_once(const redistributing *r, const msc_value *v, const msc_l
   if (!mid || (mid != from && msc_relayout_wrong(mesh, v->type, OP_shard, from, mid))) return false;
   msc_op_kind verb = msc_relayout_wrong(mesh, v->type, OP_all_reduce, mid, want) ? OP_reduce_scatter : OP_all_reduce;
   if (verb == OP_reduce_scatter && msc_relayout_wrong(mesh, v->type, verb, mid, want)) return false;
-  int64_t part = msc_local_bytes(msc_type_with_layout(r->pass->ctx, v->type, want)), whole = msc_local_bytes(msc_type_with_layout(r->pass->ctx, v->type, mid));
+  int64_t part = msc_local_bytes(msc_type_with_layout(r->pass->ctx, v->type, want)),
+          whole = msc_local_bytes(msc_type_with_layout(r->pass->ctx, v->type, mid));
   msc_reshard_step *step = msc_new_array(r->pass->scratch, msc_reshard_step, 2);
   memset(out_plan, 0, sizeof *out_plan);
   out_plan->step = step;
   if (mid != from) step[out_plan->num_steps++] = (msc_reshard_step){.verb = OP_shard, .to = mid};
-  step[out_plan->num_steps++] = (msc_reshard_step){.verb = verb, .to = want, .bytes = verb == OP_all_reduce ? 2 * (whole - whole / replicas_of(from)) : whole - part};
+  step[out_plan->num_steps++] =
+      (msc_reshard_step){.verb = verb,
+                         .to = want,
+                         .bytes = verb == OP_all_reduce ? 2 * (whole - whole / replicas_of(from)) : whole - part};
   return true;
 }
 
 /* ---- values ---- */
 
 static bool no_plan(const redistributing *r, const msc_op *user, const msc_value *v, const msc_layout *want) {
-  return msc_op_error(user, MSC_E_INFEASIBLE, "no sequence of layout changes leads from %s to %s", msc_layout_print(r->pass->scratch, &r->f->module->mesh, v->type->layout),
+  return msc_op_error(user, MSC_E_INFEASIBLE, "no sequence of layout changes leads from %s to %s",
+                      msc_layout_print(r->pass->scratch, &r->f->module->mesh, v->type->layout),
                       msc_layout_print(r->pass->scratch, &r->f->module->mesh, want));
 }
 
@@ -187,7 +199,8 @@ static msc_value *brought(redistributing *r, msc_op *user, msc_value *v, const m
   bool backward = user->forward && is_gathered(r, v) && !keeps_gathered(user->forward);
   for (moved *m = list ? *list : NULL; m; m = m->next)
     if (m->layout == want && m->backward == backward) return m->value;
-  bool is_gradient = v->def && (msc_info(user)->flags & MSC_UPDATE || (user->id < r->num_ops && r->is_optimizers[user->id]));
+  bool is_gradient =
+      v->def && (msc_info(user)->flags & MSC_UPDATE || (user->id < r->num_ops && r->is_optimizers[user->id]));
   known_plans *plans = &r->plans[is_gradient ? 1 : 0];
   msc_reshard_plan sum;
   bool summed = is_gradient && sum_at_once(r, v, want, &sum);
@@ -224,7 +237,8 @@ static bool serve(redistributing *r, msc_op *op) {
   return true;
 }
 
-/* A broadcast_to that changes nothing was a place for several users to meet in, or the layout that a user fixed for a result. */
+/* A broadcast_to that changes nothing was a place for several users to meet in, or the layout that a user fixed
+ * for a result. */
 static void drop_idle(msc_func *f) {
   bool searched = msc_func_attr(f, "searched");
   for (msc_op *op = f->body->first, *next; op; op = next) {
@@ -238,7 +252,8 @@ static void drop_idle(msc_func *f) {
 
 static bool redistribute(msc_pass_ctx *pass, msc_func *f, known_plans *plans, bool time) {
   msc_numbering n = msc_number(f->body);
-  redistributing r = {.pass = pass, .f = f, .plans = plans, .time = time, .num_values = n.num_values, .num_ops = n.num_ops};
+  redistributing r = {
+      .pass = pass, .f = f, .plans = plans, .time = time, .num_values = n.num_values, .num_ops = n.num_ops};
   r.is_optimizers = shard_optimizer_ops(pass->scratch, f);
   r.by_value = msc_new_array(pass->scratch, moved *, r.num_values);
   bool laid = false;
@@ -254,8 +269,8 @@ static bool redistribute(msc_pass_ctx *pass, msc_func *f, known_plans *plans, bo
   return true;
 }
 
-/* For the least time where a search asked for it, else for the fewest bytes: one collective where one will do.  But few bytes in many
- * collectives are no gain: where it takes several, time decides there, too. */
+/* For the least time where a search asked for it, else for the fewest bytes: one collective where one will do.  But few
+ * bytes in many collectives are no gain: where it takes several, time decides there, too. */
 static msc_reshard *planner_of(msc_pass_ctx *pass, const msc_module *m, bool time, int64_t bucket) {
   msc_reshard_options options = {0};
   msc_cost cost;
@@ -276,7 +291,8 @@ bool pass_redistribute(msc_pass_ctx *pass, msc_module *m) {
     searched = true;
     if (shard_bucket_of(f) > bucket) bucket = shard_bucket_of(f); /* of train: other functions have no gradients */
   }
-  known_plans plans[2] = {{.arena = pass->scratch, .planner = planner_of(pass, m, searched, 1)}, {.arena = pass->scratch}};
+  known_plans plans[2] = {{.arena = pass->scratch, .planner = planner_of(pass, m, searched, 1)},
+                          {.arena = pass->scratch}};
   if (!searched) plans[0].faster = planner_of(pass, m, true, 1);
   plans[1].planner = bucket > 1 ? planner_of(pass, m, searched, bucket) : plans[0].planner;
   for (msc_func *f = m->first; f; f = f->next) MSC_TRY(redistribute(pass, f, plans, searched));

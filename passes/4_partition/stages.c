@@ -1,9 +1,10 @@
-/* stages: functions with layouts, pipeline_stages > 1 -> the same, every op with the number of its virtual stage, `stage`.
+/* stages: functions with layouts, pipeline_stages > 1 -> the same, every op with the number of its virtual stage,
+ * `stage`.
  *
- * A forward op is where `pipeline_stage` says; one without follows its users, then its operands.  Where nobody says anything the
- * forward ops, in program order, are dealt to the stages by least step time (6_pipeline/balance.h).  A gradient op is where its
- * forward op is, a sum of gradients where its earliest term is, an update where its parameter is used first, and what serves
- * updates where the largest of its operands is. */
+ * A forward op is where `pipeline_stage` says; one without follows its users, then its operands.  Where nobody says
+ * anything the forward ops, in program order, are dealt to the stages by least step time (6_pipeline/balance.h).  A
+ * gradient op is where its forward op is, a sum of gradients where its earliest term is, an update where its parameter
+ * is used first, and what serves updates where the largest of its operands is. */
 #include <string.h>
 
 #include "passes/5_comm/timing.h"
@@ -41,8 +42,10 @@ static void mark_forward(staging *s) {
     msc_op *op = s->op[k];
     bool kept = false;
     for (size_t o = 0; o < op->num_out; o++)
-      for (const msc_use *u = op->out[o].uses; u; u = u->next) kept |= u->user == s->f->body->last || s->is_forward[u->user->id];
-    s->is_forward[k] = kept && !op->forward && !is_update(op) && !(msc_info(op)->flags & MSC_TERMINATOR) && any_sees_batch(s, op);
+      for (const msc_use *u = op->out[o].uses; u; u = u->next)
+        kept |= u->user == s->f->body->last || s->is_forward[u->user->id];
+    s->is_forward[k] =
+        kept && !op->forward && !is_update(op) && !(msc_info(op)->flags & MSC_TERMINATOR) && any_sees_batch(s, op);
   }
 }
 
@@ -57,7 +60,8 @@ static bool read_given(staging *s, bool *out_any) {
     s->stage[k] = NOWHERE;
     if (!given || given->kind != MSC_ATTR_INT || !s->is_forward[k]) continue;
     if (given->i < 0 || given->i >= s->num_virtual)
-      ok = msc_op_error(s->op[k], MSC_E_STRATEGY, "pipeline_stage %" PRId64 " of %s: there are stages 0..%d", given->i, named(s->op[k]), s->num_virtual - 1);
+      ok = msc_op_error(s->op[k], MSC_E_STRATEGY, "pipeline_stage %" PRId64 " of %s: there are stages 0..%d", given->i,
+                        named(s->op[k]), s->num_virtual - 1);
     s->stage[k] = (int)given->i;
     *out_any = true;
   }
@@ -95,7 +99,9 @@ static bool follow_operands(staging *s) {
     int last = last_operand(s, s->op[k], &before);
     if (s->stage[k] == NOWHERE) s->stage[k] = last == NOWHERE ? 0 : last;
     if (last <= s->stage[k]) continue;
-    ok = msc_op_error(s->op[k], MSC_E_STRATEGY, "pipeline_stage: %s is in stage %d, but takes what %s makes in stage %d", named(s->op[k]), s->stage[k], named(before), last);
+    ok =
+        msc_op_error(s->op[k], MSC_E_STRATEGY, "pipeline_stage: %s is in stage %d, but takes what %s makes in stage %d",
+                     named(s->op[k]), s->stage[k], named(before), last);
   }
   return ok;
 }
@@ -105,13 +111,17 @@ static bool none_is_empty(const staging *s) {
   for (size_t k = 0; k < s->num_ops; k++)
     if (s->is_forward[k]) has[s->stage[k]] = true;
   for (int i = 0; i < s->num_virtual; i++)
-    if (!has[i]) ok = msc_error(s->pass->ctx, MSC_E_STRATEGY, s->f->loc, "pipeline_stage: no op is in stage %d of %d", i, s->num_virtual);
+    if (!has[i])
+      ok = msc_error(s->pass->ctx, MSC_E_STRATEGY, s->f->loc, "pipeline_stage: no op is in stage %d of %d", i,
+                     s->num_virtual);
   return ok;
 }
 
 /* ---- stages by least time ---- */
 
-static int64_t bytes_of(const msc_value *v) { return v->type->layout ? msc_local_bytes(v->type) : msc_type_bytes(v->type); }
+static int64_t bytes_of(const msc_value *v) {
+  return v->type->layout ? msc_local_bytes(v->type) : msc_type_bytes(v->type);
+}
 
 /* Bytes that cross behind op k of the forward ops: made there or before, and used later. */
 static int64_t *crossing_bytes(const staging *s) {
@@ -152,7 +162,9 @@ static size_t make_layers(const staging *s, msc_layer *layer, uint32_t *layer_of
     msc_layer *l = &layer[num - 1];
     layer_of[k] = (uint32_t)num - 1;
     l->time += 3 * comm_work_ns(&cost, s->op[k], s->pass->scratch); /* the backward takes twice the forward's */
-    l->border = 2 * msc_cost_collective(&cost, &(msc_cost_transfer){.verb = OP_permute, .level = 0, .ranks = 2, .bytes = crossing[k], .peers = 1});
+    l->border = 2 * msc_cost_collective(
+                        &cost, &(msc_cost_transfer){
+                                   .verb = OP_permute, .level = 0, .ranks = 2, .bytes = crossing[k], .peers = 1});
     l->fixed += 4 * parameter_bytes(s, s->op[k]);
     for (size_t o = 0; o < s->op[k]->num_out; o++) l->kept += bytes_of(&s->op[k]->out[o]);
   }
@@ -163,7 +175,11 @@ static bool deal(staging *s) {
   msc_layer *layer = msc_new_array(s->pass->scratch, msc_layer, s->num_ops + 1);
   uint32_t *layer_of = msc_new_array(s->pass->scratch, uint32_t, s->num_ops + 1);
   const msc_attr_value *micro = msc_func_attr(s->f, "micro");
-  msc_balance_options o = {.layer = layer, .stages = s->shape.stages, .chunks = s->shape.chunks, .micro_batches = micro ? (int)micro->i : 1, .place = s->shape.place};
+  msc_balance_options o = {.layer = layer,
+                           .stages = s->shape.stages,
+                           .chunks = s->shape.chunks,
+                           .micro_batches = micro ? (int)micro->i : 1,
+                           .place = s->shape.place};
   msc_balance b;
   o.num_layers = (int)make_layers(s, layer, layer_of);
   MSC_TRY(msc_balance_make(s->pass->ctx, s->f->loc, &o, &b));
@@ -235,7 +251,8 @@ static void place_others(staging *s) {
 static void write_stages(staging *s) {
   for (size_t k = 0; k < s->num_ops; k++) {
     msc_op_unset(s->op[k], "pipeline_stage");
-    if (s->stage[k] != NOWHERE && !(msc_info(s->op[k])->flags & MSC_TERMINATOR)) msc_op_set(s->op[k], "stage", msc_int(s->stage[k]));
+    if (s->stage[k] != NOWHERE && !(msc_info(s->op[k])->flags & MSC_TERMINATOR))
+      msc_op_set(s->op[k], "stage", msc_int(s->stage[k]));
   }
 }
 

@@ -1,8 +1,10 @@
-/* bucket: all_reduce, reduce_scatter and all_gather of gradients and parameters -> one for several, and `bucket`, its number.
+/* bucket: all_reduce, reduce_scatter and all_gather of gradients and parameters -> one for several, and `bucket`, its
+ * number.
  *
- * Those of one kind, reduction, element type and group go together when no path leads from the result of one to the operand of
- * another: that many others of its class lie on the longest path to a collective, its zone, must be equal.  Classes are put
- * together one after the other, so what one has joined the next sees as one op, and no cycle can arise.  Which of a zone:
+ * Those of one kind, reduction, element type and group go together when no path leads from the result of one to the
+ * operand of another: that many others of its class lie on the longest path to a collective, its zone, must be equal.
+ * Classes are put together one after the other, so what one has joined the next sees as one op, and no cycle can arise.
+ * Which of a zone:
  *   ids       equal ones of 1 and more, from the op, the parameter or the ops that use it; 0: alone
  *   sizes     in the order in which they are ready, until a number of bytes is there
  *   indices   after so many, in that order
@@ -37,7 +39,9 @@ typedef struct {
 
 /* ---- what the configuration wants ---- */
 
-static const char *operator_of(msc_op_kind kind) { return kind == OP_all_reduce ? "allreduce" : kind == OP_all_gather ? "allgather" : "reducescatter"; }
+static const char *operator_of(msc_op_kind kind) {
+  return kind == OP_all_reduce ? "allreduce" : kind == OP_all_gather ? "allgather" : "reducescatter";
+}
 
 static rule numbers_of(msc_arena *arena, way w, const msc_attr_value *v, int64_t unit) {
   bool list = v->kind == MSC_ATTR_LIST;
@@ -60,8 +64,10 @@ static const msc_attr_value *field(const msc_attr_value *dict, const char *name)
 static rule rule_of(const bucketing *z, msc_op_kind kind) {
   static const int64_t automatic = 64 << 20;
   msc_arena *arena = z->pass->scratch;
-  const msc_attr_value *fusion = msc_config_value(z->pass->config, MSC_KEY_comm_fusion), *list = msc_config_value(z->pass->config, MSC_KEY_all_reduce_fusion_config);
-  const msc_attr_value *one = field(fusion, operator_of(kind)), *mode = field(one, "mode"), *config = field(one, "config");
+  const msc_attr_value *fusion = msc_config_value(z->pass->config, MSC_KEY_comm_fusion),
+                       *list = msc_config_value(z->pass->config, MSC_KEY_all_reduce_fusion_config);
+  const msc_attr_value *one = field(fusion, operator_of(kind)), *mode = field(one, "mode"),
+                       *config = field(one, "config");
   if (!fusion) return list && kind == OP_all_reduce ? numbers_of(arena, BY_INDEX, list, 1) : (rule){.way = OPTIMAL};
   if (mode && !strcmp(mode->s, "size")) return numbers_of(arena, BY_BYTES, config, 1 << 20);
   if (mode && !strcmp(mode->s, "index")) return numbers_of(arena, BY_INDEX, config, 1);
@@ -76,8 +82,8 @@ static bool is_off(const msc_config *config) {
 
 /* ---- times ---- */
 
-/* Operands are there when the op that makes them has run.  What waits for the collectives themselves does not hold up the rest; what
- * is gathered before it is used does. */
+/* Operands are there when the op that makes them has run.  What waits for the collectives themselves does not hold up
+ * the rest; what is gathered before it is used does. */
 static void set_ready_times(bucketing *z) {
   msc_arena *arena = z->pass->scratch;
   msc_depend d = msc_depend_of(arena, z->f);
@@ -85,9 +91,11 @@ static void set_ready_times(bucketing *z) {
   int64_t *done = msc_new_array(arena, int64_t, d.num_ops), now = 0;
   for (size_t i = 0; i < z->num; i++) waits[z->c[i].op->id] = !z->c[i].at_once;
   for (size_t i = 0; i < d.num_ops; i++) {
-    for (const uint32_t *b = msc_depend_begin(&d, (uint32_t)i); b < msc_depend_end(&d, (uint32_t)i); b++) waits[i] = waits[i] || waits[*b];
+    for (const uint32_t *b = msc_depend_begin(&d, (uint32_t)i); b < msc_depend_end(&d, (uint32_t)i); b++)
+      waits[i] = waits[i] || waits[*b];
     const msc_layout *digits = waits[i] ? NULL : comm_digits_of(d.op[i], 0);
-    if (digits) now += (int64_t)comm_link_of(&z->cost, (msc_op_kind)d.op[i]->kind, digits, comm_bytes_of(d.op[i], 0), 0).start_ns;
+    if (digits)
+      now += (int64_t)comm_link_of(&z->cost, (msc_op_kind)d.op[i]->kind, digits, comm_bytes_of(d.op[i], 0), 0).start_ns;
     else if (!waits[i]) now += comm_work_ns(&z->cost, d.op[i], arena);
     done[i] = now;
   }
@@ -125,14 +133,16 @@ static bool same_attr(const msc_op *a, const msc_op *b, const char *name) {
 
 static bool same_class(const bucketing *z, size_t i, size_t k) {
   const msc_op *a = z->c[i].op, *b = z->c[k].op;
-  return a->kind == b->kind && z->digits[i] == z->digits[k] && a->in[0].value->type->dtype == b->in[0].value->type->dtype && z->c[i].at_once == z->c[k].at_once &&
+  return a->kind == b->kind && z->digits[i] == z->digits[k] &&
+         a->in[0].value->type->dtype == b->in[0].value->type->dtype && z->c[i].at_once == z->c[k].at_once &&
          same_attr(a, b, "stage") && same_attr(a, b, "axes") && same_attr(a, b, "dim") && same_attr(a, b, "reduction");
 }
 
 /* How many of the class lie on the longest path to each of it. */
 static void set_zones(bucketing *z, size_t num, const size_t *member) {
   msc_depend d = msc_depend_of(z->pass->scratch, z->f);
-  uint32_t *depth = msc_new_array(z->pass->scratch, uint32_t, d.num_ops), *own = msc_new_array(z->pass->scratch, uint32_t, d.num_ops);
+  uint32_t *depth = msc_new_array(z->pass->scratch, uint32_t, d.num_ops),
+           *own = msc_new_array(z->pass->scratch, uint32_t, d.num_ops);
   for (size_t i = 0; i < num; i++) own[z->c[member[i]].op->id] = 1;
   for (uint32_t i = 0; i < d.num_ops; i++)
     for (const uint32_t *b = msc_depend_begin(&d, i); b < msc_depend_end(&d, i); b++)
@@ -167,7 +177,8 @@ static msc_op *put_together(bucketing *z, size_t num, const size_t *member) {
   return all;
 }
 
-/* Behind what makes its last operand, and behind buckets that are there: they leave in the order in which they are ready. */
+/* Behind what makes its last operand, and behind buckets that are there: they leave in the order in which
+ * they are ready. */
 static void start_early(msc_op *op) {
   msc_op *after = NULL;
   for (size_t i = 0; i < op->num_in; i++) {
@@ -195,17 +206,20 @@ static void make_bucket(bucketing *z, size_t num, const size_t *member) {
   msc_remark(z->pass, op, "%zu together, %" PRId64 " bytes, ready after %" PRId64 " ns", num, bytes, ready);
 }
 
-/* The block again so that every op comes after what it waits for: one whose turn comes too early follows as soon as it can. */
+/* The block again so that every op comes after what it waits for: one whose turn comes too early follows as soon
+ * as it can. */
 static void restore_order(bucketing *z) {
   msc_arena *a = z->pass->scratch;
   msc_depend d = msc_depend_of(a, z->f);
   size_t n = d.num_ops;
-  uint32_t *pending = msc_new_array(a, uint32_t, n), *first = msc_new_array(a, uint32_t, n + 2), *waiter = msc_new_array(a, uint32_t, d.first[n] + 1);
+  uint32_t *pending = msc_new_array(a, uint32_t, n), *first = msc_new_array(a, uint32_t, n + 2),
+           *waiter = msc_new_array(a, uint32_t, d.first[n] + 1);
   uint32_t *stack = msc_new_array(a, uint32_t, n + 1);
   for (size_t e = 0; e < d.first[n]; e++) first[d.before[e] + 2]++;
   for (size_t i = 0; i < n; i++) first[i + 2] += first[i + 1];
   for (uint32_t i = 0; i < n; i++)
-    for (const uint32_t *b = msc_depend_begin(&d, i); b < msc_depend_end(&d, i); b++, pending[i]++) waiter[first[*b + 1]++] = i;
+    for (const uint32_t *b = msc_depend_begin(&d, i); b < msc_depend_end(&d, i); b++, pending[i]++)
+      waiter[first[*b + 1]++] = i;
   z->f->body->first = z->f->body->last = NULL;
   for (uint32_t turn = 0; turn < n; turn++) {
     size_t depth = 0;
@@ -238,7 +252,8 @@ static void group_automatically(bucketing *z, const rule *r, size_t num, const s
   comm_link link = comm_link_of(&z->cost, (msc_op_kind)c->op->kind, z->digits[member[0]], few, many);
   if (r->way == BY_BYTES) groups = comm_group_by_bytes(num, item, r->num, r->number, end);
   if (r->way == BY_INDEX) groups = comm_group_by_index(num, number, r->num, r->number, end);
-  if (r->way == OPTIMAL && !c->at_once) groups = comm_group_optimal(arena, num, item, &link, end); /* what is there at once would be held whole at once */
+  /* what is there at once would be held whole at once */
+  if (r->way == OPTIMAL && !c->at_once) groups = comm_group_optimal(arena, num, item, &link, end);
   for (size_t g = 0, i = 0; g < groups; i = end[g++]) make_bucket(z, end[g] - i, member + i);
 }
 
@@ -281,7 +296,9 @@ static void warn_indices(const bucketing *z) {
   for (size_t i = 0; i < z->num; i++) count += z->c[i].op->kind == OP_all_reduce && z->c[i].id < 0 && z->c[i].serves;
   for (size_t i = 0; i < r.num && r.way == BY_INDEX; i++)
     if ((size_t)r.number[i] >= count)
-      msc_warning(z->pass->ctx, MSC_E_CONFIG, msc_config_loc(config, key), "%s: index %" PRId64 " is ignored: there are %zu all_reduces of gradients", msc_key_name(key), r.number[i], count);
+      msc_warning(z->pass->ctx, MSC_E_CONFIG, msc_config_loc(config, key),
+                  "%s: index %" PRId64 " is ignored: there are %zu all_reduces of gradients", msc_key_name(key),
+                  r.number[i], count);
 }
 
 static void bucket_func(bucketing *z) {

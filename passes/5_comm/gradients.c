@@ -42,7 +42,9 @@ static const msc_value *scaled_operand(const msc_op *op) {
     const msc_type *x = op->in[i].value->type, *y = op->out[0].type;
     const msc_op *def = op->in[i].value->def;
     bool factor = def && (def->kind == OP_constant || def->kind == OP_broadcast_to);
-    if (!factor && x->dtype == y->dtype && x->rank == y->rank && !memcmp(x->dim, y->dim, sizeof *x->dim * (size_t)x->rank)) return op->in[i].value;
+    if (!factor && x->dtype == y->dtype && x->rank == y->rank &&
+        !memcmp(x->dim, y->dim, sizeof *x->dim * (size_t)x->rank))
+      return op->in[i].value;
   }
   return NULL;
 }
@@ -86,7 +88,8 @@ static void walk_forward(finding *z, const msc_value *v, int64_t id, bool at_onc
 static void find_gathers(finding *z) {
   for (size_t i = 0; i < z->f->body->num_args; i++) {
     msc_role role = msc_arg_role(z->f, i);
-    if (role == MSC_ROLE_PARAMETER || role == MSC_ROLE_STATE) walk_forward(z, z->f->body->args[i], id_of(msc_arg_attr(z->f, i, "msc.comm_fusion")), true);
+    if (role == MSC_ROLE_PARAMETER || role == MSC_ROLE_STATE)
+      walk_forward(z, z->f->body->args[i], id_of(msc_arg_attr(z->f, i, "msc.comm_fusion")), true);
   }
   for (const msc_op *op = z->f->body->first; op; op = op->next) {
     if (!(msc_info(op)->flags & MSC_UPDATE)) continue;
@@ -100,7 +103,10 @@ static void find_gathers(finding *z) {
 
 comm_candidate *comm_candidates(msc_arena *arena, msc_func *f, size_t *out_num) {
   size_t n = msc_number(f->body).num_ops;
-  finding z = {.f = f, .serves = msc_new_array(arena, bool, n), .at_once = msc_new_array(arena, bool, n), .id = msc_new_array(arena, int64_t, n)};
+  finding z = {.f = f,
+               .serves = msc_new_array(arena, bool, n),
+               .at_once = msc_new_array(arena, bool, n),
+               .id = msc_new_array(arena, int64_t, n)};
   comm_candidate *c = msc_new_array(arena, comm_candidate, n);
   *out_num = 0;
   for (const msc_op *op = f->body->first; op; op = op->next) z.id[op->id] = id_of(msc_op_attr(op, "comm_fusion"));
@@ -108,6 +114,7 @@ comm_candidate *comm_candidates(msc_arena *arena, msc_func *f, size_t *out_num) 
     if (msc_info(op)->flags & MSC_UPDATE) find_gradients(&z, op);
   find_gathers(&z);
   for (msc_op *op = f->body->first; op; op = op->next)
-    if (may_fuse(op) && (z.serves[op->id] || z.id[op->id] > 0)) c[(*out_num)++] = (comm_candidate){op, z.serves[op->id], z.at_once[op->id], z.id[op->id], 0, 0};
+    if (may_fuse(op) && (z.serves[op->id] || z.id[op->id] > 0))
+      c[(*out_num)++] = (comm_candidate){op, z.serves[op->id], z.at_once[op->id], z.id[op->id], 0, 0};
   return c;
 }

@@ -1,4 +1,5 @@
-/* gradients.h: which collectives of a function serve its parameters: sums of gradients, gathered parts of parameters. */
+/* gradients.h: which collectives of a function serve its parameters: sums of gradients, gathered
+ * parts of parameters. */
 #ifndef MSC_PASSES_5_COMM_GRADIENTS_H
 #define MSC_PASSES_5_COMM_GRADIENTS_H
 

@@ -24,9 +24,10 @@ size_t comm_group_by_index(size_t num, const size_t *number, size_t num_cuts, co
 }
 
 /* ---- the optimum ----
- * f(j), when the first j values are there: the minimum over the start i of the last group of max(f(i), ready(j)) + cost(i, j).
- * f never falls, so of the starts that the link is idle for (f(i) <= ready(j)) the last one is best; the others want the least
- * f(i) - ns_per_byte * bytes(0, i), a minimum over a window whose ends only advance: a queue of candidates in rising order. */
+ * f(j), when the first j values are there: the minimum over the start i of the last group of max(f(i), ready(j)) +
+ * cost(i, j).  f never falls, so of the starts that the link is idle for (f(i) <= ready(j)) the last one is best; the
+ * others want the least f(i) - ns_per_byte * bytes(0, i), a minimum over a window whose ends only advance: a queue of
+ * candidates in rising order. */
 
 typedef struct {
   size_t num;
@@ -61,7 +62,11 @@ static size_t largest(const optimum *z, size_t j, double deadline) {
 }
 
 size_t comm_group_optimal(msc_arena *arena, size_t num, const comm_item *item, const comm_link *link, size_t *out_end) {
-  optimum z = {.num = num, .link = link, .ready = msc_new_array(arena, double, num + 1), .sent = msc_new_array(arena, double, num + 1), .f = msc_new_array(arena, double, num + 1)};
+  optimum z = {.num = num,
+               .link = link,
+               .ready = msc_new_array(arena, double, num + 1),
+               .sent = msc_new_array(arena, double, num + 1),
+               .f = msc_new_array(arena, double, num + 1)};
   size_t groups = 0;
   for (size_t j = 1; j <= num; j++) {
     double ready = (double)item[j - 1].ready_ns;

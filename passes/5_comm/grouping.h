@@ -1,7 +1,8 @@
 /* grouping.h: values in the order in which they are ready, and what must be sent of each -> which are sent together.
  *
  *   size_t *end = msc_new_array(arena, size_t, num);
- *   size_t groups = comm_group_optimal(arena, num, item, &link, end);   // group g is item[end[g - 1]] .. item[end[g] - 1]
+ *   size_t groups = comm_group_optimal(arena, num, item, &link, end);
+ *   // group g is item[end[g - 1]] .. item[end[g] - 1]
  *
  * Groups are runs of neighbours: what is ready first leaves first. */
 #ifndef MSC_PASSES_5_COMM_GROUPING_H

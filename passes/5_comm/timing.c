@@ -59,12 +59,14 @@ static const msc_layout *lost_digits(const msc_op *op, const msc_layout *from, c
   int num[2], count = 0;
   for (int k = 0; k < 2; k++) {
     int cuts = l[k]->first[l[k]->rank];
-    num[k] = msc_atoms_in(&atoms, partial ? l[k]->num_partial : cuts, partial ? l[k]->sub + cuts : l[k]->sub, k ? in_to : in_from);
+    num[k] = msc_atoms_in(&atoms, partial ? l[k]->num_partial : cuts, partial ? l[k]->sub + cuts : l[k]->sub,
+                          k ? in_to : in_from);
   }
   memset(&raw, 0, sizeof raw);
   raw.rank = 1;
   for (int a = 0; a < atoms.num; a++)
-    if (num[0] && memchr(in_from, a, (size_t)num[0]) && !(num[1] && memchr(in_to, a, (size_t)num[1]))) raw.sub[count++] = atoms.atom[a];
+    if (num[0] && memchr(in_from, a, (size_t)num[0]) && !(num[1] && memchr(in_to, a, (size_t)num[1])))
+      raw.sub[count++] = atoms.atom[a];
   raw.first[1] = (uint8_t)count;
   return msc_layout_of(ctx, mesh, &raw);
 }
@@ -72,7 +74,8 @@ static const msc_layout *lost_digits(const msc_op *op, const msc_layout *from, c
 const msc_layout *comm_digits_of(const msc_op *op, size_t i) {
   const msc_mesh *mesh = &op->block->func->module->mesh;
   if (op->kind != OP_all_reduce && op->kind != OP_reduce_scatter && op->kind != OP_all_gather) return NULL;
-  if (!msc_op_attr(op, "axes")) return lost_digits(op, op->in[i].value->type->layout, op->out[i].type->layout, op->kind != OP_all_gather);
+  if (!msc_op_attr(op, "axes"))
+    return lost_digits(op, op->in[i].value->type->layout, op->out[i].type->layout, op->kind != OP_all_gather);
   msc_layout raw;
   int num;
   memset(&raw, 0, sizeof raw);
@@ -82,7 +85,9 @@ const msc_layout *comm_digits_of(const msc_op *op, size_t i) {
   return msc_layout_of(msc_op_ctx(op), mesh, &raw);
 }
 
-int64_t comm_bytes_of(const msc_op *op, size_t i) { return msc_local_bytes(op->kind == OP_all_gather ? op->out[i].type : op->in[i].value->type); }
+int64_t comm_bytes_of(const msc_op *op, size_t i) {
+  return msc_local_bytes(op->kind == OP_all_gather ? op->out[i].type : op->in[i].value->type);
+}
 
 static double transfer_ns(const msc_cost *cost, msc_op_kind verb, const msc_layout *digits, int64_t bytes) {
   msc_cost_transfer t = {.verb = verb, .ranks = msc_layout_parts(digits, 0)};

@@ -8,8 +8,8 @@
 /* One op on its part of what it works on; 0 of what moves data between ranks or moves none. */
 int64_t comm_work_ns(const msc_cost *cost, const msc_op *op, msc_arena *arena);
 
-/* Digits that a collective works over, as those of a layout [{...}]; NULL: it is none of all_reduce, reduce_scatter, all_gather.
- * Equal ones are one pointer. */
+/* Digits that a collective works over, as those of a layout [{...}]; NULL: it is none of all_reduce, reduce_scatter,
+ * all_gather.  Equal ones are one pointer. */
 const msc_layout *comm_digits_of(const msc_op *op, size_t i);
 /* Of value i: what a device holds that is to be sent; of all_gather what it has in the end. */
 int64_t comm_bytes_of(const msc_op *op, size_t i);

@@ -1,11 +1,12 @@
 /* balance.c: layers in, runs of layers per virtual stage out, least total time within the memory of the stages.
  *
- * One chunk per stage: for a cap on the stage time, a dynamic program over (stage, layer) finds the runs with the least borders;
- * a sliding window makes it linear in both.  Borders fall in steps as the cap rises, while the price of the cap rises: between two
- * caps with the same borders only the lower one counts, so ranges of caps are halved until none can hold anything better.
+ * One chunk per stage: for a cap on the stage time, a dynamic program over (stage, layer) finds the runs with the least
+ * borders; a sliding window makes it linear in both.  Borders fall in steps as the cap rises, while the price of the
+ * cap rises: between two caps with the same borders only the lower one counts, so ranges of caps are halved until none
+ * can hold anything better.
  *
- * Several chunks couple runs that are far apart.  Where the ways to cut are few, all are tried; otherwise the program gives runs
- * that are about equal, and borders are moved, one or several together, while that helps. */
+ * Several chunks couple runs that are far apart.  Where the ways to cut are few, all are tried; otherwise the program
+ * gives runs that are about equal, and borders are moved, one or several together, while that helps. */
 #include "passes/6_pipeline/balance.h"
 
 #include <string.h>
@@ -41,9 +42,13 @@ static bool is_better(worth a, worth b) {
   return a.total != b.total ? a.total < b.total : a.squares < b.squares;
 }
 
-static int64_t bytes_of(const balancer *b, int stage, int64_t fixed, int64_t kept) { return fixed + (b->o->in_flight ? b->o->in_flight[stage] * kept : 0); }
+static int64_t bytes_of(const balancer *b, int stage, int64_t fixed, int64_t kept) {
+  return fixed + (b->o->in_flight ? b->o->in_flight[stage] * kept : 0);
+}
 
-static int64_t over_limit(const balancer *b, int stage, int64_t bytes) { return b->o->limit ? most(0, bytes - b->o->limit[stage] - b->more) : 0; }
+static int64_t over_limit(const balancer *b, int stage, int64_t bytes) {
+  return b->o->limit ? most(0, bytes - b->o->limit[stage] - b->more) : 0;
+}
 
 static int64_t total_of(const balancer *b, int64_t borders, int64_t longest) {
   return b->time[b->o->num_layers] + borders + ((int64_t)b->o->chunks * b->o->micro_batches - 1) * longest;
@@ -83,7 +88,8 @@ static bool record(balancer *b, const int *cut) {
 /* ---- one cap ---- */
 
 static bool fits(const balancer *b, int k, int first, int end, int64_t cap) {
-  int64_t bytes = bytes_of(b, b->place[k], (b->fixed[end] - b->fixed[first]) * b->o->chunks, b->kept[end] - b->kept[first]);
+  int64_t bytes =
+      bytes_of(b, b->place[k], (b->fixed[end] - b->fixed[first]) * b->o->chunks, b->kept[end] - b->kept[first]);
   return b->time[end] - b->time[first] <= cap && !over_limit(b, b->place[k], bytes);
 }
 
@@ -125,7 +131,8 @@ static int64_t try_cap(balancer *b, int64_t cap) {
 
 /* Caps in (low, high], whose borders are known to be at most those of low and at least those of high. */
 static void search_caps(balancer *b, int64_t low, int64_t low_borders, int64_t high, int64_t high_borders) {
-  if (low_borders == high_borders || high - low <= 1 || total_of(b, high_borders, low + 1) >= b->best_worth.total) return;
+  if (low_borders == high_borders || high - low <= 1 || total_of(b, high_borders, low + 1) >= b->best_worth.total)
+    return;
   if (b->o->chunks > 1 && b->caps_left-- <= 0) return;
   int64_t middle = low + (high - low) / 2, borders = try_cap(b, middle);
   search_caps(b, low, low_borders, middle, borders);
@@ -214,7 +221,8 @@ static void start(balancer *b, msc_context *ctx, msc_arena *scratch) {
   b->best_worth.total = -1;
   b->place = msc_new_array(scratch, int, b->num);
   for (int k = 0; k < b->num; k++) b->place[k] = o->place ? o->place[k] : k % o->stages;
-  int64_t **sums[] = {&b->time, &b->fixed, &b->kept, &b->cost, &b->next_cost}, **stages[] = {&b->stage_time, &b->stage_fixed, &b->stage_kept};
+  int64_t **sums[] = {&b->time, &b->fixed, &b->kept, &b->cost, &b->next_cost},
+          **stages[] = {&b->stage_time, &b->stage_fixed, &b->stage_kept};
   for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) *sums[i] = msc_new_array(scratch, int64_t, n + 1);
   for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) *stages[i] = msc_new_array(scratch, int64_t, o->stages);
   for (int i = 0; i < n; i++) {
@@ -245,16 +253,20 @@ static bool run(balancer *b, msc_context *ctx, const msc_loc *loc, msc_balance *
   const msc_balance_options *o = b->o;
   bool is_least = true;
   if (!(o->chunks > 1 ? search_chunks(b, &is_least) : search(b)))
-    return msc_error(ctx, MSC_E_INFEASIBLE, loc, "%d layers on %d stages do not fit: every stage needs %" PRId64 " bytes more", o->num_layers, o->stages, missing_bytes(b));
+    return msc_error(ctx, MSC_E_INFEASIBLE, loc,
+                     "%d layers on %d stages do not fit: every stage needs %" PRId64 " bytes more", o->num_layers,
+                     o->stages, missing_bytes(b));
   judge(b, b->best);
-  *out = (msc_balance){.first = b->best, .total = (b->best_worth.total + o->chunks - 1) / o->chunks, .is_least = is_least};
+  *out =
+      (msc_balance){.first = b->best, .total = (b->best_worth.total + o->chunks - 1) / o->chunks, .is_least = is_least};
   out->time = msc_arena_copy(msc_context_arena(ctx), b->stage_time, sizeof(int64_t) * (size_t)o->stages);
   return true;
 }
 
 bool msc_balance_make(msc_context *ctx, const msc_loc *loc, const msc_balance_options *o, msc_balance *out_balance) {
   if (o->num_layers / o->stages < o->chunks)
-    return msc_error(ctx, MSC_E_CONFIG, loc, "%d layers cannot be cut into %d stages of %d chunks", o->num_layers, o->stages, o->chunks);
+    return msc_error(ctx, MSC_E_CONFIG, loc, "%d layers cannot be cut into %d stages of %d chunks", o->num_layers,
+                     o->stages, o->chunks);
   msc_arena *scratch = msc_arena_new(ctx);
   balancer b = {.o = o};
   start(&b, ctx, scratch);

@@ -1,6 +1,7 @@
-/* check_messages: functions of sections in; true, or what does not come together reported, out: messages that nobody sends or
- * receives, of another type or micro-batch, or in another order than they were sent; values carried from section to section that
- * nobody sets; stages that wait for ever.  Which function is whose is told by its attributes `program`, `section`, `stage`, `chunk`, `micro`, `copies`. */
+/* check_messages: functions of sections in; true, or what does not come together reported, out: messages that nobody
+ * sends or receives, of another type or micro-batch, or in another order than they were sent; values carried from
+ * section to section that nobody sets; stages that wait for ever.  Which function is whose is told by its attributes
+ * `program`, `section`, `stage`, `chunk`, `micro`, `copies`. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,9 +48,21 @@ static int64_t number_attr(const msc_func *f, const char *name, int64_t otherwis
 static bool is_update(const part *p) { return p->section[0] == msc_section_names[MSC_SECTION_U][0]; }
 
 static bool read_part(msc_func *f, part *p) {
-  *p = (part){f, text_attr(f, "program"), text_attr(f, "section"), number_attr(f, "stage", -1), number_attr(f, "chunk", 0), number_attr(f, "micro", -1), number_attr(f, "copies", 1), 0, 0, NULL, NULL};
+  *p = (part){f,
+              text_attr(f, "program"),
+              text_attr(f, "section"),
+              number_attr(f, "stage", -1),
+              number_attr(f, "chunk", 0),
+              number_attr(f, "micro", -1),
+              number_attr(f, "copies", 1),
+              0,
+              0,
+              NULL,
+              NULL};
   return (p->program && p->section && p->stage >= 0 && p->chunk >= 0 && p->micro >= 1 && p->copies >= 1) ||
-         msc_error(f->module->ctx, MSC_E_PLAN, f->loc, "%s: a function of a program needs `section`, `stage` and `micro`, and `copies` of 1 at least", f->name);
+         msc_error(f->module->ctx, MSC_E_PLAN, f->loc,
+                   "%s: a function of a program needs `section`, `stage` and `micro`, and `copies` of 1 at least",
+                   f->name);
 }
 
 static int by_message(const void *a, const void *b) {
@@ -102,19 +115,28 @@ static bool check_pair(const checking *z, const end *send, const end *recv) {
   int64_t m = send->message;
   if (a != b) return differs(recv->op, m, send->op, "is of another type than what is sent");
   if (send->op->name != recv->op->name) return differs(recv->op, m, send->op, "is of another value than what is sent");
-  if (msc_op_int(send->op, "stage") != to->stage) return differs(send->op, m, recv->op, "goes to another stage than receives it");
-  if (msc_op_int(recv->op, "stage") != from->stage) return differs(recv->op, m, send->op, "comes from another stage than sends it");
-  if (from == to) return differs(recv->op, m, send->op, "stays in its section"); /* chunks of one stage may follow each other */
+  if (msc_op_int(send->op, "stage") != to->stage)
+    return differs(send->op, m, recv->op, "goes to another stage than receives it");
+  if (msc_op_int(recv->op, "stage") != from->stage)
+    return differs(recv->op, m, send->op, "comes from another stage than sends it");
+  /* chunks of one stage may follow each other */
+  if (from == to) return differs(recv->op, m, send->op, "stays in its section");
   if (strcmp(from->program, to->program)) return differs(recv->op, m, send->op, "is of another program");
-  if (copy_of(send->op) != copy_of(recv->op)) return differs(recv->op, m, send->op, "is of another micro-batch than what is sent");
+  if (copy_of(send->op) != copy_of(recv->op))
+    return differs(recv->op, m, send->op, "is of another micro-batch than what is sent");
   bool same = is_update(from) == is_update(to) && from->micro == to->micro && from->copies == to->copies;
-  return same || differs(recv->op, m, send->op, "is received more or less often than it is sent, once for each micro-batch or once in a step");
+  return same || differs(recv->op, m, send->op,
+                         "is received more or less often than it is sent, once for each micro-batch or once in a step");
 }
 
 static bool check_message(const checking *z, const end *first, size_t num) {
   const char *what = num == 1 ? first->op->kind == OP_stage_send ? "is received by nobody" : "is sent by nobody" : NULL;
-  if (what) return msc_op_error(first->op, MSC_E_PLAN, "%s: message %" PRId64 " %s", msc_kind_name(first->op->kind), first->message, what);
-  if (num > 2 || first->op->kind == first[1].op->kind) return differs(first[num - 1].op, first->message, first->op, "has more ends than two: one that sends it, and one that receives it");
+  if (what)
+    return msc_op_error(first->op, MSC_E_PLAN, "%s: message %" PRId64 " %s", msc_kind_name(first->op->kind),
+                        first->message, what);
+  if (num > 2 || first->op->kind == first[1].op->kind)
+    return differs(first[num - 1].op, first->message, first->op,
+                   "has more ends than two: one that sends it, and one that receives it");
   return check_pair(z, first, first + 1);
 }
 
@@ -151,7 +173,8 @@ static part *find_part(const running *r, size_t stage, size_t entry) {
   int64_t kind = e[MSC_LANE_SECTION].i;
   for (size_t i = 0; i < r->z->num_parts && kind >= 0 && kind < MSC_NUM_SECTIONS; i++) {
     part *p = &r->z->part[i];
-    bool here = p->stage == (int64_t)stage && !strcmp(p->program, r->program) && p->section[0] == msc_section_names[kind][0];
+    bool here =
+        p->stage == (int64_t)stage && !strcmp(p->program, r->program) && p->section[0] == msc_section_names[kind][0];
     if (here && (kind == MSC_SECTION_U || p->chunk == e[MSC_LANE_CHUNK].i)) return p;
   }
   return NULL;
@@ -163,7 +186,9 @@ static bool note_runs(const running *r, size_t stage) {
   r->part[stage] = msc_new_array(r->z->arena, part *, num_entries(r, stage) + 1);
   for (size_t i = 0; i < num_entries(r, stage); i++) {
     part *p = r->part[stage][i] = find_part(r, stage, i);
-    if (!p) return msc_error(r->z->m->ctx, MSC_E_PLAN, NULL, "msc.lanes: entry %zu of stage %zu of %s is no section", i, stage, r->program);
+    if (!p)
+      return msc_error(r->z->m->ctx, MSC_E_PLAN, NULL, "msc.lanes: entry %zu of stage %zu of %s is no section", i,
+                       stage, r->program);
     if (!p->run) p->run = msc_new_array(r->z->arena, int64_t, num_entries(r, stage));
     p->run[p->num_runs++] = r->lanes->list.v[stage].list.v[i * MSC_LANE_FIELDS + MSC_LANE_MICRO].i;
   }
@@ -179,15 +204,21 @@ static bool check_runs(const checking *z, const part *p) {
     ok = p->run[i] >= 0 && p->run[i] % p->copies == 0 && k < times && !seen[k];
     if (ok) seen[k] = true;
   }
-  return ok || msc_error(z->m->ctx, MSC_E_PLAN, p->f->loc, "msc.lanes: %s does not run once for each of its %" PRId64 " micro-batches, %" PRId64 " at a time", p->f->name, p->micro, p->copies);
+  return ok ||
+         msc_error(z->m->ctx, MSC_E_PLAN, p->f->loc,
+                   "msc.lanes: %s does not run once for each of its %" PRId64 " micro-batches, %" PRId64 " at a time",
+                   p->f->name, p->micro, p->copies);
 }
 
 /* Messages come in the order in which they were sent: so it is that of the micro-batches on both sides. */
 static bool check_order(const checking *z) {
   for (size_t i = 0; i + 1 < z->num_ends; i += 2) {
     const part *from = &z->part[z->end[i].part], *to = &z->part[z->end[i + 1].part];
-    if (is_update(from) || from->num_runs != to->num_runs || !memcmp(from->run, to->run, from->num_runs * sizeof *from->run)) continue;
-    return differs(z->end[i + 1].op, z->end[i].message, z->end[i].op, "is received for the micro-batches in another order than it is sent");
+    if (is_update(from) || from->num_runs != to->num_runs ||
+        !memcmp(from->run, to->run, from->num_runs * sizeof *from->run))
+      continue;
+    return differs(z->end[i + 1].op, z->end[i].message, z->end[i].op,
+                   "is received for the micro-batches in another order than it is sent");
   }
   return true;
 }
@@ -207,9 +238,11 @@ static size_t run_section(const running *r, const part *p, size_t from) {
   return from;
 }
 
-/* Without data: stages take turns, each goes on until it would wait.  Whether all come to the end does not depend on whose turn it is. */
+/* Without data: stages take turns, each goes on until it would wait.  Whether all come to the end does not depend on
+ * whose turn it is. */
 static bool check_progress(const running *r) {
-  size_t stages = r->lanes->list.num, *at = msc_new_array(r->z->arena, size_t, stages + 1), *message = msc_new_array(r->z->arena, size_t, stages + 1);
+  size_t stages = r->lanes->list.num, *at = msc_new_array(r->z->arena, size_t, stages + 1),
+         *message = msc_new_array(r->z->arena, size_t, stages + 1);
   for (bool any = true; any;) {
     any = false;
     for (size_t s = 0; s < stages; s++)
@@ -224,7 +257,9 @@ static bool check_progress(const running *r) {
   for (size_t s = 0; s < stages; s++) {
     if (at[s] == num_entries(r, s)) continue;
     const msc_op *op = r->part[s][at[s]]->message[message[s]];
-    return msc_op_error(op, MSC_E_PLAN, "stage_recv: stage %zu waits for ever for message %" PRId64 ", in entry %zu of msc.lanes", s, msc_op_int(op, "message"), at[s]);
+    return msc_op_error(op, MSC_E_PLAN,
+                        "stage_recv: stage %zu waits for ever for message %" PRId64 ", in entry %zu of msc.lanes", s,
+                        msc_op_int(op, "message"), at[s]);
   }
   return true;
 }
@@ -232,7 +267,9 @@ static bool check_progress(const running *r) {
 static bool check_program(const checking *z, const char *program, const msc_attr_value *lanes) {
   running r = {z, program, lanes, NULL};
   bool ok = is_lanes(lanes);
-  if (!ok) return msc_error(z->m->ctx, MSC_E_PLAN, NULL, "msc.lanes: %s must be a list of %d numbers per entry for every stage", program, MSC_LANE_FIELDS);
+  if (!ok)
+    return msc_error(z->m->ctx, MSC_E_PLAN, NULL,
+                     "msc.lanes: %s must be a list of %d numbers per entry for every stage", program, MSC_LANE_FIELDS);
   r.part = msc_new_array(z->arena, part **, lanes->list.num + 1);
   for (size_t s = 0; ok && s < lanes->list.num; s++) ok = note_runs(&r, s);
   for (size_t i = 0; ok && i < z->num_parts; i++)
@@ -291,17 +328,23 @@ static size_t find_carried(const checking *z, carried *out) {
   return num;
 }
 
-static bool same_place(const carried *a, const carried *b) { return a->part->stage == b->part->stage && !strcmp(a->part->program, b->part->program) && !strcmp(a->name, b->name); }
+static bool same_place(const carried *a, const carried *b) {
+  return a->part->stage == b->part->stage && !strcmp(a->part->program, b->part->program) && !strcmp(a->name, b->name);
+}
 
 static bool check_carried_value(const checking *z, const carried *first, size_t num) {
   msc_context *ctx = z->m->ctx;
   const msc_func *f = first->part->f;
   bool carries = msc_arg_role(f, first->arg->index) == MSC_ROLE_CARRIED;
-  if (!first->set) return msc_error(ctx, MSC_E_PLAN, f->loc, "%s: nobody sets %s, which it reads", f->name, first->name);
+  if (!first->set)
+    return msc_error(ctx, MSC_E_PLAN, f->loc, "%s: nobody sets %s, which it reads", f->name, first->name);
   for (size_t i = 1; i < num; i++) {
     const msc_func *other = first[i].part->f;
-    if (first[i].arg->type != first->arg->type) return msc_error(ctx, MSC_E_PLAN, other->loc, "%s: %s is of another type than in %s", other->name, first->name, f->name);
-    if (carries && first[i].set) return msc_error(ctx, MSC_E_PLAN, other->loc, "%s: sets %s, which %s sets", other->name, first->name, f->name);
+    if (first[i].arg->type != first->arg->type)
+      return msc_error(ctx, MSC_E_PLAN, other->loc, "%s: %s is of another type than in %s", other->name, first->name,
+                       f->name);
+    if (carries && first[i].set)
+      return msc_error(ctx, MSC_E_PLAN, other->loc, "%s: sets %s, which %s sets", other->name, first->name, f->name);
   }
   return true;
 }

@@ -1,10 +1,12 @@
-/* copies: sections, micro_batch_interleaved = n -> the same with the ops of n micro-batches each, which know nothing of each other but
- * for the sums they add to: so one's collectives can run beside another's work.  The order is the overlap pass's.
+/* copies: sections, micro_batch_interleaved = n -> the same with the ops of n micro-batches each, which know nothing of
+ * each other but for the sums they add to: so one's collectives can run beside another's work.  The order is the
+ * overlap pass's.
  *
- * Copy 0 is the section itself.  Copy c has the next micro-batch but c: its inputs are arguments with `msc.copy = c`, its number is
- * the section's plus c, what it carries and sends has names and numbers of its own.  What depends on parameters alone is
- * there once.  Sums, and what else is kept of each micro-batch, go from copy to copy: the bits are those of one after the other.
- * All copies receive before the first op and send after the last one; the k-th entry of a lane is micro-batch n k. */
+ * Copy 0 is the section itself.  Copy c has the next micro-batch but c: its inputs are arguments with `msc.copy = c`,
+ * its number is the section's plus c, what it carries and sends has names and numbers of its own.  What depends on
+ * parameters alone is there once.  Sums, and what else is kept of each micro-batch, go from copy to copy: the bits are
+ * those of one after the other.  All copies receive before the first op and send after the last one; the k-th entry of
+ * a lane is micro-batch n k. */
 #include <string.h>
 
 #include "passes/pass.h"
@@ -56,7 +58,9 @@ static bool asks_for_first(const copying *z, const msc_op *op) {
   return v && !v->def && msc_arg_role(z->f, v->index) == MSC_ROLE_MICRO;
 }
 
-static bool is_choice_of_first(const copying *z, const msc_op *op) { return op->kind == OP_select && op->in[0].value->def && asks_for_first(z, op->in[0].value->def); }
+static bool is_choice_of_first(const copying *z, const msc_op *op) {
+  return op->kind == OP_select && op->in[0].value->def && asks_for_first(z, op->in[0].value->def);
+}
 
 static bool needs_number(const copying *z, const msc_value *micro) {
   for (const msc_use *u = micro->uses; u; u = u->next)
@@ -72,7 +76,8 @@ static msc_value *new_arg(copying *z, size_t i, int64_t copy) {
   const char *name = msc_arg_attr(z->f, i, "msc.name")->s;
   if (carried) name = msc_arena_printf(z->pass->scratch, "%s_%" PRId64, name, copy);
   msc_value *v = msc_add_arg(z->f->body, old->type, name);
-  for (size_t k = 0; k < z->f->arg[i].num_attrs; k++) msc_arg_set(z->f, v->index, z->f->arg[i].attrs[k].name, z->f->arg[i].attrs[k].value);
+  for (size_t k = 0; k < z->f->arg[i].num_attrs; k++)
+    msc_arg_set(z->f, v->index, z->f->arg[i].attrs[k].name, z->f->arg[i].attrs[k].value);
   if (carried) msc_arg_set(z->f, v->index, "msc.name", msc_str(z->pass->ctx, name));
   else msc_arg_set(z->f, v->index, "msc.copy", msc_int(copy));
   return v;
@@ -174,7 +179,12 @@ static void move_messages(copying *z) {
 static copying look_at(msc_pass_ctx *pass, msc_func *f, int64_t n, const int64_t *message) {
   msc_numbering num = msc_number(f->body);
   msc_arena *a = pass->scratch;
-  copying z = {.pass = pass, .f = f, .n = n, .message = message, .num_args = f->body->num_args, .num_results = f->body->last->num_in};
+  copying z = {.pass = pass,
+               .f = f,
+               .n = n,
+               .message = message,
+               .num_args = f->body->num_args,
+               .num_results = f->body->last->num_in};
   const msc_attr_value *ties = msc_func_attr(f, "ties");
   size_t room = z.num_results * (size_t)n + 1;
   z.op = msc_new_array(a, msc_op *, num.num_ops);

@@ -14,16 +14,30 @@ typedef struct {
 } msc_pipeline_shape;
 
 /* Sections: work per micro-batch as a schedule has it, and the update; forward and backward joined, "FB", are an F. */
-typedef enum { MSC_SECTION_F = MSC_FORWARD, MSC_SECTION_B = MSC_BACKWARD, MSC_SECTION_W = MSC_WEIGHT, MSC_SECTION_U, MSC_NUM_SECTIONS } msc_section_kind;
+typedef enum {
+  MSC_SECTION_F = MSC_FORWARD,
+  MSC_SECTION_B = MSC_BACKWARD,
+  MSC_SECTION_W = MSC_WEIGHT,
+  MSC_SECTION_U,
+  MSC_NUM_SECTIONS
+} msc_section_kind;
 extern const char *const msc_section_names[MSC_NUM_SECTIONS];
 extern const char *const msc_slot_names[MSC_NUM_SLOTS]; /* in msc.class */
 
 msc_slot_class msc_slot_class_of(const char *name); /* one of them */
 /* The function of a program; the chunk of U does not count.  NULL: there is none. */
-msc_func *msc_find_section(const msc_module *m, const char *program, msc_section_kind kind, int64_t stage, int64_t chunk);
+msc_func *msc_find_section(const msc_module *m, const char *program, msc_section_kind kind, int64_t stage,
+                           int64_t chunk);
 
-/* The numbers of an entry of `msc.lanes`, and their order; a slot is -1 where nothing of its class is read or written. */
-enum { MSC_LANE_SECTION, MSC_LANE_CHUNK, MSC_LANE_MICRO, MSC_LANE_SLOTS, MSC_LANE_FIELDS = MSC_LANE_SLOTS + MSC_NUM_SLOTS };
+/* The numbers of an entry of `msc.lanes`, and their order; a slot is -1 where nothing of its class is
+ * read or written. */
+enum {
+  MSC_LANE_SECTION,
+  MSC_LANE_CHUNK,
+  MSC_LANE_MICRO,
+  MSC_LANE_SLOTS,
+  MSC_LANE_FIELDS = MSC_LANE_SLOTS + MSC_NUM_SLOTS
+};
 
 /* In `arena`. */
 msc_pipeline_shape msc_pipeline_shape_of(const msc_config *config, msc_arena *arena);

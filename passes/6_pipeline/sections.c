@@ -12,7 +12,8 @@ msc_slot_class msc_slot_class_of(const char *name) {
   return (msc_slot_class)k;
 }
 
-msc_func *msc_find_section(const msc_module *m, const char *program, msc_section_kind kind, int64_t stage, int64_t chunk) {
+msc_func *msc_find_section(const msc_module *m, const char *program, msc_section_kind kind, int64_t stage,
+                           int64_t chunk) {
   for (msc_func *f = m->first; f; f = f->next) {
     const msc_attr_value *p = msc_func_attr(f, "program"), *c = msc_func_attr(f, "chunk");
     bool here = p && !strcmp(p->s, program) && msc_func_attr(f, "stage")->i == stage && (!c || c->i == chunk);

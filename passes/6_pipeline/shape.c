@@ -2,7 +2,8 @@
 #include "passes/6_pipeline/pipeline.h"
 
 msc_pipeline_shape msc_pipeline_shape_of(const msc_config *config, msc_arena *arena) {
-  msc_pipeline_shape s = {.stages = (int)msc_config_int(config, MSC_KEY_pipeline_stages), .chunks = (int)msc_config_int(config, MSC_KEY_pipeline_chunks)};
+  msc_pipeline_shape s = {.stages = (int)msc_config_int(config, MSC_KEY_pipeline_stages),
+                          .chunks = (int)msc_config_int(config, MSC_KEY_pipeline_chunks)};
   msc_schedule_of_name(msc_config_text(config, MSC_KEY_pipeline_scheduler), &s.kind);
   s.joined = s.stages <= 1;
   if (s.joined) s.chunks = 1;

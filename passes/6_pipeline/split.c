@@ -1,14 +1,17 @@
-/* split: func train whose micro-batches and stages are marked (`accumulate`, `stage`) -> one function per section; func forward
+/* split: func train whose micro-batches and stages are marked (`accumulate`, `stage`) -> one function per section; func
+ * forward
  * -> one per stage.
  *
- * A section is what runs in one piece: per virtual stage F, what the loss depends on; W, what only one parameter's gradient
- * depends on; B, the rest of the backward; or FB, all of them, where nothing comes between; and per stage U, what runs once per step.
- * Attributes: `program` train or forward, `section` the letters, `stage` and, of F, B, W, `chunk`.
+ * A section is what runs in one piece: per virtual stage F, what the loss depends on; W, what only one parameter's
+ * gradient depends on; B, the rest of the backward; or FB, all of them, where nothing comes between; and per stage U,
+ * what runs once per step.  Attributes: `program` train or forward, `section` the letters, `stage` and, of F, B, W,
+ * `chunk`.
  *
- * What one section makes and another of the same stage takes becomes an argument of both, tied in the first: role `carried`, with
- * `msc.class` FB, FW or BW telling from where to where it lives; role `sum` for sums over micro-batches, which the first one
- * sets and the others add to, `msc.loss` the loss's.  What another stage takes is sent and received, as soon as it is there and as late as can be.
- * Constants, views and what no input of the step enters are made again in each section. */
+ * What one section makes and another of the same stage takes becomes an argument of both, tied in the first: role
+ * `carried`, with `msc.class` FB, FW or BW telling from where to where it lives; role `sum` for sums over
+ * micro-batches, which the first one sets and the others add to, `msc.loss` the loss's.  What another stage takes is
+ * sent and received, as soon as it is there and as late as can be.  Constants, views and what no input of the step
+ * enters are made again in each section. */
 #include <string.h>
 
 #include "passes/6_pipeline/pipeline.h"
@@ -87,7 +90,8 @@ static msc_section_kind joined(const splitting *s, msc_section_kind k) {
 static place place_of(const splitting *s, const msc_op *op) {
   const msc_attr_value *v = msc_op_attr(op, "stage");
   place p = {.stage = v ? s->shape.place[v->i] : 0, .chunk = v ? msc_chunk_of(&s->shape, (int)v->i) : 0};
-  p.kind = s->per_step[op->id] || op->kind == OP_accumulate ? MSC_SECTION_U : joined(s, s->kind[op->id]); /* a sum is whole in U */
+  /* a sum is whole in U */
+  p.kind = s->per_step[op->id] || op->kind == OP_accumulate ? MSC_SECTION_U : joined(s, s->kind[op->id]);
   if (p.kind == MSC_SECTION_U) p.chunk = 0;
   return p;
 }
@@ -111,7 +115,8 @@ static void mark_steps(splitting *s) {
   }
 }
 
-/* A number made of arguments alone, as those that tell random draws apart; what it is made of was looked at before it. */
+/* A number made of arguments alone, as those that tell random draws apart; what it is made of was looked
+ * at before it. */
 static bool is_scalar_of_arguments(const splitting *s, const msc_op *op) {
   if (op->num_out != 1 || op->out[0].type->rank) return false;
   for (size_t i = 0; i < op->num_in; i++) {
@@ -124,7 +129,8 @@ static bool is_scalar_of_arguments(const splitting *s, const msc_op *op) {
 /* What costs nothing, or what no input of the micro-batch enters. */
 static void mark_remade(splitting *s) {
   for (const msc_op *op = s->f->body->first; op; op = op->next) {
-    bool view = op->kind == OP_constant || op->kind == OP_iota || op->kind == OP_reshape || op->kind == OP_flatten, varies = false;
+    bool view = op->kind == OP_constant || op->kind == OP_iota || op->kind == OP_reshape || op->kind == OP_flatten,
+         varies = false;
     for (size_t i = 0; i < op->num_in; i++) varies |= s->per_micro[op->in[i].value->id];
     bool pure = msc_info(op)->flags & MSC_PURE && !s->per_step[op->id] && op->kind != OP_accumulate;
     s->remade[op->id] = view || (pure && (!varies || is_scalar_of_arguments(s, op)));
@@ -166,8 +172,9 @@ static section *section_at(splitting *s, place at) {
   bool single = s->shape.stages == 1 && s->shape.chunks == 1;
   const char *letters = at.kind == MSC_SECTION_F && s->shape.joined ? "FB" : msc_section_names[at.kind];
   const char *name = single ? msc_arena_printf(a, "%s.%s", s->program, letters)
-                     : s->shape.chunks == 1 || at.kind == MSC_SECTION_U ? msc_arena_printf(a, "%s.%d.%s", s->program, at.stage, letters)
-                     : msc_arena_printf(a, "%s.%d.%d.%s", s->program, at.stage, at.chunk, letters);
+                     : s->shape.chunks == 1 || at.kind == MSC_SECTION_U
+                         ? msc_arena_printf(a, "%s.%d.%s", s->program, at.stage, letters)
+                         : msc_arena_printf(a, "%s.%d.%d.%s", s->program, at.stage, at.chunk, letters);
   *n = (section){.at = at, .f = msc_func_new(s->f->module, name), .loss = -1};
   n->end = &n->first;
   n->arg = msc_new_array(a, msc_value *, s->f->body->num_args);
@@ -192,7 +199,8 @@ static msc_value *own_arg(splitting *s, section *n, uint32_t i) {
   if (n->arg[i]) return n->arg[i];
   const msc_value *old = s->f->body->args[i];
   msc_value *v = msc_add_arg(n->f->body, old->type, old->name);
-  for (size_t k = 0; k < s->f->arg[i].num_attrs; k++) msc_arg_set(n->f, v->index, s->f->arg[i].attrs[k].name, s->f->arg[i].attrs[k].value);
+  for (size_t k = 0; k < s->f->arg[i].num_attrs; k++)
+    msc_arg_set(n->f, v->index, s->f->arg[i].attrs[k].name, s->f->arg[i].attrs[k].value);
   return n->arg[i] = v;
 }
 
@@ -250,7 +258,8 @@ static msc_value *carried(splitting *s, section *from, section *to, msc_value *o
   while (c && c->made != made) c = c->next;
   if (!c) {
     c = msc_new(s->pass->scratch, carried_value);
-    *c = (carried_value){made, msc_arena_printf(s->pass->scratch, "%s.%" PRId64, s->program, s->next_carried++), class_of(from->at.kind, to->at.kind), from->carried};
+    *c = (carried_value){made, msc_arena_printf(s->pass->scratch, "%s.%" PRId64, s->program, s->next_carried++),
+                         class_of(from->at.kind, to->at.kind), from->carried};
     from->carried = c;
     give(s, from, made, carried_arg(s, from, c)->index, c->name);
   }
@@ -260,14 +269,20 @@ static msc_value *carried(splitting *s, section *from, section *to, msc_value *o
 
 /* Only now is it known how long each lives. */
 static void write_classes(const splitting *s) {
-  for (const carrier *r = s->carriers; r; r = r->next) msc_arg_set(r->f, r->arg, "msc.class", msc_str(s->pass->ctx, msc_slot_names[r->of->class]));
+  for (const carrier *r = s->carriers; r; r = r->next)
+    msc_arg_set(r->f, r->arg, "msc.class", msc_str(s->pass->ctx, msc_slot_names[r->of->class]));
 }
 
 /* From another stage: what the forward makes is received by the forward, and so on, and carried from there. */
 static msc_value *received(splitting *s, section *from, section *to, msc_value *old) {
   msc_value *made = value_in(s, from, old);
-  msc_attr attrs[3] = {msc_named(s->pass->ctx, "message", msc_int(s->next_message++)), msc_named(s->pass->ctx, "stage", msc_int(to->at.stage))};
-  msc_builder sending = {.func = from->f, .block = from->f->body, .before = made->def ? made->def->next : from->f->body->first, .loc = old->def->loc, .name = old->def->name};
+  msc_attr attrs[3] = {msc_named(s->pass->ctx, "message", msc_int(s->next_message++)),
+                       msc_named(s->pass->ctx, "stage", msc_int(to->at.stage))};
+  msc_builder sending = {.func = from->f,
+                         .block = from->f->body,
+                         .before = made->def ? made->def->next : from->f->body->first,
+                         .loc = old->def->loc,
+                         .name = old->def->name};
   msc_builder receiving = {.func = to->f, .block = to->f->body, .loc = old->def->loc, .name = old->def->name};
   if (!msc_build_with(&sending, OP_stage_send, 1, &made, 0, 2, attrs)) return NULL;
   attrs[1].value = msc_int(from->at.stage);
@@ -296,7 +311,9 @@ static msc_value *sum_in(splitting *s, section *n, const msc_op *op) {
   if (!msc_op_bool(op, "mean") || s->count == 1) return v;
   msc_builder b = {.func = n->f, .block = n->f->body, .loc = op->loc, .name = op->name};
   msc_value *factor = msc_build_scalar(&b, v->type->dtype, 1.0 / (double)s->count);
-  if (factor) factor->type = msc_type_with_layout(s->pass->ctx, factor->type, v->type->layout ? msc_layout_replicated(s->pass->ctx, 0) : NULL);
+  if (factor)
+    factor->type = msc_type_with_layout(s->pass->ctx, factor->type,
+                                        v->type->layout ? msc_layout_replicated(s->pass->ctx, 0) : NULL);
   msc_value *mean = factor ? msc_build(&b, OP_mul, 2, (msc_value *[]){v, factor}) : NULL;
   if (mean) mean->def->out[0].type = v->type;
   return mean;
@@ -335,8 +352,8 @@ static msc_value *is_first(splitting *s, section *n, msc_builder *b, bool has_la
   return n->is_first = op ? laid(s, &op->out[0], whole) : NULL;
 }
 
-/* Where a value is added to its sum: where it is made, or, on a stage that has the sum of what another one makes, in the last
- * section of the micro-batch, which waits for no message that is not there. */
+/* Where a value is added to its sum: where it is made, or, on a stage that has the sum of what another one makes, in
+ * the last section of the micro-batch, which waits for no message that is not there. */
 static msc_value *summand(splitting *s, const msc_op *op, section **out_section) {
   place made = place_of(s, op->in[0].value->def), sum = place_of(s, op);
   *out_section = section_at(s, made);
@@ -376,7 +393,8 @@ static bool give_new_value(splitting *s, msc_value *v, uint32_t arg, const char 
   }
   for (int i = 0; i < s->shape.stages; i++) {
     bool has = false;
-    for (int k = 0; k < s->shape.chunks * s->shape.stages * MSC_NUM_SECTIONS && !has; k++) has = s->sections[k] && s->sections[k]->at.stage == i && s->sections[k]->arg[arg];
+    for (int k = 0; k < s->shape.chunks * s->shape.stages * MSC_NUM_SECTIONS && !has; k++)
+      has = s->sections[k] && s->sections[k]->at.stage == i && s->sections[k]->arg[arg];
     if (!has) continue;
     section *n = section_at(s, (place){MSC_SECTION_U, i, 0});
     msc_value *made = value_in(s, n, v);
@@ -388,18 +406,21 @@ static bool give_new_value(splitting *s, msc_value *v, uint32_t arg, const char 
 
 static bool give_results(splitting *s) {
   const msc_op *ret = s->f->body->last;
-  const msc_attr_value *ties = msc_func_attr(s->f, "ties"), *names = msc_func_attr(s->f, "results"), *loss = msc_func_attr(s->f, "loss");
+  const msc_attr_value *ties = msc_func_attr(s->f, "ties"), *names = msc_func_attr(s->f, "results"),
+                       *loss = msc_func_attr(s->f, "loss");
   for (size_t i = 0; i < ret->num_in; i++) {
     msc_value *v = ret->in[i].value;
     int64_t tie = ties && i < ties->list.num ? ties->list.v[i].i : -1;
-    const char *name = names && i < names->list.num ? names->list.v[i].s : msc_arena_printf(s->pass->scratch, "result%zu", i);
+    const char *name =
+        names && i < names->list.num ? names->list.v[i].s : msc_arena_printf(s->pass->scratch, "result%zu", i);
     if (tie >= 0) {
       MSC_TRY(give_new_value(s, v, (uint32_t)tie, name));
       continue;
     }
     place at = v->def && !is_remade(s, v->def) ? place_of(s, v->def) : (place){0};
     bool is_loss = loss && (size_t)loss->i == i;
-    if (is_loss) at = (place){.kind = at.kind, .chunk = at.kind == MSC_SECTION_U ? 0 : s->shape.chunks - 1}; /* rank 0 tells it, in its last section */
+    /* rank 0 tells it, in its last section */
+    if (is_loss) at = (place){.kind = at.kind, .chunk = at.kind == MSC_SECTION_U ? 0 : s->shape.chunks - 1};
     section *n = section_at(s, at);
     msc_value *made = value_in(s, n, v);
     MSC_TRY(made);
@@ -423,7 +444,8 @@ static void end_section(splitting *s, section *n) {
   msc_context *ctx = s->pass->ctx;
   msc_arena *a = s->pass->scratch;
   msc_value **result = msc_new_array(a, msc_value *, n->num_results + 1);
-  msc_attr_value *ties = msc_new_array(a, msc_attr_value, n->num_results + 1), *names = msc_new_array(a, msc_attr_value, n->num_results + 1);
+  msc_attr_value *ties = msc_new_array(a, msc_attr_value, n->num_results + 1),
+                 *names = msc_new_array(a, msc_attr_value, n->num_results + 1);
   size_t num = 0;
   for (const tied *t = n->first; t; t = t->next, num++) {
     result[num] = t->value;
@@ -440,7 +462,12 @@ static void end_section(splitting *s, section *n) {
 
 static bool split_func(msc_pass_ctx *pass, msc_func *f, const char *program, int64_t count, int64_t *message) {
   msc_numbering n = msc_number(f->body);
-  splitting s = {.pass = pass, .f = f, .program = program, .shape = msc_pipeline_shape_of(pass->config, pass->scratch), .count = count, .next_message = *message};
+  splitting s = {.pass = pass,
+                 .f = f,
+                 .program = program,
+                 .shape = msc_pipeline_shape_of(pass->config, pass->scratch),
+                 .count = count,
+                 .next_message = *message};
   size_t rows = (size_t)(s.shape.stages * s.shape.chunks);
   s.loss = msc_sum_of_loss(f);
   s.per_micro = msc_micro_values(pass->scratch, f);
@@ -481,12 +508,15 @@ static bool add_stage_axis(msc_pass_ctx *pass, msc_module *m, int stages) {
   const char *name = "stage";
   for (int i = 0; i < m->mesh.num_axes; i++)
     if (!strcmp(m->mesh.axis[i].name, name)) name = msc_arena_printf(pass->scratch, "%s_", name);
-  if (m->mesh.num_axes == MSC_MAX_AXES) return msc_error(pass->ctx, MSC_E_UNSUPPORTED, NULL, "a mesh of %d axes and pipeline stages: not supported yet", MSC_MAX_AXES);
+  if (m->mesh.num_axes == MSC_MAX_AXES)
+    return msc_error(pass->ctx, MSC_E_UNSUPPORTED, NULL, "a mesh of %d axes and pipeline stages: not supported yet",
+                     MSC_MAX_AXES);
   memmove(&m->mesh.axis[1], &m->mesh.axis[0], sizeof *m->mesh.axis * (size_t)m->mesh.num_axes);
   m->mesh.num_axes++;
   m->mesh.axis[0] = (msc_axis){msc_intern(pass->ctx, name), stages};
   for (msc_func *f = m->first; f; f = f->next) {
-    for (size_t i = 0; i < f->body->num_args; i++) f->body->args[i]->type = on_all_stages(pass->ctx, &m->mesh, f->body->args[i]->type);
+    for (size_t i = 0; i < f->body->num_args; i++)
+      f->body->args[i]->type = on_all_stages(pass->ctx, &m->mesh, f->body->args[i]->type);
     for (msc_op *op = f->body->first; op; op = op->next) {
       for (size_t i = 0; i < op->num_out; i++) op->out[i].type = on_all_stages(pass->ctx, &m->mesh, op->out[i].type);
       if (op->kind == OP_stage_recv) msc_op_set(op, "type", msc_type_attr(op->out[0].type));

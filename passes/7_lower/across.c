@@ -1,10 +1,11 @@
-/* across: reductions along the last dimension and reductions across it, of values that have elementwise ops in common -> each with ops of
- * its own, from what both begin at.
+/* across: reductions along the last dimension and reductions across it, of values that have elementwise ops in common
+ * -> each with ops of its own, from what both begin at.
  *
- * No kernel does both, so what lies between them would go through memory: of a norm dx = f(dy, x, mean(x)) is made along rows and
- * dgamma = sum(g(dy, x, mean(x))) across them.  Ops are copied for the latter when reading what they begin at takes no more bytes than to
- * write the result and to read it again; not those of the forward: what they make is kept, what they are made of need not be.  The copies
- * carry `across = true`, which keeps them out of kernels that go along rows (fuse). */
+ * No kernel does both, so what lies between them would go through memory: of a norm dx = f(dy, x, mean(x)) is made
+ * along rows and dgamma = sum(g(dy, x, mean(x))) across them.  Ops are copied for the latter when reading what they
+ * begin at takes no more bytes than to write the result and to read it again; not those of the forward: what they make
+ * is kept, what they are made of need not be.  The copies carry `across = true`, which keeps them out of kernels that
+ * go along rows (fuse). */
 #include "passes/direction.h"
 #include "passes/pass.h"
 
@@ -27,7 +28,14 @@ typedef struct {
 
 static bool is_cheap(const msc_op *op) {
   switch (op->kind) {
-    case OP_add: case OP_sub: case OP_mul: case OP_div: case OP_neg: case OP_rsqrt: case OP_cast: case OP_broadcast_to: return true;
+    case OP_add:
+    case OP_sub:
+    case OP_mul:
+    case OP_div:
+    case OP_neg:
+    case OP_rsqrt:
+    case OP_cast:
+    case OP_broadcast_to: return true;
     default: return false;
   }
 }
@@ -67,8 +75,8 @@ static bool add_source(sources *s, const msc_value *v) {
   return true;
 }
 
-/* False: there are too many, or too much of them.  What is smaller than the result, as weights are, is not counted: ranks with larger
- * and with smaller parts of the batch then decide alike, and round alike. */
+/* False: there are too many, or too much of them.  What is smaller than the result, as weights are, is not counted:
+ * ranks with larger and with smaller parts of the batch then decide alike, and round alike. */
 static bool find_sources(const copying *c, const msc_op *op, sources *out) {
   const msc_type *y = op->out[0].type;
   int bytes = 0;
@@ -97,7 +105,8 @@ static void copy_op(copying *c, msc_op *op) {
   msc_insert_after(op, copy);
   for (msc_use *u = op->out[0].uses, *next; u; u = next) {
     next = u->next;
-    if (u->user != copy && feeds(c, u->user) == ACROSS) msc_set_operand(u->user, (size_t)(u - u->user->in), &copy->out[0]);
+    if (u->user != copy && feeds(c, u->user) == ACROSS)
+      msc_set_operand(u->user, (size_t)(u - u->user->in), &copy->out[0]);
   }
 }
 
@@ -122,7 +131,12 @@ static const bool *forward_of(msc_arena *scratch, msc_func *f) {
 
 static int64_t copy_ops(msc_arena *scratch, msc_func *f) {
   size_t num = msc_number(f->body).num_ops;
-  copying c = {.f = f, .scratch = scratch, .forward = forward_of(scratch, f), .feeds = msc_new_array(scratch, uint8_t, num), .copy = msc_new_array(scratch, msc_op *, num), .from = msc_new_array(scratch, sources, num)};
+  copying c = {.f = f,
+               .scratch = scratch,
+               .forward = forward_of(scratch, f),
+               .feeds = msc_new_array(scratch, uint8_t, num),
+               .copy = msc_new_array(scratch, msc_op *, num),
+               .from = msc_new_array(scratch, sources, num)};
   find_feeders(&c);
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;

@@ -1,12 +1,14 @@
-/* align: scores of an odd number of classes, that a GPU's library multiplies in f16 or bf16, and all that is made of them -> as wide as
- * its tensor cores take: rows begin at 16 bytes.  GPT-2 has 50257 classes.
+/* align: scores of an odd number of classes, that a GPU's library multiplies in f16 or bf16, and all that is made of
+ * them -> as wide as its tensor cores take: rows begin at 16 bytes.  GPT-2 has 50257 classes.
  *
- *   y = x w,  loss and dy of y,  dx = dy w^T,  dw = x^T dy   ->   the same of pad(w) [k, 50304];  dw is a slice of what comes out
+ *   y = x w,  loss and dy of y,  dx = dy w^T,  dw = x^T dy   ->   the same of pad(w) [k, 50304];  dw is a slice of what
+ * comes out
  *
  * Of an embedding, y = x w^T, the same with rows of w.
  *
- * The loss sees minus infinity in the columns behind, so dy is 0 there, and nothing else changes: labels are checked against the number
- * of classes as before (attribute `whole`).  Where others look at the scores, they stay as they are. */
+ * The loss sees minus infinity in the columns behind, so dy is 0 there, and nothing else changes: labels are checked
+ * against the number of classes as before (attribute `whole`).  Where others look at the scores, they stay
+ * as they are. */
 #include <string.h>
 
 #include "ir/gemm.h"
@@ -28,8 +30,10 @@ static int64_t last_dim(const msc_type *t) { return t->rank ? t->dim[t->rank - 1
 
 static bool is_first(const msc_op *op) {
   const msc_type *y = op->out[0].type;
-  return op->kind == OP_gemm && !msc_op_bool(op, "generated") && msc_dtype_bytes(y->dtype) == 2 && op->num_out == 1 && !msc_gemm_operand(op, "add") &&
-         !msc_gemm_operand(op, "aux") && !msc_op_bool(op, "relu") && !msc_op_bool(op, "gelu") && last_dim(y) >= LEAST && last_dim(y) * 2 % ALIGNED_BYTES && op->in[1].value->type->rank == 2;
+  return op->kind == OP_gemm && !msc_op_bool(op, "generated") && msc_dtype_bytes(y->dtype) == 2 && op->num_out == 1 &&
+         !msc_gemm_operand(op, "add") && !msc_gemm_operand(op, "aux") && !msc_op_bool(op, "relu") &&
+         !msc_op_bool(op, "gelu") && last_dim(y) >= LEAST && last_dim(y) * 2 % ALIGNED_BYTES &&
+         op->in[1].value->type->rank == 2;
 }
 
 /* ---- what is made of them ---- */
@@ -39,7 +43,10 @@ static bool keeps_classes(const msc_op *op, int64_t classes) {
   return moves && last_dim(op->out[0].type) == classes;
 }
 
-static bool is_loss(const msc_op *op) { return (op->kind == OP_softmax_cross_entropy || op->kind == OP_softmax_cross_entropy_grad) && !msc_is_float(op->in[1].value->type->dtype); }
+static bool is_loss(const msc_op *op) {
+  return (op->kind == OP_softmax_cross_entropy || op->kind == OP_softmax_cross_entropy_grad) &&
+         !msc_is_float(op->in[1].value->type->dtype);
+}
 
 /* dw = x^T dy or dy^T x, perhaps with the sum of dy's rows. */
 static bool is_weight_gradient(const msc_op *op, size_t i) {
@@ -66,7 +73,9 @@ static bool collect(aligning *z, msc_value *y) {
     for (const msc_use *u = z->value[done]->uses; u; u = u->next) {
       size_t i = (size_t)(u - u->user->in);
       if (z->num + 1 >= z->room) return false;
-      if (keeps_classes(u->user, z->narrow) || (is_loss(u->user) && i == 0 && u->user->kind == OP_softmax_cross_entropy_grad)) add_value(z, &u->user->out[0]);
+      if (keeps_classes(u->user, z->narrow) ||
+          (is_loss(u->user) && i == 0 && u->user->kind == OP_softmax_cross_entropy_grad))
+        add_value(z, &u->user->out[0]);
       else if (!(is_loss(u->user) && i == 0) && !is_gradient(u->user, i)) return false;
     }
   return true;
@@ -88,7 +97,8 @@ static msc_value *made(msc_op *op, const msc_type *type, msc_op *before) {
 }
 
 /* `dims` of them, but for one. */
-static void set_dims(const aligning *z, msc_op *op, const char *name, const msc_type *t, const int64_t *dims, int dim, int64_t value) {
+static void set_dims(const aligning *z, msc_op *op, const char *name, const msc_type *t, const int64_t *dims, int dim,
+                     int64_t value) {
   int64_t v[MSC_MAX_RANK];
   for (int d = 0; d < t->rank; d++) v[d] = d == dim ? value : dims[d];
   msc_op_set(op, name, msc_ints(z->pass->ctx, (size_t)t->rank, v));
@@ -127,7 +137,9 @@ static msc_value *scalar(aligning *z, msc_dtype dtype, const void *bytes, msc_op
   size_t num = (size_t)msc_dtype_bytes(dtype);
   const msc_type *t = msc_type_of(ctx, dtype, 0, NULL, NULL);
   msc_op *op = msc_op_new(z->f, OP_constant, 0, NULL, 1, before->loc);
-  msc_op_set(op, "value", (msc_attr_value){.kind = MSC_ATTR_DENSE, .dense = {t, msc_arena_copy(msc_context_arena(ctx), bytes, num), num}});
+  msc_op_set(
+      op, "value",
+      (msc_attr_value){.kind = MSC_ATTR_DENSE, .dense = {t, msc_arena_copy(msc_context_arena(ctx), bytes, num), num}});
   return made(op, t, before);
 }
 
@@ -140,10 +152,12 @@ static msc_value *without_columns_behind(aligning *z, msc_value *v, msc_op *befo
   msc_op *iota = msc_op_new(z->f, OP_iota, 0, NULL, 1, before->loc);
   msc_op_set(iota, "type", msc_type_attr(columns));
   msc_value *column = made(iota, columns, before);
-  msc_op *less = msc_op_new(z->f, OP_compare, 2, (msc_value *[]){column, scalar(z, MSC_I32, &classes, before)}, 1, before->loc);
+  msc_op *less =
+      msc_op_new(z->f, OP_compare, 2, (msc_value *[]){column, scalar(z, MSC_I32, &classes, before)}, 1, before->loc);
   msc_op_set(less, "predicate", msc_str(ctx, "lt"));
   msc_value *is_class = made(less, msc_type_of(ctx, MSC_I1, 1, &z->wide, NULL), before);
-  msc_op *select = msc_op_new(z->f, OP_select, 3, (msc_value *[]){is_class, v, scalar(z, MSC_F32, &lowest, before)}, 1, before->loc);
+  msc_op *select =
+      msc_op_new(z->f, OP_select, 3, (msc_value *[]){is_class, v, scalar(z, MSC_F32, &lowest, before)}, 1, before->loc);
   return made(select, v->type, before);
 }
 
@@ -208,7 +222,13 @@ static int64_t align(msc_pass_ctx *pass, msc_func *f) {
   int64_t num = 0;
   for (msc_op *op = f->body->first; op; op = op->next) {
     if (!is_first(op)) continue;
-    aligning z = {.pass = pass, .f = f, .narrow = last_dim(op->out[0].type), .room = room, .value = value, .from = value + room, .to = value + 2 * room};
+    aligning z = {.pass = pass,
+                  .f = f,
+                  .narrow = last_dim(op->out[0].type),
+                  .room = room,
+                  .value = value,
+                  .from = value + room,
+                  .to = value + 2 * room};
     z.wide = (z.narrow + UNIT - 1) / UNIT * UNIT;
     if (!collect(&z, &op->out[0]) || !has_loss(&z)) continue;
     rewrite(&z, op);

@@ -1,5 +1,5 @@
-/* attention: flash_attention and its gradient, of one rank's heads -> products and what lies between them, or marked for a library.  Where
- * nothing is dropped nothing is multiplied by ones. */
+/* attention: flash_attention and its gradient, of one rank's heads -> products and what lies between them, or marked
+ * for a library.  Where nothing is dropped nothing is multiplied by ones. */
 #include "ir/formula.h"
 #include "ir/interp/interp.h"
 #include "passes/4_partition/flash.h"

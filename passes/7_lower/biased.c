@@ -20,7 +20,8 @@ static msc_op *make(msc_op *conv, msc_value *bias, msc_op *end, bool relu) {
   msc_builder b = {.func = end->block->func, .block = end->block, .before = end, .loc = conv->loc};
   bias = reshape(&b, bias, 4, (int64_t[]){1, conv->out[0].type->dim[1], 1, 1});
   if (!bias) return NULL;
-  msc_op *op = msc_op_new(b.func, OP_biased_conv2d, 3, (msc_value *[]){conv->in[0].value, conv->in[1].value, bias}, 1, conv->loc);
+  msc_op *op = msc_op_new(b.func, OP_biased_conv2d, 3, (msc_value *[]){conv->in[0].value, conv->in[1].value, bias}, 1,
+                          conv->loc);
   for (size_t i = 0; i < conv->num_attrs; i++) msc_op_set(op, conv->attrs[i].name, conv->attrs[i].value);
   if (relu) msc_op_set(op, "relu", msc_bool(true));
   op->name = conv->name;
@@ -34,7 +35,8 @@ static bool absorb(msc_op *conv, bool *out_made) {
   msc_value *bias = add ? bias_of(add, &conv->out[0]) : NULL;
   *out_made = bias != NULL;
   if (!bias) return true;
-  msc_op *relu = msc_only_user(&add->out[0], OP_relu), *end = relu ? relu : add, *op = make(conv, bias, end, relu != NULL);
+  msc_op *relu = msc_only_user(&add->out[0], OP_relu), *end = relu ? relu : add,
+         *op = make(conv, bias, end, relu != NULL);
   if (!op) return false;
   msc_replace_uses(&end->out[0], &op->out[0]);
   if (relu) msc_op_erase(relu);

@@ -30,7 +30,9 @@ static void scan(msc_builtin_launch *l, const msc_op *op) {
   l->number = MSC_BUILTIN_SCAN, l->num_dims = MSC_SCAN_DIMS;
   along(l, op, &l->dims[MSC_SCAN_N], &l->dims[MSC_SCAN_INNER]);
   l->dims[MSC_SCAN_DTYPE] = in(op, 0)->dtype;
-  l->dims[MSC_SCAN_KIND] = op->kind == OP_cumsum ? MSC_SCAN_SUM : op->kind == OP_cumprod ? MSC_SCAN_PROD : MSC_SCAN_PROD_GRAD;
+  l->dims[MSC_SCAN_KIND] = op->kind == OP_cumsum    ? MSC_SCAN_SUM
+                           : op->kind == OP_cumprod ? MSC_SCAN_PROD
+                                                    : MSC_SCAN_PROD_GRAD;
   l->dims[MSC_SCAN_EXCLUSIVE] = msc_op_bool(op, "exclusive");
   l->dims[MSC_SCAN_REVERSE] = msc_op_bool(op, "reverse");
   l->flops = l->extent * (uint64_t)l->dims[MSC_SCAN_N];

@@ -1,10 +1,10 @@
 /* check_layouts: functions with one rank's shapes in; true, or what does not fit the layouts reported, out.
  *
- * Pass localize leaves at every result what it is a part of (msc_value.whole), at arguments `msc.layout` and `msc.shape`, at the
- * function `result_layouts`.  So each op is held against its sharding rule once more, as it would be with shapes of wholes: one that
- * lacks a collective in front of it gets an operand in a layout that its rule does not allow.  A collective must change what its
- * operand is into what its result is.  Of values that passes made since nobody says what they are parts of; what an op that makes
- * such a one was made to read is its attribute `reads`. */
+ * Pass localize leaves at every result what it is a part of (msc_value.whole), at arguments `msc.layout` and
+ * `msc.shape`, at the function `result_layouts`.  So each op is held against its sharding rule once more, as it would
+ * be with shapes of wholes: one that lacks a collective in front of it gets an operand in a layout that its rule does
+ * not allow.  A collective must change what its operand is into what its result is.  Of values that passes made since
+ * nobody says what they are parts of; what an op that makes such a one was made to read is its attribute `reads`. */
 #include <string.h>
 
 #include "ir/comm.h"
@@ -21,17 +21,22 @@ typedef struct {
   const msc_type **whole; /* by value id; NULL: not known */
 } checking;
 
-static const char *text_of(const checking *z, const msc_type *t) { return t ? msc_type_text(z->arena, z->mesh, t) : "nothing that is known"; }
+static const char *text_of(const checking *z, const msc_type *t) {
+  return t ? msc_type_text(z->arena, z->mesh, t) : "nothing that is known";
+}
 
 static const msc_type *whole_of(const checking *z, const msc_value *v) { return z->whole[v->id]; }
 
 /* ---- what is said ---- */
 
 /* From texts of a layout and a shape: the type of elements is v's. */
-static const msc_type *said(const checking *z, const msc_loc *loc, const msc_value *v, const msc_attr_value *layout, const msc_attr_value *shape) {
+static const msc_type *said(const checking *z, const msc_loc *loc, const msc_value *v, const msc_attr_value *layout,
+                            const msc_attr_value *shape) {
   const msc_layout *l = NULL;
   int64_t dim[MSC_MAX_RANK];
-  if (!layout || layout->kind != MSC_ATTR_STR || !shape || shape->kind != MSC_ATTR_LIST || (int)shape->list.num != v->type->rank) return NULL;
+  if (!layout || layout->kind != MSC_ATTR_STR || !shape || shape->kind != MSC_ATTR_LIST ||
+      (int)shape->list.num != v->type->rank)
+    return NULL;
   if (!msc_layout_parse(z->ctx, z->mesh, loc, layout->s, &l) || l->rank != v->type->rank) return NULL;
   for (int d = 0; d < v->type->rank; d++) dim[d] = shape->list.v[d].i;
   return msc_type_of(z->ctx, v->type->dtype, v->type->rank, dim, l);
@@ -47,22 +52,27 @@ static bool is_part(const msc_value *v, const msc_type *whole) {
 
 static bool is_halo(const msc_op *op) { return op && op->kind == OP_comm && msc_op_attr(op, "halo"); }
 
-static const msc_type *replicated(const checking *z, const msc_type *t) { return msc_type_with_layout(z->ctx, t, msc_layout_replicated(z->ctx, t->rank)); }
+static const msc_type *replicated(const checking *z, const msc_type *t) {
+  return msc_type_with_layout(z->ctx, t, msc_layout_replicated(z->ctx, t->rank));
+}
 
 static bool note(checking *z, const msc_op *op, const msc_value *v, const msc_type *whole) {
   if (!whole) return true;
   z->whole[v->id] = msc_type_of(z->ctx, v->type->dtype, whole->rank, whole->dim, whole->layout);
   if (is_part(v, whole)) return true;
-  return msc_op_error(op, MSC_E_SHARDING, "%s: result %u, %s, is no part of %s", msc_kind_name(op->kind), v->index, text_of(z, v->type), text_of(z, whole));
+  return msc_op_error(op, MSC_E_SHARDING, "%s: result %u, %s, is no part of %s", msc_kind_name(op->kind), v->index,
+                      text_of(z, v->type), text_of(z, whole));
 }
 
 static bool note_arguments(checking *z) {
   bool ok = true;
   for (size_t i = 0; i < z->f->body->num_args; i++) {
     const msc_value *v = z->f->body->args[i];
-    const msc_type *t = z->whole[v->id] = said(z, z->f->loc, v, msc_arg_attr(z->f, i, "msc.layout"), msc_arg_attr(z->f, i, "msc.shape"));
+    const msc_type *t = z->whole[v->id] =
+        said(z, z->f->loc, v, msc_arg_attr(z->f, i, "msc.layout"), msc_arg_attr(z->f, i, "msc.shape"));
     if (!t || (msc_verify_type(z->f->module, z->f->loc, t) && is_part(v, t))) continue;
-    ok = msc_error(z->ctx, MSC_E_SHARDING, z->f->loc, "%s: argument %zu, %s, is no part of %s", z->f->name, i, text_of(z, v->type), text_of(z, t));
+    ok = msc_error(z->ctx, MSC_E_SHARDING, z->f->loc, "%s: argument %zu, %s, is no part of %s", z->f->name, i,
+                   text_of(z, v->type), text_of(z, t));
   }
   return ok;
 }
@@ -107,14 +117,19 @@ static void set_attr(const checking *z, msc_op *op, const char *name, msc_attr_v
 
 static bool is_cut(const msc_type *t, int dim) { return t->layout->first[dim + 1] > t->layout->first[dim]; }
 
-/* Windows have what they see beyond their part, so along a cut dimension there is no padding that they would stop at.  Groups of
- * channels are cut with the channels. */
+/* Windows have what they see beyond their part, so along a cut dimension there is no padding that they would stop at.
+ * Groups of channels are cut with the channels. */
 static void lift_windows(const checking *z, msc_op *op) {
-  bool of_x = op->kind == OP_conv2d_transpose || op->kind == OP_max_pool_grad || op->kind == OP_avg_pool_grad || op->kind == OP_fold;
-  const msc_type *x = of_x ? op->out[0].type : op->in[0].value->type, *w = op->kind == OP_conv2d_weight_grad ? op->out[0].type : op->num_in > 1 ? op->in[1].value->type : NULL;
+  bool of_x = op->kind == OP_conv2d_transpose || op->kind == OP_max_pool_grad || op->kind == OP_avg_pool_grad ||
+              op->kind == OP_fold;
+  const msc_type *x = of_x ? op->out[0].type : op->in[0].value->type, *w = op->kind == OP_conv2d_weight_grad
+                                                                               ? op->out[0].type
+                                                                           : op->num_in > 1 ? op->in[1].value->type
+                                                                                            : NULL;
   int64_t padding[4];
   msc_attr_value *v = msc_new_array(z->arena, msc_attr_value, 4);
-  if (msc_op_attr(op, "groups") && w && w->rank > 1 && w->dim[1]) set_attr(z, op, "groups", msc_int(x->dim[1] / w->dim[1]));
+  if (msc_op_attr(op, "groups") && w && w->rank > 1 && w->dim[1])
+    set_attr(z, op, "groups", msc_int(x->dim[1] / w->dim[1]));
   if (msc_op_ints(op, "padding", padding, 4) != 4 || x->rank != 4) return;
   for (int i = 0; i < 4; i++) v[i] = msc_int(is_cut(x, 2 + i / 2) ? 0 : padding[i]);
   set_attr(z, op, "padding", (msc_attr_value){.kind = MSC_ATTR_LIST, .list = {4, v}});
@@ -125,12 +140,15 @@ static void lift_rows(const checking *z, msc_op *op) {
   const msc_type *table = op->kind == OP_gather ? op->in[0].value->type : op->out[0].type;
   int64_t axis = msc_op_int(op, "axis");
   if (axis < 0) axis += table->rank;
-  const int64_t *border = table->layout->split[axis], n = table->dim[axis], num = msc_layout_parts(table->layout, (int)axis), part = n / num + (n % num != 0);
+  const int64_t *border = table->layout->split[axis], n = table->dim[axis],
+                num = msc_layout_parts(table->layout, (int)axis), part = n / num + (n % num != 0);
   if (!msc_op_bool(op, "aligned") || num < 2) return;
   msc_attr_value *v = msc_new_array(z->arena, msc_attr_value, num);
-  for (int64_t i = 0; i < num; i++) v[i] = msc_int(border ? border[i + 1] - border[i] : i * part < n ? (n - i * part < part ? n - i * part : part) : 0);
+  for (int64_t i = 0; i < num; i++)
+    v[i] = msc_int(border ? border[i + 1] - border[i] : i * part < n ? (n - i * part < part ? n - i * part : part) : 0);
   op->attrs = msc_arena_copy(z->arena, op->attrs, op->num_attrs * sizeof *op->attrs);
-  msc_put_attr(z->ctx, &op->attrs, &op->num_attrs, "manual_split", (msc_attr_value){.kind = MSC_ATTR_LIST, .list = {(size_t)num, v}});
+  msc_put_attr(z->ctx, &op->attrs, &op->num_attrs, "manual_split",
+               (msc_attr_value){.kind = MSC_ATTR_LIST, .list = {(size_t)num, v}});
 }
 
 static bool is_known(const checking *z, const msc_op *op) {
@@ -141,9 +159,11 @@ static bool is_known(const checking *z, const msc_op *op) {
   return true;
 }
 
-/* A product whose sums were kept wide for a library: each rank rounds its own, as the product itself would, and what is then there is
- * said to be partial. */
-static bool rounds_sums(const checking *z, const msc_op *op) { return op->kind == OP_cast && whole_of(z, op->in[0].value)->layout == whole_of(z, &op->out[0])->layout; }
+/* A product whose sums were kept wide for a library: each rank rounds its own, as the product itself would, and what is
+ * then there is said to be partial. */
+static bool rounds_sums(const checking *z, const msc_op *op) {
+  return op->kind == OP_cast && whole_of(z, op->in[0].value)->layout == whole_of(z, &op->out[0])->layout;
+}
 
 static bool check_rule(const checking *z, const msc_op *op) {
   lifted l;
@@ -160,10 +180,14 @@ static bool check_behind(const checking *z, const msc_op *op, const msc_type *y)
   const msc_value *bias = msc_gemm_operand(op, "bias"), *add = msc_gemm_operand(op, "add");
   const msc_type *b = bias ? whole_of(z, bias) : NULL, *a = add ? whole_of(z, add) : NULL;
   if (y->layout->num_partial && (bias || msc_op_bool(op, "relu") || msc_op_bool(op, "gelu")))
-    return msc_op_error(op, MSC_E_SHARDING, "gemm: its sums are partial, %s; a bias, relu or gelu needs them whole", text_of(z, y));
-  if (a && a->layout != y->layout) return msc_op_error(op, MSC_E_SHARDING, "gemm: what is added is a part of %s, the result of %s", text_of(z, a), text_of(z, y));
+    return msc_op_error(op, MSC_E_SHARDING, "gemm: its sums are partial, %s; a bias, relu or gelu needs them whole",
+                        text_of(z, y));
+  if (a && a->layout != y->layout)
+    return msc_op_error(op, MSC_E_SHARDING, "gemm: what is added is a part of %s, the result of %s", text_of(z, a),
+                        text_of(z, y));
   bool same = !b || (b->layout->num_partial == 0 && b->dim[b->rank - 1] == y->dim[y->rank - 1]);
-  return same || msc_op_error(op, MSC_E_SHARDING, "gemm: the bias is a part of %s, the result of %s", text_of(z, b), text_of(z, y));
+  return same || msc_op_error(op, MSC_E_SHARDING, "gemm: the bias is a part of %s, the result of %s", text_of(z, b),
+                              text_of(z, y));
 }
 
 /* As the product that it is. */
@@ -179,7 +203,9 @@ static bool check_gemm(const checking *z, const msc_op *op) {
 
 /* ---- collectives ---- */
 
-static bool is_same(const msc_type *t, const msc_layout *l, const int64_t *shape) { return t->layout == l && !memcmp(t->dim, shape, sizeof *shape * (size_t)t->rank); }
+static bool is_same(const msc_type *t, const msc_layout *l, const int64_t *shape) {
+  return t->layout == l && !memcmp(t->dim, shape, sizeof *shape * (size_t)t->rank);
+}
 
 /* Rows of neighbours come to what its operand is, as if its parts were equal: whatever of them is padding. */
 static bool check_halo(const checking *z, const msc_op *op, const msc_comm_part *p) {
@@ -190,7 +216,8 @@ static bool check_halo(const checking *z, const msc_op *op, const msc_comm_part 
   msc_layout equal = *have->layout;
   memset(equal.split, 0, sizeof equal.split);
   if (msc_layout_of(z->ctx, z->mesh, &equal) == p->from) return true;
-  return msc_op_error(op, MSC_E_SHARDING, "comm: halo of %s, but its operand is a part of %s", msc_layout_print(z->arena, z->mesh, p->from), text_of(z, have));
+  return msc_op_error(op, MSC_E_SHARDING, "comm: halo of %s, but its operand is a part of %s",
+                      msc_layout_print(z->arena, z->mesh, p->from), text_of(z, have));
 }
 
 static bool check_change(const checking *z, const msc_op *op, size_t i, const msc_comm_part *p) {
@@ -198,10 +225,15 @@ static bool check_change(const checking *z, const msc_op *op, size_t i, const ms
   const msc_type *have = whole_of(z, op->in[i].value), *makes = whole_of(z, &op->out[i]);
   if (is_halo(op)) return check_halo(z, op, p);
   const char *verb = msc_op_str(op, "verb");
-  if (have && !is_same(have, p->from, p->shape)) return msc_op_error(op, MSC_E_SHARDING, "comm: %s from %s, but operand %zu is a part of %s", verb, msc_layout_print(z->arena, z->mesh, p->from), i, text_of(z, have));
-  if (makes && !is_same(makes, p->to, p->shape)) return msc_op_error(op, MSC_E_SHARDING, "comm: %s to %s, but result %zu is a part of %s", verb, msc_layout_print(z->arena, z->mesh, p->to), i, text_of(z, makes));
+  if (have && !is_same(have, p->from, p->shape))
+    return msc_op_error(op, MSC_E_SHARDING, "comm: %s from %s, but operand %zu is a part of %s", verb,
+                        msc_layout_print(z->arena, z->mesh, p->from), i, text_of(z, have));
+  if (makes && !is_same(makes, p->to, p->shape))
+    return msc_op_error(op, MSC_E_SHARDING, "comm: %s to %s, but result %zu is a part of %s", verb,
+                        msc_layout_print(z->arena, z->mesh, p->to), i, text_of(z, makes));
   if (p->from->num_partial && strcmp(msc_op_str(op, "reduction"), names[p->from->reduction]))
-    return msc_op_error(op, MSC_E_SHARDING, "comm: reduces by %s, but operand %zu is a partial %s", msc_op_str(op, "reduction"), i, names[p->from->reduction]);
+    return msc_op_error(op, MSC_E_SHARDING, "comm: reduces by %s, but operand %zu is a partial %s",
+                        msc_op_str(op, "reduction"), i, names[p->from->reduction]);
   return true;
 }
 
@@ -222,8 +254,8 @@ static const msc_attr_value *entry(const msc_attr_value *list, size_t i) {
 static bool is_start_of(const checking *z, const msc_attr_value *start, const msc_type *t) {
   const msc_attr_value *layout = msc_find_attr(start->dict.a, start->dict.num, "layout"),
                        *shape = msc_find_attr(start->dict.a, start->dict.num, "shape");
-  bool same = layout && layout->kind == MSC_ATTR_STR && shape && shape->kind == MSC_ATTR_LIST && (int)shape->list.num == t->rank &&
-              !strcmp(layout->s, msc_layout_print(z->arena, z->mesh, t->layout));
+  bool same = layout && layout->kind == MSC_ATTR_STR && shape && shape->kind == MSC_ATTR_LIST &&
+              (int)shape->list.num == t->rank && !strcmp(layout->s, msc_layout_print(z->arena, z->mesh, t->layout));
   for (int d = 0; same && d < t->rank; d++) same = shape->list.v[d].i == t->dim[d];
   return same;
 }
@@ -248,19 +280,23 @@ static int64_t indexed_dim(const msc_op *op) {
   }
 }
 
-/* An offset that a rank computes is of what the op reads or makes; `behind`: it is minus the size of the part (of iota it may be). */
+/* An offset that a rank computes is of what the op reads or makes; `behind`: it is minus the size of the part (of iota
+ * it may be). */
 static bool check_start(const checking *z, const msc_op *op, int64_t number, int64_t dim, bool behind) {
   const msc_attr_value *start = number < 0 ? NULL : entry(msc_func_attr(z->f, "starts"), (size_t)number);
   bool ok = number < 0;
-  const msc_attr_value *of = start && start->kind == MSC_ATTR_DICT ? msc_find_attr(start->dict.a, start->dict.num, "dim") : NULL;
+  const msc_attr_value *of =
+      start && start->kind == MSC_ATTR_DICT ? msc_find_attr(start->dict.a, start->dict.num, "dim") : NULL;
   if (!of || of->kind != MSC_ATTR_INT || (dim >= 0 && of->i != dim)) start = NULL;
-  if (start && op->kind != OP_iota && behind != (msc_find_attr(start->dict.a, start->dict.num, "behind") != NULL)) start = NULL;
+  if (start && op->kind != OP_iota && behind != (msc_find_attr(start->dict.a, start->dict.num, "behind") != NULL))
+    start = NULL;
   for (size_t i = 0; start && !ok && i < (size_t)op->num_in + op->num_out; i++) {
     const msc_type *t = i < op->num_in ? operand_whole(z, op, i) : whole_of(z, &op->out[i - op->num_in]);
     ok = !t || is_start_of(z, start, t);
   }
-  return ok || msc_op_error(op, MSC_E_SHARDING, "%s: offset %" PRId64 " of `starts` is of nothing that it reads or makes",
-                            msc_kind_name(op->kind), number);
+  return ok ||
+         msc_op_error(op, MSC_E_SHARDING, "%s: offset %" PRId64 " of `starts` is of nothing that it reads or makes",
+                      msc_kind_name(op->kind), number);
 }
 
 static bool check_starts(const checking *z, const msc_op *op) {
@@ -281,10 +317,11 @@ static bool check_starts(const checking *z, const msc_op *op) {
 static bool check_reads(const checking *z, const msc_op *op) {
   const msc_attr_value *v = msc_op_attr(op, "reads");
   for (size_t i = 0; v && v->kind == MSC_ATTR_LIST && i < v->list.num && i < op->num_in; i++) {
-    const msc_type *want = v->list.v[i].kind == MSC_ATTR_TYPE ? v->list.v[i].type : NULL, *have = operand_whole(z, op, i);
+    const msc_type *want = v->list.v[i].kind == MSC_ATTR_TYPE ? v->list.v[i].type : NULL,
+                   *have = operand_whole(z, op, i);
     if (want && have && !(want->layout == have->layout && is_same(have, want->layout, want->dim)))
-      return msc_op_error(op, MSC_E_SHARDING, "%s: operand %zu is a part of %s, and must be of %s", msc_kind_name(op->kind), i,
-                          text_of(z, have), text_of(z, want));
+      return msc_op_error(op, MSC_E_SHARDING, "%s: operand %zu is a part of %s, and must be of %s",
+                          msc_kind_name(op->kind), i, text_of(z, have), text_of(z, want));
   }
   return true;
 }
@@ -300,7 +337,8 @@ static bool must_say(const checking *z, const msc_op *op) {
 static void say_reads(checking *z, msc_op *op) {
   msc_attr_value *v = msc_new_array(z->arena, msc_attr_value, op->num_in);
   if (!must_say(z, op)) return;
-  for (size_t i = 0; i < op->num_in; i++) v[i] = operand_whole(z, op, i) ? msc_type_attr(operand_whole(z, op, i)) : msc_str(z->ctx, "");
+  for (size_t i = 0; i < op->num_in; i++)
+    v[i] = operand_whole(z, op, i) ? msc_type_attr(operand_whole(z, op, i)) : msc_str(z->ctx, "");
   msc_op_set(op, "reads", msc_list(z->ctx, op->num_in, v));
 }
 
@@ -314,7 +352,9 @@ static bool check_fused(checking *z, const msc_op *op) {
   for (size_t i = 0; i < op->num_out; i++) {
     const msc_type *made = whole_of(z, op->body->last->in[i].value), **mine = &z->whole[op->out[i].id];
     if (!*mine) *mine = made;
-    if (made && made != *mine) return msc_op_error(op, MSC_E_SHARDING, "fused: result %zu is a part of %s, not of %s", i, text_of(z, made), text_of(z, *mine));
+    if (made && made != *mine)
+      return msc_op_error(op, MSC_E_SHARDING, "fused: result %zu is a part of %s, not of %s", i, text_of(z, made),
+                          text_of(z, *mine));
   }
   return true;
 }
@@ -344,7 +384,8 @@ static bool check_known(checking *z, msc_op *op) {
 static bool check_op(checking *z, msc_op *op) {
   for (size_t i = 0; i < op->num_out; i++) MSC_TRY(note(z, op, &op->out[i], op->out[i].whole));
   if (msc_info(op)->flags & MSC_TERMINATOR) return true;
-  if (op->kind == OP_constant && op->out[0].type->rank == 0 && !whole_of(z, &op->out[0])) return note(z, op, &op->out[0], replicated(z, op->out[0].type));
+  if (op->kind == OP_constant && op->out[0].type->rank == 0 && !whole_of(z, &op->out[0]))
+    return note(z, op, &op->out[0], replicated(z, op->out[0].type));
   switch (op->kind) {
     case OP_fused: return check_fused(z, op);
     case OP_stage_send:
@@ -367,12 +408,18 @@ static bool check_results(const checking *z) {
   bool ok = true;
   for (size_t i = 0; i < ret->num_in; i++) {
     const msc_value *v = ret->in[i].value;
-    const msc_type *t = whole_of(z, v), *want = said(z, ret->loc, v, entry(msc_func_attr(z->f, "result_layouts"), i), entry(msc_func_attr(z->f, "result_shapes"), i));
+    const msc_type *t = whole_of(z, v), *want = said(z, ret->loc, v, entry(msc_func_attr(z->f, "result_layouts"), i),
+                                                     entry(msc_func_attr(z->f, "result_shapes"), i));
     const msc_attr_value *tie = entry(ties, i);
     bool tied = tie && tie->kind == MSC_ATTR_INT && tie->i >= 0 && tie->i < (int64_t)z->f->body->num_args;
     const msc_type *arg = tied ? whole_of(z, z->f->body->args[tie->i]) : NULL;
-    if (t && want && t != want) ok = msc_op_error(ret, MSC_E_SHARDING, "return: result %zu is a part of %s, and must be of %s", i, text_of(z, t), text_of(z, want));
-    if (t && arg && t != arg) ok = msc_op_error(ret, MSC_E_SHARDING, "return: result %zu is a part of %s, but argument %" PRId64 ", which it becomes, of %s", i, text_of(z, t), tie->i, text_of(z, arg));
+    if (t && want && t != want)
+      ok = msc_op_error(ret, MSC_E_SHARDING, "return: result %zu is a part of %s, and must be of %s", i, text_of(z, t),
+                        text_of(z, want));
+    if (t && arg && t != arg)
+      ok = msc_op_error(ret, MSC_E_SHARDING,
+                        "return: result %zu is a part of %s, but argument %" PRId64 ", which it becomes, of %s", i,
+                        text_of(z, t), tie->i, text_of(z, arg));
   }
   return ok;
 }

@@ -21,13 +21,15 @@ static int64_t inner_size(const msc_op *op) {
 static const char *decline_product(const choosing *c, const msc_op *op) {
   const msc_type *t = op->out[0].type;
   if (msc_type_elems(t) == 0 || inner_size(op) == 0) return "nothing to multiply";
-  if (!msc_is_float(t->dtype)) return msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(t->dtype));
+  if (!msc_is_float(t->dtype))
+    return msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(t->dtype));
   return c->among->level >= 3 ? NULL : "it needs fused multiply-add";
 }
 
-/* oneDNN on CPUs: f32.  Its products of bf16 give results of bf16, so a rank's part of a sum would be rounded before it meets the others', and are
- * made, where a CPU has it, by vdpbf16ps: terms go in pairs, the odd one first, each by fma, and what is denormal, in operands and in sums, counts as
- * zero.  By f32's fma terms are the same on every CPU, and sums the same for any number of ranks. */
+/* oneDNN on CPUs: f32.  Its products of bf16 give results of bf16, so a rank's part of a sum would be rounded before it
+ * meets the others', and are made, where a CPU has it, by vdpbf16ps: terms go in pairs, the odd one first, each by fma,
+ * and what is denormal, in operands and in sums, counts as zero.  By f32's fma terms are the same on every CPU, and
+ * sums the same for any number of ranks. */
 static const char *decline_library(const choosing *c, const msc_op *op) {
   const msc_type *t = op->out[0].type;
   if (msc_type_elems(t) == 0 || inner_size(op) == 0) return "nothing to multiply";
@@ -39,25 +41,33 @@ static const char *decline_library(const choosing *c, const msc_op *op) {
 static const char *decline_cublas(const choosing *c, const msc_op *op) {
   const msc_type *t = op->out[0].type;
   if (msc_type_elems(t) == 0 || inner_size(op) == 0) return "nothing to multiply";
-  return msc_is_float(t->dtype) ? NULL : msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(t->dtype));
+  return msc_is_float(t->dtype)
+             ? NULL
+             : msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(t->dtype));
 }
 
-/* Products over what the windows see; in a direct loop nest nothing is copied, but nothing is kept in registers either. */
+/* Products over what the windows see; in a direct loop nest nothing is copied, but nothing is kept
+ * in registers either. */
 static const char *decline_unfold(const choosing *c, const msc_op *op) {
   const msc_type *t = op->out[0].type;
   for (size_t i = 0; i < op->num_in; i++)
     if (msc_type_elems(op->in[i].value->type) == 0 || msc_type_elems(t) == 0) return "nothing to multiply";
   if (msc_op_int(op, "groups") > 1) return "products of single groups are small";
-  return t->dtype == MSC_F32 || t->dtype == MSC_F64 ? NULL : msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(t->dtype));
+  return t->dtype == MSC_F32 || t->dtype == MSC_F64
+             ? NULL
+             : msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(t->dtype));
 }
 
 /* cuDNN, on every GPU since sm_80. */
 static const char *decline_attention(const choosing *c, const msc_op *op) {
   const msc_type *q = op->in[0].value->type, *v = op->in[2].value->type;
   if (!c->among->attention) return "library_attention is false";
-  if (q->dtype != MSC_F16 && q->dtype != MSC_BF16) return msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(q->dtype));
+  if (q->dtype != MSC_F16 && q->dtype != MSC_BF16)
+    return msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(q->dtype));
   if (msc_type_elems(q) == 0 || msc_type_elems(v) == 0) return "nothing to multiply";
-  return q->dim[3] % 8 || v->dim[3] % 8 || q->dim[3] > 128 || v->dim[3] > 128 ? "elements of a head are not a multiple of 8 up to 128" : NULL;
+  return q->dim[3] % 8 || v->dim[3] % 8 || q->dim[3] > 128 || v->dim[3] > 128
+             ? "elements of a head are not a multiple of 8 up to 128"
+             : NULL;
 }
 
 /* cuDNN knows one padding for both sides. */
@@ -66,12 +76,16 @@ static const char *decline_convolution(const choosing *c, const msc_op *op) {
   msc_conv v = msc_conv_of(op);
   msc_dtype dtype = op->out[0].type->dtype;
   if (!c->among->convolution) return "library_convolution is false";
-  if (dtype != MSC_F32 && dtype != MSC_F16 && dtype != MSC_BF16) return msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(dtype));
-  if (msc_type_elems(op->in[0].value->type) == 0 || msc_type_elems(op->in[1].value->type) == 0 || msc_type_elems(op->out[0].type) == 0) return "nothing to multiply";
+  if (dtype != MSC_F32 && dtype != MSC_F16 && dtype != MSC_BF16)
+    return msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(dtype));
+  if (msc_type_elems(op->in[0].value->type) == 0 || msc_type_elems(op->in[1].value->type) == 0 ||
+      msc_type_elems(op->out[0].type) == 0)
+    return "nothing to multiply";
   for (int i = 0; i < 2; i++) {
     const msc_window *w = &v.dim[i];
     if (w->low != w->high) return "padding differs between the two sides";
-    if (w->low < 0 || w->low > MOST || w->stride > MOST || w->dilation > MOST) return "padding, steps or dilation are out of its range";
+    if (w->low < 0 || w->low > MOST || w->stride > MOST || w->dilation > MOST)
+      return "padding, steps or dilation are out of its range";
     int64_t room = w->x + 2 * w->low - (w->kernel - 1) * w->dilation - 1;
     if (room < 0 || room / w->stride + 1 != w->y) return "windows do not reach the border";
   }
@@ -91,22 +105,30 @@ static const struct {
 #undef KERNEL
 };
 
-static const char *const names[] = {[MSC_BY_PRODUCT] = "generated tiles", [MSC_BY_LIBRARY] = "library", [MSC_BY_KERNEL] = "generated kernel", [MSC_BY_BUILTIN] = "kernel of the runtime", [MSC_BY_COLLECTIVE] = "collective", [MSC_BY_ALIAS] = "alias"};
+static const char *const names[] = {[MSC_BY_PRODUCT] = "generated tiles", [MSC_BY_LIBRARY] = "library",
+                                    [MSC_BY_KERNEL] = "generated kernel", [MSC_BY_BUILTIN] = "kernel of the runtime",
+                                    [MSC_BY_COLLECTIVE] = "collective",   [MSC_BY_ALIAS] = "alias"};
 
 msc_choices msc_choices_of(const msc_pass_ctx *pass, const msc_module *m) {
-  return (msc_choices){.target = msc_target_of(m), .level = pass->options->cpu_level ? pass->options->cpu_level : 3,
-                       .attention = msc_config_bool(pass->config, MSC_KEY_library_attention), .convolution = msc_config_bool(pass->config, MSC_KEY_library_convolution)};
+  return (msc_choices){.target = msc_target_of(m),
+                       .level = pass->options->cpu_level ? pass->options->cpu_level : 3,
+                       .attention = msc_config_bool(pass->config, MSC_KEY_library_attention),
+                       .convolution = msc_config_bool(pass->config, MSC_KEY_library_convolution)};
 }
 
 msc_chosen msc_choose(msc_arena *arena, const msc_op *op, const msc_choices *choices) {
   choosing c = {.arena = arena, .among = choices};
-  msc_chosen chosen = {.by = msc_info(op)->flags & MSC_COLLECTIVE ? MSC_BY_COLLECTIVE : msc_builtin_of(op, NULL) ? MSC_BY_BUILTIN : MSC_BY_KERNEL, .declined = ""};
+  msc_chosen chosen = {.by = msc_info(op)->flags & MSC_COLLECTIVE ? MSC_BY_COLLECTIVE
+                             : msc_builtin_of(op, NULL)           ? MSC_BY_BUILTIN
+                                                                  : MSC_BY_KERNEL,
+                       .declined = ""};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     if (rows[i].op != op->kind || !(rows[i].targets >> choices->target & 1)) continue;
     const char *why = rows[i].decline ? rows[i].decline(&c, op) : NULL;
     chosen.by = rows[i].by;
     if (!why) break;
-    chosen.declined = msc_arena_printf(arena, "%s%s%s: %s", chosen.declined, *chosen.declined ? "; " : "", names[rows[i].by], why);
+    chosen.declined =
+        msc_arena_printf(arena, "%s%s%s: %s", chosen.declined, *chosen.declined ? "; " : "", names[rows[i].by], why);
   }
   return chosen;
 }

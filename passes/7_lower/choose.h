@@ -5,7 +5,14 @@
 #include "passes/7_lower/target.h"
 #include "passes/pass.h"
 
-typedef enum { MSC_BY_PRODUCT, MSC_BY_LIBRARY, MSC_BY_KERNEL, MSC_BY_BUILTIN, MSC_BY_COLLECTIVE, MSC_BY_ALIAS } msc_choice;
+typedef enum {
+  MSC_BY_PRODUCT,
+  MSC_BY_LIBRARY,
+  MSC_BY_KERNEL,
+  MSC_BY_BUILTIN,
+  MSC_BY_COLLECTIVE,
+  MSC_BY_ALIAS
+} msc_choice;
 
 typedef struct {
   msc_choice by;
@@ -26,8 +33,9 @@ msc_chosen msc_choose(msc_arena *arena, const msc_op *op, const msc_choices *cho
 
 /* ---- widen.c ---- */
 
-/* A product without layouts for a CPU of that level: where its elements are f16 or bf16 and f32 has something faster than a generated kernel, it
- * is replaced by a product with a result in f32, cast for who wants it narrow, which is returned; else the op itself. */
+/* A product without layouts for a CPU of that level: where its elements are f16 or bf16 and f32 has something faster
+ * than a generated kernel, it is replaced by a product with a result in f32, cast for who wants it narrow, which is
+ * returned; else the op itself. */
 msc_op *msc_widened(msc_arena *arena, msc_op *op, int level);
 
 #endif

@@ -1,7 +1,7 @@
 /* contract: einsum of one rank's shapes -> matrix products, and transposes where letters lie otherwise.
  *
- * Letters of a product stand in groups, and the dimensions of a group become one.  Of a whole tensor that would keep the minor ones from
- * being cut: so it is done here, where every rank's part is a tensor of its own. */
+ * Letters of a product stand in groups, and the dimensions of a group become one.  Of a whole tensor that would keep
+ * the minor ones from being cut: so it is done here, where every rank's part is a tensor of its own. */
 #include "ir/formula.h"
 #include "passes/check.h"
 #include "passes/pass.h"
@@ -13,7 +13,9 @@ static void hand_on_blocks(const msc_op *op, msc_func *expansion) {
     if (o->kind == OP_matmul || o->kind == OP_batch_matmul) msc_op_set(o, "blocks", *blocks);
 }
 
-static bool is_product(const msc_value *v) { return v->def && (v->def->kind == OP_matmul || v->def->kind == OP_batch_matmul); }
+static bool is_product(const msc_value *v) {
+  return v->def && (v->def->kind == OP_matmul || v->def->kind == OP_batch_matmul);
+}
 
 /* Is v one row of x, whose last dimensions have as many elements as a row of the product? */
 static bool is_row(const msc_value *v, const msc_type *x, const msc_type *product) {
@@ -23,10 +25,13 @@ static bool is_row(const msc_value *v, const msc_type *x, const msc_type *produc
   return fits;
 }
 
-/* A bias is added before the columns come apart: then whoever computes the product adds it too (library.c, epilogue.c). */
+/* A bias is added before the columns come apart: then whoever computes the product adds it
+ * too (library.c, epilogue.c). */
 static bool add_before(msc_op *split) {
   msc_value *product = split->in[0].value;
-  if (split->kind != OP_reshape || !is_product(product) || !msc_has_one_use(product) || !msc_has_one_use(&split->out[0])) return true;
+  if (split->kind != OP_reshape || !is_product(product) || !msc_has_one_use(product) ||
+      !msc_has_one_use(&split->out[0]))
+    return true;
   msc_op *sum = split->out[0].uses->user;
   if (sum->kind != OP_add) return true;
   msc_value *bias = sum->in[sum->in[0].value == &split->out[0]].value;

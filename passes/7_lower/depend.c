@@ -5,8 +5,8 @@
 
 typedef void edge_fn(void *user, uint32_t op, uint32_t before);
 
-/* Does op read what the writer of that argument may overwrite?  One that stands behind a writer reads the old value all the same: then it
- * is kept until the end (allocate.c). */
+/* Does op read what the writer of that argument may overwrite?  One that stands behind a writer reads the old value all
+ * the same: then it is kept until the end (allocate.c). */
 static const msc_op *overwriter_of(const msc_op *const *writer, const msc_op *op, const msc_value *v) {
   const msc_value *root = msc_memory_of(v).root;
   const msc_op *w = root->def || msc_info(op)->flags & MSC_TERMINATOR ? NULL : writer[root->index];
@@ -15,7 +15,8 @@ static const msc_op *overwriter_of(const msc_op *const *writer, const msc_op *op
 
 static bool is_message(const msc_op *op) { return op->kind == OP_stage_send || op->kind == OP_stage_recv; }
 
-/* A gradient waits for the op whose it is, also where it reads nothing of it: verify.c asks for that.  What is computed again waits for what stands before it: earlier it would only hold memory.  Messages of stages keep their order: the
+/* A gradient waits for the op whose it is, also where it reads nothing of it: verify.c asks for that.  What is computed
+ * again waits for what stands before it: earlier it would only hold memory.  Messages of stages keep their order: the
  * k-th send is the k-th receipt, and two stages that both received first would wait for ever. */
 static void each_edge(const msc_func *f, const msc_op *const *writer, edge_fn *fn, void *user) {
   const msc_op *before = NULL, *message = NULL;

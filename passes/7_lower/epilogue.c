@@ -1,4 +1,5 @@
-/* epilogue: products that a GPU's library computes, and what is done to them -> one call, where the library can do both:
+/* epilogue: products that a GPU's library computes, and what is done to them -> one call, where the library can do
+ * both:
  *
  *   cast(a^T b)                          a weight's gradient in f32
  *   a^T b, sums of a or b over its rows  sum_a or sum_b: a bias' gradient beside the weight's
@@ -6,7 +7,8 @@
  *   a b * gelu'(x)                       slope
  *   select(y > 0, a b, 0)                slope; the product that made y keeps bits of what is positive
  *   a b + bias + c                       add, of what is in memory anyway
- *   select(first, a b, a b + sum)        add, unless it is the step's first micro-batch; not of odd rows, which align.c widens
+ *   select(first, a b, a b + sum)        add, unless it is the step's first micro-batch; not of odd rows, which align.c
+ * widens
  *
  * The CPU's products are not touched: theirs are computed in tiles, with any elementwise op behind them. */
 #include <stdio.h>
@@ -27,10 +29,13 @@ typedef struct {
 static bool takes_function(const msc_op *gemm) {
   const msc_type *y = gemm->out[0].type, *b = gemm->in[1].value->type;
   bool single = y->rank == 2 || (b->rank == 2 && !msc_op_bool(gemm, "transpose_a"));
-  return single && y->dim[y->rank - 1] % 8 == 0 && msc_dtype_bytes(y->dtype) <= 4 && !msc_op_bool(gemm, "relu") && !msc_op_bool(gemm, "gelu");
+  return single && y->dim[y->rank - 1] % 8 == 0 && msc_dtype_bytes(y->dtype) <= 4 && !msc_op_bool(gemm, "relu") &&
+         !msc_op_bool(gemm, "gelu");
 }
 
-static bool is_plain(const msc_op *gemm) { return gemm->num_in == 2 && gemm->num_out == 1 && !msc_op_bool(gemm, "relu") && !msc_op_bool(gemm, "gelu"); }
+static bool is_plain(const msc_op *gemm) {
+  return gemm->num_in == 2 && gemm->num_out == 1 && !msc_op_bool(gemm, "relu") && !msc_op_bool(gemm, "gelu");
+}
 
 static msc_op *any_user(const msc_value *v, msc_op_kind kind) {
   for (const msc_use *u = v->uses; u; u = u->next)
@@ -92,7 +97,9 @@ static void move_before(msc_op *where, msc_op *op) {
 
 static bool widen(ending *z, msc_op *gemm) {
   msc_op *cast = msc_only_user(&gemm->out[0], OP_cast);
-  if (!cast || !msc_op_bool(gemm, "transpose_a") || !is_plain(gemm) || cast->out[0].type->dtype != MSC_F32 || msc_dtype_bytes(gemm->out[0].type->dtype) != 2) return true;
+  if (!cast || !msc_op_bool(gemm, "transpose_a") || !is_plain(gemm) || cast->out[0].type->dtype != MSC_F32 ||
+      msc_dtype_bytes(gemm->out[0].type->dtype) != 2)
+    return true;
   msc_op_set(gemm, "dtype", msc_str(msc_op_ctx(gemm), "f32"));
   return takes_place(z, gemm, 0, cast);
 }
@@ -101,7 +108,9 @@ static bool widen(ending *z, msc_op *gemm) {
 static msc_op *row_sum_of(const msc_value *v) {
   for (const msc_use *u = v->uses; u; u = u->next) {
     int64_t dims[MSC_MAX_RANK];
-    int num = u->user->kind == OP_reduce_sum && !msc_op_bool(u->user, "keep_dims") ? msc_op_ints(u->user, "dims", dims, MSC_MAX_RANK) : -1;
+    int num = u->user->kind == OP_reduce_sum && !msc_op_bool(u->user, "keep_dims")
+                  ? msc_op_ints(u->user, "dims", dims, MSC_MAX_RANK)
+                  : -1;
     for (int i = 0; i < num; i++)
       if (dims[i] == v->type->rank - 1) num = -1;
     if (num > 0 && num == v->type->rank - 1) return u->user;
@@ -144,7 +153,9 @@ static bool raise(msc_op *gemm, msc_op *where) {
 /* b first: it is what is usually summed, dy of x^T dy. */
 static bool sum_beside(ending *z, msc_op *gemm) {
   const msc_type *y = gemm->out[0].type;
-  if (!msc_op_bool(gemm, "transpose_a") || msc_op_bool(gemm, "transpose_b") || y->rank != 2 || !is_plain(gemm) || msc_dtype_bytes(y->dtype) > 4) return true;
+  if (!msc_op_bool(gemm, "transpose_a") || msc_op_bool(gemm, "transpose_b") || y->rank != 2 || !is_plain(gemm) ||
+      msc_dtype_bytes(y->dtype) > 4)
+    return true;
   for (int i = 1; i >= 0; i--) {
     msc_op *gradient = bias_gradient_of(gemm, (size_t)i);
     if (gradient && raise(gemm, gradient)) return takes_place(z, give(gemm, i ? "sum_b" : "sum_a"), 1, gradient);
@@ -177,13 +188,17 @@ static bool take_slope(ending *z, msc_op *gemm, const char *function, msc_value 
 static bool absorb_gelu_slope(ending *z, msc_op *gemm) {
   msc_gradient_match m;
   msc_op *last = msc_only_user(&gemm->out[0], OP_mul);
-  if (!last || !takes_function(gemm) || !is_plain(gemm) || !msc_match_gradient(last, &gemm->out[0], OP_gelu, "tanh", &m)) return true;
+  if (!last || !takes_function(gemm) || !is_plain(gemm) ||
+      !msc_match_gradient(last, &gemm->out[0], OP_gelu, "tanh", &m))
+    return true;
   return m.x && m.x->type == gemm->out[0].type ? take_slope(z, gemm, "gelu", m.x, last) : true;
 }
 
 /* Bits of what is positive in y, when a product with relu made it. */
 static msc_value *bits_of(msc_value *y) {
-  if (!y || y->index || !y->def || y->def->kind != OP_gemm || !msc_op_bool(y->def, "relu") || msc_op_bool(y->def, "slope")) return NULL;
+  if (!y || y->index || !y->def || y->def->kind != OP_gemm || !msc_op_bool(y->def, "relu") ||
+      msc_op_bool(y->def, "slope"))
+    return NULL;
   msc_value *have = msc_gemm_result(y->def, "aux");
   if (have) return have;
   const msc_type *b = y->def->in[1].value->type;
@@ -195,7 +210,8 @@ static msc_value *bits_of(msc_value *y) {
 static bool absorb_relu_slope(ending *z, msc_op *gemm) {
   msc_gradient_match m;
   msc_op *last = msc_only_user(&gemm->out[0], OP_select);
-  if (!last || !takes_function(gemm) || !is_plain(gemm) || !msc_match_gradient(last, &gemm->out[0], OP_relu, NULL, &m)) return true;
+  if (!last || !takes_function(gemm) || !is_plain(gemm) || !msc_match_gradient(last, &gemm->out[0], OP_relu, NULL, &m))
+    return true;
   msc_value *bits = m.y && m.y->type == gemm->out[0].type ? bits_of(m.y) : NULL;
   return bits ? take_slope(z, gemm, "relu", bits, last) : true;
 }
@@ -207,9 +223,13 @@ static bool is_in_memory(const msc_value *v) { return !v->def || v->def->kind ==
 
 static bool absorb_add(ending *z, msc_op *gemm) {
   msc_op *add = msc_only_user(&gemm->out[0], OP_add);
-  if (!add || gemm->num_out > 1 || msc_op_bool(gemm, "relu") || msc_op_bool(gemm, "gelu") || msc_gemm_operand(gemm, "add")) return true;
+  if (!add || gemm->num_out > 1 || msc_op_bool(gemm, "relu") || msc_op_bool(gemm, "gelu") ||
+      msc_gemm_operand(gemm, "add"))
+    return true;
   msc_value *other = add->in[add->in[0].value == &gemm->out[0]].value;
-  if (other == &gemm->out[0] || other->type != gemm->out[0].type || add->out[0].type != other->type || !is_in_memory(other)) return true;
+  if (other == &gemm->out[0] || other->type != gemm->out[0].type || add->out[0].type != other->type ||
+      !is_in_memory(other))
+    return true;
   take(gemm, "add", other);
   move_before(add, gemm);
   return takes_place(z, gemm, 0, add);
@@ -228,7 +248,8 @@ static msc_value *sum_of_micro_batches(const msc_op *select, const msc_value *x)
   const msc_op *add = select->in[2].value->def;
   if (select->in[1].value != x || !add || add->kind != OP_add || !msc_has_one_use(&add->out[0])) return NULL;
   msc_value *sum = add->in[add->in[0].value == x].value;
-  bool is_it = !sum->def && (add->in[0].value == x || add->in[1].value == x) && sum->type == x->type && add->out[0].type == x->type;
+  bool is_it = !sum->def && (add->in[0].value == x || add->in[1].value == x) && sum->type == x->type &&
+               add->out[0].type == x->type;
   return is_it && is_first_of_step(select->block->func, select->in[0].value) ? sum : NULL;
 }
 
@@ -242,8 +263,11 @@ static bool absorb_sum(ending *z, msc_op *gemm) {
   msc_op *select = any_user(&gemm->out[0], OP_select);
   size_t uses = 0;
   for (const msc_use *u = gemm->out[0].uses; u; u = u->next) uses++;
-  msc_value *sum = select && uses == 2 && !msc_op_bool(gemm, "slope") && !msc_gemm_operand(gemm, "add") ? sum_of_micro_batches(select, &gemm->out[0]) : NULL;
-  if (!sum || msc_op_bool(gemm, "relu") || msc_op_bool(gemm, "gelu") || sum->type->dim[sum->type->rank - 1] % 8) return true;
+  msc_value *sum = select && uses == 2 && !msc_op_bool(gemm, "slope") && !msc_gemm_operand(gemm, "add")
+                       ? sum_of_micro_batches(select, &gemm->out[0])
+                       : NULL;
+  if (!sum || msc_op_bool(gemm, "relu") || msc_op_bool(gemm, "gelu") || sum->type->dim[sum->type->rank - 1] % 8)
+    return true;
   msc_op *add = select->in[2].value->def;
   take(gemm, "add", sum);
   take(gemm, "unless", select->in[0].value);
@@ -278,7 +302,8 @@ static bool absorb(msc_pass_ctx *pass, ending *z, msc_func *f, ending_fn *fn) {
 
 /* Each sees what those before it made. */
 bool pass_epilogue(msc_pass_ctx *pass, msc_module *m) {
-  static ending_fn *const fns[] = {widen, sum_beside, absorb_gelu, absorb_gelu_slope, absorb_relu_slope, absorb_add, absorb_sum};
+  static ending_fn *const fns[] = {widen,      sum_beside, absorb_gelu, absorb_gelu_slope, absorb_relu_slope,
+                                   absorb_add, absorb_sum};
   ending z = {0};
   if (msc_target_of(m) != MSC_TARGET_CUDA || !msc_config_bool(pass->config, MSC_KEY_library_epilogues)) return true;
   for (msc_func *f = m->first; f; f = f->next) {

@@ -1,11 +1,12 @@
 /* fuse: ops that can share one loop nest -> one `fused` op, when that moves fewer bytes than it computes again.
  *
- * Ops are taken in program order; each tries to join the regions of its operands.  Regions stand in a list in which every
- * one comes after all it depends on (data, and the new value of an argument after every read of the old one).  To join two,
- * those between them that depend on the first must be movable behind the second: if the second depends on one of them, a
- * cycle would close and they stay apart.  What only the backward needs is not made in the forward when more would then be kept
- * in between: of y = tanh(x) only y, not 1 - y * y too.  For a GPU small casts, sums over micro-batches and updates that have nothing to do
- * with each other become one kernel too: to begin one takes as long as they do. */
+ * Ops are taken in program order; each tries to join the regions of its operands.  Regions stand in a list in which
+ * every one comes after all it depends on (data, and the new value of an argument after every read of the old one).  To
+ * join two, those between them that depend on the first must be movable behind the second: if the second depends on one
+ * of them, a cycle would close and they stay apart.  What only the backward needs is not made in the forward when more
+ * would then be kept in between: of y = tanh(x) only y, not 1 - y * y too.  For a GPU small casts, sums over
+ * micro-batches and updates that have nothing to do with each other become one kernel too: to begin one takes as long
+ * as they do. */
 #include <string.h>
 
 #include "passes/7_lower/depend.h"
@@ -38,7 +39,8 @@ typedef struct {
 /* ---- constants ---- */
 
 static bool is_splat(const msc_op *op) {
-  return op->kind == OP_constant && msc_op_attr(op, "value")->dense.bytes == (size_t)msc_dtype_bytes(op->out[0].type->dtype);
+  return op->kind == OP_constant &&
+         msc_op_attr(op, "value")->dense.bytes == (size_t)msc_dtype_bytes(op->out[0].type->dtype);
 }
 
 /* But for other splats. */
@@ -88,7 +90,8 @@ static uint64_t cost_of(const msc_nest_info *info) { return info->bytes + info->
 
 static bool depends_on(const fusing *z, const region *r, const region *first) {
   for (size_t i = 0; i < r->num; i++)
-    for (const uint32_t *p = msc_depend_begin(&z->deps, r->op[i]->id); p < msc_depend_end(&z->deps, r->op[i]->id); p++) {
+    for (const uint32_t *p = msc_depend_begin(&z->deps, r->op[i]->id); p < msc_depend_end(&z->deps, r->op[i]->id);
+         p++) {
       const region *before = z->of[*p];
       if (before == first || (before->follows && before != r)) return true;
     }
@@ -101,7 +104,8 @@ static bool mark_between(fusing *z, const region *first, region *second) {
   for (size_t i = first->place + 1; i < second->place; i++)
     if (z->order[i]) z->order[i]->follows = depends_on(z, z->order[i], first);
   for (size_t i = 0; i < second->num && !through; i++)
-    for (const uint32_t *p = msc_depend_begin(&z->deps, second->op[i]->id); p < msc_depend_end(&z->deps, second->op[i]->id) && !through; p++)
+    for (const uint32_t *p = msc_depend_begin(&z->deps, second->op[i]->id);
+         p < msc_depend_end(&z->deps, second->op[i]->id) && !through; p++)
       through = z->of[*p]->follows && z->of[*p] != second;
   return !through;
 }
@@ -192,7 +196,8 @@ static uint64_t bytes_ended(const fusing *z, const region *r, const region *othe
     for (size_t k = 0; k < r->op[i]->num_in; k++) {
       const msc_value *v = r->op[i]->in[k].value;
       const msc_use *u = v->uses;
-      if (!v->def || v->def->kind == OP_constant || is_in(z, v->def, r, other) || is_used_outside(z, v, r, other)) continue;
+      if (!v->def || v->def->kind == OP_constant || is_in(z, v->def, r, other) || is_used_outside(z, v, r, other))
+        continue;
       while (!is_in(z, u->user, r, r)) u = u->next;
       if (u == &r->op[i]->in[k]) bytes += (uint64_t)msc_type_bytes(v->type);
     }
@@ -203,7 +208,8 @@ static bool keeps_more(const fusing *z, const region *a, const region *b) {
   turn ta = turn_of(z, a), tb = turn_of(z, b);
   if (ta == tb) return false;
   const region *early = ta < tb ? a : b, *late = ta < tb ? b : a;
-  return bytes_left(z, early, a, b) + bytes_left(z, late, a, b) > bytes_left(z, early, early, early) + bytes_ended(z, late, early);
+  return bytes_left(z, early, a, b) + bytes_left(z, late, a, b) >
+         bytes_left(z, early, early, early) + bytes_ended(z, late, early);
 }
 
 /* The two become m, where what lies between them can step aside. */
@@ -247,12 +253,15 @@ static bool is_small(const region *r) {
 
 /* Columns that begin at one place: then groups of several are the same kernel, too. */
 static bool same_op(const msc_op *a, const msc_op *b) {
-  if (a->kind == OP_slice && b->kind == OP_slice && !msc_attr_equal(msc_op_attr(a, "start"), msc_op_attr(b, "start"))) return false;
-  return a->kind == b->kind && a->out[0].type == b->out[0].type && a->num_in == b->num_in && a->in[0].value->type == b->in[0].value->type;
+  if (a->kind == OP_slice && b->kind == OP_slice && !msc_attr_equal(msc_op_attr(a, "start"), msc_op_attr(b, "start")))
+    return false;
+  return a->kind == b->kind && a->out[0].type == b->out[0].type && a->num_in == b->num_in &&
+         a->in[0].value->type == b->in[0].value->type;
 }
 
 static bool are_alike(const region *group, const region *r) {
-  return group->num % r->num == 0 && same_op(group->op[0], r->op[0]) && same_op(group->op[group->num - 1], r->op[r->num - 1]);
+  return group->num % r->num == 0 && same_op(group->op[0], r->op[0]) &&
+         same_op(group->op[group->num - 1], r->op[r->num - 1]);
 }
 
 static region *joined(fusing *z, region *group, region *r) {
@@ -312,7 +321,9 @@ static size_t index_of(const value_list *l, const msc_value *v) {
   return i;
 }
 
-static bool inside(const fusing *z, const region *r, const msc_op *op) { return op && op->block == z->f->body && z->of[op->id] == r; }
+static bool inside(const fusing *z, const region *r, const msc_op *op) {
+  return op && op->block == z->f->body && z->of[op->id] == r;
+}
 
 static void collect(const fusing *z, const region *r, value_list *in, value_list *out) {
   for (size_t i = 0; i < r->num; i++) {
@@ -375,7 +386,8 @@ static int64_t emit(fusing *z, region *r, region **stack) {
     region *top = stack[depth - 1];
     size_t own = depth;
     for (size_t i = 0; i < top->num && !top->emitted; i++)
-      for (const uint32_t *p = msc_depend_begin(&z->deps, top->op[i]->id); p < msc_depend_end(&z->deps, top->op[i]->id); p++)
+      for (const uint32_t *p = msc_depend_begin(&z->deps, top->op[i]->id); p < msc_depend_end(&z->deps, top->op[i]->id);
+           p++)
         if (z->of[*p] != top && !z->of[*p]->emitted) stack[depth++] = z->of[*p];
     if (depth > own) continue;
     depth--;
@@ -387,8 +399,8 @@ static int64_t emit(fusing *z, region *r, region **stack) {
   return kernels;
 }
 
-/* Puts the ops back, regions of several as one: where its last op stood, or just before what needs it sooner.  So an op of the backward
- * that was joined with an update at the end holds nothing up, and nothing runs earlier than it did. */
+/* Puts the ops back, regions of several as one: where its last op stood, or just before what needs it sooner.  So an op
+ * of the backward that was joined with an update at the end holds nothing up, and nothing runs earlier than it did. */
 static int64_t emit_all(fusing *z) {
   size_t n = z->deps.num_ops;
   region **stack = msc_new_array(z->pass->scratch, region *, z->deps.first[n] + 1);

@@ -9,10 +9,13 @@ void msc_graph_mark(const msc_pass_ctx *pass, msc_op *op) {
   if (!msc_is_deterministic(op->block->func->module, pass->config)) msc_op_set(op, "any_order", msc_bool(true));
 }
 
-static bool is_attention(const msc_op *op) { return op->kind == OP_flash_attention || op->kind == OP_flash_attention_grad; }
+static bool is_attention(const msc_op *op) {
+  return op->kind == OP_flash_attention || op->kind == OP_flash_attention_grad;
+}
 
 bool msc_is_graph(const msc_op *op) {
-  bool is_convolution = op->kind == OP_conv2d || op->kind == OP_biased_conv2d || op->kind == OP_conv2d_transpose || op->kind == OP_conv2d_weight_grad;
+  bool is_convolution = op->kind == OP_conv2d || op->kind == OP_biased_conv2d || op->kind == OP_conv2d_transpose ||
+                        op->kind == OP_conv2d_weight_grad;
   return (is_attention(op) || is_convolution) && msc_op_bool(op, "library");
 }
 
@@ -22,7 +25,8 @@ bool msc_is_graph(const msc_op *op) {
 static double attention_flops(const msc_op *op) {
   const int64_t *q = op->in[0].value->type->dim, *v = op->in[2].value->type->dim;
   double pairs = (double)q[0] * (double)q[1] * (double)q[2] * (double)v[2], e = (double)q[3], f = (double)v[3];
-  return pairs * (op->kind == OP_flash_attention ? 2 * (e + f) : 2 * (3 * e + 2 * f)) * (msc_op_bool(op, "causal") ? 0.5 : 1);
+  return pairs * (op->kind == OP_flash_attention ? 2 * (e + f) : 2 * (3 * e + 2 * f)) *
+         (msc_op_bool(op, "causal") ? 0.5 : 1);
 }
 
 double msc_graph_flops(const msc_op *op) { return is_attention(op) ? attention_flops(op) : 2 * msc_conv_work(op); }
@@ -34,4 +38,6 @@ double msc_graph_bytes(const msc_op *op) {
   return bytes;
 }
 
-int64_t msc_graph_ns(const msc_op *op, const msc_cost *cost) { return msc_cost_work(cost, op->out[0].type->dtype, msc_graph_flops(op), msc_graph_bytes(op)); }
+int64_t msc_graph_ns(const msc_op *op, const msc_cost *cost) {
+  return msc_cost_work(cost, op->out[0].type->dtype, msc_graph_flops(op), msc_graph_bytes(op));
+}

@@ -1,6 +1,6 @@
-/* library: matrix products that are done in tiles, by generated code or a library -> gemm, with the bias and relu that follow when
- * nobody else sees the values in between.  A weight's gradient becomes one product of matrices first: its leading dimensions are rows.
- * Products of f16 and bf16 have results in f32 on a CPU (widen.c). */
+/* library: matrix products that are done in tiles, by generated code or a library -> gemm, with the bias and relu that
+ * follow when nobody else sees the values in between.  A weight's gradient becomes one product of matrices first: its
+ * leading dimensions are rows.  Products of f16 and bf16 have results in f32 on a CPU (widen.c). */
 #include <string.h>
 
 #include "passes/7_lower/choose.h"

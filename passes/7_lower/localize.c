@@ -1,6 +1,6 @@
-/* localize: global shapes with layouts -> one rank's shapes.  Layout changes and manual collectives become `comm` ops, which
- * name their group or their two layouts; what an op can no longer see in its shapes is left in `count`, `whole`, `start`
- * (nest.h).  `starts` of the function lists the offsets that a rank computes when it loads the plan. */
+/* localize: global shapes with layouts -> one rank's shapes.  Layout changes and manual collectives become `comm` ops,
+ * which name their group or their two layouts; what an op can no longer see in its shapes is left in `count`, `whole`,
+ * `start` (nest.h).  `starts` of the function lists the offsets that a rank computes when it loads the plan. */
 #include <string.h>
 
 #include "ir/alias.h"
@@ -27,9 +27,13 @@ static msc_attr_value layout_text(const localizing *z, const msc_layout *l) {
   return msc_str(z->pass->ctx, msc_layout_print(z->pass->scratch, z->mesh, l));
 }
 
-static msc_attr_value dims_attr(const localizing *z, const msc_type *t) { return msc_ints(z->pass->ctx, (size_t)t->rank, t->dim); }
+static msc_attr_value dims_attr(const localizing *z, const msc_type *t) {
+  return msc_ints(z->pass->ctx, (size_t)t->rank, t->dim);
+}
 
-static bool is_cut(const msc_type *t, int dim) { return t->layout && t->layout->first[dim + 1] > t->layout->first[dim]; }
+static bool is_cut(const msc_type *t, int dim) {
+  return t->layout && t->layout->first[dim + 1] > t->layout->first[dim];
+}
 
 /* ---- offsets ---- */
 
@@ -63,7 +67,9 @@ static msc_op *comms_before(localizing *z, msc_op *op, size_t num, msc_value *co
   return comm;
 }
 
-static msc_op *comm_before(localizing *z, msc_op *op, msc_value *x, const char *verb) { return comms_before(z, op, 1, &x, verb); }
+static msc_op *comm_before(localizing *z, msc_op *op, msc_value *x, const char *verb) {
+  return comms_before(z, op, 1, &x, verb);
+}
 
 /* Result i stands for a value of global type `t`; its own is `local`. */
 static void set_result(localizing *z, msc_op *comm, size_t i, const msc_type *t, const msc_type *local) {
@@ -77,7 +83,8 @@ static void finish_comm(localizing *z, msc_op *comm, const msc_type *t, const ms
   set_result(z, comm, 0, t, local);
 }
 
-static void set_layouts(localizing *z, msc_op *comm, const msc_layout *from, const msc_layout *to, const int64_t *shape) {
+static void set_layouts(localizing *z, msc_op *comm, const msc_layout *from, const msc_layout *to,
+                        const int64_t *shape) {
   msc_comm_part p = {.from = from, .to = to};
   memcpy(p.shape, shape, sizeof *shape * from->rank);
   msc_comm_set_parts(comm, 1, &p);
@@ -97,16 +104,21 @@ static const msc_layout *axes_layout(localizing *z, const msc_op *op, int rank, 
   msc_arena *a = z->pass->scratch;
   for (int d = 0; d < rank; d++) text = msc_arena_printf(a, "%s%s%s", text, d ? "," : "", d == dim ? axes : "{}");
   text = msc_arena_printf(a, "%s]", text);
-  if (dim < 0) text = msc_arena_printf(a, "%s partial%s%s=%s", text, strcmp(reduction, "sum") ? "_" : "", strcmp(reduction, "sum") ? reduction : "", axes);
+  if (dim < 0)
+    text = msc_arena_printf(a, "%s partial%s%s=%s", text, strcmp(reduction, "sum") ? "_" : "",
+                            strcmp(reduction, "sum") ? reduction : "", axes);
   const msc_layout *l = NULL;
   return msc_layout_parse(z->pass->ctx, z->mesh, op->loc, text, &l) ? l : NULL;
 }
 
-/* A manual collective is the same change of layout of a larger tensor, of which every rank of the group holds a part. */
-static bool manual_layouts(localizing *z, const msc_op *op, size_t i, const msc_layout **from, const msc_layout **to, int64_t *shape) {
+/* A manual collective is the same change of layout of a larger tensor, of which every rank of the group
+ * holds a part. */
+static bool manual_layouts(localizing *z, const msc_op *op, size_t i, const msc_layout **from, const msc_layout **to,
+                           int64_t *shape) {
   const msc_type *x = op->in[i].value->type, *y = op->out[i].type;
   int rank = x->rank;
-  const char *reduction = op->kind == OP_all_reduce || op->kind == OP_reduce_scatter ? msc_op_str(op, "reduction") : "sum";
+  const char *reduction =
+      op->kind == OP_all_reduce || op->kind == OP_reduce_scatter ? msc_op_str(op, "reduction") : "sum";
   const msc_layout *whole = msc_layout_replicated(z->pass->ctx, rank);
   memcpy(shape, op->kind == OP_all_gather ? y->dim : x->dim, sizeof *shape * (size_t)rank);
   *from = *to = whole;
@@ -147,18 +159,22 @@ static bool manual_group(localizing *z, msc_op *op) {
 
 static unsigned summed_dims(const localizing *z, const msc_op *op);
 
-/* Blocks of a sum lie on ranks as the summed dimensions are cut, major digit first.  Where that is not the order of ranks, the
- * collective is told: only then are its terms neighbours in the tree that are neighbours in the sum. */
+/* Blocks of a sum lie on ranks as the summed dimensions are cut, major digit first.  Where that is not the order of
+ * ranks, the collective is told: only then are its terms neighbours in the tree that are neighbours in the sum. */
 static const char *order_of(localizing *z, const msc_op *def) {
   msc_layout raw = {.rank = 1};
   int num = 0;
   bool ranks = true;
-  while (def && (def->kind == OP_reshape || def->kind == OP_flatten || def->kind == OP_cast || def->kind == OP_transpose)) def = def->in[0].value->def;
+  while (def &&
+         (def->kind == OP_reshape || def->kind == OP_flatten || def->kind == OP_cast || def->kind == OP_transpose))
+    def = def->in[0].value->def;
   unsigned dims = def ? summed_dims(z, def) : 0;
   const msc_layout *l = dims ? global_of(z, def->in[0].value)->layout : NULL;
   for (int d = 0; l && d < l->rank; d++)
     for (int i = l->first[d]; (dims >> d & 1) && i < l->first[d + 1]; i++) raw.sub[num++] = l->sub[i];
-  for (int i = 0; i + 1 < num; i++) ranks &= raw.sub[i].axis < raw.sub[i + 1].axis || (raw.sub[i].axis == raw.sub[i + 1].axis && raw.sub[i].pre < raw.sub[i + 1].pre);
+  for (int i = 0; i + 1 < num; i++)
+    ranks &= raw.sub[i].axis < raw.sub[i + 1].axis ||
+             (raw.sub[i].axis == raw.sub[i + 1].axis && raw.sub[i].pre < raw.sub[i + 1].pre);
   if (ranks) return NULL;
   raw.first[1] = (uint8_t)num;
   const char *text = msc_layout_print(z->pass->scratch, z->mesh, msc_layout_of(z->pass->ctx, z->mesh, &raw));
@@ -282,10 +298,12 @@ static bool place_as_told(localizing *z, msc_op *op) {
   const msc_attr_value *told = msc_op_attr(op, "whole_layout");
   if (!told) return true;
   msc_type whole = *op->out[0].type;
-  if (told->kind != MSC_ATTR_STR) return msc_op_error(op, MSC_E_ROW, "%s: whole_layout must be str", msc_kind_name(op->kind));
+  if (told->kind != MSC_ATTR_STR)
+    return msc_op_error(op, MSC_E_ROW, "%s: whole_layout must be str", msc_kind_name(op->kind));
   MSC_TRY(msc_layout_parse(z->pass->ctx, z->mesh, op->loc, told->s, &whole.layout));
   if (whole.layout->rank != whole.rank)
-    return msc_op_error(op, MSC_E_LAYOUT, "%s: whole_layout %s is not of rank %d", msc_kind_name(op->kind), told->s, whole.rank);
+    return msc_op_error(op, MSC_E_LAYOUT, "%s: whole_layout %s is not of rank %d", msc_kind_name(op->kind), told->s,
+                        whole.rank);
   for (int d = 0; d < whole.rank; d++) whole.dim[d] *= msc_layout_parts(whole.layout, d);
   place_in_whole(z, op, &whole);
   msc_op_unset(op, "whole_layout");
@@ -305,7 +323,8 @@ static msc_value *with_halo(localizing *z, msc_op *op, msc_value *x, const int64
   msc_attr_value want = msc_ints(z->pass->ctx, 3, halo);
   for (msc_use *u = x->uses; u; u = u->next) {
     const msc_attr_value *have = u->user->kind == OP_comm ? msc_op_attr(u->user, "halo") : NULL;
-    if (have && msc_attr_equal(have, &want) && !strcmp(msc_op_str(u->user, "reduction"), beside)) return &u->user->out[0];
+    if (have && msc_attr_equal(have, &want) && !strcmp(msc_op_str(u->user, "reduction"), beside))
+      return &u->user->out[0];
   }
   msc_op *comm = comm_before(z, op, x, "halo");
   set_layouts(z, comm, l, l, shape);
@@ -313,12 +332,13 @@ static msc_value *with_halo(localizing *z, msc_op *op, msc_value *x, const int64
   msc_op_set(comm, "halo", want);
   dim[halo[0]] += halo[1] + halo[2];
   shape[halo[0]] = dim[halo[0]] * msc_layout_parts(l, (int)halo[0]);
-  finish_comm(z, comm, msc_type_of(z->pass->ctx, local->dtype, local->rank, shape, l), msc_type_of(z->pass->ctx, local->dtype, local->rank, dim, NULL));
+  finish_comm(z, comm, msc_type_of(z->pass->ctx, local->dtype, local->rank, shape, l),
+              msc_type_of(z->pass->ctx, local->dtype, local->rank, dim, NULL));
   return &comm->out[0];
 }
 
-/* What windows see beyond the part is fetched, so that along a cut dimension there is no padding; where the windows' results
- * are the operand, it is the padding that makes the first window's first element the part's own. */
+/* What windows see beyond the part is fetched, so that along a cut dimension there is no padding; where the windows'
+ * results are the operand, it is the padding that makes the first window's first element the part's own. */
 static void localize_windows(localizing *z, msc_op *op) {
   int64_t padding[4] = {0}, size[2];
   msc_conv c = msc_conv_of(op);
@@ -343,7 +363,9 @@ static void localize_windows(localizing *z, msc_op *op) {
   if (msc_op_attr(op, "padding")) msc_op_set(op, "padding", msc_ints(z->pass->ctx, 4, padding));
   size[0] = c.dim[0].x, size[1] = c.dim[1].x;
   if (msc_op_attr(op, "size")) msc_op_set(op, "size", msc_ints(z->pass->ctx, 2, size));
-  const msc_type *weights = op->kind == OP_conv2d_weight_grad ? op->out[0].type : op->num_in > 1 ? op->in[1].value->type : NULL;
+  const msc_type *weights = op->kind == OP_conv2d_weight_grad ? op->out[0].type
+                            : op->num_in > 1                  ? op->in[1].value->type
+                                                              : NULL;
   if (msc_op_attr(op, "groups") && weights->dim[1]) msc_op_set(op, "groups", msc_int(c.c / weights->dim[1]));
 }
 
@@ -380,20 +402,23 @@ static unsigned summed_dims(const localizing *z, const msc_op *op) {
   }
 }
 
-/* In what blocks an op sums.  Many short rows are not cut into blocks of a few vectors, whose folding would take longer. */
+/* In what blocks an op sums.  Many short rows are not cut into blocks of a few vectors, whose folding
+ * would take longer. */
 static void set_blocks(const localizing *z, msc_op *op) {
   enum { LEAST_OF_ROW = 64 };
   unsigned dims = summed_dims(z, op);
   const msc_value *x = op->num_in ? op->in[0].value : NULL;
   if (!dims || !msc_is_float(x->type->dtype) || !z->deterministic) return;
-  bool rows = (op->kind == OP_reduce_sum || op->kind == OP_reduce_mean) && (dims >> (x->type->rank - 1) & 1) && msc_type_elems(global_of(z, &op->out[0])) > 1;
+  bool rows = (op->kind == OP_reduce_sum || op->kind == OP_reduce_mean) && (dims >> (x->type->rank - 1) & 1) &&
+              msc_type_elems(global_of(z, &op->out[0])) > 1;
   msc_op_set(op, "blocks", msc_int(blocks_over(z, x, dims, rows ? LEAST_OF_ROW : 1)));
 }
 
 /* A GPU that may add in whatever order adds what is scattered at once. */
 static void set_any_order(const localizing *z, msc_op *op) {
   bool adds = op->kind == OP_scatter_add || op->kind == OP_add_along || op->kind == OP_scatter_nd_add;
-  if (adds && !z->deterministic && msc_target_of(z->f->module) == MSC_TARGET_CUDA) msc_op_set(op, "any_order", msc_bool(true));
+  if (adds && !z->deterministic && msc_target_of(z->f->module) == MSC_TARGET_CUDA)
+    msc_op_set(op, "any_order", msc_bool(true));
 }
 
 static void localize_op(localizing *z, msc_op *op) {
@@ -477,7 +502,8 @@ static bool is_layerwise(const msc_func *f, size_t arg) {
   const msc_attr_value *owner = msc_arg_attr(f, arg, "msc.owner");
   if (!owner) return is_marked(f, arg, "msc.layerwise_parallel");
   for (size_t i = 0; i < f->body->num_args; i++)
-    if (f->body->args[i]->name && !strcmp(f->body->args[i]->name, owner->s)) return is_marked(f, i, "msc.layerwise_parallel");
+    if (f->body->args[i]->name && !strcmp(f->body->args[i]->name, owner->s))
+      return is_marked(f, i, "msc.layerwise_parallel");
   return false;
 }
 
@@ -492,7 +518,8 @@ static const msc_type *together(const localizing *z, size_t arg) {
   msc_type all = *t;
   if (!whole && cut >= 0 && cut < t->rank) {
     for (int d = (int)cut; d < t->rank; d++) raw.first[d + 1] = (uint8_t)z->mesh->num_axes;
-    for (int a = 0; a < z->mesh->num_axes; a++) raw.sub[a] = (msc_subaxis){(uint32_t)a, 1, (uint32_t)z->mesh->axis[a].size};
+    for (int a = 0; a < z->mesh->num_axes; a++)
+      raw.sub[a] = (msc_subaxis){(uint32_t)a, 1, (uint32_t)z->mesh->axis[a].size};
     all.dim[cut] *= msc_mesh_size(z->mesh);
   }
   return msc_type_of(z->pass->ctx, t->dtype, t->rank, all.dim, msc_layout_of(z->pass->ctx, z->mesh, &raw));
@@ -564,8 +591,8 @@ static bool copy_constants(const localizing *z) {
   return true;
 }
 
-/* An argument gets what lies in another one or in a constant, or its old value is a result: as values of their own they are there
- * when arguments get their new values. */
+/* An argument gets what lies in another one or in a constant, or its old value is a result: as values of their own they
+ * are there when arguments get their new values. */
 static bool copy_results(const localizing *z) {
   msc_op *ret = z->f->body->last;
   bool *replaced = msc_new_array(z->pass->scratch, bool, z->f->body->num_args);
@@ -574,7 +601,8 @@ static bool copy_results(const localizing *z) {
   for (size_t i = 0; i < ret->num_in; i++) {
     const msc_value *v = ret->in[i].value, *root = msc_memory_of(v).root;
     int64_t to = msc_tied_argument(z->f, i);
-    bool moves = to >= 0 ? msc_is_constant(v) || (!root->def && root->index != to) : !root->def && replaced[root->index];
+    bool moves =
+        to >= 0 ? msc_is_constant(v) || (!root->def && root->index != to) : !root->def && replaced[root->index];
     if (moves) MSC_TRY(copy_operand(z, ret, i));
   }
   return true;
@@ -588,10 +616,12 @@ static void say_wholes(const localizing *z) {
 }
 
 static bool localize_func(msc_pass_ctx *pass, msc_func *f) {
-  localizing z = {.pass = pass, .f = f, .mesh = &f->module->mesh, .deterministic = msc_is_deterministic(f->module, pass->config)};
+  localizing z = {
+      .pass = pass, .f = f, .mesh = &f->module->mesh, .deterministic = msc_is_deterministic(f->module, pass->config)};
   msc_numbering n = msc_number(f->body);
   z.num_values = n.num_values;
-  z.global = msc_new_array(pass->scratch, const msc_type *, 2 * n.num_values + 4 * n.num_ops); /* comms: of every result, and four before windows over two operands */
+  /* comms: of every result, and four before windows over two operands */
+  z.global = msc_new_array(pass->scratch, const msc_type *, 2 * n.num_values + 4 * n.num_ops);
   z.starts = msc_new_array(pass->scratch, msc_attr_value, n.num_ops * MSC_MAX_RANK);
   localize_types(&z);
   record_results(&z);
@@ -599,7 +629,8 @@ static bool localize_func(msc_pass_ctx *pass, msc_func *f) {
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;
     forget_strategy(op);
-    bool message = op->kind == OP_stage_send || op->kind == OP_stage_recv, moves = (msc_info(op)->flags & MSC_COLLECTIVE && !message) || op->kind == OP_shard;
+    bool message = op->kind == OP_stage_send || op->kind == OP_stage_recv,
+         moves = (msc_info(op)->flags & MSC_COLLECTIVE && !message) || op->kind == OP_shard;
     if (moves) ok &= localize_collective(&z, op);
     else ok &= place_as_told(&z, op), localize_op(&z, op);
   }

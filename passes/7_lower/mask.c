@@ -1,13 +1,14 @@
-/* mask: operands in the parts of unequal sizes that layouts may have, in; select ops before whoever would count padding, out.
+/* mask: operands in the parts of unequal sizes that layouts may have, in; select ops before whoever would count
+ * padding, out.
  *
- * A rank's buffer is as large as the largest part; what is behind its own part is padding, and may hold anything.  It stays
- * padding in every dimension that an op keeps.  Where an op reduces a dimension, padding becomes the identity of the reduction
- * in all operands that have the dimension (0 alone would not do: 0 * inf is NaN).  Padding of indices becomes 0 and of integer
- * divisors 1, so that nobody reports a fault of an element that does not exist.  A loss that sums up rows is taken apart:
- * its rows, and a sum of those that exist.
+ * A rank's buffer is as large as the largest part; what is behind its own part is padding, and may hold anything.  It
+ * stays padding in every dimension that an op keeps.  Where an op reduces a dimension, padding becomes the identity of
+ * the reduction in all operands that have the dimension (0 alone would not do: 0 * inf is NaN).  Padding of indices
+ * becomes 0 and of integer divisors 1, so that nobody reports a fault of an element that does not exist.  A loss that
+ * sums up rows is taken apart: its rows, and a sum of those that exist.
  *
- * Which elements exist says iota with the attribute `behind`: it counts from the end of the rank's part, so that only padding
- * is not negative. */
+ * Which elements exist says iota with the attribute `behind`: it counts from the end of the rank's part, so that only
+ * padding is not negative. */
 #include <string.h>
 
 #include "passes/pass.h"
@@ -28,7 +29,9 @@ typedef struct {
   int64_t num;
 } masking;
 
-static bool is_uneven(const msc_type *t, int dim) { return t->layout && t->layout->first[dim + 1] > t->layout->first[dim] && !msc_dim_is_even(t->layout, t, dim); }
+static bool is_uneven(const msc_type *t, int dim) {
+  return t->layout && t->layout->first[dim + 1] > t->layout->first[dim] && !msc_dim_is_even(t->layout, t, dim);
+}
 
 /* ---- what padding becomes ---- */
 
@@ -67,12 +70,16 @@ static void put_identity(msc_reduction r, msc_dtype d, unsigned char *out) {
 
 /* ---- building ---- */
 
-static const msc_type *with_layout(const masking *m, const msc_type *t, const msc_layout *l) { return msc_type_with_layout(m->pass->ctx, t, l); }
+static const msc_type *with_layout(const masking *m, const msc_type *t, const msc_layout *l) {
+  return msc_type_with_layout(m->pass->ctx, t, l);
+}
 
 static msc_value *scalar(masking *m, msc_builder *b, msc_dtype dtype, const unsigned char *bytes) {
   msc_context *ctx = m->pass->ctx;
   size_t num = (size_t)msc_dtype_bytes(dtype);
-  msc_attr_value v = {.kind = MSC_ATTR_DENSE, .dense = {msc_type_of(ctx, dtype, 0, NULL, NULL), msc_arena_copy(msc_context_arena(ctx), bytes, num), num}};
+  msc_attr_value v = {
+      .kind = MSC_ATTR_DENSE,
+      .dense = {msc_type_of(ctx, dtype, 0, NULL, NULL), msc_arena_copy(msc_context_arena(ctx), bytes, num), num}};
   msc_attr attr = msc_named(ctx, "value", v);
   msc_op *op = msc_build_with(b, OP_constant, 0, NULL, 1, 1, &attr);
   op->out[0].type = with_layout(m, op->out[0].type, msc_layout_replicated(ctx, 0));
@@ -95,11 +102,13 @@ static msc_value *own_elements(masking *m, msc_builder *b, const msc_type *t, in
   cut.first[t->rank] = (uint8_t)(t->layout->first[dim + 1] - t->layout->first[dim]);
   memmove(cut.sub, t->layout->sub + t->layout->first[dim], cut.first[t->rank] * sizeof *cut.sub);
   const msc_layout *l = msc_layout_of(ctx, &m->f->module->mesh, &cut);
-  msc_attr attr[3] = {msc_named(ctx, "behind", msc_bool(true)), msc_named(ctx, "dim", msc_int(dim)), msc_named(ctx, "type", msc_type_attr(msc_type_of(ctx, index, t->rank, shape, NULL)))};
+  msc_attr attr[3] = {msc_named(ctx, "behind", msc_bool(true)), msc_named(ctx, "dim", msc_int(dim)),
+                      msc_named(ctx, "type", msc_type_attr(msc_type_of(ctx, index, t->rank, shape, NULL)))};
   msc_op *place = msc_build_with(b, OP_iota, 0, NULL, 1, 3, attr);
   place->out[0].type = with_layout(m, place->out[0].type, l);
   msc_attr less = msc_named(ctx, "predicate", msc_str(ctx, "lt"));
-  msc_op *own = msc_build_with(b, OP_compare, 2, (msc_value *[]){&place->out[0], scalar(m, b, index, zero)}, 1, 1, &less);
+  msc_op *own =
+      msc_build_with(b, OP_compare, 2, (msc_value *[]){&place->out[0], scalar(m, b, index, zero)}, 1, 1, &less);
   own->out[0].type = with_layout(m, own->out[0].type, l);
   return &own->out[0];
 }
@@ -159,7 +168,8 @@ static void mask_operand(masking *m, msc_op *op, size_t i, uint32_t dims, const 
 /* ---- who counts padding ---- */
 
 /* Dimensions of tensor t that have a letter with this role, and unequal parts; and the letter's reduction. */
-static uint32_t uneven_dims(const msc_op *op, const msc_rule *rule, size_t i, bool reduced, msc_reduction *out_reduction) {
+static uint32_t uneven_dims(const msc_op *op, const msc_rule *rule, size_t i, bool reduced,
+                            msc_reduction *out_reduction) {
   uint32_t dims = 0;
   for (int d = 0; d < rule->tensor[i].rank; d++) {
     const msc_dim_letters *dim = &rule->tensor[i].dim[d];
@@ -211,7 +221,8 @@ static void mask_checked(masking *m, msc_op *op, const msc_rule *rule) {
 
 static bool is_loss(const msc_op *op) {
   const char *word = msc_op_str(op, "reduction");
-  return word && !(msc_info(op)->flags & MSC_COLLECTIVE) && op->num_out == 1 && op->out[0].type->rank == 0 && (!strcmp(word, "mean") || !strcmp(word, "sum"));
+  return word && !(msc_info(op)->flags & MSC_COLLECTIVE) && op->num_out == 1 && op->out[0].type->rank == 0 &&
+         (!strcmp(word, "mean") || !strcmp(word, "sum"));
 }
 
 /* The layout of a loss's rows: that of the first operand's leading dimensions. */
@@ -242,7 +253,8 @@ static void take_apart(masking *m, msc_op *op) {
   int64_t dims[MSC_MAX_RANK];
   for (int d = 0; d < rank; d++) dims[d] = d;
   msc_attr all = msc_named(ctx, "dims", msc_ints(ctx, (size_t)rank, dims));
-  msc_op *sum = msc_build_with(&b, mean ? OP_reduce_mean : OP_reduce_sum, 1, (msc_value *[]){&rows->out[0]}, 1, 1, &all);
+  msc_op *sum =
+      msc_build_with(&b, mean ? OP_reduce_mean : OP_reduce_sum, 1, (msc_value *[]){&rows->out[0]}, 1, 1, &all);
   sum->out[0].type = t;
   msc_replace_uses(&op->out[0], &sum->out[0]);
   for (msc_op *o = op->next; o; o = o->next)

@@ -35,7 +35,9 @@ static bool matches(matching *m, const msc_value *pattern, msc_value *v) {
     return m->bound[i] == v;
   }
   const msc_op *a = pattern->def, *b = v->def;
-  if (!a || !b || a->kind != b->kind || a->num_in != b->num_in || b->num_out != 1 || pattern->type->dtype != v->type->dtype || !same_attrs(a, b)) return false;
+  if (!a || !b || a->kind != b->kind || a->num_in != b->num_in || b->num_out != 1 ||
+      pattern->type->dtype != v->type->dtype || !same_attrs(a, b))
+    return false;
   matching before = *m;
   if (operands_match(m, a, b, false)) return true;
   if (!(msc_info(a)->flags & MSC_COMMUTES)) return false;
@@ -56,7 +58,8 @@ static const msc_value *build(msc_func *aside, msc_op_kind kind, const char *for
   return msc_info(op)->grad(&g, op) ? dx : NULL;
 }
 
-bool msc_match_gradient(msc_op *last, const msc_value *dy, msc_op_kind kind, const char *form, msc_gradient_match *out_match) {
+bool msc_match_gradient(msc_op *last, const msc_value *dy, msc_op_kind kind, const char *form,
+                        msc_gradient_match *out_match) {
   matching m = {{NULL}, {NULL}};
   msc_func *aside = msc_func_new(last->block->func->module, "gradient");
   const msc_value *pattern = build(aside, kind, form, dy->type, &m);

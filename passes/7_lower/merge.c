@@ -1,12 +1,12 @@
-/* merge: queries, keys and values of the same rows, for attention that a GPU's library computes -> one product, where there were three;
- * and likewise in the backward.
+/* merge: queries, keys and values of the same rows, for attention that a GPU's library computes -> one product, where
+ * there were three; and likewise in the backward.
  *
  *   q = x a + i,  k = x b + j,  v = x c + l     y = x [a b c] + [i j l];  q, k, v are heads of y
  *   dx = dq a^T + dk b^T + dv c^T               dy = [dq dk dv], heads beside each other;  dx = dy [a b c]^T
  *   da = x^T dq, the sum of dq over rows        columns of x^T dy, of the sum of dy
  *
- * The library takes heads where they lie in longer rows, and leaves them there (views.c): nothing is moved.  One product keeps a GPU
- * busier than three of a third its size, and dx does not go through memory between them. */
+ * The library takes heads where they lie in longer rows, and leaves them there (views.c): nothing is moved.  One
+ * product keeps a GPU busier than three of a third its size, and dx does not go through memory between them. */
 #include <string.h>
 
 #include "ir/formula.h"
@@ -15,8 +15,8 @@
 
 enum { PARTS = 3 };
 
-/* Queries, keys or values: forward heads = reshape(gemm), of which the attention sees a transpose; backward rows = reshape(heads), the
- * transpose of a gradient, and what is made of them.  heads are [b, s, h, e]. */
+/* Queries, keys or values: forward heads = reshape(gemm), of which the attention sees a transpose; backward rows =
+ * reshape(heads), the transpose of a gradient, and what is made of them.  heads are [b, s, h, e]. */
 typedef struct {
   msc_value *x, *heads, *rows;
   msc_op *gemm, *weight, *bias; /* bias: the sum over rows, or NULL */
@@ -31,16 +31,20 @@ typedef struct {
 
 static bool swaps_heads(const msc_op *op) {
   int64_t perm[MSC_MAX_RANK];
-  return op->kind == OP_transpose && msc_op_ints(op, "perm", perm, MSC_MAX_RANK) == 4 && perm[0] == 0 && perm[1] == 2 && perm[2] == 1;
+  return op->kind == OP_transpose && msc_op_ints(op, "perm", perm, MSC_MAX_RANK) == 4 && perm[0] == 0 && perm[1] == 2 &&
+         perm[2] == 1;
 }
 
 static bool computes_alone(const msc_op *gemm) {
-  return gemm->kind == OP_gemm && gemm->num_out == 1 && gemm->in[1].value->type->rank == 2 && !msc_op_bool(gemm, "generated") && !msc_op_bool(gemm, "relu") && !msc_op_bool(gemm, "gelu");
+  return gemm->kind == OP_gemm && gemm->num_out == 1 && gemm->in[1].value->type->rank == 2 &&
+         !msc_op_bool(gemm, "generated") && !msc_op_bool(gemm, "relu") && !msc_op_bool(gemm, "gelu");
 }
 
 static int64_t last_dim(const msc_value *v) { return v->type->dim[v->type->rank - 1]; }
 
-static msc_value *before_reshape(msc_value *v) { return v->def && v->def->kind == OP_reshape ? v->def->in[0].value : v; }
+static msc_value *before_reshape(msc_value *v) {
+  return v->def && v->def->kind == OP_reshape ? v->def->in[0].value : v;
+}
 
 /* Parts from `first` on that come of the same rows and have heads as long. */
 static void gather(merging *z, part *all, const bool *found, int first) {
@@ -49,7 +53,8 @@ static void gather(merging *z, part *all, const bool *found, int first) {
   for (int i = first; i < PARTS; i++) {
     if (!found[i] || all[i].x != p->x) continue;
     const msc_type *t = all[i].heads->type, *like = p->heads->type;
-    bool alike = t->dtype == like->dtype && t->dim[0] == like->dim[0] && t->dim[1] == like->dim[1] && t->dim[3] == like->dim[3] && all[i].gemm->num_in == p->gemm->num_in && !all[i].bias == !p->bias;
+    bool alike = t->dtype == like->dtype && t->dim[0] == like->dim[0] && t->dim[1] == like->dim[1] &&
+                 t->dim[3] == like->dim[3] && all[i].gemm->num_in == p->gemm->num_in && !all[i].bias == !p->bias;
     if (!alike) continue;
     z->part[z->num] = &all[i];
     z->heads[z->num] = t->dim[2];
@@ -65,7 +70,9 @@ static int64_t sum_of(const merging *z, const int64_t *size) {
 
 /* ---- building ---- */
 
-static msc_value *turned(merging *z, msc_value *heads) { return with_ints(&z->b, OP_transpose, heads, "perm", 4, (const int64_t[]){0, 2, 1, 3}); }
+static msc_value *turned(merging *z, msc_value *heads) {
+  return with_ints(&z->b, OP_transpose, heads, "perm", 4, (const int64_t[]){0, 2, 1, 3});
+}
 
 /* Part i of those of some sizes along a dimension. */
 static msc_value *taken(merging *z, msc_value *v, int dim, const int64_t *size, int i) {
@@ -82,7 +89,9 @@ static msc_value *product(merging *z, const msc_op *like, size_t num, msc_value 
   return msc_infer(gemm) ? &gemm->out[0] : NULL;
 }
 
-static void stand_before(merging *z, msc_op *before, const msc_op *like) { z->b.before = before, z->b.loc = like->loc, z->b.name = like->name; }
+static void stand_before(merging *z, msc_op *before, const msc_op *like) {
+  z->b.before = before, z->b.loc = like->loc, z->b.name = like->name;
+}
 
 static msc_op *later(msc_op *a, msc_op *b) { return !a || (b && b->id > a->id) ? b : a; }
 
@@ -105,7 +114,8 @@ static bool find_source(const msc_value *v, part *p) {
   const msc_op *turn = v->def, *heads = turn && swaps_heads(turn) ? turn->in[0].value->def : NULL;
   if (!heads || heads->kind != OP_reshape || !msc_has_one_use(&heads->out[0])) return false;
   msc_op *gemm = heads->in[0].value->def;
-  bool rows = gemm && computes_alone(gemm) && !msc_op_bool(gemm, "transpose_a") && !msc_op_bool(gemm, "transpose_b") && (gemm->num_in == 2 || msc_gemm_operand(gemm, "bias"));
+  bool rows = gemm && computes_alone(gemm) && !msc_op_bool(gemm, "transpose_a") && !msc_op_bool(gemm, "transpose_b") &&
+              (gemm->num_in == 2 || msc_gemm_operand(gemm, "bias"));
   if (!rows || gemm->num_in > 3 || !msc_has_one_use(&gemm->out[0])) return false;
   for (const msc_use *u = v->uses; u; u = u->next)
     if (!msc_is_graph(u->user)) return false;
@@ -128,7 +138,8 @@ static bool merge_forward(merging *z) {
   const msc_type *t = z->part[0]->heads->type;
   msc_value *in[3] = {z->part[0]->x, joined_operands(z, 1, 1), gemm->num_in > 2 ? joined_operands(z, 2, 0) : NULL};
   MSC_TRY(in[1] && (gemm->num_in == 2 || in[2]));
-  msc_value *heads = reshape(&z->b, product(z, gemm, gemm->num_in, in), 4, (const int64_t[]){t->dim[0], t->dim[1], sum_of(z, z->heads), t->dim[3]});
+  msc_value *heads = reshape(&z->b, product(z, gemm, gemm->num_in, in), 4,
+                             (const int64_t[]){t->dim[0], t->dim[1], sum_of(z, z->heads), t->dim[3]});
   for (int i = 0; i < z->num; i++) {
     msc_value *own = turned(z, taken(z, heads, 2, z->heads, i));
     MSC_TRY(own);
@@ -142,18 +153,22 @@ static bool merge_forward(merging *z) {
 
 static bool sums_rows(const msc_op *op) {
   int64_t dims[MSC_MAX_RANK];
-  int rank = op->in[0].value->type->rank, num = op->kind == OP_reduce_sum && !msc_op_bool(op, "keep_dims") ? msc_op_ints(op, "dims", dims, MSC_MAX_RANK) : -1;
+  int rank = op->in[0].value->type->rank, num = op->kind == OP_reduce_sum && !msc_op_bool(op, "keep_dims")
+                                                    ? msc_op_ints(op, "dims", dims, MSC_MAX_RANK)
+                                                    : -1;
   for (int i = 0; i < num; i++)
     if (dims[i] == rank - 1) return false;
   return num > 0 && num == rank - 1;
 }
 
 static bool is_weight_gradient(const msc_op *op, const msc_value *dy) {
-  return computes_alone(op) && op->num_in == 2 && op->in[1].value == dy && op->in[0].value != dy && msc_op_bool(op, "transpose_a") && !msc_op_bool(op, "transpose_b");
+  return computes_alone(op) && op->num_in == 2 && op->in[1].value == dy && op->in[0].value != dy &&
+         msc_op_bool(op, "transpose_a") && !msc_op_bool(op, "transpose_b");
 }
 
 static bool is_data_gradient(const msc_op *op, const msc_value *dy) {
-  return computes_alone(op) && op->num_in == 2 && op->in[0].value == dy && !msc_op_bool(op, "transpose_a") && msc_op_bool(op, "transpose_b");
+  return computes_alone(op) && op->num_in == 2 && op->in[0].value == dy && !msc_op_bool(op, "transpose_a") &&
+         msc_op_bool(op, "transpose_b");
 }
 
 static bool set_once(msc_op **place, msc_op *op) {
@@ -173,7 +188,8 @@ static bool note_user(part *p, msc_op *op) {
 
 /* A gradient that an attention makes: rows of which dx, dw and the sum over rows are made. */
 static bool find_gradient(const msc_value *v, part *p) {
-  msc_op *turn = msc_only_user(v, OP_transpose), *rows = turn && swaps_heads(turn) ? msc_only_user(&turn->out[0], OP_reshape) : NULL;
+  msc_op *turn = msc_only_user(v, OP_transpose),
+         *rows = turn && swaps_heads(turn) ? msc_only_user(&turn->out[0], OP_reshape) : NULL;
   if (!rows) return false;
   *p = (part){.heads = &turn->out[0], .rows = &rows->out[0]};
   for (const msc_use *u = p->rows->uses; u; u = u->next)
@@ -212,7 +228,9 @@ static msc_op *sum_of_data(const merging *z, msc_op **out_add) {
   return out_add[0];
 }
 
-static msc_value *as_rows(merging *z, msc_value *v, int64_t columns) { return reshape(&z->b, v, 2, (const int64_t[]){v && columns ? msc_type_elems(v->type) / columns : 0, columns}); }
+static msc_value *as_rows(merging *z, msc_value *v, int64_t columns) {
+  return reshape(&z->b, v, 2, (const int64_t[]){v && columns ? msc_type_elems(v->type) / columns : 0, columns});
+}
 
 static msc_op *first_user(const msc_value *v) {
   msc_op *first = v->uses->user;
@@ -221,8 +239,8 @@ static msc_op *first_user(const msc_value *v) {
   return first;
 }
 
-/* What was made of a part is made of columns of the whole: behind a cast, if that is all that follows.  Columns are taken where they are
- * used. */
+/* What was made of a part is made of columns of the whole: behind a cast, if that is all that follows.  Columns are
+ * taken where they are used. */
 static bool replace_by_columns(merging *z, msc_value *whole, msc_op *(*old)(part *p)) {
   const msc_op *cast = msc_only_user(&old(z->part[0])->out[0], OP_cast);
   for (int i = 1; i < z->num && cast; i++) {
@@ -250,7 +268,9 @@ static msc_op *bias_of(part *p) { return p->bias; }
 /* dw and the sums over rows, where dy and x are there. */
 static bool merge_parameters(merging *z, msc_value *rows) {
   const msc_op *weight = z->part[0]->weight, *bias = z->part[0]->bias;
-  msc_value *x = weight->in[0].value, *in[2] = {x->def && x->def->kind == OP_reshape ? reshape(&z->b, before_reshape(x), 2, x->type->dim) : x, as_rows(z, rows, sum_of(z, z->columns))};
+  msc_value *x = weight->in[0].value,
+            *in[2] = {x->def && x->def->kind == OP_reshape ? reshape(&z->b, before_reshape(x), 2, x->type->dim) : x,
+                      as_rows(z, rows, sum_of(z, z->columns))};
   MSC_TRY(in[0] && in[1]);
   z->b.name = weight->name, z->b.loc = weight->loc;
   if (bias) {
@@ -306,7 +326,8 @@ static bool merge_attention(merging *z, msc_op *op, bool backward, int64_t *coun
   part all[PARTS];
   bool found[PARTS];
   msc_op *add[PARTS];
-  for (int i = 0; i < PARTS; i++) found[i] = backward ? find_gradient(&op->out[i], &all[i]) : find_source(op->in[i].value, &all[i]);
+  for (int i = 0; i < PARTS; i++)
+    found[i] = backward ? find_gradient(&op->out[i], &all[i]) : find_source(op->in[i].value, &all[i]);
   for (int i = 0; i + 1 < PARTS; i++) {
     if (!found[i]) continue;
     gather(z, all, found, i);

@@ -1,11 +1,15 @@
-/* narrow: values that forward and backward read -> made once in each, where that takes less memory than to keep them in between.
+/* narrow: values that forward and backward read -> made once in each, where that takes less memory than to keep them in
+ * between.
  *
  *   f32 of bf16                            the backward's users, whoever they are, get a cast of their own
- *   elementwise ops of what is narrower,   kernels of a GPU's backward make it again: x - mean(x) in f32 of x in bf16, a relu of the
- *   or kept anyway                         two terms of a sum.  A CPU's do not: kernels round what they store, not what lies between,
+ *   elementwise ops of what is narrower,   kernels of a GPU's backward make it again: x - mean(x) in f32 of x in bf16,
+ * a relu of the
+ *   or kept anyway                         two terms of a sum.  A CPU's do not: kernels round what they store, not what
+ * lies between,
  *                                          and any number of ranks shall have the same bits
  *
- * Where no product lies between the two, as between a loss and its gradient, they may become one kernel and share the value. */
+ * Where no product lies between the two, as between a loss and its gradient, they may become one kernel and
+ * share the value. */
 #include <stdlib.h>
 
 #include "passes/7_lower/target.h"
@@ -31,16 +35,29 @@ static const uint32_t *count_products(msc_arena *scratch, const msc_func *f) {
   return products;
 }
 
-static bool widens(const msc_op *op) { return op->kind == OP_cast && msc_type_bytes(op->out[0].type) > msc_type_bytes(op->in[0].value->type); }
+static bool widens(const msc_op *op) {
+  return op->kind == OP_cast && msc_type_bytes(op->out[0].type) > msc_type_bytes(op->in[0].value->type);
+}
 
 static bool is_cheap(const msc_op *op) {
   switch (op->kind) {
-    case OP_add: case OP_sub: case OP_mul: case OP_div: case OP_neg: case OP_rsqrt: case OP_relu: case OP_cast: case OP_broadcast_to: return true;
+    case OP_add:
+    case OP_sub:
+    case OP_mul:
+    case OP_div:
+    case OP_neg:
+    case OP_rsqrt:
+    case OP_relu:
+    case OP_cast:
+    case OP_broadcast_to: return true;
     default: return false;
   }
 }
 
-static bool reads_along(const msc_op *op) { return is_cheap(op) || op->kind == OP_reduce_sum || op->kind == OP_reduce_mean || op->kind == OP_compare || op->kind == OP_select; }
+static bool reads_along(const msc_op *op) {
+  return is_cheap(op) || op->kind == OP_reduce_sum || op->kind == OP_reduce_mean || op->kind == OP_compare ||
+         op->kind == OP_select;
+}
 
 static bool is_in_backward(const msc_use *u, const bool *forward) { return !forward[u->user->id]; }
 
@@ -93,7 +110,8 @@ static bool find_cone(const msc_op *op, const bool *forward, cone *out) {
   return true;
 }
 
-/* It reads no more than the value, and of that what nobody else keeps is less.  What is smaller, as means and weights are, is not counted. */
+/* It reads no more than the value, and of that what nobody else keeps is less.  What is smaller, as means and weights
+ * are, is not counted. */
 static bool is_worth_it(const cone *c, const msc_value *v, const bool *forward) {
   int64_t elems = msc_type_elems(v->type), read = 0, kept = 0;
   for (int i = 0; i < c->num_sources; i++) {
@@ -136,7 +154,8 @@ static bool is_made_again(const msc_op *op, const bool *forward, cone *out) {
     return true;
   }
   bool on_gpu = msc_target_of(op->block->func->module) == MSC_TARGET_CUDA;
-  return on_gpu && is_cheap(op) && only_kernels_use(&op->out[0], forward) && find_cone(op, forward, out) && is_worth_it(out, &op->out[0], forward);
+  return on_gpu && is_cheap(op) && only_kernels_use(&op->out[0], forward) && find_cone(op, forward, out) &&
+         is_worth_it(out, &op->out[0], forward);
 }
 
 static int64_t narrow(msc_arena *scratch, msc_func *f) {

@@ -1,9 +1,10 @@
 /* order: program order -> what only feeds parameter updates runs as soon as it can, so gradients die young.
  *
- * An op feeds updates when all its results end in update ops without passing through another product; such ops are taken before others whenever what they wait for has
- * run.  What only draws random numbers waits for the first op that needs them: they are large, and made of nothing.  Single numbers that are made of
- * single numbers, as what all updates of a step share, run as soon as they can too: they take no room, and many wait for them.  The
- * rest keeps its order. */
+ * An op feeds updates when all its results end in update ops without passing through another product; such ops are
+ * taken before others whenever what they wait for has run.  What only draws random numbers waits for the first op that
+ * needs them: they are large, and made of nothing.  Single numbers that are made of single numbers, as what all updates
+ * of a step share, run as soon as they can too: they take no room, and many wait for them.  The rest
+ * keeps its order. */
 #include <string.h>
 
 #include "passes/7_lower/depend.h"
@@ -24,15 +25,17 @@ static bool is_new_value(const msc_use *u, const msc_attr_value *ties) {
   return u->user->kind == OP_return && at < ties->list.num && ties->list.v[at].i >= 0;
 }
 
-/* Backward over the ops: an op feeds updates when every user does, or is the return that takes a new value of an argument.  The whole
- * backward ends in updates, so what goes into another product does not count: only the last product of each chain does. */
+/* Backward over the ops: an op feeds updates when every user does, or is the return that takes a new value of an
+ * argument.  The whole backward ends in updates, so what goes into another product does not count: only the last
+ * product of each chain does. */
 static void find_feeders(ordering *z, const msc_attr_value *ties) {
   for (size_t i = z->deps.num_ops; i-- > 0;) {
     const msc_op *op = z->deps.op[i];
     bool feeds = op->num_out > 0 && !msc_op_attr(op, "recompute");
     for (size_t k = 0; k < op->num_out && feeds; k++) {
       feeds = msc_has_uses(&op->out[k]);
-      for (const msc_use *u = op->out[k].uses; u && feeds; u = u->next) feeds = (z->feeds_update[u->user->id] && !is_product(u->user)) || is_new_value(u, ties);
+      for (const msc_use *u = op->out[k].uses; u && feeds; u = u->next)
+        feeds = (z->feeds_update[u->user->id] && !is_product(u->user)) || is_new_value(u, ties);
     }
     z->feeds_update[i] = feeds;
   }
@@ -40,7 +43,8 @@ static void find_feeders(ordering *z, const msc_attr_value *ties) {
 
 static bool is_random(const msc_op *op) {
   bool any = msc_info(op)->flags & MSC_RANDOM;
-  for (const msc_op *inner = op->body ? op->body->first : NULL; inner && !any; inner = inner->next) any = msc_info(inner)->flags & MSC_RANDOM;
+  for (const msc_op *inner = op->body ? op->body->first : NULL; inner && !any; inner = inner->next)
+    any = msc_info(inner)->flags & MSC_RANDOM;
   return any;
 }
 
@@ -81,7 +85,8 @@ static void find_waiters(ordering *z, msc_arena *arena) {
     }
 }
 
-/* Runs op i; then, at once, those that run soon and that it was the last to hold up.  A stack, not recursion: chains are long. */
+/* Runs op i; then, at once, those that run soon and that it was the last to hold up.  A stack, not recursion:
+ * chains are long. */
 static void run(ordering *z, msc_block *b, uint32_t i, bool *done, uint32_t *stack) {
   size_t depth = 0;
   stack[depth++] = i;

@@ -1,10 +1,11 @@
-/* portion: the scores that a loss and its gradient are made of, where they are large -> those of one portion of the batch after another,
- * so that only one portion's are in memory.
+/* portion: the scores that a loss and its gradient are made of, where they are large -> those of one portion of the
+ * batch after another, so that only one portion's are in memory.
  *
  *   y = x w,  loss and dy of y,  dx = dy w^T,  dw = x^T dy
  *
- * becomes for every portion of x's and the labels' first dimension y_i, loss_i, dy_i, dx_i and dw_i; loss is the sum of loss_i, dx all
- * dx_i behind each other, and the product that makes dw_i adds dw_(i-1).  Portions keep so many rows that a GPU is as busy as before. */
+ * becomes for every portion of x's and the labels' first dimension y_i, loss_i, dy_i, dx_i and dw_i; loss is the sum of
+ * loss_i, dx all dx_i behind each other, and the product that makes dw_i adds dw_(i-1).  Portions keep so many rows
+ * that a GPU is as busy as before. */
 #include <string.h>
 
 #include "ir/formula.h"
@@ -40,7 +41,9 @@ static bool is_cut(const portioning *z, const msc_value *v) {
 
 /* ---- what is made of the scores ---- */
 
-static bool is_loss(const msc_op *op) { return op->kind == OP_softmax_cross_entropy || op->kind == OP_softmax_cross_entropy_grad; }
+static bool is_loss(const msc_op *op) {
+  return op->kind == OP_softmax_cross_entropy || op->kind == OP_softmax_cross_entropy_grad;
+}
 
 static bool keeps_columns(const msc_op *op) {
   const msc_type *x = op->in[0].value->type, *y = op->out[0].type;
@@ -92,7 +95,8 @@ static msc_op *earliest_user(const msc_op *op, msc_op *than) {
   return than;
 }
 
-/* In front of it everything stands: after all operands, constants aside, and before all who use the results.  NULL: there is no such op. */
+/* In front of it everything stands: after all operands, constants aside, and before all who use the results.  NULL:
+ * there is no such op. */
 static msc_op *find_place(portioning *z) {
   msc_op *place = z->b.block->last;
   for (int i = 0; i < z->num; i++) {
@@ -126,7 +130,8 @@ static msc_value *reshape_of(portioning *z, const msc_op *like, msc_value *x) {
 
 /* Rows that are there: x, labels. */
 static msc_value *portion_of(portioning *z, msc_value *v, int portion) {
-  if (v->def && v->def->kind == OP_reshape && v->def->in[0].value->type->dim[0] % z->portions == 0) return reshape_of(z, v->def, slice_of(z, v->def->in[0].value, portion));
+  if (v->def && v->def->kind == OP_reshape && v->def->in[0].value->type->dim[0] % z->portions == 0)
+    return reshape_of(z, v->def, slice_of(z, v->def->in[0].value, portion));
   return slice_of(z, v, portion);
 }
 
@@ -207,7 +212,10 @@ static int64_t rows_of(const msc_type *t) {
 /* 1: it is left whole. */
 static int portions_of(const msc_pass_ctx *pass, const msc_op *op) {
   const msc_type *t = op->out[0].type;
-  bool product = op->kind == OP_gemm && op->num_out == 1 && (op->num_in == 2 || (op->num_in == 3 && msc_gemm_operand(op, "bias"))) && t->rank > 1 && !msc_op_bool(op, "transpose_a") && op->in[1].value->type->rank == 2 && op->in[0].value->type->rank == t->rank;
+  bool product = op->kind == OP_gemm && op->num_out == 1 &&
+                 (op->num_in == 2 || (op->num_in == 3 && msc_gemm_operand(op, "bias"))) && t->rank > 1 &&
+                 !msc_op_bool(op, "transpose_a") && op->in[1].value->type->rank == 2 &&
+                 op->in[0].value->type->rank == t->rank;
   int64_t asked = msc_config_int(pass->config, MSC_KEY_score_portions), num = asked ? asked : MOST_PORTIONS;
   if (!product || (!asked && msc_type_bytes(t) < LARGE)) return 1;
   while (num > 1 && (t->dim[0] % num || (!asked && rows_of(t) / num < LEAST_ROWS))) num--;

@@ -1,5 +1,5 @@
-/* tile: a product whose only user is one elementwise kernel on the same elements -> `tile` rows at a time, the kernel on each
- * tile while it is in cache.  So a weight gradient never goes to memory: it is made and spent tile by tile. */
+/* tile: a product whose only user is one elementwise kernel on the same elements -> `tile` rows at a time, the kernel
+ * on each tile while it is in cache.  So a weight gradient never goes to memory: it is made and spent tile by tile. */
 #include <string.h>
 
 #include "ir/alias.h"
@@ -14,7 +14,8 @@ enum {
 static bool is_map(msc_nester *nester, const msc_op *op) {
   msc_nest_info info;
   const char *why;
-  return msc_nest_can_fuse(op) && msc_nest_fits(nester, 1, &op, &info, &why) && info.kind == MSC_NEST_MAP && info.num_launches == 1 && !info.scratch_bytes && !info.checks;
+  return msc_nest_can_fuse(op) && msc_nest_fits(nester, 1, &op, &info, &why) && info.kind == MSC_NEST_MAP &&
+         info.num_launches == 1 && !info.scratch_bytes && !info.checks;
 }
 
 /* ---- places ---- */
@@ -51,7 +52,9 @@ static bool works_in_place(msc_arena *a, msc_block *region, size_t arg) {
 static bool same_elements(msc_arena *a, const msc_op *user, const msc_value *v) {
   size_t in = (size_t)(v->uses - user->in);
   for (size_t i = 0; i < user->num_out; i++)
-    if (user->out[i].type->rank != v->type->rank || memcmp(user->out[i].type->dim, v->type->dim, sizeof *v->type->dim * (size_t)v->type->rank) != 0) return false;
+    if (user->out[i].type->rank != v->type->rank ||
+        memcmp(user->out[i].type->dim, v->type->dim, sizeof *v->type->dim * (size_t)v->type->rank) != 0)
+      return false;
   return user->num_out > 0 && (user->body ? works_in_place(a, user->body, in) : keeps_places(a, user, in));
 }
 
@@ -74,13 +77,17 @@ static int64_t tile_rows(const msc_type *t) {
 }
 
 /* A call has one epilogue, a kernel one tile. */
-static bool has_tile(const msc_op *user) { return user->prev && user->prev->kind == OP_gemm && msc_op_int(user->prev, "tile"); }
+static bool has_tile(const msc_op *user) {
+  return user->prev && user->prev->kind == OP_gemm && msc_op_int(user->prev, "tile");
+}
 
 static bool tiles(msc_pass_ctx *pass, msc_nester *nester, msc_op *gemm) {
   const msc_type *t = gemm->out[0].type;
   if (t->rank != 2 || !msc_has_one_use(&gemm->out[0])) return false;
   msc_op *user = gemm->out[0].uses->user;
-  if (user->block != gemm->block || has_tile(user) || !same_elements(pass->scratch, user, &gemm->out[0]) || !is_map(nester, user) || !reads_no_tied_argument(gemm)) return false;
+  if (user->block != gemm->block || has_tile(user) || !same_elements(pass->scratch, user, &gemm->out[0]) ||
+      !is_map(nester, user) || !reads_no_tied_argument(gemm))
+    return false;
   msc_op_unlink(gemm);
   msc_insert_before(user, gemm);
   msc_op_set(gemm, "tile", msc_int(tile_rows(t)));

@@ -12,14 +12,16 @@ static int64_t place_of(const msc_layout *l, msc_subaxis digit) {
     int64_t parts = 1;
     for (int i = l->first[d]; i < end; i++) {
       msc_subaxis s = l->sub[i];
-      if (s.axis == digit.axis && digit.pre >= s.pre && digit.pre < s.pre * s.size) return d < l->rank ? d * ((int64_t)1 << 32) + parts * (digit.pre / s.pre) : d * ((int64_t)1 << 32);
+      if (s.axis == digit.axis && digit.pre >= s.pre && digit.pre < s.pre * s.size)
+        return d < l->rank ? d * ((int64_t)1 << 32) + parts * (digit.pre / s.pre) : d * ((int64_t)1 << 32);
       parts *= s.size;
     }
   }
   return -1;
 }
 
-int msc_moved_digits(msc_context *ctx, const msc_mesh *mesh, const msc_layout *from, const msc_layout *to, msc_subaxis *out_digit) {
+int msc_moved_digits(msc_context *ctx, const msc_mesh *mesh, const msc_layout *from, const msc_layout *to,
+                     msc_subaxis *out_digit) {
   const msc_layout *both[2] = {from, to};
   msc_atoms atoms;
   msc_layout raw;
@@ -67,8 +69,9 @@ static msc_op_kind verb_of(const msc_op *comm) {
   static const struct {
     const char *name;
     msc_op_kind kind;
-  } verbs[] = {{"all_reduce", OP_all_reduce}, {"all_gather", OP_all_gather}, {"reduce_scatter", OP_reduce_scatter}, {"all_to_all", OP_all_to_all},
-               {"permute", OP_permute},       {"pairs", OP_permute},         {"halo", OP_permute},                 {"broadcast", OP_broadcast}, {"shard", OP_shard}};
+  } verbs[] = {{"all_reduce", OP_all_reduce}, {"all_gather", OP_all_gather}, {"reduce_scatter", OP_reduce_scatter},
+               {"all_to_all", OP_all_to_all}, {"permute", OP_permute},       {"pairs", OP_permute},
+               {"halo", OP_permute},          {"broadcast", OP_broadcast},   {"shard", OP_shard}};
   for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
     if (is_verb(comm, verbs[i].name)) return verbs[i].kind;
   return OP_exchange;
@@ -95,7 +98,8 @@ bool msc_transfer_of(const msc_cost *cost, const msc_op *comm, msc_arena *scratc
     const msc_comm_part *part = msc_comm_parts(comm, scratch);
     MSC_TRY(part);
     num = digits_of(cost->mesh, comm, part, digit);
-    for (size_t i = 0; i < comm->num_in; i++) out_transfer->bytes += msc_received_bytes(comm, i, part[i].from, part[i].to);
+    for (size_t i = 0; i < comm->num_in; i++)
+      out_transfer->bytes += msc_received_bytes(comm, i, part[i].from, part[i].to);
   }
   for (int i = 0; i < num; i++) {
     int level = msc_cost_level(cost, digit[i]);

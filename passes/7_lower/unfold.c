@@ -4,8 +4,8 @@
  *   x[n]  = fold of  w^T  *  y[n]                                every element sums up what windows over it give
  *   dw    = dy [o, n h w] *  unfolded x [c k l, n h w]^T
  *
- * A window of one element is the image itself.  Products are then made like all others (library.c).  What a GPU's library computes
- * stays as it is, marked. */
+ * A window of one element is the image itself.  Products are then made like all others (library.c).  What a GPU's
+ * library computes stays as it is, marked. */
 #include "ir/conv.h"
 #include "passes/7_lower/choose.h"
 #include "passes/7_lower/graph.h"
@@ -27,10 +27,14 @@ static msc_value *with_ints(unfolding *u, msc_op_kind kind, msc_value *x, const 
   return op ? &op->out[0] : NULL;
 }
 
-static msc_value *reshaped(unfolding *u, msc_value *x, int rank, const int64_t *dim) { return with_ints(u, OP_reshape, x, "shape", rank, dim); }
+static msc_value *reshaped(unfolding *u, msc_value *x, int rank, const int64_t *dim) {
+  return with_ints(u, OP_reshape, x, "shape", rank, dim);
+}
 
 /* [a,b,c] -> [b,a,c] */
-static msc_value *swapped(unfolding *u, msc_value *x) { return with_ints(u, OP_transpose, x, "perm", 3, (int64_t[]){1, 0, 2}); }
+static msc_value *swapped(unfolding *u, msc_value *x) {
+  return with_ints(u, OP_transpose, x, "perm", 3, (int64_t[]){1, 0, 2});
+}
 
 static bool sees_one(const msc_conv *c) {
   for (int i = 0; i < 2; i++)
@@ -55,7 +59,8 @@ static msc_value *windows(unfolding *u, msc_op_kind kind, msc_value *x, bool ima
   return op ? &op->out[0] : NULL;
 }
 
-static msc_value *product(unfolding *u, msc_op_kind kind, msc_value *a, bool transpose_a, msc_value *b, bool transpose_b) {
+static msc_value *product(unfolding *u, msc_op_kind kind, msc_value *a, bool transpose_a, msc_value *b,
+                          bool transpose_b) {
   msc_attr attrs[2];
   size_t num = 0;
   if (transpose_a) attrs[num++] = msc_named(ctx_of(u), "transpose_a", msc_bool(true));
@@ -65,12 +70,17 @@ static msc_value *product(unfolding *u, msc_op_kind kind, msc_value *a, bool tra
 }
 
 /* y as [n, o, windows] */
-static msc_value *flat_y(unfolding *u, msc_value *y) { return reshaped(u, y, 3, (int64_t[]){u->c.n, u->c.o, u->windows}); }
-static msc_value *flat_weights(unfolding *u) { return reshaped(u, u->op->in[1].value, 2, (int64_t[]){u->c.o, u->taps}); }
+static msc_value *flat_y(unfolding *u, msc_value *y) {
+  return reshaped(u, y, 3, (int64_t[]){u->c.n, u->c.o, u->windows});
+}
+static msc_value *flat_weights(unfolding *u) {
+  return reshaped(u, u->op->in[1].value, 2, (int64_t[]){u->c.o, u->taps});
+}
 
 static msc_value *conv2d(unfolding *u) {
   msc_value *x = u->op->in[0].value, *seen = sees_one(&u->c) ? x : windows(u, OP_unfold, x, false);
-  msc_value *y = product(u, OP_batch_matmul, flat_weights(u), false, reshaped(u, seen, 3, (int64_t[]){u->c.n, u->taps, u->windows}), false);
+  msc_value *y = product(u, OP_batch_matmul, flat_weights(u), false,
+                         reshaped(u, seen, 3, (int64_t[]){u->c.n, u->taps, u->windows}), false);
   return reshaped(u, y, 4, u->op->out[0].type->dim);
 }
 
@@ -78,7 +88,8 @@ static msc_value *conv2d_transpose(unfolding *u) {
   const msc_window *w = u->c.dim;
   msc_value *given = product(u, OP_batch_matmul, flat_weights(u), true, flat_y(u, u->op->in[0].value), false);
   if (sees_one(&u->c)) return reshaped(u, given, 4, u->op->out[0].type->dim);
-  return windows(u, OP_fold, reshaped(u, given, 6, (int64_t[]){u->c.n, u->c.c, w[0].kernel, w[1].kernel, w[0].y, w[1].y}), false);
+  return windows(u, OP_fold,
+                 reshaped(u, given, 6, (int64_t[]){u->c.n, u->c.c, w[0].kernel, w[1].kernel, w[0].y, w[1].y}), false);
 }
 
 static msc_value *conv2d_weight_grad(unfolding *u) {
@@ -91,10 +102,14 @@ static msc_value *conv2d_weight_grad(unfolding *u) {
 }
 
 static bool unfold_op(msc_op *op) {
-  unfolding u = {.b = {.func = op->block->func, .block = op->block, .before = op, .loc = op->loc, .name = op->name}, .op = op, .c = msc_conv_of(op)};
+  unfolding u = {.b = {.func = op->block->func, .block = op->block, .before = op, .loc = op->loc, .name = op->name},
+                 .op = op,
+                 .c = msc_conv_of(op)};
   u.taps = u.c.c * u.c.dim[0].kernel * u.c.dim[1].kernel;
   u.windows = u.c.dim[0].y * u.c.dim[1].y;
-  msc_value *made = op->kind == OP_conv2d ? conv2d(&u) : op->kind == OP_conv2d_transpose ? conv2d_transpose(&u) : conv2d_weight_grad(&u);
+  msc_value *made = op->kind == OP_conv2d             ? conv2d(&u)
+                    : op->kind == OP_conv2d_transpose ? conv2d_transpose(&u)
+                                                      : conv2d_weight_grad(&u);
   MSC_TRY(made);
   msc_replace_uses(&op->out[0], made);
   msc_op_erase(op);

@@ -1,11 +1,13 @@
-/* views: transposes around attention that a GPU's library computes, which reads and writes values in any order of dimensions -> views,
- * marked `view = true`: nothing is moved.
+/* views: transposes around attention that a GPU's library computes, which reads and writes values in any order of
+ * dimensions -> views, marked `view = true`: nothing is moved.
  *
  *   before   t = transpose(x), read by such ops alone: they read x where it is, and if x is a slice of something, there
- *   behind   t = transpose(y), y of such an op and read by others of them at most: y is written where t is wanted, and if that is a
+ *   behind   t = transpose(y), y of such an op and read by others of them at most: y is written where t is wanted, and
+ * if that is a
  *            concat of several, into it
  *
- *   rows     of what a product reads: a slice of x's first dimension lies in x; behind each other the results of products lie in their concat
+ *   rows     of what a product reads: a slice of x's first dimension lies in x; behind each other the results of
+ * products lie in their concat
  *
  * The last dimension stays the last: there the library wants whole vectors. */
 #include "passes/7_lower/graph.h"
@@ -16,7 +18,9 @@ static bool keeps_vectors(const msc_op *t) {
   return t->kind == OP_transpose && msc_op_ints(t, "perm", perm, MSC_MAX_RANK) == 4 && perm[3] == 3;
 }
 
-static bool is_flexible(const msc_op *op) { return op && msc_is_graph(op) && (op->kind == OP_flash_attention || op->kind == OP_flash_attention_grad); }
+static bool is_flexible(const msc_op *op) {
+  return op && msc_is_graph(op) && (op->kind == OP_flash_attention || op->kind == OP_flash_attention_grad);
+}
 
 static bool is_before(const msc_op *t) {
   const msc_op *maker = t->in[0].value->def;
@@ -31,7 +35,9 @@ static bool is_behind(const msc_op *t) {
   const msc_value *y = t->in[0].value;
   if (!is_flexible(y->def)) return false;
   for (const msc_use *u = y->uses; u; u = u->next)
-    if (!is_flexible(u->user) && !(u->user->kind == OP_transpose && msc_attr_equal(msc_op_attr(u->user, "perm"), msc_op_attr(t, "perm")))) return false;
+    if (!is_flexible(u->user) &&
+        !(u->user->kind == OP_transpose && msc_attr_equal(msc_op_attr(u->user, "perm"), msc_op_attr(t, "perm"))))
+      return false;
   return true;
 }
 
@@ -41,8 +47,8 @@ enum { RESHAPES = 4 };
 
 static bool is_reshape(const msc_op *op) { return op && (op->kind == OP_reshape || op->kind == OP_flatten); }
 
-/* Is it, or what is the same elsewhere, a result of the function?  Then it has an argument's place.  `most`: reshapes of reshapes, behind
- * which it may be. */
+/* Is it, or what is the same elsewhere, a result of the function?  Then it has an argument's place.  `most`: reshapes
+ * of reshapes, behind which it may be. */
 static bool leaves(const msc_value *v, int most) {
   for (const msc_use *u = v->uses; u; u = u->next) {
     if (msc_info(u->user)->flags & MSC_TERMINATOR) return true;
@@ -61,7 +67,8 @@ static bool is_slice_before(const msc_op *s) {
   int64_t step[MSC_MAX_RANK];
   if (s->kind != OP_slice) return false;
   const msc_value *x = s->in[0].value;
-  bool whole_vectors = x->type->rank == 4 && x->type->dim[3] == s->out[0].type->dim[3] && x->type->dim[3] * msc_dtype_bytes(x->type->dtype) % 16 == 0;
+  bool whole_vectors = x->type->rank == 4 && x->type->dim[3] == s->out[0].type->dim[3] &&
+                       x->type->dim[3] * msc_dtype_bytes(x->type->dtype) % 16 == 0;
   if (!whole_vectors || !is_made_here(x) || msc_op_ints(s, "stride", step, MSC_MAX_RANK) > 0) return false;
   for (const msc_use *u = s->out[0].uses; u; u = u->next)
     if (!is_marked(u->user)) return false;
@@ -71,7 +78,9 @@ static bool is_slice_before(const msc_op *s) {
 static bool is_concat_behind(const msc_op *c) {
   if (c->kind != OP_concat) return false;
   const msc_type *t = c->out[0].type;
-  if (t->rank != 4 || leaves(&c->out[0], RESHAPES) || msc_op_int(c, "dim") == 3 || t->dim[3] * msc_dtype_bytes(t->dtype) % 16) return false;
+  if (t->rank != 4 || leaves(&c->out[0], RESHAPES) || msc_op_int(c, "dim") == 3 ||
+      t->dim[3] * msc_dtype_bytes(t->dtype) % 16)
+    return false;
   for (size_t i = 0; i < c->num_in; i++) {
     const msc_op *turn = c->in[i].value->def;
     if (!is_marked(turn) || !msc_has_one_use(&turn->out[0]) || !is_flexible(turn->in[0].value->def)) return false;
@@ -82,12 +91,14 @@ static bool is_concat_behind(const msc_op *c) {
 /* Whole rows of x's first dimension, which a product reads. */
 static bool is_rows_before(const msc_op *s) {
   int64_t step[MSC_MAX_RANK];
-  if (s->kind != OP_slice || msc_op_ints(s, "stride", step, MSC_MAX_RANK) > 0 || !is_made_here(s->in[0].value)) return false;
+  if (s->kind != OP_slice || msc_op_ints(s, "stride", step, MSC_MAX_RANK) > 0 || !is_made_here(s->in[0].value))
+    return false;
   const msc_type *x = s->in[0].value->type, *y = s->out[0].type;
   for (int d = 1; d < x->rank; d++)
     if (x->dim[d] != y->dim[d]) return false;
   for (const msc_use *u = s->out[0].uses; u; u = u->next) {
-    const msc_op *user = is_reshape(u->user) && msc_has_one_use(&u->user->out[0]) ? u->user->out[0].uses->user : u->user;
+    const msc_op *user =
+        is_reshape(u->user) && msc_has_one_use(&u->user->out[0]) ? u->user->out[0].uses->user : u->user;
     if (user->kind != OP_gemm) return false;
   }
   return x->rank && msc_type_bytes(y) / (y->dim[0] ? y->dim[0] : 1) % 16 == 0;
@@ -97,7 +108,8 @@ static bool is_rows_behind(const msc_op *c) {
   if (c->kind != OP_concat || msc_op_int(c, "dim") || leaves(&c->out[0], RESHAPES)) return false;
   for (size_t i = 0; i < c->num_in; i++) {
     const msc_value *v = c->in[i].value;
-    if (!v->def || v->def->kind != OP_gemm || v->index || !msc_has_one_use(v) || msc_type_bytes(v->type) % 16) return false;
+    if (!v->def || v->def->kind != OP_gemm || v->index || !msc_has_one_use(v) || msc_type_bytes(v->type) % 16)
+      return false;
   }
   return true;
 }
@@ -117,7 +129,8 @@ static bool is_turn(const msc_op *op) { return keeps_vectors(op) && (is_before(o
 bool pass_views(msc_pass_ctx *pass, msc_module *m) {
   int64_t num = 0;
   for (msc_func *f = m->first; f && msc_target_of(m) == MSC_TARGET_CUDA; f = f->next)
-    num += mark(f, is_turn) + mark(f, is_slice_before) + mark(f, is_concat_behind) + mark(f, is_rows_before) + mark(f, is_rows_behind);
+    num += mark(f, is_turn) + mark(f, is_slice_before) + mark(f, is_concat_behind) + mark(f, is_rows_before) +
+           mark(f, is_rows_behind);
   if (!num) return msc_not_asked_for(pass);
   msc_stat(pass, "ops that move nothing", num);
   return true;

@@ -1,6 +1,6 @@
-/* widen.c: a product of f16 or bf16 in; the same product out with a result in f32, between casts: its operands are exact in f32, sums grow in
- * f32 and are rounded once, as they would be; but not for who wants them in f32, as an update does, or a sum over ranks.  Its operands are cast
- * too where whoever computes it takes none of 16 bits. */
+/* widen.c: a product of f16 or bf16 in; the same product out with a result in f32, between casts: its operands are
+ * exact in f32, sums grow in f32 and are rounded once, as they would be; but not for who wants them in f32, as an
+ * update does, or a sum over ranks.  Its operands are cast too where whoever computes it takes none of 16 bits. */
 #include "passes/7_lower/choose.h"
 
 /* Who would compute it in f32. */

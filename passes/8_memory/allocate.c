@@ -1,9 +1,10 @@
-/* allocate: values in program order -> a place for each: `offset` on ops and arguments, `scratch` bytes of the function.
+/* allocate: values in program order -> a place for each: `offset` on ops and arguments, `scratch` bytes of the
+ * function.
  *
- * Spaces: arguments with a role parameter or state are persistent, data and labels are inputs, constants with elements of
- * their own are constants; everything else is scratch, live from its op to its last user.  A result may take the place of
- * an operand that dies with it; sums over ranks that travel together lie side by side; values share the place whose memory they
- * lie in (ir/alias.h); new values of arguments take the argument's place, once nobody reads that. */
+ * Spaces: arguments with a role parameter or state are persistent, data and labels are inputs, constants with elements
+ * of their own are constants; everything else is scratch, live from its op to its last user.  A result may take the
+ * place of an operand that dies with it; sums over ranks that travel together lie side by side; values share the place
+ * whose memory they lie in (ir/alias.h); new values of arguments take the argument's place, once nobody reads that. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,14 +87,17 @@ static bool read_by_tiles(allocating *z, const msc_op *op, uint32_t r) {
   return false;
 }
 
-static bool is_sum_over_ranks(const msc_op *op) { return op->kind == OP_comm && !strcmp(msc_op_str(op, "verb"), "all_reduce"); }
+static bool is_sum_over_ranks(const msc_op *op) {
+  return op->kind == OP_comm && !strcmp(msc_op_str(op, "verb"), "all_reduce");
+}
 
 /* Each rank reduces a slice where it lies and takes the others' results there.  `operands`: zero for every place. */
 static void share_sums(allocating *z, msc_op *op, uint32_t *operands) {
   for (size_t i = 0; i < op->num_in; i++) operands[root_of(z, op->in[i].value)]++;
   for (size_t i = 0; i < op->num_in; i++) {
     uint32_t r = root_of(z, op->in[i].value), y = op->out[i].id;
-    if (operands[r] != 1 || root_of(z, &op->out[i]) != y || !in_scratch(z, z->value[r]) || z->read[r] != op->id) continue;
+    if (operands[r] != 1 || root_of(z, &op->out[i]) != y || !in_scratch(z, z->value[r]) || z->read[r] != op->id)
+      continue;
     if (z->last[r] < z->last[y]) z->last[r] = z->last[y];
     z->read[r] = z->read[y];
     if (z->busy[r] < z->busy[y]) z->busy[r] = z->busy[y];
@@ -111,8 +115,8 @@ static bool covers(const msc_value *root, const msc_value *v) {
 static void share_added(allocating *z, msc_op *gemm) {
   const msc_value *added = msc_gemm_operand(gemm, "add");
   uint32_t y = gemm->out[0].id, r = added ? root_of(z, added) : 0, operands = 0;
-  if (!added || root_of(z, &gemm->out[0]) != y || !in_scratch(z, z->value[r]) || z->last[r] != gemm->id || z->busy[r] >= gemm->id ||
-      !covers(z->value[r], added))
+  if (!added || root_of(z, &gemm->out[0]) != y || !in_scratch(z, z->value[r]) || z->last[r] != gemm->id ||
+      z->busy[r] >= gemm->id || !covers(z->value[r], added))
     return;
   for (size_t i = 0; i < gemm->num_in; i++) operands += root_of(z, gemm->in[i].value) == r;
   if (operands != 1) return;
@@ -154,13 +158,15 @@ static void share_dying_operands(allocating *z) {
 
 /* Does result o lie right where its operand i does, while the op reads that? */
 static bool works_in_place(allocating *z, const msc_op *op, size_t i, size_t o) {
-  if (!op->body && msc_tied_result(op, i) == (int)o) return true; /* what a kernel of several ops reads when, the nest knows */
+  /* what a kernel of several ops reads when, the nest knows */
+  if (!op->body && msc_tied_result(op, i) == (int)o) return true;
   if (op->kind == OP_comm) return is_sum_over_ranks(op) && i == o;
   if (op->kind == OP_gemm) return o == 0 && op->in[i].value == msc_gemm_operand(op, "add");
   return msc_nest_can_fuse(op) && msc_may_update(z->nester, op, i, o);
 }
 
-/* Nobody reads place `old` any more when the op makes its result o; itself it reads it once at most, element by element. */
+/* Nobody reads place `old` any more when the op makes its result o; itself it reads it once at most,
+ * element by element. */
 static bool may_be_replaced(allocating *z, uint32_t old, const msc_op *op, size_t o) {
   size_t operands = 0;
   bool beside = z->busy[old] && z->busy[old] >= op->id; /* 0: no collective reads it */
@@ -176,7 +182,8 @@ static void share_ties(allocating *z) {
   for (size_t i = 0; i < ret->num_in; i++) {
     int64_t arg = msc_tied_argument(z->f, i);
     const msc_value *old = arg < 0 ? NULL : z->f->body->args[arg], *made = z->value[root_of(z, ret->in[i].value)];
-    if (!old || !in_scratch(z, made) || !covers(made, ret->in[i].value) || z->first[made->id] != made->def->id) continue;
+    if (!old || !in_scratch(z, made) || !covers(made, ret->in[i].value) || z->first[made->id] != made->def->id)
+      continue;
     if (may_be_replaced(z, old->id, made->def, made->index)) z->root[made->id] = old->id;
   }
 }
@@ -188,7 +195,8 @@ static size_t find_groups(allocating *z, msc_buffer *buffer, const uint32_t *num
   bool *grouped = msc_new_array(z->pass->scratch, bool, z->num_values);
   size_t num = 0;
   for (msc_op *op = z->f->body->first; op; op = op->next) {
-    uint32_t *member = op->num_in > 1 && is_sum_over_ranks(op) ? msc_new_array(z->pass->scratch, uint32_t, op->num_in) : NULL;
+    uint32_t *member =
+        op->num_in > 1 && is_sum_over_ranks(op) ? msc_new_array(z->pass->scratch, uint32_t, op->num_in) : NULL;
     size_t n = 0;
     for (size_t i = 0; member && i < op->num_out; i++) {
       uint32_t r = root_of(z, &op->out[i]);
@@ -205,7 +213,8 @@ static size_t find_groups(allocating *z, msc_buffer *buffer, const uint32_t *num
 static msc_place_result reserve(allocating *z) {
   size_t room = z->num_values + z->num_ops, num = 0;
   msc_buffer *buffer = msc_new_array(z->pass->scratch, msc_buffer, room);
-  uint32_t *of = msc_new_array(z->pass->scratch, uint32_t, room), *number = msc_new_array(z->pass->scratch, uint32_t, z->num_values);
+  uint32_t *of = msc_new_array(z->pass->scratch, uint32_t, room),
+           *number = msc_new_array(z->pass->scratch, uint32_t, z->num_values);
   msc_place_group *group = msc_new_array(z->pass->scratch, msc_place_group, z->num_ops);
   for (size_t i = 0; i < z->num_values; i++) {
     if (z->root[i] != i || !z->value[i] || !in_scratch(z, z->value[i])) continue;
@@ -221,7 +230,9 @@ static msc_place_result reserve(allocating *z) {
     of[num++] = op->id;
   }
   uint64_t *offset = msc_new_array(z->pass->scratch, uint64_t, num);
-  msc_place_result r = msc_place(z->pass->scratch, num, buffer, &(msc_place_options){.align = MSC_ALIGN, .num_groups = groups, .group = group}, offset);
+  msc_place_result r =
+      msc_place(z->pass->scratch, num, buffer,
+                &(msc_place_options){.align = MSC_ALIGN, .num_groups = groups, .group = group}, offset);
   for (size_t i = 0; i < num; i++) {
     if (i < values) z->offset[of[i]] = (int64_t)offset[i];
     else z->scratch_of[of[i]] = offset[i];
@@ -229,7 +240,8 @@ static msc_place_result reserve(allocating *z) {
   return r;
 }
 
-/* A place is an offset in scratch, or ["arg", i], written as -1 - i: the place of argument i; constants, and what lies in them, have none. */
+/* A place is an offset in scratch, or ["arg", i], written as -1 - i: the place of argument i; constants, and what lies
+ * in them, have none. */
 static int64_t place_of(allocating *z, const msc_value *v) {
   uint32_t r = root_of(z, v);
   if (z->offset[r] >= 0) return z->offset[r] + msc_memory_of(v).shift * msc_dtype_bytes(v->type->dtype);
@@ -242,13 +254,18 @@ static void write_places(allocating *z) {
     int64_t *place = msc_new_array(z->pass->scratch, int64_t, op->num_out);
     for (size_t i = 0; i < op->num_out; i++) place[i] = place_of(z, &op->out[i]);
     if (op->num_out) msc_op_set(op, "place", msc_ints(ctx, op->num_out, place));
-    if (msc_nest_can_fuse(op) && msc_scratch_bytes(z->nester, op)) msc_op_set(op, "work", msc_int((int64_t)z->scratch_of[op->id]));
+    if (msc_nest_can_fuse(op) && msc_scratch_bytes(z->nester, op))
+      msc_op_set(op, "work", msc_int((int64_t)z->scratch_of[op->id]));
   }
 }
 
 static allocating places_of(msc_pass_ctx *pass, msc_func *f, msc_place_result *out_result) {
   msc_numbering n = msc_number(f->body);
-  allocating z = {.pass = pass, .f = f, .nester = msc_nester_new(pass->ctx, msc_target_of(f->module)), .num_values = n.num_values, .num_ops = n.num_ops};
+  allocating z = {.pass = pass,
+                  .f = f,
+                  .nester = msc_nester_new(pass->ctx, msc_target_of(f->module)),
+                  .num_values = n.num_values,
+                  .num_ops = n.num_ops};
   z.root = msc_new_array(pass->scratch, uint32_t, n.num_values);
   z.first = msc_new_array(pass->scratch, uint32_t, n.num_values);
   z.last = msc_new_array(pass->scratch, uint32_t, n.num_values);

@@ -4,7 +4,8 @@
 
 #include "passes/pass.h"
 
-/* Bytes of the arena that pass allocate would make for the function's values as its ops stand; the ops are numbered anew. */
+/* Bytes of the arena that pass allocate would make for the function's values as its ops stand; the ops
+ * are numbered anew. */
 uint64_t msc_scratch_of(msc_pass_ctx *pass, msc_func *f);
 
 #endif

@@ -1,9 +1,10 @@
 /* check_places: a function with places in; true, or every value reported that is not there when it is read, out.
  *
- * The ops are gone through in their order, with a list of the buffers that hold something: of a value and all that shares its place
- * as a view or a part (a content).  Who writes to a buffer puts an end to the contents that it touches.  That is a fault if somebody
- * still reads them: later, beside a collective or a tile, or in the same op, unless this may work in place.  The places themselves
- * are what is checked, so nothing is taken from the lifetimes that pass allocate saw. */
+ * The ops are gone through in their order, with a list of the buffers that hold something: of a value and all that
+ * shares its place as a view or a part (a content).  Who writes to a buffer puts an end to the contents that it
+ * touches.  That is a fault if somebody still reads them: later, beside a collective or a tile, or in the same op,
+ * unless this may work in place.  The places themselves are what is checked, so nothing is taken from the lifetimes
+ * that pass allocate saw. */
 #include <string.h>
 
 #include "ir/alias.h"
@@ -45,15 +46,20 @@ typedef struct {
   int64_t scratch;       /* bytes */
 } checking;
 
-static bool overlap(const range *a, const range *b) { return a->space == b->space && a->begin < b->end && b->begin < a->end; }
+static bool overlap(const range *a, const range *b) {
+  return a->space == b->space && a->begin < b->end && b->begin < a->end;
+}
 
-static bool is_same(const range *a, const range *b) { return a->space == b->space && a->begin == b->begin && a->end == b->end; }
+static bool is_same(const range *a, const range *b) {
+  return a->space == b->space && a->begin == b->begin && a->end == b->end;
+}
 
 static const char *text_of(const checking *z, const range *r) {
   const char *bytes = msc_arena_printf(z->arena, "bytes %" PRId64 " to %" PRId64, r->begin, r->end);
   if (r->space == SCRATCH) return msc_arena_printf(z->arena, "%s of scratch", bytes);
   const char *name = r->space < (int64_t)z->f->body->num_args ? z->f->body->args[r->space]->name : NULL;
-  return msc_arena_printf(z->arena, "%s of argument %" PRId64 "%s%s", bytes, r->space, name ? " " : "", name ? name : "");
+  return msc_arena_printf(z->arena, "%s of argument %" PRId64 "%s%s", bytes, r->space, name ? " " : "",
+                          name ? name : "");
 }
 
 /* ---- who shares a place ---- */
@@ -65,11 +71,14 @@ static uint32_t root_of(checking *z, uint32_t id) {
 
 static content *content_of(checking *z, const msc_value *v) { return &z->content[root_of(z, v->id)]; }
 
-static bool has_place(const msc_value *v) { return !v->def || (v->def->kind != OP_constant && !msc_runs_in_tiles(v->def)); }
+static bool has_place(const msc_value *v) {
+  return !v->def || (v->def->kind != OP_constant && !msc_runs_in_tiles(v->def));
+}
 
 static void find_roots(checking *z) {
   msc_block *b = z->f->body;
-  for (size_t i = 0; i < b->num_args; i++) z->value[b->args[i]->id] = b->args[i], z->root[b->args[i]->id] = b->args[i]->id;
+  for (size_t i = 0; i < b->num_args; i++)
+    z->value[b->args[i]->id] = b->args[i], z->root[b->args[i]->id] = b->args[i]->id;
   for (msc_op *op = b->first; op; op = op->next)
     for (size_t i = 0; i < op->num_out; i++)
       z->value[op->out[i].id] = &op->out[i], z->root[op->out[i].id] = msc_memory_of(&op->out[i]).root->id;
@@ -101,17 +110,27 @@ static range place_of(const msc_value *v) {
 
 static bool check_inside(const checking *z, const msc_op *op, const char *what, const range *r) {
   int64_t room = z->scratch, args = (int64_t)z->f->body->num_args;
-  if (r->space >= args) return msc_op_error(op, MSC_E_PLAN, "%s: %s lies in argument %" PRId64 ", but there are %" PRId64, msc_kind_name(op->kind), what, r->space, args);
+  if (r->space >= args)
+    return msc_op_error(op, MSC_E_PLAN, "%s: %s lies in argument %" PRId64 ", but there are %" PRId64,
+                        msc_kind_name(op->kind), what, r->space, args);
   if (r->space >= 0) room = msc_type_bytes(z->f->body->args[r->space]->type);
-  if (r->end > room || r->begin > r->end) return msc_op_error(op, MSC_E_PLAN, "%s: %s lies in %s, which has %" PRId64, msc_kind_name(op->kind), what, text_of(z, r), room);
+  if (r->end > room || r->begin > r->end)
+    return msc_op_error(op, MSC_E_PLAN, "%s: %s lies in %s, which has %" PRId64, msc_kind_name(op->kind), what,
+                        text_of(z, r), room);
   if (r->begin % MSC_ALIGN == 0) return true;
-  return msc_op_error(op, MSC_E_PLAN, "%s: %s lies in %s, which does not begin at a multiple of %d", msc_kind_name(op->kind), what, text_of(z, r), MSC_ALIGN);
+  return msc_op_error(op, MSC_E_PLAN, "%s: %s lies in %s, which does not begin at a multiple of %d",
+                      msc_kind_name(op->kind), what, text_of(z, r), MSC_ALIGN);
 }
 
 static bool check_view(checking *z, const msc_value *v, const msc_value *of, int64_t shift) {
   range mine = place_of(v), its = place_of(of);
-  if (its.space == NOWHERE || (mine.space == its.space && mine.begin == its.begin + shift * msc_dtype_bytes(v->type->dtype))) return true;
-  msc_op_error(v->def, MSC_E_PLAN, "%s: result %u lies in %s, but shares the place of what lies in %s, %" PRId64 " elements behind its begin", msc_kind_name(v->def->kind), v->index, text_of(z, &mine), text_of(z, &its), shift);
+  if (its.space == NOWHERE ||
+      (mine.space == its.space && mine.begin == its.begin + shift * msc_dtype_bytes(v->type->dtype)))
+    return true;
+  msc_op_error(v->def, MSC_E_PLAN,
+               "%s: result %u lies in %s, but shares the place of what lies in %s, %" PRId64
+               " elements behind its begin",
+               msc_kind_name(v->def->kind), v->index, text_of(z, &mine), text_of(z, &its), shift);
   return false;
 }
 
@@ -124,7 +143,9 @@ static bool check_result(checking *z, const msc_value *v) {
   return check_inside(z, v->def, msc_arena_printf(z->arena, "result %u", v->index), &r);
 }
 
-static bool needs_work(const checking *z, const msc_op *op) { return msc_nest_can_fuse(op) && msc_scratch_bytes(z->nester, op); }
+static bool needs_work(const checking *z, const msc_op *op) {
+  return msc_nest_can_fuse(op) && msc_scratch_bytes(z->nester, op);
+}
 
 static range work_of(const checking *z, const msc_op *op) {
   int64_t at = msc_op_attr(op, "work")->i;
@@ -134,7 +155,8 @@ static range work_of(const checking *z, const msc_op *op) {
 static bool check_work(const checking *z, const msc_op *op) {
   const msc_attr_value *v = msc_op_attr(op, "work");
   if (!needs_work(z, op)) return true;
-  if (!v || v->kind != MSC_ATTR_INT || v->i < 0) return msc_op_error(op, MSC_E_PLAN, "%s: has no place for its working memory", msc_kind_name(op->kind));
+  if (!v || v->kind != MSC_ATTR_INT || v->i < 0)
+    return msc_op_error(op, MSC_E_PLAN, "%s: has no place for its working memory", msc_kind_name(op->kind));
   range r = work_of(z, op);
   return check_inside(z, op, "its working memory", &r);
 }
@@ -146,7 +168,8 @@ static bool check_each(checking *z) {
     z->content[v->id] = (content){.at = {(int64_t)i, 0, msc_type_bytes(v->type)}, .state = THERE};
   }
   for (const msc_op *op = z->f->body->first; op; op = op->next)
-    if (op->num_out && !place_attr(op)) ok = msc_op_error(op, MSC_E_PLAN, "%s: has no places for its %u results", msc_kind_name(op->kind), op->num_out);
+    if (op->num_out && !place_attr(op))
+      ok = msc_op_error(op, MSC_E_PLAN, "%s: has no places for its %u results", msc_kind_name(op->kind), op->num_out);
   bool complete = ok;
   for (const msc_op *op = z->f->body->first; complete && op; op = op->next) ok &= check_work(z, op);
   for (const msc_op *op = z->f->body->first; complete && op; op = op->next)
@@ -176,13 +199,16 @@ static size_t first_at(const checking *z, const range *r) {
 
 static const char *noun_of(const checking *z, uint32_t root) {
   const msc_value *v = z->value[root];
-  if (!v->def) return msc_arena_printf(z->arena, "argument %u%s%s", v->index, v->name ? " " : "", v->name ? v->name : "");
-  return msc_arena_printf(z->arena, "result %u of %s%s%s", v->index, msc_kind_name(v->def->kind), v->def->name ? " " : "", v->def->name ? v->def->name : "");
+  if (!v->def)
+    return msc_arena_printf(z->arena, "argument %u%s%s", v->index, v->name ? " " : "", v->name ? v->name : "");
+  return msc_arena_printf(z->arena, "result %u of %s%s%s", v->index, msc_kind_name(v->def->kind),
+                          v->def->name ? " " : "", v->def->name ? v->def->name : "");
 }
 
 static bool is_lost(const checking *z, const msc_op *reader, const char *what, uint32_t root) {
   const content *c = &z->content[root];
-  msc_op_error(reader, MSC_E_PLAN, "%s: reads %s in %s, which %s has overwritten", msc_kind_name(reader->kind), what, text_of(z, &c->at), msc_kind_name(c->thief->kind));
+  msc_op_error(reader, MSC_E_PLAN, "%s: reads %s in %s, which %s has overwritten", msc_kind_name(reader->kind), what,
+               text_of(z, &c->at), msc_kind_name(c->thief->kind));
   msc_note(msc_op_ctx(reader), c->thief->loc, "overwritten here");
   return false;
 }
@@ -190,7 +216,8 @@ static bool is_lost(const checking *z, const msc_op *reader, const char *what, u
 static bool check_reader(checking *z, const msc_op *op, const range *r, uint32_t root, bool collective) {
   const msc_op *reader = z->content[root].reader[collective].op;
   if (!reader || reader == op || z->content[root].reader[collective].until < op->id) return true;
-  msc_op_error(op, MSC_E_PLAN, "%s: writes to %s, where %s still reads %s", msc_kind_name(op->kind), text_of(z, r), msc_kind_name(reader->kind), noun_of(z, root));
+  msc_op_error(op, MSC_E_PLAN, "%s: writes to %s, where %s still reads %s", msc_kind_name(op->kind), text_of(z, r),
+               msc_kind_name(reader->kind), noun_of(z, root));
   msc_note(msc_op_ctx(op), reader->loc, "read here, until that one is done");
   return false;
 }
@@ -239,7 +266,8 @@ static bool check_beside_operands(checking *z, const msc_op *op, const char *wha
     if (!has_place(z->value[root_of(z, v->id)]) || other_part || !overlap(&c->at, r)) continue;
     range mine = place_of(v);
     if (out >= 0 && !met++ && is_same(&mine, r) && works_in_place(z, op, i, (size_t)out)) continue;
-    return msc_op_error(op, MSC_E_PLAN, "%s: %s lies in %s, over operand %zu, which it still reads", msc_kind_name(op->kind), what, text_of(z, r), i);
+    return msc_op_error(op, MSC_E_PLAN, "%s: %s lies in %s, over operand %zu, which it still reads",
+                        msc_kind_name(op->kind), what, text_of(z, r), i);
   }
   return true;
 }
@@ -259,7 +287,8 @@ static bool read_operands(checking *z, const msc_op *op) {
     uint32_t root = root_of(z, v->id);
     content *c = &z->content[root];
     if (!has_place(z->value[root])) continue;
-    if (c->state == LOST) ok = is_lost(z, op, msc_arena_printf(z->arena, "operand %zu, %s,", i, noun_of(z, root)), root);
+    if (c->state == LOST)
+      ok = is_lost(z, op, msc_arena_printf(z->arena, "operand %zu, %s,", i, noun_of(z, root)), root);
     note_reader(c, op, z->ends[op->id]);
   }
   return ok;
@@ -275,7 +304,8 @@ static bool write_result(checking *z, const msc_op *op, size_t o) {
   for (size_t k = 0; k < o; k++) {
     range other = place_of(&op->out[k]);
     if (root_of(z, op->out[k].id) != root && overlap(&other, &part))
-      ok = msc_op_error(op, MSC_E_PLAN, "%s: results %zu and %zu lie over each other in %s", msc_kind_name(op->kind), k, o, text_of(z, &part));
+      ok = msc_op_error(op, MSC_E_PLAN, "%s: results %zu and %zu lie over each other in %s", msc_kind_name(op->kind), k,
+                        o, text_of(z, &part));
   }
   if (c->state != UNBORN) return ok; /* another part of what is there, or lost, already */
   ok &= overwrite(z, op, &c->at);
@@ -290,7 +320,9 @@ static bool use_work(checking *z, const msc_op *op) {
   bool ok = check_beside_operands(z, op, "its working memory", &r, -1);
   for (size_t o = 0; o < op->num_out; o++) {
     const content *c = content_of(z, &op->out[o]);
-    if (has_place(&op->out[o]) && overlap(&c->at, &r)) ok = msc_op_error(op, MSC_E_PLAN, "%s: its working memory lies over result %zu in %s", msc_kind_name(op->kind), o, text_of(z, &r));
+    if (has_place(&op->out[o]) && overlap(&c->at, &r))
+      ok = msc_op_error(op, MSC_E_PLAN, "%s: its working memory lies over result %zu in %s", msc_kind_name(op->kind), o,
+                        text_of(z, &r));
   }
   return overwrite(z, op, &r) && ok;
 }
@@ -305,13 +337,15 @@ static bool check_return(checking *z, const msc_op *ret) {
     const content *c = &z->content[root];
     if (!has_place(z->value[root])) continue;
     range to = {arg, 0, msc_type_bytes(z->f->body->args[arg]->type)}, from = place_of(ret->in[i].value);
-    if (c->state == LOST) ok = is_lost(z, ret, msc_arena_printf(z->arena, "result %zu, %s,", i, noun_of(z, root)), root);
+    if (c->state == LOST)
+      ok = is_lost(z, ret, msc_arena_printf(z->arena, "result %zu, %s,", i, noun_of(z, root)), root);
     if (!is_same(&from, &to)) ok &= overwrite(z, ret, &to);
   }
   for (size_t i = 0; i < ret->num_in; i++) {
     uint32_t root = root_of(z, ret->in[i].value->id);
     bool tied = msc_tied_argument(z->f, i) >= 0;
-    if (!tied && has_place(z->value[root]) && z->content[root].state == LOST) ok = is_lost(z, ret, msc_arena_printf(z->arena, "result %zu, %s,", i, noun_of(z, root)), root);
+    if (!tied && has_place(z->value[root]) && z->content[root].state == LOST)
+      ok = is_lost(z, ret, msc_arena_printf(z->arena, "result %zu, %s,", i, noun_of(z, root)), root);
   }
   return ok;
 }
@@ -335,8 +369,12 @@ static bool is_placed(const msc_func *f) {
 static bool check_func(msc_func *f, msc_arena *arena) {
   const msc_attr_value *scratch = msc_func_attr(f, "scratch");
   msc_numbering n = msc_number(f->body);
-  checking z = {.f = f, .arena = arena, .nester = msc_nester_new(f->module->ctx, msc_target_of(f->module)), .ends = msc_ends_of_reads(arena, f)};
-  if (scratch && (scratch->kind != MSC_ATTR_INT || scratch->i < 0)) return msc_error(f->module->ctx, MSC_E_PLAN, f->loc, "%s: scratch must be a number of bytes", f->name);
+  checking z = {.f = f,
+                .arena = arena,
+                .nester = msc_nester_new(f->module->ctx, msc_target_of(f->module)),
+                .ends = msc_ends_of_reads(arena, f)};
+  if (scratch && (scratch->kind != MSC_ATTR_INT || scratch->i < 0))
+    return msc_error(f->module->ctx, MSC_E_PLAN, f->loc, "%s: scratch must be a number of bytes", f->name);
   z.scratch = scratch ? scratch->i : 0;
   z.value = msc_new_array(arena, msc_value *, n.num_values);
   z.root = msc_new_array(arena, uint32_t, n.num_values);

@@ -1,11 +1,12 @@
 /* lanes: lowered functions of sections -> what every stage runs, in order: attribute `msc.lanes` of the module.
  *
- * msc.lanes = {train = [[...], ...], forward = ...}: a list per stage, six numbers per entry: section (0 F or FB, 1 B, 2 W, 3 U),
- * chunk, micro-batch, and the slots of what is carried from F to B, from F to W and from B to W (-1: none); see pipeline.h.
- * `slots` has the numbers of slots, three per stage.
+ * msc.lanes = {train = [[...], ...], forward = ...}: a list per stage, six numbers per entry: section (0 F or FB, 1 B,
+ * 2 W, 3 U), chunk, micro-batch, and the slots of what is carried from F to B, from F to W and from B to W (-1: none);
+ * see pipeline.h.  `slots` has the numbers of slots, three per stage.
  *
- * zb-auto is made from the predicted times of the sections, and for what memory_limit leaves: with room for as many micro-batches
- * as stages, for twice as many and for any; of these, zb-h1 and zb-h2 the fastest, and of those hardly slower the smallest. */
+ * zb-auto is made from the predicted times of the sections, and for what memory_limit leaves: with room for as many
+ * micro-batches as stages, for twice as many and for any; of these, zb-h1 and zb-h2 the fastest, and of those hardly
+ * slower the smallest. */
 #include <string.h>
 
 #include "passes/6_pipeline/pipeline.h"
@@ -46,22 +47,26 @@ static msc_attr_value joined_lane(msc_pass_ctx *pass, int64_t count, int copies)
   return msc_list(pass->ctx, n.num, n.v);
 }
 
-static msc_attr_value scheduled_lane(msc_pass_ctx *pass, const msc_module *m, const msc_schedule *s, int stage, int copies) {
+static msc_attr_value scheduled_lane(msc_pass_ctx *pass, const msc_module *m, const msc_schedule *s, int stage,
+                                     int copies) {
   numbers n = {0};
   for (int i = 0; i < s->stage[stage].num_entries; i++) {
     const msc_entry *e = &s->stage[stage].entry[i];
     if (!msc_find_section(m, "train", (msc_section_kind)e->work, stage, e->chunk)) continue;
     put_entry(pass->scratch, &n, (msc_section_kind)e->work, e->chunk, copies * e->micro_batch, e->slot);
   }
-  if (msc_find_section(m, "train", MSC_SECTION_U, stage, 0)) put_entry(pass->scratch, &n, MSC_SECTION_U, 0, copies * s->micro_batches - 1, NULL);
+  if (msc_find_section(m, "train", MSC_SECTION_U, stage, 0))
+    put_entry(pass->scratch, &n, MSC_SECTION_U, 0, copies * s->micro_batches - 1, NULL);
   return msc_list(pass->ctx, n.num, n.v);
 }
 
 /* Evaluation: one pass through all chunks. */
-static msc_attr_value forward_lane(msc_pass_ctx *pass, const msc_module *m, const msc_pipeline_shape *shape, int stage) {
+static msc_attr_value forward_lane(msc_pass_ctx *pass, const msc_module *m, const msc_pipeline_shape *shape,
+                                   int stage) {
   numbers n = {0};
   for (int c = 0; c < shape->chunks; c++)
-    if (msc_find_section(m, "forward", MSC_SECTION_F, stage, c)) put_entry(pass->scratch, &n, MSC_SECTION_F, c, 0, NULL);
+    if (msc_find_section(m, "forward", MSC_SECTION_F, stage, c))
+      put_entry(pass->scratch, &n, MSC_SECTION_F, c, 0, NULL);
   return msc_list(pass->ctx, n.num, n.v);
 }
 
@@ -76,7 +81,8 @@ typedef struct {
   const int64_t *room, *update; /* by stage */
 } scheduling;
 
-/* Bytes of `num` micro-batches in all chunks of a stage up to the end of B, and the least with which one gets through. */
+/* Bytes of `num` micro-batches in all chunks of a stage up to the end of B, and the least with which
+ * one gets through. */
 static int64_t micro_batches_bytes(const scheduling *z, int stage, int64_t num, int64_t *out_least) {
   int64_t bytes = 0;
   *out_least = 0;
@@ -101,11 +107,12 @@ static int64_t excess(const scheduling *z, const msc_schedule *s, int64_t *limit
   return most;
 }
 
-/* With so many micro-batches in flight, as memory allows.  What is in use at once leaves gaps in slots of three sizes: the limit
- * is lowered by what they take until all fit.  If nothing does, the finished plan is refused. */
+/* With so many micro-batches in flight, as memory allows.  What is in use at once leaves gaps in slots of three sizes:
+ * the limit is lowered by what they take until all fit.  If nothing does, the finished plan is refused. */
 static bool schedule_within(scheduling *z, int64_t in_flight, msc_schedule *out) {
   enum { ROUNDS = 8 };
-  int64_t *limit = msc_new_array(z->pass->scratch, int64_t, z->o.stages), *least = msc_new_array(z->pass->scratch, int64_t, z->o.stages);
+  int64_t *limit = msc_new_array(z->pass->scratch, int64_t, z->o.stages),
+          *least = msc_new_array(z->pass->scratch, int64_t, z->o.stages);
   for (int i = 0; i < z->o.stages; i++) {
     limit[i] = micro_batches_bytes(z, i, in_flight, &least[i]);
     if (limit[i] > z->room[i]) limit[i] = z->room[i];
@@ -137,7 +144,8 @@ static bool schedule_of_zb_auto(scheduling *z, msc_schedule *out) {
     bool is_rule = i == H1 || i == H2;
     period[i] = INT64_MAX;
     if (is_rule ? z->o.chunks > 1 : i > P && in_flight[i] > 2 * z->o.micro_batches) continue;
-    MSC_TRY(is_rule ? schedule_by_rule(z, i == H1 ? MSC_SCHEDULE_ZB_H1 : MSC_SCHEDULE_ZB_H2, &s[i]) : schedule_within(z, in_flight[i], &s[i]));
+    MSC_TRY(is_rule ? schedule_by_rule(z, i == H1 ? MSC_SCHEDULE_ZB_H1 : MSC_SCHEDULE_ZB_H2, &s[i])
+                    : schedule_within(z, in_flight[i], &s[i]));
     if (excess(z, &s[i], NULL) <= 0) period[i] = msc_schedule_period(z->pass->scratch, &s[i], z->o.cost, z->update);
     if (period[i] < best) best = period[i];
   }
@@ -148,10 +156,21 @@ static bool schedule_of_zb_auto(scheduling *z, msc_schedule *out) {
   return true;
 }
 
-static bool schedule_of(msc_pass_ctx *pass, const msc_module *m, const msc_func *any, const msc_pipeline_shape *shape, int64_t count, msc_schedule *out) {
-  scheduling z = {.pass = pass, .m = m, .shape = shape, .loc = any->loc, .room = msc_stage_room(pass, m, shape), .update = msc_stage_updates(pass, m, shape)};
-  z.o = (msc_schedule_options){.kind = shape->kind, .stages = shape->stages, .chunks = shape->chunks, .micro_batches = (int)count, .cost = msc_stage_costs(pass, m, shape)};
-  return shape->kind == MSC_SCHEDULE_ZB_AUTO ? schedule_of_zb_auto(&z, out) : msc_schedule_make(pass->ctx, any->loc, &z.o, out);
+static bool schedule_of(msc_pass_ctx *pass, const msc_module *m, const msc_func *any, const msc_pipeline_shape *shape,
+                        int64_t count, msc_schedule *out) {
+  scheduling z = {.pass = pass,
+                  .m = m,
+                  .shape = shape,
+                  .loc = any->loc,
+                  .room = msc_stage_room(pass, m, shape),
+                  .update = msc_stage_updates(pass, m, shape)};
+  z.o = (msc_schedule_options){.kind = shape->kind,
+                               .stages = shape->stages,
+                               .chunks = shape->chunks,
+                               .micro_batches = (int)count,
+                               .cost = msc_stage_costs(pass, m, shape)};
+  return shape->kind == MSC_SCHEDULE_ZB_AUTO ? schedule_of_zb_auto(&z, out)
+                                             : msc_schedule_make(pass->ctx, any->loc, &z.o, out);
 }
 
 bool pass_lanes(msc_pass_ctx *pass, msc_module *m) {
@@ -164,7 +183,8 @@ bool pass_lanes(msc_pass_ctx *pass, msc_module *m) {
   int copies = copies_of(first);
   for (const msc_func *f = first; f; f = f->next)
     if (copies_of(f) > copies) copies = copies_of(f);
-  msc_attr_value *train = msc_new_array(pass->scratch, msc_attr_value, shape.stages), *forward = msc_new_array(pass->scratch, msc_attr_value, shape.stages);
+  msc_attr_value *train = msc_new_array(pass->scratch, msc_attr_value, shape.stages),
+                 *forward = msc_new_array(pass->scratch, msc_attr_value, shape.stages);
   numbers slots = {0};
   msc_schedule s;
   if (!shape.joined) MSC_TRY(schedule_of(pass, m, first, &shape, count / copies, &s));
@@ -178,7 +198,8 @@ bool pass_lanes(msc_pass_ctx *pass, msc_module *m) {
   if (!shape.joined) msc_put_attr(pass->ctx, &a, &num, "forward", msc_list(pass->ctx, (size_t)shape.stages, forward));
   msc_put_attr(pass->ctx, &a, &num, "slots", msc_list(pass->ctx, slots.num, slots.v));
   msc_put_attr(pass->ctx, &a, &num, "train", msc_list(pass->ctx, (size_t)shape.stages, train));
-  msc_put_attr(pass->ctx, &m->attrs, &m->num_attrs, "msc.lanes", (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, a}});
+  msc_put_attr(pass->ctx, &m->attrs, &m->num_attrs, "msc.lanes",
+               (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, a}});
   msc_stat(pass, "entries", (int64_t)(train[0].list.num / MSC_LANE_FIELDS));
   return true;
 }

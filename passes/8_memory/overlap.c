@@ -1,13 +1,15 @@
-/* overlap: program order -> collectives start early and end late, other work in between: the order that ends first on the
- * described cluster, within the limit of memory.
+/* overlap: program order -> collectives start early and end late, other work in between: the order that ends first on
+ * the described cluster, within the limit of memory.
  *
- * What was asked for to save memory is not taken back: with parameters or gradients cut over ranks (zero 2, 3), or ops computed again,
- * an order may need what program order needs, and beside it what prefetch_depth collectives hold, or one.  Where it matters, an
- * order is placed as pass allocate will do it, and one that needs too much makes room for a slower one.
+ * What was asked for to save memory is not taken back: with parameters or gradients cut over ranks (zero 2, 3), or ops
+ * computed again, an order may need what program order needs, and beside it what prefetch_depth collectives hold, or
+ * one.  Where it matters, an order is placed as pass allocate will do it, and one that needs too much makes room for a
+ * slower one.
  *
- * A `comm` is a start; it is done when the first op needs its result.  `beside` on it says for how many ops after it, its operands
- * are still read: their places are not given to others meanwhile.  The order of the ops is the whole schedule: every rank runs
- * them in it, on one stream of compute and one of collectives, so ranks that meet do so in the same order everywhere. */
+ * A `comm` is a start; it is done when the first op needs its result.  `beside` on it says for how many ops after it,
+ * its operands are still read: their places are not given to others meanwhile.  The order of the ops is the whole
+ * schedule: every rank runs them in it, on one stream of compute and one of collectives, so ranks that meet do so in
+ * the same order everywhere. */
 #include <string.h>
 
 #include "ir/alias.h"
@@ -96,7 +98,8 @@ static bool find_times(overlapping *z) {
 
 /* ---- what waits for what ---- */
 
-/* Other stages wait for what is sent, and what is received is late enough where it stands: compute does not pass a message. */
+/* Other stages wait for what is sent, and what is received is late enough where it stands: compute does not
+ * pass a message. */
 static bool is_border(const overlapping *z, uint32_t piece) {
   msc_op_kind kind = z->op[piece]->kind;
   return kind == OP_stage_send || kind == OP_stage_recv;
@@ -124,10 +127,11 @@ static uint32_t first_user(const overlapping *z, const msc_op *op) {
   return first;
 }
 
-/* By piece that gathers parameters, with zero 3: another one it waits for, so that no more than prefetch_depth layers are there ahead
- * of the one at work; of all others UINT32_MAX. */
+/* By piece that gathers parameters, with zero 3: another one it waits for, so that no more than prefetch_depth layers
+ * are there ahead of the one at work; of all others UINT32_MAX. */
 static const uint32_t *find_ahead(const overlapping *z) {
-  uint32_t *ahead = msc_new_array(z->pass->scratch, uint32_t, z->s.num), *starts = msc_new_array(z->pass->scratch, uint32_t, z->s.num);
+  uint32_t *ahead = msc_new_array(z->pass->scratch, uint32_t, z->s.num),
+           *starts = msc_new_array(z->pass->scratch, uint32_t, z->s.num);
   const msc_value *last = NULL;
   size_t num = 0; /* layers so far; their first users */
   memset(ahead, 0xff, z->s.num * sizeof *ahead);
@@ -172,7 +176,8 @@ static void find_dependencies(overlapping *z) {
 static bool is_sum(const msc_op *op) { return op->kind == OP_comm && !strcmp(msc_op_str(op, "verb"), "all_reduce"); }
 static bool may_be_summed_in_place(const msc_value *v) { return v->def && !msc_is_constant(v) && msc_has_one_use(v); }
 
-/* The value whose place a value has: a view has its operand's, and so have sums over ranks where nobody else reads that. */
+/* The value whose place a value has: a view has its operand's, and so have sums over ranks where nobody
+ * else reads that. */
 static uint32_t *find_roots(const overlapping *z, size_t num_values) {
   uint32_t *root = msc_new_array(z->pass->scratch, uint32_t, num_values);
   for (uint32_t i = 0; i < num_values; i++) root[i] = i;
@@ -205,7 +210,8 @@ static void find_values(overlapping *z) {
   const uint32_t *root = find_roots(z, num_values);
   const bool *placed = find_placed(z, root, num_values);
   uint64_t *bytes = msc_new_array(a, uint64_t, num_values);
-  uint32_t *maker = msc_new_array(a, uint32_t, num_values), *first = msc_new_array(a, uint32_t, num_values + 2), *number = msc_new_array(a, uint32_t, num_values);
+  uint32_t *maker = msc_new_array(a, uint32_t, num_values), *first = msc_new_array(a, uint32_t, num_values + 2),
+           *number = msc_new_array(a, uint32_t, num_values);
   for (size_t i = 0; i < z->deps.num_ops; i++)
     for (size_t k = 0; k < z->deps.op[i]->num_out; k++) {
       const msc_value *v = &z->deps.op[i]->out[k];
@@ -247,7 +253,10 @@ static void write_order(overlapping *z, const uint32_t *order) {
 }
 
 static overlapping look_at(msc_pass_ctx *pass, msc_func *f) {
-  overlapping z = {.pass = pass, .f = f, .nester = msc_nester_new(pass->ctx, msc_target_of(f->module)), .deps = msc_depend_of(pass->scratch, f)};
+  overlapping z = {.pass = pass,
+                   .f = f,
+                   .nester = msc_nester_new(pass->ctx, msc_target_of(f->module)),
+                   .deps = msc_depend_of(pass->scratch, f)};
   msc_cost_of(msc_pass_cluster(pass), &f->module->mesh, &z.cost);
   z.s.num = find_pieces(&z);
   return z;
@@ -280,7 +289,8 @@ static uint64_t largest_collective(const overlapping *z) {
   for (size_t i = 0; i < z->deps.num_ops; i++) {
     const msc_op *op = z->deps.op[i];
     uint64_t in = 0, out = 0;
-    for (size_t k = 0; op->kind == OP_comm && k < op->num_in; k++) in += (uint64_t)msc_type_bytes(op->in[k].value->type);
+    for (size_t k = 0; op->kind == OP_comm && k < op->num_in; k++)
+      in += (uint64_t)msc_type_bytes(op->in[k].value->type);
     for (size_t k = 0; op->kind == OP_comm && k < op->num_out; k++) out += (uint64_t)msc_type_bytes(op->out[k].type);
     if (in > most) most = in;
     if (out > most) most = out;
@@ -288,7 +298,8 @@ static uint64_t largest_collective(const overlapping *z) {
   return most;
 }
 
-/* What an order may need more than program order: what so many collectives that are under way hold.  UINT64_MAX: nothing is saved. */
+/* What an order may need more than program order: what so many collectives that are under way hold.  UINT64_MAX:
+ * nothing is saved. */
 static uint64_t allowance(const overlapping *z) {
   int64_t zero = z->pass->config ? msc_config_zero(z->pass->config) : 0;
   if (zero >= 2) return (uint64_t)msc_config_int(z->pass->config, MSC_KEY_prefetch_depth) * largest_collective(z);
@@ -332,8 +343,12 @@ static void overlap_func(msc_pass_ctx *pass, msc_func *f) {
     after = msc_streams_order(pass->scratch, &z.s, order);
     write_order(&z, order);
   }
-  msc_remark(pass, NULL, "%s: %.3f ms, of it %.3f ms waiting for collectives; in program order %.3f ms and %.3f ms; live bytes %" PRIu64 " after %" PRIu64, f->name, (double)after.ns / 1e6,
-             (double)after.exposed / 1e6, (double)before.ns / 1e6, (double)before.exposed / 1e6, after.peak, before.peak);
+  msc_remark(
+      pass, NULL,
+      "%s: %.3f ms, of it %.3f ms waiting for collectives; in program order %.3f ms and %.3f ms; live bytes %" PRIu64
+      " after %" PRIu64,
+      f->name, (double)after.ns / 1e6, (double)after.exposed / 1e6, (double)before.ns / 1e6,
+      (double)before.exposed / 1e6, after.peak, before.peak);
   msc_stat(pass, "ns hidden", (int64_t)(before.ns - after.ns));
 }
 

@@ -1,5 +1,5 @@
-/* peak.c: places of values in -> what is in use when most is (see peak.h).  Values that share a place at one time, as views and
- * results made in their operand's place do, have one offset: each offset counts once. */
+/* peak.c: places of values in -> what is in use when most is (see peak.h).  Values that share a place at one time, as
+ * views and results made in their operand's place do, have one offset: each offset counts once. */
 #include "passes/8_memory/peak.h"
 
 #include <stdlib.h>
@@ -9,12 +9,14 @@
 
 bool msc_runs_in_tiles(const msc_op *op) { return op && op->kind == OP_gemm && msc_op_int(op, "tile"); }
 
-/* A tiled product and the op that takes its tiles run in turns: while that one writes, other tiles still read.  A collective
- * reads on while the ops beside it run. */
+/* A tiled product and the op that takes its tiles run in turns: while that one writes, other tiles still read.  A
+ * collective reads on while the ops beside it run. */
 uint32_t *msc_ends_of_reads(msc_arena *arena, const msc_func *f) {
   const msc_op *last = f->body->last;
-  uint32_t *end = msc_new_array(arena, uint32_t, last->id + 1), *at = msc_new_array(arena, uint32_t, last->id + 1), num = 0;
-  for (const msc_op *op = f->body->first; op; op = op->next) at[num++] = op->id; /* ops inside kernels have numbers too */
+  uint32_t *end = msc_new_array(arena, uint32_t, last->id + 1), *at = msc_new_array(arena, uint32_t, last->id + 1),
+           num = 0;
+  /* ops inside kernels have numbers too */
+  for (const msc_op *op = f->body->first; op; op = op->next) at[num++] = op->id;
   for (uint32_t i = 0; i < num; i++) end[at[i]] = at[i];
   uint32_t i = 0;
   for (const msc_op *op = f->body->first; op; op = op->next, i++) {
@@ -96,7 +98,8 @@ msc_peak msc_peak_of(msc_arena *arena, msc_func *f) {
   p.use = msc_new_array(arena, msc_peak_use, num);
   for (size_t i = 0; i < num && p.at; i++) {
     if (r[i].from > p.at->id || r[i].to < p.at->id) continue;
-    bool again = p.num && i && r[i].offset == r[i - 1].offset && r[i - 1].to >= p.at->id; /* the newest name of the place */
+    /* the newest name of the place */
+    bool again = p.num && i && r[i].offset == r[i - 1].offset && r[i - 1].to >= p.at->id;
     p.use[again ? p.num - 1 : p.num++] = (msc_peak_use){r[i].op, r[i].work, r[i].bytes};
   }
   qsort(p.use, p.num, sizeof *p.use, largest_first);

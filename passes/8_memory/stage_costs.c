@@ -1,4 +1,5 @@
-/* stage_costs.c: lowered and allocated sections -> times, messages and bytes of every virtual stage, and the room on every stage.
+/* stage_costs.c: lowered and allocated sections -> times, messages and bytes of every virtual stage, and the room on
+ * every stage.
  *
  * Bytes are counted as codegen places them: each value on a line of its own, what has one name once per stage. */
 #include "passes/8_memory/stage_costs.h"
@@ -44,7 +45,8 @@ static int64_t carried_bytes(const msc_module *m, msc_slot_class class, int64_t 
   const msc_func *f = msc_find_section(m, "train", class == MSC_SLOT_BW ? MSC_SECTION_B : MSC_SECTION_F, stage, chunk);
   int64_t bytes = 0;
   for (size_t i = 0; f && i < f->body->num_args; i++)
-    if (msc_arg_role(f, i) == MSC_ROLE_CARRIED && msc_slot_class_of(msc_arg_attr(f, i, "msc.class")->s) == class) bytes += on_lines(msc_type_bytes(f->body->args[i]->type));
+    if (msc_arg_role(f, i) == MSC_ROLE_CARRIED && msc_slot_class_of(msc_arg_attr(f, i, "msc.class")->s) == class)
+      bytes += on_lines(msc_type_bytes(f->body->args[i]->type));
   return bytes;
 }
 
@@ -70,7 +72,8 @@ static bool has_inputs(const msc_func *f) {
 }
 
 /* From the first entry of a micro-batch that reads inputs to its last one. */
-static int batches_in_use(msc_arena *scratch, const msc_module *m, const msc_stage_list *l, int stage, int micro_batches) {
+static int batches_in_use(msc_arena *scratch, const msc_module *m, const msc_stage_list *l, int stage,
+                          int micro_batches) {
   int *left = msc_new_array(scratch, int, micro_batches), num = 0, most = 0;
   bool *reads = msc_new_array(scratch, bool, l->num_entries), *begun = msc_new_array(scratch, bool, micro_batches);
   for (int i = 0; i < l->num_entries; i++) {
@@ -101,7 +104,8 @@ static int64_t batch_bytes(msc_arena *scratch, const msc_module *m) {
   return bytes;
 }
 
-int64_t *msc_stage_slot_bytes(msc_pass_ctx *pass, const msc_module *m, const msc_pipeline_shape *shape, const msc_schedule *s) {
+int64_t *msc_stage_slot_bytes(msc_pass_ctx *pass, const msc_module *m, const msc_pipeline_shape *shape,
+                              const msc_schedule *s) {
   int64_t *bytes = msc_new_array(pass->scratch, int64_t, shape->stages), batch = batch_bytes(pass->scratch, m);
   int batches = 0;
   int64_t copies = msc_copies_of(pass, m);
@@ -109,7 +113,8 @@ int64_t *msc_stage_slot_bytes(msc_pass_ctx *pass, const msc_module *m, const msc
     int own = batches_in_use(pass->scratch, m, &s->stage[i], i, s->micro_batches);
     if (own > batches) batches = own;
   }
-  for (int i = 0; i < shape->stages; i++) bytes[i] = slot_bytes(m, shape, &s->stage[i], i) + (batches + 1) * copies * batch;
+  for (int i = 0; i < shape->stages; i++)
+    bytes[i] = slot_bytes(m, shape, &s->stage[i], i) + (batches + 1) * copies * batch;
   return bytes;
 }
 
@@ -121,7 +126,11 @@ static int64_t hop_of(const msc_cost *cost, const msc_func *f, int64_t stage) {
   for (const msc_op *op = f ? f->body->first : NULL; op; op = op->next) {
     if (op->kind != OP_stage_send || msc_op_int(op, "stage") == stage) continue;
     int level = msc_cost_level_between(cost, stage * ranks, msc_op_int(op, "stage") * ranks, ranks);
-    int64_t ns = msc_cost_collective(cost, &(msc_cost_transfer){.verb = OP_permute, .level = level, .ranks = 2, .bytes = msc_type_bytes(op->in[0].value->type), .peers = 1});
+    int64_t ns = msc_cost_collective(cost, &(msc_cost_transfer){.verb = OP_permute,
+                                                                .level = level,
+                                                                .ranks = 2,
+                                                                .bytes = msc_type_bytes(op->in[0].value->type),
+                                                                .peers = 1});
     if (ns > most) most = ns;
   }
   return most;
@@ -132,7 +141,8 @@ msc_section_cost *msc_stage_costs(msc_pass_ctx *pass, const msc_module *m, const
   msc_cost of;
   msc_cost_of(msc_pass_cluster(pass), &m->mesh, &of);
   for (int k = 0; k < shape->stages * shape->chunks; k++) {
-    int64_t stage = shape->place[k], chunk = msc_chunk_of(shape, k), *ns[] = {&cost[k].forward, &cost[k].backward, &cost[k].weight};
+    int64_t stage = shape->place[k], chunk = msc_chunk_of(shape, k),
+            *ns[] = {&cost[k].forward, &cost[k].backward, &cost[k].weight};
     for (int work = 0; work < MSC_NUM_WORKS; work++) {
       msc_func *f = msc_find_section(m, "train", (msc_section_kind)work, stage, chunk);
       if (f) *ns[work] = (int64_t)msc_section_ns(pass, f);
@@ -207,12 +217,14 @@ uint64_t msc_room_for_values(msc_pass_ctx *pass, const msc_func *f) {
   int64_t room = msc_memory_limit(pass->config, msc_pass_cluster(pass)) - fixed_bytes(pass->scratch, m, stage_of(f)) -
                  2 * msc_copies_of(pass, m) * batch_bytes(pass->scratch, m);
   for (int class = 0; class < MSC_NUM_SLOTS && !shape.joined; class ++)
-    for (int c = 0; c < shape.chunks; c++) room -= shape.stages * carried_bytes(m, (msc_slot_class) class, stage_of(f), c);
+    for (int c = 0; c < shape.chunks; c++)
+      room -= shape.stages * carried_bytes(m, (msc_slot_class) class, stage_of(f), c);
   return room > 0 ? (uint64_t)room : 0;
 }
 
 int64_t *msc_stage_room(msc_pass_ctx *pass, const msc_module *m, const msc_pipeline_shape *shape) {
-  int64_t *room = msc_new_array(pass->scratch, int64_t, shape->stages), limit = msc_memory_limit(pass->config, msc_pass_cluster(pass));
+  int64_t *room = msc_new_array(pass->scratch, int64_t, shape->stages),
+          limit = msc_memory_limit(pass->config, msc_pass_cluster(pass));
   for (int i = 0; i < shape->stages; i++) {
     int64_t fixed = fixed_bytes(pass->scratch, m, i) + scratch_bytes(m, i);
     room[i] = limit > fixed ? limit - fixed : 0;

@@ -1,9 +1,9 @@
 /* streams.c: list scheduling on a stream of compute and streams of links (see streams.h).
  *
- * A pass takes, at every moment, the ready piece with the least key; links are kept busy first.  Keys come from the longest
- * chain behind a piece, from program order, and from earlier passes, forward and backward in turn: what ended late in a forward
- * pass is first in a backward one, and the other way round (Li and Willis 1992).  Small problems are searched further: by keys
- * with noise, and to the end when there are few pieces. */
+ * A pass takes, at every moment, the ready piece with the least key; links are kept busy first.  Keys come from the
+ * longest chain behind a piece, from program order, and from earlier passes, forward and backward in turn: what ended
+ * late in a forward pass is first in a backward one, and the other way round (Li and Willis 1992).  Small problems are
+ * searched further: by keys with noise, and to the end when there are few pieces. */
 #include "passes/8_memory/streams.h"
 
 #include <string.h>
@@ -73,7 +73,8 @@ static uint64_t peak_of(msc_arena *scratch, const msc_streams *s, const size_t *
   return (uint64_t)peak;
 }
 
-msc_streams_time msc_streams_measure(msc_arena *scratch, const msc_streams *s, const uint32_t *order, uint32_t *out_beside) {
+msc_streams_time msc_streams_measure(msc_arena *scratch, const msc_streams *s, const uint32_t *order,
+                                     uint32_t *out_beside) {
   clocks c = {.end = msc_new_array(scratch, uint64_t, s->num), .clock = msc_new_array(scratch, uint64_t, s->num)};
   size_t *over = msc_new_array(scratch, size_t, s->num); /* by place: the first place where it has ended */
   uint32_t *place_of = msc_new_array(scratch, uint32_t, s->num);
@@ -189,18 +190,24 @@ static void complete(ordering *z, const uint64_t *chain, const clocks *c, size_t
       if (!(listed >> k & 1) && k != i && !s->stream[k]) compute += s->ns[k];
     z->order[num] = i;
     --*nodes;
-    if (next.now + compute < z->least && next.end[i] - s->ns[i] + chain[i] < z->least) complete(z, chain, &next, num + 1, listed | 1u << i, nodes);
+    if (next.now + compute < z->least && next.end[i] - s->ns[i] + chain[i] < z->least)
+      complete(z, chain, &next, num + 1, listed | 1u << i, nodes);
   }
 }
 
 static void in_all_ways(ordering *z, const uint64_t *chain) {
-  clocks c = {.end = msc_new_array(z->scratch, uint64_t, z->s->num), .clock = msc_new_array(z->scratch, uint64_t, z->s->num)};
+  clocks c = {.end = msc_new_array(z->scratch, uint64_t, z->s->num),
+              .clock = msc_new_array(z->scratch, uint64_t, z->s->num)};
   size_t nodes = ALL_NODES;
   complete(z, chain, &c, 0, 0, &nodes);
 }
 
 msc_streams_time msc_streams_order(msc_arena *scratch, const msc_streams *s, uint32_t *out_order) {
-  ordering z = {.s = s, .scratch = scratch, .key = msc_new_array(scratch, int64_t, s->num), .order = msc_new_array(scratch, uint32_t, s->num), .best = out_order};
+  ordering z = {.s = s,
+                .scratch = scratch,
+                .key = msc_new_array(scratch, int64_t, s->num),
+                .order = msc_new_array(scratch, uint32_t, s->num),
+                .best = out_order};
   int rounds = s->num <= SMALL ? ROUNDS_SMALL : ROUNDS_LARGE;
   bool links = false;
   for (size_t i = 0; i < s->num; i++) {

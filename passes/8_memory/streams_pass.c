@@ -1,7 +1,7 @@
 /* streams_pass.c: keys of pieces in, an order out (see streams_pass.h).
  *
- * Before compute goes on, every link that would fall idle until that piece ends is given the first of those that wait for it.
- * Where the limit of memory would be passed, a link is given nothing and compute goes on in program order. */
+ * Before compute goes on, every link that would fall idle until that piece ends is given the first of those that wait
+ * for it.  Where the limit of memory would be passed, a link is given nothing and compute goes on in program order. */
 #include "passes/8_memory/streams_pass.h"
 
 #include <string.h>
@@ -60,7 +60,8 @@ static uint32_t pop(const msc_stream_pass *z, heap *h, bool by_time) {
 /* ---- lists by piece ---- */
 
 /* Turns a list of pairs (from, to) around: who has `to` in his list? */
-static void turn(msc_arena *scratch, size_t num_from, const uint32_t *first, const uint32_t *to, size_t num_to, uint32_t **out_first, uint32_t **out_from) {
+static void turn(msc_arena *scratch, size_t num_from, const uint32_t *first, const uint32_t *to, size_t num_to,
+                 uint32_t **out_first, uint32_t **out_from) {
   uint32_t *count = msc_new_array(scratch, uint32_t, num_to + 2);
   uint32_t *from = msc_new_array(scratch, uint32_t, first[num_from] + 1);
   for (uint32_t k = 0; k < first[num_from]; k++) count[to[k] + 2]++;
@@ -125,7 +126,8 @@ static void make_values(msc_stream_pass *z, uint32_t piece) {
 /* What links have done by now lets go of its operands. */
 static void land(msc_stream_pass *z) {
   for (int l = 1; l < MSC_MAX_STREAMS && has_limit(z); l++)
-    while (z->landed[l] < z->flown[l] && z->end[z->flying[l][z->landed[l]]] <= z->now) free_read(z, z->flying[l][z->landed[l]++]);
+    while (z->landed[l] < z->flown[l] && z->end[z->flying[l][z->landed[l]]] <= z->now)
+      free_read(z, z->flying[l][z->landed[l]++]);
 }
 
 /* ---- taking ---- */
@@ -181,7 +183,9 @@ static bool feed_links(msc_stream_pass *z, uint64_t until) {
 }
 
 static void wake(msc_stream_pass *z) {
-  for (drop_listed(z, &z->later, true); z->later.num && z->ready[z->later.item[0]] <= z->now; drop_listed(z, &z->later, true)) push(z, &z->wait[0], false, pop(z, &z->later, true));
+  for (drop_listed(z, &z->later, true); z->later.num && z->ready[z->later.item[0]] <= z->now;
+       drop_listed(z, &z->later, true))
+    push(z, &z->wait[0], false, pop(z, &z->later, true));
   drop_listed(z, &z->wait[0], false);
 }
 

@@ -7,7 +7,8 @@
 /* "device_num 8 (c.json:3)": a value with its origin, for messages. */
 static const char *shown(const msc_config *config, msc_key key) {
   msc_arena *arena = msc_context_arena(config->ctx);
-  return msc_arena_printf(arena, "%s %s (%s)", msc_key_name(key), msc_config_value_text(config, key, arena), msc_config_origin_text(config, key, arena));
+  return msc_arena_printf(arena, "%s %s (%s)", msc_key_name(key), msc_config_value_text(config, key, arena),
+                          msc_config_origin_text(config, key, arena));
 }
 
 /* An error at whoever of the two was set. */
@@ -23,9 +24,12 @@ static bool check_supported(msc_config *config, msc_key key) {
   bool ok = msc_config_in_range(row->supported, json);
   json_decref(json);
   if (ok) return true;
-  if (!strcmp(row->supported, "null")) return msc_error(config->ctx, MSC_E_UNSUPPORTED, msc_config_loc(config, key), "%s: not supported yet", row->name);
-  return msc_error(config->ctx, MSC_E_UNSUPPORTED, msc_config_loc(config, key), "%s: %s is not supported yet, only %s", row->name, text,
-                   msc_config_range_text(msc_context_arena(config->ctx), row->type == MSC_CONFIG_INT ? "a whole number" : "", row->supported));
+  if (!strcmp(row->supported, "null"))
+    return msc_error(config->ctx, MSC_E_UNSUPPORTED, msc_config_loc(config, key), "%s: not supported yet", row->name);
+  return msc_error(config->ctx, MSC_E_UNSUPPORTED, msc_config_loc(config, key), "%s: %s is not supported yet, only %s",
+                   row->name, text,
+                   msc_config_range_text(msc_context_arena(config->ctx),
+                                         row->type == MSC_CONFIG_INT ? "a whole number" : "", row->supported));
 }
 
 static bool check_ranks(msc_config *config) {
@@ -50,8 +54,9 @@ static bool check_ranks(msc_config *config) {
     devices *= mesh.axis[i].size; /* each at most 65536: no overflow */
   }
   if (devices * stages != ranks)
-    ok = msc_error(ctx, MSC_E_CONFIG, msc_config_loc(config, MSC_KEY_mesh), "%s has %" PRId64 " devices%s, but there is %s", shown(config, MSC_KEY_mesh),
-                   devices, stages > 1 ? " per stage" : "", shown(config, MSC_KEY_device_num));
+    ok = msc_error(ctx, MSC_E_CONFIG, msc_config_loc(config, MSC_KEY_mesh),
+                   "%s has %" PRId64 " devices%s, but there is %s", shown(config, MSC_KEY_mesh), devices,
+                   stages > 1 ? " per stage" : "", shown(config, MSC_KEY_device_num));
   return ok;
 }
 
@@ -62,32 +67,38 @@ static bool check_inputs(msc_config *config) {
   const msc_loc *loc = msc_config_loc(config, MSC_KEY_dataset_strategy);
   bool whole = strategy->kind == MSC_ATTR_STR && !strcmp(strategy->s, "full_batch"), ok = true;
   if (strategy->kind == MSC_ATTR_LIST && msc_config_parallel_mode(config) == MSC_HYBRID_PARALLEL)
-    return msc_error(ctx, MSC_E_CONFIG, loc, "dataset_strategy: a list says nothing with %s, where shapes are those of one rank's part",
+    return msc_error(ctx, MSC_E_CONFIG, loc,
+                     "dataset_strategy: a list says nothing with %s, where shapes are those of one rank's part",
                      shown(config, MSC_KEY_parallel_mode));
   if (msc_config_value(config, MSC_KEY_full_batch) && msc_config_bool(config, MSC_KEY_full_batch) != whole)
-    ok = msc_error(ctx, MSC_E_CONFIG, loc, "%s contradicts %s; give one of them", shown(config, MSC_KEY_dataset_strategy), shown(config, MSC_KEY_full_batch));
+    ok = msc_error(ctx, MSC_E_CONFIG, loc, "%s contradicts %s; give one of them",
+                   shown(config, MSC_KEY_dataset_strategy), shown(config, MSC_KEY_full_batch));
   int64_t parts[MSC_MAX_RANK], ranks = msc_config_int(config, MSC_KEY_device_num);
   int num;
   for (size_t input = 0; (num = msc_config_input_parts(config, input, parts)) >= 0; input++) {
     int64_t product = 1;
     for (int i = 0; i < num && product <= MSC_MAX_DEVICES; i++) product *= parts[i];
     if (ranks % product != 0)
-      ok = msc_error(ctx, MSC_E_STRATEGY, loc, "dataset_strategy: input %zu is cut into %" PRId64 " parts, which does not divide %s", input, product,
-                     shown(config, MSC_KEY_device_num));
+      ok = msc_error(ctx, MSC_E_STRATEGY, loc,
+                     "dataset_strategy: input %zu is cut into %" PRId64 " parts, which does not divide %s", input,
+                     product, shown(config, MSC_KEY_device_num));
   }
   return ok;
 }
 
 static bool check_fusion(msc_config *config) {
-  const msc_attr_value *list = msc_config_value(config, MSC_KEY_all_reduce_fusion_config), *fusion = msc_config_value(config, MSC_KEY_comm_fusion);
+  const msc_attr_value *list = msc_config_value(config, MSC_KEY_all_reduce_fusion_config),
+                       *fusion = msc_config_value(config, MSC_KEY_comm_fusion);
   if (!list || !fusion) return true;
   for (size_t i = 0; i < fusion->dict.num; i++) {
     if (strcmp(fusion->dict.a[i].name, "allreduce")) continue;
     const msc_attr_value *all_reduce = &fusion->dict.a[i].value;
     for (size_t j = 0; j < all_reduce->dict.num; j++)
-      if (!strcmp(all_reduce->dict.a[j].name, "config") && msc_attr_equal(&all_reduce->dict.a[j].value, list)) return true;
+      if (!strcmp(all_reduce->dict.a[j].name, "config") && msc_attr_equal(&all_reduce->dict.a[j].value, list))
+        return true;
     return msc_error(config->ctx, MSC_E_CONFIG, msc_config_loc(config, MSC_KEY_all_reduce_fusion_config),
-                     "%s contradicts comm_fusion.allreduce; give one of them", shown(config, MSC_KEY_all_reduce_fusion_config));
+                     "%s contradicts comm_fusion.allreduce; give one of them",
+                     shown(config, MSC_KEY_all_reduce_fusion_config));
   }
   return true;
 }
@@ -95,23 +106,29 @@ static bool check_fusion(msc_config *config) {
 /* Two ways to say one thing, and what says nothing without the other. */
 static bool check_parallel_optimizer(msc_config *config) {
   msc_context *ctx = config->ctx;
-  const msc_attr_value *zero = msc_config_value(config, MSC_KEY_zero), *on = msc_config_value(config, MSC_KEY_enable_parallel_optimizer);
+  const msc_attr_value *zero = msc_config_value(config, MSC_KEY_zero),
+                       *on = msc_config_value(config, MSC_KEY_enable_parallel_optimizer);
   const msc_attr_value *details = msc_config_value(config, MSC_KEY_parallel_optimizer_config), *shard = NULL;
   bool ok = true;
   for (size_t i = 0; details && i < details->dict.num; i++)
     if (!strcmp(details->dict.a[i].name, "gradient_accumulation_shard")) shard = &details->dict.a[i].value;
   if (zero && on && on->b != (zero->i > 0))
-    ok = msc_error(ctx, MSC_E_CONFIG, msc_config_loc(config, MSC_KEY_zero), "%s contradicts %s; give one of them", shown(config, MSC_KEY_zero), shown(config, MSC_KEY_enable_parallel_optimizer));
+    ok = msc_error(ctx, MSC_E_CONFIG, msc_config_loc(config, MSC_KEY_zero), "%s contradicts %s; give one of them",
+                   shown(config, MSC_KEY_zero), shown(config, MSC_KEY_enable_parallel_optimizer));
   if (zero && zero->i > 0 && shard && shard->b != (zero->i > 1))
-    ok = msc_error(ctx, MSC_E_CONFIG, msc_config_loc(config, MSC_KEY_zero), "%s contradicts gradient_accumulation_shard in %s; it is true with stage 2 and 3", shown(config, MSC_KEY_zero),
-                   shown(config, MSC_KEY_parallel_optimizer_config));
+    ok = msc_error(ctx, MSC_E_CONFIG, msc_config_loc(config, MSC_KEY_zero),
+                   "%s contradicts gradient_accumulation_shard in %s; it is true with stage 2 and 3",
+                   shown(config, MSC_KEY_zero), shown(config, MSC_KEY_parallel_optimizer_config));
   static const msc_key details_of[] = {MSC_KEY_parallel_optimizer_config, MSC_KEY_optimizer_weight_shard_size};
   for (size_t i = 0; ok && !msc_config_zero(config) && i < sizeof details_of / sizeof *details_of; i++)
     if (msc_config_value(config, details_of[i]))
-      msc_warning(ctx, MSC_E_CONFIG, msc_config_loc(config, details_of[i]), "%s says nothing without enable_parallel_optimizer or zero", msc_key_name(details_of[i]));
+      msc_warning(ctx, MSC_E_CONFIG, msc_config_loc(config, details_of[i]),
+                  "%s says nothing without enable_parallel_optimizer or zero", msc_key_name(details_of[i]));
   if (msc_config_zero(config) && msc_config_parallel_mode(config) == MSC_HYBRID_PARALLEL) {
     msc_key key = zero ? MSC_KEY_zero : MSC_KEY_enable_parallel_optimizer;
-    ok = msc_error(ctx, MSC_E_UNSUPPORTED, msc_config_loc(config, key), "%s: not supported yet with %s, whose program is one rank's", shown(config, key), shown(config, MSC_KEY_parallel_mode));
+    ok = msc_error(ctx, MSC_E_UNSUPPORTED, msc_config_loc(config, key),
+                   "%s: not supported yet with %s, whose program is one rank's", shown(config, key),
+                   shown(config, MSC_KEY_parallel_mode));
   }
   return ok;
 }
@@ -140,10 +157,13 @@ static bool check_needs(msc_config *config) {
   for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
     msc_key key = needs[i].key;
     if (!msc_config_value(config, key) || needs[i].is_there(config)) continue;
-    const char *text = msc_config_value_text(config, key, msc_context_arena(config->ctx)), *fallback = msc_config_rows[key].fallback;
+    const char *text = msc_config_value_text(config, key, msc_context_arena(config->ctx)),
+               *fallback = msc_config_rows[key].fallback;
     size_t n = strlen(fallback);
-    if (!strcmp(text, fallback) || (text[0] == '"' && strlen(text) == n + 2 && !strncmp(text + 1, fallback, n))) continue;
-    ok = msc_error(config->ctx, MSC_E_CONFIG, msc_config_loc(config, key), "%s says nothing without %s", msc_key_name(key), needs[i].what);
+    if (!strcmp(text, fallback) || (text[0] == '"' && strlen(text) == n + 2 && !strncmp(text + 1, fallback, n)))
+      continue;
+    ok = msc_error(config->ctx, MSC_E_CONFIG, msc_config_loc(config, key), "%s says nothing without %s",
+                   msc_key_name(key), needs[i].what);
   }
   return ok;
 }
@@ -165,7 +185,8 @@ static msc_attr_value mode_of(msc_context *ctx, const char *mode, msc_attr_value
 static void complete_fusion(msc_config *config) {
   static const char *const operators[] = {"allreduce", "allgather", "reducescatter"};
   msc_context *ctx = config->ctx;
-  const msc_attr_value *given = msc_config_value(config, MSC_KEY_comm_fusion), *list = msc_config_value(config, MSC_KEY_all_reduce_fusion_config);
+  const msc_attr_value *given = msc_config_value(config, MSC_KEY_comm_fusion),
+                       *list = msc_config_value(config, MSC_KEY_all_reduce_fusion_config);
   if (!given) return;
   msc_attr_value *v = msc_new(msc_context_arena(ctx), msc_attr_value);
   msc_attr *a = msc_new_array(msc_context_arena(ctx), msc_attr, given->dict.num + 4);
@@ -173,7 +194,8 @@ static void complete_fusion(msc_config *config) {
   memcpy(a, given->dict.a, num * sizeof *a);
   for (int i = 0; i < 3; i++) {
     if (has_field(num, a, operators[i])) continue;
-    a[num++] = msc_named(ctx, operators[i], i == 0 && list ? mode_of(ctx, "index", *list) : mode_of(ctx, "auto", msc_type_attr(NULL)));
+    a[num++] = msc_named(ctx, operators[i],
+                         i == 0 && list ? mode_of(ctx, "index", *list) : mode_of(ctx, "auto", msc_type_attr(NULL)));
   }
   if (!has_field(num, a, "openstate")) a[num++] = msc_named(ctx, "openstate", msc_bool(true));
   *v = (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, a}};

@@ -7,7 +7,8 @@
 #include "passes/config/rows.h"
 
 const msc_config_row msc_config_rows[MSC_NUM_KEYS] = {
-#define KEY(name, type, range, fallback, supported, meaning) {#name, MSC_CONFIG_##type, range, fallback, supported, meaning},
+#define KEY(name, type, range, fallback, supported, meaning) {#name, MSC_CONFIG_##type, range, fallback, supported, \
+  meaning},
 #include "passes/config/config.def"
 #undef KEY
 };
@@ -46,7 +47,8 @@ static msc_attr_value attr_of(msc_context *ctx, const json_t *json) {
       msc_attr *items = msc_new_array(arena, msc_attr, json_object_size(json));
       const char *name;
       json_t *item;
-      json_object_foreach((json_t *)(uintptr_t)json, name, item) items[v.dict.num++] = msc_named(ctx, name, attr_of(ctx, item));
+      json_object_foreach((json_t *)(uintptr_t)json, name, item) items[v.dict.num++] =
+          msc_named(ctx, name, attr_of(ctx, item));
       v.dict.a = items;
       return v;
     }
@@ -137,7 +139,8 @@ bool msc_config_set(msc_config *config, const char *assignment) {
   json_error_t error;
   if (key < 0 || msc_config_rows[key].type != MSC_CONFIG_TEXT || equals[1] == '"' || !strcmp(equals + 1, "null"))
     json = json_loads(equals + 1, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &error);
-  bool is_broken = !json && (equals[1] == '{' || equals[1] == '[') && (key < 0 || msc_config_rows[key].type != MSC_CONFIG_TEXT);
+  bool is_broken =
+      !json && (equals[1] == '{' || equals[1] == '[') && (key < 0 || msc_config_rows[key].type != MSC_CONFIG_TEXT);
   config->has_bad |= is_broken;
   if (is_broken) return msc_error(ctx, MSC_E_CONFIG, loc, "%s: %s", name, error.text);
   if (!json) json = json_string(equals + 1); /* a bare word */
@@ -153,7 +156,8 @@ bool msc_config_env(msc_config *config, const char *name, const char *text) {
   if (!strcmp(name, "MSC_VECTOR_BYTES")) {
     config->vector_bytes = !strcmp(text, "16") ? 16 : !strcmp(text, "32") ? 32 : !strcmp(text, "64") ? 64 : 0;
     return config->vector_bytes ||
-           msc_error(config->ctx, MSC_E_CONFIG, NULL, "environment variable MSC_VECTOR_BYTES must be 16, 32 or 64, not '%s'", text);
+           msc_error(config->ctx, MSC_E_CONFIG, NULL,
+                     "environment variable MSC_VECTOR_BYTES must be 16, 32 or 64, not '%s'", text);
   }
   if (strcmp(name, "MSC_DEBUG")) return true;
   if (text[0] >= '0' && text[0] <= '5' && !text[1]) {
@@ -165,9 +169,13 @@ bool msc_config_env(msc_config *config, const char *name, const char *text) {
 
 /* ---- reading ---- */
 
-const msc_attr_value *msc_config_value(const msc_config *config, msc_key key) { return config ? config->slot[key].value : NULL; }
+const msc_attr_value *msc_config_value(const msc_config *config, msc_key key) {
+  return config ? config->slot[key].value : NULL;
+}
 
-bool msc_config_is_set(const msc_config *config, msc_key key) { return config && config->slot[key].origin != MSC_ORIGIN_DEFAULT; }
+bool msc_config_is_set(const msc_config *config, msc_key key) {
+  return config && config->slot[key].origin != MSC_ORIGIN_DEFAULT;
+}
 
 const msc_loc *msc_config_loc(const msc_config *config, msc_key key) { return config ? config->slot[key].loc : NULL; }
 
@@ -189,7 +197,9 @@ int64_t msc_config_int(const msc_config *config, msc_key key) {
   return strcmp(fallback, "null") ? strtoll(fallback, NULL, 10) : -1;
 }
 
-int64_t msc_config_devices(const msc_config *config) { return msc_config_int(config, MSC_KEY_device_num) / msc_config_int(config, MSC_KEY_pipeline_stages); }
+int64_t msc_config_devices(const msc_config *config) {
+  return msc_config_int(config, MSC_KEY_device_num) / msc_config_int(config, MSC_KEY_pipeline_stages);
+}
 
 const char *msc_config_text(const msc_config *config, msc_key key) {
   const msc_attr_value *v = msc_config_value(config, key);
@@ -212,7 +222,8 @@ bool msc_config_mesh(const msc_config *config, msc_context *ctx, msc_mesh *out_m
   const msc_attr_value *v = msc_config_value(config, MSC_KEY_mesh);
   if (!v) return false;
   *out_mesh = (msc_mesh){.num_axes = (int)v->dict.num};
-  for (size_t i = 0; i < v->dict.num; i++) out_mesh->axis[i] = (msc_axis){msc_intern(ctx, v->dict.a[i].name), v->dict.a[i].value.i};
+  for (size_t i = 0; i < v->dict.num; i++)
+    out_mesh->axis[i] = (msc_axis){msc_intern(ctx, v->dict.a[i].name), v->dict.a[i].value.i};
   return true;
 }
 
@@ -236,13 +247,16 @@ static const msc_attr_value *detail(const msc_config *config, msc_key key, const
   return NULL;
 }
 
-static double number_of(const msc_attr_value *v, double fallback) { return !v ? fallback : v->kind == MSC_ATTR_INT ? (double)v->i : v->f; }
+static double number_of(const msc_attr_value *v, double fallback) {
+  return !v ? fallback : v->kind == MSC_ATTR_INT ? (double)v->i : v->f;
+}
 
 msc_loss_scale msc_config_loss_scale(const msc_config *config) {
   const msc_attr_value *v = msc_config_value(config, MSC_KEY_loss_scale);
   if (!v || v->kind != MSC_ATTR_STR) return (msc_loss_scale){.scale = number_of(v, 1)};
   const msc_attr_value *window = detail(config, MSC_KEY_loss_scale_config, "window");
-  return (msc_loss_scale){true, number_of(detail(config, MSC_KEY_loss_scale_config, "init"), 65536), number_of(detail(config, MSC_KEY_loss_scale_config, "factor"), 2), window ? window->i : 2000};
+  return (msc_loss_scale){true, number_of(detail(config, MSC_KEY_loss_scale_config, "init"), 65536),
+                          number_of(detail(config, MSC_KEY_loss_scale_config, "factor"), 2), window ? window->i : 2000};
 }
 
 int64_t msc_config_zero(const msc_config *config) {
@@ -385,7 +399,8 @@ static void put_key(text_buffer *b, const msc_config *config, msc_key key, const
 const char *msc_config_json(const msc_config *config, msc_arena *arena) {
   text_buffer b = {arena, NULL, 0, 0};
   put_text(&b, "{");
-  for (int key = 0; key < MSC_NUM_KEYS; key++) put_key(&b, config, (msc_key)key, msc_config_origin_text(config, (msc_key)key, arena));
+  for (int key = 0; key < MSC_NUM_KEYS; key++)
+    put_key(&b, config, (msc_key)key, msc_config_origin_text(config, (msc_key)key, arena));
   put_text(&b, "}");
   return b.data;
 }

@@ -21,12 +21,24 @@ typedef enum {
   MSC_NUM_KEYS
 } msc_key;
 
-typedef enum { MSC_STAND_ALONE, MSC_DATA_PARALLEL, MSC_HYBRID_PARALLEL, MSC_SEMI_AUTO_PARALLEL, MSC_AUTO_PARALLEL } msc_parallel_mode;
+typedef enum {
+  MSC_STAND_ALONE,
+  MSC_DATA_PARALLEL,
+  MSC_HYBRID_PARALLEL,
+  MSC_SEMI_AUTO_PARALLEL,
+  MSC_AUTO_PARALLEL
+} msc_parallel_mode;
 typedef enum { MSC_DYNAMIC_PROGRAMMING, MSC_RECURSIVE_PROGRAMMING, MSC_SHARDING_PROPAGATION } msc_search_mode;
 typedef enum { MSC_INPUT_DATA_PARALLEL, MSC_INPUT_FULL_BATCH, MSC_INPUT_TUPLES } msc_input_mode;
 
 /* Who gave a value; a later one wins. */
-typedef enum { MSC_ORIGIN_DEFAULT, MSC_ORIGIN_MODEL, MSC_ORIGIN_FILE, MSC_ORIGIN_ENVIRONMENT, MSC_ORIGIN_COMMAND_LINE } msc_origin;
+typedef enum {
+  MSC_ORIGIN_DEFAULT,
+  MSC_ORIGIN_MODEL,
+  MSC_ORIGIN_FILE,
+  MSC_ORIGIN_ENVIRONMENT,
+  MSC_ORIGIN_COMMAND_LINE
+} msc_origin;
 
 /* ---- config.c ---- */
 
@@ -44,19 +56,25 @@ int64_t msc_config_int(const msc_config *config, msc_key key);     /* -1: absent
 int64_t msc_config_devices(const msc_config *config); /* of one pipeline stage */
 const char *msc_config_text(const msc_config *config, msc_key key); /* CHOICE and TEXT; NULL: absent */
 int msc_config_choice(const msc_config *config, msc_key key);      /* CHOICE: which word of its range */
-const msc_attr_value *msc_config_value(const msc_config *config, msc_key key); /* NULL: absent or default; dicts in file order */
+/* NULL: absent or default; dicts in file order */
+const msc_attr_value *msc_config_value(const msc_config *config, msc_key key);
 bool msc_config_is_set(const msc_config *config, msc_key key);     /* by somebody, not by default */
 const msc_loc *msc_config_loc(const msc_config *config, msc_key key); /* where it was set; NULL by default */
 int msc_config_debug(const msc_config *config);                    /* MSC_DEBUG, 0 by default */
 int msc_config_vector_bytes(const msc_config *config);             /* MSC_VECTOR_BYTES, 0 by default */
 
-static inline msc_parallel_mode msc_config_parallel_mode(const msc_config *c) { return (msc_parallel_mode)msc_config_choice(c, MSC_KEY_parallel_mode); }
-static inline msc_search_mode msc_config_search_mode(const msc_config *c) { return (msc_search_mode)msc_config_choice(c, MSC_KEY_search_mode); }
+static inline msc_parallel_mode msc_config_parallel_mode(const msc_config *c) {
+  return (msc_parallel_mode)msc_config_choice(c, MSC_KEY_parallel_mode);
+}
+static inline msc_search_mode msc_config_search_mode(const msc_config *c) {
+  return (msc_search_mode)msc_config_choice(c, MSC_KEY_search_mode);
+}
 /* The key `mesh`; false: absent. */
 bool msc_config_mesh(const msc_config *config, msc_context *ctx, msc_mesh *out_mesh);
 /* full_batch and dataset_strategy together. */
 msc_input_mode msc_config_input_mode(const msc_config *config);
-/* Did somebody say that every rank is given its part of the batch, which else is what the first user of an input wants? */
+/* Did somebody say that every rank is given its part of the batch, which else is what the first user of
+ * an input wants? */
 bool msc_config_cuts_batch(const msc_config *config);
 /* Parts per dimension of input number `input`; returns how many dimensions, -1: the tuples end before it. */
 int msc_config_input_parts(const msc_config *config, size_t input, int64_t out_parts[MSC_MAX_RANK]);
@@ -66,7 +84,8 @@ int64_t msc_config_zero(const msc_config *config);
 /* Of parallel_optimizer_config: parameters of so many KB and less, all of their parts together, stay whole. */
 int64_t msc_config_optimizer_threshold(const msc_config *config);
 
-/* loss_scale and loss_scale_config together.  dynamic: it starts as `scale`, grows by `factor` after `window` finite steps. */
+/* loss_scale and loss_scale_config together.  dynamic: it starts as `scale`, grows by `factor` after
+ * `window` finite steps. */
 typedef struct {
   bool dynamic;
   double scale, factor;
@@ -76,7 +95,8 @@ msc_loss_scale msc_config_loss_scale(const msc_config *config);
 
 /* Effective values: {"device_num":{"value":8,"from":"c.json:2"}, ...}, every key in the order of config.def. */
 const char *msc_config_json(const msc_config *config, msc_arena *arena);
-/* The same for a plan, which is the same whether its strategies were searched for, written to a file or read from it. */
+/* The same for a plan, which is the same whether its strategies were searched for, written to a file or
+ * read from it. */
 const char *msc_config_of_plan(const msc_config *config, msc_arena *arena);
 const char *msc_config_value_text(const msc_config *config, msc_key key, msc_arena *arena); /* JSON */
 const char *msc_config_origin_text(const msc_config *config, msc_key key, msc_arena *arena);

@@ -91,7 +91,8 @@ bool msc_config_read(msc_config *config, const char *name, const char *text, siz
     msc_error(ctx, MSC_E_SYNTAX, msc_loc_of(ctx, &loc), "%s", error.text);
   } else if (!json_is_object(json)) {
     loc.line = loc.col = 1;
-    msc_error(ctx, MSC_E_CONFIG, msc_loc_of(ctx, &loc), "the configuration must be one JSON object, {\"key\": value, ...}");
+    msc_error(ctx, MSC_E_CONFIG, msc_loc_of(ctx, &loc),
+              "the configuration must be one JSON object, {\"key\": value, ...}");
   } else {
     reader r = {config, loc.file, copy, copy + bytes, copy, 1, 0, json};
     ok = msc_protect(ctx, put_all, &r); /* json is not the arena's: it must be freed in any case */

@@ -6,8 +6,18 @@
 
 #include "passes/config/config.h"
 
-typedef enum { MSC_CONFIG_BOOL, MSC_CONFIG_INT, MSC_CONFIG_NUMBER, MSC_CONFIG_CHOICE, MSC_CONFIG_TEXT,
-               MSC_CONFIG_INTS, MSC_CONFIG_MESH, MSC_CONFIG_STRATEGY, MSC_CONFIG_FUSION, MSC_CONFIG_DICT } msc_config_type;
+typedef enum {
+  MSC_CONFIG_BOOL,
+  MSC_CONFIG_INT,
+  MSC_CONFIG_NUMBER,
+  MSC_CONFIG_CHOICE,
+  MSC_CONFIG_TEXT,
+  MSC_CONFIG_INTS,
+  MSC_CONFIG_MESH,
+  MSC_CONFIG_STRATEGY,
+  MSC_CONFIG_FUSION,
+  MSC_CONFIG_DICT
+} msc_config_type;
 
 typedef struct {
   const char *name;

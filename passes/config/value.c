@@ -15,7 +15,8 @@ typedef struct {
 static void bad(checker *c, const char *expected, const json_t *json) {
   char *text = json_dumps(json, JSON_ENCODE_ANY | JSON_COMPACT);
   bool is_long = text && strlen(text) > 60;
-  msc_error(c->ctx, MSC_E_CONFIG, c->loc, "%s: must be %s, not %.60s%s", c->key, expected, text ? text : "that", is_long ? "..." : "");
+  msc_error(c->ctx, MSC_E_CONFIG, c->loc, "%s: must be %s, not %.60s%s", c->key, expected, text ? text : "that",
+            is_long ? "..." : "");
   free(text);
   c->ok = false;
 }
@@ -61,7 +62,8 @@ const char *msc_config_range_text(msc_arena *arena, const char *kind, const char
     if (!dots || dots >= p + n)
       text = msc_arena_printf(arena, "%s%s%.*s", text, between, n, p);
     else if (dots + 2 < p + n)
-      text = msc_arena_printf(arena, "%s%s%s from %.*s to %.*s", text, between, kind, (int)(dots - p), p, (int)(p + n - dots) - 2, dots + 2);
+      text = msc_arena_printf(arena, "%s%s%s from %.*s to %.*s", text, between, kind, (int)(dots - p), p,
+                              (int)(p + n - dots) - 2, dots + 2);
     else
       text = msc_arena_printf(arena, "%s%s%s, at least %.*s", text, between, kind, (int)(dots - p), p);
   }
@@ -89,7 +91,8 @@ static void check_choice(checker *c, const char *range, const json_t *json) {
   size_t num = 0;
   for (const char *p = range; p && num < 16; p = strchr(p, '|') ? strchr(p, '|') + 1 : NULL)
     words[num++] = msc_intern_n(c->ctx, p, strcspn(p, "|"));
-  const char *word = json_is_string(json) ? json_string_value(json) : "", *near = *word ? msc_nearest(word, words, num) : NULL;
+  const char *word = json_is_string(json) ? json_string_value(json) : "",
+             *near = *word ? msc_nearest(word, words, num) : NULL;
   for (size_t i = 0; i < num && !near && *word; i++)
     if (!strncmp(words[i], word, strlen(word))) near = words[i];
   const char *all = legal(msc_context_arena(c->ctx), MSC_CONFIG_CHOICE, range);
@@ -131,7 +134,8 @@ static void check_mesh(checker *c, const json_t *json) {
     checker axis = inside(c, name);
     bool letter = (*name | 32) >= 'a' && (*name | 32) <= 'z';
     if (!letter || strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != strlen(name))
-      axis.ok = msc_error(c->ctx, MSC_E_CONFIG, c->loc, "%s: the name of an axis is a letter, then letters, digits and _", axis.key);
+      axis.ok = msc_error(c->ctx, MSC_E_CONFIG, c->loc,
+                          "%s: the name of an axis is a letter, then letters, digits and _", axis.key);
     check_scalar(&axis, MSC_CONFIG_INT, "1..65536", size);
     c->ok = c->ok && axis.ok;
   }
@@ -141,21 +145,24 @@ static bool is_tuple(const json_t *tuple) {
   if (!json_is_array(tuple) || json_array_size(tuple) > MSC_MAX_RANK) return false;
   for (size_t i = 0; i < json_array_size(tuple); i++) {
     const json_t *parts = json_array_get(tuple, i);
-    if (!json_is_integer(parts) || json_integer_value(parts) < 1 || json_integer_value(parts) > MSC_MAX_DEVICES) return false;
+    if (!json_is_integer(parts) || json_integer_value(parts) < 1 || json_integer_value(parts) > MSC_MAX_DEVICES)
+      return false;
   }
   return true;
 }
 
 static void check_strategy(checker *c, const char *range, const json_t *json) {
   bool ok = json_is_array(json) ? json_array_size(json) > 0 : json_is_string(json) && msc_config_in_range(range, json);
-  for (size_t i = 0; json_is_array(json) && i < json_array_size(json); i++) ok = ok && is_tuple(json_array_get(json, i));
+  for (size_t i = 0; json_is_array(json) && i < json_array_size(json); i++)
+    ok = ok && is_tuple(json_array_get(json, i));
   if (!ok) bad(c, legal(msc_context_arena(c->ctx), MSC_CONFIG_STRATEGY, range), json);
 }
 
 static void unknown_field(checker *c, const char *name, const char *const *names, size_t num) {
   const char *near = msc_nearest(name, names, num), *all = "";
   msc_arena *arena = msc_context_arena(c->ctx);
-  for (size_t i = 0; i < num; i++) all = msc_arena_printf(arena, "%s%s%s", all, !i ? "" : i + 1 < num ? ", " : " or ", names[i]);
+  for (size_t i = 0; i < num; i++)
+    all = msc_arena_printf(arena, "%s%s%s", all, !i ? "" : i + 1 < num ? ", " : " or ", names[i]);
   const char *hint = near ? msc_arena_printf(arena, " (did you mean %s?)", near) : "";
   c->ok = msc_error(c->ctx, MSC_E_CONFIG, c->loc, "%s: unknown key '%s'; expected %s%s", c->key, name, all, hint);
 }
@@ -181,7 +188,8 @@ static void check_fusion_operator(checker *c, bool may_index, const json_t *json
   if (!m.ok) c->ok = false;
   if (!m.ok) return;
   const char *word = json_string_value(mode);
-  if (!strcmp(word, "auto") && !json_is_null(config) && !msc_config_in_range("optimal", config)) bad(&v, "null or \"optimal\" with mode auto", config);
+  if (!strcmp(word, "auto") && !json_is_null(config) && !msc_config_in_range("optimal", config))
+    bad(&v, "null or \"optimal\" with mode auto", config);
   if (!strcmp(word, "index")) check_ascending(&v, config);
   bool sizes = json_is_array(config) && json_array_size(config) > 0;
   for (size_t i = 0; sizes && i < json_array_size(config); i++)
@@ -248,7 +256,9 @@ static void check_dict(checker *c, msc_key key, const json_t *json) {
 static const char *legal_fields(msc_arena *arena, msc_key key) {
   const char *text = "";
   for (size_t i = 0; i < NUM_FIELDS; i++)
-    if (fields[i].key == key) text = msc_arena_printf(arena, "%s%s%s (%s)", text, *text ? ", " : " with ", fields[i].name, legal(arena, fields[i].type, fields[i].range));
+    if (fields[i].key == key)
+      text = msc_arena_printf(arena, "%s%s%s (%s)", text, *text ? ", " : " with ", fields[i].name,
+                              legal(arena, fields[i].type, fields[i].range));
   return msc_arena_printf(arena, "an object%s", text);
 }
 
@@ -256,7 +266,8 @@ const char *msc_key_values(msc_key key, msc_arena *arena) {
   const msc_config_row *row = &msc_config_rows[key];
   const char *text = row->type == MSC_CONFIG_DICT ? legal_fields(arena, key) : legal(arena, row->type, row->range);
   if (!strcmp(row->fallback, "null")) text = msc_arena_printf(arena, "%s, or null", text);
-  if (strcmp(row->supported, "*")) text = msc_arena_printf(arena, "%s; so far only %s", text, msc_config_range_text(arena, "", row->supported));
+  if (strcmp(row->supported, "*"))
+    text = msc_arena_printf(arena, "%s; so far only %s", text, msc_config_range_text(arena, "", row->supported));
   return text;
 }
 

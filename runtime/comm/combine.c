@@ -1,5 +1,5 @@
-/* combine.c: the arithmetic of reductions: values of several ranks into one, as a balanced tree of neighbours: ((0+1)+(2+3))+(4+5).  So do
- * the blocks of sums inside a rank (msc_sum_blocks in ir/ir.h). */
+/* combine.c: the arithmetic of reductions: values of several ranks into one, as a balanced tree of neighbours:
+ * ((0+1)+(2+3))+(4+5).  So do the blocks of sums inside a rank (msc_sum_blocks in ir/ir.h). */
 #pragma GCC optimize("O3")
 #include <math.h>
 #include <string.h>
@@ -78,11 +78,13 @@ static void load(const combining *c, int term, void *to) {
 static void store(const combining *c, const void *from, void *dst) {
   char *to = (char *)dst + (size_t)c->at * mscrt_dtype_bytes(c->dtype);
   if (c->dtype == c->inside) memcpy(to, from, (size_t)c->n * mscrt_dtype_bytes(c->dtype));
-  else if (c->dtype == MSCRT_BF16) for (int64_t i = 0; i < c->n; i++) ((uint16_t *)(void *)to)[i] = mscrt_to_bf16(((const float *)from)[i]);
+  else if (c->dtype == MSCRT_BF16)
+    for (int64_t i = 0; i < c->n; i++) ((uint16_t *)(void *)to)[i] = mscrt_to_bf16(((const float *)from)[i]);
   else for (int64_t i = 0; i < c->n; i++) ((uint16_t *)(void *)to)[i] = mscrt_to_f16(((const float *)from)[i]);
 }
 
-/* `num` terms from `first` on, of which the left part is the largest power of two; `room` has a block for each level. */
+/* `num` terms from `first` on, of which the left part is the largest power of two; `room` has a block
+ * for each level. */
 static void combine_terms(const combining *c, int first, int num, char *room) {
   if (num == 1) {
     load(c, first, room);
@@ -92,7 +94,8 @@ static void combine_terms(const combining *c, int first, int num, char *room) {
   while (2 * left < num) left *= 2;
   combine_terms(c, first, left, room);
   bool direct = num - left == 1 && c->dtype == c->inside;
-  const char *right = direct ? (const char *)c->src[first + left] + (size_t)c->at * mscrt_dtype_bytes(c->dtype) : room + BLOCK * 8;
+  const char *right =
+      direct ? (const char *)c->src[first + left] + (size_t)c->at * mscrt_dtype_bytes(c->dtype) : room + BLOCK * 8;
   if (!direct) combine_terms(c, first + left, num - left, room + BLOCK * 8);
   combine_block(c->inside, c->red, room, right, c->n);
 }
@@ -110,10 +113,12 @@ void mscrt_combine(mscrt_dtype dtype, mscrt_reduction red, int num, const void *
 /* ---- identities ---- */
 
 static uint64_t identity_bits(mscrt_dtype d, mscrt_reduction red) {
-  static const uint64_t one[] = {0x3f800000, 0x3c00, 0x3f80, 0x3ff0000000000000}, infinite[] = {0x7f800000, 0x7c00, 0x7f80, 0x7ff0000000000000};
+  static const uint64_t one[] = {0x3f800000, 0x3c00, 0x3f80, 0x3ff0000000000000},
+                        infinite[] = {0x7f800000, 0x7c00, 0x7f80, 0x7ff0000000000000};
   size_t bits = 8 * mscrt_dtype_bytes(d);
   if (red == MSCRT_SUM) return 0;
-  if (mscrt_is_float(d)) return red == MSCRT_PROD ? one[d] : red == MSCRT_MIN ? infinite[d] : infinite[d] | (uint64_t)1 << (bits - 1);
+  if (mscrt_is_float(d))
+    return red == MSCRT_PROD ? one[d] : red == MSCRT_MIN ? infinite[d] : infinite[d] | (uint64_t)1 << (bits - 1);
   if (red == MSCRT_PROD) return 1;
   if (d == MSCRT_I1) return red == MSCRT_MIN;
   bool is_signed = d >= MSCRT_I8 && d <= MSCRT_I64;

@@ -1,7 +1,7 @@
 /* comm.h: what ranks exchange, and the table of functions through which they do it.
  *
- * An exchange is one rank's part of one collective, computed at load from layouts alone: which boxes it takes from whom, and
- * how their values are combined.  Every verb has this form; a transport only moves and combines. */
+ * An exchange is one rank's part of one collective, computed at load from layouts alone: which boxes it takes from
+ * whom, and how their values are combined.  Every verb has this form; a transport only moves and combines. */
 #ifndef MSCRT_COMM_H
 #define MSCRT_COMM_H
 
@@ -14,7 +14,15 @@ typedef enum { MSCRT_SUM, MSCRT_MAX, MSCRT_MIN, MSCRT_PROD, MSCRT_NUM_REDUCTIONS
 
 /* The order is that of the plan's schema. */
 typedef enum {
-  MSCRT_ALL_REDUCE, MSCRT_ALL_GATHER, MSCRT_REDUCE_SCATTER, MSCRT_ALL_TO_ALL, MSCRT_PERMUTE, MSCRT_EXCHANGE, MSCRT_BROADCAST, MSCRT_PAIRS, MSCRT_HALO,
+  MSCRT_ALL_REDUCE,
+  MSCRT_ALL_GATHER,
+  MSCRT_REDUCE_SCATTER,
+  MSCRT_ALL_TO_ALL,
+  MSCRT_PERMUTE,
+  MSCRT_EXCHANGE,
+  MSCRT_BROADCAST,
+  MSCRT_PAIRS,
+  MSCRT_HALO,
   MSCRT_NUM_VERBS
 } mscrt_verb;
 
@@ -22,9 +30,9 @@ const char *mscrt_verb_name(mscrt_verb v);
 
 /* ---- exchange.c ---- */
 
-/* A collective as the plan has it.  broadcast and pairs: no layouts, a local shape, a group, and a root or pairs of members.
- * halo: `from` and `to` are one layout; the destination is the part with `lo` rows of the part before it along `halo_dim` and
- * `hi` of the one behind; beside the whole stands the reduction's identity.
+/* A collective as the plan has it.  broadcast and pairs: no layouts, a local shape, a group, and a root or pairs of
+ * members.  halo: `from` and `to` are one layout; the destination is the part with `lo` rows of the part before it
+ * along `halo_dim` and `hi` of the one behind; beside the whole stands the reduction's identity.
  * With layouts `axes` says how the terms of a reduction are numbered, major digit first; none: as ranks are. */
 typedef struct {
   mscrt_verb verb;
@@ -39,11 +47,13 @@ typedef struct {
   const uint32_t *pairs; /* source, destination, source, ... */
   int halo_dim;
   int64_t lo, hi;
-  uint32_t num_members;      /* > 0: these collectives of the plan at once, and nothing else is said here but verb and dtype */
+  /* > 0: these collectives of the plan at once, and nothing else is said here but verb and dtype */
+  uint32_t num_members;
   const uint32_t *members;
 } mscrt_collective;
 
-/* Ranks that must meet for it: every rank has the same numbers, so a group is its number of a partition and a member list. */
+/* Ranks that must meet for it: every rank has the same numbers, so a group is its number of a partition and
+ * a member list. */
 typedef struct {
   uint32_t partition;
   int num, index;      /* members, and this rank's place among them */
@@ -81,8 +91,8 @@ typedef struct {
   int32_t *group_of; /* [num][ranks]: the smallest rank of each rank's group */
 } mscrt_partitions;
 
-/* One value of a collective of one or several: what it does and where.  All parts have the verb, the element type, the reduction
- * and the group of the first. */
+/* One value of a collective of one or several: what it does and where.  All parts have the verb, the element type, the
+ * reduction and the group of the first. */
 typedef struct {
   const mscrt_exchange *e;
   uint64_t src;          /* offset in everybody's arena */
@@ -97,15 +107,19 @@ void mscrt_partitions_free(mscrt_partitions *p);
 /* Sizes of the largest destination of a change of layout. */
 void mscrt_widest(const mscrt_collective *c, int64_t *out_size);
 /* Fails only for lack of memory: the collective was verified.  p NULL: all ranks meet, whoever takes from whom. */
-mscrt_status *mscrt_exchange_make(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, mscrt_partitions *p, mscrt_exchange *out_exchange);
-/* Those of one bucket get the group of all that meet for one of them: who has an empty part of one value meets for the others.
+mscrt_status *mscrt_exchange_make(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, mscrt_partitions *p,
+                                  mscrt_exchange *out_exchange);
+/* Those of one bucket get the group of all that meet for one of them: who has an empty part of one value meets for the
+ * others.
  * *out_ok: everybody still takes slices with those that had his elements; otherwise the plan must be refused. */
-mscrt_status *mscrt_exchanges_join(uint32_t num, const uint32_t *member, int rank, mscrt_partitions *p, mscrt_exchange *exchange, bool *out_ok);
+mscrt_status *mscrt_exchanges_join(uint32_t num, const uint32_t *member, int rank, mscrt_partitions *p,
+                                   mscrt_exchange *exchange, bool *out_ok);
 void mscrt_exchange_free(mscrt_exchange *e);
 
 /* ---- combine.c ---- */
 
-/* dst[i] = src[0][i] op src[1][i] op ... as a balanced tree of neighbours; f16 and bf16 add up in f32.  dst may be one of src. */
+/* dst[i] = src[0][i] op src[1][i] op ... as a balanced tree of neighbours; f16 and bf16 add up in f32.  dst may be
+ * one of src. */
 void mscrt_combine(mscrt_dtype dtype, mscrt_reduction red, int num, const void *const *src, void *dst, int64_t elems);
 void mscrt_fill_identity(mscrt_dtype dtype, mscrt_reduction red, void *dst, int64_t elems);
 
@@ -141,7 +155,8 @@ typedef struct {
 /* Which buffer of a collective other ranks may still read after it. */
 typedef enum { MSCRT_LINGERS_NOT, MSCRT_LINGERS_SOURCE, MSCRT_LINGERS_DESTINATION } mscrt_lingering;
 
-/* One way from a rank of one stage to a rank of another: its messages have one size, and the k-th sent is the k-th received. */
+/* One way from a rank of one stage to a rank of another: its messages have one size, and the k-th sent is
+ * the k-th received. */
 typedef struct {
   int peer;                  /* the other end */
   uint32_t depth;            /* messages that are under way at most: then sending waits */
@@ -155,12 +170,13 @@ typedef struct {
   mscrt_status *(*open)(const mscrt_comm_options *o, mscrt_comm **out_comm);
   void *(*arena)(mscrt_comm *c);
   uint64_t (*beside)(const mscrt_comm *c); /* bytes of this rank that others share and that are not its arena */
-  /* One collective of `num` values: ranks meet once for all of them.  Peers may go on reading what `lingers` says until `finish`.
-   * One thread at a time. */
-  mscrt_status *(*run)(mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part, const mscrt_site *site, mscrt_ticket *out_ticket);
+  /* One collective of `num` values: ranks meet once for all of them.  Peers may go on reading what `lingers` says until
+   * `finish`.  One thread at a time. */
+  mscrt_status *(*run)(mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part, const mscrt_site *site,
+                       mscrt_ticket *out_ticket);
   mscrt_lingering (*lingers)(uint32_t num, const mscrt_part *part);
-  /* Returns when all members have passed the run that gave the ticket, of an exchange that lingers.  Also while another thread
-   * is in `run`. */
+  /* Returns when all members have passed the run that gave the ticket, of an exchange that lingers.  Also while another
+   * thread is in `run`. */
   mscrt_status *(*finish)(mscrt_comm *c, const mscrt_exchange *e, mscrt_ticket ticket, const mscrt_site *site);
   /* src may be overwritten at once; dst is complete. */
   mscrt_status *(*send)(mscrt_comm *c, const mscrt_channel *m, const void *src, const mscrt_site *site);
@@ -176,8 +192,8 @@ typedef struct {
 
 /* ---- rendezvous.c ---- */
 
-/* Gives every rank two files of each other rank: its memory and what tells of its death.  out_fds[2 * r], [2 * r + 1]; the
- * own ones are the caller's.  The caller closes them, also after a failure (-1: not there). */
+/* Gives every rank two files of each other rank: its memory and what tells of its death.  out_fds[2 * r], [2 * r + 1];
+ * the own ones are the caller's.  The caller closes them, also after a failure (-1: not there). */
 mscrt_status *mscrt_meet(const mscrt_comm_options *o, uint64_t segment_bytes, const int own_fds[2], int *out_fds);
 
 extern const mscrt_transport mscrt_comm_local; /* comm/local.c: ranks on one host, in shared memory */

@@ -1,4 +1,5 @@
-/* exchange.c: a collective as one rank sees it: which boxes it takes from whom, in which order, and with whom it must meet. */
+/* exchange.c: a collective as one rank sees it: which boxes it takes from whom, in which order, and with whom
+ * it must meet. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +8,8 @@
 #define CUT_BYTES (256 << 10) /* of work of one thread: half a second-level cache */
 
 const char *mscrt_verb_name(mscrt_verb v) {
-  static const char *const names[MSCRT_NUM_VERBS] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute", "exchange", "broadcast", "pairs", "halo"};
+  static const char *const names[MSCRT_NUM_VERBS] = {
+      "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute", "exchange", "broadcast", "pairs", "halo"};
   return names[v];
 }
 
@@ -16,7 +18,9 @@ static void *allocate(void *user, size_t bytes) {
   return malloc(bytes ? bytes : 1);
 }
 
-static mscrt_status *no_memory(void) { return mscrt_fail(MSCRT_NO_MEMORY, "out of memory for the lists of collectives"); }
+static mscrt_status *no_memory(void) {
+  return mscrt_fail(MSCRT_NO_MEMORY, "out of memory for the lists of collectives");
+}
 
 /* ---- what a rank takes: for every verb a list of boxes with their peers ---- */
 
@@ -51,7 +55,8 @@ static mscrt_status *take_halo(const msc_box_mesh *mesh, int rank, const mscrt_c
   const msc_box_layout *l = c->from;
   int d = c->halo_dim, num = l->first[d + 1] - l->first[d];
   const msc_digit *digit = l->digit + l->first[d];
-  int64_t index = msc_group_index(mesh, num, digit, rank), parts = msc_group_size(num, digit), rows[3] = {c->lo, 0, c->hi};
+  int64_t index = msc_group_index(mesh, num, digit, rank), parts = msc_group_size(num, digit),
+          rows[3] = {c->lo, 0, c->hi};
   msc_box own;
   msc_box_of(mesh, l, c->shape, rank, &own);
   msc_box_buffer(mesh, l, c->shape, rank, &t->to_box);
@@ -83,7 +88,8 @@ static mscrt_status *take(const msc_box_mesh *mesh, int rank, const mscrt_collec
   msc_box_buffer(mesh, c->to, c->shape, rank, &t->to_box);
   msc_pull_status s = msc_pull_of(mesh, c->from, c->to, c->shape, rank, allocate, NULL, &t->pull);
   if (s == MSC_PULL_NO_MEMORY) return no_memory();
-  if (s != MSC_PULL_OK) return mscrt_fail(MSCRT_INPUT, "%s between layouts that have no common digits", mscrt_verb_name(c->verb));
+  if (s != MSC_PULL_OK)
+    return mscrt_fail(MSCRT_INPUT, "%s between layouts that have no common digits", mscrt_verb_name(c->verb));
   return NULL;
 }
 
@@ -170,7 +176,8 @@ static int64_t cuts_of(int rank, const msc_box *piece, size_t elem_bytes) {
   return d == rank ? 1 : (piece->size[d] + rows - 1) / rows;
 }
 
-static mscrt_cut *put_cuts(mscrt_cut *cut, int rank, const msc_box *piece, const msc_box *from_box, size_t elem_bytes, const int64_t *peer) {
+static mscrt_cut *put_cuts(mscrt_cut *cut, int rank, const msc_box *piece, const msc_box *from_box, size_t elem_bytes,
+                           const int64_t *peer) {
   int d;
   int64_t rows = rows_per_cut(rank, piece, elem_bytes, &d);
   if (d == rank) {
@@ -221,7 +228,8 @@ static uint64_t largest_bytes(const mscrt_collective *c, const msc_box_layout *l
 /* A reduction in which every member wants all of what every member has. */
 static bool is_sliceable(const mscrt_exchange *e, const mscrt_collective *c, const taken *t) {
   if (c->verb == MSCRT_ALL_REDUCE && t->pull.num_pieces == 0) return true; /* nothing to reduce */
-  if (c->verb != MSCRT_ALL_REDUCE || e->num_terms < 2 || e->num_terms != e->group.num || t->pull.num_pieces != 1) return false;
+  if (c->verb != MSCRT_ALL_REDUCE || e->num_terms < 2 || e->num_terms != e->group.num || t->pull.num_pieces != 1)
+    return false;
   for (int i = 0; i < e->num_terms; i++)
     if (e->peers[i] != e->group.member[i]) return false;
   return !memcmp(e->cut[0].from_box.size, e->to_box.size, sizeof(int64_t) * (size_t)c->rank);
@@ -232,12 +240,16 @@ static void order_terms(mscrt_exchange *e, const msc_box_mesh *mesh, const mscrt
   for (int64_t i = 0; i < num_pieces && c->from && c->num_axes; i++)
     for (int64_t *peer = e->peers + i * e->num_terms, t = 1; t < e->num_terms; t++) {
       int64_t moved = peer[t], at = t;
-      for (; at > 0 && msc_group_index(mesh, c->num_axes, c->axes, peer[at - 1]) > msc_group_index(mesh, c->num_axes, c->axes, moved); at--) peer[at] = peer[at - 1];
+      for (; at > 0 && msc_group_index(mesh, c->num_axes, c->axes, peer[at - 1]) >
+                           msc_group_index(mesh, c->num_axes, c->axes, moved);
+           at--)
+        peer[at] = peer[at - 1];
       peer[at] = moved;
     }
 }
 
-mscrt_status *mscrt_exchange_make(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, mscrt_partitions *p, mscrt_exchange *out_exchange) {
+mscrt_status *mscrt_exchange_make(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, mscrt_partitions *p,
+                                  mscrt_exchange *out_exchange) {
   mscrt_status *s = NULL;
   int32_t *group_of = NULL;
   int ranks = (int)msc_box_mesh_size(mesh);
@@ -269,7 +281,8 @@ fail:
   return s;
 }
 
-mscrt_status *mscrt_exchanges_join(uint32_t num, const uint32_t *member, int rank, mscrt_partitions *p, mscrt_exchange *exchange, bool *out_ok) {
+mscrt_status *mscrt_exchanges_join(uint32_t num, const uint32_t *member, int rank, mscrt_partitions *p,
+                                   mscrt_exchange *exchange, bool *out_ok) {
   mscrt_status *s = NULL;
   int32_t *group_of = NULL;
   uint32_t number;
@@ -277,7 +290,8 @@ mscrt_status *mscrt_exchanges_join(uint32_t num, const uint32_t *member, int ran
   MSCRT_GOTO(mscrt_new_array(&group_of, p->ranks));
   for (int32_t r = 0; r < p->ranks; r++) group_of[r] = r;
   for (uint32_t m = 0; m < num; m++)
-    for (int32_t r = 0; r < p->ranks; r++) join(group_of, r, p->group_of[(size_t)exchange[member[m]].group.partition * (size_t)p->ranks + (size_t)r]);
+    for (int32_t r = 0; r < p->ranks; r++)
+      join(group_of, r, p->group_of[(size_t)exchange[member[m]].group.partition * (size_t)p->ranks + (size_t)r]);
   for (int32_t r = 0; r < p->ranks; r++) group_of[r] = find(group_of, r);
   MSCRT_GOTO(number_partition(p, group_of, &number));
   for (uint32_t m = 0; m < num; m++) {

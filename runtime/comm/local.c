@@ -1,14 +1,17 @@
 /* local.c: ranks that are processes (or threads) of one host.  Every rank's memory is one anonymous file that all map:
  *
- *   control | staging | arena        control: who, how far, why it stopped; the barriers of the groups that this rank leads
+ *   control | staging | arena        control: who, how far, why it stopped; the barriers of the groups that this rank
+ * leads
  *
- * so a rank takes what it needs from its peers' buffers itself, and nothing is sent.  A collective has one of three forms:
- *   staged   small: the source is copied to staging, barrier, peers read there.  Nothing lingers: a staging slot is written
+ * so a rank takes what it needs from its peers' buffers itself, and nothing is sent.  A collective has one of three
+ * forms:
+ *   staged   small: the source is copied to staging, barrier, peers read there.  Nothing lingers: a staging slot is
+ * written
  *            again two rounds later, after a barrier that everybody reached with the first round read.
  *   direct   barrier, peers read the source where it lies; it must stay until all have arrived at the second barrier.
- *   slices   an all_reduce: barrier, each member reduces its slice of the elements, barrier, each takes the others' slices.
- * Several values go together: one set of barriers, one staging slot; slices are of all their elements, one value after the other.
- * The order of operands is the rank order in all three, so they give the same bits.
+ *   slices   an all_reduce: barrier, each member reduces its slice of the elements, barrier, each takes the others'
+ * slices.  Several values go together: one set of barriers, one staging slot; slices are of all their elements, one
+ * value after the other.  The order of operands is the rank order in all three, so they give the same bits.
  * How ranks wait for each other: comm/local_wait.c. */
 #include <errno.h>
 #include <fcntl.h>
@@ -53,10 +56,12 @@ static void lay_out(struct mscrt_comm *c) {
 }
 
 static mscrt_status *no_arena(const struct mscrt_comm *c, const char *what) {
-  return mscrt_fail(MSCRT_NO_MEMORY, "no memory for an arena of %" PRIu64 " bytes (%s: %s)", c->o.arena_bytes, what, strerror(errno));
+  return mscrt_fail(MSCRT_NO_MEMORY, "no memory for an arena of %" PRIu64 " bytes (%s: %s)", c->o.arena_bytes, what,
+                    strerror(errno));
 }
 
-/* Pages are reserved at once and the size is sealed: touching a shared file that shrank, or that finds no page, kills. */
+/* Pages are reserved at once and the size is sealed: touching a shared file that shrank, or that finds
+ * no page, kills. */
 static mscrt_status *make_file(const struct mscrt_comm *c, int *out_fd) {
   int fd = memfd_create("msc-rank", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   *out_fd = fd;
@@ -72,8 +77,8 @@ static mscrt_status *make_file(const struct mscrt_comm *c, int *out_fd) {
   return fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0 ? NULL : no_arena(c, "seal");
 }
 
-/* A file that becomes readable when this process ends.  Kernels before 5.3 have no pidfd: there the end of a pipe serves,
- * which also stays open in children of the process. */
+/* A file that becomes readable when this process ends.  Kernels before 5.3 have no pidfd: there the end of a pipe
+ * serves, which also stays open in children of the process. */
 static mscrt_status *make_alive(struct mscrt_comm *c, int *out_fd) {
   int pipes[2];
   *out_fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
@@ -96,7 +101,8 @@ static mscrt_status *map_segment(struct mscrt_comm *c, int rank, int fd) {
 }
 
 static mscrt_status *map_private(struct mscrt_comm *c) {
-  void *base = mmap(NULL, (size_t)c->segment_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | (c->o.sparse ? MAP_NORESERVE : 0), -1, 0);
+  void *base = mmap(NULL, (size_t)c->segment_bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | (c->o.sparse ? MAP_NORESERVE : 0), -1, 0);
   if (base == MAP_FAILED) return no_arena(c, "mmap");
   c->segment[0].base = base;
   c->segment[0].control = base;
@@ -114,7 +120,8 @@ static uint8_t *stage_of(const struct mscrt_comm *c, int64_t rank, uint32_t part
 
 static void group_text(const mscrt_group *g, char *out, size_t room) {
   size_t n = 0;
-  for (int i = 0; i < g->num && n + 16 < room; i++) n += (size_t)snprintf(out + n, room - n, "%s%d", i ? "," : "", g->member[i]);
+  for (int i = 0; i < g->num && n + 16 < room; i++)
+    n += (size_t)snprintf(out + n, room - n, "%s%d", i ? "," : "", g->member[i]);
   if (!g->num) out[0] = 0;
 }
 
@@ -129,8 +136,9 @@ static mscrt_status *lost(const struct mscrt_comm *c, const meeting *m, const ch
   char group[160];
   const mscrt_site *site = m->site;
   group_text(&m->e->group, group, sizeof group);
-  return mscrt_fail(MSCRT_PEER, "rank %d: step %" PRId64 ": %s %s%s%s (ranks %s): %s", c->o.rank, site->step, mscrt_verb_name(m->e->verb), site->name ? site->name : "",
-                    site->loc ? " at " : "", site->loc ? site->loc : "", group, why);
+  return mscrt_fail(MSCRT_PEER, "rank %d: step %" PRId64 ": %s %s%s%s (ranks %s): %s", c->o.rank, site->step,
+                    mscrt_verb_name(m->e->verb), site->name ? site->name : "", site->loc ? " at " : "",
+                    site->loc ? site->loc : "", group, why);
 }
 
 static void name_missing(const struct mscrt_comm *c, const meeting *m, mscrt_loss *loss) {
@@ -141,7 +149,8 @@ static void name_missing(const struct mscrt_comm *c, const meeting *m, mscrt_los
     const control *k = c->segment[member].control;
     if (atomic_load(&k->place) >= m->place) continue;
     if (n == 0) loss->culprit = member;
-    n += (size_t)snprintf(loss->why + n, room - n, "%srank %d is missing (at step %" PRId64 ")", n ? ", " : "", member, atomic_load(&k->step));
+    n += (size_t)snprintf(loss->why + n, room - n, "%srank %d is missing (at step %" PRId64 ")", n ? ", " : "", member,
+                          atomic_load(&k->step));
   }
   if (n == 0) n = (size_t)snprintf(loss->why, room, "all have arrived, but the last wake was lost");
   snprintf(loss->why + n, room - n, ", waited %d ms", c->o.timeout_ms);
@@ -152,7 +161,8 @@ static mscrt_status *look_around(const struct mscrt_comm *c, const void *of, boo
   for (int i = 0; i < m->e->group.num; i++) {
     int member = m->e->group.member[i];
     if (atomic_load(&c->segment[member].control->place) >= m->place && member != c->o.rank) continue;
-    if (member == c->o.rank && atomic_load(&own_control(c)->state) == RUNNING) continue; /* else another thread of it gave up */
+    /* else another thread of it gave up */
+    if (member == c->o.rank && atomic_load(&own_control(c)->state) == RUNNING) continue;
     if (mscrt_local_is_lost(c, member, loss)) return lost(c, m, loss->why);
   }
   if (!late) return NULL;
@@ -165,7 +175,8 @@ static barrier *barrier_of(const struct mscrt_comm *c, const mscrt_exchange *e, 
   return &c->segment[e->group.member[0]].control->barrier[e->group.partition][soft];
 }
 
-static mscrt_status *wait_for(struct mscrt_comm *c, barrier *b, uint32_t generation, uint64_t place, const mscrt_exchange *e, const mscrt_site *site) {
+static mscrt_status *wait_for(struct mscrt_comm *c, barrier *b, uint32_t generation, uint64_t place,
+                              const mscrt_exchange *e, const mscrt_site *site) {
   meeting m = {e, site, place};
   return mscrt_local_wait(c, &b->generation, generation, look_around, &m);
 }
@@ -177,7 +188,8 @@ static void arrive(barrier *b, int members) {
   mscrt_local_count(&b->generation);
 }
 
-static mscrt_status *meet_all(struct mscrt_comm *c, const mscrt_exchange *e, stage_of_collective stage, const mscrt_site *site) {
+static mscrt_status *meet_all(struct mscrt_comm *c, const mscrt_exchange *e, stage_of_collective stage,
+                              const mscrt_site *site) {
   meeting_point *m = &c->point[e->group.partition];
   c->place = (c->place & ~(uint64_t)3) + stage;
   atomic_store(&own_control(c)->place, c->place);
@@ -241,11 +253,14 @@ typedef struct {
 /* Whole cache lines, so that no two ranks write to one, as far as parts begin with one. */
 static slicing slicing_of(const struct mscrt_comm *c, uint32_t num, const mscrt_part *part) {
   const mscrt_exchange *e = part[0].e;
-  int64_t line = 64 / (int64_t)mscrt_dtype_bytes(e->dtype), elems = part[num - 1].at + part[num - 1].e->elems, n = (elems + e->group.num - 1) / e->group.num;
+  int64_t line = 64 / (int64_t)mscrt_dtype_bytes(e->dtype), elems = part[num - 1].at + part[num - 1].e->elems,
+          n = (elems + e->group.num - 1) / e->group.num;
   return (slicing){.c = c, .num = num, .part = part, .elems = elems, .slice = (n + line - 1) / line * line};
 }
 
-static int64_t slice_begin(const slicing *s, int64_t member) { return member * s->slice < s->elems ? member * s->slice : s->elems; }
+static int64_t slice_begin(const slicing *s, int64_t member) {
+  return member * s->slice < s->elems ? member * s->slice : s->elems;
+}
 
 /* The part that holds element `at` of all; parts without elements are none's. */
 static const mscrt_part *part_at(const slicing *s, int64_t at) {
@@ -268,7 +283,8 @@ static int64_t run_of(const mscrt_part *p, int64_t begin, int64_t end) {
 
 static void reduce_slice(void *arg, int64_t unit, int worker) {
   const slicing *s = arg;
-  int64_t member = s->part[0].e->group.index, begin = slice_begin(s, member) + unit * REDUCE_ELEMS, end = slice_begin(s, member + 1);
+  int64_t member = s->part[0].e->group.index, begin = slice_begin(s, member) + unit * REDUCE_ELEMS,
+          end = slice_begin(s, member + 1);
   (void)worker;
   if (end - begin > REDUCE_ELEMS) end = begin + REDUCE_ELEMS;
   while (begin < end) {
@@ -296,7 +312,8 @@ static void take_slice(void *arg, int64_t unit, int worker) {
   }
 }
 
-static mscrt_status *run_slices(struct mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part, const mscrt_site *site) {
+static mscrt_status *run_slices(struct mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part,
+                                const mscrt_site *site) {
   const mscrt_exchange *e = part[0].e;
   slicing s = slicing_of(c, num, part);
   int64_t own = slice_begin(&s, e->group.index + 1) - slice_begin(&s, e->group.index);
@@ -319,11 +336,13 @@ static mscrt_ticket leave(struct mscrt_comm *c, const mscrt_exchange *e) {
 }
 
 /* Sources into this rank's slot, one behind the other; meet; peers' slots look alike. */
-static mscrt_status *run_staged(struct mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part, const mscrt_site *site) {
+static mscrt_status *run_staged(struct mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part,
+                                const mscrt_site *site) {
   const mscrt_exchange *e = part[0].e;
   uint32_t parity = c->point[e->group.partition].parity ^= 1;
   uint8_t *stage = stage_of(c, c->o.rank, e->group.partition, parity), *at = stage;
-  for (uint32_t i = 0; i < num; at += staged_bytes(part[i++].e)) memcpy(at, arena_of(c, c->o.rank) + part[i].src, (size_t)part[i].e->src_bytes);
+  for (uint32_t i = 0; i < num; at += staged_bytes(part[i++].e))
+    memcpy(at, arena_of(c, c->o.rank) + part[i].src, (size_t)part[i].e->src_bytes);
   MSCRT_CHECK(meet_all(c, e, ENTER, site));
   uint64_t src = (uint64_t)(stage - c->segment[c->o.rank].base);
   for (uint32_t i = 0; i < num; src += staged_bytes(part[i++].e)) take(c, pool, part[i].e, src, part[i].dst);
@@ -332,10 +351,12 @@ static mscrt_status *run_staged(struct mscrt_comm *c, mscrt_pool *pool, uint32_t
 
 static void take_all(struct mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part) {
   for (uint32_t i = 0; i < num; i++)
-    if (part[i].dst != arena_of(c, c->o.rank) + part[i].src) take(c, pool, part[i].e, c->arena_at + part[i].src, part[i].dst);
+    if (part[i].dst != arena_of(c, c->o.rank) + part[i].src)
+      take(c, pool, part[i].e, c->arena_at + part[i].src, part[i].dst);
 }
 
-static mscrt_status *run_local(struct mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part, const mscrt_site *site, mscrt_ticket *out_ticket) {
+static mscrt_status *run_local(struct mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part,
+                               const mscrt_site *site, mscrt_ticket *out_ticket) {
   const mscrt_exchange *e = part[0].e;
   c->place = (c->place | 3) + 1;
   atomic_store_explicit(&own_control(c)->step, site->step, memory_order_relaxed);
@@ -357,7 +378,8 @@ static mscrt_lingering lingers_local(uint32_t num, const mscrt_part *part) {
   return f == DIRECT ? MSCRT_LINGERS_SOURCE : f == SLICES ? MSCRT_LINGERS_DESTINATION : MSCRT_LINGERS_NOT;
 }
 
-static mscrt_status *finish_local(struct mscrt_comm *c, const mscrt_exchange *e, mscrt_ticket ticket, const mscrt_site *site) {
+static mscrt_status *finish_local(struct mscrt_comm *c, const mscrt_exchange *e, mscrt_ticket ticket,
+                                  const mscrt_site *site) {
   return wait_for(c, barrier_of(c, e, true), ticket.generation, ticket.place, e, site);
 }
 
@@ -443,7 +465,8 @@ fail:
 static mscrt_status *open_local(const mscrt_comm_options *o, struct mscrt_comm **out_comm) {
   struct mscrt_comm *c = NULL;
   mscrt_status *s = NULL;
-  if (o->ranks > MSCRT_MAX_LOCAL) return mscrt_fail(MSCRT_UNSUPPORTED, "%d ranks on one host: at most %d are supported", o->ranks, MSCRT_MAX_LOCAL);
+  if (o->ranks > MSCRT_MAX_LOCAL)
+    return mscrt_fail(MSCRT_UNSUPPORTED, "%d ranks on one host: at most %d are supported", o->ranks, MSCRT_MAX_LOCAL);
   MSCRT_CHECK(mscrt_new_array(&c, 1));
   c->o = *o;
   c->own_alive_fd = -1;

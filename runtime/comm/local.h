@@ -63,11 +63,13 @@ void mscrt_local_give_up(struct mscrt_comm *c, int culprit, const char *reason);
 /* Who sleeps at a barrier looks around. */
 void mscrt_local_wake_all(struct mscrt_comm *c);
 
-/* Why what is waited for cannot come, as a status of the caller's words and as the loss that the others are told; NULL: it may
- * come.  `late`: there is no more time. */
+/* Why what is waited for cannot come, as a status of the caller's words and as the loss that the others are told; NULL:
+ * it may come.  `late`: there is no more time. */
 typedef mscrt_status *mscrt_look(const struct mscrt_comm *c, const void *of, bool late, mscrt_loss *loss);
-/* Until the counter has come to `least`: spins where that pays, then sleeps, and looks around every 100 ms.  Gives up on a status. */
-mscrt_status *mscrt_local_wait(struct mscrt_comm *c, mscrt_counter *counter, uint32_t least, mscrt_look *look, const void *of);
+/* Until the counter has come to `least`: spins where that pays, then sleeps, and looks around every 100 ms.  Gives up
+ * on a status. */
+mscrt_status *mscrt_local_wait(struct mscrt_comm *c, mscrt_counter *counter, uint32_t least, mscrt_look *look,
+                               const void *of);
 /* One more; wakes who waits for it. */
 void mscrt_local_count(mscrt_counter *counter);
 

@@ -2,7 +2,8 @@
  *
  *   sent, taken | slot 0 | slot 1 ...
  *
- * The sender copies into slot sent % depth while fewer than that are under way, the receiver copies out of slot taken % depth. */
+ * The sender copies into slot sent % depth while fewer than that are under way, the receiver copies out of slot
+ * taken % depth. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,9 +16,13 @@ typedef struct {
 
 _Static_assert(sizeof(mailbox) == MSC_MAILBOX_COUNTERS, "the compiler plans room for it");
 
-static mailbox *mailbox_of(const struct mscrt_comm *c, int rank, const mscrt_channel *m) { return (mailbox *)(void *)(c->segment[rank].base + c->arena_at + m->mailbox); }
+static mailbox *mailbox_of(const struct mscrt_comm *c, int rank, const mscrt_channel *m) {
+  return (mailbox *)(void *)(c->segment[rank].base + c->arena_at + m->mailbox);
+}
 
-static uint8_t *slot_of(mailbox *b, const mscrt_channel *m, uint32_t number) { return (uint8_t *)(b + 1) + number % m->depth * msc_mailbox_slot_bytes(m->bytes); }
+static uint8_t *slot_of(mailbox *b, const mscrt_channel *m, uint32_t number) {
+  return (uint8_t *)(b + 1) + number % m->depth * msc_mailbox_slot_bytes(m->bytes);
+}
 
 typedef struct {
   const mscrt_channel *channel;
@@ -32,10 +37,12 @@ static mscrt_status *look_around(const struct mscrt_comm *c, const void *of, boo
   if (!mscrt_local_is_lost(c, peer, loss)) {
     if (!late) return NULL;
     loss->culprit = peer;
-    snprintf(loss->why, sizeof loss->why, "rank %d is missing (at step %" PRId64 "), waited %d ms", peer, atomic_load(&c->segment[peer].control->step), c->o.timeout_ms);
+    snprintf(loss->why, sizeof loss->why, "rank %d is missing (at step %" PRId64 "), waited %d ms", peer,
+             atomic_load(&c->segment[peer].control->step), c->o.timeout_ms);
   }
-  return mscrt_fail(MSCRT_PEER, "rank %d: step %" PRId64 ": message %s%s%s %s rank %d: %s", c->o.rank, site->step, site->name ? site->name : "", site->loc ? " at " : "",
-                    site->loc ? site->loc : "", p->sends ? "to" : "from", peer, loss->why);
+  return mscrt_fail(MSCRT_PEER, "rank %d: step %" PRId64 ": message %s%s%s %s rank %d: %s", c->o.rank, site->step,
+                    site->name ? site->name : "", site->loc ? " at " : "", site->loc ? site->loc : "",
+                    p->sends ? "to" : "from", peer, loss->why);
 }
 
 mscrt_status *mscrt_local_send(struct mscrt_comm *c, const mscrt_channel *m, const void *src, const mscrt_site *site) {

@@ -1,5 +1,5 @@
-/* local_wait.c: waiting for another rank of the host, by a counter in shared memory; in: who is waited for, out: whether it
- * came, or who stopped and why, which all others are told. */
+/* local_wait.c: waiting for another rank of the host, by a counter in shared memory; in: who is waited for, out:
+ * whether it came, or who stopped and why, which all others are told. */
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
@@ -13,7 +13,8 @@
 void mscrt_local_wake_all(struct mscrt_comm *c) {
   for (int r = 0; r < c->o.ranks; r++)
     for (uint32_t p = 0; c->segment[r].control && p < c->o.num_partitions; p++)
-      for (int i = 0; i < 2; i++) mscrt_futex_wake(&c->segment[r].control->barrier[p][i].generation.count, INT_MAX, true);
+      for (int i = 0; i < 2; i++)
+        mscrt_futex_wake(&c->segment[r].control->barrier[p][i].generation.count, INT_MAX, true);
 }
 
 void mscrt_local_give_up(struct mscrt_comm *c, int culprit, const char *reason) {
@@ -40,15 +41,19 @@ bool mscrt_local_is_lost(const struct mscrt_comm *c, int rank, mscrt_loss *out_l
   if (state == FAILED) {
     say_failed(s->control, rank, out_loss);
   } else if (state == CLOSED) {
-    snprintf(out_loss->why, sizeof out_loss->why, "rank %d has ended at step %" PRId64, rank, atomic_load(&s->control->step));
+    snprintf(out_loss->why, sizeof out_loss->why, "rank %d has ended at step %" PRId64, rank,
+             atomic_load(&s->control->step));
   } else {
     if (poll(&p, 1, 0) != 1) return false;
-    snprintf(out_loss->why, sizeof out_loss->why, "rank %d is gone (its process ended at step %" PRId64 ")", rank, atomic_load(&s->control->step));
+    snprintf(out_loss->why, sizeof out_loss->why, "rank %d is gone (its process ended at step %" PRId64 ")", rank,
+             atomic_load(&s->control->step));
   }
   return true;
 }
 
-static bool has_come(mscrt_counter *k, uint32_t least) { return (int32_t)(atomic_load_explicit(&k->count, memory_order_acquire) - least) >= 0; }
+static bool has_come(mscrt_counter *k, uint32_t least) {
+  return (int32_t)(atomic_load_explicit(&k->count, memory_order_acquire) - least) >= 0;
+}
 
 static bool spin_until(mscrt_counter *k, uint32_t least) {
   int64_t end = mscrt_now_ns() + SPIN_NS;
@@ -62,7 +67,8 @@ static bool spin_until(mscrt_counter *k, uint32_t least) {
 }
 
 /* The reason why it does not come; or it came while we looked: a rank may do its last part and end at once. */
-static mscrt_status *look_around(struct mscrt_comm *c, mscrt_counter *k, uint32_t least, bool late, mscrt_look *look, const void *of) {
+static mscrt_status *look_around(struct mscrt_comm *c, mscrt_counter *k, uint32_t least, bool late, mscrt_look *look,
+                                 const void *of) {
   mscrt_loss loss;
   mscrt_status *s = look(c, of, late, &loss);
   if (s && has_come(k, least)) {
@@ -73,7 +79,8 @@ static mscrt_status *look_around(struct mscrt_comm *c, mscrt_counter *k, uint32_
   return s;
 }
 
-mscrt_status *mscrt_local_wait(struct mscrt_comm *c, mscrt_counter *k, uint32_t least, mscrt_look *look, const void *of) {
+mscrt_status *mscrt_local_wait(struct mscrt_comm *c, mscrt_counter *k, uint32_t least, mscrt_look *look,
+                               const void *of) {
   if (has_come(k, least) || (c->o.spin && spin_until(k, least))) return NULL;
   int64_t deadline = mscrt_now_ns() + (int64_t)c->o.timeout_ms * 1000000;
   mscrt_status *s = NULL;

@@ -1,5 +1,5 @@
-/* rendezvous.c: ranks of one host find each other through a Unix socket: rank 0 listens, collects a file for memory and one for
- * liveness from every other rank, and hands all of them to all.  Only processes of the same user are heard. */
+/* rendezvous.c: ranks of one host find each other through a Unix socket: rank 0 listens, collects a file for memory and
+ * one for liveness from every other rank, and hands all of them to all.  Only processes of the same user are heard. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -48,14 +48,19 @@ static int ms_left(const meeting *m) {
 /* HOST:PORT is no path, though one could be called so: ./HOST:PORT. */
 static bool is_of_network(const char *text) {
   const char *colon = strrchr(text, ':');
-  return colon && colon[1] && strspn(colon + 1, "0123456789") == strlen(colon + 1) && text[0] != '@' && !strchr(text, '/');
+  return colon && colon[1] && strspn(colon + 1, "0123456789") == strlen(colon + 1) && text[0] != '@' &&
+         !strchr(text, '/');
 }
 
 /* @NAME lives in the abstract name space, anything else is a path. */
 static mscrt_status *address_of(const char *text, struct sockaddr_un *out, socklen_t *out_bytes) {
   size_t n = text ? strlen(text) : 0;
-  if (n < 2 || n >= sizeof out->sun_path) return mscrt_fail(MSCRT_ARGUMENT, "the address of the job must have 2 to %zu characters", sizeof out->sun_path - 1);
-  if (is_of_network(text)) return mscrt_fail(MSCRT_UNSUPPORTED, "%s: ranks of several hosts are not supported yet; the address of the job is a path or @NAME", text);
+  if (n < 2 || n >= sizeof out->sun_path)
+    return mscrt_fail(MSCRT_ARGUMENT, "the address of the job must have 2 to %zu characters", sizeof out->sun_path - 1);
+  if (is_of_network(text))
+    return mscrt_fail(MSCRT_UNSUPPORTED,
+                      "%s: ranks of several hosts are not supported yet; the address of the job is a path or @NAME",
+                      text);
   *out = (struct sockaddr_un){.sun_family = AF_UNIX};
   memcpy(out->sun_path, text, n);
   if (text[0] == '@') out->sun_path[0] = 0;
@@ -76,11 +81,14 @@ static bool same_user(int fd) {
 static mscrt_status *too_few_fds(const meeting *m) {
   struct rlimit l = {0};
   getrlimit(RLIMIT_NOFILE, &l);
-  return mscrt_fail(MSCRT_ENVIRONMENT, "%d ranks meet with some %d file descriptors in each, and this process may have %" PRIu64 " only: raise `ulimit -n`", m->o->ranks,
-                    3 * m->o->ranks + 16, (uint64_t)l.rlim_cur);
+  return mscrt_fail(MSCRT_ENVIRONMENT,
+                    "%d ranks meet with some %d file descriptors in each, and this process may have %" PRIu64
+                    " only: raise `ulimit -n`",
+                    m->o->ranks, 3 * m->o->ranks + 16, (uint64_t)l.rlim_cur);
 }
 
-/* Those that will be opened lie at or above the lowest free one; every rank asks for what rank 0 needs, so that none waits for it. */
+/* Those that will be opened lie at or above the lowest free one; every rank asks for what rank 0 needs, so that none
+ * waits for it. */
 static mscrt_status *check_fds(const meeting *m, int any) {
   struct rlimit l;
   int lowest = fcntl(any, F_DUPFD_CLOEXEC, 0), others = m->o->ranks - 1;
@@ -106,7 +114,8 @@ static bool send_letter(int fd, const letter *l, const int *fds) {
   if (fds) {
     m.msg_control = e.room;
     m.msg_controllen = sizeof e.room;
-    e.header = (struct cmsghdr){.cmsg_len = CMSG_LEN(2 * sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+    e.header =
+        (struct cmsghdr){.cmsg_len = CMSG_LEN(2 * sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
     memcpy(CMSG_DATA(&e.header), fds, 2 * sizeof(int));
   }
   ssize_t n;
@@ -125,7 +134,8 @@ static bool receive_letter(int fd, letter *l, int fds[2]) {
   while (n < 0 && errno == EINTR);
   fds[0] = fds[1] = -1;
   struct cmsghdr *c = n >= 0 ? CMSG_FIRSTHDR(&m) : NULL;
-  if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0) < 2 * sizeof(int) ? sizeof(int) : 2 * sizeof(int));
+  if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+    memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0) < 2 * sizeof(int) ? sizeof(int) : 2 * sizeof(int));
   return n == (ssize_t)sizeof *l && !memcmp(l->magic, MAGIC, sizeof l->magic);
 }
 
@@ -167,8 +177,10 @@ static mscrt_status *welcome(meeting *m, int fd) {
   }
   m->peer[l.rank] = fd;
   memcpy(m->fds + 2 * l.rank, fds, sizeof fds);
-  if (l.ranks != m->own.ranks) return mscrt_fail(MSCRT_ARGUMENT, "rank %d believes in %d ranks, rank 0 in %d", l.rank, l.ranks, m->own.ranks);
-  if (l.plan_hash != m->own.plan_hash || l.segment_bytes != m->own.segment_bytes || l.num_partitions != m->own.num_partitions)
+  if (l.ranks != m->own.ranks)
+    return mscrt_fail(MSCRT_ARGUMENT, "rank %d believes in %d ranks, rank 0 in %d", l.rank, l.ranks, m->own.ranks);
+  if (l.plan_hash != m->own.plan_hash || l.segment_bytes != m->own.segment_bytes ||
+      l.num_partitions != m->own.num_partitions)
     return mscrt_fail(MSCRT_INPUT, "rank %d has another plan than rank 0", l.rank);
   return NULL;
 }
@@ -180,7 +192,8 @@ static mscrt_status *listen_at(meeting *m) {
   m->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   struct stat st;
   if (address.sun_path[0] && lstat(address.sun_path, &st) == 0 && S_ISSOCK(st.st_mode)) unlink(address.sun_path);
-  if (m->listener < 0 || bind(m->listener, (struct sockaddr *)&address, bytes) != 0 || listen(m->listener, m->o->ranks + 16) != 0)
+  if (m->listener < 0 || bind(m->listener, (struct sockaddr *)&address, bytes) != 0 ||
+      listen(m->listener, m->o->ranks + 16) != 0)
     return mscrt_fail(MSCRT_ENVIRONMENT, "cannot listen at %s: %s", m->o->address, strerror(errno));
   return NULL;
 }
@@ -190,7 +203,8 @@ static mscrt_status *missing_ranks(const meeting *m) {
   size_t n = 0;
   for (int r = 1; r < m->o->ranks && n + 16 < sizeof list; r++)
     if (m->peer[r] < 0) n += (size_t)snprintf(list + n, sizeof list - n, "%s%d", n ? ", " : "", r);
-  return mscrt_fail(MSCRT_PEER, "waited %d ms at %s for ranks %s of %d", m->o->timeout_ms, m->o->address, list, m->o->ranks);
+  return mscrt_fail(MSCRT_PEER, "waited %d ms at %s for ranks %s of %d", m->o->timeout_ms, m->o->address, list,
+                    m->o->ranks);
 }
 
 static mscrt_status *accept_one(meeting *m) {
@@ -235,7 +249,8 @@ static mscrt_status *hand_out(meeting *m) {
     for (int r = 0; r < m->o->ranks; r++) {
       letter l = m->own;
       l.rank = r;
-      if (r != to && !send_letter(m->peer[to], &l, m->fds + 2 * r)) return mscrt_fail(MSCRT_PEER, "rank %d left while the job was starting", to);
+      if (r != to && !send_letter(m->peer[to], &l, m->fds + 2 * r))
+        return mscrt_fail(MSCRT_PEER, "rank %d left while the job was starting", to);
     }
   return NULL;
 }
@@ -255,7 +270,8 @@ static mscrt_status *connect_to(meeting *m, int *out_fd) {
   MSCRT_CHECK(address_of(m->o->address, &address, &bytes));
   for (;;) {
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (fd < 0) return out_of_fds(errno) ? too_few_fds(m) : mscrt_fail(MSCRT_ENVIRONMENT, "no Unix socket: %s", strerror(errno));
+    if (fd < 0)
+      return out_of_fds(errno) ? too_few_fds(m) : mscrt_fail(MSCRT_ENVIRONMENT, "no Unix socket: %s", strerror(errno));
     *out_fd = fd;
     if (connect(fd, (struct sockaddr *)&address, bytes) == 0) break;
     int error = errno;
@@ -263,7 +279,8 @@ static mscrt_status *connect_to(meeting *m, int *out_fd) {
     *out_fd = -1;
     if (error != ENOENT && error != ECONNREFUSED && error != EAGAIN && error != EINTR)
       return mscrt_fail(MSCRT_ENVIRONMENT, "cannot connect to %s: %s", m->o->address, strerror(error));
-    if (ms_left(m) == 0) return mscrt_fail(MSCRT_PEER, "waited %d ms for rank 0 at %s", m->o->timeout_ms, m->o->address);
+    if (ms_left(m) == 0)
+      return mscrt_fail(MSCRT_PEER, "waited %d ms for rank 0 at %s", m->o->timeout_ms, m->o->address);
     struct timespec pause = {0, RETRY_NS};
     nanosleep(&pause, NULL);
   }
@@ -275,7 +292,8 @@ static mscrt_status *follow(meeting *m) {
   mscrt_status *s = connect_to(m, &fd);
   m->peer[0] = fd;
   if (s) return s;
-  if (!send_letter(fd, &m->own, m->fds + 2 * m->o->rank)) return mscrt_fail(MSCRT_PEER, "rank 0 left while the job was starting");
+  if (!send_letter(fd, &m->own, m->fds + 2 * m->o->rank))
+    return mscrt_fail(MSCRT_PEER, "rank 0 left while the job was starting");
   for (int i = 1; i < m->o->ranks; i++) {
     struct pollfd p = {.fd = fd, .events = POLLIN};
     letter l;
@@ -296,7 +314,12 @@ static mscrt_status *follow(meeting *m) {
 
 mscrt_status *mscrt_meet(const mscrt_comm_options *o, uint64_t segment_bytes, const int own_fds[2], int *out_fds) {
   meeting m = {.o = o, .listener = -1, .fds = out_fds, .deadline = mscrt_now_ns() + (int64_t)o->timeout_ms * 1000000};
-  m.own = (letter){.magic = MAGIC, .rank = o->rank, .ranks = o->ranks, .plan_hash = o->plan_hash, .segment_bytes = segment_bytes, .num_partitions = o->num_partitions};
+  m.own = (letter){.magic = MAGIC,
+                   .rank = o->rank,
+                   .ranks = o->ranks,
+                   .plan_hash = o->plan_hash,
+                   .segment_bytes = segment_bytes,
+                   .num_partitions = o->num_partitions};
   for (int i = 0; i < 2 * o->ranks; i++) out_fds[i] = -1;
   memcpy(out_fds + 2 * o->rank, own_fds, 2 * sizeof(int));
   MSCRT_CHECK(mscrt_new_array(&m.peer, o->ranks));

@@ -11,11 +11,18 @@ typedef struct {
 } library;
 
 static const library driver = {{"libcuda.so.1"}, "run on an NVIDIA GPU", "install NVIDIA's driver"};
-static const library cublas = {{"libcublasLt.so.13", "libcublasLt.so.12"}, "multiply matrices on a GPU", "install CUDA's package libcublas"};
-static const library cublas_12 = {{"libcublasLt.so.12"}, "multiply matrices with this driver, which knows no CUDA 13,", "install CUDA 12's package libcublas, or a newer driver"};
-static const library nccl = {{"libnccl.so.2"}, "let GPUs communicate", "install NCCL's package libnccl2, or run with --comm local"};
+static const library cublas = {
+    {"libcublasLt.so.13", "libcublasLt.so.12"}, "multiply matrices on a GPU", "install CUDA's package libcublas"};
+static const library cublas_12 = {{"libcublasLt.so.12"},
+                                  "multiply matrices with this driver, which knows no CUDA 13,",
+                                  "install CUDA 12's package libcublas, or a newer driver"};
+static const library nccl = {
+    {"libnccl.so.2"}, "let GPUs communicate", "install NCCL's package libnccl2, or run with --comm local"};
 
-static const library cudnn = {{"libcudnn.so.9"}, "compute attention and convolutions on a GPU", "install NVIDIA's package libcudnn9, or compile with --set library_attention=false --set library_convolution=false"};
+static const library cudnn = {{"libcudnn.so.9"},
+                              "compute attention and convolutions on a GPU",
+                              "install NVIDIA's package libcudnn9, or compile with --set library_attention=false --set "
+                              "library_convolution=false"};
 
 /* It stays in the process: the driver's threads outlive its users. */
 static mscrt_status *open_library(const library *l, void **out_handle) {
@@ -25,17 +32,22 @@ static mscrt_status *open_library(const library *l, void **out_handle) {
     if (!*out_handle && !why) why = dlerror();
   }
   if (*out_handle) return NULL;
-  return mscrt_fail(MSCRT_ENVIRONMENT, "to %s %s is needed, which cannot be loaded; %s (%s)", l->needed_for, l->names[0], l->remedy, why ? why : "unknown reason");
+  return mscrt_fail(MSCRT_ENVIRONMENT, "to %s %s is needed, which cannot be loaded; %s (%s)", l->needed_for,
+                    l->names[0], l->remedy, why ? why : "unknown reason");
 }
 
 static mscrt_status *find(const library *l, void *handle, const char *name, void *out_function) {
   *(void **)out_function = dlsym(handle, name);
-  return *(void **)out_function ? NULL : mscrt_fail(MSCRT_ENVIRONMENT, "%s has no function %s: it is too old; %s", l->names[0], name, l->remedy);
+  return *(void **)out_function
+             ? NULL
+             : mscrt_fail(MSCRT_ENVIRONMENT, "%s has no function %s: it is too old; %s", l->names[0], name, l->remedy);
 }
 
 /* By what it says of itself, before all functions are looked for. */
 static mscrt_status *is_new_enough(const library *l, const char *version, bool is, const char *least) {
-  return is ? NULL : mscrt_fail(MSCRT_ENVIRONMENT, "%s is of version %s, and to %s at least %s is needed: %s", l->names[0], version, l->needed_for, least, l->remedy);
+  return is ? NULL
+            : mscrt_fail(MSCRT_ENVIRONMENT, "%s is of version %s, and to %s at least %s is needed: %s", l->names[0],
+                         version, l->needed_for, least, l->remedy);
 }
 
 /* ---- versions ---- */
@@ -46,7 +58,8 @@ static const char *cuda_text(int version, char text[MSCRT_VERSION_TEXT]) {
 }
 
 const char *mscrt_nccl_version(int version, char text[MSCRT_VERSION_TEXT]) {
-  int major = version < 10000 ? version / 1000 : version / 10000, minor = version < 10000 ? version % 1000 / 100 : version % 10000 / 100;
+  int major = version < 10000 ? version / 1000 : version / 10000,
+      minor = version < 10000 ? version % 1000 / 100 : version % 10000 / 100;
   snprintf(text, MSCRT_VERSION_TEXT, "%d.%d.%d", major, minor, version % 100);
   return text;
 }
@@ -62,7 +75,10 @@ mscrt_status *mscrt_cuda_load(mscrt_cuda_api *api, int *out_driver) {
   MSCRT_CHECK(open_library(FROM, &api->handle));
   FIND(cuDriverGetVersion, )
   cu_result r = api->cuDriverGetVersion(out_driver);
-  if (r) return mscrt_fail(MSCRT_ENVIRONMENT, "%s is no driver that works (error %u): the toolkit has one to link with alone; %s", driver.names[0], r, driver.remedy);
+  if (r)
+    return mscrt_fail(MSCRT_ENVIRONMENT,
+                      "%s is no driver that works (error %u): the toolkit has one to link with alone; %s",
+                      driver.names[0], r, driver.remedy);
   MSCRT_CHECK(is_new_enough(FROM, cuda_text(*out_driver, text), *out_driver >= 11040, "11.4"));
   MSCRT_CUDA_FUNCTIONS(FIND, FIND)
 #undef FROM
@@ -94,8 +110,10 @@ mscrt_status *mscrt_cudnn_fits(const mscrt_cudnn_api *api, int version) {
   MSCRT_CHECK(find(&cudnn, api->handle, "cudnnGetCudartVersion", &get));
   int made_for = (int)get();
   if (made_for / 1000 <= version / 1000) return NULL;
-  return mscrt_fail(MSCRT_ENVIRONMENT, "cuDNN %zu is made for CUDA %s, and the driver knows %s: install NVIDIA's package libcudnn9-cuda-%d, or a newer driver", api->cudnnGetVersion(),
-                    cuda_text(made_for, theirs), cuda_text(version, known), version / 1000);
+  return mscrt_fail(MSCRT_ENVIRONMENT,
+                    "cuDNN %zu is made for CUDA %s, and the driver knows %s: install NVIDIA's package "
+                    "libcudnn9-cuda-%d, or a newer driver",
+                    api->cudnnGetVersion(), cuda_text(made_for, theirs), cuda_text(version, known), version / 1000);
 }
 
 /* Communicators are split, and do not block, since 2.18. */
@@ -104,7 +122,8 @@ mscrt_status *mscrt_nccl_load(mscrt_nccl_api *api, int *out_version) {
 #define FROM &nccl
   MSCRT_CHECK(open_library(FROM, &api->handle));
   FIND(ncclGetVersion, )
-  if (api->ncclGetVersion(out_version)) return mscrt_fail(MSCRT_ENVIRONMENT, "%s does not say its version", nccl.names[0]);
+  if (api->ncclGetVersion(out_version))
+    return mscrt_fail(MSCRT_ENVIRONMENT, "%s does not say its version", nccl.names[0]);
   MSCRT_CHECK(is_new_enough(FROM, mscrt_nccl_version(*out_version, text), *out_version >= NCCL_LEAST, "2.18.1"));
   MSCRT_NCCL_FUNCTIONS(FIND, FIND)
   FIND(ncclGetErrorString, )
@@ -117,8 +136,14 @@ mscrt_status *mscrt_nccl_load(mscrt_nccl_api *api, int *out_version) {
 
 /* Errors after which the context, and all that lay in the GPU's memory, is gone. */
 static bool is_lost(cu_result r) {
-  static const cu_result lost[] = {MSCRT_CUDA_ERROR_ILLEGAL_ADDRESS, MSCRT_CUDA_ERROR_LAUNCH_TIMEOUT, MSCRT_CUDA_ERROR_ASSERT, MSCRT_CUDA_ERROR_CONTAINED, MSCRT_CUDA_ERROR_CONTEXT_IS_DESTROYED,
-                                   MSCRT_CUDA_ERROR_ECC_UNCORRECTABLE, MSCRT_CUDA_ERROR_NVLINK_UNCORRECTABLE, MSCRT_CUDA_ERROR_UNKNOWN};
+  static const cu_result lost[] = {MSCRT_CUDA_ERROR_ILLEGAL_ADDRESS,
+                                   MSCRT_CUDA_ERROR_LAUNCH_TIMEOUT,
+                                   MSCRT_CUDA_ERROR_ASSERT,
+                                   MSCRT_CUDA_ERROR_CONTAINED,
+                                   MSCRT_CUDA_ERROR_CONTEXT_IS_DESTROYED,
+                                   MSCRT_CUDA_ERROR_ECC_UNCORRECTABLE,
+                                   MSCRT_CUDA_ERROR_NVLINK_UNCORRECTABLE,
+                                   MSCRT_CUDA_ERROR_UNKNOWN};
   for (size_t i = 0; i < sizeof lost / sizeof *lost; i++)
     if (r == lost[i]) return true;
   return r >= MSCRT_CUDA_ERROR_HARDWARE_STACK_ERROR && r <= MSCRT_CUDA_ERROR_LAUNCH_FAILED;
@@ -129,7 +154,13 @@ mscrt_status *mscrt_cuda_failure(const mscrt_cuda_api *api, cu_result r, const c
   api->cuGetErrorName(r, &name);
   api->cuGetErrorString(r, &text);
   if (!name) name = "an error that this driver does not name";
-  if (r == MSCRT_CUDA_ERROR_OUT_OF_MEMORY) return mscrt_fail(MSCRT_NO_MEMORY, "%s (%s)", strncmp(what, "cuMemHost", 9) ? "the GPU has no memory left" : "the host has no memory left that a GPU's driver could pin", what);
-  if (is_lost(r)) return mscrt_fail(MSCRT_ENVIRONMENT, "the GPU was lost while it worked: %s, %s (seen by %s)", name, text ? text : "", what);
+  if (r == MSCRT_CUDA_ERROR_OUT_OF_MEMORY)
+    return mscrt_fail(MSCRT_NO_MEMORY, "%s (%s)",
+                      strncmp(what, "cuMemHost", 9) ? "the GPU has no memory left"
+                                                    : "the host has no memory left that a GPU's driver could pin",
+                      what);
+  if (is_lost(r))
+    return mscrt_fail(MSCRT_ENVIRONMENT, "the GPU was lost while it worked: %s, %s (seen by %s)", name,
+                      text ? text : "", what);
   return mscrt_fail(MSCRT_ENVIRONMENT, "the GPU's driver refused %s: %s, %s", what, name, text ? text : "");
 }

@@ -1,5 +1,6 @@
-/* api.h: what the runtime calls of NVIDIA's driver, of cuBLASLt and of NCCL, declared by itself: it is built without their
- * headers, and loads them when a plan needs them.  tests/cuda/headers.c compares every line with the real headers. */
+/* api.h: what the runtime calls of NVIDIA's driver, of cuBLASLt and of NCCL, declared by itself: it is built without
+ * their headers, and loads them when a plan needs them.  tests/cuda/headers.c compares every line with
+ * the real headers. */
 #ifndef MSCRT_CUDA_API_H
 #define MSCRT_CUDA_API_H
 
@@ -23,33 +24,49 @@ typedef struct lt_preference_struct *lt_preference;
 typedef struct ncclComm *nccl_comm;
 
 /* Values of their enumerations: X(name, value) */
-#define MSCRT_CUDA_VALUES(X)                                                                                                             \
-  X(CUDA_SUCCESS, 0) X(CUDA_ERROR_OUT_OF_MEMORY, 2) X(CUDA_ERROR_NO_DEVICE, 100) X(CUDA_ERROR_INVALID_IMAGE, 200)                        \
-  X(CUDA_ERROR_NO_BINARY_FOR_GPU, 209) X(CUDA_ERROR_JIT_COMPILER_NOT_FOUND, 221) X(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 222) X(CUDA_ERROR_JIT_COMPILATION_DISABLED, 223) X(CUDA_ERROR_NOT_FOUND, 500) X(CUDA_ERROR_NOT_READY, 600) \
-  X(CUDA_ERROR_ILLEGAL_ADDRESS, 700) X(CUDA_ERROR_LAUNCH_TIMEOUT, 702) X(CUDA_ERROR_ASSERT, 710) X(CUDA_ERROR_HARDWARE_STACK_ERROR, 714) \
-  X(CUDA_ERROR_LAUNCH_FAILED, 719) X(CUDA_ERROR_CONTAINED, 226) X(CUDA_ERROR_CONTEXT_IS_DESTROYED, 709) X(CUDA_ERROR_DEVICE_UNAVAILABLE, 46) X(CUDA_ERROR_ECC_UNCORRECTABLE, 214)                             \
-  X(CUDA_ERROR_NVLINK_UNCORRECTABLE, 220) X(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, 904) X(CUDA_ERROR_UNKNOWN, 999)                          \
-  X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 75) X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 76)                                \
-  X(CU_STREAM_NON_BLOCKING, 1) X(CU_EVENT_DISABLE_TIMING, 2) X(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, 1)                                   \
-  X(CU_MEMORYTYPE_DEVICE, 2) X(CU_JIT_ERROR_LOG_BUFFER, 5) X(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, 6)
-#define MSCRT_CUBLAS_VALUES(X)                                                                                                             \
-  X(CUBLAS_STATUS_SUCCESS, 0)                                                                                                              \
-  X(CUBLAS_STATUS_NOT_SUPPORTED, 15) X(CUBLAS_COMPUTE_32F, 68) X(CUBLAS_COMPUTE_64F, 70) X(CUBLAS_OP_N, 0) X(CUBLAS_OP_T, 1)               \
-      X(CUDA_R_32F, 0) X(CUDA_R_64F, 1) X(CUDA_R_16F, 2) X(CUDA_R_16BF, 14) X(CUBLASLT_MATMUL_DESC_TRANSA, 3)                              \
-          X(CUBLASLT_MATMUL_DESC_TRANSB, 4) X(CUBLASLT_MATMUL_DESC_EPILOGUE, 7) X(CUBLASLT_MATMUL_DESC_BIAS_POINTER, 8)                    \
-              X(CUBLASLT_EPILOGUE_DEFAULT, 1) X(CUBLASLT_EPILOGUE_RELU, 2) X(CUBLASLT_EPILOGUE_BIAS, 4) X(CUBLASLT_EPILOGUE_GELU, 32)      \
-                  X(CUBLASLT_EPILOGUE_RELU_AUX, 130) X(CUBLASLT_EPILOGUE_GELU_AUX, 160) X(CUBLASLT_EPILOGUE_DRELU, 136)                    \
-                      X(CUBLASLT_EPILOGUE_DGELU, 192) X(CUBLASLT_EPILOGUE_BGRADA, 256) X(CUBLASLT_EPILOGUE_BGRADB, 512)                    \
-                          X(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, 11) X(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, 12)                     \
-                              X(CUBLASLT_EPILOGUE_RELU_BIAS, 6) X(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, 5)                                   \
-                                  X(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, 6) X(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, 1)         \
-                                      X(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, 3) X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, 5) X( \
-                                          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, 6) X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, 7)  \
-                                          X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, 8) X(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, 2)
-#define MSCRT_NCCL_VALUES(X)                                                                                                             \
-  X(ncclSuccess, 0) X(ncclRemoteError, 6) X(ncclInProgress, 7) X(ncclInt8, 0) X(ncclUint8, 1) X(ncclInt32, 2) X(ncclUint32, 3)           \
-  X(ncclInt64, 4) X(ncclUint64, 5) X(ncclFloat16, 6) X(ncclFloat32, 7) X(ncclFloat64, 8) X(ncclBfloat16, 9)                              \
-  X(ncclSum, 0) X(ncclProd, 1) X(ncclMax, 2) X(ncclMin, 3)
+#define MSCRT_CUDA_VALUES(X)                                                                                           \
+  X(CUDA_SUCCESS, 0)                                                                                                   \
+  X(CUDA_ERROR_OUT_OF_MEMORY, 2) X(CUDA_ERROR_NO_DEVICE, 100) X(CUDA_ERROR_INVALID_IMAGE, 200)                         \
+      X(CUDA_ERROR_NO_BINARY_FOR_GPU, 209) X(CUDA_ERROR_JIT_COMPILER_NOT_FOUND, 221)                                   \
+          X(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 222) X(CUDA_ERROR_JIT_COMPILATION_DISABLED, 223)                       \
+              X(CUDA_ERROR_NOT_FOUND, 500) X(CUDA_ERROR_NOT_READY, 600) X(CUDA_ERROR_ILLEGAL_ADDRESS, 700)             \
+                  X(CUDA_ERROR_LAUNCH_TIMEOUT, 702) X(CUDA_ERROR_ASSERT, 710) X(CUDA_ERROR_HARDWARE_STACK_ERROR, 714)  \
+                      X(CUDA_ERROR_LAUNCH_FAILED, 719) X(CUDA_ERROR_CONTAINED, 226)                                    \
+                          X(CUDA_ERROR_CONTEXT_IS_DESTROYED, 709) X(CUDA_ERROR_DEVICE_UNAVAILABLE, 46)                 \
+                              X(CUDA_ERROR_ECC_UNCORRECTABLE, 214) X(CUDA_ERROR_NVLINK_UNCORRECTABLE, 220)             \
+                                  X(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, 904) X(CUDA_ERROR_UNKNOWN, 999)                \
+                                      X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 75)                              \
+                                          X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 76)                          \
+                                              X(CU_STREAM_NON_BLOCKING, 1) X(CU_EVENT_DISABLE_TIMING, 2)               \
+                                                  X(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, 1) X(CU_MEMORYTYPE_DEVICE, 2) \
+                                                      X(CU_JIT_ERROR_LOG_BUFFER, 5)                                    \
+                                                          X(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, 6)
+#define MSCRT_CUBLAS_VALUES(X)                                                                                     \
+  X(CUBLAS_STATUS_SUCCESS, 0)                                                                                      \
+  X(CUBLAS_STATUS_NOT_SUPPORTED, 15)                                                                               \
+  X(CUBLAS_COMPUTE_32F, 68) X(CUBLAS_COMPUTE_64F, 70) X(CUBLAS_OP_N, 0) X(CUBLAS_OP_T, 1) X(CUDA_R_32F, 0)         \
+      X(CUDA_R_64F, 1) X(CUDA_R_16F, 2) X(CUDA_R_16BF, 14) X(CUBLASLT_MATMUL_DESC_TRANSA, 3)                       \
+          X(CUBLASLT_MATMUL_DESC_TRANSB, 4) X(CUBLASLT_MATMUL_DESC_EPILOGUE, 7)                                    \
+              X(CUBLASLT_MATMUL_DESC_BIAS_POINTER, 8) X(CUBLASLT_EPILOGUE_DEFAULT, 1) X(CUBLASLT_EPILOGUE_RELU, 2) \
+                  X(CUBLASLT_EPILOGUE_BIAS, 4) X(CUBLASLT_EPILOGUE_GELU, 32) X(CUBLASLT_EPILOGUE_RELU_AUX, 130)    \
+                      X(CUBLASLT_EPILOGUE_GELU_AUX, 160) X(CUBLASLT_EPILOGUE_DRELU, 136)                           \
+                          X(CUBLASLT_EPILOGUE_DGELU, 192) X(CUBLASLT_EPILOGUE_BGRADA, 256)                         \
+                              X(CUBLASLT_EPILOGUE_BGRADB, 512) X(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, 11)    \
+                                  X(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, 12) X(CUBLASLT_EPILOGUE_RELU_BIAS, 6)    \
+                                      X(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, 5)                                     \
+                                          X(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, 6)                        \
+                                              X(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, 1)                       \
+                                                  X(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, 3)                 \
+                                                      X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, 5)             \
+                                                          X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, 6)         \
+                                                              X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, 7)     \
+                                                                  X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, 8) \
+                                                                      X(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, 2)
+#define MSCRT_NCCL_VALUES(X)                                                                                    \
+  X(ncclSuccess, 0)                                                                                             \
+  X(ncclRemoteError, 6) X(ncclInProgress, 7) X(ncclInt8, 0) X(ncclUint8, 1) X(ncclInt32, 2) X(ncclUint32, 3)    \
+      X(ncclInt64, 4) X(ncclUint64, 5) X(ncclFloat16, 6) X(ncclFloat32, 7) X(ncclFloat64, 8) X(ncclBfloat16, 9) \
+          X(ncclSum, 0) X(ncclProd, 1) X(ncclMax, 2) X(ncclMin, 3)
 
 enum {
 #define X(name, value) MSCRT_##name = value,
@@ -93,78 +110,84 @@ typedef struct {
 } nccl_config;
 #define NCCL_UNDEFINED_INT INT32_MIN
 #define NCCL_LEAST 21801 /* 2.18.1 */
-#define NCCL_CONFIG {sizeof(nccl_config), 0xcafebeef, NCCL_LEAST, 0, NCCL_UNDEFINED_INT, NCCL_UNDEFINED_INT, NCCL_UNDEFINED_INT, NULL, 0}
+#define NCCL_CONFIG                                                                                                   \
+  {                                                                                                                   \
+    sizeof(nccl_config), 0xcafebeef, NCCL_LEAST, 0, NCCL_UNDEFINED_INT, NCCL_UNDEFINED_INT, NCCL_UNDEFINED_INT, NULL, \
+        0                                                                                                             \
+  }
 
 /* Names as they are in the library, after the headers' macros.  X(name, parameters); S: a parameter is a struct,
  * which is compared by its layout alone. */
-#define MSCRT_CUDA_FUNCTIONS(X, S)                                                                                     \
-  X(cuInit, (unsigned flags))                                                                                          \
-  X(cuDriverGetVersion, (int *version))                                                                                \
-  X(cuGetErrorName, (cu_result r, const char **out_text))                                                              \
-  X(cuGetErrorString, (cu_result r, const char **out_text))                                                            \
-  X(cuDeviceGetCount, (int *num))                                                                                      \
-  X(cuDeviceGet, (cu_device *out_device, int ordinal))                                                                 \
-  X(cuDeviceGetName, (char *name, int room, cu_device d))                                                              \
-  X(cuDeviceGetAttribute, (int *out_value, unsigned attribute, cu_device d))                                           \
-  X(cuDevicePrimaryCtxRetain, (cu_context *out_context, cu_device d))                                                  \
-  X(cuDevicePrimaryCtxRelease_v2, (cu_device d))                                                                       \
-  X(cuCtxPushCurrent_v2, (cu_context c))                                                                               \
-  X(cuCtxPopCurrent_v2, (cu_context *out_context))                                                                     \
-  X(cuMemGetInfo_v2, (size_t *out_free, size_t *out_total))                                                            \
-  X(cuMemAlloc_v2, (cu_address *out_memory, size_t bytes))                                                             \
-  X(cuMemFree_v2, (cu_address memory))                                                                                 \
-  X(cuMemHostAlloc, (void **out_memory, size_t bytes, unsigned flags))                                                 \
-  X(cuMemFreeHost, (void *memory))                                                                                     \
-  X(cuMemHostRegister_v2, (void *memory, size_t bytes, unsigned flags))                                                \
-  X(cuMemHostUnregister, (void *memory))                                                                               \
-  X(cuMemcpyHtoDAsync_v2, (cu_address dst, const void *src, size_t bytes, cu_stream s))                                \
-  X(cuMemcpyDtoHAsync_v2, (void *dst, cu_address src, size_t bytes, cu_stream s))                                      \
-  X(cuMemcpyDtoDAsync_v2, (cu_address dst, cu_address src, size_t bytes, cu_stream s))                                 \
-  S(cuMemcpy2DAsync_v2, (const cu_copy_2d *copy, cu_stream s))                                                         \
-  X(cuMemsetD8Async, (cu_address dst, unsigned char value, size_t num, cu_stream s))                                   \
-  X(cuMemsetD16Async, (cu_address dst, unsigned short value, size_t num, cu_stream s))                                 \
-  X(cuMemsetD32Async, (cu_address dst, unsigned value, size_t num, cu_stream s))                                       \
-  X(cuMemsetD2D32Async, (cu_address dst, size_t pitch, unsigned value, size_t width, size_t height, cu_stream s))      \
-  X(cuStreamCreate, (cu_stream *out_stream, unsigned flags))                                                           \
-  X(cuStreamDestroy_v2, (cu_stream s))                                                                                 \
-  X(cuStreamQuery, (cu_stream s))                                                                                      \
-  X(cuStreamWaitEvent, (cu_stream s, cu_event e, unsigned flags))                                                      \
-  X(cuStreamBeginCapture_v2, (cu_stream s, unsigned mode))                                                             \
-  X(cuStreamEndCapture, (cu_stream s, cu_graph *out_graph))                                                            \
-  X(cuGraphInstantiateWithFlags, (cu_graph_exec *out_exec, cu_graph g, unsigned long long flags))                      \
-  X(cuGraphLaunch, (cu_graph_exec e, cu_stream s))                                                                     \
-  X(cuGraphDestroy, (cu_graph g))                                                                                      \
-  X(cuGraphExecDestroy, (cu_graph_exec e))                                                                             \
-  X(cuEventCreate, (cu_event *out_event, unsigned flags))                                                              \
-  X(cuEventDestroy_v2, (cu_event e))                                                                                   \
-  X(cuEventRecord, (cu_event e, cu_stream s))                                                                          \
-  X(cuEventQuery, (cu_event e))                                                                                        \
-  X(cuEventSynchronize, (cu_event e))                                                                                  \
-  X(cuEventElapsedTime, (float *out_ms, cu_event begin, cu_event end))                                              \
-  X(cuModuleLoadDataEx, (cu_module *out_module, const void *image, unsigned num, unsigned *option, void **value))      \
-  X(cuModuleGetFunction, (cu_function *out_function, cu_module m, const char *name))                                   \
-  X(cuModuleUnload, (cu_module m))                                                                                     \
-  X(cuLaunchKernel, (cu_function f, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z, \
-                     unsigned shared_bytes, cu_stream s, void **parameters, void **extra))
+#define MSCRT_CUDA_FUNCTIONS(X, S)                                                                                 \
+  X(cuInit, (unsigned flags))                                                                                      \
+  X(cuDriverGetVersion, (int *version))                                                                            \
+  X(cuGetErrorName, (cu_result r, const char **out_text))                                                          \
+  X(cuGetErrorString, (cu_result r, const char **out_text))                                                        \
+  X(cuDeviceGetCount, (int *num))                                                                                  \
+  X(cuDeviceGet, (cu_device * out_device, int ordinal))                                                            \
+  X(cuDeviceGetName, (char *name, int room, cu_device d))                                                          \
+  X(cuDeviceGetAttribute, (int *out_value, unsigned attribute, cu_device d))                                       \
+  X(cuDevicePrimaryCtxRetain, (cu_context * out_context, cu_device d))                                             \
+  X(cuDevicePrimaryCtxRelease_v2, (cu_device d))                                                                   \
+  X(cuCtxPushCurrent_v2, (cu_context c))                                                                           \
+  X(cuCtxPopCurrent_v2, (cu_context * out_context))                                                                \
+  X(cuMemGetInfo_v2, (size_t * out_free, size_t * out_total))                                                      \
+  X(cuMemAlloc_v2, (cu_address * out_memory, size_t bytes))                                                        \
+  X(cuMemFree_v2, (cu_address memory))                                                                             \
+  X(cuMemHostAlloc, (void **out_memory, size_t bytes, unsigned flags))                                             \
+  X(cuMemFreeHost, (void *memory))                                                                                 \
+  X(cuMemHostRegister_v2, (void *memory, size_t bytes, unsigned flags))                                            \
+  X(cuMemHostUnregister, (void *memory))                                                                           \
+  X(cuMemcpyHtoDAsync_v2, (cu_address dst, const void *src, size_t bytes, cu_stream s))                            \
+  X(cuMemcpyDtoHAsync_v2, (void *dst, cu_address src, size_t bytes, cu_stream s))                                  \
+  X(cuMemcpyDtoDAsync_v2, (cu_address dst, cu_address src, size_t bytes, cu_stream s))                             \
+  S(cuMemcpy2DAsync_v2, (const cu_copy_2d *copy, cu_stream s))                                                     \
+  X(cuMemsetD8Async, (cu_address dst, unsigned char value, size_t num, cu_stream s))                               \
+  X(cuMemsetD16Async, (cu_address dst, unsigned short value, size_t num, cu_stream s))                             \
+  X(cuMemsetD32Async, (cu_address dst, unsigned value, size_t num, cu_stream s))                                   \
+  X(cuMemsetD2D32Async, (cu_address dst, size_t pitch, unsigned value, size_t width, size_t height, cu_stream s))  \
+  X(cuStreamCreate, (cu_stream * out_stream, unsigned flags))                                                      \
+  X(cuStreamDestroy_v2, (cu_stream s))                                                                             \
+  X(cuStreamQuery, (cu_stream s))                                                                                  \
+  X(cuStreamWaitEvent, (cu_stream s, cu_event e, unsigned flags))                                                  \
+  X(cuStreamBeginCapture_v2, (cu_stream s, unsigned mode))                                                         \
+  X(cuStreamEndCapture, (cu_stream s, cu_graph * out_graph))                                                       \
+  X(cuGraphInstantiateWithFlags, (cu_graph_exec * out_exec, cu_graph g, unsigned long long flags))                 \
+  X(cuGraphLaunch, (cu_graph_exec e, cu_stream s))                                                                 \
+  X(cuGraphDestroy, (cu_graph g))                                                                                  \
+  X(cuGraphExecDestroy, (cu_graph_exec e))                                                                         \
+  X(cuEventCreate, (cu_event * out_event, unsigned flags))                                                         \
+  X(cuEventDestroy_v2, (cu_event e))                                                                               \
+  X(cuEventRecord, (cu_event e, cu_stream s))                                                                      \
+  X(cuEventQuery, (cu_event e))                                                                                    \
+  X(cuEventSynchronize, (cu_event e))                                                                              \
+  X(cuEventElapsedTime, (float *out_ms, cu_event begin, cu_event end))                                             \
+  X(cuModuleLoadDataEx, (cu_module * out_module, const void *image, unsigned num, unsigned *option, void **value)) \
+  X(cuModuleGetFunction, (cu_function * out_function, cu_module m, const char *name))                              \
+  X(cuModuleUnload, (cu_module m))                                                                                 \
+  X(cuLaunchKernel,                                                                                                \
+    (cu_function f, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,         \
+     unsigned block_z, unsigned shared_bytes, cu_stream s, void **parameters, void **extra))
 
-#define MSCRT_CUBLAS_FUNCTIONS(X, S)                                                                                   \
-  X(cublasLtCreate, (lt_handle *out_handle))                                                                           \
-  X(cublasLtDestroy, (lt_handle h))                                                                                    \
-  S(cublasLtMatmulDescCreate, (lt_product *out_product, unsigned compute, unsigned scale))                             \
-  S(cublasLtMatmulDescDestroy, (lt_product p))                                                                         \
-  S(cublasLtMatmulDescSetAttribute, (lt_product p, unsigned attribute, const void *value, size_t bytes))               \
-  S(cublasLtMatrixLayoutCreate, (lt_layout *out_layout, unsigned type, uint64_t rows, uint64_t columns, int64_t ld))   \
-  S(cublasLtMatrixLayoutDestroy, (lt_layout l))                                                                        \
-  S(cublasLtMatrixLayoutSetAttribute, (lt_layout l, unsigned attribute, const void *value, size_t bytes))              \
-  S(cublasLtMatmulPreferenceCreate, (lt_preference *out_preference))                                                   \
-  S(cublasLtMatmulPreferenceDestroy, (lt_preference p))                                                                \
-  S(cublasLtMatmulPreferenceSetAttribute, (lt_preference p, unsigned attribute, const void *value, size_t bytes))      \
-  S(cublasLtMatmulAlgoGetHeuristic, (lt_handle h, lt_product p, lt_layout a, lt_layout b, lt_layout c, lt_layout d, lt_preference preference, \
-                                     int num, lt_candidate *out_candidates, int *out_num))                             \
-  S(cublasLtMatmulAlgoCheck, (lt_handle h, lt_product p, lt_layout a, lt_layout b, lt_layout c, lt_layout d, const lt_algorithm *algorithm, \
-                              lt_candidate *out_candidate))                                                            \
-  S(cublasLtMatmul, (lt_handle h, lt_product p, const void *alpha, const void *a, lt_layout la, const void *b, lt_layout lb, const void *beta, \
-                     const void *c, lt_layout lc, void *d, lt_layout ld, const lt_algorithm *algorithm, void *workspace, size_t workspace_bytes, cu_stream s))
+#define MSCRT_CUBLAS_FUNCTIONS(X, S)                                                                                  \
+  X(cublasLtCreate, (lt_handle * out_handle))                                                                         \
+  X(cublasLtDestroy, (lt_handle h))                                                                                   \
+  S(cublasLtMatmulDescCreate, (lt_product * out_product, unsigned compute, unsigned scale))                           \
+  S(cublasLtMatmulDescDestroy, (lt_product p))                                                                        \
+  S(cublasLtMatmulDescSetAttribute, (lt_product p, unsigned attribute, const void *value, size_t bytes))              \
+  S(cublasLtMatrixLayoutCreate, (lt_layout * out_layout, unsigned type, uint64_t rows, uint64_t columns, int64_t ld)) \
+  S(cublasLtMatrixLayoutDestroy, (lt_layout l))                                                                       \
+  S(cublasLtMatrixLayoutSetAttribute, (lt_layout l, unsigned attribute, const void *value, size_t bytes))             \
+  S(cublasLtMatmulPreferenceCreate, (lt_preference * out_preference))                                                 \
+  S(cublasLtMatmulPreferenceDestroy, (lt_preference p))                                                               \
+  S(cublasLtMatmulPreferenceSetAttribute, (lt_preference p, unsigned attribute, const void *value, size_t bytes))     \
+  S(cublasLtMatmulAlgoGetHeuristic, (lt_handle h, lt_product p, lt_layout a, lt_layout b, lt_layout c, lt_layout d,   \
+                                     lt_preference preference, int num, lt_candidate *out_candidates, int *out_num))  \
+  S(cublasLtMatmulAlgoCheck, (lt_handle h, lt_product p, lt_layout a, lt_layout b, lt_layout c, lt_layout d,          \
+                              const lt_algorithm *algorithm, lt_candidate *out_candidate))                            \
+  S(cublasLtMatmul, (lt_handle h, lt_product p, const void *alpha, const void *a, lt_layout la, const void *b,        \
+                     lt_layout lb, const void *beta, const void *c, lt_layout lc, void *d, lt_layout ld,              \
+                     const lt_algorithm *algorithm, void *workspace, size_t workspace_bytes, cu_stream s))
 
 #define MSCRT_NCCL_FUNCTIONS(X, S)                                                                                     \
   X(ncclGetVersion, (int *out_version))                                                                                \
@@ -201,8 +224,8 @@ typedef struct {
 } mscrt_nccl_api;
 #undef FIELD
 
-/* Loaded until the process ends, into tables of the caller's; what is missing or too old is named.  driver: the CUDA that the
- * driver knows, 12040 is 12.4: libraries for a later one do not run on it. */
+/* Loaded until the process ends, into tables of the caller's; what is missing or too old is named.  driver: the CUDA
+ * that the driver knows, 12040 is 12.4: libraries for a later one do not run on it. */
 mscrt_status *mscrt_cuda_load(mscrt_cuda_api *api, int *out_driver);
 mscrt_status *mscrt_cublas_load(mscrt_cublas_api *api, int driver);
 mscrt_status *mscrt_nccl_load(mscrt_nccl_api *api, int *out_version);

@@ -1,12 +1,13 @@
-/* attention.c: attention and its gradient as the operations from which cuDNN knows them: it looks for this very form, and makes
- * one kernel of it, in which no matrix of scores is ever in memory.
+/* attention.c: attention and its gradient as the operations from which cuDNN knows them: it looks for this very form,
+ * and makes one kernel of it, in which no matrix of scores is ever in memory.
  *
  *   forward    p = exp(scores - maximum) / sum,  y = (p keep) v,  stats = maximum + log(sum)
- *   backward   p = exp(scores - stats),  dv = (p keep)^T dy,  ds = scale p (keep dy v^T - sum of dy y),  dq = ds k,  dk = ds^T q
+ *   backward   p = exp(scores - stats),  dv = (p keep)^T dy,  ds = scale p (keep dy v^T - sum of dy y),  dq = ds k,  dk
+ * = ds^T q
  *
- * scores = scale q k^T + mask, with what a position does not see as far below as a float can be; the mask is there where a model has one,
- * keep where weights are dropped.  The library could draw it itself, but from other counters: its numbers would depend on how
- * the heads are cut, and the plan of a CPU would drop others. */
+ * scores = scale q k^T + mask, with what a position does not see as far below as a float can be; the mask is there
+ * where a model has one, keep where weights are dropped.  The library could draw it itself, but from other counters:
+ * its numbers would depend on how the heads are cut, and the plan of a CPU would drop others. */
 #include <float.h>
 
 #include "runtime/cuda/cudnn.h"
@@ -21,13 +22,22 @@ typedef struct {
 enum { Q, K, V };
 
 static places forward_places(const mscrt_graph *g) {
-  uint32_t dropped = g->kind == PLAN_GRAPH_KIND_DROPPED_ATTENTION, masked = g->kind == PLAN_GRAPH_KIND_MASKED_ATTENTION, extra = dropped + masked;
+  uint32_t dropped = g->kind == PLAN_GRAPH_KIND_DROPPED_ATTENTION, masked = g->kind == PLAN_GRAPH_KIND_MASKED_ATTENTION,
+           extra = dropped + masked;
   return (places){.mask = 3 * masked, .keep = 3 * dropped, .y = 3 + extra, .stats = 4 + extra};
 }
 
 static places backward_places(const mscrt_graph *g) {
-  uint32_t dropped = g->kind == PLAN_GRAPH_KIND_DROPPED_ATTENTION_GRAD, masked = g->kind == PLAN_GRAPH_KIND_MASKED_ATTENTION_GRAD, extra = dropped + masked;
-  return (places){.y = 3, .stats = 4, .dy = 5, .mask = 6 * masked, .keep = 6 * dropped, .dq = 6 + extra, .dk = 7 + extra, .dv = 8 + extra};
+  uint32_t dropped = g->kind == PLAN_GRAPH_KIND_DROPPED_ATTENTION_GRAD,
+           masked = g->kind == PLAN_GRAPH_KIND_MASKED_ATTENTION_GRAD, extra = dropped + masked;
+  return (places){.y = 3,
+                  .stats = 4,
+                  .dy = 5,
+                  .mask = 6 * masked,
+                  .keep = 6 * dropped,
+                  .dq = 6 + extra,
+                  .dk = 7 + extra,
+                  .dv = 8 + extra};
 }
 
 /* The sizes of [b,h,s,t] and [b,h,s,1]. */
@@ -40,17 +50,21 @@ static sizes sizes_of(const mscrt_graph *g) {
   return (sizes){{q[0], q[1], q[2], k[2]}, {q[0], q[1], q[2], 1}};
 }
 
-static dnn_descriptor step(mscrt_dnn_builder *b, unsigned type, const int64_t dim[4]) { return mscrt_dnn_step(b, type, dim, false); }
+static dnn_descriptor step(mscrt_dnn_builder *b, unsigned type, const int64_t dim[4]) {
+  return mscrt_dnn_step(b, type, dim, false);
+}
 
 /* scale x */
-static dnn_descriptor scaled(mscrt_dnn_builder *b, const sizes *z, dnn_descriptor x, dnn_descriptor scale, unsigned type) {
+static dnn_descriptor scaled(mscrt_dnn_builder *b, const sizes *z, dnn_descriptor x, dnn_descriptor scale,
+                             unsigned type) {
   dnn_descriptor y = step(b, type, z->scores);
   mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_MUL, F32, x, scale, NULL, y);
   return y;
 }
 
 /* scale x + mask, where there is one */
-static dnn_descriptor scores_of(mscrt_dnn_builder *b, const sizes *z, const places *at, dnn_descriptor product, dnn_descriptor scale) {
+static dnn_descriptor scores_of(mscrt_dnn_builder *b, const sizes *z, const places *at, dnn_descriptor product,
+                                dnn_descriptor scale) {
   dnn_descriptor scores = scaled(b, z, product, scale, F32);
   if (!at->mask) return scores;
   dnn_descriptor y = step(b, F32, z->scores);
@@ -61,7 +75,8 @@ static dnn_descriptor scores_of(mscrt_dnn_builder *b, const sizes *z, const plac
 /* Scores of what a position sees, else the lowest number, whose exponential is 0. */
 static dnn_descriptor seen(mscrt_dnn_builder *b, const sizes *z, dnn_descriptor scores) {
   if (!b->g->causal) return scores;
-  dnn_descriptor lowest = mscrt_dnn_number(b, -FLT_MAX), row = step(b, MSCRT_CUDNN_DATA_INT32, z->scores), column = step(b, MSCRT_CUDNN_DATA_INT32, z->scores);
+  dnn_descriptor lowest = mscrt_dnn_number(b, -FLT_MAX), row = step(b, MSCRT_CUDNN_DATA_INT32, z->scores),
+                 column = step(b, MSCRT_CUDNN_DATA_INT32, z->scores);
   dnn_descriptor sees = step(b, MSCRT_CUDNN_DATA_BOOLEAN, z->scores), y = step(b, F32, z->scores);
   mscrt_dnn_index(b, scores, 2, row);
   mscrt_dnn_index(b, scores, 3, column);
@@ -85,7 +100,8 @@ void mscrt_dnn_attention(mscrt_dnn_builder *b) {
   dnn_descriptor product = step(b, F32, z.scores), scale = mscrt_dnn_number(b, b->g->scale);
   mscrt_dnn_matmul(b, mscrt_dnn_operand(b, Q), mscrt_dnn_transposed(b, K), product);
   dnn_descriptor scores = seen(b, &z, scores_of(b, &z, &at, product, scale));
-  dnn_descriptor most = step(b, F32, z.rows), below = step(b, F32, z.scores), e = step(b, F32, z.scores), sum = step(b, F32, z.rows), log = step(b, F32, z.rows);
+  dnn_descriptor most = step(b, F32, z.rows), below = step(b, F32, z.scores), e = step(b, F32, z.scores),
+                 sum = step(b, F32, z.rows), log = step(b, F32, z.rows);
   dnn_descriptor keep = at.keep ? mscrt_dnn_operand(b, at.keep) : NULL, p = step(b, keep ? F32 : narrow, z.scores);
   mscrt_dnn_reduce(b, MSCRT_CUDNN_REDUCE_TENSOR_MAX, scores, most);
   mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_SUB, F32, scores, most, NULL, below);
@@ -99,7 +115,8 @@ void mscrt_dnn_attention(mscrt_dnn_builder *b) {
 
 /* Sums of dy y, which the library wants in memory. */
 static dnn_descriptor sums(mscrt_dnn_builder *b, const sizes *z, const places *at, dnn_descriptor dy) {
-  dnn_descriptor product = step(b, F32, b->g->operand[at->y].dim), sum = step(b, F32, z->rows), kept = mscrt_dnn_own(b, z->rows, false);
+  dnn_descriptor product = step(b, F32, b->g->operand[at->y].dim), sum = step(b, F32, z->rows),
+                 kept = mscrt_dnn_own(b, z->rows, false);
   mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_MUL, F32, dy, mscrt_dnn_operand(b, at->y), NULL, product);
   mscrt_dnn_reduce(b, MSCRT_CUDNN_REDUCE_TENSOR_ADD, product, sum);
   mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_MUL, F32, sum, mscrt_dnn_number(b, 1), NULL, kept);
@@ -121,7 +138,8 @@ static void make_shared(mscrt_dnn_builder *b, dnn_descriptor x, dnn_descriptor w
   if (all != y) mscrt_dnn_reduce(b, MSCRT_CUDNN_REDUCE_TENSOR_ADD, all, y);
 }
 
-/* Blocks of keys add their parts of dq in f32, in the order in which they come to it; or dq is made at once, from all of ds. */
+/* Blocks of keys add their parts of dq in f32, in the order in which they come to it; or dq is made at once, from
+ * all of ds. */
 static void make_dq(mscrt_dnn_builder *b, const places *at, dnn_descriptor ds, dnn_descriptor k) {
   if (b->g->deterministic) {
     mscrt_dnn_matmul(b, ds, k, mscrt_dnn_operand(b, at->dq));
@@ -135,14 +153,18 @@ static void make_dq(mscrt_dnn_builder *b, const places *at, dnn_descriptor ds, d
 void mscrt_dnn_attention_grad(mscrt_dnn_builder *b) {
   places at = backward_places(b->g);
   sizes z = sizes_of(b->g);
-  dnn_descriptor q = mscrt_dnn_operand(b, Q), k_columns = mscrt_dnn_transposed(b, K), dy = mscrt_dnn_operand(b, at.dy), scale = mscrt_dnn_number(b, b->g->scale);
-  dnn_descriptor keep = at.keep ? mscrt_dnn_operand(b, at.keep) : NULL, sum = sums(b, &z, &at, dy), product = step(b, F32, z.scores), below = step(b, F32, z.scores), p = step(b, F32, z.scores);
+  dnn_descriptor q = mscrt_dnn_operand(b, Q), k_columns = mscrt_dnn_transposed(b, K), dy = mscrt_dnn_operand(b, at.dy),
+                 scale = mscrt_dnn_number(b, b->g->scale);
+  dnn_descriptor keep = at.keep ? mscrt_dnn_operand(b, at.keep) : NULL, sum = sums(b, &z, &at, dy),
+                 product = step(b, F32, z.scores), below = step(b, F32, z.scores), p = step(b, F32, z.scores);
   mscrt_dnn_matmul(b, q, k_columns, product);
-  mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_SUB, F32, scores_of(b, &z, &at, product, scale), mscrt_dnn_operand(b, at.stats), NULL, below);
+  mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_SUB, F32, scores_of(b, &z, &at, product, scale),
+                      mscrt_dnn_operand(b, at.stats), NULL, below);
   mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_EXP, F32, seen(b, &z, below), NULL, NULL, p);
   make_shared(b, transposed(b, &z, kept(b, &z, p, keep, F32)), dy, at.dv);
 
-  dnn_descriptor dp = step(b, F32, z.scores), less = step(b, F32, z.scores), slope = step(b, F32, z.scores), k = mscrt_dnn_step_like(b, K);
+  dnn_descriptor dp = step(b, F32, z.scores), less = step(b, F32, z.scores), slope = step(b, F32, z.scores),
+                 k = mscrt_dnn_step_like(b, K);
   mscrt_dnn_matmul(b, dy, mscrt_dnn_transposed(b, V), dp);
   mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_SUB, F32, kept(b, &z, dp, keep, F32), sum, NULL, less);
   mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_MUL, F32, less, p, NULL, slope);

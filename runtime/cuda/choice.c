@@ -1,5 +1,6 @@
-/* choice.c: products in, their fastest algorithms out: measured once per GPU, library and problem, kept in a file of one line
- * each: "GPU|library|problem|" and the algorithm's eight words.  A line that is damaged, or of a library that is gone, is no choice. */
+/* choice.c: products in, their fastest algorithms out: measured once per GPU, library and problem, kept in a file of
+ * one line each: "GPU|library|problem|" and the algorithm's eight words.  A line that is damaged, or of a library that
+ * is gone, is no choice. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,15 +16,18 @@ static void key_of(const mscrt_context *c, const mscrt_matmul *m, const mscrt_pr
   snprintf(key, LINE,
            "%s|%zu|%s %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64 " strides %" PRId64 " %" PRId64
            " transposed %d %d epilogue %u add %d wide %d aligned %u %u %u workspace %" PRIu64 "|",
-           c->cuda->name, c->cuda->products->lt.cublasLtGetVersion(), mscrt_dtype_name(m->dtype), m->batch, m->m, m->n, m->k, m->stride_a,
-           m->stride_b, m->transpose_a, m->transpose_b, mscrt_product_epilogue(m), m->add, m->wide, mscrt_product_alignment(p, 0),
-           mscrt_product_alignment(p, 1), mscrt_product_alignment(p, 2), c->cuda->workspace_bytes);
+           c->cuda->name, c->cuda->products->lt.cublasLtGetVersion(), mscrt_dtype_name(m->dtype), m->batch, m->m, m->n,
+           m->k, m->stride_a, m->stride_b, m->transpose_a, m->transpose_b, mscrt_product_epilogue(m), m->add, m->wide,
+           mscrt_product_alignment(p, 0), mscrt_product_alignment(p, 1), mscrt_product_alignment(p, 2),
+           c->cuda->workspace_bytes);
 }
 
 static bool read_algorithm(const char *text, lt_algorithm *out) {
   int end = 0;
   uint64_t *w = out->data;
-  int num = sscanf(text, "%" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 "%n", &w[0], &w[1], &w[2], &w[3], &w[4], &w[5], &w[6], &w[7], &end);
+  int num =
+      sscanf(text, "%" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 "%n",
+             &w[0], &w[1], &w[2], &w[3], &w[4], &w[5], &w[6], &w[7], &end);
   return num == 8 && text[end] == '\n';
 }
 
@@ -46,7 +50,8 @@ static bool find(const char *path, const char *key, lt_algorithm *out) {
 static bool works(mscrt_context *c, const mscrt_product *p, const lt_algorithm *a) {
   mscrt_products *all = c->cuda->products;
   lt_candidate checked;
-  return !all->lt.cublasLtMatmulAlgoCheck(all->handle, p->product, p->b, p->a, p->c, p->c, a, &checked) && checked.workspace_bytes <= c->cuda->workspace_bytes;
+  return !all->lt.cublasLtMatmulAlgoCheck(all->handle, p->product, p->b, p->a, p->c, p->c, a, &checked) &&
+         checked.workspace_bytes <= c->cuda->workspace_bytes;
 }
 
 bool mscrt_choice_known(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p) {
@@ -64,16 +69,20 @@ static mscrt_status *keep(mscrt_context *c, const mscrt_matmul *m, const mscrt_p
   const uint64_t *w = p->algorithm.data;
   key_of(c, m, p, line);
   size_t n = strlen(line);
-  for (int i = 0; i < 8; i++) n += (size_t)snprintf(line + n, sizeof line - n, "%" PRIx64 "%s", w[i], i < 7 ? " " : "\n");
+  for (int i = 0; i < 8; i++)
+    n += (size_t)snprintf(line + n, sizeof line - n, "%" PRIx64 "%s", w[i], i < 7 ? " " : "\n");
   int fd = open(c->o.choices, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
   bool written = fd >= 0 && write(fd, line, n) == (ssize_t)n;
   int error = errno;
   if (fd >= 0) close(fd);
-  return written ? NULL : mscrt_fail(MSCRT_ENVIRONMENT, "cannot write measured choices to %s: %s", c->o.choices, strerror(error));
+  return written
+             ? NULL
+             : mscrt_fail(MSCRT_ENVIRONMENT, "cannot write measured choices to %s: %s", c->o.choices, strerror(error));
 }
 
 /* Some calls in a row, after one that loads what it needs. */
-static mscrt_status *measure(mscrt_context *c, const mscrt_matmul *m, const mscrt_product *p, const lt_algorithm *a, cu_event begin, cu_event end, float *out_ms) {
+static mscrt_status *measure(mscrt_context *c, const mscrt_matmul *m, const mscrt_product *p, const lt_algorithm *a,
+                             cu_event begin, cu_event end, float *out_ms) {
   const mscrt_cuda_api *cu = &c->cuda->cu;
   MSCRT_CHECK(mscrt_product_call(c, m, p, m->add, p->buffer, a));
   MSCRT_CUDA(cu, cuEventRecord, begin, c->cuda->stream);
@@ -84,7 +93,8 @@ static mscrt_status *measure(mscrt_context *c, const mscrt_matmul *m, const mscr
   return NULL;
 }
 
-static mscrt_status *take_fastest(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p, int num, const lt_candidate *candidate, cu_event begin, cu_event end) {
+static mscrt_status *take_fastest(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p, int num,
+                                  const lt_candidate *candidate, cu_event begin, cu_event end) {
   float best = 0;
   for (int i = 0; i < num; i++) {
     float ms = 0;
@@ -97,7 +107,8 @@ static mscrt_status *take_fastest(mscrt_context *c, const mscrt_matmul *m, mscrt
   return keep(c, m, p);
 }
 
-mscrt_status *mscrt_choice_measure(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p, int num, const lt_candidate *candidate) {
+mscrt_status *mscrt_choice_measure(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p, int num,
+                                   const lt_candidate *candidate) {
   const mscrt_cuda_api *cu = &c->cuda->cu;
   cu_event begin = NULL, end = NULL;
   cu_result r = cu->cuEventCreate(&begin, 0);
@@ -119,7 +130,9 @@ mscrt_status *mscrt_choice_is_mine(mscrt_context *c, bool here, bool *out_is) {
 
 mscrt_status *mscrt_choice_share(mscrt_context *c, mscrt_product *p, bool is_mine, bool *out_fits) {
   lt_algorithm theirs;
-  for (int i = 0; i < 8; i++) MSCRT_CHECK(c->transport->max(c->comm, is_mine ? p->algorithm.data[i] : 0, &theirs.data[i], &(mscrt_site){.name = "a measured product"}));
+  for (int i = 0; i < 8; i++)
+    MSCRT_CHECK(c->transport->max(c->comm, is_mine ? p->algorithm.data[i] : 0, &theirs.data[i],
+                                  &(mscrt_site){.name = "a measured product"}));
   *out_fits = !p || is_mine || works(c, p, &theirs);
   if (p && *out_fits) p->algorithm = theirs;
   return NULL;

@@ -10,10 +10,12 @@
 static const char *describe(const mscrt_record *r, char text[MSCRT_LINKS_TEXT]) {
   bool message = r->kind == PLAN_CALL_KIND_MESSAGE;
   const char *what = message ? r->receives ? "the receipt of" : "the sending of" : mscrt_verb_name(r->part[0].e->verb);
-  size_t n = (size_t)snprintf(text, MSCRT_LINKS_TEXT, "%s %s%s%s", what, r->name ? r->name : "", r->loc ? " at " : "", r->loc ? r->loc : "");
+  size_t n = (size_t)snprintf(text, MSCRT_LINKS_TEXT, "%s %s%s%s", what, r->name ? r->name : "", r->loc ? " at " : "",
+                              r->loc ? r->loc : "");
   if (message && n < MSCRT_LINKS_TEXT) snprintf(text + n, MSCRT_LINKS_TEXT - n, " (rank %d)", r->channel.peer);
   for (int i = 0; !message && i < r->part[0].e->group.num && n + 16 < MSCRT_LINKS_TEXT; i++)
-    n += (size_t)snprintf(text + n, MSCRT_LINKS_TEXT - n, "%s%d%s", i ? "," : " (ranks ", r->part[0].e->group.member[i], i + 1 == r->part[0].e->group.num ? ")" : "");
+    n += (size_t)snprintf(text + n, MSCRT_LINKS_TEXT - n, "%s%d%s", i ? "," : " (ranks ", r->part[0].e->group.member[i],
+                          i + 1 == r->part[0].e->group.num ? ")" : "");
   return text;
 }
 
@@ -37,7 +39,8 @@ mscrt_status *mscrt_links_wait_for(mscrt_context *c, uint32_t upto) {
 /* The GPU tells what it has come to. */
 static mscrt_status *tell_begun(mscrt_context *c, const mscrt_record *r, cu_stream s) {
   mscrt_links *l = c->cuda->links;
-  MSCRT_CUDA(&c->cuda->cu, cuMemcpyDtoHAsync_v2, l->begun, l->numbers + sizeof(uint32_t) * r->watched, sizeof(uint32_t), s);
+  MSCRT_CUDA(&c->cuda->cu, cuMemcpyDtoHAsync_v2, l->begun, l->numbers + sizeof(uint32_t) * r->watched, sizeof(uint32_t),
+             s);
   return NULL;
 }
 
@@ -46,8 +49,10 @@ static mscrt_status *tell_begun(mscrt_context *c, const mscrt_record *r, cu_stre
 /* Truth values are bytes; of types that NCCL does not have only bytes move. */
 static bool type_of(mscrt_dtype d, unsigned *out_type) {
   static const struct { mscrt_dtype d; unsigned type; } types[] = {
-    {MSCRT_F32, MSCRT_ncclFloat32}, {MSCRT_F16, MSCRT_ncclFloat16}, {MSCRT_BF16, MSCRT_ncclBfloat16}, {MSCRT_F64, MSCRT_ncclFloat64}, {MSCRT_I8, MSCRT_ncclInt8}, {MSCRT_I1, MSCRT_ncclUint8},
-    {MSCRT_U8, MSCRT_ncclUint8}, {MSCRT_I32, MSCRT_ncclInt32}, {MSCRT_U32, MSCRT_ncclUint32}, {MSCRT_I64, MSCRT_ncclInt64}, {MSCRT_U64, MSCRT_ncclUint64}};
+    {MSCRT_F32, MSCRT_ncclFloat32}, {MSCRT_F16, MSCRT_ncclFloat16}, {MSCRT_BF16, MSCRT_ncclBfloat16}, {MSCRT_F64,
+     MSCRT_ncclFloat64}, {MSCRT_I8, MSCRT_ncclInt8}, {MSCRT_I1, MSCRT_ncclUint8},
+    {MSCRT_U8, MSCRT_ncclUint8}, {MSCRT_I32, MSCRT_ncclInt32}, {MSCRT_U32, MSCRT_ncclUint32}, {MSCRT_I64,
+     MSCRT_ncclInt64}, {MSCRT_U64, MSCRT_ncclUint64}};
   for (size_t i = 0; i < sizeof types / sizeof *types; i++)
     if (types[i].d == d) return *out_type = types[i].type, true;
   return false;
@@ -55,8 +60,12 @@ static bool type_of(mscrt_dtype d, unsigned *out_type) {
 
 /* Of truth values a sum is "any", a product "all". */
 static unsigned op_of(const mscrt_exchange *e) {
-  static const unsigned ops[] = {[MSCRT_SUM] = MSCRT_ncclSum, [MSCRT_MAX] = MSCRT_ncclMax, [MSCRT_MIN] = MSCRT_ncclMin, [MSCRT_PROD] = MSCRT_ncclProd};
-  if (e->dtype == MSCRT_I1) return e->reduction == MSCRT_SUM || e->reduction == MSCRT_MAX ? MSCRT_ncclMax : MSCRT_ncclMin;
+  static const unsigned ops[] = {[MSCRT_SUM] = MSCRT_ncclSum,
+                                 [MSCRT_MAX] = MSCRT_ncclMax,
+                                 [MSCRT_MIN] = MSCRT_ncclMin,
+                                 [MSCRT_PROD] = MSCRT_ncclProd};
+  if (e->dtype == MSCRT_I1)
+    return e->reduction == MSCRT_SUM || e->reduction == MSCRT_MAX ? MSCRT_ncclMax : MSCRT_ncclMin;
   return ops[e->reduction];
 }
 
@@ -68,7 +77,8 @@ typedef struct {
 
 static value value_of(mscrt_context *c, const mscrt_record *r, const mscrt_part *part, uint32_t i) {
   const mscrt_collective *k = &c->plan->collective[r->index];
-  value v = {.m = &c->cuda->moves[k->num_members ? k->members[i] : r->index], .staging = c->cuda->links ? c->cuda->links->staging : 0};
+  value v = {.m = &c->cuda->moves[k->num_members ? k->members[i] : r->index],
+             .staging = c->cuda->links ? c->cuda->links->staging : 0};
   for (uint32_t before = 0; before < i; before++) v.staging += c->cuda->moves[k->members[before]].staging_bytes;
   v.src = (cu_address)(uintptr_t)(c->memory + part[i].src);
   v.dst = (cu_address)(uintptr_t)(c->memory + ((uint8_t *)part[i].dst - c->arena));
@@ -88,13 +98,21 @@ static mscrt_status *finish(const mscrt_cuda_api *cu, const value *v, cu_stream 
   return mscrt_copies_issue(cu, &v->m->unpack, v->dst, v->staging, s);
 }
 
-static void *source_of(const value *v, const mscrt_move *m) { return (void *)(uintptr_t)((m->direct ? v->src : v->staging) + m->at); }
-static void *destination_of(const value *v, const mscrt_move *m) { return (void *)(uintptr_t)((m->direct ? v->dst : v->staging) + m->at); }
+static void *source_of(const value *v, const mscrt_move *m) {
+  return (void *)(uintptr_t)((m->direct ? v->src : v->staging) + m->at);
+}
+static void *destination_of(const value *v, const mscrt_move *m) {
+  return (void *)(uintptr_t)((m->direct ? v->dst : v->staging) + m->at);
+}
 
 static nccl_result exchange_messages(const mscrt_links *l, const value *v, nccl_comm comm, cu_stream s) {
   nccl_result r = 0;
-  for (uint32_t i = 0; i < v->m->num_sends && !r; i++) r = l->nccl.ncclSend(source_of(v, &v->m->send[i]), v->m->send[i].bytes, MSCRT_ncclUint8, v->m->send[i].peer, comm, s);
-  for (uint32_t i = 0; i < v->m->num_receives && !r; i++) r = l->nccl.ncclRecv(destination_of(v, &v->m->receive[i]), v->m->receive[i].bytes, MSCRT_ncclUint8, v->m->receive[i].peer, comm, s);
+  for (uint32_t i = 0; i < v->m->num_sends && !r; i++)
+    r = l->nccl.ncclSend(source_of(v, &v->m->send[i]), v->m->send[i].bytes, MSCRT_ncclUint8, v->m->send[i].peer, comm,
+                         s);
+  for (uint32_t i = 0; i < v->m->num_receives && !r; i++)
+    r = l->nccl.ncclRecv(destination_of(v, &v->m->receive[i]), v->m->receive[i].bytes, MSCRT_ncclUint8,
+                         v->m->receive[i].peer, comm, s);
   return r;
 }
 
@@ -175,7 +193,10 @@ static mscrt_status *send(mscrt_context *c, mscrt_channel_link *k, const mscrt_r
   MSCRT_CUDA(cu, cuMemcpyDtoDAsync_v2, copy, from, r->channel.bytes, c->cuda->stream);
   MSCRT_CHECK(follow_calls(c, k->stream));
   MSCRT_CHECK(tell_begun(c, r, k->stream));
-  MSCRT_CHECK(mscrt_links_check(c, k->comm, c->cuda->links->nccl.ncclSend((void *)(uintptr_t)copy, r->channel.bytes, MSCRT_ncclUint8, k->peer, k->comm, k->stream), "sending"));
+  MSCRT_CHECK(mscrt_links_check(c, k->comm,
+                                c->cuda->links->nccl.ncclSend((void *)(uintptr_t)copy, r->channel.bytes,
+                                                              MSCRT_ncclUint8, k->peer, k->comm, k->stream),
+                                "sending"));
   MSCRT_CUDA(cu, cuEventRecord, k->moved[slot], k->stream);
   return NULL;
 }
@@ -184,7 +205,10 @@ static mscrt_status *receive(mscrt_context *c, mscrt_channel_link *k, const mscr
   const mscrt_cuda_api *cu = &c->cuda->cu;
   MSCRT_CHECK(follow_calls(c, k->stream));
   MSCRT_CHECK(tell_begun(c, r, k->stream));
-  MSCRT_CHECK(mscrt_links_check(c, k->comm, c->cuda->links->nccl.ncclRecv((void *)(uintptr_t)to, r->channel.bytes, MSCRT_ncclUint8, k->peer, k->comm, k->stream), "receiving"));
+  MSCRT_CHECK(mscrt_links_check(c, k->comm,
+                                c->cuda->links->nccl.ncclRecv((void *)(uintptr_t)to, r->channel.bytes, MSCRT_ncclUint8,
+                                                              k->peer, k->comm, k->stream),
+                                "receiving"));
   MSCRT_CUDA(cu, cuEventRecord, k->moved[0], k->stream);
   MSCRT_CUDA(cu, cuStreamWaitEvent, c->cuda->stream, k->moved[0], 0);
   return NULL;
@@ -206,7 +230,8 @@ mscrt_status *mscrt_links_join(mscrt_context *c) {
   mscrt_links *l = c->cuda->links;
   for (uint32_t i = 0; i < l->num_channels; i++) {
     mscrt_channel_link *k = &l->channel[i];
-    if (k->under_way) MSCRT_CUDA(&c->cuda->cu, cuStreamWaitEvent, c->cuda->stream, k->moved[(k->under_way - 1) % k->depth], 0);
+    if (k->under_way)
+      MSCRT_CUDA(&c->cuda->cu, cuStreamWaitEvent, c->cuda->stream, k->moved[(k->under_way - 1) % k->depth], 0);
   }
   return NULL;
 }

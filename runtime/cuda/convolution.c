@@ -1,4 +1,5 @@
-/* convolution.c: a convolution or one of its gradients as cuDNN's one operation; behind a convolution a bias, and relu. */
+/* convolution.c: a convolution or one of its gradients as cuDNN's one operation; behind a convolution a
+ * bias, and relu. */
 #include "runtime/cuda/cudnn.h"
 
 /* Operands of the call that are x, w and y of the convolution, and how the library names each kind. */
@@ -7,10 +8,17 @@ static const struct {
   unsigned operation, x_name, w_name, y_name, windows_name, alpha, beta;
 } kinds[] = {
 #define KIND(name, of) MSCRT_CUDNN_ATTR_OPERATION_CONVOLUTION_##of##_##name
-  [PLAN_GRAPH_KIND_CONV] = {0, 1, 2, MSCRT_CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, KIND(X, FORWARD), KIND(W, FORWARD), KIND(Y, FORWARD), KIND(CONV_DESC, FORWARD), KIND(ALPHA, FORWARD), KIND(BETA, FORWARD)},
-  [PLAN_GRAPH_KIND_BIASED_CONV] = {0, 1, 3, MSCRT_CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, KIND(X, FORWARD), KIND(W, FORWARD), KIND(Y, FORWARD), KIND(CONV_DESC, FORWARD), KIND(ALPHA, FORWARD), KIND(BETA, FORWARD)},
-  [PLAN_GRAPH_KIND_CONV_DATA] = {2, 1, 0, MSCRT_CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, KIND(DX, BWD_DATA), KIND(W, BWD_DATA), KIND(DY, BWD_DATA), KIND(CONV_DESC, BWD_DATA), KIND(ALPHA, BWD_DATA), KIND(BETA, BWD_DATA)},
-  [PLAN_GRAPH_KIND_CONV_WEIGHT] = {0, 2, 1, MSCRT_CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, KIND(X, BWD_FILTER), KIND(DW, BWD_FILTER), KIND(DY, BWD_FILTER), KIND(CONV_DESC, BWD_FILTER), KIND(ALPHA, BWD_FILTER), KIND(BETA, BWD_FILTER)},
+  [PLAN_GRAPH_KIND_CONV] = {0, 1, 2, MSCRT_CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, KIND(X, FORWARD),
+      KIND(W, FORWARD), KIND(Y, FORWARD), KIND(CONV_DESC, FORWARD), KIND(ALPHA, FORWARD), KIND(BETA, FORWARD)},
+  [PLAN_GRAPH_KIND_BIASED_CONV] = {0, 1, 3, MSCRT_CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, KIND(X,
+      FORWARD), KIND(W, FORWARD), KIND(Y, FORWARD), KIND(CONV_DESC, FORWARD), KIND(ALPHA, FORWARD), KIND(BETA,
+      FORWARD)},
+  [PLAN_GRAPH_KIND_CONV_DATA] = {2, 1, 0, MSCRT_CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, KIND(DX,
+      BWD_DATA), KIND(W, BWD_DATA), KIND(DY, BWD_DATA), KIND(CONV_DESC, BWD_DATA), KIND(ALPHA, BWD_DATA), KIND(BETA,
+      BWD_DATA)},
+  [PLAN_GRAPH_KIND_CONV_WEIGHT] = {0, 2, 1, MSCRT_CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+      KIND(X, BWD_FILTER), KIND(DW, BWD_FILTER), KIND(DY, BWD_FILTER), KIND(CONV_DESC, BWD_FILTER), KIND(ALPHA,
+      BWD_FILTER), KIND(BETA, BWD_FILTER)},
 #undef KIND
 };
 
@@ -43,8 +51,10 @@ static dnn_descriptor windows(mscrt_dnn_builder *b) {
 void mscrt_dnn_convolution(mscrt_dnn_builder *b) {
   const int k = b->g->kind;
   float one = 1, zero = 0;
-  dnn_descriptor x = mscrt_dnn_operand(b, kinds[k].x), w = mscrt_dnn_operand(b, kinds[k].w), y = mscrt_dnn_operand(b, kinds[k].y), seen = windows(b);
-  dnn_descriptor sums = k == PLAN_GRAPH_KIND_BIASED_CONV ? mscrt_dnn_step(b, F32, b->g->operand[kinds[k].y].dim, false) : y;
+  dnn_descriptor x = mscrt_dnn_operand(b, kinds[k].x), w = mscrt_dnn_operand(b, kinds[k].w),
+                 y = mscrt_dnn_operand(b, kinds[k].y), seen = windows(b);
+  dnn_descriptor sums =
+      k == PLAN_GRAPH_KIND_BIASED_CONV ? mscrt_dnn_step(b, F32, b->g->operand[kinds[k].y].dim, false) : y;
   dnn_descriptor o = mscrt_dnn_new(b, kinds[k].operation);
   mscrt_dnn_link(b, o, kinds[k].x_name, x);
   mscrt_dnn_link(b, o, kinds[k].w_name, w);

@@ -1,5 +1,5 @@
-/* cuda.h: what the files of the device cuda share.  All its work is issued to streams and runs later, in their order; the host
- * waits once per step. */
+/* cuda.h: what the files of the device cuda share.  All its work is issued to streams and runs later, in their order;
+ * the host waits once per step. */
 #ifndef MSCRT_CUDA_H
 #define MSCRT_CUDA_H
 
@@ -67,10 +67,12 @@ uint64_t mscrt_cuda_low_bits(const mscrt_context *c, const mscrt_record *r, uint
 
 /* ---- cuda/watch.c ---- */
 
-/* Until all that was issued has run; a rank that is lost, an error of NCCL's and too long a wait end it.  Alone: only this call. */
+/* Until all that was issued has run; a rank that is lost, an error of NCCL's and too long a wait end it.  Alone:
+ * only this call. */
 mscrt_status *mscrt_cuda_wait(mscrt_context *c);
 mscrt_status *mscrt_cuda_wait_alone(mscrt_context *c, const mscrt_record *r);
-/* After a failure: other ranks and NCCL's kernels are told to end.  Returns the status; as STUCK if this GPU goes on working. */
+/* After a failure: other ranks and NCCL's kernels are told to end.  Returns the status; as STUCK if this GPU
+ * goes on working. */
 mscrt_status *mscrt_cuda_give_up(mscrt_context *c, mscrt_status *s);
 /* Before anything is given back: it must stay as it is. */
 bool mscrt_cuda_is_stuck(mscrt_context *c);
@@ -88,7 +90,8 @@ mscrt_status *mscrt_cuda_alone(mscrt_context *c, const mscrt_turn *t);
 
 /* ---- cuda/host.c: collectives and messages through the memory that ranks of a host share ---- */
 
-mscrt_status *mscrt_cuda_host_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, mscrt_ticket *out_ticket);
+mscrt_status *mscrt_cuda_host_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t,
+                                         mscrt_ticket *out_ticket);
 mscrt_status *mscrt_cuda_host_message(mscrt_context *c, const mscrt_turn *t);
 
 /* ---- cuda/product.c: matrix products by cuBLASLt ---- */

@@ -9,7 +9,8 @@
 
 /* Once the search for an engine is over. */
 typedef struct {
-  uint64_t room, least;          /* bytes of workspace: there, and wanted by who wanted least of those that wanted more; 0: nobody */
+  /* bytes of workspace: there, and wanted by who wanted least of those that wanted more; 0: nobody */
+  uint64_t room, least;
   int num_offered, num_unfit;    /* engines: offered, and of them of other arithmetic or order than is allowed */
   dnn_result last;               /* why the last one refused */
 } search;
@@ -20,9 +21,11 @@ static mscrt_status *check(const mscrt_cudnn_api *api, dnn_result r, const char 
 
 #define DNN(d, function, ...) MSCRT_CHECK(check(&(d)->api, (d)->api.function(__VA_ARGS__), #function))
 
-/* Engines are kept by version, and for a compute capability: of the same one, GPUs differ in how many blocks run at once. */
+/* Engines are kept by version, and for a compute capability: of the same one, GPUs differ in how many blocks
+ * run at once. */
 static bool knows_engines(const mscrt_context *c, const mscrt_dnn *d) {
-  return plan_plan_engines_version(c->plan->root) == d->api.cudnnGetVersion() && plan_plan_engines_arch(c->plan->root) == (uint32_t)c->cuda->arch;
+  return plan_plan_engines_version(c->plan->root) == d->api.cudnnGetVersion() &&
+         plan_plan_engines_arch(c->plan->root) == (uint32_t)c->cuda->arch;
 }
 
 mscrt_status *mscrt_dnn_open(mscrt_context *c) {
@@ -40,28 +43,37 @@ mscrt_status *mscrt_dnn_open(mscrt_context *c) {
 /* ---- engines ---- */
 
 /* Where plans are made for: the GPU of the handle, or one that is described. */
-static void set_machine(mscrt_dnn_builder *b, const mscrt_dnn *d, dnn_descriptor of, unsigned handle_name, unsigned device_name) {
+static void set_machine(mscrt_dnn_builder *b, const mscrt_dnn *d, dnn_descriptor of, unsigned handle_name,
+                        unsigned device_name) {
   if (d->handle && handle_name) mscrt_dnn_set(b, of, handle_name, MSCRT_CUDNN_TYPE_HANDLE, 1, &d->handle);
   if (!d->handle && device_name) mscrt_dnn_link(b, of, device_name, d->device);
 }
 
 static dnn_descriptor all_operations(mscrt_dnn_builder *b, const mscrt_dnn *d) {
   dnn_descriptor all = mscrt_dnn_new(b, MSCRT_CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-  mscrt_dnn_set(b, all, MSCRT_CUDNN_ATTR_OPERATIONGRAPH_OPS, MSCRT_CUDNN_TYPE_BACKEND_DESCRIPTOR, b->num_operations, b->operation);
+  mscrt_dnn_set(b, all, MSCRT_CUDNN_ATTR_OPERATIONGRAPH_OPS, MSCRT_CUDNN_TYPE_BACKEND_DESCRIPTOR, b->num_operations,
+                b->operation);
   set_machine(b, d, all, MSCRT_CUDNN_ATTR_OPERATIONGRAPH_HANDLE, 0);
   return mscrt_dnn_done(b, all);
 }
 
-/* True f32 is not made of narrower products, sums of narrow types are made in f32, and their order is fixed where it must be. */
+/* True f32 is not made of narrower products, sums of narrow types are made in f32, and their order is fixed where
+ * it must be. */
 static bool is_fit(mscrt_dnn_builder *b, dnn_descriptor config) {
   unsigned note[ENGINES];
   int64_t num = 0;
   bool wide = b->g->operand[0].dtype == MSCRT_F32;
   dnn_descriptor engine = mscrt_dnn_new(b, MSCRT_CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-  if (b->failed || b->api->cudnnBackendGetAttribute(config, MSCRT_CUDNN_ATTR_ENGINECFG_ENGINE, MSCRT_CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &num, &engine)) return false;
-  if (b->api->cudnnBackendGetAttribute(engine, MSCRT_CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, MSCRT_CUDNN_TYPE_NUMERICAL_NOTE, ENGINES, &num, note)) return false;
+  if (b->failed || b->api->cudnnBackendGetAttribute(config, MSCRT_CUDNN_ATTR_ENGINECFG_ENGINE,
+                                                    MSCRT_CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &num, &engine))
+    return false;
+  if (b->api->cudnnBackendGetAttribute(engine, MSCRT_CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, MSCRT_CUDNN_TYPE_NUMERICAL_NOTE,
+                                       ENGINES, &num, note))
+    return false;
   for (int64_t i = 0; i < num && i < ENGINES; i++) {
-    if (note[i] == MSCRT_CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS || note[i] == MSCRT_CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION) return false;
+    if (note[i] == MSCRT_CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS ||
+        note[i] == MSCRT_CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)
+      return false;
     if (note[i] == MSCRT_CUDNN_NUMERICAL_NOTE_TENSOR_CORE && wide) return false;
     if (note[i] == MSCRT_CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC && b->g->deterministic) return false;
   }
@@ -78,7 +90,9 @@ static dnn_descriptor new_plan(mscrt_dnn_builder *b, const mscrt_dnn *d) {
 static dnn_result finish_plan(mscrt_dnn_builder *b, dnn_descriptor plan, uint64_t *out_wanted) {
   int64_t num, bytes = 0;
   dnn_result r = b->api->cudnnBackendFinalize(plan);
-  if (!r) r = b->api->cudnnBackendGetAttribute(plan, MSCRT_CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, MSCRT_CUDNN_TYPE_INT64, 1, &num, &bytes);
+  if (!r)
+    r = b->api->cudnnBackendGetAttribute(plan, MSCRT_CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, MSCRT_CUDNN_TYPE_INT64,
+                                         1, &num, &bytes);
   *out_wanted = (uint64_t)bytes + b->out->own_bytes;
   return r;
 }
@@ -89,7 +103,9 @@ static dnn_descriptor known_plan(mscrt_dnn_builder *b, const mscrt_dnn *d, uint6
   uint64_t wanted;
   if (!d->is_known || !g->engine) return NULL;
   dnn_descriptor plan = new_plan(b, d);
-  if (b->failed || b->api->cudnnBackendSetAttribute(plan, MSCRT_CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, MSCRT_CUDNN_TYPE_CHAR, g->engine_bytes, g->engine)) return NULL;
+  if (b->failed || b->api->cudnnBackendSetAttribute(plan, MSCRT_CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
+                                                    MSCRT_CUDNN_TYPE_CHAR, g->engine_bytes, g->engine))
+    return NULL;
   return !finish_plan(b, plan, &wanted) && wanted <= room ? plan : NULL;
 }
 
@@ -105,7 +121,8 @@ static dnn_descriptor plan_of(mscrt_dnn_builder *b, const mscrt_dnn *d, dnn_desc
 }
 
 /* Of what this kind of heuristics offers, best first. */
-static dnn_descriptor offered(mscrt_dnn_builder *b, const mscrt_dnn *d, dnn_descriptor graph, unsigned mode, search *found) {
+static dnn_descriptor offered(mscrt_dnn_builder *b, const mscrt_dnn *d, dnn_descriptor graph, unsigned mode,
+                              search *found) {
   dnn_descriptor config[ENGINES], plan = NULL, heuristics = mscrt_dnn_new(b, MSCRT_CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   int64_t num = 0;
   mscrt_dnn_link(b, heuristics, MSCRT_CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
@@ -113,7 +130,10 @@ static dnn_descriptor offered(mscrt_dnn_builder *b, const mscrt_dnn *d, dnn_desc
   set_machine(b, d, heuristics, 0, MSCRT_CUDNN_ATTR_ENGINEHEUR_DEVICEPROP);
   if (b->failed || (found->last = b->api->cudnnBackendFinalize(heuristics))) return NULL;
   for (int i = 0; i < ENGINES; i++) config[i] = mscrt_dnn_new(b, MSCRT_CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-  if (b->failed || (found->last = b->api->cudnnBackendGetAttribute(heuristics, MSCRT_CUDNN_ATTR_ENGINEHEUR_RESULTS, MSCRT_CUDNN_TYPE_BACKEND_DESCRIPTOR, ENGINES, &num, config))) return NULL;
+  if (b->failed ||
+      (found->last = b->api->cudnnBackendGetAttribute(heuristics, MSCRT_CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                                      MSCRT_CUDNN_TYPE_BACKEND_DESCRIPTOR, ENGINES, &num, config)))
+    return NULL;
   for (int64_t i = 0; i < num && i < ENGINES && !plan && !b->failed; i++) {
     found->num_offered++;
     if (is_fit(b, config[i])) plan = plan_of(b, d, config[i], found);
@@ -124,20 +144,36 @@ static dnn_descriptor offered(mscrt_dnn_builder *b, const mscrt_dnn *d, dnn_desc
 
 /* "attention of bf16 [8,12,1024,64] and [8,12,1024,64]" */
 static mscrt_status *no_engine(const mscrt_dnn *d, const mscrt_graph *g, const search *found, const char *where) {
-  static const char *const names[] = {"attention", "the gradient of attention", "dropped attention", "the gradient of dropped attention", "masked attention", "the gradient of masked attention", "a convolution", "a convolution's gradient", "the gradient of a convolution's weights", "a convolution with a bias"};
+  static const char *const names[] = {"attention",
+                                      "the gradient of attention",
+                                      "dropped attention",
+                                      "the gradient of dropped attention",
+                                      "masked attention",
+                                      "the gradient of masked attention",
+                                      "a convolution",
+                                      "a convolution's gradient",
+                                      "the gradient of a convolution's weights",
+                                      "a convolution with a bias"};
   const int64_t *x = g->operand[0].dim, *y = g->operand[1].dim;
   char why[128] = "";
   if (found->least) snprintf(why, sizeof why, ", %" PRIu64 " would do", found->least);
-  else if (found->last) snprintf(why, sizeof why, ", the last one declined: %s", d->api.cudnnGetErrorString(found->last));
+  else if (found->last)
+    snprintf(why, sizeof why, ", the last one declined: %s", d->api.cudnnGetErrorString(found->last));
   return mscrt_fail(MSCRT_ENVIRONMENT,
-                    "cuDNN %zu has no engine for %s of %s [%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "] and [%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "] within %" PRIu64
+                    "cuDNN %zu has no engine for %s of %s [%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64
+                    "] and [%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "] within %" PRIu64
                     " bytes on %s (%d offered, %d of them unfit%s); compile with --set library_%s=false",
-                    d->api.cudnnGetVersion(), names[g->kind], mscrt_dtype_name(g->operand[0].dtype), x[0], x[1], x[2], x[3], y[0], y[1], y[2], y[3], found->room, where, found->num_offered,
-                    found->num_unfit, why, mscrt_is_attention(g) ? "attention" : "convolution");
+                    d->api.cudnnGetVersion(), names[g->kind], mscrt_dtype_name(g->operand[0].dtype), x[0], x[1], x[2],
+                    x[3], y[0], y[1], y[2], y[3], found->room, where, found->num_offered, found->num_unfit, why,
+                    mscrt_is_attention(g) ? "attention" : "convolution");
 }
 
-mscrt_status *mscrt_dnn_prepare(const mscrt_dnn *d, const mscrt_graph *g, uint64_t room, const char *where, mscrt_dnn_graph *out) {
-  static void (*const operations[])(mscrt_dnn_builder *) = {mscrt_dnn_attention, mscrt_dnn_attention_grad, mscrt_dnn_attention, mscrt_dnn_attention_grad, mscrt_dnn_attention, mscrt_dnn_attention_grad, mscrt_dnn_convolution, mscrt_dnn_convolution, mscrt_dnn_convolution, mscrt_dnn_convolution};
+mscrt_status *mscrt_dnn_prepare(const mscrt_dnn *d, const mscrt_graph *g, uint64_t room, const char *where,
+                                mscrt_dnn_graph *out) {
+  static void (*const operations[])(mscrt_dnn_builder *) = {
+      mscrt_dnn_attention,   mscrt_dnn_attention_grad, mscrt_dnn_attention,   mscrt_dnn_attention_grad,
+      mscrt_dnn_attention,   mscrt_dnn_attention_grad, mscrt_dnn_convolution, mscrt_dnn_convolution,
+      mscrt_dnn_convolution, mscrt_dnn_convolution};
   static const unsigned modes[] = {MSCRT_CUDNN_HEUR_MODE_A, MSCRT_CUDNN_HEUR_MODE_FALLBACK};
   mscrt_dnn_builder b = {.api = &d->api, .g = g, .out = out};
   search found = {.room = room};
@@ -145,7 +181,8 @@ mscrt_status *mscrt_dnn_prepare(const mscrt_dnn *d, const mscrt_graph *g, uint64
   out->plan = known_plan(&b, d, room);
   out->was_known = out->plan != NULL;
   dnn_descriptor graph = out->plan ? NULL : all_operations(&b, d);
-  for (size_t i = 0; i < sizeof modes / sizeof *modes && !b.failed && !out->plan; i++) out->plan = offered(&b, d, graph, modes[i], &found);
+  for (size_t i = 0; i < sizeof modes / sizeof *modes && !b.failed && !out->plan; i++)
+    out->plan = offered(&b, d, graph, modes[i], &found);
   return b.failed || out->plan ? b.failed : no_engine(d, g, &found, where);
 }
 
@@ -157,7 +194,9 @@ void mscrt_dnn_free(const mscrt_dnn *d, mscrt_dnn_graph *g) {
 
 static mscrt_status *check_alignment(const mscrt_context *c, const mscrt_record *r) {
   for (uint32_t i = 0; i < r->num_buffers; i++)
-    if (mscrt_cuda_low_bits(c, r, i) % MSCRT_DNN_ALIGN) return mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: operand %u of %s is not aligned in every slot", i, r->name ? r->name : "a graph");
+    if (mscrt_cuda_low_bits(c, r, i) % MSCRT_DNN_ALIGN)
+      return mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: operand %u of %s is not aligned in every slot", i,
+                        r->name ? r->name : "a graph");
   return NULL;
 }
 
@@ -165,8 +204,9 @@ static mscrt_status *check_alignment(const mscrt_context *c, const mscrt_record 
 static void tell_engines(const mscrt_context *c, const mscrt_dnn *d) {
   uint32_t num = 0, known = 0;
   for (uint32_t i = 0; i < c->plan->num_graphs; i++) num += d->graph[i].plan != NULL, known += d->graph[i].was_known;
-  mscrt_tell(c, MSCRT_LOG_INFO, "cuDNN %zu: %u engines of %u graphs are the plan's%s", d->api.cudnnGetVersion(), known, num,
-             !d->is_known && plan_plan_engines_version(c->plan->root) ? "; it has those of another version or GPU" : "");
+  mscrt_tell(
+      c, MSCRT_LOG_INFO, "cuDNN %zu: %u engines of %u graphs are the plan's%s", d->api.cudnnGetVersion(), known, num,
+      !d->is_known && plan_plan_engines_version(c->plan->root) ? "; it has those of another version or GPU" : "");
 }
 
 mscrt_status *mscrt_dnn_ready(mscrt_context *c) {
@@ -191,10 +231,13 @@ static void fill_pack(mscrt_dnn_builder *b, const mscrt_context *c, void *const 
   for (uint32_t i = 0; i < g->num_bindings; i++) {
     const mscrt_dnn_binding *t = &g->binding[i];
     number[i] = i + 1;
-    place[i] = t->place == MSCRT_DNN_OPERAND ? buffer[t->operand] : t->place == MSCRT_DNN_OWN ? (void *)(uintptr_t)(c->cuda->workspace + t->offset) : (void *)(uintptr_t)&t->number;
+    place[i] = t->place == MSCRT_DNN_OPERAND ? buffer[t->operand]
+               : t->place == MSCRT_DNN_OWN   ? (void *)(uintptr_t)(c->cuda->workspace + t->offset)
+                                             : (void *)(uintptr_t)&t->number;
   }
   mscrt_dnn_set(b, pack, MSCRT_CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, MSCRT_CUDNN_TYPE_INT64, g->num_bindings, number);
-  mscrt_dnn_set(b, pack, MSCRT_CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, MSCRT_CUDNN_TYPE_VOID_PTR, g->num_bindings, place);
+  mscrt_dnn_set(b, pack, MSCRT_CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, MSCRT_CUDNN_TYPE_VOID_PTR, g->num_bindings,
+                place);
   mscrt_dnn_set(b, pack, MSCRT_CUDNN_ATTR_VARIANT_PACK_WORKSPACE, MSCRT_CUDNN_TYPE_VOID_PTR, 1, &workspace);
   mscrt_dnn_done(b, pack);
 }
@@ -205,7 +248,8 @@ mscrt_status *mscrt_dnn_issue(mscrt_context *c, const mscrt_turn *t) {
   const mscrt_dnn_graph *g = &d->graph[t->record->index];
   mscrt_dnn_graph only = {0};
   mscrt_dnn_builder b = {.api = &d->api, .g = &c->plan->graph[t->record->index], .out = &only};
-  if (g->zero_bytes) MSCRT_CUDA(&cuda->cu, cuMemsetD8Async, cuda->workspace + g->zero_offset, 0, g->zero_bytes, cuda->stream);
+  if (g->zero_bytes)
+    MSCRT_CUDA(&cuda->cu, cuMemsetD8Async, cuda->workspace + g->zero_offset, 0, g->zero_bytes, cuda->stream);
   dnn_descriptor pack = mscrt_dnn_new(&b, MSCRT_CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
   fill_pack(&b, c, mscrt_buffers_of(c, t->record, t->slots, 0), pack);
   if (!b.failed) b.failed = check(&d->api, d->api.cudnnBackendExecute(d->handle, g->plan, pack), "cudnnBackendExecute");

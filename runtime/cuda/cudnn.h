@@ -43,9 +43,10 @@ struct mscrt_dnn {
 
 /* ---- cuda/cudnn.c ---- */
 
-/* The engine that the plan knows, where the library takes it, or the best one, within `room` bytes of workspace; where: GPU, for
- * messages.  What it made is out's, also after a failure. */
-mscrt_status *mscrt_dnn_prepare(const mscrt_dnn *d, const mscrt_graph *g, uint64_t room, const char *where, mscrt_dnn_graph *out);
+/* The engine that the plan knows, where the library takes it, or the best one, within `room` bytes of workspace; where:
+ * GPU, for messages.  What it made is out's, also after a failure. */
+mscrt_status *mscrt_dnn_prepare(const mscrt_dnn *d, const mscrt_graph *g, uint64_t room, const char *where,
+                                mscrt_dnn_graph *out);
 void mscrt_dnn_free(const mscrt_dnn *d, mscrt_dnn_graph *g);
 
 /* ---- cuda/cudnn_ahead.c: engines for a GPU that need not be there ---- */
@@ -58,7 +59,8 @@ typedef struct {
   int64_t shared_bytes, threads, blocks; /* of a multiprocessor, at most */
 } mscrt_gpu;
 
-/* Loads the library, on a driver that does nothing: the process cannot use a GPU afterwards.  To be forgotten, also after a failure. */
+/* Loads the library, on a driver that does nothing: the process cannot use a GPU afterwards.  To be forgotten, also
+ * after a failure. */
 mscrt_status *mscrt_dnn_describe(const mscrt_gpu *gpu, mscrt_dnn *out);
 void mscrt_dnn_forget(mscrt_dnn *d);
 /* The engine of a prepared graph as text, which the caller frees. */
@@ -77,7 +79,8 @@ typedef struct {
 } mscrt_dnn_builder;
 
 dnn_descriptor mscrt_dnn_new(mscrt_dnn_builder *b, unsigned type);
-void mscrt_dnn_set(mscrt_dnn_builder *b, dnn_descriptor d, unsigned name, unsigned type, int64_t num, const void *elements);
+void mscrt_dnn_set(mscrt_dnn_builder *b, dnn_descriptor d, unsigned name, unsigned type, int64_t num,
+                   const void *elements);
 void mscrt_dnn_link(mscrt_dnn_builder *b, dnn_descriptor d, unsigned name, dnn_descriptor to);
 dnn_descriptor mscrt_dnn_done(mscrt_dnn_builder *b, dnn_descriptor d);
 void mscrt_dnn_add(mscrt_dnn_builder *b, dnn_descriptor operation); /* one more of the graph */
@@ -95,7 +98,8 @@ dnn_descriptor mscrt_dnn_step_like(mscrt_dnn_builder *b, uint32_t i);
 
 void mscrt_dnn_matmul(mscrt_dnn_builder *b, dnn_descriptor x, dnn_descriptor w, dnn_descriptor y);
 /* y = mode(x, second, third), where they are not NULL; `type` is what it computes in. */
-void mscrt_dnn_pointwise(mscrt_dnn_builder *b, unsigned mode, unsigned type, dnn_descriptor x, dnn_descriptor second, dnn_descriptor third, dnn_descriptor y);
+void mscrt_dnn_pointwise(mscrt_dnn_builder *b, unsigned mode, unsigned type, dnn_descriptor x, dnn_descriptor second,
+                         dnn_descriptor third, dnn_descriptor y);
 /* y = the number of each element along an axis of x. */
 void mscrt_dnn_index(mscrt_dnn_builder *b, dnn_descriptor x, int64_t axis, dnn_descriptor y);
 void mscrt_dnn_reduce(mscrt_dnn_builder *b, unsigned op, dnn_descriptor x, dnn_descriptor y);

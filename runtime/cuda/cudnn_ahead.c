@@ -1,4 +1,5 @@
-/* cudnn_ahead.c: a GPU that is described, and graphs of a plan, in; the engines that cuDNN has for them, as text, out. */
+/* cudnn_ahead.c: a GPU that is described, and graphs of a plan, in; the engines that cuDNN has for them,
+ * as text, out. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,28 +17,40 @@ static const char driver[] =
 #undef EMBEDDED
   ;
 
-/* The library asks for one under its name, also where it needs none: the one of tools/willing, which answers to that. */
+/* The library asks for one under its name, also where it needs none: the one of tools/willing, which
+ * answers to that. */
 static mscrt_status *load_driver(void) {
   char path[64];
   void *loaded = NULL;
   int fd = memfd_create("libcuda.so.1", MFD_CLOEXEC);
   snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-  if (fd >= 0 && write(fd, driver, sizeof driver - 1) == (ssize_t)sizeof driver - 1) loaded = dlopen(path, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
+  if (fd >= 0 && write(fd, driver, sizeof driver - 1) == (ssize_t)sizeof driver - 1)
+    loaded = dlopen(path, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
   const char *why = loaded ? NULL : dlerror();
   if (fd >= 0) close(fd);
-  return loaded ? NULL : mscrt_fail(MSCRT_ENVIRONMENT, "the driver that does nothing cannot be loaded: %s", why ? why : "no memory file");
+  return loaded ? NULL
+                : mscrt_fail(MSCRT_ENVIRONMENT, "the driver that does nothing cannot be loaded: %s",
+                             why ? why : "no memory file");
 }
 
 /* ---- a GPU ---- */
 
-/* As the library calls what it asks of a GPU; all from compute capability 8.0 on are alike in what stands here as a number. */
-#define FORM                                                                                                                            \
-  "{\"deviceName\": \"%s\", \"deviceVer\": %d, \"driverVer\": 13000, \"cudaDeviceId\": 0, \"pciDeviceId\": 0, \"isTccDriver\": 0, "      \
-  "\"supportCoopLaunch\": 1, \"multiProcessorCount\": %" PRId64 ", \"smClockRateKHz\": %" PRId64 ", \"memClockRateKHz\": %" PRId64 ", "  \
-  "\"totalGlobalMem\": %" PRId64 ", \"l2CacheSize\": %" PRId64 ", \"maxSharedMemoryPerSM\": %" PRId64 ", "                              \
-  "\"maxSharedMemoryPerBlock\": 49152, \"maxSharedMemoryPerBlockOptin\": %" PRId64 ", \"reservedSharedMemoryPerBlock\": %d, "           \
-  "\"maxThreadsPerSM\": %" PRId64 ", \"maxCtasPerSM\": %" PRId64 ", \"maxThreadsPerBlock\": 1024, \"warpSize\": 32, "                   \
-  "\"regsPerBlock\": 65536, \"maxRegistersPerSM\": 65536, \"maxGridSize\": [2147483647, 65535, 65535], \"maxBlockSize\": [1024, 1024, 64]}"
+/* As the library calls what it asks of a GPU; all from compute capability 8.0 on are alike in what stands here
+ * as a number. */
+#define FORM                                                                                                    \
+  "{\"deviceName\": \"%s\", \"deviceVer\": %d, \"driverVer\": 13000, \"cudaDeviceId\": 0, \"pciDeviceId\": 0, " \
+  "\"isTccDriver\": 0, "                                                                                        \
+  "\"supportCoopLaunch\": 1, \"multiProcessorCount\": %" PRId64 ", \"smClockRateKHz\": %" PRId64                \
+  ", \"memClockRateKHz\": %" PRId64                                                                             \
+  ", "                                                                                                          \
+  "\"totalGlobalMem\": %" PRId64 ", \"l2CacheSize\": %" PRId64 ", \"maxSharedMemoryPerSM\": %" PRId64           \
+  ", "                                                                                                          \
+  "\"maxSharedMemoryPerBlock\": 49152, \"maxSharedMemoryPerBlockOptin\": %" PRId64                              \
+  ", \"reservedSharedMemoryPerBlock\": %d, "                                                                    \
+  "\"maxThreadsPerSM\": %" PRId64 ", \"maxCtasPerSM\": %" PRId64                                                \
+  ", \"maxThreadsPerBlock\": 1024, \"warpSize\": 32, "                                                          \
+  "\"regsPerBlock\": 65536, \"maxRegistersPerSM\": 65536, \"maxGridSize\": [2147483647, 65535, 65535], "        \
+  "\"maxBlockSize\": [1024, 1024, 64]}"
 
 enum { RESERVED = 1024 /* bytes of shared memory that are the driver's, of each block */ };
 
@@ -56,7 +69,8 @@ mscrt_status *mscrt_dnn_describe(const mscrt_gpu *gpu, mscrt_dnn *out) {
   MSCRT_CHECK(mscrt_new_array(&out->graph, 1)); /* none of the plan's: who holds the descriptor of the GPU */
   mscrt_dnn_builder b = {.api = &out->api, .out = out->graph};
   plain_name(gpu->name, name);
-  int n = snprintf(text, sizeof text, FORM, name, 10 * gpu->arch, gpu->multiprocessors, gpu->clock_hz / 1000, gpu->memory_clock_hz / 1000, gpu->memory_bytes, gpu->cache_bytes, gpu->shared_bytes,
+  int n = snprintf(text, sizeof text, FORM, name, 10 * gpu->arch, gpu->multiprocessors, gpu->clock_hz / 1000,
+                   gpu->memory_clock_hz / 1000, gpu->memory_bytes, gpu->cache_bytes, gpu->shared_bytes,
                    gpu->shared_bytes - RESERVED, RESERVED, gpu->threads, gpu->blocks);
   out->device = mscrt_dnn_new(&b, MSCRT_CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
   mscrt_dnn_set(&b, out->device, MSCRT_CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, MSCRT_CUDNN_TYPE_CHAR, n, text);
@@ -77,7 +91,8 @@ mscrt_status *mscrt_dnn_text(const mscrt_dnn *d, const mscrt_dnn_graph *g, char 
   int64_t bytes = 0, written = 0;
   *out_text = NULL;
   dnn_result r = d->api.cudnnBackendGetAttribute(g->plan, name, MSCRT_CUDNN_TYPE_CHAR, 0, &bytes, NULL);
-  if (!r && (bytes < 1 || !(*out_text = calloc(1, (size_t)bytes + 1)))) return mscrt_fail(MSCRT_NO_MEMORY, "an engine of %" PRId64 " bytes", bytes);
+  if (!r && (bytes < 1 || !(*out_text = calloc(1, (size_t)bytes + 1))))
+    return mscrt_fail(MSCRT_NO_MEMORY, "an engine of %" PRId64 " bytes", bytes);
   if (!r) r = d->api.cudnnBackendGetAttribute(g->plan, name, MSCRT_CUDNN_TYPE_CHAR, bytes, &written, *out_text);
   if (!r) return NULL;
   free(*out_text);

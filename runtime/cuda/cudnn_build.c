@@ -4,20 +4,25 @@
 /* ---- descriptors ---- */
 
 static bool is_done(mscrt_dnn_builder *b, dnn_result r, const char *what) {
-  if (r && !b->failed) b->failed = mscrt_fail(MSCRT_ENVIRONMENT, "cuDNN: %s failed: %s", what, b->api->cudnnGetErrorString(r));
+  if (r && !b->failed)
+    b->failed = mscrt_fail(MSCRT_ENVIRONMENT, "cuDNN: %s failed: %s", what, b->api->cudnnGetErrorString(r));
   return !b->failed;
 }
 
 dnn_descriptor mscrt_dnn_new(mscrt_dnn_builder *b, unsigned type) {
   dnn_descriptor d = NULL;
   if (b->failed) return NULL;
-  if (b->out->num_made == MSCRT_DNN_MADE) b->failed = mscrt_fail(MSCRT_BUG, "a graph of more than %d descriptors", MSCRT_DNN_MADE);
-  if (b->failed || !is_done(b, b->api->cudnnBackendCreateDescriptor(type, &d), "cudnnBackendCreateDescriptor")) return NULL;
+  if (b->out->num_made == MSCRT_DNN_MADE)
+    b->failed = mscrt_fail(MSCRT_BUG, "a graph of more than %d descriptors", MSCRT_DNN_MADE);
+  if (b->failed || !is_done(b, b->api->cudnnBackendCreateDescriptor(type, &d), "cudnnBackendCreateDescriptor"))
+    return NULL;
   return b->out->made[b->out->num_made++] = d;
 }
 
-void mscrt_dnn_set(mscrt_dnn_builder *b, dnn_descriptor d, unsigned name, unsigned type, int64_t num, const void *elements) {
-  if (!b->failed) is_done(b, b->api->cudnnBackendSetAttribute(d, name, type, num, elements), "cudnnBackendSetAttribute");
+void mscrt_dnn_set(mscrt_dnn_builder *b, dnn_descriptor d, unsigned name, unsigned type, int64_t num,
+                   const void *elements) {
+  if (!b->failed)
+    is_done(b, b->api->cudnnBackendSetAttribute(d, name, type, num, elements), "cudnnBackendSetAttribute");
 }
 
 void mscrt_dnn_link(mscrt_dnn_builder *b, dnn_descriptor d, unsigned name, dnn_descriptor to) {
@@ -29,15 +34,19 @@ dnn_descriptor mscrt_dnn_done(mscrt_dnn_builder *b, dnn_descriptor d) {
 }
 
 void mscrt_dnn_add(mscrt_dnn_builder *b, dnn_descriptor operation) {
-  if (b->num_operations == MSCRT_DNN_OPERATIONS && !b->failed) b->failed = mscrt_fail(MSCRT_BUG, "a graph of more than %d operations", MSCRT_DNN_OPERATIONS);
+  if (b->num_operations == MSCRT_DNN_OPERATIONS && !b->failed)
+    b->failed = mscrt_fail(MSCRT_BUG, "a graph of more than %d operations", MSCRT_DNN_OPERATIONS);
   if ((operation = mscrt_dnn_done(b, operation))) b->operation[b->num_operations++] = operation;
 }
 
 /* ---- tensors ---- */
 
-unsigned mscrt_dnn_type(mscrt_dtype d) { return d == MSCRT_F16 ? MSCRT_CUDNN_DATA_HALF : d == MSCRT_BF16 ? MSCRT_CUDNN_DATA_BFLOAT16 : MSCRT_CUDNN_DATA_FLOAT; }
+unsigned mscrt_dnn_type(mscrt_dtype d) {
+  return d == MSCRT_F16 ? MSCRT_CUDNN_DATA_HALF : d == MSCRT_BF16 ? MSCRT_CUDNN_DATA_BFLOAT16 : MSCRT_CUDNN_DATA_FLOAT;
+}
 
-static dnn_descriptor tensor(mscrt_dnn_builder *b, int64_t number, unsigned type, const int64_t dim[4], const int64_t stride[4]) {
+static dnn_descriptor tensor(mscrt_dnn_builder *b, int64_t number, unsigned type, const int64_t dim[4],
+                             const int64_t stride[4]) {
   int64_t alignment = MSCRT_DNN_ALIGN;
   dnn_descriptor t = mscrt_dnn_new(b, MSCRT_CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   mscrt_dnn_set(b, t, MSCRT_CUDNN_ATTR_TENSOR_UNIQUE_ID, MSCRT_CUDNN_TYPE_INT64, 1, &number);
@@ -78,13 +87,17 @@ dnn_descriptor mscrt_dnn_operand(mscrt_dnn_builder *b, uint32_t i) {
 
 dnn_descriptor mscrt_dnn_transposed(mscrt_dnn_builder *b, uint32_t i) {
   const mscrt_graph_tensor *o = &b->g->operand[i];
-  const int64_t dim[] = {o->dim[0], o->dim[1], o->dim[3], o->dim[2]}, stride[] = {o->stride[0], o->stride[1], o->stride[3], o->stride[2]};
+  const int64_t dim[] = {o->dim[0], o->dim[1], o->dim[3], o->dim[2]},
+                stride[] = {o->stride[0], o->stride[1], o->stride[3], o->stride[2]};
   return mscrt_dnn_done(b, tensor(b, number_of(b, i), mscrt_dnn_type(o->dtype), dim, stride));
 }
 
 dnn_descriptor mscrt_dnn_number(mscrt_dnn_builder *b, float number) {
   static const int64_t one[] = {1, 1, 1, 1};
-  return flagged(b, tensor(b, bind(b, (mscrt_dnn_binding){.place = MSCRT_DNN_NUMBER, .number = number}), MSCRT_CUDNN_DATA_FLOAT, one, one), MSCRT_CUDNN_ATTR_TENSOR_IS_BY_VALUE);
+  return flagged(b,
+                 tensor(b, bind(b, (mscrt_dnn_binding){.place = MSCRT_DNN_NUMBER, .number = number}),
+                        MSCRT_CUDNN_DATA_FLOAT, one, one),
+                 MSCRT_CUDNN_ATTR_TENSOR_IS_BY_VALUE);
 }
 
 static void row_major(const int64_t dim[4], int64_t out_stride[4]) {
@@ -102,7 +115,8 @@ dnn_descriptor mscrt_dnn_own(mscrt_dnn_builder *b, const int64_t dim[4], bool ze
 }
 
 static dnn_descriptor step(mscrt_dnn_builder *b, unsigned type, const int64_t dim[4], const int64_t stride[4]) {
-  return flagged(b, tensor(b, MSCRT_DNN_TENSORS + ++b->num_tensors, type, dim, stride), MSCRT_CUDNN_ATTR_TENSOR_IS_VIRTUAL);
+  return flagged(b, tensor(b, MSCRT_DNN_TENSORS + ++b->num_tensors, type, dim, stride),
+                 MSCRT_CUDNN_ATTR_TENSOR_IS_VIRTUAL);
 }
 
 dnn_descriptor mscrt_dnn_step(mscrt_dnn_builder *b, unsigned type, const int64_t dim[4], bool transposed) {
@@ -139,7 +153,8 @@ static dnn_descriptor pointwise(mscrt_dnn_builder *b, unsigned mode, unsigned ty
   return p;
 }
 
-static void add_pointwise(mscrt_dnn_builder *b, dnn_descriptor p, dnn_descriptor x, dnn_descriptor second, dnn_descriptor third, dnn_descriptor y) {
+static void add_pointwise(mscrt_dnn_builder *b, dnn_descriptor p, dnn_descriptor x, dnn_descriptor second,
+                          dnn_descriptor third, dnn_descriptor y) {
   mscrt_dnn_done(b, p);
   dnn_descriptor o = mscrt_dnn_new(b, MSCRT_CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
   mscrt_dnn_link(b, o, MSCRT_CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, p);
@@ -150,7 +165,8 @@ static void add_pointwise(mscrt_dnn_builder *b, dnn_descriptor p, dnn_descriptor
   mscrt_dnn_add(b, o);
 }
 
-void mscrt_dnn_pointwise(mscrt_dnn_builder *b, unsigned mode, unsigned type, dnn_descriptor x, dnn_descriptor second, dnn_descriptor third, dnn_descriptor y) {
+void mscrt_dnn_pointwise(mscrt_dnn_builder *b, unsigned mode, unsigned type, dnn_descriptor x, dnn_descriptor second,
+                         dnn_descriptor third, dnn_descriptor y) {
   add_pointwise(b, pointwise(b, mode, type), x, second, third, y);
 }
 

@@ -24,7 +24,9 @@ static mscrt_status *find_device(mscrt_context *c) {
   int num = 0, major = 0, minor = 0;
   cu_result r = g->cu.cuInit(0);
   if (!r) r = g->cu.cuDeviceGetCount(&num);
-  if (r == MSCRT_CUDA_ERROR_NO_DEVICE || (!r && num < 1)) return mscrt_fail(MSCRT_ENVIRONMENT, "the plan is for GPUs, but the driver finds none (see also CUDA_VISIBLE_DEVICES)");
+  if (r == MSCRT_CUDA_ERROR_NO_DEVICE || (!r && num < 1))
+    return mscrt_fail(MSCRT_ENVIRONMENT,
+                      "the plan is for GPUs, but the driver finds none (see also CUDA_VISIBLE_DEVICES)");
   if (r) return mscrt_cuda_failure(&g->cu, r, "cuInit");
   g->num_devices = num;
   g->ordinal = c->o.rank % num; /* more ranks than GPUs share them */
@@ -51,9 +53,12 @@ static mscrt_status *no_image(const mscrt_context *c) {
   size_t n = 0;
   for (uint32_t i = 0; i < plan_plan_images_num(c->plan->root) && n + 24 < sizeof list; i++) {
     plan_image m = plan_plan_images(c->plan->root, i);
-    n += (size_t)snprintf(list + n, sizeof list - n, "%ssm_%u%s", n ? ", " : "", plan_image_arch(m), plan_image_kind(m) == PLAN_IMAGE_KIND_PTX ? " and later" : "");
+    n += (size_t)snprintf(list + n, sizeof list - n, "%ssm_%u%s", n ? ", " : "", plan_image_arch(m),
+                          plan_image_kind(m) == PLAN_IMAGE_KIND_PTX ? " and later" : "");
   }
-  return mscrt_fail(MSCRT_ENVIRONMENT, "the plan's code is for %s; GPU %d, %s, is sm_%d, and no plan is for one that is older than sm_80", list, c->cuda->ordinal, c->cuda->name, c->cuda->arch);
+  return mscrt_fail(MSCRT_ENVIRONMENT,
+                    "the plan's code is for %s; GPU %d, %s, is sm_%d, and no plan is for one that is older than sm_80",
+                    list, c->cuda->ordinal, c->cuda->name, c->cuda->arch);
 }
 
 /* The image lies in memory of its own: the driver wants it aligned. */
@@ -71,13 +76,21 @@ static mscrt_status *load_image(mscrt_cuda *g, plan_image m, cu_result *out_resu
 /* What the driver has against the last of the plan's images. */
 static mscrt_status *refused(const mscrt_cuda *g, cu_result r, char *log, size_t log_room) {
   char clean[256];
-  const char *why = r == MSCRT_CUDA_ERROR_UNSUPPORTED_PTX_VERSION  ? "are in a version of PTX that the driver is too old for: install a newer one"
-                    : r == MSCRT_CUDA_ERROR_JIT_COMPILER_NOT_FOUND ? "are PTX, which the driver cannot compile: install its library libnvidia-ptxjitcompiler.so.1"
-                    : r == MSCRT_CUDA_ERROR_JIT_COMPILATION_DISABLED ? "are PTX, which the driver may not compile: CUDA_DISABLE_PTX_JIT is set"
-                    : r == MSCRT_CUDA_ERROR_NO_BINARY_FOR_GPU      ? "are not for this GPU, the driver says"
-                                                                   : NULL;
-  if (why) return mscrt_fail(MSCRT_ENVIRONMENT, "the plan's kernels %s, or compile with --target cuda:sm_%d where ptxas is (GPU %d, %s, driver for CUDA %d.%d)", why, g->arch, g->ordinal, g->name, g->driver / 1000, g->driver % 1000 / 10);
-  return mscrt_within(mscrt_cuda_failure(&g->cu, r, "cuModuleLoadDataEx"), "the plan's kernels%s%s", *log ? ": " : "", mscrt_clean(log, log_room, clean, sizeof clean));
+  const char *why = r == MSCRT_CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+                        ? "are in a version of PTX that the driver is too old for: install a newer one"
+                    : r == MSCRT_CUDA_ERROR_JIT_COMPILER_NOT_FOUND
+                        ? "are PTX, which the driver cannot compile: install its library libnvidia-ptxjitcompiler.so.1"
+                    : r == MSCRT_CUDA_ERROR_JIT_COMPILATION_DISABLED
+                        ? "are PTX, which the driver may not compile: CUDA_DISABLE_PTX_JIT is set"
+                    : r == MSCRT_CUDA_ERROR_NO_BINARY_FOR_GPU ? "are not for this GPU, the driver says"
+                                                              : NULL;
+  if (why)
+    return mscrt_fail(
+        MSCRT_ENVIRONMENT,
+        "the plan's kernels %s, or compile with --target cuda:sm_%d where ptxas is (GPU %d, %s, driver for CUDA %d.%d)",
+        why, g->arch, g->ordinal, g->name, g->driver / 1000, g->driver % 1000 / 10);
+  return mscrt_within(mscrt_cuda_failure(&g->cu, r, "cuModuleLoadDataEx"), "the plan's kernels%s%s", *log ? ": " : "",
+                      mscrt_clean(log, log_room, clean, sizeof clean));
 }
 
 /* The first image that this driver takes: machine code may be newer than it, and so may PTX. */
@@ -91,7 +104,10 @@ static mscrt_status *load_module(mscrt_context *c) {
     plan_image m = plan_plan_images(c->plan->root, i);
     if (!fits(g, m)) continue;
     if (tried && g->cu.cuGetErrorName(r, &name)) name = "an error that it does not name";
-    if (tried) mscrt_tell(c, MSCRT_LOG_WARNING, "rank %d: the driver of GPU %d refuses the plan's machine code (%s); it compiles the PTX", c->o.rank, g->ordinal, name);
+    if (tried)
+      mscrt_tell(c, MSCRT_LOG_WARNING,
+                 "rank %d: the driver of GPU %d refuses the plan's machine code (%s); it compiles the PTX", c->o.rank,
+                 g->ordinal, name);
     tried = true;
     *log = 0;
     MSCRT_CHECK(load_image(g, m, &r, log, sizeof log));
@@ -109,7 +125,8 @@ static mscrt_status *find_kernels(mscrt_context *c) {
   for (uint32_t i = 0; i < num; i++) {
     const char *name = plan_kernel_name(plan_plan_kernels(c->plan->root, i));
     cu_result r = g->cu.cuModuleGetFunction(&g->kernel[i], g->module, name);
-    if (r == MSCRT_CUDA_ERROR_NOT_FOUND) return mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: its code has no kernel %s", name);
+    if (r == MSCRT_CUDA_ERROR_NOT_FOUND)
+      return mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: its code has no kernel %s", name);
     if (r) return mscrt_cuda_failure(&g->cu, r, "cuModuleGetFunction");
   }
   return NULL;
@@ -132,7 +149,8 @@ static uint32_t count_checking_calls(const mscrt_context *c) {
 static mscrt_status *make_moves(mscrt_context *c, bool linked) {
   MSCRT_CHECK(mscrt_new_array(&c->cuda->moves, c->plan->num_collectives));
   for (uint32_t i = 0; i < c->plan->num_collectives; i++)
-    if (!c->plan->collective[i].num_members && (linked || c->exchange[i].group.num == 1)) MSCRT_CHECK(mscrt_moves_make(c, i, &c->cuda->moves[i]));
+    if (!c->plan->collective[i].num_members && (linked || c->exchange[i].group.num == 1))
+      MSCRT_CHECK(mscrt_moves_make(c, i, &c->cuda->moves[i]));
   return NULL;
 }
 
@@ -140,28 +158,37 @@ static mscrt_status *make_moves(mscrt_context *c, bool linked) {
 static mscrt_status *connect(mscrt_context *c) {
   const char *comm = c->o.comm;
   bool enough = c->cuda->num_devices >= c->o.ranks, linked = c->o.ranks > 1 && (comm ? !strcmp(comm, "nccl") : enough);
-  if (linked && !enough) return mscrt_fail(MSCRT_ENVIRONMENT, "NCCL connects ranks that have a GPU each: %d ranks, %d GPU%s; run with --comm local", c->o.ranks, c->cuda->num_devices, c->cuda->num_devices == 1 ? "" : "s");
+  if (linked && !enough)
+    return mscrt_fail(MSCRT_ENVIRONMENT,
+                      "NCCL connects ranks that have a GPU each: %d ranks, %d GPU%s; run with --comm local", c->o.ranks,
+                      c->cuda->num_devices, c->cuda->num_devices == 1 ? "" : "s");
   MSCRT_CHECK(make_moves(c, linked));
   return linked ? mscrt_links_open(c) : NULL;
 }
 
 static mscrt_status *too_little(const mscrt_context *c, size_t free_bytes, size_t all) {
   const mscrt_cuda *g = c->cuda;
-  return mscrt_fail(MSCRT_NO_MEMORY, "rank %d needs %" PRIu64 " bytes of the memory of GPU %d, %s: %zu are free of %zu%s", c->o.rank, g->memory_bytes, g->ordinal, g->name, free_bytes, all,
+  return mscrt_fail(MSCRT_NO_MEMORY,
+                    "rank %d needs %" PRIu64 " bytes of the memory of GPU %d, %s: %zu are free of %zu%s", c->o.rank,
+                    g->memory_bytes, g->ordinal, g->name, free_bytes, all,
                     g->memory_bytes > free_bytes ? "" : ", but not in one piece");
 }
 
 /* Another rank, or another program, may take what was free a moment ago. */
 static mscrt_status *allocate(mscrt_context *c) {
   mscrt_cuda *g = c->cuda;
-  uint64_t values = aligned(c->arena_bytes - c->mailbox_bytes), constants = aligned(plan_plan_constants_num(c->plan->root)), flags = aligned(sizeof(int32_t) * (count_checking_calls(c) + 1));
+  uint64_t values = aligned(c->arena_bytes - c->mailbox_bytes),
+           constants = aligned(plan_plan_constants_num(c->plan->root)),
+           flags = aligned(sizeof(int32_t) * (count_checking_calls(c) + 1));
   size_t free_bytes = 0, all = 0;
   g->workspace_bytes = plan_plan_workspace_bytes(c->plan->root);
-  g->memory_bytes = values + constants + flags + aligned(g->workspace_bytes) + (g->links ? mscrt_links_bytes(g->links) : 0);
+  g->memory_bytes =
+      values + constants + flags + aligned(g->workspace_bytes) + (g->links ? mscrt_links_bytes(g->links) : 0);
   MSCRT_CUDA(&g->cu, cuMemGetInfo_v2, &free_bytes, &all);
   if (g->memory_bytes > free_bytes) return too_little(c, free_bytes, all);
   cu_result r = g->cu.cuMemAlloc_v2(&g->memory, g->memory_bytes);
-  if (r == MSCRT_CUDA_ERROR_OUT_OF_MEMORY && !g->cu.cuMemGetInfo_v2(&free_bytes, &all)) return too_little(c, free_bytes, all);
+  if (r == MSCRT_CUDA_ERROR_OUT_OF_MEMORY && !g->cu.cuMemGetInfo_v2(&free_bytes, &all))
+    return too_little(c, free_bytes, all);
   if (r) return mscrt_cuda_failure(&g->cu, r, "cuMemAlloc");
   c->memory = (uint8_t *)(uintptr_t)(g->memory - c->mailbox_bytes);
   c->constants = (uint8_t *)(uintptr_t)(g->memory + values);
@@ -171,7 +198,8 @@ static mscrt_status *allocate(mscrt_context *c) {
   return NULL;
 }
 
-/* So that copies of inputs go on by themselves.  Where the system does not let it be they do not, and no more is lost. */
+/* So that copies of inputs go on by themselves.  Where the system does not let it be they do not, and no
+ * more is lost. */
 static void pin_inputs(mscrt_context *c, uint64_t bytes) {
   mscrt_cuda *g = c->cuda;
   const char *name = "an error that the driver does not name";
@@ -179,7 +207,8 @@ static void pin_inputs(mscrt_context *c, uint64_t bytes) {
   g->inputs_pinned = !r;
   if (!r) return;
   g->cu.cuGetErrorName(r, &name);
-  mscrt_tell(c, MSCRT_LOG_WARNING, "rank %d: the memory of inputs cannot be pinned (%s): they go to the GPU more slowly", c->o.rank, name);
+  mscrt_tell(c, MSCRT_LOG_WARNING,
+             "rank %d: the memory of inputs cannot be pinned (%s): they go to the GPU more slowly", c->o.rank, name);
 }
 
 /* Constants, once. */
@@ -187,7 +216,8 @@ static mscrt_status *prepare_memory(mscrt_context *c) {
   mscrt_cuda *g = c->cuda;
   uint64_t inputs = c->input_slots * c->input_stride;
   if (plan_plan_constants_num(c->plan->root))
-    MSCRT_CUDA(&g->cu, cuMemcpyHtoDAsync_v2, (cu_address)(uintptr_t)c->constants, plan_plan_constants_data(c->plan->root), plan_plan_constants_num(c->plan->root), g->stream);
+    MSCRT_CUDA(&g->cu, cuMemcpyHtoDAsync_v2, (cu_address)(uintptr_t)c->constants,
+               plan_plan_constants_data(c->plan->root), plan_plan_constants_num(c->plan->root), g->stream);
   MSCRT_CUDA(&g->cu, cuMemHostAlloc, (void **)&g->results, sizeof(int32_t) * (count_checking_calls(c) + 1) + 16, 0);
   if (inputs) pin_inputs(c, inputs);
   return mscrt_cuda_wait(c);
@@ -240,7 +270,9 @@ static mscrt_status *collect_flags(mscrt_context *c, uint32_t *out_parameters) {
 
 uint64_t mscrt_cuda_low_bits(const mscrt_context *c, const mscrt_record *r, uint32_t buffer) {
   uint8_t space = r->space ? r->space[buffer] : PLAN_SPACE_SCRATCH;
-  uint64_t stride = space == PLAN_SPACE_INPUT ? c->input_stride : space > PLAN_SPACE_TILE ? c->plan->stage[c->stage].bytes[space] : 0;
+  uint64_t stride = space == PLAN_SPACE_INPUT ? c->input_stride
+                    : space > PLAN_SPACE_TILE ? c->plan->stage[c->stage].bytes[space]
+                                              : 0;
   return (uint64_t)(uintptr_t)r->buffers[buffer] | stride;
 }
 
@@ -272,7 +304,8 @@ static mscrt_status *launch(mscrt_context *c, const mscrt_turn *t) {
   g->parameters[n++] = (void *)(uintptr_t)&r->extent;
   for (uint32_t i = 0; i < plan_kernel_num_dims(kernel); i++) g->parameters[n++] = (void *)(uintptr_t)&r->dims[i];
   for (uint32_t i = 0; i < plan_kernel_num_scalars(kernel); i++) g->parameters[n++] = (void *)(uintptr_t)&r->scalars[i];
-  MSCRT_CUDA(&g->cu, cuLaunchKernel, g->kernel[r->index], blocks, 1, 1, plan_kernel_threads(kernel), 1, 1, 0, g->stream, g->parameters, NULL);
+  MSCRT_CUDA(&g->cu, cuLaunchKernel, g->kernel[r->index], blocks, 1, 1, plan_kernel_threads(kernel), 1, 1, 0, g->stream,
+             g->parameters, NULL);
   return NULL;
 }
 
@@ -290,7 +323,9 @@ static bool is_full(mscrt_cuda *g) { return !g->capturing && ++g->issued % QUEUE
 
 /* Each call is waited for where calls are measured: else only the launch would be. */
 static mscrt_status *compute(mscrt_context *c, const mscrt_turn *t) {
-  MSCRT_CHECK(mscrt_within(issue(c, t), "rank %d: step %" PRId64 ": %s%s%s", c->o.rank, t->step, t->record->name ? t->record->name : "a call", t->record->loc ? " at " : "", t->record->loc ? t->record->loc : ""));
+  MSCRT_CHECK(mscrt_within(issue(c, t), "rank %d: step %" PRId64 ": %s%s%s", c->o.rank, t->step,
+                           t->record->name ? t->record->name : "a call", t->record->loc ? " at " : "",
+                           t->record->loc ? t->record->loc : ""));
   if (c->timeline) return mscrt_cuda_wait_alone(c, t->record);
   return is_full(c->cuda) ? mscrt_cuda_wait(c) : NULL;
 }
@@ -299,7 +334,9 @@ static mscrt_status *collective(mscrt_context *c, mscrt_pool *pool, const mscrt_
   return c->cuda->links ? mscrt_links_collective(c, t) : mscrt_cuda_host_collective(c, pool, t, out_ticket);
 }
 
-static mscrt_status *message(mscrt_context *c, const mscrt_turn *t) { return c->cuda->links ? mscrt_links_message(c, t) : mscrt_cuda_host_message(c, t); }
+static mscrt_status *message(mscrt_context *c, const mscrt_turn *t) {
+  return c->cuda->links ? mscrt_links_message(c, t) : mscrt_cuda_host_message(c, t);
+}
 
 static mscrt_status *wait_for(mscrt_context *c, const mscrt_turn *t, uint32_t upto) {
   (void)t;
@@ -311,17 +348,20 @@ static mscrt_status *wait_for(mscrt_context *c, const mscrt_turn *t, uint32_t up
 /* The host's memory is not pinned there, so the driver may wait for the stream: only when that is empty. */
 static mscrt_status *down(mscrt_context *c, uint64_t offset, uint64_t bytes) {
   MSCRT_CHECK(mscrt_cuda_wait(c));
-  MSCRT_CUDA(&c->cuda->cu, cuMemcpyDtoHAsync_v2, c->arena + offset, (cu_address)(uintptr_t)(c->memory + offset), bytes, c->cuda->stream);
+  MSCRT_CUDA(&c->cuda->cu, cuMemcpyDtoHAsync_v2, c->arena + offset, (cu_address)(uintptr_t)(c->memory + offset), bytes,
+             c->cuda->stream);
   return mscrt_cuda_wait(c);
 }
 
 static mscrt_status *up(mscrt_context *c, uint64_t offset, uint64_t bytes) {
   MSCRT_CHECK(mscrt_cuda_wait(c));
-  MSCRT_CUDA(&c->cuda->cu, cuMemcpyHtoDAsync_v2, (cu_address)(uintptr_t)(c->memory + offset), c->arena + offset, bytes, c->cuda->stream);
+  MSCRT_CUDA(&c->cuda->cu, cuMemcpyHtoDAsync_v2, (cu_address)(uintptr_t)(c->memory + offset), c->arena + offset, bytes,
+             c->cuda->stream);
   return mscrt_cuda_wait(c);
 }
 
-static mscrt_status *copied(mscrt_context *c, mscrt_status *(*copy)(mscrt_context *, uint64_t, uint64_t), uint64_t offset, uint64_t bytes) {
+static mscrt_status *copied(mscrt_context *c, mscrt_status *(*copy)(mscrt_context *, uint64_t, uint64_t),
+                            uint64_t offset, uint64_t bytes) {
   if (!bytes) return NULL;
   if (c->cuda->stuck) return mscrt_fail(MSCRT_STUCK, "rank %d: the GPU does not come to its end", c->o.rank);
   MSCRT_CHECK(mscrt_cuda_enter(c->cuda));
@@ -385,5 +425,6 @@ static void close_cuda(mscrt_context *c) {
 }
 
 const mscrt_device mscrt_device_cuda = {
-  .name = "cuda", .holds_values = true, .open = open_cuda, .ready = ready_cuda, .close = close_cuda, .fetch = fetch, .store = store, .set_micro = set_micro,
+  .name = "cuda", .holds_values = true, .open = open_cuda, .ready = ready_cuda, .close = close_cuda, .fetch = fetch,
+      .store = store, .set_micro = set_micro,
   .run = mscrt_cuda_run, .wait = wait_for, .compute = compute, .message = message, .collective = collective};

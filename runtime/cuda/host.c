@@ -1,19 +1,24 @@
-/* host.c: collectives and messages of GPUs through the host: values come down, ranks exchange them in the memory that they
- * share, results go up.  Any number of ranks may use one GPU.  Right rather than fast: every exchange waits. */
+/* host.c: collectives and messages of GPUs through the host: values come down, ranks exchange them in the memory that
+ * they share, results go up.  Any number of ranks may use one GPU.  Right rather than fast: every exchange waits. */
 #include "runtime/cuda/cuda.h"
 
 static mscrt_status *down(mscrt_context *c, uint64_t offset, uint64_t bytes) {
-  if (bytes) MSCRT_CUDA(&c->cuda->cu, cuMemcpyDtoHAsync_v2, c->arena + offset, (cu_address)(uintptr_t)(c->memory + offset), bytes, c->cuda->stream);
+  if (bytes)
+    MSCRT_CUDA(&c->cuda->cu, cuMemcpyDtoHAsync_v2, c->arena + offset, (cu_address)(uintptr_t)(c->memory + offset),
+               bytes, c->cuda->stream);
   return NULL;
 }
 
 static mscrt_status *up(mscrt_context *c, uint64_t offset, uint64_t bytes) {
-  if (bytes) MSCRT_CUDA(&c->cuda->cu, cuMemcpyHtoDAsync_v2, (cu_address)(uintptr_t)(c->memory + offset), c->arena + offset, bytes, c->cuda->stream);
+  if (bytes)
+    MSCRT_CUDA(&c->cuda->cu, cuMemcpyHtoDAsync_v2, (cu_address)(uintptr_t)(c->memory + offset), c->arena + offset,
+               bytes, c->cuda->stream);
   return NULL;
 }
 
 /* Peers have done with the host's memory on return, so nothing lingers. */
-mscrt_status *mscrt_cuda_host_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, mscrt_ticket *out_ticket) {
+mscrt_status *mscrt_cuda_host_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t,
+                                         mscrt_ticket *out_ticket) {
   const mscrt_record *r = t->record;
   const mscrt_part *part = mscrt_parts_of(c, r, t->slots, false);
   mscrt_site site = {r->name, r->loc, t->step};
@@ -21,8 +26,10 @@ mscrt_status *mscrt_cuda_host_collective(mscrt_context *c, mscrt_pool *pool, con
   for (uint32_t i = 0; i < r->num_parts; i++) MSCRT_CHECK(down(c, part[i].src, part[i].e->src_bytes));
   MSCRT_CHECK(mscrt_cuda_wait(c));
   MSCRT_CHECK(c->transport->run(c->comm, pool, r->num_parts, part, &site, out_ticket));
-  if (c->transport->lingers(r->num_parts, part) != MSCRT_LINGERS_NOT) MSCRT_CHECK(c->transport->finish(c->comm, part[0].e, *out_ticket, &site));
-  for (uint32_t i = 0; i < r->num_parts; i++) MSCRT_CHECK(up(c, (uint64_t)((uint8_t *)part[i].dst - c->arena), part[i].e->dst_bytes));
+  if (c->transport->lingers(r->num_parts, part) != MSCRT_LINGERS_NOT)
+    MSCRT_CHECK(c->transport->finish(c->comm, part[0].e, *out_ticket, &site));
+  for (uint32_t i = 0; i < r->num_parts; i++)
+    MSCRT_CHECK(up(c, (uint64_t)((uint8_t *)part[i].dst - c->arena), part[i].e->dst_bytes));
   return mscrt_cuda_wait(c);
 }
 

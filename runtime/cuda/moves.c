@@ -17,7 +17,8 @@ static bool joins(mscrt_copy *last, uint64_t to, uint64_t from, uint64_t width) 
     return true;
   }
   if (width != last->width || to < last->to + width || from < last->from + width) return false;
-  uint64_t to_pitch = last->height == 1 ? to - last->to : last->to_pitch, from_pitch = last->height == 1 ? from - last->from : last->from_pitch;
+  uint64_t to_pitch = last->height == 1 ? to - last->to : last->to_pitch,
+           from_pitch = last->height == 1 ? from - last->from : last->from_pitch;
   if (to != last->to + last->height * to_pitch || from != last->from + last->height * from_pitch) return false;
   last->to_pitch = to_pitch, last->from_pitch = from_pitch;
   last->height++;
@@ -34,7 +35,8 @@ typedef struct {
 static void add_run(void *user, int64_t to, int64_t from, int64_t num) {
   gathering *g = user;
   mscrt_copies *l = g->list;
-  uint64_t at = g->to + (uint64_t)to * g->bytes, there = g->from + (uint64_t)from * g->bytes, width = (uint64_t)num * g->bytes;
+  uint64_t at = g->to + (uint64_t)to * g->bytes, there = g->from + (uint64_t)from * g->bytes,
+           width = (uint64_t)num * g->bytes;
   if (l->num > g->first && joins(&l->copy[l->num - 1], at, there, width)) return;
   if (l->num == l->room) {
     mscrt_copy *more = realloc(l->copy, (l->room = 2 * l->room + 8) * sizeof *more);
@@ -57,33 +59,44 @@ static bool take_single(mscrt_copies *l, uint32_t first, mscrt_copy *out_copy) {
   return true;
 }
 
-mscrt_status *mscrt_copies_issue(const mscrt_cuda_api *cu, const mscrt_copies *copies, cu_address to, cu_address from, cu_stream s) {
+mscrt_status *mscrt_copies_issue(const mscrt_cuda_api *cu, const mscrt_copies *copies, cu_address to, cu_address from,
+                                 cu_stream s) {
   for (uint32_t i = 0; i < copies->num; i++) {
     const mscrt_copy *k = &copies->copy[i];
-    cu_copy_2d rows = {.src_kind = MSCRT_CU_MEMORYTYPE_DEVICE, .dst_kind = MSCRT_CU_MEMORYTYPE_DEVICE, .src = from + k->from, .dst = to + k->to,
-                       .src_pitch = k->from_pitch, .dst_pitch = k->to_pitch, .width = k->width, .height = k->height};
+    cu_copy_2d rows = {.src_kind = MSCRT_CU_MEMORYTYPE_DEVICE,
+                       .dst_kind = MSCRT_CU_MEMORYTYPE_DEVICE,
+                       .src = from + k->from,
+                       .dst = to + k->to,
+                       .src_pitch = k->from_pitch,
+                       .dst_pitch = k->to_pitch,
+                       .width = k->width,
+                       .height = k->height};
     if (k->height == 1) MSCRT_CUDA(cu, cuMemcpyDtoDAsync_v2, rows.dst, rows.src, k->width, s);
     else MSCRT_CUDA(cu, cuMemcpy2DAsync_v2, &rows, s);
   }
   return NULL;
 }
 
-static mscrt_status *issue_one(const mscrt_cuda_api *cu, const mscrt_copy *k, cu_address to, cu_address from, cu_stream s) {
+static mscrt_status *issue_one(const mscrt_cuda_api *cu, const mscrt_copy *k, cu_address to, cu_address from,
+                               cu_stream s) {
   return k->height ? mscrt_copies_issue(cu, &(mscrt_copies){1, 1, (mscrt_copy *)(uintptr_t)k}, to, from, s) : NULL;
 }
 
-mscrt_status *mscrt_widen_issue(const mscrt_cuda_api *cu, const mscrt_moves *m, cu_address staging, cu_address src, cu_stream s) {
+mscrt_status *mscrt_widen_issue(const mscrt_cuda_api *cu, const mscrt_moves *m, cu_address staging, cu_address src,
+                                cu_stream s) {
   if (!m->wide_elems) return NULL;
   MSCRT_CUDA(cu, cuMemsetD32Async, staging + m->wide_at, 0, m->wide_elems, s);
   return issue_one(cu, &m->widen, staging, m->send[0].direct ? src : staging, s);
 }
 
-mscrt_status *mscrt_narrow_issue(const mscrt_cuda_api *cu, const mscrt_moves *m, cu_address dst, cu_address staging, cu_stream s) {
+mscrt_status *mscrt_narrow_issue(const mscrt_cuda_api *cu, const mscrt_moves *m, cu_address dst, cu_address staging,
+                                 cu_stream s) {
   return m->wide_elems ? issue_one(cu, &m->narrow, m->receive[0].direct ? dst : staging, staging, s) : NULL;
 }
 
 /* Of eight bytes each half in turn, in rows of one word. */
-mscrt_status *mscrt_identity_issue(const mscrt_cuda_api *cu, const mscrt_exchange *e, uint64_t elems, cu_address to, cu_stream s) {
+mscrt_status *mscrt_identity_issue(const mscrt_cuda_api *cu, const mscrt_exchange *e, uint64_t elems, cu_address to,
+                                   cu_stream s) {
   union { uint64_t all; uint32_t word[2]; uint16_t half; uint8_t byte; } v = {0};
   size_t num = (size_t)elems;
   mscrt_fill_identity(e->dtype, e->reduction, &v, 1);
@@ -107,8 +120,8 @@ static bool takes_from(const mscrt_cut *cut, int num_terms, int rank) {
   return false;
 }
 
-/* What the receiver of `e` takes from `rank`, box behind box: out of the sender's value; returns its bytes.  `gaps`: there is room for
- * what it takes from others alone too. */
+/* What the receiver of `e` takes from `rank`, box behind box: out of the sender's value; returns its bytes.  `gaps`:
+ * there is room for what it takes from others alone too. */
 static uint64_t pack_pieces(const mscrt_exchange *e, int rank, bool gaps, uint64_t staging, gathering *g) {
   uint64_t done = 0;
   for (int64_t i = 0; i < e->num_cuts; i++) {
@@ -156,10 +169,12 @@ static bool gathers(const party *p, uint64_t *out_count) {
       mscrt_copies runs = {0};
       gathering g = {.list = &runs, .bytes = 1};
       for (int64_t k = 0; k < e->num_cuts; k++)
-        if (e->cut[k].peer[0] == group->member[i]) msc_box_runs(e->rank, &e->cut[k].box, &e->to_box, &e->cut[k].from_box, add_run, &g);
+        if (e->cut[k].peer[0] == group->member[i])
+          msc_box_runs(e->rank, &e->cut[k].box, &e->to_box, &e->cut[k].from_box, add_run, &g);
       uint64_t count = runs.num == 1 && runs.copy[0].height == 1 ? runs.copy[0].width : 0;
       if (d == 0 && i == 0) *out_count = count;
-      bool fits = !e->fill && e->num_terms == 1 && count && count == *out_count && runs.copy[0].from == 0 && runs.copy[0].to == (uint64_t)i * count;
+      bool fits = !e->fill && e->num_terms == 1 && count && count == *out_count && runs.copy[0].from == 0 &&
+                  runs.copy[0].to == (uint64_t)i * count;
       free(runs.copy);
       if (!fits) return false;
     }
@@ -203,7 +218,8 @@ static mscrt_status *make_direct(const party *p, mscrt_moves *m, uint64_t bytes)
   return NULL;
 }
 
-/* Pieces of all members in a row, each as long as the longest; the own sum behind them.  Who is no term of a sum gives the identity. */
+/* Pieces of all members in a row, each as long as the longest; the own sum behind them.  Who is no term of a sum
+ * gives the identity. */
 static mscrt_status *make_scatter(const party *p, mscrt_moves *m, uint64_t bytes) {
   uint64_t each = m->count * bytes, all = each * (uint64_t)p->own->group.num, own = 0, smallest = each;
   gathering in = {.list = &m->pack, .bytes = bytes}, out = {.list = &m->unpack, .bytes = bytes};
@@ -218,8 +234,10 @@ static mscrt_status *make_scatter(const party *p, mscrt_moves *m, uint64_t bytes
   if (in.no_memory || out.no_memory) return no_memory();
   m->send[0] = (mscrt_move){.bytes = all};
   m->receive[0] = (mscrt_move){.at = aligned(all), .bytes = each};
-  if (!m->identity && smallest == each && take_single(&m->pack, 0, &single)) m->send[0] = (mscrt_move){.direct = true, .at = single.from, .bytes = all};
-  if (own == each && take_single(&m->unpack, 0, &single)) m->receive[0] = (mscrt_move){.direct = true, .at = single.to, .bytes = each};
+  if (!m->identity && smallest == each && take_single(&m->pack, 0, &single))
+    m->send[0] = (mscrt_move){.direct = true, .at = single.from, .bytes = all};
+  if (own == each && take_single(&m->unpack, 0, &single))
+    m->receive[0] = (mscrt_move){.direct = true, .at = single.to, .bytes = each};
   m->staging_bytes = aligned(all) + aligned(each);
   return NULL;
 }
@@ -227,7 +245,8 @@ static mscrt_status *make_scatter(const party *p, mscrt_moves *m, uint64_t bytes
 /* One message to and from each member that has something for the other. */
 static mscrt_status *make_messages(const party *p, mscrt_moves *m, uint64_t bytes) {
   const mscrt_group *group = &p->own->group;
-  gathering in = {.list = &m->pack, .bytes = bytes}, out = {.list = &m->unpack, .bytes = bytes}, here = {.list = &m->local, .bytes = bytes};
+  gathering in = {.list = &m->pack, .bytes = bytes}, out = {.list = &m->unpack, .bytes = bytes},
+            here = {.list = &m->local, .bytes = bytes};
   mscrt_copy single;
   MSCRT_CHECK(mscrt_new_array(&m->send, group->num));
   MSCRT_CHECK(mscrt_new_array(&m->receive, group->num));
@@ -256,8 +275,14 @@ static void widen(mscrt_moves *m, uint64_t elems) {
   m->wide_at = m->staging_bytes;
   m->wide_result = m->wide_at + aligned(4 * elems);
   m->staging_bytes = m->wide_result + aligned(4 * m->count);
-  m->widen = (mscrt_copy){.to = m->wide_at + half, .from = m->send[0].at, .width = 2, .to_pitch = 4, .from_pitch = 2, .height = elems};
-  m->narrow = (mscrt_copy){.to = m->receive[0].at, .from = m->wide_result + half, .width = 2, .to_pitch = 2, .from_pitch = 4, .height = m->count};
+  m->widen = (mscrt_copy){
+      .to = m->wide_at + half, .from = m->send[0].at, .width = 2, .to_pitch = 4, .from_pitch = 2, .height = elems};
+  m->narrow = (mscrt_copy){.to = m->receive[0].at,
+                           .from = m->wide_result + half,
+                           .width = 2,
+                           .to_pitch = 2,
+                           .from_pitch = 4,
+                           .height = m->count};
 }
 
 static mscrt_status *make_form(const party *p, mscrt_moves *m) {
@@ -283,9 +308,11 @@ mscrt_status *mscrt_moves_make(const mscrt_context *c, uint32_t index, mscrt_mov
   *m = (mscrt_moves){.e = p.own};
   MSCRT_CHECK(mscrt_new_array(&p.member, group->num));
   mscrt_status *s = NULL;
-  for (int i = 0; i < group->num && !s; i++) s = mscrt_exchange_make(&c->plan->mesh, group->member[i], &c->plan->collective[index], NULL, &p.member[i]);
+  for (int i = 0; i < group->num && !s; i++)
+    s = mscrt_exchange_make(&c->plan->mesh, group->member[i], &c->plan->collective[index], NULL, &p.member[i]);
   if (!s) s = make_form(&p, m);
-  bool reduces = m->form == MSCRT_BY_ALL_REDUCE || m->form == MSCRT_BY_REDUCE_SCATTER, is_short = m->e->dtype == MSCRT_I16 || m->e->dtype == MSCRT_U16;
+  bool reduces = m->form == MSCRT_BY_ALL_REDUCE || m->form == MSCRT_BY_REDUCE_SCATTER,
+       is_short = m->e->dtype == MSCRT_I16 || m->e->dtype == MSCRT_U16;
   if (!s && reduces && is_short) widen(m, m->count * (m->form == MSCRT_BY_ALL_REDUCE ? 1 : (uint64_t)group->num));
   for (int i = 0; i < group->num; i++) mscrt_exchange_free(&p.member[i]);
   free(p.member);

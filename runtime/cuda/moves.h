@@ -1,5 +1,5 @@
-/* moves.h: an exchange, which is boxes and peers, as what a GPU does for it: copies within its own memory, and one call of a
- * library, or messages, between. */
+/* moves.h: an exchange, which is boxes and peers, as what a GPU does for it: copies within its own memory, and one call
+ * of a library, or messages, between. */
 #ifndef MSCRT_CUDA_MOVES_H
 #define MSCRT_CUDA_MOVES_H
 
@@ -19,7 +19,8 @@ typedef struct {
 /* All that goes to one member, or comes from one. */
 typedef struct {
   int peer;                      /* member of the group */
-  bool direct;                   /* it lies in one piece in the value itself, at `at`; else there in the staging memory */
+  /* it lies in one piece in the value itself, at `at`; else there in the staging memory */
+  bool direct;
   uint64_t at, bytes;
 } mscrt_move;
 
@@ -30,11 +31,14 @@ typedef struct {
   mscrt_moves_form form;
   const mscrt_exchange *e;
   uint64_t count;                /* elements of a member in the library's call */
-  uint64_t identity;             /* so many elements of the staging memory are the reduction's identity before the source is packed */
-  mscrt_copies local, pack, unpack; /* from source to destination, from source to staging, from staging to destination */
+  /* so many elements of the staging memory are the reduction's identity before the source is packed */
+  uint64_t identity;
+  /* from source to destination, from source to staging, from staging to destination */
+  mscrt_copies local, pack, unpack;
   uint32_t num_sends, num_receives;
   mscrt_move *send, *receive;    /* in ascending order of members; of a library's call one each, for all members */
-  /* A reduction of 16-bit integers, which the library does not have: of ones twice as wide, in the staging memory.  0: none. */
+  /* A reduction of 16-bit integers, which the library does not have: of ones twice as wide, in the staging
+   * memory. 0: none. */
   uint64_t wide_elems, wide_at, wide_result;
   mscrt_copy widen, narrow;      /* from where `send` is, to where `receive` is */
   uint64_t staging_bytes;
@@ -45,11 +49,15 @@ mscrt_status *mscrt_moves_make(const mscrt_context *c, uint32_t index, mscrt_mov
 void mscrt_moves_free(mscrt_moves *m);
 
 /* Copies on a stream. */
-mscrt_status *mscrt_copies_issue(const mscrt_cuda_api *cu, const mscrt_copies *copies, cu_address to, cu_address from, cu_stream s);
+mscrt_status *mscrt_copies_issue(const mscrt_cuda_api *cu, const mscrt_copies *copies, cu_address to, cu_address from,
+                                 cu_stream s);
 /* The operands of a reduction, made wide; its result, made narrow. */
-mscrt_status *mscrt_widen_issue(const mscrt_cuda_api *cu, const mscrt_moves *m, cu_address staging, cu_address src, cu_stream s);
-mscrt_status *mscrt_narrow_issue(const mscrt_cuda_api *cu, const mscrt_moves *m, cu_address dst, cu_address staging, cu_stream s);
+mscrt_status *mscrt_widen_issue(const mscrt_cuda_api *cu, const mscrt_moves *m, cu_address staging, cu_address src,
+                                cu_stream s);
+mscrt_status *mscrt_narrow_issue(const mscrt_cuda_api *cu, const mscrt_moves *m, cu_address dst, cu_address staging,
+                                 cu_stream s);
 /* The reduction's identity, so often. */
-mscrt_status *mscrt_identity_issue(const mscrt_cuda_api *cu, const mscrt_exchange *e, uint64_t elems, cu_address to, cu_stream s);
+mscrt_status *mscrt_identity_issue(const mscrt_cuda_api *cu, const mscrt_exchange *e, uint64_t elems, cu_address to,
+                                   cu_stream s);
 
 #endif

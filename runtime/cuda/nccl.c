@@ -1,5 +1,5 @@
-/* nccl.c: NCCL's communicators: one for each way in which collectives part the ranks, one for each channel of messages.  All
- * ranks make them in one order.  Nothing blocks: a rank that does not come is seen by the one that waits. */
+/* nccl.c: NCCL's communicators: one for each way in which collectives part the ranks, one for each channel of messages.
+ * All ranks make them in one order.  Nothing blocks: a rank that does not come is seen by the one that waits. */
 #include "runtime/cuda/nccl.h"
 
 #include <sched.h>
@@ -19,7 +19,8 @@ static mscrt_status *refused(mscrt_context *c, nccl_comm comm, nccl_result r, co
   const mscrt_nccl_api *n = &c->cuda->links->nccl;
   const char *more = n->ncclGetLastError(comm);
   char clean[200];
-  return mscrt_fail(r == MSCRT_ncclRemoteError ? MSCRT_PEER : MSCRT_ENVIRONMENT, "rank %d: NCCL: %s: %s%s%s", c->o.rank, what, n->ncclGetErrorString(r), more && *more ? ": " : "",
+  return mscrt_fail(r == MSCRT_ncclRemoteError ? MSCRT_PEER : MSCRT_ENVIRONMENT, "rank %d: NCCL: %s: %s%s%s", c->o.rank,
+                    what, n->ncclGetErrorString(r), more && *more ? ": " : "",
                     more ? mscrt_clean(more, SIZE_MAX, clean, sizeof clean) : "");
 }
 
@@ -31,7 +32,9 @@ mscrt_status *mscrt_links_check(mscrt_context *c, nccl_comm comm, nccl_result r,
     if (asked) return refused(c, comm, asked, what);
     if (r != MSCRT_ncclInProgress) break;
     MSCRT_CHECK(c->transport->lost(c->comm, what));
-    if (mscrt_now_ns() > deadline) return mscrt_fail(MSCRT_PEER, "rank %d: NCCL: %s: other ranks have not come within %d ms", c->o.rank, what, c->o.timeout_ms);
+    if (mscrt_now_ns() > deadline)
+      return mscrt_fail(MSCRT_PEER, "rank %d: NCCL: %s: other ranks have not come within %d ms", c->o.rank, what,
+                        c->o.timeout_ms);
     sched_yield();
   }
   return r ? refused(c, comm, r, what) : NULL;
@@ -44,11 +47,15 @@ static mscrt_status *compare_versions(mscrt_context *c, int version) {
   uint64_t most = 0, least = 0;
   char here[MSCRT_VERSION_TEXT], first[MSCRT_VERSION_TEXT], last[MSCRT_VERSION_TEXT];
   MSCRT_CHECK(c->transport->max(c->comm, (uint64_t)version, &most, &(mscrt_site){.name = "NCCL's version"}));
-  MSCRT_CHECK(c->transport->max(c->comm, (uint64_t)(INT32_MAX - version), &least, &(mscrt_site){.name = "NCCL's version"}));
+  MSCRT_CHECK(
+      c->transport->max(c->comm, (uint64_t)(INT32_MAX - version), &least, &(mscrt_site){.name = "NCCL's version"}));
   least = INT32_MAX - least;
   if (most == least) return NULL;
-  return mscrt_fail(MSCRT_ENVIRONMENT, "rank %d: NCCL is %s here, and ranks have versions from %s to %s: install one on all, or run with --comm local", c->o.rank, mscrt_nccl_version(version, here),
-                    mscrt_nccl_version((int)least, first), mscrt_nccl_version((int)most, last));
+  return mscrt_fail(
+      MSCRT_ENVIRONMENT,
+      "rank %d: NCCL is %s here, and ranks have versions from %s to %s: install one on all, or run with --comm local",
+      c->o.rank, mscrt_nccl_version(version, here), mscrt_nccl_version((int)least, first),
+      mscrt_nccl_version((int)most, last));
 }
 
 /* Rank 0's, eight bytes at a time, over the transport that all have met on. */
@@ -58,7 +65,8 @@ static mscrt_status *share_id(mscrt_context *c, nccl_id *id) {
   if (c->o.rank == 0) own = mscrt_links_check(c, NULL, c->cuda->links->nccl.ncclGetUniqueId(id), "ncclGetUniqueId");
   MSCRT_CHECK(own);
   if (c->o.rank == 0) memcpy(word, id, sizeof word);
-  for (size_t i = 0; i < sizeof word / sizeof *word; i++) MSCRT_CHECK(c->transport->max(c->comm, word[i], &word[i], &(mscrt_site){.name = "ncclUniqueId"}));
+  for (size_t i = 0; i < sizeof word / sizeof *word; i++)
+    MSCRT_CHECK(c->transport->max(c->comm, word[i], &word[i], &(mscrt_site){.name = "ncclUniqueId"}));
   memcpy(id, word, sizeof word);
   return NULL;
 }
@@ -66,7 +74,8 @@ static mscrt_status *share_id(mscrt_context *c, nccl_id *id) {
 static mscrt_status *split(mscrt_context *c, int color, const char *what, nccl_comm *out_comm) {
   mscrt_links *l = c->cuda->links;
   nccl_config config = NCCL_CONFIG;
-  MSCRT_CHECK(mscrt_links_check(c, l->comm[0], l->nccl.ncclCommSplit(l->comm[0], color, c->o.rank, out_comm, &config), what));
+  MSCRT_CHECK(
+      mscrt_links_check(c, l->comm[0], l->nccl.ncclCommSplit(l->comm[0], color, c->o.rank, out_comm, &config), what));
   return *out_comm ? mscrt_links_check(c, *out_comm, MSCRT_ncclInProgress, what) : NULL;
 }
 
@@ -102,7 +111,8 @@ static mscrt_status *connect_channel(mscrt_context *c, plan_message m, mscrt_cha
   MSCRT_CUDA(&c->cuda->cu, cuStreamCreate, &k->stream, MSCRT_CU_STREAM_NON_BLOCKING);
   MSCRT_CUDA(&c->cuda->cu, cuEventCreate, &k->ready, MSCRT_CU_EVENT_DISABLE_TIMING);
   MSCRT_CHECK(mscrt_new_array(&k->moved, k->depth));
-  for (uint32_t i = 0; i < k->depth; i++) MSCRT_CUDA(&c->cuda->cu, cuEventCreate, &k->moved[i], MSCRT_CU_EVENT_DISABLE_TIMING);
+  for (uint32_t i = 0; i < k->depth; i++)
+    MSCRT_CUDA(&c->cuda->cu, cuEventCreate, &k->moved[i], MSCRT_CU_EVENT_DISABLE_TIMING);
   return NULL;
 }
 
@@ -122,7 +132,8 @@ static void measure_staging(mscrt_context *c) {
 
 static uint32_t count_watched(const mscrt_context *c) {
   uint32_t num = 0;
-  for (uint32_t i = 0; i < plan_plan_sections_num(c->plan->root); i++) num += plan_section_calls_num(plan_plan_sections(c->plan->root, i));
+  for (uint32_t i = 0; i < plan_plan_sections_num(c->plan->root); i++)
+    num += plan_section_calls_num(plan_plan_sections(c->plan->root, i));
   return num;
 }
 
@@ -156,7 +167,8 @@ mscrt_status *mscrt_links_open(mscrt_context *c) {
   MSCRT_CHECK(connect_groups(c));
   l->num_channels = plan_plan_messages_num(c->plan->root);
   MSCRT_CHECK(mscrt_new_array(&l->channel, l->num_channels));
-  for (uint32_t i = 0; i < l->num_channels; i++) MSCRT_CHECK(connect_channel(c, plan_plan_messages(c->plan->root, i), &l->channel[i]));
+  for (uint32_t i = 0; i < l->num_channels; i++)
+    MSCRT_CHECK(connect_channel(c, plan_plan_messages(c->plan->root, i), &l->channel[i]));
   l->num_watched = count_watched(c);
   MSCRT_CHECK(mscrt_new_array(&l->watched, l->num_watched + 1));
   measure_staging(c);
@@ -176,7 +188,8 @@ mscrt_status *mscrt_links_ready(mscrt_context *c) {
       }
   }
   MSCRT_CHECK(mscrt_new_array(&l->ran, most));
-  for (; l->num_ran < most; l->num_ran++) MSCRT_CUDA(&c->cuda->cu, cuEventCreate, &l->ran[l->num_ran], MSCRT_CU_EVENT_DISABLE_TIMING);
+  for (; l->num_ran < most; l->num_ran++)
+    MSCRT_CUDA(&c->cuda->cu, cuEventCreate, &l->ran[l->num_ran], MSCRT_CU_EVENT_DISABLE_TIMING);
   l->num_watched = num;
   MSCRT_CHECK(mscrt_new_array(&numbers, num + 1));
   for (uint32_t i = 0; i <= num; i++) numbers[i] = i;

@@ -1,5 +1,6 @@
-/* nccl.h: ranks with a GPU of their own, connected by NCCL.  Collectives run on a stream beside calls, messages on one per
- * channel; calls wait for them by events, and the host for nobody but at the end of a step, when it watches all of them. */
+/* nccl.h: ranks with a GPU of their own, connected by NCCL.  Collectives run on a stream beside calls, messages on one
+ * per channel; calls wait for them by events, and the host for nobody but at the end of a step, when it watches
+ * all of them. */
 #ifndef MSCRT_CUDA_LINKS_H
 #define MSCRT_CUDA_LINKS_H
 

@@ -1,7 +1,8 @@
-/* product.c: matrix products by cuBLASLt: problem and algorithm once per product of the plan, at load; then one call each.
+/* product.c: matrix products by cuBLASLt: problem and algorithm once per product of the plan, at load; then one call
+ * each.
  *
- * The library is column major: it sees the transposes of our matrices, so it is asked for c' = b' a', whose rows are our columns.
- * The bias of our columns is then one of its rows, which is the only one it knows. */
+ * The library is column major: it sees the transposes of our matrices, so it is asked for c' = b' a', whose rows are
+ * our columns.  The bias of our columns is then one of its rows, which is the only one it knows. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,17 +26,21 @@ mscrt_status *mscrt_products_open(mscrt_context *c) {
 /* ---- problems ---- */
 
 static unsigned type_of(mscrt_dtype d) {
-  static const unsigned types[] = {[MSCRT_F32] = MSCRT_CUDA_R_32F, [MSCRT_F16] = MSCRT_CUDA_R_16F, [MSCRT_BF16] = MSCRT_CUDA_R_16BF, [MSCRT_F64] = MSCRT_CUDA_R_64F};
+  static const unsigned types[] = {[MSCRT_F32] = MSCRT_CUDA_R_32F,
+                                   [MSCRT_F16] = MSCRT_CUDA_R_16F,
+                                   [MSCRT_BF16] = MSCRT_CUDA_R_16BF,
+                                   [MSCRT_F64] = MSCRT_CUDA_R_64F};
   return types[d];
 }
 
 /* rows x columns of ours, row major: the library's columns x rows. */
-static mscrt_status *make_layout(mscrt_cublas_api *lt, const mscrt_matmul *m, mscrt_dtype dtype, int64_t rows, int64_t columns,
-                                 int64_t stride, lt_layout *out_layout) {
+static mscrt_status *make_layout(mscrt_cublas_api *lt, const mscrt_matmul *m, mscrt_dtype dtype, int64_t rows,
+                                 int64_t columns, int64_t stride, lt_layout *out_layout) {
   int32_t batch = (int32_t)m->batch;
   LT(lt, cublasLtMatrixLayoutCreate, out_layout, type_of(dtype), (uint64_t)columns, (uint64_t)rows, columns);
   LT(lt, cublasLtMatrixLayoutSetAttribute, *out_layout, MSCRT_CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch);
-  LT(lt, cublasLtMatrixLayoutSetAttribute, *out_layout, MSCRT_CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride);
+  LT(lt, cublasLtMatrixLayoutSetAttribute, *out_layout, MSCRT_CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride,
+     sizeof stride);
   return NULL;
 }
 
@@ -51,29 +56,38 @@ uint32_t mscrt_product_epilogue(const mscrt_matmul *m) {
 }
 
 /* The library has one place for a bias and for the sums that are a bias' gradient. */
-static mscrt_status *set_pointers(mscrt_cublas_api *lt, const mscrt_matmul *m, lt_product product, void *const *buffer) {
+static mscrt_status *set_pointers(mscrt_cublas_api *lt, const mscrt_matmul *m, lt_product product,
+                                  void *const *buffer) {
   uint8_t bias = m->at[MSCRT_AT_BIAS] ? m->at[MSCRT_AT_BIAS] : m->at[MSCRT_AT_SUM], aux = m->at[MSCRT_AT_AUX];
-  if (bias) LT(lt, cublasLtMatmulDescSetAttribute, product, MSCRT_CUBLASLT_MATMUL_DESC_BIAS_POINTER, &buffer[bias], sizeof buffer[bias]);
+  if (bias)
+    LT(lt, cublasLtMatmulDescSetAttribute, product, MSCRT_CUBLASLT_MATMUL_DESC_BIAS_POINTER, &buffer[bias],
+       sizeof buffer[bias]);
   if (aux)
-    LT(lt, cublasLtMatmulDescSetAttribute, product, MSCRT_CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &buffer[aux], sizeof buffer[aux]);
+    LT(lt, cublasLtMatmulDescSetAttribute, product, MSCRT_CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &buffer[aux],
+       sizeof buffer[aux]);
   return NULL;
 }
 
 /* f16 and bf16 are summed in f32, f32 is true f32. */
 static mscrt_status *make_problem(mscrt_cublas_api *lt, const mscrt_matmul *m, mscrt_product *p) {
   bool f64 = m->dtype == MSCRT_F64;
-  int32_t first = m->transpose_b ? MSCRT_CUBLAS_OP_T : MSCRT_CUBLAS_OP_N, second = m->transpose_a ? MSCRT_CUBLAS_OP_T : MSCRT_CUBLAS_OP_N;
+  int32_t first = m->transpose_b ? MSCRT_CUBLAS_OP_T : MSCRT_CUBLAS_OP_N,
+          second = m->transpose_a ? MSCRT_CUBLAS_OP_T : MSCRT_CUBLAS_OP_N;
   uint32_t epilogue = mscrt_product_epilogue(m);
   int64_t aux_columns = m->relu ? (m->n + 127) / 128 * 128 : m->n;
-  LT(lt, cublasLtMatmulDescCreate, &p->product, f64 ? MSCRT_CUBLAS_COMPUTE_64F : MSCRT_CUBLAS_COMPUTE_32F, f64 ? MSCRT_CUDA_R_64F : MSCRT_CUDA_R_32F);
+  LT(lt, cublasLtMatmulDescCreate, &p->product, f64 ? MSCRT_CUBLAS_COMPUTE_64F : MSCRT_CUBLAS_COMPUTE_32F,
+     f64 ? MSCRT_CUDA_R_64F : MSCRT_CUDA_R_32F);
   LT(lt, cublasLtMatmulDescSetAttribute, p->product, MSCRT_CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
   LT(lt, cublasLtMatmulDescSetAttribute, p->product, MSCRT_CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
   LT(lt, cublasLtMatmulDescSetAttribute, p->product, MSCRT_CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
   if (m->aux)
-    LT(lt, cublasLtMatmulDescSetAttribute, p->product, MSCRT_CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &aux_columns, sizeof aux_columns);
+    LT(lt, cublasLtMatmulDescSetAttribute, p->product, MSCRT_CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &aux_columns,
+       sizeof aux_columns);
   MSCRT_CHECK(set_pointers(lt, m, p->product, p->buffer));
-  MSCRT_CHECK(make_layout(lt, m, m->dtype, m->transpose_a ? m->k : m->m, m->transpose_a ? m->m : m->k, m->stride_a, &p->a));
-  MSCRT_CHECK(make_layout(lt, m, m->dtype, m->transpose_b ? m->n : m->k, m->transpose_b ? m->k : m->n, m->stride_b, &p->b));
+  MSCRT_CHECK(
+      make_layout(lt, m, m->dtype, m->transpose_a ? m->k : m->m, m->transpose_a ? m->m : m->k, m->stride_a, &p->a));
+  MSCRT_CHECK(
+      make_layout(lt, m, m->dtype, m->transpose_b ? m->n : m->k, m->transpose_b ? m->k : m->n, m->stride_b, &p->b));
   return make_layout(lt, m, m->wide ? MSCRT_F32 : m->dtype, m->m, m->n, m->m * m->n, &p->c);
 }
 
@@ -94,8 +108,10 @@ static mscrt_status *prefer(mscrt_cublas_api *lt, const mscrt_cuda *g, const msc
                     {MSCRT_CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, m->add ? m->at[MSCRT_AT_ADD] : 2},
                     {MSCRT_CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, 2}};
   uint32_t in_f32 = MSCRT_CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE; /* parts of k are not summed in a narrower type */
-  LT(lt, cublasLtMatmulPreferenceSetAttribute, preference, MSCRT_CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &g->workspace_bytes, sizeof g->workspace_bytes);
-  LT(lt, cublasLtMatmulPreferenceSetAttribute, preference, MSCRT_CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &in_f32, sizeof in_f32);
+  LT(lt, cublasLtMatmulPreferenceSetAttribute, preference, MSCRT_CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+     &g->workspace_bytes, sizeof g->workspace_bytes);
+  LT(lt, cublasLtMatmulPreferenceSetAttribute, preference, MSCRT_CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &in_f32,
+     sizeof in_f32);
   for (size_t i = 0; i < sizeof alignments / sizeof *alignments; i++) {
     uint32_t bytes = mscrt_product_alignment(p, alignments[i].operand);
     LT(lt, cublasLtMatmulPreferenceSetAttribute, preference, alignments[i].attribute, &bytes, sizeof bytes);
@@ -104,12 +120,15 @@ static mscrt_status *prefer(mscrt_cublas_api *lt, const mscrt_cuda *g, const msc
 }
 
 static mscrt_status *no_algorithm(mscrt_context *c, const mscrt_matmul *m, lt_result r) {
-  bool is_simple = !m->add && !m->wide && !(mscrt_product_epilogue(m) & ~(uint32_t)MSCRT_CUBLASLT_EPILOGUE_RELU_BIAS & ~(uint32_t)MSCRT_CUBLASLT_EPILOGUE_DEFAULT);
+  bool is_simple = !m->add && !m->wide &&
+                   !(mscrt_product_epilogue(m) & ~(uint32_t)MSCRT_CUBLASLT_EPILOGUE_RELU_BIAS &
+                     ~(uint32_t)MSCRT_CUBLASLT_EPILOGUE_DEFAULT);
   return mscrt_fail(MSCRT_ENVIRONMENT,
                     "cuBLASLt %zu has no algorithm for a product of %s, %" PRId64 " x %" PRId64 " x %" PRId64
                     " with epilogue %u, within %" PRIu64 " bytes on %s (status %u)%s",
-                    c->cuda->products->lt.cublasLtGetVersion(), mscrt_dtype_name(m->dtype), m->m, m->n, m->k, mscrt_product_epilogue(m),
-                    c->cuda->workspace_bytes, c->cuda->name, r, is_simple ? "" : "; compile with --set library_epilogues=false");
+                    c->cuda->products->lt.cublasLtGetVersion(), mscrt_dtype_name(m->dtype), m->m, m->n, m->k,
+                    mscrt_product_epilogue(m), c->cuda->workspace_bytes, c->cuda->name, r,
+                    is_simple ? "" : "; compile with --set library_epilogues=false");
 }
 
 /* The fastest, as it was measured once or is now; else the library's first choice. */
@@ -121,7 +140,9 @@ static mscrt_status *choose(mscrt_context *c, const mscrt_matmul *m, mscrt_produ
   if (c->o.choices && mscrt_choice_known(c, m, p)) return NULL;
   LT(lt, cublasLtMatmulPreferenceCreate, &preference);
   mscrt_status *s = prefer(lt, c->cuda, m, p, preference);
-  lt_result r = s ? 0 : lt->cublasLtMatmulAlgoGetHeuristic(c->cuda->products->handle, p->product, p->b, p->a, p->c, p->c, preference, c->o.tune ? MSCRT_CANDIDATES : 1, candidate, &num);
+  lt_result r = s ? 0
+                  : lt->cublasLtMatmulAlgoGetHeuristic(c->cuda->products->handle, p->product, p->b, p->a, p->c, p->c,
+                                                       preference, c->o.tune ? MSCRT_CANDIDATES : 1, candidate, &num);
   lt->cublasLtMatmulPreferenceDestroy(preference);
   MSCRT_CHECK(s);
   if (r || num < 1 || candidate[0].state) return no_algorithm(c, m, r);
@@ -129,7 +150,8 @@ static mscrt_status *choose(mscrt_context *c, const mscrt_matmul *m, mscrt_produ
   return c->o.tune ? mscrt_choice_measure(c, m, p, num, candidate) : NULL;
 }
 
-/* All ranks take part, whether they have the product or not.  Stages have their operands elsewhere: each chooses for itself. */
+/* All ranks take part, whether they have the product or not.  Stages have their operands elsewhere: each
+ * chooses for itself. */
 static mscrt_status *choose_alike(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p) {
   for (uint32_t stage = 0; stage < c->plan->num_stages; stage++) {
     bool here = p->used && c->stage == stage, mine, fits;
@@ -158,7 +180,8 @@ mscrt_status *mscrt_products_ready(mscrt_context *c) {
     }
   for (uint32_t i = 0; i < c->plan->num_matmuls; i++) {
     const mscrt_matmul *m = &c->plan->matmul[i];
-    if (m->batch > INT32_MAX) return mscrt_fail(MSCRT_UNSUPPORTED, "a product of %" PRId64 " matrices at once", m->batch);
+    if (m->batch > INT32_MAX)
+      return mscrt_fail(MSCRT_UNSUPPORTED, "a product of %" PRId64 " matrices at once", m->batch);
     if (p->product[i].used) MSCRT_CHECK(make_problem(&p->lt, m, &p->product[i]));
     if (c->o.tune && c->o.ranks > 1) MSCRT_CHECK(choose_alike(c, m, &p->product[i]));
     else if (p->product[i].used) MSCRT_CHECK(choose(c, m, &p->product[i]));
@@ -166,16 +189,18 @@ mscrt_status *mscrt_products_ready(mscrt_context *c) {
   return NULL;
 }
 
-mscrt_status *mscrt_product_call(mscrt_context *c, const mscrt_matmul *m, const mscrt_product *p, bool adds, void *const *buffer, const lt_algorithm *algorithm) {
+mscrt_status *mscrt_product_call(mscrt_context *c, const mscrt_matmul *m, const mscrt_product *p, bool adds,
+                                 void *const *buffer, const lt_algorithm *algorithm) {
   static const struct { double one, zero; float one_f32, zero_f32; } factor = {1, 0, 1, 0};
   mscrt_cuda *g = c->cuda;
   mscrt_cublas_api *lt = &g->products->lt;
   bool f64 = m->dtype == MSCRT_F64;
-  const void *one = f64 ? (const void *)&factor.one : &factor.one_f32, *zero = f64 ? (const void *)&factor.zero : &factor.zero_f32;
+  const void *one = f64 ? (const void *)&factor.one : &factor.one_f32,
+             *zero = f64 ? (const void *)&factor.zero : &factor.zero_f32;
   MSCRT_CHECK(set_pointers(lt, m, p->product, buffer));
   LT(lt, cublasLtMatmul, g->products->handle, p->product, one, buffer[1], p->b, buffer[0], p->a, adds ? one : zero,
-     buffer[m->add ? m->at[MSCRT_AT_ADD] : 2], p->c, buffer[2], p->c, algorithm, (void *)(uintptr_t)g->workspace, g->workspace_bytes,
-     g->stream);
+     buffer[m->add ? m->at[MSCRT_AT_ADD] : 2], p->c, buffer[2], p->c, algorithm, (void *)(uintptr_t)g->workspace,
+     g->workspace_bytes, g->stream);
   return NULL;
 }
 

@@ -26,17 +26,21 @@ uint32_t mscrt_product_epilogue(const mscrt_matmul *m);
 /* What an algorithm may take for granted of an operand's addresses, in bytes. */
 uint32_t mscrt_product_alignment(const mscrt_product *p, int operand);
 /* One call, with the algorithm given; `adds`: what there is to be added. */
-mscrt_status *mscrt_product_call(mscrt_context *c, const mscrt_matmul *m, const mscrt_product *p, bool adds, void *const *buffer, const lt_algorithm *algorithm);
+mscrt_status *mscrt_product_call(mscrt_context *c, const mscrt_matmul *m, const mscrt_product *p, bool adds,
+                                 void *const *buffer, const lt_algorithm *algorithm);
 
 /* ---- cuda/choice.c: the file options.choices ---- */
 
 /* Takes the algorithm from the file, if this library still has it for this problem. */
 bool mscrt_choice_known(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p);
-/* Ranks that compute the same must do it alike, to the last bit, so the first of those that have the product here chooses for them. */
+/* Ranks that compute the same must do it alike, to the last bit, so the first of those that have the product here
+ * chooses for them. */
 mscrt_status *mscrt_choice_is_mine(mscrt_context *c, bool here, bool *out_is);
-/* Tells the others the algorithm, or takes theirs: p NULL: neither.  *out_fits false: this rank's library does not know theirs. */
+/* Tells the others the algorithm, or takes theirs: p NULL: neither.  *out_fits false: this rank's library does
+ * not know theirs. */
 mscrt_status *mscrt_choice_share(mscrt_context *c, mscrt_product *p, bool is_mine, bool *out_fits);
 /* Takes the fastest of some, and adds it to the file; the product's operands are overwritten. */
-mscrt_status *mscrt_choice_measure(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p, int num, const lt_candidate *candidate);
+mscrt_status *mscrt_choice_measure(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p, int num,
+                                   const lt_candidate *candidate);
 
 #endif

@@ -1,7 +1,7 @@
-/* step.c: a program's run on a GPU.  Batches go up beside the run before, flags and loss come down last, and the host waits once,
- * for these.
- * The first run of a program is issued call by call, since libraries load what they need then; later ones are captured, once per
- * input slot that a step may begin with, and replayed. */
+/* step.c: a program's run on a GPU.  Batches go up beside the run before, flags and loss come down last, and the host
+ * waits once, for these.
+ * The first run of a program is issued call by call, since libraries load what they need then; later ones are captured,
+ * once per input slot that a step may begin with, and replayed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,14 +20,16 @@ static mscrt_status *upload(mscrt_context *c, int64_t index, int slot) {
   mscrt_cuda *g = c->cuda;
   uint64_t at = c->space_at[PLAN_SPACE_INPUT] + (uint64_t)slot * c->input_stride;
   if (mscrt_feed_is_up(c->feed, index)) return NULL;
-  MSCRT_CUDA(&g->cu, cuMemcpyHtoDAsync_v2, (cu_address)(uintptr_t)(c->memory + at), c->arena + at, c->input_stride, g->upload);
+  MSCRT_CUDA(&g->cu, cuMemcpyHtoDAsync_v2, (cu_address)(uintptr_t)(c->memory + at), c->arena + at, c->input_stride,
+             g->upload);
   MSCRT_CUDA(&g->cu, cuEventRecord, g->uploaded, g->upload);
   mscrt_feed_note_up(c->feed, index);
   return NULL;
 }
 
 /* All batches of the run, in order, each into its slot, and calls behind them. */
-static mscrt_status *take_batches(mscrt_context *c, const mscrt_program *p, bool train, int64_t step, uint32_t num, int *out_first) {
+static mscrt_status *take_batches(mscrt_context *c, const mscrt_program *p, bool train, int64_t step, uint32_t num,
+                                  int *out_first) {
   *out_first = c->last_slot = 0;
   for (uint32_t i = 0; c->feed && i < num; i++) {
     int64_t index = step * (int64_t)p->micro + i;
@@ -41,7 +43,8 @@ static mscrt_status *take_batches(mscrt_context *c, const mscrt_program *p, bool
   return NULL;
 }
 
-/* What the next run is likely to take goes up while this one computes: its slots are free since the run before ended. */
+/* What the next run is likely to take goes up while this one computes: its slots are free since the
+ * run before ended. */
 static mscrt_status *upload_ahead(mscrt_context *c, const mscrt_program *p, bool train, int64_t step, uint32_t num) {
   for (uint32_t i = 0; c->feed && i < num; i++) {
     int64_t index = (step + 1) * (int64_t)p->micro + i;
@@ -58,10 +61,12 @@ static uint64_t loss_at(const mscrt_cuda *g) { return (sizeof(int32_t) * g->num_
 
 static mscrt_status *fetch_results(mscrt_context *c, const mscrt_program *p) {
   mscrt_cuda *g = c->cuda;
-  if (g->num_flags) MSCRT_CUDA(&g->cu, cuMemcpyDtoHAsync_v2, g->results, g->flags, sizeof(int32_t) * g->num_flags, g->stream);
+  if (g->num_flags)
+    MSCRT_CUDA(&g->cu, cuMemcpyDtoHAsync_v2, g->results, g->flags, sizeof(int32_t) * g->num_flags, g->stream);
   if (!p->loss || p->loss->ref.space == PLAN_SPACE_CONSTANT) return NULL;
   uint64_t at = (uint64_t)((uint8_t *)mscrt_at(c, p->loss->ref, 0) - c->arena);
-  MSCRT_CUDA(&g->cu, cuMemcpyDtoHAsync_v2, g->results + loss_at(g), (cu_address)(uintptr_t)(c->memory + at), mscrt_dtype_bytes(p->loss->dtype), g->stream);
+  MSCRT_CUDA(&g->cu, cuMemcpyDtoHAsync_v2, g->results + loss_at(g), (cu_address)(uintptr_t)(c->memory + at),
+             mscrt_dtype_bytes(p->loss->dtype), g->stream);
   return NULL;
 }
 
@@ -72,7 +77,8 @@ static mscrt_status *read_results(mscrt_context *c, const mscrt_program *p, int6
     memcpy(&flag, g->results + sizeof flag * i, sizeof flag);
     MSCRT_CHECK(mscrt_fault(c, g->checked[i], step, flag));
   }
-  if (p->loss && p->loss->ref.space != PLAN_SPACE_CONSTANT) memcpy(mscrt_at(c, p->loss->ref, 0), g->results + loss_at(g), mscrt_dtype_bytes(p->loss->dtype));
+  if (p->loss && p->loss->ref.space != PLAN_SPACE_CONSTANT)
+    memcpy(mscrt_at(c, p->loss->ref, 0), g->results + loss_at(g), mscrt_dtype_bytes(p->loss->dtype));
   return NULL;
 }
 

@@ -1,8 +1,10 @@
-/* watch.c: the host's waits for its GPU, of which none is for ever; and what becomes of a GPU that does not come to its end.
+/* watch.c: the host's waits for its GPU, of which none is for ever; and what becomes of a GPU that does not come to its
+ * end.
  *
- * Calls of the driver that wait by themselves are not made before a wait of ours: copies of memory that is not pinned, and all that
- * gives something back.  After a failure kernels of NCCL's are ended.  If the GPU then still works it is stuck: nothing of it is
- * touched any more, for the driver would never return, and all is given back when the process ends. */
+ * Calls of the driver that wait by themselves are not made before a wait of ours: copies of memory that is not pinned,
+ * and all that gives something back.  After a failure kernels of NCCL's are ended.  If the GPU then still works it is
+ * stuck: nothing of it is touched any more, for the driver would never return, and all is given back when
+ * the process ends. */
 #include <pthread.h>
 #include <sched.h>
 
@@ -16,7 +18,9 @@
 
 static mscrt_status *too_late(const mscrt_context *c) {
   const mscrt_record *r = c->cuda->alone;
-  mscrt_status *s = mscrt_fail(c->cuda->links ? MSCRT_PEER : MSCRT_ENVIRONMENT, "the GPU has not come to the end within %d ms%s", c->o.timeout_ms, c->cuda->links || r ? "" : "; --trace names the call");
+  mscrt_status *s =
+      mscrt_fail(c->cuda->links ? MSCRT_PEER : MSCRT_ENVIRONMENT, "the GPU has not come to the end within %d ms%s",
+                 c->o.timeout_ms, c->cuda->links || r ? "" : "; --trace names the call");
   return r ? mscrt_within(s, "%s%s%s", r->name ? r->name : "a call", r->loc ? " at " : "", r->loc ? r->loc : "") : s;
 }
 
@@ -26,7 +30,8 @@ static mscrt_status *look_around(mscrt_context *c, bool late) {
   mscrt_status *s = c->transport->lost(c->comm, "waiting for the GPU");
   if (!s && c->cuda->links) s = mscrt_links_look(c);
   if (!s && late) s = too_late(c);
-  if (c->cuda->links) s = mscrt_within(s, "%s%s", last ? "the last it began is " : "no collective has begun", last ? last : "");
+  if (c->cuda->links)
+    s = mscrt_within(s, "%s%s", last ? "the last it began is " : "no collective has begun", last ? last : "");
   return mscrt_within(s, "rank %d: step %" PRId64, c->o.rank, c->step);
 }
 
@@ -91,7 +96,8 @@ static bool end_links(mscrt_context *c) {
     abort_links(g);
     return true;
   }
-  for (int64_t left = 1; left > 0 && !atomic_load(&g->aborted); left = end - mscrt_now_ns()) mscrt_futex_wait(&g->aborted, 0, left, false);
+  for (int64_t left = 1; left > 0 && !atomic_load(&g->aborted); left = end - mscrt_now_ns())
+    mscrt_futex_wait(&g->aborted, 0, left, false);
   if (!atomic_load(&g->aborted)) return pthread_detach(thread), false;
   return pthread_join(thread, NULL), true;
 }

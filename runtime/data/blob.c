@@ -43,7 +43,8 @@ void mscrt_blob_close(mscrt_blob *b) {
 
 mscrt_status *mscrt_blob_read(const mscrt_blob *b, uint64_t at, void *out, size_t num) {
   if (at > b->bytes || num > b->bytes - at)
-    return mscrt_bad_file(b, "truncated: bytes %" PRIu64 " .. %" PRIu64 " are needed, the file has %" PRIu64, at, at + num, b->bytes);
+    return mscrt_bad_file(b, "truncated: bytes %" PRIu64 " .. %" PRIu64 " are needed, the file has %" PRIu64, at,
+                          at + num, b->bytes);
   if (b->fd < 0) {
     if (num) memcpy(out, b->memory + at, num);
     return NULL;
@@ -69,7 +70,8 @@ static void take_memory(mscrt_blob *b, uint8_t *memory, uint64_t bytes) {
 mscrt_status *mscrt_blob_keep(mscrt_blob *b) {
   if (b->fd < 0 || b->bytes > MSCRT_KEPT_BYTES) return NULL;
   uint8_t *memory = malloc(b->bytes ? (size_t)b->bytes : 1);
-  mscrt_status *s = memory ? mscrt_blob_read(b, 0, memory, (size_t)b->bytes) : mscrt_fail(MSCRT_NO_MEMORY, "%s: out of memory", b->path);
+  mscrt_status *s = memory ? mscrt_blob_read(b, 0, memory, (size_t)b->bytes)
+                           : mscrt_fail(MSCRT_NO_MEMORY, "%s: out of memory", b->path);
   if (!s) take_memory(b, memory, b->bytes);
   else free(memory);
   return s;
@@ -117,7 +119,8 @@ static mscrt_status *inflate_all(inflation *f) {
   while (f->used < f->most) {
     if (z->avail_in == 0 && f->at == f->b->bytes) break;
     if (z->avail_in == 0) MSCRT_CHECK(read_more(f));
-    if (state == Z_STREAM_END && inflateReset(z) != Z_OK) return mscrt_fail(MSCRT_BUG, "%s: zlib cannot be reset", f->b->path);
+    if (state == Z_STREAM_END && inflateReset(z) != Z_OK)
+      return mscrt_fail(MSCRT_BUG, "%s: zlib cannot be reset", f->b->path);
     MSCRT_CHECK(make_room(f));
     z->next_out = f->memory + f->used;
     z->avail_out = (uInt)(f->room - f->used > UINT32_MAX / 2 ? UINT32_MAX / 2 : f->room - f->used);
@@ -164,7 +167,8 @@ mscrt_status *mscrt_blob_inflate_head(const mscrt_blob *b, mscrt_blob *out_head)
   uint8_t *memory;
   size_t bytes;
   MSCRT_CHECK(inflated(b, MSCRT_HEAD_BYTES, &memory, &bytes));
-  *out_head = (mscrt_blob){.path = strdup(b->path), .fd = -1, .memory = memory, .own = memory, .bytes = bytes, .cut = true};
+  *out_head =
+      (mscrt_blob){.path = strdup(b->path), .fd = -1, .memory = memory, .own = memory, .bytes = bytes, .cut = true};
   if (out_head->path) return NULL;
   free(memory);
   return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
@@ -177,8 +181,10 @@ mscrt_status *mscrt_array_fills(const mscrt_blob *b, const char *format, const m
   if (b->cut) return NULL;
   mscrt_shape_text(a->rank, a->dim, shape);
   if (a->bytes > b->bytes - a->at)
-    return mscrt_bad_file(b, "truncated: shape %s needs %" PRIu64 " bytes after the header, the file has %" PRIu64, shape, a->bytes, b->bytes - a->at);
+    return mscrt_bad_file(b, "truncated: shape %s needs %" PRIu64 " bytes after the header, the file has %" PRIu64,
+                          shape, a->bytes, b->bytes - a->at);
   if (a->bytes < b->bytes - a->at)
-    return mscrt_bad_file(b, "%s: %" PRIu64 " bytes follow the data of shape %s", format, b->bytes - a->at - a->bytes, shape);
+    return mscrt_bad_file(b, "%s: %" PRIu64 " bytes follow the data of shape %s", format, b->bytes - a->at - a->bytes,
+                          shape);
   return NULL;
 }

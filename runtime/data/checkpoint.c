@@ -22,9 +22,11 @@ mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out)
   const void *own = v->stage == c->stage ? mscrt_at(c, v->ref, c->last_slot) : NULL;
   uint64_t at[MSCRT_NUM_SPACES];
   mscrt_lay_out(c, v->stage, at);
-  uint64_t there = at[v->ref.space] + v->ref.offset + (v->ref.space == PLAN_SPACE_INPUT ? (uint64_t)c->last_slot * c->input_stride : 0);
+  uint64_t there = at[v->ref.space] + v->ref.offset +
+                   (v->ref.space == PLAN_SPACE_INPUT ? (uint64_t)c->last_slot * c->input_stride : 0);
   bool one_stage = c->plan->num_stages == 1;
-  if (c->device->fetch && own && v->ref.space != PLAN_SPACE_CONSTANT) MSCRT_CHECK(c->device->fetch(c, there, mscrt_variable_bytes(v)));
+  if (c->device->fetch && own && v->ref.space != PLAN_SPACE_CONSTANT)
+    MSCRT_CHECK(c->device->fetch(c, there, mscrt_variable_bytes(v)));
   if (one_stage && (!v->layout || v->layout->num == 0 || v->ref.space == PLAN_SPACE_CONSTANT)) {
     if (out) memcpy(out, own, (size_t)whole_bytes(v));
     return NULL;
@@ -57,9 +59,12 @@ static mscrt_status *check_one(const mscrt_blob *b, const mscrt_named_array *n, 
   const mscrt_array *a = &n->array;
   if (!n->known) return mscrt_bad_file(b, "tensor '%s': its element type or rank is not supported", v->name);
   if (a->rank != v->model_rank || memcmp(a->dim, v->model_shape, sizeof *a->dim * (size_t)v->model_rank))
-    return mscrt_bad_file(b, "tensor '%s' has shape %s, the model's parameter %s", v->name, mscrt_shape_text(a->rank, a->dim, have), mscrt_shape_text(v->model_rank, v->model_shape, want));
+    return mscrt_bad_file(b, "tensor '%s' has shape %s, the model's parameter %s", v->name,
+                          mscrt_shape_text(a->rank, a->dim, have),
+                          mscrt_shape_text(v->model_rank, v->model_shape, want));
   if (!mscrt_converts(a->dtype, v->dtype) || mscrt_is_float(a->dtype) != mscrt_is_float(v->dtype))
-    return mscrt_bad_file(b, "tensor '%s' has %s elements, the model's parameter %s", v->name, mscrt_dtype_name(a->dtype), mscrt_dtype_name(v->dtype));
+    return mscrt_bad_file(b, "tensor '%s' has %s elements, the model's parameter %s", v->name,
+                          mscrt_dtype_name(a->dtype), mscrt_dtype_name(v->dtype));
   return NULL;
 }
 
@@ -70,7 +75,8 @@ static mscrt_status *check_all(const mscrt_plan *p, const mscrt_blob *b, const m
     const mscrt_variable *v = &p->parameter[i];
     const mscrt_named_array *a = mscrt_safetensors_find(t, v->name);
     if (a) MSCRT_CHECK(check_one(b, a, v));
-    else if (!v->state && n + 2 < sizeof missing) n += (size_t)snprintf(missing + n, sizeof missing - n, "%s%s", n ? ", " : "", v->name);
+    else if (!v->state && n + 2 < sizeof missing)
+      n += (size_t)snprintf(missing + n, sizeof missing - n, "%s%s", n ? ", " : "", v->name);
     if (n >= sizeof missing) n = sizeof missing - 1;
   }
   return n ? mscrt_bad_file(b, "lacks parameters of the model: %s", missing) : NULL;
@@ -96,7 +102,8 @@ mscrt_status *mscrt_plan_check_weights(const mscrt_plan *p, const char *path) {
   return s;
 }
 
-static mscrt_status *load_one(mscrt_context *c, const mscrt_blob *b, const mscrt_named_array *n, const mscrt_variable *v) {
+static mscrt_status *load_one(mscrt_context *c, const mscrt_blob *b, const mscrt_named_array *n,
+                              const mscrt_variable *v) {
   mscrt_samples s = {.blob = *b, .kind = MSCRT_SAFETENSORS, .array = n->array};
   mscrt_wanted w = mscrt_wanted_of(v);
   w.batch_dim = -1;
@@ -108,7 +115,8 @@ static mscrt_status *load_one(mscrt_context *c, const mscrt_blob *b, const mscrt
   void *data = mscrt_at(c, v->ref, 0);
   mscrt_status *status = mscrt_samples_read(&s, &w, NULL, &box, &buffer, line, data);
   free(line);
-  if (!status && c->device->store) status = c->device->store(c, (uint64_t)((uint8_t *)data - c->arena), mscrt_variable_bytes(v));
+  if (!status && c->device->store)
+    status = c->device->store(c, (uint64_t)((uint8_t *)data - c->arena), mscrt_variable_bytes(v));
   return status;
 }
 
@@ -127,7 +135,8 @@ mscrt_status *mscrt_load(mscrt_context *c, const char *path) {
 
 /* ---- saving ---- */
 
-static const char *const type_names[MSCRT_NUM_DTYPES] = {"F32", "F16", "BF16", "F64", "BOOL", "I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64"};
+static const char *const type_names[MSCRT_NUM_DTYPES] = {"F32", "F16", "BF16", "F64", "BOOL", "I8", "I16",
+                                                         "I32", "I64", "U8",   "U16", "U32",  "U64"};
 
 static void put_json_string(FILE *f, const char *text) {
   fputc('"', f);
@@ -185,7 +194,8 @@ static mscrt_status *end_of_links(const char *path, char **out_path) {
   struct stat st;
   *out_path = realpath(path, NULL);
   if (!*out_path && lstat(path, &st) == 0) return mscrt_fail(MSCRT_INPUT, "%s: a link to nothing; give the file", path);
-  if (*out_path && (stat(*out_path, &st) != 0 || !S_ISREG(st.st_mode))) return mscrt_fail(MSCRT_INPUT, "%s: not a regular file", path);
+  if (*out_path && (stat(*out_path, &st) != 0 || !S_ISREG(st.st_mode)))
+    return mscrt_fail(MSCRT_INPUT, "%s: not a regular file", path);
   if (!*out_path) *out_path = strdup(path);
   return *out_path ? NULL : mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
 }
@@ -231,9 +241,12 @@ static void sync_folder(const char *path) {
 
 /* The new file takes the name, or goes away. */
 static mscrt_status *end_file(file_out *f, mscrt_status *s) {
-  if (!s && f->fd >= 0 && fsync(f->fd) != 0) s = mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot write: %s", f->path, strerror(errno));
-  if (f->fd >= 0 && close(f->fd) != 0 && !s) s = mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot write: %s", f->path, strerror(errno));
-  if (!s && rename(f->temporary, f->path) != 0) s = mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot rename: %s", f->path, strerror(errno));
+  if (!s && f->fd >= 0 && fsync(f->fd) != 0)
+    s = mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot write: %s", f->path, strerror(errno));
+  if (f->fd >= 0 && close(f->fd) != 0 && !s)
+    s = mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot write: %s", f->path, strerror(errno));
+  if (!s && rename(f->temporary, f->path) != 0)
+    s = mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot rename: %s", f->path, strerror(errno));
   if (s && f->temporary && f->fd >= 0) unlink(f->temporary);
   if (!s) sync_folder(f->path);
   free(f->temporary);

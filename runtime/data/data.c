@@ -26,11 +26,13 @@ bool mscrt_data_needs(const mscrt_data *d, uint32_t input) {
 }
 
 /* Tokens are read in windows of a sample: a part of one has no token after it. */
-static mscrt_status *check_windows(const mscrt_data *d, const mscrt_variable *v, const mscrt_samples *s, const mscrt_wanted *w) {
+static mscrt_status *check_windows(const mscrt_data *d, const mscrt_variable *v, const mscrt_samples *s,
+                                   const mscrt_wanted *w) {
   for (int i = 0; s->kind == MSCRT_TOKENS && i < v->rank; i++)
     if (i != v->batch_dim && w->shape[i] != v->shape[i])
-      return mscrt_bad_file(&s->blob, "raw tokens hold whole samples, but rank %d reads a part of each sample of input '%s'", d->o.rank,
-                            v->name);
+      return mscrt_bad_file(&s->blob,
+                            "raw tokens hold whole samples, but rank %d reads a part of each sample of input '%s'",
+                            d->o.rank, v->name);
   return NULL;
 }
 
@@ -40,7 +42,8 @@ static mscrt_status *bind_file(mscrt_data *d, const mscrt_source *source) {
   if (!v) {
     char names[256] = "";
     size_t n = 0;
-    for (uint32_t i = 0; i < p->num_inputs && n + 1 < sizeof names; i++) n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", p->input[i].name);
+    for (uint32_t i = 0; i < p->num_inputs && n + 1 < sizeof names; i++)
+      n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", p->input[i].name);
     return mscrt_fail(MSCRT_INPUT, "the model has no input '%s'; its inputs are: %s", source->input, names);
   }
   mscrt_samples *s = &d->samples[v - p->input];
@@ -60,7 +63,9 @@ static mscrt_status *bind_next_tokens(mscrt_data *d, uint32_t num, const mscrt_s
     if (is_bound(&d->samples[i]) || label->role != MSCRT_LABEL || mscrt_is_float(label->dtype)) continue;
     for (uint32_t k = 0; k < num; k++) {
       const mscrt_variable *v = mscrt_find_variable(p->num_inputs, p->input, sources[k].input);
-      if (d->samples[v - p->input].kind != MSCRT_TOKENS || v->role != MSCRT_DATA || v->rank != label->rank || memcmp(v->shape, label->shape, sizeof v->shape)) continue;
+      if (d->samples[v - p->input].kind != MSCRT_TOKENS || v->role != MSCRT_DATA || v->rank != label->rank ||
+          memcmp(v->shape, label->shape, sizeof v->shape))
+        continue;
       MSCRT_CHECK(bind_file(d, &(mscrt_source){label->name, sources[k].file}));
       break;
     }
@@ -74,8 +79,9 @@ static mscrt_status *count_samples(const mscrt_data *d, uint32_t input, int64_t 
   int64_t count = mscrt_samples_count(&d->samples[input]), rows = mscrt_data_wanted(d, input).shape[v->batch_dim];
   if (d->o.parts && count % rows)
     return mscrt_bad_file(&d->samples[input].blob,
-                          "%" PRId64 " samples are no whole number of parts: of every batch rank %d reads %" PRId64 " of input '%s'", count,
-                          d->o.rank, rows, v->name);
+                          "%" PRId64 " samples are no whole number of parts: of every batch rank %d reads %" PRId64
+                          " of input '%s'",
+                          count, d->o.rank, rows, v->name);
   *out_count = d->o.parts ? count / rows * v->shape[v->batch_dim] : count;
   return NULL;
 }
@@ -85,12 +91,14 @@ static mscrt_status *check_counts(mscrt_data *d) {
   for (uint32_t i = 0; i < d->plan->num_inputs; i++) {
     const mscrt_variable *v = &d->plan->input[i];
     if (!mscrt_data_needs(d, i)) continue;
-    if (!is_bound(&d->samples[i])) return mscrt_fail(MSCRT_INPUT, "input '%s' has no data: give a file for it", v->name);
+    if (!is_bound(&d->samples[i]))
+      return mscrt_fail(MSCRT_INPUT, "input '%s' has no data: give a file for it", v->name);
     if (v->batch_dim < 0) continue;
     int64_t count = 0;
     MSCRT_CHECK(count_samples(d, i, &count));
     if (first && count != d->count)
-      return mscrt_fail(MSCRT_INPUT, "input '%s' has %" PRId64 " samples, but '%s' has %" PRId64, first, d->count, v->name, count);
+      return mscrt_fail(MSCRT_INPUT, "input '%s' has %" PRId64 " samples, but '%s' has %" PRId64, first, d->count,
+                        v->name, count);
     first = v->name;
     d->count = count;
     d->batch = v->shape[v->batch_dim];
@@ -107,9 +115,12 @@ static mscrt_status *check_counts(mscrt_data *d) {
 
 static mscrt_status *check_range(const mscrt_data *d, const char *what, int64_t begin, int64_t end) {
   if (begin < 0 || begin > end || end > d->count)
-    return mscrt_fail(MSCRT_INPUT, "the %s range %" PRId64 ":%" PRId64 " does not lie inside the %" PRId64 " samples", what, begin, end, d->count);
+    return mscrt_fail(MSCRT_INPUT, "the %s range %" PRId64 ":%" PRId64 " does not lie inside the %" PRId64 " samples",
+                      what, begin, end, d->count);
   if (end - begin < d->batch)
-    return mscrt_fail(MSCRT_INPUT, "the %s range %" PRId64 ":%" PRId64 " has %" PRId64 " samples, fewer than one batch of %" PRId64, what, begin, end, end - begin, d->batch);
+    return mscrt_fail(MSCRT_INPUT,
+                      "the %s range %" PRId64 ":%" PRId64 " has %" PRId64 " samples, fewer than one batch of %" PRId64,
+                      what, begin, end, end - begin, d->batch);
   if (d->o.parts && (begin % d->batch || end % d->batch))
     return mscrt_fail(MSCRT_INPUT,
                       "the %s range %" PRId64 ":%" PRId64 " cuts a batch of %" PRId64
@@ -131,7 +142,8 @@ static mscrt_status *set_ranges(mscrt_data *d) {
   return none ? NULL : check_range(d, "evaluation", d->o.eval_begin, d->o.eval_end);
 }
 
-mscrt_status *mscrt_data_open(const mscrt_plan *plan, size_t num, const mscrt_source *sources, const mscrt_data_options *options, mscrt_data **out_data) {
+mscrt_status *mscrt_data_open(const mscrt_plan *plan, size_t num, const mscrt_source *sources,
+                              const mscrt_data_options *options, mscrt_data **out_data) {
   mscrt_data *d = NULL;
   mscrt_status *s = NULL;
   *out_data = NULL;
@@ -159,4 +171,6 @@ void mscrt_data_close(mscrt_data *d) {
 }
 
 int64_t mscrt_data_samples(const mscrt_data *d) { return d->count; }
-int64_t mscrt_data_steps_per_epoch(const mscrt_data *d) { return (d->o.train_end - d->o.train_begin) / d->batch / mscrt_train_micro(d->plan); }
+int64_t mscrt_data_steps_per_epoch(const mscrt_data *d) {
+  return (d->o.train_end - d->o.train_begin) / d->batch / mscrt_train_micro(d->plan);
+}

@@ -83,7 +83,8 @@ typedef struct {
   bool next;        /* tokens: a label, which is the next token */
 } mscrt_samples;
 
-/* What an input wants: its global shape, of which dimension batch_dim counts samples (-1: the file is the whole tensor). */
+/* What an input wants: its global shape, of which dimension batch_dim counts samples (-1: the file is
+ * the whole tensor). */
 typedef struct {
   const char *name;
   mscrt_role role;
@@ -92,14 +93,16 @@ typedef struct {
   int64_t shape[MSCRT_MAX_RANK];
 } mscrt_wanted;
 
-/* `file` may end in :u8, :u16, :i32 (raw tokens) or :TENSOR (safetensors).  Checks kind, element type and sample shape. */
+/* `file` may end in :u8, :u16, :i32 (raw tokens) or :TENSOR (safetensors).  Checks kind, element type
+ * and sample shape. */
 mscrt_status *mscrt_samples_open(const mscrt_wanted *w, const char *file, mscrt_samples *out_samples);
 void mscrt_samples_close(mscrt_samples *s);
 int64_t mscrt_samples_count(const mscrt_samples *s);
-/* Reads `box` of a batch, row major, converted, into dst, which has room for dst_box and the box at its beginning; sample[i] is the number of the batch's i-th sample (unused when
- * batch_dim is -1).  `line` is room for one sample of the file: mscrt_samples_line bytes. */
-mscrt_status *mscrt_samples_read(const mscrt_samples *s, const mscrt_wanted *w, const uint64_t *sample, const msc_box *box, const msc_box *dst_box, void *line,
-                                void *dst);
+/* Reads `box` of a batch, row major, converted, into dst, which has room for dst_box and the box at its beginning;
+ * sample[i] is the number of the batch's i-th sample (unused when batch_dim is -1).  `line` is room for one sample of
+ * the file: mscrt_samples_line bytes. */
+mscrt_status *mscrt_samples_read(const mscrt_samples *s, const mscrt_wanted *w, const uint64_t *sample,
+                                 const msc_box *box, const msc_box *dst_box, void *line, void *dst);
 size_t mscrt_samples_line(const mscrt_samples *s, const mscrt_wanted *w);
 
 #endif

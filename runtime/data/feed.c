@@ -1,5 +1,6 @@
-/* feed.c: batches of a data set into the input slots of one rank: each rank reads the boxes its layouts name.  A batch stays in its
- * slot until it is released.  Large batches are read by a thread, ahead as far as there are slots; small ones by the caller, since waking a thread would cost more. */
+/* feed.c: batches of a data set into the input slots of one rank: each rank reads the boxes its layouts name.  A batch
+ * stays in its slot until it is released.  Large batches are read by a thread, ahead as far as there are slots; small
+ * ones by the caller, since waking a thread would cost more. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +35,8 @@ static int slot_of(const mscrt_feed *f, int64_t index) { return (int)(index % (i
 
 /* ---- one batch ---- */
 
-/* Numbers of the samples that batch `index` is made of; of data in parts sample[0], the number of the batch that it is. */
+/* Numbers of the samples that batch `index` is made of; of data in parts sample[0], the number of the batch
+ * that it is. */
 static void choose_samples(mscrt_feed *f, bool train, int64_t index, uint64_t *sample) {
   const mscrt_data *d = f->data;
   int64_t batch = d->o.parts ? 1 : d->batch, unit = d->batch / batch;
@@ -42,7 +44,8 @@ static void choose_samples(mscrt_feed *f, bool train, int64_t index, uint64_t *s
     for (int64_t i = 0; i < batch; i++) sample[i] = (uint64_t)(d->o.eval_begin / unit + index * batch + i);
     return;
   }
-  int64_t per_epoch = mscrt_data_steps_per_epoch(d) * mscrt_train_micro(f->c->plan), epoch = index / per_epoch, first = index % per_epoch * batch;
+  int64_t per_epoch = mscrt_data_steps_per_epoch(d) * mscrt_train_micro(f->c->plan), epoch = index / per_epoch,
+          first = index % per_epoch * batch;
   if (f->order_epoch != epoch) {
     f->order = mscrt_order_of(f->c->o.seed, (uint64_t)epoch, (uint64_t)((d->o.train_end - d->o.train_begin) / unit));
     f->order_epoch = epoch;
@@ -75,7 +78,9 @@ static mscrt_status *read_batch(mscrt_feed *f, bool train, int64_t index) {
 
 /* ---- the thread ---- */
 
-static int64_t last_batch(const mscrt_feed *f) { return (f->data->o.eval_end - f->data->o.eval_begin) / f->data->batch; }
+static int64_t last_batch(const mscrt_feed *f) {
+  return (f->data->o.eval_end - f->data->o.eval_begin) / f->data->batch;
+}
 
 static void *read_ahead(void *arg) {
   mscrt_feed *f = arg;
@@ -123,7 +128,8 @@ static mscrt_status *take_from_thread(mscrt_feed *f, bool train, int64_t index) 
 
 mscrt_status *mscrt_feed_take(mscrt_feed *f, bool train, int64_t index, int *out_slot) {
   *out_slot = slot_of(f, index);
-  if (!train && index >= last_batch(f)) return mscrt_fail(MSCRT_ARGUMENT, "the evaluation range has only %" PRId64 " batches", last_batch(f));
+  if (!train && index >= last_batch(f))
+    return mscrt_fail(MSCRT_ARGUMENT, "the evaluation range has only %" PRId64 " batches", last_batch(f));
   if (f->threaded) return take_from_thread(f, train, index);
   turn(f, train, index);
   if (index < f->read) return NULL;

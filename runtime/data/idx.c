@@ -15,15 +15,18 @@ static bool dtype_of(uint8_t code, mscrt_dtype *out_dtype) {
 
 bool mscrt_is_idx(const uint8_t *head, size_t bytes) {
   mscrt_dtype d;
-  return bytes >= 4 && head[0] == 0 && head[1] == 0 && dtype_of(head[2], &d) && head[3] >= 1 && head[3] <= MSCRT_MAX_RANK;
+  return bytes >= 4 && head[0] == 0 && head[1] == 0 && dtype_of(head[2], &d) && head[3] >= 1 &&
+         head[3] <= MSCRT_MAX_RANK;
 }
 
 mscrt_status *mscrt_idx_parse(const mscrt_blob *b, mscrt_array *out_array) {
   uint8_t head[4 + 4 * MSCRT_MAX_RANK];
   mscrt_array a = {.big_endian = true};
   MSCRT_CHECK(mscrt_blob_read(b, 0, head, 4));
-  if (head[0] || head[1] || !dtype_of(head[2], &a.dtype)) return mscrt_bad_file(b, "not an idx file: it starts with %02x %02x %02x", head[0], head[1], head[2]);
-  if (head[3] < 1 || head[3] > MSCRT_MAX_RANK) return mscrt_bad_file(b, "idx: rank %d is not in 1 .. %d", head[3], MSCRT_MAX_RANK);
+  if (head[0] || head[1] || !dtype_of(head[2], &a.dtype))
+    return mscrt_bad_file(b, "not an idx file: it starts with %02x %02x %02x", head[0], head[1], head[2]);
+  if (head[3] < 1 || head[3] > MSCRT_MAX_RANK)
+    return mscrt_bad_file(b, "idx: rank %d is not in 1 .. %d", head[3], MSCRT_MAX_RANK);
   a.rank = head[3];
   a.at = 4 + 4 * (uint64_t)a.rank;
   MSCRT_CHECK(mscrt_blob_read(b, 4, head + 4, (size_t)a.at - 4));
@@ -33,7 +36,8 @@ mscrt_status *mscrt_idx_parse(const mscrt_blob *b, mscrt_array *out_array) {
   }
   char shape[MSCRT_SHAPE_TEXT];
   mscrt_shape_text(a.rank, a.dim, shape);
-  if (!mscrt_shape_bytes(a.rank, a.dim, mscrt_dtype_bytes(a.dtype), &a.bytes)) return mscrt_bad_file(b, "idx: shape %s is too large", shape);
+  if (!mscrt_shape_bytes(a.rank, a.dim, mscrt_dtype_bytes(a.dtype), &a.bytes))
+    return mscrt_bad_file(b, "idx: shape %s is too large", shape);
   MSCRT_CHECK(mscrt_array_fills(b, "idx", &a));
   *out_array = a;
   return NULL;

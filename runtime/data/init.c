@@ -1,5 +1,5 @@
-/* init.c: initial values of parameters.  Element i of parameter `name` depends on (seed, name, i) alone, so they are the same
- * for every layout, number of ranks and number of threads. */
+/* init.c: initial values of parameters.  Element i of parameter `name` depends on (seed, name, i) alone, so they are
+ * the same for every layout, number of ranks and number of threads. */
 #include <locale.h>
 #include <math.h>
 #include <stdlib.h>
@@ -23,7 +23,8 @@ static bool to_number(const char *text, double *out) {
 
 static bool parse(const char *text, init_kind *out_kind, double *out_value) {
   static const struct { const char *name; init_kind kind; } kinds[] = {
-    {"zeros", ZEROS}, {"ones", ONES}, {"seed", SEED}, {"constant:", CONSTANT}, {"normal:", NORMAL}, {"uniform:", UNIFORM},
+    {"zeros", ZEROS}, {"ones", ONES}, {"seed", SEED}, {"constant:", CONSTANT}, {"normal:", NORMAL}, {"uniform:",
+     UNIFORM},
   };
   *out_value = 0;
   if (!text) {
@@ -45,7 +46,8 @@ bool mscrt_init_ok(const char *init, mscrt_dtype dtype) {
   double value;
   if (!parse(init, &kind, &value)) return false;
   if (kind == SEED) return dtype == MSCRT_I64;
-  return mscrt_is_float(dtype) || kind <= ONES || (kind == CONSTANT && value == rint(value) && value >= 0 && value <= (dtype == MSCRT_I1 ? 1 : 127));
+  return mscrt_is_float(dtype) || kind <= ONES ||
+         (kind == CONSTANT && value == rint(value) && value >= 0 && value <= (dtype == MSCRT_I1 ? 1 : 127));
 }
 
 /* One Philox block gives elements 4i .. 4i+3. */
@@ -57,7 +59,8 @@ static void four_values(init_kind kind, double value, const uint32_t key[2], uin
     return;
   }
   for (int i = 0; i < 4; i += 2) { /* Box and Muller: two uniform numbers into two normal ones */
-    double radius = value * sqrt(-2 * log(((double)r[i] + 0.5) * 0x1p-32)), angle = 2 * M_PI * (((double)r[i + 1] + 0.5) * 0x1p-32);
+    double radius = value * sqrt(-2 * log(((double)r[i] + 0.5) * 0x1p-32)),
+           angle = 2 * M_PI * (((double)r[i + 1] + 0.5) * 0x1p-32);
     out[i] = radius * cos(angle);
     out[i + 1] = radius * sin(angle);
   }
@@ -75,7 +78,8 @@ typedef struct {
 static void put(const filling *f, int64_t at, double v) {
   int64_t whole = (int64_t)v;
   bool is_float = mscrt_is_float(f->dtype);
-  mscrt_convert(f->dtype, f->out + (size_t)at * f->bytes, 1, is_float ? MSCRT_F64 : MSCRT_I64, is_float ? (void *)&v : (void *)&whole, false, false, 1);
+  mscrt_convert(f->dtype, f->out + (size_t)at * f->bytes, 1, is_float ? MSCRT_F64 : MSCRT_I64,
+                is_float ? (void *)&v : (void *)&whole, false, false, 1);
 }
 
 static void fill_run(void *user, int64_t to, int64_t element, int64_t num) {

@@ -88,25 +88,35 @@ static mscrt_status *parse_header(const mscrt_blob *b, cursor c, mscrt_array *a)
   bool fortran = false, has_order = false, has_shape = false;
   if (!take(&c, '{')) return mscrt_bad_file(b, "npy: %s", "the header is not a dict");
   while (!take(&c, '}')) {
-    if (!take_string(&c, key, sizeof key) || !take(&c, ':')) return mscrt_bad_file(b, "npy: %s", "the header's keys are damaged");
+    if (!take_string(&c, key, sizeof key) || !take(&c, ':'))
+      return mscrt_bad_file(b, "npy: %s", "the header's keys are damaged");
     if (!strcmp(key, "descr")) {
-      if (!take_string(&c, descr, sizeof descr)) return mscrt_bad_file(b, "npy: %s", "arrays of records are not supported; save plain arrays");
+      if (!take_string(&c, descr, sizeof descr))
+        return mscrt_bad_file(b, "npy: %s", "arrays of records are not supported; save plain arrays");
     } else if (!strcmp(key, "fortran_order")) {
       fortran = take_word(&c, "True");
-      if (!fortran && !take_word(&c, "False")) return mscrt_bad_file(b, "npy: %s", "fortran_order is neither True nor False");
+      if (!fortran && !take_word(&c, "False"))
+        return mscrt_bad_file(b, "npy: %s", "fortran_order is neither True nor False");
       has_order = true;
     } else if (!strcmp(key, "shape")) {
       if (!take_shape(&c, a)) return mscrt_bad_file(b, "npy: %s", "the shape is not a tuple of sizes");
       has_shape = true;
     } else {
-      return mscrt_bad_file(b, "npy: unknown key '%s' in the header", mscrt_clean(key, sizeof key, clean, sizeof clean));
+      return mscrt_bad_file(b, "npy: unknown key '%s' in the header",
+                            mscrt_clean(key, sizeof key, clean, sizeof clean));
     }
-    if (!take(&c, ',') && (c.at == c.end || *c.at != '}')) return mscrt_bad_file(b, "npy: %s", "the header's dict does not end");
+    if (!take(&c, ',') && (c.at == c.end || *c.at != '}'))
+      return mscrt_bad_file(b, "npy: %s", "the header's dict does not end");
   }
-  if (!descr[0] || !has_order || !has_shape) return mscrt_bad_file(b, "npy: the header lacks %s", !descr[0] ? "descr" : !has_shape ? "shape" : "fortran_order");
-  if (!dtype_of(descr, a)) return mscrt_bad_file(b, "npy: element type '%s' is not supported", mscrt_clean(descr, sizeof descr, clean, sizeof clean));
-  if (fortran && a->rank > 1) return mscrt_bad_file(b, "npy: %s", "the array is in Fortran order; save numpy.ascontiguousarray(a)");
-  if (a->rank > MSCRT_MAX_RANK) return mscrt_bad_file(b, "npy: %d dimensions, at most %d are supported", a->rank, MSCRT_MAX_RANK);
+  if (!descr[0] || !has_order || !has_shape)
+    return mscrt_bad_file(b, "npy: the header lacks %s", !descr[0] ? "descr" : !has_shape ? "shape" : "fortran_order");
+  if (!dtype_of(descr, a))
+    return mscrt_bad_file(b, "npy: element type '%s' is not supported",
+                          mscrt_clean(descr, sizeof descr, clean, sizeof clean));
+  if (fortran && a->rank > 1)
+    return mscrt_bad_file(b, "npy: %s", "the array is in Fortran order; save numpy.ascontiguousarray(a)");
+  if (a->rank > MSCRT_MAX_RANK)
+    return mscrt_bad_file(b, "npy: %d dimensions, at most %d are supported", a->rank, MSCRT_MAX_RANK);
   return NULL;
 }
 
@@ -122,13 +132,15 @@ mscrt_status *mscrt_npy_parse(const mscrt_blob *b, mscrt_array *out_array) {
     at = 12;
     bytes |= (uint64_t)head[10] << 16 | (uint64_t)head[11] << 24;
   }
-  if (bytes > MAX_HEADER) return mscrt_bad_file(b, "npy: the header has %" PRIu64 " bytes, at most %d are read", bytes, MAX_HEADER);
+  if (bytes > MAX_HEADER)
+    return mscrt_bad_file(b, "npy: the header has %" PRIu64 " bytes, at most %d are read", bytes, MAX_HEADER);
   MSCRT_CHECK(mscrt_blob_read(b, at, text, (size_t)bytes));
   mscrt_array a = {.at = at + bytes};
   MSCRT_CHECK(parse_header(b, (cursor){text, text + bytes}, &a));
   char shape[MSCRT_SHAPE_TEXT];
   mscrt_shape_text(a.rank, a.dim, shape);
-  if (!mscrt_shape_bytes(a.rank, a.dim, mscrt_dtype_bytes(a.dtype), &a.bytes)) return mscrt_bad_file(b, "npy: shape %s is too large", shape);
+  if (!mscrt_shape_bytes(a.rank, a.dim, mscrt_dtype_bytes(a.dtype), &a.bytes))
+    return mscrt_bad_file(b, "npy: shape %s is too large", shape);
   MSCRT_CHECK(mscrt_array_fills(b, "npy", &a));
   *out_array = a;
   return NULL;

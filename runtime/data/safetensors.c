@@ -1,5 +1,6 @@
-/* safetensors.c: the safetensors format: header length (u64), JSON that maps names to {dtype, shape, data_offsets}, and data
- * that the tensors cover exactly.  Ports have been careless with these ranges, so every rule of the format is checked. */
+/* safetensors.c: the safetensors format: header length (u64), JSON that maps names to {dtype, shape, data_offsets}, and
+ * data that the tensors cover exactly.  Ports have been careless with these ranges, so every rule of the
+ * format is checked. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +22,8 @@ typedef struct {
   char *start, *at, *end;
 } reader;
 
-#define bad_header(r, what) mscrt_bad_file((r)->blob, "safetensors: %s at byte %td of the header", (what), (r)->at - (r)->start)
+#define bad_header(r, what) \
+  mscrt_bad_file((r)->blob, "safetensors: %s at byte %td of the header", (what), (r)->at - (r)->start)
 
 static void skip_blanks(reader *r) {
   while (r->at < r->end && (*r->at == ' ' || *r->at == '\t' || *r->at == '\n' || *r->at == '\r')) r->at++;
@@ -39,7 +41,9 @@ static bool take_hex(reader *r, uint32_t *out) {
   uint32_t v = 0;
   for (int i = 0; i < 4; i++) {
     char c = *r->at++;
-    uint32_t digit = c >= '0' && c <= '9' ? (uint32_t)(c - '0') : (c | 32) >= 'a' && (c | 32) <= 'f' ? (uint32_t)((c | 32) - 'a' + 10) : 16;
+    uint32_t digit = c >= '0' && c <= '9'                 ? (uint32_t)(c - '0')
+                     : (c | 32) >= 'a' && (c | 32) <= 'f' ? (uint32_t)((c | 32) - 'a' + 10)
+                                                          : 16;
     if (digit == 16) return false;
     v = v << 4 | digit;
   }
@@ -153,7 +157,8 @@ static mscrt_status *take_entry(reader *r, entry *e) {
     }
   }
   if (!take(r, '}')) return bad_header(r, "'}' is expected");
-  if (!e->dtype || !e->has_shape || !e->has_offsets) return bad_header(r, "a tensor lacks dtype, shape or data_offsets");
+  if (!e->dtype || !e->has_shape || !e->has_offsets)
+    return bad_header(r, "a tensor lacks dtype, shape or data_offsets");
   return NULL;
 }
 
@@ -163,7 +168,8 @@ static bool dtype_of(const char *text, mscrt_dtype *out_dtype, uint64_t *out_bit
     {"F64", MSCRT_F64, 64}, {"F32", MSCRT_F32, 32}, {"F16", MSCRT_F16, 16}, {"BF16", MSCRT_BF16, 16},
     {"I64", MSCRT_I64, 64}, {"I32", MSCRT_I32, 32}, {"I16", MSCRT_I16, 16}, {"I8", MSCRT_I8, 8},
     {"U64", MSCRT_U64, 64}, {"U32", MSCRT_U32, 32}, {"U16", MSCRT_U16, 16}, {"U8", MSCRT_U8, 8}, {"BOOL", MSCRT_I1, 8},
-    {"C64", MSCRT_NUM_DTYPES, 64}, {"F8_E4M3", MSCRT_NUM_DTYPES, 8}, {"F8_E5M2", MSCRT_NUM_DTYPES, 8}, {"F8_E8M0", MSCRT_NUM_DTYPES, 8},
+    {"C64", MSCRT_NUM_DTYPES, 64}, {"F8_E4M3", MSCRT_NUM_DTYPES, 8}, {"F8_E5M2", MSCRT_NUM_DTYPES, 8}, {"F8_E8M0",
+     MSCRT_NUM_DTYPES, 8},
     {"F6_E2M3", MSCRT_NUM_DTYPES, 6}, {"F6_E3M2", MSCRT_NUM_DTYPES, 6}, {"F4", MSCRT_NUM_DTYPES, 4},
   };
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
@@ -181,13 +187,18 @@ static mscrt_status *put_entry(const mscrt_blob *b, const entry *e, uint64_t dat
   mscrt_dtype dtype;
   uint64_t bits, data_bytes = b->bytes - data_at;
   if (!dtype_of(e->dtype, &dtype, &bits))
-    return mscrt_bad_file(b, "safetensors: tensor '%s': unknown element type '%s'", clean, mscrt_clean(e->dtype, SIZE_MAX, other, sizeof other));
+    return mscrt_bad_file(b, "safetensors: tensor '%s': unknown element type '%s'", clean,
+                          mscrt_clean(e->dtype, SIZE_MAX, other, sizeof other));
   if (e->begin > e->end || e->end > data_bytes)
-    return mscrt_bad_file(b, "safetensors: tensor '%s': bytes %" PRIu64 " .. %" PRIu64 " are not inside the %" PRIu64 " bytes of data", clean, e->begin, e->end, data_bytes);
+    return mscrt_bad_file(
+        b, "safetensors: tensor '%s': bytes %" PRIu64 " .. %" PRIu64 " are not inside the %" PRIu64 " bytes of data",
+        clean, e->begin, e->end, data_bytes);
   if (e->elems * bits % 8 || e->elems * bits / 8 != e->end - e->begin)
-    return mscrt_bad_file(b, "safetensors: tensor '%s': shape and type need %" PRIu64 " bytes, its range has %" PRIu64, clean, e->elems * bits / 8, e->end - e->begin);
+    return mscrt_bad_file(b, "safetensors: tensor '%s': shape and type need %" PRIu64 " bytes, its range has %" PRIu64,
+                          clean, e->elems * bits / 8, e->end - e->begin);
   *out = (mscrt_named_array){.name = e->name, .known = dtype != MSCRT_NUM_DTYPES && e->rank <= MSCRT_MAX_RANK};
-  out->array = (mscrt_array){.dtype = out->known ? dtype : MSCRT_U8, .rank = e->rank, .at = data_at + e->begin, .bytes = e->end - e->begin};
+  out->array = (mscrt_array){
+      .dtype = out->known ? dtype : MSCRT_U8, .rank = e->rank, .at = data_at + e->begin, .bytes = e->end - e->begin};
   memcpy(out->array.dim, e->dim, sizeof e->dim);
   return NULL;
 }
@@ -200,7 +211,9 @@ static int by_place(const void *a, const void *b) {
   return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
 }
 
-static int by_name(const void *a, const void *b) { return strcmp(((const mscrt_named_array *)a)->name, ((const mscrt_named_array *)b)->name); }
+static int by_name(const void *a, const void *b) {
+  return strcmp(((const mscrt_named_array *)a)->name, ((const mscrt_named_array *)b)->name);
+}
 
 static void sort(mscrt_safetensors *t, int (*compare)(const void *, const void *)) {
   if (t->num) qsort(t->tensor, t->num, sizeof *t->tensor, compare);
@@ -213,14 +226,18 @@ static mscrt_status *check_cover(const mscrt_blob *b, mscrt_safetensors *t, uint
   for (size_t i = 0; i < t->num; i++) {
     const mscrt_named_array *n = &t->tensor[i];
     if (n->array.at != at)
-      return mscrt_bad_file(b, "safetensors: tensor '%s' %s the one before it", mscrt_clean(n->name, SIZE_MAX, clean, sizeof clean), n->array.at < at ? "overlaps" : "leaves a gap after");
+      return mscrt_bad_file(b, "safetensors: tensor '%s' %s the one before it",
+                            mscrt_clean(n->name, SIZE_MAX, clean, sizeof clean),
+                            n->array.at < at ? "overlaps" : "leaves a gap after");
     at += n->array.bytes;
   }
-  if (at != b->bytes) return mscrt_bad_file(b, "safetensors: %" PRIu64 " bytes at the end belong to no tensor", b->bytes - at);
+  if (at != b->bytes)
+    return mscrt_bad_file(b, "safetensors: %" PRIu64 " bytes at the end belong to no tensor", b->bytes - at);
   sort(t, by_name);
   for (size_t i = 1; i < t->num; i++)
     if (!strcmp(t->tensor[i - 1].name, t->tensor[i].name))
-      return mscrt_bad_file(b, "safetensors: two tensors are called '%s'", mscrt_clean(t->tensor[i].name, SIZE_MAX, clean, sizeof clean));
+      return mscrt_bad_file(b, "safetensors: two tensors are called '%s'",
+                            mscrt_clean(t->tensor[i].name, SIZE_MAX, clean, sizeof clean));
   return NULL;
 }
 
@@ -229,7 +246,8 @@ static mscrt_status *skip_metadata(reader *r) {
   if (!take(r, '{')) return bad_header(r, "__metadata__ is not an object");
   if (take(r, '}')) return NULL;
   do {
-    if (!take_string(r, &key) || !take(r, ':') || !take_string(r, &value)) return bad_header(r, "__metadata__ must map strings to strings");
+    if (!take_string(r, &key) || !take(r, ':') || !take_string(r, &value))
+      return bad_header(r, "__metadata__ must map strings to strings");
   } while (take(r, ','));
   return take(r, '}') ? NULL : bad_header(r, "'}' is expected");
 }
@@ -275,8 +293,11 @@ mscrt_status *mscrt_safetensors_parse(const mscrt_blob *b, mscrt_safetensors *ou
   mscrt_safetensors t = {0};
   MSCRT_CHECK(mscrt_blob_read(b, 0, head, 8));
   for (int i = 0; i < 8; i++) bytes |= (uint64_t)head[i] << 8 * i;
-  if (bytes > MAX_HEADER) return mscrt_bad_file(b, "safetensors: the header claims %" PRIu64 " bytes, at most %d are allowed", bytes, MAX_HEADER);
-  if (bytes > b->bytes - 8) return mscrt_bad_file(b, "truncated: the header claims %" PRIu64 " bytes, %" PRIu64 " follow", bytes, b->bytes - 8);
+  if (bytes > MAX_HEADER)
+    return mscrt_bad_file(b, "safetensors: the header claims %" PRIu64 " bytes, at most %d are allowed", bytes,
+                          MAX_HEADER);
+  if (bytes > b->bytes - 8)
+    return mscrt_bad_file(b, "truncated: the header claims %" PRIu64 " bytes, %" PRIu64 " follow", bytes, b->bytes - 8);
   MSCRT_CHECK(mscrt_new_array(&t.text, bytes + 1));
   mscrt_status *s = mscrt_blob_read(b, 8, t.text, (size_t)bytes);
   if (!s) s = parse_header(&(reader){b, t.text, t.text, t.text + bytes}, 8 + bytes, &t);

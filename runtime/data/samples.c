@@ -8,7 +8,10 @@
 /* ---- which file, which kind ---- */
 
 static bool token_dtype(const char *suffix, mscrt_dtype *out_dtype) {
-  static const struct { const char *text; mscrt_dtype dtype; } kinds[] = {{"u8", MSCRT_U8}, {"u16", MSCRT_U16}, {"i32", MSCRT_I32}};
+  static const struct {
+    const char *text;
+    mscrt_dtype dtype;
+  } kinds[] = {{"u8", MSCRT_U8}, {"u16", MSCRT_U16}, {"i32", MSCRT_I32}};
   for (int i = 0; suffix && i < 3; i++)
     if (!strcmp(suffix, kinds[i].text)) {
       *out_dtype = kinds[i].dtype;
@@ -32,8 +35,11 @@ static mscrt_status *pick_tensor(const mscrt_blob *b, const char *wanted, const 
   const mscrt_named_array *n = mscrt_safetensors_find(&t, suffix ? suffix : wanted);
   if (!n && !suffix && t.num == 1) n = t.tensor;
   mscrt_status *s = NULL;
-  if (!n) s = mscrt_bad_file(b, "has no tensor '%s'; choose one of its %zu with FILE:TENSOR", suffix ? suffix : wanted, t.num);
-  else if (!n->known) s = mscrt_bad_file(b, "tensor '%s' has an element type or a rank that is not supported", suffix ? suffix : wanted);
+  if (!n)
+    s = mscrt_bad_file(b, "has no tensor '%s'; choose one of its %zu with FILE:TENSOR", suffix ? suffix : wanted,
+                       t.num);
+  else if (!n->known)
+    s = mscrt_bad_file(b, "tensor '%s' has an element type or a rank that is not supported", suffix ? suffix : wanted);
   else *out_array = n->array;
   mscrt_safetensors_free(&t);
   return s;
@@ -56,7 +62,9 @@ static mscrt_status *recognise(mscrt_samples *s, const mscrt_wanted *w, const ch
     s->kind = MSCRT_SAFETENSORS;
     return pick_tensor(b, w->name, suffix, &s->array);
   }
-  if (suffix && !tokens) return mscrt_bad_file(b, "':%s' is neither u8, u16, i32 (raw tokens) nor, since this is no safetensors file, a tensor", suffix);
+  if (suffix && !tokens)
+    return mscrt_bad_file(
+        b, "':%s' is neither u8, u16, i32 (raw tokens) nor, since this is no safetensors file, a tensor", suffix);
   if (!tokens && mscrt_is_idx(head, bytes)) {
     s->kind = MSCRT_IDX;
     return mscrt_idx_parse(b, &s->array);
@@ -66,11 +74,14 @@ static mscrt_status *recognise(mscrt_samples *s, const mscrt_wanted *w, const ch
     return mscrt_npy_parse(b, &s->array);
   }
   s->kind = MSCRT_TOKENS;
-  s->array = (mscrt_array){.dtype = token, .rank = 1, .bytes = b->bytes, .dim = {(int64_t)(b->bytes / mscrt_dtype_bytes(token))}};
+  s->array = (mscrt_array){
+      .dtype = token, .rank = 1, .bytes = b->bytes, .dim = {(int64_t)(b->bytes / mscrt_dtype_bytes(token))}};
   return NULL;
 }
 
-bool mscrt_is_gzip(const uint8_t *head, size_t bytes) { return bytes >= 3 && head[0] == 0x1f && head[1] == 0x8b && head[2] == 8; }
+bool mscrt_is_gzip(const uint8_t *head, size_t bytes) {
+  return bytes >= 3 && head[0] == 0x1f && head[1] == 0x8b && head[2] == 8;
+}
 
 /* ---- does it fit? ---- */
 
@@ -105,9 +116,12 @@ static mscrt_status *check_window(const mscrt_blob *b, const mscrt_wanted *w, ui
   int64_t shape[MSCRT_MAX_RANK];
   int rank = sample_shape(w, shape);
   if (mscrt_is_float(w->dtype) || w->role == MSCRT_MASK)
-    return mscrt_bad_file(b, "neither idx, npy nor safetensors, and raw tokens go to integer inputs: input '%s' is %s", w->name, mscrt_dtype_name(w->dtype));
+    return mscrt_bad_file(b, "neither idx, npy nor safetensors, and raw tokens go to integer inputs: input '%s' is %s",
+                          w->name, mscrt_dtype_name(w->dtype));
   if (w->batch_dim < 0 || !mscrt_shape_bytes(rank, shape, 1, out_window) || *out_window == 0)
-    return mscrt_bad_file(b, "raw tokens need an input with a batch dimension and windows of at least one token, which '%s' has not", w->name);
+    return mscrt_bad_file(
+        b, "raw tokens need an input with a batch dimension and windows of at least one token, which '%s' has not",
+        w->name);
   return NULL;
 }
 
@@ -115,11 +129,14 @@ static mscrt_status *check_tokens(mscrt_samples *s, const mscrt_wanted *w) {
   uint64_t window;
   MSCRT_CHECK(check_window(&s->blob, w, &window));
   if (s->blob.bytes % mscrt_dtype_bytes(s->array.dtype))
-    return mscrt_bad_file(&s->blob, "%" PRIu64 " bytes are no whole number of %s tokens", s->blob.bytes, mscrt_dtype_name(s->array.dtype));
+    return mscrt_bad_file(&s->blob, "%" PRIu64 " bytes are no whole number of %s tokens", s->blob.bytes,
+                          mscrt_dtype_name(s->array.dtype));
   s->window = (int64_t)window;
   s->next = w->role == MSCRT_LABEL;
   if (s->array.dim[0] < s->window + 1)
-    return mscrt_bad_file(&s->blob, "%" PRId64 " tokens are fewer than one window of %" PRId64 " and the token after it", s->array.dim[0], s->window);
+    return mscrt_bad_file(&s->blob,
+                          "%" PRId64 " tokens are fewer than one window of %" PRId64 " and the token after it",
+                          s->array.dim[0], s->window);
   return NULL;
 }
 
@@ -131,13 +148,15 @@ static mscrt_status *check_array(const mscrt_samples *s, const mscrt_wanted *w) 
   mscrt_shape_text(a->rank, a->dim, have);
   mscrt_shape_text(w->rank, w->shape, want);
   if (a->rank < skip || !shapes_fit(a->rank - skip, a->dim + skip, rank, shape))
-    return mscrt_bad_file(&s->blob, "shape %s does not fit input '%s' of shape %s%s", have, w->name, want, skip ? " (the first dimension counts samples)" : "");
+    return mscrt_bad_file(&s->blob, "shape %s does not fit input '%s' of shape %s%s", have, w->name, want,
+                          skip ? " (the first dimension counts samples)" : "");
   return NULL;
 }
 
 static mscrt_status *check(mscrt_samples *s, const mscrt_wanted *w) {
   if (!mscrt_converts(s->array.dtype, w->dtype))
-    return mscrt_bad_file(&s->blob, "%s values do not go into input '%s' of %s", mscrt_dtype_name(s->array.dtype), w->name, mscrt_dtype_name(w->dtype));
+    return mscrt_bad_file(&s->blob, "%s values do not go into input '%s' of %s", mscrt_dtype_name(s->array.dtype),
+                          w->name, mscrt_dtype_name(w->dtype));
   return s->kind == MSCRT_TOKENS ? check_tokens(s, w) : check_array(s, w);
 }
 
@@ -231,7 +250,8 @@ static walk walk_of(const mscrt_wanted *w, const msc_box *box, const msc_box *ds
   k.run = k.size[k.rank - 1];
   k.run_to = k.to[k.rank - 1];
   /* The run grows over dimensions that are whole and contiguous on both sides. */
-  while (k.rank > 1 && k.size[k.rank - 1] == whole[k.rank - 1] && k.run == k.from[k.rank - 2] && k.to[k.rank - 2] == k.run * k.run_to) {
+  while (k.rank > 1 && k.size[k.rank - 1] == whole[k.rank - 1] && k.run == k.from[k.rank - 2] &&
+         k.to[k.rank - 2] == k.run * k.run_to) {
     k.rank--;
     k.run *= k.size[k.rank - 1];
   }
@@ -258,7 +278,8 @@ size_t mscrt_samples_line(const mscrt_samples *s, const mscrt_wanted *w) {
   return (size_t)bytes;
 }
 
-static mscrt_status *put_sample(const mscrt_samples *s, const mscrt_wanted *w, const walk *k, const uint8_t *line, int64_t first, int64_t number, uint8_t *dst) {
+static mscrt_status *put_sample(const mscrt_samples *s, const mscrt_wanted *w, const walk *k, const uint8_t *line,
+                                int64_t first, int64_t number, uint8_t *dst) {
   size_t from_bytes = mscrt_dtype_bytes(s->array.dtype), to_bytes = mscrt_dtype_bytes(w->dtype);
   bool scale = w->role == MSCRT_DATA && s->kind != MSCRT_TOKENS;
   int64_t at[MSCRT_MAX_RANK] = {0};
@@ -268,17 +289,20 @@ static mscrt_status *put_sample(const mscrt_samples *s, const mscrt_wanted *w, c
       from += (k->begin[d] + at[d]) * k->from[d];
       to += at[d] * k->to[d];
     }
-    int64_t bad = mscrt_convert(w->dtype, dst + (size_t)to * to_bytes, k->run_to, s->array.dtype, line + (size_t)from * from_bytes, s->array.big_endian, scale, k->run);
+    int64_t bad = mscrt_convert(w->dtype, dst + (size_t)to * to_bytes, k->run_to, s->array.dtype,
+                                line + (size_t)from * from_bytes, s->array.big_endian, scale, k->run);
     if (bad != MSCRT_CONVERTED)
-      return mscrt_bad_file(&s->blob, "sample %" PRId64 ", element %" PRId64 ": the value does not fit %s of input '%s'", number, first + from + bad, mscrt_dtype_name(w->dtype), w->name);
+      return mscrt_bad_file(&s->blob,
+                            "sample %" PRId64 ", element %" PRId64 ": the value does not fit %s of input '%s'", number,
+                            first + from + bad, mscrt_dtype_name(w->dtype), w->name);
     int d = k->rank - 1;
     while (d >= 0 && ++at[d] == k->size[d]) at[d--] = 0;
     if (d < 0) return NULL;
   }
 }
 
-mscrt_status *mscrt_samples_read(const mscrt_samples *s, const mscrt_wanted *w, const uint64_t *sample, const msc_box *box, const msc_box *dst_box, void *line,
-                                void *dst) {
+mscrt_status *mscrt_samples_read(const mscrt_samples *s, const mscrt_wanted *w, const uint64_t *sample,
+                                 const msc_box *box, const msc_box *dst_box, void *line, void *dst) {
   if (msc_box_elems(w->rank, box) == 0) return NULL;
   walk k = walk_of(w, box, dst_box);
   size_t bytes = mscrt_dtype_bytes(s->array.dtype);
@@ -289,7 +313,8 @@ mscrt_status *mscrt_samples_read(const mscrt_samples *s, const mscrt_wanted *w, 
     uint64_t at = s->array.at + elem * bytes;
     const uint8_t *data = s->blob.fd < 0 ? s->blob.memory + at : line;
     if (s->blob.fd >= 0) MSCRT_CHECK(mscrt_blob_read(&s->blob, at, line, (size_t)num * bytes));
-    MSCRT_CHECK(put_sample(s, w, &k, data, first, (int64_t)number, (uint8_t *)dst + (size_t)(i * k.batch_to) * mscrt_dtype_bytes(w->dtype)));
+    MSCRT_CHECK(put_sample(s, w, &k, data, first, (int64_t)number,
+                           (uint8_t *)dst + (size_t)(i * k.batch_to) * mscrt_dtype_bytes(w->dtype)));
   }
   return NULL;
 }

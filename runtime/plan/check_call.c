@@ -1,4 +1,5 @@
-/* check_call.c: may every call of a plan be made?  Its operands lie inside their spaces and are as large as it needs. */
+/* check_call.c: may every call of a plan be made?  Its operands lie inside their spaces and are as large
+ * as it needs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,17 +8,22 @@
 
 #define bad_call(...) mscrt_fail(MSCRT_INPUT, __VA_ARGS__)
 
-static const char *const space_names[MSCRT_NUM_SPACES] = {"persistent", "scratch", "input", "constant", "tile", "carried_fb", "carried_fw", "carried_bw"};
+static const char *const space_names[MSCRT_NUM_SPACES] = {"persistent", "scratch",    "input",      "constant",
+                                                          "tile",       "carried_fb", "carried_fw", "carried_bw"};
 
 /* Scratch of a section may be smaller than the largest section's. */
 static mscrt_status *check_ref(const mscrt_plan *p, plan_section section, plan_ref r, bool tile_allowed) {
-  if (r.space >= MSCRT_NUM_SPACES || (r.space == PLAN_SPACE_TILE && !tile_allowed)) return bad_call("space %d", r.space);
-  uint64_t room = r.space == PLAN_SPACE_SCRATCH ? plan_section_scratch_bytes(section) : mscrt_room(p, plan_section_stage(section), r.space);
+  if (r.space >= MSCRT_NUM_SPACES || (r.space == PLAN_SPACE_TILE && !tile_allowed))
+    return bad_call("space %d", r.space);
+  uint64_t room = r.space == PLAN_SPACE_SCRATCH ? plan_section_scratch_bytes(section)
+                                                : mscrt_room(p, plan_section_stage(section), r.space);
   if (r.space == PLAN_SPACE_INPUT) room *= plan_section_copies(section);
   if (r.offset > room || r.bytes > room - r.offset)
-    return bad_call("bytes %" PRIu64 " + %" PRIu64 " of space %s, which has %" PRIu64, r.offset, r.bytes, space_names[r.space], room);
+    return bad_call("bytes %" PRIu64 " + %" PRIu64 " of space %s, which has %" PRIu64, r.offset, r.bytes,
+                    space_names[r.space], room);
   if (r.written > 1) return bad_call("written is %d", r.written);
-  if (r.written && (r.space == PLAN_SPACE_CONSTANT || r.space == PLAN_SPACE_INPUT)) return bad_call("space %s is not written", space_names[r.space]);
+  if (r.written && (r.space == PLAN_SPACE_CONSTANT || r.space == PLAN_SPACE_INPUT))
+    return bad_call("space %s is not written", space_names[r.space]);
   if (r.space == PLAN_SPACE_TILE && r.offset != 0) return bad_call("a tile starts at 0");
   return NULL;
 }
@@ -28,11 +34,14 @@ static mscrt_status *check_starts(const mscrt_plan *p, plan_call c) {
     uint32_t layout = plan_start_layout(s), rank = plan_start_shape_num(s);
     int64_t shape[MSCRT_MAX_RANK];
     uint64_t bytes;
-    if (plan_start_index(s) >= plan_call_dims_num(c)) return bad_call("start %u is for dimension argument %u", i, plan_start_index(s));
-    if (layout >= p->num_layouts || (uint32_t)p->layout[layout].rank != rank || plan_start_dim(s) >= rank) return bad_call("start %u has no such layout or dimension", i);
+    if (plan_start_index(s) >= plan_call_dims_num(c))
+      return bad_call("start %u is for dimension argument %u", i, plan_start_index(s));
+    if (layout >= p->num_layouts || (uint32_t)p->layout[layout].rank != rank || plan_start_dim(s) >= rank)
+      return bad_call("start %u has no such layout or dimension", i);
     memcpy(shape, plan_start_shape_data(s), rank * sizeof *shape);
     if (!mscrt_shape_bytes((int)rank, shape, 1, &bytes)) return bad_call("start %u: the shape is too large", i);
-    if (!msc_box_shape_ok(&p->layout[layout], shape)) return bad_call("start %u: the parts do not add up to the shape", i);
+    if (!msc_box_shape_ok(&p->layout[layout], shape))
+      return bad_call("start %u: the parts do not add up to the shape", i);
   }
   return NULL;
 }
@@ -50,27 +59,34 @@ static mscrt_status *check_builtin(plan_call c, plan_kernel k, uint32_t num) {
 }
 
 static mscrt_status *check_kernel_call(const mscrt_plan *p, plan_section section, plan_call c, bool epilogue) {
-  if (plan_call_index(c) >= plan_plan_kernels_num(p->root)) return bad_call("kernel %u of %u", plan_call_index(c), plan_plan_kernels_num(p->root));
+  if (plan_call_index(c) >= plan_plan_kernels_num(p->root))
+    return bad_call("kernel %u of %u", plan_call_index(c), plan_plan_kernels_num(p->root));
   plan_kernel k = plan_plan_kernels(p->root, plan_call_index(c));
   uint32_t num = plan_call_buffers_num(c);
-  if (num != plan_kernel_num_buffers(k) || plan_call_dims_num(c) != plan_kernel_num_dims(k) || plan_call_scalars_num(c) != plan_kernel_num_scalars(k))
-    return bad_call("%u buffers, %u dimensions and %u scalars for kernel %s, which takes %u, %u and %u", num, plan_call_dims_num(c), plan_call_scalars_num(c),
-                    plan_kernel_name(k), plan_kernel_num_buffers(k), plan_kernel_num_dims(k), plan_kernel_num_scalars(k));
+  if (num != plan_kernel_num_buffers(k) || plan_call_dims_num(c) != plan_kernel_num_dims(k) ||
+      plan_call_scalars_num(c) != plan_kernel_num_scalars(k))
+    return bad_call("%u buffers, %u dimensions and %u scalars for kernel %s, which takes %u, %u and %u", num,
+                    plan_call_dims_num(c), plan_call_scalars_num(c), plan_kernel_name(k), plan_kernel_num_buffers(k),
+                    plan_kernel_num_dims(k), plan_kernel_num_scalars(k));
   for (uint32_t i = 0; i < num; i++) {
     mscrt_status *s = check_ref(p, section, plan_call_buffers(c, i), epilogue);
     if (s) return mscrt_within(s, "buffer %u", i);
   }
   MSCRT_CHECK(check_builtin(c, k, num));
   uint64_t extent = plan_call_extent(c), grain = plan_call_grain(c);
-  if (extent > INT64_MAX || grain < 1 || grain > INT64_MAX || extent / grain >= UINT32_MAX) return bad_call("%" PRIu64 " items in units of %" PRIu64, extent, grain);
+  if (extent > INT64_MAX || grain < 1 || grain > INT64_MAX || extent / grain >= UINT32_MAX)
+    return bad_call("%" PRIu64 " items in units of %" PRIu64, extent, grain);
   if (plan_call_checks(c)) {
     plan_ref flag = plan_call_buffers(c, num ? num - 1 : 0);
-    if (!num || epilogue || flag.space != PLAN_SPACE_SCRATCH || flag.bytes < 4 || flag.offset % 4 || !flag.written) return bad_call("its error flag is not 4 bytes of scratch that it writes");
+    if (!num || epilogue || flag.space != PLAN_SPACE_SCRATCH || flag.bytes < 4 || flag.offset % 4 || !flag.written)
+      return bad_call("its error flag is not 4 bytes of scratch that it writes");
   }
   return check_starts(p, c);
 }
 
-static bool overlap(plan_ref a, plan_ref b) { return a.space == b.space && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes; }
+static bool overlap(plan_ref a, plan_ref b) {
+  return a.space == b.space && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+}
 
 static mscrt_status *check_operand(plan_ref r, uint64_t elems, mscrt_dtype dtype) {
   uint64_t need = elems * mscrt_dtype_bytes(dtype);
@@ -102,7 +118,8 @@ static mscrt_status *check_results(const mscrt_matmul *m, plan_call c, uint32_t 
   for (uint32_t k = 2; k < m->num_operands; k++) {
     plan_ref y = plan_call_buffers(c, k);
     bool in_place = k == 2 && i == m->at[MSCRT_AT_ADD] && y.offset == r.offset && y.bytes == r.bytes;
-    if (k != i && product_operand_of(m, k).written && overlap(r, y) && !in_place) return bad_call("a result lies in it");
+    if (k != i && product_operand_of(m, k).written && overlap(r, y) && !in_place)
+      return bad_call("a result lies in it");
   }
   return NULL;
 }
@@ -125,9 +142,11 @@ static mscrt_status *check_matmul_call(const mscrt_plan *p, plan_section section
   if (has_plan_call_epilogue(c) && p->on_gpu) return bad_call("a product on a GPU has no epilogue");
   if (!has_plan_call_epilogue(c)) return m->tile_bytes ? bad_call("tiles that nobody takes") : NULL;
   plan_call e = plan_call_epilogue(c);
-  if (plan_call_kind(e) != PLAN_CALL_KIND_KERNEL || has_plan_call_epilogue(e)) return bad_call("its epilogue is no kernel");
+  if (plan_call_kind(e) != PLAN_CALL_KIND_KERNEL || has_plan_call_epilogue(e))
+    return bad_call("its epilogue is no kernel");
   uint64_t elems = product_operand_of(m, 2).elems;
-  if (plan_call_extent(e) != elems) return bad_call("its epilogue has %" PRIu64 " items for %" PRIu64 " elements", plan_call_extent(e), elems);
+  if (plan_call_extent(e) != elems)
+    return bad_call("its epilogue has %" PRIu64 " items for %" PRIu64 " elements", plan_call_extent(e), elems);
   for (uint32_t i = 0; i < plan_call_buffers_num(e); i++)
     for (uint32_t j = 0; j < num; j++)
       if (j != 2 && plan_call_buffers(e, i).written && overlap(plan_call_buffers(e, i), plan_call_buffers(c, j)))
@@ -136,14 +155,19 @@ static mscrt_status *check_matmul_call(const mscrt_plan *p, plan_section section
 }
 
 /* Heads of one position: their elements from the first to behind the last. */
-static uint64_t span_of_heads(const mscrt_graph_tensor *t) { return (uint64_t)(t->dim[1] - 1) * (uint64_t)t->stride[1] + (uint64_t)(t->dim[3] - 1) * (uint64_t)t->stride[3] + 1; }
+static uint64_t span_of_heads(const mscrt_graph_tensor *t) {
+  return (uint64_t)(t->dim[1] - 1) * (uint64_t)t->stride[1] + (uint64_t)(t->dim[3] - 1) * (uint64_t)t->stride[3] + 1;
+}
 
 /* Of an attention: do two results lie beside each other in rows as long, a row for each position? */
 static bool share_rows(const mscrt_graph *g, plan_call c, uint32_t i, uint32_t k) {
   const mscrt_graph_tensor *a = &g->operand[i], *b = &g->operand[k];
   uint64_t row = (uint64_t)a->stride[2], bytes = mscrt_dtype_bytes(a->dtype);
-  if (!mscrt_is_attention(g) || a->dtype != b->dtype || a->stride[2] != b->stride[2] || (uint64_t)a->stride[0] % row || (uint64_t)b->stride[0] % row) return false;
-  uint64_t at = plan_call_buffers(c, i).offset / bytes % row, other = plan_call_buffers(c, k).offset / bytes % row, behind = (other + row - at) % row;
+  if (!mscrt_is_attention(g) || a->dtype != b->dtype || a->stride[2] != b->stride[2] || (uint64_t)a->stride[0] % row ||
+      (uint64_t)b->stride[0] % row)
+    return false;
+  uint64_t at = plan_call_buffers(c, i).offset / bytes % row, other = plan_call_buffers(c, k).offset / bytes % row,
+           behind = (other + row - at) % row;
   return behind >= span_of_heads(a) && behind + span_of_heads(b) <= row;
 }
 
@@ -161,7 +185,8 @@ static mscrt_status *check_graph_call(const mscrt_plan *p, plan_section section,
     if (!s && r.offset % ALIGNMENT) s = bad_call("its address is not aligned");
     if (!s && r.written != (i >= first_result)) s = bad_call("only results are written");
     for (uint32_t k = first_result; k < num && !s; k++)
-      if (k != i && overlap(r, plan_call_buffers(c, k)) && !(i >= first_result && share_rows(g, c, i, k))) s = bad_call("a result lies in it");
+      if (k != i && overlap(r, plan_call_buffers(c, k)) && !(i >= first_result && share_rows(g, c, i, k)))
+        s = bad_call("a result lies in it");
     if (s) return mscrt_within(s, "operand %u", i);
   }
   return NULL;
@@ -193,7 +218,8 @@ static mscrt_status *check_value(const mscrt_plan *p, plan_section section, plan
   MSCRT_CHECK(mscrt_within(check_ref(p, section, dst, false), "destination"));
   MSCRT_CHECK(mscrt_within(check_operand(src, source_elems(k), k->dtype), "source"));
   MSCRT_CHECK(mscrt_within(check_operand(dst, destination_elems(k), k->dtype), "destination"));
-  if (src.space == PLAN_SPACE_CONSTANT || !dst.written || src.written) return bad_call("its source is a constant, or not only its destination is written");
+  if (src.space == PLAN_SPACE_CONSTANT || !dst.written || src.written)
+    return bad_call("its source is a constant, or not only its destination is written");
   bool in_place = src.space == dst.space && src.offset == dst.offset && k->verb == MSCRT_ALL_REDUCE;
   return overlap(src, dst) && !in_place ? bad_call("source and destination overlap") : NULL;
 }
@@ -228,10 +254,12 @@ static mscrt_status *check_apart(plan_call c) {
 }
 
 static mscrt_status *check_collective_call(const mscrt_plan *p, plan_section section, plan_call c) {
-  if (plan_call_index(c) >= p->num_collectives) return bad_call("collective %u of %u", plan_call_index(c), p->num_collectives);
+  if (plan_call_index(c) >= p->num_collectives)
+    return bad_call("collective %u of %u", plan_call_index(c), p->num_collectives);
   uint32_t num = p->collective[plan_call_index(c)].num_members;
   if (num == 0) num = 1;
-  if (plan_call_buffers_num(c) / 2 != num || plan_call_buffers_num(c) % 2) return bad_call("%u buffers", plan_call_buffers_num(c));
+  if (plan_call_buffers_num(c) / 2 != num || plan_call_buffers_num(c) % 2)
+    return bad_call("%u buffers", plan_call_buffers_num(c));
   for (uint32_t i = 0; i < num; i++) {
     mscrt_status *s = check_value(p, section, c, i);
     if (s) return num > 1 ? mscrt_within(s, "value %u", i) : s;
@@ -240,23 +268,31 @@ static mscrt_status *check_collective_call(const mscrt_plan *p, plan_section sec
 }
 
 static mscrt_status *check_message_call(const mscrt_plan *p, plan_section section, plan_call c) {
-  if (plan_call_index(c) >= plan_plan_messages_num(p->root)) return bad_call("message %u of %u", plan_call_index(c), plan_plan_messages_num(p->root));
+  if (plan_call_index(c) >= plan_plan_messages_num(p->root))
+    return bad_call("message %u of %u", plan_call_index(c), plan_plan_messages_num(p->root));
   plan_message m = plan_plan_messages(p->root, plan_call_index(c));
   if (plan_call_buffers_num(c) != 1) return bad_call("%u buffers", plan_call_buffers_num(c));
   plan_ref r = plan_call_buffers(c, 0);
   MSCRT_CHECK(check_ref(p, section, r, false));
-  if (r.bytes < plan_message_bytes(m)) return bad_call("%" PRIu64 " bytes for a message of %" PRIu64, r.bytes, plan_message_bytes(m));
-  if (plan_section_stage(section) != (r.written ? plan_message_to(m) : plan_message_from(m))) return bad_call("message %u is not this stage's", plan_call_index(c));
+  if (r.bytes < plan_message_bytes(m))
+    return bad_call("%" PRIu64 " bytes for a message of %" PRIu64, r.bytes, plan_message_bytes(m));
+  if (plan_section_stage(section) != (r.written ? plan_message_to(m) : plan_message_from(m)))
+    return bad_call("message %u is not this stage's", plan_call_index(c));
   return NULL;
 }
 
 static mscrt_status *check_call(const mscrt_plan *p, plan_section section, plan_call c) {
   switch (plan_call_kind(c)) {
-    case PLAN_CALL_KIND_KERNEL: return has_plan_call_epilogue(c) ? bad_call("a kernel has no epilogue") : check_kernel_call(p, section, c, false);
+    case PLAN_CALL_KIND_KERNEL:
+      return has_plan_call_epilogue(c) ? bad_call("a kernel has no epilogue") : check_kernel_call(p, section, c, false);
     case PLAN_CALL_KIND_MATMUL: return check_matmul_call(p, section, c);
-    case PLAN_CALL_KIND_COLLECTIVE: return has_plan_call_epilogue(c) ? bad_call("a collective has no epilogue") : check_collective_call(p, section, c);
-    case PLAN_CALL_KIND_MESSAGE: return has_plan_call_epilogue(c) ? bad_call("a message has no epilogue") : check_message_call(p, section, c);
-    case PLAN_CALL_KIND_GRAPH: return has_plan_call_epilogue(c) ? bad_call("a graph has no epilogue") : check_graph_call(p, section, c);
+    case PLAN_CALL_KIND_COLLECTIVE:
+      return has_plan_call_epilogue(c) ? bad_call("a collective has no epilogue")
+                                       : check_collective_call(p, section, c);
+    case PLAN_CALL_KIND_MESSAGE:
+      return has_plan_call_epilogue(c) ? bad_call("a message has no epilogue") : check_message_call(p, section, c);
+    case PLAN_CALL_KIND_GRAPH:
+      return has_plan_call_epilogue(c) ? bad_call("a graph has no epilogue") : check_graph_call(p, section, c);
     default: return bad_call("kind %d", plan_call_kind(c));
   }
 }
@@ -268,7 +304,9 @@ mscrt_status *mscrt_check_calls(const mscrt_plan *p) {
       plan_call c = plan_section_calls(section, j);
       mscrt_status *s = check_call(p, section, c);
       const char *name = plan_call_name(c);
-      if (s) return mscrt_within(s, "section '%s', call %u%s%s", plan_section_name(section), j, name ? " of " : "", name ? name : "");
+      if (s)
+        return mscrt_within(s, "section '%s', call %u%s%s", plan_section_name(section), j, name ? " of " : "",
+                            name ? name : "");
     }
   }
   return NULL;

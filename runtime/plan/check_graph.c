@@ -1,5 +1,5 @@
-/* check_graph.c: is what a plan says that a GPU's library computes as a graph possible?  Sizes that belong together are the same, so
- * that only addresses remain to be checked of a call. */
+/* check_graph.c: is what a plan says that a GPU's library computes as a graph possible?  Sizes that belong together are
+ * the same, so that only addresses remain to be checked of a call. */
 #include "runtime/plan/plan.h"
 
 #define bad_graph(...) mscrt_fail(MSCRT_INPUT, __VA_ARGS__)
@@ -15,9 +15,11 @@ static const struct {
   [PLAN_GRAPH_KIND_ATTENTION] = {{"bhse", "bgte", "bgtf", "bhsf", "bhs1"}, 5, 2},
   [PLAN_GRAPH_KIND_ATTENTION_GRAD] = {{"bhse", "bgte", "bgtf", "bhsf", "bhs1", "bhsf", "bhse", "bgte", "bgtf"}, 9, 3},
   [PLAN_GRAPH_KIND_DROPPED_ATTENTION] = {{"bhse", "bgte", "bgtf", "bhst", "bhsf", "bhs1"}, 6, 2},
-  [PLAN_GRAPH_KIND_DROPPED_ATTENTION_GRAD] = {{"bhse", "bgte", "bgtf", "bhsf", "bhs1", "bhsf", "bhst", "bhse", "bgte", "bgtf"}, 10, 3},
+  [PLAN_GRAPH_KIND_DROPPED_ATTENTION_GRAD] = {{"bhse", "bgte", "bgtf", "bhsf", "bhs1", "bhsf", "bhst", "bhse", "bgte",
+      "bgtf"}, 10, 3},
   [PLAN_GRAPH_KIND_MASKED_ATTENTION] = {{"bhse", "bgte", "bgtf", "BHST", "bhsf", "bhs1"}, 6, 2},
-  [PLAN_GRAPH_KIND_MASKED_ATTENTION_GRAD] = {{"bhse", "bgte", "bgtf", "bhsf", "bhs1", "bhsf", "BHST", "bhse", "bgte", "bgtf"}, 10, 3},
+  [PLAN_GRAPH_KIND_MASKED_ATTENTION_GRAD] = {{"bhse", "bgte", "bgtf", "bhsf", "bhs1", "bhsf", "BHST", "bhse", "bgte",
+      "bgtf"}, 10, 3},
   [PLAN_GRAPH_KIND_CONV] = {{"nchw", "oikl", "noyx"}, 3, 1},
   [PLAN_GRAPH_KIND_CONV_DATA] = {{"noyx", "oikl", "nchw"}, 3, 1},
   [PLAN_GRAPH_KIND_CONV_WEIGHT] = {{"nchw", "noyx", "oikl"}, 3, 1},
@@ -33,10 +35,12 @@ uint64_t mscrt_graph_span(const mscrt_graph_tensor *t) {
 static mscrt_status *read_operand(plan_operand o, mscrt_graph_tensor *out) {
   uint64_t room = MAX_ELEMS, elems = 1;
   out->dtype = (mscrt_dtype)plan_operand_dtype(o);
-  if (plan_operand_shape_num(o) != 4 || plan_operand_stride_num(o) != 4) return bad_graph("it does not have four dimensions");
+  if (plan_operand_shape_num(o) != 4 || plan_operand_stride_num(o) != 4)
+    return bad_graph("it does not have four dimensions");
   for (uint32_t d = 0; d < 4; d++) {
     uint64_t size = plan_operand_shape(o, d), stride = plan_operand_stride(o, d), span;
-    if (size < 1 || stride < 1 || __builtin_mul_overflow(size - 1, stride, &span) || span >= room) return bad_graph("size %" PRIu64 " with stride %" PRIu64, size, stride);
+    if (size < 1 || stride < 1 || __builtin_mul_overflow(size - 1, stride, &span) || span >= room)
+      return bad_graph("size %" PRIu64 " with stride %" PRIu64, size, stride);
     if (__builtin_mul_overflow(elems, size, &elems) || elems > MAX_ELEMS) return bad_graph("it is too large");
     room -= span;
     out->dim[d] = (int64_t)size, out->stride[d] = (int64_t)stride;
@@ -57,7 +61,8 @@ static mscrt_status *check_sizes(const mscrt_graph *g, int64_t size[128]) {
       char letter = kinds[g->kind].operand[i][d];
       int64_t *known = &size[letter >= 'A' && letter <= 'Z' ? letter - 'A' + 'a' : letter];
       if (letter < 'a' && g->operand[i].dim[d] == 1) continue;
-      if (*known && *known != g->operand[i].dim[d]) return bad_graph("operand %u: dimension %d is %" PRId64 ", not %" PRId64, i, d, g->operand[i].dim[d], *known);
+      if (*known && *known != g->operand[i].dim[d])
+        return bad_graph("operand %u: dimension %d is %" PRId64 ", not %" PRId64, i, d, g->operand[i].dim[d], *known);
       *known = g->operand[i].dim[d];
     }
   return NULL;
@@ -65,15 +70,21 @@ static mscrt_status *check_sizes(const mscrt_graph *g, int64_t size[128]) {
 
 static mscrt_status *check_windows(plan_graph t, mscrt_graph *g, const int64_t size[128]) {
   const int64_t x[2] = {size['h'], size['w']}, kernel[2] = {size['k'], size['l']}, y[2] = {size['y'], size['x']};
-  if (plan_graph_step_num(t) != 2 || plan_graph_dilation_num(t) != 2 || plan_graph_padding_num(t) != 2) return bad_graph("windows of two dimensions have two steps, dilations and paddings");
+  if (plan_graph_step_num(t) != 2 || plan_graph_dilation_num(t) != 2 || plan_graph_padding_num(t) != 2)
+    return bad_graph("windows of two dimensions have two steps, dilations and paddings");
   for (uint32_t d = 0; d < 2; d++) {
     uint64_t step = plan_graph_step(t, d), dilation = plan_graph_dilation(t, d), padding = plan_graph_padding(t, d);
-    if (step < 1 || step > MAX_STEP || dilation < 1 || dilation > MAX_STEP || padding > MAX_STEP) return bad_graph("windows with step %" PRIu64 ", dilation %" PRIu64 ", padding %" PRIu64, step, dilation, padding);
+    if (step < 1 || step > MAX_STEP || dilation < 1 || dilation > MAX_STEP || padding > MAX_STEP)
+      return bad_graph("windows with step %" PRIu64 ", dilation %" PRIu64 ", padding %" PRIu64, step, dilation,
+                       padding);
     g->step[d] = (int64_t)step, g->dilation[d] = (int64_t)dilation, g->padding[d] = (int64_t)padding;
     int64_t room = x[d] + 2 * g->padding[d] - (kernel[d] - 1) * g->dilation[d] - 1;
-    if (room < 0 || room / g->step[d] + 1 != y[d]) return bad_graph("%" PRId64 " windows of %" PRId64 " on %" PRId64, y[d], kernel[d], x[d]);
+    if (room < 0 || room / g->step[d] + 1 != y[d])
+      return bad_graph("%" PRId64 " windows of %" PRId64 " on %" PRId64, y[d], kernel[d], x[d]);
   }
-  return size['c'] % size['i'] || size['o'] % (size['c'] / size['i']) ? bad_graph("%" PRId64 " channels do not divide into groups", size['c']) : NULL;
+  return size['c'] % size['i'] || size['o'] % (size['c'] / size['i'])
+             ? bad_graph("%" PRId64 " channels do not divide into groups", size['c'])
+             : NULL;
 }
 
 /* What is in it is for the library, as the code in a cubin is for the driver. */
@@ -81,7 +92,8 @@ static mscrt_status *read_engine(const mscrt_plan *p, plan_graph t, mscrt_graph 
   g->engine = plan_graph_engine(t);
   if (!g->engine) return NULL;
   size_t bytes = strlen(g->engine);
-  if (!plan_plan_engines_version(p->root) || !plan_plan_engines_arch(p->root)) return bad_graph("an engine of no version of the library, or for no GPU");
+  if (!plan_plan_engines_version(p->root) || !plan_plan_engines_arch(p->root))
+    return bad_graph("an engine of no version of the library, or for no GPU");
   if (bytes < 2 || bytes > MAX_ENGINE || g->engine[0] != '{') return bad_graph("%zu bytes that are no engine", bytes);
   g->engine_bytes = (uint32_t)bytes;
   return NULL;
@@ -91,16 +103,24 @@ static mscrt_status *check_graph(const mscrt_plan *p, plan_graph t, mscrt_graph 
   int64_t size[128] = {0};
   if (!p->on_gpu) return bad_graph("only a GPU's library computes graphs");
   if (plan_graph_kind(t) > PLAN_GRAPH_KIND_BIASED_CONV) return bad_graph("kind %d", plan_graph_kind(t));
-  *g = (mscrt_graph){.kind = plan_graph_kind(t), .num_operands = kinds[plan_graph_kind(t)].num, .num_results = kinds[plan_graph_kind(t)].results,
-                     .deterministic = plan_graph_deterministic(t), .causal = plan_graph_causal(t), .relu = plan_graph_relu(t), .scale = (float)plan_graph_scale(t), .bytes = plan_graph_bytes(t)};
-  if (plan_graph_operands_num(t) != g->num_operands) return bad_graph("%u operands, not %u", plan_graph_operands_num(t), g->num_operands);
+  *g = (mscrt_graph){.kind = plan_graph_kind(t),
+                     .num_operands = kinds[plan_graph_kind(t)].num,
+                     .num_results = kinds[plan_graph_kind(t)].results,
+                     .deterministic = plan_graph_deterministic(t),
+                     .causal = plan_graph_causal(t),
+                     .relu = plan_graph_relu(t),
+                     .scale = (float)plan_graph_scale(t),
+                     .bytes = plan_graph_bytes(t)};
+  if (plan_graph_operands_num(t) != g->num_operands)
+    return bad_graph("%u operands, not %u", plan_graph_operands_num(t), g->num_operands);
   for (uint32_t i = 0; i < g->num_operands; i++) {
     MSCRT_CHECK(mscrt_within(read_operand(plan_graph_operands(t, i), &g->operand[i]), "operand %u", i));
     if (!type_fits(g, i)) return bad_graph("operand %u is of type %d", i, g->operand[i].dtype);
   }
   MSCRT_CHECK(check_sizes(g, size));
   MSCRT_CHECK(read_engine(p, t, g));
-  if (g->bytes > plan_plan_workspace_bytes(p->root)) return bad_graph("%" PRIu64 " bytes of a workspace of %" PRIu64, g->bytes, plan_plan_workspace_bytes(p->root));
+  if (g->bytes > plan_plan_workspace_bytes(p->root))
+    return bad_graph("%" PRIu64 " bytes of a workspace of %" PRIu64, g->bytes, plan_plan_workspace_bytes(p->root));
   if (!mscrt_is_attention(g)) return check_windows(t, g, size);
   return size['h'] % size['g'] ? bad_graph("%" PRId64 " heads share %" PRId64, size['h'], size['g']) : NULL;
 }

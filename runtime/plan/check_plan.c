@@ -1,5 +1,5 @@
-/* check_plan.c: is what a plan says about mesh, layouts, kernels, matmuls, collectives and variables possible?  The structure
- * of the file was checked before; here nothing that it says is believed. */
+/* check_plan.c: is what a plan says about mesh, layouts, kernels, matmuls, collectives and variables possible?  The
+ * structure of the file was checked before; here nothing that it says is believed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +20,8 @@ static mscrt_status *read_shape(uint32_t num, const uint64_t *v, int *out_rank, 
     out_shape[d] = (int64_t)v[d];
   }
   *out_rank = (int)num;
-  return mscrt_shape_bytes((int)num, out_shape, 8, &bytes) && bytes <= MAX_BYTES ? NULL : bad_plan("the shape is too large");
+  return mscrt_shape_bytes((int)num, out_shape, 8, &bytes) && bytes <= MAX_BYTES ? NULL
+                                                                                 : bad_plan("the shape is too large");
 }
 
 /* ---- mesh and layouts ---- */
@@ -30,13 +31,15 @@ static mscrt_status *check_mesh(mscrt_plan *p) {
   if (num > MSC_BOX_AXES) return bad_plan("the mesh has %u axes, at most %d are possible", num, MSC_BOX_AXES);
   p->mesh.num_axes = (int)num;
   for (uint32_t i = 0; i < num; i++) p->mesh.size[i] = plan_axis_size(plan_plan_mesh(p->root, i));
-  if (!msc_box_mesh_ok(&p->mesh) || msc_box_mesh_size(&p->mesh) > MAX_RANKS) return bad_plan("the mesh's sizes are not possible");
+  if (!msc_box_mesh_ok(&p->mesh) || msc_box_mesh_size(&p->mesh) > MAX_RANKS)
+    return bad_plan("the mesh's sizes are not possible");
   p->ranks = (int)msc_box_mesh_size(&p->mesh);
   return NULL;
 }
 
 /* SubAxis of the schema and msc_digit are the same bytes, so digits are used where they lie. */
-_Static_assert(sizeof(plan_sub_axis) == sizeof(msc_digit) && offsetof(plan_sub_axis, size) == offsetof(msc_digit, size), "one struct, two names");
+_Static_assert(sizeof(plan_sub_axis) == sizeof(msc_digit) && offsetof(plan_sub_axis, size) == offsetof(msc_digit, size),
+               "one struct, two names");
 
 /* Points at the borders of each dimension that has some; exactly as many must be there. */
 static mscrt_status *check_splits(mscrt_plan *p, plan_layout l, uint32_t i) {
@@ -62,18 +65,22 @@ static mscrt_status *check_layouts(mscrt_plan *p) {
   for (uint32_t i = 0; i < p->num_layouts; i++) {
     plan_layout l = plan_plan_layouts(p->root, i);
     uint32_t num_first = plan_layout_first_num(l), num = plan_layout_sub_num(l);
-    if (num_first < 1 || num_first > MSCRT_MAX_RANK + 1 || num > MSC_BOX_DIGITS) return bad_plan("layout %u: its lists have impossible lengths", i);
-    p->layout[i] = (msc_box_layout){(int)num_first - 1, (int)num, plan_layout_first_data(l), (const msc_digit *)(const void *)plan_layout_sub_data(l), NULL};
+    if (num_first < 1 || num_first > MSCRT_MAX_RANK + 1 || num > MSC_BOX_DIGITS)
+      return bad_plan("layout %u: its lists have impossible lengths", i);
+    p->layout[i] = (msc_box_layout){(int)num_first - 1, (int)num, plan_layout_first_data(l),
+                                    (const msc_digit *)(const void *)plan_layout_sub_data(l), NULL};
     if (!msc_box_layout_ok(&p->mesh, &p->layout[i])) return bad_plan("layout %u: its digits do not fit the mesh", i);
     MSCRT_CHECK(check_splits(p, l, i));
-    if (plan_layout_reduction(l) >= MSCRT_NUM_REDUCTIONS) return bad_plan("layout %u: unknown reduction %d", i, plan_layout_reduction(l));
+    if (plan_layout_reduction(l) >= MSCRT_NUM_REDUCTIONS)
+      return bad_plan("layout %u: unknown reduction %d", i, plan_layout_reduction(l));
   }
   return NULL;
 }
 
 static bool is_partial(const msc_box_layout *l) { return l->num > l->first[l->rank]; }
 
-static mscrt_status *layout_at(const mscrt_plan *p, uint32_t index, int rank, const int64_t *shape, const msc_box_layout **out_layout) {
+static mscrt_status *layout_at(const mscrt_plan *p, uint32_t index, int rank, const int64_t *shape,
+                               const msc_box_layout **out_layout) {
   if (index >= p->num_layouts) return bad_plan("layout %u of %u", index, p->num_layouts);
   if (p->layout[index].rank != rank) return bad_plan("a layout of %d dimensions for %d", p->layout[index].rank, rank);
   if (!msc_box_shape_ok(&p->layout[index], shape)) return bad_plan("a layout whose parts do not add up to the shape");
@@ -100,22 +107,28 @@ static mscrt_status *check_spaces(mscrt_plan *p) {
 /* ---- kernels and matmuls ---- */
 
 static mscrt_status *check_images(const mscrt_plan *p) {
-  if (plan_plan_code_num(p->root) || !plan_plan_images_num(p->root) != !plan_plan_kernels_num(p->root)) return bad_plan("a plan for GPUs has its kernels in images, and only there");
-  if (plan_plan_workspace_bytes(p->root) > MAX_BYTES) return bad_plan("a workspace of %" PRIu64 " bytes", plan_plan_workspace_bytes(p->root));
+  if (plan_plan_code_num(p->root) || !plan_plan_images_num(p->root) != !plan_plan_kernels_num(p->root))
+    return bad_plan("a plan for GPUs has its kernels in images, and only there");
+  if (plan_plan_workspace_bytes(p->root) > MAX_BYTES)
+    return bad_plan("a workspace of %" PRIu64 " bytes", plan_plan_workspace_bytes(p->root));
   for (uint32_t i = 0; i < plan_plan_images_num(p->root); i++) {
     plan_image m = plan_plan_images(p->root, i);
     uint32_t bytes = plan_image_code_num(m);
     bool text = plan_image_kind(m) == PLAN_IMAGE_KIND_PTX;
-    if (plan_image_kind(m) > PLAN_IMAGE_KIND_CUBIN || plan_image_arch(m) < 10 || plan_image_arch(m) > 1000) return bad_plan("image %u is of kind %d for architecture %u", i, plan_image_kind(m), plan_image_arch(m));
-    if (bytes < 64 || (text && plan_image_code_data(m)[bytes - 1])) return bad_plan("image %u has no end", i); /* 64: an ELF header, which says how long it is */
+    if (plan_image_kind(m) > PLAN_IMAGE_KIND_CUBIN || plan_image_arch(m) < 10 || plan_image_arch(m) > 1000)
+      return bad_plan("image %u is of kind %d for architecture %u", i, plan_image_kind(m), plan_image_arch(m));
+    /* 64: an ELF header, which says how long it is */
+    if (bytes < 64 || (text && plan_image_code_data(m)[bytes - 1])) return bad_plan("image %u has no end", i);
   }
   return NULL;
 }
 
 static mscrt_status *check_gpu_kernel(plan_kernel k) {
   uint32_t threads = plan_kernel_threads(k);
-  if (plan_kernel_entry(k) || plan_kernel_bytes(k) || plan_kernel_builtin(k)) return bad_plan("kernel %s is CPU code in a plan for GPUs", plan_kernel_name(k));
-  return threads >= 1 && threads <= 1024 ? NULL : bad_plan("kernel %s has blocks of %u threads", plan_kernel_name(k), threads);
+  if (plan_kernel_entry(k) || plan_kernel_bytes(k) || plan_kernel_builtin(k))
+    return bad_plan("kernel %s is CPU code in a plan for GPUs", plan_kernel_name(k));
+  return threads >= 1 && threads <= 1024 ? NULL
+                                         : bad_plan("kernel %s has blocks of %u threads", plan_kernel_name(k), threads);
 }
 
 static mscrt_status *check_kernels(const mscrt_plan *p) {
@@ -126,10 +139,13 @@ static mscrt_status *check_kernels(const mscrt_plan *p) {
     plan_kernel k = plan_plan_kernels(p->root, i);
     uint64_t entry = plan_kernel_entry(k), bytes = plan_kernel_bytes(k);
     uint8_t builtin = plan_kernel_builtin(k);
-    if (builtin >= MSC_NUM_BUILTINS) return bad_plan("kernel %s is number %d of the runtime's", plan_kernel_name(k), builtin);
+    if (builtin >= MSC_NUM_BUILTINS)
+      return bad_plan("kernel %s is number %d of the runtime's", plan_kernel_name(k), builtin);
     if (p->on_gpu) MSCRT_CHECK(check_gpu_kernel(k));
-    else if (!builtin && (entry >= text || bytes > text - entry)) return bad_plan("kernel %s lies outside the code", plan_kernel_name(k));
-    if (plan_kernel_num_buffers(k) > MSCRT_MAX_DIMS || plan_kernel_num_dims(k) > MSCRT_MAX_DIMS || plan_kernel_num_scalars(k) > MSCRT_MAX_DIMS)
+    else if (!builtin && (entry >= text || bytes > text - entry))
+      return bad_plan("kernel %s lies outside the code", plan_kernel_name(k));
+    if (plan_kernel_num_buffers(k) > MSCRT_MAX_DIMS || plan_kernel_num_dims(k) > MSCRT_MAX_DIMS ||
+        plan_kernel_num_scalars(k) > MSCRT_MAX_DIMS)
       return bad_plan("kernel %s has more than %d arguments of a kind", plan_kernel_name(k), MSCRT_MAX_DIMS);
   }
   return NULL;
@@ -155,17 +171,20 @@ static bool takes(const mscrt_plan *p, uint32_t kernel, uint32_t buffers, uint32
 static mscrt_status *check_product(const mscrt_plan *p, const mscrt_matmul *m) {
   int64_t operand_bytes = (int64_t)mscrt_dtype_bytes(m->dtype);
   uint64_t bytes = (uint64_t)msc_product_bytes(operand_bytes);
-  if ((operand_bytes < 4) != m->wide) return bad_plan("kernels give f32 for %s, and nothing else", mscrt_dtype_name(m->dtype));
-  if (!takes(p, m->pack, 2, 3) || !takes(p, m->multiply, 5, 7)) return bad_plan("its kernels do not take what a product gives");
-  if (m->width < MSC_PRODUCT_VECTORS || m->width > 1024 || m->width % MSC_PRODUCT_VECTORS || (m->tile_n % m->width && m->tile_n != m->n))
+  if ((operand_bytes < 4) != m->wide)
+    return bad_plan("kernels give f32 for %s, and nothing else", mscrt_dtype_name(m->dtype));
+  if (!takes(p, m->pack, 2, 3) || !takes(p, m->multiply, 5, 7))
+    return bad_plan("its kernels do not take what a product gives");
+  if (m->width < MSC_PRODUCT_VECTORS || m->width > 1024 || m->width % MSC_PRODUCT_VECTORS ||
+      (m->tile_n % m->width && m->tile_n != m->n))
     return bad_plan("panels of %" PRId64 " columns for tiles of %" PRId64, m->width, m->tile_n);
   if (m->blocks < 1 || m->k % m->blocks) return bad_plan("%" PRId64 " blocks of %" PRId64 " terms", m->blocks, m->k);
   uint64_t panels = (uint64_t)msc_product_panel_elems(m->tile_n, m->k, m->width) * bytes;
   bool packed = msc_product_packs_rows(operand_bytes, m->transpose_a);
   uint64_t room = packed ? (uint64_t)msc_product_room_elems(m->tile_m, m->k) * bytes : 0;
   if (m->panel_bytes < panels || m->panel_bytes > MAX_BYTES || m->room_bytes < room || m->room_bytes > MAX_BYTES)
-    return bad_plan("%" PRIu64 " and %" PRIu64 " bytes for packed operands of %" PRIu64 " and %" PRIu64, m->panel_bytes, m->room_bytes,
-                    panels, room);
+    return bad_plan("%" PRIu64 " and %" PRIu64 " bytes for packed operands of %" PRIu64 " and %" PRIu64, m->panel_bytes,
+                    m->room_bytes, panels, room);
   return NULL;
 }
 
@@ -176,16 +195,21 @@ static mscrt_status *check_function(const mscrt_plan *p, const mscrt_matmul *m) 
   if (!m->wide && !more_than_wide) return NULL;
   if (!p->on_gpu && more_than_wide) return bad_plan("a product on a CPU does no more than bias and relu");
   if (!p->on_gpu && m->multiply == MSCRT_BY_LIBRARY) return bad_plan("the library of a CPU does not widen");
-  if (m->wide && m->dtype != MSCRT_F16 && m->dtype != MSCRT_BF16) return bad_plan("%s is not widened", mscrt_dtype_name(m->dtype));
+  if (m->wide && m->dtype != MSCRT_F16 && m->dtype != MSCRT_BF16)
+    return bad_plan("%s is not widened", mscrt_dtype_name(m->dtype));
   if (m->dtype == MSCRT_F64 && (function || sum)) return bad_plan("functions of f64");
-  if ((m->relu && m->gelu) || (m->aux && !function) || (m->slope && (!m->aux || m->bias || m->add)) || (m->sum_a && m->sum_b) ||
-      (sum && (function || m->bias)) || (m->batch > 1 && (m->aux || sum)) || (m->aux && m->gelu && m->n % 8) || (m->after_first && !m->add))
+  if ((m->relu && m->gelu) || (m->aux && !function) || (m->slope && (!m->aux || m->bias || m->add)) ||
+      (m->sum_a && m->sum_b) || (sum && (function || m->bias)) || (m->batch > 1 && (m->aux || sum)) ||
+      (m->aux && m->gelu && m->n % 8) || (m->after_first && !m->add))
     return bad_plan("a product that no call of the library is");
   return NULL;
 }
 
 static void number_operands(mscrt_matmul *m) {
-  const bool has[] = {[MSCRT_AT_BIAS] = m->bias, [MSCRT_AT_ADD] = m->add, [MSCRT_AT_AUX] = m->aux, [MSCRT_AT_SUM] = m->sum_a || m->sum_b};
+  const bool has[] = {[MSCRT_AT_BIAS] = m->bias,
+                      [MSCRT_AT_ADD] = m->add,
+                      [MSCRT_AT_AUX] = m->aux,
+                      [MSCRT_AT_SUM] = m->sum_a || m->sum_b};
   m->num_operands = 3;
   for (int i = 0; i < MSCRT_NUM_BEHIND; i++)
     if (has[i]) m->at[i] = m->num_operands++;
@@ -196,13 +220,18 @@ static mscrt_status *check_matmul(mscrt_plan *p, plan_matmul t, mscrt_matmul *ou
   uint64_t tile_m = plan_matmul_tile_m(t), tile_n = plan_matmul_tile_n(t);
   uint8_t dtype = plan_matmul_dtype(t);
   bool library = plan_matmul_multiply(t) == MSCRT_BY_LIBRARY;
-  if (p->on_gpu && (!library || tile_m != m || tile_n != n || plan_matmul_tile_bytes(t))) return bad_plan("a product on a GPU is one call of its library");
-  if (library && dtype != MSCRT_F32 && !(dtype == MSCRT_F64 && p->on_gpu) && dtype != MSCRT_BF16 && dtype != MSCRT_F16) return bad_plan("element type %d: the library has f32, bf16 and f16", dtype);
+  if (p->on_gpu && (!library || tile_m != m || tile_n != n || plan_matmul_tile_bytes(t)))
+    return bad_plan("a product on a GPU is one call of its library");
+  if (library && dtype != MSCRT_F32 && !(dtype == MSCRT_F64 && p->on_gpu) && dtype != MSCRT_BF16 && dtype != MSCRT_F16)
+    return bad_plan("element type %d: the library has f32, bf16 and f16", dtype);
   if (!library && dtype > MSCRT_F64) return bad_plan("element type %d: kernels multiply floats", dtype);
-  if (!product_fits(batch, m, n) || !product_fits(batch, m, k) || !product_fits(batch, n, k)) return bad_plan("impossible sizes");
-  if (!stride_fits(batch, plan_matmul_batch_stride_a(t), m * k) || !stride_fits(batch, plan_matmul_batch_stride_b(t), n * k))
+  if (!product_fits(batch, m, n) || !product_fits(batch, m, k) || !product_fits(batch, n, k))
+    return bad_plan("impossible sizes");
+  if (!stride_fits(batch, plan_matmul_batch_stride_a(t), m * k) ||
+      !stride_fits(batch, plan_matmul_batch_stride_b(t), n * k))
     return bad_plan("matrices of a batch overlap");
-  if (tile_m < 1 || tile_m > m || tile_n < 1 || tile_n > n) return bad_plan("tiles of %" PRIu64 " x %" PRIu64 " for a result of %" PRIu64 " x %" PRIu64, tile_m, tile_n, m, n);
+  if (tile_m < 1 || tile_m > m || tile_n < 1 || tile_n > n)
+    return bad_plan("tiles of %" PRIu64 " x %" PRIu64 " for a result of %" PRIu64 " x %" PRIu64, tile_m, tile_n, m, n);
   *out = (mscrt_matmul){.dtype = (mscrt_dtype)dtype,
                         .batch = (int64_t)batch,
                         .m = (int64_t)m,
@@ -235,9 +264,11 @@ static mscrt_status *check_matmul(mscrt_plan *p, plan_matmul t, mscrt_matmul *ou
   MSCRT_CHECK(check_function(p, out));
   out->tiles_m = (int64_t)((m + tile_m - 1) / tile_m);
   out->tiles_n = (int64_t)((n + tile_n - 1) / tile_n);
-  if (!product_fits(batch, (uint64_t)out->tiles_m, (uint64_t)out->tiles_n) || (out->tiles = out->batch * out->tiles_m * out->tiles_n) >= UINT32_MAX)
+  if (!product_fits(batch, (uint64_t)out->tiles_m, (uint64_t)out->tiles_n) ||
+      (out->tiles = out->batch * out->tiles_m * out->tiles_n) >= UINT32_MAX)
     return bad_plan("more than 2^32 tiles");
-  if (out->tile_bytes && (out->tile_bytes < tile_m * tile_n * mscrt_dtype_bytes(mscrt_result_dtype(out)) || out->tile_bytes > (64 << 20)))
+  if (out->tile_bytes &&
+      (out->tile_bytes < tile_m * tile_n * mscrt_dtype_bytes(mscrt_result_dtype(out)) || out->tile_bytes > (64 << 20)))
     return bad_plan("%" PRIu64 " bytes for a tile of %" PRIu64 " x %" PRIu64, out->tile_bytes, tile_m, tile_n);
   if (!library) MSCRT_CHECK(check_product(p, out));
   if (out->tile_bytes > p->space_bytes[PLAN_SPACE_TILE]) p->space_bytes[PLAN_SPACE_TILE] = out->tile_bytes;
@@ -261,7 +292,8 @@ static mscrt_status *check_axes(const mscrt_plan *p, plan_collective t, mscrt_co
   uint32_t num = plan_collective_axes_num(t);
   c->axes = (const msc_digit *)(const void *)plan_collective_axes_data(t);
   c->num_axes = (int)num;
-  if (num > MSC_BOX_DIGITS || !msc_box_layout_ok(&p->mesh, &(msc_box_layout){0, (int)num, first, c->axes, NULL})) return bad_plan("its axes do not fit the mesh");
+  if (num > MSC_BOX_DIGITS || !msc_box_layout_ok(&p->mesh, &(msc_box_layout){0, (int)num, first, c->axes, NULL}))
+    return bad_plan("its axes do not fit the mesh");
   return NULL;
 }
 
@@ -273,12 +305,14 @@ static mscrt_status *check_group(const mscrt_plan *p, plan_collective t, mscrt_c
   if (c->root >= members) return bad_plan("root %u in a group of %" PRIu64, c->root, members);
   c->num_pairs = plan_collective_pairs_num(t) / 2;
   c->pairs = plan_collective_pairs_data(t);
-  if (plan_collective_pairs_num(t) % 2 || c->num_pairs > members) return bad_plan("%u numbers are no pairs of a group of %" PRIu64, plan_collective_pairs_num(t), members);
+  if (plan_collective_pairs_num(t) % 2 || c->num_pairs > members)
+    return bad_plan("%u numbers are no pairs of a group of %" PRIu64, plan_collective_pairs_num(t), members);
   uint8_t *receives;
   mscrt_status *s = NULL;
   MSCRT_CHECK(mscrt_new_array(&receives, members));
   for (uint32_t i = 0; i < c->num_pairs && !s; i++) {
-    if (c->pairs[2 * i] >= members || c->pairs[2 * i + 1] >= members) s = bad_plan("pair %u names a member that the group does not have", i);
+    if (c->pairs[2 * i] >= members || c->pairs[2 * i + 1] >= members)
+      s = bad_plan("pair %u names a member that the group does not have", i);
     else if (receives[c->pairs[2 * i + 1]]++) s = bad_plan("member %u receives twice", c->pairs[2 * i + 1]);
   }
   free(receives);
@@ -305,35 +339,44 @@ static mscrt_status *check_halo(const mscrt_plan *p, plan_collective t, mscrt_co
   MSCRT_CHECK(layout_at(p, plan_collective_from(t), c->rank, c->shape, &c->from));
   c->to = c->from;
   if (plan_collective_to(t) != plan_collective_from(t)) return bad_plan("a halo changes its layout");
-  if (plan_collective_halo_dim(t) >= (uint32_t)c->rank) return bad_plan("a halo along dimension %u of %d", plan_collective_halo_dim(t), c->rank);
+  if (plan_collective_halo_dim(t) >= (uint32_t)c->rank)
+    return bad_plan("a halo along dimension %u of %d", plan_collective_halo_dim(t), c->rank);
   int d = c->halo_dim = (int)plan_collective_halo_dim(t);
-  int64_t parts = msc_group_size(c->from->first[d + 1] - c->from->first[d], c->from->digit + c->from->first[d]), rows = c->shape[d] / parts;
+  int64_t parts = msc_group_size(c->from->first[d + 1] - c->from->first[d], c->from->digit + c->from->first[d]),
+          rows = c->shape[d] / parts;
   uint64_t lo = plan_collective_halo_lo(t), hi = plan_collective_halo_hi(t), bytes;
-  if (c->shape[d] % parts || lo > (uint64_t)rows || hi > (uint64_t)rows) return bad_plan("a halo of %" PRIu64 " and %" PRIu64 " rows of parts of %" PRId64, lo, hi, rows);
+  if (c->shape[d] % parts || lo > (uint64_t)rows || hi > (uint64_t)rows)
+    return bad_plan("a halo of %" PRIu64 " and %" PRIu64 " rows of parts of %" PRId64, lo, hi, rows);
   c->lo = (int64_t)lo, c->hi = (int64_t)hi;
   int64_t wide[MSCRT_MAX_RANK];
   mscrt_widest(c, wide);
   return mscrt_shape_bytes(c->rank, wide, mscrt_dtype_bytes(c->dtype), &bytes) ? NULL : bad_plan("a halo is too large");
 }
 
-/* Several at once: entries before this one, alike, none of which stands for several itself.  That the same ranks meet for all is
- * seen when the groups are made. */
+/* Several at once: entries before this one, alike, none of which stands for several itself.  That the same ranks meet
+ * for all is seen when the groups are made. */
 static mscrt_status *check_members(const mscrt_plan *p, plan_collective t, uint32_t number, mscrt_collective *c) {
   c->num_members = plan_collective_members_num(t);
   c->members = plan_collective_members_data(t);
-  if (c->verb != MSCRT_ALL_REDUCE && c->verb != MSCRT_ALL_GATHER && c->verb != MSCRT_REDUCE_SCATTER) return bad_plan("%s is of one value", mscrt_verb_name(c->verb));
+  if (c->verb != MSCRT_ALL_REDUCE && c->verb != MSCRT_ALL_GATHER && c->verb != MSCRT_REDUCE_SCATTER)
+    return bad_plan("%s is of one value", mscrt_verb_name(c->verb));
   for (uint32_t i = 0; i < c->num_members; i++) {
     const mscrt_collective *m = &p->collective[c->members[i] < number ? c->members[i] : 0];
-    if (c->members[i] >= number || m->num_members) return bad_plan("member %u is entry %u, which is none before it", i, c->members[i]);
-    if (m->verb != c->verb || m->dtype != c->dtype || m->reduction != c->reduction) return bad_plan("member %u is of another kind", i);
+    if (c->members[i] >= number || m->num_members)
+      return bad_plan("member %u is entry %u, which is none before it", i, c->members[i]);
+    if (m->verb != c->verb || m->dtype != c->dtype || m->reduction != c->reduction)
+      return bad_plan("member %u is of another kind", i);
   }
   return NULL;
 }
 
 static mscrt_status *check_collective(const mscrt_plan *p, plan_collective t, uint32_t number, mscrt_collective *c) {
-  if (plan_collective_verb(t) >= MSCRT_NUM_VERBS || plan_collective_dtype(t) >= MSCRT_NUM_DTYPES || plan_collective_reduction(t) >= MSCRT_NUM_REDUCTIONS)
+  if (plan_collective_verb(t) >= MSCRT_NUM_VERBS || plan_collective_dtype(t) >= MSCRT_NUM_DTYPES ||
+      plan_collective_reduction(t) >= MSCRT_NUM_REDUCTIONS)
     return bad_plan("unknown verb, element type or reduction");
-  *c = (mscrt_collective){.verb = (mscrt_verb)plan_collective_verb(t), .dtype = (mscrt_dtype)plan_collective_dtype(t), .reduction = (mscrt_reduction)plan_collective_reduction(t)};
+  *c = (mscrt_collective){.verb = (mscrt_verb)plan_collective_verb(t),
+                          .dtype = (mscrt_dtype)plan_collective_dtype(t),
+                          .reduction = (mscrt_reduction)plan_collective_reduction(t)};
   if (plan_collective_members_num(t)) return check_members(p, t, number, c);
   MSCRT_CHECK(read_shape(plan_collective_shape_num(t), plan_collective_shape_data(t), &c->rank, c->shape));
   if (c->verb == MSCRT_HALO) return check_halo(p, t, c);
@@ -351,7 +394,8 @@ static mscrt_status *check_collectives(mscrt_plan *p) {
 
 /* ---- parameters, inputs, outputs ---- */
 
-static mscrt_status *check_variable(const mscrt_plan *p, mscrt_variable *v, uint8_t dtype, uint32_t layout, bool local) {
+static mscrt_status *check_variable(const mscrt_plan *p, mscrt_variable *v, uint8_t dtype, uint32_t layout,
+                                    bool local) {
   if (dtype >= MSCRT_NUM_DTYPES) return bad_plan("element type %d", dtype);
   v->dtype = (mscrt_dtype)dtype;
   if (!local) MSCRT_CHECK(layout_at(p, layout, v->rank, v->shape, &v->layout));
@@ -359,7 +403,8 @@ static mscrt_status *check_variable(const mscrt_plan *p, mscrt_variable *v, uint
   if (v->ref.space >= PLAN_SPACE_TILE) return bad_plan("space %d", v->ref.space);
   if (v->stage >= p->num_stages) return bad_plan("stage %u of %u", v->stage, p->num_stages);
   uint64_t room = mscrt_room(p, v->stage, v->ref.space), need = mscrt_variable_bytes(v);
-  if (v->ref.offset > room || v->ref.bytes > room - v->ref.offset) return bad_plan("bytes %" PRIu64 " + %" PRIu64 " of a space of %" PRIu64, v->ref.offset, v->ref.bytes, room);
+  if (v->ref.offset > room || v->ref.bytes > room - v->ref.offset)
+    return bad_plan("bytes %" PRIu64 " + %" PRIu64 " of a space of %" PRIu64, v->ref.offset, v->ref.bytes, room);
   if (need > v->ref.bytes) return bad_plan("%" PRIu64 " bytes where %" PRIu64 " are needed", v->ref.bytes, need);
   if (v->ref.offset % mscrt_dtype_bytes(v->dtype)) return bad_plan("its address is not aligned");
   return NULL;
@@ -390,9 +435,11 @@ static mscrt_status *check_model_shape(mscrt_variable *v, plan_parameter t) {
   memcpy(v->model_shape, v->shape, sizeof v->shape);
   if (!plan_parameter_model_shape_num(t)) return NULL;
   memset(v->model_shape, 0, sizeof v->model_shape);
-  MSCRT_CHECK(read_shape(plan_parameter_model_shape_num(t), plan_parameter_model_shape_data(t), &v->model_rank, v->model_shape));
+  MSCRT_CHECK(read_shape(plan_parameter_model_shape_num(t), plan_parameter_model_shape_data(t), &v->model_rank,
+                         v->model_shape));
   mscrt_shape_bytes(v->rank, v->shape, 1, &own);
-  if (!mscrt_shape_bytes(v->model_rank, v->model_shape, 1, &models) || own != models) return bad_plan("the model's shape has other elements");
+  if (!mscrt_shape_bytes(v->model_rank, v->model_shape, 1, &models) || own != models)
+    return bad_plan("the model's shape has other elements");
   return NULL;
 }
 
@@ -401,12 +448,18 @@ static mscrt_status *check_parameters(mscrt_plan *p) {
   for (uint32_t i = 0; i < p->num_parameters; i++) {
     plan_parameter t = plan_plan_parameters(p->root, i);
     mscrt_variable *v = &p->parameter[i];
-    *v = (mscrt_variable){.name = plan_parameter_name(t), .init = plan_parameter_init(t), .state = plan_parameter_state(t), .ref = plan_parameter_ref(t), .stage = plan_parameter_stage(t), .copy = plan_parameter_copy(t)};
+    *v = (mscrt_variable){.name = plan_parameter_name(t),
+                          .init = plan_parameter_init(t),
+                          .state = plan_parameter_state(t),
+                          .ref = plan_parameter_ref(t),
+                          .stage = plan_parameter_stage(t),
+                          .copy = plan_parameter_copy(t)};
     mscrt_status *s = read_shape(plan_parameter_shape_num(t), plan_parameter_shape_data(t), &v->rank, v->shape);
     if (!s) s = check_variable(p, v, plan_parameter_dtype(t), plan_parameter_layout(t), false);
     if (!s) s = check_model_shape(v, t);
     if (!s && v->ref.space != PLAN_SPACE_PERSISTENT) s = bad_plan("it is not in the persistent space");
-    if (!s && !mscrt_init_ok(v->init, v->dtype)) s = bad_plan("initial values '%.32s' of %s", v->init ? v->init : "", mscrt_dtype_name(v->dtype));
+    if (!s && !mscrt_init_ok(v->init, v->dtype))
+      s = bad_plan("initial values '%.32s' of %s", v->init ? v->init : "", mscrt_dtype_name(v->dtype));
     if (s) return mscrt_within(s, "parameter '%s'", v->name);
   }
   return check_names(p->num_parameters, p->parameter, "parameter");
@@ -418,7 +471,9 @@ static mscrt_status *check_batch(const mscrt_plan *p, const mscrt_variable *v) {
   if (v->shape[v->batch_dim] < 1) return bad_plan("an empty batch");
   for (const mscrt_variable *other = p->input; other < v; other++)
     if (other->batch_dim >= 0 && other->shape[other->batch_dim] != v->shape[v->batch_dim])
-      return bad_plan("a batch of %" PRId64 ", but '%s' has %" PRId64 "; in the model what has no batch is given batch_dim = -1", v->shape[v->batch_dim], other->name, other->shape[other->batch_dim]);
+      return bad_plan("a batch of %" PRId64 ", but '%s' has %" PRId64
+                      "; in the model what has no batch is given batch_dim = -1",
+                      v->shape[v->batch_dim], other->name, other->shape[other->batch_dim]);
   return NULL;
 }
 
@@ -427,7 +482,10 @@ static mscrt_status *check_inputs(mscrt_plan *p) {
   for (uint32_t i = 0; i < p->num_inputs; i++) {
     plan_input t = plan_plan_inputs(p->root, i);
     mscrt_variable *v = &p->input[i];
-    *v = (mscrt_variable){.name = plan_input_name(t), .ref = plan_input_ref(t), .batch_dim = plan_input_batch_dim(t), .whole = plan_input_whole(t)};
+    *v = (mscrt_variable){.name = plan_input_name(t),
+                          .ref = plan_input_ref(t),
+                          .batch_dim = plan_input_batch_dim(t),
+                          .whole = plan_input_whole(t)};
     mscrt_status *s = read_shape(plan_input_shape_num(t), plan_input_shape_data(t), &v->rank, v->shape);
     if (!s) s = check_variable(p, v, plan_input_dtype(t), plan_input_layout(t), v->whole);
     if (!s && v->ref.space != PLAN_SPACE_INPUT) s = bad_plan("it is not in the input space");
@@ -444,7 +502,11 @@ static mscrt_status *check_outputs(mscrt_plan *p) {
   for (uint32_t i = 0; i < p->num_outputs; i++) {
     plan_output t = plan_plan_outputs(p->root, i);
     mscrt_variable *v = &p->output[i];
-    *v = (mscrt_variable){.name = plan_output_name(t), .ref = plan_output_ref(t), .program = plan_output_program(t), .stage = plan_output_stage(t), .loss = plan_output_loss(t)};
+    *v = (mscrt_variable){.name = plan_output_name(t),
+                          .ref = plan_output_ref(t),
+                          .program = plan_output_program(t),
+                          .stage = plan_output_stage(t),
+                          .loss = plan_output_loss(t)};
     mscrt_status *s = read_shape(plan_output_shape_num(t), plan_output_shape_data(t), &v->rank, v->shape);
     if (!s) s = check_variable(p, v, plan_output_dtype(t), plan_output_layout(t), false);
     if (!s && v->program >= p->num_programs) s = bad_plan("program %u of %u", v->program, p->num_programs);
@@ -463,11 +525,14 @@ static mscrt_status *check_outputs(mscrt_plan *p) {
 static mscrt_status *check_header(mscrt_plan *p) {
   const char *target = plan_plan_target(p->root);
   char clean[32];
-  if (!target || (strcmp(target, "cpu") && strcmp(target, "cuda"))) return mscrt_fail(MSCRT_UNSUPPORTED, "the plan is for target '%s', this runtime executes 'cpu' and 'cuda'", mscrt_clean(target ? target : "", SIZE_MAX, clean, sizeof clean));
+  if (!target || (strcmp(target, "cpu") && strcmp(target, "cuda")))
+    return mscrt_fail(MSCRT_UNSUPPORTED, "the plan is for target '%s', this runtime executes 'cpu' and 'cuda'",
+                      mscrt_clean(target ? target : "", SIZE_MAX, clean, sizeof clean));
   p->on_gpu = !strcmp(target, "cuda");
   for (uint32_t i = 0; i < plan_plan_sections_num(p->root); i++)
     for (uint32_t j = 0; j < i; j++)
-      if (!strcmp(plan_section_name(plan_plan_sections(p->root, i)), plan_section_name(plan_plan_sections(p->root, j)))) return bad_plan("two sections are called '%s'", plan_section_name(plan_plan_sections(p->root, i)));
+      if (!strcmp(plan_section_name(plan_plan_sections(p->root, i)), plan_section_name(plan_plan_sections(p->root, j))))
+        return bad_plan("two sections are called '%s'", plan_section_name(plan_plan_sections(p->root, i)));
   return NULL;
 }
 

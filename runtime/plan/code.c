@@ -17,7 +17,8 @@ static size_t pages(size_t bytes) {
 mscrt_status *mscrt_map_code(const uint8_t *code, size_t bytes, size_t text_bytes, uint8_t **out_code) {
   size_t all = pages(bytes), text = pages(text_bytes);
   uint8_t *p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (p == MAP_FAILED) return mscrt_fail(MSCRT_NO_MEMORY, "no memory for %zu bytes of code: %s", bytes, strerror(errno));
+  if (p == MAP_FAILED)
+    return mscrt_fail(MSCRT_NO_MEMORY, "no memory for %zu bytes of code: %s", bytes, strerror(errno));
   memcpy(p, code, bytes);
   if (mprotect(p, text, PROT_READ | PROT_EXEC) != 0 || (all > text && mprotect(p + text, all - text, PROT_READ) != 0)) {
     int error = errno;
@@ -44,7 +45,8 @@ mscrt_status *mscrt_write_perf_map(const mscrt_plan *p) {
   for (uint32_t i = 0; i < plan_plan_kernels_num(p->root); i++) {
     plan_kernel k = plan_plan_kernels(p->root, i);
     if (plan_kernel_builtin(k)) continue; /* the runtime's own have names already */
-    fprintf(f, "%" PRIxPTR " %" PRIx64 " %s\n", (uintptr_t)p->code + (uintptr_t)plan_kernel_entry(k), plan_kernel_bytes(k), plan_kernel_name(k));
+    fprintf(f, "%" PRIxPTR " %" PRIx64 " %s\n", (uintptr_t)p->code + (uintptr_t)plan_kernel_entry(k),
+            plan_kernel_bytes(k), plan_kernel_name(k));
   }
   return fclose(f) == 0 ? NULL : mscrt_fail(MSCRT_ENVIRONMENT, "cannot write %s: %s", path, strerror(errno));
 }

@@ -1,5 +1,5 @@
-/* plan.c: bytes of plan.bin in, a verified plan out.  Order: private copy, structure, version, checksum, meaning, trust, CPU;
- * only then code is mapped. */
+/* plan.c: bytes of plan.bin in, a verified plan out.  Order: private copy, structure, version, checksum, meaning,
+ * trust, CPU; only then code is mapped. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -36,7 +36,9 @@ static mscrt_status *check_sum(mscrt_plan *p) {
   const uint8_t *field = flatbuf_inline(p->root.at, 25);
   if (!field) return mscrt_fail(MSCRT_INPUT, "the plan has no checksum");
   if (!checksum_of(p->bytes, p->size, field, &p->hash)) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
-  return p->hash == plan_plan_checksum(p->root) ? NULL : mscrt_fail(MSCRT_INPUT, "the plan is damaged: its checksum does not match");
+  return p->hash == plan_plan_checksum(p->root)
+             ? NULL
+             : mscrt_fail(MSCRT_INPUT, "the plan is damaged: its checksum does not match");
 }
 
 /* ---- opening ---- */
@@ -44,9 +46,13 @@ static mscrt_status *check_sum(mscrt_plan *p) {
 static mscrt_status *check_structure(mscrt_plan *p) {
   flatbuf_fault fault;
   if (!flatbuf_verify(&plan_schema, p->bytes, p->size, MAX_TABLES, &fault))
-    return mscrt_fail(MSCRT_INPUT, "not a plan, or a damaged one: %s (%s%s%s, byte %u)", fault.what, fault.table ? fault.table : "", fault.field ? "." : "", fault.field ? fault.field : "", fault.at);
+    return mscrt_fail(MSCRT_INPUT, "not a plan, or a damaged one: %s (%s%s%s, byte %u)", fault.what,
+                      fault.table ? fault.table : "", fault.field ? "." : "", fault.field ? fault.field : "", fault.at);
   p->root = plan_plan_root(p->bytes);
-  if (plan_plan_version(p->root) != VERSION) return mscrt_fail(MSCRT_UNSUPPORTED, "the plan has version %u, this runtime reads version %d: compile the model again", plan_plan_version(p->root), VERSION);
+  if (plan_plan_version(p->root) != VERSION)
+    return mscrt_fail(MSCRT_UNSUPPORTED,
+                      "the plan has version %u, this runtime reads version %d: compile the model again",
+                      plan_plan_version(p->root), VERSION);
   return NULL;
 }
 
@@ -67,7 +73,9 @@ static mscrt_status *prepare(mscrt_plan *p, bool trusted) {
 }
 
 /* Options of callers that know fewer fields than this library are extended by zeros. */
-static bool trusts(const mscrt_plan_options *o) { return o && o->struct_size >= offsetof(mscrt_plan_options, trust_native) + sizeof o->trust_native && o->trust_native; }
+static bool trusts(const mscrt_plan_options *o) {
+  return o && o->struct_size >= offsetof(mscrt_plan_options, trust_native) + sizeof o->trust_native && o->trust_native;
+}
 
 /* Takes the bytes over, also when it fails. */
 static mscrt_status *open_bytes(uint8_t *bytes, size_t size, const mscrt_plan_options *options, mscrt_plan **out_plan) {
@@ -92,7 +100,8 @@ static mscrt_status *private_bytes(size_t size, uint8_t **out_bytes) {
   return *out_bytes ? NULL : mscrt_fail(MSCRT_NO_MEMORY, "no memory for a plan of %zu bytes", size);
 }
 
-mscrt_status *mscrt_plan_open(const void *bytes, size_t size, const mscrt_plan_options *options, mscrt_plan **out_plan) {
+mscrt_status *mscrt_plan_open(const void *bytes, size_t size, const mscrt_plan_options *options,
+                              mscrt_plan **out_plan) {
   uint8_t *copy;
   *out_plan = NULL;
   MSCRT_CHECK(private_bytes(size, &copy));
@@ -149,7 +158,9 @@ void mscrt_plan_close(mscrt_plan *p) {
 int mscrt_plan_ranks(const mscrt_plan *p) { return p->ranks; }
 const char *mscrt_plan_model(const mscrt_plan *p) { return plan_plan_model(p->root) ? plan_plan_model(p->root) : ""; }
 
-const char *mscrt_plan_config(const mscrt_plan *p) { return plan_plan_config(p->root) ? plan_plan_config(p->root) : "{}"; }
+const char *mscrt_plan_config(const mscrt_plan *p) {
+  return plan_plan_config(p->root) ? plan_plan_config(p->root) : "{}";
+}
 
 int64_t mscrt_plan_predicted_ns(const mscrt_plan *p, int64_t *out_exposed_ns) {
   *out_exposed_ns = (int64_t)plan_plan_exposed_comm_ns(p->root);
@@ -157,10 +168,13 @@ int64_t mscrt_plan_predicted_ns(const mscrt_plan *p, int64_t *out_exposed_ns) {
 }
 
 const char *mscrt_program_name(const mscrt_plan *p, uint32_t program) {
-  return p->only ? plan_section_name(plan_plan_sections(p->root, program)) : plan_program_name(plan_plan_programs(p->root, program));
+  return p->only ? plan_section_name(plan_plan_sections(p->root, program))
+                 : plan_program_name(plan_plan_programs(p->root, program));
 }
 
-uint32_t mscrt_program_micro(const mscrt_plan *p, uint32_t program) { return p->only ? 1 : plan_program_micro(plan_plan_programs(p->root, program)); }
+uint32_t mscrt_program_micro(const mscrt_plan *p, uint32_t program) {
+  return p->only ? 1 : plan_program_micro(plan_plan_programs(p->root, program));
+}
 
 const plan_entry *mscrt_program_lane(const mscrt_plan *p, uint32_t program, uint32_t stage, uint32_t *out_num) {
   if (p->only) {

@@ -1,5 +1,5 @@
-/* plan.h: a verified plan.  Names, calls, code and constants stay where they are in the file's bytes; what is asked for often
- * is unpacked once.  Everything here was checked: users of this header may follow any index and offset in it. */
+/* plan.h: a verified plan.  Names, calls, code and constants stay where they are in the file's bytes; what is asked for
+ * often is unpacked once.  Everything here was checked: users of this header may follow any index and offset in it. */
 #ifndef MSCRT_PLAN_H
 #define MSCRT_PLAN_H
 
@@ -78,7 +78,8 @@ typedef struct {
 
 static inline bool mscrt_is_attention(const mscrt_graph *g) { return g->kind < PLAN_GRAPH_KIND_CONV; }
 
-/* Memory of a stage by space (persistent; a slot of carried ones; scratch of its largest section), and slots of the carried spaces. */
+/* Memory of a stage by space (persistent; a slot of carried ones; scratch of its largest section), and slots of
+ * the carried spaces. */
 typedef struct {
   uint64_t bytes[MSCRT_NUM_SPACES], micro;
   uint32_t slots[MSCRT_NUM_CARRIED];
@@ -92,7 +93,8 @@ struct mscrt_plan {
   msc_box_mesh mesh;
   int ranks;
   bool on_gpu;                  /* its code is in images, and nothing of it for this machine's CPU */
-  uint32_t num_layouts, num_matmuls, num_graphs, num_collectives, num_sections, num_parameters, num_inputs, num_outputs, num_stages, num_programs, input_slots, copies;
+  uint32_t num_layouts, num_matmuls, num_graphs, num_collectives, num_sections, num_parameters, num_inputs, num_outputs,
+      num_stages, num_programs, input_slots, copies;
   mscrt_stage *stage;
   plan_entry *only;             /* of plans without programs: each section is one */
   msc_box_layout *layout;
@@ -101,7 +103,8 @@ struct mscrt_plan {
   mscrt_graph *graph;
   mscrt_collective *collective;
   mscrt_variable *parameter, *input, *output;
-  uint64_t space_bytes[MSCRT_NUM_SPACES]; /* what a ref may reach where stages do not differ; of input: one slot; of tile: the largest tile */
+  /* what a ref may reach where stages do not differ; of input: one slot; of tile: the largest tile */
+  uint64_t space_bytes[MSCRT_NUM_SPACES];
   uint8_t *code;                /* mapped executable; NULL: the plan has none */
   size_t code_bytes;
 };
@@ -116,9 +119,12 @@ const char *mscrt_program_name(const mscrt_plan *p, uint32_t program);
 uint32_t mscrt_program_micro(const mscrt_plan *p, uint32_t program); /* batches of one run */
 /* What the ranks of a stage run, in order. */
 const plan_entry *mscrt_program_lane(const mscrt_plan *p, uint32_t program, uint32_t stage, uint32_t *out_num);
-static inline uint32_t mscrt_stage_of(const mscrt_plan *p, int rank) { return (uint32_t)rank / ((uint32_t)p->ranks / p->num_stages); }
+static inline uint32_t mscrt_stage_of(const mscrt_plan *p, int rank) {
+  return (uint32_t)rank / ((uint32_t)p->ranks / p->num_stages);
+}
 bool mscrt_stage_reads(const mscrt_plan *p, uint32_t stage, uint32_t input);
-/* Box of a variable that a rank holds, the box its memory has room for, and the bytes of that, the same for all ranks. */
+/* Box of a variable that a rank holds, the box its memory has room for, and the bytes of that, the same
+ * for all ranks. */
 void mscrt_variable_box(const mscrt_plan *p, const mscrt_variable *v, int rank, msc_box *out_box, msc_box *out_buffer);
 uint64_t mscrt_variable_bytes(const mscrt_variable *v);
 mscrt_wanted mscrt_wanted_of(const mscrt_variable *input);
@@ -158,7 +164,8 @@ mscrt_status *mscrt_write_perf_map(const mscrt_plan *p);
 
 /* init.c */
 bool mscrt_init_ok(const char *init, mscrt_dtype dtype);
-/* The box of a tensor, from (seed, name, element number), into memory with room for out_box; the rest of that is zeros. */
+/* The box of a tensor, from (seed, name, element number), into memory with room for out_box; the rest of
+ * that is zeros. */
 void mscrt_init_box(const mscrt_variable *v, uint64_t seed, const msc_box *box, const msc_box *out_box, void *out);
 
 #endif

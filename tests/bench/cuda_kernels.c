@@ -1,5 +1,5 @@
-/* cuda_kernels: generated kernels on an NVIDIA GPU, one network of one op each, in; the bandwidth of each beside that of the device's
- * own copy, out.  Goal: 90 % of it at 64 MB and more.  Skipped with the reason where there is no GPU.
+/* cuda_kernels: generated kernels on an NVIDIA GPU, one network of one op each, in; the bandwidth of each beside that
+ * of the device's own copy, out.  Goal: 90 % of it at 64 MB and more.  Skipped with the reason where there is no GPU.
  *
  * cuda_kernels [BYTES of the operand, 128 MB by default] [FOLDER for the kernels' IR] */
 #include <stdio.h>
@@ -17,15 +17,24 @@ static const struct {
   int element_bytes;
   double moved;
 } networks[] = {
-  {"gelu f32", "%y = \"msc.gelu\"(%x) {form = \"tanh\"} : (tensor<ROWSx4096xf32>) -> tensor<ROWSx4096xf32>", "tensor<ROWSx4096xf32>", 4, 2},
-  {"gelu bf16", "%y = \"msc.gelu\"(%x) {form = \"tanh\"} : (tensor<ROWSx4096xbf16>) -> tensor<ROWSx4096xbf16>", "tensor<ROWSx4096xbf16>", 2, 2},
-  {"square f32", "%y = \"msc.mul\"(%x, %x) : (tensor<ROWSx4096xf32>, tensor<ROWSx4096xf32>) -> tensor<ROWSx4096xf32>", "tensor<ROWSx4096xf32>", 4, 2},
-  {"sum of rows f32", "%y = \"msc.reduce_sum\"(%x) {dims = [1]} : (tensor<ROWSx4096xf32>) -> tensor<ROWSxf32>", "tensor<ROWSxf32>", 4, 1},
-  {"sum of columns f32", "%y = \"msc.reduce_sum\"(%x) {dims = [0]} : (tensor<ROWSx4096xf32>) -> tensor<4096xf32>", "tensor<4096xf32>", 4, 1},
-  {"softmax f32", "%y = \"msc.softmax\"(%x) : (tensor<ROWSx4096xf32>) -> tensor<ROWSx4096xf32>", "tensor<ROWSx4096xf32>", 4, 2},
-  {"softmax bf16", "%y = \"msc.softmax\"(%x) : (tensor<ROWSx4096xbf16>) -> tensor<ROWSx4096xbf16>", "tensor<ROWSx4096xbf16>", 2, 2},
-  {"layer_norm f32", "%y = \"msc.layer_norm\"(%x) : (tensor<ROWSx4096xf32>) -> tensor<ROWSx4096xf32>", "tensor<ROWSx4096xf32>", 4, 2},
-  {"transpose f32", "%y = \"msc.transpose\"(%x) {perm = [1, 0]} : (tensor<ROWSx4096xf32>) -> tensor<4096xROWSxf32>", "tensor<4096xROWSxf32>", 4, 2},
+  {"gelu f32", "%y = \"msc.gelu\"(%x) {form = \"tanh\"} : (tensor<ROWSx4096xf32>) -> tensor<ROWSx4096xf32>",
+   "tensor<ROWSx4096xf32>", 4, 2},
+  {"gelu bf16", "%y = \"msc.gelu\"(%x) {form = \"tanh\"} : (tensor<ROWSx4096xbf16>) -> tensor<ROWSx4096xbf16>",
+   "tensor<ROWSx4096xbf16>", 2, 2},
+  {"square f32", "%y = \"msc.mul\"(%x, %x) : (tensor<ROWSx4096xf32>, tensor<ROWSx4096xf32>) -> tensor<ROWSx4096xf32>",
+   "tensor<ROWSx4096xf32>", 4, 2},
+  {"sum of rows f32", "%y = \"msc.reduce_sum\"(%x) {dims = [1]} : (tensor<ROWSx4096xf32>) -> tensor<ROWSxf32>",
+   "tensor<ROWSxf32>", 4, 1},
+  {"sum of columns f32", "%y = \"msc.reduce_sum\"(%x) {dims = [0]} : (tensor<ROWSx4096xf32>) -> tensor<4096xf32>",
+   "tensor<4096xf32>", 4, 1},
+  {"softmax f32", "%y = \"msc.softmax\"(%x) : (tensor<ROWSx4096xf32>) -> tensor<ROWSx4096xf32>",
+   "tensor<ROWSx4096xf32>", 4, 2},
+  {"softmax bf16", "%y = \"msc.softmax\"(%x) : (tensor<ROWSx4096xbf16>) -> tensor<ROWSx4096xbf16>",
+   "tensor<ROWSx4096xbf16>", 2, 2},
+  {"layer_norm f32", "%y = \"msc.layer_norm\"(%x) : (tensor<ROWSx4096xf32>) -> tensor<ROWSx4096xf32>",
+   "tensor<ROWSx4096xf32>", 4, 2},
+  {"transpose f32", "%y = \"msc.transpose\"(%x) {perm = [1, 0]} : (tensor<ROWSx4096xf32>) -> tensor<4096xROWSxf32>",
+   "tensor<4096xROWSxf32>", 4, 2},
 };
 
 typedef struct {
@@ -138,7 +147,8 @@ static void load(gpu *g, const msc_machine_code *code, cu_module *out) {
 static void prepare(gpu *g, const msc_plan *p, const msc_plan_call *call, cu_module module, kernel *k) {
   const msc_launch *l = call->launch;
   size_t n = 0;
-  k->threads = p->code.kernel[l->kernel].threads, k->blocks = (unsigned)((l->extent + l->grain - 1) / l->grain), k->extent = (int64_t)l->extent;
+  k->threads = p->code.kernel[l->kernel].threads, k->blocks = (unsigned)((l->extent + l->grain - 1) / l->grain),
+  k->extent = (int64_t)l->extent;
   CALL(g, cuModuleGetFunction, &k->function, module, p->code.kernel[l->kernel].name);
   for (k->num_buffers = 0; k->num_buffers < call->num_buffers; k->num_buffers++) {
     cu_address *at = &k->buffer[k->num_buffers];
@@ -178,15 +188,18 @@ static double kernels_ms(gpu *g, const msc_plan *p, size_t *out_num) {
 
 static const char *with_rows(msc_arena *arena, const char *text, int64_t rows) {
   const char *at = strstr(text, "ROWS");
-  return at ? msc_arena_printf(arena, "%.*s%" PRId64 "%s", (int)(at - text), text, rows, with_rows(arena, at + 4, rows)) : text;
+  return at ? msc_arena_printf(arena, "%.*s%" PRId64 "%s", (int)(at - text), text, rows, with_rows(arena, at + 4, rows))
+            : text;
 }
 
 static const char *text_of(msc_context *ctx, size_t i, int64_t rows) {
   const char *in = networks[i].element_bytes == 2 ? "tensor<ROWSx4096xbf16>" : "tensor<ROWSx4096xf32>";
-  const char *text = msc_arena_printf(msc_context_arena(ctx),
-                                      "module {\n  \"msc.func\"() ({\n  ^bb0(%%x: %s):\n    %s\n    \"msc.return\"(%%y) : (%s) -> ()\n"
-                                      "  }) {arg_attrs = [{msc.name = \"x\", msc.role = \"data\"}],\n      results = [\"y\"],\n      sym_name = \"forward\"} : () -> ()\n}\n",
-                                      in, networks[i].body, networks[i].result);
+  const char *text =
+      msc_arena_printf(msc_context_arena(ctx),
+                       "module {\n  \"msc.func\"() ({\n  ^bb0(%%x: %s):\n    %s\n    \"msc.return\"(%%y) : (%s) -> ()\n"
+                       "  }) {arg_attrs = [{msc.name = \"x\", msc.role = \"data\"}],\n      results = [\"y\"],\n      "
+                       "sym_name = \"forward\"} : () -> ()\n}\n",
+                       in, networks[i].body, networks[i].result);
   return with_rows(msc_context_arena(ctx), text, rows);
 }
 
@@ -218,8 +231,10 @@ static bool measure(gpu *g, size_t i, size_t bytes, double copied) {
   for (const msc_diag *d = ok ? NULL : msc_diags(ctx); d; d = d->next) fprintf(stderr, "%s\n", d->text);
   if (ok) {
     size_t num = 0;
-    double moved = networks[i].moved * (double)(rows * WIDTH * networks[i].element_bytes), rate = moved / kernels_ms(g, made.plan, &num) / 1e6;
-    printf("%-20s %zu kernel%s %8.0f GB/s, %5.1f %% of a copy (goal 90 %%)\n", networks[i].what, num, num == 1 ? " " : "s", rate, 100 * rate / copied);
+    double moved = networks[i].moved * (double)(rows * WIDTH * networks[i].element_bytes),
+           rate = moved / kernels_ms(g, made.plan, &num) / 1e6;
+    printf("%-20s %zu kernel%s %8.0f GB/s, %5.1f %% of a copy (goal 90 %%)\n", networks[i].what, num,
+           num == 1 ? " " : "s", rate, 100 * rate / copied);
   }
   msc_context_free(ctx);
   return ok;

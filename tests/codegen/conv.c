@@ -54,7 +54,9 @@ static void test_windows(void **state) {
   for (size_t i = 0; i < COUNT(cases); i++)
     for (const char *d = cases[i].dtypes; *d; d += strcspn(d, " "), d += *d == ' ') {
       bool counts = !strcmp(cases[i].op, "max_pool_grad"), is_unsigned = *d == 'u';
-      kernels_add_op(k, cases[i].op, typed(k, cases[i].in, d, strcspn(d, " ")), cases[i].attrs, 1, counts || is_unsigned ? 0 : -9, 9)->reordered = true;
+      kernels_add_op(k, cases[i].op, typed(k, cases[i].in, d, strcspn(d, " ")), cases[i].attrs, 1,
+                     counts || is_unsigned ? 0 : -9, 9)
+          ->reordered = true;
     }
   kernels_finish(k);
   kernels_check(k);
@@ -64,14 +66,16 @@ static void test_windows(void **state) {
 /* NaN is the largest; of equal ones the first is found. */
 static void prepare_special(kernel_run *k, kernel_case *c) {
   (void)k;
-  for (int64_t i = 0; i < msc_type_elems(c->in[0].type); i++) msc_tensor_set(&c->in[0], i, i % 7 == 0 ? (double)NAN : i % 5 == 0 ? -(double)INFINITY : (double)(i % 3));
+  for (int64_t i = 0; i < msc_type_elems(c->in[0].type); i++)
+    msc_tensor_set(&c->in[0], i, i % 7 == 0 ? (double)NAN : i % 5 == 0 ? -(double)INFINITY : (double)(i % 3));
 }
 
 static void test_special(void **state) {
   kernel_run *k = kernels_new(NULL);
   (void)state;
   for (int i = 0; i < 2; i++) {
-    msc_op *op = one_op(msc_module_new(k->ctx), i ? "max_pool_index" : "max_pool", "1x2x6x20xf32", "kernel=2,3 stride=2,1 padding=0,0,1,1", 1);
+    msc_op *op = one_op(msc_module_new(k->ctx), i ? "max_pool_index" : "max_pool", "1x2x6x20xf32",
+                        "kernel=2,3 stride=2,1 padding=0,0,1,1", 1);
     kernels_add_with(k, "special", op->block->func, false, 0, 1, prepare_special);
   }
   kernels_finish(k);
@@ -85,7 +89,8 @@ static void test_fused(void **state) {
   (void)state;
   msc_op *pool = one_op(msc_module_new(k->ctx), "max_pool", "2x3x8x20xf32", "kernel=3,3 stride=2,2 padding=1,1,1,1", 1);
   msc_builder b = {.func = pool->block->func, .block = pool->block, .before = pool->block->last, .loc = pool->loc};
-  msc_op *index = msc_build_with(&b, OP_max_pool_index, 1, (msc_value *[]){pool->in[0].value}, 1, pool->num_attrs, pool->attrs);
+  msc_op *index =
+      msc_build_with(&b, OP_max_pool_index, 1, (msc_value *[]){pool->in[0].value}, 1, pool->num_attrs, pool->attrs);
   msc_value *relu = msc_build(&b, OP_relu, 1, (msc_value *[]){&pool->out[0]});
   msc_set_operands(pool->block->last, 2, (msc_value *[]){relu, &index->out[0]});
   kernels_add(k, "pool, position and relu", pool->block->func, true, -9, 9);
@@ -95,6 +100,7 @@ static void test_fused(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_windows), cmocka_unit_test(test_special), cmocka_unit_test(test_fused)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_windows), cmocka_unit_test(test_special),
+                                     cmocka_unit_test(test_fused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

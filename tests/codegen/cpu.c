@@ -69,7 +69,8 @@ static void test_levels_are_complete(void **state) {
     add_everything(k);
     kernels_finish(k); /* fails on any symbol or relocation */
     assert_int_equal(k->code.num_features == MSC_SANITIZED, level == 1);
-    for (size_t i = 1; i < k->code.num_features; i++) assert_true(strcmp(k->code.feature[i - 1], k->code.feature[i]) < 0);
+    for (size_t i = 1; i < k->code.num_features; i++)
+      assert_true(strcmp(k->code.feature[i - 1], k->code.feature[i]) < 0);
     assert_true(k->code.text_bytes < k->code.num_bytes);
     if (level <= host) kernels_check(k);
     kernels_free(k);
@@ -155,7 +156,8 @@ static void test_memory_runs_out(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_every_name), cmocka_unit_test(test_levels_are_complete), cmocka_unit_test(test_unknown_name), cmocka_unit_test(test_shared_and_repeatable),
+      cmocka_unit_test(test_every_name), cmocka_unit_test(test_levels_are_complete),
+          cmocka_unit_test(test_unknown_name), cmocka_unit_test(test_shared_and_repeatable),
       cmocka_unit_test(test_memory_runs_out),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* Random ops: the published numbers of Philox, kernels against the interpreter bit for bit, and how many elements stay. */
+/* Random ops: the published numbers of Philox, kernels against the interpreter bit for bit, and how
+ * many elements stay. */
 #include "ir/abi/philox.h"
 #include "tests/codegen/kernels.h"
 
@@ -6,7 +7,8 @@
 static void test_published_numbers(void **state) {
   (void)state;
   static const uint32_t ones[4] = {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX}, zeros[4] = {0};
-  static const uint32_t of_zeros[4] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}, of_ones[4] = {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd};
+  static const uint32_t of_zeros[4] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
+                        of_ones[4] = {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd};
   uint32_t out[4];
   msc_philox(zeros, zeros, out);
   assert_memory_equal(out, of_zeros, sizeof out);
@@ -45,7 +47,8 @@ static void test_kernels(void **state) {
   kernels_free(k);
 }
 
-/* The rank that holds columns 2 and 3 of [36, 4] draws what belongs to these places: rows of its part are not rows of the whole. */
+/* The rank that holds columns 2 and 3 of [36, 4] draws what belongs to these places: rows of its part are not rows
+ * of the whole. */
 static void test_columns_of_a_whole(void **state) {
   (void)state;
   kernel_run *k = kernels_new(NULL);
@@ -69,7 +72,9 @@ static void test_columns_of_a_whole(void **state) {
   for (size_t i = 0; i < l->num_buffers; i++) all[i] = value[l->buffer[i]];
   if (k->gpu) launch_on_gpu(k, l, all, dims, 0);
   else kernels_code(k, l)(all, 0, (int64_t)l->extent, dims, l->scalars);
-  for (int i = 0; i < 72; i++) assert_true(y[i] == (msc_philox_element(11, i / 2 * 4 + 2 + i % 2, 3, 7) >= msc_dropout_threshold(0.5) ? 2 * x[i] : 0));
+  for (int i = 0; i < 72; i++)
+    assert_true(y[i] ==
+                (msc_philox_element(11, i / 2 * 4 + 2 + i % 2, 3, 7) >= msc_dropout_threshold(0.5) ? 2 * x[i] : 0));
   kernels_free(k);
 }
 
@@ -95,6 +100,8 @@ static void test_share_that_stays(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_published_numbers), cmocka_unit_test(test_kernels), cmocka_unit_test(test_columns_of_a_whole), cmocka_unit_test(test_share_that_stays)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_published_numbers), cmocka_unit_test(test_kernels),
+                                     cmocka_unit_test(test_columns_of_a_whole),
+                                     cmocka_unit_test(test_share_that_stays)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,18 @@
-/* Elementwise ops, broadcasts and casts against the interpreter: every element type, and for some types every odd shape. */
+/* Elementwise ops, broadcasts and casts against the interpreter: every element type, and for some types
+ * every odd shape. */
 #include "tests/codegen/kernels.h"
 
 static const char *const floats[] = {"f32", "f64", "f16", "bf16"};
-static const char *const numbers[] = {"f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64"};
-static const char *const all[] = {"f32", "f64", "f16", "bf16", "i1", "i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64"};
+static const char *const numbers[] = {"f32", "f64", "f16", "bf16", "i8",   "i16",
+                                      "i32", "i64", "ui8", "ui16", "ui32", "ui64"};
+static const char *const all[] = {"f32", "f64", "f16", "bf16", "i1",   "i8",  "i16",
+                                  "i32", "i64", "ui8", "ui16", "ui32", "ui64"};
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 /* All shapes for the common types, one for the others: a kernel takes milliseconds to compile. */
-static bool is_wanted(const char *dtype, size_t shape, size_t only) { return shape == only || !strcmp(dtype, "f32") || !strcmp(dtype, "i16"); }
+static bool is_wanted(const char *dtype, size_t shape, size_t only) {
+  return shape == only || !strcmp(dtype, "f32") || !strcmp(dtype, "i16");
+}
 
 static const char *typed(kernel_run *k, const char *shapes, const char *dtype) {
   char *out = msc_arena_alloc(msc_context_arena(k->ctx), 200), *p = out;
@@ -16,7 +21,9 @@ static const char *typed(kernel_run *k, const char *shapes, const char *dtype) {
 }
 
 static void test_unary(void **state) {
-  static const char *const of_floats[] = {"tanh", "erf", "sigmoid", "silu", "exp", "sin", "cos", "floor", "ceil", "round"}, *const of_numbers[] = {"neg", "relu", "abs", "sign"}, *const positive[] = {"log", "sqrt", "rsqrt"};
+  static const char
+      *const of_floats[] = {"tanh", "erf", "sigmoid", "silu", "exp", "sin", "cos", "floor", "ceil", "round"},
+             *const of_numbers[] = {"neg", "relu", "abs", "sign"}, *const positive[] = {"log", "sqrt", "rsqrt"};
   static const char *const shapes[] = {"$", "1x$", "7x$", "17x$", "1000x$", "0x$", "3x5x$"};
   kernel_run *k = kernels_new(NULL);
   (void)state;
@@ -30,7 +37,8 @@ static void test_unary(void **state) {
       kernels_add_op(k, "gelu", in, "form=tanh", 1, -6, 6)->reordered = true;
     }
     for (size_t t = 0; t < COUNT(numbers); t++)
-      for (size_t i = 0; i < COUNT(of_numbers) && is_wanted(numbers[t], s, 3); i++) kernels_add_op(k, of_numbers[i], typed(k, shapes[s], numbers[t]), "", 1, -60, 60);
+      for (size_t i = 0; i < COUNT(of_numbers) && is_wanted(numbers[t], s, 3); i++)
+        kernels_add_op(k, of_numbers[i], typed(k, shapes[s], numbers[t]), "", 1, -60, 60);
   }
   kernels_finish(k);
   kernels_check(k);
@@ -39,13 +47,16 @@ static void test_unary(void **state) {
 
 static void test_binary(void **state) {
   static const char *const ops[] = {"add", "sub", "mul", "max", "min", "div"};
-  static const char *const shapes[] = {"$ $", "17x$ 17x$", "3x17x$ 17x$", "3x1x$ 1x17x$", "1000x$ $", "2x3x4x$ 3x1x$", "0x5x$ 5x$", "5x70x$ 5x1x$"};
+  static const char *const shapes[] = {"$ $",      "17x$ 17x$",     "3x17x$ 17x$", "3x1x$ 1x17x$",
+                                       "1000x$ $", "2x3x4x$ 3x1x$", "0x5x$ 5x$",   "5x70x$ 5x1x$"};
   kernel_run *k = kernels_new(NULL);
   (void)state;
   for (size_t s = 0; s < COUNT(shapes); s++) {
     for (size_t t = 0; t < COUNT(numbers); t++)
-      for (size_t i = 0; i < COUNT(ops) && is_wanted(numbers[t], s, 2) && (t < 8 || i % 3 == t % 3); i++) kernels_add_op(k, ops[i], typed(k, shapes[s], numbers[t]), "", 1, 1, 60);
-    for (size_t t = 0; t < COUNT(floats) && s < 3; t++) kernels_add_op(k, "pow", typed(k, shapes[s], floats[t]), "", 1, 0.2, 3);
+      for (size_t i = 0; i < COUNT(ops) && is_wanted(numbers[t], s, 2) && (t < 8 || i % 3 == t % 3); i++)
+        kernels_add_op(k, ops[i], typed(k, shapes[s], numbers[t]), "", 1, 1, 60);
+    for (size_t t = 0; t < COUNT(floats) && s < 3; t++)
+      kernels_add_op(k, "pow", typed(k, shapes[s], floats[t]), "", 1, 0.2, 3);
     kernels_add_op(k, "max", typed(k, shapes[s], "i1"), "", 1, 0, 1);
     kernels_add_op(k, "min", typed(k, shapes[s], "i1"), "", 1, 0, 1);
   }
@@ -60,7 +71,8 @@ static void test_compare_and_select(void **state) {
   (void)state;
   for (size_t t = 0; t < COUNT(all); t++) {
     for (size_t p = t % 2; p < COUNT(predicates); p += 2)
-      kernels_add_op(k, "compare", typed(k, "3x17x$ 17x$", all[t]), msc_arena_printf(msc_context_arena(k->ctx), "predicate=%s", predicates[p]), 1, -3, 3);
+      kernels_add_op(k, "compare", typed(k, "3x17x$ 17x$", all[t]),
+                     msc_arena_printf(msc_context_arena(k->ctx), "predicate=%s", predicates[p]), 1, -3, 3);
     kernels_add_op(k, "select", typed(k, "3x17xi1 17x$ 3x1x$", all[t]), "", 1, -9, 9);
     kernels_add_op(k, "broadcast_to", typed(k, "3x1x$", all[t]), "shape=2,3,19", 1, -9, 9);
   }

@@ -1,5 +1,5 @@
-/* embed.c: a program that holds a model compiles it through ir/msc.h and trains it through runtime/mscrt.h, without a file or a
- * process; what is wrong comes back as messages. */
+/* embed.c: a program that holds a model compiles it through ir/msc.h and trains it through runtime/mscrt.h, without a
+ * file or a process; what is wrong comes back as messages. */
 #include "ir/msc.h"
 #include "runtime/mscrt.h"
 
@@ -21,8 +21,10 @@ static const char model[] =
     "    %2 = \"msc.mul\"(%1, %1) : (tensor<4x1xf32>, tensor<4x1xf32>) -> tensor<4x1xf32>\n"
     "    %3 = \"msc.reduce_mean\"(%2) {dims = [0, 1]} : (tensor<4x1xf32>) -> tensor<f32>\n"
     "    \"msc.return\"(%3) : (tensor<f32>) -> ()\n"
-    "  }) {sym_name = \"forward\", loss = 0 : i64, results = [\"loss\"], optimizer = {kind = \"sgd\", lr = 0.2 : f32},\n"
-    "      arg_attrs = [{msc.name = \"x\", msc.role = \"data\"}, {msc.name = \"w\", msc.role = \"parameter\", msc.init = \"zeros\"},\n"
+    "  }) {sym_name = \"forward\", loss = 0 : i64, results = [\"loss\"], optimizer = {kind = \"sgd\", lr = 0.2 : "
+    "f32},\n"
+    "      arg_attrs = [{msc.name = \"x\", msc.role = \"data\"}, {msc.name = \"w\", msc.role = \"parameter\", msc.init "
+    "= \"zeros\"},\n"
     "                   {msc.name = \"y\", msc.role = \"data\"}]} : () -> ()\n"
     "}\n";
 
@@ -58,7 +60,8 @@ static void compiles_and_trains(void **state) {
   msc_compiler *c = msc_compiler_new(NULL), *second = msc_compiler_new(NULL);
   assert_string_equal(msc_version(), MSC_VERSION);
   assert_string_equal(msc_compiler_value(c, "device_num"), "1");
-  assert_true(msc_compiler_configure(c, "keys", keys, strlen(keys)) && msc_compiler_configure(c, "again", again, strlen(again)));
+  assert_true(msc_compiler_configure(c, "keys", keys, strlen(keys)) &&
+              msc_compiler_configure(c, "again", again, strlen(again)));
   assert_string_equal(msc_compiler_value(c, "pipeline_scheduler"), "\"zb-h1\"");
   assert_null(msc_compiler_value(c, "device_nmu"));
   assert_true(msc_compiler_compile(c, "model.mlir", model, strlen(model), &plan, &size));
@@ -82,7 +85,8 @@ typedef struct {
 
 static void *train_part(void *arg) {
   rank_thread *t = arg;
-  mscrt_options o = {.struct_size = sizeof o, .rank = t->rank, .ranks = 2, .address = t->address, .threads = 1, .timeout_ms = 60000};
+  mscrt_options o = {
+      .struct_size = sizeof o, .rank = t->rank, .ranks = 2, .address = t->address, .threads = 1, .timeout_ms = 60000};
   mscrt_context *ctx = NULL;
   mscrt_tensor x, y;
   float mine_x[4], mine_y[2];
@@ -101,7 +105,8 @@ static void *train_part(void *arg) {
 }
 
 static void parts_of_ranks(void **state) {
-  static const char keys[] = "{\"device_num\": 2, \"parallel_mode\": \"semi_auto_parallel\", \"dataset_strategy\": [[2, 1], [2, 1]]}";
+  static const char keys[] =
+      "{\"device_num\": 2, \"parallel_mode\": \"semi_auto_parallel\", \"dataset_strategy\": [[2, 1], [2, 1]]}";
   const void *bytes;
   size_t size;
   mscrt_plan *plan;
@@ -161,7 +166,8 @@ static void several_at_once(void **state) {
   (void)state;
   for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&id[i], NULL, compile_in_thread, &t[i]), 0);
   for (int i = 0; i < THREADS; i++) pthread_join(id[i], NULL);
-  for (int i = 0; i < THREADS; i++) assert_true(t[i].plan && t[i].size == t[0].size && !memcmp(t[i].plan, t[0].plan, t[0].size));
+  for (int i = 0; i < THREADS; i++)
+    assert_true(t[i].plan && t[i].size == t[0].size && !memcmp(t[i].plan, t[0].plan, t[0].size));
   for (int i = 0; i < THREADS; i++) msc_compiler_free(t[i].c);
 }
 
@@ -171,7 +177,9 @@ static void expect_message(const msc_compiler *c, const char *place, const char 
   assert_true(msc_compiler_num_messages(c) > 0);
   msc_message m = msc_compiler_message(c, 0);
   if (m.file) snprintf(got, sizeof got, "%s:%u:%u", m.file, m.line, m.column);
-  if (m.kind != MSC_MESSAGE_ERROR || strcmp(got, place) || !strstr(m.text, text) || m.code[0] != 'E' || strlen(m.code) != 5) fail_msg("%s: %s [%s]", got, m.text, m.code);
+  if (m.kind != MSC_MESSAGE_ERROR || strcmp(got, place) || !strstr(m.text, text) || m.code[0] != 'E' ||
+      strlen(m.code) != 5)
+    fail_msg("%s: %s [%s]", got, m.text, m.code);
 }
 
 static void wrong_keys(void **state) {
@@ -197,14 +205,20 @@ static void wrong_models(void **state) {
   refused(NULL, "module {", "m.mlir:1:9", "");
   refused(NULL, "xxxxMSC1 not a model", "m.mlir:0:0", "");
   refused(&(msc_compiler_options){.struct_size = sizeof(msc_compiler_options), .cpu = "z80"}, model, "", "z80");
-  refused(&(msc_compiler_options){.struct_size = sizeof(msc_compiler_options), .target = "tpu"}, model, "", "there is no target 'tpu'");
+  refused(&(msc_compiler_options){.struct_size = sizeof(msc_compiler_options), .target = "tpu"}, model, "",
+          "there is no target 'tpu'");
   refused(&(msc_compiler_options){.struct_size = sizeof(msc_compiler_options), .cluster = "h101"}, model, "", "h101");
-  refused(&(msc_compiler_options){.struct_size = sizeof(msc_compiler_options), .max_bytes = 100000}, model, "", "out of memory");
-  refused(&(msc_compiler_options){.struct_size = sizeof(msc_compiler_options), .num_sizes = 1, .sizes = &(msc_open_size){"batch", 0}}, model, "", "size 0 of batch");
+  refused(&(msc_compiler_options){.struct_size = sizeof(msc_compiler_options), .max_bytes = 100000}, model, "",
+          "out of memory");
+  refused(
+      &(msc_compiler_options){
+          .struct_size = sizeof(msc_compiler_options), .num_sizes = 1, .sizes = &(msc_open_size){"batch", 0}},
+      model, "", "size 0 of batch");
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(several_at_once), cmocka_unit_test(compiles_and_trains),
-                                     cmocka_unit_test(parts_of_ranks), cmocka_unit_test(wrong_keys), cmocka_unit_test(wrong_models)};
+                                     cmocka_unit_test(parts_of_ranks), cmocka_unit_test(wrong_keys),
+                                     cmocka_unit_test(wrong_models)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

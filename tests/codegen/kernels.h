@@ -1,6 +1,7 @@
 /* kernels.h: functions in; their numbers by the interpreter and by generated kernels out, compared.
- * All cases of a test share one module of machine code.  Every buffer ends at a page that cannot be touched, so a read or
- * write beyond it stops the test.  With MSC_TEST_TARGET=cuda kernels are a GPU's, and threads get on in several orders. */
+ * All cases of a test share one module of machine code.  Every buffer ends at a page that cannot be touched, so a read
+ * or write beyond it stops the test.  With MSC_TEST_TARGET=cuda kernels are a GPU's, and threads get on
+ * in several orders. */
 #ifndef MSC_TESTS_CODEGEN_KERNELS_H
 #define MSC_TESTS_CODEGEN_KERNELS_H
 
@@ -74,8 +75,8 @@ static inline kernel_run *kernels_new_for(const msc_code_target *target) {
 }
 
 static inline kernel_run *kernels_new(const char *cpu) {
-  return kernels_new_for(
-      &(msc_code_target){.cpu = cpu, .target = on_gpu() ? MSC_TARGET_CUDA : MSC_TARGET_CPU, .vector_bytes = wanted_vectors(cpu)});
+  return kernels_new_for(&(msc_code_target){
+      .cpu = cpu, .target = on_gpu() ? MSC_TARGET_CUDA : MSC_TARGET_CPU, .vector_bytes = wanted_vectors(cpu)});
 }
 
 static inline double random_number(kernel_run *k) {
@@ -126,7 +127,8 @@ static inline msc_op *fuse_all(msc_func *f) {
 }
 
 /* Adds the function: interprets it, then makes its kernel.  `fuse`: all its ops as one. */
-static inline kernel_case *kernels_add_with(kernel_run *k, const char *what, msc_func *f, bool fuse, double low, double high, void (*prepare)(kernel_run *, kernel_case *)) {
+static inline kernel_case *kernels_add_with(kernel_run *k, const char *what, msc_func *f, bool fuse, double low,
+                                            double high, void (*prepare)(kernel_run *, kernel_case *)) {
   kernel_case *c = msc_new(msc_context_arena(k->ctx), kernel_case);
   c->what = what, c->func = f, c->low = low, c->high = high;
   for (size_t i = 0; i < f->body->num_args; i++) {
@@ -148,11 +150,13 @@ static inline kernel_case *kernels_add_with(kernel_run *k, const char *what, msc
   return k->cases[k->num++] = c;
 }
 
-static inline kernel_case *kernels_add(kernel_run *k, const char *what, msc_func *f, bool fuse, double low, double high) {
+static inline kernel_case *kernels_add(kernel_run *k, const char *what, msc_func *f, bool fuse, double low,
+                                       double high) {
   return kernels_add_with(k, what, f, fuse, low, high, NULL);
 }
 
-static inline kernel_case *kernels_add_op(kernel_run *k, const char *op, const char *in, const char *attrs, int num_out, double low, double high) {
+static inline kernel_case *kernels_add_op(kernel_run *k, const char *op, const char *in, const char *attrs, int num_out,
+                                          double low, double high) {
   msc_module *m = msc_module_new(k->ctx);
   msc_op *o = one_op(m, op, in, attrs, num_out);
   if (!o) print_diags(k->ctx);
@@ -202,7 +206,8 @@ typedef struct {
 } fenced;
 
 static inline fenced fenced_new(size_t bytes) {
-  size_t room = on_gpu() ? (bytes + 31) / 16 * 16 : bytes; /* a GPU's arena goes on behind a buffer, which begins where vectors may */
+  /* a GPU's arena goes on behind a buffer, which begins where vectors may */
+  size_t room = on_gpu() ? (bytes + 31) / 16 * 16 : bytes;
   fenced f = {.bytes = bytes, .map_bytes = (room + 4095) / 4096 * 4096 + 8192};
   f.map = mmap(NULL, f.map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   assert_true(f.map != MAP_FAILED);
@@ -234,7 +239,8 @@ static inline void launch_on_gpu(kernel_run *k, const msc_launch *l, void **buff
   for (size_t i = 0; i < l->num_scalars; i++) param[num++] = (void *)(uintptr_t)&l->scalars[i];
   uint64_t blocks = (l->extent + l->grain - 1) / l->grain;
   if (!blocks) return;
-  const char *why = emulator_launch(k->gpu, kernel->name, (unsigned)blocks, kernel->threads, param, (emulator_order)cut);
+  const char *why =
+      emulator_launch(k->gpu, kernel->name, (unsigned)blocks, kernel->threads, param, (emulator_order)cut);
   if (why) fail_msg("%s", why);
 }
 
@@ -306,7 +312,8 @@ static inline void run_case(kernel_run *k, kernel_case *c, int cut, placing wher
     assert_int_equal(l->checks, &list[l->buffer[l->num_buffers - 1]] == flag);
     launch(k, l, list, cut);
   }
-  if (c->faults != *(int32_t *)flag->data) fail_msg("%s: flag is %d, not %d", c->what, *(int32_t *)flag->data, c->faults);
+  if (c->faults != *(int32_t *)flag->data)
+    fail_msg("%s: flag is %d, not %d", c->what, *(int32_t *)flag->data, c->faults);
 }
 
 static inline double tolerance_of(msc_dtype d, bool reordered) {
@@ -331,7 +338,8 @@ static inline void compare_case(kernel_case *c, const fenced *list) {
     for (int64_t i = 0; i < msc_type_elems(t); i++) {
       double a = msc_tensor_get(&got, i), b = msc_tensor_get(&c->expected[r], i);
       double least = !c->reordered ? 0 : t->dtype == MSC_F64 ? 1e-14 : 1e-6;
-      bool same = a == b || (isnan(a) && isnan(b)) || fabs(a - b) <= least + tolerance * (fabs(b) + (c->reordered ? most : most * 1e-3));
+      bool same = a == b || (isnan(a) && isnan(b)) ||
+                  fabs(a - b) <= least + tolerance * (fabs(b) + (c->reordered ? most : most * 1e-3));
       if (!same) fail_msg("%s: result %d element %" PRId64 " is %.9g, not %.9g", c->what, r, i, a, b);
     }
   }
@@ -352,7 +360,8 @@ static inline void compare_runs(kernel_case *c, const fenced *whole, const fence
 static inline void kernels_check(kernel_run *k) {
   for (size_t i = 0; i < k->num; i++) {
     kernel_case *c = k->cases[i];
-    fenced whole[MOST_BUFFERS] = {{0}}, parts[MOST_BUFFERS] = {{0}}, over[MOST_BUFFERS] = {{0}}, ties[MOST_BUFFERS] = {{0}};
+    fenced whole[MOST_BUFFERS] = {{0}}, parts[MOST_BUFFERS] = {{0}}, over[MOST_BUFFERS] = {{0}},
+           ties[MOST_BUFFERS] = {{0}};
     run_case(k, c, 0, APART, whole);
     if (!c->faults) compare_case(c, whole);
     run_case(k, c, 1, APART, parts);
@@ -361,7 +370,8 @@ static inline void kernels_check(kernel_run *k) {
     compare_runs(c, whole, over, "differs when it lies on an operand");
     run_case(k, c, 0, NEW_VALUES_ON_OLD, ties);
     compare_runs(c, whole, ties, "differs when new values lie on old ones");
-    for (int j = 0; whole[j].map; j++) fenced_free(&whole[j]), fenced_free(&parts[j]), fenced_free(&over[j]), fenced_free(&ties[j]);
+    for (int j = 0; whole[j].map; j++)
+      fenced_free(&whole[j]), fenced_free(&parts[j]), fenced_free(&over[j]), fenced_free(&ties[j]);
   }
 }
 

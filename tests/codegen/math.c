@@ -1,5 +1,6 @@
-/* Accuracy of the generated functions against the C library in a wider type: the largest error in units of the last place
- * stays below what codegen/emit/math.c states, on a grid of all f32 bit patterns and on f64 numbers of every exponent. */
+/* Accuracy of the generated functions against the C library in a wider type: the largest error in units of the last
+ * place stays below what codegen/emit/math.c states, on a grid of all f32 bit patterns and on f64 numbers
+ * of every exponent. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,11 +50,27 @@ typedef struct {
 static void add_kernel(module *m, const char *name, msc_nest_code code, msc_dtype dtype, bool two) {
   msc_instr instr[6] = {{0}};
   int n = 1;
-  for (int i = 0; i <= two; i++) instr[n++] = (msc_instr){.code = NEST_LOAD, .dtype = (uint8_t)dtype, .buffer = (uint8_t)i, .axes = 1, .at = {.coef = {1}}};
+  for (int i = 0; i <= two; i++)
+    instr[n++] =
+        (msc_instr){.code = NEST_LOAD, .dtype = (uint8_t)dtype, .buffer = (uint8_t)i, .axes = 1, .at = {.coef = {1}}};
   instr[n] = (msc_instr){.code = (uint8_t)code, .dtype = (uint8_t)dtype, .arg = {1, two ? 2 : 0}, .axes = 1};
-  instr[n + 1] = (msc_instr){.code = NEST_STORE, .dtype = (uint8_t)dtype, .buffer = (uint8_t)(1 + two), .arg = {(uint16_t)n}, .axes = 1, .at = {.coef = {1}}};
+  instr[n + 1] = (msc_instr){.code = NEST_STORE,
+                             .dtype = (uint8_t)dtype,
+                             .buffer = (uint8_t)(1 + two),
+                             .arg = {(uint16_t)n},
+                             .axes = 1,
+                             .at = {.coef = {1}}};
   msc_program p = {.instr = instr};
-  p.head = (msc_program_head){.kind = MSC_NEST_MAP, .num_axes = 1, .num_buffers = (uint8_t)(2 + two), .lane = 0, .chunk_axis = -1, .clipped = -1, .across = -1, .flag = -1, .items = 1, .num_instrs = (uint16_t)(n + 2)};
+  p.head = (msc_program_head){.kind = MSC_NEST_MAP,
+                              .num_axes = 1,
+                              .num_buffers = (uint8_t)(2 + two),
+                              .lane = 0,
+                              .chunk_axis = -1,
+                              .clipped = -1,
+                              .across = -1,
+                              .flag = -1,
+                              .items = 1,
+                              .num_instrs = (uint16_t)(n + 2)};
   p.head.lanes = (uint8_t)((size_t)m->llvm.vector_bytes / (size_t)msc_dtype_bytes(dtype));
   for (int i = 0; i < 2 + two; i++) p.head.buffer[i].dtype = (uint8_t)dtype;
   msc_emit_cpu(&m->llvm, &p, msc_llvm_kernel(&m->llvm, name));
@@ -97,7 +114,8 @@ static kernel_fn *find(const module *m, const char *name) {
 static double distance(long double exact, double got, int digits, int least) {
   if (isnan(exact) || isnan(got)) return isnan(exact) && isnan(got) ? 0 : INFINITY;
   long double most = digits == 24 ? (long double)0x1.ffffffp127L : (long double)0x1.fffffffffffff8p1023L;
-  if (isinf(got) || fabsl(exact) >= most) return isinf(got) && fabsl(exact) >= most && !signbit(exact) == !signbit(got) ? 0 : INFINITY;
+  if (isinf(got) || fabsl(exact) >= most)
+    return isinf(got) && fabsl(exact) >= most && !signbit(exact) == !signbit(got) ? 0 : INFINITY;
   int exponent = exact == 0 ? least : ilogbl(exact);
   if (exponent < least) exponent = least;
   return (double)(fabsl((long double)got - exact) / ldexpl(1, exponent - digits + 1));
@@ -158,8 +176,10 @@ static void check_all(const char *cpu, double allowance) {
   module m;
   open_module(&m, cpu);
   for (size_t i = 0; i < COUNT(functions); i++) {
-    add_kernel(&m, msc_arena_printf(msc_context_arena(m.ctx), "%s_f32", functions[i].name), functions[i].code, MSC_F32, false);
-    add_kernel(&m, msc_arena_printf(msc_context_arena(m.ctx), "%s_f64", functions[i].name), functions[i].code, MSC_F64, false);
+    add_kernel(&m, msc_arena_printf(msc_context_arena(m.ctx), "%s_f32", functions[i].name), functions[i].code, MSC_F32,
+               false);
+    add_kernel(&m, msc_arena_printf(msc_context_arena(m.ctx), "%s_f64", functions[i].name), functions[i].code, MSC_F64,
+               false);
   }
   finish_module(&m);
   for (size_t i = 0; i < COUNT(functions); i++) {
@@ -183,7 +203,26 @@ static void test_functions_without_fma(void **state) {
 }
 
 static void test_pow(void **state) {
-  static const double special[] = {0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, -3, 1.5, INFINITY, -INFINITY, NAN, 1e-300, 1e300, -1e300, 1e-310, 4503599627370497.0, -9007199254740993.0};
+  static const double special[] = {0,
+                                   -0.0,
+                                   1,
+                                   -1,
+                                   2,
+                                   -2,
+                                   0.5,
+                                   -0.5,
+                                   3,
+                                   -3,
+                                   1.5,
+                                   INFINITY,
+                                   -INFINITY,
+                                   NAN,
+                                   1e-300,
+                                   1e300,
+                                   -1e300,
+                                   1e-310,
+                                   4503599627370497.0,
+                                   -9007199254740993.0};
   static double x[BLOCK], y[BLOCK], z[BLOCK];
   static float xf[BLOCK], yf[BLOCK], zf[BLOCK];
   module m;
@@ -197,7 +236,8 @@ static void test_pow(void **state) {
   for (int round = 0; round < 20; round++) {
     for (int i = 0; i < BLOCK; i++) {
       x[i] = random_f64(&seed, INFINITY), y[i] = random_f64(&seed, INFINITY);
-      if (round == 0) x[i] = special[(size_t)i % COUNT(special)], y[i] = special[(size_t)i / COUNT(special) % COUNT(special)];
+      if (round == 0)
+        x[i] = special[(size_t)i % COUNT(special)], y[i] = special[(size_t)i / COUNT(special) % COUNT(special)];
       else if (round % 2) x[i] = fabs(x[i]), y[i] = fmod(y[i], 700) / log(x[i] == 1 ? 2 : x[i]);
       xf[i] = (float)x[i], yf[i] = (float)y[i];
     }
@@ -215,6 +255,7 @@ static void test_pow(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_functions), cmocka_unit_test(test_functions_without_fma), cmocka_unit_test(test_pow)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_functions), cmocka_unit_test(test_functions_without_fma),
+                                     cmocka_unit_test(test_pow)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

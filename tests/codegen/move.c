@@ -50,7 +50,8 @@ static void test_moves(void **state) {
   kernel_run *k = kernels_new(NULL);
   (void)state;
   for (size_t t = 0; t < COUNT(types); t++)
-    for (size_t i = 0; i < COUNT(moves); i++) kernels_add_op(k, moves[i].op, typed(k, moves[i].in, types[t]), moves[i].attrs, moves[i].num_out, -9, 9);
+    for (size_t i = 0; i < COUNT(moves); i++)
+      kernels_add_op(k, moves[i].op, typed(k, moves[i].in, types[t]), moves[i].attrs, moves[i].num_out, -9, 9);
   kernels_finish(k);
   kernels_check(k);
   kernels_free(k);
@@ -71,7 +72,9 @@ static void test_many_parts(void **state) {
       if (joins) part[i] = msc_add_arg(f->body, msc_type_of(k->ctx, MSC_F32, 2, (int64_t[]){5, size[i]}, NULL), NULL);
     }
     attr[1] = msc_named(k->ctx, "sizes", msc_ints(k->ctx, MOST_OPERANDS, size));
-    msc_value *whole = joins ? NULL : msc_add_arg(f->body, msc_type_of(k->ctx, MSC_F32, 2, (int64_t[]){5, 2 * MOST_OPERANDS}, NULL), NULL);
+    msc_value *whole =
+        joins ? NULL
+              : msc_add_arg(f->body, msc_type_of(k->ctx, MSC_F32, 2, (int64_t[]){5, 2 * MOST_OPERANDS}, NULL), NULL);
     msc_op *op = joins ? msc_build_with(&b, OP_concat, MOST_OPERANDS, part, 1, 1, attr)
                        : msc_build_with(&b, OP_split, 1, &whole, MOST_OPERANDS, 2, attr);
     assert_non_null(op);
@@ -109,12 +112,17 @@ static void prepare_gather(kernel_run *k, kernel_case *c) {
   draw_indices(k, &c->in[1], c->in[0].type->dim[msc_op_int(c->func->body->first, "axis")]);
 }
 
-static void prepare_scatter(kernel_run *k, kernel_case *c) { draw_indices(k, &c->in[0], msc_op_int(c->func->body->first, "rows")); }
+static void prepare_scatter(kernel_run *k, kernel_case *c) {
+  draw_indices(k, &c->in[0], msc_op_int(c->func->body->first, "rows"));
+}
 
-static void add_indexed(kernel_run *k, const char *op, const char *in, const char *attrs, void (*prepare)(kernel_run *, kernel_case *)) {
+static void add_indexed(kernel_run *k, const char *op, const char *in, const char *attrs,
+                        void (*prepare)(kernel_run *, kernel_case *)) {
   msc_module *m = msc_module_new(k->ctx);
   assert_non_null(one_op(m, op, in, attrs, 1));
-  kernels_add_with(k, msc_arena_printf(msc_context_arena(k->ctx), "%s %s %s", op, in, attrs), m->first, false, -5, 5, prepare)->reordered = true;
+  kernels_add_with(k, msc_arena_printf(msc_context_arena(k->ctx), "%s %s %s", op, in, attrs), m->first, false, -5, 5,
+                   prepare)
+      ->reordered = true;
 }
 
 static void test_indexed(void **state) {
@@ -126,7 +134,8 @@ static void test_indexed(void **state) {
     add_indexed(k, "gather", typed(k, "11x17x$ 2x3xi64", some[t]), "axis=1", prepare_gather);
     add_indexed(k, "gather", typed(k, "9x$ i32", some[t]), "axis=0", prepare_gather);
     add_indexed(k, "gather", typed(k, "9x$ 40xi32", some[t]), "axis=0", prepare_gather);
-    add_indexed(k, "scatter_add", typed(k, "423xi32 423x17x$", some[t]), "rows=7 axis=0", prepare_scatter); /* many to one row */
+    /* many to one row */
+    add_indexed(k, "scatter_add", typed(k, "423xi32 423x17x$", some[t]), "rows=7 axis=0", prepare_scatter);
     add_indexed(k, "scatter_add", typed(k, "2x3xi64 2x3x40x$", some[t]), "rows=70 axis=0", prepare_scatter);
     add_indexed(k, "scatter_add", typed(k, "4xi64 3x4x5x$", some[t]), "rows=6 axis=1", prepare_scatter);
     add_indexed(k, "scatter_add", typed(k, "4xi64 4x$", some[t]), "rows=6 axis=0", prepare_scatter);
@@ -154,8 +163,10 @@ static void test_unordered(void **state) {
   kernel_run *k = kernels_new(NULL);
   (void)state;
   for (size_t t = 0; t < COUNT(some); t++) {
-    add_indexed(k, "scatter_add", typed(k, "423xi32 423x17x$", some[t]), "rows=7 axis=0", prepare_unordered);  /* many to one row */
-    add_indexed(k, "scatter_add", typed(k, "2x3xi64 2x3x40x$", some[t]), "rows=70 axis=0", prepare_unordered); /* vectors */
+    /* many to one row */
+    add_indexed(k, "scatter_add", typed(k, "423xi32 423x17x$", some[t]), "rows=7 axis=0", prepare_unordered);
+    /* vectors */
+    add_indexed(k, "scatter_add", typed(k, "2x3xi64 2x3x40x$", some[t]), "rows=70 axis=0", prepare_unordered);
     add_indexed(k, "scatter_add", typed(k, "4xi64 3x4x5x$", some[t]), "rows=6 axis=1", prepare_unordered);
     add_indexed(k, "scatter_add", typed(k, "40xi64 40x$", some[t]), "rows=6 axis=0", prepare_unordered);
     add_indexed(k, "scatter_add", typed(k, "0xi64 0x5x$", some[t]), "rows=6 axis=0", prepare_unordered);
@@ -181,10 +192,13 @@ static void prepare_named(kernel_run *k, kernel_case *c) {
   msc_tensor *i = &c->in[!adds];
   const msc_type *t = adds ? op->out[0].type : c->in[0].type;
   int64_t depth = i->type->dim[i->type->rank - 1];
-  for (int64_t j = 0; j < msc_type_elems(i->type); j++) msc_tensor_set(i, j, floor(random_number(k) * (double)t->dim[j % depth]));
+  for (int64_t j = 0; j < msc_type_elems(i->type); j++)
+    msc_tensor_set(i, j, floor(random_number(k) * (double)t->dim[j % depth]));
 }
 
-static void prepare_update(kernel_run *k, kernel_case *c) { draw_indices(k, &c->in[1], c->in[0].type->dim[msc_op_int(c->func->body->first, "axis")]); }
+static void prepare_update(kernel_run *k, kernel_case *c) {
+  draw_indices(k, &c->in[1], c->in[0].type->dim[msc_op_int(c->func->body->first, "axis")]);
+}
 
 static void test_indexed_elements(void **state) {
   static const char *const some[] = {"f32", "f64", "bf16", "f16", "i8", "i64"};
@@ -219,10 +233,13 @@ static void prepare_ties(kernel_run *k, kernel_case *c) {
 }
 
 static void test_ordered(void **state) {
-  static const char *const some[] = {"f32", "f64", "bf16", "f16", "i8", "ui8", "i16", "ui16", "i32", "ui32", "i64", "ui64"};
+  static const char *const some[] = {"f32", "f64",  "bf16", "f16",  "i8",  "ui8",
+                                     "i16", "ui16", "i32",  "ui32", "i64", "ui64"};
   static const move_case cases[] = {
-      {"sort", "5x40x$", "", 2}, {"sort", "9x3x17x$", "axis=0 descending=true dtype=i64", 2}, {"sort", "3x0x$", "", 2}, {"sort", "1x$", "", 2},
-      {"topk", "5x40x$", "k=7", 2}, {"topk", "9x3x17x$", "k=9 axis=0 largest=false", 2}, {"topk", "5x3x$", "k=0 dtype=i64", 2},
+      {"sort", "5x40x$", "", 2}, {"sort", "9x3x17x$", "axis=0 descending=true dtype=i64", 2}, {"sort", "3x0x$", "", 2},
+       {"sort", "1x$", "", 2},
+      {"topk", "5x40x$", "k=7", 2}, {"topk", "9x3x17x$", "k=9 axis=0 largest=false", 2}, {"topk", "5x3x$",
+       "k=0 dtype=i64", 2},
       {"unique", "40x$", "", 3}, {"unique", "1x$", "dtype=i64", 3}, {"unique", "0x$", "", 3}};
   kernel_run *k = kernels_new(NULL);
   (void)state;
@@ -242,14 +259,17 @@ static void test_ordered(void **state) {
 
 static void test_cumulated(void **state) {
   static const char *const some[] = {"f32", "f64", "bf16", "f16", "i8", "ui8", "i16", "i32", "i64", "ui64"};
-  static const char *const ways[] = {"axis=1", "axis=0 exclusive=true", "axis=-1 reverse=true", "axis=1 exclusive=true reverse=true"};
+  static const char *const ways[] = {"axis=1", "axis=0 exclusive=true", "axis=-1 reverse=true",
+                                     "axis=1 exclusive=true reverse=true"};
   kernel_run *k = kernels_new(NULL);
   (void)state;
   for (size_t t = 0; t < COUNT(some); t++)
     for (size_t w = 0; w < COUNT(ways); w++) {
       kernels_add_op(k, "cumsum", typed(k, "5x9x3x$", some[t]), ways[w], 1, -9, 9);
       kernels_add_op(k, "cumprod", typed(k, "5x9x3x$", some[t]), ways[w], 1, -2, 2);
-      if (t < 4) kernels_add_op(k, "cumprod_grad", typed(k, "5x9x3x$ 5x9x3x$", some[t]), ways[w], 1, -1.5, 1.5)->reordered = true;
+      if (t < 4)
+        kernels_add_op(k, "cumprod_grad", typed(k, "5x9x3x$ 5x9x3x$", some[t]), ways[w], 1, -1.5, 1.5)->reordered =
+            true;
     }
   kernels_finish(k);
   kernels_check(k);
@@ -266,7 +286,8 @@ static void test_bad_index_is_told(void **state) {
   assert_int_equal(kernels_add_op(k, "take_along", "3x5xf32 3x17xi32", "", 1, 2, 8)->faults, MSC_FAULT_INDEX);
   assert_int_equal(kernels_add_op(k, "add_along", "3x17xi32 3x17xf32", "rows=5", 1, -3, 3)->faults, MSC_FAULT_INDEX);
   assert_int_equal(kernels_add_op(k, "gather_nd", "9x5xf32 17x2xi32", "", 1, 2, 8)->faults, MSC_FAULT_INDEX);
-  assert_int_equal(kernels_add_op(k, "scatter_nd_add", "17x2xi32 17xf32", "shape=9,5", 1, 2, 8)->faults, MSC_FAULT_INDEX);
+  assert_int_equal(kernels_add_op(k, "scatter_nd_add", "17x2xi32 17xf32", "shape=9,5", 1, 2, 8)->faults,
+                   MSC_FAULT_INDEX);
   assert_int_equal(kernels_add_op(k, "scatter_update", "9xf32 17xi64 17xf32", "", 1, 2, 12)->faults, MSC_FAULT_INDEX);
   kernels_finish(k);
   kernels_check(k);
@@ -296,7 +317,8 @@ static int run_part(kernel_run *k, const kernel_case *c, int64_t start, void **b
   void *all[8];
   memcpy(dims, l->dims, sizeof *dims * l->num_dims);
   dims[l->start[0].index] = start;
-  for (size_t i = 0; i < l->num_buffers; i++) all[i] = l->buffer[i] == (uint32_t)c->op->num_in + c->op->num_out ? &flag : buffers[l->buffer[i]];
+  for (size_t i = 0; i < l->num_buffers; i++)
+    all[i] = l->buffer[i] == (uint32_t)c->op->num_in + c->op->num_out ? &flag : buffers[l->buffer[i]];
   if (k->gpu) launch_on_gpu(k, l, all, dims, 0);
   else kernels_code(k, l)(all, 0, (int64_t)l->extent, dims, l->scalars);
   return flag;
@@ -306,7 +328,8 @@ static int run_part(kernel_run *k, const kernel_case *c, int64_t start, void **b
 static void test_parts(void **state) {
   kernel_run *k = kernels_new(NULL);
   (void)state;
-  kernel_case *gather = add_part(k, "gather", "3x2xf32 4xi32", "axis=0", 9), *scatter = add_part(k, "scatter_add", "4xi32 4x2xf32", "rows=3", 9);
+  kernel_case *gather = add_part(k, "gather", "3x2xf32 4xi32", "axis=0", 9),
+              *scatter = add_part(k, "scatter_add", "4xi32 4x2xf32", "rows=3", 9);
   kernel_case *hot = add_part(k, "one_hot", "4xi32", "depth=3", 0), *count = add_part(k, "iota", "", "type=3xi32", 0);
   kernels_finish(k);
   _Alignas(16) float table[] = {1, 2, 3, 4, 5, 6}, updates[] = {1, 2, 3, 4, 5, 6, 7, 8}, y[12];

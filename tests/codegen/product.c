@@ -1,4 +1,5 @@
-/* product.c: matrix products by generated code; every bit as a plain loop makes it that adds in the order of emit/product.c. */
+/* product.c: matrix products by generated code; every bit as a plain loop makes it that adds in the
+ * order of emit/product.c. */
 #include <stdlib.h>
 
 #include "codegen/emit/emit.h"
@@ -33,9 +34,11 @@ static double term_sum(const product_case *p, int64_t i, int64_t j, int64_t firs
   const product_form *f = p->form;
   int64_t block = p->s.k / p->s.blocks;
   double sum = 0;
-  if (blocks > 1) return sum_of(f->dtype, term_sum(p, i, j, first, blocks / 2), term_sum(p, i, j, first + blocks / 2, blocks / 2));
+  if (blocks > 1)
+    return sum_of(f->dtype, term_sum(p, i, j, first, blocks / 2), term_sum(p, i, j, first + blocks / 2, blocks / 2));
   for (int64_t k = first * block; k < (first + 1) * block; k++)
-    sum = fma_of(f->dtype, msc_tensor_get(&p->a, f->transpose_a ? k * p->s.m + i : i * p->s.k + k), msc_tensor_get(&p->b, f->transpose_b ? j * p->s.k + k : k * p->s.n + j), sum);
+    sum = fma_of(f->dtype, msc_tensor_get(&p->a, f->transpose_a ? k * p->s.m + i : i * p->s.k + k),
+                 msc_tensor_get(&p->b, f->transpose_b ? j * p->s.k + k : k * p->s.n + j), sum);
   return sum;
 }
 
@@ -56,13 +59,14 @@ static msc_tensor operand(kernel_run *k, msc_dtype d, int64_t elems, fenced *out
 static void multiply(kernel_run *run, const product_case *p, const msc_product_kernels *kernels) {
   const product_form *f = p->form;
   const sizes *s = &p->s;
-  int64_t operand_bytes = msc_dtype_bytes(f->dtype), bytes = msc_dtype_bytes(sum_dtype(f->dtype)), tile_n = 3 * kernels->width,
-          tile_m = 2 * kernels->height + 1;
+  int64_t operand_bytes = msc_dtype_bytes(f->dtype), bytes = msc_dtype_bytes(sum_dtype(f->dtype)),
+          tile_n = 3 * kernels->width, tile_m = 2 * kernels->height + 1;
   int64_t most_n = s->n < tile_n ? s->n : tile_n, most_m = s->m < tile_m ? s->m : tile_m;
   fenced panels = fenced_new((size_t)(msc_product_panel_elems(most_n, s->k, kernels->width) * bytes));
   bool packed = msc_product_packs_rows(operand_bytes, f->transpose_a);
   fenced room = fenced_new(packed ? (size_t)(msc_product_room_elems(most_m, s->k) * bytes) : 0);
-  kernel_fn *pack = (kernel_fn *)(void *)(run->memory + run->code.kernel[kernels->pack].entry), *go = (kernel_fn *)(void *)(run->memory + run->code.kernel[kernels->multiply].entry);
+  kernel_fn *pack = (kernel_fn *)(void *)(run->memory + run->code.kernel[kernels->pack].entry),
+            *go = (kernel_fn *)(void *)(run->memory + run->code.kernel[kernels->multiply].entry);
   for (int64_t j = 0; j < s->n; j += tile_n) {
     int64_t columns = s->n - j < tile_n ? s->n - j : tile_n;
     int64_t pack_dims[3] = {columns, s->k, f->transpose_b ? s->k : s->n};
@@ -79,21 +83,28 @@ static void multiply(kernel_run *run, const product_case *p, const msc_product_k
 
 static void check_size(kernel_run *run, const product_form *f, const msc_product_kernels *kernels, sizes s) {
   fenced memory[4];
-  product_case p = {.form = f, .s = s, .a = operand(run, f->dtype, s.m * s.k, &memory[0]), .b = operand(run, f->dtype, s.k * s.n, &memory[1])};
-  p.bias = operand(run, sum_dtype(f->dtype), s.n, &memory[2]), p.c = operand(run, sum_dtype(f->dtype), s.m * s.n, &memory[3]);
+  product_case p = {.form = f,
+                    .s = s,
+                    .a = operand(run, f->dtype, s.m * s.k, &memory[0]),
+                    .b = operand(run, f->dtype, s.k * s.n, &memory[1])};
+  p.bias = operand(run, sum_dtype(f->dtype), s.n, &memory[2]),
+  p.c = operand(run, sum_dtype(f->dtype), s.m * s.n, &memory[3]);
   multiply(run, &p, kernels);
   for (int64_t i = 0; i < s.m; i++)
     for (int64_t j = 0; j < s.n; j++) {
       double want = expected(&p, i, j), got = msc_tensor_get(&p.c, i * s.n + j);
       if (memcmp(&want, &got, sizeof got) && !(want == 0 && got == 0))
-        fail_msg("%s %d%d%d%d %dx%dx%d in %d blocks: element %d,%d is %.9g, expected %.9g", msc_dtype_name(f->dtype), f->transpose_a, f->transpose_b, f->bias, f->relu,
-                 (int)s.m, (int)s.n, (int)s.k, (int)s.blocks, (int)i, (int)j, got, want);
+        fail_msg("%s %d%d%d%d %dx%dx%d in %d blocks: element %d,%d is %.9g, expected %.9g", msc_dtype_name(f->dtype),
+                 f->transpose_a, f->transpose_b, f->bias, f->relu, (int)s.m, (int)s.n, (int)s.k, (int)s.blocks, (int)i,
+                 (int)j, got, want);
     }
   for (int i = 0; i < 4; i++) fenced_free(&memory[i]);
 }
 
-static const sizes chosen[] = {{1, 1, 1, 1}, {1, 1, 0, 1}, {6, 16, 8, 8}, {7, 17, 16, 4}, {32, 10, 64, 8}, {5, 16, 0, 1}, {13, 97, 32, 8}, {31, 64, 98, 2}, {70, 33, 64, 64}, {12, 32, 128, 32}, {9, 50, 40, 8},
-                               {37, 40, 1024, 32}, {21, 33, 576, 16}, {35, 65, 140, 2}, {19, 32, 132, 4}};
+static const sizes chosen[] = {{1, 1, 1, 1},      {1, 1, 0, 1},      {6, 16, 8, 8},   {7, 17, 16, 4},
+                               {32, 10, 64, 8},   {5, 16, 0, 1},     {13, 97, 32, 8}, {31, 64, 98, 2},
+                               {70, 33, 64, 64},  {12, 32, 128, 32}, {9, 50, 40, 8},  {37, 40, 1024, 32},
+                               {21, 33, 576, 16}, {35, 65, 140, 2},  {19, 32, 132, 4}};
 
 enum { RANDOM = 6, SIZES = sizeof chosen / sizeof *chosen + RANDOM };
 
@@ -104,12 +115,15 @@ static void check_products(int vector_bytes) {
   sizes s[FORMS][SIZES];
   msc_product_kernels kernels[FORMS][SIZES];
   for (int i = 0; i < FORMS; i++) {
-    form[i] = (product_form){.dtype = dtypes[i / 8], .transpose_a = i & 1, .transpose_b = i & 2, .bias = i & 4, .relu = i % 3 == 0};
+    form[i] = (product_form){
+        .dtype = dtypes[i / 8], .transpose_a = i & 1, .transpose_b = i & 2, .bias = i & 4, .relu = i % 3 == 0};
     for (int c = 0; c < SIZES; c++) {
-      s[i][c] = (sizes){1 + (int64_t)(70 * random_number(run)), 1 + (int64_t)(70 * random_number(run)), 0, (int64_t)1 << (int)(4 * random_number(run))};
+      s[i][c] = (sizes){1 + (int64_t)(70 * random_number(run)), 1 + (int64_t)(70 * random_number(run)), 0,
+                        (int64_t)1 << (int)(4 * random_number(run))};
       s[i][c].k = s[i][c].blocks * (9 + (int64_t)(20 * random_number(run)));
       if (c >= RANDOM) s[i][c] = chosen[c - RANDOM];
-      if (!msc_codegen_product(run->cg, form[i].dtype, form[i].transpose_b, &kernels[i][c])) skip(); /* no fused multiply-add here */
+      /* no fused multiply-add here */
+      if (!msc_codegen_product(run->cg, form[i].dtype, form[i].transpose_b, &kernels[i][c])) skip();
     }
   }
   kernels_finish(run);
@@ -173,6 +187,7 @@ static void test_old(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_products_of_this_machine),
-                                     cmocka_unit_test(test_wide), cmocka_unit_test(test_made_before), cmocka_unit_test(test_old)};
+                                     cmocka_unit_test(test_wide), cmocka_unit_test(test_made_before),
+                                     cmocka_unit_test(test_old)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Random small graphs: those that msc_nest_fits accepts become one kernel, which must compute what the interpreter does, however
- * it is cut and wherever a result may lie on an operand. */
+/* Random small graphs: those that msc_nest_fits accepts become one kernel, which must compute what the interpreter
+ * does, however it is cut and wherever a result may lie on an operand. */
 #include "tests/codegen/kernels.h"
 
 enum { MOST_OPS = 7, MOST_KERNELS = 400 };
@@ -23,14 +23,17 @@ static msc_value *any_of(graph *g, msc_dtype dtype) {
   return NULL;
 }
 
-static msc_value *built(graph *g, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_attrs, const msc_attr *attrs) {
+static msc_value *built(graph *g, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_attrs,
+                        const msc_attr *attrs) {
   msc_op *op = msc_build_with(&g->b, kind, num_in, in, 1, num_attrs, attrs);
   if (op) return &op->out[0];
   msc_clear_diags(g->k->ctx);
   return NULL;
 }
 
-static msc_attr ints(graph *g, const char *name, size_t n, const int64_t *v) { return msc_named(g->k->ctx, name, msc_ints(g->k->ctx, n, v)); }
+static msc_attr ints(graph *g, const char *name, size_t n, const int64_t *v) {
+  return msc_named(g->k->ctx, name, msc_ints(g->k->ctx, n, v));
+}
 
 static msc_value *unary(graph *g, msc_dtype dtype) {
   static const msc_op_kind kinds[] = {OP_neg, OP_relu, OP_abs, OP_tanh, OP_sigmoid, OP_erf};
@@ -97,7 +100,8 @@ static msc_value *cut(graph *g) {
     v[1][d] = pad ? (int64_t)below(g, 3) : n - (int64_t)below(g, (size_t)(n - v[0][d]));
     v[2][d] = below(g, 4) ? 1 : 2;
   }
-  msc_attr a[3] = {ints(g, pad ? "low" : "start", rank, v[0]), ints(g, pad ? "high" : "limit", rank, v[1]), ints(g, "stride", rank, v[2])};
+  msc_attr a[3] = {ints(g, pad ? "low" : "start", rank, v[0]), ints(g, pad ? "high" : "limit", rank, v[1]),
+                   ints(g, "stride", rank, v[2])};
   return built(g, pad ? OP_pad : OP_slice, 1, &x, 3, a);
 }
 
@@ -201,7 +205,9 @@ static msc_value *moved(graph *g) {
     case 3: return (y = part(g, x, d, 0, n, 2)) ? padded(g, y, d, 0, n % 2 == 0, 2) : NULL;
     case 4: return (y = reduced(g, x, d)) ? padded(g, y, d, k, n - 1 - k, 1) : NULL;
     case 5: return side_by_side(g, reduced(g, x, d), part(g, x, d, 1, n, 1), d);
-    case 6: return (y = reduced(g, x, d)) ? side_by_side(g, part(g, x, d, 0, k, 1), padded(g, y, d, n - 1 - k, 0, 1), d) : NULL;
+    case 6:
+      return (y = reduced(g, x, d)) ? side_by_side(g, part(g, x, d, 0, k, 1), padded(g, y, d, n - 1 - k, 0, 1), d)
+                                    : NULL;
     case 7: return reversed(g, x, d);
     default: return turned(g, x, d);
   }
@@ -340,6 +346,7 @@ int main(int argc, char **argv) {
     check_type(kernels_new(NULL), MSC_F32, strtoull(argv[1], NULL, 10), strtoull(argv[2], NULL, 10));
     return 0;
   }
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_f32), cmocka_unit_test(test_f64), cmocka_unit_test(test_f16), cmocka_unit_test(test_plain_cpu)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_f32), cmocka_unit_test(test_f64), cmocka_unit_test(test_f16),
+                                     cmocka_unit_test(test_plain_cpu)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

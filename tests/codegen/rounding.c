@@ -1,5 +1,5 @@
-/* f32 to f16 and bf16 in generated kernels, and in the interpreter: to the nearest, ties to even, bit for bit; with the machine's own
- * conversion and without. */
+/* f32 to f16 and bf16 in generated kernels, and in the interpreter: to the nearest, ties to even, bit for bit; with the
+ * machine's own conversion and without. */
 #include "tests/codegen/kernels.h"
 
 static const struct {
@@ -48,7 +48,8 @@ static void prepare(kernel_run *k, kernel_case *c) {
 static kernel_case *add_cast(kernel_run *k, msc_dtype d) {
   msc_arena *a = msc_context_arena(k->ctx);
   msc_module *m = msc_module_new(k->ctx);
-  assert_non_null(one_op(m, "cast", msc_arena_printf(a, "%dxf32", (int)NUM_ELEMS), msc_arena_printf(a, "dtype=%s", msc_dtype_name(d)), 1));
+  assert_non_null(one_op(m, "cast", msc_arena_printf(a, "%dxf32", (int)NUM_ELEMS),
+                         msc_arena_printf(a, "dtype=%s", msc_dtype_name(d)), 1));
   return kernels_add_with(k, msc_dtype_name(d), m->first, false, 0, 1, prepare);
 }
 

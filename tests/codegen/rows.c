@@ -23,9 +23,12 @@ static void check(kernel_run *k) {
 static void test_reduce(void **state) {
   static const char *const ops[] = {"reduce_sum", "reduce_mean", "reduce_max", "reduce_min"};
   static const char *const shapes[][2] = {
-      {"17x$", "dims=0"}, {"1x$", "dims=0"}, {"0x$", "dims=0"}, {"7x10x$", "dims=1"}, {"7x10x$", "dims=0"}, {"7x10x$", "dims=0,1"}, {"7x10x$", "dims=1,0 keep_dims=true"},
-      {"5x1000x$", "dims=1"}, {"300x40x$", "dims=0"}, {"3x5x33x$", "dims=1"}, {"3x5x33x$", "dims=0,2"}, {"3x5x33x$", "dims=0,1 keep_dims=true"}, {"2x3x4x5x$", "dims=1,3"},
-      {"4x0x$", "dims=1"}, {"4x0x$", "dims=0"}, {"3x1x$", "dims=1"}, {"70x2x$", "dims=0"}, {"6x$", "dims="}, {"40x70x$", "dims=0,1"},
+      {"17x$", "dims=0"}, {"1x$", "dims=0"}, {"0x$", "dims=0"}, {"7x10x$", "dims=1"}, {"7x10x$", "dims=0"}, {"7x10x$",
+       "dims=0,1"}, {"7x10x$", "dims=1,0 keep_dims=true"},
+      {"5x1000x$", "dims=1"}, {"300x40x$", "dims=0"}, {"3x5x33x$", "dims=1"}, {"3x5x33x$", "dims=0,2"}, {"3x5x33x$",
+       "dims=0,1 keep_dims=true"}, {"2x3x4x5x$", "dims=1,3"},
+      {"4x0x$", "dims=1"}, {"4x0x$", "dims=0"}, {"3x1x$", "dims=1"}, {"70x2x$", "dims=0"}, {"6x$", "dims="}, {"40x70x$",
+       "dims=0,1"},
   };
   kernel_run *k = kernels_new(NULL);
   (void)state;
@@ -33,7 +36,8 @@ static void test_reduce(void **state) {
     add(k, "reduce_prod", typed(k, shapes[s][0], floats[s % COUNT(floats)]), shapes[s][1], 0.99, 1.01);
     add(k, "reduce_prod", typed(k, shapes[s][0], "i32"), shapes[s][1], -2, 4);
     for (size_t i = 0; i < COUNT(ops); i++) {
-      for (size_t t = 0; t < COUNT(floats) && (t == 0 || s % 4 == i); t++) add(k, ops[i], typed(k, shapes[s][0], floats[t]), shapes[s][1], -3, 5);
+      for (size_t t = 0; t < COUNT(floats) && (t == 0 || s % 4 == i); t++)
+        add(k, ops[i], typed(k, shapes[s][0], floats[t]), shapes[s][1], -3, 5);
       if (i == 1 || s % 3) continue;
       add(k, ops[i], typed(k, shapes[s][0], "i32"), shapes[s][1], -9, 9);
       add(k, ops[i], typed(k, shapes[s][0], "ui8"), shapes[s][1], 0, 9);
@@ -57,7 +61,8 @@ static void test_long_reduce(void **state) {
 }
 
 static void test_softmax(void **state) {
-  static const char *const shapes[][2] = {{"7x10x$", ""}, {"3x100x$", ""}, {"5x17x$", "axis=0"}, {"2x5x40x$", "axis=1"}, {"1x$", ""}, {"9x1x$", ""}, {"0x9x$", ""}, {"3x8x$", ""}};
+  static const char *const shapes[][2] = {{"7x10x$", ""}, {"3x100x$", ""}, {"5x17x$", "axis=0"}, {"2x5x40x$", "axis=1"},
+                                          {"1x$", ""},    {"9x1x$", ""},   {"0x9x$", ""},        {"3x8x$", ""}};
   kernel_run *k = kernels_new(NULL);
   (void)state;
   for (size_t s = 0; s < COUNT(shapes); s++)
@@ -80,7 +85,8 @@ static kernel_case *add_loss(kernel_run *k, const char *op, const char *in, cons
   msc_op *o = one_op(m, op, in, attrs, 1);
   if (!o) print_diags(k->ctx);
   assert_non_null(o);
-  kernel_case *c = kernels_add_with(k, msc_arena_printf(msc_context_arena(k->ctx), "%s %s %s", op, in, attrs), m->first, false, -5, 5, prepare_labels);
+  kernel_case *c = kernels_add_with(k, msc_arena_printf(msc_context_arena(k->ctx), "%s %s %s", op, in, attrs), m->first,
+                                    false, -5, 5, prepare_labels);
   c->reordered = true;
   return c;
 }
@@ -97,8 +103,10 @@ static void test_cross_entropy(void **state) {
       add_loss(k, "softmax_cross_entropy", typed(k, "7x100x$ 7x100x$", floats[t]), how[h]);
       add_loss(k, "softmax_cross_entropy", typed(k, "10x$ i32", floats[t]), how[h]);
       add_loss(k, "softmax_cross_entropy", typed(k, "2x3x5x$ 2x3xi32", floats[t]), how[h]);
-      add_loss(k, "softmax_cross_entropy_grad", typed(k, msc_arena_printf(msc_context_arena(k->ctx), "7x10x$ 7xi32 %s", grad_of), floats[t]), how[h]);
-      add_loss(k, "softmax_cross_entropy_grad", typed(k, msc_arena_printf(msc_context_arena(k->ctx), "7x99x$ 7x99x$ %s", grad_of), floats[t]), how[h]);
+      add_loss(k, "softmax_cross_entropy_grad",
+               typed(k, msc_arena_printf(msc_context_arena(k->ctx), "7x10x$ 7xi32 %s", grad_of), floats[t]), how[h]);
+      add_loss(k, "softmax_cross_entropy_grad",
+               typed(k, msc_arena_printf(msc_context_arena(k->ctx), "7x99x$ 7x99x$ %s", grad_of), floats[t]), how[h]);
     }
   assert_int_equal(add_loss(k, "softmax_cross_entropy", "600x100xf32 600xi32", "reduction=mean")->call.num_launches, 2);
   kernels_add_op(k, "softmax_cross_entropy", "7x3xf32 7xi32", "", 1, 3, 9)->faults = MSC_FAULT_INDEX;
@@ -113,7 +121,8 @@ static void test_updates(void **state) {
     for (size_t t = 0; t < COUNT(floats); t++) {
       msc_arena *a = msc_context_arena(k->ctx);
       const char *w = typed(k, shapes[s], floats[t]);
-      const char *two = msc_arena_printf(a, "%s %s", w, w), *three = msc_arena_printf(a, "%s %s", two, w), *moments = msc_arena_printf(a, "%s %s f32", three, w);
+      const char *two = msc_arena_printf(a, "%s %s", w, w), *three = msc_arena_printf(a, "%s %s", two, w),
+                 *moments = msc_arena_printf(a, "%s %s f32", three, w);
       add(k, "sgd", two, "lr=0.1", 0, 3);
       add(k, "sgd", two, "lr=0.1 weight_decay=0.01", 0, 3);
       add(k, "momentum", three, "lr=0.1 momentum=0.9", 0, 3);

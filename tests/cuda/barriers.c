@@ -1,4 +1,5 @@
-/* Every barrier of a row's kernel is needed, and one that is missing shows: without it, results depend on the order of threads. */
+/* Every barrier of a row's kernel is needed, and one that is missing shows: without it, results depend on the
+ * order of threads. */
 #include "tests/codegen/kernels.h"
 
 static const char barrier[] = "call void @llvm.nvvm.barrier0()";

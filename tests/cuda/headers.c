@@ -1,5 +1,5 @@
-/* The runtime's own declarations of CUDA's libraries against the real headers, where there are some: that this file compiles is
- * the test. */
+/* The runtime's own declarations of CUDA's libraries against the real headers, where there are some: that this file
+ * compiles is the test. */
 #include <stdio.h>
 
 #if __has_include(<cuda.h>)
@@ -27,7 +27,8 @@
 #define SAME(name, parameters) _Static_assert(sizeof((unsigned(*[]) parameters){name}) > 0, #name);
 /* A struct of ours stands for one of theirs: its layout is compared below. */
 #define EXISTS(name, parameters) _Static_assert(sizeof(&name) > 0, #name);
-#define FIELD(theirs, field, ours, own) _Static_assert(offsetof(theirs, field) == offsetof(ours, own), #theirs "." #field)
+#define FIELD(theirs, field, ours, own) \
+  _Static_assert(offsetof(theirs, field) == offsetof(ours, own), #theirs "." #field)
 #define SIZE(theirs, ours) _Static_assert(sizeof(theirs) == sizeof(ours) && _Alignof(theirs) == _Alignof(ours), #theirs)
 
 #ifdef HAS_CUDA

@@ -1,5 +1,5 @@
-/* Plans for GPUs, made by hand, executed where there is no GPU: against the stand-in of tests/cuda/standin.  Each case is a process
- * of its own with its own idea of the machine. */
+/* Plans for GPUs, made by hand, executed where there is no GPU: against the stand-in of tests/cuda/standin.  Each case
+ * is a process of its own with its own idea of the machine. */
 #include "tests/cuda/plans.h"
 
 /* w goes 2, 1.75, 1.25, 0.5, -0.5: the loss of the fifth step sees the last. */
@@ -33,10 +33,25 @@ static void values_come_back(void **state) {
 }
 
 /* x is an input that is checked against 5. */
-static const call_text look[] = {{.kind = PLAN_CALL_KIND_KERNEL, .index = CHECK, .num_buffers = 2, .buffers = {IN(I, 0, 16), OUT(S, 0, 4)}, .num_dims = 1, .dims = {5},
-                                  .extent = 4, .grain = 64, .name = "rows", .loc = "net.py:7", .checks = true}};
-static const plan_text looking = {ONE_RANK, .num_sections = 1, .section = {{"forward", 64, 1, look}}, .input_stride = 16,
-                                  .num_inputs = 1, .input = {{.name = "x", .dtype = MSCRT_I32, .rank = 1, .shape = {4}, .layout = 0, .ref = IN(I, 0, 16), .batch_dim = -1}}};
+static const call_text look[] = {{.kind = PLAN_CALL_KIND_KERNEL,
+                                  .index = CHECK,
+                                  .num_buffers = 2,
+                                  .buffers = {IN(I, 0, 16), OUT(S, 0, 4)},
+                                  .num_dims = 1,
+                                  .dims = {5},
+                                  .extent = 4,
+                                  .grain = 64,
+                                  .name = "rows",
+                                  .loc = "net.py:7",
+                                  .checks = true}};
+static const plan_text looking = {
+    ONE_RANK,
+    .num_sections = 1,
+    .section = {{"forward", 64, 1, look}},
+    .input_stride = 16,
+    .num_inputs = 1,
+    .input = {
+        {.name = "x", .dtype = MSCRT_I32, .rank = 1, .shape = {4}, .layout = 0, .ref = IN(I, 0, 16), .batch_dim = -1}}};
 
 static mscrt_status *good_then_bad(mscrt_context *c, double *out) {
   static const int32_t good[] = {1, 2, 3, 4}, bad[] = {1, 2, 5, 4};
@@ -66,12 +81,32 @@ static uint64_t bytes_of(int64_t elems) { return (uint64_t)elems * mscrt_dtype_b
 static void describe_product(void) {
   int64_t a = BATCH * M * K, b = form.stride_b ? BATCH * K * W : K * W;
   form.batch = BATCH, form.m = form.tile_m = M, form.n = form.tile_n = W, form.k = K, form.stride_a = M * K;
-  product = (call_text){.kind = PLAN_CALL_KIND_MATMUL, .num_buffers = form.bias ? 4 : 3, .name = "product",
-                        .buffers = {IN(P, 0, bytes_of(a)), IN(P, ROOM, bytes_of(b)), OUT(S, 0, bytes_of(BATCH * M * W)), IN(P, 2 * ROOM, bytes_of(W))}};
-#define PART(text, elems, at) {.name = text, .dtype = (uint8_t)form.dtype, .rank = 1, .shape = {(uint64_t)(elems)}, .ref = OUT(P, at, bytes_of(elems)), .init = "uniform:1"}
-  multiplying = (plan_text){ONE_RANK, .num_matmuls = 1, .matmul = {form}, .num_sections = 1, .section = {{"forward", ROOM, 1, &product}}, .persistent = 3 * ROOM,
-                            .num_parameters = 3, .parameter = {PART("a", a, 0), PART("b", b, ROOM), PART("bias", W, 2 * ROOM)},
-                            .num_outputs = 1, .output = {{.name = "c", .dtype = (uint8_t)form.dtype, .rank = 1, .shape = {BATCH * M * W}, .ref = OUT(S, 0, bytes_of(BATCH * M * W))}}};
+  product = (call_text){.kind = PLAN_CALL_KIND_MATMUL,
+                        .num_buffers = form.bias ? 4 : 3,
+                        .name = "product",
+                        .buffers = {IN(P, 0, bytes_of(a)), IN(P, ROOM, bytes_of(b)), OUT(S, 0, bytes_of(BATCH * M * W)),
+                                    IN(P, 2 * ROOM, bytes_of(W))}};
+#define PART(text, elems, at)          \
+  {.name = text,                       \
+   .dtype = (uint8_t)form.dtype,       \
+   .rank = 1,                          \
+   .shape = {(uint64_t)(elems)},       \
+   .ref = OUT(P, at, bytes_of(elems)), \
+   .init = "uniform:1"}
+  multiplying = (plan_text){ONE_RANK,
+                            .num_matmuls = 1,
+                            .matmul = {form},
+                            .num_sections = 1,
+                            .section = {{"forward", ROOM, 1, &product}},
+                            .persistent = 3 * ROOM,
+                            .num_parameters = 3,
+                            .parameter = {PART("a", a, 0), PART("b", b, ROOM), PART("bias", W, 2 * ROOM)},
+                            .num_outputs = 1,
+                            .output = {{.name = "c",
+                                        .dtype = (uint8_t)form.dtype,
+                                        .rank = 1,
+                                        .shape = {BATCH * M * W},
+                                        .ref = OUT(S, 0, bytes_of(BATCH * M * W))}}};
 }
 
 static mscrt_status *read_numbers(mscrt_context *c, const char *name, double *out) {
@@ -84,7 +119,8 @@ static mscrt_status *read_numbers(mscrt_context *c, const char *name, double *ou
 static double expected(const double *a, const double *b, const double *bias, int64_t batch, int64_t i, int64_t j) {
   double sum = form.bias ? bias[j] : 0;
   for (int64_t k = 0; k < K; k++)
-    sum += a[batch * M * K + (form.transpose_a ? k * M + i : i * K + k)] * b[batch * form.stride_b + (form.transpose_b ? j * K + k : k * W + j)];
+    sum += a[batch * M * K + (form.transpose_a ? k * M + i : i * K + k)] *
+           b[batch * form.stride_b + (form.transpose_b ? j * K + k : k * W + j)];
   return form.relu && sum < 0 ? 0 : sum;
 }
 
@@ -100,16 +136,25 @@ static mscrt_status *multiply(mscrt_context *c, double *out) {
     mscrt_status *s = read_numbers(c, all[i].name, all[i].numbers);
     if (s) return s;
   }
-  for (int64_t i = 0; i < BATCH * M * W; i++) *out = fmax(*out, fabs(result[i] - expected(a, b, bias, i / (M * W), i / W % M, i % W)));
+  for (int64_t i = 0; i < BATCH * M * W; i++)
+    *out = fmax(*out, fabs(result[i] - expected(a, b, bias, i / (M * W), i / W % M, i % W)));
   return NULL;
 }
 
 static void products_are_right_in_all_forms(void **state) {
-  static const struct { mscrt_dtype dtype; double error; } types[] = {{MSCRT_F32, 1e-6}, {MSCRT_BF16, 2e-2}, {MSCRT_F16, 2e-3}, {MSCRT_F64, 1e-14}};
+  static const struct {
+    mscrt_dtype dtype;
+    double error;
+  } types[] = {{MSCRT_F32, 1e-6}, {MSCRT_BF16, 2e-2}, {MSCRT_F16, 2e-3}, {MSCRT_F64, 1e-14}};
   (void)state;
   for (int i = 0; i < 16; i++) {
     job j;
-    form = (mscrt_matmul){.dtype = types[(i + i / 4) % 4].dtype, .transpose_a = i & 1, .transpose_b = i >> 1 & 1, .bias = i >> 2 & 1, .relu = i >> 3 & 1, .stride_b = i % 3 ? K * W : 0};
+    form = (mscrt_matmul){.dtype = types[(i + i / 4) % 4].dtype,
+                          .transpose_a = i & 1,
+                          .transpose_b = i >> 1 & 1,
+                          .bias = i >> 2 & 1,
+                          .relu = i >> 3 & 1,
+                          .stride_b = i % 3 ? K * W : 0};
     describe_product();
     run_with(&j, &multiplying, 1, multiply, WITH());
     if (!(result_of(&j) < types[(i + i / 4) % 4].error)) fail_msg("form %d: error %s", i, j.words[0]);
@@ -119,7 +164,10 @@ static void products_are_right_in_all_forms(void **state) {
 /* Only who is told to measures; then everybody knows, from the file.  A damaged line is measured again. */
 static void products_are_measured_once(void **state) {
   char file[] = "/tmp/msc-choices-XXXXXX", log[] = "/tmp/msc-cuda-XXXXXX", setting[64];
-  static const struct { bool tune; int asked, measured; } runs[] = {{false, 1, 0}, {true, 1, 3}, {true, 0, 0}, {false, 0, 0}, {false, 1, 0}, {true, 1, 3}};
+  static const struct {
+    bool tune;
+    int asked, measured;
+  } runs[] = {{false, 1, 0}, {true, 1, 3}, {true, 0, 0}, {false, 0, 0}, {false, 1, 0}, {true, 1, 3}};
   (void)state;
   form = (mscrt_matmul){.dtype = MSCRT_F32};
   describe_product();
@@ -163,7 +211,9 @@ static void missing_algorithms_are_told(void **state) {
   (void)state;
   form = (mscrt_matmul){.dtype = MSCRT_F32};
   describe_product();
-  expect_failure(&multiplying, multiply, 3, "cuBLASLt 130000 has no algorithm for a product of f32, 5 x 6 x 7 with epilogue 1, within 1024 bytes on stand-in 0 (status 15)",
+  expect_failure(&multiplying, multiply, 3,
+                 "cuBLASLt 130000 has no algorithm for a product of f32, 5 x 6 x 7 with epilogue 1, within 1024 bytes "
+                 "on stand-in 0 (status 15)",
                  WITH("MSC_STANDIN_FAIL=cublasLtMatmulAlgoGetHeuristic:1:15"));
 }
 
@@ -175,19 +225,35 @@ static call_text conv_call;
 static plan_text convolving;
 
 /* Which of x, w and y the graph's operands are; the last is the result. */
-static const int conv_roles[][3] = {[PLAN_GRAPH_KIND_CONV] = {0, 1, 2}, [PLAN_GRAPH_KIND_CONV_DATA] = {2, 1, 0}, [PLAN_GRAPH_KIND_CONV_WEIGHT] = {0, 2, 1}};
+static const int conv_roles[][3] = {[PLAN_GRAPH_KIND_CONV] = {0, 1, 2},
+                                    [PLAN_GRAPH_KIND_CONV_DATA] = {2, 1, 0},
+                                    [PLAN_GRAPH_KIND_CONV_WEIGHT] = {0, 2, 1}};
 
 /* Two groups; steps of two down, gaps of one across. */
 static void describe_convolution(uint8_t kind) {
-  static const mscrt_graph_tensor tensor[] = {{MSCRT_F32, {2, 4, 5, 6}, {120, 30, 6, 1}}, {MSCRT_F32, {6, 2, 3, 3}, {18, 9, 3, 1}}, {MSCRT_F32, {2, 6, 3, 6}, {108, 18, 6, 1}}};
+  static const mscrt_graph_tensor tensor[] = {{MSCRT_F32, {2, 4, 5, 6}, {120, 30, 6, 1}},
+                                              {MSCRT_F32, {6, 2, 3, 3}, {18, 9, 3, 1}},
+                                              {MSCRT_F32, {2, 6, 3, 6}, {108, 18, 6, 1}}};
   static const char *const names[] = {"x", "w", "y"};
-  mscrt_graph g = {.kind = kind, .num_operands = 3, .deterministic = true, .step = {2, 1}, .dilation = {1, 2}, .padding = {1, 2}, .bytes = 512};
+  mscrt_graph g = {.kind = kind,
+                   .num_operands = 3,
+                   .deterministic = true,
+                   .step = {2, 1},
+                   .dilation = {1, 2},
+                   .padding = {1, 2},
+                   .bytes = 512};
   conv_call = (call_text){.kind = PLAN_CALL_KIND_GRAPH, .num_buffers = 3, .name = "conv", .loc = "net.py:3"};
-  convolving = (plan_text){ONE_RANK, .num_sections = 1, .section = {{"forward", ROOM, 1, &conv_call}}, .persistent = 2 * ROOM, .num_parameters = 2, .num_outputs = 1};
+  convolving = (plan_text){ONE_RANK,
+                           .num_sections = 1,
+                           .section = {{"forward", ROOM, 1, &conv_call}},
+                           .persistent = 2 * ROOM,
+                           .num_parameters = 2,
+                           .num_outputs = 1};
   for (int i = 0; i < 3; i++) {
     int role = conv_roles[kind][i];
     plan_ref ref = {i < 2 ? (uint64_t)i * ROOM : 0, 4 * conv_elems[role], i < 2 ? P : S, i == 2, {0}};
-    variable_text v = {.name = names[role], .rank = 1, .shape = {conv_elems[role]}, .ref = ref, .init = i < 2 ? "uniform:1" : NULL};
+    variable_text v = {
+        .name = names[role], .rank = 1, .shape = {conv_elems[role]}, .ref = ref, .init = i < 2 ? "uniform:1" : NULL};
     v.ref.written = 1;
     g.operand[i] = tensor[role];
     conv_call.buffers[i] = ref;
@@ -199,10 +265,12 @@ static void describe_convolution(uint8_t kind) {
 /* All that meet in a window: x, w and y of each; the result is summed up. */
 static void convolve(uint8_t kind, double *of[3]) {
   for (int i = 0; i < NUM_Y * 2 * 9; i++) {
-    int k = i % 3, l = i / 3 % 3, channel = i / 9 % 2, column = i / 18 % 6, row = i / 108 % 3, o = i / 324 % 6, n = i / 1944;
+    int k = i % 3, l = i / 3 % 3, channel = i / 9 % 2, column = i / 18 % 6, row = i / 108 % 3, o = i / 324 % 6,
+        n = i / 1944;
     int h = 2 * row + k - 1, w = column + 2 * l - 2;
     if (h < 0 || h >= 5 || w < 0 || w >= 6) continue;
-    double *at[] = {&of[0][n * 120 + (o / 3 * 2 + channel) * 30 + h * 6 + w], &of[1][o * 18 + channel * 9 + k * 3 + l], &of[2][n * 108 + o * 18 + row * 6 + column]};
+    double *at[] = {&of[0][n * 120 + (o / 3 * 2 + channel) * 30 + h * 6 + w], &of[1][o * 18 + channel * 9 + k * 3 + l],
+                    &of[2][n * 108 + o * 18 + row * 6 + column]};
     const int *role = conv_roles[kind];
     *at[role[2]] += *at[role[0]] * *at[role[1]];
   }
@@ -241,12 +309,19 @@ static void convolutions_are_right(void **state) {
 static void missing_engines_are_told(void **state) {
   (void)state;
   describe_convolution(PLAN_GRAPH_KIND_CONV);
+  expect_failure(
+      &convolving, compare_convolution, 3,
+      "cuDNN 91900 has no engine for a convolution of f32 [2,4,5,6] and [6,2,3,3] within 512 bytes on stand-in 0 (3 "
+      "offered, 2 of them unfit, 1099511627776 would do); compile with --set library_convolution=false",
+      WITH("MSC_STANDIN_ENGINES=3"));
   expect_failure(&convolving, compare_convolution, 3,
-                 "cuDNN 91900 has no engine for a convolution of f32 [2,4,5,6] and [6,2,3,3] within 512 bytes on stand-in 0 (3 offered, 2 of them unfit, 1099511627776 would do); compile with --set library_convolution=false",
-                 WITH("MSC_STANDIN_ENGINES=3"));
-  expect_failure(&convolving, compare_convolution, 3, "cuDNN 91900 is made for CUDA 13.0, and the driver knows 12.4: install NVIDIA's package libcudnn9-cuda-12, or a newer driver", WITH("MSC_STANDIN_DRIVER=12040"));
-  expect_failure(&convolving, compare_convolution, 3, "cuDNN: cudnnBackendFinalize failed: CUDNN_STATUS_NOT_SUPPORTED", WITH("MSC_STANDIN_FAIL=cudnnBackendFinalize:2:3000"));
-  expect_failure(&convolving, compare_convolution, 3, "conv at net.py:3: cuDNN: cudnnBackendExecute failed", WITH("MSC_STANDIN_FAIL=cudnnBackendExecute:1:5000"));
+                 "cuDNN 91900 is made for CUDA 13.0, and the driver knows 12.4: install NVIDIA's package "
+                 "libcudnn9-cuda-12, or a newer driver",
+                 WITH("MSC_STANDIN_DRIVER=12040"));
+  expect_failure(&convolving, compare_convolution, 3, "cuDNN: cudnnBackendFinalize failed: CUDNN_STATUS_NOT_SUPPORTED",
+                 WITH("MSC_STANDIN_FAIL=cudnnBackendFinalize:2:3000"));
+  expect_failure(&convolving, compare_convolution, 3, "conv at net.py:3: cuDNN: cudnnBackendExecute failed",
+                 WITH("MSC_STANDIN_FAIL=cudnnBackendExecute:1:5000"));
 }
 
 /* ---- collectives ---- */
@@ -278,15 +353,48 @@ static plan_text reducing;
 
 static void describe_reductions(mscrt_dtype d) {
   uint64_t bytes = mscrt_dtype_bytes(d);
-  reducing = (plan_text){.num_axes = 1, .axes = {2}, KERNELS, .num_layouts = 4, .layouts = {"1:|", "1:|0", "1:0|", "2:0;|"}, .num_collectives = 8, .num_sections = 1,
-                         .section = {{"forward", 64, 8, reductions, .stage = 0}}, .persistent = 8 * ROW, .num_parameters = 8, .num_inputs = 1, .input_stride = ROW,
-                         .input = {{.name = "x", .dtype = (uint8_t)d, .rank = 2, .shape = {2, LONG}, .layout = 3, .ref = IN(I, 0, LONG * bytes), .batch_dim = -1}}};
+  reducing = (plan_text){.num_axes = 1,
+                         .axes = {2},
+                         KERNELS,
+                         .num_layouts = 4,
+                         .layouts = {"1:|", "1:|0", "1:0|", "2:0;|"},
+                         .num_collectives = 8,
+                         .num_sections = 1,
+                         .section = {{"forward", 64, 8, reductions, .stage = 0}},
+                         .persistent = 8 * ROW,
+                         .num_parameters = 8,
+                         .num_inputs = 1,
+                         .input_stride = ROW,
+                         .input = {{.name = "x",
+                                    .dtype = (uint8_t)d,
+                                    .rank = 2,
+                                    .shape = {2, LONG},
+                                    .layout = 3,
+                                    .ref = IN(I, 0, LONG * bytes),
+                                    .batch_dim = -1}}};
   for (uint32_t i = 0; i < 8; i++) {
     bool cut = i >= 4;
     plan_ref result = OUT(P, i * ROW, (cut ? (LONG + 1) / 2 : LONG) * bytes);
-    reductions[i] = (call_text){.kind = PLAN_CALL_KIND_COLLECTIVE, .index = i, .num_buffers = 2, .buffers = {IN(I, 0, LONG * bytes), result}, .name = of_rows[i]};
-    reducing.collective[i] = (collective_text){.verb = cut ? MSCRT_REDUCE_SCATTER : MSCRT_ALL_REDUCE, .dtype = (uint8_t)d, .rank = 1, .shape = {LONG}, .from = 1, .to = cut ? 2 : 0, .reduction = (uint8_t[]){MSCRT_SUM, MSCRT_MAX, MSCRT_MIN, MSCRT_PROD}[i % 4]};
-    reducing.parameter[i] = (variable_text){.name = of_rows[i], .dtype = (uint8_t)d, .rank = 1, .shape = {LONG}, .layout = cut ? 2 : 0, .ref = result, .init = "zeros"};
+    reductions[i] = (call_text){.kind = PLAN_CALL_KIND_COLLECTIVE,
+                                .index = i,
+                                .num_buffers = 2,
+                                .buffers = {IN(I, 0, LONG * bytes), result},
+                                .name = of_rows[i]};
+    reducing.collective[i] =
+        (collective_text){.verb = cut ? MSCRT_REDUCE_SCATTER : MSCRT_ALL_REDUCE,
+                          .dtype = (uint8_t)d,
+                          .rank = 1,
+                          .shape = {LONG},
+                          .from = 1,
+                          .to = cut ? 2 : 0,
+                          .reduction = (uint8_t[]){MSCRT_SUM, MSCRT_MAX, MSCRT_MIN, MSCRT_PROD}[i % 4]};
+    reducing.parameter[i] = (variable_text){.name = of_rows[i],
+                                            .dtype = (uint8_t)d,
+                                            .rank = 1,
+                                            .shape = {LONG},
+                                            .layout = cut ? 2 : 0,
+                                            .ref = result,
+                                            .init = "zeros"};
   }
 }
 
@@ -329,7 +437,8 @@ static void all_types_are_reduced(void **state) {
     for (int gpus = 1; gpus <= 2; gpus++) {
       job j;
       describe_reductions(types[i]);
-      run_with(&j, &reducing, 2, reduce, WITH(gpus == 1 ? "MSC_STANDIN_GPUS=1" : "MSC_STANDIN_GPUS=2", "MSC_STANDIN_SEED=4"));
+      run_with(&j, &reducing, 2, reduce,
+               WITH(gpus == 1 ? "MSC_STANDIN_GPUS=1" : "MSC_STANDIN_GPUS=2", "MSC_STANDIN_SEED=4"));
       expect_small(&j);
     }
 }
@@ -361,8 +470,10 @@ static void replays_are_one_launch(void **state) {
 
 /* ---- the stand-in itself ---- */
 
-static const call_text diverging[] = {{.kind = PLAN_CALL_KIND_KERNEL, .index = DIVERGES, .num_buffers = 1, .buffers = {IN(P, 0, 4)}}};
-static const plan_text diverges = {ONE_RANK, .num_sections = 1, .section = {{"train", 64, 1, diverging}}, .persistent = 64};
+static const call_text diverging[] = {
+    {.kind = PLAN_CALL_KIND_KERNEL, .index = DIVERGES, .num_buffers = 1, .buffers = {IN(P, 0, 4)}}};
+static const plan_text diverges = {ONE_RANK, .num_sections = 1, .section = {{"train", 64, 1, diverging}},
+                                   .persistent = 64};
 
 static void broken_kernels_are_told(void **state) {
   job j;

@@ -42,10 +42,12 @@ static double initial(const char *init, size_t arg, int64_t i) {
 }
 
 /* Element p of a sample of `num` elements. */
-static double sample_element(const fixture *x, msc_role role, const msc_type *t, int64_t sample, int64_t p, int64_t num) {
+static double sample_element(const fixture *x, msc_role role, const msc_type *t, int64_t sample, int64_t p,
+                             int64_t num) {
   bool is_float = msc_is_float(t->dtype);
   if (role == MSC_ROLE_DATA && !is_float) return (double)(bits(14, (uint32_t)(sample * num + p)) % TOKENS);
-  if (role == MSC_ROLE_DATA) return fmax(0, (float)(0.25 * unit(11, label(x, sample) * num + p) + 0.75 * unit(12, sample * num + p)));
+  if (role == MSC_ROLE_DATA)
+    return fmax(0, (float)(0.25 * unit(11, label(x, sample) * num + p) + 0.75 * unit(12, sample * num + p)));
   if (!is_float) return (double)label(x, sample);
   if (num == x->classes) return 0.5 / x->classes + (p == label(x, sample) ? 0.5 : 0);
   return 0.5 * unit(13, sample * num + p) + 0.25;
@@ -73,8 +75,11 @@ static char *read_file(const char *path, size_t *out_bytes) {
 static void read_losses(const char *path, fixture *x) {
   size_t bytes;
   char *text = read_file(path, &bytes), *line = strchr(text, '\n');
-  assert_int_equal(sscanf(text, "# torch %*[^:]: batch %d, %d samples in order, %d classes", &x->batch, &x->samples, &x->classes), 3);
-  for (x->steps = 0; line && line[1] && x->steps < MAX_STEPS; line = strchr(line + 1, '\n')) x->loss[x->steps++] = atof(line + 1);
+  assert_int_equal(
+      sscanf(text, "# torch %*[^:]: batch %d, %d samples in order, %d classes", &x->batch, &x->samples, &x->classes),
+      3);
+  for (x->steps = 0; line && line[1] && x->steps < MAX_STEPS; line = strchr(line + 1, '\n'))
+    x->loss[x->steps++] = atof(line + 1);
   free(text);
 }
 
@@ -85,7 +90,8 @@ static msc_tensor *first_values(msc_func *f, msc_arena *arena) {
   for (size_t i = 0; i < f->body->num_args; i++) {
     const msc_attr_value *init = msc_arg_attr(f, i, "msc.init");
     args[i] = msc_tensor_new(arena, f->body->args[i]->type);
-    for (int64_t k = 0, n = msc_type_elems(args[i].type); init && k < n; k++) msc_tensor_set(&args[i], k, initial(init->s, i, k));
+    for (int64_t k = 0, n = msc_type_elems(args[i].type); init && k < n; k++)
+      msc_tensor_set(&args[i], k, initial(init->s, i, k));
   }
   return args;
 }
@@ -113,7 +119,8 @@ static void train(msc_context *ctx, msc_func *f, const fixture *x, const char *n
   double worst = 0;
   for (int step = 0; step < steps; step++) {
     for (size_t i = 0; i < f->body->num_args; i++)
-      if (msc_arg_role(f, i) == MSC_ROLE_DATA || msc_arg_role(f, i) == MSC_ROLE_LABEL) fill_batch(x, msc_arg_role(f, i), &args[i], step);
+      if (msc_arg_role(f, i) == MSC_ROLE_DATA || msc_arg_role(f, i) == MSC_ROLE_LABEL)
+        fill_batch(x, msc_arg_role(f, i), &args[i], step);
     double loss = step_once(ctx, f, args), off = fabs(loss - x->loss[step]) / fabs(x->loss[step]);
     if (!(off <= tolerance)) fail_msg("%s: loss of step %d is %.9g, PyTorch's %.9g", name, step, loss, x->loss[step]);
     if (off > worst) worst = off;
@@ -136,7 +143,8 @@ static void train_file(const char *name, const char *keys) {
     if (*key) assert_true(msc_config_set(config, key));
   msc_module *m = msc_parse(ctx, path, text, bytes);
   msc_pass_options options = {.until = *keys ? "redistribute" : "tidy", .verify = MSC_VERIFY_TEXT, .config = config};
-  bool ok = m && msc_run_passes(ctx, m, &options), mixes = !ok && strstr(msc_diags(ctx)->text, "mixes samples of the batch");
+  bool ok = m && msc_run_passes(ctx, m, &options),
+       mixes = !ok && strstr(msc_diags(ctx)->text, "mixes samples of the batch");
   if (!ok && !mixes) fail_msg("%s: %s", path, msc_diags(ctx)->text);
   if (mixes) { /* statistics over the batch: no replica sees it */
     print_message("%s: not by replicas\n", name);
@@ -172,10 +180,15 @@ static void train_all(const char *keys) {
 
 static void one_device(void **state) { (void)state, train_all(""); }
 static void semi_auto(void **state) { (void)state, train_all("device_num=4 parallel_mode=semi_auto_parallel"); }
-static void searched(void **state) { (void)state, train_all("device_num=4 parallel_mode=auto_parallel search_mode=sharding_propagation"); }
-static void replicas(void **state) { (void)state, train_all("device_num=4 parallel_mode=data_parallel gradients_mean=true"); }
+static void searched(void **state) {
+  (void)state, train_all("device_num=4 parallel_mode=auto_parallel search_mode=sharding_propagation");
+}
+static void replicas(void **state) {
+  (void)state, train_all("device_num=4 parallel_mode=data_parallel gradients_mean=true");
+}
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(one_device), cmocka_unit_test(semi_auto), cmocka_unit_test(searched), cmocka_unit_test(replicas)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(one_device), cmocka_unit_test(semi_auto),
+                                     cmocka_unit_test(searched), cmocka_unit_test(replicas)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

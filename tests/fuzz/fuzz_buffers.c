@@ -1,4 +1,5 @@
-/* fuzz_buffers: any bytes as a list of buffers are refused with a reason, or get a plan in which nothing live at once overlaps. */
+/* fuzz_buffers: any bytes as a list of buffers are refused with a reason, or get a plan in which nothing live
+ * at once overlaps. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,8 @@ static bool run(msc_context *ctx, void *arg) {
   if (!msc_buffers_read(ctx, "fuzz.csv", in->text, in->bytes, &f)) return msc_num_errors(ctx) > 0 || (abort(), false);
   if (msc_num_errors(ctx) || f.num > in->bytes) abort();
   uint64_t *offset = msc_new_array(msc_context_arena(ctx), uint64_t, f.num);
-  msc_place_result r = msc_place(msc_context_arena(ctx), f.num, f.buffer, &(msc_place_options){.node_limit = 2000}, offset);
+  msc_place_result r =
+      msc_place(msc_context_arena(ctx), f.num, f.buffer, &(msc_place_options){.node_limit = 2000}, offset);
   if (r.bytes < r.bound) abort();
   for (size_t i = 0; i < f.num; i++) {
     const msc_buffer *a = &f.buffer[i];
@@ -25,7 +27,9 @@ static bool run(msc_context *ctx, void *arg) {
     for (size_t k = 0; k < i; k++) {
       const msc_buffer *b = &f.buffer[k];
       if (!strcmp(f.id[i], f.id[k])) abort();
-      if (a->lower < b->upper && b->lower < a->upper && offset[i] < offset[k] + b->bytes && offset[k] < offset[i] + a->bytes) abort();
+      if (a->lower < b->upper && b->lower < a->upper && offset[i] < offset[k] + b->bytes &&
+          offset[k] < offset[i] + a->bytes)
+        abort();
     }
   }
   return true;

@@ -1,4 +1,5 @@
-/* fuzz_cluster: any bytes as a cluster description are refused, or give figures that every cost can be computed from. */
+/* fuzz_cluster: any bytes as a cluster description are refused, or give figures that every cost can
+ * be computed from. */
 #include <stdlib.h>
 
 #include "passes/cost.h"
@@ -11,7 +12,8 @@ typedef struct {
 } input;
 
 static bool run(msc_context *ctx, void *arg) {
-  static const msc_op_kind verbs[] = {OP_all_reduce, OP_all_gather, OP_reduce_scatter, OP_all_to_all, OP_permute, OP_exchange};
+  static const msc_op_kind verbs[] = {OP_all_reduce, OP_all_gather, OP_reduce_scatter,
+                                      OP_all_to_all, OP_permute,    OP_exchange};
   const input *in = arg;
   const msc_cluster *k = msc_cluster_read(ctx, "fuzz.json", (const char *)in->data, in->bytes);
   if (!k) return msc_num_errors(ctx) > 0 || (abort(), false);

@@ -24,7 +24,8 @@ static bool run(msc_context *ctx, void *arg) {
   if (ok && msc_config_mesh(config, ctx, &mesh) && msc_mesh_size(&mesh) < 1) abort();
   for (size_t i = 0; ok && msc_config_input_parts(config, i, parts) >= 0; i++)
     if (i > in->bytes) abort();
-  return msc_config_read(again, "again.json", json, strlen(json)); /* text that any JSON reader takes; its keys hold objects */
+  /* text that any JSON reader takes; its keys hold objects */
+  return msc_config_read(again, "again.json", json, strlen(json));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {

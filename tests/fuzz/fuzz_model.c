@@ -1,6 +1,6 @@
-/* fuzz_model: any bytes as a model.fbs are refused with an error, or make a module that verifies, and that is the same after
- * it was written and read again.  Bytes without the file's identifier are taken as choices: a file that is sound in structure
- * is built by them, so that the meaning is fuzzed too. */
+/* fuzz_model: any bytes as a model.fbs are refused with an error, or make a module that verifies, and that is the same
+ * after it was written and read again.  Bytes without the file's identifier are taken as choices: a file that is sound
+ * in structure is built by them, so that the meaning is fuzzed too. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,7 +77,8 @@ static void put_value(choices *c, const msc_attr_spec *s) {
   for (size_t i = 0; i < num; i++) ints[i] = pick(c, 2) ? pick(c, 4) : pick_size(c);
   bool list = s->is_list != rarely(c);
   if (s->kind == MSC_ATTR_INT && list) model_attr_begin_value_ints(b), model_ints_put_v(b, num, ints);
-  else if (s->kind == MSC_ATTR_INT) model_attr_begin_value_int(b), model_int_put_v(b, pick(c, 2) ? pick(c, 4) : pick_size(c));
+  else if (s->kind == MSC_ATTR_INT)
+    model_attr_begin_value_int(b), model_int_put_v(b, pick(c, 2) ? pick(c, 4) : pick_size(c));
   else if (s->kind == MSC_ATTR_FLOAT) model_attr_begin_value_float(b), model_float_put_v(b, (double)pick_size(c) / 3);
   else if (s->kind == MSC_ATTR_BOOL) model_attr_begin_value_bool(b), model_bool_put_v(b, pick(c, 2));
   else if (s->kind == MSC_ATTR_STR) model_attr_begin_value_str(b), model_str_put_v(b, pick_text(c));
@@ -162,8 +163,8 @@ static void put_types(choices *c) {
     int64_t dims[9];
     size_t rank = rarely(c) ? 9 : pick(c, 4);
     for (size_t d = 0; d < rank; d++) dims[d] = pick_size(c);
-    model_type_begin(b), model_type_put_dtype(b, (uint8_t)(pick(c, 3) ? 0 : pick(c, 14))), model_type_put_dims(b, rank, dims),
-        flatbuf_end(b);
+    model_type_begin(b), model_type_put_dtype(b, (uint8_t)(pick(c, 3) ? 0 : pick(c, 14))),
+        model_type_put_dims(b, rank, dims), flatbuf_end(b);
   }
   flatbuf_end(b);
   for (uint32_t i = 0; i < c->num_values && i < 256; i++) number[i] = rarely(c) ? pick(c, 9) : pick(c, 8);
@@ -174,8 +175,8 @@ static void put_rest(choices *c) {
   flatbuf_builder *b = c->b;
   model_model_begin_outputs(b);
   for (uint32_t i = 1 + pick(c, 3); i--;)
-    model_output_begin(b), model_output_put_name(b, (const char[]){(char)('r' + i), 0}), model_output_put_value(b, pick_value(c)),
-        flatbuf_end(b);
+    model_output_begin(b), model_output_put_name(b, (const char[]){(char)('r' + i), 0}),
+        model_output_put_value(b, pick_value(c)), flatbuf_end(b);
   flatbuf_end(b);
   if (pick(c, 2)) {
     model_model_begin_train(b), model_train_put_loss(b, pick_value(c)), model_train_begin_optimizers(b);
@@ -183,12 +184,13 @@ static void put_rest(choices *c) {
   }
   model_model_begin_locs(b);
   for (uint32_t i = pick(c, 4); i--;)
-    model_loc_begin(b), model_loc_put_file(b, "m.py"), model_loc_put_line(b, pick(c, 9)), model_loc_put_caller(b, pick(c, 3)),
-        flatbuf_end(b);
+    model_loc_begin(b), model_loc_put_file(b, "m.py"), model_loc_put_line(b, pick(c, 9)),
+        model_loc_put_caller(b, pick(c, 3)), flatbuf_end(b);
   flatbuf_end(b);
   model_model_begin_blocks(b);
   for (uint32_t i = pick(c, 4); i--;) {
-    model_block_begin(b), model_block_put_name(b, "k"), model_block_put_parent(b, pick(c, 2)), model_block_begin_hints(b);
+    model_block_begin(b), model_block_put_name(b, "k"), model_block_put_parent(b, pick(c, 2)),
+        model_block_begin_hints(b);
     model_hints_put_pipeline_stage(b, (int32_t)pick(c, 3)), flatbuf_end(b), flatbuf_end(b);
   }
   flatbuf_end(b);

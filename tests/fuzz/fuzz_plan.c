@@ -1,4 +1,5 @@
-/* fuzz_plan: any bytes as a plan, with the checksum made right where there is one; what is accepted and holds no code is run. */
+/* fuzz_plan: any bytes as a plan, with the checksum made right where there is one; what is accepted and holds no
+ * code is run. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +33,11 @@ static void run(mscrt_plan *p) {
   mscrt_status *s = mscrt_open(p, &(mscrt_options){.struct_size = sizeof(mscrt_options), .threads = 1}, &ctx);
   for (uint32_t i = 0; !s && i < p->num_inputs; i++) {
     uint64_t bytes;
-    void *batch = mscrt_shape_bytes(p->input[i].rank, p->input[i].shape, mscrt_dtype_bytes(p->input[i].dtype), &bytes) && bytes < 1 << 20 ? calloc(bytes + 1, 1) : NULL;
+    void *batch =
+        mscrt_shape_bytes(p->input[i].rank, p->input[i].shape, mscrt_dtype_bytes(p->input[i].dtype), &bytes) &&
+                bytes < 1 << 20
+            ? calloc(bytes + 1, 1)
+            : NULL;
     if (batch) s = mscrt_set_input(ctx, p->input[i].name, batch, (size_t)bytes);
     free(batch);
   }

@@ -1,4 +1,5 @@
-/* fuzz_safetensors: any bytes as a safetensors file; what is accepted is covered exactly, found by name, and readable. */
+/* fuzz_safetensors: any bytes as a safetensors file; what is accepted is covered exactly, found by
+ * name, and readable. */
 #include "tests/fuzz/array.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {

@@ -126,12 +126,14 @@ static void fill_before(const msc_box_mesh *mesh, const layout *from, const int6
     msc_box_buffer(mesh, &from->l, shape, r, &buffer);
     for (int64_t i = 0; i < MAX_ELEMS; i++) before[r][i] = -1; /* padding */
     for (int64_t i = 0; i < msc_box_elems(from->l.rank, &b); i++)
-      before[r][place_of(from->l.rank, &b, &buffer, i)] = term_of(mesh, from, element_at(from->l.rank, shape, &b, i), r);
+      before[r][place_of(from->l.rank, &b, &buffer, i)] =
+          term_of(mesh, from, element_at(from->l.rank, shape, &b, i), r);
   }
 }
 
 /* Executes one rank's pull list; every element of its box must be written num_terms times. */
-static void pull(const msc_box_mesh *mesh, const layout *from, const layout *to, const int64_t *shape, int64_t r, int *readers) {
+static void pull(const msc_box_mesh *mesh, const layout *from, const layout *to, const int64_t *shape, int64_t r,
+                 int *readers) {
   static int64_t seen[MAX_ELEMS];
   int calls = 0, rank = from->l.rank;
   msc_pull p;
@@ -151,7 +153,8 @@ static void pull(const msc_box_mesh *mesh, const layout *from, const layout *to,
       msc_box_runs(rank, &p.piece[i], &buffer, &theirs, sum_run, &(sum_args){before[peer], after[r], seen});
       reads[peer] = true;
     }
-  for (int64_t i = 0; i < msc_box_elems(rank, &mine); i++) assert_int_equal(seen[place_of(rank, &mine, &buffer, i)], p.identity ? 0 : p.num_terms);
+  for (int64_t i = 0; i < msc_box_elems(rank, &mine); i++)
+    assert_int_equal(seen[place_of(rank, &mine, &buffer, i)], p.identity ? 0 : p.num_terms);
   int64_t touched = 0;
   for (int64_t i = 0; i < MAX_ELEMS; i++) touched += seen[i] != 0;
   assert_int_equal(touched, p.identity ? 0 : msc_box_elems(rank, &mine));
@@ -177,7 +180,9 @@ static bool one_block_to_one(const layout *a, const layout *b, const int64_t *sh
   msc_box_largest(&b->l, shape, y);
   for (int d = 0; d < a->l.rank; d++) {
     int64_t k = msc_group_size(a->first[d + 1] - a->first[d], a->digit + a->first[d]);
-    if (x[d] != y[d] || k * x[d] != shape[d] || k != msc_group_size(b->first[d + 1] - b->first[d], b->digit + b->first[d])) return false;
+    if (x[d] != y[d] || k * x[d] != shape[d] ||
+        k != msc_group_size(b->first[d + 1] - b->first[d], b->digit + b->first[d]))
+      return false;
   }
   return msc_group_size(num_partial(a), partial_of(a)) == msc_group_size(num_partial(b), partial_of(b));
 }
@@ -193,7 +198,8 @@ static void run_change(const msc_box_mesh *mesh, const layout *from, const layou
     msc_box_of(mesh, &to->l, shape, r, &b);
     msc_box_buffer(mesh, &to->l, shape, r, &buffer);
     for (int64_t i = 0; i < msc_box_elems(to->l.rank, &b); i++)
-      assert_int_equal(finished(mesh, to, after, r, place_of(to->l.rank, &b, &buffer, i)), whole_value(from, element_at(to->l.rank, shape, &b, i)));
+      assert_int_equal(finished(mesh, to, after, r, place_of(to->l.rank, &b, &buffer, i)),
+                       whole_value(from, element_at(to->l.rank, shape, &b, i)));
     if (pure_permute(from, to) && one_block_to_one(from, to, shape)) assert_in_range(readers[r], 0, 1);
   }
 }
@@ -270,7 +276,8 @@ static void test_peers(void **state) {
   assert_int_equal(p.peer[0], 2);
   assert_int_equal(msc_pull_received(&p, 1, 1), 2);
   free(p.piece);
-  layout px = {.first = {0, 0}, .digit = {{0, 1, 2}}}, py = {.first = {0, 0}, .digit = {{1, 1, 2}}}, none = {.first = {0, 0}};
+  layout px = {.first = {0, 0}, .digit = {{0, 1, 2}}}, py = {.first = {0, 0}, .digit = {{1, 1, 2}}},
+         none = {.first = {0, 0}};
   px.l = (msc_box_layout){1, 1, px.first, px.digit, NULL};
   py.l = (msc_box_layout){1, 1, py.first, py.digit, NULL};
   none.l = (msc_box_layout){1, 0, none.first, none.digit, NULL};

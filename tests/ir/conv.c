@@ -17,7 +17,8 @@ static const struct {
 };
 
 static void fill(msc_tensor *t, size_t operand) {
-  for (int64_t i = 0; i < msc_type_elems(t->type); i++) msc_tensor_set(t, i, (double)((7 * i + 3 * (int64_t)operand) % 11 - 5));
+  for (int64_t i = 0; i < msc_type_elems(t->type); i++)
+    msc_tensor_set(t, i, (double)((7 * i + 3 * (int64_t)operand) % 11 - 5));
 }
 
 static void check_case(msc_module *m, size_t i) {
@@ -36,7 +37,8 @@ static void check_case(msc_module *m, size_t i) {
   char *at = (char *)cases[i].want;
   for (int64_t k = 0; k < msc_type_elems(out.type); k++, at += *at == ',') {
     double got = msc_tensor_get(&out, k), want = strtod(at, &at);
-    if (fabs(got - want) > 1e-12) fail_msg("%s(%s) %s: element %d is %g, not %g", cases[i].op, cases[i].in, cases[i].attrs, (int)k, got, want);
+    if (fabs(got - want) > 1e-12)
+      fail_msg("%s(%s) %s: element %d is %g, not %g", cases[i].op, cases[i].in, cases[i].attrs, (int)k, got, want);
   }
   assert_int_equal(*at, 0);
 }
@@ -84,7 +86,8 @@ static void test_refusals(void **state) {
     msc_context *ctx = msc_context_new(NULL, NULL);
     msc_op *op = one_op(msc_module_new(ctx), wrong[i].op, wrong[i].in, wrong[i].attrs, 1);
     if (op) fail_msg("%s(%s) %s is accepted", wrong[i].op, wrong[i].in, wrong[i].attrs);
-    if (!strstr(msc_diags(ctx)->text, wrong[i].why)) fail_msg("%s(%s) %s: %s", wrong[i].op, wrong[i].in, wrong[i].attrs, msc_diags(ctx)->text);
+    if (!strstr(msc_diags(ctx)->text, wrong[i].why))
+      fail_msg("%s(%s) %s: %s", wrong[i].op, wrong[i].in, wrong[i].attrs, msc_diags(ctx)->text);
     msc_context_free(ctx);
   }
 }
@@ -118,13 +121,15 @@ static void test_halos(void **state) {
     assert_int_equal(least, halos[i].least);
     msc_halo_of(op, 0, 2, &lo, &hi);
     if (!least) continue;
-    if (lo != halos[i].lo || hi != halos[i].hi) fail_msg("%s %s: %d and %d", halos[i].in, halos[i].attrs, (int)lo, (int)hi);
+    if (lo != halos[i].lo || hi != halos[i].hi)
+      fail_msg("%s %s: %d and %d", halos[i].in, halos[i].attrs, (int)lo, (int)hi);
     assert_false(msc_halo_of(op, 1, 2, &lo, &hi));
   }
   msc_context_free(ctx);
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_values), cmocka_unit_test(test_refusals), cmocka_unit_test(test_halos)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_values), cmocka_unit_test(test_refusals),
+                                     cmocka_unit_test(test_halos)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,15 +23,26 @@
 enum { NUM_IN = 7, NUM_PAIRS = 4 };
 
 /* The text with and without something more, which stands behind the other operands; flash: what its ops say besides. */
-#define TEXT(attention, keep, of_keep, flash)                                                                                                  \
-  "module {\n  \"msc.func\"() ({\n  ^bb0(%%q: " Q ", %%k: " K ", %%v: " V ", %%dy: " Y ", %%keep: " KEEP ", %%mask: " MASK ", %%seen: " SEEN "):\n"                          \
-  "    %%0 = \"msc." attention "\"(%%q, %%k, %%v" keep ") {%s} : (" Q ", " K ", " V of_keep ") -> " Y "\n"                               \
-  "    %%1:3 = \"msc.vjp\"(%%q, %%k, %%v" keep ", %%dy) {%s, of = [0], op = \"" attention "\", wrt = [0, 1, 2]} : (" Q ", " K ", " V of_keep ", " Y ") -> (" Q ", " K ", " V ")\n" \
-  "    %%2:2 = \"msc.flash_attention\"(%%q, %%k, %%v" keep ") {%s" flash "} : (" Q ", " K ", " V of_keep ") -> (" Y ", tensor<2x4x5xf32>)\n"       \
-  "    %%3:3 = \"msc.flash_attention_grad\"(%%q, %%k, %%v, %%2#0, %%2#1, %%dy" keep ") {%s" flash "} : (" Q ", " K ", " V ", " Y ", tensor<2x4x5xf32>, " Y of_keep ") -> (" Q ", " K ", " V ")\n" \
-  "    \"msc.return\"(%%0, %%1#0, %%1#1, %%1#2, %%2#0, %%3#0, %%3#1, %%3#2) : (" Y ", " Q ", " K ", " V ", " Y ", " Q ", " K ", " V ") -> ()\n" \
+#define TEXT(attention, keep, of_keep, flash)                                                                          \
+  "module {\n  \"msc.func\"() ({\n  ^bb0(%%q: " Q ", %%k: " K ", %%v: " V ", %%dy: " Y ", %%keep: " KEEP               \
+  ", %%mask: " MASK ", %%seen: " SEEN                                                                                  \
+  "):\n"                                                                                                               \
+  "    %%0 = \"msc." attention "\"(%%q, %%k, %%v" keep ") {%s} : (" Q ", " K ", " V of_keep ") -> " Y                  \
+  "\n"                                                                                                                 \
+  "    %%1:3 = \"msc.vjp\"(%%q, %%k, %%v" keep ", %%dy) {%s, of = [0], op = \"" attention "\", wrt = [0, 1, 2]} : (" Q \
+  ", " K ", " V of_keep ", " Y ") -> (" Q ", " K ", " V                                                                \
+  ")\n"                                                                                                                \
+  "    %%2:2 = \"msc.flash_attention\"(%%q, %%k, %%v" keep ") {%s" flash "} : (" Q ", " K ", " V of_keep ") -> (" Y    \
+  ", tensor<2x4x5xf32>)\n"                                                                                             \
+  "    %%3:3 = \"msc.flash_attention_grad\"(%%q, %%k, %%v, %%2#0, %%2#1, %%dy" keep ") {%s" flash "} : (" Q ", " K     \
+  ", " V ", " Y ", tensor<2x4x5xf32>, " Y of_keep ") -> (" Q ", " K ", " V                                             \
+  ")\n"                                                                                                                \
+  "    \"msc.return\"(%%0, %%1#0, %%1#1, %%1#2, %%2#0, %%3#0, %%3#1, %%3#2) : (" Y ", " Q ", " K ", " V ", " Y ", " Q  \
+  ", " K ", " V                                                                                                        \
+  ") -> ()\n"                                                                                                          \
   "  }) {sym_name = \"main\"} : () -> ()\n}\n"
-static const char *const texts[] = {TEXT("attention", "", "", ""), TEXT("dropped_attention", ", %%keep", ", " KEEP, ""), TEXT("attention", ", %%mask", ", " MASK, ", masked = true"),
+static const char *const texts[] = {TEXT("attention", "", "", ""), TEXT("dropped_attention", ", %%keep", ", " KEEP, ""),
+                                    TEXT("attention", ", %%mask", ", " MASK, ", masked = true"),
                                     TEXT("attention", ", %%seen", ", " SEEN, ", masked = true")};
 
 static void fill(msc_arena *arena, const msc_type *type, int seed, msc_tensor *out) {
@@ -54,7 +65,8 @@ static void check(const char *text, const char *attrs) {
   for (int i = 0; i < NUM_IN; i++) fill(arena, m->first->body->args[i]->type, i, &in[i]);
   assert_true(msc_interpret(m->first, arena, in, out));
   for (int p = 0; p < NUM_PAIRS; p++)
-    for (int64_t i = 0; i < msc_type_elems(out[p].type); i++) assert_true(fabs(msc_tensor_get(&out[NUM_PAIRS + p], i) - msc_tensor_get(&out[p], i)) < 1e-6);
+    for (int64_t i = 0; i < msc_type_elems(out[p].type); i++)
+      assert_true(fabs(msc_tensor_get(&out[NUM_PAIRS + p], i) - msc_tensor_get(&out[p], i)) < 1e-6);
   msc_context_free(ctx);
 }
 

@@ -139,7 +139,8 @@ static void structs_and_alignment(void **state) {
   plan_call_begin(b);
   plan_call_put_checks(b, 1);
   plan_call_put_extent(b, 77);
-  plan_call_put_buffers(b, 2, (const plan_ref[]){{.offset = 64, .space = PLAN_SPACE_SCRATCH}, {.offset = 128, .space = PLAN_SPACE_TILE}});
+  plan_call_put_buffers(
+      b, 2, (const plan_ref[]){{.offset = 64, .space = PLAN_SPACE_SCRATCH}, {.offset = 128, .space = PLAN_SPACE_TILE}});
   plan_call_begin_epilogue(b);
   plan_call_put_index(b, 5);
   flatbuf_end(b);
@@ -325,14 +326,16 @@ static void exponential_visits(void **state) {
   size_t graph_vtable = r.bytes;
   u16(&r, 8), u16(&r, 8), u16(&r, 0), u16(&r, 4); /* Graph: ops (id 1) */
   size_t op_vtable = r.bytes;
-  u16(&r, 16), u16(&r, 12), u16(&r, 4), u16(&r, 0), u16(&r, 0), u16(&r, 0), u16(&r, 0), u16(&r, 8); /* Op: kind, regions (5) */
+  /* Op: kind, regions (5) */
+  u16(&r, 16), u16(&r, 12), u16(&r, 4), u16(&r, 0), u16(&r, 0), u16(&r, 0), u16(&r, 0), u16(&r, 8);
   size_t kind = r.bytes;
   u32(&r, 1), u32(&r, 'x');
   set32(&r, kind + 4, 'x');
   size_t link = body; /* an offset that must lead to the next graph */
   for (int level = 0; level < 28; level++) {
     size_t graph = r.bytes;
-    for (int i = 0; i < (level ? 8 : 1); i++) set32(&r, link + 4 * (size_t)i, (uint32_t)(graph - link) - 4 * (uint32_t)i);
+    for (int i = 0; i < (level ? 8 : 1); i++)
+      set32(&r, link + 4 * (size_t)i, (uint32_t)(graph - link) - 4 * (uint32_t)i);
     u32(&r, (uint32_t)(graph - graph_vtable));
     u32(&r, 4);
     u32(&r, 1), u32(&r, 4); /* ops: one */

@@ -1,5 +1,5 @@
-/* flatbuf_oracle.cc: mutated buffers through our verifier and Google's.  What ours accepts, Google's must accept, and all of
- * it can be walked; FLATBUF_MUTATIONS sets how many (100,000). */
+/* flatbuf_oracle.cc: mutated buffers through our verifier and Google's.  What ours accepts, Google's must accept, and
+ * all of it can be walked; FLATBUF_MUTATIONS sets how many (100,000). */
 #include <dirent.h>
 
 #include <algorithm>
@@ -119,7 +119,8 @@ void walk(const flatbuf_schema *s, unsigned number, const uint8_t *table, uint64
     if (f.kind == FLATBUF_TABLE) walk(s, f.target, to, sum);
     if (f.kind == FLATBUF_UNION) walk(s, s->unions[f.target].member[*flatbuf_inline(table, id - 1)], to, sum);
     if (f.kind == FLATBUF_STRING) *sum += strlen(reinterpret_cast<const char *>(to) + 4) <= num;
-    for (uint64_t i = 0; (f.kind == FLATBUF_SCALARS || f.kind == FLATBUF_STRUCTS) && i < uint64_t(num) * f.bytes; i++) *sum += to[4 + i];
+    for (uint64_t i = 0; (f.kind == FLATBUF_SCALARS || f.kind == FLATBUF_STRUCTS) && i < uint64_t(num) * f.bytes; i++)
+      *sum += to[4 + i];
     for (uint32_t i = 0; f.kind == FLATBUF_STRINGS && i < num; i++)
       *sum += strlen(reinterpret_cast<const char *>(flatbuf_element(to, i)) + 4);
     for (uint32_t i = 0; f.kind == FLATBUF_TABLES && i < num; i++) walk(s, f.target, flatbuf_element(to, i), sum);
@@ -127,8 +128,9 @@ void walk(const flatbuf_schema *s, unsigned number, const uint8_t *table, uint64
 }
 
 void mutate(bytes *b, std::mt19937 *random) {
-  static const uint32_t values[] = {0,      1,      2,      3,          4,          6,          8,          12,         16,        0xff,
-                                    0x7fff, 0x8000, 0xffff, 0x7ffffffc, 0x7fffffff, 0x80000000, 0x80000004, 0xfffffffc, 0xffffffff};
+  static const uint32_t values[] = {0,          1,          2,          3,          4,         6,      8,
+                                    12,         16,         0xff,       0x7fff,     0x8000,    0xffff, 0x7ffffffc,
+                                    0x7fffffff, 0x80000000, 0x80000004, 0xfffffffc, 0xffffffff};
   auto below = [&](size_t n) { return size_t((*random)() % n); };
   for (size_t k = 1 + below(4); k-- && b->size() > 16;) {
     size_t at = below(b->size() - 4), word = at & ~size_t(3);
@@ -182,8 +184,10 @@ bool run(const format &f, long mutations) {
     bytes b = f.seeds[random() % f.seeds.size()];
     mutate(&b, &random);
     if (compare(f, b, &c)) continue;
-    std::ofstream("oracle-disagrees.bin", std::ios::binary).write(reinterpret_cast<const char *>(b.data()), long(b.size()));
-    fprintf(stderr, "%s: mutation %ld is accepted here and rejected by Google's verifier; see oracle-disagrees.bin\n", f.name, i);
+    std::ofstream("oracle-disagrees.bin", std::ios::binary)
+        .write(reinterpret_cast<const char *>(b.data()), long(b.size()));
+    fprintf(stderr, "%s: mutation %ld is accepted here and rejected by Google's verifier; see oracle-disagrees.bin\n",
+            f.name, i);
     return false;
   }
   printf("%s: accepted by both %ld, by Google's alone %ld, by neither %ld\n", f.name, c.both, c.google_only, c.neither);

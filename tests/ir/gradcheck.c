@@ -1,5 +1,5 @@
-/* Gradients against finite differences, in f64: of every differentiable op, and of the manual collectives over all ranks.
- * With L = sum of dy * y over all results and ranks, dL/dx is (L(x + h) - L(x - h)) / 2h. */
+/* Gradients against finite differences, in f64: of every differentiable op, and of the manual collectives over all
+ * ranks.  With L = sum of dy * y over all results and ranks, dL/dx is (L(x + h) - L(x - h)) / 2h. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -67,7 +67,8 @@ static double objective(const problem *p) {
     for (size_t i = 0, at = p->num_in; i < p->num_out; i++) {
       const msc_tensor *result = &y[r * p->num_out + i], *dy = &p->args[r * p->num_args + at];
       if (!msc_is_float(result->type->dtype)) continue;
-      for (int64_t k = 0, n = msc_type_elems(result->type); k < n; k++) sum += msc_tensor_get(result, k) * msc_tensor_get(dy, k);
+      for (int64_t k = 0, n = msc_type_elems(result->type); k < n; k++)
+        sum += msc_tensor_get(result, k) * msc_tensor_get(dy, k);
       at++;
     }
   msc_arena_free(a);
@@ -89,9 +90,10 @@ static bool check_tensor(problem *p, msc_tensor *x, const msc_tensor *dx, size_t
   for (int64_t i = 0, n = msc_type_elems(x->type); i < n; i++) {
     double want = difference(p, x, i), got = msc_tensor_get(dx, i);
     if (fabs(got - want) <= 1e-7 * (1 + fabs(want))) continue;
-    return report(p, msc_arena_printf(msc_context_arena(p->ctx),
-                                      "element %" PRId64 " of the gradient of operand %zu is %.12g, finite differences say %.12g", i,
-                                      operand, got, want));
+    return report(
+        p, msc_arena_printf(msc_context_arena(p->ctx),
+                            "element %" PRId64 " of the gradient of operand %zu is %.12g, finite differences say %.12g",
+                            i, operand, got, want));
   }
   return true;
 }
@@ -130,7 +132,8 @@ static bool check_instance(const instance *inst, const char *mesh, bool *out_ok)
   if (differentiable) {
     p.num_args = p.gradient.func->body->num_args;
     p.args = msc_new_array(msc_context_arena(p.ctx), msc_tensor, p.num_args * p.num_ranks);
-    for (size_t i = 0; i < p.num_args * p.num_ranks; i++) p.args[i] = random_tensor(&p, p.gradient.func->body->args[i % p.num_args]->type);
+    for (size_t i = 0; i < p.num_args * p.num_ranks; i++)
+      p.args[i] = random_tensor(&p, p.gradient.func->body->args[i % p.num_args]->type);
     check_gradients(&p);
   }
   *out_ok &= !p.failed;
@@ -178,7 +181,8 @@ static void point_to_point(void **state) {
   msc_func *f = msc_func_new(m, "f");
   const msc_type *t = type_of_text(ctx, NULL, "2xf64", 5);
   msc_value *x = msc_add_arg(f->body, t, NULL), *dy = msc_add_arg(f->body, t, NULL), *dtoken = NULL, *dx = NULL;
-  msc_attr attrs[] = {msc_named(ctx, "axes", msc_str(ctx, "{y}")), msc_named(ctx, "from", msc_int(2)), msc_named(ctx, "to", msc_int(0))};
+  msc_attr attrs[] = {msc_named(ctx, "axes", msc_str(ctx, "{y}")), msc_named(ctx, "from", msc_int(2)),
+                      msc_named(ctx, "to", msc_int(0))};
   msc_builder b = {.func = f, .loc = f->loc};
   msc_op *send = msc_build_with(&b, OP_send, 1, &x, 1, 3, attrs);
   msc_op *recv = msc_build_with(&b, OP_recv, 1, (msc_value *[]){&send->out[0]}, 1, 3, attrs);
@@ -202,14 +206,15 @@ static void every_op(void **state) {
     const msc_op_info *info = msc_op_info_of(ctx, (msc_op_kind)kind);
     bool found = !info->grad || kind == OP_send || kind == OP_recv;
     for (size_t i = 0; i < sizeof instances / sizeof *instances; i++) found |= strcmp(instances[i].op, info->name) == 0;
-    for (size_t i = 0; i < sizeof collectives / sizeof *collectives; i++) found |= strcmp(collectives[i].op, info->name) == 0;
+    for (size_t i = 0; i < sizeof collectives / sizeof *collectives; i++)
+      found |= strcmp(collectives[i].op, info->name) == 0;
     if (!found) fail_msg("no instance of %s", info->name);
   }
   msc_context_free(ctx);
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(on_one_device), cmocka_unit_test(on_ranks), cmocka_unit_test(point_to_point),
-                                     cmocka_unit_test(every_op)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(on_one_device), cmocka_unit_test(on_ranks),
+                                     cmocka_unit_test(point_to_point), cmocka_unit_test(every_op)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

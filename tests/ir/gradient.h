@@ -24,7 +24,8 @@ static inline bool gradients_of(msc_op *op, gradient_func *out) {
   msc_arena *arena = msc_context_arena(ctx);
   msc_func *f = op->block->func;
   size_t num = 0;
-  msc_value **dresult = msc_new_array(arena, msc_value *, op->num_out), **doperand = msc_new_array(arena, msc_value *, op->num_in);
+  msc_value **dresult = msc_new_array(arena, msc_value *, op->num_out),
+            **doperand = msc_new_array(arena, msc_value *, op->num_in);
   bool *wanted = msc_new_array(arena, bool, op->num_in);
   msc_op_erase(f->body->last);
   for (size_t i = 0; i < op->num_out; i++)

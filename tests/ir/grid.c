@@ -47,7 +47,8 @@ static msc_grid random_grid(int64_t devices, int64_t elems) {
   return g;
 }
 
-/* Numbers of the elements that a rank holds, in row-major order of the whole tensor; the layout algebra takes 8 dimensions. */
+/* Numbers of the elements that a rank holds, in row-major order of the whole tensor; the layout algebra
+ * takes 8 dimensions. */
 static int64_t elements(const msc_grid *g, int64_t rank, int64_t *out) {
   int64_t at[MSC_GRID_AXES], begin[MSC_GRID_DIMS], size[MSC_GRID_DIMS], num = 1, i[MSC_GRID_DIMS] = {0};
   for (int a = g->num_axes; a-- > 0; rank /= g->axis[a]) at[a] = rank % g->axis[a];
@@ -79,8 +80,10 @@ static void refined_grids_hold_the_same(void **state) {
   (void)state;
   int done = 0;
   for (int n = 0; n < CASES; n++) {
-    int64_t devices = (int64_t[]){4, 6, 8, 12, 16, 36}[pick(6)], elems = (int64_t[]){16, 36, 64, 144, 576, 1024}[pick(6)];
-    msc_grid was[2] = {random_grid(devices, elems), random_grid(pick(3) ? devices : 2 * devices, elems)}, now[2] = {was[0], was[1]};
+    int64_t devices = (int64_t[]){4, 6, 8, 12, 16, 36}[pick(6)],
+            elems = (int64_t[]){16, 36, 64, 144, 576, 1024}[pick(6)];
+    msc_grid was[2] = {random_grid(devices, elems), random_grid(pick(3) ? devices : 2 * devices, elems)},
+             now[2] = {was[0], was[1]};
     if (!msc_grid_refine(2, now, (msc_grid_sizes){0}, (msc_grid_sizes){0})) continue;
     done++;
     assert_int_equal(now[0].num_axes, now[1].num_axes);
@@ -128,6 +131,7 @@ static void copies_are_cut(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(refined_grids_hold_the_same), cmocka_unit_test(mesh_and_back), cmocka_unit_test(copies_are_cut)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(refined_grids_hold_the_same), cmocka_unit_test(mesh_and_back),
+                                     cmocka_unit_test(copies_are_cut)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* What calls wait for, against the definition: every pair of a collective and a later call that touch the same bytes. */
+/* What calls wait for, against the definition: every pair of a collective and a later call that touch
+ * the same bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,7 +65,8 @@ static void waits_are_those_of_all_pairs(void **state) {
     for (size_t i = 0; i < CALLS; i++) {
       msc_waits want = expected(c, i, ran), got = msc_hazards_next(&h, SPANS, c[i].span, c[i].collective);
       if (want.release <= released) want.release = 0;
-      if (got.run != want.run && !(want.run <= want.release && got.run <= want.release)) fail_msg("call %zu waits for %u instead of %u", i, got.run, want.run);
+      if (got.run != want.run && !(want.run <= want.release && got.run <= want.release))
+        fail_msg("call %zu waits for %u instead of %u", i, got.run, want.run);
       if (got.release != want.release) fail_msg("call %zu releases %u instead of %u", i, got.release, want.release);
       if (c[i].collective) continue;
       if (got.release > released) released = got.release;
@@ -79,7 +81,8 @@ static void what_is_over_is_forgotten(void **state) {
   (void)state;
   msc_pending pending[2];
   msc_hazards h = {.pending = pending};
-  const msc_span source = {0, 64, 0, false, true}, result = {64, 128, 0, true, false}, reads = {100, 101, 0, false, false}, writes = {0, 8, 0, true, false};
+  const msc_span source = {0, 64, 0, false, true}, result = {64, 128, 0, true, false},
+                 reads = {100, 101, 0, false, false}, writes = {0, 8, 0, true, false};
   msc_hazards_next(&h, 1, &source, true);
   assert_int_equal(h.num_pending, 1);
   h.num_pending = 0, h.started = 0;
@@ -93,6 +96,7 @@ static void what_is_over_is_forgotten(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(waits_are_those_of_all_pairs), cmocka_unit_test(what_is_over_is_forgotten)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(waits_are_those_of_all_pairs),
+                                     cmocka_unit_test(what_is_over_is_forgotten)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

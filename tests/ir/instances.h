@@ -216,7 +216,8 @@ static const instance instances[] = {
     {"flash_attention_grad", "2x2x6x2xT 2x1x4x2xT 2x1x4x6xT 2x2x6x6xT 2x2x6xf32 2x2x6x6xT 2x2x6x4xT", "", "f", 3, 0},
     {"attention", "2x1x4x2xT 2x1x6x2xT 2x1x6x2xT 1x1x4x6xi1", "scale=0.5", "d", 1, 0},
     {"flash_attention", "2x2x6x2xT 2x1x4x2xT 2x1x4x6xT 2x1x1x4xT", "masked=true", "f", 2, 0},
-    {"flash_attention_grad", "2x2x6x2xT 2x1x4x2xT 2x1x4x6xT 2x2x6x6xT 2x2x6xf32 2x2x6x6xT 1x2x6x4xT", "masked=true causal=true", "f", 3, 0},
+    {"flash_attention_grad", "2x2x6x2xT 2x1x4x2xT 2x1x4x6xT 2x2x6x6xT 2x2x6xf32 2x2x6x6xT 1x2x6x4xT",
+     "masked=true causal=true", "f", 3, 0},
     {"sgd", "8x6xT 8x6xT", "lr=0.1 weight_decay=0.1", "df", 1, 0},
     {"momentum", "8x6xT 8x6xT 8x6xT", "lr=0.1 momentum=0.9 nesterov=true", "df", 2, 0},
     {"adam", "8x6xT 8x6xT 8x6xT 8x6xT f32", "lr=0.1", "df", 3, 0},
@@ -227,17 +228,21 @@ static const instance instances[] = {
     {"assign", "8x6xT 8x6xT i1", "", "df", 1, 0},
 };
 
-static inline const char *dtype_name(char c) { return c == 'd' ? "f64" : c == 'f' ? "f32" : c == 'i' ? "i32" : c == 'u' ? "ui8" : "i1"; }
+static inline const char *dtype_name(char c) {
+  return c == 'd' ? "f64" : c == 'f' ? "f32" : c == 'i' ? "i32" : c == 'u' ? "ui8" : "i1";
+}
 
 /* "8xT" -> "8xf64" */
 static inline const char *with_dtype(msc_arena *a, const char *text, const char *dtype) {
-  for (const char *t; (t = strchr(text, 'T'));) text = msc_arena_printf(a, "%.*s%s%s", (int)(t - text), text, dtype, t + 1);
+  for (const char *t; (t = strchr(text, 'T'));)
+    text = msc_arena_printf(a, "%.*s%s%s", (int)(t - text), text, dtype, t + 1);
   return text;
 }
 
 /* Is the op defined for positive operands only, or kept away from a pole? */
 static inline bool wants_positive(const char *op) {
-  static const char *const ops[] = {"log", "sqrt", "rsqrt", "pow", "adam", "adamw", "lamb_moments", "div", "batch_norm", "mod"};
+  static const char *const ops[] = {"log",   "sqrt",         "rsqrt", "pow",        "adam",
+                                    "adamw", "lamb_moments", "div",   "batch_norm", "mod"};
   for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
     if (strcmp(ops[i], op) == 0) return true;
   return false;

@@ -11,7 +11,8 @@
 #include "tests/ir/one_op.h"
 
 typedef struct {
-  const char *op, *in, *attrs, *values, *expected; /* numbers of a tensor joined by commas, tensors by ; and a message after ! */
+  /* numbers of a tensor joined by commas, tensors by ; and a message after ! */
+  const char *op, *in, *attrs, *values, *expected;
 } run_case;
 
 static const run_case cases[] = {
@@ -151,7 +152,8 @@ static const run_case cases[] = {
     {"dropped_attention", "1x1x1x1xf32 1x1x2x1xf32 1x1x2x1xf32 1x1x1x2xf32", "scale=1", "0;4,6;1,3;2,0", "1"},
     {"biased_conv2d", "1x1x2x2xf32 2x1x2x2xf32 1x2x1x1xf32", "relu=true", "1,2,3,4;1,1,1,1,0,0,0,-1;-3,3", "7,0"},
     {"flash_attention", "1x1x1x1xf32 1x1x2x1xf32 1x1x2x1xf32", "scale=1", "0;4,6;1,3", "2;0.693147181"},
-    {"flash_attention_grad", "1x1x1x1xf32 1x1x2x1xf32 1x1x2x1xf32 1x1x1x1xf32 1x1x1xf32 1x1x1x1xf32", "scale=1", "0;4,6;1,3;2;0.693147181;1", "1;0,0;0.5,0.5"},
+    {"flash_attention_grad", "1x1x1x1xf32 1x1x2x1xf32 1x1x2x1xf32 1x1x1x1xf32 1x1x1xf32 1x1x1x1xf32", "scale=1",
+     "0;4,6;1,3;2;0.693147181;1", "1;0,0;0.5,0.5"},
     {"batch_matmul", "2x1x2xf64 2x1xf64", "", "1,2,3,4;5,6", "17,39"},
     {"matmul_weight_grad", "2x1x2xf32 2x1x1xf32", "", "1,2,3,4;5,6", "23,34"},
     {"batch_matmul", "2x1x2xf32 2x1x2xf32", "transpose_b=true", "1,2,3,4;5,6,7,8", "17,53"},
@@ -160,7 +162,8 @@ static const run_case cases[] = {
     {"gemm", "2x2xf32 2x2xf32 2x16xu8", "takes=aux relu=true slope=true",
      "1,2,3,4;1,0,0,-1;2,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0", "0,-2,3,0"},
     {"gemm", "2x2xf32 2x2xf32", "transpose_a=true gives=sum_b", "1,2,3,4;1,0,0,-1", "1,-3,2,-4;1,-1"},
-    {"gemm", "2x2xf32 2x2xf32", "relu=true gives=aux", "1,2,3,4;1,0,0,-1", "1,0,3,0;1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0"},
+    {"gemm", "2x2xf32 2x2xf32", "relu=true gives=aux", "1,2,3,4;1,0,0,-1",
+     "1,0,3,0;1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0"},
     {"gemm", "2x2xf64 2x2xf64", "", "1,2,3,4;1,0,0,-1", "1,-2,3,-4"},
     {"reduce_sum", "2x3xf32", "dims=1", "1,2,3,4,5,6", "6,15"},
     {"reduce_sum", "2x3xi8", "dims=0,1", "100,100,100,0,0,0", "44"},
@@ -193,7 +196,8 @@ static const run_case cases[] = {
     {"softmax", "1x2xf64", "", "0,0.69314718055994530942", "0.33333333333333333,0.66666666666666667"},
     {"softmax", "2x1xf64", "axis=0", "1000,1000", "0.5,0.5"},
     {"log_softmax", "1x2xf64", "", "0,0.69314718055994530942", "-1.0986122886681098,-0.40546510810816438"},
-    {"softmax_cross_entropy", "2x2xf64 2xi32", "", "0,0,0,0.69314718055994530942;1,0", "0.89587973461402748"}, /* (log 2 + log 3) / 2 */
+    /* (log 2 + log 3) / 2 */
+    {"softmax_cross_entropy", "2x2xf64 2xi32", "", "0,0,0,0.69314718055994530942;1,0", "0.89587973461402748"},
     {"softmax_cross_entropy", "2x2xf64 2xi64", "reduction=none", "0,0,0,0.69314718055994530942;1,0",
      "0.69314718055994531,1.0986122886681098"},
     {"softmax_cross_entropy", "1x2xf64 1x2xf64", "reduction=sum", "0,0;0.25,0.75", "0.69314718055994531"},
@@ -272,7 +276,8 @@ static bool check_case(const run_case *c) {
       msc_tensor want = tensor_of_text(a, op->out[i].type, &expected);
       ok &= same_numbers(&out[i], &want);
     }
-    if (!ran || !ok) print_error("%s(%s) {%s} of %s\n  expected %s\n  got      ", c->op, c->in, c->attrs, c->values, c->expected);
+    if (!ran || !ok)
+      print_error("%s(%s) {%s} of %s\n  expected %s\n  got      ", c->op, c->in, c->attrs, c->values, c->expected);
     if (!ran) print_error("%s\n", msc_diags(ctx)->text);
     for (size_t i = 0; ran && !ok && i < op->num_out; i++) print_tensor(&out[i]);
     if (!ok) print_error("\n");
@@ -301,7 +306,8 @@ static void every_op_has_a_case(void **state) {
   (void)state;
   for (int kind = 0; kind < OP_COUNT; kind++) {
     bool found = !msc_interp_kernel((msc_op_kind)kind) && !is_composite(kind);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) found |= strcmp(cases[i].op, msc_kind_name((unsigned)kind)) == 0;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+      found |= strcmp(cases[i].op, msc_kind_name((unsigned)kind)) == 0;
     if (!found) fail_msg("no case for %s", msc_kind_name((unsigned)kind));
   }
 }
@@ -312,7 +318,8 @@ static void every_op_is_known(void **state) {
   msc_context *ctx = msc_context_new(NULL, NULL);
   for (int kind = 0; kind < OP_COUNT; kind++) {
     const msc_op_info *info = msc_op_info_of(ctx, (msc_op_kind)kind);
-    bool other = (info->flags & (MSC_COLLECTIVE | MSC_TERMINATOR)) || info->expand || kind == OP_shard || kind == OP_fused;
+    bool other =
+        (info->flags & (MSC_COLLECTIVE | MSC_TERMINATOR)) || info->expand || kind == OP_shard || kind == OP_fused;
     if (!msc_interp_kernel((msc_op_kind)kind) && !other) fail_msg("no kernel for %s", msc_kind_name((unsigned)kind));
   }
   msc_context_free(ctx);
@@ -361,7 +368,8 @@ static void manual_groups(void **state) {
     const char *text = groups[i].expected;
     msc_tensor want = tensor_of_text(a, op->out[0].type, &text), *got = &out[groups[i].rank];
     if (!same_numbers(got, &want)) {
-      print_error("%s {%s} on rank %d: expected %s, got ", groups[i].op, groups[i].attrs, (int)groups[i].rank, groups[i].expected);
+      print_error("%s {%s} on rank %d: expected %s, got ", groups[i].op, groups[i].attrs, (int)groups[i].rank,
+                  groups[i].expected);
       print_tensor(got);
       fail();
     }
@@ -380,7 +388,8 @@ static void send_and_receive(void **state) {
   msc_func *f = msc_func_new(m, "f");
   msc_builder b = {.func = f, .loc = f->loc};
   msc_value *x = msc_add_arg(f->body, type_of_text(ctx, NULL, "1xf32", 5), NULL);
-  msc_attr attrs[] = {msc_named(ctx, "axes", msc_str(ctx, "{y}")), msc_named(ctx, "from", msc_int(2)), msc_named(ctx, "to", msc_int(0))};
+  msc_attr attrs[] = {msc_named(ctx, "axes", msc_str(ctx, "{y}")), msc_named(ctx, "from", msc_int(2)),
+                      msc_named(ctx, "to", msc_int(0))};
   msc_value *token = &msc_build_with(&b, OP_send, 1, &x, 1, 3, attrs)->out[0];
   msc_value *y = &msc_build_with(&b, OP_recv, 1, &token, 1, 3, attrs)->out[0];
   msc_build_with(&b, OP_return, 1, &y, 0, 0, NULL);
@@ -394,7 +403,8 @@ static void send_and_receive(void **state) {
 /* ---- layouts ---- */
 
 /* relu(x . w), cut as given: what is missing must be found. */
-static void partitioned(const char *x_layout, const char *w_layout, const char *product_layout, const char *verb, const char *relu_layout, const char *message, bool same) {
+static void partitioned(const char *x_layout, const char *w_layout, const char *product_layout, const char *verb,
+                        const char *relu_layout, const char *message, bool same) {
   msc_context *ctx = msc_context_new(NULL, NULL);
   msc_arena *a = msc_context_arena(ctx);
   msc_module *m = msc_module_new(ctx);
@@ -402,7 +412,8 @@ static void partitioned(const char *x_layout, const char *w_layout, const char *
   msc_func *f = msc_func_new(m, "f");
   msc_builder b = {.func = f, .loc = f->loc};
   const char *xt = msc_arena_printf(a, "2x4xf64@%s", x_layout), *wt = msc_arena_printf(a, "4x2xf64@%s", w_layout);
-  const char *pt = msc_arena_printf(a, "2x2xf64@%s", product_layout), *rt = msc_arena_printf(a, "2x2xf64@%s", relu_layout);
+  const char *pt = msc_arena_printf(a, "2x2xf64@%s", product_layout),
+             *rt = msc_arena_printf(a, "2x2xf64@%s", relu_layout);
   msc_value *x = msc_add_arg(f->body, type_of_text(ctx, &m->mesh, xt, strlen(xt)), NULL);
   msc_value *w = msc_add_arg(f->body, type_of_text(ctx, &m->mesh, wt, strlen(wt)), NULL);
   msc_value *y = msc_build(&b, OP_matmul, 2, (msc_value *[]){x, w});
@@ -419,8 +430,10 @@ static void partitioned(const char *x_layout, const char *w_layout, const char *
   msc_tensor args[2] = {tensor_of_text(a, x->type, &xv), tensor_of_text(a, w->type, &wv)}, one, many;
   assert_true(msc_interpret(f, a, args, &one));
   bool ran = msc_interpret_ranks(f, a, args, &many);
-  if (ran != !message) fail_msg("expected %s, got %s", message ? message : "a result", ran ? "a result" : msc_diags(ctx)->text);
-  if (message && !strstr(msc_diags(ctx)->text, message)) fail_msg("expected \"%s\", got \"%s\"", message, msc_diags(ctx)->text);
+  if (ran != !message)
+    fail_msg("expected %s, got %s", message ? message : "a result", ran ? "a result" : msc_diags(ctx)->text);
+  if (message && !strstr(msc_diags(ctx)->text, message))
+    fail_msg("expected \"%s\", got \"%s\"", message, msc_diags(ctx)->text);
   if (ran) assert_int_equal(same_numbers(&one, &many), same);
   msc_context_free(ctx);
 }
@@ -437,10 +450,13 @@ static void ranks(void **state) {
   /* reduced over one axis of the two */
   partitioned("[{},{x,y}]", "[{x,y},{}]", "[{},{}]~partial={x,y}", "all_reduce", "[{},{}]~partial={y}", NULL, false);
   /* a verb that does not do this */
-  partitioned("[{},{x,y}]", "[{x,y},{}]", "[{},{}]~partial={x,y}", "all_gather", "[{},{}]", "all_gather: cannot make the result", false);
+  partitioned("[{},{x,y}]", "[{x,y},{}]", "[{},{}]~partial={x,y}", "all_gather", "[{},{}]",
+              "all_gather: cannot make the result", false);
   /* operands whose inner dimensions are cut differently; a result that is claimed wider than it is */
-  partitioned("[{},{x}]", "[{y},{}]", "[{},{}]", NULL, "[{},{}]", "matmul on rank 1: the rank holds other inner elements", false);
-  partitioned("[{x},{}]", "[{},{}]", "[{},{}]", NULL, "[{},{}]", "matmul on rank 0: operand 0: the rank does not hold element [1,0]", false);
+  partitioned("[{},{x}]", "[{y},{}]", "[{},{}]", NULL, "[{},{}]",
+              "matmul on rank 1: the rank holds other inner elements", false);
+  partitioned("[{x},{}]", "[{},{}]", "[{},{}]", NULL, "[{},{}]",
+              "matmul on rank 0: operand 0: the rank does not hold element [1,0]", false);
 }
 
 /* ---- lowered: local shapes, comm, offsets, regions ---- */
@@ -450,7 +466,8 @@ static const char LOWERED[] =
     "\"msc.func\"() ({\n"
     "^bb0(%0: tensor<2x3xf64>, %1: tensor<4xi32>):\n" /* of a table 4x3 cut by x; indexes, whole */
     "  %2 = \"msc.gather\"(%0, %1) {start = 0, whole = 4} : (tensor<2x3xf64>, tensor<4xi32>) -> tensor<4x3xf64>\n"
-    "  %3 = \"msc.comm\"(%2) {dims = [2, 3], from = \"[{},{}] partial={x}\", shape = [4, 3], to = \"[{x},{}]\", verb = \"reduce_scatter\"} : (tensor<4x3xf64>) -> tensor<2x3xf64>\n"
+    "  %3 = \"msc.comm\"(%2) {dims = [2, 3], from = \"[{},{}] partial={x}\", shape = [4, 3], to = \"[{x},{}]\", verb = "
+    "\"reduce_scatter\"} : (tensor<4x3xf64>) -> tensor<2x3xf64>\n"
     "  %4 = \"msc.fused\"(%3) ({\n"
     "  ^bb0(%5: tensor<2x3xf64>):\n"
     "    %6 = \"msc.mul\"(%5, %5) : (tensor<2x3xf64>, tensor<2x3xf64>) -> tensor<2x3xf64>\n"
@@ -459,7 +476,8 @@ static const char LOWERED[] =
     "  }) : (tensor<2x3xf64>) -> tensor<f64>\n"
     "  %8 = \"msc.iota\"() {start = 0, type = tensor<2xi32>} : () -> tensor<2xi32>\n"
     "  \"msc.return\"(%3, %4, %8) : (tensor<2x3xf64>, tensor<f64>, tensor<2xi32>) -> ()\n"
-    "}) {sym_name = \"f\", arg_attrs = [{msc.layout = \"[{x},{}]\", msc.shape = [4, 3]}, {msc.layout = \"[{}]\", msc.shape = [4]}],\n"
+    "}) {sym_name = \"f\", arg_attrs = [{msc.layout = \"[{x},{}]\", msc.shape = [4, 3]}, {msc.layout = \"[{}]\", "
+    "msc.shape = [4]}],\n"
     "  result_layouts = [\"[{x},{}]\", \"[] partial={x}\", \"[{x}]\"], result_shapes = [[4, 3], [], [4]],\n"
     "  starts = [{dim = 0, layout = \"[{x},{}]\", shape = [4, 3]}]} : () -> ()\n"
     "}\n";
@@ -471,7 +489,8 @@ static void lowered(void **state) {
   msc_module *m = msc_parse(ctx, "test", LOWERED, sizeof LOWERED - 1);
   if (!m || !msc_verify(m)) fail_msg("%s", msc_diags(ctx)->text);
   const char *table = "1,2,3,4,5,6,7,8,9,10,11,12", *indices = "3,0,1,0", *rows = "10,11,12,1,2,3,4,5,6,1,2,3";
-  msc_tensor args[2] = {tensor_of_text(a, type_of_text(ctx, NULL, "4x3xf64", 7), &table), tensor_of_text(a, type_of_text(ctx, NULL, "4xi32", 5), &indices)};
+  msc_tensor args[2] = {tensor_of_text(a, type_of_text(ctx, NULL, "4x3xf64", 7), &table),
+                        tensor_of_text(a, type_of_text(ctx, NULL, "4xi32", 5), &indices)};
   msc_tensor want = tensor_of_text(a, type_of_text(ctx, NULL, "4x3xf64", 7), &rows), out[3];
   if (!msc_interpret_ranks(m->first, a, args, out)) fail_msg("%s", msc_diags(ctx)->text);
   assert_true(same_numbers(&out[0], &want));
@@ -496,8 +515,10 @@ static void wrong_argument(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_case),       cmocka_unit_test(every_op_has_a_case), cmocka_unit_test(every_op_is_known), cmocka_unit_test(manual_groups),
-      cmocka_unit_test(send_and_receive), cmocka_unit_test(ranks),               cmocka_unit_test(wrong_argument), cmocka_unit_test(lowered),
+      cmocka_unit_test(every_case),       cmocka_unit_test(every_op_has_a_case), cmocka_unit_test(every_op_is_known),
+          cmocka_unit_test(manual_groups),
+      cmocka_unit_test(send_and_receive), cmocka_unit_test(ranks),               cmocka_unit_test(wrong_argument),
+          cmocka_unit_test(lowered),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,7 +30,9 @@ static const msc_layout *layout_of(const msc_mesh *mesh, const char *text) {
   return l;
 }
 
-static const char *print(const msc_mesh *mesh, const msc_layout *l) { return msc_layout_print(msc_context_arena(ctx), mesh, l); }
+static const char *print(const msc_mesh *mesh, const msc_layout *l) {
+  return msc_layout_print(msc_context_arena(ctx), mesh, l);
+}
 
 /* Prime digits dealt over dimensions, partial and free, in any order. */
 static const msc_layout *random_layout(const msc_mesh *mesh) {
@@ -137,18 +139,24 @@ static void test_layout_errors(void **state) {
     {"[{x:(2}]", MSC_E_LAYOUT, "layout \"[{x:(2}]\": expected ')' at character 7, not '}]'"},
     {"[{x:()2}]", MSC_E_LAYOUT, "layout \"[{x:()2}]\": expected a number at character 6, not ')2}]'"},
     {"[{x:(0)2}]", MSC_E_LAYOUT, "layout \"[{x:(0)2}]\": 0 is not between 1 and 65536"},
-    {"[{x:(1)99999999999999999999}]", MSC_E_LAYOUT, "layout \"[{x:(1)99999999999999999999}]\": 99999999999999999999 is not between 1 and 65536"},
-    {"[{x:(1)3}]", MSC_E_LAYOUT, "layout \"[{x:(1)3}]\": x:(1)3 does not exist: 1 times 3 does not divide the axis, which has 4 parts"},
-    {"[{x:(4)2}]", MSC_E_LAYOUT, "layout \"[{x:(4)2}]\": x:(4)2 does not exist: 4 times 2 does not divide the axis, which has 4 parts"},
+    {"[{x:(1)99999999999999999999}]", MSC_E_LAYOUT,
+     "layout \"[{x:(1)99999999999999999999}]\": 99999999999999999999 is not between 1 and 65536"},
+    {"[{x:(1)3}]", MSC_E_LAYOUT,
+     "layout \"[{x:(1)3}]\": x:(1)3 does not exist: 1 times 3 does not divide the axis, which has 4 parts"},
+    {"[{x:(4)2}]", MSC_E_LAYOUT,
+     "layout \"[{x:(4)2}]\": x:(4)2 does not exist: 4 times 2 does not divide the axis, which has 4 parts"},
     {"[{x},{x:(2)2}]", MSC_E_LAYOUT, "layout \"[{x},{x:(2)2}]\": axis 'x' is used twice"},
     {"[{x}] partial={x}", MSC_E_LAYOUT, "layout \"[{x}] partial={x}\": axis 'x' is used twice"},
     {"[{},{},{},{},{},{},{},{},{}]", MSC_E_LAYOUT, "layout \"[{},{},{},{},{},{},{},{},{}]\": more than 8 dimensions"},
     {"[{x}] half", MSC_E_LAYOUT, "layout \"[{x}] half\": expected 'partial' or the end at character 7, not 'half'"},
     {"[{}] partial", MSC_E_LAYOUT, "layout \"[{}] partial\": ends where '=' is expected"},
-    {"[{}] partial_mean={x}", MSC_E_LAYOUT, "layout \"[{}] partial_mean={x}\": no reduction 'mean'; there are sum, max, min and prod"},
+    {"[{}] partial_mean={x}", MSC_E_LAYOUT,
+     "layout \"[{}] partial_mean={x}\": no reduction 'mean'; there are sum, max, min and prod"},
     {"[{}] partial_lse={x}", MSC_E_UNSUPPORTED, "layout \"[{}] partial_lse={x}\": partial_lse is not supported yet"},
-    {"[{}] partial={x} more", MSC_E_LAYOUT, "layout \"[{}] partial={x} more\": expected the end at character 18, not 'more'"},
-    {"[({}12,{x}64)]", MSC_E_UNSUPPORTED, "layout \"[({}12,{x}64)]\": a dimension that is a product, ({x}2,{y}3), is not supported yet"},
+    {"[{}] partial={x} more", MSC_E_LAYOUT,
+     "layout \"[{}] partial={x} more\": expected the end at character 18, not 'more'"},
+    {"[({}12,{x}64)]", MSC_E_UNSUPPORTED,
+     "layout \"[({}12,{x}64)]\": a dimension that is a product, ({x}2,{y}3), is not supported yet"},
     {"[{x}/(1,2,3)]", MSC_E_LAYOUT, "layout \"[{x}/(1,2,3)]\": dimension 0 has 4 parts, but 3 sizes are given"},
     {"[{x}/(1,2,3,4,5)]", MSC_E_LAYOUT, "layout \"[{x}/(1,2,3,4,5)]\": dimension 0 has 4 parts, but 5 sizes are given"},
     {"[{},{}/(4)]", MSC_E_LAYOUT, "layout \"[{},{}/(4)]\": dimension 1 is not cut and can have no sizes of parts"},
@@ -211,7 +219,8 @@ static void test_sizes_of_parts(void **state) {
   (void)state;
   msc_mesh m = mesh_of("x=4,y=2");
   const msc_layout *l = layout_of(&m, "[{x,y},{}]"), *z = layout_of(&m, "[{y},{x}] partial={}");
-  const msc_type *even = msc_type_of(ctx, MSC_F32, 2, (int64_t[]){16, 3}, l), *odd = msc_type_of(ctx, MSC_BF16, 2, (int64_t[]){10, 3}, l);
+  const msc_type *even = msc_type_of(ctx, MSC_F32, 2, (int64_t[]){16, 3}, l),
+                 *odd = msc_type_of(ctx, MSC_BF16, 2, (int64_t[]){10, 3}, l);
   assert_true(msc_layout_fits(l, even));
   assert_false(msc_layout_fits(l, odd));
   assert_false(msc_layout_fits(z, even));

@@ -33,7 +33,8 @@ static char *result_of_bytes(const char *text, size_t bytes) {
   msc_context *ctx = msc_context_new(NULL, NULL);
   job j = {exact, bytes, NULL};
   bool ok = msc_protect(ctx, run, &j);
-  for (const msc_diag *d = msc_diags(ctx); d; d = d->next) fprintf(f, "! %u:%u: %s [E%04d]\n", d->loc->line, d->loc->col, d->text, d->code);
+  for (const msc_diag *d = msc_diags(ctx); d; d = d->next)
+    fprintf(f, "! %u:%u: %s [E%04d]\n", d->loc->line, d->loc->col, d->text, d->code);
   assert_true(ok == (msc_num_errors(ctx) == 0));
   if (ok) fputs(j.printed, f);
   fclose(f);
@@ -111,14 +112,22 @@ static void printed_unchanged(void **s) {
 static void other_spellings(void **s) {
   (void)s;
   static const char *const values[][2] = {
-      {"1", "1 : i64"}, {"0x1F", "31 : i64"}, {"0xFF : i8", "-1 : i8"}, {"1 : i1", "true"}, {"-128 : i8", "-128 : i8"}, {"18446744073709551615 : ui64", "18446744073709551615 : ui64"},
-      {"1.0", "1.0e+00 : f64"}, {"0.1", "1.0e-01 : f64"}, {"0.1 : f32", "1.0e-01 : f32"}, {"3.14159274 : f32", "3.1415927e+00 : f32"}, {"0x7F800000 : f32", "0x7F800000 : f32"},
-      {"0x3F80 : bf16", "1.0e+00 : bf16"}, {"0.333 : bf16", "3.32e-01 : bf16"}, {"65504.0 : f16", "6.55e+04 : f16"}, {"123456789.125", "1.23456789125e+08 : f64"}, {"1.e-400", "0.0e+00 : f64"},
-      {"[1 : i64, 2.5 : f64, 3 : i8]", "[1, 2.5e+00, 3 : i8]"}, {"[0x7FF0000000000000 : f64]", "[0x7FF0000000000000 : f64]"},
-      {"{b, \"a b\" = 1, a}", "{a = true, \"a b\" = 1 : i64, b = true}"}, {"\"\\6D\\22\\C3\\A9\\FF\"", "\"m\\\"\xC3\xA9\\FF\""},
-      {"dense<[[1, 2], [3, 4]]> : tensor<2x2xi8>", "dense<[[1, 2], [3, 4]]> : tensor<2x2xi8>"}, {"dense<\"0x00FF\"> : tensor<2xi8>", "dense<[0, -1]> : tensor<2xi8>"},
-      {"dense<\"0x05\"> : tensor<300xi8>", "dense<5> : tensor<300xi8>"}, {"dense<[[]]> : tensor<1x0xf16>", "dense<> : tensor<1x0xf16>"}, {"dense<[3]> : tensor<1xi8>", "dense<3> : tensor<1xi8>"},
-      {"dense<0x7FC0> : tensor<bf16>", "dense<0x7FC0> : tensor<bf16>"}, {"dense<[1,0,true,false]> : tensor<4xi1>", "dense<[true, false, true, false]> : tensor<4xi1>"},
+      {"1", "1 : i64"}, {"0x1F", "31 : i64"}, {"0xFF : i8", "-1 : i8"}, {"1 : i1", "true"}, {"-128 : i8", "-128 : i8"},
+       {"18446744073709551615 : ui64", "18446744073709551615 : ui64"},
+      {"1.0", "1.0e+00 : f64"}, {"0.1", "1.0e-01 : f64"}, {"0.1 : f32", "1.0e-01 : f32"}, {"3.14159274 : f32",
+       "3.1415927e+00 : f32"}, {"0x7F800000 : f32", "0x7F800000 : f32"},
+      {"0x3F80 : bf16", "1.0e+00 : bf16"}, {"0.333 : bf16", "3.32e-01 : bf16"}, {"65504.0 : f16", "6.55e+04 : f16"},
+       {"123456789.125", "1.23456789125e+08 : f64"}, {"1.e-400", "0.0e+00 : f64"},
+      {"[1 : i64, 2.5 : f64, 3 : i8]", "[1, 2.5e+00, 3 : i8]"}, {"[0x7FF0000000000000 : f64]",
+       "[0x7FF0000000000000 : f64]"},
+      {"{b, \"a b\" = 1, a}", "{a = true, \"a b\" = 1 : i64, b = true}"}, {"\"\\6D\\22\\C3\\A9\\FF\"",
+       "\"m\\\"\xC3\xA9\\FF\""},
+      {"dense<[[1, 2], [3, 4]]> : tensor<2x2xi8>", "dense<[[1, 2], [3, 4]]> : tensor<2x2xi8>"},
+       {"dense<\"0x00FF\"> : tensor<2xi8>", "dense<[0, -1]> : tensor<2xi8>"},
+      {"dense<\"0x05\"> : tensor<300xi8>", "dense<5> : tensor<300xi8>"}, {"dense<[[]]> : tensor<1x0xf16>",
+       "dense<> : tensor<1x0xf16>"}, {"dense<[3]> : tensor<1xi8>", "dense<3> : tensor<1xi8>"},
+      {"dense<0x7FC0> : tensor<bf16>", "dense<0x7FC0> : tensor<bf16>"}, {"dense<[1,0,true,false]> : tensor<4xi1>",
+       "dense<[true, false, true, false]> : tensor<4xi1>"},
   };
   for (size_t i = 0; i < sizeof values / sizeof *values; i++) expect_inside(NEG, values[i][0], NEG_END, values[i][1]);
 }
@@ -126,31 +135,42 @@ static void other_spellings(void **s) {
 static void locations(void **s) {
   (void)s;
   static const char *const locs[][2] = {
-      {" loc(unknown)", ""}, {" loc(\"\")", ""}, {" loc(fused<\"x\">[\"a\", \"f\":1:2])", " loc(\"a\")"}, {" loc(\"a\"(\"b\"(\"c\"(\"f\":1:2))))", " loc(\"a/b\"(\"c\"(\"f\":1:2)))"},
-      {" loc(callsite(callsite(\"f\":1:1 at \"g\":2:2) at \"h\":3:3))", " loc(callsite(\"f\":1:1 at callsite(\"g\":2:2 at \"h\":3:3)))"},
+      {" loc(unknown)", ""}, {" loc(\"\")", ""}, {" loc(fused<\"x\">[\"a\", \"f\":1:2])", " loc(\"a\")"},
+       {" loc(\"a\"(\"b\"(\"c\"(\"f\":1:2))))", " loc(\"a/b\"(\"c\"(\"f\":1:2)))"},
+      {" loc(callsite(callsite(\"f\":1:1 at \"g\":2:2) at \"h\":3:3))",
+       " loc(callsite(\"f\":1:1 at callsite(\"g\":2:2 at \"h\":3:3)))"},
       {" loc(\"n\"(unknown))", " loc(\"n\")"},
   };
   for (size_t i = 0; i < sizeof locs / sizeof *locs; i++)
-    expect_inside(HEAD "    %0 = \"msc.neg\"(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>", locs[i][0], "\n" TAIL, locs[i][1]);
+    expect_inside(HEAD "    %0 = \"msc.neg\"(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>", locs[i][0], "\n" TAIL,
+                  locs[i][1]);
 }
 
 static void generic_module(void **s) {
   (void)s;
-  expect("// a comment\n\"builtin.module\"() ({\n^bb0:\n \"msc.func\"() ({ ^bb0(%q : tensor<8xf32, #msc.layout<\"[{d}]\">> loc(\"a\")): \n"
-         "}) {sym_name = \"f\", arg_attrs = [{msc.name = \"p.w\"}]} : () -> ()\n}) {msc.mesh = #msc.mesh<\"d=4\">, msc.a} : () -> () loc(unknown)\n// EXPECT\nno IR",
-         "module attributes {msc.a = true, msc.mesh = #msc.mesh<\"d=4\">} {\n  \"msc.func\"() ({\n  ^bb0(%p.w: tensor<8xf32, #msc.layout<\"[{d}]\">>):\n"
-         "  }) {arg_attrs = [{msc.name = \"p.w\"}],\n      sym_name = \"f\"} : () -> ()\n}\n");
+  expect(
+      "// a comment\n\"builtin.module\"() ({\n^bb0:\n \"msc.func\"() ({ ^bb0(%q : tensor<8xf32, "
+      "#msc.layout<\"[{d}]\">> loc(\"a\")): \n"
+      "}) {sym_name = \"f\", arg_attrs = [{msc.name = \"p.w\"}]} : () -> ()\n}) {msc.mesh = #msc.mesh<\"d=4\">, msc.a} "
+      ": () -> () loc(unknown)\n// EXPECT\nno IR",
+      "module attributes {msc.a = true, msc.mesh = #msc.mesh<\"d=4\">} {\n  \"msc.func\"() ({\n  ^bb0(%p.w: "
+      "tensor<8xf32, #msc.layout<\"[{d}]\">>):\n"
+      "  }) {arg_attrs = [{msc.name = \"p.w\"}],\n      sym_name = \"f\"} : () -> ()\n}\n");
   expect("module {\n  // EXPECT\n}\n// EXPECTED\n", "module {\n}\n"); /* only a whole line at its start ends the text */
 }
 
 /* Names that are no SSA names, or taken, are kept in the attributes. */
 static void argument_names(void **s) {
   (void)s;
-  expect("module {\n \"msc.func\"() ({\n^bb0(%a: tensor<1xf32>, %b: tensor<2xf32>, %c: tensor<3xf32>, %7: tensor<f32>):\n"
-         "%8 = \"msc.neg\"(%a) : (tensor<1xf32>) -> tensor<1xf32>\n}) {sym_name = \"f\", arg_attrs = [{msc.name = \"b\"}, {}, {msc.name = \"a b\"}, {}]} : () -> ()\n}\n",
-         "module {\n  \"msc.func\"() ({\n  ^bb0(%b: tensor<1xf32>, %0: tensor<2xf32>, %1: tensor<3xf32>, %2: tensor<f32>):\n"
-         "    %3 = \"msc.neg\"(%b) : (tensor<1xf32>) -> tensor<1xf32>\n  }) {arg_attrs = [{msc.name = \"b\"},\n                   {msc.name = \"b\"},\n"
-         "                   {msc.name = \"a b\"},\n                   {}],\n      sym_name = \"f\"} : () -> ()\n}\n");
+  expect(
+      "module {\n \"msc.func\"() ({\n^bb0(%a: tensor<1xf32>, %b: tensor<2xf32>, %c: tensor<3xf32>, %7: tensor<f32>):\n"
+      "%8 = \"msc.neg\"(%a) : (tensor<1xf32>) -> tensor<1xf32>\n}) {sym_name = \"f\", arg_attrs = [{msc.name = \"b\"}, "
+      "{}, {msc.name = \"a b\"}, {}]} : () -> ()\n}\n",
+      "module {\n  \"msc.func\"() ({\n  ^bb0(%b: tensor<1xf32>, %0: tensor<2xf32>, %1: tensor<3xf32>, %2: "
+      "tensor<f32>):\n"
+      "    %3 = \"msc.neg\"(%b) : (tensor<1xf32>) -> tensor<1xf32>\n  }) {arg_attrs = [{msc.name = \"b\"},\n           "
+      "        {msc.name = \"b\"},\n"
+      "                   {msc.name = \"a b\"},\n                   {}],\n      sym_name = \"f\"} : () -> ()\n}\n");
 }
 
 /* ---- hostile texts ---- */
@@ -243,8 +263,13 @@ static void many_ops(void **s) {
   size_t bytes;
   char *text, *got;
   FILE *f = open_memstream(&text, &bytes);
-  fputs("module {\n  \"msc.func\"() ({\n  ^bb0(%x: tensor<4x8xf32>):\n    %0 = \"msc.neg\"(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>\n", f);
-  for (int i = 1; i < 100000; i++) fprintf(f, "    %%%d = \"msc.add\"(%%%d, %%%d) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>\n", i, i - 1, i / 2);
+  fputs(
+      "module {\n  \"msc.func\"() ({\n  ^bb0(%x: tensor<4x8xf32>):\n    %0 = \"msc.neg\"(%x) : (tensor<4x8xf32>) -> "
+      "tensor<4x8xf32>\n",
+      f);
+  for (int i = 1; i < 100000; i++)
+    fprintf(f, "    %%%d = \"msc.add\"(%%%d, %%%d) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>\n", i, i - 1,
+            i / 2);
   fputs("  }) {sym_name = \"f\"} : () -> ()\n}\n", f);
   fclose(f);
   got = result(text);
@@ -255,9 +280,12 @@ static void many_ops(void **s) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(faults_of_modules), cmocka_unit_test(faults_of_ops),  cmocka_unit_test(faults_of_values), cmocka_unit_test(printed_unchanged),
-      cmocka_unit_test(other_spellings),   cmocka_unit_test(locations),      cmocka_unit_test(generic_module),   cmocka_unit_test(argument_names),
-      cmocka_unit_test(odd_bytes),         cmocka_unit_test(deep_and_long),  cmocka_unit_test(deep_regions), cmocka_unit_test(forward_ops), cmocka_unit_test(too_many_faults),  cmocka_unit_test(damaged),
+      cmocka_unit_test(faults_of_modules), cmocka_unit_test(faults_of_ops),  cmocka_unit_test(faults_of_values),
+          cmocka_unit_test(printed_unchanged),
+      cmocka_unit_test(other_spellings),   cmocka_unit_test(locations),      cmocka_unit_test(generic_module),
+            cmocka_unit_test(argument_names),
+      cmocka_unit_test(odd_bytes),         cmocka_unit_test(deep_and_long),  cmocka_unit_test(deep_regions),
+          cmocka_unit_test(forward_ops), cmocka_unit_test(too_many_faults),  cmocka_unit_test(damaged),
       cmocka_unit_test(little_memory),     cmocka_unit_test(many_ops),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,8 +26,8 @@ static flatbuf_builder *build_chain(uint32_t num_ops) {
   free(types);
   model_model_begin_blocks(b);
   model_block_begin(b), model_block_put_name(b, ""), flatbuf_end(b);
-  model_block_begin(b), model_block_put_name(b, "body"), model_block_begin_hints(b), model_hints_put_pipeline_stage(b, 3), flatbuf_end(b),
-      flatbuf_end(b);
+  model_block_begin(b), model_block_put_name(b, "body"), model_block_begin_hints(b),
+      model_hints_put_pipeline_stage(b, 3), flatbuf_end(b), flatbuf_end(b);
   flatbuf_end(b);
   model_model_begin_locs(b);
   model_loc_begin(b), model_loc_put_file(b, "net.py"), model_loc_put_line(b, 3), flatbuf_end(b);

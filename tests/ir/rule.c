@@ -1,4 +1,5 @@
-/* rule.c and rule/check.c: the rule of every op as text, layouts from assignments, and every report of the type check. */
+/* rule.c and rule/check.c: the rule of every op as text, layouts from assignments, and every report of
+ * the type check. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -183,17 +184,23 @@ static const struct {
   {"batch_matmul", "1x2x3xf32 5x3x4xf32", "", ".mk,Akn->Amn ; k:sum ; lin 0|1", 1},
   {"conv2d", "2x3x8x8xf32 4x3x3x3xf32", "padding=[1,1,1,1]", "nchw,oc..->nohw ; c:sum h:halo w:halo ; lin 0|1", 1},
   {"conv2d", "2x3x8x8xf32 4x3x3x3xf32", "", "nc..,oc..->no.. ; c:sum ; lin 0|1", 1},
-  {"conv2d", "2x6x8x9xf32 4x3x3x3xf32", "stride=[2,3] padding=[1,0,1,0] groups=2", "n(gc)(hs)(wt),(go)c..->n(go)hw ; c:sum h:halo s:rep w:halo t:rep ; lin 0|1", 1},
+  {"conv2d", "2x6x8x9xf32 4x3x3x3xf32", "stride=[2,3] padding=[1,0,1,0] groups=2",
+   "n(gc)(hs)(wt),(go)c..->n(go)hw ; c:sum h:halo s:rep w:halo t:rep ; lin 0|1", 1},
   {"conv2d", "2x4x8x7xf32 4x1x3x3xf32", "padding=[1,1,0,0] groups=4", "ngh.,g...->ngh. ; h:halo ; lin 0|1", 1},
-  {"conv2d_transpose", "2x4x4x4xf32 4x3x3x3xf32", "size=[8,7] stride=[2,2] padding=[1,0,1,1]", "noh.,oc..->nc(hs). ; o:sum h:halo s:rep ; lin 0|1", 1},
-  {"conv2d_weight_grad", "2x3x8x8xf32 2x4x4x8xf32", "kernel=[3,3] stride=[2,1] padding=[1,0,1,1]", "nc(hs)w,nohw->oc.. ; n:sum h:sum h:halo s:rep w:sum w:halo ; lin 0|1", 1},
+  {"conv2d_transpose", "2x4x4x4xf32 4x3x3x3xf32", "size=[8,7] stride=[2,2] padding=[1,0,1,1]",
+   "noh.,oc..->nc(hs). ; o:sum h:halo s:rep ; lin 0|1", 1},
+  {"conv2d_weight_grad", "2x3x8x8xf32 2x4x4x8xf32", "kernel=[3,3] stride=[2,1] padding=[1,0,1,1]",
+   "nc(hs)w,nohw->oc.. ; n:sum h:sum h:halo s:rep w:sum w:halo ; lin 0|1", 1},
   {"resize", "2x3x8x8xf32", "size=[4,16]", "nc..->nc..", 1},
-  {"max_pool", "2x3x8x8xf32", "kernel=[3,2] stride=[2,2] padding=[1,1,0,0]", "nc(hs)(wt)->nchw ; h:halo s:rep w:halo t:rep", 1},
+  {"max_pool", "2x3x8x8xf32", "kernel=[3,2] stride=[2,2] padding=[1,1,0,0]",
+   "nc(hs)(wt)->nchw ; h:halo s:rep w:halo t:rep", 1},
   {"max_pool_index", "2x3x8x7xf32", "kernel=[2,2] stride=[2,2]", "nc(hs).->nch. ; h:halo s:rep", 1},
-  {"max_pool_grad", "2x3x4x4xi32 2x3x4x4xf32", "kernel=[2,2] size=[8,8] stride=[2,2]", "nchw,nchw->nc(hs)(wt) ; h:halo s:rep w:halo t:rep ; lin 1", 1},
+  {"max_pool_grad", "2x3x4x4xi32 2x3x4x4xf32", "kernel=[2,2] size=[8,8] stride=[2,2]",
+   "nchw,nchw->nc(hs)(wt) ; h:halo s:rep w:halo t:rep ; lin 1", 1},
   {"avg_pool", "2x3x8x8xf32", "kernel=[3,3] padding=[1,1,1,1]", "nchw->nchw ; h:halo w:halo ; lin 0", 1},
   {"avg_pool", "2x3x8x8xf32", "kernel=[3,3] padding=[1,1,1,1] count_include_pad=false", "nc..->nc.. ; lin 0", 1},
-  {"avg_pool_grad", "2x3x4x4xf32", "kernel=[2,2] size=[8,8] stride=[2,2]", "nchw->nc(hs)(wt) ; h:halo s:rep w:halo t:rep ; lin 0", 1},
+  {"avg_pool_grad", "2x3x4x4xf32", "kernel=[2,2] size=[8,8] stride=[2,2]",
+   "nchw->nc(hs)(wt) ; h:halo s:rep w:halo t:rep ; lin 0", 1},
   {"reduce_sum", "2x3x4xf32", "dims=[1]", "ABC->AC ; B:sum ; lin 0", 1},
   {"reduce_mean", "2x3xf32", "dims=[0,1]", "AB-> ; A:sum B:sum ; lin 0", 1},
   {"reduce_max", "2x3xf32", "dims=[0] keep_dims=true", "AB->.B ; A:max", 1},
@@ -243,15 +250,24 @@ static const struct {
   {"glu", "3x8xf32", "", "A(hf)->Af ; h:rep", 1},
   {"rotary", "2x3x8xf32", "", "ABe->ABe ; e:rep", 1},
   {"attention", "2x3x4x8xf32 2x3x5x8xf32 2x3x5x6xf32", "", "bgse,bgte,bgtf->bgsf ; e:rep t:expand", 1},
-  {"biased_conv2d", "2x8x8x8xbf16 6x4x3x3xbf16 1x6x1x1xbf16", "groups=2 stride=[2,2] padding=[1,1,1,1] relu=true", "n(gc)(hs)(wt),(go)c..,.(go)..->n(go)hw ; g:expand c:expand h:expand s:expand w:expand t:expand", 1},
-  {"flash_attention", "2x6x4x8xbf16 2x3x5x8xbf16 2x3x5x6xbf16", "", "b(gm)se,bgte,bgtf->b(gm)sf,b(gm)s ; s:expand e:expand t:expand f:expand", 2},
-  {"flash_attention_grad", "2x3x4x8xbf16 2x3x5x8xbf16 2x3x5x6xbf16 2x3x4x6xbf16 2x3x4xf32 2x3x4x6xbf16", "", "bgse,bgte,bgtf,bgsf,bgs,bgsf->bgse,bgte,bgtf ; s:expand e:expand t:expand f:expand", 3},
-  {"dropped_attention", "2x6x4x8xf32 2x3x5x8xf32 2x3x5x6xf32 2x6x4x5xf32", "", "b(gm)se,bgte,bgtf,b(gm)st->b(gm)sf ; e:rep t:expand", 1},
-  {"flash_attention", "2x6x4x8xbf16 2x3x5x8xbf16 2x3x5x6xbf16 2x6x4x5xbf16", "", "b(gm)se,bgte,bgtf,b(gm)st->b(gm)sf,b(gm)s ; s:expand e:expand t:expand f:expand", 2},
-  {"flash_attention_grad", "2x3x4x8xbf16 2x3x5x8xbf16 2x3x5x6xbf16 2x3x4x6xbf16 2x3x4xf32 2x3x4x6xbf16 2x3x4x5xbf16", "", "bgse,bgte,bgtf,bgsf,bgs,bgsf,bgst->bgse,bgte,bgtf ; s:expand e:expand t:expand f:expand", 3},
-  {"flash_attention", "2x6x4x8xbf16 2x3x5x8xbf16 2x3x5x6xbf16 2x1x1x5xi1", "masked=true", "b(gm)se,bgte,bgtf,b..t->b(gm)sf,b(gm)s ; s:expand e:expand t:expand f:expand", 2},
-  {"flash_attention_grad", "2x3x4x8xbf16 2x3x5x8xbf16 2x3x5x6xbf16 2x3x4x6xbf16 2x3x4xf32 2x3x4x6xbf16 4x5xbf16", "masked=true", "bgse,bgte,bgtf,bgsf,bgs,bgsf,st->bgse,bgte,bgtf ; s:expand e:expand t:expand f:expand", 3},
-  {"attention", "2x6x4x8xf32 2x3x5x8xf32 2x3x5x6xf32 2x6x1x5xi1", "", "b(gm)se,bgte,bgtf,b(gm).t->b(gm)sf ; e:rep t:expand", 1},
+  {"biased_conv2d", "2x8x8x8xbf16 6x4x3x3xbf16 1x6x1x1xbf16", "groups=2 stride=[2,2] padding=[1,1,1,1] relu=true",
+   "n(gc)(hs)(wt),(go)c..,.(go)..->n(go)hw ; g:expand c:expand h:expand s:expand w:expand t:expand", 1},
+  {"flash_attention", "2x6x4x8xbf16 2x3x5x8xbf16 2x3x5x6xbf16", "",
+   "b(gm)se,bgte,bgtf->b(gm)sf,b(gm)s ; s:expand e:expand t:expand f:expand", 2},
+  {"flash_attention_grad", "2x3x4x8xbf16 2x3x5x8xbf16 2x3x5x6xbf16 2x3x4x6xbf16 2x3x4xf32 2x3x4x6xbf16", "",
+   "bgse,bgte,bgtf,bgsf,bgs,bgsf->bgse,bgte,bgtf ; s:expand e:expand t:expand f:expand", 3},
+  {"dropped_attention", "2x6x4x8xf32 2x3x5x8xf32 2x3x5x6xf32 2x6x4x5xf32", "",
+   "b(gm)se,bgte,bgtf,b(gm)st->b(gm)sf ; e:rep t:expand", 1},
+  {"flash_attention", "2x6x4x8xbf16 2x3x5x8xbf16 2x3x5x6xbf16 2x6x4x5xbf16", "",
+   "b(gm)se,bgte,bgtf,b(gm)st->b(gm)sf,b(gm)s ; s:expand e:expand t:expand f:expand", 2},
+  {"flash_attention_grad", "2x3x4x8xbf16 2x3x5x8xbf16 2x3x5x6xbf16 2x3x4x6xbf16 2x3x4xf32 2x3x4x6xbf16 2x3x4x5xbf16",
+   "", "bgse,bgte,bgtf,bgsf,bgs,bgsf,bgst->bgse,bgte,bgtf ; s:expand e:expand t:expand f:expand", 3},
+  {"flash_attention", "2x6x4x8xbf16 2x3x5x8xbf16 2x3x5x6xbf16 2x1x1x5xi1", "masked=true",
+   "b(gm)se,bgte,bgtf,b..t->b(gm)sf,b(gm)s ; s:expand e:expand t:expand f:expand", 2},
+  {"flash_attention_grad", "2x3x4x8xbf16 2x3x5x8xbf16 2x3x5x6xbf16 2x3x4x6xbf16 2x3x4xf32 2x3x4x6xbf16 4x5xbf16",
+   "masked=true", "bgse,bgte,bgtf,bgsf,bgs,bgsf,st->bgse,bgte,bgtf ; s:expand e:expand t:expand f:expand", 3},
+  {"attention", "2x6x4x8xf32 2x3x5x8xf32 2x3x5x6xf32 2x6x1x5xi1", "",
+   "b(gm)se,bgte,bgtf,b(gm).t->b(gm)sf ; e:rep t:expand", 1},
   {"vjp", "4x6xf32 6xf32 4x6xf32", "op=rms_norm of=[0] wrt=[0,1]", "Ad,d,Ad->Ad,d ; A:sum d:expand d:sum", 2},
   {"mean_absolute_error", "8x10xf32 8x10xf32", "reduction=none", "AB,AB->AB", 1},
   {"sgd", "4x3xf32 4x3xf32", "lr=0.1", "AB,AB->AB", 1},
@@ -285,8 +301,11 @@ static void test_every_rule(void **state) {
   bool seen[OP_COUNT] = {[OP_constant] = true, [OP_fused] = true, [OP_stage_recv] = true};
   assert_string_equal(rule_text(msc_build_scalar(&builder, MSC_F32, 1)->def), "->");
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    msc_op *op = strcmp(cases[i].kind, "iota") ? make(cases[i].kind, cases[i].operands, cases[i].attrs, cases[i].num_out) : make_iota();
-    if (strcmp(rule_text(op), cases[i].rule)) fail_msg("%s(%s) %s: %s, not %s", cases[i].kind, cases[i].operands, cases[i].attrs, rule_text(op), cases[i].rule);
+    msc_op *op = strcmp(cases[i].kind, "iota")
+                     ? make(cases[i].kind, cases[i].operands, cases[i].attrs, cases[i].num_out)
+                     : make_iota();
+    if (strcmp(rule_text(op), cases[i].rule))
+      fail_msg("%s(%s) %s: %s, not %s", cases[i].kind, cases[i].operands, cases[i].attrs, rule_text(op), cases[i].rule);
     seen[op->kind] = true;
   }
   for (unsigned k = 0; k < OP_COUNT; k++)
@@ -327,7 +346,9 @@ static void expect_layouts(const msc_op *op, const char *text, const char *const
   strategy s = strategy_of(op, text);
   assert_true(msc_rule_allows(&s.rule, &s.a, &s.atoms));
   for (size_t t = 0; t < s.rule.num_tensors; t++)
-    assert_string_equal(msc_layout_print(msc_context_arena(ctx), &module->mesh, msc_rule_layout(ctx, &module->mesh, &s.atoms, &s.rule, &s.a, t)), want[t]);
+    assert_string_equal(msc_layout_print(msc_context_arena(ctx), &module->mesh,
+                                         msc_rule_layout(ctx, &module->mesh, &s.atoms, &s.rule, &s.a, t)),
+                        want[t]);
 }
 
 static void expect_illegal(const msc_op *op, const char *text) {
@@ -340,12 +361,16 @@ static void test_layouts_of_assignments(void **state) {
   set_mesh("x=4,y=2"); /* atoms a, b of x and c of y */
   msc_op *mm = make("matmul", "8x16xf32 16x4xf32", "", 1);
   expect_layouts(mm, "m=ab n=c", (const char *[]){"[{x},{}]", "[{},{y}]", "[{x},{y}]"});
-  expect_layouts(mm, "m=ca k=b", (const char *[]){"[{y,x:(1)2},{x:(2)2}]", "[{x:(2)2},{}]", "[{y,x:(1)2},{}] partial={x:(2)2}"});
+  expect_layouts(mm, "m=ca k=b",
+                 (const char *[]){"[{y,x:(1)2},{x:(2)2}]", "[{x:(2)2},{}]", "[{y,x:(1)2},{}] partial={x:(2)2}"});
   expect_layouts(mm, "n=a +c", (const char *[]){"[{},{}] partial={y}", "[{},{x:(1)2}]", "[{},{x:(1)2}] partial={y}"});
-  expect_layouts(mm, "k=a +c", (const char *[]){"[{},{x:(1)2}] partial={y}", "[{x:(1)2},{}]", "[{},{}] partial={x:(1)2,y}"});
+  expect_layouts(mm, "k=a +c",
+                 (const char *[]){"[{},{x:(1)2}] partial={y}", "[{x:(1)2},{}]", "[{},{}] partial={x:(1)2,y}"});
   strategy s = strategy_of(mm, "+c");
   s.a.pass_in = 1;
-  assert_string_equal(msc_layout_print(msc_context_arena(ctx), &module->mesh, msc_rule_layout(ctx, &module->mesh, &s.atoms, &s.rule, &s.a, 1)), "[{},{}] partial={y}");
+  assert_string_equal(msc_layout_print(msc_context_arena(ctx), &module->mesh,
+                                       msc_rule_layout(ctx, &module->mesh, &s.atoms, &s.rule, &s.a, 1)),
+                      "[{},{}] partial={y}");
   msc_op *add = make("add", "8x4xf32 4xf32", "", 1);
   expect_layouts(add, "A=ab +c", (const char *[]){"[{x},{}] partial={y}", "[{}] partial={y}", "[{x},{}] partial={y}"});
   msc_op *max = make("reduce_max", "8x4xf32", "dims=[1]", 1);
@@ -394,7 +419,8 @@ static msc_op *laid_out(msc_op *op, const char *layouts) {
   char copy[400], *save = NULL;
   size_t i = 0;
   snprintf(copy, sizeof copy, "%s", layouts);
-  for (char *w = strtok_r(copy, ";", &save); w; w = strtok_r(NULL, ";", &save), i++) set_layout(i < op->num_in ? op->in[i].value : &op->out[i - op->num_in], w);
+  for (char *w = strtok_r(copy, ";", &save); w; w = strtok_r(NULL, ";", &save), i++)
+    set_layout(i < op->num_in ? op->in[i].value : &op->out[i - op->num_in], w);
   return op;
 }
 
@@ -418,51 +444,78 @@ static void test_check(void **state) {
   expect_fits(mm, "[{},{x}];[{x},{}];[{},{}] partial={x}");
   expect_fits(mm, "[{},{}] partial={x};[{},{}] partial={y};[{},{}] partial={x,y}");
   expect_misfit(mm, "[{},{x}];[{},{}];[{},{}]",
-                "matmul: dimension 1 of operand 'a' [{},{x}] is cut by {x} and dimension 0 of operand 'b' [{},{}] by {}; both are k of mk,kn->mn ; k:sum ; lin 0|1");
-  expect_misfit(mm, "[{},{x}];[{x},{}];[{},{}]", "matmul: the result [{},{}] must be [{},{}] partial={x}: that is what the operands' layouts make of it");
-  expect_misfit(mm, "[{x},{}];[{},{}];[{x},{}] partial={y}", "matmul: the result [{x},{}] partial={y} must be [{x},{}]: that is what the operands' layouts make of it");
+                "matmul: dimension 1 of operand 'a' [{},{x}] is cut by {x} and dimension 0 of operand 'b' [{},{}] by "
+                "{}; both are k of mk,kn->mn ; k:sum ; lin 0|1");
+  expect_misfit(
+      mm, "[{},{x}];[{x},{}];[{},{}]",
+      "matmul: the result [{},{}] must be [{},{}] partial={x}: that is what the operands' layouts make of it");
+  expect_misfit(
+      mm, "[{x},{}];[{},{}];[{x},{}] partial={y}",
+      "matmul: the result [{x},{}] partial={y} must be [{x},{}]: that is what the operands' layouts make of it");
   expect_misfit(mm, "[{x},{}];[{},{x}];[{x},{}]",
-                "matmul: dimension 1 of operand 'b' [{},{x}] is cut by {x} and dimension 1 of the result [{x},{}] by {}; both are n of mk,kn->mn ; k:sum ; lin 0|1");
+                "matmul: dimension 1 of operand 'b' [{},{x}] is cut by {x} and dimension 1 of the result [{x},{}] by "
+                "{}; both are n of mk,kn->mn ; k:sum ; lin 0|1");
   expect_misfit(make("gather", "8x4xf32 16xi32", "", 1), "[{x},{}];[{x}];[{x},{}]",
-                "gather: axis 'x' cuts dimension 0 of operand 'indices' [{x}] and dimension 0 of operand 'table' [{x},{}], which are different letters of vd,A->Ad ; v:sum ; lin 0");
+                "gather: axis 'x' cuts dimension 0 of operand 'indices' [{x}] and dimension 0 of operand 'table' "
+                "[{x},{}], which are different letters of vd,A->Ad ; v:sum ; lin 0");
   expect_misfit(make("split", "6x4xf32", "dim=0 sizes=[2,4]", 2), "[{},{x}];[{},{x}];[{},{}]",
-                "split: dimension 1 of operand 'x' [{},{x}] is cut by {x} and dimension 1 of result 1 [{},{}] by {}; both are B of .B->.B,.B ; lin 0");
+                "split: dimension 1 of operand 'x' [{},{x}] is cut by {x} and dimension 1 of result 1 [{},{}] by {}; "
+                "both are B of .B->.B,.B ; lin 0");
   expect_misfit(make("concat", "6x4xf32 6x2xf32", "dim=1", 1), "[{y},{}];[{},{}];[{y},{}]",
-                "concat: dimension 0 of operand 0 [{y},{}] is cut by {y} and dimension 0 of operand 1 [{},{}] by {}; both are A of A.,A.->A. ; lin 0+1");
+                "concat: dimension 0 of operand 0 [{y},{}] is cut by {y} and dimension 0 of operand 1 [{},{}] by {}; "
+                "both are A of A.,A.->A. ; lin 0+1");
 }
 
 static void test_check_of_partials(void **state) {
   (void)state;
   set_mesh("x=4,y=2");
-  expect_misfit(make("relu", "8xf32", "", 1), "[{}] partial={x};[{}] partial={x}", "relu: operand 'x' [{}] partial={x} is partial, and relu is not linear in it: reduce it first");
+  expect_misfit(make("relu", "8xf32", "", 1), "[{}] partial={x};[{}] partial={x}",
+                "relu: operand 'x' [{}] partial={x} is partial, and relu is not linear in it: reduce it first");
   msc_op *div = make("div", "8xf32 8xf32", "", 1);
   expect_fits(div, "[{y}] partial={x};[{y}];[{y}] partial={x}");
-  expect_misfit(div, "[{y}];[{y}] partial={x};[{y}] partial={x}", "div: operand 'b' [{y}] partial={x} is partial, and div is not linear in it: reduce it first");
+  expect_misfit(div, "[{y}];[{y}] partial={x};[{y}] partial={x}",
+                "div: operand 'b' [{y}] partial={x} is partial, and div is not linear in it: reduce it first");
   msc_op *mul = make("mul", "8xf32 8xf32", "", 1);
   expect_misfit(mul, "[{}] partial={x};[{}] partial={x:(1)2};[{}] partial={x}",
-                "mul: operand 'a' [{}] partial={x} and operand 'b' [{}] partial={x:(1)2} are partial over the same axes; their product would count terms that do not belong together");
-  expect_misfit(mul, "[{}] partial_max={x};[{}];[{}] partial_max={x}", "mul: operand 'a' [{}] partial_max={x} is partial, and mul is not linear in it: reduce it first");
+                "mul: operand 'a' [{}] partial={x} and operand 'b' [{}] partial={x:(1)2} are partial over the same "
+                "axes; their product would count terms that do not belong together");
+  expect_misfit(mul, "[{}] partial_max={x};[{}];[{}] partial_max={x}",
+                "mul: operand 'a' [{}] partial_max={x} is partial, and mul is not linear in it: reduce it first");
   msc_op *add = make("add", "8x4xf32 4xf32", "", 1);
   expect_fits(add, "[{y},{}] partial={x};[{}] partial={x};[{y},{}] partial={x}");
-  expect_misfit(add, "[{y},{}] partial={x};[{}];[{y},{}] partial={x}", "add: operand 'a' [{y},{}] partial={x} and operand 'b' [{}] must be partial over the same axes");
+  expect_misfit(add, "[{y},{}] partial={x};[{}];[{y},{}] partial={x}",
+                "add: operand 'a' [{y},{}] partial={x} and operand 'b' [{}] must be partial over the same axes");
   msc_op *mm = make("matmul", "8x16xf32 16x4xf32", "", 1);
-  expect_misfit(mm, "[{},{}] partial={x};[{},{x}];[{},{x}]", "matmul: operand 'a' [{},{}] partial={x} is partial over digits that cut dimension 1 of operand 'b' [{},{x}]");
+  expect_misfit(
+      mm, "[{},{}] partial={x};[{},{x}];[{},{x}]",
+      "matmul: operand 'a' [{},{}] partial={x} is partial over digits that cut dimension 1 of operand 'b' [{},{x}]");
   expect_fits(make("reduce_max", "8x4xf32", "dims=[0]", 1), "[{x},{y}];[{y}] partial_max={x}");
-  expect_misfit(make("reduce_max", "8x4xf32", "dims=[0]", 1), "[{x},{y}];[{y}] partial={x}", "reduce_max: the result [{y}] partial={x} must be [{y}] partial_max={x}: that is what the operands' layouts make of it");
+  expect_misfit(make("reduce_max", "8x4xf32", "dims=[0]", 1), "[{x},{y}];[{y}] partial={x}",
+                "reduce_max: the result [{y}] partial={x} must be [{y}] partial_max={x}: that is what the operands' "
+                "layouts make of it");
 }
 
 static void test_check_of_whole_and_compound_dims(void **state) {
   (void)state;
   set_mesh("x=4,y=2,z=3");
-  expect_misfit(make("reshape", "12x8xf32", "shape=[8,12]", 1), "[{},{y}];[{},{}]", "reshape: dimension 1 of operand 'x' [{},{y}] must be whole: C may not be cut in (AB)C->(AD)E ; B:rep C:rep D:rep E:rep ; lin 0");
-  expect_misfit(make("slice", "8x4xf32", "start=[0,0] limit=[8,2]", 1), "[{},{y}];[{},{y}]", "slice: dimension 1 of operand 'x' [{},{y}] must be whole: it may not be cut in A.->A. ; lin 0");
+  expect_misfit(make("reshape", "12x8xf32", "shape=[8,12]", 1), "[{},{y}];[{},{}]",
+                "reshape: dimension 1 of operand 'x' [{},{y}] must be whole: C may not be cut in (AB)C->(AD)E ; B:rep "
+                "C:rep D:rep E:rep ; lin 0");
+  expect_misfit(make("slice", "8x4xf32", "start=[0,0] limit=[8,2]", 1), "[{},{y}];[{},{y}]",
+                "slice: dimension 1 of operand 'x' [{},{y}] must be whole: it may not be cut in A.->A. ; lin 0");
   msc_op *flat = make("reshape", "4x6xf32", "shape=[24]", 1);
   expect_fits(flat, "[{x},{y}];[{x,y}]");
   expect_fits(flat, "[{y,x:(1)2},{x:(2)2}];[{y,x}]");
   expect_fits(flat, "[{x:(1)2},{}];[{x:(1)2}]");
-  expect_misfit(flat, "[{y},{}];[{x}]", "reshape: dimension 0 of operand 'x' [{y},{}] is cut by {y} and dimension 0 of the result [{x}] by {x}; both are A of AB->(AB) ; lin 0");
-  expect_misfit(flat, "[{},{}];[{z}]", "reshape: dimension 0 of the result [{z}] cannot be cut by {z}: the parts do not divide its factor A of 4 in AB->(AB) ; lin 0");
-  expect_misfit(flat, "[{x},{}];[{x,y}]", "reshape: dimension 1 of operand 'x' [{x},{}] is cut by {} and dimension 0 of the result [{x,y}] by {y}; both are B of AB->(AB) ; lin 0");
+  expect_misfit(flat, "[{y},{}];[{x}]",
+                "reshape: dimension 0 of operand 'x' [{y},{}] is cut by {y} and dimension 0 of the result [{x}] by "
+                "{x}; both are A of AB->(AB) ; lin 0");
+  expect_misfit(flat, "[{},{}];[{z}]",
+                "reshape: dimension 0 of the result [{z}] cannot be cut by {z}: the parts do not divide its factor A "
+                "of 4 in AB->(AB) ; lin 0");
+  expect_misfit(flat, "[{x},{}];[{x,y}]",
+                "reshape: dimension 1 of operand 'x' [{x},{}] is cut by {} and dimension 0 of the result [{x,y}] by "
+                "{y}; both are B of AB->(AB) ; lin 0");
   msc_op *uneven = make("neg", "7xf32", "", 1);
   expect_fits(uneven, "[{x}];[{x}]");
   msc_op *none = make("neg", "7xf32", "", 1);
@@ -489,7 +542,8 @@ static const struct {
   {"all_to_all", "[{x},{y}]", "[{},{x}]", "the axes that leave dimensions must be those that join others"},
   {"all_to_all", "[{x},{}] partial={y}", "[{},{x}]", "partial axes must stay"},
   {"reduce_scatter", "[{},{}] partial={x,y}", "[{x},{}] partial={y}", NULL},
-  {"reduce_scatter", "[{},{}] partial={x,y}", "[{x},{}]", "the axes that join dimensions must be those that are no longer partial"},
+  {"reduce_scatter", "[{},{}] partial={x,y}", "[{x},{}]",
+   "the axes that join dimensions must be those that are no longer partial"},
   {"reduce_scatter", "[{},{}] partial={x}", "[{y},{}]", "the axes that join a dimension must have been partial"},
   {"reduce_scatter", "[{x},{}] partial={y}", "[{y,x},{}]", "axes may only join at the minor end of a dimension"},
   {"all_reduce", "[{y},{}] partial={x}", "[{y},{}]", NULL},
@@ -516,18 +570,30 @@ static void test_check_of_collectives(void **state) {
     const char *both = msc_arena_printf(msc_context_arena(ctx), "%s;%s", changes[i].from, changes[i].to);
     if (!changes[i].why) expect_fits(op, both);
     else assert_false(msc_rule_check(laid_out(op, both), msc_context_arena(ctx)));
-    if (changes[i].why && !strstr(msc_diags(ctx)->text, changes[i].why)) fail_msg("%s %s: %s", changes[i].verb, both, msc_diags(ctx)->text);
+    if (changes[i].why && !strstr(msc_diags(ctx)->text, changes[i].why))
+      fail_msg("%s %s: %s", changes[i].verb, both, msc_diags(ctx)->text);
     msc_clear_diags(ctx);
   }
-  expect_misfit(make("all_gather", "8xf32", "", 1), "[{x,y}];[{y}]", "all_gather: cannot make the result [{y}] from operand 'x' [{x,y}]: axes may only leave at the minor end of a dimension");
-  expect_misfit(make("all_reduce", "8xf32", "", 1), "[{}] partial_max={x};[{}]", "all_reduce: reduces by sum, but operand 'x' [{}] partial_max={x} is a partial max");
+  expect_misfit(make("all_gather", "8xf32", "", 1), "[{x,y}];[{y}]",
+                "all_gather: cannot make the result [{y}] from operand 'x' [{x,y}]: axes may only leave at the minor "
+                "end of a dimension");
+  expect_misfit(make("all_reduce", "8xf32", "", 1), "[{}] partial_max={x};[{}]",
+                "all_reduce: reduces by sum, but operand 'x' [{}] partial_max={x} is a partial max");
   expect_fits(make("all_reduce", "8xf32", "reduction=max", 1), "[{}] partial_max={x};[{}]");
-  expect_misfit(make("permute", "9xf32", "", 1), "[{x,y}];[{y,x}]", "permute: cannot make the result [{y,x}] from operand 'x' [{x,y}]: its blocks must be equal, and a size does not divide");
+  expect_misfit(make("permute", "9xf32", "", 1), "[{x,y}];[{y,x}]",
+                "permute: cannot make the result [{y,x}] from operand 'x' [{x,y}]: its blocks must be equal, and a "
+                "size does not divide");
   expect_fits(make("shard", "10xf32", "", 1), "[{}];[{x}]");
   expect_fits(make("shard", "10xf32", "", 1), "[{x}];[{x,y}]");
-  expect_misfit(make("shard", "10xf32", "", 1), "[{x:(1)2}];[{x}]", "shard: cannot make the result [{x}] from operand 'x' [{x:(1)2}]: the parts do not nest, because a size does not divide");
-  expect_misfit(make("all_gather", "10xf32", "", 1), "[{x}];[{x:(1)2}]", "all_gather: cannot make the result [{x:(1)2}] from operand 'x' [{x}]: the parts do not nest, because a size does not divide");
-  expect_misfit(make("all_to_all", "9x8xf32", "", 1), "[{x},{}];[{},{x}]", "all_to_all: cannot make the result [{},{x}] from operand 'x' [{x},{}]: its pieces must be equal, and a size does not divide");
+  expect_misfit(make("shard", "10xf32", "", 1), "[{x:(1)2}];[{x}]",
+                "shard: cannot make the result [{x}] from operand 'x' [{x:(1)2}]: the parts do not nest, because a "
+                "size does not divide");
+  expect_misfit(make("all_gather", "10xf32", "", 1), "[{x}];[{x:(1)2}]",
+                "all_gather: cannot make the result [{x:(1)2}] from operand 'x' [{x}]: the parts do not nest, because "
+                "a size does not divide");
+  expect_misfit(make("all_to_all", "9x8xf32", "", 1), "[{x},{}];[{},{x}]",
+                "all_to_all: cannot make the result [{},{x}] from operand 'x' [{x},{}]: its pieces must be equal, and "
+                "a size does not divide");
 }
 
 int main(void) {

@@ -129,13 +129,15 @@ static const shape_case cases[] = {
     {"matmul", "3x2xf32 3x4xf32", "transpose_a=true", "2x4xf32"},
     {"matmul", "2x3xf32 4x3xf32", "transpose_b=true", "2x4xf32"},
     {"matmul", "3x2xf32 4x3xf32", "transpose_a=true transpose_b=true", "2x4xf32"},
-    {"matmul", "2x3xf32 4x3xf32", "", "!inner sizes differ: 3 (dimension 1 of 'a' [2,3]f32) and 4 (dimension 0 of 'b' [4,3]f32)"},
+    {"matmul", "2x3xf32 4x3xf32", "",
+     "!inner sizes differ: 3 (dimension 1 of 'a' [2,3]f32) and 4 (dimension 0 of 'b' [4,3]f32)"},
     {"matmul", "2x3x4xf32 4x3xf32", "", "!rank 2, not 3 and 2"},
     {"batch_matmul", "5x2x3xf32 5x3x4xf32", "", "5x2x4xf32"},
     {"batch_matmul", "6x1x2x3xf32 5x4x3xf32", "transpose_b=true", "6x5x2x4xf32"},
     {"matmul_weight_grad", "5x2x3xf32 5x2x4xf32", "", "3x4xf32"},
     {"matmul_weight_grad", "5x2x3xf32 5x3x4xf32", "", "!dimension 1 differs: 2 of 'x' and 3 of 'dy'"},
-    {"batch_matmul", "5x2x3xf32 6x3x4xf32", "", "!leading sizes differ: 5 (dimension 0 of 'a') and 6 (dimension 0 of 'b')"},
+    {"batch_matmul", "5x2x3xf32 6x3x4xf32", "",
+     "!leading sizes differ: 5 (dimension 0 of 'a') and 6 (dimension 0 of 'b')"},
     {"reduce_sum", "2x3x4xf32", "dims=0,2", "3xf32"},
     {"reduce_sum", "2x3x4xf32", "dims=0,2 keep_dims=true", "1x3x1xf32"},
     {"reduce_sum", "2x3xf32", "dims=0,0", "!entry 1 is 0"},
@@ -170,13 +172,17 @@ static const shape_case cases[] = {
     {"biased_conv2d", "2x4x8x8xbf16 6x4x3x3xbf16 1x6x1x1xbf16", "relu=true", "2x6x6x6xbf16"},
     {"biased_conv2d", "2x4x8x8xbf16 6x4x3x3xbf16 1x1x1x6xbf16", "", "!'bias' must be [1,6,1,1], not [1,1,1,6]bf16"},
     {"flash_attention", "2x4x3x8xbf16 2x2x5x8xbf16 2x2x5x6xbf16", "", "2x4x3x6xbf16 2x4x3xf32"},
-    {"flash_attention_grad", "2x4x3x8xf16 2x2x5x8xf16 2x2x5x6xf16 2x4x3x6xf16 2x4x3xf32 2x4x3x6xf16", "", "2x4x3x8xf16 2x2x5x8xf16 2x2x5x6xf16"},
-    {"flash_attention_grad", "2x4x3x8xf16 2x2x5x8xf16 2x2x5x6xf16 2x4x3x6xf16 2x4x3xf16 2x4x3x6xf16", "", "!'stats' must be [2,4,3]f32, not [2,4,3]f16"},
+    {"flash_attention_grad", "2x4x3x8xf16 2x2x5x8xf16 2x2x5x6xf16 2x4x3x6xf16 2x4x3xf32 2x4x3x6xf16", "",
+     "2x4x3x8xf16 2x2x5x8xf16 2x2x5x6xf16"},
+    {"flash_attention_grad", "2x4x3x8xf16 2x2x5x8xf16 2x2x5x6xf16 2x4x3x6xf16 2x4x3xf16 2x4x3x6xf16", "",
+     "!'stats' must be [2,4,3]f32, not [2,4,3]f16"},
     {"flash_attention", "2x4x3x8xbf16 2x2x5x8xbf16 2x2x5x6xbf16 5xi1", "masked=true", "2x4x3x6xbf16 2x4x3xf32"},
-    {"flash_attention", "2x4x3x8xbf16 2x2x5x8xbf16 2x2x5x6xbf16 2x1x3x4xbf16", "masked=true", "!dimension 3 of 'extra' [2,1,3,4]bf16 must be 1 or 5"},
+    {"flash_attention", "2x4x3x8xbf16 2x2x5x8xbf16 2x2x5x6xbf16 2x1x3x4xbf16", "masked=true",
+     "!dimension 3 of 'extra' [2,1,3,4]bf16 must be 1 or 5"},
     {"flash_attention", "2x4x3x8xbf16 2x2x5x8xbf16 2x2x5x6xbf16", "masked=true", "!it is masked, but there is no mask"},
     {"dropped_attention", "2x4x3x8xf32 2x2x5x8xf32 2x2x5x6xf32 2x4x3x5xf32", "", "2x4x3x6xf32"},
-    {"dropped_attention", "2x4x3x8xf32 2x2x5x8xf32 2x2x5x6xf32 2x4x3x4xf32", "", "!'keep' must be [2,4,3,5]f32, not [2,4,3,4]f32"},
+    {"dropped_attention", "2x4x3x8xf32 2x2x5x8xf32 2x2x5x6xf32 2x4x3x4xf32", "",
+     "!'keep' must be [2,4,3,5]f32, not [2,4,3,4]f32"},
     {"attention", "2x4x3x8xf32 2x3x5x8xf32 2x3x5x6xf32", "", "!heads of 'q' must be a multiple"},
     {"attention", "2x4x3x8xf32 2x2x5x8xf32 2x2x5x6xf32 4x5xi1", "", "!dimension 0 of 'mask' [4,5]i1 must be 1 or 3"},
     {"sgd", "4xf32 4xf32", "lr=0.1", "4xf32"},
@@ -204,7 +210,8 @@ static const shape_case cases[] = {
     {"all_reduce", "4xf32 5xbf16", "", "!element types of 'x' and 'more' differ"},
     {"reduce_scatter", "4xf32 6x3xf32", "axes={d}", "2xf32 3x3xf32"},
     {"reduce_scatter", "4x6xf32", "axes={d:(1)2,e} dim=1", "4x1xf32"},
-    {"reduce_scatter", "4x6xf32", "axes={d,e} dim=0", "!dimension 0 of 4 elements does not divide among the 6 members of {d,e}"},
+    {"reduce_scatter", "4x6xf32", "axes={d,e} dim=0",
+     "!dimension 0 of 4 elements does not divide among the 6 members of {d,e}"},
     {"all_to_all", "4x6xf32", "axes={e} split_dim=1 concat_dim=0", "12x2xf32"},
     {"all_to_all", "4x6xf32", "axes={e} split_dim=2", "!split_dim 2 is not a dimension"},
     {"permute", "4xf32", "axes={e} pairs=0,1,1,2,2,0", "4xf32"},
@@ -241,11 +248,16 @@ static bool check_case(const shape_case *c) {
   msc_mesh_parse(ctx, NULL, "d=2,e=3", &m->mesh);
   const char *got = "";
   msc_op *op = one_op(m, c->op, c->in, c->attrs, 2);
-  for (size_t i = 0; op && i < op->num_out; i++) got = msc_arena_printf(a, "%s%s%s", got, *got ? " " : "", text_of_type(a, op->out[i].type));
+  for (size_t i = 0; op && i < op->num_out; i++)
+    got = msc_arena_printf(a, "%s%s%s", got, *got ? " " : "", text_of_type(a, op->out[i].type));
   if (!op) got = last_error(ctx);
   bool is_error = c->out[0] == '!';
-  bool ok = is_error ? !op && msc_num_errors(ctx) == 1 && strstr(got, c->out + 1) && strncmp(got, c->op, strlen(c->op)) == 0 : strcmp(got, c->out) == 0;
-  if (!ok) print_error("%s(%s) {%s}\n  expected %s\n  got      %s (%d errors)\n", c->op, c->in, c->attrs, c->out, got, msc_num_errors(ctx));
+  bool ok = is_error
+                ? !op && msc_num_errors(ctx) == 1 && strstr(got, c->out + 1) && strncmp(got, c->op, strlen(c->op)) == 0
+                : strcmp(got, c->out) == 0;
+  if (!ok)
+    print_error("%s(%s) {%s}\n  expected %s\n  got      %s (%d errors)\n", c->op, c->in, c->attrs, c->out, got,
+                msc_num_errors(ctx));
   msc_context_free(ctx);
   return ok;
 }

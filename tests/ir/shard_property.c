@@ -1,6 +1,7 @@
-/* N ranks compute what one does: every op, under every assignment of mesh digits to the letters of its rule, forward and
- * backward.  Operands are cut as the rule's layouts say (a sum that passes through is torn into random terms), every rank
- * runs the op on its part, replicas must agree bit for bit, and the results put together must be those of one device. */
+/* N ranks compute what one does: every op, under every assignment of mesh digits to the letters of its rule, forward
+ * and backward.  Operands are cut as the rule's layouts say (a sum that passes through is torn into random terms),
+ * every rank runs the op on its part, replicas must agree bit for bit, and the results put together must be those
+ * of one device. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -68,8 +69,8 @@ static bool same(const msc_tensor *got, const msc_tensor *want) {
 
 static bool report(problem *p, const msc_func *f, const char *what) {
   char *text = msc_print_text(f->module, msc_context_arena(p->ctx), &(size_t){0});
-  print_error("%s(%s) {%s} of %s%s: %s\n%s\n", p->inst->op, p->inst->in, p->inst->attrs, p->dtype, p->backward ? ", backward" : "", what,
-              text);
+  print_error("%s(%s) {%s} of %s%s: %s\n%s\n", p->inst->op, p->inst->in, p->inst->attrs, p->dtype,
+              p->backward ? ", backward" : "", what, text);
   for (const msc_diag *d = msc_diags(p->ctx); d; d = d->next) print_error("  %s\n", d->text);
   p->failed = true;
   return false;
@@ -94,7 +95,8 @@ static void tear(problem *p, msc_arena *a, const msc_tensor *whole, int64_t num,
 }
 
 /* The parts of one argument on all ranks, into part[rank * stride]. */
-static void cut_argument(problem *p, msc_arena *a, const msc_tensor *whole, const msc_layout *l, msc_tensor *part, size_t stride) {
+static void cut_argument(problem *p, msc_arena *a, const msc_tensor *whole, const msc_layout *l, msc_tensor *part,
+                         size_t stride) {
   const msc_subaxis *partial = l->sub + l->first[l->rank];
   msc_box_mesh mesh = msc_mesh_sizes(&p->m->mesh);
   int64_t num = msc_group_size(l->num_partial, partial);
@@ -103,7 +105,8 @@ static void cut_argument(problem *p, msc_arena *a, const msc_tensor *whole, cons
   msc_tensor *term = msc_new_array(a, msc_tensor, num);
   tear(p, a, whole, num, term);
   for (int64_t r = 0; r < msc_mesh_size(&p->m->mesh); r++)
-    part[(size_t)r * stride] = msc_tensor_part(p->m, a, &term[msc_group_index(&mesh, l->num_partial, partial, r)], &finished, r);
+    part[(size_t)r * stride] =
+        msc_tensor_part(p->m, a, &term[msc_group_index(&mesh, l->num_partial, partial, r)], &finished, r);
 }
 
 static bool has_composite(const msc_func *f) {
@@ -120,14 +123,17 @@ static void want_operands(problem *p, msc_op *op) {
   if (op->num_in) msc_op_set(op, "in_layout", msc_list(p->ctx, op->num_in, want));
 }
 
-/* A copy of f whose composites are expanded, with the layout changes that they need then; its results are laid out as f's. */
+/* A copy of f whose composites are expanded, with the layout changes that they need then; its results are laid
+ * out as f's. */
 static msc_func *expanded(problem *p, msc_func *f) {
   msc_func *copy = msc_func_clone(f, "expanded"), *first = p->m->first, *last = p->m->last;
   for (msc_op *op = copy->body->first; op; op = op->next) want_operands(p, op);
   p->m->first = p->m->last = copy;
   bool torn = false; /* the verifier wants arguments finished */
   for (size_t i = 0; i < copy->body->num_args; i++) torn |= copy->body->args[i]->type->layout->num_partial > 0;
-  bool ok = msc_run_passes(p->ctx, p->m, &(msc_pass_options){.passes = "expand,redistribute", .verify = torn ? MSC_VERIFY_OFF : MSC_VERIFY_IR});
+  bool ok = msc_run_passes(
+      p->ctx, p->m,
+      &(msc_pass_options){.passes = "expand,redistribute", .verify = torn ? MSC_VERIFY_OFF : MSC_VERIFY_IR});
   for (msc_op *op = copy->body->first; ok && op; op = op->next) ok = msc_rule_check(op, msc_context_arena(p->ctx));
   p->m->first = first, p->m->last = last;
   for (msc_func *g = first; g; g = g->next)
@@ -146,13 +152,16 @@ static bool run_ranks(problem *p, msc_func *f, const msc_tensor *args, const msc
 }
 
 static bool run_parts(problem *p, msc_func *f, const msc_tensor *args, const msc_tensor *want) {
-  size_t num_args = f->body->num_args, num_results = f->body->last->num_in, num_ranks = (size_t)msc_mesh_size(&p->m->mesh);
+  size_t num_args = f->body->num_args, num_results = f->body->last->num_in,
+         num_ranks = (size_t)msc_mesh_size(&p->m->mesh);
   msc_arena *a = msc_arena_new(p->ctx);
-  msc_tensor *part = msc_new_array(a, msc_tensor, num_ranks * num_args + 1), *got = msc_new_array(a, msc_tensor, num_ranks * num_results);
+  msc_tensor *part = msc_new_array(a, msc_tensor, num_ranks * num_args + 1),
+             *got = msc_new_array(a, msc_tensor, num_ranks * num_results);
   msc_tensor *result = msc_new_array(a, msc_tensor, num_ranks), whole;
   bool ok = true;
   p->num_runs++;
-  for (size_t i = 0; i < num_args; i++) cut_argument(p, a, &args[i], f->body->args[i]->type->layout, part + i, num_args);
+  for (size_t i = 0; i < num_args; i++)
+    cut_argument(p, a, &args[i], f->body->args[i]->type->layout, part + i, num_args);
   if (!msc_interpret_parts(f, a, part, got)) ok = report(p, f, "does not run");
   for (size_t i = 0; ok && i < num_results; i++) {
     const msc_type *t = f->body->last->in[i].value->type;
@@ -218,21 +227,24 @@ static bool run_forward(problem *p, void *user, const msc_rule *rule, const msc_
   msc_func *f = x->op->block->func;
   for (size_t i = 0; i < x->op->num_in; i++) set_layout(p, f->body->args[i], rule, a, i);
   for (size_t i = 0; i < x->op->num_out; i++) set_layout(p, &x->op->out[i], rule, a, rule->num_in + i);
-  if (!msc_rule_check(x->op, msc_context_arena(p->ctx))) return report(p, f, "the rule's own layouts do not pass its check");
+  if (!msc_rule_check(x->op, msc_context_arena(p->ctx)))
+    return report(p, f, "the rule's own layouts do not pass its check");
   return run_ranks(p, f, x->args, x->want);
 }
 
 static void check_forward(problem *p) {
   msc_arena *arena = msc_context_arena(p->ctx);
   forward x = {
-      .op = one_op(p->m, p->inst->op, with_dtype(msc_context_arena(p->ctx), p->inst->in, p->dtype), p->inst->attrs, p->inst->num_out)};
+      .op = one_op(p->m, p->inst->op, with_dtype(msc_context_arena(p->ctx), p->inst->in, p->dtype), p->inst->attrs,
+          p->inst->num_out)};
   msc_rule rule;
   assert_non_null(x.op);
   assert_true(msc_rule_of(x.op, arena, &rule));
   x.args = msc_new_array(arena, msc_tensor, x.op->num_in + 1);
   x.want = msc_new_array(arena, msc_tensor, x.op->num_out);
   for (size_t i = 0; i < x.op->num_in; i++) x.args[i] = random_tensor(p, arena, x.op->in[i].value->type);
-  if (!msc_interpret(x.op->block->func, arena, x.args, x.want)) report(p, x.op->block->func, "does not run on one device");
+  if (!msc_interpret(x.op->block->func, arena, x.args, x.want))
+    report(p, x.op->block->func, "does not run on one device");
   else every_assignment(p, &rule, run_forward, &x);
 }
 
@@ -249,7 +261,8 @@ static msc_assignment inherited(const msc_op *op, const msc_rule *own, const msc
   memset(&of_op, 0, sizeof of_op);
   for (int l = 0; l < own->num_letters; l++)
     for (int k = 0; k < rule->num_letters; k++)
-      if (op->letters[l] == rule->letter[k].name) of_op.num[l] = a->num[k], memcpy(of_op.atom[l], a->atom[k], sizeof *a->atom);
+      if (op->letters[l] == rule->letter[k].name)
+        of_op.num[l] = a->num[k], memcpy(of_op.atom[l], a->atom[k], sizeof *a->atom);
   return of_op;
 }
 
@@ -286,7 +299,8 @@ static bool lay_op(problem *p, msc_op *op, const msc_rule *rule, const msc_assig
   if (op->forward) of_op = inherited(op, &own, rule, a);
   if (!msc_rule_allows(&own, &of_op, &p->atoms)) return false;
   if (op->forward) let_pass(p, op, &own, &of_op);
-  for (size_t i = 0; i < op->num_in; i++) insert_edge(p, op, i, msc_rule_layout(p->ctx, &p->m->mesh, &p->atoms, &own, &of_op, i));
+  for (size_t i = 0; i < op->num_in; i++)
+    insert_edge(p, op, i, msc_rule_layout(p->ctx, &p->m->mesh, &p->atoms, &own, &of_op, i));
   for (size_t i = 0; i < op->num_out; i++) set_layout(p, &op->out[i], &own, &of_op, own.num_in + i);
   return true;
 }
@@ -308,9 +322,11 @@ static void lay_arguments(problem *p, msc_func *f, const msc_op *op, const msc_r
 /* A gradient is cut like its operand; sums over what the operand lacks are left for later, or done. */
 static bool cut_like_operands(problem *p, const backward *x, msc_func *f) {
   for (size_t i = 0; i < f->body->last->num_in; i++) {
-    const msc_layout *operand = f->body->args[x->g.of[i]]->type->layout, *gradient = f->body->last->in[i].value->type->layout;
+    const msc_layout *operand = f->body->args[x->g.of[i]]->type->layout,
+                     *gradient = f->body->last->in[i].value->type->layout;
     size_t num = operand->first[operand->rank];
-    if (memcmp(operand->first, gradient->first, operand->rank + 1u) || memcmp(operand->sub, gradient->sub, num * sizeof *operand->sub))
+    if (memcmp(operand->first, gradient->first, operand->rank + 1u) ||
+        memcmp(operand->sub, gradient->sub, num * sizeof *operand->sub))
       return report(p, f, "a gradient is not cut like its operand");
   }
   return true;
@@ -350,9 +366,8 @@ static bool run_backward(problem *p, void *user, const msc_rule *rule, const msc
   bool allowed = true;
   lay_arguments(p, f, f->body->first, rule, a);
   for (msc_op *op = f->body->first; allowed && op != ret; op = op->next) allowed = lay_op(p, op, rule, a);
-  bool ok =
-      !p->failed &&
-      (!allowed || (check_layouts(p, f) && cut_like_operands(p, x, f) && run_ranks(p, f, x->args, x->want) && check_without_edges(p, f)));
+  bool ok = !p->failed && (!allowed || (check_layouts(p, f) && cut_like_operands(p, x, f) &&
+                                        run_ranks(p, f, x->args, x->want) && check_without_edges(p, f)));
   msc_func_remove(f);
   return ok;
 }
@@ -380,8 +395,8 @@ static void check_backward(problem *p) {
 
 /* ---- all problems ---- */
 
-static bool run_problem(const instance *inst, const char *dtype, const char *mesh, void (*check)(problem *), int *num_runs,
-                        int *num_mutants) {
+static bool run_problem(const instance *inst, const char *dtype, const char *mesh, void (*check)(problem *),
+                        int *num_runs, int *num_mutants) {
   problem p = {.inst = inst, .dtype = dtype, .ctx = msc_context_new(NULL, NULL), .seed = 88172645463325252u};
   p.m = msc_module_new(p.ctx);
   assert_true(msc_mesh_parse(p.ctx, NULL, mesh, &p.m->mesh));
@@ -429,7 +444,8 @@ static void every_op(void **state) {
   msc_context *ctx = msc_context_new(NULL, NULL);
   for (int kind = 0; kind < OP_COUNT; kind++) {
     const msc_op_info *info = msc_op_info_of(ctx, (msc_op_kind)kind);
-    bool found = (info->flags & (MSC_COLLECTIVE | MSC_TERMINATOR | MSC_LOCAL)) || kind == OP_shard || kind == OP_vjp; /* vjp: comes with the gradients */
+    /* vjp: comes with the gradients */
+    bool found = (info->flags & (MSC_COLLECTIVE | MSC_TERMINATOR | MSC_LOCAL)) || kind == OP_shard || kind == OP_vjp;
     for (size_t i = 0; i < sizeof instances / sizeof *instances; i++) found |= strcmp(instances[i].op, info->name) == 0;
     if (!found) fail_msg("no instance of %s", info->name);
   }
@@ -437,6 +453,7 @@ static void every_op(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(every_op), cmocka_unit_test(forward_on_ranks), cmocka_unit_test(backward_on_ranks)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(every_op), cmocka_unit_test(forward_on_ranks),
+                                     cmocka_unit_test(backward_on_ranks)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -106,7 +106,8 @@ static void links(void **state) {
 static void rows_and_types(void **state) {
   (void)state;
   fixture x = begin();
-  msc_value *a = arg(&x, "4xf32"), *b = build(&x, OP_neg, a, NULL), *c = build(&x, OP_exp, b, NULL), *d = build(&x, OP_log, c, NULL);
+  msc_value *a = arg(&x, "4xf32"), *b = build(&x, OP_neg, a, NULL), *c = build(&x, OP_exp, b, NULL),
+            *d = build(&x, OP_log, c, NULL);
   finish(&x, d);
   b->type = type_of_text(x.ctx, NULL, "5xf32", 5);
   msc_op *split = msc_op_new(x.f, OP_concat, 1, &a, 1, NULL); /* without its attribute */
@@ -290,11 +291,14 @@ static void layout_verbs(void **state) {
 static fixture product(const char *x_layout, const char *w_layout, const char *y_layout, const char *wanted) {
   fixture x = begin();
   msc_arena *a = msc_context_arena(x.ctx);
-  msc_value *left = arg(&x, msc_arena_printf(a, "4x4xf32@%s", x_layout)), *right = arg(&x, msc_arena_printf(a, "4x4xf32@%s", w_layout));
+  msc_value *left = arg(&x, msc_arena_printf(a, "4x4xf32@%s", x_layout)),
+            *right = arg(&x, msc_arena_printf(a, "4x4xf32@%s", w_layout));
   msc_value *y = build(&x, OP_matmul, left, right);
   const char *type = msc_arena_printf(a, "4x4xf32@%s", y_layout);
   y->type = type_of_text(x.ctx, &x.m->mesh, type, strlen(type));
-  if (wanted) msc_op_set(y->def, "in_layout", msc_list(x.ctx, 2, (msc_attr_value[]){msc_str(x.ctx, x_layout), msc_str(x.ctx, wanted)}));
+  if (wanted)
+    msc_op_set(y->def, "in_layout",
+               msc_list(x.ctx, 2, (msc_attr_value[]){msc_str(x.ctx, x_layout), msc_str(x.ctx, wanted)}));
   finish(&x, y);
   return x;
 }
@@ -308,7 +312,8 @@ static void layout_rules(void **state) {
   x = product("[{},{x}]", "[{x},{}]", "[{},{}]", NULL);
   expect(&x, 1, "matmul: the result [{},{}] must be [{},{}] partial={x}");
   x = product("[{},{x}]", "[{y},{}]", "[{},{}]~partial={x}", NULL);
-  expect(&x, 1, "matmul: dimension 1 of operand 'a' [{},{x}] is cut by {x} and dimension 0 of operand 'b' [{y},{}] by {y}");
+  expect(&x, 1,
+         "matmul: dimension 1 of operand 'a' [{},{x}] is cut by {x} and dimension 0 of operand 'b' [{y},{}] by {y}");
   /* not partitioned yet: what is wanted counts, the layout change comes later */
   x = product("[{},{x}]", "[{y},{}]", "[{},{}]~partial={x}", "[{x},{}]");
   expect(&x, 0, "");
@@ -331,7 +336,9 @@ static void changed_later(void **state) {
     if (change == SHAPE) op->out[0].type = type_of_text(x.ctx, &x.m->mesh, "4x5xf32@[{x},{y}]", 17);
     if (change == KIND) op->kind = OP_concat;
     if (change == ATTRIBUTE) msc_op_set(op, "transpose_b", msc_str(x.ctx, "yes"));
-    if (change == WANTED) msc_op_set(op, "in_layout", msc_list(x.ctx, 2, (msc_attr_value[]){msc_str(x.ctx, "[{x},{}]"), msc_str(x.ctx, "[{y},{}]")}));
+    if (change == WANTED)
+      msc_op_set(op, "in_layout",
+                 msc_list(x.ctx, 2, (msc_attr_value[]){msc_str(x.ctx, "[{x},{}]"), msc_str(x.ctx, "[{y},{}]")}));
     if (change == MESH) x.m->mesh.num_axes = 1;
     assert_false(msc_verify(x.m));
     msc_context_free(x.ctx);
@@ -346,7 +353,8 @@ static void partitioned(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     fixture x = product("[{x},{}]", "[{},{y}]", "[{x},{y}]", NULL);
     msc_func_set(x.f, "partitioned", msc_bool(true));
-    if (cases[i].wanted) msc_op_set(x.f->body->last, "in_layout", msc_list(x.ctx, 1, (msc_attr_value[]){msc_str(x.ctx, cases[i].wanted)}));
+    if (cases[i].wanted)
+      msc_op_set(x.f->body->last, "in_layout", msc_list(x.ctx, 1, (msc_attr_value[]){msc_str(x.ctx, cases[i].wanted)}));
     expect(&x, cases[i].fault != NULL, cases[i].fault);
   }
   for (int all = 0; all < 2; all++) {
@@ -378,7 +386,8 @@ static void manual(void **state) {
       {"comm", "6x4xf32", "verb=all_to_all dims=12,4 from=[{x},{}] to=[{},{}] shape=12,4",
        "comm: all_to_all cannot make [{},{}] from [{x},{}]"},
       {"comm", "6x4xf32", "verb=all_of dims=12,4 from=[{x},{}] to=[{},{}] shape=12,4", "there is no such verb"},
-      {"comm", "6x4xf32", "verb=all_gather dims=12,4 from=[{x},{}] to=[{},{}]", "comm: needs axes, or from, to and shape"},
+      {"comm", "6x4xf32", "verb=all_gather dims=12,4 from=[{x},{}] to=[{},{}]",
+       "comm: needs axes, or from, to and shape"},
       {"comm", "6x4xf32", "verb=broadcast dims=6,4 axes={x}", NULL},
       {"send", "4x4xf32", "axes={x} from=0 to=2", "to is 2; the group {x} has members 0..1"},
   };
@@ -415,8 +424,10 @@ static void bad_layouts(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(good),   cmocka_unit_test(ends),         cmocka_unit_test(order),       cmocka_unit_test(links),
-      cmocka_unit_test(tied),   cmocka_unit_test(regions),      cmocka_unit_test(functions),   cmocka_unit_test(rows_and_types),
-      cmocka_unit_test(manual), cmocka_unit_test(layout_verbs), cmocka_unit_test(bad_layouts), cmocka_unit_test(layout_rules), cmocka_unit_test(changed_later),
+      cmocka_unit_test(tied),   cmocka_unit_test(regions),      cmocka_unit_test(functions),
+            cmocka_unit_test(rows_and_types),
+      cmocka_unit_test(manual), cmocka_unit_test(layout_verbs), cmocka_unit_test(bad_layouts),
+          cmocka_unit_test(layout_rules), cmocka_unit_test(changed_later),
       cmocka_unit_test(partitioned),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

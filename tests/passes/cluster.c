@@ -58,24 +58,32 @@ static void test_faults(void **state) {
     {3, 68, "levels.1.latency_ns is missing"},
     {3, 68, "levels.1.bytes_per_s is missing"},
   };
-  job j = {"{\n"
-           " \"device\": {\"name\": \"x\", \"flops_per_s\": {\"f33\": 0}, \"memory_byte\": 3.5, \"bytes_per_s\": -1, \"launch_ns\": 0, \"gpu\": {\"arches\": 90, \"multiprocessors\": 0.5, \"clock_hz\": 1, \"memory_clock_hz\": 1, \"cache_bytes\": 1, \"shared_bytes\": 1, \"threads\": 1, \"blocks\": 1}},\n"
-           " \"levels\": [{\"name\": \"n\",\"latency_ns\": 1.5, \"bytes_per_s\": \"big\"}, {}],\n"
-           " \"colour\": 1}\n", NULL};
+  job j = {
+      "{\n"
+      " \"device\": {\"name\": \"x\", \"flops_per_s\": {\"f33\": 0}, \"memory_byte\": 3.5, \"bytes_per_s\": -1, "
+      "\"launch_ns\": 0, \"gpu\": {\"arches\": 90, \"multiprocessors\": 0.5, \"clock_hz\": 1, \"memory_clock_hz\": 1, "
+      "\"cache_bytes\": 1, \"shared_bytes\": 1, \"threads\": 1, \"blocks\": 1}},\n"
+      " \"levels\": [{\"name\": \"n\",\"latency_ns\": 1.5, \"bytes_per_s\": \"big\"}, {}],\n"
+      " \"colour\": 1}\n",
+      NULL};
   assert_false(msc_protect(*state, read_it, &j));
   size_t i = 0;
   for (const msc_diag *d = msc_diags(*state); d; d = d->next, i++) {
     assert_true(i < sizeof expected / sizeof *expected);
     assert_memory_equal(d->text, expected[i].text, strlen(expected[i].text));
-    if (d->loc->line != expected[i].line || d->loc->col != expected[i].col) fail_msg("%s at %u:%u", d->text, d->loc->line, d->loc->col);
+    if (d->loc->line != expected[i].line || d->loc->col != expected[i].col)
+      fail_msg("%s at %u:%u", d->text, d->loc->line, d->loc->col);
   }
   assert_int_equal(i, sizeof expected / sizeof *expected);
 }
 
-static const char small[] = "{\"device\":{\"name\":\"x\",\"flops_per_s\":{\"f32\":1e12,\"bf16\":4e12},\"memory_bytes\":1000,\"bytes_per_s\":1e11,\"launch_ns\":100},"
-                            "\"levels\":[{\"name\":\"node\",\"size\":8,\"latency_ns\":10,\"bytes_per_s\":1e10},"
-                            "{\"name\":\"fabric\",\"latency_ns\":1000,\"bytes_per_s\":4e9,\"shared_by\":4}],"
-                            "\"collectives\":[{\"op\":\"all_gather\",\"ranks\":3,\"bytes\":100,\"ns\":1000},{\"op\":\"all_gather\",\"ranks\":3,\"bytes\":10000,\"ns\":4000}]}";
+static const char small[] =
+    "{\"device\":{\"name\":\"x\",\"flops_per_s\":{\"f32\":1e12,\"bf16\":4e12},\"memory_bytes\":1000,\"bytes_per_s\":"
+    "1e11,\"launch_ns\":100},"
+    "\"levels\":[{\"name\":\"node\",\"size\":8,\"latency_ns\":10,\"bytes_per_s\":1e10},"
+    "{\"name\":\"fabric\",\"latency_ns\":1000,\"bytes_per_s\":4e9,\"shared_by\":4}],"
+    "\"collectives\":[{\"op\":\"all_gather\",\"ranks\":3,\"bytes\":100,\"ns\":1000},{\"op\":\"all_gather\",\"ranks\":3,"
+    "\"bytes\":10000,\"ns\":4000}]}";
 
 /* The level of an axis. */
 static int level_in(msc_context *ctx, const msc_cluster *cluster, const char *text, uint16_t axis) {
@@ -107,12 +115,15 @@ static bool costs(msc_context *ctx, void *arg) {
   assert_int_equal(msc_cost_inner_parts(&c, 0), 1);
   assert_int_equal(msc_cost_inner_parts(&c, 2), 1);
   assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){OP_reduce_scatter, 0, 8, 700, 0}), 100 + 7 * 10 + 70);
-  assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){OP_all_reduce, 1, 4, 1000, 0}), 100 + 4 * 1000 + 1000); /* two rounds of a tree, twice */
+  /* two rounds of a tree, twice */
+  assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){OP_all_reduce, 1, 4, 1000, 0}), 100 + 4 * 1000 + 1000);
   assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){OP_permute, 0, 8, 100, 0}), 100 + 10 + 10);
   assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){OP_exchange, 0, 8, 100, 3}), 100 + 30 + 10);
   assert_int_equal(msc_cost_shared(&c, &(msc_cost_transfer){OP_reduce_scatter, 0, 8, 700, 0}, 17), 10 + 70);
-  assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){OP_all_gather, 1, 3, 2000, 0}), 2784); /* 3000 bytes gathered: 1000 * 4^(log 30 / log 100) */
-  assert_int_equal(msc_cost_shared(&c, &(msc_cost_transfer){OP_all_gather, 1, 3, 2000, 0}, 4), 2784 - 750); /* of 1000 at the smallest size */
+  /* 3000 bytes gathered: 1000 * 4^(log 30 / log 100) */
+  assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){OP_all_gather, 1, 3, 2000, 0}), 2784);
+  /* of 1000 at the smallest size */
+  assert_int_equal(msc_cost_shared(&c, &(msc_cost_transfer){OP_all_gather, 1, 3, 2000, 0}, 4), 2784 - 750);
   assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){OP_all_gather, 1, 1, 2000, 0}), 0);
   return true;
 }

@@ -28,7 +28,9 @@ static char *messages(fixture *f) {
   all[0] = 0;
   for (const msc_diag *d = msc_diags(f->ctx); d; d = d->next) {
     const char *file = d->loc ? d->loc->file : "-";
-    if (d->loc && d->loc->line) n += (size_t)snprintf(all + n, sizeof all - n, "%s:%u:%u: %s [%d]\n", file, d->loc->line, d->loc->col, d->text, d->code);
+    if (d->loc && d->loc->line)
+      n += (size_t)snprintf(all + n, sizeof all - n, "%s:%u:%u: %s [%d]\n", file, d->loc->line, d->loc->col, d->text,
+                            d->code);
     else n += (size_t)snprintf(all + n, sizeof all - n, "%s: %s [%d]\n", file, d->text, d->code);
   }
   return all;
@@ -57,8 +59,9 @@ static void test_defaults(void **state) {
 static void test_values_and_origins(void **state) {
   (void)state;
   fixture f = begin();
-  assert_true(read_text(&f, "// eight ranks\n{\n  \"device_num\": 4, // overridden\n  \"mesh\": {\"tp\": 2, \"dp\": 4,},\n"
-                            "  \"parallel_mode\": \"auto_parallel\",\n  \"dataset_strategy\": [[4, 1], [], [8],],\n}\n"));
+  assert_true(read_text(&f,
+                        "// eight ranks\n{\n  \"device_num\": 4, // overridden\n  \"mesh\": {\"tp\": 2, \"dp\": 4,},\n"
+                        "  \"parallel_mode\": \"auto_parallel\",\n  \"dataset_strategy\": [[4, 1], [], [8],],\n}\n"));
   assert_true(msc_config_set(f.config, "device_num=8"));
   assert_true(msc_config_set(f.config, "strategy_ckpt_save_file=7"));
   assert_true(msc_config_check(f.config));
@@ -122,48 +125,60 @@ static const struct {
     {"{\"full_batch\": null}", "c.json:1:2: full_batch: must be true or false, not null [110]\n"},
     {"{\"gradients_mean\": 1}", "c.json:1:2: gradients_mean: must be true or false, not 1 [110]\n"},
     {"{\"parallel_mode\": \"semi_auto\"}",
-     "c.json:1:2: parallel_mode: must be stand_alone, data_parallel, hybrid_parallel, semi_auto_parallel or auto_parallel (did you mean "
+     "c.json:1:2: parallel_mode: must be stand_alone, data_parallel, hybrid_parallel, semi_auto_parallel or "
+         "auto_parallel (did you mean "
      "semi_auto_parallel?), not \"semi_auto\" [110]\n"},
     {"{\"search_mode\": \"shardin_propagation\"}",
-     "c.json:1:2: search_mode: must be dynamic_programming, recursive_programming or sharding_propagation (did you mean "
+     "c.json:1:2: search_mode: must be dynamic_programming, recursive_programming or sharding_propagation (did you "
+         "mean "
      "sharding_propagation?), "
      "not \"shardin_propagation\" [110]\n"},
     {"{\"micro_batch_interleaved\": \"all\"}",
      "c.json:1:2: micro_batch_interleaved: must be a whole number, at least 1 or auto, not \"all\" [110]\n"},
     {"{\"strategy_ckpt_load_file\": \"\"}", "c.json:1:2: strategy_ckpt_load_file: must be a text, not \"\" [110]\n"},
     {"{\"all_reduce_fusion_config\": [20, 20]}",
-     "c.json:1:2: all_reduce_fusion_config: must be a list of whole numbers, each larger than the one before, such as [20, 35], not "
+     "c.json:1:2: all_reduce_fusion_config: must be a list of whole numbers, each larger than the one before, such as "
+         "[20, 35], not "
      "[20,20] [110]\n"},
-    {"{\"mesh\": {}}", "c.json:1:2: mesh: must be 1 to 8 axes with their sizes, such as {\"dp\": 2, \"tp\": 4}, not {} [110]\n"},
+    {"{\"mesh\": {}}", "c.json:1:2: mesh: must be 1 to 8 axes with their sizes, such as {\"dp\": 2, \"tp\": 4}, not {} "
+     "[110]\n"},
     {"{\"mesh\": {\"2d\": 0}}",
      "c.json:1:2: mesh.2d: the name of an axis is a letter, then letters, digits and _ [110]\n"
      "c.json:1:2: mesh.2d: must be a whole number from 1 to 65536, not 0 [110]\n"},
     {"{\"dataset_strategy\": [[8], [0]]}",
-     "c.json:1:2: dataset_strategy: must be data_parallel, full_batch or one list of parts per input, such as [[8, 1], [8]], not [[8],[0]] "
+     "c.json:1:2: dataset_strategy: must be data_parallel, full_batch or one list of parts per input, such as [[8, 1], "
+         "[8]], not [[8],[0]] "
      "[110]\n"},
     {"{\"parallel_optimizer_config\": {\"gradient_accumulation_shards\": true}}",
-     "c.json:1:2: parallel_optimizer_config: unknown key 'gradient_accumulation_shards'; expected gradient_accumulation_shard or "
+     "c.json:1:2: parallel_optimizer_config: unknown key 'gradient_accumulation_shards'; expected "
+         "gradient_accumulation_shard or "
      "parallel_optimizer_threshold (did you mean gradient_accumulation_shard?) [110]\n"},
-    {"{\"offload\": {\"param\": \"gpu\"}}", "c.json:1:2: offload.param: must be cpu or disk (did you mean cpu?), not \"gpu\" [110]\n"},
+    {"{\"offload\": {\"param\": \"gpu\"}}",
+     "c.json:1:2: offload.param: must be cpu or disk (did you mean cpu?), not \"gpu\" [110]\n"},
     /* a dictionary of dictionaries */
     {"{\"comm_fusion\": [1, 2]}",
-     "c.json:1:2: comm_fusion: must be an object with the keys allreduce, allgather, reducescatter or openstate, not [1,2] [110]\n"},
+     "c.json:1:2: comm_fusion: must be an object with the keys allreduce, allgather, reducescatter or openstate, not "
+         "[1,2] [110]\n"},
     {"{\"comm_fusion\": {\"all\": {\"mode\": \"size\", \"config\": 30}, \"allgather\": 3}}",
      "c.json:1:2: comm_fusion: unknown key 'all'; expected allreduce, allgather, reducescatter or openstate [110]\n"
-     "c.json:1:2: comm_fusion.allgather: must be an object such as {\"mode\": \"auto\", \"config\": null}, not 3 [110]\n"},
+     "c.json:1:2: comm_fusion.allgather: must be an object such as {\"mode\": \"auto\", \"config\": null}, not 3 "
+         "[110]\n"},
     {"{\"comm_fusion\": {\"allgather\": {\"mode\": \"index\", \"config\": [1]}}}",
      "c.json:1:2: comm_fusion.allgather.mode: must be auto or size, not \"index\" [110]\n"},
     {"{\"comm_fusion\": {\"allreduce\": {\"mode\": \"sizes\", \"config\": 1, \"sise\": 2}}}",
      "c.json:1:2: comm_fusion.allreduce: unknown key 'sise'; expected mode or config [110]\n"
      "c.json:1:2: comm_fusion.allreduce.mode: must be auto, size or index (did you mean size?), not \"sizes\" [110]\n"},
-    {"{\"comm_fusion\": {\"allreduce\": {\"mode\": \"auto\"}}}", "c.json:1:2: comm_fusion.allreduce: the key 'config' is missing [110]\n"},
+    {"{\"comm_fusion\": {\"allreduce\": {\"mode\": \"auto\"}}}",
+     "c.json:1:2: comm_fusion.allreduce: the key 'config' is missing [110]\n"},
     {"{\"comm_fusion\": {\"allreduce\": {\"mode\": \"auto\", \"config\": 64}}}",
      "c.json:1:2: comm_fusion.allreduce.config: must be null or \"optimal\" with mode auto, not 64 [110]\n"},
     {"{\"comm_fusion\": {\"allreduce\": {\"mode\": \"size\", \"config\": true}}}",
-     "c.json:1:2: comm_fusion.allreduce.config: must be a whole number of MB, at least 1, or a list of them, with mode size, not true "
+     "c.json:1:2: comm_fusion.allreduce.config: must be a whole number of MB, at least 1, or a list of them, with mode "
+         "size, not true "
      "[110]\n"},
     {"{\"comm_fusion\": {\"allreduce\": {\"mode\": \"index\", \"config\": [35, 20]}}}",
-     "c.json:1:2: comm_fusion.allreduce.config: must be a list of whole numbers, each larger than the one before, such as [20, 35], not "
+     "c.json:1:2: comm_fusion.allreduce.config: must be a list of whole numbers, each larger than the one before, such "
+         "as [20, 35], not "
      "[35,20] [110]\n"},
     /* the text itself */
     {"{\"device_num\": 8,\n \"device_num\": 4}", "c.json:2:13: duplicate object key near '\"device_num\"' [101]\n"},
@@ -173,14 +188,16 @@ static const struct {
     {"", "c.json:1:1: '[' or '{' expected near end of file [101]\n"},
     /* several keys */
     {"{\"device_num\": 8}",
-     "c.json:1:2: parallel_mode \"stand_alone\" (default) is for one device and contradicts device_num 8 (c.json:1); choose data_parallel, "
+     "c.json:1:2: parallel_mode \"stand_alone\" (default) is for one device and contradicts device_num 8 (c.json:1); "
+         "choose data_parallel, "
      "semi_auto_parallel or auto_parallel [110]\n"},
     {"{\"pipeline_chunks\": 2, \"gradients_mean_of\": \"parameter\", \"loss_scale_config\": {\"init\": 2}}",
      "c.json:1:2: pipeline_chunks says nothing without pipeline_stages of 2 and more [110]\n"
      "c.json:1:24: gradients_mean_of says nothing without gradients_mean in semi_auto_parallel or auto_parallel [110]\n"
      "c.json:1:58: loss_scale_config says nothing without loss_scale dynamic [110]\n"},
     {"{\"device_num\": 2, \"parallel_mode\": \"hybrid_parallel\", \"dataset_strategy\": [[2]]}",
-     "c.json:1:55: dataset_strategy: a list says nothing with parallel_mode \"hybrid_parallel\" (c.json:1), where shapes are those of one "
+     "c.json:1:55: dataset_strategy: a list says nothing with parallel_mode \"hybrid_parallel\" (c.json:1), where "
+         "shapes are those of one "
      "rank's part [110]\n"},
     {"{\"device_num\": 8, \"parallel_mode\": \"data_parallel\",\n \"global_rank\": 8}",
      "c.json:2:2: global_rank 8 (c.json:2) must be below device_num 8 (c.json:1) [110]\n"},
@@ -189,23 +206,28 @@ static const struct {
     {"{\"device_num\": 8, \"parallel_mode\": \"data_parallel\", \"pipeline_stages\": 3}",
      "c.json:1:53: pipeline_stages 3 (c.json:1) must divide device_num 8 (c.json:1) [110]\n"},
     {"{\"full_batch\": true, \"dataset_strategy\": \"data_parallel\"}",
-     "c.json:1:22: dataset_strategy \"data_parallel\" (c.json:1) contradicts full_batch true (c.json:1); give one of them [110]\n"},
+     "c.json:1:22: dataset_strategy \"data_parallel\" (c.json:1) contradicts full_batch true (c.json:1); give one of "
+         "them [110]\n"},
     {"{\"device_num\": 4, \"parallel_mode\": \"data_parallel\", \"dataset_strategy\": [[4], [3, 1]]}",
-     "c.json:1:53: dataset_strategy: input 1 is cut into 3 parts, which does not divide device_num 4 (c.json:1) [109]\n"},
+     "c.json:1:53: dataset_strategy: input 1 is cut into 3 parts, which does not divide device_num 4 (c.json:1) "
+         "[109]\n"},
     {"{\"all_reduce_fusion_config\": [20], \"comm_fusion\": {\"allreduce\": {\"mode\": \"index\", \"config\": [21]}}}",
-     "c.json:1:2: all_reduce_fusion_config [20] (c.json:1) contradicts comm_fusion.allreduce; give one of them [110]\n"},
+     "c.json:1:2: all_reduce_fusion_config [20] (c.json:1) contradicts comm_fusion.allreduce; give one of them "
+         "[110]\n"},
     {"{\"enable_parallel_optimizer\": false, \"zero\": 1}",
      "c.json:1:38: zero 1 (c.json:1) contradicts enable_parallel_optimizer false (c.json:1); give one of them [110]\n"},
     {"{\"zero\": 1, \"parallel_optimizer_config\": {\"gradient_accumulation_shard\": true}}",
      "c.json:1:2: zero 1 (c.json:1) contradicts gradient_accumulation_shard in parallel_optimizer_config "
      "{\"gradient_accumulation_shard\":true} (c.json:1); it is true with stage 2 and 3 [110]\n"},
     {"{\"zero\": 2, \"device_num\": 2, \"parallel_mode\": \"hybrid_parallel\"}",
-     "c.json:1:2: zero 2 (c.json:1): not supported yet with parallel_mode \"hybrid_parallel\" (c.json:1), whose program is one rank's "
+     "c.json:1:2: zero 2 (c.json:1): not supported yet with parallel_mode \"hybrid_parallel\" (c.json:1), whose "
+         "program is one rank's "
      "[111]\n"},
     {"{\"loss_scale\": 0.5, \"compute_type\": \"fp16\", \"loss_scale_config\": {\"windows\": 3, \"factor\": \"2\"}}",
      "c.json:1:2: loss_scale: must be a number, at least 1 or dynamic, not 0.5 [110]\n"
      "c.json:1:21: compute_type: must be f32, bf16 or f16 (did you mean f16?), not \"fp16\" [110]\n"
-     "c.json:1:45: loss_scale_config: unknown key 'windows'; expected init, window or factor (did you mean window?) [110]\n"
+     "c.json:1:45: loss_scale_config: unknown key 'windows'; expected init, window or factor (did you mean window?) "
+         "[110]\n"
      "c.json:1:45: loss_scale_config.factor: must be a number from 1 to 65536, not \"2\" [110]\n"},
     /* recognised, not honoured */
     {"{\"post_validation\": false, \"elastic\": true}",
@@ -228,7 +250,9 @@ static void test_bad_input(void **state) {
 static void test_supported_values_may_be_given(void **state) {
   (void)state;
   fixture f = begin();
-  assert_true(RUN("{\"zero\": 0, \"search_mode\": \"sharding_propagation\", \"pipeline_stages\": 1, \"loss_scale\": 1.0, \"comm_fusion\": null}"));
+  assert_true(
+      RUN("{\"zero\": 0, \"search_mode\": \"sharding_propagation\", \"pipeline_stages\": 1, \"loss_scale\": 1.0, "
+          "\"comm_fusion\": null}"));
   assert_string_equal(messages(&f), "");
   end(&f);
 }
@@ -241,8 +265,10 @@ static void test_parallel_optimizer(void **state) {
     {"{\"zero\": 3}", 3, 64},
     {"{\"enable_parallel_optimizer\": true}", 1, 64},
     {"{\"enable_parallel_optimizer\": true, \"zero\": 2}", 2, 64},
-    {"{\"enable_parallel_optimizer\": true, \"parallel_optimizer_config\": {\"gradient_accumulation_shard\": true}}", 2, 64},
-    {"{\"zero\": 1, \"parallel_optimizer_config\": {\"gradient_accumulation_shard\": false, \"parallel_optimizer_threshold\": 0}}", 1, 0},
+    {"{\"enable_parallel_optimizer\": true, \"parallel_optimizer_config\": {\"gradient_accumulation_shard\": true}}", 2,
+     64},
+    {"{\"zero\": 1, \"parallel_optimizer_config\": {\"gradient_accumulation_shard\": false, "
+     "\"parallel_optimizer_threshold\": 0}}", 1, 0},
   };
   for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
     fixture f = begin();
@@ -259,9 +285,13 @@ static void test_fusion_is_completed(void **state) {
   (void)state;
   static const struct { const char *given, *json; } cases[] = {
     {"{\"comm_fusion\": {}}",
-     "{\"allreduce\":{\"mode\":\"auto\",\"config\":null},\"allgather\":{\"mode\":\"auto\",\"config\":null},\"reducescatter\":{\"mode\":\"auto\",\"config\":null},\"openstate\":true}"},
-    {"{\"comm_fusion\": {\"openstate\": false, \"allgather\": {\"mode\": \"size\", \"config\": [1, 25]}}, \"all_reduce_fusion_config\": []}",
-     "{\"openstate\":false,\"allgather\":{\"mode\":\"size\",\"config\":[1,25]},\"allreduce\":{\"mode\":\"index\",\"config\":[]},\"reducescatter\":{\"mode\":\"auto\",\"config\":null}}"},
+     "{\"allreduce\":{\"mode\":\"auto\",\"config\":null},\"allgather\":{\"mode\":\"auto\",\"config\":null},"
+     "\"reducescatter\":{\"mode\":\"auto\",\"config\":null},\"openstate\":true}"},
+    {"{\"comm_fusion\": {\"openstate\": false, \"allgather\": {\"mode\": \"size\", \"config\": [1, 25]}}, "
+     "\"all_reduce_fusion_config\": []}",
+     "{\"openstate\":false,\"allgather\":{\"mode\":\"size\",\"config\":[1,25]},"
+     "\"allreduce\":{\"mode\":\"index\",\"config\":[]},"
+     "\"reducescatter\":{\"mode\":\"auto\",\"config\":null}}"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     fixture f = begin();
@@ -306,7 +336,9 @@ static void test_old_name(void **state) {
 /* Memory that runs out anywhere is an error, never a crash; nothing leaks (asan). */
 static bool read_it(msc_context *ctx, void *arg) {
   (void)ctx;
-  return read_text(arg, "{\"mesh\": {\"dp\": 2, \"tp\": 4}, \"device_num\": 8, \"parallel_mode\": \"auto_parallel\"}") && msc_config_check(((fixture *)arg)->config);
+  return read_text(arg,
+                   "{\"mesh\": {\"dp\": 2, \"tp\": 4}, \"device_num\": 8, \"parallel_mode\": \"auto_parallel\"}") &&
+         msc_config_check(((fixture *)arg)->config);
 }
 
 static void *failing_realloc(void *user, void *ptr, size_t old_bytes, size_t bytes) {

@@ -1,6 +1,6 @@
-/* Random training graphs, partitioned, with one collective less or one twice: the verifier refuses them.  The few that it lets
- * through are as right as before, as a full sum that needs its elements in no other place, or a change that the next one makes just
- * as well: they are executed to prove it.
+/* Random training graphs, partitioned, with one collective less or one twice: the verifier refuses them.  The few that
+ * it lets through are as right as before, as a full sum that needs its elements in no other place, or a change that the
+ * next one makes just as well: they are executed to prove it.
  *
  *   MUTATED=1000 build/tests/passes/mutation        that many programs, every collective of each
  *   MUTATED_SEED=17 build/tests/passes/mutation     one of them, with its text and what was not refused */
@@ -24,7 +24,9 @@ typedef struct {
 
 /* ---- mutation ---- */
 
-static bool communicates(const msc_op *op) { return (msc_info(op)->flags & MSC_COLLECTIVE) && op->out[0].type->layout && msc_has_uses(&op->out[0]); }
+static bool communicates(const msc_op *op) {
+  return (msc_info(op)->flags & MSC_COLLECTIVE) && op->out[0].type->layout && msc_has_uses(&op->out[0]);
+}
 
 typedef struct {
   size_t num;
@@ -36,7 +38,8 @@ typedef struct {
 
 static uses uses_of(const msc_value *v) {
   uses all = {0};
-  for (const msc_use *u = v->uses; u && all.num < MAX_USES; u = u->next) all.use[all.num].user = u->user, all.use[all.num++].operand = (size_t)(u - u->user->in);
+  for (const msc_use *u = v->uses; u && all.num < MAX_USES; u = u->next)
+    all.use[all.num].user = u->user, all.use[all.num++].operand = (size_t)(u - u->user->in);
   return all;
 }
 
@@ -67,7 +70,8 @@ static msc_tensor input(random_graph *g, msc_arena *a, const msc_func *f, size_t
 
 /* NULL: it does not run. */
 static const msc_tensor *results(random_graph *g, msc_arena *a, msc_func *f) {
-  msc_tensor *args = msc_new_array(a, msc_tensor, f->body->num_args + 1), *out = msc_new_array(a, msc_tensor, f->body->last->num_in + 1);
+  msc_tensor *args = msc_new_array(a, msc_tensor, f->body->num_args + 1),
+             *out = msc_new_array(a, msc_tensor, f->body->last->num_in + 1);
   for (size_t i = 0; i < f->body->num_args; i++) args[i] = input(g, a, f, i);
   return msc_interpret_ranks(f, a, args, out) ? out : NULL;
 }
@@ -98,7 +102,8 @@ static void judge(tally *t, random_graph *g, msc_op *op, const uses *all, msc_va
   t->accepted += accepted;
   if (accepted && !same_results(g, f, results(g, a, f), mutated)) {
     t->wrong++;
-    print_message("%s: %s of %s%s%s is not refused\n", f->name, what, msc_kind_name(op->kind), op->name ? " for " : "", op->name ? op->name : "");
+    print_message("%s: %s of %s%s%s is not refused\n", f->name, what, msc_kind_name(op->kind), op->name ? " for " : "",
+                  op->name ? op->name : "");
   }
   msc_arena_free(a);
 }
@@ -155,7 +160,8 @@ static void mutants_are_refused(void **state) {
   tally t = {0};
   if (only) one_program(&t, strtoull(only, NULL, 10), true);
   for (uint64_t seed = 1; !only && t.programs < programs; seed++) one_program(&t, seed, false);
-  print_message("%d programs, %d mutants, %d not refused, %d of them wrong\n", t.programs, t.mutants, t.accepted, t.wrong);
+  print_message("%d programs, %d mutants, %d not refused, %d of them wrong\n", t.programs, t.mutants, t.accepted,
+                t.wrong);
   assert_int_equal(t.wrong, 0);
   if (!only) assert_true(t.accepted * 50 <= t.mutants); /* mostly one of two steps, which the other does as well */
 }

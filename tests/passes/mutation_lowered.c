@@ -1,6 +1,7 @@
-/* Random training graphs, compiled to the end, micro-batches and pipelines among them: what the passes make is sound.  Then one
- * number of it is changed: a place, the size of scratch, a message's.  The check refuses it; a place that it lets through is as right as
- * before, which a second check of another kind says: one that marks every byte with the value that lies there.
+/* Random training graphs, compiled to the end, micro-batches and pipelines among them: what the passes make is sound.
+ * Then one number of it is changed: a place, the size of scratch, a message's.  The check refuses it; a place that it
+ * lets through is as right as before, which a second check of another kind says: one that marks every byte with the
+ * value that lies there.
  *
  *   LOWERED=1000 build/tests/passes/mutation_lowered        that many programs
  *   LOWERED_SEED=17 build/tests/passes/mutation_lowered     one of them, with its text and what was not refused */
@@ -47,7 +48,9 @@ typedef struct {
   bool wrong, unsure; /* unsure: an op that works in place, where only its kernel knows */
 } marking;
 
-static bool has_place(const msc_value *v) { return !v->def || (v->def->kind != OP_constant && !msc_runs_in_tiles(v->def)); }
+static bool has_place(const msc_value *v) {
+  return !v->def || (v->def->kind != OP_constant && !msc_runs_in_tiles(v->def));
+}
 
 static bool is_view(const msc_op *op) { return op->kind == OP_reshape || op->kind == OP_flatten; }
 
@@ -128,14 +131,16 @@ static void run_op(marking *k, const msc_op *op) {
   for (int64_t i = 0; !k->wrong && i < bytes; i++) k->wrong = k->byte[0][work->i + i] != UINT32_MAX - op->id;
 }
 
-/* What still reads when this op writes: a tiled product, or a collective beside it.  Collectives themselves run one after the other:
- * what the next one wrote over is no longer read. */
+/* What still reads when this op writes: a tiled product, or a collective beside it.  Collectives themselves run one
+ * after the other: what the next one wrote over is no longer read. */
 static void look_at_readers(marking *k, const msc_op *now, const uint32_t *end) {
   bool same;
   for (const msc_op *op = now->prev; op; op = op->prev)
     for (size_t i = 0; end[op->id] >= now->id && (op->kind != OP_comm || now->kind != OP_comm) && i < op->num_in; i++)
       for (size_t o = 0; o < now->num_out; o++)
-        if (has_place(op->in[i].value) && has_place(&now->out[o]) && k->of[op->in[i].value->id] && is_there(k, op->in[i].value)) k->wrong |= meet(op->in[i].value, &now->out[o], &same);
+        if (has_place(op->in[i].value) && has_place(&now->out[o]) && k->of[op->in[i].value->id] &&
+            is_there(k, op->in[i].value))
+          k->wrong |= meet(op->in[i].value, &now->out[o], &same);
 }
 
 static void run_return(marking *k, const msc_op *ret) {
@@ -181,7 +186,9 @@ static void judge(tally *t, msc_func *f, const msc_op *op, const char *what, int
   t->accepted += accepted;
   if (accepted && v == WRONG) t->wrong++;
   if (!accepted && v == RIGHT) t->needless++;
-  if (accepted ? v == WRONG : v == RIGHT) print_message("%s: %s of %s, %" PRId64 " instead of %" PRId64 ", is %srefused\n", f->name, what, msc_kind_name(op->kind), to, from, accepted ? "not " : "");
+  if (accepted ? v == WRONG : v == RIGHT)
+    print_message("%s: %s of %s, %" PRId64 " instead of %" PRId64 ", is %srefused\n", f->name, what,
+                  msc_kind_name(op->kind), to, from, accepted ? "not " : "");
   msc_arena_free(arena);
 }
 
@@ -245,7 +252,8 @@ static msc_tensor input(random_graph *g, msc_arena *a, const msc_func *f, size_t
 
 /* NULL: it does not run. */
 static const msc_tensor *results(random_graph *g, msc_arena *a, msc_func *f) {
-  msc_tensor *args = msc_new_array(a, msc_tensor, f->body->num_args + 1), *out = msc_new_array(a, msc_tensor, f->body->last->num_in + 1);
+  msc_tensor *args = msc_new_array(a, msc_tensor, f->body->num_args + 1),
+             *out = msc_new_array(a, msc_tensor, f->body->last->num_in + 1);
   for (size_t i = 0; i < f->body->num_args; i++) args[i] = input(g, a, f, i);
   return msc_interpret_ranks(f, a, args, out) ? out : NULL;
 }
@@ -330,10 +338,13 @@ static attributes attributes_of(random_graph *g, msc_op *op) {
   return c;
 }
 
-static void set_text(random_graph *g, msc_op *op, const char *name, const char *text) { msc_op_set(op, name, msc_str(g->ctx, text)); }
+static void set_text(random_graph *g, msc_op *op, const char *name, const char *text) {
+  msc_op_set(op, name, msc_str(g->ctx, text));
+}
 
 static void change_comm(tally *t, random_graph *g, msc_op *op) {
-  static const char *const verbs[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute", "exchange", "shard"};
+  static const char *const verbs[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all",
+                                      "permute",    "exchange",   "shard"};
   attributes c = attributes_of(g, op);
   if (strstr(msc_op_str(op, "from"), "partial")) { /* elsewhere nothing is reduced */
     set_text(g, op, "reduction", strcmp(msc_op_str(op, "reduction"), "max") ? "max" : "sum");
@@ -353,7 +364,9 @@ static void change_comm(tally *t, random_graph *g, msc_op *op) {
 /* Another collective of the function says what it changes into what. */
 static void exchange_layouts(tally *t, random_graph *g, msc_op *op) {
   for (msc_op *other = op->block->first; other; other = other->next) {
-    if (other->kind != OP_comm || !msc_op_attr(other, "from") || !strcmp(msc_op_str(other, "from"), msc_op_str(op, "from"))) continue;
+    if (other->kind != OP_comm || !msc_op_attr(other, "from") ||
+        !strcmp(msc_op_str(other, "from"), msc_op_str(op, "from")))
+      continue;
     attributes c = attributes_of(g, op);
     set_text(g, op, "from", msc_op_str(other, "from"));
     set_text(g, op, "to", msc_op_str(other, "to"));
@@ -408,7 +421,10 @@ static bool is_message(const msc_op *op) { return op->kind == OP_stage_send || o
 static void change_number(tally *t, msc_op *op, const char *name, int64_t to) {
   const msc_attr_value old = *msc_op_attr(op, name);
   msc_op_set(op, name, msc_int(to));
-  if (to != old.i) must_refuse(t, op, msc_arena_printf(msc_context_arena(msc_op_ctx(op)), "another %s, %" PRId64 " instead of %" PRId64 ",", name, to, old.i));
+  if (to != old.i)
+    must_refuse(t, op,
+                msc_arena_printf(msc_context_arena(msc_op_ctx(op)), "another %s, %" PRId64 " instead of %" PRId64 ",",
+                                 name, to, old.i));
   msc_op_set(op, name, old);
 }
 
@@ -416,7 +432,8 @@ static void without_send(tally *t, msc_op *op) {
   msc_op *next = op->next;
   msc_op_unlink(op);
   t->mutants++;
-  if (!is_refused(next->block->func->module)) t->accepted++, t->wrong++, print_message("%s: a stage_send less is not refused\n", next->block->func->name);
+  if (!is_refused(next->block->func->module))
+    t->accepted++, t->wrong++, print_message("%s: a stage_send less is not refused\n", next->block->func->name);
   msc_insert_before(next, op);
 }
 
@@ -435,7 +452,8 @@ static void send_other_type(tally *t, msc_op *op) {
 /* Two receipts that are there for each other's values. */
 static void swap_numbers(tally *t, msc_op *a, msc_op *b) {
   const msc_attr_value x = *msc_op_attr(a, "message"), y = *msc_op_attr(b, "message");
-  bool alike = a->name == b->name && a->out[0].type == b->out[0].type && !msc_op_attr(a, "copy") == !msc_op_attr(b, "copy");
+  bool alike =
+      a->name == b->name && a->out[0].type == b->out[0].type && !msc_op_attr(a, "copy") == !msc_op_attr(b, "copy");
   if (alike) return; /* nothing tells them apart */
   msc_op_set(a, "message", y), msc_op_set(b, "message", x);
   must_refuse(t, a, "the message of another");
@@ -464,7 +482,8 @@ static void mutate_lanes(tally *t, msc_module *m) {
     const msc_attr_value *lane = &train->list.v[s];
     for (int less = 0; less < 2 && lane->list.num; less++) {
       size_t fields = MSC_LANE_FIELDS, num = less ? lane->list.num - fields : lane->list.num + fields;
-      msc_attr_value *stage = msc_arena_copy(arena, train->list.v, train->list.num * sizeof *stage), *v = msc_new_array(arena, msc_attr_value, num + 1), lanes = *old;
+      msc_attr_value *stage = msc_arena_copy(arena, train->list.v, train->list.num * sizeof *stage),
+                     *v = msc_new_array(arena, msc_attr_value, num + 1), lanes = *old;
       msc_attr *dict = msc_arena_copy(arena, old->dict.a, old->dict.num * sizeof *dict);
       memcpy(v, lane->list.v, (less ? num : lane->list.num) * sizeof *v);
       if (!less) memcpy(v + lane->list.num, lane->list.v, fields * sizeof *v);
@@ -508,8 +527,10 @@ static bool compiled(tally *t, random_graph *g, msc_context *ctx, uint64_t seed)
   msc_pass_options options = {.from = "fold", .verify = MSC_VERIFY_IR, .config = config};
   bool ok = msc_config_check(config) && msc_run_passes(ctx, g->m, &options);
   bool bug = false;
-  for (const msc_diag *d = ok ? NULL : msc_diags(ctx); d; d = d->next) bug |= d->code == MSC_E_PLAN || d->code == MSC_E_INTERNAL;
-  for (const msc_diag *d = msc_diags(ctx); bug && d; d = d->next) print_error("seed %" PRIu64 ": %s%s%s\n", seed, d->op_name ? d->op_name : "", d->op_name ? ": " : "", d->text);
+  for (const msc_diag *d = ok ? NULL : msc_diags(ctx); d; d = d->next)
+    bug |= d->code == MSC_E_PLAN || d->code == MSC_E_INTERNAL;
+  for (const msc_diag *d = msc_diags(ctx); bug && d; d = d->next)
+    print_error("seed %" PRIu64 ": %s%s%s\n", seed, d->op_name ? d->op_name : "", d->op_name ? ": " : "", d->text);
   t->bugs += bug;
   return ok;
 }
@@ -548,7 +569,8 @@ static void mutants_are_refused(void **state) {
   if (only) one_program(&t, strtoull(only, NULL, 10), true);
   for (uint64_t seed = 1; !only && t.programs < programs; seed++) one_program(&t, seed, false);
   print_message(
-      "%d programs; %d mutants of places and messages, %d not refused; %d of collectives, %d not refused; of all %d wrong; %d refused "
+      "%d programs; %d mutants of places and messages, %d not refused; %d of collectives, %d not refused; of all %d "
+      "wrong; %d refused "
       "though right\n",
       t.programs, t.mutants, t.accepted, t.comms, t.kept_comms, t.wrong, t.needless);
   assert_int_equal(t.bugs, 0);

@@ -41,8 +41,9 @@ static const struct { const char *folder, *allowed; } directions[] = {
 
 /* The dependency-free files that both libraries compile in. */
 static bool is_shared(const char *path) {
-  static const char *const shared[] = {"ir/fbs/flatbuf.h", "ir/layout/box.h",     "ir/abi/philox.h", "ir/abi/builtin.h",
-                                       "ir/abi/hazard.h",  "ir/abi/mailbox.h", "ir/abi/pools.h",  "ir/abi/product.h", "ir/sanitized.h"};
+  static const char *const shared[] = {"ir/fbs/flatbuf.h", "ir/layout/box.h",  "ir/abi/philox.h",
+                                       "ir/abi/builtin.h", "ir/abi/hazard.h",  "ir/abi/mailbox.h",
+                                       "ir/abi/pools.h",   "ir/abi/product.h", "ir/sanitized.h"};
   for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
     if (!strcmp(path, shared[i])) return true;
   return false;
@@ -84,7 +85,8 @@ static void check_folder(const char *folder, const char *allowed, int *out_bad) 
 static void includes_follow_the_road(void **state) {
   (void)state;
   int bad = 0;
-  for (size_t i = 0; i < sizeof directions / sizeof *directions; i++) check_folder(directions[i].folder, directions[i].allowed, &bad);
+  for (size_t i = 0; i < sizeof directions / sizeof *directions; i++)
+    check_folder(directions[i].folder, directions[i].allowed, &bad);
   assert_int_equal(bad, 0);
 }
 

@@ -110,7 +110,11 @@ static void a_bug_leaves_a_reproducer(void **state) {
   (void)state;
   msc_context *ctx;
   told t;
-  assert_false(run(faulty, (msc_pass_options){.passes = "dce", .verify = MSC_VERIFY_NUMERICS, .flags = "--check-numerics", .reproducer = reproducer}, &t, &ctx));
+  assert_false(
+      run(faulty,
+          (msc_pass_options){
+              .passes = "dce", .verify = MSC_VERIFY_NUMERICS, .flags = "--check-numerics", .reproducer = reproducer},
+          &t, &ctx));
   const char *run_line = "// RUN: msc opt --passes=dce --check-numerics %s\n";
   assert_memory_equal(t.reproducer, run_line, strlen(run_line));
   assert_string_equal(t.reproducer + strlen(run_line), faulty);
@@ -134,7 +138,9 @@ static void large_modules_have_no_case_of_their_own(void **state) {
   for (int ops = 800; ops <= 1200; ops += 400) {
     char *text = malloc((size_t)ops * 80 + 500), *at = text;
     at += sprintf(at, "module {\n  \"msc.func\"() ({\n  ^bb0(%%x: tensor<f32>):\n");
-    for (int i = 0; i < ops; i++) at += sprintf(at, "    %%%d = \"msc.exp\"(%%%s%.*d) : (tensor<f32>) -> tensor<f32>\n", i, i ? "" : "x", i ? 1 : 0, i ? i - 1 : 0);
+    for (int i = 0; i < ops; i++)
+      at += sprintf(at, "    %%%d = \"msc.exp\"(%%%s%.*d) : (tensor<f32>) -> tensor<f32>\n", i, i ? "" : "x", i ? 1 : 0,
+                    i ? i - 1 : 0);
     sprintf(at, "    \"msc.return\"(%%%d) : (tensor<f32>) -> ()\n  }) {sym_name = \"f\"} : () -> ()\n}\n", ops - 1);
     msc_context *ctx = msc_context_new(NULL, NULL);
     msc_module *m = msc_parse(ctx, "in.mlir", text, strlen(text));
@@ -169,14 +175,19 @@ static void modules_are_compared_in_everything(void **state) {
   (void)state;
   char text[2048];
   expect_difference(plain, plain, "");
-  expect_difference(plain, edited(text, "\"msc.exp\"(%x)", "\"msc.exp\"(%0)"), "function 'f': op 1 (exp): operands differ");
+  expect_difference(plain, edited(text, "\"msc.exp\"(%x)", "\"msc.exp\"(%0)"),
+                    "function 'f': op 1 (exp): operands differ");
   expect_difference(plain, edited(text, "\"msc.exp\"", "\"msc.log\""), "function 'f': op 1 (exp): kinds differ");
-  expect_difference(plain, edited(text, "\"msc.exp\"(%x)", "\"msc.exp\"(%x) {recompute = true}"), "function 'f': op 1 (exp): attributes differ");
-  expect_difference(plain, edited(text, "(%1) : (tensor<4xf32>)", "(%1, %1) : (tensor<4xf32>, tensor<4xf32>)"), "function 'f': op 2 (return): operand or result counts differ");
+  expect_difference(plain, edited(text, "\"msc.exp\"(%x)", "\"msc.exp\"(%x) {recompute = true}"),
+                    "function 'f': op 1 (exp): attributes differ");
+  expect_difference(plain, edited(text, "(%1) : (tensor<4xf32>)", "(%1, %1) : (tensor<4xf32>, tensor<4xf32>)"),
+                    "function 'f': op 2 (return): operand or result counts differ");
   expect_difference(plain, edited(text, "\"f\"}", "\"g\"}"), "functions 'f' and 'g'");
   expect_difference(plain, edited(text, "\"f\"}", "\"f\", ties = [1]}"), "function 'f': attributes differ");
-  expect_difference(plain, edited(text, "tensor<4xf32>\n    \"", "tensor<4xf32> loc(\"e\")\n    \""), "function 'f': op 1 (exp): names differ");
-  expect_difference(plain, edited(text, "module {", "module attributes {msc.mesh = #msc.mesh<\"d=2\">} {"), "meshes differ");
+  expect_difference(plain, edited(text, "tensor<4xf32>\n    \"", "tensor<4xf32> loc(\"e\")\n    \""),
+                    "function 'f': op 1 (exp): names differ");
+  expect_difference(plain, edited(text, "module {", "module attributes {msc.mesh = #msc.mesh<\"d=2\">} {"),
+                    "meshes differ");
 }
 
 int main(void) {

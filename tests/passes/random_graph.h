@@ -1,5 +1,5 @@
-/* random_graph.h: a seed in; a module with a valid forward function, loss and optimizer, and the configuration to compile it
- * with, out.  The same seed gives the same graph everywhere. */
+/* random_graph.h: a seed in; a module with a valid forward function, loss and optimizer, and the configuration to
+ * compile it with, out.  The same seed gives the same graph everywhere. */
 #ifndef MSC_TESTS_PASSES_RANDOM_GRAPH_H
 #define MSC_TESTS_PASSES_RANDOM_GRAPH_H
 
@@ -62,7 +62,9 @@ static inline int64_t random_size(random_graph *g) {
 
 /* ---- values ---- */
 
-static inline const msc_type *float_type(random_graph *g, int rank, const int64_t *dim) { return msc_type_of(g->ctx, g->dtype, rank, dim, NULL); }
+static inline const msc_type *float_type(random_graph *g, int rank, const int64_t *dim) {
+  return msc_type_of(g->ctx, g->dtype, rank, dim, NULL);
+}
 
 static inline msc_value *new_arg(random_graph *g, const msc_type *t, const char *kind, const char *role) {
   const char *name = msc_intern(g->ctx, msc_arena_printf(g->arena, "%s%zu", kind, g->f->body->num_args));
@@ -94,24 +96,38 @@ static inline bool small(const msc_value *v) { return msc_type_elems(v->type) <=
 
 /* ---- ops ---- */
 
-static inline msc_op *built(random_graph *g, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_out, size_t num_attrs, const msc_attr *attrs) {
+static inline msc_op *built(random_graph *g, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_out,
+                            size_t num_attrs, const msc_attr *attrs) {
   for (size_t i = 0; i < num_in; i++)
     if (!in[i]) return NULL;
   g->b.name = msc_intern(g->ctx, msc_arena_printf(g->arena, "op%d", g->num_ops++));
   return msc_build_with(&g->b, kind, num_in, in, num_out, num_attrs, attrs);
 }
 
-static inline msc_value *op_with(random_graph *g, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_attrs, const msc_attr *attrs) {
+static inline msc_value *op_with(random_graph *g, msc_op_kind kind, size_t num_in, msc_value *const *in,
+                                 size_t num_attrs, const msc_attr *attrs) {
   msc_op *op = built(g, kind, num_in, in, 1, num_attrs, attrs);
   return op ? &op->out[0] : NULL;
 }
 
-static inline msc_value *unary(random_graph *g, msc_op_kind kind, msc_value *x) { return op_with(g, kind, 1, &x, 0, NULL); }
-static inline msc_value *binary(random_graph *g, msc_op_kind kind, msc_value *a, msc_value *b) { return op_with(g, kind, 2, (msc_value *[]){a, b}, 0, NULL); }
-static inline msc_attr ints(random_graph *g, const char *name, int num, const int64_t *v) { return msc_named(g->ctx, name, msc_ints(g->ctx, (size_t)num, v)); }
-static inline msc_attr text(random_graph *g, const char *name, const char *v) { return msc_named(g->ctx, name, msc_str(g->ctx, v)); }
-static inline msc_attr integer(random_graph *g, const char *name, int64_t v) { return msc_named(g->ctx, name, msc_int(v)); }
-static inline msc_attr boolean(random_graph *g, const char *name, bool v) { return msc_named(g->ctx, name, msc_bool(v)); }
+static inline msc_value *unary(random_graph *g, msc_op_kind kind, msc_value *x) {
+  return op_with(g, kind, 1, &x, 0, NULL);
+}
+static inline msc_value *binary(random_graph *g, msc_op_kind kind, msc_value *a, msc_value *b) {
+  return op_with(g, kind, 2, (msc_value *[]){a, b}, 0, NULL);
+}
+static inline msc_attr ints(random_graph *g, const char *name, int num, const int64_t *v) {
+  return msc_named(g->ctx, name, msc_ints(g->ctx, (size_t)num, v));
+}
+static inline msc_attr text(random_graph *g, const char *name, const char *v) {
+  return msc_named(g->ctx, name, msc_str(g->ctx, v));
+}
+static inline msc_attr integer(random_graph *g, const char *name, int64_t v) {
+  return msc_named(g->ctx, name, msc_int(v));
+}
+static inline msc_attr boolean(random_graph *g, const char *name, bool v) {
+  return msc_named(g->ctx, name, msc_bool(v));
+}
 
 static inline msc_value *scalar(random_graph *g, double v) { return msc_build_scalar(&g->b, g->dtype, v); }
 
@@ -119,13 +135,17 @@ static inline msc_value *scalar(random_graph *g, double v) { return msc_build_sc
 static inline msc_value *table(random_graph *g, int rank, const int64_t *dim) {
   msc_tensor t = msc_tensor_new(g->arena, float_type(g, rank, dim));
   for (int64_t i = 0, n = msc_type_elems(t.type); i < n; i++) msc_tensor_set(&t, i, (double)(below(g, 33) - 16) / 16);
-  msc_attr value = msc_named(g->ctx, "value", (msc_attr_value){.kind = MSC_ATTR_DENSE, .dense = {t.type, t.data, (size_t)msc_type_bytes(t.type)}});
+  msc_attr value =
+      msc_named(g->ctx, "value",
+                (msc_attr_value){.kind = MSC_ATTR_DENSE, .dense = {t.type, t.data, (size_t)msc_type_bytes(t.type)}});
   return op_with(g, OP_constant, 0, NULL, 1, &value);
 }
 
 /* ---- elementwise ---- */
 
-static inline msc_value *positive(random_graph *g, msc_value *x) { return binary(g, OP_add, unary(g, OP_abs, x), scalar(g, 0.5)); }
+static inline msc_value *positive(random_graph *g, msc_value *x) {
+  return binary(g, OP_add, unary(g, OP_abs, x), scalar(g, 0.5));
+}
 
 static inline msc_value *make_unary(random_graph *g, msc_value *x) {
   static const msc_op_kind kinds[] = {OP_neg, OP_tanh, OP_erf, OP_sigmoid, OP_relu, OP_silu, OP_abs, OP_sin, OP_cos};
@@ -157,7 +177,8 @@ static inline bool broadcasts(const msc_value *a, const msc_value *b) {
   int most = a->type->rank > b->type->rank ? a->type->rank : b->type->rank;
   int64_t elems = 1;
   for (int d = 1; d <= most; d++) {
-    int64_t x = d <= a->type->rank ? a->type->dim[a->type->rank - d] : 1, y = d <= b->type->rank ? b->type->dim[b->type->rank - d] : 1;
+    int64_t x = d <= a->type->rank ? a->type->dim[a->type->rank - d] : 1,
+            y = d <= b->type->rank ? b->type->dim[b->type->rank - d] : 1;
     if (x != y && x != 1 && y != 1) return false;
     elems *= x > y ? x : y;
   }
@@ -169,7 +190,8 @@ static inline msc_value *partner(random_graph *g, msc_value *x) {
   int64_t dim[MSC_MAX_RANK];
   for (int tries = 0; tries < 6; tries++) {
     msc_value *v = g->pool[below(g, g->num_pool)];
-    bool same_batch = !g->keep_batch || (v->type->rank == x->type->rank && v->type->rank && v->type->dim[0] == x->type->dim[0]);
+    bool same_batch =
+        !g->keep_batch || (v->type->rank == x->type->rank && v->type->rank && v->type->dim[0] == x->type->dim[0]);
     if (same_batch && broadcasts(x, v) && chance(g, 70)) return v;
   }
   int rank = like_shape(g, x, dim);
@@ -205,7 +227,8 @@ static inline msc_value *make_select(random_graph *g, msc_value *x) {
   static const char *const predicates[] = {"lt", "le", "gt", "ge", "ne"};
   msc_value *y = partner(g, x);
   msc_attr predicate = text(g, "predicate", predicates[below(g, 5)]);
-  msc_value *c = y ? op_with(g, OP_compare, 2, (msc_value *[]){x, chance(g, 50) ? scalar(g, 0.0625) : y}, 1, &predicate) : NULL;
+  msc_value *c =
+      y ? op_with(g, OP_compare, 2, (msc_value *[]){x, chance(g, 50) ? scalar(g, 0.0625) : y}, 1, &predicate) : NULL;
   if (!c) return NULL;
   if (g->num_outputs < 3 && chance(g, 30)) g->output[g->num_outputs++] = c;
   msc_value *z = unary(g, OP_neg, x);
@@ -213,7 +236,11 @@ static inline msc_value *make_select(random_graph *g, msc_value *x) {
 }
 
 static inline msc_value *make_cast(random_graph *g, msc_value *x) {
-  msc_attr to = text(g, "dtype", chance(g, 60) ? "i32" : g->dtype == MSC_F64 ? "f32" : "f64"), back = text(g, "dtype", msc_dtype_name(g->dtype));
+  msc_attr to = text(g, "dtype",
+                     chance(g, 60)         ? "i32"
+                     : g->dtype == MSC_F64 ? "f32"
+                                           : "f64"),
+           back = text(g, "dtype", msc_dtype_name(g->dtype));
   if (g->narrow && chance(g, 50)) to = text(g, "dtype", "bf16");
   bool whole = !strcmp(to.value.s, "i32"); /* no gradient goes through it: it must not stay alone */
   msc_value *c = op_with(g, OP_cast, 1, (msc_value *[]){whole ? binary(g, OP_mul, x, scalar(g, 3.3)) : x}, 1, &to);
@@ -229,7 +256,9 @@ static inline msc_value *make_cast(random_graph *g, msc_value *x) {
 static inline msc_value *shared_parameter(random_graph *g, int64_t rows, int64_t columns) {
   for (size_t i = 0; i < g->f->body->num_args; i++) {
     msc_value *v = g->f->body->args[i];
-    if (msc_arg_role(g->f, i) == MSC_ROLE_PARAMETER && v->type->rank == 2 && v->type->dim[0] == rows && v->type->dim[1] == columns && chance(g, 60)) return v;
+    if (msc_arg_role(g->f, i) == MSC_ROLE_PARAMETER && v->type->rank == 2 && v->type->dim[0] == rows &&
+        v->type->dim[1] == columns && chance(g, 60))
+      return v;
   }
   return NULL;
 }
@@ -262,7 +291,9 @@ static inline msc_value *make_einsum(random_graph *g, msc_value *x) {
   for (int d = 0; d < rank; d++)
     if (d != k || keeps) result[num++] = "abc"[d];
   result[num++] = turned ? 'z' : 'y', result[num++] = turned ? 'y' : 'z';
-  msc_attr equation = msc_named(g->ctx, "equation", msc_str(g->ctx, msc_arena_printf(msc_context_arena(g->ctx), "%.*s,%cyz->%s", rank, "abc", "abc"[k], result)));
+  msc_attr equation = msc_named(
+      g->ctx, "equation",
+      msc_str(g->ctx, msc_arena_printf(msc_context_arena(g->ctx), "%.*s,%cyz->%s", rank, "abc", "abc"[k], result)));
   return op_with(g, OP_einsum, 2, (msc_value *[]){x, w}, 1, &equation);
 }
 
@@ -285,7 +316,8 @@ static inline msc_value *make_reshape(random_graph *g, msc_value *x) {
   for (int d = 0; d < x->type->rank; d++) {
     int64_t n = x->type->dim[d], part = (int64_t[]){2, 3, 4}[below(g, 3)];
     if (rank > first && chance(g, 35)) dim[rank - 1] *= n;
-    else if (d >= first && n % part == 0 && n > part && chance(g, 30) && rank + 2 < 5) dim[rank++] = part, dim[rank++] = n / part;
+    else if (d >= first && n % part == 0 && n > part && chance(g, 30) && rank + 2 < 5)
+      dim[rank++] = part, dim[rank++] = n / part;
     else dim[rank++] = n;
   }
   if (rank < 5 && chance(g, 10)) dim[rank++] = 1;
@@ -329,7 +361,8 @@ static inline msc_value *make_concat(random_graph *g, msc_value *x) {
 static inline msc_value *make_split(random_graph *g, msc_value *x) {
   int at = free_dim(g, x);
   if (at < 0 || x->type->dim[at] < 2) return NULL;
-  int64_t n = x->type->dim[at], one = n % 2 == 0 && chance(g, 60) ? n / 2 : 1 + below(g, (int)n - 1), sizes[2] = {one, n - one};
+  int64_t n = x->type->dim[at], one = n % 2 == 0 && chance(g, 60) ? n / 2 : 1 + below(g, (int)n - 1),
+          sizes[2] = {one, n - one};
   msc_attr attrs[] = {integer(g, "dim", at), ints(g, "sizes", 2, sizes)};
   msc_op *op = built(g, OP_split, 1, &x, 2, 2, attrs);
   if (!op) return NULL;
@@ -347,7 +380,8 @@ static inline msc_value *make_slice(random_graph *g, msc_value *x) {
     limit[d] = cut ? n - below(g, n / 2) : n;
     stride[d] = cut && chance(g, 30) ? 2 : 1;
   }
-  msc_attr attrs[] = {ints(g, "start", x->type->rank, start), ints(g, "limit", x->type->rank, limit), ints(g, "stride", x->type->rank, stride)};
+  msc_attr attrs[] = {ints(g, "start", x->type->rank, start), ints(g, "limit", x->type->rank, limit),
+                      ints(g, "stride", x->type->rank, stride)};
   return op_with(g, OP_slice, 1, &x, chance(g, 50) ? 3 : 2, attrs);
 }
 
@@ -359,7 +393,8 @@ static inline msc_value *make_pad(random_graph *g, msc_value *x) {
     low[d] = free && chance(g, 25) ? below(g, 3) : 0;
     high[d] = free && chance(g, 25) ? below(g, 4) : 0;
   }
-  msc_attr attrs[] = {ints(g, "low", x->type->rank, low), ints(g, "high", x->type->rank, high), msc_named(g->ctx, "value", msc_float(chance(g, 50) ? 0.5 : 0))};
+  msc_attr attrs[] = {ints(g, "low", x->type->rank, low), ints(g, "high", x->type->rank, high),
+                      msc_named(g->ctx, "value", msc_float(chance(g, 50) ? 0.5 : 0))};
   return op_with(g, OP_pad, 1, &x, 3, attrs);
 }
 
@@ -401,7 +436,8 @@ static inline msc_value *make_indexed(random_graph *g, msc_value *x) {
   int at = free_dim(g, x), rank = x->type->rank;
   if (chance(g, 35)) {
     const int64_t shape[3] = {random_size(g), 3, 4}, one[2] = {g->batch, 2};
-    msc_value *t = new_parameter(g, 3, shape), *i = t ? new_indices(g, 2, one, shape[0] < 3 ? shape[0] : 3, "data") : NULL;
+    msc_value *t = new_parameter(g, 3, shape),
+              *i = t ? new_indices(g, 2, one, shape[0] < 3 ? shape[0] : 3, "data") : NULL;
     return i ? binary(g, OP_gather_nd, t, i) : NULL;
   }
   if (at < 0 || !small(x)) return NULL;
@@ -424,8 +460,10 @@ static inline msc_value *make_indexed(random_graph *g, msc_value *x) {
 static inline msc_value *make_along(random_graph *g, msc_value *x) {
   int at = free_dim(g, x);
   if (at < 0) return NULL;
-  msc_attr attrs[] = {integer(g, "axis", chance(g, 50) ? at : at - x->type->rank), boolean(g, chance(g, 50) ? "exclusive" : "reverse", true)};
-  msc_attr sorting[] = {attrs[0], boolean(g, "descending", chance(g, 50))}, top[] = {attrs[0], integer(g, "k", 1 + below(g, (int)x->type->dim[at]))};
+  msc_attr attrs[] = {integer(g, "axis", chance(g, 50) ? at : at - x->type->rank),
+                      boolean(g, chance(g, 50) ? "exclusive" : "reverse", true)};
+  msc_attr sorting[] = {attrs[0], boolean(g, "descending", chance(g, 50))},
+           top[] = {attrs[0], integer(g, "k", 1 + below(g, (int)x->type->dim[at]))};
   bool sorts = chance(g, 50);
   msc_op *op;
   switch (below(g, 5)) {
@@ -494,13 +532,17 @@ static inline msc_value *make_windows(random_graph *g, msc_value *x) {
   static const msc_op_kind kinds[] = {OP_conv2d, OP_conv2d, OP_conv2d, OP_conv2d_transpose, OP_max_pool, OP_avg_pool};
   msc_op_kind kind = kinds[below(g, 6)];
   if (!(x = as_images(g, x)) || msc_type_elems(x->type) > MAX_ELEMS / 2) return NULL;
-  int64_t n = x->type->dim[1], h = x->type->dim[2], groups = n % 2 == 0 && chance(g, 30) ? 2 : 1, rows = 1 + below(g, 3), apart = chance(g, 20) ? 2 : 1;
-  int64_t step = h % 2 == 0 && chance(g, 30) ? 2 : 1, reach = (rows - 1) * apart, room = reach + 1 - step > 0 ? reach + 1 - step : 0;
-  int64_t low = below(g, (int)room + 1), kernel[2] = {rows, 1}, stride[2] = {step, 1}, dilation[2] = {apart, 1}, padding[4] = {low, room - low, 0, 0};
+  int64_t n = x->type->dim[1], h = x->type->dim[2], groups = n % 2 == 0 && chance(g, 30) ? 2 : 1,
+          rows = 1 + below(g, 3), apart = chance(g, 20) ? 2 : 1;
+  int64_t step = h % 2 == 0 && chance(g, 30) ? 2 : 1, reach = (rows - 1) * apart,
+          room = reach + 1 - step > 0 ? reach + 1 - step : 0;
+  int64_t low = below(g, (int)room + 1), kernel[2] = {rows, 1}, stride[2] = {step, 1}, dilation[2] = {apart, 1},
+          padding[4] = {low, room - low, 0, 0};
   if (chance(g, 15)) padding[1] = 0; /* not aligned */
   if (h + padding[0] + padding[1] <= reach) return NULL;
   bool has_weights = kind == OP_conv2d || kind == OP_conv2d_transpose, up = kind == OP_conv2d_transpose;
-  int64_t size[2] = {(h - 1) * step + reach + 1 - padding[0] - padding[1], x->type->dim[3]}, w[4] = {up ? n : 2 * groups, up ? 2 : n / groups, rows, 1};
+  int64_t size[2] = {(h - 1) * step + reach + 1 - padding[0] - padding[1], x->type->dim[3]},
+          w[4] = {up ? n : 2 * groups, up ? 2 : n / groups, rows, 1};
   if (up && (h * step > size[0] && h * step < size[0] + step)) size[0] = h * step;
   if (size[0] < 1) return NULL;
   msc_attr attrs[6] = {ints(g, "stride", 2, stride), ints(g, "dilation", 2, dilation), ints(g, "padding", 4, padding)};
@@ -514,9 +556,12 @@ static inline msc_value *make_windows(random_graph *g, msc_value *x) {
 typedef msc_value *random_maker(random_graph *g, msc_value *x);
 
 static inline void add_random_op(random_graph *g) {
-  static random_maker *const makers[] = {make_unary, make_unary, make_unary, make_binary, make_binary, make_matmul, make_matmul, make_matmul, make_einsum, make_reshape, make_transpose, make_concat, make_split, make_slice,
-                                         make_pad, make_broadcast, make_gather, make_gather, make_one_hot, make_one_hot, make_source, make_source, make_reduce, make_softmax, make_select, make_cast, make_scores, make_windows, make_windows, make_norm, make_norm,
-                                         make_indexed, make_indexed, make_along, make_along, make_dropout};
+  static random_maker *const makers[] = {
+      make_unary,   make_unary,   make_unary,     make_binary,  make_binary,  make_matmul, make_matmul, make_matmul,
+      make_einsum,  make_reshape, make_transpose, make_concat,  make_split,   make_slice,  make_pad,    make_broadcast,
+      make_gather,  make_gather,  make_one_hot,   make_one_hot, make_source,  make_source, make_reduce, make_softmax,
+      make_select,  make_cast,    make_scores,    make_windows, make_windows, make_norm,   make_norm,   make_indexed,
+      make_indexed, make_along,   make_along,     make_dropout};
   msc_value *v = makers[below(g, sizeof makers / sizeof *makers)](g, picked(g));
   if (v && small(v) && v->type->rank <= 5 && g->num_pool < MAX_POOL) g->pool[g->num_pool++] = v;
 }
@@ -533,7 +578,8 @@ static inline msc_value *reduced(random_graph *g, msc_op_kind kind, msc_value *x
 static inline msc_value *cross_entropy(random_graph *g, msc_value *x, const char *how) {
   const msc_type *t = x->type;
   msc_attr reduction = text(g, "reduction", how);
-  msc_value *labels = chance(g, 70) ? new_indices(g, t->rank - 1, t->dim, t->dim[t->rank - 1], "label") : new_arg(g, t, "y", "label");
+  msc_value *labels =
+      chance(g, 70) ? new_indices(g, t->rank - 1, t->dim, t->dim[t->rank - 1], "label") : new_arg(g, t, "y", "label");
   return op_with(g, OP_softmax_cross_entropy, 2, (msc_value *[]){x, labels}, 1, &reduction);
 }
 
@@ -545,7 +591,8 @@ static inline msc_value *loss_of(random_graph *g, msc_value *x) {
   if (pick < 8) {
     msc_attr reduction = text(g, "reduction", how);
     msc_value *target = new_arg(g, x->type, "y", "label");
-    return op_with(g, chance(g, 50) ? OP_mean_absolute_error : OP_mean_squared_error, 2, (msc_value *[]){x, target}, 1, &reduction);
+    return op_with(g, chance(g, 50) ? OP_mean_absolute_error : OP_mean_squared_error, 2, (msc_value *[]){x, target}, 1,
+                   &reduction);
   }
   return reduced(g, pick == 8 ? OP_reduce_mean : OP_reduce_sum, binary(g, OP_mul, x, x));
 }
@@ -601,13 +648,16 @@ static inline void finish(random_graph *g, msc_value *loss) {
 static inline void set(random_graph *g, const char *setting) { g->setting[g->num_settings++] = setting; }
 
 static inline void choose_mesh(random_graph *g) {
-  static const char *const meshes[] = {"d=2", "d=4", "d=6", "d=8", "dp=2,tp=2", "dp=2,tp=3", "dp=2,tp=2,sp=2", "d=12", "dp=2,tp=4", "tp=3,dp=2"};
+  static const char *const meshes[] = {
+      "d=2", "d=4", "d=6", "d=8", "dp=2,tp=2", "dp=2,tp=3", "dp=2,tp=2,sp=2", "d=12", "dp=2,tp=4", "tp=3,dp=2"};
   bool alone = strcmp(g->mode, "stand_alone") == 0;
   const char *text = alone ? "d=1" : meshes[below(g, sizeof meshes / sizeof *meshes)], *json = "";
   msc_mesh_parse(g->ctx, NULL, text, &g->mesh);
   set(g, msc_arena_printf(g->arena, "device_num=%" PRId64, msc_mesh_size(&g->mesh)));
   g->named_mesh = g->mesh.num_axes > 1;
-  for (int i = 0; i < g->mesh.num_axes; i++) json = msc_arena_printf(g->arena, "%s%s\"%s\":%" PRId64, json, i ? "," : "", g->mesh.axis[i].name, g->mesh.axis[i].size);
+  for (int i = 0; i < g->mesh.num_axes; i++)
+    json = msc_arena_printf(g->arena, "%s%s\"%s\":%" PRId64, json, i ? "," : "", g->mesh.axis[i].name,
+                            g->mesh.axis[i].size);
   if (g->named_mesh) set(g, msc_arena_printf(g->arena, "mesh={%s}", json));
 }
 
@@ -633,7 +683,8 @@ static inline void configure_inputs(random_graph *g) {
     return;
   }
   for (size_t i = 0; i < g->f->body->num_args; i++)
-    if (msc_arg_role(g->f, i) <= MSC_ROLE_MASK) text = msc_arena_printf(g->arena, "%s%s%s", text, *text ? "," : "", legal_parts(g, g->f->body->args[i]->type));
+    if (msc_arg_role(g->f, i) <= MSC_ROLE_MASK)
+      text = msc_arena_printf(g->arena, "%s%s%s", text, *text ? "," : "", legal_parts(g, g->f->body->args[i]->type));
   set(g, msc_arena_printf(g->arena, "dataset_strategy=[%s]", text));
 }
 
@@ -645,7 +696,8 @@ static inline void configure_optimizer(random_graph *g) {
 }
 
 /* Digits on the letters of the op's rule, as many as are drawn and allowed; a tuple's parts are equal. */
-static inline msc_assignment random_assignment(random_graph *g, const msc_rule *rule, const msc_atoms *atoms, bool even) {
+static inline msc_assignment random_assignment(random_graph *g, const msc_rule *rule, const msc_atoms *atoms,
+                                               bool even) {
   msc_assignment a;
   memset(&a, 0, sizeof a);
   for (int k = 0, first = below(g, atoms->num); k < atoms->num; k++) {
@@ -667,7 +719,9 @@ static inline void annotate(random_graph *g, msc_op *op, bool tuples) {
   msc_rule rule;
   msc_atoms atoms;
   msc_attr_value entry[4];
-  if (!msc_rule_of(op, g->arena, &rule) || !rule.num_letters || !rule.num_in || rule.num_in > 4 || !msc_atoms_of(&g->mesh, 0, NULL, &atoms) || !atoms.num) return;
+  if (!msc_rule_of(op, g->arena, &rule) || !rule.num_letters || !rule.num_in || rule.num_in > 4 ||
+      !msc_atoms_of(&g->mesh, 0, NULL, &atoms) || !atoms.num)
+    return;
   msc_assignment a = random_assignment(g, &rule, &atoms, tuples);
   for (size_t t = 0; t < rule.num_in; t++) {
     const msc_layout *l = msc_rule_layout(g->ctx, &g->mesh, &atoms, &rule, &a, t);
@@ -683,12 +737,14 @@ static inline void mark_block(random_graph *g, const char *name) {
   *own = text(g, "name", name);
   for (int skip = below(g, g->num_ops + 1); op && skip > 0; skip--) op = op->next;
   for (int left = 1 + below(g, 8); op && op->kind != OP_return && left > 0; op = op->next, left--)
-    if (op->kind != OP_constant && op->kind != OP_iota) msc_op_set(op, "shard", (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {1, own}});
+    if (op->kind != OP_constant && op->kind != OP_iota)
+      msc_op_set(op, "shard", (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {1, own}});
 }
 
 /* Not with gradients_mean, whose divisor the test puts in front of updates. */
 static inline void configure_precision(random_graph *g) {
-  if (g->narrow && g->dtype == MSC_F32 && chance(g, 70)) set(g, chance(g, 60) ? "compute_type=bf16" : "compute_type=f16");
+  if (g->narrow && g->dtype == MSC_F32 && chance(g, 70))
+    set(g, chance(g, 60) ? "compute_type=bf16" : "compute_type=f16");
   if (g->trains && chance(g, 15)) set(g, chance(g, 70) ? "loss_scale=dynamic" : "loss_scale=8");
 }
 
@@ -715,12 +771,15 @@ static inline void configure(random_graph *g) {
 
 /* How collectives of gradients and parameters go together. */
 static inline void configure_fusion(random_graph *g) {
-  static const char *const modes[] = {"\"mode\":\"size\",\"config\":1", "\"mode\":\"auto\",\"config\":\"optimal\"", "\"mode\":\"index\",\"config\":[1,3]"};
+  static const char *const modes[] = {"\"mode\":\"size\",\"config\":1", "\"mode\":\"auto\",\"config\":\"optimal\"",
+                                      "\"mode\":\"index\",\"config\":[1,3]"};
   static const char *const operators[] = {"allreduce", "allgather", "reducescatter"};
   const char *text = "";
   if (!chance(g, 40)) return;
   for (int i = 0; i < 3; i++)
-    if (chance(g, 60)) text = msc_arena_printf(g->arena, "%s%s\"%s\":{%s}", text, *text ? "," : "", operators[i], modes[below(g, i ? 2 : 3)]);
+    if (chance(g, 60))
+      text = msc_arena_printf(g->arena, "%s%s\"%s\":{%s}", text, *text ? "," : "", operators[i],
+                              modes[below(g, i ? 2 : 3)]);
   set(g, msc_arena_printf(g->arena, "comm_fusion={%s}", text));
 }
 
@@ -735,11 +794,14 @@ static inline void add_inputs(random_graph *g) {
   int rank = 2 + chance(g, 35);
   g->pool[g->num_pool++] = new_arg(g, float_type(g, rank, dim), "x", "data");
   if (!g->keep_batch && chance(g, 10)) msc_arg_set(g->f, 0, "msc.batch_dim", msc_int(chance(g, 50) ? 1 : -1));
-  if (chance(g, 25)) g->pool[g->num_pool++] = new_arg(g, float_type(g, 2, (int64_t[]){g->batch, random_size(g)}), "x", "data");
+  if (chance(g, 25))
+    g->pool[g->num_pool++] = new_arg(g, float_type(g, 2, (int64_t[]){g->batch, random_size(g)}), "x", "data");
 }
 
 static inline void random_graph_make(random_graph *g, msc_context *ctx, uint64_t seed) {
-  static const char *const modes[] = {"stand_alone", "data_parallel", "semi_auto_parallel", "semi_auto_parallel", "auto_parallel", "auto_parallel", "auto_parallel", "semi_auto_parallel", "data_parallel", "auto_parallel"};
+  static const char *const modes[] = {"stand_alone",   "data_parallel", "semi_auto_parallel", "semi_auto_parallel",
+                                      "auto_parallel", "auto_parallel", "auto_parallel",      "semi_auto_parallel",
+                                      "data_parallel", "auto_parallel"};
   memset(g, 0, sizeof *g);
   g->state = seed;
   g->ctx = ctx, g->arena = msc_context_arena(ctx);
@@ -751,7 +813,9 @@ static inline void random_graph_make(random_graph *g, msc_context *ctx, uint64_t
   if (g->narrow && chance(g, 50)) g->dtype = chance(g, 60) ? MSC_BF16 : MSC_F16;
   g->m = msc_module_new(ctx);
   g->f = msc_func_new(g->m, "forward");
-  g->b = (msc_builder){.func = g->f, .block = g->f->body, .loc = msc_loc_of(ctx, &(msc_loc){.file = msc_intern(ctx, "random"), .line = 1})};
+  g->b = (msc_builder){.func = g->f,
+                       .block = g->f->body,
+                       .loc = msc_loc_of(ctx, &(msc_loc){.file = msc_intern(ctx, "random"), .line = 1})};
   add_inputs(g);
   for (int i = 3 + below(g, 18); i > 0; i--) add_random_op(g);
   msc_value *x = make_matmul(g, g->pool[g->num_pool - 1]);

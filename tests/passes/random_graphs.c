@@ -1,10 +1,11 @@
-/* Random training graphs, random configurations: after the pipeline N ranks compute what one device does.  Each graph is executed
- * three times on the same numbers: after training was inserted, on one device; after `redistribute` and after `localize`, on
- * simulated ranks.  With MSC_TEST_SLOW until 10,000 of them have passed.
+/* Random training graphs, random configurations: after the pipeline N ranks compute what one device does.  Each graph
+ * is executed three times on the same numbers: after training was inserted, on one device; after `redistribute` and
+ * after `localize`, on simulated ranks.  With MSC_TEST_SLOW until 10,000 of them have passed.
  *
  *   RANDOM_GRAPHS=5000 build/tests/passes/random_graphs     more of them
  *   RANDOM_GRAPH=1234 build/tests/passes/random_graphs      one of them, with its text (with RANDOM_GRAPHS: the first)
- *   RANDOM_PROGRAM=1234 build/tests/passes/random_graphs    one as a program to be run: a line of JSON about it, then its text */
+ *   RANDOM_PROGRAM=1234 build/tests/passes/random_graphs    one as a program to be run: a line of JSON about it,
+ * then its text */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,12 +44,14 @@ typedef struct {
 
 static const char *flags_text(const problem *p) {
   const char *text = "";
-  for (int i = 0; i < p->g.num_settings; i++) text = msc_arena_printf(p->g.arena, "%s --set '%s'", text, p->g.setting[i]);
+  for (int i = 0; i < p->g.num_settings; i++)
+    text = msc_arena_printf(p->g.arena, "%s --set '%s'", text, p->g.setting[i]);
   return text;
 }
 
 static void print_diags(const problem *p) {
-  for (const msc_diag *d = msc_diags(p->ctx); d; d = d->next) print_error("  %s%s%s\n", d->op_name ? d->op_name : "", d->op_name ? ": " : "", d->text);
+  for (const msc_diag *d = msc_diags(p->ctx); d; d = d->next)
+    print_error("  %s%s%s\n", d->op_name ? d->op_name : "", d->op_name ? ": " : "", d->text);
 }
 
 static outcome failed(const problem *p, const char *what) {
@@ -141,12 +144,14 @@ static double difference(const msc_tensor *x, const msc_tensor *y) {
 }
 
 /* What rounding alone changes: the one device's results when the inputs differ by a few units in the last place. */
-static double sensitivity(problem *p, msc_arena *a, msc_func *one, const named_tensors *want, size_t result, int inputs) {
+static double sensitivity(problem *p, msc_arena *a, msc_func *one, const named_tensors *want, size_t result,
+                          int inputs) {
   double most = 0;
   for (int k = 1; k <= 3; k++) {
     named_tensors other;
     p->noise = k * (p->g.narrow ? 0x1p-9 : p->g.dtype == MSC_F64 ? 0x1p-52 : 0x1p-22);
-    if (run(p, a, one, false, inputs, &other)) most = fmax(most, difference(&want->value[result], &other.value[result]));
+    if (run(p, a, one, false, inputs, &other))
+      most = fmax(most, difference(&want->value[result], &other.value[result]));
     p->noise = 0;
   }
   return most;
@@ -163,12 +168,14 @@ static const char *compare(problem *p, msc_arena *a, msc_func *f, int inputs) {
     if (!other) continue;
     double d = difference(&want->value[i], other), allowed = tolerance(p, &want->value[i]);
     if (d > allowed && d > 50 * sensitivity(p, a, one, want, i, inputs))
-      return msc_arena_printf(p->g.arena, "%s: result %s differs by %g of its largest element", f->name, want->name[i], d);
+      return msc_arena_printf(p->g.arena, "%s: result %s differs by %g of its largest element", f->name, want->name[i],
+                              d);
   }
   return NULL;
 }
 
-/* Differences count when they show on every set of inputs: a tie that rounding decides differs on one of them at most. */
+/* Differences count when they show on every set of inputs: a tie that rounding decides differs on one of
+ * them at most. */
 static const char *check(problem *p, msc_module *m) {
   const char *fault = NULL;
   for (int inputs = 0; inputs < NUM_INPUTS; inputs++) {
@@ -193,7 +200,8 @@ static int64_t replicas_of(msc_func *f, const char *w) {
   return 1;
 }
 
-/* Every gradient by the same number, which aggregate tells; or each by its own, which is told by the layouts before that pass. */
+/* Every gradient by the same number, which aggregate tells; or each by its own, which is told by the layouts
+ * before that pass. */
 static void divide_gradients(problem *p, msc_func *with_layouts, int64_t over) {
   msc_func *train = msc_find_func(p->one, "train");
   for (msc_op *op = train->body->first; op; op = op->next) {
@@ -202,7 +210,8 @@ static void divide_gradients(problem *p, msc_func *with_layouts, int64_t over) {
     int64_t n = over ? over : replicas_of(with_layouts, op->in[0].value->name);
     msc_builder b = {.func = train, .block = train->body, .before = op, .loc = op->loc};
     msc_value *g = op->in[at].value;
-    msc_set_operand(op, at, msc_build(&b, OP_mul, 2, (msc_value *[]){g, msc_build_scalar(&b, g->type->dtype, 1.0 / (double)n)}));
+    msc_set_operand(
+        op, at, msc_build(&b, OP_mul, 2, (msc_value *[]){g, msc_build_scalar(&b, g->type->dtype, 1.0 / (double)n)}));
   }
 }
 
@@ -230,7 +239,9 @@ static bool passes(problem *p, msc_module *m, const char *from, const char *unti
 /* Some drawings are no legal programs: what was reported must be the user's fault, not the compiler's. */
 static outcome refused(problem *p, const char *where) {
   for (const msc_diag *d = msc_diags(p->ctx); d; d = d->next)
-    if (d->severity == MSC_DIAG_ERROR && d->code != MSC_E_STRATEGY && d->code != MSC_E_UNSUPPORTED && d->code != MSC_E_GRADIENT && d->code != MSC_E_OPTIMIZER) return failed(p, where);
+    if (d->severity == MSC_DIAG_ERROR && d->code != MSC_E_STRATEGY && d->code != MSC_E_UNSUPPORTED &&
+        d->code != MSC_E_GRADIENT && d->code != MSC_E_OPTIMIZER)
+      return failed(p, where);
   if (getenv("RANDOM_GRAPH") && !getenv("RANDOM_GRAPHS")) print_diags(p);
   return REFUSED;
 }
@@ -291,14 +302,18 @@ static outcome one_graph(uint64_t seed, coverage *c) {
   return o;
 }
 
-/* An op of training that did not occur with something to cut, or NULL; those that are left: of composites, of stages, after lowering. */
+/* An op of training that did not occur with something to cut, or NULL; those that are left: of composites, of
+ * stages, after lowering. */
 static const char *uncovered(const coverage *c) {
   msc_context *ctx = msc_context_new(NULL, NULL);
   const char *name = NULL;
   for (int k = 0; k < OP_COUNT && !name; k++) {
     unsigned flags = msc_op_info_of(ctx, (msc_op_kind)k)->flags;
-    if (flags & (MSC_COMPOSITE | MSC_LOCAL | MSC_TERMINATOR) || k == OP_accumulate || k == OP_stage_send || k == OP_stage_recv || k == OP_broadcast || k == OP_send || k == OP_recv) continue;
-    if (k == OP_flash_attention || k == OP_flash_attention_grad || k == OP_biased_conv2d) continue; /* of GPUs, made by passes */
+    if (flags & (MSC_COMPOSITE | MSC_LOCAL | MSC_TERMINATOR) || k == OP_accumulate || k == OP_stage_send ||
+        k == OP_stage_recv || k == OP_broadcast || k == OP_send || k == OP_recv)
+      continue;
+    /* of GPUs, made by passes */
+    if (k == OP_flash_attention || k == OP_flash_attention_grad || k == OP_biased_conv2d) continue;
     if ((k == OP_unique || k == OP_assign) && c->seen[k]) continue; /* its one letter stays whole; numbers have none */
     if (!c->cut[k]) name = msc_kind_name((unsigned)k);
   }
@@ -309,14 +324,18 @@ static const char *uncovered(const coverage *c) {
 static void ranks_equal_one_device(void **state) {
   (void)state;
   const char *number = getenv("RANDOM_GRAPHS"), *only = getenv("RANDOM_GRAPH");
-  uint64_t num = number ? strtoull(number, NULL, 10) : only ? 1 : NUM_GRAPHS, first = only ? strtoull(only, NULL, 10) : 1;
+  uint64_t num = number ? strtoull(number, NULL, 10)
+                 : only ? 1
+                        : NUM_GRAPHS,
+           first = only ? strtoull(only, NULL, 10) : 1;
   bool slow = getenv("MSC_TEST_SLOW") && !number && !only;
   int count[3] = {0};
   coverage c = {0};
   uint64_t seed = first;
   while (seed < first + num) count[one_graph(seed++, &c)]++;
   while (slow && count[PASSED] + count[FAILED] < SLOW_GRAPHS) count[one_graph(seed++, &c)]++;
-  while (num == NUM_GRAPHS && seed < first + 3 * num && uncovered(&c)) count[one_graph(seed++, &c)]++; /* a rare op needs some more */
+  /* a rare op needs some more */
+  while (num == NUM_GRAPHS && seed < first + 3 * num && uncovered(&c)) count[one_graph(seed++, &c)]++;
   print_message("%d passed, %d refused, %d failed\n", count[PASSED], count[REFUSED], count[FAILED]);
   assert_int_equal(count[FAILED], 0);
   if (num < NUM_GRAPHS) return;
@@ -337,8 +356,8 @@ static void make_runnable(random_graph *g) {
   }
 }
 
-/* {"trains", "narrow", "dtype", "mode", "settings": [TEXT ..], "inputs": [{"name", "dtype", "below", "shape"} ..]}; integers are from 0
- * to below `below`. */
+/* {"trains", "narrow", "dtype", "mode", "settings": [TEXT ..], "inputs": [{"name", "dtype", "below", "shape"} ..]};
+ * integers are from 0 to below `below`. */
 static void print_facts(const random_graph *g) {
   json_t *inputs = json_array(), *settings = json_array();
   for (int i = 0; i < g->num_settings; i++) json_array_append_new(settings, json_string(g->setting[i]));
@@ -346,11 +365,13 @@ static void print_facts(const random_graph *g) {
     const msc_value *v = g->f->body->args[i];
     json_t *shape = json_array();
     for (int d = 0; d < v->type->rank; d++) json_array_append_new(shape, json_integer(v->type->dim[d]));
-    json_t *input = json_pack("{s:s, s:s, s:I, s:o}", "name", v->name, "dtype", msc_dtype_name(v->type->dtype), "below", (json_int_t)g->max_int[i], "shape", shape);
+    json_t *input = json_pack("{s:s, s:s, s:I, s:o}", "name", v->name, "dtype", msc_dtype_name(v->type->dtype), "below",
+                              (json_int_t)g->max_int[i], "shape", shape);
     if (msc_arg_role(g->f, i) <= MSC_ROLE_MASK) json_array_append_new(inputs, input);
     else json_decref(input);
   }
-  json_t *all = json_pack("{s:b, s:b, s:s, s:s, s:o, s:o}", "trains", g->trains, "narrow", g->narrow, "dtype", msc_dtype_name(g->dtype), "mode", g->mode, "settings", settings, "inputs", inputs);
+  json_t *all = json_pack("{s:b, s:b, s:s, s:s, s:o, s:o}", "trains", g->trains, "narrow", g->narrow, "dtype",
+                          msc_dtype_name(g->dtype), "mode", g->mode, "settings", settings, "inputs", inputs);
   json_dumpf(all, stdout, JSON_COMPACT);
   json_decref(all);
 }

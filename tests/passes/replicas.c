@@ -1,4 +1,5 @@
-/* replicas.c: data_parallel's gradient of the whole batch against the sum (mean) of what replicas compute on their parts. */
+/* replicas.c: data_parallel's gradient of the whole batch against the sum (mean) of what replicas compute
+ * on their parts. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +18,8 @@ static const char *const losses[] = {
     "    %%l = \"msc.reduce_mean\"(%%h) {dims = [0, 1]} : (tensor<%1$dx3xf32>) -> tensor<f32>\n",
     "    %%l = \"msc.reduce_sum\"(%%h) {dims = [0, 1]} : (tensor<%1$dx3xf32>) -> tensor<f32>\n",
     "    %%l = \"msc.softmax_cross_entropy\"(%%h, %%y) : (tensor<%1$dx3xf32>, tensor<%1$dxi32>) -> tensor<f32>\n",
-    "    %%l = \"msc.softmax_cross_entropy\"(%%h, %%y) {reduction = \"sum\"} : (tensor<%1$dx3xf32>, tensor<%1$dxi32>) -> tensor<f32>\n",
+    "    %%l = \"msc.softmax_cross_entropy\"(%%h, %%y) {reduction = \"sum\"} : (tensor<%1$dx3xf32>, tensor<%1$dxi32>) "
+        "-> tensor<f32>\n",
     /* a mean and what every replica has alike */
     "    %%s = \"msc.mul\"(%%w, %%w) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>\n"
     "    %%r = \"msc.reduce_sum\"(%%s) {dims = [0]} : (tensor<3xf32>) -> tensor<f32>\n"
@@ -25,7 +27,8 @@ static const char *const losses[] = {
     "    %%l = \"msc.add\"(%%m, %%r) : (tensor<f32>, tensor<f32>) -> tensor<f32>\n",
     /* the batch contracted by a matrix product */
     "    %%o = \"msc.constant\"() {value = dense<1.0> : tensor<%1$dx1xf32>} : () -> tensor<%1$dx1xf32>\n"
-    "    %%p = \"msc.matmul\"(%%h, %%o) {transpose_a = true} : (tensor<%1$dx3xf32>, tensor<%1$dx1xf32>) -> tensor<3x1xf32>\n"
+    "    %%p = \"msc.matmul\"(%%h, %%o) {transpose_a = true} : (tensor<%1$dx3xf32>, tensor<%1$dx1xf32>) -> "
+        "tensor<3x1xf32>\n"
     "    %%l = \"msc.reduce_sum\"(%%p) {dims = [0, 1]} : (tensor<3x1xf32>) -> tensor<f32>\n",
     /* statistics written by hand: (h - mean) / sqrt(variance + e), then a product */
     "    %%m = \"msc.reduce_mean\"(%%h) {dims = [0], keep_dims = true} : (tensor<%1$dx3xf32>) -> tensor<1x3xf32>\n"
@@ -43,7 +46,8 @@ static const char *const losses[] = {
     "    %%k = \"msc.constant\"() {value = dense<1> : tensor<i32>} : () -> tensor<i32>\n"
     "    %%b = \"msc.compare\"(%%y, %%k) {predicate = \"le\"} : (tensor<%1$dxi32>, tensor<i32>) -> tensor<%1$dxi1>\n"
     "    %%c = \"msc.cast\"(%%b) {dtype = \"f32\"} : (tensor<%1$dxi1>) -> tensor<%1$dxf32>\n"
-    "    %%r = \"msc.softmax_cross_entropy\"(%%h, %%y) {reduction = \"none\"} : (tensor<%1$dx3xf32>, tensor<%1$dxi32>) -> "
+    "    %%r = \"msc.softmax_cross_entropy\"(%%h, %%y) {reduction = \"none\"} : (tensor<%1$dx3xf32>, tensor<%1$dxi32>) "
+        "-> "
     "tensor<%1$dxf32>\n"
     "    %%p = \"msc.mul\"(%%r, %%c) : (tensor<%1$dxf32>, tensor<%1$dxf32>) -> tensor<%1$dxf32>\n"
     "    %%s = \"msc.reduce_sum\"(%%p) {dims = [0]} : (tensor<%1$dxf32>) -> tensor<f32>\n"
@@ -56,19 +60,22 @@ static const char *const losses[] = {
     "    %%q = \"msc.mul\"(%%d, %%h) : (tensor<%1$dx3xf32>, tensor<%1$dx3xf32>) -> tensor<%1$dx3xf32>\n"
     "    %%l = \"msc.reduce_sum\"(%%q) {dims = [0, 1]} : (tensor<%1$dx3xf32>) -> tensor<f32>\n",
     /* what samples have in common, [3,3], and what is made of it */
-    "    %%g = \"msc.matmul\"(%%h, %%h) {transpose_a = true} : (tensor<%1$dx3xf32>, tensor<%1$dx3xf32>) -> tensor<3x3xf32>\n"
+    "    %%g = \"msc.matmul\"(%%h, %%h) {transpose_a = true} : (tensor<%1$dx3xf32>, tensor<%1$dx3xf32>) -> "
+        "tensor<3x3xf32>\n"
     "    %%e = \"msc.exp\"(%%g) : (tensor<3x3xf32>) -> tensor<3x3xf32>\n"
     "    %%tt = \"msc.transpose\"(%%e) {perm = [1, 0]} : (tensor<3x3xf32>) -> tensor<3x3xf32>\n"
     "    %%z = \"msc.concat\"(%%tt, %%g) {dim = 0 : i64} : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<6x3xf32>\n"
     "    %%u = \"msc.slice\"(%%z) {limit = [5, 3], start = [1, 0]} : (tensor<6x3xf32>) -> tensor<4x3xf32>\n"
-    "    %%p = \"msc.matmul\"(%%h, %%u) {transpose_b = true} : (tensor<%1$dx3xf32>, tensor<4x3xf32>) -> tensor<%1$dx4xf32>\n"
+    "    %%p = \"msc.matmul\"(%%h, %%u) {transpose_b = true} : (tensor<%1$dx3xf32>, tensor<4x3xf32>) -> "
+        "tensor<%1$dx4xf32>\n"
     "    %%s = \"msc.layer_norm\"(%%u) : (tensor<4x3xf32>) -> tensor<4x3xf32>\n"
     "    %%w1 = \"msc.reduce_sum\"(%%s) {dims = [1]} : (tensor<4x3xf32>) -> tensor<4xf32>\n"
     "    %%a = \"msc.add\"(%%p, %%w1) : (tensor<%1$dx4xf32>, tensor<4xf32>) -> tensor<%1$dx4xf32>\n"
     "    %%b = \"msc.tanh\"(%%a) : (tensor<%1$dx4xf32>) -> tensor<%1$dx4xf32>\n"
     "    %%l = \"msc.softmax_cross_entropy\"(%%b, %%y) : (tensor<%1$dx4xf32>, tensor<%1$dxi32>) -> tensor<f32>\n",
     /* samples in order, beside the batch as dimension 1, and a mask with a batch dimension that is alike for all */
-    "    %%s:2 = \"msc.sort\"(%%h) {axis = 0 : i64} : (tensor<%1$dx3xf32>) -> (tensor<%1$dx3xf32>, tensor<%1$dx3xi32>)\n"
+    "    %%s:2 = \"msc.sort\"(%%h) {axis = 0 : i64} : (tensor<%1$dx3xf32>) -> (tensor<%1$dx3xf32>, "
+        "tensor<%1$dx3xi32>)\n"
     "    %%tt = \"msc.transpose\"(%%s#0) {perm = [1, 0]} : (tensor<%1$dx3xf32>) -> tensor<3x%1$dxf32>\n"
     "    %%c = \"msc.constant\"() {value = dense<[0.5, 1.5, -1.0]> : tensor<3xf32>} : () -> tensor<3xf32>\n"
     "    %%m = \"msc.broadcast_to\"(%%c) {shape = [%1$d, 3]} : (tensor<3xf32>) -> tensor<%1$dx3xf32>\n"
@@ -87,16 +94,19 @@ static const char *const losses[] = {
 static msc_func *gradient_of(msc_context *ctx, const char *loss, int batch, const msc_config *config) {
   char body[4096], text[8192];
   snprintf(body, sizeof body, loss, batch);
-  snprintf(text, sizeof text,
-           "module {\n  \"msc.func\"() ({\n  ^bb0(%%x: tensor<%1$dx3xf32>, %%y: tensor<%1$dxi32>, %%w: tensor<3xf32>):\n"
-           "    %%t = \"msc.mul\"(%%x, %%w) : (tensor<%1$dx3xf32>, tensor<3xf32>) -> tensor<%1$dx3xf32>\n"
-           "    %%h = \"msc.tanh\"(%%t) : (tensor<%1$dx3xf32>) -> tensor<%1$dx3xf32>\n%2$s"
-           "    \"msc.return\"(%%l) : (tensor<f32>) -> ()\n"
-           "  }) {sym_name = \"forward\", loss = 0 : i64, optimizer = {kind = \"sgd\", lr = 0.1 : f32}, arg_attrs = [{msc.name = \"x\", msc.role = \"data\"},"
-           " {msc.name = \"y\", msc.role = \"label\"}, {msc.name = \"w\", msc.role = \"parameter\"}]} : () -> ()\n}\n",
-           batch, body);
+  snprintf(
+      text, sizeof text,
+      "module {\n  \"msc.func\"() ({\n  ^bb0(%%x: tensor<%1$dx3xf32>, %%y: tensor<%1$dxi32>, %%w: tensor<3xf32>):\n"
+      "    %%t = \"msc.mul\"(%%x, %%w) : (tensor<%1$dx3xf32>, tensor<3xf32>) -> tensor<%1$dx3xf32>\n"
+      "    %%h = \"msc.tanh\"(%%t) : (tensor<%1$dx3xf32>) -> tensor<%1$dx3xf32>\n%2$s"
+      "    \"msc.return\"(%%l) : (tensor<f32>) -> ()\n"
+      "  }) {sym_name = \"forward\", loss = 0 : i64, optimizer = {kind = \"sgd\", lr = 0.1 : f32}, arg_attrs = "
+      "[{msc.name = \"x\", msc.role = \"data\"},"
+      " {msc.name = \"y\", msc.role = \"label\"}, {msc.name = \"w\", msc.role = \"parameter\"}]} : () -> ()\n}\n",
+      batch, body);
   msc_module *m = msc_parse(ctx, "test", text, strlen(text));
-  msc_pass_options options = {.passes = "cross_batch,replica_objective,autodiff", .config = config, .verify = MSC_VERIFY_TEXT};
+  msc_pass_options options = {
+      .passes = "cross_batch,replica_objective,autodiff", .config = config, .verify = MSC_VERIFY_TEXT};
   if (!m || !msc_run_passes(ctx, m, &options)) fail_msg("%s", msc_diags(ctx)->text);
   return m->first;
 }
@@ -130,9 +140,11 @@ static void check(const char *loss, bool mean) {
     loss_sum += l;
     for (int k = 0; k < FEATURES; k++) grad_sum[k] += mean ? g[k] / REPLICAS : g[k];
   }
-  if (fabs(shown - loss_sum / REPLICAS) > 1e-5) fail_msg("loss %g, the replicas' mean is %g: %s", shown, loss_sum / REPLICAS, loss);
+  if (fabs(shown - loss_sum / REPLICAS) > 1e-5)
+    fail_msg("loss %g, the replicas' mean is %g: %s", shown, loss_sum / REPLICAS, loss);
   for (int k = 0; k < FEATURES; k++)
-    if (fabs(grad[k] - grad_sum[k]) > 1e-5) fail_msg("gradient %g, the replicas' is %g: %s", grad[k], grad_sum[k], loss);
+    if (fabs(grad[k] - grad_sum[k]) > 1e-5)
+      fail_msg("gradient %g, the replicas' is %g: %s", grad[k], grad_sum[k], loss);
   msc_context_free(ctx);
 }
 

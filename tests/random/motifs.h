@@ -1,5 +1,5 @@
-/* motifs.h: parts of models as their users write them, out of primitives: norms, rotary, attention, gates, windows, losses.  Each takes a
- * value and gives another one, or NULL where it does not fit; dimension 0 is the batch. */
+/* motifs.h: parts of models as their users write them, out of primitives: norms, rotary, attention, gates, windows,
+ * losses.  Each takes a value and gives another one, or NULL where it does not fit; dimension 0 is the batch. */
 #ifndef MSC_TESTS_RANDOM_MOTIFS_H
 #define MSC_TESTS_RANDOM_MOTIFS_H
 

@@ -1,6 +1,6 @@
-/* oracle.h: what a program's steps give, executed by the interpreter as it was written: gradients and updates are inserted, what nobody
- * reads is gone, as ops that draw are numbered then; nothing is rewritten, fused, ordered or placed.  In f64; and in f32 on inputs that
- * differ in their last place, which says what rounding does. */
+/* oracle.h: what a program's steps give, executed by the interpreter as it was written: gradients and updates are
+ * inserted, what nobody reads is gone, as ops that draw are numbered then; nothing is rewritten, fused, ordered or
+ * placed.  In f64; and in f32 on inputs that differ in their last place, which says what rounding does. */
 #ifndef MSC_TESTS_RANDOM_ORACLE_H
 #define MSC_TESTS_RANDOM_ORACLE_H
 
@@ -236,9 +236,10 @@ static inline msc_module *training_of(const oracle *o, bool ranks, bool wide) {
         has_meaning(o->p->setting[i], ranks && is_data_parallel(o->p)) && !msc_config_set(config, o->p->setting[i]))
       return NULL;
   if (m && wide) widen(m, o->arena);
-  msc_pass_options options = {.passes = "dce,cross_batch,random,replica_objective,precision,loss_scale,autodiff,optimizer",
-                              .verify = MSC_VERIFY_IR,
-                              .config = config};
+  msc_pass_options options = {
+      .passes = "dce,cross_batch,random,replica_objective,precision,loss_scale,autodiff,optimizer",
+      .verify = MSC_VERIFY_IR,
+      .config = config};
   return m && msc_config_check(config) && msc_run_passes(o->ctx, m, &options) ? m : NULL;
 }
 

@@ -1,11 +1,14 @@
-/* Random programs, whole: what their code computes on one rank and on several is what the interpreter finds for the program as it was
- * written, in f64; losses, results, parameters and state after every step, and memory within the plan's bound.
+/* Random programs, whole: what their code computes on one rank and on several is what the interpreter finds for the
+ * program as it was written, in f64; losses, results, parameters and state after every step, and memory within the
+ * plan's bound.
  *
  *   build/tests/random/programs                    some of them, as a test; with MSC_TEST_SLOW more
- *   build/tests/random/programs run FIRST LAST     these seeds; a line for each that fails, and counts; with a fourth word for each that
+ *   build/tests/random/programs run FIRST LAST     these seeds; a line for each that fails, and counts; with a fourth
+ * word for each that
  *                                                  is refused, or decided by rounding, as well
  *   build/tests/random/programs print SEED         one as a file: its settings, then its text
- *   build/tests/random/programs describe SEED      the same in JSON, with the values of its arguments, for tests/random/torch_losses.py
+ *   build/tests/random/programs describe SEED      the same in JSON, with the values of its arguments, for
+ * tests/random/torch_losses.py
  *   build/tests/random/programs case FILE          such a file
  *   build/tests/random/programs shrink SEED|FILE   a smaller one that fails alike */
 #include <glob.h>
@@ -70,7 +73,8 @@ static bool is_narrow(const program *p) {
   return false;
 }
 
-/* Whose gradient goes to the largest element: among values that a narrow type makes equal, kernels that keep more digits choose. */
+/* Whose gradient goes to the largest element: among values that a narrow type makes equal, kernels that keep
+ * more digits choose. */
 static bool chooses_among_narrow(const problem *q) {
   bool chooses = false;
   for (const msc_op *op = q->f->body->first; op; op = op->next)
@@ -129,7 +133,8 @@ static bool compare_steps(problem *q, const story *have, const char *who) {
 
 /* ---- PyTorch's losses ---- */
 
-/* The interpreter's, as recorded of PyTorch: other hands' gradients and optimizers.  Of programs in f32, by their seeds. */
+/* The interpreter's, as recorded of PyTorch: other hands' gradients and optimizers.  Of programs in f32,
+ * by their seeds. */
 static bool agrees_with_recorded(problem *q) {
   double loss[STEPS];
   uint64_t hash;
@@ -158,7 +163,8 @@ static bool take_samples(problem *q, int num) {
   bool narrow = is_narrow(&q->p);
   for (; q->num_samples < num; q->num_samples++) {
     o.number = q->num_samples, o.noise = q->num_samples ? 0x1p-23 : 0;
-    if (narrow) o.noise = q->num_samples < FEW_SAMPLES ? 0x1p-11 : 0x1p-8; /* so much that values may be rounded otherwise */
+    /* so much that values may be rounded otherwise */
+    if (narrow) o.noise = q->num_samples < FEW_SAMPLES ? 0x1p-11 : 0x1p-8;
     MSC_TRY(tell(&o, q->arena, q->ranks, false, &q->rounded[q->num_samples]));
   }
   return true;

@@ -1,4 +1,5 @@
-/* shrink.h: a program that fails in, a smaller one that fails alike out: settings, results, hints, ops and arguments go as long as it does. */
+/* shrink.h: a program that fails in, a smaller one that fails alike out: settings, results, hints, ops and arguments go
+ * as long as it does. */
 #ifndef MSC_TESTS_RANDOM_SHRINK_H
 #define MSC_TESTS_RANDOM_SHRINK_H
 
@@ -131,7 +132,8 @@ static inline void remove_unused(msc_func *f) {
 
 /* ---- trying ---- */
 
-/* The text of p after this change; NULL: there is no such place, or nothing comes of it.  out_more: there may be another place. */
+/* The text of p after this change; NULL: there is no such place, or nothing comes of it.  out_more: there may
+ * be another place. */
 static inline const char *changed_text(msc_arena *keep, const program *p, change_fn *change, int at, bool *out_more) {
   msc_context *ctx = msc_context_new(NULL, NULL);
   msc_module *m = msc_parse(ctx, "random", p->text, strlen(p->text));

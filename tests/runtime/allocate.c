@@ -1,5 +1,5 @@
-/* An interposed allocator: it counts while steps run, which must not allocate; and it fails at the n-th call, for every n, which
- * must end in a status.  What oneDNN and the C library allocate inside is their own affair. */
+/* An interposed allocator: it counts while steps run, which must not allocate; and it fails at the n-th call, for every
+ * n, which must end in a status.  What oneDNN and the C library allocate inside is their own affair. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <setjmp.h>
@@ -45,9 +45,15 @@ static bool note(void *caller) {
 }
 
 NOINLINE void *malloc(size_t bytes) { return note(__builtin_return_address(0)) ? NULL : __libc_malloc(bytes); }
-NOINLINE void *calloc(size_t num, size_t bytes) { return note(__builtin_return_address(0)) ? NULL : __libc_calloc(num, bytes); }
-NOINLINE void *realloc(void *memory, size_t bytes) { return note(__builtin_return_address(0)) ? NULL : __libc_realloc(memory, bytes); }
-NOINLINE void *aligned_alloc(size_t align, size_t bytes) { return note(__builtin_return_address(0)) ? NULL : __libc_memalign(align, bytes); }
+NOINLINE void *calloc(size_t num, size_t bytes) {
+  return note(__builtin_return_address(0)) ? NULL : __libc_calloc(num, bytes);
+}
+NOINLINE void *realloc(void *memory, size_t bytes) {
+  return note(__builtin_return_address(0)) ? NULL : __libc_realloc(memory, bytes);
+}
+NOINLINE void *aligned_alloc(size_t align, size_t bytes) {
+  return note(__builtin_return_address(0)) ? NULL : __libc_memalign(align, bytes);
+}
 
 NOINLINE int posix_memalign(void **out, size_t align, size_t bytes) {
   *out = note(__builtin_return_address(0)) ? NULL : __libc_memalign(align, bytes);
@@ -84,17 +90,31 @@ static char path[] = "/tmp/msc-no-alloc-XXXXXX", weights[64];
 static int make_job(void **state) {
   uint64_t x = BATCH * WIDE * 4;
   call_text calls[] = {
-    {.kind = PLAN_CALL_KIND_MATMUL, .num_buffers = 3, .buffers = {IN(I, 0, x), IN(P, 0, WIDE * WIDE * 4), OUT(S, 0, x)}},
+    {.kind = PLAN_CALL_KIND_MATMUL, .num_buffers = 3, .buffers = {IN(I, 0, x), IN(P, 0, WIDE * WIDE * 4), OUT(S, 0,
+     x)}},
     {.num_buffers = 2, .buffers = {IN(S, 0, x), OUT(S, x, x)}, .extent = BATCH * WIDE, .grain = 1000},
     {.kind = PLAN_CALL_KIND_COLLECTIVE, .num_buffers = 2, .buffers = {IN(S, x, x), OUT(S, 2 * x, x)}},
   };
-  plan_text t = {.num_axes = 1, .axes = {1}, .num_layouts = 4, .layouts = {"2:", "2:0", "2:|0", "0:"}, .num_kernels = 1, .kernel = {{"copy", k_copy, 2, 0, 0}},
-    .num_matmuls = 1, .matmul = {{.batch = 1, .m = BATCH, .n = WIDE, .k = WIDE, .tile_m = 16, .tile_n = 64}},
-    .num_collectives = 1, .collective = {{MSCRT_ALL_REDUCE, 0, 2, {BATCH, WIDE}, 2, 0, 0}},
-    .num_sections = 1, .section = {{"train", 3 * x, 3, calls}}, .persistent = WIDE * WIDE * 4, .input_stride = x,
-    .num_parameters = 1, .parameter = {{"w", 0, 2, {WIDE, WIDE}, 0, IN(P, 0, WIDE * WIDE * 4), "normal:0.1", .loss = false}},
-    .num_inputs = 1, .input = {{"x", 0, 2, {BATCH, WIDE}, 0, IN(I, 0, x), .loss = false}},
-    .num_outputs = 1, .output = {{"loss", 0, 0, {0}, 3, IN(S, 2 * x, 4), .loss = true}}};
+  plan_text t = {.num_axes = 1,
+                 .axes = {1},
+                 .num_layouts = 4,
+                 .layouts = {"2:", "2:0", "2:|0", "0:"},
+                 .num_kernels = 1,
+                 .kernel = {{"copy", k_copy, 2, 0, 0}},
+                 .num_matmuls = 1,
+                 .matmul = {{.batch = 1, .m = BATCH, .n = WIDE, .k = WIDE, .tile_m = 16, .tile_n = 64}},
+                 .num_collectives = 1,
+                 .collective = {{MSCRT_ALL_REDUCE, 0, 2, {BATCH, WIDE}, 2, 0, 0}},
+                 .num_sections = 1,
+                 .section = {{"train", 3 * x, 3, calls}},
+                 .persistent = WIDE * WIDE * 4,
+                 .input_stride = x,
+                 .num_parameters = 1,
+                 .parameter = {{"w", 0, 2, {WIDE, WIDE}, 0, IN(P, 0, WIDE * WIDE * 4), "normal:0.1", .loss = false}},
+                 .num_inputs = 1,
+                 .input = {{"x", 0, 2, {BATCH, WIDE}, 0, IN(I, 0, x), .loss = false}},
+                 .num_outputs = 1,
+                 .output = {{"loss", 0, 0, {0}, 3, IN(S, 2 * x, 4), .loss = true}}};
   static uint8_t file[12 + 200 * WIDE] = {0, 0, 8, 2, 0, 0, 0, 200, 0, 0, WIDE >> 8, 0};
   (void)state;
   FILE *f = fdopen(mkstemp(path), "wb");
@@ -161,7 +181,8 @@ static void every_failure_is_a_status(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(steps_do_not_allocate), cmocka_unit_test(every_failure_is_a_status)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(steps_do_not_allocate),
+                                     cmocka_unit_test(every_failure_is_a_status)};
   return cmocka_run_group_tests(tests, make_job, drop_job);
 }
 #endif

@@ -1,5 +1,5 @@
-/* Collectives between processes: every verb, element type and reduction, odd sizes, groups of several meshes, against values
- * computed element by element; and what the others say when a rank dies, stops, leaves or fails. */
+/* Collectives between processes: every verb, element type and reduction, odd sizes, groups of several meshes, against
+ * values computed element by element; and what the others say when a rank dies, stops, leaves or fails. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,7 +39,8 @@ static const msc_box_layout *layout_of(const msc_box_mesh *mesh, const char *tex
   msc_box_layout *l = &room->layout;
   *l = (msc_box_layout){.rank = rank, .first = room->first, .digit = room->digit};
   for (; *text; text++) {
-    if (*text >= '0' && *text <= '9') room->digit[l->num++] = (msc_digit){(uint32_t)(*text - '0'), 1, (uint32_t)mesh->size[*text - '0']};
+    if (*text >= '0' && *text <= '9')
+      room->digit[l->num++] = (msc_digit){(uint32_t)(*text - '0'), 1, (uint32_t)mesh->size[*text - '0']};
     if (*text == ';') room->first[++d] = (uint8_t)l->num;
     if (*text == '|')
       while (d < rank) room->first[++d] = (uint8_t)l->num;
@@ -50,11 +51,14 @@ static const msc_box_layout *layout_of(const msc_box_mesh *mesh, const char *tex
 }
 
 static void put_value(mscrt_dtype d, void *data, int64_t i, double v) {
-  assert_int_equal(mscrt_convert(d, (char *)data + (size_t)i * mscrt_dtype_bytes(d), 1, mscrt_is_float(d) ? MSCRT_F64 : MSCRT_I64,
-                                 mscrt_is_float(d) ? (void *)&v : (void *)&(int64_t){(int64_t)v}, false, false, 1), MSCRT_CONVERTED);
+  assert_int_equal(
+      mscrt_convert(d, (char *)data + (size_t)i * mscrt_dtype_bytes(d), 1, mscrt_is_float(d) ? MSCRT_F64 : MSCRT_I64,
+                    mscrt_is_float(d) ? (void *)&v : (void *)&(int64_t){(int64_t)v}, false, false, 1),
+      MSCRT_CONVERTED);
 }
 
-/* Integers: products of eight still fit 8 bits.  Floats: large ones of both signs, so that another order of adds is another sum. */
+/* Integers: products of eight still fit 8 bits.  Floats: large ones of both signs, so that another order of adds
+ * is another sum. */
 static double value_at(int64_t element, int64_t partial, mscrt_dtype d) {
   if (d == MSCRT_I1) return (double)((element * 7 + partial) % 3 == 0);
   if (!mscrt_is_float(d)) return (double)((element * 5 + partial * 3) % 2 + 1);
@@ -67,7 +71,10 @@ static double value_at(int64_t element, int64_t partial, mscrt_dtype d) {
 }
 
 static double reduced(mscrt_reduction red, double a, double b, mscrt_dtype d) {
-  double v = red == MSCRT_MAX ? (a > b ? a : b) : red == MSCRT_MIN ? (a < b ? a : b) : red == MSCRT_PROD ? a * b : a + b;
+  double v = red == MSCRT_MAX    ? (a > b ? a : b)
+             : red == MSCRT_MIN  ? (a < b ? a : b)
+             : red == MSCRT_PROD ? a * b
+                                 : a + b;
   if (d == MSCRT_I1 && red == MSCRT_SUM) v = a != 0 || b != 0;
   return mscrt_is_float(d) && d != MSCRT_F64 ? (double)(float)v : v;
 }
@@ -94,7 +101,8 @@ static int64_t place_in(int rank, const msc_box *b, const msc_box *buffer, int64
   return at;
 }
 
-static void boxes_of(const msc_box_mesh *mesh, const mscrt_collective *c, const msc_box_layout *l, int64_t rank, msc_box *b, msc_box *buffer) {
+static void boxes_of(const msc_box_mesh *mesh, const mscrt_collective *c, const msc_box_layout *l, int64_t rank,
+                     msc_box *b, msc_box *buffer) {
   memset(b, 0, sizeof *b);
   memcpy(b->size, c->shape, sizeof b->size);
   *buffer = *b;
@@ -112,7 +120,8 @@ static void make_source(const msc_box_mesh *mesh, const mscrt_collective *c, int
   msc_box b, buffer;
   boxes_of(mesh, c, c->from, rank, &b, &buffer);
   int64_t partial = c->from ? partial_of(mesh, c->from, rank) : rank;
-  for (int64_t i = 0; i < msc_box_elems(c->rank, &b); i++) put_value(c->dtype, out, place_in(c->rank, &b, &buffer, i), value_at(element_of(c, &b, i), partial, c->dtype));
+  for (int64_t i = 0; i < msc_box_elems(c->rank, &b); i++)
+    put_value(c->dtype, out, place_in(c->rank, &b, &buffer, i), value_at(element_of(c, &b, i), partial, c->dtype));
 }
 
 /* Neighbours first: ((0+1)+(2+3))+(4+5). */
@@ -120,7 +129,8 @@ static double reduced_terms(mscrt_reduction red, mscrt_dtype d, int64_t element,
   int64_t left = 1;
   if (num == 1) return value_at(element, first, d);
   while (2 * left < num) left *= 2;
-  return reduced(red, reduced_terms(red, d, element, first, left), reduced_terms(red, d, element, first + left, num - left), d);
+  return reduced(red, reduced_terms(red, d, element, first, left),
+                 reduced_terms(red, d, element, first + left, num - left), d);
 }
 
 /* The cases below finish all partial digits or keep them all. */
@@ -137,7 +147,8 @@ static void make_expected(const msc_box_mesh *mesh, const mscrt_collective *c, i
 }
 
 /* Padding is nobody's business. */
-static bool same_elements(const msc_box_mesh *mesh, const mscrt_collective *c, int64_t rank, const char *x, const char *y) {
+static bool same_elements(const msc_box_mesh *mesh, const mscrt_collective *c, int64_t rank, const char *x,
+                          const char *y) {
   msc_box b, buffer;
   size_t bytes = mscrt_dtype_bytes(c->dtype);
   boxes_of(mesh, c, c->to, rank, &b, &buffer);
@@ -171,13 +182,14 @@ static int check(bench *b, const mscrt_collective *c, const mscrt_exchange *e, c
   if (s) return say(b->p, s);
   if (same_elements(b->mesh, c, b->p->rank, arena + dst, expected)) return 0;
   char shape[MSCRT_SHAPE_TEXT];
-  dprintf(b->p->say, "%s %s %s reduction %d in place %d: wrong values", mscrt_verb_name(c->verb), mscrt_dtype_name(c->dtype),
-          mscrt_shape_text(c->rank, c->shape, shape), c->reduction, in_place);
+  dprintf(b->p->say, "%s %s %s reduction %d in place %d: wrong values", mscrt_verb_name(c->verb),
+          mscrt_dtype_name(c->dtype), mscrt_shape_text(c->rank, c->shape, shape), c->reduction, in_place);
   return 50;
 }
 
 /* Those of c[0..num) that go with c[first], at once: the same values as one by one, and ranks meet once for all. */
-static int check_together(bench *b, size_t num, size_t first, const mscrt_collective *c, const mscrt_exchange *e, void *expected, bool in_place) {
+static int check_together(bench *b, size_t num, size_t first, const mscrt_collective *c, const mscrt_exchange *e,
+                          void *expected, bool in_place) {
   char *arena = comm_api->arena(b->comm);
   mscrt_site site = {.name = "together", .step = b->step++};
   mscrt_part part[num];
@@ -186,7 +198,9 @@ static int check_together(bench *b, size_t num, size_t first, const mscrt_collec
   uint64_t src = 4096, dst = ARENA / 2;
   int64_t at = 0;
   for (size_t i = first; i < num; i++) {
-    if (c[i].verb != c[first].verb || c[i].dtype != c[first].dtype || c[i].reduction != c[first].reduction || e[i].group.partition != e[first].group.partition) continue;
+    if (c[i].verb != c[first].verb || c[i].dtype != c[first].dtype || c[i].reduction != c[first].reduction ||
+        e[i].group.partition != e[first].group.partition)
+      continue;
     if (in_place && !e[i].slices) continue;
     of[n] = i;
     memset(arena + src, 0x5a, e[i].src_bytes);
@@ -202,14 +216,21 @@ static int check_together(bench *b, size_t num, size_t first, const mscrt_collec
   for (uint32_t i = 0; i < n; i++) {
     make_expected(b->mesh, &c[of[i]], b->p->rank, expected);
     if (same_elements(b->mesh, &c[of[i]], b->p->rank, part[i].dst, expected)) continue;
-    dprintf(b->p->say, "%s %s: value %u of %u together, in place %d: wrong", mscrt_verb_name(c[first].verb), mscrt_dtype_name(c[first].dtype), i, n, in_place);
+    dprintf(b->p->say, "%s %s: value %u of %u together, in place %d: wrong", mscrt_verb_name(c[first].verb),
+            mscrt_dtype_name(c[first].dtype), i, n, in_place);
     return 54;
   }
   return 0;
 }
 
 static mscrt_status *open_bench(bench *b, const place *p, uint32_t partitions, int threads) {
-  mscrt_comm_options o = {.rank = p->rank, .ranks = p->ranks, .address = p->address, .timeout_ms = 20000, .plan_hash = 1, .arena_bytes = ARENA, .num_partitions = partitions};
+  mscrt_comm_options o = {.rank = p->rank,
+                          .ranks = p->ranks,
+                          .address = p->address,
+                          .timeout_ms = 20000,
+                          .plan_hash = 1,
+                          .arena_bytes = ARENA,
+                          .num_partitions = partitions};
   b->p = p;
   MSCRT_CHECK(mscrt_pool_new(threads, false, NULL, NULL, &b->pool));
   return comm_api->open(&o, &b->comm);
@@ -261,7 +282,8 @@ static int run_cases(const msc_box_mesh *mesh, const place *p, size_t num, const
   }
   for (size_t i = 0; i < num && !code && num < 20; i++) /* fewer where every type has its cases */
     for (int in_place = 0; in_place < 2 && !code; in_place++)
-      if (c[i].verb <= MSCRT_REDUCE_SCATTER && is_first(c, i)) code = check_together(&b, num, i, c, e, expected, in_place);
+      if (c[i].verb <= MSCRT_REDUCE_SCATTER && is_first(c, i))
+        code = check_together(&b, num, i, c, e, expected, in_place);
   free(expected);
   close_bench(&b);
   for (size_t i = 0; i < num; i++) mscrt_exchange_free(&e[i]);
@@ -274,19 +296,26 @@ static int run_cases(const msc_box_mesh *mesh, const place *p, size_t num, const
 /* ---- verbs ---- */
 
 static const shape_case cases_one_axis[] = {
-  {MSCRT_ALL_REDUCE, "|0", "", 1, {1}},          {MSCRT_ALL_REDUCE, "|0", "", 2, {7, 5}},         {MSCRT_ALL_REDUCE, "|0", "", 1, {100003}},
+  {MSCRT_ALL_REDUCE, "|0", "", 1, {1}},          {MSCRT_ALL_REDUCE, "|0", "", 2, {7, 5}},         {MSCRT_ALL_REDUCE,
+   "|0", "", 1, {100003}},
   {MSCRT_ALL_REDUCE, "|0", "", 0, {0}},          {MSCRT_ALL_REDUCE, "|0", "", 1, {17000}},
-  {MSCRT_REDUCE_SCATTER, "|0", "0", 1, {48}},    {MSCRT_REDUCE_SCATTER, "|0", ";0", 2, {3, 48}},  {MSCRT_REDUCE_SCATTER, "|0", "0", 1, {100003}},
-  {MSCRT_ALL_GATHER, "0", "", 2, {24, 5}},       {MSCRT_ALL_GATHER, ";0", "", 2, {5, 24}},        {MSCRT_ALL_GATHER, "0", "", 1, {77777}},
-  {MSCRT_ALL_GATHER, "0", "", 1, {1}},           {MSCRT_ALL_TO_ALL, "0", ";0", 2, {24, 48}},      {MSCRT_ALL_TO_ALL, "0", ";0", 2, {331, 173}},
+  {MSCRT_REDUCE_SCATTER, "|0", "0", 1, {48}},    {MSCRT_REDUCE_SCATTER, "|0", ";0", 2, {3, 48}},  {MSCRT_REDUCE_SCATTER,
+   "|0", "0", 1, {100003}},
+  {MSCRT_ALL_GATHER, "0", "", 2, {24, 5}},       {MSCRT_ALL_GATHER, ";0", "", 2, {5, 24}},        {MSCRT_ALL_GATHER,
+   "0", "", 1, {77777}},
+  {MSCRT_ALL_GATHER, "0", "", 1, {1}},           {MSCRT_ALL_TO_ALL, "0", ";0", 2, {24, 48}},      {MSCRT_ALL_TO_ALL,
+   "0", ";0", 2, {331, 173}},
   {MSCRT_ALL_TO_ALL, ";0", ";;0", 3, {5, 24, 24}}, {MSCRT_EXCHANGE, "", "0", 2, {25, 3}},
 };
 
 static const shape_case cases_two_axes[] = {
-  {MSCRT_ALL_REDUCE, "0|1", "0", 2, {6, 5}},     {MSCRT_ALL_REDUCE, "1|0", "1", 2, {600, 500}},   {MSCRT_ALL_REDUCE, "|01", "", 1, {131072}},
+  {MSCRT_ALL_REDUCE, "0|1", "0", 2, {6, 5}},     {MSCRT_ALL_REDUCE, "1|0", "1", 2, {600, 500}},   {MSCRT_ALL_REDUCE,
+   "|01", "", 1, {131072}},
   {MSCRT_REDUCE_SCATTER, "0|1", "01", 2, {24, 3}}, {MSCRT_REDUCE_SCATTER, "0|1", "0;1", 2, {600, 400}},
-  {MSCRT_ALL_GATHER, "01", "0", 1, {240}},       {MSCRT_ALL_GATHER, "0;1", "0", 2, {600, 401}},   {MSCRT_ALL_TO_ALL, "0;1", "01", 2, {48, 48}},
-  {MSCRT_PERMUTE, "01", "10", 1, {240}},         {MSCRT_PERMUTE, "01", "10", 2, {240, 100}},      {MSCRT_EXCHANGE, "0;1", "1;0", 2, {480, 480}},
+  {MSCRT_ALL_GATHER, "01", "0", 1, {240}},       {MSCRT_ALL_GATHER, "0;1", "0", 2, {600, 401}},   {MSCRT_ALL_TO_ALL,
+   "0;1", "01", 2, {48, 48}},
+  {MSCRT_PERMUTE, "01", "10", 1, {240}},         {MSCRT_PERMUTE, "01", "10", 2, {240, 100}},      {MSCRT_EXCHANGE,
+   "0;1", "1;0", 2, {480, 480}},
   {MSCRT_ALL_GATHER, "0|1", "|1", 1, {96}},      {MSCRT_EXCHANGE, ";0", ";01", 2, {96, 96}},
 };
 
@@ -294,7 +323,8 @@ static int one_axis(const place *p) {
   msc_box_mesh mesh = {.num_axes = 1, .size = {p->ranks}};
   enum { N = sizeof cases_one_axis / sizeof *cases_one_axis };
   run_case cases[N];
-  for (int i = 0; i < N; i++) cases[i] = (run_case){&cases_one_axis[i], i % 2 ? MSCRT_F32 : MSCRT_F64, MSCRT_SUM, false};
+  for (int i = 0; i < N; i++)
+    cases[i] = (run_case){&cases_one_axis[i], i % 2 ? MSCRT_F32 : MSCRT_F64, MSCRT_SUM, false};
   return run_cases(&mesh, p, N, cases, 1);
 }
 
@@ -308,7 +338,10 @@ static int two_axes(const place *p) {
 
 /* One value has a part for every rank, the other has none for most: they meet as one, whichever comes first. */
 static int empty_parts(const place *p) {
-  static const shape_case shapes[] = {{MSCRT_ALL_REDUCE, "1|0", "1", 2, {60, 50}}, {MSCRT_ALL_REDUCE, "1|0", "1", 1, {1}}, {MSCRT_ALL_GATHER, "0;1", "0", 2, {1, 6}}, {MSCRT_ALL_GATHER, "0;1", "0", 2, {6, 5}}};
+  static const shape_case shapes[] = {{MSCRT_ALL_REDUCE, "1|0", "1", 2, {60, 50}},
+                                      {MSCRT_ALL_REDUCE, "1|0", "1", 1, {1}},
+                                      {MSCRT_ALL_GATHER, "0;1", "0", 2, {1, 6}},
+                                      {MSCRT_ALL_GATHER, "0;1", "0", 2, {6, 5}}};
   msc_box_mesh mesh = {.num_axes = 2, .size = {2, p->ranks / 2}};
   run_case cases[2];
   for (int k = 0; k < 4; k++) {
@@ -321,7 +354,9 @@ static int empty_parts(const place *p) {
 
 /* Every type with every reduction: staged, direct, and in slices. */
 static int all_types(const place *p) {
-  static const shape_case shapes[] = {{MSCRT_ALL_REDUCE, "|0", "", 1, {77}}, {MSCRT_ALL_REDUCE, "|0", "", 1, {65003}}, {MSCRT_REDUCE_SCATTER, "|0", "0", 1, {65003}}};
+  static const shape_case shapes[] = {{MSCRT_ALL_REDUCE, "|0", "", 1, {77}},
+                                      {MSCRT_ALL_REDUCE, "|0", "", 1, {65003}},
+                                      {MSCRT_REDUCE_SCATTER, "|0", "0", 1, {65003}}};
   msc_box_mesh mesh = {.num_axes = 1, .size = {p->ranks}};
   run_case cases[MSCRT_NUM_DTYPES * MSCRT_NUM_REDUCTIONS * 3];
   int n = 0;
@@ -377,8 +412,21 @@ static int groups(const place *p) {
   mscrt_partitions parts;
   mscrt_exchange e[2];
   bench b = {.mesh = &mesh};
-  mscrt_collective c[2] = {{.verb = MSCRT_BROADCAST, .dtype = MSCRT_I32, .rank = 1, .shape = {20000}, .num_axes = 1, .axes = &axis, .root = 1},
-                           {.verb = MSCRT_PAIRS, .dtype = MSCRT_I32, .rank = 1, .shape = {5}, .num_axes = 1, .axes = &axis, .num_pairs = 2, .pairs = ring}};
+  mscrt_collective c[2] = {{.verb = MSCRT_BROADCAST,
+                            .dtype = MSCRT_I32,
+                            .rank = 1,
+                            .shape = {20000},
+                            .num_axes = 1,
+                            .axes = &axis,
+                            .root = 1},
+                           {.verb = MSCRT_PAIRS,
+                            .dtype = MSCRT_I32,
+                            .rank = 1,
+                            .shape = {5},
+                            .num_axes = 1,
+                            .axes = &axis,
+                            .num_pairs = 2,
+                            .pairs = ring}};
   mscrt_status *s = mscrt_partitions_new(6, &parts);
   for (int i = 0; i < 2 && !s; i++) s = mscrt_exchange_make(&mesh, p->rank, &c[i], &parts, &e[i]);
   if (!s) s = open_bench(&b, p, parts.num, 1);
@@ -415,7 +463,10 @@ static void expect_halo(const msc_box_mesh *mesh, const mscrt_collective *c, int
     for (int64_t j = 0; j < wide; j++, k++) {
       one.begin[0] = own.begin[0] + i, one.begin[1] = own.begin[1] + j - c->lo;
       bool beside = one.begin[1] < 0 || one.begin[1] >= c->shape[1];
-      put_value(c->dtype, out, k, !beside ? value_at(element_of(c, &one, 0), 0, c->dtype) : c->reduction == MSCRT_MAX ? -INFINITY : 0);
+      put_value(c->dtype, out, k,
+                !beside                     ? value_at(element_of(c, &one, 0), 0, c->dtype)
+                : c->reduction == MSCRT_MAX ? -INFINITY
+                                            : 0);
     }
 }
 
@@ -430,7 +481,16 @@ static int halos(const place *p) {
   mscrt_status *s = mscrt_partitions_new(6, &parts);
   for (int i = 0; i < 6 && !s; i++) {
     const msc_box_layout *l = layout_of(&mesh, i % 2 ? ";1" : ";01", 2, &room[i]);
-    c[i] = (mscrt_collective){.verb = MSCRT_HALO, .dtype = MSCRT_F32, .reduction = i % 2 ? MSCRT_MAX : MSCRT_SUM, .rank = 2, .shape = {shapes[i / 2][0], shapes[i / 2][1]}, .from = l, .to = l, .halo_dim = 1, .lo = i == 2 ? 1 : 2, .hi = 1};
+    c[i] = (mscrt_collective){.verb = MSCRT_HALO,
+                              .dtype = MSCRT_F32,
+                              .reduction = i % 2 ? MSCRT_MAX : MSCRT_SUM,
+                              .rank = 2,
+                              .shape = {shapes[i / 2][0], shapes[i / 2][1]},
+                              .from = l,
+                              .to = l,
+                              .halo_dim = 1,
+                              .lo = i == 2 ? 1 : 2,
+                              .hi = 1};
     s = mscrt_exchange_make(&mesh, p->rank, &c[i], &parts, &e[i]);
   }
   if (!s) s = open_bench(&b, p, parts.num, 1);
@@ -467,7 +527,8 @@ static int train(const place *p, int64_t elems, int timeout_ms, int odd_one, con
   mscrt_collective c = {.verb = MSCRT_ALL_REDUCE, .rank = 1, .shape = {elems}};
   c.from = layout_of(&mesh, "|0", 1, &from);
   c.to = layout_of(&mesh, "", 1, &to);
-  mscrt_comm_options o = {.rank = p->rank, .ranks = p->ranks, .address = p->address, .timeout_ms = timeout_ms, .arena_bytes = ARENA};
+  mscrt_comm_options o = {
+      .rank = p->rank, .ranks = p->ranks, .address = p->address, .timeout_ms = timeout_ms, .arena_bytes = ARENA};
   mscrt_status *s = mscrt_partitions_new(p->ranks, &parts);
   if (!s) s = mscrt_exchange_make(&mesh, p->rank, &c, &parts, &e);
   o.num_partitions = parts.num;
@@ -522,8 +583,11 @@ static void expect_others(rank_fn *fn, int odd_one, const char *words, bool stop
   assert_true(mscrt_now_ns() - start < (int64_t)5000000000);
   for (int r = 0; r < 4; r++) {
     if (r == odd_one) continue;
-    if (!WIFEXITED(j.exit[r]) || WEXITSTATUS(j.exit[r]) != 3) fail_msg("rank %d ended with %#x: %s", r, j.exit[r], j.words[r]);
-    if (!strstr(j.words[r], words) || !strstr(j.words[r], "all_reduce dense1.gradient at model.py:31 (ranks 0,1,2,3)") || !strstr(j.words[r], "step 20"))
+    if (!WIFEXITED(j.exit[r]) || WEXITSTATUS(j.exit[r]) != 3)
+      fail_msg("rank %d ended with %#x: %s", r, j.exit[r], j.words[r]);
+    if (!strstr(j.words[r], words) ||
+        !strstr(j.words[r], "all_reduce dense1.gradient at model.py:31 (ranks 0,1,2,3)") ||
+        !strstr(j.words[r], "step 20"))
       fail_msg("rank %d says: %s", r, j.words[r]);
   }
 }
@@ -549,7 +613,13 @@ static void others_name_who_left_or_failed(void **state) {
 
 static int open_only(const place *p, int rank, int ranks, uint64_t hash, int timeout_ms) {
   mscrt_comm *comm = NULL;
-  mscrt_comm_options o = {.rank = rank, .ranks = ranks, .address = p->address, .timeout_ms = timeout_ms, .arena_bytes = 64, .plan_hash = hash, .num_partitions = 1};
+  mscrt_comm_options o = {.rank = rank,
+                          .ranks = ranks,
+                          .address = p->address,
+                          .timeout_ms = timeout_ms,
+                          .arena_bytes = 64,
+                          .plan_hash = hash,
+                          .num_partitions = 1};
   int code = say(p, comm_api->open(&o, &comm));
   comm_api->close(comm);
   return code;
@@ -580,14 +650,17 @@ static void strangers_are_refused(void **state) {
   start_job(&j, 2, at_a_network_address);
   end_job(&j);
   for (int r = 0; r < 2; r++)
-    if (!strstr(j.words[r], "127.0.0.1:29500: ranks of several hosts are not supported yet")) fail_msg("rank %d says: %s", r, j.words[r]);
+    if (!strstr(j.words[r], "127.0.0.1:29500: ranks of several hosts are not supported yet"))
+      fail_msg("rank %d says: %s", r, j.words[r]);
   assert_int_not_equal(access("127.0.0.1:29500", F_OK), 0); /* nor is it a file here */
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(verbs_on_one_axis), cmocka_unit_test(verbs_on_two_axes), cmocka_unit_test(parts_that_are_empty), cmocka_unit_test(types_and_reductions), cmocka_unit_test(broadcast_and_pairs), cmocka_unit_test(halos_of_parts),
-    cmocka_unit_test(others_name_the_killed), cmocka_unit_test(others_name_the_stopped), cmocka_unit_test(others_name_who_left_or_failed),
+    cmocka_unit_test(verbs_on_one_axis), cmocka_unit_test(verbs_on_two_axes), cmocka_unit_test(parts_that_are_empty),
+        cmocka_unit_test(types_and_reductions), cmocka_unit_test(broadcast_and_pairs), cmocka_unit_test(halos_of_parts),
+    cmocka_unit_test(others_name_the_killed), cmocka_unit_test(others_name_the_stopped),
+        cmocka_unit_test(others_name_who_left_or_failed),
     cmocka_unit_test(strangers_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

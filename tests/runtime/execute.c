@@ -1,4 +1,5 @@
-/* Plans made by hand are executed: matrix products in all forms, kernels, collectives, data, weights, on one rank and several. */
+/* Plans made by hand are executed: matrix products in all forms, kernels, collectives, data, weights, on one
+ * rank and several. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +18,8 @@ static void expect_ok(mscrt_status *s) {
 }
 
 static void expect_text(mscrt_status *s, mscrt_code code, const char *part) {
-  if (!s || mscrt_status_code(s) != code || !strstr(mscrt_status_text(s), part)) fail_msg("got '%s' (%d), expected '%s'", mscrt_status_text(s), mscrt_status_code(s), part);
+  if (!s || mscrt_status_code(s) != code || !strstr(mscrt_status_text(s), part))
+    fail_msg("got '%s' (%d), expected '%s'", mscrt_status_text(s), mscrt_status_code(s), part);
   mscrt_status_free(s);
 }
 
@@ -101,20 +103,24 @@ static const product_case products[] = {
   {1, 5, 7, 3, 5, 7, false, false, false, false, false, 0}, {1, 33, 20, 17, 8, 20, false, false, true, false, false, 0},
   {1, 33, 20, 17, 8, 6, true, false, true, true, false, 0}, {1, 16, 24, 31, 5, 24, false, true, false, true, false, 0},
   {1, 16, 24, 31, 16, 7, true, true, false, false, false, 0}, {3, 9, 8, 7, 4, 8, false, false, false, false, false, 0},
-  {3, 9, 8, 7, 4, 5, false, true, true, false, true, 0},    {1, 40, 30, 20, 7, 30, false, false, false, false, false, 1},
-  {1, 40, 30, 20, 7, 30, true, false, false, true, false, 2}, {2, 11, 30, 20, 7, 11, false, true, true, false, false, 2},
+  {3, 9, 8, 7, 4, 5, false, true, true, false, true, 0},    {1, 40, 30, 20, 7, 30, false, false, false, false, false,
+   1},
+  {1, 40, 30, 20, 7, 30, true, false, false, true, false, 2}, {2, 11, 30, 20, 7, 11, false, true, true, false, false,
+   2},
   {1, 300, 200, 100, 64, 200, false, false, true, true, false, 2},
 };
 
 static float number(int64_t i) { return (float)((i * 37 + 11) % 19 - 9) / 8; }
 
-static void expect_product(const product_case *p, const float *a, const float *b, const float *bias, const float *old, const float *got) {
+static void expect_product(const product_case *p, const float *a, const float *b, const float *bias, const float *old,
+                           const float *got) {
   for (int64_t l = 0; l < p->batch; l++)
     for (int64_t i = 0; i < p->m; i++)
       for (int64_t j = 0; j < p->n; j++) {
         double sum = p->bias ? (double)bias[j] : 0;
         const float *al = a + l * p->m * p->k, *bl = b + (p->shared_b ? 0 : l * p->n * p->k);
-        for (int64_t k = 0; k < p->k; k++) sum += (double)al[p->ta ? k * p->m + i : i * p->k + k] * (double)bl[p->tb ? j * p->k + k : k * p->n + j];
+        for (int64_t k = 0; k < p->k; k++)
+          sum += (double)al[p->ta ? k * p->m + i : i * p->k + k] * (double)bl[p->tb ? j * p->k + k : k * p->n + j];
         if (p->relu && sum < 0) sum = 0;
         if (p->epilogue) sum = (double)old[(l * p->m + i) * p->n + j] + 0.5 * sum;
         assert_float_equal(got[(l * p->m + i) * p->n + j], sum, 1e-4);
@@ -122,20 +128,33 @@ static void expect_product(const product_case *p, const float *a, const float *b
 }
 
 static void run_product(const product_case *p, int threads) {
-  uint64_t a = (uint64_t)(p->batch * p->m * p->k) * 4, b = (uint64_t)((p->shared_b ? 1 : p->batch) * p->n * p->k) * 4, n = (uint64_t)p->n * 4, c = (uint64_t)(p->batch * p->m * p->n) * 4;
+  uint64_t a = (uint64_t)(p->batch * p->m * p->k) * 4, b = (uint64_t)((p->shared_b ? 1 : p->batch) * p->n * p->k) * 4,
+           n = (uint64_t)p->n * 4, c = (uint64_t)(p->batch * p->m * p->n) * 4;
   uint64_t at_b = a, at_bias = at_b + b, at_c = at_bias + n, at_d = at_c + c;
   bool tile = p->epilogue == 2;
-  call_text add = {.num_buffers = 2, .buffers = {IN(P, at_c, c), OUT(P, at_d, c)}, .num_scalars = 1, .scalars = {0.5}, .extent = c / 4};
+  call_text add = {.num_buffers = 2,
+                   .buffers = {IN(P, at_c, c), OUT(P, at_d, c)},
+                   .num_scalars = 1,
+                   .scalars = {0.5},
+                   .extent = c / 4};
   if (tile) add.buffers[0] = (plan_ref)IN(T, 0, 4);
-  call_text call = {.kind = PLAN_CALL_KIND_MATMUL, .num_buffers = p->bias ? 4 : 3, .buffers = {IN(P, 0, a), IN(P, at_b, b), OUT(P, at_c, c), IN(P, at_bias, n)}, .epilogue = p->epilogue ? &add : NULL};
+  call_text call = {.kind = PLAN_CALL_KIND_MATMUL,
+                    .num_buffers = p->bias ? 4 : 3,
+                    .buffers = {IN(P, 0, a), IN(P, at_b, b), OUT(P, at_c, c), IN(P, at_bias, n)},
+                    .epilogue = p->epilogue ? &add : NULL};
   if (tile) call.buffers[2] = (plan_ref)OUT(T, 0, 4);
   plan_text t = {
-    .num_axes = 1, .axes = {1}, .num_layouts = 1, .layouts = {"1:"}, .num_kernels = 1, .kernel = {{"axpy", k_axpy, 2, 0, 1}},
-    .num_matmuls = 1, .matmul = {{.batch = p->batch, .m = p->m, .n = p->n, .k = p->k, .stride_a = p->batch > 1 ? p->m * p->k : 0, .stride_b = p->batch > 1 && !p->shared_b ? p->n * p->k : 0,
-      .tile_m = p->tile_m, .tile_n = p->tile_n, .tile_bytes = tile ? (uint64_t)(p->tile_m * p->tile_n) * 4 : 0, .transpose_a = p->ta, .transpose_b = p->tb, .bias = p->bias, .relu = p->relu}},
+    .num_axes = 1, .axes = {1}, .num_layouts = 1, .layouts = {"1:"}, .num_kernels = 1, .kernel = {{"axpy", k_axpy, 2, 0,
+        1}},
+    .num_matmuls = 1, .matmul = {{.batch = p->batch, .m = p->m, .n = p->n, .k = p->k,
+        .stride_a = p->batch > 1 ? p->m * p->k : 0, .stride_b = p->batch > 1 && !p->shared_b ? p->n * p->k : 0,
+      .tile_m = p->tile_m, .tile_n = p->tile_n, .tile_bytes = tile ? (uint64_t)(p->tile_m * p->tile_n) * 4 : 0,
+          .transpose_a = p->ta, .transpose_b = p->tb, .bias = p->bias, .relu = p->relu}},
     .num_sections = 1, .section = {{"go", 64, 1, &call}}, .persistent = at_d + c, .num_parameters = 5,
-    .parameter = {{"a", 0, 1, {a / 4}, 0, IN(P, 0, a), NULL, .loss = false}, {"b", 0, 1, {b / 4}, 0, IN(P, at_b, b), NULL, .loss = false},
-      {"bias", 0, 1, {n / 4}, 0, IN(P, at_bias, n), NULL, .loss = false}, {"c", 0, 1, {c / 4}, 0, IN(P, at_c, c), NULL, .loss = false}, {"d", 0, 1, {c / 4}, 0, IN(P, at_d, c), NULL, .loss = false}}};
+    .parameter = {{"a", 0, 1, {a / 4}, 0, IN(P, 0, a), NULL, .loss = false}, {"b", 0, 1, {b / 4}, 0, IN(P, at_b, b),
+        NULL, .loss = false},
+      {"bias", 0, 1, {n / 4}, 0, IN(P, at_bias, n), NULL, .loss = false}, {"c", 0, 1, {c / 4}, 0, IN(P, at_c, c), NULL,
+       .loss = false}, {"d", 0, 1, {c / 4}, 0, IN(P, at_d, c), NULL, .loss = false}}};
   mscrt_plan *plan;
   mscrt_context *ctx;
   expect_ok(open_text(&t, &plan));
@@ -164,27 +183,39 @@ enum { BATCH = 16, FEATURES = 12, OUTPUTS = 8, SAMPLES = 70 };
 static void train_plan(uint32_t ranks, plan_text *t, call_text *calls) {
   uint64_t rows = BATCH / ranks, w = FEATURES * OUTPUTS * 4, x = rows * FEATURES * 4, y = rows * OUTPUTS * 4;
   double share = 1.0 / (BATCH * OUTPUTS);
-  plan_ref w_ref = IN(P, 0, w), x_ref = IN(I, 0, x), t_ref = IN(I, 4096, y), y_out = OUT(S, 0, y), d_out = OUT(S, 4096, y), d_in = IN(S, 4096, y);
+  plan_ref w_ref = IN(P, 0, w), x_ref = IN(I, 0, x), t_ref = IN(I, 4096, y), y_out = OUT(S, 0, y),
+           d_out = OUT(S, 4096, y), d_in = IN(S, 4096, y);
   const call_text list[] = {
     {.kind = PLAN_CALL_KIND_MATMUL, .index = 0, .num_buffers = 3, .buffers = {x_ref, w_ref, y_out}, .name = "dense"},
     {.index = 0, .num_buffers = 3, .buffers = {IN(S, 0, y), t_ref, d_out}, .extent = y / 4, .grain = 5},
-    {.index = 1, .num_buffers = 2, .buffers = {d_in, OUT(S, 8192, 4)}, .num_dims = 1, .dims = {(int64_t)(y / 4)}, .num_scalars = 1, .scalars = {share}},
-    {.kind = PLAN_CALL_KIND_COLLECTIVE, .index = 0, .num_buffers = 2, .buffers = {IN(S, 8192, 4), OUT(S, 8256, 4)}, .name = "loss", .loc = "net.py:3"},
-    {.kind = PLAN_CALL_KIND_MATMUL, .index = 1, .num_buffers = 3, .buffers = {x_ref, d_in, OUT(S, 12288, w)}, .name = "dense.gradient"},
-    {.kind = PLAN_CALL_KIND_COLLECTIVE, .index = 1, .num_buffers = 2, .buffers = {IN(S, 12288, w), OUT(S, 16384, w)}, .name = "dense.gradient"},
-    {.index = 2, .num_buffers = 2, .buffers = {IN(S, 16384, w), OUT(P, 0, w)}, .num_scalars = 1, .scalars = {-0.8 * share * 8}, .extent = w / 4, .grain = 10},
+    {.index = 1, .num_buffers = 2, .buffers = {d_in, OUT(S, 8192, 4)}, .num_dims = 1, .dims = {(int64_t)(y / 4)},
+     .num_scalars = 1, .scalars = {share}},
+    {.kind = PLAN_CALL_KIND_COLLECTIVE, .index = 0, .num_buffers = 2, .buffers = {IN(S, 8192, 4), OUT(S, 8256, 4)},
+     .name = "loss", .loc = "net.py:3"},
+    {.kind = PLAN_CALL_KIND_MATMUL, .index = 1, .num_buffers = 3, .buffers = {x_ref, d_in, OUT(S, 12288, w)},
+     .name = "dense.gradient"},
+    {.kind = PLAN_CALL_KIND_COLLECTIVE, .index = 1, .num_buffers = 2, .buffers = {IN(S, 12288, w), OUT(S, 16384, w)},
+     .name = "dense.gradient"},
+    {.index = 2, .num_buffers = 2, .buffers = {IN(S, 16384, w), OUT(P, 0, w)}, .num_scalars = 1,
+     .scalars = {-0.8 * share * 8}, .extent = w / 4, .grain = 10},
   };
   memcpy(calls, list, sizeof list);
   *t = (plan_text){
     .num_axes = 1, .axes = {ranks}, .num_layouts = 5, .layouts = {"2:", "2:0", "0:", "0:|0", "2:|0"},
     .num_kernels = 3, .kernel = {{"sub", k_sub, 3, 0, 0}, {"sumsq", k_sumsq, 2, 1, 1}, {"axpy", k_axpy, 2, 0, 1}},
-    .num_matmuls = 2, .matmul = {{.batch = 1, .m = (int64_t)rows, .n = OUTPUTS, .k = FEATURES, .tile_m = rows < 4 ? 2 : 4, .tile_n = OUTPUTS},
-                                 {.batch = 1, .m = FEATURES, .n = OUTPUTS, .k = (int64_t)rows, .tile_m = 5, .tile_n = 5, .transpose_a = true}},
-    .num_collectives = 2, .collective = {{MSCRT_ALL_REDUCE, 0, 0, {0}, 3, 2, 0}, {MSCRT_ALL_REDUCE, 0, 2, {FEATURES, OUTPUTS}, 4, 0, 0}},
-    .num_sections = 2, .section = {{"train", 20480, 7, calls}, {"forward", 20480, 4, calls}}, .persistent = w, .input_stride = 8192,
+    .num_matmuls = 2, .matmul = {{.batch = 1, .m = (int64_t)rows, .n = OUTPUTS, .k = FEATURES,
+        .tile_m = rows < 4 ? 2 : 4, .tile_n = OUTPUTS},
+                                 {.batch = 1, .m = FEATURES, .n = OUTPUTS, .k = (int64_t)rows, .tile_m = 5, .tile_n = 5,
+                                  .transpose_a = true}},
+    .num_collectives = 2, .collective = {{MSCRT_ALL_REDUCE, 0, 0, {0}, 3, 2, 0}, {MSCRT_ALL_REDUCE, 0, 2, {FEATURES,
+        OUTPUTS}, 4, 0, 0}},
+    .num_sections = 2, .section = {{"train", 20480, 7, calls}, {"forward", 20480, 4, calls}}, .persistent = w,
+        .input_stride = 8192,
     .num_parameters = 1, .parameter = {{"w", 0, 2, {FEATURES, OUTPUTS}, 0, w_ref, "normal:0.3", .loss = false}},
-    .num_inputs = 2, .input = {{"x", 0, 2, {BATCH, FEATURES}, 1, x_ref, .loss = false}, {"t", 0, 2, {BATCH, OUTPUTS}, 1, t_ref, .role = MSCRT_LABEL}},
-    .num_outputs = 2, .output = {{"loss", 0, 0, {0}, 2, OUT(S, 8256, 4), .loss = true, .section = 0}, {"loss", 0, 0, {0}, 2, OUT(S, 8256, 4), .loss = true, .section = 1}}};
+    .num_inputs = 2, .input = {{"x", 0, 2, {BATCH, FEATURES}, 1, x_ref, .loss = false}, {"t", 0, 2, {BATCH, OUTPUTS}, 1,
+        t_ref, .role = MSCRT_LABEL}},
+    .num_outputs = 2, .output = {{"loss", 0, 0, {0}, 2, OUT(S, 8256, 4), .loss = true, .section = 0}, {"loss", 0, 0,
+        {0}, 2, OUT(S, 8256, 4), .loss = true, .section = 1}}};
 }
 
 static char folder[64];
@@ -230,7 +261,8 @@ static mscrt_status *train(const mscrt_plan *plan, const place *p, int threads, 
   mscrt_context *ctx = NULL;
   mscrt_data *data = NULL;
   mscrt_source files[] = {{"x", x_file}, {"t", t_file}};
-  mscrt_data_options ranges = {.struct_size = sizeof ranges, .train_begin = 2, .train_end = 54, .eval_begin = 54, .eval_end = SAMPLES};
+  mscrt_data_options ranges = {
+      .struct_size = sizeof ranges, .train_begin = 2, .train_end = 54, .eval_begin = 54, .eval_end = SAMPLES};
   mscrt_evaluation e = {.struct_size = sizeof e};
   mscrt_status *s = mscrt_data_open(plan, 2, files, &ranges, &data);
   if (!s) s = open_rank(plan, p, threads, &ctx);
@@ -277,7 +309,8 @@ static void losses_do_not_depend_on_ranks_or_threads(void **state) {
     for (int r = 0; r < ranks; r++) {
       memcpy(many, j.words[r], sizeof many);
       for (int i = 0; i <= STEPS; i++)
-        if (fabs(many[i] - one[i]) > 1e-5 * one[i] + 1e-9) fail_msg("%d ranks, rank %d, step %d: loss %g instead of %g", ranks, r, i, many[i], one[i]);
+        if (fabs(many[i] - one[i]) > 1e-5 * one[i] + 1e-9)
+          fail_msg("%d ranks, rank %d, step %d: loss %g instead of %g", ranks, r, i, many[i], one[i]);
       assert_memory_equal(j.words[r], j.words[0], sizeof many);
     }
   }
@@ -287,9 +320,15 @@ static void losses_do_not_depend_on_ranks_or_threads(void **state) {
 
 static void weights_plan(uint32_t ranks, const char *layout, plan_text *t) {
   uint64_t bytes = 13 * 10 * 4;
-  *t = (plan_text){.num_axes = 1, .axes = {ranks}, .num_layouts = 1, .layouts = {layout}, .persistent = 2048, .num_parameters = 3,
-    .parameter = {{"w \"1\"", 0, 2, {13, 10}, 0, IN(P, 0, bytes), "normal:0.02", .loss = false}, {"b", MSCRT_BF16, 2, {1, 10}, 0, IN(P, 576, 20), "uniform:0.5", .loss = false},
-      {"m", 0, 2, {13, 10}, 0, IN(P, 640, bytes), NULL, .state = true}}};
+  *t = (plan_text){.num_axes = 1,
+                   .axes = {ranks},
+                   .num_layouts = 1,
+                   .layouts = {layout},
+                   .persistent = 2048,
+                   .num_parameters = 3,
+                   .parameter = {{"w \"1\"", 0, 2, {13, 10}, 0, IN(P, 0, bytes), "normal:0.02", .loss = false},
+                                 {"b", MSCRT_BF16, 2, {1, 10}, 0, IN(P, 576, 20), "uniform:0.5", .loss = false},
+                                 {"m", 0, 2, {13, 10}, 0, IN(P, 640, bytes), NULL, .state = true}}};
 }
 
 static float expected_w[130];
@@ -333,7 +372,8 @@ static void weights_do_not_depend_on_layouts(void **state) {
   expect_text(mscrt_read(ctx, "w", expected_w, sizeof expected_w), MSCRT_ARGUMENT, "no parameter or output 'w'");
   expect_text(mscrt_read(ctx, "b", expected_w, sizeof expected_w), MSCRT_ARGUMENT, "'b' has 20 bytes, not 520");
   expect_text(mscrt_load(ctx, x_file), MSCRT_INPUT, "safetensors");
-  expect_text(mscrt_save(ctx, "/nonexistent/w.safetensors"), MSCRT_ENVIRONMENT, "/nonexistent/w.safetensors: cannot create: No such file");
+  expect_text(mscrt_save(ctx, "/nonexistent/w.safetensors"), MSCRT_ENVIRONMENT,
+              "/nonexistent/w.safetensors: cannot create: No such file");
   mscrt_close(ctx);
   mscrt_plan_close(shared_plan);
   for (int i = 0; i < 3; i++) {
@@ -352,20 +392,33 @@ static void forward_plan(uint32_t ranks, plan_text *t, call_text *calls) {
   uint64_t rows = 4 / ranks, x = rows * 3 * 4, y = rows * 4;
   const call_text list[] = {
     {.index = 0, .num_buffers = 2, .buffers = {IN(I, 0, x), OUT(S, 0, x)}, .extent = rows * 3, .grain = 2},
-    {.index = 1, .num_buffers = 1, .buffers = {OUT(S, 64, y)}, .num_dims = 1, .extent = rows, .has_start = true, .start_layout = 2, .start_shape = 4},
-    {.index = 2, .num_buffers = 2, .buffers = {IN(I, 64, y), OUT(S, 128, 4)}, .num_dims = 1, .dims = {3}, .extent = rows, .checks = true, .name = "pick", .loc = "net.py:9"},
+    {.index = 1, .num_buffers = 1, .buffers = {OUT(S, 64, y)}, .num_dims = 1, .extent = rows, .has_start = true,
+     .start_layout = 2, .start_shape = 4},
+    {.index = 2, .num_buffers = 2, .buffers = {IN(I, 64, y), OUT(S, 128, 4)}, .num_dims = 1, .dims = {3},
+     .extent = rows, .checks = true, .name = "pick", .loc = "net.py:9"},
   };
   memcpy(calls, list, sizeof list);
-  *t = (plan_text){.num_axes = 1, .axes = {ranks}, .num_layouts = 3, .layouts = {"2:0", "2:", "1:0"},
-    .num_kernels = 3, .kernel = {{"copy", k_copy, 2, 0, 0}, {"iota", k_iota, 1, 1, 0}, {"check", k_check, 2, 1, 0}},
-    .num_sections = 1, .section = {{"forward", 192, 3, calls}}, .input_stride = 128,
-    .num_inputs = 2, .input = {{"x", 0, 2, {4, 3}, 0, IN(I, 0, x), .loss = false}, {"y", MSCRT_I32, 1, {4}, 2, IN(I, 64, y), .role = MSCRT_LABEL}},
-    .num_outputs = 2, .output = {{"logits", 0, 2, {4, 3}, 0, OUT(S, 0, x), .loss = false}, {"rows", 0, 1, {4}, 2, OUT(S, 64, y), .loss = false}}};
+  *t = (plan_text){.num_axes = 1,
+                   .axes = {ranks},
+                   .num_layouts = 3,
+                   .layouts = {"2:0", "2:", "1:0"},
+                   .num_kernels = 3,
+                   .kernel = {{"copy", k_copy, 2, 0, 0}, {"iota", k_iota, 1, 1, 0}, {"check", k_check, 2, 1, 0}},
+                   .num_sections = 1,
+                   .section = {{"forward", 192, 3, calls}},
+                   .input_stride = 128,
+                   .num_inputs = 2,
+                   .input = {{"x", 0, 2, {4, 3}, 0, IN(I, 0, x), .loss = false},
+                             {"y", MSCRT_I32, 1, {4}, 2, IN(I, 64, y), .role = MSCRT_LABEL}},
+                   .num_outputs = 2,
+                   .output = {{"logits", 0, 2, {4, 3}, 0, OUT(S, 0, x), .loss = false},
+                              {"rows", 0, 1, {4}, 2, OUT(S, 64, y), .loss = false}}};
 }
 
 static char image_file[96], label_file[96];
 
-static void put_idx(char *path, const char *name, const uint8_t *head, size_t head_bytes, const uint8_t *data, size_t bytes) {
+static void put_idx(char *path, const char *name, const uint8_t *head, size_t head_bytes, const uint8_t *data,
+                    size_t bytes) {
   snprintf(path, 96, "%s/%s", folder, name);
   FILE *f = fopen(path, "wb");
   fwrite(head, 1, head_bytes, f);
@@ -377,7 +430,9 @@ static mscrt_status *evaluate(const place *p, mscrt_evaluation *e, float rows[4]
   mscrt_context *ctx = NULL;
   mscrt_data *data = NULL;
   mscrt_source files[] = {{"x", image_file}, {"y", label_file}};
-  mscrt_status *s = mscrt_data_open(shared_plan, 2, files, &(mscrt_data_options){.struct_size = sizeof(mscrt_data_options), .eval_begin = 1, .eval_end = 10}, &data);
+  mscrt_status *s = mscrt_data_open(
+      shared_plan, 2, files,
+      &(mscrt_data_options){.struct_size = sizeof(mscrt_data_options), .eval_begin = 1, .eval_end = 10}, &data);
   if (!s) s = open_rank(shared_plan, p, 1, &ctx);
   if (!s) s = mscrt_set_data(ctx, data);
   if (!s) s = mscrt_evaluate(ctx, e);
@@ -433,18 +488,32 @@ static void fence_plan(plan_text *t, call_text *calls) {
   uint64_t own = WIDE * 4, all = 4 * own;
   const call_text list[] = {
     {.index = 0, .num_buffers = 2, .buffers = {IN(P, 0, own), OUT(S, 0, own)}, .extent = WIDE},
-    {.kind = PLAN_CALL_KIND_COLLECTIVE, .num_buffers = 2, .buffers = {IN(S, 0, own), OUT(S, own, all)}, .name = "gather"},
-    {.index = 1, .num_buffers = 2, .buffers = {IN(P, 0, own), OUT(S, 0, own)}, .num_scalars = 1, .scalars = {100}, .extent = WIDE},
-    {.index = 1, .num_buffers = 2, .buffers = {IN(S, own, all), OUT(P, own, all)}, .num_scalars = 1, .scalars = {1}, .extent = 4 * WIDE},
-    {.kind = PLAN_CALL_KIND_COLLECTIVE, .index = 1, .num_buffers = 2, .buffers = {IN(S, own, all), OUT(S, own, all)}, .name = "in place"},
+    {.kind = PLAN_CALL_KIND_COLLECTIVE, .num_buffers = 2, .buffers = {IN(S, 0, own), OUT(S, own, all)},
+     .name = "gather"},
+    {.index = 1, .num_buffers = 2, .buffers = {IN(P, 0, own), OUT(S, 0, own)}, .num_scalars = 1, .scalars = {100},
+     .extent = WIDE},
+    {.index = 1, .num_buffers = 2, .buffers = {IN(S, own, all), OUT(P, own, all)}, .num_scalars = 1, .scalars = {1},
+     .extent = 4 * WIDE},
+    {.kind = PLAN_CALL_KIND_COLLECTIVE, .index = 1, .num_buffers = 2, .buffers = {IN(S, own, all), OUT(S, own, all)},
+     .name = "in place"},
     {.index = 2, .num_buffers = 1, .buffers = {OUT(S, own, all)}, .num_dims = 1, .extent = 4 * WIDE},
   };
   memcpy(calls, list, sizeof list);
-  *t = (plan_text){.num_axes = 1, .axes = {4}, .num_layouts = 3, .layouts = {"1:0", "1:", "1:|0"},
-    .num_kernels = 3, .kernel = {{"copy", k_copy, 2, 0, 0}, {"axpy", k_axpy, 2, 0, 1}, {"iota", k_iota, 1, 1, 0}},
-    .num_collectives = 2, .collective = {{MSCRT_ALL_GATHER, 0, 1, {4 * WIDE}, 0, 1, 0}, {MSCRT_ALL_REDUCE, 0, 1, {4 * WIDE}, 2, 1, 0}},
-    .num_sections = 1, .section = {{"go", own + all, 6, calls}}, .persistent = own + all,
-    .num_parameters = 2, .parameter = {{"s", 0, 1, {4 * WIDE}, 0, IN(P, 0, own), "zeros", .loss = false}, {"sum", 0, 1, {4 * WIDE}, 1, IN(P, own, all), "zeros", .loss = false}}};
+  *t = (plan_text){
+      .num_axes = 1,
+      .axes = {4},
+      .num_layouts = 3,
+      .layouts = {"1:0", "1:", "1:|0"},
+      .num_kernels = 3,
+      .kernel = {{"copy", k_copy, 2, 0, 0}, {"axpy", k_axpy, 2, 0, 1}, {"iota", k_iota, 1, 1, 0}},
+      .num_collectives = 2,
+      .collective = {{MSCRT_ALL_GATHER, 0, 1, {4 * WIDE}, 0, 1, 0}, {MSCRT_ALL_REDUCE, 0, 1, {4 * WIDE}, 2, 1, 0}},
+      .num_sections = 1,
+      .section = {{"go", own + all, 6, calls}},
+      .persistent = own + all,
+      .num_parameters = 2,
+      .parameter = {{"s", 0, 1, {4 * WIDE}, 0, IN(P, 0, own), "zeros", .loss = false},
+                    {"sum", 0, 1, {4 * WIDE}, 1, IN(P, own, all), "zeros", .loss = false}}};
 }
 
 static int fence_rank(const place *p) {
@@ -485,32 +554,41 @@ static void data_sets_that_do_not_fit(void **state) {
   train_plan(1, &t, calls);
   expect_ok(open_text(&t, &shared_plan));
   expect_text(mscrt_data_open(shared_plan, 1, &x, NULL, &data), MSCRT_INPUT, "input 't' has no data");
-  expect_text(mscrt_data_open(shared_plan, 2, (mscrt_source[]){x, x}, NULL, &data), MSCRT_INPUT, "input 'x' is given twice");
-  expect_text(mscrt_data_open(shared_plan, 2, (mscrt_source[]){x, {"z", t_file}}, NULL, &data), MSCRT_INPUT, "no input 'z'; its inputs are: x, t");
-  expect_text(mscrt_data_open(shared_plan, 2, (mscrt_source[]){x, {"t", x_file}}, NULL, &data), MSCRT_INPUT, "shape [70,12] does not fit input 't' of shape [16,8]");
+  expect_text(mscrt_data_open(shared_plan, 2, (mscrt_source[]){x, x}, NULL, &data), MSCRT_INPUT,
+              "input 'x' is given twice");
+  expect_text(mscrt_data_open(shared_plan, 2, (mscrt_source[]){x, {"z", t_file}}, NULL, &data), MSCRT_INPUT,
+              "no input 'z'; its inputs are: x, t");
+  expect_text(mscrt_data_open(shared_plan, 2, (mscrt_source[]){x, {"t", x_file}}, NULL, &data), MSCRT_INPUT,
+              "shape [70,12] does not fit input 't' of shape [16,8]");
   o.train_end = 71;
-  expect_text(mscrt_data_open(shared_plan, 2, (mscrt_source[]){x, y}, &o, &data), MSCRT_INPUT, "the training range 0:71 does not lie inside the 70 samples");
+  expect_text(mscrt_data_open(shared_plan, 2, (mscrt_source[]){x, y}, &o, &data), MSCRT_INPUT,
+              "the training range 0:71 does not lie inside the 70 samples");
   o.train_begin = 60, o.train_end = 70;
-  expect_text(mscrt_data_open(shared_plan, 2, (mscrt_source[]){x, y}, &o, &data), MSCRT_INPUT, "has 10 samples, fewer than one batch of 16");
+  expect_text(mscrt_data_open(shared_plan, 2, (mscrt_source[]){x, y}, &o, &data), MSCRT_INPUT,
+              "has 10 samples, fewer than one batch of 16");
   float few[16 * OUTPUTS] = {0};
   char other[96];
   snprintf(other, sizeof other, "%s/few.npy", folder);
   put_npy(other, 16, OUTPUTS, few);
-  expect_text(mscrt_data_open(shared_plan, 2, (mscrt_source[]){x, {"t", other}}, NULL, &data), MSCRT_INPUT, "input 'x' has 70 samples, but 't' has 16");
+  expect_text(mscrt_data_open(shared_plan, 2, (mscrt_source[]){x, {"t", other}}, NULL, &data), MSCRT_INPUT,
+              "input 'x' has 70 samples, but 't' has 16");
   mscrt_context *ctx;
   expect_ok(open_rank(shared_plan, NULL, 1, &ctx));
   expect_text(mscrt_run(ctx, "train", 1, NULL), MSCRT_ARGUMENT, "input 'x' has no data");
   expect_text(mscrt_run(ctx, "test", 1, NULL), MSCRT_INPUT, "no section 'test'");
   expect_text(mscrt_set_input(ctx, "x", few, 4), MSCRT_ARGUMENT, "input 'x' has 768 bytes, not 4");
   mscrt_close(ctx);
-  expect_text(mscrt_open(shared_plan, &(mscrt_options){.struct_size = sizeof(mscrt_options), .ranks = 2}, &ctx), MSCRT_INPUT, "the plan is for 1 rank, not for 2");
+  expect_text(mscrt_open(shared_plan, &(mscrt_options){.struct_size = sizeof(mscrt_options), .ranks = 2}, &ctx),
+              MSCRT_INPUT, "the plan is for 1 rank, not for 2");
   mscrt_plan_close(shared_plan);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(products_in_all_forms), cmocka_unit_test(losses_do_not_depend_on_ranks_or_threads), cmocka_unit_test(weights_do_not_depend_on_layouts),
-    cmocka_unit_test(accuracy_and_index_checks), cmocka_unit_test(buffers_wait_for_their_readers), cmocka_unit_test(data_sets_that_do_not_fit),
+    cmocka_unit_test(products_in_all_forms), cmocka_unit_test(losses_do_not_depend_on_ranks_or_threads),
+        cmocka_unit_test(weights_do_not_depend_on_layouts),
+    cmocka_unit_test(accuracy_and_index_checks), cmocka_unit_test(buffers_wait_for_their_readers),
+        cmocka_unit_test(data_sets_that_do_not_fit),
   };
   return cmocka_run_group_tests(tests, make_files, drop_files);
 }

@@ -7,7 +7,8 @@
 #include "runtime/runtime.h"
 
 static inline void expect_text(mscrt_status *s, mscrt_code code, const char *part) {
-  if (!s || mscrt_status_code(s) != code || !strstr(mscrt_status_text(s), part)) fail_msg("got '%s' (%d), expected '%s'", mscrt_status_text(s), mscrt_status_code(s), part);
+  if (!s || mscrt_status_code(s) != code || !strstr(mscrt_status_text(s), part))
+    fail_msg("got '%s' (%d), expected '%s'", mscrt_status_text(s), mscrt_status_code(s), part);
   mscrt_status_free(s);
 }
 

@@ -13,7 +13,8 @@ static void buffers_are_copied_apart(void **state) {
   (void)state;
   char memory[64];
   for (int i = 0; i < 64; i++) memory[i] = (char)i;
-  const plan_ref refs[] = {{0, 16, 0, 0, {0}}, {16, 8, 0, 1, {0}}, {20, 12, 0, 0, {0}}, {40, 8, 0, 1, {0}}, {0, 4, PLAN_SPACE_TILE, 0, {0}}};
+  const plan_ref refs[] = {
+      {0, 16, 0, 0, {0}}, {16, 8, 0, 1, {0}}, {20, 12, 0, 0, {0}}, {40, 8, 0, 1, {0}}, {0, 4, PLAN_SPACE_TILE, 0, {0}}};
   void *places[] = {memory, memory + 16, memory + 20, memory + 40, NULL};
   mscrt_record r = {.num_buffers = 5, .ref = refs, .buffers = places, .name = "call"};
   mscrt_context c = {0};
@@ -52,6 +53,7 @@ static void epilogues_see_the_same_bytes(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(buffers_are_copied_apart), cmocka_unit_test(epilogues_see_the_same_bytes)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(buffers_are_copied_apart),
+                                     cmocka_unit_test(epilogues_see_the_same_bytes)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* make_plan.h: plans by hand, without the compiler: a description in, bytes of plan.bin out.  Kernels are C functions in a
- * section of their own, without constants or calls, so that their machine code can be copied. */
+/* make_plan.h: plans by hand, without the compiler: a description in, bytes of plan.bin out.  Kernels are C functions
+ * in a section of their own, without constants or calls, so that their machine code can be copied. */
 #ifndef MSC_TESTS_MAKE_PLAN_H
 #define MSC_TESTS_MAKE_PLAN_H
 
@@ -12,10 +12,19 @@
 #include "plan_fbs.h"
 #include "runtime/plan/plan.h"
 
-#define KERNEL __attribute__((section("kernels"), noinline, no_sanitize("address", "undefined", "thread"), optimize("no-tree-vectorize")))
-extern const char __start_kernels[] __attribute__((weak)), __stop_kernels[] __attribute__((weak)); /* not there without KERNELs */
+#define KERNEL                                                                                \
+  __attribute__((section("kernels"), noinline, no_sanitize("address", "undefined", "thread"), \
+                 optimize("no-tree-vectorize")))
+/* not there without KERNELs */
+extern const char __start_kernels[] __attribute__((weak)), __stop_kernels[] __attribute__((weak));
 
-enum { P = PLAN_SPACE_PERSISTENT, S = PLAN_SPACE_SCRATCH, I = PLAN_SPACE_INPUT, C = PLAN_SPACE_CONSTANT, T = PLAN_SPACE_TILE };
+enum {
+  P = PLAN_SPACE_PERSISTENT,
+  S = PLAN_SPACE_SCRATCH,
+  I = PLAN_SPACE_INPUT,
+  C = PLAN_SPACE_CONSTANT,
+  T = PLAN_SPACE_TILE
+};
 #define IN(space, offset, bytes) {offset, bytes, space, 0, {0}}
 #define OUT(space, offset, bytes) {offset, bytes, space, 1, {0}}
 
@@ -36,8 +45,18 @@ typedef struct call_text {
   uint64_t flops, predicted_ns;
 } call_text;
 
-typedef struct { const char *name; mscrt_kernel *fn; uint32_t buffers, dims, scalars, threads; } kernel_text; /* fn NULL: on a GPU */
-typedef struct { uint8_t verb, dtype; int rank; uint64_t shape[4]; uint32_t from, to; uint8_t reduction; uint32_t halo_dim; uint64_t lo, hi; uint32_t num_members, members[4]; } collective_text;
+/* fn NULL: on a GPU */
+typedef struct { const char *name; mscrt_kernel *fn; uint32_t buffers, dims, scalars, threads; } kernel_text;
+typedef struct {
+  uint8_t verb, dtype;
+  int rank;
+  uint64_t shape[4];
+  uint32_t from, to;
+  uint8_t reduction;
+  uint32_t halo_dim;
+  uint64_t lo, hi;
+  uint32_t num_members, members[4];
+} collective_text;
 typedef struct {
   const char *name;
   uint64_t scratch;
@@ -78,8 +97,8 @@ typedef struct {
   uint32_t num_axes, axes[4];
   uint32_t num_layouts;
   const char *layouts[8]; /* as in layout_put below, with the rank in front: "2:0;1|" */
-  uint32_t num_kernels, num_matmuls, num_graphs, num_collectives, num_sections, num_parameters, num_inputs, num_outputs, num_stages,
-      num_messages, num_programs;
+  uint32_t num_kernels, num_matmuls, num_graphs, num_collectives, num_sections, num_parameters, num_inputs, num_outputs,
+      num_stages, num_messages, num_programs;
   kernel_text kernel[8];
   mscrt_matmul matmul[8];
   mscrt_graph graph[2];

@@ -1,5 +1,6 @@
-/* Exchanges as copies, messages and library calls of GPUs: made for all ranks of a mesh, carried out by hand in this process, and
- * compared with what each rank was to take.  Meshes, shapes and layouts are drawn at random, uneven ones included. */
+/* Exchanges as copies, messages and library calls of GPUs: made for all ranks of a mesh, carried out by hand in this
+ * process, and compared with what each rank was to take.  Meshes, shapes and layouts are drawn at random,
+ * uneven ones included. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -48,7 +49,8 @@ static const msc_box_layout *draw_layout(layout_room *r, bool partial) {
   for (int d = 0; d <= w.k.rank; d++) {
     r->first[d] = (uint8_t)r->layout.num;
     for (int a = 0; a < mesh->num_axes; a++)
-      if (place[a] == d && (d < w.k.rank || partial)) r->digit[r->layout.num++] = (msc_digit){(uint32_t)a, 1, (uint32_t)mesh->size[a]};
+      if (place[a] == d && (d < w.k.rank || partial))
+        r->digit[r->layout.num++] = (msc_digit){(uint32_t)a, 1, (uint32_t)mesh->size[a]};
   }
   return &r->layout;
 }
@@ -88,7 +90,8 @@ static void fill(int ranks) {
     for (int64_t i = 0; i < w.e[r].num_cuts; i++)
       for (int t = 0; t < w.e[r].num_terms; t++) {
         const mscrt_cut *cut = &w.e[r].cut[i];
-        msc_box_runs(w.e[r].rank, &cut->box, &w.e[r].to_box, &cut->from_box, add_run, &(adding){w.want[r], w.src[cut->peer[t]]});
+        msc_box_runs(w.e[r].rank, &cut->box, &w.e[r].to_box, &cut->from_box, add_run,
+                     &(adding){w.want[r], w.src[cut->peer[t]]});
       }
 }
 
@@ -97,7 +100,8 @@ static void fill(int ranks) {
 static void copy_all(const mscrt_copies *l, void *to, const void *from) {
   for (uint32_t i = 0; i < l->num; i++)
     for (uint64_t h = 0; h < l->copy[i].height; h++)
-      memcpy((uint8_t *)to + l->copy[i].to + h * l->copy[i].to_pitch, (const uint8_t *)from + l->copy[i].from + h * l->copy[i].from_pitch, l->copy[i].width);
+      memcpy((uint8_t *)to + l->copy[i].to + h * l->copy[i].to_pitch,
+             (const uint8_t *)from + l->copy[i].from + h * l->copy[i].from_pitch, l->copy[i].width);
 }
 
 static uint8_t *place_of(int rank, const mscrt_move *m, bool source) {
@@ -126,10 +130,14 @@ static void call_library(int rank) {
     const mscrt_moves *peer = &w.m[g->member[i]];
     assert_true(peer->form == m->form && peer->count == m->count);
     if (m->form == MSCRT_BY_ALL_GATHER) {
-      memcpy(place_of(rank, &m->receive[0], false) + (uint64_t)i * 4 * m->count, place_of(g->member[i], &peer->send[0], true), 4 * m->count);
+      memcpy(place_of(rank, &m->receive[0], false) + (uint64_t)i * 4 * m->count,
+             place_of(g->member[i], &peer->send[0], true), 4 * m->count);
       continue;
     }
-    const int32_t *from = m->form == MSCRT_BY_ALL_REDUCE ? w.src[g->member[i]] : (const int32_t *)(void *)place_of(g->member[i], &peer->send[0], true) + (uint64_t)g->index * m->count;
+    const int32_t *from =
+        m->form == MSCRT_BY_ALL_REDUCE
+            ? w.src[g->member[i]]
+            : (const int32_t *)(void *)place_of(g->member[i], &peer->send[0], true) + (uint64_t)g->index * m->count;
     for (uint64_t k = 0; k < m->count; k++) sum[k] = (int32_t)((uint32_t)sum[k] + (uint32_t)from[k]);
   }
   if (m->form == MSCRT_BY_ALL_REDUCE) memcpy(w.dst[rank], sum, 4 * m->count);
@@ -183,14 +191,16 @@ static void all_forms_move_what_is_wanted(void **unused) {
     forms[w.m[0].form]++, with_identities += w.m[0].identity > 0;
     fill(ranks), carry_out(ranks);
     for (int r = 0; r < ranks; r++) {
-      if (!got(r)) fail_msg("case %u: rank %d of %d, %s, form %d", seed, r, ranks, mscrt_verb_name(w.k.verb), w.m[r].form);
+      if (!got(r))
+        fail_msg("case %u: rank %d of %d, %s, form %d", seed, r, ranks, mscrt_verb_name(w.k.verb), w.m[r].form);
       mscrt_moves_free(&w.m[r]);
       mscrt_exchange_free(&w.e[r]);
       memset(&w.m[r], 0, sizeof w.m[r]);
     }
     mscrt_partitions_free(&p);
   }
-  printf("%d by messages, %d all_reduce, %d all_gather, %d reduce_scatter, %d of them among identities\n", forms[0], forms[1], forms[2], forms[3], with_identities);
+  printf("%d by messages, %d all_reduce, %d all_gather, %d reduce_scatter, %d of them among identities\n", forms[0],
+         forms[1], forms[2], forms[3], with_identities);
   assert_true(with_identities > 5);
   for (int i = 0; i < 4; i++) assert_true(forms[i] > 5);
 }

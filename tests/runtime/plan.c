@@ -18,25 +18,54 @@ static KERNEL void k_nothing(void *const *b, int64_t begin, int64_t end, const i
 }
 
 /* A plan with one of everything that the loader checks; one rank, so what it accepts can be run at once. */
-static const call_text epilogue = {.num_buffers = 2, .buffers = {IN(T, 0, 4), OUT(P, 0, 192)}, .num_dims = 1, .dims = {3}, .num_scalars = 1, .scalars = {0.5}, .extent = 48};
+static const call_text epilogue = {.num_buffers = 2,
+                                   .buffers = {IN(T, 0, 4), OUT(P, 0, 192)},
+                                   .num_dims = 1,
+                                   .dims = {3},
+                                   .num_scalars = 1,
+                                   .scalars = {0.5},
+                                   .extent = 48};
 static const call_text calls[] = {
-  {.num_buffers = 2, .buffers = {IN(I, 0, 96), OUT(S, 0, 4)}, .num_dims = 1, .num_scalars = 1, .extent = 24, .grain = 5, .checks = true, .has_start = true, .start_layout = 3, .start_shape = 6, .name = "look", .loc = "net.py:1"},
-  {.kind = PLAN_CALL_KIND_MATMUL, .index = 0, .num_buffers = 4, .buffers = {IN(S, 64, 96), IN(P, 192, 128), OUT(S, 256, 192), IN(P, 320, 32)}, .name = "dense"},
-  {.kind = PLAN_CALL_KIND_MATMUL, .index = 1, .num_buffers = 3, .buffers = {IN(S, 64, 96), IN(P, 192, 128), OUT(T, 0, 4)}, .epilogue = &epilogue},
-  {.kind = PLAN_CALL_KIND_COLLECTIVE, .index = 0, .num_buffers = 2, .buffers = {IN(S, 256, 192), OUT(S, 256, 192)}, .name = "sum"},
+  {.num_buffers = 2, .buffers = {IN(I, 0, 96), OUT(S, 0, 4)}, .num_dims = 1, .num_scalars = 1, .extent = 24, .grain = 5,
+   .checks = true, .has_start = true, .start_layout = 3, .start_shape = 6, .name = "look", .loc = "net.py:1"},
+  {.kind = PLAN_CALL_KIND_MATMUL, .index = 0, .num_buffers = 4, .buffers = {IN(S, 64, 96), IN(P, 192, 128), OUT(S, 256,
+   192), IN(P, 320, 32)}, .name = "dense"},
+  {.kind = PLAN_CALL_KIND_MATMUL, .index = 1, .num_buffers = 3, .buffers = {IN(S, 64, 96), IN(P, 192, 128), OUT(T, 0,
+   4)}, .epilogue = &epilogue},
+  {.kind = PLAN_CALL_KIND_COLLECTIVE, .index = 0, .num_buffers = 2, .buffers = {IN(S, 256, 192), OUT(S, 256, 192)},
+   .name = "sum"},
   {.kind = PLAN_CALL_KIND_COLLECTIVE, .index = 1, .num_buffers = 2, .buffers = {IN(S, 256, 192), OUT(S, 448, 192)}},
 };
 
 static plan_text everything(void) {
   return (plan_text){
-    .num_axes = 2, .axes = {1, 1}, .num_layouts = 5, .layouts = {"2:0;1", "2:", "2:|0", "1:0", "0:"},
-    .num_kernels = 1, .kernel = {{"nothing", k_nothing, 2, 1, 1}},
-    .num_matmuls = 2, .matmul = {{.batch = 1, .m = 6, .n = 8, .k = 4, .tile_m = 4, .tile_n = 8, .bias = true, .relu = true}, {.batch = 1, .m = 6, .n = 8, .k = 4, .tile_m = 4, .tile_n = 5, .tile_bytes = 80}},
-    .num_collectives = 2, .collective = {{MSCRT_ALL_REDUCE, 0, 2, {6, 8}, 2, 1, 0}, {MSCRT_ALL_TO_ALL, 0, 2, {6, 8}, 0, 1, 0}},
-    .num_sections = 1, .section = {{"train", 640, 5, calls}}, .persistent = 352, .input_stride = 128, .constants = "abcdefgh", .constant_bytes = 8,
-    .num_parameters = 3, .parameter = {{"w0", 0, 2, {6, 8}, 0, OUT(P, 0, 192), "uniform:1", .loss = false}, {"w1", 0, 2, {4, 8}, 1, IN(P, 192, 128), "normal:0.5", .loss = false}, {"b", 0, 1, {8}, 3, IN(P, 320, 32), "constant:2", .loss = false}},
-    .num_inputs = 2, .input = {{"x", 0, 2, {6, 4}, 1, IN(I, 0, 96), .loss = false}, {"y", MSCRT_I32, 1, {6}, 3, IN(I, 96, 24), .role = MSCRT_LABEL}},
-    .num_outputs = 2, .output = {{"loss", 0, 0, {0}, 4, IN(S, 0, 4), .loss = true}, {"all", 0, 2, {6, 8}, 1, IN(S, 448, 192), .loss = false}}};
+      .num_axes = 2,
+      .axes = {1, 1},
+      .num_layouts = 5,
+      .layouts = {"2:0;1", "2:", "2:|0", "1:0", "0:"},
+      .num_kernels = 1,
+      .kernel = {{"nothing", k_nothing, 2, 1, 1}},
+      .num_matmuls = 2,
+      .matmul = {{.batch = 1, .m = 6, .n = 8, .k = 4, .tile_m = 4, .tile_n = 8, .bias = true, .relu = true},
+                 {.batch = 1, .m = 6, .n = 8, .k = 4, .tile_m = 4, .tile_n = 5, .tile_bytes = 80}},
+      .num_collectives = 2,
+      .collective = {{MSCRT_ALL_REDUCE, 0, 2, {6, 8}, 2, 1, 0}, {MSCRT_ALL_TO_ALL, 0, 2, {6, 8}, 0, 1, 0}},
+      .num_sections = 1,
+      .section = {{"train", 640, 5, calls}},
+      .persistent = 352,
+      .input_stride = 128,
+      .constants = "abcdefgh",
+      .constant_bytes = 8,
+      .num_parameters = 3,
+      .parameter = {{"w0", 0, 2, {6, 8}, 0, OUT(P, 0, 192), "uniform:1", .loss = false},
+                    {"w1", 0, 2, {4, 8}, 1, IN(P, 192, 128), "normal:0.5", .loss = false},
+                    {"b", 0, 1, {8}, 3, IN(P, 320, 32), "constant:2", .loss = false}},
+      .num_inputs = 2,
+      .input = {{"x", 0, 2, {6, 4}, 1, IN(I, 0, 96), .loss = false},
+                {"y", MSCRT_I32, 1, {6}, 3, IN(I, 96, 24), .role = MSCRT_LABEL}},
+      .num_outputs = 2,
+      .output = {{"loss", 0, 0, {0}, 4, IN(S, 0, 4), .loss = true},
+                 {"all", 0, 2, {6, 8}, 1, IN(S, 448, 192), .loss = false}}};
 }
 
 static mscrt_status *open_bytes(const uint8_t *bytes, size_t size, mscrt_plan **out_plan) {
@@ -66,7 +95,8 @@ static void foreign_plans_are_refused(void **state) {
   assert_int_equal(mscrt_plan_ranks(plan), 1);
   assert_int_equal(mscrt_plan_num_parameters(plan), 3);
   mscrt_plan_close(plan);
-  for (size_t cut = 0; cut < size; cut += cut < 64 ? 1 : 37) expect_text(open_bytes(bytes, cut, &plan), MSCRT_INPUT, "");
+  for (size_t cut = 0; cut < size; cut += cut < 64 ? 1 : 37)
+    expect_text(open_bytes(bytes, cut, &plan), MSCRT_INPUT, "");
   bytes[size - 5] ^= 1;
   expect_text(open_bytes(bytes, size, &plan), MSCRT_INPUT, "");
   free(bytes);
@@ -158,28 +188,45 @@ CASE(output_loss, t->output[1].loss = true)
 CASE(two_sections, (t->num_sections = 2, t->section[1] = t->section[0]))
 
 static const false_case false_cases[] = {
-  {"the mesh's sizes are not possible", mesh_size}, {"the mesh's sizes are not possible", mesh_huge}, {"layout 0: its digits do not fit the mesh", digit_twice},
+  {"the mesh's sizes are not possible", mesh_size}, {"the mesh's sizes are not possible", mesh_huge},
+   {"layout 0: its digits do not fit the mesh", digit_twice},
   {"parameter 'w0': layout 5 of 5", layout_index}, {"parameter 'w0': a layout of 1 dimensions for 2", layout_rank},
-  {"section 'train', call 0 of look: kernel 1 of 1", kernel_index}, {"call 0 of look: 1 buffers, 1 dimensions and 1 scalars for kernel nothing, which takes 2, 1 and 1", kernel_buffers},
-  {"for kernel nothing, which takes 2, 2 and 1", kernel_dims}, {"buffer 0: bytes 0 + 129 of space input, which has 128", buffer_range}, {"buffer 0: bytes", buffer_offset},
-  {"buffer 0: space 8", buffer_space}, {"buffer 0: space 4", buffer_tile}, {"buffer 0: space input is not written", input_written}, {"buffer 1: written is 2", written_twice}, {"error flag", flag_small},
-  {"items in units of", units}, {"start 0 has no such layout", start_layout}, {"matmul 2 of 2", matmul_index}, {"operand 1: 124 bytes where 128 are needed", matmul_small},
-  {"operand 0: a result lies in it", matmul_overlap}, {"call 1 of dense: 3 operands", matmul_operands}, {"operand 0: its address is not aligned", matmul_odd},
-  {"matmul 0: impossible sizes", matmul_zero}, {"matmul 0: impossible sizes", matmul_huge}, {"element type 3", matmul_type}, {"tiles of 4 x 9", tile_wide}, {"tiles of 0 x 8", tile_zero},
-  {"79 bytes for a tile of 4 x 5", tile_small}, {"tiles that nobody takes", tile_alone}, {"its epilogue has 47 items for 48 elements", epilogue_items},
-  {"its epilogue writes to operand 1", epilogue_writes}, {"collective 2 of 2", collective_index}, {"destination: 191 bytes where 192 are needed", collective_small},
+  {"section 'train', call 0 of look: kernel 1 of 1", kernel_index},
+   {"call 0 of look: 1 buffers, 1 dimensions and 1 scalars for kernel nothing, which takes 2, 1 and 1", kernel_buffers},
+  {"for kernel nothing, which takes 2, 2 and 1", kernel_dims}, {"buffer 0: bytes 0 + 129 of space input, which has 128",
+   buffer_range}, {"buffer 0: bytes", buffer_offset},
+  {"buffer 0: space 8", buffer_space}, {"buffer 0: space 4", buffer_tile}, {"buffer 0: space input is not written",
+   input_written}, {"buffer 1: written is 2", written_twice}, {"error flag", flag_small},
+  {"items in units of", units}, {"start 0 has no such layout", start_layout}, {"matmul 2 of 2", matmul_index},
+   {"operand 1: 124 bytes where 128 are needed", matmul_small},
+  {"operand 0: a result lies in it", matmul_overlap}, {"call 1 of dense: 3 operands", matmul_operands},
+   {"operand 0: its address is not aligned", matmul_odd},
+  {"matmul 0: impossible sizes", matmul_zero}, {"matmul 0: impossible sizes", matmul_huge}, {"element type 3",
+   matmul_type}, {"tiles of 4 x 9", tile_wide}, {"tiles of 0 x 8", tile_zero},
+  {"79 bytes for a tile of 4 x 5", tile_small}, {"tiles that nobody takes", tile_alone},
+   {"its epilogue has 47 items for 48 elements", epilogue_items},
+  {"its epilogue writes to operand 1", epilogue_writes}, {"collective 2 of 2", collective_index},
+   {"destination: 191 bytes where 192 are needed", collective_small},
   {"source and destination overlap", collective_overlap}, {"collective 0: unknown verb", collective_verb},
-  {"collective 0: a halo changes its layout", halo_layout}, {"collective 0: a halo along dimension 2 of 2", halo_dim}, {"collective 0: a halo of 0 and 7 rows of parts of 6", halo_rows},
-  {"call 3 of sum: its values overlap", members_overlap}, {"call 3 of sum: its values overlap", members_cross}, {"call 3 of sum: 2 buffers", members_missing},
-  {"collective 2: member 1 is entry 2, which is none before it", member_later}, {"collective 2: member 1 is of another kind", member_other},
-  {"collective 2: all_to_all is of one value", members_verb}, {"destination: 192 bytes where 224 are needed", halo_bytes}, {"collective 0: a layout of 1 dimensions for 2", collective_layout},
-  {"collective 0: layout 99 of 5", collective_none}, {"parameter 'b': bytes 324 + 32 of a space of 352", parameter_outside}, {"parameter 'b': 28 bytes where 32 are needed", parameter_small},
-  {"parameter 'b': initial values 'normal:nan'", parameter_init}, {"two parameters are called 'w0'", parameter_twice}, {"input 'y': batch dimension 1 of 1", input_batch},
-  {"input 'y': a batch of 5, but 'x' has 6", input_batches}, {"output 'all': program 1 of 1", output_section}, {"output 'all': a loss must be one float", output_loss},
+  {"collective 0: a halo changes its layout", halo_layout}, {"collective 0: a halo along dimension 2 of 2", halo_dim},
+   {"collective 0: a halo of 0 and 7 rows of parts of 6", halo_rows},
+  {"call 3 of sum: its values overlap", members_overlap}, {"call 3 of sum: its values overlap", members_cross},
+   {"call 3 of sum: 2 buffers", members_missing},
+  {"collective 2: member 1 is entry 2, which is none before it", member_later},
+   {"collective 2: member 1 is of another kind", member_other},
+  {"collective 2: all_to_all is of one value", members_verb}, {"destination: 192 bytes where 224 are needed",
+   halo_bytes}, {"collective 0: a layout of 1 dimensions for 2", collective_layout},
+  {"collective 0: layout 99 of 5", collective_none}, {"parameter 'b': bytes 324 + 32 of a space of 352",
+   parameter_outside}, {"parameter 'b': 28 bytes where 32 are needed", parameter_small},
+  {"parameter 'b': initial values 'normal:nan'", parameter_init}, {"two parameters are called 'w0'", parameter_twice},
+   {"input 'y': batch dimension 1 of 1", input_batch},
+  {"input 'y': a batch of 5, but 'x' has 6", input_batches}, {"output 'all': program 1 of 1", output_section},
+   {"output 'all': a loss must be one float", output_loss},
   {"two sections are called 'train'", two_sections}, {"parameter 'w0': it is a partial result", parameter_partial},
 };
 
-/* Generated kernels write as far as ir/abi/product.h says: whatever their vectors, a plan with a byte less is refused. */
+/* Generated kernels write as far as ir/abi/product.h says: whatever their vectors, a plan with a byte
+ * less is refused. */
 static void products_have_room(void **state) {
   (void)state;
   static const mscrt_dtype dtypes[] = {MSCRT_F32, MSCRT_F64, MSCRT_BF16};
@@ -284,10 +331,12 @@ static void changed_plans_are_refused_or_run(void **state) {
       bytes[at] = dice(&seed) % 2 ? (uint8_t)dice(&seed) : (uint8_t)(bytes[at] ^ 1 << dice(&seed) % 8);
     }
     flatbuf_fault fault;
-    if (!flatbuf_verify(&plan_schema, bytes, size, 100000, &fault) || !flatbuf_inline(plan_plan_root(bytes).at, 25)) continue;
+    if (!flatbuf_verify(&plan_schema, bytes, size, 100000, &fault) || !flatbuf_inline(plan_plan_root(bytes).at, 25))
+      continue;
     seal_plan(bytes, size);
     mscrt_status *s = open_bytes(bytes, size, &plan);
-    if (!s && plan_kernel_entry(plan_plan_kernels(plan->root, 0)) == entry && plan_plan_code_num(plan->root) == code_bytes) {
+    if (!s && plan_kernel_entry(plan_plan_kernels(plan->root, 0)) == entry &&
+        plan_plan_code_num(plan->root) == code_bytes) {
       run_if_small(plan);
       accepted++;
     }
@@ -300,7 +349,8 @@ static void changed_plans_are_refused_or_run(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(foreign_plans_are_refused), cmocka_unit_test(several_at_once_may_be_said),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(foreign_plans_are_refused),
+                                     cmocka_unit_test(several_at_once_may_be_said),
                                      cmocka_unit_test(false_plans_are_refused), cmocka_unit_test(products_have_room),
                                      cmocka_unit_test(changed_plans_are_refused_or_run)};
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,7 +49,8 @@ static const char *put_gz(const char *name, const void *data, size_t bytes) {
 }
 
 static void expect_text(mscrt_status *s, mscrt_code code, const char *part) {
-  if (!s || mscrt_status_code(s) != code || !strstr(mscrt_status_text(s), part)) fail_msg("got '%s', expected '%s'", mscrt_status_text(s), part);
+  if (!s || mscrt_status_code(s) != code || !strstr(mscrt_status_text(s), part))
+    fail_msg("got '%s', expected '%s'", mscrt_status_text(s), part);
   mscrt_status_free(s);
 }
 
@@ -96,7 +97,8 @@ static void batch_may_be_any_dimension(void **state) {
   uint8_t bytes[64];
   float out[8];
   const char *path = put("i.idx", bytes, idx_images(bytes));
-  mscrt_wanted last = {.name = "x", .dtype = MSCRT_F32, .rank = 3, .shape = {2, 3, 2}, .batch_dim = 2, .role = MSCRT_MASK};
+  mscrt_wanted last = {
+      .name = "x", .dtype = MSCRT_F32, .rank = 3, .shape = {2, 3, 2}, .batch_dim = 2, .role = MSCRT_MASK};
   read_box(&last, path, (uint64_t[]){1, 2}, (msc_box){.begin = {0, 1, 0}, .size = {2, 2, 2}}, out);
   assert_memory_equal(out, ((float[]){51, 101, 52, 102, 54, 104, 55, 105}), sizeof out);
   mscrt_wanted middle = last;
@@ -110,13 +112,15 @@ static void tensors_without_a_batch(void **state) {
   (void)state;
   uint8_t bytes[64];
   float out[4];
-  mscrt_wanted fixed = {.name = "table", .dtype = MSCRT_F32, .rank = 2, .shape = {3, 6}, .batch_dim = -1, .role = MSCRT_MASK};
+  mscrt_wanted fixed = {
+      .name = "table", .dtype = MSCRT_F32, .rank = 2, .shape = {3, 6}, .batch_dim = -1, .role = MSCRT_MASK};
   const char *path = put("i.idx", bytes, idx_images(bytes));
   read_box(&fixed, path, NULL, (msc_box){.begin = {1, 2}, .size = {2, 2}}, out);
   assert_memory_equal(out, ((float[]){52, 53, 102, 103}), sizeof out);
   fixed.shape[0] = 2;
   mscrt_samples s;
-  expect_text(mscrt_samples_open(&fixed, path, &s), MSCRT_INPUT, "shape [3,2,3] does not fit input 'table' of shape [2,6]");
+  expect_text(mscrt_samples_open(&fixed, path, &s), MSCRT_INPUT,
+              "shape [3,2,3] does not fit input 'table' of shape [2,6]");
 }
 
 static void npy_and_safetensors_convert(void **state) {
@@ -134,9 +138,12 @@ static void npy_and_safetensors_convert(void **state) {
   expect_ok(mscrt_samples_open(&label, put("y.npy", npy, 152), &s));
   msc_box box = {.size = {2}};
   int64_t line[2];
-  expect_text(mscrt_samples_read(&s, &label, (uint64_t[]){0, 1}, &box, &box, line, out), MSCRT_INPUT, "sample 1, element 0: the value does not fit i32 of input 'y'");
+  expect_text(mscrt_samples_read(&s, &label, (uint64_t[]){0, 1}, &box, &box, line, out), MSCRT_INPUT,
+              "sample 1, element 0: the value does not fit i32 of input 'y'");
   mscrt_samples_close(&s);
-  const char header[] = "{\"y\":{\"dtype\":\"U8\",\"shape\":[3,1],\"data_offsets\":[2,5]},\"w\":{\"dtype\":\"I8\",\"shape\":[2],\"data_offsets\":[0,2]}}";
+  const char header[] =
+      "{\"y\":{\"dtype\":\"U8\",\"shape\":[3,1],\"data_offsets\":[2,5]},\"w\":{\"dtype\":\"I8\",\"shape\":[2],\"data_"
+      "offsets\":[0,2]}}";
   uint8_t st[256] = {sizeof header - 1};
   memcpy(st + 8, header, sizeof header - 1);
   memcpy(st + 8 + sizeof header - 1, (uint8_t[]){0xff, 0xfe, 4, 5, 6}, 5);
@@ -183,20 +190,26 @@ typedef struct {
 #define S(header, tail) header, sizeof header - 1, tail
 
 static const bad_case bad_cases[] = {
-  {"idx cut", B("\0\0\10\3\0\0\0\1\0\0\0\2\0\0\0\3abc"), &image, "truncated: shape [1,2,3] needs 6 bytes after the header, the file has 3"},
+  {"idx cut", B("\0\0\10\3\0\0\0\1\0\0\0\2\0\0\0\3abc"), &image,
+   "truncated: shape [1,2,3] needs 6 bytes after the header, the file has 3"},
   {"idx header cut", B("\0\0\10\3\0\0\0\1\0\0"), &image, "truncated: bytes 4 .. 16 are needed, the file has 10"},
   {"idx too long", B("\0\0\10\1\0\0\0\1ab"), &label, "1 bytes follow the data of shape [1]"},
   {"idx huge", B("\0\0\10\4\377\377\377\377\377\377\377\377\377\377\377\377\377\377\377\377"), &image, "is too large"},
-  {"idx shape", B("\0\0\10\3\0\0\0\1\0\0\0\3\0\0\0\3abcdefghi"), &image, "shape [1,3,3] does not fit input 'x' of shape [2,6]"},
+  {"idx shape", B("\0\0\10\3\0\0\0\1\0\0\0\3\0\0\0\3abcdefghi"), &image,
+   "shape [1,3,3] does not fit input 'x' of shape [2,6]"},
   {"float for ints", B("\0\0\15\1\0\0\0\1abcd"), &label, "f32 values do not go into input 'y' of i32"},
   {"npy records", B("\x93NUMPY\1\0\47\0{'descr': [('a', '<i8')], 'shape': (3,)}"), &label, "records are not supported"},
-  {"npy order", B("\x93NUMPY\1\0\76\0{'descr': '<i4', 'fortran_order': True, 'shape': (2, 1)}      \n"), &label, "Fortran order"},
-  {"npy type", B("\x93NUMPY\1\0\76\0{'descr': '<U4', 'fortran_order': False, 'shape': (2, 1)}     \n"), &label, "element type '<U4' is not supported"},
+  {"npy order", B("\x93NUMPY\1\0\76\0{'descr': '<i4', 'fortran_order': True, 'shape': (2, 1)}      \n"), &label,
+   "Fortran order"},
+  {"npy type", B("\x93NUMPY\1\0\76\0{'descr': '<U4', 'fortran_order': False, 'shape': (2, 1)}     \n"), &label,
+   "element type '<U4' is not supported"},
   {"npy no shape", B("\x93NUMPY\1\0\20\0{'descr': '<i4'}"), &label, "the header lacks shape"},
-  {"npy negative", B("\x93NUMPY\1\0\76\0{'descr': '<i4', 'fortran_order': False, 'shape': (-2, 1)}    \n"), &label, "the shape is not a tuple of sizes"},
+  {"npy negative", B("\x93NUMPY\1\0\76\0{'descr': '<i4', 'fortran_order': False, 'shape': (-2, 1)}    \n"), &label,
+   "the shape is not a tuple of sizes"},
   {"npy version", B("\x93NUMPY\7\0\76\0{"), &label, "version 7 is not supported"},
   {"npy huge header", B("\x93NUMPY\2\0\377\377\377\377"), &label, "the header has 4294967295 bytes"},
-  {"npy cut", B("\x93NUMPY\1\0\76\0{'descr': '<i4', 'fortran_order': False, 'shape': (2, 1)}     \nabc"), &label, "truncated"},
+  {"npy cut", B("\x93NUMPY\1\0\76\0{'descr': '<i4', 'fortran_order': False, 'shape': (2, 1)}     \nabc"), &label,
+   "truncated"},
   {"tokens to floats", B("hello world"), &image, "raw tokens go to integer inputs: input 'x' is f32"},
   {"tokens short", B("abc"), &tokens, "3 tokens are fewer than one window of 3"},
   {"gzip damaged", B("\x1f\x8b\10\0\0\0\0\0\0\3\377\377\377"), &image, "gzip data is damaged"},
@@ -205,13 +218,26 @@ static const bad_case bad_cases[] = {
   {"no data", B("\2\0\0\0\0\0\0\0{}"), &image, "has no tensor 'x'"},
   {"not json", B("\3\0\0\0\0\0\0\0{a}"), &image, "a name is expected at byte 1 of the header"},
   {"trailing", B("\4\0\0\0\0\0\0\0{}}}"), &image, "something follows the object"},
-  {"overlap", S("{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}", "abc"), &label, "tensor 'b' overlaps the one before it"},
-  {"gap", S("{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[3,4]}}", "abcd"), &label, "tensor 'b' leaves a gap"},
-  {"double", S("{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,3]}}", "abc"), &label, "two tensors are called 'a'"},
-  {"extent", S("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", "abcd"), &label, "shape and type need 8 bytes, its range has 4"},
-  {"overflow", S("{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,4]}}", "abcd"), &label, "whose product fits"},
-  {"outside", S("{\"a\":{\"dtype\":\"U8\",\"shape\":[9],\"data_offsets\":[0,9]}}", "abcd"), &label, "bytes 0 .. 9 are not inside the 4 bytes"},
-  {"tail", S("{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}", "abcd"), &label, "2 bytes at the end belong to no tensor"},
+  {"overlap",
+   S("{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},"
+     "\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}", "abc"),
+   &label, "tensor 'b' overlaps the one before it"},
+  {"gap",
+   S("{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},"
+     "\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[3,4]}}", "abcd"),
+   &label, "tensor 'b' leaves a gap"},
+  {"double",
+   S("{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},"
+     "\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,3]}}", "abc"),
+   &label, "two tensors are called 'a'"},
+  {"extent", S("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", "abcd"), &label,
+   "shape and type need 8 bytes, its range has 4"},
+  {"overflow", S("{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,4]}}", "abcd"),
+   &label, "whose product fits"},
+  {"outside", S("{\"a\":{\"dtype\":\"U8\",\"shape\":[9],\"data_offsets\":[0,9]}}", "abcd"), &label,
+   "bytes 0 .. 9 are not inside the 4 bytes"},
+  {"tail", S("{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}", "abcd"), &label,
+   "2 bytes at the end belong to no tensor"},
 };
 
 static void bad_files_are_refused(void **state) {
@@ -224,24 +250,34 @@ static void bad_files_are_refused(void **state) {
     memcpy(bytes + head, c->data, c->bytes);
     if (tail) memcpy(bytes + head + c->bytes, c->tail, tail);
     mscrt_status *status = mscrt_samples_open(c->wanted, put("bad", bytes, head + c->bytes + tail), &s);
-    if (!status || !strstr(mscrt_status_text(status), c->text)) fail_msg("%s: got '%s', expected '%s'", c->what, mscrt_status_text(status), c->text);
+    if (!status || !strstr(mscrt_status_text(status), c->text))
+      fail_msg("%s: got '%s', expected '%s'", c->what, mscrt_status_text(status), c->text);
     assert_int_equal(mscrt_status_exit(status), 1);
     mscrt_status_free(status);
   }
   mscrt_samples s;
-  expect_text(mscrt_samples_open(&image, "/nonexistent/file", &s), MSCRT_INPUT, "/nonexistent/file: cannot open: No such file");
+  expect_text(mscrt_samples_open(&image, "/nonexistent/file", &s), MSCRT_INPUT,
+              "/nonexistent/file: cannot open: No such file");
   expect_text(mscrt_samples_open(&image, "/tmp", &s), MSCRT_INPUT, "/tmp: not a regular file");
 }
 
 /* 64 MiB of zeros behind a header: what the header says is all that is inflated, and only if it is wanted. */
 static void gzip_is_inflated_as_far_as_its_header_says(void **state) {
   (void)state;
-  static const struct { const char *what, *head; size_t bytes; const mscrt_wanted *wanted; const char *text; } bombs[] = {
-    {"longer than its header", "\0\0\10\3\0\0\0\1\0\0\0\2\0\0\0\3", 16, &image, "more than 22 bytes are compressed in it"},
-    {"of another shape", "\0\0\10\2\0\0\100\0\0\0\20\0", 12, &image, "shape [16384,4096] does not fit input 'x' of shape [2,6]"},
-    {"of another type", "\0\0\15\1\1\0\0\0", 8, &label, "f32 values do not go into input 'y' of i32"},
-    {"npy", "\x93NUMPY\1\0\76\0{'descr': '<i4', 'fortran_order': False, 'shape': (2, 1)}     \n", 72, &label, "more than 80 bytes are compressed in it"},
-    {"nothing that has a header", "hello", 5, &image, "raw tokens go to integer inputs: input 'x' is f32"},
+  static const struct {
+    const char *what, *head;
+    size_t bytes;
+    const mscrt_wanted *wanted;
+    const char *text;
+  } bombs[] = {
+      {"longer than its header", "\0\0\10\3\0\0\0\1\0\0\0\2\0\0\0\3", 16, &image,
+       "more than 22 bytes are compressed in it"},
+      {"of another shape", "\0\0\10\2\0\0\100\0\0\0\20\0", 12, &image,
+       "shape [16384,4096] does not fit input 'x' of shape [2,6]"},
+      {"of another type", "\0\0\15\1\1\0\0\0", 8, &label, "f32 values do not go into input 'y' of i32"},
+      {"npy", "\x93NUMPY\1\0\76\0{'descr': '<i4', 'fortran_order': False, 'shape': (2, 1)}     \n", 72, &label,
+       "more than 80 bytes are compressed in it"},
+      {"nothing that has a header", "hello", 5, &image, "raw tokens go to integer inputs: input 'x' is f32"},
   };
   size_t zeros = 64 << 20;
   uint8_t *bytes = calloc(1, zeros);
@@ -268,7 +304,8 @@ static void cut_while_in_use(void **state) {
   float out[12];
   uint8_t line[6];
   msc_box box = {.size = {2, 6}};
-  expect_text(mscrt_samples_read(&s, &image, (uint64_t[]){0, 1}, &box, &box, line, out), MSCRT_INPUT, "was cut to 20 bytes while it was in use");
+  expect_text(mscrt_samples_read(&s, &image, (uint64_t[]){0, 1}, &box, &box, line, out), MSCRT_INPUT,
+              "was cut to 20 bytes while it was in use");
   mscrt_samples_close(&s);
 }
 
@@ -339,10 +376,13 @@ static void philox_known_answers(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(idx_reaches_its_place), cmocka_unit_test(batch_may_be_any_dimension), cmocka_unit_test(tensors_without_a_batch), cmocka_unit_test(npy_and_safetensors_convert),
+    cmocka_unit_test(idx_reaches_its_place), cmocka_unit_test(batch_may_be_any_dimension),
+        cmocka_unit_test(tensors_without_a_batch), cmocka_unit_test(npy_and_safetensors_convert),
     cmocka_unit_test(tokens_are_windows), cmocka_unit_test(bad_files_are_refused),
-    cmocka_unit_test(gzip_is_inflated_as_far_as_its_header_says), cmocka_unit_test(cut_while_in_use), cmocka_unit_test(kept_in_memory),
-    cmocka_unit_test(halves_round_to_even), cmocka_unit_test(orders_are_permutations), cmocka_unit_test(philox_known_answers),
+    cmocka_unit_test(gzip_is_inflated_as_far_as_its_header_says), cmocka_unit_test(cut_while_in_use),
+        cmocka_unit_test(kept_in_memory),
+    cmocka_unit_test(halves_round_to_even), cmocka_unit_test(orders_are_permutations),
+        cmocka_unit_test(philox_known_answers),
   };
   return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }

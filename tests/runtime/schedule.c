@@ -1,5 +1,5 @@
-/* Schedules of stages, made by hand: one that can run is accepted; what contradicts itself, or would make stages wait for each
- * other for ever, is refused before anything runs, with the place. */
+/* Schedules of stages, made by hand: one that can run is accepted; what contradicts itself, or would make stages wait
+ * for each other for ever, is refused before anything runs, with the place. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,10 @@
 enum { F0, F1, B0, SECTIONS, ACTIVATION = 0, GRADIENT, BYTES = 64 };
 
 #define SEND(message) {.kind = PLAN_CALL_KIND_MESSAGE, .index = message, .num_buffers = 1, .buffers = {IN(S, 0, BYTES)}}
-#define RECEIVE(message) {.kind = PLAN_CALL_KIND_MESSAGE, .index = message, .num_buffers = 1, .buffers = {OUT(S, 0, BYTES)}}
+#define RECEIVE(message)                                                                                \
+  {                                                                                                     \
+    .kind = PLAN_CALL_KIND_MESSAGE, .index = message, .num_buffers = 1, .buffers = { OUT(S, 0, BYTES) } \
+  }
 
 /* A plan under change: forward on two stages, the gradient back to the first; two micro-batches. */
 typedef struct {
@@ -26,11 +29,22 @@ typedef struct {
 static void make_schedule(schedule *s) {
   const call_text f0 = SEND(ACTIVATION), receive = RECEIVE(ACTIVATION), send = SEND(GRADIENT), b0 = RECEIVE(GRADIENT);
   *s = (schedule){.f0 = {f0, f0}, .f1 = {receive, send, send}, .b0 = {b0}};
-  s->t = (plan_text){.num_axes = 2, .axes = {2, 1}, .input_stride = 64,
-    .num_sections = SECTIONS, .section = {{"f0", 64, 1, s->f0, 0, 1}, {"f1", 64, 2, s->f1, 1, 1}, {"b0", 64, 1, s->b0, 0, 1}},
-    .num_stages = 2, .stage = {{.stride = {64}, .slots = {2}}, {.persistent = 0}},
-    .num_messages = 2, .message = {{0, 1, BYTES, 1}, {1, 0, BYTES, 1}},
-    .num_programs = 1, .program = {{"train", 2, 2, {4, 2}, {{{0, F0, 0, 0, 0}, {1, F0, 1, 0, 0}, {0, B0, 0, 0, 0}, {1, B0, 1, 0, 0}}, {{0, F1, 0, 0, 0}, {1, F1, 0, 0, 0}}}}}};
+  s->t = (plan_text){.num_axes = 2,
+                     .axes = {2, 1},
+                     .input_stride = 64,
+                     .num_sections = SECTIONS,
+                     .section = {{"f0", 64, 1, s->f0, 0, 1}, {"f1", 64, 2, s->f1, 1, 1}, {"b0", 64, 1, s->b0, 0, 1}},
+                     .num_stages = 2,
+                     .stage = {{.stride = {64}, .slots = {2}}, {.persistent = 0}},
+                     .num_messages = 2,
+                     .message = {{0, 1, BYTES, 1}, {1, 0, BYTES, 1}},
+                     .num_programs = 1,
+                     .program = {{"train",
+                                  2,
+                                  2,
+                                  {4, 2},
+                                  {{{0, F0, 0, 0, 0}, {1, F0, 1, 0, 0}, {0, B0, 0, 0, 0}, {1, B0, 1, 0, 0}},
+                                   {{0, F1, 0, 0, 0}, {1, F1, 0, 0, 0}}}}}};
 }
 
 static mscrt_status *open_schedule(const schedule *s) {
@@ -43,14 +57,22 @@ static mscrt_status *open_schedule(const schedule *s) {
   return status;
 }
 
-typedef struct { const char *expected; void (*spoil)(schedule *s, plan_entry *first, plan_entry *second); } false_schedule;
+typedef struct {
+  const char *expected;
+  void (*spoil)(schedule *s, plan_entry *first, plan_entry *second);
+} false_schedule;
 
-#define CASE(name, what) static void name(schedule *s, plan_entry *first, plan_entry *second) { (void)s, (void)first, (void)second; what; }
+#define CASE(name, what)                                                 \
+  static void name(schedule *s, plan_entry *first, plan_entry *second) { \
+    (void)s, (void)first, (void)second;                                  \
+    what;                                                                \
+  }
 /* who waits for ever */
 CASE(backward_first, (first[0].section = B0, first[2].section = F0))
 CASE(no_room, s->t.section[F0].num = 2)
 CASE(never_sent, s->t.section[F1].num = 1)
-CASE(crossed, (s->f1[0] = (call_text)SEND(GRADIENT), s->f1[1] = (call_text)RECEIVE(ACTIVATION), s->f0[0] = (call_text)RECEIVE(GRADIENT), s->b0[0] = (call_text)SEND(ACTIVATION)))
+CASE(crossed, (s->f1[0] = (call_text)SEND(GRADIENT), s->f1[1] = (call_text)RECEIVE(ACTIVATION),
+               s->f0[0] = (call_text)RECEIVE(GRADIENT), s->b0[0] = (call_text)SEND(ACTIVATION)))
 CASE(missing, s->t.program[0].num[0] = 3)
 CASE(missing_send, (s->t.program[0].num[0] = 2, first[0].section = B0, first[1].section = B0))
 CASE(twice, (s->t.section[F1].num = 3, s->t.message[GRADIENT].depth = 4))
@@ -116,7 +138,8 @@ static void false_schedules_are_refused(void **state) {
   }
 }
 
-/* Both stages send twice before they receive: whether they wait for ever is a matter of how many messages may be under way. */
+/* Both stages send twice before they receive: whether they wait for ever is a matter of how many messages may
+ * be under way. */
 static void depth_decides(void **state) {
   (void)state;
   schedule s;
@@ -127,7 +150,8 @@ static void depth_decides(void **state) {
   s.t.num_sections = SECTIONS + 1;
   s.t.program[0].num[1] = 4;
   for (uint32_t i = 0; i < 4; i++) second[i] = (plan_entry){i % 2, i < 2 ? SECTIONS : F1, 0, 0, 0};
-  expect_text(open_schedule(&s), MSCRT_INPUT, "program 'train' cannot end: stage 0 waits for ever at its entry 1, message 0");
+  expect_text(open_schedule(&s), MSCRT_INPUT,
+              "program 'train' cannot end: stage 0 waits for ever at its entry 1, message 0");
   s.t.message[ACTIVATION].depth = 2;
   expect_ok(open_schedule(&s));
 }

@@ -13,7 +13,9 @@
 
 #include "runtime/context.h"
 
-static KERNEL void k_nothing(void *const *b, int64_t begin, int64_t end, const int64_t *dims, const double *scalars) { (void)b, (void)begin, (void)end, (void)dims, (void)scalars; }
+static KERNEL void k_nothing(void *const *b, int64_t begin, int64_t end, const int64_t *dims, const double *scalars) {
+  (void)b, (void)begin, (void)end, (void)dims, (void)scalars;
+}
 
 #define MS 1000000
 enum { RANKS = 4, ELEMS = 1 << 20, BYTES = 4 * ELEMS };
@@ -25,14 +27,19 @@ static const int64_t at_best = 21 * MS, in_turn = 33 * MS;
 static mscrt_plan *open_plan(uint64_t persistent) {
   const call_text calls[NUM_CALLS] = {
     {.num_buffers = 2, .buffers = {IN(P, 0, BYTES), OUT(S, 0, BYTES)}, .predicted_ns = 6 * MS, .name = "a"},
-    {.kind = PLAN_CALL_KIND_COLLECTIVE, .num_buffers = 2, .buffers = {IN(S, 0, BYTES), OUT(S, BYTES, BYTES)}, .predicted_ns = 12 * MS, .name = "sum"},
+    {.kind = PLAN_CALL_KIND_COLLECTIVE, .num_buffers = 2, .buffers = {IN(S, 0, BYTES), OUT(S, BYTES, BYTES)},
+     .predicted_ns = 12 * MS, .name = "sum"},
     {.num_buffers = 2, .buffers = {IN(P, 0, BYTES), OUT(S, 2 * BYTES, BYTES)}, .predicted_ns = 12 * MS, .name = "c"},
-    {.index = 1, .num_buffers = 3, .buffers = {IN(S, BYTES, BYTES), IN(S, 2 * BYTES, BYTES), OUT(P, 0, BYTES)}, .predicted_ns = 3 * MS, .name = "update", .loc = "net.py:7"},
+    {.index = 1, .num_buffers = 3, .buffers = {IN(S, BYTES, BYTES), IN(S, 2 * BYTES, BYTES), OUT(P, 0, BYTES)},
+     .predicted_ns = 3 * MS, .name = "update", .loc = "net.py:7"},
   };
   plan_text t = {
-    .num_axes = 1, .axes = {RANKS}, .num_layouts = 2, .layouts = {"1:|0", "1:"}, .num_kernels = 2, .kernel = {{"nothing", k_nothing, 2, 0, 0}, {"nothing3", k_nothing, 3, 0, 0}},
-    .num_collectives = 1, .collective = {{MSCRT_ALL_REDUCE, MSCRT_F32, 1, {ELEMS}, 0, 1, MSCRT_SUM}}, .num_sections = 1, .section = {{"train", 3 * BYTES, NUM_CALLS, calls}},
-    .persistent = persistent, .num_parameters = 1, .parameter = {{"w", MSCRT_F32, 1, {ELEMS}, 1, IN(P, 0, BYTES), "zeros", .loss = false}}};
+    .num_axes = 1, .axes = {RANKS}, .num_layouts = 2, .layouts = {"1:|0", "1:"}, .num_kernels = 2,
+        .kernel = {{"nothing", k_nothing, 2, 0, 0}, {"nothing3", k_nothing, 3, 0, 0}},
+    .num_collectives = 1, .collective = {{MSCRT_ALL_REDUCE, MSCRT_F32, 1, {ELEMS}, 0, 1, MSCRT_SUM}}, .num_sections = 1,
+        .section = {{"train", 3 * BYTES, NUM_CALLS, calls}},
+    .persistent = persistent, .num_parameters = 1, .parameter = {{"w", MSCRT_F32, 1, {ELEMS}, 1, IN(P, 0, BYTES),
+        "zeros", .loss = false}}};
   size_t size;
   mscrt_plan *plan;
   uint8_t *bytes = make_plan(&t, &size);
@@ -42,8 +49,19 @@ static mscrt_plan *open_plan(uint64_t persistent) {
   return plan;
 }
 
-static mscrt_status *open_rank(const place *p, const mscrt_plan *plan, double scale, mscrt_overlap overlap, mscrt_context **out_ctx) {
-  mscrt_options o = {.struct_size = sizeof o, .rank = p->rank, .ranks = RANKS, .address = p->address, .threads = 1, .timeout_ms = 20000, .device = "timed", .time_scale = scale, .overlap = overlap, .measure = true, .events = 64};
+static mscrt_status *open_rank(const place *p, const mscrt_plan *plan, double scale, mscrt_overlap overlap,
+                               mscrt_context **out_ctx) {
+  mscrt_options o = {.struct_size = sizeof o,
+                     .rank = p->rank,
+                     .ranks = RANKS,
+                     .address = p->address,
+                     .threads = 1,
+                     .timeout_ms = 20000,
+                     .device = "timed",
+                     .time_scale = scale,
+                     .overlap = overlap,
+                     .measure = true,
+                     .events = 64};
   return mscrt_open(plan, &o, out_ctx);
 }
 
@@ -68,7 +86,9 @@ static int measure(const place *p) {
   }
   if (s) return say(p, s);
   bool right = !late && !short_step && (steps > 9 || mscrt_num_events(c) == 7 * steps);
-  if (!right) dprintf(p->say, "step %d of %.3f ms, %.3f of it exposed, %zu events", (int)steps, (double)step / MS, (double)exposed / MS, mscrt_num_events(c));
+  if (!right)
+    dprintf(p->say, "step %d of %.3f ms, %.3f of it exposed, %zu events", (int)steps, (double)step / MS,
+            (double)exposed / MS, mscrt_num_events(c));
   mscrt_close(c);
   return right ? 0 : 1;
 }
@@ -120,7 +140,8 @@ static int fail_in_order(const place *p) {
 }
 
 static void wrong_orders_are_found(void **state) {
-  static const fault faults[] = {{"update at net.py:7 begins before its operands are there", forget_the_wait}, {": sum ", overwrite_the_source}};
+  static const fault faults[] = {{"update at net.py:7 begins before its operands are there", forget_the_wait},
+                                 {": sum ", overwrite_the_source}};
   (void)state;
   mscrt_plan *plan = open_plan(BYTES);
   the_plan = plan;
@@ -165,6 +186,7 @@ static void memory_is_not_needed(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(collectives_go_on_beside_calls), cmocka_unit_test(wrong_orders_are_found), cmocka_unit_test(memory_is_not_needed)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(collectives_go_on_beside_calls),
+                                     cmocka_unit_test(wrong_orders_are_found), cmocka_unit_test(memory_is_not_needed)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* driver.c: a libcuda that is content with everything and does nothing: enough for the real cuDNN to make plans on a machine without a
- * GPU, for one that is described to it. */
+/* driver.c: a libcuda that is content with everything and does nothing: enough for the real cuDNN to make plans on a
+ * machine without a GPU, for one that is described to it. */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,14 +12,19 @@ static char something[4096]; /* what handles point to */
 /* Whatever has no line below. */
 static int content(void) { return 0; }
 
-#define CONTENT(X) \
-  X(cuInit) X(cuCtxGetLimit) X(cuCtxSetCurrent) X(cuCtxPopCurrent) X(cuCtxPushCurrent) X(cuCtxPopCurrent_v2) X(cuCtxPushCurrent_v2) X(cuStreamGetCtx) X(cuDeviceGet) \
-  X(cuDeviceGetAttribute) X(cuDeviceGetName) X(cuDeviceTotalMem_v2) X(cuDeviceGetUuid_v2) X(cuLinkAddData) X(cuLinkAddData_v2) X(cuLinkDestroy) X(cuLaunchKernel) \
-  X(cuLaunchKernelEx) X(cuLaunchCooperativeKernel) X(cuLibraryUnload) X(cuModuleUnload) X(cuKernelSetAttribute) X(cuKernelGetAttribute) X(cuFuncSetAttribute) \
-  X(cuFuncGetAttribute) X(cuOccupancyMaxPotentialClusterSize) X(cuOccupancyMaxActiveBlocksPerMultiprocessor)
-#define GIVEN(X) \
-  X(cuCtxGetCurrent) X(cuDevicePrimaryCtxRetain) X(cuLibraryLoadData) X(cuLibraryLoadFromFile) X(cuLibraryGetKernel) X(cuLibraryGetModule) X(cuKernelGetFunction) \
-  X(cuModuleLoadData) X(cuModuleLoadDataEx) X(cuModuleLoadFatBinary) X(cuModuleGetFunction)
+#define CONTENT(X)                                                                                                    \
+  X(cuInit)                                                                                                           \
+  X(cuCtxGetLimit) X(cuCtxSetCurrent) X(cuCtxPopCurrent) X(cuCtxPushCurrent) X(cuCtxPopCurrent_v2)                    \
+      X(cuCtxPushCurrent_v2) X(cuStreamGetCtx) X(cuDeviceGet) X(cuDeviceGetAttribute) X(cuDeviceGetName)              \
+          X(cuDeviceTotalMem_v2) X(cuDeviceGetUuid_v2) X(cuLinkAddData) X(cuLinkAddData_v2) X(cuLinkDestroy)          \
+              X(cuLaunchKernel) X(cuLaunchKernelEx) X(cuLaunchCooperativeKernel) X(cuLibraryUnload) X(cuModuleUnload) \
+                  X(cuKernelSetAttribute) X(cuKernelGetAttribute) X(cuFuncSetAttribute) X(cuFuncGetAttribute)         \
+                      X(cuOccupancyMaxPotentialClusterSize) X(cuOccupancyMaxActiveBlocksPerMultiprocessor)
+#define GIVEN(X)                                                                                                      \
+  X(cuCtxGetCurrent)                                                                                                  \
+  X(cuDevicePrimaryCtxRetain) X(cuLibraryLoadData) X(cuLibraryLoadFromFile) X(cuLibraryGetKernel)                     \
+      X(cuLibraryGetModule) X(cuKernelGetFunction) X(cuModuleLoadData) X(cuModuleLoadDataEx) X(cuModuleLoadFatBinary) \
+          X(cuModuleGetFunction)
 
 #define X(name) API int name(void); int name(void) { return content(); }
 CONTENT(X)
@@ -45,11 +50,17 @@ API int cuGetErrorString(int result, const char **out);
 int cuGetErrorString(int result, const char **out) { return name_of(result, out); }
 
 API int cuLinkCreate_v2(unsigned num, void *option, void *value, void **out);
-int cuLinkCreate_v2(unsigned num, void *option, void *value, void **out) { return (void)num, (void)option, (void)value, *out = something, 0; }
+int cuLinkCreate_v2(unsigned num, void *option, void *value, void **out) {
+  return (void)num, (void)option, (void)value, *out = something, 0;
+}
 API int cuLinkCreate(unsigned num, void *option, void *value, void **out);
-int cuLinkCreate(unsigned num, void *option, void *value, void **out) { return cuLinkCreate_v2(num, option, value, out); }
+int cuLinkCreate(unsigned num, void *option, void *value, void **out) {
+  return cuLinkCreate_v2(num, option, value, out);
+}
 API int cuLinkComplete(void *link, void **out, size_t *out_bytes);
-int cuLinkComplete(void *link, void **out, size_t *out_bytes) { return (void)link, *out = something, *out_bytes = sizeof something, 0; }
+int cuLinkComplete(void *link, void **out, size_t *out_bytes) {
+  return (void)link, *out = something, *out_bytes = sizeof something, 0;
+}
 
 /* Its own function of that name, in a later version when there is one. */
 API int cuGetProcAddress_v2(const char *name, void **out, int version, uint64_t flags, int *out_status);
@@ -67,4 +78,6 @@ int cuGetProcAddress_v2(const char *name, void **out, int version, uint64_t flag
 }
 
 API int cuGetProcAddress(const char *name, void **out, int version, uint64_t flags);
-int cuGetProcAddress(const char *name, void **out, int version, uint64_t flags) { return cuGetProcAddress_v2(name, out, version, flags, NULL); }
+int cuGetProcAddress(const char *name, void **out, int version, uint64_t flags) {
+  return cuGetProcAddress_v2(name, out, version, flags, NULL);
+}

@@ -1,7 +1,7 @@
 /* explain.c: decided strategies in; their costs and the runners-up out (see explain.h).
  *
- * The search's own model and tables are built once more, with every choice open.  A way's cost is its own table plus those to
- * its neighbours as they are; a copy (model.h) between them takes whatever place is then best for it. */
+ * The search's own model and tables are built once more, with every choice open.  A way's cost is its own table plus
+ * those to its neighbours as they are; a copy (model.h) between them takes whatever place is then best for it. */
 #include "passes/3_shard/explain/explain.h"
 
 #include <string.h>
@@ -72,7 +72,8 @@ static bool is_a_state(const explaining *e, const shard_space_options *o, const 
 /* An op that was put where no search would put it stays there; the others may be compared all the same. */
 static bool open_space(explaining *e) {
   shard_space_options o = {.free_pieces = UINT32_MAX, .max_states = MAX_WAYS, .zero = shard_zero_of(e->pass->config)};
-  MSC_TRY(shard_price_mesh(&e->m, &e->cost, !msc_config_bool(e->pass->config, MSC_KEY_enable_alltoall), shard_bucket_of(e->g.func), &o));
+  MSC_TRY(shard_price_mesh(&e->m, &e->cost, !msc_config_bool(e->pass->config, MSC_KEY_enable_alltoall),
+                           shard_bucket_of(e->g.func), &o));
   for (size_t v = 0; v < e->m.num_vars; v++) {
     if (!is_a_state(e, &o, &e->m.var[v])) continue;
     memset(&e->m.var[v].fixed, 0, sizeof e->m.var[v].fixed);
@@ -99,7 +100,9 @@ static void index_tables(explaining *e) {
 
 /* ---- where everything is ---- */
 
-static int64_t entry(const explaining *e, const shard_table *t, int a, int b) { return t->b < 0 ? t->cost[a] : t->cost[a * e->p.num_states[t->b] + b]; }
+static int64_t entry(const explaining *e, const shard_table *t, int a, int b) {
+  return t->b < 0 ? t->cost[a] : t->cost[a * e->p.num_states[t->b] + b];
+}
 
 /* What variable v costs by itself and with its neighbours as they are. */
 static int64_t cost_of(const explaining *e, int v, int state) {
@@ -142,7 +145,8 @@ static bool least_step(explaining *e, const allowance *w, int *out_state, int64_
   return bound == *out_ns && *out_ns < SHARD_IMPOSSIBLE;
 }
 
-/* Every op as decided, copies where they are best then.  False: some op is cut in a way that the space does not have. */
+/* Every op as decided, copies where they are best then.  False: some op is cut in a way that the space
+ * does not have. */
 static bool place_all(explaining *e) {
   int most = 1;
   int64_t ns;
@@ -170,11 +174,13 @@ typedef struct {
   shard_table *table;
 } surroundings;
 
-/* Copies, and ops that may pass sums otherwise, around the variable: they are best wherever that is, all others stay. */
+/* Copies, and ops that may pass sums otherwise, around the variable: they are best wherever that is,
+ * all others stay. */
 static void look_around(explaining *e, int v, surroundings *s) {
   msc_arena *a = e->g.arena;
   *s = (surroundings){
-      1, msc_new_array(a, int, MOST_AROUND), msc_new_array(a, int, MOST_AROUND), msc_new_array(a, const int *, MOST_AROUND), 0, NULL};
+      1, msc_new_array(a, int, MOST_AROUND), msc_new_array(a, int, MOST_AROUND), msc_new_array(a, const int *,
+          MOST_AROUND), 0, NULL};
   s->var[0] = v;
   e->number[v] = 1;
   for (int k = 0; k < s->num; k++)
@@ -186,7 +192,8 @@ static void look_around(explaining *e, int v, surroundings *s) {
       s->var[s->num++] = other;
       e->number[other] = s->num;
     }
-  for (int k = 0; k < s->num; k++) s->num_states[k] = e->decided.num[s->var[k]], s->state[k] = e->decided.state[s->var[k]];
+  for (int k = 0; k < s->num; k++)
+    s->num_states[k] = e->decided.num[s->var[k]], s->state[k] = e->decided.state[s->var[k]];
 }
 
 /* The table between the variables that move, or of one of them beside one that stays. */
@@ -196,7 +203,10 @@ static shard_table part_of(explaining *e, const surroundings *s, const shard_tab
   int64_t *cost = msc_new_array(e->g.arena, int64_t, (size_t)rows * (size_t)columns);
   for (int i = 0; i < rows; i++)
     for (int j = 0; j < columns; j++)
-      cost[i * columns + j] = entry(e, t, a < 0 ? e->state[t->a] : s->state[a][i], t->b < 0 ? 0 : b < 0 ? e->state[t->b] : s->state[b][j]);
+      cost[i * columns + j] = entry(e, t, a < 0 ? e->state[t->a] : s->state[a][i],
+                                    t->b < 0 ? 0
+                                    : b < 0  ? e->state[t->b]
+                                             : s->state[b][j]);
   return (shard_table){a < 0 ? b : a, a < 0 ? -1 : b, cost};
 }
 
@@ -228,7 +238,9 @@ static int64_t least_around(explaining *e, int v, int num, const int *states, in
 static const char *cuts_text(const explaining *e, const msc_rule *rule, const msc_assignment *a) {
   const char *text = "";
   for (int l = 0; l < rule->num_letters; l++)
-    if (a->num[l]) text = msc_arena_printf(e->pass->scratch, "%s%s%c %s", text, *text ? ", " : "", rule->letter[l].name, shard_digits_text(&e->g, a->num[l], a->atom[l]));
+    if (a->num[l])
+      text = msc_arena_printf(e->pass->scratch, "%s%s%c %s", text, *text ? ", " : "", rule->letter[l].name,
+                              shard_digits_text(&e->g, a->num[l], a->atom[l]));
   return *text ? text : "whole";
 }
 
@@ -277,7 +289,8 @@ static void compare(explaining *e, int v, shard_reason *r) {
   r->num_ways = e->m.var[v].closed ? -1 : e->p.num_states[v];
   r->chosen = way_of(e, v, e->state[v], now_ns);
   if (!num) return;
-  int64_t decided = least_around(e, v, e->decided.num[v], e->decided.state[v], &same), ns = least_around(e, v, num, other, &next);
+  int64_t decided = least_around(e, v, e->decided.num[v], e->decided.state[v], &same),
+          ns = least_around(e, v, num, other, &next);
   if (ns >= SHARD_IMPOSSIBLE) return;
   int64_t more = ns - decided - shard_class_of(e->space, v)->ns[next] + r->chosen.work_ns;
   r->next = way_of(e, v, next, now_ns + more);
@@ -375,7 +388,8 @@ static void take_out(const explaining *e, int v, const char *cuts, int *num, int
 /* The best ways but the one decided, then the one asked for. */
 static void compare_whole(explaining *e, int v, const char *cuts, shard_reason *r) {
   int num = e->p.num_states[v], asked = 0;
-  int *state = msc_arena_copy(e->g.arena, e->all_states, (size_t)num * sizeof *state), *one = msc_new_array(e->g.arena, int, num);
+  int *state = msc_arena_copy(e->g.arena, e->all_states, (size_t)num * sizeof *state),
+      *one = msc_new_array(e->g.arena, int, num);
   r->instead = msc_new_array(e->pass->scratch, shard_instead, MOST_INSTEAD + 1);
   for (int i = 0; cuts && i < num; i++)
     if (!strcmp(cuts_of_state(e, v, i), cuts)) one[asked++] = i;
@@ -408,7 +422,8 @@ static const char *letters_text(const explaining *e, const shard_group *group) {
 /* The largest part of a letter by the mean one. */
 static double imbalance_of(const explaining *e, const shard_group *group, int l) {
   const int64_t *split = group->split[l], size = group->rule.letter[l].size;
-  int64_t parts = shard_parts(&e->g.atoms, group->digits.num[l], group->digits.atom[l]), most = (size + parts - 1) / parts;
+  int64_t parts = shard_parts(&e->g.atoms, group->digits.num[l], group->digits.atom[l]),
+          most = (size + parts - 1) / parts;
   for (int64_t i = 0; split && i < parts; i++) most = split[i + 1] - split[i] > most ? split[i + 1] - split[i] : most;
   return size > 0 ? (double)most * (double)parts / (double)size : 1;
 }
@@ -416,12 +431,15 @@ static double imbalance_of(const explaining *e, const shard_group *group, int l)
 static void explain_group(explaining *e, int v, shard_reason *r) {
   int number = e->m.var[v].group;
   const shard_group *group = &e->g.group[number];
-  *r = (shard_reason){.op = group->leader, .by = group->by ? group->by : "search", .num_others = group->num_members - 1};
+  *r =
+      (shard_reason){.op = group->leader, .by = group->by ? group->by : "search", .num_others = group->num_members - 1};
   r->letters = letters_text(e, group);
   r->imbalance = 1;
   for (int l = 0; l < group->rule.num_letters; l++) r->imbalance *= imbalance_of(e, group, l);
   if (e->space) compare(e, v, r);
-  else r->chosen = (shard_way){.cuts = cuts_text(e, &group->rule, &group->digits), .layouts = layouts_text(e, number, &group->digits)};
+  else
+    r->chosen = (shard_way){.cuts = cuts_text(e, &group->rule, &group->digits),
+                            .layouts = layouts_text(e, number, &group->digits)};
   r->own_order = !is_in_mesh_order(&group->digits, group->rule.num_letters);
   r->num_chains = shard_chains_to(e->chains, number, &r->chain);
   r->num_conflicts = shard_chains_conflicts(e->chains, number, &r->conflict);
@@ -435,8 +453,8 @@ static const msc_op *named_before(const msc_op *end, const char *name) {
   return NULL;
 }
 
-/* Where a search brought a value into a layout for several users stands an op that does nothing else, and sums of what these send
- * back have left their op: the model has places of its own for both. */
+/* Where a search brought a value into a layout for several users stands an op that does nothing else, and sums of what
+ * these send back have left their op: the model has places of its own for both. */
 static void undo_copies(msc_func *f) {
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;

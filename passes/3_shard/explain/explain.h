@@ -1,6 +1,7 @@
-/* explain.h: a function whose strategies are decided (after the pass `search`) in; for every op why it is cut as it is, out:
- * what its choice costs, and the next best choice with all other ops as they are; of one op also what the whole step would cost if
- * it were cut otherwise and all others were free to follow; and what the user's strategies and the memory limit cost. */
+/* explain.h: a function whose strategies are decided (after the pass `search`) in; for every op why it is cut as it is,
+ * out: what its choice costs, and the next best choice with all other ops as they are; of one op also what the whole
+ * step would cost if it were cut otherwise and all others were free to follow; and what the user's strategies and the
+ * memory limit cost. */
 #ifndef MSC_PASSES_3_SHARD_EXPLAIN_H
 #define MSC_PASSES_3_SHARD_EXPLAIN_H
 
@@ -27,11 +28,13 @@ typedef struct {
 typedef struct {
   const msc_op *op;        /* the leader of a group */
   const char *by;          /* user, default, propagation, search */
-  const char *letters;     /* what letters there are, with sizes, and into how many parts: "Amk,kn->Amn, A 128 in 8 parts, k 64 summed" */
+  /* what letters there are, with sizes, and into how many parts: "Amk,kn->Amn, A 128 in 8 parts, k 64 summed" */
+  const char *letters;
   double imbalance;        /* its largest part by the mean one: 1 where all are equal */
   size_t num_others;       /* gradient and update ops that share its choice */
   shard_way chosen, next;  /* next.cuts NULL: there is no other way */
-  int num_ways;            /* that its rule, sizes and the mesh allow; 0: too many to compare; -1: the one that it has is none of them */
+  /* that its rule, sizes and the mesh allow; 0: too many to compare; -1: the one that it has is none of them */
+  int num_ways;
   bool own_order;          /* its digits are in an order that only the user can give: it is not compared with others */
   size_t num_chains, num_conflicts;
   shard_chain *chain;       /* digits that propagation brought, from where and by which way */
@@ -40,8 +43,8 @@ typedef struct {
   shard_instead *instead; /* of the op asked for: the best of its other ways by the whole step, best first */
 } shard_reason;
 
-/* Of the whole step as decided; least with the user's strategies kept, and with all of them free: whatever memory that takes.  0: not
- * known, there are too many ways. */
+/* Of the whole step as decided; least with the user's strategies kept, and with all of them free: whatever memory that
+ * takes.  0: not known, there are too many ways. */
 typedef struct {
   int64_t step_ns, kept_ns, free_ns;
   int64_t bytes, kept_bytes; /* kept in memory as decided, and at kept_ns */
@@ -53,8 +56,9 @@ typedef struct {
   shard_figures figures;
 } shard_explanation;
 
-/* `op`: the one asked for, or NULL; `cuts`: compared besides, as the text of a way has it, or NULL.  In the pass's scratch arena; false
- * after a report.  The function loses the copies that the search made: it is for nothing else afterwards. */
+/* `op`: the one asked for, or NULL; `cuts`: compared besides, as the text of a way has it, or NULL.  In the pass's
+ * scratch arena; false after a report.  The function loses the copies that the search made: it is for
+ * nothing else afterwards. */
 bool shard_explain(msc_pass_ctx *pass, msc_func *f, const char *op, const char *cuts, shard_explanation *out);
 
 #endif

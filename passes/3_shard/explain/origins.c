@@ -1,5 +1,5 @@
-/* origins.c: who handed on which digit, atom by atom, in; the attributes `inherited` and `conflicts`, and chains read from them,
- * out (see origins.h). */
+/* origins.c: who handed on which digit, atom by atom, in; the attributes `inherited` and `conflicts`, and chains read
+ * from them, out (see origins.h). */
 #include "passes/3_shard/explain/origins.h"
 
 #include <stdlib.h>
@@ -33,12 +33,22 @@ shard_origins *shard_origins_new(shard_graph *g) {
   return o;
 }
 
-static int32_t *value_entry(const shard_origins *o, const msc_value *v, int atom) { return &o->of_value[v->id * o->num_atoms + (size_t)atom]; }
-static int32_t *group_entry(const shard_origins *o, int group, int atom) { return &o->of_group[(size_t)group * o->num_atoms + (size_t)atom]; }
+static int32_t *value_entry(const shard_origins *o, const msc_value *v, int atom) {
+  return &o->of_value[v->id * o->num_atoms + (size_t)atom];
+}
+static int32_t *group_entry(const shard_origins *o, int group, int atom) {
+  return &o->of_group[(size_t)group * o->num_atoms + (size_t)atom];
+}
 
-void shard_origins_argument(shard_origins *o, const msc_value *argument, int atom) { *value_entry(o, argument, atom) = -(int32_t)argument->index - 1; }
-void shard_origins_to_value(shard_origins *o, const msc_value *v, int atom, int group) { *value_entry(o, v, atom) = group + 1; }
-void shard_origins_to_group(shard_origins *o, int group, int atom, const msc_value *v) { *group_entry(o, group, atom) = *value_entry(o, v, atom); }
+void shard_origins_argument(shard_origins *o, const msc_value *argument, int atom) {
+  *value_entry(o, argument, atom) = -(int32_t)argument->index - 1;
+}
+void shard_origins_to_value(shard_origins *o, const msc_value *v, int atom, int group) {
+  *value_entry(o, v, atom) = group + 1;
+}
+void shard_origins_to_group(shard_origins *o, int group, int atom, const msc_value *v) {
+  *group_entry(o, group, atom) = *value_entry(o, v, atom);
+}
 
 static const char *value_text(const msc_value *v) {
   const msc_op *def = v->def;
@@ -50,10 +60,12 @@ static const char *value_text(const msc_value *v) {
 static const char *giver_text(const shard_origins *o, int32_t who, int atom) {
   while (who > 0 && !o->g->group[who - 1].leader->name) who = *group_entry(o, who - 1, atom);
   if (who > 0) return o->g->group[who - 1].leader->name;
-  return who == NOBODY ? NULL : msc_arena_printf(o->g->arena, "argument %s", value_text(o->g->func->body->args[-who - 1]));
+  return who == NOBODY ? NULL
+                       : msc_arena_printf(o->g->arena, "argument %s", value_text(o->g->func->body->args[-who - 1]));
 }
 
-void shard_origins_conflict(shard_origins *o, const shard_op *op, const msc_value *v, int d, shard_digit_list here, shard_digit_list there) {
+void shard_origins_conflict(shard_origins *o, const shard_op *op, const msc_value *v, int d, shard_digit_list here,
+                            shard_digit_list there) {
   msc_context *ctx = o->g->ctx;
   int atom = there.num ? there.atom[0] : here.atom[0];
   const char *by = giver_text(o, *value_entry(o, v, atom), atom);
@@ -132,9 +144,11 @@ static int by_name_and_group(const void *a, const void *b) {
   return order ? order : ((const named *)a)->group - ((const named *)b)->group;
 }
 
-/* The group of that name; of several, as updates have them, the last before `after`, else the first that is not it.  -1: none. */
+/* The group of that name; of several, as updates have them, the last before `after`, else the first that is not
+ * it. -1: none. */
 static int group_named(const shard_chains *c, const char *name, int after) {
-  const named *found = bsearch(&(named){name, 0}, c->name, c->num_names, sizeof *c->name, by_name), *end = c->name + c->num_names;
+  const named *found = bsearch(&(named){name, 0}, c->name, c->num_names, sizeof *c->name, by_name),
+              *end = c->name + c->num_names;
   int group = -1;
   while (found && found > c->name && !strcmp(found[-1].name, name)) found--;
   for (; found && found < end && !strcmp(found->name, name); found++)
@@ -152,12 +166,15 @@ static uint32_t atoms_in(const shard_graph *g, const char *text) {
   msc_layout l;
   const msc_layout *read = NULL;
   uint32_t mask = 0;
-  if (!text || strpbrk(text, "[]") || !msc_layout_parse(g->ctx, g->mesh, NULL, msc_arena_printf(g->arena, "[%s]", text), &read) || read->rank != 1) return 0;
+  if (!text || strpbrk(text, "[]") ||
+      !msc_layout_parse(g->ctx, g->mesh, NULL, msc_arena_printf(g->arena, "[%s]", text), &read) || read->rank != 1)
+    return 0;
   l = *read;
   for (int s = 0; s < l.first[1]; s++)
     for (int a = 0; a < g->atoms.num; a++) {
       const msc_subaxis *atom = &g->atoms.atom[a];
-      if (atom->axis == l.sub[s].axis && atom->pre >= l.sub[s].pre && atom->pre < l.sub[s].pre * l.sub[s].size) mask |= 1u << a;
+      if (atom->axis == l.sub[s].axis && atom->pre >= l.sub[s].pre && atom->pre < l.sub[s].pre * l.sub[s].size)
+        mask |= 1u << a;
     }
   return mask;
 }
@@ -214,7 +231,11 @@ static shard_chain chain_from(const shard_chains *c, const char *by, int group, 
     if (i < num) back[num - 1 - i] = by;
     by = c->from[at], group = c->before[at];
   }
-  return (shard_chain){.origin = by, .loc = group < 0 ? NULL : c->g->group[group].leader->loc, .left_out = all - num, .num = num, .through = back};
+  return (shard_chain){.origin = by,
+                       .loc = group < 0 ? NULL : c->g->group[group].leader->loc,
+                       .left_out = all - num,
+                       .num = num,
+                       .through = back};
 }
 
 static bool same_way(const shard_chain *a, const shard_chain *b) {
@@ -260,14 +281,17 @@ size_t shard_chains_conflicts(const shard_chains *c, int group, shard_conflict *
   const msc_attr_value *entry = list_of(c->g->group[group].leader, "conflicts", &num);
   *out_conflict = msc_new_array(c->g->arena, shard_conflict, num + 1);
   for (size_t i = 0; i < num; i++) {
-    const char *here = field(&entry[i], "here"), *there = field(&entry[i], "there"), *by = field(&entry[i], "by"), *value = field(&entry[i], "value");
+    const char *here = field(&entry[i], "here"), *there = field(&entry[i], "there"), *by = field(&entry[i], "by"),
+               *value = field(&entry[i], "value");
     const msc_attr_value *dim = here ? msc_find_attr(entry[i].dict.a, entry[i].dict.num, "dim") : NULL;
     if (!there || !value || !dim || dim->kind != MSC_ATTR_INT || !c->g->group[group].leader->name) continue;
     uint32_t mask = atoms_in(c->g, there), own = atoms_in(c->g, here);
     if (!mask) mask = own;
     shard_conflict *to = &(*out_conflict)[kept++];
-    *to = (shard_conflict){.op = c->g->group[group].leader->name, .value = value, .dim = dim->i, .here = own_chain(c, group, here, own)};
-    to->there = by && mask ? chain_from(c, by, group_named(c, by, group), __builtin_ctz(mask)) : (shard_chain){.origin = by ? by : value};
+    *to = (shard_conflict){
+        .op = c->g->group[group].leader->name, .value = value, .dim = dim->i, .here = own_chain(c, group, here, own)};
+    to->there = by && mask ? chain_from(c, by, group_named(c, by, group), __builtin_ctz(mask))
+                           : (shard_chain){.origin = by ? by : value};
     to->there.digits = there;
   }
   return kept;

@@ -1,9 +1,12 @@
-/* origins.h: where digits that propagation hands on come from: recorded while it runs, kept on the leaders, read by explain.
+/* origins.h: where digits that propagation hands on come from: recorded while it runs, kept on the leaders, read by
+ * explain.
  *
- *   inherited = [{by = "dense1", digits = "{d:(1)2}"}]     the op, or "argument x", next to it on the way to the origin; digits whose
+ *   inherited = [{by = "dense1", digits = "{d:(1)2}"}]     the op, or "argument x", next to it on the way to the
+ * origin; digits whose
  *                                                         entry is missing at that op are its own
  *   conflicts = [{value = "relu1", dim = 0, here = "{a}", there = "{b}", by = "dense3"}]
- *                                                         of a dimension of an operand or result: `here` is how the op had it,
+ *                                                         of a dimension of an operand or result: `here` is how the op
+ * had it,
  *                                                         `there` what came by the value, from `by` */
 #ifndef MSC_PASSES_3_SHARD_ORIGINS_H
 #define MSC_PASSES_3_SHARD_ORIGINS_H
@@ -24,8 +27,10 @@ shard_origins *shard_origins_new(shard_graph *g);
 void shard_origins_argument(shard_origins *o, const msc_value *argument, int atom);
 void shard_origins_to_value(shard_origins *o, const msc_value *v, int atom, int group);
 void shard_origins_to_group(shard_origins *o, int group, int atom, const msc_value *v);
-/* At dimension d of v, which `op` has in `here` and the value in `there`; if that is nothing, its first digit is in another dimension. */
-void shard_origins_conflict(shard_origins *o, const shard_op *op, const msc_value *v, int d, shard_digit_list here, shard_digit_list there);
+/* At dimension d of v, which `op` has in `here` and the value in `there`; if that is nothing, its first digit is
+ * in another dimension. */
+void shard_origins_conflict(shard_origins *o, const shard_op *op, const msc_value *v, int d, shard_digit_list here,
+                            shard_digit_list there);
 /* Sets the attributes; what nothing has a name for is left out of the chains. */
 void shard_origins_store(shard_origins *o);
 
@@ -33,7 +38,8 @@ void shard_origins_store(shard_origins *o);
 
 enum { SHARD_MOST_THROUGH = 64 };
 
-/* Digits, the op or argument they are from, and the ops that handed them on, from there to here: of a long way the last. */
+/* Digits, the op or argument they are from, and the ops that handed them on, from there to here: of a long
+ * way the last. */
 typedef struct {
   const char *digits, *origin;
   const msc_loc *loc; /* of the origin, or NULL */

@@ -1,15 +1,17 @@
 /* atoms.c: two layouts in; the planner's atoms, and both layouts written with them, out.
  *
- * Where sizes divide, up to max_atoms prime digits the atoms are the primes, and the search over them is exact.  Beyond that the axes are cut
- * only where the layouts cut them, and where the parts of a dimension add up to those of the other layout: x to y with 2
- * and 4 parts cuts y at 2.  If these are still too many, digits that stay together in both layouts become one atom. */
+ * Where sizes divide, up to max_atoms prime digits the atoms are the primes, and the search over them is exact.  Beyond
+ * that the axes are cut only where the layouts cut them, and where the parts of a dimension add up to those of the
+ * other layout: x to y with 2 and 4 parts cuts y at 2.  If these are still too many, digits that stay together in both
+ * layouts become one atom. */
 #include <string.h>
 
 #include "passes/3_shard/reshard/graph.h"
 
 enum { FREE = -1, PARTIAL = -2, MAX_DIGITS = 2 * MSC_MAX_SUBAXES };
 
-/* A run of digits, and where it stands in each of the two layouts: a dimension with [begin, end) of its list, or a set. */
+/* A run of digits, and where it stands in each of the two layouts: a dimension with [begin, end) of its list,
+ * or a set. */
 typedef struct {
   int num;
   msc_subaxis digit[MSC_MAX_SUBAXES];
@@ -74,13 +76,15 @@ static msc_layout links_layout(const msc_reshard_options *options) {
 }
 
 /* Prime digits, where links end too if that is possible. */
-static bool fine_digits(const msc_mesh *mesh, const msc_reshard_options *options, const msc_layout *from, const msc_layout *to, msc_atoms *out_digits) {
+static bool fine_digits(const msc_mesh *mesh, const msc_reshard_options *options, const msc_layout *from,
+                        const msc_layout *to, msc_atoms *out_digits) {
   msc_layout links = links_layout(options);
   const msc_layout *all[3] = {from, to, &links};
   return msc_atoms_of(mesh, 3, all, out_digits) || msc_atoms_of(mesh, 2, all, out_digits);
 }
 
-static void put_borders(const msc_mesh *mesh, const msc_reshard_options *options, int num, const msc_layout *const *layout, borders *axis) {
+static void put_borders(const msc_mesh *mesh, const msc_reshard_options *options, int num,
+                        const msc_layout *const *layout, borders *axis) {
   for (int a = 0; a < mesh->num_axes; a++) {
     add_border(&axis[a], 1);
     add_border(&axis[a], (uint32_t)mesh->axis[a].size);
@@ -94,16 +98,19 @@ static void digits_between(const msc_mesh *mesh, const borders *axis, msc_atoms 
   out_digits->num = 0;
   for (int a = 0; a < mesh->num_axes; a++)
     for (int i = 1; i < axis[a].num && out_digits->num < MSC_MAX_SUBAXES; i++)
-      out_digits->atom[out_digits->num++] = (msc_subaxis){(uint32_t)a, axis[a].at[i - 1], axis[a].at[i] / axis[a].at[i - 1]};
+      out_digits->atom[out_digits->num++] =
+          (msc_subaxis){(uint32_t)a, axis[a].at[i - 1], axis[a].at[i] / axis[a].at[i - 1]};
 }
 
-void msc_reshard_digits(const msc_mesh *mesh, const msc_reshard_options *options, int num, const msc_layout *const *layout, msc_atoms *out_digits) {
+void msc_reshard_digits(const msc_mesh *mesh, const msc_reshard_options *options, int num,
+                        const msc_layout *const *layout, msc_atoms *out_digits) {
   borders axis[MSC_MAX_AXES] = {{0}};
   put_borders(mesh, options, num, layout, axis);
   digits_between(mesh, axis, out_digits);
 }
 
-static void coarse_digits(const msc_mesh *mesh, const msc_reshard_options *options, const msc_layout *from, const msc_layout *to, msc_atoms *out_digits) {
+static void coarse_digits(const msc_mesh *mesh, const msc_reshard_options *options, const msc_layout *from,
+                          const msc_layout *to, msc_atoms *out_digits) {
   borders axis[MSC_MAX_AXES] = {{0}};
   put_borders(mesh, options, 2, (const msc_layout *[]){from, to}, axis);
   add_common_borders(axis, from, to);
@@ -116,7 +123,8 @@ static void place_digits(const msc_atoms *digits, const msc_layout *l, int which
   uint8_t list[MSC_MAX_SUBAXES];
   for (int d = 0; d < l->rank; d++) {
     int num = msc_atoms_in(digits, l->first[d + 1] - l->first[d], l->sub + l->first[d], list);
-    for (int i = 0; i < num; i++) r->run[list[i]].place[which] = d, r->run[list[i]].begin[which] = i, r->run[list[i]].end[which] = i + 1;
+    for (int i = 0; i < num; i++)
+      r->run[list[i]].place[which] = d, r->run[list[i]].begin[which] = i, r->run[list[i]].end[which] = i + 1;
   }
   int num = msc_atoms_in(digits, l->num_partial, l->sub + l->first[l->rank], list);
   for (int i = 0; i < num; i++) r->run[list[i]].place[which] = PARTIAL;
@@ -184,7 +192,8 @@ static void put_state(const runs *r, int which, int rank, reshard_state *out) {
     }
 }
 
-/* Atoms that the problem does not tell apart.  Uneven parts depend on which axes are neighbours, so there all differ. */
+/* Atoms that the problem does not tell apart.  Uneven parts depend on which axes are neighbours, so
+ * there all differ. */
 static void put_classes(reshard_problem *p, const runs *r) {
   for (int i = 0; i < p->num_atoms; i++) {
     const run *a = &r->run[i];
@@ -192,7 +201,8 @@ static void put_classes(reshard_problem *p, const runs *r) {
     if (p->uneven || a->place[0] >= 0 || a->place[1] >= 0) continue;
     for (int j = i - 1; j >= 0; j--) {
       const run *b = &r->run[j];
-      if (p->size[i] != p->size[j] || p->alpha_ns[i] != p->alpha_ns[j] || p->bytes_per_ns[i] != p->bytes_per_ns[j]) continue;
+      if (p->size[i] != p->size[j] || p->alpha_ns[i] != p->alpha_ns[j] || p->bytes_per_ns[i] != p->bytes_per_ns[j])
+        continue;
       if (a->place[0] != b->place[0] || a->place[1] != b->place[1]) continue;
       p->class_of[i] = p->class_of[j];
       p->has_classes = true;
@@ -244,8 +254,9 @@ int msc_reshard_max_atoms(const msc_reshard_options *options) {
   return max < RESHARD_ATOMS ? max : RESHARD_ATOMS;
 }
 
-bool msc_reshard_problem_of(msc_context *ctx, const msc_mesh *mesh, const msc_reshard_options *options, const msc_type *type,
-                            const msc_layout *from, const msc_layout *to, reshard_problem *out_problem) {
+bool msc_reshard_problem_of(msc_context *ctx, const msc_mesh *mesh, const msc_reshard_options *options,
+                            const msc_type *type, const msc_layout *from, const msc_layout *to,
+                            reshard_problem *out_problem) {
   reshard_problem *p = out_problem;
   msc_atoms digits;
   runs r = {0};
@@ -275,8 +286,8 @@ bool msc_reshard_problem_of(msc_context *ctx, const msc_mesh *mesh, const msc_re
   return true;
 }
 
-void msc_reshard_problem_with(msc_context *ctx, const msc_mesh *mesh, const msc_reshard_options *options, const msc_type *type,
-                              const msc_atoms *digits, reshard_problem *out_problem) {
+void msc_reshard_problem_with(msc_context *ctx, const msc_mesh *mesh, const msc_reshard_options *options,
+                              const msc_type *type, const msc_atoms *digits, reshard_problem *out_problem) {
   reshard_problem *p = out_problem;
   memset(p, 0, sizeof *p);
   p->ctx = ctx, p->mesh = mesh, p->options = options, p->type = type;
@@ -310,7 +321,8 @@ bool msc_reshard_state_with(const reshard_problem *p, const msc_layout *l, resha
   return true;
 }
 
-void msc_reshard_aim(reshard_problem *p, const msc_layout *from, const msc_layout *to, const reshard_state *from_state, const reshard_state *to_state) {
+void msc_reshard_aim(reshard_problem *p, const msc_layout *from, const msc_layout *to, const reshard_state *from_state,
+                     const reshard_state *to_state) {
   p->from_layout = from, p->to_layout = to;
   p->from = *from_state, p->to = *to_state;
   put_target(p);

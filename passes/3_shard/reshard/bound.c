@@ -1,6 +1,6 @@
 /* bound.c: a state in; what any way from it to the target must cost out.  The search is only as fast as these bounds
- * are tight: where sizes divide and nothing is partial the byte bound is what a direct exchange pays, so the search keeps to
- * the states that lie on a best path. */
+ * are tight: where sizes divide and nothing is partial the byte bound is what a direct exchange pays, so the search
+ * keeps to the states that lie on a best path. */
 #include <string.h>
 
 #include "passes/3_shard/reshard/graph.h"
@@ -26,9 +26,11 @@ static int64_t held_everywhere(const reshard_problem *p, const reshard_state *s,
 }
 
 /* From the boxes of all devices, for sizes that do not divide. */
-static int64_t lacking_by_boxes(const reshard_problem *p, const reshard_state *s, const reshard_state *to, int64_t terms, bool own) {
+static int64_t lacking_by_boxes(const reshard_problem *p, const reshard_state *s, const reshard_state *to,
+                                int64_t terms, bool own) {
   const msc_layout *from = msc_reshard_layout(p, s), *into = msc_reshard_layout(p, to);
-  const void **known = msc_known(p->ctx, from, msc_type_with_layout(p->ctx, p->type, into)); /* digits count, not the mesh around them */
+  /* digits count, not the mesh around them */
+  const void **known = msc_known(p->ctx, from, msc_type_with_layout(p->ctx, p->type, into));
   if (*known) return (int64_t)(uintptr_t)*known - 1;
   msc_box_mesh mesh = msc_mesh_sizes(p->mesh);
   msc_box_layout cuts = msc_layout_cuts(from), to_cuts = msc_layout_cuts(into);
@@ -45,8 +47,8 @@ static int64_t lacking_by_boxes(const reshard_problem *p, const reshard_state *s
   return worst * p->elem_bytes;
 }
 
-/* Sizes that parts of some dimensions have: before and after a gather.  `block`: of the largest of the one cut last, by which the next
- * digits cut all of them. */
+/* Sizes that parts of some dimensions have: before and after a gather.  `block`: of the largest of the one cut last, by
+ * which the next digits cut all of them. */
 typedef struct {
   int num;
   int64_t block;
@@ -68,7 +70,8 @@ static void drop_dominated(part_sizes *s) {
   int kept = 0;
   for (int i = 0; i < s->num; i++) {
     bool needed = true;
-    for (int k = 0; k < s->num && needed; k++) needed = k == i || s->at[k].from > s->at[i].from || s->at[k].to < s->at[i].to;
+    for (int k = 0; k < s->num && needed; k++)
+      needed = k == i || s->at[k].from > s->at[i].from || s->at[k].to < s->at[i].to;
     if (needed) s->at[kept++] = s->at[i];
   }
   s->num = kept;
@@ -90,7 +93,8 @@ static bool cut_sizes(part_sizes *s, int64_t parts, bool both) {
 }
 
 /* One dimension's digits from atom `first` to `end`: neighbours of one axis are one cut. */
-static bool cut_by_atoms(const reshard_problem *p, const reshard_state *s, int d, int first, int end, bool both, part_sizes *sizes) {
+static bool cut_by_atoms(const reshard_problem *p, const reshard_state *s, int d, int first, int end, bool both,
+                         part_sizes *sizes) {
   int64_t parts = 1;
   uint32_t axis = UINT32_MAX;
   for (int i = first; i < end; i++)
@@ -102,14 +106,17 @@ static bool cut_by_atoms(const reshard_problem *p, const reshard_state *s, int d
   return cut_sizes(sizes, parts, both);
 }
 
-/* By gathering, which takes digits off minor ends and keeps runs: dimensions do not depend on each other, and parts have few sizes. */
-bool msc_reshard_gathered(const reshard_problem *p, const reshard_state *s, const reshard_state *to, int64_t *out_bytes) {
+/* By gathering, which takes digits off minor ends and keeps runs: dimensions do not depend on each other, and parts
+ * have few sizes. */
+bool msc_reshard_gathered(const reshard_problem *p, const reshard_state *s, const reshard_state *to,
+                          int64_t *out_bytes) {
   part_sizes all = {.num = 1, .at = {{1, 1}}};
   for (int d = 0; d < p->rank; d++) {
     part_sizes own = {.num = 1, .block = p->type->dim[d], .at = {{p->type->dim[d], p->type->dim[d]}}}, before = all;
     if (msc_reshard_is_even(p, s, d)) {
       own.at[0].from /= msc_reshard_parts(p, s, d), own.at[0].to /= msc_reshard_parts(p, to, d);
-    } else if (!cut_by_atoms(p, s, d, 0, to->num[d], true, &own) || !cut_by_atoms(p, s, d, to->num[d], s->num[d], false, &own)) {
+    } else if (!cut_by_atoms(p, s, d, 0, to->num[d], true, &own) ||
+               !cut_by_atoms(p, s, d, to->num[d], s->num[d], false, &own)) {
       return false;
     }
     drop_dominated(&own);
@@ -119,7 +126,8 @@ bool msc_reshard_gathered(const reshard_problem *p, const reshard_state *s, cons
         if (!add_sizes(&all, before.at[i].from * own.at[k].from, before.at[i].to * own.at[k].to)) return false;
   }
   int64_t worst = 0;
-  for (int i = 0; i < all.num; i++) worst = all.at[i].to - all.at[i].from > worst ? all.at[i].to - all.at[i].from : worst;
+  for (int i = 0; i < all.num; i++)
+    worst = all.at[i].to - all.at[i].from > worst ? all.at[i].to - all.at[i].from : worst;
   *out_bytes = worst * p->elem_bytes;
   return true;
 }
@@ -155,7 +163,8 @@ int64_t msc_reshard_lower_bound(const reshard_problem *p) {
 
 /* How a state lies to the target. */
 typedef struct {
-  bool contrary; /* some dimension holds an atom where the target has another, or partial atoms must move: atoms have to leave */
+  /* some dimension holds an atom where the target has another, or partial atoms must move: atoms have to leave */
+  bool contrary;
   bool blocked;  /* a dimension lacks an atom that cuts another one */
   bool one_off;  /* a single atom of two parts at the end of one dimension is all that is contrary */
   int off;       /* that atom */
@@ -168,14 +177,17 @@ static int count_kind(const reshard_problem *p, int num, const uint8_t *atom, in
   return n;
 }
 
-/* Are there enough atoms of each size for the larger of both cuts in every dimension?  `slack`: fewer atoms of size 2 may do. */
+/* Are there enough atoms of each size for the larger of both cuts in every dimension?  `slack`: fewer atoms of size
+ * 2 may do. */
 static bool can_cover(const reshard_problem *p, const reshard_state *s, int slack) {
   for (int a = 0; a < p->num_atoms; a++) {
     int needed = 0, there = 0;
     if (!p->prime[a]) return true;
-    for (int b = 0; b < p->num_atoms; b++) there += p->size[b] == p->size[a] && (p->options->free_partial || !(p->to.partial >> b & 1));
+    for (int b = 0; b < p->num_atoms; b++)
+      there += p->size[b] == p->size[a] && (p->options->free_partial || !(p->to.partial >> b & 1));
     for (int d = 0; d < p->rank; d++) {
-      int x = count_kind(p, s->num[d], s->atom[d], p->size[a]), y = count_kind(p, p->to.num[d], p->to.atom[d], p->size[a]);
+      int x = count_kind(p, s->num[d], s->atom[d], p->size[a]),
+          y = count_kind(p, p->to.num[d], p->to.atom[d], p->size[a]);
       needed += x > y ? x : y;
     }
     if (needed > there + (p->size[a] == 2 ? slack : 0)) return false;
@@ -213,9 +225,10 @@ static int64_t lost_terms(const reshard_problem *p, uint32_t partial) {
   return terms < 1 || (gains && p->options->free_partial) ? 1 : terms;
 }
 
-/* k terms are added to one, and it is spread: no step brings more.  Proof: every step costs at least as much as it lowers
- * this number.  e = bytes of the finest possible part; a state with k terms has parts of at least k e.
- *   a reduce_scatter by m costs (1-1/m) k e at least, as much as k falls; the last of them leaves L/k of the target at most
+/* k terms are added to one, and it is spread: no step brings more.  Proof: every step costs at least as much as it
+ * lowers this number.  e = bytes of the finest possible part; a state with k terms has parts of at least k e.
+ *   a reduce_scatter by m costs (1-1/m) k e at least, as much as k falls; the last of them leaves L/k of the target at
+ * most
  *   what makes a contrary or a blocked state another costs e at least: half of 2 e, or more
  * And the number is reached only by ways with as many steps as given: from a contrary state a reduce_scatter of the
  * finest parts, a permute into parts of the target's parts, a gather. */
@@ -229,7 +242,8 @@ static reshard_cost sum_bound(const reshard_problem *p, int64_t terms, const rel
   return msc_reshard_cost_of(bytes, 0, r->one_off ? 2 : 2 + gathers);
 }
 
-/* A dimension of the target is cut less than that of s: one permute, or one all_to_all of the atom that is off, is not enough. */
+/* A dimension of the target is cut less than that of s: one permute, or one all_to_all of the atom that is off,
+ * is not enough. */
 static bool exceeds(const reshard_problem *p, const reshard_state *s, const relation *r) {
   for (int d = 0; d < p->rank; d++) {
     int64_t parts = msc_reshard_parts(p, s, d);
@@ -281,8 +295,9 @@ static void add_fixed(const reshard_problem *p, const reshard_state *s, int d, u
     if (slow >> s->atom[d][i] & 1) f->at[f->num].weight = weight, f->at[f->num++].atom = s->atom[d][i];
 }
 
-/* How many times smaller than the dimension what two nodes' unions have in common is; 0: some node has nothing in common.
- * A node is a set of devices that only differ in fast atoms, so its union is everything that the slow atoms leave. */
+/* How many times smaller than the dimension what two nodes' unions have in common is; 0: some node has nothing in
+ * common.  A node is a set of devices that only differ in fast atoms, so its union is everything that the
+ * slow atoms leave. */
 static double common_divisor(const reshard_problem *p, const reshard_state *s, int d, uint32_t slow, double *out_own) {
   fixed_digits f;
   f.num = 0;
@@ -347,7 +362,8 @@ reshard_cost msc_reshard_estimate(const reshard_problem *p, const reshard_state 
     const reshard_links *l = &p->links[i];
     double slow = slow_bytes(p, s, l);
     if (slow <= 0) continue;
-    int64_t ns = least_ns(p, l->alpha_ns, slow / l->rate + ((double)bytes > slow ? ((double)bytes - slow) / p->fastest : 0));
+    int64_t ns =
+        least_ns(p, l->alpha_ns, slow / l->rate + ((double)bytes > slow ? ((double)bytes - slow) / p->fastest : 0));
     if (ns > best) best = ns;
   }
   return msc_reshard_cost_of(best, 0, 1);
@@ -355,6 +371,7 @@ reshard_cost msc_reshard_estimate(const reshard_problem *p, const reshard_state 
 
 reshard_hope msc_reshard_hope(const reshard_problem *p, uint32_t partial, int64_t budget) {
   if (p->uneven) return HOPE_ANY;
-  if (!is_finished(p, partial)) return msc_reshard_least_cost(p, partial_bytes(p, partial)) <= budget ? HOPE_ANY : HOPE_NONE;
+  if (!is_finished(p, partial))
+    return msc_reshard_least_cost(p, partial_bytes(p, partial)) <= budget ? HOPE_ANY : HOPE_NONE;
   return msc_reshard_least_cost(p, p->to_local) <= budget ? HOPE_ANY : HOPE_NESTED;
 }

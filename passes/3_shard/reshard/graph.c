@@ -103,7 +103,9 @@ static bool starts_with(const reshard_state *longer, const reshard_state *shorte
   return shorter->num[d] <= longer->num[d] && memcmp(longer->atom[d], shorter->atom[d], shorter->num[d]) == 0;
 }
 
-static bool same_dim(const reshard_state *a, const reshard_state *b, int d) { return a->num[d] == b->num[d] && starts_with(a, b, d); }
+static bool same_dim(const reshard_state *a, const reshard_state *b, int d) {
+  return a->num[d] == b->num[d] && starts_with(a, b, d);
+}
 
 bool msc_reshard_is_even(const reshard_problem *p, const reshard_state *s, int d) {
   return p->type->dim[d] % msc_reshard_parts(p, s, d) == 0;
@@ -134,7 +136,8 @@ static places places_of(const reshard_problem *p, const reshard_state *s) {
   memset(at.dim, -1, sizeof at.dim);
   for (int d = 0; d < p->rank; d++) {
     int64_t before = 1;
-    for (int i = 0; i < s->num[d]; before *= p->size[s->atom[d][i++]]) at.dim[s->atom[d][i]] = (int8_t)d, at.before[s->atom[d][i]] = before;
+    for (int i = 0; i < s->num[d]; before *= p->size[s->atom[d][i++]])
+      at.dim[s->atom[d][i]] = (int8_t)d, at.before[s->atom[d][i]] = before;
   }
   return at;
 }
@@ -164,7 +167,8 @@ static int64_t rounds(reshard_verb verb, int64_t k) {
 }
 
 msc_op_kind msc_reshard_kind(reshard_verb verb) {
-  static const msc_op_kind kinds[] = {OP_shard, OP_all_gather, OP_all_to_all, OP_reduce_scatter, OP_all_reduce, OP_permute, OP_exchange};
+  static const msc_op_kind kinds[] = {OP_shard,      OP_all_gather, OP_all_to_all, OP_reduce_scatter,
+                                      OP_all_reduce, OP_permute,    OP_exchange};
   return kinds[verb];
 }
 
@@ -178,7 +182,8 @@ double msc_reshard_fixed_ns(const reshard_problem *p, reshard_verb verb, uint32_
   double alpha = 0;
   for (uint32_t m = atoms; m; m &= m - 1)
     if (p->alpha_ns[__builtin_ctz(m)] > alpha) alpha = p->alpha_ns[__builtin_ctz(m)];
-  return msc_reshard_own_ns(p->options, msc_reshard_kind(verb), p->options->launch_ns + (double)rounds(verb, k) * alpha);
+  return msc_reshard_own_ns(p->options, msc_reshard_kind(verb),
+                            p->options->launch_ns + (double)rounds(verb, k) * alpha);
 }
 
 int64_t msc_reshard_ns(const reshard_problem *p, reshard_verb verb, uint32_t atoms, int64_t k, int64_t bytes) {
@@ -197,9 +202,12 @@ static bool price(expansion *x, reshard_verb verb, uint32_t atoms, int64_t k, in
   return (x->p->options->time ? x->edge.ns : bytes) <= x->budget;
 }
 
-int64_t msc_reshard_all_reduce_bytes(int64_t k, int64_t local) { return (int64_t)((2 * (__int128)(k - 1) * local + k - 1) / k); }
+int64_t msc_reshard_all_reduce_bytes(int64_t k, int64_t local) {
+  return (int64_t)((2 * (__int128)(k - 1) * local + k - 1) / k);
+}
 
-void msc_reshard_price(const reshard_problem *p, reshard_verb verb, const reshard_state *from, const reshard_state *to, reshard_edge *out_edge) {
+void msc_reshard_price(const reshard_problem *p, reshard_verb verb, const reshard_state *from, const reshard_state *to,
+                       reshard_edge *out_edge) {
   expansion x = {.p = p, .budget = INT64_MAX};
   uint32_t atoms = msc_reshard_used(p, from) & ~msc_reshard_used(p, to);
   int64_t k = msc_reshard_atoms_size(p, atoms), local = msc_reshard_local(p, from);
@@ -207,15 +215,18 @@ void msc_reshard_price(const reshard_problem *p, reshard_verb verb, const reshar
   *out_edge = x.edge;
 }
 
-int64_t msc_reshard_peak(const reshard_problem *p, reshard_verb verb, const reshard_state *from, const reshard_state *to) {
+int64_t msc_reshard_peak(const reshard_problem *p, reshard_verb verb, const reshard_state *from,
+                         const reshard_state *to) {
   int64_t in = msc_reshard_local(p, from);
   return verb == SLICE ? in : in + msc_reshard_local(p, to);
 }
 
-static bool peak_allows(const expansion *x, int64_t out) { return !x->p->options->peak || x->local + out <= x->p->options->peak; }
+static bool peak_allows(const expansion *x, int64_t out) {
+  return !x->p->options->peak || x->local + out <= x->p->options->peak;
+}
 
-/* Where a dimension does not divide, parts of neighbouring digits of one axis do not nest: such a run joins or leaves as a
- * whole. */
+/* Where a dimension does not divide, parts of neighbouring digits of one axis do not nest: such a run joins or leaves
+ * as a whole. */
 static bool keeps_runs(const reshard_problem *p, const reshard_state *a, const reshard_state *b) {
   for (int d = 0; d < p->rank; d++) {
     const reshard_state *longer = a->num[d] > b->num[d] ? a : b;
@@ -227,7 +238,9 @@ static bool keeps_runs(const reshard_problem *p, const reshard_state *a, const r
   return true;
 }
 
-static bool nests(const reshard_problem *p, const reshard_state *s, int d) { return starts_with(s, &p->to, d) || starts_with(&p->to, s, d); }
+static bool nests(const reshard_problem *p, const reshard_state *s, int d) {
+  return starts_with(s, &p->to, d) || starts_with(&p->to, s, d);
+}
 
 /* Can any state that this edge makes by appending atoms to x->s be on a path within the budget? */
 static bool is_hopeful(expansion *x) {
@@ -319,11 +332,14 @@ static void drop_suffixes(expansion *x, int d, uint32_t dropped, uint32_t losers
   }
   if (!dropped) return;
   int64_t k = msc_reshard_atoms_size(p, dropped);
-  if (peak_allows(x, p->uneven ? 0 : x->local * k) && price(x, ALL_GATHER, dropped, k, gathered_bytes(x, k)) && is_hopeful(x)) emit(x);
+  if (peak_allows(x, p->uneven ? 0 : x->local * k) && price(x, ALL_GATHER, dropped, k, gathered_bytes(x, k)) &&
+      is_hopeful(x))
+    emit(x);
   x->gains = ((1u << p->rank) - 1) & ~losers;
   if (p->options->no_alltoall || !x->gains || !peak_allows(x, x->local)) return;
   for (int e = 0; e < p->rank; e++)
-    if ((losers >> e & 1) && p->uneven && (!msc_reshard_is_even(p, x->from, e) || !msc_reshard_is_even(p, &x->s, e))) return;
+    if ((losers >> e & 1) && p->uneven && (!msc_reshard_is_even(p, x->from, e) || !msc_reshard_is_even(p, &x->s, e)))
+      return;
   if (price(x, ALL_TO_ALL, dropped, k, x->local - x->local / k) && is_hopeful(x)) arrange(x, dropped, 0);
 }
 
@@ -342,7 +358,9 @@ static void reduce(expansion *x) {
     if (skips_twin(x, m, x->from->partial)) continue;
     int64_t k = msc_reshard_atoms_size(p, m);
     x->s.partial = x->from->partial & ~m;
-    if (peak_allows(x, x->local) && price(x, ALL_REDUCE, m, k, msc_reshard_all_reduce_bytes(k, x->local)) && is_hopeful(x)) emit(x);
+    if (peak_allows(x, x->local) && price(x, ALL_REDUCE, m, k, msc_reshard_all_reduce_bytes(k, x->local)) &&
+        is_hopeful(x))
+      emit(x);
     x->gains = (1u << p->rank) - 1;
     if (!peak_allows(x, p->uneven ? 0 : x->local / k)) continue;
     if (price(x, REDUCE_SCATTER, m, k, p->uneven ? 0 : x->local - x->local / k) && is_hopeful(x)) arrange(x, m, 0);
@@ -371,7 +389,8 @@ static void slice(expansion *x) {
 }
 
 /* Atoms that do not stay where they are. */
-static uint32_t moved_atoms(const reshard_problem *p, const places *from, const reshard_state *a, const reshard_state *b) {
+static uint32_t moved_atoms(const reshard_problem *p, const places *from, const reshard_state *a,
+                            const reshard_state *b) {
   places to = places_of(p, b);
   uint32_t moved = a->partial ^ b->partial;
   for (int i = 0; i < p->num_atoms; i++)
@@ -403,8 +422,11 @@ static void fill_dims(expansion *x, int d, uint32_t atoms, int64_t left) {
   }
   for (uint32_t m = atoms; m; m &= m - 1) {
     int a = __builtin_ctz(m), at = x->s.num[d];
-    if (left % p->size[a] || (x->twins[a] & atoms) || (x->nested && at < p->to.num[d] && p->to.atom[d][at] != a)) continue;
-    if (!(x->movable >> a & 1) && (at_first->dim[a] != d || at_first->before[a] * left != msc_reshard_parts(p, x->from, d))) continue;
+    if (left % p->size[a] || (x->twins[a] & atoms) || (x->nested && at < p->to.num[d] && p->to.atom[d][at] != a))
+      continue;
+    if (!(x->movable >> a & 1) &&
+        (at_first->dim[a] != d || at_first->before[a] * left != msc_reshard_parts(p, x->from, d)))
+      continue;
     x->s.atom[d][x->s.num[d]++] = (uint8_t)a;
     fill_dims(x, d, atoms & ~(1u << a), left / p->size[a]);
     x->s.num[d]--;
@@ -452,8 +474,8 @@ static int64_t pieces_in_dim(const reshard_problem *p, const reshard_state *s, c
   return most;
 }
 
-/* Atoms whose links an exchange uses.  Where no atom becomes free, the peers have the same digits as before of all atoms that
- * were free (box.h). */
+/* Atoms whose links an exchange uses.  Where no atom becomes free, the peers have the same digits as before of all
+ * atoms that were free (box.h). */
 static uint32_t exchanged_atoms(const expansion *x) {
   uint32_t used = msc_reshard_used(x->p, x->from), moved = moved_atoms(x->p, &x->places, x->from, &x->s);
   return used & ~msc_reshard_used(x->p, &x->s) ? moved : moved & used;
@@ -466,7 +488,8 @@ static bool price_exchange(expansion *x) {
   if (!msc_reshard_terms(p, x->from, &x->s, &terms)) return false;
   for (int d = 0; d < p->rank && p->options->time; d++) peers *= pieces_in_dim(p, x->from, &x->s, d);
   int64_t least =
-      msc_reshard_local(p, &x->s) - x->local; /* who needs the largest part holds no more than this of it; to count takes longer */
+      /* who needs the largest part holds no more than this of it; to count takes longer */
+      msc_reshard_local(p, &x->s) - x->local;
   if (!price(x, EXCHANGE, atoms, peers * terms + 1, least > 0 ? least : 0)) return false;
   return msc_reshard_direct(p, x->from, &x->s, &bytes) && price(x, EXCHANGE, atoms, peers * terms + 1, bytes);
 }
@@ -475,15 +498,21 @@ static void emit_exchanged(expansion *x) {
   if (price_exchange(x) && peak_allows(x, msc_reshard_local(x->p, &x->s))) emit(x);
 }
 
-bool msc_reshard_exchange(const reshard_problem *p, const reshard_state *from, const reshard_state *to, reshard_edge *out_edge) {
-  expansion x = {.p = p, .from = from, .s = *to, .local = msc_reshard_local(p, from), .budget = INT64_MAX, .places = places_of(p, from)};
+bool msc_reshard_exchange(const reshard_problem *p, const reshard_state *from, const reshard_state *to,
+                          reshard_edge *out_edge) {
+  expansion x = {.p = p,
+                 .from = from,
+                 .s = *to,
+                 .local = msc_reshard_local(p, from),
+                 .budget = INT64_MAX,
+                 .places = places_of(p, from)};
   bool ok = price_exchange(&x);
   *out_edge = x.edge;
   return ok;
 }
 
-/* Into the target.  A sum is also brought into parts of the target's parts, which are gathered afterwards: then devices that
- * would all compute the same sums share the work.  (Not with time: one message per peer is dear there.) */
+/* Into the target.  A sum is also brought into parts of the target's parts, which are gathered afterwards: then devices
+ * that would all compute the same sums share the work.  (Not with time: one message per peer is dear there.) */
 static void exchange(expansion *x) {
   const reshard_problem *p = x->p;
   bool many = p->uneven && msc_mesh_size(p->mesh) > 256 && msc_reshard_key(p, x->from) != msc_reshard_key(p, &p->from);
@@ -492,7 +521,8 @@ static void exchange(expansion *x) {
   x->edge.verb = EXCHANGE;
   x->nested = false;
   emit_exchanged(x);
-  if (p->uneven || p->options->time || !(x->from->partial & ~p->to.partial) || (p->to.partial & ~x->from->partial)) return;
+  if (p->uneven || p->options->time || !(x->from->partial & ~p->to.partial) || (p->to.partial & ~x->from->partial))
+    return;
   uint32_t spare = ((1u << p->num_atoms) - 1) & ~msc_reshard_used(p, &p->to);
   x->gains = (1u << p->rank) - 1;
   for (int d = 0; d < p->rank; d++) x->parts[d] = msc_reshard_parts(p, &p->to, d);
@@ -512,8 +542,16 @@ static void put_twins(expansion *x) {
   }
 }
 
-void msc_reshard_expand(const reshard_problem *p, const reshard_state *s, const reshard_wanted *wanted, reshard_emit *emit_to, void *user) {
-  expansion x = {.p = p, .from = s, .s = *s, .local = msc_reshard_local(p, s), .budget = wanted->budget, .movable = wanted->movable, .emit = emit_to, .user = user};
+void msc_reshard_expand(const reshard_problem *p, const reshard_state *s, const reshard_wanted *wanted,
+                        reshard_emit *emit_to, void *user) {
+  expansion x = {.p = p,
+                 .from = s,
+                 .s = *s,
+                 .local = msc_reshard_local(p, s),
+                 .budget = wanted->budget,
+                 .movable = wanted->movable,
+                 .emit = emit_to,
+                 .user = user};
   for (int d = 0; d < p->rank; d++) x.parts[d] = msc_reshard_parts(p, s, d);
   x.places = places_of(p, s);
   if (!wanted->twins) put_twins(&x);

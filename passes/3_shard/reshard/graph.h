@@ -46,7 +46,8 @@ typedef struct {
   int rank, num_atoms;
   int64_t size[RESHARD_ATOMS];
   bool prime[RESHARD_ATOMS];     /* is the size? */
-  uint8_t class_of[RESHARD_ATOMS]; /* the first atom that could be swapped with it: same size, link and role, and no place of its own in from or to */
+  /* the first atom that could be swapped with it: same size, link and role, and no place of its own in from or to */
+  uint8_t class_of[RESHARD_ATOMS];
   bool has_classes;              /* some class has two atoms: states are searched up to such swaps */
   int num_digits[RESHARD_ATOMS]; /* an atom may stand for several digits that stay together */
   msc_subaxis digit[RESHARD_ATOMS][MSC_MAX_SUBAXES];
@@ -55,7 +56,8 @@ typedef struct {
   reshard_state from, to;
   bool uneven;                   /* from or to does not divide the shape */
   bool coarse;                   /* fewer atoms than the mesh has primes */
-  int64_t from_local, to_local, to_terms, to_copies; /* bytes of a part; of the target: partial terms, devices with the same part */
+  /* bytes of a part; of the target: partial terms, devices with the same part */
+  int64_t from_local, to_local, to_terms, to_copies;
   double fastest, fastest_alpha;    /* bytes per ns and latency of the best link */
   uint32_t not_slowest;          /* all but the atoms that make any step they are in as slow as a step can be */
   int num_links;
@@ -66,17 +68,20 @@ typedef struct {
 
 int msc_reshard_max_atoms(const msc_reshard_options *options); /* digits that are told apart */
 /* Chooses the atoms and writes from and to with them; false: the layouts have no common atoms, or too many. */
-bool msc_reshard_problem_of(msc_context *ctx, const msc_mesh *mesh, const msc_reshard_options *options, const msc_type *type,
-                            const msc_layout *from, const msc_layout *to, reshard_problem *out_problem);
+bool msc_reshard_problem_of(msc_context *ctx, const msc_mesh *mesh, const msc_reshard_options *options,
+                            const msc_type *type, const msc_layout *from, const msc_layout *to,
+                            reshard_problem *out_problem);
 /* The same with given digits as atoms, and from and to empty. */
-void msc_reshard_problem_with(msc_context *ctx, const msc_mesh *mesh, const msc_reshard_options *options, const msc_type *type,
-                              const msc_atoms *digits, reshard_problem *out_problem);
+void msc_reshard_problem_with(msc_context *ctx, const msc_mesh *mesh, const msc_reshard_options *options,
+                              const msc_type *type, const msc_atoms *digits, reshard_problem *out_problem);
 /* Digits cut where an axis, a link or one of the layouts ends. */
-void msc_reshard_digits(const msc_mesh *mesh, const msc_reshard_options *options, int num, const msc_layout *const *layout, msc_atoms *out_digits);
+void msc_reshard_digits(const msc_mesh *mesh, const msc_reshard_options *options, int num,
+                        const msc_layout *const *layout, msc_atoms *out_digits);
 /* False: it cuts where no digit ends. */
 bool msc_reshard_state_with(const reshard_problem *p, const msc_layout *l, reshard_state *out_state);
 /* Sets from and to. */
-void msc_reshard_aim(reshard_problem *p, const msc_layout *from, const msc_layout *to, const reshard_state *from_state, const reshard_state *to_state);
+void msc_reshard_aim(reshard_problem *p, const msc_layout *from, const msc_layout *to, const reshard_state *from_state,
+                     const reshard_state *to_state);
 const msc_layout *msc_reshard_layout(const reshard_problem *p, const reshard_state *s);
 const char *msc_reshard_text(const reshard_problem *p, msc_arena *arena, const reshard_state *s);
 
@@ -109,10 +114,11 @@ typedef struct {
   bool twins;        /* also what differs only by a swap of atoms that the state does not tell apart */
 } reshard_wanted;
 
-/* Calls emit for every such edge that stays within the peak limit.  Slices come atom by atom; exchanges go into the target,
- * or into parts of its parts where there are sums to finish. */
+/* Calls emit for every such edge that stays within the peak limit.  Slices come atom by atom; exchanges go into the
+ * target, or into parts of its parts where there are sums to finish. */
 typedef void reshard_emit(void *user, const reshard_state *to, const reshard_edge *edge);
-void msc_reshard_expand(const reshard_problem *p, const reshard_state *s, const reshard_wanted *wanted, reshard_emit *emit, void *user);
+void msc_reshard_expand(const reshard_problem *p, const reshard_state *s, const reshard_wanted *wanted,
+                        reshard_emit *emit, void *user);
 msc_op_kind msc_reshard_kind(reshard_verb verb);
 /* Of such a step's launch and latencies what one value pays (shared_by). */
 double msc_reshard_own_ns(const msc_reshard_options *o, msc_op_kind verb, double fixed_ns);
@@ -122,15 +128,20 @@ int64_t msc_reshard_whole_ns(double ns); /* rounded, and no more than some years
 int64_t msc_reshard_ns(const reshard_problem *p, reshard_verb verb, uint32_t atoms, int64_t k, int64_t bytes);
 int64_t msc_reshard_all_reduce_bytes(int64_t k, int64_t local);
 /* The exchange from one state into another; false: partial values forbid it. */
-bool msc_reshard_exchange(const reshard_problem *p, const reshard_state *from, const reshard_state *to, reshard_edge *out_edge);
+bool msc_reshard_exchange(const reshard_problem *p, const reshard_state *from, const reshard_state *to,
+                          reshard_edge *out_edge);
 /* The cost of a given all_reduce or all_gather. */
-void msc_reshard_price(const reshard_problem *p, reshard_verb verb, const reshard_state *from, const reshard_state *to, reshard_edge *out_edge);
-int64_t msc_reshard_peak(const reshard_problem *p, reshard_verb verb, const reshard_state *from, const reshard_state *to);
+void msc_reshard_price(const reshard_problem *p, reshard_verb verb, const reshard_state *from, const reshard_state *to,
+                       reshard_edge *out_edge);
+int64_t msc_reshard_peak(const reshard_problem *p, reshard_verb verb, const reshard_state *from,
+                         const reshard_state *to);
 
 /* ---- reshard/bound.c ---- */
 
-/* Bytes that the worst device receives by gathering into `to`, which keeps runs; false: there are too many sizes of parts. */
-bool msc_reshard_gathered(const reshard_problem *p, const reshard_state *s, const reshard_state *to, int64_t *out_bytes);
+/* Bytes that the worst device receives by gathering into `to`, which keeps runs; false: there are too many
+ * sizes of parts. */
+bool msc_reshard_gathered(const reshard_problem *p, const reshard_state *s, const reshard_state *to,
+                          int64_t *out_bytes);
 /* How many terms each element has when everything comes directly; false: the partial sets cannot change like this. */
 bool msc_reshard_terms(const reshard_problem *p, const reshard_state *s, const reshard_state *to, int64_t *out_terms);
 /* Bytes the worst device receives then. */
@@ -142,8 +153,8 @@ reshard_cost msc_reshard_estimate(const reshard_problem *p, const reshard_state 
 int64_t msc_reshard_least_bytes(const reshard_problem *p);
 /* Bytes, or the ns that receiving them takes at least. */
 int64_t msc_reshard_least_cost(const reshard_problem *p, int64_t bytes);
-/* Which states with this partial set can be on a path that costs at most `budget` more: none; those of which no dimension
- * contradicts the target's; any. */
+/* Which states with this partial set can be on a path that costs at most `budget` more: none; those of which no
+ * dimension contradicts the target's; any. */
 typedef enum { HOPE_NONE, HOPE_NESTED, HOPE_ANY } reshard_hope;
 reshard_hope msc_reshard_hope(const reshard_problem *p, uint32_t partial, int64_t budget);
 
@@ -152,8 +163,8 @@ reshard_hope msc_reshard_hope(const reshard_problem *p, uint32_t partial, int64_
 typedef struct reshard_tallies reshard_tallies;
 /* NULL: there are too many, or sizes do not divide. */
 reshard_tallies *msc_reshard_tallies_new(const reshard_problem *p, msc_arena *arena);
-/* A lower bound of the cost from s to the target; exact or above the limit where only one of the atoms matters.  The limit
- * must not grow from call to call. */
+/* A lower bound of the cost from s to the target; exact or above the limit where only one of the atoms matters.  The
+ * limit must not grow from call to call. */
 reshard_cost msc_reshard_tally_bound(reshard_tallies *t, const reshard_state *s, reshard_cost limit);
 
 /* ---- reshard/search.c ---- */
@@ -166,7 +177,8 @@ typedef struct {
 
 /* The best path from p->from to p->to in `arena`; false: there is none.  cost_only: any path of least cost.
  * out_proven: false when the search was cut short and a cheaper one may exist. */
-bool msc_reshard_search(const reshard_problem *p, msc_arena *arena, bool cost_only, reshard_path *out_path, bool *out_proven);
+bool msc_reshard_search(const reshard_problem *p, msc_arena *arena, bool cost_only, reshard_path *out_path,
+                        bool *out_proven);
 /* ---- reshard/net.c ---- */
 
 /* All states of few atoms and the steps between them, made once for all types and sources. */
@@ -174,7 +186,8 @@ typedef struct reshard_net reshard_net;
 /* One that knows all these layouts, from *nets or new in it; NULL: that would be too large. */
 reshard_net *msc_reshard_net_for(reshard_net **nets, msc_arena *arena, const reshard_problem *p);
 /* Least times from p->from to each of these states, -1: no way.  p has the net's atoms; states must divide its type. */
-void msc_reshard_net_costs(reshard_net *net, const reshard_problem *p, msc_arena *scratch, int num, const reshard_state *to, int64_t *out_ns);
+void msc_reshard_net_costs(reshard_net *net, const reshard_problem *p, msc_arena *scratch, int num,
+                           const reshard_state *to, int64_t *out_ns);
 /* A path of that time from p->from to p->to. */
 bool msc_reshard_net_path(reshard_net *net, const reshard_problem *p, msc_arena *arena, reshard_path *out_path);
 
@@ -183,7 +196,8 @@ int64_t msc_reshard_least_peak(const reshard_problem *p, msc_arena *arena);
 
 /* ---- reshard/split.c: layouts with parts of chosen sizes ---- */
 
-bool msc_reshard_split_plan(msc_context *ctx, msc_arena *arena, const msc_mesh *mesh, const msc_reshard_options *options, const msc_type *type,
-                            const msc_layout *from, const msc_layout *to, msc_reshard_plan *out_plan);
+bool msc_reshard_split_plan(msc_context *ctx, msc_arena *arena, const msc_mesh *mesh,
+                            const msc_reshard_options *options, const msc_type *type, const msc_layout *from,
+                            const msc_layout *to, msc_reshard_plan *out_plan);
 
 #endif

@@ -1,9 +1,10 @@
 /* net.c: few atoms in; the graph of all their states, and least times over it, out.
  *
- * A search over strategies asks for the times from one layout to many others, for many types.  What leads where is the same for
- * all of them: only which states divide the type and how many bytes a part has differ.  So the graph is made once, state by state as they are reached, with
- * the verb and the group on every step, and a row of times is one pass of Dijkstra's algorithm over it.  Exchanges are
- * not in the graph: one may end the way into a layout that is asked for, from any state. */
+ * A search over strategies asks for the times from one layout to many others, for many types.  What leads where is the
+ * same for all of them: only which states divide the type and how many bytes a part has differ.  So the graph is made
+ * once, state by state as they are reached, with the verb and the group on every step, and a row of times is one pass
+ * of Dijkstra's algorithm over it.  Exchanges are not in the graph: one may end the way into a layout that is asked
+ * for, from any state. */
 #include <string.h>
 
 #include "passes/3_shard/reshard/graph.h"
@@ -59,7 +60,9 @@ static int find(const reshard_net *n, const reshard_problem *p, const reshard_st
   }
 }
 
-static int number(const reshard_net *n, const reshard_problem *p, const reshard_state *s) { return n->table[find(n, p, s)] - 1; }
+static int number(const reshard_net *n, const reshard_problem *p, const reshard_state *s) {
+  return n->table[find(n, p, s)] - 1;
+}
 
 static void add_state(reshard_net *n, const reshard_state *s) {
   int i = n->num++;
@@ -126,8 +129,11 @@ static void put_groups(reshard_net *n, const reshard_problem *p) {
     n->group[g] = msc_reshard_atoms_size(p, g);
     n->rate[g] = 0;
     for (int a = 0; a < n->num_atoms; a++)
-      if ((g >> a & 1) && p->bytes_per_ns[a] > 0 && (n->rate[g] == 0 || p->bytes_per_ns[a] < n->rate[g])) n->rate[g] = p->bytes_per_ns[a];
-    for (int v = ALL_GATHER; v <= EXCHANGE; v++) n->fixed[v][g] = msc_reshard_fixed_ns(p, (reshard_verb)v, g, v == EXCHANGE ? 2 : n->group[g]); /* one peer */
+      if ((g >> a & 1) && p->bytes_per_ns[a] > 0 && (n->rate[g] == 0 || p->bytes_per_ns[a] < n->rate[g]))
+        n->rate[g] = p->bytes_per_ns[a];
+    /* one peer */
+    for (int v = ALL_GATHER; v <= EXCHANGE; v++)
+      n->fixed[v][g] = msc_reshard_fixed_ns(p, (reshard_verb)v, g, v == EXCHANGE ? 2 : n->group[g]);
   }
 }
 
@@ -143,7 +149,8 @@ static reshard_net *make(msc_arena *arena, const reshard_problem *like) {
   int64_t num = count_states(like->num_atoms, like->rank);
   if (num > MOST_STATES || msc_type_bytes(type) < 0 || msc_type_bytes(type) > INT64_MAX / 4) return NULL;
   reshard_net *n = msc_new(arena, reshard_net);
-  *n = (reshard_net){.rank = like->rank, .num_atoms = like->num_atoms, .arena = arena, .p = *like, .options = *like->options};
+  *n = (reshard_net){
+      .rank = like->rank, .num_atoms = like->num_atoms, .arena = arena, .p = *like, .options = *like->options};
   n->options.time = false;
   n->p.type = type, n->p.options = &n->options, n->p.elem_bytes = 1, n->p.total_bytes = msc_type_bytes(type);
   memset(&n->p.to, 0, sizeof n->p.to);
@@ -174,7 +181,9 @@ static reshard_net *make(msc_arena *arena, const reshard_problem *like) {
 }
 
 reshard_net *msc_reshard_net_for(reshard_net **nets, msc_arena *arena, const reshard_problem *p) {
-  if (p->num_atoms > MOST_ATOMS || p->options->peak || !p->options->time || p->uneven || count_states(p->num_atoms, p->rank) > MOST_STATES) return NULL;
+  if (p->num_atoms > MOST_ATOMS || p->options->peak || !p->options->time || p->uneven ||
+      count_states(p->num_atoms, p->rank) > MOST_STATES)
+    return NULL;
   for (int a = 0; a < p->num_atoms; a++)
     if (p->num_digits[a] > 1) return NULL;
   for (reshard_net *n = *nets; n; n = n->next) {
@@ -201,13 +210,17 @@ static price step_price(const reshard_net *n, const arc *a, int64_t local) {
   if (a->verb == SLICE) return 1;
   int64_t bytes = step_bytes((reshard_verb)a->verb, n->group[a->atoms], local);
   double rate = n->rate[a->atoms];
-  return price_of_ns(msc_reshard_whole_ns(n->fixed[a->verb][a->atoms] + (rate > 0 ? (double)bytes / rate : 0)), ONE_STEP);
+  return price_of_ns(msc_reshard_whole_ns(n->fixed[a->verb][a->atoms] + (rate > 0 ? (double)bytes / rate : 0)),
+                     ONE_STEP);
 }
 
-static bool comes_first(const reshard_net *n, int a, int b) { return n->dist[a] != n->dist[b] ? n->dist[a] < n->dist[b] : a < b; }
+static bool comes_first(const reshard_net *n, int a, int b) {
+  return n->dist[a] != n->dist[b] ? n->dist[a] < n->dist[b] : a < b;
+}
 
 static void sift_up(reshard_net *n, int i, int state) {
-  for (; i && comes_first(n, state, n->heap[(i - 1) / 2]); i = (i - 1) / 2) n->place[n->heap[i] = n->heap[(i - 1) / 2]] = i;
+  for (; i && comes_first(n, state, n->heap[(i - 1) / 2]); i = (i - 1) / 2)
+    n->place[n->heap[i] = n->heap[(i - 1) / 2]] = i;
   n->place[n->heap[i] = state] = i;
 }
 
@@ -270,7 +283,8 @@ static void run_row(reshard_net *n, const reshard_problem *p, const bool *wanted
   }
 }
 
-/* Does some dimension hold an atom where the other state has another?  Then some device has nothing of what it needs. */
+/* Does some dimension hold an atom where the other state has another?  Then some device has nothing of
+ * what it needs. */
 static bool disagree(const reshard_net *n, int u, int v) {
   const reshard_state *a = &n->state[u], *b = &n->state[v];
   for (int d = 0; d < n->rank; d++)
@@ -279,8 +293,8 @@ static bool disagree(const reshard_net *n, int u, int v) {
   return false;
 }
 
-/* What an exchange costs at least: with one peer over the group that it would have.  A slice before it to a place that is not
- * the target's only makes it dearer. */
+/* What an exchange costs at least: with one peer over the group that it would have.  A slice before it to a place that
+ * is not the target's only makes it dearer. */
 static price least_exchange(const reshard_net *n, int u, int to) {
   uint32_t moved = 0;
   for (int a = 0; a < n->num_atoms; a++) moved |= (uint32_t)(n->place_of[u][a] != n->place_of[to][a]) << a;
@@ -289,11 +303,14 @@ static price least_exchange(const reshard_net *n, int u, int to) {
   uint32_t lost = n->state[u].partial & ~n->state[to].partial, gained = n->state[to].partial & ~n->state[u].partial;
   int64_t held = gained || disagree(n, u, to) ? 0 : n->local[u] < n->local[to] ? n->local[u] : n->local[to];
   int64_t lacks = (lost && !gained ? n->group[lost] : 1) * n->local[to] - held;
-  return price_of_ns(msc_reshard_whole_ns(n->fixed[EXCHANGE][group] + (n->rate[group] > 0 ? (double)lacks / n->rate[group] : 0)), ONE_EXCHANGE + ONE_STEP);
+  return price_of_ns(
+      msc_reshard_whole_ns(n->fixed[EXCHANGE][group] + (n->rate[group] > 0 ? (double)lacks / n->rate[group] : 0)),
+      ONE_EXCHANGE + ONE_STEP);
 }
 
 /* The best exchange into `to` that beats the collectives. */
-static price best_exchange(const reshard_net *n, const reshard_problem *p, int to, int *out_from, reshard_edge *out_edge) {
+static price best_exchange(const reshard_net *n, const reshard_problem *p, int to, int *out_from,
+                           reshard_edge *out_edge) {
   price best = n->dist[to], least = price_of_ns(msc_reshard_least_cost(p, 0), 0);
   *out_from = -1;
   if (p->options->no_alltoall) return best;
@@ -309,7 +326,8 @@ static price best_exchange(const reshard_net *n, const reshard_problem *p, int t
   return best;
 }
 
-void msc_reshard_net_costs(reshard_net *n, const reshard_problem *p, msc_arena *scratch, int num, const reshard_state *to, int64_t *out_ns) {
+void msc_reshard_net_costs(reshard_net *n, const reshard_problem *p, msc_arena *scratch, int num,
+                           const reshard_state *to, int64_t *out_ns) {
   bool *wanted = msc_new_array(scratch, bool, n->num);
   int *at = msc_new_array(scratch, int, num), left = 0;
   for (int i = 0; i < num; i++) {

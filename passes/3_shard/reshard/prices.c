@@ -10,7 +10,8 @@ typedef struct price_type {
   const msc_type *type;
   int num, room;
   int *place, num_places; /* by number of the layout: where it stands here, plus one; 0: nowhere */
-  int64_t **row;          /* by place of the layout that is left; each `width` long, UNKNOWN where it was not asked for */
+  /* by place of the layout that is left; each `width` long, UNKNOWN where it was not asked for */
+  int64_t **row;
   int *width;
   struct price_type *next;
 } price_type;
@@ -43,7 +44,8 @@ void shard_reshard_options(const msc_cost *cost, int64_t bucket, msc_reshard_opt
   o->shared_by = bucket;
   for (int a = 0; a < cost->mesh->num_axes; a++) {
     int64_t size = cost->mesh->axis[a].size, inner = msc_cost_inner_parts(cost, a);
-    msc_subaxis part[2] = {{(uint16_t)a, 1, (uint32_t)(size / inner)}, {(uint16_t)a, (uint32_t)(size / inner), (uint32_t)inner}};
+    msc_subaxis part[2] = {{(uint16_t)a, 1, (uint32_t)(size / inner)},
+                           {(uint16_t)a, (uint32_t)(size / inner), (uint32_t)inner}};
     for (int k = 0; k < 2; k++) {
       if (part[k].size == 1) continue;
       const msc_cluster_level *l = &cost->cluster->level[msc_cost_level(cost, part[k])];
@@ -52,7 +54,8 @@ void shard_reshard_options(const msc_cost *cost, int64_t bucket, msc_reshard_opt
   }
 }
 
-shard_prices *shard_prices_new(msc_context *ctx, msc_arena *arena, const msc_cost *cost, bool no_alltoall, int64_t bucket) {
+shard_prices *shard_prices_new(msc_context *ctx, msc_arena *arena, const msc_cost *cost, bool no_alltoall,
+                               int64_t bucket) {
   shard_prices *p = msc_new(arena, shard_prices);
   p->ctx = ctx;
   p->arena = arena;
@@ -85,7 +88,9 @@ void shard_prices_digits(shard_prices *p, int num, const msc_subaxis *digit) {
 
 /* ---- numbers ---- */
 
-static size_t hash_of(const void *pointer) { return (size_t)((uint64_t)(uintptr_t)pointer * 0x9E3779B97F4A7C15u >> 20); }
+static size_t hash_of(const void *pointer) {
+  return (size_t)((uint64_t)(uintptr_t)pointer * 0x9E3779B97F4A7C15u >> 20);
+}
 
 static void make_room(shard_prices *p) {
   if (p->num < p->room) return;
@@ -165,22 +170,26 @@ static int64_t *row_of(shard_prices *p, price_type *t, int place) {
   return t->row[place];
 }
 
-/* By rows.h, as far as they know the layouts: SHARD_UNEVEN where they do not.  So a price never depends on what else is asked. */
-static void ask_rows(shard_prices *p, const msc_type *type, int64_t bucket, int from, int num, const int *to, int64_t *out_ns, int *state) {
+/* By rows.h, as far as they know the layouts: SHARD_UNEVEN where they do not.  So a price never depends on what
+ * else is asked. */
+static void ask_rows(shard_prices *p, const msc_type *type, int64_t bucket, int from, int num, const int *to,
+                     int64_t *out_ns, int *state) {
   int known = 0;
   int64_t *ns = out_ns + num;
   for (int i = 0; i < num; i++) {
     out_ns[i] = SHARD_UNEVEN;
     if (p->state[to[i]] != SHARD_NO_STATE) state[known++] = p->state[to[i]];
   }
-  if (p->state[from] == SHARD_NO_STATE || !known || !shard_rows_costs(p->rows, type, bucket, p->state[from], known, state, ns)) return;
+  if (p->state[from] == SHARD_NO_STATE || !known ||
+      !shard_rows_costs(p->rows, type, bucket, p->state[from], known, state, ns))
+    return;
   for (int i = 0, k = 0; i < num; i++)
     if (p->state[to[i]] != SHARD_NO_STATE) out_ns[i] = ns[k++];
 }
 
 /* By the planner, those that are SHARD_UNEVEN. */
-static void ask_planner(shard_prices *p, const msc_type *type, bool is_gradient, int from, int num, const int *to, int64_t *ns,
-                        msc_arena *a) {
+static void ask_planner(shard_prices *p, const msc_type *type, bool is_gradient, int from, int num, const int *to,
+                        int64_t *ns, msc_arena *a) {
   int open = 0;
   const msc_layout **want = msc_new_array(a, const msc_layout *, num);
   for (int i = 0; i < num; i++)
@@ -199,14 +208,16 @@ static void fill_row(shard_prices *p, price_type *t, bool is_gradient, int from,
   for (int i = 0; i < num; i++)
     if (row[t->place[to[i]] - 1] == UNKNOWN) number[missing++] = to[i];
   int64_t *cost = msc_new_array(a, int64_t, 2 * (size_t)missing);
-  if (p->rows) ask_rows(p, t->type, is_gradient ? p->bucket : 1, from, missing, number, cost, msc_new_array(a, int, missing));
+  if (p->rows)
+    ask_rows(p, t->type, is_gradient ? p->bucket : 1, from, missing, number, cost, msc_new_array(a, int, missing));
   for (int i = 0; i < missing && !p->rows; i++) cost[i] = SHARD_UNEVEN;
   ask_planner(p, t->type, is_gradient, from, missing, number, cost, a);
   for (int i = 0; i < missing; i++) row[t->place[number[i]] - 1] = cost[i] < 0 ? SHARD_IMPOSSIBLE : cost[i];
   msc_arena_free(a);
 }
 
-void shard_price_row(shard_prices *p, const msc_type *type, bool is_gradient, int from, int num, const int *to, int64_t *out_ns) {
+void shard_price_row(shard_prices *p, const msc_type *type, bool is_gradient, int from, int num, const int *to,
+                     int64_t *out_ns) {
   price_type *t = type_of(p, msc_type_with_layout(p->ctx, type, NULL), is_gradient);
   int at = place_of(p, t, from);
   for (int i = 0; i < num; i++) place_of(p, t, to[i]);

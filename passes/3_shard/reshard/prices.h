@@ -1,4 +1,5 @@
-/* prices.h: what it costs to change the layout of a value, remembered by number: rows of msc_reshard_costs, filled as asked. */
+/* prices.h: what it costs to change the layout of a value, remembered by number: rows of msc_reshard_costs,
+ * filled as asked. */
 #ifndef MSC_PASSES_3_SHARD_PRICES_H
 #define MSC_PASSES_3_SHARD_PRICES_H
 
@@ -8,9 +9,10 @@
 
 typedef struct shard_prices shard_prices;
 
-/* In ns on the described cluster; of a gradient, launch and latencies are shared by `bucket` values that travel together.
- * Lives in `arena`. */
-shard_prices *shard_prices_new(msc_context *ctx, msc_arena *arena, const msc_cost *cost, bool no_alltoall, int64_t bucket);
+/* In ns on the described cluster; of a gradient, launch and latencies are shared by `bucket` values that travel
+ * together.  Lives in `arena`. */
+shard_prices *shard_prices_new(msc_context *ctx, msc_arena *arena, const msc_cost *cost, bool no_alltoall,
+                               int64_t bucket);
 /* Digits that stay whole in all layouts asked for: few enough, and rows are worked out at once (rows.h). */
 void shard_prices_digits(shard_prices *p, int num, const msc_subaxis *digit);
 /* The planner's options for a described cluster. */
@@ -20,7 +22,8 @@ void shard_reshard_options(const msc_cost *cost, int64_t bucket, msc_reshard_opt
 int shard_layout_number(shard_prices *p, const msc_layout *l);
 const msc_layout *shard_numbered_layout(const shard_prices *p, int number);
 /* Costs from one layout of a value of this type to each of num others, by number.  SHARD_IMPOSSIBLE: no plan. */
-void shard_price_row(shard_prices *p, const msc_type *type, bool is_gradient, int from, int num, const int *to, int64_t *out_ns);
+void shard_price_row(shard_prices *p, const msc_type *type, bool is_gradient, int from, int num, const int *to,
+                     int64_t *out_ns);
 int64_t shard_price(shard_prices *p, const msc_type *type, bool is_gradient, int from, int to);
 
 /* How many gradients of the function travel in one bucket, on average. */

@@ -6,7 +6,8 @@
 #include "passes/3_shard/reshard/graph.h"
 
 typedef struct {
-  const msc_type *type; /* without layout: shape and element type are what counts; stands for its multiples, see representative */
+  /* without layout: shape and element type are what counts; stands for its multiples, see representative */
+  const msc_type *type;
   const msc_layout *from, *to;
   int64_t cost;
 } memo;
@@ -32,8 +33,8 @@ msc_reshard *msc_reshard_new(msc_context *ctx, const msc_mesh *mesh, const msc_r
 
 /* ---- the plan ---- */
 
-static void put_step(msc_reshard_plan *plan, const reshard_problem *p, const reshard_state *before, const reshard_state *after,
-                     reshard_edge edge) {
+static void put_step(msc_reshard_plan *plan, const reshard_problem *p, const reshard_state *before,
+                     const reshard_state *after, reshard_edge edge) {
   msc_reshard_step *s = &plan->step[plan->num_steps++];
   *s = (msc_reshard_step){msc_reshard_kind(edge.verb), msc_reshard_layout(p, after), edge.bytes, edge.ns,
                           msc_reshard_peak(p, edge.verb, before, after)};
@@ -44,12 +45,13 @@ static void put_step(msc_reshard_plan *plan, const reshard_problem *p, const res
 
 static void put_path(msc_reshard *r, const reshard_problem *p, const reshard_path *path, msc_reshard_plan *plan) {
   plan->step = msc_new_array(r->arena, msc_reshard_step, path->num);
-  for (int i = 0; i < path->num; i++) put_step(plan, p, i ? &path->state[i - 1] : &p->from, &path->state[i], path->edge[i]);
+  for (int i = 0; i < path->num; i++)
+    put_step(plan, p, i ? &path->state[i - 1] : &p->from, &path->state[i], path->edge[i]);
   plan->lower_bound = msc_reshard_lower_bound(p);
 }
 
-/* Finish every sum, gather everything, take one's part: for layouts that have no atoms in common or too many of them, or
- * that the search finds no way between.
+/* Finish every sum, gather everything, take one's part: for layouts that have no atoms in common or too many of them,
+ * or that the search finds no way between.
  * Each step is planned by itself, because its two layouts do have common atoms. */
 static const msc_layout *whole(msc_reshard *r, const msc_layout *l, bool keep_cuts) {
   msc_layout raw = *l;
@@ -58,7 +60,8 @@ static const msc_layout *whole(msc_reshard *r, const msc_layout *l, bool keep_cu
   return msc_layout_of(r->ctx, &r->mesh, &raw);
 }
 
-static bool plan_through_whole(msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to, msc_reshard_plan *out_plan) {
+static bool plan_through_whole(msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to,
+                               msc_reshard_plan *out_plan) {
   const msc_layout *via[4] = {from, whole(r, from, true), whole(r, from, false), to};
   memset(out_plan, 0, sizeof *out_plan);
   out_plan->lower_bound = -1;
@@ -80,7 +83,8 @@ static bool gains_partial(const msc_reshard *r, const reshard_problem *p) {
   return !r->options.free_partial && from % to != 0;
 }
 
-static bool search_plan(msc_reshard *r, const reshard_problem *p, msc_arena *scratch, bool cost_only, msc_reshard_plan *out_plan) {
+static bool search_plan(msc_reshard *r, const reshard_problem *p, msc_arena *scratch, bool cost_only,
+                        msc_reshard_plan *out_plan) {
   reshard_path path;
   bool complete;
   memset(out_plan, 0, sizeof *out_plan);
@@ -97,14 +101,18 @@ static bool search_plan(msc_reshard *r, const reshard_problem *p, msc_arena *scr
   }
   put_path(r, p, &path, out_plan);
   if (!path.num) out_plan->peak_bytes = local;
-  out_plan->proven = (complete && !p->coarse && !p->uneven) || (!r->options.time && out_plan->bytes == msc_reshard_least_bytes(p));
+  out_plan->proven =
+      (complete && !p->coarse && !p->uneven) || (!r->options.time && out_plan->bytes == msc_reshard_least_bytes(p));
   return true;
 }
 
-static bool plan_in(msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to, bool cost_only, msc_reshard_plan *out_plan) {
+static bool plan_in(msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to, bool cost_only,
+                    msc_reshard_plan *out_plan) {
   reshard_problem p;
-  if (msc_layout_has_split(from) || msc_layout_has_split(to)) return msc_reshard_split_plan(r->ctx, r->arena, &r->mesh, &r->options, type, from, to, out_plan);
-  if (!msc_reshard_problem_of(r->ctx, &r->mesh, &r->options, type, from, to, &p)) return plan_through_whole(r, type, from, to, out_plan);
+  if (msc_layout_has_split(from) || msc_layout_has_split(to))
+    return msc_reshard_split_plan(r->ctx, r->arena, &r->mesh, &r->options, type, from, to, out_plan);
+  if (!msc_reshard_problem_of(r->ctx, &r->mesh, &r->options, type, from, to, &p))
+    return plan_through_whole(r, type, from, to, out_plan);
   p.nets = &r->nets, p.nets_arena = r->arena;
   msc_arena *scratch = msc_arena_new(r->ctx);
   bool ok = search_plan(r, &p, scratch, cost_only, out_plan);
@@ -113,7 +121,8 @@ static bool plan_in(msc_reshard *r, const msc_type *type, const msc_layout *from
   return plan_through_whole(r, type, from, to, out_plan);
 }
 
-bool msc_reshard_plan_of(msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to, msc_reshard_plan *out_plan) {
+bool msc_reshard_plan_of(msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to,
+                         msc_reshard_plan *out_plan) {
   return plan_in(r, type, from, to, false, out_plan);
 }
 
@@ -128,7 +137,8 @@ static size_t hash_of(const memo *m) {
 
 static memo *find_memo(const msc_reshard *r, const memo *m) {
   size_t at = hash_of(m) & (r->cap - 1);
-  while (r->memo[at].type && (r->memo[at].type != m->type || r->memo[at].from != m->from || r->memo[at].to != m->to)) at = (at + 1) & (r->cap - 1);
+  while (r->memo[at].type && (r->memo[at].type != m->type || r->memo[at].from != m->from || r->memo[at].to != m->to))
+    at = (at + 1) & (r->cap - 1);
   return &r->memo[at];
 }
 
@@ -150,10 +160,11 @@ static int64_t common_divisor(int64_t a, int64_t b) {
   return a;
 }
 
-/* Bytes are proportional to the tensor as long as every part of every layout divides: what a mesh of n devices can cut a
- * dimension into depends on gcd(size, n) alone.  So types share their remembered costs; `scale` brings one back.  Small
- * tensors, whose bytes do not divide by n twice, stand for themselves. */
-static const msc_type *representative(const msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to, int64_t *out_scale) {
+/* Bytes are proportional to the tensor as long as every part of every layout divides: what a mesh of n devices can cut
+ * a dimension into depends on gcd(size, n) alone.  So types share their remembered costs; `scale` brings one back.
+ * Small tensors, whose bytes do not divide by n twice, stand for themselves. */
+static const msc_type *representative(const msc_reshard *r, const msc_type *type, const msc_layout *from,
+                                      const msc_layout *to, int64_t *out_scale) {
   int64_t devices = msc_mesh_size(&r->mesh), dim[MSC_MAX_RANK], elems = 1, scale = 1;
   *out_scale = 1;
   if (!msc_layout_fits(from, type) || !msc_layout_fits(to, type)) return msc_type_with_layout(r->ctx, type, NULL);
@@ -162,7 +173,8 @@ static const msc_type *representative(const msc_reshard *r, const msc_type *type
     int64_t want = common_divisor(type->dim[d], devices * devices);
     dim[d] = want;
     elems *= want;
-    if (want == 0 || __builtin_mul_overflow(scale, type->dim[d] / want, &scale)) return msc_type_with_layout(r->ctx, type, NULL);
+    if (want == 0 || __builtin_mul_overflow(scale, type->dim[d] / want, &scale))
+      return msc_type_with_layout(r->ctx, type, NULL);
   }
   if (elems % (devices * devices)) return msc_type_with_layout(r->ctx, type, NULL);
   *out_scale = scale;
@@ -215,7 +227,8 @@ static const msc_layout *renamed(const msc_reshard *r, const renaming *n, const 
     int end = d < l->rank ? l->first[d + 1] : l->first[d] + l->num_partial, before = num;
     for (int i = l->first[d]; i < end; i++) {
       uint32_t pre = l->sub[i].pre;
-      for (int a; (a = next_atom(&n->atoms, l->sub[i], &pre)) >= 0 && num < MSC_MAX_SUBAXES;) raw.sub[num++] = n->atoms.atom[n->name[a]];
+      for (int a; (a = next_atom(&n->atoms, l->sub[i], &pre)) >= 0 && num < MSC_MAX_SUBAXES;)
+        raw.sub[num++] = n->atoms.atom[n->name[a]];
     }
     if (d < l->rank) raw.first[d + 1] = (uint8_t)num;
     else raw.num_partial = (uint8_t)(num - before);
@@ -226,11 +239,14 @@ static const msc_layout *renamed(const msc_reshard *r, const renaming *n, const 
 static void rename_digits(const msc_reshard *r, const msc_type *type, const msc_layout **from, const msc_layout **to) {
   renaming n = {.taken = 0};
   const msc_layout *both[2] = {*from, *to};
-  if (r->options.time || !msc_layout_fits(*from, type) || !msc_layout_fits(*to, type) || !msc_atoms_of(&r->mesh, 2, both, &n.atoms)) return;
+  if (r->options.time || !msc_layout_fits(*from, type) || !msc_layout_fits(*to, type) ||
+      !msc_atoms_of(&r->mesh, 2, both, &n.atoms))
+    return;
   if (n.atoms.num > msc_reshard_max_atoms(&r->options)) return; /* some stay together, by axis */
   memset(n.name, -1, sizeof n.name);
   for (int k = 0; k < 2; k++) see_digits(&n, both[k], 0, both[k]->first[both[k]->rank]);
-  for (int k = 0; k < 2; k++) see_digits(&n, both[k], both[k]->first[both[k]->rank], both[k]->first[both[k]->rank] + both[k]->num_partial);
+  for (int k = 0; k < 2; k++)
+    see_digits(&n, both[k], both[k]->first[both[k]->rank], both[k]->first[both[k]->rank] + both[k]->num_partial);
   *from = renamed(r, &n, both[0]);
   *to = renamed(r, &n, both[1]);
 }
@@ -268,7 +284,8 @@ int64_t msc_reshard_cost(msc_reshard *r, const msc_type *type, const msc_layout 
 
 /* ---- rows ---- */
 
-static reshard_net *net_of(msc_reshard *r, const msc_type *type, int num, const msc_layout *const *layout, reshard_problem *out_problem) {
+static reshard_net *net_of(msc_reshard *r, const msc_type *type, int num, const msc_layout *const *layout,
+                           reshard_problem *out_problem) {
   msc_atoms digits;
   if (!r->options.time) return NULL;
   msc_reshard_digits(&r->mesh, &r->options, num, layout, &digits);
@@ -278,7 +295,8 @@ static reshard_net *net_of(msc_reshard *r, const msc_type *type, int num, const 
 }
 
 /* One pass for all targets that have places in the net; the others one by one. */
-static void put_row(msc_reshard *r, reshard_net *net, reshard_problem *p, const msc_layout *from, int num, const msc_layout *const *to, int64_t *out_cost) {
+static void put_row(msc_reshard *r, reshard_net *net, reshard_problem *p, const msc_layout *from, int num,
+                    const msc_layout *const *to, int64_t *out_cost) {
   msc_arena *scratch = msc_arena_new(r->ctx);
   reshard_state source, *state = msc_new_array(scratch, reshard_state, num);
   int *place = msc_new_array(scratch, int, num), found = 0;
@@ -296,7 +314,8 @@ static void put_row(msc_reshard *r, reshard_net *net, reshard_problem *p, const 
   msc_arena_free(scratch);
 }
 
-void msc_reshard_costs(msc_reshard *r, const msc_type *type, int num_from, const msc_layout *const *from, int num_to, const msc_layout *const *to, int64_t *out_cost) {
+void msc_reshard_costs(msc_reshard *r, const msc_type *type, int num_from, const msc_layout *const *from, int num_to,
+                       const msc_layout *const *to, int64_t *out_cost) {
   msc_arena *scratch = msc_arena_new(r->ctx);
   const msc_layout **all = msc_new_array(scratch, const msc_layout *, num_from + num_to);
   reshard_problem p = {.type = type};

@@ -4,7 +4,8 @@
  *
  *   msc_reshard *r = msc_reshard_new(ctx, &module->mesh, NULL);
  *   msc_reshard_plan p;
- *   if (msc_reshard_plan_of(r, type, from, to, &p)) for (int i = 0; i < p.num_steps; i++) emit(p.step[i].verb, p.step[i].to); */
+ *   if (msc_reshard_plan_of(r, type, from, to, &p))
+ *     for (int i = 0; i < p.num_steps; i++) emit(p.step[i].verb, p.step[i].to); */
 #ifndef MSC_PASSES_3_SHARD_RESHARD_H
 #define MSC_PASSES_3_SHARD_RESHARD_H
 
@@ -18,16 +19,19 @@ typedef struct {
 } msc_link;
 
 typedef struct {
-  bool time;                    /* least time instead of least bytes: launch + rounds * alpha + bytes / rate of each step */
-  int num_links;                /* time only; a digit with several links is as slow as the slowest, one without is free */
+  /* least time instead of least bytes: launch + rounds * alpha + bytes / rate of each step */
+  bool time;
+  /* time only; a digit with several links is as slow as the slowest, one without is free */
+  int num_links;
   msc_link link[MSC_MAX_SUBAXES];
   double launch_ns;             /* time only: of each step with traffic */
-  int64_t shared_by;            /* time only: values that share launch and latencies of all_gather, reduce_scatter and all_reduce,
+  int64_t shared_by; /* time only: values that share launch and latencies of all_gather, reduce_scatter and all_reduce,
                                    which go in one bucket (5_comm); 0: none does */
   int64_t peak;                 /* limit of one device's local bytes in + out of any step; 0: none */
   bool no_alltoall;             /* neither all_to_all nor exchange */
   bool free_partial;            /* a replicated value may become partial: zeros (the identity) except on digit 0 */
-  int max_atoms;                /* digits the search tells apart; beyond it some stay together and the plan is not proven. 0: 7, 4 with time */
+  /* digits the search tells apart; beyond it some stay together and the plan is not proven. 0: 7, 4 with time */
+  int max_atoms;
 } msc_reshard_options;
 
 typedef struct {
@@ -52,12 +56,14 @@ typedef struct msc_reshard msc_reshard;
 
 /* Lives in the context's arena and remembers costs.  NULL options: least bytes, no limit. */
 msc_reshard *msc_reshard_new(msc_context *ctx, const msc_mesh *mesh, const msc_reshard_options *options);
-/* False when nothing fits the limit (needed_peak is set then), or when no plan exists at all: `to` is partial where `from`
- * is not and free_partial is off (needed_peak 0).  Reports nothing. */
-bool msc_reshard_plan_of(msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to, msc_reshard_plan *out_plan);
+/* False when nothing fits the limit (needed_peak is set then), or when no plan exists at all: `to` is partial where
+ * `from` is not and free_partial is off (needed_peak 0).  Reports nothing. */
+bool msc_reshard_plan_of(msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to,
+                         msc_reshard_plan *out_plan);
 /* Bytes, or ns with `time`, of that plan; -1 when there is none.  Remembered. */
 int64_t msc_reshard_cost(msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to);
 /* Costs of all pairs, row by row: out[i * num_to + j] is that from from[i] to to[j]. */
-void msc_reshard_costs(msc_reshard *r, const msc_type *type, int num_from, const msc_layout *const *from, int num_to, const msc_layout *const *to, int64_t *out_cost);
+void msc_reshard_costs(msc_reshard *r, const msc_type *type, int num_from, const msc_layout *const *from, int num_to,
+                       const msc_layout *const *to, int64_t *out_cost);
 
 #endif

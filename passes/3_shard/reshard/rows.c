@@ -7,7 +7,8 @@
 
 enum { MAX_DIGITS = ROWS_MAX_DIGITS, NUM_SLOTS = 64, MOST_KEPT = 1 << 28 };
 
-static const msc_op_kind kinds[ROWS_NUM_VERBS] = {OP_shard, OP_all_gather, OP_all_to_all, OP_reduce_scatter, OP_all_reduce, OP_permute};
+static const msc_op_kind kinds[ROWS_NUM_VERBS] = {OP_shard,          OP_all_gather, OP_all_to_all,
+                                                  OP_reduce_scatter, OP_all_reduce, OP_permute};
 
 /* Times from one state to those that had a number at the time; INT64_MAX: not reached, -1: uneven. */
 typedef struct {
@@ -16,7 +17,8 @@ typedef struct {
   bool partial; /* to partial ones too */
 } row;
 
-/* What times depend on: the bytes, and which sets of digits divide each dimension; dimensions in ascending order of these. */
+/* What times depend on: the bytes, and which sets of digits divide each dimension; dimensions in ascending
+ * order of these. */
 typedef struct shape {
   rows_graph *g;
   int64_t bytes, bucket;
@@ -71,13 +73,15 @@ struct shard_rows {
 
 static bool is_orderly(const msc_cluster *c) {
   for (int l = 1; l < c->num_levels; l++)
-    if (c->level[l].latency_ns < c->level[l - 1].latency_ns || c->level[l].bytes_per_s > c->level[l - 1].bytes_per_s) return false;
+    if (c->level[l].latency_ns < c->level[l - 1].latency_ns || c->level[l].bytes_per_s > c->level[l - 1].bytes_per_s)
+      return false;
   for (size_t i = 0; i < c->num_measures; i++)
     if (c->measure[i].verb == OP_permute) return false;
   return true;
 }
 
-shard_rows *shard_rows_new(msc_arena *arena, const msc_cost *cost, bool no_alltoall, int num, const msc_subaxis *digit) {
+shard_rows *shard_rows_new(msc_arena *arena, const msc_cost *cost, bool no_alltoall, int num,
+                           const msc_subaxis *digit) {
   if (num > MAX_DIGITS) return NULL;
   shard_rows *r = msc_new(arena, shard_rows);
   r->arena = arena, r->cost = cost;
@@ -108,10 +112,12 @@ static uint32_t sets_that_divide(const shard_rows *r, int64_t size) {
 static shape *shape_of(shard_rows *r, int rank, const uint32_t *divides, int64_t bytes, int64_t bucket) {
   rows_graph *g = graph_of(r, rank);
   for (shape *s = r->shapes; s; s = s->next)
-    if (s->g == g && s->bytes == bytes && s->bucket == bucket && !memcmp(s->divides, divides, sizeof s->divides)) return s;
+    if (s->g == g && s->bytes == bytes && s->bucket == bucket && !memcmp(s->divides, divides, sizeof s->divides))
+      return s;
   shape *s = msc_new(r->arena, shape);
   size_t entries = (size_t)ROWS_NUM_VERBS << 2 * r->digits.num;
-  *s = (shape){.g = g, .bytes = bytes, .bucket = bucket, .ns = msc_new_array(r->arena, int64_t, entries), .next = r->shapes};
+  *s = (shape){
+      .g = g, .bytes = bytes, .bucket = bucket, .ns = msc_new_array(r->arena, int64_t, entries), .next = r->shapes};
   memcpy(s->divides, divides, sizeof s->divides);
   memset(s->ns, -1, entries * sizeof *s->ns);
   return r->shapes = s;
@@ -166,8 +172,8 @@ static void need_fits(shard_rows *r, shape *s) {
 
 /* ---- turning ---- */
 
-static void turn_place(const rows_digits *digits, int rank, const uint8_t *dim, const uint8_t *digit, const rows_place *s,
-                       rows_place *out) {
+static void turn_place(const rows_digits *digits, int rank, const uint8_t *dim, const uint8_t *digit,
+                       const rows_place *s, rows_place *out) {
   memset(out, 0, sizeof *out);
   for (int d = 0; d < rank; d++) {
     out->num[dim[d]] = s->num[d];
@@ -184,7 +190,8 @@ static uint64_t dim_key(const rows_place *s, int d) {
 }
 
 /* The order of the dimensions in which like ones are sorted by their digits. */
-static void sort_dims(const view *v, const uint8_t *digit, const rows_digits *digits, const rows_place *s, uint8_t *out_dim) {
+static void sort_dims(const view *v, const uint8_t *digit, const rows_digits *digits, const rows_place *s,
+                      uint8_t *out_dim) {
   rows_place p;
   int rank = v->type->rank;
   uint8_t same[MSC_MAX_RANK];
@@ -317,7 +324,8 @@ static void need_room(shard_rows *r, shape *s, size_t known) {
   memcpy(r->distance + known, s->fits + known, (g->num - known) * sizeof *r->distance);
 }
 
-/* Targets that were taken before, or are farther than being whole, are no nearer this way: slices of what is whole are free. */
+/* Targets that were taken before, or are farther than being whole, are no nearer this way: slices of what is
+ * whole are free. */
 static void leave(shard_rows *r, shape *s, uint32_t state, int64_t ns, int64_t *bound) {
   rows_graph *g = s->g;
   const rows_leaving *l = &g->leaving[state];
@@ -400,13 +408,15 @@ int shard_rows_state(shard_rows *r, const msc_layout *l) {
   rows_place s;
   memset(&s, 0, sizeof s);
   for (int d = 0; d < l->rank; d++)
-    if (!put_digits(r, l->first[d + 1] - l->first[d], l->sub + l->first[d], s.digit[d], &s.num[d])) return SHARD_NO_STATE;
+    if (!put_digits(r, l->first[d + 1] - l->first[d], l->sub + l->first[d], s.digit[d], &s.num[d]))
+      return SHARD_NO_STATE;
   if (!put_digits(r, l->num_partial, l->sub + l->first[l->rank], partial, &num)) return SHARD_NO_STATE;
   for (int i = 0; i < num; i++) s.partial |= (uint8_t)(1u << partial[i]);
   return (int)rows_state(graph_of(r, l->rank), &s);
 }
 
-bool shard_rows_costs(shard_rows *r, const msc_type *type, int64_t bucket, int from, int num, const int *to, int64_t *out_ns) {
+bool shard_rows_costs(shard_rows *r, const msc_type *type, int64_t bucket, int from, int num, const int *to,
+                      int64_t *out_ns) {
   view *v = view_of(r, type, bucket);
   rows_graph *g = v->of->g;
   turn *t = turn_to_least(r, v, (uint32_t)from);

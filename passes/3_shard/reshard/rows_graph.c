@@ -155,14 +155,16 @@ static void add_batch(rows_graph *g, rows_batch b) {
 
 /* The targets from `first` on. */
 static void add_own_batch(expansion *x, int verb, uint8_t group, size_t first) {
-  if (x->g->num_to > first) add_batch(x->g, (rows_batch){(uint8_t)verb, group, 0, (uint32_t)first, (uint32_t)x->g->num_to});
+  if (x->g->num_to > first)
+    add_batch(x->g, (rows_batch){(uint8_t)verb, group, 0, (uint32_t)first, (uint32_t)x->g->num_to});
 }
 
 static void add_shared_batch(expansion *x, int verb, uint8_t group, const struct rows_shared *t) {
   add_batch(x->g, (rows_batch){(uint8_t)verb, group, t->number, t->first, t->end});
 }
 
-/* Appends the digits of `left` to dimensions from d on that lose none, in any order.  Depth is bounded by the digits. */
+/* Appends the digits of `left` to dimensions from d on that lose none, in any order.  Depth is bounded
+ * by the digits. */
 static void append_digits(expansion *x, uint8_t left, int d) {
   if (!left) {
     add_here(x);
@@ -261,8 +263,8 @@ static void permute_digits(expansion *x, int d, uint8_t left, int64_t parts) {
   }
 }
 
-/* Permutes by the digits that move.  Those over the outermost links cost the same out of all states between which there are
- * permutes, and no others more: they have their targets in common. */
+/* Permutes by the digits that move.  Those over the outermost links cost the same out of all states between which there
+ * are permutes, and no others more: they have their targets in common. */
 static void expand_permutes(expansion *x) {
   rows_graph *g = x->g;
   bool fresh, far = false;

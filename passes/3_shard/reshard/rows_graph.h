@@ -1,4 +1,5 @@
-/* rows_graph.h: where a value may be on a few digits of a mesh, and the collectives between these places: what rows.c walks.
+/* rows_graph.h: where a value may be on a few digits of a mesh, and the collectives between these places: what rows.c
+ * walks.
  *
  * One graph serves all shapes of a rank; its states are numbered, and edges made, as they are asked for. */
 #ifndef MSC_PASSES_3_SHARD_ROWS_GRAPH_H
@@ -23,8 +24,8 @@ typedef struct {
   uint8_t partial;
 } rows_place;
 
-/* Edges out of a state that cost the same: one verb over one group of digits.  Where `shared` is not 0, other states have a
- * batch with these targets, which costs the same out of each. */
+/* Edges out of a state that cost the same: one verb over one group of digits.  Where `shared` is not 0, other states
+ * have a batch with these targets, which costs the same out of each. */
 typedef struct {
   uint8_t verb, group;
   uint32_t shared;

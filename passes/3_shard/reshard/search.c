@@ -1,9 +1,9 @@
 /* search.c: a problem in; its best path out.
  *
- * A* over states, with the bytes that some device must still receive as the estimate.  The objective is compared in this
- * order: bytes (or ns); no exchange; fewest steps with traffic; least peak; the first step's verb and layout text (shorter
- * first), then the second's.  The first three add up along a path and are the cost of the search, which then has every state and edge of
- * every path of least cost; among those paths the other two are decided afterwards. */
+ * A* over states, with the bytes that some device must still receive as the estimate.  The objective is compared in
+ * this order: bytes (or ns); no exchange; fewest steps with traffic; least peak; the first step's verb and layout text
+ * (shorter first), then the second's.  The first three add up along a path and are the cost of the search, which then
+ * has every state and edge of every path of least cost; among those paths the other two are decided afterwards. */
 #include <string.h>
 
 #include "passes/3_shard/reshard/graph.h"
@@ -11,7 +11,16 @@
 typedef reshard_cost cost;
 
 /* Edges to look at in search of the least cost, and for the best of equal paths after it is known. */
-enum { EASY_WORK = 2000, MOST_WORK = 2000000, MOST_WORK_TIME = 500000, HASTY_WORK = 300000, TIE_WORK = 2000, SMALL_ATOMS = 3, MAX_SLICED = 1000, MAX_LINKS = 2000000 };
+enum {
+  EASY_WORK = 2000,
+  MOST_WORK = 2000000,
+  MOST_WORK_TIME = 500000,
+  HASTY_WORK = 300000,
+  TIE_WORK = 2000,
+  SMALL_ATOMS = 3,
+  MAX_SLICED = 1000,
+  MAX_LINKS = 2000000
+};
 
 static int64_t major_of(cost c) { return (int64_t)(c >> RESHARD_MINOR_BITS); }
 
@@ -110,13 +119,16 @@ static int add_node(search *s, reshard_key key, cost h) {
 
 /* Of equal estimates the one that is nearer to the target: the least cost is known before its equals are looked at. */
 static bool comes_first(const search *s, entry a, entry b) {
-  return a.f != b.f ? a.f < b.f : s->node[a.node].h != s->node[b.node].h ? s->node[a.node].h < s->node[b.node].h : a.node > b.node;
+  return a.f != b.f                               ? a.f < b.f
+         : s->node[a.node].h != s->node[b.node].h ? s->node[a.node].h < s->node[b.node].h
+                                                  : a.node > b.node;
 }
 
 static void push(search *s, cost f, int node_index) {
   s->heap = grown(s->arena, s->heap, s->heap_num, &s->heap_cap, sizeof *s->heap);
   int i = s->heap_num++;
-  for (; i && comes_first(s, (entry){f, node_index}, s->heap[(i - 1) / 2]); i = (i - 1) / 2) s->heap[i] = s->heap[(i - 1) / 2];
+  for (; i && comes_first(s, (entry){f, node_index}, s->heap[(i - 1) / 2]); i = (i - 1) / 2)
+    s->heap[i] = s->heap[(i - 1) / 2];
   s->heap[i] = (entry){f, node_index};
 }
 
@@ -151,7 +163,9 @@ static reshard_key canonical_key(const reshard_problem *p, const reshard_state *
 
 static void relax(void *user, const reshard_state *state, const reshard_edge *edge) {
   search *s = user;
-  cost c = edge->verb == SLICE ? 0 : msc_reshard_cost_of(s->p->options->time ? edge->ns : edge->bytes, edge->verb == EXCHANGE, 1);
+  cost c = edge->verb == SLICE
+               ? 0
+               : msc_reshard_cost_of(s->p->options->time ? edge->ns : edge->bytes, edge->verb == EXCHANGE, 1);
   cost g = s->node[s->current].g + c;
   s->work++;
   if (g > s->limit || (s->peak && msc_reshard_peak(s->p, edge->verb, &s->at, state) > s->peak)) return;
@@ -181,9 +195,9 @@ static class *class_of(search *s, const reshard_state *state) {
   return &s->class[s->num_classes++];
 }
 
-/* Atoms that may move in permutes out of a state.  Without `time` a permute costs the same from every state of a class, so
- * only its cheapest members need it.  With `time` the axes that move decide, and what moves a slowest one is cheapest
- * from the same members. */
+/* Atoms that may move in permutes out of a state.  Without `time` a permute costs the same from every state of a class,
+ * so only its cheapest members need it.  With `time` the axes that move decide, and what moves a slowest one is
+ * cheapest from the same members. */
 static uint32_t permuted_atoms(search *s, const reshard_state *state, cost g) {
   class *c = class_of(s, state);
   if (g > c->least) return s->p->options->time ? s->p->not_slowest : 0;
@@ -214,7 +228,8 @@ static void run(search *s) {
     n->closed = true;
     if (e.node == s->target) {
       s->proven = s->haste == 1;
-      s->most_work = s->work + (s->p->num_atoms > SMALL_ATOMS ? TIE_WORK : MOST_WORK); /* small graphs end before that */
+      /* small graphs end before that */
+      s->most_work = s->work + (s->p->num_atoms > SMALL_ATOMS ? TIE_WORK : MOST_WORK);
       if (s->cost_only || !s->proven) return;
       s->peak = peak_found(s);
       continue;
@@ -277,7 +292,8 @@ static bool comes_before(const ways *w, int a, int b) {
   reshard_state p, q;
   msc_reshard_state_of(w->s->p, x->key, &p);
   msc_reshard_state_of(w->s->p, y->key, &q);
-  int used_p = __builtin_popcount(msc_reshard_used(w->s->p, &p)), used_q = __builtin_popcount(msc_reshard_used(w->s->p, &q));
+  int used_p = __builtin_popcount(msc_reshard_used(w->s->p, &p)),
+      used_q = __builtin_popcount(msc_reshard_used(w->s->p, &q));
   return used_p != used_q ? used_p < used_q : x->key < y->key;
 }
 
@@ -293,14 +309,16 @@ static void sort_nodes(ways *w, int *a, int *spare, int num) {
 
 static void collect_arcs(ways *w) {
   search *s = w->s;
-  for (int i = 0; i < w->num; i++) w->number[w->node[i]] = i, msc_reshard_state_of(s->p, s->node[w->node[i]].key, &w->state[i]), w->first[i] = -1;
+  for (int i = 0; i < w->num; i++)
+    w->number[w->node[i]] = i, msc_reshard_state_of(s->p, s->node[w->node[i]].key, &w->state[i]), w->first[i] = -1;
   for (int i = 0; i < w->num; i++)
     for (int l = s->node[w->node[i]].links; l >= 0; l = s->link[l].next) {
       const link *k = &s->link[l];
       int from = w->number[k->from];
       if (from < 0 || s->node[k->from].g + k->cost != s->node[w->node[i]].g) continue;
       w->arc = grown(s->arena, w->arc, w->num_arcs, &w->cap_arcs, sizeof *w->arc);
-      w->arc[w->num_arcs] = (arc){from, i, k->edge, msc_reshard_peak(s->p, k->edge.verb, &w->state[from], &w->state[i]), w->first[from]};
+      w->arc[w->num_arcs] =
+          (arc){from, i, k->edge, msc_reshard_peak(s->p, k->edge.verb, &w->state[from], &w->state[i]), w->first[from]};
       w->first[from] = w->num_arcs++;
     }
 }
@@ -333,7 +351,9 @@ static ways ways_of(search *s) {
   return w;
 }
 
-static bool usable(const ways *w, const arc *a) { return w->leads[a->to] && a->peak <= w->peak[w->number[w->s->target]]; }
+static bool usable(const ways *w, const arc *a) {
+  return w->leads[a->to] && a->peak <= w->peak[w->number[w->s->target]];
+}
 
 static bool has_traffic_out(const ways *w, int i) {
   for (int a = w->first[i]; a >= 0; a = w->arc[a].next)
@@ -365,7 +385,10 @@ static void offer(stepping *t, stop to, const reshard_edge *edge) {
   const char *text = msc_reshard_text(t->w->s->p, t->w->s->arena, &real);
   if (t->best_text) {
     size_t len = strlen(text), best_len = strlen(t->best_text);
-    if (edge->verb != t->best_edge.verb ? edge->verb > t->best_edge.verb : len != best_len ? len > best_len : strcmp(text, t->best_text) >= 0) return;
+    if (edge->verb != t->best_edge.verb ? edge->verb > t->best_edge.verb
+        : len != best_len               ? len > best_len
+                                        : strcmp(text, t->best_text) >= 0)
+      return;
   }
   t->best_text = text, t->best_edge = *edge, t->best = to;
 }
@@ -397,7 +420,10 @@ static void consider(void *user, const reshard_state *state, const reshard_edge 
 
 static void consider_from(stepping *t, stop at, bool slices) {
   const search *s = t->w->s;
-  reshard_wanted wanted = {.budget = major_of(s->limit - s->node[t->w->node[at.state]].g), .movable = (1u << s->p->num_atoms) - 1, .only_slices = slices, .twins = true};
+  reshard_wanted wanted = {.budget = major_of(s->limit - s->node[t->w->node[at.state]].g),
+                           .movable = (1u << s->p->num_atoms) - 1,
+                           .only_slices = slices,
+                           .twins = true};
   reshard_state real;
   msc_reshard_state_of(s->p, at.real, &real);
   t->at = at, t->slices = slices;
@@ -416,7 +442,8 @@ static void consider_slices(stepping *t, stop at) {
     for (int i = before; i < t->num_sliced; i++) stack[depth++] = i;
   }
   for (int i = 1; i < t->num_sliced; i++)
-    if (t->sliced[i].state == target || has_traffic_out(t->w, t->sliced[i].state)) offer(t, t->sliced[i], &(reshard_edge){.verb = SLICE});
+    if (t->sliced[i].state == target || has_traffic_out(t->w, t->sliced[i].state))
+      offer(t, t->sliced[i], &(reshard_edge){.verb = SLICE});
 }
 
 static bool walk(ways *w, reshard_path *path) {
@@ -449,7 +476,8 @@ static void walk_back(search *s, reshard_path *path) {
   }
 }
 
-static void open_search(search *s, const reshard_problem *p, msc_arena *arena, int haste, int64_t most_work, reshard_tallies *tallies, cost limit) {
+static void open_search(search *s, const reshard_problem *p, msc_arena *arena, int haste, int64_t most_work,
+                        reshard_tallies *tallies, cost limit) {
   *s = (search){.p = p, .arena = arena, .limit = limit, .haste = haste, .most_work = most_work, .tallies = tallies};
   reshard_state spare;
   s->target = add_node(s, canonical_key(p, &p->to, &spare), 0);
@@ -459,18 +487,22 @@ static void open_search(search *s, const reshard_problem *p, msc_arena *arena, i
   push(s, s->node[source].h, source);
 }
 
-bool msc_reshard_search(const reshard_problem *p, msc_arena *arena, bool cost_only, reshard_path *out_path, bool *out_proven) {
+bool msc_reshard_search(const reshard_problem *p, msc_arena *arena, bool cost_only, reshard_path *out_path,
+                        bool *out_proven) {
   search s, hasty;
   memset(out_path, 0, sizeof *out_path);
   open_search(&s, p, arena, 1, EASY_WORK, NULL, NO_COST);
   s.cost_only = cost_only;
   run(&s);
-  reshard_net *net = !s.proven && s.work > s.most_work && p->nets ? msc_reshard_net_for(p->nets, p->nets_arena, p) : NULL;
+  reshard_net *net =
+      !s.proven && s.work > s.most_work && p->nets ? msc_reshard_net_for(p->nets, p->nets_arena, p) : NULL;
   if (net) return *out_proven = true, msc_reshard_net_path(net, p, arena, out_path);
   if (!s.proven && s.work > s.most_work) {
-    if (p->options->peak && s.node[s.target].g == NO_COST && msc_reshard_least_peak(p, arena) > p->options->peak) return false;
+    if (p->options->peak && s.node[s.target].g == NO_COST && msc_reshard_least_peak(p, arena) > p->options->peak)
+      return false;
     cost limit = s.limit;
-    open_search(&s, p, arena, 1, p->options->time ? MOST_WORK_TIME : MOST_WORK, msc_reshard_tallies_new(p, arena), limit);
+    open_search(&s, p, arena, 1, p->options->time ? MOST_WORK_TIME : MOST_WORK, msc_reshard_tallies_new(p, arena),
+                limit);
     s.cost_only = cost_only;
     run(&s);
   }
@@ -509,7 +541,8 @@ static void relax_peak(void *user, const reshard_state *state, const reshard_edg
   s->work++;
   reshard_key key = canonical_key(s->p, state, &spare);
   int i = find_node(s, key);
-  if (i < 0) i = add_node(s, key, s->p->uneven ? 0 : msc_reshard_estimate(s->p, state)); /* of equal peaks what is nearer first */
+  /* of equal peaks what is nearer first */
+  if (i < 0) i = add_node(s, key, s->p->uneven ? 0 : msc_reshard_estimate(s->p, state));
   if (g >= s->node[i].g) return;
   s->node[i].g = g;
   if (i == s->target) s->limit = g;
@@ -535,7 +568,8 @@ int64_t msc_reshard_least_peak(const reshard_problem *p, msc_arena *arena) {
     msc_reshard_state_of(p, s.node[e.node].key, &state);
     s.current = e.node;
     class *c = class_of(&s, &state);
-    bool first = c->least == NO_COST; /* states come in the order of their peaks, and a permute's is that of its class */
+    /* states come in the order of their peaks, and a permute's is that of its class */
+    bool first = c->least == NO_COST;
     c->least = 0;
     reshard_wanted wanted = {.budget = INT64_MAX, .movable = first ? (1u << p->num_atoms) - 1 : 0};
     msc_reshard_expand(&free_of_limit, &state, &wanted, relax_peak, &s);

@@ -1,7 +1,7 @@
 /* split.c: type, from and to in, of which one has parts of chosen sizes; the plan out.
  *
- * Such parts nest in the whole dimension only, so there is little to search: one collective where one can do it, else a direct
- * exchange, which may also finish sums; without exchange by way of the whole tensor. */
+ * Such parts nest in the whole dimension only, so there is little to search: one collective where one can do it, else a
+ * direct exchange, which may also finish sums; without exchange by way of the whole tensor. */
 #include <string.h>
 
 #include "passes/3_shard/reshard/graph.h"
@@ -15,7 +15,9 @@ typedef struct {
   msc_reshard_plan *plan;
 } splitting;
 
-static int64_t local_bytes(const splitting *s, const msc_layout *l) { return msc_local_bytes(msc_type_with_layout(s->ctx, s->type, l)); }
+static int64_t local_bytes(const splitting *s, const msc_layout *l) {
+  return msc_local_bytes(msc_type_with_layout(s->ctx, s->type, l));
+}
 
 static void *pull_memory(void *arena, size_t bytes) { return msc_arena_alloc(arena, bytes); }
 
@@ -54,7 +56,9 @@ static int64_t time_of(const splitting *s, msc_op_kind verb, int64_t rounds, int
 
 static void put_step(splitting *s, msc_op_kind verb, const msc_layout *from, const msc_layout *to) {
   int64_t peers = 0, in = local_bytes(s, from), out = local_bytes(s, to), k = partial_terms(from) / partial_terms(to);
-  int64_t bytes = verb == OP_shard ? 0 : verb == OP_all_reduce ? 2 * (in - in / k) : worst_received(s, from, to, &peers);
+  int64_t bytes = verb == OP_shard        ? 0
+                  : verb == OP_all_reduce ? 2 * (in - in / k)
+                                          : worst_received(s, from, to, &peers);
   if (verb == OP_all_reduce) peers = 2 * (k - 1);
   msc_reshard_step *step = &s->plan->step[s->plan->num_steps++];
   *step = (msc_reshard_step){.verb = verb, .to = to, .bytes = bytes, .peak_bytes = verb == OP_shard ? in : in + out};
@@ -73,7 +77,8 @@ static const msc_layout *finished(const splitting *s, const msc_layout *l, bool 
 
 /* The first verb that makes the change at once. */
 static bool at_once(splitting *s, const msc_layout *from, const msc_layout *to) {
-  static const msc_op_kind verbs[] = {OP_shard, OP_all_reduce, OP_all_gather, OP_reduce_scatter, OP_permute, OP_exchange};
+  static const msc_op_kind verbs[] = {OP_shard,          OP_all_reduce, OP_all_gather,
+                                      OP_reduce_scatter, OP_permute,    OP_exchange};
   for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
     if (verbs[i] == OP_exchange && s->options->no_alltoall) return false;
     if (msc_relayout_wrong(s->mesh, s->type, verbs[i], from, to)) continue;
@@ -83,8 +88,9 @@ static bool at_once(splitting *s, const msc_layout *from, const msc_layout *to) 
   return false;
 }
 
-bool msc_reshard_split_plan(msc_context *ctx, msc_arena *arena, const msc_mesh *mesh, const msc_reshard_options *options, const msc_type *type,
-                            const msc_layout *from, const msc_layout *to, msc_reshard_plan *out_plan) {
+bool msc_reshard_split_plan(msc_context *ctx, msc_arena *arena, const msc_mesh *mesh,
+                            const msc_reshard_options *options, const msc_type *type, const msc_layout *from,
+                            const msc_layout *to, msc_reshard_plan *out_plan) {
   splitting s = {ctx, arena, mesh, options, msc_type_with_layout(ctx, type, NULL), out_plan};
   const msc_layout *via[4] = {from, finished(&s, from, true), finished(&s, from, false), to};
   memset(out_plan, 0, sizeof *out_plan);

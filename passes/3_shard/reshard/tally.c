@@ -1,10 +1,10 @@
 /* tally.c: a problem in; lower bounds of the cost from any state to the target out, found by a search of its own.
  *
- * A tally says how many atoms of each kind (size and link) cut each dimension, are partial, or are free: what is left of
- * a state when atoms of a kind are not told apart.  Tallies are few, and what they cost to change into each other bounds
- * from below what states cost.  A state also has dimensions that hold an atom which the target has elsewhere: such a
- * dimension must be emptied down to that atom, or the atoms must be dealt anew by a permute or an exchange.  So for each
- * (dimension, atoms that may stay) there is a table of the costs of paths that do one of the two.
+ * A tally says how many atoms of each kind (size and link) cut each dimension, are partial, or are free: what is left
+ * of a state when atoms of a kind are not told apart.  Tallies are few, and what they cost to change into each other
+ * bounds from below what states cost.  A state also has dimensions that hold an atom which the target has elsewhere:
+ * such a dimension must be emptied down to that atom, or the atoms must be dealt anew by a permute or an exchange.  So
+ * for each (dimension, atoms that may stay) there is a table of the costs of paths that do one of the two.
  *
  * Every table is a search from the target backwards that goes on when a tally is asked for which it has not reached. */
 #include <string.h>
@@ -190,12 +190,16 @@ static void relax(step *x, int64_t in, reshard_cost c, bool done) {
   const reshard_problem *p = x->t->p;
   reshard_cost sum = x->cost + c;
   x->t->work++;
-  if (sum > x->limit || (in > p->from_local && sum + msc_reshard_cost_of(msc_reshard_least_cost(p, in - p->from_local), 0, 1) > x->limit)) return;
+  if (sum > x->limit ||
+      (in > p->from_local && sum + msc_reshard_cost_of(msc_reshard_least_cost(p, in - p->from_local), 0, 1) > x->limit))
+    return;
   int node = 2 * number_of(x->t, &x->q) + (done || is_empty(x->t, x->b, &x->q));
   if (sum < x->b->dist[node]) push(x->t, x->b, sum, node);
 }
 
-static bool fits(const step *x, int64_t in, int64_t out) { return !x->t->p->options->peak || in + out <= x->t->p->options->peak; }
+static bool fits(const step *x, int64_t in, int64_t out) {
+  return !x->t->p->options->peak || in + out <= x->t->p->options->peak;
+}
 
 static reshard_cost price(const step *x, uint32_t atoms, int64_t bytes) {
   const reshard_problem *p = x->t->p;
@@ -298,7 +302,8 @@ static void unslice(step *x) {
   for (int k = 0; k < t->num_kinds; k++) {
     for (int d = 0; d < t->p->rank; d++)
       if (x->q.at[k][d] && fits(x, x->local * size_of(t, k), 0)) move_one(x, k, d, t->free, x->local * size_of(t, k));
-    if (t->p->options->free_partial && x->q.at[k][t->partial] && fits(x, x->local, 0)) move_one(x, k, t->partial, t->free, x->local);
+    if (t->p->options->free_partial && x->q.at[k][t->partial] && fits(x, x->local, 0))
+      move_one(x, k, t->partial, t->free, x->local);
   }
 }
 
@@ -349,12 +354,15 @@ static void unpermute(step *x) {
   const reshard_problem *p = x->t->p;
   x->verb = PERMUTE, x->k = 2;
   if (!fits(x, x->local, x->local)) return;
-  if (x->b->slot >= 0 && !x->done) relax(x, x->local, msc_reshard_cost_of(p->options->time ? msc_reshard_least_cost(p, x->local) : x->local, 0, 1), true);
+  if (x->b->slot >= 0 && !x->done)
+    relax(x, x->local, msc_reshard_cost_of(p->options->time ? msc_reshard_least_cost(p, x->local) : x->local, 0, 1),
+          true);
   if (x->t->equal_products) permute_all(x);
 }
 
 static void expand(reshard_tallies *t, table *b, int node, reshard_cost limit) {
-  step x = {.t = t, .b = b, .cost = b->dist[node], .limit = limit, .done = node & 1, .local = t->p->total_bytes, .k = 1};
+  step x = {
+      .t = t, .b = b, .cost = b->dist[node], .limit = limit, .done = node & 1, .local = t->p->total_bytes, .k = 1};
   memset(&x.q, 0, sizeof x.q);
   tally_of_number(t, node / 2, &x.q);
   for (int d = 0; d < t->p->rank; d++) x.parts[d] = slot_size(t, &x.q, d), x.local /= x.parts[d];
@@ -369,8 +377,8 @@ static void expand(reshard_tallies *t, table *b, int node, reshard_cost limit) {
 
 /* ---- tables ---- */
 
-/* An exchange can end the way at any tally.  It brings k terms of at least the finest part of the target together, and the
- * rest is gathered; where the slot is not empty, some device holds nothing of what it needs. */
+/* An exchange can end the way at any tally.  It brings k terms of at least the finest part of the target together, and
+ * the rest is gathered; where the slot is not empty, some device holds nothing of what it needs. */
 static void push_exchanges(const reshard_tallies *t, table *b, reshard_cost limit) {
   const reshard_problem *p = t->p;
   int64_t finest = p->to_local / p->to_copies;
@@ -413,8 +421,8 @@ static table *table_for(reshard_tallies *t, int slot, int most, reshard_cost lim
   return b;
 }
 
-/* Of the paths that empty the slot, or deal anew.  Above the limit: some number above the limit.  After much work: what is
- * known so far. */
+/* Of the paths that empty the slot, or deal anew.  Above the limit: some number above the limit.  After much work: what
+ * is known so far. */
 static reshard_cost look_up(reshard_tallies *t, table *b, int number, reshard_cost limit) {
   int node = 2 * number + 1;
   if (t->equal_products && !t->next_alike) join_alike(t);

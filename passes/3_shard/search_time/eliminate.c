@@ -3,9 +3,9 @@
  * Bucket elimination (Dechter 1999): take the variable whose removal leaves the smallest table, add up every table that
  * mentions it, keep the minimum over its states for each state of its neighbours, and remember the table; afterwards
  * read the states back in reverse order.  Cost O(sum of table sizes): exponential only in the width, which is 2 on
- * networks with residual connections.  A removal whose tables, and their places among the neighbours, were seen before has
- * the result of then: of L equal layers one is worked out, and the others cost a look-up and, along the chain of what is left
- * between them, one product of a vector and a matrix each. */
+ * networks with residual connections.  A removal whose tables, and their places among the neighbours, were seen before
+ * has the result of then: of L equal layers one is worked out, and the others cost a look-up and, along the chain of
+ * what is left between them, one product of a vector and a matrix each. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -159,7 +159,8 @@ static void insert(elimination *e, int num, const int *var, const int64_t *cost)
 
 /* ---- removing ---- */
 
-/* A factor as the removal sees it: how far one state of each neighbour, and of the removed variable, moves in its table. */
+/* A factor as the removal sees it: how far one state of each neighbour, and of the removed variable, moves
+ * in its table. */
 typedef struct {
   const int64_t *cost;
   size_t stride[MAX_SCOPE], own;
@@ -192,7 +193,8 @@ static int operands_of(const elimination *e, const step *s, operand *out, int *o
 }
 
 /* row[b] = min(row[b], c + sum of the operands' entries for state b of the last neighbour) */
-__attribute__((optimize("O3"))) static void lower_row(int64_t *row, int states, int64_t c, int num, const int64_t *const *p, const size_t *stride, int64_t *sum) {
+__attribute__((optimize("O3"))) static void lower_row(int64_t *row, int states, int64_t c, int num,
+                                                      const int64_t *const *p, const size_t *stride, int64_t *sum) {
   if (num == 1 && stride[0] == 1) {
     const int64_t *x = p[0];
     for (int b = 0; b < states; b++) row[b] = c + x[b] < row[b] ? c + x[b] : row[b];
@@ -210,7 +212,8 @@ __attribute__((optimize("O3"))) static void lower_row(int64_t *row, int states, 
 }
 
 /* The minimum over the removed variable's states for one state of each neighbour but the last, and all of the last. */
-static void fill_row(const elimination *e, const step *s, int num, int split, const operand *o, const int *at, int64_t *row) {
+static void fill_row(const elimination *e, const step *s, int num, int split, const operand *o, const int *at,
+                     int64_t *row) {
   int last = s->num ? e->p->num_states[s->var[s->num - 1]] : 1;
   const int64_t *base[MAX_FACTORS], *p[MAX_FACTORS];
   size_t stride[MAX_FACTORS];
@@ -244,7 +247,8 @@ static const int64_t *turned(const elimination *e, const step *s, operand *o) {
   for (int i = 0; i < others; i++)
     for (int x = 0; x < own; x++)
       for (int b = 0; b < states; b++)
-        t[((size_t)i * (size_t)own + (size_t)x) * (size_t)states + (size_t)b] = o->cost[(other < 0 ? 0 : (size_t)i * o->stride[other]) + (size_t)x * o->own + (size_t)b * o->stride[last]];
+        t[((size_t)i * (size_t)own + (size_t)x) * (size_t)states + (size_t)b] =
+            o->cost[(other < 0 ? 0 : (size_t)i * o->stride[other]) + (size_t)x * o->own + (size_t)b * o->stride[last]];
   if (other >= 0) o->stride[other] = size;
   o->own = o->own ? (size_t)states : 0;
   o->stride[last] = 1;
@@ -260,7 +264,8 @@ static const int64_t *removal_table(elimination *e, const step *s) {
       const int64_t *t = turned(e, s, &o[k]);
       if (t) o[k].cost = t;
     }
-  size_t size = (size_t)table_size(e->p, s->var, s->num), last = s->num ? (size_t)e->p->num_states[s->var[s->num - 1]] : 1;
+  size_t size = (size_t)table_size(e->p, s->var, s->num),
+         last = s->num ? (size_t)e->p->num_states[s->var[s->num - 1]] : 1;
   int64_t *cost = msc_new_array(e->arena, int64_t, size);
   e->effort.entries += (double)size * e->p->num_states[s->removed];
   for (size_t row = 0; row < size; row += last) {
@@ -445,7 +450,8 @@ static const int64_t *slice_of(const elimination *e, const factor *f, int at, in
   for (int i = 0; i < at; i++) outer *= (size_t)e->p->num_states[f->var[i]];
   for (int i = at + 1; i < f->num; i++) inner *= (size_t)e->p->num_states[f->var[i]];
   int64_t *cost = msc_new_array(e->arena, int64_t, outer * inner);
-  for (size_t i = 0; i < outer; i++) memcpy(cost + i * inner, f->cost + (i * states + (size_t)state) * inner, inner * sizeof *cost);
+  for (size_t i = 0; i < outer; i++)
+    memcpy(cost + i * inner, f->cost + (i * states + (size_t)state) * inner, inner * sizeof *cost);
   return cost;
 }
 

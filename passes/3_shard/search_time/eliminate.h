@@ -7,8 +7,8 @@
 /* A sum that reaches this is impossible; single entries are at most this large. */
 #define SHARD_IMPOSSIBLE ((int64_t)1 << 56)
 
-/* cost[i * states of b + j] for state i of a and j of b; b < 0: a table of a alone.  Repeated parts of a network share their
- * tables: the same pointers between variables of the same order are worked out once. */
+/* cost[i * states of b + j] for state i of a and j of b; b < 0: a table of a alone.  Repeated parts of a network share
+ * their tables: the same pointers between variables of the same order are worked out once. */
 typedef struct {
   int a, b;
   const int64_t *cost;
@@ -39,9 +39,9 @@ typedef struct {
 /* Never, with 0. */
 bool shard_time_is_up(double deadline_s);
 
-/* Writes the state of every variable at the minimum (the least state numbers among equals, last variables first) and the
- * minimum.  False when more than `max_work` sums would be looked at for all tables in between, or a quarter of that kept, or time
- * is up: the caller asks for less at a time.  out_effort may be NULL. */
+/* Writes the state of every variable at the minimum (the least state numbers among equals, last variables first) and
+ * the minimum.  False when more than `max_work` sums would be looked at for all tables in between, or a quarter of that
+ * kept, or time is up: the caller asks for less at a time.  out_effort may be NULL. */
 bool shard_eliminate(msc_arena *arena, const shard_problem *p, size_t max_work, int *out_state, int64_t *out_cost,
                      shard_effort *out_effort);
 
@@ -49,9 +49,9 @@ bool shard_eliminate(msc_arena *arena, const shard_problem *p, size_t max_work, 
 bool shard_eliminate_steps(msc_arena *arena, const shard_problem *p, size_t max_work, int *out_state, int64_t *out_cost,
                            shard_effort *out_effort, shard_step *out_step);
 
-/* Where a removal would look at more than `max_table` sums, a variable keeps its state instead: that of most tables which was
- * held least often before (times_held counts).  state[]: an assignment that becomes the best of all with the held ones' states,
- * so no dearer.  False, and nothing written: time is up, or too many tables meet. */
+/* Where a removal would look at more than `max_table` sums, a variable keeps its state instead: that of most tables
+ * which was held least often before (times_held counts).  state[]: an assignment that becomes the best of all with the
+ * held ones' states, so no dearer.  False, and nothing written: time is up, or too many tables meet. */
 bool shard_eliminate_holding(msc_arena *arena, const shard_problem *p, size_t max_table, int *times_held, int *state);
 
 #endif

@@ -19,7 +19,8 @@ typedef struct {
 } strategy;
 
 static strategy strategy_of(const shard_timing *t) {
-  return (strategy){SHARD_NO_STRATEGY, msc_new_array(t->g.arena, msc_assignment, t->m.num_vars), msc_new_array(t->g.arena, int, t->m.num_vars)};
+  return (strategy){SHARD_NO_STRATEGY, msc_new_array(t->g.arena, msc_assignment, t->m.num_vars),
+                    msc_new_array(t->g.arena, int, t->m.num_vars)};
 }
 
 static void copy_strategy(const shard_timing *t, strategy *to, const strategy *from) {
@@ -53,7 +54,8 @@ static void read_states(shard_timing *t, const shard_problem *p, strategy *s) {
 /* ---- the smallest strategy, and the best between two ---- */
 
 /* The same tables with nothing but what is impossible; one copy of each. */
-static const int64_t *only_impossible(msc_arena *a, const shard_problem *p, size_t table, const int64_t **known, size_t *num_known) {
+static const int64_t *only_impossible(msc_arena *a, const shard_problem *p, size_t table, const int64_t **known,
+                                      size_t *num_known) {
   const shard_table *t = &p->table[table];
   for (size_t k = 0; k < *num_known; k++)
     if (known[2 * k] == t->cost) return known[2 * k + 1];
@@ -76,7 +78,8 @@ static bool least_memory(shard_timing *t, strategy *out) {
   const int64_t **known = msc_new_array(a, const int64_t *, 2 * p.num_tables);
   size_t num_known = 0;
   for (size_t i = 0; i < p.num_tables; i++)
-    table[i].cost = table[i].b < 0 ? shard_class_of(t->full, table[i].a)->bytes : only_impossible(a, &p, i, known, &num_known);
+    table[i].cost =
+        table[i].b < 0 ? shard_class_of(t->full, table[i].a)->bytes : only_impossible(a, &p, i, known, &num_known);
   bytes = p;
   bytes.table = table;
   shard_minimum(a, &bytes, t->max_work, out->state, &least, &bound, NULL);
@@ -85,8 +88,9 @@ static bool least_memory(shard_timing *t, strategy *out) {
   return bound == least;
 }
 
-/* The best strategy that fits, given one that does and a charge whose bound is close, unless that is too much to look at.  What
- * is left between bound and candidate is searched from below in growing steps: few partial strategies are that good. */
+/* The best strategy that fits, given one that does and a charge whose bound is close, unless that is too much to look
+ * at.  What is left between bound and candidate is searched from below in growing steps: few partial strategies
+ * are that good. */
 static void settle(shard_timing *t, strategy *best) {
   shard_problem plain, charged;
   shard_within found = SHARD_GAVE_UP;
@@ -96,8 +100,8 @@ static void settle(shard_timing *t, strategy *best) {
   shard_space_charge(t->full, t->charge);
   bool ok = shard_space_problem(t->full, &charged);
   if (ok) shard_space_plain(t->full, &charged, &plain);
-  for (int64_t step = (best->cost.ns - t->bound) / 16 + 1; ok && (found == SHARD_GAVE_UP || found == SHARD_NO_BETTER) && !shard_out_of_time(t);
-       step *= 2) {
+  for (int64_t step = (best->cost.ns - t->bound) / 16 + 1;
+       ok && (found == SHARD_GAVE_UP || found == SHARD_NO_BETTER) && !shard_out_of_time(t); step *= 2) {
     int64_t upper = best->cost.ns - t->bound < step ? best->cost.ns : t->bound + step;
     shard_limited l = {&plain, &charged, bytes, t->limit, shard_charge_for(t->charge, t->limit), upper, MAX_POINTS};
     msc_arena *scratch = msc_arena_new(t->g.ctx);
@@ -176,17 +180,21 @@ static int64_t charge_between(const shard_cost *faster, const shard_cost *smalle
   return charge < MAX_CHARGE ? (int64_t)charge : MAX_CHARGE;
 }
 
-static int64_t charged(const shard_cost *c, int64_t ns_per_gib) { return c->ns + shard_charge_for(ns_per_gib, c->bytes); }
+static int64_t charged(const shard_cost *c, int64_t ns_per_gib) {
+  return c->ns + shard_charge_for(ns_per_gib, c->bytes);
+}
 
-/* From a strategy that does not fit and one that does to the two next to the limit: where both cost the same a third costs less,
- * and takes the place of one of them, until none does: then Lagrange's bound is as high as it comes.  `best` of those that fit. */
+/* From a strategy that does not fit and one that does to the two next to the limit: where both cost the same a third
+ * costs less, and takes the place of one of them, until none does: then Lagrange's bound is as high as it comes.
+ * `best` of those that fit. */
 static bool close_in(shard_timing *t, bool exact, strategy *faster, strategy *smaller, strategy *best) {
   strategy next = strategy_of(t);
   for (int step = 0; step < MAX_STEPS && !is_beaten(t, exact) && !shard_out_of_time(t); step++) {
     int64_t charge = charge_between(&faster->cost, &smaller->cost);
     if (charge == 0 || charge == MAX_CHARGE) return true;
     MSC_TRY(solve(t, exact, charge, &next));
-    bool less = charged(&next.cost, charge) + (int64_t)t->m.num_vars < charged(&faster->cost, charge); /* a charge is rounded for every variable */
+    /* a charge is rounded for every variable */
+    bool less = charged(&next.cost, charge) + (int64_t)t->m.num_vars < charged(&faster->cost, charge);
     copy_strategy(t, fits(t, &next.cost) ? smaller : faster, &next);
     if (fits(t, &next.cost) && next.cost.ns < best->cost.ns) copy_strategy(t, best, &next);
     if (!less) return true;
@@ -194,7 +202,8 @@ static bool close_in(shard_timing *t, bool exact, strategy *faster, strategy *sm
   return true;
 }
 
-/* The one of the two that is not known yet: one that does not fit, if there is any, and one that does, or the smallest. */
+/* The one of the two that is not known yet: one that does not fit, if there is any, and one that does,
+ * or the smallest. */
 static bool enclose(shard_timing *t, bool exact, strategy *faster, strategy *smaller) {
   if (smaller->cost.ns < SHARD_IMPOSSIBLE) return solve(t, exact, 0, faster);
   MSC_TRY(solve(t, exact, MAX_CHARGE, smaller));

@@ -23,7 +23,9 @@ static bool levels_of(const msc_cluster *cluster, const shard_mesh_shape *s, int
   msc_cost_of(cluster, &mesh, &cost);
   for (int a = 0; a < s->num; a++) {
     out_level[a] = msc_cost_level(&cost, (msc_subaxis){(uint16_t)a, 1, (uint32_t)s->size[a]});
-    if (out_level[a] > 0 && cluster->level[out_level[a] - 1].size % cost.stride[a] == 0 && cluster->level[out_level[a] - 1].size > cost.stride[a]) whole = false;
+    if (out_level[a] > 0 && cluster->level[out_level[a] - 1].size % cost.stride[a] == 0 &&
+        cluster->level[out_level[a] - 1].size > cost.stride[a])
+      whole = false;
   }
   return whole;
 }
@@ -41,8 +43,8 @@ static bool is_wanted(const msc_cluster *cluster, const shard_mesh_shape *s, whi
   return which == ALL || (levels_of(cluster, s, level) == (which == WHOLE_LEVELS) && is_first_order(s, level));
 }
 
-static void add_shapes(const msc_cluster *cluster, shard_mesh_shape s, int axis, int64_t left, which_shapes which, shard_mesh_shape *out,
-                       int *num) {
+static void add_shapes(const msc_cluster *cluster, shard_mesh_shape s, int axis, int64_t left, which_shapes which,
+                       shard_mesh_shape *out, int *num) {
   if (axis + 1 < s.num) {
     for (int64_t k = 2; k <= left / 2; k++) {
       if (left % k) continue;
@@ -61,7 +63,11 @@ bool shard_are_all_shapes(int64_t devices) { return devices <= SHARD_MOST_IN_ALL
 
 int shard_mesh_shapes(const msc_cluster *cluster, int64_t devices, shard_mesh_shape *out_shape) {
   shard_mesh_shape s;
-  int primes = shard_count_primes(devices), most = primes < 1 ? 1 : primes < SHARD_MESH_AXES ? primes : SHARD_MESH_AXES, num = 0;
+  int primes = shard_count_primes(devices),
+      most = primes < 1                 ? 1
+             : primes < SHARD_MESH_AXES ? primes
+                                        : SHARD_MESH_AXES,
+      num = 0;
   memset(&s, 0, sizeof s);
   s.num = most;
   if (!shard_are_all_shapes(devices)) {

@@ -1,13 +1,19 @@
 /* minimum.c: tables over variables -> the assignment of least total cost (see minimum.h).
  *
- * Messages are kept less their minimum, and one copy of each: along equal layers they soon repeat, and then so does all that is
- * computed from them. */
+ * Messages are kept less their minimum, and one copy of each: along equal layers they soon repeat, and then so does all
+ * that is computed from them. */
 #include "passes/3_shard/search_time/minimum.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { NUM_SLOTS = 1024, SMALL = 1 << 19 /* entries of all tables */, MAX_ROUNDS = 16, MAX_IDLE = 3, MAX_HELD_TABLE = 1 << 13 };
+enum {
+  NUM_SLOTS = 1024,
+  SMALL = 1 << 19 /* entries of all tables */,
+  MAX_ROUNDS = 16,
+  MAX_IDLE = 3,
+  MAX_HELD_TABLE = 1 << 13
+};
 
 /* Costs by state, the least of them 0. */
 typedef struct vector {
@@ -102,7 +108,9 @@ static const vector *vector_of(relaxed *r, int num, int64_t *cost, int64_t *offs
 
 /* ---- pairs ---- */
 
-static size_t size_of(const relaxed *r, const pair *p) { return (size_t)r->p->num_states[p->a] * (size_t)r->p->num_states[p->b]; }
+static size_t size_of(const relaxed *r, const pair *p) {
+  return (size_t)r->p->num_states[p->a] * (size_t)r->p->num_states[p->b];
+}
 
 /* sum + more, entry by entry; `more` may be the other way round. */
 static const int64_t *added(relaxed *r, const pair *p, const int64_t *sum, const shard_table *more) {
@@ -130,7 +138,8 @@ static double weight_of(relaxed *r, const pair *p) {
 
 static int by_ends(const void *a, const void *b) {
   const shard_table *x = *(const shard_table *const *)a, *y = *(const shard_table *const *)b;
-  int ends[4] = {x->a < x->b ? x->a : x->b, x->a < x->b ? x->b : x->a, y->a < y->b ? y->a : y->b, y->a < y->b ? y->b : y->a};
+  int ends[4] = {x->a < x->b ? x->a : x->b, x->a < x->b ? x->b : x->a, y->a < y->b ? y->a : y->b,
+                 y->a < y->b ? y->b : y->a};
   if (ends[0] != ends[2]) return ends[0] < ends[2] ? -1 : 1;
   if (ends[1] != ends[3]) return ends[1] < ends[3] ? -1 : 1;
   return x < y ? -1 : 1;
@@ -146,7 +155,8 @@ static void find_pairs(relaxed *r) {
   for (size_t i = 0; i < num; i++) {
     const shard_table *t = sorted[i];
     pair *last = r->num_pairs ? &r->pair[r->num_pairs - 1] : NULL;
-    if (last && ((last->a == t->a && last->b == t->b) || (last->a == t->b && last->b == t->a))) last->cost = added(r, last, last->cost, t);
+    if (last && ((last->a == t->a && last->b == t->b) || (last->a == t->b && last->b == t->a)))
+      last->cost = added(r, last, last->cost, t);
     else r->pair[r->num_pairs++] = (pair){.a = t->a, .b = t->b, .cost = t->cost};
   }
   for (size_t i = 0; i < r->num_pairs; i++) r->pair[i].weight = weight_of(r, &r->pair[i]);
@@ -237,7 +247,8 @@ static void by_rows(int64_t *out, int rows, int columns, const int64_t *x, const
   for (int j = 0; j < columns; j++) out[j] = SHARD_IMPOSSIBLE;
   for (int i = 0; i < rows; i++) {
     const int64_t *row = cost + (size_t)i * (size_t)columns;
-    for (int j = 0; x[i] < SHARD_IMPOSSIBLE && j < columns; j++) out[j] = x[i] + row[j] < out[j] ? x[i] + row[j] : out[j];
+    for (int j = 0; x[i] < SHARD_IMPOSSIBLE && j < columns; j++)
+      out[j] = x[i] + row[j] < out[j] ? x[i] + row[j] : out[j];
   }
 }
 
@@ -309,7 +320,8 @@ static int64_t cost_of(const shard_problem *p, const int *state) {
   int64_t sum = 0;
   for (size_t i = 0; i < p->num_tables; i++) {
     const shard_table *t = &p->table[i];
-    sum = capped(sum + t->cost[t->b < 0 ? (size_t)state[t->a] : (size_t)state[t->a] * (size_t)p->num_states[t->b] + (size_t)state[t->b]]);
+    sum = capped(sum + t->cost[t->b < 0 ? (size_t)state[t->a]
+                                        : (size_t)state[t->a] * (size_t)p->num_states[t->b] + (size_t)state[t->b]]);
   }
   return sum;
 }
@@ -324,7 +336,8 @@ static void read_forest(const relaxed *r, int *out_state) {
       int64_t cost = n->below->cost[s];
       if (n->parent >= 0) {
         int at = out_state[n->parent];
-        cost += n->up->cost[n->up->a == v ? (size_t)s * (size_t)r->p->num_states[n->parent] + (size_t)at : (size_t)at * (size_t)r->p->num_states[v] + (size_t)s];
+        cost += n->up->cost[n->up->a == v ? (size_t)s * (size_t)r->p->num_states[n->parent] + (size_t)at
+                                          : (size_t)at * (size_t)r->p->num_states[v] + (size_t)s];
       }
       if (cost < least) least = cost, best = s;
     }
@@ -377,7 +390,8 @@ static const int64_t *entries_of(relaxed *r, const shard_table *t, int num_a, co
   int columns = t->b < 0 ? 1 : num_b, width = t->b < 0 ? 1 : r->p->num_states[t->b];
   int64_t *cost = msc_new_array(r->arena, int64_t, (size_t)num_a * (size_t)columns);
   for (int i = 0; i < num_a; i++)
-    for (int j = 0; j < columns; j++) cost[i * columns + j] = t->cost[(size_t)a[i] * (size_t)width + (size_t)(t->b < 0 ? 0 : b[j])];
+    for (int j = 0; j < columns; j++)
+      cost[i * columns + j] = t->cost[(size_t)a[i] * (size_t)width + (size_t)(t->b < 0 ? 0 : b[j])];
   return k->result = cost;
 }
 
@@ -386,7 +400,8 @@ static const int64_t *table_of(reduction *d, const shard_table *t) {
   return entries_of(d->r, t, a->num, a->state, b ? b->num : 0, b ? b->state : NULL);
 }
 
-void shard_restrict(msc_arena *arena, const shard_problem *p, const int *num, const int *const *state, shard_problem *out_p) {
+void shard_restrict(msc_arena *arena, const shard_problem *p, const int *num, const int *const *state,
+                    shard_problem *out_p) {
   relaxed r = {.arena = arena, .p = p};
   shard_table *table = msc_arena_copy(arena, p->table, p->num_tables * sizeof *table);
   for (size_t i = 0; i < p->num_tables; i++) {
@@ -400,7 +415,8 @@ void shard_restrict(msc_arena *arena, const shard_problem *p, const int *num, co
 /* Variables with one state left are none any more.  Returns what they cost among themselves. */
 static int64_t reduce(reduction *d, shard_problem *out_p) {
   const shard_problem *p = d->r->p;
-  int *num_states = msc_new_array(d->r->arena, int, p->num_vars), *number = msc_new_array(d->r->arena, int, p->num_vars);
+  int *num_states = msc_new_array(d->r->arena, int, p->num_vars),
+      *number = msc_new_array(d->r->arena, int, p->num_vars);
   shard_table *table = msc_new_array(d->r->arena, shard_table, p->num_tables);
   int64_t sum = 0;
   *out_p = (shard_problem){0, num_states, 0, table, p->deadline_s};
@@ -417,7 +433,8 @@ static int64_t reduce(reduction *d, shard_problem *out_p) {
   return sum;
 }
 
-/* Is the problem without what is above `slack` so small that one solution costs less than several to see where to stop? */
+/* Is the problem without what is above `slack` so small that one solution costs less than several to see
+ * where to stop? */
 static bool is_small(const reduction *d) {
   size_t entries = 0;
   for (size_t i = 0; i < d->r->p->num_tables; i++) {
@@ -427,8 +444,8 @@ static bool is_small(const reduction *d) {
   return entries <= SMALL;
 }
 
-/* The best of the assignments whose states have no share above *slack, or *most, which it then is, where that is little to do;
- * false: too large. */
+/* The best of the assignments whose states have no share above *slack, or *most, which it then is, where that is little
+ * to do; false: too large. */
 static bool solve_within(relaxed *r, int64_t *slack, int64_t most, size_t max_work, int *out_state, int64_t *out_cost,
                          shard_effort *out_effort) {
   reduction d = {.r = r};
@@ -481,7 +498,8 @@ static void keep_cheaper(const relaxed *r, assignment *best, const int *state, i
 
 /* From one assignment to better ones: in each round others are held, until several rounds change nothing. */
 static void improve(relaxed *r, assignment *of) {
-  int vars = r->p->num_vars, *times_held = msc_new_array(r->arena, int, vars), *state = msc_new_array(r->arena, int, vars);
+  int vars = r->p->num_vars, *times_held = msc_new_array(r->arena, int, vars),
+      *state = msc_new_array(r->arena, int, vars);
   for (int round = 0, idle = 0; round < MAX_ROUNDS && idle < MAX_IDLE; round++, idle++) {
     msc_arena *a = msc_arena_beside(r->arena);
     memcpy(state, of->state, (size_t)vars * sizeof *state);
@@ -494,8 +512,8 @@ static void improve(relaxed *r, assignment *of) {
   }
 }
 
-void shard_minimum(msc_arena *arena, const shard_problem *p, size_t max_work, int *state, int64_t *out_cost, int64_t *out_bound,
-                   shard_effort *out_effort) {
+void shard_minimum(msc_arena *arena, const shard_problem *p, size_t max_work, int *state, int64_t *out_cost,
+                   int64_t *out_bound, shard_effort *out_effort) {
   relaxed r = {.arena = arena, .p = p};
   shard_effort effort = {0}, all = {0};
   assignment start = {state, cost_of(p, state)}, best = {msc_new_array(arena, int, p->num_vars), 0};

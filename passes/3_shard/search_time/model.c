@@ -49,7 +49,8 @@ static void add_groups(modelling *d) {
   shard_graph *g = d->g;
   for (size_t i = 0; i < g->num_groups; i++) {
     const shard_group *of = &g->group[i];
-    int var = add_variable(d->m, (shard_variable){.group = (int)i, .rule = &of->rule, .fixed = of->digits, .closed = of->closed});
+    int var = add_variable(
+        d->m, (shard_variable){.group = (int)i, .rule = &of->rule, .fixed = of->digits, .closed = of->closed});
     for (size_t k = 0; k < of->num_members; k++) {
       const shard_op *o = &g->op[of->member[k]];
       shard_member member = {.op = o->op, .rule = &o->rule};
@@ -105,7 +106,8 @@ static void add_copies(modelling *d) {
     for (int r = 0; g->op[i].group >= 0 && !op->forward && r < op->num_out; r++) {
       msc_value *v = &op->out[r];
       if (!v->type->rank || !several_groups_use(g, v, g->op[i].group)) continue;
-      int var = add_variable(d->m, (shard_variable){.group = -1, .copied = v, .rule = rule_of_shape(g, v->type, 1, false)});
+      int var =
+          add_variable(d->m, (shard_variable){.group = -1, .copied = v, .rule = rule_of_shape(g, v->type, 1, false)});
       add_member(g, &d->m->var[var], shaped_member(g, NULL, v->type, 2, false));
       d->m->copy_of[v->id] = var;
     }
@@ -132,14 +134,17 @@ static shard_end end_of(const shard_model *m, const msc_op *op, int tensor) {
   return e;
 }
 
-static shard_end result_end(const shard_model *m, const msc_value *v) { return end_of(m, v->def, v->def->num_in + (int)v->index); }
+static shard_end result_end(const shard_model *m, const msc_value *v) {
+  return end_of(m, v->def, v->def->num_in + (int)v->index);
+}
 
-/* The gradient value g of forward value x, at the place where x's producer finds it: behind all adds that hand it on.  Makes
- * the flows into these adds. */
+/* The gradient value g of forward value x, at the place where x's producer finds it: behind all adds that hand it on.
+ * Makes the flows into these adds. */
 static shard_end source_of_gradient(modelling *d, const msc_value *x, const msc_value *g) {
   shard_end here = result_end(d->m, g);
   int chain[64], num = 0;
-  for (int a = d->back[x->id].through; a >= 0 && num < 64; a = d->back[d->g->op[a].op->out[0].id].through) chain[num++] = a;
+  for (int a = d->back[x->id].through; a >= 0 && num < 64; a = d->back[d->g->op[a].op->out[0].id].through)
+    chain[num++] = a;
   while (num-- > 0) {
     const msc_op *add = d->g->op[chain[num]].op;
     int tensor = 0;
@@ -163,16 +168,21 @@ static bool hands_on(const msc_op *op, int operand) {
   return (op->kind == OP_add || (op->kind == OP_sub && operand == 0)) && op->in[operand].value->type == op->out[0].type;
 }
 
-static void set_source(modelling *d, const msc_op *user, int operand, shard_end from) { d->source[d->first_use[user->id] + (size_t)operand] = from; }
+static void set_source(modelling *d, const msc_op *user, int operand, shard_end from) {
+  d->source[d->first_use[user->id] + (size_t)operand] = from;
+}
 
-/* The op that adds what u sends back to the gradient which its operand x has already, or NULL.  It belongs to what made x. */
+/* The op that adds what u sends back to the gradient which its operand x has already, or NULL.  It belongs to
+ * what made x. */
 static const msc_op *accumulation(const modelling *d, const msc_op *u, const msc_value *x) {
   const msc_op *owner = x->def ? x->def : u;
   if (!d->back[x->id].by || d->g->op[owner->id].group < 0) return NULL;
   const shard_group *of = &d->g->group[d->g->op[owner->id].group];
   for (size_t k = 1; k < of->num_members; k++) {
     const msc_op *a = d->g->op[of->member[k]].op;
-    if (a->forward == owner && a->kind == OP_add && a->out[0].type == x->type && is_gradient_of(&d->back[x->id], x, a->in[0].value)) return a;
+    if (a->forward == owner && a->kind == OP_add && a->out[0].type == x->type &&
+        is_gradient_of(&d->back[x->id], x, a->in[0].value))
+      return a;
   }
   return NULL;
 }
@@ -223,7 +233,8 @@ static void mirror(modelling *d, const msc_op *u, const msc_op **sum) {
     for (int i = 0; i < u->num_in; i++) is_sum |= sum[i] == op;
     for (int t = 0; t < op->num_in && !is_sum; t++)
       for (int r = 0; r < u->num_out; r++)
-        if (is_gradient_of(&d->back[u->out[r].id], &u->out[r], op->in[t].value)) set_source(d, op, t, source_of_gradient(d, &u->out[r], op->in[t].value));
+        if (is_gradient_of(&d->back[u->out[r].id], &u->out[r], op->in[t].value))
+          set_source(d, op, t, source_of_gradient(d, &u->out[r], op->in[t].value));
   }
 }
 
@@ -244,7 +255,8 @@ static void mirror_all(modelling *d) {
   for (size_t i = g->num_ops; i-- > 0;) {
     const shard_op *o = &g->op[i];
     if (o->group < 0 || o->op->forward || msc_info(o->op)->flags & MSC_UPDATE) continue;
-    bool handed = o->op->num_out == 1 && d->back[o->op->out[0].id].by && (o->op->kind == OP_add || o->op->kind == OP_sub);
+    bool handed =
+        o->op->num_out == 1 && d->back[o->op->out[0].id].by && (o->op->kind == OP_add || o->op->kind == OP_sub);
     if (g->group[o->group].num_members > 1 || handed) mirror(d, o->op, sum);
   }
 }
@@ -276,7 +288,8 @@ static void flow_operand(modelling *d, const msc_op *op, int t) {
   if (!v->def) {
     f.from = (shard_end){.var = -1, .layout = m->g->given[v->index]};
     const msc_use *owner = f.from.layout ? NULL : owner_of(m, v);
-    if (owner && (owner->user != op || owner - 0 != &op->in[t])) f.from = end_of(m, owner->user, (int)(owner - owner->user->in));
+    if (owner && (owner->user != op || owner - 0 != &op->in[t]))
+      f.from = end_of(m, owner->user, (int)(owner - owner->user->in));
     if (!f.from.layout && (!owner || f.from.var < 0)) return;
   } else if (f.from.var == PRODUCER) {
     if (m->of_op[v->def->id].var < 0) return;
@@ -288,8 +301,8 @@ static void flow_operand(modelling *d, const msc_op *op, int t) {
   add_flow(m, f);
 }
 
-/* What leaves the function is wanted whole.  Of a step of training that is the loss: new values of arguments stay as they are, and
- * the model's other outputs are for evaluation, which 4_partition/evaluate.c takes apart. */
+/* What leaves the function is wanted whole.  Of a step of training that is the loss: new values of arguments stay as
+ * they are, and the model's other outputs are for evaluation, which 4_partition/evaluate.c takes apart. */
 static void flow_results(modelling *d) {
   const msc_op *ret = d->g->func->body->last;
   const msc_attr_value *loss = msc_func_attr(d->g->func, "loss");
@@ -298,14 +311,18 @@ static void flow_results(modelling *d) {
     const msc_value *v = ret->in[t].value;
     bool is_loss = loss && loss->kind == MSC_ATTR_INT && (size_t)loss->i == t;
     if ((trains && !is_loss) || !v->def || d->m->of_op[v->def->id].var < 0) continue;
-    add_flow(d->m, (shard_flow){.value = v, .from = result_end(d->m, v), .to = {.var = -1, .layout = msc_layout_replicated(d->g->ctx, v->type->rank)}});
+    add_flow(d->m, (shard_flow){.value = v,
+                                .from = result_end(d->m, v),
+                                .to = {.var = -1, .layout = msc_layout_replicated(d->g->ctx, v->type->rank)}});
   }
 }
 
 static void flow_all(modelling *d) {
   shard_model *m = d->m;
   for (size_t i = 0; i < m->num_vars; i++)
-    if (m->var[i].group < 0) add_flow(m, (shard_flow){.value = m->var[i].copied, .from = result_end(m, m->var[i].copied), .to = {.var = (int)i}});
+    if (m->var[i].group < 0)
+      add_flow(m,
+               (shard_flow){.value = m->var[i].copied, .from = result_end(m, m->var[i].copied), .to = {.var = (int)i}});
   for (size_t i = 0; i < d->g->num_ops; i++)
     for (int t = 0; m->of_op[i].var >= 0 && t < d->g->op[i].op->num_in; t++) flow_operand(d, d->g->op[i].op, t);
   flow_results(d);
@@ -322,7 +339,9 @@ static bool is_read_backward(const msc_value *v) {
 /* Gradients of another variable read the value as well: it is counted there. */
 static bool is_read_elsewhere(const shard_model *m, const msc_value *x, int var) {
   for (const msc_use *u = x->uses; u; u = u->next)
-    if (u->user->forward && u->user->block == m->g->func->body && m->of_op[u->user->id].var >= 0 && m->of_op[u->user->id].var != var) return true;
+    if (u->user->forward && u->user->block == m->g->func->body && m->of_op[u->user->id].var >= 0 &&
+        m->of_op[u->user->id].var != var)
+      return true;
   return false;
 }
 
@@ -345,7 +364,8 @@ static bool is_kept_before(const shard_variable *v, const shard_member *m, int t
 static bool is_kept(const shard_model *m, int var, const shard_member *of, int t) {
   const msc_op_info *info = msc_info(of->op);
   const msc_value *x = of->op->in[t].value;
-  if (info->flags & MSC_UPDATE) return (t < info->num_operands && info->operand[t].tied >= 0) || (x->def && x->type->rank > 0);
+  if (info->flags & MSC_UPDATE)
+    return (t < info->num_operands && info->operand[t].tied >= 0) || (x->def && x->type->rank > 0);
   return of->op->forward && is_saved(m, var, x) && !is_kept_before(&m->var[var], of, t);
 }
 

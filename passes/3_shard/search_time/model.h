@@ -1,11 +1,11 @@
-/* model.h: the function as a search sees it: variables, each of which shares one choice of digits, and the values that flow
- * between them.
+/* model.h: the function as a search sees it: variables, each of which shares one choice of digits, and the values that
+ * flow between them.
  *
- * A variable is a group of shard.h, or a *copy*: the place where a value with several user groups is brought into another
- * layout once for all of them.  What its users send back is added up in the copy's layout, where sums may stay unfinished
- * (`pass`), so forward and backward share one choice here too.  The gradient of an add is the very value that comes in; it
- * flows through the add all the same, in the add's layout: a network with residual connections then has width 2, and what
- * is paid on the way is paid once. */
+ * A variable is a group of shard.h, or a *copy*: the place where a value with several user groups is brought into
+ * another layout once for all of them.  What its users send back is added up in the copy's layout, where sums may stay
+ * unfinished (`pass`), so forward and backward share one choice here too.  The gradient of an add is the very value
+ * that comes in; it flows through the add all the same, in the add's layout: a network with residual connections then
+ * has width 2, and what is paid on the way is paid once. */
 #ifndef MSC_PASSES_3_SHARD_MODEL_H
 #define MSC_PASSES_3_SHARD_MODEL_H
 
@@ -17,7 +17,8 @@ typedef struct {
   const msc_rule *rule;
   int8_t to_variable[MSC_MAX_LETTERS]; /* own letter -> the variable's, or -1 */
   bool passes;                       /* partial sums go through it on the variable's pieces with PASS */
-  uint64_t kept;                     /* operands of it, as bits, that fill memory over the step: each value counts once in a variable */
+  /* operands of it, as bits, that fill memory over the step: each value counts once in a variable */
+  uint64_t kept;
 } shard_member;
 
 typedef struct {

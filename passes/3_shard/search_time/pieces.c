@@ -39,15 +39,16 @@ static bool pieces_of(const shard_model *m, int *out_num, shard_piece *out_piece
   return true;
 }
 
-/* Few pieces that cannot be cut: what a search finds then is the best of all strategies, so prices are the planner's own, exchanges
- * and all. */
+/* Few pieces that cannot be cut: what a search finds then is the best of all strategies, so prices are the planner's
+ * own, exchanges and all. */
 static bool is_finest(const shard_space_options *o) {
   for (int p = 0; p < o->num_pieces; p++)
     if (shard_count_primes(o->piece[p].size) > 1) return false;
   return o->num_pieces <= SHARD_MESH_AXES;
 }
 
-bool shard_price_mesh(const shard_model *m, const msc_cost *cost, bool no_alltoall, int64_t bucket, shard_space_options *o) {
+bool shard_price_mesh(const shard_model *m, const msc_cost *cost, bool no_alltoall, int64_t bucket,
+                      shard_space_options *o) {
   msc_subaxis digit[SHARD_MAX_PIECES];
   MSC_TRY(pieces_of(m, &o->num_pieces, o->piece));
   for (int i = 0; i < o->num_pieces; i++) {

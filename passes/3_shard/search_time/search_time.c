@@ -1,5 +1,5 @@
-/* search_time.c: a function whose ops are free or fixed -> digits of every letter, so that a step takes the least time on the
- * described cluster (see search_time.h). */
+/* search_time.c: a function whose ops are free or fixed -> digits of every letter, so that a step takes the least time
+ * on the described cluster (see search_time.h). */
 #include "passes/3_shard/search_time/search_time.h"
 
 #include <string.h>
@@ -27,14 +27,18 @@ static bool yields_to(shard_timing *t, shard_cost least) {
 }
 
 static bool nothing_fits(const shard_timing *t, shard_cost least) {
-  if (least.ns >= SHARD_IMPOSSIBLE) return msc_error(t->g.ctx, MSC_E_INFEASIBLE, t->f->loc, "no sequence of layout changes connects the given strategies");
+  if (least.ns >= SHARD_IMPOSSIBLE)
+    return msc_error(t->g.ctx, MSC_E_INFEASIBLE, t->f->loc,
+                     "no sequence of layout changes connects the given strategies");
   const msc_loc *loc = msc_config_loc(t->pass->config, MSC_KEY_memory_limit);
   msc_error(t->g.ctx, MSC_E_INFEASIBLE, loc ? loc : t->f->loc,
             "no strategy stays within %" PRId64 " bytes per rank: the smallest keeps %" PRId64 ", of them %" PRId64
             " for parameters with optimizer state and gradients and %" PRId64
             " for what the backward reads again; what comes and goes within a step needs room besides",
             t->limit, least.bytes, least.parameter_bytes, least.bytes - least.parameter_bytes);
-  if (!loc) msc_note(t->g.ctx, NULL, "the limit is the memory of the described device, %s; the key memory_limit sets another", msc_pass_cluster(t->pass)->device);
+  if (!loc)
+    msc_note(t->g.ctx, NULL, "the limit is the memory of the described device, %s; the key memory_limit sets another",
+             msc_pass_cluster(t->pass)->device);
   return false;
 }
 
@@ -51,7 +55,8 @@ static bool look_at_mesh(shard_timing *t) {
     for (int p = 0; p < t->o.num_pieces; p++) t->compared.whole_axes |= shard_count_primes(t->o.piece[p].size) > 1;
     return true;
   }
-  return msc_error(t->g.ctx, MSC_E_UNSUPPORTED, t->f->loc, "strategies cut the mesh into more than %d pieces", SHARD_MAX_PIECES);
+  return msc_error(t->g.ctx, MSC_E_UNSUPPORTED, t->f->loc, "strategies cut the mesh into more than %d pieces",
+                   SHARD_MAX_PIECES);
 }
 
 /* What was found is `best`'s, or better. */
@@ -74,8 +79,8 @@ static bool search_in(shard_timing *t, bool all_at_once, candidate *best, shard_
   return true;
 }
 
-/* On the mesh as it is, all strategies at once where that is asked for and possible; where the network is too wide for that,
- * digit by digit as well, and where time is short, that first.  False: the network is too large even for that. */
+/* On the mesh as it is, all strategies at once where that is asked for and possible; where the network is too wide for
+ * that, digit by digit as well, and where time is short, that first.  False: the network is too large even for that. */
 static bool search_mesh(shard_timing *t, bool exact, shard_cost *out_least) {
   candidate best = {SHARD_NO_STRATEGY, NULL};
   bool by_digits = false, found = false;
@@ -107,21 +112,23 @@ static void warn_of_gap(const shard_timing *t) {
   const char *why = t->deadline_s > 0 ? "time is up" : "the exact search would take too long";
   const char *of = what_was_compared(t);
   if (t->bound > 0)
-    msc_warning(t->g.ctx, MSC_E_SEARCH, t->f->loc, "%s: the best strategy found takes %.3f ms; none%s%s takes less than %.3f ms", why,
+    msc_warning(t->g.ctx, MSC_E_SEARCH, t->f->loc,
+                "%s: the best strategy found takes %.3f ms; none%s%s takes less than %.3f ms", why,
                 (double)t->found.ns / 1e6, of ? " of strategies with " : "", of ? of : "", (double)t->bound / 1e6);
   else
-    msc_warning(t->g.ctx, MSC_E_SEARCH, t->f->loc,
-                "%s: the best strategy found takes %.3f ms, with digits placed one after the other as in recursive_programming", why,
-                (double)t->found.ns / 1e6);
+    msc_warning(
+        t->g.ctx, MSC_E_SEARCH, t->f->loc,
+        "%s: the best strategy found takes %.3f ms, with digits placed one after the other as in recursive_programming",
+        why, (double)t->found.ns / 1e6);
 }
 
 static bool search_given_mesh(shard_timing *t) {
   shard_cost least = SHARD_NO_STRATEGY;
   bool exact = msc_config_search_mode(t->pass->config) == MSC_DYNAMIC_PROGRAMMING;
   if (!search_mesh(t, exact, &least))
-    return msc_num_errors(t->g.ctx)
-               ? false
-               : msc_error(t->g.ctx, MSC_E_UNSUPPORTED, t->f->loc, "the network is too large for this search on this mesh");
+    return msc_num_errors(t->g.ctx) ? false
+                                    : msc_error(t->g.ctx, MSC_E_UNSUPPORTED, t->f->loc,
+                                                "the network is too large for this search on this mesh");
   if (!is_possible(t)) return yields_to(t, least) ? search_given_mesh(t) : nothing_fits(t, least);
   if (exact) warn_of_gap(t);
   return true;
@@ -203,7 +210,9 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   for (size_t v = 0; v < t.m.num_vars; v++) t.given[v] = t.m.var[v].fixed;
   MSC_TRY(is_free_mesh(&t) ? search_all_meshes(&t) : search_given_mesh(&t));
   msc_drop_attr(f->attrs, &f->num_attrs, "free_mesh");
-  if (room) msc_func_set(f, "kept_bytes", msc_int(t.found.bytes)), msc_func_set(f, "limited", msc_bool(t.limited || t.charge > 0));
+  if (room)
+    msc_func_set(f, "kept_bytes", msc_int(t.found.bytes)),
+        msc_func_set(f, "limited", msc_bool(t.limited || t.charge > 0));
   shard_store_strategy(&t);
   msc_func_set(f, "searched", msc_bool(true));
   msc_func_set(f, "step_ns", msc_int(t.found.ns));
@@ -214,7 +223,8 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   msc_stat(pass, "work", (int64_t)t.work);
   msc_stat(pass, "ns", t.found.ns);
   msc_stat(pass, "ns at least", t.bound);
-  if (what_was_compared(&t)) msc_stat(pass, "not compared", t.compared.even_only + 2 * t.compared.some_meshes + 4 * t.compared.whole_axes);
+  if (what_was_compared(&t))
+    msc_stat(pass, "not compared", t.compared.even_only + 2 * t.compared.some_meshes + 4 * t.compared.whole_axes);
   msc_stat(pass, "bytes kept", t.found.bytes);
   return true;
 }

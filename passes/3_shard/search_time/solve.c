@@ -1,4 +1,5 @@
-/* solve.c: a mesh, and what memory is charged -> the strategy of least time, of all at once or piece by piece (see search_time/state.h). */
+/* solve.c: a mesh, and what memory is charged -> the strategy of least time, of all at once or piece by
+ * piece (see search_time/state.h). */
 #include <string.h>
 
 #include "passes/3_shard/search_time/minimum.h"
@@ -9,8 +10,8 @@ enum { MAX_SWEEPS = 6 };
 /* ---- one exact solution ---- */
 
 /* The best strategy of a space, and what none costs less than. */
-static bool solve_space(shard_timing *t, shard_space *space, msc_arena *a, msc_assignment *out_digits, shard_cost *out_cost,
-                        int64_t *out_bound) {
+static bool solve_space(shard_timing *t, shard_space *space, msc_arena *a, msc_assignment *out_digits,
+                        shard_cost *out_cost, int64_t *out_bound) {
   shard_problem p;
   shard_effort effort = {0};
   shard_cost cost = {0};
@@ -31,8 +32,8 @@ static bool solve_space(shard_timing *t, shard_space *space, msc_arena *a, msc_a
   return true;
 }
 
-/* The best way that is found to place the free pieces while the variables' fixed digits stay; false: too large.  Digits of all
- * variables. */
+/* The best way that is found to place the free pieces while the variables' fixed digits stay; false: too large.  Digits
+ * of all variables. */
 static bool solve(shard_timing *t, uint32_t free_pieces, msc_assignment *out_digits, shard_cost *out_cost) {
   msc_arena *a = msc_arena_new(t->g.ctx);
   shard_space *space;
@@ -79,7 +80,8 @@ static bool search_all(shard_timing *t, int64_t ns_per_gib) {
   shard_space_charge(t->full, ns_per_gib);
   bool ok = solve_space(t, t->full, a, t->chosen, &cost, &bound);
   msc_arena_free(a);
-  int64_t least = bound - shard_charge_for(ns_per_gib, t->limit) - 1; /* Lagrange's bound: of the charge, what fits pays the limit's at most */
+  /* Lagrange's bound: of the charge, what fits pays the limit's at most */
+  int64_t least = bound - shard_charge_for(ns_per_gib, t->limit) - 1;
   if (!ns_per_gib) least = bound;
   if (ok && bound < SHARD_IMPOSSIBLE && least > t->bound) t->bound = least, t->charge = ns_per_gib;
   t->compared.even_only |= shard_space_leaves_out(t->full);
@@ -132,7 +134,8 @@ static void order_pieces(const shard_timing *t, int *out_order) {
   }
 }
 
-/* One piece at a time, the fastest link first; then each again while the others stay, and pairs, until nothing improves. */
+/* One piece at a time, the fastest link first; then each again while the others stay, and pairs,
+ * until nothing improves. */
 static bool search_by_pieces(shard_timing *t) {
   msc_assignment *digits = msc_new_array(t->g.arena, msc_assignment, t->m.num_vars);
   int order[SHARD_MAX_PIECES], n = t->o.num_pieces;
@@ -149,7 +152,8 @@ static bool search_by_pieces(shard_timing *t) {
     better = false;
     for (int i = 0; i < n && !shard_out_of_time(t); i++) better |= improve(t, 1u << order[i], digits);
     for (int i = 0; i < n && !better; i++)
-      for (int k = 0; k < i && !shard_out_of_time(t); k++) better |= improve(t, 1u << order[i] | 1u << order[k], digits);
+      for (int k = 0; k < i && !shard_out_of_time(t); k++)
+        better |= improve(t, 1u << order[i] | 1u << order[k], digits);
   }
   return true;
 }

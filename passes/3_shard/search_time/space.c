@@ -94,7 +94,8 @@ static void put_member(shard_space *s, const shard_variable *v, const shard_memb
   put(s, m->kept);
   if (m->op && m->op->kind == OP_vjp) put(s, (uint64_t)(uintptr_t)msc_op_str(m->op, "op"));
   put_bytes(s, m->to_variable, r->num_letters);
-  for (int l = 0; l < r->num_letters; l++) put(s, (uint64_t)r->letter[l].role << 8 | r->letter[l].reduction | (uint64_t)r->letter[l].size << 16);
+  for (int l = 0; l < r->num_letters; l++)
+    put(s, (uint64_t)r->letter[l].role << 8 | r->letter[l].reduction | (uint64_t)r->letter[l].size << 16);
   for (int l = 0; l < r->num_letters; l++)
     if (r->letter[l].halo) put(s, (uint64_t)r->letter[l].least);
   put_windows(s, m->op);
@@ -134,9 +135,11 @@ static uint64_t hash_words(const shard_space *s) {
 static uint64_t kind_key(shard_space *s, int var) {
   const shard_variable *v = &s->m->var[var];
   s->num_words = 0;
-  put(s, (uint64_t)v->rule->num_letters << 40 | (uint64_t)(v->group < 0) << 33 | (uint64_t)v->may_pass << 32 | v->closed);
+  put(s,
+      (uint64_t)v->rule->num_letters << 40 | (uint64_t)(v->group < 0) << 33 | (uint64_t)v->may_pass << 32 | v->closed);
   put(s, v->group >= 0 && msc_op_attr(s->g->group[v->group].leader, "in_strategy"));
-  for (int l = 0; l < v->rule->num_letters; l++) put(s, (uint64_t)v->rule->letter[l].role << 8 | (uint64_t)v->rule->letter[l].size << 16);
+  for (int l = 0; l < v->rule->num_letters; l++)
+    put(s, (uint64_t)v->rule->letter[l].role << 8 | (uint64_t)v->rule->letter[l].size << 16);
   for (size_t k = 0; k < v->num_members; k++) put_member(s, v, &v->member[k]);
   put_flows(s, var);
   return hash_words(s);
@@ -170,10 +173,13 @@ static void find_kinds(shard_space *s) {
   for (size_t v = 0; v < m->num_vars; v++) {
     uint64_t hash = kind_key(s, (int)v);
     known_kind *k = slot[hash % NUM_SLOTS];
-    while (k && !(k->hash == hash && k->num_words == s->num_words && !memcmp(k->word, s->word, s->num_words * sizeof *s->word))) k = k->next;
+    while (k && !(k->hash == hash && k->num_words == s->num_words &&
+                  !memcmp(k->word, s->word, s->num_words * sizeof *s->word)))
+      k = k->next;
     if (!k) {
       k = msc_new(s->arena, known_kind);
-      *k = (known_kind){hash, s->num_words, msc_arena_copy(s->arena, s->word, s->num_words * sizeof *s->word), num++, slot[hash % NUM_SLOTS]};
+      *k = (known_kind){hash, s->num_words, msc_arena_copy(s->arena, s->word, s->num_words * sizeof *s->word), num++,
+                        slot[hash % NUM_SLOTS]};
       slot[hash % NUM_SLOTS] = k;
     }
     m->kind[v] = k->number;
@@ -200,7 +206,8 @@ static void draw_states(shard_space *s, class_entry *e) {
   s->leaves_out |= all.left_out;
 }
 
-static void digits_of(const shard_space *s, const shard_variable *v, bool irregular, const shard_state *state, msc_assignment *out) {
+static void digits_of(const shard_space *s, const shard_variable *v, bool irregular, const shard_state *state,
+                      msc_assignment *out) {
   if (irregular) shard_put_fixed(&s->o, v, state, out);
   else shard_put_state(&s->o, state, out);
 }
@@ -227,7 +234,8 @@ static msc_assignment member_digits(const shard_member *m, const msc_assignment 
   return a;
 }
 
-/* Where a piece on each letter of the variable cuts a tensor: dimension, PARTIAL or WHOLE; false: no such table says it all. */
+/* Where a piece on each letter of the variable cuts a tensor: dimension, PARTIAL or WHOLE; false: no such table
+ * says it all. */
 enum { PARTIAL = 14, WHOLE = 15 };
 
 static bool places_of(const class_entry *e, const shard_member *m, int tensor, uint8_t *out_place) {
@@ -249,14 +257,17 @@ static bool places_of(const class_entry *e, const shard_member *m, int tensor, u
   return true;
 }
 
-static int slow_number(shard_space *s, const shard_variable *v, bool irregular, const shard_member *m, int tensor, const shard_state *state) {
+static int slow_number(shard_space *s, const shard_variable *v, bool irregular, const shard_member *m, int tensor,
+                       const shard_state *state) {
   msc_assignment of_variable, a;
   digits_of(s, v, irregular, state, &of_variable);
   a = member_digits(m, &of_variable);
-  return shard_layout_number(s->o.prices, msc_rule_layout(s->g->ctx, s->g->mesh, &s->g->atoms, m->rule, &a, (size_t)tensor));
+  return shard_layout_number(s->o.prices,
+                             msc_rule_layout(s->g->ctx, s->g->mesh, &s->g->atoms, m->rule, &a, (size_t)tensor));
 }
 
-static int number_of(shard_space *s, const class_entry *e, const shard_member *m, int tensor, const uint8_t *place, const shard_state *state) {
+static int number_of(shard_space *s, const class_entry *e, const shard_member *m, int tensor, const uint8_t *place,
+                     const shard_state *state) {
   uint64_t code = (uint64_t)m->rule->tensor[tensor].rank << 60;
   for (int p = 0; p < s->o.num_pieces; p++) {
     uint64_t at = state->on[p] == SHARD_NONE ? WHOLE : place[state->on[p]];
@@ -281,7 +292,9 @@ static const shard_list *list_of(shard_space *s, class_entry *e, int member, int
   l->at = msc_new_array(s->arena, int, l->num_states);
   l->distinct = msc_new_array(s->arena, int, l->num_states);
   for (int i = 0; i < l->num_states; i++) {
-    int n = quick ? number_of(s, e, m, tensor, place, &e->c.state[i]) : slow_number(s, e->c.like, e->irregular, m, tensor, &e->c.state[i]), k = 0;
+    int n = quick ? number_of(s, e, m, tensor, place, &e->c.state[i])
+                  : slow_number(s, e->c.like, e->irregular, m, tensor, &e->c.state[i]),
+        k = 0;
     while (k < l->num_distinct && l->distinct[k] != n) k++;
     if (k == l->num_distinct) l->distinct[l->num_distinct++] = n;
     l->at[i] = k;
@@ -302,13 +315,16 @@ static const shard_list *given_list(shard_space *s, const msc_layout *layout, in
 
 static bool same_list(const shard_list *a, const shard_list *b) {
   return a == b || (a && b && a->num_states == b->num_states && a->num_distinct == b->num_distinct &&
-                    !memcmp(a->distinct, b->distinct, (size_t)a->num_distinct * sizeof *a->distinct) && !memcmp(a->at, b->at, (size_t)a->num_states * sizeof *a->at));
+                    !memcmp(a->distinct, b->distinct, (size_t)a->num_distinct * sizeof *a->distinct) &&
+                    !memcmp(a->at, b->at, (size_t)a->num_states * sizeof *a->at));
 }
 
 /* ---- costs ---- */
 
-static void parts_of(const shard_space *s, const shard_variable *v, bool irregular, const shard_state *state, int64_t *out_parts) {
-  for (int l = 0; l < v->rule->num_letters; l++) out_parts[l] = irregular ? shard_parts(&s->g->atoms, v->fixed.num[l], v->fixed.atom[l]) : 1;
+static void parts_of(const shard_space *s, const shard_variable *v, bool irregular, const shard_state *state,
+                     int64_t *out_parts) {
+  for (int l = 0; l < v->rule->num_letters; l++)
+    out_parts[l] = irregular ? shard_parts(&s->g->atoms, v->fixed.num[l], v->fixed.atom[l]) : 1;
   for (int p = 0; p < s->o.num_pieces && !irregular; p++)
     if (state->on[p] != SHARD_NONE) out_parts[state->on[p]] *= s->o.piece[p].size;
 }
@@ -349,20 +365,28 @@ static void add_work(shard_space *s, class_entry *e) {
 /* ---- tables ---- */
 
 /* Costs from each state of one end to each of the other, zero where `before` already brought the value there. */
-static int64_t *table_of(shard_space *s, const shard_flow *f, const shard_list *from, const shard_list *to, const shard_list *before) {
+static int64_t *table_of(shard_space *s, const shard_flow *f, const shard_list *from, const shard_list *to,
+                         const shard_list *before) {
   const msc_type *type = msc_type_with_layout(s->g->ctx, f->value->type, NULL);
-  size_t slot = (size_t)((uint64_t)(uintptr_t)type * 0x9E3779B97F4A7C15u >> 40 ^ (uint64_t)from->distinct[0] * 31 ^ (uint64_t)to->distinct[0] * 131) % NUM_SLOTS;
+  size_t slot = (size_t)((uint64_t)(uintptr_t)type * 0x9E3779B97F4A7C15u >> 40 ^ (uint64_t)from->distinct[0] * 31 ^
+                         (uint64_t)to->distinct[0] * 131) %
+                NUM_SLOTS;
   for (known_table *k = s->table[slot]; k; k = k->next)
-    if (k->type == type && k->is_gradient == f->is_gradient && same_list(k->from, from) && same_list(k->to, to) && same_list(k->before, before)) return k->cost;
+    if (k->type == type && k->is_gradient == f->is_gradient && same_list(k->from, from) && same_list(k->to, to) &&
+        same_list(k->before, before))
+      return k->cost;
   known_table *k = msc_new(s->arena, known_table);
   int64_t *cost = msc_new_array(s->arena, int64_t, (size_t)from->num_states * (size_t)to->num_states);
   msc_arena *scratch = msc_arena_new(s->g->ctx);
   int64_t *price = msc_new_array(scratch, int64_t, (size_t)from->num_distinct * (size_t)to->num_distinct);
-  for (int i = 0; i < from->num_distinct; i++) shard_price_row(s->o.prices, type, f->is_gradient, from->distinct[i], to->num_distinct, to->distinct, price + i * to->num_distinct);
+  for (int i = 0; i < from->num_distinct; i++)
+    shard_price_row(s->o.prices, type, f->is_gradient, from->distinct[i], to->num_distinct, to->distinct,
+                    price + i * to->num_distinct);
   for (int i = 0; i < from->num_states; i++) {
     const int64_t *row = price + from->at[i] * to->num_distinct;
     for (int j = 0; j < to->num_states; j++)
-      if (!before || before->distinct[before->at[j]] != to->distinct[to->at[j]]) cost[(size_t)i * (size_t)to->num_states + (size_t)j] = row[to->at[j]];
+      if (!before || before->distinct[before->at[j]] != to->distinct[to->at[j]])
+        cost[(size_t)i * (size_t)to->num_states + (size_t)j] = row[to->at[j]];
   }
   msc_arena_free(scratch);
   *k = (known_table){type, f->is_gradient, from, to, before, cost, s->table[slot]};
@@ -382,7 +406,9 @@ static const shard_list *brought_before(shard_space *s, int var, size_t at, cons
   *out_same = false;
   for (size_t i = s->m->first_flow[var]; i < at; i++) {
     const shard_flow *b = &s->m->flow[s->m->sorted[i]];
-    if (b->value != f->value || b->from.var != f->from.var || b->to.var != f->to.var || b->from.member != f->from.member || b->from.tensor != f->from.tensor) continue;
+    if (b->value != f->value || b->from.var != f->from.var || b->to.var != f->to.var ||
+        b->from.member != f->from.member || b->from.tensor != f->from.tensor)
+      continue;
     before = end_list(s, &b->to, to->num_states);
     if (same_list(before, to)) *out_same = true;
   }
@@ -395,7 +421,8 @@ static void add_own_flows(shard_space *s, int var) {
     const shard_flow *f = &s->m->flow[s->m->sorted[i]];
     if (!is_own(f)) continue;
     bool same;
-    const shard_list *from = end_list(s, &f->from, e->c.num_states), *to = end_list(s, &f->to, e->c.num_states), *before = brought_before(s, var, i, to, &same);
+    const shard_list *from = end_list(s, &f->from, e->c.num_states), *to = end_list(s, &f->to, e->c.num_states),
+                     *before = brought_before(s, var, i, to, &same);
     if (same) continue;
     for (int k = 0; k < e->c.num_states; k++) {
       int have = from->distinct[from->at[k]], want = to->distinct[to->at[k]];
@@ -410,10 +437,15 @@ static class_entry *class_of(shard_space *s, int var) {
   uint64_t hash = key_of(s, var);
   class_entry **slot = &s->slot[hash % NUM_SLOTS];
   for (class_entry *e = *slot; e; e = e->next)
-    if (e->hash == hash && e->num_words == s->num_words && !memcmp(e->word, s->word, s->num_words * sizeof *s->word)) return s->of_var[var] = e;
+    if (e->hash == hash && e->num_words == s->num_words && !memcmp(e->word, s->word, s->num_words * sizeof *s->word))
+      return s->of_var[var] = e;
   const shard_variable *v = &s->m->var[var];
   class_entry *e = msc_new(s->arena, class_entry);
-  *e = (class_entry){.c = {.like = v}, .hash = hash, .num_words = s->num_words, .word = msc_arena_copy(s->arena, s->word, s->num_words * sizeof *s->word), .next = *slot};
+  *e = (class_entry){.c = {.like = v},
+                     .hash = hash,
+                     .num_words = s->num_words,
+                     .word = msc_arena_copy(s->arena, s->word, s->num_words * sizeof *s->word),
+                     .next = *slot};
   *slot = e;
   size_t lists = 0;
   e->first_list = msc_new_array(s->arena, size_t, v->num_members);
@@ -499,7 +531,8 @@ bool shard_space_problem(shard_space *s, shard_problem *out_problem) {
       const shard_flow *f = &s->m->flow[s->m->sorted[i]];
       if (is_own(f)) continue;
       bool same;
-      const shard_list *from = end_list(s, &f->from, 0), *to = end_list(s, &f->to, 0), *before = brought_before(s, (int)v, i, to, &same);
+      const shard_list *from = end_list(s, &f->from, 0), *to = end_list(s, &f->to, 0),
+                       *before = brought_before(s, (int)v, i, to, &same);
       if (!same) table[num++] = (shard_table){f->from.var, f->to.var, table_of(s, f, from, to, before)};
       if (shard_time_is_up(s->o.deadline_s)) return false;
     }

@@ -1,8 +1,9 @@
 /* space.h: the states of every variable of a model, what they cost, and what flows cost between them.
  *
- * A piece of the mesh is a run of digits of one axis that a search assigns as a whole: an axis, unless something given cuts
- * it.  A state puts every piece on a letter or on none; where two pieces meet on a letter they are in mesh order.  Variables
- * that are alike share their states, and flows between like ones their tables, so repeated layers cost one. */
+ * A piece of the mesh is a run of digits of one axis that a search assigns as a whole: an axis, unless something given
+ * cuts it.  A state puts every piece on a letter or on none; where two pieces meet on a letter they are in mesh order.
+ * Variables that are alike share their states, and flows between like ones their tables, so repeated
+ * layers cost one. */
 #ifndef MSC_PASSES_3_SHARD_SPACE_H
 #define MSC_PASSES_3_SHARD_SPACE_H
 
@@ -36,7 +37,8 @@ typedef struct {
   int num_states;
   shard_state *state;
   int64_t *ns;           /* by state: work and flows within */
-  int64_t *bytes, *parameter_bytes; /* by state: memory that stays over the step; of it parameters with state and gradient */
+  /* by state: memory that stays over the step; of it parameters with state and gradient */
+  int64_t *bytes, *parameter_bytes;
 } shard_class;
 
 typedef struct shard_space shard_space;
@@ -73,8 +75,9 @@ bool shard_space_problem(shard_space *s, shard_problem *out_problem);
 /* The same problem without what memory is charged. */
 void shard_space_plain(shard_space *s, const shard_problem *charged, shard_problem *out_problem);
 
-/* Sets pieces, cost and prices: whole axes, cut where given digits and layouts begin or end.  `bucket`: gradients that travel
- * together (prices.h).  False: more than SHARD_MAX_PIECES. */
-bool shard_price_mesh(const shard_model *m, const msc_cost *cost, bool no_alltoall, int64_t bucket, shard_space_options *o);
+/* Sets pieces, cost and prices: whole axes, cut where given digits and layouts begin or end.  `bucket`: gradients that
+ * travel together (prices.h).  False: more than SHARD_MAX_PIECES. */
+bool shard_price_mesh(const shard_model *m, const msc_cost *cost, bool no_alltoall, int64_t bucket,
+                      shard_space_options *o);
 
 #endif

@@ -1,7 +1,9 @@
 /* splice.c: all splices of two assignments, priced at once (see splice.h). */
 #include "passes/3_shard/search_time/splice.h"
 
-static int64_t entry_of(const shard_problem *p, const shard_table *t, int a, int b) { return t->cost[t->b < 0 ? (size_t)a : (size_t)a * (size_t)p->num_states[t->b] + (size_t)b]; }
+static int64_t entry_of(const shard_problem *p, const shard_table *t, int a, int b) {
+  return t->cost[t->b < 0 ? (size_t)a : (size_t)a * (size_t)p->num_states[t->b] + (size_t)b];
+}
 
 /* Adds what a table costs to ns[n] for each number n of first variables, as steps from one n to the next. */
 static void add_steps(const shard_splice *s, const shard_table *t, int64_t *ns) {

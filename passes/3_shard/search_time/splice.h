@@ -11,8 +11,8 @@ typedef struct {
   const int *first, *then;      /* states of the two */
 } shard_splice;
 
-/* How many variables have the first one's states in the cheapest that keeps `limit` bytes at most and costs less than *ns, whose
- * cost and bytes are written; -1: none. */
+/* How many variables have the first one's states in the cheapest that keeps `limit` bytes at most and costs less than
+ * *ns, whose cost and bytes are written; -1: none. */
 int shard_best_splice(msc_arena *arena, const shard_splice *s, int64_t limit, int64_t *ns, int64_t *out_bytes);
 
 #endif

@@ -38,7 +38,8 @@ typedef struct {
   bool yields;                    /* where nothing stays within the limit, what is smallest will do */
   int64_t bound;                  /* no strategy within the limit takes less, of those compared; 0: not known */
   shard_compared compared;
-  int64_t beaten;                 /* ns of a strategy on another mesh: what is no better need not be known; INT64_MAX: none */
+  /* ns of a strategy on another mesh: what is no better need not be known; INT64_MAX: none */
+  int64_t beaten;
   int64_t charge;                 /* ns per GiB at which the bound came out highest; 0: memory was no matter */
   double deadline_s;              /* of --time-limit; 0: none */
   msc_arena *full_arena;          /* of the space of all strategies on the mesh as it is; NULL: not opened */
@@ -52,8 +53,8 @@ static inline bool shard_out_of_time(const shard_timing *t) { return shard_time_
 
 /* ---- search_time/solve.c ---- */
 
-/* The best strategy where a GiB kept costs so many ns, into found and chosen; exact: of all, with its bound, else piece by piece.
- * False: too large. */
+/* The best strategy where a GiB kept costs so many ns, into found and chosen; exact: of all, with its bound, else piece
+ * by piece.  False: too large. */
 bool shard_solve_time(shard_timing *t, bool exact, int64_t ns_per_gib);
 /* All strategies on this mesh, their tables shared by all that is asked about them; NULL: too many. */
 shard_space *shard_all_strategies(shard_timing *t);

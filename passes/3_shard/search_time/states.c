@@ -29,7 +29,8 @@ void shard_put_state(const shard_space_options *o, const shard_state *state, msc
     }
 }
 
-void shard_put_fixed(const shard_space_options *o, const shard_variable *v, const shard_state *state, msc_assignment *out) {
+void shard_put_fixed(const shard_space_options *o, const shard_variable *v, const shard_state *state,
+                     msc_assignment *out) {
   shard_state passing = {.pass = state->pass};
   memset(passing.on, SHARD_NONE, sizeof passing.on);
   shard_put_state(o, &passing, out);
@@ -69,8 +70,8 @@ static bool has_all(const drawing *d, int letter, int num_pieces) {
   return true;
 }
 
-/* Parts of one size, where the letter has any: uneven cuts are for sizes that nothing divides, as a vocabulary of 50257, and for
- * one letter over all devices, as a batch of 32 on 6 of them.  To price them all takes much longer. */
+/* Parts of one size, where the letter has any: uneven cuts are for sizes that nothing divides, as a vocabulary of
+ * 50257, and for one letter over all devices, as a batch of 32 on 6 of them.  To price them all takes much longer. */
 static bool is_even_enough(const drawing *d, int letter, int num_pieces) {
   int64_t size = d->v->rule->letter[letter].size;
   if (size % d->product[letter] == 0 || has_all(d, letter, num_pieces)) return true;
@@ -156,7 +157,8 @@ static bool has_mixed_dims(const shard_variable *v) {
   return false;
 }
 
-shard_states shard_states_of(const shard_graph *g, const shard_space_options *o, const shard_variable *v, msc_arena *arena) {
+shard_states shard_states_of(const shard_graph *g, const shard_space_options *o, const shard_variable *v,
+                             msc_arena *arena) {
   drawing d = {.g = g, .o = o, .v = v, .arena = arena, .mixed = has_mixed_dims(v)};
   uint32_t open = o->free_pieces;
   for (int l = 0; l < MSC_MAX_LETTERS; l++) d.product[l] = 1;
@@ -164,7 +166,8 @@ shard_states shard_states_of(const shard_graph *g, const shard_space_options *o,
   shard_state given = d.now;
   bool tuple = v->group >= 0 && v->closed && msc_op_attr(g->group[v->group].leader, "in_strategy");
   if (tuple) {
-    for (int l = 0; l < v->rule->num_letters; l++) d.parts[l] = shard_parts(&g->atoms, v->fixed.num[l], v->fixed.atom[l]);
+    for (int l = 0; l < v->rule->num_letters; l++)
+      d.parts[l] = shard_parts(&g->atoms, v->fixed.num[l], v->fixed.atom[l]);
     memset(d.now.on, SHARD_NONE, sizeof d.now.on);
     draw(&d, 0, d.open = UINT32_MAX); /* which digits make up the parts is for the search to say */
     irregular = irregular && d.num == 0;

@@ -12,9 +12,11 @@ typedef struct {
 } shard_states;
 
 /* Free pieces go wherever the rules of the variable's ops allow; what is given stays.  In `arena`. */
-shard_states shard_states_of(const shard_graph *g, const shard_space_options *o, const shard_variable *v, msc_arena *arena);
+shard_states shard_states_of(const shard_graph *g, const shard_space_options *o, const shard_variable *v,
+                             msc_arena *arena);
 /* The digits of a state, and of an irregular variable, whose states say only which sums pass. */
 void shard_put_state(const shard_space_options *o, const shard_state *state, msc_assignment *out);
-void shard_put_fixed(const shard_space_options *o, const shard_variable *v, const shard_state *state, msc_assignment *out);
+void shard_put_fixed(const shard_space_options *o, const shard_variable *v, const shard_state *state,
+                     msc_assignment *out);
 
 #endif

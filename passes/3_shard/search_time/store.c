@@ -1,4 +1,5 @@
-/* store.c: the strategy that was chosen -> `sharding` and `by` on leaders, and the copies that it needs (see search_time.h). */
+/* store.c: the strategy that was chosen -> `sharding` and `by` on leaders, and the copies that it
+ * needs (see search_time.h). */
 #include <string.h>
 
 #include "passes/3_shard/search_time/state.h"
@@ -50,7 +51,8 @@ static void insert_copy(shard_timing *t, const shard_variable *v, const msc_assi
   copy->id = UINT32_MAX;
   for (const msc_use *u = from->uses, *next; u; u = next) {
     next = u->next;
-    if (u->user != copy && u->user->id < t->g.num_ops && t->g.op[u->user->id].op == u->user && t->g.op[u->user->id].group >= 0 && t->g.op[u->user->id].group != own)
+    if (u->user != copy && u->user->id < t->g.num_ops && t->g.op[u->user->id].op == u->user &&
+        t->g.op[u->user->id].group >= 0 && t->g.op[u->user->id].group != own)
       msc_set_operand(u->user, (size_t)(u - u->user->in), &copy->out[0]);
   }
   set_digits(t, copy, a, from->type->rank);

@@ -6,7 +6,8 @@
 
 #include "passes/3_shard/search_time/minimum.h"
 
-/* A partial assignment that may become the best: of one variable and what was removed before it, or two of these together. */
+/* A partial assignment that may become the best: of one variable and what was removed before it, or two
+ * of these together. */
 typedef struct point {
   int64_t cost, bytes, charged;
   int var, state;              /* var -1: two together */
@@ -182,7 +183,10 @@ static front taken(limiting *w) {
 static front together(limiting *w, const front *a, const front *b, int64_t outside) {
   for (size_t i = 0; i < a->num; i++)
     for (size_t k = 0; k < b->num; k++)
-      add(w, (point){a->p[i].cost + b->p[k].cost, a->p[i].bytes + b->p[k].bytes, a->p[i].charged + b->p[k].charged, -1, 0, &a->p[i], &b->p[k]}, outside);
+      add(w,
+          (point){a->p[i].cost + b->p[k].cost, a->p[i].bytes + b->p[k].bytes, a->p[i].charged + b->p[k].charged, -1, 0,
+                  &a->p[i], &b->p[k]},
+          outside);
   w->work += a->num * b->num;
   return taken(w);
 }
@@ -190,7 +194,13 @@ static front together(limiting *w, const front *a, const front *b, int64_t outsi
 /* Points of one state of the removed variable, for the neighbours' states as they are. */
 static front of_state(limiting *w, const stage *g, int64_t outside) {
   int var = g->s->removed;
-  point own = {tables_at(w, w->l->plain, g), w->l->bytes[var][w->state[var]], tables_at(w, w->l->charged, g), var, w->state[var], NULL, NULL};
+  point own = {tables_at(w, w->l->plain, g),
+               w->l->bytes[var][w->state[var]],
+               tables_at(w, w->l->charged, g),
+               var,
+               w->state[var],
+               NULL,
+               NULL};
   front f = {1, 1, msc_arena_copy(w->arena, &own, sizeof own)};
   int64_t rest = 0;
   for (int k = 0; k < g->num_inside; k++) rest += w->step[g->inside[k]].cost[place(w, &w->step[g->inside[k]])];

@@ -1,8 +1,9 @@
 /* within.h: the least cost among the assignments that stay within a limit on a second sum, exactly.
  *
- * Each state of a variable also has bytes.  Given a charge per byte, a strategy that fits (`upper`) and what elimination found
- * for the charged costs, every partial assignment has a bound on what it can still become; those whose bound is not below
- * `upper` are dropped, and of the rest only those are kept that no other beats in both sums. */
+ * Each state of a variable also has bytes.  Given a charge per byte, a strategy that fits (`upper`) and what
+ * elimination found for the charged costs, every partial assignment has a bound on what it can still become; those
+ * whose bound is not below `upper` are dropped, and of the rest only those are kept that no other beats
+ * in both sums. */
 #ifndef MSC_PASSES_3_SHARD_WITHIN_H
 #define MSC_PASSES_3_SHARD_WITHIN_H
 

@@ -27,9 +27,10 @@ static void local_sizes(const shard_member *m, const int64_t *parts, int64_t *ou
   }
 }
 
-/* Rows of neighbours that windows see: of each operand, along each dimension that is cut.  They cross the ends of the slowest
- * level, as some neighbours of a cut over all ranks do. */
-static int64_t halo_ns(const shard_model *of, const msc_cost *cost, const shard_variable *v, const shard_member *m, const int64_t *size) {
+/* Rows of neighbours that windows see: of each operand, along each dimension that is cut.  They cross the ends of the
+ * slowest level, as some neighbours of a cut over all ranks do. */
+static int64_t halo_ns(const shard_model *of, const msc_cost *cost, const shard_variable *v, const shard_member *m,
+                       const int64_t *size) {
   int64_t ns = 0;
   int level = 0;
   for (int a = 0; a < of->g->mesh->num_axes; a++) {
@@ -52,7 +53,8 @@ static int64_t halo_ns(const shard_model *of, const msc_cost *cost, const shard_
   return ns;
 }
 
-int64_t shard_work_ns(const shard_model *of, const msc_cost *cost, const shard_variable *v, const shard_member *m, const int64_t *parts) {
+int64_t shard_work_ns(const shard_model *of, const msc_cost *cost, const shard_variable *v, const shard_member *m,
+                      const int64_t *parts) {
   msc_cost_class class = m->op ? msc_info(m->op)->cost : MSC_COST_NONE;
   if (m->op && msc_info(m->op)->flags & MSC_COMPOSITE) return 0; /* priced as its expansion */
   if (!m->op || !m->rule || class == MSC_COST_NONE || class == MSC_COST_COMM) return 0;
@@ -66,13 +68,16 @@ int64_t shard_work_ns(const shard_model *of, const msc_cost *cost, const shard_v
   bool windows = msc_is_windowed(m->op);
   if (class == MSC_COST_FLOPS) {
     flops = windows ? 2 * msc_conv_work(m->op) : 2;
-    for (int l = 0; l < m->rule->num_letters; l++) flops *= (double)size[l] / (windows ? (double)m->rule->letter[l].size : 1);
+    for (int l = 0; l < m->rule->num_letters; l++)
+      flops *= (double)size[l] / (windows ? (double)m->rule->letter[l].size : 1);
   }
-  return msc_cost_work(cost, shard_tensor_type(of->g->ctx, v, m, 0)->dtype, flops, bytes) + (windows ? halo_ns(of, cost, v, m, size) : 0);
+  return msc_cost_work(cost, shard_tensor_type(of->g->ctx, v, m, 0)->dtype, flops, bytes) +
+         (windows ? halo_ns(of, cost, v, m, size) : 0);
 }
 
 /* Ranks that share an operand of an update, of those that hold the same part of it. */
-static int64_t sharing(const shard_model *of, const shard_zero *zero, const shard_member *m, int operand, const int64_t *size) {
+static int64_t sharing(const shard_model *of, const shard_zero *zero, const shard_member *m, int operand,
+                       const int64_t *size) {
   const msc_tensor_letters *t = &m->rule->tensor[operand];
   int64_t repeats = msc_mesh_size(of->g->mesh);
   for (int d = 0; d < t->rank; d++)
@@ -83,7 +88,8 @@ static int64_t sharing(const shard_model *of, const shard_zero *zero, const shar
   return repeats > 1 ? shard_zero_ranks(zero, m->op, operand, repeats) : 1;
 }
 
-double shard_kept_bytes(const shard_model *of, const shard_zero *zero, const shard_variable *v, const shard_member *m, const int64_t *parts, bool *out_parameters) {
+double shard_kept_bytes(const shard_model *of, const shard_zero *zero, const shard_variable *v, const shard_member *m,
+                        const int64_t *parts, bool *out_parameters) {
   *out_parameters = m->op && msc_info(m->op)->flags & MSC_UPDATE;
   if (!m->kept) return 0;
   const msc_op_info *info = m->op ? msc_info(m->op) : NULL;

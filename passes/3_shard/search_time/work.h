@@ -8,8 +8,10 @@
 /* Without layout; operands first, then results. */
 const msc_type *shard_tensor_type(msc_context *ctx, const shard_variable *v, const shard_member *m, int tensor);
 /* `parts`: by letter of the variable. */
-int64_t shard_work_ns(const shard_model *of, const msc_cost *cost, const shard_variable *v, const shard_member *m, const int64_t *parts);
+int64_t shard_work_ns(const shard_model *of, const msc_cost *cost, const shard_variable *v, const shard_member *m,
+                      const int64_t *parts);
 /* Bytes that stay: parameters with their state and gradient, and what the backward needs of the forward. */
-double shard_kept_bytes(const shard_model *of, const shard_zero *zero, const shard_variable *v, const shard_member *m, const int64_t *parts, bool *out_parameters);
+double shard_kept_bytes(const shard_model *of, const shard_zero *zero, const shard_variable *v, const shard_member *m,
+                        const int64_t *parts, bool *out_parameters);
 
 #endif

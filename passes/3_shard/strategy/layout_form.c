@@ -1,5 +1,5 @@
-/* layout_form.c: in_layout and out_layout, one layout per operand and result -> digits of the letters; or a report that names
- * both tensors. */
+/* layout_form.c: in_layout and out_layout, one layout per operand and result -> digits of the letters; or a report that
+ * names both tensors. */
 #include <string.h>
 
 #include "passes/3_shard/shard.h"
@@ -11,63 +11,82 @@ typedef struct {
   int tensor[MSC_MAX_LETTERS], dim[MSC_MAX_LETTERS]; /* where a letter was seen first */
 } placing;
 
-static const char *digits_text(const placing *p, int num, const msc_subaxis *s) { return msc_subaxis_print(p->g->arena, p->g->mesh, num, s); }
+static const char *digits_text(const placing *p, int num, const msc_subaxis *s) {
+  return msc_subaxis_print(p->g->arena, p->g->mesh, num, s);
+}
 
 /* ---- reading ---- */
 
 /* An empty text: not given. */
-static bool read_entry(const shard_graph *g, const msc_op *op, const char *annotation, int tensor, const msc_attr_value *v, const msc_layout **out_layout) {
+static bool read_entry(const shard_graph *g, const msc_op *op, const char *annotation, int tensor,
+                       const msc_attr_value *v, const msc_layout **out_layout) {
   const char *name = shard_tensor_text(g, op, tensor), *text = v->s;
   const msc_layout *l = NULL;
   int rank = g->op[op->id].rule.tensor[tensor].rank;
-  if (v->kind != MSC_ATTR_STR) return msc_op_error(op, MSC_E_STRATEGY, "%s: the entry of %s must be the text of a layout, such as \"[{dp},{}]\"", annotation, name);
+  if (v->kind != MSC_ATTR_STR)
+    return msc_op_error(op, MSC_E_STRATEGY, "%s: the entry of %s must be the text of a layout, such as \"[{dp},{}]\"",
+                        annotation, name);
   if (!*text) return true;
   MSC_TRY(msc_layout_parse(g->ctx, g->mesh, op->loc, text, &l));
-  if (l->rank != rank) return msc_op_error(op, MSC_E_STRATEGY, "%s: %s has rank %d, its layout %s has rank %d", annotation, name, rank, text, l->rank);
+  if (l->rank != rank)
+    return msc_op_error(op, MSC_E_STRATEGY, "%s: %s has rank %d, its layout %s has rank %d", annotation, name, rank,
+                        text, l->rank);
   if (l->num_partial && !strcmp(annotation, "in_layout"))
-    return msc_op_error(op, MSC_E_STRATEGY, "%s: %s cannot be wanted as a partial sum, %s; which sums stay unfinished follows from the layouts", annotation, name, text);
+    return msc_op_error(
+        op, MSC_E_STRATEGY,
+        "%s: %s cannot be wanted as a partial sum, %s; which sums stay unfinished follows from the layouts", annotation,
+        name, text);
   const msc_type *type = tensor < op->num_in ? op->in[tensor].value->type : op->out[tensor - op->num_in].type;
   msc_box_layout cuts = msc_layout_cuts(l);
   if (!msc_box_shape_ok(&cuts, type->dim))
-    return msc_op_error(op, MSC_E_STRATEGY, "%s: the sizes of parts in %s do not add up to the shape of %s, %s", annotation, text, name,
+    return msc_op_error(op, MSC_E_STRATEGY, "%s: the sizes of parts in %s do not add up to the shape of %s, %s",
+                        annotation, text, name,
                         msc_type_text(g->arena, g->mesh, msc_type_with_layout(g->ctx, type, NULL)));
   *out_layout = l;
   return true;
 }
 
 /* The layouts of operands or results; NULL: not given.  Every entry that is wrong is reported. */
-static bool read_list(const shard_graph *g, const msc_op *op, const char *annotation, int first, int num, const msc_layout **out_layout) {
+static bool read_list(const shard_graph *g, const msc_op *op, const char *annotation, int first, int num,
+                      const msc_layout **out_layout) {
   const msc_attr_value *v = msc_op_attr(op, annotation);
   const char *kind = msc_kind_name(op->kind);
   bool out = first > 0 || !strcmp(annotation, "out_layout");
   if (!v) return true;
   if (v->kind != MSC_ATTR_LIST)
-    return msc_op_error(op, MSC_E_STRATEGY, "%s must be a list with one layout for each %s, such as [\"[{dp},{}]\"]", annotation,
-                        out ? "result" : "operand");
+    return msc_op_error(op, MSC_E_STRATEGY, "%s must be a list with one layout for each %s, such as [\"[{dp},{}]\"]",
+                        annotation, out ? "result" : "operand");
   int annotated = out ? num : shard_annotated_operands(op);
   if (v->list.num != (size_t)annotated && v->list.num != (size_t)num)
-    return msc_op_error(op, MSC_E_STRATEGY, "%s must have one layout for each of the %d %s of %s, not %zu", annotation, annotated,
-                        out ? "results" : "operands", kind, v->list.num);
+    return msc_op_error(op, MSC_E_STRATEGY, "%s must have one layout for each of the %d %s of %s, not %zu", annotation,
+                        annotated, out ? "results" : "operands", kind, v->list.num);
   bool ok = true;
-  for (int i = 0; i < (int)v->list.num; i++) ok &= read_entry(g, op, annotation, first + i, &v->list.v[i], &out_layout[first + i]);
+  for (int i = 0; i < (int)v->list.num; i++)
+    ok &= read_entry(g, op, annotation, first + i, &v->list.v[i], &out_layout[first + i]);
   return ok;
 }
 
 bool shard_read_layouts(const shard_graph *g, int group, const msc_layout **out_layout) {
   const msc_op *op = g->group[group].leader;
-  return read_list(g, op, "in_layout", 0, op->num_in, out_layout) & read_list(g, op, "out_layout", op->num_in, op->num_out, out_layout);
+  return read_list(g, op, "in_layout", 0, op->num_in, out_layout) &
+         read_list(g, op, "out_layout", op->num_in, op->num_out, out_layout);
 }
 
 /* ---- one dimension ---- */
 
-static const char *annotation(const placing *p, int tensor) { return tensor < p->op->num_in ? "in_layout" : "out_layout"; }
+static const char *annotation(const placing *p, int tensor) {
+  return tensor < p->op->num_in ? "in_layout" : "out_layout";
+}
 
 /* Where a letter got its first digits, and where it is now. */
 static bool disagree(const placing *p, int letter, int tensor, int dim, const char *here) {
   const msc_assignment *a = &p->group->digits;
-  return msc_op_error(p->op, MSC_E_STRATEGY, "%s: dimension %d of %s and dimension %d of %s are the same letter '%c' of %s, but are cut by %s and %s", annotation(p, tensor), p->dim[letter],
-                      shard_tensor_text(p->g, p->op, p->tensor[letter]), dim, shard_tensor_text(p->g, p->op, tensor), p->group->rule.letter[letter].name, msc_kind_name(p->op->kind),
-                      shard_digits_text(p->g, a->num[letter], a->atom[letter]), here);
+  return msc_op_error(
+      p->op, MSC_E_STRATEGY,
+      "%s: dimension %d of %s and dimension %d of %s are the same letter '%c' of %s, but are cut by %s and %s",
+      annotation(p, tensor), p->dim[letter], shard_tensor_text(p->g, p->op, p->tensor[letter]), dim,
+      shard_tensor_text(p->g, p->op, tensor), p->group->rule.letter[letter].name, msc_kind_name(p->op->kind),
+      shard_digits_text(p->g, a->num[letter], a->atom[letter]), here);
 }
 
 static bool cannot_cut(const placing *p, int tensor, int dim, int64_t parts, const char *here) {
@@ -77,16 +96,22 @@ static bool cannot_cut(const placing *p, int tensor, int dim, int64_t parts, con
   for (int i = 0; i < letters->num; i++) whole &= p->group->rule.letter[letters->letter[i]].role == MSC_REP;
   const char *operand = shard_tensor_text(p->g, p->op, tensor);
   if (whole)
-    return msc_op_error(p->op, MSC_E_STRATEGY, "%s: dimension %d of %s must stay whole in %s%s, not be cut by %s", annotation(p, tensor),
-                        dim, operand, msc_kind_name(p->op->kind), shard_gradient_text(p->g, p->op, letters), here);
+    return msc_op_error(p->op, MSC_E_STRATEGY, "%s: dimension %d of %s must stay whole in %s%s, not be cut by %s",
+                        annotation(p, tensor), dim, operand, msc_kind_name(p->op->kind),
+                        shard_gradient_text(p->g, p->op, letters), here);
   if (t->dim[dim] < parts)
-    return msc_op_error(p->op, MSC_E_STRATEGY, "%s: dimension %d of %s has %" PRId64 " elements, fewer than %s has parts", annotation(p, tensor), dim, operand, t->dim[dim], here);
-  return msc_op_error(p->op, MSC_E_STRATEGY, "%s: dimension %d of %s has %" PRId64 " elements, which %s does not divide in %s",
+    return msc_op_error(p->op, MSC_E_STRATEGY,
+                        "%s: dimension %d of %s has %" PRId64 " elements, fewer than %s has parts",
+                        annotation(p, tensor), dim, operand, t->dim[dim], here);
+  return msc_op_error(p->op, MSC_E_STRATEGY,
+                      "%s: dimension %d of %s has %" PRId64 " elements, which %s does not divide in %s",
                       annotation(p, tensor), dim, operand, t->dim[dim], here, msc_kind_name(p->op->kind));
 }
 
-/* Deals the atoms of one dimension to its letters, majors first: each takes as many as divide it, a lone one all of them. */
-static bool split_digits(const placing *p, const msc_dim_letters *letters, int num, const uint8_t *atom, msc_assignment *out) {
+/* Deals the atoms of one dimension to its letters, majors first: each takes as many as divide it, a lone one
+ * all of them. */
+static bool split_digits(const placing *p, const msc_dim_letters *letters, int num, const uint8_t *atom,
+                         msc_assignment *out) {
   int at = 0;
   if (letters->num == 1) {
     const msc_letter *l = &p->group->rule.letter[letters->letter[0]];
@@ -98,7 +123,9 @@ static bool split_digits(const placing *p, const msc_dim_letters *letters, int n
     const msc_letter *l = &p->group->rule.letter[letters->letter[i]];
     int64_t parts = 1;
     out->num[i] = 0;
-    for (; at < num && l->size % (parts * p->g->atoms.atom[atom[at]].size) == 0 && msc_letter_allows(l, parts * p->g->atoms.atom[atom[at]].size); at++) {
+    for (; at < num && l->size % (parts * p->g->atoms.atom[atom[at]].size) == 0 &&
+           msc_letter_allows(l, parts * p->g->atoms.atom[atom[at]].size);
+         at++) {
       parts *= p->g->atoms.atom[atom[at]].size;
       out->atom[i][out->num[i]++] = atom[at];
     }
@@ -131,8 +158,10 @@ static bool place_split(placing *p, int tensor, int dim, const int64_t *split) {
   bool others = tensor >= p->op->num_in && p->tensor[l] != tensor; /* a result, whose letters are known: pin.c's */
   if (known == split || others) return true;
   if (letters->num != 1 || p->tensor[l] != tensor)
-    return msc_op_error(p->op, MSC_E_STRATEGY, "%s: dimension %d of %s cannot have parts of chosen sizes%s", annotation(p, tensor), dim, shard_tensor_text(p->g, p->op, tensor),
-                        letters->num == 1 ? ": another tensor has the same letter with other parts" : " in an op that merges dimensions");
+    return msc_op_error(p->op, MSC_E_STRATEGY, "%s: dimension %d of %s cannot have parts of chosen sizes%s",
+                        annotation(p, tensor), dim, shard_tensor_text(p->g, p->op, tensor),
+                        letters->num == 1 ? ": another tensor has the same letter with other parts"
+                                          : " in an op that merges dimensions");
   shard_set_split(p->g, (int)(p->group - p->g->group), l, split);
   return true;
 }
@@ -145,11 +174,13 @@ static bool place_dim(placing *p, int tensor, int dim, int num, const msc_subaxi
   if (tensor >= p->op->num_in && letters_known(p, letters)) return true; /* pin.c says what else a result may be */
   int count = msc_atoms_in(&p->g->atoms, num, s, atom);
   if (tensor >= p->op->num_in) count = free_digits(p, letters, count, atom);
-  if (!split_digits(p, letters, count, atom, &here)) return cannot_cut(p, tensor, dim, msc_group_size(num, s), digits_text(p, num, s));
+  if (!split_digits(p, letters, count, atom, &here))
+    return cannot_cut(p, tensor, dim, msc_group_size(num, s), digits_text(p, num, s));
   for (int i = 0; i < letters->num; i++) {
     int l = letters->letter[i];
     bool seen = p->group->closed >> l & 1;
-    if (seen && (a->num[l] != here.num[i] || memcmp(a->atom[l], here.atom[i], here.num[i]))) return disagree(p, l, tensor, dim, shard_digits_text(p->g, here.num[i], here.atom[i]));
+    if (seen && (a->num[l] != here.num[i] || memcmp(a->atom[l], here.atom[i], here.num[i])))
+      return disagree(p, l, tensor, dim, shard_digits_text(p->g, here.num[i], here.atom[i]));
     if (seen) continue;
     a->num[l] = here.num[i];
     memcpy(a->atom[l], here.atom[i], here.num[i]);
@@ -170,11 +201,12 @@ static bool check_apart(const placing *p) {
     for (int k = 0; k < a->num[l]; k++) {
       int other = owner[a->atom[l][k]];
       if (other >= 0)
-        return msc_op_error(p->op, MSC_E_STRATEGY,
-                            "%s: axis '%s' cuts dimension %d of %s and dimension %d of %s, which are different letters of %s",
-                            annotation(p, p->tensor[l]), p->g->mesh->axis[p->g->atoms.atom[a->atom[l][k]].axis].name, p->dim[other],
-                            shard_tensor_text(p->g, p->op, p->tensor[other]), p->dim[l], shard_tensor_text(p->g, p->op, p->tensor[l]),
-                            msc_kind_name(p->op->kind));
+        return msc_op_error(
+            p->op, MSC_E_STRATEGY,
+            "%s: axis '%s' cuts dimension %d of %s and dimension %d of %s, which are different letters of %s",
+            annotation(p, p->tensor[l]), p->g->mesh->axis[p->g->atoms.atom[a->atom[l][k]].axis].name, p->dim[other],
+            shard_tensor_text(p->g, p->op, p->tensor[other]), p->dim[l], shard_tensor_text(p->g, p->op, p->tensor[l]),
+            msc_kind_name(p->op->kind));
       owner[a->atom[l][k]] = l;
     }
   return true;

@@ -1,11 +1,14 @@
-/* manual_split: rows of a gather's table per part, (10,20,30,4), in; the same said by in_layout out.  A rank gives zeros for rows of
- * others, and the sum over the parts is finished where the result is used, whatever indices a rank has.  Where the indices' columns
- * are aligned to the parts (annotations.c), the rule itself has the parts, and there is nothing to sum. */
+/* manual_split: rows of a gather's table per part, (10,20,30,4), in; the same said by in_layout out.  A rank gives
+ * zeros for rows of others, and the sum over the parts is finished where the result is used, whatever indices a rank
+ * has.  Where the indices' columns are aligned to the parts (annotations.c), the rule itself has the parts, and there
+ * is nothing to sum. */
 #include "passes/3_shard/shard.h"
 
 enum { MAX_PARTS = 4096 };
 
-static bool wrong(const msc_op *op, const char *why) { return msc_op_error(op, MSC_E_STRATEGY, "manual_split: %s", why); }
+static bool wrong(const msc_op *op, const char *why) {
+  return msc_op_error(op, MSC_E_STRATEGY, "manual_split: %s", why);
+}
 
 /* The axes whose parts these are: all of them, or the first one of that size. */
 static const char *axes_of(const shard_graph *g, int num) {
@@ -23,7 +26,9 @@ static bool strategy_agrees(const msc_op *op, int num) {
   const msc_attr_value *v = msc_op_attr(op, "in_strategy");
   if (!v) return true;
   const msc_attr_value *table = v->kind == MSC_ATTR_LIST && v->list.num ? &v->list.v[0] : NULL;
-  if (table && table->kind == MSC_ATTR_LIST && table->list.num && table->list.v[0].kind == MSC_ATTR_INT && table->list.v[0].i == num) return true;
+  if (table && table->kind == MSC_ATTR_LIST && table->list.num && table->list.v[0].kind == MSC_ATTR_INT &&
+      table->list.v[0].i == num)
+    return true;
   return wrong(op, "its number of parts is not that of in_strategy's first entry, the rows of the table");
 }
 
@@ -42,11 +47,14 @@ static bool check_parts(const shard_graph *g, const msc_op *op, int *out_num, co
   if (num < 1 || num > MAX_PARTS) return wrong(op, "a list of 1 to 4096 numbers of rows is expected");
   *out_num = num, *out_parts = "";
   for (int i = 0; i < num; i++) {
-    if (rows[i] < 1 || __builtin_add_overflow(sum, rows[i], &sum)) return wrong(op, "every part must have at least one row");
+    if (rows[i] < 1 || __builtin_add_overflow(sum, rows[i], &sum))
+      return wrong(op, "every part must have at least one row");
     *out_parts = msc_arena_printf(g->arena, "%s%s%" PRId64, *out_parts, i ? "," : "", rows[i]);
   }
   int64_t have = op->in[0].value->type->dim[0];
-  return sum == have || msc_op_error(op, MSC_E_STRATEGY, "manual_split: the parts have %" PRId64 " rows together, the table has %" PRId64, sum, have);
+  return sum == have ||
+         msc_op_error(op, MSC_E_STRATEGY,
+                      "manual_split: the parts have %" PRId64 " rows together, the table has %" PRId64, sum, have);
 }
 
 static bool rewrite(const shard_graph *g, msc_op *op) {
@@ -55,11 +63,15 @@ static bool rewrite(const shard_graph *g, msc_op *op) {
   int num;
   MSC_TRY(check_parts(g, op, &num, &parts));
   axes = axes_of(g, num);
-  if (!axes) return msc_op_error(op, MSC_E_STRATEGY, "manual_split: %d parts are neither the %" PRId64 " devices nor an axis of the mesh %s", num, msc_mesh_size(g->mesh), msc_mesh_print(g->arena, g->mesh));
+  if (!axes)
+    return msc_op_error(op, MSC_E_STRATEGY,
+                        "manual_split: %d parts are neither the %" PRId64 " devices nor an axis of the mesh %s", num,
+                        msc_mesh_size(g->mesh), msc_mesh_print(g->arena, g->mesh));
   if (msc_op_attr(op, "in_layout")) return wrong(op, "in_layout is given, too; one of them decides");
   MSC_TRY(strategy_agrees(op, num));
   const char *first = msc_arena_printf(g->arena, "{%s}/(%s)", axes, parts);
-  msc_attr_value layout[2] = {msc_str(g->ctx, whole(g->arena, num > 1 ? first : NULL, table->rank)), msc_str(g->ctx, whole(g->arena, NULL, op->in[1].value->type->rank))};
+  msc_attr_value layout[2] = {msc_str(g->ctx, whole(g->arena, num > 1 ? first : NULL, table->rank)),
+                              msc_str(g->ctx, whole(g->arena, NULL, op->in[1].value->type->rank))};
   msc_op_set(op, "in_layout", msc_list(g->ctx, 2, layout));
   msc_op_unset(op, "in_strategy");
   return true;

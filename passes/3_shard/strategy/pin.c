@@ -1,8 +1,9 @@
 /* pin: out_strategy and out_layout -> results in the layout that their users first see.
  *
- * A result without pending sums is as its rule yields it, and the annotation may only repeat that.  Pending sums leave a choice:
- * the digits they are spread over end nowhere (all_reduce) or cut dimensions further (reduce_scatter).  The choice is kept as an
- * op after the result, a broadcast_to that changes nothing and through which no sum passes; redistribute drops it again. */
+ * A result without pending sums is as its rule yields it, and the annotation may only repeat that.  Pending sums leave
+ * a choice: the digits they are spread over end nowhere (all_reduce) or cut dimensions further (reduce_scatter).  The
+ * choice is kept as an op after the result, a broadcast_to that changes nothing and through which no sum passes;
+ * redistribute drops it again. */
 #include <string.h>
 
 #include "passes/3_shard/shard.h"
@@ -15,17 +16,25 @@ typedef struct {
   const msc_layout *made; /* as the rule yields it; NULL: the op is not decided */
 } pinning;
 
-static const char *layout_text(const pinning *p, const msc_layout *l) { return msc_layout_print(p->g->arena, p->g->mesh, l); }
+static const char *layout_text(const pinning *p, const msc_layout *l) {
+  return msc_layout_print(p->g->arena, p->g->mesh, l);
+}
 
 /* ---- what can be had ---- */
 
 static bool cannot(const pinning *p) {
   const char *kind = msc_kind_name(p->op->kind);
   if (!p->made->num_partial)
-    return msc_op_error(p->op, MSC_E_STRATEGY, "%s: result %zu of %s is %s, which follows from its operands; only a result with pending sums leaves a choice", p->annotation, p->result, kind,
-                        layout_text(p, p->made));
-  return msc_op_error(p->op, MSC_E_STRATEGY, "%s: result %zu of %s is %s; its dimensions stay cut so and may be cut further only by what its sums are spread over, %s", p->annotation, p->result, kind,
-                      layout_text(p, p->made), msc_subaxis_print(p->g->arena, p->g->mesh, p->made->num_partial, p->made->sub + p->made->first[p->made->rank]));
+    return msc_op_error(
+        p->op, MSC_E_STRATEGY,
+        "%s: result %zu of %s is %s, which follows from its operands; only a result with pending sums leaves a choice",
+        p->annotation, p->result, kind, layout_text(p, p->made));
+  return msc_op_error(
+      p->op, MSC_E_STRATEGY,
+      "%s: result %zu of %s is %s; its dimensions stay cut so and may be cut further only by what its sums are spread "
+      "over, %s",
+      p->annotation, p->result, kind, layout_text(p, p->made),
+      msc_subaxis_print(p->g->arena, p->g->mesh, p->made->num_partial, p->made->sub + p->made->first[p->made->rank]));
 }
 
 /* Is `want` made's dimensions, cut further by digits of its partial ones at most? */
@@ -50,27 +59,36 @@ static bool follows(const pinning *p, const msc_layout *want) {
 
 static bool read_layout(const pinning *p, const msc_attr_value *e, const msc_layout **out_layout) {
   *out_layout = NULL;
-  if (e->kind != MSC_ATTR_STR) return msc_op_error(p->op, MSC_E_STRATEGY, "%s: the entry of result %zu must be the text of a layout", p->annotation, p->result);
+  if (e->kind != MSC_ATTR_STR)
+    return msc_op_error(p->op, MSC_E_STRATEGY, "%s: the entry of result %zu must be the text of a layout",
+                        p->annotation, p->result);
   if (!*e->s) return true;
   MSC_TRY(msc_layout_parse(p->g->ctx, p->g->mesh, p->op->loc, e->s, out_layout));
   const msc_type *t = p->op->out[p->result].type;
-  if ((*out_layout)->rank != t->rank) return msc_op_error(p->op, MSC_E_STRATEGY, "%s: result %zu has rank %d, its layout %s has rank %d", p->annotation, p->result, t->rank, e->s, (*out_layout)->rank);
+  if ((*out_layout)->rank != t->rank)
+    return msc_op_error(p->op, MSC_E_STRATEGY, "%s: result %zu has rank %d, its layout %s has rank %d", p->annotation,
+                        p->result, t->rank, e->s, (*out_layout)->rank);
   if (p->made || (msc_layout_fits(*out_layout, t) && !(*out_layout)->num_partial)) return true;
-  return msc_op_error(p->op, MSC_E_STRATEGY, "%s: result %zu of %s cannot have the layout %s", p->annotation, p->result, msc_kind_name(p->op->kind), e->s);
+  return msc_op_error(p->op, MSC_E_STRATEGY, "%s: result %zu of %s cannot have the layout %s", p->annotation, p->result,
+                      msc_kind_name(p->op->kind), e->s);
 }
 
 static bool is_tuple(const pinning *p, const msc_attr_value *e) {
   const msc_type *t = p->op->out[p->result].type;
   if (e->kind != MSC_ATTR_LIST || e->list.num != (size_t)t->rank)
-    return msc_op_error(p->op, MSC_E_STRATEGY, "%s: the entry of result %zu must be a list of parts, one for each of its %d dimensions", p->annotation, p->result, t->rank);
+    return msc_op_error(p->op, MSC_E_STRATEGY,
+                        "%s: the entry of result %zu must be a list of parts, one for each of its %d dimensions",
+                        p->annotation, p->result, t->rank);
   for (size_t d = 0; d < e->list.num; d++)
     if (e->list.v[d].kind != MSC_ATTR_INT || e->list.v[d].i < 1 || e->list.v[d].i > MSC_MAX_DEVICES)
-      return msc_op_error(p->op, MSC_E_STRATEGY, "%s: dimension %zu of result %zu: the number of parts must be an integer of at least 1", p->annotation, d, p->result);
+      return msc_op_error(p->op, MSC_E_STRATEGY,
+                          "%s: dimension %zu of result %zu: the number of parts must be an integer of at least 1",
+                          p->annotation, d, p->result);
   return true;
 }
 
-/* Parts that the operands already make stay where they are; the others are dealt from the pending digits, or from all when the op
- * is not decided. */
+/* Parts that the operands already make stay where they are; the others are dealt from the pending digits, or from all
+ * when the op is not decided. */
 static bool read_tuple(const pinning *p, const msc_attr_value *e, const msc_layout **out_layout) {
   const msc_type *t = p->op->out[p->result].type;
   const msc_layout *made = p->made;
@@ -89,14 +107,17 @@ static bool read_tuple(const pinning *p, const msc_attr_value *e, const msc_layo
     for (int i = made ? made->first[d] : 0; made && i < made->first[d + 1]; i++) raw.sub[num++] = made->sub[i];
     if (parts % have || !shard_take_parts(p->g, parts / have, &used, atom, &own)) {
       if (made) return cannot(p);
-      return msc_op_error(p->op, MSC_E_STRATEGY, "%s: dimension %d of result %zu cannot be cut into %" PRId64 " parts on %" PRId64 " devices", p->annotation, d, p->result, parts, msc_mesh_size(p->g->mesh));
+      return msc_op_error(p->op, MSC_E_STRATEGY,
+                          "%s: dimension %d of result %zu cannot be cut into %" PRId64 " parts on %" PRId64 " devices",
+                          p->annotation, d, p->result, parts, msc_mesh_size(p->g->mesh));
     }
     for (int i = 0; i < own; i++) raw.sub[num++] = p->g->atoms.atom[atom[i]];
     raw.first[d + 1] = (uint8_t)num;
   }
   *out_layout = msc_layout_of(p->g->ctx, p->g->mesh, &raw);
   if (made || msc_layout_fits(*out_layout, t)) return true;
-  return msc_op_error(p->op, MSC_E_STRATEGY, "%s: the parts do not divide result %zu of %s", p->annotation, p->result, msc_kind_name(p->op->kind));
+  return msc_op_error(p->op, MSC_E_STRATEGY, "%s: the parts do not divide result %zu of %s", p->annotation, p->result,
+                      msc_kind_name(p->op->kind));
 }
 
 /* ---- all results of a group's leader ---- */
@@ -121,7 +142,8 @@ bool shard_pin_results(shard_graph *g, int group, const char *annotation, shard_
   bool ok = true, repeats = msc_op_attr(op, "by") && !msc_op_attr(op, "pins"); /* both: from a strategy file */
   if (!v) return true;
   if (v->kind != MSC_ATTR_LIST || v->list.num != op->num_out)
-    return msc_op_error(op, MSC_E_STRATEGY, "%s must have one entry for each of the %d results of %s", annotation, op->num_out, msc_kind_name(op->kind));
+    return msc_op_error(op, MSC_E_STRATEGY, "%s must have one entry for each of the %d results of %s", annotation,
+                        op->num_out, msc_kind_name(op->kind));
   for (size_t i = 0; i < v->list.num; i++) {
     pinning p = {g, op, annotation, i, of->by ? shard_layout(g, &g->op[op->id], &of->digits, op->num_in + i) : NULL};
     ok &= pin_result(&p, &v->list.v[i], !strcmp(annotation, "out_layout"), repeats, list);
@@ -143,7 +165,8 @@ static void insert(shard_graph *g, const shard_pin *pin) {
   msc_infer(to);
   for (int d = 0; d < from->type->rank; d++) {
     char name[2] = {(char)('A' + d), 0};
-    const char *text = msc_subaxis_print(g->arena, g->mesh, pin->layout->first[d + 1] - pin->layout->first[d], pin->layout->sub + pin->layout->first[d]);
+    const char *text = msc_subaxis_print(g->arena, g->mesh, pin->layout->first[d + 1] - pin->layout->first[d],
+                                         pin->layout->sub + pin->layout->first[d]);
     if (from->type->dim[d] != 1) msc_put_attr(g->ctx, &digits, &num, name, msc_str(g->ctx, text));
   }
   msc_op_set(to, "sharding", (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, digits}});

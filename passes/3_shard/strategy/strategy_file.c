@@ -1,5 +1,6 @@
 /* strategy_file.c: layouts of ops and parameters <-> JSON (see strategy_file.h).
- * LAYOUT texts decide; strategy tuples and (device matrix, tensor map) are written beside them where they can express it. */
+ * LAYOUT texts decide; strategy tuples and (device matrix, tensor map) are written beside them where they
+ * can express it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -36,7 +37,9 @@ static const char *key_of(key_maker *k, const msc_op *op) {
 
 /* ---- writing ---- */
 
-static json_t *layout_json(const msc_func *f, msc_arena *a, const msc_layout *l) { return json_string(msc_layout_print(a, &f->module->mesh, l)); }
+static json_t *layout_json(const msc_func *f, msc_arena *a, const msc_layout *l) {
+  return json_string(msc_layout_print(a, &f->module->mesh, l));
+}
 
 /* One number of parts per dimension; NULL for a value that is not finished. */
 static json_t *tuple_json(const msc_layout *l) {
@@ -102,9 +105,11 @@ static json_t *letters_map(const msc_tensor_letters *t, const uint8_t *place, in
   json_t *map = json_array();
   for (int d = 0; d < t->rank; d++) {
     json_t *list = json_array();
-    for (int i = 0; i < t->dim[d].num; i++) json_array_append_new(list, json_integer(num_axes - 1 - place[t->dim[d].letter[i]]));
-    json_array_append_new(
-        map, t->dim[d].num > 1 ? json_incref(list) : json_integer(t->dim[d].num ? num_axes - 1 - place[t->dim[d].letter[0]] : -1));
+    for (int i = 0; i < t->dim[d].num; i++)
+      json_array_append_new(list, json_integer(num_axes - 1 - place[t->dim[d].letter[i]]));
+    json_array_append_new(map, t->dim[d].num > 1
+                                   ? json_incref(list)
+                                   : json_integer(t->dim[d].num ? num_axes - 1 - place[t->dim[d].letter[0]] : -1));
     json_decref(list);
   }
   return map;
@@ -113,12 +118,14 @@ static json_t *letters_map(const msc_tensor_letters *t, const uint8_t *place, in
 static void put_matrix(json_t *to, const msc_op *op, msc_arena *a, const msc_layout *const *in) {
   msc_rule rule;
   uint8_t place[MSC_MAX_LETTERS];
-  int64_t axis[MSC_MAX_LETTERS + 1], matrix[MSC_MAX_LETTERS + 1], devices = msc_mesh_size(&op->block->func->module->mesh), cut = 1;
+  int64_t axis[MSC_MAX_LETTERS + 1], matrix[MSC_MAX_LETTERS + 1],
+      devices = msc_mesh_size(&op->block->func->module->mesh), cut = 1;
   if (!msc_rule_of(op, a, &rule)) return;
   for (int l = 0; l < rule.num_letters; l++) axis[l] = 1;
   for (int t = 0; t < rule.num_tensors; t++) {
     const msc_layout *l = t < rule.num_in ? in[t] : op->out[t - rule.num_in].type->layout;
-    for (int d = 0; d < rule.tensor[t].rank; d++) split_parts(&rule, &rule.tensor[t].dim[d], msc_layout_parts(l, d), axis);
+    for (int d = 0; d < rule.tensor[t].rank; d++)
+      split_parts(&rule, &rule.tensor[t].dim[d], msc_layout_parts(l, d), axis);
   }
   for (int l = 0; l < rule.num_letters; l++) cut *= axis[l];
   if (devices % cut) return;
@@ -127,7 +134,8 @@ static void put_matrix(json_t *to, const msc_op *op, msc_arena *a, const msc_lay
   for (int l = 0; l < num; l++) matrix[place[l]] = axis[l];
   if (devices > cut) matrix[num++] = devices / cut;
   json_t *ins = json_array(), *outs = json_array();
-  for (int t = 0; t < rule.num_tensors; t++) json_array_append_new(t < rule.num_in ? ins : outs, letters_map(&rule.tensor[t], place, num));
+  for (int t = 0; t < rule.num_tensors; t++)
+    json_array_append_new(t < rule.num_in ? ins : outs, letters_map(&rule.tensor[t], place, num));
   json_object_set_new(to, "device_matrix", sizes_json(num, matrix));
   json_object_set_new(to, "in_tensor_map", ins);
   json_object_set_new(to, "out_tensor_map", outs);
@@ -136,7 +144,10 @@ static void put_matrix(json_t *to, const msc_op *op, msc_arena *a, const msc_lay
 static const msc_layout *wanted(const msc_op *op, size_t i) {
   const msc_attr_value *v = msc_op_attr(op, "in_layout");
   const msc_layout *l = NULL;
-  return v && i < v->list.num && msc_layout_parse(msc_op_ctx(op), &op->block->func->module->mesh, op->loc, v->list.v[i].s, &l) ? l : NULL;
+  return v && i < v->list.num &&
+                 msc_layout_parse(msc_op_ctx(op), &op->block->func->module->mesh, op->loc, v->list.v[i].s, &l)
+             ? l
+             : NULL;
 }
 
 /* What keeps a result as its op's annotation says; the border of a block stands for itself. */
@@ -161,7 +172,8 @@ static void put_history(json_t *o, const msc_op *op, const char *name) {
     json_t *one = json_object();
     for (size_t k = 0; v->list.v[i].kind == MSC_ATTR_DICT && k < v->list.v[i].dict.num; k++) {
       const msc_attr *a = &v->list.v[i].dict.a[k];
-      json_object_set_new(one, a->name, a->value.kind == MSC_ATTR_STR ? json_string(a->value.s) : json_integer(a->value.i));
+      json_object_set_new(one, a->name,
+                          a->value.kind == MSC_ATTR_STR ? json_string(a->value.s) : json_integer(a->value.i));
     }
     json_array_append_new(list, one);
   }
@@ -170,10 +182,12 @@ static void put_history(json_t *o, const msc_op *op, const char *name) {
 
 static json_t *op_json(const msc_func *f, msc_arena *a, const msc_op *op) {
   bool pinned = false;
-  const msc_layout **in = msc_new_array(a, const msc_layout *, op->num_in), **out = msc_new_array(a, const msc_layout *, op->num_out);
+  const msc_layout **in = msc_new_array(a, const msc_layout *, op->num_in),
+                   **out = msc_new_array(a, const msc_layout *, op->num_out);
   json_t *o = json_object(), *layout = json_object(), *ins = json_array(), *outs = json_array();
   for (size_t i = 0; i < op->num_in; i++) json_array_append_new(ins, layout_json(f, a, in[i] = wanted(op, i)));
-  for (size_t i = 0; i < op->num_out; i++) json_array_append_new(outs, layout_json(f, a, out[i] = seen_layout(&op->out[i], &pinned)));
+  for (size_t i = 0; i < op->num_out; i++)
+    json_array_append_new(outs, layout_json(f, a, out[i] = seen_layout(&op->out[i], &pinned)));
   put_tuples(o, "in_strategy", op->num_in, in);
   put_tuples(o, "out_strategy", op->num_out, out);
   put_matrix(o, op, a, in);
@@ -213,7 +227,8 @@ static json_t *op_json_once(const msc_func *f, msc_arena *a, msc_facts *made, co
   return o;
 }
 
-/* Only leaders have `by`; the others follow them.  Where a search puts copies it finds out again, when all ops are where they were. */
+/* Only leaders have `by`; the others follow them.  Where a search puts copies it finds out again, when all ops are
+ * where they were. */
 static bool is_recorded(const msc_op *op) {
   const char *by = msc_op_attr(op, "by") ? msc_op_str(op, "by") : NULL;
   if (!by || !strcmp(by, "copy") || is_pin(op)) return false;
@@ -280,13 +295,16 @@ static const char *finished(loading *l, const char *key, const msc_type *t, cons
   return msc_layout_print(l->g->arena, l->g->mesh, msc_layout_of(l->ctx, l->g->mesh, &raw));
 }
 
-static const msc_type *tensor_type(const msc_op *op, bool out, size_t i) { return out ? op->out[i].type : op->in[i].value->type; }
+static const msc_type *tensor_type(const msc_op *op, bool out, size_t i) {
+  return out ? op->out[i].type : op->in[i].value->type;
+}
 
 static void load_side(loading *l, msc_op *op, const char *key, json_t *list, bool out) {
   size_t num = out ? op->num_out : op->num_in;
   const char *side = out ? "out" : "in";
   if (!json_is_array(list) || json_array_size(list) != num) {
-    differs(l, "strategy file: layout.%s of %s must have one entry for each of its %zu %s", side, key, num, out ? "results" : "operands");
+    differs(l, "strategy file: layout.%s of %s must have one entry for each of its %zu %s", side, key, num,
+            out ? "results" : "operands");
     return;
   }
   msc_attr_value *text = msc_new_array(l->g->arena, msc_attr_value, num + 1);
@@ -312,7 +330,8 @@ static void load_history(loading *l, msc_op *op, const char *key, const char *na
     msc_attr *attrs = NULL;
     size_t fields = 0;
     json_object_foreach(one, field, value) {
-      if (json_is_string(value)) msc_put_attr(l->ctx, &attrs, &fields, field, msc_str(l->ctx, json_string_value(value)));
+      if (json_is_string(value))
+        msc_put_attr(l->ctx, &attrs, &fields, field, msc_str(l->ctx, json_string_value(value)));
       else if (json_is_integer(value)) msc_put_attr(l->ctx, &attrs, &fields, field, msc_int(json_integer_value(value)));
       else differs(l, "strategy file: %s.%s of %s must be a text or a whole number", name, field, key);
     }
@@ -331,7 +350,10 @@ typedef struct {
 
 /* What the model says of an op's operands and results. */
 static size_t hints_of(const msc_op *op, hint out[4]) {
-  static const struct { const char *name; bool out; } names[] = {{"in_strategy", false}, {"out_strategy", true}, {"in_layout", false}, {"out_layout", true}};
+  static const struct {
+    const char *name;
+    bool out;
+  } names[] = {{"in_strategy", false}, {"out_strategy", true}, {"in_layout", false}, {"out_layout", true}};
   size_t num = 0;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     const msc_attr_value *v = msc_op_attr(op, names[i].name);
@@ -353,7 +375,8 @@ static bool same_cuts(const loading *l, const msc_layout *file, const msc_layout
   bool same = own->rank == file->rank;
   for (int d = 0; same && d < file->rank; d++) {
     size_t num = own->first[d + 1] - own->first[d], most = file->first[d + 1] - file->first[d];
-    bool equal = own->split[d] == file->split[d] && num == most && !memcmp(own->sub + own->first[d], file->sub + file->first[d], num * sizeof *own->sub);
+    bool equal = own->split[d] == file->split[d] && num == most &&
+                 !memcmp(own->sub + own->first[d], file->sub + file->first[d], num * sizeof *own->sub);
     same = equal || (l->adds && num == 0);
   }
   return same;
@@ -373,10 +396,13 @@ static void compare_hint(loading *l, const msc_op *op, const hint *h) {
   const msc_attr_value *loaded = msc_op_attr(op, h->out ? "out_layout" : "in_layout");
   if (!loaded || op->kind == OP_cast) return; /* a cast is computed on whichever side of an exchange has fewer bytes */
   bool same = h->value.kind == MSC_ATTR_LIST;
-  for (size_t i = 0; same && i < loaded->list.num && i < h->value.list.num; i++) same = same && agrees(l, &h->value.list.v[i], &loaded->list.v[i]);
+  for (size_t i = 0; same && i < loaded->list.num && i < h->value.list.num; i++)
+    same = same && agrees(l, &h->value.list.v[i], &loaded->list.v[i]);
   if (same) return;
-  const char *file = msc_attr_text(l->g->arena, l->g->mesh, loaded), *own = msc_attr_text(l->g->arena, l->g->mesh, &h->value);
-  msc_warning(l->ctx, MSC_E_STRATEGY_FILE, op->loc, "%s = %s of %s is not heeded: the strategy file decides, which says %s", h->name, own,
+  const char *file = msc_attr_text(l->g->arena, l->g->mesh, loaded),
+             *own = msc_attr_text(l->g->arena, l->g->mesh, &h->value);
+  msc_warning(l->ctx, MSC_E_STRATEGY_FILE, op->loc,
+              "%s = %s of %s is not heeded: the strategy file decides, which says %s", h->name, own,
               op->name ? op->name : msc_kind_name(op->kind), file);
 }
 
@@ -411,7 +437,8 @@ static void load_ops(loading *l, json_t *ops) {
     else differs(l, "the model has an op %s that the strategy file does not name", key);
     json_object_del(left, key);
   }
-  json_object_foreach(left, name, value) differs(l, "the strategy file names an op %s that the model does not have", name);
+  json_object_foreach(left, name, value)
+      differs(l, "the strategy file names an op %s that the model does not have", name);
   json_decref(left);
   json_decref(keys.used);
 }
@@ -440,21 +467,24 @@ static void check_parameters(loading *l, json_t *parameters) {
     else differs(l, "the model has a parameter %s that the strategy file does not name", v->name);
     json_object_del(left, v->name);
   }
-  json_object_foreach(left, name, value) differs(l, "the strategy file names a parameter %s that the model does not have", name);
+  json_object_foreach(left, name, value)
+      differs(l, "the strategy file names a parameter %s that the model does not have", name);
   json_decref(left);
 }
 
 static void load_root(loading *l, json_t *root) {
-  json_t *version = json_object_get(root, "version"), *devices = json_object_get(root, "device_num"), *mesh = json_object_get(root, "mesh");
+  json_t *version = json_object_get(root, "version"), *devices = json_object_get(root, "device_num"),
+         *mesh = json_object_get(root, "mesh");
   json_t *ops = json_object_get(root, "ops"), *parameters = json_object_get(root, "parameters");
   const char *here = msc_mesh_print(l->g->arena, l->g->mesh);
-  if (json_integer_value(version) != FILE_VERSION || !json_is_integer(devices) || !json_is_object(ops) || !json_is_object(parameters)) {
+  if (json_integer_value(version) != FILE_VERSION || !json_is_integer(devices) || !json_is_object(ops) ||
+      !json_is_object(parameters)) {
     differs(l, "strategy file: an object with \"version\": 1, \"device_num\", \"ops\" and \"parameters\" is expected");
     return;
   }
   if (json_integer_value(devices) != msc_mesh_size(l->g->mesh)) {
-    differs(l, "the strategy file is for %" PRId64 " devices, device_num is %" PRId64, (int64_t)json_integer_value(devices),
-            msc_mesh_size(l->g->mesh));
+    differs(l, "the strategy file is for %" PRId64 " devices, device_num is %" PRId64,
+            (int64_t)json_integer_value(devices), msc_mesh_size(l->g->mesh));
     return;
   }
   if (json_is_string(mesh) && strcmp(json_string_value(mesh), here)) {
@@ -486,7 +516,8 @@ static bool load_parsed(msc_context *ctx, void *arg) {
 bool msc_strategy_read(shard_graph *g, bool adds, const char *name, const char *text, size_t bytes) {
   msc_context *ctx = g->ctx;
   json_error_t error;
-  parsed p = {{g, ctx, msc_loc_of(ctx, &(msc_loc){.file = msc_intern(ctx, name), .line = 1}), true, adds}, json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error)};
+  parsed p = {{g, ctx, msc_loc_of(ctx, &(msc_loc){.file = msc_intern(ctx, name), .line = 1}), true, adds},
+              json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error)};
   if (!p.root) return msc_error(ctx, MSC_E_SYNTAX, place_of(ctx, name, &error), "strategy file: %s", error.text);
   bool ok = msc_protect(ctx, load_parsed, &p);
   json_decref(p.root);
@@ -527,7 +558,8 @@ const char *msc_strategy_mesh(msc_arena *arena, const char *path) {
   char *text = read_file(arena, path, &bytes, &why);
   json_t *root = text ? json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL) : NULL;
   const char *mesh = json_string_value(json_object_get(root, "mesh"));
-  if (mesh) memcpy(text, mesh, strlen(mesh) + 1); /* it is a part of the file, and takes its place: JSON's memory is not the arena's */
+  /* it is a part of the file, and takes its place: JSON's memory is not the arena's */
+  if (mesh) memcpy(text, mesh, strlen(mesh) + 1);
   json_decref(root);
   return mesh ? text : NULL;
 }

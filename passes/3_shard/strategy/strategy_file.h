@@ -1,6 +1,6 @@
 /* strategy_file.h: strategies and layouts of a model as JSON, the form of strategy_ckpt_save_file and _load_file.
- * An op's key is its name; of several with one name the second has "#2" behind it, and so on.  One without a name is called
- * "%" and its kind. */
+ * An op's key is its name; of several with one name the second has "#2" behind it, and so on.  One without a name is
+ * called "%" and its kind. */
 #ifndef MSC_PASSES_STRATEGY_FILE_H
 #define MSC_PASSES_STRATEGY_FILE_H
 
@@ -10,9 +10,9 @@
 /* Of a function whose values have layouts (after the pass `layouts`); text in `arena`. */
 const char *msc_strategy_file(const msc_func *f, msc_arena *arena);
 
-/* Puts the layouts of a file on the ops it names, in place of what the user had written (`in_layout`, `out_layout`, and `by` as
- * recorded), with a warning where the two differ; `adds`: what the user left whole may be cut.  False after reporting every
- * difference: other device count or mesh, ops or parameters that only one side has, other shapes. */
+/* Puts the layouts of a file on the ops it names, in place of what the user had written (`in_layout`, `out_layout`, and
+ * `by` as recorded), with a warning where the two differ; `adds`: what the user left whole may be cut.  False after
+ * reporting every difference: other device count or mesh, ops or parameters that only one side has, other shapes. */
 bool msc_strategy_load(shard_graph *g, bool adds, const char *path);
 /* The mesh of a file, for who has none; NULL: it names none, or cannot be read, which msc_strategy_load reports. */
 const char *msc_strategy_mesh(msc_arena *arena, const char *path);

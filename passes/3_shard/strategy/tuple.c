@@ -1,4 +1,5 @@
-/* tuple.c: in_strategy, parts per dimension of every operand -> parts per letter; or a report that names what is legal. */
+/* tuple.c: in_strategy, parts per dimension of every operand -> parts per letter; or a report that names
+ * what is legal. */
 #include <string.h>
 
 #include "passes/3_shard/shard.h"
@@ -18,28 +19,39 @@ static int64_t given(const dealing *d, int tensor, int dim) { return d->tuple->l
 /* ---- shape of the tuple: every fault of it is reported ---- */
 
 static const char *number_text(const dealing *d, const msc_attr_value *v) {
-  return v->kind == MSC_ATTR_INT ? msc_arena_printf(d->g->arena, "%" PRId64, v->i) : msc_attr_text(d->g->arena, d->g->mesh, v);
+  return v->kind == MSC_ATTR_INT ? msc_arena_printf(d->g->arena, "%" PRId64, v->i)
+                                 : msc_attr_text(d->g->arena, d->g->mesh, v);
 }
 
 static bool is_shaped_entry(const dealing *d, int tensor, const msc_attr_value *dims) {
   const char *operand = shard_tensor_text(d->g, d->op, tensor);
   bool ok = true;
-  if (dims->kind != MSC_ATTR_LIST) return msc_op_error(d->op, MSC_E_STRATEGY, "in_strategy: the entry of %s must be a list of parts, one for each dimension", operand);
+  if (dims->kind != MSC_ATTR_LIST)
+    return msc_op_error(d->op, MSC_E_STRATEGY,
+                        "in_strategy: the entry of %s must be a list of parts, one for each dimension", operand);
   if (dims->list.num != d->rule->tensor[tensor].rank)
-    return msc_op_error(d->op, MSC_E_STRATEGY, "in_strategy: %s has rank %d, its entry has %zu numbers", operand, d->rule->tensor[tensor].rank, dims->list.num);
+    return msc_op_error(d->op, MSC_E_STRATEGY, "in_strategy: %s has rank %d, its entry has %zu numbers", operand,
+                        d->rule->tensor[tensor].rank, dims->list.num);
   for (size_t i = 0; i < dims->list.num; i++)
     if (dims->list.v[i].kind != MSC_ATTR_INT || dims->list.v[i].i < 1)
-      ok = msc_op_error(d->op, MSC_E_STRATEGY, "in_strategy: dimension %zu of %s: the number of parts must be an integer of at least 1, not %s", i, operand, number_text(d, &dims->list.v[i]));
+      ok =
+          msc_op_error(d->op, MSC_E_STRATEGY,
+                       "in_strategy: dimension %zu of %s: the number of parts must be an integer of at least 1, not %s",
+                       i, operand, number_text(d, &dims->list.v[i]));
   return ok;
 }
 
 static bool is_shaped(const dealing *d) {
   const msc_op *op = d->op;
   const msc_attr_value *v = d->tuple;
-  if (v->kind != MSC_ATTR_LIST) return msc_op_error(op, MSC_E_STRATEGY, "in_strategy must be a list with one list of parts for each operand, such as [[2, 1], [1, 4]]");
+  if (v->kind != MSC_ATTR_LIST)
+    return msc_op_error(op, MSC_E_STRATEGY,
+                        "in_strategy must be a list with one list of parts for each operand, such as [[2, 1], [1, 4]]");
   int num = shard_annotated_operands(op);
   if (v->list.num != (size_t)num && v->list.num != op->num_in)
-    return msc_op_error(op, MSC_E_STRATEGY, "in_strategy must have one entry for each of the %d operands of %s, not %zu", num, msc_kind_name(op->kind), v->list.num);
+    return msc_op_error(op, MSC_E_STRATEGY,
+                        "in_strategy must have one entry for each of the %d operands of %s, not %zu", num,
+                        msc_kind_name(op->kind), v->list.num);
   bool ok = true;
   for (int t = 0; t < (int)v->list.num; t++) ok &= is_shaped_entry(d, t, &v->list.v[t]);
   return ok;
@@ -77,12 +89,19 @@ static bool cannot_cut(const dealing *d, int tensor, int dim) {
   int64_t p = given(d, tensor, dim), low = legal_parts(d, letters, p, false), high = legal_parts(d, letters, p, true);
   const char *operand = shard_tensor_text(d->g, d->op, tensor);
   if (low <= 1 && !high)
-    return msc_op_error(d->op, MSC_E_STRATEGY, "in_strategy: dimension %d of %s must stay whole in %s%s, not be cut into %" PRId64 " parts", dim, operand, msc_kind_name(d->op->kind),
-                        shard_gradient_text(d->g, d->op, letters), p);
-  const char *nearest = high ? msc_arena_printf(d->g->arena, "%" PRId64 " or %" PRId64, low, high) : msc_arena_printf(d->g->arena, "%" PRId64, low);
+    return msc_op_error(d->op, MSC_E_STRATEGY,
+                        "in_strategy: dimension %d of %s must stay whole in %s%s, not be cut into %" PRId64 " parts",
+                        dim, operand, msc_kind_name(d->op->kind), shard_gradient_text(d->g, d->op, letters), p);
+  const char *nearest = high ? msc_arena_printf(d->g->arena, "%" PRId64 " or %" PRId64, low, high)
+                             : msc_arena_printf(d->g->arena, "%" PRId64, low);
   if (t->dim[dim] % p)
-    return msc_op_error(d->op, MSC_E_STRATEGY, "in_strategy: dimension %d of %s has %" PRId64 " elements, which do not divide into %" PRId64 " parts; nearest legal: %s", dim, operand, t->dim[dim], p, nearest);
-  return msc_op_error(d->op, MSC_E_STRATEGY, "in_strategy: dimension %d of %s cannot be cut into %" PRId64 " parts in %s; nearest legal: %s", dim, operand, p, msc_kind_name(d->op->kind), nearest);
+    return msc_op_error(d->op, MSC_E_STRATEGY,
+                        "in_strategy: dimension %d of %s has %" PRId64 " elements, which do not divide into %" PRId64
+                        " parts; nearest legal: %s",
+                        dim, operand, t->dim[dim], p, nearest);
+  return msc_op_error(d->op, MSC_E_STRATEGY,
+                      "in_strategy: dimension %d of %s cannot be cut into %" PRId64 " parts in %s; nearest legal: %s",
+                      dim, operand, p, msc_kind_name(d->op->kind), nearest);
 }
 
 static bool deal_dim(dealing *d, int tensor, int dim) {
@@ -93,10 +112,11 @@ static bool deal_dim(dealing *d, int tensor, int dim) {
     int l = letters->letter[i];
     if (d->parts[l] && d->parts[l] != parts[i])
       return msc_op_error(d->op, MSC_E_STRATEGY,
-                          "in_strategy: dimension %d of %s and dimension %d of %s are the same letter '%c' of %s, but are cut into %" PRId64
-                          " and %" PRId64 " parts",
-                          d->dim[l], shard_tensor_text(d->g, d->op, d->tensor[l]), dim, shard_tensor_text(d->g, d->op, tensor),
-                          d->rule->letter[l].name, msc_kind_name(d->op->kind), d->parts[l], parts[i]);
+                          "in_strategy: dimension %d of %s and dimension %d of %s are the same letter '%c' of %s, but "
+                          "are cut into %" PRId64 " and %" PRId64 " parts",
+                          d->dim[l], shard_tensor_text(d->g, d->op, d->tensor[l]), dim,
+                          shard_tensor_text(d->g, d->op, tensor), d->rule->letter[l].name, msc_kind_name(d->op->kind),
+                          d->parts[l], parts[i]);
     if (d->parts[l]) continue;
     d->parts[l] = parts[i];
     d->tensor[l] = tensor, d->dim[l] = dim;
@@ -135,7 +155,8 @@ static void note_legal(const dealing *d) {
       seen[letters->letter[0]] = true;
       left /= p;
     }
-  msc_note(d->g->ctx, d->op->loc, "a legal strategy: %s", tuple_text(d->g->arena, d->rule, shard_annotated_operands(d->op), parts));
+  msc_note(d->g->ctx, d->op->loc, "a legal strategy: %s",
+           tuple_text(d->g->arena, d->rule, shard_annotated_operands(d->op), parts));
 }
 
 /* Would the entries of the second operand be legal the other way round? */
@@ -165,7 +186,8 @@ static void note_transposed(const dealing *d) {
   bool product = d->op->kind == OP_matmul || d->op->kind == OP_batch_matmul;
   if (!product || !msc_op_bool(d->op, "transpose_b")) return;
   msc_note(d->g->ctx, d->op->loc, "%s is stored transposed, [n, k]: its entry gives the parts of n, then those of k%s",
-           shard_tensor_text(d->g, d->op, 1), is_legal_swapped(d) ? "; stored as [k, n] the given strategy would be legal" : "");
+           shard_tensor_text(d->g, d->op, 1),
+           is_legal_swapped(d) ? "; stored as [k, n] the given strategy would be legal" : "");
 }
 
 /* ---- all ---- */
@@ -174,9 +196,14 @@ static bool check_product(const dealing *d) {
   int64_t product = 1;
   for (int l = 0; l < d->rule->num_letters; l++)
     if (__builtin_mul_overflow(product, d->parts[l], &product)) product = INT64_MAX;
-  if (product > d->devices) return msc_op_error(d->op, MSC_E_STRATEGY, "in_strategy cuts %s into %" PRId64 " parts, more than the %" PRId64 " devices", msc_kind_name(d->op->kind), product, d->devices);
+  if (product > d->devices)
+    return msc_op_error(d->op, MSC_E_STRATEGY,
+                        "in_strategy cuts %s into %" PRId64 " parts, more than the %" PRId64 " devices",
+                        msc_kind_name(d->op->kind), product, d->devices);
   if (d->devices % product == 0) return true;
-  return msc_op_error(d->op, MSC_E_STRATEGY, "in_strategy cuts %s into %" PRId64 " parts, which do not divide the %" PRId64 " devices", msc_kind_name(d->op->kind), product, d->devices);
+  return msc_op_error(d->op, MSC_E_STRATEGY,
+                      "in_strategy cuts %s into %" PRId64 " parts, which do not divide the %" PRId64 " devices",
+                      msc_kind_name(d->op->kind), product, d->devices);
 }
 
 /* Every dimension that is wrong is reported. */
@@ -192,7 +219,11 @@ static bool deal_all(dealing *d) {
 
 bool shard_tuple_parts(const shard_graph *g, int group, int64_t *out_parts) {
   const msc_op *op = g->group[group].leader;
-  dealing d = {.g = g, .op = op, .rule = &g->group[group].rule, .tuple = msc_op_attr(op, "in_strategy"), .devices = msc_mesh_size(g->mesh)};
+  dealing d = {.g = g,
+               .op = op,
+               .rule = &g->group[group].rule,
+               .tuple = msc_op_attr(op, "in_strategy"),
+               .devices = msc_mesh_size(g->mesh)};
   MSC_TRY(is_shaped(&d));
   if (deal_all(&d)) {
     memcpy(out_parts, d.parts, sizeof d.parts);

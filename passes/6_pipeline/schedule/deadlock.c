@@ -1,10 +1,10 @@
 /* deadlock.c: lists in; channels, and the proof that no execution can block, or who waits for whom.
  *
- * Nodes are entries and messages.  An entry waits for the one before it in its list, for its data and for a free buffer to send
- * from; a message waits for its sender, for the message before it in its channel and for a free buffer to be received in: that
- * of the message `depth` before it, which its receiver has run.  Every wait is for one certain node (a marked graph), so if one
- * execution ends all do, and they end if and only if the waits have no circle: it is enough to run once, without times.  Slots
- * are taken and given by one list, so that their order is a fact of the list. */
+ * Nodes are entries and messages.  An entry waits for the one before it in its list, for its data and for a free buffer
+ * to send from; a message waits for its sender, for the message before it in its channel and for a free buffer to be
+ * received in: that of the message `depth` before it, which its receiver has run.  Every wait is for one certain node
+ * (a marked graph), so if one execution ends all do, and they end if and only if the waits have no circle: it is enough
+ * to run once, without times.  Slots are taken and given by one list, so that their order is a fact of the list. */
 #include "passes/6_pipeline/schedule/schedule.h"
 
 #include <string.h>
@@ -24,7 +24,8 @@ static int neighbour(const msc_schedule *s, int k, bool backward) {
 static routes find_routes(msc_arena *scratch, msc_schedule *s, msc_channel *channel, int *out_num) {
   routes r;
   int num = 0, virtual_stages = s->stages * s->chunks;
-  int *first = msc_new_array(scratch, int, 2 * s->stages), *next = msc_new_array(scratch, int, 2 * virtual_stages); /* channels of a sender */
+  /* channels of a sender */
+  int *first = msc_new_array(scratch, int, 2 * s->stages), *next = msc_new_array(scratch, int, 2 * virtual_stages);
   for (int i = 0; i < 2 * s->stages; i++) first[i] = -1;
   for (int backward = 0; backward < 2; backward++) {
     r.of[backward] = msc_new_array(scratch, int, virtual_stages);
@@ -53,10 +54,12 @@ typedef struct {
   int64_t hop; /* the longest */
 } traffic;
 
-static void add_entry(const msc_schedule *s, const routes *r, traffic *t, int stage, const msc_entry *e, const msc_section_cost *cost) {
+static void add_entry(const msc_schedule *s, const routes *r, traffic *t, int stage, const msc_entry *e,
+                      const msc_section_cost *cost) {
   if (e->work == MSC_WEIGHT) return;
   bool backward = e->work == MSC_BACKWARD;
-  int k = msc_virtual_stage(s, stage, e->chunk), from = neighbour(s, k, !backward), out = r->of[backward][k], in = from < 0 ? -1 : r->of[backward][from];
+  int k = msc_virtual_stage(s, stage, e->chunk), from = neighbour(s, k, !backward), out = r->of[backward][k],
+      in = from < 0 ? -1 : r->of[backward][from];
   if (in >= 0) t[in].receiver[t[in].num_received++] = e;
   if (out < 0) return;
   t[out].sender[t[out].num_sent++] = e;
@@ -64,8 +67,8 @@ static void add_entry(const msc_schedule *s, const routes *r, traffic *t, int st
   if (hop > t[out].hop) t[out].hop = hop;
 }
 
-/* A message takes a buffer of its sender from the start of the entry that writes it until it has arrived, and one of its
- * receiver from when it is sent until the entry that reads it has ended. */
+/* A message takes a buffer of its sender from the start of the entry that writes it until it has arrived, and one of
+ * its receiver from when it is sent until the entry that reads it has ended. */
 static int depth_of(const traffic *t) {
   int depth = 1, arrived = 0, read = 0;
   for (int n = 0; n < t->num_sent; n++) {
@@ -114,7 +117,8 @@ typedef struct {
 static const char letter_of[] = "FBW";
 
 static const char *name_of(machine *m, int stage, const msc_entry *e) {
-  return msc_arena_printf(m->arena, "%c of micro-batch %d, chunk %d, on stage %d", letter_of[e->work], e->micro_batch, e->chunk, stage);
+  return msc_arena_printf(m->arena, "%c of micro-batch %d, chunk %d, on stage %d", letter_of[e->work], e->micro_batch,
+                          e->chunk, stage);
 }
 
 static void wake(machine *m, int stage) {
@@ -147,7 +151,9 @@ static need need_of(const machine *m, int stage, const msc_entry *e) {
   return n;
 }
 
-static bool is_done(const machine *m, int k, int j, msc_work w) { return m->done[(int64_t)k * m->s->micro_batches + j] >> w & 1; }
+static bool is_done(const machine *m, int k, int j, msc_work w) {
+  return m->done[(int64_t)k * m->s->micro_batches + j] >> w & 1;
+}
 
 /* The stage that an entry waits for; -1: it can run; its own stage: what it needs comes later in its own list. */
 static int waits_for(const machine *m, int stage, const msc_entry *e) {
@@ -155,7 +161,8 @@ static int waits_for(const machine *m, int stage, const msc_entry *e) {
   if (e->work != MSC_FORWARD && !is_done(m, n.k, e->micro_batch, e->work - 1)) return stage;
   if (n.from >= 0 && n.in < 0 && !is_done(m, n.from, e->micro_batch, e->work)) return stage;
   if (n.in >= 0 && m->state[n.in].delivered <= m->state[n.in].received) return m->channel[n.in].from;
-  if (n.out >= 0 && m->state[n.out].sent - m->state[n.out].delivered >= m->channel[n.out].depth) return m->channel[n.out].to;
+  if (n.out >= 0 && m->state[n.out].sent - m->state[n.out].delivered >= m->channel[n.out].depth)
+    return m->channel[n.out].to;
   return -1;
 }
 
@@ -168,7 +175,9 @@ static bool run_entry(machine *m, int stage, msc_entry *e) {
   if (n.in >= 0) {
     state *c = &m->state[n.in];
     if (c->tag[c->received] != n.from * m->s->micro_batches + e->micro_batch)
-      return m->why = msc_arena_printf(m->arena, "%s receives message %d of stage %d, which is not for it", name_of(m, stage, e), c->received, m->channel[n.in].from), false;
+      return m->why = msc_arena_printf(m->arena, "%s receives message %d of stage %d, which is not for it",
+                                       name_of(m, stage, e), c->received, m->channel[n.in].from),
+             false;
     c->received++;
     deliver(m, n.in);
   }
@@ -211,10 +220,13 @@ static bool check_list(machine *m, int stage) {
   msc_schedule *s = m->s;
   const msc_stage_list *l = &s->stage[stage];
   int works = msc_schedule_is_split(s->kind) ? 3 : 2, expected = works * s->chunks * s->micro_batches;
-  if (l->num_entries != expected) return m->why = msc_arena_printf(m->arena, "stage %d has %d entries, not %d", stage, l->num_entries, expected), false;
+  if (l->num_entries != expected)
+    return m->why = msc_arena_printf(m->arena, "stage %d has %d entries, not %d", stage, l->num_entries, expected),
+           false;
   for (int i = 0; i < l->num_entries; i++) {
     const msc_entry *e = &l->entry[i];
-    if ((int)e->work >= works || e->chunk < 0 || e->chunk >= s->chunks || e->micro_batch < 0 || e->micro_batch >= s->micro_batches)
+    if ((int)e->work >= works || e->chunk < 0 || e->chunk >= s->chunks || e->micro_batch < 0 ||
+        e->micro_batch >= s->micro_batches)
       return m->why = msc_arena_printf(m->arena, "entry %d of stage %d is nothing the stage has", i, stage), false;
   }
   return true;
@@ -222,15 +234,19 @@ static bool check_list(machine *m, int stage) {
 
 /* holder[slot]: 1 + the (micro-batch, chunk) whose values are there; 0: free. */
 static bool check_slots(machine *m, int stage, msc_slot_class class, int *holder) {
-  static const msc_work takes[] = {MSC_FORWARD, MSC_FORWARD, MSC_BACKWARD}, gives[] = {MSC_BACKWARD, MSC_WEIGHT, MSC_WEIGHT};
+  static const msc_work takes[] = {MSC_FORWARD, MSC_FORWARD, MSC_BACKWARD},
+                        gives[] = {MSC_BACKWARD, MSC_WEIGHT, MSC_WEIGHT};
   const msc_stage_list *l = &m->s->stage[stage];
   memset(holder, 0, sizeof *holder * (size_t)l->num_slots[class]);
   for (int i = 0; i < l->num_entries; i++) {
     const msc_entry *e = &l->entry[i];
     int slot = e->slot[class], who = e->chunk * m->s->micro_batches + e->micro_batch + 1;
-    if (e->work < takes[class] || e->work > gives[class] || (class == MSC_SLOT_FW && e->work == MSC_BACKWARD && slot < 0)) continue;
+    if (e->work < takes[class] || e->work > gives[class] ||
+        (class == MSC_SLOT_FW && e->work == MSC_BACKWARD && slot < 0))
+      continue;
     if (slot < 0 || slot >= l->num_slots[class] || holder[slot] != (e->work == takes[class] ? 0 : who))
-      return m->why = msc_arena_printf(m->arena, "%s finds slot %d in use by others", name_of(m, stage, e), slot), false;
+      return m->why = msc_arena_printf(m->arena, "%s finds slot %d in use by others", name_of(m, stage, e), slot),
+             false;
     holder[slot] = e->work == gives[class] ? 0 : who;
   }
   return true;
@@ -241,7 +257,8 @@ static bool check_stage(machine *m, int stage) {
   MSC_TRY(check_list(m, stage));
   for (int c = 0; c < classes; c++) {
     int num = m->s->stage[stage].num_slots[c];
-    if (num < 0 || num > m->s->chunks * m->s->micro_batches) return m->why = msc_arena_printf(m->arena, "stage %d has %d slots", stage, num), false;
+    if (num < 0 || num > m->s->chunks * m->s->micro_batches)
+      return m->why = msc_arena_printf(m->arena, "stage %d has %d slots", stage, num), false;
   }
   int *holder = msc_new_array(m->arena, int, m->s->chunks *m->s->micro_batches);
   for (int c = 0; c < classes; c++) MSC_TRY(check_slots(m, stage, (msc_slot_class)c, holder));
@@ -255,11 +272,15 @@ static bool start(machine *m) {
   m->route = find_routes(m->arena, s, found, &num);
   m->channel = s->channel;
   m->state = msc_new_array(m->arena, state, num);
-  if (num != s->num_channels) return m->why = msc_arena_printf(m->arena, "there are %d channels, not %d", s->num_channels, num), false;
+  if (num != s->num_channels)
+    return m->why = msc_arena_printf(m->arena, "there are %d channels, not %d", s->num_channels, num), false;
   for (int c = 0; c < num; c++) {
     m->state[c].tag = msc_new_array(m->arena, int, found[c].num_messages);
-    if (s->channel[c].from != found[c].from || s->channel[c].to != found[c].to || s->channel[c].backward != found[c].backward)
-      return m->why = msc_arena_printf(m->arena, "channel %d is not from stage %d to stage %d", c, found[c].from, found[c].to), false;
+    if (s->channel[c].from != found[c].from || s->channel[c].to != found[c].to ||
+        s->channel[c].backward != found[c].backward)
+      return m->why = msc_arena_printf(m->arena, "channel %d is not from stage %d to stage %d", c, found[c].from,
+                                       found[c].to),
+             false;
   }
   m->done = msc_new_array(m->arena, uint8_t, (int64_t)s->stages * s->chunks * s->micro_batches);
   m->at = msc_new_array(m->arena, int, s->stages);

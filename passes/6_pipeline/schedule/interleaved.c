@@ -1,10 +1,11 @@
-/* interleaved.c: v chunks on each of p stages (Narayanan et al. 2021).  Micro-batches go through in groups of g = p: all of a
- * group through chunk 0, then all through chunk 1, ...; backward with the chunks reversed.  Stage i begins with
- * 2 (p - i - 1) + (v - 1) g forwards, then runs F and B in turn.
+/* interleaved.c: v chunks on each of p stages (Narayanan et al. 2021).  Micro-batches go through in groups of g = p:
+ * all of a group through chunk 0, then all through chunk 1, ...; backward with the chunks reversed.  Stage i begins
+ * with 2 (p - i - 1) + (v - 1) g forwards, then runs F and B in turn.
  *
- * Where p does not divide m the groups are larger and differ by one: 13 on 4 stages are 5, 4, 4.  A group smaller than p would
- * wait at every chunk for its first micro-batch to come round; larger ones keep the bubble at (p - 1) / (v m + p - 1) and take
- * up to (v - 1) (g - p) more buffers.  With m < p there is one group, which waits, and no order does better. */
+ * Where p does not divide m the groups are larger and differ by one: 13 on 4 stages are 5, 4, 4.  A group smaller than
+ * p would wait at every chunk for its first micro-batch to come round; larger ones keep the bubble at (p - 1) / (v m +
+ * p - 1) and take up to (v - 1) (g - p) more buffers.  With m < p there is one group, which waits, and no
+ * order does better. */
 #include "passes/6_pipeline/schedule/order.h"
 
 static int least(int a, int b) { return a < b ? a : b; }

@@ -32,7 +32,8 @@ bool msc_schedule_of_name(const char *name, msc_schedule_kind *out_kind) {
 static bool is_v(msc_schedule_kind kind, int chunks) { return kind == MSC_SCHEDULE_ZB_AUTO && chunks == 2; }
 
 void msc_schedule_place(msc_schedule_kind kind, int stages, int chunks, int *out_place) {
-  for (int k = 0; k < stages * chunks; k++) out_place[k] = is_v(kind, chunks) && k >= stages ? 2 * stages - 1 - k : k % stages;
+  for (int k = 0; k < stages * chunks; k++)
+    out_place[k] = is_v(kind, chunks) && k >= stages ? 2 * stages - 1 - k : k % stages;
 }
 
 int msc_virtual_stage(const msc_schedule *s, int stage, int chunk) {
@@ -41,11 +42,14 @@ int msc_virtual_stage(const msc_schedule *s, int stage, int chunk) {
 
 /* ---- lists ---- */
 
-static int *turn_of(msc_orders *b, int stage, msc_work work, int chunk) { return &b->next[(stage * b->s->chunks + chunk) * MSC_NUM_WORKS + (int)work]; }
+static int *turn_of(msc_orders *b, int stage, msc_work work, int chunk) {
+  return &b->next[(stage * b->s->chunks + chunk) * MSC_NUM_WORKS + (int)work];
+}
 
 void msc_order_put(msc_orders *b, int stage, msc_work work, int chunk) {
   msc_stage_list *l = &b->s->stage[stage];
-  l->entry[l->num_entries++] = (msc_entry){.work = work, .chunk = chunk, .micro_batch = (*turn_of(b, stage, work, chunk))++, .slot = {-1, -1, -1}};
+  l->entry[l->num_entries++] = (msc_entry){
+      .work = work, .chunk = chunk, .micro_batch = (*turn_of(b, stage, work, chunk))++, .slot = {-1, -1, -1}};
 }
 
 void msc_order_clear(msc_orders *b) {
@@ -56,15 +60,21 @@ void msc_order_clear(msc_orders *b) {
 /* ---- making ---- */
 
 static bool check_options(msc_context *ctx, const msc_loc *loc, const msc_schedule_options *o) {
-  if (o->stages < 1 || o->stages > MSC_MAX_STAGES) return msc_error(ctx, MSC_E_CONFIG, loc, "a pipeline has 1 to %d stages, not %d", MSC_MAX_STAGES, o->stages);
-  if (o->micro_batches < 1) return msc_error(ctx, MSC_E_CONFIG, loc, "a step has at least one micro-batch, not %d", o->micro_batches);
-  if (o->chunks < 1 || o->chunks > MSC_MAX_CHUNKS) return msc_error(ctx, MSC_E_CONFIG, loc, "a stage has 1 to %d chunks, not %d", MSC_MAX_CHUNKS, o->chunks);
+  if (o->stages < 1 || o->stages > MSC_MAX_STAGES)
+    return msc_error(ctx, MSC_E_CONFIG, loc, "a pipeline has 1 to %d stages, not %d", MSC_MAX_STAGES, o->stages);
+  if (o->micro_batches < 1)
+    return msc_error(ctx, MSC_E_CONFIG, loc, "a step has at least one micro-batch, not %d", o->micro_batches);
+  if (o->chunks < 1 || o->chunks > MSC_MAX_CHUNKS)
+    return msc_error(ctx, MSC_E_CONFIG, loc, "a stage has 1 to %d chunks, not %d", MSC_MAX_CHUNKS, o->chunks);
   int most = o->kind == MSC_SCHEDULE_INTERLEAVED ? MSC_MAX_CHUNKS : o->kind == MSC_SCHEDULE_ZB_AUTO ? 2 : 1;
   if (o->chunks > most)
-    return msc_error(ctx, MSC_E_CONFIG, loc, "%s has at most %d chunk%s per stage, not %d; interleaved has any number", kinds[o->kind].name, most, most > 1 ? "s" : "", o->chunks);
+    return msc_error(ctx, MSC_E_CONFIG, loc, "%s has at most %d chunk%s per stage, not %d; interleaved has any number",
+                     kinds[o->kind].name, most, most > 1 ? "s" : "", o->chunks);
   int64_t entries = (int64_t)o->stages * o->chunks * MSC_NUM_WORKS;
   if (entries > MSC_MAX_ENTRIES / o->micro_batches)
-    return msc_error(ctx, MSC_E_CONFIG, loc, "%d stages of %d chunks and %d micro-batches are more than %" PRId64 " entries", o->stages, o->chunks, o->micro_batches, MSC_MAX_ENTRIES);
+    return msc_error(ctx, MSC_E_CONFIG, loc,
+                     "%d stages of %d chunks and %d micro-batches are more than %" PRId64 " entries", o->stages,
+                     o->chunks, o->micro_batches, MSC_MAX_ENTRIES);
   return true;
 }
 
@@ -100,13 +110,16 @@ static void new_lists(msc_arena *arena, const msc_schedule_options *o, msc_sched
 static bool finish(msc_orders *b) {
   const char *why;
   msc_schedule *s = b->s;
-  if (!msc_schedule_time(b->scratch, s, b->o->cost)) return msc_error(b->ctx, MSC_E_INTERNAL, b->loc, "%s: the stages wait for each other", kinds[s->kind].name);
+  if (!msc_schedule_time(b->scratch, s, b->o->cost))
+    return msc_error(b->ctx, MSC_E_INTERNAL, b->loc, "%s: the stages wait for each other", kinds[s->kind].name);
   msc_schedule_slots(b->scratch, s, b->o->cost);
   msc_schedule_channels(msc_context_arena(b->ctx), s, b->o->cost);
-  return msc_schedule_check(b->scratch, s, &why) || msc_error(b->ctx, MSC_E_INTERNAL, b->loc, "%s: %s", kinds[s->kind].name, why);
+  return msc_schedule_check(b->scratch, s, &why) ||
+         msc_error(b->ctx, MSC_E_INTERNAL, b->loc, "%s: %s", kinds[s->kind].name, why);
 }
 
-bool msc_schedule_make(msc_context *ctx, const msc_loc *loc, const msc_schedule_options *given, msc_schedule *out_schedule) {
+bool msc_schedule_make(msc_context *ctx, const msc_loc *loc, const msc_schedule_options *given,
+                       msc_schedule *out_schedule) {
   MSC_TRY(check_options(ctx, loc, given));
   msc_arena *scratch = msc_arena_new(ctx);
   msc_schedule_options o = completed(scratch, given);

@@ -1,5 +1,6 @@
-/* slots.c: lists in; which buffer of its class each entry uses, how many there are, and the bytes they stand for.  A list runs
- * in order, so the lifetimes of a class are intervals: the lowest free slot for each is a colouring with as few as can be. */
+/* slots.c: lists in; which buffer of its class each entry uses, how many there are, and the bytes they stand for.  A
+ * list runs in order, so the lifetimes of a class are intervals: the lowest free slot for each is a colouring with as
+ * few as can be. */
 #include "passes/6_pipeline/schedule/schedule.h"
 
 /* Free slots of one class as a heap: the least number on top. */

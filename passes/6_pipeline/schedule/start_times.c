@@ -1,5 +1,5 @@
-/* start_times.c: lists and costs in; when every entry starts and ends out, if each starts as soon as its stage is free and its
- * data is there.  A hop delays the receiver and occupies nobody. */
+/* start_times.c: lists and costs in; when every entry starts and ends out, if each starts as soon as its stage is free
+ * and its data is there.  A hop delays the receiver and occupies nobody. */
 #include "passes/6_pipeline/schedule/schedule.h"
 
 typedef struct {
@@ -13,7 +13,9 @@ typedef struct {
   int num_waiting;
 } clock;
 
-static int64_t *end_of(clock *c, msc_work work, int k, int j) { return &c->end[work][(int64_t)k * c->s->micro_batches + j]; }
+static int64_t *end_of(clock *c, msc_work work, int k, int j) {
+  return &c->end[work][(int64_t)k * c->s->micro_batches + j];
+}
 
 static void wake(clock *c, int stage) {
   if (c->is_waiting[stage]) return;
@@ -61,7 +63,8 @@ static void go_on(clock *c, int stage) {
 
 static clock new_clock(msc_arena *scratch, const msc_schedule *s, const msc_section_cost *cost) {
   clock c = {.s = s, .cost = cost};
-  for (int w = 0; w < 2; w++) c.end[w] = msc_new_array(scratch, int64_t, (int64_t)s->stages * s->chunks * s->micro_batches);
+  for (int w = 0; w < 2; w++)
+    c.end[w] = msc_new_array(scratch, int64_t, (int64_t)s->stages * s->chunks * s->micro_batches);
   c.at = msc_new_array(scratch, int, s->stages);
   c.free_at = msc_new_array(scratch, int64_t, s->stages);
   c.waiting = msc_new_array(scratch, int, s->stages);
@@ -87,7 +90,9 @@ static bool run(clock *c) {
   return true;
 }
 
-static int64_t end_of_stage(const msc_schedule *s, int stage) { return s->stage[stage].entry[s->stage[stage].num_entries - 1].end; }
+static int64_t end_of_stage(const msc_schedule *s, int stage) {
+  return s->stage[stage].entry[s->stage[stage].num_entries - 1].end;
+}
 
 bool msc_schedule_time(msc_arena *scratch, msc_schedule *s, const msc_section_cost *cost) {
   int64_t first = INT64_MAX, last = 0;

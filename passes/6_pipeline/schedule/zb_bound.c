@@ -1,6 +1,6 @@
-/* zb_bound.c: a makespan that no order within the limits can beat.  A stage's work and what it must wait: for its first B, with
- * only F to run; for its last B, with only B and W to run; the bytes over time; and the way to a later stage and back, with what
- * that stage must do meanwhile. */
+/* zb_bound.c: a makespan that no order within the limits can beat.  A stage's work and what it must wait: for its first
+ * B, with only F to run; for its last B, with only B and W to run; the bytes over time; and the way to a later stage
+ * and back, with what that stage must do meanwhile. */
 #include "passes/6_pipeline/schedule/zero_bubble.h"
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -9,7 +9,8 @@ static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 /* What is known of one stage. */
 typedef struct {
   int64_t work;
-  int64_t gap;       /* from the end of its F of one micro-batch to the start of the B: down to the last stage and back */
+  /* from the end of its F of one micro-batch to the start of the B: down to the last stage and back */
+  int64_t gap;
   int64_t in_flight; /* micro-batches that can be forward at once */
   int64_t left;      /* W that can be left when the last B ends: before it one micro-batch is in flight */
   int64_t before;    /* idle time before the first B: until then there are only F, as many as fit */
@@ -44,16 +45,20 @@ static facts *find_facts(const zb_problem *z, msc_arena *scratch) {
 }
 
 /* The two are apart when not all F fit before the first B. */
-static int64_t idle_of(const zb_problem *z, const facts *f) { return f->in_flight < z->micro_batches ? f->before + f->after : most(f->before, f->after); }
+static int64_t idle_of(const zb_problem *z, const facts *f) {
+  return f->in_flight < z->micro_batches ? f->before + f->after : most(f->before, f->after);
+}
 
 /* Bytes times time that the micro-batches take at least. */
 static int64_t bound_by_area(const zb_problem *z, int i, const facts *f) {
   const msc_section_cost *c = &z->cost[i];
-  double area = (double)(c->forward + f->gap + c->backward) * (double)c->kept + (double)c->weight * (double)c->kept_for_weight;
+  double area =
+      (double)(c->forward + f->gap + c->backward) * (double)c->kept + (double)c->weight * (double)c->kept_for_weight;
   return z->limit[i] > 0 ? (int64_t)(area * z->micro_batches / (double)z->limit[i] * (1 - 1e-12)) : 0;
 }
 
-/* A stage's first B starts when it has run n F and waited: no longer than the makespan leaves it, nor before that B is done below. */
+/* A stage's first B starts when it has run n F and waited: no longer than the makespan leaves it, nor before that B
+ * is done below. */
 bool zb_warm_up(const zb_problem *z, int64_t makespan, int *out_warm_up) {
   int64_t start = 0; /* of the first B, after the stage's own first F began */
   for (int i = z->stages - 1; i >= 0; i--) {
@@ -81,7 +86,8 @@ static int64_t bound_by_warm_up(const zb_problem *z, int64_t low, int64_t longes
   return high;
 }
 
-/* Stage i starts, stage k starts when the first F has come to it, ends its last B, and that B goes back to i, which has one W left. */
+/* Stage i starts, stage k starts when the first F has come to it, ends its last B, and that B goes back to i, which has
+ * one W left. */
 static int64_t bound_by_pairs(const zb_problem *z, const facts *f) {
   int64_t bound = 0;
   for (int i = 0; i < z->stages; i++) {
@@ -99,7 +105,8 @@ static int64_t bound_of_v(const zb_problem *z) {
   int64_t bound = 0;
   for (int i = 0; i < z->stages; i++) {
     const msc_section_cost *down = &z->cost[i], *up = &z->cost[2 * z->stages - 1 - i];
-    bound = most(bound, z->micro_batches * (down->forward + down->backward + down->weight + up->forward + up->backward + up->weight));
+    bound = most(bound, z->micro_batches *
+                            (down->forward + down->backward + down->weight + up->forward + up->backward + up->weight));
   }
   return bound;
 }

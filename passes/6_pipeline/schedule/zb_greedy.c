@@ -1,5 +1,6 @@
-/* zb_greedy.c: list schedules of F, B and W under a memory limit, with one chunk per stage or with two in a V.  Always the F or B of all stages that can start first is placed;
- * W fill the gap before it, as many as fit, or as memory demands.  What is a matter of taste is a knob; a sweep tries them all. */
+/* zb_greedy.c: list schedules of F, B and W under a memory limit, with one chunk per stage or with two in a V.  Always
+ * the F or B of all stages that can start first is placed; W fill the gap before it, as many as fit, or as memory
+ * demands.  What is a matter of taste is a knob; a sweep tries them all. */
 #include <string.h>
 
 #include "passes/6_pipeline/schedule/zero_bubble.h"
@@ -28,22 +29,33 @@ typedef struct {
   const knobs *knob;
   zb_plan *p;
   line *line;
-  int *first;            /* of a tree over the stages: which of those below can start first; the leaves begin at num_leaves */
+  /* of a tree over the stages: which of those below can start first; the leaves begin at num_leaves */
+  int *first;
   int num_leaves;
 } greedy;
 
-static int64_t *forward_end(greedy *g, int k, int j) { return &g->z->forward_end[(int64_t)k * g->z->micro_batches + j]; }
-static int64_t *backward_end(greedy *g, int k, int j) { return &g->z->backward_end[(int64_t)k * g->z->micro_batches + j]; }
+static int64_t *forward_end(greedy *g, int k, int j) {
+  return &g->z->forward_end[(int64_t)k * g->z->micro_batches + j];
+}
+static int64_t *backward_end(greedy *g, int k, int j) {
+  return &g->z->backward_end[(int64_t)k * g->z->micro_batches + j];
+}
 
 static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Of virtual stage k, down the stages and up again. */
 static int stage_of(const zb_problem *z, int k) { return k < z->stages ? k : 2 * z->stages - 1 - k; }
-static int virtual_stage(const zb_problem *z, int stage, int chunk) { return chunk ? 2 * z->stages - 1 - stage : stage; }
+static int virtual_stage(const zb_problem *z, int stage, int chunk) {
+  return chunk ? 2 * z->stages - 1 - stage : stage;
+}
 
-static int num_placed(const greedy *g, int k, msc_work w) { return g->line[stage_of(g->z, k)].placed[k >= g->z->stages][w]; }
+static int num_placed(const greedy *g, int k, msc_work w) {
+  return g->line[stage_of(g->z, k)].placed[k >= g->z->stages][w];
+}
 
-static int64_t hop_between(const zb_problem *z, int k) { return stage_of(z, k) == stage_of(z, k + 1) ? 0 : z->cost[k].hop; }
+static int64_t hop_between(const zb_problem *z, int k) {
+  return stage_of(z, k) == stage_of(z, k + 1) ? 0 : z->cost[k].hop;
+}
 
 /* ---- W ---- */
 
@@ -85,7 +97,8 @@ static int weights_before(greedy *g, int i) {
   pending p = pending_of(l);
   int num = 0, k;
   int64_t at = l->free_at, worst = 0;
-  for (; (k = take_weight(g->z, i, &p)) >= 0 && (num < l->num_weight || at + g->z->cost[k].weight <= l->start); num++) at += g->z->cost[k].weight;
+  for (; (k = take_weight(g->z, i, &p)) >= 0 && (num < l->num_weight || at + g->z->cost[k].weight <= l->start); num++)
+    at += g->z->cost[k].weight;
   if (l->first < 0 || k < 0 || l->start <= at) return num;
   double share = g->knob->overrun;
   for (int n = 0; g->knob->overrun_worst > 0 && n < g->z->stages; n++) worst = later(worst, g->line[n].idle);
@@ -95,8 +108,8 @@ static int weights_before(greedy *g, int i) {
 
 /* ---- F and B ---- */
 
-/* When F can start, after the W that make room for it; INT64_MAX: not now.  F of the way down leaves room for one of the way up:
- * then the oldest micro-batch can always go on. */
+/* When F can start, after the W that make room for it; INT64_MAX: not now.  F of the way down leaves room for one of
+ * the way up: then the oldest micro-batch can always go on. */
 static int64_t start_of_forward(greedy *g, int i, int chunk, int *out_num_weight) {
   const line *l = &g->line[i];
   const zb_problem *z = g->z;
@@ -137,7 +150,8 @@ static void look(greedy *g, int i) {
 static void put(greedy *g, int i, msc_work w, int chunk) {
   line *l = &g->line[i];
   const msc_section_cost *c = &g->z->cost[virtual_stage(g->z, i, chunk)];
-  int64_t change[] = {c->kept, c->kept_for_weight - c->kept, -c->kept_for_weight}, length[] = {c->forward, c->backward, c->weight};
+  int64_t change[] = {c->kept, c->kept_for_weight - c->kept, -c->kept_for_weight},
+          length[] = {c->forward, c->backward, c->weight};
   zb_string(g->z, g->p, i)[l->length++] = (uint8_t)((int)w + chunk * MSC_NUM_WORKS);
   l->placed[chunk][w]++;
   l->bytes += change[w];
@@ -249,13 +263,15 @@ static int64_t attempt(greedy *g, zb_plan *best) {
 
 void zb_sweep(zb_problem *z, msc_arena *scratch, zb_plan *best, zb_plan *p) {
   static const int more[] = {0, 1, 2, 1 << 20};
-  int *warm_up = msc_new_array(scratch, int, NUM_WARM_UPS *z->stages), num_warm_ups = find_warm_ups(z, warm_up), num_kept = 0;
+  int *warm_up = msc_new_array(scratch, int, NUM_WARM_UPS * z->stages), num_warm_ups = find_warm_ups(z, warm_up),
+      num_kept = 0;
   trial kept[ZB_SEEDS];
   knobs k;
   greedy g = new_greedy(z, scratch, &k, p);
   for (int n = 0; n < num_warm_ups * NUM_MORE * 2; n++) {
     trial t = {.makespan = INT64_MAX};
-    k = (knobs){.forward_first = n % 2, .warm_up = warm_up + n / 2 / NUM_MORE * z->stages, .more = more[n / 2 % NUM_MORE]};
+    k = (knobs){
+        .forward_first = n % 2, .warm_up = warm_up + n / 2 / NUM_MORE * z->stages, .more = more[n / 2 % NUM_MORE]};
     for (int fill = 0; fill < NUM_TESTED; fill++) {
       if (zb_is_over(z, best)) return;
       set_fill(&k, fill);

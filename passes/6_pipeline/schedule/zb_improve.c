@@ -1,7 +1,9 @@
-/* zb_improve.c: orders in, a better one out.  A move takes one work elsewhere within its stage's string: anywhere, or on the chain
- * of waits that ends at an idle gap, a work earlier or a W into the gap.  First down from several list schedules, then annealing.
+/* zb_improve.c: orders in, a better one out.  A move takes one work elsewhere within its stage's string: anywhere, or
+ * on the chain of waits that ends at an idle gap, a work earlier or a W into the gap.  First down from several list
+ * schedules, then annealing.
  *
- * Only what starts after the move is timed again, and only until a stage has waited so long that it cannot get better. */
+ * Only what starts after the move is timed again, and only until a stage has waited so long that it
+ * cannot get better. */
 #include <math.h>
 #include <string.h>
 
@@ -26,7 +28,8 @@ typedef struct {
 
 static const double SPREAD = 0.2;      /* of the mean idle time in the energy, beside the makespan */
 static const double HOT = 0.1, COLD = 0.001; /* parts of a work's length by which an order may get worse */
-enum { ROUND = 400000, PATIENCE = 8 };       /* entries looked at without a gain before a round ends; rounds in vain, each half as long again */
+/* entries looked at without a gain before a round ends; rounds in vain, each half as long again */
+enum { ROUND = 400000, PATIENCE = 8 };
 
 static uint32_t draw(improver *x, uint32_t below) {
   x->random ^= x->random << 13, x->random ^= x->random >> 7, x->random ^= x->random << 17;
@@ -40,7 +43,9 @@ static int64_t length_of(const improver *x, int i, int work) {
 
 static int64_t *start_at(const improver *x, int i, int at) { return &x->start[(int64_t)i * x->z->length + at]; }
 static int *done_at(const improver *x, int i, int at) { return &x->done[2 * ((int64_t)i * (x->z->length + 1) + at)]; }
-static int64_t end_at(const improver *x, int i, int at) { return at < 0 ? 0 : *start_at(x, i, at) + length_of(x, i, zb_string(x->z, x->p, i)[at]); }
+static int64_t end_at(const improver *x, int i, int at) {
+  return at < 0 ? 0 : *start_at(x, i, at) + length_of(x, i, zb_string(x->z, x->p, i)[at]);
+}
 
 /* ---- trying ---- */
 
@@ -55,8 +60,10 @@ static bool run_stage(improver *x, int i) {
   const zb_problem *z = x->z;
   const msc_section_cost *c = &z->cost[i];
   const uint8_t *work = zb_string(z, x->p, i);
-  int m = z->micro_batches, last = z->stages - 1, at = x->at[i], f = x->forward[i], b = x->backward[i], f_above = i ? x->forward[i - 1] : m, b_below = i < last ? x->backward[i + 1] : m;
-  int64_t *fe = x->next_end[0] + (int64_t)i * m, *be = x->next_end[1] + (int64_t)i * m, t = x->free_at[i], rest = x->rest[i];
+  int m = z->micro_batches, last = z->stages - 1, at = x->at[i], f = x->forward[i], b = x->backward[i],
+      f_above = i ? x->forward[i - 1] : m, b_below = i < last ? x->backward[i + 1] : m;
+  int64_t *fe = x->next_end[0] + (int64_t)i * m, *be = x->next_end[1] + (int64_t)i * m, t = x->free_at[i],
+          rest = x->rest[i];
   int64_t *start = x->next_start + (int64_t)i * z->length;
   for (; at < z->length; at++) {
     int64_t ready = 0, length = c->weight;
@@ -100,7 +107,8 @@ static void rewind_to(improver *x, int64_t time, int moved, int lowest) {
   const zb_problem *z = x->z;
   for (int i = 0; i < z->stages; i++) {
     const msc_section_cost *c = &z->cost[i];
-    int at = place_at(x, i, time, i == moved ? lowest : z->length), f = done_at(x, i, at)[0], b = done_at(x, i, at)[1], m = z->micro_batches;
+    int at = place_at(x, i, time, i == moved ? lowest : z->length), f = done_at(x, i, at)[0], b = done_at(x, i, at)[1],
+        m = z->micro_batches;
     x->from[i] = x->at[i] = at, x->forward[i] = f, x->backward[i] = b;
     x->free_at[i] = end_at(x, i, at - 1);
     x->rest[i] = (m - f) * c->forward + (m - b) * c->backward + (m - (at - f - b)) * c->weight;
@@ -113,10 +121,14 @@ static void settle(improver *x, bool is_kept) {
   for (int i = 0; i < z->stages; i++) {
     int64_t base = (int64_t)i * z->length, ends = (int64_t)i * z->micro_batches;
     const int *done = done_at(x, i, x->from[i]);
-    int64_t *starts[] = {x->start, x->next_start}, *forwards[] = {x->end[0], x->next_end[0]}, *backwards[] = {x->end[1], x->next_end[1]};
-    memcpy(starts[!is_kept] + base + x->from[i], starts[is_kept] + base + x->from[i], sizeof(int64_t) * (size_t)(x->at[i] - x->from[i]));
-    memcpy(forwards[!is_kept] + ends + done[0], forwards[is_kept] + ends + done[0], sizeof(int64_t) * (size_t)(x->forward[i] - done[0]));
-    memcpy(backwards[!is_kept] + ends + done[1], backwards[is_kept] + ends + done[1], sizeof(int64_t) * (size_t)(x->backward[i] - done[1]));
+    int64_t *starts[] = {x->start, x->next_start}, *forwards[] = {x->end[0], x->next_end[0]},
+            *backwards[] = {x->end[1], x->next_end[1]};
+    memcpy(starts[!is_kept] + base + x->from[i], starts[is_kept] + base + x->from[i],
+           sizeof(int64_t) * (size_t)(x->at[i] - x->from[i]));
+    memcpy(forwards[!is_kept] + ends + done[0], forwards[is_kept] + ends + done[0],
+           sizeof(int64_t) * (size_t)(x->forward[i] - done[0]));
+    memcpy(backwards[!is_kept] + ends + done[1], backwards[is_kept] + ends + done[1],
+           sizeof(int64_t) * (size_t)(x->backward[i] - done[1]));
   }
 }
 
@@ -195,7 +207,8 @@ static void try_move(improver *x, int i, int from, int to) {
 }
 
 static void move_anywhere(improver *x, int i) {
-  int from = (int)draw(x, (uint32_t)x->z->length), by = 1 + (int)draw(x, draw(x, 4) ? 6 : (uint32_t)x->z->length / 2 + 1);
+  int from = (int)draw(x, (uint32_t)x->z->length),
+      by = 1 + (int)draw(x, draw(x, 4) ? 6 : (uint32_t)x->z->length / 2 + 1);
   try_move(x, i, from, draw(x, 2) ? from + by : from - by);
 }
 
@@ -290,7 +303,8 @@ static void restart(improver *x, const zb_plan *from) {
   try_change(x, 0, 0, x->z->length - 1);
 }
 
-/* Twenty moves; the energy may rise by `heat` times an exponential number.  One that memory forbids costs something too. */
+/* Twenty moves; the energy may rise by `heat` times an exponential number.  One that memory forbids
+ * costs something too. */
 static void make_moves(improver *x, double heat, zb_plan *best) {
   enum { LOOKED_AT = 8 };
   for (int n = 0; n < 20; n++) {
@@ -321,7 +335,8 @@ static void anneal(improver *x, double length, zb_plan *best) {
   double unit = (double)(c->forward + c->backward + c->weight) / MSC_NUM_WORKS, passed;
   int64_t begin = x->z->budget;
   restart(x, best);
-  while ((passed = (double)(begin - x->z->budget) / length) < 1 && !zb_is_over(x->z, best)) make_moves(x, unit * HOT * pow(COLD / HOT, passed), best);
+  while ((passed = (double)(begin - x->z->budget) / length) < 1 && !zb_is_over(x->z, best))
+    make_moves(x, unit * HOT * pow(COLD / HOT, passed), best);
 }
 
 void zb_improve(zb_problem *z, msc_arena *scratch, zb_plan *best) {

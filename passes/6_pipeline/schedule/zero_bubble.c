@@ -1,6 +1,7 @@
-/* zero_bubble.c: zb-auto: times, and bytes per stage in; an order of F, B and W with little idle time out.  With one chunk it starts
- * from zb-h1 and zb-h2 where they fit, so it is never worse than they are; then list schedules, then local improvement; ends at
- * the bound.  With two chunks in a V (Qi et al. 2024, Pipeline Parallelism with Controllable Memory) it takes the best list schedule. */
+/* zero_bubble.c: zb-auto: times, and bytes per stage in; an order of F, B and W with little idle time out.  With one
+ * chunk it starts from zb-h1 and zb-h2 where they fit, so it is never worse than they are; then list schedules, then
+ * local improvement; ends at the bound.  With two chunks in a V (Qi et al. 2024, Pipeline Parallelism with Controllable
+ * Memory) it takes the best list schedule. */
 #include "passes/6_pipeline/schedule/zero_bubble.h"
 
 #include <string.h>
@@ -53,7 +54,8 @@ static void add(ready_set *r, int stage) {
 }
 
 /* Runs a stage until its data is missing. */
-static void run_stage(zb_problem *z, const uint8_t *work, int i, int *next, int64_t *first, int64_t *free_at, ready_set *r) {
+static void run_stage(zb_problem *z, const uint8_t *work, int i, int *next, int64_t *first, int64_t *free_at,
+                      ready_set *r) {
   const msc_section_cost *c = &z->cost[i];
   int m = z->micro_batches, last = z->stages - 1, at = next[0], f = next[1], b = next[2];
   int64_t *fe = z->forward_end + (int64_t)i * m, *be = z->backward_end + (int64_t)i * m, t = *free_at, ready;
@@ -127,10 +129,18 @@ static bool start(msc_orders *b, zb_problem *z) {
       least += cost->kept > cost->kept_for_weight ? cost->kept : cost->kept_for_weight;
     }
     if (o->limit[i] < least)
-      return msc_error(b->ctx, MSC_E_INFEASIBLE, b->loc, "stage %d: one micro-batch takes %" PRId64 " bytes and the limit is %" PRId64, i, least, o->limit[i]);
+      return msc_error(b->ctx, MSC_E_INFEASIBLE, b->loc,
+                       "stage %d: one micro-batch takes %" PRId64 " bytes and the limit is %" PRId64, i, least,
+                       o->limit[i]);
   }
   int64_t num = (int64_t)o->stages * o->chunks * o->micro_batches;
-  *z = (zb_problem){.stages = o->stages, .chunks = o->chunks, .micro_batches = o->micro_batches, .length = 3 * o->chunks * o->micro_batches, .cost = o->cost, .limit = o->limit, .budget = o->nodes};
+  *z = (zb_problem){.stages = o->stages,
+                    .chunks = o->chunks,
+                    .micro_batches = o->micro_batches,
+                    .length = 3 * o->chunks * o->micro_batches,
+                    .cost = o->cost,
+                    .limit = o->limit,
+                    .budget = o->nodes};
   z->forward_end = msc_new_array(b->scratch, int64_t, num);
   z->backward_end = msc_new_array(b->scratch, int64_t, num);
   z->at = msc_new_array(b->scratch, int, 6 * o->stages);

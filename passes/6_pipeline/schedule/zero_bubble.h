@@ -1,5 +1,5 @@
-/* zero_bubble.h: what the parts of zb-auto share: the problem, and schedules as one string of works per stage.  Micro-batches
- * run in ascending order within each work, so the string says everything. */
+/* zero_bubble.h: what the parts of zb-auto share: the problem, and schedules as one string of works per stage.
+ * Micro-batches run in ascending order within each work, so the string says everything. */
 #ifndef MSC_PASSES_6_PIPELINE_ZERO_BUBBLE_H
 #define MSC_PASSES_6_PIPELINE_ZERO_BUBBLE_H
 
@@ -18,7 +18,8 @@ typedef struct {
   const msc_section_cost *cost; /* of every virtual stage */
   const int64_t *limit;         /* bytes of every stage */
   int64_t bound;                /* no makespan is smaller */
-  int64_t *spare;               /* one chunk, of every stage: what zb_bound leaves of it for idle time before the first B, less the makespan */
+  /* one chunk, of every stage: what zb_bound leaves of it for idle time before the first B, less the makespan */
+  int64_t *spare;
   int64_t budget;               /* entries the search may still look at */
   double until;                 /* or the time at which it ends; 0: none */
   int64_t *forward_end, *backward_end; /* of every virtual stage and micro-batch: scratch of whoever runs the problem */
@@ -43,8 +44,8 @@ bool zb_is_over(const zb_problem *z, const zb_plan *best);
 
 /* Also what zb_warm_up needs to know. */
 int64_t zb_bound(zb_problem *z, msc_arena *scratch);
-/* The fewest F of every stage before its first B with which no stage waits for that so long that it exceeds the makespan; false
- * when memory has no room for them. */
+/* The fewest F of every stage before its first B with which no stage waits for that so long that it exceeds the
+ * makespan; false when memory has no room for them. */
 bool zb_warm_up(const zb_problem *z, int64_t makespan, int *out_warm_up);
 
 /* ---- zb_greedy.c ---- */

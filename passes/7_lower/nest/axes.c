@@ -65,8 +65,8 @@ static bool joins_one_value(msc_nester *n, int a, int b) {
   return false;
 }
 
-/* Two of size 1 stand for the same reduced one; one of size 1 and another go together with what the former was reduced from: of
- * y = g * rsqrt(mean(x * x)) the rows of g and x are one loop, though no op has both. */
+/* Two of size 1 stand for the same reduced one; one of size 1 and another go together with what the former was reduced
+ * from: of y = g * rsqrt(mean(x * x)) the rows of g and x are one loop, though no op has both. */
 static void join(msc_nester *n, int v, int vd, int w, int wd) {
   uint16_t *once_a = &n->value[v].once_class[vd], *once_b = &n->value[w].once_class[wd];
   int a = n->value[v].dim_class[vd], b = n->value[w].dim_class[wd];
@@ -146,10 +146,11 @@ static void join_along(msc_nester *n, int x, int y, int64_t but) {
     if (d != but) join(n, x, d, y, d);
 }
 
-/* Images with images, pooled channels with channels; what windows see runs along other loops than they.  Pools of one image
- * run along the same windows. */
+/* Images with images, pooled channels with channels; what windows see runs along other loops than they.  Pools of one
+ * image run along the same windows. */
 static void join_windowed(msc_nester *n, const msc_op *op, int y) {
-  bool pools = op->kind != OP_conv2d && op->kind != OP_conv2d_transpose && op->kind != OP_conv2d_weight_grad && op->kind != OP_unfold;
+  bool pools = op->kind != OP_conv2d && op->kind != OP_conv2d_transpose && op->kind != OP_conv2d_weight_grad &&
+               op->kind != OP_unfold;
   if (op->kind == OP_unfold) {
     int x = msc_nest_find_value(n, op->in[0].value), image = msc_op_bool(op, "images_last") ? 3 : 0;
     join(n, x, 0, y, image), join(n, x, 1, y, image ? 0 : 1);
@@ -190,10 +191,12 @@ static void join_op(msc_nester *n, const msc_op *op) {
       break;
     case OP_reshape: case OP_flatten: join_reshape(n, in[0], y); break;
     case OP_concat:
-      for (int i = 0; i < op->num_in; i++) join_along(n, msc_nest_find_value(n, op->in[i].value), y, msc_op_int(op, "dim"));
+      for (int i = 0; i < op->num_in; i++)
+        join_along(n, msc_nest_find_value(n, op->in[i].value), y, msc_op_int(op, "dim"));
       break;
     case OP_split:
-      for (int i = 0; i < op->num_out; i++) join_along(n, in[0], msc_nest_find_value(n, &op->out[i]), msc_op_int(op, "dim"));
+      for (int i = 0; i < op->num_out; i++)
+        join_along(n, in[0], msc_nest_find_value(n, &op->out[i]), msc_op_int(op, "dim"));
       break;
     case OP_slice: case OP_pad: /* cut dimensions differ in size, or shift: those that stay whole agree */
       msc_op_ints(op, op->kind == OP_pad ? "low" : "start", v, MSC_MAX_RANK);
@@ -214,11 +217,23 @@ static void join_op(msc_nester *n, const msc_op *op) {
     case OP_scatter_nd_add: join_named(n, y, in[0], in[1]); break;
     case OP_one_hot: join_left(n, in[0], y); break;
     case OP_matmul: case OP_batch_matmul: join_matmul(n, op, in[0], in[1], y); break;
-    case OP_conv2d: case OP_conv2d_transpose: case OP_conv2d_weight_grad: case OP_max_pool: case OP_max_pool_index: case OP_max_pool_grad: case OP_avg_pool:
+    case OP_conv2d:
+    case OP_conv2d_transpose:
+    case OP_conv2d_weight_grad:
+    case OP_max_pool:
+    case OP_max_pool_index:
+    case OP_max_pool_grad:
+    case OP_avg_pool:
     case OP_avg_pool_grad: case OP_unfold: case OP_fold: join_windowed(n, op, y); break;
-    case OP_reduce_sum: case OP_reduce_mean: case OP_reduce_max: case OP_reduce_min: case OP_reduce_prod: join_reduce(n, op, in[0], y); break;
+    case OP_reduce_sum:
+    case OP_reduce_mean:
+    case OP_reduce_max:
+    case OP_reduce_min:
+    case OP_reduce_prod: join_reduce(n, op, in[0], y); break;
     case OP_softmax_cross_entropy: join_left(n, in[0], in[1]), join_left(n, in[0], y); break;
-    case OP_softmax_cross_entropy_grad: join_left(n, in[0], in[1]), join_left(n, in[0], in[2]), join_left(n, in[0], y); break;
+    case OP_softmax_cross_entropy_grad:
+      join_left(n, in[0], in[1]), join_left(n, in[0], in[2]), join_left(n, in[0], y);
+      break;
     default: /* elementwise, softmax, optimizers: all operands broadcast to all results */
       for (int j = 0; j < op->num_out; j++)
         for (int i = 0; i < op->num_in && i < 8; i++) join_right(n, in[i], msc_nest_find_value(n, &op->out[j]));
@@ -246,8 +261,8 @@ int msc_nest_own_axis(msc_nester *n, int v, int k, int64_t extent) {
   return *own - 1;
 }
 
-/* Ops of one kind and shape that nothing connects, as updates beside each other, run in the same loops; so do some ops again and again,
- * as sums over micro-batches. */
+/* Ops of one kind and shape that nothing connects, as updates beside each other, run in the same loops; so do some ops
+ * again and again, as sums over micro-batches. */
 static void join_alike(msc_nester *n) {
   const msc_op *first = n->ops[0];
   size_t period = 1;
@@ -255,7 +270,8 @@ static void join_alike(msc_nester *n) {
   if (n->num_ops % period) return;
   for (size_t i = 1; i < n->num_ops; i++)
     if (n->ops[i]->kind != n->ops[i % period]->kind || n->ops[i]->out[0].type != first->out[0].type) return;
-  for (size_t i = period; i < n->num_ops; i += period) join_left(n, msc_nest_find_value(n, &first->out[0]), msc_nest_find_value(n, &n->ops[i]->out[0]));
+  for (size_t i = period; i < n->num_ops; i += period)
+    join_left(n, msc_nest_find_value(n, &first->out[0]), msc_nest_find_value(n, &n->ops[i]->out[0]));
 }
 
 bool msc_nest_values(msc_nester *n) {

@@ -1,6 +1,7 @@
 /* expand.c: a value of a region and where it is looked at, in; the instructions that compute it there, out.
  * Elementwise ops become arithmetic, ops that move data become other coordinates, values from outside become loads.
- * What is looked at twice in the same way is computed once.  Recursion is as deep as the region, at most MSC_NEST_OPS. */
+ * What is looked at twice in the same way is computed once.  Recursion is as deep as the region,
+ * at most MSC_NEST_OPS. */
 #include <string.h>
 
 #include "passes/7_lower/nest/expand.h"
@@ -18,8 +19,10 @@ msc_dtype msc_compute_dtype(msc_dtype d) { return d == MSC_F16 || d == MSC_BF16 
 
 static bool same_instr(const msc_nester *n, int i, const msc_instr *in, const msc_affine *at, uint16_t over) {
   const msc_instr *o = &n->instr[i];
-  return o->code == in->code && o->dtype == in->dtype && o->buffer == in->buffer && o->imm == in->imm && !memcmp(o->arg, in->arg, sizeof o->arg) &&
-         !memcmp(&o->number, &in->number, sizeof o->number) && n->over[i] == over && (in->code != NEST_REDUCE || n->blocks[i] == n->op_blocks) && !memcmp(&n->at[i], at, sizeof *at);
+  return o->code == in->code && o->dtype == in->dtype && o->buffer == in->buffer && o->imm == in->imm &&
+         !memcmp(o->arg, in->arg, sizeof o->arg) && !memcmp(&o->number, &in->number, sizeof o->number) &&
+         n->over[i] == over && (in->code != NEST_REDUCE || n->blocks[i] == n->op_blocks) &&
+         !memcmp(&n->at[i], at, sizeof *at);
 }
 
 uint16_t msc_nest_add(msc_nester *n, msc_instr in, const msc_affine *at, uint16_t over) {
@@ -65,7 +68,8 @@ uint16_t msc_nest_dim(msc_nester *n, int64_t v) {
 }
 
 uint16_t msc_nest_start(msc_nester *n, int64_t number) {
-  if (n->num_dims == MSC_NEST_DIMS || n->num_starts == 16) return msc_nest_refuse(n, "more than 16 offsets of this rank's parts");
+  if (n->num_dims == MSC_NEST_DIMS || n->num_starts == 16)
+    return msc_nest_refuse(n, "more than 16 offsets of this rank's parts");
   n->start[n->num_starts].index = (uint32_t)n->num_dims, n->start[n->num_starts++].number = number;
   n->dims[n->num_dims] = 0;
   return msc_nest_add(n, (msc_instr){.code = NEST_DIM, .dtype = MSC_I64, .imm = (int8_t)n->num_dims++}, NULL, 0);
@@ -93,16 +97,20 @@ uint16_t msc_nest_select(msc_nester *n, uint16_t c, uint16_t a, uint16_t b) {
 
 uint16_t msc_nest_cast(msc_nester *n, uint16_t a, msc_dtype dtype) {
   msc_dtype to = msc_compute_dtype(dtype);
-  if (n->instr[a].dtype != to) a = msc_nest_add(n, (msc_instr){.code = NEST_CAST, .dtype = (uint8_t)to, .arg = {a}}, NULL, 0);
+  if (n->instr[a].dtype != to)
+    a = msc_nest_add(n, (msc_instr){.code = NEST_CAST, .dtype = (uint8_t)to, .arg = {a}}, NULL, 0);
   if (to == dtype) return a;
   return msc_nest_add(n, (msc_instr){.code = NEST_ROUND, .dtype = MSC_F32, .imm = (int8_t)dtype, .arg = {a}}, NULL, 0);
 }
 
-uint16_t msc_nest_both(msc_nester *n, uint16_t a, uint16_t b) { return !a ? b : !b ? a : msc_nest_op(n, NEST_AND, a, b); }
+uint16_t msc_nest_both(msc_nester *n, uint16_t a, uint16_t b) {
+  return !a ? b : !b ? a : msc_nest_op(n, NEST_AND, a, b);
+}
 
 /* The launch reports `fault` where `ok` is false. */
 void msc_nest_check(msc_nester *n, msc_kernel_fault fault, uint16_t ok) {
-  msc_nest_add(n, (msc_instr){.code = NEST_CHECK, .dtype = MSC_I1, .imm = (int8_t)fault, .arg = {ok, n->inside.guard}}, NULL, 0);
+  msc_nest_add(n, (msc_instr){.code = NEST_CHECK, .dtype = MSC_I1, .imm = (int8_t)fault, .arg = {ok, n->inside.guard}},
+               NULL, 0);
   n->checks = true;
 }
 
@@ -199,15 +207,17 @@ static bool varies(const msc_nester *n, const msc_coord *c, uint16_t axes) {
 static uint16_t part_without(msc_nester *n, uint16_t condition, uint16_t axes) {
   const msc_instr *in = &n->instr[condition];
   if (!(in->axes & axes)) return condition;
-  return in->code == NEST_AND ? msc_nest_both(n, part_without(n, in->arg[0], axes), part_without(n, in->arg[1], axes)) : 0;
+  return in->code == NEST_AND ? msc_nest_both(n, part_without(n, in->arg[0], axes), part_without(n, in->arg[1], axes))
+                              : 0;
 }
 
-/* Positions on these axes are others inside than outside, so nothing that knows one goes in.  What a part of the guard that is left
- * outside keeps in range varies as that part does, and so has stayed outside, too. */
+/* Positions on these axes are others inside than outside, so nothing that knows one goes in.  What a part of the guard
+ * that is left outside keeps in range varies as that part does, and so has stayed outside, too. */
 msc_inside msc_nest_open(msc_nester *n, uint16_t over, const msc_view *view, int rank, unsigned but) {
   msc_inside outer = n->inside;
   for (int d = 0; d < rank; d++)
-    if (!(but >> d & 1) && varies(n, &n->coord[view->at[d]], over)) msc_nest_refuse(n, "a reduced dimension is also one of the result's");
+    if (!(but >> d & 1) && varies(n, &n->coord[view->at[d]], over))
+      msc_nest_refuse(n, "a reduced dimension is also one of the result's");
   if (n->failed) return outer;
   n->inside = (msc_inside){.guard = part_without(n, outer.guard, over), .open = outer.open | over};
   return outer;
@@ -221,17 +231,21 @@ uint16_t msc_nest_reduce(msc_nester *n, int kind, uint16_t x, uint16_t over) {
   if (over & (uint16_t)~n->inside.open) return msc_nest_refuse(n, "a reduction that was not begun");
   if (idle && kind == MSC_PROD) return msc_nest_refuse(n, "a product of equal factors needs them one by one");
   for (int i = 0; i < MSC_NEST_AXES && kind == MSC_SUM; i++)
-    if (idle >> i & 1) x = msc_nest_op(n, NEST_MUL, x, msc_nest_cast(n, msc_nest_dim(n, n->extent[i]), (msc_dtype)n->instr[x].dtype));
+    if (idle >> i & 1)
+      x = msc_nest_op(n, NEST_MUL, x, msc_nest_cast(n, msc_nest_dim(n, n->extent[i]), (msc_dtype)n->instr[x].dtype));
   over &= (uint16_t)~idle;
   if (!over) return x;
-  return msc_nest_add(n, (msc_instr){.code = NEST_REDUCE, .dtype = n->instr[x].dtype, .imm = (int8_t)kind, .arg = {x}}, NULL, over);
+  return msc_nest_add(n, (msc_instr){.code = NEST_REDUCE, .dtype = n->instr[x].dtype, .imm = (int8_t)kind, .arg = {x}},
+                      NULL, over);
 }
 
 /* ---- constants ---- */
 
 static double half_number(uint16_t h) {
   int exponent = h >> 10 & 31, fraction = h & 1023;
-  double v = exponent == 31 ? (fraction ? (double)NAN : (double)INFINITY) : exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
+  double v = exponent == 31 ? (fraction ? (double)NAN : (double)INFINITY)
+             : exponent     ? ldexp(1024 + fraction, exponent - 25)
+                            : ldexp(fraction, -24);
   return h >> 15 ? -v : v;
 }
 
@@ -256,7 +270,9 @@ static int64_t int_number(const void *data, msc_dtype dtype) {
   return (int64_t)(v << (64 - bits)) >> (64 - bits);
 }
 
-static bool is_splat(const msc_attr_value *v) { return v->dense.bytes == (size_t)msc_dtype_bytes(v->dense.type->dtype); }
+static bool is_splat(const msc_attr_value *v) {
+  return v->dense.bytes == (size_t)msc_dtype_bytes(v->dense.type->dtype);
+}
 
 static uint16_t constant(msc_nester *n, const msc_op *op) {
   const msc_attr_value *v = msc_op_attr(op, "value");
@@ -309,7 +325,8 @@ static uint16_t reshaped(msc_nester *n, int x, int y, const msc_view *view) {
     int from = j, in = i;
     int64_t want = a->dim[i++], have = 1;
     while (j < b->rank && have < want) have *= b->dim[j++];
-    if (have != want) return msc_nest_refuse(n, "a reshape joins dimensions that are computed apart; between kernels it is free");
+    if (have != want)
+      return msc_nest_refuse(n, "a reshape joins dimensions that are computed apart; between kernels it is free");
     at.at[in] = joined(n, b, from, j, view);
   }
   return msc_nest_eval(n, x, &at);
@@ -372,7 +389,8 @@ static uint16_t padded(msc_nester *n, const msc_op *op, int x, const msc_view *v
     if (step != 1 && t->dim[d] > 1) {
       uint16_t k = msc_nest_coord_value(n, c), s = msc_nest_dim(n, step);
       ok = msc_nest_both(n, ok, msc_nest_compare(n, NEST_BELOW, k, msc_nest_dim(n, (t->dim[d] - 1) * step + 1)));
-      ok = msc_nest_both(n, ok, msc_nest_compare(n, NEST_EQ, msc_nest_op(n, NEST_REM, k, s), msc_nest_number(n, MSC_I64, 0)));
+      ok = msc_nest_both(n, ok,
+                         msc_nest_compare(n, NEST_EQ, msc_nest_op(n, NEST_REM, k, s), msc_nest_number(n, MSC_I64, 0)));
       c = msc_nest_coord_of(n, msc_nest_op(n, NEST_DIV, k, s));
     } else {
       ok = msc_nest_both(n, ok, msc_nest_inside(n, c, t->dim[d]));
@@ -382,7 +400,8 @@ static uint16_t padded(msc_nester *n, const msc_op *op, int x, const msc_view *v
   if (!ok) return msc_nest_eval(n, x, view);
   uint16_t v = msc_nest_guarded(n, ok, x, &at);
   double fill = msc_op_float(op, "value");
-  return msc_nest_select(n, ok, v, msc_nest_cast(n, msc_nest_scalar(n, msc_is_float(t->dtype) ? t->dtype : MSC_F64, fill), t->dtype));
+  return msc_nest_select(
+      n, ok, v, msc_nest_cast(n, msc_nest_scalar(n, msc_is_float(t->dtype) ? t->dtype : MSC_F64, fill), t->dtype));
 }
 
 /* ---- elementwise ---- */
@@ -407,25 +426,29 @@ static uint16_t power(msc_nester *n, int exponent, uint16_t a, uint16_t b) {
 
 static uint16_t sigmoid(msc_nester *n, uint16_t x) {
   uint16_t one = msc_nest_number(n, (msc_dtype)n->instr[x].dtype, 1);
-  return msc_nest_op(n, NEST_DIV, one, msc_nest_op(n, NEST_ADD, one, msc_nest_op(n, NEST_EXP, msc_nest_op(n, NEST_NEG, x, 0), 0)));
+  return msc_nest_op(n, NEST_DIV, one,
+                     msc_nest_op(n, NEST_ADD, one, msc_nest_op(n, NEST_EXP, msc_nest_op(n, NEST_NEG, x, 0), 0)));
 }
 
 /* erf: x/2 (1 + erf(x / sqrt 2));  tanh: x/2 (1 + tanh u) = x / (1 + exp(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3) */
 static uint16_t gelu(msc_nester *n, const msc_op *op, uint16_t x) {
   msc_dtype t = (msc_dtype)n->instr[x].dtype;
   if (!strcmp(msc_op_str(op, "form"), "erf")) {
-    uint16_t half_x = msc_nest_op(n, NEST_MUL, x, msc_nest_number(n, t, 0.5)), root = msc_nest_number(n, t, 0.70710678118654752440);
+    uint16_t half_x = msc_nest_op(n, NEST_MUL, x, msc_nest_number(n, t, 0.5)),
+             root = msc_nest_number(n, t, 0.70710678118654752440);
     uint16_t inner = msc_nest_op(n, NEST_ERF, msc_nest_op(n, NEST_MUL, x, root), 0);
     return msc_nest_op(n, NEST_MUL, half_x, msc_nest_op(n, NEST_ADD, msc_nest_number(n, t, 1), inner));
   }
   uint16_t cube = msc_nest_op(n, NEST_MUL, msc_nest_op(n, NEST_MUL, x, x), x);
   uint16_t sum = msc_nest_op(n, NEST_ADD, x, msc_nest_op(n, NEST_MUL, cube, msc_nest_number(n, t, 0.044715)));
-  return msc_nest_op(n, NEST_MUL, x, sigmoid(n, msc_nest_op(n, NEST_MUL, sum, msc_nest_number(n, t, 2 * 0.79788456080286535588))));
+  return msc_nest_op(n, NEST_MUL, x,
+                     sigmoid(n, msc_nest_op(n, NEST_MUL, sum, msc_nest_number(n, t, 2 * 0.79788456080286535588))));
 }
 
 static uint16_t quotient(msc_nester *n, uint16_t a, uint16_t b) {
   msc_dtype d = (msc_dtype)n->instr[a].dtype;
-  if (!msc_is_float(d)) msc_nest_check(n, MSC_FAULT_DIVISION, msc_nest_compare(n, NEST_NE, b, msc_nest_number(n, d, 0)));
+  if (!msc_is_float(d))
+    msc_nest_check(n, MSC_FAULT_DIVISION, msc_nest_compare(n, NEST_NE, b, msc_nest_number(n, d, 0)));
   return msc_nest_op(n, NEST_DIV, a, b);
 }
 
@@ -434,7 +457,8 @@ static uint16_t elementwise(msc_nester *n, const msc_op *op, int y, const msc_vi
   int v[3] = {0};
   for (int i = 0; i < op->num_in && i < 3; i++) {
     v[i] = msc_nest_find_value(n, op->in[i].value);
-    if (op->in[i].value->type->rank > n->value[y].value->type->rank) return msc_nest_refuse(n, "%s has no loop form", msc_kind_name(op->kind));
+    if (op->in[i].value->type->rank > n->value[y].value->type->rank)
+      return msc_nest_refuse(n, "%s has no loop form", msc_kind_name(op->kind));
     msc_view at = msc_nest_stretch(n, y, view, v[i]);
     x[i] = msc_nest_eval(n, v[i], &at);
   }
@@ -453,7 +477,9 @@ static uint16_t elementwise(msc_nester *n, const msc_op *op, int y, const msc_vi
     case OP_exp: return msc_nest_op(n, NEST_EXP, x[0], 0);
     case OP_log: return msc_nest_op(n, NEST_LOG, x[0], 0);
     case OP_sqrt: return msc_nest_op(n, NEST_SQRT, x[0], 0);
-    case OP_rsqrt: return msc_nest_op(n, NEST_DIV, msc_nest_number(n, (msc_dtype)n->instr[x[0]].dtype, 1), msc_nest_op(n, NEST_SQRT, x[0], 0));
+    case OP_rsqrt:
+      return msc_nest_op(n, NEST_DIV, msc_nest_number(n, (msc_dtype)n->instr[x[0]].dtype, 1),
+                         msc_nest_op(n, NEST_SQRT, x[0], 0));
     case OP_tanh: return msc_nest_op(n, NEST_TANH, x[0], 0);
     case OP_erf: return msc_nest_op(n, NEST_ERF, x[0], 0);
     case OP_sigmoid: return sigmoid(n, x[0]);
@@ -495,14 +521,33 @@ static uint16_t expand(msc_nester *n, int y, const msc_view *view) {
     case OP_gather: return msc_nest_gather(n, op, in[0], in[1], view);
     case OP_one_hot: return msc_nest_one_hot(n, op, in[0], t, view);
     case OP_matmul: case OP_batch_matmul: return msc_nest_matmul(n, op, y, view);
-    case OP_conv2d: case OP_conv2d_transpose: case OP_conv2d_weight_grad: case OP_max_pool: case OP_max_pool_index: case OP_max_pool_grad: case OP_avg_pool:
+    case OP_conv2d:
+    case OP_conv2d_transpose:
+    case OP_conv2d_weight_grad:
+    case OP_max_pool:
+    case OP_max_pool_index:
+    case OP_max_pool_grad:
+    case OP_avg_pool:
     case OP_avg_pool_grad: case OP_unfold: case OP_fold: return msc_nest_windowed(n, op, view);
-    case OP_reduce_sum: case OP_reduce_mean: case OP_reduce_max: case OP_reduce_min: case OP_reduce_prod: return msc_nest_reduce_op(n, op, y, view);
+    case OP_reduce_sum:
+    case OP_reduce_mean:
+    case OP_reduce_max:
+    case OP_reduce_min:
+    case OP_reduce_prod: return msc_nest_reduce_op(n, op, y, view);
     case OP_softmax: case OP_log_softmax: return msc_nest_softmax(n, op, view);
     case OP_softmax_cross_entropy: return msc_nest_cross_entropy(n, op, view);
     case OP_softmax_cross_entropy_grad: return msc_nest_cross_entropy_grad(n, op, view);
-    case OP_scatter_add: case OP_add_along: case OP_scatter_nd_add: return msc_nest_refuse(n, "%s is the end of a kernel", msc_kind_name(op->kind)); /* no element of it by itself */
-    case OP_sgd: case OP_momentum: case OP_adam: case OP_adamw: case OP_lamb_moments: case OP_lamb_apply: case OP_assign: return msc_nest_update(n, op, y, view);
+    /* no element of it by itself */
+    case OP_scatter_add:
+    case OP_add_along:
+    case OP_scatter_nd_add: return msc_nest_refuse(n, "%s is the end of a kernel", msc_kind_name(op->kind));
+    case OP_sgd:
+    case OP_momentum:
+    case OP_adam:
+    case OP_adamw:
+    case OP_lamb_moments:
+    case OP_lamb_apply:
+    case OP_assign: return msc_nest_update(n, op, y, view);
     default: return elementwise(n, op, y, view);
   }
 }

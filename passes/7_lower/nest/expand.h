@@ -26,15 +26,17 @@ uint16_t msc_nest_coord_of(msc_nester *n, uint16_t instr);
 uint16_t msc_nest_coord_value(msc_nester *n, uint16_t c);
 uint16_t msc_nest_natural(msc_nester *n, int v, int d);
 uint16_t msc_nest_moved(msc_nester *n, uint16_t c, int64_t factor, int64_t add);   /* coordinate c * factor + add */
-uint16_t msc_nest_inside(msc_nester *n, uint16_t c, int64_t size);                 /* is it one of a dimension of this size? */
+/* is it one of a dimension of this size? */
+uint16_t msc_nest_inside(msc_nester *n, uint16_t c, int64_t size);
 uint16_t msc_nest_both(msc_nester *n, uint16_t a, uint16_t b);                     /* a and b; 0: nothing to ask */
 uint16_t msc_nest_guarded(msc_nester *n, uint16_t ok, int v, const msc_view *view); /* v where ok holds */
 msc_view msc_nest_stretch(const msc_nester *n, int v, const msc_view *view, int w);
 
 /* ---- nest/expand.c: reductions ---- */
 
-/* Begins to look at what is reduced over these axes, for a result that is wanted at the view: within, they run by themselves.  Refuses
- * where the view, but for the dimensions `but`, varies along them.  Returns what msc_nest_close takes. */
+/* Begins to look at what is reduced over these axes, for a result that is wanted at the view: within, they run by
+ * themselves.  Refuses where the view, but for the dimensions `but`, varies along them.  Returns
+ * what msc_nest_close takes. */
 msc_inside msc_nest_open(msc_nester *n, uint16_t over, const msc_view *view, int rank, unsigned but);
 void msc_nest_close(msc_nester *n, msc_inside outer);
 /* x, of which axes `over` are reduced; they are open. */
@@ -48,7 +50,8 @@ uint16_t msc_nest_windowed(msc_nester *n, const msc_op *op, const msc_view *view
 
 uint16_t msc_nest_row(msc_nester *n, const msc_op *op, uint16_t index, int64_t rows, uint16_t *out_ok);
 /* Number of the block of t that the numbers at the view's first coordinates name, and whether it is there. */
-uint16_t msc_nest_named_offset(msc_nester *n, const msc_op *op, int indices, const msc_view *view, const msc_type *t, uint16_t *out_ok);
+uint16_t msc_nest_named_offset(msc_nester *n, const msc_op *op, int indices, const msc_view *view, const msc_type *t,
+                               uint16_t *out_ok);
 uint16_t msc_nest_gather(msc_nester *n, const msc_op *op, int table, int indices, const msc_view *view);
 uint16_t msc_nest_take_along(msc_nester *n, const msc_op *op, int x, int indices, const msc_view *view);
 uint16_t msc_nest_gather_nd(msc_nester *n, const msc_op *op, int x, int indices, const msc_view *view);

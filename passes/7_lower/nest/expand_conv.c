@@ -1,5 +1,5 @@
-/* expand/conv.c: ops whose windows slide over h and w, in; instructions, out.  The elements of a window are axes of their
- * own: those of the weights, or of the op alone.  What is loaded beside the image is 0 and is passed over. */
+/* expand/conv.c: ops whose windows slide over h and w, in; instructions, out.  The elements of a window are axes of
+ * their own: those of the weights, or of the op alone.  What is loaded beside the image is 0 and is passed over. */
 #include "ir/conv.h"
 #include "passes/7_lower/nest/expand.h"
 
@@ -44,7 +44,8 @@ static uint16_t over(msc_nester *n, const msc_window *w, int axis, uint16_t i, u
   if (w->stride > 1) {
     uint16_t at = msc_nest_coord_value(n, c), s = msc_nest_dim(n, w->stride);
     *ok = msc_nest_both(n, *ok, msc_nest_compare(n, NEST_BELOW, at, msc_nest_dim(n, (w->y - 1) * w->stride + 1)));
-    *ok = msc_nest_both(n, *ok, msc_nest_compare(n, NEST_EQ, msc_nest_op(n, NEST_REM, at, s), msc_nest_number(n, MSC_I64, 0)));
+    *ok = msc_nest_both(n, *ok,
+                        msc_nest_compare(n, NEST_EQ, msc_nest_op(n, NEST_REM, at, s), msc_nest_number(n, MSC_I64, 0)));
     return msc_nest_coord_of(n, msc_nest_op(n, NEST_DIV, at, s));
   }
   *ok = msc_nest_both(n, *ok, msc_nest_inside(n, c, w->y));
@@ -62,7 +63,8 @@ static uint16_t seen(msc_nester *n, int v, const msc_view *view, uint16_t ok, do
 
 /* c / per as a coordinate. */
 static uint16_t divided(msc_nester *n, uint16_t c, int64_t per) {
-  return per == 1 ? c : msc_nest_coord_of(n, msc_nest_op(n, NEST_DIV, msc_nest_coord_value(n, c), msc_nest_dim(n, per)));
+  return per == 1 ? c
+                  : msc_nest_coord_of(n, msc_nest_op(n, NEST_DIV, msc_nest_coord_value(n, c), msc_nest_dim(n, per)));
 }
 
 static uint16_t remainder_of(msc_nester *n, uint16_t c, int64_t per) {
@@ -77,8 +79,8 @@ static uint16_t channel(msc_nester *n, const msc_conv *c, uint16_t o, int64_t pe
 }
 
 /* The sum over these axes of x where ok holds, times w, for a result that is wanted at the view. */
-static uint16_t product(msc_nester *n, const msc_view *view, uint16_t over, int x, const msc_view *at, uint16_t ok, int w,
-                        const msc_view *at_w) {
+static uint16_t product(msc_nester *n, const msc_view *view, uint16_t over, int x, const msc_view *at, uint16_t ok,
+                        int w, const msc_view *at_w) {
   msc_inside outer = msc_nest_open(n, over, view, 4, 0);
   uint16_t a = seen(n, x, at, ok, 0), b = msc_nest_eval(n, w, at_w);
   if (n->failed) return 0;
@@ -104,7 +106,8 @@ static uint16_t conv2d(msc_nester *n, const msc_op *op, const msc_view *view) {
   int c = msc_nest_axis(n, w, 1);
   uint16_t ok = 0;
   msc_view at = {.at = {view->at[0], channel(n, &s.c, view->at[1], s.c.o / s.c.groups, s.c.c / s.c.groups, c)}};
-  msc_view at_w = {.at = {view->at[1], coord_of_axis(n, c), coord_of_axis(n, s.kernel[0]), coord_of_axis(n, s.kernel[1])}};
+  msc_view at_w = {
+      .at = {view->at[1], coord_of_axis(n, c), coord_of_axis(n, s.kernel[0]), coord_of_axis(n, s.kernel[1])}};
   for (int i = 0; i < 2; i++) at.at[2 + i] = under(n, &s.c.dim[i], s.kernel[i], view->at[2 + i], &ok);
   return product(n, view, s.over | bit(c), x, &at, ok, w, &at_w);
 }
@@ -118,7 +121,8 @@ static uint16_t conv2d_transpose(msc_nester *n, const msc_op *op, const msc_view
   int o = s.c.groups == 1 ? msc_nest_axis(n, w, 0) : msc_nest_own_axis(n, y, 0, per_o);
   uint16_t ok = 0, from = channel(n, &s.c, view->at[1], per_c, per_o, o);
   msc_view at = {.at = {view->at[0], from}};
-  msc_view at_w = {.at = {from, s.c.groups == 1 ? view->at[1] : remainder_of(n, view->at[1], per_c), coord_of_axis(n, s.kernel[0]), coord_of_axis(n, s.kernel[1])}};
+  msc_view at_w = {.at = {from, s.c.groups == 1 ? view->at[1] : remainder_of(n, view->at[1], per_c),
+                          coord_of_axis(n, s.kernel[0]), coord_of_axis(n, s.kernel[1])}};
   for (int i = 0; i < 2; i++) at.at[2 + i] = over(n, &s.c.dim[i], s.kernel[i], view->at[2 + i], &ok);
   return product(n, view, s.over | bit(o), y, &at, ok, w, &at_w);
 }
@@ -130,7 +134,8 @@ static uint16_t conv2d_weight_grad(msc_nester *n, const msc_op *op, const msc_vi
   msc_conv c = msc_conv_of(op);
   uint16_t ok = 0, reduced = 0, image = msc_nest_natural(n, dy, 0), from = view->at[1];
   if (c.groups > 1) {
-    msc_coord sum = n->coord[msc_nest_moved(n, divided(n, view->at[1 - 1], c.o / c.groups), c.c / c.groups, 0)], own = n->coord[view->at[1]];
+    msc_coord sum = n->coord[msc_nest_moved(n, divided(n, view->at[1 - 1], c.o / c.groups), c.c / c.groups, 0)],
+              own = n->coord[view->at[1]];
     for (int i = 0; i < MSC_NEST_AXES; i++) sum.a.coef[i] += own.a.coef[i];
     sum.a.c0 += own.a.c0;
     if (own.instr) sum.instr = sum.instr ? msc_nest_op(n, NEST_ADD, sum.instr, own.instr) : own.instr;
@@ -180,12 +185,14 @@ static uint16_t first_largest(msc_nester *n, const sliding *s, uint16_t x, uint1
   uint16_t most = msc_nest_reduce(n, MSC_MAX, x, s->over), at = position(n, s);
   uint16_t none = msc_nest_dim(n, s->c.dim[0].kernel * s->c.dim[1].kernel);
   uint16_t first = msc_nest_select(n, msc_nest_compare(n, NEST_EQ, x, most), at, none);
-  if (msc_is_float((msc_dtype)n->instr[x].dtype)) first = msc_nest_select(n, msc_nest_compare(n, NEST_NE, x, x), at, first);
+  if (msc_is_float((msc_dtype)n->instr[x].dtype))
+    first = msc_nest_select(n, msc_nest_compare(n, NEST_NE, x, x), at, first);
   if (ok) first = msc_nest_select(n, ok, first, none);
   return msc_nest_cast(n, msc_nest_reduce(n, MSC_MIN, first, s->over), MSC_I32);
 }
 
-/* Elements of window o, of the dimension alone, that lie inside: from the first one that is not before it to the last. */
+/* Elements of window o, of the dimension alone, that lie inside: from the first one that is not before it
+ * to the last. */
 static uint16_t inside(msc_nester *n, const msc_window *w, uint16_t o) {
   uint16_t at = msc_nest_coord_value(n, msc_nest_moved(n, o, w->stride, -w->low)), d = msc_nest_dim(n, w->dilation);
   uint16_t before = msc_nest_op(n, NEST_SUB, msc_nest_dim(n, w->dilation - 1), at);
@@ -206,8 +213,9 @@ static uint16_t pool(msc_nester *n, const msc_op *op, const msc_view *view) {
   msc_inside outer = msc_nest_open(n, s.over, view, 4, 0);
   uint16_t v = seen(n, x, &at, ok, op->kind == OP_avg_pool ? 0 : lowest(dtype));
   if (n->failed) return 0;
-  uint16_t found = op->kind == OP_max_pool_index ? first_largest(n, &s, v, ok)
-                                                 : msc_nest_reduce(n, op->kind == OP_max_pool ? MSC_MAX : MSC_SUM, v, s.over);
+  uint16_t found = op->kind == OP_max_pool_index
+                       ? first_largest(n, &s, v, ok)
+                       : msc_nest_reduce(n, op->kind == OP_max_pool ? MSC_MAX : MSC_SUM, v, s.over);
   msc_nest_close(n, outer);
   if (op->kind != OP_avg_pool) return found;
   msc_dtype d = (msc_dtype)n->instr[found].dtype;
@@ -235,7 +243,9 @@ static uint16_t unpool(msc_nester *n, const msc_op *op, const msc_view *view) {
   }
   uint16_t sum = msc_nest_reduce(n, MSC_SUM, v, s.over);
   msc_nest_close(n, outer);
-  return by_index ? sum : msc_nest_op(n, NEST_DIV, sum, msc_nest_scalar(n, d, (double)(s.c.dim[0].kernel * s.c.dim[1].kernel)));
+  return by_index
+             ? sum
+             : msc_nest_op(n, NEST_DIV, sum, msc_nest_scalar(n, d, (double)(s.c.dim[0].kernel * s.c.dim[1].kernel)));
 }
 
 /* ---- windows in memory ---- */
@@ -248,7 +258,8 @@ static uint16_t unfold(msc_nester *n, const msc_op *op, const msc_view *view) {
   uint16_t ok = 0;
   for (int i = 0; i < 2; i++) {
     const msc_window *w = &c.dim[i];
-    uint16_t o = msc_nest_moved(n, view->at[4 + i], w->stride, 0), k = msc_nest_moved(n, view->at[ch + 1 + i], w->dilation, -w->low);
+    uint16_t o = msc_nest_moved(n, view->at[4 + i], w->stride, 0),
+             k = msc_nest_moved(n, view->at[ch + 1 + i], w->dilation, -w->low);
     msc_coord sum = n->coord[o], more = n->coord[k];
     for (int a = 0; a < MSC_NEST_AXES; a++) sum.a.coef[a] += more.a.coef[a];
     sum.a.c0 += more.a.c0;

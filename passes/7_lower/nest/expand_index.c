@@ -11,7 +11,8 @@ uint16_t msc_nest_row(msc_nester *n, const msc_op *op, uint16_t index, int64_t r
   if (whole) msc_nest_check(n, MSC_FAULT_INDEX, msc_nest_compare(n, NEST_BELOW, row, msc_nest_dim(n, whole->i)));
   if (start) row = msc_nest_op(n, NEST_SUB, row, msc_nest_start(n, start->i));
   const msc_attr_value *part = msc_op_attr(op, "part");
-  uint16_t limit = part ? msc_nest_op(n, NEST_SUB, msc_nest_number(n, MSC_I64, 0), msc_nest_start(n, part->i)) : msc_nest_dim(n, rows);
+  uint16_t limit = part ? msc_nest_op(n, NEST_SUB, msc_nest_number(n, MSC_I64, 0), msc_nest_start(n, part->i))
+                        : msc_nest_dim(n, rows);
   *out_ok = msc_nest_compare(n, NEST_BELOW, row, limit);
   if (!whole) msc_nest_check(n, MSC_FAULT_INDEX, *out_ok);
   return row;
@@ -31,7 +32,8 @@ uint16_t msc_nest_gather(msc_nester *n, const msc_op *op, int table, int indices
   uint16_t ok;
   for (int d = 0; d < r; d++) at_index.at[d] = view->at[axis + d];
   uint16_t row = msc_nest_row(n, op, msc_nest_eval(n, indices, &at_index), t->dim[axis], &ok);
-  for (int d = 0; d < t->rank; d++) at.at[d] = d == axis ? msc_nest_coord_of(n, row) : view->at[d < axis ? d : d - 1 + r];
+  for (int d = 0; d < t->rank; d++)
+    at.at[d] = d == axis ? msc_nest_coord_of(n, row) : view->at[d < axis ? d : d - 1 + r];
   return looked_up(n, ok, table, &at);
 }
 
@@ -46,8 +48,10 @@ uint16_t msc_nest_take_along(msc_nester *n, const msc_op *op, int x, int indices
   return looked_up(n, ok, x, &at);
 }
 
-/* Number k of the place that indices [*, m] name at the view's first coordinates; only the first one is cut between ranks. */
-static uint16_t named(msc_nester *n, const msc_op *op, int indices, const msc_view *view, int k, int64_t size, uint16_t *out_ok) {
+/* Number k of the place that indices [*, m] name at the view's first coordinates; only the first one is
+ * cut between ranks. */
+static uint16_t named(msc_nester *n, const msc_op *op, int indices, const msc_view *view, int k, int64_t size,
+                      uint16_t *out_ok) {
   int lead = n->value[indices].value->type->rank - 1;
   msc_view at = {0};
   for (int d = 0; d < lead; d++) at.at[d] = view->at[d];
@@ -60,7 +64,8 @@ static uint16_t named(msc_nester *n, const msc_op *op, int indices, const msc_vi
   return row;
 }
 
-uint16_t msc_nest_named_offset(msc_nester *n, const msc_op *op, int indices, const msc_view *view, const msc_type *t, uint16_t *out_ok) {
+uint16_t msc_nest_named_offset(msc_nester *n, const msc_op *op, int indices, const msc_view *view, const msc_type *t,
+                               uint16_t *out_ok) {
   const msc_type *i = n->value[indices].value->type;
   int depth = (int)i->dim[i->rank - 1];
   uint16_t sum = 0, ok;
@@ -79,7 +84,8 @@ uint16_t msc_nest_gather_nd(msc_nester *n, const msc_op *op, int x, int indices,
   msc_view at = {0};
   uint16_t all = 0, ok;
   for (int d = 0; d < t->rank && !n->failed; d++) {
-    at.at[d] = d < depth ? msc_nest_coord_of(n, named(n, op, indices, view, d, t->dim[d], &ok)) : view->at[lead + d - depth];
+    at.at[d] =
+        d < depth ? msc_nest_coord_of(n, named(n, op, indices, view, d, t->dim[d], &ok)) : view->at[lead + d - depth];
     if (d < depth) all = msc_nest_both(n, all, ok);
   }
   return looked_up(n, all, x, &at);
@@ -91,7 +97,8 @@ uint16_t msc_nest_one_hot(msc_nester *n, const msc_op *op, int x, const msc_type
   if (start) row = msc_nest_op(n, NEST_SUB, row, msc_nest_start(n, start->i));
   uint16_t hit = msc_nest_compare(n, NEST_EQ, row, msc_nest_coord_value(n, view->at[t->rank - 1]));
   msc_dtype number = msc_is_float(t->dtype) ? t->dtype : MSC_F64;
-  uint16_t on = msc_nest_scalar(n, number, msc_op_float(op, "on")), off = msc_nest_scalar(n, number, msc_op_float(op, "off"));
+  uint16_t on = msc_nest_scalar(n, number, msc_op_float(op, "on")),
+           off = msc_nest_scalar(n, number, msc_op_float(op, "off"));
   return msc_nest_select(n, hit, msc_nest_cast(n, on, t->dtype), msc_nest_cast(n, off, t->dtype));
 }
 

@@ -55,7 +55,10 @@ uint16_t msc_nest_reduce_op(msc_nester *n, const msc_op *op, int y, const msc_vi
   msc_inside outer = msc_nest_open(n, over, &at, t->rank, gone);
   uint16_t v = msc_nest_eval(n, x, &at);
   if (n->failed) return 0;
-  msc_reduction kind = op->kind == OP_reduce_max ? MSC_MAX : op->kind == OP_reduce_min ? MSC_MIN : op->kind == OP_reduce_prod ? MSC_PROD : MSC_SUM;
+  msc_reduction kind = op->kind == OP_reduce_max    ? MSC_MAX
+                       : op->kind == OP_reduce_min  ? MSC_MIN
+                       : op->kind == OP_reduce_prod ? MSC_PROD
+                                                    : MSC_SUM;
   v = reduce_in_order(n, op, kind, v, over);
   msc_nest_close(n, outer);
   return op->kind == OP_reduce_mean ? divided(n, v, count_of(op, local)) : v;
@@ -66,7 +69,8 @@ uint16_t msc_nest_matmul(msc_nester *n, const msc_op *op, int y, const msc_view 
   int ra = n->value[a].value->type->rank, rb = n->value[b].value->type->rank, ry = n->value[y].value->type->rank;
   bool ta = msc_op_bool(op, "transpose_a"), tb = msc_op_bool(op, "transpose_b");
   msc_view at_a = {0}, at_b = {0};
-  if (n->value[a].def || n->value[b].def) return msc_nest_refuse(n, "operands of a product would be computed again for every row or column");
+  if (n->value[a].def || n->value[b].def)
+    return msc_nest_refuse(n, "operands of a product would be computed again for every row or column");
   for (int i = 3; i <= ry; i++) {
     if (i <= ra && n->value[a].value->type->dim[ra - i] != 1) at_a.at[ra - i] = view->at[ry - i];
     if (i <= rb && n->value[b].value->type->dim[rb - i] != 1) at_b.at[rb - i] = view->at[ry - i];
@@ -132,11 +136,13 @@ static uint16_t read_label(msc_nester *n, int x, const msc_view *view, uint16_t 
   return msc_nest_guarded(n, ok, x, &at);
 }
 
-/* The same as a sum over the row, which a GPU's threads read anyway: none of them reads what another's result may lie on. */
+/* The same as a sum over the row, which a GPU's threads read anyway: none of them reads what another's result
+ * may lie on. */
 static uint16_t find_label(msc_nester *n, const rows *r, uint16_t column, uint16_t row) {
   uint16_t is_it = msc_nest_compare(n, NEST_EQ, row, msc_nest_coord_value(n, column));
   msc_inside outer = open_again(n, r);
-  uint16_t hit = msc_nest_reduce(n, MSC_SUM, msc_nest_select(n, is_it, r->inner, msc_nest_number(n, dtype_of(n, r->inner), 0)), r->over);
+  uint16_t hit = msc_nest_reduce(
+      n, MSC_SUM, msc_nest_select(n, is_it, r->inner, msc_nest_number(n, dtype_of(n, r->inner), 0)), r->over);
   msc_nest_close(n, outer);
   return hit;
 }
@@ -151,13 +157,15 @@ static uint16_t row_loss(msc_nester *n, const msc_op *op, int x, int labels, con
   if (msc_is_float(n->value[labels].value->type->dtype)) {
     msc_inside outer = open_again(n, &r);
     uint16_t label = msc_nest_eval(n, labels, &r.along);
-    uint16_t apart = msc_nest_reduce(n, MSC_SUM, msc_nest_op(n, NEST_MUL, label, msc_nest_op(n, NEST_SUB, r.m, r.inner)), r.over);
+    uint16_t apart =
+        msc_nest_reduce(n, MSC_SUM, msc_nest_op(n, NEST_MUL, label, msc_nest_op(n, NEST_SUB, r.m, r.inner)), r.over);
     uint16_t all = msc_nest_reduce(n, MSC_SUM, label, r.over);
     msc_nest_close(n, outer);
     return msc_nest_op(n, NEST_ADD, msc_nest_op(n, NEST_MUL, log_s, all), apart);
   }
   uint16_t ok, row = msc_nest_row(n, op, msc_nest_eval(n, labels, view), t->dim[t->rank - 1], &ok);
-  uint16_t hit = n->target == MSC_TARGET_CUDA ? find_label(n, &r, r.along.at[t->rank - 1], row) : read_label(n, x, view, row, ok);
+  uint16_t hit =
+      n->target == MSC_TARGET_CUDA ? find_label(n, &r, r.along.at[t->rank - 1], row) : read_label(n, x, view, row, ok);
   return msc_nest_op(n, NEST_ADD, log_s, msc_nest_op(n, NEST_SUB, r.m, hit));
 }
 
@@ -189,7 +197,9 @@ uint16_t msc_nest_cross_entropy_grad(msc_nester *n, const msc_op *op, const msc_
   rows r = rows_of(n, x, t->rank - 1, view);
   uint16_t dloss = msc_nest_eval(n, msc_nest_find_value(n, op->in[2].value), strcmp(how, "none") ? &scalar : view);
   if (n->failed) return 0;
-  uint16_t p = msc_nest_op(n, NEST_DIV, msc_nest_op(n, NEST_EXP, msc_nest_op(n, NEST_SUB, msc_nest_eval(n, x, view), r.m), 0), r.s), label;
+  uint16_t p = msc_nest_op(n, NEST_DIV,
+                           msc_nest_op(n, NEST_EXP, msc_nest_op(n, NEST_SUB, msc_nest_eval(n, x, view), r.m), 0), r.s),
+           label;
   if (msc_is_float(n->value[labels].value->type->dtype)) {
     label = msc_nest_eval(n, labels, view);
     msc_inside outer = open_again(n, &r);
@@ -217,9 +227,15 @@ typedef struct {
   uint16_t in[6];
 } update;
 
-static uint16_t attr(const update *u, const char *name) { return msc_nest_scalar(u->n, u->dtype, msc_op_float(u->op, name)); }
-static uint16_t attr64(const update *u, const char *name) { return msc_nest_scalar(u->n, MSC_F64, msc_op_float(u->op, name)); }
-static uint16_t less(const update *u, const char *name) { return msc_nest_scalar(u->n, u->dtype, 1 - msc_op_float(u->op, name)); }
+static uint16_t attr(const update *u, const char *name) {
+  return msc_nest_scalar(u->n, u->dtype, msc_op_float(u->op, name));
+}
+static uint16_t attr64(const update *u, const char *name) {
+  return msc_nest_scalar(u->n, MSC_F64, msc_op_float(u->op, name));
+}
+static uint16_t less(const update *u, const char *name) {
+  return msc_nest_scalar(u->n, u->dtype, 1 - msc_op_float(u->op, name));
+}
 static bool has(const update *u, const char *name) { return msc_op_float(u->op, name) != 0; }
 static uint16_t mul(const update *u, uint16_t a, uint16_t b) { return msc_nest_op(u->n, NEST_MUL, a, b); }
 static uint16_t add(const update *u, uint16_t a, uint16_t b) { return msc_nest_op(u->n, NEST_ADD, a, b); }
@@ -228,14 +244,19 @@ static uint16_t quotient(const update *u, uint16_t a, uint16_t b) { return msc_n
 static uint16_t root(const update *u, uint16_t a) { return msc_nest_op(u->n, NEST_SQRT, a, 0); }
 
 /* g + weight_decay w */
-static uint16_t decayed(const update *u, uint16_t g, uint16_t w) { return has(u, "weight_decay") ? add(u, g, mul(u, attr(u, "weight_decay"), w)) : g; }
+static uint16_t decayed(const update *u, uint16_t g, uint16_t w) {
+  return has(u, "weight_decay") ? add(u, g, mul(u, attr(u, "weight_decay"), w)) : g;
+}
 
 /* b m + (1 - b) x */
-static uint16_t average(const update *u, const char *b, uint16_t m, uint16_t x) { return add(u, mul(u, attr(u, b), m), mul(u, less(u, b), x)); }
+static uint16_t average(const update *u, const char *b, uint16_t m, uint16_t x) {
+  return add(u, mul(u, attr(u, b), m), mul(u, less(u, b), x));
+}
 
 /* 1 - b^t = 1 - exp(t log b) in f64: at the first steps nearly everything cancels */
 static uint16_t correction(const update *u, const char *b) {
-  uint16_t t = msc_nest_cast(u->n, u->in[4], MSC_F64), log_b = msc_nest_scalar(u->n, MSC_F64, log(msc_op_float(u->op, b)));
+  uint16_t t = msc_nest_cast(u->n, u->in[4], MSC_F64),
+           log_b = msc_nest_scalar(u->n, MSC_F64, log(msc_op_float(u->op, b)));
   return sub(u, msc_nest_number(u->n, MSC_F64, 1), msc_nest_op(u->n, NEST_EXP, mul(u, t, log_b), 0));
 }
 
@@ -256,7 +277,8 @@ static uint16_t adam(const update *u, size_t result) {
   if (result == 2) return v;
   uint16_t step = msc_nest_cast(u->n, quotient(u, attr64(u, "lr"), correction(u, "beta1")), u->dtype);
   uint16_t scale = msc_nest_cast(u->n, root(u, correction(u, "beta2")), u->dtype);
-  if (apart && has(u, "weight_decay")) w = mul(u, w, msc_nest_scalar(u->n, u->dtype, 1 - msc_op_float(u->op, "lr") * msc_op_float(u->op, "weight_decay")));
+  if (apart && has(u, "weight_decay"))
+    w = mul(u, w, msc_nest_scalar(u->n, u->dtype, 1 - msc_op_float(u->op, "lr") * msc_op_float(u->op, "weight_decay")));
   return sub(u, w, mul(u, step, quotient(u, m, add(u, quotient(u, root(u, v), scale), attr(u, "eps")))));
 }
 
@@ -264,7 +286,8 @@ static uint16_t lamb_moments(const update *u, size_t result) {
   uint16_t g = u->in[3], m = average(u, "beta1", u->in[1], g), v = average(u, "beta2", u->in[2], mul(u, g, g));
   if (result == 1) return m;
   if (result == 2) return v;
-  uint16_t bias1 = msc_nest_cast(u->n, correction(u, "beta1"), u->dtype), bias2 = msc_nest_cast(u->n, correction(u, "beta2"), u->dtype);
+  uint16_t bias1 = msc_nest_cast(u->n, correction(u, "beta1"), u->dtype),
+           bias2 = msc_nest_cast(u->n, correction(u, "beta2"), u->dtype);
   uint16_t r = quotient(u, quotient(u, m, bias1), add(u, root(u, quotient(u, v, bias2)), attr(u, "eps")));
   return has(u, "weight_decay") ? add(u, r, mul(u, attr(u, "weight_decay"), u->in[0])) : r;
 }

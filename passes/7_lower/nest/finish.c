@@ -1,4 +1,5 @@
-/* finish.c: instructions and their walk in; a launch out: the program with slots for its sizes, the sizes, the items. */
+/* finish.c: instructions and their walk in; a launch out: the program with slots for its sizes, the
+ * sizes, the items. */
 #include <string.h>
 
 #include "passes/7_lower/nest/expand.h"
@@ -15,7 +16,8 @@ int msc_nest_lanes(const msc_nester *n) {
   if (n->target == MSC_TARGET_CUDA) return msc_nest_gpu_lanes(n);
   if (n->walk.lane < 0) return 1;
   for (int i = 1; i < n->num_instrs; i++)
-    if (n->live[i] && (n->instr[i].axes >> n->walk.lane & 1) && bytes_of(&n->instr[i]) > widest) widest = bytes_of(&n->instr[i]);
+    if (n->live[i] && (n->instr[i].axes >> n->walk.lane & 1) && bytes_of(&n->instr[i]) > widest)
+      widest = bytes_of(&n->instr[i]);
   return n->vector_bytes / (widest < 4 ? 4 : widest);
 }
 
@@ -26,9 +28,11 @@ uint64_t msc_nest_items(const msc_nester *n) {
   if (n->target == MSC_TARGET_CUDA) return msc_nest_gpu_items(n);
   uint16_t lane = w->lane >= 0 ? (uint16_t)(1u << w->lane) : 0;
   if (w->kind == MSC_NEST_TRANSPOSE)
-    return msc_nest_points(n, w->items & (uint16_t)~(lane | 1u << w->across)) * ceil_div((uint64_t)n->extent[w->across], MSC_TRANSPOSE_ROWS);
+    return msc_nest_points(n, w->items & (uint16_t) ~(lane | 1u << w->across)) *
+           ceil_div((uint64_t)n->extent[w->across], MSC_TRANSPOSE_ROWS);
   if ((w->kind == MSC_NEST_COLUMN || w->kind == MSC_NEST_SCATTER) && lane)
-    return msc_nest_points(n, w->items & (uint16_t)~lane) * ceil_div((uint64_t)n->extent[w->lane], (uint64_t)msc_nest_lanes(n) * MSC_COLUMN_VECTORS);
+    return msc_nest_points(n, w->items & (uint16_t)~lane) *
+           ceil_div((uint64_t)n->extent[w->lane], (uint64_t)msc_nest_lanes(n) * MSC_COLUMN_VECTORS);
   return msc_nest_points(n, w->items);
 }
 
@@ -40,7 +44,13 @@ static bool touches_memory(const msc_instr *in) {
 
 static uint64_t weight_of(const msc_instr *in) {
   switch (in->code) {
-    case NEST_LOAD: case NEST_STORE: case NEST_CONST: case NEST_SCALAR: case NEST_DIM: case NEST_INDEX: case NEST_FILL: return 0;
+    case NEST_LOAD:
+    case NEST_STORE:
+    case NEST_CONST:
+    case NEST_SCALAR:
+    case NEST_DIM:
+    case NEST_INDEX:
+    case NEST_FILL: return 0;
     case NEST_DIV: case NEST_REM: case NEST_SQRT: return 4;
     case NEST_EXP: case NEST_LOG: return 10;
     case NEST_TANH: case NEST_ERF: case NEST_SIN: case NEST_COS: return 15;
@@ -89,7 +99,8 @@ static void set_axes(msc_nester *n, msc_program_head *h) {
   const msc_nest_walk *w = &n->walk;
   for (int i = 0; i < n->num_axes; i++) {
     if (!needs_size(n, i)) continue;
-    bool baked = i == w->lane && n->extent[i] <= MSC_BAKED_SIZE && n->extent[i] > 0 && i != w->clipped && !(w->blocks && (w->reduced >> i & 1));
+    bool baked = i == w->lane && n->extent[i] <= MSC_BAKED_SIZE && n->extent[i] > 0 && i != w->clipped &&
+                 !(w->blocks && (w->reduced >> i & 1));
     /* without items nothing divides by this size */
     if (n->extent[i] == 0 && (w->items >> i & 1)) h->axis[i].size = 1;
     else if (baked) h->axis[i].baked_size = n->extent[i];
@@ -147,7 +158,8 @@ void msc_nest_finish(msc_nester *n, msc_arena *arena, msc_nest_launch *out) {
   h->kind = (uint8_t)w->kind, h->num_axes = (uint8_t)n->num_axes;
   h->num_phases = (uint8_t)w->num_phases;
   h->lane = (int8_t)w->lane, h->across = (int8_t)w->across, h->lanes = (uint8_t)msc_nest_lanes(n);
-  h->keeps_row = n->target == MSC_TARGET_CPU && w->kind == MSC_NEST_ROW && w->num_phases > 1 && w->reduced == 1u << w->lane && n->extent[w->lane] <= MSC_KEPT_ROW;
+  h->keeps_row = n->target == MSC_TARGET_CPU && w->kind == MSC_NEST_ROW && w->num_phases > 1 &&
+                 w->reduced == 1u << w->lane && n->extent[w->lane] <= MSC_KEPT_ROW;
   h->chunk_axis = (int8_t)w->chunk_axis, h->clipped = (int8_t)w->clipped;
   h->items = w->items, h->reduced = w->reduced, h->tail = w->tail;
   set_axes(n, h);

@@ -1,9 +1,10 @@
-/* gpu.c: the walk of a region in; how a GPU goes through it, out: elements of a vector, threads of a block and how many of
- * them share an item, items of a block.
+/* gpu.c: the walk of a region in; how a GPU goes through it, out: elements of a vector, threads of a block and how many
+ * of them share an item, items of a block.
  *
  *   MAP        a thread takes a vector of elements
  *   ROW        a team of threads, a warp or a block, takes a row: it strides along the innermost reduced axis
- *   COLUMN     a block takes vectors of columns side by side, `team` threads each: they stride along the outermost reduced axis
+ *   COLUMN     a block takes vectors of columns side by side, `team` threads each: they stride along the outermost
+ * reduced axis
  *   TRANSPOSE  a block takes a square, through shared memory
  *   SCATTER    a thread takes a column of some of the rows (nest.c) and goes through all positions in order
  *
@@ -68,13 +69,17 @@ int msc_nest_gpu_lanes(const msc_nester *n) {
   int lane = n->walk.lane;
   if (lane < 0 || n->walk.kind == MSC_NEST_TRANSPOSE || n->walk.kind == MSC_NEST_SCATTER) return 1;
   for (int i = 1; i < n->num_instrs; i++)
-    if (n->live[i] && is_access(&n->instr[i]) && (n->at[i].coef[lane] || varies(n, n->instr[i].arg[0], lane)) && memory_bytes(n, &n->instr[i]) < least) least = memory_bytes(n, &n->instr[i]);
+    if (n->live[i] && is_access(&n->instr[i]) && (n->at[i].coef[lane] || varies(n, n->instr[i].arg[0], lane)) &&
+        memory_bytes(n, &n->instr[i]) < least)
+      least = memory_bytes(n, &n->instr[i]);
   int64_t v = VECTOR_BYTES / least;
   for (v = v > MOST_LANES ? MOST_LANES : v; v > 1; v /= 2) {
     bool all = n->extent[lane] % v == 0 && (lane != n->walk.clipped || n->walk.chunk_total % v == 0);
     for (int i = 1; i < n->num_instrs && all; i++) {
       const msc_instr *in = &n->instr[i];
-      if (n->live[i] && is_access(in) && (n->at[i].coef[lane] || varies(n, in->arg[0], lane) || varies(n, in->arg[1], lane))) all = takes_vector(n, i, v);
+      if (n->live[i] && is_access(in) &&
+          (n->at[i].coef[lane] || varies(n, in->arg[0], lane) || varies(n, in->arg[1], lane)))
+        all = takes_vector(n, i, v);
     }
     if (all) break;
   }
@@ -108,7 +113,8 @@ static void row_shape(const msc_nester *n, msc_nest_launch *l) {
 static void column_shape(const msc_nester *n, msc_nest_launch *l) {
   msc_program_head *h = &l->program.head;
   int axis = outer_reduced(n);
-  uint64_t vectors = ceil_div((uint64_t)n->extent[n->walk.lane], h->lanes), columns = least_of(WARP, power_of_two(vectors));
+  uint64_t vectors = ceil_div((uint64_t)n->extent[n->walk.lane], h->lanes),
+           columns = least_of(WARP, power_of_two(vectors));
   uint64_t team = least_of(COLUMN_THREADS / columns, power_of_two((uint64_t)n->extent[axis]));
   h->team = (uint16_t)team, h->team_axis = (int8_t)axis;
   h->threads = (uint16_t)(columns * team), h->per_block = 1;
@@ -118,10 +124,12 @@ static void column_shape(const msc_nester *n, msc_nest_launch *l) {
 static void square_shape(const msc_nester *n, msc_nest_launch *l) {
   const msc_nest_walk *w = &n->walk;
   l->program.head.threads = MSC_SQUARE * MSC_SQUARE_ROWS, l->program.head.per_block = 1;
-  l->extent = msc_nest_points(n, w->items & (uint16_t)~(1u << w->lane | 1u << w->across)) * ceil_div((uint64_t)n->extent[w->across], MSC_SQUARE) * ceil_div((uint64_t)n->extent[w->lane], MSC_SQUARE);
+  l->extent = msc_nest_points(n, w->items & (uint16_t) ~(1u << w->lane | 1u << w->across)) *
+              ceil_div((uint64_t)n->extent[w->across], MSC_SQUARE) * ceil_div((uint64_t)n->extent[w->lane], MSC_SQUARE);
 }
 
-/* Enough parts for all multiprocessors to have a few blocks; each long enough for its threads, and for whole vectors. */
+/* Enough parts for all multiprocessors to have a few blocks; each long enough for its threads, and
+ * for whole vectors. */
 int64_t msc_nest_gpu_part(const msc_nester *n, int axis) {
   enum { BLOCKS = 512, COLUMNS = 64, LEAST_ROWS = 32, LEAST_RUN = 2048 };
   bool run = axis == n->walk.lane;

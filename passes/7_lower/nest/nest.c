@@ -1,6 +1,6 @@
 /* nest.c: the ops of a region in; whether they are one kernel, and its launches, out.
- * The road: values and joined dimensions (nest/axes.c), instructions (nest_expand*.c), the walk (nest/walk.c), two launches
- * where one would be slow (nest/split.c), the program (nest/finish.c). */
+ * The road: values and joined dimensions (nest/axes.c), instructions (nest_expand*.c), the walk (nest/walk.c), two
+ * launches where one would be slow (nest/split.c), the program (nest/finish.c). */
 #include "passes/7_lower/nest/nest.h"
 
 #include <string.h>
@@ -47,7 +47,8 @@ static void reset(msc_nester *n, const msc_nest_region *r) {
 }
 
 static bool add_buffer(msc_nester *n, msc_dtype dtype, int64_t elems, bool is_out) {
-  if (n->num_buffers == MSC_NEST_BUFFERS) return msc_nest_refuse(n, "more than %d operands and results", MSC_NEST_BUFFERS);
+  if (n->num_buffers == MSC_NEST_BUFFERS)
+    return msc_nest_refuse(n, "more than %d operands and results", MSC_NEST_BUFFERS);
   memset(&n->buffer[n->num_buffers], 0, sizeof n->buffer[0]);
   n->buffer[n->num_buffers].dtype = (uint8_t)dtype, n->buffer[n->num_buffers].is_out = is_out;
   n->buffer_number[n->num_buffers] = n->num_buffers;
@@ -113,7 +114,8 @@ static void store_result(msc_nester *n, int v, int buffer) {
   msc_view view = msc_nest_natural_view(n, v);
   uint16_t x = msc_nest_eval(n, v, &view), extra;
   msc_affine at = msc_nest_offset(n, n->value[v].value->type, &view, &extra);
-  msc_nest_add(n, (msc_instr){.code = NEST_STORE, .dtype = n->instr[x].dtype, .buffer = (uint8_t)buffer, .arg = {x}}, &at, 0);
+  msc_nest_add(n, (msc_instr){.code = NEST_STORE, .dtype = n->instr[x].dtype, .buffer = (uint8_t)buffer, .arg = {x}},
+               &at, 0);
 }
 
 /* What a scatter does with one update: adds it to block `row` of those that are `step` elements apart, where `ok`. */
@@ -136,7 +138,8 @@ static void add_position_axis(msc_nester *n, scattering *s, int updates, int dim
 }
 
 /* y [pre, rows, post]; position p: y[pre, indices[p], post] += updates[pre, p, post]. */
-static void scatter_rows(msc_nester *n, const msc_op *op, int indices, int updates, const msc_view *view, scattering *s) {
+static void scatter_rows(msc_nester *n, const msc_op *op, int indices, int updates, const msc_view *view,
+                         scattering *s) {
   const msc_type *t = op->out[0].type;
   int axis = (int)msc_op_int(op, "axis"), r = n->value[indices].value->type->rank;
   msc_view at_index = {0};
@@ -150,7 +153,8 @@ static void scatter_rows(msc_nester *n, const msc_op *op, int indices, int updat
 }
 
 /* y [pre, rows, post]; position p: y[pre, indices[pre, p, post], post] += updates[pre, p, post]. */
-static void scatter_along(msc_nester *n, const msc_op *op, int indices, int updates, const msc_view *view, scattering *s) {
+static void scatter_along(msc_nester *n, const msc_op *op, int indices, int updates, const msc_view *view,
+                          scattering *s) {
   const msc_type *t = op->out[0].type;
   int64_t axis = msc_op_int(op, "axis");
   if (axis < 0) axis += t->rank;
@@ -162,7 +166,8 @@ static void scatter_along(msc_nester *n, const msc_op *op, int indices, int upda
 }
 
 /* y [named, post]; position p: y[indices[p, :], post] += updates[p, post]. */
-static void scatter_named(msc_nester *n, const msc_op *op, int indices, int updates, const msc_view *view, scattering *s) {
+static void scatter_named(msc_nester *n, const msc_op *op, int indices, int updates, const msc_view *view,
+                          scattering *s) {
   const msc_type *t = op->out[0].type, *i = n->value[indices].value->type;
   int lead = i->rank - 1, depth = (int)i->dim[lead];
   for (int d = 0; d < lead; d++) add_position_axis(n, s, updates, d);
@@ -172,12 +177,13 @@ static void scatter_named(msc_nester *n, const msc_op *op, int indices, int upda
   s->row = msc_nest_named_offset(n, op, indices, view, t, &s->ok);
 }
 
-/* On a GPU the rows are dealt to so many threads beside each other: each has every `parts`-th row, and passes over the positions that
- * name another.  A power of two: 64 K threads together hide how long memory takes. */
+/* On a GPU the rows are dealt to so many threads beside each other: each has every `parts`-th row, and passes over the
+ * positions that name another.  A power of two: 64 K threads together hide how long memory takes. */
 static int64_t row_parts(const msc_nester *n, const scattering *s, const msc_type *updates) {
   enum { THREADS = 65536 };
   if (n->target != MSC_TARGET_CUDA) return 1;
-  int64_t positions = (int64_t)msc_nest_points(n, s->over), columns = msc_type_elems(updates) / (positions ? positions : 1), parts = 1;
+  int64_t positions = (int64_t)msc_nest_points(n, s->over),
+          columns = msc_type_elems(updates) / (positions ? positions : 1), parts = 1;
   while (2 * parts <= s->rows && columns * parts < THREADS) parts *= 2;
   return parts;
 }
@@ -189,13 +195,17 @@ static uint16_t own_rows(msc_nester *n, int v, scattering *s, msc_affine *fill, 
   msc_coord c = {0};
   c.a.coef[axis] = 1;
   uint16_t part = msc_nest_coord_value(n, msc_nest_coord(n, &c));
-  s->ok = msc_nest_both(n, s->ok, msc_nest_compare(n, NEST_EQ, msc_nest_op(n, NEST_AND, s->row, msc_nest_number(n, MSC_I64, (double)(parts - 1))), part));
+  s->ok = msc_nest_both(
+      n, s->ok,
+      msc_nest_compare(n, NEST_EQ, msc_nest_op(n, NEST_AND, s->row, msc_nest_number(n, MSC_I64, (double)(parts - 1))),
+                       part));
   fill->coef[axis] = s->step;
   uint16_t one_more = msc_nest_compare(n, NEST_LT, part, msc_nest_dim(n, s->rows % parts));
   return msc_nest_select(n, one_more, msc_nest_dim(n, s->rows / parts + 1), msc_nest_dim(n, s->rows / parts));
 }
 
-/* Each position adds what it has: in order, after the result has become zeros, or all at once to what is zeros already. */
+/* Each position adds what it has: in order, after the result has become zeros, or all at once to what
+ * is zeros already. */
 static void scatter_result(msc_nester *n, int v, int buffer) {
   const msc_op *op = n->value[v].def;
   int updates = msc_nest_find_value(n, op->in[1].value), indices = msc_nest_find_value(n, op->in[0].value);
@@ -214,14 +224,20 @@ static void scatter_result(msc_nester *n, int v, int buffer) {
     int64_t parts = row_parts(n, &s, n->value[updates].value->type);
     uint16_t rows = own_rows(n, v, &s, &fill, parts), apart = msc_nest_dim(n, s.step * parts);
     n->walk.kind = MSC_NEST_SCATTER, n->walk.reduced = s.over;
-    msc_nest_add(n, (msc_instr){.code = NEST_FILL, .dtype = dtype, .buffer = (uint8_t)buffer, .arg = {rows, apart}}, &fill, 0);
+    msc_nest_add(n, (msc_instr){.code = NEST_FILL, .dtype = dtype, .buffer = (uint8_t)buffer, .arg = {rows, apart}},
+                 &fill, 0);
   }
   uint16_t row = msc_nest_op(n, NEST_MUL, s.row, msc_nest_dim(n, s.step));
-  msc_nest_add(n, (msc_instr){.code = NEST_SCATTER, .dtype = dtype, .buffer = (uint8_t)buffer, .imm = at_once, .arg = {row, x, s.ok}},
-               &place, 0);
+  msc_nest_add(
+      n,
+      (msc_instr){
+          .code = NEST_SCATTER, .dtype = dtype, .buffer = (uint8_t)buffer, .imm = at_once, .arg = {row, x, s.ok}},
+      &place, 0);
 }
 
-static bool scatters(const msc_op *op) { return op && (op->kind == OP_scatter_add || op->kind == OP_add_along || op->kind == OP_scatter_nd_add); }
+static bool scatters(const msc_op *op) {
+  return op && (op->kind == OP_scatter_add || op->kind == OP_add_along || op->kind == OP_scatter_nd_add);
+}
 
 static bool add_roots(msc_nester *n, int first_buffer) {
   for (int i = 0; i < n->num_results && !n->failed; i++) {
@@ -244,7 +260,8 @@ static void note_ties(msc_nester *n, int first_buffer) {
     const msc_op_info *info = msc_info(op);
     for (int k = 0; k < info->num_operands && k < op->num_in; k++) {
       if (info->operand[k].tied < 0) continue;
-      int old = n->value[msc_nest_find_value(n, op->in[k].value)].buffer, new_value = msc_nest_find_value(n, &op->out[info->operand[k].tied]);
+      int old = n->value[msc_nest_find_value(n, op->in[k].value)].buffer,
+          new_value = msc_nest_find_value(n, &op->out[info->operand[k].tied]);
       for (int r = 0; r < n->num_results && old >= 0 && old < first_buffer; r++)
         if (n->result[r] == new_value) n->lies_on[first_buffer + r] = (uint8_t)(old + 1);
     }
@@ -259,7 +276,8 @@ static bool check_ties(msc_nester *n) {
     for (int k = 1; k < n->num_instrs; k++) {
       const msc_instr *load = &n->instr[k];
       if (!n->live[k] || load->code != NEST_LOAD || n->memory[load->buffer] != n->memory[old]) continue;
-      if (load->arg[0] || load->arg[1] || memcmp(&n->at[k], &n->at[i], sizeof n->at[k])) return msc_nest_refuse(n, "it reads other elements of what it overwrites");
+      if (load->arg[0] || load->arg[1] || memcmp(&n->at[k], &n->at[i], sizeof n->at[k]))
+        return msc_nest_refuse(n, "it reads other elements of what it overwrites");
     }
   }
   return true;
@@ -288,7 +306,8 @@ static bool build(msc_nester *n, const msc_nest_region *r, msc_nest_info *out_in
 /* Buffers of the op beyond operands and results, then the launches. */
 static void finish(msc_nester *n, msc_arena *arena, const msc_op *op, const msc_nest_info *info, msc_nest_launch *out) {
   int next = op->num_in + op->num_out;
-  if (info->scratch_bytes && add_buffer(n, MSC_NUM_DTYPES, (int64_t)info->scratch_bytes, true)) n->buffer_number[n->num_buffers - 1] = next++;
+  if (info->scratch_bytes && add_buffer(n, MSC_NUM_DTYPES, (int64_t)info->scratch_bytes, true))
+    n->buffer_number[n->num_buffers - 1] = next++;
   if (n->checks && add_buffer(n, MSC_I32, 1, true)) n->buffer_number[n->num_buffers - 1] = next;
   if (n->failed) return;
   msc_nest_part part[MSC_NEST_LAUNCHES];
@@ -302,7 +321,8 @@ static void finish(msc_nester *n, msc_arena *arena, const msc_op *op, const msc_
 /* The region that an op is: itself, or those inside it. */
 static bool region_of(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nest_region *out) {
   const msc_op **ops = msc_new_array(arena, const msc_op *, MSC_NEST_OPS);
-  const msc_value **in = msc_new_array(arena, const msc_value *, op->num_in), **result = msc_new_array(arena, const msc_value *, op->num_out);
+  const msc_value **in = msc_new_array(arena, const msc_value *, op->num_in),
+                  **result = msc_new_array(arena, const msc_value *, op->num_out);
   const msc_op *yield = op->kind == OP_fused ? op->body->last : NULL;
   *out = (msc_nest_region){.ops = ops, .num_in = op->num_in, .in = in, .num_out = op->num_out, .out = result};
   for (const msc_op *o = yield ? op->body->first : op; o != (yield ? yield : op->next); o = o->next) {
@@ -314,7 +334,8 @@ static bool region_of(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nes
   return true;
 }
 
-static bool build_region(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nest_info *out_info, msc_nest_launch **out_launch) {
+static bool build_region(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nest_info *out_info,
+                         msc_nest_launch **out_launch) {
   msc_nest_region r;
   MSC_TRY(region_of(n, arena, op, &r) && build(n, &r, out_info));
   *out_launch = msc_new_array(arena, msc_nest_launch, out_info->num_launches);
@@ -322,8 +343,8 @@ static bool build_region(msc_nester *n, msc_arena *arena, const msc_op *op, msc_
   return !n->failed;
 }
 
-/* Operand `part` of a concat goes to its place in the result, or result `part` of a split comes from its place in the operand: `before`
- * elements of the dimension from the begin. */
+/* Operand `part` of a concat goes to its place in the result, or result `part` of a split comes from its place in the
+ * operand: `before` elements of the dimension from the begin. */
 static bool build_part(msc_nester *n, const msc_op *op, int part, int64_t before, msc_nest_info *out_info) {
   bool joins = op->kind == OP_concat;
   const msc_value *piece = joins ? op->in[part].value : &op->out[part], *whole = joins ? &op->out[0] : op->in[0].value;
@@ -331,20 +352,25 @@ static bool build_part(msc_nester *n, const msc_op *op, int part, int64_t before
   int64_t dim = msc_op_int(op, "dim");
   uint16_t none;
   reset(n, &(msc_nest_region){0});
-  MSC_TRY(add_buffer(n, from->dtype, msc_type_elems(from), false) && add_buffer(n, to->dtype, msc_type_elems(to), true));
+  MSC_TRY(add_buffer(n, from->dtype, msc_type_elems(from), false) &&
+          add_buffer(n, to->dtype, msc_type_elems(to), true));
   n->buffer_number[0] = joins ? part : 0, n->buffer_number[1] = joins ? op->num_in : 1 + part;
   msc_view own = msc_nest_natural_view(n, msc_nest_add_value(n, piece, NULL)), moved = own;
   moved.at[dim] = msc_nest_moved(n, own.at[dim], 1, before);
-  msc_affine in_piece = msc_nest_offset(n, piece->type, &own, &none), in_whole = msc_nest_offset(n, whole->type, &moved, &none);
+  msc_affine in_piece = msc_nest_offset(n, piece->type, &own, &none),
+             in_whole = msc_nest_offset(n, whole->type, &moved, &none);
   uint8_t dtype = (uint8_t)msc_compute_dtype(from->dtype);
-  uint16_t v = msc_nest_add(n, (msc_instr){.code = NEST_LOAD, .dtype = dtype, .buffer = 0}, joins ? &in_piece : &in_whole, 0);
-  msc_nest_add(n, (msc_instr){.code = NEST_STORE, .dtype = dtype, .buffer = 1, .arg = {v}}, joins ? &in_whole : &in_piece, 0);
+  uint16_t v =
+      msc_nest_add(n, (msc_instr){.code = NEST_LOAD, .dtype = dtype, .buffer = 0}, joins ? &in_piece : &in_whole, 0);
+  msc_nest_add(n, (msc_instr){.code = NEST_STORE, .dtype = dtype, .buffer = 1, .arg = {v}},
+               joins ? &in_whole : &in_piece, 0);
   *out_info = (msc_nest_info){.kind = MSC_NEST_MAP, .num_launches = 1};
   return !n->failed && msc_nest_choose_walk(n);
 }
 
 /* A concat or split by itself: one copy per part, so that each is a plain one. */
-static bool build_parts(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nest_info *out_info, msc_nest_launch **out_launch) {
+static bool build_parts(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nest_info *out_info,
+                        msc_nest_launch **out_launch) {
   int64_t dim = msc_op_int(op, "dim"), before = 0;
   int num = op->kind == OP_concat ? op->num_in : op->num_out;
   msc_nest_info whole = {.kind = MSC_NEST_MAP}, info;
@@ -362,16 +388,19 @@ static bool build_parts(msc_nester *n, msc_arena *arena, const msc_op *op, msc_n
   return !n->failed;
 }
 
-bool msc_nest_launches(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nest_info *out_info, msc_nest_launch **out_launch) {
+bool msc_nest_launches(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nest_info *out_info,
+                       msc_nest_launch **out_launch) {
   bool parts = op->kind == OP_concat || op->kind == OP_split;
   n->failed = false;
   if (parts) return build_parts(n, arena, op, out_info, out_launch);
-  if ((msc_info(op)->flags & (MSC_COLLECTIVE | MSC_TERMINATOR)) != 0) return msc_nest_refuse(n, "%s is no kernel", msc_kind_name(op->kind));
+  if ((msc_info(op)->flags & (MSC_COLLECTIVE | MSC_TERMINATOR)) != 0)
+    return msc_nest_refuse(n, "%s is no kernel", msc_kind_name(op->kind));
   return build_region(n, arena, op, out_info, out_launch);
 }
 
-/* One launch goes over the operand: the only one, or that of rows whose partial sums the second adds up.  Nothing that varies along rows waits
- * for a sum of all rows (check_reductions): what a row stores is stored while it is gone over. */
+/* One launch goes over the operand: the only one, or that of rows whose partial sums the second adds up.  Nothing that
+ * varies along rows waits for a sum of all rows (check_reductions): what a row stores is stored while it
+ * is gone over. */
 static bool goes_over_once(const msc_nester *n, const msc_instr *store) {
   const msc_nest_walk *w = &n->walk;
   if (w->tail && (store->level || w->kind != MSC_NEST_ROW || w->num_launches > 1)) return false;
@@ -385,7 +414,8 @@ static bool reads_only_its_own(const msc_nester *n, int in, int out, bool once) 
   const msc_instr *store = NULL;
   int place = 0;
   for (int i = 1; i < n->num_instrs; i++)
-    if (n->instr[i].buffer == out && ((n->live[i] && n->instr[i].code == NEST_STORE) || (once && n->instr[i].code == NEST_NONE)))
+    if (n->instr[i].buffer == out &&
+        ((n->live[i] && n->instr[i].code == NEST_STORE) || (once && n->instr[i].code == NEST_NONE)))
       store = &n->instr[i], place = i; /* NONE: in the second launch */
   if (!store || n->walk.kind == MSC_NEST_SCATTER) return false;
   bool reduced = n->walk.reduced && !(store->axes & n->walk.reduced) &&
@@ -424,7 +454,9 @@ static const answer *keep(msc_nester *n, const void **place, bool yes, const msc
 }
 
 /* An op by itself. */
-static const answer *ask(msc_nester *n, const msc_op *op, uint32_t question, bool (*find)(msc_nester *n, msc_arena *arena, const msc_op *op, uint32_t question, msc_nest_info *out_info)) {
+static const answer *ask(msc_nester *n, const msc_op *op, uint32_t question,
+                         bool (*find)(msc_nester *n, msc_arena *arena, const msc_op *op, uint32_t question,
+                                      msc_nest_info *out_info)) {
   msc_arena *arena = msc_arena_new(n->ctx);
   msc_nest_region r;
   msc_nest_info info;
@@ -442,23 +474,29 @@ static bool find_alone(msc_nester *n, msc_arena *arena, const msc_op *op, uint32
   return msc_nest_launches(n, arena, op, out_info, &launch);
 }
 
-static bool find_overwrite(msc_nester *n, msc_arena *arena, const msc_op *op, uint32_t question, msc_nest_info *out_info) {
+static bool find_overwrite(msc_nester *n, msc_arena *arena, const msc_op *op, uint32_t question,
+                           msc_nest_info *out_info) {
   msc_nest_launch *launch;
   bool updates = question >= UPDATE;
   int at = (int)(question - (updates ? UPDATE : OVERWRITE)), in = at >> 16, out = at & 0xffff;
   return msc_nest_launches(n, arena, op, out_info, &launch) && reads_only_its_own(n, in, op->num_in + out, updates);
 }
 
-uint64_t msc_scratch_bytes(msc_nester *n, const msc_op *op) { return ask(n, op, ALONE, find_alone)->info.scratch_bytes; }
+uint64_t msc_scratch_bytes(msc_nester *n, const msc_op *op) {
+  return ask(n, op, ALONE, find_alone)->info.scratch_bytes;
+}
 
 static bool may_lie_over(msc_nester *n, const msc_op *op, size_t in, size_t out, uint32_t question) {
   if (op->kind == OP_concat || op->kind == OP_split || in >= op->num_in || out >= op->num_out) return false;
   if (msc_dtype_bytes(op->in[in].value->type->dtype) != msc_dtype_bytes(op->out[out].type->dtype)) return false;
-  if (msc_type_bytes(op->in[in].value->type) < msc_type_bytes(op->out[out].type)) return false; /* one that it does not read */
+  /* one that it does not read */
+  if (msc_type_bytes(op->in[in].value->type) < msc_type_bytes(op->out[out].type)) return false;
   return ask(n, op, question + (uint32_t)(in << 16) + (uint32_t)out, find_overwrite)->yes;
 }
 
-bool msc_may_overwrite(msc_nester *n, const msc_op *op, size_t in, size_t out) { return may_lie_over(n, op, in, out, OVERWRITE); }
+bool msc_may_overwrite(msc_nester *n, const msc_op *op, size_t in, size_t out) {
+  return may_lie_over(n, op, in, out, OVERWRITE);
+}
 
 bool msc_may_update(msc_nester *n, const msc_op *op, size_t in, size_t out) {
   return may_lie_over(n, op, in, out, OVERWRITE) || may_lie_over(n, op, in, out, UPDATE);
@@ -473,10 +511,12 @@ static const answer *ask_as_part(msc_nester *n, size_t num_ops, const msc_op *co
   return keep(n, place, build(n, &r, &info), &info);
 }
 
-bool msc_nest_fits(msc_nester *n, size_t num_ops, const msc_op *const *ops, msc_nest_info *out_info, const char **out_why) {
+bool msc_nest_fits(msc_nester *n, size_t num_ops, const msc_op *const *ops, msc_nest_info *out_info,
+                   const char **out_why) {
   *out_why = n->why;
   for (size_t i = 0; i < num_ops && (num_ops > 1 || ops[0]->kind != OP_fused); i++)
-    if (ops[i]->kind == OP_fused || !msc_nest_can_fuse(ops[i])) return msc_nest_refuse(n, "%s is no part of a larger kernel", msc_kind_name(ops[i]->kind));
+    if (ops[i]->kind == OP_fused || !msc_nest_can_fuse(ops[i]))
+      return msc_nest_refuse(n, "%s is no part of a larger kernel", msc_kind_name(ops[i]->kind));
   if (num_ops > MSC_NEST_OPS) return msc_nest_refuse(n, "more than %d ops", MSC_NEST_OPS);
   const answer *a = ops[0]->kind == OP_fused ? ask(n, ops[0], ALONE, find_alone) : ask_as_part(n, num_ops, ops);
   *out_info = a->info;

@@ -1,11 +1,15 @@
-/* nest.h: one kernel as a loop nest.  In: ops with local shapes that shall be one kernel.  Out: a small program over loop
- * axes, free of ops, which codegen/emit turns into code for a target; or the reason why these ops cannot be one kernel.
+/* nest.h: one kernel as a loop nest.  In: ops with local shapes that shall be one kernel.  Out: a small program over
+ * loop axes, free of ops, which codegen/emit turns into code for a target; or the reason why these ops cannot be one
+ * kernel.
  *
  * Attributes that lowering leaves on ops with local shapes, where one rank's shape does not say everything:
- *   blocks int  products and sums: parts of what is summed that are summed one by one and added as a tree (msc_sum_blocks);
+ *   blocks int  products and sums: parts of what is summed that are summed one by one and added as a tree
+ * (msc_sum_blocks);
  *               it divides the local size.  Absent: in whatever order
- *   count  int  the divisor of a mean (reduce_mean, softmax_cross_entropy and its gradient); absent: from the local shape
- *   whole  int  gather, scatter_add, softmax_cross_entropy and its gradient: the global size of the indexed dimension, for the index check; absent: the local one
+ *   count  int  the divisor of a mean (reduce_mean, softmax_cross_entropy and its gradient); absent: from the local
+ * shape
+ *   whole  int  gather, scatter_add, softmax_cross_entropy and its gradient: the global size of the indexed dimension,
+ * for the index check; absent: the local one
  *   part   int  gather: minus the number of rows of this rank's part, an offset like `start`; other rows are a fault
  *   start  int  iota, one_hot, gather, scatter_add: this rank's part of the indexed dimension begins at an offset that
  *               the loader computes; the number is the caller's own and comes back in a launch.  With `start`,
@@ -40,7 +44,11 @@ typedef enum {
 } msc_nest_kind;
 
 /* What a kernel writes to its flag, which starts as 0. */
-typedef enum { MSC_FAULT_NONE, MSC_FAULT_INDEX /* out of range */, MSC_FAULT_DIVISION /* of an integer by zero */ } msc_kernel_fault;
+typedef enum {
+  MSC_FAULT_NONE,
+  MSC_FAULT_INDEX /* out of range */,
+  MSC_FAULT_DIVISION /* of an integer by zero */
+} msc_kernel_fault;
 
 typedef struct {
   msc_nest_kind kind;
@@ -54,15 +62,19 @@ typedef struct {
 /* In the context's arena. */
 msc_nester *msc_nester_new(msc_context *ctx, msc_target target);
 
-/* May these ops of one block, in their order, be one kernel?  Results used outside the set are its results.  A fused op may
- * stand alone.  Microseconds: ask with every op you would like to add.  False: *out_why (valid until the next call) says why not. */
-bool msc_nest_fits(msc_nester *nester, size_t num_ops, const msc_op *const *ops, msc_nest_info *out_info, const char **out_why);
+/* May these ops of one block, in their order, be one kernel?  Results used outside the set are its results.  A fused op
+ * may stand alone.  Microseconds: ask with every op you would like to add.  False: *out_why (valid until the next call)
+ * says why not. */
+bool msc_nest_fits(msc_nester *nester, size_t num_ops, const msc_op *const *ops, msc_nest_info *out_info,
+                   const char **out_why);
 
-/* Is this op a generated kernel, or a part of one?  (no collective, no product by the library, no constant of many values) */
+/* Is this op a generated kernel, or a part of one?  (no collective, no product by the library, no constant
+ * of many values) */
 bool msc_nest_can_fuse(const msc_op *op);
 /* Scratch an op's kernels need, before any code is made: memory is planned first. */
 uint64_t msc_scratch_bytes(msc_nester *nester, const msc_op *op);
-/* May result `out` lie in the buffer of operand `in`?  (every element is read before, or by, the item that writes it) */
+/* May result `out` lie in the buffer of operand `in`?  (every element is read before, or by, the item
+ * that writes it) */
 bool msc_may_overwrite(msc_nester *nester, const msc_op *op, size_t in, size_t out);
 /* The same of a sum, or what else is reduced: is it right that it lies there?  (the new value of an argument must) */
 bool msc_may_update(msc_nester *nester, const msc_op *op, size_t in, size_t out);

@@ -121,8 +121,8 @@ int msc_nest_add_value(msc_nester *n, const msc_value *v, const msc_op *def);
 int msc_nest_find_value(const msc_nester *n, const msc_value *v);
 /* Axis of dimension d of value v, made on first use; -1: size 1. */
 int msc_nest_axis(msc_nester *n, int v, int d);
-/* Axis k of so many elements that looking at v runs along and that is no dimension of any value; -1: one element.  Ops that
- * look at v alike share it. */
+/* Axis k of so many elements that looking at v runs along and that is no dimension of any value; -1: one element.  Ops
+ * that look at v alike share it. */
 int msc_nest_own_axis(msc_nester *n, int v, int k, int64_t extent);
 
 /* ---- nest/expand.c ---- */
@@ -137,7 +137,8 @@ msc_dtype msc_compute_dtype(msc_dtype d);
 
 /* ---- nest/walk.c ---- */
 
-/* Chooses kind, axis groups, lanes and phases for the instructions, orders the axes outer to inner and merges neighbours. */
+/* Chooses kind, axis groups, lanes and phases for the instructions, orders the axes outer to inner
+ * and merges neighbours. */
 bool msc_nest_choose_walk(msc_nester *n);
 void msc_nest_mark_live(msc_nester *n);
 void msc_nest_set_phases(msc_nester *n);
@@ -169,8 +170,8 @@ int64_t msc_nest_gpu_part(const msc_nester *n, int axis);
 
 /* ---- nest/split.c ---- */
 
-/* Reductions too long for few items run in two launches with scratch between; what is added to, in whatever order, is zeros before.
- * Decides and changes the walk; the scratch. */
+/* Reductions too long for few items run in two launches with scratch between; what is added to, in whatever order, is
+ * zeros before.  Decides and changes the walk; the scratch. */
 uint64_t msc_nest_choose_split(msc_nester *n);
 
 typedef struct {
@@ -190,14 +191,15 @@ typedef struct {
   const msc_value *const *out; /* buffers after them; NULL: results used outside the ops */
 } msc_nest_region;
 
-/* Where the answer to the question about regions just like this one is kept, in the context; *it is NULL when nobody asked before.
- * NULL: the region is too large to compare. */
+/* Where the answer to the question about regions just like this one is kept, in the context; *it is NULL when nobody
+ * asked before.  NULL: the region is too large to compare. */
 const void **msc_nest_known(const msc_nester *n, const msc_nest_region *r, uint32_t question);
 
 /* ---- nest.c ---- */
 
 bool msc_nest_used_outside(const msc_nest_region *r, const msc_value *v);
 /* The launches of an op, fused or single, in the arena.  False: the op cannot be a kernel, n->why says why. */
-bool msc_nest_launches(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nest_info *out_info, msc_nest_launch **out_launch);
+bool msc_nest_launches(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nest_info *out_info,
+                       msc_nest_launch **out_launch);
 
 #endif

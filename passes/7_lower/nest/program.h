@@ -1,8 +1,9 @@
 /* program.h: the program of a kernel, as this folder makes it and codegen/emit reads it.
  *
  * Axes are loops.  An item is one point of the item axes (kind MAP: of all axes); per item the `reduced` axes are run
- * through once per phase, and if `tail` axes exist, that whole is run through once per point of them.  Lanes of vectors lie
- * along `lane`.  Example, softmax of [r, c]: item axis r, reduced and lane axis c, three phases: max, sum of exp, store.
+ * through once per phase, and if `tail` axes exist, that whole is run through once per point of them.  Lanes of vectors
+ * lie along `lane`.  Example, softmax of [r, c]: item axis r, reduced and lane axis c, three phases: max, sum of exp,
+ * store.
  *
  *   %1 load b0[r*C + c]   %2 reduce max %1 (phase 1)   %3 sub %1 %2   %4 exp %3   %5 reduce sum %4 (phase 2)
  *   %6 div %4 %5          store b1[r*C + c] %6 (phase 3)
@@ -14,26 +15,27 @@
 #include "passes/7_lower/nest/nest.h"
 
 /*         name     operands */
-#define MSC_NEST_CODES(X)                                                                                                              \
-  X(NONE, 0)                                                                                                                           \
-  X(LOAD, 2)    /* buffer[at + a], 0 where b (i1) is false */                                                                          \
-  X(STORE, 1)   /* buffer[at] = a */                                                                                                   \
-  X(SCATTER, 3) /* buffer[at + a] += b where c; imm: others may add there meanwhile */                                                 \
-  X(FILL, 2)    /* buffer[at + i * b] = 0 for i < a */                                                                                 \
-  X(CHECK, 2)   /* the error flag becomes imm where a is false and b true */                                                           \
-  X(INDEX, 0)   /* at, as i64 */                                                                                                       \
-  X(PHILOX, 3)  /* random word of element at + a, key b, the upper half of the counter c: philox.h */                                  \
-  X(DIM, 0)     /* dims[imm], as i64 */                                                                                                \
-  X(CONST, 0)   /* number, part of the code */                                                                                         \
-  X(SCALAR, 0)  /* scalars[imm], converted */                                                                                          \
-  X(REDUCE, 1)  /* imm: msc_reduction or NEST_LOOSE_MAX; over `reduced` axes in its phase, or over tail axes */                        \
-  X(ADD, 2)                                                                                                                            \
-  X(SUB, 2) X(MUL, 2) X(DIV, 2) X(REM, 2) X(MAX, 2) X(MIN, 2) X(POW, 2) X(AND, 2) X(NEG, 1) X(ABS, 1) X(SIGN, 1) X(RELU, 1) X(SQRT, 1) \
-      X(EXP, 1) X(LOG, 1) X(TANH, 1) X(ERF, 1) X(SIN, 1) X(COS, 1) X(FLOOR, 1) X(CEIL, 1)                                              \
-          X(NEAREST, 1) /* to a whole number; halves to even */                                                                        \
-      X(COMPARE, 2)     /* imm: msc_nest_predicate */                                                                                  \
-      X(SELECT, 3)      /* a ? b : c */                                                                                                \
-      X(CAST, 1)        /* to dtype */                                                                                                 \
+#define MSC_NEST_CODES(X)                                                                                         \
+  X(NONE, 0)                                                                                                      \
+  X(LOAD, 2)    /* buffer[at + a], 0 where b (i1) is false */                                                     \
+  X(STORE, 1)   /* buffer[at] = a */                                                                              \
+  X(SCATTER, 3) /* buffer[at + a] += b where c; imm: others may add there meanwhile */                            \
+  X(FILL, 2)    /* buffer[at + i * b] = 0 for i < a */                                                            \
+  X(CHECK, 2)   /* the error flag becomes imm where a is false and b true */                                      \
+  X(INDEX, 0)   /* at, as i64 */                                                                                  \
+  X(PHILOX, 3)  /* random word of element at + a, key b, the upper half of the counter c: philox.h */             \
+  X(DIM, 0)     /* dims[imm], as i64 */                                                                           \
+  X(CONST, 0)   /* number, part of the code */                                                                    \
+  X(SCALAR, 0)  /* scalars[imm], converted */                                                                     \
+  X(REDUCE, 1)  /* imm: msc_reduction or NEST_LOOSE_MAX; over `reduced` axes in its phase, or over tail axes */   \
+  X(ADD, 2)                                                                                                       \
+  X(SUB, 2)                                                                                                       \
+  X(MUL, 2) X(DIV, 2) X(REM, 2) X(MAX, 2) X(MIN, 2) X(POW, 2) X(AND, 2) X(NEG, 1) X(ABS, 1) X(SIGN, 1) X(RELU, 1) \
+      X(SQRT, 1) X(EXP, 1) X(LOG, 1) X(TANH, 1) X(ERF, 1) X(SIN, 1) X(COS, 1) X(FLOOR, 1) X(CEIL, 1)              \
+          X(NEAREST, 1) /* to a whole number; halves to even */                                                   \
+      X(COMPARE, 2)     /* imm: msc_nest_predicate */                                                             \
+      X(SELECT, 3)      /* a ? b : c */                                                                           \
+      X(CAST, 1)        /* to dtype */                                                                            \
       X(ROUND, 1)       /* f32 to the nearest value of element type imm, f16 or bf16 */
 
 typedef enum {
@@ -43,7 +45,8 @@ typedef enum {
   NEST_CODE_COUNT
 } msc_nest_code;
 
-enum { NEST_LOOSE_MAX = MSC_NUM_REDUCTIONS }; /* may pass over NaN: for the shift of a softmax, whose sum finds it anyway */
+/* may pass over NaN: for the shift of a softmax, whose sum finds it anyway */
+enum { NEST_LOOSE_MAX = MSC_NUM_REDUCTIONS };
 
 typedef enum { NEST_EQ, NEST_NE, NEST_LT, NEST_LE, NEST_GT, NEST_GE, NEST_BELOW /* unsigned < */ } msc_nest_predicate;
 
@@ -85,9 +88,11 @@ typedef struct {
   uint8_t num_phases;
   int8_t lane;          /* axis, or -1: no vectors */
   uint8_t lanes;        /* elements of a vector; 1: none */
-  bool keeps_row;       /* ROW: the lane axis is at most MSC_KEPT_ROW: expensive values of one phase are kept for the next */
+  /* ROW: the lane axis is at most MSC_KEPT_ROW: expensive values of one phase are kept for the next */
+  bool keeps_row;
   int8_t across;        /* TRANSPOSE: axis along which its operands are contiguous */
-  uint8_t blocks, tail_blocks; /* slot of a number: as many parts of the outermost reduced (tail) axis are summed one by one and
+  uint8_t blocks,
+      tail_blocks; /* slot of a number: as many parts of the outermost reduced (tail) axis are summed one by one and
                          * added as a tree, so that the order of sums is fixed.  0: they are not */
   uint8_t chunk;        /* slot of the total size of axis `clipped`, which holds the part that axis `chunk_axis` says */
   int8_t chunk_axis, clipped; /* -1: none.  size(clipped) = min(its size, total - chunk_axis * its size) */

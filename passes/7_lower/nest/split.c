@@ -10,11 +10,14 @@ typedef struct {
 } limits;
 
 static limits limits_of(const msc_nester *n) {
-  if (n->target == MSC_TARGET_CUDA) return (limits){.few_items = 256, .long_work = n->walk.tail ? 2048 : 65536, .part_points = 4096};
+  if (n->target == MSC_TARGET_CUDA)
+    return (limits){.few_items = 256, .long_work = n->walk.tail ? 2048 : 65536, .part_points = 4096};
   return (limits){.few_items = 8, .long_work = 32768, .part_points = 16384};
 }
 
-static bool ends_reduction(const msc_nester *n, int i) { return n->live[i] && n->instr[i].code == NEST_REDUCE && n->instr[i].level; }
+static bool ends_reduction(const msc_nester *n, int i) {
+  return n->live[i] && n->instr[i].code == NEST_REDUCE && n->instr[i].level;
+}
 
 /* Cuts the outermost reduced axis into parts, along a new axis that becomes the tail. */
 static bool cut_reduced_axis(msc_nester *n) {
@@ -67,11 +70,15 @@ uint64_t msc_nest_choose_split(msc_nester *n) {
   if (bytes + flops < most.long_work) return 0;
   if (!w->tail) {
     bool whole = w->num_phases == 1 && msc_nest_points(n, w->items | w->reduced) > 2 * most.part_points;
-    for (int i = 1; i < n->num_instrs; i++) whole &= !(n->live[i] && n->instr[i].code == NEST_REDUCE && n->over[i] != w->reduced);
+    for (int i = 1; i < n->num_instrs; i++)
+      whole &= !(n->live[i] && n->instr[i].code == NEST_REDUCE && n->over[i] != w->reduced);
     if (!whole || !cut_reduced_axis(n)) return 0;
   }
   for (int i = 1; i < n->num_instrs; i++)
-    if (ends_reduction(n, i)) scratch += (msc_nest_points(n, w->items | w->tail) * (uint64_t)msc_dtype_bytes((msc_dtype)n->instr[i].dtype) + 63) / 64 * 64;
+    if (ends_reduction(n, i))
+      scratch +=
+          (msc_nest_points(n, w->items | w->tail) * (uint64_t)msc_dtype_bytes((msc_dtype)n->instr[i].dtype) + 63) / 64 *
+          64;
   w->num_launches += scratch > 0;
   return scratch;
 }
@@ -99,7 +106,8 @@ static void bring_tail_forward(msc_nester *n) {
   int8_t number[MSC_NEST_AXES];
   int tails = __builtin_popcount(n->walk.tail), t = 0, other = tails;
   for (int i = 0; i < MSC_NEST_AXES; i++) number[i] = (int8_t)(n->walk.tail >> i & 1 ? t++ : other++);
-  int8_t chunk = n->walk.chunk_axis >= 0 ? number[n->walk.chunk_axis] : -1, clipped = n->walk.clipped >= 0 ? number[n->walk.clipped] : -1;
+  int8_t chunk = n->walk.chunk_axis >= 0 ? number[n->walk.chunk_axis] : -1,
+         clipped = n->walk.clipped >= 0 ? number[n->walk.clipped] : -1;
   msc_nest_renumber(n, number, n->num_axes);
   n->walk.chunk_axis = chunk, n->walk.clipped = clipped;
 }
@@ -114,7 +122,8 @@ static void make_first(msc_nester *n, int buffer) {
     if (!ends_reduction(n, i)) continue;
     uint16_t x = n->instr[i].arg[0];
     msc_affine at = scratch_place(n, around, &offset, (msc_dtype)n->instr[x].dtype);
-    msc_nest_add(n, (msc_instr){.code = NEST_STORE, .dtype = n->instr[x].dtype, .buffer = (uint8_t)buffer, .arg = {x}}, &at, 0);
+    msc_nest_add(n, (msc_instr){.code = NEST_STORE, .dtype = n->instr[x].dtype, .buffer = (uint8_t)buffer, .arg = {x}},
+                 &at, 0);
   }
   w->items = around, w->tail = 0, w->tail_blocks = 0;
   msc_nest_mark_live(n);
@@ -156,8 +165,9 @@ static msc_nester *filling(const msc_nester *n, msc_arena *arena, int from, int 
   msc_nester *f = msc_arena_copy(arena, n, sizeof *n);
   msc_affine at = {.coef = {1}};
   f->num_instrs = f->num_axes = 1, f->extent[0] = elems, f->checks = false;
-  uint16_t x = from < 0 ? msc_nest_number(f, (msc_dtype)dtype, 0)
-                        : msc_nest_add(f, (msc_instr){.code = NEST_LOAD, .dtype = dtype, .buffer = (uint8_t)from}, &at, 0);
+  uint16_t x = from < 0
+                   ? msc_nest_number(f, (msc_dtype)dtype, 0)
+                   : msc_nest_add(f, (msc_instr){.code = NEST_LOAD, .dtype = dtype, .buffer = (uint8_t)from}, &at, 0);
   msc_nest_add(f, (msc_instr){.code = NEST_STORE, .dtype = dtype, .buffer = (uint8_t)to, .arg = {x}}, &at, 0);
   f->walk = (msc_nest_walk){.kind = MSC_NEST_MAP};
   msc_nest_choose_walk(f);

@@ -5,8 +5,8 @@
 #include "passes/7_lower/nest/nester.h"
 
 static bool has_place(const msc_instr *in) {
-  return in->code == NEST_LOAD || in->code == NEST_STORE || in->code == NEST_SCATTER || in->code == NEST_FILL || in->code == NEST_INDEX ||
-         in->code == NEST_PHILOX;
+  return in->code == NEST_LOAD || in->code == NEST_STORE || in->code == NEST_SCATTER || in->code == NEST_FILL ||
+         in->code == NEST_INDEX || in->code == NEST_PHILOX;
 }
 
 static bool is_root(const msc_instr *in) {
@@ -79,7 +79,9 @@ void msc_nest_split_double_reductions(msc_nester *n) {
       return;
     }
     int last = n->num_instrs++;
-    for (int k = last; k > i; k--) n->instr[k] = n->instr[k - 1], n->at[k] = n->at[k - 1], n->over[k] = n->over[k - 1], n->blocks[k] = n->blocks[k - 1], n->live[k] = n->live[k - 1];
+    for (int k = last; k > i; k--)
+      n->instr[k] = n->instr[k - 1], n->at[k] = n->at[k - 1], n->over[k] = n->over[k - 1],
+      n->blocks[k] = n->blocks[k - 1], n->live[k] = n->live[k - 1];
     for (int k = i + 2; k <= last; k++)
       for (int a = 0; a < 3; a++)
         if (n->instr[k].arg[a] >= i) n->instr[k].arg[a]++;
@@ -115,7 +117,8 @@ void msc_nest_set_phases(msc_nester *n) {
   }
   /* every phase loads its operands again: what lies on one of them is stored in the last */
   for (int i = 1; i < n->num_instrs; i++)
-    if (n->live[i] && n->instr[i].code == NEST_STORE && (n->instr[i].axes & r) && n->lies_on[n->instr[i].buffer]) n->instr[i].phase = (uint8_t)n->walk.num_phases;
+    if (n->live[i] && n->instr[i].code == NEST_STORE && (n->instr[i].axes & r) && n->lies_on[n->instr[i].buffer])
+      n->instr[i].phase = (uint8_t)n->walk.num_phases;
 }
 
 /* ---- is it one nest? ---- */
@@ -128,9 +131,11 @@ static bool check_reductions(msc_nester *n) {
   for (int i = 1; i < n->num_instrs; i++) {
     const msc_instr *in = &n->instr[i];
     if (!n->live[i]) continue;
-    if (in->level && (in->axes & (w->reduced | w->tail))) return msc_nest_refuse(n, "a value depends on a reduction of all rows and varies again");
+    if (in->level && (in->axes & (w->reduced | w->tail)))
+      return msc_nest_refuse(n, "a value depends on a reduction of all rows and varies again");
     uint16_t around = in->level ? w->items : w->items | w->tail;
-    if (in->code == NEST_REDUCE && in->axes != around) return msc_nest_refuse(n, "a reduction would be repeated along another loop");
+    if (in->code == NEST_REDUCE && in->axes != around)
+      return msc_nest_refuse(n, "a reduction would be repeated along another loop");
   }
   return true;
 }
@@ -249,7 +254,8 @@ void msc_nest_renumber(msc_nester *n, const int8_t *number, int num) {
     n->instr[k].axes = renumbered(n->instr[k].axes, number);
     n->over[k] = renumbered(n->over[k], number);
   }
-  w->items = renumbered(w->items, number), w->reduced = renumbered(w->reduced, number), w->tail = renumbered(w->tail, number);
+  w->items = renumbered(w->items, number), w->reduced = renumbered(w->reduced, number),
+  w->tail = renumbered(w->tail, number);
   if (w->lane >= 0) w->lane = number[w->lane];
   if (w->across >= 0) w->across = number[w->across];
   n->num_axes = num;
@@ -266,7 +272,8 @@ static uint64_t order_key(const msc_nester *n, int a) {
     if (most && n->at[i].coef[a] > *most) *most = n->at[i].coef[a];
   }
   uint64_t group = w->items >> a & 1 ? 2 : w->tail >> a & 1 ? 1 : 0;
-  uint64_t stride = a == w->lane ? 0 : (uint64_t)(stored ? stored : loaded) + 1; /* 1: all of memory is the same along it */
+  /* 1: all of memory is the same along it */
+  uint64_t stride = a == w->lane ? 0 : (uint64_t)(stored ? stored : loaded) + 1;
   return group << 62 | (stride & ((UINT64_C(1) << 62) - 1));
 }
 
@@ -277,7 +284,8 @@ static bool can_merge(const msc_nester *n, int outer) {
   if (outer == w->across || inner == w->across || outer == w->lane) return false;
   if ((w->items & two) != two && (w->tail & two) != two && (w->reduced & two) != two) return false;
   for (int i = 1; i < n->num_instrs; i++)
-    if (n->live[i] && has_place(&n->instr[i]) && n->at[i].coef[outer] != n->at[i].coef[inner] * n->extent[inner]) return false;
+    if (n->live[i] && has_place(&n->instr[i]) && n->at[i].coef[outer] != n->at[i].coef[inner] * n->extent[inner])
+      return false;
   return true;
 }
 

@@ -1,5 +1,5 @@
-/* buffer_file.c: CSV text -> buffers (see buffer_file.h).  Columns are found by the names in the first line, whatever their
- * order; every line behind it is one buffer. */
+/* buffer_file.c: CSV text -> buffers (see buffer_file.h).  Columns are found by the names in the first line, whatever
+ * their order; every line behind it is one buffer. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,7 +69,9 @@ static bool is_word(field f, const char *word) { return f.bytes == strlen(word) 
 static bool read_header(reading *r) {
   const char *begin, *end;
   field f[NUM_COLUMNS];
-  if (!next_line(r, &begin, &end)) return msc_error(r->ctx, MSC_E_DATA, loc_of(r, 1, 1), "the file is empty; its first line names the columns id, lower, upper, size");
+  if (!next_line(r, &begin, &end))
+    return msc_error(r->ctx, MSC_E_DATA, loc_of(r, 1, 1),
+                     "the file is empty; its first line names the columns id, lower, upper, size");
   if (end - begin >= 3 && !memcmp(begin, "\xef\xbb\xbf", 3)) begin += 3;
   int num = split(begin, end, f);
   for (int c = 0; c < NUM_COLUMNS; c++) r->place[c] = -1;
@@ -81,7 +83,9 @@ static bool read_header(reading *r) {
     r->place[c] = i;
   }
   for (int c = 0; c < NUM_COLUMNS; c++)
-    if (r->place[c] < 0) return wrong(r, f[0], "column '%s' is missing; the first line names the columns id, lower, upper, size", columns[c]);
+    if (r->place[c] < 0)
+      return wrong(r, f[0], "column '%s' is missing; the first line names the columns id, lower, upper, size",
+                   columns[c]);
   return num == NUM_COLUMNS || wrong(r, f[NUM_COLUMNS - 1], "%d columns; expected id, lower, upper, size", num);
 }
 
@@ -137,13 +141,17 @@ static bool read_buffer(reading *r, const char *begin, const char *end) {
   ok = read_whole(r, f[r->place[UPPER]], "upper", &upper) && ok;
   ok = read_whole(r, f[r->place[SIZE]], "size", &size) && ok;
   MSC_TRY(ok);
-  if (lower >= upper) return wrong(r, f[r->place[UPPER]], "buffer '%s' is live from %" PRId64 " to before %" PRId64 ": never", id, lower, upper);
+  if (lower >= upper)
+    return wrong(r, f[r->place[UPPER]], "buffer '%s' is live from %" PRId64 " to before %" PRId64 ": never", id, lower,
+                 upper);
   if (size < 0) return wrong(r, f[r->place[SIZE]], "buffer '%s' has the size %" PRId64, id, size);
-  if ((uint64_t)size >= MSC_PLACE_MOST - r->total) return wrong(r, f[r->place[SIZE]], "the sizes add up to more than 2^61 bytes");
+  if ((uint64_t)size >= MSC_PLACE_MOST - r->total)
+    return wrong(r, f[r->place[SIZE]], "the sizes add up to more than 2^61 bytes");
   r->total += (uint64_t)size;
   r->line_of[r->out->num] = r->line;
   r->out->id[r->out->num] = id;
-  r->out->buffer[r->out->num++] = (msc_buffer){(uint64_t)lower ^ (uint64_t)1 << 63, (uint64_t)upper ^ (uint64_t)1 << 63, (uint64_t)size};
+  r->out->buffer[r->out->num++] =
+      (msc_buffer){(uint64_t)lower ^ (uint64_t)1 << 63, (uint64_t)upper ^ (uint64_t)1 << 63, (uint64_t)size};
   return true;
 }
 
@@ -177,7 +185,8 @@ bool msc_buffers_read(msc_context *ctx, const char *path, const char *text, size
   int errors = 0;
   size_t lines = 1;
   for (const char *p = text; p < r.end && (p = memchr(p, '\n', (size_t)(r.end - p))); p++) lines++;
-  *out_file = (msc_buffer_file){0, msc_new_array(msc_context_arena(ctx), const char *, lines), msc_new_array(msc_context_arena(ctx), msc_buffer, lines)};
+  *out_file = (msc_buffer_file){0, msc_new_array(msc_context_arena(ctx), const char *, lines),
+                                msc_new_array(msc_context_arena(ctx), msc_buffer, lines)};
   r.line_of = msc_new_array(msc_context_arena(ctx), uint32_t, lines);
   MSC_TRY(read_header(&r));
   while (next_line(&r, &begin, &end)) {

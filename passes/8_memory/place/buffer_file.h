@@ -10,7 +10,8 @@ typedef struct {
   msc_buffer *buffer; /* lower and upper are biased by 2^63, so that times below 0 keep their order */
 } msc_buffer_file;
 
-/* Sound when true: lower < upper, and all sizes together below MSC_PLACE_MOST.  What is wrong is reported with its line. */
+/* Sound when true: lower < upper, and all sizes together below MSC_PLACE_MOST.  What is wrong is reported
+ * with its line. */
 bool msc_buffers_read(msc_context *ctx, const char *path, const char *text, size_t bytes, msc_buffer_file *out_file);
 
 #endif

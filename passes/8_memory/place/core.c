@@ -1,9 +1,10 @@
 /* core.c: very many bodies -> a plan hardly above the bound, when few of them are live at once.
  *
- * Only around peaks must nothing be wasted.  The bodies nearest to the highest one, the core, are a small problem, which is solved
- * exactly; then come those before and those behind it, in rounds, ever further away: less is live there, so each takes the
- * lowest hole, larger bodies first, of about the same size the nearer ones.  A round that comes out too high is tried with other
- * ideas of what is about the same, and at last divided at its own peak, beside what lies there already. */
+ * Only around peaks must nothing be wasted.  The bodies nearest to the highest one, the core, are a small problem,
+ * which is solved exactly; then come those before and those behind it, in rounds, ever further away: less is live
+ * there, so each takes the lowest hole, larger bodies first, of about the same size the nearer ones.  A round that
+ * comes out too high is tried with other ideas of what is about the same, and at last divided at its own peak, beside
+ * what lies there already. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,7 +92,12 @@ static int64_t solve(growth *g, const msc_strata *beside, some r) {
     b[i] = (msc_buffer){p->from > h.from ? p->from : h.from, p->to < h.to ? p->to : h.to, (uint64_t)(p->high - p->low)};
     fixed[i] = k ? MSC_PLACE_FREE : (uint64_t)p->low;
   }
-  msc_place_result p = msc_place(z->arena, num, b, &(msc_place_options){.capacity = (uint64_t)g->goal, .node_limit = NODES, .time_limit_s = msc_placing_left(z) / MISSES, .fixed = fixed}, offset);
+  msc_place_result p = msc_place(z->arena, num, b,
+                                 &(msc_place_options){.capacity = (uint64_t)g->goal,
+                                                      .node_limit = NODES,
+                                                      .time_limit_s = msc_placing_left(z) / MISSES,
+                                                      .fixed = fixed},
+                                 offset);
   for (size_t i = 0; i < r.num; i++) g->offset[r.t[i].body] = (int64_t)offset[i];
   g->misses += (int64_t)p.bytes > g->goal;
   return (int64_t)p.bytes;
@@ -150,7 +156,8 @@ static int64_t grow(growth *g, const msc_strata *beside, some r, int depth) {
   }
   size_t most = AT_PEAK * at_peak > CORE ? AT_PEAK * at_peak : CORE;
   for (int k = 0; k < 2; k++)
-    for (size_t i = 0, size = FIRST; i < side[k].num; i += size, size = size + size / 2 < most ? size + size / 2 : most) {
+    for (size_t i = 0, size = FIRST; i < side[k].num;
+         i += size, size = size + size / 2 < most ? size + size / 2 : most) {
       place_round(g, &placed, (some){side[k].t + i, i + size < side[k].num ? size : side[k].num - i}, depth);
       if (is_late(g)) return INT64_MAX;
     }

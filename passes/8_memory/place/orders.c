@@ -1,4 +1,5 @@
-/* schedule/one_f_one_b.c: bodies in many orders -> plans: each body takes the lowest or the tightest gap that is left for it. */
+/* schedule/one_f_one_b.c: bodies in many orders -> plans: each body takes the lowest or the tightest gap that is
+ * left for it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +62,8 @@ typedef struct {
 } filling;
 
 static filling start(msc_placing *z) {
-  return (filling){z, msc_shelf_new(z), msc_new_array(z->arena, turn, z->num), msc_new_array(z->arena, int64_t, z->num), 0};
+  return (filling){z, msc_shelf_new(z), msc_new_array(z->arena, turn, z->num), msc_new_array(z->arena, int64_t, z->num),
+                   0};
 }
 
 static void count_nodes(filling *f) {
@@ -97,7 +99,8 @@ static void sort_by(filling *f, int order) {
   qsort(f->order, f->z->num, sizeof *f->order, by_rank);
 }
 
-/* What lives long is stacked, longest first; what does not takes the gaps, largest first.  Quick however many there are. */
+/* What lives long is stacked, longest first; what does not takes the gaps, largest first.  Quick however
+ * many there are. */
 static void stack_long(filling *f) {
   msc_placing *z = f->z;
   msc_skyline *y = msc_skyline_new(z);
@@ -108,14 +111,15 @@ static void stack_long(filling *f) {
   msc_shelf_clear(f->shelf);
   while (num_long < z->num && f->order[num_long].rank > (double)z->num_sections / LONG) num_long++;
   for (size_t k = 0; k < num_long; k++) f->offset[f->order[k].body] = msc_skyline_drop(y, &z->body[f->order[k].body]);
-  for (size_t k = 0; k < num_long; k++) msc_shelf_put(f->shelf, &z->body[f->order[k].body], f->offset[f->order[k].body]);
+  for (size_t k = 0; k < num_long; k++)
+    msc_shelf_put(f->shelf, &z->body[f->order[k].body], f->offset[f->order[k].body]);
   for (size_t k = num_long; k < z->num; k++) f->order[k].rank = (double)z->body[f->order[k].body].height;
   qsort(f->order + num_long, z->num - num_long, sizeof *f->order, by_rank);
   if (fill(f, num_long, false, z->height)) msc_placing_keep(z, f->offset);
 }
 
-/* Larger ones first, of about the same size those that are nearer to the peak, where nothing must be wasted; or what is live there
- * before all others. */
+/* Larger ones first, of about the same size those that are nearer to the peak, where nothing must be wasted; or what is
+ * live there before all others. */
 static void sort_outward(filling *f, uint32_t peak, double alike, bool peak_first) {
   msc_placing *z = f->z;
   for (uint32_t i = 0; i < z->num; i++) {
@@ -134,8 +138,8 @@ static void fill_outward(filling *f, double alike) {
   if (fill(f, 0, false, z->height)) msc_placing_keep(z, f->offset);
 }
 
-/* What stuck out of the goal takes its turn earlier: at this part of its way from the front, where what is before stays.
- * False: nothing could. */
+/* What stuck out of the goal takes its turn earlier: at this part of its way from the front, where what is before
+ * stays.  False: nothing could. */
 static bool move_up(filling *f, double front, double part) {
   const msc_placing *z = f->z;
   bool moved = false;
@@ -158,8 +162,9 @@ static size_t num_at_peak(const msc_placing *z) {
 
 static bool is_dense(const msc_placing *z) { return num_at_peak(z) >= z->num / 8; } /* there the shelf is slow */
 
-/* What is live at the peak in one stack, then the rest.  What sticks out then is often little: short-lived ones that found no room
- * beside larger ones, which begin where the peak's contents end.  These take their turn before the larger ones. */
+/* What is live at the peak in one stack, then the rest.  What sticks out then is often little: short-lived ones that
+ * found no room beside larger ones, which begin where the peak's contents end.  These take their turn before
+ * the larger ones. */
 static void fill_behind_peak(filling *f) {
   enum { ROUNDS = 12 };
   msc_placing *z = f->z;

@@ -1,9 +1,9 @@
 /* peak.c: very many bodies -> a plan hardly above the bound, by dividing time at peaks.
  *
- * All that is live at the peak lies in one stack: what lives longest to both sides of it at the bottom, so that the holes that
- * open with time are few and wide.  The rest never meets across the peak: each side is a problem of its own, in the holes.  Where
- * a stack is a good part of a problem, both sides take the lowest holes at once, larger bodies first, and of about the same size
- * (5 %) in order of time, as tracks are filled. */
+ * All that is live at the peak lies in one stack: what lives longest to both sides of it at the bottom, so that the
+ * holes that open with time are few and wide.  The rest never meets across the peak: each side is a problem of its own,
+ * in the holes.  Where a stack is a good part of a problem, both sides take the lowest holes at once, larger bodies
+ * first, and of about the same size (5 %) in order of time, as tracks are filled. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -43,7 +43,9 @@ typedef struct {
 } placing;
 
 /* The first mark at section s or later. */
-static uint32_t mark_at(const placing *p, uint32_t s) { return (uint32_t)(((uint64_t)s * MARKS + p->z->num_sections - 1) / p->z->num_sections); }
+static uint32_t mark_at(const placing *p, uint32_t s) {
+  return (uint32_t)(((uint64_t)s * MARKS + p->z->num_sections - 1) / p->z->num_sections);
+}
 
 static int64_t first_free(const placing *p, const msc_body *b) {
   int64_t most = 0;
@@ -98,7 +100,8 @@ static bool place_range(placing *p, const msc_strata *above, range r, int depth)
   msc_strata s = msc_strata_part(above, r.from, r.to);
   rank_across(p, &r, peak, &across, &before);
   if (!place_turns(p, &s, &(range){r.from, r.to, r.order, across})) return false;
-  range side[2] = {{r.from, peak, r.order + across, before}, {peak + 1, r.to, r.order + across + before, r.num - across - before}};
+  range side[2] = {{r.from, peak, r.order + across, before},
+                   {peak + 1, r.to, r.order + across + before, r.num - across - before}};
   for (int i = 0; i < 2; i++) {
     if (!side[i].num) continue;
     bool whole = depth > 60 || side[i].num < FEW || (across > r.num / SHARE);

@@ -1,4 +1,5 @@
-/* place.c: buffers with lifetimes -> offsets: orders first, then the exact search while limits allow; what is found is kept. */
+/* place.c: buffers with lifetimes -> offsets: orders first, then the exact search while limits allow; what is
+ * found is kept. */
 #include <string.h>
 
 #include "ir/clock.h"
@@ -58,7 +59,8 @@ void msc_placing_keep(msc_placing *z, const int64_t *offset) {
 
 static void set_limits(msc_placing *z) {
   const msc_place_options *o = z->options;
-  int64_t capacity = o->capacity / (uint64_t)z->unit < INT64_MAX ? (int64_t)(o->capacity / (uint64_t)z->unit) : INT64_MAX - 1;
+  int64_t capacity =
+      o->capacity / (uint64_t)z->unit < INT64_MAX ? (int64_t)(o->capacity / (uint64_t)z->unit) : INT64_MAX - 1;
   z->goal = capacity > z->bound ? capacity : z->bound;
   z->deadline = o->time_limit_s > 0 ? msc_cpu_seconds() + o->time_limit_s : 0;
   z->node_limit = o->node_limit ? o->node_limit : o->time_limit_s > 0 ? 0 : STEPS / z->num + 1;
@@ -98,7 +100,8 @@ static msc_place_result place(msc_arena *arena, size_t num, const msc_buffer *bu
   return (msc_place_result){(uint64_t)(z.height * z.unit), (uint64_t)(z.bound * z.unit), z.proven, z.nodes};
 }
 
-msc_place_result msc_place(msc_arena *arena, size_t num, const msc_buffer *buffer, const msc_place_options *options, uint64_t *out_offset) {
+msc_place_result msc_place(msc_arena *arena, size_t num, const msc_buffer *buffer, const msc_place_options *options,
+                           uint64_t *out_offset) {
   static const msc_place_options none = {0};
   msc_arena *scratch = msc_arena_beside(arena);
   msc_place_result r = place(scratch, num, buffer, options ? options : &none, out_offset);

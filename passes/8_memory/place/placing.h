@@ -23,7 +23,8 @@ typedef struct {
 typedef struct {
   msc_arena *arena;
   const msc_place_options *options;
-  int64_t unit;           /* bytes: all heights and fixed offsets are multiples, so all offsets of a plan in which everything rests are */
+  /* bytes: all heights and fixed offsets are multiples, so all offsets of a plan in which everything rests are */
+  int64_t unit;
   size_t num, num_sections;
   const msc_body *body;   /* largest first: the order does not depend on the order of input */
   const int64_t *live;    /* by section: sum of sizes */
@@ -39,15 +40,19 @@ typedef struct {
 /* ---- place/sections.c ---- */
 
 /* Buffers into bodies and sections; false: there is nothing to place. */
-bool msc_placing_of(msc_placing *z, msc_arena *arena, size_t num, const msc_buffer *buffer, const msc_place_options *o, uint32_t *out_body_of, int64_t *out_low);
+bool msc_placing_of(msc_placing *z, msc_arena *arena, size_t num, const msc_buffer *buffer, const msc_place_options *o,
+                    uint32_t *out_body_of, int64_t *out_low);
 
 /* ---- place.c ---- */
 
 bool msc_placing_done(const msc_placing *z);  /* the goal is reached */
 bool msc_placing_spent(const msc_placing *z); /* limits are, so that what is there must do */
-uint32_t msc_placing_peak(const msc_placing *z, uint32_t from, uint32_t to); /* the first of the sections in which most is live */
-uint32_t msc_placing_away(uint32_t section, const msc_body *b);              /* sections between it and b's hull; 0: b is live there */
-double msc_placing_left(const msc_placing *z);                               /* seconds to the deadline, or 0 when there is none */
+/* the first of the sections in which most is live */
+uint32_t msc_placing_peak(const msc_placing *z, uint32_t from, uint32_t to);
+/* sections between it and b's hull; 0: b is live there */
+uint32_t msc_placing_away(uint32_t section, const msc_body *b);
+/* seconds to the deadline, or 0 when there is none */
+double msc_placing_left(const msc_placing *z);
 bool msc_placing_is_plain(const msc_placing *z);                             /* no body is a group or fixed */
 /* The height of these offsets by body. */
 int64_t msc_placing_height(const msc_placing *z, const int64_t *offset);
@@ -63,7 +68,8 @@ void msc_shelf_clear(msc_shelf *s); /* all but what is fixed */
 void msc_shelf_put(msc_shelf *s, const msc_body *b, int64_t offset);
 /* The lowest gap that holds b, or the tightest one; where the sky begins when no gap does. */
 int64_t msc_shelf_find(msc_shelf *s, const msc_body *b, bool tightest);
-bool msc_shelf_free(msc_shelf *s, const msc_body *b, int64_t offset); /* would it lie there without touching anything? */
+/* would it lie there without touching anything? */
+bool msc_shelf_free(msc_shelf *s, const msc_body *b, int64_t offset);
 
 /* ---- place/skyline.c: the same, but for what is stacked without looking for gaps ---- */
 
@@ -80,13 +86,14 @@ typedef struct {
 } msc_strata; /* all but the arena 0: nothing is placed */
 void msc_strata_put(msc_strata *s, const msc_body *b, int64_t low);
 int64_t msc_strata_find(const msc_strata *s, const msc_body *b, int64_t x);  /* the lowest hole from x on */
-size_t msc_strata_list(const msc_strata *s, msc_part *out);                  /* how many there are, and where unless out is NULL */
+/* how many there are, and where unless out is NULL */
+size_t msc_strata_list(const msc_strata *s, msc_part *out);
 msc_strata msc_strata_part(const msc_strata *s, uint32_t from, uint32_t to); /* what of it lies in these sections */
 
 /* ---- place/sweep.c ---- */
 
-/* A stack of what is live at the peak, the rest as an allocator does it, in time away from there; for very many plain bodies.
- * `thorough`: in more ways of weighing what is left of a hole against when neighbours go. */
+/* A stack of what is live at the peak, the rest as an allocator does it, in time away from there; for very many plain
+ * bodies.  `thorough`: in more ways of weighing what is left of a hole against when neighbours go. */
 void msc_place_by_sweep(msc_placing *z, bool thorough);
 
 /* ---- place/peak.c ---- */
@@ -101,7 +108,8 @@ void msc_place_around_core(msc_placing *z);
 
 /* ---- place/window.c ---- */
 
-/* Where the best plan sticks out of the goal, in few places, what lies around them is placed anew; for very many plain bodies. */
+/* Where the best plan sticks out of the goal, in few places, what lies around them is placed anew; for very
+ * many plain bodies. */
 void msc_place_by_windows(msc_placing *z);
 
 /* ---- place/orders.c ---- */

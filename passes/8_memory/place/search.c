@@ -1,12 +1,13 @@
 /* search.c: the exact search for a plan no higher than a limit.
  *
- * Plans are canonical: every box rests on the floor or on another.  An unplaced box has a lower bound `least` on its offset and
- * knows the top of what is placed under it, `rest`.  The lowest box either stays at its bound, if it rests there, or is
- * raised to the next place where it could rest; so all that is unplaced lies above what is placed.  In a section, boxes
- * that come one after the other in order of `least` show how high the section must become: above the limit, the branch is
- * dead; and where a section is so full that its lowest box cannot be raised, that box is pinned, wherever it is, and others keep
- * clear of it.  Where a section has nothing unplaced, time falls apart into two problems.  Runs are short and restarted with
- * priorities that remember which boxes stood in dead sections (conflict weights, Boussemart et al. 2004). */
+ * Plans are canonical: every box rests on the floor or on another.  An unplaced box has a lower bound `least` on its
+ * offset and knows the top of what is placed under it, `rest`.  The lowest box either stays at its bound, if it rests
+ * there, or is raised to the next place where it could rest; so all that is unplaced lies above what is placed.  In a
+ * section, boxes that come one after the other in order of `least` show how high the section must become: above the
+ * limit, the branch is dead; and where a section is so full that its lowest box cannot be raised, that box is pinned,
+ * wherever it is, and others keep clear of it.  Where a section has nothing unplaced, time falls apart into two
+ * problems.  Runs are short and restarted with priorities that remember which boxes stood in dead sections (conflict
+ * weights, Boussemart et al. 2004). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,7 +62,8 @@ static void sort_by_least(box *u, size_t n) {
   for (size_t i = 1; i < n; i++) {
     box b = u[i];
     size_t k = i;
-    for (; k && (u[k - 1].least > b.least || (u[k - 1].least == b.least && b.pinned && !u[k - 1].pinned)); k--) u[k] = u[k - 1];
+    for (; k && (u[k - 1].least > b.least || (u[k - 1].least == b.least && b.pinned && !u[k - 1].pinned)); k--)
+      u[k] = u[k - 1];
     if (k < i) u[k] = b;
   }
 }
@@ -149,8 +151,8 @@ static void add_box(section *s, uint32_t i, int64_t least, int64_t size) {
   s->sum += size;
 }
 
-/* Measures the sections that changed.  False: one cannot stay under the limit.  `out_gap`: one without boxes between some that
- * have boxes, or UINT32_MAX. */
+/* Measures the sections that changed.  False: one cannot stay under the limit.  `out_gap`: one without boxes between
+ * some that have boxes, or UINT32_MAX. */
 static bool measure(searching *g, frame *f, uint32_t *out_gap) {
   section *all = g->section;
   uint32_t from = UINT32_MAX, to = 0, a = f->changed.from, b = f->changed.to;
@@ -241,7 +243,9 @@ static verdict branch(searching *g, const frame *f, size_t i) {
   return r;
 }
 
-static bool twins(const box *a, const box *b) { return !a->pinned && !b->pinned && a->size == b->size && a->from == b->from && a->to == b->to && a->least == b->least; }
+static bool twins(const box *a, const box *b) {
+  return !a->pinned && !b->pinned && a->size == b->size && a->from == b->from && a->to == b->to && a->least == b->least;
+}
 
 /* Box i rests on something unplaced; what is its equal does too, as the two could change places. */
 static void raise_twins(frame *f, size_t i, int64_t next) {
@@ -354,5 +358,6 @@ void msc_place_search(msc_placing *z) {
     set_priorities(&g, round);
     if (run(&g, limit, nodes_of(z->num, round)) == NONE) z->goal = lowest = limit + 1;
   }
-  z->proven |= exact && z->height <= lowest; /* a group's members need less than its box, which is what was placed here */
+  /* a group's members need less than its box, which is what was placed here */
+  z->proven |= exact && z->height <= lowest;
 }

@@ -1,7 +1,8 @@
 /* sections.c: buffers and groups -> rigid bodies, largest first, and sections of time.
  *
- * Time is cut where something starts or ends; of these stretches only those matter in which the most is live at once: from
- * the last start before an end up to that end.  Everything live in another stretch is live together in such a one too. */
+ * Time is cut where something starts or ends; of these stretches only those matter in which the most is live at once:
+ * from the last start before an end up to that end.  Everything live in another stretch is live together in such
+ * a one too. */
 #include <stdlib.h>
 
 #include "passes/8_memory/place/placing.h"
@@ -93,7 +94,8 @@ static size_t find_sections(cutting *c, msc_arena *arena, size_t num) {
     if (!i || c->time[i] != c->time[c->num_times - 1]) c->time[c->num_times++] = c->time[i];
   bool *starts = msc_new_array(arena, bool, c->num_times), *ends = msc_new_array(arena, bool, c->num_times);
   for (size_t i = 0; i < num; i++)
-    if (is_live(&c->buffer[i])) starts[time_index(c, c->buffer[i].lower)] = ends[time_index(c, c->buffer[i].upper)] = true;
+    if (is_live(&c->buffer[i]))
+      starts[time_index(c, c->buffer[i].lower)] = ends[time_index(c, c->buffer[i].upper)] = true;
   c->section_of = msc_new_array(arena, uint32_t, c->num_times);
   uint32_t sections = 0;
   bool open = false;
@@ -128,7 +130,8 @@ static uint32_t cut_parts(const cutting *c, const raw_body *r, uint64_t *unit, i
       uint64_t start = same ? (uint64_t)part[num - 1].low : at, end = at + b->bytes;
       if (same) num--;
       uint64_t size = r->num == 1 ? rounded(b->bytes, c->align) : end - start;
-      part[num++] = (msc_part){c->section_of[time_index(c, b->lower)], c->section_of[time_index(c, b->upper)], (int64_t)start, (int64_t)end, (int64_t)size};
+      part[num++] = (msc_part){c->section_of[time_index(c, b->lower)], c->section_of[time_index(c, b->upper)],
+                               (int64_t)start, (int64_t)end, (int64_t)size};
     }
     at += b->bytes;
   }
@@ -149,7 +152,11 @@ static void make_bodies(msc_placing *z, const cutting *c, size_t num, int64_t *o
     const raw_body *r = &c->raw[k];
     uint64_t fixed = c->o->fixed ? c->o->fixed[c->member[r->first]] : MSC_PLACE_FREE;
     uint32_t n = cut_parts(c, r, &unit, out_low, part + at);
-    body[k] = (msc_body){.part = part + at, .num_parts = n, .from = UINT32_MAX, .height = (int64_t)r->height, .fixed = fixed == MSC_PLACE_FREE ? -1 : (int64_t)fixed};
+    body[k] = (msc_body){.part = part + at,
+                         .num_parts = n,
+                         .from = UINT32_MAX,
+                         .height = (int64_t)r->height,
+                         .fixed = fixed == MSC_PLACE_FREE ? -1 : (int64_t)fixed};
     if (body[k].fixed > 0) unit = common(unit, fixed);
     unit = common(unit, r->height);
     at += n;
@@ -172,7 +179,8 @@ static void sum_up(msc_placing *z) {
   int64_t *live = msc_new_array(z->arena, int64_t, z->num_sections + 1);
   for (size_t k = 0; k < z->num; k++) {
     const msc_body *b = &z->body[k];
-    for (uint32_t i = 0; i < b->num_parts; i++) live[b->part[i].from] += b->part[i].size, live[b->part[i].to] -= b->part[i].size;
+    for (uint32_t i = 0; i < b->num_parts; i++)
+      live[b->part[i].from] += b->part[i].size, live[b->part[i].to] -= b->part[i].size;
     int64_t least = b->height + (b->fixed > 0 ? b->fixed : 0);
     if (least > z->bound) z->bound = least;
   }
@@ -185,7 +193,8 @@ static void sum_up(msc_placing *z) {
   z->live = live;
 }
 
-bool msc_placing_of(msc_placing *z, msc_arena *arena, size_t num, const msc_buffer *buffer, const msc_place_options *o, uint32_t *out_body_of, int64_t *out_low) {
+bool msc_placing_of(msc_placing *z, msc_arena *arena, size_t num, const msc_buffer *buffer, const msc_place_options *o,
+                    uint32_t *out_body_of, int64_t *out_low) {
   cutting c = {.buffer = buffer, .o = o, .align = o->align ? o->align : 1};
   *z = (msc_placing){.arena = arena, .options = o, .height = INT64_MAX};
   find_bodies(&c, arena, num, out_body_of);

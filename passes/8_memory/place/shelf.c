@@ -1,9 +1,9 @@
 /* shelf.c: bodies at offsets in -> the gaps between them.
  *
- * Time is cut into chunks of sections.  A chunk lists what lies in it by offset, and the bytes that are taken at any time
- * within it.  A body's part asks the lists of its first and last chunk and, of those between, which it fills, what is taken.
- * Each list is a cursor: the body is raised until no cursor objects, and no cursor ever goes back, so a query costs no more
- * than the lists are long, whatever the body's shape. */
+ * Time is cut into chunks of sections.  A chunk lists what lies in it by offset, and the bytes that are taken at any
+ * time within it.  A body's part asks the lists of its first and last chunk and, of those between, which it fills, what
+ * is taken.  Each list is a cursor: the body is raised until no cursor objects, and no cursor ever goes back, so a
+ * query costs no more than the lists are long, whatever the body's shape. */
 #include <string.h>
 
 #include "passes/8_memory/place/placing.h"
@@ -52,7 +52,8 @@ msc_shelf *msc_shelf_new(const msc_placing *z) {
 uint64_t msc_shelf_steps(const msc_shelf *s) { return s->steps; }
 
 void msc_shelf_clear(msc_shelf *s) {
-  for (size_t i = 0; i < s->num_chunks; i++) s->laid[i].num = s->taken[i].num = 0, s->laid[i].tall = s->taken[i].tall = 0;
+  for (size_t i = 0; i < s->num_chunks; i++)
+    s->laid[i].num = s->taken[i].num = 0, s->laid[i].tall = s->taken[i].tall = 0;
   for (size_t i = 0; i < s->z->num; i++)
     if (s->z->body[i].fixed >= 0) msc_shelf_put(s, &s->z->body[i], s->z->body[i].fixed);
 }
@@ -79,7 +80,9 @@ static const entry *first_of(const entry *at, const entry *end, int64_t low) {
   return at;
 }
 
-static size_t first_above(const list *l, int64_t low) { return l->num ? (size_t)(first_of(l->v, l->v + l->num, low) - l->v) : 0; }
+static size_t first_above(const list *l, int64_t low) {
+  return l->num ? (size_t)(first_of(l->v, l->v + l->num, low) - l->v) : 0;
+}
 
 static void note_height(list *l, const entry *e) {
   if (e->high - e->low > l->tall) l->tall = e->high - e->low;

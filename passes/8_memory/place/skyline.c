@@ -1,4 +1,5 @@
-/* skyline.c: how high it is stacked, by section: the largest of a range is asked, and a range set, in O(log sections). */
+/* skyline.c: how high it is stacked, by section: the largest of a range is asked, and a range set,
+ * in O(log sections). */
 #include "passes/8_memory/place/placing.h"
 
 struct msc_skyline {

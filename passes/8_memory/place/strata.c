@@ -1,5 +1,5 @@
-/* strata.c: bodies at offsets in -> the lowest hole for another, by a look at all of them in order of offset: quick where few
- * of them are ever met again, and without a branch per body. */
+/* strata.c: bodies at offsets in -> the lowest hole for another, by a look at all of them in order of offset: quick
+ * where few of them are ever met again, and without a branch per body. */
 #include <string.h>
 
 #include "passes/8_memory/place/placing.h"
@@ -76,8 +76,9 @@ void msc_strata_put(msc_strata *s, const msc_body *b, int64_t low) {
 
 enum { TOGETHER = 16 };
 
-/* Raises *x over what b meets in the block; true when it found a hole below the block's end.  Without a branch per entry: whether
- * one of some entries leaves a hole is looked at when *x is above all of them, and then again one by one. */
+/* Raises *x over what b meets in the block; true when it found a hole below the block's end.  Without a branch per
+ * entry: whether one of some entries leaves a hole is looked at when *x is above all of them, and then again
+ * one by one. */
 static bool find_in(const block *k, int32_t from, int32_t to, int64_t height, int64_t *x) {
   for (int i = 0; i < BLOCK; i += TOGETHER) {
     int64_t raised = *x;
@@ -123,6 +124,8 @@ size_t msc_strata_list(const msc_strata *s, msc_part *out) {
   size_t num = 0;
   for (size_t i = 0; i < s->num; i++)
     for (int n = 0; n < s->block[i]->num; n++, num++)
-      if (out) out[num] = (msc_part){(uint32_t)s->block[i]->from[n], (uint32_t)s->block[i]->to[n], s->block[i]->low[n], s->block[i]->high[n], 0};
+      if (out)
+        out[num] = (msc_part){(uint32_t)s->block[i]->from[n], (uint32_t)s->block[i]->to[n], s->block[i]->low[n],
+                              s->block[i]->high[n], 0};
   return num;
 }

@@ -1,8 +1,10 @@
-/* sweep.c: very many bodies -> a plan, by walks through time away from the peak, each in O(n log n) however many are live at once.
+/* sweep.c: very many bodies -> a plan, by walks through time away from the peak, each in O(n log n) however many are
+ * live at once.
  *
- * What is live at the peak lies in one stack.  On each side of it bodies come and go as an allocator sees them: each takes a tight free
- * range, and ranges that touch are one again; but unlike an allocator we know when bodies go, and put those beside each other that go
- * at about the same time.  So little is wasted where sizes come again and again, as what a pipeline's micro-batches keep. */
+ * What is live at the peak lies in one stack.  On each side of it bodies come and go as an allocator sees them: each
+ * takes a tight free range, and ranges that touch are one again; but unlike an allocator we know when bodies go, and
+ * put those beside each other that go at about the same time.  So little is wasted where sizes come again and again, as
+ * what a pipeline's micro-batches keep. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -43,7 +45,9 @@ typedef struct {
 
 /* ---- free ranges: a treap ---- */
 
-static bool is_before(const range *a, const range *b) { return a->size != b->size ? a->size < b->size : a->low < b->low; }
+static bool is_before(const range *a, const range *b) {
+  return a->size != b->size ? a->size < b->size : a->low < b->low;
+}
 
 static void split(range *t, const range *by, range **out_less, range **out_more) {
   if (!t) *out_less = *out_more = NULL;
@@ -95,7 +99,9 @@ static range *looser(const sweep *s, const range *r) {
 static uint32_t apart(uint32_t a, uint32_t b) { return a < b ? b - a : a - b; }
 
 /* Is its end below the neighbour above the better one? */
-static bool suits_above(const range *r, uint32_t goes) { return r->above && (!r->below || apart(r->above->goes, goes) < apart(r->below->goes, goes)); }
+static bool suits_above(const range *r, uint32_t goes) {
+  return r->above && (!r->below || apart(r->above->goes, goes) < apart(r->below->goes, goes));
+}
 
 /* Of a free range for a body: what is left of it, and how long body and neighbour stay without the other. */
 static double badness(const sweep *s, const range *r, int64_t size, uint32_t goes) {
@@ -175,8 +181,12 @@ static int by_time(const void *a, const void *b) {
   return x->body < y->body ? -1 : x->body > y->body;
 }
 
-static uint32_t time_of_coming(const msc_placing *z, const msc_body *b, bool backward) { return backward ? (uint32_t)z->num_sections - b->to : b->from; }
-static uint32_t time_of_going(const msc_placing *z, const msc_body *b, bool backward) { return backward ? (uint32_t)z->num_sections - b->from : b->to; }
+static uint32_t time_of_coming(const msc_placing *z, const msc_body *b, bool backward) {
+  return backward ? (uint32_t)z->num_sections - b->to : b->from;
+}
+static uint32_t time_of_going(const msc_placing *z, const msc_body *b, bool backward) {
+  return backward ? (uint32_t)z->num_sections - b->from : b->to;
+}
 
 static side side_of(const msc_placing *z, uint32_t peak, bool backward) {
   side d = {backward, msc_new_array(z->arena, event, z->num), msc_new_array(z->arena, event, z->num), 0, 0};
@@ -261,6 +271,7 @@ void msc_place_by_sweep(msc_placing *z, bool thorough) {
   side after = side_of(z, peak, false), before = side_of(z, peak, true);
   for (int order = 0; order < ORDERS && !msc_placing_done(z); order++) {
     size_t num = make_stack(z, peak, order, stack);
-    if (place_side(&s, &after, num, stack, thorough, offset) && place_side(&s, &before, num, stack, thorough, offset)) msc_placing_keep(z, offset);
+    if (place_side(&s, &after, num, stack, thorough, offset) && place_side(&s, &before, num, stack, thorough, offset))
+      msc_placing_keep(z, offset);
   }
 }

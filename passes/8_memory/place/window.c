@@ -1,5 +1,5 @@
-/* window.c: a plan of many bodies that sticks out of the goal in some places -> a lower one, by placing what lies around these places
- * anew, beside the rest. */
+/* window.c: a plan of many bodies that sticks out of the goal in some places -> a lower one, by placing what lies
+ * around these places anew, beside the rest. */
 #include <string.h>
 
 #include "passes/8_memory/place/placing.h"
@@ -71,7 +71,10 @@ static bool place_window(repair *p, window w, int64_t top) {
     b[i] = (msc_buffer){k->from > w.from ? k->from : w.from, k->to < w.to ? k->to : w.to, (uint64_t)k->height};
     fixed[i] = i < inside ? MSC_PLACE_FREE : (uint64_t)p->offset[p->body[i]];
   }
-  msc_place_options o = {.capacity = (uint64_t)z->goal, .node_limit = NODES_OF_BODY * num,   .time_limit_s = msc_placing_left(z) / SHARE_OF_TIME, .fixed = fixed};
+  msc_place_options o = {.capacity = (uint64_t)z->goal,
+                         .node_limit = NODES_OF_BODY * num,
+                         .time_limit_s = msc_placing_left(z) / SHARE_OF_TIME,
+                         .fixed = fixed};
   msc_place_result r = msc_place(z->arena, num, b, &o, offset);
   z->nodes += r.nodes * num / z->num + 1; /* a node of fewer takes less */
   int64_t became = 0;
@@ -90,7 +93,8 @@ void msc_place_by_windows(msc_placing *z) {
   for (bool lower = true; lower;) {
     uint32_t i = uppermost(&p);
     lower = false;
-    for (size_t k = 0; k < sizeof sizes / sizeof *sizes && !lower && top_of(&p, i) > z->goal && !msc_placing_spent(z); k++)
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes && !lower && top_of(&p, i) > z->goal && !msc_placing_spent(z);
+         k++)
       lower = place_window(&p, around(z, &z->body[i], sizes[k]), top_of(&p, i));
   }
   msc_placing_keep(z, p.offset);

@@ -1,4 +1,5 @@
-/* emulator.c: see emulator.h.  The module is compiled by LLVM's JIT; each kernel gets an entry that takes its arguments from a list. */
+/* emulator.c: see emulator.h.  The module is compiled by LLVM's JIT; each kernel gets an entry that takes its arguments
+ * from a list. */
 #include "tests/cuda/emulator/emulator.h"
 
 #include <llvm-c/Core.h>
@@ -22,7 +23,8 @@ struct emulator {
 
 static bool starts(const char *at, const char *word) { return strncmp(at, word, strlen(word)) == 0; }
 
-/* @llvm.nvvm.a.b becomes @standin_a_b of the stand-in; the lines that say what machine the text is for go.  Freed by the caller. */
+/* @llvm.nvvm.a.b becomes @standin_a_b of the stand-in; the lines that say what machine the text is for go.  Freed
+ * by the caller. */
 static char *for_this_machine(const char *ir, size_t bytes) {
   static const char intrinsic[] = "@llvm.nvvm.", own[] = "@standin_";
   char *out = malloc(bytes + 1), *to = out;
@@ -32,7 +34,8 @@ static char *for_this_machine(const char *ir, size_t bytes) {
       while (at < end && *at != '\n') at++;
     } else if (starts(at, intrinsic)) {
       to = stpcpy(to, own);
-      for (at += strlen(intrinsic); *at == '.' || *at == '_' || isalnum((unsigned char)*at); at++) *to++ = *at == '.' ? '_' : *at;
+      for (at += strlen(intrinsic); *at == '.' || *at == '_' || isalnum((unsigned char)*at); at++)
+        *to++ = *at == '.' ? '_' : *at;
     } else {
       *to++ = *at++;
     }
@@ -45,7 +48,8 @@ static char *for_this_machine(const char *ir, size_t bytes) {
 static void add_entry(LLVMModuleRef module, LLVMValueRef kernel) {
   LLVMContextRef c = LLVMGetModuleContext(module);
   LLVMBuilderRef b = LLVMCreateBuilderInContext(c);
-  LLVMTypeRef pointer = LLVMPointerTypeInContext(c, 0), type = LLVMFunctionType(LLVMVoidTypeInContext(c), &pointer, 1, false);
+  LLVMTypeRef pointer = LLVMPointerTypeInContext(c, 0),
+              type = LLVMFunctionType(LLVMVoidTypeInContext(c), &pointer, 1, false);
   unsigned num = LLVMCountParams(kernel);
   LLVMValueRef *arg = calloc(num + 1, sizeof *arg);
   char name[512];
@@ -54,7 +58,8 @@ static void add_entry(LLVMModuleRef module, LLVMValueRef kernel) {
   LLVMPositionBuilderAtEnd(b, LLVMAppendBasicBlockInContext(c, fn, ""));
   for (unsigned i = 0; i < num; i++) {
     LLVMValueRef at = LLVMConstInt(LLVMInt64TypeInContext(c), i, false);
-    LLVMValueRef place = LLVMBuildLoad2(b, pointer, LLVMBuildInBoundsGEP2(b, pointer, LLVMGetParam(fn, 0), &at, 1, ""), "");
+    LLVMValueRef place =
+        LLVMBuildLoad2(b, pointer, LLVMBuildInBoundsGEP2(b, pointer, LLVMGetParam(fn, 0), &at, 1, ""), "");
     arg[i] = LLVMBuildLoad2(b, LLVMTypeOf(LLVMGetParam(kernel, i)), place, "");
   }
   LLVMBuildCall2(b, LLVMGlobalGetValueType(kernel), kernel, arg, num, "");
@@ -80,7 +85,8 @@ static LLVMModuleRef read_module(LLVMContextRef c, const char *ir, size_t bytes,
 /* What kernels call is in this program. */
 static LLVMErrorRef find_calls(LLVMOrcLLJITRef jit) {
   LLVMOrcDefinitionGeneratorRef own;
-  LLVMErrorRef error = LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess(&own, LLVMOrcLLJITGetGlobalPrefix(jit), NULL, NULL);
+  LLVMErrorRef error =
+      LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess(&own, LLVMOrcLLJITGetGlobalPrefix(jit), NULL, NULL);
   if (!error) LLVMOrcJITDylibAddGenerator(LLVMOrcLLJITGetMainJITDylib(jit), own);
   return error;
 }
@@ -98,7 +104,9 @@ static bool compile(emulator *e, const char *ir, size_t bytes, char **out_why) {
   if (!error) {
     LLVMOrcThreadSafeContextRef context = LLVMOrcCreateNewThreadSafeContext();
     LLVMModuleRef module = read_module(LLVMOrcThreadSafeContextGetContext(context), ir, bytes, out_why);
-    if (module) error = LLVMOrcLLJITAddLLVMIRModule(e->jit, LLVMOrcLLJITGetMainJITDylib(e->jit), LLVMOrcCreateNewThreadSafeModule(module, context));
+    if (module)
+      error = LLVMOrcLLJITAddLLVMIRModule(e->jit, LLVMOrcLLJITGetMainJITDylib(e->jit),
+                                          LLVMOrcCreateNewThreadSafeModule(module, context));
     LLVMOrcDisposeThreadSafeContext(context);
     if (!module) return false;
   }
@@ -136,7 +144,8 @@ static bool find(emulator *e, const char *kernel, standin_kernel *out) {
   return false;
 }
 
-const char *emulator_launch(emulator *e, const char *kernel, unsigned blocks, unsigned threads, void *const *param, emulator_order order) {
+const char *emulator_launch(emulator *e, const char *kernel, unsigned blocks, unsigned threads, void *const *param,
+                            emulator_order order) {
   static const char *const orders[] = {[EMULATOR_UP] = "up", [EMULATOR_DOWN] = "down", [EMULATOR_MIXED] = "shuffled"};
   standin_kernel k;
   if (!find(e, kernel, &k)) return e->why;

@@ -1,5 +1,5 @@
-/* dnn.c: the stand-in's cuDNN: descriptors, which take only the attributes of their kind, of the right type and number, and are then
- * final; and engines, of which the first ones must not or cannot be used:
+/* dnn.c: the stand-in's cuDNN: descriptors, which take only the attributes of their kind, of the right type and number,
+ * and are then final; and engines, of which the first ones must not or cannot be used:
  *   0  wants more workspace than any GPU has      1  takes narrower operands than it is given
  *   2  multiplies f32 in fewer bits                3  is right, and only offered as a fallback
  * MSC_STANDIN_ENGINES=N: only the first N are there. */
@@ -14,7 +14,9 @@ struct cudnnContext { cu_stream stream; };
 
 API size_t cudnnGetVersion(void) { return (size_t)standin_number("MSC_STANDIN_CUDNN", 91900); }
 API size_t cudnnGetCudartVersion(void) { return 13000; }
-API const char *cudnnGetErrorString(dnn_result r) { return r == MSCRT_CUDNN_STATUS_NOT_SUPPORTED ? "CUDNN_STATUS_NOT_SUPPORTED" : "CUDNN_STATUS_OTHER"; }
+API const char *cudnnGetErrorString(dnn_result r) {
+  return r == MSCRT_CUDNN_STATUS_NOT_SUPPORTED ? "CUDNN_STATUS_NOT_SUPPORTED" : "CUDNN_STATUS_OTHER";
+}
 
 API unsigned cudnnCreate(dnn_handle *out) {
   standin_forbid_in_capture(__func__);
@@ -47,8 +49,10 @@ typedef struct {
 #define ANY_OPERATION 0xffff
 
 static const rule rules[] = {
-#define R(object, name, type, least, most, linked) {MSCRT_CUDNN_BACKEND_##object##_DESCRIPTOR, MSCRT_CUDNN_ATTR_##name, MSCRT_CUDNN_TYPE_##type, least, most, linked},
-#define LINK(object, name, least, kind) R(object, name, BACKEND_DESCRIPTOR, least, 1, MSCRT_CUDNN_BACKEND_##kind##_DESCRIPTOR)
+#define R(object, name, type, least, most, linked) {MSCRT_CUDNN_BACKEND_##object##_DESCRIPTOR, \
+  MSCRT_CUDNN_ATTR_##name, MSCRT_CUDNN_TYPE_##type, least, most, linked},
+#define LINK(object, name, least, kind) R(object, name, BACKEND_DESCRIPTOR, least, 1, \
+  MSCRT_CUDNN_BACKEND_##kind##_DESCRIPTOR)
   R(TENSOR, TENSOR_UNIQUE_ID, INT64, 1, 1, 0)
   R(TENSOR, TENSOR_DATA_TYPE, DATA_TYPE, 1, 1, 0)
   R(TENSOR, TENSOR_DIMENSIONS, INT64, 4, 4, 0)
@@ -111,15 +115,21 @@ static const rule rules[] = {
 size_t dnn_bytes_of(unsigned type) {
   switch (type) {
     case MSCRT_CUDNN_TYPE_BOOLEAN: return sizeof(bool);
-    case MSCRT_CUDNN_TYPE_INT64: case MSCRT_CUDNN_TYPE_HANDLE: case MSCRT_CUDNN_TYPE_VOID_PTR: case MSCRT_CUDNN_TYPE_BACKEND_DESCRIPTOR: return 8;
+    case MSCRT_CUDNN_TYPE_INT64:
+    case MSCRT_CUDNN_TYPE_HANDLE:
+    case MSCRT_CUDNN_TYPE_VOID_PTR:
+    case MSCRT_CUDNN_TYPE_BACKEND_DESCRIPTOR: return 8;
     case MSCRT_CUDNN_TYPE_CHAR: return 1;
     default: return 4;
   }
 }
 
 static bool is_operation(unsigned type) {
-  return (type >= MSCRT_CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR && type <= MSCRT_CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR) || type == MSCRT_CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR ||
-         type == MSCRT_CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR || type == MSCRT_CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR;
+  return (type >= MSCRT_CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR &&
+          type <= MSCRT_CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR) ||
+         type == MSCRT_CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR ||
+         type == MSCRT_CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR ||
+         type == MSCRT_CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR;
 }
 
 const void *dnn_get(const dnn_object *o, unsigned name, int64_t *out_num) {
@@ -191,15 +201,18 @@ static void check_linked(const rule *r, int64_t num, const void *elements) {
   for (int64_t i = 0; i < num; i++) {
     const dnn_object *to = ((dnn_object *const *)elements)[i];
     if (!to || !to->final) standin_broken("attribute %u is linked to a descriptor that is not final", r->name);
-    if (r->linked == ANY_OPERATION ? !is_operation(to->type) : to->type != r->linked) standin_broken("attribute %u is linked to a descriptor of kind %u", r->name, to->type);
+    if (r->linked == ANY_OPERATION ? !is_operation(to->type) : to->type != r->linked)
+      standin_broken("attribute %u is linked to a descriptor of kind %u", r->name, to->type);
   }
 }
 
-API unsigned cudnnBackendSetAttribute(dnn_descriptor d, unsigned name, unsigned type, int64_t num, const void *elements) {
+API unsigned cudnnBackendSetAttribute(dnn_descriptor d, unsigned name, unsigned type, int64_t num,
+                                      const void *elements) {
   dnn_object *o = d;
   const rule *r = rule_of(o, name);
   if (o->final) standin_broken("attribute %u of a final descriptor", name);
-  if (type != r->type || num < 1 || num < r->least || num > r->most) standin_broken("attribute %u: %ld elements of type %u", name, (long)num, type);
+  if (type != r->type || num < 1 || num < r->least || num > r->most)
+    standin_broken("attribute %u: %ld elements of type %u", name, (long)num, type);
   if (dnn_get(o, name, NULL)) standin_broken("attribute %u is set twice", name);
   if (type == MSCRT_CUDNN_TYPE_BACKEND_DESCRIPTOR) check_linked(r, num, elements);
   dnn_put(o, name, type, num, elements);
@@ -224,7 +237,8 @@ static void fill(dnn_object *o, unsigned type, int64_t engine, const dnn_object 
 /* From a text: the engine's configuration and the graph are made again. */
 static unsigned restore(dnn_object *plan) {
   int64_t engine;
-  dnn_object *graph = dnn_read(plan->text, cudnnGetVersion(), &engine, &plan->own, &plan->num_own), *config = graph ? calloc(1, sizeof *config) : NULL;
+  dnn_object *graph = dnn_read(plan->text, cudnnGetVersion(), &engine, &plan->own, &plan->num_own),
+             *config = graph ? calloc(1, sizeof *config) : NULL;
   if (!graph) return MSCRT_CUDNN_STATUS_NOT_SUPPORTED;
   config->type = MSCRT_CUDNN_BACKEND_ENGINECFG_DESCRIPTOR;
   fill(config, config->type, engine, graph);
@@ -236,10 +250,12 @@ static unsigned restore(dnn_object *plan) {
 }
 
 static unsigned finish_plan(dnn_object *plan) {
-  bool has_config = dnn_get(plan, MSCRT_CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, NULL), has_handle = dnn_get(plan, MSCRT_CUDNN_ATTR_EXECUTION_PLAN_HANDLE, NULL);
+  bool has_config = dnn_get(plan, MSCRT_CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, NULL),
+       has_handle = dnn_get(plan, MSCRT_CUDNN_ATTR_EXECUTION_PLAN_HANDLE, NULL);
   standin_forbid_in_capture("a plan of cuDNN is made");
   if (has_config == (plan->text != NULL)) standin_broken("a plan needs an engine's configuration, or a text");
-  if (has_handle == (dnn_get(plan, MSCRT_CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, NULL) != NULL)) standin_broken("a plan is for a handle, or for a GPU that is described");
+  if (has_handle == (dnn_get(plan, MSCRT_CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, NULL) != NULL))
+    standin_broken("a plan is for a handle, or for a GPU that is described");
   return has_config ? 0 : restore(plan);
 }
 
@@ -249,7 +265,8 @@ API unsigned cudnnBackendFinalize(dnn_descriptor d) {
   if (failed) return failed;
   if (o->final) standin_broken("a descriptor of kind %u is finalised twice", o->type);
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-    if (rules[i].object == o->type && rules[i].least && !dnn_get(o, rules[i].name, NULL)) standin_broken("a descriptor of kind %u lacks attribute %u", o->type, rules[i].name);
+    if (rules[i].object == o->type && rules[i].least && !dnn_get(o, rules[i].name, NULL))
+      standin_broken("a descriptor of kind %u lacks attribute %u", o->type, rules[i].name);
   if (is_operation(o->type)) dnn_check_operation(o);
   o->final = true;
   return o->type == MSCRT_CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR ? finish_plan(o) : 0;
@@ -262,8 +279,10 @@ static unsigned give_engines(const dnn_object *heuristics, int64_t room, int64_t
   int engines = (int)standin_number("MSC_STANDIN_ENGINES", NUM_ENGINES);
   *out_num = 0;
   standin_log("engines are offered");
-  for (int i = fallback ? ENGINE_FALLBACK : 0; i < (fallback ? NUM_ENGINES : ENGINE_FALLBACK) && i < engines && *out_num < room; i++)
-    fill(config[(*out_num)++], MSCRT_CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, i, dnn_linked(heuristics, MSCRT_CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH));
+  for (int i = fallback ? ENGINE_FALLBACK : 0;
+       i < (fallback ? NUM_ENGINES : ENGINE_FALLBACK) && i < engines && *out_num < room; i++)
+    fill(config[(*out_num)++], MSCRT_CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, i,
+         dnn_linked(heuristics, MSCRT_CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH));
   return 0;
 }
 
@@ -279,15 +298,19 @@ static unsigned give_text(const dnn_object *plan, int64_t room, int64_t *out_num
 static unsigned give_notes(const dnn_object *engine, int64_t *out_num, unsigned *note) {
   int number = engine_of(engine);
   *out_num = number == ENGINE_NARROW || number == ENGINE_TENSOR_CORE;
-  if (*out_num) note[0] = number == ENGINE_NARROW ? MSCRT_CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS : MSCRT_CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
+  if (*out_num)
+    note[0] = number == ENGINE_NARROW ? MSCRT_CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS
+                                      : MSCRT_CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
   return 0;
 }
 
 static int64_t workspace_of(const dnn_object *plan) {
-  return engine_of(dnn_linked(plan, MSCRT_CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)) == ENGINE_LARGE ? INT64_C(1) << 40 : SCRATCH;
+  return engine_of(dnn_linked(plan, MSCRT_CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)) == ENGINE_LARGE ? INT64_C(1) << 40
+                                                                                                    : SCRATCH;
 }
 
-API unsigned cudnnBackendGetAttribute(dnn_descriptor d, unsigned name, unsigned type, int64_t room, int64_t *out_num, void *out) {
+API unsigned cudnnBackendGetAttribute(dnn_descriptor d, unsigned name, unsigned type, int64_t room, int64_t *out_num,
+                                      void *out) {
   const dnn_object *o = d;
   unsigned failed = standin_call_ahead(__func__);
   if (failed) return failed;
@@ -296,7 +319,8 @@ API unsigned cudnnBackendGetAttribute(dnn_descriptor d, unsigned name, unsigned 
     case MSCRT_CUDNN_ATTR_ENGINEHEUR_RESULTS:
       if (type != MSCRT_CUDNN_TYPE_BACKEND_DESCRIPTOR) standin_broken("engines of type %u", type);
       return give_engines(o, room, out_num, out);
-    case MSCRT_CUDNN_ATTR_ENGINECFG_ENGINE: return fill(*(dnn_object **)out, MSCRT_CUDNN_BACKEND_ENGINE_DESCRIPTOR, engine_of(o), NULL), *out_num = 1, 0;
+    case MSCRT_CUDNN_ATTR_ENGINECFG_ENGINE:
+      return fill(*(dnn_object **)out, MSCRT_CUDNN_BACKEND_ENGINE_DESCRIPTOR, engine_of(o), NULL), *out_num = 1, 0;
     case MSCRT_CUDNN_ATTR_ENGINE_NUMERICAL_NOTE: return give_notes(o, out_num, out);
     case MSCRT_CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION: return give_text(o, room, out_num, out);
     case MSCRT_CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE: return *(int64_t *)out = workspace_of(o), *out_num = 1, 0;
@@ -306,7 +330,8 @@ API unsigned cudnnBackendGetAttribute(dnn_descriptor d, unsigned name, unsigned 
 
 API unsigned cudnnBackendExecute(dnn_handle h, dnn_descriptor plan, dnn_descriptor pack) {
   unsigned failed = standin_call(__func__);
-  const dnn_object *p = plan, *config = dnn_linked(p, MSCRT_CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG), *graph = dnn_linked(config, OF_GRAPH);
+  const dnn_object *p = plan, *config = dnn_linked(p, MSCRT_CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG),
+                   *graph = dnn_linked(config, OF_GRAPH);
   if (failed) return failed;
   if (!p->final || !((const dnn_object *)pack)->final) standin_broken("a plan or its operands are not final");
   dnn_issue(h->stream, graph, pack, engine_of(config), (size_t)workspace_of(p));

@@ -1,4 +1,5 @@
-/* dnn_run.c: a graph of cuDNN's operations, computed one after the other with plain loops: what it computes, not how. */
+/* dnn_run.c: a graph of cuDNN's operations, computed one after the other with plain loops: what it
+ * computes, not how. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,9 @@ static size_t span_of(const tensor *t) {
   return (size_t)last + 1;
 }
 
-static size_t bytes_of(unsigned type) { return type == MSCRT_CUDNN_DATA_HALF || type == MSCRT_CUDNN_DATA_BFLOAT16 ? 2 : 4; }
+static size_t bytes_of(unsigned type) {
+  return type == MSCRT_CUDNN_DATA_HALF || type == MSCRT_CUDNN_DATA_BFLOAT16 ? 2 : 4;
+}
 
 static float rounded(unsigned type, float v) {
   if (type == MSCRT_CUDNN_DATA_HALF) return mscrt_from_f16(mscrt_to_f16(v));
@@ -77,7 +80,8 @@ static void demand(bool holds, const char *what) {
 }
 
 static void check_matmul(const dnn_object *op) {
-  tensor a = tensor_of(dnn_linked(op, MSCRT_CUDNN_ATTR_OPERATION_MATMUL_ADESC)), b = tensor_of(dnn_linked(op, MSCRT_CUDNN_ATTR_OPERATION_MATMUL_BDESC)),
+  tensor a = tensor_of(dnn_linked(op, MSCRT_CUDNN_ATTR_OPERATION_MATMUL_ADESC)),
+         b = tensor_of(dnn_linked(op, MSCRT_CUDNN_ATTR_OPERATION_MATMUL_BDESC)),
          c = tensor_of(dnn_linked(op, MSCRT_CUDNN_ATTR_OPERATION_MATMUL_CDESC));
   demand(a.dim[2] == c.dim[2] && b.dim[3] == c.dim[3] && a.dim[3] == b.dim[2], "a product of shapes that do not fit");
   demand(a.type == b.type && bytes_of(a.type) == 2, "a product of other types than f16 or bf16");
@@ -85,16 +89,20 @@ static void check_matmul(const dnn_object *op) {
 }
 
 static void check_pointwise(const dnn_object *op) {
-  static const unsigned names[] = {MSCRT_CUDNN_ATTR_OPERATION_POINTWISE_XDESC, MSCRT_CUDNN_ATTR_OPERATION_POINTWISE_BDESC, MSCRT_CUDNN_ATTR_OPERATION_POINTWISE_TDESC};
+  static const unsigned names[] = {MSCRT_CUDNN_ATTR_OPERATION_POINTWISE_XDESC,
+                                   MSCRT_CUDNN_ATTR_OPERATION_POINTWISE_BDESC,
+                                   MSCRT_CUDNN_ATTR_OPERATION_POINTWISE_TDESC};
   tensor y = tensor_of(dnn_linked(op, MSCRT_CUDNN_ATTR_OPERATION_POINTWISE_YDESC));
   for (size_t i = 0; i < 3; i++) {
     const dnn_object *o = dnn_linked(op, names[i]);
-    for (int d = 0; d < 4 && o; d++) demand(tensor_of(o).dim[d] == y.dim[d] || tensor_of(o).dim[d] == 1, "operands that do not stretch to the result");
+    for (int d = 0; d < 4 && o; d++)
+      demand(tensor_of(o).dim[d] == y.dim[d] || tensor_of(o).dim[d] == 1, "operands that do not stretch to the result");
   }
 }
 
 static void check_view(const dnn_object *op) {
-  tensor x = tensor_of(dnn_linked(op, MSCRT_CUDNN_ATTR_OPERATION_RESHAPE_XDESC)), y = tensor_of(dnn_linked(op, MSCRT_CUDNN_ATTR_OPERATION_RESHAPE_YDESC));
+  tensor x = tensor_of(dnn_linked(op, MSCRT_CUDNN_ATTR_OPERATION_RESHAPE_XDESC)),
+         y = tensor_of(dnn_linked(op, MSCRT_CUDNN_ATTR_OPERATION_RESHAPE_YDESC));
   demand(span_of(&x) == span_of(&y), "a view of another size");
 }
 
@@ -127,7 +135,9 @@ static tensor *find(job *j, const dnn_object *described) {
 static tensor *operand(job *j, const dnn_object *op, unsigned name) {
   const dnn_object *o = dnn_linked(op, name);
   tensor *t = o ? find(j, o) : NULL;
-  if (t && !t->memory && !t->by_value && !t->made) standin_broken("cuDNN: an operation reads tensor %ld before it is made", (long)dnn_int(o, MSCRT_CUDNN_ATTR_TENSOR_UNIQUE_ID));
+  if (t && !t->memory && !t->by_value && !t->made)
+    standin_broken("cuDNN: an operation reads tensor %ld before it is made",
+                   (long)dnn_int(o, MSCRT_CUDNN_ATTR_TENSOR_UNIQUE_ID));
   return t;
 }
 
@@ -151,16 +161,20 @@ static float seen(const job *j, const tensor *t, size_t at) {
 }
 
 static void run_matmul(job *j, const dnn_object *op) {
-  tensor *a = operand(j, op, MSCRT_CUDNN_ATTR_OPERATION_MATMUL_ADESC), *b = operand(j, op, MSCRT_CUDNN_ATTR_OPERATION_MATMUL_BDESC), *c = result(j, op, MSCRT_CUDNN_ATTR_OPERATION_MATMUL_CDESC);
+  tensor *a = operand(j, op, MSCRT_CUDNN_ATTR_OPERATION_MATMUL_ADESC),
+         *b = operand(j, op, MSCRT_CUDNN_ATTR_OPERATION_MATMUL_BDESC),
+         *c = result(j, op, MSCRT_CUDNN_ATTR_OPERATION_MATMUL_CDESC);
   int64_t i[4] = {0};
   do {
     double sum = 0;
     for (int64_t k = 0; k < a->dim[3]; k++) {
       size_t at_a = place(a, (int64_t[]){i[0], i[1], i[2], 0}, (int64_t[]){c->dim[0], c->dim[1], c->dim[2], a->dim[3]});
       size_t at_b = place(b, (int64_t[]){i[0], i[1], 0, i[3]}, (int64_t[]){c->dim[0], c->dim[1], b->dim[2], c->dim[3]});
-      sum += (double)seen(j, a, at_a + (size_t)(k * a->stride[3])) * (double)seen(j, b, at_b + (size_t)(k * b->stride[2]));
+      sum +=
+          (double)seen(j, a, at_a + (size_t)(k * a->stride[3])) * (double)seen(j, b, at_b + (size_t)(k * b->stride[2]));
     }
-    if (c->memory && c->type == MSCRT_CUDNN_DATA_FLOAT) sum += (double)load(c, place(c, i, c->dim)); /* parts are added up there */
+    /* parts are added up there */
+    if (c->memory && c->type == MSCRT_CUDNN_DATA_FLOAT) sum += (double)load(c, place(c, i, c->dim));
     store(c, place(c, i, c->dim), (float)sum);
   } while (next(c->dim, i));
 }
@@ -185,18 +199,23 @@ static void run_pointwise(job *j, const dnn_object *op) {
   const dnn_object *p = dnn_linked(op, MSCRT_CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
   unsigned mode = dnn_word(p, MSCRT_CUDNN_ATTR_POINTWISE_MODE);
   int64_t axis = dnn_int(p, MSCRT_CUDNN_ATTR_POINTWISE_AXIS), i[4] = {0};
-  tensor *x = operand(j, op, MSCRT_CUDNN_ATTR_OPERATION_POINTWISE_XDESC), *b = operand(j, op, MSCRT_CUDNN_ATTR_OPERATION_POINTWISE_BDESC), *t = operand(j, op, MSCRT_CUDNN_ATTR_OPERATION_POINTWISE_TDESC);
+  tensor *x = operand(j, op, MSCRT_CUDNN_ATTR_OPERATION_POINTWISE_XDESC),
+         *b = operand(j, op, MSCRT_CUDNN_ATTR_OPERATION_POINTWISE_BDESC),
+         *t = operand(j, op, MSCRT_CUDNN_ATTR_OPERATION_POINTWISE_TDESC);
   tensor *y = result(j, op, MSCRT_CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
   do {
     float second = b ? load(b, place(b, i, y->dim)) : 0, third = t ? load(t, place(t, i, y->dim)) : 0;
-    float v = mode == MSCRT_CUDNN_POINTWISE_GEN_INDEX ? (float)i[axis] : apply(mode, load(x, place(x, i, y->dim)), second, third);
+    float v = mode == MSCRT_CUDNN_POINTWISE_GEN_INDEX ? (float)i[axis]
+                                                      : apply(mode, load(x, place(x, i, y->dim)), second, third);
     store(y, place(y, i, y->dim), v);
   } while (next(y->dim, i));
 }
 
 static void run_reduction(job *j, const dnn_object *op) {
-  bool is_max = dnn_word(dnn_linked(op, MSCRT_CUDNN_ATTR_OPERATION_REDUCTION_DESC), MSCRT_CUDNN_ATTR_REDUCTION_OPERATOR) == MSCRT_CUDNN_REDUCE_TENSOR_MAX;
-  tensor *x = operand(j, op, MSCRT_CUDNN_ATTR_OPERATION_REDUCTION_XDESC), *y = result(j, op, MSCRT_CUDNN_ATTR_OPERATION_REDUCTION_YDESC);
+  bool is_max = dnn_word(dnn_linked(op, MSCRT_CUDNN_ATTR_OPERATION_REDUCTION_DESC),
+                         MSCRT_CUDNN_ATTR_REDUCTION_OPERATOR) == MSCRT_CUDNN_REDUCE_TENSOR_MAX;
+  tensor *x = operand(j, op, MSCRT_CUDNN_ATTR_OPERATION_REDUCTION_XDESC),
+         *y = result(j, op, MSCRT_CUDNN_ATTR_OPERATION_REDUCTION_YDESC);
   int64_t i[4] = {0};
   for (int d = 0; d < 4; d++) demand(x->dim[d] % y->dim[d] == 0, "a reduction to another shape");
   do store(y, place(y, i, y->dim), is_max ? -INFINITY : 0);
@@ -209,7 +228,8 @@ static void run_reduction(job *j, const dnn_object *op) {
 }
 
 static void run_view(job *j, const dnn_object *op) {
-  tensor *x = operand(j, op, MSCRT_CUDNN_ATTR_OPERATION_RESHAPE_XDESC), *y = result(j, op, MSCRT_CUDNN_ATTR_OPERATION_RESHAPE_YDESC);
+  tensor *x = operand(j, op, MSCRT_CUDNN_ATTR_OPERATION_RESHAPE_XDESC),
+         *y = result(j, op, MSCRT_CUDNN_ATTR_OPERATION_RESHAPE_YDESC);
   for (size_t at = 0; at < span_of(x); at++) store(y, at, load(x, at));
 }
 
@@ -224,8 +244,11 @@ static windows windows_of(const dnn_object *o) {
   memcpy(w.step, dnn_get(o, MSCRT_CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, NULL), sizeof w.step);
   memcpy(w.dilation, dnn_get(o, MSCRT_CUDNN_ATTR_CONVOLUTION_DILATIONS, NULL), sizeof w.dilation);
   memcpy(w.padding, dnn_get(o, MSCRT_CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, NULL), sizeof w.padding);
-  demand(!memcmp(w.padding, dnn_get(o, MSCRT_CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, NULL), sizeof w.padding), "a convolution with two paddings");
-  demand(dnn_word(o, MSCRT_CUDNN_ATTR_CONVOLUTION_CONV_MODE) == MSCRT_CUDNN_CROSS_CORRELATION && dnn_word(o, MSCRT_CUDNN_ATTR_CONVOLUTION_COMP_TYPE) == MSCRT_CUDNN_DATA_FLOAT, "a convolution turned round, or summed in another type");
+  demand(!memcmp(w.padding, dnn_get(o, MSCRT_CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, NULL), sizeof w.padding),
+         "a convolution with two paddings");
+  demand(dnn_word(o, MSCRT_CUDNN_ATTR_CONVOLUTION_CONV_MODE) == MSCRT_CUDNN_CROSS_CORRELATION &&
+             dnn_word(o, MSCRT_CUDNN_ATTR_CONVOLUTION_COMP_TYPE) == MSCRT_CUDNN_DATA_FLOAT,
+         "a convolution turned round, or summed in another type");
   return w;
 }
 
@@ -233,16 +256,21 @@ static windows windows_of(const dnn_object *o) {
 static void run_windows(job *j, const windows *v, tensor *x, tensor *w, tensor *y, tensor *made) {
   double *sum = calloc(span_of(made), sizeof *sum);
   int64_t i[4] = {0}, size[4] = {y->dim[0], y->dim[1], w->dim[1], w->dim[2] * w->dim[3]}, at[2], out[4] = {0};
-  demand(x->dim[1] % w->dim[1] == 0 && w->dim[0] == y->dim[1] && x->dim[0] == y->dim[0], "a convolution of shapes that do not fit");
+  demand(x->dim[1] % w->dim[1] == 0 && w->dim[0] == y->dim[1] && x->dim[0] == y->dim[0],
+         "a convolution of shapes that do not fit");
   do {
-    int64_t k[2] = {i[3] / w->dim[3], i[3] % w->dim[3]}, channel = i[1] / (y->dim[1] / (x->dim[1] / w->dim[1])) * w->dim[1] + i[2];
+    int64_t k[2] = {i[3] / w->dim[3], i[3] % w->dim[3]},
+            channel = i[1] / (y->dim[1] / (x->dim[1] / w->dim[1])) * w->dim[1] + i[2];
     size_t at_w = place(w, (int64_t[]){i[1], i[2], k[0], k[1]}, w->dim);
     for (int64_t p = 0; p < y->dim[2] * y->dim[3]; p++) {
       const int64_t o[2] = {p / y->dim[3], p % y->dim[3]};
       bool inside = true;
-      for (int d = 0; d < 2; d++) at[d] = o[d] * v->step[d] + k[d] * v->dilation[d] - v->padding[d], inside &= at[d] >= 0 && at[d] < x->dim[2 + d];
+      for (int d = 0; d < 2; d++)
+        at[d] = o[d] * v->step[d] + k[d] * v->dilation[d] - v->padding[d],
+        inside &= at[d] >= 0 && at[d] < x->dim[2 + d];
       if (!inside) continue;
-      size_t at_x = place(x, (int64_t[]){i[0], channel, at[0], at[1]}, x->dim), at_y = place(y, (int64_t[]){i[0], i[1], o[0], o[1]}, y->dim);
+      size_t at_x = place(x, (int64_t[]){i[0], channel, at[0], at[1]}, x->dim),
+             at_y = place(y, (int64_t[]){i[0], i[1], o[0], o[1]}, y->dim);
       if (made == y) sum[at_y] += (double)seen(j, x, at_x) * (double)seen(j, w, at_w);
       else if (made == x) sum[at_x] += (double)seen(j, y, at_y) * (double)seen(j, w, at_w);
       else sum[at_w] += (double)seen(j, x, at_x) * (double)seen(j, y, at_y);
@@ -254,17 +282,20 @@ static void run_windows(job *j, const windows *v, tensor *x, tensor *w, tensor *
 }
 
 static void run_convolution(job *j, const dnn_object *op) {
-  static const struct { unsigned x, w, y, windows, alpha, beta; } names[] = {
-#define N(of, x, w, y)                                                                                                                             \
-  {MSCRT_CUDNN_ATTR_OPERATION_CONVOLUTION_##of##_##x, MSCRT_CUDNN_ATTR_OPERATION_CONVOLUTION_##of##_##w, MSCRT_CUDNN_ATTR_OPERATION_CONVOLUTION_##of##_##y, \
-   MSCRT_CUDNN_ATTR_OPERATION_CONVOLUTION_##of##_CONV_DESC, MSCRT_CUDNN_ATTR_OPERATION_CONVOLUTION_##of##_ALPHA, MSCRT_CUDNN_ATTR_OPERATION_CONVOLUTION_##of##_BETA}
-    N(FORWARD, X, W, Y), N(BWD_FILTER, X, DW, DY), N(BWD_DATA, DX, W, DY)};
+  static const struct { unsigned x, w, y, windows, alpha, beta;
+  } names[] = {
+#define N(of, x, w, y)                                                                                           \
+  {MSCRT_CUDNN_ATTR_OPERATION_CONVOLUTION_##of##_##x,   MSCRT_CUDNN_ATTR_OPERATION_CONVOLUTION_##of##_##w,       \
+   MSCRT_CUDNN_ATTR_OPERATION_CONVOLUTION_##of##_##y,   MSCRT_CUDNN_ATTR_OPERATION_CONVOLUTION_##of##_CONV_DESC, \
+   MSCRT_CUDNN_ATTR_OPERATION_CONVOLUTION_##of##_ALPHA, MSCRT_CUDNN_ATTR_OPERATION_CONVOLUTION_##of##_BETA}
+      N(FORWARD, X, W, Y), N(BWD_FILTER, X, DW, DY), N(BWD_DATA, DX, W, DY)};
   unsigned kind = op->type - MSCRT_CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR;
   windows v = windows_of(dnn_linked(op, names[kind].windows));
   float alpha, beta;
   memcpy(&alpha, dnn_get(op, names[kind].alpha, NULL), 4), memcpy(&beta, dnn_get(op, names[kind].beta, NULL), 4);
   demand(alpha == 1 && beta == 0, "a convolution with factors");
-  tensor *x = kind == 2 ? result(j, op, names[kind].x) : operand(j, op, names[kind].x), *w = kind == 1 ? result(j, op, names[kind].w) : operand(j, op, names[kind].w),
+  tensor *x = kind == 2 ? result(j, op, names[kind].x) : operand(j, op, names[kind].x),
+         *w = kind == 1 ? result(j, op, names[kind].w) : operand(j, op, names[kind].w),
          *y = kind == 0 ? result(j, op, names[kind].y) : operand(j, op, names[kind].y);
   run_windows(j, &v, x, w, y, kind == 0 ? y : kind == 1 ? w : x);
 }
@@ -291,7 +322,9 @@ static bool run_job(void *argument) {
 static void list_tensors(job *j, const dnn_object *op) {
   for (int i = 0; i < op->num; i++) {
     const dnn_attribute *a = &op->attribute[i];
-    if (a->type != MSCRT_CUDNN_TYPE_BACKEND_DESCRIPTOR || dnn_linked(op, a->name)->type != MSCRT_CUDNN_BACKEND_TENSOR_DESCRIPTOR) continue;
+    if (a->type != MSCRT_CUDNN_TYPE_BACKEND_DESCRIPTOR ||
+        dnn_linked(op, a->name)->type != MSCRT_CUDNN_BACKEND_TENSOR_DESCRIPTOR)
+      continue;
     find(j, dnn_linked(op, a->name));
   }
 }
@@ -303,20 +336,24 @@ static void bind(tensor *t, const dnn_object *pack) {
   char *const *pointer = dnn_get(pack, MSCRT_CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, &pointers);
   demand(num == pointers, "as many numbers as places of tensors");
   while (k < num && numbers[k] != number) k++;
-  demand((k == num) == (dnn_get(t->described, MSCRT_CUDNN_ATTR_TENSOR_IS_VIRTUAL, NULL) != NULL), "a tensor without a place, or a virtual one with a place");
+  demand((k == num) == (dnn_get(t->described, MSCRT_CUDNN_ATTR_TENSOR_IS_VIRTUAL, NULL) != NULL),
+         "a tensor without a place, or a virtual one with a place");
   if (k == num) return;
   t->by_value = dnn_get(t->described, MSCRT_CUDNN_ATTR_TENSOR_IS_BY_VALUE, NULL) != NULL;
   if (t->by_value) memcpy(&t->number, pointer[k], sizeof t->number);
   else t->memory = pointer[k];
   if (t->by_value) return;
   standin_check_memory((cu_address)(uintptr_t)t->memory, span_of(t) * bytes_of(t->type), "a tensor of cuDNN's");
-  demand((uintptr_t)t->memory % (uintptr_t)dnn_int(t->described, MSCRT_CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT) == 0, "a tensor is less aligned than was said");
+  demand((uintptr_t)t->memory % (uintptr_t)dnn_int(t->described, MSCRT_CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT) == 0,
+         "a tensor is less aligned than was said");
 }
 
 static void check_numbers(const job *j) {
   for (int i = 0; i < DNN_TENSORS && j->t[i].described; i++)
     for (int k = 0; k < i; k++)
-      demand(dnn_int(j->t[i].described, MSCRT_CUDNN_ATTR_TENSOR_UNIQUE_ID) != dnn_int(j->t[k].described, MSCRT_CUDNN_ATTR_TENSOR_UNIQUE_ID), "two tensors of one number");
+      demand(dnn_int(j->t[i].described, MSCRT_CUDNN_ATTR_TENSOR_UNIQUE_ID) !=
+                 dnn_int(j->t[k].described, MSCRT_CUDNN_ATTR_TENSOR_UNIQUE_ID),
+             "two tensors of one number");
 }
 
 void dnn_issue(cu_stream s, const dnn_object *graph, const dnn_object *pack, int engine, size_t workspace_bytes) {

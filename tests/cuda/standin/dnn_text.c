@@ -1,5 +1,6 @@
-/* dnn_text.c: an engine and its graph in, a text out, and back: "{cuDNN VERSION ENGINE", then the objects of the graph, what is
- * linked to before who links to it: type, attributes as name, type, number and values, of links the numbers of objects. */
+/* dnn_text.c: an engine and its graph in, a text out, and back: "{cuDNN VERSION ENGINE", then the objects of the graph,
+ * what is linked to before who links to it: type, attributes as name, type, number and values, of links the
+ * numbers of objects. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +37,8 @@ static int number_of(writing *w, const dnn_object *o) {
     if (w->object[i] == o) return i;
   for (int i = 0; i < o->num; i++) {
     num += o->attribute[i].type != MSCRT_CUDNN_TYPE_HANDLE;
-    for (int64_t k = 0; o->attribute[i].type == MSCRT_CUDNN_TYPE_BACKEND_DESCRIPTOR && k < o->attribute[i].num; k++) number_of(w, linked(&o->attribute[i], k));
+    for (int64_t k = 0; o->attribute[i].type == MSCRT_CUDNN_TYPE_BACKEND_DESCRIPTOR && k < o->attribute[i].num; k++)
+      number_of(w, linked(&o->attribute[i], k));
   }
   fprintf(w->out, "; %u %d", o->type, num);
   for (int i = 0; i < o->num; i++)
@@ -69,8 +71,10 @@ static void read_attribute(const char **at, dnn_object *o, dnn_object *const *be
   unsigned char value[DNN_BYTES];
   unsigned name = (unsigned)next_number(at), type = (unsigned)next_number(at);
   int64_t num = next_number(at);
-  for (int64_t i = 0; type == MSCRT_CUDNN_TYPE_BACKEND_DESCRIPTOR && i < num; i++) memcpy(value + i * (int64_t)sizeof o, &before[next_number(at)], sizeof o);
-  for (size_t i = 0; type != MSCRT_CUDNN_TYPE_BACKEND_DESCRIPTOR && i < (size_t)num * dnn_bytes_of(type); i++) value[i] = (unsigned char)next_number(at);
+  for (int64_t i = 0; type == MSCRT_CUDNN_TYPE_BACKEND_DESCRIPTOR && i < num; i++)
+    memcpy(value + i * (int64_t)sizeof o, &before[next_number(at)], sizeof o);
+  for (size_t i = 0; type != MSCRT_CUDNN_TYPE_BACKEND_DESCRIPTOR && i < (size_t)num * dnn_bytes_of(type); i++)
+    value[i] = (unsigned char)next_number(at);
   dnn_put(o, name, type, num, value);
 }
 

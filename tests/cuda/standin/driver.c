@@ -54,9 +54,14 @@ static __thread int depth;
 static bool begun;
 
 /* After these nothing of the context can be used any more. */
-static bool is_lost(unsigned r) { return (r >= 700 && r < 720) || r == MSCRT_CUDA_ERROR_ECC_UNCORRECTABLE || r == MSCRT_CUDA_ERROR_NVLINK_UNCORRECTABLE || r == MSCRT_CUDA_ERROR_CONTAINED; }
+static bool is_lost(unsigned r) {
+  return (r >= 700 && r < 720) || r == MSCRT_CUDA_ERROR_ECC_UNCORRECTABLE ||
+         r == MSCRT_CUDA_ERROR_NVLINK_UNCORRECTABLE || r == MSCRT_CUDA_ERROR_CONTAINED;
+}
 
-static bool is_of_driver(const char *function) { return !strncmp(function, "cu", 2) && strncmp(function, "cublas", 6) && strncmp(function, "cudnn", 5); }
+static bool is_of_driver(const char *function) {
+  return !strncmp(function, "cu", 2) && strncmp(function, "cublas", 6) && strncmp(function, "cudnn", 5);
+}
 
 /* How often it is called depends on time. */
 static bool is_question(const char *function) { return strstr(function, "Query") || strstr(function, "GetAsyncError"); }
@@ -116,10 +121,14 @@ API unsigned cuInit(unsigned flags) {
   return num_gpus() ? ordered_failure(__func__) : MSCRT_CUDA_ERROR_NO_DEVICE;
 }
 
-API unsigned cuDriverGetVersion(int *out) { return *out = (int)standin_number("MSC_STANDIN_DRIVER", 13000), ordered_failure(__func__); }
+API unsigned cuDriverGetVersion(int *out) {
+  return *out = (int)standin_number("MSC_STANDIN_DRIVER", 13000), ordered_failure(__func__);
+}
 API unsigned cuDeviceGetCount(int *out) { return *out = num_gpus(), 0; }
 API unsigned cuDeviceGet(cu_device *out, int ordinal) { return *out = ordinal, ordinal < num_gpus() ? 0 : 101; }
-API unsigned cuDeviceGetName(char *name, int room, cu_device d) { return snprintf(name, (size_t)room, "stand-in %d", d), 0; }
+API unsigned cuDeviceGetName(char *name, int room, cu_device d) {
+  return snprintf(name, (size_t)room, "stand-in %d", d), 0;
+}
 
 API unsigned cuDeviceGetAttribute(int *out, unsigned attribute, cu_device d) {
   long long arch = standin_number("MSC_STANDIN_ARCH", 90);
@@ -196,12 +205,14 @@ API unsigned cuMemGetInfo_v2(size_t *out_free, size_t *out_total) {
 
 static piece *holder(const void *at, size_t bytes, bool pinned) {
   for (piece *p = pieces; p; p = p->next)
-    if (p->pinned == pinned && (const uint8_t *)at >= p->at && (const uint8_t *)at + bytes <= p->at + p->bytes) return p;
+    if (p->pinned == pinned && (const uint8_t *)at >= p->at && (const uint8_t *)at + bytes <= p->at + p->bytes)
+      return p;
   return NULL;
 }
 
 void standin_check_memory(cu_address at, size_t bytes, const char *what) {
-  if (!holder((const void *)(uintptr_t)at, bytes, false)) standin_broken("%s of %zu bytes at %llx, which are not the GPU's", what, bytes, at);
+  if (!holder((const void *)(uintptr_t)at, bytes, false))
+    standin_broken("%s of %zu bytes at %llx, which are not the GPU's", what, bytes, at);
 }
 
 static piece *add_piece(uint8_t *at, size_t bytes, bool pinned) {
@@ -324,18 +335,25 @@ API unsigned cuMemcpyDtoDAsync_v2(cu_address to, cu_address from, size_t bytes, 
   if (failed) return failed;
   standin_check_memory(to, bytes, __func__);
   standin_check_memory(from, bytes, __func__);
-  standin_issue(s, __func__, run_copy, &(copy){1, bytes, 0, 0, (char *)(uintptr_t)to, (const char *)(uintptr_t)from}, sizeof(copy));
+  standin_issue(s, __func__, run_copy, &(copy){1, bytes, 0, 0, (char *)(uintptr_t)to, (const char *)(uintptr_t)from},
+                sizeof(copy));
   return 0;
 }
 
 API unsigned cuMemcpy2DAsync_v2(const cu_copy_2d *c, cu_stream s) {
   unsigned failed = standin_call(__func__);
   if (failed) return failed;
-  if (c->src_kind != MSCRT_CU_MEMORYTYPE_DEVICE || c->dst_kind != MSCRT_CU_MEMORYTYPE_DEVICE || c->src_x || c->src_y || c->dst_x || c->dst_y) standin_broken("a copy of another kind");
-  if (!c->height || !c->width || c->width > c->src_pitch || c->width > c->dst_pitch) standin_broken("rows of %zu bytes in pitches of %zu and %zu", c->width, c->src_pitch, c->dst_pitch);
+  if (c->src_kind != MSCRT_CU_MEMORYTYPE_DEVICE || c->dst_kind != MSCRT_CU_MEMORYTYPE_DEVICE || c->src_x || c->src_y ||
+      c->dst_x || c->dst_y)
+    standin_broken("a copy of another kind");
+  if (!c->height || !c->width || c->width > c->src_pitch || c->width > c->dst_pitch)
+    standin_broken("rows of %zu bytes in pitches of %zu and %zu", c->width, c->src_pitch, c->dst_pitch);
   standin_check_memory(c->src, (c->height - 1) * c->src_pitch + c->width, __func__);
   standin_check_memory(c->dst, (c->height - 1) * c->dst_pitch + c->width, __func__);
-  standin_issue(s, __func__, run_copy, &(copy){c->height, c->width, c->dst_pitch, c->src_pitch, (char *)(uintptr_t)c->dst, (const char *)(uintptr_t)c->src}, sizeof(copy));
+  standin_issue(s, __func__, run_copy,
+                &(copy){c->height, c->width, c->dst_pitch, c->src_pitch, (char *)(uintptr_t)c->dst,
+                        (const char *)(uintptr_t)c->src},
+                sizeof(copy));
   return 0;
 }
 
@@ -357,9 +375,15 @@ static unsigned issue_fill(const char *name, cu_stream s, fill f) {
   return 0;
 }
 
-API unsigned cuMemsetD8Async(cu_address to, unsigned char value, size_t num, cu_stream s) { return issue_fill(__func__, s, (fill){(char *)(uintptr_t)to, 1, num, 0, 1, value}); }
-API unsigned cuMemsetD16Async(cu_address to, unsigned short value, size_t num, cu_stream s) { return issue_fill(__func__, s, (fill){(char *)(uintptr_t)to, 2, num, 0, 1, value}); }
-API unsigned cuMemsetD32Async(cu_address to, unsigned value, size_t num, cu_stream s) { return issue_fill(__func__, s, (fill){(char *)(uintptr_t)to, 4, num, 0, 1, value}); }
+API unsigned cuMemsetD8Async(cu_address to, unsigned char value, size_t num, cu_stream s) {
+  return issue_fill(__func__, s, (fill){(char *)(uintptr_t)to, 1, num, 0, 1, value});
+}
+API unsigned cuMemsetD16Async(cu_address to, unsigned short value, size_t num, cu_stream s) {
+  return issue_fill(__func__, s, (fill){(char *)(uintptr_t)to, 2, num, 0, 1, value});
+}
+API unsigned cuMemsetD32Async(cu_address to, unsigned value, size_t num, cu_stream s) {
+  return issue_fill(__func__, s, (fill){(char *)(uintptr_t)to, 4, num, 0, 1, value});
+}
 API unsigned cuMemsetD2D32Async(cu_address to, size_t pitch, unsigned value, size_t width, size_t height, cu_stream s) {
   return issue_fill(__func__, s, (fill){(char *)(uintptr_t)to, 4, width, pitch, height, value});
 }
@@ -459,10 +483,12 @@ static bool run_grid(void *argument) {
   return true;
 }
 
-API unsigned cuLaunchKernel(cu_function f, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by, unsigned bz, unsigned shared, cu_stream s, void **parameters, void **extra) {
+API unsigned cuLaunchKernel(cu_function f, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by, unsigned bz,
+                            unsigned shared, cu_stream s, void **parameters, void **extra) {
   unsigned failed = standin_call(__func__);
   if (failed) return failed;
-  if (!x || x > INT32_MAX || y != 1 || z != 1 || !bx || bx > 1024 || by != 1 || bz != 1 || shared || extra) standin_broken("a launch of %u x %u x %u blocks of %u x %u x %u", x, y, z, bx, by, bz);
+  if (!x || x > INT32_MAX || y != 1 || z != 1 || !bx || bx > 1024 || by != 1 || bz != 1 || shared || extra)
+    standin_broken("a launch of %u x %u x %u blocks of %u x %u x %u", x, y, z, bx, by, bz);
   grid *g = malloc(sizeof *g + f->parameters * 8);
   *g = (grid){f->k, x, bx, f->parameters};
   for (size_t i = 0; i < f->parameters; i++) memcpy(&g->value[i], parameters[i], 8);

@@ -1,5 +1,5 @@
-/* kernels.c: a grid of GPU threads on one CPU thread.  Threads of kernels that meet are fibers: each runs to where it must wait for
- * its warp or its block.  Threads that should meet but do not are a broken rule. */
+/* kernels.c: a grid of GPU threads on one CPU thread.  Threads of kernels that meet are fibers: each runs to where it
+ * must wait for its warp or its block.  Threads that should meet but do not are a broken rule. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,8 @@ static char order;               /* up, down, shuffled */
 /* ---- fibers ---- */
 
 /* Saves what a call preserves, and goes on where `to` was saved. */
-__attribute__((naked, noinline)) static void switch_to(void **from __attribute__((unused)), void *to __attribute__((unused))) {
+__attribute__((naked, noinline)) static void switch_to(void **from __attribute__((unused)),
+                                                       void *to __attribute__((unused))) {
   __asm__("push %rbp\n push %rbx\n push %r12\n push %r13\n push %r14\n push %r15\n"
           "mov %rsp, (%rdi)\n mov %rsi, %rsp\n"
           "pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbx\n pop %rbp\n ret");
@@ -102,7 +103,8 @@ static bool exchange(unsigned first, unsigned lanes) {
   for (unsigned i = 0; i < lanes; i++) {
     if (!(warp[lead].mask >> i & 1)) continue;
     if (warp[i].state != IN_WARP || warp[i].op != warp[lead].op || warp[i].mask != warp[lead].mask)
-      standin_broken("block %u: thread %u is not where thread %u of its warp waits for it (divergent warp operation)", block, first + i, first + lead);
+      standin_broken("block %u: thread %u is not where thread %u of its warp waits for it (divergent warp operation)",
+                     block, first + i, first + lead);
   }
   for (unsigned i = 0; i < lanes; i++)
     if (warp[i].state == IN_WARP) warp[i].result = exchanged(warp, lanes, i);
@@ -128,7 +130,9 @@ static bool pass_barrier(void) {
   unsigned left = 0, at = 0;
   for (unsigned i = 0; i < num_threads; i++) left += all[i].state == HAS_LEFT, at += all[i].state == AT_BARRIER;
   if (left == num_threads) return false;
-  if (at != num_threads) standin_broken("block %u: %u threads of %u are at a barrier, %u have left (divergent barrier)", block, at, num_threads, left);
+  if (at != num_threads)
+    standin_broken("block %u: %u threads of %u are at a barrier, %u have left (divergent barrier)", block, at,
+                   num_threads, left);
   for (unsigned i = 0; i < num_threads; i++) all[i].state = RUNS;
   return true;
 }
@@ -145,7 +149,9 @@ void standin_run_grid(const standin_kernel *k, unsigned blocks, unsigned threads
   const char *wanted = getenv("MSC_STANDIN_WARPS");
   order = wanted ? *wanted : 'u';
   num_threads = threads, num_blocks = blocks, body = k->run, arguments = parameters;
-  if (!stacks) stacks = mmap(NULL, (size_t)MAX_THREADS * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (!stacks)
+    stacks = mmap(NULL, (size_t)MAX_THREADS * STACK_BYTES, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   for (unsigned b = 0; b < blocks; b++) {
     block = order == 'u' ? b : blocks - 1 - b;
     if (k->meets) run_meeting_block();
@@ -174,7 +180,8 @@ API void standin_barrier_sync(int32_t id) {
 static uint32_t in_warp(warp_op op, int32_t mask, uint32_t value, int32_t lane_arg) {
   thread *t = &all[current];
   t->op = op, t->mask = (uint32_t)mask, t->value = value, t->lane_arg = (uint32_t)lane_arg;
-  if (!(t->mask >> (current % WARP) & 1)) standin_broken("block %u: thread %u is not in the mask it gives", block, current);
+  if (!(t->mask >> (current % WARP) & 1))
+    standin_broken("block %u: thread %u is not in the mask it gives", block, current);
   stop(IN_WARP);
   return all[current].result;
 }
@@ -226,7 +233,9 @@ static uint16_t bf16_of(float f) {
   return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-API int32_t standin_ff2bf16x2_rn(float high, float low) { return (int32_t)((uint32_t)bf16_of(high) << 16 | bf16_of(low)); }
+API int32_t standin_ff2bf16x2_rn(float high, float low) {
+  return (int32_t)((uint32_t)bf16_of(high) << 16 | bf16_of(low));
+}
 
 /* Of bf16, where the C library has none: the value is in the low half of a vector register. */
 API float __truncsfbf2(float x) {

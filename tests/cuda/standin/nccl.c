@@ -1,5 +1,6 @@
-/* nccl.c: the stand-in's NCCL, between processes of one machine.  What one rank gives another is a file in a folder of the job: it
- * appears whole, and its reader takes it away.  All members of a collective must ask for the same thing in the same order. */
+/* nccl.c: the stand-in's NCCL, between processes of one machine.  What one rank gives another is a file in a folder of
+ * the job: it appears whole, and its reader takes it away.  All members of a collective must ask for the same thing in
+ * the same order. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +48,8 @@ static void path_of(char path[256], const struct ncclComm *c, const char *what, 
   snprintf(path, 256, "%s/%s.%s.%d.%d.%lu", c->folder, c->name, what, from, to, (unsigned long)number);
 }
 
-static void give(const struct ncclComm *c, const char *what, int to, uint64_t number, const request *r, const void *data, size_t bytes) {
+static void give(const struct ncclComm *c, const char *what, int to, uint64_t number, const request *r,
+                 const void *data, size_t bytes) {
   char path[256], hidden[300];
   path_of(path, c, what, c->rank, to, number);
   snprintf(hidden, sizeof hidden, "%s.new", path);
@@ -65,11 +67,13 @@ static bool has(const struct ncclComm *c, const char *what, int from, uint64_t n
   return access(path, R_OK) == 0;
 }
 
-static void take(const struct ncclComm *c, const char *what, int from, uint64_t number, request *r, void *data, size_t bytes) {
+static void take(const struct ncclComm *c, const char *what, int from, uint64_t number, request *r, void *data,
+                 size_t bytes) {
   char path[256];
   path_of(path, c, what, from, c->rank, number);
   FILE *f = fopen(path, "r");
-  if (!f || fread(r, sizeof *r, 1, f) != 1 || (bytes && fread(data, 1, bytes, f) != bytes)) standin_broken("%s is not what was expected: ranks ask for different sizes", path);
+  if (!f || fread(r, sizeof *r, 1, f) != 1 || (bytes && fread(data, 1, bytes, f) != bytes))
+    standin_broken("%s is not what was expected: ranks ask for different sizes", path);
   fclose(f);
   unlink(path);
 }
@@ -77,7 +81,9 @@ static void take(const struct ncclComm *c, const char *what, int from, uint64_t 
 /* ---- communicators ---- */
 
 API unsigned ncclGetVersion(int *out) { return *out = (int)standin_number("MSC_STANDIN_NCCL", 22809), 0; }
-API const char *ncclGetErrorString(nccl_result r) { return r == MSCRT_ncclRemoteError ? "remote error" : "an error of the stand-in's"; }
+API const char *ncclGetErrorString(nccl_result r) {
+  return r == MSCRT_ncclRemoteError ? "remote error" : "an error of the stand-in's";
+}
 API const char *ncclGetLastError(nccl_comm c) { return (void)c, ""; }
 
 API unsigned ncclGetUniqueId(nccl_id *out) {
@@ -88,7 +94,8 @@ API unsigned ncclGetUniqueId(nccl_id *out) {
 }
 
 static void check_config(const nccl_config *k) {
-  if (k->magic != 0xcafebeef || k->size < sizeof *k || k->blocking) standin_broken("NCCL's configuration is not a non-blocking one");
+  if (k->magic != 0xcafebeef || k->size < sizeof *k || k->blocking)
+    standin_broken("NCCL's configuration is not a non-blocking one");
 }
 
 /* Members say which GPU they have: two on one are refused by the real one. */
@@ -220,7 +227,11 @@ static void put_number(unsigned type, char *at, double v) {
 }
 
 static double combined(unsigned op, double a, double b) {
-  return op == MSCRT_ncclSum ? a + b : op == MSCRT_ncclProd ? a * b : op == MSCRT_ncclMax ? (a > b ? a : b) : a < b ? a : b;
+  return op == MSCRT_ncclSum    ? a + b
+         : op == MSCRT_ncclProd ? a * b
+         : op == MSCRT_ncclMax  ? (a > b ? a : b)
+         : a < b                ? a
+                                : b;
 }
 
 /* All members' contributions side by side. */
@@ -233,7 +244,8 @@ static void finish_collective(operation *o, const char *all, size_t each) {
   }
   for (size_t i = 0; i < o->r.num; i++) {
     double v = number_at(o->r.type, all + (first + i) * size);
-    for (int r = 1; r < c->ranks; r++) v = combined(o->r.op, v, number_at(o->r.type, all + (size_t)r * each + (first + i) * size));
+    for (int r = 1; r < c->ranks; r++)
+      v = combined(o->r.op, v, number_at(o->r.type, all + (size_t)r * each + (first + i) * size));
     put_number(o->r.type, o->dst + i * size, v);
   }
 }
@@ -256,7 +268,9 @@ static bool run_collective(void *argument) {
     request theirs = o->r;
     if (r == c->rank) memcpy(all + (size_t)r * each, o->src, each);
     else take(c, "c", r, o->number, &theirs, all + (size_t)r * each, each);
-    if (memcmp(&theirs, &o->r, sizeof theirs)) standin_broken("rank %d of %s asks for another collective than rank %d: %u of %lu, not %u of %lu", r, c->name, c->rank, theirs.kind, (unsigned long)theirs.num, o->r.kind, (unsigned long)o->r.num);
+    if (memcmp(&theirs, &o->r, sizeof theirs))
+      standin_broken("rank %d of %s asks for another collective than rank %d: %u of %lu, not %u of %lu", r, c->name,
+                     c->rank, theirs.kind, (unsigned long)theirs.num, o->r.kind, (unsigned long)o->r.num);
   }
   finish_collective(o, all, each);
   free(all);
@@ -274,7 +288,8 @@ static bool run_messages(void *argument) {
     if (!o->begun) {
       o->begun = true;
       o->number = o->r.kind == SEND ? c->sent[o->peer]++ : c->received[o->peer]++;
-      if (o->r.kind == SEND) give(c, "m", o->peer, o->number, &o->r, o->src, o->r.num * bytes_of(o->r.type)), o->peer = -1;
+      if (o->r.kind == SEND)
+        give(c, "m", o->peer, o->number, &o->r, o->src, o->r.num * bytes_of(o->r.type)), o->peer = -1;
     }
     if (o->peer >= 0 && !has(c, "m", o->peer, o->number)) all = false;
   }
@@ -283,7 +298,8 @@ static bool run_messages(void *argument) {
     request theirs;
     if (o->peer < 0) continue;
     take(o->comm, "m", o->peer, o->number, &theirs, o->dst, o->r.num * bytes_of(o->r.type));
-    if (theirs.num != o->r.num) standin_broken("%lu elements are received of %lu", (unsigned long)o->r.num, (unsigned long)theirs.num);
+    if (theirs.num != o->r.num)
+      standin_broken("%lu elements are received of %lu", (unsigned long)o->r.num, (unsigned long)theirs.num);
   }
   return all;
 }
@@ -294,10 +310,14 @@ static bool run_messages(void *argument) {
 static void issue_messages(int first) {
   group_job *g = calloc(1, sizeof *g + sizeof(operation) * (size_t)group.num);
   for (int i = first; i < group.num; i++)
-    if (group.op[i].comm == group.op[first].comm && group.op[i].r.kind >= SEND && group.stream[i] == group.stream[first]) g->op[g->num++] = group.op[i];
+    if (group.op[i].comm == group.op[first].comm && group.op[i].r.kind >= SEND &&
+        group.stream[i] == group.stream[first])
+      g->op[g->num++] = group.op[i];
   standin_issue(group.stream[first], "messages", run_messages, g, sizeof *g + sizeof(operation) * g->num);
   for (int i = group.num; i-- > first;)
-    if (i != first && group.op[i].comm == group.op[first].comm && group.op[i].r.kind >= SEND && group.stream[i] == group.stream[first]) group.op[i].comm = NULL;
+    if (i != first && group.op[i].comm == group.op[first].comm && group.op[i].r.kind >= SEND &&
+        group.stream[i] == group.stream[first])
+      group.op[i].comm = NULL;
   free(g);
 }
 
@@ -338,18 +358,31 @@ static unsigned add(const char *name, cu_stream s, operation o, size_t src_elems
   return group.depth ? 0 : issue_group();
 }
 
-API unsigned ncclAllReduce(const void *src, void *dst, size_t num, unsigned type, unsigned op, nccl_comm c, cu_stream s) {
-  return add(__func__, s, (operation){.comm = c, .r = {.kind = ALL_REDUCE, .type = type, .op = op, .num = num}, .src = src, .dst = dst}, num, num);
+API unsigned ncclAllReduce(const void *src, void *dst, size_t num, unsigned type, unsigned op, nccl_comm c,
+                           cu_stream s) {
+  return add(
+      __func__, s,
+      (operation){.comm = c, .r = {.kind = ALL_REDUCE, .type = type, .op = op, .num = num}, .src = src, .dst = dst},
+      num, num);
 }
 API unsigned ncclAllGather(const void *src, void *dst, size_t num, unsigned type, nccl_comm c, cu_stream s) {
-  return add(__func__, s, (operation){.comm = c, .r = {.kind = ALL_GATHER, .type = type, .num = num}, .src = src, .dst = dst}, num, num * (size_t)c->ranks);
+  return add(__func__, s,
+             (operation){.comm = c, .r = {.kind = ALL_GATHER, .type = type, .num = num}, .src = src, .dst = dst}, num,
+             num * (size_t)c->ranks);
 }
-API unsigned ncclReduceScatter(const void *src, void *dst, size_t num, unsigned type, unsigned op, nccl_comm c, cu_stream s) {
-  return add(__func__, s, (operation){.comm = c, .r = {.kind = REDUCE_SCATTER, .type = type, .op = op, .num = num}, .src = src, .dst = dst}, num * (size_t)c->ranks, num);
+API unsigned ncclReduceScatter(const void *src, void *dst, size_t num, unsigned type, unsigned op, nccl_comm c,
+                               cu_stream s) {
+  return add(
+      __func__, s,
+      (operation){.comm = c, .r = {.kind = REDUCE_SCATTER, .type = type, .op = op, .num = num}, .src = src, .dst = dst},
+      num * (size_t)c->ranks, num);
 }
 API unsigned ncclSend(const void *src, size_t num, unsigned type, int peer, nccl_comm c, cu_stream s) {
-  return add(__func__, s, (operation){.comm = c, .r = {.kind = SEND, .type = type, .num = num}, .src = src, .peer = peer}, num, 0);
+  return add(__func__, s,
+             (operation){.comm = c, .r = {.kind = SEND, .type = type, .num = num}, .src = src, .peer = peer}, num, 0);
 }
 API unsigned ncclRecv(void *dst, size_t num, unsigned type, int peer, nccl_comm c, cu_stream s) {
-  return add(__func__, s, (operation){.comm = c, .r = {.kind = RECEIVE, .type = type, .num = num}, .dst = dst, .peer = peer}, 0, num);
+  return add(__func__, s,
+             (operation){.comm = c, .r = {.kind = RECEIVE, .type = type, .num = num}, .dst = dst, .peer = peer}, 0,
+             num);
 }

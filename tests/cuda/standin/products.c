@@ -1,5 +1,5 @@
-/* products.c: the stand-in's cuBLASLt: a plain product, column major, with the epilogues that the runtime asks for.  Attributes it
- * does not know are a broken rule, so nothing is left out silently. */
+/* products.c: the stand-in's cuBLASLt: a plain product, column major, with the epilogues that the runtime asks for.
+ * Attributes it does not know are a broken rule, so nothing is left out silently. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,7 +103,8 @@ API unsigned cublasLtMatmulPreferenceDestroy(lt_preference p) {
   return standin_call(__func__);
 }
 
-API unsigned cublasLtMatmulPreferenceSetAttribute(lt_preference p, unsigned attribute, const void *value, size_t bytes) {
+API unsigned cublasLtMatmulPreferenceSetAttribute(lt_preference p, unsigned attribute, const void *value,
+                                                  size_t bytes) {
   unsigned operand = attribute - MSCRT_CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES;
   if (attribute == MSCRT_CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) set(&p->workspace, 8, value, bytes);
   else if (attribute == MSCRT_CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) set(&p->reductions, 4, value, bytes);
@@ -116,11 +117,14 @@ API unsigned cublasLtMatmulPreferenceSetAttribute(lt_preference p, unsigned attr
 
 enum { WORKSPACE, ALIGNMENT, NUMBER = ALIGNMENT + 4 };
 
-API unsigned cublasLtMatmulAlgoGetHeuristic(lt_handle h, lt_product p, lt_layout a, lt_layout b, lt_layout c, lt_layout d, lt_preference preference, int num, lt_candidate *out, int *out_num) {
+API unsigned cublasLtMatmulAlgoGetHeuristic(lt_handle h, lt_product p, lt_layout a, lt_layout b, lt_layout c,
+                                            lt_layout d, lt_preference preference, int num, lt_candidate *out,
+                                            int *out_num) {
   unsigned failed = standin_call(__func__);
   (void)h, (void)a, (void)b, (void)c, (void)d;
   if (failed) return failed;
-  if (p->compute == MSCRT_CUBLAS_COMPUTE_32F && preference->reductions & ~2u) standin_broken("a sum in parts of a narrower type is allowed");
+  if (p->compute == MSCRT_CUBLAS_COMPUTE_32F && preference->reductions & ~2u)
+    standin_broken("a sum in parts of a narrower type is allowed");
   *out_num = num < 3 ? num : 3;
   for (int i = 0; i < *out_num; i++) {
     out[i] = (lt_candidate){.workspace_bytes = (size_t)preference->workspace, .waves = 1};
@@ -131,7 +135,8 @@ API unsigned cublasLtMatmulAlgoGetHeuristic(lt_handle h, lt_product p, lt_layout
   return 0;
 }
 
-API unsigned cublasLtMatmulAlgoCheck(lt_handle h, lt_product p, lt_layout a, lt_layout b, lt_layout c, lt_layout d, const lt_algorithm *algorithm, lt_candidate *out) {
+API unsigned cublasLtMatmulAlgoCheck(lt_handle h, lt_product p, lt_layout a, lt_layout b, lt_layout c, lt_layout d,
+                                     const lt_algorithm *algorithm, lt_candidate *out) {
   unsigned failed = standin_call(__func__);
   (void)h, (void)p, (void)a, (void)b, (void)c, (void)d;
   if (failed) return failed;
@@ -167,7 +172,8 @@ static void save(unsigned type, char *at, double v) {
   memcpy(at, bytes_of(type) == 2 ? (void *)&h : type == MSCRT_CUDA_R_32F ? (void *)&f : (void *)&v, bytes_of(type));
 }
 
-static const char *element(const struct lt_layout_struct *l, const char *base, int64_t batch, uint64_t row, uint64_t column) {
+static const char *element(const struct lt_layout_struct *l, const char *base, int64_t batch, uint64_t row,
+                           uint64_t column) {
   return base + (size_t)(batch * l->stride + (int64_t)row + (int64_t)column * l->ld) * bytes_of(l->type);
 }
 
@@ -175,8 +181,10 @@ static double sum_of(const job *j, int64_t batch, uint64_t row, uint64_t column)
   uint64_t terms = j->p.transpose[0] ? j->a.rows : j->a.columns;
   double sum = 0;
   for (uint64_t k = 0; k < terms; k++) {
-    double a = load(j->a.type, j->p.transpose[0] ? element(&j->a, j->pa, batch, k, row) : element(&j->a, j->pa, batch, row, k));
-    double b = load(j->b.type, j->p.transpose[1] ? element(&j->b, j->pb, batch, column, k) : element(&j->b, j->pb, batch, k, column));
+    double a = load(j->a.type,
+                    j->p.transpose[0] ? element(&j->a, j->pa, batch, k, row) : element(&j->a, j->pa, batch, row, k));
+    double b = load(j->b.type, j->p.transpose[1] ? element(&j->b, j->pb, batch, column, k)
+                                                 : element(&j->b, j->pb, batch, k, column));
     sum = j->c.type == MSCRT_CUDA_R_64F ? sum + a * b : (double)((float)sum + (float)a * (float)b);
   }
   return sum;
@@ -212,7 +220,8 @@ static double with_function(const job *j, uint64_t row, uint64_t column, double 
   int bit = 1 << row % 8;
   if (e & SLOPE_OF_RELU) return *aux_at(j, row, column) & bit ? v : 0;
   if (e & SLOPE_OF_GELU) return v * gelu_slope(load(j->c.type, aux_at(j, row, column)));
-  if (e & AUX && e & RELU) *aux_at(j, row, column) = (char)(v > 0 ? *aux_at(j, row, column) | bit : *aux_at(j, row, column) & ~bit);
+  if (e & AUX && e & RELU)
+    *aux_at(j, row, column) = (char)(v > 0 ? *aux_at(j, row, column) | bit : *aux_at(j, row, column) & ~bit);
   if (e & AUX && e & GELU) save(j->c.type, aux_at(j, row, column), v);
   if (e & GELU) return gelu(v);
   return e & RELU && !(v > 0) ? (v == v ? 0 : v) : v;
@@ -246,25 +255,34 @@ static bool run_job(void *argument) {
   return true;
 }
 
-static void check_operand(const struct lt_layout_struct *l, const void *at, const lt_algorithm *algorithm, int operand) {
+static void check_operand(const struct lt_layout_struct *l, const void *at, const lt_algorithm *algorithm,
+                          int operand) {
   int64_t elems = (l->batch - 1) * l->stride + (int64_t)(l->columns - 1) * l->ld + (int64_t)l->rows;
   standin_check_memory((cu_address)(uintptr_t)at, (size_t)elems * bytes_of(l->type), "an operand of cublasLtMatmul");
-  if ((uintptr_t)at % algorithm->data[ALIGNMENT + operand]) standin_broken("an operand is less aligned than its algorithm was told");
+  if ((uintptr_t)at % algorithm->data[ALIGNMENT + operand])
+    standin_broken("an operand is less aligned than its algorithm was told");
 }
 
 static void check_shapes(const job *j) {
   uint64_t rows = j->p.transpose[0] ? j->a.columns : j->a.rows, inner = j->p.transpose[0] ? j->a.rows : j->a.columns;
-  uint64_t columns = j->p.transpose[1] ? j->b.rows : j->b.columns, inner_b = j->p.transpose[1] ? j->b.columns : j->b.rows;
-  if (rows != j->c.rows || columns != j->c.columns || inner != inner_b || j->a.batch != j->c.batch || j->b.batch != j->c.batch) standin_broken("a product of shapes that do not fit");
+  uint64_t columns = j->p.transpose[1] ? j->b.rows : j->b.columns,
+           inner_b = j->p.transpose[1] ? j->b.columns : j->b.rows;
+  if (rows != j->c.rows || columns != j->c.columns || inner != inner_b || j->a.batch != j->c.batch ||
+      j->b.batch != j->c.batch)
+    standin_broken("a product of shapes that do not fit");
   bool f64 = j->c.type == MSCRT_CUDA_R_64F;
-  if (j->p.compute != (f64 ? MSCRT_CUBLAS_COMPUTE_64F : MSCRT_CUBLAS_COMPUTE_32F) || j->p.scale != (f64 ? MSCRT_CUDA_R_64F : MSCRT_CUDA_R_32F)) standin_broken("a product that is summed in another type");
+  if (j->p.compute != (f64 ? MSCRT_CUBLAS_COMPUTE_64F : MSCRT_CUBLAS_COMPUTE_32F) ||
+      j->p.scale != (f64 ? MSCRT_CUDA_R_64F : MSCRT_CUDA_R_32F))
+    standin_broken("a product that is summed in another type");
 }
 
 static void check_epilogue(const job *j) {
   uint32_t e = j->p.epilogue;
-  uint64_t width = e & (RELU | SLOPE_OF_RELU) ? 128 : 8, bias = e & MSCRT_CUBLASLT_EPILOGUE_BGRADB ? j->c.columns : j->c.rows;
+  uint64_t width = e & (RELU | SLOPE_OF_RELU) ? 128 : 8,
+           bias = e & MSCRT_CUBLASLT_EPILOGUE_BGRADB ? j->c.columns : j->c.rows;
   size_t bytes = e & (RELU | SLOPE_OF_RELU) ? (size_t)j->p.aux_ld / 8 : (size_t)j->p.aux_ld * bytes_of(j->c.type);
-  if (e & (BIAS | SUMS)) standin_check_memory((cu_address)(uintptr_t)j->p.bias, bias * bytes_of(j->c.type), "a bias or its gradient");
+  if (e & (BIAS | SUMS))
+    standin_check_memory((cu_address)(uintptr_t)j->p.bias, bias * bytes_of(j->c.type), "a bias or its gradient");
   if (e & (AUX | SUMS) && j->c.batch > 1) standin_broken("epilogue %u of a batch", e);
   if (!(e & AUX)) return;
   if ((uint64_t)j->p.aux_ld < j->c.rows || (uint64_t)j->p.aux_ld % width)
@@ -273,8 +291,9 @@ static void check_epilogue(const job *j) {
   standin_check_memory((cu_address)(uintptr_t)j->p.aux, j->c.columns * bytes, "aux");
 }
 
-API unsigned cublasLtMatmul(lt_handle h, lt_product p, const void *alpha, const void *a, lt_layout la, const void *b, lt_layout lb, const void *beta, const void *c, lt_layout lc, void *d,
-                            lt_layout ld, const lt_algorithm *algorithm, void *workspace, size_t workspace_bytes, cu_stream s) {
+API unsigned cublasLtMatmul(lt_handle h, lt_product p, const void *alpha, const void *a, lt_layout la, const void *b,
+                            lt_layout lb, const void *beta, const void *c, lt_layout lc, void *d, lt_layout ld,
+                            const lt_algorithm *algorithm, void *workspace, size_t workspace_bytes, cu_stream s) {
   unsigned failed = standin_call(__func__);
   (void)h;
   if (failed) return failed;
@@ -284,9 +303,12 @@ API unsigned cublasLtMatmul(lt_handle h, lt_product p, const void *alpha, const 
   check_operand(lb, b, algorithm, 1);
   check_operand(lc, c, algorithm, 2);
   check_operand(ld, d, algorithm, 3);
-  if (algorithm->data[WORKSPACE] > workspace_bytes) standin_broken("a workspace of %zu bytes for an algorithm that uses %lu", workspace_bytes, (unsigned long)algorithm->data[WORKSPACE]);
+  if (algorithm->data[WORKSPACE] > workspace_bytes)
+    standin_broken("a workspace of %zu bytes for an algorithm that uses %lu", workspace_bytes,
+                   (unsigned long)algorithm->data[WORKSPACE]);
   if (workspace_bytes) standin_check_memory((cu_address)(uintptr_t)workspace, workspace_bytes, "the workspace");
-  double scale = p->scale == MSCRT_CUDA_R_64F ? *(const double *)alpha : (double)*(const float *)alpha, add = p->scale == MSCRT_CUDA_R_64F ? *(const double *)beta : (double)*(const float *)beta;
+  double scale = p->scale == MSCRT_CUDA_R_64F ? *(const double *)alpha : (double)*(const float *)alpha,
+         add = p->scale == MSCRT_CUDA_R_64F ? *(const double *)beta : (double)*(const float *)beta;
   if (scale != 1 || (add != 0 && add != 1)) standin_broken("a product with factors");
   if (add == 1) j.add = c;
   check_epilogue(&j);

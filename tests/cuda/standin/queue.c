@@ -1,5 +1,6 @@
-/* queue.c: streams, events, captures and graphs of the stand-in.  Work is a node with the nodes it must follow; nothing runs before
- * somebody waits, and then what is ready runs in an order drawn by seed: an order that a missing event allows will come. */
+/* queue.c: streams, events, captures and graphs of the stand-in.  Work is a node with the nodes it must follow; nothing
+ * runs before somebody waits, and then what is ready runs in an order drawn by seed: an order that a missing event
+ * allows will come. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -74,7 +75,8 @@ static bool never_ends(node *n) {
   static long calls;
   const char *order = getenv("MSC_STANDIN_HANG");
   size_t length = strlen(n->name);
-  if (!n->hangs && order && !strncmp(order, n->name, length) && order[length] == ':') n->hangs = ++calls >= atol(order + length + 1);
+  if (!n->hangs && order && !strncmp(order, n->name, length) && order[length] == ':')
+    n->hangs = ++calls >= atol(order + length + 1);
   return n->hangs;
 }
 

@@ -1,5 +1,6 @@
-/* Every op that computes, on operands whose dimension 0 a reshape made of two, in every way to do so: whatever unmerge makes of it
- * gives the same numbers.  Sizes occur where they could be taken for each other: as many positions as channels. */
+/* Every op that computes, on operands whose dimension 0 a reshape made of two, in every way to do so: whatever unmerge
+ * makes of it gives the same numbers.  Sizes occur where they could be taken for each other: as many
+ * positions as channels. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +12,8 @@
 #include "tests/ir/instances.h"
 #include "tests/ir/one_op.h"
 
-/* Beside those of instances.h: ops that count dimensions from the first, and from the last, where the merged one is near. */
+/* Beside those of instances.h: ops that count dimensions from the first, and from the last, where the merged
+ * one is near. */
 static const instance more[] = {
   {"batch_norm", "36x6xT 6xT 6xT 6xT 6xT", "", "d", 3, 0},
   {"batch_norm", "12x4xT 4xT 4xT 4xT 4xT", "", "d", 3, 0},
@@ -58,7 +60,8 @@ static void merge_arg(msc_op *op, size_t i, int64_t major) {
 /* Does the op of this kind read an argument itself now, on all its dimensions? */
 static bool is_apart(const msc_func *f, msc_op_kind kind) {
   for (const msc_op *op = f->body->first; op; op = op->next)
-    if (op->kind == kind || (kind == OP_matmul && op->kind == OP_batch_matmul)) return op->in[0].value->def == NULL || op->in[op->num_in - 1].value->def == NULL;
+    if (op->kind == kind || (kind == OP_matmul && op->kind == OP_batch_matmul))
+      return op->in[0].value->def == NULL || op->in[op->num_in - 1].value->def == NULL;
   return false;
 }
 
@@ -69,7 +72,8 @@ static bool try_one(const instance *inst, size_t first, int64_t major, int *out_
   assert_true(msc_config_set(config, "device_num=2") && msc_config_set(config, "parallel_mode=auto_parallel"));
   msc_arena *a = msc_context_arena(ctx);
   msc_module *m = msc_module_new(ctx);
-  msc_op *op = one_op(m, inst->op, with_dtype(a, inst->in, dtype_name(inst->dtypes[0])), with_dtype(a, inst->attrs, dtype_name(inst->dtypes[0])), inst->num_out);
+  msc_op *op = one_op(m, inst->op, with_dtype(a, inst->in, dtype_name(inst->dtypes[0])),
+                      with_dtype(a, inst->attrs, dtype_name(inst->dtypes[0])), inst->num_out);
   assert_non_null(op);
   msc_rule rule;
   assert_true(msc_rule_of(op, a, &rule));
@@ -80,7 +84,9 @@ static bool try_one(const instance *inst, size_t first, int64_t major, int *out_
     for (size_t i = 0; i < rule.num_in; i++)
       if (letter_of(&rule, i) == letter && op->in[i].value->type->rank < MSC_MAX_RANK) merge_arg(op, i, major);
     msc_pass_options options = {.passes = "unmerge,dce", .config = config, .verify = MSC_VERIFY_NUMERICS};
-    if (!msc_run_passes(ctx, m, &options)) fail_msg("%s(%s) {%s}, operand %zu as %d x ..: %s", inst->op, inst->in, inst->attrs, first, (int)major, msc_diags(ctx)->text);
+    if (!msc_run_passes(ctx, m, &options))
+      fail_msg("%s(%s) {%s}, operand %zu as %d x ..: %s", inst->op, inst->in, inst->attrs, first, (int)major,
+               msc_diags(ctx)->text);
     *out_apart += is_apart(m->first, kind);
   }
   msc_context_free(ctx);

@@ -1,6 +1,6 @@
-/* brute_force.h: the redistribution planner's judge, which knows nothing of its search: states are all layouts of a small mesh, an
- * edge exists where the layout check allows the verb, its bytes are counted from the pull lists of all ranks, and plans are
- * executed on numbers.  One mesh and one context at a time. */
+/* brute_force.h: the redistribution planner's judge, which knows nothing of its search: states are all layouts of a
+ * small mesh, an edge exists where the layout check allows the verb, its bytes are counted from the pull lists of all
+ * ranks, and plans are executed on numbers.  One mesh and one context at a time. */
 #ifndef MSC_TESTS_BRUTE_FORCE_H
 #define MSC_TESTS_BRUTE_FORCE_H
 
@@ -48,7 +48,9 @@ static inline const msc_layout *layout_of(const char *text) {
   return l;
 }
 
-static inline msc_link link_of(int axis, double us, double gb_per_s) { return (msc_link){{(uint32_t)axis, 1, (uint32_t)mesh.axis[axis].size}, us * 1e3, gb_per_s}; }
+static inline msc_link link_of(int axis, double us, double gb_per_s) {
+  return (msc_link){{(uint32_t)axis, 1, (uint32_t)mesh.axis[axis].size}, us * 1e3, gb_per_s};
+}
 
 static inline const char *text_of(const msc_layout *l) { return msc_layout_print(arena, &mesh, l); }
 
@@ -67,7 +69,9 @@ static inline msc_pull pull_of(const msc_type *t, const msc_layout *from, const 
   return p;
 }
 
-static inline int64_t partial_terms(const msc_layout *l) { return msc_group_size(l->num_partial, l->sub + l->first[l->rank]); }
+static inline int64_t partial_terms(const msc_layout *l) {
+  return msc_group_size(l->num_partial, l->sub + l->first[l->rank]);
+}
 
 /* Bytes the worst device receives; an all_reduce is a reduce_scatter and an all_gather of even parts. */
 static inline int64_t count_bytes(const msc_type *t, msc_op_kind verb, const msc_layout *from, const msc_layout *to) {
@@ -126,7 +130,8 @@ static inline void execute(const msc_type *t, const msc_layout *from, const msc_
     msc_layout_box(&mesh, t, to, r, mine.begin, mine.size);
     for (int64_t i = 0; i < p.num_pieces * p.num_terms; i++) {
       msc_layout_box(&mesh, t, from, p.peer[i], theirs.begin, theirs.size);
-      msc_box_runs(t->rank, &p.piece[i / p.num_terms], &mine, &theirs, add_run, (int64_t *[]){value[1][r], value[0][p.peer[i]]});
+      msc_box_runs(t->rank, &p.piece[i / p.num_terms], &mine, &theirs, add_run,
+                   (int64_t *[]){value[1][r], value[0][p.peer[i]]});
     }
     free(p.piece);
   }
@@ -141,14 +146,16 @@ static inline void expect_values(const msc_type *t, const msc_layout *from, cons
     int64_t begin[MSC_MAX_RANK], size[MSC_MAX_RANK], n = box_elems(t, to, r, begin, size);
     for (int64_t i = 0; i < n; i++) {
       int64_t sum = 0;
-      for (int64_t k = 0; k < partial_terms(to); k++) sum += value[0][msc_group_member(&m, to->num_partial, digit, r, k)][i];
+      for (int64_t k = 0; k < partial_terms(to); k++)
+        sum += value[0][msc_group_member(&m, to->num_partial, digit, r, k)][i];
       assert_int_equal(sum, sum_of_terms(element_at(t, begin, size, i), terms));
     }
   }
 }
 
 /* Every step is a legal use of its verb, moves the bytes it says, and the last one ends in the right blocks. */
-static inline void expect_works(const msc_type *t, const msc_layout *from, const msc_layout *to, const msc_reshard_plan *p) {
+static inline void expect_works(const msc_type *t, const msc_layout *from, const msc_layout *to,
+                                const msc_reshard_plan *p) {
   const msc_layout *at = from;
   int64_t bytes = 0, peak = 0;
   bool small = msc_type_elems(t) <= MAX_ELEMS && msc_mesh_size(&mesh) <= MAX_RANKS;
@@ -158,7 +165,8 @@ static inline void expect_works(const msc_type *t, const msc_layout *from, const
     const char *why = msc_relayout_wrong(&mesh, t, s->verb, at, s->to);
     if (why) fail_msg("%s %s -> %s: %s", msc_kind_name(s->verb), text_of(at), text_of(s->to), why);
     assert_int_equal(s->bytes, count_bytes(t, s->verb, at, s->to));
-    int64_t in = msc_local_bytes(msc_type_with_layout(ctx, t, at)), out = msc_local_bytes(msc_type_with_layout(ctx, t, s->to));
+    int64_t in = msc_local_bytes(msc_type_with_layout(ctx, t, at)),
+            out = msc_local_bytes(msc_type_with_layout(ctx, t, s->to));
     assert_int_equal(s->peak_bytes, s->verb == OP_shard ? in : in + out);
     if (s->peak_bytes > peak) peak = s->peak_bytes;
     if (small) execute(t, at, s->to);
@@ -188,7 +196,9 @@ static inline int compare(price a, price b) {
   return (a.steps > b.steps) - (a.steps < b.steps);
 }
 
-static inline price sum(price a, price b) { return (price){a.bytes + b.bytes, a.exchanges + b.exchanges, a.steps + b.steps}; }
+static inline price sum(price a, price b) {
+  return (price){a.bytes + b.bytes, a.exchanges + b.exchanges, a.steps + b.steps};
+}
 
 static int num_states;
 static const msc_layout *states[MAX_STATES];
@@ -222,17 +232,20 @@ static inline void list_states(const msc_atoms *atoms, int next, msc_layout raw,
 }
 
 static inline void brute_edges(const msc_type *t, bool alltoall, bool exchange) {
-  static const msc_op_kind verbs[] = {OP_shard, OP_all_gather, OP_all_to_all, OP_reduce_scatter, OP_all_reduce, OP_permute, OP_exchange};
+  static const msc_op_kind verbs[] = {OP_shard,      OP_all_gather, OP_all_to_all, OP_reduce_scatter,
+                                      OP_all_reduce, OP_permute,    OP_exchange};
   for (int u = 0; u < num_states; u++)
     for (int v = 0; v < num_states; v++) {
       edge[u][v] = u == v ? (price){0, 0, 0} : NEVER;
-      int64_t in = msc_local_bytes(msc_type_with_layout(ctx, t, states[u])), out = msc_local_bytes(msc_type_with_layout(ctx, t, states[v]));
+      int64_t in = msc_local_bytes(msc_type_with_layout(ctx, t, states[u])),
+              out = msc_local_bytes(msc_type_with_layout(ctx, t, states[v]));
       edge_peak[u][v] = u == v ? 0 : INT64_MAX;
       for (size_t k = 0; k < sizeof verbs / sizeof *verbs && u != v; k++) {
         if ((!alltoall && verbs[k] == OP_all_to_all) || (!exchange && verbs[k] == OP_exchange)) continue;
         if (verbs[k] == OP_shard && partial_terms(states[v]) > partial_terms(states[u])) continue;
         if (msc_relayout_wrong(&mesh, t, verbs[k], states[u], states[v])) continue;
-        price c = {verbs[k] == OP_shard ? 0 : count_bytes(t, verbs[k], states[u], states[v]), verbs[k] == OP_exchange, verbs[k] != OP_shard};
+        price c = {verbs[k] == OP_shard ? 0 : count_bytes(t, verbs[k], states[u], states[v]), verbs[k] == OP_exchange,
+                   verbs[k] != OP_shard};
         int64_t peak = verbs[k] == OP_shard ? in : in + out;
         if (compare(c, edge[u][v]) < 0) edge[u][v] = c, edge_peak[u][v] = peak;
       }
@@ -259,7 +272,9 @@ static inline int64_t brute_peak(int u, int v) {
     changed = false;
     for (int a = 0; a < num_states; a++)
       for (int b = 0; b < num_states && peak[a] < INT64_MAX; b++) {
-        if (a == b || edge[a][b].bytes >= NEVER.bytes || compare(sum(sum(best[u][a], edge[a][b]), best[b][v]), best[u][v]) != 0) continue;
+        if (a == b || edge[a][b].bytes >= NEVER.bytes ||
+            compare(sum(sum(best[u][a], edge[a][b]), best[b][v]), best[u][v]) != 0)
+          continue;
         int64_t p = peak[a] > edge_peak[a][b] ? peak[a] : edge_peak[a][b];
         if (p < peak[b]) peak[b] = p, changed = true;
       }
@@ -269,20 +284,23 @@ static inline int64_t brute_peak(int u, int v) {
 
 static inline price price_of(const msc_reshard_plan *p) {
   price c = {p->bytes, 0, 0};
-  for (int i = 0; i < p->num_steps; i++) c.exchanges += p->step[i].verb == OP_exchange, c.steps += p->step[i].verb != OP_shard;
+  for (int i = 0; i < p->num_steps; i++)
+    c.exchanges += p->step[i].verb == OP_exchange, c.steps += p->step[i].verb != OP_shard;
   return c;
 }
 
 static inline void expect_optimum(const msc_type *t, msc_reshard *r, int u, int v, bool check_peak) {
   msc_reshard_plan p;
   bool ok = msc_reshard_plan_of(r, t, states[u], states[v], &p);
-  if (ok != (best[u][v].bytes < NEVER.bytes)) fail_msg("%s -> %s: %s", text_of(states[u]), text_of(states[v]), ok ? "a plan where there is none" : "no plan");
+  if (ok != (best[u][v].bytes < NEVER.bytes))
+    fail_msg("%s -> %s: %s", text_of(states[u]), text_of(states[v]), ok ? "a plan where there is none" : "no plan");
   if (!ok) return;
   expect_works(t, states[u], states[v], &p);
   price c = price_of(&p);
   if (compare(c, best[u][v]) != 0)
-    fail_msg("%s -> %s: %ld bytes, %d exchanges, %d steps; brute force %ld, %d, %d", text_of(states[u]), text_of(states[v]), (long)c.bytes, c.exchanges, c.steps,
-             (long)best[u][v].bytes, best[u][v].exchanges, best[u][v].steps);
+    fail_msg("%s -> %s: %ld bytes, %d exchanges, %d steps; brute force %ld, %d, %d", text_of(states[u]),
+             text_of(states[v]), (long)c.bytes, c.exchanges, c.steps, (long)best[u][v].bytes, best[u][v].exchanges,
+             best[u][v].steps);
   assert_true(p.proven);
   if (check_peak && u != v) assert_int_equal(p.peak_bytes, brute_peak(u, v));
   assert_int_equal(msc_reshard_cost(r, t, states[u], states[v]), p.bytes);
@@ -290,7 +308,8 @@ static inline void expect_optimum(const msc_type *t, msc_reshard *r, int u, int 
 
 static inline const char *steps_text(const msc_reshard_plan *p) {
   const char *text = "";
-  for (int i = 0; i < p->num_steps; i++) text = msc_arena_printf(arena, "%s%s%s", text, i ? " " : "", msc_kind_name(p->step[i].verb));
+  for (int i = 0; i < p->num_steps; i++)
+    text = msc_arena_printf(arena, "%s%s%s", text, i ? " " : "", msc_kind_name(p->step[i].verb));
   return text;
 }
 

@@ -1,5 +1,6 @@
-/* certificate: what a search says that no strategy takes less than, against strategies drawn at random: each is written into the
- * program op by op, as a user would, and priced; none may be cheaper, and wide networks get a strategy at all. */
+/* certificate: what a search says that no strategy takes less than, against strategies drawn at random: each is written
+ * into the program op by op, as a user would, and priced; none may be cheaper, and wide networks get a
+ * strategy at all. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -57,8 +58,9 @@ static int add_op(network *n, const char *op, int a, int b, const char *attrs, i
   const char *other_type = b < 0 ? "" : msc_arena_printf(n->arena, ", %s", n->value[b].type);
   n->value[a].used = true;
   if (b >= 0) n->value[b].used = true;
-  n->body = msc_arena_printf(n->arena, "%s    %s = \"msc.%s\"(%s%s) %s : (%s%s) -> %s loc(\"op%d\")\n", n->body, name, op, n->value[a].name, other,
-                             attrs, n->value[a].type, other_type, type_text(n, rank, dim), n->ops);
+  n->body =
+      msc_arena_printf(n->arena, "%s    %s = \"msc.%s\"(%s%s) %s : (%s%s) -> %s loc(\"op%d\")\n", n->body, name, op,
+                       n->value[a].name, other, attrs, n->value[a].type, other_type, type_text(n, rank, dim), n->ops);
   n->ops++;
   return add_value(n, name, rank, dim);
 }
@@ -70,7 +72,9 @@ static int64_t draw_size(void) {
 
 static int with_shape(const network *n, int like, int from) {
   for (int i = from; i < n->num; i++)
-    if (i != like && n->value[i].rank == n->value[like].rank && !memcmp(n->value[i].dim, n->value[like].dim, (size_t)n->value[i].rank * sizeof(int64_t))) return i;
+    if (i != like && n->value[i].rank == n->value[like].rank &&
+        !memcmp(n->value[i].dim, n->value[like].dim, (size_t)n->value[i].rank * sizeof(int64_t)))
+      return i;
   return -1;
 }
 
@@ -79,12 +83,14 @@ static void add_product(network *n, int x) {
   bool ta = draw(3) == 0, tb = draw(3) == 0;
   int64_t m = d[ta], k = d[!ta], size = draw_size();
   int w = add_argument(n, "parameter", 2, tb ? (int64_t[]){size, k} : (int64_t[]){k, size});
-  const char *attrs = msc_arena_printf(n->arena, "{transpose_a = %s, transpose_b = %s}", ta ? "true" : "false", tb ? "true" : "false");
+  const char *attrs =
+      msc_arena_printf(n->arena, "{transpose_a = %s, transpose_b = %s}", ta ? "true" : "false", tb ? "true" : "false");
   add_op(n, "matmul", x, w, attrs, 2, (int64_t[]){m, size});
 }
 
 static void add_one(network *n) {
-  int x = (int)(draw(2) ? n->num - 1 - (int)draw(n->num < 4 ? (uint64_t)n->num : 4) : (int)draw((uint64_t)n->num)), y = with_shape(n, x, (int)draw((uint64_t)n->num));
+  int x = (int)(draw(2) ? n->num - 1 - (int)draw(n->num < 4 ? (uint64_t)n->num : 4) : (int)draw((uint64_t)n->num)),
+      y = with_shape(n, x, (int)draw((uint64_t)n->num));
   const int64_t *d = n->value[x].dim;
   switch (draw(7)) {
     case 0:
@@ -105,10 +111,15 @@ static void add_picture_op(network *n) {
   }
   const int64_t *d = n->value[x].dim;
   int64_t size[] = {16, 24, 32, 64}, o = size[draw(4)], stride = 1 + (int64_t)draw(2), h = (d[2] - 1) / stride + 1;
-  const char *attrs = msc_arena_printf(n->arena, "{padding = [1, 1, 1, 1], stride = [%d, %d]}", (int)stride, (int)stride);
+  const char *attrs =
+      msc_arena_printf(n->arena, "{padding = [1, 1, 1, 1], stride = [%d, %d]}", (int)stride, (int)stride);
   int y = with_shape(n, x, 0);
-  if (draw(2)) add_op(n, "conv2d", x, add_argument(n, "parameter", 4, (int64_t[]){o, d[1], 3, 3}), attrs, 4, (int64_t[]){d[0], o, h, h});
-  else if (d[2] >= 8 && draw(2)) add_op(n, "max_pool", x, -1, msc_arena_printf(n->arena, "{kernel = [2, 2], stride = [2, 2]}"), 4, (int64_t[]){d[0], d[1], d[2] / 2, d[3] / 2});
+  if (draw(2))
+    add_op(n, "conv2d", x, add_argument(n, "parameter", 4, (int64_t[]){o, d[1], 3, 3}), attrs, 4,
+           (int64_t[]){d[0], o, h, h});
+  else if (d[2] >= 8 && draw(2))
+    add_op(n, "max_pool", x, -1, msc_arena_printf(n->arena, "{kernel = [2, 2], stride = [2, 2]}"), 4,
+           (int64_t[]){d[0], d[1], d[2] / 2, d[3] / 2});
   else if (y >= 0) add_op(n, "add", x, y, "", 4, d);
   else add_op(n, "relu", x, -1, "", 4, d);
 }
@@ -118,13 +129,16 @@ static const char *finished(network *n) {
   int sum = -1;
   for (int i = 0, made = n->num; i < made; i++) {
     if (n->value[i].used || n->value[i].name[1] == 'a') continue;
-    int one = add_op(n, "reduce_sum", i, -1, n->value[i].rank == 4 ? "{dims = [0, 1, 2, 3]}" : "{dims = [0, 1]}", 0, NULL);
+    int one =
+        add_op(n, "reduce_sum", i, -1, n->value[i].rank == 4 ? "{dims = [0, 1, 2, 3]}" : "{dims = [0, 1]}", 0, NULL);
     sum = sum < 0 ? one : add_op(n, "add", sum, one, "", 0, NULL);
   }
-  return msc_arena_printf(n->arena,
-                          "module {\n  \"msc.func\"() ({\n  ^bb0(%s):\n%s    \"msc.return\"(%s) : (tensor<f32>) -> ()\n  }) {arg_attrs = [%s], loss = 0 : i64,"
-                          " optimizer = {kind = \"sgd\", lr = 0.1 : f32}, results = [\"loss\"], sym_name = \"forward\"} : () -> ()\n}\n",
-                          n->args, n->body, n->value[sum].name, n->roles);
+  return msc_arena_printf(
+      n->arena,
+      "module {\n  \"msc.func\"() ({\n  ^bb0(%s):\n%s    \"msc.return\"(%s) : (tensor<f32>) -> ()\n  }) {arg_attrs = "
+      "[%s], loss = 0 : i64,"
+      " optimizer = {kind = \"sgd\", lr = 0.1 : f32}, results = [\"loss\"], sym_name = \"forward\"} : () -> ()\n}\n",
+      n->args, n->body, n->value[sum].name, n->roles);
 }
 
 static const char *draw_network(msc_arena *arena, int num_ops, bool pictures) {
@@ -133,7 +147,9 @@ static const char *draw_network(msc_arena *arena, int num_ops, bool pictures) {
   if (pictures) add_argument(n, "data", 4, (int64_t[]){draw(2) ? 32 : 12, 8, 32, 32});
   else add_argument(n, "data", 2, (int64_t[]){draw_size(), draw_size()});
   if (!pictures) add_product(n, 0);
-  else add_op(n, "conv2d", 0, add_argument(n, "parameter", 4, (int64_t[]){16, 8, 3, 3}), "{padding = [1, 1, 1, 1]}", 4, (int64_t[]){n->value[0].dim[0], 16, 32, 32});
+  else
+    add_op(n, "conv2d", 0, add_argument(n, "parameter", 4, (int64_t[]){16, 8, 3, 3}), "{padding = [1, 1, 1, 1]}", 4,
+           (int64_t[]){n->value[0].dim[0], 16, 32, 32});
   while (n->ops < num_ops && n->num < MOST_VALUES / 2) (pictures ? add_picture_op : add_one)(n);
   return finished(n);
 }
@@ -189,14 +205,16 @@ static bool price(msc_context *ctx, void *arg) {
   assert_true(msc_config_set(c, "parallel_mode=auto_parallel"));
   for (int i = 0; i < 2 && p->setting[i]; i++) assert_true(msc_config_set(c, p->setting[i]));
   assert_true(msc_config_check(c));
-  msc_pass_options o = {.until = "strategies", .config = c, .cluster = msc_cluster_named(ctx, p->cluster), .user = p, .after = after};
+  msc_pass_options o = {
+      .until = "strategies", .config = c, .cluster = msc_cluster_named(ctx, p->cluster), .user = p, .after = after};
   if (!msc_run_passes(ctx, m, &o)) return false;
   uint64_t kept = seed;
   seed = p->seed;
   msc_func *f = msc_find_func(m, "train");
   int share = 1 + (int)draw(4); /* of the ops that are the search's */
   for (msc_op *op = f->body->first; op && p->seed; op = op->next)
-    if (!op->forward && op->name && strcmp(op->name, "optimizer.step") != 0 && draw(8) >= (uint64_t)share) draw_strategy(ctx, &m->mesh, op);
+    if (!op->forward && op->name && strcmp(op->name, "optimizer.step") != 0 && draw(8) >= (uint64_t)share)
+      draw_strategy(ctx, &m->mesh, op);
   seed = kept;
   o.from = "propagate", o.until = "search";
   return msc_run_passes(ctx, m, &o);
@@ -241,16 +259,21 @@ static int one_network(uint64_t number, int ways, int *out_claimed) {
   seed = number * 7919 + 17;
   const machine *on = &machines[draw(sizeof machines / sizeof *machines)];
   bool pictures = draw(4) == 0;
-  const char *text = draw_network(a, 2 + (int)draw(9), pictures), *cluster = (const char *[]){"cpu", "a100", "h100"}[draw(3)];
-  pricing whole = {.text = text, .cluster = cluster, .setting = {msc_arena_printf(a, "device_num=%" PRId64, on->devices)}};
-  if (!priced(&whole)) fail_msg("network %" PRIu64 " on %" PRId64 " devices is refused:\n%s", number, on->devices, text);
+  const char *text = draw_network(a, 2 + (int)draw(9), pictures),
+             *cluster = (const char *[]){"cpu", "a100", "h100"}[draw(3)];
+  pricing whole = {
+      .text = text, .cluster = cluster, .setting = {msc_arena_printf(a, "device_num=%" PRId64, on->devices)}};
+  if (!priced(&whole))
+    fail_msg("network %" PRIu64 " on %" PRId64 " devices is refused:\n%s", number, on->devices, text);
   while (meshes < 5 && on->mesh[meshes]) meshes++;
   for (int i = 0; i < meshes; i++) {
     pricing given = {.text = text, .cluster = cluster, .setting = {msc_arena_printf(a, "mesh=%s", on->mesh[i])}};
     if (!priced(&given)) fail_msg("network %" PRIu64 " on the mesh %s is refused:\n%s", number, on->mesh[i], text);
     claimed += !(given.not_compared & 1) && given.least_ns == given.ns;
     if (given.ns < whole.ns && whole.ns == whole.least_ns) {
-      print_message("network %" PRIu64 ", %s: mesh %s takes %" PRId64 " ns, of all meshes %" PRId64 ", at least %" PRId64 "\n%s", number, cluster, on->mesh[i], given.ns, whole.ns, whole.least_ns, text);
+      print_message("network %" PRIu64 ", %s: mesh %s takes %" PRId64 " ns, of all meshes %" PRId64
+                    ", at least %" PRId64 "\n%s",
+                    number, cluster, on->mesh[i], given.ns, whole.ns, whole.least_ns, text);
       cheaper++;
     }
     for (int k = 0; k < ways / meshes; k++) {
@@ -259,8 +282,9 @@ static int one_network(uint64_t number, int ways, int *out_claimed) {
       if (!priced(&p) || p.ns < 0) continue;
       tried++;
       if (!claims_more(&given, p.ns, true) && !claims_more(&whole, p.ns, false)) continue;
-      print_message("network %" PRIu64 ", %s, mesh %s: strategy %" PRIu64 " takes %" PRId64 " ns, none less than %" PRId64 " (%" PRId64 " found), on all meshes %" PRId64 "\n%s", number,
-                    cluster, on->mesh[i], p.seed, p.ns, given.least_ns, given.ns, whole.least_ns, text);
+      print_message("network %" PRIu64 ", %s, mesh %s: strategy %" PRIu64 " takes %" PRId64
+                    " ns, none less than %" PRId64 " (%" PRId64 " found), on all meshes %" PRId64 "\n%s",
+                    number, cluster, on->mesh[i], p.seed, p.ns, given.least_ns, given.ns, whole.least_ns, text);
       cheaper++;
     }
   }
@@ -276,7 +300,8 @@ static void test_none_takes_less(void **state) {
   bool slow = getenv("MSC_TEST_SLOW") != NULL;
   uint64_t first = only ? strtoull(only, NULL, 10) : 1, num = only ? 1 : slow ? SLOW_GRAPHS : NUM_GRAPHS;
   int cheaper = 0, claimed = 0;
-  for (uint64_t i = first; i < first + num; i++) cheaper += one_network(i, slow || only ? SLOW_WAYS : NUM_WAYS, &claimed);
+  for (uint64_t i = first; i < first + num; i++)
+    cheaper += one_network(i, slow || only ? SLOW_WAYS : NUM_WAYS, &claimed);
   print_message("%d certificates of all strategies\n", claimed);
   assert_int_equal(cheaper, 0);
   assert_true(only || (uint64_t)claimed > num); /* else they claim nothing */
@@ -289,7 +314,9 @@ static const char *draw_wide_network(msc_arena *arena, int num_ops) {
   *n = (network){.arena = arena, .body = "", .args = "", .roles = ""};
   for (int i = 0; i < 5; i++) add_argument(n, i ? "parameter" : "data", 2, square);
   while (n->ops < num_ops) {
-    int recent = n->num < 12 ? n->num : 12, x = draw(2) ? (int)draw((uint64_t)n->num) : n->num - 1 - (int)draw((uint64_t)recent), y = (int)draw((uint64_t)n->num);
+    int recent = n->num < 12 ? n->num : 12,
+        x = draw(2) ? (int)draw((uint64_t)n->num) : n->num - 1 - (int)draw((uint64_t)recent),
+        y = (int)draw((uint64_t)n->num);
     switch (draw(4)) {
       case 0: add_op(n, "transpose", x, -1, "{perm = [1, 0]}", 2, square); break;
       case 1: add_op(n, "softmax", x, -1, "{axis = -1 : i64}", 2, square); break;
@@ -307,7 +334,10 @@ static void test_wide_networks(void **state) {
     seed = (uint64_t)i + 1;
     int devices = i % 3 == 2 ? 64 : i % 3 == 1 ? 6 : 2;
     const char *text = draw_wide_network(msc_context_arena(ctx), i % 6 == 5 ? 150 : 50);
-    pricing p = {.text = text, .cluster = "h100", .setting = {msc_arena_printf(msc_context_arena(ctx), "device_num=%d", devices), i % 2 ? "search_mode=recursive_programming" : NULL}};
+    pricing p = {.text = text,
+                 .cluster = "h100",
+                 .setting = {msc_arena_printf(msc_context_arena(ctx), "device_num=%d", devices),
+                             i % 2 ? "search_mode=recursive_programming" : NULL}};
     if (!priced(&p)) fail_msg("wide network %d on %d devices is refused", i, devices);
     assert_true(p.ns > 0 && p.least_ns <= p.ns);
     open += p.least_ns < p.ns;

@@ -1,4 +1,5 @@
-/* eliminate: equal to trying every assignment, on random graphs of tables; refuses tables above the limit; the same within a limit on a second sum. */
+/* eliminate: equal to trying every assignment, on random graphs of tables; refuses tables above the limit; the same
+ * within a limit on a second sum. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,7 +46,10 @@ static void test_brute_force(void **state) {
     int num_states[MOST_VARS], at[MOST_VARS], chosen[MOST_VARS];
     int64_t cost[MOST_TABLES][MOST_STATES * MOST_STATES], found;
     shard_table table[MOST_TABLES];
-    shard_problem p = {.num_vars = 1 + (int)draw(MOST_VARS), .num_states = num_states, .num_tables = draw(MOST_TABLES), .table = table};
+    shard_problem p = {.num_vars = 1 + (int)draw(MOST_VARS),
+                       .num_states = num_states,
+                       .num_tables = draw(MOST_TABLES),
+                       .table = table};
     for (int v = 0; v < p.num_vars; v++) num_states[v] = 1 + (int)draw(MOST_STATES);
     for (size_t i = 0; i < p.num_tables; i++) {
       int a = (int)draw((uint64_t)p.num_vars), b = (int)draw((uint64_t)p.num_vars);
@@ -68,12 +72,17 @@ static void test_minimum(void **state) {
     int num_states[MOST_VARS], at[MOST_VARS], chosen[MOST_VARS];
     int64_t cost[MOST_TABLES][MOST_STATES * MOST_STATES], found, bound;
     shard_table table[MOST_TABLES];
-    shard_problem p = {.num_vars = 1 + (int)draw(MOST_VARS), .num_states = num_states, .num_tables = draw(MOST_TABLES), .table = table};
+    shard_problem p = {.num_vars = 1 + (int)draw(MOST_VARS),
+                       .num_states = num_states,
+                       .num_tables = draw(MOST_TABLES),
+                       .table = table};
     for (int v = 0; v < p.num_vars; v++) num_states[v] = 1 + (int)draw(MOST_STATES);
     for (size_t i = 0; i < p.num_tables; i++) {
       int a = (int)draw((uint64_t)p.num_vars), b = (int)draw((uint64_t)p.num_vars), like = (int)draw(3);
-      for (int k = 0; k < MOST_STATES * MOST_STATES; k++) cost[i][k] = draw(12) ? (int64_t)draw(1 + 50 * (uint64_t)like) : SHARD_IMPOSSIBLE;
-      bool again = i > 0 && !draw(3) && num_states[a] == num_states[table[i - 1].a] && b != a && table[i - 1].b >= 0 && num_states[b] == num_states[table[i - 1].b];
+      for (int k = 0; k < MOST_STATES * MOST_STATES; k++)
+        cost[i][k] = draw(12) ? (int64_t)draw(1 + 50 * (uint64_t)like) : SHARD_IMPOSSIBLE;
+      bool again = i > 0 && !draw(3) && num_states[a] == num_states[table[i - 1].a] && b != a && table[i - 1].b >= 0 &&
+                   num_states[b] == num_states[table[i - 1].b];
       table[i] = (shard_table){a, a == b ? -1 : b, again ? table[i - 1].cost : cost[i]};
     }
     shard_minimum(arena, &p, 1 << 20, chosen, &found, &bound, NULL);
@@ -88,7 +97,8 @@ static void test_minimum(void **state) {
     }
     for (int v = 0; v < p.num_vars; v++) chosen[v] = (int)draw((uint64_t)num_states[v]);
     int64_t start = cost_of(&p, chosen);
-    shard_minimum(arena, &p, 8, chosen, &found, &bound, NULL); /* hardly a table: a bound and a candidate all the same */
+    /* hardly a table: a bound and a candidate all the same */
+    shard_minimum(arena, &p, 8, chosen, &found, &bound, NULL);
     assert_true(found <= start || best >= SHARD_IMPOSSIBLE);
     assert_true(bound <= best || best >= SHARD_IMPOSSIBLE);
     assert_true(found >= best || best >= SHARD_IMPOSSIBLE);
@@ -111,7 +121,8 @@ static int64_t least_around(const shard_problem *p, const int *held, const int *
   return best;
 }
 
-/* Where tables must be small some variables stay, and the rest is the best beside them; with room for all, none stays. */
+/* Where tables must be small some variables stay, and the rest is the best beside them; with room for
+ * all, none stays. */
 static void test_holding(void **state) {
   msc_context *ctx = *state;
   int held_some = 0;
@@ -120,8 +131,12 @@ static void test_holding(void **state) {
     int num_states[MOST_VARS], at[MOST_VARS], start[MOST_VARS], now[MOST_VARS], held[MOST_VARS] = {0};
     int64_t cost[MOST_TABLES][MOST_STATES * MOST_STATES];
     shard_table table[MOST_TABLES];
-    shard_problem p = {.num_vars = 1 + (int)draw(MOST_VARS), .num_states = num_states, .num_tables = draw(MOST_TABLES), .table = table};
-    for (int v = 0; v < p.num_vars; v++) now[v] = start[v] = (int)draw((uint64_t)(num_states[v] = 1 + (int)draw(MOST_STATES)));
+    shard_problem p = {.num_vars = 1 + (int)draw(MOST_VARS),
+                       .num_states = num_states,
+                       .num_tables = draw(MOST_TABLES),
+                       .table = table};
+    for (int v = 0; v < p.num_vars; v++)
+      now[v] = start[v] = (int)draw((uint64_t)(num_states[v] = 1 + (int)draw(MOST_STATES)));
     for (size_t i = 0; i < p.num_tables; i++) {
       int a = (int)draw((uint64_t)p.num_vars), b = (int)draw((uint64_t)p.num_vars);
       for (int k = 0; k < MOST_STATES * MOST_STATES; k++) cost[i][k] = (int64_t)draw(100);
@@ -177,7 +192,8 @@ static void test_within(void **state) {
   for (int round = 0; round < 400; round++) {
     msc_arena *arena = msc_arena_new(ctx);
     int num_states[MOST_VARS], at[MOST_VARS], chosen[MOST_VARS];
-    int64_t cost[MOST_TABLES + MOST_VARS][MOST_STATES * MOST_STATES], own[MOST_VARS][MOST_STATES], byte[MOST_VARS][MOST_STATES], with[MOST_VARS][MOST_STATES], found;
+    int64_t cost[MOST_TABLES + MOST_VARS][MOST_STATES * MOST_STATES], own[MOST_VARS][MOST_STATES],
+        byte[MOST_VARS][MOST_STATES], with[MOST_VARS][MOST_STATES], found;
     const int64_t *bytes[MOST_VARS];
     shard_table table[MOST_TABLES + MOST_VARS], charged_table[MOST_TABLES + MOST_VARS];
     shard_problem p = {.num_vars = 1 + (int)draw(MOST_VARS), .num_states = num_states, .table = table}, charged;
@@ -224,10 +240,14 @@ static void test_splice(void **state) {
   for (int round = 0; round < 300; round++) {
     msc_arena *arena = msc_arena_new(*state);
     int num_states[MOST_VARS], rank[MOST_VARS], first[MOST_VARS], then[MOST_VARS], at[MOST_VARS], best = -1;
-    int64_t cost[MOST_TABLES][MOST_STATES * MOST_STATES], byte[MOST_VARS][MOST_STATES], ns = 1000, kept = 0, least_ns = 1000;
+    int64_t cost[MOST_TABLES][MOST_STATES * MOST_STATES], byte[MOST_VARS][MOST_STATES], ns = 1000, kept = 0,
+                                                                                        least_ns = 1000;
     const int64_t *bytes[MOST_VARS];
     shard_table table[MOST_TABLES];
-    shard_problem p = {.num_vars = 1 + (int)draw(MOST_VARS), .num_states = num_states, .num_tables = draw(MOST_TABLES), .table = table};
+    shard_problem p = {.num_vars = 1 + (int)draw(MOST_VARS),
+                       .num_states = num_states,
+                       .num_tables = draw(MOST_TABLES),
+                       .table = table};
     for (int v = 0; v < p.num_vars; v++) {
       num_states[v] = 1 + (int)draw(MOST_STATES);
       first[v] = (int)draw((uint64_t)num_states[v]), then[v] = (int)draw((uint64_t)num_states[v]);
@@ -275,8 +295,9 @@ static int close_context(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_brute_force), cmocka_unit_test(test_limit), cmocka_unit_test(test_minimum),
-                                     cmocka_unit_test(test_holding),     cmocka_unit_test(test_star),  cmocka_unit_test(test_splice),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_brute_force), cmocka_unit_test(test_limit),
+                                     cmocka_unit_test(test_minimum),     cmocka_unit_test(test_holding),
+                                     cmocka_unit_test(test_star),        cmocka_unit_test(test_splice),
                                      cmocka_unit_test(test_within)};
   return cmocka_run_group_tests_name("passes/3_shard/eliminate", tests, open_context, close_context);
 }

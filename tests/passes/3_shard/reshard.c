@@ -1,5 +1,6 @@
 /* The redistribution planner against a brute force that knows nothing of its search: states are all layouts of a small
- * mesh, an edge exists where the layout check allows the verb, and its bytes are counted from the pull lists of all ranks. */
+ * mesh, an edge exists where the layout check allows the verb, and its bytes are counted from the pull lists
+ * of all ranks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -11,7 +12,8 @@
 
 #include "tests/passes/3_shard/brute_force.h"
 
-static void expect_all_pairs(const char *mesh_text, int rank, const int64_t *dim, bool partials, int stride, bool alltoall) {
+static void expect_all_pairs(const char *mesh_text, int rank, const int64_t *dim, bool partials, int stride,
+                             bool alltoall) {
   set_mesh(mesh_text);
   msc_atoms atoms;
   msc_layout raw = {.rank = (uint8_t)rank};
@@ -22,7 +24,8 @@ static void expect_all_pairs(const char *mesh_text, int rank, const int64_t *dim
   brute_edges(t, alltoall, alltoall);
   brute_best(0);
   msc_reshard *r = msc_reshard_new(ctx, &mesh, &(msc_reshard_options){.no_alltoall = !alltoall});
-  for (int i = 0; i < num_states * num_states; i += stride) expect_optimum(t, r, i / num_states, i % num_states, i % 7 == 0);
+  for (int i = 0; i < num_states * num_states; i += stride)
+    expect_optimum(t, r, i / num_states, i % num_states, i % 7 == 0);
 }
 
 static void test_all_pairs(void **state) {
@@ -57,7 +60,8 @@ static void expect_no_dearer(const char *mesh_text, int rank, const int64_t *dim
     expect_works(t, states[u], states[v], &p);
     price own = price_of(&p);
     if (own.exchanges ? own.bytes >= best[u][v].bytes : own.bytes != best[u][v].bytes)
-      fail_msg("%s -> %s: %ld bytes, %d exchanges; collectives %ld", text_of(states[u]), text_of(states[v]), (long)own.bytes, own.exchanges, (long)best[u][v].bytes);
+      fail_msg("%s -> %s: %ld bytes, %d exchanges; collectives %ld", text_of(states[u]), text_of(states[v]),
+               (long)own.bytes, own.exchanges, (long)best[u][v].bytes);
   }
 }
 
@@ -97,7 +101,8 @@ static int64_t brute_needed_peak(const msc_type *t, int u, int v) {
 }
 
 /* With a limit the plan is the best of those that keep it.  An exchange into anything but the target (or parts of its
- * parts) is not looked for, which costs nothing without a limit; with one, collectives and that exchange are compared. */
+ * parts) is not looked for, which costs nothing without a limit; with one, collectives and that
+ * exchange are compared. */
 static void test_limits(void **state) {
   (void)state;
   set_mesh("x=2,y=2,z=2");
@@ -138,14 +143,17 @@ typedef struct {
 static const known cases[] = {
   {"x=8", "[{x},{}]", "[{},{}]", 2, {8192, 4096}, MSC_F16, 58720256, 58720256, 75497472, 0, "all_gather"},
   {"x=8", "[{},{}] partial={x}", "[{},{x}]", 2, {8192, 4096}, MSC_F16, 58720256, -1, 75497472, 0, "reduce_scatter"},
-  {"d=2,t=8", "[{d},{t},{},{}]", "[{d},{},{t},{}]", 4, {16, 4096, 64, 128}, MSC_F16, 58720256, 58720256, 134217728, 0, "all_to_all"},
+  {"d=2,t=8", "[{d},{t},{},{}]", "[{d},{},{t},{}]", 4, {16, 4096, 64, 128}, MSC_F16, 58720256, 58720256, 134217728, 0,
+   "all_to_all"},
   {"x=4,y=2", "[{y},{},{x}]", "[{},{x,y},{}]", 3, {16, 16, 16}, MSC_F32, 1792, 1792, 4096, 0, "all_to_all"},
-  {"x=4", "[{x},{},{},{}]", "[{x:(1)2},{},{},{x:(2)2}]", 4, {64, 32, 32, 640}, MSC_F16, 10485760, 10485760, 41943040, 0, "all_to_all"},
+  {"x=4", "[{x},{},{},{}]", "[{x:(1)2},{},{},{x:(2)2}]", 4, {64, 32, 32, 640}, MSC_F16, 10485760, 10485760, 41943040, 0,
+   "all_to_all"},
   {"x=4,y=4", "[{x},{}]", "[{y},{}]", 2, {4096, 1024}, MSC_F32, 4194304, 4194304, 8388608, 0, "permute"},
   {"x=2,y=4", "[{x},{}]", "[{y},{}]", 2, {4096, 1024}, MSC_F32, 4194304, 4194304, 8388608, 0, "shard permute"},
   {"x=2,y=4", "[{x,y},{}]", "[{y,x},{}]", 2, {4096, 1024}, MSC_F16, 1048576, 1048576, 2097152, 0, "permute"},
   {"x=8", "[{},{}] partial={x}", "[{},{}]", 2, {1024, 4096}, MSC_F32, 29360128, -1, 33554432, 0, "all_reduce"},
-  {"x=8", "[{},{}] partial={x}", "[{},{}]", 2, {1024, 4096}, MSC_F32, 29360128, -1, 18874368, 25165824, "reduce_scatter all_gather"},
+  {"x=8", "[{},{}] partial={x}", "[{},{}]", 2, {1024, 4096}, MSC_F32, 29360128, -1, 18874368, 25165824,
+   "reduce_scatter all_gather"},
 };
 
 static void test_known_cases(void **state) {
@@ -171,8 +179,9 @@ static void set_json_mesh(json_t *j) {
   const char *text = "";
   size_t i;
   json_t *axis;
-  json_array_foreach(j, i, axis)
-    text = msc_arena_printf(arena, "%s%s%s=%d", text, i ? "," : "", json_string_value(json_array_get(axis, 0)), (int)json_integer_value(json_array_get(axis, 1)));
+  json_array_foreach(j, i, axis) text =
+      msc_arena_printf(arena, "%s%s%s=%d", text, i ? "," : "", json_string_value(json_array_get(axis, 0)),
+                       (int)json_integer_value(json_array_get(axis, 1)));
   set_mesh(text);
 }
 
@@ -193,9 +202,11 @@ static void run_case(json_t *j) {
   options.time = ab != NULL, options.launch_ns = 10e3, options.num_links = ab ? mesh.num_axes : 0;
   for (int a = 0; a < mesh.num_axes && ab; a++) {
     json_t *link = json_object_get(ab, mesh.axis[a].name);
-    options.link[a] = link_of(a, json_number_value(json_array_get(link, 0)), json_number_value(json_array_get(link, 1)));
+    options.link[a] =
+        link_of(a, json_number_value(json_array_get(link, 0)), json_number_value(json_array_get(link, 1)));
   }
-  const msc_layout *from = layout_of(json_string_value(json_object_get(j, "src_text"))), *to = layout_of(json_string_value(json_object_get(j, "dst_text")));
+  const msc_layout *from = layout_of(json_string_value(json_object_get(j, "src_text"))),
+                   *to = layout_of(json_string_value(json_object_get(j, "dst_text")));
   msc_reshard_plan p;
   assert_true(msc_reshard_plan_of(msc_reshard_new(ctx, &mesh, &options), t, from, to, &p));
   expect_works(t, from, to, &p);
@@ -252,10 +263,13 @@ static void expect_triangles(const char *mesh_text, const msc_reshard_options *o
   msc_reshard *r = msc_reshard_new(ctx, &mesh, options);
   const msc_type *t = msc_type_of(ctx, MSC_F32, 3, (int64_t[]){24, 48, 24}, NULL);
   for (int i = 0; i < num; i++) {
-    const msc_layout *a = random_layout(3, true), *b = random_layout(3, roll(4) == 0), *c = random_layout(3, roll(8) == 0);
+    const msc_layout *a = random_layout(3, true), *b = random_layout(3, roll(4) == 0),
+                     *c = random_layout(3, roll(8) == 0);
     int64_t ab = msc_reshard_cost(r, t, a, b), bc = msc_reshard_cost(r, t, b, c), ac = msc_reshard_cost(r, t, a, c);
     if (ab < 0 || bc < 0) continue;
-    if (ac < 0 || ac > ab + bc) fail_msg("%s -> %s: %ld, but %ld + %ld through %s", text_of(a), text_of(c), (long)ac, (long)ab, (long)bc, text_of(b));
+    if (ac < 0 || ac > ab + bc)
+      fail_msg("%s -> %s: %ld, but %ld + %ld through %s", text_of(a), text_of(c), (long)ac, (long)ab, (long)bc,
+               text_of(b));
   }
 }
 
@@ -307,7 +321,8 @@ static void test_random_plans(void **state) {
     const msc_layout *at = from;
     for (int k = 0; k < p.num_steps; k++) {
       assert_null(msc_relayout_wrong(&mesh, t, p.step[k].verb, at, p.step[k].to));
-      assert_true(p.step[k].bytes >= (p.step[k].verb == OP_all_reduce ? 0 : count_bytes(t, p.step[k].verb, at, p.step[k].to)));
+      assert_true(p.step[k].bytes >=
+                  (p.step[k].verb == OP_all_reduce ? 0 : count_bytes(t, p.step[k].verb, at, p.step[k].to)));
       execute(t, at, p.step[k].to);
       at = p.step[k].to;
     }
@@ -381,7 +396,8 @@ static void test_large_meshes(void **state) {
     const msc_layout *from = layout_of(large[i].from), *to = layout_of(large[i].to), *at = from;
     msc_reshard_plan p;
     assert_true(msc_reshard_plan_of(msc_reshard_new(ctx, &mesh, NULL), t, from, to, &p));
-    for (int k = 0; k < p.num_steps; at = p.step[k++].to) assert_null(msc_relayout_wrong(&mesh, t, p.step[k].verb, at, p.step[k].to));
+    for (int k = 0; k < p.num_steps; at = p.step[k++].to)
+      assert_null(msc_relayout_wrong(&mesh, t, p.step[k].verb, at, p.step[k].to));
     assert_ptr_equal(at, to);
     assert_int_equal(p.proven, large[i].proven);
   }

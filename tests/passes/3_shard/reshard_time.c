@@ -1,12 +1,16 @@
 /* The planner with time for bytes: links of digits, hierarchical ways, and rows of times, against brute force. */
 #include "tests/passes/3_shard/brute_force.h"
 
-/* Scatter inside the node, reduce across, gather inside: 10 us a step, 3 rounds of 3 us or 4 of 20 us, and the bytes. */
+/* Scatter inside the node, reduce across, gather inside: 10 us a step, 3 rounds of 3 us or 4 of 20 us,
+ * and the bytes. */
 static void test_hierarchical_all_reduce(void **state) {
   (void)state;
   set_mesh("node=4,gpu=4");
   const msc_type *t = msc_type_of(ctx, MSC_F16, 2, (int64_t[]){8192, 8192}, NULL);
-  msc_reshard *r = msc_reshard_new(ctx, &mesh, &(msc_reshard_options){.time = true, .launch_ns = 10e3, .num_links = 2, .link = {link_of(0, 20, 50), link_of(1, 3, 400)}});
+  msc_reshard *r = msc_reshard_new(
+      ctx, &mesh,
+      &(msc_reshard_options){
+          .time = true, .launch_ns = 10e3, .num_links = 2, .link = {link_of(0, 20, 50), link_of(1, 3, 400)}});
   const msc_layout *from = layout_of("[{},{}] partial={node,gpu}"), *to = layout_of("[{},{}]");
   msc_reshard_plan p;
   assert_true(msc_reshard_plan_of(r, t, from, to, &p));
@@ -24,14 +28,18 @@ static void test_links_of_digits(void **state) {
   (void)state;
   set_mesh("d=16");
   const msc_type *t = msc_type_of(ctx, MSC_F16, 2, (int64_t[]){8192, 8192}, NULL);
-  msc_reshard *r = msc_reshard_new(ctx, &mesh, &(msc_reshard_options){.time = true, .launch_ns = 10e3, .num_links = 2, .link = {{{0, 1, 2}, 20e3, 50}, {{0, 2, 8}, 3e3, 400}}});
+  msc_reshard *r = msc_reshard_new(
+      ctx, &mesh,
+      &(msc_reshard_options){
+          .time = true, .launch_ns = 10e3, .num_links = 2, .link = {{{0, 1, 2}, 20e3, 50}, {{0, 2, 8}, 3e3, 400}}});
   const msc_layout *from = layout_of("[{},{}] partial={d}"), *to = layout_of("[{},{}]");
   msc_reshard_plan p;
   assert_true(msc_reshard_plan_of(r, t, from, to, &p));
   assert_string_equal(steps_text(&p), "reduce_scatter all_reduce all_gather");
   assert_string_equal(text_of(p.step[0].to), "[{d:(2)8},{}] partial={d:(1)2}");
   int64_t cost[4];
-  msc_reshard_costs(r, t, 2, (const msc_layout *[]){from, to}, 2, (const msc_layout *[]){to, layout_of("[{d},{}]")}, cost);
+  msc_reshard_costs(r, t, 2, (const msc_layout *[]){from, to}, 2, (const msc_layout *[]){to, layout_of("[{d},{}]")},
+                    cost);
   assert_int_equal(cost[0], p.ns);
   assert_int_equal(cost[2], 0);
   assert_int_equal(cost[3], 0);
@@ -52,7 +60,8 @@ static int place_of(const msc_layout *l, uint32_t axis, int64_t *out_before) {
 }
 
 /* ns of an edge over the slowest of the axes that move; the axes of this mesh have one digit each. */
-static int64_t count_ns(const msc_type *t, msc_op_kind verb, const msc_layout *from, const msc_layout *to, const msc_reshard_options *o) {
+static int64_t count_ns(const msc_type *t, msc_op_kind verb, const msc_layout *from, const msc_layout *to,
+                        const msc_reshard_options *o) {
   double latency = 0, rate = 1e30;
   int64_t k = 1, log = 0, rounds = 0;
   for (int a = 0; a < mesh.num_axes; a++) {
@@ -77,12 +86,13 @@ static void expect_rows(const msc_type *t, msc_reshard *r) {
     msc_reshard_costs(r, t, 1, &states[u], num_states, states, row);
     for (int v = 0; v < num_states; v++)
       if (row[v] != msc_reshard_cost(r, t, states[u], states[v]))
-        fail_msg("%s -> %s: %ld ns in the row, %ld alone", text_of(states[u]), text_of(states[v]), (long)row[v], (long)msc_reshard_cost(r, t, states[u], states[v]));
+        fail_msg("%s -> %s: %ld ns in the row, %ld alone", text_of(states[u]), text_of(states[v]), (long)row[v],
+                 (long)msc_reshard_cost(r, t, states[u], states[v]));
   }
 }
 
-/* The same brute force with time for bytes: bandwidth counts, then latency does, then that of what goes alone.  It has no exchange,
- * which may do better. */
+/* The same brute force with time for bytes: bandwidth counts, then latency does, then that of what goes alone.  It has
+ * no exchange, which may do better. */
 static void test_all_pairs_in_time(void **state) {
   (void)state;
   static const msc_op_kind verbs[] = {OP_all_gather, OP_all_to_all, OP_reduce_scatter, OP_all_reduce, OP_permute};
@@ -99,7 +109,8 @@ static void test_all_pairs_in_time(void **state) {
     msc_reshard *r = msc_reshard_new(ctx, &mesh, &options);
     for (int u = 0; u < num_states; u++)
       for (int v = 0; v < num_states; v++) {
-        bool sliced = u != v && partial_terms(states[u]) == partial_terms(states[v]) && !msc_relayout_wrong(&mesh, t, OP_shard, states[u], states[v]);
+        bool sliced = u != v && partial_terms(states[u]) == partial_terms(states[v]) &&
+                      !msc_relayout_wrong(&mesh, t, OP_shard, states[u], states[v]);
         edge[u][v] = u == v || sliced ? (price){0, 0, 0} : NEVER;
         for (size_t k = 0; k < sizeof verbs / sizeof *verbs && u != v; k++) {
           if (msc_relayout_wrong(&mesh, t, verbs[k], states[u], states[v])) continue;
@@ -115,7 +126,9 @@ static void test_all_pairs_in_time(void **state) {
       bool ok = msc_reshard_plan_of(r, t, states[u], states[v], &p);
       assert_int_equal(ok, best[u][v].bytes < NEVER.bytes);
       if (ok && price_of(&p).exchanges && p.ns < best[u][v].bytes) continue;
-      if (ok && p.ns != best[u][v].bytes) fail_msg("%s -> %s: %ld ns, brute force %ld", text_of(states[u]), text_of(states[v]), (long)p.ns, (long)best[u][v].bytes);
+      if (ok && p.ns != best[u][v].bytes)
+        fail_msg("%s -> %s: %ld ns, brute force %ld", text_of(states[u]), text_of(states[v]), (long)p.ns,
+                 (long)best[u][v].bytes);
       if (ok) assert_int_equal(msc_reshard_cost(r, t, states[u], states[v]), p.ns);
     }
     expect_rows(t, r);

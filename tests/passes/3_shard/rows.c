@@ -62,7 +62,9 @@ static bool compare(msc_context *ctx, void *arg) {
       int64_t best = msc_reshard_cost(planner, type, layout[i], layout[j]);
       if (best < 0 && ns[j] < 0) continue;
       if (best < 0 || (ns[j] >= 0 && ns[j] + 8 < best))
-        fail_msg("%s -> %s: %" PRId64 " below the planner's %" PRId64, msc_layout_print(msc_context_arena(ctx), &mesh, layout[i]), msc_layout_print(msc_context_arena(ctx), &mesh, layout[j]), ns[j], best);
+        fail_msg("%s -> %s: %" PRId64 " below the planner's %" PRId64,
+                 msc_layout_print(msc_context_arena(ctx), &mesh, layout[i]),
+                 msc_layout_print(msc_context_arena(ctx), &mesh, layout[j]), ns[j], best);
       if (ns[j] >= 0 && ns[j] <= best + 8) equal++; /* steps are rounded one by one */
       else dearer++;
     }

@@ -1,5 +1,5 @@
-/* search_oracle: the exact search against every strategy of a small training graph, priced one by one, with and without a
- * limit on memory; the search by pieces against the exact one; the runner-up of explain against every other way. */
+/* search_oracle: the exact search against every strategy of a small training graph, priced one by one, with and without
+ * a limit on memory; the search by pieces against the exact one; the runner-up of explain against every other way. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -12,17 +12,22 @@
 enum { NUM_OPS = 3, MOST = 32 };
 
 static const char network[] =
-  "module {\n"
-  "  \"msc.func\"() ({\n"
-  "  ^bb0(%x: tensor<BATCHx768xf32>, %y: tensor<BATCHxi32>, %w: tensor<768x1536xf32>, %v: tensor<1536x384xf32>):\n"
-  "    %0 = \"msc.matmul\"(%x, %w) : (tensor<BATCHx768xf32>, tensor<768x1536xf32>) -> tensor<BATCHx1536xf32> loc(\"up\")\n"
-  "    %1 = \"msc.relu\"(%0) : (tensor<BATCHx1536xf32>) -> tensor<BATCHx1536xf32> loc(\"relu\")\n"
-  "    %2 = \"msc.matmul\"(%1, %v) : (tensor<BATCHx1536xf32>, tensor<1536x384xf32>) -> tensor<BATCHx384xf32> loc(\"down\")\n"
-  "    %3 = \"msc.softmax_cross_entropy\"(%2, %y) : (tensor<BATCHx384xf32>, tensor<BATCHxi32>) -> tensor<f32> loc(\"loss\")\n"
-  "    \"msc.return\"(%3) : (tensor<f32>) -> ()\n"
-  "  }) {arg_attrs = [{msc.name = \"x\", msc.role = \"data\"}, {msc.name = \"y\", msc.role = \"label\"}, {msc.name = \"w\", msc.role = \"parameter\"}, {msc.name = \"v\", msc.role = \"parameter\"}],\n"
-  "      loss = 0 : i64, optimizer = {kind = \"adam\", lr = 0.001 : f32}, results = [\"loss\"], sym_name = \"forward\"} : () -> ()\n"
-  "}\n";
+    "module {\n"
+    "  \"msc.func\"() ({\n"
+    "  ^bb0(%x: tensor<BATCHx768xf32>, %y: tensor<BATCHxi32>, %w: tensor<768x1536xf32>, %v: tensor<1536x384xf32>):\n"
+    "    %0 = \"msc.matmul\"(%x, %w) : (tensor<BATCHx768xf32>, tensor<768x1536xf32>) -> tensor<BATCHx1536xf32> "
+    "loc(\"up\")\n"
+    "    %1 = \"msc.relu\"(%0) : (tensor<BATCHx1536xf32>) -> tensor<BATCHx1536xf32> loc(\"relu\")\n"
+    "    %2 = \"msc.matmul\"(%1, %v) : (tensor<BATCHx1536xf32>, tensor<1536x384xf32>) -> tensor<BATCHx384xf32> "
+    "loc(\"down\")\n"
+    "    %3 = \"msc.softmax_cross_entropy\"(%2, %y) : (tensor<BATCHx384xf32>, tensor<BATCHxi32>) -> tensor<f32> "
+    "loc(\"loss\")\n"
+    "    \"msc.return\"(%3) : (tensor<f32>) -> ()\n"
+    "  }) {arg_attrs = [{msc.name = \"x\", msc.role = \"data\"}, {msc.name = \"y\", msc.role = \"label\"}, {msc.name = "
+    "\"w\", msc.role = \"parameter\"}, {msc.name = \"v\", msc.role = \"parameter\"}],\n"
+    "      loss = 0 : i64, optimizer = {kind = \"adam\", lr = 0.001 : f32}, results = [\"loss\"], sym_name = "
+    "\"forward\"} : () -> ()\n"
+    "}\n";
 
 typedef struct {
   const char *batch, *mesh, *mode, *cluster;
@@ -40,17 +45,23 @@ static void after(void *user, const msc_pass_report *r) {
 
 /* A value with two users, which search and explain may bring into a layout once for both. */
 static const char residual[] =
-  "module {\n"
-  "  \"msc.func\"() ({\n"
-  "  ^bb0(%x: tensor<BATCHx768xf32>, %y: tensor<BATCHxi32>, %w: tensor<768x384xf32>, %v: tensor<384x384xf32>):\n"
-  "    %0 = \"msc.matmul\"(%x, %w) : (tensor<BATCHx768xf32>, tensor<768x384xf32>) -> tensor<BATCHx384xf32> loc(\"in\")\n"
-  "    %1 = \"msc.matmul\"(%0, %v) : (tensor<BATCHx384xf32>, tensor<384x384xf32>) -> tensor<BATCHx384xf32> loc(\"up\")\n"
-  "    %2 = \"msc.add\"(%0, %1) : (tensor<BATCHx384xf32>, tensor<BATCHx384xf32>) -> tensor<BATCHx384xf32> loc(\"add\")\n"
-  "    %3 = \"msc.softmax_cross_entropy\"(%2, %y) : (tensor<BATCHx384xf32>, tensor<BATCHxi32>) -> tensor<f32> loc(\"loss\")\n"
-  "    \"msc.return\"(%3) : (tensor<f32>) -> ()\n"
-  "  }) {arg_attrs = [{msc.name = \"x\", msc.role = \"data\"}, {msc.name = \"y\", msc.role = \"label\"}, {msc.name = \"w\", msc.role = \"parameter\"}, {msc.name = \"v\", msc.role = \"parameter\"}],\n"
-  "      loss = 0 : i64, optimizer = {kind = \"adam\", lr = 0.001 : f32}, results = [\"loss\"], sym_name = \"forward\"} : () -> ()\n"
-  "}\n";
+    "module {\n"
+    "  \"msc.func\"() ({\n"
+    "  ^bb0(%x: tensor<BATCHx768xf32>, %y: tensor<BATCHxi32>, %w: tensor<768x384xf32>, %v: tensor<384x384xf32>):\n"
+    "    %0 = \"msc.matmul\"(%x, %w) : (tensor<BATCHx768xf32>, tensor<768x384xf32>) -> tensor<BATCHx384xf32> "
+    "loc(\"in\")\n"
+    "    %1 = \"msc.matmul\"(%0, %v) : (tensor<BATCHx384xf32>, tensor<384x384xf32>) -> tensor<BATCHx384xf32> "
+    "loc(\"up\")\n"
+    "    %2 = \"msc.add\"(%0, %1) : (tensor<BATCHx384xf32>, tensor<BATCHx384xf32>) -> tensor<BATCHx384xf32> "
+    "loc(\"add\")\n"
+    "    %3 = \"msc.softmax_cross_entropy\"(%2, %y) : (tensor<BATCHx384xf32>, tensor<BATCHxi32>) -> tensor<f32> "
+    "loc(\"loss\")\n"
+    "    \"msc.return\"(%3) : (tensor<f32>) -> ()\n"
+    "  }) {arg_attrs = [{msc.name = \"x\", msc.role = \"data\"}, {msc.name = \"y\", msc.role = \"label\"}, {msc.name = "
+    "\"w\", msc.role = \"parameter\"}, {msc.name = \"v\", msc.role = \"parameter\"}],\n"
+    "      loss = 0 : i64, optimizer = {kind = \"adam\", lr = 0.001 : f32}, results = [\"loss\"], sym_name = "
+    "\"forward\"} : () -> ()\n"
+    "}\n";
 
 static const char *network_for(msc_context *ctx, const char *network_text, const char *batch) {
   char *text = msc_arena_alloc(msc_context_arena(ctx), strlen(network_text) + 512), *out = text;
@@ -65,9 +76,15 @@ static const char *network_for(msc_context *ctx, const char *network_text, const
   return text;
 }
 
-static told searched(msc_context *ctx, msc_module *m, const msc_config *config, const char *cluster, const char *from, const char *until) {
+static told searched(msc_context *ctx, msc_module *m, const msc_config *config, const char *cluster, const char *from,
+                     const char *until) {
   told t = {-1, -1};
-  msc_pass_options o = {.from = from, .until = until, .config = config, .cluster = msc_cluster_named(ctx, cluster), .user = &t, .after = after};
+  msc_pass_options o = {.from = from,
+                        .until = until,
+                        .config = config,
+                        .cluster = msc_cluster_named(ctx, cluster),
+                        .user = &t,
+                        .after = after};
   if (!msc_run_passes(ctx, m, &o)) fail_msg("%s", msc_diags(ctx)->text);
   return t;
 }
@@ -83,7 +100,8 @@ static msc_config *config_for(msc_context *ctx, const setting *s, const char *mo
 }
 
 /* All ways to put the axes on the letters: as `sharding` texts. */
-static int all_shardings(msc_context *ctx, const msc_mesh *mesh, const char *letters, const char *whole, msc_attr_value *out) {
+static int all_shardings(msc_context *ctx, const msc_mesh *mesh, const char *letters, const char *whole,
+                         msc_attr_value *out) {
   int num_letters = (int)strlen(letters), num = 0, total = 1;
   for (int a = 0; a < mesh->num_axes; a++) total *= num_letters + 1;
   for (int code = 0; code < total; code++) {
@@ -140,7 +158,9 @@ static bool against_all(msc_context *ctx, void *arg) {
   msc_op *op[4];
   named_ops(f, op);
   msc_attr_value of_matmul[MOST], of_relu[MOST], of_loss[MOST];
-  int matmuls = all_shardings(ctx, &m->mesh, "mkn", "", of_matmul), relus = all_shardings(ctx, &m->mesh, "AB", "", of_relu), losses = all_shardings(ctx, &m->mesh, "Ac", "c", of_loss);
+  int matmuls = all_shardings(ctx, &m->mesh, "mkn", "", of_matmul),
+      relus = all_shardings(ctx, &m->mesh, "AB", "", of_relu),
+      losses = all_shardings(ctx, &m->mesh, "Ac", "c", of_loss);
   if (m->mesh.num_axes > 1) losses = 1; /* to save time the search places this op's */
   told *all = msc_new_array(msc_context_arena(ctx), told, matmuls * relus * matmuls * losses);
   int num = 0;
@@ -158,7 +178,8 @@ static bool against_all(msc_context *ctx, void *arg) {
   told found = searched(ctx, m, exact, s->cluster, "search", "search"), best = best_within(all, num, INT64_MAX);
   free_ops(f);
   told by_pieces = searched(ctx, m, config_for(ctx, s, "recursive_programming", 0), s->cluster, "search", "search");
-  print_message("batch %s, mesh %s, %s: best of all %" PRId64 ", exact %" PRId64 ", by pieces %" PRId64 " ns\n", s->batch, s->mesh, s->cluster, best.ns, found.ns, by_pieces.ns);
+  print_message("batch %s, mesh %s, %s: best of all %" PRId64 ", exact %" PRId64 ", by pieces %" PRId64 " ns\n",
+                s->batch, s->mesh, s->cluster, best.ns, found.ns, by_pieces.ns);
   assert_int_equal(found.ns, best.ns);
   assert_true(by_pieces.ns >= found.ns && by_pieces.ns * 100 <= found.ns * 101);
   if (losses == 1) return true; /* its memory was not looked at one by one */
@@ -169,7 +190,8 @@ static bool against_all(msc_context *ctx, void *arg) {
     int64_t limit = least + (best.bytes - least) * part / 4;
     free_ops(f);
     found = searched(ctx, m, config_for(ctx, s, "dynamic_programming", limit), s->cluster, "search", "search");
-    print_message("  within %" PRId64 " bytes: best of all %" PRId64 ", exact %" PRId64 " ns\n", limit, best_within(all, num, limit).ns, found.ns);
+    print_message("  within %" PRId64 " bytes: best of all %" PRId64 ", exact %" PRId64 " ns\n", limit,
+                  best_within(all, num, limit).ns, found.ns);
     assert_int_equal(found.ns, best_within(all, num, limit).ns);
     assert_true(found.bytes <= limit);
   }
@@ -205,7 +227,8 @@ static msc_module *read_again(msc_context *ctx, const char *text) {
 }
 
 /* What the searched program costs with one op put otherwise. */
-static int64_t priced_with(msc_context *ctx, const setting *s, const char *text, const msc_config *config, int which, const msc_attr_value *way) {
+static int64_t priced_with(msc_context *ctx, const setting *s, const char *text, const msc_config *config, int which,
+                           const msc_attr_value *way) {
   msc_module *m = read_again(ctx, text);
   msc_op *op[4];
   named_ops(msc_find_func(m, "train"), op);
@@ -223,13 +246,15 @@ static bool other_ways(msc_context *ctx, void *arg) {
   const char *text = msc_print_text(m, msc_context_arena(ctx), &(size_t){0});
   msc_func *f = msc_find_func(m = read_again(ctx, text), "train");
   msc_pass_options o = {.config = exact, .cluster = msc_cluster_named(ctx, s->cluster)};
-  msc_pass_ctx pass = {.ctx = ctx, .scratch = msc_context_arena(ctx), .config = exact, .options = &o, .info = msc_find_pass("search")};
+  msc_pass_ctx pass = {
+      .ctx = ctx, .scratch = msc_context_arena(ctx), .config = exact, .options = &o, .info = msc_find_pass("search")};
   shard_explanation x;
   assert_true(shard_explain(&pass, f, NULL, NULL, &x));
   assert_int_equal(x.figures.step_ns, best);
   assert_int_equal(x.figures.kept_ns, best);
   assert_int_equal(x.figures.free_ns, best);
-  text = msc_print_text(m, msc_context_arena(ctx), &(size_t){0}); /* without the copies that the search made: they may move */
+  /* without the copies that the search made: they may move */
+  text = msc_print_text(m, msc_context_arena(ctx), &(size_t){0});
   msc_op *op[4];
   msc_attr_value way[MOST];
   named_ops(f, op);

@@ -1,6 +1,7 @@
 /* tables: what the exact search minimises, built as the search builds it: its least sum is what the search reports.
  *
- *   tables MODEL.mlir MESH CLUSTER       writes them instead, for an integer program (ilp.slow.py): variables and tables; per
+ *   tables MODEL.mlir MESH CLUSTER       writes them instead, for an integer program (ilp.slow.py): variables and
+ * tables; per
  *                                        variable states, ns and bytes by state; per table its variables and entries */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,17 +15,20 @@
 #include "passes/config/config.h"
 
 static const char network[] =
-  "module {\n"
-  "  \"msc.func\"() ({\n"
-  "  ^bb0(%x: tensor<512x768xf32>, %y: tensor<512xi32>, %w: tensor<768x384xf32>, %v: tensor<384x384xf32>):\n"
-  "    %0 = \"msc.matmul\"(%x, %w) : (tensor<512x768xf32>, tensor<768x384xf32>) -> tensor<512x384xf32> loc(\"in\")\n"
-  "    %1 = \"msc.matmul\"(%0, %v) : (tensor<512x384xf32>, tensor<384x384xf32>) -> tensor<512x384xf32> loc(\"up\")\n"
-  "    %2 = \"msc.add\"(%0, %1) : (tensor<512x384xf32>, tensor<512x384xf32>) -> tensor<512x384xf32> loc(\"add\")\n"
-  "    %3 = \"msc.softmax_cross_entropy\"(%2, %y) : (tensor<512x384xf32>, tensor<512xi32>) -> tensor<f32> loc(\"loss\")\n"
-  "    \"msc.return\"(%3) : (tensor<f32>) -> ()\n"
-  "  }) {arg_attrs = [{msc.name = \"x\", msc.role = \"data\"}, {msc.name = \"y\", msc.role = \"label\"}, {msc.name = \"w\", msc.role = \"parameter\"}, {msc.name = \"v\", msc.role = \"parameter\"}],\n"
-  "      loss = 0 : i64, optimizer = {kind = \"adam\", lr = 0.001 : f32}, results = [\"loss\"], sym_name = \"forward\"} : () -> ()\n"
-  "}\n";
+    "module {\n"
+    "  \"msc.func\"() ({\n"
+    "  ^bb0(%x: tensor<512x768xf32>, %y: tensor<512xi32>, %w: tensor<768x384xf32>, %v: tensor<384x384xf32>):\n"
+    "    %0 = \"msc.matmul\"(%x, %w) : (tensor<512x768xf32>, tensor<768x384xf32>) -> tensor<512x384xf32> loc(\"in\")\n"
+    "    %1 = \"msc.matmul\"(%0, %v) : (tensor<512x384xf32>, tensor<384x384xf32>) -> tensor<512x384xf32> loc(\"up\")\n"
+    "    %2 = \"msc.add\"(%0, %1) : (tensor<512x384xf32>, tensor<512x384xf32>) -> tensor<512x384xf32> loc(\"add\")\n"
+    "    %3 = \"msc.softmax_cross_entropy\"(%2, %y) : (tensor<512x384xf32>, tensor<512xi32>) -> tensor<f32> "
+    "loc(\"loss\")\n"
+    "    \"msc.return\"(%3) : (tensor<f32>) -> ()\n"
+    "  }) {arg_attrs = [{msc.name = \"x\", msc.role = \"data\"}, {msc.name = \"y\", msc.role = \"label\"}, {msc.name = "
+    "\"w\", msc.role = \"parameter\"}, {msc.name = \"v\", msc.role = \"parameter\"}],\n"
+    "      loss = 0 : i64, optimizer = {kind = \"adam\", lr = 0.001 : f32}, results = [\"loss\"], sym_name = "
+    "\"forward\"} : () -> ()\n"
+    "}\n";
 
 typedef struct {
   msc_config *config;
@@ -40,11 +44,14 @@ typedef struct {
 static bool build_tables(msc_context *ctx, msc_module *m, const char *mesh, const char *cluster, tables *t) {
   msc_arena *a = msc_context_arena(ctx);
   t->config = msc_config_new(ctx);
-  MSC_TRY(msc_config_set(t->config, "parallel_mode=auto_parallel") && msc_config_set(t->config, "search_mode=dynamic_programming"));
+  MSC_TRY(msc_config_set(t->config, "parallel_mode=auto_parallel") &&
+          msc_config_set(t->config, "search_mode=dynamic_programming"));
   MSC_TRY(msc_config_set(t->config, msc_arena_printf(a, "mesh=%s", mesh)) && msc_config_check(t->config));
-  t->options = (msc_pass_options){.until = "propagate", .config = t->config, .cluster = msc_cluster_named(ctx, cluster)};
+  t->options =
+      (msc_pass_options){.until = "propagate", .config = t->config, .cluster = msc_cluster_named(ctx, cluster)};
   MSC_TRY(msc_run_passes(ctx, m, &t->options));
-  t->pass = (msc_pass_ctx){.ctx = ctx, .scratch = a, .config = t->config, .options = &t->options, .info = msc_find_pass("search")};
+  t->pass = (msc_pass_ctx){
+      .ctx = ctx, .scratch = a, .config = t->config, .options = &t->options, .info = msc_find_pass("search")};
   MSC_TRY(shard_graph_of(&t->pass, msc_find_func(m, "train"), &t->g));
   shard_model_of(&t->g, &t->m);
   msc_cost_of(t->options.cluster, t->g.mesh, &t->cost);
@@ -64,8 +71,14 @@ static bool compare(msc_context *ctx, void *arg) {
   int64_t least, bound, found = -1;
   msc_module *m = msc_parse(ctx, "network", network, strlen(network));
   assert_true(build_tables(ctx, m, "{\"a\": 2, \"b\": 4}", "h100", &t));
-  shard_minimum(msc_context_arena(ctx), &t.p, 1 << 20, msc_new_array(msc_context_arena(ctx), int, t.p.num_vars), &least, &bound, NULL);
-  msc_pass_options o = {.from = "search", .until = "search", .config = t.config, .cluster = t.options.cluster, .user = &found, .after = after};
+  shard_minimum(msc_context_arena(ctx), &t.p, 1 << 20, msc_new_array(msc_context_arena(ctx), int, t.p.num_vars), &least,
+                &bound, NULL);
+  msc_pass_options o = {.from = "search",
+                        .until = "search",
+                        .config = t.config,
+                        .cluster = t.options.cluster,
+                        .user = &found,
+                        .after = after};
   assert_true(msc_run_passes(ctx, m, &o));
   assert_int_equal(least, found);
   assert_int_equal(least, bound);

@@ -1,5 +1,5 @@
-/* grouping: published buckets come out, the optimum is the best of all groupings, and what stays exposed of the sums of eight
- * networks' gradients is less than with any usual size of bucket. */
+/* grouping: published buckets come out, the optimum is the best of all groupings, and what stays exposed of the sums of
+ * eight networks' gradients is less than with any usual size of bucket. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,10 +24,13 @@ static uint64_t draw(uint64_t below) {
 
 /* ---- rules ---- */
 
-/* The gradients of ResNet-18 in the order in which its parameters are defined: they are ready from the last to the first. */
+/* The gradients of ResNet-18 in the order in which its parameters are defined: they are ready from the last
+ * to the first. */
 static const int64_t resnet18[] = {
-  9408, 64, 64, 36864, 64, 64, 36864, 64, 64, 36864, 64, 64, 36864, 64, 64, 73728, 128, 128, 147456, 128, 128, 8192, 128, 128, 147456, 128, 128, 147456, 128, 128, 294912,
-  256, 256, 589824, 256, 256, 32768, 256, 256, 589824, 256, 256, 589824, 256, 256, 1179648, 512, 512, 2359296, 512, 512, 131072, 512, 512, 2359296, 512, 512, 2359296, 512,
+  9408, 64, 64, 36864, 64, 64, 36864, 64, 64, 36864, 64, 64, 36864, 64, 64, 73728, 128, 128, 147456, 128, 128, 8192,
+      128, 128, 147456, 128, 128, 147456, 128, 128, 294912,
+  256, 256, 589824, 256, 256, 32768, 256, 256, 589824, 256, 256, 589824, 256, 256, 1179648, 512, 512, 2359296, 512, 512,
+      131072, 512, 512, 2359296, 512, 512, 2359296, 512,
   512, 512000, 1000};
 
 static int64_t bytes_of(const comm_item *item, size_t begin, size_t end) {
@@ -124,7 +127,8 @@ static void layer(network *n, double us, int64_t elems, int num_small, int64_t s
 }
 
 /* d: width; tokens: per rank; at 100 teraflops a second.  The backward of a product is twice its forward. */
-static void transformer(network *n, const char *name, int layers, int64_t d, int64_t vocabulary, int64_t tokens, bool tied) {
+static void transformer(network *n, const char *name, int layers, int64_t d, int64_t vocabulary, int64_t tokens,
+                        bool tied) {
   double us_per_elem = 4.0 * (double)tokens / 100e6;
   *n = (network){.name = name};
   if (!tied) layer(n, us_per_elem * (double)(d * vocabulary), d * vocabulary, 0, 0);
@@ -170,7 +174,9 @@ static void make_networks(network n[8]) {
 static const struct {
   const char *name;
   comm_link link;
-} nets[] = {{"A100 node", {78.6e3, 2 * 7.0 / 8 / 227.3}}, {"25 GB/s", {60e3, 2 * 7.0 / 8 / 25}}, {"1 GB/s", {200e3, 2 * 7.0 / 8 / 1}}};
+} nets[] = {{"A100 node", {78.6e3, 2 * 7.0 / 8 / 227.3}},
+            {"25 GB/s", {60e3, 2 * 7.0 / 8 / 25}},
+            {"1 GB/s", {200e3, 2 * 7.0 / 8 / 1}}};
 
 static double exposed_ms(const network *n, size_t groups, const size_t *end, const comm_link *link) {
   return (comm_finish_ns(n->item, groups, end, link) - (double)n->done_ns) / 1e6;
@@ -184,14 +190,19 @@ static void less_is_exposed(void **state) {
   for (size_t k = 0; k < 8; k++)
     for (size_t l = 0; l < COUNT(nets); l++) {
       size_t end[MOST];
-      double mean = 0, best = 1e300, least = exposed_ms(&n[k], comm_group_optimal(msc_context_arena(*state), n[k].num, n[k].item, &nets[l].link, end), end, &nets[l].link);
+      double mean = 0, best = 1e300,
+             least = exposed_ms(&n[k],
+                                comm_group_optimal(msc_context_arena(*state), n[k].num, n[k].item, &nets[l].link, end),
+                                end, &nets[l].link);
       for (size_t c = 0; c < COUNT(caps); c++) {
         double ms = exposed_ms(&n[k], comm_group_by_bytes(n[k].num, n[k].item, 1, &caps[c], end), end, &nets[l].link);
         mean += ms / COUNT(caps);
         if (ms < best) best = ms;
       }
-      if (least > best * (1 + 1e-9)) fail_msg("%s on %s: %.3f ms exposed, %.3f with buckets of one size", n[k].name, nets[l].name, least, best);
-      print_message("%-12s %-10s %8.3f ms exposed, best size %8.3f, mean of sizes %8.3f\n", n[k].name, nets[l].name, least, best, mean);
+      if (least > best * (1 + 1e-9))
+        fail_msg("%s on %s: %.3f ms exposed, %.3f with buckets of one size", n[k].name, nets[l].name, least, best);
+      print_message("%-12s %-10s %8.3f ms exposed, best size %8.3f, mean of sizes %8.3f\n", n[k].name, nets[l].name,
+                    least, best, mean);
       saved += 1 - least / mean;
     }
   saved /= 8 * COUNT(nets);
@@ -208,7 +219,8 @@ static int end(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(published_buckets),       cmocka_unit_test(sizes_and_indices), cmocka_unit_test(best_of_all_groupings),
+    cmocka_unit_test(published_buckets),       cmocka_unit_test(sizes_and_indices),
+        cmocka_unit_test(best_of_all_groupings),
     cmocka_unit_test(many_tensors_in_no_time), cmocka_unit_test(less_is_exposed),
   };
   return cmocka_run_group_tests(tests, begin, end);

@@ -19,7 +19,8 @@ static int64_t total_of(const problem *p, const int *cut) {
     int64_t time = 0, fixed = 0, largest = 0;
     for (int k = i; k < o->stages * o->chunks; k += o->stages) {
       int64_t kept = 0;
-      for (int n = cut[k]; n < cut[k + 1]; n++) time += p->layer[n].time, fixed += p->layer[n].fixed, kept += p->layer[n].kept;
+      for (int n = cut[k]; n < cut[k + 1]; n++)
+        time += p->layer[n].time, fixed += p->layer[n].fixed, kept += p->layer[n].kept;
       if (kept > largest) largest = kept;
       if (k) total += p->layer[cut[k] - 1].border;
     }
@@ -45,7 +46,8 @@ static int64_t between(int64_t low, int64_t high) { return low + rand() % (high 
 
 static void fill(problem *p, int layers, int stages, int chunks, int64_t border, bool is_limited) {
   *p = (problem){.o = {.num_layers = layers, .stages = stages, .chunks = chunks, .micro_batches = (int)between(1, 12)}};
-  for (int n = 0; n < layers; n++) p->layer[n] = (msc_layer){between(0, 20), between(0, border), between(0, 5), between(0, 3)};
+  for (int n = 0; n < layers; n++)
+    p->layer[n] = (msc_layer){between(0, 20), between(0, border), between(0, 5), between(0, 3)};
   for (int i = 0; i < stages; i++) {
     p->in_flight[i] = stages - i;
     p->limit[i] = (int64_t)layers * (4 + 2 * stages) / stages / chunks + between(0, 12);
@@ -100,7 +102,8 @@ static void test_missing_bytes(void **state) {
   assert_false(msc_balance_make(ctx, &here, &p.o, &b));
 }
 
-/* A thousand layers on 64 stages, with borders and limits; and as four chunks of 16, where equal layers come out equal. */
+/* A thousand layers on 64 stages, with borders and limits; and as four chunks of 16, where equal layers
+ * come out equal. */
 static void test_large(void **state) {
   (void)state;
   static problem p;

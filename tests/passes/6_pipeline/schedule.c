@@ -1,4 +1,5 @@
-/* schedule.c: every kind of schedule for all small sizes: closed forms, slots, and the proof against the graph of all waits. */
+/* schedule.c: every kind of schedule for all small sizes: closed forms, slots, and the proof against the graph
+ * of all waits. */
 #include "passes/6_pipeline/schedule/schedule.h"
 #include "tests/passes/6_pipeline/fresh.h"
 
@@ -14,7 +15,8 @@ static const msc_section_cost *cost_of(int64_t f, int64_t b, int64_t w, int64_t 
 static msc_schedule make(msc_schedule_kind kind, int p, int v, int m, const msc_section_cost *cost) {
   msc_schedule s;
   msc_schedule_options o = {.kind = kind, .stages = p, .chunks = v, .micro_batches = m, .cost = cost};
-  if (!msc_schedule_make(ctx, &here, &o, &s)) fail_msg("%s p=%d v=%d m=%d: %s", msc_schedule_name(kind), p, v, m, msc_diags(ctx)->text);
+  if (!msc_schedule_make(ctx, &here, &o, &s))
+    fail_msg("%s p=%d v=%d m=%d: %s", msc_schedule_name(kind), p, v, m, msc_diags(ctx)->text);
   return s;
 }
 
@@ -30,7 +32,8 @@ static void edge(graph *g, int from, int to) {
 }
 
 static bool is_acyclic(const graph *g) {
-  int *waits = calloc((size_t)g->num, sizeof *waits), *first = calloc((size_t)g->num + 1, sizeof *first), *edge_of = malloc(sizeof *edge_of * (size_t)g->num_edges);
+  int *waits = calloc((size_t)g->num, sizeof *waits), *first = calloc((size_t)g->num + 1, sizeof *first),
+      *edge_of = malloc(sizeof *edge_of * (size_t)g->num_edges);
   int *ready = malloc(sizeof *ready * (size_t)g->num), num_ready = 0, passed = 0;
   for (int e = 0; e < g->num_edges; e++) waits[g->to[e]]++, first[g->from[e] + 1]++;
   for (int i = 0; i < g->num; i++) first[i + 1] += first[i];
@@ -51,7 +54,9 @@ static bool is_acyclic(const graph *g) {
 }
 
 /* Entries are numbered stage by stage; those of a work, virtual stage and micro-batch are found in `node`. */
-static int node_at(const msc_schedule *s, const int *node, int work, int k, int j) { return node[(k * s->micro_batches + j) * 3 + work]; }
+static int node_at(const msc_schedule *s, const int *node, int work, int k, int j) {
+  return node[(k * s->micro_batches + j) * 3 + work];
+}
 
 static void add_lists(const msc_schedule *s, graph *g, int *node) {
   for (int i = 0; i < s->stages; i++)
@@ -65,7 +70,8 @@ static void add_lists(const msc_schedule *s, graph *g, int *node) {
 
 /* Messages of a channel in the order in which they are sent, each a node; false when they are received in another. */
 static bool add_channel(const msc_schedule *s, graph *g, const int *node, const msc_channel *c) {
-  int *sender = malloc(sizeof *sender * (size_t)c->num_messages), *receiver = malloc(sizeof *receiver * (size_t)c->num_messages), num = 0, base = g->num;
+  int *sender = malloc(sizeof *sender * (size_t)c->num_messages),
+      *receiver = malloc(sizeof *receiver * (size_t)c->num_messages), num = 0, base = g->num;
   const msc_stage_list *l = &s->stage[c->from];
   for (int n = 0; n < l->num_entries; n++) {
     const msc_entry *e = &l->entry[n];
@@ -110,7 +116,8 @@ static bool cannot_block(const msc_schedule *s) {
 
 /* As many slots as values are alive at once, in the list's order. */
 static void expect_fewest_slots(const msc_schedule *s) {
-  static const msc_work takes[] = {MSC_FORWARD, MSC_FORWARD, MSC_BACKWARD}, gives[] = {MSC_BACKWARD, MSC_WEIGHT, MSC_WEIGHT};
+  static const msc_work takes[] = {MSC_FORWARD, MSC_FORWARD, MSC_BACKWARD},
+                        gives[] = {MSC_BACKWARD, MSC_WEIGHT, MSC_WEIGHT};
   for (int i = 0; i < s->stages; i++)
     for (int c = 0; c < (msc_schedule_is_split(s->kind) ? MSC_NUM_SLOTS : 1); c++) {
       int alive = 0, most = 0;
@@ -124,8 +131,10 @@ static void expect_fewest_slots(const msc_schedule *s) {
 
 static void expect_sound(msc_schedule *s) {
   const char *why;
-  if (!msc_schedule_check(msc_context_arena(ctx), s, &why)) fail_msg("%s p=%d v=%d m=%d: %s", msc_schedule_name(s->kind), s->stages, s->chunks, s->micro_batches, why);
-  if (!cannot_block(s)) fail_msg("%s p=%d v=%d m=%d can block", msc_schedule_name(s->kind), s->stages, s->chunks, s->micro_batches);
+  if (!msc_schedule_check(msc_context_arena(ctx), s, &why))
+    fail_msg("%s p=%d v=%d m=%d: %s", msc_schedule_name(s->kind), s->stages, s->chunks, s->micro_batches, why);
+  if (!cannot_block(s))
+    fail_msg("%s p=%d v=%d m=%d can block", msc_schedule_name(s->kind), s->stages, s->chunks, s->micro_batches);
   expect_fewest_slots(s);
 }
 
@@ -148,7 +157,9 @@ static void test_all_small(void **state) {
           msc_schedule s = make((msc_schedule_kind)kind, p, v, m, cost);
           expect_sound(&s);
           if (kind != MSC_SCHEDULE_INTERLEAVED || m % p == 0) expect_in_flight(&s);
-          if (!msc_schedule_is_split(s.kind)) assert_int_equal(s.makespan, m < p ? (v * p + m - 1) * 6 : (v * m + p - 1) * 6); /* the least */
+          /* the least */
+          if (!msc_schedule_is_split(s.kind))
+            assert_int_equal(s.makespan, m < p ? (v * p + m - 1) * 6 : (v * m + p - 1) * 6);
         }
       done(NULL), fresh(NULL);
     }
@@ -163,8 +174,15 @@ static void test_v(void **state) {
         int64_t limit[6];
         for (int i = 0; i < p; i++) limit[i] = 2 * room;
         msc_schedule s;
-        msc_schedule_options o = {.kind = MSC_SCHEDULE_ZB_AUTO, .stages = p, .chunks = 2, .micro_batches = m, .cost = cost_of(2, 3, 2, 1), .limit = limit, .nodes = 20000};
-        if (!msc_schedule_make(ctx, &here, &o, &s)) fail_msg("V p=%d m=%d room=%d: %s", p, m, room, msc_diags(ctx)->text);
+        msc_schedule_options o = {.kind = MSC_SCHEDULE_ZB_AUTO,
+                                  .stages = p,
+                                  .chunks = 2,
+                                  .micro_batches = m,
+                                  .cost = cost_of(2, 3, 2, 1),
+                                  .limit = limit,
+                                  .nodes = 20000};
+        if (!msc_schedule_make(ctx, &here, &o, &s))
+          fail_msg("V p=%d m=%d room=%d: %s", p, m, room, msc_diags(ctx)->text);
         expect_sound(&s);
         for (int i = 0; i < p; i++) {
           assert_int_equal(s.place[2 * p - 1 - i], i);
@@ -192,7 +210,8 @@ static void test_broken(void **state) {
     }
     for (int c = 0; c < s.num_channels; c++)
       if (rand() % 2) s.channel[c].depth = 1;
-    if (msc_schedule_time(msc_context_arena(ctx), &s, cost_of(1, 1, 1, 0))) msc_schedule_slots(msc_context_arena(ctx), &s, cost_of(1, 1, 1, 0));
+    if (msc_schedule_time(msc_context_arena(ctx), &s, cost_of(1, 1, 1, 0)))
+      msc_schedule_slots(msc_context_arena(ctx), &s, cost_of(1, 1, 1, 0));
     else s.stage[0].num_slots[0] = -1; /* the lists wait for each other: there is no colouring */
     bool ok = msc_schedule_check(msc_context_arena(ctx), &s, &why);
     assert_int_equal(ok, cannot_block(&s));
@@ -214,7 +233,8 @@ static void test_circle_is_told(void **state) {
   msc_schedule_slots(msc_context_arena(ctx), &s, cost_of(1, 1, 1, 0));
   assert_false(msc_schedule_check(msc_context_arena(ctx), &s, &why));
   assert_string_equal(why,
-                      "B of micro-batch 0, chunk 0, on stage 0, which waits for F of micro-batch 1, chunk 0, on stage 1, which waits for the first");
+                      "B of micro-batch 0, chunk 0, on stage 0, which waits for F of micro-batch 1, chunk 0, on stage "
+                      "1, which waits for the first");
 }
 
 /* A slot given to two micro-batches at once, an entry twice, one of another stage's chunks. */

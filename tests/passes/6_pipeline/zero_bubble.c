@@ -1,4 +1,5 @@
-/* zero_bubble.c: zb-auto against every order there is, where there are few; never worse than the rules; published settings. */
+/* zero_bubble.c: zb-auto against every order there is, where there are few; never worse than the
+ * rules; published settings. */
 #include "passes/6_pipeline/schedule/schedule.h"
 #include "tests/passes/6_pipeline/fresh.h"
 
@@ -12,7 +13,13 @@ typedef struct {
 
 static msc_schedule make(const setting *t, msc_schedule_kind kind, int64_t nodes) {
   msc_schedule s;
-  msc_schedule_options o = {.kind = kind, .stages = t->p, .chunks = 1, .micro_batches = t->m, .cost = t->cost, .limit = t->limit, .nodes = nodes};
+  msc_schedule_options o = {.kind = kind,
+                            .stages = t->p,
+                            .chunks = 1,
+                            .micro_batches = t->m,
+                            .cost = t->cost,
+                            .limit = t->limit,
+                            .nodes = nodes};
   if (!msc_schedule_make(ctx, &here, &o, &s)) fail_msg("p=%d m=%d: %s", t->p, t->m, msc_diags(ctx)->text);
   return s;
 }
@@ -88,7 +95,9 @@ static setting any_setting(int p, int m, bool alike) {
 
 static void test_all_orders(void **state) {
   (void)state;
-  static const struct { int p, m, times; } sizes[] = {{1, 4, 10}, {2, 2, 40}, {2, 3, 40}, {2, 4, 2}, {3, 2, 30}, {3, 3, 6}};
+  static const struct {
+    int p, m, times;
+  } sizes[] = {{1, 4, 10}, {2, 2, 40}, {2, 3, 40}, {2, 4, 2}, {3, 2, 30}, {3, 3, 6}};
   int optimal = 0, all = 0;
   srand(1);
   for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
@@ -99,7 +108,8 @@ static void test_all_orders(void **state) {
       expect_within_limit(&t, &s);
       if (s.bound > least) fail_msg("p=%d m=%d: bound %ld above %ld", t.p, t.m, (long)s.bound, (long)least);
       optimal += s.makespan == least, all++;
-      if (s.makespan > least + least / 50) fail_msg("p=%d m=%d: %ld instead of %ld", t.p, t.m, (long)s.makespan, (long)least);
+      if (s.makespan > least + least / 50)
+        fail_msg("p=%d m=%d: %ld instead of %ld", t.p, t.m, (long)s.makespan, (long)least);
       done(NULL), fresh(NULL);
     }
   assert_true(optimal >= all - all / 500); /* all, of the few of the quick tier */
@@ -110,23 +120,33 @@ static void test_all_orders(void **state) {
 static setting alike(int p, int m, double f, double b, double w, double hop, double limit, double kept_for_weight) {
   setting t = {.p = p, .m = m};
   for (int i = 0; i < p; i++) {
-    t.cost[i] = (msc_section_cost){(int64_t)(f * 1e6), (int64_t)(b * 1e6), (int64_t)(w * 1e6), (int64_t)(hop * 1e6), 1000000, (int64_t)(kept_for_weight * 1e6)};
+    t.cost[i] = (msc_section_cost){(int64_t)(f * 1e6),
+                                   (int64_t)(b * 1e6),
+                                   (int64_t)(w * 1e6),
+                                   (int64_t)(hop * 1e6),
+                                   1000000,
+                                   (int64_t)(kept_for_weight * 1e6)};
     t.limit[i] = (int64_t)(limit * 1e6);
   }
   return t;
 }
 
-/* Qi et al. 2024, table 5: times in ms, rates of ZB-1p and ZB-2p.  None of ours can be lessened: all are at the bound. */
+/* Qi et al. 2024, table 5: times in ms, rates of ZB-1p and ZB-2p.  None of ours can be lessened: all are
+ * at the bound. */
 static void test_published(void **state) {
   (void)state;
   static const struct { int p, m; double f, b, w, hop, kept_for_weight, rate[2]; } rows[] = {
-    {8, 24, 18.522, 18.086, 9.337, 0.601, 0.37, {0.1585, 0.0433}},  {8, 64, 18.546, 18.097, 9.321, 0.762, 0.37, {0.0674, 0.0026}},
-    {8, 24, 29.718, 29.444, 19.927, 0.527, 0.44, {0.1323, 0.0029}}, {8, 32, 29.802, 29.428, 19.53, 0.577, 0.44, {0.1045, 0.0022}},
-    {16, 64, 11.307, 11.254, 8.101, 0.379, 0.44, {0.1088, 0.0054}}, {32, 128, 10.408, 10.204, 7.703, 0.408, 0.44, {0.1106, 0.0029}},
+    {8, 24, 18.522, 18.086, 9.337, 0.601, 0.37, {0.1585, 0.0433}},  {8, 64, 18.546, 18.097, 9.321, 0.762, 0.37, {0.0674,
+     0.0026}},
+    {8, 24, 29.718, 29.444, 19.927, 0.527, 0.44, {0.1323, 0.0029}}, {8, 32, 29.802, 29.428, 19.53, 0.577, 0.44, {0.1045,
+     0.0022}},
+    {16, 64, 11.307, 11.254, 8.101, 0.379, 0.44, {0.1088, 0.0054}}, {32, 128, 10.408, 10.204, 7.703, 0.408, 0.44,
+     {0.1106, 0.0029}},
   };
   for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
     for (int twice = 0; twice < 2; twice++) {
-      setting t = alike(rows[k].p, rows[k].m, rows[k].f, rows[k].b, rows[k].w, rows[k].hop, (1 + twice) * rows[k].p, rows[k].kept_for_weight);
+      setting t = alike(rows[k].p, rows[k].m, rows[k].f, rows[k].b, rows[k].w, rows[k].hop, (1 + twice) * rows[k].p,
+                        rows[k].kept_for_weight);
       msc_schedule s = make(&t, MSC_SCHEDULE_ZB_AUTO, 0);
       double work = (double)(t.m * (t.cost[0].forward + t.cost[0].backward + t.cost[0].weight));
       expect_within_limit(&t, &s);
@@ -147,7 +167,8 @@ static void test_rules(void **state) {
     expect_within_limit(&t, &s);
     assert_true(s.makespan <= make(&t, MSC_SCHEDULE_ZB_H1, 0).makespan);
     if (n % 3 == 0) assert_true(s.makespan <= make(&t, MSC_SCHEDULE_ZB_H2, 0).makespan);
-    for (int i = 0; i < t.p; i++) assert_memory_equal(s.stage[i].entry, again.stage[i].entry, sizeof(msc_entry) * (size_t)s.stage[i].num_entries);
+    for (int i = 0; i < t.p; i++)
+      assert_memory_equal(s.stage[i].entry, again.stage[i].entry, sizeof(msc_entry) * (size_t)s.stage[i].num_entries);
     done(NULL), fresh(NULL);
   }
 }
@@ -158,7 +179,8 @@ static void test_no_room(void **state) {
   setting t = alike(3, 4, 1, 1, 1, 0, 2, 0.5);
   t.limit[1] = 999999;
   msc_schedule s;
-  msc_schedule_options o = {.kind = MSC_SCHEDULE_ZB_AUTO, .stages = 3, .chunks = 1, .micro_batches = 4, .cost = t.cost, .limit = t.limit};
+  msc_schedule_options o = {
+      .kind = MSC_SCHEDULE_ZB_AUTO, .stages = 3, .chunks = 1, .micro_batches = 4, .cost = t.cost, .limit = t.limit};
   assert_false(msc_schedule_make(ctx, &here, &o, &s));
   assert_string_equal(msc_diags(ctx)->text, "stage 1: one micro-batch takes 1000000 bytes and the limit is 999999");
 }

@@ -25,7 +25,8 @@ static const struct {
     {"matmul", "4x5xbf16 5x6xbf16", "", 3, MSC_BY_PRODUCT, ""},
     {"matmul", "4x5xbf16 5x6xbf16", "", 2, MSC_BY_KERNEL,
      "generated tiles: it needs fused multiply-add; library: bf16 is not among its element types"},
-    {"matmul", "4x0xf32 0x6xf32", "", 4, MSC_BY_KERNEL, "generated tiles: nothing to multiply; library: nothing to multiply"},
+    {"matmul", "4x0xf32 0x6xf32", "", 4, MSC_BY_KERNEL,
+     "generated tiles: nothing to multiply; library: nothing to multiply"},
     {"reshape", "4x5xf32", "shape=20", 4, MSC_BY_ALIAS, ""},
     {"softmax", "4x5xf32", "", 4, MSC_BY_KERNEL, ""},
     {"all_reduce", "4x5xf32", "", 4, MSC_BY_COLLECTIVE, ""},
@@ -39,15 +40,21 @@ static const struct {
   const char *declined;
 } gpu_cases[] = {
     {"flash_attention", "2x4x8x64xbf16 2x2x8x64xbf16 2x2x8x64xbf16", "", true, MSC_BY_LIBRARY, ""},
-    {"flash_attention", "2x4x8x64xbf16 2x2x8x64xbf16 2x2x8x64xbf16", "", false, MSC_BY_PRODUCT, "library: library_attention is false"},
-    {"flash_attention", "2x4x8x64xf32 2x2x8x64xf32 2x2x8x64xf32", "", true, MSC_BY_PRODUCT, "library: f32 is not among its element types"},
-    {"flash_attention", "2x4x8x20xf16 2x4x8x20xf16 2x4x8x64xf16", "", true, MSC_BY_PRODUCT, "library: elements of a head are not a multiple of 8 up to 128"},
-    {"flash_attention", "2x4x8x64xf16 2x4x8x64xf16 2x4x8x136xf16", "", true, MSC_BY_PRODUCT, "library: elements of a head are not a multiple of 8 up to 128"},
+    {"flash_attention", "2x4x8x64xbf16 2x2x8x64xbf16 2x2x8x64xbf16", "", false, MSC_BY_PRODUCT,
+     "library: library_attention is false"},
+    {"flash_attention", "2x4x8x64xf32 2x2x8x64xf32 2x2x8x64xf32", "", true, MSC_BY_PRODUCT,
+     "library: f32 is not among its element types"},
+    {"flash_attention", "2x4x8x20xf16 2x4x8x20xf16 2x4x8x64xf16", "", true, MSC_BY_PRODUCT,
+     "library: elements of a head are not a multiple of 8 up to 128"},
+    {"flash_attention", "2x4x8x64xf16 2x4x8x64xf16 2x4x8x136xf16", "", true, MSC_BY_PRODUCT,
+     "library: elements of a head are not a multiple of 8 up to 128"},
     {"conv2d", "2x4x8x8xf32 6x2x3x3xf32", "groups=2", true, MSC_BY_LIBRARY, ""},
     {"conv2d", "2x4x8x8xf32 6x4x3x3xf32", "", false, MSC_BY_PRODUCT, "library: library_convolution is false"},
-    {"conv2d", "2x4x8x8xf32 6x4x3x3xf32", "padding=1,0,1,1", true, MSC_BY_PRODUCT, "library: padding differs between the two sides"},
+    {"conv2d", "2x4x8x8xf32 6x4x3x3xf32", "padding=1,0,1,1", true, MSC_BY_PRODUCT,
+     "library: padding differs between the two sides"},
     {"conv2d", "2x4x8x8xf64 6x4x3x3xf64", "", true, MSC_BY_PRODUCT, "library: f64 is not among its element types"},
-    {"conv2d", "2x4x8x8xbf16 6x4x3x3xbf16", "padding=1,0,0,0", true, MSC_BY_KERNEL, "library: padding differs between the two sides; generated tiles: bf16 is not among its element types"},
+    {"conv2d", "2x4x8x8xbf16 6x4x3x3xbf16", "padding=1,0,0,0", true, MSC_BY_KERNEL,
+     "library: padding differs between the two sides; generated tiles: bf16 is not among its element types"},
 };
 
 static void test_choices_on_a_gpu(void **state) {
@@ -56,7 +63,8 @@ static void test_choices_on_a_gpu(void **state) {
   for (size_t i = 0; i < sizeof gpu_cases / sizeof *gpu_cases; i++) {
     msc_op *op = one_op(msc_module_new(ctx), gpu_cases[i].op, gpu_cases[i].in, gpu_cases[i].attrs, 1);
     assert_non_null(op);
-    msc_chosen chosen = msc_choose(msc_context_arena(ctx), op, &(msc_choices){MSC_TARGET_CUDA, 1, gpu_cases[i].allowed, gpu_cases[i].allowed});
+    msc_chosen chosen = msc_choose(msc_context_arena(ctx), op,
+                                   &(msc_choices){MSC_TARGET_CUDA, 1, gpu_cases[i].allowed, gpu_cases[i].allowed});
     assert_int_equal(chosen.by, gpu_cases[i].by);
     assert_string_equal(chosen.declined, gpu_cases[i].declined);
   }
@@ -69,7 +77,8 @@ static void test_choices(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     msc_op *op = one_op(msc_module_new(ctx), cases[i].op, cases[i].in, cases[i].attrs, 1);
     assert_non_null(op);
-    msc_chosen chosen = msc_choose(msc_context_arena(ctx), op, &(msc_choices){MSC_TARGET_CPU, cases[i].level, true, true});
+    msc_chosen chosen =
+        msc_choose(msc_context_arena(ctx), op, &(msc_choices){MSC_TARGET_CPU, cases[i].level, true, true});
     assert_int_equal(chosen.by, cases[i].by);
     assert_string_equal(chosen.declined, cases[i].declined);
   }

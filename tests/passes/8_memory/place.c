@@ -1,5 +1,5 @@
-/* place: plans of random problems are judged by a checker of their own, small ones by trying everything; alignment, groups,
- * fixed offsets, known plans, and that neither the order of input nor greedy-by-size makes a difference. */
+/* place: plans of random problems are judged by a checker of their own, small ones by trying everything; alignment,
+ * groups, fixed offsets, known plans, and that neither the order of input nor greedy-by-size makes a difference. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,9 @@ static uint64_t draw(uint64_t below) {
   return (random_state >> 33) % below;
 }
 
-static bool together(const msc_buffer *a, const msc_buffer *b) { return a->lower < b->upper && b->lower < a->upper && a->bytes && b->bytes; }
+static bool together(const msc_buffer *a, const msc_buffer *b) {
+  return a->lower < b->upper && b->lower < a->upper && a->bytes && b->bytes;
+}
 
 static uint64_t live_at(size_t num, const msc_buffer *b, uint64_t time) {
   uint64_t sum = 0;
@@ -53,7 +55,8 @@ static size_t tiling(size_t num, uint64_t height, msc_buffer *b, uint64_t *low) 
       if (b[other].bytes * (b[other].upper - b[other].lower) > b[k].bytes * (b[k].upper - b[k].lower)) k = other;
     }
     b[n] = b[k], low[n] = low[k];
-    if (draw(2) && b[k].upper - b[k].lower > 3) b[k].upper = b[n].lower = b[k].lower + 1 + draw(b[k].upper - b[k].lower - 1);
+    if (draw(2) && b[k].upper - b[k].lower > 3)
+      b[k].upper = b[n].lower = b[k].lower + 1 + draw(b[k].upper - b[k].lower - 1);
     else if (b[k].bytes > 2) b[k].bytes = 1 + draw(b[k].bytes - 1), b[n].bytes -= b[k].bytes, low[n] += b[k].bytes;
     else continue;
     n++;
@@ -104,7 +107,8 @@ static void test_nothing(void **state) {
 /* ---- the smallest ---- */
 
 /* Of all plans in which `order`s of buffers are stacked, each on what it overlaps; the best plan is one of them. */
-static void stack_rest(size_t num, const msc_buffer *b, uint64_t *offset, unsigned placed, uint64_t height, uint64_t *best) {
+static void stack_rest(size_t num, const msc_buffer *b, uint64_t *offset, unsigned placed, uint64_t height,
+                       uint64_t *best) {
   if (height >= *best) return;
   if (placed + 1 == 1u << num) *best = height;
   for (size_t i = 0; i < num; i++) {
@@ -118,7 +122,8 @@ static void stack_rest(size_t num, const msc_buffer *b, uint64_t *offset, unsign
 }
 
 /* A problem that needs 11 for the 10 that are live at once, of the kind that random numbers rarely make. */
-static const msc_buffer tricky[8] = {{1, 4, 1}, {0, 1, 5}, {0, 2, 5}, {1, 4, 2}, {2, 4, 2}, {3, 6, 4}, {1, 3, 2}, {4, 5, 5}};
+static const msc_buffer tricky[8] = {{1, 4, 1}, {0, 1, 5}, {0, 2, 5}, {1, 4, 2},
+                                     {2, 4, 2}, {3, 6, 4}, {1, 3, 2}, {4, 5, 5}};
 
 static void test_smallest(void **state) {
   random_state = 11;
@@ -129,7 +134,8 @@ static void test_smallest(void **state) {
     size_t num = round % 2 ? 8 : 4 + draw(5);
     for (size_t i = 0; i < num; i++) {
       uint64_t lower = draw(8);
-      b[i] = round % 2 ? (msc_buffer){tricky[i].lower, tricky[i].upper, tricky[i].bytes * 3 + draw(2)} : (msc_buffer){lower, lower + 1 + draw(4), 1 + draw(9)};
+      b[i] = round % 2 ? (msc_buffer){tricky[i].lower, tricky[i].upper, tricky[i].bytes * 3 + draw(2)}
+                       : (msc_buffer){lower, lower + 1 + draw(4), 1 + draw(9)};
     }
     stack_rest(num, b, offset, 0, 0, &best);
     msc_arena *arena = msc_arena_new(*state);
@@ -172,7 +178,11 @@ static void test_capacity(void **state) {
 
 static int by_size(const void *a, const void *b) {
   const msc_buffer *x = a, *y = b;
-  return x->bytes < y->bytes ? 1 : x->bytes > y->bytes ? -1 : x->lower > y->lower ? 1 : x->lower < y->lower ? -1 : (x->upper > y->upper) - (x->upper < y->upper);
+  return x->bytes < y->bytes   ? 1
+         : x->bytes > y->bytes ? -1
+         : x->lower > y->lower ? 1
+         : x->lower < y->lower ? -1
+                               : (x->upper > y->upper) - (x->upper < y->upper);
 }
 
 /* Largest first, each into the tightest gap (Pisarchyk and Lee 2020). */
@@ -225,7 +235,8 @@ static uint32_t taken_by(const uint64_t *low, const msc_buffer *b, size_t num, s
   return UINT32_MAX;
 }
 
-/* Of a tiling, buffers on top of each other are groups and some lie where they were: there is still a plan that fits. */
+/* Of a tiling, buffers on top of each other are groups and some lie where they were: there is still a
+ * plan that fits. */
 static void test_groups_and_fixed(void **state) {
   for (uint64_t seed = 1; seed <= 60; seed++) {
     msc_buffer b[MOST];
@@ -238,7 +249,10 @@ static void test_groups_and_fixed(void **state) {
     for (size_t i = 0; i < num; i++) fixed[i] = draw(8) ? MSC_PLACE_FREE : low[i];
     for (size_t i = 0; i < num; i++) {
       size_t first = used;
-      for (uint32_t k = (uint32_t)i; k != UINT32_MAX && !grouped[k] && (used == first || fixed[k] == MSC_PLACE_FREE) && draw(3); k = taken_by(low, b, num, k)) grouped[member[used++] = k] = true;
+      for (uint32_t k = (uint32_t)i;
+           k != UINT32_MAX && !grouped[k] && (used == first || fixed[k] == MSC_PLACE_FREE) && draw(3);
+           k = taken_by(low, b, num, k))
+        grouped[member[used++] = k] = true;
       if (used > first) group[num_groups++] = (msc_place_group){used - first, member + first};
     }
     msc_arena *arena = msc_arena_new(*state);
@@ -246,7 +260,8 @@ static void test_groups_and_fixed(void **state) {
     msc_place_result r = msc_place(arena, num, b, &o, offset);
     check(num, b, offset, &r);
     for (size_t g = 0; g < num_groups; g++)
-      for (size_t i = 1; i < group[g].num; i++) assert_int_equal(offset[group[g].buffer[i]], offset[group[g].buffer[i - 1]] + b[group[g].buffer[i - 1]].bytes);
+      for (size_t i = 1; i < group[g].num; i++)
+        assert_int_equal(offset[group[g].buffer[i]], offset[group[g].buffer[i - 1]] + b[group[g].buffer[i - 1]].bytes);
     for (size_t i = 0; i < num; i++)
       if (fixed[i] != MSC_PLACE_FREE) assert_int_equal(offset[i], fixed[i]);
     o.candidate = low;
@@ -263,7 +278,8 @@ static void test_group(void **state) {
   uint32_t member[] = {0, 3, 1};
   msc_place_group group = {3, member};
   uint64_t offset[5];
-  msc_place_result r = msc_place(msc_context_arena(*state), 5, b, &(msc_place_options){.align = 64, .num_groups = 1, .group = &group}, offset);
+  msc_place_result r = msc_place(msc_context_arena(*state), 5, b,
+                                 &(msc_place_options){.align = 64, .num_groups = 1, .group = &group}, offset);
   assert_int_equal(offset[1], offset[0] + 100);
   assert_int_equal(offset[3], offset[0] + 100);
   assert_int_equal(offset[0] % 64 + offset[2] % 64 + offset[4] % 64, 0);
@@ -278,7 +294,8 @@ static void test_contained(void **state) {
     uint64_t offset[MOST], known[MOST], low[MOST];
     size_t num = tiling(20 + draw(60), 512, b, low), n = 0;
     for (size_t i = 0; i < num; i++)
-      if (draw(10)) known[n] = low[i] * 3 + 1, part[n++] = (msc_buffer){b[i].lower, b[i].upper, b[i].bytes * 3 - draw(2)};
+      if (draw(10))
+        known[n] = low[i] * 3 + 1, part[n++] = (msc_buffer){b[i].lower, b[i].upper, b[i].bytes * 3 - draw(2)};
     msc_arena *arena = msc_arena_new(*state);
     msc_place_result r = msc_place(arena, n, part, &(msc_place_options){.candidate = known, .node_limit = 1}, offset);
     check(n, part, offset, &r);

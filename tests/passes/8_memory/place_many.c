@@ -1,4 +1,5 @@
-/* place_many: thousands of buffers of several kinds, each held to what it took above its bound when this was written, or less. */
+/* place_many: thousands of buffers of several kinds, each held to what it took above its bound when this was
+ * written, or less. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,9 +42,13 @@ static msc_buffer short_lived(void) { return living(draw(), exponential(20), dra
 static msc_buffer ten_sizes(void) { return living(draw(), exponential(60), 4096 * pow(1.7, floor(draw() * 10))); }
 static msc_buffer heavy(void) { return living(draw(), 2 * pareto(1), 512 * fmin(pareto(1.1), 1 << 20)); }
 static msc_buffer spread(void) { return living(draw(), exp(4 + 2 * normal()), exp(10 + 2 * normal())); }
-static msc_buffer bursts(void) { return living(fmin(fmax((floor(draw() * 100) + 0.25 * normal()) / 100, 0), 0.9999), exponential(TIME / 500.0), 64 * floor(draw() * 4096)); }
+static msc_buffer bursts(void) {
+  return living(fmin(fmax((floor(draw() * 100) + 0.25 * normal()) / 100, 0), 0.9999), exponential(TIME / 500.0),
+                64 * floor(draw() * 4096));
+}
 static msc_buffer few_at_once(void) {
-  return (msc_buffer){2 * num_made, 2 * num_made + 2 + (uint64_t)(6 * draw() * draw()), 64 * (1 + (uint64_t)(draw() * 16384))};
+  return (msc_buffer){2 * num_made, 2 * num_made + 2 + (uint64_t)(6 * draw() * draw()),
+                      64 * (1 + (uint64_t)(draw() * 16384))};
 }
 
 /* What 33 micro-batches keep from forward to backward, each 50 activations of as many sizes. */
@@ -53,15 +58,17 @@ static msc_buffer of_a_pipeline(void) {
   return (msc_buffer){begin + i, begin + 2 * KEPT * IN_FLIGHT + 2 * KEPT - i, 1 + i * i * 7919 % 65536};
 }
 
-/* A step with a large vocabulary: nothing is to spare while the loss is computed, short-lived ones among large ones; two large gradients
- * begin where these end and stay.  Around it layers keep something until their backward, and much comes and goes. */
+/* A step with a large vocabulary: nothing is to spare while the loss is computed, short-lived ones among large ones;
+ * two large gradients begin where these end and stay.  Around it layers keep something until their backward, and much
+ * comes and goes. */
 static msc_buffer of_a_step(void) {
   enum { MIDDLE = TIME / 2, KEPT = 520 };
   static const struct {
     int32_t from, to, size; /* from the middle; in KiB */
-  } loss[] = {{-MIDDLE, 5, 625}, {-105, 6, 64}, {-85, 4, 64},  {-9, -5, 250}, {-8, -4, 250}, {-7, -2, 125},     {-6, 0, 125},
-              {-4, 1, 1000},     {-2, 2, 1000}, {-1, 4, 1000}, {0, 6, 1000},  {1, 8, 64},    {2, MIDDLE, 1250}, {3, 10, 64},
-              {4, MIDDLE, 1250}, {5, 13, 64},   {6, 238, 128}, {7, 18, 64},   {8, 180, 128}, {9, 21, 64},       {11, 23, 64}};
+  } loss[] = {{-MIDDLE, 5, 625}, {-105, 6, 64}, {-85, 4, 64},      {-9, -5, 250}, {-8, -4, 250}, {-7, -2, 125},
+              {-6, 0, 125},      {-4, 1, 1000}, {-2, 2, 1000},     {-1, 4, 1000}, {0, 6, 1000},  {1, 8, 64},
+              {2, MIDDLE, 1250}, {3, 10, 64},   {4, MIDDLE, 1250}, {5, 13, 64},   {6, 238, 128}, {7, 18, 64},
+              {8, 180, 128},     {9, 21, 64},   {11, 23, 64}};
   static const uint32_t kept[] = {64, 20, 5, 2, 64, 5, 128};
   size_t num_loss = sizeof loss / sizeof *loss, k = num_made - num_loss;
   if (num_made < num_loss)
@@ -95,7 +102,8 @@ static void check(const msc_buffer *b, const uint64_t *offset, uint64_t bytes) {
       if (live[k]->upper <= n->lower) continue;
       live[kept++] = live[k];
       uint64_t at = offset[live[k] - b];
-      if (at < high && low < at + live[k]->bytes) fail_msg("buffers %zu and %zu share bytes while both live", (size_t)(n - b), (size_t)(live[k] - b));
+      if (at < high && low < at + live[k]->bytes)
+        fail_msg("buffers %zu and %zu share bytes while both live", (size_t)(n - b), (size_t)(live[k] - b));
     }
     live[kept] = n;
     num_live = kept + 1;
@@ -106,10 +114,11 @@ static const struct {
   const char *name;
   msc_buffer (*make)(void);
   double most; /* times the bound */
-} kinds[] = {{"unordered", unordered, 1.001},     {"long-lived", long_lived, 1.03},     {"short-lived", short_lived, 1.0005},
-             {"of ten sizes", ten_sizes, 1.0005}, {"heavy-tailed", heavy, 1.0005},      {"spread", spread, 1.003},
-             {"in bursts", bursts, 1.0005},       {"few at once", few_at_once, 1.0005}, {"of a pipeline", of_a_pipeline, 1.0005},
-             {"of a step", of_a_step, 1.0005}};
+} kinds[] = {
+    {"unordered", unordered, 1.001},     {"long-lived", long_lived, 1.03},     {"short-lived", short_lived, 1.0005},
+    {"of ten sizes", ten_sizes, 1.0005}, {"heavy-tailed", heavy, 1.0005},      {"spread", spread, 1.003},
+    {"in bursts", bursts, 1.0005},       {"few at once", few_at_once, 1.0005}, {"of a pipeline", of_a_pipeline, 1.0005},
+    {"of a step", of_a_step, 1.0005}};
 
 static void test_kinds(void **state) {
   for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
@@ -121,7 +130,8 @@ static void test_kinds(void **state) {
     msc_place_result r = msc_place(arena, MANY, b, &(msc_place_options){.node_limit = 60000}, offset);
     check(b, offset, r.bytes);
     print_message("%s: %.6f times the bound\n", kinds[k].name, (double)r.bytes / (double)r.bound);
-    if ((double)r.bytes > kinds[k].most * (double)r.bound) fail_msg("%s: %.5f times the bound, not %.5f", kinds[k].name, (double)r.bytes / (double)r.bound, kinds[k].most);
+    if ((double)r.bytes > kinds[k].most * (double)r.bound)
+      fail_msg("%s: %.5f times the bound, not %.5f", kinds[k].name, (double)r.bytes / (double)r.bound, kinds[k].most);
     msc_arena_free(arena);
   }
 }

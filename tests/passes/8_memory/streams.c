@@ -1,4 +1,5 @@
-/* Orders for compute and links: near the bound on random graphs, the best of all on small ones, within memory, fast on large ones. */
+/* Orders for compute and links: near the bound on random graphs, the best of all on small ones, within memory, fast
+ * on large ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,12 +20,14 @@ static uint32_t below(uint32_t n) {
   return (uint32_t)(seed >> 33) % n;
 }
 
-/* Each piece waits for up to `most` of the `near` before it; every `every`th is a link's.  A value per piece, used by who waits. */
+/* Each piece waits for up to `most` of the `near` before it; every `every`th is a link's.  A value per piece, used
+ * by who waits. */
 static msc_streams random_graph(msc_arena *a, size_t num, uint32_t most, uint32_t near, uint32_t every, int links) {
   msc_streams s = {.num = num, .num_values = num, .limit = UINT64_MAX};
   uint8_t *stream = msc_new_array(a, uint8_t, num);
   uint64_t *ns = msc_new_array(a, uint64_t, num), *bytes = msc_new_array(a, uint64_t, num);
-  uint32_t *first = msc_new_array(a, uint32_t, num + 1), *before = msc_new_array(a, uint32_t, num * most), *maker = msc_new_array(a, uint32_t, num);
+  uint32_t *first = msc_new_array(a, uint32_t, num + 1), *before = msc_new_array(a, uint32_t, num * most),
+           *maker = msc_new_array(a, uint32_t, num);
   uint32_t *first_use = msc_new_array(a, uint32_t, num + 1), *use = msc_new_array(a, uint32_t, num * most);
   for (uint32_t i = 0; i < num; i++) {
     stream[i] = below(every) == 0 ? (uint8_t)(1 + below((uint32_t)links)) : 0;
@@ -42,7 +45,8 @@ static msc_streams random_graph(msc_arena *a, size_t num, uint32_t most, uint32_
   for (uint32_t v = 0; v < num; v++) at[v + 1] = first_use[v + 1] += first_use[v];
   for (uint32_t i = 0; i < num; i++)
     for (uint32_t k = first[i]; k < first[i + 1]; k++) use[at[before[k]]++] = i;
-  s.stream = stream, s.ns = ns, s.first = first, s.before = before, s.bytes = bytes, s.maker = maker, s.first_use = first_use, s.use = use;
+  s.stream = stream, s.ns = ns, s.first = first, s.before = before, s.bytes = bytes, s.maker = maker,
+  s.first_use = first_use, s.use = use;
   return s;
 }
 
@@ -85,7 +89,8 @@ static void near_the_bound(void **state) {
     num++;
     msc_arena_free(a);
   }
-  print_message("against the bound: mean %.4f, worst %.4f, %zu above 1.05; program order %.4f\n", sum / (double)num, worst, above, program / (double)num);
+  print_message("against the bound: mean %.4f, worst %.4f, %zu above 1.05; program order %.4f\n", sum / (double)num,
+                worst, above, program / (double)num);
   assert_true(above == 0 && sum / (double)num < 1.002);
   msc_context_free(ctx);
 }
@@ -172,8 +177,19 @@ static void what_lives_beside_a_link(void **state) {
   msc_arena *a = msc_arena_new(ctx);
   const uint8_t stream[] = {0, 1, 0, 0, 0};
   const uint64_t ns[] = {10, 25, 10, 20, 5}, bytes[] = {100, 100, 8, 8, 1};
-  const uint32_t first[] = {0, 0, 1, 1, 1, 2}, before[] = {0, 1}, maker[] = {0, 1, 2, 3, 4}, first_use[] = {0, 1, 2, 2, 2, 2}, use[] = {1, 4}, order[] = {0, 1, 2, 3, 4};
-  const msc_streams s = {.num = 5, .num_values = 5, .stream = stream, .ns = ns, .first = first, .before = before, .bytes = bytes, .maker = maker, .first_use = first_use, .use = use, .limit = UINT64_MAX};
+  const uint32_t first[] = {0, 0, 1, 1, 1, 2}, before[] = {0, 1}, maker[] = {0, 1, 2, 3, 4},
+                 first_use[] = {0, 1, 2, 2, 2, 2}, use[] = {1, 4}, order[] = {0, 1, 2, 3, 4};
+  const msc_streams s = {.num = 5,
+                         .num_values = 5,
+                         .stream = stream,
+                         .ns = ns,
+                         .first = first,
+                         .before = before,
+                         .bytes = bytes,
+                         .maker = maker,
+                         .first_use = first_use,
+                         .use = use,
+                         .limit = UINT64_MAX};
   uint32_t beside[5];
   msc_streams_time t = msc_streams_measure(a, &s, order, beside);
   assert_int_equal(t.ns, 45);
@@ -198,7 +214,8 @@ static void large_ones(void **state) {
   msc_streams_time t = msc_streams_order(a, &s, order);
   double took = cpu_s() - begin;
   expect_an_order(&s, order);
-  print_message("%d pieces in %.2f s, %.4f of the bound\n", LARGE, took, (double)t.ns / (double)msc_streams_bound(a, &s));
+  print_message("%d pieces in %.2f s, %.4f of the bound\n", LARGE, took,
+                (double)t.ns / (double)msc_streams_bound(a, &s));
   s.limit = t.peak * 9 / 10;
   msc_streams_order(a, &s, order);
   msc_streams_order(a, &s, again);
@@ -210,7 +227,8 @@ static void large_ones(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(near_the_bound), cmocka_unit_test(the_best_of_all_orders), cmocka_unit_test(within_memory), cmocka_unit_test(what_lives_beside_a_link),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(near_the_bound), cmocka_unit_test(the_best_of_all_orders),
+                                     cmocka_unit_test(within_memory), cmocka_unit_test(what_lives_beside_a_link),
                                      cmocka_unit_test(large_ones)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
